@@ -1,0 +1,36 @@
+/* error.h: how a failure travels.  See DESIGN in docs/architecture.md.
+ *
+ * A thread keeps the first message it is told until the public boundary takes it.  Functions that
+ * return arrays answer with MX_NIL, others with non-zero. */
+#ifndef MX_CORE_ERROR_H
+#define MX_CORE_ERROR_H
+
+#include <stdbool.h>
+
+enum mx_error {
+    MX_OK,
+    MX_VALUE,   /* a bad argument: shape, dtype, range of a value  */
+    MX_INDEX,   /* an index outside its axis */
+    MX_AXIS,    /* an axis outside the array: both a value and an index error */
+    MX_TYPE,    /* an argument of the wrong kind */
+    MX_MEMORY,  /* could not allocate */
+    MX_RUNTIME, /* everything else: no kernel, a failing file or device */
+    MX_USER,    /* a callback failed; its own error is kept by whoever owns the callback */
+};
+
+#define MX_PRINTF(f, a) __attribute__((format(printf, f, a)))
+
+struct mx_array;
+
+/* Keep a message (the first one wins) and return MX_NIL. */
+struct mx_array *mx_fail(const char *fmt, ...) MX_PRINTF(1, 2);
+struct mx_array *mx_fail_as(enum mx_error kind, const char *fmt, ...) MX_PRINTF(2, 3);
+/* Failure of an allocation of `bytes` bytes of host memory. */
+struct mx_array *mx_fail_memory(unsigned long bytes);
+
+bool mx_failed(void);
+enum mx_error mx_error_kind(void);
+const char *mx_error_message(void);
+void mx_error_clear(void);
+
+#endif

@@ -1,0 +1,34 @@
+/* scope.h: who frees temporaries, and on which stream operations run.
+ *
+ * Each thread keeps one stack of the arrays it has lent out.  A scope is a mark on that stack, and
+ * closing it releases everything above the mark.  Invariant: with no scope open the stack is
+ * empty. */
+#ifndef MX_CORE_SCOPE_H
+#define MX_CORE_SCOPE_H
+
+#include "core/array.h"
+
+struct stream;
+
+struct scope {
+    size_t mark;
+    struct stream *outer; /* the stream to go back to */
+};
+
+struct scope scope_open(struct stream *s); /* NULL: keep the enclosing scope's stream */
+void scope_close(struct scope *sc);
+
+/* Opens a scope until the end of the block. */
+#define MX_SCOPE(s) \
+    __attribute__((cleanup(scope_close))) struct scope scope_here_ = scope_open(s)
+
+/* Puts an array whose one reference the caller holds on the stack: it becomes borrowed. */
+mx scope_lend(mx x);
+/* Hands x to the enclosing scope; for use as `return mx_give(x);` only. */
+mx mx_give(mx x);
+/* The stream of the innermost scope; the thread's default stream outside of any. */
+struct stream *scope_stream(void);
+/* How many arrays this thread has on loan: eval asserts that its caller's scopes are closed. */
+size_t scope_depth(void);
+
+#endif

@@ -1,0 +1,104 @@
+/* stream.h: devices, streams, events, and the one door to a backend.
+ *
+ * A stream runs what it is given in order.  An event is a point on a stream that others can wait
+ * for.  An array has no location; the stream of the operation that reads it says where the bytes
+ * are needed, and the backends' `copy` moves them. */
+#ifndef MX_CORE_STREAM_H
+#define MX_CORE_STREAM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/array.h"
+
+enum device_type { DEVICE_CPU, DEVICE_GPU };
+
+struct device {
+    enum device_type type;
+    int index;
+};
+
+struct stream {
+    int index;
+    struct device device;
+    const struct backend *backend;
+    void *queue; /* the backend's own */
+    bool thread_local_; 
+};
+
+/* A set-once flag with an outcome.  Reference counted; made by eval, set by the stream. */
+struct event {
+    atomic_int refs;
+    atomic_int done;
+    enum mx_error error; /* MX_OK, or why what it stands for failed; read after done */
+    char *message;
+    struct stream *stream;
+    void *native; /* the backend's own event, if it has one */
+};
+
+/* One operation of a tape, ready to run: inputs READY or made by entries before it. */
+struct entry {
+    struct node *node;
+    mx *out;         /* one per output of the node, each owned by the entry */
+    bool keep;       /* the node stays on its arrays (tracing): do not write into inputs */
+    bool placed;     /* eval has already set the outputs (views) */
+};
+
+/* A stretch of a tape for one stream: wait, run in order, signal. */
+struct batch {
+    struct stream *stream;
+    int nwait;
+    struct event **wait;
+    int n;
+    struct entry *entries;
+    struct event *done;
+};
+
+struct backend {
+    const char *name;
+    enum device_type type;
+    int (*device_count)(void);
+    /* Queues of work.  open returns NULL after mx_fail. */
+    void *(*open)(struct stream *s);
+    void (*close)(void *queue);
+    /* Runs the batch through run_batch (transform/eval.h) in queue order.  `now`: the caller waits
+     * for it, so an idle queue may run it on the calling thread. */
+    int (*submit)(struct stream *s, struct batch *b, bool now);
+    /* Is there a kernel for this op? */
+    bool (*supports)(const struct node *n);
+    /* Runs one entry; called by run_batch on the queue's thread.  Non-zero after mx_fail. */
+    int (*run)(struct stream *s, struct entry *e);
+    int (*synchronize)(struct stream *s);
+    /* Device memory; NULL for backends that compute in host memory. */
+    void *(*alloc)(int device, size_t bytes);
+    void (*free)(int device, void *p, size_t bytes);
+    int (*to_device)(struct stream *s, void *device, const void *host, size_t bytes);
+    int (*to_host)(struct stream *s, void *host, const void *device, size_t bytes);
+    /* Facts for device_info: calls add(ctx, key, text or NULL, number). */
+    void (*info)(int device, void (*add)(void *, const char *, const char *, size_t), void *ctx);
+};
+
+extern const struct backend cpu_backend;
+void backend_register(const struct backend *be); /* at most one per device type; NULL-safe to repeat */
+const struct backend *backend_of(enum device_type t); /* NULL: none */
+
+int device_count(enum device_type t);
+struct device default_device(void);
+int set_default_device(struct device d);
+const char *device_text(struct device d); /* "Device(cpu, 0)" */
+
+/* Streams live until the process ends or streams_clear(); pointers stay valid that long. */
+struct stream *stream_new(struct device d);
+struct stream *default_stream(struct device d);
+void set_default_stream(struct stream *s);
+int stream_synchronize(struct stream *s); /* raises what failed on it */
+int streams_synchronize_all(void);
+void streams_clear(void);
+
+struct event *event_new(struct stream *s);
+void event_retain(struct event *e);
+void event_release(struct event *e);
+void event_set(struct event *e, enum mx_error kind, const char *message);
+void event_wait(struct event *e); /* returns when it is set, whatever the outcome */
+
+#endif

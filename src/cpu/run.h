@@ -1,0 +1,47 @@
+/* run.h: how the CPU backend runs one operation.
+ *
+ * A runner gets operands that are READY on the host and outputs whose shape and dtype are set; it
+ * takes memory for them with out_new or out_over, fills it and returns 0, or non-zero after
+ * mx_fail.  What can fail is checked before anything is written over an operand. */
+#ifndef MX_CPU_RUN_H
+#define MX_CPU_RUN_H
+
+#include "core/array.h"
+#include "core/buffer.h"
+#include "core/stream.h"
+#include "cpu/kernels.h"
+#include "cpu/pool.h"
+#include "ops/op.h"
+
+struct run {
+    const struct node *node;
+    const void *args;
+    int nin, nout;
+    const mx *x;
+    const mx *y;
+    bool keep; /* operands must not be written over */
+};
+typedef int run_fn(const struct run *r);
+
+/* Fresh row-major memory for y[k]. */
+int out_new(const struct run *r, int k);
+/* The memory of operand i, if this is its last use, it is row-major, whole and of y[k]'s item size and
+ * size; else fresh memory.  y[k] is row-major either way. */
+int out_over(const struct run *r, int k, int i);
+/* Tries operands in order. */
+int out_over_any(const struct run *r, int k);
+
+static inline void *host(mx x) { return array_host(x); }
+
+/* Copies x, of any strides, into row-major y of the same dtype and shape (cpu/copy.c). */
+int copy_to_row_major(void *y, mx x);
+/* A row-major version of x: x itself where it is one, else a copy in `hold` (drop it afterwards). */
+mx row_major(mx x, mx_own *hold);
+
+/* One runner per op, NULL where the op has no CPU kernel; stamped by name from ops.def:
+ * run_unary, run_binary for the element-wise rows and run_<name> for the others (cpu/backend.c). */
+run_fn run_unary, run_binary;
+#define OTHER(name, ...) run_fn run_##name;
+#include "ops/ops.def"
+
+#endif

@@ -1,0 +1,144 @@
+/* op.h: what an operation is to the rest of the system.
+ *
+ * An op is one row of ops.def plus the rules in its family's file.  Transforms reach ops only
+ * through this struct.  Rules are written in builders, as if nothing failed: a failed builder gives
+ * MX_NIL, and every builder given MX_NIL gives it back. */
+#ifndef MX_OPS_OP_H
+#define MX_OPS_OP_H
+
+#include <stddef.h>
+
+#include "core/array.h"
+#include "core/stream.h"
+
+/* Traits of a row. */
+enum {
+    FUSE = 1,          /* element by element: may run inside a fused chain */
+    COMMUTES = 2,      /* f(a, b) = f(b, a) */
+    GIVES_BOOL = 4,    /* the result is bool whatever the operands are */
+    GIVES_REAL = 8,    /* complex operands give float32 */
+    VIEW = 16,         /* shares the operand's buffer; run by eval, on any device */
+    RANDOM = 32,
+    IN_PLACE = 64,     /* the kernel may write its output over a dead operand of the same size */
+};
+
+/* Identity of an op: the order of ops.def. */
+enum op_id {
+#define UNARY(name, ...) OP_##name,
+#define BINARY(name, ...) OP_##name,
+#define OTHER(name, ...) OP_##name,
+#include "ops/ops.def"
+    OP_COUNT,
+    OP_PLUGIN = OP_COUNT, /* registered at run time */
+};
+
+/* Arguments.  A node keeps a copy of the op's argument struct; `fields` describes it, and copying,
+ * equality, hashing, printing and export all read that description. */
+struct ints { int n; const int64_t *v; };        /* deep-copied into the node */
+struct text { const char *s; };                  /* likewise, NUL-terminated */
+
+/* Something an argument owns: a closure, a graph.  Reference counted through its class. */
+struct object {
+    atomic_int refs;
+    void (*destroy)(struct object *self);
+};
+void object_retain(struct object *o);
+void object_release(struct object *o);
+
+enum field_kind { F_END, F_BOOL, F_INT, F_ENUM, F_I64, F_F64, F_INTS, F_TEXT, F_OBJECT };
+struct field {
+    const char *name;
+    uint16_t kind;
+    uint16_t offset;
+};
+#define FIELD(s, m)                                                                      \
+    { #m,                                                                                \
+      _Generic(((struct s *)0)->m, bool: F_BOOL, int: F_INT, unsigned: F_ENUM,           \
+               int64_t: F_I64, double: F_F64, struct ints: F_INTS, struct text: F_TEXT,  \
+               struct object *: F_OBJECT),                                               \
+      offsetof(struct s, m) }
+
+struct op;
+
+/* A node, and also what a rule is handed: the operands and results may be others than the node's
+ * own (batched ones, placeholders). */
+struct call {
+    const struct op *op;
+    const void *args;
+    int nin, nout;
+    const mx *x; /* operands */
+    const mx *y; /* results; NULL in vmap and shapes */
+};
+
+struct op {
+    enum op_id id;
+    const char *name;  /* "logaddexp" */
+    const char *label; /* "LogAddExp": as printed, and in exported files unless the row says otherwise */
+    enum dtype_set dtypes;
+    uint32_t traits;
+    size_t args_size;
+    const struct field *fields; /* ends with { 0 }; NULL without arguments */
+
+    /* Shapes and dtypes of the results.  Non-zero after mx_fail. */
+    int (*shapes)(const struct call *c, struct spec out[]);
+    /* VIEW: strides and offset of y[0] over x[0]'s buffer; true if it can be done without a copy.
+     * A view that needs a copy falls through to the backend's kernel. */
+    bool (*view)(const struct call *c, mx y);
+    /* dx[i] for every i with want[i]; ct[k] is NULL where no cotangent arrived; a dx left NULL is zero. */
+    void (*vjp)(const struct call *c, const mx ct[], const bool want[], mx dx[]);
+    /* dy[k]; t[i] is NULL where the operand does not vary; a dy left NULL is zero. */
+    void (*jvp)(const struct call *c, const mx t[], mx dy[]);
+    /* c->x are batched along axis[i] (-1: not batched).  Sets y[k] and its batch axis yaxis[k]. */
+    void (*vmap)(const struct call *c, const int axis[], mx y[], int yaxis[]);
+    /* Elementwise ops: dy/dx_i. */
+    mx (*partial)(int i, const mx x[], mx y);
+};
+
+#define UNARY(name, ...) extern const struct op op_##name;
+#define BINARY(name, ...) extern const struct op op_##name;
+#define OTHER(name, ...) extern const struct op op_##name;
+#include "ops/ops.def"
+extern const struct op *const op_table[OP_COUNT];
+
+struct node {
+    atomic_int refs;
+    int nin, nout;
+    const struct op *op;
+    struct stream *stream;
+    const void *args;
+    mx *in;             /* strong */
+    mx *out;            /* weak; NULL entries: outputs nobody holds any more */
+    struct spec *specs; /* of all outputs where nout > 1, else NULL */
+};
+
+/* New node with one output or several; args is copied as its fields say.  Returns borrowed arrays.
+ * If any operand is MX_NIL the result is. */
+mx mx_node(const struct op *op, const void *args, int nin, const mx x[], int ndim, const int *shape,
+           enum dtype t);
+void mx_nodes(const struct op *op, const void *args, int nin, const mx x[], int nout,
+              const struct spec out[], mx y[]);
+/* As mx_node, with shape and dtype from the op's own shape rule. */
+mx mx_infer(const struct op *op, const void *args, int nin, const mx x[]);
+void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[]);
+
+void node_release(struct node *n);
+static inline void node_retain(struct node *n)
+{
+    atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
+}
+/* Same op, equal arguments. */
+bool node_equivalent(const struct node *a, const struct node *b);
+uint64_t node_hash(const struct node *n);
+/* "axis=1, keepdims=True" */
+void node_args_text(const struct node *n, char *out, size_t size);
+
+/* The type an op computes in when given t; fails as [op] and gives t where it takes no such type. */
+enum dtype op_compute_dtype(const struct op *op, enum dtype t);
+enum dtype op_result_dtype(const struct op *op, enum dtype computed);
+
+/* Is this thread inside a transform's call of the user's function? */
+bool tracing(void);
+void trace_begin(void);
+void trace_end(void);
+
+#endif

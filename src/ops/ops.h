@@ -1,0 +1,128 @@
+/* ops.h: the graph builders.  They take and return borrowed arrays, so expressions read as maths.
+ *
+ * Every builder checks its arguments, fails as "[name] what was expected, what arrived", and gives
+ * MX_NIL back when given it. */
+#ifndef MX_OPS_OPS_H
+#define MX_OPS_OPS_H
+
+#include "core/array.h"
+
+#define UNARY(name, ...) mx mx_##name(mx a);
+#define BINARY(name, ...) mx mx_##name(mx a, mx b);
+#include "ops/ops.def"
+
+/* Element-wise (ops/elementwise.c) */
+mx mx_astype(mx x, enum dtype t);
+mx mx_where(mx condition, mx x, mx y);
+mx mx_clip(mx x, mx low, mx high); /* NULL: no bound */
+mx mx_round(mx x, int decimals);
+mx mx_isnan(mx x);
+mx mx_isinf(mx x);
+mx mx_isfinite(mx x);
+mx mx_isposinf(mx x);
+mx mx_isneginf(mx x);
+mx mx_reciprocal(mx x);
+mx mx_degrees(mx x);
+mx mx_radians(mx x);
+mx mx_isclose(mx a, mx b, double rtol, double atol, bool equal_nan);
+mx mx_allclose(mx a, mx b, double rtol, double atol, bool equal_nan);
+mx mx_array_equal(mx a, mx b, bool equal_nan);
+mx mx_stop_gradient(mx x);
+mx mx_copy(mx x);
+mx mx_contiguous(mx x, bool allow_col_major);
+mx mx_nan_to_num(mx x, double nan, const double *posinf, const double *neginf);
+void mx_divmod(mx a, mx b, mx out[2]);
+/* 0-d constants of like's dtype */
+mx mx_scalar_like(double v, mx like);
+
+/* Shape (ops/shape.c) */
+mx mx_broadcast_to(mx x, int ndim, const int *shape);
+bool mx_broadcast(int n, mx x[]); /* all to their common shape, in place */
+mx mx_reshape(mx x, int ndim, const int *shape); /* one size may be -1 */
+mx mx_flatten(mx x, int start, int end);
+mx mx_unflatten(mx x, int axis, int ndim, const int *shape);
+mx mx_transpose(mx x, const int *axes, int n); /* NULL: reversed */
+mx mx_swapaxes(mx x, int a, int b);
+mx mx_moveaxis(mx x, int from, int to);
+mx mx_expand_dims(mx x, const int *axes, int n);
+mx mx_squeeze(mx x, const int *axes, int n); /* NULL: every axis of size 1 */
+mx mx_slice(mx x, const int *start, const int *stop, const int *step); /* ndim each, NumPy's rules; steps may be negative */
+mx mx_slice_update(mx x, mx update, const int *start, const int *stop, const int *step);
+enum scatter_fold { SCATTER_SET, SCATTER_ADD, SCATTER_PROD, SCATTER_MAX, SCATTER_MIN };
+mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, const int *step, enum scatter_fold f);
+mx mx_slice_dynamic(mx x, mx start, const int *axes, int n, const int *sizes); /* sizes: ndim */
+mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n);
+mx mx_concatenate(int n, const mx x[], int axis);
+mx mx_stack(int n, const mx x[], int axis);
+/* Writes the parts to out and returns their number; sections: equal parts; -1 after a failure. */
+int mx_split(mx x, int sections, int axis, mx *out);                       /* out: sections */
+int mx_split_at(mx x, const int *indices, int n, int axis, mx *out);       /* out: n + 1 */
+enum pad_mode { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC };
+mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx value, enum pad_mode mode);
+mx mx_view(mx x, enum dtype t);
+mx mx_as_strided(mx x, int ndim, const int *shape, const int64_t *strides, int64_t offset);
+mx mx_full(int ndim, const int *shape, mx value, enum dtype t);
+mx mx_zeros(int ndim, const int *shape, enum dtype t);
+mx mx_ones(int ndim, const int *shape, enum dtype t);
+mx mx_zeros_like(mx x);
+mx mx_ones_like(mx x);
+mx mx_arange(double start, double stop, double step, enum dtype t);
+mx mx_linspace(double start, double stop, int num, bool endpoint, enum dtype t);
+mx mx_eye(int n, int m, int k, enum dtype t);
+mx mx_tri(int n, int m, int k, enum dtype t);
+mx mx_tril(mx x, int k);
+mx mx_triu(mx x, int k);
+mx mx_number_of_elements(mx x, const int *axes, int n, bool inverted, enum dtype t);
+
+/* Reductions (ops/reduce.c); axes NULL: all */
+enum fold { FOLD_SUM, FOLD_PROD, FOLD_MIN, FOLD_MAX, FOLD_ALL, FOLD_ANY };
+mx mx_reduce(mx x, enum fold f, const int *axes, int n, bool keepdims);
+mx mx_sum(mx x, const int *axes, int n, bool keepdims);
+mx mx_prod(mx x, const int *axes, int n, bool keepdims);
+mx mx_min(mx x, const int *axes, int n, bool keepdims);
+mx mx_max(mx x, const int *axes, int n, bool keepdims);
+mx mx_all(mx x, const int *axes, int n, bool keepdims);
+mx mx_any(mx x, const int *axes, int n, bool keepdims);
+mx mx_mean(mx x, const int *axes, int n, bool keepdims);
+mx mx_var(mx x, const int *axes, int n, bool keepdims, int ddof);
+mx mx_std(mx x, const int *axes, int n, bool keepdims, int ddof);
+mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims);
+mx mx_softmax(mx x, const int *axes, int n, bool precise);
+enum arg_fold { ARG_MIN, ARG_MAX };
+mx mx_arg_reduce(mx x, enum arg_fold f, int axis, bool keepdims); /* uint32 */
+mx mx_arg_reduce_all(mx x, enum arg_fold f, bool keepdims);
+/* Sums x over the axes that broadcasting to x's shape from `shape` added or stretched. */
+mx mx_sum_to(mx x, int ndim, const int *shape);
+
+/* Matrix products (ops/matmul.c) */
+mx mx_matmul(mx a, mx b);
+mx mx_addmm(mx c, mx a, mx b, double alpha, double beta);
+
+/* Indexing (ops/index.c).  Index arrays may be negative; out of range fails when evaluated. */
+mx mx_take(mx x, mx indices, int axis);
+mx mx_take_flat(mx x, mx indices);
+mx mx_take_along_axis(mx x, mx indices, int axis);
+mx mx_put_along_axis(mx x, mx indices, mx values, int axis);
+/* x indexed at n axes by n index arrays that broadcast together; slice_sizes has x->ndim entries.
+ * Result: shape of the indices, then slice_sizes. */
+mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_sizes);
+/* The reverse: updates has the shape of the indices, then a slice of x. */
+mx mx_scatter(mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f);
+mx mx_scatter_add_axis(mx x, mx indices, mx values, int axis);
+
+/* Random (ops/random.c); key: two uint32 or NULL for the global state */
+mx mx_random_key(uint64_t seed);
+void mx_random_seed(uint64_t seed);
+mx mx_random_split(mx key, int num); /* (num, 2) */
+mx mx_random_bits(int ndim, const int *shape, int width, mx key);
+mx mx_random_uniform(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key);
+mx mx_random_normal(int ndim, const int *shape, enum dtype t, mx loc, mx scale, mx key); /* loc, scale may be NULL */
+mx mx_random_bernoulli(mx p, int ndim, const int *shape, mx key); /* ndim -1: p's shape */
+mx mx_random_randint(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key);
+mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, enum dtype t, mx key);
+mx mx_random_gumbel(int ndim, const int *shape, enum dtype t, mx key);
+mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key); /* ndim -1: one draw a row */
+mx mx_random_categorical_n(mx logits, int axis, int num_samples, mx key);
+mx mx_random_laplace(int ndim, const int *shape, enum dtype t, double loc, double scale, mx key);
+
+#endif

@@ -1,0 +1,21 @@
+/* eval.h: running graphs. */
+#ifndef MX_TRANSFORM_EVAL_H
+#define MX_TRANSFORM_EVAL_H
+
+#include "core/array.h"
+#include "core/stream.h"
+
+/* Evaluates; returns when all are READY.  Non-zero after mx_fail; what could not be made is LAZY
+ * again, with its graph, so that a later call may succeed. */
+int mx_eval(int n, const mx x[]);
+/* Starts the work and returns.  Errors reach whoever waits for the arrays. */
+int mx_async_eval(int n, const mx x[]);
+/* Makes x READY and its bytes current on the host. */
+int mx_wait_host(mx x);
+
+/* For backends: runs a batch's entries in order through backend->run, makes operands present on
+ * the right side, releases what is no longer needed, sets statuses and the batch's event, and
+ * frees the batch. */
+void run_batch(struct batch *b);
+
+#endif
