@@ -1,0 +1,37 @@
+/* error.h: where error messages go.
+ *
+ * A function that fails reports one message, through the handler, on the thread that called it, and
+ * returns its error value.  The first handler in force prints the message to stderr and returns. */
+#ifndef MLX_C_ERROR_H
+#define MLX_C_ERROR_H
+
+#include "mlx/c/api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* `msg` is good during the call; `data` is what was given with the handler. */
+typedef void (*mlx_error_handler_func)(const char *msg, void *data);
+
+/* Makes `handler` the one for all threads, or with NULL the one that prints.  When it is replaced,
+ * dtor(data) is called if `dtor` is not NULL.  The handler may be called by several threads at
+ * once. */
+MLX_API void mlx_set_error_handler(mlx_error_handler_func handler, void *data,
+                                   void (*dtor)(void *));
+
+/* Reports an error of the caller's own, such as one found inside a closure: a format as for printf
+ * and its arguments.  The message ends with the place in the source. */
+#define mlx_error(...) _mlx_error(__FILE__, __LINE__, __VA_ARGS__)
+
+/* What mlx_error calls. */
+#ifdef __GNUC__
+__attribute__((format(printf, 3, 4)))
+#endif
+MLX_API void _mlx_error(const char *file, const int line, const char *fmt, ...);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

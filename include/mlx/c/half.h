@@ -1,0 +1,16 @@
+/* half.h: C types for the 16-bit floats, where the compiler has them.
+ *
+ * HAS_FLOAT16 and HAS_BFLOAT16 say that float16_t and bfloat16_t exist and with them the functions
+ * of array.h that use them.  Elsewhere read such an array through mlx_astype, or take its raw bits
+ * with mlx_array_data_uint16. */
+#ifndef MLX_C_HALF_H
+#define MLX_C_HALF_H
+
+#ifdef __aarch64__
+#define HAS_FLOAT16
+typedef __fp16 float16_t;
+#define HAS_BFLOAT16
+typedef __bf16 bfloat16_t;
+#endif
+
+#endif

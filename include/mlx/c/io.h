@@ -1,0 +1,59 @@
+/* io.h: arrays in files.
+ *
+ * Loading reads the sizes and types at once and the elements when they are needed, on the stream
+ * given; so a file must stay until the arrays are evaluated.  Saving evaluates, and writes to a new
+ * file that takes its place only when complete.  What is malformed is an error, never a crash.
+ * Functions return 0 for success; ownership, results and errors as in array.h. */
+#ifndef MLX_C_IO_H
+#define MLX_C_IO_H
+
+#include "mlx/c/api.h"
+#include "mlx/c/array.h"
+#include "mlx/c/io_types.h"
+#include "mlx/c/map.h"
+#include "mlx/c/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One array in NumPy's npy format */
+
+/* Reads from a reader. */
+MLX_API int mlx_load_reader(mlx_array *res, mlx_io_reader in_stream, const mlx_stream s);
+
+/* Reads from the file named. */
+MLX_API int mlx_load(mlx_array *res, const char *file, const mlx_stream s);
+
+/* Writes to a writer. */
+MLX_API int mlx_save_writer(mlx_io_writer out_stream, const mlx_array a);
+
+/* Writes to the file named; ".npy" is added to a name that does not end so. */
+MLX_API int mlx_save(const char *file, const mlx_array a);
+
+/* Named arrays, and texts about them, in the safetensors format */
+
+/* Reads the arrays into `res_0` and the texts into `res_1`, from a reader. */
+MLX_API int mlx_load_safetensors_reader(mlx_map_string_to_array *res_0,
+                                        mlx_map_string_to_string *res_1, mlx_io_reader in_stream,
+                                        const mlx_stream s);
+
+/* Reads the arrays into `res_0` and the texts into `res_1`, from the file named. */
+MLX_API int mlx_load_safetensors(mlx_map_string_to_array *res_0, mlx_map_string_to_string *res_1,
+                                 const char *file, const mlx_stream s);
+
+/* Writes the arrays of `param` and the texts of `metadata` to a writer. */
+MLX_API int mlx_save_safetensors_writer(mlx_io_writer in_stream,
+                                        const mlx_map_string_to_array param,
+                                        const mlx_map_string_to_string metadata);
+
+/* Writes the arrays of `param` and the texts of `metadata` to the file named; ".safetensors" is
+ * added to a name that does not end so. */
+MLX_API int mlx_save_safetensors(const char *file, const mlx_map_string_to_array param,
+                                 const mlx_map_string_to_string metadata);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,74 @@
+/* io_types.h: readers and writers of the caller's own, for loading from and saving to anything.
+ *
+ * A reader or writer is a table of functions and the pointer `desc` that is given to each of them.
+ * It is a handle: whoever makes one frees it, copies of the struct are the same handle.  Functions
+ * that return int return 0 for success; results and errors as in array.h. */
+#ifndef MLX_C_IO_TYPES_H
+#define MLX_C_IO_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mlx/c/api.h"
+#include "mlx/c/string.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mlx_io_reader_ {
+    void *ctx;
+} mlx_io_reader;
+
+typedef struct mlx_io_writer_ {
+    void *ctx;
+} mlx_io_writer;
+
+/* What a reader or writer can do.  `is_open` and `good` say whether it is usable and whether all
+ * went well so far; they are asked before and after reading or writing.  `seek` takes an offset and
+ * SEEK_SET, SEEK_CUR or SEEK_END.  read(desc, data, n) and write(desc, data, n) move the position
+ * on; read_at_offset(desc, data, n, offset) leaves it where it is and may be called by other
+ * threads. `label` names the thing in messages.  `free` is called when the last use is over.  A
+ * reader needs no `write`, a writer no `read`; any that is not needed may be NULL. */
+typedef struct mlx_io_vtable_ {
+    bool (*is_open)(void *);
+    bool (*good)(void *);
+    size_t (*tell)(void *);
+    void (*seek)(void *, int64_t off, int whence);
+    void (*read)(void *, char *data, size_t n);
+    void (*read_at_offset)(void *, char *data, size_t n, size_t off);
+    void (*write)(void *, const char *data, size_t n);
+    const char *(*label)(void *);
+    void (*free)(void *);
+} mlx_io_vtable;
+
+/* A reader on `desc`; the table is copied. */
+MLX_API mlx_io_reader mlx_io_reader_new(void *desc, mlx_io_vtable vtable);
+
+/* The `desc` of the reader. */
+MLX_API int mlx_io_reader_descriptor(void **desc_, mlx_io_reader io);
+
+/* Writes the reader's label. */
+MLX_API int mlx_io_reader_tostring(mlx_string *str_, mlx_io_reader io);
+
+/* Releases the handle. */
+MLX_API int mlx_io_reader_free(mlx_io_reader io);
+
+/* A writer on `desc`; the table is copied. */
+MLX_API mlx_io_writer mlx_io_writer_new(void *desc, mlx_io_vtable vtable);
+
+/* The `desc` of the writer. */
+MLX_API int mlx_io_writer_descriptor(void **desc_, mlx_io_writer io);
+
+/* Writes the writer's label. */
+MLX_API int mlx_io_writer_tostring(mlx_string *str_, mlx_io_writer io);
+
+/* Releases the handle. */
+MLX_API int mlx_io_writer_free(mlx_io_writer io);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
