@@ -1,0 +1,53 @@
+# Short names for what one does with this project; CMakePresets.json holds the builds themselves.
+#
+#   make setup      install what is missing (Debian packages, .venv)
+#   make build      the library, and `mlx` importable from .venv/bin/python
+#   make test       everything a change must pass
+#   make test-full  the slow rest: thread sanitizer, sanitizers over everything, long tests
+#   make demo       train on scanned digits in Python, classify the same digits from C
+#   make bench      print the figures of merit beside NumPy
+#   make install PREFIX=dir
+#   make lint       check the format of C and Python; make format applies it
+#   make clean      remove what was built; .venv stays
+
+PREFIX ?= /usr/local
+JOBS   ?= $(shell nproc)
+PYTHON  = .venv/bin/python
+export CTEST_PARALLEL_LEVEL ?= $(JOBS)
+
+.PHONY: help setup build test test-full demo bench install lint format clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+setup:
+	@tools/setup.sh
+
+build: setup
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS)
+	@tools/develop.sh build/release
+
+test: build
+	@tools/test.sh
+
+test-full: build
+	@tools/test-full.sh
+
+demo: build
+	@tools/demo.sh
+
+bench: build
+	@tools/bench.sh
+
+install: build
+	@cmake --install build/release --prefix $(abspath $(PREFIX))
+
+lint: setup
+	@tools/lint.sh
+
+format: setup
+	@tools/lint.sh --fix
+
+clean:
+	rm -rf build dist

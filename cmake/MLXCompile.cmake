@@ -1,0 +1,41 @@
+# How every C file of the project is compiled.
+#
+# mlx_compile_options(TARGET) gives a target our language level and warnings; mlx_kernel_levels(VAR)
+# lists the instruction sets of this processor family, and MLX_ISA_<level> holds the flags of each.
+
+set(MLX_WARNINGS
+  -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wold-style-definition
+  -Wpointer-arith -Wwrite-strings -Wvla -Wundef)
+
+function(mlx_compile_options target)
+  set_target_properties(${target} PROPERTIES
+    C_STANDARD 17 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
+    C_VISIBILITY_PRESET hidden
+    POSITION_INDEPENDENT_CODE ON)
+  # One rounding everywhere: a product is fused with a sum only where the source says so.
+  target_compile_options(${target} PRIVATE ${MLX_WARNINGS} -ffp-contract=off)
+  if(MLX_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(MLX_SANITIZE)
+    target_compile_options(${target} PRIVATE
+      -fsanitize=${MLX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${MLX_SANITIZE})
+  endif()
+endfunction()
+
+# `base` is what every processor of the family has; src/cpu/dispatch.c picks a level when it starts.
+# On AArch64 that includes NEON.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(MLX_KERNEL_LEVELS base avx2 avx512)
+  set(MLX_ISA_base -march=x86-64-v2)
+  set(MLX_ISA_avx2 -march=x86-64-v3)
+  set(MLX_ISA_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
+else()
+  set(MLX_KERNEL_LEVELS base)
+  set(MLX_ISA_base "")
+endif()
+
+# The kernels are worth -O3 wherever the build optimizes at all; -Og and -O1 builds keep theirs.
+set(MLX_KERNEL_OPTIONS
+  $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math)

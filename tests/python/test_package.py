@@ -1,0 +1,75 @@
+"""The package as a distribution: beside others of its name, and what `python -m mlx` tells."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+OURS = pathlib.Path(__file__).resolve().parents[2] / "python"
+
+
+def run(code, *path):
+    """Run `code` in a fresh interpreter that looks for modules in `path` first."""
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, path)))
+    return subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60
+    )
+
+
+def core_of_another(folder, name="core.cpython-311-x86_64-linux-gnu.so"):
+    """What installing another distribution leaves: a folder mlx with a core and no __init__.py."""
+    (folder / "mlx").mkdir(parents=True, exist_ok=True)
+    (folder / "mlx" / name).write_bytes(b"")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["core.cpython-311-x86_64-linux-gnu.so", "core.abi3.so"])
+@pytest.mark.parametrize("first", [True, False])
+def test_another_distribution_on_the_path_is_refused(tmp_path, first, name):
+    other = core_of_another(tmp_path, name)
+    path = (other, OURS) if first else (OURS, other)
+    done = run("import mlx", *path)
+    assert done.returncode != 0
+    assert "ImportError: another distribution of `mlx`" in done.stderr
+    assert str(other / "mlx" / name) in done.stderr
+    assert "pip uninstall" in done.stderr
+
+
+def test_another_distribution_in_our_own_folder_is_refused(tmp_path):
+    (tmp_path / "mlx").mkdir()
+    init = (OURS / "mlx" / "__init__.py").read_text()
+    (tmp_path / "mlx" / "__init__.py").write_text(init)
+    (tmp_path / "mlx" / "core.abi3.so").write_bytes(b"")
+    assert run("import mlx", tmp_path).returncode == 0
+    core_of_another(tmp_path)
+    assert "another distribution of `mlx`" in run("import mlx", tmp_path).stderr
+
+
+def test_folders_that_only_share_the_name_are_no_obstacle(tmp_path):
+    (tmp_path / "mlx").mkdir()
+    (tmp_path / "mlx" / "core.py").write_text("")
+    (tmp_path / "mlx" / "corelib.so").write_text("")
+    done = run("import mlx; print(mlx.__file__)", OURS, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert str(OURS) in done.stdout
+
+
+def tell(option):
+    done = subprocess.run(
+        [sys.executable, "-m", "mlx", option], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_module_tells_where_the_c_library_lies():
+    assert (pathlib.Path(tell("--cmake-dir")) / "MLXConfig.cmake").is_file()
+    assert (pathlib.Path(tell("--include-dir")) / "mlx" / "c" / "api.h").is_file()
+    assert (pathlib.Path(tell("--lib-dir")) / "libmlx.so").exists()
+
+
+def test_an_unknown_question_is_refused():
+    done = subprocess.run([sys.executable, "-m", "mlx", "--no-such"], capture_output=True)
+    assert done.returncode == 2

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Let .venv import the package `mlx` from a build tree (the first argument), in place.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tree=$(cd "$1/python" && pwd)
+site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+printf '%s\n' "$tree" | cmp -s - "$site/mlx-build-tree.pth" ||
+    printf '%s\n' "$tree" >"$site/mlx-build-tree.pth"
