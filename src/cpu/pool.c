@@ -1,0 +1,273 @@
+/* pool.c: the threads that kernels share.
+ *
+ * One job runs at a time, owned by the thread that called pool_for; who finds the pool owned runs
+ * its loop alone.  Each thread starts in its own share of the range, so that a chain of kernels over
+ * the same arrays finds its half in its own cache, and then takes pieces from the others' shares.
+ *
+ * Workers join a job of their own accord and only while it is open: the caller never waits for a
+ * thread that is not already working, so on a busy machine it just does the work itself.  Invariant:
+ * the fields of the job change only while it is closed and its crew is zero. */
+#define _GNU_SOURCE
+#include "cpu/pool.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    MAX_THREADS = 256,
+    SPINS = 2000,       /* turns before a thread sleeps: some tens of microseconds */
+    PIECES = 32,        /* of a share: a late thread holds the others up by at most one of these */
+    OPEN = 1 << 30,     /* bits of `crew`; the low ones count the workers inside the job */
+    WAITING = 1 << 29,  /* its caller sleeps until they have left */
+    COUNT = WAITING - 1,
+};
+
+/* A thread's part of the range; on a cache line of its own, for others help themselves from it. */
+struct share {
+    _Alignas(64) _Atomic int64_t next;
+    int64_t end;
+};
+
+static struct {
+    void (*fn)(void *ctx, int64_t begin, int64_t end);
+    void *ctx;
+    int64_t piece;
+    int nshares;
+    struct share share[MAX_THREADS];
+} job;
+
+static _Alignas(64) atomic_int crew;
+static _Alignas(64) atomic_int epoch; /* counts jobs; what idle workers watch */
+static atomic_int sleepers;
+static _Alignas(64) atomic_flag owned = ATOMIC_FLAG_INIT;
+static int started;              /* workers there are; under `owned` */
+static atomic_int wanted;        /* threads including the caller; 0: not decided yet */
+static atomic_int spins = SPINS; /* 0 where threads outnumber processors */
+
+static void futex_wait(atomic_int *word, int value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_int *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+static inline void pause_briefly(void)
+{
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Works through share `me`, then helps with the others. */
+static void work(int me)
+{
+    for (int i = 0; i < job.nshares; i++) {
+        struct share *s = &job.share[(me + i) % job.nshares];
+        if (atomic_load_explicit(&s->next, memory_order_relaxed) >= s->end)
+            continue;
+        for (;;) {
+            int64_t begin = atomic_fetch_add_explicit(&s->next, job.piece, memory_order_relaxed);
+            if (begin >= s->end)
+                break;
+            job.fn(job.ctx, begin, s->end - begin > job.piece ? begin + job.piece : s->end);
+        }
+    }
+}
+
+/* Takes part in the open job, if there is one. */
+static void join(int me)
+{
+    if (me >= atomic_load(&wanted))
+        return;
+    int c = atomic_load(&crew);
+    do {
+        if (!(c & OPEN))
+            return;
+    } while (!atomic_compare_exchange_weak(&crew, &c, c + 1));
+    work(me);
+    c = atomic_fetch_sub(&crew, 1);
+    if ((c & WAITING) && (c & COUNT) == 1)
+        futex_wake(&crew, 1);
+}
+
+static void *worker(void *index)
+{
+    int me = (int)(intptr_t)index;
+    for (int seen = 0;;) {
+        int now = atomic_load(&epoch);
+        for (int i = atomic_load(&spins); now == seen && i > 0; i--) {
+            pause_briefly();
+            now = atomic_load_explicit(&epoch, memory_order_acquire);
+        }
+        while (now == seen) {
+            atomic_fetch_add(&sleepers, 1);
+            futex_wait(&epoch, seen); /* returns at once where a job came in between */
+            atomic_fetch_sub(&sleepers, 1);
+            now = atomic_load(&epoch);
+        }
+        seen = now;
+        join(me);
+    }
+    return NULL;
+}
+
+/* Waits until every worker has left the job that was just closed. */
+static void wait_for_crew(void)
+{
+    int c = atomic_load(&crew);
+    for (int i = atomic_load(&spins); (c & COUNT) && i > 0; i--) {
+        pause_briefly();
+        c = atomic_load(&crew);
+    }
+    if (c & COUNT) {
+        c = atomic_fetch_or(&crew, WAITING) | WAITING;
+        while (c & COUNT) {
+            futex_wait(&crew, c);
+            c = atomic_load(&crew);
+        }
+    }
+    atomic_store(&crew, 0);
+}
+
+/* In a child there is only the thread that forked: the workers are made anew when needed. */
+static void forget_workers(void)
+{
+    started = 0;
+    atomic_store(&crew, 0);
+    atomic_store(&sleepers, 0);
+    atomic_flag_clear(&owned);
+}
+
+static void start_workers(int n)
+{
+    static bool registered;
+    if (!registered)
+        registered = pthread_atfork(NULL, NULL, forget_workers) == 0;
+    /* Signals go to the threads of the program, whose handlers expect them; faults stay where they
+     * happen. */
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&blocked, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    while (registered && started < n) {
+        pthread_t t;
+        if (pthread_create(&t, NULL, worker, (void *)(intptr_t)(started + 1)))
+            break; /* the work gets done by those there are */
+        pthread_detach(t);
+        started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* The number of a small file, or `otherwise`. */
+static long read_number(const char *path, long otherwise)
+{
+    long v = otherwise;
+    FILE *f = fopen(path, "re");
+    if (f) {
+        if (fscanf(f, "%ld", &v) != 1)
+            v = otherwise;
+        fclose(f);
+    }
+    return v;
+}
+
+/* Processors a control group lets us use at once; INT_MAX without a limit. */
+static int quota(void)
+{
+    long limit = -1, period = 100000;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re"); /* "max 100000" or "150000 100000" */
+    if (f) {
+        if (fscanf(f, "%ld %ld", &limit, &period) != 2)
+            limit = -1;
+        fclose(f);
+    } else {
+        limit = read_number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", -1);
+        period = read_number("/sys/fs/cgroup/cpu/cpu.cfs_period_us", 100000);
+    }
+    if (limit <= 0 || period <= 0)
+        return INT_MAX;
+    long n = (limit + period - 1) / period;
+    return n < INT_MAX ? (int)n : INT_MAX;
+}
+
+static int processors(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int q = quota();
+    return n < 1 ? 1 : n < q ? n : q;
+}
+
+void pool_set_threads(int n)
+{
+    n = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
+    atomic_store(&spins, n > processors() ? 0 : SPINS);
+    atomic_store(&wanted, n);
+}
+
+int pool_threads(void)
+{
+    int n = atomic_load_explicit(&wanted, memory_order_relaxed);
+    if (n)
+        return n;
+    const char *s = getenv("MLX_NUM_THREADS");
+    n = s ? atoi(s) : 0;
+    pool_set_threads(n > 0 ? n : processors());
+    return atomic_load(&wanted);
+}
+
+void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int64_t end), void *ctx)
+{
+    if (n <= 0)
+        return;
+    if (grain < 1)
+        grain = 1;
+    int threads = pool_threads();
+    int64_t grains = n / grain + (n % grain != 0);
+    if (n / 2 < grain || threads == 1 || atomic_flag_test_and_set_explicit(&owned, memory_order_acquire)) {
+        fn(ctx, 0, n);
+        return;
+    }
+    if (started < threads - 1)
+        start_workers(threads - 1);
+    if (threads > started + 1)
+        threads = started + 1;
+
+    int shares = grains < threads ? (int)grains : threads;
+    int64_t each = grains / shares, rest = grains % shares;
+    job.fn = fn;
+    job.ctx = ctx;
+    job.nshares = shares;
+    job.piece = (each + PIECES - 1) / PIECES * grain;
+    for (int64_t i = 0, begin = 0; i < shares; i++) {
+        atomic_store_explicit(&job.share[i].next, begin * grain, memory_order_relaxed);
+        begin += each + (i < rest);
+        job.share[i].end = i + 1 < shares ? begin * grain : n;
+    }
+
+    atomic_store(&crew, OPEN);
+    atomic_fetch_add(&epoch, 1);
+    if (atomic_load(&sleepers) > 0) /* all of them where some are not to join */
+        futex_wake(&epoch, started + 1 > threads ? INT_MAX : shares - 1);
+    work(0);
+    atomic_fetch_and(&crew, ~OPEN);
+    wait_for_crew();
+    atomic_flag_clear_explicit(&owned, memory_order_release);
+}
