@@ -39,6 +39,7 @@ file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include SYM
 
 # pkg-config: libraries are found relative to the .pc file.
 file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" up ${up})
 foreach(name mlx mlx-c)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in
     ${PROJECT_BINARY_DIR}/install/${name}.pc @ONLY)

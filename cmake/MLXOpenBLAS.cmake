@@ -1,29 +1,29 @@
 # The BLAS and LAPACK that travel with libmlx: scipy-openblas32 from PyPI, whose symbols start with
 # `scipy_`.  Sets MLX_OPENBLAS_{LIBRARY,INCLUDE_DIR,LICENSE}.
-if(NOT MLX_OPENBLAS_ROOT)
+set(root ${MLX_OPENBLAS_ROOT})
+if(NOT root)
   execute_process(
     COMMAND ${Python_EXECUTABLE} -c
       "import os, scipy_openblas32 as b; print(os.path.dirname(os.path.abspath(b.__file__)))"
-    OUTPUT_VARIABLE MLX_OPENBLAS_FOUND OUTPUT_STRIP_TRAILING_WHITESPACE
-    RESULT_VARIABLE MLX_OPENBLAS_RESULT ERROR_QUIET)
-  if(NOT MLX_OPENBLAS_RESULT EQUAL 0)
+    OUTPUT_VARIABLE root OUTPUT_STRIP_TRAILING_WHITESPACE
+    RESULT_VARIABLE result ERROR_QUIET)
+  if(NOT result EQUAL 0)
     message(FATAL_ERROR "${Python_EXECUTABLE} has no package scipy-openblas32. Run `make setup`, "
       "or install it with pip, or set MLX_OPENBLAS_ROOT to its folder.")
   endif()
-  set(MLX_OPENBLAS_ROOT ${MLX_OPENBLAS_FOUND} CACHE PATH "" FORCE)
 endif()
 
-set(MLX_OPENBLAS_LIBRARY ${MLX_OPENBLAS_ROOT}/lib/libscipy_openblas.so)
-set(MLX_OPENBLAS_INCLUDE_DIR ${MLX_OPENBLAS_ROOT}/include)
+set(MLX_OPENBLAS_LIBRARY ${root}/lib/libscipy_openblas.so)
+set(MLX_OPENBLAS_INCLUDE_DIR ${root}/include)
 foreach(file ${MLX_OPENBLAS_LIBRARY} ${MLX_OPENBLAS_INCLUDE_DIR}/cblas.h)
   if(NOT EXISTS ${file})
     message(FATAL_ERROR "OpenBLAS: ${file} is missing; is MLX_OPENBLAS_ROOT right?")
   endif()
 endforeach()
 file(GLOB MLX_OPENBLAS_LICENSE
-  ${MLX_OPENBLAS_ROOT}/../scipy_openblas32-*.dist-info/licenses/LICENSE.txt
-  ${MLX_OPENBLAS_ROOT}/../scipy_openblas32-*.dist-info/LICENSE.txt
-  ${MLX_OPENBLAS_ROOT}/LICENSE*)
+  ${root}/../scipy_openblas32-*.dist-info/licenses/LICENSE.txt
+  ${root}/../scipy_openblas32-*.dist-info/LICENSE.txt
+  ${root}/LICENSE*)
 
 # It stands beside libmlx in the build tree as it does when installed, so one $ORIGIN serves both.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/lib)

@@ -1,26 +1,15 @@
 #!/usr/bin/env bash
-# The tests of `make test`, after a release build: C tests, C unit tests under the address and
-# undefined-behaviour sanitizers, Python tests.  Runs all three whatever fails, then says so.
+# The tests of `make test`, on a release build: C tests, C unit tests under the address and
+# undefined-behaviour sanitizers, Python tests.  All three run whatever fails; the last line counts.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-jobs=${CTEST_PARALLEL_LEVEL:-$(nproc)}
-failed=()
-
-step() { printf '\n== %s\n' "$1"; shift; "$@" || failed+=("$*"); }
+. tools/steps.sh
 
 sanitized_units() {
-    cmake --preset asan &&
-        cmake --build --preset asan -j "$jobs" --target unit_tests &&
-        ctest --preset asan -L '^unit$'
+    build_preset asan unit_tests && run_ctest asan -L '^unit$'
 }
 
-step 'C tests' ctest --preset release
+step 'C tests' run_ctest release
 step 'C unit tests, sanitized' sanitized_units
-step 'Python tests' .venv/bin/python -m pytest -q -n "$jobs" tests/python
-
-printf '\n'
-if [ ${#failed[@]} -gt 0 ]; then
-    printf 'failed: %s\n' "${failed[@]}"
-    exit 1
-fi
-echo 'all tests passed'
+step 'Python tests' run_pytest quick -m 'not slow'
+summary

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# What `make test` leaves out: every C test under the address and undefined-behaviour sanitizers and
+# under the thread sanitizer, the Python tests on a sanitized module, and the slow ones.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. tools/steps.sh
+
+sanitized() {
+    build_preset "$1" all && run_ctest "$1"
+}
+
+# Where the kernel places programs at random over too wide a range, the thread sanitizer of GCC 12
+# cannot map its shadow; a process without that randomness always can.
+thread_sanitized() {
+    build_preset tsan all && setarch -R ctest --preset tsan --no-tests=error \
+        --output-junit "$results/ctest-tsan.xml"
+}
+
+# Python itself is not instrumented, so the runtimes are loaded before it, and what the interpreter
+# keeps until it ends is no leak of ours.
+sanitized_python() {
+    local runtimes
+    runtimes="$(cc -print-file-name=libasan.so):$(cc -print-file-name=libubsan.so)"
+    LD_PRELOAD=$runtimes ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+        PYTHONPATH=build/asan/python run_pytest asan -m 'not slow'
+}
+
+step 'C tests' run_ctest release
+step 'C tests, address and undefined behaviour' sanitized asan
+step 'C tests, threads' thread_sanitized
+step 'Python tests, all' run_pytest all
+step 'Python tests, address and undefined behaviour' sanitized_python
+summary
