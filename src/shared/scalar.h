@@ -1,0 +1,135 @@
+/* scalar.h: each formula of the element-wise table once, as straight-line C.
+ *
+ * Include it before defining T, K or M of your own; it leaves none of them defined.  For every row
+ * `name` of ops.def and every type of the row's set other than the two half types (which compute as
+ * float32) it defines name_<suffix>, with the suffixes of core/dtype.h:
+ *
+ *     float expm1_f32(float x);    int32_t add_i32(int32_t a, int32_t b);    complex64 sin_c64(complex64 z);
+ *
+ * GIVES_BOOL rows return uint8_t, 0 or 1, and bool operands hold 0 or 1.  GIVES_REAL rows return
+ * float for complex64.  scalar_cast.h adds the conversions between types.
+ *
+ * The formulas call the maths library in force as M(f): on the CPU the inlined polynomials of
+ * math_f32.h and math_f64.h, which compilers vectorize; on CUDA expf and friends. */
+#ifndef MX_SHARED_SCALAR_H
+#define MX_SHARED_SCALAR_H
+
+#ifdef __CUDACC__
+#define FN static __device__ __forceinline__
+#else
+#include <stdint.h>
+#define FN static inline __attribute__((always_inline))
+#include "shared/math_f64.h"
+#include "shared/math_f32.h"
+#endif
+
+/* The layout of C's float _Complex, which CUDA's compiler does not have. */
+typedef struct {
+    float re, im;
+} complex64;
+
+#include "shared/scalar_cast.h"
+
+#define T uint8_t
+#define K(f) f##_b8
+#include "shared/scalar_bool.h"
+#undef T
+#undef K
+
+/* An integer pass: T, its unsigned twin U, the type W it multiplies in, its width, is it signed? */
+#define T uint8_t
+#define U uint8_t
+#define W uint32_t
+#define WIDTH 8
+#define SIGNED 0
+#define K(f) f##_u8
+#include "shared/scalar_integer.h"
+
+#define T uint16_t
+#define U uint16_t
+#define W uint32_t
+#define WIDTH 16
+#define SIGNED 0
+#define K(f) f##_u16
+#include "shared/scalar_integer.h"
+
+#define T uint32_t
+#define U uint32_t
+#define W uint32_t
+#define WIDTH 32
+#define SIGNED 0
+#define K(f) f##_u32
+#include "shared/scalar_integer.h"
+
+#define T uint64_t
+#define U uint64_t
+#define W uint64_t
+#define WIDTH 64
+#define SIGNED 0
+#define K(f) f##_u64
+#include "shared/scalar_integer.h"
+
+#define T int8_t
+#define U uint8_t
+#define W uint32_t
+#define WIDTH 8
+#define SIGNED 1
+#define K(f) f##_i8
+#include "shared/scalar_integer.h"
+
+#define T int16_t
+#define U uint16_t
+#define W uint32_t
+#define WIDTH 16
+#define SIGNED 1
+#define K(f) f##_i16
+#include "shared/scalar_integer.h"
+
+#define T int32_t
+#define U uint32_t
+#define W uint32_t
+#define WIDTH 32
+#define SIGNED 1
+#define K(f) f##_i32
+#include "shared/scalar_integer.h"
+
+#define T int64_t
+#define U uint64_t
+#define W uint64_t
+#define WIDTH 64
+#define SIGNED 1
+#define K(f) f##_i64
+#include "shared/scalar_integer.h"
+
+#define T float
+#define K(f) f##_f32
+#ifdef __CUDACC__
+#define M(f) f##f
+#else
+#define M(f) m_##f##_f32
+#endif
+#include "shared/scalar_float.h"
+#undef T
+#undef K
+#undef M
+
+#define T double
+#define K(f) f##_f64
+#ifdef __CUDACC__
+#define M(f) f
+#else
+#define M(f) m_##f##_f64
+#endif
+#include "shared/scalar_float.h"
+
+/* Complex numbers compute in pairs of doubles, through the M of the pass above. */
+#undef T
+#undef K
+#define T complex64
+#define K(f) f##_c64
+#include "shared/scalar_complex.h"
+#undef T
+#undef K
+#undef M
+
+#endif

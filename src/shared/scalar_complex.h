@@ -1,0 +1,304 @@
+/* scalar_complex.h: the formulas of complex64, a template over T, K and M, where M is the maths
+ * library of double.
+ *
+ * Past plain arithmetic they compute in double and round once at the end: squares neither overflow
+ * nor vanish, what cancels leaves enough bits, and textbook formulas do.  Branch cuts, signed zeros
+ * and infinities are those of C99 annex G. */
+
+/* A complex number on its way. */
+typedef struct {
+    double re, im;
+} pair;
+
+FN pair pair_of(T z)
+{
+    pair p = { z.re, z.im };
+    return p;
+}
+FN pair pair_make(double re, double im)
+{
+    pair p = { re, im };
+    return p;
+}
+FN pair pair_swap(pair z) { return pair_make(z.im, z.re); }
+FN T pair_round(pair z)
+{
+    T y = { (float)z.re, (float)z.im };
+    return y;
+}
+
+FN int is_inf(double x) { return M(fabs)(x) > 1e300; } /* of a float's value */
+FN int is_finite(double x) { return M(fabs)(x) < 1e300; }
+FN int pair_is_inf(pair z) { return is_inf(z.re) | is_inf(z.im); }
+FN int pair_is_nan(pair z) { return (z.re != z.re) | (z.im != z.im); }
+/* Infinities made finite, so far out that they give the same angles and the overflow to come. */
+FN double box(double x, double far)
+{
+    return x > far ? far : x < -far ? -far : x;
+}
+/* a * b where an exact zero b wins over a NaN. */
+FN double times(double a, double b) { return b == 0 && a != a ? b : a * b; }
+
+FN pair pair_multiply(pair a, pair b)
+{
+    return pair_make(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
+}
+FN double pair_abs(pair z)
+{
+    double m = M(sqrt)(z.re * z.re + z.im * z.im);
+    return pair_is_inf(z) ? (double)INFINITY : m;
+}
+
+/* a * conj(b) / |b|^2.  Two divisors need help: of an infinite one only the direction counts, and by
+ * zero the parts divide on their own. */
+FN pair pair_divide(pair a, pair b)
+{
+    double size = b.re * b.re + b.im * b.im;
+    int far = size == INFINITY;
+    double c = far ? M(copysign)(is_inf(b.re), b.re) : b.re;
+    double d = far ? M(copysign)(is_inf(b.im), b.im) : b.im;
+    double s = 1 / size;
+    double re = (a.re * c + a.im * d) * s, im = (a.im * c - a.re * d) * s;
+    return pair_make(size == 0 ? a.re / M(fabs)(b.re) : re, size == 0 ? a.im / M(fabs)(b.re) : im);
+}
+
+/* With t = sqrt((|z| + |re|) / 2) the root is t + i im / 2t, or turned by 90 degrees left of zero. */
+FN pair pair_sqrt(pair z)
+{
+    double t = M(sqrt)((pair_abs(z) + M(fabs)(z.re)) * 0.5);
+    t = is_inf(z.im) ? (double)INFINITY : t;
+    double o = M(fabs)(z.im) / (2 * t);
+    o = t == 0 ? 0 : is_inf(z.im) ? (double)INFINITY : o;
+    int left = z.re < 0;
+    return pair_make(left ? o : t, M(copysign)(left ? t : o, z.im));
+}
+
+/* e^re (cos im + i sin im).  Beyond 700 the result overflows in float whatever the angle, unless a
+ * part is exactly zero. */
+FN pair pair_exp(pair z)
+{
+    double e = M(exp)(box(z.re, 700));
+    pair y = pair_make(e * M(cos)(z.im), times(e * M(sin)(z.im), z.im == 0 ? z.im : 1));
+    y.im = z.im == 0 ? z.im : y.im;
+    int lost = !is_finite(z.im); /* the angle */
+    y.re = lost && z.re == -INFINITY ? 0 : lost && z.re == INFINITY ? (double)INFINITY : y.re;
+    y.im = lost && z.re == -INFINITY ? 0 : y.im;
+    return y;
+}
+
+/* log |z| from s = |z|^2 and u = s - 1, whichever is the exact one. */
+FN double half_log(double s, double u)
+{
+    double y = 0.5 * (M(fabs)(u) < 0.5 ? M(log1p)(u) : M(log)(s));
+    return y;
+}
+FN pair pair_log(pair z)
+{
+    double x = M(fabs)(z.re), y = M(fabs)(z.im);
+    double big = (x > y ? x : y), small = (x > y ? y : x);
+    double s = big * big + small * small, u = (big * big - 1) + small * small;
+    return pair_make(half_log(pair_is_inf(z) ? (double)INFINITY : s, u), M(atan2)(z.im, z.re));
+}
+/* |1 + z|^2 - 1 = re (2 + re) + im^2 */
+FN pair pair_log1p(pair z)
+{
+    double r = 1 + z.re;
+    double s = r * r + z.im * z.im, u = z.re * (2 + z.re) + z.im * z.im;
+    return pair_make(half_log(pair_is_inf(z) ? (double)INFINITY : s, u), M(atan2)(z.im, r));
+}
+
+/* sin re cosh im + i cos re sinh im */
+FN pair pair_sin(pair z)
+{
+    double y = box(z.im, 700);
+    return pair_make(times(M(cosh)(y), M(sin)(z.re)), times(M(cos)(z.re), M(sinh)(y)));
+}
+/* cos re cosh im - i sin re sinh im */
+FN pair pair_cos(pair z)
+{
+    double y = box(z.im, 700), s = M(sin)(z.re);
+    return pair_make(M(cos)(z.re) * M(cosh)(y), -(s == 0 ? s * y : times(s, M(sinh)(y))));
+}
+/* (sin re cos re + i sinh im cosh im) / (cos^2 re + sinh^2 im) */
+FN pair pair_tan(pair z)
+{
+    double y = box(z.im, 300);
+    double s = M(sin)(z.re), c = M(cos)(z.re), sh = M(sinh)(y), ch = M(cosh)(y);
+    double d = 1 / (c * c + sh * sh);
+    int lost = is_inf(z.im) && !is_finite(z.re);
+    return pair_make(lost ? 0 : s * c * d, lost ? M(copysign)(1, y) : times(d * ch, sh));
+}
+
+/* Kahan's formulas: with p = sqrt(1 - z), q = sqrt(1 + z)
+ *     arcsin z = atan(re / re(p q)) + i asinh(im(conj(p) q))
+ *     arccos z = 2 atan(re p / re q) + i asinh(im(conj(q) p)) */
+FN pair pair_arcsin(pair z)
+{
+    pair w = pair_make(box(z.re, 1e150), box(z.im, 1e150));
+    pair p = pair_sqrt(pair_make(1 - w.re, -w.im)), q = pair_sqrt(pair_make(1 + w.re, w.im));
+    double im = M(asinh)(p.re * q.im - p.im * q.re);
+    return pair_make(M(atan2)(w.re, p.re * q.re - p.im * q.im),
+                     pair_is_inf(z) ? M(copysign)((double)INFINITY, z.im) : im);
+}
+FN pair pair_arccos(pair z)
+{
+    pair w = pair_make(box(z.re, 1e150), box(z.im, 1e150));
+    pair p = pair_sqrt(pair_make(1 - w.re, -w.im)), q = pair_sqrt(pair_make(1 + w.re, w.im));
+    double im = M(asinh)(q.re * p.im - q.im * p.re);
+    return pair_make(2 * M(atan2)(p.re, q.re),
+                     pair_is_inf(z) ? M(copysign)((double)INFINITY, -z.im) : im);
+}
+/* i arccos z or -i arccos z, the one right of zero. */
+FN pair pair_arccosh(pair z)
+{
+    pair a = pair_arccos(z);
+    return pair_make(M(fabs)(a.im), M(copysign)(a.re, z.im));
+}
+/* log1p(4 re / ((1 - re)^2 + im^2)) / 4 + i atan(2 im / ((1 - re) (1 + re) - im^2)) / 2 */
+FN pair pair_arctanh(pair z)
+{
+    double x = M(fabs)(z.re), far = 1 - x, size = far * far + z.im * z.im;
+    double re = 0.25 * M(log1p)(size == INFINITY ? 0 : 4 * x / size);
+    double im = 0.5 * M(atan2)(2 * z.im, far * (1 + x) - z.im * z.im);
+    int inf = pair_is_inf(z);
+    im = inf && z.im == z.im ? M(copysign)(1.57079632679489661923, z.im) : im;
+    return pair_make(M(copysign)(inf ? 0 : re, z.re), im);
+}
+
+FN float K(abs)(T z) { return (float)pair_abs(pair_of(z)); }
+FN float K(real)(T z) { return z.re; }
+FN float K(imag)(T z) { return z.im; }
+FN T K(conjugate)(T z)
+{
+    T y = { z.re, -z.im };
+    return y;
+}
+FN T K(negative)(T z)
+{
+    T y = { -z.re, -z.im };
+    return y;
+}
+FN T K(rint)(T z)
+{
+    T y = { (float)M(rint)(z.re), (float)M(rint)(z.im) };
+    return y;
+}
+FN T K(sign)(T z) /* z / |z| */
+{
+    double m = pair_abs(pair_of(z));
+    return pair_round(pair_make(m == 0 ? 0 : z.re / m, m == 0 ? 0 : z.im / m));
+}
+FN T K(sqrt)(T z) { return pair_round(pair_sqrt(pair_of(z))); }
+FN T K(rsqrt)(T z) { return pair_round(pair_divide(pair_make(1, 0), pair_sqrt(pair_of(z)))); }
+FN T K(exp)(T z) { return pair_round(pair_exp(pair_of(z))); }
+
+/* e^x cos y - 1 = expm1(x) cos y - 2 sin^2(y / 2) */
+FN T K(expm1)(T z)
+{
+    pair e = pair_exp(pair_of(z));
+    double s = M(sin)(0.5 * z.im);
+    double re = M(expm1)(box(z.re, 700)) * M(cos)(z.im) - 2 * s * s;
+    return pair_round(pair_make(is_finite(z.im) ? re : e.re - 1, e.im));
+}
+FN T K(log)(T z) { return pair_round(pair_log(pair_of(z))); }
+FN T K(log2)(T z)
+{
+    pair y = pair_log(pair_of(z));
+    return pair_round(pair_make(y.re * 1.44269504088896340736, y.im * 1.44269504088896340736));
+}
+FN T K(log10)(T z)
+{
+    pair y = pair_log(pair_of(z));
+    return pair_round(pair_make(y.re * 0.43429448190325182765, y.im * 0.43429448190325182765));
+}
+FN T K(log1p)(T z) { return pair_round(pair_log1p(pair_of(z))); }
+
+/* The hyperbolic functions and their inverses are the circular ones with the axes swapped:
+ * f(x + iy) = i conj(g(y + ix)) conjugated back, which is g's result swapped. */
+FN T K(sin)(T z) { return pair_round(pair_sin(pair_of(z))); }
+FN T K(cos)(T z) { return pair_round(pair_cos(pair_of(z))); }
+FN T K(tan)(T z) { return pair_round(pair_tan(pair_of(z))); }
+FN T K(arcsin)(T z) { return pair_round(pair_arcsin(pair_of(z))); }
+FN T K(arccos)(T z) { return pair_round(pair_arccos(pair_of(z))); }
+FN T K(arctan)(T z) { return pair_round(pair_swap(pair_arctanh(pair_swap(pair_of(z))))); }
+FN T K(sinh)(T z) { return pair_round(pair_swap(pair_sin(pair_swap(pair_of(z))))); }
+FN T K(cosh)(T z)
+{
+    pair y = pair_cos(pair_swap(pair_of(z)));
+    return pair_round(pair_make(y.re, -y.im));
+}
+FN T K(tanh)(T z) { return pair_round(pair_swap(pair_tan(pair_swap(pair_of(z))))); }
+FN T K(arcsinh)(T z) { return pair_round(pair_swap(pair_arcsin(pair_swap(pair_of(z))))); }
+FN T K(arccosh)(T z) { return pair_round(pair_arccosh(pair_of(z))); }
+FN T K(arctanh)(T z) { return pair_round(pair_arctanh(pair_of(z))); }
+
+/* As for real numbers: e^z / (1 + e^z) left of zero. */
+FN T K(sigmoid)(T z)
+{
+    int left = z.re < 0;
+    pair e = pair_exp(pair_make(left ? z.re : -z.re, left ? z.im : -z.im));
+    pair one = pair_make(left ? e.re : 1, left ? e.im : 0);
+    return pair_round(pair_divide(one, pair_make(1 + e.re, e.im)));
+}
+
+FN T K(add)(T a, T b)
+{
+    T y = { a.re + b.re, a.im + b.im };
+    return y;
+}
+FN T K(subtract)(T a, T b)
+{
+    T y = { a.re - b.re, a.im - b.im };
+    return y;
+}
+FN T K(multiply)(T a, T b)
+{
+    T y = { a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re };
+    return y;
+}
+FN T K(square)(T z) { return K(multiply)(z, z); }
+FN T K(divide)(T a, T b) { return pair_round(pair_divide(pair_of(a), pair_of(b))); }
+FN T K(floor_divide)(T a, T b) { return K(divide)(a, b); }
+
+/* e^(b log a); a^0 is 1, 0^b is 0 right of zero. */
+FN T K(power)(T a, T b)
+{
+    pair p = pair_of(a), q = pair_of(b);
+    pair y = pair_exp(pair_multiply(q, pair_log(p)));
+    int zero = a.re == 0 && a.im == 0, none = b.re == 0 && b.im == 0;
+    double far = b.re > 0 ? 0.0 : (double)NAN;
+    y = pair_make(zero ? far : y.re, zero ? far : y.im);
+    return pair_round(pair_make(none ? 1 : y.re, none ? 0 : y.im));
+}
+
+FN uint8_t K(equal)(T a, T b) { return (a.re == b.re) & (a.im == b.im); }
+FN uint8_t K(not_equal)(T a, T b) { return (a.re != b.re) | (a.im != b.im); }
+FN uint8_t K(less)(T a, T b) { return (a.re < b.re) | ((a.re == b.re) & (a.im < b.im)); }
+FN uint8_t K(less_equal)(T a, T b) { return (a.re < b.re) | ((a.re == b.re) & (a.im <= b.im)); }
+FN uint8_t K(greater)(T a, T b) { return K(less)(b, a); }
+FN uint8_t K(greater_equal)(T a, T b) { return K(less_equal)(b, a); }
+
+FN T K(choose)(int first, T a, T b)
+{
+    T y = { first ? a.re : b.re, first ? a.im : b.im };
+    return y;
+}
+FN int K(is_nan)(T z) { return (z.re != z.re) | (z.im != z.im); }
+FN T K(maximum)(T a, T b)
+{
+    return K(choose)(K(is_nan)(a) || (!K(is_nan)(b) && K(greater)(a, b)), a, b);
+}
+FN T K(minimum)(T a, T b)
+{
+    return K(choose)(K(is_nan)(a) || (!K(is_nan)(b) && K(less)(a, b)), a, b);
+}
+
+/* hi + log1p(e^(lo - hi)) by the real parts; an infinite hi settles it alone. */
+FN T K(logaddexp)(T a, T b)
+{
+    int first = a.re > b.re;
+    T hi = K(choose)(first, a, b), lo = K(choose)(first, b, a);
+    pair tail = pair_log1p(pair_exp(pair_make((double)lo.re - hi.re, (double)lo.im - hi.im)));
+    int alone = (is_inf(hi.re) || lo.re == -INFINITY) && !K(is_nan)(lo);
+    return pair_round(pair_make(alone ? hi.re : hi.re + tail.re, alone ? hi.im : hi.im + tail.im));
+}

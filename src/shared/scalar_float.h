@@ -1,0 +1,87 @@
+/* scalar_float.h: the formulas of one real floating type, a template over T, K and M.
+ *
+ * Edge cases are NumPy's unless a comment says otherwise. */
+
+FN T K(abs)(T x) { return M(fabs)(x); }
+FN T K(negative)(T x) { return -x; }
+FN T K(sign)(T x) { return x > 0 ? (T)1 : x < 0 ? (T)-1 : (T)0; } /* NaN gives 0 */
+FN T K(square)(T x) { return x * x; }
+FN T K(sqrt)(T x) { return M(sqrt)(x); }
+FN T K(rsqrt)(T x) { return M(rsqrt)(x); }
+FN T K(exp)(T x) { return M(exp)(x); }
+FN T K(expm1)(T x) { return M(expm1)(x); }
+FN T K(log)(T x) { return M(log)(x); }
+FN T K(log2)(T x) { return M(log2)(x); }
+FN T K(log10)(T x) { return M(log10)(x); }
+FN T K(log1p)(T x) { return M(log1p)(x); }
+FN T K(sin)(T x) { return M(sin)(x); }
+FN T K(cos)(T x) { return M(cos)(x); }
+FN T K(tan)(T x) { return M(tan)(x); }
+FN T K(arcsin)(T x) { return M(asin)(x); }
+FN T K(arccos)(T x) { return M(acos)(x); }
+FN T K(arctan)(T x) { return M(atan)(x); }
+FN T K(sinh)(T x) { return M(sinh)(x); }
+FN T K(cosh)(T x) { return M(cosh)(x); }
+FN T K(tanh)(T x) { return M(tanh)(x); }
+FN T K(arcsinh)(T x) { return M(asinh)(x); }
+FN T K(arccosh)(T x) { return M(acosh)(x); }
+FN T K(arctanh)(T x) { return M(atanh)(x); }
+FN T K(erf)(T x) { return M(erf)(x); }
+FN T K(erfinv)(T x) { return M(erfinv)(x); }
+
+/* e^x / (1 + e^x) below zero, where e^-x would overflow before the result is 0. */
+FN T K(sigmoid)(T x)
+{
+    T e = M(exp)(-M(fabs)(x));
+    return (x < 0 ? e : (T)1) / (1 + e);
+}
+
+FN T K(floor)(T x) { return M(floor)(x); }
+FN T K(ceil)(T x) { return M(ceil)(x); }
+FN T K(trunc)(T x) { return M(trunc)(x); }
+FN T K(rint)(T x) { return M(rint)(x); }
+FN T K(conjugate)(T x) { return x; }
+FN T K(real)(T x) { return x; }
+FN T K(imag)(T x) { return (void)x, 0; }
+
+FN T K(add)(T a, T b) { return a + b; }
+FN T K(subtract)(T a, T b) { return a - b; }
+FN T K(multiply)(T a, T b) { return a * b; }
+FN T K(divide)(T a, T b) { return a / b; }
+
+/* a - b floor(a / b), exact but for one rounding where the signs differ; a zero has the sign of b. */
+FN T K(remainder)(T a, T b)
+{
+    T r = M(fmod)(a, b);
+    T up = (r < 0) != (b < 0) ? r + b : r;
+    return r == 0 ? M(copysign)(0, b) : up;
+}
+
+/* The quotient that belongs to that remainder, so 1 // 0.1 is 9 although 1 / 0.1 rounds to 10.
+ * a - r is a multiple of b to within rounding: the nearest integer is meant.  x // 0 is x / 0. */
+FN T K(floor_divide)(T a, T b)
+{
+    T r = M(fmod)(a, b);
+    T q = M(rint)((a - r) / b);
+    q = r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
+    return b == 0 ? a / b : q == 0 ? M(copysign)(0, a / b) : q;
+}
+
+FN T K(power)(T a, T b) { return M(pow)(a, b); }
+FN T K(maximum)(T a, T b) { return a > b || a != a ? a : b; } /* NaN where either is */
+FN T K(minimum)(T a, T b) { return a < b || a != a ? a : b; }
+
+/* log(e^a + e^b).  Equal operands give a + ln 2, which also settles both infinities. */
+FN T K(logaddexp)(T a, T b)
+{
+    T tail = M(log1p)(M(exp)(-M(fabs)(a - b)));
+    return a == b ? a + (T)0.69314718055994530942 : (a > b ? a : b) + tail;
+}
+
+FN T K(arctan2)(T a, T b) { return M(atan2)(a, b); }
+FN uint8_t K(equal)(T a, T b) { return a == b; }
+FN uint8_t K(not_equal)(T a, T b) { return a != b; }
+FN uint8_t K(less)(T a, T b) { return a < b; }
+FN uint8_t K(less_equal)(T a, T b) { return a <= b; }
+FN uint8_t K(greater)(T a, T b) { return a > b; }
+FN uint8_t K(greater_equal)(T a, T b) { return a >= b; }
