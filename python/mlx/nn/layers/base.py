@@ -1,0 +1,390 @@
+"""Module: what every layer and every model is."""
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_unflatten
+
+
+class Module(dict):
+    """A tree of arrays and other modules that can be called.
+
+    A module is a dict. Attributes that are arrays, modules, lists, tuples or dicts are its items;
+    everything else (numbers, strings, functions) is a plain attribute. So the parameters of a model
+    are found by walking the dict, and no registration is needed:
+
+        class MLP(nn.Module):
+            def __init__(self, dims):
+                super().__init__()
+                self.layers = [nn.Linear(a, b) for a, b in zip(dims, dims[1:])]
+
+            def __call__(self, x):
+                for layer in self.layers[:-1]:
+                    x = nn.relu(layer(x))
+                return self.layers[-1](x)
+
+    A *parameter* is an array in the module itself or in lists and dicts below it, at any depth;
+    tuples are kept but not searched, and names that start with an underscore are private. Names of
+    nested things are dotted: "layers.0.weight". Parameters can be frozen: they stay parameters, but
+    `trainable_parameters`, and with it `nn.value_and_grad`, leaves them out.
+    """
+
+    def __init__(self):
+        self._no_grad = set()  # names of frozen parameters, dotted inside lists and dicts
+        self._training = True
+
+    # ---------------------------------------------------------------- attributes
+
+    def __getattr__(self, key: str):
+        # Reached only for what is not a plain attribute.
+        if key in self:
+            return self[key]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
+
+    def __setattr__(self, key: str, val: Any):
+        is_item = isinstance(val, (mx.array, dict, list, tuple))
+        if is_item and not isinstance(getattr(type(self), key, None), property):
+            self.__dict__.pop(key, None)
+            self[key] = val
+        else:
+            super().__setattr__(key, val)
+            self.pop(key, None)
+
+    def __delattr__(self, name):
+        if name in self:
+            del self[name]
+        else:
+            super().__delattr__(name)
+
+    def _extra_repr(self) -> str:
+        """What a layer's repr shows between the parentheses."""
+        return ""
+
+    def __repr__(self):
+        children = tree_flatten(self.children(), is_leaf=self.is_module)
+        head = f"{type(self).__name__}({self._extra_repr()}"
+        if not children:
+            return head + ")"
+        lines = [textwrap.indent(f"({name}): {child!r}", "  ") for name, child in children]
+        return "\n".join([head, *lines, ")"])
+
+    @property
+    def training(self):
+        """Whether the module is in training mode, see `train`."""
+        return self._training
+
+    @property
+    def state(self):
+        """The module itself, as the dict of all it holds: what a compiled step captures."""
+        return self
+
+    # ---------------------------------------------------------------- walking the tree
+
+    @staticmethod
+    def is_module(value):
+        return isinstance(value, Module)
+
+    # Filters say which items a walk visits. `key` is dotted inside lists and dicts.
+
+    @staticmethod
+    def valid_child_filter(module, key, value):
+        return isinstance(value, (dict, list))
+
+    @staticmethod
+    def valid_parameter_filter(module, key, value):
+        return isinstance(value, (dict, list, mx.array)) and not key.startswith("_")
+
+    @staticmethod
+    def trainable_parameter_filter(module, key, value):
+        return Module.valid_parameter_filter(module, key, value) and key not in module._no_grad
+
+    def filter_and_map(
+        self,
+        filter_fn: Callable[["Module", str, Any], bool],
+        map_fn: Callable | None = None,
+        is_leaf_fn: Callable[["Module", str, Any], bool] | None = None,
+    ):
+        """A tree of `map_fn(value)` for the items that pass `filter_fn(module, key, value)`.
+
+        `is_leaf_fn(module, key, value)` says where to stop; by default at whatever is not a module,
+        a dict or a list. An item that does not pass is left out of a module and is `{}` inside a
+        list or a dict, so that the others keep their places.
+        """
+        map_fn = map_fn or _unchanged
+        is_leaf_fn = is_leaf_fn or _no_container
+
+        def visit(module, key, value):
+            """Map one item; `key` is its name within `module`, the innermost module around it."""
+            if is_leaf_fn(module, key, value):
+                return map_fn(value)
+            if isinstance(value, Module):
+                return visit_items(value)
+            if isinstance(value, dict):
+                return {k: visit_nested(module, f"{key}.{k}", v) for k, v in value.items()}
+            if isinstance(value, list):
+                return [visit_nested(module, f"{key}.{i}", v) for i, v in enumerate(value)]
+            raise RuntimeError(
+                f"[filter_and_map] {key!r} is neither a leaf nor a container: "
+                f"is_leaf_fn turned down a {type(value).__name__}"
+            )
+
+        def visit_nested(module, key, value):
+            return visit(module, key, value) if filter_fn(module, key, value) else {}
+
+        def visit_items(module):
+            return {k: visit(module, k, v) for k, v in module.items() if filter_fn(module, k, v)}
+
+        return visit_items(self)
+
+    def parameters(self):
+        """The tree of all parameters."""
+        return self.filter_and_map(self.valid_parameter_filter)
+
+    def trainable_parameters(self):
+        """The tree of the parameters that are not frozen."""
+        return self.filter_and_map(self.trainable_parameter_filter)
+
+    def children(self):
+        """The tree of the modules directly below this one."""
+        return self.filter_and_map(
+            self.valid_child_filter, is_leaf_fn=lambda module, key, value: self.is_module(value)
+        )
+
+    def leaf_modules(self):
+        """The tree of the modules below this one that have no modules below them."""
+
+        def is_leaf(module, key, value):
+            return self.is_module(value) and not tree_flatten(
+                value.children(), is_leaf=self.is_module
+            )
+
+        return self.filter_and_map(self.valid_child_filter, is_leaf_fn=is_leaf)
+
+    def named_modules(self):
+        """This module, named "", and all modules below it, as a list of (name, module)."""
+        found = []
+        waiting = [("", self)]
+        while waiting:
+            name, module = waiting.pop()
+            found.append((name, module))
+            waiting += tree_flatten(module.children(), prefix=name, is_leaf=self.is_module)
+        return found
+
+    def modules(self):
+        """This module and all modules below it."""
+        return [module for _, module in self.named_modules()]
+
+    def apply_to_modules(self, apply_fn: Callable[[str, "Module"], Any]) -> "Module":
+        """Call `apply_fn(name, module)` for this module and all below it."""
+        for name, module in self.named_modules():
+            apply_fn(name, module)
+        return self
+
+    # ---------------------------------------------------------------- replacing parameters
+
+    def update(self, parameters: dict, strict: bool = True) -> "Module":
+        """Replace the parameters named in a tree, which may name only some of them.
+
+        With `strict`, a name that the module does not have, or something other than an array for a
+        parameter, is an error. Shapes are not compared: a model may be given weights of another
+        size. A failed update may have replaced some parameters already.
+        """
+        _replace(self, parameters, mx.array, strict, "update", "")
+        return self
+
+    def update_modules(self, modules: dict, strict: bool = True) -> "Module":
+        """Replace the modules named in a tree, such as `children` and `leaf_modules` give."""
+        _replace(self, modules, Module, strict, "update_modules", "")
+        return self
+
+    def apply(
+        self,
+        map_fn: Callable[[mx.array], mx.array],
+        filter_fn: Callable[["Module", str, Any], bool] | None = None,
+    ) -> "Module":
+        """Replace each parameter by `map_fn(parameter)`; `filter_fn` can narrow down which."""
+        arrays = self.filter_and_map(
+            filter_fn or self.valid_parameter_filter,
+            map_fn=lambda value: map_fn(value) if isinstance(value, mx.array) else {},
+        )
+        return self.update(arrays)
+
+    def set_dtype(
+        self,
+        dtype: mx.Dtype,
+        predicate: Callable[[mx.Dtype], bool] | None = lambda t: mx.issubdtype(t, mx.floating),
+    ):
+        """Convert the parameters whose dtype satisfies the predicate, by default floating ones.
+
+        With `predicate=None` all are converted.
+        """
+
+        def convert(x):
+            return x.astype(dtype) if predicate is None or predicate(x.dtype) else x
+
+        self.apply(convert)
+
+    # ---------------------------------------------------------------- files
+
+    def save_weights(self, file: str):
+        """Write all parameters under their dotted names to a .npz or .safetensors file."""
+        weights = tree_flatten(self.parameters(), destination={})
+        if str(file).endswith(".npz"):
+            mx.savez(file, **weights)
+        elif str(file).endswith(".safetensors"):
+            mx.save_safetensors(file, weights)
+        else:
+            raise ValueError(
+                f"[save_weights] expected a file name ending in .npz or .safetensors, got {file}"
+            )
+
+    def load_weights(
+        self,
+        file_or_weights: str | list[tuple[str, mx.array]],
+        strict: bool = True,
+    ) -> "Module":
+        """Replace parameters by those of a file, or of a list of pairs (dotted name, array).
+
+        With `strict` the names must be exactly those of the model's parameters and the shapes
+        theirs, otherwise whatever fits by name is taken.
+        """
+        if isinstance(file_or_weights, (list, tuple)):
+            weights = dict(file_or_weights)
+        elif isinstance(file_or_weights, dict):
+            weights = file_or_weights
+        else:
+            weights = mx.load(str(file_or_weights))
+
+        if strict:
+            self._check_weights(weights)
+        return self.update(tree_unflatten(weights) if weights else {}, strict=False)
+
+    def _check_weights(self, weights):
+        own = tree_flatten(self.parameters(), destination={})
+        if extra := sorted(weights.keys() - own.keys()):
+            raise ValueError(
+                f"[load_weights] received {len(extra)} parameters that are not in the model: "
+                + ", ".join(extra)
+            )
+        if missing := sorted(own.keys() - weights.keys()):
+            raise ValueError(
+                f"[load_weights] missing {len(missing)} parameters of the model: "
+                + ", ".join(missing)
+            )
+        for name, value in own.items():
+            new = weights[name]
+            if not isinstance(new, mx.array):
+                raise ValueError(
+                    f"[load_weights] expected an array for {name}, got {type(new).__name__}"
+                )
+            if new.shape != value.shape:
+                raise ValueError(
+                    f"[load_weights] expected shape {value.shape} for {name}, got {new.shape}"
+                )
+
+    # ---------------------------------------------------------------- freezing, training mode
+
+    def freeze(
+        self,
+        *,
+        recurse: bool = True,
+        keys: str | list[str] | None = None,
+        strict: bool = False,
+    ) -> "Module":
+        """Keep parameters from being trained: all of them, or in each module those in `keys`.
+
+        `model.freeze(keys="bias")` freezes every bias; with `recurse=False` only this module is
+        touched, not those below. With `strict` a module without one of the keys is an error.
+        """
+        if recurse:
+            for module in self.modules():
+                module.freeze(recurse=False, keys=keys, strict=strict)
+        else:
+            self._no_grad |= self._frozen_names("freeze", keys, strict)
+        return self
+
+    def unfreeze(
+        self,
+        *,
+        recurse: bool = True,
+        keys: str | list[str] | None = None,
+        strict: bool = False,
+    ) -> "Module":
+        """The opposite of `freeze`, with the same arguments."""
+        if recurse:
+            for module in self.modules():
+                module.unfreeze(recurse=False, keys=keys, strict=strict)
+        elif keys is None:
+            self._no_grad.clear()
+        else:
+            self._no_grad -= self._frozen_names("unfreeze", keys, strict)
+        return self
+
+    def _frozen_names(self, caller, keys, strict):
+        """The set of names that `keys`, the argument of `freeze` and `unfreeze`, stands for."""
+        if keys is None:
+            return self._own_parameter_names()
+        names = {keys} if isinstance(keys, str) else set(keys)
+        if strict:
+            for name in names:
+                if name not in self:
+                    raise KeyError(f"[{caller}] {type(self).__name__} has no member {name!r}")
+        return names
+
+    def _own_parameter_names(self):
+        """Dotted names of the parameters that are not in a module below."""
+        own = self.filter_and_map(
+            lambda module, key, value: (
+                not self.is_module(value) and self.valid_parameter_filter(module, key, value)
+            )
+        )
+        return {name for name, _ in tree_flatten(own)}
+
+    def train(self, mode: bool = True) -> "Module":
+        """Set training mode here and below: dropout and batch normalization act on it."""
+        for module in self.modules():
+            module._training = mode
+        return self
+
+    def eval(self) -> "Module":
+        """The same as `train(False)`."""
+        return self.train(False)
+
+
+def _unchanged(value):
+    return value
+
+
+def _no_container(module, key, value):
+    return not isinstance(value, (dict, list))
+
+
+def _replace(target, source, kind, strict, caller, path):
+    """Put the arrays, or the modules (`kind` says which), of `source` at their places in `target`.
+
+    Both are trees of dicts and lists. Empty containers in `source` stand for "nothing here".
+    """
+    if isinstance(source, dict) and isinstance(target, dict):
+        items, has = source.items(), target.__contains__
+    elif isinstance(source, list) and isinstance(target, list):
+        items, has = enumerate(source), lambda i: i < len(target)
+    elif strict and not (isinstance(source, (dict, list)) and len(source) == 0):
+        raise ValueError(
+            f"[{caller}] expected {type(target).__name__} for {path or 'the module itself'}, "
+            f"got {type(source).__name__}"
+        )
+    else:
+        return
+
+    for key, new in items:
+        name = f"{path}.{key}" if path else str(key)
+        if not has(key):
+            if strict:
+                what = "parameter" if kind is mx.array else "module"
+                raise ValueError(f"[{caller}] the model has no {what} named {name}")
+        elif isinstance(new, kind) and isinstance(target[key], kind):
+            target[key] = new
+        else:
+            _replace(target[key], new, kind, strict, caller, name)

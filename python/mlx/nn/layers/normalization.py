@@ -1,0 +1,216 @@
+"""Normalization: subtract a mean, divide by a deviation, scale and shift again.
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias
+
+The layers differ in what they average over: one vector (LayerNorm, RMSNorm), one channel of one
+image (InstanceNorm), a group of channels of one image (GroupNorm), one channel of the whole batch
+(BatchNorm). Channels are the last axis.
+"""
+
+import mlx.core as mx
+
+from .base import Module
+
+
+def _wide(x):
+    """x in a type that sums well: half types become float32."""
+    return x.astype(mx.float32) if x.dtype in (mx.float16, mx.bfloat16) else x
+
+
+def _normalize(x, axes, eps):
+    """(x - mean) / sqrt(var + eps), with mean and variance over `axes`, in the dtype of x."""
+    wide = _wide(x)
+    centred = wide - mx.mean(wide, axis=axes, keepdims=True)
+    var = mx.mean(mx.square(centred), axis=axes, keepdims=True)
+    return (centred * mx.rsqrt(var + eps)).astype(x.dtype)
+
+
+class _Affine(Module):
+    """What the layers here share: `weight` and `bias` of the size of the last axis, or neither."""
+
+    def __init__(self, dims, weight, bias):
+        super().__init__()
+        if weight:
+            self.weight = mx.ones((dims,))
+        if bias:
+            self.bias = mx.zeros((dims,))
+
+    def _scale_and_shift(self, x):
+        if "weight" in self:
+            x = x * self.weight
+        if "bias" in self:
+            x = x + self.bias
+        return x
+
+    def _check_last_axis(self, x, dims):
+        if x.ndim == 0 or x.shape[-1] != dims:
+            raise ValueError(
+                f"[{type(self).__name__}] expected a last axis of size {dims}, got shape {x.shape}"
+            )
+
+
+class LayerNorm(_Affine):
+    """Normalizes each vector, x: (..., dims) (Ba et al., "Layer normalization", 2016)."""
+
+    def __init__(self, dims: int, eps: float = 1e-5, affine: bool = True, bias: bool = True):
+        super().__init__(dims, affine, affine and bias)
+        self.dims = dims
+        self.eps = eps
+
+    def _extra_repr(self):
+        return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
+
+    def __call__(self, x):
+        self._check_last_axis(x, self.dims)
+        return self._scale_and_shift(_normalize(x, -1, self.eps))
+
+
+class RMSNorm(_Affine):
+    """Divides each vector by its root mean square and scales it, x: (..., dims):
+
+        y = x / sqrt(mean(x^2) + eps) * weight
+
+    (Zhang & Sennrich, "Root mean square layer normalization", 2019).
+    """
+
+    def __init__(self, dims: int, eps: float = 1e-5):
+        super().__init__(dims, True, False)
+        self.eps = eps
+
+    def _extra_repr(self):
+        return f"{self.weight.shape[0]}, eps={self.eps}"
+
+    def __call__(self, x):
+        self._check_last_axis(x, self.weight.shape[0])
+        wide = _wide(x)
+        scale = mx.rsqrt(mx.mean(mx.square(wide), axis=-1, keepdims=True) + self.eps)
+        return self._scale_and_shift((wide * scale).astype(x.dtype))
+
+
+class InstanceNorm(_Affine):
+    """Normalizes each channel of each item over its places, x: (N, ..., dims) (Ulyanov et al.,
+    "Instance normalization: the missing ingredient for fast stylization", 2016)."""
+
+    def __init__(self, dims: int, eps: float = 1e-5, affine: bool = False):
+        super().__init__(dims, affine, affine)
+        self.dims = dims
+        self.eps = eps
+
+    def _extra_repr(self):
+        return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        self._check_last_axis(x, self.dims)
+        return self._scale_and_shift(_normalize(x, tuple(range(1, x.ndim - 1)), self.eps))
+
+
+class GroupNorm(_Affine):
+    """Normalizes groups of channels of each item over their places, x: (N, ..., dims) (Wu & He,
+    "Group normalization", 2018).
+
+    Channel c is in group c mod num_groups; with `pytorch_compatible` neighbouring channels form a
+    group: c is in group c div (dims / num_groups).
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        dims: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        pytorch_compatible: bool = False,
+    ):
+        super().__init__(dims, affine, affine)
+        if num_groups < 1 or dims % num_groups:
+            raise ValueError(
+                f"[GroupNorm] expected num_groups to divide dims, got {num_groups} and {dims}"
+            )
+        self.num_groups = num_groups
+        self.dims = dims
+        self.eps = eps
+        self.pytorch_compatible = pytorch_compatible
+
+    def _extra_repr(self):
+        return (
+            f"{self.num_groups}, {self.dims}, eps={self.eps}, affine={'weight' in self}, "
+            f"pytorch_compatible={self.pytorch_compatible}"
+        )
+
+    def __call__(self, x):
+        self._check_last_axis(x, self.dims)
+        groups, size = self.num_groups, self.dims // self.num_groups
+        if self.pytorch_compatible:
+            y = _normalize(x.reshape(x.shape[0], -1, groups, size), (1, 3), self.eps)
+        else:
+            y = _normalize(x.reshape(x.shape[0], -1, size, groups), (1, 2), self.eps)
+        return self._scale_and_shift(y.reshape(x.shape))
+
+
+class BatchNorm(_Affine):
+    """Normalizes each channel over the batch and all places, x: (N, C), (N, L, C) or (N, H, W, C)
+    (Ioffe & Szegedy, "Batch normalization", 2015).
+
+    Training uses the statistics of the batch and keeps running ones,
+
+        running = (1 - momentum) * running + momentum * batch   (the variance with n - 1),
+
+    which evaluation uses. They are parameters, to be saved with the rest, but always frozen.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+    ):
+        super().__init__(num_features, affine, affine)
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.track_running_stats = track_running_stats
+        if track_running_stats:
+            self.running_mean = mx.zeros((num_features,))
+            self.running_var = mx.ones((num_features,))
+            self._freeze_statistics()
+
+    def _freeze_statistics(self):
+        self.freeze(keys=["running_mean", "running_var"], recurse=False)
+
+    def unfreeze(self, *args, **kwargs):
+        super().unfreeze(*args, **kwargs)
+        if self.track_running_stats:
+            self._freeze_statistics()
+        return self
+
+    def _extra_repr(self):
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={'weight' in self}, track_running_stats={self.track_running_stats}"
+        )
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if not 2 <= x.ndim <= 4:
+            raise ValueError(f"[BatchNorm] expected 2, 3 or 4 dimensions, got shape {x.shape}")
+        self._check_last_axis(x, self.num_features)
+
+        if self.track_running_stats and not self.training:
+            scale = mx.rsqrt(self.running_var + self.eps)
+            y = (_wide(x) - self.running_mean) * scale
+        else:
+            wide = _wide(x)
+            axes = tuple(range(x.ndim - 1))
+            mean = mx.mean(wide, axis=axes)
+            var = mx.mean(mx.square(wide - mean), axis=axes)
+            if self.track_running_stats:
+                self._track(mean, var, x.size // self.num_features)
+            y = (wide - mean) * mx.rsqrt(var + self.eps)
+        return self._scale_and_shift(y.astype(x.dtype))
+
+    def _track(self, mean, var, n):
+        if n < 2:
+            raise ValueError("[BatchNorm] training needs more than one value per channel")
+        keep, new = 1 - self.momentum, self.momentum
+        self.running_mean = keep * self.running_mean + new * mx.stop_gradient(mean)
+        self.running_var = keep * self.running_var + (new * n / (n - 1)) * mx.stop_gradient(var)

@@ -1,0 +1,628 @@
+"""Optimizers.
+
+In the formulas w is a parameter, g its gradient, lr the learning rate and t the number of the step,
+1 for the first. Operations on arrays are element by element.
+"""
+
+from collections.abc import Callable, Sequence
+
+import mlx.core as mx
+from mlx.nn import Module
+from mlx.utils import tree_map, tree_map_with_path, tree_merge, tree_reduce
+
+_LearningRate = float | Callable[[mx.array], mx.array]
+
+
+class Optimizer:
+    """What all optimizers share: the step number, the learning rate and a state per parameter.
+
+    A new optimizer is a class with two methods: `init_single`, which puts what it remembers about
+    one parameter into a dict, and `apply_single`, which returns the new parameter.
+
+    `state` is a tree of arrays that can be saved and loaded: "step", "learning_rate", and at the
+    place of each parameter the dict of that parameter.
+    """
+
+    def __init__(self, schedulers=None):
+        self._state = {"step": mx.array(0, mx.uint64)}
+        self._schedulers = dict(schedulers or {})
+
+    def update(self, model: Module, gradients: dict):
+        """Replace the parameters of the model that have a gradient by better ones."""
+        model.update(self.apply_gradients(gradients, model))
+
+    def init(self, parameters: dict):
+        """Add the state of those parameters, a tree, that have none yet.
+
+        `apply_gradients` does so too. Doing it before gives `state` its final structure, which
+        matters when it is loaded from a file or captured by a compiled function.
+        """
+        self._complete(parameters, self._state, "")
+
+    def _complete(self, parameter, state, path):
+        """`state`, completed in place, for a tree of parameters. `path` is the tree's name."""
+        if isinstance(parameter, dict):
+            state = {} if state is None else state
+            for k, child in parameter.items():
+                state[k] = self._complete(child, state.get(k), f"{path}.{k}")
+        elif isinstance(parameter, (list, tuple)):
+            state = list(state or ())
+            state += [None] * (len(parameter) - len(state))
+            for i, child in enumerate(parameter):
+                state[i] = self._complete(child, state[i], f"{path}.{i}")
+        elif isinstance(state, mx.array):
+            raise ValueError(
+                f"[Optimizer] the state has no place for a parameter named {path[1:]}: the "
+                "optimizer keeps a value of that name"
+            )
+        elif not state:
+            state = {}
+            self.init_single(parameter, state)
+        return state
+
+    def init_single(self, parameter: mx.array, state: dict):
+        """Put what is to be remembered about one parameter into `state`, an empty dict."""
+        raise NotImplementedError(f"[{type(self).__name__}] init_single is not implemented")
+
+    def apply_gradients(self, gradients: dict, parameters: dict):
+        """The new parameters, as a tree like `gradients`, and one step more in the state.
+
+        `parameters` may have more in it than `gradients`.
+        """
+        self.init(gradients)
+        for name, schedule in self._schedulers.items():
+            self.state[name] = schedule(self.step)
+        self.state["step"] = self.step + 1
+        return tree_map(self.apply_single, gradients, parameters, self.state)
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        """The new value of one parameter; `state` is changed along."""
+        raise NotImplementedError(f"[{type(self).__name__}] apply_single is not implemented")
+
+    @property
+    def state(self):
+        """The tree of arrays described above."""
+        return self._state
+
+    @state.setter
+    def state(self, state: dict):
+        self._state = state
+
+    @property
+    def step(self):
+        """The number of updates so far, an array."""
+        return self.state["step"]
+
+    @property
+    def learning_rate(self):
+        """The learning rate, an array. Where there is a schedule, it sets it before each update."""
+        return self.state["learning_rate"]
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: float | mx.array):
+        self.state["learning_rate"] = mx.array(learning_rate)
+
+    def _maybe_schedule(self, name: str, value: _LearningRate):
+        """Keep a hyper-parameter in the state: a number as it is, a function by calling it."""
+        if callable(value):
+            self._schedulers[name] = value
+            value = value(self.step)
+        self.state[name] = mx.array(value)
+
+    def _lr(self, like):
+        """The learning rate in the dtype of an array, so that it does not widen the result."""
+        return self.learning_rate.astype(like.dtype)
+
+    def _check(self, **conditions):
+        """Raise an error for a hyper-parameter out of range: name=(value, lower, upper)."""
+        for name, (value, lower, upper) in conditions.items():
+            if not lower <= value < upper:
+                raise ValueError(
+                    f"[{type(self).__name__}] expected {name} in [{lower}, {upper}), got {value}"
+                )
+
+
+_INF = float("inf")
+
+
+class MultiOptimizer(Optimizer):
+    """Several optimizers, each for a part of the parameters.
+
+    `filters` has one function of (dotted name, gradient) for each optimizer but the last. The first
+    optimizer whose filter says yes gets the parameter, the last one gets the rest.
+    """
+
+    def __init__(self, optimizers, filters: Sequence = ()):
+        super().__init__()
+        if len(filters) != len(optimizers) - 1:
+            raise ValueError(
+                f"[MultiOptimizer] expected {len(optimizers) - 1} filters for {len(optimizers)} "
+                f"optimizers, got {len(filters)}"
+            )
+        self.optimizers = list(optimizers)
+        self.filters = list(filters)
+
+    def _split(self, tree):
+        """For each optimizer the tree with `{}` in place of the leaves that are not its."""
+
+        def owner(name, leaf):
+            for i, is_mine in enumerate(self.filters):
+                if is_mine(name, leaf):
+                    return i
+            return len(self.filters)
+
+        def part(i):
+            return tree_map(lambda leaf, o: leaf if o == i else {}, tree, owners)
+
+        owners = tree_map_with_path(owner, tree)
+        return [part(i) for i in range(len(self.optimizers))]
+
+    def init(self, parameters: dict):
+        for optimizer, part in zip(self.optimizers, self._split(parameters)):
+            optimizer.init(part)
+
+    def apply_gradients(self, gradients: dict, parameters: dict):
+        updated = {}
+        for optimizer, part in zip(self.optimizers, self._split(gradients)):
+            updated = tree_merge(updated, optimizer.apply_gradients(part, parameters))
+        return updated
+
+    @property
+    def state(self):
+        """{"states": [the state of each optimizer]}"""
+        return {"states": [optimizer.state for optimizer in self.optimizers]}
+
+    @state.setter
+    def state(self, state: dict):
+        states = state.get("states")
+        if states is None or len(states) != len(self.optimizers):
+            raise ValueError(
+                f'[MultiOptimizer] expected a state of the form {{"states": [...]}} with '
+                f"{len(self.optimizers)} states"
+            )
+        for optimizer, part in zip(self.optimizers, states):
+            optimizer.state = part
+
+    @property
+    def step(self):
+        return self.optimizers[0].step
+
+    @property
+    def learning_rate(self):
+        """That of the first optimizer; setting it sets all."""
+        return self.optimizers[0].learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: float | mx.array):
+        for optimizer in self.optimizers:
+            optimizer.learning_rate = learning_rate
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, with momentum (Polyak, 1964):
+
+        g' = g + weight_decay * w
+        v  = momentum * v + (1 - dampening) * g'
+        w  = w - lr * v
+
+    With `nesterov` the step is w - lr * (g' + momentum * v) (Sutskever et al., "On the importance
+    of initialization and momentum in deep learning", 2013). Without momentum it is w - lr * g'.
+    """
+
+    def __init__(
+        self,
+        learning_rate: _LearningRate,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        dampening: float = 0.0,
+        nesterov: bool = False,
+    ):
+        super().__init__()
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("[SGD] nesterov needs momentum > 0 and dampening = 0")
+        self._maybe_schedule("learning_rate", learning_rate)
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.dampening = dampening
+        self.nesterov = nesterov
+
+    def init_single(self, parameter: mx.array, state: dict):
+        if self.momentum > 0:
+            state["v"] = mx.zeros_like(parameter)
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        if self.weight_decay != 0:
+            gradient = gradient + self.weight_decay * parameter
+        step = gradient
+        if self.momentum > 0:
+            step = self.momentum * state["v"] + (1 - self.dampening) * gradient
+            state["v"] = step
+        if self.nesterov:
+            step = gradient + self.momentum * step
+        return parameter - self._lr(gradient) * step
+
+
+class RMSprop(Optimizer):
+    """Divides by a running root mean square of the gradient (Tieleman & Hinton, lecture 6.5 of
+    "Neural networks for machine learning", 2012):
+
+        v = alpha * v + (1 - alpha) * g^2
+        w = w - lr * g / (sqrt(v) + eps)
+    """
+
+    def __init__(self, learning_rate: _LearningRate, alpha: float = 0.99, eps: float = 1e-8):
+        super().__init__()
+        self._maybe_schedule("learning_rate", learning_rate)
+        self._check(alpha=(alpha, 0, _INF), eps=(eps, 0, _INF))
+        self.alpha = alpha
+        self.eps = eps
+
+    def init_single(self, parameter: mx.array, state: dict):
+        state["v"] = mx.zeros_like(parameter)
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        v = self.alpha * state["v"] + (1 - self.alpha) * mx.square(gradient)
+        state["v"] = v
+        return parameter - self._lr(gradient) * gradient / (mx.sqrt(v) + self.eps)
+
+
+class Adagrad(Optimizer):
+    """Divides by the root of all squared gradients so far (Duchi et al., "Adaptive subgradient
+    methods for online learning and stochastic optimization", 2011):
+
+        v = v + g^2
+        w = w - lr * g / (sqrt(v) + eps)
+    """
+
+    def __init__(self, learning_rate: _LearningRate, eps: float = 1e-8):
+        super().__init__()
+        self._maybe_schedule("learning_rate", learning_rate)
+        self._check(eps=(eps, 0, _INF))
+        self.eps = eps
+
+    def init_single(self, parameter: mx.array, state: dict):
+        state["v"] = mx.zeros_like(parameter)
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        v = state["v"] + mx.square(gradient)
+        state["v"] = v
+        return parameter - self._lr(gradient) * gradient / (mx.sqrt(v) + self.eps)
+
+
+class AdaDelta(Optimizer):
+    """Scales steps by the ratio of two running root mean squares, that of the steps and that of the
+    gradients, so that they have the unit of the parameter (Zeiler, 2012):
+
+        v = rho * v + (1 - rho) * g^2
+        d = sqrt(u + eps) / sqrt(v + eps) * g
+        u = rho * u + (1 - rho) * d^2
+        w = w - lr * d
+    """
+
+    def __init__(self, learning_rate: _LearningRate, rho: float = 0.9, eps: float = 1e-6):
+        super().__init__()
+        self._maybe_schedule("learning_rate", learning_rate)
+        self._check(rho=(rho, 0, _INF), eps=(eps, 0, _INF))
+        self.rho = rho
+        self.eps = eps
+
+    def init_single(self, parameter: mx.array, state: dict):
+        state["v"] = mx.zeros_like(parameter)
+        state["u"] = mx.zeros_like(parameter)
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        u = state["u"]
+        v = self.rho * state["v"] + (1 - self.rho) * mx.square(gradient)
+        d = mx.sqrt(u + self.eps) / mx.sqrt(v + self.eps) * gradient
+        state["v"] = v
+        state["u"] = self.rho * u + (1 - self.rho) * mx.square(d)
+        return parameter - self._lr(gradient) * d
+
+
+class Adam(Optimizer):
+    """Running means of the gradient and of its square (Kingma & Ba, 2014):
+
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g^2
+        w = w - lr * m / (sqrt(v) + eps)
+
+    With `bias_correction`, as in the paper, m / (1 - beta1^t) and v / (1 - beta2^t) stand for m and
+    v in the last line.
+    """
+
+    def __init__(
+        self,
+        learning_rate: _LearningRate,
+        betas: Sequence[float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        bias_correction: bool = False,
+    ):
+        super().__init__()
+        self._maybe_schedule("learning_rate", learning_rate)
+        self._check(beta1=(betas[0], 0, 1), beta2=(betas[1], 0, 1), eps=(eps, 0, _INF))
+        self.betas = betas
+        self.eps = eps
+        self.bias_correction = bias_correction
+
+    def init_single(self, parameter: mx.array, state: dict):
+        state["m"] = mx.zeros_like(parameter)
+        state["v"] = mx.zeros_like(parameter)
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        b1, b2 = self.betas
+        m = b1 * state["m"] + (1 - b1) * gradient
+        v = b2 * state["v"] + (1 - b2) * mx.square(gradient)
+        state["m"] = m
+        state["v"] = v
+        lr = self._lr(gradient)
+        if not self.bias_correction:
+            return parameter - lr * m / (mx.sqrt(v) + self.eps)
+        # The corrections are scalars, in float32 also for parameters of half types.
+        m_scale = (self.learning_rate / (1 - b1**self.step)).astype(gradient.dtype)
+        v_scale = mx.rsqrt(1 - b2**self.step).astype(gradient.dtype)
+        return parameter - m_scale * m / (v_scale * mx.sqrt(v) + self.eps)
+
+
+class AdamW(Adam):
+    """`Adam` whose weight decay does not pass through the gradient (Loshchilov & Hutter, "Decoupled
+    weight decay regularization", 2017):
+
+        w = Adam's step from (1 - lr * weight_decay) * w
+    """
+
+    def __init__(
+        self,
+        learning_rate: _LearningRate,
+        betas: Sequence[float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+        bias_correction: bool = False,
+    ):
+        super().__init__(learning_rate, betas, eps, bias_correction)
+        self.weight_decay = weight_decay
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        decayed = parameter * (1 - self._lr(gradient) * self.weight_decay)
+        return super().apply_single(gradient, decayed, state)
+
+
+class Adamax(Adam):
+    """`Adam` with the maximum norm in place of the root mean square (section 7.1 of its paper):
+
+        m = beta1 * m + (1 - beta1) * g
+        v = max(beta2 * v, |g|)
+        w = w - lr * m / (v + eps)
+
+    Unlike there, m is not corrected for its start at 0.
+    """
+
+    def __init__(
+        self, learning_rate: _LearningRate, betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8
+    ):
+        super().__init__(learning_rate, betas, eps)
+
+    def init_single(self, parameter: mx.array, state: dict):
+        super().init_single(parameter, state)
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        b1, b2 = self.betas
+        m = b1 * state["m"] + (1 - b1) * gradient
+        v = mx.maximum(b2 * state["v"], mx.abs(gradient))
+        state["m"] = m
+        state["v"] = v
+        return parameter - self._lr(gradient) * m / (v + self.eps)
+
+
+class Lion(Optimizer):
+    """Steps of one size in each direction (Chen et al., "Symbolic discovery of optimization
+    algorithms", 2023):
+
+        c = beta1 * m + (1 - beta1) * g
+        m = beta2 * m + (1 - beta2) * g
+        w = w - lr * (sign(c) + weight_decay * w)
+
+    Rates 3 to 10 times smaller than Adam's suit it, and as much more weight decay.
+    """
+
+    def __init__(
+        self,
+        learning_rate: _LearningRate,
+        betas: Sequence[float] = (0.9, 0.99),
+        weight_decay: float = 0.0,
+    ):
+        super().__init__()
+        self._maybe_schedule("learning_rate", learning_rate)
+        self._check(beta1=(betas[0], 0, 1), beta2=(betas[1], 0, 1))
+        self.betas = betas
+        self.weight_decay = weight_decay
+
+    def init_single(self, parameter: mx.array, state: dict):
+        state["m"] = mx.zeros_like(parameter)
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        b1, b2 = self.betas
+        m = state["m"]
+        lr = self._lr(gradient)
+        direction = mx.sign(b1 * m + (1 - b1) * gradient)
+        state["m"] = b2 * m + (1 - b2) * gradient
+        if self.weight_decay > 0:
+            parameter = parameter * (1 - lr * self.weight_decay)
+        return parameter - lr * direction
+
+
+class Adafactor(Optimizer):
+    """Adam's scaling with memory for the rows and columns of a matrix only (Shazeer & Stern,
+    "Adafactor: adaptive learning rates with sublinear memory cost", 2018):
+
+        beta = 1 - t^decay_rate
+        r = beta * r + (1 - beta) * (mean of g^2 + eps[0] over the columns)
+        c = beta * c + (1 - beta) * (mean of g^2 + eps[0] over the rows)
+        u = g / sqrt(r c^T / mean(r))
+        u = u / max(1, RMS(u) / clip_threshold)
+        w = w - rate * u
+
+    Vectors keep v = beta * v + (1 - beta) * (g^2 + eps[0]) and take u = g / sqrt(v). With `beta_1`
+    a running mean of rate * u stands for it. The rate is
+
+        relative_step     min(0.01, 1 / sqrt(t)), or min(1e-6 * t, 1 / sqrt(t)) with warmup_init;
+                          learning_rate is not used
+        otherwise         learning_rate
+        scale_parameter   times max(eps[1], RMS(w))
+    """
+
+    def __init__(
+        self,
+        learning_rate: _LearningRate | None = None,
+        eps: tuple[float, float] = (1e-30, 1e-3),
+        clip_threshold: float = 1.0,
+        decay_rate: float = -0.8,
+        beta_1: float | None = None,
+        weight_decay: float = 0.0,
+        scale_parameter: bool = True,
+        relative_step: bool = True,
+        warmup_init: bool = False,
+    ):
+        super().__init__()
+        if learning_rate is not None:
+            self._maybe_schedule("learning_rate", learning_rate)
+        elif not relative_step:
+            raise ValueError("[Adafactor] without relative_step a learning_rate is needed")
+        self.eps = eps
+        self.clip_threshold = clip_threshold
+        self.decay_rate = decay_rate
+        self.beta_1 = beta_1
+        self.weight_decay = weight_decay
+        self.scale_parameter = scale_parameter
+        self.relative_step = relative_step
+        self.warmup_init = warmup_init
+
+    def init_single(self, parameter: mx.array, state: dict):
+        shape, dtype = parameter.shape, parameter.dtype
+        if parameter.ndim >= 2:
+            state["exp_avg_sq_row"] = mx.zeros(shape[:-1], dtype)
+            state["exp_avg_sq_col"] = mx.zeros(shape[:-2] + shape[-1:], dtype)
+        else:
+            state["exp_avg_sq"] = mx.zeros_like(parameter)
+        if self.beta_1 is not None:
+            state["exp_avg"] = mx.zeros_like(parameter)
+
+    def _rate(self, parameter):
+        if self.relative_step:
+            t = self.step.astype(mx.float32)
+            rate = mx.minimum(1e-6 * t if self.warmup_init else 1e-2, mx.rsqrt(t))
+        else:
+            rate = self.learning_rate
+        rate = rate.astype(parameter.dtype)
+        if self.scale_parameter:
+            rate = rate * mx.maximum(self.eps[1], _rms(parameter))
+        return rate
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        rate = self._rate(parameter)
+        t = self.step.astype(mx.float32)
+        beta = (1 - t**self.decay_rate).astype(gradient.dtype)
+
+        def running(name, value):
+            state[name] = beta * state[name] + (1 - beta) * value
+            return state[name]
+
+        squared = mx.square(gradient) + self.eps[0]
+        if gradient.ndim >= 2:
+            r = running("exp_avg_sq_row", mx.mean(squared, axis=-1))
+            c = running("exp_avg_sq_col", mx.mean(squared, axis=-2))
+            row = mx.rsqrt(r / mx.mean(r, axis=-1, keepdims=True))
+            update = row[..., None] * mx.rsqrt(c)[..., None, :] * gradient
+        else:
+            update = mx.rsqrt(running("exp_avg_sq", squared)) * gradient
+
+        update = rate * update / mx.maximum(1, _rms(update) / self.clip_threshold)
+        if self.beta_1 is not None:
+            update = self.beta_1 * state["exp_avg"] + (1 - self.beta_1) * update
+            state["exp_avg"] = update
+        if self.weight_decay != 0:
+            parameter = parameter - parameter * (self.weight_decay * rate)
+        return parameter - update
+
+
+class Muon(Optimizer):
+    """Momentum whose matrix is replaced by the nearest one with orthonormal rows or columns (Jordan
+    et al., "Muon: an optimizer for hidden layers in neural networks", 2024):
+
+        g' = g + weight_decay * w
+        v  = momentum * v + (1 - momentum) * g'
+        u  = momentum * v + (1 - momentum) * g' with nesterov, else v
+        w  = w - lr * sqrt(max(1, rows / columns)) * orthogonalized(u)
+
+    Arrays of more dimensions are taken as matrices of shape (first, product of the others), vectors
+    are updated by u itself. Embeddings and the last layer are better left to another optimizer, see
+    `MultiOptimizer`.
+    """
+
+    def __init__(
+        self,
+        learning_rate: _LearningRate,
+        momentum: float = 0.95,
+        weight_decay: float = 0.01,
+        nesterov: bool = True,
+        ns_steps: int = 5,
+    ):
+        super().__init__()
+        self._maybe_schedule("learning_rate", learning_rate)
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.nesterov = nesterov
+        self.ns_steps = ns_steps
+
+    def init_single(self, parameter: mx.array, state: dict):
+        state["v"] = mx.zeros_like(parameter)
+
+    def _orthogonalized(self, x):
+        """A Newton-Schulz iteration that brings the singular values of x near 1.
+
+        Each step maps a singular value s to a s + b s^3 + c s^5. The coefficients, from the paper,
+        grow small values fastest and leave them between about 0.7 and 1.2.
+        """
+        a, b, c = 3.4445, -4.7750, 2.0315
+        tall = x.shape[0] > x.shape[1]
+        x = x.T if tall else x
+        x = x / (mx.sqrt(mx.sum(mx.square(x))) + 1e-7)
+        for _ in range(self.ns_steps):
+            square = x @ x.T
+            x = a * x + (b * square + c * (square @ square)) @ x
+        return x.T if tall else x
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
+        if self.weight_decay != 0:
+            gradient = gradient + self.weight_decay * parameter
+        mu = self.momentum
+        update = mu * state["v"] + (1 - mu) * gradient
+        state["v"] = update
+        if self.nesterov:
+            update = mu * update + (1 - mu) * gradient
+        lr = self._lr(gradient)
+        if update.ndim >= 2:
+            matrix = update.reshape(update.shape[0], -1)
+            lr = lr * max(1, matrix.shape[0] / matrix.shape[1]) ** 0.5
+            update = self._orthogonalized(matrix).reshape(update.shape)
+        return parameter - lr * update
+
+
+def _rms(x):
+    """The root mean square of all values, as a scalar array."""
+    return mx.sqrt(mx.mean(mx.square(x)))
+
+
+def clip_grad_norm(grads, max_norm):
+    """Scale a tree of gradients down so that their common norm is at most max_norm.
+
+    Returns the tree and the norm sqrt(sum g^2) it had (Pascanu et al., "On the difficulty of
+    training recurrent neural networks", 2012). The sum is in float32 at least.
+    """
+
+    def add_square(total, g):
+        wide = g.astype(mx.float32) if g.dtype in (mx.float16, mx.bfloat16) else g
+        return total + mx.sum(mx.square(wide))
+
+    norm = mx.sqrt(tree_reduce(add_square, grads, mx.array(0.0)))
+    scale = mx.minimum(max_norm / (norm + 1e-6), 1.0)
+    return tree_map(lambda g: (g * scale).astype(g.dtype), grads), norm
