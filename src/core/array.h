@@ -66,6 +66,7 @@ static inline void mx_retain(mx x)
     atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed);
 }
 void mx_release(mx x);
+bool mx_try_retain(mx x); /* false if x is already on its way out */
 void mx_keep(mx_own *slot, mx x);
 void mx_drop(mx_own *slot);
 

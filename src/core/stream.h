@@ -23,7 +23,6 @@ struct stream {
     struct device device;
     const struct backend *backend;
     void *queue; /* the backend's own */
-    bool thread_local_; 
 };
 
 /* A set-once flag with an outcome.  Reference counted; made by eval, set by the stream. */
@@ -36,22 +35,25 @@ struct event {
     void *native; /* the backend's own event, if it has one */
 };
 
-/* One operation of a tape, ready to run: inputs READY or made by entries before it. */
+/* One operation of a tape.  The entry owns a reference to its node and to each output. */
 struct entry {
     struct node *node;
-    mx *out;         /* one per output of the node, each owned by the entry */
-    bool keep;       /* the node stays on its arrays (tracing): do not write into inputs */
-    bool placed;     /* eval has already set the outputs (views) */
+    mx one;          /* the output, where there is only one */
+    mx *several;     /* else all of them */
+    bool keep;       /* the node stays on its arrays (tracing): operands must not be written over */
 };
+static inline mx *entry_out(struct entry *e) { return e->several ? e->several : &e->one; }
 
 /* A stretch of a tape for one stream: wait, run in order, signal. */
 struct batch {
     struct stream *stream;
-    int nwait;
+    int nwait, wait_cap;
     struct event **wait;
-    int n;
+    int n, cap;
     struct entry *entries;
     struct event *done;
+    bool now; /* somebody waits for it: failures are theirs alone, not the stream's */
+    struct batch *next;
 };
 
 struct backend {
@@ -61,9 +63,9 @@ struct backend {
     /* Queues of work.  open returns NULL after mx_fail. */
     void *(*open)(struct stream *s);
     void (*close)(void *queue);
-    /* Runs the batch through run_batch (transform/eval.h) in queue order.  `now`: the caller waits
-     * for it, so an idle queue may run it on the calling thread. */
-    int (*submit)(struct stream *s, struct batch *b, bool now);
+    /* Takes the batch over and runs it through run_batch (transform/eval.h) in queue order.  Where
+     * the caller waits for it (b->now) an idle queue may run it on the calling thread. */
+    int (*submit)(struct stream *s, struct batch *b);
     /* Is there a kernel for this op? */
     bool (*supports)(const struct node *n);
     /* Runs one entry; called by run_batch on the queue's thread.  Non-zero after mx_fail. */

@@ -1,7 +1,7 @@
 /* kernels.h: what one instruction-set level offers.
  *
  * kernels/ is compiled once per level; each level exports one const table and nothing else.
- * Kernels work on contiguous runs (strides 0 or 1) on one thread; cpu/*.c splits work over
+ * Kernels work on contiguous runs (strides 0 or 1) on one thread; the files of cpu/ split work over
  * threads, walks strides and turns half types into float32 tiles. */
 #ifndef MX_CPU_KERNELS_H
 #define MX_CPU_KERNELS_H

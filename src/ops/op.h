@@ -19,6 +19,7 @@ enum {
     GIVES_REAL = 8,    /* complex operands give float32 */
     VIEW = 16,         /* shares the operand's buffer; run by eval, on any device */
     RANDOM = 32,
+    FORWARDS = 128,    /* VIEW of its last operands, one for each result */
     IN_PLACE = 64,     /* the kernel may write its output over a dead operand of the same size */
 };
 
@@ -84,7 +85,8 @@ struct op {
     /* VIEW: strides and offset of y[0] over x[0]'s buffer; true if it can be done without a copy.
      * A view that needs a copy falls through to the backend's kernel. */
     bool (*view)(const struct call *c, mx y);
-    /* dx[i] for every i with want[i]; ct[k] is NULL where no cotangent arrived; a dx left NULL is zero. */
+    /* The derivatives: every op has both, or no_vjp and no_jvp where it has none by nature.
+     * dx[i] for every i with want[i]; ct[k] is NULL where no cotangent arrived; a dx left NULL is zero. */
     void (*vjp)(const struct call *c, const mx ct[], const bool want[], mx dx[]);
     /* dy[k]; t[i] is NULL where the operand does not vary; a dy left NULL is zero. */
     void (*jvp)(const struct call *c, const mx t[], mx dy[]);
@@ -93,6 +95,10 @@ struct op {
     /* Elementwise ops: dy/dx_i. */
     mx (*partial)(int i, const mx x[], mx y);
 };
+
+/* For ops that are constant between jumps, or whose results are not numbers to differentiate. */
+void no_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[]);
+void no_jvp(const struct call *c, const mx t[], mx dy[]);
 
 #define UNARY(name, ...) extern const struct op op_##name;
 #define BINARY(name, ...) extern const struct op op_##name;
@@ -122,6 +128,9 @@ mx mx_infer(const struct op *op, const void *args, int nin, const mx x[]);
 void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[]);
 
 void node_release(struct node *n);
+void node_forget_output(struct node *n, mx y);
+/* Output k as an owned reference: the array somebody holds, or a new one in its place. */
+mx node_output(struct node *n, int k);
 static inline void node_retain(struct node *n)
 {
     atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);

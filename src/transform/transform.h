@@ -10,33 +10,25 @@ struct mx_list {
     int n, cap;
     mx_own *v;
 };
-void list_push(struct mx_list *l, mx x);
+int list_push(struct mx_list *l, mx x); /* non-zero after mx_fail */
 void list_clear(struct mx_list *l);
 
-/* A function of arrays that transforms call: x are owned by the caller and valid during the call. */
+/* A function of arrays that transforms call.  The operands are owned by the caller and valid during
+ * the call; results are pushed.  0, or non-zero after mx_fail (MX_USER if the error is the callback's). */
 struct closure {
     struct object object;
-    /* Puts owned results into a list.  0, or non-zero after mx_fail. */
     int (*call)(struct closure *self, int n, const mx x[], struct mx_list *out);
 };
 
 /* y = f(x) and, for each x, the sum over results of ct_k dy_k/dx_i.  n_ct must match the results;
  * dx entries are never NULL (zeros where f does not depend on x_i). */
 int mx_vjp(struct closure *f, int n, const mx x[], int n_ct, const mx ct[], struct mx_list *y, struct mx_list *dx);
+/* y = f(x) and the derivative of f at x in the direction t. */
 int mx_jvp(struct closure *f, int n, const mx x[], int n_t, const mx t[], struct mx_list *y, struct mx_list *dy);
 /* Value and gradient of the first result, a scalar, with respect to the arguments named. */
 int mx_value_and_grad(struct closure *f, int n, const mx x[], const int *argnums, int n_arg, struct mx_list *y,
                       struct mx_list *dx);
-/* A vjp written by hand, as a closure is: puts one array per x into dx, given operands, results and
- * a cotangent for each result (zeros where none arrived). */
-struct vjp_rule {
-    struct object object;
-    int (*call)(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx ct[],
-                struct mx_list *dx);
-};
-
-/* A function with a vjp of its own: f with that rule in place of the one that follows from its
- * operations.  Keeps both; the caller gets the only reference to the new closure, NULL after mx_fail. */
-struct closure *mx_custom_vjp(struct closure *f, struct vjp_rule *rule);
+/* A function whose derivative is another: vjp(x..., y..., ct...) gives one array per x. */
+struct closure *mx_custom_vjp(struct closure *f, struct closure *vjp);
 
 #endif

@@ -1,0 +1,366 @@
+/* buffer.c: reference-counted memory and the cache behind it.
+ *
+ * Sizes are rounded up to classes, four to an octave, so a freed block serves any later request of
+ * about its size.  Small blocks (header and data in one) come from the slab, without a lock; larger
+ * ones from shared bins.  Blocks of 2 MiB and more come from mmap, aligned for huge pages: writing to
+ * a fresh page costs several times what writing to a recycled one does.
+ *
+ * Invariant: active is the sum of the capacities of live buffers, cached that of blocks in bins. */
+#define _GNU_SOURCE
+#include "core/buffer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/slab.h"
+#include "core/stream.h"
+
+enum {
+    HEADER = 128,            /* struct buffer, padded so that data behind it is 64-byte aligned */
+    SMALL = 1024,            /* bytes of data of the largest block that shares one piece with its header */
+    BINS = 48 * 4,
+};
+static const size_t HUGE = 2u << 20;
+
+_Static_assert(sizeof(struct buffer) <= HEADER, "the header holds the struct");
+
+static atomic_size_t active, peak, cached;
+static atomic_size_t limit, cache_limit, wired_limit;
+static atomic_long fail_at;
+
+void mx_test_fail_at(long n) { atomic_store(&fail_at, n); }
+
+bool mx_test_should_fail(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&fail_at, memory_order_relaxed) == 0, 1))
+        return false;
+    return atomic_fetch_sub(&fail_at, 1) == 1;
+}
+
+void *mx_malloc(size_t bytes)
+{
+    void *p = mx_test_should_fail() ? NULL : malloc(bytes ? bytes : 1);
+    if (!p)
+        mx_fail_memory(bytes);
+    return p;
+}
+
+/* ---- limits */
+
+static size_t physical_memory(void)
+{
+    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+__attribute__((constructor)) static void set_default_limits(void)
+{
+    size_t all = physical_memory();
+    atomic_store(&limit, all - all / 20);
+    atomic_store(&cache_limit, all / 4 * 3);
+}
+
+size_t memory_active(void) { return atomic_load(&active); }
+size_t memory_peak(void) { return atomic_load(&peak); }
+size_t memory_cached(void) { return atomic_load(&cached); }
+size_t memory_limit(void) { return atomic_load(&limit); }
+void memory_reset_peak(void) { atomic_store(&peak, atomic_load(&active)); }
+size_t memory_set_limit(size_t n) { return atomic_exchange(&limit, n); }
+size_t memory_set_wired_limit(size_t n) { return atomic_exchange(&wired_limit, n); }
+
+static void count_active(size_t bytes)
+{
+    size_t now = atomic_fetch_add_explicit(&active, bytes, memory_order_relaxed) + bytes;
+    size_t seen = atomic_load_explicit(&peak, memory_order_relaxed);
+    while (now > seen && !atomic_compare_exchange_weak(&peak, &seen, now))
+        ;
+}
+
+/* ---- blocks: memory of one size class */
+
+static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+/* Class sizes are 4, 5, 6 and 7 times a power of two. */
+static size_t class_bytes(size_t bytes, int *bin)
+{
+    if (bytes < 256)
+        bytes = 256;
+    int e = 63 - __builtin_clzl(bytes - 1); /* 2^e < bytes <= 2^(e+1) */
+    size_t quarter = (size_t)1 << (e - 2);
+    size_t k = (bytes - ((size_t)1 << e) + quarter - 1) / quarter; /* 1..4 */
+    *bin = e * 4 + (int)k - 1;
+    return ((size_t)1 << e) + k * quarter;
+}
+
+static void *fresh(size_t bytes)
+{
+    if (bytes < HUGE)
+        return aligned_alloc(64, round_up(bytes, 64));
+    size_t span = round_up(bytes, HUGE);
+    char *p = mmap(NULL, span + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    char *start = (char *)round_up((size_t)p, HUGE);
+    if (start > p)
+        munmap(p, (size_t)(start - p));
+    munmap(start + span, HUGE - (size_t)(start - p));
+    madvise(start, span, MADV_HUGEPAGE);
+    return start;
+}
+
+static void discard(void *p, size_t bytes)
+{
+    if (bytes < HUGE)
+        free(p);
+    else
+        munmap(p, round_up(bytes, HUGE));
+}
+
+/* ---- the shared bins */
+
+struct block { struct block *next; };
+static struct block *bins[BINS];
+static size_t bin_size[BINS];
+static pthread_mutex_t bins_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock_bins(void) { pthread_mutex_lock(&bins_lock); }
+static void unlock_bins(void) { pthread_mutex_unlock(&bins_lock); }
+__attribute__((constructor)) static void survive_fork(void)
+{
+    pthread_atfork(lock_bins, unlock_bins, unlock_bins);
+}
+
+static void *bin_take(int bin, size_t bytes)
+{
+    pthread_mutex_lock(&bins_lock);
+    struct block *b = bins[bin];
+    if (b) {
+        bins[bin] = b->next;
+        atomic_fetch_sub(&cached, bytes);
+    }
+    pthread_mutex_unlock(&bins_lock);
+    return b;
+}
+
+/* Gives back blocks, the largest first, until at most `keep` bytes are cached. */
+static void trim(size_t keep)
+{
+    pthread_mutex_lock(&bins_lock);
+    for (int i = BINS; i-- > 0 && atomic_load(&cached) > keep;)
+        while (bins[i] && atomic_load(&cached) > keep) {
+            struct block *b = bins[i];
+            bins[i] = b->next;
+            atomic_fetch_sub(&cached, bin_size[i]);
+            discard(b, bin_size[i]);
+        }
+    pthread_mutex_unlock(&bins_lock);
+}
+
+static void bin_put(void *p, int bin, size_t bytes)
+{
+    pthread_mutex_lock(&bins_lock);
+    struct block *b = p;
+    b->next = bins[bin];
+    bins[bin] = b;
+    bin_size[bin] = bytes;
+    atomic_fetch_add(&cached, bytes);
+    pthread_mutex_unlock(&bins_lock);
+    if (atomic_load(&cached) > atomic_load(&cache_limit))
+        trim(atomic_load(&cache_limit));
+}
+
+size_t memory_set_cache_limit(size_t n)
+{
+    size_t was = atomic_exchange(&cache_limit, n);
+    trim(n);
+    return was;
+}
+
+/* Memory of one class, or NULL without a failure being kept. */
+static void *take_block(size_t bytes, size_t *capacity)
+{
+    int bin;
+    *capacity = class_bytes(bytes, &bin);
+    void *p = bin_take(bin, *capacity);
+    if (p)
+        return p;
+    size_t most = atomic_load(&limit);
+    if (*capacity > most || memory_active() > most - *capacity)
+        return NULL;
+    if (memory_active() + memory_cached() + *capacity > most)
+        trim(most - *capacity - memory_active());
+    p = fresh(*capacity);
+    if (!p) {
+        trim(0);
+        p = fresh(*capacity);
+    }
+    return p;
+}
+
+static void give_block(void *p, size_t capacity)
+{
+    int bin;
+    class_bytes(capacity, &bin);
+    bin_put(p, bin, capacity);
+}
+
+void memory_clear_cache(void)
+{
+    slab_clear();
+    trim(0);
+}
+
+/* ---- buffers */
+
+/* ---- foreign memory: its owner is told on a thread of the user's, never on a worker or under a lock */
+
+static struct buffer *_Atomic pending;
+static _Thread_local bool deferring;
+
+void buffer_defer_releases(bool on) { deferring = on; }
+
+void buffer_run_releases(void)
+{
+    if (!atomic_load_explicit(&pending, memory_order_relaxed))
+        return;
+    struct buffer *b = atomic_exchange(&pending, NULL);
+    while (b) {
+        struct buffer *next = b->host;
+        b->release(b->payload);
+        free(b);
+        b = next;
+    }
+}
+
+static void release_foreign(struct buffer *b)
+{
+    if (!deferring) {
+        b->release(b->payload);
+        free(b);
+        return;
+    }
+    b->host = atomic_load(&pending);
+    while (!atomic_compare_exchange_weak(&pending, (struct buffer **)&b->host, b))
+        ;
+}
+
+static bool is_small(const struct buffer *b) { return (char *)b->host == (const char *)b + HEADER; }
+
+static struct buffer *header_new(void)
+{
+    struct buffer *b = mx_malloc(sizeof *b);
+    if (b)
+        *b = (struct buffer){ .refs = 1, .writable = true };
+    return b;
+}
+
+/* Header and data in one piece. */
+static struct buffer *small_new(size_t bytes)
+{
+    size_t capacity = bytes ? round_up(bytes, 64) : 64;
+    if (memory_active() + capacity > memory_limit())
+        return NULL;
+    struct buffer *b = slab_new(HEADER + capacity);
+    if (b)
+        *b = (struct buffer){ .refs = 1, .writable = true, .capacity = capacity, .host = (char *)b + HEADER };
+    return b;
+}
+
+static struct buffer *large_new(size_t bytes)
+{
+    size_t capacity;
+    void *p = take_block(bytes, &capacity);
+    if (!p)
+        return NULL;
+    struct buffer *b = header_new();
+    if (!b) {
+        give_block(p, capacity);
+        return NULL;
+    }
+    b->capacity = capacity;
+    b->host = p;
+    return b;
+}
+
+struct buffer *buffer_new(size_t bytes)
+{
+    struct buffer *b = mx_test_should_fail() ? NULL : bytes <= SMALL ? small_new(bytes) : large_new(bytes);
+    if (!b) {
+        mx_fail_memory(bytes);
+        return NULL;
+    }
+    b->state = ON_HOST;
+    b->bytes = bytes;
+    count_active(b->capacity);
+    return b;
+}
+
+struct buffer *buffer_new_device(const struct backend *be, int device_index, size_t bytes)
+{
+    struct buffer *b = header_new();
+    if (!b)
+        return NULL;
+    b->device = be->alloc(device_index, bytes ? bytes : 1);
+    if (!b->device) {
+        free(b);
+        return NULL;
+    }
+    b->state = ON_DEVICE;
+    b->bytes = bytes;
+    b->backend = be;
+    b->device_index = device_index;
+    return b;
+}
+
+struct buffer *buffer_wrap(void *memory, size_t bytes, bool writable, void (*release)(void *), void *payload)
+{
+    struct buffer *b = header_new();
+    if (!b)
+        return NULL;
+    b->state = ON_HOST;
+    b->writable = writable;
+    b->bytes = bytes;
+    b->host = memory;
+    b->release = release;
+    b->payload = payload;
+    return b;
+}
+
+int buffer_need_host(struct buffer *b)
+{
+    if (b->host)
+        return 0;
+    b->host = take_block(b->bytes ? b->bytes : 1, &b->capacity);
+    if (!b->host) {
+        b->capacity = 0;
+        mx_fail_memory(b->bytes);
+        return 1;
+    }
+    count_active(b->capacity);
+    return 0;
+}
+
+void buffer_retain(struct buffer *b) { atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed); }
+
+void buffer_release(struct buffer *b)
+{
+    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (b->device)
+        b->backend->free(b->device_index, b->device, b->bytes);
+    if (b->release) {
+        release_foreign(b);
+        return;
+    }
+    atomic_fetch_sub_explicit(&active, b->capacity, memory_order_relaxed);
+    if (is_small(b)) {
+        slab_free(b, HEADER + b->capacity);
+        return;
+    }
+    if (b->host)
+        give_block(b->host, b->capacity);
+    free(b);
+}

@@ -1,0 +1,238 @@
+/* stream.c: devices, streams and events.
+ *
+ * Streams are few and live long: they are kept in a list until the process ends or somebody clears
+ * them.  One lock and one condition serve all events; a waiter spins a little first, since most of
+ * what is waited for ends within microseconds. */
+#include "core/stream.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void lock_streams(void) { pthread_mutex_lock(&lock); }
+static void unlock_streams(void) { pthread_mutex_unlock(&lock); }
+
+/* ---- backends and devices */
+
+static const struct backend *backends[2] = { &cpu_backend, NULL };
+static _Atomic int default_type = -1; /* -1: gpu where there is one */
+static _Atomic int default_index;
+
+void backend_register(const struct backend *be) { backends[be->type] = be; }
+const struct backend *backend_of(enum device_type t) { return backends[t]; }
+
+int device_count(enum device_type t) { return backends[t] ? backends[t]->device_count() : 0; }
+
+struct device default_device(void)
+{
+    int t = atomic_load_explicit(&default_type, memory_order_relaxed);
+    if (t < 0)
+        t = device_count(DEVICE_GPU) > 0 ? DEVICE_GPU : DEVICE_CPU;
+    return (struct device){ (enum device_type)t, atomic_load_explicit(&default_index, memory_order_relaxed) };
+}
+
+static bool device_exists(struct device d)
+{
+    if (d.index >= 0 && d.index < device_count(d.type))
+        return true;
+    mx_fail("[device] there is no %s: this machine has %d %s device(s)", device_text(d), device_count(d.type),
+            d.type == DEVICE_GPU ? "gpu" : "cpu");
+    return false;
+}
+
+int set_default_device(struct device d)
+{
+    if (!device_exists(d))
+        return 1;
+    atomic_store(&default_index, d.index);
+    atomic_store(&default_type, (int)d.type);
+    return 0;
+}
+
+const char *device_text(struct device d)
+{
+    static _Thread_local char text[32];
+    snprintf(text, sizeof text, "Device(%s, %d)", d.type == DEVICE_GPU ? "gpu" : "cpu", d.index);
+    return text;
+}
+
+/* ---- streams */
+
+enum { MAX_DEVICES = 16 };
+static struct stream **streams;
+static int n_streams;
+static struct stream *_Atomic first_stream[2][MAX_DEVICES]; /* each device's default */
+/* A thread's own choice, good for one generation of streams. */
+static _Atomic unsigned generation = 1;
+static _Thread_local struct { struct stream *s; unsigned generation; } chosen[2][MAX_DEVICES];
+
+struct stream *stream_new(struct device d)
+{
+    if (!device_exists(d))
+        return NULL;
+    struct stream *s = mx_malloc(sizeof *s);
+    if (!s)
+        return NULL;
+    *s = (struct stream){ .device = d, .backend = backends[d.type] };
+    lock_streams();
+    struct stream **more = realloc(streams, (size_t)(n_streams + 1) * sizeof *more);
+    if (more) {
+        streams = more;
+        s->index = n_streams;
+        streams[n_streams++] = s;
+    }
+    unlock_streams();
+    if (!more) {
+        free(s);
+        mx_fail_memory(sizeof *s);
+        return NULL;
+    }
+    s->queue = s->backend->open(s);
+    return s;
+}
+
+struct stream *default_stream(struct device d)
+{
+    if (d.index < 0 || d.index >= MAX_DEVICES || !device_exists(d))
+        return NULL;
+    if (chosen[d.type][d.index].generation == atomic_load_explicit(&generation, memory_order_relaxed))
+        return chosen[d.type][d.index].s;
+    struct stream *s = atomic_load_explicit(&first_stream[d.type][d.index], memory_order_acquire);
+    if (s)
+        return s;
+    s = stream_new(d);
+    struct stream *none = NULL;
+    if (s && !atomic_compare_exchange_strong(&first_stream[d.type][d.index], &none, s))
+        return none; /* another thread was first; ours stays in the list, unused */
+    return s;
+}
+
+void set_default_stream(struct stream *s)
+{
+    struct device d = s->device;
+    if (d.index >= MAX_DEVICES)
+        return;
+    chosen[d.type][d.index].s = s;
+    chosen[d.type][d.index].generation = atomic_load(&generation);
+}
+
+int stream_synchronize(struct stream *s)
+{
+    int failed = s->backend->synchronize(s);
+    buffer_run_releases();
+    return failed;
+}
+
+static int snapshot(struct stream ***out)
+{
+    lock_streams();
+    int n = n_streams;
+    *out = malloc((size_t)(n ? n : 1) * sizeof **out);
+    if (*out && n)
+        memcpy(*out, streams, (size_t)n * sizeof **out);
+    unlock_streams();
+    return *out ? n : 0;
+}
+
+int streams_synchronize_all(void)
+{
+    struct stream **all;
+    int n = snapshot(&all), failed = 0;
+    for (int i = 0; i < n; i++)
+        failed |= stream_synchronize(all[i]);
+    free(all);
+    return failed;
+}
+
+/* Queues are closed; the structs stay, since arrays may still name them, and reopen when used. */
+void streams_clear(void)
+{
+    struct stream **all;
+    int n = snapshot(&all);
+    for (int i = 0; i < n; i++) {
+        all[i]->backend->synchronize(all[i]);
+        all[i]->backend->close(all[i]->queue);
+        all[i]->queue = all[i]->backend->open(all[i]);
+    }
+    free(all);
+    mx_error_clear();
+    atomic_fetch_add(&generation, 1);
+}
+
+/* ---- events */
+
+static pthread_mutex_t event_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t event_cond = PTHREAD_COND_INITIALIZER;
+
+static void lock_all(void)
+{
+    lock_streams();
+    pthread_mutex_lock(&event_lock);
+}
+static void unlock_all(void)
+{
+    pthread_mutex_unlock(&event_lock);
+    unlock_streams();
+}
+static void reset_in_child(void)
+{
+    unlock_all();
+    pthread_cond_init(&event_cond, NULL);
+}
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(lock_all, unlock_all, reset_in_child); }
+
+struct event *event_new(struct stream *s)
+{
+    struct event *e = mx_malloc(sizeof *e);
+    if (e)
+        *e = (struct event){ .refs = 1, .stream = s };
+    return e;
+}
+
+void event_retain(struct event *e) { atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed); }
+
+void event_release(struct event *e)
+{
+    if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    free(e->message);
+    free(e);
+}
+
+void event_set(struct event *e, enum mx_error kind, const char *message)
+{
+    if (kind != MX_OK) {
+        e->error = kind;
+        e->message = strdup(message);
+    }
+    pthread_mutex_lock(&event_lock);
+    atomic_store_explicit(&e->done, 1, memory_order_release);
+    pthread_cond_broadcast(&event_cond);
+    pthread_mutex_unlock(&event_lock);
+}
+
+static void cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void event_wait(struct event *e)
+{
+    for (int i = 0; i < 200; i++) {
+        if (atomic_load_explicit(&e->done, memory_order_acquire))
+            return;
+        cpu_relax();
+    }
+    pthread_mutex_lock(&event_lock);
+    while (!atomic_load_explicit(&e->done, memory_order_acquire))
+        pthread_cond_wait(&event_cond, &event_lock);
+    pthread_mutex_unlock(&event_lock);
+}

@@ -1,0 +1,277 @@
+/* backend.c: the CPU as a backend: a queue with a worker for each stream, and the table of runners.
+ *
+ * A batch that somebody waits for runs on that thread when the queue is idle: handing it to the
+ * worker would cost more than most small graphs do.  Invariant: one batch of a queue runs at a
+ * time, in the order of submission. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "cpu/run.h"
+#include "transform/eval.h"
+
+struct queue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct batch *first, *last;
+    bool busy;    /* a batch runs, here or on a waiting thread */
+    bool started, closing;
+    pid_t process; /* whose worker it is; a forked child starts its own */
+    pthread_t worker;
+    enum mx_error error; /* of work nobody waited for, until somebody synchronizes */
+    char *message;
+};
+
+static void finish(struct queue *q, struct event *done, bool now)
+{
+    pthread_mutex_lock(&q->lock);
+    if (!now && done->error != MX_OK && q->error == MX_OK) {
+        q->error = done->error;
+        q->message = done->message ? strdup(done->message) : NULL;
+    }
+    q->busy = false;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void run_one(struct queue *q, struct batch *b)
+{
+    struct event *done = b->done;
+    bool now = b->now;
+    event_retain(done);
+    run_batch(b);
+    finish(q, done, now);
+    event_release(done);
+}
+
+static void *work(void *arg)
+{
+    struct queue *q = arg;
+    pthread_mutex_lock(&q->lock);
+    for (;;) {
+        while (!q->closing && (q->busy || !q->first))
+            pthread_cond_wait(&q->changed, &q->lock);
+        if (q->closing && !q->first)
+            break;
+        struct batch *b = q->first;
+        q->first = b->next;
+        q->busy = true;
+        pthread_mutex_unlock(&q->lock);
+        run_one(q, b);
+        pthread_mutex_lock(&q->lock);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+static void *cpu_open(struct stream *s)
+{
+    (void)s;
+    struct queue *q = mx_malloc(sizeof *q);
+    if (!q)
+        return NULL;
+    memset(q, 0, sizeof *q);
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->changed, NULL);
+    return q;
+}
+
+static void cpu_close(void *queue)
+{
+    struct queue *q = queue;
+    pthread_mutex_lock(&q->lock);
+    q->closing = true;
+    pthread_cond_broadcast(&q->changed);
+    bool started = q->started && q->process == getpid();
+    pthread_mutex_unlock(&q->lock);
+    if (started)
+        pthread_join(q->worker, NULL);
+    free(q->message);
+    free(q);
+}
+
+/* After fork() the child has the queue but not its worker, and the lock may have been held. */
+static void adopt(struct queue *q)
+{
+    if (!q->process || q->process == getpid())
+        return;
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->changed, NULL);
+    q->process = 0;
+    q->started = q->busy = false;
+    q->first = q->last = NULL;
+}
+
+static int cpu_submit(struct stream *s, struct batch *b)
+{
+    struct queue *q = s->queue;
+    b->next = NULL;
+    adopt(q);
+    pthread_mutex_lock(&q->lock);
+    if (!q->process)
+        q->process = getpid();
+    if (b->now && !q->busy && !q->first) {
+        q->busy = true;
+        pthread_mutex_unlock(&q->lock);
+        run_one(q, b);
+        return 0;
+    }
+    if (!q->started && pthread_create(&q->worker, NULL, work, q)) {
+        /* No thread to be had: do it here, after what is queued (nothing, as nobody could run it). */
+        q->busy = true;
+        pthread_mutex_unlock(&q->lock);
+        run_one(q, b);
+        return 0;
+    }
+    q->started = true;
+    if (q->first)
+        q->last->next = b;
+    else
+        q->first = b;
+    q->last = b;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    return 0;
+}
+
+static int cpu_synchronize(struct stream *s)
+{
+    struct queue *q = s->queue;
+    adopt(q);
+    pthread_mutex_lock(&q->lock);
+    while (q->busy || q->first)
+        pthread_cond_wait(&q->changed, &q->lock);
+    enum mx_error error = q->error;
+    char *message = q->message;
+    q->error = MX_OK;
+    q->message = NULL;
+    pthread_mutex_unlock(&q->lock);
+    if (error != MX_OK)
+        mx_fail_as(error, "%s", message ? message : "");
+    free(message);
+    return error != MX_OK;
+}
+
+/* ---- running one operation */
+
+static run_fn *const runners[OP_COUNT] = {
+#define UNARY(name, ...) [OP_##name] = run_unary,
+#define BINARY(name, ...) [OP_##name] = run_binary,
+#define OTHER(name, ...) [OP_##name] = run_##name,
+#include "ops/ops.def"
+};
+
+static bool cpu_supports(const struct node *n) { return n->op->id < OP_COUNT && runners[n->op->id]; }
+
+static int cpu_run(struct stream *s, struct entry *e)
+{
+    const struct node *n = e->node;
+    if (!cpu_supports(n)) {
+        mx_fail_as(MX_RUNTIME, "[%s] has no kernel for %s", n->op->name, device_text(s->device));
+        return 1;
+    }
+    struct run r = { .node = n, .args = n->args, .nin = n->nin, .nout = n->nout, .x = n->in, .y = entry_out(e),
+                     .keep = e->keep };
+    return runners[n->op->id](&r);
+}
+
+static void row_major_output(mx y, struct buffer *b)
+{
+    int64_t s = 1;
+    for (int i = y->ndim; i-- > 0;) {
+        y->strides[i] = s;
+        s *= y->shape[i];
+    }
+    y->row = true;
+    y->offset = 0;
+    y->buf = b;
+}
+
+int out_new(const struct run *r, int k)
+{
+    mx y = r->y[k];
+    struct buffer *b = buffer_new((size_t)nbytes(y));
+    if (!b)
+        return 1;
+    row_major_output(y, b);
+    return 0;
+}
+
+/* This entry is the only one who will ever look at x again: all its references are this node's. */
+static bool dead_after(const struct run *r, mx x)
+{
+    int mine = 0;
+    for (int i = 0; i < r->nin; i++)
+        mine += r->x[i] == x;
+    return !r->keep && atomic_load_explicit(&r->node->refs, memory_order_relaxed) == 1 &&
+           atomic_load_explicit(&x->refs, memory_order_acquire) == mine &&
+           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1 && x->buf->writable;
+}
+
+static bool reusable(const struct run *r, mx y, mx x)
+{
+    return x->row && x->size == y->size && itemsize(x) == itemsize(y) && x->offset == 0 &&
+           x->buf->bytes == (size_t)nbytes(y) && dead_after(r, x);
+}
+
+static int out_reuse(mx y, mx x)
+{
+    buffer_retain(x->buf);
+    atomic_store(&x->buf->state, ON_HOST);
+    row_major_output(y, x->buf);
+    return 0;
+}
+
+int out_over(const struct run *r, int k, int i)
+{
+    return reusable(r, r->y[k], r->x[i]) ? out_reuse(r->y[k], r->x[i]) : out_new(r, k);
+}
+
+int out_over_any(const struct run *r, int k)
+{
+    for (int i = 0; i < r->nin; i++)
+        if (reusable(r, r->y[k], r->x[i]))
+            return out_reuse(r->y[k], r->x[i]);
+    return out_new(r, k);
+}
+
+/* ---- facts */
+
+static int cpu_count(void) { return 1; }
+
+static void cpu_info(int device, void (*add)(void *, const char *, const char *, size_t), void *ctx)
+{
+    (void)device;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    add(ctx, "architecture",
+#if defined(__x86_64__)
+        "x86_64",
+#elif defined(__aarch64__)
+        "arm64",
+#else
+        "unknown",
+#endif
+        0);
+    add(ctx, "device_name", cpu->isa, 0);
+    add(ctx, "memory_size", NULL, (size_t)sysconf(_SC_PHYS_PAGES) * page);
+    add(ctx, "max_recommended_working_set_size", NULL, (size_t)sysconf(_SC_PHYS_PAGES) * page / 4 * 3);
+    add(ctx, "threads", NULL, (size_t)pool_threads());
+}
+
+const struct backend cpu_backend = {
+    .name = "cpu",
+    .type = DEVICE_CPU,
+    .device_count = cpu_count,
+    .open = cpu_open,
+    .close = cpu_close,
+    .submit = cpu_submit,
+    .supports = cpu_supports,
+    .run = cpu_run,
+    .synchronize = cpu_synchronize,
+    .info = cpu_info,
+};

@@ -1,0 +1,501 @@
+/* elementwise.c: operations that work element by element, and what is composed of them.
+ *
+ * An op states dy/dx_i once, as a partial.  The family turns it into vjp (ct * conj(d)), jvp (the
+ * sum of d * t_i) and vmap; broadcasting is an op of its own, so operands of a node always have
+ * the shape of its result. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/scope.h"
+#include "core/shape.h"
+#include "ops/op.h"
+#include "ops/ops.h"
+
+/* ---- partials */
+
+#define PARTIAL(name) static mx d_##name(int i __attribute__((unused)), const mx x[] __attribute__((unused)), \
+                                         mx y __attribute__((unused)))
+
+static mx scalar(double v, mx like) { return mx_scalar_like(v, like); }
+static mx one_minus(mx x) { return mx_subtract(scalar(1, x), x); }
+static mx one_plus(mx x) { return mx_add(scalar(1, x), x); }
+static mx over(double v, mx x) { return mx_divide(scalar(v, x), x); }
+
+PARTIAL(abs)        { return dtype_is_complex(x[0]->dtype) ? mx_conjugate(mx_sign(x[0])) : mx_sign(x[0]); }
+PARTIAL(negative)   { return scalar(-1, y); }
+PARTIAL(square)     { return mx_multiply(scalar(2, y), x[0]); }
+PARTIAL(sqrt)       { return over(0.5, y); }
+PARTIAL(rsqrt)      { return mx_divide(mx_multiply(scalar(-0.5, y), y), x[0]); }
+PARTIAL(exp)        { return y; }
+PARTIAL(expm1)      { return one_plus(y); }
+PARTIAL(log)        { return over(1, x[0]); }
+PARTIAL(log2)       { return over(M_LOG2E, x[0]); }
+PARTIAL(log10)      { return over(M_LOG10E, x[0]); }
+PARTIAL(log1p)      { return over(1, one_plus(x[0])); }
+PARTIAL(sin)        { return mx_cos(x[0]); }
+PARTIAL(cos)        { return mx_negative(mx_sin(x[0])); }
+PARTIAL(tan)        { return one_plus(mx_square(y)); }
+PARTIAL(arcsin)     { return mx_rsqrt(one_minus(mx_square(x[0]))); }
+PARTIAL(arccos)     { return mx_negative(mx_rsqrt(one_minus(mx_square(x[0])))); }
+PARTIAL(arctan)     { return over(1, one_plus(mx_square(x[0]))); }
+PARTIAL(sinh)       { return mx_cosh(x[0]); }
+PARTIAL(cosh)       { return mx_sinh(x[0]); }
+PARTIAL(tanh)       { return one_minus(mx_square(y)); }
+PARTIAL(arcsinh)    { return mx_rsqrt(one_plus(mx_square(x[0]))); }
+/* Two roots, not one of x^2 - 1: right for complex arguments, and no cancellation near 1. */
+PARTIAL(arccosh)    { return mx_multiply(mx_rsqrt(mx_subtract(x[0], scalar(1, y))), mx_rsqrt(one_plus(x[0]))); }
+PARTIAL(arctanh)    { return over(1, one_minus(mx_square(x[0]))); }
+PARTIAL(erf)        { return mx_multiply(scalar(M_2_SQRTPI, y), mx_exp(mx_negative(mx_square(x[0])))); }
+PARTIAL(erfinv)     { return mx_multiply(scalar(1 / M_2_SQRTPI, y), mx_exp(mx_square(y))); }
+PARTIAL(sigmoid)    { return mx_multiply(y, one_minus(y)); }
+PARTIAL(real)       { return scalar(1, x[0]); }
+PARTIAL(imag)
+{
+    return dtype_is_complex(x[0]->dtype) ? array_of_complex(0, -1, DT_complex64) : scalar(0, x[0]);
+}
+
+PARTIAL(add)        { return scalar(1, y); }
+PARTIAL(subtract)   { return scalar(i ? -1 : 1, y); }
+PARTIAL(multiply)   { return x[!i]; }
+PARTIAL(divide)     { return i ? mx_negative(mx_divide(y, x[1])) : over(1, x[1]); }
+PARTIAL(remainder)  { return i ? mx_negative(mx_floor_divide(x[0], x[1])) : scalar(1, y); }
+/* b a^(b-1), which is 0 for b = 0 also at a = 0; and a^b log a, which is 0 at a = 0. */
+PARTIAL(power)
+{
+    mx zero = scalar(0, y);
+    if (i == 0)
+        return mx_where(mx_equal(x[1], zero), zero, mx_multiply(x[1], mx_power(x[0], mx_subtract(x[1], scalar(1, y)))));
+    return mx_where(mx_equal(x[0], zero), zero, mx_multiply(y, mx_log(x[0])));
+}
+PARTIAL(maximum)    { return mx_astype(i ? mx_less_equal(x[0], x[1]) : mx_greater(x[0], x[1]), y->dtype); }
+PARTIAL(minimum)    { return mx_astype(i ? mx_greater_equal(x[0], x[1]) : mx_less(x[0], x[1]), y->dtype); }
+PARTIAL(logaddexp)  { return mx_sigmoid(mx_subtract(x[i], x[!i])); }
+PARTIAL(arctan2)
+{
+    mx r2 = mx_add(mx_square(x[0]), mx_square(x[1]));
+    return i ? mx_negative(mx_divide(x[0], r2)) : mx_divide(x[1], r2);
+}
+
+/* Constant between jumps, or not differentiable in the first place. */
+#define d_sign NULL
+#define d_floor NULL
+#define d_ceil NULL
+#define d_trunc NULL
+#define d_rint NULL
+#define d_logical_not NULL
+#define d_bitwise_invert NULL
+#define d_floor_divide NULL
+#define d_equal NULL
+#define d_not_equal NULL
+#define d_less NULL
+#define d_less_equal NULL
+#define d_greater NULL
+#define d_greater_equal NULL
+#define d_logical_and NULL
+#define d_logical_or NULL
+#define d_logical_xor NULL
+#define d_bitwise_and NULL
+#define d_bitwise_or NULL
+#define d_bitwise_xor NULL
+#define d_left_shift NULL
+#define d_right_shift NULL
+#define d_conjugate NULL /* not holomorphic: settled by the rules below */
+
+/* ---- the family's rules */
+
+static int elementwise_shapes(const struct call *c, struct spec out[])
+{
+    out->dtype = op_result_dtype(c->op, c->x[0]->dtype);
+    out->ndim = c->x[0]->ndim;
+    memcpy(out->shape, c->x[0]->shape, (size_t)out->ndim * sizeof(int));
+    return 0;
+}
+
+static void elementwise_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    bool complex = dtype_is_complex(c->x[0]->dtype);
+    if (c->op == &op_conjugate) {
+        dx[0] = mx_conjugate(ct[0]);
+        return;
+    }
+    if (!c->op->partial || !dtype_is_inexact(c->x[0]->dtype))
+        return;
+    for (int i = 0; i < c->nin; i++) {
+        if (!want[i])
+            continue;
+        mx d = c->op->partial(i, c->x, c->y[0]);
+        dx[i] = mx_astype(mx_multiply(ct[0], complex ? mx_conjugate(d) : d), c->x[i]->dtype);
+    }
+}
+
+static void elementwise_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    if (c->op == &op_conjugate) {
+        dy[0] = mx_conjugate(t[0]);
+        return;
+    }
+    if (!c->op->partial || !dtype_is_inexact(c->x[0]->dtype))
+        return;
+    bool to_real = (c->op->traits & GIVES_REAL) && dtype_is_complex(c->x[0]->dtype);
+    for (int i = 0; i < c->nin; i++) {
+        if (!t[i])
+            continue;
+        mx d = mx_multiply(c->op->partial(i, c->x, c->y[0]), t[i]);
+        if (to_real)
+            d = mx_real(d);
+        dy[0] = dy[0] ? mx_add(dy[0], d) : d;
+    }
+}
+
+/* Batched operands get their axis moved to the front; the others broadcast against it. */
+static int front_all(const struct call *c, const int axis[], mx x[])
+{
+    for (int i = 0; i < c->nin; i++)
+        if (axis[i] >= 0)
+            x[i] = mx_moveaxis(c->x[i], axis[i], 0);
+        else
+            x[i] = mx_expand_dims(c->x[i], (int[]){ 0 }, 1);
+    return mx_broadcast(c->nin, x);
+}
+
+static void elementwise_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    mx x[3];
+    front_all(c, axis, x);
+    y[0] = mx_infer(c->op, c->args, c->nin, x);
+    yaxis[0] = 0;
+}
+
+#define ELEMENTWISE(name_, label_, dtypes_, traits_)                                              \
+    const struct op op_##name_ = {                                                                \
+        .id = OP_##name_, .name = #name_, .label = label_, .dtypes = dtypes_, .traits = traits_,  \
+        .shapes = elementwise_shapes, .vjp = elementwise_vjp, .jvp = elementwise_jvp,             \
+        .vmap = elementwise_vmap, .partial = d_##name_,                                           \
+    };
+#define UNARY(name, label, dtypes, traits, form, doc) ELEMENTWISE(name, label, dtypes, traits)
+#define BINARY(name, label, dtypes, traits, form, doc) ELEMENTWISE(name, label, dtypes, traits)
+#include "ops/ops.def"
+
+/* ---- builders */
+
+static mx unary(const struct op *op, mx a)
+{
+    if (is_nil(a))
+        return a;
+    enum dtype t = op_compute_dtype(op, a->dtype);
+    mx x = mx_astype(a, t);
+    return mx_node(op, NULL, 1, &x, x->ndim, x->shape, op_result_dtype(op, t));
+}
+
+/* Every binary builder: agree on a dtype, broadcast, make one node. */
+static mx binary(const struct op *op, mx a, mx b)
+{
+    if (is_nil(a) || is_nil(b))
+        return MX_NIL;
+    enum dtype t = op_compute_dtype(op, promote(a->dtype, b->dtype));
+    mx x[2] = { mx_astype(a, t), mx_astype(b, t) };
+    if (!same_shape(x[0], x[1])) {
+        int ndim, shape[MX_MAX_NDIM];
+        if (!broadcast_shape(op->name, 2, x, &ndim, shape))
+            return MX_NIL;
+        x[0] = mx_broadcast_to(x[0], ndim, shape);
+        x[1] = mx_broadcast_to(x[1], ndim, shape);
+    }
+    return mx_node(op, NULL, 2, x, x[0]->ndim, x[0]->shape, op_result_dtype(op, t));
+}
+
+#define UNARY(name, ...) mx mx_##name(mx a) { return unary(&op_##name, a); }
+#define BINARY(name, ...) mx mx_##name(mx a, mx b) { return binary(&op_##name, a, b); }
+#include "ops/ops.def"
+
+/* ---- select */
+
+static void select_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    mx zero = mx_scalar_like(0, ct[0]);
+    if (want[1])
+        dx[1] = mx_where(c->x[0], ct[0], zero);
+    if (want[2])
+        dx[2] = mx_where(c->x[0], zero, ct[0]);
+}
+
+static void select_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    mx zero = mx_scalar_like(0, c->y[0]);
+    if (t[1] || t[2])
+        dy[0] = mx_where(c->x[0], t[1] ? t[1] : zero, t[2] ? t[2] : zero);
+}
+
+static int select_shapes(const struct call *c, struct spec out[])
+{
+    elementwise_shapes(c, out);
+    out->dtype = c->x[1]->dtype;
+    return 0;
+}
+
+const struct op op_select = {
+    .id = OP_select, .name = "where", .label = "Select", .traits = FUSE, .shapes = select_shapes,
+    .vjp = select_vjp, .jvp = select_jvp, .vmap = elementwise_vmap,
+};
+
+mx mx_where(mx condition, mx a, mx b)
+{
+    if (is_nil(condition) || is_nil(a) || is_nil(b))
+        return MX_NIL;
+    enum dtype t = promote(a->dtype, b->dtype);
+    mx x[3] = { mx_astype(condition, DT_bool_), mx_astype(a, t), mx_astype(b, t) };
+    int ndim, shape[MX_MAX_NDIM];
+    if (!broadcast_shape("where", 3, x, &ndim, shape))
+        return MX_NIL;
+    for (int i = 0; i < 3; i++)
+        x[i] = mx_broadcast_to(x[i], ndim, shape);
+    return mx_node(&op_select, NULL, 3, x, ndim, shape, t);
+}
+
+/* ---- astype */
+
+struct astype_args { unsigned dtype; };
+static const struct field astype_fields[] = { FIELD(astype_args, dtype), { 0 } };
+
+static int astype_shapes(const struct call *c, struct spec out[])
+{
+    elementwise_shapes(c, out);
+    out->dtype = ((const struct astype_args *)c->args)->dtype;
+    return 0;
+}
+
+static void astype_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    if (dtype_is_inexact(c->y[0]->dtype))
+        dx[0] = mx_astype(ct[0], c->x[0]->dtype);
+}
+
+static void astype_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    if (dtype_is_inexact(c->y[0]->dtype))
+        dy[0] = mx_astype(t[0], c->y[0]->dtype);
+}
+
+const struct op op_astype = {
+    .id = OP_astype, .name = "astype", .label = "AsType", .traits = FUSE, .args_size = sizeof(struct astype_args),
+    .fields = astype_fields, .shapes = astype_shapes, .vjp = astype_vjp, .jvp = astype_jvp, .vmap = elementwise_vmap,
+};
+
+mx mx_astype(mx x, enum dtype t)
+{
+    if (x->dtype == t)
+        return x;
+    return mx_node(&op_astype, &(struct astype_args){ t }, 1, &x, x->ndim, x->shape, t);
+}
+
+/* ---- ops that hand their operand on */
+
+static bool same_view(const struct call *c, mx y)
+{
+    mx x = c->x[0];
+    memcpy(y->strides, x->strides, (size_t)x->ndim * sizeof *x->strides);
+    y->offset = x->offset;
+    return true;
+}
+
+static void identity_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)c, (void)want;
+    dx[0] = ct[0];
+}
+
+static void identity_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    (void)c;
+    dy[0] = t[0];
+}
+
+static void identity_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    y[0] = mx_infer(c->op, c->args, 1, c->x);
+    yaxis[0] = axis[0];
+}
+
+#define IDENTITY(name_, label_, traits_, view_, vjp_, jvp_)                                        \
+    const struct op op_##name_ = {                                                                 \
+        .id = OP_##name_, .name = #name_, .label = label_, .traits = traits_, .view = view_,       \
+        .shapes = elementwise_shapes, .vjp = vjp_, .jvp = jvp_, .vmap = identity_vmap,             \
+    };
+
+IDENTITY(copy, "Copy", VIEW, same_view, identity_vjp, identity_jvp)
+IDENTITY(stop_gradient, "StopGradient", VIEW, same_view, no_vjp, no_jvp)
+IDENTITY(full, "Full", 0, NULL, identity_vjp, identity_jvp)
+
+static mx identity(const struct op *op, mx x) { return mx_node(op, NULL, 1, &x, x->ndim, x->shape, x->dtype); }
+
+mx mx_copy(mx x) { return identity(&op_copy, x); }
+mx mx_stop_gradient(mx x) { return identity(&op_stop_gradient, x); }
+
+struct contiguous_args { bool allow_col_major; };
+static const struct field contiguous_fields[] = { FIELD(contiguous_args, allow_col_major), { 0 } };
+
+/* Data that already lies as asked for is shared. */
+static bool contiguous_view(const struct call *c, mx y)
+{
+    mx x = c->x[0];
+    int64_t s = 1;
+    bool column = ((const struct contiguous_args *)c->args)->allow_col_major;
+    for (int i = 0; i < x->ndim && column; i++) {
+        column = x->shape[i] == 1 || x->strides[i] == s;
+        s *= x->shape[i];
+    }
+    return (x->row || column) && same_view(c, y);
+}
+
+const struct op op_contiguous = {
+    .id = OP_contiguous, .name = "contiguous", .label = "Contiguous", .traits = VIEW,
+    .args_size = sizeof(struct contiguous_args), .fields = contiguous_fields, .view = contiguous_view,
+    .shapes = elementwise_shapes, .vjp = identity_vjp, .jvp = identity_jvp, .vmap = identity_vmap,
+};
+
+mx mx_contiguous(mx x, bool allow_col_major)
+{
+    return mx_node(&op_contiguous, &(struct contiguous_args){ allow_col_major }, 1, &x, x->ndim, x->shape, x->dtype);
+}
+
+/* ---- compositions */
+
+mx mx_scalar_like(double v, mx like) { return array_of_double(v, like->dtype); }
+
+mx mx_clip(mx x, mx low, mx high)
+{
+    if (!low && !high)
+        return mx_fail("[clip] expected at least one of a_min and a_max");
+    if (low)
+        x = mx_maximum(x, low);
+    return high ? mx_minimum(x, high) : x;
+}
+
+mx mx_round(mx x, int decimals)
+{
+    if (is_nil(x) || decimals == 0)
+        return mx_rint(x);
+    if (!dtype_is_inexact(x->dtype)) {
+        if (decimals > 0)
+            return mx_copy(x);
+        mx scale = array_of_double(pow(10, -decimals), DT_float64);
+        return mx_astype(mx_multiply(mx_rint(mx_divide(mx_astype(x, DT_float64), scale)), scale), x->dtype);
+    }
+    /* A power of ten is exact where 10^-d is not, so multiply or divide by it as d's sign says. */
+    mx scale = mx_scalar_like(pow(10, abs(decimals)), x);
+    return decimals > 0 ? mx_divide(mx_rint(mx_multiply(x, scale)), scale)
+                        : mx_multiply(mx_rint(mx_divide(x, scale)), scale);
+}
+
+/* A bool array of x's shape for types that are never NaN or infinite. */
+static mx always(mx x, bool v)
+{
+    return mx_full(x->ndim, x->shape, array_of_int(v, DT_bool_), DT_bool_);
+}
+
+mx mx_isnan(mx x) { return dtype_is_inexact(x->dtype) ? mx_not_equal(x, x) : always(x, false); }
+
+static mx infinity(mx like, double sign) { return mx_scalar_like(sign * INFINITY, like); }
+
+mx mx_isposinf(mx x)
+{
+    if (dtype_is_complex(x->dtype))
+        return mx_fail("[isposinf] does not take arrays of type complex64");
+    return dtype_is_float(x->dtype) ? mx_equal(x, infinity(x, 1)) : always(x, false);
+}
+
+mx mx_isneginf(mx x)
+{
+    if (dtype_is_complex(x->dtype))
+        return mx_fail("[isneginf] does not take arrays of type complex64");
+    return dtype_is_float(x->dtype) ? mx_equal(x, infinity(x, -1)) : always(x, false);
+}
+
+mx mx_isinf(mx x)
+{
+    if (dtype_is_complex(x->dtype))
+        return mx_logical_or(mx_isinf(mx_real(x)), mx_isinf(mx_imag(x)));
+    return dtype_is_float(x->dtype) ? mx_equal(mx_abs(x), infinity(x, 1)) : always(x, false);
+}
+
+mx mx_isfinite(mx x)
+{
+    if (dtype_is_complex(x->dtype))
+        return mx_logical_and(mx_isfinite(mx_real(x)), mx_isfinite(mx_imag(x)));
+    return dtype_is_float(x->dtype) ? mx_less(mx_abs(x), infinity(x, 1)) : always(x, true);
+}
+
+mx mx_reciprocal(mx x)
+{
+    enum dtype t = dtype_is_inexact(x->dtype) ? x->dtype : DT_float32;
+    return mx_divide(array_of_double(1, t), x);
+}
+
+static mx scaled(mx x, double by)
+{
+    enum dtype t = dtype_is_inexact(x->dtype) ? x->dtype : DT_float32;
+    return mx_multiply(mx_astype(x, t), array_of_double(by, t));
+}
+
+mx mx_degrees(mx x) { return scaled(x, 180 / M_PI); }
+mx mx_radians(mx x) { return scaled(x, M_PI / 180); }
+
+/* |a - b| <= atol + rtol |b|, equal infinities close, unequal ones not. */
+mx mx_isclose(mx a, mx b, double rtol, double atol, bool equal_nan)
+{
+    enum dtype t = promote(a->dtype, b->dtype);
+    if (!dtype_is_inexact(t))
+        t = DT_float32;
+    a = mx_astype(a, t);
+    b = mx_astype(b, t);
+    mx size = mx_abs(b);
+    mx bound = mx_add(mx_scalar_like(atol, size), mx_multiply(mx_scalar_like(rtol, size), size));
+    mx close = mx_less_equal(mx_abs(mx_subtract(a, b)), bound);
+    mx any_inf = mx_logical_or(mx_isinf(a), mx_isinf(b));
+    close = mx_where(any_inf, mx_equal(a, b), close);
+    return equal_nan ? mx_logical_or(close, mx_logical_and(mx_isnan(a), mx_isnan(b))) : close;
+}
+
+mx mx_allclose(mx a, mx b, double rtol, double atol, bool equal_nan)
+{
+    return mx_all(mx_isclose(a, b, rtol, atol, equal_nan), NULL, 0, false);
+}
+
+mx mx_array_equal(mx a, mx b, bool equal_nan)
+{
+    if (is_nil(a) || is_nil(b))
+        return MX_NIL;
+    if (!same_shape(a, b))
+        return array_of_int(0, DT_bool_);
+    mx same = mx_equal(a, b);
+    if (equal_nan)
+        same = mx_logical_or(same, mx_logical_and(mx_isnan(a), mx_isnan(b)));
+    return mx_all(same, NULL, 0, false);
+}
+
+static double largest(enum dtype t)
+{
+    return t == DT_float16 ? 65504 : t == DT_bfloat16 ? 0x1.fep127 : t == DT_float64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
+}
+
+mx mx_nan_to_num(mx x, double nan, const double *posinf, const double *neginf)
+{
+    if (is_nil(x) || !dtype_is_inexact(x->dtype))
+        return x;
+    if (dtype_is_complex(x->dtype)) {
+        mx re = mx_nan_to_num(mx_real(x), nan, posinf, neginf), im = mx_nan_to_num(mx_imag(x), nan, posinf, neginf);
+        return mx_add(mx_astype(re, DT_complex64), mx_multiply(im, array_of_complex(0, 1, DT_complex64)));
+    }
+    double most = largest(x->dtype);
+    x = mx_where(mx_isnan(x), mx_scalar_like(nan, x), x);
+    x = mx_where(mx_isposinf(x), mx_scalar_like(posinf ? *posinf : most, x), x);
+    return mx_where(mx_isneginf(x), mx_scalar_like(neginf ? *neginf : -most, x), x);
+}
+
+void mx_divmod(mx a, mx b, mx out[2])
+{
+    out[0] = mx_floor_divide(a, b);
+    out[1] = mx_remainder(a, b);
+}

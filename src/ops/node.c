@@ -1,0 +1,393 @@
+/* node.c: nodes, and the argument descriptions that copying, comparing and printing share. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "core/slab.h"
+#include "ops/op.h"
+
+const struct op *const op_table[OP_COUNT] = {
+#define UNARY(name, ...) [OP_##name] = &op_##name,
+#define BINARY(name, ...) [OP_##name] = &op_##name,
+#define OTHER(name, ...) [OP_##name] = &op_##name,
+#include "ops/ops.def"
+};
+
+/* ---- objects that arguments own */
+
+void object_retain(struct object *o) { atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed); }
+
+void object_release(struct object *o)
+{
+    if (o && atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1)
+        o->destroy(o);
+}
+
+/* ---- arguments */
+
+#define AT(type, args, f) (*(type *)((char *)(args) + (f)->offset))
+
+static const struct field *fields_of(const struct op *op)
+{
+    static const struct field none[1];
+    return op->fields ? op->fields : none;
+}
+
+static size_t round8(size_t n) { return (n + 7) & ~(size_t)7; }
+
+/* Bytes of the argument struct and of what its fields point at. */
+static size_t args_bytes(const struct op *op, const void *args)
+{
+    size_t n = round8(op->args_size);
+    for (const struct field *f = fields_of(op); f->kind; f++) {
+        if (f->kind == F_INTS)
+            n += (size_t)AT(struct ints, args, f).n * sizeof(int64_t);
+        else if (f->kind == F_TEXT && AT(struct text, args, f).s)
+            n += round8(strlen(AT(struct text, args, f).s) + 1);
+    }
+    return n;
+}
+
+static void args_copy(const struct op *op, char *to, const void *args)
+{
+    if (!op->args_size)
+        return;
+    memcpy(to, args, op->args_size);
+    char *tail = to + round8(op->args_size);
+    for (const struct field *f = fields_of(op); f->kind; f++) {
+        if (f->kind == F_INTS) {
+            struct ints *v = &AT(struct ints, to, f);
+            size_t n = (size_t)v->n * sizeof(int64_t);
+            if (n)
+                memcpy(tail, v->v, n);
+            v->v = (int64_t *)tail;
+            tail += n;
+        } else if (f->kind == F_TEXT && AT(struct text, to, f).s) {
+            struct text *t = &AT(struct text, to, f);
+            size_t n = strlen(t->s) + 1;
+            t->s = memcpy(tail, t->s, n);
+            tail += round8(n);
+        } else if (f->kind == F_OBJECT && AT(struct object *, to, f)) {
+            object_retain(AT(struct object *, to, f));
+        }
+    }
+}
+
+static bool args_equal(const struct op *op, const void *a, const void *b)
+{
+    for (const struct field *f = fields_of(op); f->kind; f++) {
+        bool same = true;
+        switch (f->kind) {
+        case F_BOOL: same = AT(bool, a, f) == AT(bool, b, f); break;
+        case F_INT:
+        case F_ENUM: same = AT(int, a, f) == AT(int, b, f); break;
+        case F_I64: same = AT(int64_t, a, f) == AT(int64_t, b, f); break;
+        case F_F64: same = !memcmp(&AT(double, a, f), &AT(double, b, f), sizeof(double)); break;
+        case F_OBJECT: same = AT(struct object *, a, f) == AT(struct object *, b, f); break;
+        case F_INTS: {
+            struct ints u = AT(struct ints, a, f), v = AT(struct ints, b, f);
+            same = u.n == v.n && (!u.n || !memcmp(u.v, v.v, (size_t)u.n * sizeof *u.v));
+            break;
+        }
+        case F_TEXT: {
+            const char *u = AT(struct text, a, f).s, *v = AT(struct text, b, f).s;
+            same = u == v || (u && v && !strcmp(u, v));
+            break;
+        }
+        }
+        if (!same)
+            return false;
+    }
+    return true;
+}
+
+/* FNV-1a */
+static uint64_t mix(uint64_t h, const void *p, size_t n)
+{
+    for (const uint8_t *b = p; n--; b++)
+        h = (h ^ *b) * 0x100000001b3u;
+    return h;
+}
+
+uint64_t node_hash(const struct node *n)
+{
+    uint64_t h = mix(0xcbf29ce484222325u, &n->op, sizeof n->op);
+    for (const struct field *f = fields_of(n->op); f->kind; f++) {
+        switch (f->kind) {
+        case F_BOOL: h = mix(h, &AT(bool, n->args, f), sizeof(bool)); break;
+        case F_INT:
+        case F_ENUM: h = mix(h, &AT(int, n->args, f), sizeof(int)); break;
+        case F_I64: h = mix(h, &AT(int64_t, n->args, f), sizeof(int64_t)); break;
+        case F_F64: h = mix(h, &AT(double, n->args, f), sizeof(double)); break;
+        case F_OBJECT: h = mix(h, &AT(struct object *, n->args, f), sizeof(void *)); break;
+        case F_INTS: {
+            struct ints v = AT(struct ints, n->args, f);
+            h = mix(h, v.v, (size_t)v.n * sizeof *v.v);
+            break;
+        }
+        case F_TEXT: {
+            const char *s = AT(struct text, n->args, f).s;
+            h = s ? mix(h, s, strlen(s)) : h;
+            break;
+        }
+        }
+    }
+    return h;
+}
+
+bool node_equivalent(const struct node *a, const struct node *b)
+{
+    return a->op == b->op && a->nin == b->nin && a->nout == b->nout && args_equal(a->op, a->args, b->args);
+}
+
+void node_args_text(const struct node *n, char *out, size_t size)
+{
+    size_t at = 0;
+    if (size)
+        out[0] = 0;
+#define PUT(...)                                                              \
+    do {                                                                      \
+        if (at < size)                                                        \
+            at += (size_t)snprintf(out + at, size - at, __VA_ARGS__);         \
+    } while (0)
+    for (const struct field *f = fields_of(n->op); f->kind; f++) {
+        PUT("%s%s=", at ? ", " : "", f->name);
+        switch (f->kind) {
+        case F_BOOL: PUT("%s", AT(bool, n->args, f) ? "True" : "False"); break;
+        case F_INT:
+        case F_ENUM: PUT("%d", AT(int, n->args, f)); break;
+        case F_I64: PUT("%lld", (long long)AT(int64_t, n->args, f)); break;
+        case F_F64: PUT("%g", AT(double, n->args, f)); break;
+        case F_OBJECT: PUT("<object>"); break;
+        case F_TEXT: PUT("'%s'", AT(struct text, n->args, f).s ? AT(struct text, n->args, f).s : ""); break;
+        case F_INTS: {
+            struct ints v = AT(struct ints, n->args, f);
+            PUT("(");
+            for (int i = 0; i < v.n; i++)
+                PUT(i ? ", %lld" : "%lld", (long long)v.v[i]);
+            PUT(v.n == 1 ? ",)" : ")");
+            break;
+        }
+        }
+    }
+#undef PUT
+}
+
+/* ---- nodes */
+
+static size_t node_bytes(const struct op *op, const void *args, int nin, int nout)
+{
+    return sizeof(struct node) + (size_t)(nin + nout) * sizeof(mx) + args_bytes(op, args) +
+           (nout > 1 ? (size_t)nout * sizeof(struct spec) : 0);
+}
+
+static struct node *node_new(const struct op *op, const void *args, int nin, const mx x[], int nout)
+{
+    size_t bytes = node_bytes(op, args, nin, nout);
+    struct node *n = mx_test_should_fail() ? NULL : slab_new(bytes);
+    if (!n) {
+        mx_fail_memory(bytes);
+        return NULL;
+    }
+    *n = (struct node){ .refs = 1, .nin = nin, .nout = nout, .op = op, .stream = scope_stream() };
+    n->in = (mx *)(n + 1);
+    n->out = n->in + nin;
+    char *tail = (char *)(n->out + nout);
+    n->args = tail;
+    args_copy(op, tail, args);
+    if (nout > 1)
+        n->specs = (struct spec *)(tail + args_bytes(op, args));
+    for (int i = 0; i < nin; i++) {
+        mx_retain(x[i]);
+        n->in[i] = x[i];
+    }
+    return n;
+}
+
+void node_release(struct node *n)
+{
+    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    size_t bytes = node_bytes(n->op, n->args, n->nin, n->nout);
+    for (int i = 0; i < n->nin; i++)
+        mx_release(n->in[i]);
+    for (const struct field *f = fields_of(n->op); f->kind; f++)
+        if (f->kind == F_OBJECT)
+            object_release(AT(struct object *, n->args, f));
+    slab_free(n, bytes);
+}
+
+/* Guards the weak pointers of nodes with several outputs. */
+static pthread_mutex_t siblings = PTHREAD_MUTEX_INITIALIZER;
+static void lock_siblings(void) { pthread_mutex_lock(&siblings); }
+static void unlock_siblings(void) { pthread_mutex_unlock(&siblings); }
+__attribute__((constructor)) static void survive_fork(void)
+{
+    pthread_atfork(lock_siblings, unlock_siblings, unlock_siblings);
+}
+
+void node_forget_output(struct node *n, mx y)
+{
+    lock_siblings();
+    if (n->out[y->out] == y)
+        n->out[y->out] = NULL;
+    unlock_siblings();
+}
+
+/* Binds y, a new array, to its node; the node's reference passes to y. */
+static void bind(struct node *n, int k, mx y, bool tracer)
+{
+    y->node = n;
+    y->out = k;
+    y->tracer = tracer;
+    n->out[k] = y;
+}
+
+mx node_output(struct node *n, int k)
+{
+    lock_siblings();
+    mx y = n->out[k];
+    if (y && !mx_try_retain(y))
+        y = NULL;
+    unlock_siblings();
+    if (y)
+        return y;
+    MX_SCOPE(NULL);
+    y = array_new(n->specs[k].dtype, n->specs[k].ndim, n->specs[k].shape);
+    if (is_nil(y))
+        return y;
+    mx_retain(y);
+    node_retain(n);
+    lock_siblings();
+    bind(n, k, y, false);
+    unlock_siblings();
+    return y;
+}
+
+static bool any_nil(int n, const mx x[], bool *tracer)
+{
+    *tracer = false;
+    for (int i = 0; i < n; i++) {
+        if (is_nil(x[i]))
+            return true;
+        *tracer |= x[i]->tracer;
+    }
+    return false;
+}
+
+/* Outside of traces a view of data at hand is made at once: nothing to remember, nothing to run. */
+static bool view_now(const struct op *op, const void *args, int nin, const mx x[], mx y)
+{
+    if (!(op->traits & VIEW) || tracing() || x[0]->status != READY || !x[0]->buf)
+        return false;
+    struct call c = { .op = op, .args = args, .nin = nin, .nout = 1, .x = x };
+    if (!op->view || !op->view(&c, y))
+        return false;
+    y->buf = x[0]->buf;
+    buffer_retain(y->buf);
+    array_note_layout(y);
+    y->status = READY;
+    return true;
+}
+
+mx mx_node(const struct op *op, const void *args, int nin, const mx x[], int ndim, const int *shape, enum dtype t)
+{
+    bool tracer;
+    if (any_nil(nin, x, &tracer) || mx_failed())
+        return MX_NIL;
+    mx y = array_new(t, ndim, shape);
+    if (is_nil(y) || (nin && view_now(op, args, nin, x, y)))
+        return y;
+    struct node *n = node_new(op, args, nin, x, 1);
+    if (!n)
+        return MX_NIL;
+    bind(n, 0, y, tracer);
+    return y;
+}
+
+void mx_nodes(const struct op *op, const void *args, int nin, const mx x[], int nout, const struct spec out[], mx y[])
+{
+    bool tracer, bad = any_nil(nin, x, &tracer) || mx_failed();
+    for (int k = 0; k < nout; k++) {
+        y[k] = bad ? MX_NIL : array_new(out[k].dtype, out[k].ndim, out[k].shape);
+        bad |= is_nil(y[k]);
+    }
+    struct node *n = bad ? NULL : node_new(op, args, nin, x, nout);
+    for (int k = 0; k < nout; k++) {
+        if (!n) {
+            y[k] = MX_NIL;
+            continue;
+        }
+        if (nout > 1)
+            n->specs[k] = out[k];
+        if (k)
+            node_retain(n);
+        bind(n, k, y[k], tracer);
+    }
+}
+
+mx mx_infer(const struct op *op, const void *args, int nin, const mx x[])
+{
+    mx y;
+    mx_infer_n(op, args, nin, x, 1, &y);
+    return y;
+}
+
+void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[])
+{
+    struct spec specs[4], *out = nout <= 4 ? specs : mx_malloc((size_t)nout * sizeof *out);
+    struct call c = { .op = op, .args = args, .nin = nin, .nout = nout, .x = x };
+    bool tracer, bad = !out || any_nil(nin, x, &tracer) || mx_failed() || op->shapes(&c, out);
+    if (bad)
+        for (int k = 0; k < nout; k++)
+            y[k] = MX_NIL;
+    else if (nout == 1)
+        y[0] = mx_node(op, args, nin, x, out->ndim, out->shape, out->dtype);
+    else
+        mx_nodes(op, args, nin, x, nout, out, y);
+    if (out != specs)
+        free(out);
+}
+
+/* ---- dtypes */
+
+enum dtype op_compute_dtype(const struct op *op, enum dtype t)
+{
+    bool bad = false;
+    switch (op->dtypes) {
+    case ANY: return t;
+    case NUMERIC: return t == DT_bool_ ? DT_int32 : t;
+    case REAL: bad = dtype_is_complex(t); break;
+    case INEXACT: return dtype_is_inexact(t) ? t : DT_float32;
+    case FLOAT:
+        if (!dtype_is_inexact(t))
+            return DT_float32;
+        bad = dtype_is_complex(t);
+        break;
+    case INTEGER: bad = dtype_is_inexact(t); break;
+    case BOOL: return DT_bool_;
+    }
+    if (bad)
+        mx_fail("[%s] does not take arrays of type %s", op->name, dtype_name(t));
+    return t;
+}
+
+enum dtype op_result_dtype(const struct op *op, enum dtype t)
+{
+    if (op->traits & GIVES_BOOL)
+        return DT_bool_;
+    if ((op->traits & GIVES_REAL) && dtype_is_complex(t))
+        return DT_float32;
+    return t;
+}
+
+/* ---- traces */
+
+static _Thread_local int trace_depth;
+bool tracing(void) { return trace_depth > 0; }
+void trace_begin(void) { trace_depth++; }
+void trace_end(void) { trace_depth--; }

@@ -1,0 +1,483 @@
+/* eval.c: from a lazy graph to data.
+ *
+ * Under the graph lock the graph is turned into batches of entries, one batch for each stretch on
+ * one stream, operands before users.  An array that enters a tape leaves its node to the entry: no
+ * other walk can reach the operands through it any more, so a count of one on an operand means
+ * that nobody but this entry will ever look at it, and its buffer may be reused in place.
+ *
+ * When an entry fails its outputs get their nodes back and are LAZY again, as is everything after
+ * it that needed them; nothing is lost, and a later eval may succeed. */
+#include "transform/eval.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "ops/op.h"
+#include "transform/walk.h"
+
+/* ---- building the tape */
+
+struct frame { mx x; int next; };
+
+struct tape {
+    struct batch *first, *last;
+    int n_batches;
+    struct frame *stack;
+    int depth, stack_cap;
+    uint32_t epoch;
+    struct stream *stream; /* of `last` */
+    bool now;
+    bool failed;
+};
+
+static void *grown(void *old, int n, int *cap, size_t item)
+{
+    if (n < *cap)
+        return old;
+    int more = *cap ? *cap * 2 : 16;
+    void *p = mx_test_should_fail() ? NULL : realloc(old, (size_t)more * item);
+    if (!p) {
+        mx_fail_memory((size_t)more * item);
+        return NULL;
+    }
+    *cap = more;
+    return p;
+}
+
+static bool push_frame(struct tape *t, mx x)
+{
+    struct frame *s = grown(t->stack, t->depth, &t->stack_cap, sizeof *s);
+    if (!s)
+        return false;
+    t->stack = s;
+    s[t->depth++] = (struct frame){ x, 0 };
+    return true;
+}
+
+static struct batch *batch_for(struct tape *t, struct stream *s)
+{
+    if (t->last && t->stream == s)
+        return t->last;
+    struct batch *b = mx_malloc(sizeof *b);
+    if (!b)
+        return NULL;
+    *b = (struct batch){ .stream = s, .now = t->now, .done = event_new(s) };
+    if (!b->done) {
+        free(b);
+        return NULL;
+    }
+    if (t->last)
+        t->last->next = b;
+    else
+        t->first = b;
+    t->last = b;
+    t->stream = s;
+    t->n_batches++;
+    return b;
+}
+
+static bool batch_waits(struct batch *b, struct event *e)
+{
+    if (e == b->done || atomic_load_explicit(&e->done, memory_order_acquire))
+        return true;
+    for (int i = b->nwait; i-- > 0;)
+        if (b->wait[i] == e)
+            return true;
+    struct event **w = grown(b->wait, b->nwait, &b->wait_cap, sizeof *w);
+    if (!w)
+        return false;
+    b->wait = w;
+    event_retain(e);
+    w[b->nwait++] = e;
+    return true;
+}
+
+static void set_event(mx x, struct event *e)
+{
+    if (e)
+        event_retain(e);
+    if (x->event)
+        event_release(x->event);
+    x->event = e;
+}
+
+static void schedule(mx y, struct batch *b, uint32_t epoch, bool keep)
+{
+    set_event(y, b->done);
+    y->mark = epoch;
+    atomic_store_explicit(&y->status, SCHEDULED, memory_order_relaxed);
+    if (!keep)
+        y->node = NULL;
+}
+
+/* All operands of x are in the tape: now x and its siblings are. */
+static bool emit(struct tape *t, mx x)
+{
+    struct node *n = x->node;
+    struct batch *b = batch_for(t, n->stream);
+    if (!b)
+        return false;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i]->status == SCHEDULED && !batch_waits(b, n->in[i]->event))
+            return false;
+    struct entry *all = grown(b->entries, b->n, &b->cap, sizeof *all);
+    if (!all)
+        return false;
+    b->entries = all;
+    struct entry e = { .node = n, .keep = x->tracer && tracing() };
+    node_retain(n);
+    if (n->nout == 1) {
+        mx_retain(x);
+        e.one = x;
+        schedule(x, b, t->epoch, e.keep);
+        if (!e.keep)
+            node_release(n); /* x's reference passed to the entry; ours above goes */
+    } else {
+        e.several = mx_malloc((size_t)n->nout * sizeof(mx));
+        if (!e.several) {
+            node_release(n);
+            return false;
+        }
+        for (int k = 0; k < n->nout; k++) {
+            mx y = e.several[k] = node_output(n, k);
+            if (is_nil(y)) {
+                while (k-- > 0)
+                    mx_release(e.several[k]);
+                free(e.several);
+                node_release(n);
+                return false;
+            }
+        }
+        for (int k = 0; k < n->nout; k++) {
+            schedule(e.several[k], b, t->epoch, e.keep);
+            if (!e.keep)
+                node_release(n);
+        }
+    }
+    b->entries[b->n++] = e;
+    return true;
+}
+
+/* What failed earlier on a stream is raised to each reader, once. */
+static bool raise_kept(mx x)
+{
+    struct event *e = x->event;
+    if (!e || !atomic_load_explicit(&e->done, memory_order_acquire))
+        return false;
+    if (e->error == MX_OK) {
+        set_event(x, NULL);
+        return false;
+    }
+    mx_fail_as(e->error, "%s", e->message ? e->message : "out of memory");
+    set_event(x, NULL);
+    return true;
+}
+
+static bool visit(struct tape *t, mx root)
+{
+    if (!push_frame(t, root))
+        return false;
+    while (t->depth) {
+        struct frame *f = &t->stack[t->depth - 1];
+        mx x = f->x;
+        if (x->status != LAZY) { /* a sibling brought it in */
+            t->depth--;
+            continue;
+        }
+        if (f->next == 0) {
+            if (raise_kept(x))
+                return false;
+            if (!x->node) {
+                mx_fail_as(MX_RUNTIME, "[eval] array of shape %s and type %s has no value: it is a placeholder of a "
+                           "function being transformed or compiled",
+                           shape_of(x), dtype_name(x->dtype));
+                return false;
+            }
+        }
+        struct node *n = x->node;
+        mx down = NULL;
+        while (f->next < n->nin && !down) {
+            mx in = n->in[f->next++];
+            if (in->status == LAZY)
+                down = in;
+        }
+        if (down) {
+            if (!push_frame(t, down))
+                return false;
+            continue;
+        }
+        if (f->next < n->nin)
+            continue;
+        if (!emit(t, x))
+            return false;
+        t->depth--;
+    }
+    return true;
+}
+
+/* ---- running */
+
+static void restore(struct entry *e)
+{
+    struct node *n = e->node;
+    for (int k = 0; k < n->nout; k++) {
+        mx y = entry_out(e)[k];
+        if (!y->node) {
+            node_retain(n);
+            y->node = n;
+        }
+        if (y->buf) {
+            buffer_release(y->buf);
+            y->buf = NULL;
+        }
+        atomic_store_explicit(&y->status, LAZY, memory_order_release);
+    }
+}
+
+static void entry_release(struct entry *e)
+{
+    struct node *n = e->node;
+    for (int k = 0, m = n->nout; k < m; k++)
+        mx_release(entry_out(e)[k]);
+    free(e->several);
+    node_release(n);
+}
+
+static void batch_free(struct batch *b)
+{
+    for (int i = 0; i < b->nwait; i++)
+        event_release(b->wait[i]);
+    free(b->wait);
+    free(b->entries);
+    event_release(b->done);
+    free(b);
+}
+
+/* Undoes a tape that could not be finished; under the graph lock. */
+static void roll_back(struct tape *t)
+{
+    for (struct batch *b = t->first, *next; b; b = next) {
+        next = b->next;
+        for (int i = 0; i < b->n; i++) {
+            for (int k = 0; k < b->entries[i].node->nout; k++)
+                set_event(entry_out(&b->entries[i])[k], NULL);
+            restore(&b->entries[i]);
+        }
+    }
+}
+
+static void tape_discard(struct tape *t)
+{
+    for (struct batch *b = t->first, *next; b; b = next) {
+        next = b->next;
+        for (int i = 0; i < b->n; i++)
+            entry_release(&b->entries[i]);
+        batch_free(b);
+    }
+}
+
+/* Makes x's bytes present where the stream computes. */
+static int bring(struct stream *s, mx x)
+{
+    struct buffer *b = x->buf;
+    enum side want = s->backend->alloc ? ON_DEVICE : ON_HOST;
+    if (atomic_load_explicit(&b->state, memory_order_acquire) & want)
+        return 0;
+    static pthread_mutex_t moving = PTHREAD_MUTEX_INITIALIZER;
+    int failed = 0;
+    pthread_mutex_lock(&moving);
+    if (!(atomic_load(&b->state) & want)) {
+        if (want == ON_HOST) {
+            failed = buffer_need_host(b) || b->backend->to_host(s, b->host, b->device, b->bytes);
+        } else {
+            if (!b->device) {
+                b->device = s->backend->alloc(s->device.index, b->bytes ? b->bytes : 1);
+                b->backend = s->backend;
+                b->device_index = s->device.index;
+            }
+            failed = !b->device || s->backend->to_device(s, b->device, b->host, b->bytes);
+        }
+        if (!failed)
+            atomic_fetch_or(&b->state, want);
+    }
+    pthread_mutex_unlock(&moving);
+    return failed;
+}
+
+static bool make_view(struct node *n, mx y)
+{
+    mx x = n->in[n->op->traits & FORWARDS ? n->nin - n->nout + y->out : 0];
+    struct call c = { .op = n->op, .args = n->args, .nin = n->nin, .nout = 1, .x = n->in };
+    if (!n->op->view || !n->op->view(&c, y))
+        return false;
+    y->buf = x->buf;
+    buffer_retain(y->buf);
+    array_note_layout(y);
+    return true;
+}
+
+static bool make_views(struct node *n, mx *y)
+{
+    if (n->nout == 1)
+        return make_view(n, y[0]);
+    for (int k = 0; k < n->nout; k++) {
+        if (make_view(n, y[k]))
+            continue;
+        while (k-- > 0) {
+            buffer_release(y[k]->buf);
+            y[k]->buf = NULL;
+        }
+        return false;
+    }
+    return true;
+}
+
+enum outcome { RAN, FAILED, SPOILED };
+
+static enum outcome run_entry(struct stream *s, struct entry *e)
+{
+    struct node *n = e->node;
+    for (int i = 0; i < n->nin; i++)
+        if (atomic_load_explicit(&n->in[i]->status, memory_order_acquire) != READY)
+            return SPOILED;
+    if ((n->op->traits & VIEW) && n->nin && make_views(n, entry_out(e)))
+        return RAN;
+    for (int i = 0; i < n->nin; i++)
+        if (bring(s, n->in[i]))
+            return FAILED;
+    return s->backend->run(s, e) ? FAILED : RAN;
+}
+
+/* The first failure of a batch, its own or of one it had to wait for. */
+struct failure { enum mx_error kind; char *message; };
+
+static void note(struct failure *f, enum mx_error kind, const char *message)
+{
+    if (f->kind == MX_OK && kind != MX_OK)
+        *f = (struct failure){ kind, strdup(message ? message : "") };
+}
+
+void run_batch(struct batch *b)
+{
+    struct stream *s = b->stream;
+    struct failure own = { 0 }, before = { 0 };
+    buffer_defer_releases(true);
+    for (int i = 0; i < b->nwait; i++) {
+        event_wait(b->wait[i]);
+        note(&before, b->wait[i]->error, b->wait[i]->message);
+    }
+    for (int i = 0; i < b->n; i++) {
+        struct entry *e = &b->entries[i];
+        switch (run_entry(s, e)) {
+        case RAN:
+            for (int k = 0; k < e->node->nout; k++)
+                atomic_store_explicit(&entry_out(e)[k]->status, READY, memory_order_release);
+            break;
+        case FAILED:
+            note(&own, mx_error_kind(), mx_error_message());
+            mx_error_clear();
+            restore(e);
+            break;
+        case SPOILED:
+            note(&own, before.kind, before.message);
+            restore(e);
+            break;
+        }
+        entry_release(e);
+    }
+    event_set(b->done, own.kind, own.message);
+    free(own.message);
+    free(before.message);
+    buffer_defer_releases(false);
+    batch_free(b);
+}
+
+/* ---- the public ways in */
+
+static int evaluate(int n, const mx x[], bool now)
+{
+    struct tape t = { .now = now };
+    struct node *detach_few[8], **detach = detach_few;
+    int n_detach = 0;
+    if (mx_failed())
+        return 1;
+    buffer_run_releases();
+    graph_lock();
+    t.epoch = walk_begin();
+    for (int i = 0; i < n && !t.failed; i++) {
+        if (x[i]->status == LAZY)
+            t.failed = !visit(&t, x[i]);
+        else if (x[i]->status == READY && x[i]->node && !tracing() && n_detach < 8) {
+            detach[n_detach++] = x[i]->node; /* kept for a trace that is over */
+            x[i]->node = NULL;
+        }
+    }
+    if (t.failed)
+        roll_back(&t);
+    graph_unlock();
+    free(t.stack);
+    for (int i = 0; i < n_detach; i++)
+        node_release(detach[i]);
+    if (t.failed) {
+        tape_discard(&t);
+        return 1;
+    }
+    for (struct batch *b = t.first, *next; b; b = next) {
+        next = b->next;
+        b->stream->backend->submit(b->stream, b);
+    }
+    return 0;
+}
+
+/* Waits for x if it is on its way; raises what went wrong with it. */
+static int await(mx x)
+{
+    if (atomic_load_explicit(&x->status, memory_order_acquire) == READY)
+        return 0;
+    graph_lock();
+    struct event *e = x->event;
+    if (e)
+        event_retain(e);
+    graph_unlock();
+    if (e) {
+        event_wait(e);
+        event_release(e);
+    }
+    if (atomic_load_explicit(&x->status, memory_order_acquire) == READY)
+        return 0;
+    graph_lock();
+    bool raised = raise_kept(x);
+    graph_unlock();
+    if (!raised)
+        mx_fail_as(MX_RUNTIME, "[eval] the array could not be computed");
+    return 1;
+}
+
+int mx_eval(int n, const mx x[])
+{
+    if (evaluate(n, x, true))
+        return 1;
+    int failed = 0;
+    for (int i = 0; i < n; i++)
+        failed |= await(x[i]);
+    buffer_run_releases();
+    return failed;
+}
+
+int mx_async_eval(int n, const mx x[]) { return evaluate(n, x, false); }
+
+int mx_wait_host(mx x)
+{
+    if (is_nil(x))
+        return 1;
+    if (atomic_load_explicit(&x->status, memory_order_acquire) != READY && mx_eval(1, &x))
+        return 1;
+    if (atomic_load_explicit(&x->buf->state, memory_order_acquire) & ON_HOST)
+        return 0;
+    struct stream *s = default_stream((struct device){ DEVICE_CPU, 0 });
+    return !s || bring(s, x);
+}

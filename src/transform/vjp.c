@@ -1,0 +1,331 @@
+/* vjp.c: derivatives of functions of arrays.
+ *
+ * A function is called on tracers, copies of its arguments that everything made from them is
+ * flagged by.  The graph it built between tracers and results is recorded, and each entry's rule is
+ * applied, users first for vjp, operands first for jvp.  Rules are written in builders, so what
+ * comes out is again a graph and can be differentiated. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "ops/ops.h"
+#include "transform/transform.h"
+#include "transform/walk.h"
+
+int list_push(struct mx_list *l, mx x)
+{
+    if (is_nil(x))
+        return 1;
+    if (l->n == l->cap) {
+        int cap = l->cap ? l->cap * 2 : 8;
+        mx_own *v = mx_test_should_fail() ? NULL : realloc(l->v, (size_t)cap * sizeof *v);
+        if (!v) {
+            mx_fail_memory((size_t)cap * sizeof *v);
+            return 1;
+        }
+        l->v = v;
+        l->cap = cap;
+    }
+    l->v[l->n].it = NULL;
+    mx_keep(&l->v[l->n++], x);
+    return 0;
+}
+
+void list_clear(struct mx_list *l)
+{
+    for (int i = 0; i < l->n; i++)
+        mx_drop(&l->v[i]);
+    free(l->v);
+    *l = (struct mx_list){ 0 };
+}
+
+void no_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)c, (void)ct, (void)want, (void)dx;
+}
+
+void no_jvp(const struct call *c, const mx t[], mx dy[]) { (void)c, (void)t, (void)dy; }
+
+/* ---- tracing */
+
+/* What one argument becomes inside: the same value, told apart from every other use of it. */
+static mx tracer_of(mx x)
+{
+    mx y = x->status == READY && !(x->tracer && tracing()) ? array_alias(x) : mx_node(&op_copy, NULL, 1, &x, x->ndim, x->shape, x->dtype);
+    if (!is_nil(y))
+        y->tracer = true;
+    return y;
+}
+
+struct trace {
+    struct mx_list in; /* the tracers */
+    struct recording graph;
+    bool recorded;
+};
+
+static int trace(struct trace *t, struct closure *f, int n, const mx x[], struct mx_list *y)
+{
+    *t = (struct trace){ 0 };
+    trace_begin();
+    int failed = 0;
+    {
+        MX_SCOPE(NULL);
+        for (int i = 0; i < n && !failed; i++)
+            failed = list_push(&t->in, tracer_of(x[i]));
+    }
+    int first = y->n;
+    mx *in = (mx *)t->in.v; /* mx_own holds nothing else */
+    failed = failed || f->call(f, n, in, y);
+    failed = failed || record(&t->graph, y->n - first, (mx *)y->v + first, n, in, true);
+    trace_end();
+    t->recorded = !failed;
+    return failed;
+}
+
+static void trace_free(struct trace *t)
+{
+    if (t->recorded)
+        recording_free(&t->graph);
+    list_clear(&t->in);
+}
+
+_Static_assert(sizeof(mx_own) == sizeof(mx), "a list of owned arrays reads as an array of mx");
+
+/* Operands, results and per-operand slots of the widest entry. */
+static int widest(const struct recording *g)
+{
+    int most = 1;
+    for (int i = 0; i < g->n; i++) {
+        struct node *n = g->entries[i].node;
+        most = n->nin > most ? n->nin : most;
+        most = n->nout > most ? n->nout : most;
+    }
+    return most;
+}
+
+struct slots { mx *x, *y, *in, *out; bool *want; };
+
+static int slots_new(struct slots *s, const struct recording *g)
+{
+    size_t m = (size_t)widest(g);
+    s->x = mx_malloc(m * (4 * sizeof(mx) + sizeof(bool)));
+    if (!s->x)
+        return 1;
+    s->y = s->x + m;
+    s->in = s->y + m;
+    s->out = s->in + m;
+    s->want = (bool *)(s->out + m);
+    return 0;
+}
+
+static int fail_no_rule(const struct op *op, const char *which)
+{
+    mx_fail("[%s] %s has no %s rule", which, op->label, which);
+    return 1;
+}
+
+static mx_own *owned_slots(int n)
+{
+    mx_own *v = mx_malloc((size_t)(n ? n : 1) * sizeof *v);
+    if (v)
+        memset(v, 0, (size_t)(n ? n : 1) * sizeof *v);
+    return v;
+}
+
+static void owned_free(mx_own *v, int n)
+{
+    for (int i = 0; v && i < n; i++)
+        mx_drop(&v[i]);
+    free(v);
+}
+
+static void accumulate(mx_own *slot, mx d) { mx_keep(slot, slot->it ? mx_add(slot->it, d) : d); }
+
+/* ---- reverse */
+
+/* One entry: from the cotangents of its results to those of its operands. */
+static int pull(const struct recording *g, const struct recorded *e, mx_own ct[], const struct slots *s)
+{
+    struct node *n = e->node;
+    const int *in = g->numbers + e->at, *out = in + n->nin;
+    bool any = false;
+    for (int k = 0; k < n->nout; k++) {
+        s->y[k] = g->values[out[k]].it;
+        s->out[k] = ct[out[k]].it;
+        any |= s->out[k] != NULL;
+    }
+    if (!any)
+        return 0;
+    if (!n->op->vjp)
+        return fail_no_rule(n->op, "vjp");
+    for (int i = 0; i < n->nin; i++) {
+        s->x[i] = g->values[in[i]].it;
+        s->want[i] = g->dependent[in[i]];
+        s->in[i] = NULL;
+    }
+    struct call c = { n->op, n->args, n->nin, n->nout, s->x, s->y };
+    MX_SCOPE(n->stream);
+    n->op->vjp(&c, s->out, s->want, s->in);
+    for (int i = 0; i < n->nin; i++)
+        if (s->want[i] && s->in[i])
+            accumulate(&ct[in[i]], s->in[i]);
+    for (int k = 0; k < n->nout; k++)
+        mx_drop(&ct[out[k]]);
+    return mx_failed();
+}
+
+/* ct[]: one slot for each value, seeded; on return those of the leaves are the gradients. */
+static int pull_back(const struct recording *g, mx_own ct[])
+{
+    struct slots s;
+    if (slots_new(&s, g))
+        return 1;
+    int failed = 0;
+    for (int i = g->n; i-- > 0 && !failed;)
+        failed = pull(g, &g->entries[i], ct, &s);
+    free(s.x);
+    return failed;
+}
+
+static int seed(const struct recording *g, mx_own ct[], int k, mx value)
+{
+    mx y = g->values[g->roots[k]].it;
+    if (!same_shape(value, y)) {
+        mx_fail("[vjp] cotangent %d: expected shape %s of the result, got %s", k, shape_of(y), shape_of(value));
+        return 1;
+    }
+    if (g->dependent[g->roots[k]])
+        accumulate(&ct[g->roots[k]], mx_astype(value, (enum dtype)y->dtype));
+    return mx_failed();
+}
+
+static int gradients(const struct trace *t, mx_own ct[], int n, const int *argnums, struct mx_list *dx)
+{
+    if (pull_back(&t->graph, ct))
+        return 1;
+    for (int i = 0; i < n; i++) {
+        MX_SCOPE(NULL);
+        int a = argnums ? argnums[i] : i;
+        mx x = t->in.v[a].it;
+        if (list_push(dx, ct[a].it ? ct[a].it : mx_zeros_like(x)))
+            return 1;
+    }
+    return 0;
+}
+
+int mx_vjp(struct closure *f, int n, const mx x[], int n_ct, const mx ct[], struct mx_list *y, struct mx_list *dx)
+{
+    struct trace t;
+    int first = y->n, failed = trace(&t, f, n, x, y);
+    mx_own *slots = NULL;
+    if (!failed && y->n - first != n_ct) {
+        mx_fail("[vjp] expected one cotangent for each of the %d results, got %d", y->n - first, n_ct);
+        failed = 1;
+    }
+    failed = failed || !(slots = owned_slots(t.graph.n_values));
+    for (int k = 0; k < n_ct && !failed; k++) {
+        MX_SCOPE(NULL);
+        failed = seed(&t.graph, slots, k, ct[k]);
+    }
+    failed = failed || gradients(&t, slots, n, NULL, dx);
+    owned_free(slots, t.graph.n_values);
+    trace_free(&t);
+    return failed;
+}
+
+int mx_value_and_grad(struct closure *f, int n, const mx x[], const int *argnums, int n_arg, struct mx_list *y,
+                      struct mx_list *dx)
+{
+    for (int i = 0; i < n_arg; i++)
+        if (argnums[i] < 0 || argnums[i] >= n) {
+            mx_fail("[grad] argument number %d is out of range for a function of %d arrays", argnums[i], n);
+            return 1;
+        }
+    struct trace t;
+    int first = y->n, failed = trace(&t, f, n, x, y);
+    mx_own *slots = NULL;
+    if (!failed && y->n == first) {
+        mx_fail("[grad] the function returned nothing to differentiate");
+        failed = 1;
+    }
+    mx loss = failed ? MX_NIL : y->v[first].it;
+    if (!failed && loss->ndim) {
+        mx_fail("[grad] expected a function whose first result is a scalar, got shape %s", shape_of(loss));
+        failed = 1;
+    }
+    failed = failed || !(slots = owned_slots(t.graph.n_values));
+    if (!failed) {
+        MX_SCOPE(NULL);
+        failed = seed(&t.graph, slots, 0, array_of_double(1, (enum dtype)loss->dtype));
+    }
+    failed = failed || gradients(&t, slots, n_arg, argnums, dx);
+    owned_free(slots, t.graph.n_values);
+    trace_free(&t);
+    return failed;
+}
+
+/* ---- forward */
+
+static int push_forward(const struct recording *g, const struct recorded *e, mx_own tangent[], const struct slots *s)
+{
+    struct node *n = e->node;
+    const int *in = g->numbers + e->at, *out = in + n->nin;
+    bool any = false;
+    for (int i = 0; i < n->nin; i++) {
+        s->x[i] = g->values[in[i]].it;
+        s->in[i] = tangent[in[i]].it;
+        any |= s->in[i] != NULL;
+    }
+    if (!any)
+        return 0;
+    if (!n->op->jvp)
+        return fail_no_rule(n->op, "jvp");
+    for (int k = 0; k < n->nout; k++) {
+        s->y[k] = g->values[out[k]].it;
+        s->out[k] = NULL;
+    }
+    struct call c = { n->op, n->args, n->nin, n->nout, s->x, s->y };
+    MX_SCOPE(n->stream);
+    n->op->jvp(&c, s->in, s->out);
+    for (int k = 0; k < n->nout; k++)
+        if (s->out[k])
+            mx_keep(&tangent[out[k]], s->out[k]);
+    return mx_failed();
+}
+
+int mx_jvp(struct closure *f, int n, const mx x[], int n_t, const mx tangents[], struct mx_list *y, struct mx_list *dy)
+{
+    if (n != n_t) {
+        mx_fail("[jvp] expected one tangent for each of the %d arguments, got %d", n, n_t);
+        return 1;
+    }
+    for (int i = 0; i < n; i++)
+        if (!same_shape(x[i], tangents[i])) {
+            mx_fail("[jvp] tangent %d: expected shape %s of the argument, got %s", i, shape_of(x[i]),
+                    shape_of(tangents[i]));
+            return 1;
+        }
+    struct trace t;
+    struct slots s = { 0 };
+    int first = y->n, failed = trace(&t, f, n, x, y);
+    mx_own *slots = NULL;
+    failed = failed || !(slots = owned_slots(t.graph.n_values)) || slots_new(&s, &t.graph);
+    for (int i = 0; i < n && !failed; i++) {
+        MX_SCOPE(NULL);
+        mx_keep(&slots[i], mx_astype(tangents[i], (enum dtype)x[i]->dtype));
+        failed = mx_failed();
+    }
+    for (int i = 0; i < t.graph.n && !failed; i++)
+        failed = push_forward(&t.graph, &t.graph.entries[i], slots, &s);
+    for (int k = first; k < y->n && !failed; k++) {
+        MX_SCOPE(NULL);
+        mx d = slots[t.graph.roots[k - first]].it;
+        failed = list_push(dy, d ? d : mx_zeros_like(y->v[k].it));
+    }
+    free(s.x);
+    owned_free(slots, t.graph.n_values);
+    trace_free(&t);
+    return failed;
+}

@@ -1,0 +1,196 @@
+/* walk.c: recording a graph. */
+#include "transform/walk.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t epoch;
+
+void graph_lock(void) { pthread_mutex_lock(&lock); }
+void graph_unlock(void) { pthread_mutex_unlock(&lock); }
+__attribute__((constructor)) static void survive_fork(void)
+{
+    pthread_atfork(graph_lock, graph_unlock, graph_unlock);
+}
+
+uint32_t walk_begin(void)
+{
+    if (++epoch == 0) /* the mark of fresh arrays */
+        ++epoch;
+    return epoch;
+}
+
+struct frame { mx x; int next; };
+struct walk {
+    struct recording *r;
+    uint32_t epoch;
+    bool only_dependent;
+    struct frame *stack;
+    int depth, cap;
+    bool *dependent; /* by value */
+    int dependent_cap;
+};
+
+static void *room(void *old, int n, int *cap, size_t item)
+{
+    if (n < *cap)
+        return old;
+    int more = *cap ? *cap * 2 : 64;
+    while (more <= n)
+        more *= 2;
+    void *p = mx_test_should_fail() ? NULL : realloc(old, (size_t)more * item);
+    if (!p) {
+        mx_fail_memory((size_t)more * item);
+        return NULL;
+    }
+    *cap = more;
+    return p;
+}
+
+/* Numbers x; its reference is the recording's. */
+static bool number(struct walk *w, mx x, bool dependent)
+{
+    struct recording *r = w->r;
+    mx_own *v = room(r->values, r->n_values, &r->values_cap, sizeof *v);
+    if (!v)
+        return false;
+    r->values = v;
+    bool *d = room(w->dependent, r->n_values, &w->dependent_cap, sizeof *d);
+    if (!d)
+        return false;
+    w->dependent = d;
+    d[r->n_values] = dependent;
+    v[r->n_values].it = NULL;
+    mx_keep(&v[r->n_values], x);
+    x->mark = w->epoch;
+    x->slot = r->n_values++;
+    return true;
+}
+
+static bool numbered(struct walk *w, mx x) { return x->mark == w->epoch; }
+
+static bool push(struct walk *w, mx x)
+{
+    struct frame *s = room(w->stack, w->depth, &w->cap, sizeof *s);
+    if (!s)
+        return false;
+    w->stack = s;
+    s[w->depth++] = (struct frame){ x, 0 };
+    return true;
+}
+
+/* All operands of x are numbered: record its node. */
+static bool append(struct walk *w, mx x)
+{
+    struct recording *r = w->r;
+    struct node *n = x->node;
+    bool dependent = false;
+    for (int i = 0; i < n->nin; i++)
+        dependent |= w->dependent[n->in[i]->slot];
+    if (w->only_dependent && !dependent)
+        return number(w, x, false);
+    struct recorded *all = room(r->entries, r->n, &r->cap, sizeof *all);
+    if (!all)
+        return false;
+    r->entries = all;
+    int *numbers = room(r->numbers, r->n_numbers + n->nin + n->nout, &r->numbers_cap, sizeof *numbers);
+    if (!numbers)
+        return false;
+    r->numbers = numbers;
+    int at = r->n_numbers;
+    for (int i = 0; i < n->nin; i++)
+        numbers[at + i] = n->in[i]->slot;
+    for (int k = 0; k < n->nout; k++) {
+        mx y = x;
+        if (n->nout > 1 && is_nil(y = node_output(n, k)))
+            return false;
+        bool ok = number(w, y, dependent);
+        numbers[at + n->nin + k] = y->slot;
+        if (n->nout > 1)
+            mx_release(y);
+        if (!ok)
+            return false;
+    }
+    node_retain(n);
+    r->n_numbers += n->nin + n->nout;
+    r->entries[r->n++] = (struct recorded){ n, at };
+    return true;
+}
+
+static bool visit(struct walk *w, mx root)
+{
+    if (!numbered(w, root) && !push(w, root))
+        return false;
+    while (w->depth) {
+        struct frame *f = &w->stack[w->depth - 1];
+        mx x = f->x;
+        struct node *n = x->node;
+        if (numbered(w, x)) {
+            w->depth--;
+            continue;
+        }
+        if (!n || (w->only_dependent && !x->tracer)) {
+            if (!number(w, x, false))
+                return false;
+            w->depth--;
+            continue;
+        }
+        mx down = NULL;
+        while (f->next < n->nin && !down)
+            if (!numbered(w, n->in[f->next++]))
+                down = n->in[f->next - 1];
+        if (down) {
+            if (!push(w, down))
+                return false;
+            continue;
+        }
+        if (!append(w, x))
+            return false;
+        w->depth--;
+    }
+    return true;
+}
+
+int record(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], bool only_dependent)
+{
+    *r = (struct recording){ 0 };
+    struct walk w = { .r = r, .only_dependent = only_dependent };
+    bool ok = true;
+    graph_lock();
+    w.epoch = walk_begin();
+    for (int i = 0; i < n_leaves && ok; i++)
+        ok = numbered(&w, leaves[i]) || number(&w, leaves[i], true);
+    for (int i = 0; i < n_roots && ok; i++)
+        ok = visit(&w, roots[i]);
+    if (ok && n_roots) {
+        r->roots = mx_malloc((size_t)n_roots * sizeof *r->roots);
+        ok = r->roots != NULL;
+        for (int i = 0; i < n_roots && ok; i++)
+            r->roots[i] = roots[i]->slot;
+    }
+    graph_unlock();
+    r->dependent = w.dependent;
+    free(w.stack);
+    if (!ok)
+        recording_free(r);
+    return !ok;
+}
+
+void recording_free(struct recording *r)
+{
+    /* Users before operands, so that long chains go one by one. */
+    for (int i = r->n; i-- > 0;)
+        node_release(r->entries[i].node);
+    for (int i = r->n_values; i-- > 0;)
+        mx_drop(&r->values[i]);
+    free(r->entries);
+    free(r->numbers);
+    free(r->values);
+    free(r->dependent);
+    free(r->roots);
+    *r = (struct recording){ 0 };
+}

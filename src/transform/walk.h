@@ -1,0 +1,39 @@
+/* walk.h: the one way to look at a graph.
+ *
+ * The links from arrays to nodes, the marks of walks and the step from LAZY to SCHEDULED are
+ * guarded by the graph lock.  Whoever walks takes what it needs as owned references and lets go of
+ * the lock before it runs rules or kernels. */
+#ifndef MX_TRANSFORM_WALK_H
+#define MX_TRANSFORM_WALK_H
+
+#include "core/array.h"
+#include "ops/op.h"
+
+void graph_lock(void);
+void graph_unlock(void);
+/* A number that no array is marked with yet; under the lock. */
+uint32_t walk_begin(void);
+
+/* A recorded graph: entries in an order in which operands come before users.  Values are numbered,
+ * leaves first (leaf i is value i, if the leaves are distinct), results and constants alike. */
+struct recorded {
+    struct node *node; /* owned */
+    int at;            /* numbers[at ...]: the operands, then the results */
+};
+struct recording {
+    int n, cap;
+    struct recorded *entries;
+    int n_numbers, numbers_cap;
+    int *numbers;
+    int n_values, values_cap;
+    mx_own *values;
+    bool *dependent; /* by value: does it depend on a leaf? */
+    int *roots;      /* the roots' values */
+};
+
+/* Records what `roots` are made of, down to `leaves` and to arrays without a node; with
+ * only_dependent what does not depend on a leaf is a constant.  0, or non-zero after mx_fail. */
+int record(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], bool only_dependent);
+void recording_free(struct recording *r);
+
+#endif
