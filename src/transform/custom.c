@@ -35,8 +35,7 @@ static int custom_shapes(const struct call *c, struct spec out[])
 
 static void custom_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
-    const struct custom_args *a = c->args;
-    struct closure *rule = (struct closure *)a->vjp;
+    struct vjp_rule *rule = (struct vjp_rule *)((const struct custom_args *)c->args)->vjp;
     int n = c->nin - c->nout;
     struct mx_list in = { 0 }, out = { 0 };
     bool failed = false;
@@ -46,7 +45,8 @@ static void custom_vjp(const struct call *c, const mx ct[], const bool want[], m
         failed |= list_push(&in, c->y[k]);
     for (int k = 0; k < c->nout; k++)
         failed |= list_push(&in, ct[k] ? ct[k] : mx_zeros_like(c->y[k]));
-    if (!failed && !rule->call(rule, in.n, (mx *)in.v, &out)) {
+    const mx *x = (mx *)in.v;
+    if (!failed && !rule->call(rule, n, x, c->nout, x + n, x + n + c->nout, &out)) {
         if (out.n != n)
             mx_fail("[custom_vjp] expected one cotangent for each of the %d arguments, got %d", n, out.n);
         for (int i = 0; i < n && out.n == n; i++) {
@@ -85,7 +85,8 @@ const struct op op_custom = {
 
 struct custom_closure {
     struct closure closure;
-    struct closure *f, *vjp;
+    struct closure *f;
+    struct vjp_rule *rule;
 };
 
 static int custom_call(struct closure *self, int n, const mx x[], struct mx_list *out)
@@ -101,7 +102,7 @@ static int custom_call(struct closure *self, int n, const mx x[], struct mx_list
         mx *results = in + n + y.n;
         memcpy(in, x, (size_t)n * sizeof(mx));
         memcpy(in + n, y.v, (size_t)y.n * sizeof(mx));
-        struct custom_args args = { &c->vjp->object };
+        struct custom_args args = { &c->rule->object };
         struct call call = { .op = &op_custom, .args = &args, .nin = n + y.n, .nout = y.n, .x = in };
         custom_shapes(&call, specs);
         mx_nodes(&op_custom, &args, n + y.n, in, y.n, specs, results);
@@ -118,17 +119,17 @@ static void custom_destroy(struct object *o)
 {
     struct custom_closure *c = (struct custom_closure *)o;
     object_release(&c->f->object);
-    object_release(&c->vjp->object);
+    object_release(&c->rule->object);
     free(c);
 }
 
-struct closure *mx_custom_vjp(struct closure *f, struct closure *vjp)
+struct closure *mx_custom_vjp(struct closure *f, struct vjp_rule *rule)
 {
     struct custom_closure *c = mx_malloc(sizeof *c);
     if (!c)
         return NULL;
     object_retain(&f->object);
-    object_retain(&vjp->object);
-    *c = (struct custom_closure){ { { .refs = 1, .destroy = custom_destroy }, custom_call }, f, vjp };
+    object_retain(&rule->object);
+    *c = (struct custom_closure){ { { .refs = 1, .destroy = custom_destroy }, custom_call }, f, rule };
     return &c->closure;
 }
