@@ -4,7 +4,7 @@
 
 #define WEAK __attribute__((weak))
 
-#define OTHER(name, ...) WEAK int run_##name(const struct run *r) { return mx_fail("[%s] has no kernel yet", r->node->op->name), 1; }
+#define OTHER(id_, ...) WEAK int run_##id_(const struct run *r) { mx_fail("[%s] has no kernel yet", r->node->op->name); return 1; }
 #include "ops/ops.def"
 
 WEAK const struct op op_broadcast = { .id = OP_broadcast, .name = "broadcast", .label = "Broadcast", .traits = VIEW };
