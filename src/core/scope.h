@@ -20,7 +20,7 @@ void scope_close(struct scope *sc);
 
 /* Opens a scope until the end of the block. */
 #define MX_SCOPE(s) \
-    __attribute__((cleanup(scope_close))) struct scope scope_here_ = scope_open(s)
+    __attribute__((cleanup(scope_close), unused)) struct scope scope_here_ = scope_open(s)
 
 /* Puts an array whose one reference the caller holds on the stack: it becomes borrowed. */
 mx scope_lend(mx x);
