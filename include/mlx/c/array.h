@@ -35,7 +35,7 @@ extern "C" {
 #ifdef __GNUC__
 __extension__ /* _Complex is an extension in C++ */
 #endif
-typedef float _Complex mlx_complex64_t;
+    typedef float _Complex mlx_complex64_t;
 
 typedef struct mlx_array_ {
     void *ctx;

@@ -39,9 +39,9 @@ MLX_API int mlx_closure_free(mlx_closure cls);
 MLX_API mlx_closure mlx_closure_new_func(int (*fun)(mlx_vector_array *, const mlx_vector_array));
 
 /* The same with a payload, given to `fun` as its last argument. */
-MLX_API mlx_closure mlx_closure_new_func_payload(
-    int (*fun)(mlx_vector_array *, const mlx_vector_array, void *), void *payload,
-    void (*dtor)(void *));
+MLX_API mlx_closure mlx_closure_new_func_payload(int (*fun)(mlx_vector_array *,
+                                                            const mlx_vector_array, void *),
+                                                 void *payload, void (*dtor)(void *));
 
 /* Makes `cls` the closure of `src`. */
 MLX_API int mlx_closure_set(mlx_closure *cls, const mlx_closure src);
@@ -64,8 +64,9 @@ MLX_API mlx_closure_kwargs mlx_closure_kwargs_new(void);
 MLX_API int mlx_closure_kwargs_free(mlx_closure_kwargs cls);
 
 /* The closure of fun(results, inputs, named inputs). */
-MLX_API mlx_closure_kwargs mlx_closure_kwargs_new_func(
-    int (*fun)(mlx_vector_array *, const mlx_vector_array, const mlx_map_string_to_array));
+MLX_API mlx_closure_kwargs mlx_closure_kwargs_new_func(int (*fun)(mlx_vector_array *,
+                                                                  const mlx_vector_array,
+                                                                  const mlx_map_string_to_array));
 
 /* The same with a payload, given to `fun` as its last argument. */
 MLX_API mlx_closure_kwargs mlx_closure_kwargs_new_func_payload(
@@ -121,9 +122,8 @@ MLX_API mlx_closure_custom mlx_closure_custom_new(void);
 MLX_API int mlx_closure_custom_free(mlx_closure_custom cls);
 
 /* The closure of fun(vjps, inputs, cotangents, outputs): one vjp for each input. */
-MLX_API mlx_closure_custom mlx_closure_custom_new_func(
-    int (*fun)(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array,
-               const mlx_vector_array));
+MLX_API mlx_closure_custom mlx_closure_custom_new_func(int (*fun)(
+    mlx_vector_array *, const mlx_vector_array, const mlx_vector_array, const mlx_vector_array));
 
 /* The same with a payload, given to `fun` as its last argument. */
 MLX_API mlx_closure_custom mlx_closure_custom_new_func_payload(
@@ -152,9 +152,8 @@ MLX_API int mlx_closure_custom_jvp_free(mlx_closure_custom_jvp cls);
 
 /* The closure of fun(jvps, inputs, tangents, argnums, count): one tangent for each of the `count`
  * inputs numbered in argnums, one jvp for each output. */
-MLX_API mlx_closure_custom_jvp mlx_closure_custom_jvp_new_func(
-    int (*fun)(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array, const int *,
-               size_t));
+MLX_API mlx_closure_custom_jvp mlx_closure_custom_jvp_new_func(int (*fun)(
+    mlx_vector_array *, const mlx_vector_array, const mlx_vector_array, const int *, size_t));
 
 /* The same with a payload, given to `fun` as its last argument. */
 MLX_API mlx_closure_custom_jvp mlx_closure_custom_jvp_new_func_payload(

@@ -28,7 +28,8 @@ MLX_API void mlx_set_error_handler(mlx_error_handler_func handler, void *data,
 #ifdef __GNUC__
 __attribute__((format(printf, 3, 4)))
 #endif
-MLX_API void _mlx_error(const char *file, const int line, const char *fmt, ...);
+MLX_API void
+_mlx_error(const char *file, const int line, const char *fmt, ...);
 
 #ifdef __cplusplus
 }

@@ -43,8 +43,8 @@ typedef struct mlx_map_string_to_array_iterator_ {
 } mlx_map_string_to_array_iterator;
 
 /* A walk that starts before the first entry. */
-MLX_API mlx_map_string_to_array_iterator mlx_map_string_to_array_iterator_new(
-    mlx_map_string_to_array map);
+MLX_API mlx_map_string_to_array_iterator
+mlx_map_string_to_array_iterator_new(mlx_map_string_to_array map);
 
 /* Releases the iterator, not the map. */
 MLX_API int mlx_map_string_to_array_iterator_free(mlx_map_string_to_array_iterator it);
@@ -85,8 +85,8 @@ typedef struct mlx_map_string_to_string_iterator_ {
 } mlx_map_string_to_string_iterator;
 
 /* A walk that starts before the first entry. */
-MLX_API mlx_map_string_to_string_iterator mlx_map_string_to_string_iterator_new(
-    mlx_map_string_to_string map);
+MLX_API mlx_map_string_to_string_iterator
+mlx_map_string_to_string_iterator_new(mlx_map_string_to_string map);
 
 /* Releases the iterator, not the map. */
 MLX_API int mlx_map_string_to_string_iterator_free(mlx_map_string_to_string_iterator it);

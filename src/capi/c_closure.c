@@ -1,0 +1,400 @@
+/* c_closure.c: the caller's functions as closures.
+ *
+ * A handle's box points at a reference-counted object, which graphs and other closures may hold
+ * too. For all six kinds of closure it is a `struct user`: what the transforms call, if they do,
+ * and the caller's C function under a general type, cast back to its own where it is called.
+ *
+ * A callback gets handles made for the call; it may replace a result handle as well as fill it. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "capi/capi.h"
+#include "core/buffer.h"
+
+struct handle {
+    struct object *it;
+};
+
+typedef void any_function(void);
+
+struct user {
+    union {
+        struct object object;
+        struct closure closure;
+        struct vjp_rule rule;
+        struct value_and_grad value_and_grad;
+    } as;
+    any_function *fun;
+    bool with_payload;
+    void *payload;
+    void (*dtor)(void *);
+};
+
+/* Calls u's function, of this type or, with a payload behind the arguments, of type_payload. */
+#define CALL(type, u, ...)                                                       \
+    ((u)->with_payload ? ((type##_payload *)(u)->fun)(__VA_ARGS__, (u)->payload) \
+                       : ((type *)(u)->fun)(__VA_ARGS__))
+
+typedef int unary(mlx_array *, const mlx_array);
+typedef int plain(mlx_vector_array *, const mlx_vector_array);
+typedef int plain_payload(mlx_vector_array *, const mlx_vector_array, void *);
+typedef int kwargs(mlx_vector_array *, const mlx_vector_array, const mlx_map_string_to_array);
+typedef int kwargs_payload(mlx_vector_array *, const mlx_vector_array,
+                           const mlx_map_string_to_array, void *);
+typedef int grads(mlx_vector_array *, mlx_vector_array *, const mlx_vector_array);
+typedef int grads_payload(mlx_vector_array *, mlx_vector_array *, const mlx_vector_array, void *);
+typedef int custom(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array,
+                   const mlx_vector_array);
+typedef int custom_payload(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array,
+                           const mlx_vector_array, void *);
+typedef int custom_jvp(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array,
+                       const int *, size_t);
+typedef int custom_jvp_payload(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array,
+                               const int *, size_t, void *);
+typedef int custom_vmap(mlx_vector_array *, mlx_vector_int *, const mlx_vector_array, const int *,
+                        size_t);
+typedef int custom_vmap_payload(mlx_vector_array *, mlx_vector_int *, const mlx_vector_array,
+                                const int *, size_t, void *);
+
+/* Handles */
+
+/* The content of the handle becomes o, or a failure is reported: 0 or 1. */
+static int publish(const char *func, const char *arg, void **ctx, struct object *o)
+{
+    if (!capi_need(func, "a place for the result", arg, ctx) || !o || mx_failed())
+        return capi_report();
+    struct handle *h = *ctx;
+    if (!h) {
+        if (!(h = mx_malloc(sizeof *h))) return capi_report();
+        h->it = NULL;
+        *ctx = h;
+    }
+    struct object *old = h->it;
+    object_retain(o);
+    h->it = o;
+    if (old) object_release(old);
+    return 0;
+}
+
+static void *object_of(const char *func, const char *arg, void *ctx)
+{
+    if (ctx) return ((struct handle *)ctx)->it;
+    capi_refuse(func, "a closure", arg, "an empty handle");
+    return NULL;
+}
+
+static int free_handle(struct handle *h)
+{
+    if (h && h->it) object_release(h->it);
+    free(h);
+    return 0;
+}
+
+struct closure *capi_closure(const char *func, const char *arg, mlx_closure cls)
+{
+    return object_of(func, arg, cls.ctx);
+}
+
+struct vjp_rule *capi_vjp_rule(const char *func, const char *arg, mlx_closure_custom cls)
+{
+    return object_of(func, arg, cls.ctx);
+}
+
+int capi_closure_end(const char *func, mlx_closure *res, struct closure *f)
+{
+    int failed = publish(func, "res", res ? &res->ctx : NULL, f ? &f->object : NULL);
+    if (f) object_release(&f->object);
+    return failed;
+}
+
+int capi_value_and_grad_end(const char *func, mlx_closure_value_and_grad *res,
+                            struct value_and_grad *f)
+{
+    int failed = publish(func, "res", res ? &res->ctx : NULL, f ? &f->object : NULL);
+    if (f) object_release(&f->object);
+    return failed;
+}
+
+static void user_destroy(struct object *o)
+{
+    struct user *u = (struct user *)o;
+    if (u->dtor) u->dtor(u->payload);
+    free(u);
+}
+
+/* The ctx of a new handle of such a closure; NULL after a report. */
+static void *user_new(const char *func, struct user given)
+{
+    struct user *u =
+        capi_need(func, "a function", "fun", (void *)given.fun) ? mx_malloc(sizeof *u) : NULL;
+    void *ctx = NULL;
+    if (!u) return capi_report(), NULL;
+    *u = given;
+    u->as.object.destroy = user_destroy;
+    atomic_init(&u->as.object.refs, 1);
+    if (publish(func, "res", &ctx, &u->as.object))
+        u->dtor = NULL; /* the payload stays the caller's */
+    object_release(&u->as.object);
+    return ctx;
+}
+
+/* Results of callbacks */
+
+struct result {
+    struct list *made; /* what the callback was given */
+    mlx_vector_array vec;
+};
+
+static bool open_result(struct result *r)
+{
+    r->made = r->vec.ctx = capi_list_new(ARRAYS);
+    return r->made;
+}
+
+static void close_result(struct result *r)
+{
+    if (r->vec.ctx != r->made) capi_list_free(r->vec.ctx);
+    capi_list_free(r->made);
+}
+
+static void push_result(const struct result *r, struct mx_list *out)
+{
+    const struct list *l = r->vec.ctx;
+    for (size_t i = 0; l && i < l->n; i++) list_push(out, l->v[i].array.it);
+}
+
+/* The callback returned `status`: the content of `res` becomes what it left, or it failed. */
+static int end_result(const char *func, mlx_vector_array *res, struct result *r, int status,
+                      unsigned long before)
+{
+    struct mx_list y = { 0 };
+    if (status) capi_callback_failed(status, before);
+    else push_result(r, &y);
+    close_result(r);
+    return capi_results_end(func, res, &y, NULL, NULL);
+}
+
+/* What the functions below that call u at once need; false after a failure. */
+static bool ready(const char *func, const struct user *u, const void *res, const void *input)
+{
+    return u && capi_need(func, "a place for the result", "res", res) &&
+           capi_need(func, "a vector", "input", input);
+}
+
+/* mlx_closure: arrays in, arrays out */
+
+static int call_plain(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    struct user *u = (struct user *)self;
+    struct result res;
+    mlx_vector_array in = { capi_list_of(n, x) };
+    if (open_result(&res) && in.ctx) {
+        unsigned long before = capi_reports();
+        int status = CALL(plain, u, &res.vec, in);
+        if (status) capi_callback_failed(status, before);
+        else push_result(&res, out);
+    }
+    close_result(&res);
+    capi_list_free(in.ctx);
+    return mx_failed();
+}
+
+static int call_unary(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    struct user *u = (struct user *)self;
+    if (n != 1) {
+        mx_fail("[closure] expected one array for a function of one, got %d", n);
+        return 1;
+    }
+    mlx_array in = { NULL }, res = { NULL };
+    if (!capi_publish(&in, x[0])) {
+        unsigned long before = capi_reports();
+        int status = ((unary *)u->fun)(&res, in);
+        if (status) capi_callback_failed(status, before);
+        else if (res.ctx) list_push(out, capi_opt(res));
+        else mx_fail("[closure] expected the function to set its result, got an empty handle");
+    }
+    mlx_array_free(in);
+    mlx_array_free(res);
+    return mx_failed();
+}
+
+mlx_closure mlx_closure_new_unary(int (*fun)(mlx_array *, const mlx_array))
+{
+    struct user u = { .as.closure.call = call_unary, .fun = (any_function *)fun };
+    return (mlx_closure){ user_new(__func__, u) };
+}
+
+int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_array input)
+{
+    struct closure *f = capi_in_closure(cls);
+    struct mx_list y = { 0 };
+    int n = 0;
+    mx *x = f ? capi_in_arrays(input, &n) : NULL;
+    if (x) {
+        object_retain(&f->object);
+        f->call(f, n, x, &y);
+        object_release(&f->object);
+    }
+    capi_arrays_free(n, x);
+    return capi_results_end(__func__, res, &y, NULL, NULL);
+}
+
+/* mlx_closure_kwargs: some of the arrays have names */
+
+int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls,
+                             const mlx_vector_array input_0, const mlx_map_string_to_array input_1)
+{
+    struct user *u = object_of(__func__, "cls", cls.ctx);
+    struct result r;
+    if (!ready(__func__, u, res, input_0.ctx) || !capi_in_map(input_1) || !open_result(&r))
+        return capi_report();
+    unsigned long before = capi_reports();
+    int status = CALL(kwargs, u, &r.vec, input_0, input_1);
+    return end_result(__func__, res, &r, status, before);
+}
+
+/* mlx_closure_value_and_grad: values and gradients out */
+
+static int call_grads(struct value_and_grad *self, int n, const mx x[], struct mx_list *y,
+                      struct mx_list *dx)
+{
+    struct user *u = (struct user *)self;
+    struct result values, gradients;
+    mlx_vector_array in = { capi_list_of(n, x) };
+    bool opened = open_result(&values);
+    if (open_result(&gradients) && opened && in.ctx) {
+        unsigned long before = capi_reports();
+        int status = CALL(grads, u, &values.vec, &gradients.vec, in);
+        if (status) {
+            capi_callback_failed(status, before);
+        } else {
+            push_result(&values, y);
+            push_result(&gradients, dx);
+        }
+    }
+    close_result(&values);
+    close_result(&gradients);
+    capi_list_free(in.ctx);
+    return mx_failed();
+}
+
+int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *res_1,
+                                     mlx_closure_value_and_grad cls, const mlx_vector_array input)
+{
+    struct value_and_grad *f = object_of(__func__, "cls", cls.ctx);
+    struct mx_list y = { 0 }, dx = { 0 };
+    int n = 0;
+    mx *x = f ? capi_in_arrays(input, &n) : NULL;
+    if (x) {
+        object_retain(&f->object);
+        f->call(f, n, x, &y, &dx);
+        object_release(&f->object);
+    }
+    capi_arrays_free(n, x);
+    return capi_results_end(__func__, res_0, &y, res_1, &dx);
+}
+
+/* mlx_closure_custom: a vjp rule */
+
+static int call_custom(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[],
+                       const mx ct[], struct mx_list *dx)
+{
+    struct user *u = (struct user *)self;
+    struct result res;
+    mlx_vector_array in = { capi_list_of(nx, x) }, cts = { capi_list_of(ny, ct) };
+    mlx_vector_array out = { capi_list_of(ny, y) };
+    if (open_result(&res) && in.ctx && cts.ctx && out.ctx) {
+        unsigned long before = capi_reports();
+        int status = CALL(custom, u, &res.vec, in, cts, out);
+        if (status) capi_callback_failed(status, before);
+        else push_result(&res, dx);
+    }
+    close_result(&res);
+    capi_list_free(in.ctx);
+    capi_list_free(cts.ctx);
+    capi_list_free(out.ctx);
+    return mx_failed();
+}
+
+int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls,
+                             const mlx_vector_array input_0, const mlx_vector_array input_1,
+                             const mlx_vector_array input_2)
+{
+    struct user *u = object_of(__func__, "cls", cls.ctx);
+    struct result r;
+    if (!ready(__func__, u, res, input_0.ctx) || !ready(__func__, u, res, input_1.ctx) ||
+        !ready(__func__, u, res, input_2.ctx) || !open_result(&r))
+        return capi_report();
+    unsigned long before = capi_reports();
+    int status = CALL(custom, u, &r.vec, input_0, input_1, input_2);
+    return end_result(__func__, res, &r, status, before);
+}
+
+/* mlx_closure_custom_jvp and mlx_closure_custom_vmap: rules for transforms that take them */
+
+int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp cls,
+                                 const mlx_vector_array input_0, const mlx_vector_array input_1,
+                                 const int *input_2, size_t input_2_num)
+{
+    struct user *u = object_of(__func__, "cls", cls.ctx);
+    struct result r;
+    if (!ready(__func__, u, res, input_0.ctx) || !ready(__func__, u, res, input_1.ctx) ||
+        !open_result(&r))
+        return capi_report();
+    unsigned long before = capi_reports();
+    int status = CALL(custom_jvp, u, &r.vec, input_0, input_1, input_2, input_2_num);
+    return end_result(__func__, res, &r, status, before);
+}
+
+int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1,
+                                  mlx_closure_custom_vmap cls, const mlx_vector_array input_0,
+                                  const int *input_1, size_t input_1_num)
+{
+    struct user *u = object_of(__func__, "cls", cls.ctx);
+    struct result r;
+    if (!ready(__func__, u, res_0, input_0.ctx) || !ready(__func__, u, res_1, input_0.ctx) ||
+        !open_result(&r))
+        return capi_report();
+    struct list *made = capi_list_new(NUMBERS);
+    mlx_vector_int axes = { made };
+    unsigned long before = capi_reports();
+    int status = made ? CALL(custom_vmap, u, &r.vec, &axes, input_0, input_1, input_1_num) : 0;
+    int failed = end_result(__func__, res_0, &r, status, before);
+    if (!failed) failed = mlx_vector_int_set(res_1, axes);
+    if (axes.ctx != made) capi_list_free(axes.ctx);
+    capi_list_free(made);
+    return failed;
+}
+
+/* What every kind has.  `member` is what its transforms call. */
+
+#define HANDLE(name)                                                \
+    name name##_new(void) { return (name){ NULL }; }                \
+    int name##_free(name cls) { return free_handle(cls.ctx); }      \
+    int name##_set(name *cls, const name src)                       \
+    {                                                               \
+        struct object *o = object_of(__func__, "src", src.ctx);     \
+        return publish(__func__, "cls", cls ? &cls->ctx : NULL, o); \
+    }
+
+#define FUNC(name, type, member)                                                           \
+    HANDLE(name)                                                                           \
+    name name##_new_func(type *fun)                                                        \
+    {                                                                                      \
+        struct user u = { member, .fun = (any_function *)fun };                            \
+        return (name){ user_new(__func__, u) };                                            \
+    }                                                                                      \
+    name name##_new_func_payload(type##_payload *fun, void *payload, void (*dtor)(void *)) \
+    {                                                                                      \
+        struct user u = { member, .fun = (any_function *)fun, .with_payload = true,        \
+                          .payload = payload, .dtor = dtor };                              \
+        return (name){ user_new(__func__, u) };                                            \
+    }
+
+FUNC(mlx_closure, plain, .as.closure.call = call_plain)
+FUNC(mlx_closure_kwargs, kwargs, .as.closure.call = NULL)
+FUNC(mlx_closure_value_and_grad, grads, .as.value_and_grad.call = call_grads)
+FUNC(mlx_closure_custom, custom, .as.rule.call = call_custom)
+FUNC(mlx_closure_custom_jvp, custom_jvp, .as.closure.call = NULL)
+FUNC(mlx_closure_custom_vmap, custom_vmap, .as.closure.call = NULL)

@@ -1,0 +1,111 @@
+/* c_error.c: the error handler, and how failures reach it.
+ *
+ * The handler in force is reference counted, so that its data outlives every call under way on
+ * other threads when a new one takes its place. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capi/capi.h"
+#include "core/buffer.h"
+
+struct handler {
+    atomic_int refs;
+    mlx_error_handler_func call;
+    void *data;
+    void (*dtor)(void *);
+};
+
+static void print_error(const char *msg, void *data)
+{
+    (void)data;
+    fprintf(stderr, "MLX error: %s\n", msg);
+}
+
+static struct handler printing = { 1, print_error, NULL, NULL };
+static struct handler *current = &printing;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local unsigned long reports;
+
+static void release(struct handler *h)
+{
+    if (h == &printing || atomic_fetch_sub(&h->refs, 1) != 1) return;
+    if (h->dtor) h->dtor(h->data);
+    free(h);
+}
+
+static void report(const char *msg)
+{
+    pthread_mutex_lock(&lock);
+    struct handler *h = current;
+    if (h != &printing) atomic_fetch_add(&h->refs, 1);
+    pthread_mutex_unlock(&lock);
+    reports++;
+    h->call(msg, h->data);
+    release(h);
+}
+
+void mlx_set_error_handler(mlx_error_handler_func handler, void *data, void (*dtor)(void *))
+{
+    struct handler *h = &printing;
+    if (handler) {
+        h = mx_malloc(sizeof *h);
+        if (!h) {
+            capi_report();
+            return;
+        }
+        *h = (struct handler){ 1, handler, data, dtor };
+    }
+    pthread_mutex_lock(&lock);
+    struct handler *former = current;
+    current = h;
+    pthread_mutex_unlock(&lock);
+    release(former);
+}
+
+void _mlx_error(const char *file, const int line, const char *fmt, ...)
+{
+    char msg[4096];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(msg, sizeof msg, fmt, args);
+    va_end(args);
+    if (n >= 0 && n < (int)sizeof msg)
+        snprintf(msg + n, sizeof msg - (size_t)n, " at %s:%d", file, line);
+    report(msg);
+}
+
+/* A failure of kind MX_USER stands for one that a callback has reported already. */
+int capi_report(void)
+{
+    if (mx_error_kind() == MX_USER) {
+        mx_error_clear();
+        return 1;
+    }
+    /* The handler may call the library, and fail there, so the message is taken off the thread. */
+    char msg[4096];
+    snprintf(msg, sizeof msg, "%s", mx_error_message());
+    mx_error_clear();
+    report(msg);
+    return 1;
+}
+
+int capi_end(void) { return mx_failed() ? capi_report() : 0; }
+
+unsigned long capi_reports(void) { return reports; }
+
+void capi_refuse(const char *func, const char *what, const char *arg, const char *found)
+{
+    if (!strncmp(func, "_mlx_", 5)) func += 5;
+    else if (!strncmp(func, "mlx_", 4)) func += 4;
+    mx_fail_as(MX_TYPE, "[%s] expected %s for `%s`, got %s", func, what, arg, found);
+}
+
+void capi_callback_failed(int status, unsigned long before)
+{
+    if (reports != before) mx_fail_as(MX_USER, "a callback failed");
+    else mx_fail_as(MX_RUNTIME, "[closure] expected the function to return 0, got %d", status);
+}

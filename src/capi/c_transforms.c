@@ -1,0 +1,113 @@
+/* c_transforms.c: evaluation and derivatives of closures.
+ *
+ * The arrays of the arguments are kept for the length of a call and no scope is open meanwhile, so
+ * that the caller's function may evaluate, and may let go of its handles. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "capi/capi.h"
+#include "core/buffer.h"
+#include "transform/eval.h"
+
+int mlx_eval(const mlx_vector_array outputs)
+{
+    int n = 0;
+    mx *x = capi_in_arrays(outputs, &n);
+    if (x) mx_eval(n, x);
+    capi_arrays_free(n, x);
+    return capi_end();
+}
+
+int mlx_async_eval(const mlx_vector_array outputs)
+{
+    int n = 0;
+    mx *x = capi_in_arrays(outputs, &n);
+    if (x) mx_async_eval(n, x);
+    capi_arrays_free(n, x);
+    return capi_end();
+}
+
+typedef int derivative(struct closure *f, int n, const mx x[], int n_t, const mx t[],
+                       struct mx_list *y, struct mx_list *dy);
+
+static int derive(const char *func, derivative *transform, mlx_vector_array *res_0,
+                  mlx_vector_array *res_1, mlx_closure fun, mlx_vector_array primals,
+                  mlx_vector_array directions, const char *directions_name)
+{
+    struct mx_list y = { 0 }, dy = { 0 };
+    int n = 0, n_t = 0;
+    struct closure *f = capi_closure(func, "fun", fun);
+    mx *x = f ? capi_arrays(func, "primals", primals, &n) : NULL;
+    mx *t = x ? capi_arrays(func, directions_name, directions, &n_t) : NULL;
+    if (t) {
+        object_retain(&f->object);
+        transform(f, n, x, n_t, t, &y, &dy);
+        object_release(&f->object);
+    }
+    capi_arrays_free(n, x);
+    capi_arrays_free(n_t, t);
+    return capi_results_end(func, res_0, &y, res_1, &dy);
+}
+
+int mlx_vjp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
+            const mlx_vector_array primals, const mlx_vector_array cotangents)
+{
+    return derive(__func__, mx_vjp, res_0, res_1, fun, primals, cotangents, "cotangents");
+}
+
+int mlx_jvp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
+            const mlx_vector_array primals, const mlx_vector_array tangents)
+{
+    return derive(__func__, mx_jvp, res_0, res_1, fun, primals, tangents, "tangents");
+}
+
+/* What mlx_value_and_grad makes. */
+struct gradient_of {
+    struct value_and_grad base;
+    struct closure *f;
+    int n;
+    int argnums[];
+};
+
+static int call_gradient(struct value_and_grad *self, int n, const mx x[], struct mx_list *y,
+                         struct mx_list *dx)
+{
+    const struct gradient_of *g = (struct gradient_of *)self;
+    return mx_value_and_grad(g->f, n, x, g->argnums, g->n, y, dx);
+}
+
+static void destroy_gradient(struct object *o)
+{
+    struct gradient_of *g = (struct gradient_of *)o;
+    object_release(&g->f->object);
+    free(g);
+}
+
+int mlx_value_and_grad(mlx_closure_value_and_grad *res, const mlx_closure fun, const int *argnums,
+                       size_t argnums_num)
+{
+    struct closure *f = capi_in_closure(fun);
+    if (!f || !capi_given(argnums, "the numbers of arguments")) return capi_report();
+    if (argnums_num == 0 || argnums_num > 1u << 24) {
+        mx_fail("[value_and_grad] expected the number of one argument at least, got %zu",
+                argnums_num);
+        return capi_report();
+    }
+    struct gradient_of *g = mx_malloc(sizeof *g + argnums_num * sizeof *argnums);
+    if (!g) return capi_report();
+    atomic_init(&g->base.object.refs, 1);
+    g->base.object.destroy = destroy_gradient;
+    g->base.call = call_gradient;
+    object_retain(&f->object);
+    g->f = f;
+    g->n = (int)argnums_num;
+    memcpy(g->argnums, argnums, argnums_num * sizeof *argnums);
+    return capi_value_and_grad_end(__func__, res, &g->base);
+}
+
+int mlx_custom_vjp(mlx_closure *res, const mlx_closure fun, const mlx_closure_custom fun_vjp)
+{
+    struct closure *f = capi_in_closure(fun);
+    struct vjp_rule *rule = f ? capi_vjp_rule(__func__, "fun_vjp", fun_vjp) : NULL;
+    return capi_publish_closure(res, rule ? mx_custom_vjp(f, rule) : NULL);
+}

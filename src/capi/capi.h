@@ -1,0 +1,133 @@
+/* capi.h: what the files of the C API share: handles, errors, lists.
+ *
+ * A public handle is a pointer to a box of ours.  An entry point takes the boxes' content out with
+ * the capi_in functions, calls the core, and puts the result into the box of `res` with a
+ * capi_publish function, which also is where a failure is reported, once, to the error handler.
+ *
+ * Invariant: between two public calls no failure is kept on the thread. */
+#ifndef MX_CAPI_CAPI_H
+#define MX_CAPI_CAPI_H
+
+#include <stddef.h>
+
+#include "core/array.h"
+#include "core/scope.h"
+#include "core/stream.h"
+#include "mlx/c/mlx.h"
+#include "transform/transform.h"
+
+/* Errors (capi/c_error.c).  Both report what is kept on the thread, forget it and return 1. */
+int capi_report(void);
+/* 0 if nothing failed. */
+int capi_end(void);
+/* Fails with "[op] expected <what> for <argument>, got <found>"; func is the public function's
+ * name. */
+void capi_refuse(const char *func, const char *what, const char *arg, const char *found);
+/* How many errors this thread has reported: tells whether a callback has had its say. */
+unsigned long capi_reports(void);
+/* Keeps the failure of a callback that returned `status`; `before` is capi_reports() from
+ * before. */
+void capi_callback_failed(int status, unsigned long before);
+
+/* Evaluates to p; fails where it is NULL. */
+#define capi_out(p) capi_need(__func__, "a place for the result", #p, p)
+#define capi_given(p, what) capi_need(__func__, what, #p, p)
+static inline const void *capi_need(const char *func, const char *what, const char *arg,
+                                    const void *p)
+{
+    if (!p) capi_refuse(func, what, arg, "NULL");
+    return p;
+}
+
+/* Arrays (capi/c_array.c) */
+struct box {
+    mx_own own;
+};
+mx capi_array(const char *func, const char *arg, mlx_array a);
+/* The array of a handle; fails where the handle is empty. */
+#define capi_in(a) capi_array(__func__, #a, a)
+/* The same for an argument that may be left out: NULL for an empty handle. */
+static inline mx capi_opt(mlx_array a) { return a.ctx ? ((struct box *)a.ctx)->own.it : NULL; }
+/* The handle's content becomes x, or a failure is reported: 0 or 1. */
+int capi_publish_array(const char *func, mlx_array *res, mx x);
+#define capi_publish(res, x) capi_publish_array(__func__, res, x)
+
+/* Streams (capi/c_stream.c): NULL for an empty handle, which MX_SCOPE takes for the default. */
+static inline struct stream *capi_stream(mlx_stream s) { return s.ctx; }
+
+/* Devices (capi/c_device.c) */
+int capi_device(const char *func, const char *arg, mlx_device dev, struct device *d);
+int capi_device_end(const char *func, mlx_device *res, struct device d);
+#define capi_publish_device(res, d) capi_device_end(__func__, res, d)
+
+/* Lists (capi/c_vector.c): what the ctx of the vectors points at. */
+enum kind { ARRAYS, LISTS, NUMBERS, TEXTS };
+struct list;
+union slot {
+    mx_own array;
+    struct list *list;
+    int number;
+    char *text;
+};
+struct list {
+    enum kind kind;
+    size_t n, cap;
+    union slot *v;
+};
+/* What the handle, number or string at `value` stands for, borrowed; fails where it is empty. */
+int slot_of(const char *func, const char *arg, enum kind kind, const void *value, union slot *out);
+/* A copy to be dropped: arrays are kept, lists and texts copied.  Non-zero after a failure. */
+int slot_copy(enum kind kind, union slot *to, union slot from);
+void slot_drop(enum kind kind, union slot *s);
+
+struct list *capi_list_new(enum kind kind); /* NULL after a failure */
+void capi_list_free(struct list *l);
+int capi_list_add(struct list *l, union slot value); /* a copy of it */
+/* The content of the handle becomes the list, which is taken over, or a failure is reported. */
+int capi_list_end(const char *func, void **ctx, struct list *l);
+#define capi_publish_list(res, l) capi_list_end(__func__, (res) ? &(res)->ctx : NULL, l)
+/* The arrays of a vector, kept until capi_arrays_free; NULL after a failure. */
+mx *capi_arrays(const char *func, const char *arg, mlx_vector_array vec, int *n);
+#define capi_in_arrays(vec, n) capi_arrays(__func__, #vec, vec, n)
+void capi_arrays_free(int n, mx *x);
+struct list *capi_list_of(int n, const mx x[]); /* NULL after a failure */
+/* The content of the results becomes the lists, which are cleared; dy may be NULL. */
+int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *y,
+                     mlx_vector_array *res_1, struct mx_list *dy);
+
+/* Maps (capi/c_map.c) */
+struct map;
+struct map *capi_map_new(enum kind kind);
+void capi_map_free(struct map *m);
+int capi_map_put(struct map *m, const char *key, union slot value);
+int capi_map_end(const char *func, void **ctx, struct map *m);
+#define capi_publish_map(res, m) capi_map_end(__func__, (res) ? &(res)->ctx : NULL, m)
+/* The map of a handle; NULL after a failure. */
+const struct map *capi_map(const char *func, const char *arg, const void *ctx);
+#define capi_in_map(m) capi_map(__func__, #m, (m).ctx)
+/* Walks the entries in order of insertion: false past the last. */
+bool capi_map_entry(const struct map *m, size_t i, const char **key, union slot *value);
+
+/* Strings (capi/c_string.c): the content of `str` becomes `text`, which is taken over. */
+int capi_text_end(const char *func, mlx_string *str, char *text);
+char *capi_text_copy(const char *s); /* NULL after a failure */
+#define capi_publish_text(str, text) capi_text_end(__func__, str, text)
+
+/* Closures (capi/c_closure.c); NULL after a failure. */
+struct closure *capi_closure(const char *func, const char *arg, mlx_closure cls);
+#define capi_in_closure(cls) capi_closure(__func__, #cls, cls)
+struct vjp_rule *capi_vjp_rule(const char *func, const char *arg, mlx_closure_custom cls);
+/* The handle's content becomes f, whose reference is taken over, or a failure is reported. */
+int capi_closure_end(const char *func, mlx_closure *res, struct closure *f);
+#define capi_publish_closure(res, f) capi_closure_end(__func__, res, f)
+
+/* What a mlx_closure_value_and_grad holds. */
+struct value_and_grad {
+    struct object object;
+    int (*call)(struct value_and_grad *self, int n, const mx x[], struct mx_list *y,
+                struct mx_list *dx);
+};
+int capi_value_and_grad_end(const char *func, mlx_closure_value_and_grad *res,
+                            struct value_and_grad *f);
+
+#endif

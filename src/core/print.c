@@ -1,0 +1,126 @@
+/* print.c: arrays as text, in C and in Python.
+ *
+ * Rows of the last axis stand on a line each, indented to their bracket; of an axis with more than
+ * six places the first and last three are shown.  Numbers print as printf's %g does, in the C
+ * locale whatever the program's. */
+#define _GNU_SOURCE
+#include "core/print.h"
+
+#include <complex.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EDGE = 3 };
+
+struct printer {
+    FILE *out;
+    mx x;
+    int precision;
+};
+
+static float float_of_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* Sign, 5 bits of exponent biased by 15, 10 bits of fraction. */
+static double float16_value(uint16_t h)
+{
+    int e = h >> 10 & 31, fraction = h & 1023;
+    double v = e == 31 ? (fraction ? NAN : INFINITY)
+               : e     ? ldexp(1024 + fraction, e - 25)
+                       : ldexp(fraction, -24);
+    return h & 0x8000 ? -v : v;
+}
+
+static void put_float(const struct printer *p, double v)
+{
+    if (isnan(v)) fputs("nan", p->out); /* whatever its sign bit, which 0/0 sets on x86 */
+    else if (p->precision < 0) fprintf(p->out, "%g", v);
+    else fprintf(p->out, "%.*f", p->precision, v);
+}
+
+static void put_complex(const struct printer *p, float _Complex z)
+{
+    float im = cimagf(z);
+    put_float(p, crealf(z));
+    if (isnan(im) || !signbit(im)) fputc('+', p->out);
+    put_float(p, im);
+    fputc('j', p->out);
+}
+
+static void put_element(const struct printer *p, const void *at)
+{
+    switch ((enum dtype)p->x->dtype) {
+    case DT_bool_: fputs(*(const uint8_t *)at ? "True" : "False", p->out); break;
+    case DT_uint8: fprintf(p->out, "%" PRIu8, *(const uint8_t *)at); break;
+    case DT_uint16: fprintf(p->out, "%" PRIu16, *(const uint16_t *)at); break;
+    case DT_uint32: fprintf(p->out, "%" PRIu32, *(const uint32_t *)at); break;
+    case DT_uint64: fprintf(p->out, "%" PRIu64, *(const uint64_t *)at); break;
+    case DT_int8: fprintf(p->out, "%" PRId8, *(const int8_t *)at); break;
+    case DT_int16: fprintf(p->out, "%" PRId16, *(const int16_t *)at); break;
+    case DT_int32: fprintf(p->out, "%" PRId32, *(const int32_t *)at); break;
+    case DT_int64: fprintf(p->out, "%" PRId64, *(const int64_t *)at); break;
+    case DT_float16: put_float(p, float16_value(*(const uint16_t *)at)); break;
+    case DT_bfloat16: put_float(p, float_of_bits((uint32_t) * (const uint16_t *)at << 16)); break;
+    case DT_float32: put_float(p, *(const float *)at); break;
+    case DT_float64: put_float(p, *(const double *)at); break;
+    case DT_complex64: put_complex(p, *(const float _Complex *)at); break;
+    case DT_COUNT: break;
+    }
+}
+
+/* The part of the array that lies behind the indices chosen so far, for the axes from `axis` on. */
+static void put_axis(const struct printer *p, int axis, const char *at)
+{
+    mx x = p->x;
+    if (axis == x->ndim) {
+        put_element(p, at);
+        return;
+    }
+    int64_t n = x->shape[axis], step = x->strides[axis] * (int64_t)itemsize(x);
+    fputc('[', p->out);
+    for (int64_t i = 0; i < n; i++) {
+        if (i && axis == x->ndim - 1) fputs(", ", p->out);
+        else if (i) fprintf(p->out, ",\n%*s", (int)strlen("array([") + axis, "");
+        if (i == EDGE && n > 2 * EDGE) {
+            fputs("...", p->out);
+            i = n - EDGE - 1;
+        } else {
+            put_axis(p, axis + 1, at + i * step);
+        }
+    }
+    fputc(']', p->out);
+}
+
+char *array_text(mx x, int precision)
+{
+    char *text = NULL;
+    size_t size;
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    FILE *out = plain ? open_memstream(&text, &size) : NULL;
+    if (!out) {
+        if (plain) freelocale(plain);
+        mx_fail_memory(sizeof(FILE));
+        return NULL;
+    }
+    locale_t before = uselocale(plain);
+    struct printer p = { out, x, precision };
+    fputs("array(", out);
+    put_axis(&p, 0, array_host(x));
+    fprintf(out, ", dtype=%s)", dtype_name(x->dtype));
+    uselocale(before);
+    freelocale(plain);
+    if (fclose(out)) {
+        free(text);
+        mx_fail_memory(size);
+        return NULL;
+    }
+    return text;
+}
