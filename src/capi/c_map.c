@@ -147,7 +147,7 @@ const struct map *capi_map(const char *func, const char *arg, const void *ctx)
 
 static int insert(const char *func, struct map *m, const char *key, const void *value)
 {
-    union slot s;
+    union slot s = { 0 };
     if (!capi_map(func, "map", m) || !capi_need(func, "a string", "key", key) ||
         slot_of(func, "value", m->kind, value, &s) || capi_map_put(m, key, s))
         return capi_report();
@@ -210,7 +210,7 @@ static int step(const char *func, const char **key, const void *value, size_t *n
 int mlx_map_string_to_array_iterator_next(const char **key, mlx_array *value,
                                           mlx_map_string_to_array_iterator it)
 {
-    union slot s;
+    union slot s = { 0 };
     int end = step(__func__, key, value, it.ctx, it.map_ctx, &s);
     return end ? end : capi_publish(value, s.array.it);
 }
@@ -218,7 +218,7 @@ int mlx_map_string_to_array_iterator_next(const char **key, mlx_array *value,
 int mlx_map_string_to_string_iterator_next(const char **key, const char **value,
                                            mlx_map_string_to_string_iterator it)
 {
-    union slot s;
+    union slot s = { 0 };
     int end = step(__func__, key, value, it.ctx, it.map_ctx, &s);
     if (!end) *value = s.text;
     return end;
