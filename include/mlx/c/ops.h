@@ -83,8 +83,14 @@ MLX_API int mlx_ceil(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* The next integer downwards, in the dtype of a; not for complex numbers. */
 MLX_API int mlx_floor(mlx_array *res, const mlx_array a, const mlx_stream s);
 
+/* The nearest integer, halves to even, in the dtype of a; complex numbers by parts. */
+MLX_API int mlx_rint(mlx_array *res, const mlx_array a, const mlx_stream s);
+
 /* The nearest multiple of 10^-decimals, halves to even. */
 MLX_API int mlx_round(mlx_array *res, const mlx_array a, int decimals, const mlx_stream s);
+
+/* The next integer towards 0, in the dtype of a; not for complex numbers. */
+MLX_API int mlx_trunc(mlx_array *res, const mlx_array a, const mlx_stream s);
 
 /* Roots, exponentials and logarithms */
 
@@ -184,7 +190,8 @@ MLX_API int mlx_imag(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* The real part. */
 MLX_API int mlx_real(mlx_array *res, const mlx_array a, const mlx_stream s);
 
-/* Comparisons; the result is bool, complex numbers compare by their real parts first */
+/* Comparisons; the result is bool, and complex numbers compare by their real, then imaginary
+ * parts */
 
 /* a == b. */
 MLX_API int mlx_equal(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
@@ -269,6 +276,10 @@ MLX_API int mlx_logical_not(mlx_array *res, const mlx_array a, const mlx_stream 
 /* Whether one is not 0. */
 MLX_API int mlx_logical_or(mlx_array *res, const mlx_array a, const mlx_array b,
                            const mlx_stream s);
+
+/* Whether exactly one is not 0. */
+MLX_API int mlx_logical_xor(mlx_array *res, const mlx_array a, const mlx_array b,
+                            const mlx_stream s);
 
 /* Choosing and limiting */
 
@@ -411,7 +422,7 @@ MLX_API int mlx_squeeze(mlx_array *res, const mlx_array a, const mlx_stream s);
 MLX_API int mlx_swapaxes(mlx_array *res, const mlx_array a, int axis1, int axis2,
                          const mlx_stream s);
 
-/* a with dimension axes[i] as number i; all must be named. */
+/* a with dimension axes[i] as number i; every dimension must be named. */
 MLX_API int mlx_transpose_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                                const mlx_stream s);
 
@@ -428,11 +439,12 @@ MLX_API int mlx_unflatten(mlx_array *res, const mlx_array a, int axis, const int
 MLX_API int mlx_concatenate_axis(mlx_array *res, const mlx_vector_array arrays, int axis,
                                  const mlx_stream s);
 
-/* The arrays one after the other along axis 0. */
+/* The elements of the arrays, of whatever shapes, one after the other. */
 MLX_API int mlx_concatenate(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s);
 
 /* a with low_pad_size[i] elements before and high_pad_size[i] after it along axes[i]: `pad_value`
- * in mode "constant", the nearest element in mode "edge". */
+ * (0 if left out) in mode "constant", the nearest element in mode "edge", elements mirrored at the
+ * edge in "reflect", which leaves out the edge itself, and in "symmetric". */
 MLX_API int mlx_pad(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                     const int *low_pad_size, size_t low_pad_size_num, const int *high_pad_size,
                     size_t high_pad_size_num, const mlx_array pad_value, const char *mode,
@@ -611,8 +623,7 @@ MLX_API int mlx_addmm(mlx_array *res, const mlx_array c, const mlx_array a, cons
                       float alpha, float beta, const mlx_stream s);
 
 /* Elements by index.  Indices are integers; a negative one counts from the end.  An index out of
- * range reads or writes nothing outside the array, but which element it stands for is not
- * defined. */
+ * range fails when the result is evaluated. */
 
 /* The elements of a, in row-major order, at the indices, in their shape. */
 MLX_API int mlx_take(mlx_array *res, const mlx_array a, const mlx_array indices,
