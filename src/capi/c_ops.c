@@ -568,47 +568,45 @@ SLICE_UPDATE(slice_update_max, SCATTER_MAX)
 SLICE_UPDATE(slice_update_min, SCATTER_MIN)
 SLICE_UPDATE(slice_update_prod, SCATTER_PROD)
 
-/* Reductions: three forms each.  `type arg` is the parameter behind the axes, `...` those behind
- * it. */
-
-#define OVER_ALL(name, build, P, A)                                          \
-    int mlx_##name(mlx_array *res, const mlx_array a, P, const mlx_stream s) \
-    {                                                                        \
-        MX_SCOPE(capi_stream(s));                                            \
-        return capi_publish(res, build(capi_in(a), NULL, 0, A));             \
-    }
-#define OVER_AXIS(name, build, P, A)                                                          \
-    int mlx_##name##_axis(mlx_array *res, const mlx_array a, int axis, P, const mlx_stream s) \
-    {                                                                                         \
-        MX_SCOPE(capi_stream(s));                                                             \
-        return capi_publish(res, build(capi_in(a), &axis, 1, A));                             \
-    }
-#define OVER_AXES(name, build, P, A)                                                              \
-    int mlx_##name##_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, P, \
-                          const mlx_stream s)                                                     \
-    {                                                                                             \
-        MX_SCOPE(capi_stream(s));                                                                 \
-        const int *along = INTS(axes);                                                            \
-        return capi_publish(res, along ? build(capi_in(a), along, (int)axes_num, A) : MX_NIL);    \
-    }
-#define OVER(name, P, A)             \
-    OVER_ALL(name, mx_##name, P, A)  \
-    OVER_AXIS(name, mx_##name, P, A) \
-    OVER_AXES(name, mx_##name, P, A)
+/* Reductions: three forms each.  P are the parameters behind the axes and A their names. */
 
 #define LIST(...) __VA_ARGS__
+#define OVER_ALL(name, P, A)                                                      \
+    int mlx_##name(mlx_array *res, const mlx_array a, LIST P, const mlx_stream s) \
+    {                                                                             \
+        MX_SCOPE(capi_stream(s));                                                 \
+        return capi_publish(res, mx_##name(capi_in(a), NULL, 0, LIST A));         \
+    }
+#define OVER_AXIS(name, P, A)                                                                      \
+    int mlx_##name##_axis(mlx_array *res, const mlx_array a, int axis, LIST P, const mlx_stream s) \
+    {                                                                                              \
+        MX_SCOPE(capi_stream(s));                                                                  \
+        return capi_publish(res, mx_##name(capi_in(a), &axis, 1, LIST A));                         \
+    }
+#define OVER_AXES(name, P, A)                                                                     \
+    int mlx_##name##_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,    \
+                          LIST P, const mlx_stream s)                                             \
+    {                                                                                             \
+        MX_SCOPE(capi_stream(s));                                                                 \
+        const int *at = INTS(axes);                                                               \
+        return capi_publish(res, at ? mx_##name(capi_in(a), at, (int)axes_num, LIST A) : MX_NIL); \
+    }
+#define OVER(name, P, A)  \
+    OVER_ALL(name, P, A)  \
+    OVER_AXIS(name, P, A) \
+    OVER_AXES(name, P, A)
 
-OVER(all, bool keepdims, keepdims)
-OVER(any, bool keepdims, keepdims)
-OVER(logsumexp, bool keepdims, keepdims)
-OVER(max, bool keepdims, keepdims)
-OVER(mean, bool keepdims, keepdims)
-OVER(min, bool keepdims, keepdims)
-OVER(prod, bool keepdims, keepdims)
-OVER(softmax, bool precise, precise)
-OVER(std, LIST(bool keepdims, int ddof), LIST(keepdims, ddof))
-OVER(sum, bool keepdims, keepdims)
-OVER(var, LIST(bool keepdims, int ddof), LIST(keepdims, ddof))
+OVER(all, (bool keepdims), (keepdims))
+OVER(any, (bool keepdims), (keepdims))
+OVER(logsumexp, (bool keepdims), (keepdims))
+OVER(max, (bool keepdims), (keepdims))
+OVER(mean, (bool keepdims), (keepdims))
+OVER(min, (bool keepdims), (keepdims))
+OVER(prod, (bool keepdims), (keepdims))
+OVER(softmax, (bool precise), (precise))
+OVER(std, (bool keepdims, int ddof), (keepdims, ddof))
+OVER(sum, (bool keepdims), (keepdims))
+OVER(var, (bool keepdims, int ddof), (keepdims, ddof))
 
 #define ARG_REDUCE(name, fold)                                                           \
     int mlx_##name(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s) \
