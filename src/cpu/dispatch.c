@@ -1,0 +1,92 @@
+/* dispatch.c: which instruction-set level the kernels in use were built for.
+ *
+ * The best one that both the processor and the operating system support, found when the library is
+ * loaded; MLX_CPU names a lower one to use instead. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+#include "cpu/kernels.h"
+
+extern const struct cpu_kernels cpu_kernels_base;
+
+static bool always(void) { return true; }
+
+#ifdef __x86_64__
+extern const struct cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
+
+/* What x86-64-v3 has and the compilers' own test knows no name for. */
+static bool has_f16c_lzcnt_movbe(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C) || !(c & bit_MOVBE))
+        return false;
+    return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c & bit_LZCNT);
+}
+
+/* The compilers' test asks CPUID for the instructions and XCR0 whether the system saves their
+ * registers.  All that x86-64-v3 and v4 add is asked for, as a hypervisor may hide any of it. */
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && has_f16c_lzcnt_movbe();
+}
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+/* Best last. */
+static const struct level {
+    const struct cpu_kernels *kernels;
+    bool (*usable)(void);
+} levels[] = {
+    { &cpu_kernels_base, always },
+#ifdef __x86_64__
+    { &cpu_kernels_avx2, has_avx2 },
+    { &cpu_kernels_avx512, has_avx512 },
+#endif
+};
+enum { LEVELS = sizeof levels / sizeof *levels };
+
+const struct cpu_kernels *cpu = &cpu_kernels_base;
+
+static const struct level *find(const char *isa)
+{
+    for (int i = 0; i < LEVELS; i++)
+        if (!strcmp(levels[i].kernels->isa, isa))
+            return &levels[i];
+    return NULL;
+}
+
+const struct cpu_kernels *cpu_kernels_named(const char *isa)
+{
+    const struct level *l = find(isa);
+    return l && l->usable() ? l->kernels : NULL;
+}
+
+__attribute__((constructor)) static void choose(void)
+{
+#ifdef __x86_64__
+    __builtin_cpu_init();
+#endif
+    const struct level *most = &levels[LEVELS - 1];
+    const char *asked = getenv("MLX_CPU");
+    if (asked && *asked) {
+        const struct level *l = find(asked);
+        if (l)
+            most = l;
+        else
+            fprintf(stderr, "[MLX_CPU] expected base, avx2 or avx512, got %s; it is ignored\n", asked);
+    }
+    while (!most->usable())
+        most--;
+    cpu = most->kernels;
+}

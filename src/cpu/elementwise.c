@@ -1,0 +1,170 @@
+/* elementwise.c: the CPU's unary, binary and select operations and casts.
+ *
+ * Small row-major operands go straight to one kernel call; the rest is walked in runs (cpu/runs.h).
+ * Half types are widened to float32 a tile at a time and rounded back, so their rows are those of
+ * float32. */
+#include "cpu/run.h"
+#include "cpu/runs.h"
+
+enum { SMALL = 4096 /* elements below which threads cannot help */ };
+
+/* Rows of the kernel tables. */
+static const uint8_t unary_row[OP_COUNT] = {
+#define UNARY(name, ...) [OP_##name] = UNARY_##name,
+#include "ops/ops.def"
+};
+static const uint8_t binary_row[OP_COUNT] = {
+#define BINARY(name, ...) [OP_##name] = BINARY_##name,
+#include "ops/ops.def"
+};
+
+static int no_kernel(const struct run *r)
+{
+    mx_fail_as(MX_RUNTIME, "[%s] has no CPU kernel for %s", r->node->op->name, dtype_name(r->x[0]->dtype));
+    return 1;
+}
+
+static enum dtype kernel_dtype(enum dtype t) { return dtype_is_half(t) ? DT_float32 : t; }
+
+static void set_half(struct runs *runs, enum dtype from, enum dtype to)
+{
+    runs->widen = cpu->cast[from][DT_float32];
+    runs->narrow = dtype_is_half(to) ? cpu->cast[DT_float32][to] : NULL;
+    runs->most = TILE;
+}
+
+/* ---- unary */
+
+static void unary(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+{
+    (void)s;
+    r->fn.unary(y, x[0], (size_t)n);
+}
+
+static void unary_half(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+{
+    _Alignas(64) float tile[TILE];
+    (void)s;
+    r->widen(tile, x[0], (size_t)n);
+    r->fn.unary(r->narrow ? tile : y, tile, (size_t)n);
+    if (r->narrow)
+        r->narrow(y, tile, (size_t)n);
+}
+
+int run_unary(const struct run *r)
+{
+    mx x = r->x[0], y = r->y[0];
+    unary_fn *f = cpu->unary[unary_row[r->node->op->id]][kernel_dtype(x->dtype)];
+    const void *data = host(x);
+    if (!f)
+        return no_kernel(r);
+    if (out_over(r, 0, 0))
+        return 1;
+    bool half = dtype_is_half(x->dtype);
+    if (!half && x->row && y->size <= SMALL) {
+        f(host(y), data, (size_t)y->size);
+        return 0;
+    }
+    struct runs runs;
+    runs.kernel = half ? unary_half : unary;
+    runs.fn.unary = f;
+    runs.repeats = false;
+    runs.most = 0;
+    if (half)
+        set_half(&runs, x->dtype, y->dtype);
+    runs_over(&runs, y, 1, &x, &data);
+    return 0;
+}
+
+/* ---- binary */
+
+static void binary(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+{
+    r->fn.binary(y, x[0], s[0], x[1], s[1], (size_t)n);
+}
+
+static void binary_half(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+{
+    _Alignas(64) float a[TILE], b[TILE];
+    r->widen(a, x[0], s[0] ? (size_t)n : 1);
+    r->widen(b, x[1], s[1] ? (size_t)n : 1);
+    r->fn.binary(r->narrow ? a : y, a, s[0], b, s[1], (size_t)n);
+    if (r->narrow)
+        r->narrow(y, a, (size_t)n);
+}
+
+int run_binary(const struct run *r)
+{
+    mx y = r->y[0];
+    enum dtype t = r->x[0]->dtype;
+    binary_fn *f = cpu->binary[binary_row[r->node->op->id]][kernel_dtype(t)];
+    const void *data[2] = { host(r->x[0]), host(r->x[1]) };
+    if (!f)
+        return no_kernel(r);
+    if (out_over_any(r, 0))
+        return 1;
+    bool half = dtype_is_half(t);
+    if (!half && y->size <= SMALL) {
+        int sa = run_stride(r->x[0]), sb = run_stride(r->x[1]);
+        if (sa >= 0 && sb >= 0) {
+            f(host(y), data[0], sa, data[1], sb, (size_t)y->size);
+            return 0;
+        }
+    }
+    struct runs runs;
+    runs.kernel = half ? binary_half : binary;
+    runs.fn.binary = f;
+    runs.repeats = true;
+    runs.most = 0;
+    if (half)
+        set_half(&runs, t, y->dtype);
+    runs_over(&runs, y, 2, r->x, data);
+    return 0;
+}
+
+/* ---- select and casts */
+
+static void select_runs(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+{
+    r->fn.select(y, x[0], s[0], x[1], s[1], x[2], s[2], (size_t)n);
+}
+
+int run_select(const struct run *r)
+{
+    const void *data[3] = { host(r->x[0]), host(r->x[1]), host(r->x[2]) };
+    if (out_over_any(r, 0))
+        return 1;
+    struct runs runs;
+    runs.kernel = select_runs;
+    runs.fn.select = cpu->select[__builtin_ctzl(itemsize(r->y[0]))];
+    runs.repeats = true;
+    runs.most = 0;
+    runs_over(&runs, r->y[0], 3, r->x, data);
+    return 0;
+}
+
+static void cast_runs(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+{
+    (void)s;
+    r->fn.cast(y, x[0], (size_t)n);
+}
+
+int run_astype(const struct run *r)
+{
+    mx x = r->x[0], y = r->y[0];
+    cast_fn *f = cpu->cast[x->dtype][y->dtype];
+    const void *data = host(x);
+    if (out_over(r, 0, 0))
+        return 1;
+    if (x->row && y->size <= SMALL) {
+        f(host(y), data, (size_t)y->size);
+        return 0;
+    }
+    struct runs runs;
+    runs.kernel = cast_runs;
+    runs.fn.cast = f;
+    runs.repeats = false;
+    runs.most = 0;
+    runs_over(&runs, y, 1, &x, &data);
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* runs.h: operands of any strides, handed to a kernel as runs of stride 0 or 1. */
+#ifndef MX_CPU_RUNS_H
+#define MX_CPU_RUNS_H
+
+#include "core/array.h"
+#include "cpu/kernels.h"
+
+enum { RUN_OPERANDS = 3, TILE = 1024 /* elements; what is gathered or converted stays in L1 */ };
+
+struct runs {
+    /* Called with at most `most` elements at a time; x[k] has stride s[k]. */
+    void (*kernel)(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n);
+    union {
+        unary_fn *unary;
+        binary_fn *binary;
+        cast_fn *cast;
+        select_fn *select;
+    } fn;
+    cast_fn *widen, *narrow; /* half types: to and from float32; narrow is NULL where fn gives bool */
+    bool repeats;            /* the kernel takes stride 0 */
+    int64_t most;            /* 0: any number */
+
+    /* Filled by runs_over. */
+    char *y;
+    const char *x[RUN_OPERANDS];
+    size_t y_size, x_size[RUN_OPERANDS];
+    int n, ndim;
+    int shape[MX_MAX_NDIM];
+    int64_t row; /* elements along the last dimension */
+    int64_t strides[RUN_OPERANDS][MX_MAX_NDIM];
+};
+
+/* Calls r->kernel until all of row-major y is written, on several threads if y is large.  data[k] is
+ * the first element of x[k], and x[k] has y's shape. */
+void runs_over(struct runs *r, mx y, int n, const mx x[], const void *const data[]);
+
+/* The stride an array has as one run: 1 row-major, 0 one value all over, -1 neither. */
+int run_stride(mx x);
+
+#endif
