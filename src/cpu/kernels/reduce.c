@@ -1,0 +1,199 @@
+/* reduce.c: the table of reductions of this level; the loops are in the .inc files.
+ *
+ * Accuracy: floats are summed in blocks of 1,024 by 64 lanes, so a lane adds sixteen values before
+ * the block's sum goes on in double.  The order depends on positions alone. */
+#include "cpu/kernels/reduce.h"
+#include "cpu/kernels/level.h"
+#include "shared/scalar.h"
+
+#define T float
+#define SUFFIX f32
+#define ACC double
+#include "cpu/kernels/reduce_float.inc"
+
+#define T double
+#define SUFFIX f64
+#define ACC double
+#include "cpu/kernels/reduce_float.inc"
+
+#define T int8_t
+#define SUFFIX i8
+#define ACC int64_t
+#define PART int32_t
+#include "cpu/kernels/reduce_integer.inc"
+#define T int16_t
+#define SUFFIX i16
+#define ACC int64_t
+#define PART int32_t
+#include "cpu/kernels/reduce_integer.inc"
+#define T int32_t
+#define SUFFIX i32
+#define ACC int64_t
+#define PART int64_t
+#include "cpu/kernels/reduce_integer.inc"
+#define T int64_t
+#define SUFFIX i64
+#define ACC int64_t
+#define PART int64_t
+#include "cpu/kernels/reduce_integer.inc"
+#define T uint8_t
+#define SUFFIX u8
+#define ACC uint64_t
+#define PART uint32_t
+#include "cpu/kernels/reduce_integer.inc"
+#define T uint16_t
+#define SUFFIX u16
+#define ACC uint64_t
+#define PART uint32_t
+#include "cpu/kernels/reduce_integer.inc"
+#define T uint32_t
+#define SUFFIX u32
+#define ACC uint64_t
+#define PART uint64_t
+#include "cpu/kernels/reduce_integer.inc"
+#define T uint64_t
+#define SUFFIX u64
+#define ACC uint64_t
+#define PART uint64_t
+#include "cpu/kernels/reduce_integer.inc"
+
+/* ---- bool */
+
+static void all_b8(union fold_acc *acc, const void *x, size_t n) { acc->i = acc->i && !memchr(x, 0, n); }
+
+static void any_b8(union fold_acc *acc, const void *x, size_t n)
+{
+    const uint8_t *p = x;
+    for (size_t at = 0; at < n && !acc->i; at += 4096) {
+        size_t m = n - at < 4096 ? n - at : 4096;
+        uint8_t any = 0;
+        for (size_t i = 0; i < m; i++)
+            any |= p[at + i];
+        acc->i = any != 0;
+    }
+}
+
+static void all_cols_b8(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols)
+{
+    const uint8_t *p = x;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            acc[j].i &= p[(int64_t)i * stride + (int64_t)j] != 0;
+}
+
+static void any_cols_b8(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols)
+{
+    const uint8_t *p = x;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            acc[j].i |= p[(int64_t)i * stride + (int64_t)j] != 0;
+}
+
+/* ---- complex */
+
+static void sum_c64(union fold_acc *acc, const void *x, size_t n)
+{
+    const float *p = x;
+    for (size_t at = 0; at < n; at += 512) {
+        size_t m = n - at < 512 ? n - at : 512;
+        float lane[16] = { 0 };
+        size_t i = 0;
+        for (; i + 8 <= m; i += 8)
+            for (int k = 0; k < 16; k++)
+                lane[k] += p[(at + i) * 2 + (size_t)k];
+        for (; i < m; i++) {
+            lane[0] += p[(at + i) * 2];
+            lane[1] += p[(at + i) * 2 + 1];
+        }
+        for (int k = 0; k < 16; k++)
+            acc->c[k & 1] += (double)lane[k];
+    }
+}
+
+static void fold_times(union fold_acc *acc, double re, double im)
+{
+    double r = acc->c[0] * re - acc->c[1] * im;
+    acc->c[1] = acc->c[0] * im + acc->c[1] * re;
+    acc->c[0] = r;
+}
+
+static void prod_c64(union fold_acc *acc, const void *x, size_t n)
+{
+    const float *p = x;
+    for (size_t i = 0; i < n; i++)
+        fold_times(acc, (double)p[2 * i], (double)p[2 * i + 1]);
+}
+
+/* Order: real part, then imaginary; a NaN wins and stays. */
+static int complex_beats(double re, double im, const union fold_acc *a, int sign)
+{
+    if (a->c[0] != a->c[0] || a->c[1] != a->c[1])
+        return 0;
+    if (re != re || im != im)
+        return 1;
+    return sign * re > sign * a->c[0] || (re == a->c[0] && sign * im > sign * a->c[1]);
+}
+
+static void extreme_c64(union fold_acc *acc, const float *p, size_t n, int sign)
+{
+    for (size_t i = 0; i < n; i++)
+        if (complex_beats((double)p[2 * i], (double)p[2 * i + 1], acc, sign)) {
+            acc->c[0] = (double)p[2 * i];
+            acc->c[1] = (double)p[2 * i + 1];
+        }
+}
+
+static void min_c64(union fold_acc *acc, const void *x, size_t n) { extreme_c64(acc, x, n, -1); }
+static void max_c64(union fold_acc *acc, const void *x, size_t n) { extreme_c64(acc, x, n, 1); }
+
+static size_t find_c64(const void *x, const union fold_acc *e, size_t n)
+{
+    const float *p = x;
+    int nan = e->c[0] != e->c[0] || e->c[1] != e->c[1];
+    for (size_t i = 0; i < n; i++) {
+        double re = (double)p[2 * i], im = (double)p[2 * i + 1];
+        if (nan ? re != re || im != im : re == e->c[0] && im == e->c[1])
+            return i;
+    }
+    return n;
+}
+
+#define COLUMNS_C64(fold)                                                                             \
+    static void fold##_cols_c64(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols) \
+    {                                                                                                 \
+        const float *p = x;                                                                           \
+        for (size_t i = 0; i < rows; i++)                                                             \
+            for (size_t j = 0; j < cols; j++)                                                         \
+                fold##_c64(&acc[j], p + 2 * ((int64_t)i * stride + (int64_t)j), 1);                   \
+    }
+COLUMNS_C64(prod)
+COLUMNS_C64(min)
+COLUMNS_C64(max)
+
+static void sum_cols_c64(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols)
+{
+    const float *p = x;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            for (size_t k = 0; k < 2; k++)
+                acc[j].c[k] += (double)p[2 * ((int64_t)i * stride + (int64_t)j) + (int64_t)k];
+}
+
+/* Bools order as the bytes 0 and 1. */
+const struct reduce_kernels LEVEL(reduce_kernels) = {
+#define TYPES(X, form, id)                                                                       \
+    X(form, id, int8, i8) X(form, id, int16, i16) X(form, id, int32, i32) X(form, id, int64, i64) \
+    X(form, id, uint8, u8) X(form, id, uint16, u16) X(form, id, uint32, u32) X(form, id, uint64, u64) \
+    X(form, id, float32, f32) X(form, id, float64, f64) X(form, id, complex64, c64) X(form, id, bool_, u8)
+#define ROW_OF(form, id, dtype, suffix) [DT_##dtype] = form##_##suffix,
+#define COL_OF(form, id, dtype, suffix) [DT_##dtype] = form##_cols_##suffix,
+    .row = { [REDUCE_SUM] = { TYPES(ROW_OF, sum, ) }, [REDUCE_PROD] = { TYPES(ROW_OF, prod, ) },
+             [REDUCE_MIN] = { TYPES(ROW_OF, min, ) }, [REDUCE_MAX] = { TYPES(ROW_OF, max, ) },
+             [REDUCE_ALL] = { [DT_bool_] = all_b8 }, [REDUCE_ANY] = { [DT_bool_] = any_b8 } },
+    .col = { [REDUCE_SUM] = { TYPES(COL_OF, sum, ) }, [REDUCE_PROD] = { TYPES(COL_OF, prod, ) },
+             [REDUCE_MIN] = { TYPES(COL_OF, min, ) }, [REDUCE_MAX] = { TYPES(COL_OF, max, ) },
+             [REDUCE_ALL] = { [DT_bool_] = all_cols_b8 }, [REDUCE_ANY] = { [DT_bool_] = any_cols_b8 } },
+    .find = { TYPES(ROW_OF, find, ) },
+    .softmax = { [DT_float32] = softmax_f32, [DT_float64] = softmax_f64 },
+    .logsumexp = { [DT_float32] = logsumexp_f32, [DT_float64] = logsumexp_f64 },
+};

@@ -1,0 +1,41 @@
+/* reduce.h: folding runs of elements, and normalizing rows. */
+#ifndef MX_CPU_KERNELS_REDUCE_H
+#define MX_CPU_KERNELS_REDUCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/dtype.h"
+
+enum reduce_id { REDUCE_SUM, REDUCE_PROD, REDUCE_MIN, REDUCE_MAX, REDUCE_ALL, REDUCE_ANY, REDUCE_COUNT };
+
+/* What a fold is carried in between blocks. */
+union fold_acc {
+    double f;
+    double c[2];
+    int64_t i; /* wraps */
+    uint64_t u;
+};
+
+/* *acc = fold of *acc and x[0..n). */
+typedef void reduce_row_fn(union fold_acc *acc, const void *x, size_t n);
+/* acc[j] = fold of acc[j] and x[i * stride + j] over `rows` rows; stride in elements, cols <= REDUCE_COLS. */
+typedef void reduce_col_fn(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols);
+enum { REDUCE_COLS = 256 };
+
+/* Where in x[0..n) the first element equal to the extreme is (for floats, the first NaN if it is one); n if nowhere. */
+typedef size_t find_fn(const void *x, const union fold_acc *extreme, size_t n);
+/* y = exp(x - max) / sum, y may be x */
+typedef void softmax_fn(void *y, const void *x, size_t n);
+/* log(sum(exp(x))) */
+typedef double logsumexp_fn(const void *x, size_t n);
+
+struct reduce_kernels {
+    reduce_row_fn *row[REDUCE_COUNT][DT_COUNT]; /* half types: cast to float32 first */
+    reduce_col_fn *col[REDUCE_COUNT][DT_COUNT];
+    find_fn *find[DT_COUNT];
+    softmax_fn *softmax[DT_COUNT]; /* float32 and float64 */
+    logsumexp_fn *logsumexp[DT_COUNT];
+};
+
+#endif

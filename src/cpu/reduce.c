@@ -1,0 +1,513 @@
+/* reduce.c: folding axes of arrays of any layout.
+ *
+ * Axes are put into memory order and merged.  What is left is one of three shapes: rows (the folded
+ * axis is innermost), columns (it is not), or neither, which is copied into rows.  Work is cut into
+ * fixed pieces, so results do not depend on the number of threads. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/scope.h"
+#include "core/shape.h"
+#include "cpu/kernels/reduce.h"
+#include "cpu/run.h"
+#include "ops/reduce.h"
+
+enum { CHUNK = 1 << 16, TILE = 1024 };
+
+static union fold_acc identity_of(enum fold f, enum dtype t)
+{
+    union fold_acc a = { .c = { 0, 0 } };
+    bool real = dtype_is_float(t), integer = !dtype_is_inexact(t);
+    size_t bits = dtype_size(t) * 8;
+    switch (f) {
+    case FOLD_SUM:
+    case FOLD_ANY: break;
+    case FOLD_ALL: a.i = 1; break;
+    case FOLD_PROD:
+        if (integer)
+            a.i = 1;
+        else
+            a.f = 1;
+        break;
+    case FOLD_MIN:
+    case FOLD_MAX:
+        if (real || dtype_is_complex(t))
+            a.c[0] = a.c[1] = f == FOLD_MIN ? INFINITY : -INFINITY;
+        else if (dtype_kind(t) == 'i')
+            a.i = f == FOLD_MIN ? (int64_t)(UINT64_MAX >> 1 >> (64 - bits)) : -(int64_t)(UINT64_MAX >> 1 >> (64 - bits)) - 1;
+        else
+            a.u = f == FOLD_MIN ? UINT64_MAX >> (64 - bits) : 0;
+    }
+    return a;
+}
+
+/* *a = fold of *a and *b, two partial results. */
+static void merge(enum fold f, enum dtype t, union fold_acc *a, const union fold_acc *b)
+{
+    if (dtype_is_inexact(t) && f == FOLD_SUM) {
+        a->c[0] += b->c[0];
+        if (dtype_is_complex(t))
+            a->c[1] += b->c[1];
+    } else if (dtype_is_complex(t)) {
+        float v[2] = { (float)b->c[0], (float)b->c[1] };
+        if (f == FOLD_PROD) {
+            double re = a->c[0] * b->c[0] - a->c[1] * b->c[1];
+            a->c[1] = a->c[0] * b->c[1] + a->c[1] * b->c[0];
+            a->c[0] = re;
+        } else {
+            cpu->reduce->row[f][t](a, v, 1);
+        }
+    } else if (f == FOLD_PROD && dtype_is_float(t)) {
+        a->f *= b->f;
+    } else if (dtype_is_float(t)) {
+        cpu->reduce->row[f][DT_float64](a, &b->f, 1);
+    } else if (f == FOLD_SUM) {
+        a->u += b->u;
+    } else if (f == FOLD_PROD) {
+        a->u *= b->u;
+    } else if (f == FOLD_ALL) {
+        a->i = a->i && b->i;
+    } else if (f == FOLD_ANY) {
+        a->i = a->i || b->i;
+    } else {
+        cpu->reduce->row[f][dtype_kind(t) == 'i' ? DT_int64 : DT_uint64](a, &b->i, 1);
+    }
+}
+
+static void store(enum dtype from, enum dtype to, void *y, const union fold_acc *a)
+{
+    if (dtype_is_complex(from)) {
+        float v[2] = { (float)a->c[0], (float)a->c[1] };
+        cpu->cast[DT_complex64][to](y, v, 1);
+    } else if (dtype_is_float(from)) {
+        if (to == DT_float32)
+            *(float *)y = (float)a->f;
+        else if (to == DT_float64)
+            *(double *)y = a->f;
+        else
+            cpu->cast[DT_float64][to](y, &a->f, 1);
+    } else {
+        cpu->cast[dtype_kind(from) == 'i' ? DT_int64 : DT_uint64][to](y, &a->u, 1);
+    }
+}
+
+struct job {
+    enum fold fold;
+    enum dtype in, out; /* of the arrays */
+    enum dtype work;    /* of the kernels: float32 for half types */
+    reduce_row_fn *row;
+    reduce_col_fn *col;
+    const char *x;
+    char *y;
+    size_t in_size, out_size;
+    /* outer keeps, then the fold, then inner keeps, row-major in y */
+    int ndim;
+    int shape[MX_MAX_NDIM];
+    int64_t stride[MX_MAX_NDIM];
+    int64_t folded, folded_stride, inner; /* inner 1: rows */
+    int64_t outer;
+    union fold_acc *partial;
+    int64_t pieces;
+};
+
+static const char *outer_at(const struct job *j, int64_t i)
+{
+    const char *p = j->x;
+    for (int d = j->ndim; d-- > 1; i /= j->shape[d])
+        p += i % j->shape[d] * j->stride[d] * (int64_t)j->in_size;
+    return j->ndim ? p + i * j->stride[0] * (int64_t)j->in_size : p;
+}
+
+/* One contiguous run, half types through a tile of float32. */
+static void fold_run(const struct job *j, union fold_acc *acc, const char *x, int64_t n)
+{
+    if (j->work == j->in) {
+        j->row(acc, x, (size_t)n);
+        return;
+    }
+    float tile[TILE];
+    for (int64_t at = 0; at < n; at += TILE) {
+        size_t m = (size_t)(n - at < TILE ? n - at : TILE);
+        cpu->cast[j->in][DT_float32](tile, x + at * (int64_t)j->in_size, m);
+        j->row(acc, tile, m);
+    }
+}
+
+static void fold_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const struct job *j = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        union fold_acc acc = identity_of(j->fold, j->in);
+        const char *x = outer_at(j, i);
+        /* The same pieces as a row that is split over threads. */
+        for (int64_t at = 0; at < j->folded; at += CHUNK) {
+            union fold_acc part = identity_of(j->fold, j->in);
+            int64_t m = j->folded - at < CHUNK ? j->folded - at : CHUNK;
+            fold_run(j, &part, x + at * (int64_t)j->in_size, m);
+            merge(j->fold, j->in, &acc, &part);
+        }
+        store(j->in, j->out, j->y + i * (int64_t)j->out_size, &acc);
+    }
+}
+
+/* Pieces of long rows: piece p of row i is partial[i * pieces + p]. */
+static void fold_pieces(void *ctx, int64_t begin, int64_t end)
+{
+    const struct job *j = ctx;
+    for (int64_t k = begin; k < end; k++) {
+        int64_t i = k / j->pieces, at = k % j->pieces * CHUNK;
+        int64_t m = j->folded - at < CHUNK ? j->folded - at : CHUNK;
+        j->partial[k] = identity_of(j->fold, j->in);
+        fold_run(j, &j->partial[k], outer_at(j, i) + at * (int64_t)j->in_size, m);
+    }
+}
+
+static void col_tile(const struct job *j, union fold_acc *acc, const char *x, int64_t rows, size_t cols)
+{
+    if (j->work == j->in) {
+        j->col(acc, x, j->folded_stride, (size_t)rows, cols);
+        return;
+    }
+    float tile[16 * REDUCE_COLS];
+    for (int64_t r = 0; r < rows; r += 16) {
+        size_t m = (size_t)(rows - r < 16 ? rows - r : 16);
+        for (size_t i = 0; i < m; i++)
+            cpu->cast[j->in][DT_float32](tile + i * cols, x + (r + (int64_t)i) * j->folded_stride * (int64_t)j->in_size, cols);
+        j->col(acc, tile, (int64_t)cols, m, cols);
+    }
+}
+
+/* Work is (outer, tile of columns, piece of rows); partial results of the pieces are merged after. */
+static void fold_cols(void *ctx, int64_t begin, int64_t end)
+{
+    const struct job *j = ctx;
+    int64_t tiles = (j->inner + REDUCE_COLS - 1) / REDUCE_COLS, rows = (j->folded + j->pieces - 1) / j->pieces;
+    for (int64_t k = begin; k < end; k++) {
+        int64_t piece = k % j->pieces, tile = k / j->pieces % tiles, i = k / j->pieces / tiles;
+        int64_t c0 = tile * REDUCE_COLS, r0 = piece * rows;
+        size_t cols = (size_t)(j->inner - c0 < REDUCE_COLS ? j->inner - c0 : REDUCE_COLS);
+        int64_t m = j->folded - r0 < rows ? j->folded - r0 : rows;
+        union fold_acc local[REDUCE_COLS], *acc = j->partial ? j->partial + k * REDUCE_COLS : local;
+        union fold_acc first = identity_of(j->fold, j->in);
+        for (size_t c = 0; c < cols; c++)
+            acc[c] = first;
+        if (m > 0)
+            col_tile(j, acc, outer_at(j, i) + (r0 * j->folded_stride + c0) * (int64_t)j->in_size, m, cols);
+        if (!j->partial)
+            for (size_t c = 0; c < cols; c++)
+                store(j->in, j->out, j->y + (i * j->inner + c0 + (int64_t)c) * (int64_t)j->out_size, &acc[c]);
+    }
+}
+
+static int run_rows(struct job *j)
+{
+    j->pieces = (j->folded + CHUNK - 1) / CHUNK;
+    if (j->pieces < 2 || j->outer >= 64) {
+        int64_t grain = CHUNK / 4 / (j->folded ? j->folded : 1);
+        pool_for(j->outer, grain ? grain : 1, fold_rows, j);
+        return 0;
+    }
+    int64_t n = j->outer * j->pieces;
+    j->partial = mx_malloc((size_t)n * sizeof *j->partial);
+    if (!j->partial)
+        return 1;
+    pool_for(n, 1, fold_pieces, j);
+    for (int64_t i = 0; i < j->outer; i++) {
+        union fold_acc acc = identity_of(j->fold, j->in);
+        for (int64_t p = 0; p < j->pieces; p++)
+            merge(j->fold, j->in, &acc, &j->partial[i * j->pieces + p]);
+        store(j->in, j->out, j->y + i * (int64_t)j->out_size, &acc);
+    }
+    free(j->partial);
+    return 0;
+}
+
+static int run_cols(struct job *j)
+{
+    int64_t tiles = (j->inner + REDUCE_COLS - 1) / REDUCE_COLS, n = j->outer * tiles;
+    /* Few tiles of many rows: split the rows, by shape alone. */
+    j->pieces = n < 8 && j->folded >= 4096 ? 8 : 1;
+    if (j->pieces == 1) {
+        int64_t grain = CHUNK / 4 / ((j->folded + 1) * (j->inner < REDUCE_COLS ? j->inner : REDUCE_COLS));
+        pool_for(n, grain ? grain : 1, fold_cols, j);
+        return 0;
+    }
+    j->partial = mx_malloc((size_t)(n * j->pieces) * REDUCE_COLS * sizeof *j->partial);
+    if (!j->partial)
+        return 1;
+    pool_for(n * j->pieces, 1, fold_cols, j);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t c0 = k % tiles * REDUCE_COLS, cols = j->inner - c0 < REDUCE_COLS ? j->inner - c0 : REDUCE_COLS;
+        union fold_acc *acc = j->partial + k * j->pieces * REDUCE_COLS;
+        for (int64_t c = 0; c < cols; c++) {
+            for (int64_t p = 1; p < j->pieces; p++)
+                merge(j->fold, j->in, &acc[c], &acc[p * REDUCE_COLS + c]);
+            store(j->in, j->out, j->y + (k / tiles * j->inner + c0 + c) * (int64_t)j->out_size, &acc[c]);
+        }
+    }
+    free(j->partial);
+    return 0;
+}
+
+/* Dimensions of x in memory order, neighbours of the same kind merged.  False if the kept ones are
+ * not in the result's order, if some are broadcast, or if there is more than one folded group. */
+static bool plan(struct job *j, mx x, const bool *folds)
+{
+    int order[MX_MAX_NDIM], n = 0;
+    for (int i = 0; i < x->ndim; i++)
+        if (x->shape[i] != 1) {
+            if (x->strides[i] <= 0)
+                return false;
+            order[n++] = i;
+        }
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0 && x->strides[order[k - 1]] < x->strides[order[k]]; k--) {
+            int t = order[k];
+            order[k] = order[k - 1];
+            order[k - 1] = t;
+        }
+    struct { int64_t size, stride; bool folded; } group[MX_MAX_NDIM];
+    int groups = 0, before = -1;
+    for (int i = 0; i < n; i++) {
+        int d = order[i];
+        if (!folds[d]) {
+            if (d < before)
+                return false;
+            before = d;
+        }
+        if (groups && group[groups - 1].folded == folds[d] && group[groups - 1].stride == x->strides[d] * x->shape[d]) {
+            group[groups - 1].size *= x->shape[d];
+            group[groups - 1].stride = x->strides[d];
+        } else {
+            group[groups].size = x->shape[d];
+            group[groups].stride = x->strides[d];
+            group[groups++].folded = folds[d];
+        }
+    }
+    int at = -1;
+    for (int i = 0; i < groups; i++)
+        if (group[i].folded) {
+            if (at >= 0)
+                return false;
+            at = i;
+        }
+    if (at < 0 || at < groups - 2 || group[groups - 1].stride != 1)
+        return false;
+    j->folded = group[at].size;
+    j->folded_stride = group[at].stride;
+    j->inner = at == groups - 1 ? 1 : group[groups - 1].size;
+    j->ndim = at;
+    j->outer = 1;
+    for (int i = 0; i < at; i++) {
+        if (group[i].size > INT32_MAX)
+            return false;
+        j->shape[i] = (int)group[i].size;
+        j->stride[i] = group[i].stride;
+        j->outer *= group[i].size;
+    }
+    return true;
+}
+
+/* x with its folded axes last, made row-major. */
+static mx folded_last(mx x, const bool *folds, mx_own *hold)
+{
+    mx y = array_new(x->dtype, x->ndim, x->shape);
+    if (is_nil(y))
+        return y;
+    int n = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < x->ndim; i++)
+            if (folds[i] == pass) {
+                y->shape[n] = x->shape[i];
+                y->strides[n++] = x->strides[i];
+            }
+    y->offset = x->offset;
+    y->buf = x->buf;
+    buffer_retain(y->buf);
+    y->status = READY;
+    array_note_layout(y);
+    return row_major(y, hold);
+}
+
+static int fill_empty(struct job *j, int64_t n)
+{
+    union fold_acc none = identity_of(j->fold, j->in);
+    for (int64_t i = 0; i < n; i++)
+        store(j->in, j->out, j->y + i * (int64_t)j->out_size, &none);
+    return 0;
+}
+
+int run_reduce(const struct run *r)
+{
+    const struct reduce_args *a = r->args;
+    mx x = r->x[0], y = r->y[0];
+    bool folds[MX_MAX_NDIM] = { 0 };
+    for (int i = 0; i < a->axes.n; i++)
+        folds[a->axes.v[i]] = true;
+    if (out_new(r, 0))
+        return 1;
+    enum dtype t = x->dtype;
+    struct job j = { .fold = a->fold, .in = t, .out = y->dtype, .work = dtype_is_half(t) ? DT_float32 : t,
+                     .x = host(x), .y = host(y), .in_size = itemsize(x), .out_size = itemsize(y) };
+    j.row = cpu->reduce->row[j.fold][j.work];
+    j.col = cpu->reduce->col[j.fold][j.work];
+    if (x->size == 0)
+        return fill_empty(&j, y->size);
+    if (plan(&j, x, folds))
+        return j.inner == 1 ? run_rows(&j) : run_cols(&j);
+    MX_SCOPE(NULL);
+    mx_own hold = { NULL };
+    mx z = folded_last(x, folds, &hold);
+    int failed = is_nil(z);
+    if (!failed) {
+        j.x = host(z);
+        j.outer = y->size;
+        j.folded = x->size / y->size;
+        j.folded_stride = j.inner = 1;
+        j.stride[0] = j.folded;
+        j.ndim = 1;
+        failed = run_rows(&j);
+    }
+    mx_drop(&hold);
+    return failed;
+}
+
+/* ---- argmin, argmax: the extreme of a row, then where it first is */
+
+struct arg_job { enum dtype in, work; enum fold fold; const char *x; uint32_t *y; int64_t n; size_t size; };
+
+static void arg_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const struct arg_job *j = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        const char *x = j->x + i * j->n * (int64_t)j->size;
+        union fold_acc most = identity_of(j->fold, j->in);
+        float tile[TILE];
+        size_t at = 0, n = (size_t)j->n, m, found = TILE;
+        if (j->work == j->in) {
+            cpu->reduce->row[j->fold][j->work](&most, x, n);
+            j->y[i] = (uint32_t)cpu->reduce->find[j->work](x, &most, n);
+            continue;
+        }
+        for (at = 0; at < n; at += TILE) {
+            m = n - at < TILE ? n - at : TILE;
+            cpu->cast[j->in][DT_float32](tile, x + at * j->size, m);
+            cpu->reduce->row[j->fold][DT_float32](&most, tile, m);
+        }
+        for (at = 0; at < n; at += TILE) {
+            m = n - at < TILE ? n - at : TILE;
+            cpu->cast[j->in][DT_float32](tile, x + at * j->size, m);
+            if ((found = cpu->reduce->find[DT_float32](tile, &most, m)) < m)
+                break;
+        }
+        j->y[i] = (uint32_t)(at + found);
+    }
+}
+
+int run_arg_reduce(const struct run *r)
+{
+    const struct arg_reduce_args *a = r->args;
+    mx x = r->x[0];
+    bool folds[MX_MAX_NDIM] = { 0 };
+    folds[a->axis] = true;
+    if (out_new(r, 0))
+        return 1;
+    if (x->size == 0)
+        return 0;
+    MX_SCOPE(NULL);
+    mx_own hold = { NULL };
+    mx z = folded_last(x, folds, &hold);
+    if (!is_nil(z)) {
+        enum dtype t = x->dtype;
+        struct arg_job j = { .in = t, .work = dtype_is_half(t) ? DT_float32 : t,
+                             .fold = a->fold == ARG_MIN ? FOLD_MIN : FOLD_MAX, .x = host(z), .y = host(r->y[0]),
+                             .n = x->shape[a->axis], .size = itemsize(x) };
+        int64_t grain = CHUNK / 4 / j.n;
+        pool_for(r->y[0]->size, grain ? grain : 1, arg_rows, &j);
+    }
+    mx_drop(&hold);
+    return is_nil(z);
+}
+
+/* ---- rows that are normalized */
+
+struct row_job { enum dtype t; const char *x; char *y; int64_t n; size_t size; };
+
+/* log(sum(exp(x))) of a row of half type, a tile of float32 at a time. */
+static double logsumexp_half(const struct row_job *j, const char *x)
+{
+    float tile[TILE];
+    union fold_acc most = identity_of(FOLD_MAX, DT_float32);
+    double sum = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t at = 0; at < j->n; at += TILE) {
+            size_t m = (size_t)(j->n - at < TILE ? j->n - at : TILE);
+            cpu->cast[j->t][DT_float32](tile, x + at * (int64_t)j->size, m);
+            if (pass == 0)
+                cpu->reduce->row[REDUCE_MAX][DT_float32](&most, tile, m);
+            else
+                sum += exp(cpu->reduce->logsumexp[DT_float32](tile, m) - most.f);
+        }
+    return most.f - most.f != 0 ? most.f : most.f + log(sum);
+}
+
+/* y = exp(x - logsumexp(x)), likewise. */
+static void softmax_half(const struct row_job *j, char *y, const char *x)
+{
+    float tile[TILE], total = (float)logsumexp_half(j, x);
+    for (int64_t at = 0; at < j->n; at += TILE) {
+        size_t m = (size_t)(j->n - at < TILE ? j->n - at : TILE);
+        cpu->cast[j->t][DT_float32](tile, x + at * (int64_t)j->size, m);
+        cpu->binary[BINARY_subtract][DT_float32](tile, tile, 1, &total, 0, m);
+        cpu->unary[UNARY_exp][DT_float32](tile, tile, m);
+        cpu->cast[DT_float32][j->t](y + at * (int64_t)j->size, tile, m);
+    }
+}
+
+static void softmax_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const struct row_job *j = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t at = i * j->n * (int64_t)j->size;
+        if (dtype_is_half(j->t))
+            softmax_half(j, j->y + at, j->x + at);
+        else
+            cpu->reduce->softmax[j->t](j->y + at, j->x + at, (size_t)j->n);
+    }
+}
+
+static void logsumexp_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const struct row_job *j = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        const char *x = j->x + i * j->n * (int64_t)j->size;
+        double v = dtype_is_half(j->t) ? logsumexp_half(j, x) : cpu->reduce->logsumexp[j->t](x, (size_t)j->n);
+        if (j->t == DT_float64)
+            ((double *)j->y)[i] = v;
+        else
+            cpu->cast[DT_float64][j->t](j->y + i * (int64_t)j->size, &v, 1);
+    }
+}
+
+static int over_rows(const struct run *r, void (*fn)(void *, int64_t, int64_t), bool in_place)
+{
+    mx x = r->x[0];
+    mx_own hold = { NULL };
+    MX_SCOPE(NULL);
+    int failed = in_place && x->row ? out_over(r, 0, 0) : out_new(r, 0);
+    if (failed)
+        return 1;
+    mx z = row_major(x, &hold);
+    if (is_nil(z))
+        return 1;
+    struct row_job j = { .t = x->dtype, .x = host(z), .y = host(r->y[0]), .n = dim(x, -1), .size = itemsize(x) };
+    int64_t grain = CHUNK / 16 / (j.n ? j.n : 1), rows = j.n ? x->size / j.n : r->y[0]->size;
+    if (j.n || fn == logsumexp_rows)
+        pool_for(rows, grain ? grain : 1, fn, &j);
+    mx_drop(&hold);
+    return 0;
+}
+
+int run_softmax(const struct run *r) { return over_rows(r, softmax_rows, true); }
+int run_logsumexp(const struct run *r) { return over_rows(r, logsumexp_rows, false); }

@@ -1,0 +1,402 @@
+/* reduce.c: folding axes away: sums, products, extremes, and what is built on them.
+ *
+ * A reduce node keeps every axis, with size 1 where it folds; dropping them is a view.  Softmax and
+ * logsumexp work on the last axis; builders move other axes there.  Half types accumulate in
+ * float32 or more, and a reduce may hand its result out wider than it came in (`dtype`), so that a
+ * mean of float16 does not overflow in its sum. */
+#include <string.h>
+
+#include "core/scope.h"
+#include "core/shape.h"
+#include "ops/op.h"
+#include "ops/ops.h"
+#include "ops/reduce.h"
+
+static const struct field reduce_fields[] = { FIELD(reduce_args, fold), FIELD(reduce_args, axes),
+                                              FIELD(reduce_args, dtype), { 0 } };
+
+static const char *fold_name(enum fold f)
+{
+    return (const char *[]){ "sum", "prod", "min", "max", "all", "any" }[f];
+}
+
+static int to_int(struct ints v, int *out)
+{
+    for (int i = 0; i < v.n; i++)
+        out[i] = (int)v.v[i];
+    return v.n;
+}
+
+static void keep_shape(mx x, struct ints axes, int *shape)
+{
+    memcpy(shape, x->shape, (size_t)x->ndim * sizeof(int));
+    for (int i = 0; i < axes.n; i++)
+        shape[axes.v[i]] = 1;
+}
+
+static int reduce_shapes(const struct call *c, struct spec out[])
+{
+    const struct reduce_args *a = c->args;
+    out->dtype = a->dtype;
+    out->ndim = c->x[0]->ndim;
+    keep_shape(c->x[0], a->axes, out->shape);
+    return 0;
+}
+
+/* dy/dx of a product: the product of the others, also where one factor is zero.  Mixed second
+ * derivatives at a zero follow from this formula, which takes the place of the zero as fixed. */
+static mx product_of_others(mx x, mx y, const int *axes, int n)
+{
+    mx zero = mx_scalar_like(0, x), is_zero = mx_equal(x, zero);
+    mx zeros = mx_sum(is_zero, axes, n, true);
+    mx rest = mx_prod(mx_where(is_zero, mx_scalar_like(1, x), x), axes, n, true);
+    mx at_zero = mx_where(mx_logical_and(is_zero, mx_equal(zeros, array_of_int(1, DT_int32))), rest, zero);
+    return mx_where(mx_equal(zeros, array_of_int(0, DT_int32)), mx_divide(y, x), at_zero);
+}
+
+/* Each element's share of the result's derivative. */
+static mx reduce_partial(const struct call *c)
+{
+    const struct reduce_args *a = c->args;
+    int axes[MX_MAX_NDIM], n = to_int(a->axes, axes);
+    mx x = c->x[0], y = mx_astype(c->y[0], x->dtype);
+    if (a->fold == FOLD_PROD)
+        return product_of_others(x, y, axes, n);
+    mx hit = mx_astype(mx_equal(x, y), x->dtype); /* ties share */
+    return mx_divide(hit, mx_sum(hit, axes, n, true));
+}
+
+static void reduce_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    const struct reduce_args *a = c->args;
+    mx x = c->x[0];
+    if (!dtype_is_inexact(x->dtype) || a->fold == FOLD_ALL || a->fold == FOLD_ANY)
+        return;
+    mx d = mx_astype(ct[0], x->dtype);
+    if (a->fold == FOLD_SUM) {
+        dx[0] = mx_broadcast_to(d, x->ndim, x->shape);
+        return;
+    }
+    mx p = reduce_partial(c);
+    dx[0] = mx_multiply(d, dtype_is_complex(x->dtype) ? mx_conjugate(p) : p);
+}
+
+static void reduce_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    const struct reduce_args *a = c->args;
+    if (!dtype_is_inexact(c->x[0]->dtype) || a->fold == FOLD_ALL || a->fold == FOLD_ANY)
+        return;
+    mx v = a->fold == FOLD_SUM ? t[0] : mx_multiply(t[0], reduce_partial(c));
+    struct reduce_args sum = { FOLD_SUM, a->axes, a->dtype };
+    dy[0] = mx_infer(&op_reduce, &sum, 1, &v);
+}
+
+/* The batch goes to the front, the axes move up by one. */
+static void reduce_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    const struct reduce_args *a = c->args;
+    int64_t axes[MX_MAX_NDIM];
+    for (int i = 0; i < a->axes.n; i++)
+        axes[i] = a->axes.v[i] + 1;
+    mx x = mx_moveaxis(c->x[0], axis[0], 0);
+    y[0] = mx_infer(c->op, &(struct reduce_args){ a->fold, { a->axes.n, axes }, a->dtype }, 1, &x);
+    yaxis[0] = 0;
+}
+
+const struct op op_reduce = {
+    .id = OP_reduce, .name = "reduce", .label = "Reduce", .args_size = sizeof(struct reduce_args),
+    .fields = reduce_fields, .shapes = reduce_shapes, .vjp = reduce_vjp, .jvp = reduce_jvp, .vmap = reduce_vmap,
+};
+
+/* ---- builders */
+
+static mx drop_axes(mx y, const int *axes, int n, bool keepdims)
+{
+    return keepdims || n == 0 ? y : mx_squeeze(y, axes, n);
+}
+
+static mx reduce_as(const char *name, mx x, enum fold f, const int *axes, int n, bool keepdims, enum dtype out)
+{
+    if (is_nil(x))
+        return x;
+    int a[MX_MAX_NDIM];
+    if ((n = axes_of(name, axes, n, x->ndim, a)) < 0)
+        return MX_NIL;
+    if (f == FOLD_MIN || f == FOLD_MAX)
+        for (int i = 0; i < n; i++)
+            if (x->shape[a[i]] == 0)
+                return mx_fail("[%s] cannot reduce axis %d of size 0 of an array of shape %s: there is no smallest or "
+                               "largest of nothing", name, a[i], shape_of(x));
+    if (n == 0)
+        return mx_astype(x, out);
+    int64_t v[MX_MAX_NDIM];
+    for (int i = 0; i < n; i++)
+        v[i] = a[i];
+    mx y = mx_infer(&op_reduce, &(struct reduce_args){ f, { n, v }, out }, 1, &x);
+    return drop_axes(y, a, n, keepdims);
+}
+
+/* Sums of bool and of narrow integers are int32. */
+static enum dtype sum_dtype(enum dtype t)
+{
+    return t == DT_bool_ || (dtype_is_integer(t) && dtype_size(t) < 4) ? DT_int32 : t;
+}
+
+mx mx_reduce(mx x, enum fold f, const int *axes, int n, bool keepdims)
+{
+    if (is_nil(x))
+        return x;
+    enum dtype t = x->dtype, out = t;
+    if (f == FOLD_SUM || f == FOLD_PROD)
+        out = sum_dtype(t);
+    if (f == FOLD_ALL || f == FOLD_ANY) {
+        x = mx_astype(x, DT_bool_);
+        out = DT_bool_;
+    }
+    return reduce_as(fold_name(f), x, f, axes, n, keepdims, out);
+}
+
+mx mx_sum(mx x, const int *axes, int n, bool k) { return mx_reduce(x, FOLD_SUM, axes, n, k); }
+mx mx_prod(mx x, const int *axes, int n, bool k) { return mx_reduce(x, FOLD_PROD, axes, n, k); }
+mx mx_min(mx x, const int *axes, int n, bool k) { return mx_reduce(x, FOLD_MIN, axes, n, k); }
+mx mx_max(mx x, const int *axes, int n, bool k) { return mx_reduce(x, FOLD_MAX, axes, n, k); }
+mx mx_all(mx x, const int *axes, int n, bool k) { return mx_reduce(x, FOLD_ALL, axes, n, k); }
+mx mx_any(mx x, const int *axes, int n, bool k) { return mx_reduce(x, FOLD_ANY, axes, n, k); }
+
+static double count(const char *name, mx x, const int *axes, int n)
+{
+    int a[MX_MAX_NDIM];
+    if ((n = axes_of(name, axes, n, x->ndim, a)) < 0)
+        return 1;
+    double m = 1;
+    for (int i = 0; i < n; i++)
+        m *= x->shape[a[i]];
+    return m;
+}
+
+/* The mean in the type that sums are kept in: float32 for half types. */
+static mx wide_mean(const char *name, mx x, const int *axes, int n, bool keepdims)
+{
+    enum dtype t = dtype_is_half(x->dtype) ? DT_float32 : x->dtype;
+    mx sum = reduce_as(name, x, FOLD_SUM, axes, n, keepdims, t);
+    return mx_divide(sum, array_of_double(count(name, x, axes, n), t));
+}
+
+static mx as_inexact(mx x) { return dtype_is_inexact(x->dtype) ? x : mx_astype(x, DT_float32); }
+
+mx mx_mean(mx x, const int *axes, int n, bool keepdims)
+{
+    x = as_inexact(x);
+    return is_nil(x) ? x : mx_astype(wide_mean("mean", x, axes, n, keepdims), x->dtype);
+}
+
+/* Two passes: the mean, then the mean square of what is left. */
+mx mx_var(mx x, const int *axes, int n, bool keepdims, int ddof)
+{
+    x = as_inexact(x);
+    if (is_nil(x))
+        return x;
+    enum dtype t = dtype_is_complex(x->dtype) ? DT_float32 : x->dtype;
+    mx d = mx_abs(mx_subtract(x, wide_mean("var", x, axes, n, true)));
+    mx sum = mx_sum(mx_square(d), axes, n, keepdims);
+    double m = count("var", x, axes, n) - ddof;
+    return mx_astype(mx_divide(sum, mx_scalar_like(m > 0 ? m : 0, sum)), t);
+}
+
+mx mx_std(mx x, const int *axes, int n, bool keepdims, int ddof) { return mx_sqrt(mx_var(x, axes, n, keepdims, ddof)); }
+
+mx mx_sum_to(mx x, int ndim, const int *shape)
+{
+    if (is_nil(x))
+        return x;
+    int axes[MX_MAX_NDIM], n = 0, extra = x->ndim - ndim;
+    for (int i = 0; i < x->ndim; i++)
+        if (i < extra || (shape[i - extra] == 1 && x->shape[i] != 1))
+            axes[n++] = i;
+    mx y = n ? reduce_as("sum", x, FOLD_SUM, axes, n, true, x->dtype) : x;
+    return mx_reshape(y, ndim, shape);
+}
+
+/* ---- the last axis: softmax and logsumexp */
+
+/* Brings the axes to the end as one; back_shape and perm undo it. */
+struct moved { int ndim, perm[MX_MAX_NDIM], shape[MX_MAX_NDIM]; bool trivial; };
+
+static mx axes_last(const char *name, mx x, const int *axes, int n, struct moved *m)
+{
+    int a[MX_MAX_NDIM], kept = 0;
+    if (is_nil(x) || (n = axes_of(name, axes, n, x->ndim, a)) < 0)
+        return MX_NIL;
+    bool folded[MX_MAX_NDIM] = { 0 };
+    for (int i = 0; i < n; i++)
+        folded[a[i]] = true;
+    m->ndim = x->ndim;
+    for (int i = 0; i < x->ndim; i++)
+        if (!folded[i])
+            m->perm[kept++] = i;
+    for (int i = 0; i < n; i++)
+        m->perm[kept + i] = a[i];
+    m->trivial = n == 1 && a[0] == x->ndim - 1;
+    if (m->trivial)
+        return x;
+    mx y = mx_transpose(x, m->perm, x->ndim);
+    memcpy(m->shape, y->shape, (size_t)y->ndim * sizeof(int));
+    return n == 0 ? mx_expand_dims(y, (int[]){ -1 }, 1) : mx_flatten(y, kept, -1);
+}
+
+static mx axes_back(mx y, const struct moved *m)
+{
+    if (is_nil(y) || m->trivial)
+        return y;
+    int inverse[MX_MAX_NDIM];
+    for (int i = 0; i < m->ndim; i++)
+        inverse[m->perm[i]] = i;
+    return mx_transpose(mx_reshape(y, m->ndim, m->shape), inverse, m->ndim);
+}
+
+static int same_shapes(const struct call *c, struct spec out[])
+{
+    out->dtype = c->x[0]->dtype;
+    out->ndim = c->x[0]->ndim;
+    memcpy(out->shape, c->x[0]->shape, (size_t)out->ndim * sizeof(int));
+    return 0;
+}
+
+static int last_shapes(const struct call *c, struct spec out[])
+{
+    same_shapes(c, out);
+    out->shape[out->ndim - 1] = 1;
+    return 0;
+}
+
+/* Any axis but the last may be a batch; the last is kept last. */
+static void last_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    mx x = mx_moveaxis(c->x[0], axis[0], 0);
+    y[0] = mx_infer(c->op, c->args, 1, &x);
+    yaxis[0] = 0;
+}
+
+static const int last[] = { -1 };
+
+/* y (t - sum(t y)): the Jacobian is symmetric. */
+static mx softmax_times(mx y, mx t) { return mx_multiply(y, mx_subtract(t, mx_sum(mx_multiply(t, y), last, 1, true))); }
+
+static void softmax_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    dx[0] = softmax_times(c->y[0], ct[0]);
+}
+
+static void softmax_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = softmax_times(c->y[0], t[0]); }
+
+const struct op op_softmax = {
+    .id = OP_softmax, .name = "softmax", .label = "Softmax", .traits = IN_PLACE, .shapes = same_shapes,
+    .vjp = softmax_vjp, .jvp = softmax_jvp, .vmap = last_vmap,
+};
+
+static void logsumexp_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    dx[0] = mx_multiply(ct[0], mx_softmax(c->x[0], last, 1, false));
+}
+
+static void logsumexp_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    dy[0] = mx_sum(mx_multiply(t[0], mx_softmax(c->x[0], last, 1, false)), last, 1, true);
+}
+
+const struct op op_logsumexp = {
+    .id = OP_logsumexp, .name = "logsumexp", .label = "LogSumExp", .shapes = last_shapes,
+    .vjp = logsumexp_vjp, .jvp = logsumexp_jvp, .vmap = last_vmap,
+};
+
+/* Half types always accumulate in float32, so `precise` changes nothing here. */
+mx mx_softmax(mx x, const int *axes, int n, bool precise)
+{
+    (void)precise;
+    struct moved m;
+    x = as_inexact(x);
+    if (dtype_is_complex(x->dtype)) {
+        mx e = mx_exp(mx_subtract(x, mx_astype(mx_max(mx_real(x), axes, n, true), DT_complex64)));
+        return mx_divide(e, mx_sum(e, axes, n, true));
+    }
+    mx z = axes_last("softmax", x, axes, n, &m);
+    return axes_back(mx_node(&op_softmax, NULL, 1, &z, z->ndim, z->shape, z->dtype), &m);
+}
+
+mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)
+{
+    struct moved m;
+    x = as_inexact(x);
+    int a[MX_MAX_NDIM];
+    int na = axes_of("logsumexp", axes, n, x->ndim, a);
+    if (is_nil(x) || na < 0)
+        return MX_NIL;
+    if (dtype_is_complex(x->dtype)) {
+        mx most = mx_astype(mx_max(mx_real(x), axes, n, true), DT_complex64);
+        mx y = mx_add(mx_log(mx_sum(mx_exp(mx_subtract(x, most)), axes, n, true)), most);
+        return drop_axes(y, a, na, keepdims);
+    }
+    mx z = axes_last("logsumexp", x, axes, n, &m);
+    mx y = mx_infer(&op_logsumexp, NULL, 1, &z);
+    int shape[MX_MAX_NDIM];
+    memcpy(shape, x->shape, (size_t)x->ndim * sizeof(int));
+    for (int i = 0; i < na; i++)
+        shape[a[i]] = 1;
+    return drop_axes(mx_reshape(y, x->ndim, shape), a, na, keepdims);
+}
+
+/* ---- argmin and argmax */
+
+static const struct field arg_fields[] = { FIELD(arg_reduce_args, fold), FIELD(arg_reduce_args, axis), { 0 } };
+
+static int arg_shapes(const struct call *c, struct spec out[])
+{
+    same_shapes(c, out);
+    out->dtype = DT_uint32;
+    out->shape[((const struct arg_reduce_args *)c->args)->axis] = 1;
+    return 0;
+}
+
+static void arg_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    const struct arg_reduce_args *a = c->args;
+    mx x = mx_moveaxis(c->x[0], axis[0], 0);
+    y[0] = mx_infer(c->op, &(struct arg_reduce_args){ a->fold, a->axis + 1 }, 1, &x);
+    yaxis[0] = 0;
+}
+
+const struct op op_arg_reduce = {
+    .id = OP_arg_reduce, .name = "arg_reduce", .label = "ArgReduce", .args_size = sizeof(struct arg_reduce_args),
+    .fields = arg_fields, .shapes = arg_shapes, .vjp = no_vjp, .jvp = no_jvp, .vmap = arg_vmap,
+};
+
+mx mx_arg_reduce(mx x, enum arg_fold f, int axis, bool keepdims)
+{
+    const char *name = f == ARG_MIN ? "argmin" : "argmax";
+    if (is_nil(x))
+        return x;
+    if (x->ndim == 0) /* as NumPy: a scalar has the one place 0 */
+        return axis == 0 || axis == -1 ? array_of_int(0, DT_uint32)
+                                       : (axis_of(name, axis, 0), MX_NIL);
+    int a = axis_of(name, axis, x->ndim);
+    if (a < 0)
+        return MX_NIL;
+    if (x->shape[a] == 0)
+        return mx_fail("[%s] axis %d of an array of shape %s is empty", name, axis, shape_of(x));
+    mx y = mx_infer(&op_arg_reduce, &(struct arg_reduce_args){ f, a }, 1, &x);
+    return drop_axes(y, &a, 1, keepdims);
+}
+
+mx mx_arg_reduce_all(mx x, enum arg_fold f, bool keepdims)
+{
+    if (is_nil(x))
+        return x;
+    mx y = mx_arg_reduce(mx_reshape(x, 1, (int[]){ -1 }), f, 0, false);
+    int ones[MX_MAX_NDIM];
+    for (int i = 0; i < x->ndim; i++)
+        ones[i] = 1;
+    return keepdims ? mx_reshape(y, x->ndim, ones) : y;
+}

@@ -1,0 +1,19 @@
+/* reduce.h: the arguments that kernels read. */
+#ifndef MX_OPS_REDUCE_H
+#define MX_OPS_REDUCE_H
+
+#include "ops/op.h"
+#include "ops/ops.h"
+
+struct reduce_args {
+    unsigned fold;    /* enum fold */
+    struct ints axes; /* ascending */
+    unsigned dtype;   /* of the result */
+};
+
+struct arg_reduce_args {
+    unsigned fold; /* enum arg_fold */
+    int axis;
+};
+
+#endif
