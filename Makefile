@@ -7,7 +7,8 @@
 #   make demo       train on scanned digits in Python, classify the same digits from C
 #   make bench      print the figures of merit beside NumPy
 #   make install PREFIX=dir
-#   make lint       check the format of C and Python; make format applies it
+#   make lint       check the layout of C and Python, and look for mistakes
+#   make format     format Python, and the C files in FILES
 #   make clean      remove what was built; .venv stays
 
 PREFIX ?= /usr/local
@@ -43,11 +44,11 @@ bench: build
 install: build
 	@cmake --install build/release --prefix $(abspath $(PREFIX))
 
-lint: setup
+lint: build
 	@tools/lint.sh
 
 format: setup
-	@tools/lint.sh --fix
+	@tools/lint.sh --fix $(FILES)
 
 clean:
 	rm -rf build dist

@@ -1,0 +1,42 @@
+"""The rules of layout that hold in every C file, tables included; prints what breaks them.
+
+.clang-format has the whole style for new code. It is not enforced line by line, because much of
+this code is tables whose columns say more than a formatter keeps.
+"""
+
+import subprocess
+import sys
+
+WIDTH = 100
+LENGTH = 1500
+
+
+def faults(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        text = file.read()
+    lines = text.split("\n")
+    if lines.pop():
+        yield len(lines) + 1, "the last line has no end"
+    if len(lines) > LENGTH:
+        yield LENGTH, f"{len(lines)} lines; does the file still have one subject?"
+    for number, line in enumerate(lines, 1):
+        if len(line) > WIDTH:
+            yield number, f"{len(line)} columns, {WIDTH} is the width"
+        if "\t" in line or "\r" in line:
+            yield number, "a tab or carriage return"
+        if line != line.rstrip():
+            yield number, "blanks at the end"
+        if not line and number > 1 and not lines[number - 2]:
+            yield number, "a second blank line"
+
+
+def main():
+    command = ["git", "ls-files", "*.c", "*.h", "*.cu", "*.inc"]
+    paths = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    found = [f"{path}:{number}: {what}" for path in paths for number, what in faults(path)]
+    print("\n".join(found) or f"{len(paths)} C files are laid out well")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
