@@ -1,0 +1,549 @@
+/* index.c: reading and writing through arrays of indices.
+ *
+ * Negative indices count from the end; one outside of its axis is an error when the array is
+ * evaluated, found before anything is written.  Where several updates meet in one element the last
+ * one stays (SCATTER_SET) or they fold in the order they come in, whatever the number of threads.
+ *
+ * gather and scatter index several axes at once; gather_axis and scatter_axis one, with an index for
+ * each place along the others, which NumPy calls take_along_axis.  mx_take is a gather_axis whose
+ * indices are the same everywhere. */
+#include "ops/index.h"
+
+#include <string.h>
+
+#include "ops/slice.h"
+
+static const struct field gather_args_fields[] = { FIELD(gather_args, axes), FIELD(gather_args, sizes), { 0 } };
+static const struct field scatter_args_fields[] = { FIELD(scatter_args, axes), FIELD(scatter_args, fold), { 0 } };
+static const struct field gather_axis_args_fields[] = { FIELD(gather_axis_args, axis), { 0 } };
+static const struct field scatter_axis_args_fields[] = {
+    FIELD(scatter_axis_args, axis), FIELD(scatter_axis_args, fold), { 0 }
+};
+
+static bool bad_index_type(const char *op, mx index)
+{
+    if (index->dtype == DT_bool_)
+        mx_fail("[%s] expected integer indices, got bool; where() selects by a mask", op);
+    else if (!dtype_is_integer(index->dtype))
+        mx_fail("[%s] expected integer indices, got %s", op, dtype_name(index->dtype));
+    return !dtype_is_integer(index->dtype);
+}
+
+/* ---- gather */
+
+static mx gather(const struct gather_args *a, mx x, const mx indices[])
+{
+    mx in[MX_MAX_NDIM + 1] = { x };
+    memcpy(in + 1, indices, (size_t)a->axes.n * sizeof *in);
+    return mx_infer(&op_gather, a, 1 + a->axes.n, in);
+}
+
+static int gather_shapes(const struct call *c, struct spec out[])
+{
+    const struct gather_args *a = c->args;
+    mx x = c->x[0], index = c->x[1];
+    if (index->ndim + a->sizes.n > MX_MAX_NDIM)
+        return mx_fail("[gather] expected at most %d dimensions in the result, got %d", MX_MAX_NDIM,
+                       index->ndim + a->sizes.n), 1;
+    spec_set(out, x->dtype, index->ndim, index->shape);
+    for (int i = 0; i < a->sizes.n; i++) {
+        if (a->sizes.v[i] < 0 || a->sizes.v[i] > dim(x, i))
+            return mx_fail("[gather] expected a slice size from 0 to %d for axis %d, got %lld", dim(x, i), i,
+                           (long long)a->sizes.v[i]), 1;
+        out->shape[out->ndim++] = (int)a->sizes.v[i];
+    }
+    return 0;
+}
+
+static void gather_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    const struct gather_args *a = c->args;
+    int axes[MX_MAX_NDIM];
+    for (int i = 0; i < a->axes.n; i++)
+        axes[i] = (int)a->axes.v[i];
+    if (want[0])
+        dx[0] = mx_scatter(zeros_of(c->x[0]), c->x + 1, axes, a->axes.n, ct[0], SCATTER_ADD);
+}
+
+static void gather_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    if (t[0])
+        dy[0] = gather(c->args, t[0], c->x + 1);
+}
+
+/* The n index operands of a vmapped gather or scatter, ready to broadcast against each other; where
+ * x is batched as well, the first index is the example's number. */
+static int batched_indices(const mx indices[], const int axis[], int n, int batch, bool x_too, mx out[])
+{
+    int ndim = 0, k = 0;
+    for (int i = 0; i < n; i++)
+        ndim = indices[i]->ndim - (axis[i] >= 0) > ndim ? indices[i]->ndim - (axis[i] >= 0) : ndim;
+    if (x_too) {
+        int shape[MX_MAX_NDIM + 1];
+        for (int i = 0; i <= ndim; i++)
+            shape[i] = i ? 1 : batch;
+        out[k++] = mx_reshape(mx_arange(0, batch, 1, DT_int32), 1 + ndim, shape);
+    }
+    for (int i = 0; i < n; i++)
+        out[k++] = batch_first(indices[i], axis[i]);
+    return k;
+}
+
+static bool any_batched(const int axis[], int n)
+{
+    for (int i = 0; i < n; i++)
+        if (axis[i] >= 0)
+            return true;
+    return false;
+}
+
+static void gather_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    const struct gather_args *a = c->args;
+    int n = a->axes.n, batch = batch_size(c, axis);
+    bool index_too = any_batched(axis + 1, n), x_too = axis[0] >= 0;
+    mx x = batch_first(c->x[0], axis[0]), at[MX_MAX_NDIM + 1];
+    int axes[MX_MAX_NDIM + 1] = { 0 }, sizes[MX_MAX_NDIM + 1] = { index_too ? 1 : batch };
+    int by_example = x_too && index_too;
+    for (int i = 0; i < n; i++)
+        axes[by_example + i] = (int)a->axes.v[i] + x_too;
+    for (int i = 0; i < a->sizes.n; i++)
+        sizes[x_too + i] = (int)a->sizes.v[i];
+    int m = batched_indices(c->x + 1, axis + 1, n, batch, by_example, at);
+    y[0] = mx_gather(x, at, axes, m, sizes);
+    yaxis[0] = index_too ? 0 : c->x[1]->ndim;
+    if (by_example) {
+        int slice = y[0]->ndim - 1 - a->sizes.n;
+        y[0] = mx_squeeze(y[0], &slice, 1);
+    }
+}
+
+/* Axes in range and distinct, index types right; the broadcast index arrays in `at`. */
+static bool check_indices(const char *op, mx x, const mx indices[], const int *axes, int n, int64_t *v, mx at[])
+{
+    if (n > x->ndim)
+        return mx_fail("[%s] expected at most %d index arrays for an array of shape %s, got %d", op, x->ndim,
+                       shape_of(x), n), false;
+    for (int i = 0; i < n; i++) {
+        if (is_nil(indices[i]) || bad_index_type(op, indices[i]))
+            return false;
+        int a = axis_of(op, axes[i], x->ndim);
+        if (a < 0)
+            return false;
+        for (int k = 0; k < i; k++)
+            if (v[k] == a)
+                return mx_fail("[%s] axis %d is given twice", op, axes[i]), false;
+        v[i] = a;
+        at[i] = indices[i];
+    }
+    return mx_broadcast(n, at);
+}
+
+mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_sizes)
+{
+    static const int zeros[MX_MAX_NDIM];
+    int64_t v[MX_MAX_NDIM], w[MX_MAX_NDIM];
+    mx at[MX_MAX_NDIM];
+    if (is_nil(x) || !check_indices("gather", x, indices, axes, n, v, at))
+        return MX_NIL;
+    if (n == 0)
+        return mx_slice(x, zeros, slice_sizes, NULL);
+    struct gather_args a = { { n, v }, ints_of(x->ndim, slice_sizes, w) };
+    return gather(&a, x, at);
+}
+
+const struct op op_gather = {
+    OP_ROW(gather), ARGS(gather_args), .shapes = gather_shapes,
+    .vjp = gather_vjp, .jvp = gather_jvp, .vmap = gather_vmap,
+};
+
+/* ---- gather_axis */
+
+static bool along_axis_fits(mx x, mx index, int axis)
+{
+    bool fits = index->ndim == x->ndim;
+    for (int i = 0; i < x->ndim && fits; i++)
+        fits = i == axis || index->shape[i] == 1 || index->shape[i] == x->shape[i];
+    return fits;
+}
+
+static int gather_axis_shapes(const struct call *c, struct spec out[])
+{
+    const struct gather_axis_args *a = c->args;
+    mx x = c->x[0], index = c->x[1];
+    if (!along_axis_fits(x, index, a->axis))
+        return mx_fail("[gather_axis] expected indices of shape %s but for axis %d, got %s", shape_of(x), a->axis,
+                       shape_of(index)), 1;
+    spec_like(out, x);
+    out->shape[a->axis] = index->shape[a->axis];
+    return 0;
+}
+
+static mx gather_axis(mx x, mx index, int axis)
+{
+    struct gather_axis_args a = { axis };
+    mx in[2] = { x, index };
+    return mx_infer(&op_gather_axis, &a, 2, in);
+}
+
+static mx scatter_axis(mx x, mx index, mx updates, int axis, enum scatter_fold f)
+{
+    struct scatter_axis_args a = { axis, f };
+    mx in[3] = { x, index, updates };
+    return mx_infer(&op_scatter_axis, &a, 3, in);
+}
+
+static void gather_axis_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    const struct gather_axis_args *a = c->args;
+    if (want[0])
+        dx[0] = scatter_axis(zeros_of(c->x[0]), c->x[1], ct[0], a->axis, SCATTER_ADD);
+}
+
+static void gather_axis_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    const struct gather_axis_args *a = c->args;
+    if (t[0])
+        dy[0] = gather_axis(t[0], c->x[1], a->axis);
+}
+
+/* Index operands may keep a batch of one. */
+static mx batch_or_one(mx index, int axis)
+{
+    return axis < 0 ? mx_expand_dims(index, (const int[]){ 0 }, 1) : batch_first(index, axis);
+}
+
+static void gather_axis_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    const struct gather_axis_args *a = c->args;
+    mx x = batch_all(c->x[0], axis[0], batch_size(c, axis));
+    y[0] = gather_axis(x, batch_or_one(c->x[1], axis[1]), a->axis + 1);
+    yaxis[0] = 0;
+}
+
+const struct op op_gather_axis = {
+    OP_ROW(gather_axis), ARGS(gather_axis_args), .shapes = gather_axis_shapes,
+    .vjp = gather_axis_vjp, .jvp = gather_axis_jvp, .vmap = gather_axis_vmap,
+};
+
+/* Result: x.shape[:axis] + indices.shape + x.shape[axis + 1:] */
+mx mx_take(mx x, mx indices, int axis)
+{
+    if (is_nil(x) || is_nil(indices) || bad_index_type("take", indices))
+        return MX_NIL;
+    int a = axis_of("take", axis, x->ndim), n = x->ndim - 1, others[MX_MAX_NDIM], shape[2 * MX_MAX_NDIM], m = 0;
+    if (a < 0)
+        return MX_NIL;
+    if (n + indices->ndim > MX_MAX_NDIM)
+        return mx_fail("[take] expected at most %d dimensions in the result, got %d", MX_MAX_NDIM, n + indices->ndim);
+    for (int i = 0; i < n; i++)
+        others[i] = i < a ? i : i + 1;
+    mx index = mx_reshape(indices, 1, (const int[]){ indices->size ? -1 : 0 });
+    mx y = gather_axis(x, mx_expand_dims(index, others, n), a);
+    for (int i = 0; i < a; i++)
+        shape[m++] = x->shape[i];
+    for (int i = 0; i < indices->ndim; i++)
+        shape[m++] = indices->shape[i];
+    for (int i = a + 1; i < x->ndim; i++)
+        shape[m++] = x->shape[i];
+    return indices->ndim == 1 ? y : mx_reshape(y, m, shape);
+}
+
+mx mx_take_flat(mx x, mx indices)
+{
+    if (is_nil(x) || is_nil(indices) || bad_index_type("take", indices))
+        return MX_NIL;
+    return mx_take(mx_flatten(x, 0, -1), indices, 0);
+}
+
+/* The operands of an operation along an axis: the same number of dimensions, x as wide as NumPy's
+ * broadcasting makes it where x may grow. */
+static bool check_along_axis(const char *op, mx *x, mx index, int *axis, bool grows)
+{
+    if (is_nil(*x) || is_nil(index) || bad_index_type(op, index))
+        return false;
+    if (index->ndim != (*x)->ndim)
+        return mx_fail("[%s] expected indices with as many dimensions as the array, got shapes %s and %s", op,
+                       shape_of(index), shape_of(*x)), false;
+    int a = *axis = axis_of(op, *axis, index->ndim), shape[MX_MAX_NDIM];
+    if (a < 0)
+        return false;
+    for (int i = 0; i < index->ndim; i++) {
+        int from = (*x)->shape[i], to = index->shape[i];
+        shape[i] = i != a && grows && from == 1 ? to : from;
+        if (i != a && to != 1 && to != shape[i])
+            return mx_fail("[%s] expected indices of shape %s but for axis %d, or 1 elsewhere, got %s", op,
+                           shape_of(*x), a, shape_of(index)), false;
+    }
+    *x = mx_broadcast_to(*x, index->ndim, shape);
+    return !is_nil(*x);
+}
+
+mx mx_take_along_axis(mx x, mx indices, int axis)
+{
+    if (!check_along_axis("take_along_axis", &x, indices, &axis, true))
+        return MX_NIL;
+    return gather_axis(x, indices, axis);
+}
+
+/* ---- scatter and scatter_axis
+ *
+ * Their rules are the same but for how one reads and writes through the node's indices. */
+
+static int scatter_shapes(const struct call *c, struct spec out[])
+{
+    mx x = c->x[0], index = c->x[1], u = c->x[c->nin - 1];
+    bool fits = u->ndim == index->ndim + x->ndim;
+    for (int i = 0; i < index->ndim && fits; i++)
+        fits = u->shape[i] == index->shape[i];
+    for (int i = 0; i < x->ndim && fits; i++)
+        fits = u->shape[index->ndim + i] <= x->shape[i];
+    if (!fits)
+        return mx_fail("[scatter] expected updates of the shape of the indices, %s, then that of a slice of %s; got %s",
+                       shape_of(index), shape_of(x), shape_of(u)), 1;
+    return spec_like(out, x);
+}
+
+static int scatter_axis_shapes(const struct call *c, struct spec out[])
+{
+    const struct scatter_axis_args *a = c->args;
+    mx x = c->x[0], index = c->x[1], u = c->x[2];
+    bool fits = along_axis_fits(x, index, a->axis) && u->ndim == x->ndim;
+    for (int i = 0; i < x->ndim && fits; i++)
+        fits = u->shape[i] == (i == a->axis ? index->shape[i] : x->shape[i]);
+    if (!fits)
+        return mx_fail("[scatter_axis] expected indices and updates of shape %s but for axis %d, got %s and %s",
+                       shape_of(x), a->axis, shape_of(index), shape_of(u)), 1;
+    return spec_like(out, x);
+}
+
+static enum scatter_fold fold_of(const struct call *c)
+{
+    if (c->op->id == OP_scatter)
+        return ((const struct scatter_args *)c->args)->fold;
+    return ((const struct scatter_axis_args *)c->args)->fold;
+}
+
+/* What the updates' places hold in `from`, which has x's shape. */
+static mx read_through(const struct call *c, mx from)
+{
+    mx u = c->x[c->nin - 1];
+    if (c->op->id == OP_scatter_axis)
+        return gather_axis(from, c->x[1], ((const struct scatter_axis_args *)c->args)->axis);
+    int64_t v[MX_MAX_NDIM];
+    int lead = c->x[1]->ndim;
+    struct gather_args a = { ((const struct scatter_args *)c->args)->axes,
+                             ints_of(u->ndim - lead, u->shape + lead, v) };
+    return gather(&a, from, c->x + 1);
+}
+
+static mx write_through(const struct call *c, mx to, mx updates, enum scatter_fold f)
+{
+    mx in[MX_MAX_NDIM + 2];
+    memcpy(in, c->x, (size_t)c->nin * sizeof *in);
+    in[0] = to;
+    in[c->nin - 1] = updates;
+    if (c->op->id == OP_scatter_axis) {
+        struct scatter_axis_args a = { ((const struct scatter_axis_args *)c->args)->axis, f };
+        return mx_infer(&op_scatter_axis, &a, c->nin, in);
+    }
+    struct scatter_args a = { ((const struct scatter_args *)c->args)->axes, f };
+    return mx_infer(&op_scatter, &a, c->nin, in);
+}
+
+/* 0, 1, 2, ... over a shape */
+static mx numbered(int ndim, const int *shape, int64_t size)
+{
+    return mx_reshape(mx_arange(0, (double)size, 1, DT_int32), ndim, shape);
+}
+
+/* Which updates stay when the last one of each place does: their numbers are set in order, and who
+ * reads back the own one has won.  Axes along which updates never meet need no numbers of their own,
+ * so they are left out here and broadcast. */
+static mx winners(const struct call *c)
+{
+    mx x = c->x[0], index = c->x[1];
+    int shape[MX_MAX_NDIM], ushape[MX_MAX_NDIM];
+    struct call small = *c;
+    mx in[MX_MAX_NDIM + 2];
+    memcpy(in, c->x, (size_t)c->nin * sizeof *in);
+    int ndim;
+    int64_t size = 1;
+    if (c->op->id == OP_scatter_axis) {
+        int axis = ((const struct scatter_axis_args *)c->args)->axis;
+        memcpy(shape, index->shape, (size_t)x->ndim * sizeof *shape);
+        memcpy(ushape, index->shape, (size_t)x->ndim * sizeof *shape);
+        shape[axis] = x->shape[axis];
+        ndim = x->ndim;
+    } else {
+        struct ints axes = ((const struct scatter_args *)c->args)->axes;
+        mx u = c->x[c->nin - 1];
+        ndim = u->ndim;
+        memcpy(ushape, u->shape, (size_t)ndim * sizeof *ushape);
+        for (int i = 0; i < x->ndim; i++) {
+            bool indexed = false;
+            for (int k = 0; k < axes.n; k++)
+                indexed |= axes.v[k] == i;
+            shape[i] = indexed ? x->shape[i] : 1;
+            ushape[index->ndim + i] = indexed ? ushape[index->ndim + i] : 1;
+        }
+    }
+    for (int i = 0; i < ndim; i++)
+        size *= ushape[i];
+    mx number = numbered(ndim, ushape, size);
+    in[0] = zeros_shaped(DT_int32, x->ndim, shape);
+    in[c->nin - 1] = number;
+    small.x = in;
+    return mx_equal(read_through(&small, write_through(&small, in[0], number, SCATTER_SET)), number);
+}
+
+/* The derivative of the product at each place by each of its factors u_j: x times the other
+ * factors, p / u_j.  Zeros are counted and left out of p: with one zero only its own derivative is
+ * not zero, with two or more none is. */
+static mx factor_slopes(const struct call *c)
+{
+    mx x = c->x[0], u = c->x[c->nin - 1], zero = array_of_int(0, u->dtype), one = array_of_int(1, u->dtype);
+    mx is_zero = mx_equal(u, zero), rest = mx_where(is_zero, one, u);
+    mx count = write_through(c, zeros_shaped(DT_int32, x->ndim, x->shape), mx_astype(is_zero, DT_int32), SCATTER_ADD);
+    mx zeros = read_through(c, count), others = read_through(c, write_through(c, x, rest, SCATTER_PROD));
+    mx slope = mx_where(is_zero, others, mx_divide(others, rest));
+    return mx_where(mx_equal(zeros, mx_astype(is_zero, DT_int32)), slope, zero);
+}
+
+static void scatter_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    int last = c->nin - 1;
+    mx x = c->x[0], u = c->x[last], zero = array_of_int(0, ct[0]->dtype);
+    switch (fold_of(c)) {
+    case SCATTER_SET:
+        if (want[0])
+            dx[0] = write_through(c, ct[0], zeros_of(u), SCATTER_SET);
+        if (want[last])
+            dx[last] = mx_where(winners(c), read_through(c, ct[0]), zero);
+        break;
+    case SCATTER_ADD:
+        dx[0] = ct[0];
+        if (want[last])
+            dx[last] = read_through(c, ct[0]);
+        break;
+    case SCATTER_PROD:
+        if (want[0])
+            dx[0] = write_through(c, ct[0], conjugated(u), SCATTER_PROD);
+        if (want[last])
+            dx[last] = mx_multiply(read_through(c, ct[0]), conjugated(factor_slopes(c)));
+        break;
+    case SCATTER_MAX:
+    case SCATTER_MIN: /* whatever equals the extremum has a part in it */
+        if (want[0])
+            dx[0] = mx_where(mx_equal(x, c->y[0]), ct[0], zero);
+        if (want[last])
+            dx[last] = mx_where(mx_equal(u, read_through(c, c->y[0])), read_through(c, ct[0]), zero);
+        break;
+    }
+}
+
+static void scatter_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    int last = c->nin - 1;
+    if (!t[0] && !t[last])
+        return;
+    mx x = c->x[0], u = c->x[last], tx = or_zeros(t[0], x), tu = or_zeros(t[last], u), zero = array_of_int(0, tx->dtype);
+    switch (fold_of(c)) {
+    case SCATTER_SET:
+    case SCATTER_ADD:
+        dy[0] = write_through(c, tx, tu, fold_of(c));
+        break;
+    case SCATTER_PROD:
+        dy[0] = write_through(c, tx, u, SCATTER_PROD);
+        if (t[last])
+            dy[0] = write_through(c, dy[0], mx_multiply(tu, factor_slopes(c)), SCATTER_ADD);
+        break;
+    case SCATTER_MAX:
+    case SCATTER_MIN:
+        dy[0] = mx_where(mx_equal(x, c->y[0]), tx, zero);
+        if (t[last])
+            dy[0] = write_through(c, dy[0], mx_where(mx_equal(u, read_through(c, c->y[0])), tu, zero), SCATTER_ADD);
+        break;
+    }
+}
+
+/* Updates are batched in front of the indices' axes where those are batched, else in front of the
+ * slice, as one more axis of it. */
+static void scatter_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    const struct scatter_args *a = c->args;
+    int n = a->axes.n, last = c->nin - 1, batch = batch_size(c, axis), axes[MX_MAX_NDIM + 1] = { 0 };
+    bool by_example = any_batched(axis + 1, n);
+    mx x = batch_all(c->x[0], axis[0], batch), u = batch_all(c->x[last], axis[last], batch), at[MX_MAX_NDIM + 1];
+    int slice = u->ndim - (c->x[0]->ndim - (axis[0] >= 0)); /* where it begins in the batched updates */
+    for (int i = 0; i < n; i++)
+        axes[by_example + i] = (int)a->axes.v[i] + 1;
+    int m = batched_indices(c->x + 1, axis + 1, n, batch, by_example, at);
+    u = by_example ? mx_expand_dims(u, &slice, 1) : mx_moveaxis(u, 0, slice - 1);
+    y[0] = mx_scatter(x, at, axes, m, u, a->fold);
+    yaxis[0] = 0;
+}
+
+mx mx_scatter(mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f)
+{
+    static const int zeros[MX_MAX_NDIM];
+    int64_t v[MX_MAX_NDIM];
+    mx at[MX_MAX_NDIM], in[MX_MAX_NDIM + 2];
+    if (is_nil(x) || is_nil(updates) || !check_indices("scatter", x, indices, axes, n, v, at))
+        return MX_NIL;
+    int lead = n ? at[0]->ndim : 0;
+    if (updates->ndim != lead + x->ndim)
+        return mx_fail("[scatter] expected updates with %d dimensions, those of the indices and then those of the array, "
+                       "got shape %s", lead + x->ndim, shape_of(updates));
+    mx u = mx_astype(updates, x->dtype);
+    if (n == 0)
+        return mx_slice_update_fold(x, u, zeros, u->shape, NULL, f);
+    int shape[2 * MX_MAX_NDIM];
+    memcpy(shape, at[0]->shape, (size_t)lead * sizeof *shape);
+    memcpy(shape + lead, u->shape + lead, (size_t)x->ndim * sizeof *shape);
+    struct scatter_args a = { { n, v }, f };
+    in[0] = x;
+    memcpy(in + 1, at, (size_t)n * sizeof *in);
+    in[n + 1] = mx_broadcast_to(u, updates->ndim, shape);
+    return mx_infer(&op_scatter, &a, n + 2, in);
+}
+
+const struct op op_scatter = {
+    OP_ROW(scatter), ARGS(scatter_args), .shapes = scatter_shapes,
+    .vjp = scatter_vjp, .jvp = scatter_jvp, .vmap = scatter_vmap,
+};
+
+static void scatter_axis_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    const struct scatter_axis_args *a = c->args;
+    int n = batch_size(c, axis);
+    y[0] = scatter_axis(batch_all(c->x[0], axis[0], n), batch_or_one(c->x[1], axis[1]),
+                        batch_all(c->x[2], axis[2], n), a->axis + 1, a->fold);
+    yaxis[0] = 0;
+}
+
+const struct op op_scatter_axis = {
+    OP_ROW(scatter_axis), ARGS(scatter_axis_args), .shapes = scatter_axis_shapes,
+    .vjp = scatter_vjp, .jvp = scatter_jvp, .vmap = scatter_axis_vmap,
+};
+
+/* Values broadcast to the shape of the indices, those to x's but for the axis. */
+static mx put_along_axis(const char *op, mx x, mx indices, mx values, int axis, enum scatter_fold f)
+{
+    if (is_nil(values) || !check_along_axis(op, &x, indices, &axis, false))
+        return MX_NIL;
+    int shape[MX_MAX_NDIM];
+    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
+    shape[axis] = indices->shape[axis];
+    return scatter_axis(x, indices, mx_broadcast_to(mx_astype(values, x->dtype), x->ndim, shape), axis, f);
+}
+
+mx mx_put_along_axis(mx x, mx indices, mx values, int axis)
+{
+    return put_along_axis("put_along_axis", x, indices, values, axis, SCATTER_SET);
+}
+
+mx mx_scatter_add_axis(mx x, mx indices, mx values, int axis)
+{
+    return put_along_axis("scatter_add_axis", x, indices, values, axis, SCATTER_ADD);
+}

@@ -1,0 +1,46 @@
+/* rules.h: small things that the rules of several families of operations share. */
+#ifndef MX_OPS_RULES_H
+#define MX_OPS_RULES_H
+
+#include "core/shape.h"
+#include "ops/op.h"
+#include "ops/ops.h"
+
+/* The columns of ops.def that an OTHER row puts into its struct op:
+ *     const struct op op_pad = { OP_ROW(pad), ARGS(pad_args), .shapes = pad_shapes, ... }; */
+#define OTHER(name, label, traits)             \
+    enum { traits_of_##name = (traits) };      \
+    static const char label_of_##name[] = label;
+#include "ops/ops.def"
+#define OP_ROW(word) \
+    .id = OP_##word, .name = #word, .label = label_of_##word, .dtypes = ANY, .traits = traits_of_##word
+#define ARGS(type) .args_size = sizeof(struct type), .fields = type##_fields
+
+/* int as the int64_t that arguments keep; `out` holds n of them. */
+struct ints ints_of(int n, const int *v, int64_t *out);
+
+/* A dimension computed in 64 bits; fails as [op] and returns -1 where an int does not hold it. */
+int dim_of(const char *op, int64_t size);
+
+/* The result has x's dtype and this shape; returns 0, as shape rules do. */
+int spec_set(struct spec *out, enum dtype t, int ndim, const int *shape);
+int spec_like(struct spec *out, mx x);
+
+/* Zero, one, of x's shape and dtype, as broadcast scalars: for rules, which need no memory for them. */
+mx zeros_of(mx x);
+mx ones_of(mx x);
+mx zeros_shaped(enum dtype t, int ndim, const int *shape);
+/* t, or zeros like x where t is NULL. */
+mx or_zeros(mx t, mx x);
+/* Complex conjugate; x itself where it is real. */
+mx conjugated(mx x);
+
+/* vmap: how many in the batch; x with its batch axis first (as it is where it has none); x with a
+ * batch axis first in any case, by broadcasting if need be. */
+int batch_size(const struct call *c, const int axis[]);
+mx batch_first(mx x, int axis);
+mx batch_all(mx x, int axis, int n);
+/* out[0] = first, out[1 + i] = v[i] + shift */
+void with_first(int first, struct ints v, int shift, int *out);
+
+#endif

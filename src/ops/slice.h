@@ -1,0 +1,23 @@
+/* slice.h: the arguments of the operations of slice.c, which kernels read too. */
+#ifndef MX_OPS_SLICE_H
+#define MX_OPS_SLICE_H
+
+#include "ops/rules.h"
+
+struct slice_args { struct ints start, stop, step; };
+struct slice_update_args { struct ints start, stop, step; unsigned fold; };
+struct dynamic_args { struct ints axes, sizes; };
+struct split_args { struct ints cuts; int axis; };
+struct axis_args { int axis; };
+struct pad_args { struct ints low, high; };
+
+/* What a slice touches of an axis: first, first + step, ...; count of them. */
+struct range { int64_t first, count, step; };
+struct range range_of(int size, int64_t start, int64_t stop, int64_t step);
+/* Part k of an axis that is split. */
+struct range part_of(const struct split_args *a, int k, int size);
+
+/* Where x stays the result of max(x, u) or min(x, u): the tie goes to x. */
+mx fold_keeps(enum scatter_fold f, mx x, mx u);
+
+#endif
