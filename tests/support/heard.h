@@ -1,0 +1,82 @@
+/* heard.h: for tests of the C API: cmocka with what it needs, and an error handler that listens.
+ *
+ * OK(call) expects 0 and no error; FAILS(call, part) expects an error value and exactly one message
+ * with `part` in it. */
+#ifndef MX_TESTS_SUPPORT_HEARD_H
+#define MX_TESTS_SUPPORT_HEARD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/array.h"
+#include "mlx/c/mlx.h"
+
+static struct {
+    int n;
+    char last[4096];
+} heard;
+
+static inline void listen(const char *msg, void *data)
+{
+    (void)data;
+    heard.n++;
+    snprintf(heard.last, sizeof heard.last, "%s", msg);
+}
+
+static inline void expect_heard(int n, const char *part)
+{
+    if (heard.n != n || (n && !strstr(heard.last, part)))
+        fail_msg("%d errors, last \"%s\", expected %d with \"%s\"", heard.n, heard.last, n, part);
+    heard.n = 0;
+    heard.last[0] = 0;
+}
+
+#define OK(call)                                         \
+    do {                                                 \
+        if (call) fail_msg("%s: %s", #call, heard.last); \
+        expect_heard(0, "");                             \
+    } while (0)
+#define FAILS(call, part)      \
+    do {                       \
+        assert_true(call);     \
+        expect_heard(1, part); \
+    } while (0)
+
+/* Group set-up and tear-down: all arrays made by a group must be gone in the end. */
+static long live_before;
+
+static inline int start_listening(void **state)
+{
+    (void)state;
+    mlx_set_error_handler(listen, NULL, NULL);
+    live_before = array_live_count();
+    return 0;
+}
+
+static inline int all_gone(void **state)
+{
+    (void)state;
+    mlx_set_error_handler(NULL, NULL, NULL);
+    long left = array_live_count() - live_before;
+    if (left) print_error("%ld arrays are left\n", left);
+    return left != 0;
+}
+
+static inline mlx_array ints(int n, const int *v)
+{
+    return mlx_array_new_data(v, &n, 1, MLX_INT32);
+}
+
+static inline mlx_array floats(int n, const float *v)
+{
+    return mlx_array_new_data(v, &n, 1, MLX_FLOAT32);
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* Errors: one report each, on the right thread, through the handler in force. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "support/heard.h"
+
+static void own_errors(void **state)
+{
+    (void)state;
+    int line = __LINE__ + 1;
+    mlx_error("the %s is %d", "answer", 42);
+    char expected[64];
+    snprintf(expected, sizeof expected, "the answer is 42 at %s:%d", __FILE__, line);
+    assert_string_equal(heard.last, expected);
+    expect_heard(1, "answer");
+}
+
+static int dropped;
+static void drop(void *data)
+{
+    dropped++;
+    free(data);
+}
+
+static void count(const char *msg, void *data)
+{
+    (void)msg;
+    ++*(int *)data;
+}
+
+static void handlers(void **state)
+{
+    (void)state;
+    int *n = calloc(1, sizeof *n);
+    mlx_set_error_handler(count, n, drop);
+    mlx_array_size(mlx_array_empty);
+    mlx_array_size(mlx_array_empty);
+    assert_int_equal(*n, 2);
+    assert_int_equal(dropped, 0);
+    mlx_set_error_handler(listen, NULL, NULL);
+    assert_int_equal(dropped, 1);
+    mlx_array_size(mlx_array_empty);
+    expect_heard(1, "array_size");
+}
+
+/* A handler may itself call the library, and fail there. */
+static int depth;
+static void fail_again(const char *msg, void *data)
+{
+    (void)data;
+    char before[256];
+    snprintf(before, sizeof before, "%s", msg);
+    if (depth++ == 0) mlx_array_dim(mlx_array_empty, 0);
+    assert_string_equal(msg, before);
+}
+
+static void failing_handler(void **state)
+{
+    (void)state;
+    mlx_set_error_handler(fail_again, NULL, NULL);
+    mlx_array_size(mlx_array_empty);
+    assert_int_equal(depth, 2);
+    mlx_set_error_handler(listen, NULL, NULL);
+    mlx_array a = mlx_array_new_int(1);
+    assert_int_equal(mlx_array_size(a), 1);
+    expect_heard(0, "");
+    mlx_array_free(a);
+}
+
+/* The default handler writes to stderr, and the process goes on. */
+static void printing(void **state)
+{
+    (void)state;
+    int pipe_ends[2];
+    assert_int_equal(pipe(pipe_ends), 0);
+    fflush(stderr);
+    int saved = dup(2);
+    dup2(pipe_ends[1], 2);
+    mlx_set_error_handler(NULL, NULL, NULL);
+    size_t n = mlx_array_size(mlx_array_empty);
+    mlx_set_error_handler(listen, NULL, NULL);
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    close(pipe_ends[1]);
+    char text[256] = "";
+    assert_true(read(pipe_ends[0], text, sizeof text - 1) > 0);
+    close(pipe_ends[0]);
+    assert_int_equal(n, 0);
+    assert_non_null(strstr(text, "[array_size]"));
+}
+
+static void *fail_on_thread(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 2000; i++) mlx_array_size(mlx_array_empty);
+    return NULL;
+}
+
+static void quiet(const char *msg, void *data)
+{
+    __atomic_fetch_add((int *)data, 1, __ATOMIC_RELAXED);
+    assert_non_null(strstr(msg, "array_size"));
+}
+
+/* Handlers replaced while other threads report: each report reaches one whose data is alive. */
+static void threads(void **state)
+{
+    (void)state;
+    pthread_t t[4];
+    mlx_set_error_handler(quiet, calloc(1, sizeof(int)), free);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, fail_on_thread, NULL), 0);
+    for (int i = 0; i < 200; i++) mlx_set_error_handler(quiet, calloc(1, sizeof(int)), free);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    mlx_set_error_handler(listen, NULL, NULL);
+}
+
+static void absent_devices(void **state)
+{
+    (void)state;
+    bool yes = true;
+    OK(mlx_metal_is_available(&yes));
+    assert_false(yes);
+    yes = true;
+    OK(mlx_cuda_is_available(&yes));
+    assert_false(yes);
+    FAILS(mlx_metal_start_capture("x"), "metal_start_capture");
+    FAILS(mlx_metal_stop_capture(), "metal_stop_capture");
+    FAILS(mlx_metal_is_available(NULL), "place for the result");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(own_errors), cmocka_unit_test(handlers), cmocka_unit_test(failing_handler),
+        cmocka_unit_test(printing),   cmocka_unit_test(threads),  cmocka_unit_test(absent_devices),
+    };
+    return cmocka_run_group_tests_name("C API: errors", tests, start_listening, all_gone);
+}
