@@ -27,7 +27,8 @@ int capi_publish_array(const char *func, mlx_array *res, mx x)
         return capi_report();
     struct box *b = res->ctx;
     if (!b) {
-        if (!(b = mx_malloc(sizeof *b))) return capi_report();
+        if (!(b = mx_malloc(sizeof *b)))
+            return capi_report();
         b->own.it = NULL;
         res->ctx = b;
     }
@@ -57,7 +58,8 @@ mlx_array mlx_array_new(void) { return (mlx_array){ NULL }; }
 int mlx_array_free(mlx_array arr)
 {
     struct box *b = arr.ctx;
-    if (b) mx_drop(&b->own);
+    if (b)
+        mx_drop(&b->own);
     free(b);
     return 0;
 }
@@ -121,7 +123,8 @@ static int64_t check_data(const char *op, const void *data, const int *shape, in
 
 static mx of_data(const char *op, const void *data, const int *shape, int dim, mlx_dtype dtype)
 {
-    if (check_data(op, data, shape, dim, dtype) < 0) return MX_NIL;
+    if (check_data(op, data, shape, dim, dtype) < 0)
+        return MX_NIL;
     return array_of_data((enum dtype)dtype, dim, shape, data);
 }
 
@@ -147,7 +150,8 @@ struct managed {
 static void end_managed(void *payload)
 {
     struct managed *m = payload;
-    if (m->dtor) m->dtor(m->payload);
+    if (m->dtor)
+        m->dtor(m->payload);
     free(m);
 }
 
@@ -158,7 +162,8 @@ mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int d
     mlx_array none = { NULL };
     int64_t size = check_data("array_new_data_managed", data, shape, dim, dtype);
     struct managed *m = size < 0 ? NULL : mx_malloc(sizeof *m);
-    if (!m) return capi_report(), none;
+    if (!m)
+        return capi_report(), none;
     *m = (struct managed){ NULL, payload };
     size_t bytes = (size_t)size * dtype_size((enum dtype)dtype);
     struct buffer *buf = buffer_wrap(data, bytes, false, end_managed, m);
@@ -168,7 +173,8 @@ mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int d
     }
     buffer_retain(buf); /* so that a failure does not end m before its dtor is known to be wanted */
     mlx_array made_array = made(array_of_buffer((enum dtype)dtype, dim, shape, buf));
-    if (made_array.ctx) m->dtor = dtor;
+    if (made_array.ctx)
+        m->dtor = dtor;
     buffer_release(buf);
     return made_array;
 }
@@ -181,12 +187,13 @@ mlx_array mlx_array_new_data_managed(void *data, const int *shape, int dim, mlx_
 
 /* Layout.  GET is the value of a getter, or 0 after a report where the handle is empty. */
 
-#define GET(type, name, value)                        \
-    type mlx_array_##name(const mlx_array arr)        \
-    {                                                 \
-        mx x = capi_in(arr);                          \
-        if (is_nil(x)) return capi_report(), (type)0; \
-        return value;                                 \
+#define GET(type, name, value)                 \
+    type mlx_array_##name(const mlx_array arr) \
+    {                                          \
+        mx x = capi_in(arr);                   \
+        if (is_nil(x))                         \
+            return capi_report(), (type)0;     \
+        return value;                          \
     }
 
 GET(size_t, itemsize, itemsize(x))
@@ -200,7 +207,8 @@ int mlx_array_dim(const mlx_array arr, int dim)
 {
     mx x = capi_in(arr);
     int i = is_nil(x) ? -1 : axis_of("array_dim", dim, x->ndim);
-    if (i < 0) return capi_report(), 0;
+    if (i < 0)
+        return capi_report(), 0;
     return x->shape[i];
 }
 
@@ -208,7 +216,8 @@ int mlx_array_dim(const mlx_array arr, int dim)
 static mx elements(const char *func, mlx_array arr)
 {
     mx x = capi_array(func, "arr", arr);
-    if (is_nil(x) || mx_wait_host(x)) return capi_report(), NULL;
+    if (is_nil(x) || mx_wait_host(x))
+        return capi_report(), NULL;
     return x;
 }
 
@@ -235,7 +244,8 @@ int mlx_array_tostring(mlx_string *str, const mlx_array arr)
 static int item(const char *func, void *res, mlx_array arr, enum dtype t)
 {
     mx x = capi_array(func, "arr", arr);
-    if (!capi_need(func, "a place for the result", "res", res) || is_nil(x)) return capi_report();
+    if (!capi_need(func, "a place for the result", "res", res) || is_nil(x))
+        return capi_report();
     if (x->size != 1) {
         mx_fail("[array_item_%s] expected an array with one element, got one of shape %s",
                 dtype_name(t), shape_of(x));
@@ -256,7 +266,8 @@ static int item(const char *func, void *res, mlx_array arr, enum dtype t)
 static const void *data(const char *func, mlx_array arr, enum dtype t)
 {
     mx x = capi_array(func, "arr", arr);
-    if (is_nil(x)) return capi_report(), NULL;
+    if (is_nil(x))
+        return capi_report(), NULL;
     if (x->dtype != t && !(dtype_kind(t) == 'u' && itemsize(x) == dtype_size(t))) {
         mx_fail_as(MX_TYPE, "[array_data_%s] expected an array of dtype %s, got one of %s",
                    dtype_name(t), dtype_name(t), dtype_name(x->dtype));
@@ -296,7 +307,8 @@ ELEMENT(bfloat16, bfloat16_t, DT_bfloat16)
 int _mlx_array_is_available(bool *res, const mlx_array arr)
 {
     mx x = capi_in(arr);
-    if (!capi_out(res) || is_nil(x)) return capi_report();
+    if (!capi_out(res) || is_nil(x))
+        return capi_report();
     *res = atomic_load(&x->status) == READY;
     return 0;
 }
@@ -324,15 +336,18 @@ static bool columns_without_gaps(mx x)
 {
     int64_t filled = 1;
     for (int i = 0; i < x->ndim; filled *= x->shape[i++])
-        if (x->shape[i] > 1 && x->strides[i] != filled) return false;
+        if (x->shape[i] > 1 && x->strides[i] != filled)
+            return false;
     return true;
 }
 
 static int layout(const char *func, bool *res, mlx_array arr, bool (*is)(mx))
 {
-    if (!capi_need(func, "a place for the result", "res", res)) return capi_report();
+    if (!capi_need(func, "a place for the result", "res", res))
+        return capi_report();
     mx x = elements(func, arr);
-    if (!x) return 1;
+    if (!x)
+        return 1;
     *res = x->size == 0 || is(x);
     return 0;
 }

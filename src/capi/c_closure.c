@@ -65,27 +65,31 @@ static int publish(const char *func, const char *arg, void **ctx, struct object 
         return capi_report();
     struct handle *h = *ctx;
     if (!h) {
-        if (!(h = mx_malloc(sizeof *h))) return capi_report();
+        if (!(h = mx_malloc(sizeof *h)))
+            return capi_report();
         h->it = NULL;
         *ctx = h;
     }
     struct object *old = h->it;
     object_retain(o);
     h->it = o;
-    if (old) object_release(old);
+    if (old)
+        object_release(old);
     return 0;
 }
 
 static void *object_of(const char *func, const char *arg, void *ctx)
 {
-    if (ctx) return ((struct handle *)ctx)->it;
+    if (ctx)
+        return ((struct handle *)ctx)->it;
     capi_refuse(func, "a closure", arg, "an empty handle");
     return NULL;
 }
 
 static int free_handle(struct handle *h)
 {
-    if (h && h->it) object_release(h->it);
+    if (h && h->it)
+        object_release(h->it);
     free(h);
     return 0;
 }
@@ -103,7 +107,8 @@ struct vjp_rule *capi_vjp_rule(const char *func, const char *arg, mlx_closure_cu
 int capi_closure_end(const char *func, mlx_closure *res, struct closure *f)
 {
     int failed = publish(func, "res", res ? &res->ctx : NULL, f ? &f->object : NULL);
-    if (f) object_release(&f->object);
+    if (f)
+        object_release(&f->object);
     return failed;
 }
 
@@ -111,14 +116,16 @@ int capi_value_and_grad_end(const char *func, mlx_closure_value_and_grad *res,
                             struct value_and_grad *f)
 {
     int failed = publish(func, "res", res ? &res->ctx : NULL, f ? &f->object : NULL);
-    if (f) object_release(&f->object);
+    if (f)
+        object_release(&f->object);
     return failed;
 }
 
 static void user_destroy(struct object *o)
 {
     struct user *u = (struct user *)o;
-    if (u->dtor) u->dtor(u->payload);
+    if (u->dtor)
+        u->dtor(u->payload);
     free(u);
 }
 
@@ -128,7 +135,8 @@ static void *user_new(const char *func, struct user given)
     struct user *u =
         capi_need(func, "a function", "fun", (void *)given.fun) ? mx_malloc(sizeof *u) : NULL;
     void *ctx = NULL;
-    if (!u) return capi_report(), NULL;
+    if (!u)
+        return capi_report(), NULL;
     *u = given;
     u->as.object.destroy = user_destroy;
     atomic_init(&u->as.object.refs, 1);
@@ -153,7 +161,8 @@ static bool open_result(struct result *r)
 
 static void close_result(struct result *r)
 {
-    if (r->vec.ctx != r->made) capi_list_free(r->vec.ctx);
+    if (r->vec.ctx != r->made)
+        capi_list_free(r->vec.ctx);
     capi_list_free(r->made);
 }
 
@@ -168,8 +177,10 @@ static int end_result(const char *func, mlx_vector_array *res, struct result *r,
                       unsigned long before)
 {
     struct mx_list y = { 0 };
-    if (status) capi_callback_failed(status, before);
-    else push_result(r, &y);
+    if (status)
+        capi_callback_failed(status, before);
+    else
+        push_result(r, &y);
     close_result(r);
     return capi_results_end(func, res, &y, NULL, NULL);
 }
@@ -191,8 +202,10 @@ static int call_plain(struct closure *self, int n, const mx x[], struct mx_list 
     if (open_result(&res) && in.ctx) {
         unsigned long before = capi_reports();
         int status = CALL(plain, u, &res.vec, in);
-        if (status) capi_callback_failed(status, before);
-        else push_result(&res, out);
+        if (status)
+            capi_callback_failed(status, before);
+        else
+            push_result(&res, out);
     }
     close_result(&res);
     capi_list_free(in.ctx);
@@ -210,9 +223,12 @@ static int call_unary(struct closure *self, int n, const mx x[], struct mx_list 
     if (!capi_publish(&in, x[0])) {
         unsigned long before = capi_reports();
         int status = ((unary *)u->fun)(&res, in);
-        if (status) capi_callback_failed(status, before);
-        else if (res.ctx) list_push(out, capi_opt(res));
-        else mx_fail("[closure] expected the function to set its result, got an empty handle");
+        if (status)
+            capi_callback_failed(status, before);
+        else if (res.ctx)
+            list_push(out, capi_opt(res));
+        else
+            mx_fail("[closure] expected the function to set its result, got an empty handle");
     }
     mlx_array_free(in);
     mlx_array_free(res);
@@ -307,8 +323,10 @@ static int call_custom(struct vjp_rule *self, int nx, const mx x[], int ny, cons
     if (open_result(&res) && in.ctx && cts.ctx && out.ctx) {
         unsigned long before = capi_reports();
         int status = CALL(custom, u, &res.vec, in, cts, out);
-        if (status) capi_callback_failed(status, before);
-        else push_result(&res, dx);
+        if (status)
+            capi_callback_failed(status, before);
+        else
+            push_result(&res, dx);
     }
     close_result(&res);
     capi_list_free(in.ctx);
@@ -361,8 +379,10 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
     unsigned long before = capi_reports();
     int status = made ? CALL(custom_vmap, u, &r.vec, &axes, input_0, input_1, input_1_num) : 0;
     int failed = end_result(__func__, res_0, &r, status, before);
-    if (!failed) failed = mlx_vector_int_set(res_1, axes);
-    if (axes.ctx != made) capi_list_free(axes.ctx);
+    if (!failed)
+        failed = mlx_vector_int_set(res_1, axes);
+    if (axes.ctx != made)
+        capi_list_free(axes.ctx);
     capi_list_free(made);
     return failed;
 }

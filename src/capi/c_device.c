@@ -17,15 +17,18 @@ int capi_device(const char *func, const char *arg, mlx_device dev, struct device
 
 int capi_device_end(const char *func, mlx_device *res, struct device d)
 {
-    if (!capi_need(func, "a place for the result", "dev", res)) return capi_report();
-    if (!res->ctx && !(res->ctx = mx_malloc(sizeof d))) return capi_report();
+    if (!capi_need(func, "a place for the result", "dev", res))
+        return capi_report();
+    if (!res->ctx && !(res->ctx = mx_malloc(sizeof d)))
+        return capi_report();
     *(struct device *)res->ctx = d;
     return 0;
 }
 
 static int check_type(const char *op, mlx_device_type type)
 {
-    if (type == MLX_CPU || type == MLX_GPU) return 0;
+    if (type == MLX_CPU || type == MLX_GPU)
+        return 0;
     mx_fail_as(MX_TYPE, "[%s] expected MLX_CPU or MLX_GPU, got %d", op, (int)type);
     return 1;
 }
@@ -35,8 +38,10 @@ mlx_device mlx_device_new(void) { return (mlx_device){ NULL }; }
 mlx_device mlx_device_new_type(mlx_device_type type, int index)
 {
     mlx_device made = { NULL };
-    if (index < 0) mx_fail("[device_new_type] expected an index of 0 or more, got %d", index);
-    if (index < 0 || check_type("device_new_type", type)) capi_report();
+    if (index < 0)
+        mx_fail("[device_new_type] expected an index of 0 or more, got %d", index);
+    if (index < 0 || check_type("device_new_type", type))
+        capi_report();
     else
         capi_publish_device(&made,
                             ((struct device){ type == MLX_GPU ? DEVICE_GPU : DEVICE_CPU, index }));
@@ -54,7 +59,8 @@ int mlx_device_set(mlx_device *dev, const mlx_device src)
 int mlx_device_tostring(mlx_string *str, mlx_device dev)
 {
     struct device d;
-    if (capi_device(__func__, "dev", dev, &d)) return capi_report();
+    if (capi_device(__func__, "dev", dev, &d))
+        return capi_report();
     return capi_publish_text(str, capi_text_copy(device_text(d)));
 }
 
@@ -67,7 +73,8 @@ bool mlx_device_equal(mlx_device lhs, mlx_device rhs)
 int mlx_device_get_index(int *index, mlx_device dev)
 {
     struct device d;
-    if (capi_device(__func__, "dev", dev, &d) || !capi_out(index)) return capi_report();
+    if (capi_device(__func__, "dev", dev, &d) || !capi_out(index))
+        return capi_report();
     *index = d.index;
     return 0;
 }
@@ -75,7 +82,8 @@ int mlx_device_get_index(int *index, mlx_device dev)
 int mlx_device_get_type(mlx_device_type *type, mlx_device dev)
 {
     struct device d;
-    if (capi_device(__func__, "dev", dev, &d) || !capi_out(type)) return capi_report();
+    if (capi_device(__func__, "dev", dev, &d) || !capi_out(type))
+        return capi_report();
     *type = d.type == DEVICE_GPU ? MLX_GPU : MLX_CPU;
     return 0;
 }
@@ -91,14 +99,16 @@ int mlx_set_default_device(mlx_device dev)
 int mlx_device_is_available(bool *avail, mlx_device dev)
 {
     struct device d;
-    if (capi_device(__func__, "dev", dev, &d) || !capi_out(avail)) return capi_report();
+    if (capi_device(__func__, "dev", dev, &d) || !capi_out(avail))
+        return capi_report();
     *avail = d.index < device_count(d.type);
     return 0;
 }
 
 int mlx_device_count(int *count, mlx_device_type type)
 {
-    if (!capi_out(count) || check_type("device_count", type)) return capi_report();
+    if (!capi_out(count) || check_type("device_count", type))
+        return capi_report();
     *count = device_count(type == MLX_GPU ? DEVICE_GPU : DEVICE_CPU);
     return 0;
 }
@@ -120,7 +130,8 @@ static void free_info(struct info *info)
         free(info->facts[i].key);
         free(info->facts[i].text);
     }
-    if (info) free(info->facts);
+    if (info)
+        free(info->facts);
     free(info);
 }
 
@@ -135,7 +146,8 @@ static void add_fact(void *ctx, const char *key, const char *text, size_t number
         free(facts);
         return;
     }
-    if (info->n) memcpy(facts, info->facts, info->n * sizeof *facts);
+    if (info->n)
+        memcpy(facts, info->facts, info->n * sizeof *facts);
     facts[info->n++] = f;
     free(info->facts);
     info->facts = facts;
@@ -151,7 +163,8 @@ static const struct fact *fact_of(const char *func, const void *res, mlx_device_
         !capi_need(func, "a string", "key", key))
         return NULL;
     for (size_t i = 0; i < info->n; i++)
-        if (!strcmp(info->facts[i].key, key)) return &info->facts[i];
+        if (!strcmp(info->facts[i].key, key))
+            return &info->facts[i];
     if (!optional)
         mx_fail("[device_info] expected the name of a fact about the device, got \"%s\"", key);
     return NULL;
@@ -162,14 +175,16 @@ mlx_device_info mlx_device_info_new(void) { return (mlx_device_info){ NULL }; }
 int mlx_device_info_get(mlx_device_info *info, mlx_device dev)
 {
     struct device d;
-    if (capi_device(__func__, "dev", dev, &d) || !capi_out(info)) return capi_report();
+    if (capi_device(__func__, "dev", dev, &d) || !capi_out(info))
+        return capi_report();
     const struct backend *be = backend_of(d.type);
     if (!be || d.index >= device_count(d.type)) {
         mx_fail("[device_info] expected a device that is there, got %s", device_text(d));
         return capi_report();
     }
     struct info *found = mx_malloc(sizeof *found);
-    if (!found) return capi_report();
+    if (!found)
+        return capi_report();
     *found = (struct info){ 0, NULL };
     be->info(d.index, add_fact, found);
     if (mx_failed()) {
@@ -192,7 +207,8 @@ int mlx_device_info_free(mlx_device_info info) { return free_info(info.ctx), 0; 
 int mlx_device_info_has_key(bool *exists, mlx_device_info info, const char *key)
 {
     const struct fact *f = fact_of(__func__, exists, info, key, true);
-    if (mx_failed()) return capi_report();
+    if (mx_failed())
+        return capi_report();
     *exists = f != NULL;
     return 0;
 }
@@ -200,7 +216,8 @@ int mlx_device_info_has_key(bool *exists, mlx_device_info info, const char *key)
 int mlx_device_info_is_string(bool *is_string, mlx_device_info info, const char *key)
 {
     const struct fact *f = fact_of(__func__, is_string, info, key, false);
-    if (!f) return capi_report();
+    if (!f)
+        return capi_report();
     *is_string = f->text != NULL;
     return 0;
 }
@@ -211,7 +228,8 @@ int mlx_device_info_get_string(const char **value, mlx_device_info info, const c
     if (f && !f->text)
         mx_fail_as(MX_TYPE, "[device_info] expected a fact that is a text, got the number \"%s\"",
                    key);
-    if (mx_failed()) return capi_report();
+    if (mx_failed())
+        return capi_report();
     *value = f->text;
     return 0;
 }
@@ -222,7 +240,8 @@ int mlx_device_info_get_size(size_t *value, mlx_device_info info, const char *ke
     if (f && f->text)
         mx_fail_as(MX_TYPE, "[device_info] expected a fact that is a number, got the text \"%s\"",
                    key);
-    if (mx_failed()) return capi_report();
+    if (mx_failed())
+        return capi_report();
     *value = f->number;
     return 0;
 }
@@ -231,7 +250,8 @@ int mlx_device_info_get_keys(mlx_vector_string *keys, mlx_device_info info)
 {
     const struct info *facts = info.ctx;
     struct list *l = NULL;
-    if (capi_given(facts, "the facts about a device")) l = capi_list_new(TEXTS);
+    if (capi_given(facts, "the facts about a device"))
+        l = capi_list_new(TEXTS);
     for (size_t i = 0; l && i < facts->n; i++)
         if (capi_list_add(l, (union slot){ .text = facts->facts[i].key }))
             break; /* reported below */

@@ -32,8 +32,10 @@ static _Thread_local unsigned long reports;
 
 static void release(struct handler *h)
 {
-    if (h == &printing || atomic_fetch_sub(&h->refs, 1) != 1) return;
-    if (h->dtor) h->dtor(h->data);
+    if (h == &printing || atomic_fetch_sub(&h->refs, 1) != 1)
+        return;
+    if (h->dtor)
+        h->dtor(h->data);
     free(h);
 }
 
@@ -41,7 +43,8 @@ static void report(const char *msg)
 {
     pthread_mutex_lock(&lock);
     struct handler *h = current;
-    if (h != &printing) atomic_fetch_add(&h->refs, 1);
+    if (h != &printing)
+        atomic_fetch_add(&h->refs, 1);
     pthread_mutex_unlock(&lock);
     reports++;
     h->call(msg, h->data);
@@ -99,13 +102,17 @@ unsigned long capi_reports(void) { return reports; }
 
 void capi_refuse(const char *func, const char *what, const char *arg, const char *found)
 {
-    if (!strncmp(func, "_mlx_", 5)) func += 5;
-    else if (!strncmp(func, "mlx_", 4)) func += 4;
+    if (!strncmp(func, "_mlx_", 5))
+        func += 5;
+    else if (!strncmp(func, "mlx_", 4))
+        func += 4;
     mx_fail_as(MX_TYPE, "[%s] expected %s for `%s`, got %s", func, what, arg, found);
 }
 
 void capi_callback_failed(int status, unsigned long before)
 {
-    if (reports != before) mx_fail_as(MX_USER, "a callback failed");
-    else mx_fail_as(MX_RUNTIME, "[closure] expected the function to return 0, got %d", status);
+    if (reports != before)
+        mx_fail_as(MX_USER, "a callback failed");
+    else
+        mx_fail_as(MX_RUNTIME, "[closure] expected the function to return 0, got %d", status);
 }

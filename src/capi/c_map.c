@@ -65,13 +65,15 @@ static int grow(struct map *m)
 struct map *capi_map_new(enum kind kind)
 {
     struct map *m = mx_malloc(sizeof *m);
-    if (m) *m = (struct map){ .kind = kind };
+    if (m)
+        *m = (struct map){ .kind = kind };
     return m;
 }
 
 void capi_map_free(struct map *m)
 {
-    if (!m) return;
+    if (!m)
+        return;
     for (size_t i = 0; i < m->n; i++) {
         free(m->entries[i].key);
         slot_drop(m->kind, &m->entries[i].value);
@@ -84,7 +86,8 @@ void capi_map_free(struct map *m)
 int capi_map_put(struct map *m, const char *key, union slot value)
 {
     union slot copy;
-    if ((m->n == m->cap && grow(m)) || slot_copy(m->kind, &copy, value)) return 1;
+    if ((m->n == m->cap && grow(m)) || slot_copy(m->kind, &copy, value))
+        return 1;
     size_t *number = place(m, key);
     if (*number) {
         union slot *old = &m->entries[*number - 1].value;
@@ -104,7 +107,8 @@ int capi_map_put(struct map *m, const char *key, union slot value)
 
 bool capi_map_entry(const struct map *m, size_t i, const char **key, union slot *value)
 {
-    if (i >= m->n) return false;
+    if (i >= m->n)
+        return false;
     *key = m->entries[i].key;
     *value = m->entries[i].value;
     return true;
@@ -141,7 +145,8 @@ int capi_map_end(const char *func, void **ctx, struct map *m)
 
 const struct map *capi_map(const char *func, const char *arg, const void *ctx)
 {
-    if (!ctx) capi_refuse(func, "a map", arg, "an empty handle");
+    if (!ctx)
+        capi_refuse(func, "a map", arg, "an empty handle");
     return ctx;
 }
 
@@ -177,7 +182,8 @@ int mlx_map_string_to_string_get(const char **value, const mlx_map_string_to_str
                                  const char *key)
 {
     const union slot *s = get(__func__, value, map.ctx, key);
-    if (!s) return mx_failed() ? capi_report() : ABSENT;
+    if (!s)
+        return mx_failed() ? capi_report() : ABSENT;
     *value = s->text;
     return 0;
 }
@@ -186,8 +192,10 @@ int mlx_map_string_to_string_get(const char **value, const mlx_map_string_to_str
 static size_t *start(const char *func, const struct map *m)
 {
     size_t *next = capi_map(func, "map", m) ? mx_malloc(sizeof *next) : NULL;
-    if (next) *next = 0;
-    else capi_report();
+    if (next)
+        *next = 0;
+    else
+        capi_report();
     return next;
 }
 
@@ -202,7 +210,8 @@ static int step(const char *func, const char **key, const void *value, size_t *n
     if (!capi_need(func, "a place for the result", "key", key) ||
         !capi_need(func, "a place for the result", "value", value))
         return capi_report();
-    if (!capi_map_entry(m, *next, key, s)) return ABSENT;
+    if (!capi_map_entry(m, *next, key, s))
+        return ABSENT;
     ++*next;
     return 0;
 }
@@ -220,7 +229,8 @@ int mlx_map_string_to_string_iterator_next(const char **key, const char **value,
 {
     union slot s = { 0 };
     int end = step(__func__, key, value, it.ctx, it.map_ctx, &s);
-    if (!end) *value = s.text;
+    if (!end)
+        *value = s.text;
     return end;
 }
 

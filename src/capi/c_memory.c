@@ -14,12 +14,13 @@ int mlx_reset_peak_memory(void)
     return 0;
 }
 
-#define GET(name, value)                          \
-    int mlx_##name(size_t *res)                   \
-    {                                             \
-        if (!capi_out(res)) return capi_report(); \
-        *res = value();                           \
-        return 0;                                 \
+#define GET(name, value)          \
+    int mlx_##name(size_t *res)   \
+    {                             \
+        if (!capi_out(res))       \
+            return capi_report(); \
+        *res = value();           \
+        return 0;                 \
     }
 
 GET(get_active_memory, memory_active)
@@ -27,12 +28,13 @@ GET(get_cache_memory, memory_cached)
 GET(get_memory_limit, memory_limit)
 GET(get_peak_memory, memory_peak)
 
-#define SET(name, set)                            \
-    int mlx_##name(size_t *res, size_t limit)     \
-    {                                             \
-        if (!capi_out(res)) return capi_report(); \
-        *res = set(limit);                        \
-        return 0;                                 \
+#define SET(name, set)                        \
+    int mlx_##name(size_t *res, size_t limit) \
+    {                                         \
+        if (!capi_out(res))                   \
+            return capi_report();             \
+        *res = set(limit);                    \
+        return 0;                             \
     }
 
 SET(set_cache_limit, memory_set_cache_limit)

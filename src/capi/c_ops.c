@@ -51,9 +51,12 @@ UNARY(zeros_like)
 static const int *ints(const char *func, const char *arg, const int *v, size_t n)
 {
     static const int none[1];
-    if (n == 0) return none;
-    if (!capi_need(func, "a list of numbers", arg, v)) return NULL;
-    if (n <= MX_MAX_NDIM) return v;
+    if (n == 0)
+        return none;
+    if (!capi_need(func, "a list of numbers", arg, v))
+        return NULL;
+    if (n <= MX_MAX_NDIM)
+        return v;
     mx_fail("[%s] expected at most %d numbers in `%s`, got %zu", func + 4, MX_MAX_NDIM, arg, n);
     return NULL;
 }
@@ -62,7 +65,8 @@ static const int *ints(const char *func, const char *arg, const int *v, size_t n
 /* Does a list have one number for each dimension of x? */
 static bool covers(const char *func, const char *arg, size_t n, mx x)
 {
-    if (is_nil(x) || n == (size_t)x->ndim) return !is_nil(x);
+    if (is_nil(x) || n == (size_t)x->ndim)
+        return !is_nil(x);
     mx_fail("[%s] expected one number in `%s` for each of the %d dimensions, got %zu", func + 4,
             arg, x->ndim, n);
     return false;
@@ -71,7 +75,8 @@ static bool covers(const char *func, const char *arg, size_t n, mx x)
 
 static bool is_dtype(const char *func, mlx_dtype t)
 {
-    if ((unsigned)t < DT_COUNT) return true;
+    if ((unsigned)t < DT_COUNT)
+        return true;
     mx_fail_as(MX_TYPE, "[%s] expected a dtype, got %d", func + 4, (int)t);
     return false;
 }
@@ -247,9 +252,12 @@ int mlx_zeros(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtyp
 static mx at_least(mx x, int n)
 {
     static const int front[] = { 0, 1 }, behind[] = { -1 };
-    if (x->ndim == 0 && n > 0) x = mx_expand_dims(x, front, 1);
-    if (x->ndim == 1 && n > 1) x = mx_expand_dims(x, front, 1);
-    if (x->ndim == 2 && n > 2) x = mx_expand_dims(x, behind, 1);
+    if (x->ndim == 0 && n > 0)
+        x = mx_expand_dims(x, front, 1);
+    if (x->ndim == 1 && n > 1)
+        x = mx_expand_dims(x, front, 1);
+    if (x->ndim == 2 && n > 2)
+        x = mx_expand_dims(x, behind, 1);
     return x;
 }
 
@@ -280,7 +288,8 @@ int mlx_broadcast_arrays(mlx_vector_array *res, const mlx_vector_array inputs, c
     struct list *l = NULL;
     if (y) {
         memcpy(y, x, (size_t)n * sizeof *y);
-        if (n == 0 || mx_broadcast(n, y)) l = capi_list_of(n, y);
+        if (n == 0 || mx_broadcast(n, y))
+            l = capi_list_of(n, y);
     }
     free(y);
     capi_arrays_free(n, x);
@@ -451,8 +460,10 @@ int mlx_split_sections(mlx_vector_array *res, const mlx_array a, const int *indi
 {
     MX_SCOPE(capi_stream(s));
     static const int none[1];
-    if (!indices_num) indices = none;
-    else if (!capi_given(indices, "a list of numbers")) return capi_report();
+    if (!indices_num)
+        indices = none;
+    else if (!capi_given(indices, "a list of numbers"))
+        return capi_report();
     if (indices_num >= INT_MAX) {
         mx_fail("[split_sections] expected fewer than %d indices, got %zu", INT_MAX, indices_num);
         return capi_report();
@@ -467,9 +478,11 @@ int mlx_split_sections(mlx_vector_array *res, const mlx_array a, const int *indi
 static int pad_mode_of(const char *func, const char *mode)
 {
     static const char *const names[] = { "constant", "edge", "reflect", "symmetric" };
-    if (!capi_need(func, "the name of a mode", "mode", mode)) return -1;
+    if (!capi_need(func, "the name of a mode", "mode", mode))
+        return -1;
     for (int i = 0; i < 4; i++)
-        if (!strcmp(mode, names[i])) return i;
+        if (!strcmp(mode, names[i]))
+            return i;
     mx_fail("[pad] expected mode \"constant\", \"edge\", \"reflect\" or \"symmetric\", got \"%s\"",
             mode);
     return -1;
@@ -479,7 +492,8 @@ static mx pad(const char *func, mx x, const int *axes, int n, const int *low, co
               mlx_array value, const char *mode)
 {
     int m = pad_mode_of(func, mode);
-    if (m < 0 || is_nil(x)) return MX_NIL;
+    if (m < 0 || is_nil(x))
+        return MX_NIL;
     mx fill = value.ctx ? capi_opt(value) : mx_scalar_like(0, x);
     return mx_pad(x, axes, n, low, high, fill, (enum pad_mode)m);
 }
@@ -491,7 +505,8 @@ int mlx_pad(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
 {
     MX_SCOPE(capi_stream(s));
     const int *at = INTS(axes), *low = INTS(low_pad_size), *high = INTS(high_pad_size);
-    if (!at || !low || !high) return capi_report();
+    if (!at || !low || !high)
+        return capi_report();
     if (low_pad_size_num != axes_num || high_pad_size_num != axes_num) {
         mx_fail("[pad] expected two sizes for each of the %zu axes, got %zu before and %zu after",
                 axes_num, low_pad_size_num, high_pad_size_num);
@@ -690,7 +705,8 @@ int mlx_gather_single(mlx_array *res, const mlx_array a, const mlx_array indices
 static mx *index_arrays(const char *func, mlx_vector_array indices, size_t axes_num, int *n)
 {
     mx *index = capi_arrays(func, "indices", indices, n);
-    if (!index || (size_t)*n == axes_num) return index;
+    if (!index || (size_t)*n == axes_num)
+        return index;
     mx_fail("[%s] expected an array of indices for each of the %zu axes, got %d", func + 4,
             axes_num, *n);
     capi_arrays_free(*n, index);
@@ -706,7 +722,8 @@ int mlx_gather(mlx_array *res, const mlx_array a, const mlx_vector_array indices
     int n = 0;
     mx *index = at && COVERS(slice_sizes, x) ? index_arrays(__func__, indices, axes_num, &n) : NULL;
     int failed = capi_publish(res, index ? mx_gather(x, index, at, n, sizes) : MX_NIL);
-    if (index) capi_arrays_free(n, index);
+    if (index)
+        capi_arrays_free(n, index);
     return failed;
 }
 
@@ -721,7 +738,8 @@ static int scatter(const char *func, mlx_array *res, mlx_array a, mlx_vector_arr
     mx *index = at ? index_arrays(func, indices, axes_num, &n) : NULL;
     int failed =
         capi_publish_array(func, res, index ? mx_scatter(x, index, at, n, update, fold) : MX_NIL);
-    if (index) capi_arrays_free(n, index);
+    if (index)
+        capi_arrays_free(n, index);
     return failed;
 }
 

@@ -6,9 +6,12 @@
 static const int *sizes_of(const char *func, const int *shape, size_t n)
 {
     static const int none[1];
-    if (n == 0) return none;
-    if (!capi_need(func, "a list of sizes", "shape", shape)) return NULL;
-    if (n <= MX_MAX_NDIM) return shape;
+    if (n == 0)
+        return none;
+    if (!capi_need(func, "a list of sizes", "shape", shape))
+        return NULL;
+    if (n <= MX_MAX_NDIM)
+        return shape;
     mx_fail("[%s] expected at most %d dimensions, got %zu", func + 4, MX_MAX_NDIM, n);
     return NULL;
 }
@@ -51,7 +54,8 @@ int mlx_random_split(mlx_array *res_0, mlx_array *res_1, const mlx_array key, co
         const int start[] = { i, 0 }, stop[] = { i + 1, 2 }, step[] = { 1, 1 }, axis = 0;
         part[i] = mx_squeeze(mx_slice(both, start, stop, step), &axis, 1);
     }
-    if (!capi_out(res_0) || !capi_out(res_1)) return capi_report();
+    if (!capi_out(res_0) || !capi_out(res_1))
+        return capi_report();
     return capi_publish(res_0, part[0]) || capi_publish(res_1, part[1]);
 }
 
@@ -59,7 +63,8 @@ int mlx_random_bits(mlx_array *res, const int *shape, size_t shape_num, int widt
                     const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!CHECK(MLX_UINT32)) return capi_report();
+    if (!CHECK(MLX_UINT32))
+        return capi_report();
     return capi_publish(res, mx_random_bits((int)shape_num, shape, width, capi_opt(key)));
 }
 
@@ -67,7 +72,8 @@ int mlx_random_uniform(mlx_array *res, const mlx_array low, const mlx_array high
                        size_t shape_num, mlx_dtype dtype, const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!CHECK(dtype)) return capi_report();
+    if (!CHECK(dtype))
+        return capi_report();
     return capi_publish(res, mx_random_uniform(capi_in(low), capi_in(high), (int)shape_num, shape,
                                                (enum dtype)dtype, capi_opt(key)));
 }
@@ -76,7 +82,8 @@ int mlx_random_randint(mlx_array *res, const mlx_array low, const mlx_array high
                        size_t shape_num, mlx_dtype dtype, const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!CHECK(dtype)) return capi_report();
+    if (!CHECK(dtype))
+        return capi_report();
     return capi_publish(res, mx_random_randint(capi_in(low), capi_in(high), (int)shape_num, shape,
                                                (enum dtype)dtype, capi_opt(key)));
 }
@@ -85,7 +92,8 @@ int mlx_random_bernoulli(mlx_array *res, const mlx_array p, const int *shape, si
                          const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!CHECK(MLX_BOOL)) return capi_report();
+    if (!CHECK(MLX_BOOL))
+        return capi_report();
     return capi_publish(res, mx_random_bernoulli(capi_in(p), (int)shape_num, shape, capi_opt(key)));
 }
 
@@ -94,7 +102,8 @@ int mlx_random_normal_broadcast(mlx_array *res, const int *shape, size_t shape_n
                                 const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!CHECK(dtype)) return capi_report();
+    if (!CHECK(dtype))
+        return capi_report();
     return capi_publish(res, mx_random_normal((int)shape_num, shape, (enum dtype)dtype,
                                               capi_opt(loc), capi_opt(scale), capi_opt(key)));
 }
@@ -103,7 +112,8 @@ int mlx_random_normal(mlx_array *res, const int *shape, size_t shape_num, mlx_dt
                       float loc, float scale, const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!CHECK(dtype)) return capi_report();
+    if (!CHECK(dtype))
+        return capi_report();
     enum dtype t = (enum dtype)dtype;
     mx mean = loc == 0 ? NULL : array_of_double(loc, t);
     mx deviation = scale == 1 ? NULL : array_of_double(scale, t);
@@ -116,7 +126,8 @@ int mlx_random_truncated_normal(mlx_array *res, const mlx_array lower, const mlx
                                 const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!CHECK(dtype)) return capi_report();
+    if (!CHECK(dtype))
+        return capi_report();
     return capi_publish(res,
                         mx_random_truncated_normal(capi_in(lower), capi_in(upper), (int)shape_num,
                                                    shape, (enum dtype)dtype, capi_opt(key)));
@@ -126,7 +137,8 @@ int mlx_random_gumbel(mlx_array *res, const int *shape, size_t shape_num, mlx_dt
                       const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!CHECK(dtype)) return capi_report();
+    if (!CHECK(dtype))
+        return capi_report();
     return capi_publish(res,
                         mx_random_gumbel((int)shape_num, shape, (enum dtype)dtype, capi_opt(key)));
 }
@@ -135,7 +147,8 @@ int mlx_random_laplace(mlx_array *res, const int *shape, size_t shape_num, mlx_d
                        float loc, float scale, const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!CHECK(dtype)) return capi_report();
+    if (!CHECK(dtype))
+        return capi_report();
     return capi_publish(res, mx_random_laplace((int)shape_num, shape, (enum dtype)dtype, loc, scale,
                                                capi_opt(key)));
 }
@@ -159,7 +172,8 @@ int mlx_random_categorical_shape(mlx_array *res, const mlx_array logits, int axi
                                  size_t shape_num, const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!CHECK(MLX_UINT32)) return capi_report();
+    if (!CHECK(MLX_UINT32))
+        return capi_report();
     return capi_publish(
         res, mx_random_categorical(capi_in(logits), axis, (int)shape_num, shape, capi_opt(key)));
 }

@@ -9,19 +9,22 @@
 /* For functions that need a stream of the caller's choice: an empty handle fails. */
 static struct stream *stream_in(const char *func, const char *arg, mlx_stream s)
 {
-    if (!s.ctx) capi_refuse(func, "a stream", arg, "an empty handle");
+    if (!s.ctx)
+        capi_refuse(func, "a stream", arg, "an empty handle");
     return s.ctx;
 }
 
 static mlx_stream made(struct stream *s)
 {
-    if (!s) capi_report();
+    if (!s)
+        capi_report();
     return (mlx_stream){ s };
 }
 
 static int publish(const char *func, mlx_stream *res, struct stream *s)
 {
-    if (!capi_need(func, "a place for the result", "stream", res) || !s) return capi_report();
+    if (!capi_need(func, "a place for the result", "stream", res) || !s)
+        return capi_report();
     res->ctx = s;
     return 0;
 }
@@ -49,7 +52,8 @@ int mlx_stream_tostring(mlx_string *str, mlx_stream stream)
 {
     const struct stream *s = stream_in(__func__, "stream", stream);
     char text[128];
-    if (!s) return capi_report();
+    if (!s)
+        return capi_report();
     snprintf(text, sizeof text, "Stream(%s, %d)", device_text(s->device), s->index);
     return capi_publish_text(str, capi_text_copy(text));
 }
@@ -65,7 +69,8 @@ int mlx_stream_get_device(mlx_device *dev, mlx_stream stream)
 int mlx_stream_get_index(int *index, mlx_stream stream)
 {
     const struct stream *s = stream_in(__func__, "stream", stream);
-    if (!s || !capi_out(index)) return capi_report();
+    if (!s || !capi_out(index))
+        return capi_report();
     *index = s->index;
     return 0;
 }
@@ -86,7 +91,8 @@ int mlx_get_default_stream(mlx_stream *stream, mlx_device dev)
 int mlx_set_default_stream(mlx_stream stream)
 {
     struct stream *s = stream_in(__func__, "stream", stream);
-    if (!s) return capi_report();
+    if (!s)
+        return capi_report();
     set_default_stream(s);
     return 0;
 }

@@ -48,7 +48,8 @@ mlx_string mlx_string_new_data(const char *str)
 int mlx_string_set(mlx_string *str, const mlx_string src)
 {
     const struct string *b = src.ctx;
-    if (!b) capi_refuse(__func__, "a string", "src", "an empty handle");
+    if (!b)
+        capi_refuse(__func__, "a string", "src", "an empty handle");
     return capi_publish_text(str, b ? capi_text_copy(b->text) : NULL);
 }
 
@@ -65,7 +66,8 @@ const char *mlx_string_data(mlx_string str)
 int mlx_string_free(mlx_string str)
 {
     struct string *b = str.ctx;
-    if (b) free(b->text);
+    if (b)
+        free(b->text);
     free(b);
     return 0;
 }

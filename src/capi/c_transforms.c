@@ -13,7 +13,8 @@ int mlx_eval(const mlx_vector_array outputs)
 {
     int n = 0;
     mx *x = capi_in_arrays(outputs, &n);
-    if (x) mx_eval(n, x);
+    if (x)
+        mx_eval(n, x);
     capi_arrays_free(n, x);
     return capi_end();
 }
@@ -22,7 +23,8 @@ int mlx_async_eval(const mlx_vector_array outputs)
 {
     int n = 0;
     mx *x = capi_in_arrays(outputs, &n);
-    if (x) mx_async_eval(n, x);
+    if (x)
+        mx_async_eval(n, x);
     capi_arrays_free(n, x);
     return capi_end();
 }
@@ -87,14 +89,16 @@ int mlx_value_and_grad(mlx_closure_value_and_grad *res, const mlx_closure fun, c
                        size_t argnums_num)
 {
     struct closure *f = capi_in_closure(fun);
-    if (!f || !capi_given(argnums, "the numbers of arguments")) return capi_report();
+    if (!f || !capi_given(argnums, "the numbers of arguments"))
+        return capi_report();
     if (argnums_num == 0 || argnums_num > 1u << 24) {
         mx_fail("[value_and_grad] expected the number of one argument at least, got %zu",
                 argnums_num);
         return capi_report();
     }
     struct gradient_of *g = mx_malloc(sizeof *g + argnums_num * sizeof *argnums);
-    if (!g) return capi_report();
+    if (!g)
+        return capi_report();
     atomic_init(&g->base.object.refs, 1);
     g->base.object.destroy = destroy_gradient;
     g->base.call = call_gradient;

@@ -18,12 +18,14 @@ int slot_of(const char *func, const char *arg, enum kind kind, const void *value
         return is_nil(out->array.it);
     case LISTS:
         out->list = ((const mlx_vector_array *)value)->ctx;
-        if (!out->list) capi_refuse(func, "a vector", arg, "an empty handle");
+        if (!out->list)
+            capi_refuse(func, "a vector", arg, "an empty handle");
         return !out->list;
     case NUMBERS: out->number = *(const int *)value; return 0;
     case TEXTS:
         out->text = *(char *const *)value;
-        if (!out->text) capi_refuse(func, "a string", arg, "NULL");
+        if (!out->text)
+            capi_refuse(func, "a string", arg, "NULL");
         return !out->text;
     }
     return 1;
@@ -67,7 +69,8 @@ void slot_drop(enum kind kind, union slot *s)
 struct list *capi_list_new(enum kind kind)
 {
     struct list *l = mx_malloc(sizeof *l);
-    if (l) *l = (struct list){ .kind = kind };
+    if (l)
+        *l = (struct list){ .kind = kind };
     return l;
 }
 
@@ -78,7 +81,8 @@ static void clear(struct list *l)
 
 void capi_list_free(struct list *l)
 {
-    if (!l) return;
+    if (!l)
+        return;
     clear(l);
     free(l->v);
     free(l);
@@ -86,11 +90,14 @@ void capi_list_free(struct list *l)
 
 static int reserve(struct list *l, size_t n)
 {
-    if (n <= l->cap) return 0;
+    if (n <= l->cap)
+        return 0;
     size_t cap = n > 2 * l->cap ? n : 2 * l->cap;
     union slot *v = mx_malloc(cap * sizeof *v);
-    if (!v) return 1;
-    if (l->n) memcpy(v, l->v, l->n * sizeof *v);
+    if (!v)
+        return 1;
+    if (l->n)
+        memcpy(v, l->v, l->n * sizeof *v);
     free(l->v);
     l->v = v;
     l->cap = cap;
@@ -99,7 +106,8 @@ static int reserve(struct list *l, size_t n)
 
 int capi_list_add(struct list *l, union slot value)
 {
-    if (reserve(l, l->n + 1) || slot_copy(l->kind, &l->v[l->n], value)) return 1;
+    if (reserve(l, l->n + 1) || slot_copy(l->kind, &l->v[l->n], value))
+        return 1;
     l->n++;
     return 0;
 }
@@ -198,7 +206,8 @@ static struct list *from_data(const char *func, enum kind kind, const void *data
 {
     static const size_t size[] = { sizeof(mlx_array), sizeof(mlx_vector_array), sizeof(int),
                                    sizeof(char *) };
-    if (n && !capi_need(func, "elements", "data", data)) return NULL;
+    if (n && !capi_need(func, "elements", "data", data))
+        return NULL;
     struct list *l = capi_list_new(kind);
     union slot s;
     for (size_t i = 0; l && i < n; i++)
@@ -222,14 +231,16 @@ static int append(const char *func, struct list *l, enum kind kind, const void *
 
 static struct list *copy_of(const char *func, const struct list *src)
 {
-    if (src) return copy(src);
+    if (src)
+        return copy(src);
     capi_refuse(func, "a vector", "src", "an empty handle");
     return NULL;
 }
 
 static size_t size_of(const char *func, const struct list *l)
 {
-    if (l) return l->n;
+    if (l)
+        return l->n;
     capi_refuse(func, "a vector", "vec", "an empty handle");
     return capi_report(), 0;
 }
@@ -238,7 +249,8 @@ static size_t size_of(const char *func, const struct list *l)
 static const union slot *element(const char *func, const void *res, const struct list *l,
                                  size_t idx)
 {
-    if (!capi_need(func, "a place for the result", "res", res)) return NULL;
+    if (!capi_need(func, "a place for the result", "res", res))
+        return NULL;
     if (!l) {
         capi_refuse(func, "a vector", "vec", "an empty handle");
         return NULL;
@@ -326,7 +338,8 @@ int mlx_vector_vector_array_get(mlx_vector_array *res, const mlx_vector_vector_a
 int mlx_vector_int_get(int *res, const mlx_vector_int vec, size_t idx)
 {
     const union slot *s = element(__func__, res, vec.ctx, idx);
-    if (!s) return capi_report();
+    if (!s)
+        return capi_report();
     *res = s->number;
     return 0;
 }
@@ -334,7 +347,8 @@ int mlx_vector_int_get(int *res, const mlx_vector_int vec, size_t idx)
 int mlx_vector_string_get(char **res, const mlx_vector_string vec, size_t idx)
 {
     const union slot *s = element(__func__, res, vec.ctx, idx);
-    if (!s) return capi_report();
+    if (!s)
+        return capi_report();
     *res = s->text;
     return 0;
 }

@@ -5,7 +5,8 @@ int mlx_version(mlx_string *str_) { return capi_publish_text(str_, capi_text_cop
 
 static int no(const char *func, bool *res)
 {
-    if (!capi_need(func, "a place for the result", "res", res)) return capi_report();
+    if (!capi_need(func, "a place for the result", "res", res))
+        return capi_report();
     *res = false;
     return 0;
 }

@@ -35,7 +35,8 @@ void capi_callback_failed(int status, unsigned long before);
 static inline const void *capi_need(const char *func, const char *what, const char *arg,
                                     const void *p)
 {
-    if (!p) capi_refuse(func, what, arg, "NULL");
+    if (!p)
+        capi_refuse(func, what, arg, "NULL");
     return p;
 }
 

@@ -41,16 +41,20 @@ static double float16_value(uint16_t h)
 
 static void put_float(const struct printer *p, double v)
 {
-    if (isnan(v)) fputs("nan", p->out); /* whatever its sign bit, which 0/0 sets on x86 */
-    else if (p->precision < 0) fprintf(p->out, "%g", v);
-    else fprintf(p->out, "%.*f", p->precision, v);
+    if (isnan(v))
+        fputs("nan", p->out); /* whatever its sign bit, which 0/0 sets on x86 */
+    else if (p->precision < 0)
+        fprintf(p->out, "%g", v);
+    else
+        fprintf(p->out, "%.*f", p->precision, v);
 }
 
 static void put_complex(const struct printer *p, float _Complex z)
 {
     float im = cimagf(z);
     put_float(p, crealf(z));
-    if (isnan(im) || !signbit(im)) fputc('+', p->out);
+    if (isnan(im) || !signbit(im))
+        fputc('+', p->out);
     put_float(p, im);
     fputc('j', p->out);
 }
@@ -87,8 +91,10 @@ static void put_axis(const struct printer *p, int axis, const char *at)
     int64_t n = x->shape[axis], step = x->strides[axis] * (int64_t)itemsize(x);
     fputc('[', p->out);
     for (int64_t i = 0; i < n; i++) {
-        if (i && axis == x->ndim - 1) fputs(", ", p->out);
-        else if (i) fprintf(p->out, ",\n%*s", (int)strlen("array([") + axis, "");
+        if (i && axis == x->ndim - 1)
+            fputs(", ", p->out);
+        else if (i)
+            fprintf(p->out, ",\n%*s", (int)strlen("array([") + axis, "");
         if (i == EDGE && n > 2 * EDGE) {
             fputs("...", p->out);
             i = n - EDGE - 1;
@@ -106,7 +112,8 @@ char *array_text(mx x, int precision)
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     FILE *out = plain ? open_memstream(&text, &size) : NULL;
     if (!out) {
-        if (plain) freelocale(plain);
+        if (plain)
+            freelocale(plain);
         mx_fail_memory(sizeof(FILE));
         return NULL;
     }

@@ -38,10 +38,11 @@ static inline void expect_heard(int n, const char *part)
     heard.last[0] = 0;
 }
 
-#define OK(call)                                         \
-    do {                                                 \
-        if (call) fail_msg("%s: %s", #call, heard.last); \
-        expect_heard(0, "");                             \
+#define OK(call)                                   \
+    do {                                           \
+        if (call)                                  \
+            fail_msg("%s: %s", #call, heard.last); \
+        expect_heard(0, "");                       \
     } while (0)
 #define FAILS(call, part)      \
     do {                       \
@@ -65,7 +66,8 @@ static inline int all_gone(void **state)
     (void)state;
     mlx_set_error_handler(NULL, NULL, NULL);
     long left = array_live_count() - live_before;
-    if (left) print_error("%ld arrays are left\n", left);
+    if (left)
+        print_error("%ld arrays are left\n", left);
     return left != 0;
 }
 

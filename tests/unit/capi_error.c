@@ -51,7 +51,8 @@ static void fail_again(const char *msg, void *data)
     (void)data;
     char before[256];
     snprintf(before, sizeof before, "%s", msg);
-    if (depth++ == 0) mlx_array_dim(mlx_array_empty, 0);
+    if (depth++ == 0)
+        mlx_array_dim(mlx_array_empty, 0);
     assert_string_equal(msg, before);
 }
 
