@@ -1,0 +1,122 @@
+"""What is installed: the symbols shown, and programs built against a prefix or a wheel."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import mlx
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TREE = pathlib.Path(os.path.dirname(mlx.__file__), "lib").resolve().parent
+PROGRAM = """
+#include <stdio.h>
+#include <mlx/c/mlx.h>
+
+int main(void)
+{
+    mlx_string s = mlx_string_new();
+    if (mlx_version(&s))
+        return 1;
+    puts(mlx_string_data(s));
+    return mlx_string_free(s);
+}
+"""
+PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES C)
+find_package(MLX CONFIG REQUIRED)
+foreach(library {libraries})
+  string(MAKE_C_IDENTIFIER user_${{library}} name)
+  add_executable(${{name}} main.c)
+  target_link_libraries(${{name}} PRIVATE ${{library}})
+endforeach()
+"""
+
+if not (TREE / "CMakeCache.txt").is_file():
+    pytest.skip("the package does not come from a build tree", allow_module_level=True)
+
+
+def run(*command, **options):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def version():
+    """The version as CMakeLists.txt states it."""
+    text = (ROOT / "CMakeLists.txt").read_text()
+    return text.split("project(MLX VERSION ")[1].split()[0]
+
+
+def cmake_user(folder, root, libraries):
+    """Build a project that finds MLX in `root`, and give what its programs print."""
+    folder.mkdir()
+    (folder / "main.c").write_text(PROGRAM)
+    (folder / "CMakeLists.txt").write_text(PROJECT.format(libraries=" ".join(libraries)))
+    run("cmake", "-S", folder, "-B", folder / "b", "-G", "Ninja", f"-DMLX_ROOT={root}")
+    run("cmake", "--build", folder / "b")
+    programs = sorted((folder / "b").glob("user_*"))
+    assert len(programs) == len(libraries)
+    return {run(program).strip() for program in programs}
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """An install prefix that was moved after it was filled."""
+    first = tmp_path_factory.mktemp("install") / "first"
+    run("cmake", "--install", TREE, "--prefix", first)
+    return first.rename(first.with_name("moved"))
+
+
+def test_only_public_symbols_are_shown():
+    shown = run("nm", "-D", "--defined-only", TREE / "lib" / "libmlx.so").splitlines()
+    names = [line.split()[-1] for line in shown]
+    assert names
+    assert [n for n in names if not n.startswith(("mlx_", "_mlx_"))] == []
+
+
+def test_programs_find_a_prefix_with_cmake(prefix, tmp_path):
+    libraries = ["mlx", "mlxc", "mlx_static", "MLX::mlx", "MLX::mlxc"]
+    assert cmake_user(tmp_path / "user", prefix, libraries) == {version()}
+
+
+@pytest.mark.parametrize("package", ["mlx", "mlx-c"])
+def test_programs_find_a_prefix_with_pkg_config(prefix, tmp_path, package):
+    env = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib" / "pkgconfig"))
+    flags = run("pkg-config", "--cflags", "--libs", package, env=env).split()
+    assert run("pkg-config", "--modversion", package, env=env).strip() == version()
+    (tmp_path / "main.c").write_text(PROGRAM)
+    run("cc", tmp_path / "main.c", *flags, "-o", tmp_path / "main")
+    assert run(tmp_path / "main").strip() == version()
+
+
+def test_programs_find_a_prefix_by_hand(prefix, tmp_path):
+    (tmp_path / "main.c").write_text(PROGRAM)
+    lib = prefix / "lib"
+    places = [f"-I{prefix / 'include'}", f"-L{lib}", f"-Wl,-rpath,{lib}"]
+    run("cc", tmp_path / "main.c", *places, "-lmlxc", "-o", tmp_path / "main")
+    assert run(tmp_path / "main").strip() == version()
+
+
+def test_a_prefix_carries_the_licences(prefix):
+    licences = prefix / "share" / "licenses" / "mlx"
+    assert "MIT License" in (licences / "LICENSE").read_text()
+    assert "OpenBLAS" in (licences / "openblas.txt").read_text()
+
+
+@pytest.mark.slow
+def test_a_wheel_stands_alone(tmp_path):
+    wheel = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT]
+    run(sys.executable, "-m", "pip", *wheel)
+    (file,) = tmp_path.glob("*.whl")
+    assert file.name.startswith(f"cmlx-{version()}-cp311-abi3-linux_")
+
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    python = tmp_path / "venv" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", "--no-index", file)
+    code = "import mlx.core as mx; print(mx.__version__, (mx.array([1, 2]) + 1).tolist())"
+    assert run(python, "-c", code, cwd=tmp_path).split(maxsplit=1) == [version(), "[2, 3]\n"]
+    root = run(python, "-m", "mlx", "--cmake-dir").strip()
+    assert cmake_user(tmp_path / "user", root, ["mlx", "mlxc"]) == {version()}
