@@ -162,7 +162,7 @@ static bool emit(struct tape *t, mx x)
     return true;
 }
 
-/* What failed earlier on a stream is raised to each reader, once. */
+/* What failed earlier on a stream is raised to who asks for the array, once. */
 static bool raise_kept(mx x)
 {
     struct event *e = x->event;
@@ -189,7 +189,9 @@ static bool visit(struct tape *t, mx root)
             continue;
         }
         if (f->next == 0) {
-            if (raise_kept(x))
+            /* Whoever asks for an array hears what went wrong with it; on the way to another one it
+             * is simply tried again. */
+            if (x == root && raise_kept(x))
                 return false;
             if (!x->node) {
                 mx_fail_as(MX_RUNTIME, "[eval] array of shape %s and type %s has no value: it is a placeholder of a "

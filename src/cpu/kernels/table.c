@@ -28,6 +28,7 @@ move_fn LEVEL(move_1), LEVEL(move_2), LEVEL(move_4), LEVEL(move_8);
 select_fn LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8);
 
 extern const struct reduce_kernels LEVEL(reduce_kernels);
+extern const struct random_kernels LEVEL(random_kernels);
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -53,4 +54,5 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     .move = { LEVEL(move_1), LEVEL(move_2), LEVEL(move_4), LEVEL(move_8) },
     .select = { LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8) },
     .reduce = &LEVEL(reduce_kernels),
+    .random = &LEVEL(random_kernels),
 };

@@ -1,0 +1,346 @@
+/* random.c: random numbers from keys.
+ *
+ * Bits come from Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as
+ * 1, 2, 3", SC 2011), a function of a key and a counter alone: the same key gives the same numbers
+ * whatever the thread count or device.  Everything else is composed of bits and element-wise
+ * operations.  Without a key the thread's process-wide state is split: its first half goes on as
+ * the state, the second is used. */
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "ops/op.h"
+#include "ops/ops.h"
+#include "ops/random.h"
+
+static const struct field bits_fields[] = { FIELD(random_bits_args, shape), FIELD(random_bits_args, width), { 0 } };
+
+/* Keys of shape (..., 2) give leading axes, then the shape asked for. */
+static int bits_shapes(const struct call *c, struct spec out[])
+{
+    const struct random_bits_args *a = c->args;
+    mx key = c->x[0];
+    out->dtype = a->width == 1 ? DT_uint8 : a->width == 2 ? DT_uint16 : DT_uint32;
+    out->ndim = key->ndim - 1 + a->shape.n;
+    if (out->ndim > MX_MAX_NDIM) {
+        mx_fail("[bits] expected at most %d dimensions, got %d", MX_MAX_NDIM, out->ndim);
+        return 1;
+    }
+    memcpy(out->shape, key->shape, (size_t)(key->ndim - 1) * sizeof(int));
+    for (int i = 0; i < a->shape.n; i++)
+        out->shape[key->ndim - 1 + i] = (int)a->shape.v[i];
+    return 0;
+}
+
+/* A batch of keys draws independent numbers: its axis becomes a leading one. */
+static void bits_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    mx key = mx_moveaxis(c->x[0], axis[0], 0);
+    y[0] = mx_infer(c->op, c->args, 1, &key);
+    yaxis[0] = 0;
+}
+
+const struct op op_random_bits = {
+    .id = OP_random_bits, .name = "bits", .label = "RandomBits", .traits = RANDOM,
+    .args_size = sizeof(struct random_bits_args), .fields = bits_fields, .shapes = bits_shapes,
+    .vjp = no_vjp, .jvp = no_jvp, .vmap = bits_vmap,
+};
+
+/* ---- keys */
+
+static mx words(uint32_t a, uint32_t b) { return array_of_data(DT_uint32, 1, (int[]){ 2 }, (uint32_t[]){ a, b }); }
+
+mx mx_random_key(uint64_t seed) { return words((uint32_t)(seed >> 32), (uint32_t)seed); }
+
+static pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER;
+static mx_own state;
+static void lock_state(void) { pthread_mutex_lock(&state_lock); }
+static void unlock_state(void) { pthread_mutex_unlock(&state_lock); }
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(lock_state, unlock_state, unlock_state); }
+
+/* A fresh process draws differently each time until it is seeded. */
+static mx first_key(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return mx_random_key((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+}
+
+void mx_random_set_state(mx key)
+{
+    lock_state();
+    mx_keep(&state, key);
+    unlock_state();
+}
+
+mx mx_random_state(void)
+{
+    lock_state();
+    if (!state.it)
+        mx_keep(&state, first_key());
+    mx x = state.it;
+    if (!is_nil(x))
+        mx_retain(x);
+    unlock_state();
+    return scope_lend(x);
+}
+
+void mx_random_seed(uint64_t seed)
+{
+    MX_SCOPE(NULL);
+    mx key = mx_random_key(seed);
+    if (!is_nil(key))
+        mx_random_set_state(key);
+}
+
+static mx row(mx x, int i)
+{
+    mx y = mx_slice(x, (int[]){ i, 0 }, (int[]){ i + 1, 2 }, (int[]){ 1, 1 });
+    return mx_squeeze(y, (int[]){ 0 }, 1);
+}
+
+/* The key given, or the next one of the state. */
+static mx key_or_next(mx key)
+{
+    if (key)
+        return key;
+    mx was = mx_random_state();
+    mx both = mx_random_split(was, 2);
+    mx next = row(both, 0), use = row(both, 1);
+    if (is_nil(use) || is_nil(next))
+        return MX_NIL;
+    mx_random_set_state(next);
+    return use;
+}
+
+mx mx_random_split(mx key, int num)
+{
+    if (num < 0)
+        return mx_fail("[split] expected a number of keys that is not negative, got %d", num);
+    return mx_random_bits(2, (int[]){ num, 2 }, 4, key);
+}
+
+mx mx_random_bits(int ndim, const int *shape, int width, mx key)
+{
+    if (width != 1 && width != 2 && width != 4)
+        return mx_fail("[bits] expected a width of 1, 2 or 4 bytes, got %d", width);
+    if (shape_size("bits", ndim, shape) < 0)
+        return MX_NIL;
+    key = key_or_next(key);
+    if (is_nil(key))
+        return key;
+    if (key->dtype != DT_uint32 || key->ndim < 1 || dim(key, -1) != 2)
+        return mx_fail("[bits] expected a key of shape (2,) and type uint32, got shape %s and type %s", shape_of(key),
+                       dtype_name(key->dtype));
+    int64_t v[MX_MAX_NDIM];
+    for (int i = 0; i < ndim; i++)
+        v[i] = shape[i];
+    return mx_infer(&op_random_bits, &(struct random_bits_args){ { ndim, v }, width }, 1, &key);
+}
+
+/* ---- distributions */
+
+static mx constant(double v, enum dtype t) { return array_of_double(v, t); }
+
+/* The largest value of a type below 1. */
+static double below_one(enum dtype t)
+{
+    return t == DT_float16 ? 0x1.ffcp-1 : t == DT_bfloat16 ? 0x1.fep-1 : 0x1.fffffep-1;
+}
+
+/* [0, 1) in float32 steps of 2^-32, rounded; in float64 with all 53 bits. */
+static mx unit(int ndim, const int *shape, enum dtype t, mx key)
+{
+    if (t == DT_float64) {
+        int two[MX_MAX_NDIM];
+        if (ndim + 1 > MX_MAX_NDIM)
+            return mx_fail("[uniform] expected fewer than %d dimensions, got %d", MX_MAX_NDIM, ndim);
+        memcpy(two, shape, (size_t)ndim * sizeof(int));
+        two[ndim] = 2;
+        mx part[2], bits = mx_random_bits(ndim + 1, two, 4, key);
+        if (mx_split(bits, 2, -1, part) < 0)
+            return MX_NIL;
+        mx high = mx_astype(mx_right_shift(mx_squeeze(part[0], (int[]){ -1 }, 1), array_of_int(5, DT_uint32)), t);
+        mx low = mx_astype(mx_right_shift(mx_squeeze(part[1], (int[]){ -1 }, 1), array_of_int(6, DT_uint32)), t);
+        return mx_multiply(mx_add(mx_multiply(high, constant(0x1p26, t)), low), constant(0x1p-53, t));
+    }
+    mx u = mx_divide(mx_astype(mx_random_bits(ndim, shape, 4, key), DT_float32), constant(0x1p32, DT_float32));
+    return mx_astype(mx_minimum(u, constant(below_one(t), DT_float32)), t);
+}
+
+static bool real_type(const char *name, enum dtype t)
+{
+    if (!dtype_is_float(t))
+        mx_fail("[%s] expected a real floating point type, got %s", name, dtype_name(t));
+    return dtype_is_float(t);
+}
+
+/* Do parameters broadcast to the shape that was asked for? */
+static bool fits(const char *name, mx p, int ndim, const int *shape)
+{
+    bool ok = p->ndim <= ndim;
+    for (int i = 0; i < p->ndim && ok; i++)
+        ok = p->shape[i] == 1 || p->shape[i] == shape[ndim - p->ndim + i];
+    if (!ok && !is_nil(p))
+        mx_fail("[%s] a parameter of shape %s cannot be broadcast to the shape %s asked for", name, shape_of(p),
+                shape_text(ndim, shape));
+    return ok;
+}
+
+mx mx_random_uniform(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
+{
+    if (!real_type("uniform", t) || !fits("uniform", low, ndim, shape) || !fits("uniform", high, ndim, shape))
+        return MX_NIL;
+    mx lo = mx_astype(low, t), range = mx_subtract(mx_astype(high, t), lo);
+    return mx_add(mx_multiply(range, unit(ndim, shape, t, key)), lo);
+}
+
+/* On (-1, 1). */
+static mx signed_unit(int ndim, const int *shape, mx key)
+{
+    return mx_random_uniform(constant(-0x1.fffffep-1, DT_float32), constant(1, DT_float32), ndim, shape, DT_float32, key);
+}
+
+/* sqrt(2) erfinv(u), u uniform on (-1, 1); of a complex number each part has half the variance. */
+mx mx_random_normal(int ndim, const int *shape, enum dtype t, mx loc, mx scale, mx key)
+{
+    mx x;
+    if (dtype_is_complex(t)) {
+        int two[MX_MAX_NDIM];
+        if (ndim + 1 > MX_MAX_NDIM)
+            return mx_fail("[normal] expected fewer than %d dimensions, got %d", MX_MAX_NDIM, ndim);
+        memcpy(two, shape, (size_t)ndim * sizeof(int));
+        two[ndim] = 2;
+        x = mx_squeeze(mx_view(mx_erfinv(signed_unit(ndim + 1, two, key)), DT_complex64), (int[]){ -1 }, 1);
+        if (scale)
+            x = mx_multiply(x, mx_astype(scale, t));
+    } else {
+        if (!real_type("normal", t))
+            return MX_NIL;
+        x = signed_unit(ndim, shape, key);
+        if (t == DT_float64)
+            x = mx_astype(x, t);
+        x = mx_astype(mx_erfinv(x), t);
+        mx factor = constant(M_SQRT2, t);
+        x = mx_multiply(scale ? mx_multiply(factor, mx_astype(scale, t)) : factor, x);
+    }
+    return loc ? mx_add(mx_astype(loc, t), x) : x;
+}
+
+mx mx_random_bernoulli(mx p, int ndim, const int *shape, mx key)
+{
+    if (is_nil(p))
+        return p;
+    if (ndim < 0) {
+        ndim = p->ndim;
+        shape = p->shape;
+    }
+    if (dtype_is_complex(p->dtype))
+        return mx_fail("[bernoulli] expected real probabilities, got complex64");
+    if (!fits("bernoulli", p, ndim, shape))
+        return MX_NIL;
+    mx bound = mx_multiply(mx_astype(p, DT_float32), constant(0x1.000002p32, DT_float32));
+    return mx_less(mx_astype(mx_random_bits(ndim, shape, 4, key), DT_float32), bound);
+}
+
+mx mx_random_randint(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
+{
+    if (dtype_is_inexact(t))
+        return mx_fail("[randint] expected an integer type or bool, got %s", dtype_name(t));
+    mx u = mx_random_uniform(low, high, ndim, shape, DT_float32, key);
+    mx x = mx_astype(mx_floor(u), t);
+    /* Rounding may have reached the upper end. */
+    mx last = mx_astype(mx_subtract(high, array_of_int(1, dtype_is_inexact(high->dtype) ? DT_int32 : high->dtype)), t);
+    return mx_maximum(mx_minimum(x, last), mx_astype(low, t));
+}
+
+mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, enum dtype t, mx key)
+{
+    if (!real_type("truncated_normal", t) || is_nil(lower) || is_nil(upper))
+        return MX_NIL;
+    mx bounds[2] = { mx_astype(lower, t), mx_astype(upper, t) };
+    int common[MX_MAX_NDIM];
+    if (ndim < 0) {
+        if (!broadcast_shape("truncated_normal", 2, bounds, &ndim, common))
+            return MX_NIL;
+        shape = common;
+    }
+    mx factor = constant(M_SQRT2, t);
+    mx a = mx_erf(mx_divide(bounds[0], factor)), b = mx_erf(mx_divide(bounds[1], factor));
+    mx x = mx_multiply(factor, mx_erfinv(mx_random_uniform(a, b, ndim, shape, t, key)));
+    return mx_maximum(mx_minimum(bounds[1], x), bounds[0]);
+}
+
+mx mx_random_gumbel(int ndim, const int *shape, enum dtype t, mx key)
+{
+    if (!real_type("gumbel", t))
+        return MX_NIL;
+    mx u = mx_random_uniform(constant(0, t), constant(1, t), ndim, shape, t, key);
+    return mx_negative(mx_log(mx_negative(mx_log(u))));
+}
+
+mx mx_random_laplace(int ndim, const int *shape, enum dtype t, double loc, double scale, mx key)
+{
+    if (!real_type("laplace", t))
+        return MX_NIL;
+    mx u = signed_unit(ndim, shape, key);
+    mx x = mx_multiply(mx_sign(u), mx_log1p(mx_multiply(constant(-1, DT_float32), mx_abs(u))));
+    x = mx_astype(x, t);
+    if (scale != 1)
+        x = mx_multiply(constant(scale, t), x);
+    return loc != 0 ? mx_add(constant(loc, t), x) : x;
+}
+
+/* ---- categorical: the largest of logits plus Gumbel noise */
+
+static int logits_axis(mx logits, int axis)
+{
+    if (is_nil(logits))
+        return -1;
+    return axis_of("categorical", axis, logits->ndim);
+}
+
+static mx draw(mx logits, int ndim, const int *shape, int axis, mx key)
+{
+    return mx_arg_reduce(mx_add(mx_random_gumbel(ndim, shape, DT_float32, key), logits), ARG_MAX, axis, false);
+}
+
+mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key)
+{
+    int a = logits_axis(logits, axis), full[MX_MAX_NDIM], rest = 0, left[MX_MAX_NDIM];
+    if (a < 0)
+        return MX_NIL;
+    if (ndim < 0)
+        return draw(logits, logits->ndim, logits->shape, a, key);
+    for (int i = 0; i < logits->ndim; i++)
+        if (i != a)
+            left[rest++] = logits->shape[i];
+    bool ok = rest <= ndim && ndim < MX_MAX_NDIM;
+    for (int i = 0; i < rest && ok; i++)
+        ok = left[i] == 1 || left[i] == shape[ndim - rest + i];
+    if (!ok)
+        return mx_fail("[categorical] the shape %s asked for does not fit logits of shape %s with axis %d left out",
+                       shape_text(ndim, shape), shape_of(logits), axis);
+    /* The categories stand as far from the end as they do in the logits. */
+    int at = ndim - (logits->ndim - 1 - a);
+    memcpy(full, shape, (size_t)at * sizeof(int));
+    full[at] = logits->shape[a];
+    memcpy(full + at + 1, shape + at, (size_t)(ndim - at) * sizeof(int));
+    return draw(logits, ndim + 1, full, at, key);
+}
+
+mx mx_random_categorical_n(mx logits, int axis, int num_samples, mx key)
+{
+    int a = logits_axis(logits, axis), shape[MX_MAX_NDIM];
+    if (a < 0)
+        return MX_NIL;
+    if (num_samples < 0 || logits->ndim == MX_MAX_NDIM)
+        return mx_fail("[categorical] expected a number of samples that is not negative, got %d", num_samples);
+    memcpy(shape, logits->shape, (size_t)logits->ndim * sizeof(int));
+    shape[logits->ndim] = num_samples;
+    return draw(mx_expand_dims(logits, (int[]){ -1 }, 1), logits->ndim + 1, shape, a, key);
+}
