@@ -1,0 +1,488 @@
+/* Closures of all six kinds, and the transforms that C programs reach them through. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "support/heard.h"
+
+static mlx_stream cpu(void) { return mlx_default_cpu_stream_new(); }
+
+static float value_of(mlx_array a)
+{
+    float v = NAN;
+    OK(mlx_array_item_float32(&v, a));
+    return v;
+}
+
+static float at(mlx_vector_array vec, size_t i)
+{
+    mlx_array a = mlx_array_new();
+    OK(mlx_vector_array_get(&a, vec, i));
+    float v = value_of(a);
+    mlx_array_free(a);
+    return v;
+}
+
+static mlx_vector_array vector_of(int n, const float *v)
+{
+    mlx_vector_array vec = mlx_vector_array_new();
+    for (int i = 0; i < n; i++) {
+        mlx_array a = mlx_array_new_float(v[i]);
+        OK(mlx_vector_array_append_value(vec, a));
+        mlx_array_free(a);
+    }
+    return vec;
+}
+
+/* (x y, x + y) */
+static int product_and_sum(mlx_vector_array *res, const mlx_vector_array in)
+{
+    mlx_array x = mlx_array_new(), y = mlx_array_new(), z = mlx_array_new();
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_vector_array_get(&y, in, 1) ||
+                 mlx_multiply(&z, x, y, cpu()) || mlx_vector_array_append_value(*res, z) ||
+                 mlx_add(&z, x, y, cpu()) || mlx_vector_array_append_value(*res, z);
+    mlx_array_free(x);
+    mlx_array_free(y);
+    mlx_array_free(z);
+    return failed;
+}
+
+/* The same, into a handle of its own in place of the one it was given. */
+static int replacing(mlx_vector_array *res, const mlx_vector_array in)
+{
+    *res = mlx_vector_array_new();
+    return product_and_sum(res, in);
+}
+
+static int square(mlx_array *res, const mlx_array x) { return mlx_multiply(res, x, x, cpu()); }
+
+/* The payload times the argument. */
+static int scaled(mlx_vector_array *res, const mlx_vector_array in, void *payload)
+{
+    mlx_array x = mlx_array_new(), k = mlx_array_new_float(*(float *)payload);
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&x, x, k, cpu()) ||
+                 mlx_vector_array_set_value(res, x);
+    mlx_array_free(x);
+    mlx_array_free(k);
+    return failed;
+}
+
+static int freed;
+static void count_free(void *payload)
+{
+    freed++;
+    free(payload);
+}
+
+static int says_no(mlx_vector_array *res, const mlx_vector_array in)
+{
+    (void)res;
+    (void)in;
+    return 17;
+}
+
+static int reports(mlx_vector_array *res, const mlx_vector_array in)
+{
+    (void)in;
+    return mlx_vector_array_append_value(*res, mlx_array_empty);
+}
+
+static int forgets(mlx_array *res, const mlx_array x)
+{
+    (void)res;
+    (void)x;
+    return 0;
+}
+
+static void plain(void **state)
+{
+    (void)state;
+    const float v[] = { 3, 4 };
+    mlx_vector_array in = vector_of(2, v), out = { NULL }, none = { NULL };
+    mlx_closure f = mlx_closure_new_func(product_and_sum), g = mlx_closure_new();
+    OK(mlx_closure_apply(&out, f, in));
+    assert_int_equal(mlx_vector_array_size(out), 2);
+    assert_true(at(out, 0) == 12 && at(out, 1) == 7);
+    FAILS(mlx_closure_apply(&out, g, in), "expected a closure for `cls`, got an empty handle");
+    FAILS(mlx_closure_apply(&out, f, none), "`input`");
+    FAILS(mlx_closure_apply(NULL, f, in), "place for the result");
+    FAILS(mlx_closure_set(&f, g), "`src`");
+    FAILS(mlx_closure_new_func(NULL).ctx == NULL, "a function");
+
+    /* A copy of the handle sees what is set through the other. */
+    mlx_closure copy = f, unary = mlx_closure_new_unary(square);
+    OK(mlx_closure_set(&f, unary));
+    FAILS(mlx_closure_apply(&out, copy, in), "one array for a function of one, got 2");
+    assert_true(at(out, 0) == 12);
+    mlx_vector_array one = vector_of(1, v);
+    OK(mlx_closure_apply(&out, copy, one));
+    assert_true(mlx_vector_array_size(out) == 1 && at(out, 0) == 9);
+
+    mlx_closure r = mlx_closure_new_func(replacing);
+    OK(mlx_closure_apply(&out, r, in));
+    assert_true(mlx_vector_array_size(out) == 2 && at(out, 1) == 7);
+
+    OK(mlx_closure_free(f));
+    OK(mlx_closure_free(g));
+    mlx_closure_free(unary);
+    mlx_closure_free(r);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(one);
+    mlx_vector_array_free(out);
+}
+
+static void payloads(void **state)
+{
+    (void)state;
+    const float v[] = { 3 };
+    float *k = malloc(sizeof *k);
+    *k = 5;
+    mlx_vector_array in = vector_of(1, v), out = { NULL };
+    mlx_closure f = mlx_closure_new_func_payload(scaled, k, count_free), g = mlx_closure_new();
+    OK(mlx_closure_set(&g, f));
+    mlx_closure_free(f);
+    assert_int_equal(freed, 0);
+    OK(mlx_closure_apply(&out, g, in));
+    assert_true(at(out, 0) == 15);
+    mlx_closure_free(g);
+    assert_int_equal(freed, 1);
+    float mine = 2;
+    f = mlx_closure_new_func_payload(scaled, &mine, NULL);
+    OK(mlx_closure_apply(&out, f, in));
+    assert_true(at(out, 0) == 6);
+    mlx_closure_free(f);
+    FAILS(mlx_closure_new_func_payload(NULL, &mine, count_free).ctx == NULL, "a function");
+    assert_int_equal(freed, 1);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+}
+
+/* A callback's own report is the only one; one that keeps silent is spoken for. */
+static void failing(void **state)
+{
+    (void)state;
+    const float v[] = { 3 };
+    const int first = 0;
+    mlx_vector_array in = vector_of(1, v), out = vector_of(1, v), grads = { NULL };
+    mlx_closure silent = mlx_closure_new_func(says_no), loud = mlx_closure_new_func(reports);
+    mlx_closure empty = mlx_closure_new_unary(forgets);
+    FAILS(mlx_closure_apply(&out, silent, in), "to return 0, got 17");
+    FAILS(mlx_closure_apply(&out, loud, in), "[vector_array_append_value]");
+    FAILS(mlx_closure_apply(&out, empty, in), "to set its result");
+    assert_true(mlx_vector_array_size(out) == 1 && at(out, 0) == 3);
+    mlx_closure_value_and_grad vg = mlx_closure_value_and_grad_new();
+    OK(mlx_value_and_grad(&vg, loud, &first, 1));
+    FAILS(mlx_closure_value_and_grad_apply(&out, &grads, vg, in), "[vector_array_append_value]");
+    OK(mlx_value_and_grad(&vg, silent, &first, 1));
+    FAILS(mlx_closure_value_and_grad_apply(&out, &grads, vg, in), "to return 0, got 17");
+    assert_null(grads.ctx);
+    FAILS(mlx_vjp(&out, &grads, loud, in, in), "[vector_array_append_value]");
+    assert_true(at(out, 0) == 3);
+    mlx_closure_free(silent);
+    mlx_closure_free(loud);
+    mlx_closure_free(empty);
+    mlx_closure_value_and_grad_free(vg);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+}
+
+static int with_names(mlx_vector_array *res, const mlx_vector_array in,
+                      const mlx_map_string_to_array names)
+{
+    mlx_array x = mlx_array_new(), y = mlx_array_new();
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_map_string_to_array_get(&y, names, "y") ||
+                 mlx_subtract(&x, x, y, cpu()) || mlx_vector_array_append_value(*res, x);
+    mlx_array_free(x);
+    mlx_array_free(y);
+    return failed;
+}
+
+static int with_names_payload(mlx_vector_array *res, const mlx_vector_array in,
+                              const mlx_map_string_to_array names, void *payload)
+{
+    ++*(int *)payload;
+    return with_names(res, in, names);
+}
+
+static void kwargs(void **state)
+{
+    (void)state;
+    const float v[] = { 3 };
+    int calls = 0;
+    mlx_vector_array in = vector_of(1, v), out = { NULL };
+    mlx_map_string_to_array names = mlx_map_string_to_array_new(), no_map = { NULL };
+    mlx_array y = mlx_array_new_float(10);
+    mlx_closure_kwargs f = mlx_closure_kwargs_new_func(with_names), g = mlx_closure_kwargs_new();
+    FAILS(mlx_closure_kwargs_apply(&out, f, in, names), "to return 0, got 1"); /* there is no y */
+    OK(mlx_map_string_to_array_insert(names, "y", y));
+    OK(mlx_closure_kwargs_apply(&out, f, in, names));
+    assert_true(at(out, 0) == -7);
+    FAILS(mlx_closure_kwargs_apply(&out, g, in, names), "a closure");
+    FAILS(mlx_closure_kwargs_apply(&out, f, in, no_map), "a map");
+    mlx_closure_kwargs p = mlx_closure_kwargs_new_func_payload(with_names_payload, &calls, NULL);
+    OK(mlx_closure_kwargs_set(&g, p));
+    OK(mlx_closure_kwargs_apply(&out, g, in, names));
+    assert_int_equal(calls, 1);
+    mlx_closure_kwargs_free(f);
+    mlx_closure_kwargs_free(g);
+    mlx_closure_kwargs_free(p);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+    mlx_map_string_to_array_free(names);
+    mlx_array_free(y);
+}
+
+/* f = x^2 y: its value and (2 x y, x^2), by hand. */
+static int x2y(mlx_vector_array *res, const mlx_vector_array in)
+{
+    mlx_array x = mlx_array_new(), y = mlx_array_new(), z = mlx_array_new();
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_vector_array_get(&y, in, 1) ||
+                 mlx_multiply(&z, x, x, cpu()) || mlx_multiply(&z, z, y, cpu()) ||
+                 mlx_vector_array_append_value(*res, z) || mlx_vector_array_append_value(*res, x);
+    mlx_array_free(x);
+    mlx_array_free(y);
+    mlx_array_free(z);
+    return failed;
+}
+
+static int by_hand(mlx_vector_array *values, mlx_vector_array *grads, const mlx_vector_array in)
+{
+    mlx_array x = mlx_array_new();
+    int failed = x2y(values, in) || mlx_vector_array_get(&x, in, 0) ||
+                 mlx_multiply(&x, x, x, cpu()) || mlx_vector_array_append_value(*grads, x);
+    mlx_array_free(x);
+    return failed;
+}
+
+static int by_hand_payload(mlx_vector_array *values, mlx_vector_array *grads,
+                           const mlx_vector_array in, void *payload)
+{
+    ++*(int *)payload;
+    return by_hand(values, grads, in);
+}
+
+static void value_and_grad(void **state)
+{
+    (void)state;
+    const float v[] = { 3, 5 };
+    const int both[] = { 1, 0 }, outside = 2;
+    mlx_vector_array in = vector_of(2, v), y = { NULL }, dx = { NULL };
+    mlx_closure f = mlx_closure_new_func(x2y);
+    mlx_closure_value_and_grad vg = mlx_closure_value_and_grad_new();
+    OK(mlx_value_and_grad(&vg, f, both, 2));
+    OK(mlx_closure_value_and_grad_apply(&y, &dx, vg, in));
+    assert_true(mlx_vector_array_size(y) == 2 && at(y, 0) == 45 && at(y, 1) == 3);
+    assert_true(mlx_vector_array_size(dx) == 2 && at(dx, 0) == 9 && at(dx, 1) == 30);
+    FAILS(mlx_closure_value_and_grad_apply(&y, NULL, vg, in), "place for the result");
+    OK(mlx_value_and_grad(&vg, f, &outside, 1));
+    assert_true(mlx_closure_value_and_grad_apply(&y, &dx, vg, in));
+    assert_int_equal(heard.n, 1);
+    heard.n = 0;
+    FAILS(mlx_value_and_grad(&vg, f, NULL, 1), "numbers of arguments");
+    FAILS(mlx_value_and_grad(&vg, f, both, 0), "one argument at least");
+    FAILS(mlx_value_and_grad(&vg, mlx_closure_new(), both, 1), "a closure");
+    FAILS(mlx_value_and_grad(NULL, f, both, 1), "place for the result");
+
+    int calls = 0;
+    mlx_closure_value_and_grad own = mlx_closure_value_and_grad_new_func(by_hand);
+    OK(mlx_closure_value_and_grad_set(&vg, own));
+    OK(mlx_closure_value_and_grad_apply(&y, &dx, vg, in));
+    assert_true(at(y, 0) == 45 && at(dx, 0) == 9);
+    mlx_closure_value_and_grad p =
+        mlx_closure_value_and_grad_new_func_payload(by_hand_payload, &calls, NULL);
+    OK(mlx_closure_value_and_grad_apply(&y, &dx, p, in));
+    assert_int_equal(calls, 1);
+    mlx_closure_value_and_grad_free(vg);
+    mlx_closure_value_and_grad_free(own);
+    mlx_closure_value_and_grad_free(p);
+    mlx_closure_free(f);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+}
+
+static void vjp_and_jvp(void **state)
+{
+    (void)state;
+    const float v[] = { 3, 5 }, d[] = { 1, 10 };
+    mlx_vector_array x = vector_of(2, v), t = vector_of(2, d), one = vector_of(1, d);
+    mlx_vector_array y = { NULL }, dy = { NULL };
+    mlx_closure f = mlx_closure_new_func(product_and_sum);
+    OK(mlx_vjp(&y, &dy, f, x, t)); /* y = (15, 8); (1, 10) J = (y + 10, x + 10) */
+    assert_true(at(y, 0) == 15 && at(y, 1) == 8 && at(dy, 0) == 15 && at(dy, 1) == 13);
+    OK(mlx_jvp(&y, &dy, f, x, t)); /* J (1, 10) = (1 y + 10 x, 11) */
+    assert_true(at(dy, 0) == 35 && at(dy, 1) == 11);
+    assert_true(mlx_vjp(&y, &dy, f, x, one));
+    assert_true(mlx_jvp(&y, &dy, f, x, one));
+    assert_int_equal(heard.n, 2);
+    heard.n = 0;
+    assert_true(at(dy, 0) == 35);
+    mlx_closure_free(f);
+    mlx_vector_array_free(x);
+    mlx_vector_array_free(t);
+    mlx_vector_array_free(one);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dy);
+}
+
+/* A vjp that gives the operands, result and cotangent away: (x + y + out, 100 ct). */
+static int odd_vjp(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array ct,
+                   const mlx_vector_array out)
+{
+    mlx_array a = mlx_array_new(), b = mlx_array_new(), hundred = mlx_array_new_float(100);
+    int failed = mlx_vector_array_size(x) != 2 || mlx_vector_array_size(ct) != 2 ||
+                 mlx_vector_array_get(&a, x, 0) || mlx_vector_array_get(&b, x, 1) ||
+                 mlx_add(&a, a, b, cpu()) || mlx_vector_array_get(&b, out, 0) ||
+                 mlx_add(&a, a, b, cpu()) || mlx_vector_array_append_value(*res, a) ||
+                 mlx_vector_array_get(&a, ct, 0) || mlx_multiply(&a, a, hundred, cpu()) ||
+                 mlx_vector_array_append_value(*res, a);
+    mlx_array_free(a);
+    mlx_array_free(b);
+    mlx_array_free(hundred);
+    return failed;
+}
+
+static int odd_vjp_payload(mlx_vector_array *res, const mlx_vector_array x,
+                           const mlx_vector_array ct, const mlx_vector_array out, void *payload)
+{
+    (void)payload;
+    return odd_vjp(res, x, ct, out);
+}
+
+static void custom_vjp(void **state)
+{
+    (void)state;
+    const float v[] = { 3, 5 }, c[] = { 1, 0 };
+    mlx_vector_array x = vector_of(2, v), ct = vector_of(2, c), y = { NULL }, dx = { NULL };
+    float *k = calloc(1, sizeof *k);
+    freed = 0;
+    mlx_closure f = mlx_closure_new_func(product_and_sum), g = mlx_closure_new();
+    mlx_closure_custom rule = mlx_closure_custom_new_func_payload(odd_vjp_payload, k, count_free);
+    mlx_closure_custom same = mlx_closure_custom_new_func(odd_vjp), copy = { NULL };
+    OK(mlx_custom_vjp(&g, f, rule));
+    mlx_closure_custom_free(rule);
+    OK(mlx_closure_apply(&y, g, x));
+    assert_true(at(y, 0) == 15 && at(y, 1) == 8);
+    OK(mlx_vjp(&y, &dx, g, x, ct));
+    assert_true(at(y, 0) == 15 && at(dx, 0) == 23 && at(dx, 1) == 100);
+    assert_int_equal(freed, 0);
+    OK(mlx_closure_custom_set(&copy, same));
+    OK(mlx_closure_custom_apply(&dx, copy, x, ct, y));
+    assert_true(at(dx, 0) == 23);
+    FAILS(mlx_custom_vjp(&g, f, mlx_closure_custom_new()), "`fun_vjp`");
+    mlx_closure_free(g);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+    assert_int_equal(freed, 1);
+    mlx_closure_custom_free(same);
+    mlx_closure_custom_free(copy);
+    mlx_closure_free(f);
+    mlx_vector_array_free(x);
+    mlx_vector_array_free(ct);
+}
+
+static int jvp_rule(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t,
+                    const int *argnums, size_t n)
+{
+    mlx_array a = mlx_array_new();
+    int failed = mlx_vector_array_get(&a, n == 1 && argnums[0] == 1 ? t : x, 0) ||
+                 mlx_vector_array_append_value(*res, a);
+    mlx_array_free(a);
+    return failed;
+}
+
+static int jvp_rule_payload(mlx_vector_array *res, const mlx_vector_array x,
+                            const mlx_vector_array t, const int *argnums, size_t n, void *payload)
+{
+    ++*(int *)payload;
+    return jvp_rule(res, x, t, argnums, n);
+}
+
+static int vmap_rule(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array x,
+                     const int *in_axes, size_t n)
+{
+    return mlx_vector_array_set(res, x) || mlx_vector_int_append_value(*axes, in_axes[n - 1]);
+}
+
+static int vmap_rule_payload(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array x,
+                             const int *in_axes, size_t n, void *payload)
+{
+    ++*(int *)payload;
+    return vmap_rule(res, axes, x, in_axes, n);
+}
+
+static void rules(void **state)
+{
+    (void)state;
+    const float v[] = { 3, 5 }, d[] = { 8 };
+    const int argnums[] = { 1 };
+    int calls = 0, axis;
+    mlx_vector_array x = vector_of(2, v), t = vector_of(1, d), res = { NULL };
+    mlx_vector_int axes = { NULL };
+    mlx_closure_custom_jvp j = mlx_closure_custom_jvp_new_func(jvp_rule), j2 = { NULL };
+    mlx_closure_custom_jvp j3 =
+        mlx_closure_custom_jvp_new_func_payload(jvp_rule_payload, &calls, NULL);
+    OK(mlx_closure_custom_jvp_set(&j2, j));
+    OK(mlx_closure_custom_jvp_apply(&res, j2, x, t, argnums, 1));
+    assert_true(at(res, 0) == 8);
+    OK(mlx_closure_custom_jvp_apply(&res, j3, x, t, argnums, 0));
+    assert_true(at(res, 0) == 3);
+    mlx_closure_custom_vmap m = mlx_closure_custom_vmap_new_func(vmap_rule), m2 = { NULL };
+    mlx_closure_custom_vmap m3 =
+        mlx_closure_custom_vmap_new_func_payload(vmap_rule_payload, &calls, NULL);
+    OK(mlx_closure_custom_vmap_set(&m2, m));
+    OK(mlx_closure_custom_vmap_apply(&res, &axes, m2, x, argnums, 1));
+    OK(mlx_closure_custom_vmap_apply(&res, &axes, m3, x, argnums, 1));
+    assert_int_equal(calls, 2);
+    assert_int_equal(mlx_vector_array_size(res), 2);
+    OK(mlx_vector_int_get(&axis, axes, 0));
+    assert_int_equal(axis, 1);
+    FAILS(mlx_closure_custom_vmap_apply(&res, &axes, mlx_closure_custom_vmap_new(), x, argnums, 1),
+          "a closure");
+    mlx_closure_custom_jvp_free(j);
+    mlx_closure_custom_jvp_free(j2);
+    mlx_closure_custom_jvp_free(j3);
+    mlx_closure_custom_vmap_free(m);
+    mlx_closure_custom_vmap_free(m2);
+    mlx_closure_custom_vmap_free(m3);
+    mlx_vector_array_free(x);
+    mlx_vector_array_free(t);
+    mlx_vector_array_free(res);
+    mlx_vector_int_free(axes);
+}
+
+static void evaluation(void **state)
+{
+    (void)state;
+    mlx_array a = mlx_array_new_float(2), b = mlx_array_new();
+    bool yes = true;
+    OK(mlx_exp(&b, a, cpu()));
+    OK(_mlx_array_is_available(&yes, b));
+    assert_false(yes);
+    mlx_vector_array both = mlx_vector_array_new_value(a), none = { NULL };
+    OK(mlx_vector_array_append_value(both, b));
+    OK(mlx_async_eval(both));
+    OK(_mlx_array_wait(b));
+    OK(_mlx_array_is_available(&yes, b));
+    assert_true(yes);
+    OK(mlx_eval(both));
+    assert_true(fabsf(value_of(b) - 7.3890561f) < 1e-5f);
+    FAILS(mlx_eval(none), "`outputs`");
+    FAILS(mlx_async_eval(none), "`outputs`");
+    OK(mlx_exp(&b, b, mlx_stream_new()));
+    OK(mlx_array_eval(b));
+    mlx_vector_array_free(both);
+    mlx_array_free(a);
+    mlx_array_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain),          cmocka_unit_test(payloads),
+        cmocka_unit_test(failing),        cmocka_unit_test(kwargs),
+        cmocka_unit_test(value_and_grad), cmocka_unit_test(vjp_and_jvp),
+        cmocka_unit_test(custom_vjp),     cmocka_unit_test(rules),
+        cmocka_unit_test(evaluation),
+    };
+    return cmocka_run_group_tests_name("C API: closures", tests, start_listening, all_gone);
+}
