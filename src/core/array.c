@@ -113,7 +113,8 @@ mx array_new(enum dtype t, int ndim, const int *shape)
     mx x = array_raw(t, ndim);
     if (!x)
         return MX_NIL;
-    memcpy(x->shape, shape, (size_t)ndim * sizeof *shape);
+    if (ndim)
+        memcpy(x->shape, shape, (size_t)ndim * sizeof *shape);
     x->size = size;
     return scope_lend(x);
 }
