@@ -1,17 +1,30 @@
 #!/usr/bin/env bash
 # The demo: train on scanned digits from Python, then let a C program that is linked to the installed
-# library classify the same test images and agree on every one.
+# library classify the same test images and agree on every one.  Expects a finished build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+out=build/demo
 prefix=$PWD/build/prefix
-out=${OUT:-$PWD/out}
-
+log=$out/build.log
 mkdir -p "$out"
+
+# Run a step whose output is of interest only when it fails.
+quietly() {
+    "$@" >>"$log" 2>&1 || { cat "$log" >&2; echo "demo: this failed: $*" >&2; exit 1; }
+}
+
+: >"$log"
+echo "1. Python: examples/python/digits.py trains a network on scanned digits"
 .venv/bin/python examples/python/digits.py --out "$out"
 
-cmake --install build/release --prefix "$prefix" >build/demo.log
-{
-    cmake -S examples/c -B build/examples -G Ninja -DCMAKE_BUILD_TYPE=Release -DMLX_ROOT="$prefix"
-    cmake --build build/examples
-} >>build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
+echo
+echo "2. C: examples/c/digits.c reads the same test images with the same weights"
+quietly cmake --install build/release --prefix "$prefix"
+quietly cmake -S examples/c -B build/examples -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_PREFIX_PATH="$prefix"
+quietly cmake --build build/examples --target digits
 build/examples/digits "$out"
+
+echo
+echo "In $out: digits.png digits-weights.safetensors digits-test.safetensors"
+echo "The library is installed in build/prefix, the C program is build/examples/digits."
