@@ -67,8 +67,9 @@ FN uint16_t f16_from_f64(double x) { return f16_from_f32(f32_odd_from_f64(x)); }
 FN uint16_t bf16_from_f64(double x) { return bf16_from_f32(f32_odd_from_f64(x)); }
 
 /* Float to integer cuts the fraction.  What does not fit is undefined in C; here it is what NumPy
- * shows on x86: the narrow types take the low bits of int32, uint32 those of int64, and beyond that
- * (and for NaN) the least integer stands. */
+ * shows on x86.  int32 and int64 become their least value, for NaN too; the narrow types take the low
+ * bits of int32; uint32 and uint64 those of their signed twins, or for numbers of 2^31 (2^63) or more
+ * that many less and the top bit flipped, so that infinity gives 0. */
 #define FROM_FLOAT(suffix, type)                                                                  \
     FN int32_t i32_from_##suffix(type x)                                                          \
     {                                                                                             \
@@ -82,13 +83,18 @@ FN uint16_t bf16_from_f64(double x) { return bf16_from_f32(f32_odd_from_f64(x));
         int64_t y = (int64_t)(fits ? x : 0);                                                      \
         return fits ? y : INT64_MIN;                                                              \
     }                                                                                             \
+    FN uint32_t u32_from_##suffix(type x)                                                         \
+    {                                                                                             \
+        int high = x >= (type)2147483648.0;                                                       \
+        uint32_t u = (uint32_t)i32_from_##suffix(high ? x - (type)2147483648.0 : x);              \
+        return high ? u ^ 0x80000000u : u;                                                        \
+    }                                                                                             \
     FN uint64_t u64_from_##suffix(type x)                                                         \
     {                                                                                             \
-        int high = x >= (type)9223372036854775808.0 && x < (type)18446744073709551616.0;          \
-        uint64_t top = (uint64_t)i64_from_##suffix(x - (type)9223372036854775808.0);              \
-        return high ? top ^ 0x8000000000000000u : (uint64_t)i64_from_##suffix(x);                 \
+        int high = x >= (type)9223372036854775808.0;                                              \
+        uint64_t u = (uint64_t)i64_from_##suffix(high ? x - (type)9223372036854775808.0 : x);     \
+        return high ? u ^ 0x8000000000000000u : u;                                                \
     }                                                                                             \
-    FN uint32_t u32_from_##suffix(type x) { return (uint32_t)i64_from_##suffix(x); }              \
     FN int8_t i8_from_##suffix(type x) { return (int8_t)i32_from_##suffix(x); }                   \
     FN uint8_t u8_from_##suffix(type x) { return (uint8_t)i32_from_##suffix(x); }                 \
     FN int16_t i16_from_##suffix(type x) { return (int16_t)i32_from_##suffix(x); }                \
