@@ -28,8 +28,8 @@ struct copy {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* rows x cols elements of a plane, in the order with the longer inner loop. */
-static void plane(const struct copy *c, char *y, int64_t ydown, int64_t yacross, const char *x, int64_t xdown,
-                  int64_t xacross, int64_t rows, int64_t cols)
+static void plane(const struct copy *c, char *y, int64_t ydown, int64_t yacross, const char *x,
+                  int64_t xdown, int64_t xacross, int64_t rows, int64_t cols)
 {
     int64_t size = (int64_t)c->size;
     if (cols < rows) {
@@ -70,7 +70,8 @@ static void copy_blocks(void *ctx, int64_t begin, int64_t end)
     const struct copy *c = ctx;
     int across = c->ndim - 1, down = c->ndim - 2;
     int64_t size = (int64_t)c->size;
-    int64_t n_across = (c->shape[across] + BLOCK - 1) / BLOCK, n_down = (c->shape[down] + BLOCK - 1) / BLOCK;
+    int64_t n_across = (c->shape[across] + BLOCK - 1) / BLOCK,
+            n_down = (c->shape[down] + BLOCK - 1) / BLOCK;
     for (; begin < end; begin++) {
         int64_t j = begin % n_across * BLOCK, i = begin / n_across % n_down * BLOCK;
         int64_t rest = begin / n_across / n_down;
@@ -114,7 +115,10 @@ static void to_last_but_one(struct copy *c, int i)
     c->to[i] = to;
 }
 
-struct bytes { char *y; const char *x; };
+struct bytes {
+    char *y;
+    const char *x;
+};
 
 static void copy_bytes(void *ctx, int64_t begin, int64_t end)
 {
@@ -131,7 +135,9 @@ int copy_to_row_major(void *y, mx x)
         pool_for(nbytes(x), GRAIN_BYTES, copy_bytes, &b);
         return 0;
     }
-    struct copy c = { .y = y, .x = host(x), .size = itemsize(x), .move = cpu->move[__builtin_ctzl(itemsize(x))] };
+    struct copy c = {
+        .y = y, .x = host(x), .size = itemsize(x), .move = cpu->move[__builtin_ctzl(itemsize(x))]
+    };
     int64_t *from = c.from;
     memcpy(c.shape, x->shape, (size_t)x->ndim * sizeof *c.shape);
     memcpy(c.from, x->strides, (size_t)x->ndim * sizeof *c.from);

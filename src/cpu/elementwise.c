@@ -20,7 +20,8 @@ static const uint8_t binary_row[OP_COUNT] = {
 
 static int no_kernel(const struct run *r)
 {
-    mx_fail_as(MX_RUNTIME, "[%s] has no CPU kernel for %s", r->node->op->name, dtype_name(r->x[0]->dtype));
+    mx_fail_as(MX_RUNTIME, "[%s] has no CPU kernel for %s", r->node->op->name,
+               dtype_name(r->x[0]->dtype));
     return 1;
 }
 
@@ -41,7 +42,8 @@ static void unary(const struct runs *r, void *y, const void *const x[], const in
     r->fn.unary(y, x[0], (size_t)n);
 }
 
-static void unary_half(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+static void unary_half(const struct runs *r, void *y, const void *const x[], const int s[],
+                       int64_t n)
 {
     _Alignas(64) float tile[TILE];
     (void)s;
@@ -83,7 +85,8 @@ static void binary(const struct runs *r, void *y, const void *const x[], const i
     r->fn.binary(y, x[0], s[0], x[1], s[1], (size_t)n);
 }
 
-static void binary_half(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+static void binary_half(const struct runs *r, void *y, const void *const x[], const int s[],
+                        int64_t n)
 {
     _Alignas(64) float a[TILE], b[TILE];
     r->widen(a, x[0], s[0] ? (size_t)n : 1);
@@ -124,7 +127,8 @@ int run_binary(const struct run *r)
 
 /* ---- select and casts */
 
-static void select_runs(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+static void select_runs(const struct runs *r, void *y, const void *const x[], const int s[],
+                        int64_t n)
 {
     r->fn.select(y, x[0], s[0], x[1], s[1], x[2], s[2], (size_t)n);
 }
@@ -143,7 +147,8 @@ int run_select(const struct run *r)
     return 0;
 }
 
-static void cast_runs(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+static void cast_runs(const struct runs *r, void *y, const void *const x[], const int s[],
+                      int64_t n)
 {
     (void)s;
     r->fn.cast(y, x[0], (size_t)n);

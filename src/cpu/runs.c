@@ -31,8 +31,7 @@ struct place {
 
 static void go_to(const struct runs *r, struct place *p, int64_t number)
 {
-    for (int k = 0; k < r->n; k++)
-        p->x[k] = r->x[k];
+    for (int k = 0; k < r->n; k++) p->x[k] = r->x[k];
     for (int i = r->ndim; i-- > 0;) {
         int64_t size = i == r->ndim - 1 ? r->row : r->shape[i];
         p->at[i] = number % size;
@@ -46,14 +45,12 @@ static void go_to(const struct runs *r, struct place *p, int64_t number)
 static void advance(const struct runs *r, struct place *p, int i, int64_t n)
 {
     for (;;) {
-        for (int k = 0; k < r->n; k++)
-            p->x[k] += n * r->strides[k][i] * (int64_t)r->x_size[k];
+        for (int k = 0; k < r->n; k++) p->x[k] += n * r->strides[k][i] * (int64_t)r->x_size[k];
         p->at[i] += n;
         int64_t size = i == r->ndim - 1 ? r->row : r->shape[i];
         if (p->at[i] < size || i == 0)
             return;
-        for (int k = 0; k < r->n; k++)
-            p->x[k] -= size * r->strides[k][i] * (int64_t)r->x_size[k];
+        for (int k = 0; k < r->n; k++) p->x[k] -= size * r->strides[k][i] * (int64_t)r->x_size[k];
         p->at[i--] = 0;
         n = 1;
     }
@@ -65,7 +62,8 @@ static void move(void *y, int64_t sy, const void *x, int64_t sx, int64_t n, size
 }
 
 /* Operand k over rows x cols elements from x on: itself if it is a run, else gathered. */
-static const void *fetch(const struct runs *r, int k, const char *x, int64_t rows, int64_t cols, char *tile, int *s)
+static const void *fetch(const struct runs *r, int k, const char *x, int64_t rows, int64_t cols,
+                         char *tile, int *s)
 {
     int64_t across = r->strides[k][r->ndim - 1];
     int64_t down = rows > 1 ? r->strides[k][r->ndim - 2] : 0;
@@ -80,7 +78,8 @@ static const void *fetch(const struct runs *r, int k, const char *x, int64_t row
         move(tile, 1, x, across, rows * cols, size);
     else if (cols > rows)
         for (int64_t i = 0; i < rows; i++)
-            move(tile + (size_t)(i * cols) * size, 1, x + i * down * (int64_t)size, across, cols, size);
+            move(tile + (size_t)(i * cols) * size, 1, x + i * down * (int64_t)size, across, cols,
+                 size);
     else
         for (int64_t j = 0; j < cols; j++)
             move(tile + (size_t)j * size, cols, x + j * across * (int64_t)size, down, rows, size);
@@ -104,8 +103,7 @@ static void range(void *ctx, int64_t begin, int64_t end)
         }
         const void *x[RUN_OPERANDS];
         int s[RUN_OPERANDS];
-        for (int k = 0; k < r->n; k++)
-            x[k] = fetch(r, k, p.x[k], rows, cols, tiles[k], &s[k]);
+        for (int k = 0; k < r->n; k++) x[k] = fetch(r, k, p.x[k], rows, cols, tiles[k], &s[k]);
         r->kernel(r, r->y + (size_t)begin * r->y_size, x, s, rows * cols);
         begin += rows * cols;
         if (rows > 1)
@@ -146,11 +144,9 @@ void runs_over(struct runs *r, mx y, int n, const mx x[], const void *const data
     } else {
         for (int k = 0; k < n; k++) {
             strides[k] = r->strides[k];
-            for (int i = 0; i < y->ndim; i++)
-                r->strides[k][i] = x[k]->strides[i];
+            for (int i = 0; i < y->ndim; i++) r->strides[k][i] = x[k]->strides[i];
         }
-        for (int i = 0; i < y->ndim; i++)
-            r->shape[i] = y->shape[i];
+        for (int i = 0; i < y->ndim; i++) r->shape[i] = y->shape[i];
         r->ndim = collapse(y->ndim, r->shape, n, strides);
         r->row = r->shape[r->ndim - 1];
     }

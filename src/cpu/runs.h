@@ -16,9 +16,10 @@ struct runs {
         cast_fn *cast;
         select_fn *select;
     } fn;
-    cast_fn *widen, *narrow; /* half types: to and from float32; narrow is NULL where fn gives bool */
-    bool repeats;            /* the kernel takes stride 0 */
-    int64_t most;            /* 0: any number */
+    cast_fn *widen,
+        *narrow;  /* half types: to and from float32; narrow is NULL where fn gives bool */
+    bool repeats; /* the kernel takes stride 0 */
+    int64_t most; /* 0: any number */
 
     /* Filled by runs_over. */
     char *y;
@@ -30,8 +31,8 @@ struct runs {
     int64_t strides[RUN_OPERANDS][MX_MAX_NDIM];
 };
 
-/* Calls r->kernel until all of row-major y is written, on several threads if y is large.  data[k] is
- * the first element of x[k], and x[k] has y's shape. */
+/* Calls r->kernel until all of row-major y is written, on several threads if y is large.  data[k]
+ * is the first element of x[k], and x[k] has y's shape. */
 void runs_over(struct runs *r, mx y, int n, const mx x[], const void *const data[]);
 
 /* The stride an array has as one run: 1 row-major, 0 one value all over, -1 neither. */

@@ -10,6 +10,7 @@
 #define BOOL(x) ((x) != 0)
 
 #define INT32(x) i32_from_f32(x)
+#define UINT32(x) u32_from_f32(x)
 #define INT64(x) i64_from_f32(x)
 #define UINT64(x) u64_from_f32(x)
 #define T float
@@ -17,9 +18,11 @@
 #include "cpu/kernels/cast.inc"
 
 #undef INT32
+#undef UINT32
 #undef INT64
 #undef UINT64
 #define INT32(x) i32_from_f64(x)
+#define UINT32(x) u32_from_f64(x)
 #define INT64(x) i64_from_f64(x)
 #define UINT64(x) u64_from_f64(x)
 #define T double
@@ -30,12 +33,14 @@
 #undef COMPLEX
 #undef BOOL
 #undef INT32
+#undef UINT32
 #undef INT64
 #undef UINT64
 #define VALUE(x) ((x).re)
 #define COMPLEX(x) (x)
 #define BOOL(x) (((x).re != 0) | ((x).im != 0))
 #define INT32(x) i32_from_f32((x).re)
+#define UINT32(x) u32_from_f32((x).re)
 #define INT64(x) i64_from_f32((x).re)
 #define UINT64(x) u64_from_f32((x).re)
 #define T complex64

@@ -1,8 +1,8 @@
 /* cast_half.c: from and to float16 and bfloat16.
  *
  * float32 is the door: what goes to another type passes through a tile of it, without loss on the
- * way in; and on the way out what float32 does not hold is first rounded to odd, so that results are
- * rounded once. */
+ * way in; and on the way out what float32 does not hold is first rounded to odd, so that results
+ * are rounded once. */
 #include "cpu/kernels/level.h"
 #include "shared/scalar.h"
 
@@ -13,13 +13,13 @@
 enum { TILE = 512 };
 
 /* y may be x where both types are of one size. */
-#define CAST(to, from, U, T, value)                                                \
-    cast_fn LEVEL(to##_from_##from);                                               \
-    void LEVEL(to##_from_##from)(void *vy, const void *vx, size_t n)               \
-    {                                                                              \
-        U *y = vy;                                                                 \
-        const T *x = vx;                                                           \
-        IVDEP for (size_t i = 0; i < n; i++) y[i] = value;                         \
+#define CAST(to, from, U, T, value)                                  \
+    cast_fn LEVEL(to##_from_##from);                                 \
+    void LEVEL(to##_from_##from)(void *vy, const void *vx, size_t n) \
+    {                                                                \
+        U *y = vy;                                                   \
+        const T *x = vx;                                             \
+        IVDEP for (size_t i = 0; i < n; i++) y[i] = value;           \
     }
 
 CAST(bf16, f32, uint16_t, float, bf16_from_f32(x[i]))
@@ -36,11 +36,13 @@ void LEVEL(f16_from_f32)(void *vy, const void *vx, size_t n)
     const float *x = vx;
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
-        _mm256_storeu_si256((void *)(y + i), _mm512_cvtps_ph(_mm512_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+        _mm256_storeu_si256((void *)(y + i),
+                            _mm512_cvtps_ph(_mm512_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
     if (i < n) {
         __mmask16 rest = (__mmask16)((1u << (n - i)) - 1);
-        _mm256_mask_storeu_epi16(y + i, rest,
-                                 _mm512_cvtps_ph(_mm512_maskz_loadu_ps(rest, x + i), _MM_FROUND_TO_NEAREST_INT));
+        _mm256_mask_storeu_epi16(
+            y + i, rest,
+            _mm512_cvtps_ph(_mm512_maskz_loadu_ps(rest, x + i), _MM_FROUND_TO_NEAREST_INT));
     }
 }
 void LEVEL(f32_from_f16)(void *vy, const void *vx, size_t n)
@@ -63,9 +65,9 @@ void LEVEL(f16_from_f32)(void *vy, const void *vx, size_t n)
     const float *x = vx;
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((void *)(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-    for (; i < n; i++)
-        y[i] = (uint16_t)_cvtss_sh(x[i], _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((void *)(y + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i < n; i++) y[i] = (uint16_t)_cvtss_sh(x[i], _MM_FROUND_TO_NEAREST_INT);
 }
 void LEVEL(f32_from_f16)(void *vy, const void *vx, size_t n)
 {
@@ -74,8 +76,7 @@ void LEVEL(f32_from_f16)(void *vy, const void *vx, size_t n)
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
         _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + i))));
-    for (; i < n; i++)
-        y[i] = _cvtsh_ss(x[i]);
+    for (; i < n; i++) y[i] = _cvtsh_ss(x[i]);
 }
 #else
 CAST(f16, f32, uint16_t, float, f16_from_f32(x[i]))
@@ -83,7 +84,8 @@ CAST(f32, f16, float, uint16_t, f32_from_f16(x[i]))
 #endif
 
 /* From one type to another in two steps. */
-TEMPLATE void via(char *y, size_t sy, const char *x, size_t sx, size_t n, cast_fn *first, cast_fn *second)
+TEMPLATE void via(char *y, size_t sy, const char *x, size_t sx, size_t n, cast_fn *first,
+                  cast_fn *second)
 {
     _Alignas(64) double tile[TILE];
     for (size_t m; n > 0; n -= m, x += m * sx, y += m * sy) {
@@ -93,19 +95,19 @@ TEMPLATE void via(char *y, size_t sy, const char *x, size_t sx, size_t n, cast_f
     }
 }
 
-#define VIA(to, sy, from, sx, first, second)                                                    \
-    cast_fn LEVEL(to##_from_##from);                                                            \
-    void LEVEL(to##_from_##from)(void *y, const void *x, size_t n)                              \
-    {                                                                                           \
-        via(y, sy, x, sx, n, LEVEL(first), LEVEL(second));                                      \
+#define VIA(to, sy, from, sx, first, second)                       \
+    cast_fn LEVEL(to##_from_##from);                               \
+    void LEVEL(to##_from_##from)(void *y, const void *x, size_t n) \
+    {                                                              \
+        via(y, sy, x, sx, n, LEVEL(first), LEVEL(second));         \
     }
-#define FROM_HALF(to, size)                                                                     \
-    cast_fn LEVEL(to##_from_f32);                                                               \
-    VIA(to, size, f16, 2, f32_from_f16, to##_from_f32)                                          \
+#define FROM_HALF(to, size)                            \
+    cast_fn LEVEL(to##_from_f32);                      \
+    VIA(to, size, f16, 2, f32_from_f16, to##_from_f32) \
     VIA(to, size, bf16, 2, f32_from_bf16, to##_from_f32)
-#define TO_HALF(from, size, door)                                                               \
-    cast_fn LEVEL(door##_from_##from);                                                          \
-    VIA(f16, 2, from, size, door##_from_##from, f16_from_f32)                                   \
+#define TO_HALF(from, size, door)                             \
+    cast_fn LEVEL(door##_from_##from);                        \
+    VIA(f16, 2, from, size, door##_from_##from, f16_from_f32) \
     VIA(bf16, 2, from, size, door##_from_##from, bf16_from_f32)
 
 FROM_HALF(b8, 1)
@@ -122,8 +124,8 @@ FROM_HALF(c64, 8)
 VIA(f16, 2, bf16, 2, f32_from_bf16, f16_from_f32)
 VIA(bf16, 2, f16, 2, f32_from_f16, bf16_from_f32)
 
-/* The nearest float, or the odd one where that is inexact.  Of a 64-bit integer that double does not
- * hold, one bit stands for the low 16: more than float's 24 remain above it. */
+/* The nearest float, or the odd one where that is inexact.  Of a 64-bit integer that double does
+ * not hold, one bit stands for the low 16: more than float's 24 remain above it. */
 FN float odd_i64(int64_t x)
 {
     double rough = (double)(x >> 16 | ((x & 0xffff) != 0)) * 0x1p16;

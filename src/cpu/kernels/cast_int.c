@@ -5,6 +5,7 @@
 #include "shared/scalar.h"
 
 #define INT32(x) VALUE(x)
+#define UINT32(x) VALUE(x)
 #define INT64(x) VALUE(x)
 #define UINT64(x) VALUE(x)
 #define COMPLEX(x) ((complex64){ (float)VALUE(x), 0 })

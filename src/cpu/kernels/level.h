@@ -1,8 +1,8 @@
 /* level.h: names, types and loop hints shared by the kernels of one instruction-set level.
  *
- * Every file of kernels/ is compiled once per level, with ISA defined as the level's name.  What one
- * file offers to another carries that name (LEVEL), everything else is static: so no function built
- * for one level is ever linked into another. */
+ * Every file of kernels/ is compiled once per level, with ISA defined as the level's name.  What
+ * one file offers to another carries that name (LEVEL), everything else is static: so no function
+ * built for one level is ever linked into another. */
 #ifndef MX_CPU_KERNELS_LEVEL_H
 #define MX_CPU_KERNELS_LEVEL_H
 
@@ -15,7 +15,7 @@
 
 #define LEVEL(name) PASTE(name, ISA) /* run_add_f32_avx2 for LEVEL(run_add_f32) */
 
-/* A loop written once and specialized at each use: its constant and function arguments disappear. */
+/* Code written once and specialized at each use: constant and function arguments disappear. */
 #define TEMPLATE static inline __attribute__((always_inline))
 
 /* No element of the next loop depends on an earlier one, whatever the pointers alias. */
@@ -35,7 +35,8 @@ TEMPLATE void spread(void *y, size_t size, size_t n)
 }
 
 /* ROW_<set>_<kind>(...) is its arguments where the kernels of a set's rows take types of that kind
- * (b bool, i integer, f float32 and float64, c complex64), else nothing.  ROW(set, ...) asks for the KIND of this pass. */
+ * (b bool, i integer, f float32 and float64, c complex64), else nothing.  ROW(set, ...) asks for
+ * the KIND of this pass. */
 #define ROW_(set, kind, ...) ROW_##set##_##kind(__VA_ARGS__)
 #define ROW__(set, kind, ...) ROW_(set, kind, __VA_ARGS__)
 #define ROW(set, ...) ROW__(set, KIND, __VA_ARGS__)

@@ -1,14 +1,15 @@
 /* table.c: the one thing a level exports.
  *
- * Kernels are compiled in several files, so that no single one takes long; here they meet by name. */
+ * Kernels are compiled in several files, so that none takes long; here they meet by name. */
 #include "cpu/kernels/level.h"
 
-#define DECLARE(name, set, type, suffix, kind) ROW_##set##_##kind(ELEMENTWISE_FN LEVEL(run_##name##_##suffix);)
-#define ELEMENTWISE_FN unary_fn
+#define DECLARE(name, set, type, suffix, kind) \
+    ROW_##set##_##kind(ROW_FN LEVEL(run_##name##_##suffix);)
+#define ROW_FN unary_fn
 #define UNARY(name, label, set, ...) EACH_TYPE(DECLARE, name, set)
 #include "ops/ops.def"
-#undef ELEMENTWISE_FN
-#define ELEMENTWISE_FN binary_fn
+#undef ROW_FN
+#define ROW_FN binary_fn
 #define BINARY(name, label, set, ...) EACH_TYPE(DECLARE, name, set)
 #include "ops/ops.def"
 
@@ -32,7 +33,8 @@ extern const struct random_kernels LEVEL(random_kernels);
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define ENTRY(name, set, type, suffix, kind) ROW_##set##_##kind([DT_##type] = LEVEL(run_##name##_##suffix),)
+#define ENTRY(name, set, type, suffix, kind) \
+    ROW_##set##_##kind([DT_##type] = LEVEL(run_##name##_##suffix),)
 #define CAST_ENTRY(type, to, from) [DT_##type] = LEVEL(to##_from_##from),
 
 extern const struct cpu_kernels LEVEL(cpu_kernels);
