@@ -10,7 +10,7 @@ static void own_errors(void **state)
     (void)state;
     int line = __LINE__ + 1;
     mlx_error("the %s is %d", "answer", 42);
-    char expected[64];
+    char expected[256];
     snprintf(expected, sizeof expected, "the answer is 42 at %s:%d", __FILE__, line);
     assert_string_equal(heard.last, expected);
     expect_heard(1, "answer");
