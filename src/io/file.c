@@ -1,0 +1,282 @@
+/* file.c: files as readers and writers, and lists of named arrays. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "io/io.h"
+#include "ops/ops.h"
+#include "transform/eval.h"
+
+/* ---- lists */
+
+int archive_add(struct archive *a, const char *name, mx x)
+{
+    if (is_nil(x))
+        return 1;
+    if (a->n == a->cap) {
+        int cap = a->cap ? a->cap * 2 : 16;
+        struct named_array *more = realloc(a->arrays, (size_t)cap * sizeof *more);
+        if (!more)
+            return mx_fail_memory((size_t)cap * sizeof *more), 1;
+        a->arrays = more;
+        a->cap = cap;
+    }
+    struct named_array *e = &a->arrays[a->n];
+    *e = (struct named_array){ .name = strdup(name) };
+    if (!e->name)
+        return mx_fail_memory(strlen(name)), 1;
+    mx_keep(&e->array, x);
+    a->n++;
+    return 0;
+}
+
+int archive_add_text(struct archive *a, const char *name, const char *text)
+{
+    if (a->n_meta == a->meta_cap) {
+        int cap = a->meta_cap ? a->meta_cap * 2 : 16;
+        struct named_text *more = realloc(a->meta, (size_t)cap * sizeof *more);
+        if (!more)
+            return mx_fail_memory((size_t)cap * sizeof *more), 1;
+        a->meta = more;
+        a->meta_cap = cap;
+    }
+    struct named_text *e = &a->meta[a->n_meta];
+    *e = (struct named_text){ strdup(name), strdup(text) };
+    a->n_meta++;
+    if (!e->name || !e->text)
+        return mx_fail_memory(strlen(name) + strlen(text)), 1;
+    return 0;
+}
+
+void archive_free(struct archive *a)
+{
+    for (int i = 0; i < a->n; i++) {
+        free(a->arrays[i].name);
+        mx_drop(&a->arrays[i].array);
+    }
+    for (int i = 0; i < a->n_meta; i++) {
+        free(a->meta[i].name);
+        free(a->meta[i].text);
+    }
+    free(a->arrays);
+    free(a->meta);
+    *a = (struct archive){ 0 };
+}
+
+/* ---- what formats share */
+
+mx io_ready(mx x, mx_own *hold)
+{
+    {
+        MX_SCOPE(NULL);
+        mx_keep(hold, mx_contiguous(x, false));
+    }
+    return is_nil(hold->it) || mx_wait_host(hold->it) ? MX_NIL : hold->it;
+}
+
+bool io_read(struct reader *r, void *data, size_t n, uint64_t offset, const char *what)
+{
+    if (offset > r->size || n > r->size - offset) {
+        mx_fail("[load] %s: %s needs %zu bytes at offset %llu, the file has %llu", r->label, what, n,
+                (unsigned long long)offset, (unsigned long long)r->size);
+        return false;
+    }
+    if (n && !r->read_at(r, data, n, offset)) {
+        mx_fail_as(MX_RUNTIME, "[load] %s: could not read %zu bytes of %s at offset %llu", r->label, n, what,
+                   (unsigned long long)offset);
+        return false;
+    }
+    return true;
+}
+
+bool io_write(struct writer *w, const void *data, size_t n)
+{
+    if (n == 0 || w->write(w, data, n))
+        return true;
+    mx_fail_as(MX_RUNTIME, "[save] %s: could not write %zu bytes: %s", w->label, n, strerror(errno));
+    return false;
+}
+
+/* ---- files */
+
+struct file_reader { struct reader reader; int fd; };
+
+static bool file_read_at(struct reader *self, void *data, size_t n, uint64_t offset)
+{
+    int fd = ((struct file_reader *)self)->fd;
+    while (n) {
+        ssize_t got = pread(fd, data, n, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        data = (char *)data + got;
+        n -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return true;
+}
+
+static bool file_open(struct file_reader *f, const char *path)
+{
+    struct stat st;
+    f->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (f->fd < 0 || fstat(f->fd, &st)) {
+        mx_fail_as(MX_RUNTIME, "[load] could not open %s: %s", path, strerror(errno));
+        if (f->fd >= 0)
+            close(f->fd);
+        return false;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        mx_fail_as(MX_RUNTIME, "[load] %s is not a regular file", path);
+        close(f->fd);
+        return false;
+    }
+    f->reader = (struct reader){ file_read_at, (uint64_t)st.st_size, path };
+    return true;
+}
+
+struct file_writer {
+    struct writer writer;
+    int fd;
+    char *target, *temporary;
+    char *buffer; /* of BUFFER bytes */
+    size_t used;
+};
+enum { BUFFER = 1 << 16 };
+
+static bool write_all(int fd, const char *data, size_t n)
+{
+    while (n) {
+        ssize_t put = write(fd, data, n > (1u << 30) ? 1u << 30 : n);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return false;
+        data += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
+static bool file_write(struct writer *self, const void *data, size_t n)
+{
+    struct file_writer *f = (struct file_writer *)self;
+    if (f->used + n <= BUFFER) {
+        memcpy(f->buffer + f->used, data, n);
+        f->used += n;
+        return true;
+    }
+    if (!write_all(f->fd, f->buffer, f->used))
+        return false;
+    f->used = 0;
+    return write_all(f->fd, data, n);
+}
+
+static bool fail_open(const char *path)
+{
+    mx_fail_as(MX_RUNTIME, "[save] could not create %s: %s", path, strerror(errno));
+    return false;
+}
+
+static bool file_create(struct file_writer *f, const char *path)
+{
+    *f = (struct file_writer){ .writer = { file_write, path }, .fd = -1 };
+    f->target = realpath(path, NULL);
+    if (!f->target)
+        f->target = strdup(path);
+    struct stat st;
+    mode_t mode = umask(0);
+    umask(mode);
+    mode = 0666 & ~mode;
+    if (f->target && !stat(f->target, &st)) {
+        if (!S_ISREG(st.st_mode)) {
+            mx_fail_as(MX_RUNTIME, "[save] %s is not a regular file", path);
+            free(f->target);
+            return false;
+        }
+        mode = st.st_mode & 07777;
+    }
+    f->buffer = malloc(BUFFER);
+    if (!f->target || !f->buffer || asprintf(&f->temporary, "%s.XXXXXX", f->target) < 0)
+        f->temporary = NULL;
+    if (f->temporary)
+        f->fd = mkostemp(f->temporary, O_CLOEXEC);
+    if (f->fd < 0) {
+        fail_open(path);
+        free(f->target);
+        free(f->temporary);
+        free(f->buffer);
+        return false;
+    }
+    fchmod(f->fd, mode);
+    return true;
+}
+
+/* Puts the new file in the old one's place, or takes it away if anything failed. */
+static int file_finish(struct file_writer *f, bool ok)
+{
+    const char *label = f->writer.label;
+    if (ok && !write_all(f->fd, f->buffer, f->used)) {
+        mx_fail_as(MX_RUNTIME, "[save] %s: could not write: %s", label, strerror(errno));
+        ok = false;
+    }
+    if (close(f->fd) && ok) {
+        mx_fail_as(MX_RUNTIME, "[save] %s: could not close: %s", label, strerror(errno));
+        ok = false;
+    }
+    if (ok && rename(f->temporary, f->target)) {
+        mx_fail_as(MX_RUNTIME, "[save] could not replace %s: %s", label, strerror(errno));
+        ok = false;
+    }
+    if (!ok)
+        unlink(f->temporary);
+    free(f->temporary);
+    free(f->target);
+    free(f->buffer);
+    return !ok;
+}
+
+mx npy_load_file(const char *path)
+{
+    struct file_reader f;
+    if (!file_open(&f, path))
+        return MX_NIL;
+    mx x = npy_load(&f.reader);
+    close(f.fd);
+    return x;
+}
+
+int safetensors_load_file(const char *path, struct archive *a)
+{
+    struct file_reader f;
+    if (!file_open(&f, path))
+        return 1;
+    int failed = safetensors_load(&f.reader, a);
+    close(f.fd);
+    return failed;
+}
+
+int npy_save_file(const char *path, mx x)
+{
+    struct file_writer f;
+    if (!file_create(&f, path))
+        return 1;
+    return file_finish(&f, !npy_save(&f.writer, x));
+}
+
+int safetensors_save_file(const char *path, const struct archive *a)
+{
+    struct file_writer f;
+    if (!file_create(&f, path))
+        return 1;
+    return file_finish(&f, !safetensors_save(&f.writer, a));
+}

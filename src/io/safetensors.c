@@ -1,0 +1,301 @@
+/* safetensors.c: named arrays in one file (the safetensors format, version 0.4).
+ *
+ * Eight bytes: the length of the header; the header, JSON: for each name a dtype, a shape and the
+ * offsets of its bytes, which follow the header without gaps; and under "__metadata__" texts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "yyjson.h"
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "io/io.h"
+
+enum { MAX_HEADER = 100000000 }; /* what the reference implementation accepts */
+
+static const struct { const char *code; enum dtype dtype; } codes[] = {
+    { "BOOL", DT_bool_ },    { "U8", DT_uint8 },     { "U16", DT_uint16 },    { "U32", DT_uint32 },
+    { "U64", DT_uint64 },    { "I8", DT_int8 },      { "I16", DT_int16 },     { "I32", DT_int32 },
+    { "I64", DT_int64 },     { "F16", DT_float16 },  { "F32", DT_float32 },   { "F64", DT_float64 },
+    { "BF16", DT_bfloat16 }, { "C64", DT_complex64 },
+    /* Read as the bytes they are; from_fp8 turns E4M3 into numbers. */
+    { "F8_E4M3", DT_uint8 }, { "F8_E5M2", DT_uint8 }, { "F8_E8M0", DT_uint8 },
+};
+
+struct tensor {
+    const char *name;
+    enum dtype dtype;
+    int ndim;
+    int shape[MX_MAX_NDIM];
+    uint64_t begin, end; /* of its bytes, from the end of the header */
+};
+
+static bool bad(struct reader *r, const char *name, const char *what)
+{
+    mx_fail("[load] %s: bad safetensors header: '%.80s': %s", r->label, name, what);
+    return false;
+}
+
+static bool parse_dtype(struct reader *r, yyjson_val *v, struct tensor *t)
+{
+    const char *code = yyjson_get_str(v);
+    if (!code)
+        return bad(r, t->name, "expected 'dtype' to be a string");
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (!strcmp(code, codes[i].code)) {
+            t->dtype = codes[i].dtype;
+            return true;
+        }
+    mx_fail("[load] %s: '%.80s' has the unknown dtype '%.40s'", r->label, t->name, code);
+    return false;
+}
+
+static bool parse_shape(struct reader *r, yyjson_val *v, struct tensor *t)
+{
+    if (!yyjson_is_arr(v) || yyjson_arr_size(v) > MX_MAX_NDIM)
+        return bad(r, t->name, "expected 'shape' to be a list of at most 64 sizes");
+    size_t i, n;
+    yyjson_val *d;
+    yyjson_arr_foreach(v, i, n, d) {
+        if (!yyjson_is_uint(d) || yyjson_get_uint(d) > INT32_MAX)
+            return bad(r, t->name, "expected sizes from 0 to 2^31 - 1");
+        t->shape[t->ndim++] = (int)yyjson_get_uint(d);
+    }
+    return true;
+}
+
+static bool parse_offsets(struct reader *r, yyjson_val *v, uint64_t room, struct tensor *t)
+{
+    yyjson_val *begin = yyjson_arr_get(v, 0), *end = yyjson_arr_get(v, 1);
+    if (!yyjson_is_arr(v) || yyjson_arr_size(v) != 2 || !yyjson_is_uint(begin) || !yyjson_is_uint(end))
+        return bad(r, t->name, "expected 'data_offsets' to be two numbers");
+    t->begin = yyjson_get_uint(begin);
+    t->end = yyjson_get_uint(end);
+    int64_t size = shape_size("load", t->ndim, t->shape);
+    if (size < 0)
+        return false;
+    uint64_t bytes = (uint64_t)size * dtype_size(t->dtype);
+    if (t->begin > t->end || t->end > room || t->end - t->begin != bytes) {
+        mx_fail("[load] %s: '%.80s' of shape %s and type %s needs %llu bytes, its offsets are %llu to %llu of %llu", r->label,
+                t->name, shape_text(t->ndim, t->shape), dtype_name(t->dtype), (unsigned long long)bytes,
+                (unsigned long long)t->begin, (unsigned long long)t->end, (unsigned long long)room);
+        return false;
+    }
+    return true;
+}
+
+static bool parse_tensor(struct reader *r, yyjson_val *v, uint64_t room, struct tensor *t)
+{
+    return (yyjson_is_obj(v) || bad(r, t->name, "expected an object")) &&
+           parse_dtype(r, yyjson_obj_get(v, "dtype"), t) && parse_shape(r, yyjson_obj_get(v, "shape"), t) &&
+           parse_offsets(r, yyjson_obj_get(v, "data_offsets"), room, t);
+}
+
+static bool parse_metadata(struct reader *r, yyjson_val *v, struct archive *a)
+{
+    size_t i, n;
+    yyjson_val *key, *text;
+    if (!yyjson_is_obj(v))
+        return bad(r, "__metadata__", "expected an object");
+    yyjson_obj_foreach(v, i, n, key, text) {
+        if (!yyjson_is_str(text))
+            return bad(r, yyjson_get_str(key), "expected metadata to be strings");
+        if (archive_add_text(a, yyjson_get_str(key), yyjson_get_str(text)))
+            return false;
+    }
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct tensor *const *)a)->name, (*(const struct tensor *const *)b)->name);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct tensor *s = *(const struct tensor *const *)a, *t = *(const struct tensor *const *)b;
+    return s->begin != t->begin ? (s->begin > t->begin) - (s->begin < t->begin) : (s->end > t->end) - (s->end < t->end);
+}
+
+/* No name twice, no byte in two tensors. */
+static bool check_all(struct reader *r, struct tensor *t, size_t n)
+{
+    struct tensor **p = mx_malloc((n + 1) * sizeof *p);
+    bool ok = p != NULL;
+    for (size_t i = 0; i < n && ok; i++)
+        p[i] = &t[i];
+    if (ok) {
+        qsort(p, n, sizeof *p, by_name);
+        for (size_t i = 1; i < n && ok; i++)
+            if (!strcmp(p[i - 1]->name, p[i]->name))
+                ok = bad(r, p[i]->name, "this name occurs twice");
+        qsort(p, n, sizeof *p, by_offset);
+        for (size_t i = 1; i < n && ok; i++)
+            if (p[i]->begin < p[i - 1]->end)
+                ok = bad(r, p[i]->name, "its bytes overlap those of another array");
+    }
+    free(p);
+    return ok;
+}
+
+static bool load_tensor(struct reader *r, const struct tensor *t, uint64_t base, struct archive *a)
+{
+    MX_SCOPE(NULL);
+    struct buffer *b = buffer_new(t->end - t->begin);
+    if (!b)
+        return false;
+    if (!io_read(r, b->host, t->end - t->begin, base + t->begin, t->name)) {
+        buffer_release(b);
+        return false;
+    }
+    return !archive_add(a, t->name, array_of_buffer(t->dtype, t->ndim, t->shape, b));
+}
+
+static bool load_all(struct reader *r, yyjson_val *root, uint64_t base, struct archive *a)
+{
+    size_t i, count, n = 0;
+    yyjson_val *key, *v;
+    struct tensor *t = mx_malloc((yyjson_obj_size(root) + 1) * sizeof *t);
+    bool ok = t != NULL;
+    yyjson_obj_foreach(root, i, count, key, v) {
+        const char *name = yyjson_get_str(key);
+        if (!ok)
+            break;
+        if (!strcmp(name, "__metadata__")) {
+            ok = parse_metadata(r, v, a);
+            continue;
+        }
+        t[n] = (struct tensor){ .name = name };
+        ok = parse_tensor(r, v, r->size - base, &t[n++]);
+    }
+    ok = ok && check_all(r, t, n);
+    for (size_t k = 0; k < n && ok; k++)
+        ok = load_tensor(r, &t[k], base, a);
+    free(t);
+    return ok;
+}
+
+int safetensors_load(struct reader *r, struct archive *a)
+{
+    unsigned char head[8];
+    if (!io_read(r, head, 8, 0, "the length of the safetensors header"))
+        return 1;
+    uint64_t length = 0;
+    for (int i = 8; i-- > 0;)
+        length = length << 8 | head[i];
+    if (length > MAX_HEADER || length > r->size - 8) {
+        mx_fail("[load] %s: not a safetensors file: its header would have %llu bytes at offset 8, the file has %llu", r->label,
+                (unsigned long long)length, (unsigned long long)r->size);
+        return 1;
+    }
+    char *text = mx_malloc(length + 1);
+    if (!text)
+        return 1;
+    bool ok = io_read(r, text, length, 8, "the safetensors header");
+    yyjson_read_err why = { 0 };
+    yyjson_doc *doc = ok ? yyjson_read_opts(text, length, 0, NULL, &why) : NULL;
+    if (ok && !yyjson_is_obj(yyjson_doc_get_root(doc))) {
+        mx_fail("[load] %s: the safetensors header is not a JSON object: %s at offset %zu", r->label,
+                doc ? "something else" : why.msg, 8 + why.pos);
+        ok = false;
+    }
+    ok = ok && load_all(r, yyjson_doc_get_root(doc), 8 + length, a);
+    yyjson_doc_free(doc);
+    free(text);
+    if (!ok)
+        archive_free(a);
+    return !ok;
+}
+
+/* ---- writing */
+
+struct item { const char *name; mx_own x; };
+
+/* Wide types first, so that every array is aligned to its items; then by name, so that the same
+ * arrays give the same file. */
+static int by_width(const void *a, const void *b)
+{
+    const struct item *s = a, *t = b;
+    size_t m = itemsize(s->x.it), n = itemsize(t->x.it);
+    return m != n ? (m < n) - (m > n) : strcmp(s->name, t->name);
+}
+
+static const char *code_of(enum dtype t)
+{
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i].dtype == t)
+            return codes[i].code;
+    return "";
+}
+
+static char *header_text(const struct archive *a, struct item *v, size_t *length)
+{
+    yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+    yyjson_mut_val *root = yyjson_mut_obj(doc);
+    yyjson_mut_doc_set_root(doc, root);
+    if (a->n_meta) {
+        yyjson_mut_val *meta = yyjson_mut_obj(doc);
+        for (int i = 0; i < a->n_meta; i++)
+            yyjson_mut_obj_add_str(doc, meta, a->meta[i].name, a->meta[i].text);
+        yyjson_mut_obj_add_val(doc, root, "__metadata__", meta);
+    }
+    uint64_t at = 0;
+    for (int i = 0; i < a->n; i++) {
+        mx x = v[i].x.it;
+        yyjson_mut_val *o = yyjson_mut_obj(doc), *shape = yyjson_mut_arr(doc), *offsets = yyjson_mut_arr(doc);
+        for (int d = 0; d < x->ndim; d++)
+            yyjson_mut_arr_add_uint(doc, shape, (uint64_t)x->shape[d]);
+        yyjson_mut_arr_add_uint(doc, offsets, at);
+        yyjson_mut_arr_add_uint(doc, offsets, at += (uint64_t)nbytes(x));
+        yyjson_mut_obj_add_str(doc, o, "dtype", code_of(x->dtype));
+        yyjson_mut_obj_add_val(doc, o, "shape", shape);
+        yyjson_mut_obj_add_val(doc, o, "data_offsets", offsets);
+        yyjson_mut_obj_add_val(doc, root, v[i].name, o);
+    }
+    yyjson_write_err why;
+    char *text = yyjson_mut_write_opts(doc, 0, NULL, length, &why);
+    if (!text)
+        mx_fail("[save_safetensors] could not write the header: %s (names and metadata must be UTF-8)",
+                doc ? why.msg : "out of memory");
+    yyjson_mut_doc_free(doc);
+    return text;
+}
+
+int safetensors_save(struct writer *w, const struct archive *a)
+{
+    struct item *v = mx_malloc(((size_t)a->n + 1) * sizeof *v);
+    if (!v)
+        return 1;
+    bool ok = true;
+    int n = 0;
+    for (; n < a->n && ok; n++) {
+        v[n] = (struct item){ a->arrays[n].name, { NULL } };
+        ok = !is_nil(io_ready(a->arrays[n].array.it, &v[n].x));
+        if (ok && !strcmp(v[n].name, "__metadata__")) {
+            mx_fail("[save_safetensors] the name __metadata__ is kept for metadata");
+            ok = false;
+        }
+    }
+    char *text = NULL;
+    if (ok) {
+        qsort(v, (size_t)a->n, sizeof *v, by_width);
+        size_t length;
+        text = header_text(a, v, &length);
+        ok = text != NULL;
+        if (ok) {
+            size_t padded = (length + 7) / 8 * 8;
+            unsigned char head[8];
+            for (int i = 0; i < 8; i++)
+                head[i] = (unsigned char)(padded >> 8 * i);
+            ok = io_write(w, head, 8) && io_write(w, text, length) && io_write(w, "       ", padded - length);
+        }
+    }
+    for (int i = 0; i < a->n && ok; i++)
+        ok = io_write(w, array_host(v[i].x.it), (size_t)nbytes(v[i].x.it));
+    while (n-- > 0)
+        mx_drop(&v[n].x);
+    free(v);
+    free(text);
+    return !ok;
+}
