@@ -30,6 +30,7 @@ select_fn LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8);
 
 extern const struct reduce_kernels LEVEL(reduce_kernels);
 extern const struct random_kernels LEVEL(random_kernels);
+extern const struct gemm_kernels LEVEL(gemm_kernels);
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -57,4 +58,5 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     .select = { LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8) },
     .reduce = &LEVEL(reduce_kernels),
     .random = &LEVEL(random_kernels),
+    .gemm = &LEVEL(gemm_kernels),
 };

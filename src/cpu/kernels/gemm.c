@@ -1,0 +1,109 @@
+/* gemm.c: matrix products of one instruction-set level.
+ *
+ * The register tile is MR rows by NV vectors of C: per step of k it takes NV loads of B and MR
+ * broadcasts of A for MR * NV fused multiply-adds, and has enough independent sums to hide their
+ * latency.  gemm.inc is included once per real type, gemm_complex.inc for complex64. */
+#include "cpu/kernels/gemm.h"
+
+#include "cpu/kernels/level.h"
+
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* MADD(acc, v, s): acc + v * s with one rounding where the processor has it, s a scalar; VMADD: s a
+ * vector.  `(vector){} + s` would broadcast slowly. */
+#if defined __AVX512F__
+#include <immintrin.h>
+enum { VBYTES = 64 };
+#define TILE_ROWS 12
+#define TILE_VECTORS 2
+#define COMPLEX_ROWS 4
+#define COMPLEX_VECTORS 2
+#define MADD_f32(acc, v, s) _mm512_fmadd_ps(_mm512_set1_ps(s), v, acc)
+#define MADD_f64(acc, v, s) _mm512_fmadd_pd(_mm512_set1_pd(s), v, acc)
+#define VMADD_f32(acc, v, w) _mm512_fmadd_ps(v, w, acc)
+#define VMADD_f64(acc, v, w) _mm512_fmadd_pd(v, w, acc)
+#define MSUB_f32(acc, v, s) _mm512_fnmadd_ps(_mm512_set1_ps(s), v, acc)
+#elif defined __FMA__
+#include <immintrin.h>
+enum { VBYTES = 32 };
+#define TILE_ROWS 4
+#define TILE_VECTORS 3
+#define COMPLEX_ROWS 2
+#define COMPLEX_VECTORS 2
+#define MADD_f32(acc, v, s) _mm256_fmadd_ps(_mm256_set1_ps(s), v, acc)
+#define MADD_f64(acc, v, s) _mm256_fmadd_pd(_mm256_set1_pd(s), v, acc)
+#define VMADD_f32(acc, v, w) _mm256_fmadd_ps(v, w, acc)
+#define VMADD_f64(acc, v, w) _mm256_fmadd_pd(v, w, acc)
+#define MSUB_f32(acc, v, s) _mm256_fnmadd_ps(_mm256_set1_ps(s), v, acc)
+#elif defined __aarch64__
+#include <arm_neon.h>
+enum { VBYTES = 16 };
+#define TILE_ROWS 8
+#define TILE_VECTORS 3
+#define COMPLEX_ROWS 4
+#define COMPLEX_VECTORS 2
+#define MADD_f32(acc, v, s) ((V_f32)vfmaq_n_f32((float32x4_t)(acc), (float32x4_t)(v), s))
+#define MADD_f64(acc, v, s) ((V_f64)vfmaq_n_f64((float64x2_t)(acc), (float64x2_t)(v), s))
+#define VMADD_f32(acc, v, w) ((V_f32)vfmaq_f32((float32x4_t)(acc), (float32x4_t)(v), (float32x4_t)(w)))
+#define VMADD_f64(acc, v, w) ((V_f64)vfmaq_f64((float64x2_t)(acc), (float64x2_t)(v), (float64x2_t)(w)))
+#define MSUB_f32(acc, v, s) ((V_f32)vfmsq_n_f32((float32x4_t)(acc), (float32x4_t)(v), s))
+#else
+enum { VBYTES = 16 };
+#define TILE_ROWS 4
+#define TILE_VECTORS 2
+#define COMPLEX_ROWS 2
+#define COMPLEX_VECTORS 1
+#define MADD_f32(acc, v, s) ((acc) + (v) * (s))
+#define MADD_f64(acc, v, s) ((acc) + (v) * (s))
+#define VMADD_f32(acc, v, w) ((acc) + (v) * (w))
+#define VMADD_f64(acc, v, w) ((acc) + (v) * (w))
+#define MSUB_f32(acc, v, s) ((acc) - (v) * (s))
+#endif
+#define MADD_u32(acc, v, s) ((acc) + (v) * (s))
+#define MADD_u64(acc, v, s) ((acc) + (v) * (s))
+
+/* Which panel of a tile stays in L1 while those of the other operand pass by: the one of A is the
+ * smaller where vectors are long, the one of B saves more reading where the tile is flat. */
+#define A_STAYS (TILE_ROWS >= 8)
+
+#define REAL_KERNEL(suffix, direct_, gemv_)                                                 \
+    { .mr = TILE_ROWS, .nr = TILE_VECTORS * VBYTES / (int)sizeof(T_##suffix),               \
+      .kc = 2048 / (int)sizeof(T_##suffix), .pack = pack_##suffix, .tile = tile_##suffix,   \
+      .direct = direct_, .gemv = gemv_, .add = add_##suffix, .axpby = axpby_##suffix }
+
+typedef float T_f32;
+typedef double T_f64;
+typedef uint32_t T_u32;
+typedef uint64_t T_u64;
+
+#define SUFFIX f32
+#define LANES4 1
+#define FLOATING 1
+#include "cpu/kernels/gemm.inc"
+#define SUFFIX f64
+#define LANES4 0
+#define FLOATING 1
+#include "cpu/kernels/gemm.inc"
+#define SUFFIX u32
+#define LANES4 1
+#define FLOATING 0
+#include "cpu/kernels/gemm.inc"
+#define SUFFIX u64
+#define LANES4 0
+#define FLOATING 0
+#include "cpu/kernels/gemm.inc"
+#include "cpu/kernels/gemm_complex.inc"
+
+extern const struct gemm_kernels LEVEL(gemm_kernels);
+const struct gemm_kernels LEVEL(gemm_kernels) = { {
+    [GEMM_f32] = REAL_KERNEL(f32, direct_f32, gemv_f32),
+    [GEMM_f64] = REAL_KERNEL(f64, direct_f64, gemv_f64),
+    [GEMM_u32] = REAL_KERNEL(u32, direct_u32, NULL),
+    [GEMM_u64] = REAL_KERNEL(u64, direct_u64, NULL),
+    [GEMM_c64] = { .mr = COMPLEX_ROWS, .nr = COMPLEX_VECTORS * VBYTES / 4, .kc = 256, .pack = pack_c64,
+                   .tile = tile_c64, .add = add_c64, .axpby = axpby_c64 },
+} };

@@ -1,0 +1,61 @@
+/* gemm.h: the pieces that matrix products are made of, for one thread; product.c puts them together.
+ *
+ * A product is computed in one of five types: float32 (half types are converted to it and rounded
+ * once at the end), float64, complex64, and unsigned integers of 32 and 64 bits, whose wrap-around
+ * arithmetic gives the low bits of every integer type.
+ *
+ * Order of summation, on which every path agrees so that a result does not depend on who computed
+ * it: K falls into stretches of equal length (gemm_stretch); within one, products are added in
+ * order of k to zero, and the sums of the stretches are added in order.  Products with few rows or
+ * columns have an order of their own (gemv). */
+#ifndef MX_CPU_KERNELS_GEMM_H
+#define MX_CPU_KERNELS_GEMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum gemm_type { GEMM_f32, GEMM_f64, GEMM_c64, GEMM_u32, GEMM_u64, GEMM_TYPES };
+
+enum {
+    GEMV_BLOCK = 1024, /* gemv sums K in blocks of this many */
+};
+
+struct gemm_kernel {
+    int mr, nr; /* rows and columns of C that the registers hold: widths of the panels of A and B */
+    int kc;     /* the longest stretch of K */
+
+    /* Panels of `width` out of n vectors of length k, element (i, p) at x[i * si + p * sp]: element
+     * i of panel q at step p goes to panels[q * stride + p * width + i].  The last panel is filled up
+     * with zeros.  Strides in elements; complex numbers lie in panels as `width` real parts, then
+     * `width` imaginary ones. */
+    void (*pack)(void *panels, int64_t stride, int width, const void *x, int64_t si, int64_t sp, int64_t n,
+                 int64_t k);
+    /* C = A B, or C += A B, of m by n by k, from panels `stride` apart as elements go. */
+    void (*tile)(void *c, int64_t ldc, const void *a, int64_t stride_a, const void *b, int64_t stride_b, int64_t m,
+                 int64_t n, int64_t k, bool add);
+    /* C = A B straight from the operands, for small products: k is at most kc, a row of B has no
+     * gaps.  NULL where there is none. */
+    void (*direct)(void *c, int64_t ldc, const void *a, int64_t rs, int64_t cs, const void *b, int64_t ldb, int64_t m,
+                   int64_t n, int64_t k);
+    /* y = A x, or y += A x where A and x begin past a multiple of GEMV_BLOCK; x without gaps.  NULL
+     * where there is none. */
+    void (*gemv)(void *y, int64_t sy, const void *a, int64_t rs, int64_t cs, const void *x, int64_t m, int64_t k,
+                 bool add);
+    /* y = y + x */
+    void (*add)(void *y, const void *x, int64_t n);
+    /* y = alpha x + beta c, each rounded for itself; y may be x; c may be NULL. */
+    void (*axpby)(void *y, const void *x, double alpha, const void *c, double beta, int64_t n);
+};
+
+struct gemm_kernels {
+    struct gemm_kernel type[GEMM_TYPES];
+};
+
+/* Length of the stretches that K = k falls into (the last one may be shorter). */
+static inline int64_t gemm_stretch(const struct gemm_kernel *g, int64_t k)
+{
+    int64_t stretches = (k + g->kc - 1) / g->kc;
+    return stretches ? (k + stretches - 1) / stretches : 1;
+}
+
+#endif

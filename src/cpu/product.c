@@ -1,0 +1,671 @@
+/* product.c: how a matrix product is cut up and who computes which part.
+ *
+ * The general way: blocks of C, and for each stretch of K both operands copied into panels by all
+ * threads, then tiles of C computed by all threads.  Panels settle strides, transposition and type at
+ * once.  Around it: small products straight from the operands, one to four rows or columns as
+ * matrix times vector, a C too small to share cut along K instead, and batches of products one per
+ * thread.  Which way is taken may depend on the number of threads and on layout, but the order of
+ * summation does not (kernels/gemm.h). */
+#include "cpu/product.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/error.h"
+#include "cpu/kernels.h"
+#include "cpu/kernels/gemm.h"
+#include "cpu/pool.h"
+
+enum {
+    BLOCK = 2048,           /* rows and columns of C that panels are made for at once */
+    TILE_M = 192,           /* what one thread computes at a time: its panels of B fit the L2 cache */
+    TILE_N = 256,
+    FEW = 4,                /* rows or columns that are treated as vectors */
+    RUN = 512,              /* elements converted at a time */
+    WIDEST = 64,            /* panel there is */
+    COLUMNS = 64,           /* rows of a column-major matrix that are converted together */
+    ALIGN = 64,
+};
+static const int64_t WORTH_A_THREAD = 32 * 1024; /* multiplications */
+static const int64_t SMALL = 64 * 64 * 64;       /* likewise: below, operands stay in L1 and L2 as they are */
+
+/* What holds for every product of a batch. */
+struct plan {
+    const struct product *q;
+    const struct gemm_kernel *g;
+    enum dtype ct;      /* computed in */
+    size_t item, size;  /* bytes of an element, and of one computed in */
+    bool convert;       /* the two types differ */
+    bool finish;        /* sums are not the result yet */
+    int64_t stretch, stretches;
+    enum way { ZERO, DIRECT, VECTORS, PANELS } way;
+    bool turned;        /* VECTORS: b's columns are the rows of the matrix, a's rows the vectors */
+};
+
+/* One product. */
+struct one {
+    const struct plan *p;
+    struct matrix a, b, c;
+    char *y;
+    char *space;   /* workspace() bytes */
+    bool parallel;
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to; }
+static size_t aligned(int64_t bytes) { return (size_t)(up(bytes, ALIGN) * ALIGN); }
+static struct matrix transposed(struct matrix x) { return (struct matrix){ x.p, x.cs, x.rs }; }
+
+static struct matrix at(const struct plan *p, struct matrix x, int64_t i, int64_t j)
+{
+    x.p = (const char *)x.p + (i * x.rs + j * x.cs) * (int64_t)p->item;
+    return x;
+}
+
+/* ---- threads that need room to work in ---- */
+
+struct crew {
+    int64_t n;
+    atomic_int_fast64_t next;
+    size_t bytes;
+    char *space;
+    void (*fn)(void *ctx, int64_t i, char *space);
+    void *ctx;
+};
+
+static void take_turns(void *ctx, int64_t begin, int64_t end)
+{
+    struct crew *c = ctx;
+    for (int64_t w = begin; w < end; w++)
+        for (int64_t i; (i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed)) < c->n;)
+            c->fn(c->ctx, i, c->space + (size_t)w * c->bytes);
+}
+
+/* fn(ctx, i, space) for i in 0..n, by `threads` threads of which each has `bytes` of the space. */
+static void crew_for(int64_t n, int threads, char *space, size_t bytes, void (*fn)(void *, int64_t, char *), void *ctx)
+{
+    struct crew c = { .n = n, .bytes = bytes, .space = space, .fn = fn, .ctx = ctx };
+    pool_for(threads, 1, take_turns, &c);
+}
+
+static void share(bool parallel, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t), void *ctx)
+{
+    if (parallel)
+        pool_for(n, grain, fn, ctx);
+    else if (n > 0)
+        fn(ctx, 0, n);
+}
+
+/* ---- one type into another ---- */
+
+/* n <= RUN elements, `stride` apart, in the type computed in and without gaps: where they are, or
+ * in `to`. */
+static const void *load(const struct plan *p, void *to, const void *x, int64_t stride, int64_t n)
+{
+    static const uint8_t log2[] = { [1] = 0, [2] = 1, [4] = 2, [8] = 3 };
+    if (!p->convert && stride == 1)
+        return x;
+    uint64_t gathered[RUN];
+    if (stride != 1) {
+        void *side_by_side = p->convert ? gathered : to;
+        cpu->move[log2[p->item]](side_by_side, 1, x, stride, (size_t)n);
+        x = side_by_side;
+    }
+    if (p->convert)
+        cpu->cast[p->q->t][p->ct](to, x, (size_t)n);
+    return to;
+}
+
+static void load_into(const struct plan *p, void *to, const void *x, int64_t stride, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += RUN) {
+        int64_t some = least(n - i, RUN);
+        char *part = (char *)to + (size_t)i * p->size;
+        const void *from = load(p, part, (const char *)x + i * stride * (int64_t)p->item, stride, some);
+        if (from != part)
+            memcpy(part, from, (size_t)some * p->size);
+    }
+}
+
+/* As gemm_kernel.pack, from rows of x that may need conversion. */
+static void pack(const struct plan *p, char *panels, int64_t stride, int width, struct matrix x, int64_t n, int64_t k)
+{
+    enum { STEPS = 16, LONG = STEPS * RUN / WIDEST };
+    uint32_t part[STEPS * RUN]; /* types that need conversion are computed in 4 bytes */
+    if (!p->convert) {
+        p->g->pack(panels, stride, width, x.p, x.rs, x.cs, n, k);
+        return;
+    }
+    char *to = (char *)part;
+    if (x.rs == 1) { /* convert along the vectors' starts, several panels at once */
+        int64_t wide = RUN / width * width;
+        for (int64_t i = 0; i < n; i += wide)
+            for (int64_t s = 0; s < k; s += STEPS) {
+                int64_t ni = least(n - i, wide), ns = least(k - s, STEPS);
+                for (int64_t r = 0; r < ns; r++)
+                    load_into(p, to + (size_t)(r * RUN) * p->size, at(p, x, i, s + r).p, 1, ni);
+                p->g->pack(panels + (size_t)(i / width * stride + s * width) * p->size, stride, width, to, 1, RUN, ni,
+                           ns);
+            }
+        return;
+    }
+    for (int64_t i = 0; i < n; i += width, panels += (size_t)stride * p->size)
+        for (int64_t s = 0; s < k; s += LONG) {
+            int64_t ni = least(n - i, width), ns = least(k - s, LONG);
+            for (int64_t r = 0; r < ni; r++)
+                load_into(p, to + (size_t)(r * LONG) * p->size, at(p, x, i + r, s).p, x.cs, ns);
+            p->g->pack(panels + (size_t)(s * width) * p->size, stride, width, to, LONG, 1, ni, ns);
+        }
+}
+
+/* From sums to results, for the m by n part of y that begins at (i, j): alpha, c and beta, and the
+ * type.  Without conversion the sums are in y already. */
+static void finish(const struct one *o, const char *sums, int64_t ld, int64_t i, int64_t j, int64_t m, int64_t n)
+{
+    const struct plan *p = o->p;
+    const struct product *q = p->q;
+    bool scale = q->alpha != 1 || q->c.p;
+    uint64_t c_here[RUN], y_here[RUN];
+    if (!p->finish)
+        return;
+    for (int64_t r = 0; r < m; r++)
+        for (int64_t s = 0; s < n; s += RUN) {
+            int64_t some = least(n - s, RUN);
+            void *y = o->y + (size_t)((i + r) * q->n + j + s) * p->item;
+            const void *x = sums + (size_t)(r * ld + s) * p->size;
+            if (scale) {
+                const void *c = NULL;
+                if (q->c.p)
+                    c = load(p, c_here, at(p, o->c, i + r, j + s).p, o->c.cs, some);
+                void *to = p->convert ? y_here : y;
+                p->g->axpby(to, x, q->alpha, c, q->beta, some);
+                x = to;
+            }
+            if (p->convert)
+                cpu->cast[p->ct][q->t](y, x, (size_t)some);
+        }
+}
+
+/* ---- panels ---- */
+
+/* A block of C and the stretch of K at hand. */
+struct block {
+    const struct one *o;
+    int64_t i, j, m, n;      /* the block */
+    int64_t k, depth;        /* the stretch */
+    int64_t pa, pb;          /* numbers of panels */
+    int64_t tm, tn, across;  /* size of tiles; tiles down a column of them */
+    char *a, *b;             /* panels */
+    char *sums;
+    int64_t ld;
+    bool last;
+};
+
+static void pack_panels(void *ctx, int64_t begin, int64_t end)
+{
+    const struct block *k = ctx;
+    const struct plan *p = k->o->p;
+    int mr = p->g->mr, nr = p->g->nr;
+    int64_t b0 = begin, b1 = least(end, k->pb);
+    if (b0 < b1)
+        pack(p, k->b + (size_t)(b0 * nr * k->depth) * p->size, nr * k->depth, nr,
+             transposed(at(p, k->o->b, k->k, k->j + b0 * nr)), least(b1 * nr, k->n) - b0 * nr, k->depth);
+    int64_t a0 = begin > k->pb ? begin - k->pb : 0, a1 = end - k->pb;
+    if (a0 < a1)
+        pack(p, k->a + (size_t)(a0 * mr * k->depth) * p->size, mr * k->depth, mr,
+             at(p, k->o->a, k->i + a0 * mr, k->k), least(a1 * mr, k->m) - a0 * mr, k->depth);
+}
+
+static void compute_tiles(void *ctx, int64_t begin, int64_t end)
+{
+    const struct block *k = ctx;
+    const struct plan *p = k->o->p;
+    const struct gemm_kernel *g = p->g;
+    for (int64_t t = begin; t < end; t++) {
+        int64_t i = t % k->across * k->tm, j = t / k->across * k->tn;
+        int64_t m = least(k->tm, k->m - i), n = least(k->tn, k->n - j);
+        char *sums = k->sums + (size_t)(i * k->ld + j) * p->size;
+        g->tile(sums, k->ld, k->a + (size_t)(i * k->depth) * p->size, g->mr * k->depth,
+                k->b + (size_t)(j * k->depth) * p->size, g->nr * k->depth, m, n, k->depth, k->k > 0);
+        if (k->last)
+            finish(k->o, sums, k->ld, k->i + i, k->j + j, m, n);
+    }
+}
+
+/* Tiles small enough for every thread to get several, multiples of the register tile. */
+static void choose_tiles(struct block *k, const struct gemm_kernel *g, int threads)
+{
+    k->tm = up(TILE_M, g->mr) * g->mr;
+    k->tn = up(TILE_N, g->nr) * g->nr;
+    while (threads > 1 && up(k->m, k->tm) * up(k->n, k->tn) < 6 * threads) {
+        if (k->tn >= 2 * k->tm && k->tn > g->nr)
+            k->tn = up(k->tn / 2, g->nr) * g->nr;
+        else if (k->tm > 2 * g->mr)
+            k->tm = up(k->tm / 2, g->mr) * g->mr;
+        else
+            break;
+    }
+    k->across = up(k->m, k->tm);
+}
+
+/* Bytes of panels for `rows` rows or columns of an operand. */
+static size_t panel_bytes(const struct plan *p, int64_t rows, int width)
+{
+    return aligned(up(least(rows, BLOCK + width), width) * width * p->stretch * (int64_t)p->size);
+}
+
+static size_t panels_space(const struct plan *p)
+{
+    const struct product *q = p->q;
+    size_t sums = p->convert ? aligned(least(q->m, BLOCK) * least(q->n, BLOCK) * (int64_t)p->size) : 0;
+    return panel_bytes(p, q->m, p->g->mr) + panel_bytes(p, q->n, p->g->nr) + sums;
+}
+
+static void by_panels(const struct one *o)
+{
+    const struct plan *p = o->p;
+    const struct product *q = p->q;
+    const struct gemm_kernel *g = p->g;
+    struct block k = { .o = o, .a = o->space };
+    k.b = k.a + panel_bytes(p, q->m, g->mr);
+    char *sums = k.b + panel_bytes(p, q->n, g->nr);
+    int threads = o->parallel ? pool_threads() : 1;
+    for (k.j = 0; k.j < q->n; k.j += BLOCK)
+        for (k.i = 0; k.i < q->m; k.i += BLOCK) {
+            k.m = least(q->m - k.i, BLOCK);
+            k.n = least(q->n - k.j, BLOCK);
+            k.pa = up(k.m, g->mr);
+            k.pb = up(k.n, g->nr);
+            k.ld = p->convert ? k.n : q->n;
+            k.sums = p->convert ? sums : o->y + (size_t)(k.i * q->n + k.j) * p->size;
+            choose_tiles(&k, g, threads);
+            for (k.k = 0; k.k < q->k; k.k += k.depth) {
+                k.depth = least(q->k - k.k, p->stretch);
+                k.last = k.k + k.depth == q->k;
+                bool large = o->parallel && k.m * k.n * k.depth >= 2 * WORTH_A_THREAD;
+                share(large, k.pb + k.pa, 1 + WORTH_A_THREAD / 4 / (g->nr * k.depth), pack_panels, &k);
+                share(large, k.across * up(k.n, k.tn), 1, compute_tiles, &k);
+            }
+        }
+}
+
+/* ---- a small C and a long K: the stretches are computed side by side, then added in order ---- */
+
+struct deep {
+    const struct one *o;
+    int64_t first;   /* stretch of this round */
+    char *sums;      /* of all stretches of this round, each m by n */
+    int64_t count;
+};
+
+static void one_stretch(void *ctx, int64_t i, char *space)
+{
+    const struct deep *d = ctx;
+    const struct plan *p = d->o->p;
+    const struct product *q = p->q;
+    struct one part = *d->o;
+    struct block k = { .o = &part, .m = q->m, .n = q->n, .a = space, .ld = q->n };
+    k.b = k.a + panel_bytes(p, q->m, p->g->mr);
+    k.pa = up(k.m, p->g->mr);
+    k.pb = up(k.n, p->g->nr);
+    k.k = (d->first + i) * p->stretch;
+    k.depth = least(q->k - k.k, p->stretch);
+    part.a = at(p, part.a, 0, k.k);
+    part.b = at(p, part.b, k.k, 0);
+    k.k = 0;
+    k.sums = d->sums + (size_t)(i * q->m * q->n) * p->size;
+    choose_tiles(&k, p->g, 1);
+    pack_panels(&k, 0, k.pa + k.pb);
+    compute_tiles(&k, 0, k.across * up(k.n, k.tn));
+}
+
+/* Adds the sums of a round up, the first of all into place. */
+static void add_stretches(void *ctx, int64_t begin, int64_t end)
+{
+    const struct deep *d = ctx;
+    const struct plan *p = d->o->p;
+    int64_t whole = p->q->m * p->q->n;
+    for (int64_t i = 1; i < d->count; i++)
+        p->g->add(d->sums + (size_t)begin * p->size, d->sums + (size_t)(i * whole + begin) * p->size, end - begin);
+}
+
+static bool is_deep(const struct plan *p, int threads)
+{
+    const struct product *q = p->q;
+    return p->way == PANELS && threads > 1 && p->stretches > 1 && q->m <= BLOCK && q->n <= BLOCK &&
+           q->m * q->n * p->stretch / threads < 32 * WORTH_A_THREAD;
+}
+
+static int64_t deep_round(const struct plan *p, int threads)
+{
+    int64_t most = (1 << 22) / (p->q->m * p->q->n); /* so many numbers are kept */
+    return least(p->stretches, least(4 * threads, most < 2 ? 2 : most));
+}
+
+static size_t deep_space(const struct plan *p, int threads)
+{
+    const struct product *q = p->q;
+    return (size_t)threads * (panel_bytes(p, q->m, p->g->mr) + panel_bytes(p, q->n, p->g->nr)) +
+           aligned((1 + deep_round(p, threads)) * q->m * q->n * (int64_t)p->size);
+}
+
+static void by_stretches(const struct one *o, int threads)
+{
+    const struct plan *p = o->p;
+    const struct product *q = p->q;
+    int64_t round = deep_round(p, threads), whole = q->m * q->n;
+    size_t each = panel_bytes(p, q->m, p->g->mr) + panel_bytes(p, q->n, p->g->nr);
+    struct deep d = { .o = o };
+    char *total = o->space + (size_t)threads * each;
+    for (; d.first < p->stretches; d.first += round) {
+        /* Sums so far stand in front of those of the round. */
+        d.sums = total + (size_t)whole * p->size;
+        d.count = least(round, p->stretches - d.first);
+        crew_for(d.count, threads, o->space, each, one_stretch, &d);
+        if (d.first) {
+            d.sums = total;
+            d.count++;
+        }
+        pool_for(whole, WORTH_A_THREAD / 4, add_stretches, &d);
+        if (!d.first)
+            memcpy(total, d.sums, (size_t)whole * p->size);
+    }
+    if (!p->convert)
+        memcpy(o->y, total, (size_t)whole * p->size);
+    finish(o, p->convert ? total : o->y, q->n, 0, 0, q->m, q->n);
+}
+
+/* ---- few rows or columns: matrix times vectors ---- */
+
+struct vectors {
+    const struct one *o;
+    struct matrix x;          /* the matrix, `rows` by k */
+    int64_t rows, count;      /* count vectors */
+    const char *v[FEW];       /* in the type computed in, without gaps */
+    char *sums;
+    int64_t sy, next;         /* from row to row, and from vector to vector, in sums */
+    char *partial;            /* K cut up: sums of every block */
+    int64_t grain;
+};
+
+/* Rows i.. of the matrix, blocks of K from k on. */
+static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_t rows, int64_t k, int64_t depth,
+                          char *space)
+{
+    const struct plan *p = w->o->p;
+    const struct gemm_kernel *g = p->g;
+    sums += (size_t)(i * w->sy) * p->size;
+    if (!p->convert) {
+        /* A few rows at a time, so that further vectors find them in the cache. */
+        int64_t step = w->count == 1 ? rows : w->x.rs == 1 ? COLUMNS : FEW;
+        for (int64_t r = 0; r < rows; r += step)
+            for (int64_t v = 0; v < w->count; v++)
+                g->gemv(sums + (size_t)(r * w->sy + v * w->next) * p->size, w->sy, at(p, w->x, i + r, k).p, w->x.rs,
+                        w->x.cs, w->v[v] + (size_t)k * p->size, least(step, rows - r), depth, false);
+        return;
+    }
+    bool columns = w->x.rs == 1 && w->x.cs != 1;
+    int64_t step = columns ? COLUMNS : FEW;
+    for (int64_t r = 0; r < rows; r += step)
+        for (int64_t s = 0; s < depth; s += GEMV_BLOCK) {
+            int64_t nr = least(step, rows - r), ns = least(GEMV_BLOCK, depth - s);
+            struct matrix x = at(p, w->x, i + r, k + s);
+            if (columns)
+                for (int64_t c = 0; c < ns; c++)
+                    load_into(p, space + (size_t)(c * COLUMNS) * p->size, at(p, x, 0, c).p, 1, nr);
+            else
+                for (int64_t c = 0; c < nr; c++)
+                    load_into(p, space + (size_t)(c * GEMV_BLOCK) * p->size, at(p, x, c, 0).p, x.cs, ns);
+            for (int64_t v = 0; v < w->count; v++)
+                g->gemv(sums + (size_t)(r * w->sy + v * w->next) * p->size, w->sy, space, columns ? 1 : GEMV_BLOCK,
+                        columns ? COLUMNS : 1, w->v[v] + (size_t)(k + s) * p->size, nr, ns, s > 0);
+        }
+}
+
+static void some_rows(void *ctx, int64_t part, char *space)
+{
+    const struct vectors *w = ctx;
+    int64_t i = part * w->grain, rows = least(w->grain, w->rows - i);
+    multiply_rows(w, w->sums, i, rows, 0, w->o->p->q->k, space);
+    if (w->o->p->turned)
+        finish(w->o, w->sums + (size_t)i * w->o->p->size, w->o->p->q->n, 0, i, w->count, rows);
+    else
+        finish(w->o, w->sums + (size_t)(i * w->count) * w->o->p->size, w->count, i, 0, rows, w->count);
+}
+
+static void some_blocks(void *ctx, int64_t part, char *space)
+{
+    const struct vectors *w = ctx;
+    const struct plan *p = w->o->p;
+    for (int64_t b = part * w->grain; b < (part + 1) * w->grain && b * GEMV_BLOCK < p->q->k; b++)
+        multiply_rows(w, w->partial + (size_t)(b * w->rows * w->count) * p->size, 0, w->rows, b * GEMV_BLOCK,
+                      least(GEMV_BLOCK, p->q->k - b * GEMV_BLOCK), space);
+}
+
+static int64_t matrix_rows(const struct plan *p) { return p->turned ? p->q->n : p->q->m; }
+static int64_t vector_count(const struct plan *p) { return p->turned ? p->q->m : p->q->n; }
+
+/* Too few rows to share them out? */
+static bool cut_k(const struct plan *p, int threads)
+{
+    return threads > 1 && matrix_rows(p) < 16 * threads && up(p->q->k, GEMV_BLOCK) >= 4 * threads;
+}
+
+static size_t vectors_space(const struct plan *p, int threads)
+{
+    const struct product *q = p->q;
+    size_t bytes = (size_t)vector_count(p) * aligned(q->k * (int64_t)p->size);
+    if (p->convert)
+        bytes += (size_t)threads * aligned(GEMV_BLOCK * COLUMNS * (int64_t)p->size) +
+                 aligned(q->m * q->n * (int64_t)p->size);
+    if (cut_k(p, threads))
+        bytes += aligned(up(q->k, GEMV_BLOCK) * q->m * q->n * (int64_t)p->size);
+    return bytes;
+}
+
+static void by_vectors(const struct one *o, int threads)
+{
+    const struct plan *p = o->p;
+    const struct product *q = p->q;
+    struct vectors w = { .o = o, .rows = matrix_rows(p), .count = vector_count(p) };
+    w.x = p->turned ? transposed(o->b) : o->a;
+    struct matrix v = p->turned ? o->a : transposed(o->b);
+    char *space = o->space;
+    for (int64_t i = 0; i < w.count; i++, space += aligned(q->k * (int64_t)p->size)) {
+        w.v[i] = at(p, v, i, 0).p;
+        if (p->convert || v.cs != 1) {
+            load_into(p, space, w.v[i], v.cs, q->k);
+            w.v[i] = space;
+        }
+    }
+    w.sums = o->y;
+    size_t each = 0;
+    char *room = space;
+    if (p->convert) {
+        each = aligned(GEMV_BLOCK * COLUMNS * (int64_t)p->size);
+        w.sums = room + (size_t)threads * each;
+    }
+    w.sy = p->turned ? 1 : w.count;
+    w.next = p->turned ? w.rows : 1;
+    if (cut_k(p, threads)) {
+        int64_t blocks = up(q->k, GEMV_BLOCK), whole = q->m * q->n;
+        w.partial = p->convert ? w.sums + aligned(whole * (int64_t)p->size) : room;
+        w.grain = 1 + WORTH_A_THREAD / (GEMV_BLOCK * w.rows * w.count);
+        crew_for(up(blocks, w.grain), threads, room, each, some_blocks, &w);
+        memcpy(w.sums, w.partial, (size_t)whole * p->size);
+        for (int64_t b = 1; b < blocks; b++)
+            p->g->add(w.sums, w.partial + (size_t)(b * whole) * p->size, whole);
+        finish(o, w.sums, q->n, 0, 0, q->m, q->n);
+        return;
+    }
+    /* Whole groups of rows; a column-major matrix is read in longer runs. */
+    int64_t group = w.x.rs == 1 ? 256 : 4;
+    w.grain = up(1 + WORTH_A_THREAD / (q->k * w.count), group) * group;
+    int64_t parts = up(w.rows, w.grain);
+    if (parts > 16 * threads) {
+        w.grain = up(up(w.rows, 16 * threads), group) * group;
+        parts = up(w.rows, w.grain);
+    }
+    crew_for(parts, (int)least(threads, parts), room, each, some_rows, &w);
+}
+
+/* ---- the whole ---- */
+
+static int threads_for(const struct plan *p)
+{
+    const struct product *q = p->q;
+    return q->m * q->n * q->k < 2 * WORTH_A_THREAD ? 1 : pool_threads();
+}
+
+static size_t workspace(const struct plan *p, int threads)
+{
+    switch (p->way) {
+    case PANELS: return is_deep(p, threads) ? deep_space(p, threads) : panels_space(p);
+    case VECTORS: return vectors_space(p, threads);
+    default: return 0;
+    }
+}
+
+static void run_one(const struct one *o, int threads)
+{
+    const struct plan *p = o->p;
+    const struct product *q = p->q;
+    switch (p->way) {
+    case ZERO:
+        memset(o->y, 0, (size_t)(q->m * q->n) * p->item);
+        if (q->c.p && p->convert) { /* nothing but beta c: zeros in the type computed in */
+            uint64_t zeros[RUN] = { 0 };
+            for (int64_t i = 0; i < q->m; i++)
+                for (int64_t j = 0; j < q->n; j += RUN)
+                    finish(o, (char *)zeros, 0, i, j, 1, least(RUN, q->n - j));
+        } else {
+            finish(o, o->y, q->n, 0, 0, q->m, q->n);
+        }
+        break;
+    case DIRECT:
+        p->g->direct(o->y, q->n, o->a.p, o->a.rs, o->a.cs, o->b.p, o->b.rs, q->m, q->n, q->k);
+        finish(o, o->y, q->n, 0, 0, q->m, q->n);
+        break;
+    case VECTORS:
+        by_vectors(o, threads);
+        break;
+    case PANELS:
+        if (is_deep(p, threads))
+            by_stretches(o, threads);
+        else
+            by_panels(o);
+        break;
+    }
+}
+
+static struct plan make_plan(const struct product *q)
+{
+    struct plan p = { .q = q, .item = dtype_size(q->t) };
+    enum gemm_type type;
+    switch (q->t) {
+    case DT_float16:
+    case DT_bfloat16:
+    case DT_float32: type = GEMM_f32, p.ct = DT_float32; break;
+    case DT_float64: type = GEMM_f64, p.ct = DT_float64; break;
+    case DT_complex64: type = GEMM_c64, p.ct = DT_complex64; break;
+    case DT_int64:
+    case DT_uint64: type = GEMM_u64, p.ct = q->t; break;
+    case DT_int32: type = GEMM_u32, p.ct = q->t; break;
+    default: type = GEMM_u32, p.ct = DT_uint32; break;
+    }
+    p.g = &cpu->gemm->type[type];
+    p.size = dtype_size(p.ct);
+    p.convert = p.ct != q->t;
+    p.finish = p.convert || q->c.p || q->alpha != 1;
+    p.stretch = gemm_stretch(p.g, q->k);
+    p.stretches = up(q->k, p.stretch);
+    /* The order of summation differs between VECTORS and the others, so this looks at shapes alone. */
+    int64_t less = least(q->m, q->n), more = q->m + q->n - less;
+    if (q->k == 0)
+        p.way = ZERO;
+    else if (p.g->gemv && less <= FEW && (less == 1 || more * q->k >= 4096))
+        p.way = VECTORS, p.turned = q->m < q->n;
+    else if (p.g->direct && !p.convert && q->b.cs == 1 && q->k <= p.g->kc && q->m * q->n * q->k <= SMALL)
+        p.way = DIRECT;
+    else
+        p.way = PANELS;
+    return p;
+}
+
+/* Product i of the batch. */
+static struct one nth(const struct plan *p, int64_t i)
+{
+    const struct product *q = p->q;
+    struct one o = { .p = p, .a = q->a, .b = q->b, .c = q->c };
+    o.y = (char *)q->y + (size_t)(i * q->m * q->n) * p->item;
+    int64_t a = 0, b = 0, c = 0;
+    for (int d = q->ndim - 1; d >= 0; d--) {
+        int64_t at_d = i % q->shape[d];
+        i /= q->shape[d];
+        a += at_d * q->sa[d];
+        b += at_d * q->sb[d];
+        c += q->c.p ? at_d * q->sc[d] : 0;
+    }
+    int64_t item = (int64_t)p->item;
+    o.a.p = (const char *)o.a.p + a * item;
+    o.b.p = (const char *)o.b.p + b * item;
+    o.c.p = q->c.p ? (const char *)o.c.p + c * item : NULL;
+    return o;
+}
+
+struct batches {
+    const struct plan *p;
+    int64_t count, grain;
+};
+
+static void some_products(void *ctx, int64_t part, char *space)
+{
+    const struct batches *b = ctx;
+    for (int64_t i = part * b->grain; i < (part + 1) * b->grain && i < b->count; i++) {
+        struct one o = nth(b->p, i);
+        o.space = space;
+        run_one(&o, 1);
+    }
+}
+
+int product_run(const struct product *q)
+{
+    struct plan p = make_plan(q);
+    struct batches all = { .p = &p, .count = 1, .grain = 1 };
+    for (int d = 0; d < q->ndim; d++)
+        all.count *= q->shape[d];
+    if (all.count == 0 || q->m == 0 || q->n == 0)
+        return 0;
+
+    int64_t work = q->m * q->n * (q->k ? q->k : 1);
+    int threads = pool_threads();
+    bool apart = all.count >= 4 * threads || (all.count > 1 && work < 64 * WORTH_A_THREAD);
+    int within = apart ? 1 : threads_for(&p);
+    if (apart) {
+        all.grain = 1 + WORTH_A_THREAD / work;
+        threads = (int)least(threads, up(all.count, all.grain));
+    } else {
+        threads = 1;
+    }
+
+    size_t each = workspace(&p, within);
+    struct buffer *space = NULL;
+    if (each && !(space = buffer_new((size_t)threads * each)))
+        return 1;
+    char *room = space ? space->host : NULL;
+    if (apart) {
+        crew_for(up(all.count, all.grain), threads, room, each, some_products, &all);
+    } else {
+        for (int64_t i = 0; i < all.count; i++) {
+            struct one o = nth(&p, i);
+            o.space = room;
+            o.parallel = within > 1;
+            run_one(&o, within);
+        }
+    }
+    if (space)
+        buffer_release(space);
+    return 0;
+}
