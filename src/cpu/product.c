@@ -528,6 +528,16 @@ static size_t workspace(const struct plan *p, int threads)
     }
 }
 
+/* An empty sum, and c. */
+static void zero_plus(const struct one *o)
+{
+    const struct product *q = o->p->q;
+    const uint64_t zeros[RUN] = { 0 };
+    for (int64_t i = 0; i < q->m; i++)
+        for (int64_t j = 0; j < q->n; j += RUN)
+            finish(o, (const char *)zeros, 0, i, j, 1, least(RUN, q->n - j));
+}
+
 static void run_one(const struct one *o, int threads)
 {
     const struct plan *p = o->p;
@@ -535,14 +545,8 @@ static void run_one(const struct one *o, int threads)
     switch (p->way) {
     case ZERO:
         memset(o->y, 0, (size_t)(q->m * q->n) * p->item);
-        if (q->c.p && p->convert) { /* nothing but beta c: zeros in the type computed in */
-            uint64_t zeros[RUN] = { 0 };
-            for (int64_t i = 0; i < q->m; i++)
-                for (int64_t j = 0; j < q->n; j += RUN)
-                    finish(o, (char *)zeros, 0, i, j, 1, least(RUN, q->n - j));
-        } else {
-            finish(o, o->y, q->n, 0, 0, q->m, q->n);
-        }
+        if (q->c.p)
+            zero_plus(o);
         break;
     case DIRECT:
         p->g->direct(o->y, q->n, o->a.p, o->a.rs, o->a.cs, o->b.p, o->b.rs, q->m, q->n, q->k);

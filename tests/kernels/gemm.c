@@ -47,9 +47,6 @@ static void put(enum dtype t, char *to)
     }
 }
 
-/* NaN, or a number that would show. */
-static void poison(enum dtype t, char *to) { memset(to, dtype_kind(t) == 'b' ? 1 : 0xff, dtype_size(t)); }
-
 struct number {
     long double re, im;
     uint64_t u;
@@ -125,11 +122,11 @@ static struct operand operand(enum dtype t, enum layout l, int64_t m, int64_t n,
     o.batch = span + 2;
     /* Exactly as long as needed: a sanitizer sees every step too far. */
     int64_t total = offset + count * o.batch - 2;
+    total = total > 0 ? total : 1;
     o.bytes = (size_t)(total * size);
     o.memory = malloc(o.bytes);
     assert_non_null(o.memory);
-    for (int64_t i = 0; i < total; i++)
-        poison(t, o.memory + i * size);
+    memset(o.memory, dtype_kind(t) == 'b' ? 1 : 0xff, o.bytes); /* NaN, or a number that would show */
     o.x = (struct matrix){ o.memory + (offset - low) * size, rs, cs };
     for (int64_t b = 0; b < count; b++)
         for (int64_t i = 0; i < m; i++)
@@ -177,10 +174,23 @@ static bool close_to(const struct problem *p, long double want, long double got,
     if (isnan((double)got))
         return false;
     long double error = fabsl(got - want);
-    /* Sums of up to kc terms in sequence: far below their bound of k eps, as roundings cancel. */
-    long double sum_error = epsilon(p->t) * (8 + 0.5L * sqrtl((long double)p->k)) * scale;
+    /* Sums of up to kc terms in sequence: far below their bound of k eps, as roundings cancel, unless
+     * all the terms are equal. */
+    long double terms = p->a == SAME_COLUMN && p->b == SAME_ROW ? p->k : 0.5L * sqrtl((long double)p->k);
+    long double sum_error = epsilon(p->t) * (8 + terms) * scale;
     long double tiny = p->t == DT_float16 ? 0x1p-25L : 0;
     return error <= sum_error + rounding(p->t) * (fabsl(want) + sum_error) * 1.001L + tiny;
+}
+
+/* The rows by columns of an operand, as numbers. */
+static struct number *numbers(enum dtype t, struct operand o, int64_t b, int64_t m, int64_t n)
+{
+    struct number *v = malloc((size_t)(m * n + 1) * sizeof *v);
+    assert_non_null(v);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            v[i * n + j] = get(t, element(t, o, b, i, j));
+    return v;
 }
 
 static void check(const struct problem *p)
@@ -201,18 +211,28 @@ static void check(const struct problem *p)
     for (char *g = y + whole * size; g < memory + whole * size + 2 * GUARD + 16; g++)
         assert_int_equal((uint8_t)*g, 0xa5);
 
-    for (int64_t e = 0; e < p->count; e++)
+    for (int64_t e = 0; e < p->count; e++) {
+        struct number *as = numbers(t, a, p->spread_a ? 0 : e, p->m, p->k);
+        struct operand turned = b; /* for columns side by side */
+        turned.x = (struct matrix){ b.x.p, b.x.cs, b.x.rs };
+        struct number *bs = numbers(t, turned, p->spread_b ? 0 : e, p->n, p->k);
         for (int64_t i = 0; i < p->m; i++)
             for (int64_t j = 0; j < p->n; j++) {
                 long double re = 0, im = 0, scale = 0;
                 uint64_t u = 0;
-                for (int64_t s = 0; s < p->k; s++) {
-                    struct number v = get(t, element(t, a, p->spread_a ? 0 : e, i, s));
-                    struct number w = get(t, element(t, b, p->spread_b ? 0 : e, s, j));
-                    re += v.re * w.re - v.im * w.im;
-                    im += v.re * w.im + v.im * w.re;
-                    scale += (fabsl(v.re) + fabsl(v.im)) * (fabsl(w.re) + fabsl(w.im));
-                    u = t == DT_bool_ ? u | (v.u & w.u) : u + v.u * w.u;
+                const struct number *v = as + i * p->k, *w = bs + j * p->k;
+                for (int64_t s = 0; s < p->k; s++, v++, w++) {
+                    if (!dtype_is_inexact(t)) {
+                        u = t == DT_bool_ ? u | (v->u & w->u) : u + v->u * w->u;
+                        continue;
+                    }
+                    re += v->re * w->re;
+                    scale += fabsl(v->re * w->re);
+                    if (!dtype_is_complex(t))
+                        continue;
+                    re -= v->im * w->im;
+                    im += v->re * w->im + v->im * w->re;
+                    scale += fabsl(v->im * w->im) + fabsl(v->re * w->im) + fabsl(v->im * w->re);
                 }
                 re *= p->alpha, im *= p->alpha, scale *= fabs(p->alpha);
                 if (p->plus) {
@@ -233,6 +253,8 @@ static void check(const struct problem *p)
                              cpu->isa, dtype_name(t), (long)p->m, (long)p->n, (long)p->k, p->a, p->b, p->c, (long)e,
                              (long)i, (long)j, re, im, (unsigned long)u, got.re, got.im, (unsigned long)got.u);
             }
+        free(as), free(bs);
+    }
     free(memory), free(a.memory), free(b.memory), free(c.memory);
 }
 
@@ -287,12 +309,12 @@ static void small_sizes(void)
 static void edges(void)
 {
     static const int mn[] = { 1, 3, 4, 5, 7, 8, 11, 12, 13, 16, 17, 24, 25, 31, 32, 33, 48, 49, 65 };
-    static const int ks[] = { 1, 2, 15, 16, 17, 255, 256, 257, 511, 512, 513, 1023, 1025, 1537 };
+    static const int ks[] = { 1, 2, 15, 16, 17, 31, 33, 255, 256, 257, 511, 512, 513, 1025 };
     static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16, DT_int8, DT_int64 };
     int at = 0;
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
         for (size_t i = 0; i < sizeof mn / sizeof *mn; i++)
-            for (size_t j = 0; j < 3; j++, at++) {
+            for (size_t j = 0; j < 2; j++, at++) {
                 struct problem p = problem(types[s], mn[i], mn[(i + 7 * j + s) % 19], ks[at % 14]);
                 p.a = at % 3 ? ROWS : COLUMNS;
                 p.b = at % 2 ? ROWS : COLUMNS;
@@ -310,7 +332,7 @@ static void large_edges(void)
     };
     static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16, DT_uint8, DT_uint64, DT_bool_ };
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t i = s % 2; i < sizeof sizes / sizeof *sizes; i += s ? 2 : 1) {
             struct problem p = problem(types[s], sizes[i].m, sizes[i].n, sizes[i].k);
             p.a = (enum layout)((i + s) % 3);
             p.b = (enum layout)((i + s / 2) % 3);
@@ -364,8 +386,8 @@ static void copy_operand(enum dtype t, struct operand to, struct operand from, i
 static void same_bits(void)
 {
     static const struct { int m, n, k; } sizes[] = {
-        { 4, 4, 4 }, { 32, 32, 32 }, { 70, 50, 60 }, { 13, 300, 700 }, { 40, 40, 5000 }, { 1, 900, 1500 }, { 900, 1, 1500 },
-        { 3, 5, 9000 }, { 1, 1, 50000 }, { 2, 300, 1100 }, { 260, 250, 1030 }, { 4, 600, 77 },
+        { 4, 4, 4 }, { 32, 32, 32 }, { 70, 50, 60 }, { 13, 300, 700 }, { 40, 40, 3000 }, { 1, 900, 1500 }, { 900, 1, 1500 },
+        { 3, 5, 9000 }, { 1, 1, 20000 }, { 2, 300, 1100 }, { 260, 250, 1030 }, { 4, 600, 77 },
     };
     static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16 };
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
