@@ -348,6 +348,10 @@ static enum outcome run_entry(struct stream *s, struct entry *e)
             return SPOILED;
     if ((n->op->traits & VIEW) && n->nin && make_views(n, entry_out(e)))
         return RAN;
+    if (!s->backend->supports(n)) {
+        mx_fail_as(MX_RUNTIME, "[%s] has no kernel for %s", n->op->name, device_text(s->device));
+        return FAILED;
+    }
     for (int i = 0; i < n->nin; i++)
         if (bring(s, n->in[i]))
             return FAILED;

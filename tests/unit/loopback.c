@@ -1,0 +1,198 @@
+/* A device with memory of its own: copies, events between streams, errors in flight, no memory left. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/stream.h"
+#include "ops/ops.h"
+#include "support/loopback.h"
+#include "transform/eval.h"
+
+static struct stream *cpu_stream, *gpu_stream;
+
+static int begin(void **state)
+{
+    (void)state;
+    loopback_register();
+    cpu_stream = default_stream((struct device){ DEVICE_CPU, 0 });
+    gpu_stream = default_stream((struct device){ DEVICE_GPU, 0 });
+    return !cpu_stream || !gpu_stream;
+}
+
+static mx ramp(int n)
+{
+    float v[1000];
+    for (int i = 0; i < n; i++)
+        v[i] = (float)i;
+    return array_of_data(DT_float32, 1, &n, v);
+}
+
+static float at(mx x, int i)
+{
+    assert_int_equal(mx_wait_host(x), 0);
+    return ((float *)array_host(x))[i * x->strides[0]];
+}
+
+static void computes_there(void **state)
+{
+    (void)state;
+    assert_int_equal(default_device().type, DEVICE_GPU);
+    mx_own y = { 0 };
+    {
+        MX_SCOPE(gpu_stream);
+        mx x = ramp(10);
+        mx_keep(&y, mx_add(mx_multiply(x, x), mx_scalar_like(1, x)));
+    }
+    assert_int_equal(mx_eval(1, &y.it), 0);
+    assert_int_equal(y.it->buf->state, ON_DEVICE);
+    for (int i = 0; i < 10; i++)
+        assert_float_equal(at(y.it, i), (float)(i * i + 1), 0);
+    assert_int_equal(y.it->buf->state, ON_DEVICE | ON_HOST);
+    mx_drop(&y);
+}
+
+/* A chain that changes sides at every step, each step slow. */
+static void crosses_streams(void **state)
+{
+    (void)state;
+    loopback_set_delay(2000);
+    mx_own y = { 0 }, z = { 0 };
+    {
+        MX_SCOPE(NULL);
+        mx_keep(&y, ramp(1000));
+    }
+    for (int i = 0; i < 10; i++) {
+        MX_SCOPE(i % 2 ? cpu_stream : gpu_stream);
+        mx_keep(&y, mx_add(y.it, mx_scalar_like(1, y.it)));
+        if (i == 4)
+            mx_keep(&z, y.it);
+    }
+    assert_int_equal(mx_async_eval(1, &y.it), 0);
+    {
+        MX_SCOPE(cpu_stream);
+        mx_keep(&z, mx_negative(z.it));
+    }
+    assert_float_equal(at(z.it, 7), -12, 0);
+    assert_float_equal(at(y.it, 7), 17, 0);
+    mx_drop(&y);
+    mx_drop(&z);
+    loopback_set_delay(0);
+}
+
+/* Views of device data stay there; reading part of it brings it over once. */
+static void views_share(void **state)
+{
+    (void)state;
+    mx_own y = { 0 };
+    {
+        MX_SCOPE(gpu_stream);
+        mx x = mx_reshape(mx_exp(ramp(12)), 2, (int[]){ 3, 4 });
+        mx_keep(&y, mx_transpose(x, NULL, 0));
+    }
+    assert_int_equal(mx_eval(1, &y.it), 0);
+    long before = loopback_copies();
+    assert_float_equal(at(y.it, 0), 1, 1e-6f);
+    assert_float_equal(at(y.it, 1), 2.7182818f, 1e-6f);
+    assert_int_equal(loopback_copies() - before, 1);
+    mx_drop(&y);
+}
+
+static void errors_in_flight(void **state)
+{
+    (void)state;
+    mx_own bad = { 0 }, after = { 0 }, good = { 0 };
+    loopback_fail_op("exp");
+    loopback_set_delay(1000);
+    {
+        MX_SCOPE(gpu_stream);
+        mx_keep(&bad, mx_exp(ramp(4)));
+        mx_keep(&good, mx_negative(ramp(4)));
+    }
+    {
+        MX_SCOPE(cpu_stream);
+        mx_keep(&after, mx_add(bad.it, good.it));
+    }
+    assert_int_equal(mx_async_eval(2, (mx[]){ after.it, good.it }), 0);
+    assert_float_equal(at(good.it, 3), -3, 0);
+    assert_int_equal(mx_wait_host(after.it), 1);
+    assert_string_equal(mx_error_message(), "[exp] the device failed");
+    mx_error_clear();
+    assert_int_equal(mx_wait_host(bad.it), 1);
+    assert_string_equal(mx_error_message(), "[exp] the device failed");
+    mx_error_clear();
+    assert_int_equal(stream_synchronize(gpu_stream), 1);
+    mx_error_clear();
+    assert_int_equal(stream_synchronize(gpu_stream), 0);
+    stream_synchronize(cpu_stream);
+    mx_error_clear();
+    loopback_fail_op(NULL);
+    loopback_set_delay(0);
+    assert_float_equal(at(after.it, 0), 1, 0); /* and now it works */
+    mx_drop(&bad);
+    mx_drop(&after);
+    mx_drop(&good);
+}
+
+static void no_kernel(void **state)
+{
+    (void)state;
+    mx_own y = { 0 };
+    loopback_forget_op("tanh");
+    {
+        MX_SCOPE(gpu_stream);
+        mx_keep(&y, mx_tanh(ramp(4)));
+    }
+    assert_int_equal(mx_eval(1, &y.it), 1);
+    assert_string_equal(mx_error_message(), "[tanh] has no kernel for Device(gpu, 0)");
+    mx_error_clear();
+    loopback_forget_op(NULL);
+    mx_drop(&y);
+}
+
+static void out_of_memory(void **state)
+{
+    (void)state;
+    size_t before = loopback_in_use();
+    mx_own x = { 0 }, y = { 0 };
+    {
+        MX_SCOPE(gpu_stream);
+        mx_keep(&x, mx_negative(mx_reshape(mx_broadcast_to(mx_scalar_like(1, ramp(1)), 1, (int[]){ 1 << 16 }), 1, (int[]){ -1 })));
+        mx_keep(&y, mx_exp(x.it));
+    }
+    assert_int_equal(mx_eval(1, &x.it), 0);
+    loopback_set_memory(loopback_in_use() + 4096);
+    assert_int_equal(mx_eval(1, &y.it), 1);
+    assert_int_equal(mx_error_kind(), MX_MEMORY);
+    mx_error_clear();
+    loopback_set_memory(0);
+    assert_float_equal(at(y.it, 100), 0.36787944f, 1e-6f);
+    mx_drop(&x);
+    mx_drop(&y);
+    assert_int_equal(loopback_in_use(), before);
+}
+
+static int nothing_left(void **state)
+{
+    (void)state;
+    stream_synchronize(gpu_stream);
+    stream_synchronize(cpu_stream);
+    assert_int_equal(array_live_count(), 0);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(computes_there, nothing_left), cmocka_unit_test_teardown(crosses_streams, nothing_left),
+        cmocka_unit_test_teardown(views_share, nothing_left),    cmocka_unit_test_teardown(errors_in_flight, nothing_left),
+        cmocka_unit_test_teardown(no_kernel, nothing_left),      cmocka_unit_test_teardown(out_of_memory, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
