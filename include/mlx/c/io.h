@@ -1,9 +1,9 @@
 /* io.h: arrays in files.
  *
- * Loading reads the sizes and types at once and the elements when they are needed, on the stream
- * given; so a file must stay until the arrays are evaluated.  Saving evaluates, and writes to a new
- * file that takes its place only when complete.  What is malformed is an error, never a crash.
- * Functions return 0 for success; ownership, results and errors as in array.h. */
+ * Loading reads the file whole.  Saving evaluates, and writes to a new file that takes the old
+ * one's place only when it is complete.  A malformed file is an error that says what is wrong
+ * where, never a crash.  Functions return 0 for success; ownership, results and errors as in
+ * array.h. */
 #ifndef MLX_C_IO_H
 #define MLX_C_IO_H
 
@@ -48,7 +48,8 @@ MLX_API int mlx_save_safetensors_writer(mlx_io_writer in_stream,
                                         const mlx_map_string_to_string metadata);
 
 /* Writes the arrays of `param` and the texts of `metadata` to the file named; ".safetensors" is
- * added to a name that does not end so. */
+ * added to a name that does not end so.  Here and above an empty handle of metadata stands for no
+ * texts. */
 MLX_API int mlx_save_safetensors(const char *file, const mlx_map_string_to_array param,
                                  const mlx_map_string_to_string metadata);
 

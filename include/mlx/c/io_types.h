@@ -28,9 +28,9 @@ typedef struct mlx_io_writer_ {
 /* What a reader or writer can do.  `is_open` and `good` say whether it is usable and whether all
  * went well so far; they are asked before and after reading or writing.  `seek` takes an offset and
  * SEEK_SET, SEEK_CUR or SEEK_END.  read(desc, data, n) and write(desc, data, n) move the position
- * on; read_at_offset(desc, data, n, offset) leaves it where it is and may be called by other
- * threads. `label` names the thing in messages.  `free` is called when the last use is over.  A
- * reader needs no `write`, a writer no `read`; any that is not needed may be NULL. */
+ * on; read_at_offset(desc, data, n, offset) need not. `label` names the thing in messages.  `free`
+ * is called when the handle is freed.  A reader needs `seek`, `tell` and one of `read` and
+ * `read_at_offset`, a writer needs `write`; the others may be NULL. */
 typedef struct mlx_io_vtable_ {
     bool (*is_open)(void *);
     bool (*good)(void *);

@@ -1,0 +1,264 @@
+/* c_io.c: arrays in files, and in what the caller's functions read and write.
+ *
+ * Files are read whole when they are loaded, so the stream of a load has nothing to do. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capi/capi.h"
+#include "core/buffer.h"
+#include "io/io.h"
+
+/* What the ctx of a reader or writer points at. */
+struct port {
+    void *desc;
+    mlx_io_vtable vtable;
+};
+
+static void *port_new(void *desc, mlx_io_vtable vtable)
+{
+    struct port *p = mx_malloc(sizeof *p);
+    if (!p) {
+        capi_report();
+        return NULL;
+    }
+    *p = (struct port){ desc, vtable };
+    return p;
+}
+
+static int port_free(struct port *p)
+{
+    if (p && p->vtable.free)
+        p->vtable.free(p->desc);
+    free(p);
+    return 0;
+}
+
+static const char *label_of(const struct port *p)
+{
+    const char *label = p->vtable.label ? p->vtable.label(p->desc) : NULL;
+    return label ? label : "a stream without a label";
+}
+
+static int descriptor(const char *func, void **desc, const struct port *p)
+{
+    if (!capi_need(func, "a place for the result", "desc", desc) ||
+        !capi_need(func, "a reader or writer", "io", p))
+        return capi_report();
+    *desc = p->desc;
+    return 0;
+}
+
+static int tostring(const char *func, mlx_string *str, const struct port *p)
+{
+    if (!capi_need(func, "a reader or writer", "io", p))
+        return capi_report();
+    return capi_text_end(func, str, capi_text_copy(label_of(p)));
+}
+
+#define PORT(name)                                                                                 \
+    name name##_new(void *desc, mlx_io_vtable vtable) { return (name){ port_new(desc, vtable) }; } \
+    int name##_descriptor(void **desc_, name io) { return descriptor(__func__, desc_, io.ctx); }   \
+    int name##_tostring(mlx_string *str_, name io) { return tostring(__func__, str_, io.ctx); }    \
+    int name##_free(name io) { return port_free(io.ctx); }
+
+PORT(mlx_io_reader)
+PORT(mlx_io_writer)
+
+/* Readers and writers as src/io has them */
+
+struct port_reader {
+    struct reader base;
+    const struct port *port;
+};
+struct port_writer {
+    struct writer base;
+    const struct port *port;
+};
+
+static bool is_good(const struct port *p) { return !p->vtable.good || p->vtable.good(p->desc); }
+
+static bool port_read_at(struct reader *self, void *data, size_t n, uint64_t offset)
+{
+    const struct port *p = ((struct port_reader *)self)->port;
+    if (p->vtable.read_at_offset) {
+        p->vtable.read_at_offset(p->desc, data, n, (size_t)offset);
+    } else {
+        p->vtable.seek(p->desc, (int64_t)offset, SEEK_SET);
+        p->vtable.read(p->desc, data, n);
+    }
+    return is_good(p);
+}
+
+static bool port_write(struct writer *self, const void *data, size_t n)
+{
+    const struct port *p = ((struct port_writer *)self)->port;
+    p->vtable.write(p->desc, data, n);
+    return is_good(p);
+}
+
+static bool is_usable(const char *func, const struct port *p, bool has_functions)
+{
+    if (!capi_need(func, "a reader or writer", "stream", p))
+        return false;
+    if (!has_functions)
+        mx_fail_as(MX_TYPE, "[%s] expected functions to seek, tell and read, or to write, got NULL",
+                   func + 4);
+    else if ((p->vtable.is_open && !p->vtable.is_open(p->desc)) || !is_good(p))
+        mx_fail_as(MX_RUNTIME, "[%s] expected a stream that is open and good, got %s", func + 4,
+                   label_of(p));
+    return !mx_failed();
+}
+
+static bool open_reader(const char *func, const struct port *p, struct port_reader *r)
+{
+    const mlx_io_vtable *v = p ? &p->vtable : NULL;
+    if (!is_usable(func, p, v && v->seek && v->tell && (v->read || v->read_at_offset)))
+        return false;
+    v->seek(p->desc, 0, SEEK_END);
+    uint64_t size = v->tell(p->desc);
+    v->seek(p->desc, 0, SEEK_SET);
+    *r = (struct port_reader){ { port_read_at, size, label_of(p) }, p };
+    return true;
+}
+
+static bool open_writer(const char *func, const struct port *p, struct port_writer *w)
+{
+    if (!is_usable(func, p, p && p->vtable.write))
+        return false;
+    *w = (struct port_writer){ { port_write, label_of(p) }, p };
+    return true;
+}
+
+/* npy */
+
+int mlx_load_reader(mlx_array *res, mlx_io_reader in_stream, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    struct port_reader r;
+    bool open = open_reader(__func__, in_stream.ctx, &r);
+    return capi_publish(res, open ? npy_load(&r.base) : MX_NIL);
+}
+
+int mlx_load(mlx_array *res, const char *file, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, capi_given(file, "the name of a file") ? npy_load_file(file) : MX_NIL);
+}
+
+int mlx_save_writer(mlx_io_writer out_stream, const mlx_array a)
+{
+    struct port_writer w;
+    mx x = capi_in(a);
+    if (!is_nil(x) && open_writer(__func__, out_stream.ctx, &w))
+        npy_save(&w.base, x);
+    return capi_end();
+}
+
+/* The name with the suffix, which is added where it is missing; NULL after a failure. */
+static char *with_suffix(const char *func, const char *file, const char *suffix)
+{
+    if (!capi_need(func, "the name of a file", "file", file))
+        return NULL;
+    size_t n = strlen(file), m = strlen(suffix);
+    char *name = mx_malloc(n + m + 1);
+    if (name) {
+        memcpy(name, file, n + 1);
+        if (n < m || strcmp(file + n - m, suffix))
+            memcpy(name + n, suffix, m + 1);
+    }
+    return name;
+}
+
+int mlx_save(const char *file, const mlx_array a)
+{
+    mx x = capi_in(a);
+    char *name = is_nil(x) ? NULL : with_suffix(__func__, file, ".npy");
+    if (name)
+        npy_save_file(name, x);
+    free(name);
+    return capi_end();
+}
+
+/* safetensors */
+
+/* The arrays and texts of a, which is freed, become the content of both maps. */
+static int publish_archive(const char *func, mlx_map_string_to_array *res_0,
+                           mlx_map_string_to_string *res_1, struct archive *a)
+{
+    bool failed = mx_failed() || !capi_need(func, "a place for the result", "res_0", res_0) ||
+                  !capi_need(func, "a place for the result", "res_1", res_1);
+    struct map *arrays = failed ? NULL : capi_map_new(ARRAYS);
+    struct map *texts = arrays ? capi_map_new(TEXTS) : NULL;
+    for (int i = 0; texts && !failed && i < a->n; i++)
+        failed = capi_map_put(arrays, a->arrays[i].name, (union slot){ .array = a->arrays[i].array });
+    for (int i = 0; texts && !failed && i < a->n_meta; i++)
+        failed = capi_map_put(texts, a->meta[i].name, (union slot){ .text = a->meta[i].text });
+    archive_free(a);
+    if (failed || !texts) {
+        capi_map_free(arrays);
+        capi_map_free(texts);
+        return capi_report();
+    }
+    return capi_map_end(func, &res_0->ctx, arrays) || capi_map_end(func, &res_1->ctx, texts);
+}
+
+int mlx_load_safetensors_reader(mlx_map_string_to_array *res_0, mlx_map_string_to_string *res_1,
+                                mlx_io_reader in_stream, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    struct archive a = { 0 };
+    struct port_reader r;
+    if (open_reader(__func__, in_stream.ctx, &r))
+        safetensors_load(&r.base, &a);
+    return publish_archive(__func__, res_0, res_1, &a);
+}
+
+int mlx_load_safetensors(mlx_map_string_to_array *res_0, mlx_map_string_to_string *res_1,
+                         const char *file, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    struct archive a = { 0 };
+    if (capi_given(file, "the name of a file"))
+        safetensors_load_file(file, &a);
+    return publish_archive(__func__, res_0, res_1, &a);
+}
+
+/* The content of the maps as an archive; an empty handle of metadata stands for none. */
+static int archive_of(const char *func, mlx_map_string_to_array param,
+                      mlx_map_string_to_string metadata, struct archive *a)
+{
+    const struct map *arrays = capi_map(func, "param", param.ctx), *texts = metadata.ctx;
+    const char *name;
+    union slot v;
+    for (size_t i = 0; arrays && capi_map_entry(arrays, i, &name, &v); i++)
+        if (archive_add(a, name, v.array.it))
+            return 1;
+    for (size_t i = 0; texts && capi_map_entry(texts, i, &name, &v); i++)
+        if (archive_add_text(a, name, v.text))
+            return 1;
+    return !arrays;
+}
+
+int mlx_save_safetensors_writer(mlx_io_writer in_stream, const mlx_map_string_to_array param,
+                                const mlx_map_string_to_string metadata)
+{
+    struct archive a = { 0 };
+    struct port_writer w;
+    if (open_writer(__func__, in_stream.ctx, &w) && !archive_of(__func__, param, metadata, &a))
+        safetensors_save(&w.base, &a);
+    archive_free(&a);
+    return capi_end();
+}
+
+int mlx_save_safetensors(const char *file, const mlx_map_string_to_array param,
+                         const mlx_map_string_to_string metadata)
+{
+    struct archive a = { 0 };
+    char *name = with_suffix(__func__, file, ".safetensors");
+    if (name && !archive_of(__func__, param, metadata, &a))
+        safetensors_save_file(name, &a);
+    free(name);
+    archive_free(&a);
+    return capi_end();
+}

@@ -1,0 +1,246 @@
+/* Saving and loading from C: files, and streams of the caller's. */
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/heard.h"
+
+static char folder[] = P_tmpdir "/mlx-capi-io-XXXXXX";
+static mlx_stream s;
+
+static char *in_folder(const char *name)
+{
+    static char path[4][256];
+    static int next;
+    char *p = path[next++ % 4];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+static mlx_array matrix(void)
+{
+    const float v[] = { 1, 2, 3, 4, 5, 6 };
+    const int shape[] = { 2, 3 };
+    return mlx_array_new_data(v, shape, 2, MLX_FLOAT32);
+}
+
+static void expect_matrix(mlx_array a)
+{
+    const float v[] = { 1, 2, 3, 4, 5, 6 };
+    assert_int_equal(mlx_array_ndim(a), 2);
+    assert_int_equal(mlx_array_dim(a, 0), 2);
+    assert_int_equal(mlx_array_dtype(a), MLX_FLOAT32);
+    assert_memory_equal(mlx_array_data_float32(a), v, sizeof v);
+}
+
+static void npy(void **state)
+{
+    (void)state;
+    mlx_array a = matrix(), b = mlx_array_new();
+    OK(mlx_save(in_folder("plain"), a));
+    assert_int_equal(access(in_folder("plain.npy"), F_OK), 0);
+    OK(mlx_save(in_folder("named.npy"), a));
+    assert_int_equal(access(in_folder("named.npy.npy"), F_OK), -1);
+    OK(mlx_load(&b, in_folder("named.npy"), s));
+    expect_matrix(b);
+    FAILS(mlx_load(&b, in_folder("absent.npy"), s), "absent.npy");
+    FAILS(mlx_load(&b, NULL, s), "the name of a file");
+    FAILS(mlx_load(NULL, in_folder("named.npy"), s), "place for the result");
+    FAILS(mlx_save(in_folder("x.npy"), mlx_array_empty), "`a`");
+    FAILS(mlx_save(NULL, a), "the name of a file");
+    FAILS(mlx_save(in_folder("no/such/folder.npy"), a), "no/such/folder");
+    FILE *f = fopen(in_folder("bad.npy"), "w");
+    fputs("not an array at all, whatever its name says", f);
+    fclose(f);
+    FAILS(mlx_load(&b, in_folder("bad.npy"), s), "bad.npy");
+    expect_matrix(b);
+    mlx_array_free(a);
+    mlx_array_free(b);
+}
+
+static void safetensors(void **state)
+{
+    (void)state;
+    mlx_array a = matrix(), b = mlx_array_new_int(7), r = mlx_array_new();
+    mlx_map_string_to_array arrays = mlx_map_string_to_array_new(), back = { NULL };
+    mlx_map_string_to_string texts = mlx_map_string_to_string_new(), back_texts = { NULL },
+                             none = { NULL };
+    const char *text;
+    OK(mlx_map_string_to_array_insert(arrays, "weight", a));
+    OK(mlx_map_string_to_array_insert(arrays, "step", b));
+    OK(mlx_map_string_to_string_insert(texts, "format", "mlx"));
+    OK(mlx_save_safetensors(in_folder("model"), arrays, texts));
+    OK(mlx_load_safetensors(&back, &back_texts, in_folder("model.safetensors"), s));
+    OK(mlx_map_string_to_array_get(&r, back, "weight"));
+    expect_matrix(r);
+    OK(mlx_map_string_to_array_get(&r, back, "step"));
+    int v;
+    OK(mlx_array_item_int32(&v, r));
+    assert_int_equal(v, 7);
+    OK(mlx_map_string_to_string_get(&text, back_texts, "format"));
+    assert_string_equal(text, "mlx");
+    OK(mlx_save_safetensors(in_folder("model.safetensors"), arrays, none));
+    OK(mlx_load_safetensors(&back, &back_texts, in_folder("model.safetensors"), s));
+    assert_int_equal(mlx_map_string_to_string_get(&text, back_texts, "format"), 2);
+    FAILS(mlx_load_safetensors(&back, NULL, in_folder("model.safetensors"), s), "`res_1`");
+    FAILS(mlx_load_safetensors(&back, &back_texts, in_folder("bad.npy"), s), "bad.npy");
+    FAILS(mlx_save_safetensors(in_folder("x"), (mlx_map_string_to_array){ NULL }, texts),
+          "`param`");
+    OK(mlx_map_string_to_array_get(&r, back, "weight"));
+    mlx_map_string_to_array_free(arrays);
+    mlx_map_string_to_array_free(back);
+    mlx_map_string_to_string_free(texts);
+    mlx_map_string_to_string_free(back_texts);
+    mlx_array_free(a);
+    mlx_array_free(b);
+    mlx_array_free(r);
+}
+
+/* A stream in memory; the first `limit` bytes can be read or written. */
+struct memory {
+    char bytes[4096];
+    size_t at, size, limit;
+    bool open, failed;
+    int freed;
+};
+
+static bool is_open(void *desc) { return ((struct memory *)desc)->open; }
+static bool good(void *desc) { return !((struct memory *)desc)->failed; }
+static size_t tell(void *desc) { return ((struct memory *)desc)->at; }
+static const char *label(void *desc) { return ((void)desc, "<memory>"); }
+static void freed(void *desc) { ((struct memory *)desc)->freed++; }
+
+static void seek(void *desc, int64_t off, int whence)
+{
+    struct memory *m = desc;
+    m->at = (size_t)(off + (int64_t)(whence == SEEK_END   ? m->size
+                                     : whence == SEEK_CUR ? m->at
+                                                          : 0));
+}
+
+static void read_at(void *desc, char *data, size_t n, size_t off)
+{
+    struct memory *m = desc;
+    if (off + n > m->size || off + n > m->limit)
+        m->failed = true;
+    else
+        memcpy(data, m->bytes + off, n);
+}
+
+static void read_on(void *desc, char *data, size_t n)
+{
+    struct memory *m = desc;
+    read_at(desc, data, n, m->at);
+    m->at += n;
+}
+
+static void write_on(void *desc, const char *data, size_t n)
+{
+    struct memory *m = desc;
+    if (m->at + n > m->limit) {
+        m->failed = true;
+        return;
+    }
+    memcpy(m->bytes + m->at, data, n);
+    m->at += n;
+    if (m->at > m->size)
+        m->size = m->at;
+}
+
+static const mlx_io_vtable in_memory = { is_open, good,     tell,  seek, read_on,
+                                         read_at, write_on, label, freed };
+
+static void streams(void **state)
+{
+    (void)state;
+    static struct memory m = { .limit = 4096, .open = true };
+    mlx_array a = matrix(), b = mlx_array_new();
+    mlx_io_writer w = mlx_io_writer_new(&m, in_memory);
+    mlx_io_reader r = mlx_io_reader_new(&m, in_memory);
+    mlx_string text = mlx_string_new();
+    void *desc = NULL;
+    OK(mlx_io_reader_descriptor(&desc, r));
+    assert_ptr_equal(desc, &m);
+    OK(mlx_io_writer_descriptor(&desc, w));
+    OK(mlx_io_reader_tostring(&text, r));
+    assert_string_equal(mlx_string_data(text), "<memory>");
+    OK(mlx_io_writer_tostring(&text, w));
+
+    OK(mlx_save_writer(w, a));
+    assert_true(m.size >= 24 + 64);
+    OK(mlx_load_reader(&b, r, s));
+    expect_matrix(b);
+    mlx_io_vtable plain = in_memory;
+    plain.read_at_offset = NULL;
+    plain.is_open = NULL;
+    plain.label = NULL;
+    plain.free = NULL;
+    mlx_io_reader p = mlx_io_reader_new(&m, plain);
+    OK(mlx_load_reader(&b, p, s));
+    expect_matrix(b);
+    mlx_io_reader_free(p);
+    assert_int_equal(m.freed, 0);
+
+    m.limit = 60; /* the stream breaks off */
+    FAILS(mlx_load_reader(&b, r, s), "<memory>");
+    FAILS(mlx_load_reader(&b, r, s), "open and good, got <memory>");
+    m.failed = false;
+    m.at = 0;
+    FAILS(mlx_save_writer(w, a), "<memory>");
+    m.failed = false;
+    m.open = false;
+    FAILS(mlx_save_writer(w, a), "open and good");
+    expect_matrix(b);
+
+    m = (struct memory){ .limit = 4096, .open = true };
+    mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
+    mlx_map_string_to_string texts = mlx_map_string_to_string_new();
+    OK(mlx_map_string_to_array_insert(arrays, "w", a));
+    OK(mlx_save_safetensors_writer(w, arrays, texts));
+    OK(mlx_load_safetensors_reader(&arrays, &texts, r, s));
+    OK(mlx_map_string_to_array_get(&b, arrays, "w"));
+    expect_matrix(b);
+    m.bytes[0]++;
+    FAILS(mlx_load_safetensors_reader(&arrays, &texts, r, s), "<memory>");
+
+    mlx_io_vtable nothing = { 0 };
+    mlx_io_reader n = mlx_io_reader_new(&m, nothing);
+    FAILS(mlx_load_reader(&b, n, s), "[load_reader] expected functions");
+    FAILS(mlx_load_reader(&b, (mlx_io_reader){ NULL }, s), "a reader or writer");
+    FAILS(mlx_save_writer((mlx_io_writer){ NULL }, a), "a reader or writer");
+    FAILS(mlx_io_reader_descriptor(NULL, r), "place for the result");
+    FAILS(mlx_io_writer_tostring(&text, (mlx_io_writer){ NULL }), "a reader or writer");
+    OK(mlx_io_reader_free(n));
+    OK(mlx_io_reader_free((mlx_io_reader){ NULL }));
+    OK(mlx_io_reader_free(r));
+    OK(mlx_io_writer_free(w));
+    assert_int_equal(m.freed, 2);
+    mlx_map_string_to_array_free(arrays);
+    mlx_map_string_to_string_free(texts);
+    mlx_string_free(text);
+    mlx_array_free(a);
+    mlx_array_free(b);
+}
+
+static int make(void **state)
+{
+    s = mlx_default_cpu_stream_new();
+    return !mkdtemp(folder) || start_listening(state);
+}
+
+static int unmake(void **state)
+{
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command) | all_gone(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(npy),
+        cmocka_unit_test(safetensors),
+        cmocka_unit_test(streams),
+    };
+    return cmocka_run_group_tests_name("C API: files", tests, make, unmake);
+}
