@@ -7,11 +7,13 @@
 #include "shared/scalar.h"
 
 #define T float
+#define INT int32_t
 #define SUFFIX f32
 #define ACC double
 #include "cpu/kernels/reduce_float.inc"
 
 #define T double
+#define INT int64_t
 #define SUFFIX f64
 #define ACC double
 #include "cpu/kernels/reduce_float.inc"
