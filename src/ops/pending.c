@@ -21,12 +21,6 @@ MISSING(scatter)
 MISSING(scatter_axis)
 MISSING(dynamic_slice)
 MISSING(dynamic_slice_update)
-MISSING(matmul)
-MISSING(addmm)
 MISSING(custom)
 
-WEAK const struct op op_matmul = { .id = OP_matmul, .name = "matmul", .label = "Matmul" };
-WEAK const struct op op_addmm = { .id = OP_addmm, .name = "addmm", .label = "AddMM" };
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-WEAK mx mx_matmul(mx a, mx b) { return mx_fail("[matmul] is not there yet"); }
-WEAK mx mx_addmm(mx c, mx a, mx b, double alpha, double beta) { return mx_fail("[addmm] is not there yet"); }
