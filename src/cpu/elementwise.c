@@ -88,12 +88,13 @@ static void binary(const struct runs *r, void *y, const void *const x[], const i
 static void binary_half(const struct runs *r, void *y, const void *const x[], const int s[],
                         int64_t n)
 {
-    _Alignas(64) float a[TILE], b[TILE];
+    /* A tile of its own for the result: it must not be written over an operand of stride 0. */
+    _Alignas(64) float a[TILE], b[TILE], c[TILE];
     r->widen(a, x[0], s[0] ? (size_t)n : 1);
     r->widen(b, x[1], s[1] ? (size_t)n : 1);
-    r->fn.binary(r->narrow ? a : y, a, s[0], b, s[1], (size_t)n);
+    r->fn.binary(r->narrow ? c : y, a, s[0], b, s[1], (size_t)n);
     if (r->narrow)
-        r->narrow(y, a, (size_t)n);
+        r->narrow(y, c, (size_t)n);
 }
 
 int run_binary(const struct run *r)
