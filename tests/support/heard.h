@@ -32,17 +32,19 @@ static inline void listen(const char *msg, void *data)
 
 static inline void expect_heard(int n, const char *part)
 {
-    if (heard.n != n || (n && !strstr(heard.last, part)))
-        fail_msg("%d errors, last \"%s\", expected %d with \"%s\"", heard.n, heard.last, n, part);
+    int got = heard.n;
     heard.n = 0;
+    if (got != n || (n && !strstr(heard.last, part)))
+        fail_msg("%d errors, last \"%s\", expected %d with \"%s\"", got, heard.last, n, part);
     heard.last[0] = 0;
 }
 
 #define OK(call)                                   \
     do {                                           \
-        if (call)                                  \
-            fail_msg("%s: %s", #call, heard.last); \
+        int failed_ = call;                        \
         expect_heard(0, "");                       \
+        if (failed_)                               \
+            fail_msg("%s failed silently", #call); \
     } while (0)
 #define FAILS(call, part)      \
     do {                       \

@@ -1,0 +1,223 @@
+/* When the n-th allocation fails, for every n: a call reports one error, leaves its result as it was, and
+ * nothing leaks. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/buffer.h"
+#include "support/heard.h"
+
+static mlx_stream s;
+
+/* Runs a sequence of calls for each n until it gets by without failing.  It returns 0 or, after a
+ * failure, non-zero, and frees everything either way. */
+static void sweep(int (*calls)(void))
+{
+    OK(calls()); /* what is made once, such as workers, is there now */
+    for (long n = 1;; n++) {
+        long live = array_live_count();
+        mx_test_fail_at(n);
+        int failed = calls();
+        mx_test_fail_at(0);
+        if (!failed) {
+            expect_heard(0, "");
+            assert_true(n > 3); /* at least that many allocations */
+            return;
+        }
+        expect_heard(1, "could not allocate");
+        assert_int_equal(array_live_count(), live);
+        assert_true(n < 10000);
+    }
+}
+
+/* Fails without an array where there should be one. */
+static int made(const void *ctx) { return ctx == NULL; }
+
+static int arrays(void)
+{
+    const float v[] = { 1, 2, 3 };
+    const int n = 3;
+    mlx_array a = mlx_array_new_data(v, &n, 1, MLX_FLOAT32), b = mlx_array_new();
+    int failed = made(a.ctx) || mlx_array_set(&b, a) || mlx_array_set_int(&a, 4) ||
+                 mlx_exp(&b, b, s) || mlx_array_eval(b) || mlx_add(&b, a, b, s) ||
+                 mlx_array_set_float(&b, 2);
+    mlx_array_free(a);
+    mlx_array_free(b);
+    return failed;
+}
+
+static void end(void *payload) { ++*(int *)payload; }
+
+static int foreign(void)
+{
+    static float v[] = { 1, 2, 3 };
+    const int n = 3;
+    int ended = 0;
+    mlx_array a = mlx_array_new_data_managed_payload(v, &n, 1, MLX_FLOAT32, &ended, end);
+    int failed = made(a.ctx);
+    mlx_array_free(a);
+    assert_int_equal(ended, failed ? 0 : 1);
+    return failed;
+}
+
+static int vectors(void)
+{
+    const char *words[] = { "one", "two" };
+    char *word;
+    mlx_array a = mlx_array_new_int(1);
+    if (made(a.ctx))
+        return 1;
+    mlx_vector_array vec = mlx_vector_array_new_value(a), copy = { NULL };
+    mlx_vector_vector_array outer = { NULL };
+    mlx_vector_string texts = { NULL };
+    int failed = made(vec.ctx);
+    for (int i = 0; i < 20 && !failed; i++) failed = mlx_vector_array_append_value(vec, a);
+    failed = failed || mlx_vector_array_set(&copy, vec);
+    if (!failed)
+        failed = made((outer = mlx_vector_vector_array_new_value(vec)).ctx);
+    failed = failed || mlx_vector_vector_array_get(&copy, outer, 0);
+    if (!failed)
+        failed = made((texts = mlx_vector_string_new_data(words, 2)).ctx);
+    failed = failed || mlx_vector_string_append_data(texts, words, 2) ||
+             mlx_vector_string_get(&word, texts, 3);
+    mlx_array_free(a);
+    mlx_vector_array_free(vec);
+    mlx_vector_array_free(copy);
+    mlx_vector_vector_array_free(outer);
+    mlx_vector_string_free(texts);
+    return failed;
+}
+
+static int maps(void)
+{
+    mlx_array a = mlx_array_new_int(1), r = mlx_array_new();
+    mlx_map_string_to_array map = { NULL }, copy = { NULL };
+    mlx_map_string_to_array_iterator it = { NULL, NULL };
+    int failed = made(a.ctx);
+    if (!failed)
+        failed = made((map = mlx_map_string_to_array_new()).ctx);
+    char key[16];
+    for (int i = 0; i < 20 && !failed; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        failed = mlx_map_string_to_array_insert(map, key, a);
+    }
+    failed = failed || mlx_map_string_to_array_set(&copy, map) ||
+             mlx_map_string_to_array_get(&r, copy, "k19");
+    if (!failed)
+        failed = made((it = mlx_map_string_to_array_iterator_new(copy)).ctx);
+    mlx_map_string_to_array_iterator_free(it);
+    mlx_map_string_to_array_free(map);
+    mlx_map_string_to_array_free(copy);
+    mlx_array_free(a);
+    mlx_array_free(r);
+    return failed;
+}
+
+static int texts(void)
+{
+    mlx_string a = mlx_string_new_data("x"), b = mlx_string_new();
+    if (made(a.ctx))
+        return 1;
+    mlx_device_info info = mlx_device_info_new();
+    mlx_device dev = { NULL };
+    mlx_vector_string keys = { NULL };
+    int failed = mlx_string_set(&b, a) || mlx_version(&b) || mlx_get_default_device(&dev) ||
+                 mlx_device_tostring(&b, dev) || mlx_device_info_get(&info, dev) ||
+                 mlx_device_info_get_keys(&keys, info);
+    mlx_string_free(a);
+    mlx_string_free(b);
+    mlx_device_free(dev);
+    mlx_device_info_free(info);
+    mlx_vector_string_free(keys);
+    return failed;
+}
+
+static int cube(mlx_vector_array *res, const mlx_vector_array in, void *payload)
+{
+    (void)payload;
+    mlx_array x = mlx_array_new(), y = mlx_array_new();
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&y, x, x, s) ||
+                 mlx_multiply(&y, y, x, s) || mlx_vector_array_append_value(*res, y);
+    mlx_array_free(x);
+    mlx_array_free(y);
+    return failed;
+}
+
+static int closures(void)
+{
+    const int first = 0;
+    int ended = 0;
+    mlx_array x = mlx_array_new_float(2);
+    if (made(x.ctx))
+        return 1;
+    mlx_vector_array in = mlx_vector_array_new_value(x), y = { NULL }, dx = { NULL };
+    mlx_closure f = { NULL };
+    mlx_closure_value_and_grad g = { NULL };
+    int failed = made(in.ctx);
+    if (!failed)
+        failed = made((f = mlx_closure_new_func_payload(cube, &ended, end)).ctx);
+    bool has_payload = f.ctx != NULL;
+    failed = failed || mlx_value_and_grad(&g, f, &first, 1) ||
+             mlx_closure_value_and_grad_apply(&y, &dx, g, in) || mlx_eval(dx) ||
+             mlx_closure_apply(&y, f, in) || mlx_jvp(&y, &dx, f, in, in);
+    mlx_array_free(x);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+    mlx_closure_free(f);
+    mlx_closure_value_and_grad_free(g);
+    assert_int_equal(ended, has_payload ? 1 : 0);
+    return failed;
+}
+
+static int rule(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array ct,
+                const mlx_vector_array out)
+{
+    (void)x;
+    (void)out;
+    return mlx_vector_array_set(res, ct);
+}
+
+static int custom(void)
+{
+    mlx_array x = mlx_array_new_float(2);
+    if (made(x.ctx))
+        return 1;
+    mlx_vector_array in = mlx_vector_array_new_value(x), y = { NULL }, dx = { NULL };
+    mlx_closure f = { NULL }, g = { NULL };
+    mlx_closure_custom r = { NULL };
+    int failed = made(in.ctx);
+    if (!failed)
+        failed = made((f = mlx_closure_new_func_payload(cube, NULL, NULL)).ctx);
+    if (!failed)
+        failed = made((r = mlx_closure_custom_new_func(rule)).ctx);
+    failed = failed || mlx_custom_vjp(&g, f, r) || mlx_vjp(&y, &dx, g, in, in);
+    mlx_array_free(x);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+    mlx_closure_free(f);
+    mlx_closure_free(g);
+    mlx_closure_custom_free(r);
+    return failed;
+}
+
+static void all(void **state)
+{
+    (void)state;
+    int (*const sequences[])(void) = {
+        arrays, foreign, vectors, maps, texts, closures, custom,
+    };
+    for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) sweep(sequences[i]);
+}
+
+static int make(void **state)
+{
+    s = mlx_default_cpu_stream_new();
+    return start_listening(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all) };
+    return cmocka_run_group_tests_name("C API: allocations that fail", tests, make, all_gone);
+}
