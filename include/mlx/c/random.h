@@ -1,9 +1,10 @@
 /* random.h: random numbers from keys.
  *
  * A key is an array of two uint32.  The same key gives the same numbers: draw with a key once, and
- * split it for more.  Where `key` is an empty handle, one is split off the thread's own state,
- * which mlx_random_seed sets.  The bits come from threefry2x32 with 20 rounds (Salmon et al.,
- * "Parallel random numbers: as easy as 1, 2, 3", 2011) applied to a counter.
+ * split it for more.  Where `key` is an empty handle, one is split off a state that all threads
+ * share, which mlx_random_seed sets; without it every process draws other numbers.  The bits come
+ * from threefry2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+ * 2011) applied to a counter.
  *
  * `shape` has `shape_num` sizes.  Functions return 0 for success; ownership, results and errors as
  * in array.h. */

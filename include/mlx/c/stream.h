@@ -54,7 +54,7 @@ MLX_API int mlx_synchronize(mlx_stream stream);
 /* The stream that work on `dev` goes to where none is named. */
 MLX_API int mlx_get_default_stream(mlx_stream *stream, mlx_device dev);
 
-/* Makes `stream` the default of its device. */
+/* Makes `stream` the default of its device, for the calling thread. */
 MLX_API int mlx_set_default_stream(mlx_stream stream);
 
 /* A handle of the CPU's default stream. */
