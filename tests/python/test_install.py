@@ -104,6 +104,7 @@ def test_a_prefix_carries_the_licences(prefix):
     licences = prefix / "share" / "licenses" / "mlx"
     assert "MIT License" in (licences / "LICENSE").read_text()
     assert "OpenBLAS" in (licences / "openblas.txt").read_text()
+    assert "YaoYuan" in (licences / "yyjson.txt").read_text()
 
 
 @pytest.mark.slow
