@@ -1,0 +1,211 @@
+/* fold.c: elements written into others: set, or added, multiplied, or the larger or smaller kept.
+ *
+ * Half types fold in float32 and are rounded after each step, here as in the vector kernels, so it
+ * does not matter which of them an element meets. */
+#include "cpu/fold.h"
+
+#include <stdlib.h>
+
+#include "core/shape.h"
+#include "cpu/kernels.h"
+#include "cpu/pool.h"
+#include "shared/scalar.h"
+
+/* Both kernels of one fold and type: f of two values of type T. */
+#define KERNELS(name, T, f)                                                                      \
+    static void name##_run(void *vy, int64_t sy, const void *vx, int64_t sx, int64_t n)          \
+    {                                                                                            \
+        T *y = vy;                                                                               \
+        const T *x = vx;                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                          \
+            y[i * sy] = f(y[i * sy], x[i * sx]);                                                 \
+    }                                                                                            \
+    static void name##_at(void *vy, const int64_t *at, const void *vx, int64_t sx, int64_t n)    \
+    {                                                                                            \
+        T *y = vy;                                                                               \
+        const T *x = vx;                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                          \
+            y[at[i]] = f(y[at[i]], x[i * sx]);                                                   \
+    }
+
+#define FULL(suffix, T, op) KERNELS(op##_##suffix##_fold, T, op##_##suffix)
+#define HALF(suffix, op)                                                                         \
+    static inline uint16_t op##_##suffix(uint16_t a, uint16_t b)                                 \
+    {                                                                                            \
+        return suffix##_from_f32(op##_f32(f32_from_##suffix(a), f32_from_##suffix(b)));          \
+    }                                                                                            \
+    KERNELS(op##_##suffix##_fold, uint16_t, op##_##suffix)
+
+#define EACH_FULL(X, op)                                                                         \
+    X(b8, uint8_t, op) X(u8, uint8_t, op) X(u16, uint16_t, op) X(u32, uint32_t, op)              \
+    X(u64, uint64_t, op) X(i8, int8_t, op) X(i16, int16_t, op) X(i32, int32_t, op)               \
+    X(i64, int64_t, op) X(f32, float, op) X(f64, double, op) X(c64, complex64, op)
+#define EACH_OP(X) X(add) X(multiply) X(maximum) X(minimum)
+
+#define KERNELS_OF(op) EACH_FULL(FULL, op) HALF(f16, op) HALF(bf16, op)
+EACH_OP(KERNELS_OF)
+
+#define LATEST(a, b) (b)
+KERNELS(set_1, uint8_t, LATEST)
+KERNELS(set_2, uint16_t, LATEST)
+KERNELS(set_4, uint32_t, LATEST)
+KERNELS(set_8, uint64_t, LATEST)
+
+struct folder folder_of(enum scatter_fold f, enum dtype t)
+{
+    static const struct folder set[4] = {
+        { set_1_run, set_1_at, 0, 0 }, { set_2_run, set_2_at, 0, 0 },
+        { set_4_run, set_4_at, 0, 0 }, { set_8_run, set_8_at, 0, 0 },
+    };
+#define ENTRY(op, suffix) { op##_##suffix##_fold_run, op##_##suffix##_fold_at, 0, 0 },
+#define X(name, suffix, type, size, kind) [DT_##name] = ENTRY(add, suffix)
+    static const struct folder add[DT_COUNT] = { MX_DTYPES(X) };
+#undef X
+#define X(name, suffix, type, size, kind) [DT_##name] = ENTRY(multiply, suffix)
+    static const struct folder multiply[DT_COUNT] = { MX_DTYPES(X) };
+#undef X
+#define X(name, suffix, type, size, kind) [DT_##name] = ENTRY(maximum, suffix)
+    static const struct folder maximum[DT_COUNT] = { MX_DTYPES(X) };
+#undef X
+#define X(name, suffix, type, size, kind) [DT_##name] = ENTRY(minimum, suffix)
+    static const struct folder minimum[DT_COUNT] = { MX_DTYPES(X) };
+#undef X
+    struct folder out = f == SCATTER_SET    ? set[__builtin_ctzl(dtype_size(t))]
+                        : f == SCATTER_ADD  ? add[t]
+                        : f == SCATTER_PROD ? multiply[t]
+                        : f == SCATTER_MAX  ? maximum[t]
+                                            : minimum[t];
+    out.fold = f;
+    out.dtype = t;
+    return out;
+}
+
+/* ---- runs */
+
+static const enum binary_id kernel_of[] = {
+    [SCATTER_ADD] = BINARY_add, [SCATTER_PROD] = BINARY_multiply,
+    [SCATTER_MAX] = BINARY_maximum, [SCATTER_MIN] = BINARY_minimum,
+};
+
+static void half_run(const struct folder *f, uint16_t *y, const uint16_t *x, int64_t n)
+{
+    enum { PIECE = 512 };
+    _Alignas(64) float a[PIECE], b[PIECE];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        size_t m = (size_t)(n - i < PIECE ? n - i : PIECE);
+        cpu->cast[f->dtype][DT_float32](a, y + i, m);
+        cpu->cast[f->dtype][DT_float32](b, x + i, m);
+        cpu->binary[kernel_of[f->fold]][DT_float32](a, a, 1, b, 1, m);
+        cpu->cast[DT_float32][f->dtype](y + i, a, m);
+    }
+}
+
+void fold_run(const struct folder *f, void *y, int64_t sy, const void *x, int64_t sx, int64_t n)
+{
+    enum { FEW = 8 }; /* not worth a vector kernel */
+    if (f->fold == SCATTER_SET)
+        cpu->move[__builtin_ctzl(dtype_size(f->dtype))](y, sy, x, sx, (size_t)n);
+    else if (sy != 1 || sx != 1 || n < FEW)
+        f->run(y, sy, x, sx, n);
+    else if (dtype_is_half(f->dtype))
+        half_run(f, y, x, n);
+    else
+        cpu->binary[kernel_of[f->fold]][f->dtype](y, y, 1, x, 1, (size_t)n);
+}
+
+/* ---- boxes */
+
+struct box {
+    const struct folder *f;
+    int ndim;
+    const int *shape;
+    char *y;
+    const char *x;
+    const int64_t *sy, *sx;
+    int64_t piece, pieces; /* rows of the last dimension are cut into pieces of so many elements */
+};
+
+/* Pieces begin..end, numbered along the rows. */
+static void fold_pieces(void *ctx, int64_t begin, int64_t end)
+{
+    const struct box *b = ctx;
+    int last = b->ndim - 1;
+    int64_t size = (int64_t)dtype_size(b->f->dtype), at[MX_MAX_NDIM], y = 0, x = 0, row = begin / b->pieces;
+    for (int i = last; i-- > 0; row /= b->shape[i]) {
+        at[i] = row % b->shape[i];
+        y += at[i] * b->sy[i];
+        x += at[i] * b->sx[i];
+    }
+    for (int64_t k = begin % b->pieces; begin < end; begin++) {
+        int64_t from = k * b->piece, n = b->shape[last] - from < b->piece ? b->shape[last] - from : b->piece;
+        fold_run(b->f, b->y + (y + from * b->sy[last]) * size, b->sy[last], b->x + (x + from * b->sx[last]) * size,
+                 b->sx[last], n);
+        if (++k < b->pieces)
+            continue;
+        k = 0;
+        for (int i = last; i-- > 0;) {
+            y += b->sy[i];
+            x += b->sx[i];
+            if (++at[i] < b->shape[i])
+                break;
+            at[i] = 0;
+            y -= b->sy[i] * b->shape[i];
+            x -= b->sx[i] * b->shape[i];
+        }
+    }
+}
+
+static int64_t rows_of(int ndim, const int *shape)
+{
+    int64_t rows = 1;
+    for (int i = 0; i < ndim - 1; i++)
+        rows *= shape[i];
+    return rows;
+}
+
+void fold_box_here(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy, const void *x,
+                   const int64_t *sx)
+{
+    if (ndim == 1) {
+        fold_run(f, y, sy[0], x, sx[0], shape[0]);
+        return;
+    }
+    struct box b = { f, ndim, shape, y, x, sy, sx, shape[ndim - 1], 1 };
+    if (b.piece)
+        fold_pieces(&b, 0, rows_of(ndim, shape));
+}
+
+/* The order of the dimensions is free: y's smallest step goes last, so that it is written along. */
+static void smallest_step_last(int ndim, int *shape, int64_t *sy, int64_t *sx)
+{
+    int best = ndim - 1;
+    for (int i = 0; i < ndim; i++)
+        if (llabs(sy[i]) < llabs(sy[best]))
+            best = i;
+    for (int i = best; i < ndim - 1; i++) {
+        int n = shape[i];
+        int64_t s = sy[i], t = sx[i];
+        shape[i] = shape[i + 1], sy[i] = sy[i + 1], sx[i] = sx[i + 1];
+        shape[i + 1] = n, sy[i + 1] = s, sx[i + 1] = t;
+    }
+}
+
+void fold_box(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy, const void *x,
+              const int64_t *sx)
+{
+    enum { PIECE = 1 << 14, GRAIN = 1 << 14 };
+    int n[MX_MAX_NDIM];
+    int64_t ty[MX_MAX_NDIM], tx[MX_MAX_NDIM], *strides[2] = { ty, tx };
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] == 0)
+            return;
+        n[i] = shape[i];
+        ty[i] = sy[i];
+        tx[i] = sx[i];
+    }
+    ndim = collapse(ndim, n, 2, strides);
+    smallest_step_last(ndim, n, ty, tx);
+    int row = n[ndim - 1];
+    struct box b = { f, ndim, n, y, x, ty, tx, row < PIECE ? row : PIECE, row < PIECE ? 1 : (row + PIECE - 1) / PIECE };
+    pool_for(rows_of(ndim, n) * b.pieces, (GRAIN + b.piece - 1) / b.piece, fold_pieces, &b);
+}

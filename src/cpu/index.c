@@ -1,0 +1,637 @@
+/* index.c: reading and writing through arrays of indices.
+ *
+ * All four operations are lookups: a grid of places, at each of which one index for every indexed
+ * axis says where a slice of the indexed array begins.  `far` is that array, whose elements are
+ * jumped to, `near` the one that holds the slices in the order of the grid: the result of a gather,
+ * the updates of a scatter.  Both are walked by strides, so neither needs to lie row-major.
+ *
+ * Every element receives its updates in the order of the grid, however the work is split, so results
+ * do not depend on the number of threads: threads share out what never meets. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/shape.h"
+#include "cpu/fold.h"
+#include "ops/index.h"
+
+enum { BLOCK = 512 /* lookups at a time; their offsets stay in L1 */, GRAIN = 1 << 14 };
+
+struct index_operand {
+    mx array;
+    const char *data;
+    int axis;
+    int64_t size, room;         /* of the axis; a slice may begin at 0..room */
+    int64_t stride;             /* of `far` along the axis */
+    int64_t steps[MX_MAX_NDIM]; /* of the index array along the grid */
+};
+
+struct lookup {
+    int n;
+    struct index_operand index[MX_MAX_NDIM];
+    int ndim, shape[MX_MAX_NDIM]; /* the grid */
+    int64_t far[MX_MAX_NDIM], near[MX_MAX_NDIM];
+    int sdim, sshape[MX_MAX_NDIM]; /* the slice */
+    int64_t sfar[MX_MAX_NDIM], snear[MX_MAX_NDIM];
+    int64_t count, slice; /* elements of grid and slice */
+    char *far_data, *near_data;
+    enum dtype type;
+    int64_t item;
+    bool overlaps; /* slices may, without being the same */
+    struct folder fold;
+    /* Handles n lookups, whose slices begin at far[i] and near + i * step. */
+    void (*block)(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int n);
+    atomic_bool out_of_range;
+};
+
+/* ---- indices to offsets */
+
+/* offsets_T adds index * stride to each offset, negative indices counting from the end; extremes_T
+ * finds the least and the largest index.  All are in range if these return true. */
+#define INDEX_TYPE(suffix, T, signed_)                                                                      \
+    static bool offsets_##suffix(int64_t *far, const void *data, int64_t step, int64_t n,                   \
+                                 const struct index_operand *o)                                             \
+    {                                                                                                       \
+        const T *p = data;                                                                                  \
+        int64_t size = signed_ ? o->size : 0, room = o->room, bad = 0;                                      \
+        uint64_t stride = (uint64_t)o->stride;                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                                   \
+            int64_t v = (int64_t)p[i * step];                                                               \
+            v += v < 0 ? size : 0;                                                                          \
+            bad |= (v < 0) | (v > room);                                                                    \
+            far[i] += (int64_t)((uint64_t)v * stride);                                                      \
+        }                                                                                                   \
+        return !bad;                                                                                        \
+    }                                                                                                       \
+    static bool extremes_##suffix(const void *data, int64_t step, int64_t n, const struct index_operand *o) \
+    {                                                                                                       \
+        const T *p = data;                                                                                  \
+        T low = *p, high = *p;                                                                              \
+        if (step == 1)                                                                                      \
+            for (int64_t i = 1; i < n; i++) {                                                               \
+                low = p[i] < low ? p[i] : low;                                                              \
+                high = p[i] > high ? p[i] : high;                                                           \
+            }                                                                                               \
+        else                                                                                                \
+            for (int64_t i = 1; i < n; i++) {                                                               \
+                low = p[i * step] < low ? p[i * step] : low;                                                \
+                high = p[i * step] > high ? p[i * step] : high;                                             \
+            }                                                                                               \
+        return signed_ ? (int64_t)low >= -o->size && (int64_t)high <= o->room                               \
+                       : o->room >= 0 && (uint64_t)high <= (uint64_t)o->room;                               \
+    }
+
+INDEX_TYPE(u8, uint8_t, 0)
+INDEX_TYPE(u16, uint16_t, 0)
+INDEX_TYPE(u32, uint32_t, 0)
+INDEX_TYPE(u64, uint64_t, 0)
+INDEX_TYPE(i8, int8_t, 1)
+INDEX_TYPE(i16, int16_t, 1)
+INDEX_TYPE(i32, int32_t, 1)
+INDEX_TYPE(i64, int64_t, 1)
+
+static const struct index_type {
+    bool (*offsets)(int64_t *far, const void *data, int64_t step, int64_t n, const struct index_operand *o);
+    bool (*extremes)(const void *data, int64_t step, int64_t n, const struct index_operand *o);
+} index_types[DT_COUNT] = {
+#define ROW(name, suffix) [DT_##name] = { offsets_##suffix, extremes_##suffix },
+    ROW(uint8, u8) ROW(uint16, u16) ROW(uint32, u32) ROW(uint64, u64)
+    ROW(int8, i8) ROW(int16, i16) ROW(int32, i32) ROW(int64, i64)
+#undef ROW
+};
+
+/* The offsets of n lookups that lie in a row of the grid, from places at[] of the index arrays on;
+ * false if an index is out of range. */
+static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at, int64_t n, int64_t *far)
+{
+    int last = l->ndim - 1;
+    bool fine = true;
+    for (int64_t i = 0; i < n; i++)
+        far[i] = base + i * l->far[last];
+    for (int k = 0; k < l->n; k++) {
+        const struct index_operand *o = &l->index[k];
+        fine &= index_types[o->array->dtype].offsets(far, o->data + at[k] * (int64_t)itemsize(o->array), o->steps[last],
+                                                     n, o);
+    }
+    return fine;
+}
+
+/* All lookups of a part of the work: dimension `cut`, of the grid or behind those of the slice, is
+ * narrowed to begin..end. */
+static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
+{
+    int shape[MX_MAX_NDIM], sshape[MX_MAX_NDIM], place[MX_MAX_NDIM] = { 0 }, last = l->ndim - 1;
+    int64_t at[MX_MAX_NDIM] = { 0 }, offsets[BLOCK], far = 0, near = 0, rows = 1;
+    memcpy(shape, l->shape, (size_t)l->ndim * sizeof *shape);
+    memcpy(sshape, l->sshape, (size_t)l->sdim * sizeof *sshape);
+    if (cut < l->ndim) {
+        shape[cut] = (int)(end - begin);
+        far += begin * l->far[cut];
+        near += begin * l->near[cut];
+        for (int k = 0; k < l->n; k++)
+            at[k] += begin * l->index[k].steps[cut];
+    } else {
+        sshape[cut - l->ndim] = (int)(end - begin);
+        far += begin * l->sfar[cut - l->ndim];
+        near += begin * l->snear[cut - l->ndim];
+    }
+    for (int i = 0; i < last; i++)
+        rows *= shape[i];
+    while (rows-- > 0) {
+        for (int64_t i = 0, n; i < shape[last]; i += n) {
+            int64_t here[MX_MAX_NDIM];
+            n = shape[last] - i < BLOCK ? shape[last] - i : BLOCK;
+            for (int k = 0; k < l->n; k++)
+                here[k] = at[k] + i * l->index[k].steps[last];
+            if (!row_offsets(l, far + i * l->far[last], here, n, offsets)) {
+                atomic_store(&l->out_of_range, true);
+                return;
+            }
+            l->block(l, sshape, offsets, near + i * l->near[last], l->near[last], (int)n);
+        }
+        for (int i = last; i-- > 0;) {
+            int64_t by = ++place[i] < shape[i] ? 1 : 1 - shape[i];
+            far += by * l->far[i];
+            near += by * l->near[i];
+            for (int k = 0; k < l->n; k++)
+                at[k] += by * l->index[k].steps[i];
+            if (by == 1)
+                break;
+            place[i] = 0;
+        }
+    }
+}
+
+struct part { struct lookup *l; int cut; };
+
+static void walk_part(void *ctx, int64_t begin, int64_t end)
+{
+    const struct part *p = ctx;
+    walk(p->l, p->cut, begin, end);
+}
+
+static int extent(const struct lookup *l, int i) { return i < l->ndim ? l->shape[i] : l->sshape[i - l->ndim]; }
+
+/* Shares the work out along one dimension. */
+static void walk_along(struct lookup *l, int cut)
+{
+    struct part p = { l, cut };
+    int64_t n = extent(l, cut), work = l->count * l->slice / n;
+    pool_for(n, (GRAIN + work - 1) / work, walk_part, &p);
+}
+
+/* ---- errors */
+
+static int64_t index_value(mx a, const char *p, bool *huge)
+{
+    int64_t v;
+    cpu->cast[a->dtype][DT_int64](&v, p, 1);
+    *huge = a->dtype == DT_uint64 && v < 0;
+    return v;
+}
+
+/* "(0, 2)"; where all axes but one are of size 1 they are left out, as who called take has not seen
+ * them. */
+static void place_text(mx a, const int *at, char *out, size_t size)
+{
+    size_t n = (size_t)snprintf(out, size, "(");
+    int wide = 0, shown = 0;
+    for (int i = 0; i < a->ndim; i++)
+        wide += a->shape[i] > 1;
+    for (int i = 0; i < a->ndim && n + 16 < size; i++)
+        if (wide != 1 || a->shape[i] > 1)
+            n += (size_t)snprintf(out + n, size - n, shown++ ? ", %d" : "%d", at[i]);
+    snprintf(out + n, size - n, shown == 1 ? ",)" : ")");
+}
+
+/* Fails for the first index of an array that is out of range; 0 if there is none. */
+static int report_first(const char *op, const struct index_operand *o)
+{
+    mx a = o->array;
+    int at[MX_MAX_NDIM] = { 0 };
+    int64_t offset = 0;
+    for (int64_t left = a->size; left-- > 0;) {
+        bool huge;
+        int64_t v = index_value(a, (const char *)host(a) + offset * (int64_t)itemsize(a), &huge);
+        int64_t from = v < 0 && !huge ? v + o->size : v;
+        if (from < 0 || from > o->room) {
+            char place[256], value[24];
+            place_text(a, at, place, sizeof place);
+            snprintf(value, sizeof value, huge ? "%llu" : "%lld", (long long)v);
+            if (o->room == o->size - 1)
+                mx_fail_as(MX_INDEX, "[%s] index %s at position %s is out of range for axis %d of size %lld", op, value,
+                           place, o->axis, (long long)o->size);
+            else
+                mx_fail_as(MX_INDEX, "[%s] a slice of %lld from index %s at position %s is out of range for axis %d of "
+                           "size %lld", op, (long long)(o->size - o->room), value, place, o->axis, (long long)o->size);
+            return 1;
+        }
+        for (int i = a->ndim; i-- > 0;) {
+            offset += a->strides[i];
+            if (++at[i] < a->shape[i])
+                break;
+            offset -= a->strides[i] * a->shape[i];
+            at[i] = 0;
+        }
+    }
+    return 0;
+}
+
+/* The check before anything is written: every element of every index array once. */
+struct check {
+    const struct index_operand *o;
+    int ndim, shape[MX_MAX_NDIM];
+    int64_t strides[MX_MAX_NDIM];
+    atomic_bool bad;
+};
+
+static bool run_in_range(const struct index_operand *o, const char *p, int64_t step, int64_t n)
+{
+    const struct index_type *t = &index_types[o->array->dtype];
+    if (o->room == o->size - 1)
+        return t->extremes(p, step, n, o);
+    int64_t unused[BLOCK] = { 0 };
+    bool fine = true;
+    for (int64_t i = 0; i < n; i += BLOCK)
+        fine &= t->offsets(unused, p + i * step * (int64_t)itemsize(o->array), step, n - i < BLOCK ? n - i : BLOCK, o);
+    return fine;
+}
+
+static void check_part(void *ctx, int64_t begin, int64_t end)
+{
+    struct check *c = ctx;
+    int64_t item = (int64_t)itemsize(c->o->array), rows = 1, offset = 0;
+    int last = c->ndim - 1, place[MX_MAX_NDIM] = { 0 };
+    bool fine = true;
+    if (last == 0) {
+        fine = run_in_range(c->o, c->o->data + begin * c->strides[0] * item, c->strides[0], end - begin);
+    } else {
+        for (int i = 1; i < last; i++)
+            rows *= c->shape[i];
+        rows *= end - begin;
+        offset = begin * c->strides[0];
+        while (rows-- > 0) {
+            fine &= run_in_range(c->o, c->o->data + offset * item, c->strides[last], c->shape[last]);
+            for (int i = last; i-- > 0;) {
+                offset += c->strides[i];
+                if (i == 0 || ++place[i] < c->shape[i])
+                    break;
+                offset -= c->strides[i] * c->shape[i];
+                place[i] = 0;
+            }
+        }
+    }
+    if (!fine)
+        atomic_store(&c->bad, true);
+}
+
+static bool in_range(const struct index_operand *o)
+{
+    struct check c = { .o = o };
+    int64_t *strides = c.strides;
+    mx a = o->array;
+    for (int i = 0; i < a->ndim; i++) {
+        c.shape[i] = a->strides[i] ? a->shape[i] : 1; /* repeats are looked at once */
+        c.strides[i] = a->strides[i];
+    }
+    c.ndim = collapse(a->ndim, c.shape, 1, &strides);
+    int64_t work = 1;
+    for (int i = 1; i < c.ndim; i++)
+        work *= c.shape[i];
+    pool_for(c.shape[0], (4 * GRAIN + work - 1) / work, check_part, &c);
+    return !atomic_load(&c.bad);
+}
+
+/* ---- what is done at a block of lookups */
+
+#define POINTS(T)                                                                                \
+    static void points_##T(T *y, int64_t step, const T *x, const int64_t *far, int n)            \
+    {                                                                                            \
+        if (step == 1)                                                                           \
+            for (int i = 0; i < n; i++)                                                          \
+                y[i] = x[far[i]];                                                                \
+        else                                                                                     \
+            for (int i = 0; i < n; i++)                                                          \
+                y[i * step] = x[far[i]];                                                         \
+    }
+POINTS(uint8_t)
+POINTS(uint16_t)
+POINTS(uint32_t)
+POINTS(uint64_t)
+
+static void points(int64_t item, void *y, int64_t step, const void *x, const int64_t *far, int n)
+{
+    switch (item) {
+    case 1: points_uint8_t(y, step, x, far, n); break;
+    case 2: points_uint16_t(y, step, x, far, n); break;
+    case 4: points_uint32_t(y, step, x, far, n); break;
+    default: points_uint64_t(y, step, x, far, n); break;
+    }
+}
+
+static void gather_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int n)
+{
+    char *y = l->near_data + near * l->item;
+    const char *x = l->far_data;
+    if (l->slice == 1) {
+        points(l->item, y, step, x, far, n);
+    } else if (l->sdim == 1 && l->sfar[0] == 1 && l->snear[0] == 1) {
+        for (int i = 0; i < n; i++)
+            memcpy(y + i * step * l->item, x + far[i] * l->item, (size_t)(sshape[0] * l->item));
+    } else {
+        for (int i = 0; i < n; i++)
+            fold_box_here(&l->fold, l->sdim, sshape, y + i * step * l->item, l->snear, x + far[i] * l->item, l->sfar);
+    }
+}
+
+static void scatter_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int n)
+{
+    const char *u = l->near_data + near * l->item;
+    if (l->slice == 1)
+        l->fold.at(l->far_data, far, u, step, n);
+    else
+        for (int i = 0; i < n; i++)
+            fold_box_here(&l->fold, l->sdim, sshape, l->far_data + far[i] * l->item, l->sfar, u + i * step * l->item,
+                          l->snear);
+}
+
+/* ---- sorting updates by where they go
+ *
+ * Updates of single elements or short rows are dealt out to stretches of the destination, in order,
+ * and each stretch is one thread's: one that also fits a cache. */
+
+enum { STRETCHES = 256, BATCHES = 64 };
+
+struct update { int64_t far, number; };
+
+struct deal {
+    struct lookup *l;
+    int shift; /* stretch = far >> shift */
+    struct update *updates;
+    int64_t (*counts)[STRETCHES]; /* of each batch; then where its updates of the stretch begin */
+    int64_t begin[STRETCHES + 1];
+};
+
+/* Batches first..end - 1: counted, or put in their places. */
+static void deal_batches(struct deal *d, int64_t first, int64_t end, bool place)
+{
+    struct lookup *l = d->l;
+    int64_t far[BLOCK], at[MX_MAX_NDIM];
+    for (int64_t b = first; b < end; b++) {
+        int64_t i = l->count * b / BATCHES, stop = l->count * (b + 1) / BATCHES;
+        int64_t *counts = d->counts[b];
+        for (int64_t n; i < stop; i += n) {
+            n = stop - i < BLOCK ? stop - i : BLOCK;
+            for (int k = 0; k < l->n; k++)
+                at[k] = i * l->index[k].steps[0];
+            row_offsets(l, i * l->far[0], at, n, far);
+            for (int64_t j = 0; j < n; j++)
+                if (place)
+                    d->updates[counts[far[j] >> d->shift]++] = (struct update){ far[j], i + j };
+                else
+                    counts[far[j] >> d->shift]++;
+        }
+    }
+}
+
+static void count_batches(void *ctx, int64_t begin, int64_t end) { deal_batches(ctx, begin, end, false); }
+static void place_batches(void *ctx, int64_t begin, int64_t end) { deal_batches(ctx, begin, end, true); }
+
+static void fold_stretches(void *ctx, int64_t first, int64_t end)
+{
+    const struct deal *d = ctx;
+    const struct lookup *l = d->l;
+    int64_t far[BLOCK], from[BLOCK];
+    _Alignas(8) char values[BLOCK * 8];
+    for (int64_t i = d->begin[first], n; i < d->begin[end]; i += n) {
+        const struct update *u = d->updates + i;
+        n = d->begin[end] - i < BLOCK ? d->begin[end] - i : BLOCK;
+        for (int64_t j = 0; j < n; j++) {
+            far[j] = u[j].far;
+            from[j] = u[j].number * l->near[0];
+        }
+        if (l->slice == 1) {
+            points(l->item, values, 1, l->near_data, from, (int)n);
+            l->fold.at(l->far_data, far, values, 1, n);
+        } else {
+            for (int64_t j = 0; j < n; j++)
+                scatter_block(l, l->sshape, far + j, from[j], 0, 1);
+        }
+    }
+}
+
+static int scatter_dealt(struct lookup *l, int64_t size)
+{
+    struct deal d = { .l = l };
+    while ((size - 1) >> d.shift >= STRETCHES)
+        d.shift++;
+    size_t updates = (size_t)l->count * sizeof *d.updates;
+    struct buffer *b = buffer_new(updates + BATCHES * sizeof *d.counts);
+    if (!b)
+        return 1;
+    d.updates = b->host;
+    d.counts = (void *)((char *)b->host + updates);
+    memset(d.counts, 0, BATCHES * sizeof *d.counts);
+    pool_for(BATCHES, 1, count_batches, &d);
+    int64_t sum = 0;
+    for (int s = 0; s < STRETCHES; s++) {
+        d.begin[s] = sum;
+        for (int k = 0; k < BATCHES; k++) {
+            int64_t n = d.counts[k][s];
+            d.counts[k][s] = sum;
+            sum += n;
+        }
+    }
+    d.begin[STRETCHES] = sum;
+    pool_for(BATCHES, 1, place_batches, &d);
+    pool_for(STRETCHES, 1, fold_stretches, &d);
+    buffer_release(b);
+    return 0;
+}
+
+/* ---- gathering and scattering */
+
+static void lookup_finish(struct lookup *l, mx far, mx near)
+{
+    int64_t *strides[MX_MAX_NDIM + 2] = { l->far, l->near }, *sstrides[2] = { l->sfar, l->snear };
+    for (int k = 0; k < l->n; k++) {
+        strides[2 + k] = l->index[k].steps;
+        l->index[k].data = host(l->index[k].array);
+    }
+    l->ndim = collapse(l->ndim, l->shape, 2 + l->n, strides);
+    l->sdim = collapse(l->sdim, l->sshape, 2, sstrides);
+    l->count = l->slice = 1;
+    for (int i = 0; i < l->ndim; i++)
+        l->count *= l->shape[i];
+    for (int i = 0; i < l->sdim; i++)
+        l->slice *= l->sshape[i];
+    l->far_data = host(far);
+    l->near_data = host(near);
+    l->item = (int64_t)itemsize(far);
+    l->type = far->dtype;
+}
+
+static struct index_operand operand(mx array, int axis, mx far, int slice)
+{
+    return (struct index_operand){ .array = array, .axis = axis, .size = far->shape[axis],
+                                   .room = far->shape[axis] - slice, .stride = far->strides[axis] };
+}
+
+/* gather and scatter: the grid is that of the index arrays, the slice what near has behind it. */
+static void lookup_several(struct lookup *l, mx far, mx near, int n, const mx indices[], struct ints axes)
+{
+    int grid = indices[0]->ndim;
+    l->n = n;
+    l->ndim = grid;
+    l->sdim = far->ndim;
+    l->overlaps = false;
+    memset(l->far, 0, sizeof l->far);
+    for (int i = 0; i < grid; i++) {
+        l->shape[i] = near->shape[i];
+        l->near[i] = near->strides[i];
+    }
+    for (int i = 0; i < far->ndim; i++) {
+        l->sshape[i] = near->shape[grid + i];
+        l->snear[i] = near->strides[grid + i];
+        l->sfar[i] = far->strides[i];
+    }
+    for (int k = 0; k < n; k++) {
+        int axis = (int)axes.v[k], slice = near->shape[grid + axis];
+        l->index[k] = operand(indices[k], axis, far, slice);
+        l->overlaps |= slice > 1;
+        memcpy(l->index[k].steps, indices[k]->strides, (size_t)grid * sizeof(int64_t));
+    }
+    lookup_finish(l, far, near);
+}
+
+/* gather_axis and scatter_axis: the last axes along which the indices do not change are the slice,
+ * the others the grid; along all but the indexed one far is walked too. */
+static void lookup_axis(struct lookup *l, mx far, mx near, mx index, int axis)
+{
+    int grid = near->ndim;
+    while (grid > axis + 1 && (index->shape[grid - 1] == 1 || index->strides[grid - 1] == 0))
+        grid--;
+    l->n = 1;
+    l->overlaps = false;
+    l->ndim = grid;
+    l->sdim = near->ndim - grid;
+    l->index[0] = operand(index, axis, far, 1);
+    for (int i = 0; i < grid; i++) {
+        l->shape[i] = near->shape[i];
+        l->near[i] = near->strides[i];
+        l->far[i] = i == axis ? 0 : far->strides[i];
+        l->index[0].steps[i] = index->shape[i] == 1 ? 0 : index->strides[i];
+    }
+    for (int i = grid; i < near->ndim; i++) {
+        l->sshape[i - grid] = near->shape[i];
+        l->snear[i - grid] = near->strides[i];
+        l->sfar[i - grid] = far->strides[i];
+    }
+    lookup_finish(l, far, near);
+}
+
+static int gather(struct lookup *l, const char *op)
+{
+    int want = 2 * pool_threads(), cut = 0;
+    l->block = gather_block;
+    atomic_init(&l->out_of_range, false);
+    l->fold = folder_of(SCATTER_SET, l->type);
+    for (int i = 1; i < l->ndim + l->sdim && extent(l, cut) < want; i++)
+        if (extent(l, i) > extent(l, cut))
+            cut = i;
+    walk_along(l, cut);
+    for (int k = 0; k < l->n && atomic_load(&l->out_of_range); k++)
+        if (report_first(op, &l->index[k]))
+            return 1;
+    return 0;
+}
+
+/* Along which dimension, if any, updates never meet and threads get enough to do each. */
+static int independent(const struct lookup *l)
+{
+    enum { RUN_BYTES = 256 }; /* of a row that is shared out, for each thread */
+    int threads = pool_threads(), best = -1;
+    for (int i = 0; i < l->ndim; i++)
+        if (l->far[i] && l->shape[i] >= threads && (best < 0 || l->shape[i] > l->shape[best]))
+            best = i;
+    for (int i = l->ndim; i < l->ndim + l->sdim && best < 0 && !l->overlaps; i++)
+        if (extent(l, i) * l->item >= (int64_t)threads * RUN_BYTES)
+            best = i;
+    return best;
+}
+
+static int scatter(struct lookup *l, struct folder fold, int64_t size)
+{
+    enum { MANY = 1 << 15 };
+    l->block = scatter_block;
+    l->fold = fold;
+    int cut = independent(l);
+    if (cut >= 0)
+        walk_along(l, cut);
+    else if (l->count >= MANY && l->ndim == 1 && !l->overlaps && pool_threads() > 1)
+        return scatter_dealt(l, size);
+    else
+        walk(l, 0, 0, l->shape[0]);
+    return 0;
+}
+
+int run_gather(const struct run *r)
+{
+    const struct gather_args *a = r->args;
+    struct lookup l;
+    if (out_new(r, 0))
+        return 1;
+    if (r->y[0]->size == 0)
+        return 0;
+    lookup_several(&l, r->x[0], r->y[0], a->axes.n, r->x + 1, a->axes);
+    return gather(&l, r->node->op->name);
+}
+
+int run_gather_axis(const struct run *r)
+{
+    const struct gather_axis_args *a = r->args;
+    struct lookup l;
+    if (out_new(r, 0))
+        return 1;
+    if (r->y[0]->size == 0)
+        return 0;
+    lookup_axis(&l, r->x[0], r->y[0], r->x[1], a->axis);
+    return gather(&l, r->node->op->name);
+}
+
+/* Are all indices in range?  Known before a scatter writes over its operand. */
+static int check(const struct run *r, mx index, int axis, int slice)
+{
+    struct index_operand o = operand(index, axis, r->x[0], slice);
+    o.data = host(index);
+    return index->size && !in_range(&o) ? report_first(r->node->op->name, &o) : 0;
+}
+
+int run_scatter(const struct run *r)
+{
+    const struct scatter_args *a = r->args;
+    mx u = r->x[r->nin - 1];
+    struct lookup l;
+    for (int k = 0; k < a->axes.n && u->size; k++)
+        if (check(r, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]]))
+            return 1;
+    if (start_from_first(r))
+        return 1;
+    if (u->size == 0)
+        return 0;
+    lookup_several(&l, r->y[0], u, a->axes.n, r->x + 1, a->axes);
+    return scatter(&l, folder_of(a->fold, u->dtype), r->y[0]->size);
+}
+
+int run_scatter_axis(const struct run *r)
+{
+    const struct scatter_axis_args *a = r->args;
+    mx u = r->x[2];
+    struct lookup l;
+    if ((u->size && check(r, r->x[1], a->axis, 1)) || start_from_first(r))
+        return 1;
+    if (u->size == 0)
+        return 0;
+    lookup_axis(&l, r->y[0], u, r->x[1], a->axis);
+    return scatter(&l, folder_of(a->fold, u->dtype), r->y[0]->size);
+}

@@ -1,0 +1,300 @@
+/* shape.c: arrays put together from parts of others, and arrays made from nothing.
+ *
+ * Where a part goes is a box in the output: an offset into it and the output's strides. */
+#include <string.h>
+
+#include "core/scope.h"
+#include "core/shape.h"
+#include "cpu/fold.h"
+#include "cpu/run.h"
+#include "ops/create.h"
+#include "ops/slice.h"
+
+/* Folds all of x into y, from `offset` on and along strides in y that are given. */
+static void put(enum scatter_fold f, mx y, int64_t offset, const int64_t *strides, mx x)
+{
+    struct folder folder = folder_of(f, y->dtype);
+    if (x->size)
+        fold_box(&folder, x->ndim, x->shape, (char *)host(y) + offset * (int64_t)itemsize(y), strides, host(x),
+                 x->strides);
+}
+
+int start_from_first(const struct run *r)
+{
+    bool again = false; /* what is read from must not change under the hand */
+    for (int i = 1; i < r->nin; i++)
+        again |= r->x[i] == r->x[0];
+    if (again ? out_new(r, 0) : out_over(r, 0, 0))
+        return 1;
+    return host(r->y[0]) == host(r->x[0]) ? 0 : copy_to_row_major(host(r->y[0]), r->x[0]);
+}
+
+/* ---- parts */
+
+int run_concatenate(const struct run *r)
+{
+    const struct axis_args *a = r->args;
+    mx y = r->y[0];
+    int64_t at = 0;
+    if (out_new(r, 0))
+        return 1;
+    for (int k = 0; k < r->nin; k++) {
+        put(SCATTER_SET, y, at * y->strides[a->axis], y->strides, r->x[k]);
+        at += r->x[k]->shape[a->axis];
+    }
+    return 0;
+}
+
+/* The value goes to the slabs around x's place, axis by axis: each covers what the ones before left. */
+int run_pad(const struct run *r)
+{
+    const struct pad_args *a = r->args;
+    mx y = r->y[0], x = r->x[0], value = r->x[1];
+    struct folder set = folder_of(SCATTER_SET, y->dtype);
+    int64_t none[MX_MAX_NDIM] = { 0 }, offset = 0;
+    int shape[MX_MAX_NDIM];
+    if (out_new(r, 0))
+        return 1;
+    memcpy(shape, y->shape, (size_t)y->ndim * sizeof *shape);
+    for (int i = 0; i < y->ndim; i++) {
+        int64_t sides[2] = { a->low.v[i], a->high.v[i] };
+        for (int k = 0; k < 2; k++) {
+            int64_t start = offset + (k ? (y->shape[i] - sides[1]) * y->strides[i] : 0);
+            shape[i] = (int)sides[k];
+            fold_box(&set, y->ndim, shape, (char *)host(y) + start * (int64_t)itemsize(y), y->strides, host(value), none);
+        }
+        shape[i] = x->shape[i];
+        offset += sides[0] * y->strides[i];
+    }
+    put(SCATTER_SET, y, offset, y->strides, x);
+    return 0;
+}
+
+int run_slice_update(const struct run *r)
+{
+    const struct slice_update_args *a = r->args;
+    mx y = r->y[0];
+    int64_t strides[MX_MAX_NDIM], offset = 0;
+    if (start_from_first(r))
+        return 1;
+    for (int i = 0; i < y->ndim; i++) {
+        struct range s = range_of(y->shape[i], a->start.v[i], a->stop.v[i], a->step.v[i]);
+        offset += s.first * y->strides[i];
+        strides[i] = s.step * y->strides[i];
+    }
+    put(a->fold, y, offset, strides, r->x[1]);
+    return 0;
+}
+
+/* The corner's offset along `strides`; `sizes` of the slice must fit behind it.  Non-zero after a failure. */
+static int corner(const char *op, const struct dynamic_args *a, mx start, mx x, const int *sizes,
+                  const int64_t *strides, int64_t *offset)
+{
+    *offset = 0;
+    for (int i = 0; i < a->axes.n; i++) {
+        int axis = (int)a->axes.v[i], room = x->shape[axis] - sizes[axis];
+        int64_t at;
+        const char *p = (const char *)host(start) + i * start->strides[0] * (int64_t)itemsize(start);
+        cpu->cast[start->dtype][DT_int64](&at, p, 1);
+        int64_t from = at < 0 && start->dtype != DT_uint64 ? at + x->shape[axis] : at;
+        if (from < 0 || from > room) {
+            mx_fail_as(MX_INDEX, "[%s] start %lld is out of range for a slice of %d along axis %d of size %d", op,
+                       (long long)at, sizes[axis], axis, x->shape[axis]);
+            return 1;
+        }
+        *offset += from * strides[axis];
+    }
+    return 0;
+}
+
+int run_dynamic_slice(const struct run *r)
+{
+    mx x = r->x[0], y = r->y[0];
+    struct folder set = folder_of(SCATTER_SET, y->dtype);
+    int64_t offset;
+    if (corner("slice", r->args, r->x[1], x, y->shape, x->strides, &offset) || out_new(r, 0))
+        return 1;
+    fold_box(&set, y->ndim, y->shape, host(y), y->strides, (const char *)host(x) + offset * (int64_t)itemsize(x),
+             x->strides);
+    return 0;
+}
+
+int run_dynamic_slice_update(const struct run *r)
+{
+    mx y = r->y[0], u = r->x[1];
+    int64_t strides[MX_MAX_NDIM], offset;
+    row_strides(y->ndim, y->shape, strides);
+    if (corner("slice_update", r->args, r->x[2], r->x[0], u->shape, strides, &offset) || start_from_first(r))
+        return 1;
+    put(SCATTER_SET, y, offset, strides, u);
+    return 0;
+}
+
+/* Of an operand that is not row-major; the others are views. */
+int run_as_strided(const struct run *r)
+{
+    struct call c = { .op = r->node->op, .args = r->args, .nin = 1, .nout = 1 };
+    mx y = r->y[0], x;
+    struct folder set = folder_of(SCATTER_SET, y->dtype);
+    mx_own hold = { 0 };
+    int64_t strides[MX_MAX_NDIM];
+    if (is_nil(x = row_major(r->x[0], &hold)))
+        return 1;
+    c.x = &x;
+    c.op->view(&c, y);
+    int64_t offset = y->offset - x->offset;
+    memcpy(strides, y->strides, (size_t)y->ndim * sizeof *strides);
+    int failed = out_new(r, 0);
+    if (!failed && y->size)
+        fold_box(&set, y->ndim, y->shape, host(y), y->strides, (const char *)host(x) + offset * (int64_t)itemsize(x),
+                 strides);
+    mx_drop(&hold);
+    return failed;
+}
+
+/* Their strides always allow a view. */
+static int only_a_view(const struct run *r)
+{
+    mx_fail_as(MX_RUNTIME, "[%s] is a view and has no kernel", r->node->op->name);
+    return 1;
+}
+int run_slice(const struct run *r) { return only_a_view(r); }
+int run_split(const struct run *r) { return only_a_view(r); }
+
+/* ---- from nothing */
+
+enum { TILE = 512, GRAIN = 1 << 14 };
+
+/* A row of numbers: value(s, i) is written into tiles of type `computed` and cast from there. */
+struct series {
+    void (*tile)(const struct series *s, void *out, int64_t from, int64_t n);
+    enum dtype computed;
+    mx y;
+    double first, step, last; /* linspace; arange of float64 */
+    float first_f32, step_f32;
+    uint64_t first_i64, step_i64;
+    int64_t count; /* linspace: the last one is `last`, if it has that number */
+};
+
+static void series_range(void *ctx, int64_t begin, int64_t end)
+{
+    const struct series *s = ctx;
+    _Alignas(64) char tile[TILE * 8];
+    for (int64_t i = begin; i < end; i += TILE) {
+        int64_t n = end - i < TILE ? end - i : TILE;
+        s->tile(s, tile, i, n);
+        char *y = (char *)host(s->y) + i * (int64_t)itemsize(s->y);
+        if (s->y->dtype == s->computed)
+            memcpy(y, tile, (size_t)n * itemsize(s->y));
+        else
+            cpu->cast[s->computed][s->y->dtype](y, tile, (size_t)n);
+    }
+}
+
+static void tile_i64(const struct series *s, void *out, int64_t from, int64_t n)
+{
+    uint64_t *y = out;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = s->first_i64 + (uint64_t)(from + i) * s->step_i64;
+}
+
+static void tile_f32(const struct series *s, void *out, int64_t from, int64_t n)
+{
+    float *y = out;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = s->first_f32 + (float)(from + i) * s->step_f32;
+}
+
+static void tile_f64(const struct series *s, void *out, int64_t from, int64_t n)
+{
+    double *y = out;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = s->first + (double)(from + i) * s->step;
+    if (from <= s->count && s->count < from + n)
+        y[s->count - from] = s->last;
+}
+
+/* v as an element of type t, read back as type `as`. */
+static void through(double v, enum dtype t, enum dtype as, void *out)
+{
+    uint64_t one = 0;
+    cpu->cast[DT_float64][t](&one, &v, 1);
+    cpu->cast[t][as](out, &one, 1);
+}
+
+/* As NumPy: the first two values are rounded to the type, and their difference is the step. */
+int run_arange(const struct run *r)
+{
+    const struct arange_args *a = r->args;
+    struct series s = { .y = r->y[0], .count = -1 };
+    enum dtype t = s.y->dtype;
+    double second = a->start + a->step;
+    if (out_new(r, 0))
+        return 1;
+    if (t == DT_float64) {
+        s.tile = tile_f64;
+        s.computed = DT_float64;
+        s.first = a->start;
+        s.step = second - a->start;
+    } else if (dtype_is_inexact(t)) {
+        s.tile = tile_f32;
+        s.computed = DT_float32;
+        through(a->start, t, DT_float32, &s.first_f32);
+        through(second, t, DT_float32, &s.step_f32);
+        s.step_f32 -= s.first_f32;
+    } else {
+        s.tile = tile_i64;
+        s.computed = t == DT_uint64 ? DT_uint64 : DT_int64;
+        through(a->start, s.computed, s.computed, &s.first_i64);
+        through(second, s.computed, s.computed, &s.step_i64);
+        s.step_i64 -= s.first_i64;
+    }
+    pool_for(s.y->size, GRAIN, series_range, &s);
+    return 0;
+}
+
+int run_linspace(const struct run *r)
+{
+    const struct linspace_args *a = r->args;
+    struct series s = { .y = r->y[0], .tile = tile_f64, .computed = DT_float64, .count = -1 };
+    int steps = a->num - a->endpoint;
+    if (out_new(r, 0))
+        return 1;
+    s.first = a->start;
+    s.step = steps > 0 ? (a->stop - a->start) / steps : 0;
+    s.last = a->stop;
+    if (a->endpoint && a->num > 1)
+        s.count = a->num - 1;
+    pool_for(s.y->size, GRAIN, series_range, &s);
+    return 0;
+}
+
+int run_eye(const struct run *r)
+{
+    const struct eye_args *a = r->args;
+    mx y = r->y[0];
+    struct folder set = folder_of(SCATTER_SET, y->dtype);
+    uint64_t zero = 0, one = 0;
+    double v = 1;
+    int64_t none[2] = { 0 };
+    if (out_new(r, 0))
+        return 1;
+    cpu->cast[DT_float64][y->dtype](&one, &v, 1);
+    fold_box(&set, 2, y->shape, host(y), y->strides, &zero, none);
+    int64_t row = a->k < 0 ? -(int64_t)a->k : 0, column = a->k > 0 ? a->k : 0;
+    int64_t rows = a->n - row, columns = a->m - column, n = rows < columns ? rows : columns;
+    if (n > 0)
+        fold_run(&set, (char *)host(y) + (row * a->m + column) * (int64_t)itemsize(y), (int64_t)a->m + 1, &one, 0, n);
+    return 0;
+}
+
+int run_number_of_elements(const struct run *r)
+{
+    int failed = out_new(r, 0);
+    MX_SCOPE(NULL);
+    mx n = failed ? MX_NIL : number_of_elements(r->x[0], r->args);
+    if (is_nil(n))
+        return 1;
+    memcpy(host(r->y[0]), host(n), itemsize(n));
+    return 0;
+}
