@@ -159,7 +159,7 @@ static int train(float *accuracy)
                  mlx_value_and_grad(&loss_and_gradients, loss, wanted, PARAMETERS);
 
     for (int step = 0; step <= STEPS && !failed; step++) {
-        /* A step builds the graph of loss, gradients and new parameters, and evaluates it at once. */
+        /* A step builds the graph of loss, gradients and new parameters, then evaluates it. */
         failed =
             mlx_vector_array_set(&inputs, parameters) ||
             mlx_vector_array_append_value(inputs, points) ||

@@ -228,7 +228,7 @@ int mlx_device_info_get_string(const char **value, mlx_device_info info, const c
     if (f && !f->text)
         mx_fail_as(MX_TYPE, "[device_info] expected a fact that is a text, got the number \"%s\"",
                    key);
-    if (mx_failed())
+    if (!f || mx_failed())
         return capi_report();
     *value = f->text;
     return 0;
@@ -240,7 +240,7 @@ int mlx_device_info_get_size(size_t *value, mlx_device_info info, const char *ke
     if (f && f->text)
         mx_fail_as(MX_TYPE, "[device_info] expected a fact that is a number, got the text \"%s\"",
                    key);
-    if (mx_failed())
+    if (!f || mx_failed())
         return capi_report();
     *value = f->number;
     return 0;

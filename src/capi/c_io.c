@@ -97,23 +97,25 @@ static bool port_write(struct writer *self, const void *data, size_t n)
     return is_good(p);
 }
 
-static bool is_usable(const char *func, const struct port *p, bool has_functions)
+static bool is_usable(const char *func, const struct port *p)
 {
-    if (!capi_need(func, "a reader or writer", "stream", p))
-        return false;
-    if (!has_functions)
-        mx_fail_as(MX_TYPE, "[%s] expected functions to seek, tell and read, or to write, got NULL",
-                   func + 4);
-    else if ((p->vtable.is_open && !p->vtable.is_open(p->desc)) || !is_good(p))
-        mx_fail_as(MX_RUNTIME, "[%s] expected a stream that is open and good, got %s", func + 4,
-                   label_of(p));
-    return !mx_failed();
+    if ((!p->vtable.is_open || p->vtable.is_open(p->desc)) && is_good(p))
+        return true;
+    mx_fail_as(MX_RUNTIME, "[%s] expected a stream that is open and good, got %s", func + 4,
+               label_of(p));
+    return false;
 }
 
 static bool open_reader(const char *func, const struct port *p, struct port_reader *r)
 {
-    const mlx_io_vtable *v = p ? &p->vtable : NULL;
-    if (!is_usable(func, p, v && v->seek && v->tell && (v->read || v->read_at_offset)))
+    if (!capi_need(func, "a reader or writer", "stream", p))
+        return false;
+    const mlx_io_vtable *v = &p->vtable;
+    if (!v->seek || !v->tell || (!v->read && !v->read_at_offset)) {
+        mx_fail_as(MX_TYPE, "[%s] expected functions to seek, tell and read, got NULL", func + 4);
+        return false;
+    }
+    if (!is_usable(func, p))
         return false;
     v->seek(p->desc, 0, SEEK_END);
     uint64_t size = v->tell(p->desc);
@@ -124,10 +126,14 @@ static bool open_reader(const char *func, const struct port *p, struct port_read
 
 static bool open_writer(const char *func, const struct port *p, struct port_writer *w)
 {
-    if (!is_usable(func, p, p && p->vtable.write))
+    if (!capi_need(func, "a reader or writer", "stream", p))
         return false;
+    if (!p->vtable.write) {
+        mx_fail_as(MX_TYPE, "[%s] expected a function to write, got NULL", func + 4);
+        return false;
+    }
     *w = (struct port_writer){ { port_write, label_of(p) }, p };
-    return true;
+    return is_usable(func, p);
 }
 
 /* npy */
@@ -191,7 +197,8 @@ static int publish_archive(const char *func, mlx_map_string_to_array *res_0,
     struct map *arrays = failed ? NULL : capi_map_new(ARRAYS);
     struct map *texts = arrays ? capi_map_new(TEXTS) : NULL;
     for (int i = 0; texts && !failed && i < a->n; i++)
-        failed = capi_map_put(arrays, a->arrays[i].name, (union slot){ .array = a->arrays[i].array });
+        failed =
+            capi_map_put(arrays, a->arrays[i].name, (union slot){ .array = a->arrays[i].array });
     for (int i = 0; texts && !failed && i < a->n_meta; i++)
         failed = capi_map_put(texts, a->meta[i].name, (union slot){ .text = a->meta[i].text });
     archive_free(a);

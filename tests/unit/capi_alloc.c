@@ -1,5 +1,5 @@
-/* When the n-th allocation fails, for every n: a call reports one error, leaves its result as it was, and
- * nothing leaks. */
+/* When the n-th allocation fails, for every n: a call reports one error, leaves its result as it
+ * was, and nothing leaks. */
 #include <math.h>
 #include <stdlib.h>
 

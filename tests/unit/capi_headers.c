@@ -1,5 +1,5 @@
-/* Every public header compiles alone and without warnings, as C11, C17 and C++, and mlx.h includes all
- * of them.  C++ is left out where there is no compiler for it. */
+/* Every public header compiles alone and without warnings, as C11, C17 and C++, and mlx.h includes
+ * all of them.  C++ is left out where there is no compiler for it. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>

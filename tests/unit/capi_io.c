@@ -205,7 +205,7 @@ static void streams(void **state)
 
     mlx_io_vtable nothing = { 0 };
     mlx_io_reader n = mlx_io_reader_new(&m, nothing);
-    FAILS(mlx_load_reader(&b, n, s), "[load_reader] expected functions");
+    FAILS(mlx_load_reader(&b, n, s), "[load_reader] expected functions to seek");
     FAILS(mlx_load_reader(&b, (mlx_io_reader){ NULL }, s), "a reader or writer");
     FAILS(mlx_save_writer((mlx_io_writer){ NULL }, a), "a reader or writer");
     FAILS(mlx_io_reader_descriptor(NULL, r), "place for the result");

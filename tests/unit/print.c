@@ -1,5 +1,5 @@
-/* Arrays as text: every dtype, special values, nesting, summaries, as programs of the Python package
- * know them. */
+/* Arrays as text: every dtype, special values, nesting, summaries, as programs of the Python
+ * package know them. */
 #include <complex.h>
 #include <locale.h>
 #include <math.h>
