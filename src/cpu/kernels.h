@@ -24,13 +24,16 @@ enum binary_id {
     BINARY_COUNT
 };
 
-typedef void unary_fn(void *y, const void *x, size_t n);                               /* y may be x */
-typedef void binary_fn(void *y, const void *a, int sa, const void *b, int sb, size_t n); /* y may be a or b */
+/* Strides are 0 (one value for all) or 1.  y may be an operand of stride 1 with elements of its
+ * size. */
+typedef void unary_fn(void *y, const void *x, size_t n);
+typedef void binary_fn(void *y, const void *a, int sa, const void *b, int sb, size_t n);
 typedef void cast_fn(void *y, const void *x, size_t n);
 /* y[i * sy] = x[i * sx], elements of 1, 2, 4, 8 bytes; strides in elements, any sign */
 typedef void move_fn(void *y, int64_t sy, const void *x, int64_t sx, size_t n);
 /* y = c ? a : b by element width; strides 0 or 1 */
-typedef void select_fn(void *y, const void *c, int sc, const void *a, int sa, const void *b, int sb, size_t n);
+typedef void select_fn(void *y, const void *c, int sc, const void *a, int sa, const void *b,
+                       int sb, size_t n);
 
 struct cpu_kernels {
     const char *isa;

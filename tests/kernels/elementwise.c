@@ -1,11 +1,8 @@
-/* Every element-wise kernel of every instruction set this machine can run, called through its table:
- * an element's result depends on its operands alone, nothing is written past the end, results may
+/* Every element-wise kernel of every instruction set this machine can run, through its table: an
+ * element's result depends on its operands alone, nothing is written past the end, results may
  * lie over operands, and all levels agree with `base`; casts and moves against plain loops here.
  *
  * With --bench: nanoseconds per element, by row, type and level. */
-#include <complex.h>
-#include <float.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,6 +17,7 @@
 
 #include "cpu/kernels.h"
 #include "ops/op.h"
+#include "support/numbers.h"
 
 enum { MOST = 300, ROOM = 64, MISFIT = 8 };
 
@@ -43,51 +41,6 @@ enum { ISAS = 3 };
 static const size_t lengths[] = { 0,  1,  2,  3,  4,  5,  7,  8,   9,   15,  16,
                                   17, 31, 33, 47, 63, 64, 65, 100, 127, 129, 255 };
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
-
-/* ---- operands */
-
-static uint64_t state = 88172645463325252u;
-static uint64_t bits64(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
-static double uniform(double low, double high)
-{
-    return low + (high - low) * (double)(bits64() >> 11) * 0x1p-53;
-}
-
-static double some_double(void)
-{
-    static const double special[] = { 0.0,       -0.0, 1.0,    -1.0,  0.5,  2.0,  INFINITY,
-                                      -INFINITY, NAN,  1e-310, 1e-40, 3e38, 1e300 };
-    switch (bits64() % 8) {
-    case 0: return special[bits64() % (sizeof special / sizeof *special)];
-    case 1: return (double)(int64_t)(bits64() % 21) - 10;
-    case 2: return uniform(-1, 1) * pow(2, uniform(-140, 130));
-    case 3: return uniform(-100, 100);
-    default: return uniform(-2, 2);
-    }
-}
-
-static void fill(enum dtype t, void *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint64_t u = bits64();
-        if (u & 1) /* small integers half of the time, so that equal ones meet */
-            u = u % 17 - 8;
-        switch (t) {
-        case DT_bool_: ((uint8_t *)p)[i] = u & 1; break;
-        case DT_float32: ((float *)p)[i] = (float)some_double(); break;
-        case DT_float64: ((double *)p)[i] = some_double(); break;
-        case DT_complex64:
-            ((float complex *)p)[i] = CMPLXF((float)some_double(), (float)some_double());
-            break;
-        default: memcpy((char *)p + i * dtype_size(t), &u, dtype_size(t)); break;
-        }
-    }
-}
 
 /* ---- comparison */
 
@@ -191,7 +144,7 @@ static void unary_of_level(const struct cpu_kernels *k, int row, enum dtype t)
     for (int l = 0; l < LENGTHS; l++) {
         size_t n = lengths[l], skip = (size_t)l % MISFIT;
         uint8_t *x = data_a + skip * size, *y = guarded((size_t)(l * 3) % MISFIT * osize);
-        fill(t, data_a, MOST);
+        fill_random(t, data_a, MOST);
         f(y, x, n);
         if (!guards_intact(y, n * osize))
             COMPLAIN("%s %s %s: %zu elements: wrote outside\n", k->isa, unary_rows[row].name,
@@ -229,8 +182,8 @@ static void binary_of_level(const struct cpu_kernels *k, int row, enum dtype t)
         int sa = l & 1, sb = l >> 1 & 1;
         uint8_t *a = data_a + skip * size, *b = data_b + (size_t)(l * 5) % MISFIT * size;
         uint8_t *y = guarded((size_t)(l * 3) % MISFIT * osize);
-        fill(t, data_a, MOST);
-        fill(t, data_b, MOST);
+        fill_random(t, data_a, MOST);
+        fill_random(t, data_b, MOST);
         f(y, a, sa, b, sb, n);
         if (!guards_intact(y, n * osize))
             COMPLAIN("%s %s %s: %zu elements: wrote outside\n", k->isa, name, dtype_name(t), n);
@@ -259,8 +212,8 @@ static void binary_of_level(const struct cpu_kernels *k, int row, enum dtype t)
     }
 }
 
-/* Formulas are the same text at every level; base has no fused multiply-add, which moves polynomials
- * by an ulp or two. */
+/* Formulas are the same text at every level; base has no fused multiply-add, which moves
+ * polynomials by an ulp or two. */
 static int tolerance(enum dtype t)
 {
     return t == DT_float32 || t == DT_float64 || t == DT_complex64 ? 2 : 0;
@@ -274,8 +227,8 @@ static void against_base(const struct cpu_kernels *k, const struct cpu_kernels *
     enum dtype out = result_dtype(r, t);
     size_t size = dtype_size(t), osize = dtype_size(out);
     for (int round = 0; round < 20; round++) {
-        fill(t, data_a, MOST);
-        fill(t, data_b, MOST);
+        fill_random(t, data_a, MOST);
+        fill_random(t, data_b, MOST);
         if (two) {
             k->binary[row][t](y, data_a, 1, data_b, 1, MOST);
             base->binary[row][t](z, data_a, 1, data_b, 1, MOST);
@@ -362,66 +315,16 @@ static void table_is_full(void **unused)
 
 /* ---- casts: against exact arithmetic in long double, which holds every value of every type */
 
-/* The number of a half type's bits. */
-static long double half_value(enum dtype t, uint16_t h)
-{
-    int digits = t == DT_float16 ? 10 : 7, bias = t == DT_float16 ? 15 : 127,
-        top = t == DT_float16 ? 31 : 255;
-    int e = (h & 0x7fff) >> digits, m = h & ((1 << digits) - 1);
-    long double v = e == top ? (m ? (long double)NAN : (long double)INFINITY)
-                    : e      ? ldexpl(m + (1 << digits), e - bias - digits)
-                             : ldexpl(m, 1 - bias - digits);
-    return h & 0x8000 ? -v : v;
-}
-
-/* The nearest half number, ties to even, found by rounding in units of its last place. */
-static uint16_t half_of(enum dtype t, long double x)
-{
-    int digits = t == DT_float16 ? 10 : 7, bias = t == DT_float16 ? 15 : 127,
-        top = t == DT_float16 ? 31 : 255;
-    uint16_t sign = signbit(x) ? 0x8000 : 0, inf = (uint16_t)(top << digits);
-    long double a = fabsl(x);
-    if (isnan(x))
-        return inf | 1;
-    if (isinf(x))
-        return sign | inf;
-    int e = a > 0 ? ilogbl(a) : -10000;
-    if (e < 1 - bias)
-        e = 1 - bias;
-    long double units = rintl(ldexpl(a, digits - e)); /* 0 .. 2^(digits+1) */
-    long double h = units + ((long double)(e + bias - 1) * (1 << digits));
-    return sign | (h >= inf ? inf : (uint16_t)h);
-}
-
-static long double value_of(enum dtype t, const void *p)
-{
-    switch (t) {
-    case DT_bool_: return *(const uint8_t *)p != 0;
-    case DT_uint8: return *(const uint8_t *)p;
-    case DT_uint16: return *(const uint16_t *)p;
-    case DT_uint32: return *(const uint32_t *)p;
-    case DT_uint64: return *(const uint64_t *)p;
-    case DT_int8: return *(const int8_t *)p;
-    case DT_int16: return *(const int16_t *)p;
-    case DT_int32: return *(const int32_t *)p;
-    case DT_int64: return *(const int64_t *)p;
-    case DT_float32: return *(const float *)p;
-    case DT_float64: return *(const double *)p;
-    case DT_complex64: return *(const float *)p;
-    default: return half_value(t, *(const uint16_t *)p);
-    }
-}
-
 /* x cut to an integer of `bits` bits; what it does not hold becomes its least one. */
-static int64_t integer_of(long double x, int bits)
+static int64_t integer_of(real x, int bits)
 {
-    long double limit = ldexpl(1, bits - 1), whole = truncl(x);
+    real limit = ldexpl(1, bits - 1), whole = truncl(x);
     return whole >= -limit && whole < limit ? (int64_t)whole : bits == 64 ? INT64_MIN : INT32_MIN;
 }
 
 static void expected_cast(enum dtype from, enum dtype to, const void *x, void *y)
 {
-    long double v = value_of(from, x);
+    real v = value_of(from, x);
     bool from_integer = dtype_kind(from) != 'f' && dtype_kind(from) != 'c';
     size_t size = dtype_size(to);
     float f = (float)v;
@@ -452,7 +355,7 @@ static void expected_cast(enum dtype from, enum dtype to, const void *x, void *y
 
 static bool same_number(enum dtype t, const void *a, const void *b)
 {
-    long double u = value_of(t, a), v = value_of(t, b);
+    real u = value_of(t, a), v = value_of(t, b);
     if (isnan(u) || isnan(v))
         return isnan(u) && isnan(v);
     return !memcmp(a, b, dtype_size(t));
@@ -461,13 +364,12 @@ static bool same_number(enum dtype t, const void *a, const void *b)
 /* Values at which the rounding to a half type turns, and their neighbours. */
 static void fill_for_casts(enum dtype t, void *p, size_t n)
 {
-    fill(t, p, n);
+    fill_random(t, p, n);
     for (size_t i = 0; i < n; i += 2) {
         uint64_t u = bits64();
         enum dtype h = u & 1 ? DT_float16 : DT_bfloat16;
-        long double a = half_value(h, (uint16_t)(u >> 8)),
-                    b = half_value(h, (uint16_t)((u >> 8) + 1));
-        long double middle = (a + b) / 2;
+        real a = half_value(h, (uint16_t)(u >> 8)), b = half_value(h, (uint16_t)((u >> 8) + 1));
+        real middle = (a + b) / 2;
         int nudge = (int)(u >> 1 & 3) - 1;
         float f = (float)middle;
         if (t == DT_float32 && isfinite(middle))
@@ -543,7 +445,7 @@ static void half_round_trip(void **unused)
             k->cast[t][DT_float32](f, h, 65536);
             k->cast[DT_float32][t](back, f, 65536);
             for (int i = 0; i < 65536; i++) {
-                long double v = half_value(t, h[i]);
+                real v = half_value(t, h[i]);
                 if (isnan(v))
                     assert_true(isnan(f[i]) && isnan(half_value(t, back[i])));
                 else
@@ -586,7 +488,7 @@ static void moves(void **unused)
                 int64_t sy = strides[i / LENGTHS % 8], sx = strides[i / LENGTHS / 8];
                 if (sy == 0) /* every element on one place: no answer */
                     continue;
-                fill(DT_uint8, from, sizeof from);
+                fill_random(DT_uint8, from, sizeof from);
                 memset(to, 0xA5, sizeof to);
                 memset(expected, 0xA5, sizeof expected);
                 int64_t x0 = sx < 0 ? AREA - 1 : 1, y0 = sy < 0 ? AREA - 2 : 2;
@@ -610,9 +512,9 @@ static void selection(void **unused)
                 size_t size = (size_t)1 << w, n = lengths[i / 8], sc = i & 1, sa = i >> 1 & 1,
                        sb = i >> 2 & 1;
                 uint8_t *y = guarded(i % MISFIT * size);
-                fill(DT_uint8, data_a, sizeof data_a);
-                fill(DT_uint8, data_b, sizeof data_b);
-                fill(DT_bool_, c, MOST);
+                fill_random(DT_uint8, data_a, sizeof data_a);
+                fill_random(DT_uint8, data_b, sizeof data_b);
+                fill_random(DT_bool_, c, MOST);
                 k->select[w](y, c, (int)sc, data_a, (int)sa, data_b, (int)sb, n);
                 assert_true(guards_intact(y, n * size));
                 for (size_t j = 0; j < n; j++)
