@@ -9,8 +9,11 @@
 #ifdef __aarch64__
 #define HAS_FLOAT16
 typedef __fp16 float16_t;
+/* Older clang has the type only where the processor has the instructions. */
+#if !defined(__clang__) || __clang_major__ >= 17 || defined(__ARM_FEATURE_BF16)
 #define HAS_BFLOAT16
 typedef __bf16 bfloat16_t;
+#endif
 #endif
 
 #endif
