@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 
 import mlx.core as mx
-from mlx.utils import tree_flatten
+from mlx.utils import tree_flatten, tree_map
 
 from .layers.base import Module
 
@@ -31,6 +31,7 @@ def value_and_grad(model: Module, fn: Callable):
     @wraps(fn)
     def wrapped(*args, **kwargs):
         parameters = model.trainable_parameters()
+        before = tree_map(lambda array: array, parameters)  # the tree given away may change
         if not tree_flatten(parameters):
             raise ValueError(
                 f"[value_and_grad] {type(model).__name__} has no trainable parameters: "
@@ -39,6 +40,6 @@ def value_and_grad(model: Module, fn: Callable):
         try:
             return differentiated(parameters, *args, **kwargs)
         finally:
-            model.update(parameters)
+            model.update(before)
 
     return wrapped

@@ -366,11 +366,12 @@ def _replace(target, source, kind, strict, caller, path):
 
     Both are trees of dicts and lists. Empty containers in `source` stand for "nothing here".
     """
-    if isinstance(source, dict) and isinstance(target, dict):
+    is_branch = isinstance(source, (dict, list)) and not isinstance(source, kind)
+    if is_branch and isinstance(source, dict) and isinstance(target, dict):
         items, has = source.items(), target.__contains__
-    elif isinstance(source, list) and isinstance(target, list):
+    elif is_branch and isinstance(source, list) and isinstance(target, list):
         items, has = enumerate(source), lambda i: i < len(target)
-    elif strict and not (isinstance(source, (dict, list)) and len(source) == 0):
+    elif strict and not (is_branch and len(source) == 0):
         raise ValueError(
             f"[{caller}] expected {type(target).__name__} for {path or 'the module itself'}, "
             f"got {type(source).__name__}"

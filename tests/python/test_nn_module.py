@@ -1,0 +1,492 @@
+"""`nn.Module`: what it holds, how it is walked, changed, frozen, saved."""
+
+import copy
+import pickle
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten, tree_map
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 3)
+        self.norm = nn.LayerNorm(3)
+
+    def __call__(self, x):
+        return self.norm(self.first(x))
+
+
+class Model(nn.Module):
+    """One of everything a module can hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = [Block(), Block()]
+        self.parts = {"out": nn.Linear(3, 1, bias=False), "extra": {"w": mx.ones(2)}, "n": 3}
+        self.scale = mx.ones(4)
+        self.mixed = [mx.zeros(1), "text", nn.Dropout(0.2)]
+        self.pair = (mx.zeros(5), nn.Linear(1, 1))
+        self._private = mx.zeros(6)
+        self.width = 7
+        self.act = nn.relu
+
+
+NAMES = [
+    "blocks.0.first.weight",
+    "blocks.0.first.bias",
+    "blocks.0.norm.weight",
+    "blocks.0.norm.bias",
+    "blocks.1.first.weight",
+    "blocks.1.first.bias",
+    "blocks.1.norm.weight",
+    "blocks.1.norm.bias",
+    "parts.out.weight",
+    "parts.extra.w",
+    "scale",
+    "mixed.0",
+]
+
+
+def names(tree):
+    return [name for name, _ in tree_flatten(tree)]
+
+
+def shapes(tree):
+    return tree_map(lambda a: tuple(a.shape), tree)
+
+
+def equal(a, b):
+    return np.array_equal(np.array(a), np.array(b))
+
+
+# ------------------------------------------------------------------ what it holds
+
+
+def test_parameters_are_the_arrays_below():
+    model = Model()
+    assert names(model.parameters()) == NAMES
+    assert shapes(model.parameters()["blocks"][0]) == {
+        "first": {"weight": (3, 2), "bias": (3,)},
+        "norm": {"weight": (3,), "bias": (3,)},
+    }
+    # What is no parameter keeps its place inside lists and dicts, so that names stay the same.
+    assert model.parameters()["mixed"][1:] == [{}, {}]
+    assert model.parameters()["parts"]["n"] == {}
+
+
+def test_a_module_is_the_dict_of_its_containers():
+    model = Model()
+    assert isinstance(model, dict)
+    assert set(model) == {"blocks", "parts", "scale", "mixed", "pair", "_private"}
+    assert model["scale"] is model.scale
+    assert model.width == 7 and "width" not in model
+    assert model.state is model
+
+
+def test_attributes_move_between_item_and_plain():
+    model = nn.Module()
+    model.x = mx.zeros(1)
+    assert "x" in model
+    model.x = 3
+    assert "x" not in model and model.x == 3
+    model.x = mx.ones(2)
+    assert "x" in model and equal(model.x, [1, 1])
+    del model.x
+    with pytest.raises(AttributeError, match="'Module' object has no attribute 'x'"):
+        _ = model.x
+    with pytest.raises(AttributeError):
+        del model.x
+    assert not hasattr(model, "y") and getattr(model, "y", 5) == 5
+
+
+def test_a_property_with_a_setter_is_used():
+    class Doubled(nn.Module):
+        @property
+        def twice(self):
+            return self.w * 2
+
+        @twice.setter
+        def twice(self, value):
+            self.w = value / 2
+
+    module = Doubled()
+    module.twice = mx.array([4.0])
+    assert list(module) == ["w"] and equal(module.w, [2]) and equal(module.twice, [4])
+
+
+def test_repr():
+    assert repr(nn.Linear(2, 3)) == "Linear(input_dims=2, output_dims=3, bias=True)"
+    assert repr(nn.Sequential(nn.Linear(2, 3), nn.relu, Block())) == (
+        "Sequential(\n"
+        "  (layers.0): Linear(input_dims=2, output_dims=3, bias=True)\n"
+        "  (layers.2): Block(\n"
+        "    (first): Linear(input_dims=2, output_dims=3, bias=True)\n"
+        "    (norm): LayerNorm(3, eps=1e-05, affine=True)\n"
+        "  )\n"
+        ")"
+    )
+    squeezed = nn.Linear(2, 3).apply(lambda w: w.reshape(-1))
+    assert "Linear" in repr(squeezed)
+
+
+def test_copy_and_pickle():
+    block = Block().freeze(keys="bias")
+    for other in (copy.deepcopy(block), pickle.loads(pickle.dumps(block))):
+        assert type(other) is Block and names(other) == names(block)
+        assert names(other.trainable_parameters()) == names(block.trainable_parameters())
+        assert other.first is not block.first and equal(other.first.weight, block.first.weight)
+        other.first.weight = mx.zeros((3, 2))
+        other.unfreeze()
+    assert not equal(block.first.weight, np.zeros((3, 2)))
+    assert names(block.trainable_parameters()) == ["first.weight", "norm.weight"]
+
+
+# ------------------------------------------------------------------ walking
+
+
+def test_children_and_leaf_modules():
+    model = Model()
+    children = model.children()
+    assert children["blocks"] == model.blocks and children["blocks"][0] is model.blocks[0]
+    assert children["parts"] == {"out": model.parts["out"], "extra": {"w": {}}, "n": {}}
+    assert set(children) == {"blocks", "parts", "mixed"}
+
+    leaves = tree_flatten(model.leaf_modules(), is_leaf=nn.Module.is_module)
+    assert [name for name, _ in leaves] == [
+        "blocks.0.first",
+        "blocks.0.norm",
+        "blocks.1.first",
+        "blocks.1.norm",
+        "parts.out",
+        "mixed.2",
+    ]
+    assert leaves[1][1] is model.blocks[0].norm
+
+
+def test_named_modules():
+    model = Model()
+    found = dict(model.named_modules())
+    assert set(found) == {
+        "",
+        "blocks.0",
+        "blocks.0.first",
+        "blocks.0.norm",
+        "blocks.1",
+        "blocks.1.first",
+        "blocks.1.norm",
+        "parts.out",
+        "mixed.2",
+    }
+    assert found[""] is model and found["blocks.1.norm"] is model.blocks[1].norm
+    assert model.modules() == [module for _, module in model.named_modules()]
+    seen = []
+    assert model.apply_to_modules(lambda name, module: seen.append((name, module))) is model
+    assert seen == model.named_modules()
+
+
+def test_filter_and_map():
+    model = Model()
+    seen = []
+
+    def is_weight(module, key, value):
+        seen.append((type(module).__name__, key))
+        return isinstance(value, (dict, list)) or key == "weight"
+
+    found = model.filter_and_map(is_weight, map_fn=lambda a: a.ndim)
+    assert tree_flatten(found) == [
+        ("blocks.0.first.weight", 2),
+        ("blocks.0.norm.weight", 1),
+        ("blocks.1.first.weight", 2),
+        ("blocks.1.norm.weight", 1),
+        ("parts.out.weight", 2),
+    ]
+    assert ("Model", "blocks.1") in seen and ("Linear", "bias") in seen
+    assert ("Model", "parts.extra.w") in seen
+
+    whole = model.filter_and_map(
+        lambda module, key, value: key == "blocks" or key.startswith("blocks."),
+        is_leaf_fn=lambda module, key, value: isinstance(value, Block),
+    )
+    assert whole == {"blocks": model.blocks}
+    with pytest.raises(RuntimeError, match="'blocks.0.first.weight'|'weight'.*array"):
+        model.filter_and_map(lambda *_: True, is_leaf_fn=lambda *_: False)
+
+
+# ------------------------------------------------------------------ update
+
+
+def test_update_replaces_what_is_named():
+    model = Model()
+    before = model.blocks[0].first.weight
+    new = mx.full((3, 2), 5.0)
+    assert model.update({"blocks": [{}, {"first": {"weight": new}}], "scale": mx.zeros(4)}) is model
+    assert model.blocks[1].first.weight is new
+    assert model.blocks[0].first.weight is before
+    assert equal(model.scale, np.zeros(4))
+
+
+def test_update_takes_another_module():
+    one, other = Block(), Block()
+    one.update(other)
+    assert one.first is not other.first and one.first.weight is other.first.weight
+
+
+@pytest.mark.parametrize(
+    "tree, message",
+    [
+        ({"nope": mx.zeros(1)}, "no parameter named nope"),
+        ({"blocks": [{"first": {"nope": mx.zeros(1)}}]}, "no parameter named blocks.0.first.nope"),
+        ({"blocks": [{}, {}, {"first": {}}]}, "no parameter named blocks.2"),
+        ({"blocks": {"first": mx.zeros(1)}}, "expected list for blocks, got dict"),
+        ({"blocks": mx.zeros(1)}, "expected list for blocks, got array"),
+        ({"scale": 3}, "expected array for scale, got int"),
+        ({"scale": {"x": mx.zeros(1)}}, "expected array for scale, got dict"),
+        ({"width": mx.zeros(1)}, "no parameter named width"),
+        ({"parts": {"n": mx.zeros(1)}}, "expected int for parts.n, got array"),
+        ([mx.zeros(1)], "expected Model for the module itself, got list"),
+    ],
+)
+def test_strict_update_names_what_does_not_fit(tree, message):
+    model = Model()
+    with pytest.raises(ValueError, match=rf"^\[update\].*{message}"):
+        model.update(tree)
+    before = tree_flatten(model.parameters())
+    model.update(tree, strict=False)
+    assert all(a is b for (_, a), (_, b) in zip(before, tree_flatten(model.parameters())))
+
+
+def test_update_modules():
+    model = Model()
+    new = nn.Linear(9, 9)
+    model.update_modules({"blocks": [{}, {"first": new}], "mixed": [{}, {}, nn.ReLU()]})
+    assert model.blocks[1].first is new and isinstance(model.mixed[2], nn.ReLU)
+
+    quantizable = model.leaf_modules()
+    model.update_modules(
+        tree_map(lambda _: nn.Identity(), quantizable, is_leaf=nn.Module.is_module)
+    )
+    assert names(model.parameters()) == ["parts.extra.w", "scale", "mixed.0"]
+
+
+@pytest.mark.parametrize(
+    "tree, message",
+    [
+        ({"nope": nn.ReLU()}, "no module named nope"),
+        ({"blocks": [{"second": nn.ReLU()}]}, "no module named blocks.0.second"),
+        ({"blocks": [3]}, "expected Block for blocks.0, got int"),
+        ({"scale": nn.ReLU()}, "expected array for scale, got ReLU"),
+        ({"parts": nn.ReLU()}, "expected dict for parts, got ReLU"),
+    ],
+)
+def test_strict_update_modules_names_what_does_not_fit(tree, message):
+    model = Model()
+    with pytest.raises(ValueError, match=rf"^\[update_modules\].*{message}"):
+        model.update_modules(tree)
+    model.update_modules(tree, strict=False)
+    assert isinstance(model.blocks[0], Block) and "nope" not in model
+
+
+# ------------------------------------------------------------------ apply, dtype, training
+
+
+def test_apply():
+    model = Model()
+    model.apply(lambda a: a * 0 + 2)
+    assert all(equal(a, np.full(a.shape, 2)) for _, a in tree_flatten(model.parameters()))
+    assert equal(model._private, np.zeros(6)) and equal(model.pair[0], np.zeros(5))
+    assert model.mixed[1] == "text" and model.parts["n"] == 3
+
+    def in_blocks(module, key, value):
+        return nn.Module.valid_parameter_filter(module, key, value) and key != "scale"
+
+    model.apply(lambda a: a + 1, in_blocks)
+    assert equal(model.scale, np.full(4, 2)) and equal(model.blocks[0].norm.bias, np.full(3, 3))
+    with pytest.raises(ValueError, match="expected array for"):
+        model.apply(lambda a: 3)
+
+
+def test_set_dtype():
+    layer = nn.Linear(2, 2)
+    layer.count = mx.array([1])
+    layer.set_dtype(mx.float16)
+    assert (layer.weight.dtype, layer.bias.dtype, layer.count.dtype) == (
+        mx.float16,
+        mx.float16,
+        mx.int32,
+    )
+    layer.set_dtype(mx.float32, predicate=lambda t: t == mx.int32)
+    assert (layer.weight.dtype, layer.count.dtype) == (mx.float16, mx.float32)
+    layer.set_dtype(mx.bfloat16, None)
+    assert {a.dtype for _, a in tree_flatten(layer.parameters())} == {mx.bfloat16}
+
+
+def test_training_mode():
+    model = Model()
+    assert model.training and model.mixed[2].training
+    assert model.eval() is model
+    assert not any(module.training for module in model.modules())
+    model.train()
+    assert all(module.training for module in model.modules())
+    model.train(False)
+    assert not model.mixed[2].training
+    with pytest.raises(AttributeError):
+        model.training = True
+
+
+# ------------------------------------------------------------------ freezing
+
+
+def test_freeze_all_and_back():
+    model = Model()
+    assert model.freeze() is model
+    assert names(model.trainable_parameters()) == []
+    assert names(model.parameters()) == NAMES
+    model.blocks[0].unfreeze()
+    assert names(model.trainable_parameters()) == NAMES[:4]
+    model.unfreeze()
+    assert names(model.trainable_parameters()) == NAMES
+
+
+def test_freeze_keys():
+    model = Model()
+    model.freeze(keys="bias")
+    assert names(model.trainable_parameters()) == [n for n in NAMES if not n.endswith("bias")]
+    model.unfreeze(keys=["bias"])
+    model.freeze(keys=["weight", "scale"])
+    assert names(model.trainable_parameters()) == [
+        n for n in NAMES if not n.endswith(("weight", "scale"))
+    ]
+    model.unfreeze().freeze(keys="blocks")
+    assert names(model.trainable_parameters()) == NAMES[8:]
+
+
+def test_freeze_without_recursion():
+    model = Model()
+    model.freeze(recurse=False)
+    assert names(model.trainable_parameters()) == NAMES[:9]
+    model.freeze().unfreeze(recurse=False)
+    assert names(model.trainable_parameters()) == NAMES[9:]
+
+
+@pytest.mark.parametrize("method", ["freeze", "unfreeze"])
+def test_strict_keys(method):
+    layer = nn.Linear(2, 2)
+    with pytest.raises(KeyError, match=rf"\[{method}\] Linear has no member 'scale'"):
+        getattr(layer, method)(keys=["bias", "scale"], strict=True)
+    getattr(layer, method)(keys="bias", strict=True)
+
+
+def test_unfreeze_keeps_statistics_frozen():
+    model = nn.Sequential(nn.BatchNorm(2), nn.Linear(2, 1))
+    model.freeze().unfreeze()
+    trainable = ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"]
+    assert names(model.trainable_parameters()) == trainable
+
+
+# ------------------------------------------------------------------ files
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_save_and_load(tmp_path, suffix):
+    file = str(tmp_path / f"weights.{suffix}")
+    model, other = Model(), Model()
+    model.save_weights(file)
+    assert not equal(model.blocks[0].first.weight, other.blocks[0].first.weight)
+    assert other.load_weights(file) is other
+    for (name, a), (_, b) in zip(tree_flatten(model.parameters()), tree_flatten(other.parameters())):
+        assert equal(a, b), name
+
+
+def test_save_wants_a_known_suffix(tmp_path):
+    with pytest.raises(ValueError, match=r"\[save_weights\].*\.npz or \.safetensors"):
+        Model().save_weights(str(tmp_path / "weights.bin"))
+
+
+def test_load_from_a_list():
+    model, other = Model(), Model()
+    weights = tree_flatten(model.parameters())
+    other.load_weights(weights)
+    assert other.blocks[1].first.weight is model.blocks[1].first.weight
+
+    other.load_weights([("scale", mx.zeros(4)), ("nope.x", mx.zeros(1))], strict=False)
+    assert equal(other.scale, np.zeros(4))
+    other.load_weights([("scale", mx.zeros(9))], strict=False)
+    assert other.scale.shape == (9,)
+    other.load_weights([], strict=False)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda w: w[:10], "missing 2 parameters of the model: mixed.0, scale"),
+        (lambda w: [*w, ("a.b", mx.zeros(1))], "1 parameters that are not in the model: a.b"),
+        (
+            lambda w: [("blocks.0.first.weight", mx.zeros((2, 3))), *w[1:]],
+            r"expected shape \(3, 2\) for blocks.0.first.weight, got \(2, 3\)",
+        ),
+        (lambda w: [*w[:-1], ("mixed.0", 3)], "expected an array for mixed.0, got int"),
+    ],
+)
+def test_strict_load_names_what_does_not_fit(change, message):
+    model = Model()
+    before = tree_flatten(model.parameters())
+    with pytest.raises(ValueError, match=rf"\[load_weights\].*{message}"):
+        model.load_weights(change(before))
+    assert all(a is b for (_, a), (_, b) in zip(before, tree_flatten(model.parameters())))
+
+
+# ------------------------------------------------------------------ gradients
+
+
+def test_value_and_grad():
+    layer = nn.Linear(3, 2)
+    x = np.array([[1.0, 2, 3], [4, 5, 7]], np.float32)
+
+    def loss(model, x, *, factor=1.0):
+        y = model(x)
+        return factor * mx.sum(mx.square(y)), y
+
+    (value, y), grads = nn.value_and_grad(layer, loss)(layer, mx.array(x), factor=2.0)
+    w, b = (np.array(a, np.float64) for a in (layer.weight, layer.bias))
+    want = x @ w.T + b
+    np.testing.assert_allclose(np.array(y), want, rtol=1e-5)
+    np.testing.assert_allclose(value.item(), 2 * (want**2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(np.array(grads["weight"]), 4 * want.T @ x, rtol=1e-5)
+    np.testing.assert_allclose(np.array(grads["bias"]), 4 * want.sum(0), rtol=1e-5)
+
+
+def test_value_and_grad_is_about_trainable_parameters():
+    block = Block()
+    block.first.freeze(keys="bias")
+    block.norm.freeze()
+    value_and_grad = nn.value_and_grad(block, lambda x: block(x).sum())
+    _, grads = value_and_grad(mx.ones((1, 2)))
+    assert names(grads) == ["first.weight"]
+    block.freeze()
+    with pytest.raises(ValueError, match=r"\[value_and_grad\] Block has no trainable parameters"):
+        value_and_grad(mx.ones((1, 2)))
+
+
+def test_value_and_grad_puts_the_parameters_back():
+    layer = nn.Linear(2, 1)
+    weight, bias = layer.weight, layer.bias
+
+    def fails(x):
+        raise RuntimeError("stop")
+
+    nn.value_and_grad(layer, lambda x: layer(x).sum())(mx.ones((1, 2)))
+    assert layer.weight is weight and layer.bias is bias
+    with pytest.raises(RuntimeError, match="stop"):
+        nn.value_and_grad(layer, fails)(None)
+    assert layer.weight is weight and layer.bias is bias
+
+
+def test_statistics_are_updated_under_value_and_grad():
+    norm = nn.BatchNorm(1)
+    nn.value_and_grad(norm, lambda x: norm(x).sum())(mx.array([[1.0], [3.0]]))
+    np.testing.assert_allclose(np.array(norm.running_mean), [0.2], rtol=1e-6)
+    np.testing.assert_allclose(np.array(norm.running_var), [1.1], rtol=1e-6)
