@@ -397,7 +397,9 @@ def test_save_and_load(tmp_path, suffix):
     model.save_weights(file)
     assert not equal(model.blocks[0].first.weight, other.blocks[0].first.weight)
     assert other.load_weights(file) is other
-    for (name, a), (_, b) in zip(tree_flatten(model.parameters()), tree_flatten(other.parameters())):
+    for (name, a), (_, b) in zip(
+        tree_flatten(model.parameters()), tree_flatten(other.parameters())
+    ):
         assert equal(a, b), name
 
 

@@ -16,20 +16,24 @@ from mlx.utils import (
 
 Point = collections.namedtuple("Point", "x y")
 
-# Trees that survive the flat form: no empty containers, no tuples, keys that are no numbers and have
-# no dots.
+# Trees that survive the flat form: no empty containers, no tuples, keys without dots that are no
+# numbers.
 keys = st.text(st.characters(codec="ascii", exclude_characters=".", categories=["L"]), min_size=1)
 flat_trees = st.recursive(
     st.integers(),
-    lambda below: st.lists(below, min_size=1, max_size=4)
-    | st.dictionaries(keys, below, min_size=1, max_size=4),
+    lambda below: (
+        st.lists(below, min_size=1, max_size=4)
+        | st.dictionaries(keys, below, min_size=1, max_size=4)
+    ),
 )
 any_trees = st.recursive(
     st.integers(),
-    lambda below: st.lists(below, max_size=4)
-    | st.lists(below, max_size=4).map(tuple)
-    | st.builds(Point, below, below)
-    | st.dictionaries(keys, below, max_size=4),
+    lambda below: (
+        st.lists(below, max_size=4)
+        | st.lists(below, max_size=4).map(tuple)
+        | st.builds(Point, below, below)
+        | st.dictionaries(keys, below, max_size=4)
+    ),
 )
 
 

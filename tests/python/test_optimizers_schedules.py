@@ -1,0 +1,87 @@
+"""Learning-rate schedules against their formulas."""
+
+import math
+
+import mlx.core as mx
+import mlx.optimizers as optim
+import numpy as np
+import pytest
+
+
+def check(schedule, want, steps=range(12)):
+    for step in steps:
+        for given in (step, mx.array(step), mx.array(step, mx.uint64)):
+            got = schedule(given)
+            got = got.item() if isinstance(got, mx.array) else got
+            assert got == pytest.approx(want(step), rel=1e-5, abs=1e-7), (step, type(given))
+
+
+def test_exponential_decay():
+    check(optim.exponential_decay(0.1, 0.9), lambda t: 0.1 * 0.9**t)
+
+
+def test_step_decay():
+    check(optim.step_decay(0.1, 0.5, 3), lambda t: 0.1 * 0.5 ** (t // 3))
+
+
+@pytest.mark.parametrize("end", [0.0, 0.02, 0.3])
+def test_cosine_decay(end):
+    def want(t):
+        return end + (0.1 - end) * (1 + math.cos(math.pi * min(t, 8) / 8)) / 2
+
+    check(optim.cosine_decay(0.1, 8, end), want)
+
+
+@pytest.mark.parametrize("init, end", [(0.0, 0.1), (0.1, 0.02)])
+def test_linear_schedule(init, end):
+    check(optim.linear_schedule(init, end, 5), lambda t: init + (end - init) * min(t, 5) / 5)
+
+
+def test_join_schedules():
+    joined = optim.join_schedules(
+        [
+            optim.linear_schedule(0.0, 0.1, 3),
+            optim.exponential_decay(0.1, 2.0),
+            optim.cosine_decay(1.0, 4),
+        ],
+        [3, 7],
+    )
+
+    def want(t):
+        if t < 3:
+            return 0.1 * t / 3
+        if t < 7:
+            return 0.1 * 2 ** (t - 3)
+        return (1 + math.cos(math.pi * min(t - 7, 4) / 4)) / 2
+
+    check(joined, want, range(14))
+    check(optim.join_schedules([lambda t: t * 2], []), lambda t: 2 * t)
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: optim.cosine_decay(0.1, 0), r"\[cosine_decay\] expected decay_steps > 0, got 0"),
+        (lambda: optim.linear_schedule(0, 1, 0), r"\[linear_schedule\] expected steps > 0, got 0"),
+        (lambda: optim.step_decay(0.1, 0.9, 0), r"\[step_decay\] expected step_size > 0, got 0"),
+        (lambda: optim.join_schedules([], []), "at least one schedule"),
+        (lambda: optim.join_schedules([abs, abs], []), "expected 1 boundaries .* got 0"),
+    ],
+)
+def test_limits(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_an_optimizer_follows_its_schedule():
+    schedule = optim.join_schedules(
+        [optim.linear_schedule(0.0, 1.0, 2), optim.cosine_decay(1.0, 4)], [2]
+    )
+    optimizer = optim.SGD(schedule)
+    w, steps = {"w": mx.array([0.0])}, []
+    for _ in range(6):
+        new = optimizer.apply_gradients({"w": mx.array([1.0])}, w)
+        steps.append((w["w"] - new["w"]).item())
+        w = new
+    want = [0, 0.5] + [(1 + math.cos(math.pi * t / 4)) / 2 for t in range(4)]
+    np.testing.assert_allclose(steps, want, atol=1e-6)
