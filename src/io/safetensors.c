@@ -96,6 +96,8 @@ static bool parse_metadata(struct reader *r, yyjson_val *v, struct archive *a)
 {
     size_t i, n;
     yyjson_val *key, *text;
+    if (yyjson_is_null(v)) /* some writers say so that there are none */
+        return true;
     if (!yyjson_is_obj(v))
         return bad(r, "__metadata__", "expected an object");
     yyjson_obj_foreach(v, i, n, key, text) {

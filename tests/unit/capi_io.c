@@ -58,6 +58,38 @@ static void npy(void **state)
     mlx_array_free(b);
 }
 
+/* A file with this header and one float, 1, after it. */
+static void write_one(const char *name, const char *header)
+{
+    const float one = 1;
+    uint64_t length = strlen(header);
+    FILE *f = fopen(in_folder(name), "wb");
+    assert_int_equal(fwrite(&length, sizeof length, 1, f), 1);
+    assert_int_equal(fwrite(header, length, 1, f), 1);
+    assert_int_equal(fwrite(&one, sizeof one, 1, f), 1);
+    fclose(f);
+}
+
+static void safetensors_of_others(void **state)
+{
+    (void)state;
+    mlx_map_string_to_array arrays = { NULL };
+    mlx_map_string_to_string texts = { NULL };
+    mlx_array a = mlx_array_new();
+    float v;
+#define ONE "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}"
+    write_one("null.safetensors", "{\"__metadata__\":null," ONE "}");
+    OK(mlx_load_safetensors(&arrays, &texts, in_folder("null.safetensors"), s));
+    OK(mlx_map_string_to_array_get(&a, arrays, "a"));
+    OK(mlx_array_item_float32(&v, a));
+    assert_true(v == 1);
+    write_one("list.safetensors", "{\"__metadata__\":[]," ONE "}");
+    FAILS(mlx_load_safetensors(&arrays, &texts, in_folder("list.safetensors"), s), "__metadata__");
+    mlx_map_string_to_array_free(arrays);
+    mlx_map_string_to_string_free(texts);
+    mlx_array_free(a);
+}
+
 static void safetensors(void **state)
 {
     (void)state;
@@ -240,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(npy),
         cmocka_unit_test(safetensors),
+        cmocka_unit_test(safetensors_of_others),
         cmocka_unit_test(streams),
     };
     return cmocka_run_group_tests_name("C API: files", tests, make, unmake);
