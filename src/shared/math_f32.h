@@ -1,35 +1,380 @@
-/* math_f32.h: the maths library of float on the CPU. */
-#include <math.h>
+/* math_f32.h: the maths library of float on the CPU, for loops that the compiler vectorizes.
+ *
+ * Branch-free polynomials, at most 2 ulp from the truth (tests/property/elementwise_accuracy.c says how
+ * much each).  Coefficients come from tools/polynomials.py.  Choices are written as ?: of values
+ * already computed, and comparisons so that NaN arrives where it should.  Where float has too few
+ * bits for a short formula, the formula runs in double. */
+
+#if FAST_FMA
+FN float m_fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+FN float m_fma_f32(float a, float b, float c) { return a * b + c; }
+#endif
 
 FN float m_fabs_f32(float x) { return __builtin_fabsf(x); }
 FN float m_sqrt_f32(float x) { return __builtin_sqrtf(x); }
-FN float m_exp_f32(float x) { return __builtin_expf(x); }
-FN float m_expm1_f32(float x) { return __builtin_expm1f(x); }
-FN float m_log_f32(float x) { return __builtin_logf(x); }
-FN float m_log2_f32(float x) { return __builtin_log2f(x); }
-FN float m_log10_f32(float x) { return __builtin_log10f(x); }
-FN float m_log1p_f32(float x) { return __builtin_log1pf(x); }
-FN float m_sin_f32(float x) { return __builtin_sinf(x); }
-FN float m_cos_f32(float x) { return __builtin_cosf(x); }
-FN float m_tan_f32(float x) { return __builtin_tanf(x); }
-FN float m_asin_f32(float x) { return __builtin_asinf(x); }
-FN float m_acos_f32(float x) { return __builtin_acosf(x); }
-FN float m_atan_f32(float x) { return __builtin_atanf(x); }
-FN float m_sinh_f32(float x) { return __builtin_sinhf(x); }
-FN float m_cosh_f32(float x) { return __builtin_coshf(x); }
-FN float m_tanh_f32(float x) { return __builtin_tanhf(x); }
-FN float m_asinh_f32(float x) { return __builtin_asinhf(x); }
-FN float m_acosh_f32(float x) { return __builtin_acoshf(x); }
-FN float m_atanh_f32(float x) { return __builtin_atanhf(x); }
-FN float m_erf_f32(float x) { return __builtin_erff(x); }
+FN float m_rsqrt_f32(float x) { return 1 / __builtin_sqrtf(x); }
 FN float m_floor_f32(float x) { return __builtin_floorf(x); }
 FN float m_ceil_f32(float x) { return __builtin_ceilf(x); }
 FN float m_trunc_f32(float x) { return __builtin_truncf(x); }
 FN float m_rint_f32(float x) { return __builtin_rintf(x); }
-FN float m_pow_f32(float a, float b) { return __builtin_powf(a, b); }
-FN float m_fmod_f32(float a, float b) { return __builtin_fmodf(a, b); }
-FN float m_atan2_f32(float a, float b) { return __builtin_atan2f(a, b); }
-FN float m_copysign_f32(float a, float b) { return __builtin_copysignf(a, b); }
-FN float m_rsqrt_f32(float x) { return 1 / m_sqrt_f32(x); }
+FN float m_copysign_f32(float x, float sign) { return __builtin_copysignf(x, sign); }
 
-FN float m_erfinv_f32(float x) { return (float)m_erfinv_f64(x); }
+#define T float
+#define P(f) f##_f32
+#define MA m_fma_f32
+#include "shared/math_poly.h"
+#undef T
+#undef P
+
+/* Adding and taking away 1.5 * 2^23 rounds |x| < 2^22 to an integer, which the sum's low bits show. */
+#define ROUNDER_F32 12582912.0f
+
+FN float pow2_f32(int n) { return f32_bits((uint32_t)(n + 127) << 23); } /* -126 <= n <= 127 */
+
+/* x = n ln 2 + r with |r| < 0.35; |x| < 128 or NaN.  The first part of ln 2 has so few bits that n
+ * times it is exact. */
+struct exp_f32 {
+    float r;
+    int n;
+};
+FN struct exp_f32 exp_split_f32(float x)
+{
+    float shifted = x * 1.442695041f + ROUNDER_F32, n = shifted - ROUNDER_F32;
+    struct exp_f32 y = { MA(n, -1.428606820e-06f, MA(n, -0.693145752f, x)),
+                         (int)(bits_f32(shifted) - 0x4b400000u) };
+    return y;
+}
+/* 2^n in two factors, so that subnormal results round once and overflow becomes infinite. */
+FN float scale_f32(float x, int n)
+{
+    int half = n >> 1;
+    return x * pow2_f32(half) * pow2_f32(n - half);
+}
+
+/* e^r - 1 */
+FN float exp_tail_f32(float r)
+{
+    return MA(r * r, poly4_f32(r, 4.999999404e-01f, 1.666651666e-01f, 4.166828096e-02f, 8.369249292e-03f,
+                               1.382077462e-03f), r);
+}
+FN float m_exp_f32(float x)
+{
+    struct exp_f32 s = exp_split_f32(x > 89 ? 89 : x < -104 ? -104 : x);
+    return scale_f32(1 + exp_tail_f32(s.r), s.n);
+}
+
+/* (2^n - 1) + 2^n (e^r - 1) */
+FN float m_expm1_f32(float x)
+{
+    struct exp_f32 s = exp_split_f32(x > 89 ? 89 : x < -18 ? -18 : x);
+    float p = poly5_f32(s.r, 0.5f, 1.666666567e-01f, 4.166648537e-02f, 8.333541453e-03f, 1.393322833e-03f,
+                        1.976699423e-04f);
+    float h = pow2_f32(s.n - 1); /* halved: 2^128 overflows */
+    float y = 2 * (h * MA(s.r * s.r, p, s.r) + (h - 0.5f));
+    return x == 0 ? x : y;
+}
+
+/* x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2); x > 0 and finite. */
+struct log_f32 {
+    float f, e;
+};
+FN struct log_f32 log_split_f32(float x)
+{
+    int tiny = x < 1.17549435e-38f;
+    uint32_t u = bits_f32(tiny ? x * 8388608 : x) - 0x3f3504f3u;
+    struct log_f32 y = { f32_bits((u & 0x007fffffu) + 0x3f3504f3u) - 1,
+                         (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f) };
+    return y;
+}
+/* log(1 + f) - f */
+FN float log_tail_f32(float f)
+{
+    float p = poly7_f32(f, 3.333333135e-01f, -2.500081956e-01f, 2.000124156e-01f, -1.662340909e-01f,
+                        1.420157999e-01f, -1.315961033e-01f, 1.276221275e-01f, -7.636427879e-02f);
+    return f * f * MA(f, p, -0.5f);
+}
+/* y where x is in the domain of a logarithm with its pole at `pole`; else what belongs there. */
+FN float log_edges_f32(float y, float x, float pole)
+{
+    float out = x == pole ? -INFINITY : NAN;
+    return x > pole ? (x < INFINITY ? y : x) : out;
+}
+
+FN float m_log_f32(float x)
+{
+    struct log_f32 s = log_split_f32(x);
+    float low = MA(s.e, 1.428606820e-06f, log_tail_f32(s.f));
+    return log_edges_f32(MA(s.e, 0.693145752f, s.f + low), x, 0);
+}
+
+/* The factor 1 / ln 2 = 1 + 0.4427 leaves f itself exact. */
+FN float m_log2_f32(float x)
+{
+    struct log_f32 s = log_split_f32(x);
+    float p = poly9_f32(s.f, 4.426950514e-01f, -7.213475108e-01f, 4.808965027e-01f, -3.606825769e-01f,
+                        2.88618803e-01f, -2.39952147e-01f, 2.041567713e-01f, -1.882544309e-01f,
+                        1.868653297e-01f, -1.163945124e-01f);
+    return log_edges_f32(s.e + MA(s.f, p, s.f), x, 0);
+}
+
+FN float m_log10_f32(float x)
+{
+    struct log_f32 s = log_split_f32(x);
+    float p = poly9_f32(s.f, -1.012086592e-08f, -2.171471864e-01f, 1.447647959e-01f, -1.085809022e-01f,
+                        8.686769754e-02f, -7.212186605e-02f, 6.157911569e-02f, -5.759409443e-02f,
+                        5.615885183e-02f, -3.304083273e-02f);
+    float low = MA(s.e, 4.605038981e-06f, s.f * p);
+    return log_edges_f32(MA(s.e, 0.301025391f, MA(s.f, 4.342944920e-01f, low)), x, 0);
+}
+
+/* log(u) for u = 1 + x rounded, and lost / u for what the rounding lost. */
+FN float m_log1p_f32(float x)
+{
+    float u = 1 + x, back = u - 1, lost = (1 - (u - back)) + (x - back);
+    struct log_f32 s = log_split_f32(u);
+    float low = MA(s.e, 1.428606820e-06f, log_tail_f32(s.f) + lost / u);
+    float y = log_edges_f32(MA(s.e, 0.693145752f, s.f + low), x, -1);
+    return x == 0 ? x : y;
+}
+
+/* An angle less the nearest multiple of pi/2: r + tail, r in [-pi/4, pi/4], and the multiple modulo 4. */
+struct angle_f32 {
+    float r, tail;
+    uint32_t quarter;
+};
+/* |x| < NEAR_F32, in double, where n times the first part of pi/2 is exact. */
+#define NEAR_F32 100000.0f
+FN struct angle_f32 angle_wide_f32(float x)
+{
+    double shifted = x * 0.63661977236758134308 + ROUNDER_F64, n = shifted - ROUNDER_F64;
+    double d = (x - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34;
+    struct angle_f32 y = { (float)d, (float)(d - (float)d), (uint32_t)bits_f64(shifted) };
+    return y;
+}
+/* The same without a tail.  With fused multiply-add the first step is exact and the others round once. */
+FN struct angle_f32 angle_near_f32(float x)
+{
+#if FAST_FMA
+    float shifted = MA(x, 0.636619747f, ROUNDER_F32), n = shifted - ROUNDER_F32;
+    float r = MA(n, 4.37113883e-8f, MA(n, -1.57079637f, x));
+    struct angle_f32 y = { MA(n, 1.71512451e-15f, r), 0, bits_f32(shifted) };
+    return y;
+#else
+    return angle_wide_f32(x);
+#endif
+}
+/* Any other angle. */
+FN struct angle_f32 angle_far_f32(float x)
+{
+    struct angle_f64 d = angle_far_f64(x);
+    struct angle_f32 y = { (float)d.r, (float)(d.r - (float)d.r), d.quarter };
+    return y;
+}
+
+FN float sin_of_f32(struct angle_f32 a)
+{
+    float z = a.r * a.r;
+    float s = MA(a.r * z, poly2_f32(z, -1.666665524e-01f, 8.332188241e-03f, -1.951809973e-04f), a.r);
+    float c = MA(z * z, poly2_f32(z, 4.166664556e-02f, -1.388731063e-03f, 2.443255289e-05f), MA(z, -0.5f, 1.0f));
+    return f32_bits(bits_f32(a.quarter & 1 ? c : s) ^ (a.quarter << 30 & 0x80000000u));
+}
+FN float cos_of_f32(struct angle_f32 a)
+{
+    a.quarter++;
+    return sin_of_f32(a);
+}
+FN float tan_of_f32(struct angle_f32 a)
+{
+    float z = a.r * a.r;
+    float p = poly6_f32(z, 3.333334923e-01f, 1.333267391e-01f, 5.405917391e-02f, 2.128455974e-02f,
+                        1.083226409e-02f, 9.161660273e-05f, 4.376167897e-03f);
+    float t = a.r + MA(a.r * z, p, MA(a.tail, z, a.tail)); /* tan' = 1 + tan^2 */
+    return a.quarter & 1 ? -1 / t : t;
+}
+FN int m_is_near_f32(float x) { return m_fabs_f32(x) < NEAR_F32; }
+FN float m_sin_near_f32(float x) { return x == 0 ? x : sin_of_f32(angle_near_f32(x)); }
+FN float m_cos_near_f32(float x) { return cos_of_f32(angle_near_f32(x)); }
+FN float m_tan_near_f32(float x) { return x == 0 ? x : tan_of_f32(angle_wide_f32(x)); }
+FN float m_sin_f32(float x) { return m_is_near_f32(x) ? m_sin_near_f32(x) : sin_of_f32(angle_far_f32(x)); }
+FN float m_cos_f32(float x) { return m_is_near_f32(x) ? m_cos_near_f32(x) : cos_of_f32(angle_far_f32(x)); }
+FN float m_tan_f32(float x) { return m_is_near_f32(x) ? m_tan_near_f32(x) : tan_of_f32(angle_far_f32(x)); }
+
+/* (arcsin(s) - s) / s for z = s^2 <= 1/4 */
+FN float asin_tail_f32(float z)
+{
+    return z * poly4_f32(z, 1.66667521e-01f, 7.495306432e-02f, 4.546977207e-02f, 2.418077551e-02f,
+                         4.216640443e-02f);
+}
+/* pi/2 - 2 arcsin(sqrt((1 - |x|) / 2)) beyond 1/2, where the root's first 12 bits are subtracted on
+ * their own so that its rounding does not count twice. */
+FN float m_asin_f32(float x)
+{
+    float a = m_fabs_f32(x);
+    int big = a > 0.5f;
+    float z = big ? (1 - a) * 0.5f : a * a, s = m_sqrt_f32(z);
+    float head = f32_bits(bits_f32(s) & 0xfffff000u), rest = (z - head * head) / (s + head);
+    float t = asin_tail_f32(z);
+    float far = (1.57079637f - 2 * head) - (2 * MA(s, t, z == 0 ? 0 : rest) + 4.37113883e-8f);
+    return m_copysign_f32(big ? far : MA(a, t, a), x);
+}
+FN float m_acos_f32(float x)
+{
+    float a = m_fabs_f32(x);
+    int big = a > 0.5f;
+    float z = big ? (1 - a) * 0.5f : a * a, s = big ? m_sqrt_f32(z) : x, t = asin_tail_f32(z);
+    float root = 2 * MA(s, t, s);
+    float far = x < 0 ? 3.14159274f - (root + 8.74227766e-8f) : root;
+    return big ? far : 1.57079637f - (s + MA(s, t, 4.37113883e-8f));
+}
+
+/* (arctan(t) - t) / t for 0 <= t <= 1 */
+FN float atan_tail_f32(float t)
+{
+    float z = t * t;
+    return z * poly8_f32(z, -3.333329856e-01f, 1.999852955e-01f, -1.426401585e-01f, 1.095087826e-01f,
+                         -8.399287611e-02f, 5.788078532e-02f, -3.109603748e-02f, 1.086796261e-02f,
+                         -1.782606356e-03f);
+}
+FN float m_atan_f32(float x)
+{
+    float a = m_fabs_f32(x), t = a > 1 ? 1 / a : a, tail = atan_tail_f32(t);
+    float far = 1.57079637f - (t + MA(t, tail, 4.37113883e-8f));
+    return m_copysign_f32(a > 1 ? far : MA(t, tail, t), x);
+}
+/* The octant next to the axis, mirrored at the diagonal and at the vertical axis. */
+FN float m_atan2_f32(float y, float x)
+{
+    float a = m_fabs_f32(y), b = m_fabs_f32(x);
+    float high = a > b ? a : b, low = a > b ? b : a;
+    float same = high == 0 ? 0.0f : 1.0f, t = high == low ? same : low / high;
+    float r = MA(t, atan_tail_f32(t), t);
+    r = a > b ? 1.57079637f - (r + 4.37113883e-8f) : r;
+    r = (int32_t)bits_f32(x) < 0 ? 3.14159274f - (r + 8.74227766e-8f) : r;
+    return m_copysign_f32(r, y);
+}
+
+/* e^a / 2, a >= 0 */
+FN float half_exp_f32(float a)
+{
+    struct exp_f32 s = exp_split_f32(a > 90 ? 90 : a);
+    return scale_f32(1 + exp_tail_f32(s.r), s.n - 1);
+}
+FN float m_sinh_f32(float x)
+{
+    float a = m_fabs_f32(x), z = a * a, e = half_exp_f32(a);
+    float p = poly3_f32(z, 1.666666716e-01f, 8.333310485e-03f, 1.984289556e-04f, 2.782213187e-06f);
+    return m_copysign_f32(a < 1 ? MA(a * z, p, a) : e - 0.25f / e, x);
+}
+FN float m_cosh_f32(float x)
+{
+    float e = half_exp_f32(m_fabs_f32(x));
+    return e + 0.25f / e;
+}
+/* 1 - 2 / (e^2x + 1) */
+FN float m_tanh_f32(float x)
+{
+    float a = m_fabs_f32(x), z = a * a;
+    struct exp_f32 s = exp_split_f32(2 * (a > 10 ? 10 : a));
+    float two_n = pow2_f32(s.n), far = 1 - 2 / (MA(two_n, exp_tail_f32(s.r), two_n) + 1);
+    float p = poly4_f32(z, -3.333328068e-01f, 1.333140582e-01f, -5.373651534e-02f, 2.062816732e-02f,
+                        -5.692296196e-03f);
+    return m_copysign_f32(a < 0.625f ? MA(a * z, p, a) : far, x);
+}
+
+/* 1 - e^q(x) beyond 1, with q fitted to log(erfc) */
+FN float m_erf_f32(float x)
+{
+    float a = m_fabs_f32(x), z = a * a, b = a > 4 ? 4 : a;
+    float p = poly6_f32(z, 1.283791661e-01f, -3.761262596e-01f, 1.128357872e-01f, -2.68533472e-02f,
+                        5.187162198e-03f, -7.997853099e-04f, 7.806903886e-05f);
+    float q = poly6_f32(b, -3.41512583e-04f, -1.127089262e+00f, -6.381446719e-01f, -1.031069234e-01f,
+                        2.183815464e-02f, -2.947681816e-03f, 1.863813814e-04f);
+    struct exp_f32 s = exp_split_f32(q);
+    float two_n = pow2_f32(s.n), far = 1 - MA(two_n, exp_tail_f32(s.r), two_n);
+    return m_copysign_f32(a < 1 ? MA(a, p, a) : far, x);
+}
+
+/* x g(w) with w = -log(1 - x^2); beyond w = 5 a polynomial in sqrt(w). */
+FN float m_erfinv_f32(float x)
+{
+    float a = m_fabs_f32(x);
+    struct log_f32 l = log_split_f32((1 - a) * (1 + a));
+    float w = -MA(l.e, 0.693147182f, l.f + log_tail_f32(l.f));
+    float far = m_sqrt_f32(w) - 3;
+    float p = poly9_f32(w, -3.15809956e-8f, 2.320138216e-1f, 1.15486281e-2f, -2.334232908e-3f,
+                        -1.275561081e-4f, 4.461335266e-5f, 3.965216365e-6f, -1.97256918e-6f,
+                        2.205808016e-7f, -8.769504234e-9f);
+    float q = poly9_f32(far, 2.832976818e+00f, 1.001675129e+00f, 9.445165284e-03f, -7.638867479e-03f,
+                        5.687218159e-03f, -3.592690686e-03f, 1.484725159e-03f, -6.207905244e-05f,
+                        -3.091575927e-04f, 1.175089637e-04f);
+    float y = x == 0 ? x : w < 5 ? MA(x, 0.886226952f, x * p) : x * q, out = a == 1 ? x * INFINITY : NAN;
+    return a < 1 ? y : out;
+}
+
+/* log2 of a positive double to 35 bits: what the functions below need of it. */
+FN double log2_wide(double x)
+{
+    uint64_t u = bits_f64(x) - 0x3fe6a09e00000000u;
+    double e = f64_bits((u >> 52 ^ 0x800) | 0x4330000000000000u) - 4503599627372544.0; /* signed, as double */
+    double f = f64_bits((u & 0x000fffffffffffffu) + 0x3fe6a09e00000000u) - 1;
+    double p = poly12_f64(f, 1.44269504086870359e+00, -7.21347520868685033e-01, 4.80898361395904306e-01,
+                          -3.6067367483791013e-01, 2.88537293444845022e-01, -2.40453165119966256e-01,
+                          2.06175359920805823e-01, -1.80300611334705735e-01, 1.58769803068462473e-01,
+                          -1.43156362848391727e-01, 1.44748359404064636e-01, -1.42839680310884815e-01,
+                          7.73708779796718205e-02);
+    return m_fma_f64(f, p, e);
+}
+#define LN2 0.69314718055994530942
+
+FN float m_asinh_f32(float x)
+{
+    double a = m_fabs_f32(x), near = a * (1 - a * a * (1 / 6.0));
+    double y = LN2 * log2_wide(a + m_sqrt_f64(a * a + 1));
+    return m_copysign_f32((float)(a < 1e-3 ? near : a < INFINITY ? y : a), x);
+}
+FN float m_acosh_f32(float x)
+{
+    double a = x, y = LN2 * log2_wide(a + m_sqrt_f64(a * a - 1));
+    float out = x < 1 ? NAN : x;
+    return x >= 1 && x < INFINITY ? (float)y : out;
+}
+FN float m_atanh_f32(float x)
+{
+    double a = m_fabs_f32(x), near = a * (1 + a * a * (1 / 3.0));
+    double y = 0.5 * LN2 * log2_wide((1 + a) / (1 - a));
+    float out = a == 1 ? INFINITY : NAN;
+    return m_copysign_f32(a < 1 ? (float)(a < 1e-3 ? near : y) : out, x);
+}
+
+/* 2^(b log2 |a|).  C's table of special cases, a line each: |a| = 1 or b = 0 gives 1 before NaN can; a
+ * negative base needs an integer exponent, and an odd one keeps its sign. */
+FN float m_pow_f32(float a, float b)
+{
+    float m = m_fabs_f32(a);
+    double l = log2_wide(m), v = b * (m == 0 ? -INFINITY : m < INFINITY ? l : m);
+    v = m == 1 || b == 0 ? 0 : v;
+    v = v > 200 ? 200 : v < -200 ? -200 : v;
+    double shifted = v + ROUNDER_F64, r = v - (shifted - ROUNDER_F64);
+    double p = poly7_f64(r, 9.99999999961681985e-01, 6.93147180728448831e-01, 2.40226511981573854e-01,
+                         5.55041035344352104e-02, 9.61802725381281053e-03, 1.33339225729778819e-03,
+                         1.54692910397549911e-04, 1.52019167006732583e-05);
+    float y = (float)(p * f64_bits((bits_f64(shifted) + 1023) << 52));
+    float half = b * 0.5f;
+    int whole = m_trunc_f32(b) == b, odd = whole && m_trunc_f32(half) != half;
+    y = odd ? m_copysign_f32(y, a) : y;
+    return a < 0 && !whole && m < INFINITY ? NAN : y;
+}
+
+/* a - q b where that is a float: exact. */
+FN float m_residue_f32(float a, float q, float b)
+{
+#if FAST_FMA
+    return MA(-q, b, a);
+#else
+    return (float)(a - (double)q * b);
+#endif
+}
+static inline float m_fmod_f32(float a, float b) { return fmodf(a, b); }
+
+#undef MA

@@ -16,9 +16,14 @@
 
 #ifdef __CUDACC__
 #define FN static __device__ __forceinline__
+#include "shared/bits.h"
+FN float residuef(float a, float q, float b) { return fmaf(-q, b, a); }
+FN double residue(double a, double q, double b) { return fma(-q, b, a); }
 #else
+#include <math.h>
 #include <stdint.h>
 #define FN static inline __attribute__((always_inline))
+#include "shared/bits.h"
 #include "shared/math_f64.h"
 #include "shared/math_f32.h"
 #endif

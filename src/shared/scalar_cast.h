@@ -3,25 +3,7 @@
  * to_from, after the suffixes of core/dtype.h: f16_from_f32(x) is the float16 nearest to x.  The half
  * types are their bits. */
 
-#ifdef __CUDACC__
-FN uint32_t bits_f32(float x) { return __float_as_uint(x); }
-FN float float_bits(uint32_t u) { return __uint_as_float(u); }
-#else
-FN uint32_t bits_f32(float x)
-{
-    uint32_t u;
-    __builtin_memcpy(&u, &x, sizeof u);
-    return u;
-}
-FN float float_bits(uint32_t u)
-{
-    float x;
-    __builtin_memcpy(&x, &u, sizeof x);
-    return x;
-}
-#endif
-
-FN float f32_from_bf16(uint16_t h) { return float_bits((uint32_t)h << 16); }
+FN float f32_from_bf16(uint16_t h) { return f32_bits((uint32_t)h << 16); }
 
 /* Half an ulp is added, just less where the result would be odd: ties go to even.  A NaN keeps its
  * sign and becomes the quiet one. */
@@ -37,8 +19,8 @@ FN uint16_t bf16_from_f32(float x)
 FN float f32_from_f16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
-    uint32_t u = rest >= 0x7c00u << 13 ? rest | 0x7f800000u : bits_f32(float_bits(rest) * 0x1p112f);
-    return float_bits(u | sign);
+    uint32_t u = rest >= 0x7c00u << 13 ? rest | 0x7f800000u : bits_f32(f32_bits(rest) * 0x1p112f);
+    return f32_bits(u | sign);
 }
 
 /* Three ranges: subnormal results are rounded by the addition of 0.5, whose last place is the least
@@ -46,7 +28,7 @@ FN float f32_from_f16(uint16_t h)
 FN uint16_t f16_from_f32(float x)
 {
     uint32_t u = bits_f32(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffffu;
-    uint32_t tiny = bits_f32(float_bits(a) + 0.5f) - 0x3f000000u;
+    uint32_t tiny = bits_f32(f32_bits(a) + 0.5f) - 0x3f000000u;
     uint32_t normal = (a - (112u << 23) + 0xfff + (a >> 13 & 1)) >> 13;
     uint32_t h = a < 0x38800000u ? tiny : a < 0x477ff000u ? normal : 0x7c00u;
     return (uint16_t)(sign | (a > 0x7f800000u ? 0x7e00u : h));
@@ -61,7 +43,7 @@ FN float f32_odd_from_f64(double x)
     double back = f;
     uint32_t over = (x < 0 ? back < x : back > x); /* rounded away from zero */
     uint32_t odd = (u - over) | 1;
-    return float_bits(back == x || x != x ? u : odd);
+    return f32_bits(back == x || x != x ? u : odd);
 }
 FN uint16_t f16_from_f64(double x) { return f16_from_f32(f32_odd_from_f64(x)); }
 FN uint16_t bf16_from_f64(double x) { return bf16_from_f32(f32_odd_from_f64(x)); }

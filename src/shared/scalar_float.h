@@ -49,23 +49,45 @@ FN T K(subtract)(T a, T b) { return a - b; }
 FN T K(multiply)(T a, T b) { return a * b; }
 FN T K(divide)(T a, T b) { return a / b; }
 
-/* a - b floor(a / b), exact but for one rounding where the signs differ; a zero has the sign of b. */
-FN T K(remainder)(T a, T b)
+/* The quotient cut to an integer and the remainder that belongs to it.  The remainder is exact as long
+ * as the quotient has fewer bits than T; a quotient rounded up shows by a remainder of the other sign. */
+typedef struct {
+    T quotient, remainder;
+} K(division);
+#define QUOTIENT_END (sizeof(T) == sizeof(float) ? (T)0x1p23 : (T)0x1p52)
+FN int K(are_near)(T a, T b) { return !(M(fabs)(a / b) >= QUOTIENT_END); }
+FN K(division) K(divide_cut)(T a, T b)
 {
-    T r = M(fmod)(a, b);
+    T q = M(trunc)(a / b), r = M(residue)(a, q, b);
+    int over = a < 0 ? r > 0 : r < 0;
+    K(division) y = { over ? q - M(copysign)(1, q) : q, over ? r + M(copysign)(b, a) : r };
+    y.remainder = q == 0 ? a : y.remainder;
+    return y;
+}
+
+/* a - b floor(a / b), with one rounding where the signs differ; a zero has the sign of b. */
+FN T K(floor_remainder)(T r, T b)
+{
     T up = (r < 0) != (b < 0) ? r + b : r;
     return r == 0 ? M(copysign)(0, b) : up;
 }
+FN T K(remainder_near)(T a, T b) { return K(floor_remainder)(K(divide_cut)(a, b).remainder, b); }
+FN T K(remainder)(T a, T b)
+{
+    return K(are_near)(a, b) ? K(remainder_near)(a, b) : K(floor_remainder)(M(fmod)(a, b), b);
+}
 
-/* The quotient that belongs to that remainder, so 1 // 0.1 is 9 although 1 / 0.1 rounds to 10.
- * a - r is a multiple of b to within rounding: the nearest integer is meant.  x // 0 is x / 0. */
+/* The quotient that belongs to that remainder, so 1 // 0.1 is 9 although 1 / 0.1 rounds to 10.  One too
+ * large for a fraction is a / b itself, and so is x // 0; an infinite a has no remainder and gives NaN. */
 FN T K(floor_divide)(T a, T b)
 {
-    T r = M(fmod)(a, b);
-    T q = M(rint)((a - r) / b);
-    q = r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
-    return b == 0 ? a / b : q == 0 ? M(copysign)(0, a / b) : q;
+    K(division) d = K(divide_cut)(a, b);
+    T q = d.remainder != 0 && (d.remainder < 0) != (b < 0) ? d.quotient - 1 : d.quotient;
+    q = K(are_near)(a, b) ? q : a / b;
+    q = q == 0 ? M(copysign)(0, a / b) : q;
+    return b != 0 && a - a != 0 ? a - a : q;
 }
+#undef QUOTIENT_END
 
 FN T K(power)(T a, T b) { return M(pow)(a, b); }
 FN T K(maximum)(T a, T b) { return a > b || a != a ? a : b; } /* NaN where either is */
@@ -85,3 +107,16 @@ FN uint8_t K(less)(T a, T b) { return a < b; }
 FN uint8_t K(less_equal)(T a, T b) { return a <= b; }
 FN uint8_t K(greater)(T a, T b) { return a > b; }
 FN uint8_t K(greater_equal)(T a, T b) { return a >= b; }
+
+#ifndef __CUDACC__
+/* For loops: sin, cos, tan and remainder take a branch for far operands, which keeps them from being
+ * vectorized.  Their near twins have none; where is_near (are_near) holds, they give the same. */
+typedef T K(unary_fn)(T);
+typedef T K(binary_fn)(T, T);
+FN int K(is_near)(T x) { return M(is_near)(x); }
+FN K(unary_fn) *K(near_unary)(K(unary_fn) *f)
+{
+    return f == K(sin) ? M(sin_near) : f == K(cos) ? M(cos_near) : f == K(tan) ? M(tan_near) : 0;
+}
+FN K(binary_fn) *K(near_binary)(K(binary_fn) *f) { return f == K(remainder) ? K(remainder_near) : 0; }
+#endif

@@ -2,6 +2,7 @@
 #include "cpu/kernels/level.h"
 #include "shared/scalar.h"
 
+#define FLOAT_ROWS
 #define UNARY_ROWS
 
 #define T float

@@ -1,0 +1,384 @@
+/* How far the real floating rows of the element-wise table are from the truth, for every instruction
+ * set: the worst error in ulp against long double, over random bit patterns, a range of interest and
+ * the edges.  Rows say how much is allowed; rows without an error of their own allow none. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cpu/kernels.h"
+
+#define COUNT 60000
+
+static const char *const levels[] = { "base", "avx2", "avx512" };
+
+/* What is known of a type: bits of its significand, least and greatest exponent. */
+struct format {
+    enum dtype dtype;
+    int bits, least, most;
+};
+static const struct format formats[] = {
+    { DT_float32, 24, -126, 127 },
+    { DT_float64, 53, -1022, 1023 },
+};
+
+/* The error of y in units of the last place that max(|truth|, scale) has in the format.  Beyond the
+ * largest number both count as the next power of two. */
+static double ulps(const struct format *t, double y, long double truth, long double scale)
+{
+    if (isnan(truth) || isnan(y))
+        return isnan(truth) && isnan(y) ? 0 : INFINITY;
+    long double top = scalbnl(1, t->most + 1), got = fmaxl(-top, fminl(top, y));
+    truth = fmaxl(-top, fminl(top, truth));
+    if (truth == 0 && y == 0)
+        return !signbit(truth) == !signbit(y) ? 0 : INFINITY;
+    long double size = fmaxl(fabsl(truth), scale);
+    int e = size == 0 ? t->least : ilogbl(size);
+    e = e < t->least ? t->least : e > t->most ? t->most : e;
+    return (double)(fabsl(got - truth) / scalbnl(1, e - t->bits + 1));
+}
+
+static uint64_t random_state = 88172645463325252u;
+static uint64_t random_bits(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    return random_state ^= random_state << 17;
+}
+static double uniform(double lo, double hi) { return lo + (hi - lo) * (double)(random_bits() >> 11) * 0x1p-53; }
+
+static double load(const struct format *t, const void *x, size_t i)
+{
+    return t->dtype == DT_float32 ? (double)((const float *)x)[i] : ((const double *)x)[i];
+}
+static void store(const struct format *t, void *x, size_t i, double v)
+{
+    if (t->dtype == DT_float32)
+        ((float *)x)[i] = (float)v;
+    else
+        ((double *)x)[i] = v;
+}
+
+static const double edges[] = {
+    0, 0.25, 0.4142135623730950488, 0.5, 0.625, 0.7071067811865476, 0.9, 1, 1.4142135623730951, 1.5, 2, 3,
+    0.34657359027997264, 0.69314718055994531, 0.78539816339744831, 1.5707963267948966, 3.1415926535897932,
+    6.2831853071795865, 4, 5, 6, 9, 10, 17, 18, 20, 22, 40, 87.33, 88.72, 88.73, 89, 89.4, 90, 103.9, 104,
+    105, 128, 708.4, 709.78, 710, 710.5, 745.1, 746, 1e5, 99999.99, 1e6, 1e9, 0x1p23, 0x1p24, 0x1p31, 0x1p52,
+    0x1p63, 0x1p100, 0x1p127, 1e-3, 1e-5, 0x1p-11, 0x1p-12, 0x1p-24, 0x1p-25, 0x1p-53, 0x1p-126, 0x1p-130,
+    0x1p-149, FLT_MAX, INFINITY, NAN, DBL_MAX, 0x1p-1022, 0x1p-1060, 0x1p-1074, 0x1p1000,
+};
+#define EDGES (2 * 3 * sizeof edges / sizeof *edges)
+
+/* The i-th edge: each number, its neighbours, and their negatives. */
+static double edge(const struct format *t, size_t i)
+{
+    double v = edges[i / 6];
+    int step = (int)(i % 6 / 2) - 1;
+    if (t->dtype == DT_float32)
+        v = step ? nextafterf((float)v, step < 0 ? -INFINITY : INFINITY) : (float)v;
+    else
+        v = step ? nextafter(v, step < 0 ? -INFINITY : INFINITY) : v;
+    return i & 1 ? -v : v;
+}
+
+/* Any number: its bits are random.  NaN are quiet ones. */
+static double any_number(const struct format *t)
+{
+    uint64_t u = random_bits();
+    double d;
+    float f;
+    memcpy(&d, &u, sizeof d);
+    memcpy(&f, &u, sizeof f);
+    d = t->dtype == DT_float32 ? (double)f : d;
+    return isnan(d) ? NAN : d;
+}
+
+/* Edges first, then one number in three of each kind. */
+static void operands(const struct format *t, void *x, double lo, double hi)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        double near = uniform(lo, hi);
+        store(t, x, i,
+              i < EDGES    ? edge(t, i)
+              : i % 3 == 0 ? any_number(t)
+              : i % 3 == 1 ? near
+                           : scalbn(near, -(int)(random_bits() % 30)));
+    }
+}
+
+struct unary_row {
+    enum unary_id id;
+    const char *name;
+    long double (*truth)(long double);
+    double lo, hi;            /* where most operands are taken from */
+    double most_f32, most_f64; /* allowed error in ulp */
+};
+
+static long double true_abs(long double x) { return fabsl(x); }
+static long double true_negative(long double x) { return -x; }
+static long double true_sign(long double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+static long double true_square(long double x) { return x * x; }
+static long double true_rsqrt(long double x) { return 1 / sqrtl(x); }
+static long double true_sigmoid(long double x) { return 1 / (1 + expl(-x)); }
+static long double true_same(long double x) { return x; }
+static long double true_zero(long double x) { return 0 * (isfinite(x) ? fabsl(x) : 0); }
+static long double true_erfinv(long double x)
+{
+    long double a = fabsl(x), l = log1pl(-a * a), b = 2 / (3.14159265358979L * 0.147L) + l / 2;
+    if (!(a < 1) || a == 0)
+        return a == 1 ? copysignl(INFINITY, x) : a == 0 ? x : (long double)NAN;
+    long double y = a < 1e-6L ? a * 0.886226925452758013649L : sqrtl(sqrtl(b * b - l / 0.147L) - b);
+    for (int i = 0; i < 8; i++) {
+        long double miss = a > 0.5L ? (1 - a) - erfcl(y) : erfl(y) - a;
+        miss *= expl(y * y) * 0.886226925452758013649L;
+        y -= miss / (1 + y * miss);
+    }
+    return copysignl(y, x);
+}
+
+#define ROW(name) UNARY_##name, #name
+static const struct unary_row unary_rows[] = {
+    { ROW(abs), true_abs, -10, 10, 0, 0 },
+    { ROW(negative), true_negative, -10, 10, 0, 0 },
+    { ROW(sign), true_sign, -10, 10, 0, 0 },
+    { ROW(square), true_square, -10, 10, 0.5, 0.501 },
+    { ROW(sqrt), sqrtl, 0, 100, 0.5, 0.501 },
+    { ROW(rsqrt), true_rsqrt, 0, 100, 1.5, 1.5 },
+    { ROW(exp), expl, -110, 95, 1, 1 },
+    { ROW(expm1), expm1l, -20, 20, 1.5, 1.75 },
+    { ROW(log), logl, 0, 4, 1, 1 },
+    { ROW(log2), log2l, 0, 4, 1.5, 1 },
+    { ROW(log10), log10l, 0, 4, 1.75, 1 },
+    { ROW(log1p), log1pl, -1, 4, 1, 1 },
+    { ROW(sin), sinl, -400, 400, 1.5, 1.5 },
+    { ROW(cos), cosl, -400, 400, 1.5, 1.5 },
+    { ROW(tan), tanl, -400, 400, 2, 2 },
+    { ROW(arcsin), asinl, -1, 1, 1, 1 },
+    { ROW(arccos), acosl, -1, 1, 1.5, 1.5 },
+    { ROW(arctan), atanl, -8, 8, 1.5, 1.5 },
+    { ROW(sinh), sinhl, -90, 90, 1.75, 1.75 },
+    { ROW(cosh), coshl, -90, 90, 1.5, 1.5 },
+    { ROW(tanh), tanhl, -12, 12, 1.5, 1.75 },
+    { ROW(arcsinh), asinhl, -50, 50, 1, 2 },
+    { ROW(arccosh), acoshl, 0, 50, 1, 2 },
+    { ROW(arctanh), atanhl, -1, 1, 1, 2 },
+    { ROW(erf), erfl, -6, 6, 1.5, 1.5 },
+    { ROW(erfinv), true_erfinv, -1, 1, 2, 3 },
+    { ROW(sigmoid), true_sigmoid, -105, 105, 2.5, 2.5 },
+    { ROW(floor), floorl, -1000, 1000, 0, 0 },
+    { ROW(ceil), ceill, -1000, 1000, 0, 0 },
+    { ROW(trunc), truncl, -1000, 1000, 0, 0 },
+    { ROW(rint), rintl, -1000, 1000, 0, 0 },
+    { ROW(conjugate), true_same, -10, 10, 0, 0 },
+    { ROW(real), true_same, -10, 10, 0, 0 },
+    { ROW(imag), true_zero, -10, 10, 0, 0 },
+};
+#undef ROW
+
+static void *vector(void) { return malloc(COUNT * sizeof(long double)); }
+
+/* The largest of an array of errors must not pass what is allowed. */
+static double worst(const struct format *t, const void *y, const long double *truth, const long double *scale, size_t *at)
+{
+    double most = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        double e = ulps(t, load(t, y, i), truth[i], scale ? scale[i] : 0);
+        if (!(e <= most))
+            most = e, *at = i;
+    }
+    return most;
+}
+
+static void unary(void **state)
+{
+    (void)state;
+    void *x = vector(), *y = vector();
+    long double *truth = vector();
+    int failed = 0;
+    for (size_t k = 0; k < sizeof unary_rows / sizeof *unary_rows; k++) {
+        const struct unary_row *row = &unary_rows[k];
+        for (int f = 0; f < 2; f++) {
+            const struct format *t = &formats[f];
+            double allowed = f ? row->most_f64 : row->most_f32;
+            operands(t, x, row->lo, row->hi);
+            for (size_t i = 0; i < COUNT; i++)
+                truth[i] = row->truth(load(t, x, i));
+            print_message("%-10s %s", row->name, dtype_name(t->dtype));
+            for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+                const struct cpu_kernels *kernels = cpu_kernels_named(levels[l]);
+                if (!kernels)
+                    continue;
+                size_t at = 0;
+                kernels->unary[row->id][t->dtype](y, x, COUNT);
+                double most = worst(t, y, truth, NULL, &at);
+                print_message("  %s %.3f", levels[l], most);
+                if (!(most <= allowed)) {
+                    failed++;
+                    print_message(" (more than %g: %s(%a) = %a, not %La)", allowed, row->name, load(t, x, at),
+                                  load(t, y, at), truth[at]);
+                }
+            }
+            print_message("\n");
+        }
+    }
+    free(x), free(y), free(truth);
+    assert_int_equal(failed, 0);
+}
+
+struct binary_row {
+    enum binary_id id;
+    const char *name;
+    long double (*truth)(long double, long double);
+    long double (*scale)(long double, long double); /* NULL: the truth itself */
+    double lo, hi;
+    double most_f32, most_f64;
+};
+
+static long double true_add(long double a, long double b) { return a + b; }
+static long double true_subtract(long double a, long double b) { return a - b; }
+static long double true_multiply(long double a, long double b) { return a * b; }
+static long double true_divide(long double a, long double b) { return a / b; }
+static long double true_remainder(long double a, long double b)
+{
+    long double r = fmodl(a, b);
+    return r == 0 ? copysignl(0, b) : (r < 0) != (b < 0) ? r + b : r;
+}
+static long double true_floor_divide(long double a, long double b)
+{
+    long double r = fmodl(a, b), q = rintl((a - r) / b);
+    q = r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
+    return b == 0 ? a / b : q == 0 ? copysignl(0, a / b) : q;
+}
+/* powl of glibc takes an exponent of -2^63 for an odd one. */
+static long double true_power(long double a, long double b)
+{
+    return powl(a, isfinite(b) && fabsl(b) >= 0x1p63L ? copysignl(0x1.fffffffffffffp62L, b) : b);
+}
+static long double true_maximum(long double a, long double b) { return isnan(a) || isnan(b) ? a + b : a > b ? a : b; }
+static long double true_minimum(long double a, long double b) { return isnan(a) || isnan(b) ? a + b : a < b ? a : b; }
+static long double true_logaddexp(long double a, long double b)
+{
+    if (a == b || isnan(a) || isnan(b))
+        return isnan(a) ? a : a == b ? a + logl(2) : b;
+    return fmaxl(a, b) + log1pl(expl(-fabsl(a - b)));
+}
+/* Where the logarithm is near zero because its terms cancel, the error is that of the terms. */
+static long double larger(long double a, long double b) { return isfinite(a) && isfinite(b) ? fmaxl(fabsl(a), fabsl(b)) : 0; }
+
+#define ROW(name) BINARY_##name, #name
+static const struct binary_row binary_rows[] = {
+    { ROW(add), true_add, NULL, -10, 10, 0.5, 0.501 },
+    { ROW(subtract), true_subtract, NULL, -10, 10, 0.5, 0.501 },
+    { ROW(multiply), true_multiply, NULL, -10, 10, 0.5, 0.501 },
+    { ROW(divide), true_divide, NULL, -10, 10, 0.5, 0.501 },
+    { ROW(remainder), true_remainder, NULL, -1000, 1000, 0.5, 0.501 },
+    { ROW(floor_divide), true_floor_divide, NULL, -1000, 1000, 1, 1 },
+    { ROW(power), true_power, NULL, 0, 30, 0.6, 1 },
+    { ROW(maximum), true_maximum, NULL, -10, 10, 0, 0 },
+    { ROW(minimum), true_minimum, NULL, -10, 10, 0, 0 },
+    { ROW(logaddexp), true_logaddexp, larger, -20, 20, 2, 2 },
+    { ROW(arctan2), atan2l, NULL, -10, 10, 2, 2 },
+};
+#undef ROW
+
+/* Every pair of edges, then pairs of random numbers, some of them whole. */
+static void operand_pairs(const struct format *t, void *a, void *b, double lo, double hi)
+{
+    operands(t, a, lo, hi);
+    operands(t, b, lo, hi);
+    for (size_t i = 0; i < COUNT; i++) {
+        if (i < COUNT / 2) {
+            store(t, a, i, edge(t, random_bits() % EDGES));
+            store(t, b, i, edge(t, random_bits() % EDGES));
+        } else if (i % 4 == 0) {
+            store(t, b, i, rint(load(t, b, i)));
+        } else if (i % 4 == 1) {
+            store(t, a, i, -load(t, a, i));
+            store(t, b, i, rint(uniform(-9, 9)));
+        }
+    }
+}
+
+static void binary(void **state)
+{
+    (void)state;
+    void *a = vector(), *b = vector(), *y = vector();
+    long double *truth = vector(), *scale = vector();
+    int failed = 0;
+    for (size_t k = 0; k < sizeof binary_rows / sizeof *binary_rows; k++) {
+        const struct binary_row *row = &binary_rows[k];
+        for (int f = 0; f < 2; f++) {
+            const struct format *t = &formats[f];
+            double allowed = f ? row->most_f64 : row->most_f32;
+            operand_pairs(t, a, b, row->lo, row->hi);
+            for (size_t i = 0; i < COUNT; i++) {
+                long double p = load(t, a, i), q = load(t, b, i);
+                truth[i] = row->truth(p, q);
+                scale[i] = row->scale ? row->scale(p, q) : 0;
+            }
+            print_message("%-12s %s", row->name, dtype_name(t->dtype));
+            for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+                const struct cpu_kernels *kernels = cpu_kernels_named(levels[l]);
+                if (!kernels)
+                    continue;
+                size_t at = 0;
+                kernels->binary[row->id][t->dtype](y, a, 1, b, 1, COUNT);
+                double most = worst(t, y, truth, scale, &at);
+                print_message("  %s %.3f", levels[l], most);
+                if (!(most <= allowed)) {
+                    failed++;
+                    print_message(" (more than %g: %s(%a, %a) = %a, not %La)", allowed, row->name,
+                                  load(t, a, at), load(t, b, at), load(t, y, at), truth[at]);
+                }
+            }
+            print_message("\n");
+        }
+    }
+    free(a), free(b), free(y), free(truth), free(scale);
+    assert_int_equal(failed, 0);
+}
+
+/* Comparisons are C's. */
+static void comparisons(void **state)
+{
+    (void)state;
+    void *a = vector(), *b = vector();
+    uint8_t *y = vector();
+    for (int f = 0; f < 2; f++) {
+        const struct format *t = &formats[f];
+        operand_pairs(t, a, b, -2, 2);
+        for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+            const struct cpu_kernels *kernels = cpu_kernels_named(levels[l]);
+            if (!kernels)
+                continue;
+#define CHECK(row, op)                                                          \
+    kernels->binary[BINARY_##row][t->dtype](y, a, 1, b, 1, COUNT);              \
+    for (size_t i = 0; i < COUNT; i++)                                          \
+        assert_int_equal(y[i], load(t, a, i) op load(t, b, i));
+            CHECK(equal, ==)
+            CHECK(not_equal, !=)
+            CHECK(less, <)
+            CHECK(less_equal, <=)
+            CHECK(greater, >)
+            CHECK(greater_equal, >=)
+#undef CHECK
+        }
+    }
+    free(a), free(b), free(y);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unary),
+        cmocka_unit_test(binary),
+        cmocka_unit_test(comparisons),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
