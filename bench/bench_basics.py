@@ -13,11 +13,14 @@ from timing import best, calls, row
 
 HERE = Path(__file__).parent
 THREADS = mx.device_info(mx.cpu)["threads"]
+LEVEL = mx.device_info(mx.cpu)["device_name"]
+MARCH = {"base": ["-march=x86-64-v2"], "avx2": ["-march=x86-64-v3"],
+         "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"]}
 
 
 def c_loops():
     out = Path(tempfile.mkdtemp()) / "loops.so"
-    flags = ["-O3", "-march=native", "-mprefer-vector-width=512", "-shared", "-fPIC", "-pthread"]
+    flags = ["-O3", *MARCH.get(LEVEL, []), "-shared", "-fPIC", "-pthread"]
     subprocess.run(["cc", *flags, str(HERE / "loops.c"), "-o", str(out)], check=True)
     lib = ctypes.CDLL(str(out))
     p, n, i = ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.c_int
@@ -126,7 +129,7 @@ def peak_memory():
 
 
 if __name__ == "__main__":
-    print(f"{THREADS} threads, {mx.device_info(mx.cpu)['device_name']}")
+    print(f"{THREADS} threads, {LEVEL} kernels")
     large_arrays()
     products()
     small_graphs()
