@@ -11,6 +11,7 @@
 
 #include "capi/capi.h"
 #include "core/buffer.h"
+#include "mlx/c/binding.h"
 
 struct handler {
     atomic_int refs;
@@ -29,6 +30,10 @@ static struct handler printing = { 1, print_error, NULL, NULL };
 static struct handler *current = &printing;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local unsigned long reports;
+static _Thread_local struct {
+    mlx_error_kind kind;
+    char message[4096];
+} last;
 
 static void release(struct handler *h)
 {
@@ -39,8 +44,10 @@ static void release(struct handler *h)
     free(h);
 }
 
-static void report(const char *msg)
+static void report(mlx_error_kind kind, const char *msg)
 {
+    last.kind = kind;
+    snprintf(last.message, sizeof last.message, "%s", msg);
     pthread_mutex_lock(&lock);
     struct handler *h = current;
     if (h != &printing)
@@ -78,13 +85,14 @@ void _mlx_error(const char *file, const int line, const char *fmt, ...)
     va_end(args);
     if (n >= 0 && n < (int)sizeof msg)
         snprintf(msg + n, sizeof msg - (size_t)n, " at %s:%d", file, line);
-    report(msg);
+    report(MLX_ERROR_RUNTIME, msg);
 }
 
 /* A failure of kind MX_USER stands for one that a callback has reported already. */
 int capi_report(void)
 {
-    if (mx_error_kind() == MX_USER) {
+    enum mx_error kind = mx_error_kind();
+    if (kind == MX_USER) {
         mx_error_clear();
         return 1;
     }
@@ -92,8 +100,15 @@ int capi_report(void)
     char msg[4096];
     snprintf(msg, sizeof msg, "%s", mx_error_message());
     mx_error_clear();
-    report(msg);
+    report((mlx_error_kind)kind, msg);
     return 1;
+}
+
+mlx_error_kind mlx_last_error(const char **message)
+{
+    if (message)
+        *message = last.message;
+    return last.kind;
 }
 
 int capi_end(void) { return mx_failed() ? capi_report() : 0; }

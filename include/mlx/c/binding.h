@@ -1,0 +1,130 @@
+/* binding.h: what the bindings of other languages need beyond the operations.
+ *
+ * Why the last call failed, dtypes that meet, scalars of a dtype, indexing as NumPy does it.
+ * Functions return 0 for success; ownership, results and errors as in array.h. */
+#ifndef MLX_C_BINDING_H
+#define MLX_C_BINDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mlx/c/api.h"
+#include "mlx/c/array.h"
+#include "mlx/c/stream.h"
+#include "mlx/c/string.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Errors */
+
+/* What kind of failure an error was, for languages that have classes of them. */
+typedef enum mlx_error_kind_ {
+    MLX_ERROR_NONE,
+    MLX_ERROR_VALUE,   /* a bad argument: shape, dtype, range of a value */
+    MLX_ERROR_INDEX,   /* an index outside its axis */
+    MLX_ERROR_AXIS,    /* an axis outside the array: a bad value and a bad index */
+    MLX_ERROR_TYPE,    /* an argument of the wrong kind */
+    MLX_ERROR_MEMORY,  /* no memory for the result */
+    MLX_ERROR_RUNTIME, /* everything else: no kernel, a failing file or device */
+    MLX_ERROR_USER,    /* a callback failed, and told about it itself */
+} mlx_error_kind;
+
+/* The kind of the last error that was reported on this thread, and its message in `message` (if
+ * that is not NULL), which is good until the next error. */
+MLX_API mlx_error_kind mlx_last_error(const char **message);
+
+/* Dtypes */
+
+/* The name of a dtype, "float32". */
+MLX_API const char *mlx_dtype_name(mlx_dtype dtype);
+
+/* The dtype that operands of two dtypes meet in. */
+MLX_API mlx_dtype mlx_dtype_promote(mlx_dtype a, mlx_dtype b);
+
+/* The dtype that an operand of dtype `a` and a number of the host language meet in, which is of
+ * kind 'b'ool, 'i'nteger, 'f'loat or 'c'omplex. */
+MLX_API mlx_dtype mlx_dtype_promote_scalar(mlx_dtype a, char kind);
+
+/* 0-d arrays of any dtype.  The value is converted: rounded to nearest, integers wrapped. */
+
+MLX_API int mlx_scalar_int(mlx_array *res, int64_t val, mlx_dtype dtype);
+MLX_API int mlx_scalar_double(mlx_array *res, double val, mlx_dtype dtype);
+MLX_API int mlx_scalar_complex(mlx_array *res, double real_val, double imag_val, mlx_dtype dtype);
+
+/* Streams */
+
+/* Waits for all streams and ends their workers, which come back when they are needed; every
+ * device has its first default stream again. */
+MLX_API int mlx_clear_streams(void);
+
+/* Looking at arrays */
+
+/* As mlx_array_tostring, with `precision` digits after the point; -1 for six significant digits. */
+MLX_API int mlx_array_text(mlx_string *str, const mlx_array arr, int precision);
+
+/* Whether whoever has the array's data pointer may write through it: the memory is the library's
+ * own, and no two elements share a place.  Evaluates. */
+MLX_API int mlx_array_is_writable(bool *res, const mlx_array arr);
+
+/* Indexing.  Between the brackets of a[i, 2:, None, ..., k] stands a list of items. */
+
+typedef enum mlx_index_kind_ {
+    MLX_INDEX_INT,      /* `start`; negative ones count from the end */
+    MLX_INDEX_SLICE,    /* start:stop:step, where has_start and has_stop say what is there */
+    MLX_INDEX_NEWAXIS,  /* a new dimension of size 1 */
+    MLX_INDEX_ELLIPSIS, /* all dimensions that the other items leave */
+    MLX_INDEX_ARRAY,    /* an array of integers of any dtype */
+} mlx_index_kind;
+
+typedef struct mlx_index_ {
+    mlx_index_kind kind;
+    bool has_start, has_stop;
+    int64_t start, stop, step;
+    mlx_array array;
+} mlx_index;
+
+/* What happens to the element that is there when another one is written to its place. */
+typedef enum mlx_fold_ {
+    MLX_FOLD_SET,
+    MLX_FOLD_ADD,
+    MLX_FOLD_PROD,
+    MLX_FOLD_MAX,
+    MLX_FOLD_MIN,
+} mlx_fold;
+
+/* a[items], by NumPy's rules. */
+MLX_API int mlx_getitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num,
+                        const mlx_stream s);
+
+/* a as it is after a[items] = value, or after folding the value into what is there; the value
+ * broadcasts to the indexed part and takes a's dtype.  Instead of integers one item alone may be an
+ * array of bool with the first dimensions of a; then the value must be one for all its elements. */
+MLX_API int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num,
+                        const mlx_array value, mlx_fold fold, const mlx_stream s);
+
+/* Variants of operations */
+
+/* As mlx_linspace; without `endpoint` the numbers are those before the last of num + 1. */
+MLX_API int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bool endpoint,
+                                  mlx_dtype dtype, const mlx_stream s);
+
+/* As mlx_addmm and mlx_nan_to_num, with numbers in double precision; NULL leaves one out. */
+MLX_API int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array a,
+                             const mlx_array b, double alpha, double beta, const mlx_stream s);
+MLX_API int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan,
+                                  const double *posinf, const double *neginf, const mlx_stream s);
+
+/* Random numbers */
+
+/* The key that the next draw without a key splits; and setting it, as to go on from a saved one. */
+MLX_API int mlx_random_state(mlx_array *res);
+MLX_API int mlx_random_set_state(const mlx_array key);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,268 @@
+/* py.h: what the files of the extension module share.
+ *
+ * The module is written against the public C API alone.  A Python array owns one mlx_array handle,
+ * and an update in place changes what the handle holds, so that every reference to the object sees
+ * it. Graphs are built holding the GIL; it is let go of while something is computed or waited for.
+ *
+ * Functions that return int give 0 for success and -1 with a Python exception set; those that
+ * return a PyObject * give a new reference, or NULL with an exception set. */
+#ifndef PY_H
+#define PY_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <structmember.h>
+
+#include "mlx/c/binding.h"
+#include "mlx/c/mlx.h"
+
+enum { MAX_NDIM = 64 };
+
+#define LENGTH(a) (sizeof(a) / sizeof *(a))
+
+/* Errors (py_error.c) */
+
+/* Turns the last failure of the library into an exception, unless there is one.  Returns -1. */
+int raise_last(void);
+PyObject *error_class(mlx_error_kind kind);
+int errors_init(PyObject *module);
+/* The type's name without its module, for messages. */
+const char *type_name(PyObject *o);
+
+/* Things to be let go of with the GIL (py_release.c) */
+
+/* First member of what the library owns through a pointer and ends on any thread. */
+struct released {
+    struct released *next;
+    void (*end)(struct released *self); /* frees it */
+};
+void release_soon(struct released *r);
+void release_now(void);
+
+/* Arrays (py_array.c) */
+
+struct array {
+    PyObject ob_base;
+    mlx_array it;
+    PyObject *weak; /* list of weak references */
+};
+
+extern PyTypeObject *array_type;
+static inline bool is_array(PyObject *o)
+{
+    return Py_TYPE(o) == array_type || PyType_IsSubtype(Py_TYPE(o), array_type);
+}
+static inline mlx_array handle_of(PyObject *o) { return ((struct array *)o)->it; }
+
+/* A Python array around a handle, which it takes over, also on failure. */
+PyObject *array_wrap(mlx_array it);
+/* The same after an operation that returned `failed`; the handle of a failed one is freed. */
+PyObject *array_result(int failed, mlx_array it);
+/* The arrays of a vector, in a list after which it is freed, or in a tuple. */
+PyObject *vector_to_list(mlx_vector_array vec);
+PyObject *vector_items(mlx_vector_array vec);
+PyObject *ints_to_tuple(const int *v, size_t n);
+
+/* Makes the elements readable: evaluates without the GIL if need be. */
+int array_ready(mlx_array a);
+/* Address of the first element; NULL with an exception set. */
+const void *array_data(mlx_array a);
+/* The strides in elements. */
+const int64_t *array_strides(mlx_array a);
+
+/* Conversion (py_convert.c) */
+
+/* Kinds of Python numbers: 'b', 'i', 'f', 'c' (of subclasses too); 0 for anything else. */
+char scalar_kind(PyObject *o);
+/* The dtype that a number has by itself. */
+int scalar_dtype(PyObject *o, char kind, mlx_dtype *out);
+/* A 0-d array of a number in dtype t; ValueError where it does not fit. */
+int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t);
+/* Anything that can be made into an array; dtype NULL: what it has by itself. */
+int array_from(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
+/* What an object's method __mlx_array__ gives; leaves *out empty where there is none. */
+int array_from_method(mlx_array *out, PyObject *o);
+/* An array of somebody else's, such as NumPy's, met by one of dtype `like`: it takes the dtype
+ * that a number of its kind would.  *a is freed on failure. */
+int array_meet(mlx_array *a, mlx_dtype like);
+/* An array of what looks like one to Python (by buffer, __dlpack__ or __array__); leaves *out
+ * empty for numbers, lists and whatever else. */
+int array_from_foreign(mlx_array *out, PyObject *o);
+/* float64 becomes float32: double precision is asked for, not come by. */
+int array_narrow(mlx_array *a);
+PyObject *element_to_python(const void *p, mlx_dtype t);
+PyObject *array_item(mlx_array a);
+PyObject *array_tolist(mlx_array a);
+
+/* Buffers and DLPack (py_buffer.c) */
+
+int buffer_get(PyObject *array, Py_buffer *view, int flags);
+void buffer_put(PyObject *array, Py_buffer *view);
+enum sharing { COPY, SHARE_IF_POSSIBLE, SHARE };
+/* An array of what an exporter of buffers, or of DLPack capsules, holds. */
+int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing);
+int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing);
+PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, bool copy);
+PyObject *array_bytes(mlx_array a);
+
+/* Indexing (py_index.c) */
+
+PyObject *array_getitem(PyObject *self, PyObject *index);
+int array_setitem(PyObject *self, PyObject *index, PyObject *value);
+int index_init(PyObject *module);
+PyObject *array_at(PyObject *self, void *unused);
+
+/* Dtypes (py_dtype.c) */
+
+PyObject *dtype_object(mlx_dtype t);         /* borrowed */
+int dtype_from(PyObject *o, mlx_dtype *out); /* 1: it is one, 0: it is not */
+char dtype_kind(mlx_dtype t);
+int dtype_init(PyObject *module);
+
+/* Devices and streams (py_device.c) */
+
+/* The stream to pass to an operation, for whatever names one; 1 where o names none. */
+int stream_from(PyObject *o, mlx_stream *out);
+int device_init(PyObject *module);
+
+/* Trees of lists, tuples and dicts (py_trees.c) */
+
+/* Calls visit for every leaf, in order (a dict's values in the order of its keys). */
+int tree_visit(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ctx);
+/* The same tree with each leaf replaced by what `leaf` returns. */
+PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx);
+/* The arrays of a tree in a new vector; whatever is not an array is left out, or with `strict` (the
+ * name of the function that asks) refused. */
+int tree_arrays(PyObject *tree, mlx_vector_array out, const char *strict);
+
+/* Calls (py_call.c) */
+
+/* One argument, as its annotation in the signature says. */
+struct value {
+    PyObject *o; /* as given, borrowed; NULL when left out */
+    bool given;  /* neither left out nor None */
+    mlx_array a; /* array: borrowed from the object or from the call */
+    union {
+        int i;
+        double d;
+        bool b;
+        mlx_dtype t;
+        const char *s;
+        struct {
+            const int *v;
+            int n;
+        } ints;
+        mlx_vector_array vec;
+    };
+};
+
+enum { MAX_PARAMS = 12, MAX_TEMPORARIES = 12 };
+
+struct param;
+/* The text of a signature is all there is to write; the rest is compiled from it at the first
+ * call. */
+struct signature {
+    const char *name, *text;
+    struct param *params;
+    int n, npos, nposonly;
+    bool rest; /* has a *parameter */
+};
+
+#define SIGNATURE(n_, t_)      \
+    {                          \
+        .name = n_, .text = t_ \
+    }
+
+struct call {
+    const struct signature *sig;
+    struct value v[MAX_PARAMS];
+    PyObject *const *rest; /* what a *parameter took */
+    Py_ssize_t nrest;
+    mlx_stream stream;
+    mlx_array res; /* for the result of the operation */
+    mlx_array temporaries[MAX_TEMPORARIES];
+    mlx_vector_array vectors[2];
+    PyObject *kept[2]; /* objects that hold strings */
+    int ntemporaries, nvectors, nkept, nints;
+    int ints[4 * MAX_NDIM];
+};
+
+typedef PyObject *function_body(struct call *c);
+PyObject *call_function(struct signature *sig, function_body *body, PyObject *self,
+                        PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* Reads sizes or axes out of one int or a sequence: how many, or -1 with an exception that names
+ * the parameter, number i or by name. */
+int call_ints(struct call *c, int i, PyObject *o, const int **v);
+int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v);
+/* An array that lives as long as the call. */
+int call_keep(struct call *c, mlx_array a, mlx_array *out);
+/* TypeError for parameter i: it must be `what`. */
+PyObject *call_refuse(struct call *c, int i, const char *what);
+/* Turns operands (parameters of type scalar|array) first to first + n - 1 into arrays: numbers take
+ * the dtype that the arrays among them call for.  Those that are None stay empty. */
+int call_operands(struct call *c, int first, int n);
+/* The same with the dtype given by `like`. */
+int call_operand_like(struct call *c, int i, mlx_dtype like);
+
+/* Arguments by number, for the bodies. */
+#define ARRAY(k) (c->v[k].a)
+#define INT(k) (c->v[k].i)
+#define DOUBLE(k) (c->v[k].d)
+#define BOOL(k) (c->v[k].b)
+#define TEXT(k) (c->v[k].s)
+#define GIVEN(k) (c->v[k].given)
+#define INTS(k) c->v[k].ints.v, (size_t)c->v[k].ints.n
+#define DTYPE(k, otherwise) (c->v[k].given ? c->v[k].t : (otherwise))
+#define STREAM (c->stream)
+
+/* The result of an operation that wrote to c->res: `return give(c, mlx_...(&c->res, ...));` */
+PyObject *give(struct call *c, int failed);
+/* The same where a failure has set an exception already. */
+PyObject *give_made(struct call *c, int failed);
+/* Results in a vector made by the caller, which is freed. */
+PyObject *give_list(int failed, mlx_vector_array vec);
+PyObject *raise_axis(const char *op, int axis, int ndim);
+
+/* The bodies, one for each row of the tables. */
+#define UNARY(name, ...) PyObject *fn_##name(struct call *c);
+#define BINARY(name, ...) PyObject *fn_##name(struct call *c);
+#include "ops/ops.def"
+#define FUNCTION(name, ...) PyObject *fn_##name(struct call *c);
+#define RANDOM(name, ...) PyObject *fn_random_##name(struct call *c);
+#define METHOD(name, body, ...) PyObject *fn_##body(struct call *c);
+#include "functions.def"
+
+/* A docstring that starts with a signature, without the annotations in it (which inspect would not
+ * take); it lives as long as the process. */
+const char *plain_signature(const char *doc);
+
+/* Parts of the module */
+int transforms_init(PyObject *module);
+int printing_init(PyObject *module);
+int random_init(PyObject *module);
+/* Appends the arrays of mlx.core.random.state, if that is what o is. */
+int random_state_arrays(PyObject *o, mlx_vector_array out);
+int array_init(PyObject *module);
+int methods_init(PyObject *module);
+/* The digits after the point that arrays print with, or -1. */
+int print_precision(void);
+/* A new submodule mlx.core.<name>, known to sys.modules; borrowed. */
+PyObject *submodule(PyObject *module, const char *name, const char *doc, PyMethodDef *methods);
+
+/* A type made from a spec and put into the module. */
+PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);
+
+/* An enumeration of Python's (enum.Enum) with members numbered from 0, put into the module
+ * together with its members, which are also written to `members`; borrowed. */
+PyObject *add_enum(PyObject *module, const char *name, const char *const names[], size_t n,
+                   PyObject *members[]);
+
+/* For tables of slots and of methods. */
+#define DOC(text) ((void *)(text))
+#define PYFN(f) ((PyCFunction)(void (*)(void))(f))
+#define FAST (METH_FASTCALL | METH_KEYWORDS)
+
+#endif

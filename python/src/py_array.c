@@ -1,0 +1,620 @@
+/* py_array.c: the type mlx.core.array: its life, its operators, its properties.
+ *
+ * Objects are small and come and go with every operation, so a few dead ones are kept for reuse. */
+#include "py.h"
+
+#include <stddef.h>
+
+PyTypeObject *array_type;
+
+/* Life */
+
+enum { KEPT = 256 };
+static struct array *kept[KEPT];
+static int nkept;
+
+PyObject *array_wrap(mlx_array it)
+{
+    struct array *self;
+    release_now();
+    if (nkept) {
+        self = (struct array *)PyObject_Init((PyObject *)kept[--nkept], array_type);
+    } else if (!(self = PyObject_New(struct array, array_type))) {
+        mlx_array_free(it);
+        return NULL;
+    }
+    self->it = it;
+    self->weak = NULL;
+    return (PyObject *)self;
+}
+
+PyObject *array_result(int failed, mlx_array it)
+{
+    if (!failed)
+        return array_wrap(it);
+    mlx_array_free(it);
+    raise_last();
+    return NULL;
+}
+
+static void dealloc(PyObject *o)
+{
+    struct array *self = (struct array *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    if (self->weak)
+        PyObject_ClearWeakRefs(o);
+    mlx_array_free(self->it);
+    self->it = mlx_array_new();
+    if (type == array_type && nkept < KEPT)
+        kept[nkept++] = self;
+    else
+        ((freefunc)PyType_GetSlot(type, Py_tp_free))(o);
+    Py_DECREF(type);
+}
+
+/* array(val, dtype=None) */
+static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static const char *const names[] = { "val", "dtype", NULL };
+    PyObject *val, *dtype = Py_None;
+    mlx_dtype t;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:array", (char **)names, &val, &dtype))
+        return NULL;
+    if (dtype != Py_None && !dtype_from(dtype, &t)) {
+        PyErr_Format(PyExc_TypeError, "array(): argument 'dtype' must be a Dtype or None, not %s",
+                     type_name(dtype));
+        return NULL;
+    }
+    mlx_array it = mlx_array_new();
+    if (array_from(&it, val, dtype == Py_None ? NULL : &t)) {
+        mlx_array_free(it);
+        return NULL;
+    }
+    if (type == array_type)
+        return array_wrap(it);
+    PyObject *self = ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (!self) {
+        mlx_array_free(it);
+        return NULL;
+    }
+    ((struct array *)self)->it = it;
+    return self;
+}
+
+/* Lists of results */
+
+static PyObject *vector_item(mlx_vector_array vec, size_t i)
+{
+    mlx_array a = mlx_array_new();
+    return array_result(mlx_vector_array_get(&a, vec, i), a);
+}
+
+PyObject *vector_items(mlx_vector_array vec)
+{
+    size_t n = mlx_vector_array_size(vec);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (size_t i = 0; tuple && i < n; i++) {
+        PyObject *item = vector_item(vec, i);
+        if (!item || PyTuple_SetItem(tuple, (Py_ssize_t)i, item))
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+PyObject *vector_to_list(mlx_vector_array vec)
+{
+    PyObject *tuple = vector_items(vec), *list = tuple ? PySequence_List(tuple) : NULL;
+    Py_XDECREF(tuple);
+    mlx_vector_array_free(vec);
+    return list;
+}
+
+PyObject *ints_to_tuple(const int *v, size_t n)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (size_t i = 0; tuple && i < n; i++) {
+        PyObject *item = PyLong_FromLong(v[i]);
+        if (!item || PyTuple_SetItem(tuple, (Py_ssize_t)i, item))
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* Elements */
+
+int array_ready(mlx_array a)
+{
+    bool available = false;
+    if (!_mlx_array_is_available(&available, a) && available)
+        return 0;
+    /* A handle of our own: without the GIL, another thread may put something else into this one. */
+    mlx_array own = mlx_array_new();
+    if (mlx_array_set(&own, a))
+        return raise_last();
+    int failed;
+    Py_BEGIN_ALLOW_THREADS failed = mlx_array_eval(own);
+    Py_END_ALLOW_THREADS mlx_array_free(own);
+    if (failed)
+        return raise_last();
+    return PyErr_CheckSignals();
+}
+
+const void *array_data(mlx_array a)
+{
+    if (array_ready(a))
+        return NULL;
+    const void *p = NULL;
+    switch (mlx_array_itemsize(a)) {
+    case 1: p = mlx_array_data_uint8(a); break;
+    case 2: p = mlx_array_data_uint16(a); break;
+    case 4: p = mlx_array_data_uint32(a); break;
+    case 8: p = mlx_array_data_uint64(a); break;
+    }
+    if (!p && mlx_array_size(a) == 0)
+        return "";
+    if (!p)
+        raise_last();
+    return p;
+}
+
+const int64_t *array_strides(mlx_array a) { return (const int64_t *)mlx_array_strides(a); }
+
+/* Operators */
+
+typedef int binary_op(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+typedef int unary_op(mlx_array *res, const mlx_array a, const mlx_stream s);
+
+static const mlx_stream anywhere = { NULL };
+
+/* The other operand of an array of dtype `like`.  1: it is nothing that we know. */
+static int other_operand(mlx_array *out, PyObject *o, mlx_dtype like)
+{
+    char kind = scalar_kind(o);
+    if (kind)
+        return scalar_to_array(out, o, kind, mlx_dtype_promote_scalar(like, kind));
+    if (array_from_method(out, o))
+        return -1;
+    if (out->ctx)
+        return 0;
+    if (array_from_foreign(out, o))
+        return -1;
+    return out->ctx ? array_meet(out, like) : 1;
+}
+
+static PyObject *binary(PyObject *l, PyObject *r, binary_op *op)
+{
+    mlx_array res = { NULL };
+    if (is_array(l) && is_array(r))
+        return array_result(op(&res, handle_of(l), handle_of(r), anywhere), res);
+    mlx_array other = { NULL };
+    PyObject *mine = is_array(l) ? l : r;
+    int status = other_operand(&other, mine == l ? r : l, mlx_array_dtype(handle_of(mine)));
+    if (status > 0)
+        Py_RETURN_NOTIMPLEMENTED;
+    if (status < 0)
+        return NULL;
+    mlx_array a = mine == l ? handle_of(l) : other, b = mine == l ? other : handle_of(r);
+    PyObject *result = array_result(op(&res, a, b, anywhere), res);
+    mlx_array_free(other);
+    return result;
+}
+
+/* self becomes op(self, o), for everybody who refers to it. */
+static PyObject *in_place(PyObject *self, PyObject *o, binary_op *op)
+{
+    mlx_array other = { NULL }, *mine = &((struct array *)self)->it;
+    int status = is_array(o) ? 0 : other_operand(&other, o, mlx_array_dtype(*mine));
+    if (status > 0)
+        Py_RETURN_NOTIMPLEMENTED;
+    if (status < 0)
+        return NULL;
+    int failed = op(mine, *mine, is_array(o) ? handle_of(o) : other, anywhere);
+    mlx_array_free(other);
+    if (failed)
+        return raise_last(), NULL;
+    Py_INCREF(self);
+    return self;
+}
+
+static PyObject *unary(PyObject *o, unary_op *op)
+{
+    mlx_array res = { NULL };
+    return array_result(op(&res, handle_of(o), anywhere), res);
+}
+
+#define BINARY_SLOT(name, op)                                                         \
+    static PyObject *nb_##name(PyObject *l, PyObject *r) { return binary(l, r, op); } \
+    static PyObject *nb_i##name(PyObject *l, PyObject *r) { return in_place(l, r, op); }
+
+BINARY_SLOT(add, mlx_add)
+BINARY_SLOT(subtract, mlx_subtract)
+BINARY_SLOT(multiply, mlx_multiply)
+BINARY_SLOT(floor_divide, mlx_floor_divide)
+BINARY_SLOT(remainder, mlx_remainder)
+BINARY_SLOT(and, mlx_bitwise_and)
+BINARY_SLOT(or, mlx_bitwise_or)
+BINARY_SLOT(xor, mlx_bitwise_xor)
+BINARY_SLOT(lshift, mlx_left_shift)
+BINARY_SLOT(rshift, mlx_right_shift)
+BINARY_SLOT(matmul, mlx_matmul)
+
+static PyObject *nb_divide(PyObject *l, PyObject *r) { return binary(l, r, mlx_divide); }
+
+static PyObject *nb_idivide(PyObject *l, PyObject *r)
+{
+    char kind = dtype_kind(mlx_array_dtype(handle_of(l)));
+    if (kind != 'f' && kind != 'c') {
+        PyErr_Format(
+            PyExc_ValueError,
+            "[divide] expected floating-point elements to be divided in place, got an array of %s",
+            mlx_dtype_name(mlx_array_dtype(handle_of(l))));
+        return NULL;
+    }
+    return in_place(l, r, mlx_divide);
+}
+
+static PyObject *nb_power(PyObject *l, PyObject *r, PyObject *modulus)
+{
+    if (modulus != Py_None)
+        Py_RETURN_NOTIMPLEMENTED;
+    return binary(l, r, mlx_power);
+}
+
+static PyObject *nb_ipower(PyObject *l, PyObject *r, PyObject *modulus)
+{
+    if (modulus != Py_None)
+        Py_RETURN_NOTIMPLEMENTED;
+    return in_place(l, r, mlx_power);
+}
+
+static PyObject *nb_divmod(PyObject *l, PyObject *r)
+{
+    PyObject *q = binary(l, r, mlx_floor_divide);
+    if (!q || q == Py_NotImplemented)
+        return q;
+    PyObject *rest = binary(l, r, mlx_remainder);
+    PyObject *both = rest ? PyTuple_Pack(2, q, rest) : NULL;
+    Py_XDECREF(rest);
+    Py_DECREF(q);
+    return both;
+}
+
+static PyObject *nb_negative(PyObject *o) { return unary(o, mlx_negative); }
+static PyObject *nb_absolute(PyObject *o) { return unary(o, mlx_abs); }
+static PyObject *nb_invert(PyObject *o) { return unary(o, mlx_bitwise_invert); }
+
+static PyObject *copied(PyObject *o)
+{
+    mlx_array res = { NULL };
+    return array_result(mlx_array_set(&res, handle_of(o)), res);
+}
+
+static PyObject *compare(PyObject *l, PyObject *r, int op)
+{
+    static binary_op *const ops[] = {
+        [Py_LT] = mlx_less,      [Py_LE] = mlx_less_equal, [Py_EQ] = mlx_equal,
+        [Py_NE] = mlx_not_equal, [Py_GT] = mlx_greater,    [Py_GE] = mlx_greater_equal,
+    };
+    return binary(l, r, ops[op]);
+}
+
+/* As Python numbers */
+
+static PyObject *number(PyObject *o, const char *what)
+{
+    mlx_array a = handle_of(o);
+    if (mlx_array_size(a) == 1)
+        return array_item(a);
+    PyObject *shape = ints_to_tuple(mlx_array_shape(a), mlx_array_ndim(a));
+    if (shape)
+        PyErr_Format(PyExc_ValueError,
+                     "[%s] expected an array with one element, got one of shape %R", what, shape);
+    Py_XDECREF(shape);
+    return NULL;
+}
+
+static int nb_bool(PyObject *o)
+{
+    PyObject *v = number(o, "bool");
+    int truth = v ? PyObject_IsTrue(v) : -1;
+    Py_XDECREF(v);
+    return truth;
+}
+
+static PyObject *through(PyObject *v, PyObject *(*convert)(PyObject *))
+{
+    PyObject *result = v ? convert(v) : NULL;
+    Py_XDECREF(v);
+    return result;
+}
+
+static PyObject *nb_int(PyObject *o) { return through(number(o, "int"), PyNumber_Long); }
+static PyObject *nb_float(PyObject *o) { return through(number(o, "float"), PyNumber_Float); }
+
+static PyObject *to_complex(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    PyObject *v = number(self, "complex");
+    PyObject *result =
+        v ? PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, v, NULL) : NULL;
+    Py_XDECREF(v);
+    return result;
+}
+
+static PyObject *nb_index(PyObject *o)
+{
+    mlx_array a = handle_of(o);
+    char kind = dtype_kind(mlx_array_dtype(a));
+    if (mlx_array_ndim(a) == 0 && (kind == 'i' || kind == 'u'))
+        return array_item(a);
+    PyErr_Format(PyExc_TypeError,
+                 "only an integer array without dimensions can be used as an index");
+    return NULL;
+}
+
+static PyObject *round_(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    long decimals = nargs && args[0] != Py_None ? PyLong_AsLong(args[0]) : 0;
+    if (decimals == -1 && PyErr_Occurred())
+        return NULL;
+    mlx_array res = { NULL };
+    return array_result(mlx_round(&res, handle_of(self), (int)decimals, anywhere), res);
+}
+
+/* Properties */
+
+static PyObject *get_shape(PyObject *o, void *unused)
+{
+    (void)unused;
+    return ints_to_tuple(mlx_array_shape(handle_of(o)), mlx_array_ndim(handle_of(o)));
+}
+
+static PyObject *get_dtype(PyObject *o, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(dtype_object(mlx_array_dtype(handle_of(o))));
+}
+
+#define GETTER(name)                                              \
+    static PyObject *get_##name(PyObject *o, void *unused)        \
+    {                                                             \
+        (void)unused;                                             \
+        return PyLong_FromSize_t(mlx_array_##name(handle_of(o))); \
+    }
+
+GETTER(size)
+GETTER(ndim)
+GETTER(itemsize)
+GETTER(nbytes)
+
+static PyObject *get_real(PyObject *o, void *unused) { return (void)unused, unary(o, mlx_real); }
+static PyObject *get_imag(PyObject *o, void *unused) { return (void)unused, unary(o, mlx_imag); }
+static PyObject *get_transposed(PyObject *o, void *unused)
+{
+    return (void)unused, unary(o, mlx_transpose);
+}
+
+static PyObject *get_matrix_transposed(PyObject *o, void *unused)
+{
+    (void)unused;
+    mlx_array res = { NULL };
+    if (mlx_array_ndim(handle_of(o)) < 2) {
+        PyErr_Format(PyExc_ValueError, "[mT] expected an array of at least 2 dimensions, got %zu",
+                     mlx_array_ndim(handle_of(o)));
+        return NULL;
+    }
+    return array_result(mlx_swapaxes(&res, handle_of(o), -1, -2, anywhere), res);
+}
+
+/* NumPy's arrays and numbers leave operators to whoever has the higher priority. */
+static PyObject *get_priority(PyObject *o, void *unused)
+{
+    (void)o;
+    (void)unused;
+    return PyFloat_FromDouble(1000);
+}
+
+static PyGetSetDef properties[] = {
+    { "size", get_size, NULL, "Number of elements.", NULL },
+    { "ndim", get_ndim, NULL, "Number of axes.", NULL },
+    { "itemsize", get_itemsize, NULL, "Bytes of one element.", NULL },
+    { "nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL },
+    { "shape", get_shape, NULL, "The sizes of the axes, a tuple.", NULL },
+    { "dtype", get_dtype, NULL, "The type of the elements.", NULL },
+    { "real", get_real, NULL, "Real part.", NULL },
+    { "imag", get_imag, NULL, "Imaginary part.", NULL },
+    { "T", get_transposed, NULL, "The array with its axes in reverse order.", NULL },
+    { "mT", get_matrix_transposed, NULL, "The array with its last two axes swapped.", NULL },
+    { "at", array_at, NULL,
+      "For updates that add up where an index comes twice: ``x.at[i].add(v)`` gives a new array.",
+      NULL },
+    { "__array_priority__", get_priority, NULL, NULL, NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+/* Sequences */
+
+static Py_ssize_t length(PyObject *o)
+{
+    mlx_array a = handle_of(o);
+    if (mlx_array_ndim(a))
+        return mlx_array_shape(a)[0];
+    PyErr_SetString(PyExc_TypeError, "len() of an array without dimensions");
+    return -1;
+}
+
+struct iterator {
+    PyObject ob_base;
+    PyObject *array;
+    Py_ssize_t i;
+};
+static PyTypeObject *iterator_type;
+
+static PyObject *iterate(PyObject *o)
+{
+    if (!mlx_array_ndim(handle_of(o))) {
+        PyErr_SetString(PyExc_TypeError, "iteration over an array without dimensions");
+        return NULL;
+    }
+    struct iterator *it = PyObject_New(struct iterator, iterator_type);
+    if (!it)
+        return NULL;
+    it->array = Py_NewRef(o);
+    it->i = 0;
+    return (PyObject *)it;
+}
+
+static PyObject *next(PyObject *o)
+{
+    struct iterator *it = (struct iterator *)o;
+    mlx_array a = handle_of(it->array), res = { NULL };
+    if (!mlx_array_ndim(a) || it->i >= mlx_array_shape(a)[0])
+        return NULL;
+    mlx_index item = { .kind = MLX_INDEX_INT, .start = it->i++ };
+    return array_result(mlx_getitem(&res, a, &item, 1, anywhere), res);
+}
+
+static void iterator_dealloc(PyObject *o)
+{
+    PyTypeObject *type = Py_TYPE(o);
+    Py_DECREF(((struct iterator *)o)->array);
+    PyObject_Free(o);
+    Py_DECREF(type);
+}
+
+static PyType_Slot iterator_slots[] = {
+    { Py_tp_dealloc, iterator_dealloc },
+    { Py_tp_iter, PyObject_SelfIter },
+    { Py_tp_iternext, next },
+    { Py_tp_doc, DOC("The slices of an array along its first axis, one after the other.") },
+    { 0, NULL },
+};
+static PyType_Spec iterator_spec = {
+    "mlx.core.ArrayIterator",
+    sizeof(struct iterator),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    iterator_slots,
+};
+
+/* Text */
+
+static PyObject *repr(PyObject *o)
+{
+    mlx_array a = handle_of(o);
+    mlx_string text = mlx_string_new();
+    if (array_ready(a))
+        return NULL;
+    PyObject *result = NULL;
+    if (mlx_array_text(&text, a, print_precision()))
+        raise_last();
+    else
+        result = PyUnicode_FromString(mlx_string_data(text));
+    mlx_string_free(text);
+    return result;
+}
+
+static Py_hash_t hash(PyObject *o) /* by identity, although == compares elements */
+{
+    size_t p = (size_t)o;
+    p = p >> 4 | p << (8 * sizeof p - 4);
+    return (Py_hash_t)p == -1 ? -2 : (Py_hash_t)p;
+}
+
+/* Methods: a C function and a signature for each row. */
+
+#define METHOD(name, body, text, doc)                                                             \
+    static struct signature sig_##name = SIGNATURE(#name, "self: array, /, " text);               \
+    static PyObject *py_##name(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) \
+    {                                                                                             \
+        return call_function(&sig_##name, fn_##body, self, args, n, kw);                          \
+    }
+#include "functions.def"
+
+static PyMethodDef methods[] = {
+#define METHOD(name, body, text, doc) \
+    { #name, PYFN(py_##name), FAST, #name "($self, " text ")\n--\n\n" doc },
+#include "functions.def"
+    { "__complex__", to_complex, METH_NOARGS,
+      "__complex__($self)\n--\n\nThe one element as a complex number." },
+    { "__round__", PYFN(round_), METH_FASTCALL,
+      "__round__($self, ndigits=None, /)\n--\n\nSee :func:`round`." },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyMemberDef members[] = {
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(struct array, weak), READONLY, NULL },
+    { NULL, 0, 0, 0, NULL },
+};
+
+static PyType_Slot slots[] = {
+    { Py_tp_new, new },
+    { Py_tp_dealloc, dealloc },
+    { Py_tp_doc,
+      DOC("array(val, dtype=None)\n--\n\n"
+          "An array of numbers.\n\nOperations on it are noted and computed when the elements are "
+          "first needed, or by\n:func:`eval`. ``val`` is a number, nested lists or tuples of "
+          "numbers "
+          "or arrays, or\nanother library's array.") },
+    { Py_tp_methods, methods },
+    { Py_tp_members, members },
+    { Py_tp_getset, properties },
+    { Py_tp_richcompare, compare },
+    { Py_tp_hash, hash },
+    { Py_tp_repr, repr },
+    { Py_tp_iter, iterate },
+    { Py_nb_add, nb_add },
+    { Py_nb_inplace_add, nb_iadd },
+    { Py_nb_subtract, nb_subtract },
+    { Py_nb_inplace_subtract, nb_isubtract },
+    { Py_nb_multiply, nb_multiply },
+    { Py_nb_inplace_multiply, nb_imultiply },
+    { Py_nb_true_divide, nb_divide },
+    { Py_nb_inplace_true_divide, nb_idivide },
+    { Py_nb_floor_divide, nb_floor_divide },
+    { Py_nb_inplace_floor_divide, nb_ifloor_divide },
+    { Py_nb_remainder, nb_remainder },
+    { Py_nb_inplace_remainder, nb_iremainder },
+    { Py_nb_divmod, nb_divmod },
+    { Py_nb_power, nb_power },
+    { Py_nb_inplace_power, nb_ipower },
+    { Py_nb_matrix_multiply, nb_matmul },
+    { Py_nb_inplace_matrix_multiply, nb_imatmul },
+    { Py_nb_and, nb_and },
+    { Py_nb_inplace_and, nb_iand },
+    { Py_nb_or, nb_or },
+    { Py_nb_inplace_or, nb_ior },
+    { Py_nb_xor, nb_xor },
+    { Py_nb_inplace_xor, nb_ixor },
+    { Py_nb_lshift, nb_lshift },
+    { Py_nb_inplace_lshift, nb_ilshift },
+    { Py_nb_rshift, nb_rshift },
+    { Py_nb_inplace_rshift, nb_irshift },
+    { Py_nb_negative, nb_negative },
+    { Py_nb_positive, copied },
+    { Py_nb_absolute, nb_absolute },
+    { Py_nb_invert, nb_invert },
+    { Py_nb_bool, nb_bool },
+    { Py_nb_int, nb_int },
+    { Py_nb_float, nb_float },
+    { Py_nb_index, nb_index },
+    { Py_mp_length, length },
+    { Py_mp_subscript, array_getitem },
+    { Py_mp_ass_subscript, array_setitem },
+    { Py_bf_getbuffer, buffer_get },
+    { Py_bf_releasebuffer, buffer_put },
+    { 0, NULL },
+};
+static PyType_Spec spec = {
+    "mlx.core.array", sizeof(struct array), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
+};
+
+int array_init(PyObject *module)
+{
+    for (PyMethodDef *m = methods; m->ml_name; m++)
+        if (!(m->ml_doc = plain_signature(m->ml_doc)))
+            return -1;
+    array_type = add_type(module, &spec);
+    iterator_type = array_type ? add_type(module, &iterator_spec) : NULL;
+    return iterator_type ? 0 : -1;
+}

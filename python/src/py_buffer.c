@@ -1,0 +1,539 @@
+/* py_buffer.c: memory shared with others, by Python's buffer protocol and by DLPack.
+ *
+ * Whoever looks at an array's memory holds an array handle of his own (a `struct exported`), and
+ * with it a reference that keeps the library from reusing the memory; so a view stays good, with
+ * the elements it had, whatever the Python array is changed to. */
+#include "py.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Out, as a buffer */
+
+struct exported {
+    mlx_array it;
+    Py_ssize_t shape[MAX_NDIM], strides[MAX_NDIM];
+};
+
+/* The struct module's code of a dtype; NULL for those that have none. */
+static const char *format_of(mlx_dtype t)
+{
+    static const char *const formats[] = { "?", "B", "H", "I", "Q", "b",  "h",
+                                           "i", "q", "e", "f", "d", NULL, "Zf" };
+    return formats[t];
+}
+
+static void exported_free(struct exported *e)
+{
+    if (e)
+        mlx_array_free(e->it);
+    free(e);
+}
+
+static struct exported *export(mlx_array a)
+{
+    struct exported *e = calloc(1, sizeof *e);
+    if (!e)
+        return PyErr_NoMemory(), NULL;
+    if (mlx_array_set(&e->it, a)) {
+        raise_last();
+    } else if (array_data(e->it)) {
+        size_t ndim = mlx_array_ndim(e->it), itemsize = mlx_array_itemsize(e->it);
+        const int64_t *strides = array_strides(e->it);
+        for (size_t i = 0; i < ndim; i++) {
+            e->shape[i] = mlx_array_shape(e->it)[i];
+            e->strides[i] = (Py_ssize_t)(strides[i] * (int64_t)itemsize);
+        }
+        return e;
+    }
+    exported_free(e);
+    return NULL;
+}
+
+/* Does the layout suit the flags of a request? */
+static bool layout_suits(const struct exported *e, int flags)
+{
+    bool rows = false, columns = false;
+    if (_mlx_array_is_row_contiguous(&rows, e->it) || _mlx_array_is_col_contiguous(&columns, e->it))
+        return false;
+    if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES)
+        return rows;
+    if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS)
+        return rows;
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS)
+        return columns;
+    return (flags & PyBUF_ANY_CONTIGUOUS) != PyBUF_ANY_CONTIGUOUS || rows || columns;
+}
+
+int buffer_get(PyObject *o, Py_buffer *view, int flags)
+{
+    view->obj = NULL;
+    mlx_array a = handle_of(o);
+    const char *format = format_of(mlx_array_dtype(a));
+    if (!format) {
+        PyErr_Format(PyExc_BufferError,
+                     "[buffer] %s has no counterpart in Python's buffer protocol; convert the "
+                     "array first, x.astype(mx.float32)",
+                     mlx_dtype_name(mlx_array_dtype(a)));
+        return -1;
+    }
+    struct exported *e = export(a);
+    bool writable = false;
+    if (!e)
+        return -1;
+    if (mlx_array_is_writable(&writable, e->it)) {
+        exported_free(e);
+        return raise_last();
+    }
+    const char *refusal = NULL;
+    if ((flags & PyBUF_WRITABLE) && !writable)
+        refusal = "[buffer] the elements of this array cannot be written to: they share memory";
+    else if (!layout_suits(e, flags))
+        refusal = "[buffer] the elements of this array are not in row-major order without gaps; "
+                  "use mx.contiguous";
+    if (refusal) {
+        PyErr_SetString(PyExc_BufferError, refusal);
+        exported_free(e);
+        return -1;
+    }
+    view->buf = (void *)array_data(e->it);
+    view->len = (Py_ssize_t)mlx_array_nbytes(e->it);
+    view->itemsize = (Py_ssize_t)mlx_array_itemsize(e->it);
+    view->readonly = !writable;
+    view->ndim = (int)mlx_array_ndim(e->it);
+    view->format = flags & PyBUF_FORMAT ? (char *)format : NULL;
+    view->shape = flags & PyBUF_ND ? e->shape : NULL;
+    view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? e->strides : NULL;
+    view->suboffsets = NULL;
+    view->internal = e;
+    view->obj = Py_NewRef(o);
+    return 0;
+}
+
+void buffer_put(PyObject *o, Py_buffer *view)
+{
+    (void)o;
+    exported_free(view->internal);
+}
+
+PyObject *array_bytes(mlx_array a)
+{
+    mlx_array rows = mlx_array_new();
+    PyObject *bytes = NULL;
+    if (mlx_contiguous(&rows, a, false, mlx_stream_new())) {
+        raise_last();
+    } else {
+        const char *p = array_data(rows);
+        if (p)
+            bytes = PyBytes_FromStringAndSize(p, (Py_ssize_t)mlx_array_nbytes(rows));
+    }
+    mlx_array_free(rows);
+    return bytes;
+}
+
+/* In, from a buffer */
+
+/* The dtype of a format of the struct module in native byte order: 1 if there is one.  NumPy's
+ * complex128 is 'Zd' and C's long double no concern of ours. */
+static bool dtype_of_format(const char *f, Py_ssize_t itemsize, mlx_dtype *t, bool *wide_complex)
+{
+    *wide_complex = false;
+    if (!f)
+        f = "B";
+    if (*f == '@' || *f == '=' || *f == '<')
+        f++;
+    if (f[0] == 'Z' && f[1] == 'f' && !f[2])
+        return *t = MLX_COMPLEX64, true;
+    if (f[0] == 'Z' && f[1] == 'd' && !f[2])
+        return *t = MLX_COMPLEX64, *wide_complex = true;
+    if (!f[0] || f[1])
+        return false;
+    int log = itemsize == 1 ? 0 : itemsize == 2 ? 1 : itemsize == 4 ? 2 : itemsize == 8 ? 3 : -1;
+    if (log < 0)
+        return false;
+    if (*f == '?')
+        return *t = MLX_BOOL, log == 0;
+    if (strchr("cBHILQN", *f))
+        return *t = (mlx_dtype)(MLX_UINT8 + log), true;
+    if (strchr("bhilqn", *f))
+        return *t = (mlx_dtype)(MLX_INT8 + log), true;
+    if (strchr("efd", *f) && log >= 1)
+        return *t = (mlx_dtype)(MLX_FLOAT16 + log - 1), true;
+    return false;
+}
+
+/* A buffer that an array's memory belongs to. */
+struct borrowed {
+    struct released released; /* first */
+    Py_buffer view;
+};
+
+static void end_borrowed(struct released *r)
+{
+    PyBuffer_Release(&((struct borrowed *)r)->view);
+    free(r);
+}
+
+static void release_borrowed(void *payload) { release_soon(payload); }
+
+static int cannot_share(void)
+{
+    PyErr_SetString(PyExc_ValueError,
+                    "[asarray] this memory cannot be shared without a copy: its elements are "
+                    "not in row-major order without gaps");
+    return -1;
+}
+
+/* No copy: the array's memory is the exporter's.  1: the layout does not allow it. */
+static int share_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_dtype t)
+{
+    if (!PyBuffer_IsContiguous(view, 'C') || (size_t)view->buf % mlx_dtype_size(t))
+        return 1;
+    struct borrowed *own = malloc(sizeof *own);
+    if (!own)
+        return PyErr_NoMemory(), -1;
+    *own = (struct borrowed){ { NULL, end_borrowed }, *view };
+    *out =
+        mlx_array_new_data_managed_payload(view->buf, shape, view->ndim, t, own, release_borrowed);
+    if (out->ctx) {
+        view->obj = NULL; /* own's now */
+        return 0;
+    }
+    free(own);
+    return raise_last();
+}
+
+static int copy_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_dtype t,
+                       bool wide_complex)
+{
+    void *memory = NULL;
+    const void *rows = view->buf;
+    if (!PyBuffer_IsContiguous(view, 'C') || wide_complex) {
+        memory = malloc((size_t)view->len + 1);
+        if (!memory)
+            return PyErr_NoMemory(), -1;
+        if (PyBuffer_ToContiguous(memory, view, view->len, 'C')) {
+            free(memory);
+            return -1;
+        }
+        rows = memory;
+    }
+    if (wide_complex) { /* two doubles become two floats, in place */
+        size_t n = (size_t)view->len / sizeof(double);
+        for (size_t i = 0; i < n; i++) ((float *)memory)[i] = (float)((double *)memory)[i];
+    }
+    int failed = mlx_array_set_data(out, rows, shape, view->ndim, t) ? raise_last() : 0;
+    free(memory);
+    return failed;
+}
+
+int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(o, &view, PyBUF_RECORDS_RO))
+        return -1;
+    mlx_dtype t;
+    bool wide_complex;
+    int shape[MAX_NDIM], failed = 0;
+    if (!dtype_of_format(view.format, view.itemsize, &t, &wide_complex)) {
+        PyErr_Format(PyExc_TypeError,
+                     "[array] cannot convert elements of format '%s' (as the struct module "
+                     "names types)",
+                     view.format ? view.format : "B");
+        failed = -1;
+    } else if (view.ndim > MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "[array] expected at most %d dimensions, got %d", MAX_NDIM,
+                     view.ndim);
+        failed = -1;
+    }
+    for (int i = 0; !failed && i < view.ndim; i++) {
+        Py_ssize_t n = view.shape[i];
+        if (n > INT32_MAX) {
+            PyErr_Format(PyExc_ValueError,
+                         "[array] a dimension of %zd elements does not fit 32 bits", n);
+            failed = -1;
+        }
+        shape[i] = (int)n;
+    }
+    if (!failed) {
+        failed = sharing == COPY || wide_complex ? 1 : share_buffer(out, &view, shape, t);
+        if (failed > 0)
+            failed =
+                sharing == SHARE ? cannot_share() : copy_buffer(out, &view, shape, t, wide_complex);
+    }
+    PyBuffer_Release(&view);
+    return failed;
+}
+
+/* DLPack: the structs of its C API, version 1.0 (and those of before, without a version) */
+
+typedef struct {
+    int32_t type, id;
+} dl_device;
+typedef struct {
+    uint8_t code, bits;
+    uint16_t lanes;
+} dl_dtype;
+typedef struct {
+    void *data;
+    dl_device device;
+    int32_t ndim;
+    dl_dtype dtype;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} dl_tensor;
+
+struct dl_managed {
+    dl_tensor tensor;
+    void *manager;
+    void (*deleter)(struct dl_managed *self);
+};
+struct dl_versioned {
+    struct {
+        uint32_t major, minor;
+    } version;
+    void *manager;
+    void (*deleter)(struct dl_versioned *self);
+    uint64_t flags;
+    dl_tensor tensor;
+};
+
+enum { DL_CPU = 1, DL_READ_ONLY = 1, DL_COPIED = 2 };
+enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_COMPLEX, DL_BOOL };
+
+static dl_dtype dl_dtype_of(mlx_dtype t)
+{
+    char kind = dtype_kind(t);
+    uint8_t code = t == MLX_BFLOAT16 ? DL_BFLOAT
+                   : kind == 'b'     ? DL_BOOL
+                   : kind == 'i'     ? DL_INT
+                   : kind == 'u'     ? DL_UINT
+                   : kind == 'c'     ? DL_COMPLEX
+                                     : DL_FLOAT;
+    return (dl_dtype){ code, (uint8_t)(8 * mlx_dtype_size(t)), 1 };
+}
+
+static bool dtype_of_dl(dl_dtype d, mlx_dtype *t)
+{
+    for (int i = MLX_BOOL; i <= MLX_COMPLEX64; i++) {
+        dl_dtype other = dl_dtype_of((mlx_dtype)i);
+        if (other.code == d.code && other.bits == d.bits && d.lanes == 1)
+            return *t = (mlx_dtype)i, true;
+    }
+    return false;
+}
+
+/* Out */
+
+struct dl_export {
+    struct dl_managed plain;
+    struct dl_versioned versioned;
+    mlx_array it;
+    int64_t shape[MAX_NDIM], strides[MAX_NDIM];
+};
+
+static void dl_free(struct dl_export *e)
+{
+    mlx_array_free(e->it);
+    free(e);
+}
+static void delete_plain(struct dl_managed *m) { dl_free(m->manager); }
+static void delete_versioned(struct dl_versioned *m) { dl_free(m->manager); }
+
+/* A capsule that nobody took its content from. */
+static void end_plain(PyObject *capsule)
+{
+    if (!PyCapsule_IsValid(capsule, "dltensor"))
+        return;
+    struct dl_managed *m = PyCapsule_GetPointer(capsule, "dltensor");
+    if (m->deleter)
+        m->deleter(m);
+}
+static void end_versioned(PyObject *capsule)
+{
+    if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
+        return;
+    struct dl_versioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (m->deleter)
+        m->deleter(m);
+}
+
+PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, bool copy)
+{
+    long major = 0, type = DL_CPU, id = 0;
+    if (max_version && max_version != Py_None) {
+        PyObject *first = PySequence_GetItem(max_version, 0);
+        major = first ? PyLong_AsLong(first) : -1;
+        Py_XDECREF(first);
+        if (major == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    if (device && device != Py_None && !PyArg_Parse(device, "(ll)", &type, &id))
+        return NULL;
+    if (type != DL_CPU) {
+        PyErr_Format(PyExc_BufferError, "[__dlpack__] expected the CPU, device type %d, got %ld",
+                     DL_CPU, type);
+        return NULL;
+    }
+    struct dl_export *e = calloc(1, sizeof *e);
+    if (!e)
+        return PyErr_NoMemory();
+    bool writable = false;
+    int failed = copy ? mlx_contiguous(&e->it, handle_of(self), false, mlx_stream_new())
+                      : mlx_array_set(&e->it, handle_of(self));
+    const void *p = failed ? (raise_last(), NULL) : array_data(e->it);
+    if (!p)
+        return dl_free(e), NULL;
+    failed = mlx_array_is_writable(&writable, e->it);
+    size_t ndim = mlx_array_ndim(e->it);
+    const int64_t *strides = array_strides(e->it);
+    for (size_t i = 0; i < ndim; i++) {
+        e->shape[i] = mlx_array_shape(e->it)[i];
+        e->strides[i] = strides[i];
+    }
+    dl_tensor tensor = { (void *)p,
+                         { DL_CPU, 0 },
+                         (int32_t)ndim,
+                         dl_dtype_of(mlx_array_dtype(e->it)),
+                         e->shape,
+                         e->strides,
+                         0 };
+    e->plain = (struct dl_managed){ tensor, e, delete_plain };
+    e->versioned = (struct dl_versioned){
+        { 1, 0 }, e, delete_versioned, (writable ? 0 : DL_READ_ONLY) | (copy ? DL_COPIED : 0),
+        tensor,
+    };
+    PyObject *capsule = NULL;
+    if (failed)
+        raise_last();
+    else if (major >= 1)
+        capsule = PyCapsule_New(&e->versioned, "dltensor_versioned", end_versioned);
+    else if (!writable)
+        PyErr_SetString(PyExc_BufferError,
+                        "[__dlpack__] this array is read-only, which only version 1 of "
+                        "DLPack can say: pass max_version=(1, 0)");
+    else
+        capsule = PyCapsule_New(&e->plain, "dltensor", end_plain);
+    if (!capsule)
+        dl_free(e);
+    return capsule;
+}
+
+/* In.  The owner is whichever struct came, with the capsule renamed so that it is ours to
+ * delete. */
+
+struct dl_owner {
+    struct released released; /* first */
+    struct dl_managed *plain;
+    struct dl_versioned *versioned;
+};
+
+static void end_owner(
+    struct released *r) /* with the GIL, which deleters of Python libraries need */
+{
+    struct dl_owner *owner = (struct dl_owner *)r;
+    if (owner->plain && owner->plain->deleter)
+        owner->plain->deleter(owner->plain);
+    if (owner->versioned && owner->versioned->deleter)
+        owner->versioned->deleter(owner->versioned);
+    free(owner);
+}
+
+static void release_owner(void *payload) { release_soon(payload); }
+
+static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owner)
+{
+    mlx_dtype t;
+    int shape[MAX_NDIM];
+    if (d->device.type != DL_CPU) {
+        PyErr_Format(PyExc_ValueError,
+                     "[from_dlpack] expected memory of the CPU, got a device of type %d",
+                     (int)d->device.type);
+        return -1;
+    }
+    if (!dtype_of_dl(d->dtype, &t)) {
+        PyErr_Format(PyExc_TypeError,
+                     "[from_dlpack] cannot convert elements of type code %d with %d bits",
+                     d->dtype.code, d->dtype.bits);
+        return -1;
+    }
+    if (d->ndim < 0 || d->ndim > MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "[from_dlpack] expected at most %d dimensions, got %d",
+                     MAX_NDIM, (int)d->ndim);
+        return -1;
+    }
+    int64_t expected = 1, size = 1;
+    bool rows = true;
+    for (int i = d->ndim; i-- > 0;) {
+        if (d->shape[i] < 0 || d->shape[i] > INT32_MAX) {
+            PyErr_Format(PyExc_ValueError,
+                         "[from_dlpack] a dimension of %lld elements does not fit 32 bits",
+                         (long long)d->shape[i]);
+            return -1;
+        }
+        shape[i] = (int)d->shape[i];
+        if (d->strides && d->shape[i] > 1)
+            rows = rows && d->strides[i] == expected;
+        expected *= d->shape[i];
+        size *= d->shape[i];
+    }
+    char *data = (char *)d->data + d->byte_offset;
+    size_t itemsize = mlx_dtype_size(t);
+    if (owner && (rows || size == 0) && (size_t)data % itemsize == 0) {
+        *out = mlx_array_new_data_managed_payload(data, shape, d->ndim, t, owner, release_owner);
+        return out->ctx ? 0 : raise_last();
+    }
+    if (owner)
+        return 1;
+    if (rows || size == 0)
+        return mlx_array_set_data(out, data, shape, d->ndim, t) ? raise_last() : 0;
+    char *memory = malloc((size_t)size * itemsize);
+    if (!memory)
+        return PyErr_NoMemory(), -1;
+    int64_t at[MAX_NDIM] = { 0 };
+    for (int64_t k = 0; k < size; k++) {
+        int64_t offset = 0;
+        for (int i = 0; i < d->ndim; i++) offset += at[i] * d->strides[i];
+        memcpy(memory + k * (int64_t)itemsize, data + offset * (int64_t)itemsize, itemsize);
+        for (int i = d->ndim; i-- > 0 && ++at[i] == d->shape[i];) at[i] = 0;
+    }
+    int failed = mlx_array_set_data(out, memory, shape, d->ndim, t) ? raise_last() : 0;
+    free(memory);
+    return failed;
+}
+
+int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing)
+{
+    PyObject *capsule = PyObject_CallMethod(o, "__dlpack__", NULL);
+    if (!capsule)
+        return -1;
+    struct dl_owner *owner = calloc(1, sizeof *owner);
+    int failed = -1;
+    if (owner)
+        owner->released.end = end_owner;
+    if (!owner) {
+        PyErr_NoMemory();
+    } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+        owner->plain = PyCapsule_GetPointer(capsule, "dltensor");
+        PyCapsule_SetName(capsule, "used_dltensor");
+        failed = 0;
+    } else if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        owner->versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        failed = 0;
+    } else {
+        PyErr_SetString(PyExc_TypeError,
+                        "[from_dlpack] expected __dlpack__ to give a capsule named dltensor");
+    }
+    Py_DECREF(capsule);
+    if (failed)
+        return free(owner), -1;
+    const dl_tensor *d = owner->plain ? &owner->plain->tensor : &owner->versioned->tensor;
+    failed = sharing == COPY ? 1 : from_tensor(out, d, owner);
+    if (failed == 0)
+        return 0; /* the array owns it now */
+    if (failed > 0)
+        failed = sharing == SHARE ? cannot_share() : from_tensor(out, d, NULL);
+    end_owner(&owner->released);
+    return failed;
+}

@@ -1,0 +1,632 @@
+/* py_call.c: how the arguments of a call become C values.
+ *
+ * A signature such as
+ *
+ * a: array, /, axis: None|int|Sequence[int] = None, *, stream: StreamOrDevice = None
+ *
+ * is compiled at the first call into one `struct param` for each parameter: its name, the kind
+ * of value that its annotation asks for, and its default.  Numbers given for operands
+ * (scalar|array) wait until the body says with which arrays they meet. */
+#include "py.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind {
+    K_OBJECT,
+    K_ARRAY,
+    K_OPERAND,
+    K_INT,
+    K_FLOAT,
+    K_BOOL,
+    K_STR,
+    K_SEQUENCE,
+    K_INTS,
+    K_DTYPE,
+    K_STREAM,
+    K_ARRAYS,
+};
+
+static const struct {
+    const char *annotation, *what;
+    enum kind kind;
+} kinds[] = {
+    { "array", "an array", K_ARRAY },
+    { "scalar|array", "a number or an array", K_OPERAND },
+    { "int|array", "an int or an array", K_OPERAND },
+    { "int", "an int", K_INT },
+    { "float", "a number", K_FLOAT },
+    { "bool", "a bool", K_BOOL },
+    { "str", "a str", K_STR },
+    { "Sequence[int]", "a sequence of ints", K_SEQUENCE },
+    { "int|Sequence[int]", "an int or a sequence of ints", K_INTS },
+    { "Dtype", "a Dtype", K_DTYPE },
+    { "StreamOrDevice", "a Stream, a Device, a DeviceType", K_STREAM },
+    { "list[array]", "a list of arrays", K_ARRAYS },
+};
+
+struct param {
+    PyObject *name; /* interned */
+    const char *what;
+    enum kind kind;
+    bool required, none; /* none: may be None */
+    struct value otherwise;
+};
+
+/* Compiling */
+
+static bool equals(const char *s, size_t n, const char *word)
+{
+    return strlen(word) == n && !memcmp(s, word, n);
+}
+
+static void set_kind(struct param *p, const char *s, size_t n)
+{
+    if (n > 5 && !memcmp(s, "None|", 5)) {
+        p->none = true;
+        s += 5;
+        n -= 5;
+    } else if (n > 5 && !memcmp(s + n - 5, "|None", 5)) {
+        p->none = true;
+        n -= 5;
+    }
+    for (size_t i = 0; i < LENGTH(kinds); i++)
+        if (equals(s, n, kinds[i].annotation)) {
+            p->kind = kinds[i].kind;
+            p->what = kinds[i].what;
+        }
+    if (p->kind == K_STREAM)
+        p->none = true;
+}
+
+static int set_default(struct param *p, const char *s, size_t n)
+{
+    struct value *v = &p->otherwise;
+    p->required = false;
+    if (equals(s, n, "None") || equals(s, n, "...") || (p->kind == K_OBJECT && equals(s, n, "[]")))
+        return 0;
+    v->given = true;
+    if (equals(s, n, "[]")) {
+        v->ints.n = 0;
+    } else if (p->kind == K_BOOL) {
+        v->b = equals(s, n, "True");
+    } else if (p->kind == K_INT) {
+        v->i = atoi(s);
+    } else if (p->kind == K_FLOAT) {
+        v->d = strtod(s, NULL);
+    } else if (p->kind == K_STR) {
+        char *copy = malloc(n);
+        if (!copy)
+            return PyErr_NoMemory(), -1;
+        memcpy(copy, s + 1, n - 2);
+        copy[n - 2] = 0;
+        v->s = copy;
+    } else if (p->kind == K_DTYPE) {
+        const char *dot = s + n;
+        while (dot > s && dot[-1] != '.') dot--;
+        for (int t = MLX_BOOL; t <= MLX_COMPLEX64; t++)
+            if (equals(dot, (size_t)(s + n - dot), mlx_dtype_name((mlx_dtype)t)))
+                v->t = (mlx_dtype)t;
+    } else {
+        double d = strtod(s, NULL);
+        v->o = memchr(s, '.', n) ? PyFloat_FromDouble(d) : PyLong_FromDouble(d);
+        return v->o ? 0 : -1;
+    }
+    return 0;
+}
+
+/* The end of a piece of the text: the next of `stops` outside of brackets. */
+static const char *piece(const char *s, const char *stops)
+{
+    int depth = 0;
+    for (; *s; s++) {
+        if (depth == 0 && strchr(stops, *s))
+            return s;
+        depth += *s == '[' || *s == '(';
+        depth -= *s == ']' || *s == ')';
+    }
+    return s;
+}
+
+static size_t trimmed(const char **s, const char *end)
+{
+    while (*s < end && isspace((unsigned char)**s)) ++*s;
+    while (end > *s && isspace((unsigned char)end[-1])) end--;
+    return (size_t)(end - *s);
+}
+
+static int compile(struct signature *sig)
+{
+    struct param *all = calloc(MAX_PARAMS, sizeof *all);
+    if (!all)
+        return PyErr_NoMemory(), -1;
+    int n = 0, npos = -1;
+    for (const char *s = sig->text; *s;) {
+        const char *end = piece(s, ","), *word = s;
+        size_t len = trimmed(&word, end);
+        if (equals(word, len, "/")) {
+            sig->nposonly = n;
+        } else if (word[0] == '*') {
+            sig->rest = len > 1;
+            npos = n;
+        } else if (len) {
+            struct param *p = &all[n++];
+            const char *stop = piece(word, ":=,"), *name = word;
+            size_t length = trimmed(&name, stop < end ? stop : end);
+            p->required = true;
+            PyObject *text = PyUnicode_FromStringAndSize(name, (Py_ssize_t)length);
+            if (!text)
+                return -1;
+            PyUnicode_InternInPlace(&text);
+            p->name = text;
+            if (*stop == ':') {
+                const char *annotation = stop + 1;
+                stop = piece(annotation, "=,");
+                set_kind(p, annotation, trimmed(&annotation, stop));
+            }
+            if (*stop == '=') {
+                const char *otherwise = stop + 1;
+                size_t m = trimmed(&otherwise, end);
+                if (set_default(p, otherwise, m))
+                    return -1;
+            }
+        }
+        s = *end ? end + 1 : end;
+    }
+    sig->n = n;
+    sig->npos = npos < 0 ? n : npos;
+    sig->params = all;
+    return 0;
+}
+
+/* Conversions */
+
+static const char *name_of(const struct call *c, int i)
+{
+    return PyUnicode_AsUTF8AndSize(c->sig->params[i].name, NULL);
+}
+
+PyObject *call_refuse(struct call *c, int i, const char *what)
+{
+    PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s%s, not %s", c->sig->name,
+                 name_of(c, i), what, c->sig->params[i].none ? " or None" : "",
+                 type_name(c->v[i].o));
+    return NULL;
+}
+
+static int refuse(struct call *c, int i) { return call_refuse(c, i, c->sig->params[i].what), -1; }
+
+int call_keep(struct call *c, mlx_array a, mlx_array *out)
+{
+    if (c->ntemporaries == MAX_TEMPORARIES) {
+        mlx_array_free(a);
+        PyErr_Format(PyExc_RuntimeError, "%s(): too many arguments to convert", c->sig->name);
+        return -1;
+    }
+    *out = c->temporaries[c->ntemporaries++] = a;
+    return 0;
+}
+
+/* An int that C holds as int, from an int or what has __index__; 1 where it is neither. */
+static int int_from(struct call *c, const char *name, PyObject *o, int *out)
+{
+    int overflow = 0;
+    long v;
+    if (PyLong_Check(o)) {
+        v = PyLong_AsLongAndOverflow(o, &overflow);
+    } else {
+        if (!PyIndex_Check(o) || PyFloat_Check(o))
+            return 1;
+        PyObject *index = PyNumber_Index(o);
+        if (!index) {
+            if (!PyErr_ExceptionMatches(PyExc_TypeError))
+                return -1;
+            PyErr_Clear();
+            return 1;
+        }
+        v = PyLong_AsLongAndOverflow(index, &overflow);
+        Py_DECREF(index);
+    }
+    if (overflow || v < INT_MIN || v > INT_MAX) {
+        PyErr_Format(PyExc_ValueError, "%s(): argument '%s' holds %R, which does not fit 32 bits",
+                     c->sig->name, name, o);
+        return -1;
+    }
+    *out = (int)v;
+    return 0;
+}
+
+int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v)
+{
+    int n = 0, room = (int)LENGTH(c->ints) - c->nints, *out = c->ints + c->nints;
+    *v = out;
+    int status = int_from(c, name, o, out);
+    if (status <= 0) {
+        c->nints += status == 0;
+        return status < 0 ? -1 : 1;
+    }
+    if (!PySequence_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o)) {
+        PyErr_Format(PyExc_TypeError,
+                     "%s(): argument '%s' must be an int or a sequence of ints, not %s",
+                     c->sig->name, name, type_name(o));
+        return -1;
+    }
+    PyObject *items = PySequence_Tuple(o);
+    if (!items)
+        return -1;
+    Py_ssize_t length = PyTuple_Size(items);
+    status = 0;
+    if (length > MAX_NDIM || length > room) {
+        PyErr_Format(PyExc_ValueError, "%s(): argument '%s' has %zd items, at most %d are possible",
+                     c->sig->name, name, length, MAX_NDIM);
+        status = -1;
+    }
+    while (status == 0 && n < length) {
+        status = int_from(c, name, PyTuple_GetItem(items, n), out + n);
+        if (status > 0)
+            PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must hold ints, not %s",
+                         c->sig->name, name, type_name(PyTuple_GetItem(items, n)));
+        n += status == 0;
+    }
+    Py_DECREF(items);
+    c->nints += n;
+    return status ? -1 : n;
+}
+
+int call_ints(struct call *c, int i, PyObject *o, const int **v)
+{
+    return call_ints_named(c, name_of(c, i), o, v);
+}
+
+static int to_ints(struct call *c, int i, bool one_is_enough)
+{
+    struct value *v = &c->v[i];
+    bool sequence = PySequence_Check(v->o) && !PyUnicode_Check(v->o) && !PyBytes_Check(v->o);
+    if (!sequence && !(one_is_enough && PyIndex_Check(v->o)))
+        return refuse(c, i);
+    v->ints.n = call_ints(c, i, v->o, &v->ints.v);
+    return v->ints.n < 0 ? -1 : 0;
+}
+
+static int to_array(struct call *c, int i, bool operand)
+{
+    struct value *v = &c->v[i];
+    v->a.ctx = NULL;
+    if (is_array(v->o)) {
+        v->a = handle_of(v->o);
+        return 0;
+    }
+    if (operand && scalar_kind(v->o))
+        return 0; /* until call_operands */
+    mlx_array a = mlx_array_new();
+    if (array_from_method(&a, v->o))
+        return -1;
+    if (operand && !a.ctx)
+        return 0;
+    if (!a.ctx && (array_from_foreign(&a, v->o) || array_narrow(&a))) {
+        mlx_array_free(a);
+        return -1;
+    }
+    return a.ctx ? call_keep(c, a, &v->a) : refuse(c, i);
+}
+
+static int to_float(struct call *c, int i)
+{
+    struct value *v = &c->v[i];
+    if (PyFloat_Check(v->o) || PyLong_Check(v->o)) {
+        v->d = PyFloat_AsDouble(v->o);
+    } else {
+        if (!PyNumber_Check(v->o) || PyComplex_Check(v->o))
+            return refuse(c, i);
+        v->d = PyFloat_AsDouble(v->o);
+    }
+    return v->d == -1.0 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int to_bool(struct call *c, int i)
+{
+    struct value *v = &c->v[i];
+    if (v->o == Py_True || v->o == Py_False) {
+        v->b = v->o == Py_True;
+        return 0;
+    }
+    /* NumPy's bool is a number as well; whatever is true in some other way is rather a mistake. */
+    if (!PyNumber_Check(v->o) || PyFloat_Check(v->o) || PyComplex_Check(v->o) || is_array(v->o) ||
+        PySequence_Check(v->o))
+        return refuse(c, i);
+    int truth = PyObject_IsTrue(v->o);
+    v->b = truth > 0;
+    return truth < 0 ? -1 : 0;
+}
+
+static int to_str(struct call *c, int i)
+{
+    struct value *v = &c->v[i];
+    if (!PyUnicode_Check(v->o))
+        return refuse(c, i);
+    v->s = PyUnicode_AsUTF8AndSize(v->o, NULL);
+    return v->s ? 0 : -1;
+}
+
+/* A list or tuple of arrays into a vector that lives as long as the call. */
+static int to_arrays(struct call *c, int i)
+{
+    struct value *v = &c->v[i];
+    if (!PyList_Check(v->o) && !PyTuple_Check(v->o))
+        return refuse(c, i);
+    v->vec = c->vectors[c->nvectors++] = mlx_vector_array_new();
+    if (!v->vec.ctx)
+        return raise_last();
+    Py_ssize_t n = PySequence_Size(v->o);
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *item = PySequence_GetItem(v->o, k);
+        if (!item)
+            return -1;
+        mlx_array a = mlx_array_new();
+        int failed = is_array(item) ? 0 : array_from_method(&a, item);
+        if (!failed && !is_array(item) && !a.ctx)
+            failed = array_from_foreign(&a, item) || array_narrow(&a);
+        if (!failed && !is_array(item) && !a.ctx) {
+            PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must hold arrays, not %s at %zd",
+                         c->sig->name, name_of(c, i), type_name(item), k);
+            failed = -1;
+        }
+        if (!failed && mlx_vector_array_append_value(v->vec, is_array(item) ? handle_of(item) : a))
+            failed = raise_last();
+        mlx_array_free(a);
+        Py_DECREF(item);
+        if (failed)
+            return -1;
+    }
+    return 0;
+}
+
+static int convert(struct call *c, int i)
+{
+    const struct param *p = &c->sig->params[i];
+    struct value *v = &c->v[i];
+    v->a.ctx = NULL;
+    v->given = v->o != Py_None || (p->kind == K_OBJECT && !p->none);
+    if (!v->given)
+        return p->none ? 0 : refuse(c, i);
+    switch (p->kind) {
+    case K_OBJECT: return 0;
+    case K_ARRAY: return to_array(c, i, false);
+    case K_OPERAND: return to_array(c, i, true);
+    case K_FLOAT: return to_float(c, i);
+    case K_BOOL: return to_bool(c, i);
+    case K_STR: return to_str(c, i);
+    case K_SEQUENCE: return to_ints(c, i, false);
+    case K_INTS: return to_ints(c, i, true);
+    case K_ARRAYS: return to_arrays(c, i);
+    case K_DTYPE: return dtype_from(v->o, &v->t) ? 0 : refuse(c, i);
+    case K_INT: {
+        int status = int_from(c, name_of(c, i), v->o, &v->i);
+        return status > 0 ? refuse(c, i) : status;
+    }
+    case K_STREAM: {
+        int status = stream_from(v->o, &c->stream);
+        return status > 0 ? refuse(c, i) : status;
+    }
+    }
+    return 0;
+}
+
+/* Which argument is which */
+
+static int find(const struct signature *sig, PyObject *name)
+{
+    for (int i = 0; i < sig->n; i++)
+        if (sig->params[i].name == name)
+            return i;
+    for (int i = 0; i < sig->n; i++)
+        if (PyUnicode_Compare(sig->params[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static int take_keywords(struct call *c, PyObject *const *args, PyObject *kwnames, bool method)
+{
+    const struct signature *sig = c->sig;
+    Py_ssize_t n = PyTuple_Size(kwnames);
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *name = PyTuple_GetItem(kwnames, k);
+        int i = find(sig, name);
+        if (i < 0 || (method && i == 0)) {
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", sig->name,
+                         name);
+            return -1;
+        }
+        if (i < sig->nposonly) {
+            PyErr_Format(
+                PyExc_TypeError,
+                "%s() got some positional-only arguments passed as keyword arguments: '%U'",
+                sig->name, name);
+            return -1;
+        }
+        if (c->v[i].o) {
+            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", sig->name,
+                         name);
+            return -1;
+        }
+        c->v[i].o = args[k];
+    }
+    return 0;
+}
+
+static int too_many(const struct signature *sig, Py_ssize_t got, bool method)
+{
+    int most = sig->npos - method, least = 0;
+    for (int i = method; i < sig->npos; i++) least += sig->params[i].required;
+    if (least < most)
+        PyErr_Format(PyExc_TypeError,
+                     "%s() takes from %d to %d positional arguments but %zd were given", sig->name,
+                     least, most, got);
+    else
+        PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd %s given",
+                     sig->name, most, most == 1 ? "" : "s", got, got == 1 ? "was" : "were");
+    return -1;
+}
+
+static int missing(const struct call *c)
+{
+    const struct signature *sig = c->sig;
+    int count[2] = { 0, 0 };
+    for (int i = 0; i < sig->n; i++)
+        if (!c->v[i].o && sig->params[i].required)
+            count[i >= sig->npos]++;
+    int keyword = count[0] == 0, n = count[keyword], k = 0;
+    char names[512] = "";
+    for (int i = keyword ? sig->npos : 0; i < (keyword ? sig->n : sig->npos); i++) {
+        if (c->v[i].o || !sig->params[i].required)
+            continue;
+        size_t used = strlen(names);
+        PyOS_snprintf(names + used, sizeof names - used, "%s'%s'",
+                      k == 0      ? ""
+                      : k < n - 1 ? ", "
+                      : n == 2    ? " and "
+                                  : ", and ",
+                      name_of(c, i));
+        k++;
+    }
+    PyErr_Format(PyExc_TypeError, "%s() missing %d required %s argument%s: %s", sig->name, n,
+                 keyword ? "keyword-only" : "positional", n == 1 ? "" : "s", names);
+    return -1;
+}
+
+static int begin(struct call *c, struct signature *sig, PyObject *self, PyObject *const *args,
+                 Py_ssize_t nargs, PyObject *kwnames)
+{
+    c->sig = sig;
+    c->ntemporaries = c->nvectors = c->nkept = c->nints = 0;
+    c->nrest = 0;
+    c->res.ctx = c->stream.ctx = NULL;
+    if (!sig->params && compile(sig))
+        return -1;
+
+    int first = self != NULL, npos = sig->npos - first;
+    Py_ssize_t taken = nargs < npos ? nargs : npos;
+    if (self)
+        c->v[0].o = self;
+    for (Py_ssize_t i = 0; i < taken; i++) c->v[first + i].o = args[i];
+    for (int i = first + (int)taken; i < sig->n; i++) c->v[i].o = NULL;
+    if (nargs > npos) {
+        if (!sig->rest)
+            return too_many(sig, nargs, self != NULL);
+        c->rest = args + npos;
+        c->nrest = nargs - npos;
+    }
+    if (kwnames && take_keywords(c, args + nargs, kwnames, self != NULL))
+        return -1;
+
+    for (int i = 0; i < sig->n; i++) {
+        if (c->v[i].o) {
+            if (convert(c, i))
+                return -1;
+        } else {
+            if (sig->params[i].required)
+                return missing(c);
+            c->v[i] = sig->params[i].otherwise;
+        }
+    }
+    return 0;
+}
+
+static void end(struct call *c)
+{
+    for (int i = 0; i < c->ntemporaries; i++) mlx_array_free(c->temporaries[i]);
+    for (int i = 0; i < c->nvectors; i++) mlx_vector_array_free(c->vectors[i]);
+}
+
+PyObject *call_function(struct signature *sig, function_body *body, PyObject *self,
+                        PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct call c;
+    PyObject *result = begin(&c, sig, self, args, nargs, kwnames) ? NULL : body(&c);
+    end(&c);
+    return result;
+}
+
+/* Operands */
+
+/* Operand i, a number or something like an array, as an array for company of dtype `like` (NULL:
+ * alone). */
+static int operand(struct call *c, int i, const mlx_dtype *like)
+{
+    struct value *v = &c->v[i];
+    mlx_array a = mlx_array_new();
+    char kind = scalar_kind(v->o);
+    mlx_dtype t;
+    if (!kind) {
+        if (array_from_foreign(&a, v->o))
+            return -1;
+        if (!a.ctx)
+            return refuse(c, i);
+        if (like ? array_meet(&a, *like) : array_narrow(&a))
+            return -1;
+        return call_keep(c, a, &v->a);
+    }
+    if (like)
+        t = mlx_dtype_promote_scalar(*like, kind);
+    else if (scalar_dtype(v->o, kind, &t))
+        return -1;
+    return scalar_to_array(&a, v->o, kind, t) ? -1 : call_keep(c, a, &v->a);
+}
+
+int call_operands(struct call *c, int first, int n)
+{
+    const mlx_dtype *like = NULL;
+    mlx_dtype t = MLX_BOOL;
+    for (int i = first; i < first + n; i++)
+        if (ARRAY(i).ctx) {
+            mlx_dtype other = mlx_array_dtype(ARRAY(i));
+            t = like ? mlx_dtype_promote(t, other) : other;
+            like = &t;
+        }
+    for (int i = first; i < first + n; i++)
+        if (!ARRAY(i).ctx && c->v[i].o && GIVEN(i) && operand(c, i, like))
+            return -1;
+    return 0;
+}
+
+int call_operand_like(struct call *c, int i, mlx_dtype like)
+{
+    return ARRAY(i).ctx || !c->v[i].o || !GIVEN(i) ? 0 : operand(c, i, &like);
+}
+
+/* Results */
+
+PyObject *give(struct call *c, int failed)
+{
+    mlx_array res = c->res;
+    c->res.ctx = NULL;
+    return array_result(failed, res);
+}
+
+PyObject *give_made(struct call *c, int failed)
+{
+    mlx_array res = c->res;
+    c->res.ctx = NULL;
+    if (!failed)
+        return array_wrap(res);
+    mlx_array_free(res);
+    return NULL;
+}
+
+PyObject *raise_axis(const char *op, int axis, int ndim)
+{
+    mlx_error_kind kind = MLX_ERROR_AXIS;
+    PyErr_Format(error_class(kind), "[%s] axis %d is out of bounds for an array of %d dimensions",
+                 op, axis, ndim);
+    return NULL;
+}
+
+PyObject *give_list(int failed, mlx_vector_array vec)
+{
+    if (!failed)
+        return vector_to_list(vec);
+    mlx_vector_array_free(vec);
+    return raise_last(), NULL;
+}

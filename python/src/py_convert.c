@@ -1,0 +1,557 @@
+/* py_convert.c: Python values to arrays and back.
+ *
+ * Nested lists are read in two passes: one finds their shape and the kind of number that holds
+ * all elements, one fills memory of that kind.  Lists with arrays in them become stacks of
+ * arrays instead, so that derivatives pass through. */
+#include "py.h"
+
+#include <complex.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers */
+
+char scalar_kind(PyObject *o)
+{
+    if (PyFloat_Check(o))
+        return 'f';
+    if (PyBool_Check(o))
+        return 'b';
+    if (PyLong_Check(o))
+        return 'i';
+    return PyComplex_Check(o) ? 'c' : 0;
+}
+
+/* An int as bits of int64 or, where it is larger, of uint64 (*big).  Beyond that 1 without
+ * exception. */
+static int int_bits(PyObject *o, int64_t *v, bool *big)
+{
+    int overflow;
+    *big = false;
+    *v = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (!overflow)
+        return *v == -1 && PyErr_Occurred() ? -1 : 0;
+    if (overflow < 0)
+        return 1;
+    unsigned long long u = PyLong_AsUnsignedLongLong(o);
+    if (u == (unsigned long long)-1 && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return -1;
+        PyErr_Clear();
+        return 1;
+    }
+    *big = true;
+    *v = (int64_t)u;
+    return 0;
+}
+
+static bool int_fits(int64_t v, bool big, mlx_dtype t)
+{
+    switch (t) {
+    case MLX_UINT8: return !big && v >= 0 && v <= UINT8_MAX;
+    case MLX_UINT16: return !big && v >= 0 && v <= UINT16_MAX;
+    case MLX_UINT32: return !big && v >= 0 && v <= UINT32_MAX;
+    case MLX_UINT64: return big || v >= 0;
+    case MLX_INT8: return !big && v >= INT8_MIN && v <= INT8_MAX;
+    case MLX_INT16: return !big && v >= INT16_MIN && v <= INT16_MAX;
+    case MLX_INT32: return !big && v >= INT32_MIN && v <= INT32_MAX;
+    case MLX_INT64: return !big;
+    default: return true;
+    }
+}
+
+static int does_not_fit(PyObject *o, mlx_dtype t)
+{
+    PyErr_Format(PyExc_ValueError, "%R does not fit %s", o, mlx_dtype_name(t));
+    return -1;
+}
+
+int scalar_dtype(PyObject *o, char kind, mlx_dtype *out)
+{
+    int64_t v;
+    bool big;
+    int status;
+    switch (kind) {
+    case 'b': *out = MLX_BOOL; return 0;
+    case 'f': *out = MLX_FLOAT32; return 0;
+    case 'c': *out = MLX_COMPLEX64; return 0;
+    }
+    if ((status = int_bits(o, &v, &big)) < 0)
+        return -1;
+    *out = big ? MLX_UINT64 : int_fits(v, false, MLX_INT32) ? MLX_INT32 : MLX_INT64;
+    return status ? does_not_fit(o, MLX_UINT64) : 0;
+}
+
+/* A number, to be converted to type t. */
+struct number {
+    char kind; /* 'i', also for bool; 'f' or 'c' */
+    bool big;
+    int64_t i;
+    double re, im;
+};
+
+static int number_from(struct number *n, PyObject *o, char kind, mlx_dtype t)
+{
+    char want = dtype_kind(t);
+    bool is_integer = want == 'i' || want == 'u';
+    *n = (struct number){ .kind = kind };
+    switch (kind) {
+    case 'b':
+        n->kind = 'i';
+        n->i = o == Py_True;
+        return 0;
+    case 'i': {
+        int status = int_bits(o, &n->i, &n->big);
+        if (status < 0)
+            return -1;
+        if (is_integer)
+            return status || !int_fits(n->i, n->big, t) ? does_not_fit(o, t) : 0;
+        if (!status && !n->big)
+            return 0;
+        n->kind = 'f';
+        n->re = PyLong_AsDouble(o);
+        return n->re == -1.0 && PyErr_Occurred() ? -1 : 0;
+    }
+    case 'f':
+        n->re = PyFloat_AsDouble(o);
+        if (!is_integer)
+            return 0;
+        if (!(n->re > -9.3e18 && n->re < 1.85e19))
+            return does_not_fit(o, t);
+        n->big = n->re >= 9223372036854775808.0;
+        n->i = n->big ? (int64_t)(uint64_t)n->re : (int64_t)n->re;
+        n->kind = 'i';
+        return int_fits(n->i, n->big, t) ? 0 : does_not_fit(o, t);
+    default:
+        if (want != 'c' && want != 'b') {
+            PyErr_Format(PyExc_TypeError, "a complex number cannot be converted to %s",
+                         mlx_dtype_name(t));
+            return -1;
+        }
+        n->re = PyComplex_RealAsDouble(o);
+        n->im = PyComplex_ImagAsDouble(o);
+        return 0;
+    }
+}
+
+int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
+{
+    struct number n;
+    if (number_from(&n, o, kind, t))
+        return -1;
+    int failed = n.kind == 'i'   ? mlx_scalar_int(out, n.i, t)
+                 : n.kind == 'f' ? mlx_scalar_double(out, n.re, t)
+                 : t == MLX_BOOL ? mlx_scalar_int(out, n.re != 0 || n.im != 0, t)
+                                 : mlx_scalar_complex(out, n.re, n.im, t);
+    return failed ? raise_last() : 0;
+}
+
+/* Nested lists */
+
+struct nest {
+    int ndim;
+    int shape[MAX_NDIM];
+    bool has_arrays, has_numbers;
+    bool has_bool, has_int, has_float, has_complex, negative, wide,
+        big;          /* wide: past int32; big: int64 */
+    int at[MAX_NDIM]; /* where we are, for messages */
+};
+
+static bool is_sequence(PyObject *o) { return PyList_Check(o) || PyTuple_Check(o); }
+
+/* "[1, 0]" of the first n places. */
+static const char *place(const struct nest *s, int n)
+{
+    static char text[16 * MAX_NDIM]; /* the GIL is held */
+    size_t used = 0;
+    for (int i = 0; i < n; i++)
+        used +=
+            (size_t)PyOS_snprintf(text + used, sizeof text - used, "%s%d", i ? ", " : "", s->at[i]);
+    text[used] = 0;
+    return text;
+}
+
+static int look_at_number(struct nest *s, PyObject *o, char kind)
+{
+    int64_t v;
+    bool big;
+    s->has_numbers = true;
+    switch (kind) {
+    case 'b': s->has_bool = true; return 0;
+    case 'f': s->has_float = true; return 0;
+    case 'c': s->has_complex = true; return 0;
+    }
+    s->has_int = true;
+    int status = int_bits(o, &v, &big);
+    if (status < 0)
+        return -1;
+    s->wide |= status || big || v != (int32_t)v;
+    s->big |= status || big;
+    s->negative |= !status && !big && v < 0;
+    return 0;
+}
+
+static int uneven(const struct nest *s, int depth, const char *expected, const char *found)
+{
+    PyErr_Format(PyExc_ValueError,
+                 "[array] expected lists of equal length, got %s at [%s] where %s stood before",
+                 found, place(s, depth), expected);
+    return -1;
+}
+
+/* Looks at o, `depth` lists deep.  depths[d] is whether level d has been seen. */
+static int look(struct nest *s, PyObject *o, int depth, bool first)
+{
+    char kind = scalar_kind(o);
+    if (kind) {
+        if (!first && s->ndim != depth)
+            return uneven(s, depth, "a list", "a number");
+        s->ndim = depth;
+        return look_at_number(s, o, kind);
+    }
+    if (!is_sequence(o)) {
+        s->has_arrays = true;
+        return 0;
+    }
+    Py_ssize_t n = PySequence_Size(o);
+    char found[32], expected[32];
+    if (first) {
+        if (depth == MAX_NDIM || n > INT32_MAX) {
+            PyErr_Format(PyExc_ValueError,
+                         "[array] expected at most %d lists in each other, with at most "
+                         "2147483647 items each",
+                         MAX_NDIM);
+            return -1;
+        }
+        s->shape[depth] = (int)n;
+        s->ndim = depth + 1;
+    } else if (!s->has_arrays) {
+        PyOS_snprintf(found, sizeof found, "%zd items", n);
+        if (depth >= s->ndim)
+            return uneven(s, depth, "a number", found);
+        PyOS_snprintf(expected, sizeof expected, "%d items", s->shape[depth]);
+        if (n != s->shape[depth])
+            return uneven(s, depth, expected, found);
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        s->at[depth] = (int)i;
+        PyObject *item = PyList_Check(o) ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i);
+        if (!item || look(s, item, depth + 1, first && i == 0))
+            return -1;
+    }
+    return 0;
+}
+
+static int own_dtype(const struct nest *s, mlx_dtype *t)
+{
+    *t = s->has_complex           ? MLX_COMPLEX64
+         : s->has_float           ? MLX_FLOAT32
+         : !s->has_numbers        ? MLX_FLOAT32
+         : !s->has_int            ? MLX_BOOL
+         : s->big && !s->negative ? MLX_UINT64
+         : s->wide                ? MLX_INT64
+                                  : MLX_INT32;
+    return 0;
+}
+
+/* Filling memory: type t is stored as itself, but the 16-bit floats as double, to be rounded
+ * later. */
+
+static bool is_half(mlx_dtype t) { return t == MLX_FLOAT16 || t == MLX_BFLOAT16; }
+
+static void store(char **to, const struct number *n, mlx_dtype t)
+{
+    double re = n->kind == 'i' ? (n->big ? (double)(uint64_t)n->i : (double)n->i) : n->re;
+    float pair[2] = { (float)re, (float)n->im }, f = (float)re;
+    uint8_t truth = n->kind == 'i' ? n->i != 0 : n->re != 0 || n->im != 0;
+    const void *from = &n->i; /* little-endian: the low bytes of an integer come first */
+    size_t size = mlx_dtype_size(t);
+    switch (t) {
+    case MLX_BOOL: from = &truth; break;
+    case MLX_FLOAT32: from = &f; break;
+    case MLX_COMPLEX64: from = pair; break;
+    case MLX_FLOAT64: from = &re; break;
+    case MLX_FLOAT16:
+    case MLX_BFLOAT16:
+        from = &re;
+        size = sizeof re;
+        break;
+    default: break;
+    }
+    memcpy(*to, from, size);
+    *to += size;
+}
+
+static int fill(char **to, PyObject *o, mlx_dtype t)
+{
+    char kind = scalar_kind(o);
+    if (kind) {
+        struct number n;
+        if (number_from(&n, o, kind, t))
+            return -1;
+        store(to, &n, t);
+        return 0;
+    }
+    Py_ssize_t n = PySequence_Size(o);
+    bool list = PyList_Check(o);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = list ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i);
+        if (!item || fill(to, item, t))
+            return -1;
+    }
+    return 0;
+}
+
+static int from_numbers(mlx_array *out, PyObject *o, const struct nest *s, mlx_dtype t)
+{
+    size_t size = is_half(t) ? sizeof(double) : mlx_dtype_size(t), n = 1;
+    for (int i = 0; i < s->ndim; i++) n *= (size_t)s->shape[i];
+    char *memory = malloc(n * size + 1), *to = memory;
+    if (!memory)
+        return PyErr_NoMemory(), -1;
+    int failed = fill(&to, o, t);
+    if (!failed &&
+        (mlx_array_set_data(out, memory, s->shape, s->ndim, is_half(t) ? MLX_FLOAT64 : t) ||
+         (is_half(t) && mlx_astype(out, *out, t, mlx_stream_new()))))
+        failed = raise_last();
+    free(memory);
+    return failed;
+}
+
+/* A list with arrays in it: the stack of what its items are. */
+static int from_arrays(mlx_array *out, PyObject *o)
+{
+    if (!is_sequence(o))
+        return array_from(out, o, NULL);
+    Py_ssize_t n = PySequence_Size(o);
+    mlx_vector_array items = mlx_vector_array_new();
+    int failed = items.ctx ? 0 : raise_last();
+    for (Py_ssize_t i = 0; i < n && !failed; i++) {
+        mlx_array a = mlx_array_new();
+        PyObject *item = PySequence_GetItem(o, i);
+        failed = item ? from_arrays(&a, item) : -1;
+        if (!failed && mlx_vector_array_append_value(items, a))
+            failed = raise_last();
+        mlx_array_free(a);
+        Py_XDECREF(item);
+    }
+    /* Numbers beside arrays take the arrays' dtype no more than arrays do: all are promoted. */
+    mlx_dtype t = MLX_BOOL;
+    for (int pass = 0; pass < 2 && !failed; pass++) {
+        mlx_vector_array cast = mlx_vector_array_new();
+        for (size_t i = 0; i < mlx_vector_array_size(items) && !failed; i++) {
+            mlx_array a = mlx_array_new();
+            failed = mlx_vector_array_get(&a, items, i);
+            if (!failed && pass == 0)
+                t = i ? mlx_dtype_promote(t, mlx_array_dtype(a)) : mlx_array_dtype(a);
+            else if (!failed)
+                failed = mlx_astype(&a, a, t, mlx_stream_new()) ||
+                         mlx_vector_array_append_value(cast, a);
+            mlx_array_free(a);
+            if (failed)
+                raise_last();
+        }
+        if (pass == 1 && !failed && mlx_stack(out, cast, mlx_stream_new()))
+            failed = raise_last();
+        mlx_vector_array_free(cast);
+    }
+    mlx_vector_array_free(items);
+    return failed ? -1 : 0;
+}
+
+static int from_sequence(mlx_array *out, PyObject *o, const mlx_dtype *dtype)
+{
+    struct nest s = { 0 };
+    mlx_dtype t;
+    if (look(&s, o, 0, true))
+        return -1;
+    if (s.has_arrays) {
+        if (from_arrays(out, o))
+            return -1;
+        return dtype && mlx_astype(out, *out, *dtype, mlx_stream_new()) ? raise_last() : 0;
+    }
+    if (dtype)
+        t = *dtype;
+    else if (own_dtype(&s, &t))
+        return -1;
+    return from_numbers(out, o, &s, t);
+}
+
+/* Anything */
+
+int array_from_method(mlx_array *out, PyObject *o)
+{
+    if (!PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__mlx_array__"))
+        return 0;
+    PyObject *a = PyObject_CallMethod(o, "__mlx_array__", NULL);
+    if (!a)
+        return -1;
+    int failed = 0;
+    if (!is_array(a)) {
+        PyErr_Format(PyExc_TypeError, "__mlx_array__() should return an array, not %s",
+                     type_name(a));
+        failed = -1;
+    } else if (mlx_array_set(out, handle_of(a))) {
+        failed = raise_last();
+    }
+    Py_DECREF(a);
+    return failed;
+}
+
+int array_from_foreign(mlx_array *out, PyObject *o)
+{
+    if (scalar_kind(o) || is_sequence(o) || PyUnicode_Check(o) || o == Py_None)
+        return 0;
+    if (PyObject_CheckBuffer(o))
+        return array_from_buffer(out, o, COPY);
+    PyObject *type = (PyObject *)Py_TYPE(o);
+    if (PyObject_HasAttrString(type, "__dlpack__"))
+        return array_from_dlpack(out, o, COPY);
+    if (!PyObject_HasAttrString(type, "__array__"))
+        return 0;
+    PyObject *a = PyObject_CallMethod(o, "__array__", NULL);
+    if (!a)
+        return -1;
+    int failed = PyObject_CheckBuffer(a) ? array_from_buffer(out, a, COPY) : 0;
+    Py_DECREF(a);
+    return failed;
+}
+
+int array_narrow(mlx_array *a)
+{
+    if (!a->ctx || mlx_array_dtype(*a) != MLX_FLOAT64)
+        return 0;
+    return mlx_astype(a, *a, MLX_FLOAT32, mlx_stream_new()) ? raise_last() : 0;
+}
+
+int array_meet(mlx_array *a, mlx_dtype like)
+{
+    char kind = dtype_kind(mlx_array_dtype(*a));
+    mlx_dtype t = mlx_dtype_promote_scalar(like, kind == 'u' ? 'i' : kind);
+    if (t == mlx_array_dtype(*a))
+        return 0;
+    int failed;
+    if (mlx_array_ndim(*a) == 0) { /* a number: with the checks that numbers get */
+        PyObject *v = array_item(*a);
+        failed = v ? scalar_to_array(a, v, scalar_kind(v), t) : -1;
+        Py_XDECREF(v);
+    } else {
+        failed = mlx_astype(a, *a, t, mlx_stream_new()) ? raise_last() : 0;
+    }
+    if (failed)
+        mlx_array_free(*a);
+    return failed;
+}
+
+int array_from(mlx_array *out, PyObject *o, const mlx_dtype *dtype)
+{
+    char kind = scalar_kind(o);
+    mlx_dtype t;
+    if (kind) {
+        if (dtype)
+            t = *dtype;
+        else if (scalar_dtype(o, kind, &t))
+            return -1;
+        return scalar_to_array(out, o, kind, t);
+    }
+    if (is_sequence(o))
+        return from_sequence(out, o, dtype);
+    if (is_array(o)) {
+        if (mlx_array_set(out, handle_of(o)))
+            return raise_last();
+    } else if (array_from_method(out, o)) {
+        return -1;
+    } else if (!out->ctx) {
+        if (array_from_foreign(out, o) || (!dtype && array_narrow(out)))
+            return -1;
+        if (!out->ctx && PySequence_Check(o) && !PyUnicode_Check(o)) { /* a range, say */
+            PyObject *list = PySequence_List(o);
+            int failed = list ? from_sequence(out, list, dtype) : -1;
+            Py_XDECREF(list);
+            return failed;
+        }
+        if (!out->ctx) {
+            PyErr_Format(PyExc_TypeError,
+                         "[array] expected numbers, nested lists or tuples of them, or an "
+                         "array, got %s",
+                         type_name(o));
+            return -1;
+        }
+    }
+    if (dtype && *dtype != mlx_array_dtype(*out) && mlx_astype(out, *out, *dtype, mlx_stream_new()))
+        return raise_last();
+    return 0;
+}
+
+/* Back */
+
+static double half_value(uint16_t h, mlx_dtype t)
+{
+    if (t == MLX_BFLOAT16) {
+        uint32_t bits = (uint32_t)h << 16;
+        float f;
+        memcpy(&f, &bits, sizeof f);
+        return f;
+    }
+    int e = h >> 10 & 31, fraction = h & 1023; /* 5 bits of exponent, biased by 15 */
+    double v = e == 31 ? (fraction ? NAN : INFINITY)
+               : e     ? ldexp(1024 + fraction, e - 25)
+                       : ldexp(fraction, -24);
+    return h & 0x8000 ? -v : v;
+}
+
+PyObject *element_to_python(const void *p, mlx_dtype t)
+{
+    switch (t) {
+    case MLX_BOOL: return PyBool_FromLong(*(const uint8_t *)p);
+    case MLX_UINT8: return PyLong_FromLong(*(const uint8_t *)p);
+    case MLX_UINT16: return PyLong_FromLong(*(const uint16_t *)p);
+    case MLX_UINT32: return PyLong_FromUnsignedLong(*(const uint32_t *)p);
+    case MLX_UINT64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)p);
+    case MLX_INT8: return PyLong_FromLong(*(const int8_t *)p);
+    case MLX_INT16: return PyLong_FromLong(*(const int16_t *)p);
+    case MLX_INT32: return PyLong_FromLong(*(const int32_t *)p);
+    case MLX_INT64: return PyLong_FromLongLong(*(const int64_t *)p);
+    case MLX_FLOAT32: return PyFloat_FromDouble(*(const float *)p);
+    case MLX_FLOAT64: return PyFloat_FromDouble(*(const double *)p);
+    case MLX_FLOAT16:
+    case MLX_BFLOAT16: return PyFloat_FromDouble(half_value(*(const uint16_t *)p, t));
+    case MLX_COMPLEX64: return PyComplex_FromDoubles(((const float *)p)[0], ((const float *)p)[1]);
+    }
+    return NULL;
+}
+
+PyObject *array_item(mlx_array a)
+{
+    const void *p = array_data(a);
+    return p ? element_to_python(p, mlx_array_dtype(a)) : NULL;
+}
+
+static PyObject *nested(const char *p, const int *shape, const int64_t *strides, size_t ndim,
+                        mlx_dtype t, size_t itemsize)
+{
+    if (ndim == 0)
+        return element_to_python(p, t);
+    PyObject *list = PyList_New(shape[0]);
+    for (int i = 0; list && i < shape[0]; i++, p += strides[0] * (int64_t)itemsize) {
+        PyObject *item = nested(p, shape + 1, strides + 1, ndim - 1, t, itemsize);
+        if (!item || PyList_SetItem(list, i, item))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+PyObject *array_tolist(mlx_array a)
+{
+    /* Conversion makes Python objects, hence may run other code: the elements need a holder. */
+    mlx_array own = mlx_array_new();
+    if (mlx_array_set(&own, a))
+        return raise_last(), NULL;
+    const char *p = array_data(own);
+    PyObject *list = p ? nested(p, mlx_array_shape(own), array_strides(own), mlx_array_ndim(own),
+                                mlx_array_dtype(own), mlx_array_itemsize(own))
+                       : NULL;
+    mlx_array_free(own);
+    return list;
+}

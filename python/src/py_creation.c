@@ -1,0 +1,141 @@
+/* py_creation.c: functions that make arrays out of sizes and numbers, or of other libraries'
+ * arrays. */
+#include "py.h"
+
+static bool is_whole(PyObject *o)
+{
+    if (!is_array(o))
+        return PyIndex_Check(o);
+    char kind = dtype_kind(mlx_array_dtype(handle_of(o)));
+    return kind == 'i' || kind == 'u';
+}
+
+/* arange(start, stop, step) and arange(stop): which argument is which. */
+PyObject *fn_arange(struct call *c)
+{
+    PyObject *given[3] = { c->v[0].o, GIVEN(1) ? c->v[1].o : NULL, GIVEN(2) ? c->v[2].o : NULL };
+    static const char *const names[] = { "start", "stop", "step" };
+    double v[3] = { 0, 0, 1 };
+    bool whole = true;
+    if (!given[0] && !given[1]) {
+        PyErr_SetString(PyExc_TypeError, "arange() missing 1 required positional argument: 'stop'");
+        return NULL;
+    }
+    if (given[0] && !given[1]) {
+        given[1] = given[0];
+        given[0] = NULL;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (!given[i])
+            continue;
+        if (!PyNumber_Check(given[i]) || PyComplex_Check(given[i])) {
+            PyErr_Format(PyExc_TypeError, "arange(): argument '%s' must be a number, not %s",
+                         names[i], type_name(given[i]));
+            return NULL;
+        }
+        whole = whole && is_whole(given[i]);
+        v[i] = PyFloat_AsDouble(given[i]);
+        if (v[i] == -1.0 && PyErr_Occurred())
+            return NULL;
+    }
+    mlx_dtype t = DTYPE(3, whole ? MLX_INT32 : MLX_FLOAT32);
+    return give(c, mlx_arange(&c->res, v[0], v[1], v[2], t, STREAM));
+}
+
+PyObject *fn_linspace(struct call *c)
+{
+    return give(c, mlx_linspace_endpoint(&c->res, DOUBLE(0), DOUBLE(1), GIVEN(2) ? INT(2) : 50,
+                                         BOOL(3), DTYPE(4, MLX_FLOAT32), STREAM));
+}
+
+PyObject *fn_full(struct call *c)
+{
+    if (GIVEN(2) ? call_operand_like(c, 1, c->v[2].t) : call_operands(c, 1, 1))
+        return NULL;
+    mlx_dtype t = DTYPE(2, mlx_array_dtype(ARRAY(1)));
+    return give(c, mlx_full(&c->res, INTS(0), ARRAY(1), t, STREAM));
+}
+
+PyObject *fn_full_like(struct call *c)
+{
+    mlx_dtype t = DTYPE(2, mlx_array_dtype(ARRAY(0)));
+    if (call_operand_like(c, 1, t))
+        return NULL;
+    return give(c, mlx_full_like(&c->res, ARRAY(0), ARRAY(1), t, STREAM));
+}
+
+PyObject *fn_zeros(struct call *c)
+{
+    return give(c, mlx_zeros(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), STREAM));
+}
+
+PyObject *fn_ones(struct call *c)
+{
+    return give(c, mlx_ones(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), STREAM));
+}
+
+PyObject *fn_empty(struct call *c) { return fn_zeros(c); }
+
+PyObject *fn_zeros_like(struct call *c)
+{
+    mlx_array a = ARRAY(0);
+    return give(c, mlx_zeros(&c->res, mlx_array_shape(a), mlx_array_ndim(a),
+                             DTYPE(1, mlx_array_dtype(a)), STREAM));
+}
+
+PyObject *fn_ones_like(struct call *c)
+{
+    mlx_array a = ARRAY(0);
+    return give(c, mlx_ones(&c->res, mlx_array_shape(a), mlx_array_ndim(a),
+                            DTYPE(1, mlx_array_dtype(a)), STREAM));
+}
+
+PyObject *fn_empty_like(struct call *c) { return fn_zeros_like(c); }
+
+PyObject *fn_eye(struct call *c)
+{
+    return give(c, mlx_eye(&c->res, INT(0), GIVEN(1) ? INT(1) : INT(0), INT(2),
+                           DTYPE(3, MLX_FLOAT32), STREAM));
+}
+
+PyObject *fn_identity(struct call *c)
+{
+    return give(c, mlx_identity(&c->res, INT(0), DTYPE(1, MLX_FLOAT32), STREAM));
+}
+
+PyObject *fn_tri(struct call *c)
+{
+    return give(c, mlx_tri(&c->res, INT(0), GIVEN(1) ? INT(1) : INT(0), INT(2),
+                           DTYPE(3, MLX_FLOAT32), STREAM));
+}
+
+PyObject *fn_tril(struct call *c) { return give(c, mlx_tril(&c->res, ARRAY(0), INT(1), STREAM)); }
+PyObject *fn_triu(struct call *c) { return give(c, mlx_triu(&c->res, ARRAY(0), INT(1), STREAM)); }
+
+PyObject *fn_asarray(struct call *c)
+{
+    PyObject *o = c->v[0].o;
+    const mlx_dtype *t = GIVEN(1) ? &c->v[1].t : NULL;
+    if (!GIVEN(2) || BOOL(2))
+        return give_made(c, array_from(&c->res, o, t));
+    int failed = is_array(o) ? (mlx_array_set(&c->res, handle_of(o)) ? raise_last() : 0)
+                 : PyObject_CheckBuffer(o) ? array_from_buffer(&c->res, o, SHARE)
+                                           : 0;
+    if (!failed && !c->res.ctx && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__"))
+        failed = array_from_dlpack(&c->res, o, SHARE);
+    if (!failed && (!c->res.ctx || (t && *t != mlx_array_dtype(c->res)))) {
+        PyErr_Format(PyExc_ValueError, "[asarray] %s cannot become this array without a copy",
+                     type_name(o));
+        failed = -1;
+    }
+    return give_made(c, failed);
+}
+
+PyObject *fn_from_dlpack(struct call *c)
+{
+    PyObject *o = c->v[0].o;
+    enum sharing sharing = !GIVEN(1) ? SHARE_IF_POSSIBLE : BOOL(1) ? COPY : SHARE;
+    if (!PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__"))
+        return call_refuse(c, 0, "an object with __dlpack__");
+    return give_made(c, array_from_dlpack(&c->res, o, sharing));
+}

@@ -1,0 +1,59 @@
+/* py_error.c: failures of the library as Python exceptions.
+ *
+ * The library's error handler keeps quiet: who called finds the message and its kind on the
+ * thread. */
+#include "py.h"
+
+static PyObject *axis_error;
+
+static void quiet(const char *msg, void *data)
+{
+    (void)msg;
+    (void)data;
+}
+
+PyObject *error_class(mlx_error_kind kind)
+{
+    switch (kind) {
+    case MLX_ERROR_VALUE: return PyExc_ValueError;
+    case MLX_ERROR_INDEX: return PyExc_IndexError;
+    case MLX_ERROR_AXIS: return axis_error;
+    case MLX_ERROR_TYPE: return PyExc_TypeError;
+    case MLX_ERROR_MEMORY: return PyExc_MemoryError;
+    default: return PyExc_RuntimeError;
+    }
+}
+
+int raise_last(void)
+{
+    if (PyErr_Occurred())
+        return -1;
+    const char *message;
+    mlx_error_kind kind = mlx_last_error(&message);
+    PyErr_SetString(error_class(kind), message);
+    return -1;
+}
+
+const char *type_name(PyObject *o)
+{
+    static char text[128]; /* the GIL is held */
+    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
+    const char *s = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    PyErr_Clear();
+    PyOS_snprintf(text, sizeof text, "%s", s ? s : "object");
+    Py_XDECREF(name);
+    return text;
+}
+
+int errors_init(PyObject *module)
+{
+    mlx_set_error_handler(quiet, NULL, NULL);
+    PyObject *bases = PyTuple_Pack(2, PyExc_ValueError, PyExc_IndexError);
+    if (!bases)
+        return -1;
+    axis_error = PyErr_NewExceptionWithDoc(
+        "mlx.core.AxisError", "An axis outside the array: a wrong value, and a wrong index.", bases,
+        NULL);
+    Py_DECREF(bases);
+    return axis_error ? PyModule_AddObjectRef(module, "AxisError", axis_error) : -1;
+}

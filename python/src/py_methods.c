@@ -1,0 +1,168 @@
+/* py_methods.c: methods of arrays that are no functions of the module: copies, pickles, NumPy. */
+#include "py.h"
+
+#include <limits.h>
+#include <string.h>
+
+PyObject *fn_item(struct call *c)
+{
+    if (mlx_array_size(ARRAY(0)) == 1)
+        return array_item(ARRAY(0));
+    PyErr_Format(PyExc_ValueError, "[item] expected an array with one element, got one with %zu",
+                 mlx_array_size(ARRAY(0)));
+    return NULL;
+}
+
+PyObject *fn_tolist(struct call *c) { return array_tolist(ARRAY(0)); }
+PyObject *fn_bytes(struct call *c) { return array_bytes(ARRAY(0)); }
+PyObject *fn_copy(struct call *c) { return give(c, mlx_array_set(&c->res, ARRAY(0))); }
+PyObject *fn_deepcopy(struct call *c) { return fn_copy(c); }
+
+PyObject *fn_array_namespace(struct call *c)
+{
+    (void)c;
+    return PyImport_ImportModule("mlx.core");
+}
+
+PyObject *fn_dlpack(struct call *c)
+{
+    return array_dlpack(c->v[0].o, c->v[2].o, c->v[3].o, GIVEN(4) && BOOL(4));
+}
+
+PyObject *fn_dlpack_device(struct call *c)
+{
+    (void)c;
+    return Py_BuildValue("(ii)", 1, 0); /* the CPU */
+}
+
+PyObject *fn_as_numpy(struct call *c)
+{
+    if (mlx_array_dtype(ARRAY(0)) == MLX_BFLOAT16) {
+        PyErr_SetString(PyExc_ValueError,
+                        "[__array__] NumPy has no bfloat16; convert the array first, "
+                        "x.astype(mx.float32)");
+        return NULL;
+    }
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *view = numpy ? PyMemoryView_FromObject(c->v[0].o) : NULL;
+    PyObject *result = view ? PyObject_CallMethod(numpy, "asarray", "O", view) : NULL;
+    if (result && GIVEN(1)) {
+        PyObject *cast = PyObject_CallMethod(numpy, "asarray", "OO", result, c->v[1].o);
+        Py_DECREF(result);
+        result = cast;
+    }
+    if (result && c->v[2].o == Py_True) {
+        PyObject *copy = PyObject_CallMethod(result, "copy", NULL);
+        Py_DECREF(result);
+        result = copy;
+    }
+    Py_XDECREF(view);
+    Py_XDECREF(numpy);
+    return result;
+}
+
+/* Pickle: (bytes, shape, name of the dtype) */
+
+PyObject *fn_getstate(struct call *c)
+{
+    PyObject *bytes = array_bytes(ARRAY(0));
+    PyObject *shape =
+        bytes ? ints_to_tuple(mlx_array_shape(ARRAY(0)), mlx_array_ndim(ARRAY(0))) : NULL;
+    PyObject *state = NULL;
+    if (shape)
+        state = Py_BuildValue("(OOs)", bytes, shape, mlx_dtype_name(mlx_array_dtype(ARRAY(0))));
+    Py_XDECREF(bytes);
+    Py_XDECREF(shape);
+    return state;
+}
+
+static int from_state(mlx_array *out, PyObject *state)
+{
+    PyObject *bytes, *sizes;
+    const char *name;
+    int shape[MAX_NDIM], t = 0;
+    size_t expected;
+    if (!PyTuple_Check(state) ||
+        !PyArg_ParseTuple(state, "SO!s", &bytes, &PyTuple_Type, &sizes, &name)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "the state of an array is (bytes, shape, name of the dtype)");
+        return -1;
+    }
+    while (t <= MLX_COMPLEX64 && strcmp(name, mlx_dtype_name((mlx_dtype)t))) t++;
+    Py_ssize_t ndim = PyTuple_Size(sizes);
+    bool good = t <= MLX_COMPLEX64 && ndim <= MAX_NDIM;
+    expected = good ? mlx_dtype_size((mlx_dtype)t) : 0;
+    for (Py_ssize_t i = 0; good && i < ndim; i++) {
+        long n = PyLong_AsLong(PyTuple_GetItem(sizes, i));
+        if (n == -1 && PyErr_Occurred())
+            return -1;
+        good = n >= 0 && n <= INT_MAX && (n == 0 || expected <= SIZE_MAX / (size_t)n);
+        shape[i] = (int)n;
+        expected *= good ? (size_t)n : 0;
+    }
+    if (!good || (size_t)PyBytes_Size(bytes) != expected) {
+        PyErr_SetString(PyExc_ValueError,
+                        "the bytes, shape and dtype of an array's state do not agree");
+        return -1;
+    }
+    const char *data = PyBytes_AsString(bytes);
+    return mlx_array_set_data(out, data, shape, (int)ndim, (mlx_dtype)t) ? raise_last() : 0;
+}
+
+PyObject *fn_setstate(struct call *c)
+{
+    if (from_state(&((struct array *)c->v[0].o)->it, c->v[1].o))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *restore(PyObject *module, PyObject *state)
+{
+    (void)module;
+    mlx_array a = mlx_array_new();
+    if (!from_state(&a, state))
+        return array_wrap(a);
+    mlx_array_free(a);
+    return NULL;
+}
+static PyMethodDef restore_method = { "_array_from_state", restore, METH_O, "For pickle." };
+
+PyObject *fn_reduce_to_state(struct call *c)
+{
+    PyObject *state = fn_getstate(c);
+    PyObject *module = state ? PyImport_ImportModule("mlx.core") : NULL;
+    PyObject *make = module ? PyObject_GetAttrString(module, "_array_from_state") : NULL;
+    PyObject *result = make ? Py_BuildValue("(O(O))", make, state) : NULL;
+    Py_XDECREF(make);
+    Py_XDECREF(module);
+    Py_XDECREF(state);
+    return result;
+}
+
+int methods_init(PyObject *module)
+{
+    PyObject *name = PyModule_GetNameObject(module);
+    PyObject *f = name ? PyCFunction_NewEx(&restore_method, NULL, name) : NULL;
+    int failed = f ? PyModule_AddObjectRef(module, restore_method.ml_name, f) : -1;
+    Py_XDECREF(f);
+    Py_XDECREF(name);
+    return failed;
+}
+
+PyObject *fn_format(struct call *c)
+{
+    PyObject *spec = c->v[1].o;
+    if (!PyUnicode_Check(spec))
+        return call_refuse(c, 1, "a str");
+    if (PyUnicode_GetLength(spec) == 0)
+        return PyObject_Str(c->v[0].o);
+    if (mlx_array_ndim(ARRAY(0)) > 0) {
+        PyErr_SetString(PyExc_TypeError,
+                        "unsupported format string passed to mlx.core.array.__format__");
+        return NULL;
+    }
+    PyObject *number = array_item(ARRAY(0));
+    PyObject *text = number ? PyObject_Format(number, spec) : NULL;
+    Py_XDECREF(number);
+    return text;
+}

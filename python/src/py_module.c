@@ -1,0 +1,220 @@
+/* py_module.c: the module mlx.core. */
+#include "py.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Docstrings */
+
+const char *plain_signature(const char *doc)
+{
+    const char *end = strstr(doc, ")\n--\n\n"), *s = doc;
+    if (!end)
+        return doc;
+    char *copy = malloc(strlen(doc) + 1), *to = copy;
+    if (!copy)
+        return PyErr_NoMemory(), NULL;
+    int depth = 0;
+    for (bool annotation = false; s < end; s++) {
+        depth += *s == '(' || *s == '[';
+        depth -= *s == ')' || *s == ']';
+        if (depth == 1 && *s == ':')
+            annotation = true;
+        if (depth == 1 && (*s == ',' || *s == '='))
+            annotation = false;
+        bool around_equals = *s == ' ' && (s[1] == '=' || s[-1] == '=');
+        if (!annotation && !around_equals)
+            *to++ = *s;
+    }
+    if (to - copy > 2 && to[-1] == ' ' && to[-2] == ',') /* nothing after $self */
+        to -= 2;
+    strcpy(to, end);
+    return copy;
+}
+
+/* Functions: a C function and a signature for each row. */
+
+#define ENTRY(name, text)                                                                      \
+    static struct signature sig_##name = SIGNATURE(#name, text);                               \
+    static PyObject *py_##name(PyObject *m, PyObject *const *args, Py_ssize_t n, PyObject *kw) \
+    {                                                                                          \
+        (void)m;                                                                               \
+        return call_function(&sig_##name, fn_##name, NULL, args, n, kw);                       \
+    }
+
+/* How the element-wise functions are called, by the letter in their row. */
+#define STREAM_ "stream: StreamOrDevice = None"
+#define UNARY_P "a: scalar|array, /, *, " STREAM_
+#define UNARY_N "a: scalar|array, " STREAM_
+#define BINARY_P "a: scalar|array, b: scalar|array, /, *, " STREAM_
+#define BINARY_N "a: scalar|array, b: scalar|array, " STREAM_
+#define IF_P(...) __VA_ARGS__
+#define IF_N(...) __VA_ARGS__
+#define IF_X(...)
+
+#define UNARY(name, label, dtypes, traits, form, doc) IF_##form(ENTRY(name, UNARY_##form))
+#define BINARY(name, label, dtypes, traits, form, doc) IF_##form(ENTRY(name, BINARY_##form))
+#include "ops/ops.def"
+#define FUNCTION(name, text, doc) ENTRY(name, text)
+#include "functions.def"
+
+#define ROW(name, text, doc) { #name, PYFN(py_##name), FAST, #name "(" text ")\n--\n\n" doc },
+static PyMethodDef functions[] = {
+#define UNARY(name, label, dtypes, traits, form, doc) IF_##form(ROW(name, UNARY_##form, doc))
+#define BINARY(name, label, dtypes, traits, form, doc) IF_##form(ROW(name, BINARY_##form, doc))
+#include "ops/ops.def"
+#define FUNCTION(name, text, doc) ROW(name, text, doc)
+#include "functions.def"
+    { NULL, NULL, 0, NULL },
+};
+
+static const struct {
+    const char *name, *of;
+} aliases[] = {
+#define ALIAS(name, of) { #name, #of },
+#include "functions.def"
+};
+
+/* Putting things into modules */
+
+PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromSpec(spec);
+    const char *name = strrchr(spec->name, '.') + 1;
+    if (type && PyModule_AddObjectRef(module, name, type))
+        Py_CLEAR(type);
+    return (PyTypeObject *)type; /* our reference stays for as long as the process lives */
+}
+
+PyObject *add_enum(PyObject *module, const char *name, const char *const names[], size_t n,
+                   PyObject *members[])
+{
+    PyObject *enums = PyImport_ImportModule("enum"), *pairs = PyList_New(0), *type = NULL;
+    int failed = !enums || !pairs;
+    for (size_t i = 0; i < n && !failed; i++) {
+        PyObject *pair = Py_BuildValue("(sn)", names[i], (Py_ssize_t)i);
+        failed = !pair || PyList_Append(pairs, pair);
+        Py_XDECREF(pair);
+    }
+    PyObject *make = failed ? NULL : PyObject_GetAttrString(enums, "Enum");
+    PyObject *args = make ? Py_BuildValue("(sO)", name, pairs) : NULL;
+    PyObject *kwargs = args ? Py_BuildValue("{ss}", "module", "mlx.core") : NULL;
+    if (kwargs)
+        type = PyObject_Call(make, args, kwargs);
+    /* They print as "DeviceType.cpu", not with their number. */
+    PyObject *str = type ? PyObject_GetAttrString(make, "__str__") : NULL;
+    failed = !str || PyObject_SetAttrString(type, "__repr__", str) ||
+             PyModule_AddObjectRef(module, name, type);
+    for (size_t i = 0; i < n && !failed; i++) {
+        members[i] = PyObject_GetAttrString(type, names[i]);
+        failed = !members[i] || PyModule_AddObjectRef(module, names[i], members[i]);
+    }
+    Py_XDECREF(enums);
+    Py_XDECREF(pairs);
+    Py_XDECREF(make);
+    Py_XDECREF(args);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(str);
+    if (failed)
+        Py_CLEAR(type);
+    return type;
+}
+
+static int plain_signatures(PyMethodDef *methods)
+{
+    for (PyMethodDef *m = methods; m->ml_name; m++)
+        if (m->ml_doc && !(m->ml_doc = plain_signature(m->ml_doc)))
+            return -1;
+    return 0;
+}
+
+PyObject *submodule(PyObject *module, const char *name, const char *doc, PyMethodDef *methods)
+{
+    char full[64];
+    PyOS_snprintf(full, sizeof full, "mlx.core.%s", name);
+    PyObject *sub = PyImport_AddModule(full);
+    if (!sub || plain_signatures(methods) || PyModule_AddFunctions(sub, methods) ||
+        PyModule_SetDocString(sub, doc) || PyModule_AddObjectRef(module, name, sub))
+        return NULL;
+    return sub;
+}
+
+/* Devices of other makes, which are not there */
+
+static PyObject *no(PyObject *m, PyObject *unused)
+{
+    (void)m;
+    (void)unused;
+    Py_RETURN_FALSE;
+}
+static PyMethodDef metal[] = {
+    { "is_available", no, METH_NOARGS,
+      "is_available()\n--\n\nWhether Metal can be used; it cannot." },
+    { NULL, NULL, 0, NULL },
+};
+static PyMethodDef cuda[] = {
+    { "is_available", no, METH_NOARGS, "is_available()\n--\n\nWhether CUDA can be used; not yet." },
+    { NULL, NULL, 0, NULL },
+};
+
+static int add_constants(PyObject *module)
+{
+    static const struct {
+        const char *name;
+        double value;
+    } constants[] = {
+        { "e", 2.71828182845904523536 },
+        { "pi", 3.14159265358979323846 },
+        { "euler_gamma", 0.57721566490153286061 },
+        { "inf", HUGE_VAL },
+        { "nan", NAN },
+    };
+    for (size_t i = 0; i < LENGTH(constants); i++) {
+        PyObject *value = PyFloat_FromDouble(constants[i].value);
+        int failed = value ? PyModule_AddObjectRef(module, constants[i].name, value) : -1;
+        Py_XDECREF(value);
+        if (failed)
+            return -1;
+    }
+    for (size_t i = 0; i < LENGTH(aliases); i++) {
+        PyObject *f = PyObject_GetAttrString(module, aliases[i].of);
+        int failed = f ? PyModule_AddObjectRef(module, aliases[i].name, f) : -1;
+        Py_XDECREF(f);
+        if (failed)
+            return -1;
+    }
+    return PyModule_AddObjectRef(module, "newaxis", Py_None) ||
+                   PyModule_AddStringConstant(module, "__version__", MLX_VERSION)
+               ? -1
+               : 0;
+}
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    "mlx.core",
+    "Arrays, operations on them, and transformations of functions of them.",
+    -1,
+    functions,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+};
+
+PyMODINIT_FUNC PyInit_core(void);
+PyMODINIT_FUNC PyInit_core(void)
+{
+    if (plain_signatures(functions))
+        return NULL;
+    PyObject *module = PyModule_Create(&definition);
+    if (!module)
+        return NULL;
+    if (errors_init(module) || dtype_init(module) || device_init(module) || array_init(module) ||
+        index_init(module) || methods_init(module) || transforms_init(module) ||
+        printing_init(module) || random_init(module) || add_constants(module) ||
+        !submodule(module, "metal", "Apple's GPUs.", metal) ||
+        !submodule(module, "cuda", "NVIDIA's GPUs.", cuda))
+        Py_CLEAR(module);
+    return module;
+}

@@ -1,0 +1,62 @@
+/* py_reduce.c: reductions.  With axis=None they go over all axes, with axis=[] over none. */
+#include "py.h"
+
+#define REDUCTION(name)                                                                          \
+    PyObject *fn_##name(struct call *c)                                                          \
+    {                                                                                            \
+        return give(c, GIVEN(1) ? mlx_##name##_axes(&c->res, ARRAY(0), INTS(1), BOOL(2), STREAM) \
+                                : mlx_##name(&c->res, ARRAY(0), BOOL(2), STREAM));               \
+    }
+REDUCTION(all)
+REDUCTION(any)
+REDUCTION(sum)
+REDUCTION(prod)
+REDUCTION(min)
+REDUCTION(max)
+REDUCTION(mean)
+REDUCTION(logsumexp)
+
+PyObject *fn_minmax(struct call *c)
+{
+    PyObject *least = fn_min(c), *most = least ? fn_max(c) : NULL;
+    PyObject *both = most ? PyTuple_Pack(2, least, most) : NULL;
+    Py_XDECREF(least);
+    Py_XDECREF(most);
+    return both;
+}
+
+#define SPREAD(name)                                                                              \
+    PyObject *fn_##name(struct call *c)                                                           \
+    {                                                                                             \
+        int ddof = GIVEN(4) ? INT(4) : INT(3);                                                    \
+        return give(c, GIVEN(1)                                                                   \
+                           ? mlx_##name##_axes(&c->res, ARRAY(0), INTS(1), BOOL(2), ddof, STREAM) \
+                           : mlx_##name(&c->res, ARRAY(0), BOOL(2), ddof, STREAM));               \
+    }
+SPREAD(var)
+SPREAD(std)
+
+PyObject *fn_count_nonzero(struct call *c)
+{
+    mlx_array truth = mlx_array_new();
+    if (mlx_astype(&truth, ARRAY(0), MLX_BOOL, STREAM))
+        return raise_last(), NULL;
+    if (call_keep(c, truth, &ARRAY(0)))
+        return NULL;
+    return fn_sum(c);
+}
+
+#define ARGUMENT(name)                                                                          \
+    PyObject *fn_##name(struct call *c)                                                         \
+    {                                                                                           \
+        return give(c, GIVEN(1) ? mlx_##name##_axis(&c->res, ARRAY(0), INT(1), BOOL(2), STREAM) \
+                                : mlx_##name(&c->res, ARRAY(0), BOOL(2), STREAM));              \
+    }
+ARGUMENT(argmin)
+ARGUMENT(argmax)
+
+PyObject *fn_softmax(struct call *c)
+{
+    return give(c, GIVEN(1) ? mlx_softmax_axes(&c->res, ARRAY(0), INTS(1), BOOL(2), STREAM)
+                            : mlx_softmax(&c->res, ARRAY(0), BOOL(2), STREAM));
+}

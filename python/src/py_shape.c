@@ -1,0 +1,310 @@
+/* py_shape.c: functions that move elements about without changing them. */
+#include "py.h"
+
+PyObject *fn_reshape(struct call *c)
+{
+    return give(c, mlx_reshape(&c->res, ARRAY(0), INTS(1), STREAM));
+}
+
+PyObject *fn_flatten(struct call *c)
+{
+    return give(c, mlx_flatten(&c->res, ARRAY(0), INT(1), INT(2), STREAM));
+}
+
+PyObject *fn_unflatten(struct call *c)
+{
+    return give(c, mlx_unflatten(&c->res, ARRAY(0), INT(1), INTS(2), STREAM));
+}
+
+PyObject *fn_squeeze(struct call *c)
+{
+    return give(c, GIVEN(1) ? mlx_squeeze_axes(&c->res, ARRAY(0), INTS(1), STREAM)
+                            : mlx_squeeze(&c->res, ARRAY(0), STREAM));
+}
+
+PyObject *fn_expand_dims(struct call *c)
+{
+    return give(c, mlx_expand_dims_axes(&c->res, ARRAY(0), INTS(1), STREAM));
+}
+
+PyObject *fn_transpose(struct call *c)
+{
+    return give(c, GIVEN(1) ? mlx_transpose_axes(&c->res, ARRAY(0), INTS(1), STREAM)
+                            : mlx_transpose(&c->res, ARRAY(0), STREAM));
+}
+
+PyObject *fn_permute_dims(struct call *c) { return fn_transpose(c); }
+
+/* The ints of *args: several, or one sequence of them.  -1 with an exception set. */
+static int ints_of_rest(struct call *c, const char *what, const int **v)
+{
+    PyObject *all;
+    if (c->nrest == 1 && PySequence_Check(c->rest[0])) {
+        all = Py_NewRef(c->rest[0]);
+    } else if ((all = PyTuple_New(c->nrest))) {
+        for (Py_ssize_t i = 0; i < c->nrest; i++)
+            if (PyTuple_SetItem(all, i, Py_NewRef(c->rest[i])))
+                Py_CLEAR(all);
+    }
+    if (!all)
+        return -1;
+    int n = call_ints_named(c, what, all, v);
+    Py_DECREF(all);
+    return n;
+}
+
+PyObject *fn_reshape_dims(struct call *c)
+{
+    const int *shape;
+    int n = ints_of_rest(c, "shape", &shape);
+    return n < 0 ? NULL : give(c, mlx_reshape(&c->res, ARRAY(0), shape, (size_t)n, STREAM));
+}
+
+PyObject *fn_transpose_dims(struct call *c)
+{
+    const int *axes;
+    if (c->nrest == 0 || (c->nrest == 1 && c->rest[0] == Py_None))
+        return give(c, mlx_transpose(&c->res, ARRAY(0), STREAM));
+    int n = ints_of_rest(c, "axes", &axes);
+    return n < 0 ? NULL : give(c, mlx_transpose_axes(&c->res, ARRAY(0), axes, (size_t)n, STREAM));
+}
+
+PyObject *fn_matrix_transpose(struct call *c)
+{
+    if (mlx_array_ndim(ARRAY(0)) < 2) {
+        PyErr_Format(PyExc_ValueError,
+                     "[matrix_transpose] expected an array of at least 2 dimensions, got %zu",
+                     mlx_array_ndim(ARRAY(0)));
+        return NULL;
+    }
+    return give(c, mlx_swapaxes(&c->res, ARRAY(0), -1, -2, STREAM));
+}
+
+PyObject *fn_swapaxes(struct call *c)
+{
+    return give(c, mlx_swapaxes(&c->res, ARRAY(0), INT(1), INT(2), STREAM));
+}
+
+PyObject *fn_moveaxis(struct call *c)
+{
+    return give(c, mlx_moveaxis(&c->res, ARRAY(0), INT(1), INT(2), STREAM));
+}
+
+PyObject *fn_flip(struct call *c)
+{
+    size_t ndim = mlx_array_ndim(ARRAY(0));
+    mlx_index items[MAX_NDIM];
+    for (size_t i = 0; i < ndim; i++)
+        items[i] = (mlx_index){ .kind = MLX_INDEX_SLICE, .step = GIVEN(1) ? 1 : -1 };
+    for (int i = 0; GIVEN(1) && i < c->v[1].ints.n; i++) {
+        int axis = c->v[1].ints.v[i];
+        if (axis < -(int)ndim || axis >= (int)ndim)
+            return raise_axis("flip", axis, (int)ndim);
+        items[axis < 0 ? axis + (int)ndim : axis].step = -1;
+    }
+    return give(c, mlx_getitem(&c->res, ARRAY(0), items, ndim, STREAM));
+}
+
+PyObject *fn_broadcast_to(struct call *c)
+{
+    if (call_operands(c, 0, 1))
+        return NULL;
+    return give(c, mlx_broadcast_to(&c->res, ARRAY(0), INTS(1), STREAM));
+}
+
+/* The arrays among *args in a vector that lives as long as the call; an empty one after a
+ * failure. */
+static mlx_vector_array arrays_of_rest(struct call *c)
+{
+    mlx_vector_array none = { NULL }, vec = c->vectors[c->nvectors++] = mlx_vector_array_new();
+    if (!vec.ctx)
+        return raise_last(), none;
+    for (Py_ssize_t i = 0; i < c->nrest; i++) {
+        mlx_array a = mlx_array_new();
+        int failed = array_from(&a, c->rest[i], NULL);
+        if (!failed && mlx_vector_array_append_value(vec, a))
+            failed = raise_last();
+        mlx_array_free(a);
+        if (failed)
+            return none;
+    }
+    return vec;
+}
+
+PyObject *fn_broadcast_arrays(struct call *c)
+{
+    mlx_vector_array in = arrays_of_rest(c), out = mlx_vector_array_new();
+    if (!in.ctx)
+        return mlx_vector_array_free(out), NULL;
+    return give_list(mlx_broadcast_arrays(&out, in, STREAM), out);
+}
+
+PyObject *fn_broadcast_shapes(struct call *c)
+{
+    int shape[MAX_NDIM] = { 0 }, ndim = 0;
+    for (Py_ssize_t k = 0; k < c->nrest; k++) {
+        const int *v;
+        c->nints = 0;
+        int n = call_ints_named(c, "shapes", c->rest[k], &v);
+        if (n < 0)
+            return NULL;
+        for (; ndim < n; ndim++) {
+            for (int i = ndim; i > 0; i--) shape[i] = shape[i - 1];
+            shape[0] = 1;
+        }
+        for (int i = 0; i < n; i++) {
+            int *have = &shape[ndim - n + i];
+            if (*have != v[i] && *have != 1 && v[i] != 1) {
+                PyErr_Format(PyExc_ValueError,
+                             "[broadcast_shapes] sizes %d and %d of axis %d do not broadcast",
+                             *have, v[i], i - n);
+                return NULL;
+            }
+            *have = *have == 1 ? v[i] : *have;
+        }
+    }
+    return ints_to_tuple(shape, (size_t)ndim);
+}
+
+/* Arrays flattened, for axis=None. */
+static int flattened(struct call *c, mlx_vector_array *out)
+{
+    *out = c->vectors[c->nvectors++] = mlx_vector_array_new();
+    int failed = !out->ctx;
+    for (size_t i = 0; !failed && i < mlx_vector_array_size(c->v[0].vec); i++) {
+        mlx_array a = mlx_array_new();
+        failed = mlx_vector_array_get(&a, c->v[0].vec, i) || mlx_flatten(&a, a, 0, -1, STREAM) ||
+                 mlx_vector_array_append_value(*out, a);
+        mlx_array_free(a);
+    }
+    return failed ? raise_last() : 0;
+}
+
+PyObject *fn_concatenate(struct call *c)
+{
+    mlx_vector_array all = c->v[0].vec;
+    if (!GIVEN(1) && flattened(c, &all))
+        return NULL;
+    return give(c, mlx_concatenate_axis(&c->res, all, GIVEN(1) ? INT(1) : 0, STREAM));
+}
+
+PyObject *fn_concat(struct call *c) { return fn_concatenate(c); }
+
+PyObject *fn_stack(struct call *c)
+{
+    mlx_vector_array all = c->v[0].vec;
+    if (!GIVEN(1) && flattened(c, &all))
+        return NULL;
+    return give(c, mlx_stack_axis(&c->res, all, GIVEN(1) ? INT(1) : 0, STREAM));
+}
+
+PyObject *fn_unstack(struct call *c)
+{
+    int ndim = (int)mlx_array_ndim(ARRAY(0)), axis = INT(1) < 0 ? INT(1) + ndim : INT(1);
+    if (axis < 0 || axis >= ndim)
+        return raise_axis("unstack", INT(1), ndim);
+    mlx_index items[MAX_NDIM];
+    for (int i = 0; i < axis; i++) items[i] = (mlx_index){ .kind = MLX_INDEX_SLICE, .step = 1 };
+    int n = mlx_array_shape(ARRAY(0))[axis];
+    PyObject *all = PyTuple_New(n);
+    for (int i = 0; all && i < n; i++) {
+        mlx_array part = mlx_array_new();
+        items[axis] = (mlx_index){ .kind = MLX_INDEX_INT, .start = i };
+        PyObject *item =
+            array_result(mlx_getitem(&part, ARRAY(0), items, (size_t)axis + 1, STREAM), part);
+        if (!item || PyTuple_SetItem(all, i, item))
+            Py_CLEAR(all);
+    }
+    return all;
+}
+
+PyObject *fn_split(struct call *c)
+{
+    mlx_vector_array parts = mlx_vector_array_new();
+    bool sections = PyIndex_Check(c->v[1].o) && c->v[1].ints.n == 1 && !PySequence_Check(c->v[1].o);
+    return give_list(sections ? mlx_split(&parts, ARRAY(0), c->v[1].ints.v[0], INT(2), STREAM)
+                              : mlx_split_sections(&parts, ARRAY(0), INTS(1), INT(2), STREAM),
+                     parts);
+}
+
+/* pad_width: one number, one pair, or a sequence with a pair (or one number) for each axis. */
+static int pad_widths(struct call *c, int ndim, int *low, int *high)
+{
+    PyObject *o = c->v[1].o;
+    const int *v;
+    bool nested = PySequence_Check(o) && PySequence_Size(o) > 0;
+    if (nested) {
+        PyObject *first = PySequence_GetItem(o, 0);
+        nested = first && PySequence_Check(first);
+        Py_XDECREF(first);
+    }
+    Py_ssize_t n = nested ? PySequence_Size(o) : 1;
+    if (nested && n != 1 && n != ndim) {
+        PyErr_Format(PyExc_ValueError, "[pad] expected a pair for each of the %d axes, got %zd",
+                     ndim, n);
+        return -1;
+    }
+    for (int i = 0; i < ndim; i++) {
+        c->nints = 0;
+        PyObject *item = nested ? PySequence_GetItem(o, n == 1 ? 0 : i) : Py_NewRef(o);
+        int m = item ? call_ints(c, 1, item, &v) : -1;
+        Py_XDECREF(item);
+        if (m < 0)
+            return -1;
+        if (m != 1 && m != 2) {
+            PyErr_Format(PyExc_ValueError, "[pad] expected a pair (before, after), got %d numbers",
+                         m);
+            return -1;
+        }
+        low[i] = v[0];
+        high[i] = v[m - 1];
+    }
+    return 0;
+}
+
+PyObject *fn_pad(struct call *c)
+{
+    int axes[MAX_NDIM], low[MAX_NDIM], high[MAX_NDIM], ndim = (int)mlx_array_ndim(ARRAY(0));
+    if (call_operand_like(c, 3, mlx_array_dtype(ARRAY(0))) || pad_widths(c, ndim, low, high))
+        return NULL;
+    size_t n = (size_t)ndim;
+    for (int i = 0; i < ndim; i++) axes[i] = i;
+    return give(c, mlx_pad(&c->res, ARRAY(0), axes, n, low, n, high, n, ARRAY(3), TEXT(2), STREAM));
+}
+
+static PyObject *atleast(struct call *c, int (*op)(mlx_array *, const mlx_array, const mlx_stream))
+{
+    if (c->nrest == 0) {
+        PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional argument: 'arys'",
+                     c->sig->name);
+        return NULL;
+    }
+    mlx_vector_array in = arrays_of_rest(c), out = mlx_vector_array_new();
+    int failed = !in.ctx || !out.ctx;
+    for (Py_ssize_t i = 0; !failed && i < c->nrest; i++) {
+        mlx_array a = mlx_array_new();
+        failed = mlx_vector_array_get(&a, in, (size_t)i) || op(&a, a, STREAM) ||
+                 mlx_vector_array_append_value(out, a);
+        mlx_array_free(a);
+    }
+    if (failed || c->nrest > 1)
+        return give_list(failed, out);
+    failed = mlx_vector_array_get(&c->res, out, 0);
+    mlx_vector_array_free(out);
+    return give(c, failed);
+}
+
+PyObject *fn_atleast_1d(struct call *c) { return atleast(c, mlx_atleast_1d); }
+PyObject *fn_atleast_2d(struct call *c) { return atleast(c, mlx_atleast_2d); }
+PyObject *fn_atleast_3d(struct call *c) { return atleast(c, mlx_atleast_3d); }
+
+PyObject *fn_slice(struct call *c)
+{
+    return give(c, mlx_slice_dynamic(&c->res, ARRAY(0), ARRAY(1), INTS(2), INTS(3), STREAM));
+}
+
+PyObject *fn_slice_update(struct call *c)
+{
+    return give(c,
+                mlx_slice_update_dynamic(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), INTS(3), STREAM));
+}

@@ -1,0 +1,710 @@
+/* py_transforms.c: evaluation, and derivatives of Python functions.
+ *
+ * A transform hands the library a closure that calls back into Python.  The arrays in the trees of
+ * arguments become the closure's flat list of inputs; inside, the trees are built again around the
+ * arrays that stand for them, so whatever the function does to its arguments stays inside.  An
+ * exception raised by the function waits in the closure's payload and comes out unchanged. */
+#include "py.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Evaluation */
+
+static PyObject *evaluate(struct call *c, int (*eval)(const mlx_vector_array))
+{
+    if (c->nrest == 1 && is_array(c->rest[0]) && eval == mlx_eval) { /* the common case */
+        if (array_ready(handle_of(c->rest[0])))
+            return NULL;
+        Py_RETURN_NONE;
+    }
+    mlx_vector_array all = c->vectors[c->nvectors++] = mlx_vector_array_new();
+    if (!all.ctx)
+        return raise_last(), NULL;
+    for (Py_ssize_t i = 0; i < c->nrest; i++)
+        if (tree_arrays(c->rest[i], all, NULL))
+            return NULL;
+    int failed;
+    Py_BEGIN_ALLOW_THREADS failed = eval(all);
+    Py_END_ALLOW_THREADS if (failed) return raise_last(), NULL;
+    if (PyErr_CheckSignals())
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *fn_eval(struct call *c) { return evaluate(c, mlx_eval); }
+PyObject *fn_async_eval(struct call *c) { return evaluate(c, mlx_async_eval); }
+
+/* Closures */
+
+/* A call of a Python function whose trees of arguments have arrays to be replaced. */
+struct python_call {
+    struct released released; /* first */
+    PyObject *fun, *args, *kwargs;
+    PyObject *positions; /* list of ints: the arguments that hold inputs; NULL: all of them */
+    PyObject *names;     /* list of str: the same for keyword arguments */
+    const char *who;     /* the function asked for, for messages */
+    enum { SOME_ARRAYS, SCALAR, SCALAR_AND_MORE, TREE } returns;
+    PyObject *value;                /* what the function returned */
+    PyObject *type, *error, *trace; /* what it raised */
+};
+
+static void python_call_end(struct released *r)
+{
+    struct python_call *p = (struct python_call *)r;
+    Py_XDECREF(p->fun);
+    Py_XDECREF(p->args);
+    Py_XDECREF(p->kwargs);
+    Py_XDECREF(p->positions);
+    Py_XDECREF(p->names);
+    Py_XDECREF(p->value);
+    Py_XDECREF(p->type);
+    Py_XDECREF(p->error);
+    Py_XDECREF(p->trace);
+    free(p);
+}
+
+static void python_call_release(void *payload) { release_soon(payload); }
+
+/* Walks a tree replacing arrays by those of a vector. */
+struct replacing {
+    mlx_vector_array from;
+    size_t i;
+};
+
+static PyObject *next_array(void *ctx, PyObject *leaf)
+{
+    struct replacing *r = ctx;
+    if (!is_array(leaf))
+        return Py_NewRef(leaf);
+    mlx_array a = mlx_array_new();
+    return array_result(mlx_vector_array_get(&a, r->from, r->i++), a);
+}
+
+static PyObject *replaced(PyObject *tree, struct replacing *r)
+{
+    return tree_map(tree, next_array, r);
+}
+
+/* The tree with every array replaced by an empty one: its form, which keeps nothing alive. */
+static PyObject *hole(void *unused, PyObject *leaf)
+{
+    (void)unused;
+    return is_array(leaf) ? array_wrap(mlx_array_new()) : Py_NewRef(leaf);
+}
+
+static int hollow_out(PyObject **tree)
+{
+    PyObject *form = *tree ? tree_map(*tree, hole, NULL) : NULL;
+    if (!form)
+        return -1;
+    Py_DECREF(*tree);
+    *tree = form;
+    return 0;
+}
+
+/* The arguments with arrays replaced. */
+static PyObject *new_args(const struct python_call *p, struct replacing *r)
+{
+    Py_ssize_t n = PyTuple_Size(p->args);
+    PyObject *args = PyTuple_New(n);
+    bool all = !p->positions;
+    for (Py_ssize_t i = 0; args && i < n; i++) {
+        PyObject *item = PyTuple_GetItem(p->args, i);
+        item = all ? replaced(item, r) : Py_NewRef(item);
+        if (!item || PyTuple_SetItem(args, i, item))
+            Py_CLEAR(args);
+    }
+    for (Py_ssize_t k = 0; args && !all && k < PyList_Size(p->positions); k++) {
+        Py_ssize_t i = PyLong_AsSsize_t(PyList_GetItem(p->positions, k));
+        PyObject *item = replaced(PyTuple_GetItem(p->args, i), r);
+        if (!item || PyTuple_SetItem(args, i, item))
+            Py_CLEAR(args);
+    }
+    return args;
+}
+
+static PyObject *new_kwargs(const struct python_call *p, struct replacing *r)
+{
+    if (!p->kwargs)
+        return NULL;
+    PyObject *kwargs = PyDict_Copy(p->kwargs);
+    for (Py_ssize_t k = 0; kwargs && p->names && k < PyList_Size(p->names); k++) {
+        PyObject *name = PyList_GetItem(p->names, k);
+        PyObject *item = replaced(PyDict_GetItemWithError(p->kwargs, name), r);
+        if (!item || PyDict_SetItem(kwargs, name, item))
+            Py_CLEAR(kwargs);
+        Py_XDECREF(item);
+    }
+    return kwargs;
+}
+
+/* Is the value what was asked for? */
+static int check_value(const struct python_call *p, PyObject *value)
+{
+    PyObject *first = value;
+    if (p->returns == TREE)
+        return 0;
+    if (p->returns == SOME_ARRAYS) {
+        bool sequence = PyList_Check(value) || PyTuple_Check(value);
+        bool good = is_array(value) || sequence;
+        for (Py_ssize_t i = 0; good && sequence && i < PySequence_Size(value); i++)
+            good = is_array(PyList_Check(value) ? PyList_GetItem(value, i)
+                                                : PyTuple_GetItem(value, i));
+        if (good)
+            return 0;
+        PyErr_Format(PyExc_ValueError,
+                     "[%s] expected the function to return an array or a list or tuple "
+                     "of arrays, got %s",
+                     p->who, type_name(value));
+        return -1;
+    }
+    if (p->returns == SCALAR_AND_MORE && PyTuple_Check(value) && PyTuple_Size(value) > 0)
+        first = PyTuple_GetItem(value, 0);
+    if (!is_array(first)) {
+        PyErr_Format(PyExc_ValueError,
+                     "[%s] expected the function to return a scalar array%s, got %s%s", p->who,
+                     p->returns == SCALAR ? "" : ", or a tuple that starts with one",
+                     first == value ? "" : "a tuple that starts with ", type_name(first));
+        return -1;
+    }
+    if (mlx_array_ndim(handle_of(first)) != 0) {
+        PyObject *shape =
+            ints_to_tuple(mlx_array_shape(handle_of(first)), mlx_array_ndim(handle_of(first)));
+        if (shape)
+            PyErr_Format(PyExc_ValueError,
+                         "[%s] expected the function to return a scalar array, got one of "
+                         "shape %R",
+                         p->who, shape);
+        Py_XDECREF(shape);
+        return -1;
+    }
+    return 0;
+}
+
+/* Called by the library, on the thread that called the library, which has the GIL. */
+static int call_python(mlx_vector_array *res, const mlx_vector_array in, void *payload)
+{
+    struct python_call *p = payload;
+    struct replacing r = { in, 0 };
+    PyObject *args = new_args(p, &r);
+    PyObject *kwargs = args ? new_kwargs(p, &r) : NULL;
+    PyObject *value = NULL;
+    if (args && (kwargs || !p->kwargs))
+        value = PyObject_Call(p->fun, args, kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(kwargs);
+    int failed = !value || check_value(p, value) || tree_arrays(value, *res, NULL);
+    Py_XDECREF(p->value);
+    p->value = value;
+    if (failed) {
+        PyErr_Fetch(&p->type, &p->error, &p->trace);
+        return 1;
+    }
+    return 0;
+}
+
+/* A call to be filled in by its maker, and the closure that owns it. */
+static struct python_call *python_call_new(const char *who, PyObject *fun, PyObject *args,
+                                           PyObject *kwargs)
+{
+    struct python_call *p = calloc(1, sizeof *p);
+    if (!p)
+        return PyErr_NoMemory(), NULL;
+    p->released.end = python_call_end;
+    p->who = who;
+    p->fun = Py_NewRef(fun);
+    p->args = Py_NewRef(args);
+    p->kwargs = Py_XNewRef(kwargs);
+    return p;
+}
+
+static mlx_closure closure_of(struct python_call *p)
+{
+    mlx_closure f = mlx_closure_new_func_payload(call_python, p, python_call_release);
+    if (!f.ctx) {
+        python_call_end(&p->released);
+        raise_last();
+    }
+    return f;
+}
+
+/* A transform has failed: what the function raised, or else what the library says. */
+static void raise_from(struct python_call *p)
+{
+    if (!p->type) {
+        raise_last();
+        return;
+    }
+    PyErr_Restore(p->type, p->error, p->trace);
+    p->type = p->error = p->trace = NULL;
+}
+
+/* vjp and jvp */
+
+static PyObject *derivative(struct call *c,
+                            int (*transform)(mlx_vector_array *, mlx_vector_array *,
+                                             const mlx_closure, const mlx_vector_array,
+                                             const mlx_vector_array))
+{
+    if (!PyCallable_Check(c->v[0].o))
+        return call_refuse(c, 0, "callable");
+    PyObject *args = vector_items(c->v[1].vec), *result = NULL;
+    struct python_call *p = args ? python_call_new(c->sig->name, c->v[0].o, args, NULL) : NULL;
+    Py_XDECREF(args);
+    mlx_closure f = p ? closure_of(p) : mlx_closure_new();
+    if (!f.ctx)
+        return NULL;
+    p->returns = SOME_ARRAYS;
+    mlx_vector_array y = mlx_vector_array_new(), dy = mlx_vector_array_new();
+    if (transform(&y, &dy, f, c->v[1].vec, c->v[2].vec)) {
+        raise_from(p);
+        mlx_vector_array_free(y);
+        mlx_vector_array_free(dy);
+    } else {
+        PyObject *values = vector_to_list(y), *derivatives = vector_to_list(dy);
+        if (values && derivatives)
+            result = PyTuple_Pack(2, values, derivatives);
+        Py_XDECREF(values);
+        Py_XDECREF(derivatives);
+    }
+    mlx_closure_free(f);
+    release_now();
+    return result;
+}
+
+PyObject *fn_vjp(struct call *c) { return derivative(c, mlx_vjp); }
+PyObject *fn_jvp(struct call *c) { return derivative(c, mlx_jvp); }
+
+/* grad and value_and_grad make objects that are called later. */
+
+struct gradient {
+    PyObject ob_base;
+    PyObject *fun, *positions, *names; /* lists; positions empty: no positional argument */
+    bool with_value;
+};
+static PyTypeObject *gradient_type;
+
+static const char *who(const struct gradient *g)
+{
+    return g->with_value ? "value_and_grad" : "grad";
+}
+
+static int fail(const struct gradient *g, const char *what)
+{
+    PyErr_Format(PyExc_ValueError, "[%s] %s", who(g), what);
+    return -1;
+}
+
+static int check_arguments(const struct gradient *g, PyObject *args, PyObject *kwargs)
+{
+    for (Py_ssize_t k = 0; k < PyList_Size(g->positions); k++) {
+        Py_ssize_t i = PyLong_AsSsize_t(PyList_GetItem(g->positions, k));
+        if (i < PyTuple_Size(args))
+            continue;
+        PyErr_Format(PyExc_ValueError,
+                     "[%s] cannot differentiate by argument %zd of a call with %zd "
+                     "positional arguments",
+                     who(g), i, PyTuple_Size(args));
+        return -1;
+    }
+    for (Py_ssize_t k = 0; k < PyList_Size(g->names); k++) {
+        PyObject *name = PyList_GetItem(g->names, k);
+        if (kwargs && PyDict_GetItemWithError(kwargs, name))
+            continue;
+        PyErr_Format(PyExc_ValueError,
+                     "[%s] cannot differentiate by argument %R of a call without it", who(g), name);
+        return -1;
+    }
+    return 0;
+}
+
+static int collect(const struct gradient *g, PyObject *args, PyObject *kwargs, mlx_vector_array in)
+{
+    for (Py_ssize_t k = 0; k < PyList_Size(g->positions); k++) {
+        Py_ssize_t i = PyLong_AsSsize_t(PyList_GetItem(g->positions, k));
+        if (tree_arrays(PyTuple_GetItem(args, i), in, who(g)))
+            return -1;
+    }
+    for (Py_ssize_t k = 0; k < PyList_Size(g->names); k++)
+        if (tree_arrays(PyDict_GetItemWithError(kwargs, PyList_GetItem(g->names, k)), in, who(g)))
+            return -1;
+    return 0;
+}
+
+/* The gradients in the shape of the arguments: one tree for one argument, a tuple for several; with
+ * names a pair of that (or None) and a dict. */
+static PyObject *gradients(const struct gradient *g, PyObject *args, PyObject *kwargs,
+                           mlx_vector_array from)
+{
+    struct replacing r = { from, 0 };
+    Py_ssize_t n = PyList_Size(g->positions), m = PyList_Size(g->names);
+    PyObject *trees = PyTuple_New(n);
+    for (Py_ssize_t k = 0; trees && k < n; k++) {
+        Py_ssize_t i = PyLong_AsSsize_t(PyList_GetItem(g->positions, k));
+        PyObject *tree = replaced(PyTuple_GetItem(args, i), &r);
+        if (!tree || PyTuple_SetItem(trees, k, tree))
+            Py_CLEAR(trees);
+    }
+    if (trees && n < 2) {
+        PyObject *only = Py_NewRef(n ? PyTuple_GetItem(trees, 0) : Py_None);
+        Py_DECREF(trees);
+        trees = only;
+    }
+    if (!trees || !m)
+        return trees;
+    PyObject *named = PyDict_New();
+    for (Py_ssize_t k = 0; named && k < m; k++) {
+        PyObject *name = PyList_GetItem(g->names, k);
+        PyObject *tree = replaced(PyDict_GetItemWithError(kwargs, name), &r);
+        if (!tree || PyDict_SetItem(named, name, tree))
+            Py_CLEAR(named);
+        Py_XDECREF(tree);
+    }
+    PyObject *both = named ? PyTuple_Pack(2, trees, named) : NULL;
+    Py_DECREF(trees);
+    Py_XDECREF(named);
+    return both;
+}
+
+/* Values and gradients of n > 0 inputs. */
+static int apply(mlx_closure f, mlx_vector_array in, mlx_vector_array *values,
+                 mlx_vector_array *grads)
+{
+    size_t n = mlx_vector_array_size(in);
+    int *numbers = malloc((n + 1) * sizeof *numbers);
+    mlx_closure_value_and_grad vg = mlx_closure_value_and_grad_new();
+    if (!numbers)
+        return PyErr_NoMemory(), 1;
+    for (size_t i = 0; i < n; i++) numbers[i] = (int)i;
+    int failed = mlx_value_and_grad(&vg, f, numbers, n) ||
+                 mlx_closure_value_and_grad_apply(values, grads, vg, in);
+    mlx_closure_value_and_grad_free(vg);
+    free(numbers);
+    return failed;
+}
+
+static PyObject *gradient_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    struct gradient *g = (struct gradient *)self;
+    if (check_arguments(g, args, kwargs))
+        return NULL;
+    PyObject *result = NULL, *value = NULL, *trees = NULL;
+    mlx_vector_array in = mlx_vector_array_new(), values = mlx_vector_array_new(),
+                     grads = mlx_vector_array_new();
+    mlx_closure f = mlx_closure_new();
+    struct python_call *p = NULL;
+    if (!in.ctx || !values.ctx || !grads.ctx) {
+        raise_last();
+    } else if (!collect(g, args, kwargs, in) &&
+               (p = python_call_new(who(g), g->fun, args, kwargs))) {
+        p->positions = Py_NewRef(g->positions);
+        p->names = Py_NewRef(g->names);
+        p->returns = g->with_value ? SCALAR_AND_MORE : SCALAR;
+        f = closure_of(p);
+    }
+    if (f.ctx) {
+        bool nothing = mlx_vector_array_size(in) == 0;
+        if (nothing ? mlx_closure_apply(&values, f, in) : apply(f, in, &values, &grads)) {
+            raise_from(p);
+        } else {
+            struct replacing r = { values, 0 };
+            value = g->with_value ? replaced(p->value, &r) : Py_NewRef(Py_None);
+            trees = value ? gradients(g, args, kwargs, grads) : NULL;
+        }
+    }
+    if (trees)
+        result = g->with_value ? PyTuple_Pack(2, value, trees) : Py_NewRef(trees);
+    Py_XDECREF(value);
+    Py_XDECREF(trees);
+    mlx_closure_free(f);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(values);
+    mlx_vector_array_free(grads);
+    release_now();
+    return result;
+}
+
+/* A list of non-negative ints, each once, out of an int, a sequence or None. */
+static PyObject *positions_from(struct call *c, bool has_names)
+{
+    struct value *v = &c->v[1];
+    PyObject *list = PyList_New(0);
+    int n = v->given ? v->ints.n : has_names ? 0 : 1;
+    for (int k = 0; list && k < n; k++) {
+        int i = v->given ? v->ints.v[k] : 0;
+        PyObject *number = PyLong_FromLong(i);
+        int twice = number ? PySequence_Contains(list, number) : -1;
+        if (i < 0 || twice > 0)
+            PyErr_Format(PyExc_ValueError,
+                         "[%s] expected argument numbers from 0, each once, got %d%s", c->sig->name,
+                         i, twice > 0 ? " twice" : "");
+        if (i < 0 || twice || PyList_Append(list, number))
+            Py_CLEAR(list);
+        Py_XDECREF(number);
+    }
+    return list;
+}
+
+static PyObject *names_from(struct call *c)
+{
+    PyObject *o = c->v[2].o, *list = PyList_New(0);
+    if (!o || o == Py_None || !list)
+        return list;
+    if (PyUnicode_Check(o)) {
+        if (PyList_Append(list, o))
+            Py_CLEAR(list);
+        return list;
+    }
+    Py_DECREF(list);
+    list = PySequence_Check(o) ? PySequence_List(o) : NULL;
+    for (Py_ssize_t i = 0; list && i < PyList_Size(list); i++)
+        if (!PyUnicode_Check(PyList_GetItem(list, i)))
+            Py_CLEAR(list);
+    if (!list && !PyErr_Occurred())
+        call_refuse(c, 2, "a str or a sequence of str");
+    return list;
+}
+
+static PyObject *make_gradient(struct call *c, bool with_value)
+{
+    if (!PyCallable_Check(c->v[0].o))
+        return call_refuse(c, 0, "callable");
+    PyObject *names = names_from(c);
+    PyObject *positions = names ? positions_from(c, PyList_Size(names) > 0) : NULL;
+    struct gradient *g = positions ? PyObject_New(struct gradient, gradient_type) : NULL;
+    if (!g) {
+        Py_XDECREF(names);
+        Py_XDECREF(positions);
+        return NULL;
+    }
+    g->fun = Py_NewRef(c->v[0].o);
+    g->names = names;
+    g->positions = positions;
+    g->with_value = with_value;
+    if (PyList_Size(names) + PyList_Size(positions) == 0) {
+        fail(g, "expected at least one argument to differentiate by");
+        Py_CLEAR(g);
+    }
+    return (PyObject *)g;
+}
+
+PyObject *fn_grad(struct call *c) { return make_gradient(c, false); }
+PyObject *fn_value_and_grad(struct call *c) { return make_gradient(c, true); }
+
+static void gradient_dealloc(PyObject *o)
+{
+    struct gradient *g = (struct gradient *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    Py_XDECREF(g->fun);
+    Py_XDECREF(g->positions);
+    Py_XDECREF(g->names);
+    PyObject_Free(o);
+    Py_DECREF(type);
+}
+
+/* What the function calls itself, so that the gradient passes for it in messages and wrappers. */
+static PyObject *of_function(PyObject *o, void *name)
+{
+    PyObject *fun = ((struct gradient *)o)->fun;
+    return strcmp(name, "__wrapped__") ? PyObject_GetAttrString(fun, name) : Py_NewRef(fun);
+}
+
+static PyGetSetDef gradient_properties[] = {
+    { "__name__", of_function, NULL, NULL, DOC("__name__") },
+    { "__qualname__", of_function, NULL, NULL, DOC("__qualname__") },
+    { "__wrapped__", of_function, NULL, "The function whose gradient this is.",
+      DOC("__wrapped__") },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+static PyType_Slot gradient_slots[] = {
+    { Py_tp_dealloc, gradient_dealloc },
+    { Py_tp_call, gradient_call },
+    { Py_tp_getset, gradient_properties },
+    { Py_tp_doc, DOC("What grad and value_and_grad give: a function that computes gradients.") },
+    { 0, NULL },
+};
+static PyType_Spec gradient_spec = {
+    "mlx.core._Gradient",
+    sizeof(struct gradient),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    gradient_slots,
+};
+
+/* custom_function: a function with a vjp rule of its own */
+
+struct custom {
+    PyObject ob_base;
+    PyObject *fun, *vjp; /* vjp: NULL until given */
+};
+static PyTypeObject *custom_type;
+
+static PyObject *custom_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static const char *const names[] = { "f", NULL };
+    PyObject *fun;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:custom_function", (char **)names, &fun))
+        return NULL;
+    if (!PyCallable_Check(fun)) {
+        PyErr_Format(PyExc_TypeError, "custom_function(): argument 'f' must be callable, not %s",
+                     type_name(fun));
+        return NULL;
+    }
+    struct custom *self = PyObject_New(struct custom, type);
+    if (self) {
+        self->fun = Py_NewRef(fun);
+        self->vjp = NULL;
+    }
+    return (PyObject *)self;
+}
+
+static void custom_dealloc(PyObject *o)
+{
+    struct custom *self = (struct custom *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    Py_XDECREF(self->fun);
+    Py_XDECREF(self->vjp);
+    PyObject_Free(o);
+    Py_DECREF(type);
+}
+
+static PyObject *custom_vjp(PyObject *o, PyObject *rule)
+{
+    if (!PyCallable_Check(rule)) {
+        PyErr_Format(PyExc_TypeError, "vjp(): argument 'f' must be callable, not %s",
+                     type_name(rule));
+        return NULL;
+    }
+    struct custom *self = (struct custom *)o;
+    Py_XDECREF(self->vjp);
+    self->vjp = Py_NewRef(rule);
+    return Py_NewRef(o);
+}
+
+static PyObject *not_yet(PyObject *o, PyObject *rule)
+{
+    (void)o;
+    (void)rule;
+    PyErr_SetString(PyExc_NotImplementedError,
+                    "rules of one's own for jvp and vmap are not there yet");
+    return NULL;
+}
+
+/* The rule gets the one argument or the tuple of several, cotangents and outputs in the shape of
+ * the value, and the keyword arguments. */
+struct rule {
+    struct released released; /* first */
+    PyObject *fun;
+    struct python_call *call; /* the closure's, for the trees */
+    mlx_closure closure;      /* keeps `call` */
+};
+
+static void rule_end(struct released *r)
+{
+    struct rule *rule = (struct rule *)r;
+    Py_DECREF(rule->fun);
+    mlx_closure_free(rule->closure);
+    free(rule);
+}
+
+static void rule_release(void *payload) { release_soon(payload); }
+
+static int call_rule(mlx_vector_array *res, const mlx_vector_array in,
+                     const mlx_vector_array cotangents, const mlx_vector_array outputs,
+                     void *payload)
+{
+    struct rule *rule = payload;
+    struct python_call *p = rule->call;
+    struct replacing r = { in, 0 }, ct = { cotangents, 0 }, y = { outputs, 0 };
+    PyObject *primals = new_args(p, &r);
+    if (primals && PyTuple_Size(primals) == 1) {
+        PyObject *only = Py_NewRef(PyTuple_GetItem(primals, 0));
+        Py_DECREF(primals);
+        primals = only;
+    }
+    PyObject *cts = primals ? replaced(p->value, &ct) : NULL,
+             *ys = cts ? replaced(p->value, &y) : NULL;
+    PyObject *args = ys ? PyTuple_Pack(3, primals, cts, ys) : NULL;
+    PyObject *value = args ? PyObject_Call(rule->fun, args, p->kwargs) : NULL;
+    int failed = !value || tree_arrays(value, *res, NULL);
+    if (!failed && mlx_vector_array_size(*res) != mlx_vector_array_size(in)) {
+        PyErr_Format(PyExc_ValueError,
+                     "[custom_function] expected the vjp rule to return %zu arrays, one for "
+                     "each array of the arguments, got %zu",
+                     mlx_vector_array_size(in), mlx_vector_array_size(*res));
+        failed = 1;
+    }
+    Py_XDECREF(primals);
+    Py_XDECREF(cts);
+    Py_XDECREF(ys);
+    Py_XDECREF(args);
+    Py_XDECREF(value);
+    return failed != 0;
+}
+
+static PyObject *custom_call(PyObject *o, PyObject *args, PyObject *kwargs)
+{
+    struct custom *self = (struct custom *)o;
+    if (!self->vjp)
+        return PyObject_Call(self->fun, args, kwargs);
+    struct python_call *p = python_call_new("custom_function", self->fun, args, kwargs);
+    mlx_closure f = p ? closure_of(p) : mlx_closure_new();
+    struct rule *rule = f.ctx ? malloc(sizeof *rule) : NULL;
+    if (!rule)
+        return mlx_closure_free(f), PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    p->returns = TREE;
+    *rule = (struct rule){ { NULL, rule_end }, Py_NewRef(self->vjp), p, f };
+    mlx_closure_custom rule_closure =
+        mlx_closure_custom_new_func_payload(call_rule, rule, rule_release);
+    mlx_closure whole = mlx_closure_new();
+    mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
+    PyObject *result = NULL;
+    if (!rule_closure.ctx) {
+        rule_end(&rule->released);
+        raise_last();
+    } else if (tree_arrays(args, in, NULL) == 0) {
+        if (mlx_custom_vjp(&whole, f, rule_closure) || mlx_closure_apply(&out, whole, in)) {
+            raise_from(p);
+        } else {
+            struct replacing r = { out, 0 };
+            result = replaced(p->value, &r);
+        }
+        if (result && (hollow_out(&p->value) || hollow_out(&p->args)))
+            Py_CLEAR(result);
+    }
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+    mlx_closure_free(whole);
+    mlx_closure_custom_free(rule_closure);
+    release_now();
+    return result;
+}
+
+static PyMethodDef custom_methods[] = {
+    { "vjp", custom_vjp, METH_O,
+      "vjp($self, f)\n--\n\n"
+      "Set the rule f(primals, cotangents, outputs), which returns a cotangent for each primal." },
+    { "jvp", not_yet, METH_O, "jvp($self, f)\n--\n\nNot there yet." },
+    { "vmap", not_yet, METH_O, "vmap($self, f)\n--\n\nNot there yet." },
+    { NULL, NULL, 0, NULL },
+};
+static PyType_Slot custom_slots[] = {
+    { Py_tp_new, custom_new },
+    { Py_tp_dealloc, custom_dealloc },
+    { Py_tp_call, custom_call },
+    { Py_tp_methods, custom_methods },
+    { Py_tp_doc, DOC("custom_function(f)\n--\n\nA function whose derivative is what its method vjp "
+                     "was given.") },
+    { 0, NULL },
+};
+static PyType_Spec custom_spec = {
+    "mlx.core.custom_function", sizeof(struct custom), 0, Py_TPFLAGS_DEFAULT, custom_slots,
+};
+
+int transforms_init(PyObject *module)
+{
+    gradient_type = add_type(module, &gradient_spec);
+    custom_type = gradient_type ? add_type(module, &custom_spec) : NULL;
+    return custom_type ? 0 : -1;
+}

@@ -1,0 +1,182 @@
+/* c_binding.c: what the bindings of other languages need beyond the operations. */
+#include <stdlib.h>
+
+#include "capi/capi.h"
+#include "core/buffer.h"
+#include "core/print.h"
+#include "core/shape.h"
+#include "mlx/c/binding.h"
+#include "ops/getitem.h"
+#include "ops/random.h"
+#include "transform/eval.h"
+
+static bool good_dtype(const char *op, mlx_dtype dtype)
+{
+    if ((unsigned)dtype < DT_COUNT)
+        return true;
+    mx_fail_as(MX_TYPE, "[%s] expected a dtype, got %d", op, (int)dtype);
+    return false;
+}
+
+const char *mlx_dtype_name(mlx_dtype dtype)
+{
+    return good_dtype("dtype_name", dtype) ? dtype_name((enum dtype)dtype) : (capi_report(), "");
+}
+
+mlx_dtype mlx_dtype_promote(mlx_dtype a, mlx_dtype b)
+{
+    if (!good_dtype("dtype_promote", a) || !good_dtype("dtype_promote", b))
+        return capi_report(), MLX_FLOAT32;
+    return (mlx_dtype)promote((enum dtype)a, (enum dtype)b);
+}
+
+mlx_dtype mlx_dtype_promote_scalar(mlx_dtype a, char kind)
+{
+    if (!good_dtype("dtype_promote_scalar", a))
+        return capi_report(), MLX_FLOAT32;
+    return (mlx_dtype)promote_weak((enum dtype)a, kind);
+}
+
+#define SCALAR(name, op, value, ...)                                    \
+    int mlx_scalar_##name(mlx_array *res, __VA_ARGS__, mlx_dtype dtype) \
+    {                                                                   \
+        MX_SCOPE(NULL);                                                 \
+        if (!good_dtype(op, dtype))                                     \
+            return capi_report();                                       \
+        return capi_publish(res, value);                                \
+    }
+
+SCALAR(int, "scalar_int", array_of_int(val, (enum dtype)dtype), int64_t val)
+SCALAR(double, "scalar_double", array_of_double(val, (enum dtype)dtype), double val)
+SCALAR(complex, "scalar_complex", array_of_complex(real_val, imag_val, (enum dtype)dtype),
+       double real_val, double imag_val)
+
+int mlx_clear_streams(void)
+{
+    streams_clear();
+    return capi_end();
+}
+
+int mlx_array_text(mlx_string *str, const mlx_array arr, int precision)
+{
+    mx x = capi_in(arr);
+    if (is_nil(x) || mx_wait_host(x))
+        return capi_report();
+    return capi_publish_text(str, array_text(x, precision));
+}
+
+int mlx_array_is_writable(bool *res, const mlx_array arr)
+{
+    mx x = capi_in(arr);
+    if (!capi_out(res) || is_nil(x) || mx_wait_host(x))
+        return capi_report();
+    *res = x->buf->writable;
+    for (int i = 0; i < x->ndim; i++)
+        if (x->shape[i] > 1 && x->strides[i] == 0)
+            *res = false;
+    return 0;
+}
+
+/* Indexing */
+
+/* The items as the core has them, in memory to be freed by the caller; NULL after a failure. */
+static struct item *items_of(const char *func, const mlx_index *items, size_t n)
+{
+    if (n > 0 && !capi_need(func, "a list of items", "items", items))
+        return NULL;
+    if (n > 4 * MX_MAX_NDIM) {
+        mx_fail_as(MX_INDEX, "[%s] too many indices: got %zu", func + 4, n);
+        return NULL;
+    }
+    struct item *out = mx_malloc((n + 1) * sizeof *out);
+    for (size_t i = 0; out && i < n; i++) {
+        const mlx_index *it = &items[i];
+        out[i] = (struct item){
+            .kind = (enum item_kind)it->kind,
+            .has_start = it->has_start,
+            .has_stop = it->has_stop,
+            .start = it->start,
+            .stop = it->stop,
+            .step = it->step,
+        };
+        if ((unsigned)it->kind > MLX_INDEX_ARRAY)
+            mx_fail_as(MX_TYPE, "[%s] expected the kind of an index item, got %d", func + 4,
+                       (int)it->kind);
+        if (it->kind == MLX_INDEX_ARRAY)
+            out[i].array = capi_array(func, "items", it->array);
+    }
+    if (mx_failed()) {
+        free(out);
+        out = NULL;
+    }
+    return out;
+}
+
+int mlx_getitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num,
+                const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    mx x = capi_in(a);
+    struct item *it = items_of(__func__, items, items_num);
+    mx y = it ? mx_getitem(x, (int)items_num, it) : MX_NIL;
+    free(it);
+    return capi_publish(res, y);
+}
+
+int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num,
+                const mlx_array value, mlx_fold fold, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    mx x = capi_in(a), v = capi_in(value);
+    if ((unsigned)fold > MLX_FOLD_MIN)
+        mx_fail_as(MX_TYPE, "[setitem] expected a fold, got %d", (int)fold);
+    struct item *it = items_of(__func__, items, items_num);
+    mx y = it ? mx_setitem(x, (int)items_num, it, v, (enum scatter_fold)fold) : MX_NIL;
+    free(it);
+    return capi_publish(res, y);
+}
+
+/* Variants of operations */
+
+int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bool endpoint,
+                          mlx_dtype dtype, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    if (!good_dtype("linspace", dtype))
+        return capi_report();
+    return capi_publish(res, mx_linspace(start, stop, num, endpoint, (enum dtype)dtype));
+}
+
+int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b,
+                     double alpha, double beta, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_addmm(capi_in(c), capi_in(a), capi_in(b), alpha, beta));
+}
+
+int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan, const double *posinf,
+                          const double *neginf, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_nan_to_num(capi_in(a), nan, posinf, neginf));
+}
+
+/* Random numbers */
+
+int mlx_random_state(mlx_array *res)
+{
+    MX_SCOPE(NULL);
+    return capi_publish(res, mx_random_state());
+}
+
+int mlx_random_set_state(const mlx_array key)
+{
+    MX_SCOPE(NULL);
+    mx x = capi_in(key);
+    if (!is_nil(x) && (x->dtype != DT_uint32 || x->ndim != 1 || x->shape[0] != 2))
+        mx_fail("[random_set_state] expected a key, an array of two uint32, got %s of shape %s",
+                dtype_name(x->dtype), shape_of(x));
+    if (!mx_failed())
+        mx_random_set_state(x);
+    return capi_end();
+}

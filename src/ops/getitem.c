@@ -1,0 +1,373 @@
+/* getitem.c: indexing as NumPy does it, in terms of slice, take, gather and scatter.
+ *
+ * The items are first laid out over the dimensions of the array: a `plan` has one span for each
+ * dimension and knows where the new axes go.  An int is a span of length one that disappears from
+ * the result.  Where there are index arrays, the dimensions they make by broadcasting (B below)
+ * take the place of the first of them if all arrays and ints stand side by side, else they come
+ * first; ints count as arrays there.
+ *
+ * Reading slices the spans and gathers along the indexed axes.  Writing is its mirror image: the
+ * spans are sliced, the value is scattered into them, and they are written back; so no span ever
+ * has to become an index array.
+ *
+ * A mask alone between the brackets may be written through, with one value for all its elements:
+ * then the shape of the result does not depend on the mask's elements. */
+#include "ops/getitem.h"
+
+#include "core/shape.h"
+
+struct span {
+    bool is_int, is_array;
+    int64_t start, step;
+    int length;
+};
+
+struct plan {
+    int ndim;
+    struct span span[MX_MAX_NDIM];
+    bool whole; /* every span is its dimension as it is */
+    int narray;
+    int axis[MX_MAX_NDIM]; /* the axes that have index arrays */
+    mx array[MX_MAX_NDIM];
+    int nb; /* shape that the index arrays broadcast to */
+    int b[MX_MAX_NDIM];
+    int at;     /* number of kept dimensions in front of B */
+    int nfinal; /* the result: new axes and kept dimensions, with B in its place */
+    int final[MX_MAX_NDIM];
+    int nnew;
+    int newaxis[MX_MAX_NDIM]; /* their places in the result */
+    int ngone;
+    int gone[MX_MAX_NDIM]; /* axes of ints and arrays: not kept */
+};
+
+/* Python's rules for the bounds of a slice, over a dimension of size n. */
+static struct span slice_span(const struct item *it, int64_t n)
+{
+    int64_t step = it->step, low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
+    int64_t start = step < 0 ? high : low, stop = step < 0 ? low : high;
+    if (it->has_start) {
+        start = it->start < 0 ? it->start + n : it->start;
+        start = start < low ? low : start > high ? high : start;
+    }
+    if (it->has_stop) {
+        stop = it->stop < 0 ? it->stop + n : it->stop;
+        stop = stop < low ? low : stop > high ? high : stop;
+    }
+    int64_t length = step < 0 ? (start - stop - 1) / step * -1 + 1 : (stop - start - 1) / step + 1;
+    if (step < 0 ? start <= stop : stop <= start)
+        length = 0;
+    if (length == 0)
+        start = 0;
+    if (length <= 1)
+        step = 1;
+    return (struct span){ .start = start, .step = step, .length = (int)length };
+}
+
+static bool check_array(const char *op, mx index)
+{
+    if (index->dtype == DT_bool_)
+        mx_fail_as(MX_INDEX,
+                   "[%s] expected integer index arrays, got a mask (boolean arrays cannot "
+                   "be used as an index yet; mx.where chooses by mask)",
+                   op);
+    else if (!dtype_is_integer(index->dtype))
+        mx_fail_as(MX_INDEX, "[%s] expected integer index arrays, got one of dtype %s", op,
+                   dtype_name(index->dtype));
+    return !mx_failed();
+}
+
+/* One item that stands for a dimension of size n. */
+static bool place(const char *op, struct plan *p, mx x, const struct item *it)
+{
+    int d = p->ndim++, n = x->shape[d];
+    struct span *s = &p->span[d];
+    *s = (struct span){ .step = 1, .length = n };
+    if (it->kind == ITEM_SLICE) {
+        if (it->step == 0) {
+            mx_fail("[%s] expected a slice step other than 0", op);
+            return false;
+        }
+        *s = slice_span(it, n);
+    } else if (it->kind == ITEM_INT) {
+        if (it->start < -n || it->start >= n) {
+            mx_fail_as(MX_INDEX, "[%s] index %lld is out of bounds for axis %d with size %d", op,
+                       (long long)it->start, d, n);
+            return false;
+        }
+        s->is_int = true;
+        s->start = it->start < 0 ? it->start + n : it->start;
+        s->length = 1;
+    } else {
+        if (!check_array(op, it->array))
+            return false;
+        s->is_array = true;
+        p->axis[p->narray] = d;
+        p->array[p->narray++] = it->array;
+    }
+    if (s->is_int || s->is_array)
+        p->gone[p->ngone++] = d;
+    if (s->start != 0 || s->step != 1 || s->length != n)
+        p->whole = false;
+    return true;
+}
+
+/* Dimensions that the items name, or -1 after a failure. */
+static int count(const char *op, mx x, int n, const struct item items[])
+{
+    int used = 0, ellipses = 0, extra = 0;
+    for (int i = 0; i < n; i++) {
+        used += items[i].kind != ITEM_NEWAXIS && items[i].kind != ITEM_ELLIPSIS;
+        ellipses += items[i].kind == ITEM_ELLIPSIS;
+        extra += items[i].kind == ITEM_NEWAXIS;
+    }
+    if (ellipses > 1)
+        mx_fail_as(MX_INDEX, "[%s] expected at most one ellipsis, got %d", op, ellipses);
+    else if (used > x->ndim)
+        mx_fail_as(MX_INDEX, "[%s] too many indices: the array has %d dimensions, got %d indices",
+                   op, x->ndim, used);
+    else if (x->ndim + extra > MX_MAX_NDIM)
+        mx_fail_as(MX_INDEX, "[%s] expected a result of at most %d dimensions", op, MX_MAX_NDIM);
+    return mx_failed() ? -1 : used;
+}
+
+static void keep_dim(struct plan *p, bool advanced)
+{
+    p->final[p->nfinal++] = p->span[p->ndim - 1].length;
+    p->at += !advanced;
+}
+
+static bool lay_out(const char *op, struct plan *p, mx x, int n, const struct item items[])
+{
+    static const struct item all = { .kind = ITEM_SLICE, .step = 1 };
+    int used = count(op, x, n, items);
+    if (used < 0)
+        return false;
+    bool has_arrays = false;
+    for (int i = 0; i < n; i++) has_arrays |= items[i].kind == ITEM_ARRAY;
+
+    /* B stands where the first array or int stood, which is final position `b_at`; if something
+     * else comes between two of them it moves to the front. */
+    enum { NONE, IN, AFTER } run = NONE;
+    int b_at = 0;
+    bool apart = false;
+    p->whole = true;
+    for (int i = 0; i <= n; i++) {
+        int fill = i == n || items[i].kind == ITEM_ELLIPSIS ? x->ndim - used : 0;
+        bool advanced =
+            i < n && has_arrays && (items[i].kind == ITEM_INT || items[i].kind == ITEM_ARRAY);
+        if (advanced) {
+            if (run == NONE)
+                b_at = p->nfinal;
+            apart |= run == AFTER;
+            run = IN;
+        } else if (run == IN) {
+            run = AFTER;
+        }
+        if (fill) {
+            used = x->ndim;
+            while (fill-- > 0) {
+                place(op, p, x, &all);
+                keep_dim(p, run != NONE);
+            }
+        }
+        if (i == n || items[i].kind == ITEM_ELLIPSIS)
+            continue;
+        if (items[i].kind == ITEM_NEWAXIS) {
+            p->newaxis[p->nnew++] = p->nfinal;
+            p->final[p->nfinal++] = 1;
+            continue;
+        }
+        if (!place(op, p, x, &items[i]))
+            return false;
+        if (items[i].kind == ITEM_SLICE)
+            keep_dim(p, run != NONE);
+    }
+    if (!has_arrays)
+        return true;
+    if (!broadcast_shape(op, p->narray, p->array, &p->nb, p->b))
+        return false;
+    if (apart)
+        b_at = p->at = 0;
+    if (p->nfinal + p->nb > MX_MAX_NDIM || p->ndim + p->nb > MX_MAX_NDIM) {
+        mx_fail_as(MX_INDEX, "[%s] expected a result of at most %d dimensions", op, MX_MAX_NDIM);
+        return false;
+    }
+    for (int i = p->nfinal - 1; i >= b_at; i--) p->final[i + p->nb] = p->final[i];
+    for (int i = 0; i < p->nb; i++) p->final[b_at + i] = p->b[i];
+    p->nfinal += p->nb;
+    for (int i = 0; i < p->nnew; i++)
+        if (p->newaxis[i] >= b_at)
+            p->newaxis[i] += p->nb;
+    return true;
+}
+
+/* Bounds for mx_slice, where a negative stop counts from the end: -n - 1 is "past the first". */
+static void bounds(const struct plan *p, mx x, int *start, int *stop, int *step)
+{
+    for (int d = 0; d < p->ndim; d++) {
+        const struct span *s = &p->span[d];
+        int64_t end = s->start + s->length * s->step;
+        start[d] = (int)s->start;
+        stop[d] = (int)(end < 0             ? -(int64_t)x->shape[d] - 1
+                        : s->length == 0    ? s->start
+                        : s->length == 1    ? s->start + 1
+                        : end > x->shape[d] ? x->shape[d]
+                                            : end);
+        step[d] = (int)s->step;
+    }
+}
+
+static mx slice_spans(const struct plan *p, mx x)
+{
+    if (p->whole)
+        return x;
+    int start[MX_MAX_NDIM], stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
+    bounds(p, x, start, stop, step);
+    return mx_slice(x, start, stop, step);
+}
+
+/* Moves n dimensions that start at `from` so that they start at `to`. */
+static mx move_block(mx x, int from, int n, int to)
+{
+    if (n == 0 || from == to)
+        return x;
+    int axes[MX_MAX_NDIM], k = 0;
+    for (int i = 0, rest = 0; i < x->ndim; i++) {
+        if (i >= to && i < to + n) {
+            axes[i] = from + i - to;
+            continue;
+        }
+        k = rest++;
+        axes[i] = k < from ? k : k + n;
+    }
+    return mx_transpose(x, axes, x->ndim);
+}
+
+mx mx_getitem(mx x, int n, const struct item items[])
+{
+    struct plan p = { 0 };
+    for (int i = 0; i < n; i++)
+        if (items[i].kind == ITEM_ARRAY && is_nil(items[i].array))
+            return MX_NIL;
+    if (is_nil(x) || !lay_out("getitem", &p, x, n, items))
+        return MX_NIL;
+    mx y = slice_spans(&p, x);
+    if (p.narray == 1) {
+        /* take puts B where the array's axis was; the ints in front of it go away. */
+        int axis = p.axis[0], from = axis, others[MX_MAX_NDIM], k = 0;
+        y = mx_take(y, p.array[0], axis);
+        for (int i = 0; i < p.ngone; i++)
+            if (p.gone[i] != axis) {
+                others[k++] = p.gone[i] < axis ? p.gone[i] : p.gone[i] - 1 + p.nb;
+                from -= p.gone[i] < axis;
+            }
+        if (k)
+            y = mx_squeeze(y, others, k);
+        y = is_nil(y) ? y : move_block(y, from, p.nb, p.at);
+    } else if (p.narray) {
+        int sizes[MX_MAX_NDIM], axes[MX_MAX_NDIM];
+        for (int d = 0; d < p.ndim; d++) sizes[d] = p.span[d].is_array ? 1 : p.span[d].length;
+        y = mx_gather(y, p.array, p.axis, p.narray, sizes);
+        for (int i = 0; i < p.ngone; i++) axes[i] = p.nb + p.gone[i];
+        y = mx_squeeze(y, axes, p.ngone);
+        y = is_nil(y) ? y : move_block(y, 0, p.nb, p.at);
+    } else if (p.ngone) {
+        y = mx_squeeze(y, p.gone, p.ngone);
+    }
+    return p.nnew ? mx_expand_dims(y, p.newaxis, p.nnew) : y;
+}
+
+/* The value with as many dimensions as the indexed part, each of its size or 1. */
+static mx align(const struct plan *p, mx v)
+{
+    if (v->ndim > p->nfinal) {
+        int extra[MX_MAX_NDIM], k = 0; /* NumPy lets sizes of 1 in front pass */
+        while (k < v->ndim - p->nfinal && v->shape[k] == 1) {
+            extra[k] = k;
+            k++;
+        }
+        if (k == v->ndim - p->nfinal)
+            v = mx_squeeze(v, extra, k);
+    } else if (v->ndim < p->nfinal) {
+        int front[MX_MAX_NDIM];
+        for (int i = 0; i < p->nfinal - v->ndim; i++) front[i] = i;
+        v = mx_expand_dims(v, front, p->nfinal - v->ndim);
+    }
+    if (is_nil(v))
+        return v;
+    bool fits = v->ndim == p->nfinal;
+    for (int i = 0; fits && i < v->ndim; i++) fits = v->shape[i] == p->final[i] || v->shape[i] == 1;
+    if (!fits)
+        return mx_fail(
+            "[setitem] cannot broadcast a value of shape %s to the indexed part of shape %s",
+            shape_of(v), shape_text(p->nfinal, p->final));
+    return v;
+}
+
+/* x[mask] = v where v is the same for every element of the mask. */
+static mx set_by_mask(mx x, mx mask, mx v, enum scatter_fold f)
+{
+    int axes[MX_MAX_NDIM], rest = x->ndim - mask->ndim;
+    bool fits = rest >= 0;
+    for (int i = 0; fits && i < mask->ndim; i++) fits = mask->shape[i] == x->shape[i];
+    if (!fits)
+        return mx_fail_as(MX_INDEX,
+                          "[setitem] expected a mask with the first dimensions of %s, got one "
+                          "of shape %s",
+                          shape_of(x), shape_of(mask));
+    while (v->ndim > rest && v->ndim > 0 && v->shape[0] == 1) v = mx_squeeze(v, (int[]){ 0 }, 1);
+    if (v->ndim > rest)
+        return mx_fail(
+            "[setitem] expected one value for all elements of a mask, that is a shape that "
+            "broadcasts to %s, got %s",
+            shape_text(rest, x->shape + mask->ndim), shape_of(v));
+    for (int i = 0; i < rest; i++) axes[i] = mask->ndim + i;
+    if (rest)
+        mask = mx_expand_dims(mask, axes, rest);
+    v = mx_astype(v, (enum dtype)x->dtype);
+    mx y = f == SCATTER_ADD    ? mx_add(x, v)
+           : f == SCATTER_PROD ? mx_multiply(x, v)
+           : f == SCATTER_MAX  ? mx_maximum(x, v)
+           : f == SCATTER_MIN  ? mx_minimum(x, v)
+                               : v;
+    return mx_where(mask, y, x);
+}
+
+mx mx_setitem(mx x, int n, const struct item items[], mx value, enum scatter_fold f)
+{
+    if (n == 1 && items[0].kind == ITEM_ARRAY && items[0].array->dtype == DT_bool_ && !is_nil(x) &&
+        !is_nil(items[0].array) && !is_nil(value))
+        return set_by_mask(x, items[0].array, value, f);
+    struct plan p = { 0 };
+    for (int i = 0; i < n; i++)
+        if (items[i].kind == ITEM_ARRAY && is_nil(items[i].array))
+            return MX_NIL;
+    if (is_nil(x) || is_nil(value) || !lay_out("setitem", &p, x, n, items))
+        return MX_NIL;
+    mx v = align(&p, value);
+    if (is_nil(v))
+        return v;
+    for (int i = 0; i < p.nfinal; i++)
+        if (p.final[i] == 0)
+            return x;
+    v = mx_astype(v, (enum dtype)x->dtype);
+
+    /* From the result's layout to B, then the array's own dimensions with 1 for those not kept. */
+    if (p.nnew)
+        v = mx_squeeze(v, p.newaxis, p.nnew);
+    v = is_nil(v) ? v : move_block(v, p.at, p.nb, 0);
+    int axes[MX_MAX_NDIM], shape[2 * MX_MAX_NDIM];
+    for (int i = 0; i < p.ngone; i++) axes[i] = p.nb + p.gone[i];
+    if (p.ngone)
+        v = mx_expand_dims(v, axes, p.ngone);
+    for (int i = 0; i < p.nb; i++) shape[i] = p.b[i];
+    for (int d = 0; d < p.ndim; d++) shape[p.nb + d] = p.span[d].is_array ? 1 : p.span[d].length;
+    v = mx_broadcast_to(v, p.nb + p.ndim, shape);
+
+    int start[MX_MAX_NDIM], stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
+    bounds(&p, x, start, stop, step);
+    if (!p.narray)
+        return p.whole && f == SCATTER_SET ? v : mx_slice_update_fold(x, v, start, stop, step, f);
+    mx part = mx_scatter(slice_spans(&p, x), p.array, p.axis, p.narray, v, f);
+    return p.whole ? part : mx_slice_update(x, part, start, stop, step);
+}
