@@ -15,7 +15,6 @@
 #include <stdint.h>
 #include <structmember.h>
 
-#include "mlx/c/binding.h"
 #include "mlx/c/mlx.h"
 
 enum { MAX_NDIM = 64 };

@@ -5,7 +5,6 @@
 #include "core/buffer.h"
 #include "core/print.h"
 #include "core/shape.h"
-#include "mlx/c/binding.h"
 #include "ops/getitem.h"
 #include "ops/random.h"
 #include "transform/eval.h"

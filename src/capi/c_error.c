@@ -11,7 +11,6 @@
 
 #include "capi/capi.h"
 #include "core/buffer.h"
-#include "mlx/c/binding.h"
 
 struct handler {
     atomic_int refs;

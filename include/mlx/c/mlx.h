@@ -3,6 +3,7 @@
 #define MLX_C_MLX_H
 
 #include "mlx/c/array.h"
+#include "mlx/c/binding.h"
 #include "mlx/c/closure.h"
 #include "mlx/c/cuda.h"
 #include "mlx/c/device.h"
