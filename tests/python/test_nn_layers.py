@@ -138,6 +138,7 @@ def test_dropout_gradient_and_dtype(rng):
 )
 def test_channel_dropout(rng, layer, shape, places):
     y = wide(layer(mx.ones(shape)))
+    assert y.shape == shape
     least, most = y.min(axis=places), y.max(axis=places)
     assert np.array_equal(least, most), "a channel is kept or dropped as a whole"
     assert set(np.unique(most)) == {0.0, np.float32(1 / 0.6)}
