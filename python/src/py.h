@@ -126,6 +126,10 @@ int dtype_init(PyObject *module);
 int stream_from(PyObject *o, mlx_stream *out);
 int device_init(PyObject *module);
 
+/* Files (py_io.c) */
+
+int io_init(PyObject *module);
+
 /* Trees of lists, tuples and dicts (py_trees.c) */
 
 /* Calls visit for every leaf, in order (a dict's values in the order of its keys). */

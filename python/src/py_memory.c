@@ -20,7 +20,8 @@ static PyObject *none(int failed)
     {                                    \
         (void)c;                         \
         size_t n = 0;                    \
-        return bytes(mlx_##name(&n), n); \
+        int failed = mlx_##name(&n);     \
+        return bytes(failed, n);         \
     }
 GETTER(get_active_memory)
 GETTER(get_peak_memory)
@@ -44,7 +45,8 @@ static PyObject *set_limit(struct call *c, int (*set)(size_t *, size_t))
                          c->v[0].o);
         return NULL;
     }
-    return bytes(set(&before, limit), before);
+    int failed = set(&before, limit);
+    return bytes(failed, before);
 }
 
 PyObject *fn_set_memory_limit(struct call *c) { return set_limit(c, mlx_set_memory_limit); }

@@ -1,0 +1,61 @@
+"""Archives of npy files, which are zip files."""
+
+import os
+import tempfile
+import zipfile
+
+import mlx.core as mx
+
+
+def save(file, args, kwargs, compressed):
+    arrays = dict(kwargs)
+    for i, array in enumerate(args):
+        name = f"arr_{i}"
+        if name in arrays:
+            raise ValueError(f"[savez] the name {name} is given and also that of argument {i}")
+        arrays[name] = array
+    if hasattr(file, "write"):
+        return write(file, arrays, compressed)
+    path = os.path.realpath(os.fspath(file))
+    if not path.endswith(".npz"):
+        path += ".npz"
+    # Written beside and renamed, so that an interrupted save leaves the old file whole.
+    descriptor, beside = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            os.fchmod(descriptor, mode_of(path))
+            write(out, arrays, compressed)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def mode_of(path):
+    try:
+        return os.stat(path).st_mode & 0o7777
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def write(file, arrays, compressed):
+    method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w", method, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(name + ".npy", "w", force_zip64=True) as entry:
+                mx.save(entry, array if isinstance(array, mx.array) else mx.array(array))
+
+
+def load(file):
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return {name.removesuffix(".npy"): entry(archive, name) for name in archive.namelist()}
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"[load] {file} is not an npz archive: {error}") from error
+
+
+def entry(archive, name):
+    with archive.open(name) as file:
+        return mx.load(file, format="npy")

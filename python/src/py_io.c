@@ -1,0 +1,414 @@
+/* py_io.c: arrays in files, by path or in open binary files.
+ *
+ * Paths go to the library with the GIL let go of; open files are read and written through their
+ * methods by a reader or writer that holds it.  Archives of several npy files (.npz) are a matter
+ * of Python's zipfile, in mlx/_npz.py. */
+#include "py.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what was given for a file */
+
+enum access { READING, WRITING };
+
+/* 1: a path, put into *path as a str; 0: an open binary file; -1: neither, TypeError. */
+static int path_or_file(struct call *c, PyObject *o, enum access access, PyObject **path)
+{
+    *path = NULL;
+    if (!PyUnicode_Check(o) && PyObject_HasAttrString(o, access == READING ? "read" : "write"))
+        return 0;
+    PyObject *text = PyOS_FSPath(o);
+    if (text && PyBytes_Check(text)) {
+        PyObject *decoded = PyUnicode_DecodeFSDefault(PyBytes_AsString(text));
+        Py_DECREF(text);
+        text = decoded;
+    }
+    if (!text) {
+        PyErr_Clear();
+        return call_refuse(c, 0, "a path or an open binary file"), -1;
+    }
+    *path = text;
+    return 1;
+}
+
+static bool ends_with(PyObject *text, const char *end)
+{
+    Py_ssize_t n = 0, m = (Py_ssize_t)strlen(end);
+    const char *s = PyUnicode_AsUTF8AndSize(text, &n);
+    if (!s)
+        PyErr_Clear();
+    return s && n >= m && !strcmp(s + n - m, end);
+}
+
+/* The path in the file system's encoding, with the extension it should have; new bytes. */
+static PyObject *encoded(PyObject *path, const char *extension)
+{
+    if (ends_with(path, extension))
+        return PyUnicode_EncodeFSDefault(path);
+    PyObject *longer = PyUnicode_FromFormat("%U%s", path, extension);
+    PyObject *bytes = longer ? PyUnicode_EncodeFSDefault(longer) : NULL;
+    Py_XDECREF(longer);
+    return bytes;
+}
+
+/* ---- open files as readers and writers; an exception of theirs is left as it is */
+
+static bool file_is_open(void *o)
+{
+    PyObject *closed = PyObject_GetAttrString(o, "closed");
+    int is = closed ? PyObject_IsTrue(closed) : 0;
+    Py_XDECREF(closed);
+    if (PyErr_Occurred())
+        PyErr_Clear();
+    return is == 0;
+}
+
+static bool file_good(void *o) { return (void)o, !PyErr_Occurred(); }
+
+static size_t file_tell(void *o)
+{
+    PyObject *at = PyErr_Occurred() ? NULL : PyObject_CallMethod(o, "tell", NULL);
+    size_t n = at ? PyLong_AsSize_t(at) : 0;
+    Py_XDECREF(at);
+    return n;
+}
+
+static void file_seek(void *o, int64_t off, int whence)
+{
+    if (!PyErr_Occurred())
+        Py_XDECREF(PyObject_CallMethod(o, "seek", "Li", (long long)off, whence));
+}
+
+static void file_read(void *o, char *data, size_t n)
+{
+    while (n && !PyErr_Occurred()) {
+        PyObject *got = PyObject_CallMethod(o, "read", "n", (Py_ssize_t)n);
+        char *bytes = NULL;
+        Py_ssize_t m = 0;
+        if (got && PyBytes_AsStringAndSize(got, &bytes, &m) == 0) {
+            if (m == 0 || (size_t)m > n)
+                PyErr_SetString(PyExc_ValueError, "[load] the file ended before its contents did");
+            else
+                memcpy(data, bytes, (size_t)m);
+            data += m;
+            n -= (size_t)m;
+        }
+        Py_XDECREF(got);
+    }
+}
+
+static void file_read_at(void *o, char *data, size_t n, size_t off)
+{
+    file_seek(o, (int64_t)off, SEEK_SET);
+    file_read(o, data, n);
+}
+
+static void file_write(void *o, const char *data, size_t n)
+{
+    while (n && !PyErr_Occurred()) {
+        size_t m = n < (1u << 30) ? n : 1u << 30;
+        PyObject *view = PyMemoryView_FromMemory((char *)(uintptr_t)data, (Py_ssize_t)m, PyBUF_READ);
+        PyObject *put = view ? PyObject_CallMethod(o, "write", "O", view) : NULL;
+        size_t done = put && PyLong_Check(put) ? PyLong_AsSize_t(put) : m; /* some return nothing */
+        Py_XDECREF(view);
+        Py_XDECREF(put);
+        data += done;
+        n -= done;
+    }
+}
+
+static const char *file_label(void *o) { return (void)o, "the open file"; }
+static void file_forget(void *o) { (void)o; }
+
+static const mlx_io_vtable file_table = {
+    file_is_open, file_good, file_tell, file_seek, file_read, file_read_at, file_write, file_label, file_forget,
+};
+
+/* ---- loading */
+
+static PyObject *array_dict(int failed, mlx_map_string_to_array map)
+{
+    PyObject *dict = failed ? (raise_last(), NULL) : PyDict_New();
+    mlx_map_string_to_array_iterator it = mlx_map_string_to_array_iterator_new(map);
+    const char *key;
+    mlx_array value = mlx_array_new();
+    while (dict && mlx_map_string_to_array_iterator_next(&key, &value, it) == 0) {
+        PyObject *array = array_wrap(value);
+        value = mlx_array_new();
+        if (!array || PyDict_SetItemString(dict, key, array))
+            Py_CLEAR(dict);
+        Py_XDECREF(array);
+    }
+    mlx_array_free(value);
+    mlx_map_string_to_array_iterator_free(it);
+    mlx_map_string_to_array_free(map);
+    return dict;
+}
+
+static PyObject *text_dict(mlx_map_string_to_string map)
+{
+    PyObject *dict = PyDict_New();
+    mlx_map_string_to_string_iterator it = mlx_map_string_to_string_iterator_new(map);
+    const char *key, *value;
+    while (dict && mlx_map_string_to_string_iterator_next(&key, &value, it) == 0) {
+        PyObject *text = PyUnicode_FromString(value);
+        if (!text || PyDict_SetItemString(dict, key, text))
+            Py_CLEAR(dict);
+        Py_XDECREF(text);
+    }
+    mlx_map_string_to_string_iterator_free(it);
+    mlx_map_string_to_string_free(map);
+    return dict;
+}
+
+static PyObject *load_npy(struct call *c, PyObject *file, const char *path)
+{
+    int failed;
+    if (path) {
+        Py_BEGIN_ALLOW_THREADS
+        failed = mlx_load(&c->res, path, c->stream);
+        Py_END_ALLOW_THREADS
+    } else {
+        mlx_io_reader r = mlx_io_reader_new(file, file_table);
+        failed = mlx_load_reader(&c->res, r, c->stream);
+        mlx_io_reader_free(r);
+    }
+    return give(c, failed);
+}
+
+static PyObject *load_safetensors(struct call *c, PyObject *file, const char *path)
+{
+    mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
+    mlx_map_string_to_string meta = mlx_map_string_to_string_new();
+    int failed;
+    if (path) {
+        Py_BEGIN_ALLOW_THREADS
+        failed = mlx_load_safetensors(&arrays, &meta, path, c->stream);
+        Py_END_ALLOW_THREADS
+    } else {
+        mlx_io_reader r = mlx_io_reader_new(file, file_table);
+        failed = mlx_load_safetensors_reader(&arrays, &meta, r, c->stream);
+        mlx_io_reader_free(r);
+    }
+    PyObject *dict = array_dict(failed, arrays), *texts = dict ? text_dict(meta) : NULL;
+    if (!dict)
+        mlx_map_string_to_string_free(meta);
+    if (!BOOL(2) || !texts) {
+        if (dict && !texts)
+            Py_CLEAR(dict);
+        Py_XDECREF(texts);
+        return dict;
+    }
+    return Py_BuildValue("(NN)", dict, texts);
+}
+
+static PyObject *call_npz(const char *function, PyObject *args)
+{
+    PyObject *module = args ? PyImport_ImportModule("mlx._npz") : NULL;
+    PyObject *f = module ? PyObject_GetAttrString(module, function) : NULL;
+    PyObject *result = f ? PyObject_CallObject(f, args) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(f);
+    Py_XDECREF(args);
+    return result;
+}
+
+/* The format by name, or by the extension of a path or of the file's own name. */
+static const char *format_of(struct call *c, PyObject *path)
+{
+    static const char *const known[] = { "npy", "npz", "safetensors", "gguf" };
+    if (GIVEN(1)) {
+        for (size_t i = 0; i < LENGTH(known); i++)
+            if (!strcmp(TEXT(1), known[i]))
+                return known[i];
+        PyErr_Format(PyExc_ValueError, "[load] expected format npy, npz or safetensors, got '%s'", TEXT(1));
+        return NULL;
+    }
+    PyObject *name = path ? Py_NewRef(path) : PyObject_GetAttrString(c->v[0].o, "name");
+    const char *found = NULL;
+    PyErr_Clear();
+    for (size_t i = 0; i < LENGTH(known) && name && PyUnicode_Check(name); i++) {
+        char end[16];
+        PyOS_snprintf(end, sizeof end, ".%s", known[i]);
+        if (ends_with(name, end))
+            found = known[i];
+    }
+    if (!found)
+        PyErr_Format(PyExc_ValueError,
+                     "[load] cannot tell the format of %R: expected a name that ends in .npy, .npz or "
+                     ".safetensors, or format=",
+                     name && PyUnicode_Check(name) ? name : c->v[0].o);
+    Py_XDECREF(name);
+    return found;
+}
+
+PyObject *fn_load(struct call *c)
+{
+    PyObject *path, *result = NULL;
+    int is_path = path_or_file(c, c->v[0].o, READING, &path);
+    const char *format = is_path < 0 ? NULL : format_of(c, path);
+    PyObject *bytes = format && path ? PyUnicode_EncodeFSDefault(path) : NULL;
+    if (format && (bytes || !path)) {
+        const char *name = bytes ? PyBytes_AsString(bytes) : NULL;
+        if (BOOL(2) && strcmp(format, "safetensors"))
+            PyErr_Format(PyExc_ValueError, "[load] %s files have no metadata to return", format);
+        else if (!strcmp(format, "npy"))
+            result = load_npy(c, c->v[0].o, name);
+        else if (!strcmp(format, "npz"))
+            result = call_npz("load", PyTuple_Pack(1, path ? path : c->v[0].o));
+        else if (!strcmp(format, "safetensors"))
+            result = load_safetensors(c, c->v[0].o, name);
+        else
+            PyErr_SetString(PyExc_ValueError, "[load] gguf files are not supported yet");
+    }
+    Py_XDECREF(bytes);
+    Py_XDECREF(path);
+    return result;
+}
+
+/* ---- saving */
+
+static PyObject *finish(int failed)
+{
+    if (PyErr_Occurred())
+        return NULL;
+    if (failed)
+        return raise_last(), NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *fn_save(struct call *c)
+{
+    PyObject *path;
+    int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed = 0;
+    if (is_path < 0)
+        return NULL;
+    if (is_path) {
+        PyObject *bytes = encoded(path, ".npy");
+        Py_DECREF(path);
+        if (!bytes)
+            return NULL;
+        const char *name = PyBytes_AsString(bytes);
+        Py_BEGIN_ALLOW_THREADS
+        failed = mlx_save(name, ARRAY(1));
+        Py_END_ALLOW_THREADS
+        Py_DECREF(bytes);
+    } else {
+        mlx_io_writer w = mlx_io_writer_new(c->v[0].o, file_table);
+        failed = array_ready(ARRAY(1)) || mlx_save_writer(w, ARRAY(1));
+        mlx_io_writer_free(w);
+    }
+    return finish(failed);
+}
+
+/* Both maps out of dicts; -1 with an exception set. */
+static int array_map(struct call *c, PyObject *dict, mlx_map_string_to_array map)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (!PyDict_Check(dict))
+        return call_refuse(c, 1, "a dict of names to arrays"), -1;
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+        if (!name || !is_array(value)) {
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_TypeError, "%s(): expected names and arrays, got %s and %s", c->sig->name,
+                             type_name(key), type_name(value));
+            return -1;
+        }
+        if (mlx_map_string_to_array_insert(map, name, handle_of(value)))
+            return raise_last();
+    }
+    return 0;
+}
+
+static int text_map(struct call *c, PyObject *dict, mlx_map_string_to_string map)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (!GIVEN(2))
+        return 0;
+    if (!PyDict_Check(dict))
+        return call_refuse(c, 2, "a dict of texts"), -1;
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+        const char *text = name && PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
+        if (!text) {
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_TypeError, "%s(): metadata must be texts, got %s and %s", c->sig->name,
+                             type_name(key), type_name(value));
+            return -1;
+        }
+        if (mlx_map_string_to_string_insert(map, name, text))
+            return raise_last();
+    }
+    return 0;
+}
+
+PyObject *fn_save_safetensors(struct call *c)
+{
+    PyObject *path = NULL, *bytes = NULL, *result = NULL;
+    mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
+    mlx_map_string_to_string meta = mlx_map_string_to_string_new();
+    int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed;
+    if (is_path < 0 || array_map(c, c->v[1].o, arrays) || text_map(c, c->v[2].o, meta))
+        goto done;
+    if (is_path) {
+        if (!(bytes = encoded(path, ".safetensors")))
+            goto done;
+        const char *name = PyBytes_AsString(bytes);
+        Py_BEGIN_ALLOW_THREADS
+        failed = mlx_save_safetensors(name, arrays, meta);
+        Py_END_ALLOW_THREADS
+    } else {
+        mlx_io_writer w = mlx_io_writer_new(c->v[0].o, file_table);
+        failed = mlx_save_safetensors_writer(w, arrays, meta);
+        mlx_io_writer_free(w);
+    }
+    result = finish(failed);
+done:
+    Py_XDECREF(path);
+    Py_XDECREF(bytes);
+    mlx_map_string_to_array_free(arrays);
+    mlx_map_string_to_string_free(meta);
+    return result;
+}
+
+/* ---- archives, whose arrays come as arguments of any name */
+
+static PyObject *save_archive(PyObject *args, PyObject *kwargs, const char *name, PyObject *compressed)
+{
+    if (PyTuple_Size(args) < 1) {
+        PyErr_Format(PyExc_TypeError, "%s() missing required argument 'file'", name);
+        return NULL;
+    }
+    PyObject *file = PyTuple_GetItem(args, 0);
+    PyObject *rest = PyTuple_GetSlice(args, 1, PyTuple_Size(args));
+    PyObject *named = kwargs ? Py_NewRef(kwargs) : PyDict_New();
+    PyObject *all = rest && named ? PyTuple_Pack(4, file, rest, named, compressed) : NULL;
+    Py_XDECREF(rest);
+    Py_XDECREF(named);
+    return call_npz("save", all);
+}
+
+static PyObject *py_savez(PyObject *m, PyObject *args, PyObject *kwargs)
+{
+    return (void)m, save_archive(args, kwargs, "savez", Py_False);
+}
+
+static PyObject *py_savez_compressed(PyObject *m, PyObject *args, PyObject *kwargs)
+{
+    return (void)m, save_archive(args, kwargs, "savez_compressed", Py_True);
+}
+
+static PyMethodDef archives[] = {
+    { "savez", (PyCFunction)(void (*)(void))py_savez, METH_VARARGS | METH_KEYWORDS,
+      "savez(file, *args, **kwargs)\n--\n\nArrays as an archive of npy files (.npz), as NumPy's function of this name\n"
+      "does: positional ones are called arr_0, arr_1 and so on." },
+    { "savez_compressed", (PyCFunction)(void (*)(void))py_savez_compressed, METH_VARARGS | METH_KEYWORDS,
+      "savez_compressed(file, *args, **kwargs)\n--\n\nThe same, deflated." },
+    { NULL, NULL, 0, NULL },
+};
+
+int io_init(PyObject *module) { return PyModule_AddFunctions(module, archives); }
