@@ -23,7 +23,8 @@ int spec_set(struct spec *out, enum dtype t, int ndim, const int *shape)
 {
     out->dtype = t;
     out->ndim = ndim;
-    memcpy(out->shape, shape, (size_t)ndim * sizeof *shape);
+    for (int i = 0; i < ndim; i++)
+        out->shape[i] = shape[i];
     return 0;
 }
 

@@ -15,7 +15,7 @@ static const struct field axes_args_fields[] = { FIELD(axes_args, axes), { 0 } }
 
 static bool shape_is(mx x, int ndim, const int *shape)
 {
-    return x->ndim == ndim && !memcmp(x->shape, shape, (size_t)ndim * sizeof *shape);
+    return x->ndim == ndim && (ndim == 0 || !memcmp(x->shape, shape, (size_t)ndim * sizeof *shape));
 }
 
 /* ---- broadcast */

@@ -414,6 +414,39 @@ static void scatters_on_threads(void **state)
     pool_set_threads(threads);
 }
 
+/* Slices that overlap cannot be shared out: the order would not be kept. */
+static void overlapping_slices_on_threads(void **state)
+{
+    (void)state;
+    enum { N = 200000, SLICE = 150000, COUNT = 20 };
+    int threads = pool_threads();
+    mx_own x = { 0 }, index = { 0 }, u = { 0 }, y = { 0 };
+    KEEP(&x, sample_between(DT_float32, 1, (int[]){ N }, -1, 1));
+    KEEP(&index, sample_between(DT_int32, 1, (int[]){ COUNT }, 0, N - SLICE + 1));
+    KEEP(&u, sample_between(DT_float32, 2, (int[]){ COUNT, SLICE }, -1, 1));
+    for (int f = 0; f < 2; f++) {
+        struct model want = model_of(x.it), k = model_of(index.it), um = model_of(u.it);
+        for (int i = 0; i < COUNT; i++)
+            for (int j = 0; j < SLICE; j++) {
+                double *d = &want.v[(int)k.v[i] + j], v = um.v[i * SLICE + j];
+                *d = f ? (float)*d + (float)v : v;
+            }
+        for (int t = 1; t <= 4; t += 3) {
+            pool_set_threads(t);
+            KEEP(&y, mx_scatter(x.it, &index.it, (int[]){ 0 }, 1, u.it, f ? SCATTER_ADD : SCATTER_SET));
+            assert_holds(y.it, &want);
+        }
+        model_drop(&want);
+        model_drop(&k);
+        model_drop(&um);
+    }
+    pool_set_threads(threads);
+    mx_drop(&x);
+    mx_drop(&index);
+    mx_drop(&u);
+    mx_drop(&y);
+}
+
 /* Half types add in float32 and round after each addition. */
 static void halves_accumulate(void **state)
 {
@@ -501,6 +534,8 @@ static void errors(void **state)
                      SCATTER_ADD), MX_INDEX, "[scatter] index 3 at position (1,) is out of range for axis 0 of size 3");
     FAILS(mx_scatter(x.it, (at = int_array(DT_int32, 1, (int[]){ 2 }, (double[]){ 1, 2 }), &at), (int[]){ 0 }, 1, mx_ones(3, (int[]){ 2, 2, 5 }, DT_float32),
                      SCATTER_SET), MX_INDEX, "[scatter] a slice of 2 from index 2 at position (1,)");
+    FAILS(mx_scatter_add_axis(x.it, int_array(DT_int32, 2, (int[]){ 2, 1 }, (double[]){ -3, -4 }), array_of_int(1, DT_int32), 0), MX_INDEX,
+          "[scatter_axis] index -4 at position (1,)");
     {
         MX_SCOPE(NULL);
         mx i = array_of_int(0, DT_int32), i2 = mx_zeros(2, (int[]){ 1, 1 }, DT_int32), one[2] = { i, i };
@@ -581,6 +616,7 @@ int main(void)
         cmocka_unit_test(takes),          cmocka_unit_test(takes_along_an_axis),
         cmocka_unit_test(puts_along_an_axis), cmocka_unit_test(gathers),
         cmocka_unit_test(scatters),       cmocka_unit_test(scatters_on_threads),
+        cmocka_unit_test(overlapping_slices_on_threads),
         cmocka_unit_test(halves_accumulate), cmocka_unit_test(scatters_in_place),
         cmocka_unit_test(errors),         cmocka_unit_test(narrow_indices),
         cmocka_unit_test(large_offsets),

@@ -815,7 +815,7 @@ static void linspaces(void **state)
     KEEP(&y, mx_linspace(2, 7, 1, true, DT_float32));
     check_series(&y, DT_float32, 1, (double[]){ 2 }, 0);
     KEEP(&y, mx_linspace(2, 7, 0, true, DT_float32));
-    check_series(&y, DT_float32, 0, NULL, 0);
+    check_series(&y, DT_float32, 0, (double[]){ 0 }, 0);
     double v[1001];
     for (int i = 0; i < 1001; i++)
         v[i] = i == 1000 ? 0.3 : -0.7 + i * (1.0 / 1000);
