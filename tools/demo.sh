@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=build/demo
 prefix=$PWD/build/prefix
-log=$out/build.log
+log=build/demo.log
 mkdir -p "$out"
 
 # Run a step whose output is of interest only when it fails.
