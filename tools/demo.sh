@@ -6,6 +6,10 @@ cd "$(dirname "$0")/.."
 out=build/demo
 prefix=$PWD/build/prefix
 log=build/demo.log
+
+for needed in .venv/bin/python build/release/CMakeCache.txt; do
+    [ -e "$needed" ] || { echo "demo: $needed is missing; run: make demo" >&2; exit 1; }
+done
 mkdir -p "$out"
 
 # Run a step whose output is of interest only when it fails.
