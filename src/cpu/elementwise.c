@@ -74,7 +74,7 @@ int run_unary(const struct run *r)
     runs.most = 0;
     if (half)
         set_half(&runs, x->dtype, y->dtype);
-    runs_over(&runs, y, 1, &x, &data);
+    runs_over(&runs, host(y), itemsize(y), 1, &x, &data);
     return 0;
 }
 
@@ -122,7 +122,7 @@ int run_binary(const struct run *r)
     runs.most = 0;
     if (half)
         set_half(&runs, t, y->dtype);
-    runs_over(&runs, y, 2, r->x, data);
+    runs_over(&runs, host(y), itemsize(y), 2, r->x, data);
     return 0;
 }
 
@@ -144,7 +144,7 @@ int run_select(const struct run *r)
     runs.fn.select = cpu->select[__builtin_ctzl(itemsize(r->y[0]))];
     runs.repeats = true;
     runs.most = 0;
-    runs_over(&runs, r->y[0], 3, r->x, data);
+    runs_over(&runs, host(r->y[0]), itemsize(r->y[0]), 3, r->x, data);
     return 0;
 }
 
@@ -171,6 +171,6 @@ int run_astype(const struct run *r)
     runs.fn.cast = f;
     runs.repeats = false;
     runs.most = 0;
-    runs_over(&runs, y, 1, &x, &data);
+    runs_over(&runs, host(y), itemsize(y), 1, &x, &data);
     return 0;
 }

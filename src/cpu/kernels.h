@@ -31,6 +31,10 @@ typedef void binary_fn(void *y, const void *a, int sa, const void *b, int sb, si
 typedef void cast_fn(void *y, const void *x, size_t n);
 /* y[i * sy] = x[i * sx], elements of 1, 2, 4, 8 bytes; strides in elements, any sign */
 typedef void move_fn(void *y, int64_t sy, const void *x, int64_t sx, size_t n);
+/* y[i * sy + j] = x[j * sx + i] for i < rows, j < cols */
+typedef void transpose_fn(void *y, int64_t sy, const void *x, int64_t sx, size_t rows, size_t cols);
+/* Copies to memory that will not be read soon, past the caches; sfence before others may look */
+typedef void stream_fn(void *y, const void *x, size_t bytes);
 /* y = c ? a : b by element width; strides 0 or 1 */
 typedef void select_fn(void *y, const void *c, int sc, const void *a, int sa, const void *b,
                        int sb, size_t n);
@@ -43,6 +47,8 @@ struct cpu_kernels {
     binary_fn *binary[BINARY_COUNT][DT_COUNT];
     cast_fn *cast[DT_COUNT][DT_COUNT]; /* [from][to] */
     move_fn *move[4];                  /* by log2 of the element size */
+    transpose_fn *transpose[4];
+    stream_fn *stream;
     select_fn *select[4];
     const struct gemm_kernels *gemm;     /* kernels/gemm.h */
     const struct reduce_kernels *reduce; /* kernels/reduce.h */

@@ -2,8 +2,17 @@
  *
  * The output is row-major, so its elements are numbered; threads take ranges of the numbers.  A
  * range is walked in pieces: a stretch of one row of the collapsed shape, or several whole rows
- * where rows are short.  An operand that is no run over its piece is gathered into a tile. */
+ * where rows are short.  An operand that is no run over its piece is gathered into a tile.
+ *
+ * An operand that walks another dimension in smaller steps than the last one (a transposed matrix)
+ * would touch a cache line for each element.  Then that dimension and the last one span planes that
+ * are done in blocks, and the operand's part of a block is transposed into a tile.
+ *
+ * Outputs that no cache can hold are written past them: that spares reading what is overwritten. */
 #include "cpu/runs.h"
+
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "core/shape.h"
 #include "cpu/pool.h"
@@ -11,6 +20,7 @@
 enum {
     GRAIN = 16384,   /* elements worth a thread of their own: some microseconds of work */
     SHORT_ROW = 128, /* shorter rows are taken several at a time */
+    BLOCK = 64,      /* elements along the side of a block: full cache lines on both sides */
 };
 
 int run_stride(mx x)
@@ -23,21 +33,63 @@ int run_stride(mx x)
     return 0;
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void move(void *y, int64_t sy, const void *x, int64_t sx, int64_t n, size_t size)
+{
+    cpu->move[__builtin_ctzl(size)](y, sy, x, sx, (size_t)n);
+}
+
+static int64_t bytes(const struct runs *r, int k, int axis)
+{
+    return r->strides[k][axis] * (int64_t)r->x_size[k];
+}
+
+/* The kernel over one run of each operand. */
+static void run(const struct runs *r, char *y, const void *const x[], const int s[], int64_t n)
+{
+    if (!r->past_caches) {
+        r->kernel(r, y, x, s, n);
+        return;
+    }
+    _Alignas(64) char tile[TILE * 8];
+    r->kernel(r, tile, x, s, n);
+    cpu->stream(y, tile, (size_t)n * r->y_size);
+}
+
+/* Until this, stores past the caches may be seen after later ones. */
+static void settle(const struct runs *r)
+{
+#ifdef __SSE2__
+    if (r->past_caches)
+        __builtin_ia32_sfence();
+#endif
+    (void)r;
+}
+
+/* Is a run of stride s something the kernel takes? */
+static bool is_run(const struct runs *r, int64_t s) { return s == 1 || (s == 0 && r->repeats); }
+
+/* ---- ranges */
+
 /* Where a range has got to. */
 struct place {
     int64_t at[MX_MAX_NDIM];
     const char *x[RUN_OPERANDS];
 };
 
+static int64_t extent(const struct runs *r, int axis)
+{
+    return axis == r->ndim - 1 ? r->row : r->shape[axis];
+}
+
 static void go_to(const struct runs *r, struct place *p, int64_t number)
 {
     for (int k = 0; k < r->n; k++) p->x[k] = r->x[k];
     for (int i = r->ndim; i-- > 0;) {
-        int64_t size = i == r->ndim - 1 ? r->row : r->shape[i];
-        p->at[i] = number % size;
-        number /= size;
-        for (int k = 0; k < r->n; k++)
-            p->x[k] += p->at[i] * r->strides[k][i] * (int64_t)r->x_size[k];
+        p->at[i] = number % extent(r, i);
+        number /= extent(r, i);
+        for (int k = 0; k < r->n; k++) p->x[k] += p->at[i] * bytes(r, k, i);
     }
 }
 
@@ -45,20 +97,14 @@ static void go_to(const struct runs *r, struct place *p, int64_t number)
 static void advance(const struct runs *r, struct place *p, int i, int64_t n)
 {
     for (;;) {
-        for (int k = 0; k < r->n; k++) p->x[k] += n * r->strides[k][i] * (int64_t)r->x_size[k];
+        for (int k = 0; k < r->n; k++) p->x[k] += n * bytes(r, k, i);
         p->at[i] += n;
-        int64_t size = i == r->ndim - 1 ? r->row : r->shape[i];
-        if (p->at[i] < size || i == 0)
+        if (p->at[i] < extent(r, i) || i == 0)
             return;
-        for (int k = 0; k < r->n; k++) p->x[k] -= size * r->strides[k][i] * (int64_t)r->x_size[k];
+        for (int k = 0; k < r->n; k++) p->x[k] -= extent(r, i) * bytes(r, k, i);
         p->at[i--] = 0;
         n = 1;
     }
-}
-
-static void move(void *y, int64_t sy, const void *x, int64_t sx, int64_t n, size_t size)
-{
-    cpu->move[__builtin_ctzl(size)](y, sy, x, sx, (size_t)n);
 }
 
 /* Operand k over rows x cols elements from x on: itself if it is a run, else gathered. */
@@ -69,24 +115,20 @@ static const void *fetch(const struct runs *r, int k, const char *x, int64_t row
     int64_t down = rows > 1 ? r->strides[k][r->ndim - 2] : 0;
     bool even = rows == 1 || down == across * cols;
     size_t size = r->x_size[k];
-    *s = 1;
-    if (even && (across == 1 || (across == 0 && r->repeats))) {
-        *s = (int)across;
+    *s = even && is_run(r, across) ? (int)across : 1;
+    if (even && is_run(r, across))
         return x;
-    }
     if (even)
         move(tile, 1, x, across, rows * cols, size);
     else if (cols > rows)
         for (int64_t i = 0; i < rows; i++)
-            move(tile + (size_t)(i * cols) * size, 1, x + i * down * (int64_t)size, across, cols,
-                 size);
+            move(tile + (size_t)(i * cols) * size, 1, x + i * bytes(r, k, r->ndim - 2), across,
+                 cols, size);
     else
         for (int64_t j = 0; j < cols; j++)
-            move(tile + (size_t)j * size, cols, x + j * across * (int64_t)size, down, rows, size);
+            move(tile + (size_t)j * size, cols, x + j * bytes(r, k, r->ndim - 1), down, rows, size);
     return tile;
 }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void range(void *ctx, int64_t begin, int64_t end)
 {
@@ -94,6 +136,9 @@ static void range(void *ctx, int64_t begin, int64_t end)
     _Alignas(64) char tiles[RUN_OPERANDS][TILE * 8];
     int last = r->ndim - 1;
     struct place p;
+    int64_t repeated[RUN_OPERANDS] = {
+        0
+    }; /* elements of a tile that holds one short row over and over */
     go_to(r, &p, begin);
     while (begin < end) {
         int64_t rows = 1, cols = least(least(r->row - p.at[last], end - begin), r->most);
@@ -103,56 +148,206 @@ static void range(void *ctx, int64_t begin, int64_t end)
         }
         const void *x[RUN_OPERANDS];
         int s[RUN_OPERANDS];
-        for (int k = 0; k < r->n; k++) x[k] = fetch(r, k, p.x[k], rows, cols, tiles[k], &s[k]);
-        r->kernel(r, r->y + (size_t)begin * r->y_size, x, s, rows * cols);
+        for (int k = 0; k < r->n; k++) {
+            bool same = rows > 1 && r->ndim == 2 && r->strides[k][0] == 0;
+            x[k] = tiles[k], s[k] = 1;
+            if (!same || rows * cols > repeated[k]) {
+                x[k] = fetch(r, k, p.x[k], rows, cols, tiles[k], &s[k]);
+                repeated[k] = same && x[k] == tiles[k] ? rows * cols : 0;
+            }
+        }
+        run(r, r->y + (size_t)begin * r->y_size, x, s, rows * cols);
         begin += rows * cols;
-        if (rows > 1)
-            advance(r, &p, last - 1, rows);
-        else
-            advance(r, &p, last, cols);
+        advance(r, &p, rows > 1 ? last - 1 : last, rows > 1 ? rows : cols);
+    }
+    settle(r);
+}
+
+/* ---- blocks of the planes that the last two dimensions span */
+
+/* What the next block will read.  Each row is too short a stretch for processors to foresee it. */
+static void prefetch(const char *x, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(x + i, 0, 2);
+}
+
+static bool leans(const struct runs *r, int k)
+{
+    int64_t across = r->strides[k][r->ndim - 1], down = r->strides[k][r->ndim - 2];
+    return !is_run(r, across) && down != 0 && llabs(down) < llabs(across);
+}
+
+/* rows x cols elements of operand k, transposed into rows of a tile. */
+static void transpose(const struct runs *r, int k, char *tile, const char *x, int64_t rows,
+                      int64_t cols)
+{
+    int64_t across = r->strides[k][r->ndim - 1], down = r->strides[k][r->ndim - 2];
+    size_t size = r->x_size[k];
+    for (int64_t j = cols; j < 2 * cols; j++)
+        prefetch(x + j * bytes(r, k, r->ndim - 1), rows * (int64_t)size);
+    if (down == 1)
+        cpu->transpose[__builtin_ctzl(size)](tile, cols, x, across, (size_t)rows, (size_t)cols);
+    else
+        for (int64_t j = 0; j < cols; j++)
+            move(tile + (size_t)j * size, cols, x + j * bytes(r, k, r->ndim - 1), down, rows, size);
+}
+
+static void block(const struct runs *r, char *y, const char *const at[], int64_t rows, int64_t cols)
+{
+    _Alignas(64) char tiles[RUN_OPERANDS][BLOCK * BLOCK * 8];
+    int last = r->ndim - 1;
+    const char *from[RUN_OPERANDS];
+    int64_t step[RUN_OPERANDS]; /* from one row to the next */
+    for (int k = 0; k < r->n; k++) {
+        from[k] = at[k], step[k] = bytes(r, k, last - 1);
+        if (leans(r, k)) {
+            transpose(r, k, tiles[k], at[k], rows, cols);
+            from[k] = tiles[k], step[k] = cols * (int64_t)r->x_size[k];
+        }
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        const void *x[RUN_OPERANDS];
+        int s[RUN_OPERANDS];
+        for (int k = 0; k < r->n; k++) {
+            x[k] = from[k] + i * step[k];
+            s[k] = 1;
+            if (from[k] == at[k]) {
+                prefetch((const char *)x[k] + cols * bytes(r, k, last), cols * bytes(r, k, last));
+                x[k] = fetch(r, k, x[k], 1, cols, tiles[k], &s[k]);
+            }
+        }
+        run(r, y + (size_t)(i * r->y_strides[last - 1]) * r->y_size, x, s, cols);
     }
 }
 
-/* Pieces that must be gathered are of a tile's size. */
+static int64_t blocks_along(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
+
+static void blocks(void *ctx, int64_t begin, int64_t end)
+{
+    const struct runs *r = ctx;
+    int last = r->ndim - 1, down = last - 1;
+    int64_t across_n = blocks_along(r->row, r->block_cols);
+    int64_t down_n = blocks_along(r->shape[down], r->block_rows);
+    for (; begin < end; begin++) {
+        int64_t at[MX_MAX_NDIM], rest = begin / across_n / down_n, y = 0;
+        const char *x[RUN_OPERANDS];
+        at[last] = begin % across_n * r->block_cols;
+        at[down] = begin / across_n % down_n * r->block_rows;
+        for (int i = down; i-- > 0; rest /= r->shape[i]) at[i] = rest % r->shape[i];
+        for (int k = 0; k < r->n; k++) x[k] = r->x[k];
+        for (int i = 0; i < r->ndim; i++) {
+            y += at[i] * r->y_strides[i];
+            for (int k = 0; k < r->n; k++) x[k] += at[i] * bytes(r, k, i);
+        }
+        block(r, r->y + (size_t)y * r->y_size, x, least(r->shape[down] - at[down], r->block_rows),
+              least(r->row - at[last], r->block_cols));
+    }
+    settle(r);
+}
+
+/* The dimension that an operand walks in smaller steps than the last, if it steps far there. */
+static int leaning(const struct runs *r)
+{
+    int last = r->ndim - 1, best = -1;
+    for (int k = 0; k < r->n && best < 0; k++) {
+        int64_t step = llabs(r->strides[k][last]);
+        if (step * (int64_t)r->x_size[k] < 16)
+            continue;
+        for (int i = 0; i < last; i++)
+            if (r->strides[k][i] != 0 && llabs(r->strides[k][i]) < step) {
+                step = llabs(r->strides[k][i]);
+                best = i;
+            }
+    }
+    return best;
+}
+
+static void rotate(int64_t *v, int from, int to)
+{
+    int64_t moved = v[from];
+    for (int i = from; i < to; i++) v[i] = v[i + 1];
+    v[to] = moved;
+}
+
+/* Cuts the planes of dimension i and the last into blocks; returns how many there are. */
+static int64_t into_blocks(struct runs *r, int i)
+{
+    int down = r->ndim - 2, extent = r->shape[i];
+    row_strides(r->ndim, r->shape, r->y_strides);
+    rotate(r->y_strides, i, down);
+    for (int k = 0; k < r->n; k++) rotate(r->strides[k], i, down);
+    for (; i < down; i++) r->shape[i] = r->shape[i + 1];
+    r->shape[down] = extent;
+    r->block_rows = (int)least(extent, BLOCK);
+    r->block_cols = (int)least(TILE, BLOCK * BLOCK / r->block_rows);
+    int64_t n = blocks_along(extent, r->block_rows) * blocks_along(r->row, r->block_cols);
+    for (int k = 0; k < down; k++) n *= r->shape[k];
+    return n;
+}
+
+/* ---- the plan */
+
 static bool gathers(const struct runs *r)
 {
-    for (int k = 0; k < r->n; k++) {
-        int64_t s = r->strides[k][r->ndim - 1];
-        if (s != 1 && !(s == 0 && r->repeats))
+    for (int k = 0; k < r->n; k++)
+        if (!is_run(r, r->strides[k][r->ndim - 1]))
             return true;
-    }
     return false;
 }
 
-void runs_over(struct runs *r, mx y, int n, const mx x[], const void *const data[])
+/* Larger outputs do not pay for their place in the last cache. */
+static size_t cache_bytes(void)
 {
-    int64_t *strides[RUN_OPERANDS];
+    static _Atomic size_t known;
+    if (!known) {
+        long n = sysconf(_SC_LEVEL3_CACHE_SIZE);
+        known = n > 0 ? (size_t)n : 32u << 20;
+    }
+    return known;
+}
+
+static bool overlaps(const struct runs *r)
+{
+    for (int k = 0; k < r->n; k++)
+        if (r->x[k] == r->y)
+            return true;
+    return false;
+}
+
+void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
+               const void *const data[])
+{
+    int64_t *strides[RUN_OPERANDS], size = x[0]->size;
     bool flat = true;
     r->n = n;
-    r->y = array_host(y);
-    r->y_size = itemsize(y);
+    r->y = y;
+    r->y_size = y_size;
+    r->most = r->most ? r->most : INT64_MAX;
     for (int k = 0; k < n; k++) {
-        int s = run_stride(x[k]);
         r->x[k] = data[k];
         r->x_size[k] = itemsize(x[k]);
-        r->strides[k][0] = s;
-        flat &= s >= 0;
+        r->strides[k][0] = run_stride(x[k]);
+        flat &= r->strides[k][0] >= 0;
     }
-    if (flat) {
-        r->ndim = 1;
-        r->row = y->size;
-    } else {
+    r->ndim = 1;
+    r->row = size;
+    if (!flat && size > 0) {
+        for (int i = 0; i < x[0]->ndim; i++) r->shape[i] = x[0]->shape[i];
         for (int k = 0; k < n; k++) {
             strides[k] = r->strides[k];
-            for (int i = 0; i < y->ndim; i++) r->strides[k][i] = x[k]->strides[i];
+            for (int i = 0; i < x[k]->ndim; i++) r->strides[k][i] = x[k]->strides[i];
         }
-        for (int i = 0; i < y->ndim; i++) r->shape[i] = y->shape[i];
-        r->ndim = collapse(y->ndim, r->shape, n, strides);
+        r->ndim = collapse(x[0]->ndim, r->shape, n, strides);
         r->row = r->shape[r->ndim - 1];
     }
-    if (!r->most)
-        r->most = INT64_MAX;
-    if (gathers(r))
+    r->past_caches = (size_t)size * y_size > cache_bytes() && !overlaps(r);
+    if (r->past_caches || gathers(r))
         r->most = least(r->most, TILE);
-    pool_for(y->size, GRAIN, range, r);
+    int i = leaning(r);
+    if (i < 0) {
+        pool_for(size, GRAIN, range, r);
+    } else {
+        int64_t count = into_blocks(r, i), each = (int64_t)r->block_rows * r->block_cols;
+        pool_for(count, (GRAIN + each - 1) / each, blocks, r);
+    }
 }

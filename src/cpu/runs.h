@@ -8,7 +8,7 @@
 enum { RUN_OPERANDS = 3, TILE = 1024 /* elements; what is gathered or converted stays in L1 */ };
 
 struct runs {
-    /* Called with at most `most` elements at a time; x[k] has stride s[k]. */
+    /* Writes n elements, at most `most`, from y on; x[k] has stride s[k]. */
     void (*kernel)(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n);
     union {
         unary_fn *unary;
@@ -16,10 +16,9 @@ struct runs {
         cast_fn *cast;
         select_fn *select;
     } fn;
-    cast_fn *widen,
-        *narrow;  /* half types: to and from float32; narrow is NULL where fn gives bool */
-    bool repeats; /* the kernel takes stride 0 */
-    int64_t most; /* 0: any number */
+    cast_fn *widen, *narrow; /* half types: to and from float32; no narrow where fn gives bool */
+    bool repeats;            /* the kernel takes stride 0 */
+    int64_t most;            /* 0: any number */
 
     /* Filled by runs_over. */
     char *y;
@@ -28,12 +27,15 @@ struct runs {
     int n, ndim;
     int shape[MX_MAX_NDIM];
     int64_t row; /* elements along the last dimension */
-    int64_t strides[RUN_OPERANDS][MX_MAX_NDIM];
+    int64_t strides[RUN_OPERANDS][MX_MAX_NDIM], y_strides[MX_MAX_NDIM];
+    int block_rows, block_cols;
+    bool past_caches; /* y is written around them */
 };
 
-/* Calls r->kernel until all of row-major y is written, on several threads if y is large.  data[k]
- * is the first element of x[k], and x[k] has y's shape. */
-void runs_over(struct runs *r, mx y, int n, const mx x[], const void *const data[]);
+/* Calls r->kernel until all elements of row-major y are written, on several threads if they are
+ * many.  data[k] is the first element of x[k], and the n operands have one shape, y's. */
+void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
+               const void *const data[]);
 
 /* The stride an array has as one run: 1 row-major, 0 one value all over, -1 neither. */
 int run_stride(mx x);

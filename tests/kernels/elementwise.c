@@ -504,6 +504,43 @@ static void moves(void **unused)
     }
 }
 
+static void transpositions(void **unused)
+{
+    (void)unused;
+    enum { P = 67, Q = 70, SY = 71, SX = 69 };
+    static _Alignas(64) uint8_t from[Q * SX * 8], to[P * SY * 8], expected[P * SY * 8];
+    for (int l = 0; l < ISAS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(isas[l]);
+        for (size_t w = 0; k && w < 4; w++)
+            for (size_t n = 0; n < 200; n++) {
+                size_t size = (size_t)1 << w, rows = bits64() % (P + 1), cols = bits64() % (Q + 1);
+                fill_random(DT_uint8, from, sizeof from);
+                memset(to, 0xA5, sizeof to);
+                memset(expected, 0xA5, sizeof expected);
+                for (size_t i = 0; i < rows; i++)
+                    for (size_t j = 0; j < cols; j++)
+                        memcpy(expected + (i * SY + j) * size, from + (j * SX + i) * size, size);
+                k->transpose[w](to, SY, from, SX, rows, cols);
+                assert_memory_equal(to, expected, sizeof to);
+            }
+    }
+}
+
+static void streams(void **unused)
+{
+    (void)unused;
+    for (int l = 0; l < ISAS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(isas[l]);
+        for (size_t n = 0; k && n < 600; n++) {
+            uint8_t *y = guarded(n % 61);
+            fill_random(DT_uint8, data_a, sizeof data_a);
+            k->stream(y, data_a + n % 7, n);
+            assert_true(guards_intact(y, n));
+            assert_memory_equal(y, data_a + n % 7, n);
+        }
+    }
+}
+
 static void selection(void **unused)
 {
     (void)unused;
@@ -636,7 +673,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_is_full),   cmocka_unit_test(rows),      cmocka_unit_test(casts),
         cmocka_unit_test(half_round_trip), cmocka_unit_test(odd_bools), cmocka_unit_test(moves),
-        cmocka_unit_test(selection),
+        cmocka_unit_test(transpositions),  cmocka_unit_test(streams),   cmocka_unit_test(selection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
