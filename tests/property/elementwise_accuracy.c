@@ -1,18 +1,15 @@
 /* How far the real floating rows of the element-wise table are from the truth, for every instruction
- * set: the worst error in ulp against long double, over random bit patterns, a range of interest and
+ * set: the worst error in ulp against real, over random bit patterns, a range of interest and
  * the edges.  Rows say how much is allowed; rows without an error of their own allow none. */
-#include <float.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 #include "cpu/kernels.h"
+#include "support/reference.h"
 
 #define COUNT 60000
 
@@ -30,28 +27,19 @@ static const struct format formats[] = {
 
 /* The error of y in units of the last place that max(|truth|, scale) has in the format.  Beyond the
  * largest number both count as the next power of two. */
-static double ulps(const struct format *t, double y, long double truth, long double scale)
+static double ulps(const struct format *t, double y, real truth, real scale)
 {
     if (isnan(truth) || isnan(y))
         return isnan(truth) && isnan(y) ? 0 : INFINITY;
-    long double top = scalbnl(1, t->most + 1), got = fmaxl(-top, fminl(top, y));
+    real top = scalbnl(1, t->most + 1), got = fmaxl(-top, fminl(top, y));
     truth = fmaxl(-top, fminl(top, truth));
     if (truth == 0 && y == 0)
         return !signbit(truth) == !signbit(y) ? 0 : INFINITY;
-    long double size = fmaxl(fabsl(truth), scale);
+    real size = fmaxl(fabsl(truth), scale);
     int e = size == 0 ? t->least : ilogbl(size);
     e = e < t->least ? t->least : e > t->most ? t->most : e;
     return (double)(fabsl(got - truth) / scalbnl(1, e - t->bits + 1));
 }
-
-static uint64_t random_state = 88172645463325252u;
-static uint64_t random_bits(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    return random_state ^= random_state << 17;
-}
-static double uniform(double lo, double hi) { return lo + (hi - lo) * (double)(random_bits() >> 11) * 0x1p-53; }
 
 static double load(const struct format *t, const void *x, size_t i)
 {
@@ -90,7 +78,7 @@ static double edge(const struct format *t, size_t i)
 /* Any number: its bits are random.  NaN are quiet ones. */
 static double any_number(const struct format *t)
 {
-    uint64_t u = random_bits();
+    uint64_t u = bits64();
     double d;
     float f;
     memcpy(&d, &u, sizeof d);
@@ -108,83 +96,61 @@ static void operands(const struct format *t, void *x, double lo, double hi)
               i < EDGES    ? edge(t, i)
               : i % 3 == 0 ? any_number(t)
               : i % 3 == 1 ? near
-                           : scalbn(near, -(int)(random_bits() % 30)));
+                           : scalbn(near, -(int)(bits64() % 30)));
     }
 }
 
 struct unary_row {
     enum unary_id id;
     const char *name;
-    long double (*truth)(long double);
+    real (*truth)(real);
     double lo, hi;            /* where most operands are taken from */
     double most_f32, most_f64; /* allowed error in ulp */
 };
 
-static long double true_abs(long double x) { return fabsl(x); }
-static long double true_negative(long double x) { return -x; }
-static long double true_sign(long double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
-static long double true_square(long double x) { return x * x; }
-static long double true_rsqrt(long double x) { return 1 / sqrtl(x); }
-static long double true_sigmoid(long double x) { return 1 / (1 + expl(-x)); }
-static long double true_same(long double x) { return x; }
-static long double true_zero(long double x) { return 0 * (isfinite(x) ? fabsl(x) : 0); }
-static long double true_erfinv(long double x)
-{
-    long double a = fabsl(x), l = log1pl(-a * a), b = 2 / (3.14159265358979L * 0.147L) + l / 2;
-    if (!(a < 1) || a == 0)
-        return a == 1 ? copysignl(INFINITY, x) : a == 0 ? x : (long double)NAN;
-    long double y = a < 1e-6L ? a * 0.886226925452758013649L : sqrtl(sqrtl(b * b - l / 0.147L) - b);
-    for (int i = 0; i < 8; i++) {
-        long double miss = a > 0.5L ? (1 - a) - erfcl(y) : erfl(y) - a;
-        miss *= expl(y * y) * 0.886226925452758013649L;
-        y -= miss / (1 + y * miss);
-    }
-    return copysignl(y, x);
-}
-
-#define ROW(name) UNARY_##name, #name
+#define ROW(name) UNARY_##name, #name, r_##name
 static const struct unary_row unary_rows[] = {
-    { ROW(abs), true_abs, -10, 10, 0, 0 },
-    { ROW(negative), true_negative, -10, 10, 0, 0 },
-    { ROW(sign), true_sign, -10, 10, 0, 0 },
-    { ROW(square), true_square, -10, 10, 0.5, 0.501 },
-    { ROW(sqrt), sqrtl, 0, 100, 0.5, 0.501 },
-    { ROW(rsqrt), true_rsqrt, 0, 100, 1.5, 1.5 },
-    { ROW(exp), expl, -110, 95, 1, 1 },
-    { ROW(expm1), expm1l, -20, 20, 1.5, 1.75 },
-    { ROW(log), logl, 0, 4, 1, 1 },
-    { ROW(log2), log2l, 0, 4, 1.5, 1 },
-    { ROW(log10), log10l, 0, 4, 1.75, 1 },
-    { ROW(log1p), log1pl, -1, 4, 1, 1 },
-    { ROW(sin), sinl, -400, 400, 1.5, 1.5 },
-    { ROW(cos), cosl, -400, 400, 1.5, 1.5 },
-    { ROW(tan), tanl, -400, 400, 2, 2 },
-    { ROW(arcsin), asinl, -1, 1, 1, 1 },
-    { ROW(arccos), acosl, -1, 1, 1.5, 1.5 },
-    { ROW(arctan), atanl, -8, 8, 1.5, 1.5 },
-    { ROW(sinh), sinhl, -90, 90, 1.75, 1.75 },
-    { ROW(cosh), coshl, -90, 90, 1.5, 1.5 },
-    { ROW(tanh), tanhl, -12, 12, 1.5, 1.75 },
-    { ROW(arcsinh), asinhl, -50, 50, 1, 2 },
-    { ROW(arccosh), acoshl, 0, 50, 1, 2 },
-    { ROW(arctanh), atanhl, -1, 1, 1, 2 },
-    { ROW(erf), erfl, -6, 6, 1.5, 1.5 },
-    { ROW(erfinv), true_erfinv, -1, 1, 2, 3 },
-    { ROW(sigmoid), true_sigmoid, -105, 105, 2.5, 2.5 },
-    { ROW(floor), floorl, -1000, 1000, 0, 0 },
-    { ROW(ceil), ceill, -1000, 1000, 0, 0 },
-    { ROW(trunc), truncl, -1000, 1000, 0, 0 },
-    { ROW(rint), rintl, -1000, 1000, 0, 0 },
-    { ROW(conjugate), true_same, -10, 10, 0, 0 },
-    { ROW(real), true_same, -10, 10, 0, 0 },
-    { ROW(imag), true_zero, -10, 10, 0, 0 },
+    { ROW(abs), -10, 10, 0, 0 },
+    { ROW(negative), -10, 10, 0, 0 },
+    { ROW(sign), -10, 10, 0, 0 },
+    { ROW(square), -10, 10, 0.5, 0.501 },
+    { ROW(sqrt), 0, 100, 0.5, 0.501 },
+    { ROW(rsqrt), 0, 100, 1.5, 1.5 },
+    { ROW(exp), -110, 95, 1, 1 },
+    { ROW(expm1), -20, 20, 1.5, 1.75 },
+    { ROW(log), 0, 4, 1, 1 },
+    { ROW(log2), 0, 4, 1.5, 1 },
+    { ROW(log10), 0, 4, 1.75, 1 },
+    { ROW(log1p), -1, 4, 1, 1 },
+    { ROW(sin), -400, 400, 1.5, 1.5 },
+    { ROW(cos), -400, 400, 1.5, 1.5 },
+    { ROW(tan), -400, 400, 2, 2 },
+    { ROW(arcsin), -1, 1, 1, 1 },
+    { ROW(arccos), -1, 1, 1.5, 1.5 },
+    { ROW(arctan), -8, 8, 1.5, 1.5 },
+    { ROW(sinh), -90, 90, 1.75, 1.75 },
+    { ROW(cosh), -90, 90, 1.5, 1.5 },
+    { ROW(tanh), -12, 12, 1.5, 1.75 },
+    { ROW(arcsinh), -50, 50, 1, 2 },
+    { ROW(arccosh), 0, 50, 1, 2 },
+    { ROW(arctanh), -1, 1, 1, 2 },
+    { ROW(erf), -6, 6, 1.5, 1.5 },
+    { ROW(erfinv), -1, 1, 2, 3 },
+    { ROW(sigmoid), -105, 105, 2.5, 2.5 },
+    { ROW(floor), -1000, 1000, 0, 0 },
+    { ROW(ceil), -1000, 1000, 0, 0 },
+    { ROW(trunc), -1000, 1000, 0, 0 },
+    { ROW(rint), -1000, 1000, 0, 0 },
+    { ROW(conjugate), -10, 10, 0, 0 },
+    { ROW(real), -10, 10, 0, 0 },
+    { ROW(imag), -10, 10, 0, 0 },
 };
 #undef ROW
 
-static void *vector(void) { return malloc(COUNT * sizeof(long double)); }
+static void *vector(void) { return malloc(COUNT * sizeof(real)); }
 
 /* The largest of an array of errors must not pass what is allowed. */
-static double worst(const struct format *t, const void *y, const long double *truth, const long double *scale, size_t *at)
+static double worst(const struct format *t, const void *y, const real *truth, const real *scale, size_t *at)
 {
     double most = 0;
     for (size_t i = 0; i < COUNT; i++) {
@@ -199,7 +165,7 @@ static void unary(void **state)
 {
     (void)state;
     void *x = vector(), *y = vector();
-    long double *truth = vector();
+    real *truth = vector();
     int failed = 0;
     for (size_t k = 0; k < sizeof unary_rows / sizeof *unary_rows; k++) {
         const struct unary_row *row = &unary_rows[k];
@@ -234,56 +200,28 @@ static void unary(void **state)
 struct binary_row {
     enum binary_id id;
     const char *name;
-    long double (*truth)(long double, long double);
-    long double (*scale)(long double, long double); /* NULL: the truth itself */
+    real (*truth)(real, real);
+    real (*scale)(real, real); /* NULL: the truth itself */
     double lo, hi;
     double most_f32, most_f64;
 };
 
-static long double true_add(long double a, long double b) { return a + b; }
-static long double true_subtract(long double a, long double b) { return a - b; }
-static long double true_multiply(long double a, long double b) { return a * b; }
-static long double true_divide(long double a, long double b) { return a / b; }
-static long double true_remainder(long double a, long double b)
-{
-    long double r = fmodl(a, b);
-    return r == 0 ? copysignl(0, b) : (r < 0) != (b < 0) ? r + b : r;
-}
-static long double true_floor_divide(long double a, long double b)
-{
-    long double r = fmodl(a, b), q = rintl((a - r) / b);
-    q = r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
-    return b == 0 ? a / b : q == 0 ? copysignl(0, a / b) : q;
-}
-/* powl of glibc takes an exponent of -2^63 for an odd one. */
-static long double true_power(long double a, long double b)
-{
-    return powl(a, isfinite(b) && fabsl(b) >= 0x1p63L ? copysignl(0x1.fffffffffffffp62L, b) : b);
-}
-static long double true_maximum(long double a, long double b) { return isnan(a) || isnan(b) ? a + b : a > b ? a : b; }
-static long double true_minimum(long double a, long double b) { return isnan(a) || isnan(b) ? a + b : a < b ? a : b; }
-static long double true_logaddexp(long double a, long double b)
-{
-    if (a == b || isnan(a) || isnan(b))
-        return isnan(a) ? a : a == b ? a + logl(2) : b;
-    return fmaxl(a, b) + log1pl(expl(-fabsl(a - b)));
-}
 /* Where the logarithm is near zero because its terms cancel, the error is that of the terms. */
-static long double larger(long double a, long double b) { return isfinite(a) && isfinite(b) ? fmaxl(fabsl(a), fabsl(b)) : 0; }
+static real larger(real a, real b) { return isfinite(a) && isfinite(b) ? fmaxl(fabsl(a), fabsl(b)) : 0; }
 
-#define ROW(name) BINARY_##name, #name
+#define ROW(name) BINARY_##name, #name, r_##name
 static const struct binary_row binary_rows[] = {
-    { ROW(add), true_add, NULL, -10, 10, 0.5, 0.501 },
-    { ROW(subtract), true_subtract, NULL, -10, 10, 0.5, 0.501 },
-    { ROW(multiply), true_multiply, NULL, -10, 10, 0.5, 0.501 },
-    { ROW(divide), true_divide, NULL, -10, 10, 0.5, 0.501 },
-    { ROW(remainder), true_remainder, NULL, -1000, 1000, 0.5, 0.501 },
-    { ROW(floor_divide), true_floor_divide, NULL, -1000, 1000, 1, 1 },
-    { ROW(power), true_power, NULL, 0, 30, 0.6, 1 },
-    { ROW(maximum), true_maximum, NULL, -10, 10, 0, 0 },
-    { ROW(minimum), true_minimum, NULL, -10, 10, 0, 0 },
-    { ROW(logaddexp), true_logaddexp, larger, -20, 20, 2, 2 },
-    { ROW(arctan2), atan2l, NULL, -10, 10, 2, 2 },
+    { ROW(add), NULL, -10, 10, 0.5, 0.501 },
+    { ROW(subtract), NULL, -10, 10, 0.5, 0.501 },
+    { ROW(multiply), NULL, -10, 10, 0.5, 0.501 },
+    { ROW(divide), NULL, -10, 10, 0.5, 0.501 },
+    { ROW(remainder), NULL, -1000, 1000, 0.5, 0.501 },
+    { ROW(floor_divide), NULL, -1000, 1000, 1, 1 },
+    { ROW(power), NULL, 0, 30, 0.6, 1 },
+    { ROW(maximum), NULL, -10, 10, 0, 0 },
+    { ROW(minimum), NULL, -10, 10, 0, 0 },
+    { ROW(logaddexp), larger, -20, 20, 2, 2 },
+    { ROW(arctan2), NULL, -10, 10, 2, 2 },
 };
 #undef ROW
 
@@ -294,8 +232,8 @@ static void operand_pairs(const struct format *t, void *a, void *b, double lo, d
     operands(t, b, lo, hi);
     for (size_t i = 0; i < COUNT; i++) {
         if (i < COUNT / 2) {
-            store(t, a, i, edge(t, random_bits() % EDGES));
-            store(t, b, i, edge(t, random_bits() % EDGES));
+            store(t, a, i, edge(t, bits64() % EDGES));
+            store(t, b, i, edge(t, bits64() % EDGES));
         } else if (i % 4 == 0) {
             store(t, b, i, rint(load(t, b, i)));
         } else if (i % 4 == 1) {
@@ -309,7 +247,7 @@ static void binary(void **state)
 {
     (void)state;
     void *a = vector(), *b = vector(), *y = vector();
-    long double *truth = vector(), *scale = vector();
+    real *truth = vector(), *scale = vector();
     int failed = 0;
     for (size_t k = 0; k < sizeof binary_rows / sizeof *binary_rows; k++) {
         const struct binary_row *row = &binary_rows[k];
@@ -318,7 +256,7 @@ static void binary(void **state)
             double allowed = f ? row->most_f64 : row->most_f32;
             operand_pairs(t, a, b, row->lo, row->hi);
             for (size_t i = 0; i < COUNT; i++) {
-                long double p = load(t, a, i), q = load(t, b, i);
+                real p = load(t, a, i), q = load(t, b, i);
                 truth[i] = row->truth(p, q);
                 scale[i] = row->scale ? row->scale(p, q) : 0;
             }

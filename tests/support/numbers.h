@@ -10,6 +10,10 @@
 
 #include "core/dtype.h"
 
+#ifndef CMPLXL /* glibc has it for GCC alone */
+#define CMPLXL(x, y) __builtin_complex((long double)(x), (long double)(y))
+#endif
+
 typedef long double real;
 typedef long double complex cplx;
 

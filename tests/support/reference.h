@@ -73,7 +73,11 @@ static inline real r_floor_divide(real a, real b)
     q = r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
     return b == 0 ? a / b : q == 0 ? copysignl(0, a / b) : q;
 }
-static inline real r_power(real a, real b) { return powl(a, b); }
+/* powl of glibc takes the exponent -2^63 for an odd one. */
+static inline real r_power(real a, real b)
+{
+    return powl(a, isfinite(b) && fabsl(b) >= 0x1p63L ? copysignl(0x1.fffffffffffffp62L, b) : b);
+}
 static inline real r_maximum(real a, real b) { return isnan(a) || isnan(b) ? NAN : a > b ? a : b; }
 static inline real r_minimum(real a, real b) { return isnan(a) || isnan(b) ? NAN : a < b ? a : b; }
 static inline real r_logaddexp(real a, real b)
