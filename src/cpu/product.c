@@ -583,8 +583,8 @@ static struct plan make_plan(const struct product *q)
     p.size = dtype_size(p.ct);
     p.convert = p.ct != q->t;
     p.finish = p.convert || q->c.p || q->alpha != 1;
-    p.stretch = gemm_stretch(p.g, q->k);
-    p.stretches = up(q->k, p.stretch);
+    p.stretches = q->k <= p.g->kc ? 1 : up(q->k, p.g->kc); /* of equal length, but for the last */
+    p.stretch = q->k <= p.g->kc ? q->k : up(q->k, p.stretches);
     /* The order of summation differs between VECTORS and the others, so this looks at shapes alone. */
     int64_t less = least(q->m, q->n), more = q->m + q->n - less;
     if (q->k == 0)
@@ -606,8 +606,8 @@ static struct one nth(const struct plan *p, int64_t i)
     o.y = (char *)q->y + (size_t)(i * q->m * q->n) * p->item;
     int64_t a = 0, b = 0, c = 0;
     for (int d = q->ndim - 1; d >= 0; d--) {
-        int64_t at_d = i % q->shape[d];
-        i /= q->shape[d];
+        int64_t at_d = d ? i % q->shape[d] : i;
+        i = d ? i / q->shape[d] : 0;
         a += at_d * q->sa[d];
         b += at_d * q->sb[d];
         c += q->c.p ? at_d * q->sc[d] : 0;

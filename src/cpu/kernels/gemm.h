@@ -5,7 +5,7 @@
  * arithmetic gives the low bits of every integer type.
  *
  * Order of summation, on which every path agrees so that a result does not depend on who computed
- * it: K falls into stretches of equal length (gemm_stretch); within one, products are added in
+ * it: K falls into as few stretches of equal length as kc allows; within one, products are added in
  * order of k to zero, and the sums of the stretches are added in order.  Products with few rows or
  * columns have an order of their own (gemv). */
 #ifndef MX_CPU_KERNELS_GEMM_H
@@ -50,12 +50,5 @@ struct gemm_kernel {
 struct gemm_kernels {
     struct gemm_kernel type[GEMM_TYPES];
 };
-
-/* Length of the stretches that K = k falls into (the last one may be shorter). */
-static inline int64_t gemm_stretch(const struct gemm_kernel *g, int64_t k)
-{
-    int64_t stretches = (k + g->kc - 1) / g->kc;
-    return stretches ? (k + stretches - 1) / stretches : 1;
-}
 
 #endif
