@@ -22,7 +22,7 @@ enum {
     BLOCK = 2048,           /* rows and columns of C that panels are made for at once */
     TILE_M = 192,           /* what one thread computes at a time: its panels of B fit the L2 cache */
     TILE_N = 256,
-    FEW = 4,                /* rows or columns that are treated as vectors */
+    FEW = GEMV_VECTORS,     /* rows or columns that are treated as vectors */
     RUN = 512,              /* elements converted at a time */
     WIDEST = 64,            /* panel there is */
     COLUMNS = 64,           /* rows of a column-major matrix that are converted together */
@@ -291,6 +291,108 @@ static void by_panels(const struct one *o)
         }
 }
 
+/* ---- C narrow one way: the small operand is packed once for all, and each thread takes strips of
+ * the other for itself, so that its panels are used while they are in its cache */
+
+struct strips {
+    const struct one *o;
+    bool columns;         /* strips of b, for a is the small one; else strips of a */
+    int64_t wide;         /* a strip */
+    char *small;          /* panels of the small operand, stretch after stretch */
+    int64_t rows;         /* of those panels, together */
+};
+
+static struct matrix small_part(const struct strips *w, int64_t k)
+{
+    const struct plan *p = w->o->p;
+    return w->columns ? at(p, w->o->a, 0, k) : transposed(at(p, w->o->b, k, 0));
+}
+
+static void pack_small(void *ctx, int64_t begin, int64_t end)
+{
+    const struct strips *w = ctx;
+    const struct plan *p = w->o->p;
+    const struct product *q = p->q;
+    int width = w->columns ? p->g->mr : p->g->nr;
+    for (int64_t s = begin; s < end; s++) {
+        int64_t k = s * p->stretch, depth = least(q->k - k, p->stretch);
+        pack(p, w->small + (size_t)(w->rows * k) * p->size, width * depth, width, small_part(w, k),
+             w->columns ? q->m : q->n, depth);
+    }
+}
+
+static void one_strip(void *ctx, int64_t part, char *space)
+{
+    const struct strips *w = ctx;
+    const struct plan *p = w->o->p;
+    const struct product *q = p->q;
+    const struct gemm_kernel *g = p->g;
+    int64_t i = w->columns ? 0 : part * w->wide, j = w->columns ? part * w->wide : 0;
+    int64_t m = least(q->m - i, w->columns ? q->m : w->wide), n = least(q->n - j, w->columns ? w->wide : q->n);
+    char *sums = w->o->y + (size_t)(i * q->n + j) * p->size;
+    int64_t ld = q->n;
+    if (p->convert) {
+        ld = n;
+        sums = space;
+        space += aligned((w->columns ? q->m * w->wide : w->wide * q->n) * (int64_t)p->size);
+    }
+    for (int64_t k = 0, depth; k < q->k; k += depth) {
+        depth = least(q->k - k, p->stretch);
+        const char *small = w->small + (size_t)(w->rows * k) * p->size;
+        if (w->columns) {
+            pack(p, space, g->nr * depth, g->nr, transposed(at(p, w->o->b, k, j)), n, depth);
+            g->tile(sums, ld, small, g->mr * depth, space, g->nr * depth, m, n, depth, k > 0);
+        } else {
+            pack(p, space, g->mr * depth, g->mr, at(p, w->o->a, i, k), m, depth);
+            g->tile(sums, ld, space, g->mr * depth, small, g->nr * depth, m, n, depth, k > 0);
+        }
+    }
+    finish(w->o, sums, ld, i, j, m, n);
+}
+
+static struct strips plan_strips(const struct plan *p, int threads)
+{
+    const struct product *q = p->q;
+    struct strips w = { .columns = q->m <= q->n };
+    int width = w.columns ? p->g->nr : p->g->mr, other = w.columns ? p->g->mr : p->g->nr;
+    int64_t all = w.columns ? q->n : q->m;
+    w.rows = up(least(q->m, q->n), other) * other;
+    w.wide = up(w.columns ? TILE_N : TILE_M, width) * width;
+    while (up(all, w.wide) < 6 * threads && w.wide > 2 * width)
+        w.wide = up(w.wide / 2, width) * width;
+    return w;
+}
+
+static bool is_narrow(const struct plan *p)
+{
+    const struct product *q = p->q;
+    return least(q->m, q->n) <= TILE_M && least(q->m, q->n) * q->k * (int64_t)p->size <= 4 << 20;
+}
+
+static size_t strip_space(const struct plan *p, const struct strips *w)
+{
+    int64_t sums = p->convert ? least(p->q->m, p->q->n) * w->wide : 0;
+    return aligned(sums * (int64_t)p->size) + aligned(w->wide * p->stretch * (int64_t)p->size);
+}
+
+static size_t narrow_space(const struct plan *p, int threads)
+{
+    struct strips w = plan_strips(p, threads);
+    return aligned(w.rows * p->q->k * (int64_t)p->size) + (size_t)threads * strip_space(p, &w);
+}
+
+static void by_strips(const struct one *o, int threads)
+{
+    const struct plan *p = o->p;
+    struct strips w = plan_strips(p, threads);
+    w.o = o;
+    w.small = o->space;
+    share(o->parallel, p->stretches, 1 + WORTH_A_THREAD / 4 / (w.rows * p->stretch), pack_small, &w);
+    int64_t parts = up(w.columns ? p->q->n : p->q->m, w.wide);
+    crew_for(parts, (int)least(threads, parts), o->space + aligned(w.rows * p->q->k * (int64_t)p->size),
+             strip_space(p, &w), one_strip, &w);
+}
+
 /* ---- a small C and a long K: the stretches are computed side by side, then added in order ---- */
 
 struct deep {
@@ -382,8 +484,10 @@ static void by_stretches(const struct one *o, int threads)
 struct vectors {
     const struct one *o;
     struct matrix x;          /* the matrix, `rows` by k */
-    int64_t rows, count;      /* count vectors */
-    const char *v[FEW];       /* in the type computed in, without gaps */
+    int64_t rows;
+    int count;                /* of vectors */
+    const char *v;            /* in the type computed in, without gaps, apart elements from each other */
+    int64_t apart;
     char *sums;
     int64_t sy, next;         /* from row to row, and from vector to vector, in sums */
     char *partial;            /* K cut up: sums of every block */
@@ -397,13 +501,9 @@ static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_
     const struct plan *p = w->o->p;
     const struct gemm_kernel *g = p->g;
     sums += (size_t)(i * w->sy) * p->size;
+    const char *v = w->v + (size_t)k * p->size;
     if (!p->convert) {
-        /* A few rows at a time, so that further vectors find them in the cache. */
-        int64_t step = w->count == 1 ? rows : w->x.rs == 1 ? COLUMNS : FEW;
-        for (int64_t r = 0; r < rows; r += step)
-            for (int64_t v = 0; v < w->count; v++)
-                g->gemv(sums + (size_t)(r * w->sy + v * w->next) * p->size, w->sy, at(p, w->x, i + r, k).p, w->x.rs,
-                        w->x.cs, w->v[v] + (size_t)k * p->size, least(step, rows - r), depth, false);
+        g->gemv(sums, w->sy, w->next, at(p, w->x, i, k).p, w->x.rs, w->x.cs, v, w->apart, w->count, rows, depth, false);
         return;
     }
     bool columns = w->x.rs == 1 && w->x.cs != 1;
@@ -418,9 +518,8 @@ static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_
             else
                 for (int64_t c = 0; c < nr; c++)
                     load_into(p, space + (size_t)(c * GEMV_BLOCK) * p->size, at(p, x, c, 0).p, x.cs, ns);
-            for (int64_t v = 0; v < w->count; v++)
-                g->gemv(sums + (size_t)(r * w->sy + v * w->next) * p->size, w->sy, space, columns ? 1 : GEMV_BLOCK,
-                        columns ? COLUMNS : 1, w->v[v] + (size_t)(k + s) * p->size, nr, ns, s > 0);
+            g->gemv(sums + (size_t)(r * w->sy) * p->size, w->sy, w->next, space, columns ? 1 : GEMV_BLOCK,
+                    columns ? COLUMNS : 1, v + (size_t)s * p->size, w->apart, w->count, nr, ns, s > 0);
         }
 }
 
@@ -469,16 +568,17 @@ static void by_vectors(const struct one *o, int threads)
 {
     const struct plan *p = o->p;
     const struct product *q = p->q;
-    struct vectors w = { .o = o, .rows = matrix_rows(p), .count = vector_count(p) };
+    struct vectors w = { .o = o, .rows = matrix_rows(p), .count = (int)vector_count(p) };
     w.x = p->turned ? transposed(o->b) : o->a;
     struct matrix v = p->turned ? o->a : transposed(o->b);
     char *space = o->space;
-    for (int64_t i = 0; i < w.count; i++, space += aligned(q->k * (int64_t)p->size)) {
-        w.v[i] = at(p, v, i, 0).p;
-        if (p->convert || v.cs != 1) {
-            load_into(p, space, w.v[i], v.cs, q->k);
-            w.v[i] = space;
-        }
+    w.v = v.p;
+    w.apart = v.rs;
+    if (p->convert || v.cs != 1) {
+        w.v = space;
+        w.apart = (int64_t)(aligned(q->k * (int64_t)p->size) / p->size);
+        for (int64_t i = 0; i < w.count; i++, space += (size_t)w.apart * p->size)
+            load_into(p, space, at(p, v, i, 0).p, v.cs, q->k);
     }
     w.sums = o->y;
     size_t each = 0;
@@ -522,7 +622,10 @@ static int threads_for(const struct plan *p)
 static size_t workspace(const struct plan *p, int threads)
 {
     switch (p->way) {
-    case PANELS: return is_deep(p, threads) ? deep_space(p, threads) : panels_space(p);
+    case PANELS:
+        return is_deep(p, threads) ? deep_space(p, threads)
+               : is_narrow(p)      ? narrow_space(p, threads)
+                                   : panels_space(p);
     case VECTORS: return vectors_space(p, threads);
     default: return 0;
     }
@@ -558,6 +661,8 @@ static void run_one(const struct one *o, int threads)
     case PANELS:
         if (is_deep(p, threads))
             by_stretches(o, threads);
+        else if (is_narrow(p))
+            by_strips(o, threads);
         else
             by_panels(o);
         break;

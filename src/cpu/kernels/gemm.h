@@ -18,6 +18,7 @@ enum gemm_type { GEMM_f32, GEMM_f64, GEMM_c64, GEMM_u32, GEMM_u64, GEMM_TYPES };
 
 enum {
     GEMV_BLOCK = 1024, /* gemv sums K in blocks of this many */
+    GEMV_VECTORS = 4,
 };
 
 struct gemm_kernel {
@@ -37,10 +38,10 @@ struct gemm_kernel {
      * gaps.  NULL where there is none. */
     void (*direct)(void *c, int64_t ldc, const void *a, int64_t rs, int64_t cs, const void *b, int64_t ldb, int64_t m,
                    int64_t n, int64_t k);
-    /* y = A x, or y += A x where A and x begin past a multiple of GEMV_BLOCK; x without gaps.  NULL
-     * where there is none. */
-    void (*gemv)(void *y, int64_t sy, const void *a, int64_t rs, int64_t cs, const void *x, int64_t m, int64_t k,
-                 bool add);
+    /* y = A x, or y += A x where A and x begin past a multiple of GEMV_BLOCK, for nv <= GEMV_VECTORS
+     * vectors x without gaps, sx apart; results syv apart.  NULL where there is none. */
+    void (*gemv)(void *y, int64_t sy, int64_t syv, const void *a, int64_t rs, int64_t cs, const void *x, int64_t sx,
+                 int nv, int64_t m, int64_t k, bool add);
     /* y = y + x */
     void (*add)(void *y, const void *x, int64_t n);
     /* y = alpha x + beta c, each rounded for itself; y may be x; c may be NULL. */
