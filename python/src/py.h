@@ -130,6 +130,8 @@ int device_init(PyObject *module);
 
 int io_init(PyObject *module);
 
+int vmap_init(PyObject *module);
+
 /* Trees of lists, tuples and dicts (py_trees.c) */
 
 /* Calls visit for every leaf, in order (a dict's values in the order of its keys). */

@@ -211,7 +211,7 @@ PyMODINIT_FUNC PyInit_core(void)
     if (!module)
         return NULL;
     if (errors_init(module) || dtype_init(module) || device_init(module) || array_init(module) ||
-        index_init(module) || methods_init(module) || io_init(module) || transforms_init(module) ||
+        index_init(module) || methods_init(module) || io_init(module) || transforms_init(module) || vmap_init(module) ||
         printing_init(module) || random_init(module) || add_constants(module) ||
         !submodule(module, "metal", "Apple's GPUs.", metal) ||
         !submodule(module, "cuda", "NVIDIA's GPUs.", cuda))

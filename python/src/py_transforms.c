@@ -4,7 +4,7 @@
  * arguments become the closure's flat list of inputs; inside, the trees are built again around the
  * arrays that stand for them, so whatever the function does to its arguments stays inside.  An
  * exception raised by the function waits in the closure's payload and comes out unchanged. */
-#include "py.h"
+#include "py_function.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,18 +37,6 @@ PyObject *fn_async_eval(struct call *c) { return evaluate(c, mlx_async_eval); }
 
 /* Closures */
 
-/* A call of a Python function whose trees of arguments have arrays to be replaced. */
-struct python_call {
-    struct released released; /* first */
-    PyObject *fun, *args, *kwargs;
-    PyObject *positions; /* list of ints: the arguments that hold inputs; NULL: all of them */
-    PyObject *names;     /* list of str: the same for keyword arguments */
-    const char *who;     /* the function asked for, for messages */
-    enum { SOME_ARRAYS, SCALAR, SCALAR_AND_MORE, TREE } returns;
-    PyObject *value;                /* what the function returned */
-    PyObject *type, *error, *trace; /* what it raised */
-};
-
 static void python_call_end(struct released *r)
 {
     struct python_call *p = (struct python_call *)r;
@@ -66,12 +54,6 @@ static void python_call_end(struct released *r)
 
 static void python_call_release(void *payload) { release_soon(payload); }
 
-/* Walks a tree replacing arrays by those of a vector. */
-struct replacing {
-    mlx_vector_array from;
-    size_t i;
-};
-
 static PyObject *next_array(void *ctx, PyObject *leaf)
 {
     struct replacing *r = ctx;
@@ -81,7 +63,7 @@ static PyObject *next_array(void *ctx, PyObject *leaf)
     return array_result(mlx_vector_array_get(&a, r->from, r->i++), a);
 }
 
-static PyObject *replaced(PyObject *tree, struct replacing *r)
+PyObject *replaced(PyObject *tree, struct replacing *r)
 {
     return tree_map(tree, next_array, r);
 }
@@ -204,9 +186,7 @@ static int call_python(mlx_vector_array *res, const mlx_vector_array in, void *p
     return 0;
 }
 
-/* A call to be filled in by its maker, and the closure that owns it. */
-static struct python_call *python_call_new(const char *who, PyObject *fun, PyObject *args,
-                                           PyObject *kwargs)
+struct python_call *python_call_new(const char *who, PyObject *fun, PyObject *args, PyObject *kwargs)
 {
     struct python_call *p = calloc(1, sizeof *p);
     if (!p)
@@ -219,7 +199,7 @@ static struct python_call *python_call_new(const char *who, PyObject *fun, PyObj
     return p;
 }
 
-static mlx_closure closure_of(struct python_call *p)
+mlx_closure closure_of(struct python_call *p)
 {
     mlx_closure f = mlx_closure_new_func_payload(call_python, p, python_call_release);
     if (!f.ctx) {
@@ -229,8 +209,7 @@ static mlx_closure closure_of(struct python_call *p)
     return f;
 }
 
-/* A transform has failed: what the function raised, or else what the library says. */
-static void raise_from(struct python_call *p)
+void raise_from(struct python_call *p)
 {
     if (!p->type) {
         raise_last();

@@ -115,3 +115,41 @@ int mlx_custom_vjp(mlx_closure *res, const mlx_closure fun, const mlx_closure_cu
     struct vjp_rule *rule = f ? capi_vjp_rule(__func__, "fun_vjp", fun_vjp) : NULL;
     return capi_publish_closure(res, rule ? mx_custom_vjp(f, rule) : NULL);
 }
+
+int mlx_detail_vmap_trace(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
+                          const mlx_vector_array inputs, const int *in_axes, size_t in_axes_num)
+{
+    struct mx_list in = { 0 }, out = { 0 };
+    int n = 0;
+    struct closure *f = capi_in_closure(fun);
+    mx *x = f ? capi_in_arrays(inputs, &n) : NULL;
+    if (x && (size_t)n != in_axes_num)
+        mx_fail("[vmap] expected an axis for each of the %d inputs, got %zu", n, in_axes_num);
+    if (x && !mx_failed()) {
+        object_retain(&f->object);
+        mx_vmap_trace(f, n, x, in_axes, &in, &out);
+        object_release(&f->object);
+    }
+    capi_arrays_free(n, x);
+    return capi_results_end(__func__, res_0, &in, res_1, &out);
+}
+
+int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs, const mlx_vector_array s_inputs,
+                            const mlx_vector_array s_outputs, const int *in_axes, size_t in_axes_num,
+                            const int *out_axes, size_t out_axes_num)
+{
+    struct mx_list y = { 0 };
+    int n = 0, n_in = 0, n_out = 0;
+    mx *x = capi_in_arrays(inputs, &n);
+    mx *in = x ? capi_in_arrays(s_inputs, &n_in) : NULL;
+    mx *out = in ? capi_in_arrays(s_outputs, &n_out) : NULL;
+    if (out && (n != n_in || (size_t)n != in_axes_num || (size_t)n_out != out_axes_num))
+        mx_fail("[vmap] expected an axis for each of %d inputs and %d results, got %zu and %zu", n, n_out, in_axes_num,
+                out_axes_num);
+    if (out && !mx_failed())
+        mx_vmap_replace(n, x, in, in_axes, n_out, out, out_axes, &y);
+    capi_arrays_free(n, x);
+    capi_arrays_free(n_in, in);
+    capi_arrays_free(n_out, out);
+    return capi_results_end(__func__, res, &y, NULL, NULL);
+}

@@ -70,6 +70,83 @@ static void custom_jvp(const struct call *c, const mx t[], mx dy[])
         dy[k] = t[c->nin - c->nout + k];
 }
 
+/* Under vmap the rule is mapped as well: over the batched ones of its operands, results and cotangents.
+ * An operand that is not batched gets the sum over the batch. */
+struct mapped_rule {
+    struct vjp_rule rule;
+    struct vjp_rule *of;
+    int nx, ny;
+    int *axes; /* of operands, then of results */
+};
+
+struct rule_closure { struct closure closure; struct mapped_rule *m; };
+
+static int call_inner(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    struct mapped_rule *m = ((struct rule_closure *)self)->m;
+    (void)n;
+    return m->of->call(m->of, m->nx, x, m->ny, x + m->nx, x + m->nx + m->ny, out);
+}
+
+static int call_mapped(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx ct[], struct mx_list *dx)
+{
+    struct mapped_rule *m = (struct mapped_rule *)self;
+    struct rule_closure f = { { { .refs = 1 }, call_inner }, m };
+    struct mx_list in = { 0 }, out = { 0 };
+    int axes[3 * 64], failed = nx + 2 * ny > 3 * 64;
+    for (int i = 0; i < nx + ny && !failed; i++) {
+        axes[i] = m->axes[i];
+        failed = list_push(&in, i < nx ? x[i] : y[i - nx]);
+    }
+    for (int k = 0; k < ny && !failed; k++) {
+        axes[nx + ny + k] = m->axes[nx + k];
+        failed = list_push(&in, ct[k]);
+    }
+    failed = failed || mx_vmap(&f.closure, in.n, (mx *)in.v, axes, &out);
+    for (int i = 0; i < out.n && !failed; i++) {
+        MX_SCOPE(NULL);
+        mx d = out.v[i].it;
+        failed = list_push(dx, i >= nx || axes[i] >= 0 ? mx_moveaxis(d, 0, i < nx ? axes[i] : 0)
+                                                       : mx_sum(d, (int[]){ 0 }, 1, false));
+    }
+    list_clear(&in);
+    list_clear(&out);
+    return failed;
+}
+
+static void destroy_mapped(struct object *o)
+{
+    struct mapped_rule *m = (struct mapped_rule *)o;
+    object_release(&m->of->object);
+    free(m->axes);
+    free(m);
+}
+
+static void custom_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    struct vjp_rule *of = (struct vjp_rule *)((const struct custom_args *)c->args)->vjp;
+    int nx = c->nin - c->nout;
+    struct spec *specs = mx_malloc((size_t)c->nout * sizeof *specs);
+    struct mapped_rule *m = specs ? mx_malloc(sizeof *m) : NULL;
+    int *axes = m ? mx_malloc((size_t)c->nin * sizeof *axes) : NULL;
+    if (!axes) {
+        free(m);
+        free(specs);
+        return;
+    }
+    object_retain(&of->object);
+    memcpy(axes, axis, (size_t)c->nin * sizeof *axes);
+    *m = (struct mapped_rule){ { { .refs = 1, .destroy = destroy_mapped }, call_mapped }, of, nx, c->nout, axes };
+    struct custom_args args = { &m->rule.object };
+    struct call call = *c;
+    call.args = &args;
+    custom_shapes(&call, specs);
+    mx_nodes(&op_custom, &args, c->nin, c->x, c->nout, specs, y);
+    memcpy(yaxis, axis + nx, (size_t)c->nout * sizeof *yaxis);
+    object_release(&m->rule.object);
+    free(specs);
+}
+
 const struct op op_custom = {
     .id = OP_custom,
     .name = "custom",
@@ -81,6 +158,7 @@ const struct op op_custom = {
     .view = custom_view,
     .vjp = custom_vjp,
     .jvp = custom_jvp,
+    .vmap = custom_vmap,
 };
 
 struct custom_closure {

@@ -1,0 +1,32 @@
+/* py_function.h: Python functions as closures of the library. */
+#ifndef PY_FUNCTION_H
+#define PY_FUNCTION_H
+
+#include "py.h"
+
+/* A call of a Python function whose trees of arguments have arrays to be replaced. */
+struct python_call {
+    struct released released; /* first */
+    PyObject *fun, *args, *kwargs;
+    PyObject *positions; /* list of ints: the arguments that hold inputs; NULL: all of them */
+    PyObject *names;     /* list of str: the same for keyword arguments */
+    const char *who;     /* the function asked for, for messages */
+    enum { SOME_ARRAYS, SCALAR, SCALAR_AND_MORE, TREE } returns;
+    PyObject *value;                /* what the function returned */
+    PyObject *type, *error, *trace; /* what it raised */
+};
+
+/* A call to be filled in by its maker, and the closure that owns it. */
+struct python_call *python_call_new(const char *who, PyObject *fun, PyObject *args, PyObject *kwargs);
+mlx_closure closure_of(struct python_call *p);
+/* A transform has failed: what the function raised, or else what the library says. */
+void raise_from(struct python_call *p);
+
+/* The tree with its arrays replaced by those of a vector, in order. */
+struct replacing {
+    mlx_vector_array from;
+    size_t i;
+};
+PyObject *replaced(PyObject *tree, struct replacing *r);
+
+#endif

@@ -1,0 +1,158 @@
+/* py_vmap.c: functions over a batch.
+ *
+ * Axes are given as trees that end early: an int or None stands for every array below it. */
+#include "py_function.h"
+
+#include <stdlib.h>
+
+struct mapped {
+    PyObject ob_base;
+    PyObject *fun, *in_axes, *out_axes;
+};
+static PyTypeObject *mapped_type;
+
+/* The arrays of a tree and the axis of each. */
+struct axes {
+    const char *which; /* "in_axes" or "out_axes" */
+    mlx_vector_array arrays;
+    int *v;
+    size_t n, cap;
+    bool in;
+};
+
+static int misfit(const struct axes *a, PyObject *tree, PyObject *axes)
+{
+    PyErr_Format(PyExc_ValueError, "[vmap] %s has %R where %s %s", a->which, axes,
+                 a->in ? "arguments have" : "result has", type_name(tree));
+    return -1;
+}
+
+static int add(struct axes *a, PyObject *leaf, PyObject *axis)
+{
+    mlx_array x = handle_of(leaf);
+    int ndim = (int)mlx_array_ndim(x), i = (a->in ? -1 : MLX_VMAP_NONE);
+    if (axis != Py_None) {
+        long v = PyLong_AsLong(axis);
+        if (v == -1 && PyErr_Occurred())
+            return -1;
+        if (a->in && (v < -ndim || v >= ndim)) {
+            raise_axis("vmap", (int)v, ndim);
+            return -1;
+        }
+        i = (int)(a->in && v < 0 ? v + ndim : v);
+    }
+    if (a->n == a->cap) {
+        size_t cap = a->cap ? 2 * a->cap : 16;
+        int *more = realloc(a->v, cap * sizeof *more);
+        if (!more)
+            return PyErr_NoMemory(), -1;
+        a->v = more;
+        a->cap = cap;
+    }
+    a->v[a->n++] = i;
+    return mlx_vector_array_append_value(a->arrays, x) ? raise_last() : 0;
+}
+
+static int walk(struct axes *a, PyObject *tree, PyObject *axes)
+{
+    bool ends = axes == Py_None || (PyLong_Check(axes) && !PyBool_Check(axes));
+    if (is_array(tree))
+        return ends ? add(a, tree, axes) : misfit(a, tree, axes);
+    bool list = PyList_Check(tree), tuple = PyTuple_Check(tree), dict = PyDict_Check(tree);
+    if (!list && !tuple && !dict)
+        return 0;
+    bool same = dict ? PyDict_Check(axes) : PyList_Check(axes) || PyTuple_Check(axes);
+    if (!ends && (!same || PyObject_Size(axes) != PyObject_Size(tree)))
+        return misfit(a, tree, axes);
+    if (Py_EnterRecursiveCall(" in a tree of arrays"))
+        return -1;
+    PyObject *keys = dict ? PyDict_Keys(tree) : NULL;
+    int failed = dict && !keys;
+    for (Py_ssize_t i = 0; !failed && i < PyObject_Size(tree); i++) {
+        PyObject *key = dict ? PyList_GetItem(keys, i) : NULL;
+        PyObject *item = dict ? PyDict_GetItemWithError(tree, key) : list ? PyList_GetItem(tree, i) : PyTuple_GetItem(tree, i);
+        PyObject *axis = ends ? axes : dict ? PyDict_GetItemWithError(axes, key)
+                                     : PyList_Check(axes) ? PyList_GetItem(axes, i) : PyTuple_GetItem(axes, i);
+        failed = !axis ? misfit(a, tree, axes) : walk(a, item, axis);
+    }
+    Py_XDECREF(keys);
+    Py_LeaveRecursiveCall();
+    return failed;
+}
+
+static PyObject *mapped_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    struct mapped *m = (struct mapped *)self;
+    PyObject *result = NULL;
+    struct axes in = { .which = "in_axes", .arrays = mlx_vector_array_new(), .in = true };
+    struct axes out = { .which = "out_axes", .arrays = mlx_vector_array_new() };
+    mlx_vector_array s_in = mlx_vector_array_new(), s_out = mlx_vector_array_new(), y = mlx_vector_array_new();
+    mlx_closure f = mlx_closure_new();
+    struct python_call *p = NULL;
+    if (walk(&in, args, m->in_axes) || !(p = python_call_new("vmap", m->fun, args, kwargs)))
+        goto done;
+    p->returns = TREE;
+    f = closure_of(p);
+    if (!f.ctx)
+        goto done;
+    if (mlx_detail_vmap_trace(&s_in, &s_out, f, in.arrays, in.v, in.n)) {
+        raise_from(p);
+        goto done;
+    }
+    if (walk(&out, p->value, m->out_axes))
+        goto done;
+    if (mlx_detail_vmap_replace(&y, in.arrays, s_in, s_out, in.v, in.n, out.v, out.n)) {
+        raise_last();
+        goto done;
+    }
+    struct replacing r = { y, 0 };
+    result = replaced(p->value, &r);
+done:
+    mlx_closure_free(f);
+    mlx_vector_array_free(in.arrays);
+    mlx_vector_array_free(out.arrays);
+    mlx_vector_array_free(s_in);
+    mlx_vector_array_free(s_out);
+    mlx_vector_array_free(y);
+    free(in.v);
+    free(out.v);
+    release_now();
+    return result;
+}
+
+PyObject *fn_vmap(struct call *c)
+{
+    if (!PyCallable_Check(c->v[0].o))
+        return call_refuse(c, 0, "callable");
+    struct mapped *m = PyObject_New(struct mapped, mapped_type);
+    if (!m)
+        return NULL;
+    PyObject *zero = PyLong_FromLong(0);
+    m->fun = Py_NewRef(c->v[0].o);
+    m->in_axes = Py_NewRef(c->v[1].o ? c->v[1].o : zero);
+    m->out_axes = Py_NewRef(c->v[2].o ? c->v[2].o : zero);
+    Py_XDECREF(zero);
+    return (PyObject *)m;
+}
+
+static void mapped_dealloc(PyObject *o)
+{
+    struct mapped *m = (struct mapped *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    Py_DECREF(m->fun);
+    Py_DECREF(m->in_axes);
+    Py_DECREF(m->out_axes);
+    PyObject_Free(o);
+    Py_DECREF(type);
+}
+
+static PyType_Slot mapped_slots[] = {
+    { Py_tp_dealloc, mapped_dealloc },
+    { Py_tp_call, mapped_call },
+    { 0, NULL },
+};
+static PyType_Spec mapped_spec = {
+    "mlx.core._Vmapped", sizeof(struct mapped), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, mapped_slots,
+};
+
+int vmap_init(PyObject *module) { return (mapped_type = add_type(module, &mapped_spec)) ? 0 : -1; }

@@ -1,0 +1,175 @@
+/* vmap.c: functions of arrays, over a batch.
+ *
+ * The function is called on placeholders: arrays of the operands' shapes without the batched axis
+ * and without values.  The graph it built between them and its results is recorded and replayed
+ * on the batched operands, each entry by its op's vmap rule.  What does not depend on a batched
+ * operand is left as it is. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "ops/ops.h"
+#include "transform/transform.h"
+#include "transform/walk.h"
+
+/* The size of the batch; -1 after a failure. */
+static int batch_size(int n, const mx x[], const int axes[])
+{
+    int size = -1;
+    for (int i = 0; i < n; i++) {
+        if (axes[i] < 0)
+            continue;
+        if (axes[i] >= x[i]->ndim) {
+            mx_fail_as(MX_AXIS, "[vmap] axis %d is out of range for argument %d of shape %s", axes[i], i, shape_of(x[i]));
+            return -1;
+        }
+        int here = x[i]->shape[axes[i]];
+        if (size >= 0 && here != size) {
+            mx_fail("[vmap] expected mapped axes of one size, got %d and %d (axis %d of argument %d of shape %s)", size,
+                    here, axes[i], i, shape_of(x[i]));
+            return -1;
+        }
+        size = here;
+    }
+    if (size < 0)
+        mx_fail("[vmap] expected at least one argument with an axis to map over");
+    return size;
+}
+
+static mx placeholder(mx x, int axis)
+{
+    int shape[MX_MAX_NDIM], n = 0;
+    for (int i = 0; i < x->ndim; i++)
+        if (i != axis)
+            shape[n++] = x->shape[i];
+    mx y = array_new(x->dtype, n, shape);
+    if (!is_nil(y))
+        y->tracer = true;
+    return y;
+}
+
+int mx_vmap_trace(struct closure *f, int n, const mx x[], const int axes[], struct mx_list *in, struct mx_list *out)
+{
+    if (batch_size(n, x, axes) < 0)
+        return 1;
+    int failed = 0, first = in->n;
+    {
+        MX_SCOPE(NULL);
+        for (int i = 0; i < n && !failed; i++)
+            failed = list_push(in, axes[i] < 0 ? x[i] : placeholder(x[i], axes[i]));
+    }
+    if (failed)
+        return 1;
+    trace_begin();
+    failed = f->call(f, n, (mx *)in->v + first, out);
+    trace_end();
+    return failed;
+}
+
+/* A batched value: the array and where its batch is; -1: the same for the whole batch. */
+struct batched { mx_own x; int axis; };
+
+static int replay(const struct recording *g, const struct recorded *e, struct batched v[], mx *x, mx *y, int *axis,
+                  int *yaxis)
+{
+    struct node *n = e->node;
+    const int *in = g->numbers + e->at, *out = in + n->nin;
+    bool any = false;
+    for (int i = 0; i < n->nin; i++) {
+        struct batched *b = &v[in[i]];
+        x[i] = b->x.it ? b->x.it : g->values[in[i]].it;
+        axis[i] = b->x.it ? b->axis : -1;
+        any |= axis[i] >= 0;
+    }
+    if (!any)
+        return 0;
+    if (!n->op->vmap) {
+        mx_fail("[vmap] %s has no vmap rule", n->op->label);
+        return 1;
+    }
+    struct call c = { n->op, n->args, n->nin, n->nout, x, NULL };
+    MX_SCOPE(n->stream);
+    n->op->vmap(&c, axis, y, yaxis);
+    for (int k = 0; k < n->nout && !mx_failed(); k++) {
+        mx_keep(&v[out[k]].x, y[k]);
+        v[out[k]].axis = yaxis[k];
+    }
+    return mx_failed();
+}
+
+/* y with its batch, of `size`, at `axis` of the result. */
+static mx place(mx y, int from, int to, int size)
+{
+    int ndim = y->ndim + (from < 0);
+    if (to < -ndim || to >= ndim)
+        return mx_fail_as(MX_AXIS, "[vmap] output axis %d is out of range for a result of %d dimensions with its batch", to,
+                          ndim);
+    to += to < 0 ? ndim : 0;
+    if (from >= 0)
+        return mx_moveaxis(y, from, to);
+    int shape[MX_MAX_NDIM + 1];
+    mx z = mx_expand_dims(y, &to, 1);
+    memcpy(shape, z->shape, (size_t)z->ndim * sizeof(int));
+    if (!is_nil(z))
+        shape[to] = size;
+    return mx_broadcast_to(z, z->ndim, shape);
+}
+
+int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_out, const mx out[], const int out_axes[],
+                    struct mx_list *y)
+{
+    int size = batch_size(n, x, axes), most = 1, failed = size < 0;
+    struct recording g;
+    if (failed || record(&g, n_out, out, n, in, true))
+        return 1;
+    for (int i = 0; i < g.n; i++) {
+        struct node *e = g.entries[i].node;
+        most = e->nin > most ? e->nin : most;
+        most = e->nout > most ? e->nout : most;
+    }
+    struct batched *v = calloc((size_t)g.n_values + 1, sizeof *v);
+    mx *slots = mx_malloc((size_t)most * 2 * (sizeof(mx) + sizeof(int)));
+    int *places = slots ? (int *)(slots + 2 * most) : NULL;
+    failed = !v || !slots;
+    for (int i = 0; i < n && !failed; i++)
+        if (axes[i] >= 0) {
+            mx_keep(&v[i].x, x[i]);
+            v[i].axis = axes[i];
+        }
+    for (int i = 0; i < g.n && !failed; i++)
+        failed = replay(&g, &g.entries[i], v, slots, slots + most, places, places + most);
+    for (int k = 0; k < n_out && !failed; k++) {
+        MX_SCOPE(NULL);
+        struct batched *b = &v[g.roots[k]];
+        if (out_axes[k] == VMAP_NONE) {
+            if (b->x.it && b->axis >= 0) {
+                mx_fail("[vmap] result %d depends on the batch, so its output axis cannot be None", k);
+                failed = 1;
+            } else {
+                failed = list_push(y, b->x.it ? b->x.it : out[k]);
+            }
+            continue;
+        }
+        failed = list_push(y, place(b->x.it ? b->x.it : out[k], b->x.it ? b->axis : -1, out_axes[k], size));
+    }
+    for (int i = 0; v && i < g.n_values; i++)
+        mx_drop(&v[i].x);
+    free(v);
+    free(slots);
+    recording_free(&g);
+    return failed || mx_failed();
+}
+
+int mx_vmap(struct closure *f, int n, const mx x[], const int axes[], struct mx_list *y)
+{
+    struct mx_list in = { 0 }, out = { 0 };
+    int failed = mx_vmap_trace(f, n, x, axes, &in, &out);
+    int *front = failed ? NULL : calloc((size_t)out.n + 1, sizeof *front);
+    failed = failed || !front || mx_vmap_replace(n, x, (mx *)in.v, axes, out.n, (mx *)out.v, front, y);
+    free(front);
+    list_clear(&in);
+    list_clear(&out);
+    return failed;
+}

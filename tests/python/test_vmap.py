@@ -1,0 +1,165 @@
+"""vmap against a loop over the batch, for every kind of operation and composed with derivatives."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(0)
+
+
+def array(*shape, dtype=np.float32):
+    return mx.array(RNG.normal(size=shape).astype(dtype))
+
+
+def loop(f, args, in_axes, out_axis=0):
+    size = next(a.shape[i] for a, i in zip(args, in_axes) if i is not None)
+    rows = [f(*(a if i is None else mx.take(a, mx.array(k), axis=i) for a, i in zip(args, in_axes))) for k in range(size)]
+    return np.stack([np.array(r) for r in rows], axis=out_axis)
+
+
+I = mx.array([[0, 1, 1, 0], [2, 0, 1, 2], [1, 1, 1, 1]])
+CASES = {
+    "add": (lambda x, y: x + y, (array(4, 3), array(3, 4)), (1, 0)),
+    "scalar": (lambda x: 2 * mx.exp(-x) + 1, (array(5, 2),), (0,)),
+    "one_mapped": (lambda x, y: x * y, (array(3, 4), array(4)), (0, None)),
+    "where": (lambda x, y: mx.where(x > 0, x, y), (array(3, 4), array(4, 3)), (0, 1)),
+    "astype": (lambda x: x.astype(mx.float16) * 2, (array(3, 4),), (1,)),
+    "reduce": (lambda x: x.sum(axis=1), (array(2, 3, 4),), (1,)),
+    "max_all": (lambda x: x.max(), (array(2, 3, 4),), (2,)),
+    "var": (lambda x: mx.var(x, axis=0, ddof=1), (array(2, 3, 4),), (0,)),
+    "argmax": (lambda x: mx.argmax(x, axis=0), (array(2, 3, 4),), (2,)),
+    "softmax": (lambda x: mx.softmax(x, axis=0), (array(2, 3, 4),), (1,)),
+    "logsumexp": (lambda x: mx.logsumexp(x, axis=-1), (array(2, 3, 4),), (2,)),
+    "matmul": (lambda x, y: x @ y, (array(5, 2, 3), array(3, 5, 4)), (0, 1)),
+    "matmul_shared": (lambda x, y: x @ y, (array(5, 2, 3), array(3, 4)), (0, None)),
+    "matvec": (lambda x, y: x @ y, (array(2, 3), array(3, 5)), (None, 1)),
+    "addmm": (lambda c, x, y: mx.addmm(c, x, y, alpha=2, beta=0.5), (array(4), array(5, 2, 3), array(3, 4)), (None, 0, None)),
+    "reshape": (lambda x: x.reshape(6, 2), (array(3, 5, 4),), (1,)),
+    "transpose": (lambda x: x.transpose(1, 0), (array(3, 5, 4),), (1,)),
+    "broadcast": (lambda x: mx.broadcast_to(x, (2, 4)), (array(4, 5),), (1,)),
+    "expand": (lambda x: mx.expand_dims(x, (0, 2)), (array(4, 5),), (1,)),
+    "squeeze": (lambda x: mx.squeeze(x, 1), (array(4, 5, 1),), (0,)),
+    "slice": (lambda x: x[1:, ::-1], (array(4, 5, 3),), (2,)),
+    "split": (lambda x: mx.split(x, 2, axis=1)[1], (array(3, 5, 4),), (0,)),
+    "concatenate": (lambda x, y: mx.concatenate([x, y], axis=0), (array(3, 5), array(5, 2)), (1, 0)),
+    "stack": (lambda x, y: mx.stack([x, y], axis=1), (array(3, 5), array(3)), (1, None)),
+    "pad": (lambda x: mx.pad(x, ((1, 2), (0, 1)), constant_values=3.0), (array(3, 5, 4),), (1,)),
+    "take": (lambda x, i: mx.take(x, i, axis=0), (array(4, 3), I), (1, 0)),
+    "take_shared": (lambda x, i: mx.take(x, i, axis=1), (array(4, 3), I), (None, 0)),
+    "take_along": (lambda x, i: mx.take_along_axis(x, i, axis=0), (array(3, 3), I), (0, 0)),
+    "gather": (lambda x, i: x[i, :, i], (array(3, 3, 2, 3), I), (0, 0)),
+    "update": (lambda x, v: updated(x, v), (array(3, 4), array(3, 2)), (0, 0)),
+    "scatter": (lambda x, i: x.at[i].add(1.0), (array(3, 3), I), (0, 0)),
+    "scatter_shared": (lambda x, i: x.at[i].multiply(2.0), (array(3), I), (None, 0)),
+    "view": (lambda x: x.view(mx.int32), (array(3, 4),), (0,)),
+    "contiguous": (lambda x: mx.contiguous(x.T), (array(3, 4, 2),), (1,)),
+    "stop_gradient": (lambda x: mx.stop_gradient(x) + x, (array(3, 4),), (0,)),
+}
+
+
+def updated(x, v):
+    x[1:3] = v
+    return x
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equals_a_loop(name):
+    f, args, in_axes = CASES[name]
+    got = mx.vmap(f, in_axes=in_axes)(*args)
+    np.testing.assert_allclose(np.array(got), loop(f, args, in_axes), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ("argmax", "view", "astype")])
+def test_of_a_gradient(name):
+    f, args, in_axes = CASES[name]
+    grad = mx.grad(lambda *a: (f(*a) * f(*a)).sum())
+    got = mx.vmap(grad, in_axes=in_axes)(*args) if in_axes[0] is not None else None
+    if got is not None:
+        np.testing.assert_allclose(np.array(got), loop(grad, args, in_axes), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ("argmax", "view", "astype", "one_mapped")])
+def test_gradient_of(name):
+    f, args, in_axes = CASES[name]
+    mapped = mx.vmap(f, in_axes=in_axes)
+    got = mx.grad(lambda *a: mapped(*a).square().sum())(*args)
+    one = mx.grad(lambda *a: f(*a).square().sum())
+    if in_axes[0] is None:
+        want = loop(one, args, in_axes).sum(axis=0)
+    else:
+        want = loop(one, args, in_axes, in_axes[0])
+    np.testing.assert_allclose(np.array(got), want, rtol=1e-4, atol=1e-4)
+
+
+def test_nested():
+    x, y = array(3, 5), array(4, 5)
+    table = mx.vmap(mx.vmap(lambda a, b: (a * b).sum(), (None, 0)), (0, None))(x, y)
+    np.testing.assert_allclose(np.array(table), np.array(x) @ np.array(y).T, rtol=1e-5)
+
+
+def test_axes_as_trees():
+    x = {"a": array(3, 4), "b": [array(4, 3), array(4)]}
+    f = lambda p, s: {"sum": p["a"] + p["b"][0] + p["b"][1] * s, "same": p["b"][1]}
+    got = mx.vmap(f, ({"a": 0, "b": [1, None]}, None), {"sum": 1, "same": None})(x, 2)
+    want = np.array(x["a"]) + np.array(x["b"][0]).T + np.array(x["b"][1]) * 2
+    np.testing.assert_allclose(np.array(got["sum"]), want.T, rtol=1e-6)
+    assert got["same"].shape == (4,)
+
+
+def test_negative_axes_and_results_that_do_not_depend():
+    x = array(2, 3, 4)
+    assert mx.vmap(lambda x: x, -1, -1)(x).shape == (2, 3, 4)
+    assert mx.vmap(lambda x: mx.zeros((5,)), 1)(x).tolist() == [[0.0] * 5] * 3
+
+
+def test_independent_keys():
+    keys = mx.random.split(mx.random.key(3), 4)
+    got = mx.vmap(lambda k: mx.random.normal((3,), key=k))(keys)
+    np.testing.assert_array_equal(np.array(got), loop(lambda k: mx.random.normal((3,), key=k), (keys,), (0,)))
+
+
+def test_custom_vjp_keeps_its_rule():
+    @mx.custom_function
+    def f(x, w):
+        return mx.sin(x) * w
+
+    @f.vjp
+    def f_vjp(primals, cotangent, output):
+        x, w = primals
+        return cotangent * 10, cotangent * x
+
+    x, w = array(5), array(1)[0]
+    dx, dw = mx.grad(lambda x, w: mx.vmap(f, (0, None))(x, w).sum(), argnums=(0, 1))(x, w)
+    assert dx.tolist() == [10.0] * 5
+    assert abs(dw.item() - x.sum().item()) < 1e-5
+
+
+def test_deep_graph():
+    def f(x):
+        for _ in range(20000):
+            x = x + 1
+        return x
+
+    assert mx.vmap(f)(mx.zeros((2,))).tolist() == [20000.0] * 2
+
+
+def test_errors():
+    x = array(3, 4)
+    with pytest.raises(ValueError, match="one size"):
+        mx.vmap(lambda a, b: a + b, (0, 1))(x, x)
+    with pytest.raises(ValueError, match="at least one"):
+        mx.vmap(lambda a: a, None)(x)
+    with pytest.raises(ValueError, match="in_axes"):
+        mx.vmap(lambda a: a, (0, 0))(x)
+    with pytest.raises((ValueError, IndexError), match="axis 2"):
+        mx.vmap(lambda a: a, 2)(x)
+    with pytest.raises(ValueError, match="out_axes"):
+        mx.vmap(lambda a: a, 0, (0, 0))(x)
+    with pytest.raises(ValueError, match="cannot be None"):
+        mx.vmap(lambda a: a, 0, None)(x)
+    with pytest.raises(RuntimeError, match="placeholder"):
+        mx.vmap(lambda a: a.sum().item())(x)
+    with pytest.raises(KeyError):
+        mx.vmap(lambda a: {}["k"])(x)
+    with pytest.raises(TypeError):
+        mx.vmap(3)
