@@ -63,9 +63,12 @@ struct backend {
     /* Queues of work.  open returns NULL after mx_fail. */
     void *(*open)(struct stream *s);
     void (*close)(void *queue);
-    /* Takes the batch over and runs it through run_batch (transform/eval.h) in queue order.  Where
-     * the caller waits for it (b->now) an idle queue may run it on the calling thread. */
+    /* Takes the batch over, to be run through run_batch (transform/eval.h) in the order of these
+     * calls.  They come under the graph lock, so that a batch is queued behind those it waits for;
+     * nothing is run in them.  Where somebody waits for the batch (b->now) an idle queue may return
+     * 1 instead: it is then reserved, and the caller has the batch run by run_now. */
     int (*submit)(struct stream *s, struct batch *b);
+    void (*run_now)(struct stream *s, struct batch *b); /* NULL where submit returns 0 always */
     /* Is there a kernel for this op? */
     bool (*supports)(const struct node *n);
     /* Runs one entry; called by run_batch on the queue's thread.  Non-zero after mx_fail. */

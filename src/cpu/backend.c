@@ -115,28 +115,41 @@ static int cpu_submit(struct stream *s, struct batch *b)
     pthread_mutex_lock(&q->lock);
     if (!q->process)
         q->process = getpid();
-    if (b->now && !q->busy && !q->first) {
+    bool idle = !q->busy && !q->first;
+    if (!q->started && !(b->now && idle))
+        q->started = !pthread_create(&q->worker, NULL, work, q);
+    bool here = idle && (b->now || !q->started); /* also where no thread is to be had */
+    if (here) {
         q->busy = true;
-        pthread_mutex_unlock(&q->lock);
-        run_one(q, b);
-        return 0;
+    } else {
+        if (q->first)
+            q->last->next = b;
+        else
+            q->first = b;
+        q->last = b;
+        pthread_cond_broadcast(&q->changed);
     }
-    if (!q->started && pthread_create(&q->worker, NULL, work, q)) {
-        /* No thread to be had: do it here, after what is queued (nothing, as nobody could run it). */
-        q->busy = true;
-        pthread_mutex_unlock(&q->lock);
-        run_one(q, b);
-        return 0;
-    }
-    q->started = true;
-    if (q->first)
-        q->last->next = b;
-    else
-        q->first = b;
-    q->last = b;
-    pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
-    return 0;
+    return here;
+}
+
+/* The next batch of a queue that has no worker, which is then busy. */
+static struct batch *left_over(struct queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    struct batch *b = q->started || q->busy ? NULL : q->first;
+    if (b) {
+        q->first = b->next;
+        q->busy = true;
+    }
+    pthread_mutex_unlock(&q->lock);
+    return b;
+}
+
+static void cpu_run_now(struct stream *s, struct batch *b)
+{
+    for (struct queue *q = s->queue; b; b = left_over(q))
+        run_one(q, b);
 }
 
 static int cpu_synchronize(struct stream *s)
@@ -267,6 +280,7 @@ const struct backend cpu_backend = {
     .open = cpu_open,
     .close = cpu_close,
     .submit = cpu_submit,
+    .run_now = cpu_run_now,
     .supports = cpu_supports,
     .run = cpu_run,
     .synchronize = cpu_synchronize,

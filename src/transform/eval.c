@@ -422,8 +422,17 @@ static int evaluate(int n, const mx x[], bool now)
             x[i]->node = NULL;
         }
     }
+    struct batch *mine = NULL, **end = &mine; /* those that this thread is to run */
     if (t.failed)
         roll_back(&t);
+    for (struct batch *b = t.failed ? NULL : t.first, *next; b; b = next) {
+        next = b->next;
+        b->next = NULL;
+        if (b->stream->backend->submit(b->stream, b)) {
+            *end = b;
+            end = &b->next;
+        }
+    }
     graph_unlock();
     free(t.stack);
     for (int i = 0; i < n_detach; i++)
@@ -432,9 +441,9 @@ static int evaluate(int n, const mx x[], bool now)
         tape_discard(&t);
         return 1;
     }
-    for (struct batch *b = t.first, *next; b; b = next) {
+    for (struct batch *b = mine, *next; b; b = next) {
         next = b->next;
-        b->stream->backend->submit(b->stream, b);
+        b->stream->backend->run_now(b->stream, b);
     }
     return 0;
 }
