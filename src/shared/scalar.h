@@ -21,6 +21,7 @@ FN float residuef(float a, float q, float b) { return fmaf(-q, b, a); }
 FN double residue(double a, double q, double b) { return fma(-q, b, a); }
 #else
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #define FN static inline __attribute__((always_inline))
 #include "shared/bits.h"
@@ -133,8 +134,20 @@ typedef struct {
 #define T complex64
 #define K(f) f##_c64
 #include "shared/scalar_complex.h"
-#undef T
+#define A(f) M(f)
+#include "shared/scalar_angle.h"
 #undef K
+#undef A
+
+#ifndef __CUDACC__
+#define K(f) f##_near_c64
+#define A(f) m_##f##_near_f64
+#include "shared/scalar_angle.h"
+#undef K
+#undef A
+#include "shared/scalar_near.h"
+#endif
+#undef T
 #undef M
 
 #endif

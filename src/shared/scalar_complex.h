@@ -1,5 +1,5 @@
 /* scalar_complex.h: the formulas of complex64, a template over T, K and M, where M is the maths
- * library of double.
+ * library of double; scalar_angle.h has those that take a sine.
  *
  * Past plain arithmetic they compute in double and round once at the end: squares neither overflow
  * nor vanish, what cancels leaves enough bits, and textbook formulas do.  Branch cuts, signed zeros
@@ -20,6 +20,10 @@ FN pair pair_make(double re, double im)
     pair p = { re, im };
     return p;
 }
+FN pair pair_choose(int first, pair a, pair b)
+{
+    return pair_make(first ? a.re : b.re, first ? a.im : b.im);
+}
 FN pair pair_swap(pair z) { return pair_make(z.im, z.re); }
 FN T pair_round(pair z)
 {
@@ -30,7 +34,6 @@ FN T pair_round(pair z)
 FN int is_inf(double x) { return M(fabs)(x) > 1e300; } /* of a float's value */
 FN int is_finite(double x) { return M(fabs)(x) < 1e300; }
 FN int pair_is_inf(pair z) { return is_inf(z.re) | is_inf(z.im); }
-FN int pair_is_nan(pair z) { return (z.re != z.re) | (z.im != z.im); }
 /* Infinities made finite, so far out that they give the same angles and the overflow to come. */
 FN double box(double x, double far)
 {
@@ -63,27 +66,21 @@ FN pair pair_divide(pair a, pair b)
 }
 
 /* With t = sqrt((|z| + |re|) / 2) the root is t + i im / 2t, or turned by 90 degrees left of zero. */
+FN pair pair_sqrt_finite(pair z)
+{
+    double size = M(sqrt)(z.re * z.re + z.im * z.im);
+    double t = M(sqrt)((size + M(fabs)(z.re)) * 0.5), o = M(fabs)(z.im) / (2 * t);
+    o = t == 0 ? 0 : o;
+    return pair_make(z.re < 0 ? o : t, M(copysign)(z.re < 0 ? t : o, z.im));
+}
+/* An infinite z has its root on an axis; an infinite im wins over re, whatever that is. */
 FN pair pair_sqrt(pair z)
 {
-    double t = M(sqrt)((pair_abs(z) + M(fabs)(z.re)) * 0.5);
-    t = is_inf(z.im) ? (double)INFINITY : t;
-    double o = M(fabs)(z.im) / (2 * t);
-    o = t == 0 ? 0 : is_inf(z.im) ? (double)INFINITY : o;
-    int left = z.re < 0;
-    return pair_make(left ? o : t, M(copysign)(left ? t : o, z.im));
-}
-
-/* e^re (cos im + i sin im).  Beyond 700 the result overflows in float whatever the angle, unless a
- * part is exactly zero. */
-FN pair pair_exp(pair z)
-{
-    double e = M(exp)(box(z.re, 700));
-    pair y = pair_make(e * M(cos)(z.im), times(e * M(sin)(z.im), z.im == 0 ? z.im : 1));
-    y.im = z.im == 0 ? z.im : y.im;
-    int lost = !is_finite(z.im); /* the angle */
-    y.re = lost && z.re == -INFINITY ? 0 : lost && z.re == INFINITY ? (double)INFINITY : y.re;
-    y.im = lost && z.re == -INFINITY ? 0 : y.im;
-    return y;
+    pair y = pair_sqrt_finite(z);
+    double inf = INFINITY, none = 0 * z.im;
+    y.re = z.re == inf ? inf : z.re == -inf ? M(fabs)(none) : y.re;
+    y.im = z.re == inf ? none : z.re == -inf ? M(copysign)(inf, z.im) : y.im;
+    return pair_make(is_inf(z.im) ? inf : y.re, is_inf(z.im) ? z.im : y.im);
 }
 
 /* log |z| from s = |z|^2 and u = s - 1, whichever is the exact one. */
@@ -107,35 +104,13 @@ FN pair pair_log1p(pair z)
     return pair_make(half_log(pair_is_inf(z) ? (double)INFINITY : s, u), M(atan2)(z.im, r));
 }
 
-/* sin re cosh im + i cos re sinh im */
-FN pair pair_sin(pair z)
-{
-    double y = box(z.im, 700);
-    return pair_make(times(M(cosh)(y), M(sin)(z.re)), times(M(cos)(z.re), M(sinh)(y)));
-}
-/* cos re cosh im - i sin re sinh im */
-FN pair pair_cos(pair z)
-{
-    double y = box(z.im, 700), s = M(sin)(z.re);
-    return pair_make(M(cos)(z.re) * M(cosh)(y), -(s == 0 ? s * y : times(s, M(sinh)(y))));
-}
-/* (sin re cos re + i sinh im cosh im) / (cos^2 re + sinh^2 im) */
-FN pair pair_tan(pair z)
-{
-    double y = box(z.im, 300);
-    double s = M(sin)(z.re), c = M(cos)(z.re), sh = M(sinh)(y), ch = M(cosh)(y);
-    double d = 1 / (c * c + sh * sh);
-    int lost = is_inf(z.im) && !is_finite(z.re);
-    return pair_make(lost ? 0 : s * c * d, lost ? M(copysign)(1, y) : times(d * ch, sh));
-}
-
 /* Kahan's formulas: with p = sqrt(1 - z), q = sqrt(1 + z)
  *     arcsin z = atan(re / re(p q)) + i asinh(im(conj(p) q))
  *     arccos z = 2 atan(re p / re q) + i asinh(im(conj(q) p)) */
 FN pair pair_arcsin(pair z)
 {
     pair w = pair_make(box(z.re, 1e150), box(z.im, 1e150));
-    pair p = pair_sqrt(pair_make(1 - w.re, -w.im)), q = pair_sqrt(pair_make(1 + w.re, w.im));
+    pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)), q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
     double im = M(asinh)(p.re * q.im - p.im * q.re);
     return pair_make(M(atan2)(w.re, p.re * q.re - p.im * q.im),
                      pair_is_inf(z) ? M(copysign)((double)INFINITY, z.im) : im);
@@ -143,7 +118,7 @@ FN pair pair_arcsin(pair z)
 FN pair pair_arccos(pair z)
 {
     pair w = pair_make(box(z.re, 1e150), box(z.im, 1e150));
-    pair p = pair_sqrt(pair_make(1 - w.re, -w.im)), q = pair_sqrt(pair_make(1 + w.re, w.im));
+    pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)), q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
     double im = M(asinh)(q.re * p.im - q.im * p.re);
     return pair_make(2 * M(atan2)(p.re, q.re),
                      pair_is_inf(z) ? M(copysign)((double)INFINITY, -z.im) : im);
@@ -190,16 +165,6 @@ FN T K(sign)(T z) /* z / |z| */
 }
 FN T K(sqrt)(T z) { return pair_round(pair_sqrt(pair_of(z))); }
 FN T K(rsqrt)(T z) { return pair_round(pair_divide(pair_make(1, 0), pair_sqrt(pair_of(z)))); }
-FN T K(exp)(T z) { return pair_round(pair_exp(pair_of(z))); }
-
-/* e^x cos y - 1 = expm1(x) cos y - 2 sin^2(y / 2) */
-FN T K(expm1)(T z)
-{
-    pair e = pair_exp(pair_of(z));
-    double s = M(sin)(0.5 * z.im);
-    double re = M(expm1)(box(z.re, 700)) * M(cos)(z.im) - 2 * s * s;
-    return pair_round(pair_make(is_finite(z.im) ? re : e.re - 1, e.im));
-}
 FN T K(log)(T z) { return pair_round(pair_log(pair_of(z))); }
 FN T K(log2)(T z)
 {
@@ -213,33 +178,13 @@ FN T K(log10)(T z)
 }
 FN T K(log1p)(T z) { return pair_round(pair_log1p(pair_of(z))); }
 
-/* The hyperbolic functions and their inverses are the circular ones with the axes swapped:
- * f(x + iy) = i conj(g(y + ix)) conjugated back, which is g's result swapped. */
-FN T K(sin)(T z) { return pair_round(pair_sin(pair_of(z))); }
-FN T K(cos)(T z) { return pair_round(pair_cos(pair_of(z))); }
-FN T K(tan)(T z) { return pair_round(pair_tan(pair_of(z))); }
+/* f(x + iy) of arcsinh and arctan is g(y + ix) of arcsin and arctanh with its parts swapped. */
 FN T K(arcsin)(T z) { return pair_round(pair_arcsin(pair_of(z))); }
 FN T K(arccos)(T z) { return pair_round(pair_arccos(pair_of(z))); }
 FN T K(arctan)(T z) { return pair_round(pair_swap(pair_arctanh(pair_swap(pair_of(z))))); }
-FN T K(sinh)(T z) { return pair_round(pair_swap(pair_sin(pair_swap(pair_of(z))))); }
-FN T K(cosh)(T z)
-{
-    pair y = pair_cos(pair_swap(pair_of(z)));
-    return pair_round(pair_make(y.re, -y.im));
-}
-FN T K(tanh)(T z) { return pair_round(pair_swap(pair_tan(pair_swap(pair_of(z))))); }
 FN T K(arcsinh)(T z) { return pair_round(pair_swap(pair_arcsin(pair_swap(pair_of(z))))); }
 FN T K(arccosh)(T z) { return pair_round(pair_arccosh(pair_of(z))); }
 FN T K(arctanh)(T z) { return pair_round(pair_arctanh(pair_of(z))); }
-
-/* As for real numbers: e^z / (1 + e^z) left of zero. */
-FN T K(sigmoid)(T z)
-{
-    int left = z.re < 0;
-    pair e = pair_exp(pair_make(left ? z.re : -z.re, left ? z.im : -z.im));
-    pair one = pair_make(left ? e.re : 1, left ? e.im : 0);
-    return pair_round(pair_divide(one, pair_make(1 + e.re, e.im)));
-}
 
 FN T K(add)(T a, T b)
 {
@@ -260,17 +205,6 @@ FN T K(square)(T z) { return K(multiply)(z, z); }
 FN T K(divide)(T a, T b) { return pair_round(pair_divide(pair_of(a), pair_of(b))); }
 FN T K(floor_divide)(T a, T b) { return K(divide)(a, b); }
 
-/* e^(b log a); a^0 is 1, 0^b is 0 right of zero. */
-FN T K(power)(T a, T b)
-{
-    pair p = pair_of(a), q = pair_of(b);
-    pair y = pair_exp(pair_multiply(q, pair_log(p)));
-    int zero = a.re == 0 && a.im == 0, none = b.re == 0 && b.im == 0;
-    double far = b.re > 0 ? 0.0 : (double)NAN;
-    y = pair_make(zero ? far : y.re, zero ? far : y.im);
-    return pair_round(pair_make(none ? 1 : y.re, none ? 0 : y.im));
-}
-
 FN uint8_t K(equal)(T a, T b) { return (a.re == b.re) & (a.im == b.im); }
 FN uint8_t K(not_equal)(T a, T b) { return (a.re != b.re) | (a.im != b.im); }
 FN uint8_t K(less)(T a, T b) { return (a.re < b.re) | ((a.re == b.re) & (a.im < b.im)); }
@@ -278,27 +212,17 @@ FN uint8_t K(less_equal)(T a, T b) { return (a.re < b.re) | ((a.re == b.re) & (a
 FN uint8_t K(greater)(T a, T b) { return K(less)(b, a); }
 FN uint8_t K(greater_equal)(T a, T b) { return K(less_equal)(b, a); }
 
-FN T K(choose)(int first, T a, T b)
+FN T choose_c64(int first, T a, T b)
 {
     T y = { first ? a.re : b.re, first ? a.im : b.im };
     return y;
 }
-FN int K(is_nan)(T z) { return (z.re != z.re) | (z.im != z.im); }
+FN int is_nan_c64(T z) { return (z.re != z.re) | (z.im != z.im); }
 FN T K(maximum)(T a, T b)
 {
-    return K(choose)(K(is_nan)(a) || (!K(is_nan)(b) && K(greater)(a, b)), a, b);
+    return choose_c64(is_nan_c64(a) || (!is_nan_c64(b) && K(greater)(a, b)), a, b);
 }
 FN T K(minimum)(T a, T b)
 {
-    return K(choose)(K(is_nan)(a) || (!K(is_nan)(b) && K(less)(a, b)), a, b);
-}
-
-/* hi + log1p(e^(lo - hi)) by the real parts; an infinite hi settles it alone. */
-FN T K(logaddexp)(T a, T b)
-{
-    int first = a.re > b.re;
-    T hi = K(choose)(first, a, b), lo = K(choose)(first, b, a);
-    pair tail = pair_log1p(pair_exp(pair_make((double)lo.re - hi.re, (double)lo.im - hi.im)));
-    int alone = (is_inf(hi.re) || lo.re == -INFINITY) && !K(is_nan)(lo);
-    return pair_round(pair_make(alone ? hi.re : hi.re + tail.re, alone ? hi.im : hi.im + tail.im));
+    return choose_c64(is_nan_c64(a) || (!is_nan_c64(b) && K(less)(a, b)), a, b);
 }

@@ -107,16 +107,3 @@ FN uint8_t K(less)(T a, T b) { return a < b; }
 FN uint8_t K(less_equal)(T a, T b) { return a <= b; }
 FN uint8_t K(greater)(T a, T b) { return a > b; }
 FN uint8_t K(greater_equal)(T a, T b) { return a >= b; }
-
-#ifndef __CUDACC__
-/* For loops: sin, cos, tan and remainder take a branch for far operands, which keeps them from being
- * vectorized.  Their near twins have none; where is_near (are_near) holds, they give the same. */
-typedef T K(unary_fn)(T);
-typedef T K(binary_fn)(T, T);
-FN int K(is_near)(T x) { return M(is_near)(x); }
-FN K(unary_fn) *K(near_unary)(K(unary_fn) *f)
-{
-    return f == K(sin) ? M(sin_near) : f == K(cos) ? M(cos_near) : f == K(tan) ? M(tan_near) : 0;
-}
-FN K(binary_fn) *K(near_binary)(K(binary_fn) *f) { return f == K(remainder) ? K(remainder_near) : 0; }
-#endif
