@@ -19,6 +19,7 @@ int copy_to_row_major(void *y, mx x)
     runs.kernel = copy_runs;
     runs.repeats = false;
     runs.most = 0;
+    runs.grain = MOVE_GRAIN;
     runs_over(&runs, y, itemsize(x), 1, &x, &data);
     return 0;
 }

@@ -25,6 +25,12 @@ static int no_kernel(const struct run *r)
     return 1;
 }
 
+/* Rows for floats alone are formulas of some length. */
+static int64_t grain_of(const struct op *op)
+{
+    return op->dtypes == INEXACT || op->dtypes == FLOAT ? MOVE_GRAIN / 4 : MOVE_GRAIN;
+}
+
 static enum dtype kernel_dtype(enum dtype t) { return dtype_is_half(t) ? DT_float32 : t; }
 
 static void set_half(struct runs *runs, enum dtype from, enum dtype to)
@@ -72,6 +78,7 @@ int run_unary(const struct run *r)
     runs.fn.unary = f;
     runs.repeats = false;
     runs.most = 0;
+    runs.grain = grain_of(r->node->op);
     if (half)
         set_half(&runs, x->dtype, y->dtype);
     runs_over(&runs, host(y), itemsize(y), 1, &x, &data);
@@ -120,6 +127,7 @@ int run_binary(const struct run *r)
     runs.fn.binary = f;
     runs.repeats = true;
     runs.most = 0;
+    runs.grain = grain_of(r->node->op);
     if (half)
         set_half(&runs, t, y->dtype);
     runs_over(&runs, host(y), itemsize(y), 2, r->x, data);
@@ -144,6 +152,7 @@ int run_select(const struct run *r)
     runs.fn.select = cpu->select[__builtin_ctzl(itemsize(r->y[0]))];
     runs.repeats = true;
     runs.most = 0;
+    runs.grain = MOVE_GRAIN;
     runs_over(&runs, host(r->y[0]), itemsize(r->y[0]), 3, r->x, data);
     return 0;
 }
@@ -171,6 +180,7 @@ int run_astype(const struct run *r)
     runs.fn.cast = f;
     runs.repeats = false;
     runs.most = 0;
+    runs.grain = MOVE_GRAIN;
     runs_over(&runs, host(y), itemsize(y), 1, &x, &data);
     return 0;
 }

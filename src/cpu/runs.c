@@ -18,7 +18,6 @@
 #include "cpu/pool.h"
 
 enum {
-    GRAIN = 16384,   /* elements worth a thread of their own: some microseconds of work */
     SHORT_ROW = 128, /* shorter rows are taken several at a time */
     BLOCK = 64,      /* elements along the side of a block: full cache lines on both sides */
 };
@@ -296,15 +295,15 @@ static bool gathers(const struct runs *r)
 }
 
 /* Larger outputs do not pay for their place in the last cache. */
-static size_t cache_bytes(void)
+static _Atomic size_t cache_bytes;
+
+void runs_set_cache(size_t size)
 {
-    static _Atomic size_t known;
-    if (!known) {
-        long n = sysconf(_SC_LEVEL3_CACHE_SIZE);
-        known = n > 0 ? (size_t)n : 32u << 20;
-    }
-    return known;
+    long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    cache_bytes = size ? size : last > 0 ? (size_t)last : 32u << 20;
 }
+
+__attribute__((constructor)) static void start(void) { runs_set_cache(0); }
 
 static bool overlaps(const struct runs *r)
 {
@@ -340,14 +339,14 @@ void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
         r->ndim = collapse(x[0]->ndim, r->shape, n, strides);
         r->row = r->shape[r->ndim - 1];
     }
-    r->past_caches = (size_t)size * y_size > cache_bytes() && !overlaps(r);
+    r->past_caches = (size_t)size * y_size > cache_bytes && !overlaps(r);
     if (r->past_caches || gathers(r))
         r->most = least(r->most, TILE);
     int i = leaning(r);
     if (i < 0) {
-        pool_for(size, GRAIN, range, r);
+        pool_for(size, r->grain, range, r);
     } else {
         int64_t count = into_blocks(r, i), each = (int64_t)r->block_rows * r->block_cols;
-        pool_for(count, (GRAIN + each - 1) / each, blocks, r);
+        pool_for(count, (r->grain + each - 1) / each, blocks, r);
     }
 }

@@ -5,7 +5,11 @@
 #include "core/array.h"
 #include "cpu/kernels.h"
 
-enum { RUN_OPERANDS = 3, TILE = 1024 /* elements; what is gathered or converted stays in L1 */ };
+enum {
+    RUN_OPERANDS = 3,
+    TILE = 1024,       /* elements; what is gathered or converted stays in L1 */
+    MOVE_GRAIN = 16384 /* elements moved in some microseconds */
+};
 
 struct runs {
     /* Writes n elements, at most `most`, from y on; x[k] has stride s[k]. */
@@ -19,6 +23,7 @@ struct runs {
     cast_fn *widen, *narrow; /* half types: to and from float32; no narrow where fn gives bool */
     bool repeats;            /* the kernel takes stride 0 */
     int64_t most;            /* 0: any number */
+    int64_t grain;           /* elements worth a thread of their own, as pool_for takes them */
 
     /* Filled by runs_over. */
     char *y;
@@ -36,6 +41,9 @@ struct runs {
  * many.  data[k] is the first element of x[k], and the n operands have one shape, y's. */
 void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
                const void *const data[]);
+
+/* Takes the last cache for one of that size, for tests; 0: of its own. */
+void runs_set_cache(size_t size);
 
 /* The stride an array has as one run: 1 row-major, 0 one value all over, -1 neither. */
 int run_stride(mx x);
