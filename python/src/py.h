@@ -204,6 +204,8 @@ int call_ints(struct call *c, int i, PyObject *o, const int **v);
 int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v);
 /* An array that lives as long as the call. */
 int call_keep(struct call *c, mlx_array a, mlx_array *out);
+/* What a *parameter took, as arrays that live as long as the call; no ctx on failure. */
+mlx_vector_array call_rest_arrays(struct call *c);
 /* TypeError for parameter i: it must be `what`. */
 PyObject *call_refuse(struct call *c, int i, const char *what);
 /* Turns operands (parameters of type scalar|array) first to first + n - 1 into arrays: numbers take

@@ -114,7 +114,7 @@ PyObject *fn_broadcast_to(struct call *c)
 
 /* The arrays among *args in a vector that lives as long as the call; an empty one after a
  * failure. */
-static mlx_vector_array arrays_of_rest(struct call *c)
+mlx_vector_array call_rest_arrays(struct call *c)
 {
     mlx_vector_array none = { NULL }, vec = c->vectors[c->nvectors++] = mlx_vector_array_new();
     if (!vec.ctx)
@@ -133,7 +133,7 @@ static mlx_vector_array arrays_of_rest(struct call *c)
 
 PyObject *fn_broadcast_arrays(struct call *c)
 {
-    mlx_vector_array in = arrays_of_rest(c), out = mlx_vector_array_new();
+    mlx_vector_array in = call_rest_arrays(c), out = mlx_vector_array_new();
     if (!in.ctx)
         return mlx_vector_array_free(out), NULL;
     return give_list(mlx_broadcast_arrays(&out, in, STREAM), out);
@@ -279,7 +279,7 @@ static PyObject *atleast(struct call *c, int (*op)(mlx_array *, const mlx_array,
                      c->sig->name);
         return NULL;
     }
-    mlx_vector_array in = arrays_of_rest(c), out = mlx_vector_array_new();
+    mlx_vector_array in = call_rest_arrays(c), out = mlx_vector_array_new();
     int failed = !in.ctx || !out.ctx;
     for (Py_ssize_t i = 0; !failed && i < c->nrest; i++) {
         mlx_array a = mlx_array_new();

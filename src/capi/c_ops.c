@@ -763,3 +763,132 @@ SCATTER(scatter_add, SCATTER_ADD)
 SCATTER(scatter_max, SCATTER_MAX)
 SCATTER(scatter_min, SCATTER_MIN)
 SCATTER(scatter_prod, SCATTER_PROD)
+
+/* Made of others */
+
+#define PAIR(name)                                                                           \
+    int mlx_##name(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s) \
+    {                                                                                        \
+        MX_SCOPE(capi_stream(s));                                                            \
+        return capi_publish(res, mx_##name(capi_in(a), capi_in(b)));                         \
+    }
+PAIR(inner)
+PAIR(kron)
+PAIR(outer)
+
+#define WINDOW(name)                                            \
+    int mlx_##name(mlx_array *res, int M, const mlx_stream s)   \
+    {                                                           \
+        MX_SCOPE(capi_stream(s));                               \
+        return capi_publish(res, mx_##name(M));                 \
+    }
+WINDOW(bartlett)
+WINDOW(blackman)
+WINDOW(hamming)
+WINDOW(hanning)
+
+int mlx_tensordot(mlx_array *res, const mlx_array a, const mlx_array b, const int *axes_a, size_t axes_a_num,
+                  const int *axes_b, size_t axes_b_num, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    const int *u = ints(__func__, "axes_a", axes_a, axes_a_num), *v = u ? ints(__func__, "axes_b", axes_b, axes_b_num) : NULL;
+    return capi_publish(res, v ? mx_tensordot(capi_in(a), capi_in(b), u, (int)axes_a_num, v, (int)axes_b_num) : MX_NIL);
+}
+
+int mlx_tensordot_axis(mlx_array *res, const mlx_array a, const mlx_array b, int axis, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_tensordot_axis(capi_in(a), capi_in(b), axis));
+}
+
+int mlx_repeat_axis(mlx_array *res, const mlx_array arr, int repeats, int axis, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_repeat(capi_in(arr), repeats, axis));
+}
+
+int mlx_repeat(mlx_array *res, const mlx_array arr, int repeats, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_repeat_flat(capi_in(arr), repeats));
+}
+
+int mlx_tile(mlx_array *res, const mlx_array arr, const int *reps, size_t reps_num, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    const int *v = ints(__func__, "reps", reps, reps_num);
+    return capi_publish(res, v ? mx_tile(capi_in(arr), v, (int)reps_num) : MX_NIL);
+}
+
+static int roll(const char *func, mlx_array *res, mlx_array a, const int *shift, size_t shift_num, const int *axes,
+                size_t axes_num, mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    const int *v = ints(func, "shift", shift, shift_num), *w = v && axes ? ints(func, "axes", axes, axes_num) : NULL;
+    mx x = v ? capi_array(func, "a", a) : MX_NIL;
+    return capi_publish_array(func, res, v && !mx_failed() ? mx_roll(x, v, (int)shift_num, w, (int)axes_num) : MX_NIL);
+}
+
+int mlx_roll(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num, const mlx_stream s)
+{
+    return roll(__func__, res, a, shift, shift_num, NULL, 0, s);
+}
+
+int mlx_roll_axis(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num, int axis, const mlx_stream s)
+{
+    return roll(__func__, res, a, shift, shift_num, &axis, 1, s);
+}
+
+int mlx_roll_axes(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num, const int *axes, size_t axes_num,
+                  const mlx_stream s)
+{
+    static const int none[1];
+    return roll(__func__, res, a, shift, shift_num, axes_num ? axes : none, axes_num, s);
+}
+
+int mlx_meshgrid(mlx_vector_array *res, const mlx_vector_array arrays, bool sparse, const char *indexing, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    int n = 0;
+    mx *x = capi_in_arrays(arrays, &n);
+    mx *y = x ? mx_malloc((size_t)(n + 1) * sizeof *y) : NULL;
+    bool xy = indexing && !strcmp(indexing, "xy");
+    struct list *l = NULL;
+    if (y && !xy && (!indexing || strcmp(indexing, "ij")))
+        mx_fail("[meshgrid] expected indexing 'xy' or 'ij', got '%s'", indexing ? indexing : "");
+    else if (y && mx_meshgrid(n, x, sparse, xy, y))
+        l = capi_list_of(n, y);
+    free(y);
+    capi_arrays_free(n, x);
+    return capi_publish_list(res, l);
+}
+
+int mlx_diagonal(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_diagonal(capi_in(a), offset, axis1, axis2));
+}
+
+int mlx_diag(mlx_array *res, const mlx_array a, int k, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_diag(capi_in(a), k));
+}
+
+int mlx_trace(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2, mlx_dtype dtype, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, DTYPE(dtype) ? mx_trace(capi_in(a), offset, axis1, axis2, (enum dtype)dtype) : MX_NIL);
+}
+
+int mlx_vecdot(mlx_array *res, const mlx_array a, const mlx_array b, int axis, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_vecdot(capi_in(a), capi_in(b), axis));
+}
+
+int mlx_diff(mlx_array *res, const mlx_array a, int n, int axis, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_diff(capi_in(a), n, axis));
+}

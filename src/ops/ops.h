@@ -110,6 +110,27 @@ mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_
 mx mx_scatter(mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f);
 mx mx_scatter_add_axis(mx x, mx indices, mx values, int axis);
 
+/* Made of others (ops/compose.c) */
+mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n_b);
+mx mx_tensordot_axis(mx a, mx b, int n); /* the last n axes of a with the first n of b */
+mx mx_inner(mx a, mx b);
+mx mx_outer(mx a, mx b);
+mx mx_kron(mx a, mx b);
+mx mx_vecdot(mx a, mx b, int axis);
+mx mx_repeat(mx x, int repeats, int axis);
+mx mx_repeat_flat(mx x, int repeats);
+mx mx_tile(mx x, const int *reps, int n);
+mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n); /* axes NULL: flattened */
+bool mx_meshgrid(int n, const mx x[], bool sparse, bool xy, mx y[]);
+mx mx_diagonal(mx x, int offset, int axis1, int axis2);
+mx mx_diag(mx x, int k);
+mx mx_trace(mx x, int offset, int axis1, int axis2, enum dtype t);
+mx mx_diff(mx x, int n, int axis);
+mx mx_bartlett(int n);
+mx mx_hanning(int n);
+mx mx_hamming(int n);
+mx mx_blackman(int n);
+
 /* Random (ops/random.c); key: two uint32 or NULL for the global state */
 mx mx_random_key(uint64_t seed);
 void mx_random_seed(uint64_t seed);

@@ -123,6 +123,12 @@ MLX_API int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan,
 MLX_API int mlx_random_state(mlx_array *res);
 MLX_API int mlx_random_set_state(const mlx_array key);
 
+/* The sum over an axis of conj(a) * b. */
+MLX_API int mlx_vecdot(mlx_array *res, const mlx_array a, const mlx_array b, int axis, const mlx_stream s);
+
+/* Differences of neighbours along an axis, n times. */
+MLX_API int mlx_diff(mlx_array *res, const mlx_array a, int n, int axis, const mlx_stream s);
+
 #ifdef __cplusplus
 }
 #endif

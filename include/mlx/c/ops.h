@@ -694,6 +694,58 @@ MLX_API int mlx_scatter_prod(mlx_array *res, const mlx_array a, const mlx_vector
 MLX_API int mlx_scatter_prod_single(mlx_array *res, const mlx_array a, const mlx_array indices,
                                     const mlx_array updates, int axis, const mlx_stream s);
 
+/* Made of other operations. */
+
+/* Windows of M points, float32: a triangle, and sums of cosines (Harris, 1978). */
+MLX_API int mlx_bartlett(mlx_array *res, int M, const mlx_stream s);
+MLX_API int mlx_blackman(mlx_array *res, int M, const mlx_stream s);
+MLX_API int mlx_hamming(mlx_array *res, int M, const mlx_stream s);
+MLX_API int mlx_hanning(mlx_array *res, int M, const mlx_stream s);
+
+/* A matrix with the vector `a` on diagonal k, or the k-th diagonal of a matrix. */
+MLX_API int mlx_diag(mlx_array *res, const mlx_array a, int k, const mlx_stream s);
+
+/* The elements a[i, i + offset] of axes axis1 and axis2, as a new last axis. */
+MLX_API int mlx_diagonal(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2, const mlx_stream s);
+
+/* The sum of products over the last axes. */
+MLX_API int mlx_inner(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+
+/* The Kronecker product: each element of a times all of b. */
+MLX_API int mlx_kron(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+
+/* Coordinates of a grid from those of its axes; indexing "xy" puts the second axis first, "ij" does
+ * not.  A sparse grid has size 1 where it does not vary. */
+MLX_API int mlx_meshgrid(mlx_vector_array *res, const mlx_vector_array arrays, bool sparse, const char *indexing,
+                         const mlx_stream s);
+
+/* Every product of an element of a and one of b: (size of a, size of b). */
+MLX_API int mlx_outer(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+
+/* Each element `repeats` times, along an axis or of the flattened array. */
+MLX_API int mlx_repeat_axis(mlx_array *res, const mlx_array arr, int repeats, int axis, const mlx_stream s);
+MLX_API int mlx_repeat(mlx_array *res, const mlx_array arr, int repeats, const mlx_stream s);
+
+/* Elements moved on by `shift` places, those past the end to the front: of the flattened array, along
+ * one axis (by the sum of the shifts), or along each of several. */
+MLX_API int mlx_roll(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num, const mlx_stream s);
+MLX_API int mlx_roll_axis(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num, int axis,
+                          const mlx_stream s);
+MLX_API int mlx_roll_axes(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num, const int *axes,
+                          size_t axes_num, const mlx_stream s);
+
+/* The sum of products over pairs of axes; of the last `axis` axes of a and the first of b. */
+MLX_API int mlx_tensordot(mlx_array *res, const mlx_array a, const mlx_array b, const int *axes_a, size_t axes_a_num,
+                          const int *axes_b, size_t axes_b_num, const mlx_stream s);
+MLX_API int mlx_tensordot_axis(mlx_array *res, const mlx_array a, const mlx_array b, int axis, const mlx_stream s);
+
+/* The whole array reps[i] times along axis i; fewer numbers than axes belong to the last ones. */
+MLX_API int mlx_tile(mlx_array *res, const mlx_array arr, const int *reps, size_t reps_num, const mlx_stream s);
+
+/* The sum of a diagonal, computed in `dtype`. */
+MLX_API int mlx_trace(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2, mlx_dtype dtype,
+                      const mlx_stream s);
+
 #ifdef __cplusplus
 }
 #endif

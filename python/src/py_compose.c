@@ -1,0 +1,90 @@
+/* py_compose.c: functions made of views, copies and products. */
+#include "py.h"
+
+#define PAIR(name)                                                                            \
+    PyObject *fn_##name(struct call *c)                                                       \
+    {                                                                                         \
+        return give(c, mlx_##name(&c->res, ARRAY(0), ARRAY(1), STREAM));                      \
+    }
+PAIR(inner)
+PAIR(outer)
+PAIR(kron)
+
+#define WINDOW(name) \
+    PyObject *fn_##name(struct call *c) { return give(c, mlx_##name(&c->res, INT(0), STREAM)); }
+WINDOW(bartlett)
+WINDOW(blackman)
+WINDOW(hamming)
+WINDOW(hanning)
+
+PyObject *fn_vecdot(struct call *c)
+{
+    return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM));
+}
+
+PyObject *fn_diff(struct call *c) { return give(c, mlx_diff(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
+
+/* An int, or a pair of sequences of ints. */
+PyObject *fn_tensordot(struct call *c)
+{
+    PyObject *axes = c->v[2].o;
+    const int *u, *v;
+    if (!axes)
+        return give(c, mlx_tensordot_axis(&c->res, ARRAY(0), ARRAY(1), 2, STREAM));
+    if (PyLong_Check(axes)) {
+        int n = call_ints(c, 2, axes, &u);
+        return n < 0 ? NULL : give(c, mlx_tensordot_axis(&c->res, ARRAY(0), ARRAY(1), u[0], STREAM));
+    }
+    PyObject *pair = PySequence_Check(axes) ? PySequence_Tuple(axes) : NULL;
+    if (!pair || PyTuple_Size(pair) != 2) {
+        Py_XDECREF(pair);
+        return PyErr_Occurred() ? NULL : call_refuse(c, 2, "an int or two sequences of ints");
+    }
+    int n = call_ints(c, 2, PyTuple_GetItem(pair, 0), &u), m = n < 0 ? -1 : call_ints(c, 2, PyTuple_GetItem(pair, 1), &v);
+    Py_DECREF(pair);
+    if (m < 0)
+        return NULL;
+    return give(c, mlx_tensordot(&c->res, ARRAY(0), ARRAY(1), u, (size_t)n, v, (size_t)m, STREAM));
+}
+
+PyObject *fn_repeat(struct call *c)
+{
+    return give(c, GIVEN(2) ? mlx_repeat_axis(&c->res, ARRAY(0), INT(1), INT(2), STREAM)
+                            : mlx_repeat(&c->res, ARRAY(0), INT(1), STREAM));
+}
+
+PyObject *fn_tile(struct call *c) { return give(c, mlx_tile(&c->res, ARRAY(0), INTS(1), STREAM)); }
+
+PyObject *fn_roll(struct call *c)
+{
+    return give(c, GIVEN(2) ? mlx_roll_axes(&c->res, ARRAY(0), INTS(1), INTS(2), STREAM)
+                            : mlx_roll(&c->res, ARRAY(0), INTS(1), STREAM));
+}
+
+PyObject *fn_diagonal(struct call *c)
+{
+    return give(c, mlx_diagonal(&c->res, ARRAY(0), INT(1), INT(2), INT(3), STREAM));
+}
+
+PyObject *fn_diag(struct call *c) { return give(c, mlx_diag(&c->res, ARRAY(0), INT(1), STREAM)); }
+
+/* Without a dtype, that of a sum. */
+PyObject *fn_trace(struct call *c)
+{
+    mlx_dtype t = mlx_array_dtype(ARRAY(0));
+    char kind = dtype_kind(t);
+    bool narrow = kind == 'b' || ((kind == 'i' || kind == 'u') && mlx_dtype_size(t) < 4);
+    return give(c, mlx_trace(&c->res, ARRAY(0), INT(1), INT(2), INT(3), DTYPE(4, narrow ? MLX_INT32 : t), STREAM));
+}
+
+PyObject *fn_meshgrid(struct call *c)
+{
+    mlx_vector_array in = call_rest_arrays(c), out = mlx_vector_array_new();
+    if (!in.ctx)
+        return mlx_vector_array_free(out), NULL;
+    bool sparse = GIVEN(0) && BOOL(0);
+    int failed = mlx_meshgrid(&out, in, sparse, GIVEN(1) ? TEXT(1) : "xy", STREAM);
+    PyObject *list = give_list(failed, out), *tuple = list ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(list);
+    return tuple;
+}

@@ -1,0 +1,307 @@
+/* compose.c: operations made of views, copies and products. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "ops/ops.h"
+
+/* ---- products */
+
+/* The axes of x that are not among `axes`, then those, or the other way round; as one matrix. */
+static mx as_matrix(mx x, const int *axes, int n, bool folded_last, int *kept, int *kept_shape)
+{
+    int perm[MX_MAX_NDIM], m = 0;
+    bool folded[MX_MAX_NDIM] = { 0 };
+    for (int i = 0; i < n; i++)
+        folded[axes[i]] = true;
+    int64_t rows = 1, cols = 1;
+    *kept = 0;
+    for (int i = 0; i < n; i++)
+        cols *= x->shape[axes[i]];
+    if (!folded_last)
+        for (int i = 0; i < n; i++)
+            perm[m++] = axes[i];
+    for (int i = 0; i < x->ndim; i++)
+        if (!folded[i]) {
+            perm[m++] = i;
+            kept_shape[(*kept)++] = x->shape[i];
+            rows *= x->shape[i];
+        }
+    if (folded_last)
+        for (int i = 0; i < n; i++)
+            perm[m++] = axes[i];
+    if (rows > INT32_MAX || cols > INT32_MAX)
+        return mx_fail("[tensordot] the operand of shape %s makes a matrix of %lld by %lld, past 2^31", shape_of(x),
+                       (long long)rows, (long long)cols);
+    int shape[2] = { (int)(folded_last ? rows : cols), (int)(folded_last ? cols : rows) };
+    return mx_reshape(mx_transpose(x, perm, x->ndim), 2, shape);
+}
+
+mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n_b)
+{
+    int fa[MX_MAX_NDIM], fb[MX_MAX_NDIM], shape[2 * MX_MAX_NDIM], na, nb;
+    if (is_nil(a) || is_nil(b))
+        return MX_NIL;
+    if (n_a != n_b)
+        return mx_fail("[tensordot] expected as many axes of one operand as of the other, got %d and %d", n_a, n_b);
+    for (int i = 0; i < n_a; i++) {
+        if ((fa[i] = axis_of("tensordot", axes_a[i], a->ndim)) < 0 || (fb[i] = axis_of("tensordot", axes_b[i], b->ndim)) < 0)
+            return MX_NIL;
+        if (a->shape[fa[i]] != b->shape[fb[i]])
+            return mx_fail("[tensordot] axis %d of shape %s and axis %d of shape %s differ in size", axes_a[i], shape_of(a),
+                           axes_b[i], shape_of(b));
+        for (int k = 0; k < i; k++)
+            if (fa[k] == fa[i] || fb[k] == fb[i])
+                return mx_fail("[tensordot] an axis is given twice");
+    }
+    mx p = as_matrix(a, fa, n_a, true, &na, shape), q = as_matrix(b, fb, n_b, false, &nb, shape + na);
+    if (na + nb > MX_MAX_NDIM)
+        return mx_fail("[tensordot] expected at most %d dimensions of the result, got %d", MX_MAX_NDIM, na + nb);
+    return mx_reshape(mx_matmul(p, q), na + nb, shape);
+}
+
+mx mx_tensordot_axis(mx a, mx b, int n)
+{
+    int fa[MX_MAX_NDIM], fb[MX_MAX_NDIM];
+    if (is_nil(a) || is_nil(b))
+        return MX_NIL;
+    if (n < 0 || n > a->ndim || n > b->ndim)
+        return mx_fail("[tensordot] cannot fold %d axes of operands of shapes %s and %s", n, shape_of(a), shape_of(b));
+    for (int i = 0; i < n; i++) {
+        fa[i] = a->ndim - n + i;
+        fb[i] = i;
+    }
+    return mx_tensordot(a, b, fa, n, fb, n);
+}
+
+mx mx_inner(mx a, mx b)
+{
+    if (is_nil(a) || is_nil(b))
+        return MX_NIL;
+    if (a->ndim == 0 || b->ndim == 0)
+        return mx_multiply(a, b);
+    if (dim(a, -1) != dim(b, -1))
+        return mx_fail("[inner] expected last axes of one size, got shapes %s and %s", shape_of(a), shape_of(b));
+    return mx_tensordot(a, b, (int[]){ -1 }, 1, (int[]){ -1 }, 1);
+}
+
+static mx flat(mx x) { return mx_reshape(x, 1, (int[]){ -1 }); }
+
+mx mx_outer(mx a, mx b) { return mx_multiply(mx_expand_dims(flat(a), (int[]){ 1 }, 1), flat(b)); }
+
+/* Every axis of a beside the one of b, then merged. */
+mx mx_kron(mx a, mx b)
+{
+    int n = a->ndim > b->ndim ? a->ndim : b->ndim, sa[MX_MAX_NDIM], sb[MX_MAX_NDIM], shape[MX_MAX_NDIM];
+    if (is_nil(a) || is_nil(b))
+        return MX_NIL;
+    if (2 * n > MX_MAX_NDIM)
+        return mx_fail("[kron] expected operands of at most %d dimensions, got %d", MX_MAX_NDIM / 2, n);
+    for (int i = 0; i < n; i++) {
+        int x = i < n - a->ndim ? 1 : a->shape[i - (n - a->ndim)], y = i < n - b->ndim ? 1 : b->shape[i - (n - b->ndim)];
+        sa[2 * i] = x;
+        sa[2 * i + 1] = 1;
+        sb[2 * i] = 1;
+        sb[2 * i + 1] = y;
+        if (__builtin_mul_overflow(x, y, &shape[i]))
+            return mx_fail("[kron] axis %d of the result would have %d times %d elements, past 2^31", i, x, y);
+    }
+    return mx_reshape(mx_multiply(mx_reshape(a, 2 * n, sa), mx_reshape(b, 2 * n, sb)), n, shape);
+}
+
+mx mx_vecdot(mx a, mx b, int axis)
+{
+    return mx_sum(mx_multiply(mx_conjugate(a), b), &axis, 1, false);
+}
+
+/* ---- repeating and turning */
+
+mx mx_repeat(mx x, int repeats, int axis)
+{
+    if (is_nil(x) || (axis = axis_of("repeat", axis, x->ndim)) < 0)
+        return MX_NIL;
+    if (repeats < 0)
+        return mx_fail("[repeat] expected a number of repeats that is not negative, got %d", repeats);
+    int shape[MX_MAX_NDIM + 1];
+    mx y = mx_expand_dims(x, (int[]){ axis + 1 }, 1);
+    if (is_nil(y))
+        return y;
+    memcpy(shape, y->shape, (size_t)y->ndim * sizeof(int));
+    shape[axis + 1] = repeats;
+    return mx_flatten(mx_broadcast_to(y, y->ndim, shape), axis, axis + 1);
+}
+
+mx mx_repeat_flat(mx x, int repeats) { return mx_repeat(flat(x), repeats, 0); }
+
+mx mx_tile(mx x, const int *reps, int n)
+{
+    int m = x->ndim > n ? x->ndim : n, split[2 * MX_MAX_NDIM], wide[2 * MX_MAX_NDIM], shape[MX_MAX_NDIM];
+    if (is_nil(x))
+        return x;
+    if (2 * m > MX_MAX_NDIM)
+        return mx_fail("[tile] expected at most %d dimensions, got %d", MX_MAX_NDIM / 2, m);
+    for (int i = 0; i < m; i++) {
+        int size = i < m - x->ndim ? 1 : x->shape[i - (m - x->ndim)], r = i < m - n ? 1 : reps[i - (m - n)];
+        if (r < 0)
+            return mx_fail("[tile] expected numbers of repeats that are not negative, got %d", r);
+        split[2 * i] = 1;
+        split[2 * i + 1] = wide[2 * i + 1] = size;
+        wide[2 * i] = r;
+        if (__builtin_mul_overflow(r, size, &shape[i]))
+            return mx_fail("[tile] axis %d of the result would have %d times %d elements, past 2^31", i, r, size);
+    }
+    return mx_reshape(mx_broadcast_to(mx_reshape(x, 2 * m, split), 2 * m, wide), m, shape);
+}
+
+static mx part(mx x, int axis, int from, int to, int step)
+{
+    int start[MX_MAX_NDIM], stop[MX_MAX_NDIM], steps[MX_MAX_NDIM];
+    for (int i = 0; i < x->ndim; i++) {
+        start[i] = i == axis ? from : 0;
+        stop[i] = i == axis ? to : x->shape[i];
+        steps[i] = i == axis ? step : 1;
+    }
+    return mx_slice(x, start, stop, steps);
+}
+
+mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
+{
+    if (is_nil(x))
+        return x;
+    if (!axes) {
+        int64_t sum = 0;
+        for (int i = 0; i < n_shift; i++)
+            sum += shift[i];
+        int one = x->size ? (int)(sum % x->size) : 0;
+        return mx_reshape(mx_roll(flat(x), &one, 1, (int[]){ 0 }, 1), x->ndim, x->shape);
+    }
+    if (n_shift != n && n_shift != 1)
+        return mx_fail("[roll] expected one shift or one for each of the %d axes, got %d", n, n_shift);
+    for (int i = 0; i < n; i++) {
+        int a = axis_of("roll", axes[i], x->ndim);
+        if (a < 0)
+            return MX_NIL;
+        int size = x->shape[a], by = size ? shift[n_shift == 1 ? 0 : i] % size : 0;
+        by += by < 0 ? size : 0;
+        if (by)
+            x = mx_concatenate(2, (mx[]){ part(x, a, size - by, size, 1), part(x, a, 0, size - by, 1) }, a);
+    }
+    return x;
+}
+
+bool mx_meshgrid(int n, const mx x[], bool sparse, bool xy, mx y[])
+{
+    int full[MX_MAX_NDIM];
+    if (n > MX_MAX_NDIM)
+        return mx_fail("[meshgrid] expected at most %d arrays, got %d", MX_MAX_NDIM, n), false;
+    for (int i = 0; i < n; i++) {
+        if (x[i]->ndim > 1)
+            return mx_fail("[meshgrid] expected arrays of at most one dimension, got shape %s", shape_of(x[i])), false;
+        int at = xy && i < 2 && n > 1 ? 1 - i : i, shape[MX_MAX_NDIM];
+        for (int k = 0; k < n; k++)
+            shape[k] = 1;
+        shape[at] = full[at] = (int)x[i]->size;
+        y[i] = mx_reshape(x[i], n, shape);
+    }
+    for (int i = 0; i < n && !sparse; i++)
+        y[i] = mx_broadcast_to(y[i], n, full);
+    return !mx_failed();
+}
+
+/* ---- diagonals */
+
+mx mx_diagonal(mx x, int offset, int axis1, int axis2)
+{
+    if (is_nil(x))
+        return x;
+    if (x->ndim < 2)
+        return mx_fail("[diagonal] expected an array of at least two dimensions, got shape %s", shape_of(x));
+    int a = axis_of("diagonal", axis1, x->ndim), b = axis_of("diagonal", axis2, x->ndim);
+    if (a < 0 || b < 0)
+        return MX_NIL;
+    if (a == b)
+        return mx_fail("[diagonal] expected two different axes, got %d and %d", axis1, axis2);
+    int perm[MX_MAX_NDIM], n = 0, rows = x->shape[a], cols = x->shape[b];
+    for (int i = 0; i < x->ndim; i++)
+        if (i != a && i != b)
+            perm[n++] = i;
+    perm[n] = a;
+    perm[n + 1] = b;
+    int64_t down = offset < 0 ? -(int64_t)offset : 0, right = offset > 0 ? offset : 0;
+    int64_t count = rows - down < cols - right ? rows - down : cols - right;
+    mx y = mx_flatten(mx_transpose(x, perm, x->ndim), n, n + 1);
+    if (is_nil(y))
+        return y;
+    if (count <= 0)
+        return part(y, n, 0, 0, 1);
+    int64_t first = down * cols + right, last = first + (count - 1) * ((int64_t)cols + 1);
+    return part(y, n, (int)first, (int)(last + 1), cols + 1);
+}
+
+mx mx_diag(mx x, int k)
+{
+    if (is_nil(x))
+        return x;
+    if (x->ndim == 2)
+        return mx_diagonal(x, k, 0, 1);
+    if (x->ndim != 1)
+        return mx_fail("[diag] expected an array of one or two dimensions, got shape %s", shape_of(x));
+    int64_t size = (int64_t)x->shape[0] + llabs(k);
+    if (size > INT32_MAX)
+        return mx_fail("[diag] the matrix would have %lld rows, past 2^31", (long long)size);
+    int n = (int)size, zero = 0, more = n - x->shape[0];
+    mx padded = mx_pad(x, &zero, 1, &zero, &more, mx_scalar_like(0, x), PAD_CONSTANT);
+    /* Element (i, i + k) is v[i], or v[i + k] below the main diagonal. */
+    mx lines = mx_expand_dims(padded, (int[]){ k >= 0 }, 1);
+    return mx_where(mx_eye(n, n, k, DT_bool_), lines, mx_scalar_like(0, x));
+}
+
+mx mx_trace(mx x, int offset, int axis1, int axis2, enum dtype t)
+{
+    mx d = mx_diagonal(x, offset, axis1, axis2);
+    return mx_sum(mx_astype(d, t), (int[]){ -1 }, 1, false);
+}
+
+mx mx_diff(mx x, int n, int axis)
+{
+    if (is_nil(x))
+        return x;
+    if (n < 0)
+        return mx_fail("[diff] expected an order that is not negative, got %d", n);
+    if (x->ndim == 0)
+        return mx_fail("[diff] expected at least one dimension, got a scalar");
+    if ((axis = axis_of("diff", axis, x->ndim)) < 0)
+        return MX_NIL;
+    for (; n > 0 && !is_nil(x) && x->shape[axis] > 0; n--) {
+        int size = x->shape[axis];
+        mx after = part(x, axis, 1, size, 1), before = part(x, axis, 0, size - 1, 1);
+        x = x->dtype == DT_bool_ ? mx_not_equal(after, before) : mx_subtract(after, before);
+    }
+    return x;
+}
+
+/* ---- windows: sums of cosines, and a triangle */
+
+static mx window(const char *name, int n, double a0, double a1, double a2, bool triangle)
+{
+    if (n < 0)
+        return mx_fail("[%s] expected a number of points that is not negative, got %d", name, n);
+    float *v = mx_malloc(((size_t)n + 1) * sizeof *v);
+    if (!v)
+        return MX_NIL;
+    for (int i = 0; i < n; i++) {
+        double t = n == 1 ? 0.5 : (double)i / (n - 1);
+        v[i] = (float)(n == 1 ? 1 : triangle ? 1 - fabs(2 * t - 1) : a0 - a1 * cos(2 * M_PI * t) + a2 * cos(4 * M_PI * t));
+    }
+    mx x = array_of_data(DT_float32, 1, &n, v);
+    free(v);
+    return x;
+}
+
+mx mx_bartlett(int n) { return window("bartlett", n, 0, 0, 0, true); }
+mx mx_hanning(int n) { return window("hanning", n, 0.5, 0.5, 0, false); }
+mx mx_hamming(int n) { return window("hamming", n, 0.54, 0.46, 0, false); }
+mx mx_blackman(int n) { return window("blackman", n, 0.42, 0.5, 0.08, false); }
