@@ -42,10 +42,19 @@ typedef struct {
 #undef T
 #undef K
 
-/* An integer pass: T, its unsigned twin U, the type W it multiplies in, its width, is it signed? */
+/* An integer pass: T, its unsigned twin U, the type W it multiplies in and Q it divides in, its width,
+ * is it signed?  The CPU has vectors of floating divisions but not of integer ones, and a float (of 24
+ * bits) or a double holds what is needed of the quotient of narrow types. */
+#ifdef __CUDACC__
+#define FLOATING(q, t) t
+#else
+#define FLOATING(q, t) q
+#endif
+
 #define T uint8_t
 #define U uint8_t
 #define W uint32_t
+#define Q FLOATING(float, T)
 #define WIDTH 8
 #define SIGNED 0
 #define K(f) f##_u8
@@ -54,6 +63,7 @@ typedef struct {
 #define T uint16_t
 #define U uint16_t
 #define W uint32_t
+#define Q FLOATING(float, T)
 #define WIDTH 16
 #define SIGNED 0
 #define K(f) f##_u16
@@ -62,6 +72,7 @@ typedef struct {
 #define T uint32_t
 #define U uint32_t
 #define W uint32_t
+#define Q FLOATING(double, T)
 #define WIDTH 32
 #define SIGNED 0
 #define K(f) f##_u32
@@ -70,6 +81,7 @@ typedef struct {
 #define T uint64_t
 #define U uint64_t
 #define W uint64_t
+#define Q T
 #define WIDTH 64
 #define SIGNED 0
 #define K(f) f##_u64
@@ -78,6 +90,7 @@ typedef struct {
 #define T int8_t
 #define U uint8_t
 #define W uint32_t
+#define Q FLOATING(float, T)
 #define WIDTH 8
 #define SIGNED 1
 #define K(f) f##_i8
@@ -86,6 +99,7 @@ typedef struct {
 #define T int16_t
 #define U uint16_t
 #define W uint32_t
+#define Q FLOATING(float, T)
 #define WIDTH 16
 #define SIGNED 1
 #define K(f) f##_i16
@@ -94,6 +108,7 @@ typedef struct {
 #define T int32_t
 #define U uint32_t
 #define W uint32_t
+#define Q FLOATING(double, T)
 #define WIDTH 32
 #define SIGNED 1
 #define K(f) f##_i32
@@ -102,10 +117,13 @@ typedef struct {
 #define T int64_t
 #define U uint64_t
 #define W uint64_t
+#define Q T
 #define WIDTH 64
 #define SIGNED 1
 #define K(f) f##_i64
 #include "shared/scalar_integer.h"
+
+#undef FLOATING
 
 #define T float
 #define K(f) f##_f32

@@ -1,4 +1,4 @@
-/* scalar_integer.h: the formulas of one integer type, a template over T, U, W, WIDTH, SIGNED and K
+/* scalar_integer.h: the formulas of one integer type, a template over T, U, W, Q, WIDTH, SIGNED and K
  * (scalar.h), all of which it undefines.
  *
  * Arithmetic wraps around: it is done in W, unsigned and at least as wide as int, so that nothing is
@@ -26,20 +26,20 @@ FN T K(multiply)(T a, T b) { return (T)((W)a * (W)b); }
 /* The divisors the machine traps on are set apart: 0, and -1, by which the least number overflows. */
 FN int K(is_odd_divisor)(T b) { return b == 0 || (SIGNED && b == (T)-1); }
 
+FN T K(quotient)(T a, T b) { return (T)((Q)a / (Q)(K(is_odd_divisor)(b) ? 1 : b)); } /* cut */
+
 FN T K(remainder)(T a, T b)
 {
-    T d = K(is_odd_divisor)(b) ? 1 : b;
-    T r = (T)(a % d);
+    T r = (T)((W)a - (W)K(quotient)(a, b) * (W)b);
     r = r != 0 && K(is_negative)((T)(r ^ b)) ? (T)(r + b) : r;
-    return b == 0 ? a : r;
+    return K(is_odd_divisor)(b) ? (b == 0 ? a : 0) : r;
 }
 
 FN T K(floor_divide)(T a, T b)
 {
-    T d = K(is_odd_divisor)(b) ? 1 : b;
-    T q = (T)(a / d), r = (T)(a % d);
+    T q = K(quotient)(a, b), r = (T)((W)a - (W)q * (W)b);
     q = r != 0 && K(is_negative)((T)(r ^ b)) ? (T)(q - 1) : q;
-    return b == 0 ? 0 : d == b ? q : K(negative)(a);
+    return K(is_odd_divisor)(b) ? (b == 0 ? 0 : K(negative)(a)) : q;
 }
 
 /* By repeated squaring.  A negative exponent gives 1 / a^|b| without its fraction: 0, but for the
@@ -83,6 +83,7 @@ FN T K(right_shift)(T a, T b)
 #undef T
 #undef U
 #undef W
+#undef Q
 #undef WIDTH
 #undef SIGNED
 #undef K
