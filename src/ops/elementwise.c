@@ -60,13 +60,13 @@ PARTIAL(subtract)   { return scalar(i ? -1 : 1, y); }
 PARTIAL(multiply)   { return x[!i]; }
 PARTIAL(divide)     { return i ? mx_negative(mx_divide(y, x[1])) : over(1, x[1]); }
 PARTIAL(remainder)  { return i ? mx_negative(mx_floor_divide(x[0], x[1])) : scalar(1, y); }
-/* b a^(b-1), which is 0 for b = 0 also at a = 0; and a^b log a, which is 0 at a = 0. */
+/* b a^(b-1) and a^b log a, with an exponent or base of 0 out of the way: 0 times infinity would be
+ * NaN here or in the next derivative. */
 PARTIAL(power)
 {
-    mx zero = scalar(0, y);
-    if (i == 0)
-        return mx_where(mx_equal(x[1], zero), zero, mx_multiply(x[1], mx_power(x[0], mx_subtract(x[1], scalar(1, y)))));
-    return mx_where(mx_equal(x[0], zero), zero, mx_multiply(y, mx_log(x[0])));
+    mx one = scalar(1, y), safe = mx_where(mx_equal(x[!i], scalar(0, y)), one, x[!i]);
+    return i ? mx_multiply(y, mx_log(safe))
+             : mx_multiply(x[1], mx_power(x[0], mx_subtract(safe, one)));
 }
 PARTIAL(maximum)    { return mx_astype(i ? mx_less_equal(x[0], x[1]) : mx_greater(x[0], x[1]), y->dtype); }
 PARTIAL(minimum)    { return mx_astype(i ? mx_greater_equal(x[0], x[1]) : mx_less(x[0], x[1]), y->dtype); }
