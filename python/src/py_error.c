@@ -36,11 +36,13 @@ int raise_last(void)
 
 const char *type_name(PyObject *o)
 {
-    static char text[128]; /* the GIL is held */
+    static char ring[4][128]; /* the GIL is held; a message may name several types */
+    static unsigned turn;
+    char *text = ring[turn++ % LENGTH(ring)];
     PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
     const char *s = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     PyErr_Clear();
-    PyOS_snprintf(text, sizeof text, "%s", s ? s : "object");
+    PyOS_snprintf(text, sizeof *ring, "%s", s ? s : "object");
     Py_XDECREF(name);
     return text;
 }

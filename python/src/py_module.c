@@ -1,11 +1,26 @@
 /* py_module.c: the module mlx.core. */
 #include "py.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Docstrings */
+
+/* Is there a default in this signature that inspect cannot make an object of: a dtype, say? */
+static bool is_beyond_inspect(const char *signature)
+{
+    for (const char *s = strchr(signature, '='); s; s = strchr(s + 1, '=')) {
+        static const char *const names[] = { "None", "True", "False" };
+        bool known = !isalpha((unsigned char)s[1]);
+        for (size_t i = 0; i < LENGTH(names); i++)
+            known = known || !strncmp(s + 1, names[i], strlen(names[i]));
+        if (!known)
+            return true;
+    }
+    return false;
+}
 
 const char *plain_signature(const char *doc)
 {
@@ -29,7 +44,10 @@ const char *plain_signature(const char *doc)
     }
     if (to - copy > 2 && to[-1] == ' ' && to[-2] == ',') /* nothing after $self */
         to -= 2;
-    strcpy(to, end);
+    *to = 0;
+    /* Without the "--" it is the first line of the docstring, for people to read. */
+    strcpy(to, is_beyond_inspect(copy) ? ")\n\n" : ")\n--\n\n");
+    strcat(to, end + strlen(")\n--\n\n"));
     return copy;
 }
 

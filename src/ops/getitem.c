@@ -14,6 +14,9 @@
  * then the shape of the result does not depend on the mask's elements. */
 #include "ops/getitem.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "core/shape.h"
 
 struct span {
@@ -24,21 +27,22 @@ struct span {
 
 struct plan {
     int ndim;
-    struct span span[MX_MAX_NDIM];
     bool whole; /* every span is its dimension as it is */
     int narray;
+    int nb; /* dimensions that the index arrays broadcast to */
+    int at; /* number of kept dimensions in front of B */
+    int nfinal, nnew, ngone;
+    /* Below is defined up to the counts above. */
+    struct span span[MX_MAX_NDIM];
     int axis[MX_MAX_NDIM]; /* the axes that have index arrays */
     mx array[MX_MAX_NDIM];
-    int nb; /* shape that the index arrays broadcast to */
     int b[MX_MAX_NDIM];
-    int at;     /* number of kept dimensions in front of B */
-    int nfinal; /* the result: new axes and kept dimensions, with B in its place */
-    int final[MX_MAX_NDIM];
-    int nnew;
-    int newaxis[MX_MAX_NDIM]; /* their places in the result */
-    int ngone;
-    int gone[MX_MAX_NDIM]; /* axes of ints and arrays: not kept */
+    int final[MX_MAX_NDIM];   /* the result: new axes and kept dimensions, with B in its place */
+    int newaxis[MX_MAX_NDIM]; /* places of the new axes in the result */
+    int gone[MX_MAX_NDIM];    /* axes of ints and arrays: not kept */
 };
+
+static void plan_start(struct plan *p) { memset(p, 0, offsetof(struct plan, span)); }
 
 /* Python's rules for the bounds of a slice, over a dimension of size n. */
 static struct span slice_span(const struct item *it, int64_t n)
@@ -245,7 +249,8 @@ static mx move_block(mx x, int from, int n, int to)
 
 mx mx_getitem(mx x, int n, const struct item items[])
 {
-    struct plan p = { 0 };
+    struct plan p;
+    plan_start(&p);
     for (int i = 0; i < n; i++)
         if (items[i].kind == ITEM_ARRAY && is_nil(items[i].array))
             return MX_NIL;
@@ -338,7 +343,8 @@ mx mx_setitem(mx x, int n, const struct item items[], mx value, enum scatter_fol
     if (n == 1 && items[0].kind == ITEM_ARRAY && items[0].array->dtype == DT_bool_ && !is_nil(x) &&
         !is_nil(items[0].array) && !is_nil(value))
         return set_by_mask(x, items[0].array, value, f);
-    struct plan p = { 0 };
+    struct plan p;
+    plan_start(&p);
     for (int i = 0; i < n; i++)
         if (items[i].kind == ITEM_ARRAY && is_nil(items[i].array))
             return MX_NIL;

@@ -1,0 +1,736 @@
+"""The array object: made from Python values, looked at, shared, copied, and used in operators."""
+
+import array
+import copy
+import ctypes
+import gc
+import hashlib
+import math
+import operator
+import pickle
+import sys
+import threading
+import weakref
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+NUMPY = {
+    mx.bool_: np.bool_,
+    mx.uint8: np.uint8,
+    mx.uint16: np.uint16,
+    mx.uint32: np.uint32,
+    mx.uint64: np.uint64,
+    mx.int8: np.int8,
+    mx.int16: np.int16,
+    mx.int32: np.int32,
+    mx.int64: np.int64,
+    mx.float16: np.float16,
+    mx.float32: np.float32,
+    mx.float64: np.float64,
+    mx.complex64: np.complex64,
+}
+shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
+
+
+# Made from numbers and lists
+
+
+@pytest.mark.parametrize(
+    "value, dtype",
+    [
+        (True, mx.bool_),
+        (1, mx.int32),
+        (-(2**31), mx.int32),
+        (2**31, mx.int64),
+        (2**63, mx.uint64),
+        (1.5, mx.float32),
+        (1j, mx.complex64),
+        ([], mx.float32),
+        ([True, False], mx.bool_),
+        ([True, 2], mx.int32),
+        ([1, 2**40], mx.int64),
+        ([2**63, 1], mx.uint64),
+        ([1, 2.5], mx.float32),
+        ([1, 2j, 0.5], mx.complex64),
+        (((1, 2), [3, 4]), mx.int32),
+        (range(3), mx.int32),
+    ],
+)
+def test_own_dtype_of_values(value, dtype):
+    x = mx.array(value)
+    assert x.dtype == dtype
+    want = [list(v) if isinstance(v, tuple) else v for v in value] if x.ndim else value
+    assert x.tolist() == (list(want) if x.ndim else want)
+
+
+@given(shapes, st.sampled_from(list(NUMPY)))
+def test_nested_lists_and_back(shape, dtype):
+    a = (np.arange(int(np.prod(shape))) % 7).reshape(shape).astype(NUMPY[dtype])
+    x = mx.array(a.tolist(), dtype)
+    assert x.dtype == dtype
+    assert x.shape == (a.shape if a.size else np.array(a.tolist()).shape)
+    assert x.tolist() == a.tolist()
+
+
+def test_lists_that_are_uneven_are_refused_with_the_place():
+    for value, place in [
+        ([[1, 2], [3]], r"\[1\]"),
+        ([[[1], [2]], [[3], [4, 5]]], r"\[1, 1\]"),
+        ([[1], 2], r"\[1\]"),
+        ([1, [2]], r"\[1\]"),
+        ([[[1]], [[]]], r"\[1, 0\]"),
+    ]:
+        with pytest.raises(ValueError, match=place):
+            mx.array(value)
+
+
+def test_lists_that_contain_themselves_are_refused():
+    loop = []
+    loop.append(loop)
+    with pytest.raises(ValueError, match="64"):
+        mx.array(loop)
+
+
+def test_lists_of_arrays_are_stacks_that_derivatives_pass_through():
+    x, y = mx.array([1.0, 2.0]), mx.array([3, 4])
+    z = mx.array([x, y])
+    assert z.dtype == mx.float32
+    assert z.tolist() == [[1, 2], [3, 4]]
+    assert mx.array([[x, x], [y, x]]).shape == (2, 2, 2)
+    assert mx.array([x[0], 5]).tolist() == [1, 5]
+    assert mx.array([np.ones(2), np.zeros(2)]).tolist() == [[1, 1], [0, 0]]
+    grad = mx.grad(lambda a: (mx.array([a.sum(), 2 * a[0]]) * mx.array([1.0, 10.0])).sum())(x)
+    assert grad.tolist() == [21, 1]
+    with pytest.raises(ValueError):
+        mx.array([x, mx.zeros(3)])
+
+
+@pytest.mark.parametrize(
+    "value, dtype",
+    [
+        (-1, mx.uint8),
+        (256, mx.uint8),
+        (2**31, mx.int32),
+        (-(2**63) - 1, mx.int64),
+        (2**64, mx.uint64),
+        ([1, 300], mx.uint8),
+        (300.5, mx.uint8),
+        (float("nan"), mx.int32),
+        (float("inf"), mx.int64),
+        (1e30, mx.uint64),
+    ],
+)
+def test_a_number_that_does_not_fit_is_refused(value, dtype):
+    with pytest.raises(ValueError, match="does not fit"):
+        mx.array(value, dtype)
+
+
+def test_numbers_at_the_ends_of_their_dtypes():
+    for dtype in [mx.uint8, mx.int8, mx.uint16, mx.int16, mx.uint32, mx.int32, mx.uint64, mx.int64]:
+        info = mx.iinfo(dtype)
+        assert mx.array([info.min, info.max], dtype).tolist() == [info.min, info.max]
+    assert mx.array(2**64, mx.float32).item() == 2.0**64
+    assert mx.array(1e40).item() == math.inf
+    assert mx.array([1.9, -1.9], mx.int8).tolist() == [1, -1]
+
+
+def test_a_huge_int_has_no_dtype_of_its_own():
+    with pytest.raises(ValueError, match="does not fit uint64"):
+        mx.array(10**40)
+
+
+@pytest.mark.parametrize("value", ["a", None, {}, {1}, object(), b"", lambda: 0, [None], ["a"]])
+def test_what_is_no_array(value):
+    if value == b"":
+        assert mx.array(value).shape == (0,)  # a buffer of bytes
+        return
+    with pytest.raises(TypeError):
+        mx.array(value)
+
+
+def test_wrong_arguments():
+    for bad in [
+        lambda: mx.array(),
+        lambda: mx.array(1, 2),
+        lambda: mx.array(1, dtype="int32"),
+        lambda: mx.array(1, None, 3),
+        lambda: mx.array(1, foo=1),
+        lambda: mx.array(1j, mx.float32),
+    ]:
+        with pytest.raises(TypeError):
+            bad()
+
+
+# Looked at
+
+
+def test_attributes():
+    x = mx.zeros((2, 3, 4), mx.int16)
+    assert (x.shape, x.ndim, x.size, x.itemsize, x.nbytes) == ((2, 3, 4), 3, 24, 2, 48)
+    assert x.dtype == mx.int16
+    assert len(x) == 2
+    assert x.T.shape == (4, 3, 2)
+    assert x.mT.shape == (2, 4, 3)
+    z = mx.array([1 + 2j])
+    assert (z.real.item(), z.imag.item()) == (1, 2)
+    for name in ["shape", "size", "dtype", "T"]:
+        with pytest.raises(AttributeError):
+            setattr(x, name, 1)
+    with pytest.raises(AttributeError):
+        x.foo = 1
+
+
+def test_one_element_as_a_number():
+    assert mx.array([[2]]).item() == 2
+    assert mx.array(True).item() is True
+    assert mx.array(2.5, mx.bfloat16).item() == 2.5
+    assert mx.array(1 + 2j).item() == 1 + 2j
+    x = mx.array(2.75)
+    assert (int(x), float(x), complex(x), bool(x)) == (2, 2.75, 2.75, True)
+    assert range(5)[mx.array(3)] == 3
+    assert round(mx.array(2.75), 1).item() == pytest.approx(2.8)
+    assert not mx.array([0])
+    for convert in [int, float, complex, bool, mx.array.item]:
+        with pytest.raises(ValueError, match="one element"):
+            convert(mx.zeros(2))
+        with pytest.raises(ValueError, match="one element"):
+            convert(mx.zeros(0))
+    for bad in [mx.array(1.0), mx.array([1])]:
+        with pytest.raises(TypeError):
+            operator.index(bad)
+
+
+def test_no_axes_no_length():
+    for f in [len, iter, list]:
+        with pytest.raises(TypeError):
+            f(mx.array(1))
+
+
+def test_iteration():
+    x = mx.array([[1, 2], [3, 4]])
+    assert [row.tolist() for row in x] == [[1, 2], [3, 4]]
+    assert list(mx.zeros((0, 2))) == []
+    it = iter(x)
+    assert iter(it) is it
+    assert 3 in [v.item() for row in x for v in row]
+
+
+def test_hash_is_identity():
+    x = mx.array([1, 2])
+    assert hash(x) == hash(x)
+    assert len({x, +x}) == 2
+
+
+def test_weak_references():
+    x = mx.array(1)
+    r = weakref.ref(x)
+    assert r() is x
+    del x
+    gc.collect()
+    assert r() is None
+
+
+def test_subclasses():
+    class Named(mx.array):
+        def name(self):
+            return "n"
+
+    x = Named([1.0, 2.0])
+    x.label = "free"
+    assert x.name() == "n"
+    assert (x + 1).tolist() == [2, 3]
+    assert type(x + 1) is mx.array
+    del x
+    gc.collect()
+
+
+# Printed
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        ([1.0, 2.5, -3.0], "array([1, 2.5, -3], dtype=float32)"),
+        (1, "array(1, dtype=int32)"),
+        (True, "array(True, dtype=bool)"),
+        (1 - 2j, "array(1-2j, dtype=complex64)"),
+        ([], "array([], dtype=float32)"),
+        (1 / 3, "array(0.333333, dtype=float32)"),
+        ([1e20, 1e-8], "array([1e+20, 1e-08], dtype=float32)"),
+        (float("nan"), "array(nan, dtype=float32)"),
+        ([[1, 2], [3, 4]], "array([[1, 2],\n       [3, 4]], dtype=int32)"),
+    ],
+)
+def test_repr(value, text):
+    assert repr(mx.array(value)) == str(mx.array(value)) == text
+
+
+def test_long_arrays_are_cut():
+    assert repr(mx.arange(2000)) == "array([0, 1, 2, ..., 1997, 1998, 1999], dtype=int32)"
+
+
+def test_print_options():
+    x = mx.array([1 / 3, 1.0])
+    with mx.printoptions(precision=2) as inside:
+        assert inside.precision == 2
+        assert repr(x) == "array([0.33, 1.00], dtype=float32)"
+        assert mx.get_printoptions().precision == 2
+    assert mx.get_printoptions().precision == -1
+    mx.set_printoptions(3)
+    try:
+        assert repr(x) == "array([0.333, 1.000], dtype=float32)"
+    finally:
+        mx.set_printoptions()
+    options = mx.PrintOptions(5)
+    options.precision = 4
+    assert options.precision == 4
+    for bad in [-2, 1000]:
+        with pytest.raises(ValueError):
+            mx.set_printoptions(bad)
+        with pytest.raises(ValueError):
+            options.precision = bad
+
+
+def test_format():
+    assert f"{mx.array(2.5):.3f}" == "2.500"
+    assert f"{mx.array(7):04d}" == "0007"
+    assert f"{mx.array([1, 2])}" == "array([1, 2], dtype=int32)"
+    with pytest.raises(TypeError):
+        f"{mx.array([1, 2]):.2f}"
+
+
+# Shared with NumPy and others
+
+
+@given(shapes, st.sampled_from(list(NUMPY)))
+def test_numpy_and_back(shape, dtype):
+    a = (np.arange(int(np.prod(shape))) % 5).reshape(shape).astype(NUMPY[dtype])
+    x = mx.array(a, dtype)
+    b = np.array(x)
+    assert b.dtype == a.dtype
+    assert b.shape == a.shape
+    assert np.array_equal(a, b)
+    assert np.array_equal(np.asarray(x.T), a.T)
+    assert bytes(x) == a.tobytes()
+
+
+def test_numpy_types_that_we_have_not():
+    assert mx.array(np.ones(3)).dtype == mx.float32  # double precision only where asked for
+    assert mx.array(np.ones(3), mx.float64).dtype == mx.float64
+    assert mx.array(np.array([1 / 3]), mx.float64).item() == 1 / 3
+    assert mx.array(np.array([1 + 2j])).dtype == mx.complex64
+    assert mx.array(np.array([1 + 2j])).item() == 1 + 2j
+    assert mx.array(np.arange(6).reshape(2, 3)[:, ::-1]).tolist() == [[2, 1, 0], [5, 4, 3]]
+    assert mx.array(np.float64(2.5)).item() == 2.5
+    assert mx.array(np.int8(3)).dtype == mx.int8
+    for bad in [np.array(["a"]), np.array([None]), np.ones(2, ">f4"), np.ones(2, np.longdouble)]:
+        with pytest.raises(TypeError, match="format"):
+            mx.array(bad)
+    with pytest.raises(TypeError):
+        mx.array(np.zeros(2, "i4,f4"))
+
+
+def test_other_buffers():
+    assert mx.array(b"abc").tolist() == [97, 98, 99]
+    assert mx.array(bytearray(b"a")).dtype == mx.uint8
+    assert mx.array(memoryview(b"abcd").cast("H")).dtype == mx.uint16
+    assert mx.array(array.array("d", [1, 2])).tolist() == [1, 2]
+
+
+def test_views_share_memory():
+    x = mx.arange(3)
+    view = np.asarray(x)
+    assert not view.flags.owndata
+    view[0] = 7
+    assert x.tolist() == [7, 1, 2]
+    m = memoryview(mx.zeros((2, 3), mx.float16))
+    assert (m.format, m.shape, m.strides, m.itemsize, m.readonly) == ("e", (2, 3), (6, 2), 2, False)
+
+
+def test_a_view_keeps_its_elements_whatever_becomes_of_the_array():
+    x = mx.arange(1000)
+    mx.eval(x)
+    view = np.asarray(x)
+    x[:] = 0
+    x += 1
+    mx.eval(x)
+    assert view.tolist() == list(range(1000))
+    del x
+    gc.collect()
+    y = mx.zeros(1000, mx.int32) + 5
+    mx.eval(y)
+    assert view.tolist() == list(range(1000))
+
+
+def test_memory_that_several_elements_share_is_read_only():
+    x = mx.broadcast_to(mx.array([1.0]), (3,))
+    view = np.asarray(x)
+    assert not view.flags.writeable
+    with pytest.raises((BufferError, TypeError)):
+        (ctypes.c_float * 3).from_buffer(x)
+
+
+def test_requests_that_a_layout_does_not_suit():
+    x = mx.array(np.arange(6).reshape(2, 3)).T
+    mx.eval(x)
+    with pytest.raises(BufferError):
+        hashlib.sha256(x)  # asks for one stretch without gaps
+    assert bytes(x) == np.arange(6).reshape(2, 3).T.tobytes()
+
+
+def test_bfloat16_has_no_buffer():
+    x = mx.array([1.5], mx.bfloat16)
+    with pytest.raises(BufferError, match="float32"):
+        memoryview(x)
+    with pytest.raises(ValueError, match="float32"):
+        np.array(x)
+    assert np.array(x.astype(mx.float32)).tolist() == [1.5]
+    assert x.tolist() == [1.5]
+
+
+def test_dlpack():
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x = mx.from_dlpack(a)
+    a[0, 0] = 9  # the same memory
+    assert x[0, 0].item() == 9
+    assert mx.from_dlpack(a, copy=True).tolist() == a.tolist()
+    assert np.from_dlpack(mx.arange(3)).tolist() == [0, 1, 2]
+    assert np.from_dlpack(mx.arange(6).reshape(2, 3).T).tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert mx.from_dlpack(a.T).tolist() == a.T.tolist()
+    with pytest.raises(ValueError, match="without a copy"):
+        mx.from_dlpack(a.T, copy=False)
+    assert mx.arange(3).__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError):
+        mx.arange(3).__dlpack__(dl_device=(2, 0))
+    with pytest.raises(TypeError):
+        mx.from_dlpack(3)
+    b = mx.from_dlpack(mx.array([1.5], mx.bfloat16))
+    assert b.dtype == mx.bfloat16
+    assert b.item() == 1.5
+
+
+def test_memory_of_others_lives_as_long_as_it_is_needed():
+    a = np.arange(5, dtype=np.float32)
+    before = sys.getrefcount(a)
+    x = mx.asarray(a, copy=False)
+    y = x[1:] * 2
+    del x
+    assert sys.getrefcount(a) > before
+    assert y.tolist() == [2, 4, 6, 8]
+    del y
+    mx.eval(mx.zeros(1))
+    gc.collect()
+    assert sys.getrefcount(a) == before
+
+
+def test_memory_of_others_is_never_written_by_the_library():
+    a = np.arange(4, dtype=np.float32)
+    x = mx.asarray(a, copy=False)
+    x = x + 1
+    mx.eval(x)
+    z = mx.asarray(a, copy=False)
+    z[0] = 5
+    z += 1
+    mx.eval(z)
+    assert a.tolist() == [0, 1, 2, 3]
+    assert z.tolist() == [6, 2, 3, 4]
+    assert not np.asarray(mx.asarray(a, copy=False)).flags.writeable
+
+
+def test_asarray():
+    a = np.arange(3, dtype=np.float32)
+    x = mx.asarray(a)
+    a[0] = 5
+    assert x.tolist() == [0, 1, 2]
+    assert mx.asarray([1, 2]).dtype == mx.int32
+    assert mx.asarray(a, mx.int8).dtype == mx.int8
+    for bad in [lambda: mx.asarray([1], copy=False), lambda: mx.asarray(a, mx.int8, copy=False)]:
+        with pytest.raises(ValueError, match="copy"):
+            bad()
+    with pytest.raises(ValueError, match="copy"):
+        mx.asarray(np.arange(4)[::2], copy=False)
+
+
+class Wrapped:
+    """What implements __mlx_array__."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __mlx_array__(self):
+        return self.x
+
+
+def test_objects_that_stand_for_arrays():
+    w = Wrapped(mx.array([1.0, 2.0], mx.float16))
+    assert (mx.array([1, 2]) + w).dtype == mx.float16
+    assert mx.exp(w).shape == (2,)
+    assert mx.sum(w).item() == 3
+    assert mx.array(w).dtype == mx.float16
+    assert mx.concatenate([w, w]).shape == (4,)
+    with pytest.raises(TypeError, match="should return an array"):
+        mx.array([1.0]) + Wrapped(3)
+
+
+# Copied
+
+
+def test_copies():
+    x = mx.array([1, 2, 3])
+    for y in [copy.copy(x), copy.deepcopy(x), +x, mx.array(x), x.__copy__()]:
+        assert y is not x
+        y[0] = 9
+    assert x.tolist() == [1, 2, 3]
+    tree = copy.deepcopy({"a": [x, x]})
+    assert tree["a"][0] is tree["a"][1]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickle(protocol):
+    for x in [
+        mx.array(1.5),
+        mx.arange(6).reshape(2, 3).T,
+        mx.zeros((0, 3), mx.int8),
+        mx.array([1.5, -2], mx.bfloat16),
+        mx.array([1 + 2j]),
+        mx.array([True]),
+    ]:
+        y = pickle.loads(pickle.dumps(x, protocol))
+        assert (y.dtype, y.shape) == (x.dtype, x.shape)
+        assert y.tolist() == x.tolist()
+
+
+def test_state_that_is_wrong():
+    x = mx.zeros(2)
+    for state in [(b"", (2,), "float32"), (b"1234", (1,), "float"), (b"", (-1,), "int8"), (1, 2), 3]:
+        with pytest.raises((TypeError, ValueError)):
+            x.__setstate__(state)
+    assert x.tolist() == [0, 0]
+    x.__setstate__(mx.array([[1]]).__getstate__())
+    assert x.tolist() == [[1]]
+
+
+# Operators
+
+BINARY = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    operator.pow,
+    operator.lt,
+    operator.le,
+    operator.eq,
+    operator.ne,
+    operator.gt,
+    operator.ge,
+]
+BITS = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+
+
+@pytest.mark.parametrize("op", BINARY, ids=lambda f: f.__name__)
+def test_operators_on_floats(op):
+    a, b = np.array([1.0, 2.5, -3.0]), np.array([2.0, -0.5, 4.0])
+    x, y = mx.array(a), mx.array(b)
+    assert np.allclose(np.array(op(x, y)), op(a, b), equal_nan=True)
+    assert np.allclose(np.array(op(x, 2.0)), op(a, 2.0))
+    assert np.allclose(np.array(op(2.0, y)), op(2.0, b))
+    assert np.allclose(np.array(op(x, 2)), op(a, 2))
+    assert np.allclose(np.array(op(x, b)), op(a, b), equal_nan=True)
+    assert isinstance(op(a, y), mx.array)
+    assert np.allclose(np.array(op(a, y)), op(a, b), equal_nan=True)
+    assert isinstance(op(np.float32(2), y), mx.array)
+    assert isinstance(op(np.float64(2), y), mx.array)
+
+
+@pytest.mark.parametrize("op", BITS, ids=lambda f: f.__name__)
+def test_operators_on_bits(op):
+    a, b = np.array([5, 12, 3], np.int32), np.array([1, 2, 3], np.int32)
+    assert np.array(op(mx.array(a), mx.array(b))).tolist() == op(a, b).tolist()
+    assert np.array(op(mx.array(a), 2)).tolist() == op(a, 2).tolist()
+    assert np.array(op(2, mx.array(b))).tolist() == op(2, b).tolist()
+    with pytest.raises((ValueError, TypeError)):
+        op(mx.array([1.0]), mx.array([2.0]))
+
+
+def test_other_operators():
+    x = mx.array([1.5, -2.0])
+    assert (-x).tolist() == [-1.5, 2]
+    assert (+x).tolist() == [1.5, -2]
+    assert abs(x).tolist() == [1.5, 2]
+    assert (~mx.array([1, -2])).tolist() == [-2, 1]
+    assert (True ^ mx.array([1, 2])).tolist() == [0, 3]
+    q, r = divmod(mx.array([7, -7]), 3)
+    assert (q.tolist(), r.tolist()) == ([2, -3], [1, 2])
+    q, r = divmod(7, mx.array([2, 4]))
+    assert (q.tolist(), r.tolist()) == ([3, 1], [1, 3])
+    assert (mx.array([[1.0, 2.0]]) @ mx.array([[3.0], [4.0]])).tolist() == [[11]]
+    assert (2 ** mx.array([1, 2, 3])).tolist() == [2, 4, 8]
+    assert x.__div__(2).tolist() == [0.75, -1]
+    assert x.__rdiv__(3).tolist() == [2, -1.5]
+
+
+IN_PLACE = [
+    (operator.iadd, [3, 4]),
+    (operator.isub, [-1, 0]),
+    (operator.imul, [2, 4]),
+    (operator.ifloordiv, [0, 1]),
+    (operator.imod, [1, 0]),
+    (operator.ipow, [1, 4]),
+    (operator.iand, [0, 2]),
+    (operator.ior, [3, 2]),
+    (operator.ixor, [3, 0]),
+    (operator.ilshift, [4, 8]),
+    (operator.irshift, [0, 0]),
+]
+
+
+@pytest.mark.parametrize("op, want", IN_PLACE, ids=lambda f: getattr(f, "__name__", ""))
+def test_operators_in_place(op, want):
+    x = mx.array([1, 2])
+    alias = x
+    kept = +x
+    result = op(x, 2)
+    assert result is x is alias
+    assert alias.tolist() == want
+    assert kept.tolist() == [1, 2]
+    y = mx.array([1, 2])
+    assert op(y, mx.array([2, 2])).tolist() == want
+
+
+def test_division_in_place():
+    x = mx.array([1.0, 2.0])
+    y = x
+    x /= 2
+    assert y.tolist() == [0.5, 1]
+    i = mx.array([1, 2])
+    with pytest.raises(ValueError, match="in place"):
+        i /= 2
+    assert i.tolist() == [1, 2]
+    m = mx.ones((2, 2))
+    m @= m
+    assert m.tolist() == [[2, 2], [2, 2]]
+
+
+@pytest.mark.parametrize("dtype", [d for d in NUMPY if d != mx.bool_])
+def test_a_number_takes_the_dtype_of_the_array(dtype):
+    x = mx.array([1, 2], dtype)
+    floating = dtype in (mx.float16, mx.float32, mx.float64)
+    assert (x + 1).dtype == dtype
+    assert (x * True).dtype == dtype
+    if dtype == mx.complex64:
+        assert (x + 1.5).dtype == mx.complex64
+    else:
+        assert (x + 1.5).dtype == (dtype if floating else mx.float32)
+    assert (x + 1j).dtype == mx.complex64
+    assert (1 - x).dtype == dtype
+
+
+def test_a_number_that_does_not_fit_the_dtype():
+    for bad in [lambda x: x + (-1), lambda x: x * 300, lambda x: 256 - x, lambda x: x == 1000]:
+        with pytest.raises(ValueError, match="does not fit uint8"):
+            bad(mx.array([1], mx.uint8))
+
+
+def test_numpy_operands_act_like_numbers_of_their_kind():
+    h = mx.array([1.0], mx.float16)
+    assert (h + np.float32(1)).dtype == mx.float16
+    assert (h + np.ones(1)).dtype == mx.float16
+    i = mx.array([1, 2])
+    assert (i + np.arange(2)).dtype == mx.int32
+    assert (i + np.float32(1.5)).tolist() == [2.5, 3.5]
+    with pytest.raises(ValueError, match="does not fit"):
+        mx.array([1], mx.uint8) + np.int64(300)
+    d = mx.array([1.0], mx.float64)
+    assert (d + np.array([1 / 3])).item() == 1 + 1 / 3
+
+
+def test_numpy_functions_take_our_arrays():
+    x = mx.array([0.0, 1.0])
+    assert np.exp(x).tolist() == np.exp(np.array([0, 1], np.float32)).tolist()
+    np.testing.assert_allclose(x, [0, 1])
+    a = np.zeros(2)
+    a[:] = x
+    assert a.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("other", ["a", None, [1, 2], {}, object()])
+def test_operators_refuse_what_they_do_not_know(other):
+    x = mx.array([1, 2])
+    for op in [operator.add, operator.mul, operator.truediv, operator.lt, operator.matmul]:
+        with pytest.raises(TypeError):
+            op(x, other)
+        with pytest.raises(TypeError):
+            op(other, x)
+    assert (x == other) is False
+    assert (x != other) is True
+
+
+def test_another_class_may_answer():
+    class Answers:
+        def __radd__(self, x):
+            return "radd"
+
+        def __eq__(self, x):
+            return "eq"
+
+    x = mx.array([1])
+    assert x + Answers() == "radd"
+    assert (x == Answers()) == "eq"
+
+
+# Memory and threads
+
+
+def test_no_leak_in_operators():
+    x = mx.zeros((1000,))
+    mx.eval(x)
+    gc.collect()
+    start = mx.get_active_memory()
+    for _ in range(1000):
+        y = x + 1
+        y = y * 2.0
+        z = y[1:]
+        mx.eval(z)
+        y += z[0]
+    mx.eval(y)
+    del y, z
+    gc.collect()
+    assert mx.get_active_memory() <= start + 4096
+
+
+def test_one_array_updated_and_evaluated_by_threads():
+    x = mx.zeros(100)
+    errors = []
+
+    def work():
+        try:
+            for _ in range(300):
+                y = x
+                y += 1
+                mx.eval(x)
+                y[0] = 0
+                repr(x)
+        except Exception as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+    assert x[0].item() in range(1200)
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_dtypes_of_all_pairs_agree_with_result_type(data):
+    a, b = (data.draw(st.sampled_from(list(NUMPY))) for _ in range(2))
+    assert (mx.zeros(1, a) + mx.zeros(1, b)).dtype == mx.result_type(a, b)

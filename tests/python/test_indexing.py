@@ -1,0 +1,312 @@
+"""x[...], x[...] = v and x.at[...] against NumPy, on random arrays and random indices."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+shapes = st.lists(st.integers(0, 4), min_size=0, max_size=4).map(tuple)
+
+
+def iota(shape, dtype=np.float32):
+    return np.arange(int(np.prod(shape)), dtype=dtype).reshape(shape)
+
+
+def slices(n):
+    bound = st.none() | st.integers(-n - 2, n + 2)
+    step = st.none() | st.integers(-3, 3).filter(bool)
+    return st.builds(slice, bound, bound, step)
+
+
+@st.composite
+def index_arrays(draw, n, shape):
+    dtype = draw(st.sampled_from(["int32", "int64", "uint8", "int8"]))
+    low = 0 if dtype == "uint8" else -n
+    values = draw(st.lists(st.integers(low, n - 1), min_size=1, max_size=1 + int(np.prod(shape))))
+    return np.resize(np.array(values, dtype), shape)
+
+
+@st.composite
+def indices(draw, shape, arrays=True):
+    """A tuple of items for an array of this shape, and whether it holds index arrays."""
+    items = []
+    taken = draw(st.integers(0, len(shape)))
+    common = draw(shapes.filter(lambda s: len(s) < 3 and 0 not in s))
+    has_array = False
+    dims = list(shape[:taken])
+    use_ellipsis = draw(st.booleans())
+    where = draw(st.integers(0, taken)) if use_ellipsis else None
+    if use_ellipsis:
+        behind = shape[len(shape) - (taken - where) :] if taken > where else ()
+        dims = list(shape[:where]) + list(behind)
+    for i, n in enumerate(dims):
+        if use_ellipsis and i == where:
+            items.append(...)
+        if draw(st.integers(0, 7)) == 0:
+            items.append(None)
+        kinds = ["slice", "slice"] + (["int"] if n else []) + (["array"] if n and arrays else [])
+        kind = draw(st.sampled_from(kinds))
+        if kind == "slice":
+            items.append(draw(slices(n)))
+        elif kind == "int":
+            items.append(draw(st.integers(-n, n - 1)))
+        else:
+            cut = draw(st.integers(0, len(common)))
+            part = tuple(draw(st.sampled_from([1, k])) for k in common[cut:])
+            items.append(draw(index_arrays(n, part)))
+            has_array = True
+    if use_ellipsis and where == taken:
+        items.append(...)
+    if draw(st.integers(0, 5)) == 0:
+        items.append(None)
+    return tuple(items), has_array
+
+
+@st.composite
+def arrays_and_indices(draw, arrays=True):
+    shape = draw(shapes)
+    index, has_array = draw(indices(shape, arrays))
+    return shape, index, has_array
+
+
+def ours(index):
+    """The same index with our arrays in it."""
+    if isinstance(index, tuple):
+        return tuple(mx.array(i) if isinstance(i, np.ndarray) else i for i in index)
+    return mx.array(index) if isinstance(index, np.ndarray) else index
+
+
+@settings(max_examples=600)
+@given(arrays_and_indices())
+def test_reading(case):
+    shape, index, _ = case
+    a = iota(shape)
+    got = mx.array(a)[ours(index)]
+    assert got.shape == a[index].shape
+    assert np.array_equal(np.array(got), a[index])
+
+
+@settings(max_examples=300)
+@given(arrays_and_indices(), st.data())
+def test_writing(case, data):
+    shape, index, _ = case
+    a = iota(shape)
+    part = a[index].shape
+    # A value of the part's shape, or one that broadcasts to it; with repeated indices one number.
+    kind = data.draw(st.sampled_from(["scalar", "whole", "broadcast"]))
+    value = np.float32(-1)
+    if kind != "scalar":
+        cut = data.draw(st.integers(0, len(part))) if kind == "broadcast" else 0
+        vshape = tuple(
+            1 if kind == "broadcast" and data.draw(st.booleans()) else n for n in part[cut:]
+        )
+        value = -1 - iota(vshape)
+    where = np.zeros(shape, int)
+    np.add.at(where, index, 1)
+    assume(kind == "scalar" or where.max(initial=0) <= 1)
+    x = mx.array(a)
+    x[ours(index)] = float(value) if kind == "scalar" else mx.array(value)
+    a[index] = value
+    assert np.array_equal(np.array(x), a)
+
+
+@settings(max_examples=300)
+@given(arrays_and_indices(), st.sampled_from(["add", "subtract", "multiply", "maximum", "minimum"]))
+def test_updates_fold_repeated_indices(case, name):
+    shape, index, _ = case
+    a = iota(shape)
+    value = -2 - iota(a[index].shape) % 3
+    got = getattr(mx.array(a).at[ours(index)], name)(mx.array(value))
+    getattr(np, name).at(a, index, value)
+    assert np.array_equal(np.array(got), a)
+
+
+@settings(max_examples=200)
+@given(arrays_and_indices(), st.data())
+def test_gradients_of_reading_and_writing(case, data):
+    """The derivative of <w, x[i]> is w at i; of <w, x after x[i] = v> it is w with zeros at i."""
+    shape, index, has_array = case
+    a = iota(shape)
+    assume(a[index].size)
+    w = iota(a[index].shape) + 1
+    got = mx.grad(lambda x: (mx.array(w) * x[ours(index)]).sum())(mx.array(a))
+    want = np.zeros(shape, np.float32)
+    np.add.at(want, index, w)
+    assert np.array_equal(np.array(got), want)
+
+    def written(x, v):
+        x[ours(index)] = v
+        return (x * mx.array(whole)).sum()
+
+    whole = iota(shape) + 1
+    dx, dv = mx.grad(written, argnums=(0, 1))(mx.array(a), mx.array(w))
+    keep = np.ones(shape, np.float32)
+    keep[index] = 0
+    assert np.array_equal(np.array(dx), whole * keep)
+    counts = np.zeros(shape, int)
+    np.add.at(counts, index, 1)
+    if counts.max() <= 1:
+        assert np.array_equal(np.array(dv), whole[index])
+
+
+def test_forms_that_are_easily_got_wrong():
+    a = iota((2, 3, 4))
+    x = mx.array(a)
+    i, j = np.array([0, 1]), np.array([[1], [0]])
+    for index in [
+        np.s_[0, :, i],  # an int apart from an array: the arrays' axes come first
+        np.s_[:, 0, i],
+        np.s_[:, i, ..., j],  # an ellipsis that stands for nothing still parts them
+        np.s_[i, None, :, j],
+        np.s_[None, i, j],
+        np.s_[..., i],
+        np.s_[i, ..., 0],
+        np.s_[1:1, i],
+        np.s_[[[0, 1], [1, 0]]],
+        np.s_[()],
+        np.s_[None],
+        np.s_[-1, ..., None, ::-1],
+    ]:
+        want = a[index]
+        got = x[ours(index)]
+        assert got.shape == want.shape, index
+        assert np.array_equal(np.array(got), want), index
+
+
+def test_assignment_through_an_array_beside_an_empty_slice_changes_nothing():
+    x = mx.array(iota((3, 4)))
+    x[mx.array([0, 1]), 2:2] = 5
+    assert np.array_equal(np.array(x), iota((3, 4)))
+    assert np.array_equal(np.array(x.at[mx.array([0, 1]), 2:2].add(1)), iota((3, 4)))
+
+
+def test_what_else_can_be_an_index():
+    x = mx.arange(10)
+    assert x[np.int64(3)].item() == 3
+    assert x[mx.array(3)].item() == 3
+    assert x[mx.array(1) : np.int8(4)].tolist() == [1, 2, 3]
+    assert x[[1, -1]].tolist() == [1, 9]
+    assert x[np.array([1, -1])].tolist() == [1, 9]
+    assert x[[]].shape == (0,)
+    assert x[10**30 :].shape == (0,)
+    assert x[-(10**30) : 10**30 : 10**30].tolist() == [0]
+
+    class Two:
+        def __index__(self):
+            return 2
+
+    assert x[Two()].item() == 2
+
+
+def test_a_reference_sees_what_another_writes():
+    a = mx.array([1, 2, 3])
+    b = a
+    b[2] = 0
+    assert a.tolist() == [1, 2, 0]
+    c = +a
+    c[0] = 7
+    assert a.tolist() == [1, 2, 0]
+
+
+def test_values_take_the_dtype_of_the_array():
+    x = mx.zeros((3,), mx.int32)
+    x[0] = 2.9
+    x[1] = True
+    x[2] = mx.array(-1.5)
+    assert x.tolist() == [2, 1, -1]
+    x[:] = [4, 5, 6]
+    assert x.tolist() == [4, 5, 6]
+    x[:] = np.array([7, 8, 9])
+    assert x.tolist() == [7, 8, 9]
+    with pytest.raises(ValueError, match="256 does not fit uint8"):
+        mx.zeros(1, mx.uint8)[0] = 256
+    with pytest.raises(TypeError):
+        x[0] = 1j
+
+
+def test_leading_sizes_of_one_are_dropped_from_a_value():
+    x = mx.zeros((2, 3))
+    x[0] = mx.ones((1, 1, 3))
+    assert x.tolist() == [[1, 1, 1], [0, 0, 0]]
+    with pytest.raises(ValueError, match=r"\(2,3\)"):
+        x[0] = mx.ones((2, 3))
+
+
+def test_masks_can_be_written_through_with_one_value():
+    a = iota((2, 3))
+    x = mx.array(a)
+    x[x > 2] = 0
+    a[a > 2] = 0
+    assert np.array_equal(np.array(x), a)
+    rows = np.array([False, True])
+    x[mx.array(rows)] = mx.array([7.0, 8.0, 9.0])
+    a[rows] = [7, 8, 9]
+    assert np.array_equal(np.array(x), a)
+    with pytest.raises(ValueError):
+        x[mx.array(rows)] = mx.ones((2, 3))
+    with pytest.raises(IndexError, match="mask"):
+        x[x > 2]
+    with pytest.raises(IndexError):
+        x[mx.array([True, False, True])] = 1
+
+
+@pytest.mark.parametrize(
+    "index, message",
+    [
+        (3, "index 3 is out of bounds for axis 0 with size 3"),
+        (-4, "index -4 is out of bounds for axis 0 with size 3"),
+        ((0, 0, 0), "too many indices"),
+        ((..., ...), "ellipsis"),
+        (1.0, "not float"),
+        ("a", "not str"),
+        (True, "bool"),
+        (mx.array([1.5]), "integer"),
+        (10**30, "out of bounds"),
+        ((0, (1, 2)), "not tuple"),
+    ],
+)
+def test_bad_indices(index, message):
+    x = mx.zeros((3, 2))
+    with pytest.raises(IndexError, match=message):
+        x[index]
+    with pytest.raises(IndexError, match=message):
+        x[index] = 0
+    with pytest.raises(IndexError, match=message):
+        x.at[index].add(1)
+    assert np.array_equal(np.array(x), np.zeros((3, 2)))
+
+
+def test_bad_slices():
+    x = mx.zeros(3)
+    with pytest.raises(ValueError, match="slice step cannot be zero"):
+        x[::0]
+    with pytest.raises(TypeError, match="slice indices must be integers or None"):
+        x[1.5:]
+
+
+def test_an_index_array_out_of_range_is_an_error_when_it_is_looked_at():
+    x = mx.zeros(3)
+    with pytest.raises(IndexError, match="3"):
+        mx.eval(x[mx.array([0, 3])])
+    with pytest.raises(IndexError):
+        mx.eval(x.at[mx.array([-4])].add(1))
+
+
+def test_division_at_indices():
+    assert mx.array([8.0, 6.0]).at[0].divide(2).tolist() == [4, 6]
+    assert mx.array([8, 6]).at[0].divide(2).tolist() == [4, 6]
+    assert mx.array([8.0, 6.0]).at[mx.array([0, 0])].divide(2).tolist() == [2, 6]
+
+
+def test_at_without_an_index():
+    with pytest.raises(ValueError, match=r"x.at\[0\]"):
+        mx.zeros(3).at.add(1)
+    with pytest.raises(TypeError, match="takes one argument"):
+        mx.zeros(3).at[0].add()
+
+
+def test_deleting_elements():
+    x = mx.zeros(3)
+    with pytest.raises(TypeError):
+        del x[0]

@@ -1,0 +1,190 @@
+"""mlx.core.random: known numbers, the state, shapes and distributions."""
+
+import math
+import threading
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from scipy import stats
+
+r = mx.random
+
+# After seed(42), in this order; numbers that other implementations of the same generator give.
+KNOWN = [
+    (lambda: r.uniform(shape=(3,)), [0.2851702570915222, 0.6119449138641357, 0.17565257847309113]),
+    (
+        lambda: r.uniform(-1, 2, (2, 2)),
+        [[1.2543251514434814, 0.3517282009124756], [1.4843173027038574, 0.08191871643066406]],
+    ),
+    (lambda: r.normal((3,)), [-0.09680049866437912, 0.7366597056388855, 0.861169159412384]),
+    (lambda: r.normal((2,), loc=1.0, scale=2.0), [2.187553882598877, 3.1838197708129883]),
+    (lambda: r.randint(0, 10, (5,)), [0, 5, 4, 7, 2]),
+    (lambda: r.randint(-5, 5, (4,), dtype=mx.int8), [3, -3, 4, -1]),
+    (lambda: r.bernoulli(0.3, (6,)), [False, False, True, False, False, True]),
+    (lambda: r.bernoulli(mx.array([0.0, 0.5, 1.0])), [False, False, True]),
+    (lambda: r.gumbel((2,)), [-0.2046695053577423, 0.08229096978902817]),
+    (lambda: r.laplace((2,)), [-0.25270116329193115, 1.9107246398925781]),
+    (
+        lambda: r.truncated_normal(-1, 1, (3,)),
+        [-0.11216793209314346, -0.7994874119758606, -0.05830543115735054],
+    ),
+    (lambda: r.categorical(mx.array([[0.1, 2.0, 0.3], [5.0, 1, 1]])), [2, 0]),
+    (lambda: r.uniform() * 0, 0),
+    (lambda: r.uniform() * 0, 0),
+    (lambda: r.uniform(shape=(3,), dtype=mx.float16), [0.87353515625, 0.9365234375, 0.35693359375]),
+]
+
+
+def test_known_numbers_in_order():
+    r.seed(42)
+    assert r.state[0].tolist() == [0, 42]
+    for draw, want in KNOWN:
+        assert np.allclose(draw().tolist(), want, rtol=1e-5, atol=1e-6)
+    assert r.state[0].tolist() == [2227035060, 2872287042]
+
+
+def test_bits_uniform_and_integers_are_equal_to_the_bit():
+    k = r.key(7)
+    assert k.tolist() == [0, 7]
+    assert r.key(2**64 - 1).tolist() == [2**32 - 1] * 2
+    assert r.split(k).tolist() == [[966301609, 989289821], [1948237315, 1058547403]]
+    assert r.split(k, 3).tolist() == [
+        [276534068, 861967409],
+        [1905761346, 1641862660],
+        [2900896126, 1402713516],
+    ]
+    want = [0.22498463094234467, 0.42616042494773865, 0.4536093473434448]
+    assert r.uniform(shape=(3,), key=k).tolist() == want
+    assert r.randint(0, 100, (4,), key=k).tolist() == [22, 23, 45, 24]
+    assert r.bernoulli(0.5, (6,), key=k).tolist() == [True, True, True, True, False, True]
+
+
+def test_samples_of_rows():
+    logits = mx.array([[0.1, 2.0, 0.3], [1.0, 1.0, 1.0]])
+    k = r.key(3)
+    assert r.categorical(logits, num_samples=4, key=k).tolist() == [[1, 1, 2, 1], [0, 1, 2, 2]]
+    assert r.categorical(logits, axis=0, shape=(4, 3), key=k).tolist() == [
+        [1, 0, 1],
+        [0, 1, 0],
+        [1, 0, 1],
+        [1, 1, 1],
+    ]
+
+
+def test_state_can_be_kept_and_put_back():
+    r.seed(1)
+    kept = r.state[0]
+    a = r.uniform(shape=(4,))
+    b = r.uniform(shape=(4,))
+    assert a.tolist() != b.tolist()
+    r.state[0] = kept
+    assert r.uniform(shape=(4,)).tolist() == a.tolist()
+    assert len(r.state) == len(list(r.state)) == 1
+    with pytest.raises(IndexError):
+        r.state[1]
+    with pytest.raises(TypeError):
+        r.state[0] = 3
+    with pytest.raises(ValueError):
+        r.state[0] = mx.zeros(2)
+
+
+def test_a_key_does_not_touch_the_state():
+    r.seed(5)
+    before = r.state[0].tolist()
+    r.normal((3,), key=r.key(1))
+    assert r.state[0].tolist() == before
+
+
+def test_shapes_and_dtypes():
+    for draw in [r.uniform, r.normal, r.gumbel, r.laplace]:
+        assert draw(shape=(2, 3)).shape == (2, 3)
+        assert draw().shape == ()
+        assert draw(shape=[0]).shape == (0,)
+        for dtype in [mx.float16, mx.bfloat16, mx.float32]:
+            assert draw(shape=(2,), dtype=dtype).dtype == dtype
+        assert draw(shape=(2,), dtype=None).dtype == mx.float32
+    assert r.randint(0, mx.array([[1], [2]]), (2, 3)).shape == (2, 3)
+    assert r.bernoulli().dtype == mx.bool_
+    assert r.bernoulli(mx.zeros((2, 1))).shape == (2, 1)
+    assert r.truncated_normal(mx.zeros((2, 1)), mx.ones(3)).shape == (2, 3)
+    assert r.categorical(mx.zeros((2, 5)), num_samples=3).shape == (2, 3)
+    assert r.categorical(mx.zeros((2, 5)), axis=0).shape == (5,)
+    assert r.categorical(mx.zeros((2, 5))).dtype == mx.uint32
+    assert r.normal((2, 2), loc=mx.array([0.0, 100.0])).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "draw, cdf",
+    [
+        (lambda n, k: r.uniform(-1, 3, (n,), key=k), stats.uniform(-1, 4).cdf),
+        (lambda n, k: r.normal((n,), loc=2.0, scale=3.0, key=k), stats.norm(2, 3).cdf),
+        (lambda n, k: r.gumbel((n,), key=k), stats.gumbel_r.cdf),
+        (lambda n, k: r.laplace((n,), loc=1.0, scale=2.0, key=k), stats.laplace(1, 2).cdf),
+        (lambda n, k: r.truncated_normal(-1, 2, (n,), key=k), stats.truncnorm(-1, 2).cdf),
+    ],
+)
+def test_distributions(draw, cdf):
+    sample = np.array(draw(200_000, r.key(3)), np.float64)
+    assert stats.kstest(sample, cdf).pvalue > 1e-3
+
+
+def test_frequencies():
+    n = 100_000
+    counts = np.bincount(np.array(r.randint(0, 7, (n,), key=r.key(2))), minlength=7)
+    assert stats.chisquare(counts).pvalue > 1e-3
+    assert abs(np.array(r.bernoulli(0.3, (n,), key=r.key(4))).mean() - 0.3) < 0.01
+    p = np.array([0.5, 0.3, 0.2])
+    drawn = r.categorical(mx.log(mx.array(p)), num_samples=n, key=r.key(6))
+    assert stats.chisquare(np.bincount(np.array(drawn), minlength=3), p * n).pvalue > 1e-3
+    u = np.array(r.uniform(shape=(n,), key=r.key(8)))
+    assert 0 <= u.min() and u.max() < 1
+
+
+def test_threads_do_not_draw_the_same_numbers():
+    r.seed(0)
+    drawn = []
+    threads = [
+        threading.Thread(target=lambda: drawn.append(r.uniform(shape=(8,)).tolist()))
+        for _ in range(8)
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len({tuple(d) for d in drawn}) == 8
+
+
+@pytest.mark.parametrize(
+    "bad, error",
+    [
+        (lambda: r.uniform(dtype=mx.int32), ValueError),
+        (lambda: r.normal(dtype=mx.int32), ValueError),
+        (lambda: r.randint(0, 10, (3,), dtype=mx.float32), ValueError),
+        (lambda: r.uniform(key=mx.zeros(2)), ValueError),
+        (lambda: r.uniform(key=mx.zeros(3, mx.uint32)), ValueError),
+        (lambda: r.categorical(mx.zeros(3), shape=(2,), num_samples=2), ValueError),
+        (lambda: r.categorical(mx.zeros(3), axis=2), IndexError),
+        (lambda: r.uniform(shape=(-1,)), ValueError),
+        (lambda: r.uniform(mx.zeros(3), 1, (2,)), ValueError),
+        (lambda: r.key(-1), ValueError),
+        (lambda: r.key(2**64), ValueError),
+        (lambda: r.seed(1.5), TypeError),
+        (lambda: r.uniform(key=3), TypeError),
+        (lambda: r.uniform(shape="a"), TypeError),
+        (lambda: r.uniform(shape=3), TypeError),
+        (lambda: r.split(r.key(0), -1), ValueError),
+        (lambda: r.normal(loc="a"), TypeError),
+    ],
+)
+def test_bad_arguments(bad, error):
+    with pytest.raises(error):
+        bad()
+
+
+def test_half_types_fill_their_range():
+    for dtype in [mx.float16, mx.bfloat16]:
+        u = np.array(r.uniform(shape=(10_000,), dtype=dtype, key=r.key(1)).astype(mx.float32))
+        assert 0 <= u.min() < 0.01
+        assert 0.98 < u.max() < 1
+        assert math.isclose(u.mean(), 0.5, abs_tol=0.02)

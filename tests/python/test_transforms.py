@@ -1,0 +1,534 @@
+"""Evaluation, derivatives of Python functions, threads and signals."""
+
+import collections
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def f(a, b):
+    return (a * b).sum()
+
+
+X, Y = [1.0, 2.0, 3.0], [4.0, 5.0, 6.0]
+
+
+@pytest.fixture
+def x():
+    return mx.array(X)
+
+
+@pytest.fixture
+def y():
+    return mx.array(Y)
+
+
+# What is differentiated by
+
+
+def test_argnums(x, y):
+    assert mx.grad(f)(x, y).tolist() == Y
+    assert mx.grad(f, argnums=1)(x, y).tolist() == X
+    assert [g.tolist() for g in mx.grad(f, argnums=(1, 0))(x, y)] == [X, Y]
+    assert mx.grad(f, [1])(x, y).tolist() == X
+
+
+def test_argnames(x, y):
+    assert mx.grad(f, argnames="b")(x, b=y)[0] is None
+    assert mx.grad(f, argnames="b")(x, b=y)[1]["b"].tolist() == X
+    _, named = mx.grad(f, argnames=["a", "b"])(a=x, b=y)
+    assert {k: v.tolist() for k, v in named.items()} == {"a": Y, "b": X}
+    first, named = mx.grad(f, argnums=0, argnames="b")(x, b=y)
+    assert (first.tolist(), named["b"].tolist()) == (Y, X)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: mx.grad(f, argnums=2)(x, x),
+        lambda x: mx.grad(f, argnums=-1)(x, x),
+        lambda x: mx.grad(f, argnums=(0, 0))(x, x),
+        lambda x: mx.grad(f, argnums=[])(x, x),
+        lambda x: mx.grad(f, argnames="c")(x, b=x),
+        lambda x: mx.grad(f)(2.0, x),
+        lambda x: mx.grad(f)([x, "s"], x),
+        lambda x: mx.grad(lambda a: a)(x),
+        lambda x: mx.grad(lambda a: 3.0)(x),
+        lambda x: mx.grad(lambda a: None)(x),
+        lambda x: mx.grad(lambda a: (a.sum(), a))(x),
+        lambda x: mx.value_and_grad(lambda a: [a.sum(), a])(x),
+        lambda x: mx.value_and_grad(lambda a: ())(x),
+        lambda x: mx.vjp(lambda a: {"a": a}, [x], [x]),
+        lambda x: mx.vjp(lambda a: a, [x], [x, x]),
+        lambda x: mx.vjp(lambda a: a, [x], [mx.array(1.0)]),
+        lambda x: mx.jvp(lambda a: a, [x], []),
+    ],
+)
+def test_what_cannot_be_differentiated(make, x):
+    with pytest.raises(ValueError):
+        make(x)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: mx.grad(3),
+        lambda x: mx.grad(),
+        lambda x: mx.grad(f, "a"),
+        lambda x: mx.grad(f, argnames=3),
+        lambda x: mx.grad(f, argnames=[3]),
+        lambda x: mx.vjp(f, x, x),
+        lambda x: mx.vjp(f, [1], [x]),
+        lambda x: mx.vjp(3, [x], [x]),
+    ],
+)
+def test_arguments_of_the_wrong_kind(make, x):
+    with pytest.raises(TypeError):
+        make(x)
+
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+def test_trees_keep_their_structure(x):
+    tree = {"a": x, "b": [x, (x, {})], "c": Pair(x, [])}
+
+    def loss(p):
+        assert isinstance(p["c"], Pair)
+        return (p["a"] * p["b"][0] * p["b"][1][0]).sum() + (2 * p["c"].left).sum()
+
+    value, grad = mx.value_and_grad(loss)(tree)
+    assert value.item() == 36 + 12
+    assert list(grad) == ["a", "b", "c"]
+    squares = [v * v for v in X]
+    assert grad["a"].tolist() == grad["b"][0].tolist() == grad["b"][1][0].tolist() == squares
+    assert type(grad["b"][1]) is tuple
+    assert grad["b"][1][1] == {}
+    assert isinstance(grad["c"], Pair)
+    assert grad["c"].left.tolist() == [2, 2, 2]
+
+
+def test_what_comes_with_the_value(x):
+    def loss(p):
+        return p.sum(), {"twice": p * 2, "text": "t"}, 3
+
+    (value, more, three), grad = mx.value_and_grad(loss)(x)
+    assert (value.item(), more["text"], three, grad.tolist()) == (6, "t", 3, [1, 1, 1])
+    assert more["twice"].tolist() == [2, 4, 6]
+
+
+def test_no_arrays_at_all(x):
+    assert mx.value_and_grad(lambda p, a: a.sum())({}, x)[1] == {}
+
+
+def test_other_arguments_come_as_they_are(x):
+    marker = object()
+
+    def loss(a, m, *, k):
+        assert m is marker
+        assert k is marker
+        return a.sum()
+
+    assert mx.grad(loss)(x, marker, k=marker).tolist() == [1, 1, 1]
+
+
+def test_the_gradient_has_the_name_of_its_function():
+    g = mx.value_and_grad(f)
+    assert (g.__name__, g.__wrapped__) == ("f", f)
+
+
+# Values
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 5), st.floats(-2, 2))
+def test_orders_against_the_derivatives_of_a_polynomial(order, at):
+    g = lambda t: t**4 - 3 * t**3 + t  # noqa: E731
+    p = np.polynomial.Polynomial([0, 1, 0, -3, 1])
+    for _ in range(order):
+        g = mx.grad(g)
+        p = p.deriv()
+    assert g(mx.array(at)).item() == pytest.approx(p(at), rel=1e-4, abs=1e-4)
+
+
+def test_vjp_and_jvp_of_several_results(x, y):
+    outs, cts = mx.vjp(lambda a: (a * 2, a + 1), (x,), (y, x))
+    assert [o.tolist() for o in outs] == [[2, 4, 6], [2, 3, 4]]
+    assert cts[0].tolist() == [9, 12, 15]
+    outs, tangents = mx.jvp(lambda a, b: [a * b, a], [x, y], [y, x])
+    assert [t.tolist() for t in tangents] == [[17, 29, 45], Y]
+    outs, _ = mx.jvp(lambda a: a * 2, [x], [y])
+    assert outs[0].tolist() == [2, 4, 6]
+
+
+def test_jacobian_rows_and_columns_agree():
+    w = mx.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+
+    def g(t):
+        return mx.tanh(w @ t) * t[0]
+
+    t = mx.array([0.3, -0.2, 0.7])
+    eye3, eye2 = mx.eye(3), mx.eye(2)
+    columns = np.array([np.array(mx.jvp(g, [t], [eye3[i]])[1][0]) for i in range(3)]).T
+    rows = np.array([np.array(mx.vjp(g, [t], [eye2[i]])[1][0]) for i in range(2)])
+    assert np.allclose(columns, rows, atol=1e-6)
+
+
+def test_updates_inside_stay_inside(x):
+    def g(a):
+        a[0] = 5
+        a += 1
+        return (a * a).sum()
+
+    assert mx.grad(g)(x).tolist() == [0, 6, 8]
+    assert x.tolist() == X
+
+
+def test_stop_gradient(x):
+    assert mx.grad(lambda a: (mx.stop_gradient(a) * a).sum())(x).tolist() == X
+
+
+def test_values_may_be_looked_at_inside(x):
+    def g(a):
+        s = a.sum()
+        mx.eval(s)
+        return s * s if s.item() > 3 else s
+
+    assert mx.grad(g)(x).tolist() == [12, 12, 12]
+
+
+def test_captured_arrays_are_constants(x, y):
+    assert mx.grad(lambda a: (a * y).sum())(x).tolist() == Y
+
+
+def test_deep_graphs():
+    def g(a):
+        for _ in range(20000):
+            a = a * 1.0
+        return a.sum()
+
+    assert mx.grad(g)(mx.array([1.0])).item() == 1
+
+
+# Rules of one's own
+
+
+def test_custom_vjp(x, y):
+    @mx.custom_function
+    def g(a):
+        return a * 2
+
+    assert mx.grad(lambda a: g(a).sum())(x).tolist() == [2, 2, 2]
+    seen = []
+
+    @g.vjp
+    def g_vjp(primal, cotangent, output):
+        seen.append((primal.tolist(), cotangent.tolist(), output.tolist()))
+        return cotangent * 3
+
+    assert g_vjp is g
+    assert g(x).tolist() == [2, 4, 6]
+    assert mx.vjp(g, [x], [y])[1][0].tolist() == [12, 15, 18]
+    assert seen == [(X, Y, [2, 4, 6])]
+
+
+def test_custom_vjp_of_several(x, y):
+    @mx.custom_function
+    def g(p, n, *, k=1):
+        return {"r": p["a"] * n * k, "s": p["b"]}
+
+    @g.vjp
+    def g_vjp(primals, cotangents, outputs, *, k=1):
+        p, n = primals
+        assert (n, k, sorted(outputs)) == (3, 2, ["r", "s"])
+        return {"a": cotangents["r"] * 10, "b": cotangents["s"] * 100}, None
+
+    def loss(p):
+        out = g(p, 3, k=2)
+        return out["r"].sum() + out["s"].sum()
+
+    grad = mx.grad(loss)({"a": x, "b": y})
+    assert grad["a"].tolist() == [10, 10, 10]
+    assert grad["b"].tolist() == [100, 100, 100]
+
+
+def test_custom_vjp_with_the_wrong_number_of_results(x):
+    @mx.custom_function
+    def g(a, b):
+        return a * b
+
+    g.vjp(lambda p, c, o: c)
+    with pytest.raises(ValueError, match="2 arrays"):
+        mx.grad(lambda a: g(a, a).sum())(x)
+
+
+def test_custom_vjp_that_raises(x):
+    @mx.custom_function
+    def g(a):
+        return a * 2
+
+    @g.vjp
+    def rule(primal, cotangent, output):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        mx.grad(lambda a: g(a).sum())(x)
+    assert mx.grad(lambda a: a.sum())(x).tolist() == [1, 1, 1]
+
+
+def test_custom_function_of_the_wrong_kind():
+    for bad in [lambda: mx.custom_function(3), lambda: mx.custom_function(f).vjp(3)]:
+        with pytest.raises(TypeError):
+            bad()
+
+
+# Exceptions
+
+
+class Mine(Exception):
+    pass
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_exceptions_come_out_unchanged(depth, x):
+    error = Mine("hello")
+
+    def g(a):
+        raise error
+
+    h = g
+    for _ in range(depth):
+        h = mx.grad(h)
+    with pytest.raises(Mine) as caught:
+        h(x)
+    assert caught.value is error
+    for transform in [mx.vjp, mx.jvp]:
+        with pytest.raises(Mine):
+            transform(g, [x], [x])
+
+
+def test_an_error_of_the_library_inside_comes_out_as_it_is(x):
+    with pytest.raises(ValueError, match="broadcast"):
+        mx.grad(lambda a: (a + mx.zeros(7)).sum())(x)
+    with pytest.raises(IndexError):
+        mx.grad(lambda a: a[9])(x)
+
+
+def test_an_error_that_is_caught_inside_does_no_harm(x):
+    def g(a):
+        with pytest.raises(ValueError):
+            a + mx.zeros(7)
+        with pytest.raises(Mine):
+            mx.grad(lambda b: raise_mine())(a)
+        return a.sum()
+
+    assert mx.grad(g)(x).tolist() == [1, 1, 1]
+
+
+def raise_mine():
+    raise Mine
+
+
+def test_keyboard_interrupt_and_system_exit_come_out(x):
+    for error in [KeyboardInterrupt, SystemExit]:
+
+        def g(a, error=error):
+            raise error
+
+        with pytest.raises(error):
+            mx.grad(g)(x)
+
+
+# Nothing is kept
+
+
+def test_functions_and_arguments_are_let_go():
+    class Thing:
+        pass
+
+    things = [Thing(), Thing()]
+    refs = [weakref.ref(t) for t in things]
+
+    def g(a, t, keep=things[0]):
+        return a.sum()
+
+    mx.eval(mx.grad(g)(mx.array([1.0]), things[1]))
+
+    @mx.custom_function
+    def h(a):
+        return a * 2
+
+    rule = Thing()
+    refs.append(weakref.ref(rule))
+    h.vjp(lambda p, c, o, rule=rule: c)
+    out = mx.grad(lambda a: h(a).sum())(mx.array([1.0]))
+    mx.eval(out)
+    del g, h, things, rule, out
+    mx.eval(mx.zeros(1))
+    gc.collect()
+    assert [r() for r in refs] == [None] * 3
+
+
+def test_memory_does_not_grow_over_steps():
+    w = mx.zeros((100, 100))
+    loss = mx.value_and_grad(lambda w, x: ((x @ w - x) ** 2).mean())
+    x = mx.ones((10, 100))
+
+    def step(w):
+        _, g = loss(w, x)
+        w = w - 0.1 * g
+        mx.eval(w)
+        return w
+
+    for _ in range(3):
+        w = step(w)
+    gc.collect()
+    start = mx.get_active_memory()
+    for _ in range(50):
+        w = step(w)
+    gc.collect()
+    assert mx.get_active_memory() <= start
+
+
+# Evaluation
+
+
+def test_eval_takes_trees_and_skips_what_is_no_array(x):
+    lazy = [x + i for i in range(4)]
+    state = mx.random.state
+    assert mx.eval(lazy[0], [lazy[1], {"a": (lazy[2],)}], None, 3, "s", object(), state) is None
+    assert mx.eval() is None
+    mx.async_eval([lazy[3]], {"b": x})
+    assert lazy[3].tolist() == [4, 5, 6]
+
+
+def test_loops_of_containers_are_refused():
+    loop = []
+    loop.append(loop)
+    with pytest.raises(RecursionError):
+        mx.eval(loop)
+
+
+def test_other_threads_run_during_evaluation():
+    a = mx.random.normal((1200, 1200))
+    mx.eval(a)
+    ticks = []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    t = threading.Thread(target=tick)
+    t.start()
+    try:
+        start = time.perf_counter()
+        while time.perf_counter() - start < 0.3:
+            b = a
+            for _ in range(4):
+                b = mx.tanh(b @ a)
+            mx.eval(b)
+        seen = len([u for u in ticks if u > start])
+    finally:
+        stop.set()
+        t.join()
+    assert seen > 20
+
+
+def test_threads_evaluate_side_by_side():
+    results = {}
+
+    def work(i):
+        v = mx.full((1000,), i)
+        for _ in range(200):
+            v = v + 1
+            mx.eval(v)
+        results[i] = v.sum().item()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == {i: 1000 * (200 + i) for i in range(6)}
+
+
+def test_threads_differentiate_side_by_side(x, y):
+    errors = []
+
+    def work(k):
+        try:
+            for _ in range(50):
+                got = mx.grad(lambda a: (a * k * a).sum())(x)
+                assert got.tolist() == [2 * k * v for v in X]
+        except Exception as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+
+
+def test_ctrl_c_during_evaluation():
+    code = """
+import mlx.core as mx, os, signal, threading, time
+a = mx.random.normal((1500, 1500)); mx.eval(a)
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    start = time.time()
+    while time.time() - start < 60:
+        b = a
+        for _ in range(10):
+            b = mx.tanh(b @ a)
+        mx.eval(b)
+    print("not interrupted")
+except KeyboardInterrupt:
+    print("interrupted", mx.array([1, 2]).sum().item())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=os.environ
+    )
+    assert done.stdout == "interrupted 3\n", done.stderr
+    assert signal.SIGINT  # named above in the child
+
+
+def test_a_child_after_fork_computes():
+    mx.eval(mx.ones((500, 500)) @ mx.ones((500, 500)))
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            value = (mx.ones((300, 300)) @ mx.ones((300, 300))).sum().item()
+            os.write(write, str(value).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        assert pipe.read() == str(300.0**3)
+    os.waitpid(pid, 0)
+
+
+def test_the_process_ends_quietly_with_work_and_foreign_memory_left():
+    code = """
+import mlx.core as mx, numpy as np
+a = mx.asarray(np.ones(1000, np.float32), copy=False)
+b = mx.grad(lambda t: (t * a).sum())(mx.ones(1000))
+mx.async_eval(b @ mx.ones(1000), mx.tanh(mx.ones((2000, 2000))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
