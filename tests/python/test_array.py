@@ -506,7 +506,13 @@ def test_pickle(protocol):
 
 def test_state_that_is_wrong():
     x = mx.zeros(2)
-    for state in [(b"", (2,), "float32"), (b"1234", (1,), "float"), (b"", (-1,), "int8"), (1, 2), 3]:
+    for state in [
+        (b"", (2,), "float32"),
+        (b"1234", (1,), "float"),
+        (b"", (-1,), "int8"),
+        (1, 2),
+        3,
+    ]:
         with pytest.raises((TypeError, ValueError)):
             x.__setstate__(state)
     assert x.tolist() == [0, 0]
