@@ -454,7 +454,9 @@ static void bad_arguments(void **state)
     FAILS(mlx_pad(&r, m, INTS(0), INTS(1), INTS(1), none, "sideways", s), "got \"sideways\"");
     FAILS(mlx_pad(&r, m, INTS(0), INTS(1), INTS(1), none, NULL, s), "`mode`");
     FAILS(mlx_concatenate(&r, (mlx_vector_array){ NULL }, s), "`arrays`");
-    FAILS(mlx_stack(&r, mlx_vector_array_new(), s), "stack");
+    mlx_vector_array no_arrays = mlx_vector_array_new();
+    FAILS(mlx_stack(&r, no_arrays, s), "stack");
+    mlx_vector_array_free(no_arrays);
     FAILS(mlx_broadcast_arrays(&rs, (mlx_vector_array){ NULL }, s), "`inputs`");
     expect_text(r, "77" I32);
     ELEMENT(0, "77" I32);
