@@ -134,9 +134,10 @@ int mlx_detail_vmap_trace(mlx_vector_array *res_0, mlx_vector_array *res_1, cons
     return capi_results_end(__func__, res_0, &in, res_1, &out);
 }
 
-int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs, const mlx_vector_array s_inputs,
-                            const mlx_vector_array s_outputs, const int *in_axes, size_t in_axes_num,
-                            const int *out_axes, size_t out_axes_num)
+int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs,
+                            const mlx_vector_array s_inputs, const mlx_vector_array s_outputs,
+                            const int *in_axes, size_t in_axes_num, const int *out_axes,
+                            size_t out_axes_num)
 {
     struct mx_list y = { 0 };
     int n = 0, n_in = 0, n_out = 0;
@@ -144,8 +145,8 @@ int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs
     mx *in = x ? capi_in_arrays(s_inputs, &n_in) : NULL;
     mx *out = in ? capi_in_arrays(s_outputs, &n_out) : NULL;
     if (out && (n != n_in || (size_t)n != in_axes_num || (size_t)n_out != out_axes_num))
-        mx_fail("[vmap] expected an axis for each of %d inputs and %d results, got %zu and %zu", n, n_out, in_axes_num,
-                out_axes_num);
+        mx_fail("[vmap] expected an axis for each of %d inputs and %d results, got %zu and %zu", n,
+                n_out, in_axes_num, out_axes_num);
     if (out && !mx_failed())
         mx_vmap_replace(n, x, in, in_axes, n_out, out, out_axes, &y);
     capi_arrays_free(n, x);

@@ -1,5 +1,5 @@
-/* Every operation of ops.h once, with arguments that tell its parameters apart: what is tested is the
- * entry point, not the operation, so results are compared as text. */
+/* Every operation of ops.h once, with arguments that tell its parameters apart: what is tested is
+ * the entry point, not the operation, so results are compared as text. */
 #include <math.h>
 
 #include "support/heard.h"

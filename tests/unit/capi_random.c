@@ -1,5 +1,5 @@
-/* The entry points of random.h.  For one key the numbers are known: those that the same key gives in
- * Python programs written for the original package. */
+/* The entry points of random.h.  What a key gives is fixed for good: programs compare results drawn
+ * with one key, so the numbers stand here. */
 #include "support/heard.h"
 
 static mlx_stream s;
