@@ -115,6 +115,8 @@ void fold_run(const struct folder *f, void *y, int64_t sy, const void *x, int64_
 
 /* ---- boxes */
 
+enum { SIDE = 64 /* of a square, in elements */ };
+
 struct box {
     const struct folder *f;
     int ndim;
@@ -190,10 +192,57 @@ static void smallest_step_last(int ndim, int *shape, int64_t *sy, int64_t *sx)
     }
 }
 
+/* The dimension along which x's elements are neighbours, where those of the last one lie apart: a
+ * transposition.  -1 if there is none. */
+static int across(int ndim, const int *shape, const int64_t *sx, size_t item)
+{
+    int last = ndim - 1, best = -1;
+    int64_t step = llabs(sx[last]);
+    for (int i = 0; i < last && step * (int64_t)item >= 16; i++)
+        if (sx[i] && llabs(sx[i]) < step && shape[i] >= SIDE) {
+            step = llabs(sx[i]);
+            best = i;
+        }
+    return shape[last] >= SIDE && ndim + 2 <= MX_MAX_NDIM ? best : -1;
+}
+
+static void shared_out(const struct folder *f, int ndim, const int *shape, char *y, const int64_t *sy, const char *x,
+                       const int64_t *sx)
+{
+    enum { PIECE = 1 << 14, GRAIN = 1 << 14 };
+    int row = shape[ndim - 1];
+    struct box b = { f, ndim, shape, y, x, sy, sx, row < PIECE ? row : PIECE, row < PIECE ? 1 : (row + PIECE - 1) / PIECE };
+    if (row)
+        pool_for(rows_of(ndim, shape) * b.pieces, (GRAIN + b.piece - 1) / b.piece, fold_pieces, &b);
+}
+
+/* Dimension i and the last one in squares, whose lines of cache on either side stay while they are
+ * worked on: four dimensions instead of two.  What is left over at the edges goes the plain way. */
+static void fold_squares(const struct folder *f, int ndim, int *shape, char *y, int64_t *sy, const char *x, int64_t *sx,
+                         int i)
+{
+    int last = ndim - 1, wide = shape[last], high = shape[i], m = 0, n[MX_MAX_NDIM];
+    int64_t item = (int64_t)dtype_size(f->dtype), ty[MX_MAX_NDIM], tx[MX_MAX_NDIM];
+    int columns = wide / SIDE, rows = high / SIDE;
+    shape[last] = wide - columns * SIDE;
+    shared_out(f, ndim, shape, y + columns * SIDE * sy[last] * item, sy, x + columns * SIDE * sx[last] * item, sx);
+    shape[last] = columns * SIDE;
+    shape[i] = high - rows * SIDE;
+    if (shape[i])
+        shared_out(f, ndim, shape, y + rows * SIDE * sy[i] * item, sy, x + rows * SIDE * sx[i] * item, sx);
+    for (int k = 0; k < last; k++)
+        if (k != i)
+            n[m] = shape[k], ty[m] = sy[k], tx[m++] = sx[k];
+    n[m] = rows, ty[m] = sy[i] * SIDE, tx[m++] = sx[i] * SIDE;
+    n[m] = columns, ty[m] = sy[last] * SIDE, tx[m++] = sx[last] * SIDE;
+    n[m] = SIDE, ty[m] = sy[i], tx[m++] = sx[i];
+    n[m] = SIDE, ty[m] = sy[last], tx[m++] = sx[last];
+    shared_out(f, m, n, y, ty, x, tx);
+}
+
 void fold_box(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy, const void *x,
               const int64_t *sx)
 {
-    enum { PIECE = 1 << 14, GRAIN = 1 << 14 };
     int n[MX_MAX_NDIM];
     int64_t ty[MX_MAX_NDIM], tx[MX_MAX_NDIM], *strides[2] = { ty, tx };
     for (int i = 0; i < ndim; i++) {
@@ -205,7 +254,9 @@ void fold_box(const struct folder *f, int ndim, const int *shape, void *y, const
     }
     ndim = collapse(ndim, n, 2, strides);
     smallest_step_last(ndim, n, ty, tx);
-    int row = n[ndim - 1];
-    struct box b = { f, ndim, n, y, x, ty, tx, row < PIECE ? row : PIECE, row < PIECE ? 1 : (row + PIECE - 1) / PIECE };
-    pool_for(rows_of(ndim, n) * b.pieces, (GRAIN + b.piece - 1) / b.piece, fold_pieces, &b);
+    int i = across(ndim, n, tx, dtype_size(f->dtype));
+    if (i < 0)
+        shared_out(f, ndim, n, y, ty, x, tx);
+    else
+        fold_squares(f, ndim, n, y, ty, x, tx, i);
 }

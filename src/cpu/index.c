@@ -13,6 +13,7 @@
 
 #include "core/shape.h"
 #include "cpu/fold.h"
+#include "cpu/kernels/index.h"
 #include "ops/index.h"
 
 enum { BLOCK = 512 /* lookups at a time; their offsets stay in L1 */, GRAIN = 1 << 14 };
@@ -40,65 +41,12 @@ struct lookup {
     bool overlaps; /* slices may, without being the same */
     struct folder fold;
     /* Handles n lookups, whose slices begin at far[i] and near + i * step. */
-    void (*block)(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int n);
+    void (*block)(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int64_t n);
+    index_take_fn *take; /* does a row of them in its place, or NULL */
     atomic_bool out_of_range;
 };
 
-/* ---- indices to offsets */
-
-/* offsets_T adds index * stride to each offset, negative indices counting from the end; extremes_T
- * finds the least and the largest index.  All are in range if these return true. */
-#define INDEX_TYPE(suffix, T, signed_)                                                                      \
-    static bool offsets_##suffix(int64_t *far, const void *data, int64_t step, int64_t n,                   \
-                                 const struct index_operand *o)                                             \
-    {                                                                                                       \
-        const T *p = data;                                                                                  \
-        int64_t size = signed_ ? o->size : 0, room = o->room, bad = 0;                                      \
-        uint64_t stride = (uint64_t)o->stride;                                                              \
-        for (int64_t i = 0; i < n; i++) {                                                                   \
-            int64_t v = (int64_t)p[i * step];                                                               \
-            v += v < 0 ? size : 0;                                                                          \
-            bad |= (v < 0) | (v > room);                                                                    \
-            far[i] += (int64_t)((uint64_t)v * stride);                                                      \
-        }                                                                                                   \
-        return !bad;                                                                                        \
-    }                                                                                                       \
-    static bool extremes_##suffix(const void *data, int64_t step, int64_t n, const struct index_operand *o) \
-    {                                                                                                       \
-        const T *p = data;                                                                                  \
-        T low = *p, high = *p;                                                                              \
-        if (step == 1)                                                                                      \
-            for (int64_t i = 1; i < n; i++) {                                                               \
-                low = p[i] < low ? p[i] : low;                                                              \
-                high = p[i] > high ? p[i] : high;                                                           \
-            }                                                                                               \
-        else                                                                                                \
-            for (int64_t i = 1; i < n; i++) {                                                               \
-                low = p[i * step] < low ? p[i * step] : low;                                                \
-                high = p[i * step] > high ? p[i * step] : high;                                             \
-            }                                                                                               \
-        return signed_ ? (int64_t)low >= -o->size && (int64_t)high <= o->room                               \
-                       : o->room >= 0 && (uint64_t)high <= (uint64_t)o->room;                               \
-    }
-
-INDEX_TYPE(u8, uint8_t, 0)
-INDEX_TYPE(u16, uint16_t, 0)
-INDEX_TYPE(u32, uint32_t, 0)
-INDEX_TYPE(u64, uint64_t, 0)
-INDEX_TYPE(i8, int8_t, 1)
-INDEX_TYPE(i16, int16_t, 1)
-INDEX_TYPE(i32, int32_t, 1)
-INDEX_TYPE(i64, int64_t, 1)
-
-static const struct index_type {
-    bool (*offsets)(int64_t *far, const void *data, int64_t step, int64_t n, const struct index_operand *o);
-    bool (*extremes)(const void *data, int64_t step, int64_t n, const struct index_operand *o);
-} index_types[DT_COUNT] = {
-#define ROW(name, suffix) [DT_##name] = { offsets_##suffix, extremes_##suffix },
-    ROW(uint8, u8) ROW(uint16, u16) ROW(uint32, u32) ROW(uint64, u64)
-    ROW(int8, i8) ROW(int16, i16) ROW(int32, i32) ROW(int64, i64)
-#undef ROW
-};
+/* ---- walking */
 
 /* The offsets of n lookups that lie in a row of the grid, from places at[] of the index arrays on;
  * false if an index is out of range. */
@@ -110,10 +58,31 @@ static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at,
         far[i] = base + i * l->far[last];
     for (int k = 0; k < l->n; k++) {
         const struct index_operand *o = &l->index[k];
-        fine &= index_types[o->array->dtype].offsets(far, o->data + at[k] * (int64_t)itemsize(o->array), o->steps[last],
-                                                     n, o);
+        fine &= cpu->index->offsets[o->array->dtype](far, o->data + at[k] * (int64_t)itemsize(o->array),
+                                                     o->steps[last], n, o->size, o->room, o->stride);
     }
     return fine;
+}
+
+/* A row of lookups, from these places on. */
+static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int64_t near, const int64_t *at, int64_t n)
+{
+    int last = l->ndim - 1;
+    int64_t offsets[BLOCK], here[MX_MAX_NDIM];
+    if (l->take) {
+        const struct index_operand *o = &l->index[0];
+        return l->take(l->near_data + near * l->item, l->far_data + far * l->item, o->stride,
+                       o->data + at[0] * (int64_t)itemsize(o->array), n, o->size);
+    }
+    for (int64_t i = 0, m; i < n; i += m) {
+        m = n - i < BLOCK ? n - i : BLOCK;
+        for (int k = 0; k < l->n; k++)
+            here[k] = at[k] + i * l->index[k].steps[last];
+        if (!row_offsets(l, far + i * l->far[last], here, m, offsets))
+            return false;
+        l->block(l, sshape, offsets, near + i * l->near[last], l->near[last], m);
+    }
+    return true;
 }
 
 /* All lookups of a part of the work: dimension `cut`, of the grid or behind those of the slice, is
@@ -121,7 +90,7 @@ static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at,
 static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
 {
     int shape[MX_MAX_NDIM], sshape[MX_MAX_NDIM], place[MX_MAX_NDIM] = { 0 }, last = l->ndim - 1;
-    int64_t at[MX_MAX_NDIM] = { 0 }, offsets[BLOCK], far = 0, near = 0, rows = 1;
+    int64_t at[MX_MAX_NDIM] = { 0 }, far = 0, near = 0, rows = 1;
     memcpy(shape, l->shape, (size_t)l->ndim * sizeof *shape);
     memcpy(sshape, l->sshape, (size_t)l->sdim * sizeof *sshape);
     if (cut < l->ndim) {
@@ -138,16 +107,9 @@ static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
     for (int i = 0; i < last; i++)
         rows *= shape[i];
     while (rows-- > 0) {
-        for (int64_t i = 0, n; i < shape[last]; i += n) {
-            int64_t here[MX_MAX_NDIM];
-            n = shape[last] - i < BLOCK ? shape[last] - i : BLOCK;
-            for (int k = 0; k < l->n; k++)
-                here[k] = at[k] + i * l->index[k].steps[last];
-            if (!row_offsets(l, far + i * l->far[last], here, n, offsets)) {
-                atomic_store(&l->out_of_range, true);
-                return;
-            }
-            l->block(l, sshape, offsets, near + i * l->near[last], l->near[last], (int)n);
+        if (!walk_row(l, sshape, far, near, at, shape[last])) {
+            atomic_store(&l->out_of_range, true);
+            return;
         }
         for (int i = last; i-- > 0;) {
             int64_t by = ++place[i] < shape[i] ? 1 : 1 - shape[i];
@@ -172,12 +134,14 @@ static void walk_part(void *ctx, int64_t begin, int64_t end)
 
 static int extent(const struct lookup *l, int i) { return i < l->ndim ? l->shape[i] : l->sshape[i - l->ndim]; }
 
-/* Shares the work out along one dimension. */
+/* Shares the work out along one dimension.  Along the slice there is one part for each thread, as
+ * each goes through all indices. */
 static void walk_along(struct lookup *l, int cut)
 {
     struct part p = { l, cut };
-    int64_t n = extent(l, cut), work = l->count * l->slice / n;
-    pool_for(n, (GRAIN + work - 1) / work, walk_part, &p);
+    int64_t n = extent(l, cut), work = l->count * l->slice / n, grain = (GRAIN + work - 1) / work;
+    int64_t share = (n + pool_threads() - 1) / pool_threads();
+    pool_for(n, cut >= l->ndim && grain < share ? share : grain, walk_part, &p);
 }
 
 /* ---- errors */
@@ -245,33 +209,26 @@ struct check {
     atomic_bool bad;
 };
 
-static bool run_in_range(const struct index_operand *o, const char *p, int64_t step, int64_t n)
+static bool run_in_range(const struct index_operand *o, int64_t offset, int64_t step, int64_t n)
 {
-    const struct index_type *t = &index_types[o->array->dtype];
-    if (o->room == o->size - 1)
-        return t->extremes(p, step, n, o);
-    int64_t unused[BLOCK] = { 0 };
-    bool fine = true;
-    for (int64_t i = 0; i < n; i += BLOCK)
-        fine &= t->offsets(unused, p + i * step * (int64_t)itemsize(o->array), step, n - i < BLOCK ? n - i : BLOCK, o);
-    return fine;
+    return cpu->index->check[o->array->dtype](o->data + offset * (int64_t)itemsize(o->array), step, n, o->size, o->room);
 }
 
 static void check_part(void *ctx, int64_t begin, int64_t end)
 {
     struct check *c = ctx;
-    int64_t item = (int64_t)itemsize(c->o->array), rows = 1, offset = 0;
+    int64_t rows = 1, offset = 0;
     int last = c->ndim - 1, place[MX_MAX_NDIM] = { 0 };
     bool fine = true;
     if (last == 0) {
-        fine = run_in_range(c->o, c->o->data + begin * c->strides[0] * item, c->strides[0], end - begin);
+        fine = run_in_range(c->o, begin * c->strides[0], c->strides[0], end - begin);
     } else {
         for (int i = 1; i < last; i++)
             rows *= c->shape[i];
         rows *= end - begin;
         offset = begin * c->strides[0];
         while (rows-- > 0) {
-            fine &= run_in_range(c->o, c->o->data + offset * item, c->strides[last], c->shape[last]);
+            fine &= run_in_range(c->o, offset, c->strides[last], c->shape[last]);
             for (int i = last; i-- > 0;) {
                 offset += c->strides[i];
                 if (i == 0 || ++place[i] < c->shape[i])
@@ -304,147 +261,145 @@ static bool in_range(const struct index_operand *o)
 
 /* ---- what is done at a block of lookups */
 
-#define POINTS(T)                                                                                \
-    static void points_##T(T *y, int64_t step, const T *x, const int64_t *far, int n)            \
-    {                                                                                            \
-        if (step == 1)                                                                           \
-            for (int i = 0; i < n; i++)                                                          \
-                y[i] = x[far[i]];                                                                \
-        else                                                                                     \
-            for (int i = 0; i < n; i++)                                                          \
-                y[i * step] = x[far[i]];                                                         \
-    }
-POINTS(uint8_t)
-POINTS(uint16_t)
-POINTS(uint32_t)
-POINTS(uint64_t)
-
-static void points(int64_t item, void *y, int64_t step, const void *x, const int64_t *far, int n)
+/* Asks for the slice that is jumped to a few lookups from here, as no processor can guess it. */
+static inline void fetch_ahead(const struct lookup *l, const int64_t *far, int64_t i, int64_t n)
 {
-    switch (item) {
-    case 1: points_uint8_t(y, step, x, far, n); break;
-    case 2: points_uint16_t(y, step, x, far, n); break;
-    case 4: points_uint32_t(y, step, x, far, n); break;
-    default: points_uint64_t(y, step, x, far, n); break;
-    }
+    enum { AHEAD = 4, LINE = 64, MOST = 512 };
+    const char *p = l->far_data + far[i + AHEAD < n ? i + AHEAD : n - 1] * l->item;
+    int64_t bytes = l->slice * l->item < MOST ? l->slice * l->item : MOST;
+    for (int64_t k = 0; k < bytes; k += LINE)
+        __builtin_prefetch(p + k);
 }
 
-static void gather_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int n)
+static void gather_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int64_t n)
 {
     char *y = l->near_data + near * l->item;
     const char *x = l->far_data;
     if (l->slice == 1) {
-        points(l->item, y, step, x, far, n);
+        cpu->index->pick[__builtin_ctzl((size_t)l->item)](y, step, x, far, n);
     } else if (l->sdim == 1 && l->sfar[0] == 1 && l->snear[0] == 1) {
-        for (int i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
+            fetch_ahead(l, far, i, n);
             memcpy(y + i * step * l->item, x + far[i] * l->item, (size_t)(sshape[0] * l->item));
+        }
     } else {
-        for (int i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++)
             fold_box_here(&l->fold, l->sdim, sshape, y + i * step * l->item, l->snear, x + far[i] * l->item, l->sfar);
     }
 }
 
-static void scatter_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int n)
+static void scatter_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int64_t n)
 {
     const char *u = l->near_data + near * l->item;
     if (l->slice == 1)
         l->fold.at(l->far_data, far, u, step, n);
     else
-        for (int i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
+            fetch_ahead(l, far, i, n);
             fold_box_here(&l->fold, l->sdim, sshape, l->far_data + far[i] * l->item, l->sfar, u + i * step * l->item,
                           l->snear);
+        }
 }
 
 /* ---- sorting updates by where they go
  *
  * Updates of single elements or short rows are dealt out to stretches of the destination, in order,
- * and each stretch is one thread's: one that also fits a cache. */
+ * and each stretch is one thread's.  A chunk of updates is dealt at a time, small enough to be in cache
+ * still when it is read out of order. */
 
-enum { STRETCHES = 256, BATCHES = 64 };
+enum { STRETCHES = 256, BATCHES = 16, CHUNK = 1 << 16, CHUNK_BYTES = 1 << 18 /* of updates, at most */ };
 
-struct update { int64_t far, number; };
+struct update { uint32_t far, number; }; /* in its stretch, and of the chunk */
 
 struct deal {
     struct lookup *l;
-    int shift; /* stretch = far >> shift */
-    struct update *updates;
-    int64_t (*counts)[STRETCHES]; /* of each batch; then where its updates of the stretch begin */
-    int64_t begin[STRETCHES + 1];
+    int shift;            /* stretch = far >> shift */
+    int64_t start, count; /* of the chunk */
+    int64_t far[CHUNK];
+    struct update updates[CHUNK];
+    uint32_t places[BATCHES][STRETCHES]; /* how many of a batch go to the stretch; then where they begin */
+    uint32_t begin[STRETCHES + 1];
 };
 
-/* Batches first..end - 1: counted, or put in their places. */
-static void deal_batches(struct deal *d, int64_t first, int64_t end, bool place)
+static int64_t batch_begin(const struct deal *d, int64_t b) { return d->count * b / BATCHES; }
+
+static void count_batches(void *ctx, int64_t first, int64_t end)
 {
+    struct deal *d = ctx;
     struct lookup *l = d->l;
-    int64_t far[BLOCK], at[MX_MAX_NDIM];
     for (int64_t b = first; b < end; b++) {
-        int64_t i = l->count * b / BATCHES, stop = l->count * (b + 1) / BATCHES;
-        int64_t *counts = d->counts[b];
-        for (int64_t n; i < stop; i += n) {
-            n = stop - i < BLOCK ? stop - i : BLOCK;
-            for (int k = 0; k < l->n; k++)
-                at[k] = i * l->index[k].steps[0];
-            row_offsets(l, i * l->far[0], at, n, far);
-            for (int64_t j = 0; j < n; j++)
-                if (place)
-                    d->updates[counts[far[j] >> d->shift]++] = (struct update){ far[j], i + j };
-                else
-                    counts[far[j] >> d->shift]++;
-        }
+        int64_t i = batch_begin(d, b), stop = batch_begin(d, b + 1), at[MX_MAX_NDIM];
+        for (int k = 0; k < l->n; k++)
+            at[k] = (d->start + i) * l->index[k].steps[0];
+        row_offsets(l, (d->start + i) * l->far[0], at, stop - i, d->far + i);
+        memset(d->places[b], 0, sizeof d->places[b]);
+        for (; i < stop; i++)
+            d->places[b][d->far[i] >> d->shift]++;
     }
 }
 
-static void count_batches(void *ctx, int64_t begin, int64_t end) { deal_batches(ctx, begin, end, false); }
-static void place_batches(void *ctx, int64_t begin, int64_t end) { deal_batches(ctx, begin, end, true); }
+static void place_batches(void *ctx, int64_t first, int64_t end)
+{
+    struct deal *d = ctx;
+    uint32_t in_stretch = (uint32_t)(((uint64_t)1 << d->shift) - 1);
+    for (int64_t b = first; b < end; b++)
+        for (int64_t i = batch_begin(d, b), stop = batch_begin(d, b + 1); i < stop; i++)
+            d->updates[d->places[b][d->far[i] >> d->shift]++] = (struct update){ (uint32_t)d->far[i] & in_stretch, (uint32_t)i };
+}
 
 static void fold_stretches(void *ctx, int64_t first, int64_t end)
 {
     const struct deal *d = ctx;
     const struct lookup *l = d->l;
+    index_pick_fn *pick = cpu->index->pick[__builtin_ctzl((size_t)l->item)];
     int64_t far[BLOCK], from[BLOCK];
     _Alignas(8) char values[BLOCK * 8];
-    for (int64_t i = d->begin[first], n; i < d->begin[end]; i += n) {
-        const struct update *u = d->updates + i;
-        n = d->begin[end] - i < BLOCK ? d->begin[end] - i : BLOCK;
-        for (int64_t j = 0; j < n; j++) {
-            far[j] = u[j].far;
-            from[j] = u[j].number * l->near[0];
+    for (int64_t s = first; s < end; s++)
+        for (int64_t i = d->begin[s], n; i < d->begin[s + 1]; i += n) {
+            const struct update *u = d->updates + i;
+            n = d->begin[s + 1] - i < BLOCK ? d->begin[s + 1] - i : BLOCK;
+            for (int64_t j = 0; j < n; j++) {
+                far[j] = (s << d->shift) + u[j].far;
+                from[j] = (d->start + u[j].number) * l->near[0];
+            }
+            if (l->slice == 1) {
+                pick(values, 1, l->near_data, from, n);
+                l->fold.at(l->far_data, far, values, 1, n);
+            } else {
+                for (int64_t j = 0; j < n; j++)
+                    scatter_block(l, l->sshape, far + j, from[j], 0, 1);
+            }
         }
-        if (l->slice == 1) {
-            points(l->item, values, 1, l->near_data, from, (int)n);
-            l->fold.at(l->far_data, far, values, 1, n);
-        } else {
-            for (int64_t j = 0; j < n; j++)
-                scatter_block(l, l->sshape, far + j, from[j], 0, 1);
-        }
-    }
 }
 
 static int scatter_dealt(struct lookup *l, int64_t size)
 {
-    struct deal d = { .l = l };
-    while ((size - 1) >> d.shift >= STRETCHES)
-        d.shift++;
-    size_t updates = (size_t)l->count * sizeof *d.updates;
-    struct buffer *b = buffer_new(updates + BATCHES * sizeof *d.counts);
+    struct buffer *b = buffer_new(sizeof(struct deal));
     if (!b)
         return 1;
-    d.updates = b->host;
-    d.counts = (void *)((char *)b->host + updates);
-    memset(d.counts, 0, BATCHES * sizeof *d.counts);
-    pool_for(BATCHES, 1, count_batches, &d);
-    int64_t sum = 0;
-    for (int s = 0; s < STRETCHES; s++) {
-        d.begin[s] = sum;
-        for (int k = 0; k < BATCHES; k++) {
-            int64_t n = d.counts[k][s];
-            d.counts[k][s] = sum;
-            sum += n;
+    struct deal *d = b->host;
+    d->l = l;
+    d->shift = 0;
+    while ((size - 1) >> d->shift >= STRETCHES)
+        d->shift++;
+    int64_t chunk = CHUNK_BYTES / (l->slice * l->item);
+    chunk = chunk > CHUNK ? CHUNK : chunk < STRETCHES ? STRETCHES : chunk;
+    for (d->start = 0; d->start < l->count; d->start += chunk) {
+        uint32_t sum = 0;
+        d->count = l->count - d->start < chunk ? l->count - d->start : chunk;
+        pool_for(BATCHES, 1, count_batches, d);
+        for (int s = 0; s < STRETCHES; s++) {
+            d->begin[s] = sum;
+            for (int k = 0; k < BATCHES; k++) {
+                uint32_t n = d->places[k][s];
+                d->places[k][s] = sum;
+                sum += n;
+            }
         }
+        d->begin[STRETCHES] = sum;
+        pool_for(BATCHES, 1, place_batches, d);
+        pool_for(STRETCHES, 1, fold_stretches, d);
     }
-    d.begin[STRETCHES] = sum;
-    pool_for(BATCHES, 1, place_batches, &d);
-    pool_for(STRETCHES, 1, fold_stretches, &d);
     buffer_release(b);
     return 0;
 }
@@ -530,12 +485,21 @@ static void lookup_axis(struct lookup *l, mx far, mx near, mx index, int axis)
     lookup_finish(l, far, near);
 }
 
+/* Single elements along rows without gaps, by one index. */
+static index_take_fn *take_kernel(const struct lookup *l)
+{
+    int last = l->ndim - 1;
+    bool fits = l->n == 1 && l->slice == 1 && l->far[last] == 0 && l->near[last] == 1 && l->index[0].steps[last] == 1;
+    return fits ? cpu->index->take[l->index[0].array->dtype][__builtin_ctzl((size_t)l->item)] : NULL;
+}
+
 static int gather(struct lookup *l, const char *op)
 {
     int want = 2 * pool_threads(), cut = 0;
     l->block = gather_block;
     atomic_init(&l->out_of_range, false);
     l->fold = folder_of(SCATTER_SET, l->type);
+    l->take = take_kernel(l);
     for (int i = 1; i < l->ndim + l->sdim && extent(l, cut) < want; i++)
         if (extent(l, i) > extent(l, cut))
             cut = i;
@@ -560,15 +524,24 @@ static int independent(const struct lookup *l)
     return best;
 }
 
+/* For single elements dealing costs more than folding does, so it takes some threads to pay. */
+static bool deals(const struct lookup *l, int64_t size)
+{
+    enum { MANY = 1 << 14, FEW_THREADS = 4, LONG_ROW = 64 /* bytes */ };
+    int threads = pool_threads();
+    return l->ndim == 1 && !l->overlaps && l->count >= MANY && size >> 40 == 0 &&
+           (threads >= FEW_THREADS || (threads > 1 && l->slice * l->item >= LONG_ROW));
+}
+
 static int scatter(struct lookup *l, struct folder fold, int64_t size)
 {
-    enum { MANY = 1 << 15 };
     l->block = scatter_block;
+    l->take = NULL;
     l->fold = fold;
     int cut = independent(l);
     if (cut >= 0)
         walk_along(l, cut);
-    else if (l->count >= MANY && l->ndim == 1 && !l->overlaps && pool_threads() > 1)
+    else if (deals(l, size))
         return scatter_dealt(l, size);
     else
         walk(l, 0, 0, l->shape[0]);

@@ -51,6 +51,7 @@ struct cpu_kernels {
     stream_fn *stream;
     select_fn *select[4];
     const struct gemm_kernels *gemm;     /* kernels/gemm.h */
+    const struct index_kernels *index;   /* kernels/index.h */
     const struct reduce_kernels *reduce; /* kernels/reduce.h */
     const struct random_kernels *random; /* kernels/random.h */
 };

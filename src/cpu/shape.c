@@ -167,7 +167,7 @@ enum { TILE = 512, GRAIN = 1 << 14 };
 
 /* A row of numbers: value(s, i) is written into tiles of type `computed` and cast from there. */
 struct series {
-    void (*tile)(const struct series *s, void *out, int64_t from, int64_t n);
+    void (*tile)(const struct series *s, void *out, int from, int n);
     enum dtype computed;
     mx y;
     double first, step, last; /* linspace; arange of float64 */
@@ -182,34 +182,36 @@ static void series_range(void *ctx, int64_t begin, int64_t end)
     _Alignas(64) char tile[TILE * 8];
     for (int64_t i = begin; i < end; i += TILE) {
         int64_t n = end - i < TILE ? end - i : TILE;
-        s->tile(s, tile, i, n);
         char *y = (char *)host(s->y) + i * (int64_t)itemsize(s->y);
-        if (s->y->dtype == s->computed)
-            memcpy(y, tile, (size_t)n * itemsize(s->y));
-        else
+        bool direct = s->y->dtype == s->computed;
+        s->tile(s, direct ? y : tile, (int)i, (int)n);
+        if (!direct)
             cpu->cast[s->computed][s->y->dtype](y, tile, (size_t)n);
     }
 }
 
-static void tile_i64(const struct series *s, void *out, int64_t from, int64_t n)
+static void tile_i64(const struct series *s, void *out, int from, int n)
 {
     uint64_t *y = out;
-    for (int64_t i = 0; i < n; i++)
-        y[i] = s->first_i64 + (uint64_t)(from + i) * s->step_i64;
+    uint64_t first = s->first_i64, step = s->step_i64;
+    for (int i = 0; i < n; i++)
+        y[i] = first + (uint64_t)(from + i) * step;
 }
 
-static void tile_f32(const struct series *s, void *out, int64_t from, int64_t n)
+static void tile_f32(const struct series *s, void *out, int from, int n)
 {
     float *y = out;
-    for (int64_t i = 0; i < n; i++)
-        y[i] = s->first_f32 + (float)(from + i) * s->step_f32;
+    float first = s->first_f32, step = s->step_f32;
+    for (int i = 0; i < n; i++)
+        y[i] = first + (float)(from + i) * step;
 }
 
-static void tile_f64(const struct series *s, void *out, int64_t from, int64_t n)
+static void tile_f64(const struct series *s, void *out, int from, int n)
 {
     double *y = out;
-    for (int64_t i = 0; i < n; i++)
-        y[i] = s->first + (double)(from + i) * s->step;
+    double first = s->first, step = s->step;
+    for (int i = 0; i < n; i++)
+        y[i] = first + (double)(from + i) * step;
     if (from <= s->count && s->count < from + n)
         y[s->count - from] = s->last;
 }

@@ -30,6 +30,7 @@ transpose_fn LEVEL(transpose_1), LEVEL(transpose_2), LEVEL(transpose_4), LEVEL(t
 stream_fn LEVEL(stream);
 select_fn LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8);
 
+extern const struct index_kernels LEVEL(index_kernels);
 extern const struct reduce_kernels LEVEL(reduce_kernels);
 extern const struct random_kernels LEVEL(random_kernels);
 extern const struct gemm_kernels LEVEL(gemm_kernels);
@@ -60,6 +61,7 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     .transpose = { LEVEL(transpose_1), LEVEL(transpose_2), LEVEL(transpose_4), LEVEL(transpose_8) },
     .stream = LEVEL(stream),
     .select = { LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8) },
+    .index = &LEVEL(index_kernels),
     .reduce = &LEVEL(reduce_kernels),
     .random = &LEVEL(random_kernels),
     .gemm = &LEVEL(gemm_kernels),
