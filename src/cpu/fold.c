@@ -11,70 +11,101 @@
 #include "cpu/pool.h"
 #include "shared/scalar.h"
 
-/* Both kernels of one fold and type: f of two values of type T. */
-#define KERNELS(name, T, f)                                                                      \
-    static void name##_run(void *vy, int64_t sy, const void *vx, int64_t sx, int64_t n)          \
-    {                                                                                            \
-        T *y = vy;                                                                               \
-        const T *x = vx;                                                                         \
-        for (int64_t i = 0; i < n; i++)                                                          \
-            y[i * sy] = f(y[i * sy], x[i * sx]);                                                 \
-    }                                                                                            \
-    static void name##_at(void *vy, const int64_t *at, const void *vx, int64_t sx, int64_t n)    \
-    {                                                                                            \
-        T *y = vy;                                                                               \
-        const T *x = vx;                                                                         \
-        for (int64_t i = 0; i < n; i++)                                                          \
-            y[at[i]] = f(y[at[i]], x[i * sx]);                                                   \
+#define TEMPLATE static inline __attribute__((always_inline))
+
+/* Arithmetic that scalar.h does not have: of the half types, and what stays of two values. */
+#define HALF(op, suffix)                                                                      \
+    FN uint16_t op##_##suffix(uint16_t a, uint16_t b)                                         \
+    {                                                                                         \
+        return suffix##_from_f32(op##_f32(f32_from_##suffix(a), f32_from_##suffix(b)));       \
     }
+#define HALVES(op) HALF(op, f16) HALF(op, bf16)
+HALVES(add)
+HALVES(multiply)
+HALVES(maximum)
+HALVES(minimum)
 
-#define FULL(suffix, T, op) KERNELS(op##_##suffix##_fold, T, op##_##suffix)
-#define HALF(suffix, op)                                                                         \
-    static inline uint16_t op##_##suffix(uint16_t a, uint16_t b)                                 \
-    {                                                                                            \
-        return suffix##_from_f32(op##_f32(f32_from_##suffix(a), f32_from_##suffix(b)));          \
-    }                                                                                            \
-    KERNELS(op##_##suffix##_fold, uint16_t, op##_##suffix)
+#define LATEST(suffix, type) FN type latest_##suffix(type a, type b) { return (void)a, b; }
+LATEST(b8, uint8_t)
+LATEST(u8, uint8_t)
+LATEST(u16, uint16_t)
+LATEST(u32, uint32_t)
+LATEST(u64, uint64_t)
+LATEST(i8, int8_t)
+LATEST(i16, int16_t)
+LATEST(i32, int32_t)
+LATEST(i64, int64_t)
+LATEST(f16, uint16_t)
+LATEST(f32, float)
+LATEST(f64, double)
+LATEST(bf16, uint16_t)
+LATEST(c64, complex64)
 
-#define EACH_FULL(X, op)                                                                         \
-    X(b8, uint8_t, op) X(u8, uint8_t, op) X(u16, uint16_t, op) X(u32, uint32_t, op)              \
-    X(u64, uint64_t, op) X(i8, int8_t, op) X(i16, int16_t, op) X(i32, int32_t, op)               \
-    X(i64, int64_t, op) X(f32, float, op) X(f64, double, op) X(c64, complex64, op)
-#define EACH_OP(X) X(add) X(multiply) X(maximum) X(minimum)
+#define T uint8_t
+#define K(op) op##_b8
+#include "cpu/fold.inc"
 
-#define KERNELS_OF(op) EACH_FULL(FULL, op) HALF(f16, op) HALF(bf16, op)
-EACH_OP(KERNELS_OF)
+#define T uint8_t
+#define K(op) op##_u8
+#include "cpu/fold.inc"
 
-#define LATEST(a, b) (b)
-KERNELS(set_1, uint8_t, LATEST)
-KERNELS(set_2, uint16_t, LATEST)
-KERNELS(set_4, uint32_t, LATEST)
-KERNELS(set_8, uint64_t, LATEST)
+#define T uint16_t
+#define K(op) op##_u16
+#include "cpu/fold.inc"
+
+#define T uint32_t
+#define K(op) op##_u32
+#include "cpu/fold.inc"
+
+#define T uint64_t
+#define K(op) op##_u64
+#include "cpu/fold.inc"
+
+#define T int8_t
+#define K(op) op##_i8
+#include "cpu/fold.inc"
+
+#define T int16_t
+#define K(op) op##_i16
+#include "cpu/fold.inc"
+
+#define T int32_t
+#define K(op) op##_i32
+#include "cpu/fold.inc"
+
+#define T int64_t
+#define K(op) op##_i64
+#include "cpu/fold.inc"
+
+#define T uint16_t
+#define K(op) op##_f16
+#include "cpu/fold.inc"
+
+#define T float
+#define K(op) op##_f32
+#include "cpu/fold.inc"
+
+#define T double
+#define K(op) op##_f64
+#include "cpu/fold.inc"
+
+#define T uint16_t
+#define K(op) op##_bf16
+#include "cpu/fold.inc"
+
+#define T complex64
+#define K(op) op##_c64
+#include "cpu/fold.inc"
 
 struct folder folder_of(enum scatter_fold f, enum dtype t)
 {
-    static const struct folder set[4] = {
-        { set_1_run, set_1_at, 0, 0 }, { set_2_run, set_2_at, 0, 0 },
-        { set_4_run, set_4_at, 0, 0 }, { set_8_run, set_8_at, 0, 0 },
-    };
-#define ENTRY(op, suffix) { op##_##suffix##_fold_run, op##_##suffix##_fold_at, 0, 0 },
-#define X(name, suffix, type, size, kind) [DT_##name] = ENTRY(add, suffix)
-    static const struct folder add[DT_COUNT] = { MX_DTYPES(X) };
+#define FOLD(op, suffix) { op##_run_##suffix, op##_at_##suffix, 0, 0 }
+#define X(name, suffix, type, size, kind)                                                     \
+    [DT_##name] = { FOLD(latest, suffix), FOLD(add, suffix), FOLD(multiply, suffix),          \
+                    FOLD(maximum, suffix), FOLD(minimum, suffix) },
+    static const struct folder folders[DT_COUNT][SCATTER_MIN + 1] = { MX_DTYPES(X) };
 #undef X
-#define X(name, suffix, type, size, kind) [DT_##name] = ENTRY(multiply, suffix)
-    static const struct folder multiply[DT_COUNT] = { MX_DTYPES(X) };
-#undef X
-#define X(name, suffix, type, size, kind) [DT_##name] = ENTRY(maximum, suffix)
-    static const struct folder maximum[DT_COUNT] = { MX_DTYPES(X) };
-#undef X
-#define X(name, suffix, type, size, kind) [DT_##name] = ENTRY(minimum, suffix)
-    static const struct folder minimum[DT_COUNT] = { MX_DTYPES(X) };
-#undef X
-    struct folder out = f == SCATTER_SET    ? set[__builtin_ctzl(dtype_size(t))]
-                        : f == SCATTER_ADD  ? add[t]
-                        : f == SCATTER_PROD ? multiply[t]
-                        : f == SCATTER_MAX  ? maximum[t]
-                                            : minimum[t];
+    struct folder out = folders[t][f];
     out.fold = f;
     out.dtype = t;
     return out;
@@ -132,16 +163,18 @@ static void fold_pieces(void *ctx, int64_t begin, int64_t end)
 {
     const struct box *b = ctx;
     int last = b->ndim - 1;
-    int64_t size = (int64_t)dtype_size(b->f->dtype), at[MX_MAX_NDIM], y = 0, x = 0, row = begin / b->pieces;
+    int64_t size = (int64_t)dtype_size(b->f->dtype), at[MX_MAX_NDIM], y = 0, x = 0,
+            row = begin / b->pieces;
     for (int i = last; i-- > 0; row /= b->shape[i]) {
         at[i] = row % b->shape[i];
         y += at[i] * b->sy[i];
         x += at[i] * b->sx[i];
     }
     for (int64_t k = begin % b->pieces; begin < end; begin++) {
-        int64_t from = k * b->piece, n = b->shape[last] - from < b->piece ? b->shape[last] - from : b->piece;
-        fold_run(b->f, b->y + (y + from * b->sy[last]) * size, b->sy[last], b->x + (x + from * b->sx[last]) * size,
-                 b->sx[last], n);
+        int64_t from = k * b->piece,
+                n = b->shape[last] - from < b->piece ? b->shape[last] - from : b->piece;
+        fold_run(b->f, b->y + (y + from * b->sy[last]) * size, b->sy[last],
+                 b->x + (x + from * b->sx[last]) * size, b->sx[last], n);
         if (++k < b->pieces)
             continue;
         k = 0;
@@ -165,8 +198,8 @@ static int64_t rows_of(int ndim, const int *shape)
     return rows;
 }
 
-void fold_box_here(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy, const void *x,
-                   const int64_t *sx)
+void fold_box_here(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy,
+                   const void *x, const int64_t *sx)
 {
     if (ndim == 1) {
         fold_run(f, y, sy[0], x, sx[0], shape[0]);
@@ -206,30 +239,32 @@ static int across(int ndim, const int *shape, const int64_t *sx, size_t item)
     return shape[last] >= SIDE && ndim + 2 <= MX_MAX_NDIM ? best : -1;
 }
 
-static void shared_out(const struct folder *f, int ndim, const int *shape, char *y, const int64_t *sy, const char *x,
-                       const int64_t *sx)
+static void shared_out(const struct folder *f, int ndim, const int *shape, char *y,
+                       const int64_t *sy, const char *x, const int64_t *sx)
 {
     enum { PIECE = 1 << 14, GRAIN = 1 << 14 };
-    int row = shape[ndim - 1];
-    struct box b = { f, ndim, shape, y, x, sy, sx, row < PIECE ? row : PIECE, row < PIECE ? 1 : (row + PIECE - 1) / PIECE };
+    int row = shape[ndim - 1], piece = row < PIECE ? row : PIECE;
+    struct box b = { f, ndim, shape, y, x, sy, sx, piece, piece ? (row + piece - 1) / piece : 0 };
     if (row)
         pool_for(rows_of(ndim, shape) * b.pieces, (GRAIN + b.piece - 1) / b.piece, fold_pieces, &b);
 }
 
 /* Dimension i and the last one in squares, whose lines of cache on either side stay while they are
  * worked on: four dimensions instead of two.  What is left over at the edges goes the plain way. */
-static void fold_squares(const struct folder *f, int ndim, int *shape, char *y, int64_t *sy, const char *x, int64_t *sx,
-                         int i)
+static void fold_squares(const struct folder *f, int ndim, int *shape, char *y, int64_t *sy,
+                         const char *x, int64_t *sx, int i)
 {
     int last = ndim - 1, wide = shape[last], high = shape[i], m = 0, n[MX_MAX_NDIM];
     int64_t item = (int64_t)dtype_size(f->dtype), ty[MX_MAX_NDIM], tx[MX_MAX_NDIM];
     int columns = wide / SIDE, rows = high / SIDE;
     shape[last] = wide - columns * SIDE;
-    shared_out(f, ndim, shape, y + columns * SIDE * sy[last] * item, sy, x + columns * SIDE * sx[last] * item, sx);
+    shared_out(f, ndim, shape, y + columns * SIDE * sy[last] * item, sy,
+               x + columns * SIDE * sx[last] * item, sx);
     shape[last] = columns * SIDE;
     shape[i] = high - rows * SIDE;
     if (shape[i])
-        shared_out(f, ndim, shape, y + rows * SIDE * sy[i] * item, sy, x + rows * SIDE * sx[i] * item, sx);
+        shared_out(f, ndim, shape, y + rows * SIDE * sy[i] * item, sy,
+                   x + rows * SIDE * sx[i] * item, sx);
     for (int k = 0; k < last; k++)
         if (k != i)
             n[m] = shape[k], ty[m] = sy[k], tx[m++] = sx[k];
@@ -240,8 +275,8 @@ static void fold_squares(const struct folder *f, int ndim, int *shape, char *y, 
     shared_out(f, m, n, y, ty, x, tx);
 }
 
-void fold_box(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy, const void *x,
-              const int64_t *sx)
+void fold_box(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy,
+              const void *x, const int64_t *sx)
 {
     int n[MX_MAX_NDIM];
     int64_t ty[MX_MAX_NDIM], tx[MX_MAX_NDIM], *strides[2] = { ty, tx };

@@ -5,8 +5,8 @@
  * jumped to, `near` the one that holds the slices in the order of the grid: the result of a gather,
  * the updates of a scatter.  Both are walked by strides, so neither needs to lie row-major.
  *
- * Every element receives its updates in the order of the grid, however the work is split, so results
- * do not depend on the number of threads: threads share out what never meets. */
+ * Every element receives its updates in the order of the grid, however the work is split, so
+ * results do not depend on the number of threads: threads share out what never meets. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,8 @@ struct lookup {
     bool overlaps; /* slices may, without being the same */
     struct folder fold;
     /* Handles n lookups, whose slices begin at far[i] and near + i * step. */
-    void (*block)(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int64_t n);
+    void (*block)(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near,
+                  int64_t step, int64_t n);
     index_take_fn *take; /* does a row of them in its place, or NULL */
     atomic_bool out_of_range;
 };
@@ -50,7 +51,8 @@ struct lookup {
 
 /* The offsets of n lookups that lie in a row of the grid, from places at[] of the index arrays on;
  * false if an index is out of range. */
-static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at, int64_t n, int64_t *far)
+static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at, int64_t n,
+                        int64_t *far)
 {
     int last = l->ndim - 1;
     bool fine = true;
@@ -58,14 +60,16 @@ static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at,
         far[i] = base + i * l->far[last];
     for (int k = 0; k < l->n; k++) {
         const struct index_operand *o = &l->index[k];
-        fine &= cpu->index->offsets[o->array->dtype](far, o->data + at[k] * (int64_t)itemsize(o->array),
-                                                     o->steps[last], n, o->size, o->room, o->stride);
+        const char *index = o->data + at[k] * (int64_t)itemsize(o->array);
+        fine &= cpu->index->offsets[o->array->dtype](far, index, o->steps[last], n, o->size,
+                                                     o->room, o->stride);
     }
     return fine;
 }
 
 /* A row of lookups, from these places on. */
-static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int64_t near, const int64_t *at, int64_t n)
+static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int64_t near,
+                     const int64_t *at, int64_t n)
 {
     int last = l->ndim - 1;
     int64_t offsets[BLOCK], here[MX_MAX_NDIM];
@@ -132,7 +136,10 @@ static void walk_part(void *ctx, int64_t begin, int64_t end)
     walk(p->l, p->cut, begin, end);
 }
 
-static int extent(const struct lookup *l, int i) { return i < l->ndim ? l->shape[i] : l->sshape[i - l->ndim]; }
+static int extent(const struct lookup *l, int i)
+{
+    return i < l->ndim ? l->shape[i] : l->sshape[i - l->ndim];
+}
 
 /* Shares the work out along one dimension.  Along the slice there is one part for each thread, as
  * each goes through all indices. */
@@ -183,11 +190,15 @@ static int report_first(const char *op, const struct index_operand *o)
             place_text(a, at, place, sizeof place);
             snprintf(value, sizeof value, huge ? "%llu" : "%lld", (long long)v);
             if (o->room == o->size - 1)
-                mx_fail_as(MX_INDEX, "[%s] index %s at position %s is out of range for axis %d of size %lld", op, value,
-                           place, o->axis, (long long)o->size);
+                mx_fail_as(MX_INDEX,
+                           "[%s] index %s at position %s is out of range for axis %d of size %lld",
+                           op, value, place, o->axis, (long long)o->size);
             else
-                mx_fail_as(MX_INDEX, "[%s] a slice of %lld from index %s at position %s is out of range for axis %d of "
-                           "size %lld", op, (long long)(o->size - o->room), value, place, o->axis, (long long)o->size);
+                mx_fail_as(MX_INDEX,
+                           "[%s] a slice of %lld from index %s at position %s is out of range for "
+                           "axis %d of size %lld",
+                           op, (long long)(o->size - o->room), value, place, o->axis,
+                           (long long)o->size);
             return 1;
         }
         for (int i = a->ndim; i-- > 0;) {
@@ -211,7 +222,8 @@ struct check {
 
 static bool run_in_range(const struct index_operand *o, int64_t offset, int64_t step, int64_t n)
 {
-    return cpu->index->check[o->array->dtype](o->data + offset * (int64_t)itemsize(o->array), step, n, o->size, o->room);
+    return cpu->index->check[o->array->dtype](o->data + offset * (int64_t)itemsize(o->array), step,
+                                              n, o->size, o->room);
 }
 
 static void check_part(void *ctx, int64_t begin, int64_t end)
@@ -271,7 +283,8 @@ static inline void fetch_ahead(const struct lookup *l, const int64_t *far, int64
         __builtin_prefetch(p + k);
 }
 
-static void gather_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int64_t n)
+static void gather_block(const struct lookup *l, const int *sshape, const int64_t *far,
+                         int64_t near, int64_t step, int64_t n)
 {
     char *y = l->near_data + near * l->item;
     const char *x = l->far_data;
@@ -284,11 +297,13 @@ static void gather_block(const struct lookup *l, const int *sshape, const int64_
         }
     } else {
         for (int64_t i = 0; i < n; i++)
-            fold_box_here(&l->fold, l->sdim, sshape, y + i * step * l->item, l->snear, x + far[i] * l->item, l->sfar);
+            fold_box_here(&l->fold, l->sdim, sshape, y + i * step * l->item, l->snear,
+                          x + far[i] * l->item, l->sfar);
     }
 }
 
-static void scatter_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int64_t n)
+static void scatter_block(const struct lookup *l, const int *sshape, const int64_t *far,
+                          int64_t near, int64_t step, int64_t n)
 {
     const char *u = l->near_data + near * l->item;
     if (l->slice == 1)
@@ -296,18 +311,18 @@ static void scatter_block(const struct lookup *l, const int *sshape, const int64
     else
         for (int64_t i = 0; i < n; i++) {
             fetch_ahead(l, far, i, n);
-            fold_box_here(&l->fold, l->sdim, sshape, l->far_data + far[i] * l->item, l->sfar, u + i * step * l->item,
-                          l->snear);
+            fold_box_here(&l->fold, l->sdim, sshape, l->far_data + far[i] * l->item, l->sfar,
+                          u + i * step * l->item, l->snear);
         }
 }
 
 /* ---- sorting updates by where they go
  *
  * Updates of single elements or short rows are dealt out to stretches of the destination, in order,
- * and each stretch is one thread's.  A chunk of updates is dealt at a time, small enough to be in cache
- * still when it is read out of order. */
+ * and each stretch is one thread's.  A chunk of updates is dealt at a time, small enough to be in
+ * cache still when it is read out of order. */
 
-enum { STRETCHES = 256, BATCHES = 16, CHUNK = 1 << 16, CHUNK_BYTES = 1 << 18 /* of updates, at most */ };
+enum { STRETCHES = 256, BATCHES = 16, CHUNK = 1 << 16 /* at most */, CHUNK_BYTES = 1 << 18 };
 
 struct update { uint32_t far, number; }; /* in its stretch, and of the chunk */
 
@@ -317,7 +332,8 @@ struct deal {
     int64_t start, count; /* of the chunk */
     int64_t far[CHUNK];
     struct update updates[CHUNK];
-    uint32_t places[BATCHES][STRETCHES]; /* how many of a batch go to the stretch; then where they begin */
+    /* How many of a batch go to the stretch; then where the next one of them goes. */
+    uint32_t places[BATCHES][STRETCHES];
     uint32_t begin[STRETCHES + 1];
 };
 
@@ -344,7 +360,8 @@ static void place_batches(void *ctx, int64_t first, int64_t end)
     uint32_t in_stretch = (uint32_t)(((uint64_t)1 << d->shift) - 1);
     for (int64_t b = first; b < end; b++)
         for (int64_t i = batch_begin(d, b), stop = batch_begin(d, b + 1); i < stop; i++)
-            d->updates[d->places[b][d->far[i] >> d->shift]++] = (struct update){ (uint32_t)d->far[i] & in_stretch, (uint32_t)i };
+            d->updates[d->places[b][d->far[i] >> d->shift]++] =
+                (struct update){ (uint32_t)d->far[i] & in_stretch, (uint32_t)i };
 }
 
 static void fold_stretches(void *ctx, int64_t first, int64_t end)
@@ -433,7 +450,8 @@ static struct index_operand operand(mx array, int axis, mx far, int slice)
 }
 
 /* gather and scatter: the grid is that of the index arrays, the slice what near has behind it. */
-static void lookup_several(struct lookup *l, mx far, mx near, int n, const mx indices[], struct ints axes)
+static void lookup_several(struct lookup *l, mx far, mx near, int n, const mx indices[],
+                           struct ints axes)
 {
     int grid = indices[0]->ndim;
     l->n = n;
@@ -489,8 +507,10 @@ static void lookup_axis(struct lookup *l, mx far, mx near, mx index, int axis)
 static index_take_fn *take_kernel(const struct lookup *l)
 {
     int last = l->ndim - 1;
-    bool fits = l->n == 1 && l->slice == 1 && l->far[last] == 0 && l->near[last] == 1 && l->index[0].steps[last] == 1;
-    return fits ? cpu->index->take[l->index[0].array->dtype][__builtin_ctzl((size_t)l->item)] : NULL;
+    bool fits = l->n == 1 && l->slice == 1 && l->far[last] == 0 && l->near[last] == 1 &&
+                l->index[0].steps[last] == 1;
+    return fits ? cpu->index->take[l->index[0].array->dtype][__builtin_ctzl((size_t)l->item)]
+                : NULL;
 }
 
 static int gather(struct lookup *l, const char *op)

@@ -15,8 +15,8 @@ static void put(enum scatter_fold f, mx y, int64_t offset, const int64_t *stride
 {
     struct folder folder = folder_of(f, y->dtype);
     if (x->size)
-        fold_box(&folder, x->ndim, x->shape, (char *)host(y) + offset * (int64_t)itemsize(y), strides, host(x),
-                 x->strides);
+        fold_box(&folder, x->ndim, x->shape, (char *)host(y) + offset * (int64_t)itemsize(y),
+                 strides, host(x), x->strides);
 }
 
 int start_from_first(const struct run *r)
@@ -45,7 +45,7 @@ int run_concatenate(const struct run *r)
     return 0;
 }
 
-/* The value goes to the slabs around x's place, axis by axis: each covers what the ones before left. */
+/* The value goes to slabs around x's place, axis by axis: each covers what those before left. */
 int run_pad(const struct run *r)
 {
     const struct pad_args *a = r->args;
@@ -61,7 +61,8 @@ int run_pad(const struct run *r)
         for (int k = 0; k < 2; k++) {
             int64_t start = offset + (k ? (y->shape[i] - sides[1]) * y->strides[i] : 0);
             shape[i] = (int)sides[k];
-            fold_box(&set, y->ndim, shape, (char *)host(y) + start * (int64_t)itemsize(y), y->strides, host(value), none);
+            fold_box(&set, y->ndim, shape, (char *)host(y) + start * (int64_t)itemsize(y),
+                     y->strides, host(value), none);
         }
         shape[i] = x->shape[i];
         offset += sides[0] * y->strides[i];
@@ -86,7 +87,8 @@ int run_slice_update(const struct run *r)
     return 0;
 }
 
-/* The corner's offset along `strides`; `sizes` of the slice must fit behind it.  Non-zero after a failure. */
+/* The corner's offset along `strides`; `sizes` of the slice must fit behind it.  Non-zero after a
+ * failure. */
 static int corner(const char *op, const struct dynamic_args *a, mx start, mx x, const int *sizes,
                   const int64_t *strides, int64_t *offset)
 {
@@ -94,12 +96,14 @@ static int corner(const char *op, const struct dynamic_args *a, mx start, mx x, 
     for (int i = 0; i < a->axes.n; i++) {
         int axis = (int)a->axes.v[i], room = x->shape[axis] - sizes[axis];
         int64_t at;
-        const char *p = (const char *)host(start) + i * start->strides[0] * (int64_t)itemsize(start);
+        const char *p =
+            (const char *)host(start) + i * start->strides[0] * (int64_t)itemsize(start);
         cpu->cast[start->dtype][DT_int64](&at, p, 1);
         int64_t from = at < 0 && start->dtype != DT_uint64 ? at + x->shape[axis] : at;
         if (from < 0 || from > room) {
-            mx_fail_as(MX_INDEX, "[%s] start %lld is out of range for a slice of %d along axis %d of size %d", op,
-                       (long long)at, sizes[axis], axis, x->shape[axis]);
+            mx_fail_as(MX_INDEX,
+                       "[%s] start %lld is out of range for a slice of %d along axis %d of size %d",
+                       op, (long long)at, sizes[axis], axis, x->shape[axis]);
             return 1;
         }
         *offset += from * strides[axis];
@@ -114,8 +118,8 @@ int run_dynamic_slice(const struct run *r)
     int64_t offset;
     if (corner("slice", r->args, r->x[1], x, y->shape, x->strides, &offset) || out_new(r, 0))
         return 1;
-    fold_box(&set, y->ndim, y->shape, host(y), y->strides, (const char *)host(x) + offset * (int64_t)itemsize(x),
-             x->strides);
+    fold_box(&set, y->ndim, y->shape, host(y), y->strides,
+             (const char *)host(x) + offset * (int64_t)itemsize(x), x->strides);
     return 0;
 }
 
@@ -124,7 +128,8 @@ int run_dynamic_slice_update(const struct run *r)
     mx y = r->y[0], u = r->x[1];
     int64_t strides[MX_MAX_NDIM], offset;
     row_strides(y->ndim, y->shape, strides);
-    if (corner("slice_update", r->args, r->x[2], r->x[0], u->shape, strides, &offset) || start_from_first(r))
+    if (corner("slice_update", r->args, r->x[2], r->x[0], u->shape, strides, &offset) ||
+        start_from_first(r))
         return 1;
     put(SCATTER_SET, y, offset, strides, u);
     return 0;
@@ -146,8 +151,8 @@ int run_as_strided(const struct run *r)
     memcpy(strides, y->strides, (size_t)y->ndim * sizeof *strides);
     int failed = out_new(r, 0);
     if (!failed && y->size)
-        fold_box(&set, y->ndim, y->shape, host(y), y->strides, (const char *)host(x) + offset * (int64_t)itemsize(x),
-                 strides);
+        fold_box(&set, y->ndim, y->shape, host(y), y->strides,
+                 (const char *)host(x) + offset * (int64_t)itemsize(x), strides);
     mx_drop(&hold);
     return failed;
 }
@@ -286,7 +291,8 @@ int run_eye(const struct run *r)
     int64_t row = a->k < 0 ? -(int64_t)a->k : 0, column = a->k > 0 ? a->k : 0;
     int64_t rows = a->n - row, columns = a->m - column, n = rows < columns ? rows : columns;
     if (n > 0)
-        fold_run(&set, (char *)host(y) + (row * a->m + column) * (int64_t)itemsize(y), (int64_t)a->m + 1, &one, 0, n);
+        fold_run(&set, (char *)host(y) + (row * a->m + column) * (int64_t)itemsize(y),
+                 (int64_t)a->m + 1, &one, 0, n);
     return 0;
 }
 

@@ -15,23 +15,35 @@ static mx filled(const char *op, int ndim, const int *shape, mx value, enum dtyp
     return mx_node(&op_full, NULL, 1, &x, ndim, shape, t);
 }
 
-mx mx_full(int ndim, const int *shape, mx value, enum dtype t) { return filled("full", ndim, shape, value, t); }
-mx mx_zeros(int ndim, const int *shape, enum dtype t) { return filled("zeros", ndim, shape, array_of_int(0, t), t); }
-mx mx_ones(int ndim, const int *shape, enum dtype t) { return filled("ones", ndim, shape, array_of_int(1, t), t); }
+mx mx_full(int ndim, const int *shape, mx value, enum dtype t)
+{
+    return filled("full", ndim, shape, value, t);
+}
+mx mx_zeros(int ndim, const int *shape, enum dtype t)
+{
+    return filled("zeros", ndim, shape, array_of_int(0, t), t);
+}
+mx mx_ones(int ndim, const int *shape, enum dtype t)
+{
+    return filled("ones", ndim, shape, array_of_int(1, t), t);
+}
 mx mx_zeros_like(mx x) { return is_nil(x) ? x : mx_zeros(x->ndim, x->shape, x->dtype); }
 mx mx_ones_like(mx x) { return is_nil(x) ? x : mx_ones(x->ndim, x->shape, x->dtype); }
 
 /* ---- arange */
 
 static const struct field arange_args_fields[] = {
-    FIELD(arange_args, start), FIELD(arange_args, stop), FIELD(arange_args, step), FIELD(arange_args, dtype), { 0 }
+    FIELD(arange_args, start), FIELD(arange_args, stop), FIELD(arange_args, step),
+    FIELD(arange_args, dtype), { 0 }
 };
 
 static int arange_shapes(const struct call *c, struct spec out[])
 {
     const struct arange_args *a = c->args;
     double n = ceil((a->stop - a->start) / a->step);
-    int count = n < 0 ? 0 : n > INT32_MAX ? dim_of("arange", n < 1e18 ? (int64_t)n : INT64_MAX) : (int)n;
+    int count = n < 0           ? 0
+                : n > INT32_MAX ? dim_of("arange", n < 1e18 ? (int64_t)n : INT64_MAX)
+                                : (int)n;
     return count < 0 || spec_set(out, a->dtype, 1, &count);
 }
 
@@ -39,7 +51,8 @@ mx mx_arange(double start, double stop, double step, enum dtype t)
 {
     struct arange_args a = { start, stop, step, t };
     if (!isfinite(start) || !isfinite(stop) || !isfinite(step))
-        return mx_fail("[arange] expected finite numbers, got start %g, stop %g and step %g", start, stop, step);
+        return mx_fail("[arange] expected finite numbers, got start %g, stop %g and step %g", start,
+                       stop, step);
     if (step == 0)
         return mx_fail("[arange] expected a step other than zero");
     if (t == DT_bool_)
@@ -113,7 +126,8 @@ static mx part_of_matrix(const char *op, mx x, int k, bool lower)
     if (is_nil(x))
         return x;
     if (x->ndim < 2)
-        return mx_fail("[%s] expected an array of at least two dimensions, got shape %s", op, shape_of(x));
+        return mx_fail("[%s] expected an array of at least two dimensions, got shape %s", op,
+                       shape_of(x));
     mx keep = triangle(dim(x, -2), dim(x, -1), lower ? k : k - 1), zero = array_of_int(0, x->dtype);
     return lower ? mx_where(keep, x, zero) : mx_where(keep, zero, x);
 }

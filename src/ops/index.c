@@ -4,17 +4,21 @@
  * evaluated, found before anything is written.  Where several updates meet in one element the last
  * one stays (SCATTER_SET) or they fold in the order they come in, whatever the number of threads.
  *
- * gather and scatter index several axes at once; gather_axis and scatter_axis one, with an index for
- * each place along the others, which NumPy calls take_along_axis.  mx_take is a gather_axis whose
- * indices are the same everywhere. */
+ * gather and scatter index several axes at once; gather_axis and scatter_axis one, with an index
+ * for each place along the others, which NumPy calls take_along_axis.  mx_take is a gather_axis
+ * whose indices are the same everywhere. */
 #include "ops/index.h"
 
 #include <string.h>
 
 #include "ops/slice.h"
 
-static const struct field gather_args_fields[] = { FIELD(gather_args, axes), FIELD(gather_args, sizes), { 0 } };
-static const struct field scatter_args_fields[] = { FIELD(scatter_args, axes), FIELD(scatter_args, fold), { 0 } };
+static const struct field gather_args_fields[] = {
+    FIELD(gather_args, axes), FIELD(gather_args, sizes), { 0 }
+};
+static const struct field scatter_args_fields[] = {
+    FIELD(scatter_args, axes), FIELD(scatter_args, fold), { 0 }
+};
 static const struct field gather_axis_args_fields[] = { FIELD(gather_axis_args, axis), { 0 } };
 static const struct field scatter_axis_args_fields[] = {
     FIELD(scatter_axis_args, axis), FIELD(scatter_axis_args, fold), { 0 }
@@ -43,13 +47,14 @@ static int gather_shapes(const struct call *c, struct spec out[])
     const struct gather_args *a = c->args;
     mx x = c->x[0], index = c->x[1];
     if (index->ndim + a->sizes.n > MX_MAX_NDIM)
-        return mx_fail("[gather] expected at most %d dimensions in the result, got %d", MX_MAX_NDIM,
-                       index->ndim + a->sizes.n), 1;
+        return failed(mx_fail("[gather] expected at most %d dimensions in the result, got %d",
+                              MX_MAX_NDIM, index->ndim + a->sizes.n));
     spec_set(out, x->dtype, index->ndim, index->shape);
     for (int i = 0; i < a->sizes.n; i++) {
         if (a->sizes.v[i] < 0 || a->sizes.v[i] > dim(x, i))
-            return mx_fail("[gather] expected a slice size from 0 to %d for axis %d, got %lld", dim(x, i), i,
-                           (long long)a->sizes.v[i]), 1;
+            return failed(
+                mx_fail("[gather] expected a slice size from 0 to %d for axis %d, got %lld",
+                        dim(x, i), i, (long long)a->sizes.v[i]));
         out->shape[out->ndim++] = (int)a->sizes.v[i];
     }
     return 0;
@@ -73,7 +78,8 @@ static void gather_jvp(const struct call *c, const mx t[], mx dy[])
 
 /* The n index operands of a vmapped gather or scatter, ready to broadcast against each other; where
  * x is batched as well, the first index is the example's number. */
-static int batched_indices(const mx indices[], const int axis[], int n, int batch, bool x_too, mx out[])
+static int batched_indices(const mx indices[], const int axis[], int n, int batch, bool x_too,
+                           mx out[])
 {
     int ndim = 0, k = 0;
     for (int i = 0; i < n; i++)
@@ -119,11 +125,13 @@ static void gather_vmap(const struct call *c, const int axis[], mx y[], int yaxi
 }
 
 /* Axes in range and distinct, index types right; the broadcast index arrays in `at`. */
-static bool check_indices(const char *op, mx x, const mx indices[], const int *axes, int n, int64_t *v, mx at[])
+static bool check_indices(const char *op, mx x, const mx indices[], const int *axes, int n,
+                          int64_t *v, mx at[])
 {
     if (n > x->ndim)
-        return mx_fail("[%s] expected at most %d index arrays for an array of shape %s, got %d", op, x->ndim,
-                       shape_of(x), n), false;
+        return !failed(
+            mx_fail("[%s] expected at most %d index arrays for an array of shape %s, got %d", op,
+                    x->ndim, shape_of(x), n));
     for (int i = 0; i < n; i++) {
         if (is_nil(indices[i]) || bad_index_type(op, indices[i]))
             return false;
@@ -132,7 +140,7 @@ static bool check_indices(const char *op, mx x, const mx indices[], const int *a
             return false;
         for (int k = 0; k < i; k++)
             if (v[k] == a)
-                return mx_fail("[%s] axis %d is given twice", op, axes[i]), false;
+                return !failed(mx_fail("[%s] axis %d is given twice", op, axes[i]));
         v[i] = a;
         at[i] = indices[i];
     }
@@ -172,8 +180,8 @@ static int gather_axis_shapes(const struct call *c, struct spec out[])
     const struct gather_axis_args *a = c->args;
     mx x = c->x[0], index = c->x[1];
     if (!along_axis_fits(x, index, a->axis))
-        return mx_fail("[gather_axis] expected indices of shape %s but for axis %d, got %s", shape_of(x), a->axis,
-                       shape_of(index)), 1;
+        return failed(mx_fail("[gather_axis] expected indices of shape %s but for axis %d, got %s",
+                              shape_of(x), a->axis, shape_of(index)));
     spec_like(out, x);
     out->shape[a->axis] = index->shape[a->axis];
     return 0;
@@ -231,11 +239,13 @@ mx mx_take(mx x, mx indices, int axis)
 {
     if (is_nil(x) || is_nil(indices) || bad_index_type("take", indices))
         return MX_NIL;
-    int a = axis_of("take", axis, x->ndim), n = x->ndim - 1, others[MX_MAX_NDIM], shape[2 * MX_MAX_NDIM], m = 0;
+    int a = axis_of("take", axis, x->ndim), n = x->ndim - 1, m = 0;
+    int others[MX_MAX_NDIM], shape[2 * MX_MAX_NDIM];
     if (a < 0)
         return MX_NIL;
     if (n + indices->ndim > MX_MAX_NDIM)
-        return mx_fail("[take] expected at most %d dimensions in the result, got %d", MX_MAX_NDIM, n + indices->ndim);
+        return mx_fail("[take] expected at most %d dimensions in the result, got %d", MX_MAX_NDIM,
+                       n + indices->ndim);
     for (int i = 0; i < n; i++)
         others[i] = i < a ? i : i + 1;
     mx index = mx_reshape(indices, 1, (const int[]){ indices->size ? -1 : 0 });
@@ -263,8 +273,9 @@ static bool check_along_axis(const char *op, mx *x, mx index, int *axis, bool gr
     if (is_nil(*x) || is_nil(index) || bad_index_type(op, index))
         return false;
     if (index->ndim != (*x)->ndim)
-        return mx_fail("[%s] expected indices with as many dimensions as the array, got shapes %s and %s", op,
-                       shape_of(index), shape_of(*x)), false;
+        return !failed(mx_fail(
+            "[%s] expected indices with as many dimensions as the array, got shapes %s and %s", op,
+            shape_of(index), shape_of(*x)));
     int a = *axis = axis_of(op, *axis, index->ndim), shape[MX_MAX_NDIM];
     if (a < 0)
         return false;
@@ -272,8 +283,9 @@ static bool check_along_axis(const char *op, mx *x, mx index, int *axis, bool gr
         int from = (*x)->shape[i], to = index->shape[i];
         shape[i] = i != a && grows && from == 1 ? to : from;
         if (i != a && to != 1 && to != shape[i])
-            return mx_fail("[%s] expected indices of shape %s but for axis %d, or 1 elsewhere, got %s", op,
-                           shape_of(*x), a, shape_of(index)), false;
+            return !failed(
+                mx_fail("[%s] expected indices of shape %s but for axis %d, or 1 elsewhere, got %s",
+                        op, shape_of(*x), a, shape_of(index)));
     }
     *x = mx_broadcast_to(*x, index->ndim, shape);
     return !is_nil(*x);
@@ -299,8 +311,9 @@ static int scatter_shapes(const struct call *c, struct spec out[])
     for (int i = 0; i < x->ndim && fits; i++)
         fits = u->shape[index->ndim + i] <= x->shape[i];
     if (!fits)
-        return mx_fail("[scatter] expected updates of the shape of the indices, %s, then that of a slice of %s; got %s",
-                       shape_of(index), shape_of(x), shape_of(u)), 1;
+        return failed(mx_fail("[scatter] expected updates of the shape of the indices, %s, then "
+                              "that of a slice of %s, got %s",
+                              shape_of(index), shape_of(x), shape_of(u)));
     return spec_like(out, x);
 }
 
@@ -312,8 +325,9 @@ static int scatter_axis_shapes(const struct call *c, struct spec out[])
     for (int i = 0; i < x->ndim && fits; i++)
         fits = u->shape[i] == (i == a->axis ? index->shape[i] : x->shape[i]);
     if (!fits)
-        return mx_fail("[scatter_axis] expected indices and updates of shape %s but for axis %d, got %s and %s",
-                       shape_of(x), a->axis, shape_of(index), shape_of(u)), 1;
+        return failed(mx_fail("[scatter_axis] expected indices and updates of shape %s but for "
+                              "axis %d, got %s and %s",
+                              shape_of(x), a->axis, shape_of(index), shape_of(u)));
     return spec_like(out, x);
 }
 
@@ -358,8 +372,8 @@ static mx numbered(int ndim, const int *shape, int64_t size)
 }
 
 /* Which updates stay when the last one of each place does: their numbers are set in order, and who
- * reads back the own one has won.  Axes along which updates never meet need no numbers of their own,
- * so they are left out here and broadcast. */
+ * reads back the own one has won.  Axes along which updates never meet need no numbers of their
+ * own, so they are left out here and broadcast. */
 static mx winners(const struct call *c)
 {
     mx x = c->x[0], index = c->x[1];
@@ -394,7 +408,8 @@ static mx winners(const struct call *c)
     in[0] = zeros_shaped(DT_int32, x->ndim, shape);
     in[c->nin - 1] = number;
     small.x = in;
-    return mx_equal(read_through(&small, write_through(&small, in[0], number, SCATTER_SET)), number);
+    return mx_equal(read_through(&small, write_through(&small, in[0], number, SCATTER_SET)),
+                    number);
 }
 
 /* The derivative of the product at each place by each of its factors u_j: x times the other
@@ -402,10 +417,13 @@ static mx winners(const struct call *c)
  * not zero, with two or more none is. */
 static mx factor_slopes(const struct call *c)
 {
-    mx x = c->x[0], u = c->x[c->nin - 1], zero = array_of_int(0, u->dtype), one = array_of_int(1, u->dtype);
+    mx x = c->x[0], u = c->x[c->nin - 1], zero = array_of_int(0, u->dtype),
+       one = array_of_int(1, u->dtype);
     mx is_zero = mx_equal(u, zero), rest = mx_where(is_zero, one, u);
-    mx count = write_through(c, zeros_shaped(DT_int32, x->ndim, x->shape), mx_astype(is_zero, DT_int32), SCATTER_ADD);
-    mx zeros = read_through(c, count), others = read_through(c, write_through(c, x, rest, SCATTER_PROD));
+    mx count = write_through(c, zeros_shaped(DT_int32, x->ndim, x->shape),
+                             mx_astype(is_zero, DT_int32), SCATTER_ADD);
+    mx zeros = read_through(c, count),
+       others = read_through(c, write_through(c, x, rest, SCATTER_PROD));
     mx slope = mx_where(is_zero, others, mx_divide(others, rest));
     return mx_where(mx_equal(zeros, mx_astype(is_zero, DT_int32)), slope, zero);
 }
@@ -437,7 +455,8 @@ static void scatter_vjp(const struct call *c, const mx ct[], const bool want[], 
         if (want[0])
             dx[0] = mx_where(mx_equal(x, c->y[0]), ct[0], zero);
         if (want[last])
-            dx[last] = mx_where(mx_equal(u, read_through(c, c->y[0])), read_through(c, ct[0]), zero);
+            dx[last] =
+                mx_where(mx_equal(u, read_through(c, c->y[0])), read_through(c, ct[0]), zero);
         break;
     }
 }
@@ -447,7 +466,8 @@ static void scatter_jvp(const struct call *c, const mx t[], mx dy[])
     int last = c->nin - 1;
     if (!t[0] && !t[last])
         return;
-    mx x = c->x[0], u = c->x[last], tx = or_zeros(t[0], x), tu = or_zeros(t[last], u), zero = array_of_int(0, tx->dtype);
+    mx x = c->x[0], u = c->x[last], tx = or_zeros(t[0], x), tu = or_zeros(t[last], u),
+       zero = array_of_int(0, tx->dtype);
     switch (fold_of(c)) {
     case SCATTER_SET:
     case SCATTER_ADD:
@@ -462,7 +482,8 @@ static void scatter_jvp(const struct call *c, const mx t[], mx dy[])
     case SCATTER_MIN:
         dy[0] = mx_where(mx_equal(x, c->y[0]), tx, zero);
         if (t[last])
-            dy[0] = write_through(c, dy[0], mx_where(mx_equal(u, read_through(c, c->y[0])), tu, zero), SCATTER_ADD);
+            dy[0] = write_through(
+                c, dy[0], mx_where(mx_equal(u, read_through(c, c->y[0])), tu, zero), SCATTER_ADD);
         break;
     }
 }
@@ -472,10 +493,13 @@ static void scatter_jvp(const struct call *c, const mx t[], mx dy[])
 static void scatter_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct scatter_args *a = c->args;
-    int n = a->axes.n, last = c->nin - 1, batch = batch_size(c, axis), axes[MX_MAX_NDIM + 1] = { 0 };
+    int n = a->axes.n, last = c->nin - 1, batch = batch_size(c, axis),
+        axes[MX_MAX_NDIM + 1] = { 0 };
     bool by_example = any_batched(axis + 1, n);
-    mx x = batch_all(c->x[0], axis[0], batch), u = batch_all(c->x[last], axis[last], batch), at[MX_MAX_NDIM + 1];
-    int slice = u->ndim - (c->x[0]->ndim - (axis[0] >= 0)); /* where it begins in the batched updates */
+    mx x = batch_all(c->x[0], axis[0], batch), u = batch_all(c->x[last], axis[last], batch),
+       at[MX_MAX_NDIM + 1];
+    /* Where the slice begins in the batched updates. */
+    int slice = u->ndim - (c->x[0]->ndim - (axis[0] >= 0));
     for (int i = 0; i < n; i++)
         axes[by_example + i] = (int)a->axes.v[i] + 1;
     int m = batched_indices(c->x + 1, axis + 1, n, batch, by_example, at);
@@ -493,8 +517,9 @@ mx mx_scatter(mx x, const mx indices[], const int *axes, int n, mx updates, enum
         return MX_NIL;
     int lead = n ? at[0]->ndim : 0;
     if (updates->ndim != lead + x->ndim)
-        return mx_fail("[scatter] expected updates with %d dimensions, those of the indices and then those of the array, "
-                       "got shape %s", lead + x->ndim, shape_of(updates));
+        return mx_fail("[scatter] expected updates with %d dimensions, those of the indices and "
+                       "then those of the array, got shape %s",
+                       lead + x->ndim, shape_of(updates));
     mx u = mx_astype(updates, x->dtype);
     if (n == 0)
         return mx_slice_update_fold(x, u, zeros, u->shape, NULL, f);
@@ -535,7 +560,8 @@ static mx put_along_axis(const char *op, mx x, mx indices, mx values, int axis, 
     int shape[MX_MAX_NDIM];
     memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
     shape[axis] = indices->shape[axis];
-    return scatter_axis(x, indices, mx_broadcast_to(mx_astype(values, x->dtype), x->ndim, shape), axis, f);
+    return scatter_axis(x, indices, mx_broadcast_to(mx_astype(values, x->dtype), x->ndim, shape),
+                        axis, f);
 }
 
 mx mx_put_along_axis(mx x, mx indices, mx values, int axis)

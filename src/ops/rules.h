@@ -12,9 +12,17 @@
     enum { traits_of_##name = (traits) };      \
     static const char label_of_##name[] = label;
 #include "ops/ops.def"
-#define OP_ROW(word) \
-    .id = OP_##word, .name = #word, .label = label_of_##word, .dtypes = ANY, .traits = traits_of_##word
+#define OP_ROW(word)                                                         \
+    .id = OP_##word, .name = #word, .label = label_of_##word, .dtypes = ANY, \
+    .traits = traits_of_##word
 #define ARGS(type) .args_size = sizeof(struct type), .fields = type##_fields
+
+/* return failed(mx_fail(...)); in functions that return non-zero after a failure */
+static inline int failed(mx nil)
+{
+    (void)nil;
+    return 1;
+}
 
 /* int as the int64_t that arguments keep; `out` holds n of them. */
 struct ints ints_of(int n, const int *v, int64_t *out);
@@ -26,7 +34,7 @@ int dim_of(const char *op, int64_t size);
 int spec_set(struct spec *out, enum dtype t, int ndim, const int *shape);
 int spec_like(struct spec *out, mx x);
 
-/* Zero, one, of x's shape and dtype, as broadcast scalars: for rules, which need no memory for them. */
+/* Zero or one in x's shape and dtype, as broadcast scalars: rules need no memory for them. */
 mx zeros_of(mx x);
 mx ones_of(mx x);
 mx zeros_shaped(enum dtype t, int ndim, const int *shape);

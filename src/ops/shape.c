@@ -26,15 +26,15 @@ static int broadcast_shapes(const struct call *c, struct spec out[])
     mx x = c->x[0];
     int lead = a->shape.n - x->ndim, shape[MX_MAX_NDIM];
     if (a->shape.n > MX_MAX_NDIM)
-        return mx_fail("[broadcast_to] expected at most 64 dimensions, got %d", a->shape.n), 1;
+        return failed(mx_fail("[broadcast_to] expected at most 64 dimensions, got %d", a->shape.n));
     for (int i = 0; i < a->shape.n; i++)
         shape[i] = (int)a->shape.v[i];
     bool fits = lead >= 0;
     for (int i = 0; i < x->ndim && fits; i++)
         fits = x->shape[i] == 1 || x->shape[i] == shape[lead + i];
     if (!fits)
-        return mx_fail("[broadcast_to] expected a shape that %s broadcasts to, got %s", shape_of(x),
-                       shape_text(a->shape.n, shape)), 1;
+        return failed(mx_fail("[broadcast_to] expected a shape that %s broadcasts to, got %s",
+                              shape_of(x), shape_text(a->shape.n, shape)));
     return spec_set(out, x->dtype, a->shape.n, shape);
 }
 
@@ -43,7 +43,8 @@ static bool broadcast_view(const struct call *c, mx y)
     mx x = c->x[0];
     int lead = y->ndim - x->ndim;
     for (int i = 0; i < y->ndim; i++)
-        y->strides[i] = i < lead || (x->shape[i - lead] == 1 && y->shape[i] != 1) ? 0 : x->strides[i - lead];
+        y->strides[i] =
+            i < lead || (x->shape[i - lead] == 1 && y->shape[i] != 1) ? 0 : x->strides[i - lead];
     y->offset = x->offset;
     return true;
 }
@@ -129,7 +130,7 @@ static int reshape_shapes(const struct call *c, struct spec out[])
     bool copied[MX_MAX_NDIM] = { 0 };
     int64_t have = 1, given = 1;
     if (n > MX_MAX_NDIM)
-        return mx_fail("[reshape] expected at most %d dimensions, got %d", MX_MAX_NDIM, n), 1;
+        return failed(mx_fail("[reshape] expected at most %d dimensions, got %d", MX_MAX_NDIM, n));
     for (int i = 0; i < n; i++) {
         int64_t v = a->shape.v[i];
         shape[i] = v <= COPIED ? dim(x, (int)(COPIED - v)) : (int)v;
@@ -143,18 +144,20 @@ static int reshape_shapes(const struct call *c, struct spec out[])
     for (int i = 0; i < x->ndim; i++)
         have *= copied[i] ? 1 : x->shape[i];
     if (infer >= 0 && given == 0)
-        return mx_fail("[reshape] cannot tell the size of axis %d of %s: the others hold no elements", infer,
-                       shape_text(n, shape)), 1;
+        return failed(
+            mx_fail("[reshape] cannot tell the size of axis %d of %s: the others hold no elements",
+                    infer, shape_text(n, shape)));
     if (infer >= 0 ? have % given != 0 : have != given)
-        return mx_fail("[reshape] cannot reshape an array of size %lld and shape %s into shape %s",
-                       (long long)x->size, shape_of(x), shape_text(n, shape)), 1;
+        return failed(
+            mx_fail("[reshape] cannot reshape an array of size %lld and shape %s into shape %s",
+                    (long long)x->size, shape_of(x), shape_text(n, shape)));
     if (infer >= 0 && (shape[infer] = dim_of("reshape", have / given)) < 0)
         return 1;
     return spec_set(out, x->dtype, n, shape);
 }
 
-/* Both shapes are walked from the back.  Each stretch of x's axes that lies evenly in memory must be
- * used up exactly by a stretch of y's. */
+/* Both shapes are walked from the back.  Each stretch of x's axes that lies evenly in memory must
+ * be used up exactly by a stretch of y's. */
 static bool reshape_view(const struct call *c, mx y)
 {
     mx x = c->x[0];
@@ -223,9 +226,11 @@ mx mx_reshape(mx x, int ndim, const int *shape)
     int unknown = 0;
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < INFERRED)
-            return mx_fail("[reshape] negative size %d in shape %s", shape[i], shape_text(ndim, shape));
+            return mx_fail("[reshape] negative size %d in shape %s", shape[i],
+                           shape_text(ndim, shape));
         if (shape[i] == INFERRED && unknown++)
-            return mx_fail("[reshape] expected at most one size of -1, got shape %s", shape_text(ndim, shape));
+            return mx_fail("[reshape] expected at most one size of -1, got shape %s",
+                           shape_text(ndim, shape));
     }
     struct spec s;
     struct call c = { .op = &op_reshape, .args = &a, .nin = 1, .nout = 1, .x = &x };
@@ -263,10 +268,12 @@ mx mx_flatten(mx x, int start, int end)
     s = s < 0 ? 0 : s;
     e = e >= x->ndim ? x->ndim - 1 : e;
     if (s >= x->ndim || e < 0)
-        return mx_fail_as(MX_AXIS, "[flatten] axes %d to %d are outside of an array with %d dimensions", start, end,
-                          x->ndim);
+        return mx_fail_as(MX_AXIS,
+                          "[flatten] axes %d to %d are outside of an array with %d dimensions",
+                          start, end, x->ndim);
     if (s > e)
-        return mx_fail("[flatten] expected the first axis not to be behind the last, got %d and %d", start, end);
+        return mx_fail("[flatten] expected the first axis not to be behind the last, got %d and %d",
+                       start, end);
     return s == e ? x : regroup(x, s, e, 1, &inferred);
 }
 
@@ -281,17 +288,20 @@ mx mx_unflatten(mx x, int axis, int ndim, const int *shape)
     if (ndim == 0)
         return mx_fail("[unflatten] expected at least one size, got none");
     if (ndim + x->ndim - 1 > MX_MAX_NDIM)
-        return mx_fail("[unflatten] expected at most %d dimensions, got %d", MX_MAX_NDIM, ndim + x->ndim - 1);
+        return mx_fail("[unflatten] expected at most %d dimensions, got %d", MX_MAX_NDIM,
+                       ndim + x->ndim - 1);
     for (int i = 0; i < ndim; i++) {
         unknown += shape[i] == INFERRED;
         if (shape[i] < INFERRED || unknown > 1)
-            return mx_fail("[unflatten] expected sizes, at most one of them -1, got %s", shape_text(ndim, shape));
+            return mx_fail("[unflatten] expected sizes, at most one of them -1, got %s",
+                           shape_text(ndim, shape));
         product = saturating_product(product, shape[i] < 0 ? 1 : shape[i]);
     }
     int size = x->shape[a];
     if (unknown ? product == 0 || size % product : product != size)
-        return mx_fail("[unflatten] expected sizes that multiply to %d, the size of axis %d, got %s", size, axis,
-                       shape_text(ndim, shape));
+        return mx_fail(
+            "[unflatten] expected sizes that multiply to %d, the size of axis %d, got %s", size,
+            axis, shape_text(ndim, shape));
     return ndim == 1 ? x : regroup(x, a, a, ndim, shape);
 }
 
@@ -382,7 +392,8 @@ mx mx_moveaxis(mx x, int from, int to)
 {
     if (is_nil(x))
         return x;
-    int f = axis_of("moveaxis", from, x->ndim), t = axis_of("moveaxis", to, x->ndim), axes[MX_MAX_NDIM], next = 0;
+    int f = axis_of("moveaxis", from, x->ndim), t = axis_of("moveaxis", to, x->ndim),
+        axes[MX_MAX_NDIM], next = 0;
     if (f < 0 || t < 0)
         return MX_NIL;
     for (int i = 0; i < x->ndim; i++) {
@@ -460,7 +471,8 @@ mx mx_expand_dims(mx x, const int *axes, int n)
     if (is_nil(x) || n == 0)
         return x;
     if (x->ndim + n > MX_MAX_NDIM)
-        return mx_fail("[expand_dims] expected at most %d dimensions, got %d", MX_MAX_NDIM, x->ndim + n);
+        return mx_fail("[expand_dims] expected at most %d dimensions, got %d", MX_MAX_NDIM,
+                       x->ndim + n);
     if (axes_of("expand_dims", axes, n, x->ndim + n, sorted) < 0)
         return MX_NIL;
     struct axes_args a = { ints_of(n, sorted, v) };
@@ -484,8 +496,9 @@ static int squeeze_shapes(const struct call *c, struct spec out[])
         }
         k++;
         if (x->shape[i] != 1)
-            return mx_fail("[squeeze] expected an axis of size 1, but axis %d of shape %s has size %d", i,
-                           shape_of(x), x->shape[i]), 1;
+            return failed(
+                mx_fail("[squeeze] expected an axis of size 1, but axis %d of shape %s has size %d",
+                        i, shape_of(x), x->shape[i]));
     }
     return spec_set(out, x->dtype, n, shape);
 }
@@ -553,16 +566,17 @@ static int view_shapes(const struct call *c, struct spec out[])
     if (from == to)
         return 0;
     if (x->ndim == 0)
-        return mx_fail("[view] expected a type of the same size for a scalar, got %s to %s", dtype_name(x->dtype),
-                       dtype_name(a->dtype)), 1;
+        return failed(mx_fail("[view] expected a type of the same size for a scalar, got %s to %s",
+                              dtype_name(x->dtype), dtype_name(a->dtype)));
     int64_t bytes = dim(x, -1) * from;
     if (bytes % to)
-        return mx_fail("[view] expected a last axis of a multiple of %lld bytes to view as %s, got %lld bytes",
-                       (long long)to, dtype_name(a->dtype), (long long)bytes), 1;
+        return failed(mx_fail(
+            "[view] expected a last axis of a multiple of %lld bytes to view as %s, got %lld bytes",
+            (long long)to, dtype_name(a->dtype), (long long)bytes));
     return (out->shape[x->ndim - 1] = dim_of("view", bytes / to)) < 0;
 }
 
-/* Elements of another size need the last axis without gaps, and steps of whole elements elsewhere. */
+/* Elements of another size need a last axis without gaps, and steps of whole ones elsewhere. */
 static bool view_view(const struct call *c, mx y)
 {
     mx x = c->x[0];
@@ -590,8 +604,8 @@ static void view_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     const struct view_args *a = c->args;
     mx x = batch_first(c->x[0], axis[0]);
     if (x->ndim == 1 && itemsize(x) != dtype_size(a->dtype))
-        y[0] = mx_fail("[view] expected a type of the same size for a scalar, got %s to %s", dtype_name(x->dtype),
-                       dtype_name(a->dtype));
+        y[0] = mx_fail("[view] expected a type of the same size for a scalar, got %s to %s",
+                       dtype_name(x->dtype), dtype_name(a->dtype));
     else
         y[0] = mx_view(x, a->dtype);
     yaxis[0] = 0;
@@ -612,7 +626,8 @@ const struct op op_view = {
 
 struct as_strided_args { struct ints shape, strides; int64_t offset; };
 static const struct field as_strided_args_fields[] = {
-    FIELD(as_strided_args, shape), FIELD(as_strided_args, strides), FIELD(as_strided_args, offset), { 0 }
+    FIELD(as_strided_args, shape), FIELD(as_strided_args, strides), FIELD(as_strided_args, offset),
+    { 0 }
 };
 
 /* The first and the last element that the walk touches; false if a number overflows. */
@@ -622,7 +637,8 @@ static bool reach(const struct as_strided_args *a, int64_t *low, int64_t *high)
     for (int i = 0; i < a->shape.n; i++) {
         int64_t far;
         int64_t *end = a->strides.v[i] < 0 ? low : high;
-        if (__builtin_mul_overflow(a->shape.v[i] - 1, a->strides.v[i], &far) || __builtin_add_overflow(*end, far, end))
+        if (__builtin_mul_overflow(a->shape.v[i] - 1, a->strides.v[i], &far) ||
+            __builtin_add_overflow(*end, far, end))
             return false;
     }
     return true;
@@ -640,9 +656,11 @@ static int as_strided_shapes(const struct call *c, struct spec out[])
     if (size < 0)
         return 1;
     if (size > 0 && (!reach(a, &low, &high) || low < 0 || high >= x->size))
-        return mx_fail_as(MX_INDEX, "[as_strided] shape %s with these strides and offset %lld reaches outside of the "
-                          "%lld elements there are", shape_text(a->shape.n, shape), (long long)a->offset,
-                          (long long)x->size), 1;
+        return failed(mx_fail_as(
+            MX_INDEX,
+            "[as_strided] shape %s with these strides and offset %lld reaches outside of the "
+            "%lld elements there are",
+            shape_text(a->shape.n, shape), (long long)a->offset, (long long)x->size));
     return spec_set(out, x->dtype, a->shape.n, shape);
 }
 
@@ -665,7 +683,8 @@ static mx origins(const struct as_strided_args *a)
         int behind[MX_MAX_NDIM];
         for (int k = i + 1; k < a->shape.n; k++)
             behind[k - i - 1] = 1 + k - i - 1;
-        mx along = mx_multiply(mx_arange(0, (double)a->shape.v[i], 1, DT_int64), array_of_int(a->strides.v[i], DT_int64));
+        mx along = mx_multiply(mx_arange(0, (double)a->shape.v[i], 1, DT_int64),
+                               array_of_int(a->strides.v[i], DT_int64));
         at = mx_add(at, mx_expand_dims(along, behind, a->shape.n - 1 - i));
     }
     return mx_flatten(at, 0, -1);
@@ -678,7 +697,8 @@ static void as_strided_vjp(const struct call *c, const mx ct[], const bool want[
     if (!want[0])
         return;
     mx flat = mx_flatten(zeros_of(x), 0, -1);
-    dx[0] = mx_reshape(mx_scatter_add_axis(flat, origins(c->args), mx_flatten(ct[0], 0, -1), 0), x->ndim, x->shape);
+    dx[0] = mx_reshape(mx_scatter_add_axis(flat, origins(c->args), mx_flatten(ct[0], 0, -1), 0),
+                       x->ndim, x->shape);
 }
 
 static void as_strided_jvp(const struct call *c, const mx t[], mx dy[])
@@ -690,12 +710,15 @@ static void as_strided_vmap(const struct call *c, const int axis[], mx y[], int 
 {
     const struct as_strided_args *a = c->args;
     mx x = batch_first(c->x[0], axis[0]);
-    int64_t shape[MX_MAX_NDIM + 1] = { dim(x, 0) }, strides[MX_MAX_NDIM + 1] = { x->shape[0] ? x->size / x->shape[0] : 0 };
+    int n = dim(x, 0);
+    int64_t shape[MX_MAX_NDIM + 1] = { n }, strides[MX_MAX_NDIM + 1] = { n ? x->size / n : 0 };
     for (int i = 0; i < a->shape.n; i++) {
         shape[1 + i] = a->shape.v[i];
         strides[1 + i] = a->strides.v[i];
     }
-    struct as_strided_args batched = { { 1 + a->shape.n, shape }, { 1 + a->shape.n, strides }, a->offset };
+    struct as_strided_args batched = { { 1 + a->shape.n, shape },
+                                       { 1 + a->shape.n, strides },
+                                       a->offset };
     y[0] = mx_infer(&op_as_strided, &batched, 1, &x);
     yaxis[0] = 0;
 }

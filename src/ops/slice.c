@@ -29,13 +29,15 @@ struct range range_of(int size, int64_t start, int64_t stop, int64_t step)
 }
 
 /* The shape of x[start:stop:step]. */
-static int sliced_shape(const char *op, mx x, struct ints start, struct ints stop, struct ints step, int *shape)
+static int sliced_shape(const char *op, mx x, struct ints start, struct ints stop, struct ints step,
+                        int *shape)
 {
     if (start.n != x->ndim)
-        return mx_fail("[%s] expected a start for each of %d dimensions, got %d", op, x->ndim, start.n), 1;
+        return failed(mx_fail("[%s] expected a start for each of %d dimensions, got %d", op,
+                              x->ndim, start.n));
     for (int i = 0; i < x->ndim; i++) {
         if (step.v[i] == 0)
-            return mx_fail("[%s] the step of axis %d is zero", op, i), 1;
+            return failed(mx_fail("[%s] the step of axis %d is zero", op, i));
         shape[i] = (int)range_of(x->shape[i], start.v[i], stop.v[i], step.v[i]).count;
     }
     return 0;
@@ -46,16 +48,20 @@ struct bounds {
     int64_t start[MX_MAX_NDIM + 1], stop[MX_MAX_NDIM + 1], step[MX_MAX_NDIM + 1];
 };
 
-static struct slice_args bounds_of(struct bounds *b, int n, const int *start, const int *stop, const int *step)
+static struct slice_args bounds_of(struct bounds *b, int n, const int *start, const int *stop,
+                                   const int *step)
 {
-    struct slice_args a = { ints_of(n, start, b->start), ints_of(n, stop, b->stop), { n, b->step } };
+    struct slice_args a = { ints_of(n, start, b->start),
+                            ints_of(n, stop, b->stop),
+                            { n, b->step } };
     for (int i = 0; i < n; i++)
         b->step[i] = step ? step[i] : 1;
     return a;
 }
 
 /* The same slice behind a batch axis of n. */
-static struct slice_args bounds_batched(struct bounds *b, int n, struct ints start, struct ints stop, struct ints step)
+static struct slice_args bounds_batched(struct bounds *b, int n, struct ints start,
+                                        struct ints stop, struct ints step)
 {
     b->start[0] = 0;
     b->stop[0] = n;
@@ -126,7 +132,8 @@ static void slice_vmap(const struct call *c, const int axis[], mx y[], int yaxis
 static bool takes_all(mx x, const struct slice_args *a)
 {
     for (int i = 0; i < x->ndim; i++)
-        if (a->step.v[i] != 1 || range_of(x->shape[i], a->start.v[i], a->stop.v[i], 1).count != x->shape[i])
+        if (a->step.v[i] != 1 ||
+            range_of(x->shape[i], a->start.v[i], a->stop.v[i], 1).count != x->shape[i])
             return false;
     return true;
 }
@@ -167,8 +174,8 @@ static int slice_update_shapes(const struct call *c, struct spec out[])
     if (sliced_shape("slice_update", x, a->start, a->stop, a->step, shape))
         return 1;
     if (u->ndim != x->ndim || memcmp(u->shape, shape, (size_t)x->ndim * sizeof *shape))
-        return mx_fail("[slice_update] expected an update of shape %s, got %s", shape_text(x->ndim, shape),
-                       shape_of(u)), 1;
+        return failed(mx_fail("[slice_update] expected an update of shape %s, got %s",
+                              shape_text(x->ndim, shape), shape_of(u)));
     return spec_like(out, x);
 }
 
@@ -221,7 +228,8 @@ static void slice_update_jvp(const struct call *c, const mx t[], mx dy[])
         break;
     case SCATTER_MAX:
     case SCATTER_MIN:
-        dy[0] = put_back(&at, tx, mx_where(fold_keeps(a->fold, xs, u), mx_infer(&op_slice, &at, 1, &tx), tu),
+        dy[0] = put_back(&at, tx,
+                         mx_where(fold_keeps(a->fold, xs, u), mx_infer(&op_slice, &at, 1, &tx), tu),
                          SCATTER_SET);
         break;
     }
@@ -238,7 +246,8 @@ static void slice_update_vmap(const struct call *c, const int axis[], mx y[], in
     yaxis[0] = 0;
 }
 
-mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, const int *step, enum scatter_fold f)
+mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, const int *step,
+                        enum scatter_fold f)
 {
     if (is_nil(x) || is_nil(update))
         return MX_NIL;
@@ -268,7 +277,9 @@ const struct op op_slice_update = {
 
 /* ---- dynamic slices: the corner is an operand; it must leave room for the whole slice */
 
-const struct field dynamic_args_fields[] = { FIELD(dynamic_args, axes), FIELD(dynamic_args, sizes), { 0 } };
+const struct field dynamic_args_fields[] = {
+    FIELD(dynamic_args, axes), FIELD(dynamic_args, sizes), { 0 }
+};
 
 static int dynamic_slice_shapes(const struct call *c, struct spec out[])
 {
@@ -277,8 +288,8 @@ static int dynamic_slice_shapes(const struct call *c, struct spec out[])
     for (int i = 0; i < a->sizes.n; i++) {
         shape[i] = (int)a->sizes.v[i];
         if (shape[i] < 0 || shape[i] > dim(c->x[0], i))
-            return mx_fail("[slice] expected a size from 0 to %d for axis %d, got %d", dim(c->x[0], i), i,
-                           shape[i]), 1;
+            return failed(mx_fail("[slice] expected a size from 0 to %d for axis %d, got %d",
+                                  dim(c->x[0], i), i, shape[i]));
     }
     return spec_set(out, c->x[0]->dtype, a->sizes.n, shape);
 }
@@ -316,7 +327,8 @@ static int corners(mx start, int n_axes, mx out[])
     return n_axes;
 }
 
-static struct dynamic_args dynamic_batched(int n, const struct dynamic_args *a, int64_t *axes, int64_t *sizes)
+static struct dynamic_args dynamic_batched(int n, const struct dynamic_args *a, int64_t *axes,
+                                           int64_t *sizes)
 {
     sizes[0] = n;
     for (int i = 0; i < a->axes.n; i++)
@@ -355,16 +367,18 @@ static void dynamic_slice_vmap(const struct call *c, const int axis[], mx y[], i
 static int check_corner(const char *op, mx x, mx start, const int *axes, int n, int *out)
 {
     if (!dtype_is_integer(start->dtype))
-        return mx_fail("[%s] expected an integer start, got %s", op, dtype_name(start->dtype)), 1;
+        return failed(
+            mx_fail("[%s] expected an integer start, got %s", op, dtype_name(start->dtype)));
     if (start->size != n || start->ndim > 1)
-        return mx_fail("[%s] expected a start of one number for each of %d axes, got shape %s", op, n,
-                       shape_of(start)), 1;
+        return failed(
+            mx_fail("[%s] expected a start of one number for each of %d axes, got shape %s", op, n,
+                    shape_of(start)));
     for (int i = 0; i < n; i++) {
         if ((out[i] = axis_of(op, axes[i], x->ndim)) < 0)
             return 1;
         for (int k = 0; k < i; k++)
             if (out[k] == out[i])
-                return mx_fail("[%s] axis %d is given twice", op, axes[i]), 1;
+                return failed(mx_fail("[%s] axis %d is given twice", op, axes[i]));
     }
     return 0;
 }
@@ -392,12 +406,13 @@ static int dynamic_slice_update_shapes(const struct call *c, struct spec out[])
     for (int i = 0; i < x->ndim && fits; i++)
         fits = u->shape[i] <= x->shape[i];
     if (!fits)
-        return mx_fail("[slice_update] expected an update no larger than shape %s, got %s", shape_of(x),
-                       shape_of(u)), 1;
+        return failed(mx_fail("[slice_update] expected an update no larger than shape %s, got %s",
+                              shape_of(x), shape_of(u)));
     return spec_like(out, x);
 }
 
-static void dynamic_slice_update_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+static void dynamic_slice_update_vjp(const struct call *c, const mx ct[], const bool want[],
+                                     mx dx[])
 {
     if (want[0])
         dx[0] = dynamic_update(c->args, ct[0], zeros_of(c->x[1]), c->x[2]);
@@ -435,7 +450,8 @@ mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n)
 {
     int at[MX_MAX_NDIM];
     int64_t v[MX_MAX_NDIM], w[MX_MAX_NDIM];
-    if (is_nil(x) || is_nil(update) || is_nil(start) || check_corner("slice_update", x, start, axes, n, at))
+    if (is_nil(x) || is_nil(update) || is_nil(start) ||
+        check_corner("slice_update", x, start, axes, n, at))
         return MX_NIL;
     /* Axes that the update lacks in front have size 1 there. */
     int lead = x->ndim - update->ndim, ones[MX_MAX_NDIM];
@@ -450,12 +466,15 @@ mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n)
 
 const struct op op_dynamic_slice_update = {
     OP_ROW(dynamic_slice_update), ARGS(dynamic_args), .shapes = dynamic_slice_update_shapes,
-    .vjp = dynamic_slice_update_vjp, .jvp = dynamic_slice_update_jvp, .vmap = dynamic_slice_update_vmap,
+    .vjp = dynamic_slice_update_vjp, .jvp = dynamic_slice_update_jvp,
+    .vmap = dynamic_slice_update_vmap,
 };
 
 /* ---- split: part k runs from cut k - 1 to cut k */
 
-const struct field split_args_fields[] = { FIELD(split_args, cuts), FIELD(split_args, axis), { 0 } };
+const struct field split_args_fields[] = {
+    FIELD(split_args, cuts), FIELD(split_args, axis), { 0 }
+};
 
 struct range part_of(const struct split_args *a, int k, int size)
 {
@@ -469,8 +488,8 @@ static int split_shapes(const struct call *c, struct spec out[])
     mx x = c->x[0];
     int size = dim(x, a->axis);
     if (a->cuts.n && a->cuts.v[a->cuts.n - 1] > size)
-        return mx_fail("[split] cannot cut axis %d of size %d at %lld", a->axis, size,
-                       (long long)a->cuts.v[a->cuts.n - 1]), 1;
+        return failed(mx_fail("[split] cannot cut axis %d of size %d at %lld", a->axis, size,
+                       (long long)a->cuts.v[a->cuts.n - 1]));
     for (int k = 0; k <= a->cuts.n; k++) {
         spec_like(&out[k], x);
         out[k].shape[a->axis] = (int)part_of(a, k, size).count;
@@ -483,7 +502,8 @@ static bool split_view(const struct call *c, mx y)
     const struct split_args *a = c->args;
     mx x = c->x[0];
     memcpy(y->strides, x->strides, (size_t)x->ndim * sizeof *x->strides);
-    y->offset = x->offset + (y->size ? part_of(a, y->out, x->shape[a->axis]).first * x->strides[a->axis] : 0);
+    y->offset = x->offset +
+                (y->size ? part_of(a, y->out, x->shape[a->axis]).first * x->strides[a->axis] : 0);
     return true;
 }
 
@@ -550,7 +570,8 @@ int mx_split(mx x, int sections, int axis, mx *out)
         return split_failed(sections, out);
     int size = x->shape[a];
     if (size % sections) {
-        mx_fail("[split] cannot split axis %d of shape %s into %d equal parts", axis, shape_of(x), sections);
+        mx_fail("[split] cannot split axis %d of shape %s into %d equal parts", axis, shape_of(x),
+                sections);
         return split_failed(sections, out);
     }
     int64_t *v = malloc((size_t)sections * sizeof *v);
@@ -617,8 +638,9 @@ static int concatenate_shapes(const struct call *c, struct spec out[])
         for (int i = 0; i < first->ndim && fits; i++)
             fits = i == a->axis || x->shape[i] == first->shape[i];
         if (!fits)
-            return mx_fail("[concatenate] expected shapes that differ along axis %d alone, got %s and %s", a->axis,
-                           shape_of(first), shape_of(x)), 1;
+            return failed(mx_fail(
+                "[concatenate] expected shapes that differ along axis %d alone, got %s and %s",
+                a->axis, shape_of(first), shape_of(x)));
         total += dim(x, a->axis);
     }
     return (out->shape[a->axis] = dim_of("concatenate", total)) < 0;
@@ -693,7 +715,8 @@ mx mx_stack(int n, const mx x[], int axis)
         if (is_nil(x[k]))
             return MX_NIL;
         if (!same_shape(x[k], x[0]))
-            return mx_fail("[stack] expected arrays of one shape, got %s and %s", shape_of(x[0]), shape_of(x[k]));
+            return mx_fail("[stack] expected arrays of one shape, got %s and %s", shape_of(x[0]),
+                           shape_of(x[k]));
     }
     int a = axis_of("stack", axis, x[0]->ndim + 1);
     mx few[16], *in = n <= 16 ? few : malloc((size_t)n * sizeof *in);
@@ -735,7 +758,8 @@ static struct slice_args inside(struct bounds *b, const struct pad_args *a, mx x
         b->stop[i] = a->low.v[i] + x->shape[i];
         b->step[i] = 1;
     }
-    return (struct slice_args){ { a->low.n, b->start }, { a->low.n, b->stop }, { a->low.n, b->step } };
+    int n = a->low.n;
+    return (struct slice_args){ { n, b->start }, { n, b->stop }, { n, b->step } };
 }
 
 /* The value takes the sum of what arrives at the padding; taking x's part out of the full sum
@@ -781,10 +805,12 @@ static void pad_vmap(const struct call *c, const int axis[], mx y[], int yaxis[]
     for (int i = 0; i < m; i++)
         ones[i] = 1 + i;
     struct slice_args at = inside(&b, &batched, in[0]);
-    y[0] = is_nil(in[0]) || pad_shapes(&c2, &whole)
-               ? MX_NIL
-               : put_back(&at, mx_broadcast_to(mx_expand_dims(c->x[1], ones, m), whole.ndim, whole.shape), in[0],
-                          SCATTER_SET);
+    if (is_nil(in[0]) || pad_shapes(&c2, &whole)) {
+        y[0] = MX_NIL;
+        return;
+    }
+    mx filled = mx_broadcast_to(mx_expand_dims(c->x[1], ones, m), whole.ndim, whole.shape);
+    y[0] = put_back(&at, filled, in[0], SCATTER_SET);
 }
 
 /* Which element of an axis of n stands at place i, before, inside or behind it. */
@@ -805,8 +831,9 @@ static mx pad_with_own(mx x, int axis, int low, int high, enum pad_mode mode)
     if (is_nil(x) || (low == 0 && high == 0))
         return x;
     if (n == 0)
-        return mx_fail("[pad] an axis of size 0 can be padded with a constant only; axis %d of shape %s", axis,
-                       shape_of(x));
+        return mx_fail(
+            "[pad] an axis of size 0 can be padded with a constant only; axis %d of shape %s", axis,
+            shape_of(x));
     int total = dim_of("pad", (int64_t)low + n + high);
     int32_t *v = total < 0 ? NULL : malloc((size_t)total * sizeof *v);
     if (!v)
@@ -818,7 +845,8 @@ static mx pad_with_own(mx x, int axis, int low, int high, enum pad_mode mode)
     return y;
 }
 
-mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx value, enum pad_mode mode)
+mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx value,
+          enum pad_mode mode)
 {
     int64_t lo[MX_MAX_NDIM] = { 0 }, hi[MX_MAX_NDIM] = { 0 };
     bool seen[MX_MAX_NDIM] = { 0 }, grows = false;
@@ -831,7 +859,8 @@ mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx valu
         if (seen[a])
             return mx_fail("[pad] axis %d is given twice", a);
         if (low[i] < 0 || high[i] < 0)
-            return mx_fail("[pad] expected padding of 0 or more, got %d and %d for axis %d", low[i], high[i], a);
+            return mx_fail("[pad] expected padding of 0 or more, got %d and %d for axis %d", low[i],
+                           high[i], a);
         seen[a] = true;
         lo[a] = low[i];
         hi[a] = high[i];
@@ -847,7 +876,8 @@ mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx valu
     if (value && value->size != 1)
         return mx_fail("[pad] expected a scalar to pad with, got shape %s", shape_of(value));
     struct pad_args a = { { x->ndim, lo }, { x->ndim, hi } };
-    mx in[2] = { x, value ? mx_astype(mx_reshape(value, 0, NULL), x->dtype) : array_of_int(0, x->dtype) };
+    mx in[2] = { x, value ? mx_astype(mx_reshape(value, 0, NULL), x->dtype)
+                          : array_of_int(0, x->dtype) };
     return mx_infer(&op_pad, &a, 2, in);
 }
 

@@ -49,8 +49,8 @@ static void push_array(struct mx_list *l, mx x) { assert_int_equal(list_push(l, 
 static bool differentiable(const struct operand *o) { return o->dtype == DT_float64; }
 
 /* sum over results of <weight_k, f_k(x)>, operand `i` replaced by v. */
-static double weighed(const struct rule_case *c, const struct mx_list *x, int i, const struct model *v,
-                      const struct model weight[])
+static double weighed(const struct rule_case *c, const struct mx_list *x, int i,
+                      const struct model *v, const struct model weight[])
 {
     struct mx_list in = { 0 }, y = { 0 };
     struct builder f = { { { 1, NULL }, call_builder }, c->build };
@@ -60,7 +60,8 @@ static double weighed(const struct rule_case *c, const struct mx_list *x, int i,
         for (int k = 0; k < c->n; k++)
             push_array(&in, k == i ? array_from(DT_float64, v->ndim, v->shape, v->v) : x->v[k].it);
     }
-    require(c, call_builder(&f.closure, c->n, arrays(&in), &y) || mx_eval(y.n, arrays(&y)), "value");
+    require(c, call_builder(&f.closure, c->n, arrays(&in), &y) || mx_eval(y.n, arrays(&y)),
+            "value");
     for (int k = 0; k < y.n; k++) {
         struct model m = model_of(y.v[k].it);
         for (int64_t j = 0; j < m.size; j++)
@@ -80,10 +81,12 @@ static double dot(const struct model *a, const struct model *b)
     return sum;
 }
 
-static void agree(const struct rule_case *c, const char *what, int i, int64_t j, double got, double want)
+static void agree(const struct rule_case *c, const char *what, int i, int64_t j, double got,
+                  double want)
 {
     if (!(fabs(got - want) <= 1e-6 * (1 + fabs(want))))
-        fail_msg("%s: %s, operand %d, element %lld: %.12g, expected %.12g", c->name, what, i, (long long)j, got, want);
+        fail_msg("%s: %s, operand %d, element %lld: %.12g, expected %.12g", c->name, what, i,
+                 (long long)j, got, want);
 }
 
 /* Numbers below 1 are 0 in integer types: tangents that say nothing. */
@@ -115,8 +118,14 @@ void check_derivatives(const struct rule_case *c)
     }
     int results = y.n;
     list_clear(&y);
-    require(c, mx_vjp(&f.closure, c->n, arrays(&x), ct.n, arrays(&ct), &y, &dx) || mx_eval(dx.n, arrays(&dx)), "vjp");
-    require(c, mx_jvp(&f.closure, c->n, arrays(&x), t.n, arrays(&t), &y2, &dy) || mx_eval(dy.n, arrays(&dy)), "jvp");
+    require(c,
+            mx_vjp(&f.closure, c->n, arrays(&x), ct.n, arrays(&ct), &y, &dx) ||
+                mx_eval(dx.n, arrays(&dx)),
+            "vjp");
+    require(c,
+            mx_jvp(&f.closure, c->n, arrays(&x), t.n, arrays(&t), &y2, &dy) ||
+                mx_eval(dy.n, arrays(&dy)),
+            "jvp");
     double along = 0;
     for (int i = 0; i < c->n; i++) {
         const double h = 1e-5;
@@ -162,8 +171,8 @@ void check_derivatives(const struct rule_case *c)
 enum { BATCH = 3 };
 
 /* Runs the graph on batched leaves; axis[] of leaves in, of results out. */
-static void batched(const struct rule_case *c, const struct recording *g, const mx leaves[], int axis[], int n_roots,
-                    struct mx_list *y)
+static void batched(const struct rule_case *c, const struct recording *g, const mx leaves[],
+                    int axis[], int n_roots, struct mx_list *y)
 {
     mx value[64] = { 0 };
     int at[64];
@@ -230,7 +239,8 @@ static void check_subset(const struct rule_case *c, unsigned subset)
             given[i] = axis[i] = subset >> i & 1 ? (int)draw(o->ndim + 1) : -1;
             for (int k = 0, from = 0; k < o->ndim + (axis[i] >= 0); k++)
                 shape[k] = k == axis[i] ? BATCH : o->shape[from++];
-            push_array(&x, sample_between(o->dtype, o->ndim + (axis[i] >= 0), shape, o->low, o->high));
+            push_array(&x,
+                       sample_between(o->dtype, o->ndim + (axis[i] >= 0), shape, o->low, o->high));
             mx p = array_new(o->dtype, o->ndim, o->shape);
             p->tracer = true;
             push_array(&placeholders, p);
@@ -251,17 +261,19 @@ static void check_subset(const struct rule_case *c, unsigned subset)
             for (int k = 0; k < y.n; k++)
                 push_array(&got, example(y.v[k].it, axis[k], b));
         }
-        require(c, call_builder(&f.closure, c->n, arrays(&in), &want) || mx_eval(want.n, arrays(&want)), "loop");
+        require(
+            c, call_builder(&f.closure, c->n, arrays(&in), &want) || mx_eval(want.n, arrays(&want)),
+            "loop");
         for (int k = 0; k < y.n; k++) {
             struct model m = model_of(want.v[k].it), n;
             if (got.v[k].it->dtype != want.v[k].it->dtype || !same_shape(got.v[k].it, want.v[k].it))
-                fail_msg("%s: vmap of operands %x gives shape %s, the loop %s", c->name, subset, shape_of(got.v[k].it),
-                         shape_of(want.v[k].it));
+                fail_msg("%s: vmap of operands %x gives shape %s, the loop %s", c->name, subset,
+                         shape_of(got.v[k].it), shape_of(want.v[k].it));
             n = model_of(got.v[k].it);
             for (int64_t j = 0; j < m.size; j++)
                 if (!(fabs(m.v[j] - n.v[j]) <= 1e-12 * (1 + fabs(m.v[j]))))
-                    fail_msg("%s: vmap of operands %x, example %d, element %lld: %g, the loop %g", c->name, subset, b,
-                             (long long)j, n.v[j], m.v[j]);
+                    fail_msg("%s: vmap of operands %x, example %d, element %lld: %g, the loop %g",
+                             c->name, subset, b, (long long)j, n.v[j], m.v[j]);
             model_drop(&m);
             model_drop(&n);
         }

@@ -30,7 +30,10 @@ static uint64_t next(void)
 }
 
 int64_t draw(int64_t n) { return n > 0 ? (int64_t)(next() % (uint64_t)n) : 0; }
-double draw_real(double low, double high) { return low + (high - low) * (double)(next() >> 11) * 0x1p-53; }
+double draw_real(double low, double high)
+{
+    return low + (high - low) * (double)(next() >> 11) * 0x1p-53;
+}
 
 int draw_shape(int max_ndim, int most, bool empty_too, int *shape)
 {
@@ -177,12 +180,14 @@ static double whole_number(double low, double high) { return floor(draw_real(low
 mx sample(enum dtype t, int ndim, const int *shape)
 {
     bool is_signed = dtype_kind(t) == 'i' || dtype_kind(t) == 'f' || dtype_kind(t) == 'c';
-    return filled_with(laid_out(t, ndim, shape, true), whole_number, is_signed ? -100 : 0, t == DT_bool_ ? 2 : 100);
+    return filled_with(laid_out(t, ndim, shape, true), whole_number, is_signed ? -100 : 0,
+                       t == DT_bool_ ? 2 : 100);
 }
 
 mx sample_between(enum dtype t, int ndim, const int *shape, double low, double high)
 {
-    return filled_with(laid_out(t, ndim, shape, false), dtype_is_inexact(t) ? draw_real : whole_number, low, high);
+    return filled_with(laid_out(t, ndim, shape, false),
+                       dtype_is_inexact(t) ? draw_real : whole_number, low, high);
 }
 
 mx array_from(enum dtype t, int ndim, const int *shape, const double *v)
@@ -255,21 +260,24 @@ static void assert_within(mx y, const struct model *want, double tolerance)
     for (int64_t i = 0; i < got.size; i++) {
         double a = got.v[i], b = want->v[i];
         if (!(a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= tolerance * (1 + fabs(b))))
-            fail_msg("element %lld of shape %s and type %s is %.17g, expected %.17g", (long long)i, shape_of(y),
-                     dtype_name(y->dtype), a, b);
+            fail_msg("element %lld of shape %s and type %s is %.17g, expected %.17g", (long long)i,
+                     shape_of(y), dtype_name(y->dtype), a, b);
     }
     model_drop(&got);
 }
 
 void assert_holds(mx y, const struct model *want) { assert_within(y, want, 0); }
-void assert_close(mx y, const struct model *want, double tolerance) { assert_within(y, want, tolerance); }
+void assert_close(mx y, const struct model *want, double tolerance)
+{
+    assert_within(y, want, tolerance);
+}
 
 void assert_fails(mx y, enum mx_error kind, const char *part)
 {
     if (!is_nil(y) && !mx_eval(1, &y))
         fail_msg("expected an error with \"%s\", got an array of shape %s", part, shape_of(y));
     if (mx_error_kind() != kind || !strstr(mx_error_message(), part))
-        fail_msg("expected error %d with \"%s\", got error %d: %s", (int)kind, part, (int)mx_error_kind(),
-                 mx_error_message());
+        fail_msg("expected error %d with \"%s\", got error %d: %s", (int)kind, part,
+                 (int)mx_error_kind(), mx_error_message());
     mx_error_clear();
 }

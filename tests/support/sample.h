@@ -37,10 +37,11 @@ void place_of(const struct model *m, int64_t number, int64_t *at);
 /* Fails the test (cmocka) unless y is READY, or becomes so by evaluation, and holds the same. */
 void assert_holds(mx y, const struct model *want);
 void assert_close(mx y, const struct model *want, double tolerance);
-/* Fails the test unless y is MX_NIL or its evaluation fails with an error that contains `part`; clears it. */
+/* Fails the test unless y is MX_NIL or its evaluation fails, with `part` in the error, which it
+ * clears. */
 void assert_fails(mx y, enum mx_error kind, const char *part);
 
-/* Runs a block with the borrowed arrays made in it kept alive no longer: y is owned by the caller. */
+/* Fills a slot; what else the expression makes is let go of at once. */
 #define KEEP(slot, expression)                      \
     do {                                            \
         MX_SCOPE(NULL);                             \

@@ -41,7 +41,8 @@ static void takes(void **state)
 {
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
-        int shape[8], ndim = 1 + draw_shape(3, 5, true, shape + 1), axis = (int)draw(ndim), ishape[8], m = 0;
+        int shape[8], ndim = 1 + draw_shape(3, 5, true, shape + 1), axis = (int)draw(ndim),
+                      ishape[8], m = 0;
         int indim = draw_shape(3, 4, true, ishape), whole[16];
         shape[0] = 1 + (int)draw(5);
         bool flat = draw(5) == 0;
@@ -71,7 +72,9 @@ static void takes(void **state)
                 continue;
             }
             for (int j = 0; j < ndim; j++)
-                q[j] = j < axis ? p[j] : j == axis ? resolved(k.v[number_of(&k, p + axis)], size) : p[j - 1 + indim];
+                q[j] = j < axis    ? p[j]
+                       : j == axis ? resolved(k.v[number_of(&k, p + axis)], size)
+                                   : p[j - 1 + indim];
             want.v[i] = a.v[number_of(&a, q)];
         }
         assert_int_equal(y.it->dtype, x.it->dtype);
@@ -89,11 +92,15 @@ static void takes_along_an_axis(void **state)
 {
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
-        int shape[8], ndim = 1 + draw_shape(3, 4, false, shape + 1), axis = (int)draw(ndim), ishape[8], whole[8];
+        int shape[8], ndim = 1 + draw_shape(3, 4, false, shape + 1), axis = (int)draw(ndim),
+                      ishape[8], whole[8];
         mx_own x = { 0 }, index = { 0 }, y = { 0 };
         shape[0] = 1 + (int)draw(4);
         for (int i = 0; i < ndim; i++) {
-            ishape[i] = i == axis ? (int)draw(6) : shape[i] == 1 ? 1 + (int)draw(3) : draw(3) ? shape[i] : 1;
+            ishape[i] = i == axis       ? (int)draw(6)
+                        : shape[i] == 1 ? 1 + (int)draw(3)
+                        : draw(3)       ? shape[i]
+                                        : 1;
             whole[i] = i == axis || shape[i] == 1 ? ishape[i] : shape[i];
         }
         KEEP(&x, sample(draw_dtype(), ndim, shape));
@@ -124,7 +131,8 @@ static double folded(enum scatter_fold f, double a, double b, enum dtype t)
 {
     switch (f) {
     case SCATTER_SET: return b;
-    case SCATTER_ADD: return t == DT_bool_ ? (a != 0 || b != 0) : t == DT_int8 ? (int8_t)(int)(a + b) : a + b;
+    case SCATTER_ADD:
+        return t == DT_bool_ ? (a != 0 || b != 0) : t == DT_int8 ? (int8_t)(int)(a + b) : a + b;
     case SCATTER_PROD: return a * b;
     case SCATTER_MAX: return a > b ? a : b;
     case SCATTER_MIN: return a < b ? a : b;
@@ -136,7 +144,8 @@ static void puts_along_an_axis(void **state)
 {
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
-        int shape[8], ndim = 1 + draw_shape(3, 4, false, shape + 1), axis = (int)draw(ndim), ishape[8], whole[8], vshape[8];
+        int shape[8], ndim = 1 + draw_shape(3, 4, false, shape + 1), axis = (int)draw(ndim),
+                      ishape[8], whole[8], vshape[8];
         enum dtype t = draw_dtype();
         bool add = draw(2);
         mx_own x = { 0 }, index = { 0 }, v = { 0 }, y = { 0 };
@@ -351,7 +360,11 @@ static void plain_scatter(mx y, mx index, mx u, enum scatter_fold f)
     for (int64_t i = 0; i < index->size; i++)
         for (int64_t j = 0; j < row; j++) {
             float *p = &d[k[i] * row + j], w = v[i * row + j];
-            *p = f == SCATTER_SET ? w : f == SCATTER_ADD ? *p + w : f == SCATTER_PROD ? *p * w : f == SCATTER_MAX ? (*p > w ? *p : w) : (*p < w ? *p : w);
+            *p = f == SCATTER_SET    ? w
+                 : f == SCATTER_ADD  ? *p + w
+                 : f == SCATTER_PROD ? *p * w
+                 : f == SCATTER_MAX  ? (*p > w ? *p : w)
+                                     : (*p < w ? *p : w);
         }
 }
 
@@ -359,8 +372,9 @@ static void scatters_on_threads(void **state)
 {
     (void)state;
     /* Rows of the destination, elements of a row, updates. */
-    static const int cases[][3] = { { 5000, 1, 200000 }, { 7, 1, 100000 }, { 3000, 3, 60000 }, { 300, 1024, 700 },
-                                    { 40000, 16, 50000 }, { 1, 1, 70000 }, { 10, 70000, 5 } };
+    static const int cases[][3] = { { 5000, 1, 200000 }, { 7, 1, 100000 },     { 3000, 3, 60000 },
+                                    { 300, 1024, 700 },  { 40000, 16, 50000 }, { 1, 1, 70000 },
+                                    { 10, 70000, 5 } };
     int threads = pool_threads();
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int f = 0; f < 5; f++) {
@@ -383,18 +397,29 @@ static void scatters_on_threads(void **state)
             plain_scatter(want.it, index.it, u.it, (enum scatter_fold)f);
             for (int t = 1; t <= 9; t += 4) {
                 pool_set_threads(t);
-                KEEP(&y, mx_scatter(x.it, &index.it, (int[]){ 0 }, 1, mx_reshape(u.it, 3, (int[]){ count, 1, row }), (enum scatter_fold)f));
+                KEEP(&y, mx_scatter(x.it, &index.it, (int[]){ 0 }, 1,
+                                    mx_reshape(u.it, 3, (int[]){ count, 1, row }),
+                                    (enum scatter_fold)f));
                 assert_int_equal(mx_eval(1, &y.it), 0);
                 if (memcmp(array_host(y.it), array_host(want.it), (size_t)nbytes(y.it)))
                     fail_msg("case %d, fold %d, %d threads", (int)c, f, t);
-                if (f == SCATTER_ADD) { /* the same along an axis: rows, then columns of the transposed */
-                    KEEP(&y, mx_scatter_add_axis(x.it, mx_expand_dims(index.it, (int[]){ 1 }, 1), u.it, 0));
+                /* The same along an axis: rows, then columns of the transposed. */
+                if (f == SCATTER_ADD) {
+                    KEEP(&y, mx_scatter_add_axis(x.it, mx_expand_dims(index.it, (int[]){ 1 }, 1),
+                                                 u.it, 0));
                     assert_int_equal(mx_eval(1, &y.it), 0);
-                    assert_memory_equal(array_host(y.it), array_host(want.it), (size_t)nbytes(y.it));
-                    KEEP(&y, mx_contiguous(mx_transpose(mx_scatter_add_axis(mx_transpose(x.it, NULL, 0), mx_expand_dims(index.it, (int[]){ 0 }, 1),
-                                                                              mx_transpose(u.it, NULL, 0), 1), NULL, 0), false));
+                    assert_memory_equal(array_host(y.it), array_host(want.it),
+                                        (size_t)nbytes(y.it));
+                    KEEP(&y,
+                         mx_contiguous(mx_transpose(mx_scatter_add_axis(
+                                                        mx_transpose(x.it, NULL, 0),
+                                                        mx_expand_dims(index.it, (int[]){ 0 }, 1),
+                                                        mx_transpose(u.it, NULL, 0), 1),
+                                                    NULL, 0),
+                                       false));
                     assert_int_equal(mx_eval(1, &y.it), 0);
-                    assert_memory_equal(array_host(y.it), array_host(want.it), (size_t)nbytes(y.it));
+                    assert_memory_equal(array_host(y.it), array_host(want.it),
+                                        (size_t)nbytes(y.it));
                 }
                 /* Reading back what was written. */
                 KEEP(&y, mx_take(want.it, index.it, 0));
@@ -433,7 +458,8 @@ static void overlapping_slices_on_threads(void **state)
             }
         for (int t = 1; t <= 4; t += 3) {
             pool_set_threads(t);
-            KEEP(&y, mx_scatter(x.it, &index.it, (int[]){ 0 }, 1, u.it, f ? SCATTER_ADD : SCATTER_SET));
+            KEEP(&y,
+                 mx_scatter(x.it, &index.it, (int[]){ 0 }, 1, u.it, f ? SCATTER_ADD : SCATTER_SET));
             assert_holds(y.it, &want);
         }
         model_drop(&want);
@@ -456,9 +482,12 @@ static void halves_accumulate(void **state)
         enum dtype t = narrow ? DT_bfloat16 : DT_float16;
         for (int row = 1; row <= 20; row += 19) {
             mx_own y = { 0 };
-            int limit = narrow ? 256 : 2048; /* from here on one more is half an ulp, and ties go to even */
-            KEEP(&y, mx_scatter(mx_zeros(2, (int[]){ 2, row }, t), (mx[]){ mx_full(1, (int[]){ N }, array_of_int(1, DT_uint8), DT_uint8) },
-                                (int[]){ 0 }, 1, mx_ones(3, (int[]){ N, 1, row }, t), SCATTER_ADD));
+            int limit =
+                narrow ? 256 : 2048; /* from here on one more is half an ulp, and ties go to even */
+            KEEP(&y,
+                 mx_scatter(mx_zeros(2, (int[]){ 2, row }, t),
+                            (mx[]){ mx_full(1, (int[]){ N }, array_of_int(1, DT_uint8), DT_uint8) },
+                            (int[]){ 0 }, 1, mx_ones(3, (int[]){ N, 1, row }, t), SCATTER_ADD));
             struct model want = model_new(2, (int[]){ 2, row });
             for (int i = 0; i < row; i++)
                 want.v[row + i] = limit;
@@ -494,14 +523,19 @@ static void scatters_in_place(void **state)
     KEEP(&y, mx_put_along_axis(x.it, mx_arange(1, 101, 1, DT_int32), array_of_int(9, DT_int32), 0));
     mx_drop(&x);
     for (int again = 0; again < 2; again++) {
-        assert_fails(y.it, MX_INDEX, "[scatter_axis] index 100 at position (99,) is out of range for axis 0 of size 100");
+        assert_fails(
+            y.it, MX_INDEX,
+            "[scatter_axis] index 100 at position (99,) is out of range for axis 0 of size 100");
         for (int i = 0; i < 100; i++)
             assert_float_equal(data[i], (i % 2 ? 3 : 0), 0);
     }
     mx_drop(&y);
 }
 
-static mx int_array(enum dtype t, int ndim, const int *shape, const double *v) { return array_from(t, ndim, shape, v); }
+static mx int_array(enum dtype t, int ndim, const int *shape, const double *v)
+{
+    return array_from(t, ndim, shape, v);
+}
 
 static void errors(void **state)
 {
@@ -517,46 +551,78 @@ static void errors(void **state)
     KEEP(&x, mx_zeros(2, (int[]){ 3, 5 }, DT_float32));
     KEEP(&e, mx_zeros(2, (int[]){ 3, 0 }, DT_float32));
     mx at;
-    FAILS(mx_gather(x.it, (at = int_array(DT_int32, 2, (int[]){ 1, 3 }, (double[]){ 0, -5, 7 }), &at), (int[]){ 1 }, 1, (int[]){ 3, 1 }), MX_INDEX,
-          "[gather] index 7 at position (2,) is out of range for axis 1 of size 5");
-    FAILS(mx_gather(x.it, (at = int_array(DT_int64, 2, (int[]){ 2, 2 }, (double[]){ 0, 1, -6, 2 }), &at), (int[]){ 1 }, 1, (int[]){ 3, 1 }), MX_INDEX,
-          "[gather] index -6 at position (1, 0) is out of range for axis 1 of size 5");
-    FAILS(mx_gather(x.it, (at = int_array(DT_int64, 1, (int[]){ 2 }, (double[]){ 3, 4 }), &at), (int[]){ 1 }, 1, (int[]){ 3, 2 }), MX_INDEX,
-          "[gather] a slice of 2 from index 4 at position (1,) is out of range for axis 1 of size 5");
-    FAILS(mx_take(x.it, int_array(DT_uint64, 1, (int[]){ 1 }, (double[]){ 18446744073709549568. }), 0), MX_INDEX,
-          "index 18446744073709549568 at position");
-    FAILS(mx_take(x.it, int_array(DT_uint8, 2, (int[]){ 2, 2 }, (double[]){ 0, 1, 2, 3 }), 0), MX_INDEX, "index 3 at position (3,)");
-    FAILS(mx_take(e.it, int_array(DT_int32, 0, NULL, (double[]){ 0 }), 1), MX_INDEX, "out of range for axis 1 of size 0");
-    FAILS(mx_take_flat(x.it, int_array(DT_int8, 0, NULL, (double[]){ -16 })), MX_INDEX, "index -16");
-    FAILS(mx_take_along_axis(x.it, int_array(DT_int32, 2, (int[]){ 1, 1 }, (double[]){ 5 }), 1), MX_INDEX,
+    FAILS(mx_gather(x.it,
+                    (at = int_array(DT_int32, 2, (int[]){ 1, 3 }, (double[]){ 0, -5, 7 }), &at),
+                    (int[]){ 1 }, 1, (int[]){ 3, 1 }),
+          MX_INDEX, "[gather] index 7 at position (2,) is out of range for axis 1 of size 5");
+    FAILS(mx_gather(x.it,
+                    (at = int_array(DT_int64, 2, (int[]){ 2, 2 }, (double[]){ 0, 1, -6, 2 }), &at),
+                    (int[]){ 1 }, 1, (int[]){ 3, 1 }),
+          MX_INDEX, "[gather] index -6 at position (1, 0) is out of range for axis 1 of size 5");
+    FAILS(
+        mx_gather(x.it, (at = int_array(DT_int64, 1, (int[]){ 2 }, (double[]){ 3, 4 }), &at),
+                  (int[]){ 1 }, 1, (int[]){ 3, 2 }),
+        MX_INDEX,
+        "[gather] a slice of 2 from index 4 at position (1,) is out of range for axis 1 of size 5");
+    FAILS(mx_take(x.it, int_array(DT_uint64, 1, (int[]){ 1 }, (double[]){ 18446744073709549568. }),
+                  0),
+          MX_INDEX, "index 18446744073709549568 at position");
+    FAILS(mx_take(x.it, int_array(DT_uint8, 2, (int[]){ 2, 2 }, (double[]){ 0, 1, 2, 3 }), 0),
+          MX_INDEX, "index 3 at position (3,)");
+    FAILS(mx_take(e.it, int_array(DT_int32, 0, NULL, (double[]){ 0 }), 1), MX_INDEX,
+          "out of range for axis 1 of size 0");
+    FAILS(mx_take_flat(x.it, int_array(DT_int8, 0, NULL, (double[]){ -16 })), MX_INDEX,
+          "index -16");
+    FAILS(mx_take_along_axis(x.it, int_array(DT_int32, 2, (int[]){ 1, 1 }, (double[]){ 5 }), 1),
+          MX_INDEX,
           "[gather_axis] index 5 at position (0, 0) is out of range for axis 1 of size 5");
-    FAILS(mx_scatter(x.it, (at = int_array(DT_int32, 1, (int[]){ 2 }, (double[]){ 1, 3 }), &at), (int[]){ 0 }, 1, mx_ones(3, (int[]){ 2, 1, 5 }, DT_float32),
-                     SCATTER_ADD), MX_INDEX, "[scatter] index 3 at position (1,) is out of range for axis 0 of size 3");
-    FAILS(mx_scatter(x.it, (at = int_array(DT_int32, 1, (int[]){ 2 }, (double[]){ 1, 2 }), &at), (int[]){ 0 }, 1, mx_ones(3, (int[]){ 2, 2, 5 }, DT_float32),
-                     SCATTER_SET), MX_INDEX, "[scatter] a slice of 2 from index 2 at position (1,)");
-    FAILS(mx_scatter_add_axis(x.it, int_array(DT_int32, 2, (int[]){ 2, 1 }, (double[]){ -3, -4 }), array_of_int(1, DT_int32), 0), MX_INDEX,
-          "[scatter_axis] index -4 at position (1,)");
+    FAILS(mx_scatter(x.it, (at = int_array(DT_int32, 1, (int[]){ 2 }, (double[]){ 1, 3 }), &at),
+                     (int[]){ 0 }, 1, mx_ones(3, (int[]){ 2, 1, 5 }, DT_float32), SCATTER_ADD),
+          MX_INDEX, "[scatter] index 3 at position (1,) is out of range for axis 0 of size 3");
+    FAILS(mx_scatter(x.it, (at = int_array(DT_int32, 1, (int[]){ 2 }, (double[]){ 1, 2 }), &at),
+                     (int[]){ 0 }, 1, mx_ones(3, (int[]){ 2, 2, 5 }, DT_float32), SCATTER_SET),
+          MX_INDEX, "[scatter] a slice of 2 from index 2 at position (1,)");
+    FAILS(mx_scatter_add_axis(x.it, int_array(DT_int32, 2, (int[]){ 2, 1 }, (double[]){ -3, -4 }),
+                              array_of_int(1, DT_int32), 0),
+          MX_INDEX, "[scatter_axis] index -4 at position (1,)");
     {
         MX_SCOPE(NULL);
-        mx i = array_of_int(0, DT_int32), i2 = mx_zeros(2, (int[]){ 1, 1 }, DT_int32), one[2] = { i, i };
-        assert_fails(mx_take(x.it, array_of_int(0, DT_bool_), 0), MX_VALUE, "[take] expected integer indices, got bool; where()");
-        assert_fails(mx_take(x.it, array_of_int(0, DT_float32), 0), MX_VALUE, "[take] expected integer indices, got float32");
+        mx i = array_of_int(0, DT_int32), i2 = mx_zeros(2, (int[]){ 1, 1 }, DT_int32),
+           one[2] = { i, i };
+        assert_fails(mx_take(x.it, array_of_int(0, DT_bool_), 0), MX_VALUE,
+                     "[take] expected integer indices, got bool; where()");
+        assert_fails(mx_take(x.it, array_of_int(0, DT_float32), 0), MX_VALUE,
+                     "[take] expected integer indices, got float32");
         assert_fails(mx_take(x.it, i, 2), MX_AXIS, "[take] axis 2");
         assert_fails(mx_take(i, i, 0), MX_AXIS, "[take] axis 0");
         assert_fails(mx_take_flat(x.it, array_of_int(0, DT_complex64)), MX_VALUE, "complex64");
-        assert_fails(mx_take_along_axis(x.it, i, 0), MX_VALUE, "[take_along_axis] expected indices with as many dimensions");
-        assert_fails(mx_take_along_axis(x.it, mx_zeros(2, (int[]){ 2, 4 }, DT_int32), 0), MX_VALUE, "[take_along_axis]");
+        assert_fails(mx_take_along_axis(x.it, i, 0), MX_VALUE,
+                     "[take_along_axis] expected indices with as many dimensions");
+        assert_fails(mx_take_along_axis(x.it, mx_zeros(2, (int[]){ 2, 4 }, DT_int32), 0), MX_VALUE,
+                     "[take_along_axis]");
         assert_fails(mx_take_along_axis(x.it, i2, -3), MX_AXIS, "[take_along_axis] axis -3");
-        assert_fails(mx_put_along_axis(x.it, i2, mx_zeros(1, (int[]){ 2 }, DT_int32), 0), MX_VALUE, "[broadcast_to]");
-        assert_fails(mx_put_along_axis(x.it, array_of_int(0, DT_bool_), i, 0), MX_VALUE, "[put_along_axis]");
-        assert_fails(mx_scatter_add_axis(x.it, mx_zeros(2, (int[]){ 2, 2 }, DT_int32), i, 0), MX_VALUE, "[scatter_add_axis]");
-        assert_fails(mx_gather(x.it, one, (int[]){ 1, -1 }, 2, (int[]){ 1, 1 }), MX_VALUE, "[gather] axis -1 is given twice");
-        assert_fails(mx_gather(x.it, one, (int[]){ 1, 5 }, 2, (int[]){ 1, 1 }), MX_AXIS, "[gather] axis 5");
-        assert_fails(mx_gather(x.it, one, (int[]){ 1 }, 1, (int[]){ 4, 1 }), MX_VALUE, "[gather] expected a slice size from 0 to 3 for axis 0, got 4");
-        assert_fails(mx_gather(x.it, (mx[]){ mx_zeros(1, (int[]){ 2 }, DT_int8), mx_zeros(1, (int[]){ 3 }, DT_int8) }, (int[]){ 0, 1 }, 2, (int[]){ 1, 1 }),
+        assert_fails(mx_put_along_axis(x.it, i2, mx_zeros(1, (int[]){ 2 }, DT_int32), 0), MX_VALUE,
+                     "[broadcast_to]");
+        assert_fails(mx_put_along_axis(x.it, array_of_int(0, DT_bool_), i, 0), MX_VALUE,
+                     "[put_along_axis]");
+        assert_fails(mx_scatter_add_axis(x.it, mx_zeros(2, (int[]){ 2, 2 }, DT_int32), i, 0),
+                     MX_VALUE, "[scatter_add_axis]");
+        assert_fails(mx_gather(x.it, one, (int[]){ 1, -1 }, 2, (int[]){ 1, 1 }), MX_VALUE,
+                     "[gather] axis -1 is given twice");
+        assert_fails(mx_gather(x.it, one, (int[]){ 1, 5 }, 2, (int[]){ 1, 1 }), MX_AXIS,
+                     "[gather] axis 5");
+        assert_fails(mx_gather(x.it, one, (int[]){ 1 }, 1, (int[]){ 4, 1 }), MX_VALUE,
+                     "[gather] expected a slice size from 0 to 3 for axis 0, got 4");
+        assert_fails(mx_gather(x.it,
+                               (mx[]){ mx_zeros(1, (int[]){ 2 }, DT_int8),
+                                       mx_zeros(1, (int[]){ 3 }, DT_int8) },
+                               (int[]){ 0, 1 }, 2, (int[]){ 1, 1 }),
                      MX_VALUE, "(2,) and (3,)");
-        assert_fails(mx_scatter(x.it, one, (int[]){ 0 }, 1, i, SCATTER_SET), MX_VALUE, "[scatter] expected updates with 2 dimensions");
-        assert_fails(mx_scatter(x.it, one, (int[]){ 0 }, 1, mx_zeros(2, (int[]){ 4, 1 }, DT_float32), SCATTER_SET), MX_VALUE, "[scatter] expected updates of the shape");
+        assert_fails(mx_scatter(x.it, one, (int[]){ 0 }, 1, i, SCATTER_SET), MX_VALUE,
+                     "[scatter] expected updates with 2 dimensions");
+        assert_fails(mx_scatter(x.it, one, (int[]){ 0 }, 1,
+                                mx_zeros(2, (int[]){ 4, 1 }, DT_float32), SCATTER_SET),
+                     MX_VALUE, "[scatter] expected updates of the shape");
         assert_ptr_equal(mx_take(MX_NIL, i, 0), MX_NIL);
         assert_ptr_equal(mx_take(x.it, MX_NIL, 0), MX_NIL);
         assert_ptr_equal(mx_scatter(x.it, one, (int[]){ 0 }, 1, MX_NIL, SCATTER_SET), MX_NIL);
@@ -580,7 +646,8 @@ static void narrow_indices(void **state)
     KEEP(&y, mx_take(x.it, int_array(DT_uint8, 1, (int[]){ 4 }, (double[]){ 255, 1, 0, 128 }), 0));
     memcpy(want.v, (double[]){ 255, 1, 0, 128 }, 4 * sizeof(double));
     assert_holds(y.it, &want);
-    KEEP(&y, mx_scatter_add_axis(mx_zeros(1, (int[]){ 130 }, DT_int32), int_array(DT_int8, 1, (int[]){ 2 }, (double[]){ -128, -1 }),
+    KEEP(&y, mx_scatter_add_axis(mx_zeros(1, (int[]){ 130 }, DT_int32),
+                                 int_array(DT_int8, 1, (int[]){ 2 }, (double[]){ -128, -1 }),
                                  array_of_int(1, DT_int32), 0));
     model_drop(&want);
     want = model_new(1, (int[]){ 130 });
@@ -597,12 +664,15 @@ static void large_offsets(void **state)
     (void)state;
     enum { N = 1 << 15, M = 1 << 18 };
     mx_own x = { 0 }, y = { 0 };
-    KEEP(&x, mx_broadcast_to(mx_reshape(mx_arange(0, M, 1, DT_uint8), 2, (int[]){ 1, M }), 2, (int[]){ N, M }));
-    KEEP(&y, mx_take_flat(mx_slice(x.it, (int[]){ 0, 0 }, (int[]){ 5, M }, NULL), array_of_int(-1, DT_int32)));
+    KEEP(&x, mx_broadcast_to(mx_reshape(mx_arange(0, M, 1, DT_uint8), 2, (int[]){ 1, M }), 2,
+                             (int[]){ N, M }));
+    KEEP(&y, mx_take_flat(mx_slice(x.it, (int[]){ 0, 0 }, (int[]){ 5, M }, NULL),
+                          array_of_int(-1, DT_int32)));
     struct model want = model_new(0, NULL);
     *want.v = (uint8_t)(M - 1);
     assert_holds(y.it, &want);
-    KEEP(&y, mx_take(mx_reshape(x.it, 3, (int[]){ N, M / 4, 4 }), array_of_int(N - 1, DT_int64), 0));
+    KEEP(&y,
+         mx_take(mx_reshape(x.it, 3, (int[]){ N, M / 4, 4 }), array_of_int(N - 1, DT_int64), 0));
     KEEP(&y, mx_take(mx_take(y.it, array_of_int(-1, DT_int32), 0), array_of_int(3, DT_int32), 0));
     assert_holds(y.it, &want);
     model_drop(&want);

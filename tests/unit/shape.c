@@ -70,7 +70,8 @@ static void transposes(void **state)
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
         struct subject s = subject_of(5, 4, true);
-        int n = s.m.ndim, axes[MX_MAX_NDIM], given[MX_MAX_NDIM], shape[MX_MAX_NDIM], kind = (int)draw(4);
+        int n = s.m.ndim, axes[MX_MAX_NDIM], given[MX_MAX_NDIM], shape[MX_MAX_NDIM],
+            kind = (int)draw(4);
         int a = (int)draw(n), b = (int)draw(n);
         mx_own y = { 0 };
         shuffle(n, axes);
@@ -183,7 +184,8 @@ static void flattens(void **state)
                 shape[m++] = s.m.shape[i];
         if (n == 0)
             shape[m++] = 1;
-        TRIAL_OF(&y, mx_flatten(s.x.it, draw(2) || n == 0 ? a : a - n, draw(2) || n == 0 ? b : b - n));
+        TRIAL_OF(&y,
+                 mx_flatten(s.x.it, draw(2) || n == 0 ? a : a - n, draw(2) || n == 0 ? b : b - n));
         struct model want = model_new(m, shape);
         memcpy(want.v, s.m.v, (size_t)want.size * sizeof *want.v);
         assert_holds(y.it, &want);
@@ -210,7 +212,8 @@ static void expands_and_squeezes(void **state)
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
         struct subject s = subject_of(4, 3, true);
-        int more = (int)draw(4), n = s.m.ndim + more, order[MX_MAX_NDIM], axes[MX_MAX_NDIM], shape[MX_MAX_NDIM];
+        int more = (int)draw(4), n = s.m.ndim + more, order[MX_MAX_NDIM], axes[MX_MAX_NDIM],
+            shape[MX_MAX_NDIM];
         bool added[MX_MAX_NDIM] = { 0 };
         mx_own y = { 0 }, z = { 0 };
         shuffle(n, order);
@@ -412,12 +415,15 @@ static void updates_in_place(void **state)
     for (int i = 0; i < N; i++)
         assert_float_equal(v[i], i >= 10 && i < 20 ? 7 : i, 0);
 
-    KEEP(&x, mx_slice_update_fold(y.it, y.it, (int[]){ N - 1 }, (int[]){ -N - 1 }, (int[]){ -1 }, SCATTER_ADD));
+    KEEP(&x, mx_slice_update_fold(y.it, y.it, (int[]){ N - 1 }, (int[]){ -N - 1 }, (int[]){ -1 },
+                                  SCATTER_ADD));
     mx_drop(&y);
     assert_int_equal(mx_eval(1, &x.it), 0);
     v = array_host(x.it);
     for (int i = 0; i < N; i++)
-        assert_float_equal(v[i], (i >= 10 && i < 20 ? 7 : i) + (N - 1 - i >= 10 && N - 1 - i < 20 ? 7 : N - 1 - i), 0);
+        assert_float_equal(
+            v[i], (i >= 10 && i < 20 ? 7 : i) + (N - 1 - i >= 10 && N - 1 - i < 20 ? 7 : N - 1 - i),
+            0);
     mx_drop(&x);
 }
 
@@ -497,7 +503,9 @@ static void views_as_other_types(void **state)
                     place_of(&m, i / (int64_t)itemsize(x), at);
                     for (int j = 0; j < x->ndim; j++)
                         offset += at[j] * x->strides[j];
-                    *out[k] = ((unsigned char *)x->buf->host)[offset * (int64_t)itemsize(x) + i % (int64_t)itemsize(x)];
+                    *out[k] =
+                        ((unsigned char *)x->buf
+                             ->host)[offset * (int64_t)itemsize(x) + i % (int64_t)itemsize(x)];
                 }
                 assert_int_equal(got, want);
             }
@@ -539,7 +547,8 @@ static void as_strideds(void **state)
             model_drop(&want);
         } else {
             MX_SCOPE(NULL);
-            assert_fails(mx_as_strided(s.x.it, n, shape, strides, offset), MX_INDEX, "[as_strided]");
+            assert_fails(mx_as_strided(s.x.it, n, shape, strides, offset), MX_INDEX,
+                         "[as_strided]");
         }
         mx_drop(&y);
         subject_drop(&s);
@@ -552,7 +561,8 @@ static void concatenates(void **state)
 {
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
-        int n = 1 + (int)draw(4), ndim = 1 + (int)draw(4), axis = (int)draw(ndim), shape[MX_MAX_NDIM], total = 0;
+        int n = 1 + (int)draw(4), ndim = 1 + (int)draw(4), axis = (int)draw(ndim),
+            shape[MX_MAX_NDIM], total = 0;
         bool stack = draw(3) == 0;
         enum dtype t = draw_dtype();
         mx_own x[4] = { { 0 } }, y = { 0 };
@@ -609,7 +619,8 @@ static void concatenates_types(void **state)
 {
     (void)state;
     mx_own y = { 0 };
-    KEEP(&y, mx_concatenate(2, (mx[]){ mx_arange(0, 2, 1, DT_int16), mx_arange(0, 1, 0.5, DT_float16) }, 0));
+    KEEP(&y, mx_concatenate(
+                 2, (mx[]){ mx_arange(0, 2, 1, DT_int16), mx_arange(0, 1, 0.5, DT_float16) }, 0));
     struct model want = model_new(1, (int[]){ 4 });
     memcpy(want.v, (double[]){ 0, 1, 0, 0.5 }, 4 * sizeof(double));
     assert_int_equal(y.it->dtype, DT_float16);
@@ -706,7 +717,8 @@ static void pads(void **state)
     for (int trial = 0; trial < 2 * TRIALS; trial++) {
         struct subject s = subject_of(4, 4, false);
         enum pad_mode mode = (enum pad_mode)draw(4);
-        int n = s.m.ndim, order[8], m = (int)draw(n + 1), low[8], high[8], axes[8], lo[8] = { 0 }, shape[8];
+        int n = s.m.ndim, order[8], m = (int)draw(n + 1), low[8], high[8], axes[8], lo[8] = { 0 },
+            shape[8];
         mx_own y = { 0 };
         memcpy(shape, s.m.shape, (size_t)n * sizeof *shape);
         shuffle(n, order);
@@ -718,7 +730,8 @@ static void pads(void **state)
             shape[order[i]] += low[i] + high[i];
         }
         bool with_value = draw(2);
-        TRIAL_OF(&y, mx_pad(s.x.it, axes, m, low, high, with_value ? array_of_int(1, DT_int64) : NULL, mode));
+        TRIAL_OF(&y, mx_pad(s.x.it, axes, m, low, high,
+                            with_value ? array_of_int(1, DT_int64) : NULL, mode));
         struct model want = model_new(n, shape);
         for (int64_t i = 0; i < want.size; i++) {
             int64_t at[MX_MAX_NDIM];
@@ -787,7 +800,8 @@ static void aranges(void **state)
     KEEP(&y, mx_arange(250, 260, 1, DT_uint8));
     check_series(&y, DT_uint8, 10, (double[]){ 250, 251, 252, 253, 254, 255, 0, 1, 2, 3 }, 0);
     KEEP(&y, mx_arange(9007199254740000., 9007199254740003., 1, DT_int64));
-    check_series(&y, DT_int64, 3, (double[]){ 9007199254740000., 9007199254740001., 9007199254740002. }, 0);
+    check_series(&y, DT_int64, 3,
+                 (double[]){ 9007199254740000., 9007199254740001., 9007199254740002. }, 0);
     /* float32, in float32: start + i * step, every operation rounded. */
     KEEP(&y, mx_arange(0.1, 1000, 0.1, DT_float32));
     double *v = malloc(9999 * sizeof *v);
@@ -949,11 +963,14 @@ static void errors(void **state)
     (void)state;
     MX_SCOPE(NULL);
     mx x = mx_zeros(2, (int[]){ 2, 3 }, DT_float32), s = array_of_int(1, DT_int32), out[8];
-    assert_fails(mx_reshape(x, 2, (int[]){ 4, 2 }), MX_VALUE, "[reshape] cannot reshape an array of size 6");
+    assert_fails(mx_reshape(x, 2, (int[]){ 4, 2 }), MX_VALUE,
+                 "[reshape] cannot reshape an array of size 6");
     assert_fails(mx_reshape(x, 2, (int[]){ -1, -1 }), MX_VALUE, "at most one size of -1");
     assert_fails(mx_reshape(x, 2, (int[]){ -2, 3 }), MX_VALUE, "negative size -2");
-    assert_fails(mx_reshape(mx_zeros(2, (int[]){ 0, 3 }, DT_int8), 2, (int[]){ -1, 0 }), MX_VALUE, "cannot tell");
-    assert_fails(mx_broadcast_to(x, 2, (int[]){ 3, 3 }), MX_VALUE, "[broadcast_to] expected a shape that (2,3)");
+    assert_fails(mx_reshape(mx_zeros(2, (int[]){ 0, 3 }, DT_int8), 2, (int[]){ -1, 0 }), MX_VALUE,
+                 "cannot tell");
+    assert_fails(mx_broadcast_to(x, 2, (int[]){ 3, 3 }), MX_VALUE,
+                 "[broadcast_to] expected a shape that (2,3)");
     assert_fails(mx_broadcast_to(x, 1, (int[]){ 3 }), MX_VALUE, "[broadcast_to]");
     assert_fails(mx_broadcast_to(x, 3, (int[]){ -1, 2, 3 }), MX_VALUE, "negative size");
     assert_fails(mx_transpose(x, (int[]){ 0, 0 }, 2), MX_VALUE, "twice");
@@ -967,30 +984,41 @@ static void errors(void **state)
     assert_fails(mx_flatten(x, 1, 0), MX_VALUE, "[flatten]");
     assert_fails(mx_unflatten(x, 1, 2, (int[]){ 2, -1 }), MX_VALUE, "[unflatten]");
     assert_fails(mx_unflatten(x, 1, 0, NULL), MX_VALUE, "[unflatten] expected at least one size");
-    assert_fails(mx_slice(x, (int[]){ 0, 0 }, (int[]){ 1, 1 }, (int[]){ 1, 0 }), MX_VALUE, "step of axis 1 is zero");
-    assert_fails(mx_slice_update(x, mx_zeros(1, (int[]){ 5 }, DT_float32), (int[]){ 0, 0 }, (int[]){ 2, 3 }, NULL),
+    assert_fails(mx_slice(x, (int[]){ 0, 0 }, (int[]){ 1, 1 }, (int[]){ 1, 0 }), MX_VALUE,
+                 "step of axis 1 is zero");
+    assert_fails(mx_slice_update(x, mx_zeros(1, (int[]){ 5 }, DT_float32), (int[]){ 0, 0 },
+                                 (int[]){ 2, 3 }, NULL),
                  MX_VALUE, "(5,)");
-    assert_fails(mx_slice_dynamic(x, array_of_int(3, DT_int32), (int[]){ 1 }, 1, (int[]){ 2, 1 }), MX_INDEX,
+    assert_fails(mx_slice_dynamic(x, array_of_int(3, DT_int32), (int[]){ 1 }, 1, (int[]){ 2, 1 }),
+                 MX_INDEX,
                  "[slice] start 3 is out of range for a slice of 1 along axis 1 of size 3");
-    assert_fails(mx_slice_dynamic(x, array_of_int(-4, DT_int32), (int[]){ 1 }, 1, (int[]){ 2, 1 }), MX_INDEX, "start -4");
-    assert_fails(mx_slice_dynamic(x, array_of_double(0, DT_float32), (int[]){ 1 }, 1, (int[]){ 2, 1 }), MX_VALUE,
-                 "[slice] expected an integer start, got float32");
-    assert_fails(mx_slice_dynamic(x, s, (int[]){ 1 }, 1, (int[]){ 3, 1 }), MX_VALUE, "size from 0 to 2 for axis 0, got 3");
-    assert_fails(mx_slice_update_dynamic(x, mx_zeros(1, (int[]){ 3 }, DT_float32), s, (int[]){ 1 }, 1), MX_INDEX,
-                 "[slice_update] start 1");
+    assert_fails(mx_slice_dynamic(x, array_of_int(-4, DT_int32), (int[]){ 1 }, 1, (int[]){ 2, 1 }),
+                 MX_INDEX, "start -4");
+    assert_fails(
+        mx_slice_dynamic(x, array_of_double(0, DT_float32), (int[]){ 1 }, 1, (int[]){ 2, 1 }),
+        MX_VALUE, "[slice] expected an integer start, got float32");
+    assert_fails(mx_slice_dynamic(x, s, (int[]){ 1 }, 1, (int[]){ 3, 1 }), MX_VALUE,
+                 "size from 0 to 2 for axis 0, got 3");
+    assert_fails(
+        mx_slice_update_dynamic(x, mx_zeros(1, (int[]){ 3 }, DT_float32), s, (int[]){ 1 }, 1),
+        MX_INDEX, "[slice_update] start 1");
     assert_fails(mx_concatenate(0, NULL, 0), MX_VALUE, "at least one array");
     assert_fails(mx_concatenate(2, (mx[]){ x, s }, 0), MX_VALUE, "[concatenate]");
-    assert_fails(mx_concatenate(2, (mx[]){ x, mx_zeros(2, (int[]){ 2, 4 }, DT_int8) }, 0), MX_VALUE, "(2,3) and (2,4)");
+    assert_fails(mx_concatenate(2, (mx[]){ x, mx_zeros(2, (int[]){ 2, 4 }, DT_int8) }, 0), MX_VALUE,
+                 "(2,3) and (2,4)");
     assert_fails(mx_concatenate(2, (mx[]){ s, s }, 0), MX_AXIS, "axis 0");
     assert_fails(mx_stack(2, (mx[]){ x, s }, 0), MX_VALUE, "[stack]");
     assert_int_equal(mx_split(x, 2, 1, out), -1);
     assert_fails(out[0], MX_VALUE, "[split] cannot split axis 1 of shape (2,3) into 2 equal parts");
     assert_int_equal(mx_split(x, 0, 1, out), -1);
     assert_fails(MX_NIL, MX_VALUE, "[split] expected a positive number");
-    assert_fails(mx_pad(x, (int[]){ 0 }, 1, (int[]){ -1 }, (int[]){ 0 }, NULL, PAD_CONSTANT), MX_VALUE, "[pad]");
-    assert_fails(mx_pad(mx_zeros(1, (int[]){ 0 }, DT_int8), NULL, 1, (int[]){ 1 }, (int[]){ 0 }, NULL, PAD_EDGE), MX_VALUE,
-                 "with a constant only");
-    assert_fails(mx_arange(0, 1, 0, DT_int32), MX_VALUE, "[arange] expected a step other than zero");
+    assert_fails(mx_pad(x, (int[]){ 0 }, 1, (int[]){ -1 }, (int[]){ 0 }, NULL, PAD_CONSTANT),
+                 MX_VALUE, "[pad]");
+    assert_fails(mx_pad(mx_zeros(1, (int[]){ 0 }, DT_int8), NULL, 1, (int[]){ 1 }, (int[]){ 0 },
+                        NULL, PAD_EDGE),
+                 MX_VALUE, "with a constant only");
+    assert_fails(mx_arange(0, 1, 0, DT_int32), MX_VALUE,
+                 "[arange] expected a step other than zero");
     assert_fails(mx_arange(0, NAN, 1, DT_float32), MX_VALUE, "[arange] expected finite");
     assert_fails(mx_arange(0, 1e10, 1, DT_int64), MX_VALUE, "2147483647");
     assert_fails(mx_arange(-1e300, 1e300, 1e-10, DT_int64), MX_VALUE, "[arange]");
@@ -1000,7 +1028,8 @@ static void errors(void **state)
     assert_fails(mx_tril(s, 0), MX_VALUE, "[tril] expected an array of at least two dimensions");
     assert_fails(mx_full(1, (int[]){ -1 }, s, DT_int32), MX_VALUE, "[full] negative size");
     assert_fails(mx_full(1, (int[]){ 2 }, x, DT_int32), MX_VALUE, "[broadcast_to]");
-    assert_fails(mx_as_strided(x, 1, (int[]){ 2 }, (int64_t[]){ INT64_MAX }, 0), MX_INDEX, "[as_strided]");
+    assert_fails(mx_as_strided(x, 1, (int[]){ 2 }, (int64_t[]){ INT64_MAX }, 0), MX_INDEX,
+                 "[as_strided]");
     /* Too many dimensions. */
     int many[70];
     for (int i = 0; i < 70; i++)
@@ -1012,14 +1041,19 @@ static void errors(void **state)
     assert_fails(mx_expand_dims(deep, (int[]){ 0 }, 1), MX_VALUE, "64 dimensions");
     /* A dimension that an int does not hold. */
     mx wide = mx_broadcast_to(array_of_int(1, DT_int8), 2, (int[]){ 1 << 16, 1 << 16 });
-    assert_fails(mx_flatten(wide, 0, -1), MX_VALUE, "[reshape] a dimension of the result would be 4294967296");
+    assert_fails(mx_flatten(wide, 0, -1), MX_VALUE,
+                 "[reshape] a dimension of the result would be 4294967296");
     assert_fails(mx_reshape(wide, 1, (int[]){ -1 }), MX_VALUE, "4294967296");
     mx long_ = mx_broadcast_to(array_of_int(1, DT_int8), 1, (int[]){ INT32_MAX });
-    assert_fails(mx_concatenate(2, (mx[]){ long_, long_ }, 0), MX_VALUE, "[concatenate] a dimension");
-    assert_fails(mx_pad(long_, NULL, 1, (int[]){ 1 }, (int[]){ 0 }, NULL, PAD_CONSTANT), MX_VALUE, "[pad] a dimension");
-    assert_fails(mx_pad(long_, NULL, 1, (int[]){ 1 }, (int[]){ 0 }, NULL, PAD_EDGE), MX_VALUE, "[pad] a dimension");
-    assert_fails(mx_view(mx_broadcast_to(array_of_int(1, DT_int64), 1, (int[]){ INT32_MAX }), DT_int8), MX_VALUE,
-                 "[view] a dimension");
+    assert_fails(mx_concatenate(2, (mx[]){ long_, long_ }, 0), MX_VALUE,
+                 "[concatenate] a dimension");
+    assert_fails(mx_pad(long_, NULL, 1, (int[]){ 1 }, (int[]){ 0 }, NULL, PAD_CONSTANT), MX_VALUE,
+                 "[pad] a dimension");
+    assert_fails(mx_pad(long_, NULL, 1, (int[]){ 1 }, (int[]){ 0 }, NULL, PAD_EDGE), MX_VALUE,
+                 "[pad] a dimension");
+    assert_fails(
+        mx_view(mx_broadcast_to(array_of_int(1, DT_int64), 1, (int[]){ INT32_MAX }), DT_int8),
+        MX_VALUE, "[view] a dimension");
     int huge[4] = { INT32_MAX, INT32_MAX, INT32_MAX, 2 };
     assert_fails(mx_broadcast_to(s, 4, huge), MX_VALUE, "too many elements");
     assert_fails(mx_zeros(4, huge, DT_int8), MX_VALUE, "too many elements");
@@ -1053,7 +1087,8 @@ static void large_views(void **state)
             mx all = mx_broadcast_to(row.it, 2, (int[]){ N, M });
             assert_int_equal(all->size, (int64_t)N * M);
             mx folded = mx_reshape(all, 3, (int[]){ N / 4, 4, M });
-            mx part = mx_slice(folded, (int[]){ N / 4 - 1, 3, M - 1 }, (int[]){ N / 4, -5, -M - 1 }, (int[]){ 1, -1, -(M / 8) });
+            mx part = mx_slice(folded, (int[]){ N / 4 - 1, 3, M - 1 }, (int[]){ N / 4, -5, -M - 1 },
+                               (int[]){ 1, -1, -(M / 8) });
             mx_keep(&y, mx_contiguous(part, false));
         }
         if (lazily)
@@ -1079,8 +1114,11 @@ static void large_arrays(void **state)
     int64_t size = (int64_t)ROWS * COLUMNS;
     mx_own x = { 0 }, y = { 0 };
     KEEP(&x, mx_zeros(2, (int[]){ ROWS, COLUMNS }, DT_int8));
-    KEEP(&y, mx_slice_update(x.it, mx_astype(mx_expand_dims(mx_arange(0, ROWS, 1, DT_int32), (int[]){ 1 }, 1), DT_int8),
-                             (int[]){ 0, COLUMNS - 3 }, (int[]){ ROWS, COLUMNS }, NULL));
+    KEEP(&y,
+         mx_slice_update(
+             x.it,
+             mx_astype(mx_expand_dims(mx_arange(0, ROWS, 1, DT_int32), (int[]){ 1 }, 1), DT_int8),
+             (int[]){ 0, COLUMNS - 3 }, (int[]){ ROWS, COLUMNS }, NULL));
     mx_drop(&x);
     assert_int_equal(mx_eval(1, &y.it), 0);
     assert_int_equal(y.it->size, size);
@@ -1089,8 +1127,11 @@ static void large_arrays(void **state)
         if (v[i] != (i % COLUMNS >= COLUMNS - 3 ? i / COLUMNS : 0))
             fail_msg("element %lld is %d", (long long)i, v[i]);
     /* Row-major copies of a transposition, and a concatenation: the offsets are past 2^31 too. */
-    KEEP(&x, mx_concatenate(2, (mx[]){ mx_slice(y.it, (int[]){ 0, 0 }, (int[]){ ROWS, COLUMNS - 1 }, NULL),
-                                       mx_slice(y.it, (int[]){ 0, 0 }, (int[]){ ROWS, 1 }, NULL) }, 1));
+    KEEP(&x,
+         mx_concatenate(2,
+                        (mx[]){ mx_slice(y.it, (int[]){ 0, 0 }, (int[]){ ROWS, COLUMNS - 1 }, NULL),
+                                mx_slice(y.it, (int[]){ 0, 0 }, (int[]){ ROWS, 1 }, NULL) },
+                        1));
     mx_drop(&y);
     assert_int_equal(mx_eval(1, &x.it), 0);
     v = array_host(x.it);
