@@ -1,18 +1,13 @@
 /* math_poly.h: polynomials, a template over T, P and MA (multiply and add).
  *
- * poly<n>(x, a, b, c, ...) = a + b x + c x^2 + ... with n + 1 coefficients, as (a + b x) + x^2 (c + ...):
- * half as many dependent steps as Horner's rule, which is what long formulas wait for. */
+ * poly<n>(x, a, b, c, ...) = a + b x + c x^2 + ... with n + 1 coefficients, as (a + b x) + x^2
+ * (c + ...): half as many dependent steps as Horner's rule, which is what long formulas wait
+ * for. */
 
 FN T P(poly1)(T x, T a, T b) { return MA(x, b, a); }
 FN T P(poly2)(T x, T a, T b, T c) { return MA(x, MA(x, c, b), a); }
-FN T P(poly3)(T x, T a, T b, T c, T d)
-{
-    return MA(x * x, P(poly1)(x, c, d), MA(x, b, a));
-}
-FN T P(poly4)(T x, T a, T b, T c, T d, T e)
-{
-    return MA(x * x, P(poly2)(x, c, d, e), MA(x, b, a));
-}
+FN T P(poly3)(T x, T a, T b, T c, T d) { return MA(x * x, P(poly1)(x, c, d), MA(x, b, a)); }
+FN T P(poly4)(T x, T a, T b, T c, T d, T e) { return MA(x * x, P(poly2)(x, c, d, e), MA(x, b, a)); }
 FN T P(poly5)(T x, T a, T b, T c, T d, T e, T f)
 {
     return MA(x * x, P(poly3)(x, c, d, e, f), MA(x, b, a));

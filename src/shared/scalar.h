@@ -1,10 +1,10 @@
 /* scalar.h: each formula of the element-wise table once, as straight-line C.
  *
- * Include it before defining T, K or M of your own; it leaves none of them defined.  For every row
- * `name` of ops.def and every type of the row's set other than the two half types (which compute as
- * float32) it defines name_<suffix>, with the suffixes of core/dtype.h:
+ * Include it before defining T, K or M of your own; it leaves none of them defined.  For every
+ * row `name` of ops.def and every type of the row's set other than the two half types (which
+ * compute as float32) it defines name_<suffix>, with the suffixes of core/dtype.h:
  *
- *     float expm1_f32(float x);    int32_t add_i32(int32_t a, int32_t b);    complex64 sin_c64(complex64 z);
+ *     float expm1_f32(float x);    int32_t add_i32(int32_t a, int32_t b);
  *
  * GIVES_BOOL rows return uint8_t, 0 or 1, and bool operands hold 0 or 1.  GIVES_REAL rows return
  * float for complex64.  scalar_cast.h adds the conversions between types.
@@ -25,7 +25,9 @@ FN double residue(double a, double q, double b) { return fma(-q, b, a); }
 #include <stdint.h>
 #define FN static inline __attribute__((always_inline))
 #include "shared/bits.h"
+/* f32 builds on f64 */
 #include "shared/math_f64.h"
+
 #include "shared/math_f32.h"
 #endif
 
@@ -42,9 +44,9 @@ typedef struct {
 #undef T
 #undef K
 
-/* An integer pass: T, its unsigned twin U, the type W it multiplies in and Q it divides in, its width,
- * is it signed?  The CPU has vectors of floating divisions but not of integer ones, and a float (of 24
- * bits) or a double holds what is needed of the quotient of narrow types. */
+/* An integer pass: T, its unsigned twin U, the type W it multiplies in and Q it divides in, its
+ * width, is it signed?  The CPU has vectors of floating divisions but not of integer ones, and a
+ * float (of 24 bits) or a double holds what is needed of the quotient of narrow types. */
 #ifdef __CUDACC__
 #define FLOATING(q, t) t
 #else

@@ -1,6 +1,6 @@
-/* scalar_angle.h: the formulas of complex64 that take the sine and cosine of an operand, a template
- * over T, K and A, where A(sin) and A(cos) are those of double: the full ones, or the near ones that
- * compilers vectorize.  Goes with scalar_complex.h, once for each. */
+/* scalar_angle.h: the formulas of complex64 that take the sine and cosine of an operand, a
+ * template over T, K and A, where A(sin) and A(cos) are those of double: the full ones, or the
+ * near ones that compilers vectorize.  Goes with scalar_complex.h, once for each. */
 
 /* e^re (cos im + i sin im).  Beyond 700 a part overflows in float whatever the angle, unless it is
  * exactly zero. */

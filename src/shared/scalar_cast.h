@@ -1,7 +1,7 @@
 /* scalar_cast.h: conversions between element types that are more than a C cast.
  *
- * to_from, after the suffixes of core/dtype.h: f16_from_f32(x) is the float16 nearest to x.  The half
- * types are their bits. */
+ * to_from, after the suffixes of core/dtype.h: f16_from_f32(x) is the float16 nearest to x.  The
+ * half types are their bits. */
 
 FN float f32_from_bf16(uint16_t h) { return f32_bits((uint32_t)h << 16); }
 
@@ -48,39 +48,39 @@ FN float f32_odd_from_f64(double x)
 FN uint16_t f16_from_f64(double x) { return f16_from_f32(f32_odd_from_f64(x)); }
 FN uint16_t bf16_from_f64(double x) { return bf16_from_f32(f32_odd_from_f64(x)); }
 
-/* Float to integer cuts the fraction.  What does not fit is undefined in C; here it is what NumPy
- * shows on x86.  int32 and int64 become their least value, for NaN too; the narrow types take the low
- * bits of int32; uint32 and uint64 those of their signed twins, or for numbers of 2^31 (2^63) or more
- * that many less and the top bit flipped, so that infinity gives 0. */
-#define FROM_FLOAT(suffix, type)                                                                  \
-    FN int32_t i32_from_##suffix(type x)                                                          \
-    {                                                                                             \
-        int fits = x >= (type)-2147483648.0 && x < (type)2147483648.0;                            \
-        int32_t y = (int32_t)(fits ? x : 0);                                                      \
-        return fits ? y : INT32_MIN;                                                              \
-    }                                                                                             \
-    FN int64_t i64_from_##suffix(type x)                                                          \
-    {                                                                                             \
-        int fits = x >= (type)-9223372036854775808.0 && x < (type)9223372036854775808.0;          \
-        int64_t y = (int64_t)(fits ? x : 0);                                                      \
-        return fits ? y : INT64_MIN;                                                              \
-    }                                                                                             \
-    FN uint32_t u32_from_##suffix(type x)                                                         \
-    {                                                                                             \
-        int high = x >= (type)2147483648.0;                                                       \
-        uint32_t u = (uint32_t)i32_from_##suffix(high ? x - (type)2147483648.0 : x);              \
-        return high ? u ^ 0x80000000u : u;                                                        \
-    }                                                                                             \
-    FN uint64_t u64_from_##suffix(type x)                                                         \
-    {                                                                                             \
-        int high = x >= (type)9223372036854775808.0;                                              \
-        uint64_t u = (uint64_t)i64_from_##suffix(high ? x - (type)9223372036854775808.0 : x);     \
-        return high ? u ^ 0x8000000000000000u : u;                                                \
-    }                                                                                             \
-    FN int8_t i8_from_##suffix(type x) { return (int8_t)i32_from_##suffix(x); }                   \
-    FN uint8_t u8_from_##suffix(type x) { return (uint8_t)i32_from_##suffix(x); }                 \
-    FN int16_t i16_from_##suffix(type x) { return (int16_t)i32_from_##suffix(x); }                \
-    FN uint16_t u16_from_##suffix(type x) { return (uint16_t)i32_from_##suffix(x); }              \
+/* Float to integer cuts the fraction.  What does not fit is undefined in C; here it is what
+ * NumPy shows on x86.  int32 and int64 become their least value, for NaN too; the narrow types
+ * take the low bits of int32; uint32 and uint64 those of their signed twins, or for numbers of
+ * 2^31 (2^63) or more that many less and the top bit flipped, so that infinity gives 0. */
+#define FROM_FLOAT(suffix, type)                                                              \
+    FN int32_t i32_from_##suffix(type x)                                                      \
+    {                                                                                         \
+        int fits = x >= (type)-2147483648.0 && x < (type)2147483648.0;                        \
+        int32_t y = (int32_t)(fits ? x : 0);                                                  \
+        return fits ? y : INT32_MIN;                                                          \
+    }                                                                                         \
+    FN int64_t i64_from_##suffix(type x)                                                      \
+    {                                                                                         \
+        int fits = x >= (type)-9223372036854775808.0 && x < (type)9223372036854775808.0;      \
+        int64_t y = (int64_t)(fits ? x : 0);                                                  \
+        return fits ? y : INT64_MIN;                                                          \
+    }                                                                                         \
+    FN uint32_t u32_from_##suffix(type x)                                                     \
+    {                                                                                         \
+        int high = x >= (type)2147483648.0;                                                   \
+        uint32_t u = (uint32_t)i32_from_##suffix(high ? x - (type)2147483648.0 : x);          \
+        return high ? u ^ 0x80000000u : u;                                                    \
+    }                                                                                         \
+    FN uint64_t u64_from_##suffix(type x)                                                     \
+    {                                                                                         \
+        int high = x >= (type)9223372036854775808.0;                                          \
+        uint64_t u = (uint64_t)i64_from_##suffix(high ? x - (type)9223372036854775808.0 : x); \
+        return high ? u ^ 0x8000000000000000u : u;                                            \
+    }                                                                                         \
+    FN int8_t i8_from_##suffix(type x) { return (int8_t)i32_from_##suffix(x); }               \
+    FN uint8_t u8_from_##suffix(type x) { return (uint8_t)i32_from_##suffix(x); }             \
+    FN int16_t i16_from_##suffix(type x) { return (int16_t)i32_from_##suffix(x); }            \
+    FN uint16_t u16_from_##suffix(type x) { return (uint16_t)i32_from_##suffix(x); }          \
     FN uint8_t b8_from_##suffix(type x) { return x != 0; }
 
 FROM_FLOAT(f32, float)

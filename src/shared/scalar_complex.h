@@ -35,10 +35,7 @@ FN int is_inf(double x) { return M(fabs)(x) > 1e300; } /* of a float's value */
 FN int is_finite(double x) { return M(fabs)(x) < 1e300; }
 FN int pair_is_inf(pair z) { return is_inf(z.re) | is_inf(z.im); }
 /* Infinities made finite, so far out that they give the same angles and the overflow to come. */
-FN double box(double x, double far)
-{
-    return x > far ? far : x < -far ? -far : x;
-}
+FN double box(double x, double far) { return x > far ? far : x < -far ? -far : x; }
 /* a * b where an exact zero b wins over a NaN. */
 FN double times(double a, double b) { return b == 0 && a != a ? b : a * b; }
 
@@ -52,8 +49,8 @@ FN double pair_abs(pair z)
     return pair_is_inf(z) ? (double)INFINITY : m;
 }
 
-/* a * conj(b) / |b|^2.  Two divisors need help: of an infinite one only the direction counts, and by
- * zero the parts divide on their own. */
+/* a * conj(b) / |b|^2.  Two divisors need help: of an infinite one only the direction counts,
+ * and by zero the parts divide on their own. */
 FN pair pair_divide(pair a, pair b)
 {
     double size = b.re * b.re + b.im * b.im;
@@ -65,7 +62,8 @@ FN pair pair_divide(pair a, pair b)
     return pair_make(size == 0 ? a.re / M(fabs)(b.re) : re, size == 0 ? a.im / M(fabs)(b.re) : im);
 }
 
-/* With t = sqrt((|z| + |re|) / 2) the root is t + i im / 2t, or turned by 90 degrees left of zero. */
+/* With t = sqrt((|z| + |re|) / 2) the root is t + i im / 2t, or turned by 90 degrees left of
+ * zero. */
 FN pair pair_sqrt_finite(pair z)
 {
     double size = M(sqrt)(z.re * z.re + z.im * z.im);
@@ -110,7 +108,8 @@ FN pair pair_log1p(pair z)
 FN pair pair_arcsin(pair z)
 {
     pair w = pair_make(box(z.re, 1e150), box(z.im, 1e150));
-    pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)), q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
+    pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)),
+         q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
     double im = M(asinh)(p.re * q.im - p.im * q.re);
     return pair_make(M(atan2)(w.re, p.re * q.re - p.im * q.im),
                      pair_is_inf(z) ? M(copysign)((double)INFINITY, z.im) : im);
@@ -118,7 +117,8 @@ FN pair pair_arcsin(pair z)
 FN pair pair_arccos(pair z)
 {
     pair w = pair_make(box(z.re, 1e150), box(z.im, 1e150));
-    pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)), q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
+    pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)),
+         q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
     double im = M(asinh)(q.re * p.im - q.im * p.re);
     return pair_make(2 * M(atan2)(p.re, q.re),
                      pair_is_inf(z) ? M(copysign)((double)INFINITY, -z.im) : im);

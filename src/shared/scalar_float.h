@@ -49,8 +49,9 @@ FN T K(subtract)(T a, T b) { return a - b; }
 FN T K(multiply)(T a, T b) { return a * b; }
 FN T K(divide)(T a, T b) { return a / b; }
 
-/* The quotient cut to an integer and the remainder that belongs to it.  The remainder is exact as long
- * as the quotient has fewer bits than T; a quotient rounded up shows by a remainder of the other sign. */
+/* The quotient cut to an integer and the remainder that belongs to it.  The remainder is exact
+ * as long as the quotient has fewer bits than T; a quotient rounded up shows by a remainder of
+ * the other sign. */
 typedef struct {
     T quotient, remainder;
 } K(division);
@@ -77,8 +78,9 @@ FN T K(remainder)(T a, T b)
     return K(are_near)(a, b) ? K(remainder_near)(a, b) : K(floor_remainder)(M(fmod)(a, b), b);
 }
 
-/* The quotient that belongs to that remainder, so 1 // 0.1 is 9 although 1 / 0.1 rounds to 10.  One too
- * large for a fraction is a / b itself, and so is x // 0; an infinite a has no remainder and gives NaN. */
+/* The quotient that belongs to that remainder, so 1 // 0.1 is 9 although 1 / 0.1 rounds to 10.
+ * One too large for a fraction is a / b itself, and so is x // 0; an infinite a has no remainder
+ * and gives NaN. */
 FN T K(floor_divide)(T a, T b)
 {
     K(division) d = K(divide_cut)(a, b);

@@ -1,8 +1,8 @@
-/* scalar_integer.h: the formulas of one integer type, a template over T, U, W, Q, WIDTH, SIGNED and K
- * (scalar.h), all of which it undefines.
+/* scalar_integer.h: the formulas of one integer type, a template over T, U, W, Q, WIDTH, SIGNED
+ * and K (scalar.h), all of which it undefines.
  *
- * Arithmetic wraps around: it is done in W, unsigned and at least as wide as int, so that nothing is
- * undefined, and cut to T.  Division rounds down; x // 0 is 0 and x % 0 is x. */
+ * Arithmetic wraps around: it is done in W, unsigned and at least as wide as int, so that
+ * nothing is undefined, and cut to T.  Division rounds down; x // 0 is 0 and x % 0 is x. */
 
 FN int K(is_negative)(T x) { return SIGNED & (int)((U)x >> (WIDTH - 1)); }
 
@@ -23,7 +23,8 @@ FN T K(add)(T a, T b) { return (T)((W)a + (W)b); }
 FN T K(subtract)(T a, T b) { return (T)((W)a - (W)b); }
 FN T K(multiply)(T a, T b) { return (T)((W)a * (W)b); }
 
-/* The divisors the machine traps on are set apart: 0, and -1, by which the least number overflows. */
+/* The divisors the machine traps on are set apart: 0, and -1, by which the least number
+ * overflows. */
 FN int K(is_odd_divisor)(T b) { return b == 0 || (SIGNED && b == (T)-1); }
 
 FN T K(quotient)(T a, T b) { return (T)((Q)a / (Q)(K(is_odd_divisor)(b) ? 1 : b)); } /* cut */
@@ -69,10 +70,7 @@ FN T K(bitwise_or)(T a, T b) { return a | b; }
 FN T K(bitwise_xor)(T a, T b) { return a ^ b; }
 
 /* A count of the width or more moves every bit out; a negative count is such a count. */
-FN T K(left_shift)(T a, T b)
-{
-    return (U)b < WIDTH ? (T)((W)a << ((U)b & (WIDTH - 1))) : 0;
-}
+FN T K(left_shift)(T a, T b) { return (U)b < WIDTH ? (T)((W)a << ((U)b & (WIDTH - 1))) : 0; }
 
 FN T K(right_shift)(T a, T b)
 {

@@ -1,8 +1,8 @@
 /* scalar_near.h: twins of formulas, for loops on the CPU.
  *
- * Formulas that reduce an angle, and remainder, take a branch where an operand is far, which keeps a
- * loop from being vectorized.  Their near twins have none; where near_<type> holds for every operand
- * (both_near_<type> for every pair) they give the same. */
+ * Formulas that reduce an angle, and remainder, take a branch where an operand is far, which
+ * keeps a loop from being vectorized.  Their near twins have none; where near_<type> holds for
+ * every operand (both_near_<type> for every pair) they give the same. */
 
 typedef float unary_f32(float), binary_f32(float, float);
 typedef double unary_f64(double), binary_f64(double, double);
@@ -24,27 +24,39 @@ FN int both_near_c64(complex64 a, complex64 b)
 /* The twin of a formula, or NULL.  Folds away where f is a constant. */
 FN unary_f32 *near_unary_f32(unary_f32 *f)
 {
-    return f == sin_f32 ? m_sin_near_f32 : f == cos_f32 ? m_cos_near_f32 : f == tan_f32 ? m_tan_near_f32 : NULL;
+    return f == sin_f32   ? m_sin_near_f32
+           : f == cos_f32 ? m_cos_near_f32
+           : f == tan_f32 ? m_tan_near_f32
+                          : NULL;
 }
 FN unary_f64 *near_unary_f64(unary_f64 *f)
 {
-    return f == sin_f64 ? m_sin_near_f64 : f == cos_f64 ? m_cos_near_f64 : f == tan_f64 ? m_tan_near_f64 : NULL;
+    return f == sin_f64   ? m_sin_near_f64
+           : f == cos_f64 ? m_cos_near_f64
+           : f == tan_f64 ? m_tan_near_f64
+                          : NULL;
 }
 FN unary_c64 *near_unary_c64(unary_c64 *f)
 {
-    return f == exp_c64     ? exp_near_c64
-           : f == expm1_c64 ? expm1_near_c64
-           : f == sin_c64   ? sin_near_c64
-           : f == cos_c64   ? cos_near_c64
-           : f == tan_c64   ? tan_near_c64
-           : f == sinh_c64  ? sinh_near_c64
-           : f == cosh_c64  ? cosh_near_c64
-           : f == tanh_c64  ? tanh_near_c64
+    return f == exp_c64       ? exp_near_c64
+           : f == expm1_c64   ? expm1_near_c64
+           : f == sin_c64     ? sin_near_c64
+           : f == cos_c64     ? cos_near_c64
+           : f == tan_c64     ? tan_near_c64
+           : f == sinh_c64    ? sinh_near_c64
+           : f == cosh_c64    ? cosh_near_c64
+           : f == tanh_c64    ? tanh_near_c64
            : f == sigmoid_c64 ? sigmoid_near_c64
                               : NULL;
 }
-FN binary_f32 *near_binary_f32(binary_f32 *f) { return f == remainder_f32 ? remainder_near_f32 : NULL; }
-FN binary_f64 *near_binary_f64(binary_f64 *f) { return f == remainder_f64 ? remainder_near_f64 : NULL; }
+FN binary_f32 *near_binary_f32(binary_f32 *f)
+{
+    return f == remainder_f32 ? remainder_near_f32 : NULL;
+}
+FN binary_f64 *near_binary_f64(binary_f64 *f)
+{
+    return f == remainder_f64 ? remainder_near_f64 : NULL;
+}
 FN binary_c64 *near_binary_c64(binary_c64 *f)
 {
     return f == power_c64 ? power_near_c64 : f == logaddexp_c64 ? logaddexp_near_c64 : NULL;

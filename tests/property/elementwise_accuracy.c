@@ -1,6 +1,7 @@
-/* How far the real floating rows of the element-wise table are from the truth, for every instruction
- * set: the worst error in ulp against real, over random bit patterns, a range of interest and
- * the edges.  Rows say how much is allowed; rows without an error of their own allow none. */
+/* How far the real floating rows of the element-wise table are from the truth, for every
+ * instruction set: the worst error in ulp against real, over random bit patterns, a range of
+ * interest and the edges.  Rows say how much is allowed; rows without an error of their own
+ * allow none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,14 +54,79 @@ static void store(const struct format *t, void *x, size_t i, double v)
         ((double *)x)[i] = v;
 }
 
-static const double edges[] = {
-    0, 0.25, 0.4142135623730950488, 0.5, 0.625, 0.7071067811865476, 0.9, 1, 1.4142135623730951, 1.5, 2, 3,
-    0.34657359027997264, 0.69314718055994531, 0.78539816339744831, 1.5707963267948966, 3.1415926535897932,
-    6.2831853071795865, 4, 5, 6, 9, 10, 17, 18, 20, 22, 40, 87.33, 88.72, 88.73, 89, 89.4, 90, 103.9, 104,
-    105, 128, 708.4, 709.78, 710, 710.5, 745.1, 746, 1e5, 99999.99, 1e6, 1e9, 0x1p23, 0x1p24, 0x1p31, 0x1p52,
-    0x1p63, 0x1p100, 0x1p127, 1e-3, 1e-5, 0x1p-11, 0x1p-12, 0x1p-24, 0x1p-25, 0x1p-53, 0x1p-126, 0x1p-130,
-    0x1p-149, FLT_MAX, INFINITY, NAN, DBL_MAX, 0x1p-1022, 0x1p-1060, 0x1p-1074, 0x1p1000,
-};
+static const double edges[] = { 0,
+                                0.25,
+                                0.4142135623730950488,
+                                0.5,
+                                0.625,
+                                0.7071067811865476,
+                                0.9,
+                                1,
+                                1.4142135623730951,
+                                1.5,
+                                2,
+                                3,
+                                0.34657359027997264,
+                                0.69314718055994531,
+                                0.78539816339744831,
+                                1.5707963267948966,
+                                3.1415926535897932,
+                                6.2831853071795865,
+                                4,
+                                5,
+                                6,
+                                9,
+                                10,
+                                17,
+                                18,
+                                20,
+                                22,
+                                40,
+                                87.33,
+                                88.72,
+                                88.73,
+                                89,
+                                89.4,
+                                90,
+                                103.9,
+                                104,
+                                105,
+                                128,
+                                708.4,
+                                709.78,
+                                710,
+                                710.5,
+                                745.1,
+                                746,
+                                1e5,
+                                99999.99,
+                                1e6,
+                                1e9,
+                                0x1p23,
+                                0x1p24,
+                                0x1p31,
+                                0x1p52,
+                                0x1p63,
+                                0x1p100,
+                                0x1p127,
+                                1e-3,
+                                1e-5,
+                                0x1p-11,
+                                0x1p-12,
+                                0x1p-24,
+                                0x1p-25,
+                                0x1p-53,
+                                0x1p-126,
+                                0x1p-130,
+                                0x1p-149,
+                                FLT_MAX,
+                                INFINITY,
+                                NAN,
+                                DBL_MAX,
+                                0x1p-1022,
+                                0x1p-1060,
+                                0x1p-1074,
+                                0x1p1000 };
 #define EDGES (2 * 3 * sizeof edges / sizeof *edges)
 
 /* The i-th edge: each number, its neighbours, and their negatives. */
@@ -104,7 +170,7 @@ struct unary_row {
     enum unary_id id;
     const char *name;
     real (*truth)(real);
-    double lo, hi;            /* where most operands are taken from */
+    double lo, hi;             /* where most operands are taken from */
     double most_f32, most_f64; /* allowed error in ulp */
 };
 
@@ -150,7 +216,8 @@ static const struct unary_row unary_rows[] = {
 static void *vector(void) { return malloc(COUNT * sizeof(real)); }
 
 /* The largest of an array of errors must not pass what is allowed. */
-static double worst(const struct format *t, const void *y, const real *truth, const real *scale, size_t *at)
+static double worst(const struct format *t, const void *y, const real *truth, const real *scale,
+                    size_t *at)
 {
     double most = 0;
     for (size_t i = 0; i < COUNT; i++) {
@@ -173,8 +240,7 @@ static void unary(void **state)
             const struct format *t = &formats[f];
             double allowed = f ? row->most_f64 : row->most_f32;
             operands(t, x, row->lo, row->hi);
-            for (size_t i = 0; i < COUNT; i++)
-                truth[i] = row->truth(load(t, x, i));
+            for (size_t i = 0; i < COUNT; i++) truth[i] = row->truth(load(t, x, i));
             print_message("%-10s %s", row->name, dtype_name(t->dtype));
             for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
                 const struct cpu_kernels *kernels = cpu_kernels_named(levels[l]);
@@ -186,8 +252,8 @@ static void unary(void **state)
                 print_message("  %s %.3f", levels[l], most);
                 if (!(most <= allowed)) {
                     failed++;
-                    print_message(" (more than %g: %s(%a) = %a, not %La)", allowed, row->name, load(t, x, at),
-                                  load(t, y, at), truth[at]);
+                    print_message(" (more than %g: %s(%a) = %a, not %La)", allowed, row->name,
+                                  load(t, x, at), load(t, y, at), truth[at]);
                 }
             }
             print_message("\n");
@@ -207,7 +273,10 @@ struct binary_row {
 };
 
 /* Where the logarithm is near zero because its terms cancel, the error is that of the terms. */
-static real larger(real a, real b) { return isfinite(a) && isfinite(b) ? fmaxl(fabsl(a), fabsl(b)) : 0; }
+static real larger(real a, real b)
+{
+    return isfinite(a) && isfinite(b) ? fmaxl(fabsl(a), fabsl(b)) : 0;
+}
 
 #define ROW(name) BINARY_##name, #name, r_##name
 static const struct binary_row binary_rows[] = {
@@ -295,10 +364,9 @@ static void comparisons(void **state)
             const struct cpu_kernels *kernels = cpu_kernels_named(levels[l]);
             if (!kernels)
                 continue;
-#define CHECK(row, op)                                                          \
-    kernels->binary[BINARY_##row][t->dtype](y, a, 1, b, 1, COUNT);              \
-    for (size_t i = 0; i < COUNT; i++)                                          \
-        assert_int_equal(y[i], load(t, a, i) op load(t, b, i));
+#define CHECK(row, op)                                             \
+    kernels->binary[BINARY_##row][t->dtype](y, a, 1, b, 1, COUNT); \
+    for (size_t i = 0; i < COUNT; i++) assert_int_equal(y[i], load(t, a, i) op load(t, b, i));
             CHECK(equal, ==)
             CHECK(not_equal, !=)
             CHECK(less, <)
