@@ -139,8 +139,66 @@ PyObject *fn_reduce_to_state(struct call *c)
     return result;
 }
 
+/* ArrayLike(o): o as whatever takes arrays sees it. */
+
+struct like {
+    PyObject ob_base;
+    PyObject *o;
+};
+
+static PyObject *like_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *o;
+    if (kwargs && PyDict_Size(kwargs)) {
+        PyErr_SetString(PyExc_TypeError, "ArrayLike() takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_UnpackTuple(args, "ArrayLike", 1, 1, &o))
+        return NULL;
+    struct like *self = PyObject_New(struct like, type);
+    if (self)
+        self->o = Py_NewRef(o);
+    return (PyObject *)self;
+}
+
+static void like_dealloc(PyObject *o)
+{
+    PyTypeObject *type = Py_TYPE(o);
+    Py_DECREF(((struct like *)o)->o);
+    PyObject_Free(o);
+    Py_DECREF(type);
+}
+
+static PyObject *like_array(PyObject *o, PyObject *unused)
+{
+    (void)unused;
+    mlx_array a = mlx_array_new();
+    if (!array_from(&a, ((struct like *)o)->o, NULL))
+        return array_wrap(a);
+    mlx_array_free(a);
+    return NULL;
+}
+
+static PyMethodDef like_methods[] = {
+    { "__mlx_array__", like_array, METH_NOARGS, "__mlx_array__($self)\n--\n\nThe array." },
+    { NULL, NULL, 0, NULL },
+};
+static PyType_Slot like_slots[] = {
+    { Py_tp_new, like_new },
+    { Py_tp_dealloc, like_dealloc },
+    { Py_tp_methods, like_methods },
+    { Py_tp_doc, DOC("ArrayLike(arg, /)\n--\n\n"
+                     "Something to be taken for an array: an object with __mlx_array__, say.") },
+    { 0, NULL },
+};
+static PyType_Spec like_spec = {
+    "mlx.core.ArrayLike", sizeof(struct like), 0, Py_TPFLAGS_DEFAULT, like_slots,
+};
+
 int methods_init(PyObject *module)
 {
+    if (!add_type(module, &like_spec))
+        return -1;
     PyObject *name = PyModule_GetNameObject(module);
     PyObject *f = name ? PyCFunction_NewEx(&restore_method, NULL, name) : NULL;
     int failed = f ? PyModule_AddObjectRef(module, restore_method.ml_name, f) : -1;

@@ -158,7 +158,8 @@ PyObject *submodule(PyObject *module, const char *name, const char *doc, PyMetho
     return sub;
 }
 
-/* Devices of other makes, which are not there */
+/* Devices of other makes, which are not there.  Older programs look for the memory functions in
+ * mlx.core.metal. */
 
 static PyObject *no(PyObject *m, PyObject *unused)
 {
@@ -166,15 +167,53 @@ static PyObject *no(PyObject *m, PyObject *unused)
     (void)unused;
     Py_RETURN_FALSE;
 }
+
+static PyObject *no_facts(PyObject *m, PyObject *unused)
+{
+    (void)m;
+    (void)unused;
+    return PyDict_New();
+}
+
+static PyObject *no_capture(PyObject *m, PyObject *unused)
+{
+    (void)m;
+    (void)unused;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "[metal] there is no Metal device whose work could be captured");
+    return NULL;
+}
+
 static PyMethodDef metal[] = {
     { "is_available", no, METH_NOARGS,
       "is_available()\n--\n\nWhether Metal can be used; it cannot." },
+    { "device_info", no_facts, METH_NOARGS, "device_info()\n--\n\nFacts about the device: none." },
+    { "start_capture", no_capture, METH_O,
+      "start_capture(path)\n--\n\nRecord work; an error here." },
+    { "stop_capture", no_capture, METH_NOARGS,
+      "stop_capture()\n--\n\nEnd recording; an error here." },
     { NULL, NULL, 0, NULL },
+};
+static const char *const in_metal[] = {
+    "get_active_memory", "get_peak_memory", "reset_peak_memory", "get_cache_memory",
+    "set_memory_limit",  "set_cache_limit", "set_wired_limit",   "clear_cache",
 };
 static PyMethodDef cuda[] = {
     { "is_available", no, METH_NOARGS, "is_available()\n--\n\nWhether CUDA can be used; not yet." },
     { NULL, NULL, 0, NULL },
 };
+
+static int add_devices(PyObject *module)
+{
+    PyObject *sub = submodule(module, "metal", "Apple's GPUs.", metal);
+    for (size_t i = 0; sub && i < LENGTH(in_metal); i++) {
+        PyObject *f = PyObject_GetAttrString(module, in_metal[i]);
+        if (!f || PyModule_AddObjectRef(sub, in_metal[i], f))
+            sub = NULL;
+        Py_XDECREF(f);
+    }
+    return sub && submodule(module, "cuda", "NVIDIA's GPUs.", cuda) ? 0 : -1;
+}
 
 static int add_constants(PyObject *module)
 {
@@ -229,10 +268,9 @@ PyMODINIT_FUNC PyInit_core(void)
     if (!module)
         return NULL;
     if (errors_init(module) || dtype_init(module) || device_init(module) || array_init(module) ||
-        index_init(module) || methods_init(module) || io_init(module) || transforms_init(module) || vmap_init(module) ||
-        printing_init(module) || random_init(module) || add_constants(module) ||
-        !submodule(module, "metal", "Apple's GPUs.", metal) ||
-        !submodule(module, "cuda", "NVIDIA's GPUs.", cuda))
+        index_init(module) || methods_init(module) || io_init(module) || transforms_init(module) ||
+        vmap_init(module) || printing_init(module) || random_init(module) ||
+        add_constants(module) || add_devices(module))
         Py_CLEAR(module);
     return module;
 }

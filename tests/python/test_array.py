@@ -474,6 +474,9 @@ def test_objects_that_stand_for_arrays():
     assert mx.concatenate([w, w]).shape == (4,)
     with pytest.raises(TypeError, match="should return an array"):
         mx.array([1.0]) + Wrapped(3)
+    assert (mx.array([1, 2]) + mx.ArrayLike([3, 4])).tolist() == [4, 6]
+    with pytest.raises(TypeError):
+        mx.exp(mx.ArrayLike("a"))
 
 
 # Copied

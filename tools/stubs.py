@@ -1,0 +1,359 @@
+"""Write the type stubs of mlx.core from the tables that its functions come from.
+
+    python stubs.py FOLDER [COMPILER]
+
+The build runs this; the stubs lie in a folder `core` beside the module.
+"""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# A row becomes a line: a word, the name, the signature and the docstring, as C strings.
+EXPAND = """
+#define STREAM_ "stream: StreamOrDevice = None"
+#define UNARY_P "a: scalar|array, /, *, " STREAM_
+#define UNARY_N "a: scalar|array, " STREAM_
+#define BINARY_P "a: scalar|array, b: scalar|array, /, *, " STREAM_
+#define BINARY_N "a: scalar|array, b: scalar|array, " STREAM_
+#define UNARY(name, label, dtypes, traits, form, doc) IF_##form(name, UNARY_##form, doc)
+#define BINARY(name, label, dtypes, traits, form, doc) IF_##form(name, BINARY_##form, doc)
+#define IF_P(name, signature, doc) ("FUNCTION", #name, signature, doc),
+#define IF_N(name, signature, doc) ("FUNCTION", #name, signature, doc),
+#define IF_X(...)
+#include "ops/ops.def"
+#define FUNCTION(name, signature, doc) ("FUNCTION", #name, signature, doc),
+#define RANDOM(name, signature, doc) ("RANDOM", #name, signature, doc),
+#define METHOD(name, body, signature, doc) ("METHOD", #name, signature, doc),
+#define ALIAS(name, of) ("ALIAS", #name, #of, ""),
+#include "functions.def"
+"""
+
+# What does not return an array.
+RETURNS = {
+    "None": "set_default_device set_default_stream reset_peak_memory clear_cache clear_streams "
+    "eval async_eval synchronize set_printoptions seed save save_safetensors __setstate__",
+    "int": "device_count get_active_memory get_peak_memory get_cache_memory get_memory_limit "
+    "set_memory_limit set_cache_limit set_wired_limit get_array_buffer_size",
+    "bool": "issubdtype can_cast isdtype is_available",
+    "Dtype": "result_type",
+    "Device": "default_device",
+    "Stream": "default_stream new_stream new_thread_unsafe_stream",
+    "ThreadLocalStream": "new_thread_local_stream",
+    "StreamContext": "stream",
+    "PrintOptions": "get_printoptions",
+    "_PrintOptionsContext": "printoptions",
+    "dict[str, str | int]": "device_info",
+    "tuple[int, ...]": "broadcast_shapes",
+    "tuple[int, int]": "__dlpack_device__",
+    "tuple[array, array]": "minmax",
+    "tuple[array, ...]": "unstack",
+    "list[array]": "divmod split broadcast_arrays",
+    "array | list[array]": "atleast_1d atleast_2d atleast_3d",
+    "array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]": "load",
+    "tuple[list[array], list[array]]": "vjp jvp",
+    "Callable": "grad value_and_grad vmap",
+    "scalar": "item",
+    "list | scalar": "tolist",
+    "types.ModuleType": "__array_namespace__",
+    "bytes": "__bytes__",
+    "str": "__format__",
+    "tuple": "__getstate__ __reduce__",
+    "Any": "__dlpack__ __array__",
+}
+RETURN = {name: kind for kind, names in RETURNS.items() for name in names.split()}
+
+HEAD = '''"""Arrays, operations on them, and transformations of functions of them."""
+
+import enum
+import pathlib
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, TypeAlias
+
+from . import cuda as cuda, metal as metal, random as random
+'''
+
+RANDOM = '''"""Random numbers from explicit keys, or from a state."""
+
+from collections.abc import Sequence
+
+import mlx.core
+from mlx.core import Dtype, StreamOrDevice, array, scalar, uint64
+
+state: Sequence[array]
+'''
+
+AVAILABLE = "def is_available() -> bool: ...\n"
+
+METAL = """from mlx.core import clear_cache as clear_cache, get_active_memory as get_active_memory
+from mlx.core import get_cache_memory as get_cache_memory, get_peak_memory as get_peak_memory
+from mlx.core import reset_peak_memory as reset_peak_memory, set_cache_limit as set_cache_limit
+from mlx.core import set_memory_limit as set_memory_limit, set_wired_limit as set_wired_limit
+
+def is_available() -> bool: ...
+def device_info() -> dict[str, str | int]: ...
+def start_capture(path: str) -> None: ...
+def stop_capture() -> None: ...
+"""
+
+TYPES = """scalar: TypeAlias = bool | int | float | complex
+file: TypeAlias = BinaryIO
+size: TypeAlias = int
+uint64: TypeAlias = int
+StreamOrDevice: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
+
+__version__: str
+e: float
+euler_gamma: float
+inf: float
+nan: float
+newaxis: None
+pi: float
+
+class AxisError(ValueError, IndexError): ...
+
+class Dtype:
+    @property
+    def size(self) -> int: ...
+
+{dtypes}
+
+class DtypeCategory(enum.Enum):
+{categories}
+
+{category_names}
+
+class finfo:
+    def __init__(self, arg: Dtype, /) -> None: ...
+    @property
+    def bits(self) -> int: ...
+    @property
+    def min(self) -> float: ...
+    @property
+    def max(self) -> float: ...
+    @property
+    def eps(self) -> float: ...
+    @property
+    def smallest_normal(self) -> float: ...
+    @property
+    def dtype(self) -> Dtype: ...
+
+class iinfo:
+    def __init__(self, arg: Dtype, /) -> None: ...
+    @property
+    def min(self) -> int: ...
+    @property
+    def max(self) -> int: ...
+    @property
+    def dtype(self) -> Dtype: ...
+
+class DeviceType(enum.Enum):
+    cpu = 0
+    gpu = 1
+
+cpu = DeviceType.cpu
+gpu = DeviceType.gpu
+
+class Device:
+    def __init__(self, type: DeviceType, index: int = 0) -> None: ...
+    @property
+    def type(self) -> DeviceType: ...
+    @property
+    def index(self) -> int: ...
+
+class Stream:
+    @property
+    def device(self) -> Device: ...
+
+class ThreadLocalStream:
+    @property
+    def device(self) -> Device: ...
+
+class StreamContext:
+    def __init__(self, s: Stream | ThreadLocalStream | Device | DeviceType) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self,
+        exc_type: type | None = None,
+        exc_value: object | None = None,
+        traceback: object | None = None,
+    ) -> None: ...
+
+class PrintOptions:
+    def __init__(self, precision: int = -1) -> None: ...
+    precision: int
+
+class _PrintOptionsContext:
+    def __enter__(self) -> PrintOptions: ...
+    def __exit__(self, *args: object) -> None: ...
+
+class custom_function:
+    def __init__(self, f: Callable) -> None: ...
+    def __call__(self, *args, **kwargs) -> Any: ...
+    def vjp(self, f: Callable) -> custom_function: ...
+    def jvp(self, f: Callable) -> custom_function: ...
+    def vmap(self, f: Callable) -> custom_function: ...
+
+class ArrayLike:
+    def __init__(self, arg: object, /) -> None: ...
+
+class ArrayAt:
+    def __getitem__(self, indices: Any) -> ArrayAt: ...
+{at}
+
+class ArrayIterator:
+    def __next__(self) -> array: ...
+    def __iter__(self) -> ArrayIterator: ...
+
+class array:
+    def __init__(self, val: Any, dtype: Dtype | None = None) -> None: ...
+{properties}
+    def __getitem__(self, arg: Any, /) -> array: ...
+    def __setitem__(self, arg0: Any, arg1: Any, /) -> None: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[array]: ...
+    def __bool__(self) -> bool: ...
+    def __int__(self) -> int: ...
+    def __float__(self) -> float: ...
+    def __complex__(self) -> complex: ...
+    def __index__(self) -> int: ...
+    def __round__(self, ndigits: int | None = None, /) -> array: ...
+{operators}
+{methods}
+"""
+
+FILES = """def savez(file: file | str | pathlib.Path, *args, **kwargs) -> None: ...
+def savez_compressed(file: file | str | pathlib.Path, *args, **kwargs) -> None: ...
+"""
+
+PROPERTIES = {
+    "int": "size ndim itemsize nbytes",
+    "tuple[int, ...]": "shape",
+    "Dtype": "dtype",
+    "array": "real imag T mT",
+    "ArrayAt": "at",
+}
+DTYPES = [
+    "bool_",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "complex64",
+]
+CATEGORIES = [
+    "complexfloating",
+    "floating",
+    "inexact",
+    "signedinteger",
+    "unsignedinteger",
+    "integer",
+    "number",
+    "generic",
+]
+UPDATES = ["add", "subtract", "multiply", "divide", "maximum", "minimum"]
+OPERATORS = [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+]
+
+
+def rows(compiler):
+    paths = [f"-I{ROOT / folder}" for folder in ("src", "python/src")]
+    command = [compiler, "-E", "-P", "-x", "c", *paths, "-"]
+    text = subprocess.run(command, input=EXPAND, capture_output=True, text=True, check=True).stdout
+    return ast.literal_eval(f"[{text}]")
+
+
+def definition(name, signature, doc, result="array"):
+    lines = [f"def {name}({signature}) -> {result}:"]
+    quoted = f'"""{doc}"""' if "\n" not in doc else f'"""{doc}\n"""'
+    return "\n".join(lines + ["    " + line for line in quoted.split("\n")])
+
+
+def method(name, signature, doc):
+    inside = ", ".join(part for part in ("self", signature) if part)
+    return f"    def {name}({inside}) -> {RETURN.get(name, 'array')}: ..."
+
+
+def operators():
+    for op in OPERATORS:
+        for kind in ("", "r", "i"):
+            yield f"    def __{kind}{op}__(self, other: Any) -> array: ..."
+    for op in ("neg", "pos", "abs", "invert"):
+        yield f"    def __{op}__(self) -> array: ..."
+    for op in ("lt", "le", "gt", "ge"):
+        yield f"    def __{op}__(self, other: Any) -> array: ..."
+    for op in ("eq", "ne"):
+        yield f"    def __{op}__(self, other: Any) -> Any: ...  # type: ignore[override]"
+
+
+def properties():
+    for kind, names in PROPERTIES.items():
+        for name in names.split():
+            yield f"    @property\n    def {name}(self) -> {kind}: ..."
+
+
+def stubs(compiler):
+    table = rows(compiler)
+
+    def pick(word):
+        return [row[1:] for row in table if row[0] == word]
+
+    main = TYPES.format(
+        dtypes="\n".join(f"{d}: Dtype" for d in DTYPES),
+        categories="\n".join(f"    {c} = {i}" for i, c in enumerate(CATEGORIES)),
+        category_names="\n".join(f"{c} = DtypeCategory.{c}" for c in CATEGORIES),
+        at="\n".join(f"    def {f}(self, value: Any) -> array: ..." for f in UPDATES),
+        properties="\n".join(properties()),
+        operators="\n".join(operators()),
+        methods="\n".join(method(*row) for row in pick("METHOD")),
+    )
+    parts = [
+        HEAD,
+        main,
+        *(definition(*row, RETURN.get(row[0], "array")) for row in pick("FUNCTION")),
+    ]
+    parts += [FILES, *(f"{name} = {of}" for name, of, _ in pick("ALIAS"))]
+    draws = [definition(*row, "None" if row[0] == "seed" else "array") for row in pick("RANDOM")]
+    return {
+        "__init__.pyi": "\n".join(parts) + "\n",
+        "random.pyi": "\n".join([RANDOM, *draws]) + "\n",
+        "metal.pyi": METAL,
+        "cuda.pyi": AVAILABLE,
+    }
+
+
+def main(folder, compiler="cc"):
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in stubs(compiler).items():
+        ast.parse(text)
+        (folder / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
