@@ -33,8 +33,6 @@ typedef void cast_fn(void *y, const void *x, size_t n);
 typedef void move_fn(void *y, int64_t sy, const void *x, int64_t sx, size_t n);
 /* y[i * sy + j] = x[j * sx + i] for i < rows, j < cols */
 typedef void transpose_fn(void *y, int64_t sy, const void *x, int64_t sx, size_t rows, size_t cols);
-/* Copies to memory that will not be read soon, past the caches; sfence before others may look */
-typedef void stream_fn(void *y, const void *x, size_t bytes);
 /* y = c ? a : b by element width; strides 0 or 1 */
 typedef void select_fn(void *y, const void *c, int sc, const void *a, int sa, const void *b,
                        int sb, size_t n);
@@ -48,7 +46,6 @@ struct cpu_kernels {
     cast_fn *cast[DT_COUNT][DT_COUNT]; /* [from][to] */
     move_fn *move[4];                  /* by log2 of the element size */
     transpose_fn *transpose[4];
-    stream_fn *stream;
     select_fn *select[4];
     const struct gemm_kernels *gemm;     /* kernels/gemm.h */
     const struct index_kernels *index;   /* kernels/index.h */

@@ -34,16 +34,12 @@ struct runs {
     int64_t row; /* elements along the last dimension */
     int64_t strides[RUN_OPERANDS][MX_MAX_NDIM], y_strides[MX_MAX_NDIM];
     int block_rows, block_cols;
-    bool past_caches; /* y is written around them */
 };
 
 /* Calls r->kernel until all elements of row-major y are written, on several threads if they are
  * many.  data[k] is the first element of x[k], and the n operands have one shape, y's. */
 void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
                const void *const data[]);
-
-/* Takes the last cache for one of that size, for tests; 0: of its own. */
-void runs_set_cache(size_t size);
 
 /* The stride an array has as one run: 1 row-major, 0 one value all over, -1 neither. */
 int run_stride(mx x);

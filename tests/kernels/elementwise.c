@@ -226,7 +226,8 @@ static void against_base(const struct cpu_kernels *k, const struct cpu_kernels *
     const struct row *r = two ? &binary_rows[row] : &unary_rows[row];
     enum dtype out = result_dtype(r, t);
     size_t size = dtype_size(t), osize = dtype_size(out);
-    /* Its terms cancel near zero; tests/property/elementwise_accuracy.c holds every level to their scale. */
+    /* Its terms cancel near zero; tests/property/elementwise_accuracy.c holds every level to their
+     * scale. */
     if (!strcmp(r->name, "logaddexp"))
         return;
     for (int round = 0; round < 20; round++) {
@@ -526,21 +527,6 @@ static void transpositions(void **unused)
     }
 }
 
-static void streams(void **unused)
-{
-    (void)unused;
-    for (int l = 0; l < ISAS; l++) {
-        const struct cpu_kernels *k = cpu_kernels_named(isas[l]);
-        for (size_t n = 0; k && n < 600; n++) {
-            uint8_t *y = guarded(n % 61);
-            fill_random(DT_uint8, data_a, sizeof data_a);
-            k->stream(y, data_a + n % 7, n);
-            assert_true(guards_intact(y, n));
-            assert_memory_equal(y, data_a + n % 7, n);
-        }
-    }
-}
-
 static void selection(void **unused)
 {
     (void)unused;
@@ -673,7 +659,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_is_full),   cmocka_unit_test(rows),      cmocka_unit_test(casts),
         cmocka_unit_test(half_round_trip), cmocka_unit_test(odd_bools), cmocka_unit_test(moves),
-        cmocka_unit_test(transpositions),  cmocka_unit_test(streams),   cmocka_unit_test(selection),
+        cmocka_unit_test(transpositions),  cmocka_unit_test(selection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,6 @@
 
 #include "core/scope.h"
 #include "core/shape.h"
-#include "cpu/runs.h"
 #include "ops/op.h"
 #include "ops/ops.h"
 #include "support/numbers.h"
@@ -401,13 +400,6 @@ static void layouts(void **state)
             layouts_of_row(row_named("less"), t, sizes[i][0], sizes[i][1]);
             layouts_of_row(row_named("square"), t, sizes[i][0], sizes[i][1]);
         }
-    runs_set_cache(1); /* and past the caches */
-    for (size_t i = 0; i < 4; i++) {
-        layouts_of_row(row_named("add"), DT_float32, sizes[i][0], sizes[i][1]);
-        layouts_of_row(row_named("less"), DT_bfloat16, sizes[i][0], sizes[i][1]);
-        layouts_of_row(row_named("square"), DT_complex64, sizes[i][0], sizes[i][1]);
-    }
-    runs_set_cache(0);
     assert_int_equal(complaints, 0);
 }
 

@@ -1,10 +1,6 @@
 /* move.c: moves, transpositions and selection, which ask only for the width of an element. */
 #include "cpu/kernels/level.h"
 
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
-
 #define T uint8_t
 #define BYTES 1
 #define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
@@ -28,21 +24,3 @@
 #define LOW 0, 2
 #define HIGH 1, 3
 #include "cpu/kernels/move.inc"
-
-/* Whole cache lines at a time; what is not one at either end goes the usual way. */
-stream_fn LEVEL(stream);
-void LEVEL(stream)(void *vy, const void *vx, size_t bytes)
-{
-    char *y = vy;
-    const char *x = vx;
-#ifdef __SSE2__
-    size_t head = -(uintptr_t)y % 64;
-    head = head < bytes ? head : bytes;
-    memcpy(y, x, head);
-    y += head, x += head, bytes -= head;
-    for (; bytes >= 64; y += 64, x += 64, bytes -= 64)
-        for (int i = 0; i < 64; i += 16)
-            _mm_stream_si128((__m128i *)(y + i), _mm_loadu_si128((const __m128i *)(x + i)));
-#endif
-    memcpy(y, x, bytes);
-}

@@ -27,7 +27,6 @@ MX_DTYPES(X)
 
 move_fn LEVEL(move_1), LEVEL(move_2), LEVEL(move_4), LEVEL(move_8);
 transpose_fn LEVEL(transpose_1), LEVEL(transpose_2), LEVEL(transpose_4), LEVEL(transpose_8);
-stream_fn LEVEL(stream);
 select_fn LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8);
 
 extern const struct index_kernels LEVEL(index_kernels);
@@ -59,7 +58,6 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     },
     .move = { LEVEL(move_1), LEVEL(move_2), LEVEL(move_4), LEVEL(move_8) },
     .transpose = { LEVEL(transpose_1), LEVEL(transpose_2), LEVEL(transpose_4), LEVEL(transpose_8) },
-    .stream = LEVEL(stream),
     .select = { LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8) },
     .index = &LEVEL(index_kernels),
     .reduce = &LEVEL(reduce_kernels),
