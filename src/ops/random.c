@@ -103,18 +103,20 @@ static mx row(mx x, int i)
     return mx_squeeze(y, (int[]){ 0 }, 1);
 }
 
-/* The key given, or the next one of the state. */
+/* The key given, or the next one of the state; two threads never get the same. */
 static mx key_or_next(mx key)
 {
     if (key)
         return key;
-    mx was = mx_random_state();
-    mx both = mx_random_split(was, 2);
+    lock_state();
+    if (!state.it)
+        mx_keep(&state, first_key());
+    mx both = mx_random_split(state.it, 2);
     mx next = row(both, 0), use = row(both, 1);
-    if (is_nil(use) || is_nil(next))
-        return MX_NIL;
-    mx_random_set_state(next);
-    return use;
+    if (!is_nil(use) && !is_nil(next))
+        mx_keep(&state, next);
+    unlock_state();
+    return is_nil(next) ? next : use;
 }
 
 mx mx_random_split(mx key, int num)
