@@ -65,7 +65,7 @@ static int add_slice(mlx_index *it, PyObject *o)
 static int refuse(PyObject *o)
 {
     PyErr_Format(PyExc_IndexError,
-                 "an index is an int, a slice, None, Ellipsis, or an array of integers, not %s",
+                 "[index] expected an int, a slice, None, Ellipsis or an array of integers, got %s",
                  type_name(o));
     return -1;
 }
@@ -105,7 +105,7 @@ static int add(struct items *s, PyObject *o)
         *it = (mlx_index){ .kind = MLX_INDEX_INT,
                            .start = PyLong_AsLongLongAndOverflow(o, &overflow) };
         if (overflow) {
-            PyErr_Format(PyExc_IndexError, "index %R is out of bounds", o);
+            PyErr_Format(PyExc_IndexError, "[index] %R is out of bounds", o);
             return -1;
         }
         return 0;
@@ -122,7 +122,8 @@ static int add(struct items *s, PyObject *o)
     }
     if (PyBool_Check(o)) {
         PyErr_SetString(PyExc_IndexError,
-                        "a bool is no index yet; masks can be written through, x[mask] = v");
+                        "[index] expected an int or an array of integers, got a bool (masks "
+                        "can be written through, x[mask] = v, but not read yet)");
         return -1;
     }
     if (PyFloat_Check(o) || PyUnicode_Check(o) || PyTuple_Check(o))
