@@ -3,8 +3,14 @@
 import os
 import tempfile
 import zipfile
+import zlib
 
 import mlx.core as mx
+
+# What the zipfile module raises for broken bytes, beside ValueError and OSError.
+DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+# These say something about the path, not about what is in the file.
+FILE_ERRORS = (FileNotFoundError, PermissionError, IsADirectoryError)
 
 
 def save(file, args, kwargs, compressed):
@@ -20,7 +26,9 @@ def save(file, args, kwargs, compressed):
     if not path.endswith(".npz"):
         path += ".npz"
     # Written beside and renamed, so that an interrupted save leaves the old file whole.
-    descriptor, beside = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=os.path.dirname(path))
+    descriptor, beside = tempfile.mkstemp(
+        prefix=os.path.basename(path) + ".", dir=os.path.dirname(path)
+    )
     try:
         with os.fdopen(descriptor, "wb") as out:
             os.fchmod(descriptor, mode_of(path))
@@ -50,12 +58,22 @@ def write(file, arrays, compressed):
 
 def load(file):
     try:
-        with zipfile.ZipFile(file) as archive:
-            return {name.removesuffix(".npy"): entry(archive, name) for name in archive.namelist()}
-    except zipfile.BadZipFile as error:
+        archive = zipfile.ZipFile(file)
+    except FILE_ERRORS:
+        raise
+    except (*DAMAGES, ValueError, OSError) as error:
         raise ValueError(f"[load] {file} is not an npz archive: {error}") from error
+    with archive:
+        return {
+            name.removesuffix(".npy"): entry(archive, name, file) for name in archive.namelist()
+        }
 
 
-def entry(archive, name):
-    with archive.open(name) as file:
-        return mx.load(file, format="npy")
+def entry(archive, name, file):
+    try:
+        with archive.open(name) as stream:
+            return mx.load(stream, format="npy")
+    except FILE_ERRORS:
+        raise
+    except (*DAMAGES, OSError) as error:
+        raise ValueError(f"[load] {file}: cannot read {name} in this archive: {error}") from error

@@ -2,6 +2,8 @@
  *
  * The library's error handler keeps quiet: who called finds the message and its kind on the
  * thread. */
+#include <string.h>
+
 #include "py.h"
 
 static PyObject *axis_error;
@@ -24,13 +26,17 @@ PyObject *error_class(mlx_error_kind kind)
     }
 }
 
+/* A message may quote what a file holds, which need not be text. */
 int raise_last(void)
 {
     if (PyErr_Occurred())
         return -1;
     const char *message;
     mlx_error_kind kind = mlx_last_error(&message);
-    PyErr_SetString(error_class(kind), message);
+    PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "backslashreplace");
+    if (text)
+        PyErr_SetObject(error_class(kind), text);
+    Py_XDECREF(text);
     return -1;
 }
 

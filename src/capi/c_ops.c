@@ -448,7 +448,9 @@ int mlx_split(mlx_vector_array *res, const mlx_array a, int num_splits, int axis
               const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    mx *part = mx_malloc((num_splits > 0 ? (size_t)num_splits : 1) * sizeof *part);
+    if (mx_split_size(capi_in(a), num_splits, axis) < 0)
+        return capi_report(); /* before room is made for as many parts as were asked for */
+    mx *part = mx_malloc((size_t)num_splits * sizeof *part);
     int n = part ? mx_split(capi_in(a), num_splits, axis, part) : -1;
     struct list *l = n < 0 ? NULL : capi_list_of(n, part);
     free(part);

@@ -22,7 +22,7 @@
 enum {
     HEADER = 128,            /* struct buffer, padded so that data behind it is 64-byte aligned */
     SMALL = 1024,            /* bytes of data of the largest block that shares one piece with its header */
-    BINS = 48 * 4,
+    BINS = 63 * 4,           /* four to an octave, up to the 2^63 bytes that a shape may ask for */
 };
 static const size_t HUGE = 2u << 20;
 

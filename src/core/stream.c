@@ -168,6 +168,8 @@ void streams_clear(void)
 static pthread_mutex_t event_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t event_cond = PTHREAD_COND_INITIALIZER;
 
+static unsigned forks; /* from the first process to this one */
+
 static void lock_all(void)
 {
     lock_streams();
@@ -180,6 +182,7 @@ static void unlock_all(void)
 }
 static void reset_in_child(void)
 {
+    forks++;
     unlock_all();
     pthread_cond_init(&event_cond, NULL);
 }
@@ -189,7 +192,7 @@ struct event *event_new(struct stream *s)
 {
     struct event *e = mx_malloc(sizeof *e);
     if (e)
-        *e = (struct event){ .refs = 1, .stream = s };
+        *e = (struct event){ .refs = 1, .process = forks, .stream = s };
     return e;
 }
 
@@ -231,6 +234,10 @@ void event_wait(struct event *e)
             return;
         cpu_relax();
     }
+    if (e->process != forks && !atomic_load(&e->done))
+        event_set(e, MX_RUNTIME,
+                  "[eval] this was being computed when the process forked, and only the parent "
+                  "will have it: evaluate before forking");
     pthread_mutex_lock(&event_lock);
     while (!atomic_load_explicit(&e->done, memory_order_acquire))
         pthread_cond_wait(&event_cond, &event_lock);

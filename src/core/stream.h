@@ -31,6 +31,7 @@ struct event {
     atomic_int done;
     enum mx_error error; /* MX_OK, or why what it stands for failed; read after done */
     char *message;
+    unsigned process; /* counts forks: in a child, nobody is left to set the events of its parent */
     struct stream *stream;
     void *native; /* the backend's own event, if it has one */
 };

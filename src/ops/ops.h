@@ -54,6 +54,7 @@ mx mx_slice_dynamic(mx x, mx start, const int *axes, int n, const int *sizes); /
 mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n);
 mx mx_concatenate(int n, const mx x[], int axis);
 mx mx_stack(int n, const mx x[], int axis);
+int mx_split_size(mx x, int sections, int axis); /* of each equal part; -1 after a failure */
 /* Writes the parts to out and returns their number; sections: equal parts; -1 after a failure. */
 int mx_split(mx x, int sections, int axis, mx *out);                       /* out: sections */
 int mx_split_at(mx x, const int *indices, int n, int axis, mx *out);       /* out: n + 1 */

@@ -559,7 +559,7 @@ static int split_up(mx x, struct split_args a, mx *out)
     return is_nil(out[0]) ? split_failed(n, out) : n;
 }
 
-int mx_split(mx x, int sections, int axis, mx *out)
+int mx_split_size(mx x, int sections, int axis)
 {
     if (sections <= 0) {
         mx_fail("[split] expected a positive number of parts, got %d", sections);
@@ -567,20 +567,28 @@ int mx_split(mx x, int sections, int axis, mx *out)
     }
     int a = is_nil(x) ? -1 : axis_of("split", axis, x->ndim);
     if (a < 0)
-        return split_failed(sections, out);
-    int size = x->shape[a];
-    if (size % sections) {
+        return -1;
+    if (x->shape[a] % sections) {
         mx_fail("[split] cannot split axis %d of shape %s into %d equal parts", axis, shape_of(x),
                 sections);
-        return split_failed(sections, out);
+        return -1;
     }
+    return x->shape[a] / sections;
+}
+
+int mx_split(mx x, int sections, int axis, mx *out)
+{
+    int size = mx_split_size(x, sections, axis);
+    if (size < 0)
+        return split_failed(sections, out);
     int64_t *v = malloc((size_t)sections * sizeof *v);
     if (!v) {
         mx_fail_memory((size_t)sections * sizeof *v);
         return split_failed(sections, out);
     }
     for (int k = 0; k < sections; k++)
-        v[k] = (int64_t)(k + 1) * (size / sections);
+        v[k] = (int64_t)(k + 1) * size;
+    int a = axis < 0 ? axis + x->ndim : axis;
     int n = split_up(x, (struct split_args){ { sections - 1, v }, a }, out);
     free(v);
     return n;
