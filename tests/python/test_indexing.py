@@ -258,12 +258,12 @@ def test_masks_can_be_written_through_with_one_value():
         (-4, "index -4 is out of bounds for axis 0 with size 3"),
         ((0, 0, 0), "too many indices"),
         ((..., ...), "ellipsis"),
-        (1.0, "not float"),
-        ("a", "not str"),
+        (1.0, "got float"),
+        ("a", "got str"),
         (True, "bool"),
         (mx.array([1.5]), "integer"),
         (10**30, "out of bounds"),
-        ((0, (1, 2)), "not tuple"),
+        ((0, (1, 2)), "got tuple"),
     ],
 )
 def test_bad_indices(index, message):
