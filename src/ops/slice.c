@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buffer.h"
 #include "ops/slice.h"
 
 const struct field slice_args_fields[] = {
@@ -510,12 +511,9 @@ static bool split_view(const struct call *c, mx y)
 static void split_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct split_args *a = c->args;
-    mx x = c->x[0], *parts = want[0] ? malloc((size_t)c->nout * sizeof *parts) : NULL;
-    if (!parts) {
-        if (want[0])
-            dx[0] = mx_fail_memory((size_t)c->nout * sizeof *parts);
+    mx x = c->x[0], *parts = want[0] ? mx_malloc((size_t)c->nout * sizeof *parts) : NULL;
+    if (!parts)
         return;
-    }
     for (int k = 0; k < c->nout; k++) {
         int shape[MX_MAX_NDIM];
         memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
@@ -581,11 +579,9 @@ int mx_split(mx x, int sections, int axis, mx *out)
     int size = mx_split_size(x, sections, axis);
     if (size < 0)
         return split_failed(sections, out);
-    int64_t *v = malloc((size_t)sections * sizeof *v);
-    if (!v) {
-        mx_fail_memory((size_t)sections * sizeof *v);
+    int64_t *v = mx_malloc((size_t)sections * sizeof *v);
+    if (!v)
         return split_failed(sections, out);
-    }
     for (int k = 0; k < sections; k++)
         v[k] = (int64_t)(k + 1) * size;
     int a = axis < 0 ? axis + x->ndim : axis;
@@ -600,11 +596,9 @@ int mx_split_at(mx x, const int *indices, int n, int axis, mx *out)
     int a = is_nil(x) ? -1 : axis_of("split", axis, x->ndim);
     if (a < 0)
         return split_failed(n + 1, out);
-    int64_t *v = malloc((size_t)(n + 1) * sizeof *v);
-    if (!v) {
-        mx_fail_memory((size_t)(n + 1) * sizeof *v);
+    int64_t *v = mx_malloc((size_t)(n + 1) * sizeof *v);
+    if (!v)
         return split_failed(n + 1, out);
-    }
     int size = x->shape[a];
     bool ascend = true;
     for (int k = 0; k < n; k++) {
@@ -669,9 +663,9 @@ static void concatenate_vjp(const struct call *c, const mx ct[], const bool want
 /* The operands, each through f, joined along `axis`. */
 static mx joined(const struct call *c, const mx t[], const int axis[], int along)
 {
-    mx *parts = malloc((size_t)c->nin * sizeof *parts);
+    mx *parts = mx_malloc((size_t)c->nin * sizeof *parts);
     if (!parts)
-        return mx_fail_memory((size_t)c->nin * sizeof *parts);
+        return MX_NIL;
     int n = axis ? batch_size(c, axis) : 0;
     for (int k = 0; k < c->nin; k++)
         parts[k] = axis ? batch_all(c->x[k], axis[k], n) : or_zeros(t[k], c->x[k]);
@@ -704,9 +698,9 @@ mx mx_concatenate(int n, const mx x[], int axis)
     enum dtype t = x[0]->dtype;
     for (int k = 1; k < n; k++)
         t = promote(t, x[k]->dtype);
-    mx few[16], *in = n <= 16 ? few : malloc((size_t)n * sizeof *in);
+    mx few[16], *in = n <= 16 ? few : mx_malloc((size_t)n * sizeof *in);
     if (!in)
-        return mx_fail_memory((size_t)n * sizeof *in);
+        return MX_NIL;
     for (int k = 0; k < n; k++)
         in[k] = mx_astype(x[k], t);
     mx y = mx_infer(&op_concatenate, &a, n, in);
@@ -727,9 +721,9 @@ mx mx_stack(int n, const mx x[], int axis)
                            shape_of(x[k]));
     }
     int a = axis_of("stack", axis, x[0]->ndim + 1);
-    mx few[16], *in = n <= 16 ? few : malloc((size_t)n * sizeof *in);
+    mx few[16], *in = n <= 16 ? few : mx_malloc((size_t)n * sizeof *in);
     if (!in)
-        return mx_fail_memory((size_t)n * sizeof *in);
+        return MX_NIL;
     for (int k = 0; k < n; k++)
         in[k] = a < 0 ? MX_NIL : mx_expand_dims(x[k], &a, 1);
     mx y = mx_concatenate(n, in, a);
@@ -843,9 +837,9 @@ static mx pad_with_own(mx x, int axis, int low, int high, enum pad_mode mode)
             "[pad] an axis of size 0 can be padded with a constant only; axis %d of shape %s", axis,
             shape_of(x));
     int total = dim_of("pad", (int64_t)low + n + high);
-    int32_t *v = total < 0 ? NULL : malloc((size_t)total * sizeof *v);
+    int32_t *v = total < 0 ? NULL : mx_malloc((size_t)total * sizeof *v);
     if (!v)
-        return total < 0 ? MX_NIL : mx_fail_memory((size_t)total * sizeof *v);
+        return MX_NIL;
     for (int i = 0; i < total; i++)
         v[i] = (int32_t)mirrored(mode, (int64_t)i - low, n);
     mx y = mx_take(x, array_of_data(DT_int32, 1, &total, v), axis);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/buffer.h"
 #include "core/shape.h"
 #include "ops/ops.h"
 #include "support/sample.h"
@@ -164,6 +165,83 @@ void check_derivatives(const struct rule_case *c)
     list_clear(&dx);
     list_clear(&y2);
     list_clear(&dy);
+}
+
+/* ---- derivatives of derivatives */
+
+static const struct rule_case *inner;
+
+/* Operands and a cotangent, to the gradients by the operands that are differentiable. */
+static int gradients_of_inner(const mx x[], mx y[])
+{
+    struct builder f = { { { 1, NULL }, call_builder }, inner->build };
+    struct mx_list results = { 0 }, dx = { 0 };
+    int m = 0;
+    if (mx_vjp(&f.closure, inner->n, x, 1, &x[inner->n], &results, &dx))
+        y[m++] = MX_NIL;
+    else
+        for (int i = 0; i < inner->n; i++)
+            if (differentiable(&inner->x[i])) {
+                mx_retain(dx.v[i].it);
+                y[m++] = scope_lend(dx.v[i].it);
+            }
+    list_clear(&results);
+    list_clear(&dx);
+    return m;
+}
+
+void check_second_derivatives(const struct rule_case *c)
+{
+    struct rule_case outer = *c;
+    mx y[RULE_RESULTS];
+    assert_true(c->n < RULE_OPERANDS);
+    inner = c;
+    outer.build = gradients_of_inner;
+    outer.n++;
+    {
+        MX_SCOPE(NULL);
+        mx x[RULE_OPERANDS];
+        for (int i = 0; i < c->n; i++)
+            x[i] = sample_between(c->x[i].dtype, c->x[i].ndim, c->x[i].shape, 0, 1);
+        if (c->build(x, y) != 1)
+            return;
+        struct operand *ct = &outer.x[c->n];
+        *ct = (struct operand){ DT_float64, y[0]->ndim, { 0 }, -1, 1 };
+        assert_true(y[0]->ndim <= 6);
+        for (int i = 0; i < y[0]->ndim; i++)
+            ct->shape[i] = y[0]->shape[i];
+    }
+    check_derivatives(&outer);
+}
+
+/* ---- failing allocations */
+
+void check_allocations(const struct rule_case *c)
+{
+    struct mx_list x = { 0 };
+    struct builder f = { { { 1, NULL }, call_builder }, c->build };
+    {
+        MX_SCOPE(NULL);
+        for (int i = 0; i < c->n; i++)
+            push_array(&x, sample_between(c->x[i].dtype, c->x[i].ndim, c->x[i].shape, c->x[i].low,
+                                          c->x[i].high));
+    }
+    long before = array_live_count();
+    for (long n = 1, failed = 1; failed; n++) {
+        struct mx_list y = { 0 };
+        mx_test_fail_at(n);
+        failed = call_builder(&f.closure, c->n, arrays(&x), &y) || mx_eval(y.n, arrays(&y));
+        mx_test_fail_at(0);
+        if (failed && mx_error_kind() != MX_MEMORY)
+            fail_msg("%s, allocation %ld: %s", c->name, n, mx_error_message());
+        mx_error_clear();
+        list_clear(&y);
+        if (array_live_count() != before)
+            fail_msg("%s, allocation %ld: %ld arrays left", c->name, n, array_live_count() - before);
+        if (n > 10000)
+            fail_msg("%s: still failing", c->name);
+    }
+    list_clear(&x);
 }
 
 /* ---- vmap: one rule after the other over a recorded graph */

@@ -8,7 +8,7 @@
 /* An operand: float64 ones are differentiated by; numbers are drawn from low up to high. */
 struct operand {
     enum dtype dtype;
-    int ndim, shape[4];
+    int ndim, shape[6];
     double low, high;
 };
 
@@ -25,6 +25,10 @@ struct rule_case {
 
 /* Each fails the cmocka test that runs it. */
 void check_derivatives(const struct rule_case *c);
+/* The same for the function that takes x and a cotangent of the first result to the gradients. */
+void check_second_derivatives(const struct rule_case *c);
+/* Building and evaluating, with each allocation failing in turn: one error, and nothing is left. */
+void check_allocations(const struct rule_case *c);
 /* Every choice of batched operands, along axes drawn at random. */
 void check_batching(const struct rule_case *c);
 

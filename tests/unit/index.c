@@ -582,6 +582,10 @@ static void errors(void **state)
     FAILS(mx_scatter(x.it, (at = int_array(DT_int32, 1, (int[]){ 2 }, (double[]){ 1, 2 }), &at),
                      (int[]){ 0 }, 1, mx_ones(3, (int[]){ 2, 2, 5 }, DT_float32), SCATTER_SET),
           MX_INDEX, "[scatter] a slice of 2 from index 2 at position (1,)");
+    FAILS(mx_scatter_add_axis(
+              x.it, int_array(DT_uint64, 2, (int[]){ 1, 1 }, (double[]){ 18446744073709549568. }),
+              array_of_int(1, DT_int32), 0),
+          MX_INDEX, "[scatter_axis] index 18446744073709549568 at position (0, 0)");
     FAILS(mx_scatter_add_axis(x.it, int_array(DT_int32, 2, (int[]){ 2, 1 }, (double[]){ -3, -4 }),
                               array_of_int(1, DT_int32), 0),
           MX_INDEX, "[scatter_axis] index -4 at position (1,)");

@@ -226,6 +226,26 @@ static void index_derivatives(void **state)
     derivatives(index_cases, COUNT(index_cases));
 }
 
+/* Rules are written in builders, so they have rules in turn. */
+static void second_derivatives(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(shape_cases); i++)
+        check_second_derivatives(&shape_cases[i]);
+    for (size_t i = 0; i < COUNT(index_cases); i++)
+        if (index_cases[i].n < RULE_OPERANDS)
+            check_second_derivatives(&index_cases[i]);
+}
+
+static void allocations(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(shape_cases); i++)
+        check_allocations(&shape_cases[i]);
+    for (size_t i = 0; i < COUNT(index_cases); i++)
+        check_allocations(&index_cases[i]);
+}
+
 static void shape_batches(void **state)
 {
     static const struct rule_case more[] = {
@@ -248,6 +268,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shape_derivatives),
         cmocka_unit_test(index_derivatives),
+        cmocka_unit_test(second_derivatives),
+        cmocka_unit_test(allocations),
         cmocka_unit_test(shape_batches),
         cmocka_unit_test(index_batches),
     };
