@@ -237,7 +237,8 @@ void check_allocations(const struct rule_case *c)
         mx_error_clear();
         list_clear(&y);
         if (array_live_count() != before)
-            fail_msg("%s, allocation %ld: %ld arrays left", c->name, n, array_live_count() - before);
+            fail_msg("%s, allocation %ld: %ld arrays left", c->name, n,
+                     array_live_count() - before);
         if (n > 10000)
             fail_msg("%s: still failing", c->name);
     }
