@@ -1,6 +1,7 @@
 /* Every row of the element-wise table, in every type, through the graph: values against long
  * double, any layout of the operands against a contiguous one, operands that may be written over,
- * derivatives against differences of the reference and the two modes of it against each other.
+ * derivatives against differences of the reference and the two modes of it against each other, a
+ * batch against its members.
  *
  * With --worst: the largest error of each row and type, in units in the last place. */
 #include <complex.h>
@@ -738,6 +739,64 @@ static void broadcast_gradient(void **state)
     mx_drop(&a), mx_drop(&b), mx_drop(&ct);
 }
 
+/* ---- vmap: a row over a batch is the row over each member */
+
+enum { BATCH = 3, MEMBER = 5 };
+
+/* Member i of x along its batch axis; x itself where it has none. */
+static mx member(mx x, int axis, int i)
+{
+    int start[2] = { 0, 0 }, stop[2] = { x->shape[0], x->ndim > 1 ? x->shape[1] : 1 };
+    if (axis < 0)
+        return x;
+    start[axis] = i, stop[axis] = i + 1;
+    return mx_squeeze(mx_slice(x, start, stop, (int[]){ 1, 1 }), &axis, 1);
+}
+
+static void batch_of_row(const struct row *r, enum dtype t, const int axes[])
+{
+    struct of_row f = closure_of(r);
+    struct mx_list y = { 0 };
+    mx_own x[2] = { 0 };
+    for (int k = 0; k < r->n; k++) {
+        int shape[2] = { axes[k] == 1 ? MEMBER : BATCH, axes[k] == 1 ? BATCH : MEMBER };
+        random_array(&x[k], t, axes[k] < 0 ? 1 : 2, axes[k] < 0 ? (int[]){ MEMBER } : shape);
+    }
+    mx in[2] = { x[0].it, x[1].it };
+    if (mx_vmap(&f.closure, r->n, in, axes, &y) || y.n != 1 || !ready(&y)) {
+        COMPLAIN("%s %s: vmap: %s\n", r->name, dtype_name(t), mx_error_message());
+        mx_error_clear();
+    }
+    for (int i = 0; y.n == 1 && i < BATCH; i++) {
+        mx_own one = { 0 }, all = { 0 };
+        {
+            MX_SCOPE(NULL);
+            mx_keep(&one, build(r, member(in[0], axes[0], i),
+                                r->n > 1 ? member(in[1], axes[1], i) : NULL));
+            mx_keep(&all, mx_contiguous(member(y.v[0].it, 0, i), false));
+        }
+        if (evaluate(&one) && evaluate(&all) && !same_bytes(one.it, all.it))
+            COMPLAIN("%s %s: vmap over axes %d, %d differs from a loop\n", r->name, dtype_name(t),
+                     axes[0], axes[1]);
+        mx_drop(&one), mx_drop(&all);
+    }
+    list_clear(&y);
+    mx_drop(&x[0]), mx_drop(&x[1]);
+}
+
+static void batches(void **state)
+{
+    (void)state;
+    static const int axes[][2] = { { 0, 0 }, { 1, 0 }, { 0, -1 }, { -1, 1 }, { 1, 1 } };
+    complaints = 0;
+    for (int k = 0; k < ROWS; k++)
+        for (int t = 0; t < DT_COUNT; t++)
+            for (int i = 0; i < 5; i++)
+                if (takes(&rows[k], t) && (rows[k].n == 2 || axes[i][0] >= 0))
+                    batch_of_row(&rows[k], t, axes[i]);
+    assert_int_equal(complaints, 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "--worst")) {
@@ -755,6 +814,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(written_over),
         cmocka_unit_test(derivatives),
         cmocka_unit_test(broadcast_gradient),
+        cmocka_unit_test(batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
