@@ -15,6 +15,20 @@
 #define MX_SHARED_SCALAR_H
 
 #ifdef __CUDACC__
+#ifdef __CUDACC_RTC__ /* compiles without any header */
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#define INT32_MIN (-2147483647 - 1)
+#define INT64_MIN (-9223372036854775807LL - 1)
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fc00000)
+#endif
 #define FN static __device__ __forceinline__
 #include "shared/bits.h"
 FN float residuef(float a, float q, float b) { return fmaf(-q, b, a); }
@@ -130,9 +144,9 @@ typedef struct {
 #define T float
 #define K(f) f##_f32
 #ifdef __CUDACC__
-#define M(f) f##f
+#define M(name) name##f
 #else
-#define M(f) m_##f##_f32
+#define M(name) m_##name##_f32
 #endif
 #include "shared/scalar_float.h"
 #undef T
@@ -142,9 +156,9 @@ typedef struct {
 #define T double
 #define K(f) f##_f64
 #ifdef __CUDACC__
-#define M(f) f
+#define M(name) name
 #else
-#define M(f) m_##f##_f64
+#define M(name) m_##name##_f64
 #endif
 #include "shared/scalar_float.h"
 
@@ -154,14 +168,14 @@ typedef struct {
 #define T complex64
 #define K(f) f##_c64
 #include "shared/scalar_complex.h"
-#define A(f) M(f)
+#define A(name) M(name)
 #include "shared/scalar_angle.h"
 #undef K
 #undef A
 
 #ifndef __CUDACC__
 #define K(f) f##_near_c64
-#define A(f) m_##f##_near_f64
+#define A(name) m_##name##_near_f64
 #include "shared/scalar_angle.h"
 #undef K
 #undef A

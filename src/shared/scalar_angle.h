@@ -32,7 +32,7 @@ FN pair K(pair_tan)(pair z)
     double s = A(sin)(z.re), c = A(cos)(z.re), sh = M(sinh)(y), ch = M(cosh)(y);
     double d = 1 / (c * c + sh * sh);
     int lost = is_inf(z.im) && !is_finite(z.re);
-    return pair_make(lost ? 0 : s * c * d, lost ? M(copysign)(1, y) : times(d * ch, sh));
+    return pair_make(lost ? 0 : s * c * d, lost ? M(copysign)(1.0, y) : times(d * ch, sh));
 }
 
 FN T K(exp)(T z) { return pair_round(K(pair_exp)(pair_of(z))); }

@@ -55,8 +55,8 @@ FN pair pair_divide(pair a, pair b)
 {
     double size = b.re * b.re + b.im * b.im;
     int far = size == INFINITY;
-    double c = far ? M(copysign)(is_inf(b.re), b.re) : b.re;
-    double d = far ? M(copysign)(is_inf(b.im), b.im) : b.im;
+    double c = far ? M(copysign)((double)is_inf(b.re), b.re) : b.re;
+    double d = far ? M(copysign)((double)is_inf(b.im), b.im) : b.im;
     double s = 1 / size;
     double re = (a.re * c + a.im * d) * s, im = (a.im * c - a.re * d) * s;
     return pair_make(size == 0 ? a.re / M(fabs)(b.re) : re, size == 0 ? a.im / M(fabs)(b.re) : im);

@@ -61,7 +61,7 @@ FN K(division) K(divide_cut)(T a, T b)
 {
     T q = M(trunc)(a / b), r = M(residue)(a, q, b);
     int over = a < 0 ? r > 0 : r < 0;
-    K(division) y = { over ? q - M(copysign)(1, q) : q, over ? r + M(copysign)(b, a) : r };
+    K(division) y = { over ? q - M(copysign)((T)1, q) : q, over ? r + M(copysign)(b, a) : r };
     y.remainder = q == 0 ? a : y.remainder;
     return y;
 }
@@ -70,7 +70,7 @@ FN K(division) K(divide_cut)(T a, T b)
 FN T K(floor_remainder)(T r, T b)
 {
     T up = (r < 0) != (b < 0) ? r + b : r;
-    return r == 0 ? M(copysign)(0, b) : up;
+    return r == 0 ? M(copysign)((T)0, b) : up;
 }
 FN T K(remainder_near)(T a, T b) { return K(floor_remainder)(K(divide_cut)(a, b).remainder, b); }
 FN T K(remainder)(T a, T b)
@@ -86,7 +86,7 @@ FN T K(floor_divide)(T a, T b)
     K(division) d = K(divide_cut)(a, b);
     T q = d.remainder != 0 && (d.remainder < 0) != (b < 0) ? d.quotient - 1 : d.quotient;
     q = K(are_near)(a, b) ? q : a / b;
-    q = q == 0 ? M(copysign)(0, a / b) : q;
+    q = q == 0 ? M(copysign)((T)0, a / b) : q;
     return b != 0 && a - a != 0 ? a - a : q;
 }
 #undef QUOTIENT_END
