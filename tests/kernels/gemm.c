@@ -335,6 +335,7 @@ static void large_edges(void)
         { 193, 257, 40 }, { 2049, 33, 9 }, { 17, 2051, 11 }, { 5, 4100, 7 }, { 60, 70, 600 },
         { 20, 13, 3000 }, { 1, 1, 30000 }, { 1, 500, 2100 }, { 500, 1, 2100 }, { 3, 400, 1500 }, { 400, 2, 1100 },
         { 2, 3, 20000 }, { 4, 4, 4 }, { 300, 300, 3 },
+        { 30, 700, 530 }, { 700, 30, 530 }, { 2060, 2100, 2 }, { 200, 210, 520 },
     };
     static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16, DT_uint8, DT_uint64, DT_bool_ };
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
