@@ -25,7 +25,7 @@
 enum {
     MAX_THREADS = 256,
     SPINS = 2000,       /* turns before a thread sleeps: some tens of microseconds */
-    PIECES = 32,        /* of a share: a late thread holds the others up by at most one of these */
+    PIECES = 64,        /* of a share: a late thread holds the others up by at most one of these */
     OPEN = 1 << 30,     /* bits of `crew`; the low ones count the workers inside the job */
     WAITING = 1 << 29,  /* its caller sleeps until they have left */
     COUNT = WAITING - 1,

@@ -25,7 +25,6 @@ enum {
     FEW = GEMV_VECTORS,     /* rows or columns that are treated as vectors */
     RUN = 512,              /* elements converted at a time */
     WIDEST = 64,            /* panel there is */
-    COLUMNS = 64,           /* rows of a column-major matrix that are converted together */
     ALIGN = 64,
 };
 static const int64_t WORTH_A_THREAD = 32 * 1024; /* multiplications */
@@ -35,6 +34,7 @@ static const int64_t SMALL = 64 * 64 * 64;       /* likewise: below, operands st
 struct plan {
     const struct product *q;
     const struct gemm_kernel *g;
+    gemv_fn *gemv;
     enum dtype ct;      /* computed in */
     size_t item, size;  /* bytes of an element, and of one computed in */
     bool convert;       /* the two types differ */
@@ -483,64 +483,43 @@ static void by_stretches(const struct one *o, int threads)
 
 struct vectors {
     const struct one *o;
-    struct matrix x;          /* the matrix, `rows` by k */
+    struct matrix x;    /* the matrix, `rows` by k */
     int64_t rows;
-    int count;                /* of vectors */
-    const char *v;            /* in the type computed in, without gaps, apart elements from each other */
+    int count;          /* of vectors */
+    const char *v;      /* in the type computed in, without gaps, `apart` elements from each other */
     int64_t apart;
     char *sums;
-    int64_t sy, next;         /* from row to row, and from vector to vector, in sums */
-    char *partial;            /* K cut up: sums of every block */
-    int64_t grain;
+    int64_t sy, next;   /* from row to row, and from vector to vector, in sums */
+    char *partial;      /* K cut up: sums of every block */
 };
 
-/* Rows i.. of the matrix, blocks of K from k on. */
-static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_t rows, int64_t k, int64_t depth,
-                          char *space)
+/* `rows` rows from row i on, `depth` of K from k on; row i's sum goes to `sums`. */
+static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_t rows, int64_t k, int64_t depth)
 {
     const struct plan *p = w->o->p;
-    const struct gemm_kernel *g = p->g;
-    sums += (size_t)(i * w->sy) * p->size;
-    const char *v = w->v + (size_t)k * p->size;
-    if (!p->convert) {
-        g->gemv(sums, w->sy, w->next, at(p, w->x, i, k).p, w->x.rs, w->x.cs, v, w->apart, w->count, rows, depth, false);
-        return;
-    }
-    bool columns = w->x.rs == 1 && w->x.cs != 1;
-    int64_t step = columns ? COLUMNS : FEW;
-    for (int64_t r = 0; r < rows; r += step)
-        for (int64_t s = 0; s < depth; s += GEMV_BLOCK) {
-            int64_t nr = least(step, rows - r), ns = least(GEMV_BLOCK, depth - s);
-            struct matrix x = at(p, w->x, i + r, k + s);
-            if (columns)
-                for (int64_t c = 0; c < ns; c++)
-                    load_into(p, space + (size_t)(c * COLUMNS) * p->size, at(p, x, 0, c).p, 1, nr);
-            else
-                for (int64_t c = 0; c < nr; c++)
-                    load_into(p, space + (size_t)(c * GEMV_BLOCK) * p->size, at(p, x, c, 0).p, x.cs, ns);
-            g->gemv(sums + (size_t)(r * w->sy) * p->size, w->sy, w->next, space, columns ? 1 : GEMV_BLOCK,
-                    columns ? COLUMNS : 1, v + (size_t)s * p->size, w->apart, w->count, nr, ns, s > 0);
-        }
+    p->gemv(sums, w->sy, w->next, at(p, w->x, i, k).p, w->x.rs, w->x.cs, w->v + (size_t)k * p->size, w->apart, w->count,
+            rows, depth, false);
 }
 
-static void some_rows(void *ctx, int64_t part, char *space)
+static void some_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct vectors *w = ctx;
-    int64_t i = part * w->grain, rows = least(w->grain, w->rows - i);
-    multiply_rows(w, w->sums, i, rows, 0, w->o->p->q->k, space);
-    if (w->o->p->turned)
-        finish(w->o, w->sums + (size_t)i * w->o->p->size, w->o->p->q->n, 0, i, w->count, rows);
+    const struct plan *p = w->o->p;
+    char *sums = w->sums + (size_t)(begin * w->sy) * p->size;
+    multiply_rows(w, sums, begin, end - begin, 0, p->q->k);
+    if (p->turned)
+        finish(w->o, sums, p->q->n, 0, begin, w->count, end - begin);
     else
-        finish(w->o, w->sums + (size_t)(i * w->count) * w->o->p->size, w->count, i, 0, rows, w->count);
+        finish(w->o, sums, p->q->n, begin, 0, end - begin, w->count);
 }
 
-static void some_blocks(void *ctx, int64_t part, char *space)
+static void some_blocks(void *ctx, int64_t begin, int64_t end)
 {
     const struct vectors *w = ctx;
     const struct plan *p = w->o->p;
-    for (int64_t b = part * w->grain; b < (part + 1) * w->grain && b * GEMV_BLOCK < p->q->k; b++)
+    for (int64_t b = begin; b < end; b++)
         multiply_rows(w, w->partial + (size_t)(b * w->rows * w->count) * p->size, 0, w->rows, b * GEMV_BLOCK,
-                      least(GEMV_BLOCK, p->q->k - b * GEMV_BLOCK), space);
+                      least(GEMV_BLOCK, p->q->k - b * GEMV_BLOCK));
 }
 
 static int64_t matrix_rows(const struct plan *p) { return p->turned ? p->q->n : p->q->m; }
@@ -552,16 +531,13 @@ static bool cut_k(const struct plan *p, int threads)
     return threads > 1 && matrix_rows(p) < 16 * threads && up(p->q->k, GEMV_BLOCK) >= 4 * threads;
 }
 
+/* Vectors; sums where they are not the result; sums of blocks. */
 static size_t vectors_space(const struct plan *p, int threads)
 {
     const struct product *q = p->q;
-    size_t bytes = (size_t)vector_count(p) * aligned(q->k * (int64_t)p->size);
-    if (p->convert)
-        bytes += (size_t)threads * aligned(GEMV_BLOCK * COLUMNS * (int64_t)p->size) +
-                 aligned(q->m * q->n * (int64_t)p->size);
-    if (cut_k(p, threads))
-        bytes += aligned(up(q->k, GEMV_BLOCK) * q->m * q->n * (int64_t)p->size);
-    return bytes;
+    return (size_t)vector_count(p) * aligned(q->k * (int64_t)p->size) +
+           (p->convert ? aligned(q->m * q->n * (int64_t)p->size) : 0) +
+           (cut_k(p, threads) ? aligned(up(q->k, GEMV_BLOCK) * q->m * q->n * (int64_t)p->size) : 0);
 }
 
 static void by_vectors(const struct one *o, int threads)
@@ -581,19 +557,16 @@ static void by_vectors(const struct one *o, int threads)
             load_into(p, space, at(p, v, i, 0).p, v.cs, q->k);
     }
     w.sums = o->y;
-    size_t each = 0;
-    char *room = space;
     if (p->convert) {
-        each = aligned(GEMV_BLOCK * COLUMNS * (int64_t)p->size);
-        w.sums = room + (size_t)threads * each;
+        w.sums = space;
+        space += aligned(q->m * q->n * (int64_t)p->size);
     }
     w.sy = p->turned ? 1 : w.count;
     w.next = p->turned ? w.rows : 1;
     if (cut_k(p, threads)) {
         int64_t blocks = up(q->k, GEMV_BLOCK), whole = q->m * q->n;
-        w.partial = p->convert ? w.sums + aligned(whole * (int64_t)p->size) : room;
-        w.grain = 1 + WORTH_A_THREAD / (GEMV_BLOCK * w.rows * w.count);
-        crew_for(up(blocks, w.grain), threads, room, each, some_blocks, &w);
+        w.partial = space;
+        pool_for(blocks, 1 + WORTH_A_THREAD / (GEMV_BLOCK * w.rows * w.count), some_blocks, &w);
         memcpy(w.sums, w.partial, (size_t)whole * p->size);
         for (int64_t b = 1; b < blocks; b++)
             p->g->add(w.sums, w.partial + (size_t)(b * whole) * p->size, whole);
@@ -601,14 +574,8 @@ static void by_vectors(const struct one *o, int threads)
         return;
     }
     /* Whole groups of rows; a column-major matrix is read in longer runs. */
-    int64_t group = w.x.rs == 1 ? 256 : 4;
-    w.grain = up(1 + WORTH_A_THREAD / (q->k * w.count), group) * group;
-    int64_t parts = up(w.rows, w.grain);
-    if (parts > 16 * threads) {
-        w.grain = up(up(w.rows, 16 * threads), group) * group;
-        parts = up(w.rows, w.grain);
-    }
-    crew_for(parts, (int)least(threads, parts), room, each, some_rows, &w);
+    int64_t group = w.x.rs == 1 ? 256 / w.count : 4;
+    share(o->parallel, w.rows, up(1 + WORTH_A_THREAD / (q->k * w.count), group) * group, some_rows, &w);
 }
 
 /* ---- the whole ---- */
@@ -685,6 +652,7 @@ static struct plan make_plan(const struct product *q)
     default: type = GEMM_u32, p.ct = DT_uint32; break;
     }
     p.g = &cpu->gemm->type[type];
+    p.gemv = cpu->gemm->gemv[q->t];
     p.size = dtype_size(p.ct);
     p.convert = p.ct != q->t;
     p.finish = p.convert || q->c.p || q->alpha != 1;
@@ -694,7 +662,7 @@ static struct plan make_plan(const struct product *q)
     int64_t less = least(q->m, q->n), more = q->m + q->n - less;
     if (q->k == 0)
         p.way = ZERO;
-    else if (p.g->gemv && less <= FEW && (less == 1 || more * q->k >= 4096))
+    else if (p.gemv && less <= FEW && (less == 1 || more * q->k >= 4096))
         p.way = VECTORS, p.turned = q->m < q->n;
     else if (p.g->direct && !p.convert && q->b.cs == 1 && q->k <= p.g->kc && q->m * q->n * q->k <= SMALL)
         p.way = DIRECT;

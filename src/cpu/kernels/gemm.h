@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/dtype.h"
+
 enum gemm_type { GEMM_f32, GEMM_f64, GEMM_c64, GEMM_u32, GEMM_u64, GEMM_TYPES };
 
 enum {
@@ -38,18 +40,21 @@ struct gemm_kernel {
      * gaps.  NULL where there is none. */
     void (*direct)(void *c, int64_t ldc, const void *a, int64_t rs, int64_t cs, const void *b, int64_t ldb, int64_t m,
                    int64_t n, int64_t k);
-    /* y = A x, or y += A x where A and x begin past a multiple of GEMV_BLOCK, for nv <= GEMV_VECTORS
-     * vectors x without gaps, sx apart; results syv apart.  NULL where there is none. */
-    void (*gemv)(void *y, int64_t sy, int64_t syv, const void *a, int64_t rs, int64_t cs, const void *x, int64_t sx,
-                 int nv, int64_t m, int64_t k, bool add);
     /* y = y + x */
     void (*add)(void *y, const void *x, int64_t n);
     /* y = alpha x + beta c, each rounded for itself; y may be x; c may be NULL. */
     void (*axpby)(void *y, const void *x, double alpha, const void *c, double beta, int64_t n);
 };
 
+/* y = A x, or y += A x where A and x begin past a multiple of GEMV_BLOCK, for nv <= GEMV_VECTORS
+ * vectors x without gaps, sx apart; results syv apart.  A is of the type it is stored in, x and y of
+ * the one computed in. */
+typedef void gemv_fn(void *y, int64_t sy, int64_t syv, const void *a, int64_t rs, int64_t cs, const void *x, int64_t sx,
+                     int nv, int64_t m, int64_t k, bool add);
+
 struct gemm_kernels {
     struct gemm_kernel type[GEMM_TYPES];
+    gemv_fn *gemv[DT_COUNT]; /* NULL where there is none */
 };
 
 #endif
