@@ -2,8 +2,8 @@
  *
  * The register tile is MR rows by NV vectors of C: per step of k it takes NV loads of B and MR
  * broadcasts of A for MR * NV fused multiply-adds, and has enough independent sums to hide their
- * latency.  gemm.inc is included once per real type, gemm_complex.inc for complex64, gemv.inc once per
- * type that matrices are stored in. */
+ * latency.  gemm.inc is included once per real type, gemm_complex.inc for complex64, gemv.inc once
+ * per type that matrices are stored in. */
 #include "cpu/kernels/gemm.h"
 
 #include "cpu/kernels/level.h"
@@ -49,8 +49,10 @@ enum { VBYTES = 16 };
 #define COMPLEX_VECTORS 2
 #define MADD_f32(acc, v, s) ((V_f32)vfmaq_n_f32((float32x4_t)(acc), (float32x4_t)(v), s))
 #define MADD_f64(acc, v, s) ((V_f64)vfmaq_n_f64((float64x2_t)(acc), (float64x2_t)(v), s))
-#define VMADD_f32(acc, v, w) ((V_f32)vfmaq_f32((float32x4_t)(acc), (float32x4_t)(v), (float32x4_t)(w)))
-#define VMADD_f64(acc, v, w) ((V_f64)vfmaq_f64((float64x2_t)(acc), (float64x2_t)(v), (float64x2_t)(w)))
+#define VMADD_f32(acc, v, w) \
+    ((V_f32)vfmaq_f32((float32x4_t)(acc), (float32x4_t)(v), (float32x4_t)(w)))
+#define VMADD_f64(acc, v, w) \
+    ((V_f64)vfmaq_f64((float64x2_t)(acc), (float64x2_t)(v), (float64x2_t)(w)))
 #define MSUB_f32(acc, v, s) ((V_f32)vfmsq_n_f32((float32x4_t)(acc), (float32x4_t)(v), s))
 #else
 enum { VBYTES = 16 };
@@ -71,10 +73,12 @@ enum { VBYTES = 16 };
  * smaller where vectors are long, the one of B saves more reading where the tile is flat. */
 #define A_STAYS (TILE_ROWS >= 8)
 
-#define REAL_KERNEL(suffix)                                                               \
-    { .mr = TILE_ROWS, .nr = TILE_VECTORS * VBYTES / (int)sizeof(T_##suffix),             \
-      .kc = 2048 / (int)sizeof(T_##suffix), .pack = pack_##suffix, .tile = tile_##suffix, \
-      .direct = direct_##suffix, .add = add_##suffix, .axpby = axpby_##suffix }
+#define REAL_KERNEL(suffix)                                                                 \
+    {                                                                                       \
+        .mr = TILE_ROWS, .nr = TILE_VECTORS * VBYTES / (int)sizeof(T_##suffix),             \
+        .kc = 2048 / (int)sizeof(T_##suffix), .pack = pack_##suffix, .tile = tile_##suffix, \
+        .direct = direct_##suffix, .add = add_##suffix, .axpby = axpby_##suffix             \
+    }
 
 /* n < w elements, w a power of two, in moves of known size: a memcpy of so little would be slow. */
 TEMPLATE void move_some(void *to, const void *from, size_t size, int64_t n, const int w)
@@ -121,10 +125,7 @@ TEMPLATE V_u32 lengthen(H_u16 h)
 #endif
 }
 
-TEMPLATE V_f32 from_bf16(H_u16 h)
-{
-    return (V_f32)(lengthen(h) << 16);
-}
+TEMPLATE V_f32 from_bf16(H_u16 h) { return (V_f32)(lengthen(h) << 16); }
 
 TEMPLATE V_f32 from_f16(H_u16 h)
 {
@@ -169,8 +170,9 @@ const struct gemm_kernels LEVEL(gemm_kernels) = {
         [GEMM_f64] = REAL_KERNEL(f64),
         [GEMM_u32] = REAL_KERNEL(u32),
         [GEMM_u64] = REAL_KERNEL(u64),
-        [GEMM_c64] = { .mr = COMPLEX_ROWS, .nr = COMPLEX_VECTORS * VBYTES / 4, .kc = 256, .pack = pack_c64,
-                       .tile = tile_c64, .add = add_c64, .axpby = axpby_c64 },
+        [GEMM_c64] = { .mr = COMPLEX_ROWS, .nr = COMPLEX_VECTORS * VBYTES / 4, .kc = 256,
+                       .pack = pack_c64, .tile = tile_c64, .add = add_c64, .axpby = axpby_c64 },
     },
-    .gemv = { [DT_float32] = gemv_f32, [DT_float64] = gemv_f64, [DT_float16] = gemv_f16, [DT_bfloat16] = gemv_bf16 },
+    .gemv = { [DT_float32] = gemv_f32, [DT_float64] = gemv_f64, [DT_float16] = gemv_f16,
+              [DT_bfloat16] = gemv_bf16 },
 };
