@@ -16,8 +16,16 @@ static int run_product(const struct run *r, double alpha, double beta)
     mx a = r->x[0], b = r->x[1], c = r->nin > 2 ? r->x[2] : NULL;
     if (out_new(r, 0))
         return 1;
-    struct product q = { .t = (enum dtype)a->dtype, .m = dim(a, -2), .n = dim(b, -1), .k = dim(a, -1), .a = matrix_of(a),
-                         .b = matrix_of(b), .y = host(r->y[0]), .alpha = alpha, .beta = beta, .ndim = a->ndim - 2 };
+    struct product q = { .t = (enum dtype)a->dtype,
+                         .m = dim(a, -2),
+                         .n = dim(b, -1),
+                         .k = dim(a, -1),
+                         .a = matrix_of(a),
+                         .b = matrix_of(b),
+                         .y = host(r->y[0]),
+                         .alpha = alpha,
+                         .beta = beta,
+                         .ndim = a->ndim - 2 };
     if (c)
         q.c = matrix_of(c);
     int shape[MX_MAX_NDIM];

@@ -1,12 +1,13 @@
 /* pool.c: the threads that kernels share.
  *
  * One job runs at a time, owned by the thread that called pool_for; who finds the pool owned runs
- * its loop alone.  Each thread starts in its own share of the range, so that a chain of kernels over
- * the same arrays finds its half in its own cache, and then takes pieces from the others' shares.
+ * its loop alone.  Each thread starts in its own share of the range, so that a chain of kernels
+ * over the same arrays finds its half in its own cache, and then takes pieces from the others'
+ * shares.
  *
  * Workers join a job of their own accord and only while it is open: the caller never waits for a
- * thread that is not already working, so on a busy machine it just does the work itself.  Invariant:
- * the fields of the job change only while it is closed and its crew is zero. */
+ * thread that is not already working, so on a busy machine it just does the work itself.
+ * Invariant: the fields of the job change only while it is closed and its crew is zero. */
 #define _GNU_SOURCE
 #include "cpu/pool.h"
 
@@ -24,10 +25,10 @@
 
 enum {
     MAX_THREADS = 256,
-    SPINS = 2000,       /* turns before a thread sleeps: some tens of microseconds */
-    PIECES = 32,        /* of a share: a late thread holds the others up by at most one of these */
-    OPEN = 1 << 30,     /* bits of `crew`; the low ones count the workers inside the job */
-    WAITING = 1 << 29,  /* its caller sleeps until they have left */
+    SPINS = 2000,      /* turns before a thread sleeps: some tens of microseconds */
+    PIECES = 64,       /* of a share: a late thread holds the others up by at most one of these */
+    OPEN = 1 << 30,    /* bits of `crew`; the low ones count the workers inside the job */
+    WAITING = 1 << 29, /* its caller sleeps until they have left */
     COUNT = WAITING - 1,
 };
 
@@ -162,8 +163,7 @@ static void start_workers(int n)
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
     sigset_t blocked, before;
     sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        sigdelset(&blocked, faults[i]);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
     while (registered && started < n) {
         pthread_t t;
@@ -210,7 +210,8 @@ static int quota(void)
 static int processors(void)
 {
     cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                        : (int)sysconf(_SC_NPROCESSORS_ONLN);
     int q = quota();
     return n < 1 ? 1 : n < q ? n : q;
 }
@@ -233,7 +234,8 @@ int pool_threads(void)
     return atomic_load(&wanted);
 }
 
-void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int64_t end), void *ctx)
+void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int64_t end),
+              void *ctx)
 {
     if (n <= 0)
         return;
@@ -241,7 +243,8 @@ void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int
         grain = 1;
     int threads = pool_threads();
     int64_t grains = n / grain + (n % grain != 0);
-    if (n / 2 < grain || threads == 1 || atomic_flag_test_and_set_explicit(&owned, memory_order_acquire)) {
+    if (n / 2 < grain || threads == 1 ||
+        atomic_flag_test_and_set_explicit(&owned, memory_order_acquire)) {
         fn(ctx, 0, n);
         return;
     }

@@ -1,8 +1,8 @@
 /* product.c: how a matrix product is cut up and who computes which part.
  *
  * The general way: blocks of C, and for each stretch of K both operands copied into panels by all
- * threads, then tiles of C computed by all threads.  Panels settle strides, transposition and type at
- * once.  Around it: small products straight from the operands, one to four rows or columns as
+ * threads, then tiles of C computed by all threads.  Panels settle strides, transposition and type
+ * at once.  Around it: small products straight from the operands, one to four rows or columns as
  * matrix times vector, a C too small to share cut along K instead, and batches of products one per
  * thread.  Which way is taken may depend on the number of threads and on layout, but the order of
  * summation does not (kernels/gemm.h). */
@@ -19,29 +19,30 @@
 #include "cpu/pool.h"
 
 enum {
-    BLOCK = 2048,           /* rows and columns of C that panels are made for at once */
-    TILE_M = 192,           /* what one thread computes at a time: its panels of B fit the L2 cache */
+    BLOCK = 2048, /* rows and columns of C that panels are made for at once */
+    TILE_M = 192, /* what one thread computes at a time: its panels of B fit the L2 cache */
     TILE_N = 256,
-    FEW = GEMV_VECTORS,     /* rows or columns that are treated as vectors */
-    RUN = 512,              /* elements converted at a time */
-    WIDEST = 64,            /* panel there is */
-    COLUMNS = 64,           /* rows of a column-major matrix that are converted together */
+    FEW = GEMV_VECTORS, /* rows or columns that are treated as vectors */
+    RUN = 512,          /* elements converted at a time */
+    WIDEST = 64,        /* panel there is */
     ALIGN = 64,
 };
 static const int64_t WORTH_A_THREAD = 32 * 1024; /* multiplications */
-static const int64_t SMALL = 64 * 64 * 64;       /* likewise: below, operands stay in L1 and L2 as they are */
+static const int64_t SMALL =
+    64 * 64 * 64; /* likewise: below, operands stay in L1 and L2 as they are */
 
 /* What holds for every product of a batch. */
 struct plan {
     const struct product *q;
     const struct gemm_kernel *g;
-    enum dtype ct;      /* computed in */
-    size_t item, size;  /* bytes of an element, and of one computed in */
-    bool convert;       /* the two types differ */
-    bool finish;        /* sums are not the result yet */
+    gemv_fn *gemv;
+    enum dtype ct;     /* computed in */
+    size_t item, size; /* bytes of an element, and of one computed in */
+    bool convert;      /* the two types differ */
+    bool finish;       /* sums are not the result yet */
     int64_t stretch, stretches;
     enum way { ZERO, DIRECT, VECTORS, PANELS } way;
-    bool turned;        /* VECTORS: b's columns are the rows of the matrix, a's rows the vectors */
+    bool turned; /* VECTORS: b's columns are the rows of the matrix, a's rows the vectors */
 };
 
 /* One product. */
@@ -49,7 +50,7 @@ struct one {
     const struct plan *p;
     struct matrix a, b, c;
     char *y;
-    char *space;   /* workspace() bytes */
+    char *space; /* workspace() bytes */
     bool parallel;
 };
 
@@ -84,13 +85,15 @@ static void take_turns(void *ctx, int64_t begin, int64_t end)
 }
 
 /* fn(ctx, i, space) for i in 0..n, by `threads` threads of which each has `bytes` of the space. */
-static void crew_for(int64_t n, int threads, char *space, size_t bytes, void (*fn)(void *, int64_t, char *), void *ctx)
+static void crew_for(int64_t n, int threads, char *space, size_t bytes,
+                     void (*fn)(void *, int64_t, char *), void *ctx)
 {
     struct crew c = { .n = n, .bytes = bytes, .space = space, .fn = fn, .ctx = ctx };
     pool_for(threads, 1, take_turns, &c);
 }
 
-static void share(bool parallel, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t), void *ctx)
+static void share(bool parallel, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t),
+                  void *ctx)
 {
     if (parallel)
         pool_for(n, grain, fn, ctx);
@@ -123,14 +126,16 @@ static void load_into(const struct plan *p, void *to, const void *x, int64_t str
     for (int64_t i = 0; i < n; i += RUN) {
         int64_t some = least(n - i, RUN);
         char *part = (char *)to + (size_t)i * p->size;
-        const void *from = load(p, part, (const char *)x + i * stride * (int64_t)p->item, stride, some);
+        const void *from =
+            load(p, part, (const char *)x + i * stride * (int64_t)p->item, stride, some);
         if (from != part)
             memcpy(part, from, (size_t)some * p->size);
     }
 }
 
 /* As gemm_kernel.pack, from rows of x that may need conversion. */
-static void pack(const struct plan *p, char *panels, int64_t stride, int width, struct matrix x, int64_t n, int64_t k)
+static void pack(const struct plan *p, char *panels, int64_t stride, int width, struct matrix x,
+                 int64_t n, int64_t k)
 {
     enum { STEPS = 16, LONG = STEPS * RUN / WIDEST };
     uint32_t part[STEPS * RUN]; /* types that need conversion are computed in 4 bytes */
@@ -146,8 +151,8 @@ static void pack(const struct plan *p, char *panels, int64_t stride, int width, 
                 int64_t ni = least(n - i, wide), ns = least(k - s, STEPS);
                 for (int64_t r = 0; r < ns; r++)
                     load_into(p, to + (size_t)(r * RUN) * p->size, at(p, x, i, s + r).p, 1, ni);
-                p->g->pack(panels + (size_t)(i / width * stride + s * width) * p->size, stride, width, to, 1, RUN, ni,
-                           ns);
+                p->g->pack(panels + (size_t)(i / width * stride + s * width) * p->size, stride,
+                           width, to, 1, RUN, ni, ns);
             }
         return;
     }
@@ -162,7 +167,8 @@ static void pack(const struct plan *p, char *panels, int64_t stride, int width, 
 
 /* From sums to results, for the m by n part of y that begins at (i, j): alpha, c and beta, and the
  * type.  Without conversion the sums are in y already. */
-static void finish(const struct one *o, const char *sums, int64_t ld, int64_t i, int64_t j, int64_t m, int64_t n)
+static void finish(const struct one *o, const char *sums, int64_t ld, int64_t i, int64_t j,
+                   int64_t m, int64_t n)
 {
     const struct plan *p = o->p;
     const struct product *q = p->q;
@@ -193,11 +199,11 @@ static void finish(const struct one *o, const char *sums, int64_t ld, int64_t i,
 /* A block of C and the stretch of K at hand. */
 struct block {
     const struct one *o;
-    int64_t i, j, m, n;      /* the block */
-    int64_t k, depth;        /* the stretch */
-    int64_t pa, pb;          /* numbers of panels */
-    int64_t tm, tn, across;  /* size of tiles; tiles down a column of them */
-    char *a, *b;             /* panels */
+    int64_t i, j, m, n;     /* the block */
+    int64_t k, depth;       /* the stretch */
+    int64_t pa, pb;         /* numbers of panels */
+    int64_t tm, tn, across; /* size of tiles; tiles down a column of them */
+    char *a, *b;            /* panels */
     char *sums;
     int64_t ld;
     bool last;
@@ -211,7 +217,8 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end)
     int64_t b0 = begin, b1 = least(end, k->pb);
     if (b0 < b1)
         pack(p, k->b + (size_t)(b0 * nr * k->depth) * p->size, nr * k->depth, nr,
-             transposed(at(p, k->o->b, k->k, k->j + b0 * nr)), least(b1 * nr, k->n) - b0 * nr, k->depth);
+             transposed(at(p, k->o->b, k->k, k->j + b0 * nr)), least(b1 * nr, k->n) - b0 * nr,
+             k->depth);
     int64_t a0 = begin > k->pb ? begin - k->pb : 0, a1 = end - k->pb;
     if (a0 < a1)
         pack(p, k->a + (size_t)(a0 * mr * k->depth) * p->size, mr * k->depth, mr,
@@ -228,7 +235,8 @@ static void compute_tiles(void *ctx, int64_t begin, int64_t end)
         int64_t m = least(k->tm, k->m - i), n = least(k->tn, k->n - j);
         char *sums = k->sums + (size_t)(i * k->ld + j) * p->size;
         g->tile(sums, k->ld, k->a + (size_t)(i * k->depth) * p->size, g->mr * k->depth,
-                k->b + (size_t)(j * k->depth) * p->size, g->nr * k->depth, m, n, k->depth, k->k > 0);
+                k->b + (size_t)(j * k->depth) * p->size, g->nr * k->depth, m, n, k->depth,
+                k->k > 0);
         if (k->last)
             finish(k->o, sums, k->ld, k->i + i, k->j + j, m, n);
     }
@@ -259,7 +267,8 @@ static size_t panel_bytes(const struct plan *p, int64_t rows, int width)
 static size_t panels_space(const struct plan *p)
 {
     const struct product *q = p->q;
-    size_t sums = p->convert ? aligned(least(q->m, BLOCK) * least(q->n, BLOCK) * (int64_t)p->size) : 0;
+    size_t sums =
+        p->convert ? aligned(least(q->m, BLOCK) * least(q->n, BLOCK) * (int64_t)p->size) : 0;
     return panel_bytes(p, q->m, p->g->mr) + panel_bytes(p, q->n, p->g->nr) + sums;
 }
 
@@ -285,7 +294,8 @@ static void by_panels(const struct one *o)
                 k.depth = least(q->k - k.k, p->stretch);
                 k.last = k.k + k.depth == q->k;
                 bool large = o->parallel && k.m * k.n * k.depth >= 2 * WORTH_A_THREAD;
-                share(large, k.pb + k.pa, 1 + WORTH_A_THREAD / 4 / (g->nr * k.depth), pack_panels, &k);
+                share(large, k.pb + k.pa, 1 + WORTH_A_THREAD / 4 / (g->nr * k.depth), pack_panels,
+                      &k);
                 share(large, k.across * up(k.n, k.tn), 1, compute_tiles, &k);
             }
         }
@@ -296,10 +306,10 @@ static void by_panels(const struct one *o)
 
 struct strips {
     const struct one *o;
-    bool columns;         /* strips of b, for a is the small one; else strips of a */
-    int64_t wide;         /* a strip */
-    char *small;          /* panels of the small operand, stretch after stretch */
-    int64_t rows;         /* of those panels, together */
+    bool columns; /* strips of b, for a is the small one; else strips of a */
+    int64_t wide; /* a strip */
+    char *small;  /* panels of the small operand, stretch after stretch */
+    int64_t rows; /* of those panels, together */
 };
 
 static struct matrix small_part(const struct strips *w, int64_t k)
@@ -328,7 +338,8 @@ static void one_strip(void *ctx, int64_t part, char *space)
     const struct product *q = p->q;
     const struct gemm_kernel *g = p->g;
     int64_t i = w->columns ? 0 : part * w->wide, j = w->columns ? part * w->wide : 0;
-    int64_t m = least(q->m - i, w->columns ? q->m : w->wide), n = least(q->n - j, w->columns ? w->wide : q->n);
+    int64_t m = least(q->m - i, w->columns ? q->m : w->wide),
+            n = least(q->n - j, w->columns ? w->wide : q->n);
     char *sums = w->o->y + (size_t)(i * q->n + j) * p->size;
     int64_t ld = q->n;
     if (p->convert) {
@@ -387,18 +398,20 @@ static void by_strips(const struct one *o, int threads)
     struct strips w = plan_strips(p, threads);
     w.o = o;
     w.small = o->space;
-    share(o->parallel, p->stretches, 1 + WORTH_A_THREAD / 4 / (w.rows * p->stretch), pack_small, &w);
+    share(o->parallel, p->stretches, 1 + WORTH_A_THREAD / 4 / (w.rows * p->stretch), pack_small,
+          &w);
     int64_t parts = up(w.columns ? p->q->n : p->q->m, w.wide);
-    crew_for(parts, (int)least(threads, parts), o->space + aligned(w.rows * p->q->k * (int64_t)p->size),
-             strip_space(p, &w), one_strip, &w);
+    crew_for(parts, (int)least(threads, parts),
+             o->space + aligned(w.rows * p->q->k * (int64_t)p->size), strip_space(p, &w), one_strip,
+             &w);
 }
 
 /* ---- a small C and a long K: the stretches are computed side by side, then added in order ---- */
 
 struct deep {
     const struct one *o;
-    int64_t first;   /* stretch of this round */
-    char *sums;      /* of all stretches of this round, each m by n */
+    int64_t first; /* stretch of this round */
+    char *sums;    /* of all stretches of this round, each m by n */
     int64_t count;
 };
 
@@ -430,7 +443,8 @@ static void add_stretches(void *ctx, int64_t begin, int64_t end)
     const struct plan *p = d->o->p;
     int64_t whole = p->q->m * p->q->n;
     for (int64_t i = 1; i < d->count; i++)
-        p->g->add(d->sums + (size_t)begin * p->size, d->sums + (size_t)(i * whole + begin) * p->size, end - begin);
+        p->g->add(d->sums + (size_t)begin * p->size,
+                  d->sums + (size_t)(i * whole + begin) * p->size, end - begin);
 }
 
 static bool is_deep(const struct plan *p, int threads)
@@ -483,64 +497,44 @@ static void by_stretches(const struct one *o, int threads)
 
 struct vectors {
     const struct one *o;
-    struct matrix x;          /* the matrix, `rows` by k */
+    struct matrix x; /* the matrix, `rows` by k */
     int64_t rows;
-    int count;                /* of vectors */
-    const char *v;            /* in the type computed in, without gaps, apart elements from each other */
+    int count;     /* of vectors */
+    const char *v; /* in the type computed in, without gaps, `apart` elements from each other */
     int64_t apart;
     char *sums;
-    int64_t sy, next;         /* from row to row, and from vector to vector, in sums */
-    char *partial;            /* K cut up: sums of every block */
-    int64_t grain;
+    int64_t sy, next; /* from row to row, and from vector to vector, in sums */
+    char *partial;    /* K cut up: sums of every block */
 };
 
-/* Rows i.. of the matrix, blocks of K from k on. */
-static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_t rows, int64_t k, int64_t depth,
-                          char *space)
+/* `rows` rows from row i on, `depth` of K from k on; row i's sum goes to `sums`. */
+static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_t rows, int64_t k,
+                          int64_t depth)
 {
     const struct plan *p = w->o->p;
-    const struct gemm_kernel *g = p->g;
-    sums += (size_t)(i * w->sy) * p->size;
-    const char *v = w->v + (size_t)k * p->size;
-    if (!p->convert) {
-        g->gemv(sums, w->sy, w->next, at(p, w->x, i, k).p, w->x.rs, w->x.cs, v, w->apart, w->count, rows, depth, false);
-        return;
-    }
-    bool columns = w->x.rs == 1 && w->x.cs != 1;
-    int64_t step = columns ? COLUMNS : FEW;
-    for (int64_t r = 0; r < rows; r += step)
-        for (int64_t s = 0; s < depth; s += GEMV_BLOCK) {
-            int64_t nr = least(step, rows - r), ns = least(GEMV_BLOCK, depth - s);
-            struct matrix x = at(p, w->x, i + r, k + s);
-            if (columns)
-                for (int64_t c = 0; c < ns; c++)
-                    load_into(p, space + (size_t)(c * COLUMNS) * p->size, at(p, x, 0, c).p, 1, nr);
-            else
-                for (int64_t c = 0; c < nr; c++)
-                    load_into(p, space + (size_t)(c * GEMV_BLOCK) * p->size, at(p, x, c, 0).p, x.cs, ns);
-            g->gemv(sums + (size_t)(r * w->sy) * p->size, w->sy, w->next, space, columns ? 1 : GEMV_BLOCK,
-                    columns ? COLUMNS : 1, v + (size_t)s * p->size, w->apart, w->count, nr, ns, s > 0);
-        }
+    p->gemv(sums, w->sy, w->next, at(p, w->x, i, k).p, w->x.rs, w->x.cs, w->v + (size_t)k * p->size,
+            w->apart, w->count, rows, depth, false);
 }
 
-static void some_rows(void *ctx, int64_t part, char *space)
+static void some_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct vectors *w = ctx;
-    int64_t i = part * w->grain, rows = least(w->grain, w->rows - i);
-    multiply_rows(w, w->sums, i, rows, 0, w->o->p->q->k, space);
-    if (w->o->p->turned)
-        finish(w->o, w->sums + (size_t)i * w->o->p->size, w->o->p->q->n, 0, i, w->count, rows);
+    const struct plan *p = w->o->p;
+    char *sums = w->sums + (size_t)(begin * w->sy) * p->size;
+    multiply_rows(w, sums, begin, end - begin, 0, p->q->k);
+    if (p->turned)
+        finish(w->o, sums, p->q->n, 0, begin, w->count, end - begin);
     else
-        finish(w->o, w->sums + (size_t)(i * w->count) * w->o->p->size, w->count, i, 0, rows, w->count);
+        finish(w->o, sums, p->q->n, begin, 0, end - begin, w->count);
 }
 
-static void some_blocks(void *ctx, int64_t part, char *space)
+static void some_blocks(void *ctx, int64_t begin, int64_t end)
 {
     const struct vectors *w = ctx;
     const struct plan *p = w->o->p;
-    for (int64_t b = part * w->grain; b < (part + 1) * w->grain && b * GEMV_BLOCK < p->q->k; b++)
-        multiply_rows(w, w->partial + (size_t)(b * w->rows * w->count) * p->size, 0, w->rows, b * GEMV_BLOCK,
-                      least(GEMV_BLOCK, p->q->k - b * GEMV_BLOCK), space);
+    for (int64_t b = begin; b < end; b++)
+        multiply_rows(w, w->partial + (size_t)(b * w->rows * w->count) * p->size, 0, w->rows,
+                      b * GEMV_BLOCK, least(GEMV_BLOCK, p->q->k - b * GEMV_BLOCK));
 }
 
 static int64_t matrix_rows(const struct plan *p) { return p->turned ? p->q->n : p->q->m; }
@@ -552,16 +546,13 @@ static bool cut_k(const struct plan *p, int threads)
     return threads > 1 && matrix_rows(p) < 16 * threads && up(p->q->k, GEMV_BLOCK) >= 4 * threads;
 }
 
+/* Vectors; sums where they are not the result; sums of blocks. */
 static size_t vectors_space(const struct plan *p, int threads)
 {
     const struct product *q = p->q;
-    size_t bytes = (size_t)vector_count(p) * aligned(q->k * (int64_t)p->size);
-    if (p->convert)
-        bytes += (size_t)threads * aligned(GEMV_BLOCK * COLUMNS * (int64_t)p->size) +
-                 aligned(q->m * q->n * (int64_t)p->size);
-    if (cut_k(p, threads))
-        bytes += aligned(up(q->k, GEMV_BLOCK) * q->m * q->n * (int64_t)p->size);
-    return bytes;
+    return (size_t)vector_count(p) * aligned(q->k * (int64_t)p->size) +
+           (p->convert ? aligned(q->m * q->n * (int64_t)p->size) : 0) +
+           (cut_k(p, threads) ? aligned(up(q->k, GEMV_BLOCK) * q->m * q->n * (int64_t)p->size) : 0);
 }
 
 static void by_vectors(const struct one *o, int threads)
@@ -581,19 +572,16 @@ static void by_vectors(const struct one *o, int threads)
             load_into(p, space, at(p, v, i, 0).p, v.cs, q->k);
     }
     w.sums = o->y;
-    size_t each = 0;
-    char *room = space;
     if (p->convert) {
-        each = aligned(GEMV_BLOCK * COLUMNS * (int64_t)p->size);
-        w.sums = room + (size_t)threads * each;
+        w.sums = space;
+        space += aligned(q->m * q->n * (int64_t)p->size);
     }
     w.sy = p->turned ? 1 : w.count;
     w.next = p->turned ? w.rows : 1;
     if (cut_k(p, threads)) {
         int64_t blocks = up(q->k, GEMV_BLOCK), whole = q->m * q->n;
-        w.partial = p->convert ? w.sums + aligned(whole * (int64_t)p->size) : room;
-        w.grain = 1 + WORTH_A_THREAD / (GEMV_BLOCK * w.rows * w.count);
-        crew_for(up(blocks, w.grain), threads, room, each, some_blocks, &w);
+        w.partial = space;
+        pool_for(blocks, 1 + WORTH_A_THREAD / (GEMV_BLOCK * w.rows * w.count), some_blocks, &w);
         memcpy(w.sums, w.partial, (size_t)whole * p->size);
         for (int64_t b = 1; b < blocks; b++)
             p->g->add(w.sums, w.partial + (size_t)(b * whole) * p->size, whole);
@@ -601,14 +589,9 @@ static void by_vectors(const struct one *o, int threads)
         return;
     }
     /* Whole groups of rows; a column-major matrix is read in longer runs. */
-    int64_t group = w.x.rs == 1 ? 256 : 4;
-    w.grain = up(1 + WORTH_A_THREAD / (q->k * w.count), group) * group;
-    int64_t parts = up(w.rows, w.grain);
-    if (parts > 16 * threads) {
-        w.grain = up(up(w.rows, 16 * threads), group) * group;
-        parts = up(w.rows, w.grain);
-    }
-    crew_for(parts, (int)least(threads, parts), room, each, some_rows, &w);
+    int64_t group = w.x.rs == 1 ? 256 / w.count : 4;
+    share(o->parallel, w.rows, up(1 + WORTH_A_THREAD / (q->k * w.count), group) * group, some_rows,
+          &w);
 }
 
 /* ---- the whole ---- */
@@ -655,9 +638,7 @@ static void run_one(const struct one *o, int threads)
         p->g->direct(o->y, q->n, o->a.p, o->a.rs, o->a.cs, o->b.p, o->b.rs, q->m, q->n, q->k);
         finish(o, o->y, q->n, 0, 0, q->m, q->n);
         break;
-    case VECTORS:
-        by_vectors(o, threads);
-        break;
+    case VECTORS: by_vectors(o, threads); break;
     case PANELS:
         if (is_deep(p, threads))
             by_stretches(o, threads);
@@ -685,18 +666,21 @@ static struct plan make_plan(const struct product *q)
     default: type = GEMM_u32, p.ct = DT_uint32; break;
     }
     p.g = &cpu->gemm->type[type];
+    p.gemv = cpu->gemm->gemv[q->t];
     p.size = dtype_size(p.ct);
     p.convert = p.ct != q->t;
     p.finish = p.convert || q->c.p || q->alpha != 1;
     p.stretches = q->k <= p.g->kc ? 1 : up(q->k, p.g->kc); /* of equal length, but for the last */
     p.stretch = q->k <= p.g->kc ? q->k : up(q->k, p.stretches);
-    /* The order of summation differs between VECTORS and the others, so this looks at shapes alone. */
+    /* The order of summation differs between VECTORS and the others, so this looks at shapes
+     * alone. */
     int64_t less = least(q->m, q->n), more = q->m + q->n - less;
     if (q->k == 0)
         p.way = ZERO;
-    else if (p.g->gemv && less <= FEW && (less == 1 || more * q->k >= 4096))
+    else if (p.gemv && less <= FEW && (less == 1 || more * q->k >= 4096))
         p.way = VECTORS, p.turned = q->m < q->n;
-    else if (p.g->direct && !p.convert && q->b.cs == 1 && q->k <= p.g->kc && q->m * q->n * q->k <= SMALL)
+    else if (p.g->direct && !p.convert && q->b.cs == 1 && q->k <= p.g->kc &&
+             q->m * q->n * q->k <= SMALL)
         p.way = DIRECT;
     else
         p.way = PANELS;
@@ -743,8 +727,7 @@ int product_run(const struct product *q)
 {
     struct plan p = make_plan(q);
     struct batches all = { .p = &p, .count = 1, .grain = 1 };
-    for (int d = 0; d < q->ndim; d++)
-        all.count *= q->shape[d];
+    for (int d = 0; d < q->ndim; d++) all.count *= q->shape[d];
     if (all.count == 0 || q->m == 0 || q->n == 0)
         return 0;
 

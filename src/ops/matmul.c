@@ -2,15 +2,17 @@
  *
  * A node takes operands of at least two dimensions whose batch dimensions are equal: the builder
  * gives 1-d operands an axis and broadcasts batches, both without copying.  A plain matrix on the
- * right serves every matrix of the batch on the left, so those are stacked into one tall matrix; the
- * derivative of the plain one is then one product as well. */
+ * right serves every matrix of the batch on the left, so those are stacked into one tall matrix;
+ * the derivative of the plain one is then one product as well. */
 #include <limits.h>
 #include <string.h>
 
 #include "ops/matmul.h"
 #include "ops/rules.h"
 
-static const struct field addmm_args_fields[] = { FIELD(addmm_args, alpha), FIELD(addmm_args, beta), { 0 } };
+static const struct field addmm_args_fields[] = { FIELD(addmm_args, alpha),
+                                                  FIELD(addmm_args, beta),
+                                                  { 0 } };
 
 /* ---- rules of a node: a (..., m, k), b (..., k, n), and c (..., m, n) of addmm */
 
@@ -81,7 +83,8 @@ static void matmul_vmap(const struct call *c, const int axis[], mx y[], int yaxi
 static void addmm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct addmm_args *g = c->args;
-    mx a = batch_first(c->x[0], axis[0]), b = batch_first(c->x[1], axis[1]), plus = batch_first(c->x[2], axis[2]);
+    mx a = batch_first(c->x[0], axis[0]), b = batch_first(c->x[1], axis[1]),
+       plus = batch_first(c->x[2], axis[2]);
     if (axis[0] < 0 && axis[1] < 0) /* the sum alone is batched, and broadcasts no product */
         a = batch_all(a, -1, batch_size(c, axis));
     y[0] = mx_addmm(plus, a, b, g->alpha, g->beta);
@@ -89,24 +92,28 @@ static void addmm_vmap(const struct call *c, const int axis[], mx y[], int yaxis
 }
 
 const struct op op_matmul = {
-    OP_ROW(matmul), .shapes = matmul_shapes, .vjp = matmul_vjp, .jvp = matmul_jvp, .vmap = matmul_vmap,
+    OP_ROW(matmul),    .shapes = matmul_shapes, .vjp = matmul_vjp,
+    .jvp = matmul_jvp, .vmap = matmul_vmap,
 };
 
 const struct op op_addmm = {
-    OP_ROW(addmm), ARGS(addmm_args), .shapes = matmul_shapes, .vjp = addmm_vjp, .jvp = addmm_jvp, .vmap = addmm_vmap,
+    OP_ROW(addmm),    ARGS(addmm_args), .shapes = matmul_shapes,
+    .vjp = addmm_vjp, .jvp = addmm_jvp, .vmap = addmm_vmap,
 };
 
 /* ---- builders */
 
-/* What stands before the last two sizes, of both; fails and returns -1 where they do not broadcast. */
+/* What stands before the last two sizes, of both; fails and returns -1 where they do not
+ * broadcast. */
 static int batch_shape(const char *name, mx a, mx b, int *shape)
 {
     int na = a->ndim - 2, nb = b->ndim - 2, n = na > nb ? na : nb;
     for (int i = 0; i < n; i++) {
-        int da = i < n - na ? 1 : a->shape[i - (n - na)], db = i < n - nb ? 1 : b->shape[i - (n - nb)];
+        int da = i < n - na ? 1 : a->shape[i - (n - na)],
+            db = i < n - nb ? 1 : b->shape[i - (n - nb)];
         if (da != db && da != 1 && db != 1) {
-            mx_fail("[%s] expected batch dimensions that broadcast, got shapes %s and %s", name, shape_of(a),
-                    shape_of(b));
+            mx_fail("[%s] expected batch dimensions that broadcast, got shapes %s and %s", name,
+                    shape_of(a), shape_of(b));
             return -1;
         }
         shape[i] = da == 1 ? db : da;
@@ -124,23 +131,20 @@ static mx with_batch(mx x, int n, const int *batch)
     return mx_broadcast_to(x, n + 2, shape);
 }
 
-/* Does c, of the result's shape or broadcasting to it, follow when a's batch is stacked?  Yes where it
- * is the same for every row, or has every row. */
+/* Does c, of the result's shape or broadcasting to it, follow when a's batch is stacked?  Yes where
+ * it is the same for every row, or has every row. */
 static bool stacks_too(mx c, int ndim, const int *shape)
 {
     bool rows = true, whole = c->ndim == ndim;
-    for (int i = 0; i < c->ndim - 1; i++)
-        rows = rows && c->shape[i] == 1;
-    for (int i = 0; whole && i < ndim - 1; i++)
-        whole = c->shape[i] == shape[i];
+    for (int i = 0; i < c->ndim - 1; i++) rows = rows && c->shape[i] == 1;
+    for (int i = 0; whole && i < ndim - 1; i++) whole = c->shape[i] == shape[i];
     return rows || whole;
 }
 
 static mx stack_rows(mx x)
 {
     int rows = 1;
-    for (int i = 0; i < x->ndim - 1; i++)
-        rows *= x->shape[i];
+    for (int i = 0; i < x->ndim - 1; i++) rows *= x->shape[i];
     return mx_reshape(x, 2, (int[]){ rows, dim(x, -1) });
 }
 
@@ -188,19 +192,22 @@ static bool fits(const char *name, mx a, mx b)
     if (is_nil(a) || is_nil(b))
         return false;
     if (a->ndim == 0 || b->ndim == 0) {
-        mx_fail("[%s] expected operands of at least one dimension, got shapes %s and %s", name, shape_of(a), shape_of(b));
+        mx_fail("[%s] expected operands of at least one dimension, got shapes %s and %s", name,
+                shape_of(a), shape_of(b));
         return false;
     }
     if (dim(a, -1) != dim(b, b->ndim == 1 ? 0 : -2)) {
-        mx_fail("[%s] expected the last dimension of the first operand to equal the %s of the second, got shapes %s "
-                "and %s", name, b->ndim == 1 ? "one" : "second to last", shape_of(a), shape_of(b));
+        mx_fail("[%s] expected the last dimension of the first operand to equal the %s of the "
+                "second, got shapes %s "
+                "and %s",
+                name, b->ndim == 1 ? "one" : "second to last", shape_of(a), shape_of(b));
         return false;
     }
     return true;
 }
 
-/* The product of operands of any number of dimensions: 1-d ones are a row or a column whose axis the
- * result does not have. */
+/* The product of operands of any number of dimensions: 1-d ones are a row or a column whose axis
+ * the result does not have. */
 static mx any_product(const char *name, mx a, mx b, mx plus, const struct addmm_args *args)
 {
     bool row = a->ndim == 1, column = b->ndim == 1;
@@ -223,8 +230,9 @@ static mx any_product(const char *name, mx a, mx b, mx plus, const struct addmm_
         for (int i = 1; ok && i <= plus->ndim; i++)
             ok = dim(plus, -i) == 1 || dim(plus, -i) == shape[n - i];
         if (!ok)
-            return mx_fail("[%s] expected a first operand that broadcasts to the product's shape %s, got %s", name,
-                           shape_text(n, shape), shape_of(plus));
+            return mx_fail(
+                "[%s] expected a first operand that broadcasts to the product's shape %s, got %s",
+                name, shape_text(n, shape), shape_of(plus));
         if (row || column) {
             int last = 0;
             plus = mx_broadcast_to(plus, n, shape);
@@ -237,7 +245,11 @@ static mx any_product(const char *name, mx a, mx b, mx plus, const struct addmm_
     }
     mx y = product(name, a, b, plus, args);
     if (row || column)
-        y = mx_squeeze(y, row && column ? (int[]){ -2, -1 } : row ? (int[]){ -2 } : (int[]){ -1 }, row + column);
+        y = mx_squeeze(y,
+                       row && column ? (int[]){ -2, -1 }
+                       : row         ? (int[]){ -2 }
+                                     : (int[]){ -1 },
+                       row + column);
     return y;
 }
 
@@ -255,5 +267,6 @@ mx mx_addmm(mx c, mx a, mx b, double alpha, double beta)
     if (is_nil(c) || !fits("addmm", a, b))
         return MX_NIL;
     enum dtype t = promote_weak(promote(c->dtype, promote(a->dtype, b->dtype)), 'f');
-    return any_product("addmm", mx_astype(a, t), mx_astype(b, t), mx_astype(c, t), &(struct addmm_args){ alpha, beta });
+    return any_product("addmm", mx_astype(a, t), mx_astype(b, t), mx_astype(c, t),
+                       &(struct addmm_args){ alpha, beta });
 }

@@ -1,6 +1,6 @@
-/* Matrix products: every type, level, layout and way of cutting them up against sums in long double;
- * bit for bit the same whatever the layout, alignment and number of threads.  With --bench, the
- * speed beside OpenBLAS called directly. */
+/* Matrix products: every type, level, layout and way of cutting them up against sums in long
+ * double; bit for bit the same whatever the layout, alignment and number of threads.  With --bench,
+ * the speed beside OpenBLAS called directly. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
@@ -29,7 +29,10 @@ static uint64_t bits(void)
     state = state * 6364136223846793005u + 1442695040888963407u;
     return state >> 29;
 }
-static int64_t between(int64_t low, int64_t high) { return low + (int64_t)(bits() % (uint64_t)(high - low + 1)); }
+static int64_t between(int64_t low, int64_t high)
+{
+    return low + (int64_t)(bits() % (uint64_t)(high - low + 1));
+}
 
 /* A number without surprises: floats of modest size, integers of all bits. */
 static void put(enum dtype t, char *to)
@@ -39,10 +42,14 @@ static void put(enum dtype t, char *to)
     switch (t) {
     case DT_bool_: *to = (char)(r % 8 == 0); break;
     case DT_float16: *(uint16_t *)to = (uint16_t)((r & 0x83ff) | (10 + r / 65536 % 8) << 10); break;
-    case DT_bfloat16: *(uint16_t *)to = (uint16_t)((r & 0x807f) | (122 + r / 65536 % 8) << 7); break;
+    case DT_bfloat16:
+        *(uint16_t *)to = (uint16_t)((r & 0x807f) | (122 + r / 65536 % 8) << 7);
+        break;
     case DT_float32: *(float *)to = (float)d; break;
     case DT_float64: *(double *)to = d + (double)(bits() % 1000) * 1e-12; break;
-    case DT_complex64: ((float *)to)[0] = (float)d, ((float *)to)[1] = (float)(bits() % 1000) / 300 - 1.5f; break;
+    case DT_complex64:
+        ((float *)to)[0] = (float)d, ((float *)to)[1] = (float)(bits() % 1000) / 300 - 1.5f;
+        break;
     default: r ^= bits() << 32; memcpy(to, &r, dtype_size(t));
     }
 }
@@ -62,21 +69,23 @@ static struct number get(enum dtype t, const char *p)
     case DT_complex64: x.re = ((const float *)p)[0], x.im = ((const float *)p)[1]; break;
     case DT_bfloat16:
         memcpy(&h, p, 2);
-        x.re = (long double)ldexp((h & 0x7f) | (h >> 7 & 0xff ? 0x80 : 0), (h >> 7 & 0xff ? h >> 7 & 0xff : 1) - 134);
+        x.re = (long double)ldexp((h & 0x7f) | (h >> 7 & 0xff ? 0x80 : 0),
+                                  (h >> 7 & 0xff ? h >> 7 & 0xff : 1) - 134);
         if ((h >> 7 & 0xff) == 0xff)
             x.re = h & 0x7f ? (long double)NAN : (long double)INFINITY;
         x.re = h >> 15 ? -x.re : x.re;
         break;
     case DT_float16:
         memcpy(&h, p, 2);
-        x.re = (long double)ldexp((h & 0x3ff) | (h >> 10 & 31 ? 0x400 : 0), (h >> 10 & 31 ? h >> 10 & 31 : 1) - 25);
+        x.re = (long double)ldexp((h & 0x3ff) | (h >> 10 & 31 ? 0x400 : 0),
+                                  (h >> 10 & 31 ? h >> 10 & 31 : 1) - 25);
         if ((h >> 10 & 31) == 31)
             x.re = h & 0x3ff ? (long double)NAN : (long double)INFINITY;
         x.re = h >> 15 ? -x.re : x.re;
         break;
-    case DT_int8: x.u = (uint64_t)(int64_t)*(const int8_t *)p; break;
-    case DT_int16: x.u = (uint64_t)(int64_t)*(const int16_t *)p; break;
-    case DT_int32: x.u = (uint64_t)(int64_t)*(const int32_t *)p; break;
+    case DT_int8: x.u = (uint64_t)(int64_t) * (const int8_t *)p; break;
+    case DT_int16: x.u = (uint64_t)(int64_t) * (const int16_t *)p; break;
+    case DT_int32: x.u = (uint64_t)(int64_t) * (const int32_t *)p; break;
     default: memcpy(&x.u, p, dtype_size(t));
     }
     return x;
@@ -102,8 +111,10 @@ struct operand {
     int64_t batch; /* stride */
 };
 
-/* An m by n matrix (and `count` of them) of its own memory, gaps poisoned; every element by put(). */
-static struct operand operand(enum dtype t, enum layout l, int64_t m, int64_t n, int64_t count, int offset)
+/* An m by n matrix (and `count` of them) of its own memory, gaps poisoned; every element by
+ * put(). */
+static struct operand operand(enum dtype t, enum layout l, int64_t m, int64_t n, int64_t count,
+                              int offset)
 {
     struct operand o = { 0 };
     int64_t size = (int64_t)dtype_size(t), rs, cs;
@@ -126,7 +137,8 @@ static struct operand operand(enum dtype t, enum layout l, int64_t m, int64_t n,
     o.bytes = (size_t)(total * size);
     o.memory = malloc(o.bytes);
     assert_non_null(o.memory);
-    memset(o.memory, dtype_kind(t) == 'b' ? 1 : 0xff, o.bytes); /* NaN, or a number that would show */
+    memset(o.memory, dtype_kind(t) == 'b' ? 1 : 0xff,
+           o.bytes); /* NaN, or a number that would show */
     o.x = (struct matrix){ o.memory + (offset - low) * size, rs, cs };
     for (int64_t b = 0; b < count; b++)
         for (int64_t i = 0; i < m; i++)
@@ -160,16 +172,27 @@ enum { EFFORT = 4 };
 #endif
 enum { GUARD = 64 };
 
-static struct product make(const struct problem *p, struct operand a, struct operand b, struct operand c, char *y,
-                           int *shape, int64_t strides[3])
+static struct product make(const struct problem *p, struct operand a, struct operand b,
+                           struct operand c, char *y, int *shape, int64_t strides[3])
 {
     *shape = (int)p->count;
     strides[0] = p->spread_a ? 0 : a.batch;
     strides[1] = p->spread_b ? 0 : b.batch;
     strides[2] = c.batch;
-    struct product q = { .t = p->t, .m = p->m, .n = p->n, .k = p->k, .a = a.x, .b = b.x, .y = y,
-                         .alpha = p->alpha, .beta = p->beta, .ndim = p->count == 1 ? 0 : 1, .shape = shape,
-                         .sa = strides, .sb = strides + 1, .sc = strides + 2 };
+    struct product q = { .t = p->t,
+                         .m = p->m,
+                         .n = p->n,
+                         .k = p->k,
+                         .a = a.x,
+                         .b = b.x,
+                         .y = y,
+                         .alpha = p->alpha,
+                         .beta = p->beta,
+                         .ndim = p->count == 1 ? 0 : 1,
+                         .shape = shape,
+                         .sa = strides,
+                         .sb = strides + 1,
+                         .sc = strides + 2 };
     if (p->plus)
         q.c = c.x;
     return q;
@@ -180,9 +203,10 @@ static bool close_to(const struct problem *p, long double want, long double got,
     if (isnan((double)got))
         return false;
     long double error = fabsl(got - want);
-    /* Sums of up to kc terms in sequence: far below their bound of k eps, as roundings cancel, unless
-     * all the terms are equal. */
-    long double terms = p->a == SAME_COLUMN && p->b == SAME_ROW ? p->k : 0.5L * sqrtl((long double)p->k);
+    /* Sums of up to kc terms in sequence: far below their bound of k eps, as roundings cancel,
+     * unless all the terms are equal. */
+    long double terms =
+        p->a == SAME_COLUMN && p->b == SAME_ROW ? p->k : 0.5L * sqrtl((long double)p->k);
     long double sum_error = epsilon(p->t) * (8 + terms) * scale;
     long double tiny = p->t == DT_float16 ? 0x1p-25L : 0;
     return error <= sum_error + rounding(p->t) * (fabsl(want) + sum_error) * 1.001L + tiny;
@@ -194,8 +218,7 @@ static struct number *numbers(enum dtype t, struct operand o, int64_t b, int64_t
     struct number *v = malloc((size_t)(m * n + 1) * sizeof *v);
     assert_non_null(v);
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++)
-            v[i * n + j] = get(t, element(t, o, b, i, j));
+        for (int64_t j = 0; j < n; j++) v[i * n + j] = get(t, element(t, o, b, i, j));
     return v;
 }
 
@@ -206,14 +229,14 @@ static void check(const struct problem *p)
     struct operand a = operand(t, p->a, p->m, p->k, p->count, p->offset);
     struct operand b = operand(t, p->b, p->k, p->n, p->count, p->offset);
     struct operand c = operand(t, p->c, p->m, p->n, p->count, p->offset);
-    char *memory = malloc((size_t)(whole * size) + 2 * GUARD + 16), *y = memory + GUARD + p->offset % 2 * size;
+    char *memory = malloc((size_t)(whole * size) + 2 * GUARD + 16),
+         *y = memory + GUARD + p->offset % 2 * size;
     memset(memory, 0xa5, (size_t)(whole * size) + 2 * GUARD + 16);
     int shape;
     int64_t strides[3];
     struct product q = make(p, a, b, c, y, &shape, strides);
     assert_int_equal(product_run(&q), 0);
-    for (char *g = memory; g < y; g++)
-        assert_int_equal((uint8_t)*g, 0xa5);
+    for (char *g = memory; g < y; g++) assert_int_equal((uint8_t)*g, 0xa5);
     for (char *g = y + whole * size; g < memory + whole * size + 2 * GUARD + 16; g++)
         assert_int_equal((uint8_t)*g, 0xa5);
 
@@ -254,10 +277,12 @@ static void check(const struct problem *p)
                 else
                     right = !memcmp(at, &u, (size_t)size);
                 if (!right)
-                    fail_msg("%s %s: %ld x %ld x %ld, layouts %d %d %d, element (%ld, %ld, %ld): want %.9Lg %+.9Lgi "
+                    fail_msg("%s %s: %ld x %ld x %ld, layouts %d %d %d, element (%ld, %ld, %ld): "
+                             "want %.9Lg %+.9Lgi "
                              "or %lu, got %.9Lg %+.9Lgi or %lu",
-                             cpu->isa, dtype_name(t), (long)p->m, (long)p->n, (long)p->k, p->a, p->b, p->c, (long)e,
-                             (long)i, (long)j, re, im, (unsigned long)u, got.re, got.im, (unsigned long)got.u);
+                             cpu->isa, dtype_name(t), (long)p->m, (long)p->n, (long)p->k, p->a,
+                             p->b, p->c, (long)e, (long)i, (long)j, re, im, (unsigned long)u,
+                             got.re, got.im, (unsigned long)got.u);
             }
         free(as), free(bs);
     }
@@ -266,7 +291,13 @@ static void check(const struct problem *p)
 
 static struct problem problem(enum dtype t, int64_t m, int64_t n, int64_t k)
 {
-    return (struct problem){ .t = t, .m = m, .n = n, .k = k, .count = 1, .alpha = 1, .beta = 1,
+    return (struct problem){ .t = t,
+                             .m = m,
+                             .n = n,
+                             .k = k,
+                             .count = 1,
+                             .alpha = 1,
+                             .beta = 1,
                              .offset = (int)between(0, 3) };
 }
 
@@ -314,9 +345,12 @@ static void small_sizes(void)
 /* Around the edges of register tiles, panels, blocks and stretches. */
 static void edges(void)
 {
-    static const int mn[] = { 1, 3, 4, 5, 7, 8, 11, 12, 13, 16, 17, 24, 25, 31, 32, 33, 48, 49, 65 };
+    static const int mn[] = {
+        1, 3, 4, 5, 7, 8, 11, 12, 13, 16, 17, 24, 25, 31, 32, 33, 48, 49, 65
+    };
     static const int ks[] = { 1, 2, 15, 16, 17, 31, 33, 255, 256, 257, 511, 512, 513, 1025 };
-    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16, DT_int8, DT_int64 };
+    static const enum dtype types[] = { DT_float32,  DT_float64, DT_complex64, DT_float16,
+                                        DT_bfloat16, DT_int8,    DT_int64 };
     int at = 0;
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
         for (size_t i = 0; i < sizeof mn / sizeof *mn; i++)
@@ -331,12 +365,16 @@ static void edges(void)
 
 static void large_edges(void)
 {
-    static const struct { int m, n, k; } sizes[] = {
-        { 193, 257, 40 }, { 2049, 33, 9 }, { 17, 2051, 11 }, { 5, 4100, 7 }, { 60, 70, 600 },
-        { 20, 13, 3000 }, { 1, 1, 30000 }, { 1, 500, 2100 }, { 500, 1, 2100 }, { 3, 400, 1500 }, { 400, 2, 1100 },
-        { 2, 3, 20000 }, { 4, 4, 4 }, { 300, 300, 3 },
+    static const struct {
+        int m, n, k;
+    } sizes[] = {
+        { 193, 257, 40 }, { 2049, 33, 9 },   { 17, 2051, 11 },  { 5, 4100, 7 },   { 60, 70, 600 },
+        { 20, 13, 3000 }, { 1, 1, 30000 },   { 1, 500, 2100 },  { 500, 1, 2100 }, { 3, 400, 1500 },
+        { 400, 2, 1100 }, { 2, 3, 20000 },   { 4, 4, 4 },       { 300, 300, 3 },  { 30, 700, 530 },
+        { 700, 30, 530 }, { 2060, 2100, 2 }, { 200, 210, 520 },
     };
-    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16, DT_uint8, DT_uint64, DT_bool_ };
+    static const enum dtype types[] = { DT_float32,  DT_float64, DT_complex64, DT_float16,
+                                        DT_bfloat16, DT_uint8,   DT_uint64,    DT_bool_ };
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
         for (size_t i = s % 2; i < sizeof sizes / sizeof *sizes; i += s ? 2 : 1) {
             struct problem p = problem(types[s], sizes[i].m, sizes[i].n, sizes[i].k);
@@ -391,11 +429,15 @@ static void copy_operand(enum dtype t, struct operand to, struct operand from, i
 
 static void same_bits(void)
 {
-    static const struct { int m, n, k; } sizes[] = {
-        { 4, 4, 4 }, { 32, 32, 32 }, { 70, 50, 60 }, { 13, 300, 700 }, { 40, 40, 3000 }, { 1, 900, 1500 }, { 900, 1, 1500 },
-        { 3, 5, 9000 }, { 1, 1, 20000 }, { 2, 300, 1100 }, { 250, 260, 530 }, { 4, 600, 77 },
+    static const struct {
+        int m, n, k;
+    } sizes[] = {
+        { 4, 4, 4 },      { 32, 32, 32 },   { 70, 50, 60 },    { 13, 300, 700 },
+        { 40, 40, 3000 }, { 1, 900, 1500 }, { 900, 1, 1500 },  { 3, 5, 9000 },
+        { 1, 1, 20000 },  { 2, 300, 1100 }, { 250, 260, 530 }, { 4, 600, 77 },
     };
-    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16 };
+    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16,
+                                        DT_bfloat16 };
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             enum dtype t = types[s];
@@ -403,15 +445,18 @@ static void same_bits(void)
             size_t bytes = (size_t)(p.m * p.n) * dtype_size(t);
             char *first = malloc(bytes), *y = malloc(bytes + 8);
             p.offset = 0;
-            struct operand a = operand(t, ROWS, p.m, p.k, 1, 0), b = operand(t, ROWS, p.k, p.n, 1, 0);
+            struct operand a = operand(t, ROWS, p.m, p.k, 1, 0),
+                           b = operand(t, ROWS, p.k, p.n, 1, 0);
             int shape;
             int64_t strides[3];
             struct product q = make(&p, a, b, a, first, &shape, strides);
             pool_set_threads(1);
             assert_int_equal(product_run(&q), 0);
             for (int v = 0; v < 2 * EFFORT; v++) {
-                enum layout la = v % 4 == 3 ? BACKWARD_COLUMNS : (enum layout)(v % 4), lb = (enum layout)((v + v / 4) % 3);
-                struct operand a2 = operand(t, la, p.m, p.k, 1, v % 5), b2 = operand(t, lb, p.k, p.n, 1, v % 3);
+                enum layout la = v % 4 == 3 ? BACKWARD_COLUMNS : (enum layout)(v % 4),
+                            lb = (enum layout)((v + v / 4) % 3);
+                struct operand a2 = operand(t, la, p.m, p.k, 1, v % 5),
+                               b2 = operand(t, lb, p.k, p.n, 1, v % 3);
                 copy_operand(t, a2, a, p.m, p.k);
                 copy_operand(t, b2, b, p.k, p.n);
                 q = make(&p, a2, b2, a, y + v % 2 * 4, &shape, strides);
@@ -420,8 +465,10 @@ static void same_bits(void)
                 pool_set_threads(v % 7 + 1);
                 assert_int_equal(product_run(&q), 0);
                 if (memcmp(q.y, first, bytes))
-                    fail_msg("%s %s: %ld x %ld x %ld with layouts %d %d on %d threads gives other bits", cpu->isa,
-                             dtype_name(t), (long)p.m, (long)p.n, (long)p.k, la, lb, pool_threads());
+                    fail_msg(
+                        "%s %s: %ld x %ld x %ld with layouts %d %d on %d threads gives other bits",
+                        cpu->isa, dtype_name(t), (long)p.m, (long)p.n, (long)p.k, la, lb,
+                        pool_threads());
                 free(a2.memory), free(b2.memory);
             }
             free(a.memory), free(b.memory), free(first), free(y);
@@ -435,15 +482,24 @@ static void halves_round_once(void)
     for (int h = 0; h < 2; h++) {
         enum dtype t = h ? DT_bfloat16 : DT_float16;
         struct operand a = operand(t, ROWS, M, DEPTH, 1, 0), b = operand(t, ROWS, DEPTH, N, 1, 0);
-        struct operand wide_a = operand(DT_float32, ROWS, M, DEPTH, 1, 0), wide_b = operand(DT_float32, ROWS, DEPTH, N, 1, 0);
+        struct operand wide_a = operand(DT_float32, ROWS, M, DEPTH, 1, 0),
+                       wide_b = operand(DT_float32, ROWS, DEPTH, N, 1, 0);
         for (int64_t i = 0; i < M * DEPTH; i++)
             ((float *)wide_a.memory)[i] = (float)get(t, a.memory + 2 * i).re;
         for (int64_t i = 0; i < DEPTH * N; i++)
             ((float *)wide_b.memory)[i] = (float)get(t, b.memory + 2 * i).re;
         uint16_t y[M * N], rounded[M * N];
         float wide_y[M * N];
-        struct product q = { .t = t, .m = M, .n = N, .k = DEPTH, .a = a.x, .b = b.x, .y = y, .alpha = 1 };
-        struct product wide = { .t = DT_float32, .m = M, .n = N, .k = DEPTH, .a = wide_a.x, .b = wide_b.x, .y = wide_y,
+        struct product q = {
+            .t = t, .m = M, .n = N, .k = DEPTH, .a = a.x, .b = b.x, .y = y, .alpha = 1
+        };
+        struct product wide = { .t = DT_float32,
+                                .m = M,
+                                .n = N,
+                                .k = DEPTH,
+                                .a = wide_a.x,
+                                .b = wide_b.x,
+                                .y = wide_y,
                                 .alpha = 1 };
         assert_int_equal(product_run(&q), 0);
         assert_int_equal(product_run(&wide), 0);
@@ -457,7 +513,14 @@ static void no_memory(void)
 {
     enum { N = 300 };
     static float a[N * N], y[N * N];
-    struct product q = { .t = DT_float32, .m = N, .n = N, .k = N, .a = { a, N, 1 }, .b = { a, N, 1 }, .y = y, .alpha = 1 };
+    struct product q = { .t = DT_float32,
+                         .m = N,
+                         .n = N,
+                         .k = N,
+                         .a = { a, N, 1 },
+                         .b = { a, N, 1 },
+                         .y = y,
+                         .alpha = 1 };
     memset(y, 0x11, sizeof y);
     memory_clear_cache();
     mx_test_fail_at(1);
@@ -466,12 +529,16 @@ static void no_memory(void)
     assert_true(mx_failed());
     assert_int_equal(mx_error_kind(), MX_MEMORY);
     mx_error_clear();
-    for (size_t i = 0; i < sizeof y; i++)
-        assert_int_equal(((char *)y)[i], 0x11);
+    for (size_t i = 0; i < sizeof y; i++) assert_int_equal(((char *)y)[i], 0x11);
     assert_int_equal(product_run(&q), 0);
 }
 
-#define TEST(name) static void test_##name(void **s) { (void)s; at_each_level(name); }
+#define TEST(name)                    \
+    static void test_##name(void **s) \
+    {                                 \
+        (void)s;                      \
+        at_each_level(name);          \
+    }
 TEST(small_sizes)
 TEST(edges)
 TEST(large_edges)
@@ -483,8 +550,8 @@ TEST(no_memory)
 
 /* ---- speed ---- */
 
-void scipy_cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
-                       int ldb, float beta, float *c, int ldc);
+void scipy_cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
+                       int lda, const float *b, int ldb, float beta, float *c, int ldc);
 void scipy_openblas_set_num_threads(int n);
 
 static double now(void)
@@ -502,8 +569,10 @@ static void blas(void)
     int count = q->ndim ? q->shape[0] : 1, m = (int)q->m, n = (int)q->n, k = (int)q->k;
     for (int i = 0; i < count; i++)
         scipy_cblas_sgemm(101, q->a.cs == 1 ? 111 : 112, q->b.cs == 1 ? 111 : 112, m, n, k, 1,
-                          (const float *)q->a.p + (size_t)i * q->m * q->k, (int)(q->a.cs == 1 ? q->a.rs : q->a.cs),
-                          (const float *)q->b.p + (size_t)i * q->k * q->n, (int)(q->b.cs == 1 ? q->b.rs : q->b.cs), 0,
+                          (const float *)q->a.p + (size_t)i * q->m * q->k,
+                          (int)(q->a.cs == 1 ? q->a.rs : q->a.cs),
+                          (const float *)q->b.p + (size_t)i * q->k * q->n,
+                          (int)(q->b.cs == 1 ? q->b.rs : q->b.cs), 0,
                           (float *)q->y + (size_t)i * q->m * q->n, n);
 }
 
@@ -521,23 +590,34 @@ static void best_times(void (*const f[2])(void), double times[2])
         }
 }
 
-static void compare(const char *label, enum dtype t, int count, int m, int n, int k, bool ta, bool tb)
+static void compare(const char *label, enum dtype t, int count, int m, int n, int k, bool ta,
+                    bool tb)
 {
     size_t size = dtype_size(t);
-    char *a = aligned_alloc(64, (size_t)count * m * k * size + 64), *b = aligned_alloc(64, (size_t)count * k * n * size + 64);
+    char *a = aligned_alloc(64, (size_t)count * m * k * size + 64),
+         *b = aligned_alloc(64, (size_t)count * k * n * size + 64);
     char *y = aligned_alloc(64, (size_t)count * m * n * size + 64);
-    for (size_t i = 0; i < (size_t)count * m * k; i++)
-        put(t, a + i * size);
-    for (size_t i = 0; i < (size_t)count * k * n; i++)
-        put(t, b + i * size);
+    for (size_t i = 0; i < (size_t)count * m * k; i++) put(t, a + i * size);
+    for (size_t i = 0; i < (size_t)count * k * n; i++) put(t, b + i * size);
     int64_t strides[] = { (int64_t)m * k, (int64_t)k * n };
-    struct product q = { .t = t, .m = m, .n = n, .k = k, .a = { a, ta ? 1 : k, ta ? m : 1 }, .b = { b, tb ? 1 : n, tb ? k : 1 },
-                         .y = y, .alpha = 1, .ndim = 1, .shape = &count, .sa = strides, .sb = strides + 1 };
+    struct product q = { .t = t,
+                         .m = m,
+                         .n = n,
+                         .k = k,
+                         .a = { a, ta ? 1 : k, ta ? m : 1 },
+                         .b = { b, tb ? 1 : n, tb ? k : 1 },
+                         .y = y,
+                         .alpha = 1,
+                         .ndim = 1,
+                         .shape = &count,
+                         .sa = strides,
+                         .sb = strides + 1 };
     bench_q = &q;
     double flop = 2. * count * m * n * k * (t == DT_complex64 ? 4 : 1) * 1e-9;
     double times[2];
     best_times((void (*const[2])(void)){ own, t == DT_float32 ? blas : NULL }, times);
-    printf("%-22s %-9s %c%c %8.1f GFLOP/s", label, dtype_name(t), ta ? 't' : 'n', tb ? 't' : 'n', flop / times[0]);
+    printf("%-22s %-9s %c%c %8.1f GFLOP/s", label, dtype_name(t), ta ? 't' : 'n', tb ? 't' : 'n',
+           flop / times[0]);
     if (t == DT_float32)
         printf(", OpenBLAS %8.1f, ratio %.2f", flop / times[1], times[1] / times[0]);
     printf("\n");
@@ -579,10 +659,14 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--bench"))
         return bench();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_sizes), cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_large_edges), cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_empty),       cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_halves_round_once), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_small_sizes),
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_large_edges),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_halves_round_once),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,13 +30,13 @@ static double number(void)
     return (double)((seed >> 33) % 2001) / 500 - 2;
 }
 
-#define SHAPE(...) (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), (int[]){ __VA_ARGS__ }
+#define SHAPE(...) \
+    (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), (int[]) { __VA_ARGS__ }
 
 static int64_t product_of(int n, const int *v)
 {
     int64_t p = 1;
-    for (int i = 0; i < n; i++)
-        p *= v[i];
+    for (int i = 0; i < n; i++) p *= v[i];
     return p;
 }
 
@@ -61,8 +61,7 @@ static mx random_array(enum dtype t, int ndim, const int *shape)
 static double _Complex value(mx x, int64_t i)
 {
     int64_t at = 0;
-    for (int d = x->ndim - 1; d >= 0; i /= x->shape[d--])
-        at += i % x->shape[d] * x->strides[d];
+    for (int d = x->ndim - 1; d >= 0; i /= x->shape[d--]) at += i % x->shape[d] * x->strides[d];
     if (x->dtype == DT_complex64)
         return ((float _Complex *)array_host(x))[at];
     assert_int_equal(x->dtype, DT_float64);
@@ -70,7 +69,10 @@ static double _Complex value(mx x, int64_t i)
 }
 
 /* What a test holds on to: arrays are made inside a scope, kept, and evaluated after it. */
-static struct { int n; mx_own v[64]; } kept;
+static struct {
+    int n;
+    mx_own v[64];
+} kept;
 
 static mx keep(mx x)
 {
@@ -83,10 +85,7 @@ static mx keep(mx x)
 }
 
 /* Kept in a type that value() reads. */
-static mx keep_wide(mx x)
-{
-    return keep(x->dtype == DT_complex64 ? x : mx_astype(x, DT_float64));
-}
+static mx keep_wide(mx x) { return keep(x->dtype == DT_complex64 ? x : mx_astype(x, DT_float64)); }
 
 static void evaluate(void)
 {
@@ -105,8 +104,7 @@ static int begin(void **state)
 static int forget(void **state)
 {
     (void)state;
-    while (kept.n)
-        mx_drop(&kept.v[--kept.n]);
+    while (kept.n) mx_drop(&kept.v[--kept.n]);
     mx_error_clear();
     return array_live_count() != live_before || scope_depth() != 0;
 }
@@ -117,7 +115,8 @@ static int forget(void **state)
 static double _Complex reference(mx a, mx b, mx y, int64_t i)
 {
     int n = y->ndim - 2;
-    int64_t column = i % dim(y, -1), row = i / dim(y, -1) % dim(y, -2), batch = i / dim(y, -1) / dim(y, -2);
+    int64_t column = i % dim(y, -1), row = i / dim(y, -1) % dim(y, -2),
+            batch = i / dim(y, -1) / dim(y, -2);
     int64_t ea = 0, eb = 0, step_a = 1, step_b = 1;
     for (int d = n - 1; d >= 0; batch /= y->shape[d--]) {
         int64_t at = batch % y->shape[d];
@@ -134,7 +133,8 @@ static double _Complex reference(mx a, mx b, mx y, int64_t i)
     int64_t k = dim(a, -1);
     double _Complex sum = 0;
     for (int64_t p = 0; p < k; p++)
-        sum += value(a, (ea * dim(a, -2) + row) * k + p) * value(b, (eb * k + p) * dim(b, -1) + column);
+        sum += value(a, (ea * dim(a, -2) + row) * k + p) *
+               value(b, (eb * k + p) * dim(b, -1) + column);
     return sum;
 }
 
@@ -147,7 +147,11 @@ static bool near(double _Complex want, double _Complex got, double tolerance)
 
 static double tolerance(enum dtype t)
 {
-    return t == DT_bfloat16 ? 0x1p-7 : t == DT_float16 ? 0x1p-10 : t == DT_float64 ? 1e-13 : dtype_is_inexact(t) ? 5e-5 : 0;
+    return t == DT_bfloat16      ? 0x1p-7
+           : t == DT_float16     ? 0x1p-10
+           : t == DT_float64     ? 1e-13
+           : dtype_is_inexact(t) ? 5e-5
+                                 : 0;
 }
 
 /* Layouts of operands: as made, transposed in memory, every other element backwards. */
@@ -204,16 +208,16 @@ static void check_pair(enum dtype t, const struct pair *p, int layout_a, int lay
     evaluate();
     for (int64_t i = 0; i < y->size; i++)
         if (!near(reference(a, b, y, i), value(y, i), tolerance(t)))
-            fail_msg("%s %s times %s: element %ld is %g, not %g", dtype_name(t), shape_of(a), shape_of(b), (long)i,
-                     __real__ value(y, i), __real__ reference(a, b, y, i));
-    while (kept.n)
-        mx_drop(&kept.v[--kept.n]);
+            fail_msg("%s %s times %s: element %ld is %g, not %g", dtype_name(t), shape_of(a),
+                     shape_of(b), (long)i, __real__ value(y, i), __real__ reference(a, b, y, i));
+    while (kept.n) mx_drop(&kept.v[--kept.n]);
 }
 
 static void values(void **state)
 {
     (void)state;
-    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_int32, DT_int64, DT_uint32, DT_float16, DT_bfloat16 };
+    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_int32,
+                                        DT_int64,   DT_uint32,  DT_float16,   DT_bfloat16 };
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
         for (int i = 0; i < PAIRS; i++)
             for (int l = 0; l < 9; l++) {
@@ -238,8 +242,7 @@ static void integers_wrap(void **state)
     evaluate();
     const int want[] = { 100 * 100 - 128 * 100, 100 * 100 + 300, -12800 - 3 * 128, -12800 + 9 };
     assert_int_equal(y->dtype, DT_int8);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(((int8_t *)array_host(y))[i], (int8_t)want[i]);
+    for (int i = 0; i < 4; i++) assert_int_equal(((int8_t *)array_host(y))[i], (int8_t)want[i]);
     assert_int_equal(z->dtype, DT_bool_);
     assert_memory_equal(array_host(z), ((uint8_t[]){ 1, 0, 1, 1 }), 4);
 }
@@ -251,7 +254,8 @@ static void one_dimension(void **state)
     {
         MX_SCOPE(NULL);
         v = keep(random_array(DT_float64, SHAPE(3))), w = keep(random_array(DT_float64, SHAPE(3)));
-        m = keep(random_array(DT_float64, SHAPE(3, 3))), b = keep(random_array(DT_float64, SHAPE(2, 3, 3)));
+        m = keep(random_array(DT_float64, SHAPE(3, 3))),
+        b = keep(random_array(DT_float64, SHAPE(2, 3, 3)));
         vw = keep(mx_matmul(v, w)), vm = keep(mx_matmul(v, m)), mv = keep(mx_matmul(m, v));
         vb = keep(mx_matmul(v, b)), bv = keep(mx_matmul(b, v));
     }
@@ -262,8 +266,7 @@ static void one_dimension(void **state)
     assert_int_equal(vb->ndim, 2);
     assert_int_equal(dim(bv, 0), 2);
     double dot = 0;
-    for (int i = 0; i < 3; i++)
-        dot += __real__(value(v, i) * value(w, i));
+    for (int i = 0; i < 3; i++) dot += __real__(value(v, i) * value(w, i));
     assert_true(near(dot, value(vw, 0), 1e-14));
     for (int e = 0; e < 2; e++)
         for (int i = 0; i < 3; i++) {
@@ -303,7 +306,8 @@ static void large(void **state)
     mx a, b, y;
     {
         MX_SCOPE(NULL);
-        a = keep_wide(random_array(DT_float32, SHAPE(2, 130, 700))), b = keep_wide(random_array(DT_float32, SHAPE(700, 520)));
+        a = keep_wide(random_array(DT_float32, SHAPE(2, 130, 700))),
+        b = keep_wide(random_array(DT_float32, SHAPE(700, 520)));
         y = keep_wide(mx_matmul(mx_astype(a, DT_float32), mx_astype(b, DT_float32)));
     }
     evaluate();
@@ -335,7 +339,8 @@ static void adds(void **state)
         { { 2, { 2, 0 }, 2, { 0, 4 }, 2, { 2, 4 } }, 1, { 4 } },
         { { 3, { 1, 70, 300 }, 2, { 300, 90 }, 3, { 1, 70, 90 } }, 1, { 90 } },
     };
-    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16 };
+    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16,
+                                        DT_bfloat16 };
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             enum dtype t = types[s];
@@ -343,7 +348,8 @@ static void adds(void **state)
             mx a, b, c, y;
             {
                 MX_SCOPE(NULL);
-                a = laid_out(t, (int)(i % 3), p->na, p->a), b = laid_out(t, (int)(i / 3 % 3), p->nb, p->b);
+                a = laid_out(t, (int)(i % 3), p->na, p->a),
+                b = laid_out(t, (int)(i / 3 % 3), p->nb, p->b);
                 c = random_array(t, cases[i].nc, cases[i].c);
                 y = keep_wide(mx_addmm(c, a, b, 0.75, -1.5));
                 c = keep_wide(mx_broadcast_to(c, p->ny, p->y));
@@ -353,10 +359,10 @@ static void adds(void **state)
             assert_memory_equal(y->shape, p->y, (size_t)p->ny * sizeof(int));
             evaluate();
             for (int64_t j = 0; j < y->size; j++)
-                if (!near(0.75 * reference(a, b, y, j) - 1.5 * value(c, j), value(y, j), tolerance(t)))
+                if (!near(0.75 * reference(a, b, y, j) - 1.5 * value(c, j), value(y, j),
+                          tolerance(t)))
                     fail_msg("%s case %zu: element %ld", dtype_name(t), i, (long)j);
-            while (kept.n)
-                mx_drop(&kept.v[--kept.n]);
+            while (kept.n) mx_drop(&kept.v[--kept.n]);
         }
 }
 
@@ -366,7 +372,8 @@ static void adds_to_vectors(void **state)
     mx v, m, c, y, z, s;
     {
         MX_SCOPE(NULL);
-        v = keep(random_array(DT_float64, SHAPE(3))), m = keep(random_array(DT_float64, SHAPE(3, 3)));
+        v = keep(random_array(DT_float64, SHAPE(3))),
+        m = keep(random_array(DT_float64, SHAPE(3, 3)));
         c = keep(random_array(DT_float64, SHAPE(3)));
         y = keep(mx_addmm(c, v, m, 1. / 3, 1. / 7)), z = keep(mx_addmm(c, m, v, 1. / 3, 1. / 7));
         s = keep(mx_addmm(array_of_double(2, DT_float64), v, v, 1, 1));
@@ -383,7 +390,8 @@ static void adds_to_vectors(void **state)
             column += __real__(value(m, i * 3 + k) * value(v, k));
         }
         dot += __real__(value(v, i) * value(v, i));
-        assert_true(near(row / 3 + value(c, i) / 7, value(y, i), 1e-14)); /* alpha and beta in double */
+        assert_true(
+            near(row / 3 + value(c, i) / 7, value(y, i), 1e-14)); /* alpha and beta in double */
         assert_true(near(column / 3 + value(c, i) / 7, value(z, i), 1e-14));
     }
     assert_true(near(dot, value(s, 0), 1e-14));
@@ -404,21 +412,30 @@ static void errors(void **state)
 {
     (void)state;
     MX_SCOPE(NULL);
-    mx s = array_of_double(1, DT_float32), v = random_array(DT_float32, SHAPE(3)), m = random_array(DT_float32, SHAPE(2, 3));
+    mx s = array_of_double(1, DT_float32), v = random_array(DT_float32, SHAPE(3)),
+       m = random_array(DT_float32, SHAPE(2, 3));
     mx b = random_array(DT_float32, SHAPE(2, 2, 3)), c = random_array(DT_float32, SHAPE(4, 3, 2));
-    fails(mx_matmul(s, m), "[matmul] expected operands of at least one dimension, got shapes () and (2,3)");
-    fails(mx_matmul(m, s), "[matmul] expected operands of at least one dimension, got shapes (2,3) and ()");
-    fails(mx_matmul(m, m), "[matmul] expected the last dimension of the first operand to equal the second to last of the "
+    fails(mx_matmul(s, m),
+          "[matmul] expected operands of at least one dimension, got shapes () and (2,3)");
+    fails(mx_matmul(m, s),
+          "[matmul] expected operands of at least one dimension, got shapes (2,3) and ()");
+    fails(mx_matmul(m, m), "[matmul] expected the last dimension of the first operand to equal the "
+                           "second to last of the "
                            "second, got shapes (2,3) and (2,3)");
     fails(mx_matmul(b, random_array(DT_float32, SHAPE(2))),
-          "[matmul] expected the last dimension of the first operand to equal the one of the second, got shapes (2,2,3) "
+          "[matmul] expected the last dimension of the first operand to equal the one of the "
+          "second, got shapes (2,2,3) "
           "and (2,)");
-    fails(mx_matmul(b, c), "[matmul] expected batch dimensions that broadcast, got shapes (2,2,3) and (4,3,2)");
-    fails(mx_addmm(s, m, m, 1, 1), "[addmm] expected the last dimension of the first operand to equal the second to last "
-                                   "of the second, got shapes (2,3) and (2,3)");
-    fails(mx_addmm(v, m, mx_swapaxes(m, 0, 1), 1, 1),
-          "[addmm] expected a first operand that broadcasts to the product's shape (2,2), got (3,)");
-    fails(mx_addmm(v, v, v, 1, 1), "[addmm] expected a first operand that broadcasts to the product's shape (), got (3,)");
+    fails(mx_matmul(b, c),
+          "[matmul] expected batch dimensions that broadcast, got shapes (2,2,3) and (4,3,2)");
+    fails(mx_addmm(s, m, m, 1, 1),
+          "[addmm] expected the last dimension of the first operand to equal the second to last "
+          "of the second, got shapes (2,3) and (2,3)");
+    fails(
+        mx_addmm(v, m, mx_swapaxes(m, 0, 1), 1, 1),
+        "[addmm] expected a first operand that broadcasts to the product's shape (2,2), got (3,)");
+    fails(mx_addmm(v, v, v, 1, 1),
+          "[addmm] expected a first operand that broadcasts to the product's shape (), got (3,)");
     assert_true(is_nil(mx_matmul(MX_NIL, m)));
     assert_true(is_nil(mx_matmul(m, MX_NIL)));
     assert_true(is_nil(mx_addmm(MX_NIL, m, m, 1, 1)));
@@ -427,7 +444,10 @@ static void errors(void **state)
 
 /* ---- derivatives.  A product is linear in each operand, so differences are derivatives. */
 
-struct fn { struct closure closure; bool add; };
+struct fn {
+    struct closure closure;
+    bool add;
+};
 static int call_fn(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     MX_SCOPE(NULL);
@@ -435,7 +455,10 @@ static int call_fn(struct closure *self, int n, const mx x[], struct mx_list *ou
     assert_int_equal(n, add ? 3 : 2);
     return list_push(out, add ? mx_addmm(x[2], x[0], x[1], 0.75, -1.5) : mx_matmul(x[0], x[1]));
 }
-static mx apply(bool add, const mx x[]) { return add ? mx_addmm(x[2], x[0], x[1], 0.75, -1.5) : mx_matmul(x[0], x[1]); }
+static mx apply(bool add, const mx x[])
+{
+    return add ? mx_addmm(x[2], x[0], x[1], 0.75, -1.5) : mx_matmul(x[0], x[1]);
+}
 
 /* Re <conj(a), b> of kept arrays */
 static double inner(mx a, mx b)
@@ -449,7 +472,8 @@ static double inner(mx a, mx b)
     return sum;
 }
 
-static void differentiate(enum dtype t, bool add, int na, const int *a, int nb, const int *b, int nc, const int *c)
+static void differentiate(enum dtype t, bool add, int na, const int *a, int nb, const int *b,
+                          int nc, const int *c)
 {
     struct fn f = { { { .refs = 1 }, call_fn }, add };
     int n = add ? 3 : 2, nd[3] = { na, nb, nc };
@@ -476,8 +500,7 @@ static void differentiate(enum dtype t, bool add, int na, const int *a, int nb, 
     assert_int_equal(mx_jvp(&f.closure, n, x, n, step, &y2, &dy), 0);
     {
         MX_SCOPE(NULL);
-        for (int i = 0; i < n; i++)
-            keep(dx.v[i].it);
+        for (int i = 0; i < n; i++) keep(dx.v[i].it);
         keep(dy.v[0].it);
     }
     evaluate();
@@ -486,14 +509,14 @@ static void differentiate(enum dtype t, bool add, int na, const int *a, int nb, 
         assert_true(same_shape(dx.v[i].it, x[i]));
         assert_int_equal(dx.v[i].it->dtype, t);
         if (!near(inner(ct, change[i]), inner(dx.v[i].it, step[i]), close))
-            fail_msg("%s vjp by operand %d: %g, not %g", dtype_name(t), i, inner(dx.v[i].it, step[i]), inner(ct, change[i]));
+            fail_msg("%s vjp by operand %d: %g, not %g", dtype_name(t), i,
+                     inner(dx.v[i].it, step[i]), inner(ct, change[i]));
     }
     assert_true(same_shape(dy.v[0].it, both));
     for (int64_t i = 0; i < both->size; i++)
         assert_true(near(value(both, i), value(dy.v[0].it, i), close));
     list_clear(&y), list_clear(&dx), list_clear(&y2), list_clear(&dy);
-    while (kept.n)
-        mx_drop(&kept.v[--kept.n]);
+    while (kept.n) mx_drop(&kept.v[--kept.n]);
 }
 
 static void derivatives(void **state)
@@ -501,7 +524,8 @@ static void derivatives(void **state)
     (void)state;
     for (int i = 0; i < PAIRS; i++)
         for (int c = 0; c < 2; c++)
-            differentiate(c ? DT_complex64 : DT_float64, false, pairs[i].na, pairs[i].a, pairs[i].nb, pairs[i].b, 0, NULL);
+            differentiate(c ? DT_complex64 : DT_float64, false, pairs[i].na, pairs[i].a,
+                          pairs[i].nb, pairs[i].b, 0, NULL);
     for (int c = 0; c < 2; c++) {
         enum dtype t = c ? DT_complex64 : DT_float64;
         differentiate(t, false, SHAPE(3), SHAPE(3), 0, NULL);
@@ -524,8 +548,7 @@ static mx nth(mx x, int axis, int i)
     if (axis < 0)
         return x;
     int start[MX_MAX_NDIM] = { 0 }, stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
-    for (int d = 0; d < x->ndim; d++)
-        stop[d] = x->shape[d], step[d] = 1;
+    for (int d = 0; d < x->ndim; d++) stop[d] = x->shape[d], step[d] = 1;
     start[axis] = i, stop[axis] = i + 1;
     return mx_squeeze(mx_slice(x, start, stop, step), &axis, 1);
 }
@@ -538,7 +561,8 @@ static void batched(void **state)
     for (int add = 0; add < 2; add++)
         for (int batch = 0; batch < 2; batch++)
             for (int where = 1; where < (add ? 64 : 16); where++) {
-                /* two bits an operand: batched along none, the first, the middle or the last axis */
+                /* two bits an operand: batched along none, the first, the middle or the last
+                 * axis */
                 int axis[3] = { -1, -1, -1 };
                 mx whole, parts[B];
                 {
@@ -550,18 +574,23 @@ static void batched(void **state)
                         memcpy(shape, sizes[i] + 1 - batch, (size_t)n * sizeof *shape);
                         if (w) {
                             axis[i] = w == 1 ? 0 : w == 2 ? 1 : n;
-                            memmove(shape + axis[i] + 1, shape + axis[i], (size_t)(n - axis[i]) * sizeof *shape);
+                            memmove(shape + axis[i] + 1, shape + axis[i],
+                                    (size_t)(n - axis[i]) * sizeof *shape);
                             shape[axis[i]] = B;
                             n++;
                         }
                         x[i] = random_array(DT_float64, n, shape);
                     }
-                    struct call c = { .op = add ? &op_addmm : &op_matmul, .args = add ? &scale : NULL, .nin = 2 + add,
-                                      .nout = 1, .x = x };
+                    struct call c = { .op = add ? &op_addmm : &op_matmul,
+                                      .args = add ? &scale : NULL,
+                                      .nin = 2 + add,
+                                      .nout = 1,
+                                      .x = x };
                     c.op->vmap(&c, axis, &y, &yaxis);
                     whole = keep(mx_moveaxis(y, yaxis, 0));
                     for (int i = 0; i < B; i++) {
-                        mx one[3] = { nth(x[0], axis[0], i), nth(x[1], axis[1], i), add ? nth(x[2], axis[2], i) : NULL };
+                        mx one[3] = { nth(x[0], axis[0], i), nth(x[1], axis[1], i),
+                                      add ? nth(x[2], axis[2], i) : NULL };
                         parts[i] = keep(apply(add, one));
                     }
                 }
@@ -570,9 +599,9 @@ static void batched(void **state)
                 assert_int_equal(whole->ndim, parts[0]->ndim + 1);
                 for (int i = 0; i < B; i++)
                     for (int64_t j = 0; j < parts[i]->size; j++)
-                        assert_true(near(value(parts[i], j), value(whole, i * parts[i]->size + j), 1e-13));
-                while (kept.n)
-                    mx_drop(&kept.v[--kept.n]);
+                        assert_true(
+                            near(value(parts[i], j), value(whole, i * parts[i]->size + j), 1e-13));
+                while (kept.n) mx_drop(&kept.v[--kept.n]);
             }
 }
 
@@ -583,7 +612,8 @@ static void failing_allocations(void **state)
     mx a, b;
     {
         MX_SCOPE(NULL);
-        a = keep(random_array(DT_float16, SHAPE(2, 40, 50))), b = keep(random_array(DT_float16, SHAPE(50, 60)));
+        a = keep(random_array(DT_float16, SHAPE(2, 40, 50))),
+        b = keep(random_array(DT_float16, SHAPE(50, 60)));
     }
     evaluate();
     bool done = false;
@@ -615,8 +645,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, forget)
     const struct CMUnitTest tests[] = {
-        TEST(values),      TEST(integers_wrap), TEST(one_dimension), TEST(types_meet),
-        TEST(large),       TEST(adds),          TEST(adds_to_vectors), TEST(errors),
+        TEST(values),      TEST(integers_wrap), TEST(one_dimension),       TEST(types_meet),
+        TEST(large),       TEST(adds),          TEST(adds_to_vectors),     TEST(errors),
         TEST(derivatives), TEST(batched),       TEST(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* pool_for covers the range once, begins where it says, and gets by when nested, shared or forked. */
+/* pool_for covers the range once, begins where it says, and gets by when nested, shared or
+ * forked. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -39,8 +40,7 @@ static bool covers_once(int64_t n, int64_t grain)
     assert_non_null(p.seen);
     pool_for(n, grain, mark, &p);
     bool ok = !atomic_load(&p.wrong) && p.seen[n] == 0;
-    for (int64_t i = 0; i < n; i++)
-        ok = ok && p.seen[i] == 1;
+    for (int64_t i = 0; i < n; i++) ok = ok && p.seen[i] == 1;
     free((void *)p.seen);
     return ok;
 }
@@ -138,10 +138,8 @@ static void concurrent(void **state)
     pool_set_threads(4);
     pthread_t t[4];
     atomic_bool ok = true;
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&t[i], NULL, many_calls, &ok), 0);
-    for (int i = 0; i < 4; i++)
-        pthread_join(t[i], NULL);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&t[i], NULL, many_calls, &ok), 0);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
     assert_true(ok);
 }
 
@@ -248,8 +246,8 @@ static int bench(void)
             pool_for(pool_threads(), 1, burn, &us);
             asleep += (now() - t) / 100;
         }
-        printf("%d pieces of %.0f us on %d threads: %.2f us hot, %.2f with workers asleep\n", pool_threads(), us,
-               pool_threads(), best * 1e6, asleep * 1e6);
+        printf("%d pieces of %.0f us on %d threads: %.2f us hot, %.2f with workers asleep\n",
+               pool_threads(), us, pool_threads(), best * 1e6, asleep * 1e6);
     }
     return 0;
 }
@@ -261,10 +259,13 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--bench"))
         return bench();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(coverage),          cmocka_unit_test(several_threads),
+        cmocka_unit_test(coverage),
+        cmocka_unit_test(several_threads),
         cmocka_unit_test(below_two_grains_is_serial),
-        cmocka_unit_test(nested),            cmocka_unit_test(concurrent),
-        cmocka_unit_test(asleep_then_awake), cmocka_unit_test(child_of_fork),
+        cmocka_unit_test(nested),
+        cmocka_unit_test(concurrent),
+        cmocka_unit_test(asleep_then_awake),
+        cmocka_unit_test(child_of_fork),
         cmocka_unit_test(threads_from_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* gemm.h: the pieces that matrix products are made of, for one thread; product.c puts them together.
+/* gemm.h: what matrix products are made of, for one thread; product.c puts it together.
  *
  * A product is computed in one of five types: float32 (half types are converted to it and rounded
  * once at the end), float64, complex64, and unsigned integers of 32 and 64 bits, whose wrap-around
@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/dtype.h"
+
 enum gemm_type { GEMM_f32, GEMM_f64, GEMM_c64, GEMM_u32, GEMM_u64, GEMM_TYPES };
 
 enum {
@@ -26,30 +28,33 @@ struct gemm_kernel {
     int kc;     /* the longest stretch of K */
 
     /* Panels of `width` out of n vectors of length k, element (i, p) at x[i * si + p * sp]: element
-     * i of panel q at step p goes to panels[q * stride + p * width + i].  The last panel is filled up
-     * with zeros.  Strides in elements; complex numbers lie in panels as `width` real parts, then
-     * `width` imaginary ones. */
-    void (*pack)(void *panels, int64_t stride, int width, const void *x, int64_t si, int64_t sp, int64_t n,
-                 int64_t k);
+     * i of panel q at step p goes to panels[q * stride + p * width + i].  The last panel is filled
+     * up with zeros.  Strides in elements; complex numbers lie in panels as `width` real parts,
+     * then `width` imaginary ones. */
+    void (*pack)(void *panels, int64_t stride, int width, const void *x, int64_t si, int64_t sp,
+                 int64_t n, int64_t k);
     /* C = A B, or C += A B, of m by n by k, from panels `stride` apart as elements go. */
-    void (*tile)(void *c, int64_t ldc, const void *a, int64_t stride_a, const void *b, int64_t stride_b, int64_t m,
-                 int64_t n, int64_t k, bool add);
+    void (*tile)(void *c, int64_t ldc, const void *a, int64_t stride_a, const void *b,
+                 int64_t stride_b, int64_t m, int64_t n, int64_t k, bool add);
     /* C = A B straight from the operands, for small products: k is at most kc, a row of B has no
      * gaps.  NULL where there is none. */
-    void (*direct)(void *c, int64_t ldc, const void *a, int64_t rs, int64_t cs, const void *b, int64_t ldb, int64_t m,
-                   int64_t n, int64_t k);
-    /* y = A x, or y += A x where A and x begin past a multiple of GEMV_BLOCK, for nv <= GEMV_VECTORS
-     * vectors x without gaps, sx apart; results syv apart.  NULL where there is none. */
-    void (*gemv)(void *y, int64_t sy, int64_t syv, const void *a, int64_t rs, int64_t cs, const void *x, int64_t sx,
-                 int nv, int64_t m, int64_t k, bool add);
+    void (*direct)(void *c, int64_t ldc, const void *a, int64_t rs, int64_t cs, const void *b,
+                   int64_t ldb, int64_t m, int64_t n, int64_t k);
     /* y = y + x */
     void (*add)(void *y, const void *x, int64_t n);
     /* y = alpha x + beta c, each rounded for itself; y may be x; c may be NULL. */
     void (*axpby)(void *y, const void *x, double alpha, const void *c, double beta, int64_t n);
 };
 
+/* y = A x, or y += A x where A and x begin past a multiple of GEMV_BLOCK, for nv <= GEMV_VECTORS
+ * vectors x without gaps, sx apart; results syv apart.  A is of the type it is stored in, x and y
+ * of the one computed in. */
+typedef void gemv_fn(void *y, int64_t sy, int64_t syv, const void *a, int64_t rs, int64_t cs,
+                     const void *x, int64_t sx, int nv, int64_t m, int64_t k, bool add);
+
 struct gemm_kernels {
     struct gemm_kernel type[GEMM_TYPES];
+    gemv_fn *gemv[DT_COUNT]; /* NULL where there is none */
 };
 
 #endif
