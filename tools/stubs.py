@@ -27,6 +27,7 @@ EXPAND = """
 #include "ops/ops.def"
 #define FUNCTION(name, signature, doc) ("FUNCTION", #name, signature, doc),
 #define RANDOM(name, signature, doc) ("RANDOM", #name, signature, doc),
+#define FUSED(name, signature, doc) ("FUSED", #name, signature, doc),
 #define METHOD(name, body, signature, doc) ("METHOD", #name, signature, doc),
 #define ALIAS(name, of) ("ALIAS", #name, #of, ""),
 #include "functions.def"
@@ -74,7 +75,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, TypeAlias
 
-from . import cuda as cuda, metal as metal, random as random
+from . import cuda as cuda, fast as fast, metal as metal, random as random
 '''
 
 RANDOM = '''"""Random numbers from explicit keys, or from a state."""
@@ -85,6 +86,11 @@ import mlx.core
 from mlx.core import Dtype, StreamOrDevice, array, scalar, uint64
 
 state: Sequence[array]
+'''
+
+FAST = '''"""Operations of neural networks with kernels of their own."""
+
+from mlx.core import StreamOrDevice, array
 '''
 
 AVAILABLE = "def is_available() -> bool: ...\n"
@@ -339,9 +345,11 @@ def stubs(compiler):
     ]
     parts += [FILES, *(f"{name} = {of}" for name, of, _ in pick("ALIAS"))]
     draws = [definition(*row, "None" if row[0] == "seed" else "array") for row in pick("RANDOM")]
+    fused = [definition(*row, RETURN.get(row[0], "array")) for row in pick("FUSED")]
     return {
         "__init__.pyi": "\n".join(parts) + "\n",
         "random.pyi": "\n".join([RANDOM, *draws]) + "\n",
+        "fast.pyi": "\n".join([FAST, *fused]) + "\n",
         "metal.pyi": METAL,
         "cuda.pyi": AVAILABLE,
     }

@@ -51,6 +51,7 @@ struct cpu_kernels {
     const struct index_kernels *index;   /* kernels/index.h */
     const struct reduce_kernels *reduce; /* kernels/reduce.h */
     const struct random_kernels *random; /* kernels/random.h */
+    const struct norm_kernels *norm;     /* kernels/norm.h */
 };
 
 extern const struct cpu_kernels *cpu; /* chosen at start-up by cpu/dispatch.c */

@@ -147,4 +147,10 @@ mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key
 mx mx_random_categorical_n(mx logits, int axis, int num_samples, mx key);
 mx mx_random_laplace(int ndim, const int *shape, enum dtype t, double loc, double scale, mx key);
 
+/* Normalization and rotation of rows (ops/fast.c); weight, bias, freqs may be NULL */
+mx mx_rms_norm(mx x, mx weight, double eps);
+mx mx_layer_norm(mx x, mx weight, mx bias, double eps);
+mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, mx offset, mx freqs);
+mx mx_cross_entropy(mx logits, mx targets);
+
 #endif

@@ -54,6 +54,12 @@ MLX_API int mlx_scalar_int(mlx_array *res, int64_t val, mlx_dtype dtype);
 MLX_API int mlx_scalar_double(mlx_array *res, double val, mlx_dtype dtype);
 MLX_API int mlx_scalar_complex(mlx_array *res, double real_val, double imag_val, mlx_dtype dtype);
 
+/* Operations that only Python has names for */
+
+/* logsumexp(logits) - logits[target] over the last axis, in float32. */
+MLX_API int mlx_fast_cross_entropy(mlx_array *res, const mlx_array logits, const mlx_array targets,
+                                   const mlx_stream s);
+
 /* Streams */
 
 /* Waits for all streams and ends their workers, which come back when they are needed; every

@@ -33,6 +33,7 @@ extern const struct index_kernels LEVEL(index_kernels);
 extern const struct reduce_kernels LEVEL(reduce_kernels);
 extern const struct random_kernels LEVEL(random_kernels);
 extern const struct gemm_kernels LEVEL(gemm_kernels);
+extern const struct norm_kernels LEVEL(norm_kernels);
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -63,4 +64,5 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     .reduce = &LEVEL(reduce_kernels),
     .random = &LEVEL(random_kernels),
     .gemm = &LEVEL(gemm_kernels),
+    .norm = &LEVEL(norm_kernels),
 };

@@ -1,0 +1,46 @@
+/* c_fast.c: operations with kernels of their own. */
+#include "capi/capi.h"
+#include "ops/ops.h"
+
+int mlx_fast_layer_norm(mlx_array *res, const mlx_array x, const mlx_array weight,
+                        const mlx_array bias, float eps, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    mx y = mx_layer_norm(capi_in(x), capi_opt(weight), capi_opt(bias), (double)eps);
+    return capi_publish(res, y);
+}
+
+int mlx_fast_rms_norm(mlx_array *res, const mlx_array x, const mlx_array weight, float eps,
+                      const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_rms_norm(capi_in(x), capi_opt(weight), (double)eps));
+}
+
+int mlx_fast_rope(mlx_array *res, const mlx_array x, int dims, bool traditional,
+                  mlx_optional_float base, float scale, int offset, const mlx_array freqs,
+                  const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    double b = (double)base.value;
+    return capi_publish(res,
+                        mx_rope(capi_in(x), dims, traditional, base.has_value ? &b : NULL,
+                                (double)scale, array_of_int(offset, DT_int32), capi_opt(freqs)));
+}
+
+int mlx_fast_rope_dynamic(mlx_array *res, const mlx_array x, int dims, bool traditional,
+                          mlx_optional_float base, float scale, const mlx_array offset,
+                          const mlx_array freqs, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    double b = (double)base.value;
+    return capi_publish(res, mx_rope(capi_in(x), dims, traditional, base.has_value ? &b : NULL,
+                                     (double)scale, capi_in(offset), capi_opt(freqs)));
+}
+
+int mlx_fast_cross_entropy(mlx_array *res, const mlx_array logits, const mlx_array targets,
+                           const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_cross_entropy(capi_in(logits), capi_in(targets)));
+}

@@ -1,0 +1,395 @@
+/* fast.c: normalization of rows, rotary positions, cross entropy.
+ *
+ * Both norms are y = (x - mean) rstd w + b over the last axis, rms_norm with 0 for the mean.  The
+ * derivative of (x - mean) rstd is symmetric: norm_tangent applies it, forward to changes of x and
+ * backward to cotangents.  A rotation's adjoint is the rotation back. */
+#include "ops/fast.h"
+
+#include <math.h>
+
+#include "core/scope.h"
+#include "ops/rules.h"
+#include "transform/composed.h"
+
+static const int last[] = { -1 };
+
+static const struct field norm_args_fields[] = {
+    FIELD(norm_args, weight), FIELD(norm_args, bias), FIELD(norm_args, eps), { 0 }
+};
+static const struct field norm_tangent_args_fields[] = { FIELD(norm_tangent_args, centered),
+                                                         FIELD(norm_tangent_args, eps),
+                                                         { 0 } };
+
+static int shapes_like(const struct call *c, struct spec out[]) { return spec_like(out, c->x[0]); }
+
+/* ---- norms */
+
+/* What stands at the operand `i` of a norm: 0 x, 1 weight, 2 bias; NULL where there is none. */
+static int place(const struct norm_args *a, int i) { return i == 1 && !a->weight ? 2 : i; }
+
+static mx norm_node(const struct op *op, mx x, mx weight, mx bias, double eps)
+{
+    mx in[3] = { x };
+    int n = 1;
+    if (weight)
+        in[n++] = weight;
+    if (bias)
+        in[n++] = bias;
+    return mx_infer(op, &(struct norm_args){ weight, bias, eps }, n, in);
+}
+
+static mx norm_tangent(const struct call *c, mx v)
+{
+    const struct norm_args *a = c->args;
+    mx in[] = { c->x[0], v };
+    return mx_infer(&op_norm_tangent,
+                    &(struct norm_tangent_args){ c->op == &op_layer_norm, a->eps }, 2, in);
+}
+
+static mx normalized(const struct call *c)
+{
+    return norm_node(c->op, c->x[0], NULL, NULL, ((const struct norm_args *)c->args)->eps);
+}
+
+static void norm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    const struct norm_args *a = c->args;
+    mx x = c->x[0];
+    if (want[0])
+        dx[0] = norm_tangent(c, a->weight ? mx_multiply(ct[0], c->x[1]) : ct[0]);
+    for (int i = 1; i < c->nin; i++)
+        if (want[i])
+            dx[i] = mx_sum_to(place(a, i) == 1 ? mx_multiply(ct[0], normalized(c)) : ct[0], 1,
+                              x->shape + x->ndim - 1);
+}
+
+static void norm_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    const struct norm_args *a = c->args;
+    mx sum = NULL;
+    for (int i = 0; i < c->nin; i++) {
+        if (!t[i])
+            continue;
+        mx d = t[i];
+        if (i == 0) {
+            d = norm_tangent(c, d);
+            d = a->weight ? mx_multiply(d, c->x[1]) : d;
+        } else if (place(a, i) == 1) {
+            d = mx_multiply(normalized(c), d);
+        }
+        sum = sum ? mx_add(sum, d) : d;
+    }
+    dy[0] = mx_broadcast_to(sum, c->x[0]->ndim, c->x[0]->shape);
+}
+
+/* One row for each example, with axes in between for its rows to broadcast over. */
+static mx per_example(mx w, int axis, int ndim)
+{
+    mx y = batch_first(w, axis);
+    for (int i = 2; axis >= 0 && i < ndim; i++) y = mx_expand_dims(y, (int[]){ 1 }, 1);
+    return y;
+}
+
+static void norm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    const struct norm_args *a = c->args;
+    mx x = batch_all(c->x[0], axis[0], batch_size(c, axis));
+    yaxis[0] = 0;
+    bool shared = true;
+    for (int i = 1; i < c->nin; i++) shared = shared && axis[i] < 0;
+    if (shared) {
+        mx in[3] = { x, c->nin > 1 ? c->x[1] : NULL, c->nin > 2 ? c->x[2] : NULL };
+        y[0] = mx_infer(c->op, a, c->nin, in);
+        return;
+    }
+    y[0] = norm_node(c->op, x, NULL, NULL, a->eps);
+    for (int i = 1; i < c->nin; i++) {
+        mx w = per_example(c->x[i], axis[i], x->ndim);
+        y[0] = place(a, i) == 1 ? mx_multiply(y[0], w) : mx_add(y[0], w);
+    }
+}
+
+const struct op op_rms_norm = {
+    OP_ROW(rms_norm), ARGS(norm_args), .shapes = shapes_like,
+    .vjp = norm_vjp,  .jvp = norm_jvp, .vmap = norm_vmap,
+};
+const struct op op_layer_norm = {
+    OP_ROW(layer_norm), ARGS(norm_args), .shapes = shapes_like,
+    .vjp = norm_vjp,    .jvp = norm_jvp, .vmap = norm_vmap,
+};
+
+/* rstd (v - mean(v) - z mean(z v)) for the normalized row z; without mean(v) for rms_norm. */
+static void compose_tangent(const struct call *c, mx y[])
+{
+    const struct norm_tangent_args *a = c->args;
+    mx x = c->x[0], v = c->x[1];
+    if (a->centered)
+        x = mx_subtract(x, mx_mean(x, last, 1, true));
+    mx rstd = mx_rsqrt(mx_add(mx_mean(mx_square(x), last, 1, true), mx_scalar_like(a->eps, x)));
+    mx z = mx_multiply(x, rstd),
+       d = mx_subtract(v, mx_multiply(z, mx_mean(mx_multiply(z, v), last, 1, true)));
+    if (a->centered)
+        d = mx_subtract(d, mx_mean(v, last, 1, true));
+    y[0] = mx_multiply(d, rstd);
+}
+
+static mx tangent_node(const struct call *c, mx x, mx v)
+{
+    return mx_infer(c->op, c->args, 2, (mx[]){ x, v });
+}
+
+static void tangent_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    if (want[0])
+        composed_vjp(compose_tangent, c, ct, (bool[]){ true, false }, dx);
+    if (want[1])
+        dx[1] = tangent_node(c, c->x[0], ct[0]);
+}
+
+static void tangent_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    composed_jvp(compose_tangent, c, t, dy);
+}
+
+static void tangent_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    int n = batch_size(c, axis);
+    y[0] = tangent_node(c, batch_all(c->x[0], axis[0], n), batch_all(c->x[1], axis[1], n));
+    yaxis[0] = 0;
+}
+
+const struct op op_norm_tangent = {
+    OP_ROW(norm_tangent), ARGS(norm_tangent_args), .shapes = shapes_like,
+    .vjp = tangent_vjp,   .jvp = tangent_jvp,      .vmap = tangent_vmap,
+};
+
+static bool fits_rows(const char *name, const char *what, mx w, mx x)
+{
+    if (!w || is_nil(w) || (w->ndim == 1 && dim(w, 0) == dim(x, -1)))
+        return true;
+    mx_fail("[%s] expected a %s of shape (%d), as the last axis of x of shape %s, got shape %s",
+            name, what, dim(x, -1), shape_of(x), shape_of(w));
+    return false;
+}
+
+static mx norm(const struct op *op, mx x, mx weight, mx bias, double eps)
+{
+    if (is_nil(x) || (weight && is_nil(weight)) || (bias && is_nil(bias)))
+        return MX_NIL;
+    if (x->ndim == 0)
+        return mx_fail("[%s] expected an array of at least one dimension, got a scalar", op->name);
+    if (!fits_rows(op->name, "weight", weight, x) || !fits_rows(op->name, "bias", bias, x))
+        return MX_NIL;
+    enum dtype t = x->dtype;
+    t = weight ? promote(t, weight->dtype) : t;
+    t = bias ? promote(t, bias->dtype) : t;
+    if (dtype_is_complex(t))
+        return mx_fail_as(MX_VALUE, "[%s] expected real numbers, got complex64", op->name);
+    t = dtype_is_float(t) ? t : DT_float32;
+    return norm_node(op, mx_astype(x, t), weight ? mx_astype(weight, t) : NULL,
+                     bias ? mx_astype(bias, t) : NULL, eps);
+}
+
+mx mx_rms_norm(mx x, mx weight, double eps) { return norm(&op_rms_norm, x, weight, NULL, eps); }
+mx mx_layer_norm(mx x, mx weight, mx bias, double eps)
+{
+    return norm(&op_layer_norm, x, weight, bias, eps);
+}
+
+/* ---- rope */
+
+static const struct field rope_args_fields[] = { FIELD(rope_args, dims),
+                                                 FIELD(rope_args, traditional),
+                                                 FIELD(rope_args, freqs),
+                                                 FIELD(rope_args, inverse),
+                                                 FIELD(rope_args, base),
+                                                 FIELD(rope_args, scale),
+                                                 { 0 } };
+
+static mx rotated(const struct call *c, mx x, bool back)
+{
+    struct rope_args a = *(const struct rope_args *)c->args;
+    a.inverse = a.inverse != back;
+    mx in[] = { x, c->x[1], c->nin > 2 ? c->x[2] : NULL };
+    return mx_infer(&op_rope, &a, c->nin, in);
+}
+
+static mx columns(mx x, int start, int stop, int step)
+{
+    int from[MX_MAX_NDIM], to[MX_MAX_NDIM], by[MX_MAX_NDIM];
+    for (int i = 0; i < x->ndim; i++) {
+        from[i] = 0;
+        to[i] = x->shape[i];
+        by[i] = 1;
+    }
+    from[x->ndim - 1] = start;
+    to[x->ndim - 1] = stop;
+    by[x->ndim - 1] = step;
+    return mx_slice(x, from, to, by);
+}
+
+/* The two coordinates of every rotated point. */
+static mx coordinate(const struct rope_args *a, mx x, int i)
+{
+    int half = a->dims / 2;
+    return a->traditional ? columns(x, i, a->dims, 2) : columns(x, i * half, (i + 1) * half, 1);
+}
+
+/* scale (offset + t), of shape (B or 1, 1..., T, 1), like x. */
+static mx positions(const struct call *c)
+{
+    const struct rope_args *a = c->args;
+    mx x = c->x[0], offset = mx_astype(c->x[1], DT_float32);
+    mx t = mx_reshape(mx_arange(0, dim(x, -2), 1, DT_float32), 2, (int[]){ -1, 1 });
+    if (c->x[1]->size > 1) {
+        int shape[MX_MAX_NDIM] = { (int)c->x[1]->size };
+        for (int i = 1; i < x->ndim; i++) shape[i] = 1;
+        offset = mx_reshape(offset, x->ndim, shape);
+    }
+    return mx_multiply(mx_add(t, offset), mx_scalar_like(a->scale, t));
+}
+
+/* How far y moves as its angles do: half a turn of a right angle, (-y2, y1). */
+static mx turn(const struct call *c, mx y, mx angle)
+{
+    const struct rope_args *a = c->args;
+    mx u = mx_multiply(mx_negative(coordinate(a, y, 1)), angle),
+       v = mx_multiply(coordinate(a, y, 0), angle);
+    if (!a->traditional)
+        return mx_concatenate(2, (mx[]){ u, v }, -1);
+    mx both = mx_stack(2, (mx[]){ u, v }, u->ndim);
+    return mx_flatten(both, -2, -1);
+}
+
+/* The angle is position / frequency; of the adjoint, its negative. */
+static mx angle_slope(const struct call *c)
+{
+    mx slope = mx_divide(positions(c), mx_square(mx_astype(c->x[2], DT_float32)));
+    return ((const struct rope_args *)c->args)->inverse ? slope : mx_negative(slope);
+}
+
+static void rope_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    const struct rope_args *a = c->args;
+    if (want[0])
+        dx[0] = rotated(c, ct[0], true);
+    if (c->nin > 2 && want[2]) {
+        mx y = c->y[0], g = ct[0];
+        mx angle = mx_subtract(mx_multiply(coordinate(a, g, 1), coordinate(a, y, 0)),
+                               mx_multiply(coordinate(a, g, 0), coordinate(a, y, 1)));
+        dx[2] = mx_astype(mx_sum_to(mx_multiply(angle, angle_slope(c)), 1, c->x[2]->shape),
+                          c->x[2]->dtype);
+    }
+}
+
+static void rope_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    const struct rope_args *a = c->args;
+    mx x = c->x[0], y = t[0] ? rotated(c, t[0], false) : zeros_of(x);
+    if (c->nin > 2 && t[2]) {
+        mx d = turn(c, c->y[0], mx_multiply(angle_slope(c), t[2]));
+        if (a->dims < dim(x, -1)) {
+            mx rest = columns(x, a->dims, dim(x, -1), 1);
+            d = mx_concatenate(2, (mx[]){ d, mx_astype(mx_zeros_like(rest), d->dtype) }, -1);
+        }
+        y = mx_add(y, mx_astype(d, x->dtype));
+    }
+    dy[0] = y;
+}
+
+/* Offsets of the examples become offsets of the batch x B of them; frequencies of their own are
+ * taken one by one. */
+static void rope_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    int n = batch_size(c, axis), b = (int)c->x[1]->size;
+    mx x = batch_all(c->x[0], axis[0], n), offset = c->x[1];
+    yaxis[0] = 0;
+    if (c->nin > 2 && axis[2] >= 0) {
+        mx parts = MX_NIL, freqs = batch_first(c->x[2], axis[2]);
+        mx offsets = batch_all(offset, axis[1], n);
+        for (int i = 0; i < n; i++) {
+            mx at = array_of_int(i, DT_int32);
+            mx in[] = { mx_take(x, at, 0), mx_take(offsets, at, 0), mx_take(freqs, at, 0) };
+            mx one = mx_expand_dims(mx_infer(c->op, c->args, 3, in), (int[]){ 0 }, 1);
+            parts = i ? mx_concatenate(2, (mx[]){ parts, one }, 0) : one;
+        }
+        y[0] = parts;
+        return;
+    }
+    if (axis[1] >= 0)
+        b /= n;
+    if (axis[1] < 0 && b == 1) {
+        offset = mx_reshape(offset, 0, NULL);
+        y[0] = mx_infer(c->op, c->args, c->nin, (mx[]){ x, offset, c->nin > 2 ? c->x[2] : NULL });
+        return;
+    }
+    offset = batch_all(offset, axis[1], n);
+    if (offset->ndim == 1)
+        offset = mx_expand_dims(offset, (int[]){ 1 }, 1);
+    offset = mx_broadcast_to(offset, 2, (int[]){ n, x->shape[1] });
+    mx in[] = { mx_flatten(x, 0, 1), mx_flatten(offset, 0, 1), c->nin > 2 ? c->x[2] : NULL };
+    y[0] = mx_reshape(mx_infer(c->op, c->args, c->nin, in), x->ndim, x->shape);
+}
+
+const struct op op_rope = {
+    OP_ROW(rope),    ARGS(rope_args), .shapes = shapes_like,
+    .vjp = rope_vjp, .jvp = rope_jvp, .vmap = rope_vmap,
+};
+
+mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, mx offset, mx freqs)
+{
+    if (is_nil(x) || is_nil(offset) || (freqs && is_nil(freqs)))
+        return MX_NIL;
+    if (x->ndim < 3)
+        return mx_fail("[rope] expected an array of at least 3 dimensions, got shape %s",
+                       shape_of(x));
+    if (!dtype_is_float(x->dtype))
+        return mx_fail("[rope] expected a floating-point array, got %s", dtype_name(x->dtype));
+    if (dims <= 0 || dims % 2 || dims > dim(x, -1))
+        return mx_fail(
+            "[rope] expected an even number of dims from 2 to the size %d of the last axis, got %d",
+            dim(x, -1), dims);
+    if (!base == !freqs)
+        return mx_fail("[rope] expected either base or freqs, got %s", base ? "both" : "neither");
+    if (freqs && (freqs->ndim != 1 || dim(freqs, 0) != dims / 2))
+        return mx_fail("[rope] expected freqs of shape (%d), got %s", dims / 2, shape_of(freqs));
+    if (freqs && dtype_is_complex(freqs->dtype))
+        return mx_fail("[rope] expected real freqs, got complex64");
+    if (!dtype_is_integer(offset->dtype))
+        return mx_fail("[rope] expected an integer offset, got %s", dtype_name(offset->dtype));
+    if (offset->ndim > 1 ||
+        (offset->ndim == 1 && dim(offset, 0) != 1 && dim(offset, 0) != x->shape[0]))
+        return mx_fail("[rope] expected one offset or %d of them, got shape %s", x->shape[0],
+                       shape_of(offset));
+    struct rope_args a = { dims, traditional, freqs, false, base ? *base : 0, scale };
+    enum dtype wide = x->dtype == DT_float64 ? DT_float64 : DT_float32;
+    mx in[] = { x, mx_astype(offset, DT_int64), freqs ? mx_astype(freqs, wide) : NULL };
+    return mx_infer(&op_rope, &a, freqs ? 3 : 2, in);
+}
+
+/* ---- cross entropy */
+
+mx mx_cross_entropy(mx logits, mx targets)
+{
+    if (is_nil(logits) || is_nil(targets))
+        return MX_NIL;
+    if (!dtype_is_float(logits->dtype))
+        return mx_fail("[cross_entropy] expected floating-point logits, got %s",
+                       dtype_name(logits->dtype));
+    if (!dtype_is_integer(targets->dtype))
+        return mx_fail("[cross_entropy] expected integer targets, got %s",
+                       dtype_name(targets->dtype));
+    bool fits = logits->ndim == targets->ndim + 1;
+    for (int i = 0; fits && i < targets->ndim; i++) fits = logits->shape[i] == targets->shape[i];
+    if (!fits)
+        return mx_fail("[cross_entropy] expected targets of the shape of the logits without its "
+                       "last axis, got logits %s "
+                       "and targets %s",
+                       shape_of(logits), shape_of(targets));
+    mx wide = dtype_is_half(logits->dtype) ? mx_astype(logits, DT_float32) : logits;
+    mx at = mx_expand_dims(targets, last, 1);
+    mx picked = mx_squeeze(mx_take_along_axis(logits, at, -1), last, 1);
+    return mx_astype(
+        mx_subtract(mx_logsumexp(wide, last, 1, false), mx_astype(picked, wide->dtype)),
+        DT_float32);
+}
