@@ -14,8 +14,11 @@ from timing import best, calls, row
 HERE = Path(__file__).parent
 THREADS = mx.device_info(mx.cpu)["threads"]
 LEVEL = mx.device_info(mx.cpu)["device_name"]
-MARCH = {"base": ["-march=x86-64-v2"], "avx2": ["-march=x86-64-v3"],
-         "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"]}
+MARCH = {
+    "base": ["-march=x86-64-v2"],
+    "avx2": ["-march=x86-64-v3"],
+    "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
+}
 
 
 def c_loops():
@@ -38,20 +41,31 @@ def large_arrays():
     a = np.random.default_rng(0).random(n, dtype=np.float32)
     x, out, c = mx.array(a), np.empty_like(a), c_loops()
     out[:] = 0
-    t = best({
-        "ours": lambda: mx.eval(x + x), "NumPy": lambda: a + a, "NumPy out=": lambda: np.add(a, a, out=out),
-        "C loop": lambda: c.loop_add(pointer(a), pointer(a), pointer(out), n, THREADS),
-    })
+    t = best(
+        {
+            "ours": lambda: mx.eval(x + x),
+            "NumPy": lambda: a + a,
+            "NumPy out=": lambda: np.add(a, a, out=out),
+            "C loop": lambda: c.loop_add(pointer(a), pointer(a), pointer(out), n, THREADS),
+        }
+    )
     row("add, 2^24 float32", t.pop("ours"), t, goal="(goal: NumPy 3x, C loop 0.8x)")
-    t = best({
-        "ours": lambda: mx.eval(mx.exp(x)), "NumPy": lambda: np.exp(a), "NumPy out=": lambda: np.exp(a, out=out),
-        "C copy": lambda: c.loop_scale(pointer(a), pointer(out), n, THREADS),
-    })
+    t = best(
+        {
+            "ours": lambda: mx.eval(mx.exp(x)),
+            "NumPy": lambda: np.exp(a),
+            "NumPy out=": lambda: np.exp(a, out=out),
+            "C copy": lambda: c.loop_scale(pointer(a), pointer(out), n, THREADS),
+        }
+    )
     row("exp, 2^24 float32", t.pop("ours"), t, goal="(goal: NumPy 3x, C copy 0.8x)")
-    t = best({
-        "ours": lambda: mx.eval(mx.sum(x)), "NumPy": lambda: a.sum(),
-        "C loop": lambda: c.loop_sum(pointer(a), n, THREADS),
-    })
+    t = best(
+        {
+            "ours": lambda: mx.eval(mx.sum(x)),
+            "NumPy": lambda: a.sum(),
+            "C loop": lambda: c.loop_sum(pointer(a), n, THREADS),
+        }
+    )
     row("sum, 2^24 float32", t.pop("ours"), t, goal="(goal: C loop 0.8x)")
 
 
@@ -75,7 +89,7 @@ def products():
     n = 2048
     a, b = (rng.random((n, n), dtype=np.float32) for _ in range(2))
     c, x, y = np.zeros_like(a), mx.array(a), mx.array(b)
-    t = best({"ours": lambda: mx.eval(x @ y), "BLAS": direct(lambda: gemm(a, b, c, n))}, seconds=4)
+    t = best({"ours": lambda: mx.eval(x @ y), "BLAS": direct(lambda: gemm(a, b, c, n))}, seconds=5, rest=0.1, turn=4)
     row("matmul, 2048^3 float32", t.pop("ours"), t, goal="(goal: 0.95x)")
 
     m, n = 64, 256
@@ -86,7 +100,7 @@ def products():
         for k in range(m):
             gemm(a[k], b[k], c[k], n)
 
-    t = best({"ours": lambda: mx.eval(x @ y), "BLAS": direct(batch)}, seconds=3)
+    t = best({"ours": lambda: mx.eval(x @ y), "BLAS": direct(batch)}, seconds=4, rest=0.1, turn=8)
     row("matmul, 64 x 256^3 float32", t.pop("ours"), t, goal="(goal: 0.95x)")
 
 
@@ -101,14 +115,21 @@ def small_graphs():
             y = y + x
         mx.eval(y)
 
-    t = best({
-        "numpy": calls(lambda: a + a, 10000), "build": calls(lambda: x + x, 10000),
-        "eval": calls(lambda: mx.eval(x + x), 10000), "chain": calls(chain, 10),
-    })
+    t = best(
+        {
+            "numpy": calls(lambda: a + a, 10000),
+            "build": calls(lambda: x + x, 10000),
+            "eval": calls(lambda: mx.eval(x + x), 10000),
+            "chain": calls(chain, 10),
+        }
+    )
     one = t["numpy"] / 10000
     print(f"{'NumPy add of 4 float32':<34} {one * 1e6:.3f} us")
-    for name, what, goal in (("build", "building x + x", 0.5), ("chain", "an op of a chain of 1,000", 1.5),
-                             ("eval", "mx.eval(x + x)", 4)):
+    for name, what, goal in (
+        ("build", "building x + x", 0.5),
+        ("chain", "an op of a chain of 1,000", 1.5),
+        ("eval", "mx.eval(x + x)", 4),
+    ):
         each = t[name] / 10000
         print(f"{what:<34} {each * 1e6:.3f} us   {each / one:.2f}x NumPy's add   (goal: at most {goal}x)")
 
@@ -125,7 +146,9 @@ def peak_memory():
     before = mx.get_active_memory()
     mx.eval(y)
     extra = (mx.get_peak_memory() - before) / (4 * n)
-    print(f"{'chain of 100 ops on 64 MB':<34} {1 + extra:.2f} buffers at the peak, with the operand   (goal: at most 3)")
+    print(
+        f"{'chain of 100 ops on 64 MB':<34} {1 + extra:.2f} buffers at the peak, with the operand   (goal: at most 3)"
+    )
 
 
 if __name__ == "__main__":

@@ -65,6 +65,9 @@ static double in_parts(void *(*f)(void *), const float *a, const float *b, float
     return sum;
 }
 
-void loop_add(const float *a, const float *b, float *y, size_t n, int threads) { in_parts(add_part, a, b, y, n, threads); }
+void loop_add(const float *a, const float *b, float *y, size_t n, int threads)
+{
+    in_parts(add_part, a, b, y, n, threads);
+}
 double loop_sum(const float *a, size_t n, int threads) { return in_parts(sum_part, a, a, NULL, n, threads); }
 void loop_scale(const float *a, float *y, size_t n, int threads) { in_parts(touch_part, a, a, y, n, threads); }

@@ -3,17 +3,23 @@
 import time
 
 
-def best(functions, seconds=1.5, least=5):
-    """The shortest time of each function, in seconds, from rounds in which all take a turn."""
+def best(functions, seconds=1.5, least=5, rest=0, turn=1):
+    """The shortest time of each function, in seconds, from rounds in which all take a turn.
+
+    A library whose threads go on spinning when it is done takes a processor from the next one: after
+    a ``rest`` of that many seconds they sleep, and a ``turn`` of several calls wakes one's own.
+    """
     for f in functions.values():
         f()
     times = dict.fromkeys(functions, float("inf"))
     end, rounds = time.perf_counter() + seconds, 0
     while rounds < least or time.perf_counter() < end:
         for name, f in functions.items():
-            start = time.perf_counter()
-            f()
-            times[name] = min(times[name], time.perf_counter() - start)
+            time.sleep(rest)
+            for _ in range(turn):
+                start = time.perf_counter()
+                f()
+                times[name] = min(times[name], time.perf_counter() - start)
         rounds += 1
     return times
 

@@ -7,7 +7,7 @@ this code is tables whose columns say more than a formatter keeps.
 import subprocess
 import sys
 
-WIDTH = 100
+WIDTH = 120
 LENGTH = 1500
 
 

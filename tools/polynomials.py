@@ -66,10 +66,7 @@ def rounded(x, bits):
 
 def fit(f, low, high, powers, weight, bits):
     low, high, step = mp.mpf(low), mp.mpf(high), powers.step
-    x = [
-        (low + high + (high - low) * mp.cos(mp.pi * (2 * i + 1) / (2 * POINTS))) / 2
-        for i in range(POINTS)
-    ]
+    x = [(low + high + (high - low) * mp.cos(mp.pi * (2 * i + 1) / (2 * POINTS))) / 2 for i in range(POINTS)]
     rest, scale = [f(v) for v in x], [abs(weight(v)) for v in x]
     weights = np.array([long_double(v) for v in scale])
     # The basis is x^p T_k(u): Chebyshev polynomials of x^step, brought to [-1, 1].

@@ -56,9 +56,7 @@ def load(seed):
     digits = load_digits()
     images = (digits.images / 16).astype(np.float32)
     labels = digits.target.astype(np.int32)
-    parts = train_test_split(
-        images, labels, test_size=0.2, stratify=labels, shuffle=True, random_state=seed
-    )
+    parts = train_test_split(images, labels, test_size=0.2, stratify=labels, shuffle=True, random_state=seed)
     return [mx.array(parts[i]) for i in (0, 2, 1, 3)]
 
 
@@ -68,11 +66,7 @@ class Variations:
     def __init__(self, images):
         padded = mx.pad(images, ((0, 0), (1, 1), (1, 1)))
         self.shifted = mx.stack(
-            [
-                padded[:, row : row + SIDE, column : column + SIDE].flatten(1)
-                for row in range(3)
-                for column in range(3)
-            ]
+            [padded[:, row : row + SIDE, column : column + SIDE].flatten(1) for row in range(3) for column in range(3)]
         )
 
     def __call__(self, pick):
@@ -189,12 +183,8 @@ def draw(file, losses, accuracies, images, labels, answers):
         style = {"color": red, "fontweight": "bold"} if is_wrong else {"color": ink}
         axis.text(0.5, -0.09, text, transform=axis.transAxes, ha="center", va="top", **style)
         if is_wrong:
-            axis.add_patch(
-                plt.Rectangle((-0.5, -0.5), SIDE, SIDE, fill=False, color=red, linewidth=2.5)
-            )
-    right.suptitle(
-        "Test images and answers, mistakes in red (with the truth)", fontweight="bold", y=0.965
-    )
+            axis.add_patch(plt.Rectangle((-0.5, -0.5), SIDE, SIDE, fill=False, color=red, linewidth=2.5))
+    right.suptitle("Test images and answers, mistakes in red (with the truth)", fontweight="bold", y=0.965)
     figure.savefig(file)
     plt.close(figure)
 

@@ -18,12 +18,8 @@ def main(argv=None):
     }
     group = parser.add_mutually_exclusive_group(required=True)
     for option, (path, text) in places.items():
-        group.add_argument(
-            option, action="store_const", dest="answer", const=os.path.join(HERE, *path), help=text
-        )
-    group.add_argument(
-        "--version", action="store_const", dest="answer", const=None, help="version of the package"
-    )
+        group.add_argument(option, action="store_const", dest="answer", const=os.path.join(HERE, *path), help=text)
+    group.add_argument("--version", action="store_const", dest="answer", const=None, help="version of the package")
     answer = parser.parse_args(argv).answer
     if answer is None:
         import mlx.core

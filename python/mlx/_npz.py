@@ -26,9 +26,7 @@ def save(file, args, kwargs, compressed):
     if not path.endswith(".npz"):
         path += ".npz"
     # Written beside and renamed, so that an interrupted save leaves the old file whole.
-    descriptor, beside = tempfile.mkstemp(
-        prefix=os.path.basename(path) + ".", dir=os.path.dirname(path)
-    )
+    descriptor, beside = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=os.path.dirname(path))
     try:
         with os.fdopen(descriptor, "wb") as out:
             os.fchmod(descriptor, mode_of(path))
@@ -64,9 +62,7 @@ def load(file):
     except (*DAMAGES, ValueError, OSError) as error:
         raise ValueError(f"[load] {file} is not an npz archive: {error}") from error
     with archive:
-        return {
-            name.removesuffix(".npy"): entry(archive, name, file) for name in archive.namelist()
-        }
+        return {name.removesuffix(".npy"): entry(archive, name, file) for name in archive.namelist()}
 
 
 def entry(archive, name, file):

@@ -23,17 +23,11 @@ def tree_map(fn: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = Non
     """
     if is_leaf is None or not is_leaf(tree):
         if isinstance(tree, dict):
-            return {
-                k: tree_map(fn, child, *_children(rest, k), is_leaf=is_leaf)
-                for k, child in tree.items()
-            }
+            return {k: tree_map(fn, child, *_children(rest, k), is_leaf=is_leaf) for k, child in tree.items()}
         if isinstance(tree, (list, tuple)):
             return _rebuild(
                 tree,
-                [
-                    tree_map(fn, child, *_children(rest, i), is_leaf=is_leaf)
-                    for i, child in enumerate(tree)
-                ],
+                [tree_map(fn, child, *_children(rest, i), is_leaf=is_leaf) for i, child in enumerate(tree)],
             )
     return fn(tree, *rest)
 
@@ -80,9 +74,7 @@ def tree_flatten(
     elif isinstance(destination, dict):
         put = dict.__setitem__
     else:
-        raise ValueError(
-            f"[tree_flatten] expected a list or a dict to add to, got {type(destination).__name__}"
-        )
+        raise ValueError(f"[tree_flatten] expected a list or a dict to add to, got {type(destination).__name__}")
     _flatten(tree, prefix, is_leaf, put, destination)
     return destination
 
@@ -125,10 +117,7 @@ def _unflatten(pairs, place):
         if not parts:
             raise ValueError(f"[tree_unflatten] {_named(place)} holds a leaf and something else")
         branches.setdefault(parts[0], []).append((parts[1:], leaf))
-    children = {
-        key: _unflatten(below, f"{place}.{key}" if place else key)
-        for key, below in branches.items()
-    }
+    children = {key: _unflatten(below, f"{place}.{key}" if place else key) for key, below in branches.items()}
     if not all(key.isdecimal() for key in children):
         return children
     by_number = {int(key): child for key, child in children.items()}
@@ -165,14 +154,10 @@ def _merge(a, b, merge_fn, place):
         keys = list(a) + [k for k in b if k not in a]
         return {k: _merge(a.get(k), b.get(k), merge_fn, f"{inner}{k}") for k in keys}
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        children = [
-            _merge(x, y, merge_fn, f"{inner}{i}") for i, (x, y) in enumerate(zip_longest(a, b))
-        ]
+        children = [_merge(x, y, merge_fn, f"{inner}{i}") for i, (x, y) in enumerate(zip_longest(a, b))]
         return _rebuild(a, children)
     if merge_fn is None:
-        raise ValueError(
-            f"[tree_merge] both trees have something at {_named(place)} and no merge_fn was given"
-        )
+        raise ValueError(f"[tree_merge] both trees have something at {_named(place)} and no merge_fn was given")
     return merge_fn(a, b)
 
 

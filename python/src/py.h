@@ -66,6 +66,9 @@ PyObject *ints_to_tuple(const int *v, size_t n);
 
 /* Makes the elements readable: evaluates without the GIL if need be. */
 int array_ready(mlx_array a);
+/* Runs what evaluates without the GIL; again where Ctrl-C stopped it and its handler did not raise.
+ * Non-zero with an exception set. */
+int evaluate_with(int (*eval)(void *), void *what);
 /* Address of the first element; NULL with an exception set. */
 const void *array_data(mlx_array a);
 /* The strides in elements. */

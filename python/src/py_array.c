@@ -122,6 +122,8 @@ PyObject *ints_to_tuple(const int *v, size_t n)
 
 /* Elements */
 
+static int evaluate_array(void *a) { return mlx_array_eval(*(mlx_array *)a); }
+
 int array_ready(mlx_array a)
 {
     bool available = false;
@@ -131,12 +133,9 @@ int array_ready(mlx_array a)
     mlx_array own = mlx_array_new();
     if (mlx_array_set(&own, a))
         return raise_last();
-    int failed;
-    Py_BEGIN_ALLOW_THREADS failed = mlx_array_eval(own);
-    Py_END_ALLOW_THREADS mlx_array_free(own);
-    if (failed)
-        return raise_last();
-    return PyErr_CheckSignals();
+    int failed = evaluate_with(evaluate_array, &own);
+    mlx_array_free(own);
+    return failed;
 }
 
 const void *array_data(mlx_array a)

@@ -40,7 +40,8 @@ PyObject *fn_tensordot(struct call *c)
         Py_XDECREF(pair);
         return PyErr_Occurred() ? NULL : call_refuse(c, 2, "an int or two sequences of ints");
     }
-    int n = call_ints(c, 2, PyTuple_GetItem(pair, 0), &u), m = n < 0 ? -1 : call_ints(c, 2, PyTuple_GetItem(pair, 1), &v);
+    int n = call_ints(c, 2, PyTuple_GetItem(pair, 0), &u),
+        m = n < 0 ? -1 : call_ints(c, 2, PyTuple_GetItem(pair, 1), &v);
     Py_DECREF(pair);
     if (m < 0)
         return NULL;

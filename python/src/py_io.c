@@ -118,7 +118,21 @@ static void file_write(void *o, const char *data, size_t n)
     }
 }
 
-static const char *file_label(void *o) { return (void)o, "the open file"; }
+/* Its name, where it has one. */
+static const char *file_label(void *o)
+{
+    static char text[256]; /* the GIL is held */
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *name = PyObject_GetAttrString(o, "name");
+    const char *s = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    PyOS_snprintf(text, sizeof text, "%s", s ? s : "the open file");
+    Py_XDECREF(name);
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+    return text;
+}
+
 static void file_forget(void *o) { (void)o; }
 
 static const mlx_io_vtable file_table = {

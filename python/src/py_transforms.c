@@ -11,6 +11,14 @@
 
 /* Evaluation */
 
+struct evaluation { int (*eval)(const mlx_vector_array); mlx_vector_array arrays; };
+
+static int evaluate_all(void *evaluation)
+{
+    struct evaluation *e = evaluation;
+    return e->eval(e->arrays);
+}
+
 static PyObject *evaluate(struct call *c, int (*eval)(const mlx_vector_array))
 {
     if (c->nrest == 1 && is_array(c->rest[0]) && eval == mlx_eval) { /* the common case */
@@ -24,10 +32,8 @@ static PyObject *evaluate(struct call *c, int (*eval)(const mlx_vector_array))
     for (Py_ssize_t i = 0; i < c->nrest; i++)
         if (tree_arrays(c->rest[i], all, NULL))
             return NULL;
-    int failed;
-    Py_BEGIN_ALLOW_THREADS failed = eval(all);
-    Py_END_ALLOW_THREADS if (failed) return raise_last(), NULL;
-    if (PyErr_CheckSignals())
+    struct evaluation e = { eval, all };
+    if (evaluate_with(evaluate_all, &e))
         return NULL;
     Py_RETURN_NONE;
 }

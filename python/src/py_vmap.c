@@ -70,7 +70,9 @@ static int walk(struct axes *a, PyObject *tree, PyObject *axes)
     int failed = dict && !keys;
     for (Py_ssize_t i = 0; !failed && i < PyObject_Size(tree); i++) {
         PyObject *key = dict ? PyList_GetItem(keys, i) : NULL;
-        PyObject *item = dict ? PyDict_GetItemWithError(tree, key) : list ? PyList_GetItem(tree, i) : PyTuple_GetItem(tree, i);
+        PyObject *item = dict   ? PyDict_GetItemWithError(tree, key)
+                         : list ? PyList_GetItem(tree, i)
+                                : PyTuple_GetItem(tree, i);
         PyObject *axis = ends ? axes : dict ? PyDict_GetItemWithError(axes, key)
                                      : PyList_Check(axes) ? PyList_GetItem(axes, i) : PyTuple_GetItem(axes, i);
         failed = !axis ? misfit(a, tree, axes) : walk(a, item, axis);

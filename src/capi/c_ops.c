@@ -793,7 +793,8 @@ int mlx_tensordot(mlx_array *res, const mlx_array a, const mlx_array b, const in
                   const int *axes_b, size_t axes_b_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    const int *u = ints(__func__, "axes_a", axes_a, axes_a_num), *v = u ? ints(__func__, "axes_b", axes_b, axes_b_num) : NULL;
+    const int *u = ints(__func__, "axes_a", axes_a, axes_a_num),
+              *v = u ? ints(__func__, "axes_b", axes_b, axes_b_num) : NULL;
     return capi_publish(res, v ? mx_tensordot(capi_in(a), capi_in(b), u, (int)axes_a_num, v, (int)axes_b_num) : MX_NIL);
 }
 
@@ -841,14 +842,15 @@ int mlx_roll_axis(mlx_array *res, const mlx_array a, const int *shift, size_t sh
     return roll(__func__, res, a, shift, shift_num, &axis, 1, s);
 }
 
-int mlx_roll_axes(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num, const int *axes, size_t axes_num,
-                  const mlx_stream s)
+int mlx_roll_axes(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num, const int *axes,
+                  size_t axes_num, const mlx_stream s)
 {
     static const int none[1];
     return roll(__func__, res, a, shift, shift_num, axes_num ? axes : none, axes_num, s);
 }
 
-int mlx_meshgrid(mlx_vector_array *res, const mlx_vector_array arrays, bool sparse, const char *indexing, const mlx_stream s)
+int mlx_meshgrid(mlx_vector_array *res, const mlx_vector_array arrays, bool sparse, const char *indexing,
+                 const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     int n = 0;

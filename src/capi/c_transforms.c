@@ -19,6 +19,12 @@ int mlx_eval(const mlx_vector_array outputs)
     return capi_end();
 }
 
+int mlx_stop_when(bool (*stop)(void))
+{
+    mx_stop_when(stop);
+    return 0;
+}
+
 int mlx_async_eval(const mlx_vector_array outputs)
 {
     int n = 0;

@@ -10,6 +10,7 @@
 #include "core/buffer.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -51,9 +52,20 @@ void *mx_malloc(size_t bytes)
 
 /* ---- limits */
 
+/* What the machine has, or the control group may use of it. */
 static size_t physical_memory(void)
 {
-    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    static const char *const quotas[] = { "/sys/fs/cgroup/memory.max",
+                                          "/sys/fs/cgroup/memory/memory.limit_in_bytes" };
+    size_t all = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE), quota;
+    for (size_t i = 0; i < sizeof quotas / sizeof *quotas; i++) {
+        FILE *f = fopen(quotas[i], "re");
+        if (f && fscanf(f, "%zu", &quota) == 1 && quota > 0 && quota < all) /* or "max" */
+            all = quota;
+        if (f)
+            fclose(f);
+    }
+    return all;
 }
 
 __attribute__((constructor)) static void set_default_limits(void)

@@ -15,6 +15,7 @@ enum mx_error {
     MX_TYPE,    /* an argument of the wrong kind */
     MX_MEMORY,  /* could not allocate */
     MX_RUNTIME, /* everything else: no kernel, a failing file or device */
+    MX_INTERRUPTED, /* given up because the caller asked to */
     MX_USER,    /* a callback failed; its own error is kept by whoever owns the callback */
 };
 

@@ -84,8 +84,9 @@ bool broadcast_shape(const char *op, int n, const mx x[], int *ndim, int *shape)
                 if (n == 2)
                     mx_fail("[%s] shapes %s and %s cannot be broadcast", op, shape_of(x[0]), shape_of(x[1]));
                 else
-                    mx_fail("[%s] shape %s of operand %d cannot be broadcast with the others: axis %d is %d there, %d here",
-                            op, shape_of(x[k]), k, i - most, size, x[k]->shape[j]);
+                    mx_fail(
+                        "[%s] shape %s of operand %d cannot be broadcast with the others: axis %d is %d there, %d here",
+                        op, shape_of(x[k]), k, i - most, size, x[k]->shape[j]);
                 return false;
             }
             size = x[k]->shape[j];

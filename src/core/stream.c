@@ -227,19 +227,44 @@ static void cpu_relax(void)
 #endif
 }
 
-void event_wait(struct event *e)
+/* What is nearly there is not slept for; what will never be is set. */
+static bool spin(struct event *e)
 {
     for (int i = 0; i < 200; i++) {
         if (atomic_load_explicit(&e->done, memory_order_acquire))
-            return;
+            return true;
         cpu_relax();
     }
     if (e->process != forks && !atomic_load(&e->done))
         event_set(e, MX_RUNTIME,
                   "[eval] this was being computed when the process forked, and only the parent "
                   "will have it: evaluate before forking");
+    return atomic_load_explicit(&e->done, memory_order_acquire);
+}
+
+void event_wait(struct event *e)
+{
+    if (spin(e))
+        return;
     pthread_mutex_lock(&event_lock);
     while (!atomic_load_explicit(&e->done, memory_order_acquire))
         pthread_cond_wait(&event_cond, &event_lock);
     pthread_mutex_unlock(&event_lock);
+}
+
+bool event_wait_for(struct event *e, int ms)
+{
+    if (spin(e))
+        return true;
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += ms % 1000 * 1000000L;
+    end.tv_sec += ms / 1000 + end.tv_nsec / 1000000000L;
+    end.tv_nsec %= 1000000000L;
+    pthread_mutex_lock(&event_lock);
+    int late = 0;
+    while (!late && !atomic_load_explicit(&e->done, memory_order_acquire))
+        late = pthread_cond_timedwait(&event_cond, &event_lock, &end);
+    pthread_mutex_unlock(&event_lock);
+    return atomic_load_explicit(&e->done, memory_order_acquire);
 }

@@ -106,5 +106,6 @@ void event_retain(struct event *e);
 void event_release(struct event *e);
 void event_set(struct event *e, enum mx_error kind, const char *message);
 void event_wait(struct event *e); /* returns when it is set, whatever the outcome */
+bool event_wait_for(struct event *e, int ms); /* no longer than that; whether it is set */
 
 #endif

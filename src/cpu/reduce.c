@@ -35,7 +35,8 @@ static union fold_acc identity_of(enum fold f, enum dtype t)
         if (real || dtype_is_complex(t))
             a.c[0] = a.c[1] = f == FOLD_MIN ? INFINITY : -INFINITY;
         else if (dtype_kind(t) == 'i')
-            a.i = f == FOLD_MIN ? (int64_t)(UINT64_MAX >> 1 >> (64 - bits)) : -(int64_t)(UINT64_MAX >> 1 >> (64 - bits)) - 1;
+            a.i = f == FOLD_MIN ? (int64_t)(UINT64_MAX >> 1 >> (64 - bits))
+                                : -(int64_t)(UINT64_MAX >> 1 >> (64 - bits)) - 1;
         else
             a.u = f == FOLD_MIN ? UINT64_MAX >> (64 - bits) : 0;
     }
@@ -173,7 +174,8 @@ static void col_tile(const struct job *j, union fold_acc *acc, const char *x, in
     for (int64_t r = 0; r < rows; r += 16) {
         size_t m = (size_t)(rows - r < 16 ? rows - r : 16);
         for (size_t i = 0; i < m; i++)
-            cpu->cast[j->in][DT_float32](tile + i * cols, x + (r + (int64_t)i) * j->folded_stride * (int64_t)j->in_size, cols);
+            cpu->cast[j->in][DT_float32](tile + i * cols, x + (r + (int64_t)i) * j->folded_stride * (int64_t)j->in_size,
+                                         cols);
         j->col(acc, tile, (int64_t)cols, m, cols);
     }
 }

@@ -19,10 +19,37 @@ struct header {
     int shape[MX_MAX_NDIM];
 };
 
-static bool bad(struct reader *r, const char *what, const char *got)
+/* The header's text on its way through the parser. */
+struct text { struct reader *r; const char *p; };
+
+static bool bad(struct text *t, const char *what)
 {
-    mx_fail("[load] %s: bad npy header: %s, got '%.60s'", r->label, what, got);
+    mx_fail("[load] %s: bad npy header: %s, got '%.60s'", t->r->label, what, t->p);
     return false;
+}
+
+/* Takes `token`, and the blanks around it, if it comes next. */
+static bool take(struct text *t, const char *token)
+{
+    t->p += strspn(t->p, " \t\n\r");
+    if (strncmp(t->p, token, strlen(token)))
+        return false;
+    t->p += strlen(token);
+    t->p += strspn(t->p, " \t\n\r");
+    return true;
+}
+
+static bool take_string(struct text *t, char *value, size_t cap)
+{
+    take(t, "");
+    char quote = *t->p;
+    const char *end = quote == '\'' || quote == '"' ? strchr(t->p + 1, quote) : NULL;
+    if (!end || (size_t)(end - t->p) > cap)
+        return false;
+    memcpy(value, t->p + 1, (size_t)(end - t->p - 1));
+    value[end - t->p - 1] = 0;
+    t->p = end + 1;
+    return true;
 }
 
 static const struct { const char *code; enum dtype dtype; } codes[] = {
@@ -31,55 +58,71 @@ static const struct { const char *code; enum dtype dtype; } codes[] = {
     { "f4", DT_float32 },  { "f8", DT_float64 }, { "V2", DT_bfloat16 }, { "c8", DT_complex64 },
 };
 
-static bool parse_descr(struct reader *r, const char *text, struct header *h)
+static bool parse_descr(struct text *t, struct header *h)
 {
-    const char *p = strstr(text, "'descr'");
-    p = p ? strchr(p + 7, ':') : NULL;
-    p = p ? p + 1 + strspn(p + 1, " ") : "";
-    if (*p != '\'')
-        return bad(r, "expected 'descr' to be a type code (structured types are not supported)", p);
-    p++;
-    bool big = *p == '>';
-    p += strspn(p, "<>|=");
+    char code[8];
+    if (!take_string(t, code, sizeof code))
+        return bad(t, "expected 'descr' to be a type code (structured types are not supported)");
+    const char *name = code + (strchr("<>|=", code[0]) && code[0]);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        if (!strncmp(p, codes[i].code, 2) && p[2] == '\'') {
+        if (!strcmp(name, codes[i].code)) {
             h->dtype = codes[i].dtype;
-            h->swap = big && dtype_size(h->dtype) > 1;
+            h->swap = code[0] == '>' && dtype_size(h->dtype) > 1;
             return true;
         }
-    return bad(r, "expected a bool, integer, float16 to float64 or complex64 type", p);
+    t->p -= strlen(code) + 2;
+    return bad(t, "expected the type code of bool, an integer, float16 to float64 or complex64");
 }
 
-static bool parse_shape(struct reader *r, const char *text, struct header *h)
+static bool parse_shape(struct text *t, struct header *h)
 {
-    const char *p = strstr(text, "'shape'");
-    p = p ? strchr(p, '(') : NULL;
-    if (!p)
-        return bad(r, "expected 'shape' to be a tuple", text);
-    for (p++;;) {
-        p += strspn(p, " ,");
-        if (*p == ')')
-            return true;
+    if (!take(t, "("))
+        return bad(t, "expected 'shape' to be a tuple");
+    for (bool more = true; !take(t, ")");) {
         char *end;
-        unsigned long long v = strtoull(p, &end, 10);
-        if (*p < '0' || *p > '9' || v > INT32_MAX || h->ndim == MX_MAX_NDIM)
-            return bad(r, "expected sizes below 2^31, at most 64 of them", p);
+        unsigned long long v = strtoull(t->p, &end, 10);
+        if (!more || *t->p < '0' || *t->p > '9' || v > INT32_MAX || h->ndim == MX_MAX_NDIM)
+            return bad(t, "expected sizes below 2^31, at most 64 of them");
         h->shape[h->ndim++] = (int)v;
-        p = *end == 'L' ? end + 1 : end; /* Python 2 wrote long integers so */
+        t->p = *end == 'L' ? end + 1 : end; /* Python 2 wrote long integers so */
+        more = take(t, ",");
     }
+    return true;
 }
 
-static bool parse(struct reader *r, const char *text, struct header *h)
+static bool parse_order(struct text *t, struct header *h)
 {
-    const char *order = strstr(text, "'fortran_order'");
-    order = order ? strchr(order, ':') : NULL;
-    if (!order)
-        return bad(r, "expected 'fortran_order'", text);
-    order += 1 + strspn(order + 1, " ");
-    h->fortran = !strncmp(order, "True", 4);
-    if (!h->fortran && strncmp(order, "False", 5))
-        return bad(r, "expected 'fortran_order' to be True or False", order);
-    return parse_descr(r, text, h) && parse_shape(r, text, h);
+    h->fortran = take(t, "True");
+    return h->fortran || take(t, "False") || bad(t, "expected 'fortran_order' to be True or False");
+}
+
+/* A dictionary with the three keys, each once, in any order. */
+static bool parse(struct reader *r, const char *text, size_t length, struct header *h)
+{
+    static const struct { const char *key; bool (*parse)(struct text *, struct header *); } fields[] = {
+        { "descr", parse_descr }, { "fortran_order", parse_order }, { "shape", parse_shape }
+    };
+    struct text t = { r, text };
+    unsigned seen = 0;
+    if (!take(&t, "{"))
+        return bad(&t, "expected a dictionary");
+    for (bool more = true; !take(&t, "}"); more = take(&t, ",")) {
+        char key[16];
+        unsigned k = 0;
+        struct text at = t;
+        if (!more || !take_string(&t, key, sizeof key) || !take(&t, ":"))
+            return bad(&t, "expected 'key': value");
+        while (k < 3 && strcmp(key, fields[k].key)) k++;
+        if (k == 3 || seen & 1u << k)
+            return bad(&at, "expected the keys 'descr', 'fortran_order' and 'shape', each once");
+        seen |= 1u << k;
+        if (!fields[k].parse(&t, h))
+            return false;
+    }
+    if (seen != 7 || t.p != text + length)
+        return bad(&t, seen != 7 ? "expected the keys 'descr', 'fortran_order' and 'shape'"
+                                 : "expected nothing after the dictionary");
+    return true;
 }
 
 static void swap_bytes(char *p, size_t n, size_t size)
@@ -136,8 +179,8 @@ mx npy_load(struct reader *r)
         length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
     }
     if (length > r->size - start)
-        return mx_fail("[load] %s: the npy header has %zu bytes at offset %zu, the file has %llu", r->label, length, start,
-                       (unsigned long long)r->size);
+        return mx_fail("[load] %s: the npy header has %zu bytes at offset %zu, the file has %llu", r->label, length,
+                       start, (unsigned long long)r->size);
     char *text = mx_malloc(length + 1);
     if (!text)
         return MX_NIL;
@@ -145,7 +188,7 @@ mx npy_load(struct reader *r)
     mx x = MX_NIL;
     if (io_read(r, text, length, start, "the npy header")) {
         text[length] = 0;
-        if (parse(r, text, &h))
+        if (parse(r, text, length, &h))
             x = read_data(r, &h, start + length);
     }
     free(text);

@@ -77,8 +77,8 @@ static bool parse_offsets(struct reader *r, yyjson_val *v, uint64_t room, struct
         return false;
     uint64_t bytes = (uint64_t)size * dtype_size(t->dtype);
     if (t->begin > t->end || t->end > room || t->end - t->begin != bytes) {
-        mx_fail("[load] %s: '%.80s' of shape %s and type %s needs %llu bytes, its offsets are %llu to %llu of %llu", r->label,
-                t->name, shape_text(t->ndim, t->shape), dtype_name(t->dtype), (unsigned long long)bytes,
+        mx_fail("[load] %s: '%.80s' of shape %s and type %s needs %llu bytes, its offsets are %llu to %llu of %llu",
+                r->label, t->name, shape_text(t->ndim, t->shape), dtype_name(t->dtype), (unsigned long long)bytes,
                 (unsigned long long)t->begin, (unsigned long long)t->end, (unsigned long long)room);
         return false;
     }
@@ -187,8 +187,8 @@ int safetensors_load(struct reader *r, struct archive *a)
     for (int i = 8; i-- > 0;)
         length = length << 8 | head[i];
     if (length > MAX_HEADER || length > r->size - 8) {
-        mx_fail("[load] %s: not a safetensors file: its header would have %llu bytes at offset 8, the file has %llu", r->label,
-                (unsigned long long)length, (unsigned long long)r->size);
+        mx_fail("[load] %s: not a safetensors file: its header would have %llu bytes at offset 8, the file has %llu",
+                r->label, (unsigned long long)length, (unsigned long long)r->size);
         return 1;
     }
     char *text = mx_malloc(length + 1);

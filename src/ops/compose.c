@@ -48,11 +48,12 @@ mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n
     if (n_a != n_b)
         return mx_fail("[tensordot] expected as many axes of one operand as of the other, got %d and %d", n_a, n_b);
     for (int i = 0; i < n_a; i++) {
-        if ((fa[i] = axis_of("tensordot", axes_a[i], a->ndim)) < 0 || (fb[i] = axis_of("tensordot", axes_b[i], b->ndim)) < 0)
+        if ((fa[i] = axis_of("tensordot", axes_a[i], a->ndim)) < 0 ||
+            (fb[i] = axis_of("tensordot", axes_b[i], b->ndim)) < 0)
             return MX_NIL;
         if (a->shape[fa[i]] != b->shape[fb[i]])
-            return mx_fail("[tensordot] axis %d of shape %s and axis %d of shape %s differ in size", axes_a[i], shape_of(a),
-                           axes_b[i], shape_of(b));
+            return mx_fail("[tensordot] axis %d of shape %s and axis %d of shape %s differ in size", axes_a[i],
+                           shape_of(a), axes_b[i], shape_of(b));
         for (int k = 0; k < i; k++)
             if (fa[k] == fa[i] || fb[k] == fb[i])
                 return mx_fail("[tensordot] an axis is given twice");
@@ -101,7 +102,8 @@ mx mx_kron(mx a, mx b)
     if (2 * n > MX_MAX_NDIM)
         return mx_fail("[kron] expected operands of at most %d dimensions, got %d", MX_MAX_NDIM / 2, n);
     for (int i = 0; i < n; i++) {
-        int x = i < n - a->ndim ? 1 : a->shape[i - (n - a->ndim)], y = i < n - b->ndim ? 1 : b->shape[i - (n - b->ndim)];
+        int x = i < n - a->ndim ? 1 : a->shape[i - (n - a->ndim)],
+            y = i < n - b->ndim ? 1 : b->shape[i - (n - b->ndim)];
         sa[2 * i] = x;
         sa[2 * i + 1] = 1;
         sb[2 * i] = 1;
@@ -294,7 +296,9 @@ static mx window(const char *name, int n, double a0, double a1, double a2, bool 
         return MX_NIL;
     for (int i = 0; i < n; i++) {
         double t = n == 1 ? 0.5 : (double)i / (n - 1);
-        v[i] = (float)(n == 1 ? 1 : triangle ? 1 - fabs(2 * t - 1) : a0 - a1 * cos(2 * M_PI * t) + a2 * cos(4 * M_PI * t));
+        v[i] = (float)(n == 1     ? 1
+                       : triangle ? 1 - fabs(2 * t - 1)
+                                  : a0 - a1 * cos(2 * M_PI * t) + a2 * cos(4 * M_PI * t));
     }
     mx x = array_of_data(DT_float32, 1, &n, v);
     free(v);

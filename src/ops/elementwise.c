@@ -477,7 +477,10 @@ mx mx_array_equal(mx a, mx b, bool equal_nan)
 
 static double largest(enum dtype t)
 {
-    return t == DT_float16 ? 65504 : t == DT_bfloat16 ? 0x1.fep127 : t == DT_float64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
+    return t == DT_float16    ? 65504
+           : t == DT_bfloat16 ? 0x1.fep127
+           : t == DT_float64  ? 0x1.fffffffffffffp1023
+                              : 0x1.fffffep127;
 }
 
 mx mx_nan_to_num(mx x, double nan, const double *posinf, const double *neginf)

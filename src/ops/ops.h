@@ -46,7 +46,8 @@ mx mx_swapaxes(mx x, int a, int b);
 mx mx_moveaxis(mx x, int from, int to);
 mx mx_expand_dims(mx x, const int *axes, int n);
 mx mx_squeeze(mx x, const int *axes, int n); /* NULL: every axis of size 1 */
-mx mx_slice(mx x, const int *start, const int *stop, const int *step); /* ndim each, NumPy's rules; steps may be negative */
+mx mx_slice(mx x, const int *start, const int *stop,
+            const int *step); /* ndim each, NumPy's rules; steps may be negative */
 mx mx_slice_update(mx x, mx update, const int *start, const int *stop, const int *step);
 enum scatter_fold { SCATTER_SET, SCATTER_ADD, SCATTER_PROD, SCATTER_MAX, SCATTER_MIN };
 mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, const int *step, enum scatter_fold f);

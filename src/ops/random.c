@@ -204,7 +204,8 @@ mx mx_random_uniform(mx low, mx high, int ndim, const int *shape, enum dtype t, 
 /* On (-1, 1). */
 static mx signed_unit(int ndim, const int *shape, mx key)
 {
-    return mx_random_uniform(constant(-0x1.fffffep-1, DT_float32), constant(1, DT_float32), ndim, shape, DT_float32, key);
+    return mx_random_uniform(constant(-0x1.fffffep-1, DT_float32), constant(1, DT_float32), ndim, shape, DT_float32,
+                             key);
 }
 
 /* sqrt(2) erfinv(u), u uniform on (-1, 1); of a complex number each part has half the variance. */

@@ -88,7 +88,8 @@ static int call_inner(struct closure *self, int n, const mx x[], struct mx_list 
     return m->of->call(m->of, m->nx, x, m->ny, x + m->nx, x + m->nx + m->ny, out);
 }
 
-static int call_mapped(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx ct[], struct mx_list *dx)
+static int call_mapped(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx ct[],
+                       struct mx_list *dx)
 {
     struct mapped_rule *m = (struct mapped_rule *)self;
     struct rule_closure f = { { { .refs = 1 }, call_inner }, m };

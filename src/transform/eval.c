@@ -12,12 +12,27 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/op.h"
 #include "transform/walk.h"
+
+/* ---- giving up */
+
+enum { ASK_MS = 50 };
+static _Thread_local bool (*stop)(void);
+
+void mx_stop_when(bool (*asked)(void)) { stop = asked; }
+
+static int64_t milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
 
 /* ---- building the tape */
 
@@ -173,8 +188,15 @@ static bool raise_kept(mx x)
         return false;
     }
     mx_fail_as(e->error, "%s", e->message ? e->message : "out of memory");
-    set_event(x, NULL);
+    if (x->status == LAZY) /* and may be tried again */
+        set_event(x, NULL);
     return true;
+}
+
+static bool was_interrupted(mx x)
+{
+    struct event *e = x->event;
+    return e && atomic_load_explicit(&e->done, memory_order_acquire) && e->error == MX_INTERRUPTED;
 }
 
 static bool visit(struct tape *t, mx root)
@@ -191,7 +213,7 @@ static bool visit(struct tape *t, mx root)
         if (f->next == 0) {
             /* Whoever asks for an array hears what went wrong with it; on the way to another one it
              * is simply tried again. */
-            if (x == root && raise_kept(x))
+            if (x == root && !was_interrupted(x) && raise_kept(x))
                 return false;
             if (!x->node) {
                 mx_fail_as(MX_RUNTIME, "[eval] array of shape %s and type %s has no value: it is a placeholder of a "
@@ -376,9 +398,17 @@ void run_batch(struct batch *b)
         event_wait(b->wait[i]);
         note(&before, b->wait[i]->error, b->wait[i]->message);
     }
+    int64_t next = stop && b->n > 1 ? milliseconds() + ASK_MS : INT64_MAX;
+    bool stopped = false;
     for (int i = 0; i < b->n; i++) {
         struct entry *e = &b->entries[i];
-        switch (run_entry(s, e)) {
+        if (next != INT64_MAX && !stopped && milliseconds() >= next) {
+            stopped = stop();
+            next = milliseconds() + ASK_MS;
+        }
+        if (stopped)
+            mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
+        switch (stopped ? FAILED : run_entry(s, e)) {
         case RAN:
             for (int k = 0; k < e->node->nout; k++)
                 atomic_store_explicit(&entry_out(e)[k]->status, READY, memory_order_release);
@@ -459,8 +489,15 @@ static int await(mx x)
         event_retain(e);
     graph_unlock();
     if (e) {
-        event_wait(e);
+        bool stopped = false;
+        while (stop && !stopped && !event_wait_for(e, ASK_MS)) stopped = stop();
+        if (!stopped)
+            event_wait(e);
         event_release(e);
+        if (stopped) {
+            mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
+            return 1;
+        }
     }
     if (atomic_load_explicit(&x->status, memory_order_acquire) == READY)
         return 0;

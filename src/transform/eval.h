@@ -10,6 +10,8 @@
 int mx_eval(int n, const mx x[]);
 /* Starts the work and returns.  Errors reach whoever waits for the arrays. */
 int mx_async_eval(int n, const mx x[]);
+/* Evaluations of this thread ask now and then whether to give up (MX_INTERRUPTED).  NULL: never. */
+void mx_stop_when(bool (*stop)(void));
 /* Makes x READY and its bytes current on the host. */
 int mx_wait_host(mx x);
 

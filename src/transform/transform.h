@@ -45,8 +45,8 @@ struct closure *mx_custom_vjp(struct closure *f, struct vjp_rule *rule);
 int mx_vmap_trace(struct closure *f, int n, const mx x[], const int axes[], struct mx_list *in, struct mx_list *out);
 /* The second gives the results for the batch, with the batch at out_axes[k] of result k. */
 enum { VMAP_NONE = -1000 }; /* no axis: the result does not depend on the batch */
-int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_out, const mx out[], const int out_axes[],
-                    struct mx_list *y);
+int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_out, const mx out[],
+                    const int out_axes[], struct mx_list *y);
 /* Both, with the batch in front of every result. */
 int mx_vmap(struct closure *f, int n, const mx x[], const int axes[], struct mx_list *y);
 

@@ -53,7 +53,9 @@ void no_jvp(const struct call *c, const mx t[], mx dy[]) { (void)c, (void)t, (vo
 /* What one argument becomes inside: the same value, told apart from every other use of it. */
 static mx tracer_of(mx x)
 {
-    mx y = x->status == READY && !(x->tracer && tracing()) ? array_alias(x) : mx_node(&op_copy, NULL, 1, &x, x->ndim, x->shape, x->dtype);
+    mx y = x->status == READY && !(x->tracer && tracing())
+               ? array_alias(x)
+               : mx_node(&op_copy, NULL, 1, &x, x->ndim, x->shape, x->dtype);
     if (!is_nil(y))
         y->tracer = true;
     return y;

@@ -22,7 +22,8 @@ static int batch_size(int n, const mx x[], const int axes[])
         if (axes[i] < 0)
             continue;
         if (axes[i] >= x[i]->ndim) {
-            mx_fail_as(MX_AXIS, "[vmap] axis %d is out of range for argument %d of shape %s", axes[i], i, shape_of(x[i]));
+            mx_fail_as(MX_AXIS, "[vmap] axis %d is out of range for argument %d of shape %s", axes[i], i,
+                       shape_of(x[i]));
             return -1;
         }
         int here = x[i]->shape[axes[i]];
@@ -104,8 +105,8 @@ static mx place(mx y, int from, int to, int size)
 {
     int ndim = y->ndim + (from < 0);
     if (to < -ndim || to >= ndim)
-        return mx_fail_as(MX_AXIS, "[vmap] output axis %d is out of range for a result of %d dimensions with its batch", to,
-                          ndim);
+        return mx_fail_as(MX_AXIS, "[vmap] output axis %d is out of range for a result of %d dimensions with its batch",
+                          to, ndim);
     to += to < 0 ? ndim : 0;
     if (from >= 0)
         return mx_moveaxis(y, from, to);
@@ -117,8 +118,8 @@ static mx place(mx y, int from, int to, int size)
     return mx_broadcast_to(z, z->ndim, shape);
 }
 
-int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_out, const mx out[], const int out_axes[],
-                    struct mx_list *y)
+int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_out, const mx out[],
+                    const int out_axes[], struct mx_list *y)
 {
     int size = batch_size(n, x, axes), most = 1, failed = size < 0;
     struct recording g;

@@ -57,7 +57,11 @@ def test_diagonals(shape, offset, data):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(small, min_size=1, max_size=3), st.lists(small, min_size=0, max_size=2), st.lists(small, min_size=0, max_size=2))
+@given(
+    st.lists(small, min_size=1, max_size=3),
+    st.lists(small, min_size=0, max_size=2),
+    st.lists(small, min_size=0, max_size=2),
+)
 def test_tensordot(folded, left, right):
     a, b = sample(*left, *folded), sample(*folded, *right)
     check(mx.tensordot(f32(a), f32(b), len(folded)), np.tensordot(a, b, len(folded)), 1e-4)
@@ -105,13 +109,23 @@ def test_gradients_go_through():
 def test_errors():
     x = mx.zeros((2, 3))
     for call, match in [
-        (lambda: mx.repeat(x, -1), "repeat"), (lambda: mx.tile(x, (2, -1)), "tile"), (lambda: mx.roll(x, (1, 2), (0,)), "roll"),
-        (lambda: mx.roll(x, 1, 2), "roll"), (lambda: mx.tensordot(x, x, 1), "tensordot"), (lambda: mx.tensordot(x, x, 3), "tensordot"),
-        (lambda: mx.inner(x, mx.zeros((2, 2))), "inner"), (lambda: mx.diagonal(mx.zeros(3)), "diagonal"),
-        (lambda: mx.diagonal(x, 0, 1, 1), "diagonal"), (lambda: mx.diag(mx.zeros((2, 2, 2))), "diag"),
-        (lambda: mx.meshgrid(x), "meshgrid"), (lambda: mx.meshgrid(mx.zeros(2), indexing="zz"), "meshgrid"),
-        (lambda: mx.hanning(-1), "hanning"), (lambda: mx.diff(mx.array(1.0)), "diff"), (lambda: mx.diff(x, -1), "diff"),
-        (lambda: mx.diag(mx.zeros(3), 2**31 - 2), "2\\^31"), (lambda: mx.tile(x, (2**31 - 1, 2**31 - 1)), "2\\^31"),
+        (lambda: mx.repeat(x, -1), "repeat"),
+        (lambda: mx.tile(x, (2, -1)), "tile"),
+        (lambda: mx.roll(x, (1, 2), (0,)), "roll"),
+        (lambda: mx.roll(x, 1, 2), "roll"),
+        (lambda: mx.tensordot(x, x, 1), "tensordot"),
+        (lambda: mx.tensordot(x, x, 3), "tensordot"),
+        (lambda: mx.inner(x, mx.zeros((2, 2))), "inner"),
+        (lambda: mx.diagonal(mx.zeros(3)), "diagonal"),
+        (lambda: mx.diagonal(x, 0, 1, 1), "diagonal"),
+        (lambda: mx.diag(mx.zeros((2, 2, 2))), "diag"),
+        (lambda: mx.meshgrid(x), "meshgrid"),
+        (lambda: mx.meshgrid(mx.zeros(2), indexing="zz"), "meshgrid"),
+        (lambda: mx.hanning(-1), "hanning"),
+        (lambda: mx.diff(mx.array(1.0)), "diff"),
+        (lambda: mx.diff(x, -1), "diff"),
+        (lambda: mx.diag(mx.zeros(3), 2**31 - 2), "2\\^31"),
+        (lambda: mx.tile(x, (2**31 - 1, 2**31 - 1)), "2\\^31"),
     ]:
         with pytest.raises(ValueError, match=match):
             call()

@@ -98,9 +98,7 @@ def test_writing(case, data):
     value = np.float32(-1)
     if kind != "scalar":
         cut = data.draw(st.integers(0, len(part))) if kind == "broadcast" else 0
-        vshape = tuple(
-            1 if kind == "broadcast" and data.draw(st.booleans()) else n for n in part[cut:]
-        )
+        vshape = tuple(1 if kind == "broadcast" and data.draw(st.booleans()) else n for n in part[cut:])
         value = -1 - iota(vshape)
     where = np.zeros(shape, int)
     np.add.at(where, index, 1)

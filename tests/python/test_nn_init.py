@@ -70,9 +70,7 @@ def test_scaled_limits(name):
             initializer(mx.zeros((3, 3)), "out")
 
 
-@pytest.mark.parametrize(
-    "name", ["normal", "uniform", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform"]
-)
+@pytest.mark.parametrize("name", ["normal", "uniform", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform"])
 def test_dtype(name):
     assert getattr(init, name)(dtype=mx.float16)(mx.zeros((3, 3))).dtype == mx.float16
     assert init.constant(1, mx.int32)(mx.zeros(2)).dtype == mx.int32

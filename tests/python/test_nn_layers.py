@@ -149,9 +149,7 @@ def test_dropout_limits(rng):
     for p in (-0.1, 1.0, 2):
         with pytest.raises(ValueError, match=rf"\[Dropout\] expected p in \[0, 1\), got {p}"):
             nn.Dropout(p)
-    with pytest.raises(
-        ValueError, match=r"\[Dropout2d\] expected an array of 3 or 4 dim.*\(2, 3\)"
-    ):
+    with pytest.raises(ValueError, match=r"\[Dropout2d\] expected an array of 3 or 4 dim.*\(2, 3\)"):
         nn.Dropout2d(0.5)(mx.ones((2, 3)))
 
 
@@ -165,9 +163,7 @@ def normalized(x, axes, eps=1e-5):
 
 def with_random_affine(layer, rng):
     """Weight and bias away from 1 and 0, and the function they are in float64."""
-    layer.update(
-        tree_map(lambda a: mx.array(array(rng, *a.shape, shift=1)), layer.trainable_parameters())
-    )
+    layer.update(tree_map(lambda a: mx.array(array(rng, *a.shape, shift=1)), layer.trainable_parameters()))
     weight = wide(layer.weight) if "weight" in layer else 1
     bias = wide(layer.bias) if "bias" in layer else 0
     return layer, lambda y: y * weight + bias
@@ -216,9 +212,7 @@ def test_norms_keep_half_types_accurate(rng):
 
 def test_norm_of_another_size():
     for layer, name in [(nn.LayerNorm(4), "LayerNorm"), (nn.RMSNorm(4), "RMSNorm")]:
-        with pytest.raises(
-            ValueError, match=rf"\[{name}\] expected a last axis of size 4.*\(2, 3\)"
-        ):
+        with pytest.raises(ValueError, match=rf"\[{name}\] expected a last axis of size 4.*\(2, 3\)"):
             layer(mx.ones((2, 3)))
 
 

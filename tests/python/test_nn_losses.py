@@ -161,9 +161,7 @@ def test_smooth_l1_and_huber(rng):
 def test_log_cosh(rng):
     x, t = 3 * normal(rng, 50), normal(rng, 50)
     check(losses.log_cosh_loss, np.log(np.cosh(x.astype(np.float64) - t)), x, t)
-    assert losses.log_cosh_loss(mx.array([1e4]), mx.array([0.0])).item() == pytest.approx(
-        1e4 - 0.693
-    )
+    assert losses.log_cosh_loss(mx.array([1e4]), mx.array([0.0])).item() == pytest.approx(1e4 - 0.693)
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -209,9 +207,9 @@ def test_cosine_similarity(rng, axis):
 
 def test_cosine_similarity_of_zero():
     x = mx.array([[1.0, 2.0]])
-    loss, grad = mx.value_and_grad(
-        lambda z: losses.cosine_similarity_loss(z, x, eps=0.5, reduction="sum")
-    )(mx.zeros((1, 2)))
+    loss, grad = mx.value_and_grad(lambda z: losses.cosine_similarity_loss(z, x, eps=0.5, reduction="sum"))(
+        mx.zeros((1, 2))
+    )
     assert loss.item() == 0 and grad.tolist() == [[2, 4]]
 
 
@@ -236,7 +234,5 @@ def test_shapes_must_agree(name):
     args = [mx.ones((3, 1)), mx.ones(3)]
     if name in ("gaussian_nll_loss", "margin_ranking_loss"):
         args.append(mx.ones(3))
-    with pytest.raises(
-        ValueError, match=rf"\[{name}\] expected arrays of one shape.*\(3, 1\).*\(3,\)"
-    ):
+    with pytest.raises(ValueError, match=rf"\[{name}\] expected arrays of one shape.*\(3, 1\).*\(3,\)"):
         getattr(losses, name)(*args)

@@ -266,9 +266,7 @@ def test_update_modules():
     assert model.blocks[1].first is new and isinstance(model.mixed[2], nn.ReLU)
 
     quantizable = model.leaf_modules()
-    model.update_modules(
-        tree_map(lambda _: nn.Identity(), quantizable, is_leaf=nn.Module.is_module)
-    )
+    model.update_modules(tree_map(lambda _: nn.Identity(), quantizable, is_leaf=nn.Module.is_module))
     assert names(model.parameters()) == ["parts.extra.w", "scale", "mixed.0"]
 
 
@@ -357,9 +355,7 @@ def test_freeze_keys():
     assert names(model.trainable_parameters()) == [n for n in NAMES if not n.endswith("bias")]
     model.unfreeze(keys=["bias"])
     model.freeze(keys=["weight", "scale"])
-    assert names(model.trainable_parameters()) == [
-        n for n in NAMES if not n.endswith(("weight", "scale"))
-    ]
+    assert names(model.trainable_parameters()) == [n for n in NAMES if not n.endswith(("weight", "scale"))]
     model.unfreeze().freeze(keys="blocks")
     assert names(model.trainable_parameters()) == NAMES[8:]
 
@@ -397,9 +393,7 @@ def test_save_and_load(tmp_path, suffix):
     model.save_weights(file)
     assert not equal(model.blocks[0].first.weight, other.blocks[0].first.weight)
     assert other.load_weights(file) is other
-    for (name, a), (_, b) in zip(
-        tree_flatten(model.parameters()), tree_flatten(other.parameters())
-    ):
+    for (name, a), (_, b) in zip(tree_flatten(model.parameters()), tree_flatten(other.parameters())):
         assert equal(a, b), name
 
 

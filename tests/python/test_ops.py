@@ -124,9 +124,7 @@ BINARY = {
     "logical_or": np.logical_or,
     "logical_xor": np.logical_xor,
 }
-pairs = hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, max_side=4).map(
-    lambda s: s.input_shapes
-)
+pairs = hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, max_side=4).map(lambda s: s.input_shapes)
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -152,9 +150,7 @@ def test_division_and_power(name, data):
     close(getattr(mx, name)(mx.array(a), mx.array(b)), want, 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize(
-    "name", ["bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"]
-)
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"])
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
 def test_bits(name, dtype):
     a, b = np.array([[1, 7], [12, 100]], dtype), np.array([1, 3], dtype)
@@ -242,9 +238,7 @@ def test_reductions(name, case, keepdims):
 def test_other_reductions(case, keepdims):
     a, axis = case
     x, d = mx.array(a), a.astype(np.float64)
-    close(
-        mx.logsumexp(x, axis, keepdims), special.logsumexp(d, axis, keepdims=keepdims), 1e-5, 1e-5
-    )
+    close(mx.logsumexp(x, axis, keepdims), special.logsumexp(d, axis, keepdims=keepdims), 1e-5, 1e-5)
     close(mx.softmax(x, axis), special.softmax(d, axis) if axis != () else np.ones(a.shape), 1e-5)
     low, high = mx.minmax(x, axis, keepdims)
     close(low, a.min(axis, keepdims=keepdims))
@@ -353,9 +347,7 @@ def test_pad(mode, width):
 # Making arrays
 
 
-@pytest.mark.parametrize(
-    "args", [(5,), (1, 5), (1, 6, 2), (5, 1, -1), (0.0, 1.0, 0.25), (2.5,), (0,), (3, 1)]
-)
+@pytest.mark.parametrize("args", [(5,), (1, 5), (1, 6, 2), (5, 1, -1), (0.0, 1.0, 0.25), (2.5,), (0,), (3, 1)])
 def test_arange(args):
     want = np.arange(*args)
     got = mx.arange(*args)
@@ -584,9 +576,7 @@ def test_no_arguments_make_any_function_crash(owner, name):
 
 def test_signatures_can_be_looked_at():
     assert str(inspect.signature(mx.sum)) == "(a, /, axis=None, keepdims=False, *, stream=None)"
-    assert str(inspect.signature(mx.array.sum)) == (
-        "(self, /, axis=None, keepdims=False, *, stream=None)"
-    )
+    assert str(inspect.signature(mx.array.sum)) == ("(self, /, axis=None, keepdims=False, *, stream=None)")
     assert str(inspect.signature(mx.array.item)) == "(self, /)"
     assert str(inspect.signature(mx.eval)) == "(*args)"
     assert str(inspect.signature(mx.array)) == "(val, dtype=None)"

@@ -200,9 +200,7 @@ def test_update(new, update, options):
         parameters = optimizer.apply_gradients(gradients, parameters)
         for (name, got), (_, value) in zip(tree_flatten(parameters), tree_flatten(want)):
             assert got.dtype == mx.float32
-            np.testing.assert_allclose(
-                np.array(got), value, rtol=2e-4, atol=2e-5, err_msg=f"{name}, step {step}"
-            )
+            np.testing.assert_allclose(np.array(got), value, rtol=2e-4, atol=2e-5, err_msg=f"{name}, step {step}")
     assert optimizer.step.item() == 5
 
 
@@ -372,9 +370,7 @@ def test_multi_optimizer():
     def make():
         return optim.SGD(0.1, momentum=0.9), optim.Adam(0.2), optim.Lion(0.3)
 
-    multi = optim.MultiOptimizer(
-        make(), [lambda name, g: name.endswith("bias"), lambda name, g: g.ndim == 2]
-    )
+    multi = optim.MultiOptimizer(make(), [lambda name, g: name.endswith("bias"), lambda name, g: g.ndim == 2])
     rng = np.random.default_rng(0)
 
     def random():
@@ -412,9 +408,7 @@ def test_multi_optimizer():
 
 def test_multi_optimizer_trains_a_model():
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
-    optimizer = optim.MultiOptimizer(
-        [optim.Muon(0.1), optim.SGD(0.5)], [lambda name, g: g.ndim > 1]
-    )
+    optimizer = optim.MultiOptimizer([optim.Muon(0.1), optim.SGD(0.5)], [lambda name, g: g.ndim > 1])
     optimizer.init(model.trainable_parameters())
     before = np.array(model.layers[1].bias)
     _, grads = nn.value_and_grad(model, lambda x: model(x).sum())(mx.ones((1, 2)))

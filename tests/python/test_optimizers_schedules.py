@@ -74,9 +74,7 @@ def test_limits(make, message):
 
 
 def test_an_optimizer_follows_its_schedule():
-    schedule = optim.join_schedules(
-        [optim.linear_schedule(0.0, 1.0, 2), optim.cosine_decay(1.0, 4)], [2]
-    )
+    schedule = optim.join_schedules([optim.linear_schedule(0.0, 1.0, 2), optim.cosine_decay(1.0, 4)], [2])
     optimizer = optim.SGD(schedule)
     w, steps = {"w": mx.array([0.0])}, []
     for _ in range(6):

@@ -13,9 +13,7 @@ OURS = pathlib.Path(__file__).resolve().parents[2] / "python"
 def run(code, *path):
     """Run `code` in a fresh interpreter that looks for modules in `path` first."""
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, path)))
-    return subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60
-    )
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
 
 
 def core_of_another(folder, name="core.cpython-311-x86_64-linux-gnu.so"):
@@ -57,9 +55,7 @@ def test_folders_that_only_share_the_name_are_no_obstacle(tmp_path):
 
 
 def tell(option):
-    done = subprocess.run(
-        [sys.executable, "-m", "mlx", option], capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-m", "mlx", option], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -144,10 +144,7 @@ def test_frequencies():
 def test_threads_do_not_draw_the_same_numbers():
     r.seed(0)
     drawn = []
-    threads = [
-        threading.Thread(target=lambda: drawn.append(r.uniform(shape=(8,)).tolist()))
-        for _ in range(8)
-    ]
+    threads = [threading.Thread(target=lambda: drawn.append(r.uniform(shape=(8,)).tolist())) for _ in range(8)]
     for t in threads:
         t.start()
     for t in threads:

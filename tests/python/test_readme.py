@@ -28,7 +28,20 @@ def test_c(tmp_path):
     source = tmp_path / "squares.c"
     source.write_text(re.search(r"```c\n(.*?)```", README, re.S).group(1))
     program = tmp_path / "squares"
-    subprocess.run([compiler, "-Wall", "-Werror", str(source), f"-I{ROOT / 'include'}", f"-L{build}", "-lmlx",
-                    f"-Wl,-rpath,{build}", "-o", str(program)], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-Wall",
+            "-Werror",
+            str(source),
+            f"-I{ROOT / 'include'}",
+            f"-L{build}",
+            "-lmlx",
+            f"-Wl,-rpath,{build}",
+            "-o",
+            str(program),
+        ],
+        check=True,
+    )
     run = subprocess.run([str(program)], capture_output=True, text=True)
     assert run.stdout == "array([14, 77], dtype=float32)\n" and run.returncode == 0

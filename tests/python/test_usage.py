@@ -108,8 +108,15 @@ def test_mixed_indices_as_numpy():
     x = mx.array(a)
     i, j = np.array([0, 1, 1]), np.array([[2], [0]])
     cases = [
-        (1, slice(None), i), (slice(0, 2), i, 2), (..., i), (None, 0, i, slice(1, 3)),
-        (i, slice(None), i), (slice(None), i, i), (slice(None), i, slice(None), i), (j % 2, i), (0, j, slice(None), 1),
+        (1, slice(None), i),
+        (slice(0, 2), i, 2),
+        (..., i),
+        (None, 0, i, slice(1, 3)),
+        (i, slice(None), i),
+        (slice(None), i, i),
+        (slice(None), i, slice(None), i),
+        (j % 2, i),
+        (0, j, slice(None), 1),
         (slice(None, None, -1), 1, ..., None, i),
     ]
     for case in cases:
@@ -297,7 +304,8 @@ def test_savez(tmp_path):
     mx.savez(str(tmp_path / "arrays"), a, b=b)
     got = mx.load(str(tmp_path / "arrays.npz"))
     assert {k: text(v) for k, v in got.items()} == {
-        "b": "array([2], dtype=float32)", "arr_0": "array([1], dtype=float32)",
+        "b": "array([2], dtype=float32)",
+        "arr_0": "array([1], dtype=float32)",
     }
 
 

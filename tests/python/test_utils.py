@@ -21,10 +21,7 @@ Point = collections.namedtuple("Point", "x y")
 keys = st.text(st.characters(codec="ascii", exclude_characters=".", categories=["L"]), min_size=1)
 flat_trees = st.recursive(
     st.integers(),
-    lambda below: (
-        st.lists(below, min_size=1, max_size=4)
-        | st.dictionaries(keys, below, min_size=1, max_size=4)
-    ),
+    lambda below: st.lists(below, min_size=1, max_size=4) | st.dictionaries(keys, below, min_size=1, max_size=4),
 )
 any_trees = st.recursive(
     st.integers(),
@@ -127,9 +124,7 @@ def test_unflatten_names_the_place_of_a_conflict(pairs, place):
 
 
 def test_map_follows_the_first_tree():
-    assert tree_map(lambda *a: a, {"a": [1, 2]}, {"a": [3, 4, 5], "b": 6}) == {
-        "a": [(1, 3), (2, 4)]
-    }
+    assert tree_map(lambda *a: a, {"a": [1, 2]}, {"a": [3, 4, 5], "b": 6}) == {"a": [(1, 3), (2, 4)]}
     assert tree_map(lambda a, b: (a, b), {"a": 1}, {"a": [2, 3]}) == {"a": (1, [2, 3])}
     with pytest.raises(KeyError, match="tree_map.*'c'"):
         tree_map(lambda *a: a, {"c": 1}, {"d": 1})

@@ -13,7 +13,9 @@ def array(*shape, dtype=np.float32):
 
 def loop(f, args, in_axes, out_axis=0):
     size = next(a.shape[i] for a, i in zip(args, in_axes) if i is not None)
-    rows = [f(*(a if i is None else mx.take(a, mx.array(k), axis=i) for a, i in zip(args, in_axes))) for k in range(size)]
+    rows = [
+        f(*(a if i is None else mx.take(a, mx.array(k), axis=i) for a, i in zip(args, in_axes))) for k in range(size)
+    ]
     return np.stack([np.array(r) for r in rows], axis=out_axis)
 
 
@@ -33,7 +35,11 @@ CASES = {
     "matmul": (lambda x, y: x @ y, (array(5, 2, 3), array(3, 5, 4)), (0, 1)),
     "matmul_shared": (lambda x, y: x @ y, (array(5, 2, 3), array(3, 4)), (0, None)),
     "matvec": (lambda x, y: x @ y, (array(2, 3), array(3, 5)), (None, 1)),
-    "addmm": (lambda c, x, y: mx.addmm(c, x, y, alpha=2, beta=0.5), (array(4), array(5, 2, 3), array(3, 4)), (None, 0, None)),
+    "addmm": (
+        lambda c, x, y: mx.addmm(c, x, y, alpha=2, beta=0.5),
+        (array(4), array(5, 2, 3), array(3, 4)),
+        (None, 0, None),
+    ),
     "reshape": (lambda x: x.reshape(6, 2), (array(3, 5, 4),), (1,)),
     "transpose": (lambda x: x.transpose(1, 0), (array(3, 5, 4),), (1,)),
     "broadcast": (lambda x: mx.broadcast_to(x, (2, 4)), (array(4, 5),), (1,)),
@@ -99,7 +105,10 @@ def test_nested():
 
 def test_axes_as_trees():
     x = {"a": array(3, 4), "b": [array(4, 3), array(4)]}
-    f = lambda p, s: {"sum": p["a"] + p["b"][0] + p["b"][1] * s, "same": p["b"][1]}
+
+    def f(p, s):
+        return {"sum": p["a"] + p["b"][0] + p["b"][1] * s, "same": p["b"][1]}
+
     got = mx.vmap(f, ({"a": 0, "b": [1, None]}, None), {"sum": 1, "same": None})(x, 2)
     want = np.array(x["a"]) + np.array(x["b"][0]).T + np.array(x["b"][1]) * 2
     np.testing.assert_allclose(np.array(got["sum"]), want.T, rtol=1e-6)

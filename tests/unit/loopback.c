@@ -163,7 +163,8 @@ static void out_of_memory(void **state)
     mx_own x = { 0 }, y = { 0 };
     {
         MX_SCOPE(gpu_stream);
-        mx_keep(&x, mx_negative(mx_reshape(mx_broadcast_to(mx_scalar_like(1, ramp(1)), 1, (int[]){ 1 << 16 }), 1, (int[]){ -1 })));
+        mx_keep(&x, mx_negative(mx_reshape(mx_broadcast_to(mx_scalar_like(1, ramp(1)), 1, (int[]){ 1 << 16 }), 1,
+                                           (int[]){ -1 })));
         mx_keep(&y, mx_exp(x.it));
     }
     assert_int_equal(mx_eval(1, &x.it), 0);
@@ -190,9 +191,12 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(computes_there, nothing_left), cmocka_unit_test_teardown(crosses_streams, nothing_left),
-        cmocka_unit_test_teardown(views_share, nothing_left),    cmocka_unit_test_teardown(errors_in_flight, nothing_left),
-        cmocka_unit_test_teardown(no_kernel, nothing_left),      cmocka_unit_test_teardown(out_of_memory, nothing_left),
+        cmocka_unit_test_teardown(computes_there, nothing_left),
+        cmocka_unit_test_teardown(crosses_streams, nothing_left),
+        cmocka_unit_test_teardown(views_share, nothing_left),
+        cmocka_unit_test_teardown(errors_in_flight, nothing_left),
+        cmocka_unit_test_teardown(no_kernel, nothing_left),
+        cmocka_unit_test_teardown(out_of_memory, nothing_left),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

@@ -66,7 +66,8 @@ static void layout(void **state)
             MX_SCOPE(NULL);
             mx_own hold = { 0 };
             int count = n * 4 / width;
-            assert_memory_equal(data(&hold, mx_random_bits(1, &count, width, mx_random_key(7))), want[n - 1], (size_t)n * 4);
+            assert_memory_equal(data(&hold, mx_random_bits(1, &count, width, mx_random_key(7))), want[n - 1],
+                                (size_t)n * 4);
             mx_drop(&hold);
         }
     }
@@ -145,7 +146,8 @@ static void distributions(void **state)
     }
     MX_SCOPE(NULL);
     mx key = mx_random_key(9);
-    struct moments m = moments(mx_random_randint(array_of_int(-3, DT_int32), array_of_int(4, DT_int32), 1, &n, DT_int16, key), DT_int16);
+    struct moments m = moments(
+        mx_random_randint(array_of_int(-3, DT_int32), array_of_int(4, DT_int32), 1, &n, DT_int16, key), DT_int16);
     assert_true(m.low == -3 && m.high == 3 && fabs(m.mean) < 2 * 6 / sqrt(n));
     m = moments(mx_random_bernoulli(array_of_double(0.3, DT_float32), 1, &n, key), DT_bool_);
     assert_true(fabs(m.mean - 0.3) < 0.46 * 6 / sqrt(n));
@@ -181,7 +183,8 @@ static void shapes_and_errors(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(cipher), cmocka_unit_test(layout), cmocka_unit_test(key_and_state),
-                                        cmocka_unit_test(distributions), cmocka_unit_test(shapes_and_errors) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(cipher), cmocka_unit_test(layout),
+                                        cmocka_unit_test(key_and_state), cmocka_unit_test(distributions),
+                                        cmocka_unit_test(shapes_and_errors) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

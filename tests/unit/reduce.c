@@ -130,7 +130,8 @@ static void check_fold(mx x, enum fold f, const int *axes, int n)
                 } while (next(x->ndim, span, off));
             double y = get(got.it, at);
             if (y != (double)want)
-                fail_msg("fold %d of %s %s over %d axes: %g, expected %Lg", f, dtype_name(x->dtype), shape_of(x), n, y, want);
+                fail_msg("fold %d of %s %s over %d axes: %g, expected %Lg", f, dtype_name(x->dtype), shape_of(x), n, y,
+                         want);
         } while (next(x->ndim, got.it->shape, at));
     mx_drop(&got);
     mx_drop(&in);
@@ -147,7 +148,8 @@ static void folds(void **state)
             continue;
         int ndim = 1 + (int)draw(4), shape[8], axes[8], n = 0;
         for (int i = 0; i < ndim; i++)
-            shape[i] = draw(12) == 0 ? (f == FOLD_MIN || f == FOLD_MAX) : (int)draw(ndim < 3 ? 70 : 9) + (f != FOLD_SUM ? 1 : 0);
+            shape[i] = draw(12) == 0 ? (f == FOLD_MIN || f == FOLD_MAX)
+                                     : (int)draw(ndim < 3 ? 70 : 9) + (f != FOLD_SUM ? 1 : 0);
         if (f == FOLD_PROD) /* stay within what the narrow types hold */
             for (int i = 0; i < ndim; i++)
                 shape[i] = shape[i] % 4 + 1;
@@ -246,7 +248,8 @@ static void arg_first(void **state)
         mx x = relaid(sample(t, ndim, shape));
         int axis = (int)draw((uint32_t)x->ndim), at[9] = { 0 };
         enum arg_fold f = draw(2) ? ARG_MAX : ARG_MIN;
-        mx_own got = ready(mx_astype(mx_arg_reduce(x, f, axis, true), DT_float64)), in = ready(mx_astype(x, DT_float64));
+        mx_own got = ready(mx_astype(mx_arg_reduce(x, f, axis, true), DT_float64)),
+               in = ready(mx_astype(x, DT_float64));
         do {
             int best = 0, p[9];
             memcpy(p, at, sizeof p);
@@ -272,7 +275,8 @@ static void softmax_rows(void **state)
     const double tolerance[] = { 1e-3, 8e-3, 6e-6, 2e-14 };
     for (int round = 0; round < 200; round++) {
         MX_SCOPE(NULL);
-        int k = (int)draw(4), shape[3] = { 1 + (int)draw(4), 1 + (int)draw(40), 1 + (int)draw(3000) }, axis = (int)draw(3);
+        int k = (int)draw(4), shape[3] = { 1 + (int)draw(4), 1 + (int)draw(40), 1 + (int)draw(3000) },
+            axis = (int)draw(3);
         mx x = mx_astype(mx_multiply(mx_random_normal(3, shape, DT_float32, NULL, NULL, mx_random_key((uint64_t)round)),
                                      array_of_double(10, DT_float32)), types[k]);
         mx_own in = ready(mx_astype(x, DT_float64)), y = ready(mx_astype(mx_softmax(x, &axis, 1, true), DT_float64)),
@@ -322,7 +326,8 @@ enum { CASES = 8 };
 static mx weighted(int which, mx x)
 {
     mx y = apply(which, x);
-    return mx_sum(mx_multiply(y, mx_random_normal(y->ndim, y->shape, DT_float64, NULL, NULL, mx_random_key(5))), NULL, 0, false);
+    return mx_sum(mx_multiply(y, mx_random_normal(y->ndim, y->shape, DT_float64, NULL, NULL, mx_random_key(5))), NULL,
+                  0, false);
 }
 
 static int call(struct closure *self, int n, const mx x[], struct mx_list *out)
@@ -387,8 +392,13 @@ static void derivatives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folds),     cmocka_unit_test(long_ones), cmocka_unit_test(exact_and_steady), cmocka_unit_test(nan_and_infinity),
-        cmocka_unit_test(arg_first), cmocka_unit_test(softmax_rows), cmocka_unit_test(derivatives),
+        cmocka_unit_test(folds),
+        cmocka_unit_test(long_ones),
+        cmocka_unit_test(exact_and_steady),
+        cmocka_unit_test(nan_and_infinity),
+        cmocka_unit_test(arg_first),
+        cmocka_unit_test(softmax_rows),
+        cmocka_unit_test(derivatives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

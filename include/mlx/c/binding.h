@@ -29,12 +29,19 @@ typedef enum mlx_error_kind_ {
     MLX_ERROR_TYPE,    /* an argument of the wrong kind */
     MLX_ERROR_MEMORY,  /* no memory for the result */
     MLX_ERROR_RUNTIME, /* everything else: no kernel, a failing file or device */
+    MLX_ERROR_INTERRUPTED, /* an evaluation given up because of mlx_stop_when */
     MLX_ERROR_USER,    /* a callback failed, and told about it itself */
 } mlx_error_kind;
 
 /* The kind of the last error that was reported on this thread, and its message in `message` (if
  * that is not NULL), which is good until the next error. */
 MLX_API mlx_error_kind mlx_last_error(const char **message);
+
+/* Evaluations of this thread ask `stop` every 50 ms or so, between two operations and while they wait
+ * for other threads, and give up with an error of kind MLX_ERROR_INTERRUPTED where it answers true:
+ * for languages that take Ctrl-C themselves.  Nothing is lost; arrays that have no value yet get it
+ * from a later evaluation.  NULL: never asked, as at the start. */
+MLX_API int mlx_stop_when(bool (*stop)(void));
 
 /* Dtypes */
 

@@ -24,9 +24,7 @@ def constant(value: float, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array],
     return initializer
 
 
-def normal(
-    mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32
-) -> Callable[[mx.array], mx.array]:
+def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
     """Values from the normal law with this mean and standard deviation."""
 
     def initializer(a: mx.array) -> mx.array:
@@ -35,9 +33,7 @@ def normal(
     return initializer
 
 
-def uniform(
-    low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32
-) -> Callable[[mx.array], mx.array]:
+def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
     """Values uniform in [low, high)."""
 
     def initializer(a: mx.array) -> mx.array:
@@ -106,9 +102,7 @@ def he_normal(
     et al., "Delving deep into rectifiers", 2015).
     """
 
-    def initializer(
-        a: mx.array, mode: Literal["fan_in", "fan_out"] = "fan_in", gain: float = 1.0
-    ) -> mx.array:
+    def initializer(a: mx.array, mode: Literal["fan_in", "fan_out"] = "fan_in", gain: float = 1.0) -> mx.array:
         std = gain / math.sqrt(_fan(a, mode, "he_normal"))
         return mx.random.normal(shape=a.shape, scale=std, dtype=dtype)
 
@@ -120,9 +114,7 @@ def he_uniform(
 ) -> Callable[[mx.array, Literal["fan_in", "fan_out"], float], mx.array]:
     """Uniform in +-gain * sqrt(3 / fan): the same variance as `he_normal`."""
 
-    def initializer(
-        a: mx.array, mode: Literal["fan_in", "fan_out"] = "fan_in", gain: float = 1.0
-    ) -> mx.array:
+    def initializer(a: mx.array, mode: Literal["fan_in", "fan_out"] = "fan_in", gain: float = 1.0) -> mx.array:
         bound = gain * math.sqrt(3 / _fan(a, mode, "he_uniform"))
         return mx.random.uniform(-bound, bound, a.shape, dtype=dtype)
 

@@ -54,17 +54,14 @@ def cross_entropy(
     the Inception architecture", 2015). `weights` has one factor for each loss.
     """
     if not 0 <= label_smoothing < 1:
-        raise ValueError(
-            f"[cross_entropy] expected label_smoothing in [0, 1), got {label_smoothing}"
-        )
+        raise ValueError(f"[cross_entropy] expected label_smoothing in [0, 1), got {label_smoothing}")
     as_probabilities = targets.ndim == logits.ndim
     expected = list(logits.shape)
     if not as_probabilities:
         expected.pop(axis)
     if list(targets.shape) != expected:
         raise ValueError(
-            f"[cross_entropy] expected targets of shape {logits.shape} or that without axis "
-            f"{axis}, got {targets.shape}"
+            f"[cross_entropy] expected targets of shape {logits.shape} or that without axis {axis}, got {targets.shape}"
         )
 
     # log(softmax(x)_k) = x_k - logsumexp(x), and the p_k sum to 1.
@@ -100,24 +97,19 @@ def binary_cross_entropy(
     return _reduce(loss, reduction, "binary_cross_entropy")
 
 
-def nll_loss(
-    inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none"
-) -> mx.array:
+def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none") -> mx.array:
     """-inputs[target] along `axis`, for inputs that are log-probabilities"""
     expected = list(inputs.shape)
     expected.pop(axis)
     if list(targets.shape) != expected:
         raise ValueError(
-            f"[nll_loss] expected targets of the shape {inputs.shape} without axis {axis}, "
-            f"got {targets.shape}"
+            f"[nll_loss] expected targets of the shape {inputs.shape} without axis {axis}, got {targets.shape}"
         )
     loss = -mx.take_along_axis(inputs, mx.expand_dims(targets, axis), axis).squeeze(axis)
     return _reduce(loss, reduction, "nll_loss")
 
 
-def kl_div_loss(
-    inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none"
-) -> mx.array:
+def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none") -> mx.array:
     """sum_k q_k (log q_k - log p_k) along `axis`, from log p (`inputs`) and log q (`targets`)"""
     loss = mx.sum(mx.exp(targets) * (targets - inputs), axis=axis)
     return _reduce(loss, reduction, "kl_div_loss")
@@ -159,9 +151,7 @@ def smooth_l1_loss(
     return _reduce(d, reduction, "smooth_l1_loss")
 
 
-def huber_loss(
-    inputs: mx.array, targets: mx.array, delta: float = 1.0, reduction: _Reduction = "none"
-) -> mx.array:
+def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0, reduction: _Reduction = "none") -> mx.array:
     """d^2 / 2 where d = |inputs - targets| <= delta, else delta (d - delta / 2) (Huber, 1964)"""
     d = mx.abs(inputs - targets)
     loss = mx.where(d <= delta, 0.5 * mx.square(d), delta * (d - 0.5 * delta))

@@ -117,9 +117,7 @@ class Optimizer:
         """Raise an error for a hyper-parameter out of range: name=(value, lower, upper)."""
         for name, (value, lower, upper) in conditions.items():
             if not lower <= value < upper:
-                raise ValueError(
-                    f"[{type(self).__name__}] expected {name} in [{lower}, {upper}), got {value}"
-                )
+                raise ValueError(f"[{type(self).__name__}] expected {name} in [{lower}, {upper}), got {value}")
 
 
 _INF = float("inf")
@@ -177,8 +175,7 @@ class MultiOptimizer(Optimizer):
         states = state.get("states")
         if states is None or len(states) != len(self.optimizers):
             raise ValueError(
-                f'[MultiOptimizer] expected a state of the form {{"states": [...]}} with '
-                f"{len(self.optimizers)} states"
+                f'[MultiOptimizer] expected a state of the form {{"states": [...]}} with {len(self.optimizers)} states'
             )
         for optimizer, part in zip(self.optimizers, states):
             optimizer.state = part
@@ -396,9 +393,7 @@ class Adamax(Adam):
     Unlike there, m is not corrected for its start at 0.
     """
 
-    def __init__(
-        self, learning_rate: _LearningRate, betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8
-    ):
+    def __init__(self, learning_rate: _LearningRate, betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8):
         super().__init__(learning_rate, betas, eps)
 
     def init_single(self, parameter: mx.array, state: dict):

@@ -148,17 +148,13 @@ class Module(dict):
 
     def children(self):
         """The tree of the modules directly below this one."""
-        return self.filter_and_map(
-            self.valid_child_filter, is_leaf_fn=lambda module, key, value: self.is_module(value)
-        )
+        return self.filter_and_map(self.valid_child_filter, is_leaf_fn=lambda module, key, value: self.is_module(value))
 
     def leaf_modules(self):
         """The tree of the modules below this one that have no modules below them."""
 
         def is_leaf(module, key, value):
-            return self.is_module(value) and not tree_flatten(
-                value.children(), is_leaf=self.is_module
-            )
+            return self.is_module(value) and not tree_flatten(value.children(), is_leaf=self.is_module)
 
         return self.filter_and_map(self.valid_child_filter, is_leaf_fn=is_leaf)
 
@@ -236,9 +232,7 @@ class Module(dict):
         elif str(file).endswith(".safetensors"):
             mx.save_safetensors(file, weights)
         else:
-            raise ValueError(
-                f"[save_weights] expected a file name ending in .npz or .safetensors, got {file}"
-            )
+            raise ValueError(f"[save_weights] expected a file name ending in .npz or .safetensors, got {file}")
 
     def load_weights(
         self,
@@ -265,24 +259,16 @@ class Module(dict):
         own = tree_flatten(self.parameters(), destination={})
         if extra := sorted(weights.keys() - own.keys()):
             raise ValueError(
-                f"[load_weights] received {len(extra)} parameters that are not in the model: "
-                + ", ".join(extra)
+                f"[load_weights] received {len(extra)} parameters that are not in the model: " + ", ".join(extra)
             )
         if missing := sorted(own.keys() - weights.keys()):
-            raise ValueError(
-                f"[load_weights] missing {len(missing)} parameters of the model: "
-                + ", ".join(missing)
-            )
+            raise ValueError(f"[load_weights] missing {len(missing)} parameters of the model: " + ", ".join(missing))
         for name, value in own.items():
             new = weights[name]
             if not isinstance(new, mx.array):
-                raise ValueError(
-                    f"[load_weights] expected an array for {name}, got {type(new).__name__}"
-                )
+                raise ValueError(f"[load_weights] expected an array for {name}, got {type(new).__name__}")
             if new.shape != value.shape:
-                raise ValueError(
-                    f"[load_weights] expected shape {value.shape} for {name}, got {new.shape}"
-                )
+                raise ValueError(f"[load_weights] expected shape {value.shape} for {name}, got {new.shape}")
 
     # ---------------------------------------------------------------- freezing, training mode
 
@@ -336,9 +322,7 @@ class Module(dict):
     def _own_parameter_names(self):
         """Dotted names of the parameters that are not in a module below."""
         own = self.filter_and_map(
-            lambda module, key, value: (
-                not self.is_module(value) and self.valid_parameter_filter(module, key, value)
-            )
+            lambda module, key, value: not self.is_module(value) and self.valid_parameter_filter(module, key, value)
         )
         return {name for name, _ in tree_flatten(own)}
 

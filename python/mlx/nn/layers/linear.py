@@ -48,9 +48,7 @@ class Bilinear(Module):
     input2_dims, input1_dims), bias: (output_dims). Both start uniform in +-1 / sqrt(input1_dims).
     """
 
-    def __init__(
-        self, input1_dims: int, input2_dims: int, output_dims: int, bias: bool = True
-    ) -> None:
+    def __init__(self, input1_dims: int, input2_dims: int, output_dims: int, bias: bool = True) -> None:
         super().__init__()
         bound = input1_dims**-0.5
         self.weight = mx.random.uniform(-bound, bound, (output_dims, input2_dims, input1_dims))

@@ -44,9 +44,7 @@ class _Affine(Module):
 
     def _check_last_axis(self, x, dims):
         if x.ndim == 0 or x.shape[-1] != dims:
-            raise ValueError(
-                f"[{type(self).__name__}] expected a last axis of size {dims}, got shape {x.shape}"
-            )
+            raise ValueError(f"[{type(self).__name__}] expected a last axis of size {dims}, got shape {x.shape}")
 
 
 class LayerNorm(_Affine):
@@ -122,9 +120,7 @@ class GroupNorm(_Affine):
     ):
         super().__init__(dims, affine, affine)
         if num_groups < 1 or dims % num_groups:
-            raise ValueError(
-                f"[GroupNorm] expected num_groups to divide dims, got {num_groups} and {dims}"
-            )
+            raise ValueError(f"[GroupNorm] expected num_groups to divide dims, got {num_groups} and {dims}")
         self.num_groups = num_groups
         self.dims = dims
         self.eps = eps
