@@ -8,12 +8,12 @@
  * summation does not (kernels/gemm.h). */
 #include "cpu/product.h"
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "core/buffer.h"
 #include "core/error.h"
+#include "cpu/crew.h"
 #include "cpu/kernels.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/pool.h"
@@ -63,33 +63,6 @@ static struct matrix at(const struct plan *p, struct matrix x, int64_t i, int64_
 {
     x.p = (const char *)x.p + (i * x.rs + j * x.cs) * (int64_t)p->item;
     return x;
-}
-
-/* ---- threads that need room to work in ---- */
-
-struct crew {
-    int64_t n;
-    atomic_int_fast64_t next;
-    size_t bytes;
-    char *space;
-    void (*fn)(void *ctx, int64_t i, char *space);
-    void *ctx;
-};
-
-static void take_turns(void *ctx, int64_t begin, int64_t end)
-{
-    struct crew *c = ctx;
-    for (int64_t w = begin; w < end; w++)
-        for (int64_t i; (i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed)) < c->n;)
-            c->fn(c->ctx, i, c->space + (size_t)w * c->bytes);
-}
-
-/* fn(ctx, i, space) for i in 0..n, by `threads` threads of which each has `bytes` of the space. */
-static void crew_for(int64_t n, int threads, char *space, size_t bytes,
-                     void (*fn)(void *, int64_t, char *), void *ctx)
-{
-    struct crew c = { .n = n, .bytes = bytes, .space = space, .fn = fn, .ctx = ctx };
-    pool_for(threads, 1, take_turns, &c);
 }
 
 static void share(bool parallel, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t),

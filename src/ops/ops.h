@@ -100,6 +100,19 @@ mx mx_sum_to(mx x, int ndim, const int *shape);
 mx mx_matmul(mx a, mx b);
 mx mx_addmm(mx c, mx a, mx b, double alpha, double beta);
 
+/* Convolution (ops/conv.c); lists have one number for each of n spatial axes. */
+struct conv {
+    int n;
+    const int *stride, *low, *high, *dilation, *input_dilation;
+    int groups;
+    bool flip;
+};
+mx mx_conv(const char *op, mx x, mx w, const struct conv *g); /* op: for messages */
+/* high and input_dilation are not looked at */
+mx mx_conv_transpose(const char *op, mx x, mx w, const struct conv *g, const int *output_padding);
+enum conv_mode { CONV_FULL, CONV_SAME, CONV_VALID };
+mx mx_convolve(mx a, mx v, enum conv_mode mode);
+
 /* Indexing (ops/index.c).  Index arrays may be negative; out of range fails when evaluated. */
 mx mx_take(mx x, mx indices, int axis);
 mx mx_take_flat(mx x, mx indices);

@@ -130,6 +130,17 @@ MLX_API int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array 
 MLX_API int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan,
                                   const double *posinf, const double *neginf, const mlx_stream s);
 
+/* The convolution of two vectors, of which the shorter one is moved over the other: all positions
+ * where they overlap, as many as the longer has elements, or those where the shorter fits. */
+typedef enum mlx_convolve_mode_ {
+    MLX_CONVOLVE_FULL,
+    MLX_CONVOLVE_SAME,
+    MLX_CONVOLVE_VALID,
+} mlx_convolve_mode;
+
+MLX_API int mlx_convolve(mlx_array *res, const mlx_array a, const mlx_array v,
+                         mlx_convolve_mode mode, const mlx_stream s);
+
 /* Random numbers */
 
 /* The key that the next draw without a key splits; and setting it, as to go on from a saved one. */

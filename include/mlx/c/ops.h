@@ -746,6 +746,51 @@ MLX_API int mlx_tile(mlx_array *res, const mlx_array arr, const int *reps, size_
 MLX_API int mlx_trace(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2, mlx_dtype dtype,
                       const mlx_stream s);
 
+/* Convolutions.  The input is (N, spatial..., C), the weights (O, spatial..., C / groups), the result
+ * (N, spatial..., O); element (n, o, f) is the sum over taps k and channels c of
+ *
+ *     input[n, o * stride - padding + k * dilation, c] * weight[f, k, c]
+ *
+ * where the input is zero outside of its shape.  Of floating-point or complex dtype; half types are
+ * summed in float32.  With groups the channels of input and result fall into as many equal parts,
+ * and each part of the result sees its part of the input alone. */
+MLX_API int mlx_conv1d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride,
+                       int padding, int dilation, int groups, const mlx_stream s);
+MLX_API int mlx_conv2d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0,
+                       int stride_1, int padding_0, int padding_1, int dilation_0, int dilation_1,
+                       int groups, const mlx_stream s);
+MLX_API int mlx_conv3d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0,
+                       int stride_1, int stride_2, int padding_0, int padding_1, int padding_2,
+                       int dilation_0, int dilation_1, int dilation_2, int groups,
+                       const mlx_stream s);
+
+/* The same with padding before and after, which may be negative, the input spread out to every
+ * input_dilation-th place, and with `flip` the taps in reverse.  A list holds a number for each
+ * spatial dimension, one for all of them, or none for the default. */
+MLX_API int mlx_conv_general(mlx_array *res, const mlx_array input, const mlx_array weight,
+                             const int *stride, size_t stride_num, const int *padding_lo,
+                             size_t padding_lo_num, const int *padding_hi, size_t padding_hi_num,
+                             const int *kernel_dilation, size_t kernel_dilation_num,
+                             const int *input_dilation, size_t input_dilation_num, int groups,
+                             bool flip, const mlx_stream s);
+
+/* The adjoint of a convolution with these strides, paddings and dilations, with weights
+ * (O, spatial..., C / groups) where C are the channels of this input: each element of the input is
+ * added, times the weights, to where it lies after spreading by the stride.  output_padding makes
+ * the result larger at its end. */
+MLX_API int mlx_conv_transpose1d(mlx_array *res, const mlx_array input, const mlx_array weight,
+                                 int stride, int padding, int dilation, int output_padding,
+                                 int groups, const mlx_stream s);
+MLX_API int mlx_conv_transpose2d(mlx_array *res, const mlx_array input, const mlx_array weight,
+                                 int stride_0, int stride_1, int padding_0, int padding_1,
+                                 int dilation_0, int dilation_1, int output_padding_0,
+                                 int output_padding_1, int groups, const mlx_stream s);
+MLX_API int mlx_conv_transpose3d(mlx_array *res, const mlx_array input, const mlx_array weight,
+                                 int stride_0, int stride_1, int stride_2, int padding_0,
+                                 int padding_1, int padding_2, int dilation_0, int dilation_1,
+                                 int dilation_2, int output_padding_0, int output_padding_1,
+                                 int output_padding_2, int groups, const mlx_stream s);
+
 #ifdef __cplusplus
 }
 #endif

@@ -77,7 +77,9 @@ enum { VBYTES = 16 };
     {                                                                                       \
         .mr = TILE_ROWS, .nr = TILE_VECTORS * VBYTES / (int)sizeof(T_##suffix),             \
         .kc = 2048 / (int)sizeof(T_##suffix), .pack = pack_##suffix, .tile = tile_##suffix, \
-        .direct = direct_##suffix, .add = add_##suffix, .axpby = axpby_##suffix             \
+        .direct = direct_##suffix, .add = add_##suffix, .axpby = axpby_##suffix,            \
+        .pixels = pixels_##suffix, .channels = channels_##suffix,                           \
+        .channels_weight = channels_weight_##suffix                                         \
     }
 
 /* n < w elements, w a power of two, in moves of known size: a memcpy of so little would be slow. */

@@ -23,6 +23,11 @@ enum {
     GEMV_VECTORS = 4,
 };
 
+/* Where the elements of a pixel that meet a stretch of weights lie. */
+struct gemm_run {
+    int64_t at, n;
+};
+
 struct gemm_kernel {
     int mr, nr; /* rows and columns of C that the registers hold: widths of the panels of A and B */
     int kc;     /* the longest stretch of K */
@@ -40,6 +45,19 @@ struct gemm_kernel {
      * gaps.  NULL where there is none. */
     void (*direct)(void *c, int64_t ldc, const void *a, int64_t rs, int64_t cs, const void *b,
                    int64_t ldb, int64_t m, int64_t n, int64_t k);
+    /* Convolution: C (m pixels by n channels) = or += the sum over runs of pixels times weights.  Pixel
+     * i of run r is at a[i * rs + runs[r].at], runs[r].n elements without gaps; b is one panel of
+     * weights, run after run.  m is at most mr, n at most nr.  NULL where there is none. */
+    void (*pixels)(void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs,
+                   int64_t n_runs, const void *b, int64_t m, int64_t n, bool add);
+    /* The same where every channel has weights of its own: C (m by n) is the sum over runs r of
+     * a[i * rs + runs[r].at + j] * b[r * ldb + j]. */
+    void (*channels)(void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs,
+                     int64_t n_runs, const void *b, int64_t ldb, int64_t m, int64_t n);
+    /* Its derivative: b[r * ldb + j] += sum over i of a[i * rs + runs[r].at + j] * c[i * ldc + j]. */
+    void (*channels_weight)(const void *c, int64_t ldc, const void *a, int64_t rs,
+                            const struct gemm_run *runs, int64_t n_runs, void *b, int64_t ldb,
+                            int64_t m, int64_t n);
     /* y = y + x */
     void (*add)(void *y, const void *x, int64_t n);
     /* y = alpha x + beta c, each rounded for itself; y may be x; c may be NULL. */

@@ -1,0 +1,260 @@
+/* conv.c: convolutions on the CPU.
+ *
+ * Output channels fall into panels as wide as the register tile, whose weights are packed once; a
+ * strip of the input is multiplied by one panel after the other, each tile a few neighbouring
+ * pixels.  Every number is summed over the taps in order, the channels of a tap innermost, in
+ * stretches of weights that fit the cache; so it depends on shapes and values alone. */
+#include "cpu/conv.h"
+
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "cpu/crew.h"
+#include "cpu/pool.h"
+#include "cpu/product.h"
+
+enum {
+    STRIP = 192 << 10, /* bytes of the input: half of a small L2 cache, with the weights */
+    STRETCH = 2048,    /* steps of one tile */
+    PIECE = 1024,      /* the longest run */
+};
+
+static int log2_of(size_t size) { return size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0; }
+
+/* ---- weights that channels share */
+
+struct forward {
+    const struct plain *p;
+    int64_t panels, each; /* in all, and of a group */
+    int64_t parts;        /* that the panels of a strip are dealt out in */
+    char *weights;        /* panels, each `depth` steps of nr channels */
+    struct gemm_run *runs;
+    int64_t n_runs;
+    bool convert;
+};
+
+static void pack_weights(void *ctx, int64_t begin, int64_t end)
+{
+    const struct forward *f = ctx;
+    const struct plain *p = f->p;
+    const struct axis *a = p->axis;
+    int nr = p->g->nr;
+    int64_t taps = a[0].taps * a[1].taps * a[2].taps, n = p->in;
+    /* Taps that lie next to each other are one. */
+    bool row = p->w.s[4] == 1 && p->w.s[3] * a[2].apart == n;
+    int64_t some = row ? a[2].taps : 1;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t channel = i % f->each * nr, first = i / f->each * p->out + channel;
+        char *to = f->weights + (size_t)(i * p->depth * nr) * p->size;
+        for (int64_t t = 0; t < taps; t += some, to += (size_t)(some * n * nr) * p->size)
+            p->g->pack(to, 0, nr,
+                       p->w.p + (first * p->w.s[0] + conv_tap(p, t)) * (int64_t)p->size,
+                       p->w.s[0], p->w.s[4], smaller(nr, p->out - channel), some * n);
+    }
+}
+
+/* One panel of output channels, over one stretch of the taps, of every pixel of a strip. */
+static void multiply(const struct forward *f, const struct strip *s, int64_t panel, int64_t from,
+                     int64_t to, const char *weights, char *sums)
+{
+    const struct plain *p = f->p;
+    const struct gemm_kernel *g = p->g;
+    int64_t group = panel / f->each, channel = panel % f->each * g->nr;
+    int64_t n = smaller(g->nr, p->out - channel), first = group * p->out + channel;
+    int64_t pitch = p->axis[2].stride * p->s[3], ldy = p->axis[2].step * p->y.s[3];
+    int64_t rows = s->images * s->count[0] * s->count[1];
+    bool last = to == f->n_runs;
+    for (int64_t r = 0; r < rows; r++) {
+        struct pixels at = conv_row(p, s, r);
+        for (int64_t i = 0; i < s->count[2]; i += g->mr) {
+            int64_t m = smaller(g->mr, s->count[2] - i);
+            const char *x = at.x + (i * pitch + group * p->in) * (int64_t)p->size;
+            char *y = p->y.p + (at.y + i * ldy + first) * (int64_t)p->item;
+            char *c = f->convert ? sums + (at.number + i) * g->nr * (int64_t)p->size : y;
+            g->pixels(c, f->convert ? g->nr : ldy, x, pitch, f->runs + from, to - from, weights, m,
+                      n, from > 0);
+            for (int64_t k = 0; f->convert && last && k < m; k++)
+                cpu->cast[p->ct][p->t](y + k * ldy * (int64_t)p->item,
+                                       c + k * g->nr * (int64_t)p->size, (size_t)n);
+        }
+    }
+}
+
+static void one_piece(void *ctx, int64_t i, char *space)
+{
+    const struct forward *f = ctx;
+    const struct plain *p = f->p;
+    struct strip s = conv_strip(p, i / f->parts, space);
+    int64_t part = i % f->parts;
+    char *sums = space + p->strip_bytes;
+    for (int64_t panel = part * f->panels / f->parts; panel < (part + 1) * f->panels / f->parts;
+         panel++) {
+        const char *w = f->weights + (size_t)(panel * p->depth * p->g->nr) * p->size;
+        for (int64_t from = 0, to, depth; from < f->n_runs; from = to) {
+            for (to = from, depth = 0;
+                 to < f->n_runs && (to == from || depth + f->runs[to].n <= STRETCH); to++)
+                depth += f->runs[to].n;
+            multiply(f, &s, panel, from, to, w, sums);
+            w += (size_t)(depth * p->g->nr) * p->size;
+        }
+    }
+}
+
+/* The taps in pieces that are not too long. */
+static void cut_runs(struct forward *f)
+{
+    const struct plain *p = f->p;
+    for (int64_t i = 0; i < p->n_runs; i++)
+        for (int64_t from = 0; from < p->runs[i].n; from += PIECE)
+            f->runs[f->n_runs++] = (struct gemm_run){ p->runs[i].at + from,
+                                                      smaller(PIECE, p->runs[i].n - from) };
+}
+
+static int shared_weights(struct plain *p)
+{
+    struct forward f = { .p = p, .convert = p->t != p->ct };
+    int threads = pool_threads();
+    int64_t work = p->images * p->axis[0].out * p->axis[1].out * p->axis[2].out * p->depth;
+    if (work * p->out * p->groups < 64 * 1024)
+        threads = 1;
+    conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1);
+    f.each = ceil_div(p->out, p->g->nr);
+    f.panels = f.each * p->groups;
+    f.parts = p->strips < 4 * threads && threads > 1
+                  ? smaller(f.panels, ceil_div(4 * threads, p->strips))
+                  : 1;
+    int64_t pieces = p->n_runs * ceil_div(p->runs[0].n, PIECE);
+    int64_t pixels = p->some * p->axis[0].out * p->axis[1].out * p->axis[2].out;
+    if (p->some == 1)
+        pixels = pixels / p->axis[p->split].out * p->wide;
+    size_t list = to_lines(pieces * (int64_t)sizeof *f.runs);
+    size_t weights = to_lines(f.panels * p->depth * p->g->nr * (int64_t)p->size);
+    size_t sums = f.convert ? to_lines(pixels * p->g->nr * (int64_t)p->size) : 0;
+    int64_t n = p->strips * f.parts;
+    threads = (int)smaller(threads, n);
+    struct buffer *b =
+        buffer_new(list + weights + (size_t)threads * (p->strip_bytes + sums));
+    if (!b)
+        return 1;
+    f.runs = b->host;
+    f.weights = (char *)b->host + list;
+    cut_runs(&f);
+    pool_for(f.panels, 1 + 16 * 1024 / (p->depth * p->g->nr), pack_weights, &f);
+    crew_for(n, threads, f.weights + weights, p->strip_bytes + sums, one_piece, &f);
+    buffer_release(b);
+    return 0;
+}
+
+/* ---- weights of each channel's own */
+
+struct own {
+    const struct plain *p;
+    char *weights; /* taps by channels */
+};
+
+static void own_strip(void *ctx, int64_t i, char *space)
+{
+    const struct own *o = ctx;
+    const struct plain *p = o->p;
+    struct strip s = conv_strip(p, i, space);
+    enum { TILE = 16 };
+    bool convert = p->t != p->ct;
+    char *sums = space + p->strip_bytes;
+    int64_t pitch = p->axis[2].stride * p->s[3], ldy = p->axis[2].step * p->y.s[3];
+    int64_t rows = s.images * s.count[0] * s.count[1], n = p->channels;
+    for (int64_t r = 0; r < rows; r++) {
+        struct pixels at = conv_row(p, &s, r);
+        for (int64_t k = 0; k < s.count[2]; k += TILE) {
+            int64_t m = smaller(TILE, s.count[2] - k);
+            char *y = p->y.p + (at.y + k * ldy) * (int64_t)p->item, *c = convert ? sums : y;
+            p->g->channels(c, convert ? n : ldy, at.x + k * pitch * (int64_t)p->size, pitch,
+                           p->runs, p->n_runs, o->weights, n, m, n);
+            for (int64_t q = 0; convert && q < m; q++)
+                cpu->cast[p->ct][p->t](y + q * ldy * (int64_t)p->item,
+                                       sums + q * n * (int64_t)p->size, (size_t)n);
+        }
+    }
+}
+
+static int own_weights(struct plain *p)
+{
+    int64_t taps = p->axis[0].taps * p->axis[1].taps * p->axis[2].taps;
+    int64_t work = p->images * p->axis[0].out * p->axis[1].out * p->axis[2].out * taps * p->channels;
+    int threads = work < 64 * 1024 ? 1 : pool_threads();
+    struct own o = { p, NULL };
+    conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1);
+    size_t weights = to_lines(taps * p->channels * (int64_t)p->size);
+    size_t each = p->strip_bytes + to_lines(16 * p->channels * (int64_t)p->size);
+    threads = (int)smaller(threads, p->strips);
+    struct buffer *b = buffer_new(weights + (size_t)threads * each);
+    if (!b)
+        return 1;
+    o.weights = b->host;
+    for (int64_t t = 0; t < taps; t++)
+        cpu->move[log2_of(p->size)](o.weights + t * p->channels * (int64_t)p->size, 1,
+                                    p->w.p + conv_tap(p, t) * (int64_t)p->size, p->w.s[0],
+                                    (size_t)p->channels);
+    crew_for(p->strips, threads, (char *)b->host + weights, each, own_strip, &o);
+    buffer_release(b);
+    return 0;
+}
+
+/* ---- the whole */
+
+static int run_part(struct plain *p, void *ctx)
+{
+    (void)ctx;
+    return p->in == 1 && p->out == 1 && p->groups > 1 ? own_weights(p) : shared_weights(p);
+}
+
+/* One tap that every position sees for itself: a matrix product. */
+static bool is_product(const struct conv_args *a, mx x, mx w, mx y)
+{
+    bool yes = a->groups == 1;
+    for (int i = 0; i < a->size.n; i++)
+        yes = yes && dim(w, 1 + i) == 1 && a->low.v[i] == 0 && dim(x, 1 + i) == dim(y, 1 + i) &&
+              (a->stride.v[i] == a->input_dilation.v[i] || dim(x, 1 + i) == 1);
+    return yes;
+}
+
+static int as_product(mx x, mx w, mx y)
+{
+    mx_own hold = { NULL };
+    x = row_major(x, &hold);
+    int n = w->ndim;
+    struct product q = { .t = (enum dtype)x->dtype, .m = y->size / dim(y, -1), .n = dim(y, -1),
+                         .k = dim(x, -1), .a = { host(x), dim(x, -1), 1 },
+                         .b = { host(w), w->strides[n - 1], w->strides[0] },
+                         .y = host(y), .alpha = 1 };
+    int status = is_nil(x) || product_run(&q);
+    mx_drop(&hold);
+    return status;
+}
+
+int run_conv(const struct run *r)
+{
+    const struct conv_args *a = r->args;
+    mx x = r->x[0], w = r->x[1], y = r->y[0];
+    if (out_new(r, 0))
+        return 1;
+    if (y->size == 0)
+        return 0;
+    if (w->size == 0 || x->size == 0) {
+        memset(host(y), 0, (size_t)nbytes(y));
+        return 0;
+    }
+    if (is_product(a, x, w, y))
+        return as_product(x, w, y);
+    mx_own hold[2] = { { NULL }, { NULL } };
+    bool missed = false;
+    x = conv_operand(x, false, &hold[0]);
+    w = dtype_is_half(w->dtype) ? conv_operand(w, true, &hold[1]) : w;
+    int status = is_nil(x) || is_nil(w) || conv_parts(a, x, w, y, NULL, NULL, &missed);
+    if (!status && missed)
+        memset(host(y), 0, (size_t)nbytes(y));
+    status = status || conv_parts(a, x, w, y, run_part, NULL, &missed);
+    mx_drop(&hold[0]);
+    mx_drop(&hold[1]);
+    return status;
+}

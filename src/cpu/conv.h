@@ -1,0 +1,85 @@
+/* conv.h: what the runners of convolutions share.
+ *
+ * A convolution falls into plain ones, without input dilation: positions of the result that see
+ * the same taps of the weights (all of them, where the input is not dilated).  A plain one is
+ * computed strip by strip, a strip being some images, or some positions along one axis of an
+ * image, and what it sees of the input is first copied to where there are zeros around it. */
+#ifndef MX_CPU_CONV_H
+#define MX_CPU_CONV_H
+
+#include <stdbool.h>
+
+#include "cpu/kernels/gemm.h"
+#include "cpu/run.h"
+#include "ops/conv.h"
+
+/* Position j and tap m meet the input at at + j stride + m dilation. */
+struct axis {
+    int64_t in;
+    int64_t out, first, step; /* positions first, first + step, ... of the result */
+    int64_t taps, tap, apart; /* taps tap, tap + apart, ... of the weights */
+    int64_t at, stride, dilation;
+    int64_t seen; /* of the input by a strip */
+};
+
+struct strided {
+    char *p;
+    int64_t s[5]; /* image, three axes, channel; in elements */
+};
+
+struct plain {
+    enum dtype t, ct; /* stored and computed in */
+    size_t item, size;
+    const struct gemm_kernel *g;
+    int64_t images, channels, groups;
+    int64_t in, out; /* channels of one group */
+    struct axis axis[3];
+    struct strided x, y, w; /* w: output channel, three axes, input channel */
+    struct gemm_run *runs;  /* the taps, in order, neighbours joined where they touch */
+    int64_t n_runs, depth;  /* depth: sum of their lengths */
+    bool joined;            /* taps along the last axis are */
+
+    /* Strips */
+    int split;           /* the axis they are cut along */
+    int64_t wide;        /* positions of a strip along it */
+    int64_t some;        /* images of a strip, of which more than one are whole */
+    int64_t strips;
+    bool direct;         /* the input is read where it lies */
+    int64_t s[4];        /* strides of what strips see */
+    size_t strip_bytes;  /* 0 if direct */
+};
+
+/* What a strip covers, and where its part of the input lies. */
+struct strip {
+    int64_t image, images, begin[3], count[3];
+    const char *p;
+};
+
+/* Calls fn, unless it is NULL, for every plain part; x and w have the layout of the node, y is the result of a
+ * convolution (in both directions).  In conv_weight w is what is computed.  Sets *missed where
+ * there are positions without taps, or taps without positions. */
+int conv_parts(const struct conv_args *a, mx x, mx w, mx y, int (*fn)(struct plain *p, void *ctx),
+               void *ctx, bool *missed);
+/* Chooses strips with at most so many bytes of the input, and at least `strips` of them if there
+ * are as many positions. */
+void conv_strips(struct plain *p, int64_t bytes, int64_t strips);
+/* Strip i, its input copied into `space` unless it is read where it lies. */
+struct strip conv_strip(const struct plain *p, int64_t i, char *space);
+/* Offset of tap t in w. */
+int64_t conv_tap(const struct plain *p, int64_t t);
+/* Row r of neighbouring pixels of a strip, s->count[2] of them: where they lie in it and in the
+ * result, and the number of the first within the strip. */
+struct pixels {
+    const char *x;
+    int64_t y, number;
+};
+struct pixels conv_row(const struct plain *p, const struct strip *s, int64_t r);
+/* x with channels next to each other, in the type computed in if `convert`. */
+mx conv_operand(mx x, bool convert, mx_own *hold);
+
+static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline size_t to_lines(int64_t bytes) { return (size_t)(ceil_div(bytes, 64) * 64); }
+
+#endif

@@ -1,0 +1,280 @@
+/* conv_strip.c: convolutions cut into plain ones, and those into strips. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/scope.h"
+#include "cpu/conv.h"
+
+/* ---- plain parts */
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t c = a % b;
+        a = b;
+        b = c;
+    }
+    return a;
+}
+
+/* One spatial axis of the node. */
+struct whole {
+    int64_t in, out, taps, stride, low, dilation, spread;
+    int64_t period; /* positions that are so many apart see the same taps */
+};
+
+/* Positions phase, phase + period, ...: the taps k with (phase stride - low + k dilation) divisible
+ * by the spread of the input. */
+static struct axis part_of(const struct whole *w, int64_t phase)
+{
+    int64_t t = w->spread, apart = t / gcd(w->dilation, t), k = 0, from = 0;
+    for (; k < apart && k < w->taps; k++)
+        if ((from = phase * w->stride - w->low + k * w->dilation) % t == 0)
+            break;
+    bool any = k < apart && k < w->taps;
+    return (struct axis){
+        .in = w->in,
+        .out = ceil_div(w->out - phase, w->period),
+        .first = phase,
+        .step = w->period,
+        .taps = any ? ceil_div(w->taps - k, apart) : 0,
+        .tap = k,
+        .apart = apart,
+        .at = any ? from / t : 0,
+        .stride = w->period * w->stride / t,
+        .dilation = apart * w->dilation / t,
+    };
+}
+
+/* Strides of (first, spatial..., last), with axes of size 1 put in front of the spatial ones. */
+static struct strided spread_out(mx x)
+{
+    struct strided r = { host(x), { 0 } };
+    int n = x->ndim - 2;
+    r.s[0] = x->strides[0];
+    for (int i = 0; i < n; i++) r.s[4 - n + i] = x->strides[1 + i];
+    r.s[4] = x->strides[1 + n];
+    return r;
+}
+
+static void list_taps(struct plain *p)
+{
+    const struct axis *a = p->axis;
+    struct gemm_run *r = p->runs;
+    p->joined = a[2].dilation == 1 && p->groups == 1;
+    int64_t last = p->joined ? 1 : a[2].taps;
+    for (int64_t i = 0; i < a[0].taps; i++)
+        for (int64_t j = 0; j < a[1].taps; j++)
+            for (int64_t k = 0; k < last; k++)
+                *r++ = (struct gemm_run){ i * a[0].dilation * p->s[1] + j * a[1].dilation * p->s[2] +
+                                              k * a[2].dilation * p->s[3],
+                                          p->joined ? a[2].taps * p->in : p->in };
+    p->n_runs = r - p->runs;
+    p->depth = a[0].taps * a[1].taps * a[2].taps * p->in;
+}
+
+static enum gemm_type computed_in(enum dtype t, enum dtype *ct)
+{
+    *ct = t == DT_float64 ? DT_float64 : DT_float32;
+    return t == DT_float64 ? GEMM_f64 : GEMM_f32;
+}
+
+int conv_parts(const struct conv_args *args, mx x, mx w, mx y,
+               int (*fn)(struct plain *p, void *ctx), void *ctx, bool *missed)
+{
+    struct plain p = { .t = (enum dtype)x->dtype, .images = dim(x, 0), .channels = dim(x, -1),
+                       .groups = args->groups };
+    p.g = &cpu->gemm->type[computed_in(p.t, &p.ct)];
+    p.item = dtype_size(p.t);
+    p.size = dtype_size(p.ct);
+    p.in = p.channels / p.groups;
+    p.out = dim(w, 0) / p.groups;
+    p.x = spread_out(x);
+    p.w = spread_out(w);
+    p.y = spread_out(y);
+    int n = args->stride.n;
+    int64_t phases = 1, taps = 1;
+    struct whole whole[3];
+    for (int i = 0; i < 3; i++) {
+        int k = i - (3 - n);
+        whole[i] = (struct whole){ 1, 1, 1, 1, 0, 1, 1, 1 };
+        if (k >= 0)
+            whole[i] = (struct whole){ dim(x, 1 + k),         dim(y, 1 + k),
+                                       dim(w, 1 + k),         args->stride.v[k],
+                                       args->low.v[k],        args->dilation.v[k],
+                                       args->input_dilation.v[k], 1 };
+        struct whole *a = &whole[i];
+        a->period = a->spread / gcd(a->stride, a->spread);
+        phases *= smaller(a->period, a->out);
+        taps *= a->taps;
+    }
+    if (!(p.runs = mx_malloc((size_t)taps * sizeof *p.runs)))
+        return 1;
+    int status = 0;
+    int64_t met = 0;
+    for (int64_t i = 0; i < phases && !status; i++) {
+        int64_t rest = i;
+        for (int d = 2; d >= 0; d--) {
+            int64_t here = smaller(whole[d].period, whole[d].out);
+            p.axis[d] = part_of(&whole[d], rest % here);
+            rest /= here;
+        }
+        int64_t seen = p.axis[0].taps * p.axis[1].taps * p.axis[2].taps;
+        met += seen;
+        *missed = *missed || seen == 0;
+        if (seen && fn)
+            status = fn(&p, ctx);
+    }
+    *missed = *missed || met < taps;
+    free(p.runs);
+    return status;
+}
+
+/* ---- strips */
+
+static int64_t span(const struct axis *a, int64_t positions)
+{
+    return (positions - 1) * a->stride + (a->taps - 1) * a->dilation + 1;
+}
+
+/* Can all be read where it lies, and as if copied? */
+static bool in_place(const struct plain *p)
+{
+    if (p->t != p->ct || p->x.s[4] != 1)
+        return false;
+    for (int i = 0; i < 3; i++) {
+        const struct axis *a = &p->axis[i];
+        if (a->at < 0 || a->at + span(a, a->out) > a->in)
+            return false;
+    }
+    return p->axis[2].in == 1 || p->x.s[3] == p->channels;
+}
+
+void conv_strips(struct plain *p, int64_t bytes, int64_t strips)
+{
+    struct axis *a = p->axis;
+    for (p->split = 0; p->split < 2 && a[p->split].out == 1;) p->split++;
+    int s = p->split;
+    int64_t inner = p->channels * (int64_t)p->size;
+    for (int i = 0; i < 3; i++)
+        if (i != s)
+            inner *= span(&a[i], a[i].out);
+    int64_t total = p->images * a[s].out, wanted = larger(1, total / strips);
+    p->some = 1;
+    p->wide = a[s].out;
+    if (inner * span(&a[s], p->wide) > bytes || p->wide > wanted) {
+        int64_t fit = (bytes / inner - span(&a[s], 1)) / a[s].stride + 1;
+        int64_t unit = s == 2 ? 4 * p->g->mr : 1; /* whole tiles, where the cut is across them */
+        p->wide = larger(1, smaller(p->wide, smaller(fit, wanted)));
+        p->wide = smaller(ceil_div(p->wide, unit) * unit, a[s].out);
+    } else {
+        p->some = larger(1, smaller(bytes / (inner * span(&a[s], p->wide)), wanted / p->wide));
+        p->some = smaller(p->some, p->images);
+    }
+    p->strips = ceil_div(p->images, p->some) * ceil_div(a[s].out, p->wide);
+    for (int i = 0; i < 3; i++) a[i].seen = span(&a[i], i == s ? p->wide : a[i].out);
+    p->direct = in_place(p);
+    p->s[3] = p->channels;
+    p->s[2] = p->s[3] * a[2].seen;
+    p->s[1] = p->s[2] * a[1].seen;
+    p->s[0] = p->s[1] * a[0].seen;
+    p->strip_bytes = p->direct ? 0 : to_lines(p->some * p->s[0] * (int64_t)p->size);
+    if (p->direct)
+        for (int i = 0; i < 3; i++) p->s[i] = p->x.s[i];
+    list_taps(p);
+}
+
+/* `n` pixels of row-by-row input to where they are computed with. */
+static void copy_pixels(const struct plain *p, char *to, const char *from, int64_t n)
+{
+    int64_t each = p->channels;
+    if (p->x.s[3] == each) {
+        each *= n;
+        n = 1;
+    }
+    for (; n > 0; n--, to += each * (int64_t)p->size, from += p->x.s[3] * (int64_t)p->item)
+        if (p->t == p->ct)
+            memcpy(to, from, (size_t)each * p->size);
+        else
+            cpu->cast[p->t][p->ct](to, from, (size_t)each);
+}
+
+struct strip conv_strip(const struct plain *p, int64_t i, char *space)
+{
+    const struct axis *a = p->axis;
+    struct strip r = { .p = space };
+    int64_t across = ceil_div(a[p->split].out, p->wide), at[3];
+    r.image = i / across * p->some;
+    r.images = smaller(p->some, p->images - r.image);
+    for (int d = 0; d < 3; d++) {
+        r.begin[d] = d == p->split ? i % across * p->wide : 0;
+        r.count[d] = d == p->split ? smaller(p->wide, a[d].out - r.begin[d]) : a[d].out;
+        at[d] = a[d].at + r.begin[d] * a[d].stride;
+    }
+    const char *x = p->x.p + r.image * p->x.s[0] * (int64_t)p->item;
+    if (p->direct) {
+        for (int d = 0; d < 3; d++) x += at[d] * p->x.s[1 + d] * (int64_t)p->item;
+        r.p = x;
+        return r;
+    }
+    int64_t pixel = p->channels * (int64_t)p->size, row = a[2].seen;
+    int64_t begin = smaller(larger(0, -at[2]), row);
+    int64_t end = larger(begin, smaller(row, a[2].in - at[2]));
+    for (int64_t n = 0; n < r.images; n++)
+        for (int64_t j = 0; j < a[0].seen; j++)
+            for (int64_t k = 0; k < a[1].seen; k++, space += row * pixel) {
+                int64_t d = at[0] + j, h = at[1] + k;
+                if (d < 0 || d >= a[0].in || h < 0 || h >= a[1].in || begin == end) {
+                    memset(space, 0, (size_t)(row * pixel));
+                    continue;
+                }
+                memset(space, 0, (size_t)(begin * pixel));
+                copy_pixels(p, space + begin * pixel,
+                            x + (n * p->x.s[0] + d * p->x.s[1] + h * p->x.s[2] +
+                                 (at[2] + begin) * p->x.s[3]) * (int64_t)p->item,
+                            end - begin);
+                memset(space + end * pixel, 0, (size_t)((row - end) * pixel));
+            }
+    return r;
+}
+
+int64_t conv_tap(const struct plain *p, int64_t t)
+{
+    const struct axis *a = p->axis;
+    int64_t k = t % a[2].taps, j = t / a[2].taps % a[1].taps, i = t / a[2].taps / a[1].taps;
+    return (a[0].tap + i * a[0].apart) * p->w.s[1] + (a[1].tap + j * a[1].apart) * p->w.s[2] +
+           (a[2].tap + k * a[2].apart) * p->w.s[3];
+}
+
+struct pixels conv_row(const struct plain *p, const struct strip *s, int64_t r)
+{
+    const struct axis *a = p->axis;
+    int64_t j = r % s->count[1], i = r / s->count[1] % s->count[0];
+    int64_t n = r / s->count[1] / s->count[0];
+    return (struct pixels){
+        s->p + (n * p->s[0] + i * a[0].stride * p->s[1] + j * a[1].stride * p->s[2]) *
+                   (int64_t)p->size,
+        (s->image + n) * p->y.s[0] + (a[0].first + (s->begin[0] + i) * a[0].step) * p->y.s[1] +
+            (a[1].first + (s->begin[1] + j) * a[1].step) * p->y.s[2] +
+            (a[2].first + s->begin[2] * a[2].step) * p->y.s[3],
+        r * s->count[2],
+    };
+}
+
+mx conv_operand(mx x, bool convert, mx_own *hold)
+{
+    MX_SCOPE(NULL);
+    if (!convert && x->strides[x->ndim - 1] == 1)
+        return x;
+    mx whole = row_major(x, hold);
+    if (!convert || is_nil(whole) || x->dtype == DT_float32 || x->dtype == DT_float64)
+        return whole;
+    struct buffer *b = buffer_new((size_t)x->size * sizeof(float));
+    if (!b)
+        return MX_NIL;
+    mx y = array_of_buffer(DT_float32, x->ndim, x->shape, b);
+    if (!is_nil(y))
+        cpu->cast[x->dtype][DT_float32](host(y), host(whole), (size_t)x->size);
+    mx_keep(hold, y);
+    return hold->it;
+}

@@ -1,0 +1,211 @@
+/* conv_weight.c: the derivative of convolutions with respect to their weights.
+ *
+ * For each tap it is a matrix product, of the cotangent's channels by the input's, summed over
+ * pixels.  Strips are dealt out to blocks, whose number follows from shapes; each block has sums
+ * of its own, and these are added in order. */
+#include <string.h>
+
+#include "core/buffer.h"
+#include "cpu/conv.h"
+#include "cpu/crew.h"
+#include "cpu/pool.h"
+
+enum {
+    STRIP = 192 << 10,
+    DEPTH = 256,    /* pixels of one product */
+    TILE_M = 192,   /* output channels of one, */
+    TILE_N = 512,   /* and columns: input channels of taps */
+    BLOCKS = 32,
+    ROOM = 64 << 20, /* bytes for the sums of all blocks */
+};
+
+struct backward {
+    const struct plain *p;
+    mx w;
+    bool own; /* weights of each channel's own: sums are taps by channels, else channels by taps */
+    int64_t blocks, parts, rows; /* parts of `rows` output channels */
+    int64_t tile_n;
+    char *sums;
+    int64_t whole; /* numbers of one block */
+};
+
+/* Neighbouring pixels that are summed over together. */
+struct stretch {
+    int n;
+    int64_t depth;
+    struct {
+        const char *x, *y;
+        int64_t n;
+    } v[DEPTH];
+};
+
+static char *pack_rows(const struct backward *f, char *to, int width, const struct stretch *s,
+                       bool of_x, int64_t offset, int64_t n)
+{
+    const struct plain *p = f->p;
+    int64_t step = of_x ? p->axis[2].stride * p->s[3] : p->axis[2].step * p->y.s[3], k = 0;
+    for (int i = 0; i < s->n; k += s->v[i++].n)
+        p->g->pack(to + (size_t)(k * width) * p->size, s->depth * width, width,
+                   (of_x ? s->v[i].x : s->v[i].y) + offset * (int64_t)p->size, 1, step, n,
+                   s->v[i].n);
+    return to;
+}
+
+/* Adds what a stretch gives to output channels `begin` to `end` of a group. */
+static void add_stretch(const struct backward *f, const struct stretch *s, int64_t group,
+                        int64_t begin, int64_t end, char *sums, char *space)
+{
+    const struct plain *p = f->p;
+    const struct gemm_kernel *g = p->g;
+    char *b = space + to_lines((TILE_M + g->mr) * DEPTH * (int64_t)p->size);
+    for (int64_t i = begin; i < end; i += TILE_M) {
+        int64_t m = smaller(end - i, TILE_M), column = 0;
+        pack_rows(f, space, g->mr, s, false, group * p->out + i, m);
+        for (int64_t r = 0; r < p->n_runs; column += p->runs[r++].n)
+            for (int64_t j = 0; j < p->runs[r].n; j += f->tile_n) {
+                int64_t n = smaller(p->runs[r].n - j, f->tile_n);
+                pack_rows(f, b, g->nr, s, true, p->runs[r].at + group * p->in + j, n);
+                g->tile(sums + (size_t)((group * p->out + i) * p->depth + column + j) * p->size,
+                        p->depth, space, s->depth * g->mr, b, s->depth * g->nr, m, n, s->depth,
+                        true);
+            }
+    }
+}
+
+static void shared_strip(const struct backward *f, const struct strip *s, int64_t part, char *sums,
+                         char *space)
+{
+    const struct plain *p = f->p;
+    int64_t rows = s->images * s->count[0] * s->count[1], size = (int64_t)p->size;
+    int64_t pitch = p->axis[2].stride * p->s[3], ldy = p->axis[2].step * p->y.s[3];
+    struct stretch q = { 0, 0, { { 0 } } };
+    for (int64_t r = 0; r < rows; r++) {
+        struct pixels at = conv_row(p, s, r);
+        for (int64_t i = 0, n; i < s->count[2]; i += n) {
+            n = smaller(s->count[2] - i, DEPTH - q.depth);
+            q.v[q.n].x = at.x + i * pitch * size;
+            q.v[q.n].y = p->y.p + (at.y + i * ldy) * size;
+            q.v[q.n++].n = n;
+            q.depth += n;
+            if (q.depth < DEPTH && (r + 1 < rows || i + n < s->count[2]))
+                continue;
+            for (int64_t g = 0; g < p->groups; g++)
+                add_stretch(f, &q, g, part * f->rows, smaller((part + 1) * f->rows, p->out), sums,
+                            space);
+            q.n = 0;
+            q.depth = 0;
+        }
+    }
+}
+
+static void own_strip(const struct backward *f, const struct strip *s, char *sums)
+{
+    const struct plain *p = f->p;
+    int64_t rows = s->images * s->count[0] * s->count[1];
+    for (int64_t r = 0; r < rows; r++) {
+        struct pixels at = conv_row(p, s, r);
+        p->g->channels_weight(p->y.p + at.y * (int64_t)p->size, p->axis[2].step * p->y.s[3], at.x,
+                              p->axis[2].stride * p->s[3], p->runs, p->n_runs, sums, p->channels,
+                              s->count[2], p->channels);
+    }
+}
+
+static void one_job(void *ctx, int64_t i, char *space)
+{
+    const struct backward *f = ctx;
+    const struct plain *p = f->p;
+    int64_t block = i / f->parts;
+    char *sums = f->sums + (size_t)(block * f->whole) * p->size;
+    for (int64_t k = block * p->strips / f->blocks; k < (block + 1) * p->strips / f->blocks; k++) {
+        struct strip s = conv_strip(p, k, space);
+        if (f->own)
+            own_strip(f, &s, sums);
+        else
+            shared_strip(f, &s, i % f->parts, sums, space + p->strip_bytes);
+    }
+}
+
+/* All sums of output channels begin to end, into the result. */
+static void finish(void *ctx, int64_t begin, int64_t end)
+{
+    const struct backward *f = ctx;
+    const struct plain *p = f->p;
+    int64_t taps = p->depth / p->in, size = (int64_t)p->size;
+    char *sums = f->sums + begin * p->depth * size;
+    for (int64_t b = 1; b < f->blocks; b++)
+        p->g->add(sums, sums + b * f->whole * size, (end - begin) * p->depth);
+    for (int64_t o = begin; o < end; o++)
+        for (int64_t t = 0; t < taps; t++, sums += p->in * size)
+            cpu->cast[p->ct][f->w->dtype](
+                (char *)host(f->w) + (o * p->w.s[0] + conv_tap(p, t)) * (int64_t)itemsize(f->w),
+                sums, (size_t)p->in);
+}
+
+static void finish_own(const struct backward *f)
+{
+    const struct plain *p = f->p;
+    int64_t taps = p->depth, size = (int64_t)p->size;
+    for (int64_t b = 1; b < f->blocks; b++) p->g->add(f->sums, f->sums + b * f->whole * size, f->whole);
+    for (int64_t c = 0; c < p->channels; c++)
+        for (int64_t t = 0; t < taps; t++)
+            cpu->cast[p->ct][f->w->dtype](
+                (char *)host(f->w) + (c * p->w.s[0] + conv_tap(p, t)) * (int64_t)itemsize(f->w),
+                f->sums + (t * p->channels + c) * size, 1);
+}
+
+static int run_part(struct plain *p, void *ctx)
+{
+    struct backward f = { .p = p, .w = ctx, .own = p->in == 1 && p->out == 1 && p->groups > 1 };
+    int mr = p->g->mr, nr = p->g->nr;
+    conv_strips(p, STRIP, BLOCKS);
+    f.whole = p->out * p->groups * p->depth;
+    f.blocks = larger(1, smaller(ROOM / (f.whole * (int64_t)p->size), smaller(BLOCKS, p->strips)));
+    f.rows = f.own ? p->out : ceil_div(ceil_div(p->out, ceil_div(BLOCKS / 2, f.blocks)), mr) * mr;
+    f.parts = f.own ? 1 : ceil_div(p->out, f.rows);
+    f.tile_n = ceil_div(TILE_N, nr) * nr;
+    int64_t n = f.blocks * f.parts;
+    int64_t work = p->images * p->axis[0].out * p->axis[1].out * p->axis[2].out * f.whole;
+    int threads = work < 64 * 1024 ? 1 : (int)smaller(n, pool_threads());
+    size_t panels = to_lines((TILE_M + mr) * DEPTH * (int64_t)p->size) +
+                    to_lines((f.tile_n + nr) * DEPTH * (int64_t)p->size);
+    size_t each = p->strip_bytes + (f.own ? 0 : panels);
+    size_t sums = to_lines(f.blocks * f.whole * (int64_t)p->size);
+    struct buffer *b = buffer_new(sums + (size_t)threads * each);
+    if (!b)
+        return 1;
+    f.sums = b->host;
+    memset(f.sums, 0, sums);
+    crew_for(n, threads, f.sums + sums, each, one_job, &f);
+    if (f.own)
+        finish_own(&f);
+    else
+        pool_for(p->out * p->groups, 1 + 16 * 1024 / (f.blocks * p->depth), finish, &f);
+    buffer_release(b);
+    return 0;
+}
+
+int run_conv_weight(const struct run *r)
+{
+    const struct conv_args *a = r->args;
+    mx x = r->x[0], ct = r->x[1], w = r->y[0];
+    bool missed = false;
+    if (out_new(r, 0))
+        return 1;
+    if (w->size == 0)
+        return 0;
+    if (x->size == 0 || ct->size == 0) {
+        memset(host(w), 0, (size_t)nbytes(w));
+        return 0;
+    }
+    mx_own hold[2] = { { NULL }, { NULL } };
+    bool half = dtype_is_half(x->dtype);
+    x = conv_operand(x, half, &hold[0]);
+    ct = conv_operand(ct, half, &hold[1]);
+    int status = is_nil(x) || is_nil(ct) || conv_parts(a, x, w, ct, NULL, NULL, &missed);
+    if (!status && missed)
+        memset(host(w), 0, (size_t)nbytes(w));
+    status = status || conv_parts(a, x, w, ct, run_part, w, &missed);
+    mx_drop(&hold[0]);
+    mx_drop(&hold[1]);
+    return status;
+}
