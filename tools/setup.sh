@@ -39,7 +39,6 @@ missing() {
     has_tool ninja || echo ninja-build
     has_tool pkg-config || echo pkg-config
     if ! has_tool cmake || ! cmake -P tools/cmake-version.cmake 2>/dev/null; then echo cmake; fi
-    compiles '#include <zlib.h>' -lz || echo zlib1g-dev
     compiles '#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,7 +65,7 @@ if [ -n "${packages// /}" ]; then
     left=$(missing | tr '\n' ' ')
     if [ -n "${left// /}" ]; then
         die "installed, but not usable or too old: $left" \
-            "The project needs CMake 3.25, Python 3.11 and the headers of zlib and cmocka."
+            "The project needs CMake 3.25, Python 3.11 and the headers of cmocka."
     fi
 fi
 

@@ -119,7 +119,7 @@ static void elementwise_vjp(const struct call *c, const mx ct[], const bool want
         dx[0] = mx_conjugate(ct[0]);
         return;
     }
-    if (!c->op->partial || !dtype_is_inexact(c->x[0]->dtype))
+    if (!c->op->partial || c->x[0]->dtype == DT_bool_)
         return;
     for (int i = 0; i < c->nin; i++) {
         if (!want[i])
@@ -135,13 +135,15 @@ static void elementwise_jvp(const struct call *c, const mx t[], mx dy[])
         dy[0] = mx_conjugate(t[0]);
         return;
     }
-    if (!c->op->partial || !dtype_is_inexact(c->x[0]->dtype))
+    if (!c->op->partial || c->x[0]->dtype == DT_bool_)
         return;
     bool to_real = (c->op->traits & GIVES_REAL) && dtype_is_complex(c->x[0]->dtype);
     for (int i = 0; i < c->nin; i++) {
         if (!t[i])
             continue;
         mx d = mx_multiply(c->op->partial(i, c->x, c->y[0]), t[i]);
+        if (!dtype_is_inexact(c->x[0]->dtype))
+            d = mx_astype(d, c->y[0]->dtype);
         if (to_real)
             d = mx_real(d);
         dy[0] = dy[0] ? mx_add(dy[0], d) : d;
@@ -268,13 +270,13 @@ static int astype_shapes(const struct call *c, struct spec out[])
 static void astype_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
-    if (dtype_is_inexact(c->y[0]->dtype))
+    if (c->y[0]->dtype != DT_bool_)
         dx[0] = mx_astype(ct[0], c->x[0]->dtype);
 }
 
 static void astype_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    if (dtype_is_inexact(c->y[0]->dtype))
+    if (c->y[0]->dtype != DT_bool_)
         dy[0] = mx_astype(t[0], c->y[0]->dtype);
 }
 

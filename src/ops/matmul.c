@@ -34,7 +34,7 @@ static mx sum_of(mx a, mx b) { return !a ? b : !b ? a : mx_add(a, b); }
 /* y = alpha a b, so that da = alpha ct b^H and db = alpha a^H ct. */
 static void product_vjp(const struct call *c, double alpha, mx ct, const bool want[], mx dx[])
 {
-    if (!dtype_is_inexact(ct->dtype))
+    if (ct->dtype == DT_bool_)
         return;
     if (want[0])
         dx[0] = scaled(alpha, mx_matmul(ct, adjoint(c->x[1])));
@@ -54,7 +54,7 @@ static void matmul_vjp(const struct call *c, const mx ct[], const bool want[], m
 
 static void matmul_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    if (dtype_is_inexact(c->x[0]->dtype))
+    if (c->x[0]->dtype != DT_bool_)
         dy[0] = product_jvp(c, t);
 }
 

@@ -71,7 +71,7 @@ static void reduce_vjp(const struct call *c, const mx ct[], const bool want[], m
     (void)want;
     const struct reduce_args *a = c->args;
     mx x = c->x[0];
-    if (!dtype_is_inexact(x->dtype) || a->fold == FOLD_ALL || a->fold == FOLD_ANY)
+    if (x->dtype == DT_bool_ || a->fold == FOLD_ALL || a->fold == FOLD_ANY)
         return;
     mx d = mx_astype(ct[0], x->dtype);
     if (a->fold == FOLD_SUM) {
@@ -79,15 +79,15 @@ static void reduce_vjp(const struct call *c, const mx ct[], const bool want[], m
         return;
     }
     mx p = reduce_partial(c);
-    dx[0] = mx_multiply(d, dtype_is_complex(x->dtype) ? mx_conjugate(p) : p);
+    dx[0] = mx_astype(mx_multiply(d, dtype_is_complex(x->dtype) ? mx_conjugate(p) : p), x->dtype);
 }
 
 static void reduce_jvp(const struct call *c, const mx t[], mx dy[])
 {
     const struct reduce_args *a = c->args;
-    if (!dtype_is_inexact(c->x[0]->dtype) || a->fold == FOLD_ALL || a->fold == FOLD_ANY)
+    if (c->x[0]->dtype == DT_bool_ || a->fold == FOLD_ALL || a->fold == FOLD_ANY)
         return;
-    mx v = a->fold == FOLD_SUM ? t[0] : mx_multiply(t[0], reduce_partial(c));
+    mx v = a->fold == FOLD_SUM ? t[0] : mx_astype(mx_multiply(t[0], reduce_partial(c)), c->x[0]->dtype);
     struct reduce_args sum = { FOLD_SUM, a->axes, a->dtype };
     dy[0] = mx_infer(&op_reduce, &sum, 1, &v);
 }
