@@ -76,23 +76,6 @@ static void merge(enum fold f, enum dtype t, union fold_acc *a, const union fold
     }
 }
 
-static void store(enum dtype from, enum dtype to, void *y, const union fold_acc *a)
-{
-    if (dtype_is_complex(from)) {
-        float v[2] = { (float)a->c[0], (float)a->c[1] };
-        cpu->cast[DT_complex64][to](y, v, 1);
-    } else if (dtype_is_float(from)) {
-        if (to == DT_float32)
-            *(float *)y = (float)a->f;
-        else if (to == DT_float64)
-            *(double *)y = a->f;
-        else
-            cpu->cast[DT_float64][to](y, &a->f, 1);
-    } else {
-        cpu->cast[dtype_kind(from) == 'i' ? DT_int64 : DT_uint64][to](y, &a->u, 1);
-    }
-}
-
 struct job {
     enum fold fold;
     enum dtype in, out; /* of the arrays */
@@ -108,9 +91,51 @@ struct job {
     int64_t stride[MX_MAX_NDIM];
     int64_t folded, folded_stride, inner; /* inner 1: rows */
     int64_t outer;
+    int64_t times; /* each element counts: what folded axes that are broadcast come to */
     union fold_acc *partial;
     int64_t pieces;
 };
+
+/* The fold of `times` elements that are *a each. */
+static void repeat(const struct job *j, union fold_acc *a)
+{
+    if (j->fold == FOLD_SUM) {
+        if (dtype_is_inexact(j->in))
+            a->c[0] *= (double)j->times, a->c[1] *= (double)j->times;
+        else
+            a->u *= (uint64_t)j->times;
+    } else if (j->fold == FOLD_PROD) {
+        union fold_acc power = *a;
+        *a = identity_of(FOLD_PROD, j->in);
+        for (int64_t n = j->times; n; n /= 2) {
+            if (n % 2)
+                merge(FOLD_PROD, j->in, a, &power);
+            merge(FOLD_PROD, j->in, &power, &(union fold_acc){ .c = { power.c[0], power.c[1] } });
+        }
+    }
+}
+
+/* Puts result i where it belongs. */
+static void store(const struct job *j, int64_t i, union fold_acc *a)
+{
+    enum dtype from = j->in, to = j->out;
+    char *y = j->y + i * (int64_t)j->out_size;
+    if (j->times > 1)
+        repeat(j, a);
+    if (dtype_is_complex(from)) {
+        float v[2] = { (float)a->c[0], (float)a->c[1] };
+        cpu->cast[DT_complex64][to](y, v, 1);
+    } else if (dtype_is_float(from)) {
+        if (to == DT_float32)
+            *(float *)y = (float)a->f;
+        else if (to == DT_float64)
+            *(double *)y = a->f;
+        else
+            cpu->cast[DT_float64][to](y, &a->f, 1);
+    } else {
+        cpu->cast[dtype_kind(from) == 'i' ? DT_int64 : DT_uint64][to](y, &a->u, 1);
+    }
+}
 
 static const char *outer_at(const struct job *j, int64_t i)
 {
@@ -148,7 +173,7 @@ static void fold_rows(void *ctx, int64_t begin, int64_t end)
             fold_run(j, &part, x + at * (int64_t)j->in_size, m);
             merge(j->fold, j->in, &acc, &part);
         }
-        store(j->in, j->out, j->y + i * (int64_t)j->out_size, &acc);
+        store(j, i, &acc);
     }
 }
 
@@ -170,9 +195,9 @@ static void col_tile(const struct job *j, union fold_acc *acc, const char *x, in
         j->col(acc, x, j->folded_stride, (size_t)rows, cols);
         return;
     }
-    float tile[16 * REDUCE_COLS];
-    for (int64_t r = 0; r < rows; r += 16) {
-        size_t m = (size_t)(rows - r < 16 ? rows - r : 16);
+    float tile[8 * REDUCE_COLS];
+    for (int64_t r = 0; r < rows; r += 8) {
+        size_t m = (size_t)(rows - r < 8 ? rows - r : 8);
         for (size_t i = 0; i < m; i++)
             cpu->cast[j->in][DT_float32](tile + i * cols, x + (r + (int64_t)i) * j->folded_stride * (int64_t)j->in_size,
                                          cols);
@@ -198,7 +223,7 @@ static void fold_cols(void *ctx, int64_t begin, int64_t end)
             col_tile(j, acc, outer_at(j, i) + (r0 * j->folded_stride + c0) * (int64_t)j->in_size, m, cols);
         if (!j->partial)
             for (size_t c = 0; c < cols; c++)
-                store(j->in, j->out, j->y + (i * j->inner + c0 + (int64_t)c) * (int64_t)j->out_size, &acc[c]);
+                store(j, i * j->inner + c0 + (int64_t)c, &acc[c]);
     }
 }
 
@@ -219,7 +244,7 @@ static int run_rows(struct job *j)
         union fold_acc acc = identity_of(j->fold, j->in);
         for (int64_t p = 0; p < j->pieces; p++)
             merge(j->fold, j->in, &acc, &j->partial[i * j->pieces + p]);
-        store(j->in, j->out, j->y + i * (int64_t)j->out_size, &acc);
+        store(j, i, &acc);
     }
     free(j->partial);
     return 0;
@@ -245,7 +270,7 @@ static int run_cols(struct job *j)
         for (int64_t c = 0; c < cols; c++) {
             for (int64_t p = 1; p < j->pieces; p++)
                 merge(j->fold, j->in, &acc[c], &acc[p * REDUCE_COLS + c]);
-            store(j->in, j->out, j->y + (k / tiles * j->inner + c0 + c) * (int64_t)j->out_size, &acc[c]);
+            store(j, k / tiles * j->inner + c0 + c, &acc[c]);
         }
     }
     free(j->partial);
@@ -311,6 +336,26 @@ static bool plan(struct job *j, mx x, const bool *folds)
     return true;
 }
 
+/* x without the repetitions of its folded axes. */
+static mx once(mx x, const bool *folds, int64_t *times)
+{
+    *times = 1;
+    for (int i = 0; i < x->ndim; i++)
+        if (folds[i] && x->strides[i] == 0)
+            *times *= x->shape[i];
+    if (*times == 1)
+        return x;
+    mx y = array_alias(x);
+    if (is_nil(y))
+        return y;
+    for (int i = 0; i < x->ndim; i++)
+        if (folds[i] && x->strides[i] == 0)
+            y->shape[i] = 1;
+    y->size = x->size / *times;
+    array_note_layout(y);
+    return y;
+}
+
 /* x with its folded axes last, made row-major. */
 static mx folded_last(mx x, const bool *folds, mx_own *hold)
 {
@@ -336,7 +381,7 @@ static int fill_empty(struct job *j, int64_t n)
 {
     union fold_acc none = identity_of(j->fold, j->in);
     for (int64_t i = 0; i < n; i++)
-        store(j->in, j->out, j->y + i * (int64_t)j->out_size, &none);
+        store(j, i, &none);
     return 0;
 }
 
@@ -356,9 +401,12 @@ int run_reduce(const struct run *r)
     j.col = cpu->reduce->col[j.fold][j.work];
     if (x->size == 0)
         return fill_empty(&j, y->size);
+    MX_SCOPE(NULL);
+    x = once(x, folds, &j.times);
+    if (is_nil(x))
+        return 1;
     if (plan(&j, x, folds))
         return j.inner == 1 ? run_rows(&j) : run_cols(&j);
-    MX_SCOPE(NULL);
     mx_own hold = { NULL };
     mx z = folded_last(x, folds, &hold);
     int failed = is_nil(z);
@@ -375,36 +423,81 @@ int run_reduce(const struct run *r)
     return failed;
 }
 
-/* ---- argmin, argmax: the extreme of a row, then where it first is */
+/* ---- argmin, argmax: the extreme of a row or a piece of one, then where it first is */
 
-struct arg_job { enum dtype in, work; enum fold fold; const char *x; uint32_t *y; int64_t n; size_t size; };
+struct arg_job {
+    enum dtype in, work;
+    enum fold fold;
+    const char *x;
+    uint32_t *y;
+    int64_t n, pieces;
+    size_t size;
+    struct arg_piece *piece; /* NULL: each row is one */
+};
+struct arg_piece { union fold_acc most; size_t at; };
+
+static struct arg_piece arg_of(const struct arg_job *j, const char *x, size_t n)
+{
+    struct arg_piece r = { .most = identity_of(j->fold, j->in) };
+    if (j->work == j->in) {
+        cpu->reduce->row[j->fold][j->work](&r.most, x, n);
+        r.at = cpu->reduce->find[j->work](x, &r.most, n);
+        return r;
+    }
+    float tile[TILE];
+    for (size_t at = 0; at < n; at += TILE) {
+        size_t m = n - at < TILE ? n - at : TILE;
+        cpu->cast[j->in][DT_float32](tile, x + at * j->size, m);
+        cpu->reduce->row[j->fold][DT_float32](&r.most, tile, m);
+    }
+    for (size_t at = 0, found; at < n; at += TILE) {
+        size_t m = n - at < TILE ? n - at : TILE;
+        cpu->cast[j->in][DT_float32](tile, x + at * j->size, m);
+        if ((found = cpu->reduce->find[DT_float32](tile, &r.most, m)) < m) {
+            r.at = at + found;
+            break;
+        }
+    }
+    return r;
+}
 
 static void arg_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct arg_job *j = ctx;
-    for (int64_t i = begin; i < end; i++) {
-        const char *x = j->x + i * j->n * (int64_t)j->size;
-        union fold_acc most = identity_of(j->fold, j->in);
-        float tile[TILE];
-        size_t at = 0, n = (size_t)j->n, m, found = TILE;
-        if (j->work == j->in) {
-            cpu->reduce->row[j->fold][j->work](&most, x, n);
-            j->y[i] = (uint32_t)cpu->reduce->find[j->work](x, &most, n);
-            continue;
-        }
-        for (at = 0; at < n; at += TILE) {
-            m = n - at < TILE ? n - at : TILE;
-            cpu->cast[j->in][DT_float32](tile, x + at * j->size, m);
-            cpu->reduce->row[j->fold][DT_float32](&most, tile, m);
-        }
-        for (at = 0; at < n; at += TILE) {
-            m = n - at < TILE ? n - at : TILE;
-            cpu->cast[j->in][DT_float32](tile, x + at * j->size, m);
-            if ((found = cpu->reduce->find[DT_float32](tile, &most, m)) < m)
-                break;
-        }
-        j->y[i] = (uint32_t)(at + found);
+    for (int64_t i = begin; i < end; i++)
+        j->y[i] = (uint32_t)arg_of(j, j->x + i * j->n * (int64_t)j->size, (size_t)j->n).at;
+}
+
+static void arg_pieces(void *ctx, int64_t begin, int64_t end)
+{
+    const struct arg_job *j = ctx;
+    for (int64_t k = begin; k < end; k++) {
+        int64_t i = k / j->pieces, at = k % j->pieces * CHUNK, m = j->n - at < CHUNK ? j->n - at : CHUNK;
+        j->piece[k] = arg_of(j, j->x + (i * j->n + at) * (int64_t)j->size, (size_t)m);
+        j->piece[k].at += (size_t)at;
     }
+}
+
+/* Rows long enough for several threads; of equal extremes the first piece's stays. */
+static int arg_long_rows(struct arg_job *j, int64_t rows)
+{
+    j->piece = mx_malloc((size_t)(rows * j->pieces) * sizeof *j->piece);
+    if (!j->piece)
+        return 1;
+    pool_for(rows * j->pieces, 1, arg_pieces, j);
+    for (int64_t i = 0; i < rows; i++) {
+        struct arg_piece best = j->piece[i * j->pieces];
+        for (int64_t p = 1; p < j->pieces; p++) {
+            const struct arg_piece *other = &j->piece[i * j->pieces + p];
+            union fold_acc most = best.most;
+            merge(j->fold, j->in, &most, &other->most);
+            if (memcmp(&most, &best.most, sizeof most) != 0)
+                best = (struct arg_piece){ most, other->at };
+        }
+        j->y[i] = (uint32_t)best.at;
+    }
+    free(j->piece);
+    return 0;
 }
 
 int run_arg_reduce(const struct run *r)
@@ -420,16 +513,21 @@ int run_arg_reduce(const struct run *r)
     MX_SCOPE(NULL);
     mx_own hold = { NULL };
     mx z = folded_last(x, folds, &hold);
-    if (!is_nil(z)) {
+    int failed = is_nil(z);
+    if (!failed) {
         enum dtype t = x->dtype;
         struct arg_job j = { .in = t, .work = dtype_is_half(t) ? DT_float32 : t,
                              .fold = a->fold == ARG_MIN ? FOLD_MIN : FOLD_MAX, .x = host(z), .y = host(r->y[0]),
                              .n = x->shape[a->axis], .size = itemsize(x) };
-        int64_t grain = CHUNK / 4 / j.n;
-        pool_for(r->y[0]->size, grain ? grain : 1, arg_rows, &j);
+        int64_t grain = CHUNK / 4 / j.n, rows = r->y[0]->size;
+        j.pieces = (j.n + CHUNK - 1) / CHUNK;
+        if (j.pieces > 1 && rows < 64)
+            failed = arg_long_rows(&j, rows);
+        else
+            pool_for(rows, grain ? grain : 1, arg_rows, &j);
     }
     mx_drop(&hold);
-    return is_nil(z);
+    return failed;
 }
 
 /* ---- rows that are normalized */

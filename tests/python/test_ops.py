@@ -587,3 +587,43 @@ def test_signatures_can_be_looked_at():
 @pytest.mark.parametrize("owner, name", EVERYTHING, ids=lambda v: getattr(v, "__name__", v))
 def test_everything_has_a_docstring(owner, name):
     assert getattr(owner, name).__doc__
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "all", "any", "mean"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint32", "complex64", "bool"])
+def test_folds_of_broadcast_axes(name, dtype):
+    if dtype == "complex64" and name in ("max", "min", "mean"):
+        pytest.skip("complex numbers have no NumPy-like order here")
+    a = np.array([[1, 2, 0], [3, 1, 1]]).astype(dtype)
+    want = np.broadcast_to(a[:, None, :, None], (2, 5, 3, 2))
+    got = mx.broadcast_to(mx.array(a).reshape(2, 1, 3, 1), want.shape)
+    for axis in [None, 1, 3, (1, 3), (0, 1), (1, 2, 3), (0, 2)]:
+        expected = getattr(np, name)(want, axis=axis)
+        np.testing.assert_allclose(np.array(getattr(mx, name)(got, axis=axis)), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "float16"])
+@pytest.mark.parametrize("shape", [(300_001,), (3, 70_001), (200_003, 2)])
+def test_the_first_extreme_of_long_rows(dtype, shape):
+    rng = np.random.default_rng(0)
+    a = rng.integers(3, 90, shape).astype(dtype)
+    for axis in range(-1, len(shape)):
+        axis = None if axis < 0 else axis
+        assert np.array_equal(np.array(mx.argmax(mx.array(a), axis)), a.argmax(axis))
+        assert np.array_equal(np.array(mx.argmin(mx.array(a), axis)), a.argmin(axis))
+    if dtype.startswith("float"):
+        a.reshape(-1)[-2:] = np.nan
+        assert np.array_equal(np.array(mx.argmax(mx.array(a), -1)), a.argmax(-1))
+        a.reshape(-1)[:] = np.nan
+        assert np.array_equal(np.array(mx.argmin(mx.array(a), -1)), a.argmin(-1))
+
+
+def test_integers_have_gradients_of_their_own_type():
+    x = mx.array([1, 2, 3])
+    assert mx.grad(lambda x: x.sum())(x).tolist() == [1, 1, 1]
+    assert mx.grad(lambda x: (x * x).sum())(x).tolist() == [2, 4, 6]
+    assert mx.grad(lambda x: x.max())(x).tolist() == [0, 0, 1]
+    assert mx.grad(lambda x: (x * 2.5).sum())(x).dtype == mx.int32
+    assert mx.grad(lambda x: (x.astype(mx.float32) ** 2).sum())(x).tolist() == [2, 4, 6]
+    _, (t,) = mx.jvp(lambda x: x * x, [x], [mx.array([1, 1, 1])])
+    assert t.tolist() == [2, 4, 6] and t.dtype == mx.int32

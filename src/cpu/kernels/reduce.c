@@ -75,21 +75,22 @@ static void any_b8(union fold_acc *acc, const void *x, size_t n)
     }
 }
 
-static void all_cols_b8(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols)
-{
-    const uint8_t *p = x;
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < cols; j++)
-            acc[j].i &= p[(int64_t)i * stride + (int64_t)j] != 0;
-}
-
-static void any_cols_b8(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols)
-{
-    const uint8_t *p = x;
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < cols; j++)
-            acc[j].i |= p[(int64_t)i * stride + (int64_t)j] != 0;
-}
+#define COLUMNS_B8(fold, op)                                                                          \
+    static void fold##_cols_b8(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols) \
+    {                                                                                                 \
+        uint8_t tile[REDUCE_COLS];                                                                    \
+        for (size_t j = 0; j < cols; j++)                                                             \
+            tile[j] = acc[j].i != 0;                                                                  \
+        for (size_t i = 0; i < rows; i++) {                                                           \
+            const uint8_t *p = (const uint8_t *)x + (int64_t)i * stride;                              \
+            for (size_t j = 0; j < cols; j++)                                                         \
+                tile[j] op p[j] != 0;                                                                 \
+        }                                                                                             \
+        for (size_t j = 0; j < cols; j++)                                                             \
+            acc[j].i = tile[j];                                                                       \
+    }
+COLUMNS_B8(all, &=)
+COLUMNS_B8(any, |=)
 
 /* ---- complex */
 

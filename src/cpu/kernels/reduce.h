@@ -21,7 +21,7 @@ union fold_acc {
 typedef void reduce_row_fn(union fold_acc *acc, const void *x, size_t n);
 /* acc[j] = fold of acc[j] and x[i * stride + j] over `rows` rows; stride in elements, cols <= REDUCE_COLS. */
 typedef void reduce_col_fn(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols);
-enum { REDUCE_COLS = 256 };
+enum { REDUCE_COLS = 512 };
 
 /* Where in x[0..n) the first element equal to the extreme is (for floats, the first NaN if it is one); n if nowhere. */
 typedef size_t find_fn(const void *x, const union fold_acc *extreme, size_t n);
