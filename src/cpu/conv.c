@@ -114,10 +114,7 @@ static void cut_runs(struct forward *f)
 static int shared_weights(struct plain *p)
 {
     struct forward f = { .p = p, .convert = p->t != p->ct };
-    int threads = pool_threads();
-    int64_t work = p->images * p->axis[0].out * p->axis[1].out * p->axis[2].out * p->depth;
-    if (work * p->out * p->groups < 64 * 1024)
-        threads = 1;
+    int threads = conv_threads(p);
     conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1);
     f.each = ceil_div(p->out, p->g->nr);
     f.panels = f.each * p->groups;
@@ -180,8 +177,7 @@ static void own_strip(void *ctx, int64_t i, char *space)
 static int own_weights(struct plain *p)
 {
     int64_t taps = p->axis[0].taps * p->axis[1].taps * p->axis[2].taps;
-    int64_t work = p->images * p->axis[0].out * p->axis[1].out * p->axis[2].out * taps * p->channels;
-    int threads = work < 64 * 1024 ? 1 : pool_threads();
+    int threads = conv_threads(p);
     struct own o = { p, NULL };
     conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1);
     size_t weights = to_lines(taps * p->channels * (int64_t)p->size);

@@ -60,6 +60,8 @@ struct strip {
  * there are positions without taps, or taps without positions. */
 int conv_parts(const struct conv_args *a, mx x, mx w, mx y, int (*fn)(struct plain *p, void *ctx),
                void *ctx, bool *missed);
+/* How many threads it is worth. */
+int conv_threads(const struct plain *p);
 /* Chooses strips with at most so many bytes of the input, and at least `strips` of them if there
  * are as many positions. */
 void conv_strips(struct plain *p, int64_t bytes, int64_t strips);

@@ -150,6 +150,13 @@ static bool in_place(const struct plain *p)
     return p->axis[2].in == 1 || p->x.s[3] == p->channels;
 }
 
+int conv_threads(const struct plain *p)
+{
+    double work = (double)p->images * (double)p->in * (double)(p->out * p->groups);
+    for (int i = 0; i < 3; i++) work *= (double)(p->axis[i].out * p->axis[i].taps);
+    return work < 64 * 1024 ? 1 : pool_threads();
+}
+
 void conv_strips(struct plain *p, int64_t bytes, int64_t strips)
 {
     struct axis *a = p->axis;

@@ -164,8 +164,7 @@ static int run_part(struct plain *p, void *ctx)
     f.parts = f.own ? 1 : ceil_div(p->out, f.rows);
     f.tile_n = ceil_div(TILE_N, nr) * nr;
     int64_t n = f.blocks * f.parts;
-    int64_t work = p->images * p->axis[0].out * p->axis[1].out * p->axis[2].out * f.whole;
-    int threads = work < 64 * 1024 ? 1 : (int)smaller(n, pool_threads());
+    int threads = (int)smaller(n, conv_threads(p));
     size_t panels = to_lines((TILE_M + mr) * DEPTH * (int64_t)p->size) +
                     to_lines((f.tile_n + nr) * DEPTH * (int64_t)p->size);
     size_t each = p->strip_bytes + (f.own ? 0 : panels);
