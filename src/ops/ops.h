@@ -146,6 +146,30 @@ mx mx_hanning(int n);
 mx mx_hamming(int n);
 mx mx_blackman(int n);
 
+/* Linear algebra (ops/linalg*.c), of the last two axes */
+enum svd_mode { SVD_VALUES, SVD_THIN, SVD_FULL }; /* out: s alone, or u, s and the adjoint of v */
+mx mx_norm(mx x, double ord, const int *axes, int n, bool keepdims); /* axes NULL: all, one or two */
+mx mx_norm_l2(mx x, const int *axes, int n, bool keepdims);          /* axes NULL: all */
+mx mx_norm_named(mx x, const char *ord, const int *axes, int n, bool keepdims); /* "fro", "nuc" */
+mx mx_cross(mx a, mx b, int axis);
+mx mx_inv(mx x);
+mx mx_tri_inv(mx x, bool upper);
+mx mx_cholesky(mx x, bool upper);
+mx mx_cholesky_inv(mx x, bool upper); /* of the matrix whose factor x is */
+mx mx_pinv(mx x);
+mx mx_solve(mx a, mx b);
+mx mx_solve_triangular(mx a, mx b, bool upper);
+mx mx_det(mx x);
+void mx_slogdet(mx x, mx out[2]);   /* sign, log of the modulus */
+void mx_qr(mx x, mx out[2]);        /* the reduced form */
+void mx_lu(mx x, mx out[3]);        /* p, l, u with x = l[p] u */
+void mx_lu_factor(mx x, mx out[2]); /* both factors in one matrix, exchanges of rows */
+void mx_svd(mx x, enum svd_mode mode, mx out[3]);
+void mx_eigh(mx x, const char *uplo, mx out[2]); /* ascending values, vectors */
+mx mx_eigvalsh(mx x, const char *uplo);
+void mx_eig(mx x, mx out[2]);
+mx mx_eigvals(mx x);
+
 /* Random (ops/random.c); key: two uint32 or NULL for the global state */
 mx mx_random_key(uint64_t seed);
 void mx_random_seed(uint64_t seed);

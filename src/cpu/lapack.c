@@ -1,0 +1,59 @@
+/* lapack.c: the factorizations of cpu/linalg.h, by LAPACK, for each type. */
+#include <complex.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "cpu/linalg.h"
+#include "ops/linalg.h"
+
+/* n bytes of scratch. */
+static void *take(struct scratch *s, int64_t n)
+{
+    void *at = s->p ? s->p + s->used : NULL;
+    s->used += (size_t)(n + 63) / 64 * 64;
+    return at;
+}
+
+static int64_t product(int64_t a, int64_t b) { return a * b; }
+static int at_least_one(int n) { return n > 1 ? n : 1; }
+
+/* A workspace that LAPACK asked for, as a number of its type. */
+static int asked(double n) { return n < 1 ? 1 : n < INT_MAX ? (int)n : INT_MAX; }
+
+/* Triangles are the other ones for LAPACK, since rows are its columns. */
+static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U"; }
+
+#define T float
+#define R float
+#define K(f) f##_f32
+#define L(f) scipy_s##f##_
+#define LC(real, complex) scipy_s##real##_
+#define CONJ(x) (x)
+#define MODULUS(x) fabs((double)(x))
+#define EPSILON FLT_EPSILON
+#define IS_COMPLEX 0
+#include "cpu/lapack.inc"
+
+#define T double
+#define R double
+#define K(f) f##_f64
+#define L(f) scipy_d##f##_
+#define LC(real, complex) scipy_d##real##_
+#define CONJ(x) (x)
+#define MODULUS(x) fabs((double)(x))
+#define EPSILON DBL_EPSILON
+#define IS_COMPLEX 0
+#include "cpu/lapack.inc"
+
+#define T float _Complex
+#define R float
+#define K(f) f##_c64
+#define L(f) scipy_c##f##_
+#define LC(real, complex) scipy_c##complex##_
+#define CONJ(x) conjf(x)
+#define MODULUS(x) cabs(x)
+#define EPSILON FLT_EPSILON
+#define IS_COMPLEX 1
+#include "cpu/lapack.inc"

@@ -1,0 +1,181 @@
+/* linalg.c: linear algebra on the CPU: batches of matrices, each given to LAPACK by one thread.
+ *
+ * LAPACK itself keeps to the thread that calls it, so that results do not depend on how many there
+ * are and threads do not multiply. */
+#include "cpu/linalg.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/scope.h"
+#include "core/shape.h"
+#include "cpu/run.h"
+#include "ops/linalg.h"
+
+void scipy_openblas_set_num_threads(int n);
+
+static void one_thread(void) { scipy_openblas_set_num_threads(1); }
+
+/* The index of a matrix in its batch, " (2, 0)", or nothing where there is but one. */
+static void place_of(mx x, int64_t i, char *text, size_t size)
+{
+    int index[MX_MAX_NDIM], n = x->ndim - 2;
+    for (int d = n; d-- > 0; i /= x->shape[d]) index[d] = (int)(i % x->shape[d]);
+    text[0] = 0;
+    if (n == 1)
+        snprintf(text, size, " %d of the batch", index[0]);
+    else if (n > 1)
+        snprintf(text, size, " %s of the batch", shape_text(n, index));
+}
+
+static void some(void *ctx, int64_t begin, int64_t end)
+{
+    struct job *j = ctx;
+    struct scratch s = { .p = malloc(j->scratch + 1) };
+    if (!s.p) {
+        atomic_store(&j->no_memory, true);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++) {
+        s.used = 0;
+        if (!j->one(j, i, &s))
+            continue;
+        long long first = atomic_load(&j->failed);
+        while (i < first && !atomic_compare_exchange_weak(&j->failed, &first, i)) {}
+    }
+    free(s.p);
+}
+
+/* what: why a matrix may fail. */
+static int run_all(struct job *j, mx x, int64_t count, const char *name, const char *what)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, one_thread);
+    struct scratch measure = { NULL, 0 };
+    atomic_init(&j->failed, INT64_MAX);
+    atomic_init(&j->no_memory, false);
+    if (j->one(j, 0, &measure) || count == 0)
+        return 0;
+    j->scratch = measure.used;
+    int64_t least = j->m < j->n ? j->m : j->n, work = 1 + least * j->m * j->n;
+    pool_for(count, 1 + 32768 / work, some, j);
+    if (atomic_load(&j->no_memory)) {
+        mx_fail_memory(j->scratch);
+        return 1;
+    }
+    long long failed = atomic_load(&j->failed);
+    if (failed == INT64_MAX)
+        return 0;
+    char place[160];
+    place_of(x, failed, place, sizeof place);
+    mx_fail_as(MX_VALUE, "[linalg.%s] matrix%s %s", name, place, what);
+    return 1;
+}
+
+static const struct lapack *lapack_for(mx x)
+{
+    return x->dtype == DT_float64     ? &lapack_f64
+           : x->dtype == DT_complex64 ? &lapack_c64
+                                      : &lapack_f32;
+}
+
+static int64_t matrices(mx x)
+{
+    int64_t n = 1;
+    for (int d = 0; d < x->ndim - 2; d++) n *= x->shape[d];
+    return n;
+}
+
+/* Operands made row-major, results given memory, and the job done. */
+static int run_linalg(const struct run *r, struct job *j, const char *name, const char *what)
+{
+    MX_SCOPE(NULL);
+    mx_own hold[2] = { { NULL }, { NULL } };
+    mx x[2] = { NULL };
+    int64_t count = matrices(r->x[0]);
+    int failed = 0;
+    for (int k = 0; k < r->nout && !failed; k++) {
+        failed = out_new(r, k);
+        if (failed)
+            break;
+        j->y[k] = host(r->y[k]);
+        j->y_size[k] = count ? (size_t)(nbytes(r->y[k]) / count) : 0;
+    }
+    for (int i = 0; i < r->nin && !failed; i++) {
+        x[i] = row_major(r->x[i], &hold[i]);
+        failed = is_nil(x[i]);
+    }
+    if (!failed) {
+        j->m = dim(x[0], -2);
+        j->n = dim(x[0], -1);
+        j->k = r->nin > 1 ? dim(x[1], -1) : j->m < j->n ? j->m : j->n;
+        j->a = host(x[0]);
+        j->a_size = count ? (size_t)(nbytes(x[0]) / count) : 0;
+        if (r->nin > 1) {
+            j->b = host(x[1]);
+            j->b_size = count ? (size_t)(nbytes(x[1]) / count) : 0;
+        }
+        failed = run_all(j, r->x[0], count, name, what);
+    }
+    for (int i = 0; i < 2; i++) mx_drop(&hold[i]);
+    return failed;
+}
+
+static const char singular[] = "is singular", slow[] = "does not converge";
+
+int run_inverse(const struct run *r)
+{
+    const struct part_args *g = r->args;
+    struct job j = { .one = lapack_for(r->x[0])->inverse, .mode = g->part };
+    return run_linalg(r, &j, g->part == PART_ALL ? "inv" : "tri_inv", singular);
+}
+
+int run_solve(const struct run *r)
+{
+    const struct part_args *g = r->args;
+    struct job j = { .one = lapack_for(r->x[0])->solve, .mode = g->part };
+    return run_linalg(r, &j, g->part == PART_ALL ? "solve" : "solve_triangular", singular);
+}
+
+int run_cholesky(const struct run *r)
+{
+    const struct part_args *g = r->args;
+    struct job j = { .one = lapack_for(r->x[0])->cholesky, .mode = g->part };
+    return run_linalg(r, &j, "cholesky", "is not positive definite");
+}
+
+#define PLAIN(name, what)                                         \
+    int run_##name(const struct run *r)                           \
+    {                                                             \
+        struct job j = { .one = lapack_for(r->x[0])->name };      \
+        return run_linalg(r, &j, #name, what);                    \
+    }
+PLAIN(det, singular)
+PLAIN(slogdet, singular)
+PLAIN(cofactor, slow)
+PLAIN(pinv, slow)
+PLAIN(qr, slow)
+PLAIN(lu, singular)
+
+int run_svd(const struct run *r)
+{
+    struct job j = { .one = lapack_for(r->x[0])->svd,
+                     .mode = ((const struct svd_args *)r->args)->mode };
+    return run_linalg(r, &j, "svd", slow);
+}
+
+int run_eigh(const struct run *r)
+{
+    const struct eigh_args *g = r->args;
+    struct job j = { .one = lapack_for(r->x[0])->eigh, .mode = g->part, .vectors = g->vectors };
+    return run_linalg(r, &j, g->vectors ? "eigh" : "eigvalsh", slow);
+}
+
+int run_eig(const struct run *r)
+{
+    struct job j = { .one = lapack_for(r->x[0])->eig,
+                     .vectors = ((const struct eig_args *)r->args)->vectors };
+    return run_linalg(r, &j, j.vectors ? "eig" : "eigvals", slow);
+}

@@ -1,0 +1,45 @@
+/* linalg.h: one factorization of many matrices, as LAPACK sees it.
+ *
+ * LAPACK takes matrices by columns; ours lie by rows, so to it they are transposed.  Most
+ * factorizations of A^T are those of A under other names, and nothing needs to be turned. */
+#ifndef MX_CPU_LINALG_H
+#define MX_CPU_LINALG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Scratch memory: with p NULL it is only measured. */
+struct scratch {
+    char *p;
+    size_t used;
+};
+
+struct job;
+/* Works on matrix i; non-zero where that cannot be done (it is singular, say).  Called first with
+ * empty scratch, to find the sizes of workspaces (into the job) and of the scratch. */
+typedef int linalg_fn(struct job *j, int64_t i, struct scratch *s);
+
+struct job {
+    linalg_fn *one;
+    int m, n, k;  /* rows, columns; the smaller of them, or the columns of the right side */
+    unsigned mode; /* the op's argument: a part or an svd_mode */
+    bool vectors;
+    const char *a, *b;
+    char *y[3];
+    size_t a_size, b_size, y_size[3]; /* bytes from one matrix to the next */
+    int lwork, lrwork, liwork;
+    size_t scratch;
+    atomic_llong failed; /* the first matrix that failed */
+    atomic_bool no_memory;
+};
+
+/* For each type: float32, float64, complex64. */
+struct lapack {
+    linalg_fn *inverse, *solve, *det, *cofactor, *slogdet, *pinv, *cholesky, *qr, *lu, *svd, *eigh,
+        *eig;
+};
+extern const struct lapack lapack_f32, lapack_f64, lapack_c64;
+
+#endif

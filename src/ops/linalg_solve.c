@@ -1,0 +1,295 @@
+/* linalg_solve.c: inverses, linear systems and determinants.
+ *
+ * With d for a small change and X = A^-1:
+ *     dX = -X dA X        d(A^-1 b) = A^-1 (db - dA x)        d det A = tr(adj(A) dA)
+ * where adj(A) exists for a singular A too.  The vjp rules are the adjoints of these. */
+#include "ops/linalg.h"
+#include "ops/rules.h"
+
+static const struct field part_args_fields[] = { FIELD(part_args, part), { 0 } };
+
+static enum part part_of(const struct call *c) { return ((const struct part_args *)c->args)->part; }
+
+static enum part flipped(enum part p)
+{
+    return p == PART_ALL ? p : p == PART_LOWER ? PART_UPPER : PART_LOWER;
+}
+
+static int same_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[0]); }
+
+/* ---- inverse */
+
+static mx inverse_change(mx y, mx d) { return mx_negative(linalg_times(y, d, y)); }
+
+static void inverse_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    dx[0] = linalg_part(inverse_change(linalg_adjoint(c->y[0]), ct[0]), part_of(c));
+}
+
+static void inverse_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    dy[0] = inverse_change(c->y[0], linalg_part(t[0], part_of(c)));
+}
+
+const struct op op_inverse = {
+    OP_ROW(inverse),    ARGS(part_args),    .shapes = same_shapes,
+    .vjp = inverse_vjp, .jvp = inverse_jvp, .vmap = linalg_vmap,
+};
+
+static mx inverse(const char *name, mx x, enum part part)
+{
+    if (!linalg_square(name, &x))
+        return MX_NIL;
+    return mx_infer(&op_inverse, &(struct part_args){ part }, 1, &x);
+}
+
+mx mx_inv(mx x) { return inverse("linalg.inv", x, PART_ALL); }
+
+mx mx_tri_inv(mx x, bool upper)
+{
+    return inverse("linalg.tri_inv", x, upper ? PART_UPPER : PART_LOWER);
+}
+
+/* A = L L^H or U^H U, so that its inverse is L^-H L^-1 or U^-1 U^-H. */
+mx mx_cholesky_inv(mx x, bool upper)
+{
+    mx y = inverse("linalg.cholesky_inv", x, upper ? PART_UPPER : PART_LOWER);
+    return upper ? mx_matmul(y, linalg_adjoint(y)) : mx_matmul(linalg_adjoint(y), y);
+}
+
+/* ---- linear systems: a (..., n, n) of which a part is read, b (..., n, k) */
+
+static mx solve_part(mx a, mx b, enum part part)
+{
+    return part == PART_ALL ? mx_solve(a, b) : mx_solve_triangular(a, b, part == PART_UPPER);
+}
+
+static int solve_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[1]); }
+
+static void solve_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    enum part part = part_of(c);
+    mx db = solve_part(linalg_adjoint(c->x[0]), ct[0], flipped(part));
+    if (want[0])
+        dx[0] = linalg_part(mx_negative(mx_matmul(db, linalg_adjoint(c->y[0]))), part);
+    if (want[1])
+        dx[1] = db;
+}
+
+static void solve_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    enum part part = part_of(c);
+    mx da = t[0] ? mx_negative(mx_matmul(linalg_part(t[0], part), c->y[0])) : NULL;
+    dy[0] = solve_part(c->x[0], linalg_sum(t[1], da), part);
+}
+
+const struct op op_solve = {
+    OP_ROW(solve),    ARGS(part_args),  .shapes = solve_shapes,
+    .vjp = solve_vjp, .jvp = solve_jvp, .vmap = linalg_vmap,
+};
+
+/* One matrix for a batch of right sides: they are columns of one. */
+static mx solve_columns(mx a, mx b, const struct part_args *part)
+{
+    int n = dim(b, -2), last = b->ndim - 1;
+    mx front = mx_moveaxis(b, -2, 0);
+    if (is_nil(front))
+        return front;
+    mx x[2] = { a, mx_reshape(front, 2, (int[]){ n, -1 }) };
+    mx y = mx_infer(&op_solve, part, 2, x);
+    return mx_moveaxis(mx_reshape(y, last + 1, front->shape), 0, -2);
+}
+
+static mx solve(const char *name, mx a, mx b, enum part part)
+{
+    if (is_nil(b) || !linalg_square(name, &a))
+        return MX_NIL;
+    if (dtype_is_half(b->dtype))
+        return mx_fail("[%s] expected arrays of float32, float64 or complex64, got %s", name,
+                       dtype_name(b->dtype));
+    bool vector = b->ndim == 1;
+    if (vector)
+        b = mx_expand_dims(b, (int[]){ 1 }, 1);
+    if (b->ndim == 0 || dim(b, -2) != dim(a, -1))
+        return mx_fail("[%s] expected as many rows on the right as the matrices have, got shapes "
+                       "%s and %s",
+                       name, shape_of(a), vector ? shape_text(1, b->shape) : shape_of(b));
+    enum dtype t = promote(a->dtype, b->dtype);
+    struct part_args args = { part };
+    mx x[2] = { mx_astype(a, t), mx_astype(b, t) }, y;
+    if (is_nil(x[0]) || is_nil(x[1]))
+        return MX_NIL;
+    if (a->ndim == 2 && b->ndim > 2 && b->size > 0) {
+        y = solve_columns(x[0], x[1], &args);
+    } else {
+        int n = a->ndim > b->ndim ? a->ndim : b->ndim, sa[MX_MAX_NDIM], sb[MX_MAX_NDIM];
+        for (int i = 0; i < n - 2; i++) {
+            int da = i < n - a->ndim ? 1 : a->shape[i - (n - a->ndim)],
+                db = i < n - b->ndim ? 1 : b->shape[i - (n - b->ndim)];
+            if (da != db && da != 1 && db != 1)
+                return mx_fail("[%s] expected batch dimensions that broadcast, got shapes %s and "
+                               "%s",
+                               name, shape_of(a), shape_of(b));
+            sa[i] = sb[i] = da == 1 ? db : da;
+        }
+        sa[n - 2] = sa[n - 1] = sb[n - 2] = dim(a, -1);
+        sb[n - 1] = dim(b, -1);
+        x[0] = mx_broadcast_to(x[0], n, sa);
+        x[1] = mx_broadcast_to(x[1], n, sb);
+        y = mx_infer(&op_solve, &args, 2, x);
+    }
+    return vector ? mx_squeeze(y, (int[]){ -1 }, 1) : y;
+}
+
+mx mx_solve(mx a, mx b) { return solve("linalg.solve", a, b, PART_ALL); }
+
+mx mx_solve_triangular(mx a, mx b, bool upper)
+{
+    return solve("linalg.solve_triangular", a, b, upper ? PART_UPPER : PART_LOWER);
+}
+
+/* ---- determinants */
+
+static int scalar_shapes(const struct call *c, struct spec out[])
+{
+    mx x = c->x[0];
+    linalg_spec(&out[0], x->dtype, x, 0, NULL);
+    if (c->nout > 1)
+        linalg_spec(&out[1], linalg_real(x->dtype), x, 0, NULL);
+    return 0;
+}
+
+/* The trace of a^T b: sums over both axes of products. */
+static mx inner(mx a, mx b) { return mx_sum(mx_multiply(a, b), (int[]){ -2, -1 }, 2, false); }
+
+static mx scalar(mx x) { return mx_expand_dims(x, (int[]){ -2, -1 }, 2); }
+
+/* The cofactors: det(A) A^-T where that exists. */
+static mx cofactor(mx x) { return mx_infer(&op_cofactor, NULL, 1, &x); }
+
+static void det_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    dx[0] = mx_multiply(scalar(ct[0]), conjugated(cofactor(c->x[0])));
+}
+
+static void det_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    dy[0] = inner(cofactor(c->x[0]), t[0]);
+}
+
+const struct op op_det = {
+    OP_ROW(det),    .shapes = scalar_shapes, .vjp = det_vjp,
+    .jvp = det_jvp, .vmap = linalg_vmap,
+};
+
+/* dC = C tr(X dA) - X^T dA^T C; only for matrices that have an inverse X. */
+static void cofactor_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    mx x = linalg_adjoint(mx_inv(c->x[0])), y = conjugated(c->y[0]);
+    dx[0] = mx_subtract(mx_multiply(x, scalar(inner(y, ct[0]))),
+                        linalg_times(y, mx_swapaxes(ct[0], -1, -2), x));
+}
+
+static void cofactor_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    mx x = mx_swapaxes(mx_inv(c->x[0]), -1, -2), y = c->y[0];
+    dy[0] = mx_subtract(mx_multiply(y, scalar(inner(x, t[0]))),
+                        linalg_times(x, mx_swapaxes(t[0], -1, -2), y));
+}
+
+const struct op op_cofactor = {
+    OP_ROW(cofactor),    .shapes = same_shapes, .vjp = cofactor_vjp,
+    .jvp = cofactor_jvp, .vmap = linalg_vmap,
+};
+
+/* d log|det A| = Re tr(X dA), and the sign of a complex determinant turns by the imaginary part. */
+static void slogdet_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    mx x = c->x[0], sum = ct[1] ? mx_astype(ct[1], x->dtype) : NULL;
+    if (ct[0] && dtype_is_complex(x->dtype)) {
+        mx turn = mx_imag(mx_multiply(ct[0], mx_conjugate(c->y[0])));
+        sum = linalg_sum(sum, mx_multiply(turn, array_of_complex(0, 1, DT_complex64)));
+    }
+    if (sum)
+        dx[0] = mx_multiply(scalar(sum), linalg_adjoint(mx_inv(x)));
+}
+
+static void slogdet_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    mx trace = inner(mx_swapaxes(mx_inv(c->x[0]), -1, -2), t[0]);
+    dy[1] = mx_real(trace);
+    if (dtype_is_complex(c->x[0]->dtype))
+        dy[0] = mx_multiply(mx_multiply(mx_imag(trace), array_of_complex(0, 1, DT_complex64)),
+                            c->y[0]);
+}
+
+const struct op op_slogdet = {
+    OP_ROW(slogdet),    .shapes = scalar_shapes, .vjp = slogdet_vjp,
+    .jvp = slogdet_jvp, .vmap = linalg_vmap,
+};
+
+/* Determinants of half types are computed in float32. */
+static mx widened(mx x) { return dtype_is_half(x->dtype) ? mx_astype(x, DT_float32) : x; }
+
+mx mx_det(mx x)
+{
+    mx a = widened(x);
+    if (!linalg_square("linalg.det", &a))
+        return MX_NIL;
+    mx y = mx_infer(&op_det, NULL, 1, &a);
+    return dtype_is_half(x->dtype) ? mx_astype(y, x->dtype) : y;
+}
+
+void mx_slogdet(mx x, mx out[2])
+{
+    mx a = widened(x);
+    out[0] = out[1] = MX_NIL;
+    if (!linalg_square("linalg.slogdet", &a))
+        return;
+    mx_infer_n(&op_slogdet, NULL, 1, &a, 2, out);
+    for (int k = 0; k < 2 && dtype_is_half(x->dtype); k++) out[k] = mx_astype(out[k], x->dtype);
+}
+
+/* ---- pseudo-inverse: where the rank stays the same,
+ *     dP = -P dA P + P P^H dA^H (I - A P) + (I - P A) dA^H P^H P */
+
+static int pinv_shapes(const struct call *c, struct spec out[])
+{
+    mx x = c->x[0];
+    return linalg_spec(out, x->dtype, x, 2, (int[]){ dim(x, -1), dim(x, -2) });
+}
+
+/* x - a b x, or x - x a b: what the projection a b leaves. */
+static mx rest_left(mx a, mx b, mx x) { return mx_subtract(x, mx_matmul(a, mx_matmul(b, x))); }
+static mx rest_right(mx x, mx a, mx b) { return mx_subtract(x, linalg_times(x, a, b)); }
+
+static void pinv_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    mx a = c->x[0], p = c->y[0], ph = linalg_adjoint(p), gh = linalg_adjoint(ct[0]);
+    mx left = linalg_times(rest_left(a, p, gh), p, ph);
+    mx right = linalg_times(ph, p, rest_right(gh, p, a));
+    dx[0] = mx_add(mx_negative(linalg_times(ph, ct[0], ph)), mx_add(left, right));
+}
+
+static void pinv_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    mx a = c->x[0], p = c->y[0], ph = linalg_adjoint(p), th = linalg_adjoint(t[0]);
+    mx left = linalg_times(p, ph, rest_right(th, a, p));
+    mx right = linalg_times(rest_left(p, a, th), ph, p);
+    dy[0] = mx_add(mx_negative(linalg_times(p, t[0], p)), mx_add(left, right));
+}
+
+const struct op op_pinv = {
+    OP_ROW(pinv),    .shapes = pinv_shapes, .vjp = pinv_vjp,
+    .jvp = pinv_jvp, .vmap = linalg_vmap,
+};
+
+mx mx_pinv(mx x)
+{
+    return linalg_matrix("linalg.pinv", &x) ? mx_infer(&op_pinv, NULL, 1, &x) : MX_NIL;
+}
