@@ -28,6 +28,7 @@ EXPAND = """
 #define FUNCTION(name, signature, doc) ("FUNCTION", #name, signature, doc),
 #define RANDOM(name, signature, doc) ("RANDOM", #name, signature, doc),
 #define FUSED(name, signature, doc) ("FUSED", #name, signature, doc),
+#define LINALG(name, signature, doc) ("LINALG", #name, signature, doc),
 #define METHOD(name, body, signature, doc) ("METHOD", #name, signature, doc),
 #define ALIAS(name, of) ("ALIAS", #name, #of, ""),
 #include "functions.def"
@@ -50,7 +51,8 @@ RETURNS = {
     "dict[str, str | int]": "device_info",
     "tuple[int, ...]": "broadcast_shapes",
     "tuple[int, int]": "__dlpack_device__",
-    "tuple[array, array]": "minmax",
+    "tuple[array, array]": "minmax qr eig eigh lu_factor slogdet",
+    "tuple[array, array, array]": "lu svd",
     "tuple[array, ...]": "unstack",
     "list[array]": "divmod split broadcast_arrays",
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",
@@ -75,7 +77,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, TypeAlias
 
-from . import cuda as cuda, fast as fast, metal as metal, random as random
+from . import cuda as cuda, fast as fast, linalg as linalg, metal as metal, random as random
 '''
 
 RANDOM = '''"""Random numbers from explicit keys, or from a state."""
@@ -89,6 +91,11 @@ state: Sequence[array]
 '''
 
 FAST = '''"""Operations of neural networks with kernels of their own."""
+
+from mlx.core import StreamOrDevice, array
+'''
+
+LINALG = '''"""Linear algebra, of the last two axes."""
 
 from mlx.core import StreamOrDevice, array
 '''
@@ -345,11 +352,13 @@ def stubs(compiler):
     ]
     parts += [FILES, *(f"{name} = {of}" for name, of, _ in pick("ALIAS"))]
     draws = [definition(*row, "None" if row[0] == "seed" else "array") for row in pick("RANDOM")]
+    matrices = [definition(*row, RETURN.get(row[0], "array")) for row in pick("LINALG")]
     fused = [definition(*row, RETURN.get(row[0], "array")) for row in pick("FUSED")]
     return {
         "__init__.pyi": "\n".join(parts) + "\n",
         "random.pyi": "\n".join([RANDOM, *draws]) + "\n",
         "fast.pyi": "\n".join([FAST, *fused]) + "\n",
+        "linalg.pyi": "\n".join([LINALG, *matrices]) + "\n",
         "metal.pyi": METAL,
         "cuda.pyi": AVAILABLE,
     }

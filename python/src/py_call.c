@@ -42,6 +42,7 @@ static const struct {
     { "str", "a str", K_STR },
     { "Sequence[int]", "a sequence of ints", K_SEQUENCE },
     { "int|Sequence[int]", "an int or a sequence of ints", K_INTS },
+    { "int|list[int]", "an int or a list of ints", K_INTS },
     { "Dtype", "a Dtype", K_DTYPE },
     { "StreamOrDevice", "a Stream, a Device, a DeviceType", K_STREAM },
     { "list[array]", "a list of arrays", K_ARRAYS },

@@ -76,9 +76,7 @@ static int run_all(struct job *j, mx x, int64_t count, const char *name, const c
 
 static const struct lapack *lapack_for(mx x)
 {
-    return x->dtype == DT_float64     ? &lapack_f64
-           : x->dtype == DT_complex64 ? &lapack_c64
-                                      : &lapack_f32;
+    return x->dtype == DT_float64 ? &lapack_f64 : x->dtype == DT_complex64 ? &lapack_c64 : &lapack_f32;
 }
 
 static int64_t matrices(mx x)
@@ -146,11 +144,11 @@ int run_cholesky(const struct run *r)
     return run_linalg(r, &j, "cholesky", "is not positive definite");
 }
 
-#define PLAIN(name, what)                                         \
-    int run_##name(const struct run *r)                           \
-    {                                                             \
-        struct job j = { .one = lapack_for(r->x[0])->name };      \
-        return run_linalg(r, &j, #name, what);                    \
+#define PLAIN(name, what)                                    \
+    int run_##name(const struct run *r)                      \
+    {                                                        \
+        struct job j = { .one = lapack_for(r->x[0])->name }; \
+        return run_linalg(r, &j, #name, what);               \
     }
 PLAIN(det, singular)
 PLAIN(slogdet, singular)
@@ -161,8 +159,7 @@ PLAIN(lu, singular)
 
 int run_svd(const struct run *r)
 {
-    struct job j = { .one = lapack_for(r->x[0])->svd,
-                     .mode = ((const struct svd_args *)r->args)->mode };
+    struct job j = { .one = lapack_for(r->x[0])->svd, .mode = ((const struct svd_args *)r->args)->mode };
     return run_linalg(r, &j, "svd", slow);
 }
 
@@ -175,7 +172,6 @@ int run_eigh(const struct run *r)
 
 int run_eig(const struct run *r)
 {
-    struct job j = { .one = lapack_for(r->x[0])->eig,
-                     .vectors = ((const struct eig_args *)r->args)->vectors };
+    struct job j = { .one = lapack_for(r->x[0])->eig, .vectors = ((const struct eig_args *)r->args)->vectors };
     return run_linalg(r, &j, j.vectors ? "eig" : "eigvals", slow);
 }

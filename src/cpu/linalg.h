@@ -23,7 +23,7 @@ typedef int linalg_fn(struct job *j, int64_t i, struct scratch *s);
 
 struct job {
     linalg_fn *one;
-    int m, n, k;  /* rows, columns; the smaller of them, or the columns of the right side */
+    int m, n, k;   /* rows, columns; the smaller of them, or the columns of the right side */
     unsigned mode; /* the op's argument: a part or an svd_mode */
     bool vectors;
     const char *a, *b;
@@ -37,8 +37,7 @@ struct job {
 
 /* For each type: float32, float64, complex64. */
 struct lapack {
-    linalg_fn *inverse, *solve, *det, *cofactor, *slogdet, *pinv, *cholesky, *qr, *lu, *svd, *eigh,
-        *eig;
+    linalg_fn *inverse, *solve, *det, *cofactor, *slogdet, *pinv, *cholesky, *qr, *lu, *svd, *eigh, *eig;
 };
 extern const struct lapack lapack_f32, lapack_f64, lapack_c64;
 

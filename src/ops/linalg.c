@@ -14,13 +14,11 @@ bool linalg_matrix(const char *name, mx *x)
     if (is_nil(*x))
         return false;
     if (dtype_is_half((*x)->dtype)) {
-        mx_fail("[%s] expected an array of float32, float64 or complex64, got %s", name,
-                dtype_name((*x)->dtype));
+        mx_fail("[%s] expected an array of float32, float64 or complex64, got %s", name, dtype_name((*x)->dtype));
         return false;
     }
     if ((*x)->ndim < 2) {
-        mx_fail("[%s] expected an array of at least two dimensions, got shape %s", name,
-                shape_of(*x));
+        mx_fail("[%s] expected an array of at least two dimensions, got shape %s", name, shape_of(*x));
         return false;
     }
     if (!dtype_is_inexact((*x)->dtype))
@@ -125,8 +123,6 @@ mx linalg_block(mx x, int a, int b, int c, int d)
 
 /* ---- norms */
 
-
-
 /* What a norm computes in: halves in float32, integers as float32. */
 static mx norm_operand(mx x)
 {
@@ -147,8 +143,7 @@ static mx root(mx x)
 
 static mx l2(mx x, const int *axes, int n, bool keepdims)
 {
-    mx y = dtype_is_complex(x->dtype) ? mx_add(mx_square(mx_real(x)), mx_square(mx_imag(x)))
-                                      : mx_square(x);
+    mx y = dtype_is_complex(x->dtype) ? mx_add(mx_square(mx_real(x)), mx_square(mx_imag(x))) : mx_square(x);
     return root(mx_sum(y, axes, n, keepdims));
 }
 
@@ -192,9 +187,7 @@ static mx spectral_norm(mx x, enum spectral f, int row, int column, bool keepdim
     mx y = f == SPECTRAL_MAX   ? mx_max(s, &last, 1, false)
            : f == SPECTRAL_MIN ? mx_min(s, &last, 1, false)
                                : mx_sum(s, &last, 1, false);
-    return keepdims ? mx_expand_dims(
-                          y, row < column ? (int[]){ row, column } : (int[]){ column, row }, 2)
-                    : y;
+    return keepdims ? mx_expand_dims(y, row < column ? (int[]){ row, column } : (int[]){ column, row }, 2) : y;
 }
 
 static mx matrix_norm(mx x, double ord, int row, int column, bool keepdims)
@@ -239,9 +232,7 @@ mx mx_norm(mx x, double ord, const int *axes, int n, bool keepdims)
         return MX_NIL;
     enum dtype t = norm_dtype(x);
     x = norm_operand(x);
-    return mx_astype(n == 1 ? vector_norm(x, ord, a[0], keepdims)
-                            : matrix_norm(x, ord, a[0], a[1], keepdims),
-                     t);
+    return mx_astype(n == 1 ? vector_norm(x, ord, a[0], keepdims) : matrix_norm(x, ord, a[0], a[1], keepdims), t);
 }
 
 mx mx_norm_l2(mx x, const int *axes, int n, bool keepdims)
@@ -259,8 +250,7 @@ mx mx_norm_named(mx x, const char *ord, const int *axes, int n, bool keepdims)
     if (is_nil(x))
         return x;
     if (!fro && !nuc)
-        return mx_fail("[linalg.norm] expected a number, 'fro' or 'nuc' as the order, got '%s'",
-                       ord);
+        return mx_fail("[linalg.norm] expected a number, 'fro' or 'nuc' as the order, got '%s'", ord);
     if ((n = norm_axes(x, axes, n, false, a)) < 0)
         return MX_NIL;
     if (n != 2)
@@ -269,9 +259,7 @@ mx mx_norm_named(mx x, const char *ord, const int *axes, int n, bool keepdims)
                        ord, n, shape_of(x));
     enum dtype t = norm_dtype(x);
     x = norm_operand(x);
-    return mx_astype(fro ? l2(x, a, n, keepdims)
-                         : spectral_norm(x, SPECTRAL_SUM, a[0], a[1], keepdims),
-                     t);
+    return mx_astype(fro ? l2(x, a, n, keepdims) : spectral_norm(x, SPECTRAL_SUM, a[0], a[1], keepdims), t);
 }
 
 /* ---- the cross product */
@@ -293,8 +281,8 @@ mx mx_cross(mx a, mx b, int axis)
         return MX_NIL;
     int na = dim(a, ia), nb = dim(b, ib);
     if (na < 2 || na > 3 || nb < 2 || nb > 3)
-        return mx_fail("[linalg.cross] expected size 2 or 3 along axis %d, got shapes %s and %s",
-                       axis, shape_of(a), shape_of(b));
+        return mx_fail("[linalg.cross] expected size 2 or 3 along axis %d, got shapes %s and %s", axis, shape_of(a),
+                       shape_of(b));
     mx p[3], q[3], y[3];
     for (int i = 0; i < 3; i++) {
         p[i] = mx_astype(component(a, ia, i), t);

@@ -29,10 +29,7 @@ static mx right_solve(mx b, mx a, bool upper)
 
 static int same_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[0]); }
 
-static mx lower_factor(mx y, enum part part)
-{
-    return part == PART_UPPER ? linalg_adjoint(y) : y;
-}
+static mx lower_factor(mx y, enum part part) { return part == PART_UPPER ? linalg_adjoint(y) : y; }
 
 static void cholesky_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
@@ -135,8 +132,8 @@ static void qr_jvp(const struct call *c, const mx t[], mx dy[])
     }
     mx both[2];
     qr_push(q, columns(r, 0, m), columns(t[0], 0, m), &dy[0], &both[0]);
-    both[1] = mx_add(mx_matmul(linalg_adjoint(dy[0]), columns(a, m, n)),
-                     mx_matmul(linalg_adjoint(q), columns(t[0], m, n)));
+    both[1] =
+        mx_add(mx_matmul(linalg_adjoint(dy[0]), columns(a, m, n)), mx_matmul(linalg_adjoint(q), columns(t[0], m, n)));
     dy[1] = mx_concatenate(2, both, -1);
 }
 
@@ -169,8 +166,7 @@ static int lu_shapes(const struct call *c, struct spec out[])
 /* The corner of an identity that a factor of size k lacks of size n, with zeros before it. */
 static mx corner(mx like, int k, int n)
 {
-    mx d = mx_astype(mx_greater_equal(mx_arange(0, n, 1, DT_int32), array_of_int(k, DT_int32)),
-                     like->dtype);
+    mx d = mx_astype(mx_greater_equal(mx_arange(0, n, 1, DT_int32), array_of_int(k, DT_int32)), like->dtype);
     return linalg_diagonal(d);
 }
 
@@ -180,8 +176,7 @@ static mx squared(mx x, int n)
     int more[2] = { n - dim(x, -2), n - dim(x, -1) };
     if (more[0] == 0 && more[1] == 0)
         return x;
-    return mx_pad(x, (int[]){ -2, -1 }, 2, (int[]){ 0, 0 }, more, mx_scalar_like(0, x),
-                  PAD_CONSTANT);
+    return mx_pad(x, (int[]){ -2, -1 }, 2, (int[]){ 0, 0 }, more, mx_scalar_like(0, x), PAD_CONSTANT);
 }
 
 static void square_factors(mx lu, mx *l, mx *u)

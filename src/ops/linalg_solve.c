@@ -10,10 +10,7 @@ static const struct field part_args_fields[] = { FIELD(part_args, part), { 0 } }
 
 static enum part part_of(const struct call *c) { return ((const struct part_args *)c->args)->part; }
 
-static enum part flipped(enum part p)
-{
-    return p == PART_ALL ? p : p == PART_LOWER ? PART_UPPER : PART_LOWER;
-}
+static enum part flipped(enum part p) { return p == PART_ALL ? p : p == PART_LOWER ? PART_UPPER : PART_LOWER; }
 
 static int same_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[0]); }
 
@@ -46,10 +43,7 @@ static mx inverse(const char *name, mx x, enum part part)
 
 mx mx_inv(mx x) { return inverse("linalg.inv", x, PART_ALL); }
 
-mx mx_tri_inv(mx x, bool upper)
-{
-    return inverse("linalg.tri_inv", x, upper ? PART_UPPER : PART_LOWER);
-}
+mx mx_tri_inv(mx x, bool upper) { return inverse("linalg.tri_inv", x, upper ? PART_UPPER : PART_LOWER); }
 
 /* A = L L^H or U^H U, so that its inverse is L^-H L^-1 or U^-1 U^-H. */
 mx mx_cholesky_inv(mx x, bool upper)
@@ -85,8 +79,7 @@ static void solve_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_solve = {
-    OP_ROW(solve),    ARGS(part_args),  .shapes = solve_shapes,
-    .vjp = solve_vjp, .jvp = solve_jvp, .vmap = linalg_vmap,
+    OP_ROW(solve), ARGS(part_args), .shapes = solve_shapes, .vjp = solve_vjp, .jvp = solve_jvp, .vmap = linalg_vmap,
 };
 
 /* One matrix for a batch of right sides: they are columns of one. */
@@ -106,8 +99,7 @@ static mx solve(const char *name, mx a, mx b, enum part part)
     if (is_nil(b) || !linalg_square(name, &a))
         return MX_NIL;
     if (dtype_is_half(b->dtype))
-        return mx_fail("[%s] expected arrays of float32, float64 or complex64, got %s", name,
-                       dtype_name(b->dtype));
+        return mx_fail("[%s] expected arrays of float32, float64 or complex64, got %s", name, dtype_name(b->dtype));
     bool vector = b->ndim == 1;
     if (vector)
         b = mx_expand_dims(b, (int[]){ 1 }, 1);
@@ -174,14 +166,10 @@ static void det_vjp(const struct call *c, const mx ct[], const bool want[], mx d
     dx[0] = mx_multiply(scalar(ct[0]), conjugated(cofactor(c->x[0])));
 }
 
-static void det_jvp(const struct call *c, const mx t[], mx dy[])
-{
-    dy[0] = inner(cofactor(c->x[0]), t[0]);
-}
+static void det_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = inner(cofactor(c->x[0]), t[0]); }
 
 const struct op op_det = {
-    OP_ROW(det),    .shapes = scalar_shapes, .vjp = det_vjp,
-    .jvp = det_jvp, .vmap = linalg_vmap,
+    OP_ROW(det), .shapes = scalar_shapes, .vjp = det_vjp, .jvp = det_jvp, .vmap = linalg_vmap,
 };
 
 /* dC = C tr(X dA) - X^T dA^T C; only for matrices that have an inverse X. */
@@ -189,20 +177,17 @@ static void cofactor_vjp(const struct call *c, const mx ct[], const bool want[],
 {
     (void)want;
     mx x = linalg_adjoint(mx_inv(c->x[0])), y = conjugated(c->y[0]);
-    dx[0] = mx_subtract(mx_multiply(x, scalar(inner(y, ct[0]))),
-                        linalg_times(y, mx_swapaxes(ct[0], -1, -2), x));
+    dx[0] = mx_subtract(mx_multiply(x, scalar(inner(y, ct[0]))), linalg_times(y, mx_swapaxes(ct[0], -1, -2), x));
 }
 
 static void cofactor_jvp(const struct call *c, const mx t[], mx dy[])
 {
     mx x = mx_swapaxes(mx_inv(c->x[0]), -1, -2), y = c->y[0];
-    dy[0] = mx_subtract(mx_multiply(y, scalar(inner(x, t[0]))),
-                        linalg_times(x, mx_swapaxes(t[0], -1, -2), y));
+    dy[0] = mx_subtract(mx_multiply(y, scalar(inner(x, t[0]))), linalg_times(x, mx_swapaxes(t[0], -1, -2), y));
 }
 
 const struct op op_cofactor = {
-    OP_ROW(cofactor),    .shapes = same_shapes, .vjp = cofactor_vjp,
-    .jvp = cofactor_jvp, .vmap = linalg_vmap,
+    OP_ROW(cofactor), .shapes = same_shapes, .vjp = cofactor_vjp, .jvp = cofactor_jvp, .vmap = linalg_vmap,
 };
 
 /* d log|det A| = Re tr(X dA), and the sign of a complex determinant turns by the imaginary part. */
@@ -223,13 +208,11 @@ static void slogdet_jvp(const struct call *c, const mx t[], mx dy[])
     mx trace = inner(mx_swapaxes(mx_inv(c->x[0]), -1, -2), t[0]);
     dy[1] = mx_real(trace);
     if (dtype_is_complex(c->x[0]->dtype))
-        dy[0] = mx_multiply(mx_multiply(mx_imag(trace), array_of_complex(0, 1, DT_complex64)),
-                            c->y[0]);
+        dy[0] = mx_multiply(mx_multiply(mx_imag(trace), array_of_complex(0, 1, DT_complex64)), c->y[0]);
 }
 
 const struct op op_slogdet = {
-    OP_ROW(slogdet),    .shapes = scalar_shapes, .vjp = slogdet_vjp,
-    .jvp = slogdet_jvp, .vmap = linalg_vmap,
+    OP_ROW(slogdet), .shapes = scalar_shapes, .vjp = slogdet_vjp, .jvp = slogdet_jvp, .vmap = linalg_vmap,
 };
 
 /* Determinants of half types are computed in float32. */
@@ -285,11 +268,7 @@ static void pinv_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_pinv = {
-    OP_ROW(pinv),    .shapes = pinv_shapes, .vjp = pinv_vjp,
-    .jvp = pinv_jvp, .vmap = linalg_vmap,
+    OP_ROW(pinv), .shapes = pinv_shapes, .vjp = pinv_vjp, .jvp = pinv_jvp, .vmap = linalg_vmap,
 };
 
-mx mx_pinv(mx x)
-{
-    return linalg_matrix("linalg.pinv", &x) ? mx_infer(&op_pinv, NULL, 1, &x) : MX_NIL;
-}
+mx mx_pinv(mx x) { return linalg_matrix("linalg.pinv", &x) ? mx_infer(&op_pinv, NULL, 1, &x) : MX_NIL; }

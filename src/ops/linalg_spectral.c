@@ -9,10 +9,7 @@
 
 static mx real_part(mx x) { return dtype_is_complex(x->dtype) ? mx_real(x) : x; }
 static mx diagonal(mx x) { return mx_diagonal(x, 0, -2, -1); }
-static mx hermitian_part(mx x)
-{
-    return mx_multiply(mx_add(x, linalg_adjoint(x)), mx_scalar_like(0.5, x));
-}
+static mx hermitian_part(mx x) { return mx_multiply(mx_add(x, linalg_adjoint(x)), mx_scalar_like(0.5, x)); }
 
 /* ---- singular values: A = U diag(s) V^H.
  *
@@ -97,8 +94,7 @@ static mx svd_pull(mx a, const struct singular *x, mx gs, mx gu, mx gv)
     if (gu && dim(a, -2) > dim(x->u, -1))
         d = mx_add(d, mx_matmul(linalg_columns(beside(x->u, gu), x->inverse), vh));
     if (gv && dim(a, -1) > dim(x->v, -1))
-        d = mx_add(d, linalg_adjoint(
-                          mx_matmul(linalg_columns(beside(x->v, gv), x->inverse), uh)));
+        d = mx_add(d, linalg_adjoint(mx_matmul(linalg_columns(beside(x->v, gv), x->inverse), uh)));
     return d;
 }
 
@@ -147,15 +143,13 @@ static void svd_jvp(const struct call *c, const mx t[], mx dy[])
     if (dim(u, -2) > dim(x.u, -1))
         du = mx_add(du, linalg_columns(beside(x.u, mx_matmul(t[0], x.v)), x.inverse));
     if (dim(vh, -1) > dim(x.v, -1))
-        dv = mx_add(dv,
-                    linalg_columns(beside(x.v, mx_matmul(linalg_adjoint(t[0]), x.u)), x.inverse));
+        dv = mx_add(dv, linalg_columns(beside(x.v, mx_matmul(linalg_adjoint(t[0]), x.u)), x.inverse));
     dy[0] = all_columns(du, x.u, x.u2);
     dy[2] = linalg_adjoint(all_columns(dv, x.v, x.v2));
 }
 
 const struct op op_svd = {
-    OP_ROW(svd),    ARGS(svd_args), .shapes = svd_shapes, .vjp = svd_vjp,
-    .jvp = svd_jvp, .vmap = linalg_vmap,
+    OP_ROW(svd), ARGS(svd_args), .shapes = svd_shapes, .vjp = svd_vjp, .jvp = svd_jvp, .vmap = linalg_vmap,
 };
 
 void mx_svd(mx x, enum svd_mode mode, mx out[3])
@@ -168,9 +162,7 @@ void mx_svd(mx x, enum svd_mode mode, mx out[3])
 /* ---- Hermitian matrices, of which a triangle is read: A = V diag(w) V^H.
  *     dw = Re diag(P)    dV = V (F o P)    with P = V^H dA V, F_ij = 1 / (w_j - w_i) */
 
-static const struct field eigh_args_fields[] = { FIELD(eigh_args, part),
-                                                 FIELD(eigh_args, vectors),
-                                                 { 0 } };
+static const struct field eigh_args_fields[] = { FIELD(eigh_args, part), FIELD(eigh_args, vectors), { 0 } };
 
 static int eigh_shapes(const struct call *c, struct spec out[])
 {
@@ -219,8 +211,7 @@ static void eigh_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_eigh = {
-    OP_ROW(eigh),    ARGS(eigh_args), .shapes = eigh_shapes, .vjp = eigh_vjp,
-    .jvp = eigh_jvp, .vmap = linalg_vmap,
+    OP_ROW(eigh), ARGS(eigh_args), .shapes = eigh_shapes, .vjp = eigh_vjp, .jvp = eigh_jvp, .vmap = linalg_vmap,
 };
 
 static void eigh(const char *name, mx x, const char *uplo, int n, mx out[])
@@ -298,10 +289,7 @@ static mx normalized_adjoint(mx v, mx g)
 }
 
 /* A's own type: complex results of a real A pass on their real part. */
-static mx as_operand(mx d, mx a)
-{
-    return dtype_is_complex(a->dtype) ? d : mx_astype(mx_real(d), a->dtype);
-}
+static mx as_operand(mx d, mx a) { return dtype_is_complex(a->dtype) ? d : mx_astype(mx_real(d), a->dtype); }
 
 static void eig_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
@@ -329,8 +317,7 @@ static void eig_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_eig = {
-    OP_ROW(eig),    ARGS(eig_args), .shapes = eig_shapes, .vjp = eig_vjp,
-    .jvp = eig_jvp, .vmap = linalg_vmap,
+    OP_ROW(eig), ARGS(eig_args), .shapes = eig_shapes, .vjp = eig_vjp, .jvp = eig_jvp, .vmap = linalg_vmap,
 };
 
 static void eig(const char *name, mx x, int n, mx out[])

@@ -153,6 +153,12 @@ MLX_API int mlx_vecdot(mlx_array *res, const mlx_array a, const mlx_array b, int
 /* Differences of neighbours along an axis, n times. */
 MLX_API int mlx_diff(mlx_array *res, const mlx_array a, int n, int axis, const mlx_stream s);
 
+/* Determinants of the square matrices in the last two axes; and their sign (complex: a number of
+ * modulus 1) and the logarithm of their modulus, 0 and -infinity for a singular matrix. */
+MLX_API int mlx_linalg_det(mlx_array *res, const mlx_array a, const mlx_stream s);
+MLX_API int mlx_linalg_slogdet(mlx_array *res_0, mlx_array *res_1, const mlx_array a,
+                               const mlx_stream s);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,132 @@
+/* py_linalg.c: mlx.core.linalg. */
+#include "py.h"
+
+/* Results in two arrays, which are taken over. */
+static PyObject *pair(int failed, mlx_array a, mlx_array b)
+{
+    PyObject *first = array_result(failed, a), *second = first ? array_result(0, b) : NULL;
+    if (!first)
+        mlx_array_free(b);
+    PyObject *both = first && second ? PyTuple_Pack(2, first, second) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    return both;
+}
+
+#define ONE(name) \
+    PyObject *fn_linalg_##name(struct call *c) { return give(c, mlx_linalg_##name(&c->res, ARRAY(0), STREAM)); }
+ONE(inv)
+ONE(pinv)
+ONE(det)
+ONE(eigvals)
+
+#define TRIANGLE(name)                                                         \
+    PyObject *fn_linalg_##name(struct call *c)                                 \
+    {                                                                          \
+        return give(c, mlx_linalg_##name(&c->res, ARRAY(0), BOOL(1), STREAM)); \
+    }
+TRIANGLE(tri_inv)
+TRIANGLE(cholesky)
+TRIANGLE(cholesky_inv)
+
+#define TWO(name)                                                 \
+    PyObject *fn_linalg_##name(struct call *c)                    \
+    {                                                             \
+        mlx_array a = mlx_array_new(), b = mlx_array_new();       \
+        int failed = mlx_linalg_##name(&a, &b, ARRAY(0), STREAM); \
+        return pair(failed, a, b);                                \
+    }
+TWO(qr)
+TWO(eig)
+TWO(lu_factor)
+TWO(slogdet)
+
+PyObject *fn_linalg_eigh(struct call *c)
+{
+    mlx_array w = mlx_array_new(), v = mlx_array_new();
+    int failed = mlx_linalg_eigh(&w, &v, ARRAY(0), TEXT(1), STREAM);
+    return pair(failed, w, v);
+}
+
+PyObject *fn_linalg_eigvalsh(struct call *c)
+{
+    return give(c, mlx_linalg_eigvalsh(&c->res, ARRAY(0), TEXT(1), STREAM));
+}
+
+/* A list of arrays as a tuple, or the array that is alone in it. */
+static PyObject *unlisted(int failed, mlx_vector_array vec)
+{
+    PyObject *list = give_list(failed, vec), *result = NULL;
+    if (list && PyList_Size(list) == 1)
+        result = Py_NewRef(PyList_GetItem(list, 0));
+    else if (list)
+        result = PyList_AsTuple(list);
+    Py_XDECREF(list);
+    return result;
+}
+
+PyObject *fn_linalg_svd(struct call *c)
+{
+    mlx_vector_array vec = mlx_vector_array_new();
+    int failed = mlx_linalg_svd(&vec, ARRAY(0), BOOL(1), STREAM);
+    return unlisted(failed, vec);
+}
+
+PyObject *fn_linalg_lu(struct call *c)
+{
+    mlx_vector_array vec = mlx_vector_array_new();
+    int failed = mlx_linalg_lu(&vec, ARRAY(0), STREAM);
+    return unlisted(failed, vec);
+}
+
+PyObject *fn_linalg_cross(struct call *c)
+{
+    return give(c, mlx_linalg_cross(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM));
+}
+
+PyObject *fn_linalg_solve(struct call *c) { return give(c, mlx_linalg_solve(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
+
+PyObject *fn_linalg_solve_triangular(struct call *c)
+{
+    return give(c, mlx_linalg_solve_triangular(&c->res, ARRAY(0), ARRAY(1), BOOL(2), STREAM));
+}
+
+/* The order is a number or a name. */
+PyObject *fn_linalg_norm(struct call *c)
+{
+    const int *axis = GIVEN(2) ? c->v[2].ints.v : NULL;
+    size_t n = GIVEN(2) ? (size_t)c->v[2].ints.n : 0;
+    if (!GIVEN(1))
+        return give(c, mlx_linalg_norm_l2(&c->res, ARRAY(0), axis, n, BOOL(3), STREAM));
+    PyObject *ord = c->v[1].o;
+    if (PyUnicode_Check(ord)) {
+        const char *name = PyUnicode_AsUTF8AndSize(ord, NULL);
+        return name ? give(c, mlx_linalg_norm_matrix(&c->res, ARRAY(0), name, axis, n, BOOL(3), STREAM)) : NULL;
+    }
+    double number = PyNumber_Check(ord) ? PyFloat_AsDouble(ord) : -1;
+    if (!PyNumber_Check(ord) || (number == -1 && PyErr_Occurred())) {
+        PyErr_Clear();
+        return call_refuse(c, 1, "a number or a str");
+    }
+    return give(c, mlx_linalg_norm(&c->res, ARRAY(0), number, axis, n, BOOL(3), STREAM));
+}
+
+#define LINALG(name, text, doc)                                                                \
+    static struct signature sig_##name = SIGNATURE(#name, text);                               \
+    static PyObject *py_##name(PyObject *m, PyObject *const *args, Py_ssize_t n, PyObject *kw) \
+    {                                                                                          \
+        (void)m;                                                                               \
+        return call_function(&sig_##name, fn_linalg_##name, NULL, args, n, kw);                \
+    }
+#include "functions.def"
+
+static PyMethodDef functions[] = {
+#define LINALG(name, text, doc) { #name, PYFN(py_##name), FAST, #name "(" text ")\n--\n\n" doc },
+#include "functions.def"
+    { NULL, NULL, 0, NULL },
+};
+
+int linalg_init(PyObject *module)
+{
+    return submodule(module, "linalg", "Linear algebra, of the last two axes.", functions) ? 0 : -1;
+}
