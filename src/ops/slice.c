@@ -571,6 +571,10 @@ int mx_split_size(mx x, int sections, int axis)
                 sections);
         return -1;
     }
+    if ((size_t)sections > memory_limit() / sizeof *x) { /* parts of nothing, by the billion */
+        mx_fail_memory((size_t)sections * sizeof *x);
+        return -1;
+    }
     return x->shape[a] / sections;
 }
 
