@@ -26,6 +26,41 @@ PyObject *fn_fast_rope(struct call *c)
                                          ARRAY(5), ARRAY(6), STREAM));
 }
 
+/* An array, or what looks like one, where a str might have been. */
+static int array_or_str(struct call *c, int i, mlx_array *out)
+{
+    PyObject *o = c->v[i].o;
+    if (is_array(o)) {
+        *out = handle_of(o);
+        return 0;
+    }
+    mlx_array a = mlx_array_new();
+    if (array_from_foreign(&a, o)) {
+        mlx_array_free(a);
+        return -1;
+    }
+    return a.ctx ? call_keep(c, a, out) : (call_refuse(c, i, "a str or an array"), -1);
+}
+
+/* The mask is None, a str or an array.  Every kernel here is fused, so nothing is to be forced. */
+PyObject *fn_fast_scaled_dot_product_attention(struct call *c)
+{
+    PyObject *mask = c->v[4].o;
+    const char *mode = "";
+    mlx_array array = { NULL };
+    if (GIVEN(4) && PyUnicode_Check(mask)) {
+        mode = PyUnicode_AsUTF8AndSize(mask, NULL);
+        if (!mode)
+            return NULL;
+    } else if (GIVEN(4)) {
+        if (array_or_str(c, 4, &array))
+            return NULL;
+    }
+    return give(c, mlx_fast_scaled_dot_product_attention(&c->res, ARRAY(0), ARRAY(1), ARRAY(2),
+                                                         (float)DOUBLE(3), mode, array, ARRAY(5),
+                                                         STREAM));
+}
+
 #define FUSED(name, text, doc)                                                                 \
     static struct signature sig_##name = SIGNATURE(#name, text);                               \
     static PyObject *py_##name(PyObject *m, PyObject *const *args, Py_ssize_t n, PyObject *kw) \

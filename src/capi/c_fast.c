@@ -1,4 +1,6 @@
 /* c_fast.c: operations with kernels of their own. */
+#include <string.h>
+
 #include "capi/capi.h"
 #include "ops/ops.h"
 
@@ -43,4 +45,21 @@ int mlx_fast_cross_entropy(mlx_array *res, const mlx_array logits, const mlx_arr
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_cross_entropy(capi_in(logits), capi_in(targets)));
+}
+
+int mlx_fast_scaled_dot_product_attention(mlx_array *res, const mlx_array queries,
+                                          const mlx_array keys, const mlx_array values, float scale,
+                                          const char *mask_mode, const mlx_array mask_arr,
+                                          const mlx_array sinks, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    const char *mode = mask_mode ? mask_mode : "";
+    bool causal = !strcmp(mode, "causal");
+    if (!causal && *mode && strcmp(mode, "array"))
+        return capi_publish(res, mx_fail("[scaled_dot_product_attention] expected \"causal\" or an "
+                                         "array for a mask, got \"%s\"",
+                                         mode));
+    return capi_publish(res,
+                        mx_attention(capi_in(queries), capi_in(keys), capi_in(values),
+                                     (double)scale, causal, capi_opt(mask_arr), capi_opt(sinks)));
 }

@@ -52,6 +52,7 @@ struct cpu_kernels {
     const struct reduce_kernels *reduce; /* kernels/reduce.h */
     const struct random_kernels *random; /* kernels/random.h */
     const struct norm_kernels *norm;     /* kernels/norm.h */
+    const struct attention_kernels *attention; /* kernels/attention.h */
 };
 
 extern const struct cpu_kernels *cpu; /* chosen at start-up by cpu/dispatch.c */

@@ -190,5 +190,7 @@ mx mx_rms_norm(mx x, mx weight, double eps);
 mx mx_layer_norm(mx x, mx weight, mx bias, double eps);
 mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, mx offset, mx freqs);
 mx mx_cross_entropy(mx logits, mx targets);
+/* softmax(scale q k^T + mask) v (ops/attention.c); mask and sinks may be NULL */
+mx mx_attention(mx q, mx k, mx v, double scale, bool causal, mx mask, mx sinks);
 
 #endif

@@ -305,3 +305,237 @@ def test_rules_of_cross_entropy():
         mx.fast.cross_entropy(x.astype(mx.int32), t)
     with pytest.raises(IndexError):
         mx.eval(mx.fast.cross_entropy(x, mx.array([0, 5, 0, 0])))
+
+
+# ---- attention
+
+
+def weights(q, k, scale, mask=None, sinks=None):
+    """softmax(scale q k^T) in float64; masks as mx takes them."""
+    group = q.shape[-3] // k.shape[-3]
+    s = scale * q @ np.repeat(k, group, -3).swapaxes(-1, -2)
+    if isinstance(mask, str):
+        mask = np.tri(*s.shape[-2:], s.shape[-1] - s.shape[-2], dtype=bool)
+    if mask is not None:
+        s = np.where(mask, s, -3.4e38) if mask.dtype == bool else s + mask
+    if sinks is not None:
+        s = np.concatenate([np.broadcast_to(sinks[:, None, None], (*s.shape[:-1], 1)), s], -1)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    return p if sinks is None else p[..., 1:]
+
+
+def attend(q, k, v, *options):
+    return weights(q, k, *options) @ np.repeat(v, q.shape[-3] // v.shape[-3], -3)
+
+
+def sdpa(q, k, v, scale=0.5, mask=None, sinks=None):
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask, sinks=sinks)
+
+
+def check_attention(q, k, v, scale=0.5, mask=None, sinks=None, factor=4):
+    got = sdpa(q, k, v, scale, mask, sinks)
+    numbers = (
+        mask
+        if mask is None or isinstance(mask, str)
+        else np.array(mask)
+        if mask.dtype == mx.bool_
+        else exact(mask)
+    )
+    want = attend(exact(q), exact(k), exact(v), scale, numbers, exact_or_none(sinks))
+    assert got.dtype == q.dtype
+    close(got, want, factor=factor)
+
+
+def heads(b, n, m, t, s, d, e=None, dtype=mx.float32):
+    return (
+        random(b, n, t, d, dtype=dtype),
+        random(b, m, s, d, dtype=dtype),
+        random(b, m, s, e or d, dtype=dtype),
+    )
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1, 1, 1, 1, 1),
+        (2, 4, 2, 5, 7, 8, 6),
+        (1, 2, 2, 70, 70, 64),
+        (2, 3, 1, 33, 600, 16),
+        (1, 8, 2, 1, 1500, 32),
+        (1, 8, 8, 1, 5, 20, 3),
+        (2, 4, 1, 2, 513, 16),
+        (1, 2, 1, 300, 250, 24),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("mask", [None, "causal", "bool", "additive", "sinks"])
+def test_attention(shape, mask, dtype):
+    q, k, v = heads(*shape, dtype=dtype)
+    scores, sinks = (*shape[:2], *shape[3:5]), None
+    if mask == "bool":
+        mask = random(*scores) > -0.5
+    elif mask == "additive":
+        mask = random(*scores, dtype=dtype)
+    elif mask == "sinks":
+        mask, sinks = "causal", random(shape[1], dtype=dtype)
+    check_attention(q, k, v, 0.25, mask, sinks)
+
+
+@given(st.data())
+def test_masks_of_every_shape(data):
+    draw = data.draw
+    b, n, t, s = (draw(st.integers(1, 3)) for _ in range(4))
+    t, s = t * draw(st.sampled_from([1, 30])), s * draw(st.sampled_from([1, 130]))
+    q, k, v = heads(b, 2 * n, n, t, s, 8)
+    whole = [b, 2 * n, t, s]
+    shape = [draw(st.sampled_from([1, size])) for size in whole][draw(st.integers(0, 4)) :]
+    numbers = random(*shape)
+    mask = (
+        numbers > -1
+        if draw(st.booleans())
+        else numbers.astype(draw(st.sampled_from([mx.float32, mx.float16])))
+    )
+    if len(shape) > 1 and draw(st.booleans()):
+        mask = mx.contiguous(mask.swapaxes(-1, -2)).swapaxes(-1, -2)
+    check_attention(q, k, v, 0.5, mask)
+
+
+def test_attention_of_other_layouts():
+    q, k, v = (
+        random(2, t, n, 16, dtype=mx.float32).swapaxes(1, 2)
+        for t, n in ((40, 4), (300, 2), (300, 2))
+    )
+    check_attention(q, k, v, 0.3, "causal")
+    check_attention(q[:, :, :1], k, v, 0.3)
+    check_attention(q[..., ::-1], k[:, :, ::2], v[:, :, ::2])
+    check_attention(random(2, 4, 16, 40, dtype=mx.float32).swapaxes(2, 3), k, v)
+
+
+def test_rows_that_see_no_key():
+    q, k, v = heads(1, 2, 1, 30, 20, 8)
+    # As with scores that are all the lowest number: the mean of the values.
+    y = sdpa(q, k, v, mask="causal")
+    np.testing.assert_allclose(
+        exact(y)[0, :, :10], np.broadcast_to(exact(v).mean(2), (2, 10, 8)), atol=1e-6
+    )
+    y = sdpa(q, k, v, mask=mx.zeros((30, 20), dtype=mx.bool_))
+    np.testing.assert_allclose(
+        exact(y)[0], np.broadcast_to(exact(v).mean(2), (2, 30, 8)), atol=1e-6
+    )
+    y = sdpa(q, k, v, mask=mx.zeros((30, 20), dtype=mx.bool_), sinks=mx.zeros(2))
+    assert not exact(y).any()
+    assert np.isnan(np.array(sdpa(q, k, v, mask=mx.full((30, 20), -mx.inf)))).all()
+    mask = np.where(np.tri(30, 20, 0, dtype=bool), 0, -np.inf)
+    check_attention(q, k, v, 0.5, mx.array(mask, dtype=mx.float32))
+
+
+def test_large_scores_do_not_overflow():
+    q, k, v = heads(1, 1, 1, 40, 500, 8)
+    check_attention(q * 100, k * 100, v, 1.0, factor=3000)
+    check_attention(q[:, :, :1] * 100, k * 100, v, 1.0, factor=3000)
+
+
+def test_attention_does_not_depend_on_the_number_of_threads():
+    q, k, v = heads(2, 4, 2, 100, 700, 32)
+    once = [np.array(sdpa(q[:, :, :n], k, v, mask="causal")) for n in (1, 100)]
+    for row in range(2):
+        assert np.array_equal(
+            np.array(sdpa(q[row : row + 1], k[row : row + 1], v[row : row + 1], mask="causal"))[0],
+            once[1][row],
+        )
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "bool", "sinks"])
+@pytest.mark.parametrize(
+    "shape", [(2, 2, 1, 3, 4, 3), (1, 2, 2, 2, 2, 3, 5), (1, 4, 2, 1, 6, 4)], ids=str
+)
+def test_derivatives_of_attention(shape, mask):
+    q, k, v = heads(*shape, dtype=mx.float64)
+    if mask == "sinks":
+        check_derivatives(
+            lambda *x: sdpa(*x[:3], sinks=x[3]), q, k, v, random(shape[1]), tolerance=1e-6
+        )
+    else:
+        mask = random(*shape[3:5]) > -1 if mask == "bool" else mask
+        check_derivatives(lambda *x: sdpa(*x, mask=mask), q, k, v)
+
+
+def test_derivatives_by_additive_masks():
+    q, k, v = heads(2, 2, 1, 3, 4, 3, dtype=mx.float64)
+    check_derivatives(lambda q, m: sdpa(q, k, v, mask=m), q, random(2, 1, 3, 4))
+    check_derivatives(lambda m: sdpa(q, k, v, mask=m), random(4))
+
+
+def attention_slopes(q, k, v, ct, *options):
+    p, group = weights(q, k, *options), q.shape[1] // k.shape[1]
+    scale, (b, m, s, d) = options[0], k.shape
+    wide_k, wide_v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    dp = ct @ wide_v.swapaxes(-1, -2)
+    ds = p * (dp - (p * dp).sum(-1, keepdims=True)) * scale
+    by_group = [(b, m, group, s, x) for x in (d, v.shape[-1])]
+    dk, dv = ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ ct
+    return ds @ wide_k, dk.reshape(by_group[0]).sum(2), dv.reshape(by_group[1]).sum(2)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("mask", [None, "causal", "bool", "additive", "sinks"])
+@pytest.mark.parametrize(
+    "shape", [(1, 2, 2, 70, 70, 64), (2, 3, 1, 33, 600, 16, 24), (1, 4, 2, 300, 310, 8)], ids=str
+)
+def test_slopes_of_attention(shape, mask, dtype):
+    q, k, v = heads(*shape, dtype=dtype)
+    ct, sinks, numbers = random(*q.shape[:3], v.shape[-1], dtype=dtype), None, mask
+    if mask == "bool":
+        mask = random(*shape[3:5]) > -0.5
+        numbers = np.array(mask)
+    elif mask == "additive":
+        mask = random(*shape[:2], *shape[3:5], dtype=dtype)
+        numbers = exact(mask)
+    elif mask == "sinks":
+        mask, sinks, numbers = None, random(shape[1], dtype=dtype), None
+    got = mx.vjp(lambda *x: sdpa(*x, 0.25, mask, sinks), [q, k, v], [ct])[1]
+    want = attention_slopes(*map(exact, (q, k, v, ct)), 0.25, numbers, exact_or_none(sinks))
+    for g, w in zip(got, want):
+        assert g.dtype == dtype
+        np.testing.assert_allclose(
+            exact(g), w, rtol=8 * EPS[dtype], atol=8 * EPS[dtype] * np.abs(w).max()
+        )
+
+
+def test_vmap_of_attention():
+    q, k, v = (
+        mx.stack(x) for x in zip(*(heads(2, 4, 2, 5, 6, 3, dtype=mx.float64) for _ in range(3)))
+    )
+    check_vmap(sdpa, [q, k, v], [0, 0, 0])
+    check_vmap(sdpa, [q[0], mx.moveaxis(k, 0, 2), v], [None, 2, 0])
+    check_vmap(lambda q, m: sdpa(q, k[0], v[0], mask=m), [q, random(3, 5, 6) > 0], [0, 0])
+    check_vmap(lambda s: sdpa(q[0], k[0], v[0], sinks=s), [random(4, 3)], [1])
+    check_vmap(
+        lambda q, k: mx.grad(lambda k: sdpa(q, k, v[0], mask="causal").square().sum())(k),
+        [q, k],
+        [0, 0],
+    )
+
+
+def test_errors_of_attention():
+    q, k, v = heads(2, 4, 2, 5, 7, 8)
+    for call in (
+        lambda: sdpa(q[0], k[0], v[0]),
+        lambda: sdpa(q[:, :3], k, v),
+        lambda: sdpa(q[:1], k, v),
+        lambda: sdpa(q, k[..., :7], v),
+        lambda: sdpa(q, k, v[:, :, :6]),
+        lambda: sdpa(q, k, v, mask="diagonal"),
+        lambda: sdpa(q, k, v, mask=mx.ones((5, 6))),
+        lambda: sdpa(q, k, v, mask=mx.ones((1, 1, 1, 5, 7))),
+        lambda: sdpa(q, k, v, mask=mx.ones((5, 7), dtype=mx.float64)),
+        lambda: sdpa(q, k, v, sinks=mx.ones(2)),
+        lambda: sdpa(q.astype(mx.int32), k.astype(mx.int32), v.astype(mx.int32)),
+        lambda: sdpa(q.astype(mx.complex64), k, v),
+    ):
+        with pytest.raises(ValueError, match=r"\[scaled_dot_product_attention\] expected"):
+            call()
+    with pytest.raises(TypeError, match="mask"):
+        sdpa(q, k, v, mask=1.5)

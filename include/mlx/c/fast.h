@@ -38,6 +38,18 @@ MLX_API int mlx_fast_rope_dynamic(mlx_array *res, const mlx_array x, int dims, b
                                   mlx_optional_float base, float scale, const mlx_array offset,
                                   const mlx_array freqs, const mlx_stream s);
 
+/* softmax(scale Q K^T + mask) V of queries (B, N, T, D), keys (B, M, S, D) and values (B, M, S, E),
+ * with N a multiple of M: N / M heads of queries share one of keys.  The result is (B, N, T, E).
+ *
+ * `mask_mode` is "" or "array", or "causal": then the last query sees every key and each one before
+ * it one key less.  `mask_arr` broadcasts to (B, N, T, S) and is bool (true: the query sees the key)
+ * or added to the scores.  `sinks` (N) are scores of keys without values. */
+MLX_API int mlx_fast_scaled_dot_product_attention(mlx_array *res, const mlx_array queries,
+                                                  const mlx_array keys, const mlx_array values,
+                                                  float scale, const char *mask_mode,
+                                                  const mlx_array mask_arr, const mlx_array sinks,
+                                                  const mlx_stream s);
+
 #ifdef __cplusplus
 }
 #endif

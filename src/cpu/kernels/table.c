@@ -34,6 +34,7 @@ extern const struct reduce_kernels LEVEL(reduce_kernels);
 extern const struct random_kernels LEVEL(random_kernels);
 extern const struct gemm_kernels LEVEL(gemm_kernels);
 extern const struct norm_kernels LEVEL(norm_kernels);
+extern const struct attention_kernels LEVEL(attention_kernels);
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -65,4 +66,5 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     .random = &LEVEL(random_kernels),
     .gemm = &LEVEL(gemm_kernels),
     .norm = &LEVEL(norm_kernels),
+    .attention = &LEVEL(attention_kernels),
 };

@@ -1,0 +1,793 @@
+/* attention.c: attention by blocks of keys, and its derivative.
+ *
+ * Scores are computed in panels of `width` queries (kernels/attention.h).  What the panels are
+ * multiplied with, K and V and in the derivative their transposes, Q and its cotangent, is packed
+ * once for a head and shared by all of them; half types become float32 on the way.  A few queries,
+ * as when a text is being written, read K and V as they are instead.
+ *
+ * Work is cut by shape alone, and sums are taken in the order of keys. */
+#include "ops/attention.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/scope.h"
+#include "cpu/kernels/attention.h"
+#include "cpu/kernels/gemm.h"
+#include "cpu/kernels/reduce.h"
+#include "cpu/run.h"
+
+enum {
+    BLOCK = 240, /* keys (or queries, in the derivative) at a time: a multiple of every panel */
+    FEW = 8,     /* queries of one head of keys that read K and V in place */
+    PIECE = 512, /* keys at a time then */
+};
+static const int64_t ROOM = 256 << 20; /* bytes of packed operands at a time, if one head fits */
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to; }
+
+/* The operands are those of the node, with rows without gaps. */
+struct job {
+    const struct attention_args *a;
+    const struct gemm_kernel *g;
+    enum dtype t, work;
+    size_t size, wsize;
+    mx q, k, v, mask, sinks, ct;
+    char *y, *top, *sum;        /* row-major */
+    const char *delta;          /* of the derivative */
+    char *dq, *dk, *dv;         /* likewise */
+    int64_t batch, heads, kv;   /* all before the heads; heads of queries and of keys */
+    int64_t length, keys, d, e; /* queries; columns of K and of V */
+    int64_t width;              /* of panels */
+    int64_t fold;               /* heads whose queries make one list of rows */
+    int64_t first, units;       /* heads of keys that are packed now, of batch * kv */
+    char *packed;
+    int64_t unit_bytes;
+    char *space;
+    size_t bytes; /* of the space of one thread */
+    atomic_int_fast64_t next;
+    int64_t n;
+    void (*fn)(struct job *j, int64_t i, char *space);
+};
+
+/* ---- threads that need room to work in */
+
+static void take_turns(void *ctx, int64_t begin, int64_t end)
+{
+    struct job *j = ctx;
+    for (int64_t w = begin; w < end; w++)
+        for (int64_t i; (i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n;)
+            j->fn(j, i, j->space + (size_t)w * j->bytes);
+}
+
+static void share(struct job *j, int64_t n, void (*fn)(struct job *, int64_t, char *))
+{
+    j->n = n;
+    j->fn = fn;
+    atomic_store(&j->next, 0);
+    pool_for(pool_threads(), 1, take_turns, j);
+}
+
+/* ---- operands */
+
+/* Row 0 of head h of batch b. */
+static const char *head_of(mx x, int axes, int64_t b, int64_t h)
+{
+    int n = x->ndim - axes;
+    int64_t at = h * x->strides[n];
+    for (int i = n; i-- > 0; b /= x->shape[i]) at += b % x->shape[i] * x->strides[i];
+    return (const char *)host(x) + at * (int64_t)itemsize(x);
+}
+
+static int64_t row_stride(mx x) { return x->strides[x->ndim - 2]; }
+
+/* Rows of x in the type computed in, without gaps. */
+static void load(const struct job *j, char *to, const char *x, int64_t stride, int64_t rows,
+                 int64_t width)
+{
+    size_t row = (size_t)width * j->wsize;
+    for (int64_t i = 0; i < rows; i++, to += row, x += stride * (int64_t)j->size)
+        if (j->work == j->t)
+            memcpy(to, x, row);
+        else
+            cpu->cast[j->t][j->work](to, x, (size_t)width);
+}
+
+/* Elements of the panels of `rows` vectors of length `width`; as one, or by blocks of rows whose
+ * columns are the vectors. */
+static int64_t panels(const struct job *j, int64_t rows, int64_t width)
+{
+    return up(rows, j->g->mr) * j->g->mr * width;
+}
+static int64_t turned_panels(const struct job *j, int64_t rows, int64_t width)
+{
+    return up(width, j->g->mr) * j->g->mr * rows;
+}
+
+/* Block b of the rows of x as panels of rows and, if asked for, as panels of columns. */
+static void pack(const struct job *j, char *straight, char *turned, const char *x, int64_t stride,
+                 int64_t rows, int64_t width, int64_t b, char *space)
+{
+    const struct gemm_kernel *g = j->g;
+    int64_t n = least(BLOCK, rows - b * BLOCK);
+    x += b * BLOCK * stride * (int64_t)j->size;
+    if (j->work != j->t) {
+        load(j, space, x, stride, n, width);
+        x = space;
+        stride = width;
+    }
+    if (straight)
+        g->pack(straight + (size_t)(b * BLOCK * width) * j->wsize, g->mr * width, g->mr, x, stride,
+                1, n, width);
+    if (turned)
+        g->pack(turned + (size_t)turned_panels(j, b * BLOCK, width) * j->wsize, g->mr * n, g->mr, x,
+                1, stride, width, n);
+}
+
+/* A panel of up to `width` rows as the operand B of products of depth `depth`, times s. */
+static void pack_rows(const struct job *j, char *panel, mx x, int axes, int64_t b, int64_t h,
+                      int64_t r, int64_t n, int64_t depth, double s, char *space)
+{
+    int64_t length = x->shape[x->ndim - 2];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = r + i;
+        const char *p = head_of(x, axes, b, h + row / length);
+        load(j, space + (size_t)(i * depth) * j->wsize,
+             p + row % length * row_stride(x) * (int64_t)j->size, 0, 1, depth);
+    }
+    if (s != 1)
+        j->g->axpby(space, space, s, NULL, 0, n * depth);
+    j->g->pack(panel, j->width * depth, (int)j->width, space, depth, 1, n, depth);
+}
+
+static void fill(const struct job *j, void *to, double v, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (j->work == DT_float64)
+            ((double *)to)[i] = v;
+        else
+            ((float *)to)[i] = (float)v;
+}
+
+static double lowest(const struct job *j)
+{
+    return j->work == DT_float64 ? -DBL_MAX : (double)-FLT_MAX;
+}
+
+/* ---- masks */
+
+/* Element (i, c) of a panel from x[i * si + c * sc]. */
+static void mask_tile(char *to, int64_t width, const char *x, int64_t si, int64_t sc, int64_t rows,
+                      int64_t n, size_t size)
+{
+    static const uint8_t log2[] = { [1] = 0, [2] = 1, [4] = 2, [8] = 3 };
+    if (si == 1) {
+        cpu->transpose[log2[size]](to, width, x, sc, (size_t)rows, (size_t)n);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        cpu->move[log2[size]](to + (size_t)(i * width) * size, 1, x + i * si * (int64_t)size, sc,
+                              (size_t)n);
+}
+
+/* Keys past the last that query t sees, in one panel.  Rows are keys, from `key` on. */
+static void mask_causal(const struct job *j, char *s, int64_t rows, int64_t key, int64_t r,
+                        int64_t n)
+{
+    for (int64_t c = 0; c < n; c++) {
+        int64_t seen = (r + c) % j->length + j->keys - j->length + 1 - key;
+        for (int64_t i = seen < 0 ? 0 : seen; i < rows; i++)
+            fill(j, s + (size_t)(i * j->width + c) * j->wsize, lowest(j), 1);
+    }
+}
+/* The same where rows are queries and columns keys. */
+static void mask_causal_rows(const struct job *j, char *s, int64_t rows, int64_t t, int64_t key,
+                             int64_t n)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t seen = t + i + j->keys - j->length + 1 - key;
+        seen = seen < 0 ? 0 : seen;
+        if (seen < n)
+            fill(j, s + (size_t)(i * j->width + seen) * j->wsize, lowest(j), n - seen);
+    }
+}
+
+/* Scores with what `tile` has of the mask. */
+static void apply_mask(const struct job *j, char *s, char *tile, int64_t n)
+{
+    enum dtype t = j->mask->dtype;
+    if (t == DT_bool_) {
+        double low = lowest(j);
+        float low_f32 = (float)low;
+        const void *p = j->work == DT_float64 ? (void *)&low : (void *)&low_f32;
+        cpu->select[j->work == DT_float64 ? 3 : 2](s, tile, 1, s, 1, p, 0, (size_t)n);
+        return;
+    }
+    if (t != j->work) {
+        char *wide = tile + (size_t)n * 8;
+        cpu->cast[t][j->work](wide, tile, (size_t)n);
+        tile = wide;
+    }
+    cpu->binary[BINARY_add][j->work](s, s, 1, tile, 1, (size_t)n);
+}
+
+/* Rows are keys from `key` on, columns queries from row r of heads h on. */
+static void mask_panel(const struct job *j, char *s, char *tile, int64_t rows, int64_t key,
+                       int64_t b, int64_t h, int64_t r, int64_t n)
+{
+    if (j->a->causal)
+        mask_causal(j, s, rows, key, r, n);
+    if (!j->mask)
+        return;
+    size_t size = itemsize(j->mask);
+    int64_t sk = j->mask->strides[j->mask->ndim - 1], st = row_stride(j->mask);
+    memset(tile, 0, (size_t)(rows * j->width) * size);
+    for (int64_t c = 0, some; c < n; c += some) {
+        int64_t t = (r + c) % j->length;
+        some = least(n - c, j->length - t);
+        const char *p = head_of(j->mask, 3, b, h + (r + c) / j->length);
+        mask_tile(tile + (size_t)c * size, j->width, p + (t * st + key * sk) * (int64_t)size, sk,
+                  st, rows, some, size);
+    }
+    apply_mask(j, s, tile, rows * j->width);
+}
+
+/* Rows are queries from t on of head h, columns keys from `key` on. */
+static void mask_rows(const struct job *j, char *s, char *tile, int64_t rows, int64_t t, int64_t b,
+                      int64_t h, int64_t key, int64_t n)
+{
+    if (j->a->causal)
+        mask_causal_rows(j, s, rows, t, key, n);
+    if (!j->mask)
+        return;
+    size_t size = itemsize(j->mask);
+    int64_t sk = j->mask->strides[j->mask->ndim - 1], st = row_stride(j->mask);
+    const char *p = head_of(j->mask, 3, b, h) + (t * st + key * sk) * (int64_t)size;
+    memset(tile, 0, (size_t)(rows * j->width) * size);
+    mask_tile(tile, j->width, p, st, sk, rows, n, size);
+    apply_mask(j, s, tile, rows * j->width);
+}
+
+/* How many keys the queries t0 to t1 need: all, where one of them sees none. */
+static int64_t seen_by(const struct job *j, int64_t t0, int64_t t1)
+{
+    int64_t off = j->keys - j->length;
+    return !j->a->causal || t0 + off < 0 ? j->keys : least(j->keys, t1 + off + 1);
+}
+
+/* ---- space of one thread */
+
+/* A panel of so many rows of the type computed in. */
+static size_t panel_bytes(const struct job *j, int64_t rows)
+{
+    return (size_t)(up(rows, 16) * 16 * j->width) * j->wsize;
+}
+static int64_t widest(const struct job *j) { return j->d > j->e ? j->d : j->e; }
+static size_t mask_bytes(const struct job *j) { return (size_t)(BLOCK * j->width) * 16; }
+static size_t load_bytes(const struct job *j)
+{
+    return (size_t)((BLOCK > j->width ? BLOCK : j->width) * widest(j)) * j->wsize;
+}
+static char *take(char **space, size_t bytes)
+{
+    char *p = *space;
+    *space += (bytes + 63) / 64 * 64;
+    return p;
+}
+
+/* A panel (columns of it are rows of y) to n rows of y, in y's type. */
+static void put(const struct job *j, char *y, const char *panel, int64_t n, int64_t width,
+                char *space)
+{
+    char *to = j->work == j->t ? y : space;
+    cpu->transpose[j->wsize == 8 ? 3 : 2](to, width, panel, j->width, (size_t)n, (size_t)width);
+    if (to != y)
+        cpu->cast[j->work][j->t](y, to, (size_t)(n * width));
+}
+
+/* ---- forward, many queries */
+
+static char *packed_of(const struct job *j, int64_t unit)
+{
+    return j->packed + (size_t)(unit - j->first) * (size_t)j->unit_bytes;
+}
+
+static int64_t blocks(int64_t n) { return up(n, BLOCK); }
+
+static void pack_keys(struct job *j, int64_t i, char *space)
+{
+    int64_t unit = j->first + i / blocks(j->keys), block = i % blocks(j->keys);
+    char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->keys, j->d) * j->wsize;
+    int64_t b = unit / j->kv, h = unit % j->kv;
+    pack(j, k, NULL, head_of(j->k, 3, b, h), row_stride(j->k), j->keys, j->d, block, space);
+    pack(j, NULL, v, head_of(j->v, 3, b, h), row_stride(j->v), j->keys, j->e, block, space);
+}
+
+/* Sinks begin a row's sum. */
+static void begin_rows(const struct job *j, char *top, char *sum, int64_t b, int64_t h, int64_t r,
+                       int64_t n)
+{
+    fill(j, top, lowest(j), j->width);
+    fill(j, sum, 0, j->width);
+    for (int64_t c = 0; j->sinks && c < n; c++) {
+        const char *p = head_of(j->sinks, 1, b, h + (r + c) / j->length);
+        double s, m;
+        cpu->cast[j->t][DT_float64](&s, p, 1);
+        m = s > lowest(j) ? s : lowest(j);
+        fill(j, top + (size_t)c * j->wsize, m, 1);
+        fill(j, sum + (size_t)c * j->wsize, exp(s - m), 1);
+    }
+}
+
+static int64_t rows_of(const struct job *j) { return j->fold * j->length; }
+static int64_t panels_of(const struct job *j) { return up(rows_of(j), j->width); }
+
+static size_t forward_bytes(const struct job *j)
+{
+    return 4096 + load_bytes(j) + mask_bytes(j) + panel_bytes(j, j->d) + panel_bytes(j, BLOCK) +
+           panel_bytes(j, j->e) + 3 * panel_bytes(j, 1);
+}
+
+/* One panel of queries, of the heads that one list of rows is made of. */
+static void forward_panel(struct job *j, int64_t i, char *space)
+{
+    const struct gemm_kernel *g = j->g;
+    int64_t lists = j->heads / j->fold / j->kv, list = i / panels_of(j);
+    int64_t unit = j->first + list / lists, b = unit / j->kv;
+    int64_t h = unit % j->kv * (j->heads / j->kv) + list % lists * j->fold;
+    int64_t r = i % panels_of(j) * j->width, n = least(j->width, rows_of(j) - r);
+    char *rows = take(&space, load_bytes(j)), *tile = take(&space, mask_bytes(j));
+    char *q = take(&space, panel_bytes(j, j->d)), *s = take(&space, panel_bytes(j, BLOCK));
+    char *o = take(&space, panel_bytes(j, j->e)), *top = take(&space, panel_bytes(j, 1));
+    char *sum = take(&space, panel_bytes(j, 1)), *fade = take(&space, panel_bytes(j, 1));
+    const char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->keys, j->d) * j->wsize;
+    int64_t t0 = r % j->length, t1 = t0 + n - 1, off = j->keys - j->length;
+    if (t1 >= j->length) {
+        t0 = 0;
+        t1 = j->length - 1;
+    }
+    int64_t limit = seen_by(j, t0, t1);
+    pack_rows(j, q, j->q, 3, b, h, r, n, j->d, j->a->scale, rows);
+    begin_rows(j, top, sum, b, h, r, n);
+    memset(o, 0, panel_bytes(j, j->e));
+    for (int64_t key = 0; key < limit; key += BLOCK) {
+        int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->keys - key);
+        g->tile(s, j->width, k + (size_t)(key * j->d) * j->wsize, g->mr * j->d, q, 0, m, j->width,
+                j->d, false);
+        if (j->mask || (j->a->causal && key + m > t0 + off + 1))
+            mask_panel(j, s, tile, m, key, b, h, r, n);
+        cpu->attention->attend[j->work](s, (size_t)m, top, sum, fade);
+        if (key)
+            cpu->attention->scale[j->work](o, (size_t)j->e, fade);
+        g->tile(o, j->width, v + (size_t)turned_panels(j, key, j->e) * j->wsize, g->mr * whole, s,
+                0, j->e, j->width, m, true);
+    }
+    for (int64_t c = 0; c < j->width; c++) /* the reciprocals */
+        if (j->work == DT_float64)
+            ((double *)fade)[c] = 1 / ((double *)sum)[c];
+        else
+            ((float *)fade)[c] = 1 / ((float *)sum)[c];
+    cpu->attention->scale[j->work](o, (size_t)j->e, fade);
+    int64_t at = (b * j->heads + h) * j->length + r;
+    put(j, j->y + (size_t)(at * j->e) * j->size, o, n, j->e, rows);
+    memcpy(j->top + (size_t)at * j->wsize, top, (size_t)n * j->wsize);
+    memcpy(j->sum + (size_t)at * j->wsize, sum, (size_t)n * j->wsize);
+}
+
+/* Packs heads of keys, as many as there is room for, and works on them, until all are done. */
+static int over_units(struct job *j, int64_t pack_jobs,
+                      void (*packing)(struct job *, int64_t, char *), int64_t jobs[2],
+                      void (*working[2])(struct job *, int64_t, char *))
+{
+    int64_t all = j->batch * j->kv, some = ROOM / j->unit_bytes;
+    some = some < 1 ? 1 : least(some, all);
+    j->packed = mx_malloc((size_t)(some * j->unit_bytes + 64));
+    j->space = j->packed ? mx_malloc((size_t)pool_threads() * j->bytes) : NULL;
+    bool failed = !j->space;
+    for (j->first = 0; j->first < all && !failed; j->first += some) {
+        j->units = least(some, all - j->first);
+        share(j, j->units * pack_jobs, packing);
+        for (int i = 0; i < 2 && working[i]; i++) share(j, j->units * jobs[i], working[i]);
+    }
+    free(j->packed);
+    free(j->space);
+    return failed;
+}
+
+static int forward(struct job *j)
+{
+    int64_t lists = j->heads / j->fold / j->kv;
+    j->unit_bytes =
+        (panels(j, j->keys, j->d) + turned_panels(j, j->keys, j->e) + 32) * (int64_t)j->wsize;
+    j->bytes = forward_bytes(j);
+    return over_units(j, blocks(j->keys), pack_keys, (int64_t[]){ lists * panels_of(j), 0 },
+                      (void (*[])(struct job *, int64_t, char *)){ forward_panel, NULL });
+}
+
+/* ---- forward, few queries: K and V in place, by pieces whose results are merged */
+
+/* Of a piece: FEW rows of outputs, then maxima, then sums. */
+static int64_t piece_size(const struct job *j) { return FEW * (j->e + 2); }
+static int64_t pieces(const struct job *j) { return up(j->keys, PIECE); }
+
+static void forward_piece(struct job *j, int64_t i, char *space)
+{
+    int64_t unit = i / pieces(j), key = i % pieces(j) * PIECE, m = least(PIECE, j->keys - key);
+    int64_t b = unit / j->kv, group = j->heads / j->kv, h = unit % j->kv * group;
+    int64_t n = rows_of(j);
+    size_t w = j->wsize;
+    char *q = take(&space, (size_t)(FEW * j->d) * w), *s = take(&space, FEW * PIECE * w);
+    char *tile = take(&space, FEW * PIECE * 8), *wide = take(&space, PIECE * 8);
+    char *o = j->packed + (size_t)(i * piece_size(j)) * w, *top = o + (size_t)(FEW * j->e) * w,
+         *sum = top + FEW * w;
+    gemv_fn *gemv = cpu->gemm->gemv[j->t];
+    for (int64_t r = 0; r < n; r++) {
+        const char *p = head_of(j->q, 3, b, h + r / j->length);
+        load(j, q + (size_t)(r * j->d) * w, p + r % j->length * row_stride(j->q) * (int64_t)j->size,
+             0, 1, j->d);
+    }
+    j->g->axpby(q, q, j->a->scale, NULL, 0, n * j->d);
+    const char *k = head_of(j->k, 3, b, unit % j->kv) + key * row_stride(j->k) * (int64_t)j->size;
+    const char *v = head_of(j->v, 3, b, unit % j->kv) + key * row_stride(j->v) * (int64_t)j->size;
+    for (int64_t r = 0; r < n; r += GEMV_VECTORS)
+        gemv(s + (size_t)(r * PIECE) * w, 1, PIECE, k, row_stride(j->k), 1,
+             q + (size_t)(r * j->d) * w, j->d, (int)least(GEMV_VECTORS, n - r), m, j->d, false);
+    for (int64_t r = 0; r < n; r++) {
+        char *row = s + (size_t)(r * PIECE) * w;
+        int64_t t = r % j->length, seen = t + j->keys - j->length + 1 - key;
+        seen = seen < 0 ? 0 : seen;
+        if (j->a->causal && seen < m)
+            fill(j, row + (size_t)seen * w, lowest(j), m - seen);
+        if (j->mask) {
+            size_t size = itemsize(j->mask);
+            int64_t sk = j->mask->strides[j->mask->ndim - 1];
+            const char *p = head_of(j->mask, 3, b, h + r / j->length) +
+                            (t * row_stride(j->mask) + key * sk) * (int64_t)size;
+            mask_tile(tile, m, p, 1, sk, 1, m, size);
+            apply_mask(j, row, tile, m);
+        }
+        union fold_acc most = { .f = lowest(j) }, total = { .f = 0 };
+        cpu->reduce->row[REDUCE_MAX][j->work](&most, row, (size_t)m);
+        fill(j, top + (size_t)r * w, most.f, 1);
+        cpu->binary[BINARY_subtract][j->work](row, row, 1, top + (size_t)r * w, 0, (size_t)m);
+        cpu->unary[UNARY_exp][j->work](row, row, (size_t)m);
+        cpu->reduce->row[REDUCE_SUM][j->work](&total, row, (size_t)m);
+        fill(j, sum + (size_t)r * w, total.f, 1);
+    }
+    for (int64_t r = 0; r < n; r += GEMV_VECTORS)
+        gemv(o + (size_t)(r * j->e) * w, 1, j->e, v, 1, row_stride(j->v),
+             s + (size_t)(r * PIECE) * w, PIECE, (int)least(GEMV_VECTORS, n - r), j->e, m, false);
+    (void)wide;
+}
+
+static double number(const struct job *j, const char *p, int64_t i)
+{
+    return j->work == DT_float64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
+}
+
+/* Row r of a unit from its pieces, in double. */
+static void merge_row(struct job *j, int64_t unit, int64_t r, double *y)
+{
+    int64_t b = unit / j->kv, group = j->heads / j->kv, h = unit % j->kv * group + r / j->length;
+    int64_t count = pieces(j), at = (b * j->heads + h) * j->length + r % j->length;
+    const char *first = j->packed + (size_t)(unit * count * piece_size(j)) * j->wsize;
+    double top = lowest(j), sum = 0, sink = 0;
+    for (int64_t p = 0; p < count; p++) {
+        double m = number(j, first, p * piece_size(j) + FEW * j->e + r);
+        top = m > top || m != m ? m : top;
+    }
+    if (j->sinks) {
+        cpu->cast[j->t][DT_float64](&sink, head_of(j->sinks, 1, b, h), 1);
+        top = sink > top ? sink : top;
+        sum = exp(sink - top);
+    }
+    for (int64_t c = 0; c < j->e; c++) y[c] = 0;
+    for (int64_t p = 0; p < count; p++) {
+        int64_t o = p * piece_size(j);
+        double fade = exp(number(j, first, o + FEW * j->e + r) - top);
+        sum += fade * number(j, first, o + FEW * j->e + FEW + r);
+        for (int64_t c = 0; c < j->e; c++) y[c] += fade * number(j, first, o + r * j->e + c);
+    }
+    for (int64_t c = 0; c < j->e; c++) y[c] /= sum;
+    cpu->cast[DT_float64][j->t](j->y + (size_t)(at * j->e) * j->size, y, (size_t)j->e);
+    fill(j, j->top + (size_t)at * j->wsize, top, 1);
+    fill(j, j->sum + (size_t)at * j->wsize, sum, 1);
+}
+
+static int forward_few(struct job *j)
+{
+    int64_t units = j->batch * j->kv, count = units * pieces(j);
+    j->bytes = (size_t)(FEW * j->d) * j->wsize + FEW * PIECE * 16 + 16 * PIECE * 8 + 4096;
+    j->packed = mx_malloc((size_t)(count * piece_size(j)) * j->wsize + 64);
+    j->space = j->packed ? mx_malloc((size_t)pool_threads() * j->bytes) : NULL;
+    double *y = j->space ? mx_malloc((size_t)j->e * sizeof *y + 1) : NULL;
+    if (y) {
+        share(j, count, forward_piece);
+        for (int64_t i = 0; i < units; i++)
+            for (int64_t r = 0; r < rows_of(j); r++) merge_row(j, i, r, y);
+    }
+    bool failed = !y;
+    free(y);
+    free(j->space);
+    free(j->packed);
+    return failed;
+}
+
+/* ---- backward
+ *
+ * With S the scores, P the weights and dP = dY V^T:  dS = P (dP - delta),  dQ = scale dS K,
+ * dK = scale dS^T Q,  dV = P^T dY.  One pass over panels of queries makes dQ, one over panels of
+ * keys dK and dV, each from scores of its own. */
+
+/* Packed for a unit: K, V and K turned; then Q, dY and both turned for each head of the group. */
+struct places {
+    char *k, *v, *turned_k;
+    char *q, *ct, *turned_q, *turned_ct; /* of head 0 of the group */
+    size_t head;                         /* from head to head */
+};
+static struct places places(const struct job *j, int64_t unit)
+{
+    struct places p;
+    size_t w = j->wsize;
+    p.k = packed_of(j, unit);
+    p.v = p.k + (size_t)panels(j, j->keys, j->d) * w;
+    p.turned_k = p.v + (size_t)panels(j, j->keys, j->e) * w;
+    p.q = p.turned_k + (size_t)turned_panels(j, j->keys, j->d) * w;
+    p.ct = p.q + (size_t)panels(j, j->length, j->d) * w;
+    p.turned_q = p.ct + (size_t)panels(j, j->length, j->e) * w;
+    p.turned_ct = p.turned_q + (size_t)turned_panels(j, j->length, j->d) * w;
+    char *end = p.turned_ct + (size_t)turned_panels(j, j->length, j->e) * w;
+    p.head = (size_t)(end - p.q);
+    return p;
+}
+
+static void pack_all(struct job *j, int64_t i, char *space)
+{
+    int64_t group = j->heads / j->kv, nk = blocks(j->keys), nq = blocks(j->length);
+    int64_t each = nk + group * nq, unit = j->first + i / each, block = i % each;
+    int64_t b = unit / j->kv, h = unit % j->kv;
+    struct places p = places(j, unit);
+    if (block < nk) {
+        pack(j, p.k, p.turned_k, head_of(j->k, 3, b, h), row_stride(j->k), j->keys, j->d, block,
+             space);
+        pack(j, p.v, NULL, head_of(j->v, 3, b, h), row_stride(j->v), j->keys, j->e, block, space);
+        return;
+    }
+    int64_t head = (block - nk) / nq;
+    size_t at = (size_t)head * p.head;
+    block = (block - nk) % nq;
+    h = h * group + head;
+    pack(j, p.q + at, p.turned_q + at, head_of(j->q, 3, b, h), row_stride(j->q), j->length, j->d,
+         block, space);
+    pack(j, p.ct + at, p.turned_ct + at, head_of(j->ct, 3, b, h), row_stride(j->ct), j->length,
+         j->e, block, space);
+}
+
+static size_t backward_bytes(const struct job *j)
+{
+    return 4096 + load_bytes(j) + mask_bytes(j) + 2 * panel_bytes(j, j->d) +
+           2 * panel_bytes(j, j->e) + 2 * panel_bytes(j, BLOCK) + 3 * panel_bytes(j, 1);
+}
+
+static void query_panel(struct job *j, int64_t i, char *space)
+{
+    const struct gemm_kernel *g = j->g;
+    int64_t group = j->heads / j->kv, count = up(j->length, j->width);
+    int64_t unit = j->first + i / count / group, b = unit / j->kv;
+    int64_t h = unit % j->kv * group + i / count % group;
+    int64_t r = i % count * j->width, n = least(j->width, j->length - r);
+    struct places p = places(j, unit);
+    char *rows = take(&space, load_bytes(j)), *tile = take(&space, mask_bytes(j));
+    char *q = take(&space, panel_bytes(j, j->d)), *ct = take(&space, panel_bytes(j, j->e));
+    char *s = take(&space, panel_bytes(j, BLOCK)), *ds = take(&space, panel_bytes(j, BLOCK));
+    char *dq = take(&space, panel_bytes(j, j->d)), *top = take(&space, panel_bytes(j, 1));
+    char *sum = take(&space, panel_bytes(j, 1)), *delta = take(&space, panel_bytes(j, 1));
+    size_t at = (size_t)((b * j->heads + h) * j->length + r), w = j->wsize;
+    fill(j, top, 0, j->width);
+    fill(j, sum, 1, j->width);
+    fill(j, delta, 0, j->width);
+    memcpy(top, j->top + at * w, (size_t)n * w);
+    memcpy(sum, j->sum + at * w, (size_t)n * w);
+    memcpy(delta, j->delta + at * w, (size_t)n * w);
+    pack_rows(j, q, j->q, 3, b, h, r, n, j->d, j->a->scale, rows);
+    pack_rows(j, ct, j->ct, 3, b, h, r, n, j->e, 1, rows);
+    memset(dq, 0, panel_bytes(j, j->d));
+    int64_t limit = seen_by(j, r, r + n - 1), off = j->keys - j->length;
+    for (int64_t key = 0; key < limit; key += BLOCK) {
+        int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->keys - key);
+        g->tile(s, j->width, p.k + (size_t)(key * j->d) * w, g->mr * j->d, q, 0, m, j->width, j->d,
+                false);
+        if (j->mask || (j->a->causal && key + m > r + off + 1))
+            mask_panel(j, s, tile, m, key, b, h, r, n);
+        g->tile(ds, j->width, p.v + (size_t)(key * j->e) * w, g->mr * j->e, ct, 0, m, j->width,
+                j->e, false);
+        cpu->attention->slope[j->work](s, ds, (size_t)m, top, sum, delta, false);
+        g->tile(dq, j->width, p.turned_k + (size_t)turned_panels(j, key, j->d) * w, g->mr * whole,
+                ds, 0, j->d, j->width, m, true);
+    }
+    g->axpby(dq, dq, j->a->scale, NULL, 0, j->d * j->width);
+    put(j, j->dq + at * (size_t)j->d * j->size, dq, n, j->d, rows);
+}
+
+static void key_panel(struct job *j, int64_t i, char *space)
+{
+    const struct gemm_kernel *g = j->g;
+    int64_t group = j->heads / j->kv, count = up(j->keys, j->width);
+    int64_t unit = j->first + i / count, b = unit / j->kv, kv = unit % j->kv;
+    int64_t key = i % count * j->width, n = least(j->width, j->keys - key);
+    struct places p = places(j, unit);
+    char *rows = take(&space, load_bytes(j)), *tile = take(&space, mask_bytes(j));
+    char *k = take(&space, panel_bytes(j, j->d)), *v = take(&space, panel_bytes(j, j->e));
+    char *s = take(&space, panel_bytes(j, BLOCK)), *ds = take(&space, panel_bytes(j, BLOCK));
+    char *dk = take(&space, panel_bytes(j, j->d)), *dv = take(&space, panel_bytes(j, j->e));
+    size_t w = j->wsize;
+    pack_rows(j, k, j->k, 3, b, kv, key, n, j->d, j->a->scale, rows);
+    pack_rows(j, v, j->v, 3, b, kv, key, n, j->e, 1, rows);
+    memset(dk, 0, panel_bytes(j, j->d));
+    memset(dv, 0, panel_bytes(j, j->e));
+    int64_t off = j->keys - j->length;
+    for (int64_t head = 0; head < group; head++) {
+        int64_t h = kv * group + head;
+        size_t at = (size_t)((b * j->heads + h) * j->length), in = (size_t)head * p.head;
+        for (int64_t t = 0; t < j->length; t += BLOCK) {
+            int64_t m = least(BLOCK, j->length - t);
+            if (j->a->causal && t + off >= 0 && t + m - 1 + off < key)
+                continue;
+            g->tile(s, j->width, p.q + in + (size_t)(t * j->d) * w, g->mr * j->d, k, 0, m, j->width,
+                    j->d, false);
+            if (j->mask || (j->a->causal && key + n > t + off + 1))
+                mask_rows(j, s, tile, m, t, b, h, key, n);
+            g->tile(ds, j->width, p.ct + in + (size_t)(t * j->e) * w, g->mr * j->e, v, 0, m,
+                    j->width, j->e, false);
+            size_t first = (at + (size_t)t) * w;
+            cpu->attention->slope[j->work](s, ds, (size_t)m, j->top + first, j->sum + first,
+                                           j->delta + first, true);
+            g->tile(dv, j->width, p.turned_ct + in + (size_t)turned_panels(j, t, j->e) * w,
+                    g->mr * m, s, 0, j->e, j->width, m, true);
+            g->tile(dk, j->width, p.turned_q + in + (size_t)turned_panels(j, t, j->d) * w,
+                    g->mr * m, ds, 0, j->d, j->width, m, true);
+        }
+    }
+    g->axpby(dk, dk, j->a->scale, NULL, 0, j->d * j->width);
+    size_t at = (size_t)((b * j->kv + kv) * j->keys + key);
+    put(j, j->dk + at * (size_t)j->d * j->size, dk, n, j->d, rows);
+    put(j, j->dv + at * (size_t)j->e * j->size, dv, n, j->e, rows);
+}
+
+/* A sink's weight is exp(sink - top) / sum, and nothing is behind it. */
+static void sink_slopes(const struct job *j, char *dsinks)
+{
+    for (int64_t i = 0; i < j->batch * j->heads; i++) {
+        double s, total = 0;
+        cpu->cast[j->t][DT_float64](&s, head_of(j->sinks, 1, i / j->heads, i % j->heads), 1);
+        for (int64_t t = i * j->length; t < (i + 1) * j->length; t++)
+            total -= exp(s - number(j, j->top, t)) / number(j, j->sum, t) * number(j, j->delta, t);
+        cpu->cast[DT_float64][j->t](dsinks + (size_t)i * j->size, &total, 1);
+    }
+}
+
+static int backward(struct job *j)
+{
+    int64_t group = j->heads / j->kv, w = (int64_t)j->wsize;
+    j->unit_bytes =
+        w * (2 * panels(j, j->keys, j->d) + panels(j, j->keys, j->e) + 64 +
+             turned_panels(j, j->keys, j->d) +
+             group * (panels(j, j->length, j->d) + panels(j, j->length, j->e) +
+                      turned_panels(j, j->length, j->d) + turned_panels(j, j->length, j->e)));
+    j->bytes = backward_bytes(j);
+    int64_t jobs[] = { group * up(j->length, j->width), up(j->keys, j->width) };
+    return over_units(j, blocks(j->keys) + group * blocks(j->length), pack_all, jobs,
+                      (void (*[])(struct job *, int64_t, char *)){ query_panel, key_panel });
+}
+
+/* ---- nodes */
+
+/* x where its rows have no gaps, else a copy. */
+static mx gapless(mx x, mx_own *hold)
+{
+    return x->strides[x->ndim - 1] == 1 || dim(x, -1) == 1 ? x : row_major(x, hold);
+}
+
+static int prepare(struct job *j, const struct run *r, mx_own hold[3])
+{
+    *j = (struct job){ .a = r->args };
+    mx q = r->x[0], k = r->x[1], v = r->x[2];
+    j->t = q->dtype;
+    j->work = j->t == DT_float64 ? DT_float64 : DT_float32;
+    j->size = itemsize(q);
+    j->wsize = dtype_size(j->work);
+    j->g = &cpu->gemm->type[j->work == DT_float64 ? GEMM_f64 : GEMM_f32];
+    j->width = cpu->attention->width[j->work];
+    j->mask = j->a->mask ? r->x[3] : NULL;
+    j->sinks = j->a->sinks ? r->x[3 + j->a->mask] : NULL;
+    j->heads = dim(q, -3);
+    j->kv = dim(k, -3);
+    j->length = dim(q, -2);
+    j->keys = dim(k, -2);
+    j->d = dim(q, -1);
+    j->e = dim(v, -1);
+    j->batch = 1;
+    for (int i = 0; i < q->ndim - 3; i++) j->batch *= q->shape[i];
+    j->q = gapless(q, &hold[0]);
+    j->k = gapless(k, &hold[1]);
+    j->v = gapless(v, &hold[2]);
+    if (j->width != j->g->nr) {
+        mx_fail_as(MX_RUNTIME, "[attention] panels of %d and %d elements do not meet",
+                   (int)j->width, j->g->nr);
+        return 1;
+    }
+    return is_nil(j->q) || is_nil(j->k) || is_nil(j->v);
+}
+
+static void drop_all(mx_own *hold, int n)
+{
+    for (int i = 0; i < n; i++) mx_drop(&hold[i]);
+}
+
+/* Without keys there is nothing but sinks to look at: zeros, as the sum over none. */
+static void no_keys(const struct job *j, mx y)
+{
+    memset(host(y), 0, (size_t)nbytes(y));
+    fill(j, j->top, lowest(j), j->batch * j->heads * j->length);
+    fill(j, j->sum, 1, j->batch * j->heads * j->length);
+}
+
+int run_attention(const struct run *r)
+{
+    MX_SCOPE(NULL);
+    mx_own hold[3] = { { NULL } };
+    struct job j;
+    bool failed = prepare(&j, r, hold) || out_new(r, 0) || out_new(r, 1) || out_new(r, 2);
+    if (!failed) {
+        j.y = host(r->y[0]);
+        j.top = host(r->y[1]);
+        j.sum = host(r->y[2]);
+        int64_t group = j.heads / j.kv;
+        bool few = group * j.length <= FEW && cpu->gemm->gemv[j.t];
+        j.fold = j.length < j.width ? group : 1;
+        j.fold = few ? group : j.fold;
+        if (!j.keys)
+            no_keys(&j, r->y[0]);
+        else if (r->y[1]->size)
+            failed = few ? forward_few(&j) : forward(&j);
+    }
+    drop_all(hold, 3);
+    return failed;
+}
+
+int run_attention_vjp(const struct run *r)
+{
+    MX_SCOPE(NULL);
+    mx_own hold[7] = { { NULL } };
+    struct job j;
+    bool failed = prepare(&j, r, hold);
+    int n = 3 + j.a->mask + j.a->sinks;
+    mx kept[3];
+    if (!failed) {
+        j.ct = gapless(r->x[n], &hold[3]);
+        failed = is_nil(j.ct);
+    }
+    for (int i = 0; i < 3 && !failed; i++)
+        failed = is_nil(kept[i] = row_major(r->x[n + 1 + i], &hold[4 + i]));
+    for (int i = 0; i < r->nout && !failed; i++) failed = out_new(r, i);
+    if (!failed) {
+        j.top = host(kept[0]);
+        j.sum = host(kept[1]);
+        j.delta = host(kept[2]);
+        j.dq = host(r->y[0]);
+        j.dk = host(r->y[1]);
+        j.dv = host(r->y[2]);
+        if (j.keys && kept[0]->size)
+            failed = backward(&j);
+        else
+            for (int i = 0; i < 3; i++) memset(host(r->y[i]), 0, (size_t)nbytes(r->y[i]));
+        if (j.sinks && !failed)
+            sink_slopes(&j, host(r->y[3]));
+    }
+    drop_all(hold, 7);
+    return failed;
+}

@@ -1,0 +1,35 @@
+/* attention.c: the table of what attention needs of this level; the loops are in attention.inc. */
+#include "cpu/kernels/attention.h"
+
+#include <float.h>
+
+#include "cpu/kernels/level.h"
+#include "shared/scalar.h"
+
+/* As gemm.c has it: TILE_VECTORS * VBYTES. */
+#if defined __AVX512F__
+#define PANEL_BYTES 128
+#elif defined __FMA__
+#define PANEL_BYTES 96
+#elif defined __aarch64__
+#define PANEL_BYTES 48
+#else
+#define PANEL_BYTES 32
+#endif
+
+#define T float
+#define SUFFIX f32
+#define LARGEST FLT_MAX
+#include "cpu/kernels/attention.inc"
+#define T double
+#define SUFFIX f64
+#define LARGEST DBL_MAX
+#include "cpu/kernels/attention.inc"
+
+extern const struct attention_kernels LEVEL(attention_kernels);
+const struct attention_kernels LEVEL(attention_kernels) = {
+    .width = { [DT_float32] = W_f32, [DT_float64] = W_f64 },
+    .attend = { [DT_float32] = attend_f32, [DT_float64] = attend_f64 },
+    .scale = { [DT_float32] = fade_rows_f32, [DT_float64] = fade_rows_f64 },
+    .slope = { [DT_float32] = slope_f32, [DT_float64] = slope_f64 },
+};

@@ -1,0 +1,246 @@
+/* attention.c: scaled dot product attention.
+ *
+ * The kernels walk blocks of keys and never hold all scores; what they keep for the derivative are
+ * the maximum and the sum of each row of weights.  Second derivatives, forward ones and those of
+ * additive masks come from the formula, which does hold them. */
+#include "ops/attention.h"
+
+#include <float.h>
+
+#include "core/scope.h"
+#include "ops/rules.h"
+#include "transform/composed.h"
+
+static const struct field attention_args_fields[] = { FIELD(attention_args, scale),
+                                                      FIELD(attention_args, causal),
+                                                      FIELD(attention_args, mask),
+                                                      FIELD(attention_args, sinks),
+                                                      { 0 } };
+
+static enum dtype wide_of(mx x) { return x->dtype == DT_float64 ? DT_float64 : DT_float32; }
+static mx mask_of(const struct call *c)
+{
+    return ((const struct attention_args *)c->args)->mask ? c->x[3] : NULL;
+}
+static mx sinks_of(const struct call *c)
+{
+    const struct attention_args *a = c->args;
+    return a->sinks ? c->x[a->mask ? 4 : 3] : NULL;
+}
+/* How many operands attention has; those of attention_vjp follow. */
+static int operands(const struct attention_args *a) { return 3 + a->mask + a->sinks; }
+
+static int attention_shapes(const struct call *c, struct spec out[])
+{
+    mx q = c->x[ATTENTION_Q];
+    spec_like(&out[0], q);
+    out[0].shape[q->ndim - 1] = dim(c->x[ATTENTION_V], -1);
+    for (int i = 1; i < 3; i++) spec_set(&out[i], wide_of(q), q->ndim - 1, q->shape);
+    return 0;
+}
+
+static int attention_vjp_shapes(const struct call *c, struct spec out[])
+{
+    for (int i = 0; i < 3; i++) spec_like(&out[i], c->x[i]);
+    if (sinks_of(c))
+        spec_like(&out[3], sinks_of(c));
+    return 0;
+}
+
+/* ---- the formula */
+
+/* x (..., H, T, D) as (..., Hkv, H / Hkv, T, D). */
+static mx grouped(mx x, int heads)
+{
+    int shape[] = { heads, dim(x, -3) / heads };
+    return mx_unflatten(x, x->ndim - 3, 2, shape);
+}
+
+static mx lowest(mx like)
+{
+    return mx_scalar_like(like->dtype == DT_float64 ? -DBL_MAX : (double)-FLT_MAX, like);
+}
+
+static void compose_attention(const struct call *c, mx y[])
+{
+    const struct attention_args *a = c->args;
+    mx mask = mask_of(c), sinks = sinks_of(c), q = c->x[0];
+    enum dtype wide = wide_of(q);
+    mx k = mx_astype(c->x[1], wide), v = mx_astype(c->x[2], wide);
+    int heads = dim(k, -3), length = dim(q, -2), keys = dim(k, -2);
+    mx scaled = mx_multiply(mx_astype(q, wide), array_of_double(a->scale, wide));
+    mx s = mx_matmul(grouped(scaled, heads), mx_swapaxes(grouped(k, heads), -1, -2));
+    s = mx_flatten(s, -4, -3);
+    if (a->causal)
+        s = mx_where(mx_tri(length, keys, keys - length, DT_bool_), s, lowest(s));
+    if (mask && mask->dtype == DT_bool_)
+        s = mx_where(mask, s, lowest(s));
+    else if (mask)
+        s = mx_add(s, mx_astype(mask, wide));
+    if (sinks) {
+        int shape[MX_MAX_NDIM];
+        for (int i = 0; i < s->ndim; i++) shape[i] = s->shape[i];
+        shape[s->ndim - 1] = 1;
+        mx first = mx_expand_dims(mx_astype(sinks, wide), (int[]){ -1, -2 }, 2);
+        s = mx_concatenate(2, (mx[]){ mx_broadcast_to(first, s->ndim, shape), s }, -1);
+    }
+    mx p = mx_softmax(s, (int[]){ -1 }, 1, true);
+    if (sinks) {
+        mx parts[2];
+        if (mx_split_at(p, (int[]){ 1 }, 1, -1, parts) < 0)
+            parts[1] = MX_NIL;
+        p = parts[1];
+    }
+    mx out = mx_flatten(mx_matmul(grouped(p, heads), grouped(v, heads)), -4, -3);
+    y[0] = mx_astype(out, q->dtype);
+    for (int i = 1; i < 3; i++) /* which nothing differentiates */
+        y[i] = zeros_shaped(wide, q->ndim - 1, q->shape);
+}
+
+/* What attention_vjp does, without looking at what attention has kept for it. */
+static void compose_attention_vjp(const struct call *c, mx y[])
+{
+    const struct attention_args *a = c->args;
+    int n = operands(a);
+    mx ct[] = { c->x[n], NULL, NULL }, dx[5] = { NULL };
+    mx results[] = { c->x[n], c->x[n + 1], c->x[n + 2] };
+    struct call forward = { &op_attention, a, n, 3, c->x, results };
+    composed_vjp(compose_attention, &forward, ct, (bool[]){ true, true, true, true, true }, dx);
+    for (int i = 0; i < 3; i++) y[i] = dx[i] ? dx[i] : MX_NIL;
+    if (a->sinks)
+        y[3] = dx[n - 1] ? dx[n - 1] : MX_NIL;
+}
+
+/* ---- rules */
+
+static void attention_node_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    const struct attention_args *a = c->args;
+    int n = operands(a);
+    if (!ct[0])
+        return;
+    if (a->mask && want[3]) {
+        composed_vjp(compose_attention, c, (mx[]){ ct[0], NULL, NULL }, want, dx);
+        return;
+    }
+    enum dtype wide = wide_of(c->x[0]);
+    mx in[9], out[4] = { NULL };
+    for (int i = 0; i < n; i++) in[i] = c->x[i];
+    in[n] = ct[0];
+    in[n + 1] = c->y[1];
+    in[n + 2] = c->y[2];
+    mx each = mx_multiply(mx_astype(ct[0], wide), mx_astype(c->y[0], wide));
+    in[n + 3] = mx_sum(each, (int[]){ -1 }, 1, false);
+    mx_infer_n(&op_attention_vjp, a, n + 4, in, 3 + a->sinks, out);
+    for (int i = 0; i < 3; i++)
+        if (want[i])
+            dx[i] = out[i];
+    if (a->sinks && want[n - 1])
+        dx[n - 1] = out[3];
+}
+
+static void attention_node_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    mx all[3];
+    composed_jvp(compose_attention, c, t, all);
+    dy[0] = all[0];
+}
+
+static void attention_vjp_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    composed_vjp(compose_attention_vjp, c, ct, want, dx);
+}
+
+static void attention_vjp_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    composed_jvp(compose_attention_vjp, c, t, dy);
+}
+
+/* One more axis in front of every operand. */
+static void attention_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    int n = batch_size(c, axis);
+    mx in[9];
+    for (int i = 0; i < c->nin; i++) in[i] = batch_all(c->x[i], axis[i], n);
+    mx_infer_n(c->op, c->args, c->nin, in, c->nout, y);
+    for (int k = 0; k < c->nout; k++) yaxis[k] = 0;
+}
+
+const struct op op_attention = {
+    OP_ROW(attention),         ARGS(attention_args),      .shapes = attention_shapes,
+    .vjp = attention_node_vjp, .jvp = attention_node_jvp, .vmap = attention_vmap,
+};
+const struct op op_attention_vjp = {
+    OP_ROW(attention_vjp),    ARGS(attention_args),     .shapes = attention_vjp_shapes,
+    .vjp = attention_vjp_vjp, .jvp = attention_vjp_jvp, .vmap = attention_vmap,
+};
+
+/* ---- builder */
+
+#define NAME "scaled_dot_product_attention"
+
+static bool shapes_fit(mx q, mx k, mx v)
+{
+    mx all[] = { q, k, v };
+    for (int i = 0; i < 3; i++)
+        if (all[i]->ndim != 4) {
+            mx_fail("[" NAME "] expected queries, keys and values of 4 dimensions, got shape %s",
+                    shape_of(all[i]));
+            return false;
+        }
+    bool fits = q->shape[0] == k->shape[0] && q->shape[0] == v->shape[0] &&
+                k->shape[1] == v->shape[1] && k->shape[2] == v->shape[2] &&
+                q->shape[3] == k->shape[3] && k->shape[1] && q->shape[1] % k->shape[1] == 0;
+    if (!fits)
+        mx_fail("[" NAME "] expected queries (B, N, T, D), keys (B, M, S, D) and values (B, M, S, "
+                "E) with N a multiple of M, got shapes %s, %s and %s",
+                shape_of(q), shape_of(k), shape_of(v));
+    return fits;
+}
+
+/* The mask for every score. */
+static mx whole_mask(mx mask, enum dtype t, const int *scores)
+{
+    if (mask->ndim > 4)
+        return mx_fail("[" NAME "] expected a mask of at most 4 dimensions, got shape %s",
+                       shape_of(mask));
+    if (mask->dtype != DT_bool_ && promote(mask->dtype, t) != t)
+        return mx_fail("[" NAME "] expected a mask of bool or of a type that %s holds, got %s",
+                       dtype_name(t), dtype_name(mask->dtype));
+    for (int i = 0; i < mask->ndim; i++) {
+        int have = mask->shape[mask->ndim - 1 - i], need = scores[3 - i];
+        if (have != need && have != 1)
+            return mx_fail("[" NAME "] expected a mask that broadcasts to the scores of shape %s, "
+                           "got shape %s",
+                           shape_text(4, scores), shape_of(mask));
+    }
+    return mx_broadcast_to(mask->dtype == DT_bool_ ? mask : mx_astype(mask, t), 4, scores);
+}
+
+mx mx_attention(mx q, mx k, mx v, double scale, bool causal, mx mask, mx sinks)
+{
+    if (is_nil(q) || is_nil(k) || is_nil(v) || (mask && is_nil(mask)) || (sinks && is_nil(sinks)))
+        return MX_NIL;
+    if (!shapes_fit(q, k, v))
+        return MX_NIL;
+    enum dtype t = promote(promote(q->dtype, k->dtype), v->dtype);
+    if (!dtype_is_float(t))
+        return mx_fail("[" NAME "] expected floating-point arrays, got %s", dtype_name(t));
+    int scores[] = { q->shape[0], q->shape[1], q->shape[2], k->shape[2] };
+    mx in[5] = { mx_astype(q, t), mx_astype(k, t), mx_astype(v, t) };
+    int n = 3;
+    if (mask && is_nil(in[n++] = whole_mask(mask, t, scores)))
+        return MX_NIL;
+    if (sinks) {
+        if (sinks->ndim != 1 || dim(sinks, 0) != q->shape[1])
+            return mx_fail("[" NAME "] expected one sink for each of the %d heads, got shape %s",
+                           q->shape[1], shape_of(sinks));
+        if (promote(sinks->dtype, t) != t)
+            return mx_fail("[" NAME "] expected sinks of a type that %s holds, got %s",
+                           dtype_name(t), dtype_name(sinks->dtype));
+        in[n++] = mx_broadcast_to(mx_astype(sinks, t), 2, scores);
+    }
+    mx y[3];
+    mx_infer_n(&op_attention, &(struct attention_args){ scale, causal, mask, sinks }, n, in, 3, y);
+    return y[0];
+}
