@@ -42,8 +42,8 @@ MLX_API int mlx_fast_rope_dynamic(mlx_array *res, const mlx_array x, int dims, b
  * with N a multiple of M: N / M heads of queries share one of keys.  The result is (B, N, T, E).
  *
  * `mask_mode` is "" or "array", or "causal": then the last query sees every key and each one before
- * it one key less.  `mask_arr` broadcasts to (B, N, T, S) and is bool (true: the query sees the key)
- * or added to the scores.  `sinks` (N) are scores of keys without values. */
+ * it one key less.  `mask_arr` broadcasts to (B, N, T, S) and is bool (true: the query sees the
+ * key) or added to the scores.  `sinks` (N) are scores of keys without values. */
 MLX_API int mlx_fast_scaled_dot_product_attention(mlx_array *res, const mlx_array queries,
                                                   const mlx_array keys, const mlx_array values,
                                                   float scale, const char *mask_mode,
