@@ -134,6 +134,7 @@ int device_init(PyObject *module);
 int io_init(PyObject *module);
 
 int vmap_init(PyObject *module);
+int graph_init(PyObject *module);
 
 /* Trees of lists, tuples and dicts (py_trees.c) */
 

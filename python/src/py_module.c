@@ -271,6 +271,8 @@ PyMODINIT_FUNC PyInit_core(void)
         index_init(module) || methods_init(module) || io_init(module) || transforms_init(module) ||
         vmap_init(module) || printing_init(module) || random_init(module) ||
         fast_init(module) || linalg_init(module) || add_constants(module) || add_devices(module))
+        vmap_init(module) || graph_init(module) || printing_init(module) || random_init(module) ||
+        fast_init(module) || add_constants(module) || add_devices(module))
         Py_CLEAR(module);
     return module;
 }

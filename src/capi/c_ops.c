@@ -279,6 +279,38 @@ int mlx_atleast_3d(mlx_array *res, const mlx_array a, const mlx_stream s)
     return capi_publish(res, at_least(capi_in(a), 3));
 }
 
+int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
+                   const int64_t *strides, size_t strides_num, size_t offset, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    const int *sizes = INTS(shape);
+    if (!sizes || (strides_num && !capi_given(strides, "a list of numbers")))
+        return capi_report();
+    if (strides_num != shape_num || offset > INT64_MAX) {
+        mx_fail("[as_strided] expected one stride for each of the %zu dimensions and an offset "
+                "below 2^63, got %zu strides and offset %zu",
+                shape_num, strides_num, offset);
+        return capi_report();
+    }
+    return capi_publish(res, mx_as_strided(capi_in(a), (int)shape_num, sizes, strides,
+                                           (int64_t)offset));
+}
+
+int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
+                const mlx_vector_array dependencies)
+{
+    MX_SCOPE(NULL);
+    int n = 0, n_on = 0;
+    mx *x = capi_in_arrays(inputs, &n);
+    mx *on = x ? capi_in_arrays(dependencies, &n_on) : NULL;
+    mx *y = on ? mx_malloc((size_t)(n + 1) * sizeof *y) : NULL;
+    struct list *l = y && mx_depends(n, x, n_on, on, y) ? capi_list_of(n, y) : NULL;
+    free(y);
+    capi_arrays_free(n, x);
+    capi_arrays_free(n_on, on);
+    return capi_publish_list(res, l);
+}
+
 int mlx_broadcast_arrays(mlx_vector_array *res, const mlx_vector_array inputs, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));

@@ -165,6 +165,7 @@ static int only_a_view(const struct run *r)
 }
 int run_slice(const struct run *r) { return only_a_view(r); }
 int run_split(const struct run *r) { return only_a_view(r); }
+int run_depends(const struct run *r) { return only_a_view(r); }
 int run_custom(const struct run *r) { return only_a_view(r); }
 
 /* ---- from nothing */

@@ -282,7 +282,7 @@ static bool any_nil(int n, const mx x[], bool *tracer)
 /* Outside of traces a view of data at hand is made at once: nothing to remember, nothing to run. */
 static bool view_now(const struct op *op, const void *args, int nin, const mx x[], mx y)
 {
-    if (!(op->traits & VIEW) || tracing() || x[0]->status != READY || !x[0]->buf)
+    if ((op->traits & (VIEW | FORWARDS)) != VIEW || tracing() || x[0]->status != READY || !x[0]->buf)
         return false;
     struct call c = { .op = op, .args = args, .nin = nin, .nout = 1, .x = x };
     if (!op->view || !op->view(&c, y))

@@ -63,6 +63,8 @@ enum pad_mode { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC };
 mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx value, enum pad_mode mode);
 mx mx_view(mx x, enum dtype t);
 mx mx_as_strided(mx x, int ndim, const int *shape, const int64_t *strides, int64_t offset);
+/* y: the n arrays x, which are not computed before the n_on others are; false after a failure */
+bool mx_depends(int n, const mx x[], int n_on, const mx on[], mx y[]);
 mx mx_full(int ndim, const int *shape, mx value, enum dtype t);
 mx mx_zeros(int ndim, const int *shape, enum dtype t);
 mx mx_ones(int ndim, const int *shape, enum dtype t);

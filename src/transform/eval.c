@@ -335,7 +335,7 @@ static int bring(struct stream *s, mx x)
 static bool make_view(struct node *n, mx y)
 {
     mx x = n->in[n->op->traits & FORWARDS ? n->nin - n->nout + y->out : 0];
-    struct call c = { .op = n->op, .args = n->args, .nin = n->nin, .nout = 1, .x = n->in };
+    struct call c = { .op = n->op, .args = n->args, .nin = n->nin, .nout = n->nout, .x = n->in };
     if (!n->op->view || !n->op->view(&c, y))
         return false;
     y->buf = x->buf;

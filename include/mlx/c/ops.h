@@ -746,6 +746,17 @@ MLX_API int mlx_tile(mlx_array *res, const mlx_array arr, const int *reps, size_
 MLX_API int mlx_trace(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2, mlx_dtype dtype,
                       const mlx_stream s);
 
+/* A view of the elements of a, taken in row-major order, with a shape and strides of its own, in
+ * elements: element i is number offset + sum of i[d] * strides[d].  What lies outside of a is an
+ * error. */
+MLX_API int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
+                           const int64_t *strides, size_t strides_num, size_t offset,
+                           const mlx_stream s);
+
+/* The inputs, which are not computed before the dependencies are. */
+MLX_API int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
+                        const mlx_vector_array dependencies);
+
 /* Convolutions.  The input is (N, spatial..., C), the weights (O, spatial..., C / groups), the result
  * (N, spatial..., O); element (n, o, f) is the sum over taps k and channels c of
  *
