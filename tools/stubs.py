@@ -53,6 +53,7 @@ RETURNS = {
     "tuple[int, int]": "__dlpack_device__",
     "tuple[array, array]": "minmax qr eig eigh lu_factor slogdet",
     "tuple[array, array, array]": "lu svd",
+    "tuple[list[tuple[int, ...]], str]": "einsum_path",
     "tuple[array, ...]": "unstack",
     "list[array]": "divmod split broadcast_arrays",
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",

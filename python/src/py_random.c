@@ -130,6 +130,12 @@ PyObject *fn_random_categorical(struct call *c)
                       : mlx_random_categorical(&c->res, ARRAY(0), INT(1), ARRAY(4), STREAM));
 }
 
+PyObject *fn_random_multivariate_normal(struct call *c)
+{
+    return give(c, mlx_random_multivariate_normal(&c->res, ARRAY(0), ARRAY(1), INTS(2), DTYPE(3, MLX_FLOAT32), ARRAY(4),
+                                                  STREAM));
+}
+
 PyObject *fn_random_laplace(struct call *c)
 {
     return give(c, mlx_random_laplace(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), (float)DOUBLE(2),

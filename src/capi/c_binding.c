@@ -1,10 +1,13 @@
 /* c_binding.c: what the bindings of other languages need beyond the operations. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "capi/capi.h"
 #include "core/buffer.h"
 #include "core/print.h"
 #include "core/shape.h"
+#include "ops/einsum.h"
 #include "ops/getitem.h"
 #include "ops/random.h"
 #include "transform/eval.h"
@@ -178,4 +181,46 @@ int mlx_random_set_state(const mlx_array key)
     if (!mx_failed())
         mx_random_set_state(x);
     return capi_end();
+}
+
+/* The path as a list, the text about it in `text`. */
+static struct list *path_list(const char *subscripts, int n, const mx x[], char **text)
+{
+    struct einsum_path p;
+    if (!mx_einsum_path(subscripts, n, x, &p))
+        return NULL;
+    char lines[256];
+    snprintf(lines, sizeof lines,
+             "\n         Naive scaling:  %d\n     Optimized scaling:  %d\n      Naive FLOP count:  %.0f\n"
+             "  Optimized FLOP count:  %.0f\n",
+             p.naive_scaling, p.scaling, p.naive_flops, p.flops);
+    struct list *l = capi_list_new(NUMBERS);
+    int failed = !l || (p.n == 0 && capi_list_add(l, (union slot){ .number = 0 }));
+    for (int i = 0; i < p.n && !failed; i++)
+        failed = capi_list_add(l, (union slot){ .number = p.pair[i][0] }) ||
+                 capi_list_add(l, (union slot){ .number = p.pair[i][1] });
+    const char title[] = "  Complete contraction:  ";
+    size_t size = strlen(title) + strlen(subscripts) + strlen(lines) + 1;
+    *text = failed ? NULL : mx_malloc(size);
+    if (*text) {
+        snprintf(*text, size, "%s%s%s", title, subscripts, lines);
+        return l;
+    }
+    if (l)
+        capi_list_free(l);
+    return NULL;
+}
+
+int mlx_einsum_path(mlx_vector_int *res_0, mlx_string *res_1, const char *subscripts, const mlx_vector_array operands)
+{
+    MX_SCOPE(NULL);
+    int n = 0;
+    bool given = capi_out(res_0) && capi_out(res_1) && capi_given(subscripts, "subscripts");
+    mx *x = given ? capi_in_arrays(operands, &n) : NULL;
+    char *text = NULL;
+    struct list *l = x ? path_list(subscripts, n, x, &text) : NULL;
+    capi_arrays_free(n, x);
+    if (!l)
+        return capi_report();
+    return capi_publish_text(res_1, text) || capi_publish_list(res_0, l);
 }

@@ -821,6 +821,16 @@ WINDOW(blackman)
 WINDOW(hamming)
 WINDOW(hanning)
 
+int mlx_einsum(mlx_array *res, const char *subscripts, const mlx_vector_array operands, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    int n = 0;
+    mx *x = capi_given(subscripts, "subscripts") ? capi_in_arrays(operands, &n) : NULL;
+    mx y = x ? mx_einsum(subscripts, n, x) : MX_NIL;
+    int failed = capi_publish(res, y);
+    capi_arrays_free(n, x);
+    return failed;
+}
 int mlx_tensordot(mlx_array *res, const mlx_array a, const mlx_array b, const int *axes_a, size_t axes_a_num,
                   const int *axes_b, size_t axes_b_num, const mlx_stream s)
 {

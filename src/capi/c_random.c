@@ -143,6 +143,16 @@ int mlx_random_gumbel(mlx_array *res, const int *shape, size_t shape_num, mlx_dt
                         mx_random_gumbel((int)shape_num, shape, (enum dtype)dtype, capi_opt(key)));
 }
 
+int mlx_random_multivariate_normal(mlx_array *res, const mlx_array mean, const mlx_array cov, const int *shape,
+                                   size_t shape_num, mlx_dtype dtype, const mlx_array key, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    if (!CHECK(dtype))
+        return capi_report();
+    return capi_publish(res, mx_random_multivariate_normal(capi_in(mean), capi_in(cov), (int)shape_num, shape,
+                                                           (enum dtype)dtype, capi_opt(key)));
+}
+
 int mlx_random_laplace(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
                        float loc, float scale, const mlx_array key, const mlx_stream s)
 {

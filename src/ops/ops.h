@@ -130,6 +130,7 @@ mx mx_scatter_add_axis(mx x, mx indices, mx values, int axis);
 /* Made of others (ops/compose.c) */
 mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n_b);
 mx mx_tensordot_axis(mx a, mx b, int n); /* the last n axes of a with the first n of b */
+mx mx_einsum(const char *subscripts, int n, const mx x[]); /* ops/einsum.c */
 mx mx_inner(mx a, mx b);
 mx mx_outer(mx a, mx b);
 mx mx_kron(mx a, mx b);
@@ -185,6 +186,7 @@ mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, en
 mx mx_random_gumbel(int ndim, const int *shape, enum dtype t, mx key);
 mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key); /* ndim -1: one draw a row */
 mx mx_random_categorical_n(mx logits, int axis, int num_samples, mx key);
+mx mx_random_multivariate_normal(mx mean, mx cov, int ndim, const int *shape, enum dtype t, mx key);
 mx mx_random_laplace(int ndim, const int *shape, enum dtype t, double loc, double scale, mx key);
 
 /* Normalization and rotation of rows (ops/fast.c); weight, bias, freqs may be NULL */

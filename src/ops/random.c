@@ -347,3 +347,36 @@ mx mx_random_categorical_n(mx logits, int axis, int num_samples, mx key)
     shape[logits->ndim] = num_samples;
     return draw(mx_expand_dims(logits, (int[]){ -1 }, 1), logits->ndim + 1, shape, a, key);
 }
+
+/* An array of x's shape less its last n axes, for its shape alone. */
+static mx without_last(mx x, int n) { return array_new(DT_bool_, x->ndim - n, x->shape); }
+
+/* Standard normal vectors times a symmetric root of the covariance, which U diag(sqrt(s)) V^T is. */
+mx mx_random_multivariate_normal(mx mean, mx cov, int ndim, const int *shape, enum dtype t, mx key)
+{
+    if (is_nil(mean) || is_nil(cov))
+        return MX_NIL;
+    if (!dtype_is_float(t))
+        return mx_fail("[multivariate_normal] expected a floating-point dtype, got %s", dtype_name(t));
+    int n = mean->ndim ? dim(mean, -1) : 0;
+    if (mean->ndim < 1 || cov->ndim < 2 || dim(cov, -1) != n || dim(cov, -2) != n)
+        return mx_fail("[multivariate_normal] expected a mean of shape (..., n) and a covariance of shape (..., n, n), "
+                       "got %s and %s", shape_of(mean), shape_of(cov));
+    enum dtype wide = dtype_is_half(t) ? DT_float32 : t;
+    mx s[3], both[3] = { without_last(mean, 1), without_last(cov, 2), array_new(DT_bool_, ndim, shape) };
+    int whole[MX_MAX_NDIM], rank;
+    if (!broadcast_shape("multivariate_normal", ndim ? 3 : 2, both, &rank, whole))
+        return MX_NIL;
+    if (ndim && (rank != ndim || memcmp(whole, shape, (size_t)ndim * sizeof *whole)))
+        return mx_fail("[multivariate_normal] expected a shape that mean and covariance broadcast to, got %s for shapes "
+                       "%s and %s", shape_text(ndim, shape), shape_of(mean), shape_of(cov));
+    if (rank == MX_MAX_NDIM)
+        return mx_fail("[multivariate_normal] expected fewer than %d dimensions, got %d", MX_MAX_NDIM, rank);
+    whole[rank] = n;
+    mx_svd(mx_astype(cov, wide), SVD_THIN, s);
+    mx root = mx_matmul(mx_multiply(s[0], mx_expand_dims(mx_sqrt(s[1]), (int[]){ -2 }, 1)), s[2]);
+    mx z = mx_random_normal(rank + 1, whole, wide, NULL, NULL, key);
+    mx y = cov->ndim == 2 ? mx_matmul(z, root)
+                          : mx_squeeze(mx_matmul(mx_expand_dims(z, (int[]){ -2 }, 1), root), (int[]){ -2 }, 1);
+    return mx_astype(mx_add(y, mx_astype(mean, wide)), t);
+}

@@ -88,7 +88,6 @@ def test_sparse():
         init.sparse(1.5)
 
 
-@pytest.mark.skipif(not hasattr(mx, "linalg"), reason="needs linalg.qr")
 @pytest.mark.parametrize("shape", [(5, 5), (4, 7), (7, 4)])
 def test_orthogonal(shape):
     a = np.array(init.orthogonal(2.0)(mx.zeros(shape))).astype(np.float64)

@@ -185,3 +185,24 @@ def test_half_types_fill_their_range():
         assert 0 <= u.min() < 0.01
         assert 0.98 < u.max() < 1
         assert math.isclose(u.mean(), 0.5, abs_tol=0.02)
+
+
+def test_multivariate_normal():
+    mean, cov, key = mx.array([1.0, 2.0]), mx.array([[2.0, 1.0], [1.0, 3.0]]), r.key(7)
+    known = [[-1.3633297, 0.0788107], [0.7078637, 1.4444508], [1.4801515, 1.3833611]]
+    np.testing.assert_allclose(np.array(r.multivariate_normal(mean, cov, [3], key=key)), known, rtol=1e-5)
+    x = np.array(r.multivariate_normal(mean, cov, [20000], key=key), dtype=np.float64)
+    np.testing.assert_allclose(x.mean(0), np.array(mean), atol=0.05)
+    np.testing.assert_allclose(np.cov(x.T), np.array(cov), atol=0.1)
+    covs = mx.stack([cov, mx.eye(2)])
+    y = r.multivariate_normal(mean, covs, [5, 2], dtype=mx.float64, key=key)
+    assert y.shape == (5, 2, 2) and y.dtype == mx.float64
+    z = np.array(r.normal((5, 2, 2), dtype=mx.float64, key=key))
+    np.testing.assert_allclose(np.array(y)[:, 1], z[:, 1] + np.array(mean), rtol=1e-6)
+    assert r.multivariate_normal(mx.zeros((5, 2)), covs[:, None]).shape == (2, 5, 2)
+    assert r.multivariate_normal(mean, cov, dtype=mx.float16).dtype == mx.float16
+    for args in [(mean, mx.eye(3)), (mx.array(1.0), mx.eye(1)), (mx.zeros((5, 2)), cov, [4]), (mean, covs, [3])]:
+        with pytest.raises(ValueError, match="multivariate_normal"):
+            r.multivariate_normal(*args)
+    with pytest.raises(ValueError, match="floating-point dtype, got int32"):
+        r.multivariate_normal(mean, cov, dtype=mx.int32)

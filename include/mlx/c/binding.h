@@ -13,6 +13,7 @@
 #include "mlx/c/array.h"
 #include "mlx/c/stream.h"
 #include "mlx/c/string.h"
+#include "mlx/c/vector.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -152,6 +153,11 @@ MLX_API int mlx_vecdot(mlx_array *res, const mlx_array a, const mlx_array b, int
 
 /* Differences of neighbours along an axis, n times. */
 MLX_API int mlx_diff(mlx_array *res, const mlx_array a, int n, int axis, const mlx_stream s);
+
+/* How mlx_einsum goes about it: pairs of places in the list of operands, whose product goes to its
+ * end (one place alone where there is one operand); and a text about what that saves. */
+MLX_API int mlx_einsum_path(mlx_vector_int *res_0, mlx_string *res_1, const char *subscripts,
+                            const mlx_vector_array operands);
 
 /* Determinants of the square matrices in the last two axes; and their sign (complex: a number of
  * modulus 1) and the logarithm of their modulus, 0 and -infinity for a singular matrix. */

@@ -734,6 +734,9 @@ MLX_API int mlx_roll_axis(mlx_array *res, const mlx_array a, const int *shift, s
 MLX_API int mlx_roll_axes(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num, const int *axes,
                           size_t axes_num, const mlx_stream s);
 
+/* Sums of products of operands whose dimensions are named by letters, as in "ij,jk->ik". */
+MLX_API int mlx_einsum(mlx_array *res, const char *subscripts, const mlx_vector_array operands, const mlx_stream s);
+
 /* The sum of products over pairs of axes; of the last `axis` axes of a and the first of b. */
 MLX_API int mlx_tensordot(mlx_array *res, const mlx_array a, const mlx_array b, const int *axes_a, size_t axes_a_num,
                           const int *axes_b, size_t axes_b_num, const mlx_stream s);

@@ -79,6 +79,12 @@ MLX_API int mlx_random_truncated_normal(mlx_array *res, const mlx_array lower,
 MLX_API int mlx_random_gumbel(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
                               const mlx_array key, const mlx_stream s);
 
+/* Normal vectors with a mean of shape (..., n) and a covariance of shape (..., n, n), whose batches
+ * broadcast to the shape; with an empty one, to each other.  The result has one axis of n more. */
+MLX_API int mlx_random_multivariate_normal(mlx_array *res, const mlx_array mean, const mlx_array cov,
+                                           const int *shape, size_t shape_num, mlx_dtype dtype,
+                                           const mlx_array key, const mlx_stream s);
+
 /* Numbers of the Laplace distribution around `loc` with diversity `scale`. */
 MLX_API int mlx_random_laplace(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
                                float loc, float scale, const mlx_array key, const mlx_stream s);

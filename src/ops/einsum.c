@@ -1,0 +1,445 @@
+/* einsum.c: sums of products named by their indices, "ij,jk->ik".
+ *
+ * An index is a number: letters are 0 to 51, the dimensions that an ellipsis stands for follow,
+ * counted from the right so that they broadcast.  Operands lose what they alone have and nobody asks
+ * for (diagonals, sums), and then are contracted two at a time, each pair as a matrix product: the
+ * indices of both that are still needed are its batch, those that are not are summed over. */
+#include "ops/einsum.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "core/shape.h"
+#include "ops/ops.h"
+#include "ops/rules.h"
+
+enum { LETTERS = 52, INDICES = LETTERS + MX_MAX_NDIM, ELLIPSIS = -1, ABSENT = -1 };
+
+typedef unsigned __int128 set; /* of indices */
+
+/* An operand or a product of some: index[d] names dimension d. */
+struct term {
+    mx x;
+    int n, index[MX_MAX_NDIM];
+};
+
+struct einsum {
+    int n;
+    struct term term[EINSUM_MOST];
+    int rank, output[INDICES]; /* what the result is indexed by */
+    int size[INDICES];         /* ABSENT: an index of no operand */
+};
+
+static set only(int index) { return (set)1 << index; }
+static bool has(set s, int index) { return s >> index & 1; }
+
+static set set_of(int n, const int *index)
+{
+    set s = 0;
+    for (int i = 0; i < n; i++) s |= only(index[i]);
+    return s;
+}
+
+static set indices(const struct term *t) { return set_of(t->n, t->index); }
+
+static int count(set s) { return __builtin_popcountll((uint64_t)s) + __builtin_popcountll((uint64_t)(s >> 64)); }
+
+static double volume(const struct einsum *e, set s)
+{
+    double v = 1;
+    for (int i = 0; i < INDICES; i++)
+        if (has(s, i))
+            v *= e->size[i];
+    return v;
+}
+
+/* ---- reading subscripts */
+
+static int letter(char c) { return c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= 'A' && c <= 'Z' ? c - 'A' : ABSENT; }
+
+/* The subscripts of one operand, or of the result, up to what ends them. */
+static const char *read_term(const char *s, const char *whole, int *index, int *n)
+{
+    bool ellipsis = false;
+    for (*n = 0; *s && *s != ',' && strncmp(s, "->", 2); s++) {
+        int i = letter(*s);
+        if (isspace((unsigned char)*s))
+            continue;
+        if (!strncmp(s, "...", 3) && !ellipsis) {
+            ellipsis = true;
+            i = ELLIPSIS;
+            s += 2;
+        } else if (i == ABSENT) {
+            mx_fail("[einsum] expected letters, ',', '->' and at most one '...' for each operand, got '%c' in '%s'", *s,
+                    whole);
+            return NULL;
+        }
+        if (*n == MX_MAX_NDIM) {
+            mx_fail("[einsum] expected at most %d subscripts for each operand, got more in '%s'", MX_MAX_NDIM, whole);
+            return NULL;
+        }
+        index[(*n)++] = i;
+    }
+    return s;
+}
+
+/* The size of an index, as operand k has it; 1 gives way to any other. */
+static bool agree(struct einsum *e, int k, int index, int size, mx x)
+{
+    int *have = &e->size[index];
+    if (*have != ABSENT && *have != 1 && size != 1 && *have != size) {
+        mx_fail("[einsum] a subscript stands for sizes %d and %d, the latter in operand %d of shape %s", *have, size, k,
+                shape_of(x));
+        return false;
+    }
+    if (*have == ABSENT || *have == 1)
+        *have = size;
+    return true;
+}
+
+/* Operand k, its dimensions named: by letters as they are, and where there is an ellipsis by those it
+ * stands for. */
+static bool add_term(struct einsum *e, int k, int n, const int *index, mx x)
+{
+    struct term *t = &e->term[k];
+    bool ellipsis = false;
+    for (int i = 0; i < n; i++) ellipsis |= index[i] == ELLIPSIS;
+    int more = x->ndim - (n - ellipsis);
+    if (more < 0 || (more > 0 && !ellipsis)) {
+        mx_fail("[einsum] expected a subscript for each dimension, got %d for operand %d of shape %s", n - ellipsis, k,
+                shape_of(x));
+        return false;
+    }
+    *t = (struct term){ .x = x };
+    for (int i = 0; i < n; i++) {
+        if (index[i] != ELLIPSIS)
+            t->index[t->n++] = index[i];
+        else
+            for (int d = more; d-- > 0;) t->index[t->n++] = LETTERS + d;
+    }
+    for (int d = 0; d < t->n; d++) {
+        for (int c = 0; c < d; c++)
+            if (t->index[c] == t->index[d] && x->shape[c] != x->shape[d]) {
+                mx_fail("[einsum] a subscript stands for sizes %d and %d in operand %d of shape %s", x->shape[c],
+                        x->shape[d], k, shape_of(x));
+                return false;
+            }
+        if (!agree(e, k, t->index[d], x->shape[d], x))
+            return false;
+    }
+    return true;
+}
+
+/* Without "->": what an ellipsis stands for, then the letters that occur once, in their order. */
+static void implied_output(struct einsum *e)
+{
+    int times[INDICES] = { 0 };
+    for (int k = 0; k < e->n; k++)
+        for (int d = 0; d < e->term[k].n; d++) times[e->term[k].index[d]]++;
+    e->rank = 0;
+    for (int i = INDICES; i-- > LETTERS;)
+        if (times[i])
+            e->output[e->rank++] = i;
+    for (int i = 0; i < LETTERS; i++)
+        if (times[i] == 1)
+            e->output[e->rank++] = i;
+}
+
+static bool read_output(struct einsum *e, const char *s, const char *whole)
+{
+    int index[MX_MAX_NDIM], n;
+    s = read_term(s, whole, index, &n);
+    if (!s)
+        return false;
+    if (*s) {
+        mx_fail("[einsum] expected nothing after the subscripts of the result, got '%s' in '%s'", s, whole);
+        return false;
+    }
+    e->rank = 0;
+    for (int i = 0; i < n; i++) {
+        if (index[i] != ELLIPSIS) {
+            e->output[e->rank++] = index[i];
+            continue;
+        }
+        for (int d = INDICES; d-- > LETTERS;)
+            if (e->size[d] != ABSENT)
+                e->output[e->rank++] = d;
+    }
+    for (int i = 0; i < e->rank; i++)
+        if (e->size[e->output[i]] == ABSENT || has(set_of(i, e->output), e->output[i])) {
+            mx_fail("[einsum] expected subscripts of the result to be those of operands, each once, got '%s'", whole);
+            return false;
+        }
+    return true;
+}
+
+static bool read_all(struct einsum *e, const char *subscripts, int n, const mx x[])
+{
+    if (n < 1 || n > EINSUM_MOST) {
+        mx_fail("[einsum] expected 1 to %d operands, got %d", EINSUM_MOST, n);
+        return false;
+    }
+    const char *s = subscripts;
+    for (int i = 0; i < INDICES; i++) e->size[i] = ABSENT;
+    for (e->n = 0; s; s++) {
+        int index[MX_MAX_NDIM], m;
+        s = read_term(s, subscripts, index, &m);
+        if (!s || (e->n < n && (is_nil(x[e->n]) || !add_term(e, e->n, m, index, x[e->n]))))
+            return false;
+        e->n++;
+        if (*s != ',')
+            break;
+    }
+    if (e->n != n) {
+        mx_fail("[einsum] expected as many operands as '%s' has subscripts for, %d, got %d", subscripts, e->n, n);
+        return false;
+    }
+    if (!*s)
+        implied_output(e);
+    else if (!read_output(e, s + 2, subscripts))
+        return false;
+    if (e->rank <= MX_MAX_NDIM)
+        return true;
+    mx_fail("[einsum] expected at most %d dimensions of the result, got %d", MX_MAX_NDIM, e->rank);
+    return false;
+}
+
+/* ---- the order of contractions: greedy, the pair that makes memory smallest, then the cheapest */
+
+static double flops(const struct einsum *e, set all, bool sums, int terms)
+{
+    int factor = terms > 2 ? terms - 1 : 1;
+    return volume(e, all) * (factor + sums);
+}
+
+/* What is left of terms i and j once they are contracted. */
+static set left_of(const set *term, int n, set output, int i, int j)
+{
+    set needed = output;
+    for (int k = 0; k < n; k++)
+        if (k != i && k != j)
+            needed |= term[k];
+    return (term[i] | term[j]) & needed;
+}
+
+static void find_path(const struct einsum *e, struct einsum_path *p)
+{
+    set term[EINSUM_MOST], all = 0, output = set_of(e->rank, e->output);
+    int n = e->n;
+    for (int k = 0; k < n; k++) all |= term[k] = indices(&e->term[k]);
+    *p = (struct einsum_path){ .naive_scaling = count(all), .naive_flops = flops(e, all, (all & ~output) != 0, n) };
+    p->flops = n > 1 ? 0 : p->naive_flops;
+    p->scaling = n > 1 ? 0 : p->naive_scaling;
+    for (bool fresh = false; n > 1; fresh = true) {
+        /* Pairs with what was made last come last, and the first of equals is taken. */
+        double best[2] = { 0, 0 };
+        int at[2] = { -1, -1 };
+        for (int outer = 0; outer < 2 && at[0] < 0; outer++)
+            for (int last = 0; last < 2; last++)
+                for (int i = 0; i < n; i++)
+                    for (int j = i + 1; j < n; j++) {
+                        if ((fresh && j == n - 1) != last || (!outer && !(term[i] & term[j])))
+                            continue;
+                        set left = left_of(term, n, output, i, j), both = term[i] | term[j];
+                        double grown = volume(e, left) - volume(e, term[i]) - volume(e, term[j]);
+                        double cost = flops(e, both, (both & ~left) != 0, 2);
+                        if (at[0] >= 0 && (grown > best[0] || (grown == best[0] && cost >= best[1])))
+                            continue;
+                        best[0] = grown, best[1] = cost;
+                        at[0] = i, at[1] = j;
+                    }
+        set left = left_of(term, n, output, at[0], at[1]), both = term[at[0]] | term[at[1]];
+        p->flops += best[1];
+        p->scaling = count(both) > p->scaling ? count(both) : p->scaling;
+        memcpy(p->pair[p->n++], at, sizeof at);
+        n = 0;
+        for (int k = 0; k < e->n - p->n + 1; k++)
+            if (k != at[0] && k != at[1])
+                term[n++] = term[k];
+        term[n++] = left;
+    }
+}
+
+bool mx_einsum_path(const char *subscripts, int n, const mx x[], struct einsum_path *path)
+{
+    struct einsum e;
+    if (!read_all(&e, subscripts, n, x))
+        return false;
+    find_path(&e, path);
+    return true;
+}
+
+/* ---- doing it */
+
+static int place(const struct term *t, int index)
+{
+    for (int d = 0; d < t->n; d++)
+        if (t->index[d] == index)
+            return d;
+    return -1;
+}
+
+static void forget(struct term *t, int d)
+{
+    memmove(t->index + d, t->index + d + 1, (size_t)(--t->n - d) * sizeof *t->index);
+}
+
+/* Diagonals for indices that occur twice, and no dimension where a size of 1 broadcasts. */
+static void simplify(const struct einsum *e, struct term *t)
+{
+    for (int d = 0; d < t->n; d++)
+        for (int c = d + 1; c < t->n;) {
+            int index = t->index[d];
+            if (t->index[c] != index) {
+                c++;
+                continue;
+            }
+            t->x = mx_diagonal(t->x, 0, d, c);
+            forget(t, c);
+            forget(t, d);
+            t->index[t->n++] = index;
+            c = d + 1;
+        }
+    for (int d = t->n; d-- > 0;)
+        if (dim(t->x, d) == 1 && e->size[t->index[d]] != 1) {
+            t->x = mx_squeeze(t->x, &d, 1);
+            forget(t, d);
+        }
+}
+
+/* Without the indices that are not wanted. */
+static void sum_out(struct term *t, set wanted)
+{
+    int axes[MX_MAX_NDIM], n = 0, kept = 0;
+    for (int d = 0; d < t->n; d++) {
+        if (has(wanted, t->index[d]))
+            t->index[kept++] = t->index[d];
+        else
+            axes[n++] = d;
+    }
+    t->n = kept;
+    if (n) {
+        enum dtype dtype = t->x->dtype;
+        t->x = mx_astype(mx_sum(t->x, axes, n, false), dtype);
+    }
+}
+
+/* The dimensions of t by groups of indices. */
+static mx arranged(const struct term *t, int n, const int *order)
+{
+    int axes[MX_MAX_NDIM];
+    bool same = n == t->n;
+    for (int i = 0; i < n; i++) {
+        axes[i] = place(t, order[i]);
+        same = same && axes[i] == i;
+    }
+    return same ? t->x : mx_transpose(t->x, axes, n);
+}
+
+/* The indices of t that are among some, in t's order. */
+static int pick(const struct term *t, set some, int *index)
+{
+    int n = 0;
+    for (int d = 0; d < t->n; d++)
+        if (has(some, t->index[d]))
+            index[n++] = t->index[d];
+    return n;
+}
+
+static int64_t joined(const struct einsum *e, int n, const int *index)
+{
+    int64_t size = 1;
+    for (int i = 0; i < n; i++) size *= e->size[index[i]];
+    return size;
+}
+
+static int append(int *to, int at, int n, const int *from)
+{
+    for (int i = 0; i < n; i++) to[at + i] = from[i];
+    return at + n;
+}
+
+static const int *left_places(int from, int n, int *out)
+{
+    for (int i = 0; i < n; i++) out[i] = from + i;
+    return out;
+}
+
+/* x as a matrix, or as what broadcasts: its first `kept` dimensions, then these. */
+static mx shaped(mx x, int kept, int n, const int64_t *sizes)
+{
+    int shape[MX_MAX_NDIM + 2];
+    if (is_nil(x))
+        return x;
+    memcpy(shape, x->shape, (size_t)kept * sizeof *shape);
+    for (int i = 0; i < n; i++)
+        if ((shape[kept + i] = dim_of("einsum", sizes[i])) < 0)
+            return MX_NIL;
+    return mx_reshape(x, kept + n, shape);
+}
+
+/* The product of a and b, summed over the indices that both have and nobody wants. */
+static struct term contract(const struct einsum *e, struct term a, struct term b, set wanted)
+{
+    struct term y = { .x = MX_NIL };
+    int batch[MX_MAX_NDIM], left[MX_MAX_NDIM], right[MX_MAX_NDIM], inner[MX_MAX_NDIM], order[2 * MX_MAX_NDIM];
+    sum_out(&a, wanted | indices(&b));
+    sum_out(&b, wanted | indices(&a));
+    set sa = indices(&a), sb = indices(&b);
+    int nbatch = pick(&a, sb & wanted, batch), ninner = pick(&a, sb & ~wanted, inner);
+    int nleft = pick(&a, ~sb, left), nright = pick(&b, ~sa, right);
+    if (nbatch + nleft + nright > MX_MAX_NDIM) {
+        mx_fail("[einsum] expected at most %d dimensions of a product, got %d", MX_MAX_NDIM, nbatch + nleft + nright);
+        return y;
+    }
+    y.n = append(y.index, append(y.index, append(y.index, 0, nbatch, batch), nleft, left), nright, right);
+    mx p =
+        arranged(&a, append(order, append(order, append(order, 0, nbatch, batch), nleft, left), ninner, inner), order);
+    mx q = arranged(&b, append(order, append(order, append(order, 0, nbatch, batch), ninner, inner), nright, right),
+                    order);
+    int64_t sizes[MX_MAX_NDIM];
+    if (ninner == 0) { /* nothing is summed: b's own dimensions stand behind a's */
+        for (int i = 0; i < nright; i++) sizes[i] = 1;
+        y.x = mx_multiply(shaped(p, nbatch + nleft, nright, sizes),
+                          nleft ? mx_expand_dims(q, left_places(nbatch, nleft, order), nleft) : q);
+        return y;
+    }
+    int64_t rows = joined(e, nleft, left), cols = joined(e, nright, right), depth = joined(e, ninner, inner);
+    mx product =
+        mx_matmul(shaped(p, nbatch, 2, (int64_t[]){ rows, depth }), shaped(q, nbatch, 2, (int64_t[]){ depth, cols }));
+    for (int i = 0; i < nleft + nright; i++) sizes[i] = e->size[y.index[nbatch + i]];
+    y.x = shaped(product, nbatch, nleft + nright, sizes);
+    return y;
+}
+
+mx mx_einsum(const char *subscripts, int n, const mx x[])
+{
+    struct einsum e;
+    struct einsum_path path;
+    if (!read_all(&e, subscripts, n, x))
+        return MX_NIL;
+    enum dtype t = x[0]->dtype;
+    for (int k = 1; k < n; k++) t = promote(t, x[k]->dtype);
+    for (int k = 0; k < n; k++) {
+        e.term[k].x = mx_astype(x[k], t == DT_bool_ ? DT_int32 : t); /* a sum of bool is whether any holds */
+        simplify(&e, &e.term[k]);
+    }
+    find_path(&e, &path);
+    set wanted = set_of(e.rank, e.output);
+    for (int c = 0; c < path.n; c++) {
+        struct term a = e.term[path.pair[c][0]], b = e.term[path.pair[c][1]];
+        set others = wanted;
+        int kept = 0;
+        for (int k = 0; k < e.n; k++)
+            if (k != path.pair[c][0] && k != path.pair[c][1]) {
+                others |= indices(&e.term[k]);
+                e.term[kept++] = e.term[k];
+            }
+        e.term[kept] = contract(&e, a, b, others);
+        e.n = kept + 1;
+        if (is_nil(e.term[kept].x))
+            return MX_NIL;
+    }
+    sum_out(&e.term[0], wanted);
+    return mx_astype(arranged(&e.term[0], e.rank, e.output), t);
+}
