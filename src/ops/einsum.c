@@ -14,6 +14,7 @@
 #include "ops/rules.h"
 
 enum { LETTERS = 52, INDICES = LETTERS + MX_MAX_NDIM, ELLIPSIS = -1, ABSENT = -1 };
+enum { SHORT = 64 }; /* dots of no more elements cost less than a matrix product each */
 
 typedef unsigned __int128 set; /* of indices */
 
@@ -405,6 +406,11 @@ static struct term contract(const struct einsum *e, struct term a, struct term b
         return y;
     }
     int64_t rows = joined(e, nleft, left), cols = joined(e, nright, right), depth = joined(e, ninner, inner);
+    if (rows == 1 && cols == 1 && nbatch && depth <= SHORT && !dtype_is_half(p->dtype)) { /* many short dots */
+        y.x = mx_multiply(shaped(p, nbatch, 1, &depth), shaped(q, nbatch, 1, &depth));
+        y.x = mx_astype(mx_sum(y.x, (int[]){ -1 }, 1, false), p->dtype);
+        return y;
+    }
     mx product =
         mx_matmul(shaped(p, nbatch, 2, (int64_t[]){ rows, depth }), shaped(q, nbatch, 2, (int64_t[]){ depth, cols }));
     for (int i = 0; i < nleft + nright; i++) sizes[i] = e->size[y.index[nbatch + i]];

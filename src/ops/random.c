@@ -368,8 +368,8 @@ mx mx_random_multivariate_normal(mx mean, mx cov, int ndim, const int *shape, en
     if (!broadcast_shape("multivariate_normal", ndim ? 3 : 2, both, &rank, whole))
         return MX_NIL;
     if (ndim && (rank != ndim || memcmp(whole, shape, (size_t)ndim * sizeof *whole)))
-        return mx_fail("[multivariate_normal] expected a shape that mean and covariance broadcast to, got %s for shapes "
-                       "%s and %s", shape_text(ndim, shape), shape_of(mean), shape_of(cov));
+        return mx_fail("[multivariate_normal] expected a shape that mean and covariance broadcast to, got %s for "
+                       "shapes %s and %s", shape_text(ndim, shape), shape_of(mean), shape_of(cov));
     if (rank == MX_MAX_NDIM)
         return mx_fail("[multivariate_normal] expected fewer than %d dimensions, got %d", MX_MAX_NDIM, rank);
     whole[rank] = n;
