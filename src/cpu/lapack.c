@@ -8,6 +8,11 @@
 #include "cpu/linalg.h"
 #include "ops/linalg.h"
 
+#ifndef CMPLXF /* glibc has it for GCC alone */
+#define CMPLXF(re, im) __builtin_complex((float)(re), (float)(im))
+#endif
+
+
 /* n bytes of scratch. */
 static void *take(struct scratch *s, int64_t n)
 {
