@@ -59,6 +59,12 @@ PyObject *fn_round(struct call *c)
 
 PyObject *fn_where(struct call *c)
 {
+    if (!GIVEN(1) && !GIVEN(2))
+        return call_operands(c, 0, 1) ? NULL : fn_nonzero(c);
+    if (!GIVEN(1) || !GIVEN(2)) {
+        PyErr_SetString(PyExc_TypeError, "where() takes a condition alone, or with both x and y");
+        return NULL;
+    }
     if (call_operands(c, 0, 1) || call_operands(c, 1, 2))
         return NULL;
     return give(c, mlx_where(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), STREAM));

@@ -65,7 +65,7 @@ static int add_slice(mlx_index *it, PyObject *o)
 static int refuse(PyObject *o)
 {
     PyErr_Format(PyExc_IndexError,
-                 "[index] expected an int, a slice, None, Ellipsis or an array of integers, got %s",
+                 "[index] expected an int, a slice, None, Ellipsis or an array of integers or bool, got %s",
                  type_name(o));
     return -1;
 }
@@ -120,11 +120,17 @@ static int add(struct items *s, PyObject *o)
         *it = (mlx_index){ .kind = MLX_INDEX_ARRAY, .array = handle_of(o) };
         return 0;
     }
-    if (PyBool_Check(o)) {
-        PyErr_SetString(PyExc_IndexError,
-                        "[index] expected an int or an array of integers, got a bool (masks "
-                        "can be written through, x[mask] = v, but not read yet)");
-        return -1;
+    if (PyBool_Check(o)) { /* a mask without dimensions */
+        if (s->nmade == MAX_NDIM) {
+            PyErr_SetString(PyExc_IndexError, "too many indices");
+            return -1;
+        }
+        mlx_array *a = &s->made[s->nmade++];
+        *a = mlx_array_new();
+        if (mlx_scalar_int(a, o == Py_True, MLX_BOOL))
+            return raise_last();
+        *it = (mlx_index){ .kind = MLX_INDEX_ARRAY, .array = *a };
+        return 0;
     }
     if (PyFloat_Check(o) || PyUnicode_Check(o) || PyTuple_Check(o))
         return refuse(o);

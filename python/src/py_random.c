@@ -142,6 +142,17 @@ PyObject *fn_random_laplace(struct call *c)
                                       (float)DOUBLE(3), ARRAY(4), STREAM));
 }
 
+PyObject *fn_random_permutation(struct call *c)
+{
+    if (!is_array(c->v[0].o)) {
+        const int *n;
+        return call_ints(c, 0, c->v[0].o, &n) < 0
+                   ? NULL
+                   : give(c, mlx_random_permutation_arange(&c->res, n[0], ARRAY(2), STREAM));
+    }
+    return give(c, mlx_random_permutation(&c->res, ARRAY(0), INT(1), ARRAY(2), STREAM));
+}
+
 /* random.state: a sequence of one array, the key of the library's state. */
 
 static PyObject *state_item(PyObject *o, Py_ssize_t i)

@@ -10,6 +10,7 @@
 #include "ops/einsum.h"
 #include "ops/getitem.h"
 #include "ops/random.h"
+#include "transform/dynamic.h"
 #include "transform/eval.h"
 
 static bool good_dtype(const char *op, mlx_dtype dtype)
@@ -120,7 +121,7 @@ int mlx_getitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a);
     struct item *it = items_of(__func__, items, items_num);
-    mx y = it ? mx_getitem(x, (int)items_num, it) : MX_NIL;
+    mx y = it ? mx_getitem_masked(x, (int)items_num, it) : MX_NIL;
     free(it);
     return capi_publish(res, y);
 }
@@ -133,7 +134,7 @@ int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_
     if ((unsigned)fold > MLX_FOLD_MIN)
         mx_fail_as(MX_TYPE, "[setitem] expected a fold, got %d", (int)fold);
     struct item *it = items_of(__func__, items, items_num);
-    mx y = it ? mx_setitem(x, (int)items_num, it, v, (enum scatter_fold)fold) : MX_NIL;
+    mx y = it ? mx_setitem_masked(x, (int)items_num, it, v, (enum scatter_fold)fold) : MX_NIL;
     free(it);
     return capi_publish(res, y);
 }

@@ -187,3 +187,15 @@ int mlx_random_categorical_shape(mlx_array *res, const mlx_array logits, int axi
     return capi_publish(
         res, mx_random_categorical(capi_in(logits), axis, (int)shape_num, shape, capi_opt(key)));
 }
+
+int mlx_random_permutation(mlx_array *res, const mlx_array x, int axis, const mlx_array key, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_random_permutation(capi_in(x), axis, capi_opt(key)));
+}
+
+int mlx_random_permutation_arange(mlx_array *res, int x, const mlx_array key, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_random_permutation_arange(x, capi_opt(key)));
+}

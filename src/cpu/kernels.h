@@ -53,6 +53,8 @@ struct cpu_kernels {
     const struct random_kernels *random; /* kernels/random.h */
     const struct norm_kernels *norm;     /* kernels/norm.h */
     const struct attention_kernels *attention; /* kernels/attention.h */
+    const struct sort_kernels *sort;     /* kernels/sort.h */
+    const struct scan_kernels *scan;     /* kernels/scan.h */
 };
 
 extern const struct cpu_kernels *cpu; /* chosen at start-up by cpu/dispatch.c */

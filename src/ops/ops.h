@@ -127,6 +127,32 @@ mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_
 mx mx_scatter(mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f);
 mx mx_scatter_add_axis(mx x, mx indices, mx values, int axis);
 
+/* Orders (ops/sort.c): stable, NaN last.  _flat: of all elements. */
+mx mx_sort(mx x, int axis);
+mx mx_sort_flat(mx x);
+mx mx_argsort(mx x, int axis); /* uint32 */
+mx mx_argsort_flat(mx x);
+mx mx_partition(mx x, int kth, int axis);
+mx mx_partition_flat(mx x, int kth);
+mx mx_argpartition(mx x, int kth, int axis); /* uint32 */
+mx mx_argpartition_flat(mx x, int kth);
+mx mx_topk(mx x, int k, int axis); /* ascending */
+mx mx_topk_flat(mx x, int k);
+mx mx_median(mx x, const int *axes, int n, bool keepdims);
+mx mx_searchsorted(mx sorted, mx values, bool right); /* uint32 */
+/* The distinct elements of x, the first index of each, for every element of x which of them it is
+ * (uint32 both), and how often each comes up (int32); cut off or filled up to `size` with `fill`
+ * (NULL: with the smallest). */
+void mx_unique(mx x, int size, mx fill, mx out[4]);
+mx mx_unique_count(mx x);
+/* (ndim, count) int32: where the elements are that are not zero, of which there are `count`. */
+mx mx_nonzero(mx x, int64_t count);
+
+/* Running folds (ops/scan.c) */
+enum scan_fold { SCAN_SUM, SCAN_PROD, SCAN_MIN, SCAN_MAX, SCAN_LOGSUMEXP };
+mx mx_scan(mx x, enum scan_fold f, int axis, bool reverse, bool inclusive);
+mx mx_cumsum(mx x, int axis, bool reverse, bool inclusive);
+
 /* Made of others (ops/compose.c) */
 mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n_b);
 mx mx_tensordot_axis(mx a, mx b, int n); /* the last n axes of a with the first n of b */
@@ -187,6 +213,8 @@ mx mx_random_gumbel(int ndim, const int *shape, enum dtype t, mx key);
 mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key); /* ndim -1: one draw a row */
 mx mx_random_categorical_n(mx logits, int axis, int num_samples, mx key);
 mx mx_random_multivariate_normal(mx mean, mx cov, int ndim, const int *shape, enum dtype t, mx key);
+mx mx_random_permutation_arange(int n, mx key); /* uint32 */
+mx mx_random_permutation(mx x, int axis, mx key);
 mx mx_random_laplace(int ndim, const int *shape, enum dtype t, double loc, double scale, mx key);
 
 /* Normalization and rotation of rows (ops/fast.c); weight, bias, freqs may be NULL */

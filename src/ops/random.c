@@ -380,3 +380,19 @@ mx mx_random_multivariate_normal(mx mean, mx cov, int ndim, const int *shape, en
                           : mx_squeeze(mx_matmul(mx_expand_dims(z, (int[]){ -2 }, 1), root), (int[]){ -2 }, 1);
     return mx_astype(mx_add(y, mx_astype(mean, wide)), t);
 }
+
+/* ---- permutations: the order of random bits */
+
+mx mx_random_permutation_arange(int n, mx key)
+{
+    if (n < 0)
+        return mx_fail("[permutation] expected a number that is not negative, got %d", n);
+    return mx_argsort(mx_random_bits(1, &n, 4, key), 0);
+}
+
+mx mx_random_permutation(mx x, int axis, mx key)
+{
+    if (is_nil(x) || (axis = axis_of("permutation", axis, x->ndim)) < 0)
+        return MX_NIL;
+    return mx_take(x, mx_random_permutation_arange(x->shape[axis], key), axis);
+}

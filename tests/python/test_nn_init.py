@@ -76,7 +76,6 @@ def test_dtype(name):
     assert init.constant(1, mx.int32)(mx.zeros(2)).dtype == mx.int32
 
 
-@pytest.mark.skipif(not hasattr(mx, "argsort"), reason="needs argsort")
 def test_sparse():
     a = np.array(init.sparse(0.25, 1.0, 2.0)(mx.zeros((300, 201))))
     assert ((a == 0).sum(1) == 51).all()

@@ -11,6 +11,7 @@
 
 #include "mlx/c/api.h"
 #include "mlx/c/array.h"
+#include "mlx/c/optional.h"
 #include "mlx/c/stream.h"
 #include "mlx/c/string.h"
 #include "mlx/c/vector.h"
@@ -90,7 +91,7 @@ typedef enum mlx_index_kind_ {
     MLX_INDEX_SLICE,    /* start:stop:step, where has_start and has_stop say what is there */
     MLX_INDEX_NEWAXIS,  /* a new dimension of size 1 */
     MLX_INDEX_ELLIPSIS, /* all dimensions that the other items leave */
-    MLX_INDEX_ARRAY,    /* an array of integers of any dtype */
+    MLX_INDEX_ARRAY,    /* an array of integers of any dtype, or of bool: its true elements */
 } mlx_index_kind;
 
 typedef struct mlx_index_ {
@@ -109,13 +110,13 @@ typedef enum mlx_fold_ {
     MLX_FOLD_MIN,
 } mlx_fold;
 
-/* a[items], by NumPy's rules. */
+/* a[items], by NumPy's rules.  Arrays of bool are evaluated. */
 MLX_API int mlx_getitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num,
                         const mlx_stream s);
 
 /* a as it is after a[items] = value, or after folding the value into what is there; the value
- * broadcasts to the indexed part and takes a's dtype.  Instead of integers one item alone may be an
- * array of bool with the first dimensions of a; then the value must be one for all its elements. */
+ * broadcasts to the indexed part and takes a's dtype.  Where an array of bool is the only item and the
+ * value is one for all its elements nothing is evaluated. */
 MLX_API int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num,
                         const mlx_array value, mlx_fold fold, const mlx_stream s);
 
@@ -164,6 +165,24 @@ MLX_API int mlx_einsum_path(mlx_vector_int *res_0, mlx_string *res_1, const char
 MLX_API int mlx_linalg_det(mlx_array *res, const mlx_array a, const mlx_stream s);
 MLX_API int mlx_linalg_slogdet(mlx_array *res_0, mlx_array *res_1, const mlx_array a,
                                const mlx_stream s);
+
+/* Order */
+
+/* Where in a sorted vector each value goes so that it stays sorted, before its equals or after, as
+ * uint32. */
+MLX_API int mlx_searchsorted(mlx_array *res, const mlx_array a, const mlx_array v, bool right,
+                             const mlx_stream s);
+
+/* Results whose shape depends on elements.  These evaluate, and fail inside a transform. */
+
+/* The indices of the elements that are not zero: a row for each axis, as int32. */
+MLX_API int mlx_nonzero(mlx_array *res, const mlx_array a, const mlx_stream s);
+
+/* Four vectors: the distinct elements in ascending order, the first index of each, for every element
+ * of `a` which of them it is, and how often each comes up.  With a size they are cut off or filled up
+ * to it, with `fill_value` or else the smallest, and nothing is evaluated. */
+MLX_API int mlx_unique(mlx_vector_array *res, const mlx_array a, mlx_optional_int size,
+                       const mlx_array fill_value, const mlx_stream s);
 
 #ifdef __cplusplus
 }

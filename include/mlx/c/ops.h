@@ -805,6 +805,50 @@ MLX_API int mlx_conv_transpose3d(mlx_array *res, const mlx_array input, const ml
                                  int dilation_2, int output_padding_0, int output_padding_1,
                                  int output_padding_2, int groups, const mlx_stream s);
 
+/* Order.  Stable, NaN after every number; without an axis all elements, flattened. */
+
+/* The elements in ascending order; complex numbers by real, then imaginary part. */
+MLX_API int mlx_sort_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
+MLX_API int mlx_sort(mlx_array *res, const mlx_array a, const mlx_stream s);
+
+/* The indices that sort, as uint32. */
+MLX_API int mlx_argsort_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
+MLX_API int mlx_argsort(mlx_array *res, const mlx_array a, const mlx_stream s);
+
+/* The element that sorting puts in place kth, there, with none larger before it and none smaller
+ * after it; a negative kth counts from the end. */
+MLX_API int mlx_partition_axis(mlx_array *res, const mlx_array a, int kth, int axis, const mlx_stream s);
+MLX_API int mlx_partition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s);
+
+/* The indices that do so, as uint32. */
+MLX_API int mlx_argpartition_axis(mlx_array *res, const mlx_array a, int kth, int axis, const mlx_stream s);
+MLX_API int mlx_argpartition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s);
+
+/* The k largest elements, in ascending order. */
+MLX_API int mlx_topk_axis(mlx_array *res, const mlx_array a, int k, int axis, const mlx_stream s);
+MLX_API int mlx_topk(mlx_array *res, const mlx_array a, int k, const mlx_stream s);
+
+/* The element in the middle of the order over the axes, or the mean of the two there; NaN where
+ * there is one. */
+MLX_API int mlx_median(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, bool keepdims,
+                       const mlx_stream s);
+
+/* Running folds along an axis: element i is that of a[0..i], with `reverse` of a[i..], and without
+ * `inclusive` a[i] is left out. */
+
+MLX_API int mlx_cumsum(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
+                       const mlx_stream s);
+MLX_API int mlx_cumprod(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
+                        const mlx_stream s);
+MLX_API int mlx_cummax(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
+                       const mlx_stream s);
+MLX_API int mlx_cummin(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
+                       const mlx_stream s);
+
+/* log(sum(e^a)) of the elements so far, without overflow. */
+MLX_API int mlx_logcumsumexp(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
+                             const mlx_stream s);
+
 #ifdef __cplusplus
 }
 #endif

@@ -104,6 +104,14 @@ MLX_API int mlx_random_categorical_shape(mlx_array *res, const mlx_array logits,
                                          const int *shape, size_t shape_num, const mlx_array key,
                                          const mlx_stream s);
 
+/* The slices of x along an axis, in random order. */
+MLX_API int mlx_random_permutation(mlx_array *res, const mlx_array x, int axis, const mlx_array key,
+                                   const mlx_stream s);
+
+/* The numbers 0 to x - 1 in random order, as uint32. */
+MLX_API int mlx_random_permutation_arange(mlx_array *res, int x, const mlx_array key,
+                                          const mlx_stream s);
+
 #ifdef __cplusplus
 }
 #endif

@@ -35,6 +35,8 @@ extern const struct random_kernels LEVEL(random_kernels);
 extern const struct gemm_kernels LEVEL(gemm_kernels);
 extern const struct norm_kernels LEVEL(norm_kernels);
 extern const struct attention_kernels LEVEL(attention_kernels);
+extern const struct sort_kernels LEVEL(sort_kernels);
+extern const struct scan_kernels LEVEL(scan_kernels);
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -67,4 +69,6 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     .gemm = &LEVEL(gemm_kernels),
     .norm = &LEVEL(norm_kernels),
     .attention = &LEVEL(attention_kernels),
+    .sort = &LEVEL(sort_kernels),
+    .scan = &LEVEL(scan_kernels),
 };

@@ -1,0 +1,170 @@
+/* py_sort.c: orders, running folds and results whose shape depends on elements. */
+#include <string.h>
+
+#include "py.h"
+
+/* axis None: of all elements, flattened; left out: the last. */
+static bool whole(const struct call *c, int i) { return c->v[i].o == Py_None; }
+static int axis_or_last(const struct call *c, int i) { return GIVEN(i) ? INT(i) : -1; }
+
+#define ORDER(name)                                                                                \
+    PyObject *fn_##name(struct call *c)                                                            \
+    {                                                                                              \
+        return give(c, whole(c, 1) ? mlx_##name(&c->res, ARRAY(0), STREAM)                         \
+                                   : mlx_##name##_axis(&c->res, ARRAY(0), axis_or_last(c, 1), STREAM)); \
+    }
+ORDER(sort)
+ORDER(argsort)
+
+#define PARTIAL_ORDER(name)                                                                        \
+    PyObject *fn_##name(struct call *c)                                                            \
+    {                                                                                              \
+        return give(c, whole(c, 2)                                                                 \
+                           ? mlx_##name(&c->res, ARRAY(0), INT(1), STREAM)                         \
+                           : mlx_##name##_axis(&c->res, ARRAY(0), INT(1), axis_or_last(c, 2), STREAM)); \
+    }
+PARTIAL_ORDER(partition)
+PARTIAL_ORDER(argpartition)
+PARTIAL_ORDER(topk)
+
+PyObject *fn_median(struct call *c)
+{
+    int axes[MAX_NDIM], n = 0;
+    if (GIVEN(1))
+        return give(c, mlx_median(&c->res, ARRAY(0), INTS(1), BOOL(2), STREAM));
+    for (; n < (int)mlx_array_ndim(ARRAY(0)); n++)
+        axes[n] = n;
+    return give(c, mlx_median(&c->res, ARRAY(0), axes, (size_t)n, BOOL(2), STREAM));
+}
+
+PyObject *fn_searchsorted(struct call *c)
+{
+    const char *side = TEXT(2);
+    bool right = side && !strcmp(side, "right");
+    if (side && !right && strcmp(side, "left"))
+        return PyErr_Format(PyExc_ValueError, "[searchsorted] expected side to be 'left' or 'right', got '%s'", side);
+    return give(c, mlx_searchsorted(&c->res, ARRAY(0), ARRAY(1), right, STREAM));
+}
+
+/* ---- running folds: axis None is all elements, flattened */
+
+static int flattened(struct call *c)
+{
+    mlx_array flat = mlx_array_new();
+    if (GIVEN(1))
+        return 0;
+    if (mlx_flatten(&flat, ARRAY(0), 0, -1, STREAM))
+        return raise_last();
+    return call_keep(c, flat, &ARRAY(0));
+}
+
+static int in_dtype(struct call *c, int i)
+{
+    mlx_array cast = mlx_array_new();
+    if (!GIVEN(i))
+        return 0;
+    if (mlx_astype(&cast, ARRAY(0), c->v[i].t, STREAM))
+        return raise_last();
+    return call_keep(c, cast, &ARRAY(0));
+}
+
+#define SCAN(name)                                                                                 \
+    PyObject *fn_##name(struct call *c)                                                            \
+    {                                                                                              \
+        if (flattened(c))                                                                          \
+            return NULL;                                                                           \
+        return give(c, mlx_##name(&c->res, ARRAY(0), GIVEN(1) ? INT(1) : 0, BOOL(2), BOOL(3), STREAM)); \
+    }
+SCAN(cummax)
+SCAN(cummin)
+SCAN(logcumsumexp)
+
+#define SCAN_METHOD(name) SCAN(name##_method)
+#define mlx_cumsum_method mlx_cumsum
+#define mlx_cumprod_method mlx_cumprod
+SCAN_METHOD(cumsum)
+SCAN_METHOD(cumprod)
+
+PyObject *fn_cumsum(struct call *c) { return in_dtype(c, 4) ? NULL : fn_cumsum_method(c); }
+PyObject *fn_cumprod(struct call *c) { return in_dtype(c, 4) ? NULL : fn_cumprod_method(c); }
+PyObject *fn_cumulative_sum(struct call *c) { return fn_cumsum(c); }
+PyObject *fn_cumulative_prod(struct call *c) { return fn_cumprod(c); }
+
+/* ---- shapes that depend on elements */
+
+static int places(struct call *c, mlx_array *out) { return mlx_nonzero(out, ARRAY(0), STREAM) ? raise_last() : 0; }
+
+PyObject *fn_nonzero(struct call *c)
+{
+    mlx_array all = mlx_array_new();
+    mlx_vector_array rows = mlx_vector_array_new();
+    PyObject *result = NULL;
+    size_t n = mlx_array_ndim(ARRAY(0));
+    if (!places(c, &all)) {
+        int failed = 0;
+        for (size_t i = 0; i < n && !failed; i++) {
+            mlx_array row = mlx_array_new();
+            mlx_index at = { .kind = MLX_INDEX_INT, .start = (int64_t)i };
+            failed = mlx_getitem(&row, all, &at, 1, STREAM) || mlx_vector_array_append_value(rows, row);
+            mlx_array_free(row);
+        }
+        result = failed ? (raise_last(), NULL) : vector_items(rows);
+    }
+    mlx_array_free(all);
+    mlx_vector_array_free(rows);
+    return result;
+}
+
+PyObject *fn_argwhere(struct call *c)
+{
+    mlx_array all = mlx_array_new();
+    PyObject *result = places(c, &all) ? NULL : give(c, mlx_transpose(&c->res, all, STREAM));
+    mlx_array_free(all);
+    return result;
+}
+
+PyObject *fn_flatnonzero(struct call *c)
+{
+    mlx_array flat = mlx_array_new(), all = mlx_array_new();
+    mlx_index first = { .kind = MLX_INDEX_INT };
+    PyObject *result = NULL;
+    if (mlx_flatten(&flat, ARRAY(0), 0, -1, STREAM) || mlx_nonzero(&all, flat, STREAM))
+        raise_last();
+    else
+        result = give(c, mlx_getitem(&c->res, all, &first, 1, STREAM));
+    mlx_array_free(flat);
+    mlx_array_free(all);
+    return result;
+}
+
+PyObject *fn_unique(struct call *c)
+{
+    mlx_optional_int size = { .has_value = GIVEN(1), .value = GIVEN(1) ? INT(1) : 0 };
+    mlx_vector_array all = mlx_vector_array_new(), some = mlx_vector_array_new();
+    PyObject *result = NULL;
+    if (GIVEN(5) && call_operand_like(c, 5, mlx_array_dtype(ARRAY(0))))
+        goto end;
+    if (mlx_unique(&all, ARRAY(0), size, ARRAY(5), STREAM)) {
+        raise_last();
+        goto end;
+    }
+    for (int i = 0; i < 4; i++) {
+        mlx_array one = mlx_array_new();
+        int failed = i > 0 && !BOOL(1 + i) ? 0 : mlx_vector_array_get(&one, all, (size_t)i) ||
+                                                     mlx_vector_array_append_value(some, one);
+        mlx_array_free(one);
+        if (failed) {
+            raise_last();
+            goto end;
+        }
+    }
+    if (BOOL(2) || BOOL(3) || BOOL(4)) {
+        result = vector_items(some);
+    } else if (!mlx_vector_array_get(&c->res, some, 0)) {
+        result = give(c, 0);
+    }
+end:
+    mlx_vector_array_free(all);
+    mlx_vector_array_free(some);
+    return result;
+}

@@ -1,0 +1,20 @@
+/* sort.h: the arguments that kernels read. */
+#ifndef MX_OPS_SORT_H
+#define MX_OPS_SORT_H
+
+#include "ops/op.h"
+#include "ops/ops.h"
+
+struct partition_args {
+    int kth; /* 0 to the size of the last axis less one */
+};
+
+struct searchsorted_args {
+    bool right;
+};
+
+struct nonzero_args {
+    int64_t count; /* of the elements that are not zero */
+};
+
+#endif

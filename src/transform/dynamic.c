@@ -1,0 +1,146 @@
+/* dynamic.c: results whose shape depends on the elements of an operand. */
+#include "transform/dynamic.h"
+
+#include <string.h>
+
+#include "core/shape.h"
+#include "transform/eval.h"
+
+/* Evaluates x for `op`; what a placeholder says of itself is put in terms of the operation. */
+static bool known(const char *op, mx x, const char *instead)
+{
+    if (is_nil(x) || !mx_wait_host(x))
+        return !is_nil(x);
+    if (mx_error_kind() == MX_RUNTIME && strstr(mx_error_message(), "placeholder")) {
+        mx_error_clear();
+        mx_fail("[%s] the shape of the result depends on the elements of an array of shape %s, which have no values "
+                "while a function is being transformed or compiled; use %s", op, shape_of(x), instead);
+    }
+    return false;
+}
+
+mx mx_places(const char *op, mx x, const char *instead)
+{
+    mx truth = mx_contiguous(mx_astype(x, DT_bool_), false);
+    if (!known(op, truth, instead))
+        return MX_NIL;
+    const uint8_t *p = array_host(truth);
+    int64_t count = 0;
+    for (int64_t i = 0; i < truth->size; i++)
+        count += p[i];
+    return mx_nonzero(truth, count);
+}
+
+void mx_unique_all(mx x, mx out[4])
+{
+    mx count = mx_unique_count(x);
+    out[0] = out[1] = out[2] = out[3] = MX_NIL;
+    if (known("unique", count, "the argument size, which settles the shape"))
+        mx_unique(x, *(const int32_t *)array_host(count), NULL, out);
+}
+
+/* ---- indexing */
+
+static const char where[] = "where(mask, a, 0), which keeps the shape";
+
+static bool is_mask(const struct item *it)
+{
+    return it->kind == ITEM_ARRAY && !is_nil(it->array) && it->array->dtype == DT_bool_;
+}
+
+/* Does a mask have the dimensions of x from `at` on? */
+static bool covers(const char *op, mx x, int at, mx mask)
+{
+    bool fits = at + mask->ndim <= x->ndim;
+    for (int i = 0; fits && i < mask->ndim; i++)
+        fits = mask->shape[i] == x->shape[at + i];
+    if (!fits)
+        mx_fail_as(MX_INDEX, "[%s] expected a mask with the dimensions of %s from axis %d on, got one of shape %s", op,
+                   shape_of(x), at, shape_of(mask));
+    return fits;
+}
+
+static mx row_of(mx x, int i)
+{
+    int n = dim(x, 1);
+    return is_nil(x) ? x : mx_reshape(mx_slice(x, (int[]){ i, 0 }, (int[]){ i + 1, n }, (int[]){ 1, 1 }), 1, &n);
+}
+
+/* Items with each mask replaced by an index array for each of its dimensions; how many, -1 after a failure. */
+static int without_masks(const char *op, mx x, int n, const struct item items[], struct item out[])
+{
+    int used = 0, at = 0, m = 0;
+    for (int i = 0; i < n; i++)
+        used += is_mask(&items[i]) ? items[i].array->ndim : items[i].kind != ITEM_NEWAXIS && items[i].kind != ITEM_ELLIPSIS;
+    for (int i = 0; i < n; i++) {
+        if (!is_mask(&items[i])) {
+            out[m++] = items[i];
+            at += items[i].kind == ITEM_ELLIPSIS ? x->ndim - used : items[i].kind != ITEM_NEWAXIS;
+            continue;
+        }
+        mx mask = items[i].array;
+        if (mask->ndim == 0) {
+            mx_fail_as(MX_INDEX, "[%s] expected masks with at least one dimension beside other indices", op);
+            return -1;
+        }
+        if (!covers(op, x, at, mask))
+            return -1;
+        mx places = mx_places(op, mask, where);
+        for (int d = 0; d < mask->ndim; d++)
+            out[m++] = (struct item){ .kind = ITEM_ARRAY, .array = row_of(places, d) };
+        at += mask->ndim;
+    }
+    return mx_failed() ? -1 : m;
+}
+
+/* x[mask]: rows of x with the mask's dimensions joined into one. */
+static mx masked(mx x, mx mask)
+{
+    if (!covers("getitem", x, 0, mask))
+        return MX_NIL;
+    mx places = mx_places("getitem", mask->ndim == 1 ? mask : mx_reshape(mask, 1, (int[]){ -1 }), where);
+    if (mask->ndim == 0)
+        return mx_take(mx_expand_dims(x, (int[]){ 0 }, 1), row_of(places, 0), 0);
+    return mx_take(mask->ndim == 1 ? x : mx_flatten(x, 0, mask->ndim - 1), row_of(places, 0), 0);
+}
+
+static bool any_mask(mx x, int n, const struct item items[])
+{
+    bool any = false;
+    for (int i = 0; i < n && !is_nil(x); i++)
+        any |= is_mask(&items[i]);
+    return any;
+}
+
+enum { MAX_ITEMS = 5 * MX_MAX_NDIM };
+
+mx mx_getitem_masked(mx x, int n, const struct item items[])
+{
+    if (!any_mask(x, n, items))
+        return mx_getitem(x, n, items);
+    if (n == 1)
+        return masked(x, items[0].array);
+    struct item out[MAX_ITEMS];
+    int m = without_masks("getitem", x, n, items, out);
+    return m < 0 ? MX_NIL : mx_getitem(x, m, out);
+}
+
+/* Is v, but for sizes of 1 in front, one value for all elements of a mask of m dimensions? */
+static bool one_for_all(mx x, int m, mx v)
+{
+    int extra = v->ndim - (x->ndim - m);
+    for (int i = 0; i < extra; i++)
+        if (v->shape[i] != 1)
+            return false;
+    return true;
+}
+
+mx mx_setitem_masked(mx x, int n, const struct item items[], mx value, enum scatter_fold f)
+{
+    bool alone = n == 1 && any_mask(x, n, items) && !is_nil(value);
+    if (!any_mask(x, n, items) || is_nil(value) || (alone && one_for_all(x, items[0].array->ndim, value)))
+        return mx_setitem(x, n, items, value, f);
+    struct item out[MAX_ITEMS];
+    int m = without_masks("setitem", x, n, items, out);
+    return m < 0 ? MX_NIL : mx_setitem(x, m, out, value, f);
+}
