@@ -109,7 +109,10 @@ static void scan_rows(void *ctx, int64_t begin, int64_t end)
 
 /* ---- long rows */
 
-static int64_t piece_size(const struct scan *s, int64_t p) { return s->n - p * CHUNK < CHUNK ? s->n - p * CHUNK : CHUNK; }
+static int64_t piece_size(const struct scan *s, int64_t p)
+{
+    return s->n - p * CHUNK < CHUNK ? s->n - p * CHUNK : CHUNK;
+}
 
 /* The fold of a whole piece. */
 static void fold_pieces(void *ctx, int64_t begin, int64_t end)

@@ -66,16 +66,22 @@ static mx row_of(mx x, int i)
     return is_nil(x) ? x : mx_reshape(mx_slice(x, (int[]){ i, 0 }, (int[]){ i + 1, n }, (int[]){ 1, 1 }), 1, &n);
 }
 
+/* How many dimensions an item stands for, an ellipsis apart. */
+static int dims_of(const struct item *it)
+{
+    return is_mask(it) ? it->array->ndim : it->kind != ITEM_NEWAXIS && it->kind != ITEM_ELLIPSIS;
+}
+
 /* Items with each mask replaced by an index array for each of its dimensions; how many, -1 after a failure. */
 static int without_masks(const char *op, mx x, int n, const struct item items[], struct item out[])
 {
     int used = 0, at = 0, m = 0;
     for (int i = 0; i < n; i++)
-        used += is_mask(&items[i]) ? items[i].array->ndim : items[i].kind != ITEM_NEWAXIS && items[i].kind != ITEM_ELLIPSIS;
+        used += dims_of(&items[i]);
     for (int i = 0; i < n; i++) {
         if (!is_mask(&items[i])) {
             out[m++] = items[i];
-            at += items[i].kind == ITEM_ELLIPSIS ? x->ndim - used : items[i].kind != ITEM_NEWAXIS;
+            at += items[i].kind == ITEM_ELLIPSIS ? x->ndim - used : dims_of(&items[i]);
             continue;
         }
         mx mask = items[i].array;

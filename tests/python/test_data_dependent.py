@@ -86,7 +86,8 @@ def test_reading(index):
 
 def test_zero_dimensional_masks():
     a = mx.array([1.0, 2.0])
-    assert a[mx.array(True)].tolist() == [[1.0, 2.0]]
+    assert a[mx.array(True)].tolist() == a[True].tolist() == [[1.0, 2.0]]
+    assert a[False].shape == (0, 2)
     assert a[mx.array(False)].shape == (0, 2)
     assert mx.array(3.0)[mx.array(True)].tolist() == [3.0]
 

@@ -257,7 +257,6 @@ def test_masks_can_be_written_through_with_one_value():
         ((..., ...), "ellipsis"),
         (1.0, "got float"),
         ("a", "got str"),
-        (True, "bool"),
         (mx.array([1.5]), "integer"),
         (10**30, "out of bounds"),
         ((0, (1, 2)), "got tuple"),

@@ -176,7 +176,8 @@ def test_complex_derivatives():
     rng = np.random.default_rng(6)
     x, u, w = (rng.standard_normal((3, 6)) + 1j * rng.standard_normal((3, 6)) for _ in range(3))
     for name in ("cumsum", "cumprod", "logcumsumexp"):
-        def value(v):
+
+        def value(v, name=name):
             return (mx.real(getattr(mx, name)(v, 1) * mx.array(w.astype(np.complex64)))).sum()
 
         g = np.array(mx.grad(value)(mx.array(x.astype(np.complex64)))).astype(np.complex128)
@@ -203,5 +204,7 @@ def test_vmap(fold):
         want = np.stack([np.array(f(mx.array(np.take(x, i, axis)))) for i in range(x.shape[axis])])
         np.testing.assert_allclose(got, want, rtol=1e-6)
         grads = mx.vmap(mx.grad(lambda v: (f(v) ** 2).sum()), axis)(mx.array(x))
-        each = [np.array(mx.grad(lambda v: (f(v) ** 2).sum())(mx.array(np.take(x, i, axis)))) for i in range(x.shape[axis])]
+        each = [
+            np.array(mx.grad(lambda v: (f(v) ** 2).sum())(mx.array(np.take(x, i, axis)))) for i in range(x.shape[axis])
+        ]
         np.testing.assert_allclose(np.array(grads), np.stack(each), rtol=1e-5)

@@ -175,7 +175,8 @@ def test_searchsorted(name):
     each = [np.searchsorted(np.array(p), np.array(q)) for p, q in zip(a, v)]
     np.testing.assert_array_equal(np.array(mx.vmap(mx.searchsorted)(a, v)), each)
     np.testing.assert_array_equal(
-        np.array(mx.vmap(mx.searchsorted, (0, None))(a, v[0])), [np.searchsorted(np.array(p), np.array(v[0])) for p in a]
+        np.array(mx.vmap(mx.searchsorted, (0, None))(a, v[0])),
+        [np.searchsorted(np.array(p), np.array(v[0])) for p in a],
     )
     np.testing.assert_array_equal(
         np.array(mx.vmap(mx.searchsorted, (None, 1))(a[0], v)),
@@ -186,14 +187,18 @@ def test_searchsorted(name):
 def check_unique(x, size, fill=None):
     a = mx.array(x)
     got = [np.array(y) for y in mx.unique(a, size, True, True, True, *([] if fill is None else [fill]))]
-    values, first, inverse, counts = np.unique(x.reshape(-1), return_index=True, return_inverse=True, return_counts=True)
+    values, first, inverse, counts = np.unique(
+        x.reshape(-1), return_index=True, return_inverse=True, return_counts=True
+    )
     n = min(size, len(values))
     rest = size - n
     np.testing.assert_array_equal(got[0], [*values[:n], *[values[0] if fill is None else fill] * rest])
     np.testing.assert_array_equal(got[1], [*first[:n], *[first[0]] * rest])
     np.testing.assert_array_equal(got[2], np.minimum(inverse, max(size - 1, 0)).reshape(x.shape))
     np.testing.assert_array_equal(got[3], [*counts[:n], *[0] * rest])
-    np.testing.assert_array_equal(np.array(mx.unique(a, size)), got[0] if fill is None else np.array(mx.unique(a, size)))
+    np.testing.assert_array_equal(
+        np.array(mx.unique(a, size)), got[0] if fill is None else np.array(mx.unique(a, size))
+    )
 
 
 def test_unique():
