@@ -54,7 +54,8 @@ RETURNS = {
     "tuple[array, array]": "minmax qr eig eigh lu_factor slogdet",
     "tuple[array, array, array]": "lu svd",
     "tuple[list[tuple[int, ...]], str]": "einsum_path",
-    "tuple[array, ...]": "unstack",
+    "tuple[array, ...]": "unstack nonzero",
+    "array | tuple[array, ...]": "unique",
     "list[array]": "divmod split broadcast_arrays",
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",
     "array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]": "load",
@@ -303,6 +304,7 @@ def rows(compiler):
 
 
 def definition(name, signature, doc, result="array"):
+    signature = signature.replace("?,", " = ...,")  # may be left out
     lines = [f"def {name}({signature}) -> {result}:"]
     quoted = f'"""{doc}"""' if "\n" not in doc else f'"""{doc}\n"""'
     return "\n".join(lines + ["    " + line for line in quoted.split("\n")])

@@ -63,8 +63,14 @@ static bool equals(const char *s, size_t n, const char *word)
     return strlen(word) == n && !memcmp(s, word, n);
 }
 
+/* An annotation that ends with a question mark is of a parameter that may be left out although the
+ * signature shows no default. */
 static void set_kind(struct param *p, const char *s, size_t n)
 {
+    if (n > 1 && s[n - 1] == '?') {
+        p->required = false;
+        n--;
+    }
     if (n > 5 && !memcmp(s, "None|", 5)) {
         p->none = true;
         s += 5;

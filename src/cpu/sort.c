@@ -562,28 +562,42 @@ static void count_pieces(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+/* The indices of the elements that are not zero, of n from p on, the first of which is number first. */
+static int64_t gather(int32_t *at, const uint8_t *p, int64_t n, int64_t first)
+{
+    int64_t m = 0;
+    for (int64_t i = 0; i < n; i++) {
+        at[m] = (int32_t)(first + i);
+        m += p[i] != 0;
+    }
+    return m;
+}
+
+/* Rows are numbered by all axes but the last. */
+static void write_row(const struct places *p, int64_t at, int64_t row, const int32_t *last, int64_t m)
+{
+    for (int d = p->ndim - 1; d-- > 0 && m > 0; row /= p->shape[d])
+        for (int64_t i = 0; i < m; i++)
+            p->y[d * p->count + at + i] = (int32_t)(row % p->shape[d]);
+    if (p->ndim)
+        memcpy(p->y + (p->ndim - 1) * p->count + at, last, (size_t)m * sizeof *last);
+}
+
 static void write_pieces(void *ctx, int64_t begin, int64_t end)
 {
+    enum { TILE = 1024 };
     const struct places *p = ctx;
-    int last = p->ndim - 1;
-    int64_t row = p->ndim ? p->shape[last] : 1;
+    int64_t row = p->ndim ? p->shape[p->ndim - 1] : 1;
+    int32_t last[TILE + 1];
     for (int64_t k = begin; k < end; k++) {
-        int64_t stop = (k + 1) * PIECE < p->n ? (k + 1) * PIECE : p->n, at = p->before[k], here = -1;
-        for (int64_t i = k * PIECE; i < stop && at < p->count; i++) {
-            if (!p->x[i])
-                continue;
-            if (p->ndim == 1) {
-                p->y[at++] = (int32_t)i;
-                continue;
-            }
-            if (here < 0 || i >= here + row)
-                here = i / row * row;
-            int64_t rest = here / row;
-            if (p->ndim)
-                p->y[last * p->count + at] = (int32_t)(i - here);
-            for (int d = last; d-- > 0; rest /= p->shape[d])
-                p->y[d * p->count + at] = (int32_t)(rest % p->shape[d]);
-            at++;
+        int64_t stop = (k + 1) * PIECE < p->n ? (k + 1) * PIECE : p->n, at = p->before[k];
+        for (int64_t i = k * PIECE, n; i < stop; i += n) {
+            int64_t in_row = i % row;
+            n = row - in_row < stop - i ? row - in_row : stop - i;
+            n = n < TILE ? n : TILE;
+            int64_t m = gather(last, p->x + i, n, in_row);
+            write_row(p, at, i / row, last, m);
+            at += m;
         }
     }
 }
