@@ -1,6 +1,15 @@
-"""What the Python array API standard asks a namespace to tell about itself."""
+"""Functions of the Python array API standard that are short programs of others.
+
+``mlx.core`` has each under its name, with the arguments in order and the stream as the last one.
+"""
+
+from collections import namedtuple
 
 from mlx import core as mx
+
+UniqueAll = namedtuple("UniqueAll", "values indices inverse_indices counts")
+UniqueCounts = namedtuple("UniqueCounts", "values counts")
+UniqueInverse = namedtuple("UniqueInverse", "values inverse_indices")
 
 _KINDS = {
     "bool": ["bool"],
@@ -55,3 +64,69 @@ class ArrayNamespaceInfo:
         if getattr(device, "type", device) == mx.gpu:
             names = [name for name in names if name != "float64"]
         return {name: mx.bool_ if name == "bool" else getattr(mx, name) for name in names}
+
+
+_SIGNED = {2: mx.int16, 4: mx.int32, 8: mx.int64}
+
+
+def signbit(a, stream):
+    """The sign bit of floats, which zeros and NaN have too; of integers ``a < 0``."""
+    if not mx.issubdtype(a.dtype, mx.floating):
+        if mx.issubdtype(a.dtype, mx.complexfloating):
+            raise ValueError(f"[signbit] expected real numbers, got {a.dtype}")
+        return mx.less(a, 0, stream=stream)
+    return mx.less(mx.view(a, _SIGNED[a.dtype.size], stream=stream), 0, stream=stream)
+
+
+def nextafter(a, b, stream):
+    """The next float after ``a`` on the way to ``b``: a step of 1 in its bits, seen as an integer."""
+    t = mx.result_type(a, b)
+    if not mx.issubdtype(t, mx.floating):
+        raise ValueError(f"[nextafter] expected floating-point arrays, got {a.dtype} and {b.dtype}")
+    with mx.stream(stream or mx.default_stream(mx.default_device())):
+        a, b = mx.broadcast_arrays(a.astype(t), b.astype(t))
+        whole = _SIGNED[t.size]
+        one = mx.array(1, whole)
+        bits = mx.view(mx.contiguous(a), whole)
+        away = mx.equal(b > a, a > 0)  # from zero
+        stepped = mx.view(mx.where(away, bits + one, bits - one), t)
+        smallest = mx.view(one, t)
+        stepped = mx.where(a == 0, mx.where(b > 0, smallest, -smallest), stepped)
+        return mx.where(a == b, b, mx.where(mx.isnan(a) | mx.isnan(b), a + b, stepped))
+
+
+def isin(a, b, invert, stream):
+    """Is each element of ``a`` one of those of ``b``?"""
+    t = mx.result_type(a, b)
+    with mx.stream(stream or mx.default_stream(mx.default_device())):
+        if b.size == 0:
+            return mx.full(a.shape, invert, dtype=mx.bool_)
+        among = mx.sort(mx.flatten(b.astype(t)))
+        values = mx.flatten(a.astype(t))
+        place = mx.minimum(mx.searchsorted(among, values), b.size - 1)
+        found = mx.reshape(mx.equal(mx.take(among, place), values), a.shape)
+        return mx.logical_not(found) if invert else found
+
+
+def _unique(a, stream, **more):
+    return mx.unique(a, stream=stream, **more)
+
+
+def unique_all(a, stream):
+    values, indices, inverse, counts = _unique(
+        a, stream, return_index=True, return_inverse=True, return_counts=True
+    )
+    return UniqueAll(values, indices, mx.reshape(inverse, a.shape), counts)
+
+
+def unique_counts(a, stream):
+    return UniqueCounts(*_unique(a, stream, return_counts=True))
+
+
+def unique_inverse(a, stream):
+    values, inverse = _unique(a, stream, return_inverse=True)
+    return UniqueInverse(values, mx.reshape(inverse, a.shape))
+
+
+def unique_values(a, stream):
+    return _unique(a, stream)

@@ -53,15 +53,6 @@ PyObject *fn_as_strided(struct call *c)
                                   (size_t)INT(3), STREAM));
 }
 
-PyObject *fn___array_namespace_info__(struct call *c)
-{
-    (void)c;
-    PyObject *module = PyImport_ImportModule("mlx._array_api");
-    PyObject *info = module ? PyObject_CallMethod(module, "ArrayNamespaceInfo", NULL) : NULL;
-    Py_XDECREF(module);
-    return info;
-}
-
 /* export_to_dot */
 
 struct outputs {

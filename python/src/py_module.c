@@ -242,6 +242,7 @@ static int add_constants(PyObject *module)
             return -1;
     }
     return PyModule_AddObjectRef(module, "newaxis", Py_None) ||
+                   PyModule_AddStringConstant(module, "__array_api_version__", "2024.12") ||
                    PyModule_AddStringConstant(module, "__version__", MLX_VERSION)
                ? -1
                : 0;

@@ -77,6 +77,17 @@ PARTIAL(arctan2)
     return i ? mx_negative(mx_divide(x[0], r2)) : mx_divide(x[1], r2);
 }
 
+/* At the origin, a corner, 0. */
+PARTIAL(hypot)
+{
+    mx none = mx_equal(y, scalar(0, y));
+    return mx_divide(x[i], mx_where(none, scalar(1, y), y));
+}
+PARTIAL(copysign)
+{
+    return i ? scalar(0, y) : mx_multiply(mx_copysign(scalar(1, y), x[0]), mx_copysign(scalar(1, y), x[1]));
+}
+
 /* Constant between jumps, or not differentiable in the first place. */
 #define d_sign NULL
 #define d_floor NULL

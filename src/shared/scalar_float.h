@@ -103,6 +103,16 @@ FN T K(logaddexp)(T a, T b)
 }
 
 FN T K(arctan2)(T a, T b) { return M(atan2)(a, b); }
+
+/* The larger times sqrt(1 + r^2), where r, the ratio, is at most 1. */
+FN T K(hypot)(T a, T b)
+{
+    T u = M(fabs)(a), v = M(fabs)(b), most = u > v ? u : v, r = (u > v ? v : u) / most;
+    T y = most == 0 ? u + v : most * M(sqrt)(1 + r * r);
+    return 1 / u == 0 ? u : 1 / v == 0 ? v : y;
+}
+
+FN T K(copysign)(T a, T b) { return M(copysign)(a, b); }
 FN uint8_t K(equal)(T a, T b) { return a == b; }
 FN uint8_t K(not_equal)(T a, T b) { return a != b; }
 FN uint8_t K(less)(T a, T b) { return a < b; }

@@ -291,6 +291,8 @@ static const struct binary_row binary_rows[] = {
     { ROW(minimum), NULL, -10, 10, 0, 0 },
     { ROW(logaddexp), larger, -20, 20, 2, 2 },
     { ROW(arctan2), NULL, -10, 10, 2, 2 },
+    { ROW(hypot), NULL, -10, 10, 2, 2 },
+    { ROW(copysign), NULL, -10, 10, 0, 0 },
 };
 #undef ROW
 

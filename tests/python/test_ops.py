@@ -114,6 +114,8 @@ BINARY = {
     "minimum": np.minimum,
     "logaddexp": np.logaddexp,
     "arctan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
     "equal": np.equal,
     "not_equal": np.not_equal,
     "less": np.less,

@@ -102,6 +102,8 @@ real r_logaddexp(real a, real b)
                   : fmaxl(a, b) + log1pl(expl(-fabsl(a - b)));
 }
 real r_arctan2(real a, real b) { return atan2l(a, b); }
+real r_hypot(real a, real b) { return hypotl(a, b); }
+real r_copysign(real a, real b) { return copysignl(a, b); }
 real r_equal(real a, real b) { return a == b; }
 real r_not_equal(real a, real b) { return a != b; }
 real r_less(real a, real b) { return a < b; }

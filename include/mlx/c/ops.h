@@ -144,6 +144,12 @@ MLX_API int mlx_arctan(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* The angle of the point (b, a), in all four quadrants. */
 MLX_API int mlx_arctan2(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 
+/* The magnitude of a with the sign of b. */
+MLX_API int mlx_copysign(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+
+/* sqrt(a * a + b * b), without overflow on the way. */
+MLX_API int mlx_hypot(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+
 /* The inverse of tanh. */
 MLX_API int mlx_arctanh(mlx_array *res, const mlx_array a, const mlx_stream s);
 
