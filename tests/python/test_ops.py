@@ -530,7 +530,7 @@ EVERYTHING = [
     not in {
         # These act on the process or on files, or are object's own.
         *("set_memory_limit", "set_cache_limit", "set_wired_limit", "set_default_device"),
-        *("set_default_stream", "set_printoptions", "save", "savez", "savez_compressed"),
+        *("set_default_stream", "set_printoptions", "save", "savez", "savez_compressed", "export_to_dot"),
         *("save_safetensors", "load", "seed", "new_stream", "new_thread_unsafe_stream"),
         *dir(object),
     }
