@@ -27,6 +27,7 @@ EXPAND = """
 #include "ops/ops.def"
 #define FUNCTION(name, signature, doc) ("FUNCTION", #name, signature, doc),
 #define RANDOM(name, signature, doc) ("RANDOM", #name, signature, doc),
+#define FFT(name, signature, doc) ("FFT", #name, signature, doc),
 #define FUSED(name, signature, doc) ("FUSED", #name, signature, doc),
 #define LINALG(name, signature, doc) ("LINALG", #name, signature, doc),
 #define METHOD(name, body, signature, doc) ("METHOD", #name, signature, doc),
@@ -57,6 +58,8 @@ RETURNS = {
     "tuple[array, ...]": "unstack nonzero",
     "array | tuple[array, ...]": "unique",
     "list[array]": "divmod split broadcast_arrays",
+    "tuple[array, ...]": "unstack",
+    "list[array]": "gated_delta_update divmod split broadcast_arrays",
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",
     "array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]": "load",
     "tuple[list[array], list[array]]": "vjp jvp",
@@ -79,7 +82,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, TypeAlias
 
-from . import cuda as cuda, fast as fast, linalg as linalg, metal as metal, random as random
+from . import cuda as cuda, fast as fast, fft as fft, linalg as linalg, metal as metal, random as random
 '''
 
 RANDOM = '''"""Random numbers from explicit keys, or from a state."""
@@ -90,6 +93,13 @@ import mlx.core
 from mlx.core import Dtype, StreamOrDevice, array, scalar, uint64
 
 state: Sequence[array]
+'''
+
+FFT = '''"""Discrete Fourier transforms."""
+
+from collections.abc import Sequence
+
+from mlx.core import StreamOrDevice, array
 '''
 
 FAST = '''"""Operations of neural networks with kernels of their own."""
@@ -357,10 +367,12 @@ def stubs(compiler):
     parts += [FILES, *(f"{name} = {of}" for name, of, _ in pick("ALIAS"))]
     draws = [definition(*row, "None" if row[0] == "seed" else "array") for row in pick("RANDOM")]
     matrices = [definition(*row, RETURN.get(row[0], "array")) for row in pick("LINALG")]
+    transforms = [definition(*row) for row in pick("FFT")]
     fused = [definition(*row, RETURN.get(row[0], "array")) for row in pick("FUSED")]
     return {
         "__init__.pyi": "\n".join(parts) + "\n",
         "random.pyi": "\n".join([RANDOM, *draws]) + "\n",
+        "fft.pyi": "\n".join([FFT, *transforms]) + "\n",
         "fast.pyi": "\n".join([FAST, *fused]) + "\n",
         "linalg.pyi": "\n".join([LINALG, *matrices]) + "\n",
         "metal.pyi": METAL,

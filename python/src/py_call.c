@@ -41,6 +41,7 @@ static const struct {
     { "bool", "a bool", K_BOOL },
     { "str", "a str", K_STR },
     { "Sequence[int]", "a sequence of ints", K_SEQUENCE },
+    { "tuple[int, ...]", "a sequence of ints", K_SEQUENCE },
     { "int|Sequence[int]", "an int or a sequence of ints", K_INTS },
     { "int|list[int]", "an int or a list of ints", K_INTS },
     { "Dtype", "a Dtype", K_DTYPE },
@@ -88,6 +89,18 @@ static void set_kind(struct param *p, const char *s, size_t n)
         p->none = true;
 }
 
+/* "-2, -1]" */
+static int set_ints(struct value *v, const char *s)
+{
+    int *list = malloc(strlen(s) * sizeof *list), n = 0;
+    if (!list)
+        return PyErr_NoMemory(), -1;
+    for (char *end; *s != ']'; s = end + strspn(end, ", ")) list[n++] = (int)strtol(s, &end, 10);
+    v->ints.v = list;
+    v->ints.n = n;
+    return 0;
+}
+
 static int set_default(struct param *p, const char *s, size_t n)
 {
     struct value *v = &p->otherwise;
@@ -97,6 +110,8 @@ static int set_default(struct param *p, const char *s, size_t n)
     v->given = true;
     if (equals(s, n, "[]")) {
         v->ints.n = 0;
+    } else if (*s == '[') {
+        return set_ints(v, s + 1);
     } else if (p->kind == K_BOOL) {
         v->b = equals(s, n, "True");
     } else if (p->kind == K_INT) {

@@ -61,6 +61,14 @@ PyObject *fn_fast_scaled_dot_product_attention(struct call *c)
                                                          STREAM));
 }
 
+PyObject *fn_fast_gated_delta_update(struct call *c)
+{
+    mlx_vector_array out = mlx_vector_array_new();
+    return give_list(mlx_fast_gated_delta_update(&out, ARRAY(0), ARRAY(1), ARRAY(2), ARRAY(3),
+                                                 ARRAY(4), ARRAY(5), ARRAY(6), STREAM),
+                     out);
+}
+
 #define FUSED(name, text, doc)                                                                 \
     static struct signature sig_##name = SIGNATURE(#name, text);                               \
     static PyObject *py_##name(PyObject *m, PyObject *const *args, Py_ssize_t n, PyObject *kw) \

@@ -40,6 +40,18 @@ int mlx_fast_rope_dynamic(mlx_array *res, const mlx_array x, int dims, bool trad
                                      (double)scale, capi_in(offset), capi_opt(freqs)));
 }
 
+int mlx_fast_gated_delta_update(mlx_vector_array *res, const mlx_array q, const mlx_array k,
+                                const mlx_array v, const mlx_array gamma, const mlx_array beta,
+                                const mlx_array initial_state, const mlx_array mask,
+                                const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    mx y[2];
+    mx_gated_delta(capi_in(q), capi_in(k), capi_in(v), capi_in(gamma), capi_in(beta),
+                   capi_opt(initial_state), capi_opt(mask), y);
+    return capi_publish_list(res, capi_list_of(2, y));
+}
+
 int mlx_fast_cross_entropy(mlx_array *res, const mlx_array logits, const mlx_array targets,
                            const mlx_stream s)
 {

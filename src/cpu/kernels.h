@@ -52,6 +52,7 @@ struct cpu_kernels {
     const struct reduce_kernels *reduce; /* kernels/reduce.h */
     const struct random_kernels *random; /* kernels/random.h */
     const struct norm_kernels *norm;     /* kernels/norm.h */
+    const struct fft_kernels *fft;       /* kernels/fft.h */
     const struct attention_kernels *attention; /* kernels/attention.h */
     const struct sort_kernels *sort;     /* kernels/sort.h */
     const struct scan_kernels *scan;     /* kernels/scan.h */

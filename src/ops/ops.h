@@ -222,7 +222,21 @@ mx mx_rms_norm(mx x, mx weight, double eps);
 mx mx_layer_norm(mx x, mx weight, mx bias, double eps);
 mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, mx offset, mx freqs);
 mx mx_cross_entropy(mx logits, mx targets);
+/* ops/delta.c; state and mask may be NULL; y: outputs and the last state */
+void mx_gated_delta(mx q, mx k, mx v, mx gamma, mx beta, mx state, mx mask, mx y[2]);
 /* softmax(scale q k^T + mask) v (ops/attention.c); mask and sinks may be NULL */
 mx mx_attention(mx q, mx k, mx v, double scale, bool causal, mx mask, mx sinks);
+
+/* Fourier transforms (ops/fft.c); sizes, axes and window may be NULL */
+enum fft_kind { FFT_COMPLEX, FFT_REAL, FFT_HERMITIAN };
+enum fft_norm { FFT_BACKWARD, FFT_ORTHO, FFT_FORWARD };
+mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes, const int *axes,
+           int n_axes, enum fft_norm norm);
+mx mx_fftshift(mx x, const int *axes, int n, bool back);
+mx mx_fftfreq(int n, double d, bool half);
+mx mx_stft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enum pad_mode mode,
+           enum fft_norm norm, int onesided); /* onesided -1: where x is real */
+mx mx_istft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enum fft_norm norm,
+            bool onesided, int length); /* length -1: what the frames cover */
 
 #endif

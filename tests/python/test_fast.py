@@ -53,21 +53,14 @@ def check_derivatives(f, *args, tolerance=1e-6, second=True):
         grads = mx.vjp(slope, args, [mx.array(1.0, dtype=mx.float64)])[1]
         got = sum((exact(g) * exact(d)).sum() for g, d in zip(grads, direction))
         (forward,) = mx.jvp(slope, args, direction)[1]
-        np.testing.assert_allclose(
-            [got, exact(forward)], [along(slope)] * 2, rtol=50 * tolerance, atol=50 * tolerance
-        )
+        np.testing.assert_allclose([got, exact(forward)], [along(slope)] * 2, rtol=50 * tolerance, atol=50 * tolerance)
 
 
 def check_vmap(f, args, axes, out_axis=0, tolerance=1e-10):
     n = next(a.shape[i] for a, i in zip(args, axes) if i is not None)
-    rows = [
-        f(*(a if i is None else mx.take(a, mx.array(k), axis=i) for a, i in zip(args, axes)))
-        for k in range(n)
-    ]
+    rows = [f(*(a if i is None else mx.take(a, mx.array(k), axis=i) for a, i in zip(args, axes))) for k in range(n)]
     got = mx.vmap(f, in_axes=tuple(axes), out_axes=out_axis)(*args)
-    np.testing.assert_allclose(
-        exact(got), np.stack([exact(r) for r in rows], out_axis), rtol=tolerance, atol=tolerance
-    )
+    np.testing.assert_allclose(exact(got), np.stack([exact(r) for r in rows], out_axis), rtol=tolerance, atol=tolerance)
 
 
 # ---- norms
@@ -103,20 +96,13 @@ def exact_or_none(a):
 
 def test_norms_of_other_layouts_and_types():
     x, w = random(4, 3, 5, dtype=mx.float32), random(4, dtype=mx.float32)
-    close(
-        mx.fast.layer_norm(x.T, w, None, EPSILON), norm(exact(x).T, exact(w), None, EPSILON, True)
-    )
+    close(mx.fast.layer_norm(x.T, w, None, EPSILON), norm(exact(x).T, exact(w), None, EPSILON, True))
     close(
         mx.fast.rms_norm(x.T[::-1, 1:], w, EPSILON),
         norm(exact(x).T[::-1, 1:], exact(w), None, EPSILON, False),
     )
-    assert mx.fast.rms_norm(mx.array([3, 4]), None, 0.0).tolist() == pytest.approx(
-        [3 / 12.5**0.5, 4 / 12.5**0.5]
-    )
-    assert (
-        mx.fast.rms_norm(x.astype(mx.float16), random(5, dtype=mx.float32), EPSILON).dtype
-        == mx.float32
-    )
+    assert mx.fast.rms_norm(mx.array([3, 4]), None, 0.0).tolist() == pytest.approx([3 / 12.5**0.5, 4 / 12.5**0.5])
+    assert mx.fast.rms_norm(x.astype(mx.float16), random(5, dtype=mx.float32), EPSILON).dtype == mx.float32
     assert mx.fast.layer_norm(mx.zeros((0, 4)), w, w, EPSILON).shape == (0, 4)
     assert mx.fast.layer_norm(mx.zeros((4, 0)), None, None, EPSILON).shape == (4, 0)
 
@@ -186,11 +172,7 @@ def rope(x, dims, traditional, base, scale, offset, freqs=None):
     angle = (position[..., None] * turns).reshape(batch, *[1] * (x.ndim - 3), length, half)
     c, s = np.cos(angle), np.sin(angle)
     y = x.copy()
-    i, j = (
-        (np.arange(0, dims, 2), np.arange(1, dims, 2))
-        if traditional
-        else (np.arange(half), np.arange(half, dims))
-    )
+    i, j = (np.arange(0, dims, 2), np.arange(1, dims, 2)) if traditional else (np.arange(half), np.arange(half, dims))
     y[..., i] = x[..., i] * c - x[..., j] * s
     y[..., j] = x[..., i] * s + x[..., j] * c
     return y
@@ -228,9 +210,7 @@ def test_rope(data):
 
 
 def rotated(x, **options):
-    return mx.fast.rope(
-        x, 6, **{"traditional": False, "base": 100.0, "scale": 1.0, "offset": 2, **options}
-    )
+    return mx.fast.rope(x, 6, **{"traditional": False, "base": 100.0, "scale": 1.0, "offset": 2, **options})
 
 
 @pytest.mark.parametrize("traditional", [False, True])
@@ -282,10 +262,7 @@ def test_errors_of_rope():
 def test_cross_entropy(dtype):
     logits, targets = random(3, 2, 11, dtype=dtype, scale=5), mx.array([[0, 10], [3, -1], [7, 7]])
     x = exact(logits)
-    want = (
-        np.log(np.exp(x).sum(-1))
-        - np.take_along_axis(x, np.array(targets)[..., None] % 11, -1)[..., 0]
-    )
+    want = np.log(np.exp(x).sum(-1)) - np.take_along_axis(x, np.array(targets)[..., None] % 11, -1)[..., 0]
     got = mx.fast.cross_entropy(logits, targets)
     assert got.dtype == mx.float32
     np.testing.assert_allclose(np.array(got), want, rtol=2e-6, atol=2e-6)
@@ -336,11 +313,7 @@ def sdpa(q, k, v, scale=0.5, mask=None, sinks=None):
 def check_attention(q, k, v, scale=0.5, mask=None, sinks=None, factor=4):
     got = sdpa(q, k, v, scale, mask, sinks)
     numbers = (
-        mask
-        if mask is None or isinstance(mask, str)
-        else np.array(mask)
-        if mask.dtype == mx.bool_
-        else exact(mask)
+        mask if mask is None or isinstance(mask, str) else np.array(mask) if mask.dtype == mx.bool_ else exact(mask)
     )
     want = attend(exact(q), exact(k), exact(v), scale, numbers, exact_or_none(sinks))
     assert got.dtype == q.dtype
@@ -392,21 +365,14 @@ def test_masks_of_every_shape(data):
     whole = [b, 2 * n, t, s]
     shape = [draw(st.sampled_from([1, size])) for size in whole][draw(st.integers(0, 4)) :]
     numbers = random(*shape)
-    mask = (
-        numbers > -1
-        if draw(st.booleans())
-        else numbers.astype(draw(st.sampled_from([mx.float32, mx.float16])))
-    )
+    mask = numbers > -1 if draw(st.booleans()) else numbers.astype(draw(st.sampled_from([mx.float32, mx.float16])))
     if len(shape) > 1 and draw(st.booleans()):
         mask = mx.contiguous(mask.swapaxes(-1, -2)).swapaxes(-1, -2)
     check_attention(q, k, v, 0.5, mask)
 
 
 def test_attention_of_other_layouts():
-    q, k, v = (
-        random(2, t, n, 16, dtype=mx.float32).swapaxes(1, 2)
-        for t, n in ((40, 4), (300, 2), (300, 2))
-    )
+    q, k, v = (random(2, t, n, 16, dtype=mx.float32).swapaxes(1, 2) for t, n in ((40, 4), (300, 2), (300, 2)))
     check_attention(q, k, v, 0.3, "causal")
     check_attention(q[:, :, :1], k, v, 0.3)
     check_attention(q[..., ::-1], k[:, :, ::2], v[:, :, ::2])
@@ -417,13 +383,9 @@ def test_rows_that_see_no_key():
     q, k, v = heads(1, 2, 1, 30, 20, 8)
     # As with scores that are all the lowest number: the mean of the values.
     y = sdpa(q, k, v, mask="causal")
-    np.testing.assert_allclose(
-        exact(y)[0, :, :10], np.broadcast_to(exact(v).mean(2), (2, 10, 8)), atol=1e-6
-    )
+    np.testing.assert_allclose(exact(y)[0, :, :10], np.broadcast_to(exact(v).mean(2), (2, 10, 8)), atol=1e-6)
     y = sdpa(q, k, v, mask=mx.zeros((30, 20), dtype=mx.bool_))
-    np.testing.assert_allclose(
-        exact(y)[0], np.broadcast_to(exact(v).mean(2), (2, 30, 8)), atol=1e-6
-    )
+    np.testing.assert_allclose(exact(y)[0], np.broadcast_to(exact(v).mean(2), (2, 30, 8)), atol=1e-6)
     y = sdpa(q, k, v, mask=mx.zeros((30, 20), dtype=mx.bool_), sinks=mx.zeros(2))
     assert not exact(y).any()
     assert np.isnan(np.array(sdpa(q, k, v, mask=mx.full((30, 20), -mx.inf)))).all()
@@ -448,15 +410,11 @@ def test_attention_does_not_depend_on_the_number_of_threads():
 
 
 @pytest.mark.parametrize("mask", [None, "causal", "bool", "sinks"])
-@pytest.mark.parametrize(
-    "shape", [(2, 2, 1, 3, 4, 3), (1, 2, 2, 2, 2, 3, 5), (1, 4, 2, 1, 6, 4)], ids=str
-)
+@pytest.mark.parametrize("shape", [(2, 2, 1, 3, 4, 3), (1, 2, 2, 2, 2, 3, 5), (1, 4, 2, 1, 6, 4)], ids=str)
 def test_derivatives_of_attention(shape, mask):
     q, k, v = heads(*shape, dtype=mx.float64)
     if mask == "sinks":
-        check_derivatives(
-            lambda *x: sdpa(*x[:3], sinks=x[3]), q, k, v, random(shape[1]), tolerance=1e-6
-        )
+        check_derivatives(lambda *x: sdpa(*x[:3], sinks=x[3]), q, k, v, random(shape[1]), tolerance=1e-6)
     else:
         mask = random(*shape[3:5]) > -1 if mask == "bool" else mask
         check_derivatives(lambda *x: sdpa(*x, mask=mask), q, k, v)
@@ -481,9 +439,7 @@ def attention_slopes(q, k, v, ct, *options):
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("mask", [None, "causal", "bool", "additive", "sinks"])
-@pytest.mark.parametrize(
-    "shape", [(1, 2, 2, 70, 70, 64), (2, 3, 1, 33, 600, 16, 24), (1, 4, 2, 300, 310, 8)], ids=str
-)
+@pytest.mark.parametrize("shape", [(1, 2, 2, 70, 70, 64), (2, 3, 1, 33, 600, 16, 24), (1, 4, 2, 300, 310, 8)], ids=str)
 def test_slopes_of_attention(shape, mask, dtype):
     q, k, v = heads(*shape, dtype=dtype)
     ct, sinks, numbers = random(*q.shape[:3], v.shape[-1], dtype=dtype), None, mask
@@ -499,15 +455,11 @@ def test_slopes_of_attention(shape, mask, dtype):
     want = attention_slopes(*map(exact, (q, k, v, ct)), 0.25, numbers, exact_or_none(sinks))
     for g, w in zip(got, want):
         assert g.dtype == dtype
-        np.testing.assert_allclose(
-            exact(g), w, rtol=8 * EPS[dtype], atol=8 * EPS[dtype] * np.abs(w).max()
-        )
+        np.testing.assert_allclose(exact(g), w, rtol=8 * EPS[dtype], atol=8 * EPS[dtype] * np.abs(w).max())
 
 
 def test_vmap_of_attention():
-    q, k, v = (
-        mx.stack(x) for x in zip(*(heads(2, 4, 2, 5, 6, 3, dtype=mx.float64) for _ in range(3)))
-    )
+    q, k, v = (mx.stack(x) for x in zip(*(heads(2, 4, 2, 5, 6, 3, dtype=mx.float64) for _ in range(3))))
     check_vmap(sdpa, [q, k, v], [0, 0, 0])
     check_vmap(sdpa, [q[0], mx.moveaxis(k, 0, 2), v], [None, 2, 0])
     check_vmap(lambda q, m: sdpa(q, k[0], v[0], mask=m), [q, random(3, 5, 6) > 0], [0, 0])
@@ -539,3 +491,72 @@ def test_errors_of_attention():
             call()
     with pytest.raises(TypeError, match="mask"):
         sdpa(q, k, v, mask=1.5)
+
+
+# ---- gated delta networks
+
+
+def delta(q, k, v, gamma, beta, state=None, mask=None):
+    b, t, n, e = v.shape
+    q, k = np.repeat(q, n // k.shape[2], 2), np.repeat(k, n // k.shape[2], 2)
+    s = np.zeros((b, n, e, k.shape[3])) if state is None else state
+    gamma = gamma[..., None] if gamma.ndim == 3 else gamma
+    out = np.zeros((b, t, n, e))
+    for i in range(t):
+        faded = s * gamma[:, i, :, None]
+        d = (v[:, i] - np.einsum("bned,bnd->bne", faded, k[:, i])) * beta[:, i, :, None]
+        new = faded + d[..., None] * k[:, i, :, None]
+        on = np.ones(b, dtype=bool) if mask is None else mask[:, i]
+        out[:, i] = np.einsum("bned,bnd->bne", new, q[:, i]) * on[:, None, None]
+        s = np.where(on[:, None, None, None], new, s)
+    return out, s
+
+
+def delta_arrays(b, t, h, n, d, e, dtype=mx.float32, wide_gamma=False):
+    q, k = random(b, t, h, d, dtype=dtype, scale=0.3), random(b, t, h, d, dtype=dtype, scale=0.3)
+    gamma = mx.sigmoid(random(*((b, t, n, d) if wide_gamma else (b, t, n)))).astype(dtype)
+    return q, k, random(b, t, n, e, dtype=dtype), gamma, mx.sigmoid(random(b, t, n)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("wide_gamma", [False, True])
+def test_gated_delta_update(wide_gamma, dtype):
+    x = delta_arrays(2, 7, 2, 4, 20, 9, dtype, wide_gamma)
+    wide = [exact(a) for a in x]
+    y, s = mx.fast.gated_delta_update(*x)
+    want = delta(*wide)
+    assert y.dtype == dtype and s.dtype == (mx.float64 if dtype == mx.float64 else mx.float32)
+    close(y, want[0], factor=2)
+    close(s, want[1], factor=2)
+    state, mask = random(2, 4, 9, 20, dtype=s.dtype), mx.array(RNG.random((2, 7)) > 0.4)
+    y, s = mx.fast.gated_delta_update(*x, state, mask)
+    want = delta(*wide, exact(state), np.array(mask))
+    close(y, want[0], factor=2)
+    close(s, want[1], factor=2)
+
+
+def test_rules_of_gated_delta_update():
+    x = delta_arrays(2, 3, 1, 2, 3, 4, mx.float64)
+    state, mask = random(2, 2, 4, 3), mx.array([[True, False, True], [True, True, True]])
+    for i in range(2):
+        check_derivatives(lambda *x, i=i: mx.fast.gated_delta_update(*x, mask=mask)[i], *x, state, second=False)
+    more = [mx.stack(a) for a in zip(*(delta_arrays(2, 3, 1, 2, 3, 4, mx.float64) for _ in range(3)))]
+    check_vmap(lambda *x: mx.fast.gated_delta_update(*x)[0], more, [0] * 5)
+    check_vmap(lambda v: mx.fast.gated_delta_update(*x[:2], v, *x[3:])[1], [more[2]], [0])
+
+
+def test_errors_of_gated_delta_update():
+    q, k, v, gamma, beta = delta_arrays(2, 3, 2, 4, 3, 4)
+    update = mx.fast.gated_delta_update
+    for call in (
+        lambda: update(q[0], k[0], v[0], gamma[0], beta[0]),
+        lambda: update(q, k, v[:, :, :3], gamma, beta),
+        lambda: update(q[:, :2], k, v, gamma, beta),
+        lambda: update(q, k, v, gamma[:1], beta),
+        lambda: update(q, k, v, gamma, beta[:, :, :2]),
+        lambda: update(q, k, v, gamma, beta, mx.zeros((2, 4, 3, 4))),
+        lambda: update(q, k, v, gamma, beta, None, mx.ones((2, 4))),
+        lambda: update(q, k, v.astype(mx.int32), gamma, beta),
+    ):
+        with pytest.raises(ValueError, match=r"\[gated_delta_update\] expected"):
+            call()

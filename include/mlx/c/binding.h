@@ -11,6 +11,7 @@
 
 #include "mlx/c/api.h"
 #include "mlx/c/array.h"
+#include "mlx/c/fft.h"
 #include "mlx/c/optional.h"
 #include "mlx/c/stream.h"
 #include "mlx/c/string.h"
@@ -68,6 +69,27 @@ MLX_API int mlx_scalar_complex(mlx_array *res, double real_val, double imag_val,
 /* logsumexp(logits) - logits[target] over the last axis, in float32. */
 MLX_API int mlx_fast_cross_entropy(mlx_array *res, const mlx_array logits, const mlx_array targets,
                                    const mlx_stream s);
+
+/* The linear attention of gated delta networks: for each step t of q, k (B, T, H, D) and v (B, T, N,
+ * E), with N a multiple of H, the state S (B, N, E, D) becomes S' = gamma S, then
+ * S' + beta (v - S' k) k^T, and the output is S q.  gamma is (B, T, N) or (B, T, N, D), beta (B, T,
+ * N).  `initial_state` and `mask` (B, T), which leaves steps out, may be empty.  Results: the
+ * outputs (B, T, N, E) and the last state. */
+MLX_API int mlx_fast_gated_delta_update(mlx_vector_array *res, const mlx_array q, const mlx_array k,
+                                        const mlx_array v, const mlx_array gamma,
+                                        const mlx_array beta, const mlx_array initial_state,
+                                        const mlx_array mask, const mlx_stream s);
+
+/* Short-time Fourier transform of the last axis: (..., frequencies, frames).  `pad_mode` 0: with
+ * zeros, 1: with the elements at the ends, 2: reflected.  `onesided` -1: where x is real. */
+MLX_API int mlx_fft_stft(mlx_array *res, const mlx_array x, int n_fft, int hop_length,
+                         int win_length, const mlx_array window, bool center, int pad_mode,
+                         mlx_fft_norm norm, int onesided, const mlx_stream s);
+
+/* Its inverse; `length` -1: what the frames cover. */
+MLX_API int mlx_fft_istft(mlx_array *res, const mlx_array stft_matrix, int n_fft, int hop_length,
+                          int win_length, const mlx_array window, bool center, mlx_fft_norm norm,
+                          bool onesided, int length, const mlx_stream s);
 
 /* Streams */
 

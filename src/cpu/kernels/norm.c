@@ -21,4 +21,5 @@ const struct norm_kernels LEVEL(norm_kernels) = {
     .normalize = BOTH(normalize),
     .project = BOTH(project),
     .rotate = BOTH(rotate),
+    .delta_step = BOTH(delta_step),
 };

@@ -21,12 +21,18 @@ typedef void norm_project_fn(void *y, const void *v, const void *x, double mean,
 typedef void rotate_fn(void *y1, void *y2, const void *x1, const void *x2, size_t step,
                        const void *cosine, const void *sine, size_t n);
 
+/* One step of a gated delta network with state s, d rows of e: s' = gamma s by row, then s' +
+ * k beta (v - k s'), and y = q s.  `row` is space for e elements. */
+typedef void delta_step_fn(void *y, void *s, void *row, const void *q, const void *k, const void *v,
+                           const void *gamma, const void *beta, size_t d, size_t e);
+
 struct norm_kernels {
     norm_squares_fn *squares[DT_COUNT]; /* half types: cast to float32 first */
     norm_dots_fn *dots[DT_COUNT];
     normalize_fn *normalize[DT_COUNT];
     norm_project_fn *project[DT_COUNT];
     rotate_fn *rotate[DT_COUNT];
+    delta_step_fn *delta_step[DT_COUNT];
 };
 
 #endif

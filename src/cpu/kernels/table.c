@@ -34,6 +34,7 @@ extern const struct reduce_kernels LEVEL(reduce_kernels);
 extern const struct random_kernels LEVEL(random_kernels);
 extern const struct gemm_kernels LEVEL(gemm_kernels);
 extern const struct norm_kernels LEVEL(norm_kernels);
+extern const struct fft_kernels LEVEL(fft_kernels);
 extern const struct attention_kernels LEVEL(attention_kernels);
 extern const struct sort_kernels LEVEL(sort_kernels);
 extern const struct scan_kernels LEVEL(scan_kernels);
@@ -68,6 +69,7 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     .random = &LEVEL(random_kernels),
     .gemm = &LEVEL(gemm_kernels),
     .norm = &LEVEL(norm_kernels),
+    .fft = &LEVEL(fft_kernels),
     .attention = &LEVEL(attention_kernels),
     .sort = &LEVEL(sort_kernels),
     .scan = &LEVEL(scan_kernels),

@@ -1,0 +1,492 @@
+/* fft.c: Fourier transforms on the CPU.
+ *
+ * The kernels transform several sequences side by side, one in each lane of their vectors.  Lanes
+ * are rows of a batch, or else the columns and rows of one long sequence of n1 n2 elements: columns
+ * are transformed, multiplied by e^(-2 pi i j k / n), then rows.  Lengths with a large prime factor
+ * become convolutions of a length without (Bluestein): with jk = (j^2 + k^2 - (k - j)^2) / 2,
+ *     X_k = c_k sum_j (x_j c_j) conj(c_(k - j)),    c_j = e^(-pi i j^2 / n).
+ *
+ * Factors are computed in double and rounded once. */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/scope.h"
+#include "cpu/kernels/fft.h"
+#include "cpu/run.h"
+#include "ops/fft.h"
+
+enum {
+    WHOLE = 4096, /* longest sequence that lanes hold as a whole, for its buffers to stay in L2 */
+    FEW = 4,      /* rows that are rather split than put into lanes */
+    SHORT = 64,   /* but for short ones */
+};
+
+/* e^(-2 pi i j / n); j in 0..n */
+static void root(double *re, double *im, int64_t j, int64_t n)
+{
+    /* Within an eighth of a turn, where cos and sin are as good as their argument. */
+    double t = 2 * M_PI * ((double)(8 * j % n) / (double)n) / 8;
+    static const double h = 0.70710678118654752440;
+    static const double eighth[8][2] = { { 1, 0 },  { h, -h }, { 0, -1 }, { -h, -h },
+                                         { -1, 0 }, { -h, h }, { 0, 1 },  { h, h } };
+    const double *e = eighth[8 * j / n % 8];
+    double c = cos(t), s = -sin(t);
+    *re = e[0] * c - e[1] * s;
+    *im = e[0] * s + e[1] * c;
+}
+
+struct plan {
+    int64_t n;
+    enum way { LANES, SPLIT, CHIRP } way;
+    struct fft_smooth a, b; /* LANES: a; SPLIT: columns of length a.n, rows of length b.n */
+    double *coarse, *fine;  /* SPLIT: e^(-2 pi i j / n) for j = i * step, and for j < step */
+    int64_t step;
+    struct plan *conv; /* CHIRP: of the convolution */
+    float *chirp;      /* c_j */
+    float *filter;     /* transform of conj(c), over its length */
+};
+
+static void smooth_free(struct fft_smooth *s)
+{
+    free(s->factors);
+    free(s->roots);
+}
+
+static void plan_free(struct plan *p)
+{
+    if (!p)
+        return;
+    smooth_free(&p->a);
+    smooth_free(&p->b);
+    plan_free(p->conv);
+    free(p->coarse);
+    free(p->chirp);
+    free(p->filter);
+    free(p);
+}
+
+static bool is_smooth(int64_t n)
+{
+    for (int r = 2; r <= FFT_RADIX; r++)
+        while (n % r == 0) n /= r;
+    return n == 1;
+}
+
+static int smooth_make(struct fft_smooth *s, int64_t n)
+{
+    int64_t left = n, numbers = 0, roots = 0;
+    s->n = n;
+    static const int first[] = { 8, 4, 2, 3, 5 };
+    for (int i = 0, r = 0; left > 1; i++) {
+        r = i < 5 ? first[i] : r + 1;
+        while (left % r == 0 && !(r == 8 && left == 16)) { /* 16 = 4 4 */
+            s->radix[s->stages++] = r;
+            left /= r;
+            numbers += left * (r - 1);
+            roots += r;
+        }
+    }
+    s->factors = mx_malloc((size_t)(numbers * 2 + 1) * sizeof(float));
+    s->roots = mx_malloc((size_t)(roots * 2 + 1) * sizeof(float));
+    if (!s->factors || !s->roots)
+        return 1;
+    float *w = s->factors, *u = s->roots;
+    left = n;
+    double re, im;
+    for (int i = 0; i < s->stages; i++) {
+        int r = s->radix[i];
+        for (int64_t p = 0; p < left / r; p++)
+            for (int k = 1; k < r; k++, w += 2) {
+                root(&re, &im, p * k, left);
+                w[0] = (float)re;
+                w[1] = (float)im;
+            }
+        for (int k = 0; k < r; k++, u += 2) {
+            root(&re, &im, k, r);
+            u[0] = (float)re;
+            u[1] = (float)im;
+        }
+        left /= r;
+    }
+    return 0;
+}
+
+/* The largest divisor not above the root. */
+static int64_t middle(int64_t n)
+{
+    int64_t best = 1;
+    for (int64_t d = 1; d * d <= n; d++)
+        if (n % d == 0)
+            best = d;
+    return best;
+}
+
+static int split_make(struct plan *p)
+{
+    int64_t n2 = middle(p->n), n1 = p->n / n2;
+    if (smooth_make(&p->a, n1) || smooth_make(&p->b, n2))
+        return 1;
+    p->step = 1;
+    while (p->step * p->step < p->n) p->step *= 2;
+    int64_t count = p->n / p->step + 1;
+    p->coarse = mx_malloc((size_t)(2 * (count + p->step)) * sizeof(double));
+    if (!p->coarse)
+        return 1;
+    p->fine = p->coarse + 2 * count;
+    for (int64_t i = 0; i < count; i++) root(&p->coarse[2 * i], &p->coarse[2 * i + 1], i * p->step % p->n, p->n);
+    for (int64_t i = 0; i < p->step; i++) root(&p->fine[2 * i], &p->fine[2 * i + 1], i % p->n, p->n);
+    return 0;
+}
+
+static int one(const struct plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale);
+
+static int64_t smooth_above(int64_t n)
+{
+    int64_t best = 1;
+    while (best < n) best *= 2;
+    for (int64_t odd = 3; odd <= 15; odd += 2) {
+        int64_t m = odd;
+        if (odd == 7 || odd == 11 || odd == 13)
+            continue;
+        while (m < n) m *= 2;
+        best = m < best ? m : best;
+    }
+    return best;
+}
+
+static struct plan *plan_make(int64_t n, bool many);
+
+static int chirp_make(struct plan *p, bool many)
+{
+    int64_t n = p->n, m = smooth_above(2 * n - 1);
+    p->conv = plan_make(m, many);
+    p->chirp = mx_malloc((size_t)(2 * n) * sizeof(float));
+    p->filter = mx_malloc((size_t)(2 * m) * sizeof(float));
+    float *c = mx_malloc((size_t)(2 * m) * sizeof(float));
+    bool failed = !p->conv || !p->chirp || !p->filter || !c;
+    if (!failed) {
+        memset(c, 0, (size_t)(2 * m) * sizeof(float));
+        for (int64_t j = 0, square = 0; j < n; square = (square + 2 * j + 1) % (2 * n), j++) {
+            double re, im;
+            root(&re, &im, square, 2 * n);
+            p->chirp[2 * j] = (float)re;
+            p->chirp[2 * j + 1] = (float)im;
+            float *at[] = { c + 2 * j, c + 2 * (j ? m - j : 0) };
+            for (int k = 0; k < 2; k++) {
+                at[k][0] = (float)re;
+                at[k][1] = -(float)im;
+            }
+        }
+        failed = one(p->conv, c, 1, p->filter, 1, false, 1 / (float)m);
+    }
+    free(c);
+    return failed;
+}
+
+/* NULL after a failure. */
+static struct plan *plan_make(int64_t n, bool many)
+{
+    struct plan *p = mx_malloc(sizeof *p);
+    if (!p)
+        return NULL;
+    *p = (struct plan){ .n = n };
+    int failed;
+    if (!is_smooth(n)) {
+        p->way = CHIRP;
+        failed = chirp_make(p, many);
+    } else if (n <= SHORT || (many && n <= WHOLE)) {
+        failed = smooth_make(&p->a, n);
+    } else {
+        p->way = SPLIT;
+        failed = split_make(p);
+    }
+    if (failed) {
+        plan_free(p);
+        p = NULL;
+    }
+    return p;
+}
+
+/* Is everything done in lanes? */
+static bool in_lanes(const struct plan *p) { return p->way == LANES || (p->way == CHIRP && p->conv->way == LANES); }
+
+/* ---- threads that need room to work in */
+
+struct crew {
+    int64_t n;
+    size_t bytes;
+    char *space;
+    atomic_int_fast64_t next;
+    void (*fn)(const void *ctx, int64_t i, float *space);
+    const void *ctx;
+};
+
+static void take_turns(void *ctx, int64_t begin, int64_t end)
+{
+    struct crew *c = ctx;
+    for (int64_t w = begin; w < end; w++)
+        for (int64_t i; (i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed)) < c->n;)
+            c->fn(c->ctx, i, (float *)(c->space + (size_t)w * c->bytes));
+}
+
+/* fn for 0..n, each thread with so many buffers for sequences of length `length`; a little work
+ * stays here. */
+static int share(int64_t n, int64_t length, int buffers, void (*fn)(const void *, int64_t, float *), const void *ctx)
+{
+    int threads = n * length * cpu->fft->lanes < 8192 ? 1 : pool_threads();
+    threads = n < threads ? (int)n : threads;
+    size_t bytes = (size_t)buffers * (size_t)(length * 2 * cpu->fft->lanes) * sizeof(float);
+    char *all = mx_malloc(bytes * (size_t)threads + 64);
+    if (!all)
+        return 1;
+    struct crew c = { .n = n, .bytes = bytes, .fn = fn, .ctx = ctx };
+    c.space = (char *)(((uintptr_t)all + 63) / 64 * 64);
+    if (threads > 1)
+        pool_for(threads, 1, take_turns, &c);
+    else
+        take_turns(&c, 0, 1);
+    free(all);
+    return 0;
+}
+
+/* ---- lanes */
+
+/* `rows` sequences: element j of row (o, i) at o * outer + j * step + i * inner. */
+struct rows {
+    const struct plan *p;
+    const float *x;
+    float *y;
+    int64_t n_outer, n_inner;
+    int64_t outer, step, inner;
+    bool swap;
+    float scale;
+};
+
+static void lanes_job(const void *ctx, int64_t i, float *buf)
+{
+    const struct rows *r = ctx;
+    const struct fft_kernels *f = cpu->fft;
+    const struct plan *p = r->p;
+    int64_t groups = (r->n_inner + f->lanes - 1) / f->lanes, first = i % groups * f->lanes;
+    int64_t at = 2 * (i / groups * r->outer + first * r->inner);
+    int lanes = (int)(r->n_inner - first < f->lanes ? r->n_inner - first : f->lanes);
+    int64_t n = p->n, m = p->way == CHIRP ? p->conv->n : n;
+    float *other = buf + m * 2 * f->lanes;
+    f->load(buf, r->x + at, r->step, r->inner, n, lanes, r->swap);
+    if (p->way == LANES) {
+        buf = f->run(&p->a, buf, other);
+    } else {
+        const struct fft_smooth *s = &p->conv->a;
+        f->multiply(buf, n, p->chirp, false, false);
+        memset(buf + n * 2 * f->lanes, 0, (size_t)((m - n) * 2 * f->lanes) * sizeof *buf);
+        float *there = f->run(s, buf, other);
+        f->multiply(there, m, p->filter, false, true);
+        buf = f->run(s, there, there == buf ? other : buf);
+        f->multiply(buf, n, p->chirp, true, false);
+    }
+    f->store(r->y + at, r->step, r->inner, buf, n, lanes, r->swap, r->scale);
+}
+
+static int all_lanes(const struct rows *r)
+{
+    int64_t groups = (r->n_inner + cpu->fft->lanes - 1) / cpu->fft->lanes;
+    int64_t m = r->p->way == CHIRP ? r->p->conv->n : r->p->n;
+    return share(r->n_outer * groups, m, 2, lanes_job, r);
+}
+
+/* ---- one long sequence */
+
+struct split {
+    const struct plan *p;
+    const float *x;
+    float *y, *between; /* [a.n][b.n] */
+    int64_t sx, sy;
+    bool swap;
+    float scale;
+};
+
+/* Columns from c on: element k of their transforms times e^(-2 pi i k c / n). */
+static void columns_job(const void *ctx, int64_t i, float *buf)
+{
+    const struct split *s = ctx;
+    const struct plan *p = s->p;
+    const struct fft_kernels *f = cpu->fft;
+    int64_t n1 = p->a.n, n2 = p->b.n, c = i * f->lanes, w = 2 * f->lanes;
+    int64_t blocks = (n1 + FFT_STEP - 1) / FFT_STEP;
+    int lanes = (int)(n2 - c < f->lanes ? n2 - c : f->lanes);
+    float *other = buf + n1 * w, *coarse = other + n1 * w, *fine = coarse + blocks * w;
+    f->load(buf, s->x + 2 * c * s->sx, n2 * s->sx, s->sx, n1, lanes, s->swap);
+    buf = f->run(&p->a, buf, other);
+    for (int64_t k = 0; k < blocks + FFT_STEP; k++) {
+        float *to = k < blocks ? coarse + k * w : fine + (k - blocks) * w;
+        for (int64_t l = 0; l < f->lanes; l++) {
+            int64_t j = (k < blocks ? k * FFT_STEP : k - blocks) * (c + l) % p->n;
+            const double *u = p->coarse + 2 * (j / p->step), *v = p->fine + 2 * (j % p->step);
+            to[l] = (float)(u[0] * v[0] - u[1] * v[1]);
+            to[f->lanes + l] = (float)(u[0] * v[1] + u[1] * v[0]);
+        }
+    }
+    f->twiddle(buf, n1, coarse, fine);
+    f->store(s->between + 2 * c, n2, 1, buf, n1, lanes, false, 1);
+}
+
+static void rows_job(const void *ctx, int64_t i, float *buf)
+{
+    const struct split *s = ctx;
+    const struct plan *p = s->p;
+    const struct fft_kernels *f = cpu->fft;
+    int64_t n1 = p->a.n, n2 = p->b.n, r = i * f->lanes;
+    int lanes = (int)(n1 - r < f->lanes ? n1 - r : f->lanes);
+    f->load(buf, s->between + 2 * r * n2, 1, n2, n2, lanes, false);
+    buf = f->run(&p->b, buf, buf + n2 * 2 * f->lanes);
+    f->store(s->y + 2 * r * s->sy, n1 * s->sy, s->sy, buf, n2, lanes, s->swap, s->scale);
+}
+
+static int one_split(const struct plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
+{
+    int64_t n1 = p->a.n, n2 = p->b.n, lanes = cpu->fft->lanes;
+    struct buffer *between = buffer_new((size_t)(2 * p->n) * sizeof(float));
+    if (!between)
+        return 1;
+    struct split s = { p, x, y, between->host, sx, sy, swap, scale };
+    int64_t longest = n1 > n2 ? n1 : n2;
+    int failed = share((n2 + lanes - 1) / lanes, longest + 2 * FFT_STEP, 3, columns_job, &s) ||
+                 share((n1 + lanes - 1) / lanes, longest, 2, rows_job, &s);
+    buffer_release(between);
+    return failed;
+}
+
+/* y = a b over n numbers sa, 1, sy apart; swap changes the parts of a, turn those of y. */
+static void multiply(float *y, int64_t sy, const float *a, int64_t sa, const float *b, int64_t n, bool swap, bool turn,
+                     float scale)
+{
+    for (int64_t j = 0; j < n; j++, a += 2 * sa, y += 2 * sy, b += 2) {
+        float re = a[swap], im = a[!swap], u = re * b[0] - im * b[1], v = re * b[1] + im * b[0];
+        y[turn] = u * scale;
+        y[!turn] = v * scale;
+    }
+}
+
+/* As lanes_job does it, in memory. */
+static int one_chirp(const struct plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
+{
+    int64_t m = p->conv->n;
+    size_t bytes = (size_t)(2 * m) * sizeof(float);
+    struct buffer *all = buffer_new(2 * bytes);
+    if (!all)
+        return 1;
+    float *a = all->host, *b = a + 2 * m;
+    multiply(a, 1, x, sx, p->chirp, p->n, swap, false, 1);
+    memset(a + 2 * p->n, 0, bytes - (size_t)(2 * p->n) * sizeof(float));
+    int failed = one(p->conv, a, 1, b, 1, false, 1);
+    multiply(b, 1, b, 1, p->filter, m, false, true, 1);
+    failed = failed || one(p->conv, b, 1, a, 1, false, 1);
+    multiply(y, sy, a, 1, p->chirp, p->n, true, swap, scale);
+    buffer_release(all);
+    return failed;
+}
+
+static int one(const struct plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
+{
+    if (p->way == SPLIT)
+        return one_split(p, x, sx, y, sy, swap, scale);
+    if (!in_lanes(p))
+        return one_chirp(p, x, sx, y, sy, swap, scale);
+    struct rows r = { p, x, y, 1, 1, 0, sx, 0, swap, scale };
+    return all_lanes(&r);
+}
+
+/* ---- nodes */
+
+/* The complex sequences of x, of any layout of rows. */
+static int transform(const float *x, float *y, int64_t outer, int64_t n, int64_t inner, bool inverse, float scale)
+{
+    int64_t rows = inner == 1 ? outer : inner;
+    struct plan *p = plan_make(n, rows > FEW);
+    int failed = !p;
+    if (p && in_lanes(p)) {
+        struct rows r = { p, x, y, outer, inner, n * inner, inner, 1, inverse, scale };
+        if (inner == 1)
+            r = (struct rows){ p, x, y, 1, outer, 0, 1, n, inverse, scale };
+        failed = all_lanes(&r);
+    } else {
+        for (int64_t i = 0; i < outer * inner && !failed; i++) {
+            int64_t at = 2 * (i / inner * n * inner + i % inner);
+            failed = one(p, x + at, inner, y + at, inner, inverse, scale);
+        }
+    }
+    plan_free(p);
+    return failed;
+}
+
+/* Element (o, k, i) of a sequence n long from one m long: itself, or the conjugate of n - k. */
+struct whole {
+    const float *x;
+    float *y;
+    int64_t n, m, inner;
+    bool real;
+};
+
+static void make_whole(void *ctx, int64_t begin, int64_t end)
+{
+    const struct whole *w = ctx;
+    for (int64_t r = begin; r < end; r++) {
+        int64_t k = r % w->n, o = r / w->n, from = k < w->m ? k : w->n - k;
+        bool end_of_half = k == 0 || 2 * k == w->n;
+        const float *x = w->x + (o * w->m + from) * w->inner * (w->real ? 1 : 2);
+        float *y = w->y + r * w->inner * 2, sign = k < w->m ? 1.0f : -1.0f;
+        for (int64_t i = 0; i < w->inner; i++) {
+            y[2 * i] = w->real ? x[i] : x[2 * i];
+            y[2 * i + 1] = w->real || end_of_half ? 0 : sign * x[2 * i + 1];
+        }
+    }
+}
+
+/* The first m of n, or the real parts. */
+static void take_part(void *ctx, int64_t begin, int64_t end)
+{
+    const struct whole *w = ctx;
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = w->x + (r / w->m * w->n + r % w->m) * w->inner * 2;
+        if (w->real)
+            for (int64_t i = 0; i < w->inner; i++) w->y[r * w->inner + i] = x[2 * i];
+        else
+            memcpy(w->y + r * w->inner * 2, x, (size_t)w->inner * 8);
+    }
+}
+
+int run_fft(const struct run *r)
+{
+    const struct fft_args *a = r->args;
+    mx x = r->x[0], y = r->y[0];
+    MX_SCOPE(NULL);
+    mx_own hold = { NULL };
+    mx z = row_major(x, &hold);
+    int failed = is_nil(z) || out_new(r, 0);
+    if (!failed && y->size) {
+        int64_t outer = 1, inner = 1, n = a->n, half = n / 2 + 1;
+        for (int i = 0; i < a->axis; i++) outer *= x->shape[i];
+        for (int i = a->axis + 1; i < x->ndim; i++) inner *= x->shape[i];
+        struct buffer *wide = NULL;
+        if (a->kind == FFT_COMPLEX) {
+            failed = transform(host(z), host(y), outer, n, inner, a->inverse, (float)a->scale);
+        } else if (!(wide = buffer_new((size_t)(outer * n * inner) * 8))) {
+            failed = 1;
+        } else {
+            bool real = a->kind == FFT_REAL;
+            int64_t grain = 4096 / inner + 1;
+            struct whole in = { host(z), wide->host, n, real ? n : half, inner, real };
+            struct whole out = { wide->host, host(y), n, real ? half : n, inner, !real };
+            pool_for(outer * n, grain, make_whole, &in);
+            failed = transform(wide->host, wide->host, outer, n, inner, a->inverse, (float)a->scale);
+            if (!failed)
+                pool_for(outer * out.m, grain, take_part, &out);
+        }
+        if (wide)
+            buffer_release(wide);
+    }
+    mx_drop(&hold);
+    return failed;
+}
