@@ -66,6 +66,9 @@ PyObject *ints_to_tuple(const int *v, size_t n);
 
 /* Makes the elements readable: evaluates without the GIL if need be. */
 int array_ready(mlx_array a);
+/* The same for an operation that evaluates its operand, so that it need not wait with the GIL; what
+ * goes wrong is left for it to say. */
+int array_known(mlx_array a);
 /* Runs what evaluates without the GIL; again where Ctrl-C stopped it and its handler did not raise.
  * Non-zero with an exception set. */
 int evaluate_with(int (*eval)(void *), void *what);

@@ -138,6 +138,16 @@ int array_ready(mlx_array a)
     return failed;
 }
 
+int array_known(mlx_array a)
+{
+    if (!array_ready(a))
+        return 0;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) /* Ctrl-C */
+        return -1;
+    PyErr_Clear();
+    return 0;
+}
+
 const void *array_data(mlx_array a)
 {
     if (array_ready(a))

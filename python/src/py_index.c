@@ -161,12 +161,27 @@ static int items_from(struct items *s, PyObject *index)
     return 0;
 }
 
+static int masks_known(const struct items *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->v[i].kind == MLX_INDEX_ARRAY && mlx_array_dtype(s->v[i].array) == MLX_BOOL && array_known(s->v[i].array))
+            return -1;
+    return 0;
+}
+
+/* Is all there is one mask, which may be written through without looking at it? */
+static bool mask_alone(const struct items *s, mlx_array a, mlx_array value)
+{
+    return s->n == 1 && s->v[0].kind == MLX_INDEX_ARRAY &&
+           mlx_array_ndim(value) + mlx_array_ndim(s->v[0].array) <= mlx_array_ndim(a);
+}
+
 PyObject *array_getitem(PyObject *self, PyObject *index)
 {
     struct items s;
     mlx_array res = mlx_array_new();
     PyObject *result = NULL;
-    if (!items_from(&s, index))
+    if (!items_from(&s, index) && !masks_known(&s))
         result = array_result(mlx_getitem(&res, handle_of(self), s.v, s.n, mlx_stream_new()), res);
     items_free(&s);
     return result;
@@ -191,7 +206,7 @@ static int value_for(mlx_array *out, PyObject *value, mlx_array a)
 static int update(mlx_array *out, mlx_array a, PyObject *index, mlx_array value, mlx_fold fold)
 {
     struct items s;
-    int failed = items_from(&s, index);
+    int failed = items_from(&s, index) || (!mask_alone(&s, a, value) && masks_known(&s));
     if (!failed && mlx_setitem(out, a, s.v, s.n, value, fold, mlx_stream_new()))
         failed = raise_last();
     items_free(&s);

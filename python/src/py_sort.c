@@ -92,7 +92,12 @@ PyObject *fn_cumulative_prod(struct call *c) { return fn_cumprod(c); }
 
 /* ---- shapes that depend on elements */
 
-static int places(struct call *c, mlx_array *out) { return mlx_nonzero(out, ARRAY(0), STREAM) ? raise_last() : 0; }
+static int places(struct call *c, mlx_array *out)
+{
+    if (array_known(ARRAY(0)))
+        return -1;
+    return mlx_nonzero(out, ARRAY(0), STREAM) ? raise_last() : 0;
+}
 
 PyObject *fn_nonzero(struct call *c)
 {
@@ -128,13 +133,39 @@ PyObject *fn_flatnonzero(struct call *c)
     mlx_array flat = mlx_array_new(), all = mlx_array_new();
     mlx_index first = { .kind = MLX_INDEX_INT };
     PyObject *result = NULL;
-    if (mlx_flatten(&flat, ARRAY(0), 0, -1, STREAM) || mlx_nonzero(&all, flat, STREAM))
+    if (array_known(ARRAY(0))) {
+    } else if (mlx_flatten(&flat, ARRAY(0), 0, -1, STREAM) || mlx_nonzero(&all, flat, STREAM)) {
         raise_last();
-    else
+    } else {
         result = give(c, mlx_getitem(&c->res, all, &first, 1, STREAM));
+    }
     mlx_array_free(flat);
     mlx_array_free(all);
     return result;
+}
+
+struct distinct {
+    mlx_vector_array *all;
+    mlx_array a, fill;
+    mlx_optional_int size;
+    mlx_stream stream;
+};
+
+static int find_distinct(void *ctx)
+{
+    struct distinct *d = ctx;
+    return mlx_unique(d->all, d->a, d->size, d->fill, d->stream);
+}
+
+/* Without a size it evaluates, on a handle of its own for the time without the GIL. */
+static int distinct(struct call *c, mlx_vector_array *all, mlx_optional_int size)
+{
+    if (size.has_value)
+        return mlx_unique(all, ARRAY(0), size, ARRAY(5), STREAM) ? raise_last() : 0;
+    struct distinct d = { all, mlx_array_new(), mlx_array_new(), size, STREAM };
+    int failed = mlx_array_set(&d.a, ARRAY(0)) ? raise_last() : evaluate_with(find_distinct, &d);
+    mlx_array_free(d.a);
+    return failed;
 }
 
 PyObject *fn_unique(struct call *c)
@@ -144,10 +175,8 @@ PyObject *fn_unique(struct call *c)
     PyObject *result = NULL;
     if (GIVEN(5) && call_operand_like(c, 5, mlx_array_dtype(ARRAY(0))))
         goto end;
-    if (mlx_unique(&all, ARRAY(0), size, ARRAY(5), STREAM)) {
-        raise_last();
+    if (distinct(c, &all, size))
         goto end;
-    }
     for (int i = 0; i < 4; i++) {
         mlx_array one = mlx_array_new();
         int failed = i > 0 && !BOOL(1 + i) ? 0 : mlx_vector_array_get(&one, all, (size_t)i) ||

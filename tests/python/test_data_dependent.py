@@ -130,3 +130,36 @@ def test_inside_vmap():
 def test_where_with_two_arguments():
     with pytest.raises(TypeError, match="a condition alone, or with both"):
         mx.where(mx.array([True]), 1)
+
+
+def test_values_for_the_true_elements():
+    a, x = mx.array(X), X.copy()
+    a[a > 0] = mx.arange(int((x > 0).sum()))
+    x[x > 0] = np.arange((x > 0).sum())
+    np.testing.assert_array_equal(np.array(a), x)
+    with pytest.raises(ValueError, match=r"\[setitem\] cannot broadcast a value of shape \(3,5,6\)"):
+        a[mx.array([True, False, False, True])] = mx.zeros((3, 5, 6))
+    with pytest.raises(ValueError, match=r"\[setitem\] the shape of the result depends"):
+        mx.vmap(lambda v: v.at[v > 0].add(mx.ones(2)))(mx.ones((2, 3)))
+
+
+def test_other_threads_go_on():
+    """Evaluation for a shape does not keep the interpreter."""
+    import threading
+
+    ticks, stop = [0], threading.Event()
+
+    def tick():
+        while not stop.wait(0.001):
+            ticks[0] += 1
+
+    other = threading.Thread(target=tick)
+    other.start()
+    x = mx.random.normal((1200, 1200))
+    for _ in range(10):
+        x = x @ x
+        x = x / mx.abs(x).max()
+    mx.flatnonzero(x > 0)
+    stop.set()
+    other.join()
+    assert ticks[0] > 2

@@ -126,7 +126,6 @@ LEVEL256(int64_t, i64, 4)
     typedef T vec_##S;                                                                        \
     enum { LANES_##S = 1 };                                                                   \
     TEMPLATE vec_##S load_##S(const T *p) { return *p; }                                      \
-    TEMPLATE void store_##S(T *p, vec_##S x) { *p = x; }                                      \
     TEMPLATE vec_##S all_##S(T v) { return v; }                                               \
     TEMPLATE size_t part_##S(vec_##S x, vec_##S v, T *l, T *r)                                \
     {                                                                                         \
