@@ -24,8 +24,12 @@ static void *take(struct scratch *s, int64_t n)
 static int64_t product(int64_t a, int64_t b) { return a * b; }
 static int at_least_one(int n) { return n > 1 ? n : 1; }
 
-/* A workspace that LAPACK asked for, as a number of its type. */
-static int asked(double n) { return n < 1 ? 1 : n < INT_MAX ? (int)n : INT_MAX; }
+/* A workspace that LAPACK asked for, as a number of its type, which may have been rounded down. */
+static int asked(double n)
+{
+    n *= 1 + FLT_EPSILON;
+    return n < 1 ? 1 : n < INT_MAX ? (int)n : INT_MAX;
+}
 
 /* Triangles are the other ones for LAPACK, since rows are its columns. */
 static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U"; }

@@ -78,8 +78,15 @@ static void solve_jvp(const struct call *c, const mx t[], mx dy[])
     dy[0] = solve_part(c->x[0], linalg_sum(t[1], da), part);
 }
 
+/* The builder broadcasts, and factors a matrix once that all of the batch share. */
+static void solve_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    y[0] = solve_part(batch_first(c->x[0], axis[0]), batch_first(c->x[1], axis[1]), part_of(c));
+    yaxis[0] = 0;
+}
+
 const struct op op_solve = {
-    OP_ROW(solve), ARGS(part_args), .shapes = solve_shapes, .vjp = solve_vjp, .jvp = solve_jvp, .vmap = linalg_vmap,
+    OP_ROW(solve), ARGS(part_args), .shapes = solve_shapes, .vjp = solve_vjp, .jvp = solve_jvp, .vmap = solve_vmap,
 };
 
 /* One matrix for a batch of right sides: they are columns of one. */
