@@ -319,6 +319,11 @@ static PyObject *iinfo_max(PyObject *o, void *u)
     return PyLong_FromLongLong(INT64_MAX >> (64 - bits));
 }
 
+static PyObject *iinfo_bits(PyObject *o, void *u)
+{
+    return (void)u, PyLong_FromLong(8 * (long)mlx_dtype_size(limits_of(o)));
+}
+
 static PyObject *finfo_repr(PyObject *o)
 {
     char text[128];
@@ -351,6 +356,7 @@ static PyGetSetDef finfo_properties[] = {
 static PyGetSetDef iinfo_properties[] = {
     { "min", iinfo_min, NULL, "The smallest number.", NULL },
     { "max", iinfo_max, NULL, "The largest number.", NULL },
+    { "bits", iinfo_bits, NULL, "The number of bits.", NULL },
     { "dtype", limits_dtype, NULL, "The dtype.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
