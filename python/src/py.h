@@ -170,7 +170,7 @@ struct value {
     };
 };
 
-enum { MAX_PARAMS = 12, MAX_TEMPORARIES = 12 };
+enum { MAX_PARAMS = 13, MAX_TEMPORARIES = 12 };
 
 struct param;
 /* The text of a signature is all there is to write; the rest is compiled from it at the first

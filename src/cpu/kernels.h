@@ -48,7 +48,9 @@ struct cpu_kernels {
     transpose_fn *transpose[4];
     select_fn *select[4];
     const struct gemm_kernels *gemm;     /* kernels/gemm.h */
+    const struct hadamard_kernels *hadamard; /* kernels/hadamard.h */
     const struct index_kernels *index;   /* kernels/index.h */
+    const struct quant_kernels *quant;   /* kernels/quantize.h */
     const struct reduce_kernels *reduce; /* kernels/reduce.h */
     const struct random_kernels *random; /* kernels/random.h */
     const struct norm_kernels *norm;     /* kernels/norm.h */

@@ -114,6 +114,38 @@ mx mx_conv(const char *op, mx x, mx w, const struct conv *g); /* op: for message
 mx mx_conv_transpose(const char *op, mx x, mx w, const struct conv *g, const int *output_padding);
 enum conv_mode { CONV_FULL, CONV_SAME, CONV_VALID };
 mx mx_convolve(mx a, mx v, enum conv_mode mode);
+/* Products of some matrices (ops/special_products.c).  Indices are flat numbers of matrices in a
+ * batch; NULL: all of them in order. */
+mx mx_gather_mm(mx a, mx b, mx lhs, mx rhs);
+/* y[rhs[p]] += a[la[p]]^T c[lc[p]], for a y of that batch */
+mx mx_scatter_mm(mx a, mx c, mx la, mx lc, mx rhs, int n, const int *batch);
+mx mx_segmented_mm(mx a, mx b, mx segments);
+mx mx_block_masked_mm(mx a, mx b, int size, mx out, mx lhs, mx rhs); /* masks may be NULL */
+mx mx_hadamard_transform(mx x, const double *scale); /* NULL: 1 / sqrt(n) */
+/* For rules of operations that gather matrices: 0, 1, ... in a shape; the two arrays of indices made
+ * ready; indices of a batch of examples, into the matrices of x (NULL: not batched) with its examples
+ * in front; and what is the sum, at each index, of the matrices of y, in the shape of `like`. */
+mx mx_flat_places(int ndim, const int *shape);
+bool mx_gather_indices(const char *op, mx a, mx b, mx *lhs, mx *rhs);
+mx mx_batched_places(mx index, int axis, int n, mx x);
+mx mx_add_matrices(mx y, mx index, mx like);
+
+/* Packed weights (ops/quantize.c).  A group size or number of bits of 0 is the mode's own; biases
+ * belong to mode affine, a global scale to nvfp4; both may be NULL.  quantize gives their number, or
+ * -1 after a failure. */
+int mx_quantize(mx w, int group_size, int bits, const char *mode, mx global, mx out[3]);
+mx mx_dequantize(mx w, mx scales, mx biases, int group_size, int bits, const char *mode, mx global,
+                 const enum dtype *t); /* NULL: that of the scales, else bfloat16 */
+mx mx_quantized_matmul(mx x, mx w, mx scales, mx biases, bool transpose, int group_size, int bits,
+                       const char *mode);
+mx mx_gather_qmm(mx x, mx w, mx scales, mx biases, mx lhs, mx rhs, bool transpose, int group_size,
+                 int bits, const char *mode, mx global);
+/* Both sides quantized; scales NULL: w is not packed. */
+mx mx_qqmm(mx x, mx w, mx scales, int group_size, int bits, const char *mode, mx gx, mx gw);
+mx mx_gather_qqmm(mx x, mx w, mx scales, mx lhs, mx rhs, int group_size, int bits, const char *mode,
+                  mx gx, mx gw);
+mx mx_to_fp8(mx x); /* e4m3 */
+mx mx_from_fp8(mx x, enum dtype t);
 
 /* Indexing (ops/index.c).  Index arrays may be negative; out of range fails when evaluated. */
 mx mx_take(mx x, mx indices, int axis);

@@ -144,6 +144,23 @@ MLX_API int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *item
 
 /* Variants of operations */
 
+/* As mlx_gather_qmm, with a global scale (mode "nvfp4") for all matrices of w or one for each. */
+MLX_API int mlx_gather_qmm_scaled(mlx_array *res, const mlx_array x, const mlx_array w,
+                                  const mlx_array scales, const mlx_array biases,
+                                  const mlx_array lhs_indices, const mlx_array rhs_indices,
+                                  bool transpose, mlx_optional_int group_size,
+                                  mlx_optional_int bits, const char *mode,
+                                  const mlx_array global_scale, bool sorted_indices,
+                                  const mlx_stream s);
+
+/* As mlx_qqmm, of the pairs of matrices that indices say, as in mlx_gather_mm. */
+MLX_API int mlx_gather_qqmm(mlx_array *res, const mlx_array x, const mlx_array w,
+                            const mlx_array w_scales, const mlx_array lhs_indices,
+                            const mlx_array rhs_indices, mlx_optional_int group_size,
+                            mlx_optional_int bits, const char *mode,
+                            const mlx_array global_scale_x, const mlx_array global_scale_w,
+                            bool sorted_indices, const mlx_stream s);
+
 /* As mlx_linspace; without `endpoint` the numbers are those before the last of num + 1. */
 MLX_API int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bool endpoint,
                                   mlx_dtype dtype, const mlx_stream s);

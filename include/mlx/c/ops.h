@@ -855,6 +855,78 @@ MLX_API int mlx_cummin(mlx_array *res, const mlx_array a, int axis, bool reverse
 MLX_API int mlx_logcumsumexp(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
                              const mlx_stream s);
 
+/* Products of some matrices */
+
+/* The products of pairs of matrices: lhs_indices and rhs_indices, integers that broadcast to the
+ * shape of the result's batch, are flat numbers of matrices in the batches of a and b (all but the
+ * last two dimensions); an empty handle takes all of them in order.  An index out of range fails
+ * when the result is evaluated. */
+MLX_API int mlx_gather_mm(mlx_array *res, const mlx_array a, const mlx_array b,
+                          const mlx_array lhs_indices, const mlx_array rhs_indices,
+                          bool sorted_indices, const mlx_stream s);
+
+/* For each of the segments (..., 2), which hold begin and end, the product of those columns of a
+ * (M, K) and rows of b (K, N): of shape (..., M, N). */
+MLX_API int mlx_segmented_mm(mlx_array *res, const mlx_array a, const mlx_array b,
+                             const mlx_array segments, const mlx_stream s);
+
+/* The matrix product of operands of which blocks of block_size rows and columns are multiplied with
+ * the elements of a mask, or left out where that is false; likewise the result.  Masks may be empty
+ * handles. */
+MLX_API int mlx_block_masked_mm(mlx_array *res, const mlx_array a, const mlx_array b,
+                                int block_size, const mlx_array mask_out,
+                                const mlx_array mask_lhs, const mlx_array mask_rhs,
+                                const mlx_stream s);
+
+/* The Walsh-Hadamard transform along the last dimension, of size m * 2^k with m one of 1, 12, 20,
+ * 28, times scale, by default 1 / sqrt(size). */
+MLX_API int mlx_hadamard_transform(mlx_array *res, const mlx_array a, mlx_optional_float scale,
+                                   const mlx_stream s);
+
+/* Packed weights
+ *
+ * Groups of group_size elements of a row share a scale, and codes of a few bits each are packed into
+ * uint32, lowest bits first.  The modes, with default group size and bits first: "affine" (64, 32 or
+ * 128; 4 or 1, 2, 3, 5, 6, 8), where an element is scale * code + bias; "mxfp4" (32; 4), "mxfp8"
+ * (32; 8) and "nvfp4" (16; 4), whose codes are e2m1 or e4m3 and whose scales are one byte, and which
+ * have no biases (an empty handle).  nvfp4 may have a global scale, a float32. */
+
+/* w, of at least two dimensions, as packed codes, scales, and in mode "affine" biases. */
+MLX_API int mlx_quantize(mlx_vector_array *res, const mlx_array w, mlx_optional_int group_size,
+                         mlx_optional_int bits, const char *mode, const mlx_array global_scale,
+                         const mlx_stream s);
+
+/* The numbers that packed codes stand for, by default of the dtype of the scales, or bfloat16. */
+MLX_API int mlx_dequantize(mlx_array *res, const mlx_array w, const mlx_array scales,
+                           const mlx_array biases, mlx_optional_int group_size,
+                           mlx_optional_int bits, const char *mode, const mlx_array global_scale,
+                           mlx_optional_dtype dtype, const mlx_stream s);
+
+/* The matrix product of x and the packed matrix, or with `transpose` its transposed one. */
+MLX_API int mlx_quantized_matmul(mlx_array *res, const mlx_array x, const mlx_array w,
+                                 const mlx_array scales, const mlx_array biases, bool transpose,
+                                 mlx_optional_int group_size, mlx_optional_int bits,
+                                 const char *mode, const mlx_stream s);
+
+/* mlx_quantized_matmul of the pairs of matrices that indices say, as in mlx_gather_mm. */
+MLX_API int mlx_gather_qmm(mlx_array *res, const mlx_array x, const mlx_array w,
+                           const mlx_array scales, const mlx_array biases,
+                           const mlx_array lhs_indices, const mlx_array rhs_indices,
+                           bool transpose, mlx_optional_int group_size, mlx_optional_int bits,
+                           const char *mode, bool sorted_indices, const mlx_stream s);
+
+/* The product of x and the transposed w, both quantized; w may be packed already, which it is where
+ * w_scales is no empty handle.  Not in mode "affine".  Derivatives are those of the numbers that
+ * quantizing leaves. */
+MLX_API int mlx_qqmm(mlx_array *res, const mlx_array x, const mlx_array w,
+                     const mlx_array w_scales, mlx_optional_int group_size, mlx_optional_int bits,
+                     const char *mode, const mlx_array global_scale_x,
+                     const mlx_array global_scale_w, const mlx_stream s);
+
+/* The nearest number of 8 bits (e4m3, as uint8), at most 448; and back. */
+MLX_API int mlx_to_fp8(mlx_array *res, const mlx_array x, const mlx_stream s);
+MLX_API int mlx_from_fp8(mlx_array *res, const mlx_array x, mlx_dtype dtype, const mlx_stream s);
+
 #ifdef __cplusplus
 }
 #endif

@@ -29,8 +29,10 @@ move_fn LEVEL(move_1), LEVEL(move_2), LEVEL(move_4), LEVEL(move_8);
 transpose_fn LEVEL(transpose_1), LEVEL(transpose_2), LEVEL(transpose_4), LEVEL(transpose_8);
 select_fn LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8);
 
+extern const struct hadamard_kernels LEVEL(hadamard_kernels);
 extern const struct index_kernels LEVEL(index_kernels);
 extern const struct reduce_kernels LEVEL(reduce_kernels);
+extern const struct quant_kernels LEVEL(quant_kernels);
 extern const struct random_kernels LEVEL(random_kernels);
 extern const struct gemm_kernels LEVEL(gemm_kernels);
 extern const struct norm_kernels LEVEL(norm_kernels);
@@ -64,8 +66,10 @@ const struct cpu_kernels LEVEL(cpu_kernels) = {
     .move = { LEVEL(move_1), LEVEL(move_2), LEVEL(move_4), LEVEL(move_8) },
     .transpose = { LEVEL(transpose_1), LEVEL(transpose_2), LEVEL(transpose_4), LEVEL(transpose_8) },
     .select = { LEVEL(select_1), LEVEL(select_2), LEVEL(select_4), LEVEL(select_8) },
+    .hadamard = &LEVEL(hadamard_kernels),
     .index = &LEVEL(index_kernels),
     .reduce = &LEVEL(reduce_kernels),
+    .quant = &LEVEL(quant_kernels),
     .random = &LEVEL(random_kernels),
     .gemm = &LEVEL(gemm_kernels),
     .norm = &LEVEL(norm_kernels),

@@ -1,0 +1,429 @@
+/* quantize.c: products with packed weights at one instruction-set level. */
+#include "cpu/kernels/quantize.h"
+
+#include "cpu/kernels/level.h"
+
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#if defined __AVX512F__
+#include <immintrin.h>
+enum { VBYTES = 64 };
+#define MADD(acc, a, b) ((V)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(acc)))
+#define ALL(s) ((V)_mm512_set1_ps(s))
+#define PERMUTE(v, i) ((V)_mm512_permutexvar_ps((__m512i)(i), (__m512)(v)))
+#elif defined __FMA__ && defined __AVX2__
+#include <immintrin.h>
+enum { VBYTES = 32 };
+#define MADD(acc, a, b) ((V)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(acc)))
+#define ALL(s) ((V)_mm256_set1_ps(s))
+#define PERMUTE(v, i) ((V)_mm256_permutevar8x32_ps((__m256)(v), (__m256i)(i)))
+#elif defined __aarch64__
+#include <arm_neon.h>
+enum { VBYTES = 16 };
+#define MADD(acc, a, b) ((V)vfmaq_f32((float32x4_t)(acc), (float32x4_t)(a), (float32x4_t)(b)))
+#define ALL(s) ((V)vdupq_n_f32(s))
+#else
+#ifdef __SSSE3__
+#include <tmmintrin.h>
+#endif
+enum { VBYTES = 16 };
+#define MADD(acc, a, b) ((acc) + (a) * (b))
+#define ALL(s) ((V){ s, s, s, s })
+#endif
+
+typedef float V __attribute__((vector_size(VBYTES)));
+typedef uint32_t VU __attribute__((vector_size(VBYTES)));
+typedef int32_t VI __attribute__((vector_size(VBYTES)));
+typedef float V_any __attribute__((vector_size(VBYTES), aligned(4), may_alias));
+typedef uint32_t VU_any __attribute__((vector_size(VBYTES), aligned(4), may_alias));
+enum { W = VBYTES / 4, SEGMENT = 4096, GROUPS = SEGMENT / 16 };
+
+/* v[i[0]], v[i[1]], ... of the W numbers at p. */
+TEMPLATE V pick(const float *p, VI i)
+{
+#ifdef PERMUTE
+    return PERMUTE(*(const V_any *)p, i);
+#else
+    return (V){ p[i[0]], p[i[1]], p[i[2]], p[i[3]] };
+#endif
+}
+
+/* ---- one element of every chunk ---- */
+
+TEMPLATE int bits_of(const enum quant_format f)
+{
+    return f == QUANT_FP4 ? 4 : f == QUANT_FP8 || f == QUANT_8 ? 8 : (int)f + 1;
+}
+TEMPLATE int words_of(const enum quant_format f)
+{
+    return bits_of(f) == 6 ? 3 : bits_of(f) % 2 ? bits_of(f) : 1;
+}
+TEMPLATE int elements_of(const enum quant_format f) { return words_of(f) * 32 / bits_of(f); }
+
+/* Word k of every chunk. */
+TEMPLATE void load_words(VU *d, const uint32_t *p, const int words)
+{
+    if (words == 1) {
+        d[0] = *(const VU_any *)p;
+        return;
+    }
+#if defined __AVX512F__
+    __m512i lane = _mm512_mullo_epi32(_mm512_set1_epi32(words), _mm512_set_epi32(15, 14, 13, 12, 11,
+                                      10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+    UNROLL for (int k = 0; k < words; k++) d[k] = (VU)_mm512_i32gather_epi32(lane, p + k, 4);
+#elif defined __AVX2__
+    __m256i lane = _mm256_mullo_epi32(_mm256_set1_epi32(words), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1,
+                                      0));
+    UNROLL for (int k = 0; k < words; k++)
+        d[k] = (VU)_mm256_i32gather_epi32((const int *)p + k, lane, 4);
+#else
+    UNROLL for (int k = 0; k < words; k++)
+        d[k] = (VU){ p[k], p[words + k], p[2 * words + k], p[3 * words + k] };
+#endif
+}
+
+TEMPLATE VU code(const int bits, const VU *d, const int j)
+{
+    const int at = j * bits, word = at / 32, shift = at % 32;
+    VU v = d[word] >> shift;
+    if (shift + bits > 32)
+        v |= d[word + 1] << (32 - shift);
+    return shift + bits == 32 ? v : v & ((1u << bits) - 1);
+}
+
+/* e2m1: a look-up in a table of 16. */
+TEMPLATE V from_fp4(VU d, const int j)
+{
+#if defined __AVX512F__
+    const V table = { 0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6 };
+    return PERMUTE(table, d >> (4 * j));
+#elif defined __SSSE3__
+    /* Bytes that are twice the number, looked up in the highest byte of each lane. */
+    VU top = (d << (28 - 4 * j)) >> 4 & 0x0f000000;
+#ifdef __AVX2__
+    const __m256i table = _mm256_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12, 0,
+                                           1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+    VI twice = (VI)_mm256_shuffle_epi8(table, (__m256i)top);
+#else
+    const __m128i table = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+    VI twice = (VI)_mm_shuffle_epi8(table, (__m128i)top);
+#endif
+    return __builtin_convertvector(twice, V) * ALL(0x1p-25f);
+#else
+    VU v = d >> (4 * j), twice = (VU){ 0 } + 0xc8643210u;
+    VI size = (VI)(twice >> ((v & 7) << 2) & 15);
+    return (V)((VU)(__builtin_convertvector(size, V) * ALL(.5f)) | (v & 8) << 28);
+#endif
+}
+
+/* e4m3: moved into the place of a float's bits it is the number times 2^-120, subnormals included;
+ * all ones is NaN. */
+TEMPLATE V from_fp8_top(VU top)
+{
+    VU bits = (VU)((VI)top >> 4) & 0x87f00000, nan = (VU)((bits & 0x07f00000) == 0x07f00000);
+    return (V)((VU)((V)bits * ALL(0x1p120f)) | (nan & 0x7fc00000));
+}
+
+TEMPLATE V element(const enum quant_format f, const VU *d, const int j)
+{
+    if (f == QUANT_FP4)
+        return from_fp4(d[0], j);
+    if (f == QUANT_FP8)
+        return from_fp8_top(d[0] << (24 - 8 * j));
+#ifdef __AVX512F__
+    if (f == QUANT_4) {
+        const V table = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+        return PERMUTE(table, d[0] >> (4 * j));
+    }
+#endif
+    return __builtin_convertvector((VI)code(bits_of(f), d, j), V);
+}
+
+/* ---- scales ---- */
+
+cast_fn LEVEL(f32_from_f16), LEVEL(f32_from_bf16);
+
+static void from_e4m3(float *y, const uint8_t *x, int64_t n)
+{
+    typedef uint8_t bytes __attribute__((vector_size(W), aligned(1), may_alias));
+    for (; n >= W; n -= W, x += W, y += W)
+        *(V_any *)y = from_fp8_top(__builtin_convertvector(*(const bytes *)x, VU) << 24);
+    if (n > 0) {
+        uint8_t some[W] = { 0 };
+        float got[W];
+        memcpy(some, x, (size_t)n);
+        *(V_any *)got = from_fp8_top(__builtin_convertvector(*(const bytes *)some, VU) << 24);
+        memcpy(y, got, (size_t)n * sizeof *y);
+    }
+}
+
+/* Powers of two from 2^-127 on; the last is NaN. */
+static void from_e8m0(float *y, const uint8_t *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t e = x[i], u = e == 0 ? 0x00400000u : e == 255 ? 0x7fc00000u : e << 23;
+        memcpy(y + i, &u, sizeof u);
+    }
+}
+
+/* n numbers from place i on, and zeros after them for a vector. */
+static void scales_at(float *y, const void *s, enum quant_scale t, int64_t i, int64_t n)
+{
+    switch (t) {
+    case SCALE_f32: memcpy(y, (const float *)s + i, (size_t)n * sizeof *y); break;
+    case SCALE_f16: LEVEL(f32_from_f16)(y, (const uint16_t *)s + i, (size_t)n); break;
+    case SCALE_bf16: LEVEL(f32_from_bf16)(y, (const uint16_t *)s + i, (size_t)n); break;
+    case SCALE_e8m0: from_e8m0(y, (const uint8_t *)s + i, n); break;
+    case SCALE_e4m3: from_e4m3(y, (const uint8_t *)s + i, n); break;
+    }
+    for (int64_t j = 0; j < W; j++) y[n + j] = 0;
+}
+
+/* Lane i works on a chunk of group i / (chunks of a group), counted from the block's first. */
+TEMPLATE VI group_of_lane(int chunks)
+{
+    VI i;
+    for (int l = 0; l < W; l++) i[l] = l / chunks;
+    return i;
+}
+
+/* ---- rows times vectors ---- */
+
+struct place {
+    const uint32_t *p;
+    const float *s, *b;
+};
+
+/* One block of nr rows with nv vectors. */
+TEMPLATE void dot_block(const enum quant_format f, const int nr, const int nv, const bool biased,
+                        V total[2][QUANT_VECTORS], const struct place *at, int64_t group, VI lane,
+                        const float *x, int64_t ldx, const float *sums, int64_t lds)
+{
+    const int n = elements_of(f), words = words_of(f);
+    VU d[2][5];
+    V part[2][QUANT_VECTORS];
+    UNROLL for (int r = 0; r < nr; r++) {
+        load_words(d[r], at[r].p, words);
+        UNROLL for (int v = 0; v < nv; v++) part[r][v] = (V){ 0 };
+    }
+    UNROLL for (int j = 0; j < n; j++) {
+        V w[2];
+        UNROLL for (int r = 0; r < nr; r++) w[r] = element(f, d[r], j);
+        UNROLL for (int v = 0; v < nv; v++) {
+            V xv = *(const V_any *)(x + v * ldx + j * W);
+            UNROLL for (int r = 0; r < nr; r++) part[r][v] = MADD(part[r][v], w[r], xv);
+        }
+    }
+    UNROLL for (int r = 0; r < nr; r++) {
+        V s = pick(at[r].s + group, lane), b = biased ? pick(at[r].b + group, lane) : s;
+        UNROLL for (int v = 0; v < nv; v++) {
+            total[r][v] = MADD(total[r][v], part[r][v], s);
+            if (biased)
+                total[r][v] = MADD(total[r][v], b, *(const V_any *)(sums + v * lds));
+        }
+    }
+}
+
+/* The words of a block that begins `have` words before the end of its row; those past it are 0. */
+TEMPLATE const uint32_t *tail_words(uint32_t *room, const uint32_t *p, int64_t have, const int words)
+{
+    memset(room, 0, (size_t)(W * words) * sizeof *room);
+    memcpy(room, p, (size_t)have * sizeof *room);
+    return room;
+}
+
+TEMPLATE float sum_lanes(V v)
+{
+    float t[W];
+    memcpy(t, &v, sizeof v);
+    UNROLL for (int half = W / 2; half; half /= 2)
+        UNROLL for (int i = 0; i < half; i++) t[i] += t[i + half];
+    return t[0];
+}
+
+TEMPLATE void dot_rows(const enum quant_format f, const int nr, const int nv, const bool biased,
+                       const struct quant_matrix *m, int64_t row, const float *x, int64_t ldx,
+                       const float *sums, int64_t lds, float *y, int64_t sy)
+{
+    const int n = elements_of(f), words = words_of(f), block = W * n;
+    const int chunks = m->group / n;
+    int64_t row_words = m->columns / n * words, row_groups = m->columns / m->group;
+    VI lane = group_of_lane(chunks);
+    V total[2][QUANT_VECTORS] = { 0 };
+    float s[2][GROUPS + W], b[2][GROUPS + W];
+    uint32_t room[2][W * 5];
+    for (int64_t k = 0; k < m->columns; k += SEGMENT) {
+        int64_t here = m->columns - k < SEGMENT ? m->columns - k : SEGMENT, i = 0;
+        struct place at[2];
+        for (int r = 0; r < nr; r++) {
+            int64_t g = (row + r) * row_groups + k / m->group;
+            at[r] = (struct place){ m->w + (row + r) * row_words + k / n * words, s[r], b[r] };
+            scales_at(s[r], m->scales, m->scale, g, here / m->group);
+            if (biased)
+                scales_at(b[r], m->biases, m->scale, g, here / m->group);
+        }
+        for (; i < here; i += block) {
+            if (here - i < block)
+                for (int r = 0; r < nr; r++)
+                    at[r].p = tail_words(room[r], at[r].p, (here - i) / n * words, words);
+            dot_block(f, nr, nv, biased, total, at, i / n / chunks, lane, x + k + i, ldx,
+                      sums + (k + i) / n, lds);
+            for (int r = 0; r < nr; r++) at[r].p += W * words;
+        }
+    }
+    for (int r = 0; r < nr; r++)
+        for (int v = 0; v < nv; v++) y[v * sy + r] = sum_lanes(total[r][v]);
+}
+
+TEMPLATE void dot_vectors(const enum quant_format f, const int nv, const bool biased,
+                          const struct quant_matrix *m, int64_t row, int64_t n, const float *x,
+                          int64_t ldx, const float *sums, int64_t lds, float *y, int64_t sy)
+{
+    for (; n >= 2; n -= 2, row += 2, y += 2)
+        dot_rows(f, 2, nv, biased, m, row, x, ldx, sums, lds, y, sy);
+    if (n)
+        dot_rows(f, 1, nv, biased, m, row, x, ldx, sums, lds, y, sy);
+}
+
+/* ---- numbers ---- */
+
+TEMPLATE void unpack_block(const enum quant_format f, const bool biased, V *w, const uint32_t *p,
+                           V s, V b)
+{
+    const int n = elements_of(f);
+    VU d[5];
+    load_words(d, p, words_of(f));
+    UNROLL for (int j = 0; j < n; j++)
+        w[j] = biased ? MADD(b, element(f, d, j), s) : element(f, d, j) * s;
+}
+
+TEMPLATE int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to; }
+
+/* Scales are converted some thousand elements at a time, from the first group that is touched. */
+TEMPLATE void unpack_blocks(const enum quant_format f, const bool biased,
+                            const struct quant_matrix *m, int64_t row, int64_t at, int64_t blocks,
+                            float *y)
+{
+    const int n = elements_of(f), words = words_of(f), block = W * n, chunks = m->group / n;
+    int64_t row_words = m->columns / n * words, row_groups = m->columns / m->group;
+    VI lane = group_of_lane(chunks);
+    float s[GROUPS + W], b[GROUPS + W];
+    uint32_t room[W * 5];
+    int64_t k = at * block, end = (at + blocks) * block;
+    while (k < end) {
+        int64_t g = k / m->group, first = g * m->group;
+        int64_t stop = up(end, m->group) * m->group;
+        stop = stop < m->columns ? stop : m->columns;
+        stop = stop < first + SEGMENT ? stop : first + SEGMENT;
+        scales_at(s, m->scales, m->scale, row * row_groups + g, (stop - first) / m->group);
+        if (biased)
+            scales_at(b, m->biases, m->scale, row * row_groups + g, (stop - first) / m->group);
+        for (; k < end && (k + block <= stop || stop == m->columns); k += block, y += block) {
+            const uint32_t *p = m->w + row * row_words + k / n * words;
+            V w[32];
+            if (k + block > m->columns)
+                p = tail_words(room, p, (m->columns - k) / n * words, words);
+            V sv = pick(s + (k - first) / m->group, lane);
+            unpack_block(f, biased, w, p, sv, biased ? pick(b + (k - first) / m->group, lane) : sv);
+            UNROLL for (int j = 0; j < n; j++) *(V_any *)(y + j * W) = w[j];
+        }
+    }
+}
+
+/* Four rows at a time, so that y is read and written once for them. */
+TEMPLATE void add_rows(const enum quant_format f, const bool biased, const struct quant_matrix *m,
+                       int64_t first, int64_t n, const float *x, int64_t ldx, int nv, int64_t at,
+                       int64_t blocks, float *y, int64_t ldy)
+{
+    enum { AT_ONCE = 4, STRETCH = 1024 };
+    const int block = W * elements_of(f), most = STRETCH / block < 1 ? 1 : STRETCH / block;
+    float w[AT_ONCE][STRETCH];
+    for (int64_t i = 0; i < blocks; i += most) {
+        int64_t some = blocks - i < most ? blocks - i : most;
+        for (int64_t k = 0; k < n; k += AT_ONCE) {
+            int64_t rows = n - k < AT_ONCE ? n - k : AT_ONCE;
+            for (int64_t r = 0; r < rows; r++)
+                unpack_blocks(f, biased, m, first + k + r, at + i, some, w[r]);
+            for (int v = 0; v < nv; v++) {
+                const float *xv = x + v * ldx + k;
+                float *to = y + v * ldy + i * block;
+                if (rows == AT_ONCE) {
+                    V x0 = ALL(xv[0]), x1 = ALL(xv[1]), x2 = ALL(xv[2]), x3 = ALL(xv[3]);
+                    for (int64_t j = 0; j < some * block; j += W) {
+                        V sum = *(const V_any *)(to + j);
+                        sum = MADD(sum, *(const V_any *)(w[0] + j), x0);
+                        sum = MADD(sum, *(const V_any *)(w[1] + j), x1);
+                        sum = MADD(sum, *(const V_any *)(w[2] + j), x2);
+                        *(V_any *)(to + j) = MADD(sum, *(const V_any *)(w[3] + j), x3);
+                    }
+                } else {
+                    for (int64_t r = 0; r < rows; r++)
+                        for (int64_t j = 0; j < some * block; j += W)
+                            *(V_any *)(to + j) = MADD(*(const V_any *)(to + j),
+                                                      *(const V_any *)(w[r] + j), ALL(xv[r]));
+                }
+            }
+        }
+    }
+}
+
+/* ---- by format ---- */
+
+#define DOT(f, nv, biased) dot_vectors(f, nv, biased, m, first, n, x, ldx, sums, lds, y, sy)
+#define DOTS(f, biased)                         \
+    switch (nv) {                               \
+    case 1: DOT(f, 1, biased); break;           \
+    case 2: DOT(f, 2, biased); break;           \
+    case 3: DOT(f, 3, biased); break;           \
+    default: DOT(f, QUANT_VECTORS, biased);     \
+    }
+#define FORMAT(f, biased)                                                                         \
+    static void dot_##f(const struct quant_matrix *m, int64_t first, int64_t n, const float *x,   \
+                        int64_t ldx, const float *sums, int64_t lds, int nv, float *y,            \
+                        int64_t sy)                                                               \
+    {                                                                                             \
+        DOTS(f, biased)                                                                           \
+    }                                                                                             \
+    static void unpack_##f(const struct quant_matrix *m, int64_t row, int64_t at, int64_t blocks, \
+                           float *y)                                                              \
+    {                                                                                             \
+        unpack_blocks(f, biased, m, row, at, blocks, y);                                          \
+    }                                                                                             \
+    static void add_rows_##f(const struct quant_matrix *m, int64_t first, int64_t n,              \
+                             const float *x, int64_t ldx, int nv, int64_t at, int64_t blocks,     \
+                             float *y, int64_t ldy)                                               \
+    {                                                                                             \
+        add_rows(f, biased, m, first, n, x, ldx, nv, at, blocks, y, ldy);                         \
+    }
+FORMAT(QUANT_1, true)
+FORMAT(QUANT_2, true)
+FORMAT(QUANT_3, true)
+FORMAT(QUANT_4, true)
+FORMAT(QUANT_5, true)
+FORMAT(QUANT_6, true)
+FORMAT(QUANT_8, true)
+FORMAT(QUANT_FP4, false)
+FORMAT(QUANT_FP8, false)
+
+extern const struct quant_kernels LEVEL(quant_kernels);
+void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x,
+                            int64_t groups, int group, int bits);
+void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups,
+                              int group, int bits, bool nv, float factor);
+void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n);
+
+#define ROW_OF(f, e, w) [f] = { e, w, dot_##f, add_rows_##f, unpack_##f }
+const struct quant_kernels LEVEL(quant_kernels) = {
+    .lanes = W,
+    .format = { ROW_OF(QUANT_1, 32, 1), ROW_OF(QUANT_2, 16, 1), ROW_OF(QUANT_3, 32, 3),
+                ROW_OF(QUANT_4, 8, 1), ROW_OF(QUANT_5, 32, 5), ROW_OF(QUANT_6, 16, 3),
+                ROW_OF(QUANT_8, 4, 1), ROW_OF(QUANT_FP4, 8, 1), ROW_OF(QUANT_FP8, 4, 1) },
+    .affine = LEVEL(quantize_affine),
+    .floating = LEVEL(quantize_floating),
+    .to_e4m3 = LEVEL(to_e4m3),
+    .from_e4m3 = from_e4m3,
+};

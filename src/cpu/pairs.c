@@ -1,0 +1,129 @@
+/* pairs.c: which matrices are multiplied with each other. */
+#include "cpu/pairs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/shape.h"
+#include "cpu/run.h"
+
+static int64_t matrices(mx x)
+{
+    int64_t n = 1;
+    for (int i = 0; i < x->ndim - 2; i++) n *= x->shape[i];
+    return n;
+}
+
+static int pairs_new(struct pairs *p, int64_t n)
+{
+    *p = (struct pairs){ .n = n, .in_order = true };
+    int64_t *v = mx_malloc((size_t)(3 * n + 1) * sizeof *v);
+    if (!v)
+        return 1;
+    p->a = v, p->b = v + n, p->order = v + 2 * n;
+    return 0;
+}
+
+void pairs_free(struct pairs *p)
+{
+    free(p->a);
+    free(p->group);
+}
+
+/* A stable counting sort by b, of `count` matrices. */
+static int group(struct pairs *p, int64_t count)
+{
+    int64_t *start = mx_malloc((size_t)(count + 1) * sizeof *start);
+    int64_t used = 0, at = 0;
+    if (!start)
+        return 1;
+    memset(start, 0, (size_t)(count + 1) * sizeof *start);
+    for (int64_t i = 0; i < p->n; i++) used += start[p->b[i]]++ == 0;
+    p->group = mx_malloc((size_t)(used + 1) * sizeof *p->group);
+    for (int64_t b = 0; p->group && b < count; b++) {
+        int64_t n = start[b];
+        start[b] = at;
+        if (n)
+            p->group[p->groups++] = (struct pair_group){ b, at, n };
+        at += n;
+    }
+    for (int64_t i = 0; p->group && i < p->n; i++) {
+        int64_t to = start[p->b[i]]++;
+        p->order[to] = i;
+        p->in_order = p->in_order && to == i;
+    }
+    free(start);
+    return !p->group;
+}
+
+static int grouped(struct pairs *p, int failed, int64_t count)
+{
+    if (!failed && !group(p, count))
+        return 0;
+    pairs_free(p);
+    return 1;
+}
+
+/* The flat index into x's batch of each element of a batch of `shape`, to which it broadcasts. */
+static void broadcast_indices(int64_t *out, int64_t n, int ndim, const int *shape, mx x)
+{
+    int64_t stride[MX_MAX_NDIM] = { 0 }, step = 1;
+    int own = x->ndim - 2, skip = ndim - own;
+    for (int i = own; i-- > 0; step *= x->shape[i])
+        stride[skip + i] = x->shape[i] == 1 ? 0 : step;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t rest = k;
+        out[k] = 0;
+        for (int i = ndim; i-- > 0; rest /= shape[i]) out[k] += rest % shape[i] * stride[i];
+    }
+}
+
+int pairs_of_batch(struct pairs *p, mx a, mx b)
+{
+    int na = a->ndim - 2, nb = b->ndim - 2, ndim = na > nb ? na : nb, shape[MX_MAX_NDIM];
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++) {
+        int da = i < ndim - na ? 1 : a->shape[i - (ndim - na)];
+        int db = i < ndim - nb ? 1 : b->shape[i - (ndim - nb)];
+        n *= shape[i] = da == 1 ? db : da;
+    }
+    if (pairs_new(p, n))
+        return 1;
+    broadcast_indices(p->a, n, ndim, shape, a);
+    broadcast_indices(p->b, n, ndim, shape, b);
+    return grouped(p, 0, matrices(b));
+}
+
+/* out[i] = index i, checked against n matrices. */
+static int read_indices(int64_t *out, const char *op, const char *which, mx index, int64_t n)
+{
+    mx_own hold = { NULL };
+    mx x = row_major(index, &hold);
+    if (is_nil(x))
+        return 1;
+    cpu->cast[x->dtype][DT_int64](out, host(x), (size_t)x->size);
+    bool whole = x->dtype == DT_uint64; /* those past int64 have become negative */
+    int64_t bad = -1;
+    for (int64_t i = x->size; i-- > 0;) {
+        int64_t v = out[i];
+        if (v >= n || v < (whole ? 0 : -n))
+            bad = i;
+        out[i] = v < 0 ? v + n : v;
+    }
+    if (bad >= 0)
+        mx_fail_as(MX_INDEX, "[%s] expected %s_indices from %lld to %lld for %lld matrices, got %lld at "
+                   "position %lld", op, which, (long long)-n, (long long)n - 1, (long long)n,
+                   (long long)(out[bad] < 0 ? out[bad] - n : out[bad]), (long long)bad);
+    mx_drop(&hold);
+    return bad >= 0;
+}
+
+int pairs_of_indices(struct pairs *p, const char *op, mx a, mx b, mx lhs, mx rhs)
+{
+    if (pairs_new(p, lhs->size))
+        return 1;
+    int64_t na = matrices(a), nb = matrices(b);
+    int failed = read_indices(p->a, op, "lhs", lhs, na) || read_indices(p->b, op, "rhs", rhs, nb);
+    return grouped(p, failed, nb);
+}

@@ -1,0 +1,539 @@
+/* quantize.c: packed weights on the CPU: making them, reading them, multiplying with them.
+ *
+ * A product falls into groups of rows of x that meet the same matrix.  Few rows are multiplied with
+ * codes as they are read (kernels/quantize.h), so that memory is read at the packed size; for many,
+ * parts of the matrix that fit a cache are made numbers and go through the tiles of kernels/gemm.h.
+ * Rows of x are first laid out as the kernels read the codes, which spares them any shuffling. */
+#include "cpu/kernels/quantize.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/scope.h"
+#include "core/shape.h"
+#include "cpu/kernels/gemm.h"
+#include "cpu/pairs.h"
+#include "cpu/run.h"
+#include "ops/quantize.h"
+
+enum {
+    FEW = 24,          /* rows that are multiplied without unpacking */
+    FEW_ACROSS = 8,    /* the same where the matrix is not transposed */
+    STRIP = 128,       /* columns of a product that a thread unpacks at once */
+    GRAIN = 32 * 1024, /* multiplications worth a thread */
+    TILE = 1024,
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to; }
+
+static enum quant_format format_of(const struct quant_args *a)
+{
+    switch (a->mode) {
+    case MODE_MXFP4:
+    case MODE_NVFP4: return QUANT_FP4;
+    case MODE_MXFP8: return QUANT_FP8;
+    default: return a->bits == 8 ? QUANT_8 : (enum quant_format)(a->bits - 1);
+    }
+}
+
+static enum quant_scale scale_of(const struct quant_args *a, mx scales)
+{
+    switch (a->mode) {
+    case MODE_MXFP4:
+    case MODE_MXFP8: return SCALE_e8m0;
+    case MODE_NVFP4: return SCALE_e4m3;
+    default:
+        return scales->dtype == DT_float16    ? SCALE_f16
+               : scales->dtype == DT_bfloat16 ? SCALE_bf16
+                                              : SCALE_f32;
+    }
+}
+
+/* The factor of the scales that a global scale stands for; 1 where there is none. */
+static float factor_of(mx global) { return global ? *(float *)host(global) / NVFP4_LARGEST : 1; }
+
+/* ---- quantize */
+
+struct packing {
+    const struct quant_args *a;
+    enum dtype in, out; /* of the numbers, and of affine scales or of what comes back */
+    const char *x;
+    char *w, *scales, *biases; /* round trips: y in w */
+    float factor;
+    bool back;
+};
+
+enum { GROUPS = TILE / 16 };
+
+static void number(const struct packing *p, float *y, const uint32_t *w, const float *s,
+                   const float *b, const uint8_t *e, int64_t groups)
+{
+    const struct quant_args *a = p->a;
+    const struct quant_kernel *k = &cpu->quant->format[format_of(a)];
+    struct quant_matrix m = { .w = w, .scales = a->mode ? (const void *)e : s, .biases = b,
+                              .scale = scale_of(a, NULL), .group = a->group_size,
+                              .columns = groups * a->group_size };
+    int lanes = cpu->quant->lanes, block = lanes * k->elements;
+    float spread[512];
+    for (int64_t i = 0; i < m.columns; i += block) {
+        float rest[512];
+        bool whole = i + block <= m.columns;
+        k->unpack(&m, 0, i / block, 1, spread);
+        cpu->transpose[2](whole ? y + i : rest, k->elements, spread, lanes, (size_t)lanes,
+                          (size_t)k->elements);
+        if (!whole)
+            memcpy(y + i, rest, (size_t)(m.columns - i) * sizeof *y);
+    }
+}
+
+static void pack_groups(void *ctx, int64_t begin, int64_t end)
+{
+    const struct packing *p = ctx;
+    const struct quant_args *a = p->a;
+    int64_t size = (int64_t)dtype_size(p->in), out = (int64_t)dtype_size(p->out), some;
+    int64_t most = TILE / a->group_size, words = (int64_t)a->group_size * a->bits / 32;
+    for (int64_t g = begin; g < end; g += some) {
+        float tile[TILE], s[GROUPS], b[GROUPS];
+        uint32_t room[TILE / 4];
+        uint8_t e[GROUPS];
+        some = least(end - g, most);
+        cpu->cast[p->in][DT_float32](tile, p->x + g * a->group_size * size,
+                                     (size_t)(some * a->group_size));
+        uint32_t *w = p->back ? room : (uint32_t *)p->w + g * words;
+        if (a->mode == MODE_AFFINE)
+            cpu->quant->affine(w, s, b, tile, some, a->group_size, a->bits);
+        else
+            cpu->quant->floating(w, p->back ? e : (uint8_t *)p->scales + g, tile, some,
+                                 a->group_size, a->bits, a->mode == MODE_NVFP4, p->factor);
+        if (p->back) {
+            number(p, tile, w, s, b, e, some);
+            for (int64_t i = 0; p->factor != 1 && i < some * a->group_size; i++)
+                tile[i] *= p->factor;
+            cpu->cast[DT_float32][p->in](p->w + g * a->group_size * size, tile,
+                                         (size_t)(some * a->group_size));
+        } else if (a->mode == MODE_AFFINE) {
+            cpu->cast[DT_float32][p->out](p->scales + g * out, s, (size_t)some);
+            cpu->cast[DT_float32][p->out](p->biases + g * out, b, (size_t)some);
+        }
+    }
+}
+
+static int pack(const struct run *r, bool back)
+{
+    const struct quant_args *a = r->args;
+    mx_own hold = { NULL };
+    for (int k = 0; k < r->nout; k++)
+        if (out_new(r, k))
+            return 1;
+    MX_SCOPE(NULL);
+    mx x = row_major(r->x[0], &hold);
+    if (is_nil(x))
+        return 1;
+    struct packing p = { .a = a, .in = x->dtype, .out = x->dtype, .x = host(x), .back = back,
+                         .w = host(r->y[0]), .factor = factor_of(r->nin > 1 ? r->x[1] : NULL) };
+    if (!back)
+        p.scales = host(r->y[1]), p.biases = r->nout > 2 ? host(r->y[2]) : NULL;
+    pool_for(x->size / a->group_size, GRAIN / 4 / a->group_size, pack_groups, &p);
+    mx_drop(&hold);
+    return 0;
+}
+
+int run_quantize(const struct run *r) { return pack(r, false); }
+int run_round_trip(const struct run *r) { return pack(r, true); }
+
+/* ---- dequantize */
+
+struct numbering {
+    struct quant_matrix m;
+    const struct quant_kernel *k;
+    int64_t parts, blocks; /* of a row, and of a part of it */
+    enum dtype out;
+    char *y;
+    float factor;
+};
+
+static void number_parts(void *ctx, int64_t begin, int64_t end)
+{
+    const struct numbering *n = ctx;
+    int lanes = cpu->quant->lanes, block = lanes * n->k->elements;
+    int64_t size = (int64_t)dtype_size(n->out);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t row = i / n->parts, first = i % n->parts * n->blocks;
+        for (int64_t b = first; b < first + n->blocks && b * block < n->m.columns; b++) {
+            float spread[512], tile[512];
+            int64_t some = least(block, n->m.columns - b * block);
+            n->k->unpack(&n->m, row, b, 1, spread);
+            cpu->transpose[2](tile, n->k->elements, spread, lanes, (size_t)lanes,
+                              (size_t)n->k->elements);
+            for (int64_t j = 0; n->factor != 1 && j < some; j++) tile[j] *= n->factor;
+            cpu->cast[DT_float32][n->out](n->y + (row * n->m.columns + b * block) * size, tile,
+                                          (size_t)some);
+        }
+    }
+}
+
+static struct quant_matrix matrix_of(const struct quant_args *a, mx w, mx scales, mx biases)
+{
+    return (struct quant_matrix){ .w = host(w), .scales = host(scales),
+                                  .biases = biases ? host(biases) : NULL,
+                                  .scale = scale_of(a, scales), .group = a->group_size,
+                                  .columns = (int64_t)dim(w, -1) * 32 / a->bits };
+}
+
+/* Row-major versions of n operands, NULL where there is none; false after a failure. */
+static bool all_row_major(int n, mx x[], mx_own hold[])
+{
+    for (int i = 0; i < n; i++)
+        if (x[i] && is_nil(x[i] = row_major(x[i], &hold[i])))
+            return false;
+    return true;
+}
+
+static void drop_all(int n, mx_own hold[])
+{
+    for (int i = 0; i < n; i++) mx_drop(&hold[i]);
+}
+
+int run_dequantize(const struct run *r)
+{
+    const struct quant_args *a = r->args;
+    int plain = a->mode == MODE_AFFINE ? 3 : 2;
+    mx x[3] = { r->x[0], r->x[1], plain == 3 ? r->x[2] : NULL };
+    mx_own hold[3] = { { NULL } };
+    if (out_new(r, 0))
+        return 1;
+    if (r->y[0]->size == 0)
+        return 0;
+    MX_SCOPE(NULL);
+    bool fine = all_row_major(3, x, hold);
+    if (fine) {
+        struct numbering n = { .m = matrix_of(a, x[0], x[1], x[2]),
+                               .k = &cpu->quant->format[format_of(a)], .out = r->y[0]->dtype,
+                               .y = host(r->y[0]),
+                               .factor = factor_of(r->nin > plain ? r->x[plain] : NULL) };
+        int block = cpu->quant->lanes * n.k->elements;
+        n.blocks = GRAIN / 2 / block;
+        n.parts = up(n.m.columns, n.blocks * block);
+        int64_t grain = GRAIN / 2 / n.m.columns;
+        pool_for(r->y[0]->size / n.m.columns * n.parts, grain ? grain : 1, number_parts, &n);
+    }
+    drop_all(3, hold);
+    return !fine;
+}
+
+/* ---- products */
+
+struct qmm {
+    struct quant_matrix m; /* the first of the packed matrices */
+    const struct quant_kernel *k;
+    const struct gemm_kernel *g;
+    bool transpose;
+    int lanes, block;
+    int64_t rows, columns, depth; /* of a matrix of x, of one of y, and what is summed over */
+    int64_t wide;                 /* columns of y, in whole blocks where they come spread */
+    int64_t deep;                 /* numbers of a row of x as laid out */
+    int64_t words, groups;        /* of a packed matrix */
+    const struct pairs *pairs;
+    enum dtype t;  /* of x and y */
+    const char *x;
+    char *y;
+    float *spread, *sums; /* rows of x, in the order of the groups, and sums of their chunks */
+    float *panels;        /* of the same, for groups of many rows */
+    float *out;           /* rows of y in that order */
+    bool direct;          /* y is out */
+    int64_t strips, strip; /* of a group, and columns of one */
+    int64_t stretch;
+    size_t space; /* floats, of each thread */
+    float *room;
+    atomic_int_fast64_t next;
+    int64_t tasks;
+};
+
+static bool few(const struct qmm *q, int64_t rows) { return rows <= (q->transpose ? FEW : FEW_ACROSS); }
+
+static struct quant_matrix matrix_at(const struct qmm *q, int64_t i)
+{
+    static const int size[] = { [SCALE_f32] = 4, [SCALE_f16] = 2, [SCALE_bf16] = 2,
+                                [SCALE_e8m0] = 1, [SCALE_e4m3] = 1 };
+    struct quant_matrix m = q->m;
+    m.w += i * q->words;
+    m.scales = (const char *)m.scales + i * q->groups * size[m.scale];
+    if (m.biases)
+        m.biases = (const char *)m.biases + i * q->groups * size[m.scale];
+    return m;
+}
+
+/* Row i of all groups' rows: where it is in x, or in y. */
+static int64_t row_in(const struct qmm *q, int64_t i, bool y)
+{
+    int64_t pair = q->pairs->order[i / q->rows];
+    return (y ? pair : q->pairs->a[pair]) * q->rows + i % q->rows;
+}
+
+static void lay_out_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const struct qmm *q = ctx;
+    int n = q->k->elements, lanes = q->lanes;
+    int64_t size = (int64_t)dtype_size(q->t);
+    for (int64_t i = begin; i < end; i++) {
+        const char *x = q->x + row_in(q, i, false) * q->depth * size;
+        float *to = q->spread + i * q->deep;
+        if (!q->transpose) {
+            cpu->cast[q->t][DT_float32](to, x, (size_t)q->depth);
+            continue;
+        }
+        float *sums = q->sums + i * (q->deep / n);
+        for (int64_t k = 0; k < q->depth; k += q->block, to += q->block, sums += lanes) {
+            float tile[512];
+            int64_t some = least(q->block, q->depth - k);
+            cpu->cast[q->t][DT_float32](tile, x + k * size, (size_t)some);
+            memset(tile + some, 0, (size_t)(q->block - some) * sizeof *tile);
+            cpu->transpose[2](to, lanes, tile, n, (size_t)n, (size_t)lanes);
+            memcpy(sums, to, (size_t)lanes * sizeof *sums);
+            for (int j = 1; j < n; j++)
+                for (int l = 0; l < lanes; l++) sums[l] += to[j * lanes + l];
+        }
+    }
+}
+
+static void hand_out_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const struct qmm *q = ctx;
+    int n = q->k->elements;
+    int64_t size = (int64_t)dtype_size(q->t);
+    for (int64_t i = begin; i < end; i++) {
+        char *y = q->y + row_in(q, i, true) * q->columns * size;
+        const float *from = q->out + i * q->wide;
+        if (q->transpose) {
+            cpu->cast[DT_float32][q->t](y, from, (size_t)q->columns);
+            continue;
+        }
+        for (int64_t k = 0; k < q->columns; k += q->block, from += q->block) {
+            float tile[512];
+            cpu->transpose[2](tile, n, from, q->lanes, (size_t)q->lanes, (size_t)n);
+            cpu->cast[DT_float32][q->t](y + k * size, tile, (size_t)least(q->block, q->columns - k));
+        }
+    }
+}
+
+/* Columns at .. at + n of the rows of group g, as codes are read. */
+static void multiply_few(const struct qmm *q, int64_t g, int64_t at, int64_t n)
+{
+    enum { TOGETHER = 8 }; /* packed rows that stay in L1 for all of x */
+    struct quant_matrix m = matrix_at(q, q->pairs->group[g].b);
+    int64_t first = q->pairs->group[g].first * q->rows, rows = q->pairs->group[g].n * q->rows, some;
+    const float *x = q->spread + first * q->deep;
+    float *y = q->out + first * q->wide + at;
+    if (!q->transpose)
+        for (int64_t i = 0; i < rows; i++) memset(y + i * q->wide, 0, (size_t)n * sizeof *y);
+    for (int64_t j = 0; j < n; j += some) {
+        some = q->transpose && rows > QUANT_VECTORS ? least(TOGETHER, n - j) : n;
+        for (int64_t i = 0; i < rows; i += QUANT_VECTORS) {
+            int nv = (int)least(QUANT_VECTORS, rows - i);
+            if (q->transpose)
+                q->k->dot(&m, at + j, some, x + i * q->deep, q->deep,
+                          q->sums + (first + i) * (q->deep / q->k->elements),
+                          q->deep / q->k->elements, nv, y + i * q->wide + j, q->wide);
+            else
+                q->k->add_rows(&m, 0, q->depth, x + i * q->deep, q->deep, nv, at / q->block,
+                               n / q->block, y + i * q->wide, q->wide);
+        }
+    }
+}
+
+/* Panels of the columns at .. at + n for the stretch of `depth` from k on. */
+static void unpack_panels(const struct qmm *q, const struct quant_matrix *m, float *panels,
+                          float *tile, int64_t at, int64_t n, int64_t k, int64_t depth)
+{
+    int nr = q->g->nr;
+    if (q->transpose) {
+        for (int64_t j = 0; j < n; j += nr, panels += nr * depth) {
+            int64_t some = least(nr, n - j);
+            for (int64_t i = 0; i < some; i++)
+                q->k->unpack(m, at + j + i, k / q->block, depth / q->block, tile + i * depth);
+            q->g->pack(panels, nr * depth, nr, tile, depth, 1, some, depth);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < depth; i++)
+        q->k->unpack(m, k + i, at / q->block, n / q->block, tile + i * n);
+    q->g->pack(panels, nr * depth, nr, tile, 1, n, n, depth);
+}
+
+static void multiply_many(const struct qmm *q, int64_t g, int64_t at, int64_t n, float *room)
+{
+    struct quant_matrix m = matrix_at(q, q->pairs->group[g].b);
+    int64_t first = q->pairs->group[g].first * q->rows, rows = q->pairs->group[g].n * q->rows;
+    int64_t mr = q->g->mr, padded = up(rows, mr) * mr, depth;
+    const float *a = q->panels + (first + g * mr) * q->deep;
+    float *panels = room, *tile = room + up(q->strip, q->g->nr) * q->g->nr * q->stretch;
+    for (int64_t k = 0; k < q->deep; k += depth) {
+        depth = least(q->stretch, q->deep - k);
+        unpack_panels(q, &m, panels, tile, at, n, k, depth);
+        q->g->tile(q->out + first * q->wide + at, q->wide, a + padded * k, mr * depth, panels,
+                   q->g->nr * depth, rows, n, depth, k > 0);
+    }
+}
+
+static void pack_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const struct qmm *q = ctx;
+    int mr = q->g->mr;
+    for (int64_t i = begin; i < end; i++) {
+        const struct pair_group *g = &q->pairs->group[i];
+        int64_t first = g->first * q->rows, rows = g->n * q->rows, depth;
+        if (few(q, rows))
+            continue;
+        float *to = q->panels + (first + i * mr) * q->deep;
+        for (int64_t k = 0; k < q->deep; k += depth, to += up(rows, mr) * mr * depth) {
+            depth = least(q->stretch, q->deep - k);
+            q->g->pack(to, mr * depth, mr, q->spread + first * q->deep + k, q->deep, 1, rows, depth);
+        }
+    }
+}
+
+static void take_tasks(void *ctx, int64_t begin, int64_t end)
+{
+    struct qmm *q = ctx;
+    for (int64_t w = begin; w < end; w++)
+        for (int64_t i; (i = atomic_fetch_add_explicit(&q->next, 1, memory_order_relaxed)) < q->tasks;) {
+            int64_t g = i / q->strips, at = i % q->strips * q->strip;
+            int64_t n = least(q->strip, q->wide - at);
+            if (few(q, q->pairs->group[g].n * q->rows))
+                multiply_few(q, g, at, n);
+            else
+                multiply_many(q, g, at, n, q->room + (size_t)w * q->space);
+        }
+}
+
+static int multiply(struct qmm *q)
+{
+    const struct pairs *p = q->pairs;
+    int64_t total = p->n * q->rows, most = 0;
+    for (int64_t g = 0; g < p->groups; g++)
+        most = p->group[g].n > most ? p->group[g].n : most;
+    most *= q->rows;
+    bool many = !few(q, most);
+    int threads = total * q->columns * q->depth < 2 * GRAIN ? 1 : pool_threads();
+    int64_t unit = q->transpose ? 8 : q->block;
+    q->strip = up(STRIP, unit) * unit;
+    if (!many) { /* smaller or larger, so that each is worth a thread and every thread gets some */
+        int64_t worth = up(GRAIN, q->depth * (most ? most : 1));
+        q->strip = up(least(worth, up(q->wide, 4 * threads)), unit) * unit;
+    }
+    q->strips = up(q->wide, q->strip);
+    q->tasks = q->strips * p->groups;
+    q->stretch = least(q->g->kc, q->deep);
+    q->space = many ? (size_t)(2 * up(q->strip, q->g->nr) * q->g->nr * q->stretch) : 0;
+    size_t spread = (size_t)(total * q->deep),
+           sums = q->transpose ? spread / (size_t)q->k->elements : 0,
+           panels = many ? (size_t)((total + p->groups * q->g->mr) * q->deep) : 0,
+           out = q->direct ? 0 : (size_t)(total * q->wide);
+    struct buffer *b = buffer_new(sizeof(float) * (spread + sums + panels + out +
+                                                   (size_t)threads * q->space + 16));
+    if (!b)
+        return 1;
+    q->spread = b->host;
+    q->sums = q->spread + spread;
+    q->panels = q->sums + sums;
+    q->room = q->panels + panels;
+    q->out = q->direct ? (float *)q->y : q->room + (size_t)threads * q->space;
+    pool_for(total, 1 + GRAIN / 2 / q->deep, lay_out_rows, q);
+    if (many)
+        pool_for(p->groups, 1, pack_rows, q);
+    pool_for(threads, 1, take_tasks, q);
+    if (!q->direct)
+        pool_for(total, 1 + GRAIN / 2 / q->wide, hand_out_rows, q);
+    buffer_release(b);
+    return 0;
+}
+
+static int run_qmm(const struct run *r, bool gather)
+{
+    const struct quant_args *a = r->args;
+    bool affine = a->mode == MODE_AFFINE;
+    mx x[4] = { r->x[0], r->x[1], r->x[2], affine ? r->x[3] : NULL };
+    mx_own hold[4] = { { NULL } };
+    struct pairs pairs;
+    if (gather ? pairs_of_indices(&pairs, "gather_qmm", x[0], x[1], r->x[3 + affine], r->x[4 + affine])
+               : pairs_of_batch(&pairs, x[0], x[1]))
+        return 1;
+    int failed = out_new(r, 0);
+    mx y = r->y[0];
+    MX_SCOPE(NULL);
+    if (!failed && y->size > 0 && dim(x[0], -1) == 0) {
+        memset(host(y), 0, (size_t)nbytes(y));
+    } else if (!failed && y->size > 0) {
+        failed = !all_row_major(4, x, hold);
+        if (!failed) {
+            struct qmm q = { .m = matrix_of(a, x[1], x[2], x[3]),
+                             .k = &cpu->quant->format[format_of(a)],
+                             .g = &cpu->gemm->type[GEMM_f32], .transpose = a->transpose,
+                             .lanes = cpu->quant->lanes, .rows = dim(x[0], -2),
+                             .columns = dim(y, -1), .depth = dim(x[0], -1), .pairs = &pairs,
+                             .t = x[0]->dtype, .x = host(x[0]), .y = host(y) };
+            q.block = q.lanes * q.k->elements;
+            q.wide = q.transpose ? q.columns : up(q.columns, q.block) * q.block;
+            q.deep = q.transpose ? up(q.depth, q.block) * q.block : q.depth;
+            q.words = (int64_t)dim(x[1], -2) * dim(x[1], -1);
+            q.groups = (int64_t)dim(x[2], -2) * dim(x[2], -1);
+            q.direct = q.t == DT_float32 && q.transpose && pairs.in_order;
+            failed = multiply(&q);
+        }
+        drop_all(4, hold);
+    }
+    pairs_free(&pairs);
+    return failed;
+}
+
+int run_quantized_matmul(const struct run *r) { return run_qmm(r, false); }
+int run_gather_qmm(const struct run *r) { return run_qmm(r, true); }
+
+/* ---- e4m3 by itself */
+
+struct e4m3 {
+    enum dtype t;
+    const char *x;
+    char *y;
+};
+
+static void some_to_fp8(void *ctx, int64_t begin, int64_t end)
+{
+    const struct e4m3 *e = ctx;
+    for (int64_t i = begin, some; i < end; i += some) {
+        float tile[TILE];
+        some = least(TILE, end - i);
+        cpu->cast[e->t][DT_float32](tile, e->x + i * (int64_t)dtype_size(e->t), (size_t)some);
+        cpu->quant->to_e4m3((uint8_t *)e->y + i, tile, some);
+    }
+}
+
+static void some_from_fp8(void *ctx, int64_t begin, int64_t end)
+{
+    const struct e4m3 *e = ctx;
+    for (int64_t i = begin, some; i < end; i += some) {
+        float tile[TILE];
+        some = least(TILE, end - i);
+        cpu->quant->from_e4m3(tile, (const uint8_t *)e->x + i, some);
+        cpu->cast[DT_float32][e->t](e->y + i * (int64_t)dtype_size(e->t), tile, (size_t)some);
+    }
+}
+
+static int run_e4m3(const struct run *r, enum dtype t, void (*fn)(void *, int64_t, int64_t))
+{
+    mx_own hold = { NULL };
+    if (out_new(r, 0))
+        return 1;
+    MX_SCOPE(NULL);
+    mx x = row_major(r->x[0], &hold);
+    if (is_nil(x))
+        return 1;
+    struct e4m3 e = { .t = t, .x = host(x), .y = host(r->y[0]) };
+    pool_for(x->size, GRAIN, fn, &e);
+    mx_drop(&hold);
+    return 0;
+}
+
+int run_to_fp8(const struct run *r) { return run_e4m3(r, r->x[0]->dtype, some_to_fp8); }
+int run_from_fp8(const struct run *r) { return run_e4m3(r, r->y[0]->dtype, some_from_fp8); }

@@ -1,0 +1,444 @@
+/* special_products.c: products of matrices that are picked by index, masked by blocks, or cut into
+ * segments.
+ *
+ * gather_mm multiplies pairs of matrices, whose flat numbers in the batches are given.  Its
+ * derivative to the second operand is scatter_mm, which adds up products of the same pairs; likewise
+ * segmented_mm and segmented_outer.  Each is linear in both of its operands, and their derivatives
+ * are made of themselves. */
+#include "ops/special_products.h"
+
+#include <limits.h>
+#include <string.h>
+
+static mx turned(mx x) { return mx_swapaxes(x, -1, -2); }
+static mx adjoint(mx x) { return conjugated(turned(x)); }
+static mx sum_of(mx a, mx b) { return !a ? b : !b ? a : mx_add(a, b); }
+
+/* ---- indices of matrices ---- */
+
+static int64_t matrices(int n, const int *batch)
+{
+    int64_t all = 1;
+    for (int i = 0; i < n; i++) all *= batch[i];
+    return all;
+}
+
+mx mx_flat_places(int ndim, const int *shape)
+{
+    return mx_reshape(mx_arange(0, (double)matrices(ndim, shape), 1, DT_int64), ndim, shape);
+}
+
+static bool is_index(const char *op, const char *which, mx x)
+{
+    if (is_nil(x))
+        return false;
+    if (dtype_is_integer(x->dtype))
+        return true;
+    mx_fail("[%s] expected integers as %s, got %s", op, which, dtype_name(x->dtype));
+    return false;
+}
+
+bool mx_gather_indices(const char *op, mx a, mx b, mx *lhs, mx *rhs)
+{
+    mx x[2] = { *lhs ? *lhs : mx_flat_places(a->ndim - 2, a->shape),
+                *rhs ? *rhs : mx_flat_places(b->ndim - 2, b->shape) };
+    if (!is_index(op, "lhs_indices", x[0]) || !is_index(op, "rhs_indices", x[1]))
+        return false;
+    int shape[MX_MAX_NDIM], ndim;
+    if (!broadcast_shape(op, 2, x, &ndim, shape))
+        return false;
+    *lhs = mx_broadcast_to(x[0], ndim, shape);
+    *rhs = mx_broadcast_to(x[1], ndim, shape);
+    return !is_nil(*lhs) && !is_nil(*rhs);
+}
+
+/* An index out of range stays so: it becomes one past all examples. */
+mx mx_batched_places(mx index, int axis, int n, mx x)
+{
+    index = batch_all(index, axis, n);
+    if (!x || is_nil(x) || is_nil(index))
+        return x ? (is_nil(x) ? x : index) : index;
+    int64_t each = matrices(x->ndim - 3, x->shape + 1);
+    int shape[MX_MAX_NDIM] = { n };
+    for (int i = 1; i < index->ndim; i++) shape[i] = 1;
+    mx m = array_of_int(each, DT_int64), i = mx_astype(index, DT_int64);
+    mx zero = array_of_int(0, DT_int64);
+    mx inside = mx_logical_and(mx_greater_equal(i, mx_negative(m)), mx_less(i, m));
+    mx example = mx_reshape(mx_arange(0, n, 1, DT_int64), index->ndim, shape);
+    mx place = mx_add(mx_where(mx_less(i, zero), mx_add(i, m), i), mx_multiply(example, m));
+    return mx_where(inside, place, array_of_int(each * n, DT_int64));
+}
+
+mx mx_add_matrices(mx y, mx index, mx like)
+{
+    int n = like->ndim - 2;
+    mx flat = mx_flatten(index, 0, -1);
+    if (is_nil(y) || is_nil(flat))
+        return MX_NIL;
+    int shape[3] = { (int)matrices(n, like->shape), dim(like, -2), dim(like, -1) };
+    int rows[4] = { dim(flat, 0), 1, dim(like, -2), dim(like, -1) }, axis = 0;
+    mx sum = mx_scatter(zeros_shaped(y->dtype, 3, shape), &flat, &axis, 1, mx_reshape(y, 4, rows),
+                        SCATTER_ADD);
+    return mx_reshape(sum, like->ndim, like->shape);
+}
+
+/* ---- gather_mm: a, b, and an index array for each ---- */
+
+static int gather_mm_shapes(const struct call *c, struct spec out[])
+{
+    mx index = c->x[2];
+    if (index->ndim + 2 > MX_MAX_NDIM)
+        return failed(mx_fail("[gather_mm] expected at most %d dimensions of indices, got %d",
+                              MX_MAX_NDIM - 2, index->ndim));
+    spec_set(out, c->x[0]->dtype, index->ndim, index->shape);
+    out->shape[out->ndim++] = dim(c->x[0], -2);
+    out->shape[out->ndim++] = dim(c->x[1], -1);
+    return 0;
+}
+
+static mx gather(mx a, mx b, mx lhs, mx rhs)
+{
+    return mx_infer(&op_gather_mm, NULL, 4, (mx[]){ a, b, lhs, rhs });
+}
+
+static void gather_mm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    mx a = c->x[0], b = c->x[1], lhs = c->x[2], rhs = c->x[3];
+    if (!dtype_is_inexact(a->dtype))
+        return;
+    mx places = mx_flat_places(lhs->ndim, lhs->shape);
+    if (want[0])
+        dx[0] = mx_add_matrices(gather(ct[0], adjoint(b), places, rhs), lhs, a);
+    if (want[1])
+        dx[1] = mx_scatter_mm(conjugated(a), ct[0], lhs, places, rhs, b->ndim - 2, b->shape);
+}
+
+static void gather_mm_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    if (dtype_is_inexact(c->x[0]->dtype))
+        dy[0] = sum_of(t[0] ? gather(t[0], c->x[1], c->x[2], c->x[3]) : NULL,
+                       t[1] ? gather(c->x[0], t[1], c->x[2], c->x[3]) : NULL);
+}
+
+static void gather_mm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    int n = batch_size(c, axis);
+    mx x[4];
+    for (int i = 0; i < 2; i++) {
+        x[i] = batch_first(c->x[i], axis[i]);
+        x[2 + i] = mx_batched_places(c->x[2 + i], axis[2 + i], n, axis[i] >= 0 ? x[i] : NULL);
+    }
+    y[0] = mx_infer(c->op, NULL, 4, x);
+    yaxis[0] = 0;
+}
+
+const struct op op_gather_mm = {
+    OP_ROW(gather_mm),    .shapes = gather_mm_shapes, .vjp = gather_mm_vjp,
+    .jvp = gather_mm_jvp, .vmap = gather_mm_vmap,
+};
+
+mx mx_gather_mm(mx a, mx b, mx lhs, mx rhs)
+{
+    if (is_nil(a) || is_nil(b))
+        return MX_NIL;
+    if (a->ndim == 0 || b->ndim == 0)
+        return mx_fail("[gather_mm] expected operands of at least one dimension, got shapes %s and %s",
+                       shape_of(a), shape_of(b));
+    bool row = a->ndim == 1, column = b->ndim == 1;
+    enum dtype t = promote(a->dtype, b->dtype);
+    a = mx_astype(row ? mx_expand_dims(a, (int[]){ 0 }, 1) : a, t);
+    b = mx_astype(column ? mx_expand_dims(b, (int[]){ 1 }, 1) : b, t);
+    if (dim(a, -1) != dim(b, -2))
+        return mx_fail("[gather_mm] expected the last dimension of the first operand to equal the second "
+                       "to last of the second, got shapes %s and %s", shape_of(a), shape_of(b));
+    if (is_nil(a) || is_nil(b) || !mx_gather_indices("gather_mm", a, b, &lhs, &rhs))
+        return MX_NIL;
+    mx y = gather(a, b, lhs, rhs);
+    int gone[2], n = 0;
+    if (row)
+        gone[n++] = -2;
+    if (column)
+        gone[n++] = -1;
+    return n ? mx_squeeze(y, gone, n) : y;
+}
+
+/* ---- scatter_mm: y[rhs[p]] += a[la[p]]^T c[lc[p]] ---- */
+
+static const struct field scatter_mm_args_fields[] = { FIELD(scatter_mm_args, batch), { 0 } };
+
+static int scatter_mm_shapes(const struct call *c, struct spec out[])
+{
+    struct ints batch = ((const struct scatter_mm_args *)c->args)->batch;
+    out->dtype = c->x[0]->dtype;
+    out->ndim = batch.n + 2;
+    for (int i = 0; i < batch.n; i++) out->shape[i] = (int)batch.v[i];
+    out->shape[batch.n] = dim(c->x[0], -1);
+    out->shape[batch.n + 1] = dim(c->x[1], -1);
+    return 0;
+}
+
+static void scatter_mm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    mx a = c->x[0], d = c->x[1], la = c->x[2], lc = c->x[3], rhs = c->x[4];
+    if (want[0])
+        dx[0] = mx_add_matrices(gather(conjugated(d), turned(ct[0]), lc, rhs), la, a);
+    if (want[1])
+        dx[1] = mx_add_matrices(gather(conjugated(a), ct[0], la, rhs), lc, d);
+}
+
+static void scatter_mm_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    mx terms[2] = { NULL, NULL };
+    for (int i = 0; i < 2; i++)
+        if (t[i]) {
+            mx x[5];
+            memcpy(x, c->x, sizeof x);
+            x[i] = t[i];
+            terms[i] = mx_infer(c->op, c->args, 5, x);
+        }
+    dy[0] = sum_of(terms[0], terms[1]);
+}
+
+static void scatter_mm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    struct ints batch = ((const struct scatter_mm_args *)c->args)->batch;
+    int n = batch_size(c, axis), shape[MX_MAX_NDIM];
+    int64_t size[MX_MAX_NDIM];
+    mx x[5];
+    for (int i = 0; i < 2; i++) {
+        x[i] = batch_first(c->x[i], axis[i]);
+        x[2 + i] = mx_batched_places(c->x[2 + i], axis[2 + i], n, axis[i] >= 0 ? x[i] : NULL);
+    }
+    with_first(n, batch, 0, shape);
+    int ndim = batch.n + 3; /* as if of matrices: only the batch is looked at */
+    shape[ndim - 2] = shape[ndim - 1] = 1;
+    x[4] = mx_batched_places(c->x[4], axis[4], n, zeros_shaped(DT_bool_, ndim, shape));
+    y[0] = mx_infer(c->op, &(struct scatter_mm_args){ ints_of(batch.n + 1, shape, size) }, 5, x);
+    yaxis[0] = 0;
+}
+
+const struct op op_scatter_mm = {
+    OP_ROW(scatter_mm),    ARGS(scatter_mm_args),  .shapes = scatter_mm_shapes,
+    .vjp = scatter_mm_vjp, .jvp = scatter_mm_jvp, .vmap = scatter_mm_vmap,
+};
+
+mx mx_scatter_mm(mx a, mx c, mx la, mx lc, mx rhs, int n, const int *batch)
+{
+    int64_t size[MX_MAX_NDIM];
+    return mx_infer(&op_scatter_mm, &(struct scatter_mm_args){ ints_of(n, batch, size) }, 5,
+                    (mx[]){ a, c, la, lc, rhs });
+}
+
+/* ---- segmented_mm: y[s] = a[:, begin:end] b[begin:end]; and what undoes it ---- */
+
+static int segmented_mm_shapes(const struct call *c, struct spec out[])
+{
+    mx segments = c->x[2];
+    spec_set(out, c->x[0]->dtype, segments->ndim - 1, segments->shape);
+    if (segments->ndim + 1 > MX_MAX_NDIM)
+        return failed(mx_fail("[segmented_mm] expected at most %d dimensions of segments, got %d",
+                              MX_MAX_NDIM - 1, segments->ndim));
+    out->shape[out->ndim++] = dim(c->x[0], 0);
+    out->shape[out->ndim++] = dim(c->x[1], 1);
+    return 0;
+}
+
+static mx segmented(const struct op *op, mx a, mx b, mx segments)
+{
+    return mx_infer(op, NULL, 3, (mx[]){ a, b, segments });
+}
+
+static void segmented_mm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    if (!dtype_is_inexact(c->x[0]->dtype))
+        return;
+    if (want[0])
+        dx[0] = turned(segmented(&op_segmented_outer, adjoint(c->x[1]), turned(ct[0]), c->x[2]));
+    if (want[1])
+        dx[1] = segmented(&op_segmented_outer, conjugated(c->x[0]), ct[0], c->x[2]);
+}
+
+static void segmented_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    if (dtype_is_inexact(c->x[0]->dtype))
+        dy[0] = sum_of(t[0] ? segmented(c->op, t[0], c->x[1], c->x[2]) : NULL,
+                       t[1] ? segmented(c->op, c->x[0], t[1], c->x[2]) : NULL);
+}
+
+/* One example after the other: operands of a batch are matrices of their own. */
+static void segmented_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    int n = batch_size(c, axis);
+    mx x[3], all = NULL;
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < 3; k++)
+            x[k] = axis[k] < 0 ? c->x[k] : mx_take(c->x[k], array_of_int(i, DT_int32), axis[k]);
+        mx one = mx_expand_dims(mx_infer(c->op, NULL, 3, x), (int[]){ 0 }, 1);
+        all = all ? mx_concatenate(2, (mx[]){ all, one }, 0) : one;
+    }
+    y[0] = all ? all : MX_NIL;
+    yaxis[0] = 0;
+}
+
+const struct op op_segmented_mm = {
+    OP_ROW(segmented_mm), .shapes = segmented_mm_shapes, .vjp = segmented_mm_vjp,
+    .jvp = segmented_jvp, .vmap = segmented_vmap,
+};
+
+/* segmented_outer: y[begin:end] += a[:, begin:end]^T c[s] */
+static int segmented_outer_shapes(const struct call *c, struct spec out[])
+{
+    return spec_set(out, c->x[0]->dtype, 2, (int[]){ dim(c->x[0], 1), dim(c->x[1], -1) });
+}
+
+static void segmented_outer_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    if (want[0])
+        dx[0] = turned(segmented(&op_segmented_outer, adjoint(ct[0]), adjoint(c->x[1]), c->x[2]));
+    if (want[0] && dtype_is_complex(ct[0]->dtype))
+        dx[0] = conjugated(dx[0]);
+    if (want[1])
+        dx[1] = segmented(&op_segmented_mm, conjugated(c->x[0]), ct[0], c->x[2]);
+}
+
+const struct op op_segmented_outer = {
+    OP_ROW(segmented_outer), .shapes = segmented_outer_shapes, .vjp = segmented_outer_vjp,
+    .jvp = segmented_jvp,    .vmap = segmented_vmap,
+};
+
+mx mx_segmented_mm(mx a, mx b, mx segments)
+{
+    if (is_nil(a) || is_nil(b) || !is_index("segmented_mm", "segments", segments))
+        return MX_NIL;
+    if (a->ndim != 2 || b->ndim != 2 || dim(a, 1) != dim(b, 0))
+        return mx_fail("[segmented_mm] expected two matrices that can be multiplied, got shapes %s and %s",
+                       shape_of(a), shape_of(b));
+    if (segments->ndim < 1 || dim(segments, -1) != 2)
+        return mx_fail("[segmented_mm] expected segments of shape (..., 2), got %s", shape_of(segments));
+    enum dtype t = promote(a->dtype, b->dtype);
+    return segmented(&op_segmented_mm, mx_astype(a, t), mx_astype(b, t), segments);
+}
+
+/* ---- block_masked_mm ---- */
+
+/* A mask of blocks as one of the elements of the last two dimensions of shape (..., m, n). */
+static mx spread_mask(mx mask, int m, int n, int size)
+{
+    int shape[MX_MAX_NDIM], begin[MX_MAX_NDIM] = { 0 }, step[MX_MAX_NDIM], ndim = mask->ndim;
+    memcpy(shape, mask->shape, (size_t)ndim * sizeof *shape);
+    int down = shape[ndim - 2], across = shape[ndim - 1];
+    mask = mx_expand_dims(mask, (int[]){ -3, -1 }, 2);
+    shape[ndim - 2] = down, shape[ndim - 1] = size, shape[ndim] = across, shape[ndim + 1] = size;
+    mask = mx_broadcast_to(mask, ndim + 2, shape);
+    shape[ndim - 2] = down * size, shape[ndim - 1] = across * size;
+    mask = mx_reshape(mask, ndim, shape);
+    for (int i = 0; i < ndim; i++) step[i] = 1;
+    shape[ndim - 2] = m, shape[ndim - 1] = n;
+    return mx_slice(mask, begin, shape, step);
+}
+
+/* x with each of its blocks multiplied by an element of the mask, or kept where that is true. */
+static mx masked(const char *which, mx x, mx mask, int size)
+{
+    if (!mask || is_nil(x))
+        return x;
+    int m = dim(x, -2), n = dim(x, -1), down = (m + size - 1) / size, across = (n + size - 1) / size;
+    if (is_nil(mask))
+        return mask;
+    if (mask->ndim < 2 || mask->ndim + 2 > MX_MAX_NDIM || dim(mask, -2) != down ||
+        dim(mask, -1) != across)
+        return mx_fail("[block_masked_mm] expected %s of shape (..., %d, %d) for blocks of %d of an array "
+                       "of shape %s, got %s", which, down, across, size, shape_of(x), shape_of(mask));
+    mx spread = spread_mask(mask, m, n, size);
+    if (mask->dtype == DT_bool_)
+        return mx_where(spread, x, mx_scalar_like(0, x));
+    return mx_multiply(x, mx_astype(spread, x->dtype));
+}
+
+mx mx_block_masked_mm(mx a, mx b, int size, mx out, mx lhs, mx rhs)
+{
+    if (is_nil(a) || is_nil(b))
+        return MX_NIL;
+    if (size < 1)
+        return mx_fail("[block_masked_mm] expected a positive block size, got %d", size);
+    if (a->ndim == 0 || b->ndim == 0)
+        return mx_fail("[block_masked_mm] expected operands of at least one dimension, got shapes %s and %s",
+                       shape_of(a), shape_of(b));
+    enum dtype t = promote(a->dtype, b->dtype);
+    if (!dtype_is_inexact(t))
+        return mx_fail("[block_masked_mm] expected floating-point or complex numbers, got %s and %s",
+                       dtype_name(a->dtype), dtype_name(b->dtype));
+    bool row = a->ndim == 1, column = b->ndim == 1;
+    a = mx_astype(row ? mx_expand_dims(a, (int[]){ 0 }, 1) : a, t);
+    b = mx_astype(column ? mx_expand_dims(b, (int[]){ 1 }, 1) : b, t);
+    mx y = mx_matmul(masked("mask_lhs", a, lhs, size), masked("mask_rhs", b, rhs, size));
+    y = masked("mask_out", y, out, size);
+    int gone[2], n = 0;
+    if (row)
+        gone[n++] = -2;
+    if (column)
+        gone[n++] = -1;
+    return n ? mx_squeeze(y, gone, n) : y;
+}
+
+/* ---- hadamard_transform ---- */
+
+static const struct field hadamard_args_fields[] = { FIELD(hadamard_args, scale),
+                                                     FIELD(hadamard_args, transposed), { 0 } };
+
+int hadamard_odd(int64_t n)
+{
+    int64_t odd = n;
+    while (odd > 1 && odd % 2 == 0) odd /= 2;
+    if (odd == 1)
+        return 1;
+    return (odd == 3 || odd == 5 || odd == 7) && n % 4 == 0 ? (int)odd * 4 : 0;
+}
+
+static int hadamard_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[0]); }
+
+static mx hadamard(const struct call *c, mx x, bool turn)
+{
+    struct hadamard_args a = *(const struct hadamard_args *)c->args;
+    a.transposed = a.transposed != turn;
+    return mx_infer(&op_hadamard, &a, 1, &x);
+}
+
+static void hadamard_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    if (want[0])
+        dx[0] = hadamard(c, ct[0], true);
+}
+
+static void hadamard_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = hadamard(c, t[0], false); }
+
+static void hadamard_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    y[0] = hadamard(c, batch_first(c->x[0], axis[0]), false);
+    yaxis[0] = 0;
+}
+
+const struct op op_hadamard = {
+    OP_ROW(hadamard),    ARGS(hadamard_args),  .shapes = hadamard_shapes,
+    .vjp = hadamard_vjp, .jvp = hadamard_jvp, .vmap = hadamard_vmap,
+};
+
+mx mx_hadamard_transform(mx x, const double *scale)
+{
+    if (is_nil(x))
+        return x;
+    if (dtype_is_complex(x->dtype))
+        return mx_fail("[hadamard_transform] expected real numbers, got %s", dtype_name(x->dtype));
+    if (!dtype_is_float(x->dtype))
+        x = mx_astype(x, DT_float32);
+    bool scalar = x->ndim == 0;
+    if (scalar)
+        x = mx_expand_dims(x, (int[]){ 0 }, 1);
+    int n = dim(x, -1);
+    if (n == 0 || !hadamard_odd(n))
+        return mx_fail("[hadamard_transform] expected a last dimension of m * 2**k with m one of 1, 12, 20, "
+                       "28, got shape %s", shape_of(x));
+    struct hadamard_args a = { scale ? *scale : 1 / __builtin_sqrt((double)n), false };
+    mx y = mx_infer(&op_hadamard, &a, 1, &x);
+    return scalar ? mx_squeeze(y, (int[]){ 0 }, 1) : y;
+}

@@ -1,0 +1,15 @@
+/* special_products.h: the arguments that kernels read. */
+#ifndef MX_OPS_SPECIAL_PRODUCTS_H
+#define MX_OPS_SPECIAL_PRODUCTS_H
+
+#include "ops/rules.h"
+
+/* scatter_mm: the batch dimensions of the result. */
+struct scatter_mm_args { struct ints batch; };
+struct hadamard_args { double scale; bool transposed; };
+
+/* The part of the Hadamard matrix of this size that is not a power of two: 1, 12, 20 or 28; 0 where
+ * there is no such matrix. */
+int hadamard_odd(int64_t n);
+
+#endif
