@@ -23,33 +23,32 @@ PyObject *fn_quantize(struct call *c)
 PyObject *fn_dequantize(struct call *c)
 {
     mlx_optional_dtype t = { .value = DTYPE(7, MLX_FLOAT32), .has_value = GIVEN(7) };
-    return give(c, mlx_dequantize(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), SIZE(3), SIZE(4), TEXT(5),
-                                  ARRAY(6), t, STREAM));
+    return give(c,
+                mlx_dequantize(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), SIZE(3), SIZE(4), TEXT(5), ARRAY(6), t, STREAM));
 }
 
 PyObject *fn_quantized_matmul(struct call *c)
 {
-    return give(c, mlx_quantized_matmul(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), ARRAY(3), BOOL(4),
-                                        SIZE(5), SIZE(6), TEXT(7), STREAM));
+    return give(c, mlx_quantized_matmul(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), ARRAY(3), BOOL(4), SIZE(5), SIZE(6),
+                                        TEXT(7), STREAM));
 }
 
 PyObject *fn_gather_qmm(struct call *c)
 {
-    return give(c, mlx_gather_qmm_scaled(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), ARRAY(3), ARRAY(4),
-                                         ARRAY(5), BOOL(6), SIZE(7), SIZE(8), TEXT(9), ARRAY(10),
-                                         BOOL(11), STREAM));
+    return give(c, mlx_gather_qmm_scaled(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), ARRAY(3), ARRAY(4), ARRAY(5), BOOL(6),
+                                         SIZE(7), SIZE(8), TEXT(9), ARRAY(10), BOOL(11), STREAM));
 }
 
 PyObject *fn_qqmm(struct call *c)
 {
-    return give(c, mlx_qqmm(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), SIZE(3), SIZE(4), TEXT(5),
-                            ARRAY(6), ARRAY(7), STREAM));
+    return give(c,
+                mlx_qqmm(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), SIZE(3), SIZE(4), TEXT(5), ARRAY(6), ARRAY(7), STREAM));
 }
 
 PyObject *fn_gather_qqmm(struct call *c)
 {
-    return give(c, mlx_gather_qqmm(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), ARRAY(3), ARRAY(4),
-                                   SIZE(5), SIZE(6), TEXT(7), ARRAY(8), ARRAY(9), BOOL(10), STREAM));
+    return give(c, mlx_gather_qqmm(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), ARRAY(3), ARRAY(4), SIZE(5), SIZE(6), TEXT(7),
+                                   ARRAY(8), ARRAY(9), BOOL(10), STREAM));
 }
 
 PyObject *fn_to_fp8(struct call *c) { return give(c, mlx_to_fp8(&c->res, ARRAY(0), STREAM)); }
@@ -71,8 +70,7 @@ PyObject *fn_segmented_mm(struct call *c)
 
 PyObject *fn_block_masked_mm(struct call *c)
 {
-    return give(c, mlx_block_masked_mm(&c->res, ARRAY(0), ARRAY(1), INT(2), ARRAY(3), ARRAY(4),
-                                       ARRAY(5), STREAM));
+    return give(c, mlx_block_masked_mm(&c->res, ARRAY(0), ARRAY(1), INT(2), ARRAY(3), ARRAY(4), ARRAY(5), STREAM));
 }
 
 PyObject *fn_hadamard_transform(struct call *c)

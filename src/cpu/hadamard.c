@@ -23,10 +23,15 @@ static const char *const twelve[] = {
 /* Williamson's: four by four blocks, in each of which a row is the one above moved on by one place.
  * These are the first rows of the blocks. */
 static const char *const twenty[] = {
-    "+----+----++--++-++-", "-+++++-----+--+++--+", "--++-+-++-+-----++++", "-+--+--++-+----+----",
+    "+----+----++--++-++-",
+    "-+++++-----+--+++--+",
+    "--++-+-++-+-----++++",
+    "-+--+--++-+----+----",
 };
 static const char *const twenty_eight[] = {
-    "+------++----++-+--+-+--++--", "--++++-+-------++--+++-+--+-", "-+-++-++--++--+--------++++-",
+    "+------++----++-+--+-+--++--",
+    "--++++-+-------++--+++-+--+-",
+    "-+-++-++--++--+--------++++-",
     "-++--++-+-++-+++----++------",
 };
 
@@ -106,8 +111,12 @@ int run_hadamard(const struct run *r)
     if (is_nil(x))
         return 1;
     enum dtype t = x->dtype;
-    struct job j = { .t = t, .work = t == DT_float64 ? t : DT_float32, .x = host(x),
-                     .y = host(r->y[0]), .n = dim(x, -1), .scale = a->scale,
+    struct job j = { .t = t,
+                     .work = t == DT_float64 ? t : DT_float32,
+                     .x = host(x),
+                     .y = host(r->y[0]),
+                     .n = dim(x, -1),
+                     .scale = a->scale,
                      .transposed = a->transposed };
     j.m = hadamard_odd(j.n);
     pool_for(x->size / j.n, 1 + GRAIN / j.n, some_rows, &j);

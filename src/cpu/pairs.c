@@ -70,8 +70,7 @@ static void broadcast_indices(int64_t *out, int64_t n, int ndim, const int *shap
 {
     int64_t stride[MX_MAX_NDIM] = { 0 }, step = 1;
     int own = x->ndim - 2, skip = ndim - own;
-    for (int i = own; i-- > 0; step *= x->shape[i])
-        stride[skip + i] = x->shape[i] == 1 ? 0 : step;
+    for (int i = own; i-- > 0; step *= x->shape[i]) stride[skip + i] = x->shape[i] == 1 ? 0 : step;
     for (int64_t k = 0; k < n; k++) {
         int64_t rest = k;
         out[k] = 0;
@@ -112,8 +111,10 @@ static int read_indices(int64_t *out, const char *op, const char *which, mx inde
         out[i] = v < 0 ? v + n : v;
     }
     if (bad >= 0)
-        mx_fail_as(MX_INDEX, "[%s] expected %s_indices from %lld to %lld for %lld matrices, got %lld at "
-                   "position %lld", op, which, (long long)-n, (long long)n - 1, (long long)n,
+        mx_fail_as(MX_INDEX,
+                   "[%s] expected %s_indices from %lld to %lld for %lld matrices, got %lld at "
+                   "position %lld",
+                   op, which, (long long)-n, (long long)n - 1, (long long)n,
                    (long long)(out[bad] < 0 ? out[bad] - n : out[bad]), (long long)bad);
     mx_drop(&hold);
     return bad >= 0;

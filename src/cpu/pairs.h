@@ -9,9 +9,9 @@ struct pair_group {
 };
 
 struct pairs {
-    int64_t n;       /* matrices of the result */
-    int64_t *a, *b;  /* flat indices of the matrices that make it */
-    int64_t *order;  /* the pairs sorted by b, those of one matrix as they come */
+    int64_t n;      /* matrices of the result */
+    int64_t *a, *b; /* flat indices of the matrices that make it */
+    int64_t *order; /* the pairs sorted by b, those of one matrix as they come */
     int64_t groups;
     struct pair_group *group;
     bool in_order; /* order is 0, 1, ... */

@@ -43,10 +43,7 @@ static enum quant_scale scale_of(const struct quant_args *a, mx scales)
     case MODE_MXFP4:
     case MODE_MXFP8: return SCALE_e8m0;
     case MODE_NVFP4: return SCALE_e4m3;
-    default:
-        return scales->dtype == DT_float16    ? SCALE_f16
-               : scales->dtype == DT_bfloat16 ? SCALE_bf16
-                                              : SCALE_f32;
+    default: return scales->dtype == DT_float16 ? SCALE_f16 : scales->dtype == DT_bfloat16 ? SCALE_bf16 : SCALE_f32;
     }
 }
 
@@ -66,13 +63,16 @@ struct packing {
 
 enum { GROUPS = TILE / 16 };
 
-static void number(const struct packing *p, float *y, const uint32_t *w, const float *s,
-                   const float *b, const uint8_t *e, int64_t groups)
+static void number(const struct packing *p, float *y, const uint32_t *w, const float *s, const float *b,
+                   const uint8_t *e, int64_t groups)
 {
     const struct quant_args *a = p->a;
     const struct quant_kernel *k = &cpu->quant->format[format_of(a)];
-    struct quant_matrix m = { .w = w, .scales = a->mode ? (const void *)e : s, .biases = b,
-                              .scale = scale_of(a, NULL), .group = a->group_size,
+    struct quant_matrix m = { .w = w,
+                              .scales = a->mode ? (const void *)e : s,
+                              .biases = b,
+                              .scale = scale_of(a, NULL),
+                              .group = a->group_size,
                               .columns = groups * a->group_size };
     int lanes = cpu->quant->lanes, block = lanes * k->elements;
     float spread[512];
@@ -80,8 +80,7 @@ static void number(const struct packing *p, float *y, const uint32_t *w, const f
         float rest[512];
         bool whole = i + block <= m.columns;
         k->unpack(&m, 0, i / block, 1, spread);
-        cpu->transpose[2](whole ? y + i : rest, k->elements, spread, lanes, (size_t)lanes,
-                          (size_t)k->elements);
+        cpu->transpose[2](whole ? y + i : rest, k->elements, spread, lanes, (size_t)lanes, (size_t)k->elements);
         if (!whole)
             memcpy(y + i, rest, (size_t)(m.columns - i) * sizeof *y);
     }
@@ -98,20 +97,17 @@ static void pack_groups(void *ctx, int64_t begin, int64_t end)
         uint32_t room[TILE / 4];
         uint8_t e[GROUPS];
         some = least(end - g, most);
-        cpu->cast[p->in][DT_float32](tile, p->x + g * a->group_size * size,
-                                     (size_t)(some * a->group_size));
+        cpu->cast[p->in][DT_float32](tile, p->x + g * a->group_size * size, (size_t)(some * a->group_size));
         uint32_t *w = p->back ? room : (uint32_t *)p->w + g * words;
         if (a->mode == MODE_AFFINE)
             cpu->quant->affine(w, s, b, tile, some, a->group_size, a->bits);
         else
-            cpu->quant->floating(w, p->back ? e : (uint8_t *)p->scales + g, tile, some,
-                                 a->group_size, a->bits, a->mode == MODE_NVFP4, p->factor);
+            cpu->quant->floating(w, p->back ? e : (uint8_t *)p->scales + g, tile, some, a->group_size, a->bits,
+                                 a->mode == MODE_NVFP4, p->factor);
         if (p->back) {
             number(p, tile, w, s, b, e, some);
-            for (int64_t i = 0; p->factor != 1 && i < some * a->group_size; i++)
-                tile[i] *= p->factor;
-            cpu->cast[DT_float32][p->in](p->w + g * a->group_size * size, tile,
-                                         (size_t)(some * a->group_size));
+            for (int64_t i = 0; p->factor != 1 && i < some * a->group_size; i++) tile[i] *= p->factor;
+            cpu->cast[DT_float32][p->in](p->w + g * a->group_size * size, tile, (size_t)(some * a->group_size));
         } else if (a->mode == MODE_AFFINE) {
             cpu->cast[DT_float32][p->out](p->scales + g * out, s, (size_t)some);
             cpu->cast[DT_float32][p->out](p->biases + g * out, b, (size_t)some);
@@ -130,8 +126,13 @@ static int pack(const struct run *r, bool back)
     mx x = row_major(r->x[0], &hold);
     if (is_nil(x))
         return 1;
-    struct packing p = { .a = a, .in = x->dtype, .out = x->dtype, .x = host(x), .back = back,
-                         .w = host(r->y[0]), .factor = factor_of(r->nin > 1 ? r->x[1] : NULL) };
+    struct packing p = { .a = a,
+                         .in = x->dtype,
+                         .out = x->dtype,
+                         .x = host(x),
+                         .back = back,
+                         .w = host(r->y[0]),
+                         .factor = factor_of(r->nin > 1 ? r->x[1] : NULL) };
     if (!back)
         p.scales = host(r->y[1]), p.biases = r->nout > 2 ? host(r->y[2]) : NULL;
     pool_for(x->size / a->group_size, GRAIN / 4 / a->group_size, pack_groups, &p);
@@ -164,20 +165,20 @@ static void number_parts(void *ctx, int64_t begin, int64_t end)
             float spread[512], tile[512];
             int64_t some = least(block, n->m.columns - b * block);
             n->k->unpack(&n->m, row, b, 1, spread);
-            cpu->transpose[2](tile, n->k->elements, spread, lanes, (size_t)lanes,
-                              (size_t)n->k->elements);
+            cpu->transpose[2](tile, n->k->elements, spread, lanes, (size_t)lanes, (size_t)n->k->elements);
             for (int64_t j = 0; n->factor != 1 && j < some; j++) tile[j] *= n->factor;
-            cpu->cast[DT_float32][n->out](n->y + (row * n->m.columns + b * block) * size, tile,
-                                          (size_t)some);
+            cpu->cast[DT_float32][n->out](n->y + (row * n->m.columns + b * block) * size, tile, (size_t)some);
         }
     }
 }
 
 static struct quant_matrix matrix_of(const struct quant_args *a, mx w, mx scales, mx biases)
 {
-    return (struct quant_matrix){ .w = host(w), .scales = host(scales),
+    return (struct quant_matrix){ .w = host(w),
+                                  .scales = host(scales),
                                   .biases = biases ? host(biases) : NULL,
-                                  .scale = scale_of(a, scales), .group = a->group_size,
+                                  .scale = scale_of(a, scales),
+                                  .group = a->group_size,
                                   .columns = (int64_t)dim(w, -1) * 32 / a->bits };
 }
 
@@ -209,7 +210,8 @@ int run_dequantize(const struct run *r)
     bool fine = all_row_major(3, x, hold);
     if (fine) {
         struct numbering n = { .m = matrix_of(a, x[0], x[1], x[2]),
-                               .k = &cpu->quant->format[format_of(a)], .out = r->y[0]->dtype,
+                               .k = &cpu->quant->format[format_of(a)],
+                               .out = r->y[0]->dtype,
                                .y = host(r->y[0]),
                                .factor = factor_of(r->nin > plain ? r->x[plain] : NULL) };
         int block = cpu->quant->lanes * n.k->elements;
@@ -235,13 +237,13 @@ struct qmm {
     int64_t deep;                 /* numbers of a row of x as laid out */
     int64_t words, groups;        /* of a packed matrix */
     const struct pairs *pairs;
-    enum dtype t;  /* of x and y */
+    enum dtype t; /* of x and y */
     const char *x;
     char *y;
-    float *spread, *sums; /* rows of x, in the order of the groups, and sums of their chunks */
-    float *panels;        /* of the same, for groups of many rows */
-    float *out;           /* rows of y in that order */
-    bool direct;          /* y is out */
+    float *spread, *sums;  /* rows of x, in the order of the groups, and sums of their chunks */
+    float *panels;         /* of the same, for groups of many rows */
+    float *out;            /* rows of y in that order */
+    bool direct;           /* y is out */
     int64_t strips, strip; /* of a group, and columns of one */
     int64_t stretch;
     size_t space; /* floats, of each thread */
@@ -254,8 +256,9 @@ static bool few(const struct qmm *q, int64_t rows) { return rows <= (q->transpos
 
 static struct quant_matrix matrix_at(const struct qmm *q, int64_t i)
 {
-    static const int size[] = { [SCALE_f32] = 4, [SCALE_f16] = 2, [SCALE_bf16] = 2,
-                                [SCALE_e8m0] = 1, [SCALE_e4m3] = 1 };
+    static const int size[] = {
+        [SCALE_f32] = 4, [SCALE_f16] = 2, [SCALE_bf16] = 2, [SCALE_e8m0] = 1, [SCALE_e4m3] = 1
+    };
     struct quant_matrix m = q->m;
     m.w += i * q->words;
     m.scales = (const char *)m.scales + i * q->groups * size[m.scale];
@@ -333,18 +336,18 @@ static void multiply_few(const struct qmm *q, int64_t g, int64_t at, int64_t n)
             int nv = (int)least(QUANT_VECTORS, rows - i);
             if (q->transpose)
                 q->k->dot(&m, at + j, some, x + i * q->deep, q->deep,
-                          q->sums + (first + i) * (q->deep / q->k->elements),
-                          q->deep / q->k->elements, nv, y + i * q->wide + j, q->wide);
+                          q->sums + (first + i) * (q->deep / q->k->elements), q->deep / q->k->elements, nv,
+                          y + i * q->wide + j, q->wide);
             else
-                q->k->add_rows(&m, 0, q->depth, x + i * q->deep, q->deep, nv, at / q->block,
-                               n / q->block, y + i * q->wide, q->wide);
+                q->k->add_rows(&m, 0, q->depth, x + i * q->deep, q->deep, nv, at / q->block, n / q->block,
+                               y + i * q->wide, q->wide);
         }
     }
 }
 
 /* Panels of the columns at .. at + n for the stretch of `depth` from k on. */
-static void unpack_panels(const struct qmm *q, const struct quant_matrix *m, float *panels,
-                          float *tile, int64_t at, int64_t n, int64_t k, int64_t depth)
+static void unpack_panels(const struct qmm *q, const struct quant_matrix *m, float *panels, float *tile, int64_t at,
+                          int64_t n, int64_t k, int64_t depth)
 {
     int nr = q->g->nr;
     if (q->transpose) {
@@ -356,8 +359,7 @@ static void unpack_panels(const struct qmm *q, const struct quant_matrix *m, flo
         }
         return;
     }
-    for (int64_t i = 0; i < depth; i++)
-        q->k->unpack(m, k + i, at / q->block, n / q->block, tile + i * n);
+    for (int64_t i = 0; i < depth; i++) q->k->unpack(m, k + i, at / q->block, n / q->block, tile + i * n);
     q->g->pack(panels, nr * depth, nr, tile, 1, n, n, depth);
 }
 
@@ -371,8 +373,8 @@ static void multiply_many(const struct qmm *q, int64_t g, int64_t at, int64_t n,
     for (int64_t k = 0; k < q->deep; k += depth) {
         depth = least(q->stretch, q->deep - k);
         unpack_panels(q, &m, panels, tile, at, n, k, depth);
-        q->g->tile(q->out + first * q->wide + at, q->wide, a + padded * k, mr * depth, panels,
-                   q->g->nr * depth, rows, n, depth, k > 0);
+        q->g->tile(q->out + first * q->wide + at, q->wide, a + padded * k, mr * depth, panels, q->g->nr * depth, rows,
+                   n, depth, k > 0);
     }
 }
 
@@ -411,27 +413,24 @@ static int multiply(struct qmm *q)
 {
     const struct pairs *p = q->pairs;
     int64_t total = p->n * q->rows, most = 0;
-    for (int64_t g = 0; g < p->groups; g++)
-        most = p->group[g].n > most ? p->group[g].n : most;
+    for (int64_t g = 0; g < p->groups; g++) most = p->group[g].n > most ? p->group[g].n : most;
     most *= q->rows;
     bool many = !few(q, most);
     int threads = total * q->columns * q->depth < 2 * GRAIN ? 1 : pool_threads();
     int64_t unit = q->transpose ? 8 : q->block;
     q->strip = up(STRIP, unit) * unit;
-    if (!many) { /* smaller or larger, so that each is worth a thread and every thread gets some */
-        int64_t worth = up(GRAIN, q->depth * (most ? most : 1));
-        q->strip = up(least(worth, up(q->wide, 4 * threads)), unit) * unit;
+    if (!many) { /* as few as give every thread some, each worth a thread */
+        int64_t worth = up(GRAIN, q->depth * (most ? most : 1)), share = up(q->wide, 4 * threads);
+        q->strip = up(worth > share ? worth : share, unit) * unit;
     }
     q->strips = up(q->wide, q->strip);
     q->tasks = q->strips * p->groups;
     q->stretch = least(q->g->kc, q->deep);
     q->space = many ? (size_t)(2 * up(q->strip, q->g->nr) * q->g->nr * q->stretch) : 0;
-    size_t spread = (size_t)(total * q->deep),
-           sums = q->transpose ? spread / (size_t)q->k->elements : 0,
+    size_t spread = (size_t)(total * q->deep), sums = q->transpose ? spread / (size_t)q->k->elements : 0,
            panels = many ? (size_t)((total + p->groups * q->g->mr) * q->deep) : 0,
            out = q->direct ? 0 : (size_t)(total * q->wide);
-    struct buffer *b = buffer_new(sizeof(float) * (spread + sums + panels + out +
-                                                   (size_t)threads * q->space + 16));
+    struct buffer *b = buffer_new(sizeof(float) * (spread + sums + panels + out + (size_t)threads * q->space + 16));
     if (!b)
         return 1;
     q->spread = b->host;
@@ -469,10 +468,16 @@ static int run_qmm(const struct run *r, bool gather)
         if (!failed) {
             struct qmm q = { .m = matrix_of(a, x[1], x[2], x[3]),
                              .k = &cpu->quant->format[format_of(a)],
-                             .g = &cpu->gemm->type[GEMM_f32], .transpose = a->transpose,
-                             .lanes = cpu->quant->lanes, .rows = dim(x[0], -2),
-                             .columns = dim(y, -1), .depth = dim(x[0], -1), .pairs = &pairs,
-                             .t = x[0]->dtype, .x = host(x[0]), .y = host(y) };
+                             .g = &cpu->gemm->type[GEMM_f32],
+                             .transpose = a->transpose,
+                             .lanes = cpu->quant->lanes,
+                             .rows = dim(x[0], -2),
+                             .columns = dim(y, -1),
+                             .depth = dim(x[0], -1),
+                             .pairs = &pairs,
+                             .t = x[0]->dtype,
+                             .x = host(x[0]),
+                             .y = host(y) };
             q.block = q.lanes * q.k->elements;
             q.wide = q.transpose ? q.columns : up(q.columns, q.block) * q.block;
             q.deep = q.transpose ? up(q.depth, q.block) * q.block : q.depth;

@@ -24,11 +24,9 @@ static struct matrix matrix_at(mx x, int64_t flat)
                             x->strides[x->ndim - 1] };
 }
 
-static int multiply(enum dtype t, struct matrix a, struct matrix b, void *y, int64_t m, int64_t n,
-                    int64_t k)
+static int multiply(enum dtype t, struct matrix a, struct matrix b, void *y, int64_t m, int64_t n, int64_t k)
 {
-    return product_run(&(struct product){ .t = t, .m = m, .n = n, .k = k, .a = a, .b = b, .y = y,
-                                          .alpha = 1 });
+    return product_run(&(struct product){ .t = t, .m = m, .n = n, .k = k, .a = a, .b = b, .y = y, .alpha = 1 });
 }
 
 /* rows by columns elements without gaps. */
@@ -36,8 +34,7 @@ static void copy_matrix(char *to, struct matrix x, int64_t rows, int64_t columns
 {
     static const uint8_t log2[] = { [1] = 0, [2] = 1, [4] = 2, [8] = 3 };
     for (int64_t i = 0; i < rows; i++, to += (size_t)columns * size)
-        cpu->move[log2[size]](to, 1, (const char *)x.p + i * x.rs * (int64_t)size, x.cs,
-                              (size_t)columns);
+        cpu->move[log2[size]](to, 1, (const char *)x.p + i * x.rs * (int64_t)size, x.cs, (size_t)columns);
 }
 
 struct groups {
@@ -79,8 +76,7 @@ static int gather_group(const struct groups *g, const struct pair_group *p)
     char *y = host(g->y);
     int64_t whole = g->m * g->n * (int64_t)size;
     if (p->n == 1)
-        return multiply(t, matrix_at(g->a, g->pairs->a[order[0]]), b, y + order[0] * whole, g->m,
-                        g->n, g->k);
+        return multiply(t, matrix_at(g->a, g->pairs->a[order[0]]), b, y + order[0] * whole, g->m, g->n, g->k);
     bool together = order[p->n - 1] - order[0] == p->n - 1; /* in y */
     size_t rows = (size_t)(p->n * g->m), in = rows * (size_t)g->k * size;
     struct buffer *room = buffer_new(in + (together ? 0 : rows * (size_t)g->n * size) + 1);
@@ -88,11 +84,9 @@ static int gather_group(const struct groups *g, const struct pair_group *p)
         return 1;
     char *to = room->host, *sums = together ? y + order[0] * whole : to + in;
     for (int64_t i = 0; i < p->n; i++)
-        copy_matrix(to + (size_t)(i * g->m * g->k) * size, matrix_at(g->a, g->pairs->a[order[i]]),
-                    g->m, g->k, size);
+        copy_matrix(to + (size_t)(i * g->m * g->k) * size, matrix_at(g->a, g->pairs->a[order[i]]), g->m, g->k, size);
     int failed = multiply(t, (struct matrix){ to, g->k, 1 }, b, sums, (int64_t)rows, g->n, g->k);
-    for (int64_t i = 0; !together && i < p->n; i++)
-        memcpy(y + order[i] * whole, sums + i * whole, (size_t)whole);
+    for (int64_t i = 0; !together && i < p->n; i++) memcpy(y + order[i] * whole, sums + i * whole, (size_t)whole);
     buffer_release(room);
     return failed;
 }
@@ -104,8 +98,9 @@ int run_gather_mm(const struct run *r)
     if (pairs_of_indices(&pairs, "gather_mm", a, b, r->x[2], r->x[3]))
         return 1;
     int failed = out_new(r, 0);
-    struct groups g = { .pairs = &pairs, .a = a, .c = b, .y = y, .m = dim(a, -2), .n = dim(b, -1),
-                        .k = dim(a, -1), .one = gather_group };
+    struct groups g = {
+        .pairs = &pairs, .a = a, .c = b, .y = y, .m = dim(a, -2), .n = dim(b, -1), .k = dim(a, -1), .one = gather_group
+    };
     if (!failed && y->size > 0)
         failed = all_groups(&g);
     pairs_free(&pairs);
@@ -124,13 +119,11 @@ static int scatter_group(const struct groups *g, const struct pair_group *p)
         return 1;
     char *a = room->host, *c = a + rows * (size_t)g->m * size;
     for (int64_t i = 0; i < p->n; i++) {
-        copy_matrix(a + (size_t)(i * g->k * g->m) * size, matrix_at(g->a, g->pairs->a[order[i]]), g->k,
-                    g->m, size);
-        copy_matrix(c + (size_t)(i * g->k * g->n) * size, matrix_at(g->c, g->others->a[order[i]]), g->k,
-                    g->n, size);
+        copy_matrix(a + (size_t)(i * g->k * g->m) * size, matrix_at(g->a, g->pairs->a[order[i]]), g->k, g->m, size);
+        copy_matrix(c + (size_t)(i * g->k * g->n) * size, matrix_at(g->c, g->others->a[order[i]]), g->k, g->n, size);
     }
-    int failed = multiply(g->a->dtype, (struct matrix){ a, 1, g->m }, (struct matrix){ c, g->n, 1 }, y,
-                          g->m, g->n, (int64_t)rows);
+    int failed = multiply(g->a->dtype, (struct matrix){ a, 1, g->m }, (struct matrix){ c, g->n, 1 }, y, g->m, g->n,
+                          (int64_t)rows);
     buffer_release(room);
     return failed;
 }
@@ -144,8 +137,14 @@ int run_scatter_mm(const struct run *r)
     int failed = pairs_of_indices(&others, "scatter_mm", c, y, r->x[3], r->x[4]);
     if (!failed) {
         failed = out_new(r, 0);
-        struct groups g = { .pairs = &pairs, .others = &others, .a = a, .c = c, .y = y,
-                            .m = dim(a, -1), .n = dim(c, -1), .k = dim(a, -2),
+        struct groups g = { .pairs = &pairs,
+                            .others = &others,
+                            .a = a,
+                            .c = c,
+                            .y = y,
+                            .m = dim(a, -1),
+                            .n = dim(c, -1),
+                            .k = dim(a, -2),
                             .one = scatter_group };
         if (!failed) {
             memset(host(y), 0, (size_t)nbytes(y)); /* those that no pair adds to */
@@ -174,9 +173,10 @@ static const int64_t *segments_of(mx segments, int64_t k, struct buffer **room)
                 bad = i;
     }
     if (bad >= 0) {
-        mx_fail_as(MX_INDEX, "[segmented_mm] expected segments 0 <= begin <= end <= %lld, got (%lld, %lld) "
-                   "at position %lld", (long long)k, (long long)v[2 * bad],
-                   (long long)v[2 * bad + 1], (long long)bad);
+        mx_fail_as(MX_INDEX,
+                   "[segmented_mm] expected segments 0 <= begin <= end <= %lld, got (%lld, %lld) "
+                   "at position %lld",
+                   (long long)k, (long long)v[2 * bad], (long long)v[2 * bad + 1], (long long)bad);
         buffer_release(*room);
         v = NULL;
     }
@@ -202,8 +202,7 @@ int run_segmented_mm(const struct run *r)
     int64_t m = dim(a, 0), n = dim(b, 1);
     for (int64_t i = 0; !failed && y->size > 0 && i < r->x[2]->size / 2; i++)
         failed = multiply(a->dtype, part(a, 0, v[2 * i]), part(b, v[2 * i], 0),
-                          (char *)host(y) + (size_t)(i * m * n) * itemsize(y), m, n,
-                          v[2 * i + 1] - v[2 * i]);
+                          (char *)host(y) + (size_t)(i * m * n) * itemsize(y), m, n, v[2 * i + 1] - v[2 * i]);
     buffer_release(room);
     return failed;
 }
@@ -214,8 +213,15 @@ static int add_segment(mx a, mx c, char *y, int64_t i, int64_t begin, int64_t en
     int64_t n = dim(c, -1);
     size_t bytes = (size_t)((end - begin) * n) * itemsize(a);
     struct matrix left = part(a, 0, begin);
-    struct product q = { .t = a->dtype, .m = end - begin, .n = n, .k = dim(a, 0), .b = matrix_at(c, i),
-                         .a = { left.p, left.cs, left.rs }, .y = y, .alpha = 1, .beta = 1 };
+    struct product q = { .t = a->dtype,
+                         .m = end - begin,
+                         .n = n,
+                         .k = dim(a, 0),
+                         .b = matrix_at(c, i),
+                         .a = { left.p, left.cs, left.rs },
+                         .y = y,
+                         .alpha = 1,
+                         .beta = 1 };
     struct buffer *before = again ? buffer_new(bytes + 1) : NULL;
     if (again && !before)
         return 1;
@@ -243,8 +249,7 @@ int run_segmented_outer(const struct run *r)
         int64_t begin = v[2 * i], end = v[2 * i + 1];
         bool again = false;
         for (int64_t j = 0; j < i; j++) again = again || (v[2 * j] < end && begin < v[2 * j + 1]);
-        failed = add_segment(a, c, (char *)host(y) + (size_t)(begin * dim(y, 1)) * itemsize(y), i, begin,
-                             end, again);
+        failed = add_segment(a, c, (char *)host(y) + (size_t)(begin * dim(y, 1)) * itemsize(y), i, begin, end, again);
     }
     buffer_release(room);
     return failed;

@@ -10,10 +10,9 @@
 
 #include <string.h>
 
-static const struct field quant_args_fields[] = {
-    FIELD(quant_args, group_size), FIELD(quant_args, bits),      FIELD(quant_args, mode),
-    FIELD(quant_args, dtype),      FIELD(quant_args, transpose), { 0 }
-};
+static const struct field quant_args_fields[] = { FIELD(quant_args, group_size), FIELD(quant_args, bits),
+                                                  FIELD(quant_args, mode),       FIELD(quant_args, dtype),
+                                                  FIELD(quant_args, transpose),  { 0 } };
 
 /* ---- what is asked for ---- */
 
@@ -32,12 +31,12 @@ static bool settle(const char *op, int group_size, int bits, const char *mode, s
         return false;
     }
     *a = (struct quant_args){ .group_size = group_size ? group_size : modes[m].group_size,
-                              .bits = bits ? bits : modes[m].bits, .mode = m,
+                              .bits = bits ? bits : modes[m].bits,
+                              .mode = m,
                               .dtype = DT_float32 };
-    if (m != MODE_AFFINE &&
-        (a->group_size != modes[m].group_size || a->bits != modes[m].bits)) {
-        mx_fail("[%s] %s has a group size of %d and %d bits, got %d and %d", op, mode,
-                modes[m].group_size, modes[m].bits, a->group_size, a->bits);
+    if (m != MODE_AFFINE && (a->group_size != modes[m].group_size || a->bits != modes[m].bits)) {
+        mx_fail("[%s] %s has a group size of %d and %d bits, got %d and %d", op, mode, modes[m].group_size,
+                modes[m].bits, a->group_size, a->bits);
         return false;
     }
     if (a->group_size != 32 && a->group_size != 64 && a->group_size != 128 && m == MODE_AFFINE) {
@@ -65,19 +64,17 @@ static bool global_fits(const char *op, mx global, const struct quant_args *a)
     if (!global)
         return true;
     if (a->mode != MODE_NVFP4)
-        mx_fail("[%s] expected no global scale in mode %s: it belongs to nvfp4", op,
-                modes[a->mode].name);
+        mx_fail("[%s] expected no global scale in mode %s: it belongs to nvfp4", op, modes[a->mode].name);
     else if (global->size != 1 || global->dtype != DT_float32)
-        mx_fail("[%s] expected one float32 as the global scale, got shape %s of %s", op,
-                shape_of(global), dtype_name(global->dtype));
+        mx_fail("[%s] expected one float32 as the global scale, got shape %s of %s", op, shape_of(global),
+                dtype_name(global->dtype));
     else
         return true;
     return false;
 }
 
 /* Do packed matrix, scales and biases belong together? */
-static bool parts_fit(const char *op, mx w, mx *scales, mx *biases, const struct quant_args *a,
-                      int least)
+static bool parts_fit(const char *op, mx w, mx *scales, mx *biases, const struct quant_args *a, int least)
 {
     const char *mode = modes[a->mode].name;
     if (is_nil(w) || is_nil(*scales) || (*biases && is_nil(*biases)))
@@ -91,8 +88,7 @@ static bool parts_fit(const char *op, mx w, mx *scales, mx *biases, const struct
         return false;
     }
     if (a->mode != MODE_AFFINE && (*scales)->dtype != DT_uint8) {
-        mx_fail("[%s] expected scales of uint8 in mode %s, got %s", op, mode,
-                dtype_name((*scales)->dtype));
+        mx_fail("[%s] expected scales of uint8 in mode %s, got %s", op, mode, dtype_name((*scales)->dtype));
         return false;
     }
     bool fits = w->ndim >= least && w->ndim == (*scales)->ndim &&
@@ -115,10 +111,7 @@ static bool parts_fit(const char *op, mx w, mx *scales, mx *biases, const struct
     return true;
 }
 
-static bool is_affine(const struct call *c)
-{
-    return ((const struct quant_args *)c->args)->mode == MODE_AFFINE;
-}
+static bool is_affine(const struct call *c) { return ((const struct quant_args *)c->args)->mode == MODE_AFFINE; }
 
 /* ---- rules of quantize ---- */
 
@@ -138,10 +131,7 @@ static int quantize_shapes(const struct call *c, struct spec out[])
 }
 
 /* (..., groups * size) as (..., groups, size). */
-static mx by_group(mx x, int size)
-{
-    return mx_unflatten(x, -1, 2, (int[]){ dim(x, -1) / size, size });
-}
+static mx by_group(mx x, int size) { return mx_unflatten(x, -1, 2, (int[]){ dim(x, -1) / size, size }); }
 
 static const int last[] = { -1 };
 
@@ -212,8 +202,8 @@ static void quantize_vmap(const struct call *c, const int axis[], mx y[], int ya
 }
 
 const struct op op_quantize = {
-    OP_ROW(quantize),    ARGS(quant_args),    .shapes = quantize_shapes, .vjp = quantize_vjp,
-    .jvp = quantize_jvp, .vmap = quantize_vmap,
+    OP_ROW(quantize),    ARGS(quant_args),    .shapes = quantize_shapes,
+    .vjp = quantize_vjp, .jvp = quantize_jvp, .vmap = quantize_vmap,
 };
 
 /* ---- rules of round_trip: what quantizing leaves of x.  Derivatives pass as if it left all. ---- */
@@ -259,12 +249,12 @@ static mx codes_of(const struct quant_args *a, mx w, mx scales, enum dtype t)
 }
 
 /* From the derivative of the numbers that a packed matrix stands for to those of scales and biases. */
-static void affine_gradients(const struct quant_args *a, mx d, mx w, mx scales, const bool want[2],
-                             mx out[2])
+static void affine_gradients(const struct quant_args *a, mx d, mx w, mx scales, const bool want[2], mx out[2])
 {
     if (want[0])
-        out[0] = mx_astype(mx_sum(by_group(mx_multiply(d, codes_of(a, w, scales, d->dtype)),
-                                           a->group_size), last, 1, false), scales->dtype);
+        out[0] =
+            mx_astype(mx_sum(by_group(mx_multiply(d, codes_of(a, w, scales, d->dtype)), a->group_size), last, 1, false),
+                      scales->dtype);
     if (want[1])
         out[1] = mx_astype(mx_sum(by_group(d, a->group_size), last, 1, false), scales->dtype);
 }
@@ -282,8 +272,7 @@ static void dequantize_vjp(const struct call *c, const mx ct[], const bool want[
         affine_gradients(c->args, ct[0], c->x[0], c->x[1], want + 1, dx + 1);
     if (g >= 0 && want[g]) {
         mx y = mx_multiply(mx_astype(ct[0], DT_float32), mx_astype(c->y[0], DT_float32));
-        dx[g] = mx_divide(mx_reshape(mx_sum(y, NULL, 0, false), c->x[g]->ndim, c->x[g]->shape),
-                          c->x[g]);
+        dx[g] = mx_divide(mx_reshape(mx_sum(y, NULL, 0, false), c->x[g]->ndim, c->x[g]->shape), c->x[g]);
     }
 }
 
@@ -307,8 +296,7 @@ static void dequantize_vmap(const struct call *c, const int axis[], mx y[], int 
     mx x[4] = { NULL }, global = NULL;
     for (int i = 0; i < nin; i++) x[i] = i == g ? c->x[i] : batch_all(c->x[i], axis[i], n);
     if (g >= 0 && axis[g] >= 0) { /* one for each example: multiplied afterwards */
-        global = mx_multiply(batch_first(c->x[g], axis[g]), array_of_double(1 / NVFP4_LARGEST,
-                                                                           DT_float32));
+        global = mx_multiply(batch_first(c->x[g], axis[g]), array_of_double(1 / NVFP4_LARGEST, DT_float32));
         a.dtype = DT_float32;
         nin--;
     }
@@ -323,7 +311,7 @@ static void dequantize_vmap(const struct call *c, const int axis[], mx y[], int 
 }
 
 const struct op op_dequantize = {
-    OP_ROW(dequantize),    ARGS(quant_args),       .shapes = dequantize_shapes,
+    OP_ROW(dequantize),    ARGS(quant_args),      .shapes = dequantize_shapes,
     .vjp = dequantize_vjp, .jvp = dequantize_jvp, .vmap = dequantize_vmap,
 };
 
@@ -331,10 +319,7 @@ const struct op op_dequantize = {
 
 /* Columns of the numbers that a packed matrix stands for, and of the product. */
 static int64_t unpacked(const struct quant_args *a, mx w) { return (int64_t)dim(w, -1) * 32 / a->bits; }
-static int64_t product_columns(const struct quant_args *a, mx w)
-{
-    return a->transpose ? dim(w, -2) : unpacked(a, w);
-}
+static int64_t product_columns(const struct quant_args *a, mx w) { return a->transpose ? dim(w, -2) : unpacked(a, w); }
 
 static bool inner_fits(const char *op, mx x, mx w, const struct quant_args *a)
 {
@@ -343,8 +328,7 @@ static bool inner_fits(const char *op, mx x, mx w, const struct quant_args *a)
         return true;
     mx_fail("[%s] expected a last dimension of %lld to multiply with packed weights of shape %s "
             "(groups of %d elements of %d bits, transpose=%s), got shape %s",
-            op, (long long)k, shape_of(w), a->group_size, a->bits, a->transpose ? "True" : "False",
-            shape_of(x));
+            op, (long long)k, shape_of(w), a->group_size, a->bits, a->transpose ? "True" : "False", shape_of(x));
     return false;
 }
 
@@ -359,7 +343,8 @@ static int quantized_matmul_shapes(const struct call *c, struct spec out[])
         int dx = i < n - nx ? 1 : x->shape[i - (n - nx)], dw = i < n - nw ? 1 : w->shape[i - (n - nw)];
         if (dx != dw && dx != 1 && dw != 1)
             return failed(mx_fail("[quantized_matmul] expected batch dimensions that broadcast, got "
-                                  "shapes %s and %s", shape_of(x), shape_of(w)));
+                                  "shapes %s and %s",
+                                  shape_of(x), shape_of(w)));
         out->shape[i] = dx == 1 ? dw : dx;
     }
     out->shape[n] = dim(x, -2);
@@ -397,8 +382,7 @@ static void quantized_matmul_vjp(const struct call *c, const mx ct[], const bool
     if (is_affine(c) && (want[2] || want[3])) {
         if (w->ndim == 2)
             x = as_rows(x), d = as_rows(d);
-        mx whole = a->transpose ? mx_matmul(mx_swapaxes(d, -1, -2), x)
-                                : mx_matmul(mx_swapaxes(x, -1, -2), d);
+        mx whole = a->transpose ? mx_matmul(mx_swapaxes(d, -1, -2), x) : mx_matmul(mx_swapaxes(x, -1, -2), d);
         int shape[MX_MAX_NDIM];
         memcpy(shape, w->shape, (size_t)w->ndim * sizeof *shape);
         shape[w->ndim - 1] = dim(whole, -1);
@@ -451,9 +435,8 @@ static void quantized_matmul_vmap(const struct call *c, const int axis[], mx y[]
 }
 
 const struct op op_quantized_matmul = {
-    OP_ROW(quantized_matmul),    ARGS(quant_args),
-    .shapes = quantized_matmul_shapes, .vjp = quantized_matmul_vjp,
-    .jvp = product_jvp,          .vmap = quantized_matmul_vmap,
+    OP_ROW(quantized_matmul),    ARGS(quant_args),   .shapes = quantized_matmul_shapes,
+    .vjp = quantized_matmul_vjp, .jvp = product_jvp, .vmap = quantized_matmul_vmap,
 };
 
 /* ---- rules of gather_qmm: the two arrays of indices are last ---- */
@@ -463,8 +446,8 @@ static int gather_qmm_shapes(const struct call *c, struct spec out[])
     mx index = c->x[c->nin - 1];
     spec_set(out, c->x[0]->dtype, index->ndim, index->shape);
     if (index->ndim + 2 > MX_MAX_NDIM)
-        return failed(mx_fail("[gather_qmm] expected at most %d dimensions of indices, got %d",
-                              MX_MAX_NDIM - 2, index->ndim));
+        return failed(
+            mx_fail("[gather_qmm] expected at most %d dimensions of indices, got %d", MX_MAX_NDIM - 2, index->ndim));
     out->shape[out->ndim++] = dim(c->x[0], -2);
     int n = dim_of("gather_qmm", product_columns(c->args, c->x[1]));
     out->shape[out->ndim++] = n;
@@ -503,7 +486,7 @@ static void gather_qmm_vmap(const struct call *c, const int axis[], mx y[], int 
 }
 
 const struct op op_gather_qmm = {
-    OP_ROW(gather_qmm), ARGS(quant_args),       .shapes = gather_qmm_shapes,
+    OP_ROW(gather_qmm),    ARGS(quant_args),   .shapes = gather_qmm_shapes,
     .vjp = gather_qmm_vjp, .jvp = product_jvp, .vmap = gather_qmm_vmap,
 };
 
@@ -518,7 +501,8 @@ int mx_quantize(mx w, int group_size, int bits, const char *mode, mx global, mx 
         return -1;
     if (w->ndim < 2 || dim(w, -1) % a.group_size) {
         mx_fail("[quantize] expected at least two dimensions, the last a multiple of the group size %d, "
-                "got shape %s", a.group_size, shape_of(w));
+                "got shape %s",
+                a.group_size, shape_of(w));
         return -1;
     }
     mx x[2] = { w, global };
@@ -531,13 +515,12 @@ int mx_quantize(mx w, int group_size, int bits, const char *mode, mx global, mx 
 static mx round_trip(const char *op, mx x, const struct quant_args *a, mx global)
 {
     if (dim(x, -1) % a->group_size)
-        return mx_fail("[%s] expected a last dimension that is a multiple of the group size %d, got shape %s",
-                       op, a->group_size, shape_of(x));
+        return mx_fail("[%s] expected a last dimension that is a multiple of the group size %d, got shape %s", op,
+                       a->group_size, shape_of(x));
     return mx_infer(&op_round_trip, a, global ? 2 : 1, (mx[]){ x, global });
 }
 
-mx mx_dequantize(mx w, mx scales, mx biases, int group_size, int bits, const char *mode, mx global,
-                 const enum dtype *t)
+mx mx_dequantize(mx w, mx scales, mx biases, int group_size, int bits, const char *mode, mx global, const enum dtype *t)
 {
     struct quant_args a;
     const char *name = "dequantize";
@@ -564,17 +547,16 @@ static mx as_operand(const char *op, mx x, mx scales, const struct quant_args *a
         return MX_NIL;
     if (t == DT_float64)
         return mx_fail("[%s] expected float32, float16 or bfloat16, got float64: packed weights are "
-                       "multiplied in float32", op);
+                       "multiplied in float32",
+                       op);
     return mx_astype(x, t);
 }
 
-mx mx_quantized_matmul(mx x, mx w, mx scales, mx biases, bool transpose, int group_size, int bits,
-                       const char *mode)
+mx mx_quantized_matmul(mx x, mx w, mx scales, mx biases, bool transpose, int group_size, int bits, const char *mode)
 {
     struct quant_args a;
     const char *name = "quantized_matmul";
-    if (is_nil(x) || !settle(name, group_size, bits, mode, &a) ||
-        !parts_fit(name, w, &scales, &biases, &a, 2))
+    if (is_nil(x) || !settle(name, group_size, bits, mode, &a) || !parts_fit(name, w, &scales, &biases, &a, 2))
         return MX_NIL;
     a.transpose = transpose;
     x = as_operand(name, x, scales, &a);
@@ -599,21 +581,20 @@ static mx scaled_by(const char *op, mx y, mx w, mx global, mx rhs, const struct 
     int64_t matrices = 1;
     for (int i = 0; i < w->ndim - 2; i++) matrices *= w->shape[i];
     if (global->size != 1 && (!rhs || global->size != matrices))
-        return mx_fail("[%s] expected one global scale or one for each of %lld matrices, got shape %s",
-                       op, (long long)matrices, shape_of(global));
+        return mx_fail("[%s] expected one global scale or one for each of %lld matrices, got shape %s", op,
+                       (long long)matrices, shape_of(global));
     mx s = mx_divide(mx_reshape(global, 1, (int[]){ -1 }), array_of_double(NVFP4_LARGEST, DT_float32));
     if (global->size != 1)
         s = mx_expand_dims(mx_take(s, rhs, 0), (int[]){ -1, -2 }, 2);
     return mx_astype(mx_multiply(mx_astype(y, DT_float32), s), y->dtype);
 }
 
-mx mx_gather_qmm(mx x, mx w, mx scales, mx biases, mx lhs, mx rhs, bool transpose, int group_size,
-                 int bits, const char *mode, mx global)
+mx mx_gather_qmm(mx x, mx w, mx scales, mx biases, mx lhs, mx rhs, bool transpose, int group_size, int bits,
+                 const char *mode, mx global)
 {
     struct quant_args a;
     const char *name = "gather_qmm";
-    if (is_nil(x) || !settle(name, group_size, bits, mode, &a) ||
-        !parts_fit(name, w, &scales, &biases, &a, 2))
+    if (is_nil(x) || !settle(name, group_size, bits, mode, &a) || !parts_fit(name, w, &scales, &biases, &a, 2))
         return MX_NIL;
     a.transpose = transpose;
     x = as_operand(name, x, scales, &a);
@@ -637,11 +618,11 @@ mx mx_gather_qmm(mx x, mx w, mx scales, mx biases, mx lhs, mx rhs, bool transpos
 
 /* What qqmm and gather_qqmm check; *x becomes what quantizing leaves of it, and *w too where it is
  * not packed. */
-static bool both_quantized(const char *op, mx *x, mx *w, mx scales, int group_size, int bits,
-                           const char *mode, mx gx, mx gw, struct quant_args *a)
+static bool both_quantized(const char *op, mx *x, mx *w, mx scales, int group_size, int bits, const char *mode, mx gx,
+                           mx gw, struct quant_args *a)
 {
-    if (is_nil(*x) || is_nil(*w) || (scales && is_nil(scales)) || (gx && is_nil(gx)) ||
-        (gw && is_nil(gw)) || !settle(op, group_size, bits, mode, a))
+    if (is_nil(*x) || is_nil(*w) || (scales && is_nil(scales)) || (gx && is_nil(gx)) || (gw && is_nil(gw)) ||
+        !settle(op, group_size, bits, mode, a))
         return false;
     bool both = !gx == !gw;
     if (a->mode == MODE_AFFINE)
@@ -653,16 +634,16 @@ static bool both_quantized(const char *op, mx *x, mx *w, mx scales, int group_si
     else if ((*w)->dtype != DT_uint32 && scales)
         mx_fail("[%s] expected packed weights of uint32 with scales, got %s", op, dtype_name((*w)->dtype));
     else if ((*x)->ndim < 1 || (*w)->ndim < 2)
-        mx_fail("[%s] expected operands of at least one and two dimensions, got shapes %s and %s", op,
-                shape_of(*x), shape_of(*w));
+        mx_fail("[%s] expected operands of at least one and two dimensions, got shapes %s and %s", op, shape_of(*x),
+                shape_of(*w));
     else if (is_real_float(op, "a first operand", (*x)->dtype) && global_fits(op, gx, a)) {
         if (!scales) {
             enum dtype t = promote((*x)->dtype, (*w)->dtype);
             if (!is_real_float(op, "a second operand", t) || !global_fits(op, gw, a))
                 return false;
             if (dim(*x, -1) != dim(*w, -1)) {
-                mx_fail("[%s] expected last dimensions of one size, got shapes %s and %s", op,
-                        shape_of(*x), shape_of(*w));
+                mx_fail("[%s] expected last dimensions of one size, got shapes %s and %s", op, shape_of(*x),
+                        shape_of(*w));
                 return false;
             }
             *x = mx_astype(*x, t);
@@ -685,8 +666,7 @@ mx mx_qqmm(mx x, mx w, mx scales, int group_size, int bits, const char *mode, mx
     return scaled_by("qqmm", y, w, gw, NULL, &a);
 }
 
-mx mx_gather_qqmm(mx x, mx w, mx scales, mx lhs, mx rhs, int group_size, int bits, const char *mode,
-                  mx gx, mx gw)
+mx mx_gather_qqmm(mx x, mx w, mx scales, mx lhs, mx rhs, int group_size, int bits, const char *mode, mx gx, mx gw)
 {
     struct quant_args a;
     mx one = gw && !scales ? gw : NULL;
@@ -706,8 +686,7 @@ static int to_fp8_shapes(const struct call *c, struct spec out[])
 
 static int from_fp8_shapes(const struct call *c, struct spec out[])
 {
-    return spec_set(out, (enum dtype)((const struct quant_args *)c->args)->dtype, c->x[0]->ndim,
-                    c->x[0]->shape);
+    return spec_set(out, (enum dtype)((const struct quant_args *)c->args)->dtype, c->x[0]->ndim, c->x[0]->shape);
 }
 
 static void elementwise_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])

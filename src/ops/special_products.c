@@ -77,8 +77,7 @@ mx mx_add_matrices(mx y, mx index, mx like)
         return MX_NIL;
     int shape[3] = { (int)matrices(n, like->shape), dim(like, -2), dim(like, -1) };
     int rows[4] = { dim(flat, 0), 1, dim(like, -2), dim(like, -1) }, axis = 0;
-    mx sum = mx_scatter(zeros_shaped(y->dtype, 3, shape), &flat, &axis, 1, mx_reshape(y, 4, rows),
-                        SCATTER_ADD);
+    mx sum = mx_scatter(zeros_shaped(y->dtype, 3, shape), &flat, &axis, 1, mx_reshape(y, 4, rows), SCATTER_ADD);
     return mx_reshape(sum, like->ndim, like->shape);
 }
 
@@ -88,18 +87,15 @@ static int gather_mm_shapes(const struct call *c, struct spec out[])
 {
     mx index = c->x[2];
     if (index->ndim + 2 > MX_MAX_NDIM)
-        return failed(mx_fail("[gather_mm] expected at most %d dimensions of indices, got %d",
-                              MX_MAX_NDIM - 2, index->ndim));
+        return failed(
+            mx_fail("[gather_mm] expected at most %d dimensions of indices, got %d", MX_MAX_NDIM - 2, index->ndim));
     spec_set(out, c->x[0]->dtype, index->ndim, index->shape);
     out->shape[out->ndim++] = dim(c->x[0], -2);
     out->shape[out->ndim++] = dim(c->x[1], -1);
     return 0;
 }
 
-static mx gather(mx a, mx b, mx lhs, mx rhs)
-{
-    return mx_infer(&op_gather_mm, NULL, 4, (mx[]){ a, b, lhs, rhs });
-}
+static mx gather(mx a, mx b, mx lhs, mx rhs) { return mx_infer(&op_gather_mm, NULL, 4, (mx[]){ a, b, lhs, rhs }); }
 
 static void gather_mm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
@@ -133,8 +129,7 @@ static void gather_mm_vmap(const struct call *c, const int axis[], mx y[], int y
 }
 
 const struct op op_gather_mm = {
-    OP_ROW(gather_mm),    .shapes = gather_mm_shapes, .vjp = gather_mm_vjp,
-    .jvp = gather_mm_jvp, .vmap = gather_mm_vmap,
+    OP_ROW(gather_mm), .shapes = gather_mm_shapes, .vjp = gather_mm_vjp, .jvp = gather_mm_jvp, .vmap = gather_mm_vmap,
 };
 
 mx mx_gather_mm(mx a, mx b, mx lhs, mx rhs)
@@ -142,15 +137,16 @@ mx mx_gather_mm(mx a, mx b, mx lhs, mx rhs)
     if (is_nil(a) || is_nil(b))
         return MX_NIL;
     if (a->ndim == 0 || b->ndim == 0)
-        return mx_fail("[gather_mm] expected operands of at least one dimension, got shapes %s and %s",
-                       shape_of(a), shape_of(b));
+        return mx_fail("[gather_mm] expected operands of at least one dimension, got shapes %s and %s", shape_of(a),
+                       shape_of(b));
     bool row = a->ndim == 1, column = b->ndim == 1;
     enum dtype t = promote(a->dtype, b->dtype);
     a = mx_astype(row ? mx_expand_dims(a, (int[]){ 0 }, 1) : a, t);
     b = mx_astype(column ? mx_expand_dims(b, (int[]){ 1 }, 1) : b, t);
     if (dim(a, -1) != dim(b, -2))
         return mx_fail("[gather_mm] expected the last dimension of the first operand to equal the second "
-                       "to last of the second, got shapes %s and %s", shape_of(a), shape_of(b));
+                       "to last of the second, got shapes %s and %s",
+                       shape_of(a), shape_of(b));
     if (is_nil(a) || is_nil(b) || !mx_gather_indices("gather_mm", a, b, &lhs, &rhs))
         return MX_NIL;
     mx y = gather(a, b, lhs, rhs);
@@ -218,7 +214,7 @@ static void scatter_mm_vmap(const struct call *c, const int axis[], mx y[], int 
 }
 
 const struct op op_scatter_mm = {
-    OP_ROW(scatter_mm),    ARGS(scatter_mm_args),  .shapes = scatter_mm_shapes,
+    OP_ROW(scatter_mm),    ARGS(scatter_mm_args), .shapes = scatter_mm_shapes,
     .vjp = scatter_mm_vjp, .jvp = scatter_mm_jvp, .vmap = scatter_mm_vmap,
 };
 
@@ -236,8 +232,8 @@ static int segmented_mm_shapes(const struct call *c, struct spec out[])
     mx segments = c->x[2];
     spec_set(out, c->x[0]->dtype, segments->ndim - 1, segments->shape);
     if (segments->ndim + 1 > MX_MAX_NDIM)
-        return failed(mx_fail("[segmented_mm] expected at most %d dimensions of segments, got %d",
-                              MX_MAX_NDIM - 1, segments->ndim));
+        return failed(mx_fail("[segmented_mm] expected at most %d dimensions of segments, got %d", MX_MAX_NDIM - 1,
+                              segments->ndim));
     out->shape[out->ndim++] = dim(c->x[0], 0);
     out->shape[out->ndim++] = dim(c->x[1], 1);
     return 0;
@@ -271,8 +267,7 @@ static void segmented_vmap(const struct call *c, const int axis[], mx y[], int y
     int n = batch_size(c, axis);
     mx x[3], all = NULL;
     for (int i = 0; i < n; i++) {
-        for (int k = 0; k < 3; k++)
-            x[k] = axis[k] < 0 ? c->x[k] : mx_take(c->x[k], array_of_int(i, DT_int32), axis[k]);
+        for (int k = 0; k < 3; k++) x[k] = axis[k] < 0 ? c->x[k] : mx_take(c->x[k], array_of_int(i, DT_int32), axis[k]);
         mx one = mx_expand_dims(mx_infer(c->op, NULL, 3, x), (int[]){ 0 }, 1);
         all = all ? mx_concatenate(2, (mx[]){ all, one }, 0) : one;
     }
@@ -311,8 +306,8 @@ mx mx_segmented_mm(mx a, mx b, mx segments)
     if (is_nil(a) || is_nil(b) || !is_index("segmented_mm", "segments", segments))
         return MX_NIL;
     if (a->ndim != 2 || b->ndim != 2 || dim(a, 1) != dim(b, 0))
-        return mx_fail("[segmented_mm] expected two matrices that can be multiplied, got shapes %s and %s",
-                       shape_of(a), shape_of(b));
+        return mx_fail("[segmented_mm] expected two matrices that can be multiplied, got shapes %s and %s", shape_of(a),
+                       shape_of(b));
     if (segments->ndim < 1 || dim(segments, -1) != 2)
         return mx_fail("[segmented_mm] expected segments of shape (..., 2), got %s", shape_of(segments));
     enum dtype t = promote(a->dtype, b->dtype);
@@ -345,10 +340,10 @@ static mx masked(const char *which, mx x, mx mask, int size)
     int m = dim(x, -2), n = dim(x, -1), down = (m + size - 1) / size, across = (n + size - 1) / size;
     if (is_nil(mask))
         return mask;
-    if (mask->ndim < 2 || mask->ndim + 2 > MX_MAX_NDIM || dim(mask, -2) != down ||
-        dim(mask, -1) != across)
+    if (mask->ndim < 2 || mask->ndim + 2 > MX_MAX_NDIM || dim(mask, -2) != down || dim(mask, -1) != across)
         return mx_fail("[block_masked_mm] expected %s of shape (..., %d, %d) for blocks of %d of an array "
-                       "of shape %s, got %s", which, down, across, size, shape_of(x), shape_of(mask));
+                       "of shape %s, got %s",
+                       which, down, across, size, shape_of(x), shape_of(mask));
     mx spread = spread_mask(mask, m, n, size);
     if (mask->dtype == DT_bool_)
         return mx_where(spread, x, mx_scalar_like(0, x));
@@ -384,7 +379,8 @@ mx mx_block_masked_mm(mx a, mx b, int size, mx out, mx lhs, mx rhs)
 /* ---- hadamard_transform ---- */
 
 static const struct field hadamard_args_fields[] = { FIELD(hadamard_args, scale),
-                                                     FIELD(hadamard_args, transposed), { 0 } };
+                                                     FIELD(hadamard_args, transposed),
+                                                     { 0 } };
 
 int hadamard_odd(int64_t n)
 {
@@ -419,7 +415,7 @@ static void hadamard_vmap(const struct call *c, const int axis[], mx y[], int ya
 }
 
 const struct op op_hadamard = {
-    OP_ROW(hadamard),    ARGS(hadamard_args),  .shapes = hadamard_shapes,
+    OP_ROW(hadamard),    ARGS(hadamard_args), .shapes = hadamard_shapes,
     .vjp = hadamard_vjp, .jvp = hadamard_jvp, .vmap = hadamard_vmap,
 };
 
@@ -437,7 +433,8 @@ mx mx_hadamard_transform(mx x, const double *scale)
     int n = dim(x, -1);
     if (n == 0 || !hadamard_odd(n))
         return mx_fail("[hadamard_transform] expected a last dimension of m * 2**k with m one of 1, 12, 20, "
-                       "28, got shape %s", shape_of(x));
+                       "28, got shape %s",
+                       shape_of(x));
     struct hadamard_args a = { scale ? *scale : 1 / __builtin_sqrt((double)n), false };
     mx y = mx_infer(&op_hadamard, &a, 1, &x);
     return scalar ? mx_squeeze(y, (int[]){ 0 }, 1) : y;

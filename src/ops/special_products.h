@@ -5,8 +5,13 @@
 #include "ops/rules.h"
 
 /* scatter_mm: the batch dimensions of the result. */
-struct scatter_mm_args { struct ints batch; };
-struct hadamard_args { double scale; bool transposed; };
+struct scatter_mm_args {
+    struct ints batch;
+};
+struct hadamard_args {
+    double scale;
+    bool transposed;
+};
 
 /* The part of the Hadamard matrix of this size that is not a power of two: 1, 12, 20 or 28; 0 where
  * there is no such matrix. */

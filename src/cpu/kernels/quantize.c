@@ -58,10 +58,7 @@ TEMPLATE int bits_of(const enum quant_format f)
 {
     return f == QUANT_FP4 ? 4 : f == QUANT_FP8 || f == QUANT_8 ? 8 : (int)f + 1;
 }
-TEMPLATE int words_of(const enum quant_format f)
-{
-    return bits_of(f) == 6 ? 3 : bits_of(f) % 2 ? bits_of(f) : 1;
-}
+TEMPLATE int words_of(const enum quant_format f) { return bits_of(f) == 6 ? 3 : bits_of(f) % 2 ? bits_of(f) : 1; }
 TEMPLATE int elements_of(const enum quant_format f) { return words_of(f) * 32 / bits_of(f); }
 
 /* Word k of every chunk. */
@@ -72,17 +69,23 @@ TEMPLATE void load_words(VU *d, const uint32_t *p, const int words)
         return;
     }
 #if defined __AVX512F__
-    __m512i lane = _mm512_mullo_epi32(_mm512_set1_epi32(words), _mm512_set_epi32(15, 14, 13, 12, 11,
-                                      10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
-    UNROLL for (int k = 0; k < words; k++) d[k] = (VU)_mm512_i32gather_epi32(lane, p + k, 4);
+    /* Word k of chunk i is number words * i + k of them all; vectors are searched one by one. */
+    const VI i = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+    VU v[5];
+    UNROLL for (int t = 0; t < words; t++) v[t] = *(const VU_any *)(p + t * W);
+    UNROLL for (int k = 0; k < words; k++) {
+        const VI n = i * words + k;
+        d[k] = (VU)_mm512_permutex2var_epi32((__m512i)v[0], (__m512i)(n & 31), (__m512i)v[1]);
+        UNROLL for (int t = 2; t < words; t++) {
+            const VI here = n >> 4 == t, from = (here & (16 + (n & 15))) | (~here & i);
+            d[k] = (VU)_mm512_permutex2var_epi32((__m512i)d[k], (__m512i)from, (__m512i)v[t]);
+        }
+    }
 #elif defined __AVX2__
-    __m256i lane = _mm256_mullo_epi32(_mm256_set1_epi32(words), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1,
-                                      0));
-    UNROLL for (int k = 0; k < words; k++)
-        d[k] = (VU)_mm256_i32gather_epi32((const int *)p + k, lane, 4);
+    __m256i lane = _mm256_mullo_epi32(_mm256_set1_epi32(words), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+    UNROLL for (int k = 0; k < words; k++) d[k] = (VU)_mm256_i32gather_epi32((const int *)p + k, lane, 4);
 #else
-    UNROLL for (int k = 0; k < words; k++)
-        d[k] = (VU){ p[k], p[words + k], p[2 * words + k], p[3 * words + k] };
+    UNROLL for (int k = 0; k < words; k++) d[k] = (VU){ p[k], p[words + k], p[2 * words + k], p[3 * words + k] };
 #endif
 }
 
@@ -105,8 +108,8 @@ TEMPLATE V from_fp4(VU d, const int j)
     /* Bytes that are twice the number, looked up in the highest byte of each lane. */
     VU top = (d << (28 - 4 * j)) >> 4 & 0x0f000000;
 #ifdef __AVX2__
-    const __m256i table = _mm256_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12, 0,
-                                           1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+    const __m256i table = _mm256_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12, 0, 1, 2, 3, 4, 6, 8,
+                                           12, 0, -1, -2, -3, -4, -6, -8, -12);
     VI twice = (VI)_mm256_shuffle_epi8(table, (__m256i)top);
 #else
     const __m128i table = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
@@ -200,27 +203,32 @@ struct place {
 
 /* One block of nr rows with nv vectors. */
 TEMPLATE void dot_block(const enum quant_format f, const int nr, const int nv, const bool biased,
-                        V total[2][QUANT_VECTORS], const struct place *at, int64_t group, VI lane,
-                        const float *x, int64_t ldx, const float *sums, int64_t lds)
+                        V total[2][QUANT_VECTORS], const struct place *at, int64_t group, VI lane, const float *x,
+                        int64_t ldx, const float *sums, int64_t lds)
 {
     const int n = elements_of(f), words = words_of(f);
     VU d[2][5];
     V part[2][QUANT_VECTORS];
-    UNROLL for (int r = 0; r < nr; r++) {
+    UNROLL for (int r = 0; r < nr; r++)
+    {
         load_words(d[r], at[r].p, words);
         UNROLL for (int v = 0; v < nv; v++) part[r][v] = (V){ 0 };
     }
-    UNROLL for (int j = 0; j < n; j++) {
+    UNROLL for (int j = 0; j < n; j++)
+    {
         V w[2];
         UNROLL for (int r = 0; r < nr; r++) w[r] = element(f, d[r], j);
-        UNROLL for (int v = 0; v < nv; v++) {
+        UNROLL for (int v = 0; v < nv; v++)
+        {
             V xv = *(const V_any *)(x + v * ldx + j * W);
             UNROLL for (int r = 0; r < nr; r++) part[r][v] = MADD(part[r][v], w[r], xv);
         }
     }
-    UNROLL for (int r = 0; r < nr; r++) {
+    UNROLL for (int r = 0; r < nr; r++)
+    {
         V s = pick(at[r].s + group, lane), b = biased ? pick(at[r].b + group, lane) : s;
-        UNROLL for (int v = 0; v < nv; v++) {
+        UNROLL for (int v = 0; v < nv; v++)
+        {
             total[r][v] = MADD(total[r][v], part[r][v], s);
             if (biased)
                 total[r][v] = MADD(total[r][v], b, *(const V_any *)(sums + v * lds));
@@ -240,14 +248,13 @@ TEMPLATE float sum_lanes(V v)
 {
     float t[W];
     memcpy(t, &v, sizeof v);
-    UNROLL for (int half = W / 2; half; half /= 2)
-        UNROLL for (int i = 0; i < half; i++) t[i] += t[i + half];
+    UNROLL for (int half = W / 2; half; half /= 2) UNROLL for (int i = 0; i < half; i++) t[i] += t[i + half];
     return t[0];
 }
 
 TEMPLATE void dot_rows(const enum quant_format f, const int nr, const int nv, const bool biased,
-                       const struct quant_matrix *m, int64_t row, const float *x, int64_t ldx,
-                       const float *sums, int64_t lds, float *y, int64_t sy)
+                       const struct quant_matrix *m, int64_t row, const float *x, int64_t ldx, const float *sums,
+                       int64_t lds, float *y, int64_t sy)
 {
     const int n = elements_of(f), words = words_of(f), block = W * n;
     const int chunks = m->group / n;
@@ -268,10 +275,8 @@ TEMPLATE void dot_rows(const enum quant_format f, const int nr, const int nv, co
         }
         for (; i < here; i += block) {
             if (here - i < block)
-                for (int r = 0; r < nr; r++)
-                    at[r].p = tail_words(room[r], at[r].p, (here - i) / n * words, words);
-            dot_block(f, nr, nv, biased, total, at, i / n / chunks, lane, x + k + i, ldx,
-                      sums + (k + i) / n, lds);
+                for (int r = 0; r < nr; r++) at[r].p = tail_words(room[r], at[r].p, (here - i) / n * words, words);
+            dot_block(f, nr, nv, biased, total, at, i / n / chunks, lane, x + k + i, ldx, sums + (k + i) / n, lds);
             for (int r = 0; r < nr; r++) at[r].p += W * words;
         }
     }
@@ -279,34 +284,30 @@ TEMPLATE void dot_rows(const enum quant_format f, const int nr, const int nv, co
         for (int v = 0; v < nv; v++) y[v * sy + r] = sum_lanes(total[r][v]);
 }
 
-TEMPLATE void dot_vectors(const enum quant_format f, const int nv, const bool biased,
-                          const struct quant_matrix *m, int64_t row, int64_t n, const float *x,
-                          int64_t ldx, const float *sums, int64_t lds, float *y, int64_t sy)
+TEMPLATE void dot_vectors(const enum quant_format f, const int nv, const bool biased, const struct quant_matrix *m,
+                          int64_t row, int64_t n, const float *x, int64_t ldx, const float *sums, int64_t lds, float *y,
+                          int64_t sy)
 {
-    for (; n >= 2; n -= 2, row += 2, y += 2)
-        dot_rows(f, 2, nv, biased, m, row, x, ldx, sums, lds, y, sy);
+    for (; n >= 2; n -= 2, row += 2, y += 2) dot_rows(f, 2, nv, biased, m, row, x, ldx, sums, lds, y, sy);
     if (n)
         dot_rows(f, 1, nv, biased, m, row, x, ldx, sums, lds, y, sy);
 }
 
 /* ---- numbers ---- */
 
-TEMPLATE void unpack_block(const enum quant_format f, const bool biased, V *w, const uint32_t *p,
-                           V s, V b)
+TEMPLATE void unpack_block(const enum quant_format f, const bool biased, V *w, const uint32_t *p, V s, V b)
 {
     const int n = elements_of(f);
     VU d[5];
     load_words(d, p, words_of(f));
-    UNROLL for (int j = 0; j < n; j++)
-        w[j] = biased ? MADD(b, element(f, d, j), s) : element(f, d, j) * s;
+    UNROLL for (int j = 0; j < n; j++) w[j] = biased ? MADD(b, element(f, d, j), s) : element(f, d, j) * s;
 }
 
 TEMPLATE int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to; }
 
 /* Scales are converted some thousand elements at a time, from the first group that is touched. */
-TEMPLATE void unpack_blocks(const enum quant_format f, const bool biased,
-                            const struct quant_matrix *m, int64_t row, int64_t at, int64_t blocks,
-                            float *y)
+TEMPLATE void unpack_blocks(const enum quant_format f, const bool biased, const struct quant_matrix *m, int64_t row,
+                            int64_t at, int64_t blocks, float *y)
 {
     const int n = elements_of(f), words = words_of(f), block = W * n, chunks = m->group / n;
     int64_t row_words = m->columns / n * words, row_groups = m->columns / m->group;
@@ -329,15 +330,15 @@ TEMPLATE void unpack_blocks(const enum quant_format f, const bool biased,
                 p = tail_words(room, p, (m->columns - k) / n * words, words);
             V sv = pick(s + (k - first) / m->group, lane);
             unpack_block(f, biased, w, p, sv, biased ? pick(b + (k - first) / m->group, lane) : sv);
-            UNROLL for (int j = 0; j < n; j++) *(V_any *)(y + j * W) = w[j];
+            UNROLL for (int j = 0; j < n; j++) * (V_any *)(y + j * W) = w[j];
         }
     }
 }
 
 /* Four rows at a time, so that y is read and written once for them. */
-TEMPLATE void add_rows(const enum quant_format f, const bool biased, const struct quant_matrix *m,
-                       int64_t first, int64_t n, const float *x, int64_t ldx, int nv, int64_t at,
-                       int64_t blocks, float *y, int64_t ldy)
+TEMPLATE void add_rows(const enum quant_format f, const bool biased, const struct quant_matrix *m, int64_t first,
+                       int64_t n, const float *x, int64_t ldx, int nv, int64_t at, int64_t blocks, float *y,
+                       int64_t ldy)
 {
     enum { AT_ONCE = 4, STRETCH = 1024 };
     const int block = W * elements_of(f), most = STRETCH / block < 1 ? 1 : STRETCH / block;
@@ -346,8 +347,7 @@ TEMPLATE void add_rows(const enum quant_format f, const bool biased, const struc
         int64_t some = blocks - i < most ? blocks - i : most;
         for (int64_t k = 0; k < n; k += AT_ONCE) {
             int64_t rows = n - k < AT_ONCE ? n - k : AT_ONCE;
-            for (int64_t r = 0; r < rows; r++)
-                unpack_blocks(f, biased, m, first + k + r, at + i, some, w[r]);
+            for (int64_t r = 0; r < rows; r++) unpack_blocks(f, biased, m, first + k + r, at + i, some, w[r]);
             for (int v = 0; v < nv; v++) {
                 const float *xv = x + v * ldx + k;
                 float *to = y + v * ldy + i * block;
@@ -363,8 +363,7 @@ TEMPLATE void add_rows(const enum quant_format f, const bool biased, const struc
                 } else {
                     for (int64_t r = 0; r < rows; r++)
                         for (int64_t j = 0; j < some * block; j += W)
-                            *(V_any *)(to + j) = MADD(*(const V_any *)(to + j),
-                                                      *(const V_any *)(w[r] + j), ALL(xv[r]));
+                            *(V_any *)(to + j) = MADD(*(const V_any *)(to + j), *(const V_any *)(w[r] + j), ALL(xv[r]));
                 }
             }
         }
@@ -374,30 +373,27 @@ TEMPLATE void add_rows(const enum quant_format f, const bool biased, const struc
 /* ---- by format ---- */
 
 #define DOT(f, nv, biased) dot_vectors(f, nv, biased, m, first, n, x, ldx, sums, lds, y, sy)
-#define DOTS(f, biased)                         \
-    switch (nv) {                               \
-    case 1: DOT(f, 1, biased); break;           \
-    case 2: DOT(f, 2, biased); break;           \
-    case 3: DOT(f, 3, biased); break;           \
-    default: DOT(f, QUANT_VECTORS, biased);     \
+#define DOTS(f, biased)                     \
+    switch (nv) {                           \
+    case 1: DOT(f, 1, biased); break;       \
+    case 2: DOT(f, 2, biased); break;       \
+    case 3: DOT(f, 3, biased); break;       \
+    default: DOT(f, QUANT_VECTORS, biased); \
     }
-#define FORMAT(f, biased)                                                                         \
-    static void dot_##f(const struct quant_matrix *m, int64_t first, int64_t n, const float *x,   \
-                        int64_t ldx, const float *sums, int64_t lds, int nv, float *y,            \
-                        int64_t sy)                                                               \
-    {                                                                                             \
-        DOTS(f, biased)                                                                           \
-    }                                                                                             \
-    static void unpack_##f(const struct quant_matrix *m, int64_t row, int64_t at, int64_t blocks, \
-                           float *y)                                                              \
-    {                                                                                             \
-        unpack_blocks(f, biased, m, row, at, blocks, y);                                          \
-    }                                                                                             \
-    static void add_rows_##f(const struct quant_matrix *m, int64_t first, int64_t n,              \
-                             const float *x, int64_t ldx, int nv, int64_t at, int64_t blocks,     \
-                             float *y, int64_t ldy)                                               \
-    {                                                                                             \
-        add_rows(f, biased, m, first, n, x, ldx, nv, at, blocks, y, ldy);                         \
+#define FORMAT(f, biased)                                                                                         \
+    static void dot_##f(const struct quant_matrix *m, int64_t first, int64_t n, const float *x, int64_t ldx,      \
+                        const float *sums, int64_t lds, int nv, float *y, int64_t sy)                             \
+    {                                                                                                             \
+        DOTS(f, biased)                                                                                           \
+    }                                                                                                             \
+    static void unpack_##f(const struct quant_matrix *m, int64_t row, int64_t at, int64_t blocks, float *y)       \
+    {                                                                                                             \
+        unpack_blocks(f, biased, m, row, at, blocks, y);                                                          \
+    }                                                                                                             \
+    static void add_rows_##f(const struct quant_matrix *m, int64_t first, int64_t n, const float *x, int64_t ldx, \
+                             int nv, int64_t at, int64_t blocks, float *y, int64_t ldy)                           \
+    {                                                                                                             \
+        add_rows(f, biased, m, first, n, x, ldx, nv, at, blocks, y, ldy);                                         \
     }
 FORMAT(QUANT_1, true)
 FORMAT(QUANT_2, true)
@@ -410,18 +406,18 @@ FORMAT(QUANT_FP4, false)
 FORMAT(QUANT_FP8, false)
 
 extern const struct quant_kernels LEVEL(quant_kernels);
-void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x,
-                            int64_t groups, int group, int bits);
-void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups,
-                              int group, int bits, bool nv, float factor);
+void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
+                            int bits);
+void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups, int group, int bits,
+                              bool nv, float factor);
 void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n);
 
 #define ROW_OF(f, e, w) [f] = { e, w, dot_##f, add_rows_##f, unpack_##f }
 const struct quant_kernels LEVEL(quant_kernels) = {
     .lanes = W,
-    .format = { ROW_OF(QUANT_1, 32, 1), ROW_OF(QUANT_2, 16, 1), ROW_OF(QUANT_3, 32, 3),
-                ROW_OF(QUANT_4, 8, 1), ROW_OF(QUANT_5, 32, 5), ROW_OF(QUANT_6, 16, 3),
-                ROW_OF(QUANT_8, 4, 1), ROW_OF(QUANT_FP4, 8, 1), ROW_OF(QUANT_FP8, 4, 1) },
+    .format = { ROW_OF(QUANT_1, 32, 1), ROW_OF(QUANT_2, 16, 1), ROW_OF(QUANT_3, 32, 3), ROW_OF(QUANT_4, 8, 1),
+                ROW_OF(QUANT_5, 32, 5), ROW_OF(QUANT_6, 16, 3), ROW_OF(QUANT_8, 4, 1), ROW_OF(QUANT_FP4, 8, 1),
+                ROW_OF(QUANT_FP8, 4, 1) },
     .affine = LEVEL(quantize_affine),
     .floating = LEVEL(quantize_floating),
     .to_e4m3 = LEVEL(to_e4m3),

@@ -13,7 +13,13 @@
 #include <stdint.h>
 
 enum quant_format {
-    QUANT_1, QUANT_2, QUANT_3, QUANT_4, QUANT_5, QUANT_6, QUANT_8, /* integers of so many bits */
+    QUANT_1,
+    QUANT_2,
+    QUANT_3,
+    QUANT_4,
+    QUANT_5,
+    QUANT_6,
+    QUANT_8,   /* integers of so many bits */
     QUANT_FP4, /* e2m1 */
     QUANT_FP8, /* e4m3 */
     QUANT_FORMATS
@@ -34,12 +40,12 @@ struct quant_kernel {
     int elements, words; /* of a chunk */
     /* y[v * sy + i] = row (first + i) times vector v, for n rows and nv <= QUANT_VECTORS spread
      * vectors x, ldx apart; sums: of each chunk of x, lds apart. */
-    void (*dot)(const struct quant_matrix *m, int64_t first, int64_t n, const float *x, int64_t ldx,
-                const float *sums, int64_t lds, int nv, float *y, int64_t sy);
+    void (*dot)(const struct quant_matrix *m, int64_t first, int64_t n, const float *x, int64_t ldx, const float *sums,
+                int64_t lds, int nv, float *y, int64_t sy);
     /* y += sum over rows first + i of x[v * ldx + i] times blocks at .. at + blocks of the row, spread;
      * ldy from vector to vector. */
-    void (*add_rows)(const struct quant_matrix *m, int64_t first, int64_t n, const float *x,
-                     int64_t ldx, int nv, int64_t at, int64_t blocks, float *y, int64_t ldy);
+    void (*add_rows)(const struct quant_matrix *m, int64_t first, int64_t n, const float *x, int64_t ldx, int nv,
+                     int64_t at, int64_t blocks, float *y, int64_t ldy);
     /* Blocks of a row as numbers, spread; zeros where the last one is not whole. */
     void (*unpack)(const struct quant_matrix *m, int64_t row, int64_t at, int64_t blocks, float *y);
 };
@@ -48,12 +54,11 @@ struct quant_kernels {
     int lanes;
     struct quant_kernel format[QUANT_FORMATS];
     /* Groups of x as codes of `bits` bits, scales and biases. */
-    void (*affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups,
-                   int group, int bits);
+    void (*affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group, int bits);
     /* The same for codes of 4 or 8 bits of floating point with one-byte scales, e8m0 or, with nv,
      * e4m3 that is multiplied by `factor`. */
-    void (*floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups, int group,
-                     int bits, bool nv, float factor);
+    void (*floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups, int group, int bits, bool nv,
+                     float factor);
     void (*to_e4m3)(uint8_t *y, const float *x, int64_t n);
     void (*from_e4m3)(float *y, const uint8_t *x, int64_t n);
 };

@@ -81,10 +81,10 @@ static void affine_scale(float low, float high, int bits, float *scale, float *b
     *bias = steps != 0 ? edge : 0;
 }
 
-void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x,
-                            int64_t groups, int group, int bits);
-void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x,
-                            int64_t groups, int group, int bits)
+void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
+                            int bits);
+void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
+                            int bits)
 {
     for (int64_t g = 0; g < groups; g++, x += group, w += group * bits / 32) {
         uint8_t codes[LONGEST];
@@ -148,10 +148,10 @@ TEMPLATE uint8_t e8m0_of(float x)
     return (uint8_t)((u >> 23) + ((u & 0x7fffff) != 0));
 }
 
-void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups,
-                              int group, int bits, bool nv, float factor);
-void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups,
-                              int group, int bits, bool nv, float factor)
+void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups, int group, int bits,
+                              bool nv, float factor);
+void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups, int group, int bits,
+                              bool nv, float factor)
 {
     float largest = bits == 4 ? 6 : 448;
     for (int64_t g = 0; g < groups; g++, x += group, w += group * bits / 32) {

@@ -62,3 +62,4 @@ from .dropout import Dropout, Dropout2d, Dropout3d
 from .embedding import Embedding
 from .linear import Bilinear, Identity, Linear
 from .normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+from .quantized import QQLinear, QuantizedEmbedding, QuantizedLinear, quantize

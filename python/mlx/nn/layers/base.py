@@ -326,10 +326,14 @@ class Module(dict):
         )
         return {name for name, _ in tree_flatten(own)}
 
+    def _set_training_mode(self, mode):
+        """What training mode means to this module alone; layers may do more."""
+        self._training = mode
+
     def train(self, mode: bool = True) -> "Module":
         """Set training mode here and below: dropout and batch normalization act on it."""
         for module in self.modules():
-            module._training = mode
+            module._set_training_mode(mode)
         return self
 
     def eval(self) -> "Module":

@@ -3,6 +3,7 @@
 import mlx.core as mx
 
 from .base import Module
+from .quantized import QuantizedEmbedding
 
 
 class Embedding(Module):
@@ -26,3 +27,15 @@ class Embedding(Module):
         """The scores x @ weight.T of every item, for a model whose input and output share one table
         (Press & Wolf, "Using the output embedding to improve language models", 2016)."""
         return x @ self.weight.T
+
+    def to_quantized(
+        self,
+        group_size: int | None = None,
+        bits: int | None = None,
+        mode: str = "affine",
+        quantize_input: bool = False,
+    ):
+        """A `QuantizedEmbedding` of this layer; there is no input to quantize."""
+        if quantize_input:
+            raise ValueError("[Embedding.to_quantized] expected quantize_input=False: its input is integers")
+        return QuantizedEmbedding.from_embedding(self, group_size, bits, mode)

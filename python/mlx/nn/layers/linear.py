@@ -5,6 +5,7 @@ from typing import Any
 import mlx.core as mx
 
 from .base import Module
+from .quantized import QQLinear, QuantizedLinear
 
 
 class Identity(Module):
@@ -39,6 +40,19 @@ class Linear(Module):
         if "bias" in self:
             return mx.addmm(self.bias, x, self.weight.T)
         return x @ self.weight.T
+
+    def to_quantized(
+        self,
+        group_size: int | None = None,
+        bits: int | None = None,
+        mode: str = "affine",
+        quantize_input: bool = False,
+    ):
+        """A `QuantizedLinear` of this layer, or with `quantize_input`, in mode "nvfp4" or "mxfp8", a
+        `QQLinear`."""
+        if quantize_input:
+            return QQLinear.from_linear(self, group_size, bits, mode)
+        return QuantizedLinear.from_linear(self, group_size, bits, mode)
 
 
 class Bilinear(Module):

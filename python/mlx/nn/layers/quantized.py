@@ -1,0 +1,234 @@
+"""Layers whose weights are packed into a few bits (see `mlx.core.quantize`), and making them."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+from mlx.utils import tree_map_with_path
+
+from .base import Module
+
+_SIZES = {"affine": (64, 4), "mxfp4": (32, 4), "mxfp8": (32, 8), "nvfp4": (16, 4)}
+
+
+def _sizes(mode, group_size, bits):
+    """Group size and bits, where not given those of the mode."""
+    if mode not in _SIZES:
+        raise ValueError(f"expected the mode {', '.join(map(repr, _SIZES))}, got {mode!r}")
+    usual = _SIZES[mode]
+    return usual[0] if group_size is None else group_size, usual[1] if bits is None else bits
+
+
+class _Packed(Module):
+    """What layers with packed weights share: how they are packed, and the parts of the weights.
+
+    weight: uint32; scales; biases in mode "affine". All are frozen.
+    """
+
+    def __init__(self, group_size, bits, mode):
+        super().__init__()
+        self.group_size, self.bits = _sizes(mode, group_size, bits)
+        self.mode = mode
+
+    def _pack(self, weight):
+        self.weight, self.scales, *biases = mx.quantize(weight, self.group_size, self.bits, mode=self.mode)
+        if biases:
+            self.biases = biases[0]
+        self.freeze(recurse=False)
+
+    @property
+    def _how(self):
+        return {"group_size": self.group_size, "bits": self.bits, "mode": self.mode}
+
+    def _times(self, x):
+        """x @ weight.T"""
+        return mx.quantized_matmul(x, self.weight, self.scales, self.get("biases"), transpose=True, **self._how)
+
+    def _columns(self):
+        return self.weight.shape[-1] * 32 // self.bits
+
+    def _how_text(self):
+        return f"group_size={self.group_size}, bits={self.bits}, mode={self.mode}"
+
+
+class QuantizedLinear(_Packed):
+    """`Linear` with packed weights: y = x W^T + b
+
+    x: (..., input_dims), y: (..., output_dims). All parameters are frozen: a gradient goes to x.
+    """
+
+    def __init__(
+        self,
+        input_dims: int,
+        output_dims: int,
+        bias: bool = True,
+        group_size: int = None,
+        bits: int = None,
+        mode: str = "affine",
+    ):
+        super().__init__(group_size, bits, mode)
+        bound = input_dims**-0.5
+        if bias:
+            self.bias = mx.zeros((output_dims,))
+        self._pack(mx.random.uniform(-bound, bound, (output_dims, input_dims)))
+
+    def _extra_repr(self):
+        return (
+            f"input_dims={self._columns()}, output_dims={self.weight.shape[0]}, bias={'bias' in self}, "
+            f"{self._how_text()}"
+        )
+
+    def __call__(self, x):
+        y = self._times(x)
+        return y + self.bias if "bias" in self else y
+
+    @classmethod
+    def from_linear(cls, linear_layer: Module, group_size: int = None, bits: int = None, mode: str = "affine"):
+        """The same layer as `linear_layer` but for what packing takes away."""
+        output_dims, input_dims = linear_layer.weight.shape
+        layer = cls.__new__(cls)
+        _Packed.__init__(layer, group_size, bits, mode)
+        if "bias" in linear_layer:
+            layer.bias = linear_layer.bias
+        layer._pack(linear_layer.weight)
+        return layer
+
+
+class QuantizedEmbedding(_Packed):
+    """`Embedding` with packed vectors, which are unpacked as they are looked up."""
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        dims: int,
+        group_size: int = None,
+        bits: int = None,
+        mode: str = "affine",
+    ):
+        super().__init__(group_size, bits, mode)
+        self._pack(mx.random.normal(shape=(num_embeddings, dims), scale=dims**-0.5))
+
+    def _extra_repr(self):
+        return f"{self.weight.shape[0]}, {self._columns()}, {self._how_text()}"
+
+    def __call__(self, x):
+        """x: integers of any shape; the result has one axis more, of size dims."""
+        biases = self.biases[x] if "biases" in self else None
+        return mx.dequantize(self.weight[x], self.scales[x], biases, **self._how)
+
+    def as_linear(self, x):
+        """x @ weight.T, as in `Embedding.as_linear`."""
+        return self._times(x)
+
+    @classmethod
+    def from_embedding(cls, embedding_layer: Module, group_size: int = None, bits: int = None, mode: str = "affine"):
+        """The same layer as `embedding_layer` but for what packing takes away."""
+        layer = cls.__new__(cls)
+        _Packed.__init__(layer, group_size, bits, mode)
+        layer._pack(embedding_layer.weight)
+        return layer
+
+
+class QQLinear(Module):
+    """`Linear` without bias that quantizes its inputs as well as its weights (mode "nvfp4" or "mxfp8").
+
+    While training, the weights are kept as they are and quantized in each product, so that they
+    receive gradients; after `eval()` they are packed (weight: uint32, scales). `train()` unpacks
+    them.
+    """
+
+    def __init__(
+        self, input_dims: int, output_dims: int, group_size: int = None, bits: int = None, mode: str = "nvfp4"
+    ):
+        super().__init__()
+        bound = input_dims**-0.5
+        self._begin(mx.random.uniform(-bound, bound, (output_dims, input_dims)), group_size, bits, mode)
+
+    def _begin(self, weight, group_size, bits, mode):
+        if mode not in ("nvfp4", "mxfp8"):
+            raise ValueError(f"[QQLinear] expected the mode 'nvfp4' or 'mxfp8', got {mode!r}")
+        self.group_size, self.bits = _sizes(mode, group_size, bits)
+        self.mode = mode
+        self.weight = weight
+        self._quantized = False
+        self._dtype = weight.dtype
+
+    @property
+    def _how(self):
+        return {"group_size": self.group_size, "bits": self.bits, "mode": self.mode}
+
+    def _extra_repr(self):
+        output_dims, columns = self.weight.shape
+        input_dims = columns * 32 // self.bits if self._quantized else columns
+        return (
+            f"input_dims={input_dims}, output_dims={output_dims}, group_size={self.group_size}, "
+            f"bits={self.bits}, mode={self.mode}"
+        )
+
+    def quantize(self):
+        """Packs the weights, if they are not packed."""
+        if not self._quantized:
+            self._dtype = self.weight.dtype
+            self.weight, self.scales = mx.quantize(self.weight, **self._how)
+            self._quantized = True
+
+    def dequantize(self):
+        """Unpacks the weights, if they are packed; what packing took away stays away."""
+        if self._quantized:
+            self.weight = mx.dequantize(self.weight, self.scales, **self._how, dtype=self._dtype)
+            del self.scales
+            self._quantized = False
+
+    def _set_training_mode(self, mode):
+        super()._set_training_mode(mode)
+        if mode:
+            self.dequantize()
+        else:
+            self.quantize()
+
+    def __call__(self, x):
+        return mx.qqmm(x, self.weight, self.get("scales"), **self._how)
+
+    @classmethod
+    def from_linear(cls, linear_layer: Module, group_size: int = None, bits: int = None, mode: str = "nvfp4"):
+        """The layer with the weights of `linear_layer`, which has no bias."""
+        if "bias" in linear_layer:
+            raise NotImplementedError("[QQLinear] expected a layer without bias, got one with a bias")
+        layer = cls.__new__(cls)
+        Module.__init__(layer)
+        layer._begin(linear_layer.weight, group_size, bits, mode)
+        layer._set_training_mode(linear_layer.training)
+        return layer
+
+
+def quantize(
+    model: Module,
+    group_size: int = None,
+    bits: int = None,
+    *,
+    mode: str = "affine",
+    quantize_input: bool = False,
+    class_predicate: Callable[[str, Module], bool | dict] | None = None,
+):
+    """Replaces layers of the model, in place, by what their `to_quantized` makes of them.
+
+    Which ones says `class_predicate(path, layer)`: with True the layer is quantized as the
+    arguments say, with a dict as that says (the arguments of `to_quantized`), with False it is
+    kept. Without it, every layer is quantized that has the method: `Linear` and `Embedding` have.
+    `quantize_input` is for layers that can quantize their input too, in mode "nvfp4" or "mxfp8".
+    """
+    how = {"group_size": group_size, "bits": bits, "mode": mode, "quantize_input": quantize_input}
+
+    def replacement(path, layer):
+        chosen = class_predicate(path, layer) if class_predicate else hasattr(layer, "to_quantized")
+        if not isinstance(chosen, (bool, dict)):
+            raise ValueError(
+                f"[quantize] expected a bool or a dict from class_predicate for {path!r}, got {type(chosen).__name__}"
+            )
+        if chosen is False:
+            return layer
+        if not hasattr(layer, "to_quantized"):
+            raise ValueError(f"[quantize] expected a layer with to_quantized() at {path!r}, got {type(layer).__name__}")
+        return layer.to_quantized(**(how if chosen is True else chosen))
+
+    leaves = model.leaf_modules()
+    model.update_modules(tree_map_with_path(replacement, leaves, is_leaf=Module.is_module))
