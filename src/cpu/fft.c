@@ -37,15 +37,69 @@ static void root(double *re, double *im, int64_t j, int64_t n)
     *im = e[0] * s + e[1] * c;
 }
 
+/* e^(-2 pi i j / n) for any j < n, as the product of two: coarse[j >> bits] fine[the rest]. */
+struct table {
+    int64_t n;
+    double *coarse, *fine;
+    int bits;
+};
+
+static int table_make(struct table *t, int64_t n)
+{
+    t->n = n;
+    while ((int64_t)1 << 2 * t->bits < n) t->bits++;
+    int64_t step = (int64_t)1 << t->bits, count = n / step + 1;
+    t->coarse = mx_malloc((size_t)(2 * (count + step)) * sizeof(double));
+    if (!t->coarse)
+        return 1;
+    t->fine = t->coarse + 2 * count;
+    for (int64_t i = 0; i < count; i++) root(&t->coarse[2 * i], &t->coarse[2 * i + 1], i * step % n, n);
+    for (int64_t i = 0; i < step; i++) root(&t->fine[2 * i], &t->fine[2 * i + 1], i % n, n);
+    return 0;
+}
+
+static inline void table_get(const struct table *t, int64_t j, float *re, float *im)
+{
+    const double *u = t->coarse + 2 * (j >> t->bits), *v = t->fine + 2 * (j & (((int64_t)1 << t->bits) - 1));
+    *re = (float)(u[0] * v[0] - u[1] * v[1]);
+    *im = (float)(u[0] * v[1] + u[1] * v[0]);
+}
+
+/* Those of j, or of the squares of j, for all j below some number. */
+struct roots {
+    float *w;
+    const struct table *t;
+    bool squares;
+};
+static void some_roots(void *ctx, int64_t begin, int64_t end)
+{
+    const struct roots *r = ctx;
+    int64_t n = r->t->n, at = r->squares ? (int64_t)((uint64_t)begin * (uint64_t)begin % (uint64_t)n) : begin;
+    for (int64_t j = begin; j < end; j++) {
+        table_get(r->t, at, &r->w[2 * j], &r->w[2 * j + 1]);
+        at += r->squares ? 2 * j + 1 : 1; /* 2 j < n */
+        at -= at >= n ? n : 0;
+    }
+}
+
+static int roots_make(float *w, int64_t count, int64_t n, bool squares)
+{
+    struct table t = { 0 };
+    int failed = table_make(&t, n);
+    if (!failed)
+        pool_for(count, 4096, some_roots, &(struct roots){ w, &t, squares });
+    free(t.coarse);
+    return failed;
+}
+
 struct plan {
     int64_t n;
     enum way { LANES, SPLIT, CHIRP } way;
     struct fft_smooth a, b; /* LANES: a; SPLIT: columns of length a.n, rows of length b.n */
-    double *coarse, *fine;  /* SPLIT: e^(-2 pi i j / n) for j = i * step, and for j < step */
-    int64_t step;
-    struct plan *conv; /* CHIRP: of the convolution */
-    float *chirp;      /* c_j */
-    float *filter;     /* transform of conj(c), over its length */
+    struct table t;         /* SPLIT */
+    struct plan *conv;      /* CHIRP: of the convolution */
+    float *chirp;           /* c_j */
+    float *filter;          /* transform of conj(c), over its length */
 };
 
 static void smooth_free(struct fft_smooth *s)
@@ -61,7 +115,7 @@ static void plan_free(struct plan *p)
     smooth_free(&p->a);
     smooth_free(&p->b);
     plan_free(p->conv);
-    free(p->coarse);
+    free(p->t.coarse);
     free(p->chirp);
     free(p->filter);
     free(p);
@@ -128,16 +182,7 @@ static int split_make(struct plan *p)
     int64_t n2 = middle(p->n), n1 = p->n / n2;
     if (smooth_make(&p->a, n1) || smooth_make(&p->b, n2))
         return 1;
-    p->step = 1;
-    while (p->step * p->step < p->n) p->step *= 2;
-    int64_t count = p->n / p->step + 1;
-    p->coarse = mx_malloc((size_t)(2 * (count + p->step)) * sizeof(double));
-    if (!p->coarse)
-        return 1;
-    p->fine = p->coarse + 2 * count;
-    for (int64_t i = 0; i < count; i++) root(&p->coarse[2 * i], &p->coarse[2 * i + 1], i * p->step % p->n, p->n);
-    for (int64_t i = 0; i < p->step; i++) root(&p->fine[2 * i], &p->fine[2 * i + 1], i % p->n, p->n);
-    return 0;
+    return table_make(&p->t, p->n);
 }
 
 static int one(const struct plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale);
@@ -168,18 +213,16 @@ static int chirp_make(struct plan *p, bool many)
     bool failed = !p->conv || !p->chirp || !p->filter || !c;
     if (!failed) {
         memset(c, 0, (size_t)(2 * m) * sizeof(float));
-        for (int64_t j = 0, square = 0; j < n; square = (square + 2 * j + 1) % (2 * n), j++) {
-            double re, im;
-            root(&re, &im, square, 2 * n);
-            p->chirp[2 * j] = (float)re;
-            p->chirp[2 * j + 1] = (float)im;
+        failed = roots_make(p->chirp, n, 2 * n, true);
+        for (int64_t j = 0; j < n; j++) {
+            float re = p->chirp[2 * j], im = p->chirp[2 * j + 1];
             float *at[] = { c + 2 * j, c + 2 * (j ? m - j : 0) };
             for (int k = 0; k < 2; k++) {
-                at[k][0] = (float)re;
-                at[k][1] = -(float)im;
+                at[k][0] = re;
+                at[k][1] = -im;
             }
         }
-        failed = one(p->conv, c, 1, p->filter, 1, false, 1 / (float)m);
+        failed = failed || one(p->conv, c, 1, p->filter, 1, false, 1 / (float)m);
     }
     free(c);
     return failed;
@@ -307,6 +350,16 @@ struct split {
     float scale;
 };
 
+/* e^(-2 pi i j k / n) for k < count, w apart; the imaginary parts follow after half of that. */
+static void powers(const struct plan *p, float *to, int64_t w, int64_t count, int64_t j)
+{
+    for (int64_t k = 0, at = 0; k < count; k++, to += w) {
+        table_get(&p->t, at, to, to + w / 2);
+        at += j;
+        at -= at >= p->n ? p->n : 0;
+    }
+}
+
 /* Columns from c on: element k of their transforms times e^(-2 pi i k c / n). */
 static void columns_job(const void *ctx, int64_t i, float *buf)
 {
@@ -319,14 +372,9 @@ static void columns_job(const void *ctx, int64_t i, float *buf)
     float *other = buf + n1 * w, *coarse = other + n1 * w, *fine = coarse + blocks * w;
     f->load(buf, s->x + 2 * c * s->sx, n2 * s->sx, s->sx, n1, lanes, s->swap);
     buf = f->run(&p->a, buf, other);
-    for (int64_t k = 0; k < blocks + FFT_STEP; k++) {
-        float *to = k < blocks ? coarse + k * w : fine + (k - blocks) * w;
-        for (int64_t l = 0; l < f->lanes; l++) {
-            int64_t j = (k < blocks ? k * FFT_STEP : k - blocks) * (c + l) % p->n;
-            const double *u = p->coarse + 2 * (j / p->step), *v = p->fine + 2 * (j % p->step);
-            to[l] = (float)(u[0] * v[0] - u[1] * v[1]);
-            to[f->lanes + l] = (float)(u[0] * v[1] + u[1] * v[0]);
-        }
+    for (int64_t l = 0; l < f->lanes; l++) {
+        powers(p, coarse + l, w, blocks, FFT_STEP * (c + l) % p->n);
+        powers(p, fine + l, w, FFT_STEP, (c + l) % p->n);
     }
     f->twiddle(buf, n1, coarse, fine);
     f->store(s->between + 2 * c, n2, 1, buf, n1, lanes, false, 1);
@@ -358,32 +406,43 @@ static int one_split(const struct plan *p, const float *x, int64_t sx, float *y,
     return failed;
 }
 
-/* y = a b over n numbers sa, 1, sy apart; swap changes the parts of a, turn those of y. */
-static void multiply(float *y, int64_t sy, const float *a, int64_t sa, const float *b, int64_t n, bool swap, bool turn,
-                     float scale)
+/* y = a b of numbers sa and sy apart; swap changes the parts of a, turn those of y. */
+struct products {
+    float *y;
+    int64_t sy;
+    const float *a;
+    int64_t sa;
+    const float *b;
+    bool swap, turn;
+    float scale;
+};
+static void multiply_some(void *ctx, int64_t begin, int64_t end)
 {
-    for (int64_t j = 0; j < n; j++, a += 2 * sa, y += 2 * sy, b += 2) {
-        float re = a[swap], im = a[!swap], u = re * b[0] - im * b[1], v = re * b[1] + im * b[0];
-        y[turn] = u * scale;
-        y[!turn] = v * scale;
+    const struct products *p = ctx;
+    for (int64_t j = begin; j < end; j++) {
+        const float *a = p->a + 2 * j * p->sa, *b = p->b + 2 * j;
+        float *y = p->y + 2 * j * p->sy, re = a[p->swap], im = a[!p->swap];
+        float u = re * b[0] - im * b[1], v = re * b[1] + im * b[0];
+        y[p->turn] = u * p->scale;
+        y[!p->turn] = v * p->scale;
     }
 }
 
 /* As lanes_job does it, in memory. */
 static int one_chirp(const struct plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
 {
-    int64_t m = p->conv->n;
+    int64_t m = p->conv->n, grain = 8192;
     size_t bytes = (size_t)(2 * m) * sizeof(float);
     struct buffer *all = buffer_new(2 * bytes);
     if (!all)
         return 1;
     float *a = all->host, *b = a + 2 * m;
-    multiply(a, 1, x, sx, p->chirp, p->n, swap, false, 1);
+    pool_for(p->n, grain, multiply_some, &(struct products){ a, 1, x, sx, p->chirp, swap, false, 1 });
     memset(a + 2 * p->n, 0, bytes - (size_t)(2 * p->n) * sizeof(float));
     int failed = one(p->conv, a, 1, b, 1, false, 1);
-    multiply(b, 1, b, 1, p->filter, m, false, true, 1);
+    pool_for(m, grain, multiply_some, &(struct products){ b, 1, b, 1, p->filter, false, true, 1 });
     failed = failed || one(p->conv, b, 1, a, 1, false, 1);
-    multiply(y, sy, a, 1, p->chirp, p->n, true, swap, scale);
+    pool_for(p->n, grain, multiply_some, &(struct products){ y, sy, a, 1, p->chirp, true, swap, scale });
     buffer_release(all);
     return failed;
 }
@@ -457,6 +516,76 @@ static void take_part(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+/* Real sequences of even length n = 2 m, whose rows lie without gaps: taken as m complex numbers
+ * z_j = x_2j + i x_(2j + 1), with a transform Z. With w = e^(-2 pi i / n),
+ *     2 X_k = (Z_k + conj Z_(m-k)) - i w^k (Z_k - conj Z_(m-k)),
+ *     Z_k = (X_k + conj X_(m-k)) + i w^-k (X_k - conj X_(m-k)),   Z_m = Z_0. */
+struct even {
+    const float *x, *w;
+    float *y;
+    int64_t m;
+};
+enum { PART = 1024 };
+
+static void fold_real(void *ctx, int64_t begin, int64_t end)
+{
+    const struct even *f = ctx;
+    int64_t m = f->m, parts = m / PART + 1;
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = f->x + r / parts * m * 2;
+        float *y = f->y + r / parts * (m + 1) * 2;
+        int64_t first = r % parts * PART, last = first + PART < m + 1 ? first + PART : m + 1;
+        for (int64_t k = first; k < last; k++) {
+            const float *a = x + 2 * (k < m ? k : 0), *b = x + 2 * (k ? m - k : 0), *w = f->w + 2 * k;
+            float er = a[0] + b[0], ei = a[1] - b[1], dr = a[0] - b[0], di = a[1] + b[1];
+            y[2 * k] = 0.5f * (er + (dr * w[1] + di * w[0]));
+            y[2 * k + 1] = 0.5f * (ei - (dr * w[0] - di * w[1]));
+        }
+    }
+}
+
+static void unfold_real(void *ctx, int64_t begin, int64_t end)
+{
+    const struct even *f = ctx;
+    int64_t m = f->m, parts = m / PART + 1;
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = f->x + r / parts * (m + 1) * 2;
+        float *y = f->y + r / parts * m * 2;
+        int64_t first = r % parts * PART, last = first + PART < m ? first + PART : m;
+        for (int64_t k = first; k < last; k++) {
+            const float *a = x + 2 * k, *b = x + 2 * (m - k), *w = f->w + 2 * k;
+            float ai = k ? a[1] : 0, bi = k ? b[1] : 0; /* the ends are real */
+            float er = a[0] + b[0], ei = ai - bi, dr = a[0] - b[0], di = ai + bi;
+            y[2 * k] = er - (di * w[0] - dr * w[1]);
+            y[2 * k + 1] = ei + (dr * w[0] + di * w[1]);
+        }
+    }
+}
+
+static int transform_even(enum fft_kind kind, const float *x, float *y, int64_t rows, int64_t n, float scale)
+{
+    int64_t m = n / 2, parts = rows * (m / PART + 1), grain = 4096 / (m < PART ? m : PART) + 1;
+    struct buffer *z = buffer_new((size_t)(rows * m) * 8), *w = z ? buffer_new((size_t)(m + 1) * 8) : NULL;
+    int failed = !w;
+    if (!failed) {
+        failed = roots_make(w->host, m + 1, n, false);
+        if (failed) {
+            /* nothing to do */
+        } else if (kind == FFT_REAL) {
+            failed = transform(x, z->host, rows, m, 1, false, scale);
+            pool_for(parts, grain, fold_real, &(struct even){ z->host, w->host, y, m });
+        } else {
+            pool_for(parts, grain, unfold_real, &(struct even){ x, w->host, z->host, m });
+            failed = transform(z->host, y, rows, m, 1, true, scale);
+        }
+    }
+    if (z)
+        buffer_release(z);
+    if (w)
+        buffer_release(w);
+    return failed;
+}
+
 int run_fft(const struct run *r)
 {
     const struct fft_args *a = r->args;
@@ -472,6 +601,8 @@ int run_fft(const struct run *r)
         struct buffer *wide = NULL;
         if (a->kind == FFT_COMPLEX) {
             failed = transform(host(z), host(y), outer, n, inner, a->inverse, (float)a->scale);
+        } else if (inner == 1 && n % 2 == 0) {
+            failed = transform_even(a->kind, host(z), host(y), outer, n, (float)a->scale);
         } else if (!(wide = buffer_new((size_t)(outer * n * inner) * 8))) {
             failed = 1;
         } else {
