@@ -1,0 +1,85 @@
+/* Every row of ops.def has its rules: a table of operation by rule, printed, without a blank that
+ * is not none by nature. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/stream.h"
+#include "ops/op.h"
+
+enum { RULES = 4 };
+static const char *const rule_names[RULES] = { "shapes", "vjp", "jvp", "vmap" };
+
+/* "yes", "none" by nature, or NULL: a blank. */
+static const char *rule(const struct op *op, int i)
+{
+    bool elementwise = op->id < OP_select; /* whose rules come from the partial */
+    switch (i) {
+    case 0: return op->shapes ? "yes" : NULL;
+    case 1: return !op->vjp ? NULL : op->vjp == no_vjp || (elementwise && !op->partial) ? "none" : "yes";
+    case 2: return !op->jvp ? NULL : op->jvp == no_jvp || (elementwise && !op->partial) ? "none" : "yes";
+    default: return op->vmap ? "yes" : NULL;
+    }
+}
+
+static void every_rule(void **state)
+{
+    (void)state;
+    int blanks = 0;
+    print_message("%-24s %-8s %-8s %-8s %-8s\n", "operation", rule_names[0], rule_names[1], rule_names[2],
+                  rule_names[3]);
+    for (int id = 0; id < OP_COUNT; id++) {
+        const struct op *op = op_table[id];
+        char line[128];
+        int n = snprintf(line, sizeof line, "%-24s", op->name);
+        for (int i = 0; i < RULES; i++) {
+            const char *have = rule(op, i);
+            n += snprintf(line + n, sizeof line - (size_t)n, " %-8s", have ? have : "BLANK");
+            blanks += !have;
+        }
+        print_message("%s\n", line);
+    }
+    assert_int_equal(blanks, 0);
+}
+
+/* A derivative that exists one way exists the other way, and names are told apart. */
+static void rows_agree(void **state)
+{
+    (void)state;
+    for (int id = 0; id < OP_COUNT; id++) {
+        const struct op *op = op_table[id];
+        assert_int_equal(op->id, id);
+        if ((op->vjp == no_vjp) != (op->jvp == no_jvp))
+            fail_msg("%s has a derivative one way only", op->name);
+        for (int other = 0; other < id; other++) {
+            assert_string_not_equal(op->name, op_table[other]->name);
+            assert_string_not_equal(op->label, op_table[other]->label);
+        }
+    }
+}
+
+static void cpu_runs_every_row(void **state)
+{
+    (void)state;
+    for (int id = 0; id < OP_COUNT; id++) {
+        struct node n = { .op = op_table[id] };
+        if (!cpu_backend.supports(&n))
+            fail_msg("%s has no CPU kernel", op_table[id]->name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rule),
+        cmocka_unit_test(rows_agree),
+        cmocka_unit_test(cpu_runs_every_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
