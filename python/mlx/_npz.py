@@ -20,11 +20,17 @@ def save(file, args, kwargs, compressed):
         if name in arrays:
             raise ValueError(f"[savez] the name {name} is given and also that of argument {i}")
         arrays[name] = array
+    for name in arrays:
+        if "\0" in name:
+            raise ValueError(f"[savez] expected names without null characters, got {name!r}")
     if hasattr(file, "write"):
         return write(file, arrays, compressed)
-    path = os.path.realpath(os.fspath(file))
-    if not path.endswith(".npz"):
-        path += ".npz"
+    path = os.fsdecode(file)
+    if "\0" in path:
+        raise ValueError(f"[savez] expected a path without a null character, got {path!r}")
+    path = os.path.realpath(path if path.endswith(".npz") else path + ".npz")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"[savez] {path} is not a regular file")
     # Written beside and renamed, so that an interrupted save leaves the old file whole.
     descriptor, beside = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=os.path.dirname(path))
     try:

@@ -382,6 +382,13 @@ PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, 
     int failed = copy ? mlx_contiguous(&e->it, handle_of(self), false, mlx_stream_new())
                       : mlx_array_set(&e->it, handle_of(self));
     const void *p = failed ? (raise_last(), NULL) : array_data(e->it);
+    if (p && copy) {
+        mlx_array own = mlx_array_new_data(p, mlx_array_shape(e->it), (int)mlx_array_ndim(e->it),
+                                           mlx_array_dtype(e->it));
+        mlx_array_free(e->it);
+        e->it = own;
+        p = own.ctx ? array_data(own) : (raise_last(), NULL);
+    }
     if (!p)
         return dl_free(e), NULL;
     failed = mlx_array_is_writable(&writable, e->it);

@@ -376,6 +376,14 @@ static int to_str(struct call *c, int i)
 static int to_arrays(struct call *c, int i)
 {
     struct value *v = &c->v[i];
+    if (is_array(v->o)) { /* stands for its slices */
+        PyObject *slices = PySequence_List(v->o), *given = v->o;
+        v->o = slices;
+        int failed = slices ? to_arrays(c, i) : -1;
+        v->o = given;
+        Py_XDECREF(slices);
+        return failed;
+    }
     if (!PyList_Check(v->o) && !PyTuple_Check(v->o))
         return refuse(c, i);
     v->vec = c->vectors[c->nvectors++] = mlx_vector_array_new();
@@ -461,7 +469,7 @@ static int take_keywords(struct call *c, PyObject *const *args, PyObject *kwname
                          name);
             return -1;
         }
-        if (i < sig->nposonly) {
+        if (i < sig->nposonly && strcmp(sig->name, "roll") != 0) { /* whose axis programs name */
             PyErr_Format(
                 PyExc_TypeError,
                 "%s() got some positional-only arguments passed as keyword arguments: '%U'",

@@ -28,6 +28,11 @@ static int path_or_file(struct call *c, PyObject *o, enum access access, PyObjec
         PyErr_Clear();
         return call_refuse(c, 0, "a path or an open binary file"), -1;
     }
+    if (PyUnicode_FindChar(text, 0, 0, PyUnicode_GetLength(text), 1) >= 0) {
+        PyErr_Format(PyExc_ValueError, "[%s] expected a path without a null character, got %R", c->sig->name, text);
+        Py_DECREF(text);
+        return -1;
+    }
     *path = text;
     return 1;
 }
@@ -111,6 +116,11 @@ static void file_write(void *o, const char *data, size_t n)
         PyObject *view = PyMemoryView_FromMemory((char *)(uintptr_t)data, (Py_ssize_t)m, PyBUF_READ);
         PyObject *put = view ? PyObject_CallMethod(o, "write", "O", view) : NULL;
         size_t done = put && PyLong_Check(put) ? PyLong_AsSize_t(put) : m; /* some return nothing */
+        if (put && put != Py_None && (!PyLong_Check(put) || done == 0 || done > m)) {
+            PyErr_Clear();
+            PyErr_Format(PyExc_OSError, "[save] write() of the file got %zu bytes and returned %R, not how many it wrote",
+                         m, put);
+        }
         Py_XDECREF(view);
         Py_XDECREF(put);
         data += done;
@@ -316,6 +326,18 @@ PyObject *fn_save(struct call *c)
     return finish(failed);
 }
 
+/* A str as C has it; NULL with an exception set or, for what is no str, without one. */
+static const char *text_of(struct call *c, PyObject *o)
+{
+    Py_ssize_t n = 0;
+    const char *s = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, &n) : NULL;
+    if (s && strlen(s) == (size_t)n)
+        return s;
+    if (s)
+        PyErr_Format(PyExc_ValueError, "[%s] expected names and texts without null characters, got %R", c->sig->name, o);
+    return NULL;
+}
+
 /* Both maps out of dicts; -1 with an exception set. */
 static int array_map(struct call *c, PyObject *dict, mlx_map_string_to_array map)
 {
@@ -324,7 +346,7 @@ static int array_map(struct call *c, PyObject *dict, mlx_map_string_to_array map
     if (!PyDict_Check(dict))
         return call_refuse(c, 1, "a dict of names to arrays"), -1;
     while (PyDict_Next(dict, &at, &key, &value)) {
-        const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+        const char *name = text_of(c, key);
         if (!name || !is_array(value)) {
             if (!PyErr_Occurred())
                 PyErr_Format(PyExc_TypeError, "%s(): expected names and arrays, got %s and %s", c->sig->name,
@@ -346,8 +368,7 @@ static int text_map(struct call *c, PyObject *dict, mlx_map_string_to_string map
     if (!PyDict_Check(dict))
         return call_refuse(c, 2, "a dict of texts"), -1;
     while (PyDict_Next(dict, &at, &key, &value)) {
-        const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
-        const char *text = name && PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
+        const char *name = text_of(c, key), *text = name ? text_of(c, value) : NULL;
         if (!text) {
             if (!PyErr_Occurred())
                 PyErr_Format(PyExc_TypeError, "%s(): metadata must be texts, got %s and %s", c->sig->name,

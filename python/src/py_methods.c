@@ -212,7 +212,7 @@ PyObject *fn_format(struct call *c)
     PyObject *spec = c->v[1].o;
     if (!PyUnicode_Check(spec))
         return call_refuse(c, 1, "a str");
-    if (PyUnicode_GetLength(spec) == 0)
+    if (PyUnicode_GetLength(spec) == 0 && mlx_array_ndim(ARRAY(0)) > 0)
         return PyObject_Str(c->v[0].o);
     if (mlx_array_ndim(ARRAY(0)) > 0) {
         PyErr_SetString(PyExc_TypeError,

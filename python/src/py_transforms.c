@@ -457,7 +457,7 @@ static PyObject *make_gradient(struct call *c, bool with_value)
         return call_refuse(c, 0, "callable");
     PyObject *names = names_from(c);
     PyObject *positions = names ? positions_from(c, PyList_Size(names) > 0) : NULL;
-    struct gradient *g = positions ? PyObject_New(struct gradient, gradient_type) : NULL;
+    struct gradient *g = positions ? PyObject_GC_New(struct gradient, gradient_type) : NULL;
     if (!g) {
         Py_XDECREF(names);
         Py_XDECREF(positions);
@@ -467,6 +467,7 @@ static PyObject *make_gradient(struct call *c, bool with_value)
     g->names = names;
     g->positions = positions;
     g->with_value = with_value;
+    PyObject_GC_Track((PyObject *)g);
     if (PyList_Size(names) + PyList_Size(positions) == 0) {
         fail(g, "expected at least one argument to differentiate by");
         Py_CLEAR(g);
@@ -477,14 +478,27 @@ static PyObject *make_gradient(struct call *c, bool with_value)
 PyObject *fn_grad(struct call *c) { return make_gradient(c, false); }
 PyObject *fn_value_and_grad(struct call *c) { return make_gradient(c, true); }
 
+/* Without tp_clear: a cycle through a gradient, whose members never change, also goes through
+ * something that can be cleared. */
+static int gradient_traverse(PyObject *o, visitproc visit, void *arg)
+{
+    struct gradient *g = (struct gradient *)o;
+    Py_VISIT(Py_TYPE(o));
+    Py_VISIT(g->fun);
+    Py_VISIT(g->positions);
+    Py_VISIT(g->names);
+    return 0;
+}
+
 static void gradient_dealloc(PyObject *o)
 {
     struct gradient *g = (struct gradient *)o;
     PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
     Py_XDECREF(g->fun);
     Py_XDECREF(g->positions);
     Py_XDECREF(g->names);
-    PyObject_Free(o);
+    PyObject_GC_Del(o);
     Py_DECREF(type);
 }
 
@@ -504,6 +518,7 @@ static PyGetSetDef gradient_properties[] = {
 };
 static PyType_Slot gradient_slots[] = {
     { Py_tp_dealloc, gradient_dealloc },
+    { Py_tp_traverse, gradient_traverse },
     { Py_tp_call, gradient_call },
     { Py_tp_getset, gradient_properties },
     { Py_tp_doc, DOC("What grad and value_and_grad give: a function that computes gradients.") },
@@ -513,7 +528,7 @@ static PyType_Spec gradient_spec = {
     "mlx.core._Gradient",
     sizeof(struct gradient),
     0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     gradient_slots,
 };
 
@@ -536,21 +551,37 @@ static PyObject *custom_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
                      type_name(fun));
         return NULL;
     }
-    struct custom *self = PyObject_New(struct custom, type);
+    struct custom *self = PyObject_GC_New(struct custom, type);
     if (self) {
         self->fun = Py_NewRef(fun);
         self->vjp = NULL;
+        PyObject_GC_Track((PyObject *)self);
     }
     return (PyObject *)self;
+}
+
+static int custom_traverse(PyObject *o, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(o));
+    Py_VISIT(((struct custom *)o)->fun);
+    Py_VISIT(((struct custom *)o)->vjp);
+    return 0;
+}
+
+static int custom_clear(PyObject *o)
+{
+    Py_CLEAR(((struct custom *)o)->vjp);
+    return 0;
 }
 
 static void custom_dealloc(PyObject *o)
 {
     struct custom *self = (struct custom *)o;
     PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
     Py_XDECREF(self->fun);
     Py_XDECREF(self->vjp);
-    PyObject_Free(o);
+    PyObject_GC_Del(o);
     Py_DECREF(type);
 }
 
@@ -677,6 +708,8 @@ static PyMethodDef custom_methods[] = {
 static PyType_Slot custom_slots[] = {
     { Py_tp_new, custom_new },
     { Py_tp_dealloc, custom_dealloc },
+    { Py_tp_traverse, custom_traverse },
+    { Py_tp_clear, custom_clear },
     { Py_tp_call, custom_call },
     { Py_tp_methods, custom_methods },
     { Py_tp_doc, DOC("custom_function(f)\n--\n\nA function whose derivative is what its method vjp "
@@ -684,7 +717,7 @@ static PyType_Slot custom_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec custom_spec = {
-    "mlx.core.custom_function", sizeof(struct custom), 0, Py_TPFLAGS_DEFAULT, custom_slots,
+    "mlx.core.custom_function", sizeof(struct custom), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, custom_slots,
 };
 
 int transforms_init(PyObject *module)

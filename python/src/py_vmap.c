@@ -126,7 +126,7 @@ PyObject *fn_vmap(struct call *c)
 {
     if (!PyCallable_Check(c->v[0].o))
         return call_refuse(c, 0, "callable");
-    struct mapped *m = PyObject_New(struct mapped, mapped_type);
+    struct mapped *m = PyObject_GC_New(struct mapped, mapped_type);
     if (!m)
         return NULL;
     PyObject *zero = PyLong_FromLong(0);
@@ -134,27 +134,42 @@ PyObject *fn_vmap(struct call *c)
     m->in_axes = Py_NewRef(c->v[1].o ? c->v[1].o : zero);
     m->out_axes = Py_NewRef(c->v[2].o ? c->v[2].o : zero);
     Py_XDECREF(zero);
+    PyObject_GC_Track((PyObject *)m);
     return (PyObject *)m;
+}
+
+/* Without tp_clear, as a gradient. */
+static int mapped_traverse(PyObject *o, visitproc visit, void *arg)
+{
+    struct mapped *m = (struct mapped *)o;
+    Py_VISIT(Py_TYPE(o));
+    Py_VISIT(m->fun);
+    Py_VISIT(m->in_axes);
+    Py_VISIT(m->out_axes);
+    return 0;
 }
 
 static void mapped_dealloc(PyObject *o)
 {
     struct mapped *m = (struct mapped *)o;
     PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
     Py_DECREF(m->fun);
     Py_DECREF(m->in_axes);
     Py_DECREF(m->out_axes);
-    PyObject_Free(o);
+    PyObject_GC_Del(o);
     Py_DECREF(type);
 }
 
 static PyType_Slot mapped_slots[] = {
     { Py_tp_dealloc, mapped_dealloc },
     { Py_tp_call, mapped_call },
+    { Py_tp_traverse, mapped_traverse },
     { 0, NULL },
 };
 static PyType_Spec mapped_spec = {
-    "mlx.core._Vmapped", sizeof(struct mapped), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, mapped_slots,
+    "mlx.core._Vmapped", sizeof(struct mapped), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    mapped_slots,
 };
 
 int vmap_init(PyObject *module) { return (mapped_type = add_type(module, &mapped_spec)) ? 0 : -1; }

@@ -1,4 +1,4 @@
-/* error.h: how a failure travels.  See DESIGN in docs/architecture.md.
+/* error.h: how a failure travels (docs/architecture.md, Errors).
  *
  * A thread keeps the first message it is told until the public boundary takes it.  Functions that
  * return arrays answer with MX_NIL, others with non-zero. */

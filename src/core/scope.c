@@ -14,7 +14,6 @@ static _Thread_local struct {
     mx *lent;
     size_t n, cap;
     struct stream *stream;
-    mx given;
     mx first[64];
 } here;
 
@@ -48,11 +47,6 @@ void scope_close(struct scope *sc)
         mx_release(x);
     }
     here.stream = sc->outer;
-    if (here.given) {
-        mx x = here.given;
-        here.given = NULL;
-        scope_lend(x);
-    }
     if (here.n == 0 && here.cap > 64) {
         free(here.lent);
         here.lent = NULL;
@@ -69,15 +63,6 @@ mx scope_lend(mx x)
         return mx_fail_memory(here.cap * 2 * sizeof(mx));
     }
     return here.lent[here.n++] = x;
-}
-
-mx mx_give(mx x)
-{
-    if (!is_nil(x)) {
-        mx_retain(x);
-        here.given = x;
-    }
-    return x;
 }
 
 struct stream *scope_stream(void)

@@ -24,11 +24,9 @@ void scope_close(struct scope *sc);
 
 /* Puts an array whose one reference the caller holds on the stack: it becomes borrowed. */
 mx scope_lend(mx x);
-/* Hands x to the enclosing scope; for use as `return mx_give(x);` only. */
-mx mx_give(mx x);
 /* The stream of the innermost scope; the thread's default stream outside of any. */
 struct stream *scope_stream(void);
-/* How many arrays this thread has on loan: eval asserts that its caller's scopes are closed. */
+/* How many arrays this thread has on loan; 0 outside of any scope. */
 size_t scope_depth(void);
 
 #endif

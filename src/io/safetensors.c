@@ -37,6 +37,9 @@ static bool bad(struct reader *r, const char *name, const char *what)
     return false;
 }
 
+/* Names go on as strings of C. */
+static bool has_null(yyjson_val *text) { return strlen(yyjson_get_str(text)) != yyjson_get_len(text); }
+
 static bool parse_dtype(struct reader *r, yyjson_val *v, struct tensor *t)
 {
     const char *code = yyjson_get_str(v);
@@ -103,6 +106,8 @@ static bool parse_metadata(struct reader *r, yyjson_val *v, struct archive *a)
     yyjson_obj_foreach(v, i, n, key, text) {
         if (!yyjson_is_str(text))
             return bad(r, yyjson_get_str(key), "expected metadata to be strings");
+        if (has_null(key) || has_null(text))
+            return bad(r, yyjson_get_str(key), "expected metadata without null characters");
         if (archive_add_text(a, yyjson_get_str(key), yyjson_get_str(text)))
             return false;
     }
@@ -164,6 +169,10 @@ static bool load_all(struct reader *r, yyjson_val *root, uint64_t base, struct a
         const char *name = yyjson_get_str(key);
         if (!ok)
             break;
+        if (has_null(key)) {
+            ok = bad(r, name, "expected a name without null characters");
+            break;
+        }
         if (!strcmp(name, "__metadata__")) {
             ok = parse_metadata(r, v, a);
             continue;

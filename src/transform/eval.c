@@ -262,6 +262,14 @@ static void restore(struct entry *e)
     }
 }
 
+/* While it runs: others may be looking at these arrays' nodes. */
+static void give_back(struct entry *e)
+{
+    graph_lock();
+    restore(e);
+    graph_unlock();
+}
+
 static void entry_release(struct entry *e)
 {
     struct node *n = e->node;
@@ -416,11 +424,11 @@ void run_batch(struct batch *b)
         case FAILED:
             note(&own, mx_error_kind(), mx_error_message());
             mx_error_clear();
-            restore(e);
+            give_back(e);
             break;
         case SPOILED:
             note(&own, before.kind, before.message);
-            restore(e);
+            give_back(e);
             break;
         }
         entry_release(e);

@@ -482,7 +482,7 @@ def test_streams_and_devices_as_arguments():
         (lambda x: x.reshape(1.5), r"'shape' must .* ints?, not float"),
         (lambda x: mx.zeros(2, "float32"), r"'dtype' must be a Dtype or None, not str"),
         (lambda x: mx.exp(x, stream=3), r"'stream' must be a Stream, a Device, .* not int"),
-        (lambda x: mx.concatenate(x), r"'arrays' must be a list of arrays, not array"),
+        (lambda x: mx.concatenate(3), r"'arrays' must be a list of arrays, not int"),
         (lambda x: mx.concatenate([x, 1]), r"'arrays' must hold arrays, not int at 1"),
         (lambda x: mx.round(x, 1.5), r"'decimals' must be an int, not float"),
         (lambda x: x.sum(x, x, x), r"sum\(\) takes from 0 to 2 positional arguments but 3 were"),

@@ -1,5 +1,8 @@
 """What a user's first hour relies on: transforms, indexing, laziness, conversion, files."""
 
+import gc
+import weakref
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -314,3 +317,79 @@ def test_safetensors(tmp_path):
     mx.save_safetensors(str(tmp_path / "arrays"), {"a": a, "b": b})
     got = mx.load(str(tmp_path / "arrays.safetensors"))
     assert got["a"].item() == 1 and got["b"].item() == 2 and len(got) == 2
+
+
+def test_names_and_paths_with_null_characters_are_refused(tmp_path):
+    x = mx.ones(2)
+    for save in [
+        lambda: mx.save(str(tmp_path / "k") + "\0junk", x),
+        lambda: mx.savez(str(tmp_path / "k") + "\0junk", x),
+        lambda: mx.save_safetensors(str(tmp_path / "k") + "\0junk", {"a": x}),
+        lambda: mx.save_safetensors(str(tmp_path / "n"), {"a\0b": x}),
+        lambda: mx.save_safetensors(str(tmp_path / "n"), {"a": x}, {"m\0": "v"}),
+        lambda: mx.savez(str(tmp_path / "n"), **{"a\0b": x}),
+        lambda: mx.load(str(tmp_path / "k") + "\0.npy"),
+    ]:
+        with pytest.raises(ValueError, match="null character"):
+            save()
+    assert not list(tmp_path.iterdir())
+
+
+def test_savez_follows_links_and_spares_devices(tmp_path):
+    mx.savez(str(tmp_path / "old.npz"), x=mx.zeros(2))
+    (tmp_path / "old.npz").rename(tmp_path / "blob")
+    (tmp_path / "ck.npz").symlink_to("blob")
+    mx.savez(str(tmp_path / "ck"), x=mx.ones(2))
+    assert mx.load(str(tmp_path / "ck.npz"))["x"].tolist() == [1, 1]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["blob", "ck.npz"]
+    (tmp_path / "full.npz").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="not a regular file"):
+        mx.savez(str(tmp_path / "full.npz"), x=mx.ones(2))
+
+
+@pytest.mark.parametrize("returned", ["q", 0, -1, 10**30])
+def test_a_file_that_does_not_say_what_it_wrote(returned):
+    class File:
+        def write(self, data):
+            return returned
+
+    with pytest.raises(OSError, match=r"write\(\) of the file"):
+        mx.save(File(), mx.ones(3))
+    with pytest.raises(OSError, match=r"write\(\) of the file"):
+        mx.save_safetensors(File(), {"a": mx.ones(3)})
+
+
+def test_dlpack_copies_when_asked():
+    a = mx.arange(4)
+    mx.eval(a)
+    c = np.from_dlpack(a, copy=True)
+    c[0] = 9
+    assert a.tolist() == [0, 1, 2, 3]
+
+
+def test_cycles_through_transforms_are_collected():
+    class Holder:
+        pass
+
+    def make(transform):
+        h = Holder()
+        h.f = transform(lambda x: (h, x)[1])
+        return weakref.ref(h)
+
+    for transform in [mx.grad, mx.value_and_grad, mx.vmap, mx.custom_function]:
+        ref = make(transform)
+        gc.collect()
+        assert ref() is None, transform
+
+
+def test_scalars_format_as_numbers():
+    assert f"{mx.array(1.5)}" == "1.5" and f"{mx.array(3)}" == "3" and f"{mx.array(True)}" == "True"
+    assert f"{mx.array(1.5):.2f}" == "1.50"
+    assert f"{mx.array([1, 2])}" == "array([1, 2], dtype=int32)"
+
+
+def test_forms_that_programs_use():
+    x = mx.arange(6).reshape(2, 3)
+    assert mx.roll(x, 1, axis=0).tolist() == mx.roll(x, shift=1, axis=0).tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert mx.concatenate(x).tolist() == [0, 1, 2, 3, 4, 5]
+    assert mx.stack(x).tolist() == x.tolist()

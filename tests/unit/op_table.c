@@ -16,9 +16,17 @@
 enum { RULES = 4 };
 static const char *const rule_names[RULES] = { "shapes", "vjp", "jvp", "vmap" };
 
+/* Arrays made of nothing have nothing to be differentiated or batched by. */
+static bool takes_operands(const struct op *op)
+{
+    return op->id != OP_arange && op->id != OP_linspace && op->id != OP_eye;
+}
+
 /* "yes", "none" by nature, or NULL: a blank. */
 static const char *rule(const struct op *op, int i)
 {
+    if (i > 0 && !takes_operands(op))
+        return "none";
     bool elementwise = op->id < OP_select; /* whose rules come from the partial */
     switch (i) {
     case 0: return op->shapes ? "yes" : NULL;
