@@ -6,7 +6,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 import zipfile
 
 import mlx.core as mx
@@ -35,11 +34,11 @@ for e in range(40, 59):
     assert done.returncode == 0, (done.returncode, done.stderr)
 
 
-def test_split_into_too_many_parts_is_refused_at_once():
-    start = time.perf_counter()
+def test_split_into_too_many_parts_is_refused():
     with pytest.raises(ValueError, match="into 2147483647 equal parts"):
         mx.split(mx.zeros((2, 3)), 2**31 - 1)
-    assert time.perf_counter() - start < 1
+    with pytest.raises(MemoryError):
+        mx.split(mx.zeros(0), 2**31 - 1)
 
 
 # Files

@@ -483,7 +483,7 @@ def test_threads_differentiate_side_by_side(x, y):
 
 
 INTERRUPT = """
-import mlx.core as mx, os, signal, threading, time
+import mlx.core as mx, os, signal, sys, threading
 a = mx.random.uniform(shape=(1 << 20,)); mx.eval(a)
 def long(n):
     b = a
@@ -503,15 +503,15 @@ def interrupted(code):
 
 def test_ctrl_c_ends_an_evaluation_at_once():
     out = interrupted("""
-start = time.time(); mx.eval(long(2000)); whole = time.time() - start
-b = long(2000 * max(1, int(30 / whole)))   # half a minute of work
-soon(); start = time.time()
+b = long(300000) # more than the test has time for
+soon()
 try:
     mx.eval(b)
 except KeyboardInterrupt:
-    print("interrupted", time.time() - start < 15, mx.array([1, 2]).sum().item())
+    print("interrupted", mx.array([1, 2]).sum().item())
+    os._exit(0 if sys.stdout.flush() is None else 1)
 """)
-    assert out == "interrupted True 3\n"
+    assert out == "interrupted 3\n"
 
 
 def test_ctrl_c_while_other_threads_compute():
