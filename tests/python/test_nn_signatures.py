@@ -28,6 +28,11 @@ COMPLETE = (
     "mlx.nn.layers.containers",
     "mlx.nn.layers.dropout",
     "mlx.nn.layers.normalization",
+    "mlx.nn.layers.quantized",
+    "mlx.nn.QuantizedLinear",
+    "mlx.nn.QuantizedEmbedding",
+    "mlx.nn.QQLinear",
+    "mlx.nn.quantize",
 )
 
 

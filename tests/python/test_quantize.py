@@ -191,6 +191,19 @@ def test_dequantize(mode, bits, group):
         close(mx.dequantize(*(p[1] for p in parts), **how, dtype=mx.float32), want[1], 1e-6)
 
 
+def test_double():
+    w = mx.array(sample(3, 128), dtype=mx.float64)
+    parts = mx.quantize(w, 32, 8)
+    assert [p.dtype for p in parts] == [mx.uint32, mx.float64, mx.float64]
+    parts[1].__iadd__(1e-12)  # what float32 would lose
+    got = mx.dequantize(*parts, 32, 8)
+    assert got.dtype == mx.float64
+    code = codes_of(parts[0], 8)
+    want = code * np.repeat(np.array(parts[1]), 32, -1) + np.repeat(np.array(parts[2]), 32, -1)
+    np.testing.assert_allclose(np.array(got), want, rtol=1e-14, atol=1e-14)
+    assert mx.dequantize(*parts, 32, 8, dtype=mx.float16).dtype == mx.float16
+
+
 def test_every_e4m3():
     x = mx.arange(256).astype(mx.uint8)
     np.testing.assert_array_equal(np.array(mx.from_fp8(x, mx.float32)), E4M3.astype(np.float32))

@@ -54,14 +54,23 @@ static bool range(const float *x, int n, float *low, float *high)
             most[l] = v > most[l] ? v : most[l];
             bad[l] |= (bits_of(v) & 0x7f800000) == 0x7f800000;
         }
-    for (int l = 1; l < LANES; l++) {
-        least[0] = least[l] < least[0] ? least[l] : least[0];
-        most[0] = most[l] > most[0] ? most[l] : most[0];
-        bad[0] |= bad[l];
-    }
+    for (int half = LANES / 2; half; half /= 2)
+        for (int l = 0; l < half; l++) {
+            least[l] = least[l + half] < least[l] ? least[l + half] : least[l];
+            most[l] = most[l + half] > most[l] ? most[l + half] : most[l];
+            bad[l] |= bad[l + half];
+        }
     *low = least[0], *high = most[0];
     return !bad[0];
 }
+
+/* codes[i] of a group, computed in vectors of a fixed length and narrowed afterwards. */
+#define EACH_CODE(value)                                                 \
+    for (int i = 0; i < group; i += LANES) {                             \
+        uint32_t wide[LANES];                                            \
+        for (int l = 0; l < LANES; l++) wide[l] = value;                 \
+        for (int l = 0; l < LANES; l++) codes[i + l] = (uint8_t)wide[l]; \
+    }
 
 /* The scale is such that the end of the range that is farther from zero has a code of its own, and
  * zero too if it is inside; with one bit the two ends are the codes. */
@@ -81,6 +90,14 @@ static void affine_scale(float low, float high, int bits, float *scale, float *b
     *bias = steps != 0 ? edge : 0;
 }
 
+TEMPLATE uint32_t affine_of(float x, float scale, float bias, float most)
+{
+    float v = (x - bias) / scale;
+    v = v > 0 ? v : 0;
+    v = v < most ? v : most;
+    return bits_of(v + 0x1.8p23f); /* rounded to even in the low bits */
+}
+
 void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
                             int bits);
 void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
@@ -95,12 +112,7 @@ void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const flo
             continue;
         }
         affine_scale(low, high, bits, &scale, &bias);
-        for (int i = 0; i < group; i++) {
-            float v = (x[i] - bias) / scale;
-            v = v > 0 ? v : 0;
-            v = v < most ? v : most;
-            codes[i] = (uint8_t)bits_of(v + 0x1.8p23f); /* rounded to even in the low bits */
-        }
+        EACH_CODE(affine_of(x[i + l], scale, bias, most))
         pack(bits, w, codes, group);
         scales[g] = scale, biases[g] = bias;
     }
@@ -130,11 +142,11 @@ TEMPLATE float from_e4m3(uint32_t e)
 }
 
 /* The nearest e2m1, ties toward zero, of which there is one. */
-TEMPLATE uint8_t e2m1_of(float x)
+TEMPLATE uint32_t e2m1_of(float x)
 {
     float a = x < 0 ? -x : x;
-    int size = (a > .25f) + (a > .75f) + (a > 1.25f) + (a > 1.75f) + (a > 2.5f) + (a > 3.5f) + (a > 5);
-    return (uint8_t)(size | (size && x < 0 ? 8 : 0));
+    uint32_t size = (uint32_t)((a > .25f) + (a > .75f) + (a > 1.25f) + (a > 1.75f) + (a > 2.5f) + (a > 3.5f) + (a > 5));
+    return size | (uint32_t)(size && x < 0) << 3;
 }
 
 /* The least power of two that is no less than x >= 0, as an e8m0; zero has 1. */
@@ -173,9 +185,9 @@ void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int6
         if (scale == 0)
             memset(codes, 0, sizeof codes);
         else if (bits == 4)
-            for (int i = 0; i < group; i++) codes[i] = e2m1_of(x[i] / scale);
+            EACH_CODE(e2m1_of(x[i + l] / scale))
         else
-            for (int i = 0; i < group; i++) codes[i] = (uint8_t)e4m3_of(x[i] / scale);
+            EACH_CODE(e4m3_of(x[i + l] / scale))
         pack(bits, w, codes, group);
     }
 }
