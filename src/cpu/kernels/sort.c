@@ -12,7 +12,7 @@
 #endif
 
 /* Of each width: a vector V, its number of elements LANES, load, store, least, most, all, step and
- * the two ways of separating elements.
+ * the two ways of separating elements.  load_some and store_some take the first n elements.
  *
  * step(x, c) compares lane i with lane i ^ c and leaves the larger where the highest bit of c is
  * set in i.
@@ -25,11 +25,20 @@
 #define VECTORS
 #define IOTA_i32 _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define IOTA_i64 _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7)
-#define LEVEL512(T, S, W, EPI, MASK, N)                                                       \
+#define LEVEL512(T, S, EPI, MASK, N)                                                          \
     typedef __m512i vec_##S;                                                                  \
     enum { LANES_##S = N };                                                                   \
     TEMPLATE vec_##S load_##S(const T *p) { return _mm512_loadu_si512(p); }                   \
     TEMPLATE void store_##S(T *p, vec_##S x) { _mm512_storeu_si512(p, x); }                   \
+    TEMPLATE MASK first_##S(int n) { return (MASK)(n >= N ? -1 : n <= 0 ? 0 : (1 << n) - 1); } \
+    TEMPLATE vec_##S load_some_##S(const T *p, int n, T other)                                \
+    {                                                                                         \
+        return _mm512_mask_loadu_##EPI(_mm512_set1_##EPI(other), first_##S(n), p);            \
+    }                                                                                         \
+    TEMPLATE void store_some_##S(T *p, vec_##S x, int n)                                      \
+    {                                                                                         \
+        _mm512_mask_storeu_##EPI(p, first_##S(n), x);                                         \
+    }                                                                                         \
     TEMPLATE vec_##S least_##S(vec_##S a, vec_##S b) { return _mm512_min_##EPI(a, b); }       \
     TEMPLATE vec_##S most_##S(vec_##S a, vec_##S b) { return _mm512_max_##EPI(a, b); }        \
     TEMPLATE vec_##S all_##S(T v) { return _mm512_set1_##EPI(v); }                            \
@@ -59,8 +68,8 @@
         _mm512_storeu_si512(h, _mm512_maskz_compress_##EPI((MASK)~below, x));                 \
         return (size_t)__builtin_popcount(below);                                             \
     }
-LEVEL512(int32_t, i32, 32, epi32, __mmask16, 16)
-LEVEL512(int64_t, i64, 64, epi64, __mmask8, 8)
+LEVEL512(int32_t, i32, epi32, __mmask16, 16)
+LEVEL512(int64_t, i64, epi64, __mmask8, 8)
 
 #elif defined(__AVX2__) && defined(__BMI2__)
 #define VECTORS
@@ -87,11 +96,24 @@ TEMPLATE __m256i least_i64(__m256i a, __m256i b) { return _mm256_blendv_epi8(a, 
 TEMPLATE __m256i most_i64(__m256i a, __m256i b) { return _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b)); }
 TEMPLATE __m256i all_i32(int32_t v) { return _mm256_set1_epi32(v); }
 TEMPLATE __m256i all_i64(int64_t v) { return _mm256_set1_epi64x(v); }
-#define LEVEL256(T, S, N)                                                                     \
+#define LEVEL256(T, S, EPI, N)                                                                \
     typedef __m256i vec_##S;                                                                  \
     enum { LANES_##S = N };                                                                   \
     TEMPLATE vec_##S load_##S(const T *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); } \
     TEMPLATE void store_##S(T *p, vec_##S x) { _mm256_storeu_si256((__m256i *)(void *)p, x); } \
+    TEMPLATE __m256i first_##S(int n) /* n of any size: not all are in this vector */         \
+    {                                                                                         \
+        return _mm256_cmpgt_epi32(_mm256_set1_epi32(n * (8 / N)), IOTA_32);                   \
+    }                                                                                         \
+    TEMPLATE vec_##S load_some_##S(const T *p, int n, T other)                                \
+    {                                                                                         \
+        __m256i m = first_##S(n);                                                             \
+        return _mm256_blendv_epi8(all_##S(other), _mm256_maskload_##EPI((const void *)p, m), m); \
+    }                                                                                         \
+    TEMPLATE void store_some_##S(T *p, vec_##S x, int n)                                      \
+    {                                                                                         \
+        _mm256_maskstore_##EPI((void *)p, first_##S(n), x);                                   \
+    }                                                                                         \
     TEMPLATE vec_##S across_##S(vec_##S x, int c)                                             \
     {                                                                                         \
         return _mm256_permutevar8x32_epi32(x, _mm256_xor_si256(IOTA_32, _mm256_set1_epi32(c * (8 / N)))); \
@@ -118,8 +140,8 @@ TEMPLATE __m256i all_i64(int64_t v) { return _mm256_set1_epi64x(v); }
         store_##S(h, lanes_first(x, ~below & 255));                                           \
         return (size_t)__builtin_popcount(below) / (8 / N);                                   \
     }
-LEVEL256(int32_t, i32, 8)
-LEVEL256(int64_t, i64, 4)
+LEVEL256(int32_t, i32, epi32, 8)
+LEVEL256(int64_t, i64, epi64, 4)
 
 #else
 #define LEVEL1(T, S)                                                                          \
