@@ -271,6 +271,8 @@ mx mx_istft(mx x, int n_fft, int hop, int win_length, mx window, bool center, en
     if (total < 0)
         return MX_NIL;
     mx at = frame_places(frames, n_fft, hop);
+    if (dtype_is_complex(y->dtype)) /* of a real array, as far as the transform was one */
+        y = mx_real(y);
     mx sum = overlapped(mx_multiply(y, window), at, total);
     mx squares = mx_broadcast_to(mx_square(window), 2, (int[]){ frames, n_fft });
     mx weight = overlapped(squares, at, total);

@@ -264,8 +264,8 @@ def test_istft(n_fft):
         s = fft.stft(mx.array(x), n_fft=n_fft, hop_length=16, window=window, onesided=onesided)
         options = {"n_fft": n_fft, "hop_length": 16, "window": window, "onesided": onesided}
         y = fft.istft(s, length=500, **options)
-        assert y.dtype == (mx.float32 if onesided else mx.complex64)
-        close(np.array(y).real, x, 4)
+        assert y.dtype == mx.float32
+        close(y, x, 4)
         assert fft.istft(s, **options).shape[-1] == 16 * (s.shape[-1] - 1) + n_fft - 2 * (n_fft // 2)
         longer = np.array(fft.istft(s, length=1000, **options))
         assert longer.shape == (2, 1000) and not longer[:, 600:].any()

@@ -60,7 +60,7 @@ class LayerNorm(_Affine):
 
     def __call__(self, x):
         self._check_last_axis(x, self.dims)
-        return self._scale_and_shift(_normalize(x, -1, self.eps))
+        return mx.fast.layer_norm(x, self.get("weight"), self.get("bias"), self.eps)
 
 
 class RMSNorm(_Affine):
@@ -80,9 +80,7 @@ class RMSNorm(_Affine):
 
     def __call__(self, x):
         self._check_last_axis(x, self.weight.shape[0])
-        wide = _wide(x)
-        scale = mx.rsqrt(mx.mean(mx.square(wide), axis=-1, keepdims=True) + self.eps)
-        return self._scale_and_shift((wide * scale).astype(x.dtype))
+        return mx.fast.rms_norm(x, self.weight, self.eps)
 
 
 class InstanceNorm(_Affine):
