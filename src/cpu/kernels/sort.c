@@ -211,7 +211,7 @@ PLAIN(u64, uint64_t, int64_t, v ^ INT64_MIN, v ^ INT64_MIN)
 #define FLOATING(name, bits, key_type, infinity)                                       \
     TEMPLATE bits order_##name(bits b, bool ranks)                                     \
     {                                                                                  \
-        const bits top = (bits)~((bits)1 << (sizeof(bits) * 8 - 1));                   \
+        const bits top = (bits)(UINT64_MAX >> (65 - sizeof(bits) * 8));                \
         bits size = b & top;                                                           \
         b = ranks && size == 0 ? 0 : b;                                                \
         b = b < 0 ? b ^ top : b;                                                       \
@@ -227,7 +227,7 @@ PLAIN(u64, uint64_t, int64_t, v ^ INT64_MIN, v ^ INT64_MIN)
     }                                                                                  \
     static void values_##name(void *y, const void *key, size_t n)                      \
     {                                                                                  \
-        const bits top = (bits)~((bits)1 << (sizeof(bits) * 8 - 1));                   \
+        const bits top = (bits)(UINT64_MAX >> (65 - sizeof(bits) * 8));                \
         const key_type *k = key;                                                       \
         bits *p = y;                                                                   \
         IVDEP                                                                          \
