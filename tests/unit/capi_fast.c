@@ -1,4 +1,5 @@
 /* The entry points of fast.h and fft.h: values of small arrays, and arguments refused. */
+#include "core/buffer.h"
 #include "support/heard.h"
 
 static mlx_stream s;
@@ -140,6 +141,101 @@ static void frequencies(void **state)
     FAILS(mlx_fft_fftshift(&r, none, NULL, 0, s), "`a`");
 }
 
+/* ---- when the n-th allocation fails, for every n: one error, and nothing leaks */
+
+static int attend(mlx_vector_array *res, const mlx_vector_array in)
+{
+    mlx_array x[3] = { mlx_array_new(), mlx_array_new(), mlx_array_new() }, y = mlx_array_new();
+    int failed = 0;
+    for (size_t i = 0; i < 3 && !failed; i++) failed = mlx_vector_array_get(&x[i], in, i);
+    failed = failed || mlx_fast_scaled_dot_product_attention(&y, x[0], x[1], x[2], 1, "causal", none, none, s) ||
+             mlx_fast_layer_norm(&y, y, none, none, 1, s) || mlx_vector_array_append_value(*res, y);
+    for (int i = 0; i < 3; i++) mlx_array_free(x[i]);
+    mlx_array_free(y);
+    return failed;
+}
+
+static mlx_array ones_of(int ndim, const int *shape)
+{
+    mlx_array x = mlx_array_new();
+    if (mlx_ones(&x, shape, (size_t)ndim, MLX_FLOAT32, s)) {
+        mlx_array_free(x);
+        x.ctx = NULL;
+    }
+    return x;
+}
+
+/* Attention of so many queries, its derivative, and what a gated delta network makes of them. */
+static int attention_of(int queries)
+{
+    mlx_array q = ones_of(4, (const int[]){ 1, 2, queries, 8 }), k = ones_of(4, (const int[]){ 1, 2, 20, 8 });
+    mlx_vector_array in = { NULL }, y = { NULL }, dx = { NULL }, ct = { NULL }, delta = { NULL };
+    mlx_closure f = { NULL };
+    mlx_array beta = ones_of(3, (const int[]){ 1, 2, 20 });
+    int failed = !q.ctx || !k.ctx || !beta.ctx;
+    if (!failed)
+        failed = !(in = mlx_vector_array_new_data((mlx_array[]){ q, k, k }, 3)).ctx;
+    if (!failed)
+        failed = !(ct = mlx_vector_array_new_value(q)).ctx;
+    if (!failed)
+        failed = !(f = mlx_closure_new_func(attend)).ctx;
+    failed = failed || mlx_vjp(&y, &dx, f, in, ct) || mlx_eval(y) || mlx_eval(dx) ||
+             mlx_fast_gated_delta_update(&delta, k, k, k, beta, beta, none, none, s) || mlx_eval(delta);
+    mlx_array_free(q);
+    mlx_array_free(k);
+    mlx_array_free(beta);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+    mlx_vector_array_free(ct);
+    mlx_vector_array_free(delta);
+    mlx_closure_free(f);
+    return failed;
+}
+static int few_queries(void) { return attention_of(2); }
+static int many_queries(void) { return attention_of(40); }
+
+static int transforms(void)
+{
+    const int lengths[] = { 10, 300, 331, 9001 };
+    int failed = 0;
+    for (int i = 0; i < 4 && !failed; i++)
+        for (int rows = 1; rows < 10 && !failed; rows += 8) {
+            mlx_array x = ones_of(2, (const int[]){ rows, lengths[i] }), y = mlx_array_new();
+            failed = !x.ctx || mlx_fft_fft(&y, x, lengths[i], 1, MLX_FFT_NORM_ORTHO, s) || mlx_array_eval(y) ||
+                     mlx_fft_rfft(&y, x, lengths[i], 1, MLX_FFT_NORM_ORTHO, s) ||
+                     mlx_fft_irfft(&y, y, lengths[i], 1, MLX_FFT_NORM_ORTHO, s) || mlx_array_eval(y);
+            mlx_array_free(x);
+            mlx_array_free(y);
+        }
+    return failed;
+}
+
+static void sweep(int (*calls)(void))
+{
+    OK(calls());
+    for (long n = 1;; n++) {
+        long live = array_live_count();
+        mx_test_fail_at(n);
+        int failed = calls();
+        mx_test_fail_at(0);
+        if (!failed)
+            break;
+        expect_heard(1, "could not allocate");
+        assert_int_equal(array_live_count(), live);
+        assert_true(n < 10000);
+    }
+    expect_heard(0, "");
+}
+
+static void allocations_that_fail(void **state)
+{
+    (void)state;
+    sweep(few_queries);
+    sweep(many_queries);
+    sweep(transforms);
+}
+
 static int set_up(void **state)
 {
     const float v[] = { 3, 4, -1, 1 };
@@ -160,8 +256,13 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms),          cmocka_unit_test(rotations),     cmocka_unit_test(attention),
-        cmocka_unit_test(along_one_axis), cmocka_unit_test(along_several), cmocka_unit_test(frequencies),
+        cmocka_unit_test(norms),
+        cmocka_unit_test(rotations),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(along_one_axis),
+        cmocka_unit_test(along_several),
+        cmocka_unit_test(frequencies),
+        cmocka_unit_test(allocations_that_fail),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
