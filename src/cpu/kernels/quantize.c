@@ -73,10 +73,12 @@ TEMPLATE void load_words(VU *d, const uint32_t *p, const int words)
     const VI i = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
     VU v[5];
     UNROLL for (int t = 0; t < words; t++) v[t] = *(const VU_any *)(p + t * W);
-    UNROLL for (int k = 0; k < words; k++) {
+    UNROLL for (int k = 0; k < words; k++)
+    {
         const VI n = i * words + k;
         d[k] = (VU)_mm512_permutex2var_epi32((__m512i)v[0], (__m512i)(n & 31), (__m512i)v[1]);
-        UNROLL for (int t = 2; t < words; t++) {
+        UNROLL for (int t = 2; t < words; t++)
+        {
             const VI here = n >> 4 == t, from = (here & (16 + (n & 15))) | (~here & i);
             d[k] = (VU)_mm512_permutex2var_epi32((__m512i)d[k], (__m512i)from, (__m512i)v[t]);
         }
@@ -186,13 +188,15 @@ static void scales_at(float *y, const void *s, enum quant_scale t, int64_t i, in
     for (int64_t j = 0; j < W; j++) y[n + j] = 0;
 }
 
-/* Lane i works on a chunk of group i / (chunks of a group), counted from the block's first. */
-TEMPLATE VI group_of_lane(int chunks)
+/* Lane i works on a chunk of group i / (chunks of a group), counted from the block's first.  Sizes
+ * of groups are powers of two; so are numbers of elements in a chunk. */
+TEMPLATE VI group_of_lane(const struct quant_matrix *m, const int n)
 {
     VI i;
-    for (int l = 0; l < W; l++) i[l] = l / chunks;
-    return i;
+    for (int l = 0; l < W; l++) i[l] = l;
+    return i >> (__builtin_ctz((unsigned)m->group) - __builtin_ctz((unsigned)n));
 }
+TEMPLATE int64_t group_at(const struct quant_matrix *m, int64_t i) { return i >> __builtin_ctz((unsigned)m->group); }
 
 /* ---- rows times vectors ---- */
 
@@ -253,44 +257,44 @@ TEMPLATE float sum_lanes(V v)
 }
 
 TEMPLATE void dot_rows(const enum quant_format f, const int nr, const int nv, const bool biased,
-                       const struct quant_matrix *m, int64_t row, const float *x, int64_t ldx, const float *sums,
-                       int64_t lds, float *y, int64_t sy)
+                       const struct quant_matrix *m, int64_t row, int64_t apart, const float *x, int64_t ldx,
+                       const float *sums, int64_t lds, float *y, int64_t sy)
 {
     const int n = elements_of(f), words = words_of(f), block = W * n;
-    const int chunks = m->group / n;
-    int64_t row_words = m->columns / n * words, row_groups = m->columns / m->group;
-    VI lane = group_of_lane(chunks);
+    int64_t row_words = m->columns / n * words, row_groups = group_at(m, m->columns);
+    VI lane = group_of_lane(m, n);
     V total[2][QUANT_VECTORS] = { 0 };
     float s[2][GROUPS + W], b[2][GROUPS + W];
     uint32_t room[2][W * 5];
     for (int64_t k = 0; k < m->columns; k += SEGMENT) {
-        int64_t here = m->columns - k < SEGMENT ? m->columns - k : SEGMENT, i = 0;
+        int64_t here = m->columns - k < SEGMENT ? m->columns - k : SEGMENT;
         struct place at[2];
         for (int r = 0; r < nr; r++) {
-            int64_t g = (row + r) * row_groups + k / m->group;
-            at[r] = (struct place){ m->w + (row + r) * row_words + k / n * words, s[r], b[r] };
-            scales_at(s[r], m->scales, m->scale, g, here / m->group);
+            int64_t i = row + r * apart, g = i * row_groups + group_at(m, k);
+            at[r] = (struct place){ m->w + i * row_words + k / n * words, s[r], b[r] };
+            scales_at(s[r], m->scales, m->scale, g, group_at(m, here));
             if (biased)
-                scales_at(b[r], m->biases, m->scale, g, here / m->group);
+                scales_at(b[r], m->biases, m->scale, g, group_at(m, here));
         }
-        for (; i < here; i += block) {
+        for (int64_t i = 0; i < here; i += block) {
             if (here - i < block)
                 for (int r = 0; r < nr; r++) at[r].p = tail_words(room[r], at[r].p, (here - i) / n * words, words);
-            dot_block(f, nr, nv, biased, total, at, i / n / chunks, lane, x + k + i, ldx, sums + (k + i) / n, lds);
+            dot_block(f, nr, nv, biased, total, at, group_at(m, i), lane, x + k + i, ldx, sums + (k + i) / n, lds);
             for (int r = 0; r < nr; r++) at[r].p += W * words;
         }
     }
     for (int r = 0; r < nr; r++)
-        for (int v = 0; v < nv; v++) y[v * sy + r] = sum_lanes(total[r][v]);
+        for (int v = 0; v < nv; v++) y[v * sy + r * apart] = sum_lanes(total[r][v]);
 }
 
+/* Two rows at a time, from either half, so that memory is read in two long runs. */
 TEMPLATE void dot_vectors(const enum quant_format f, const int nv, const bool biased, const struct quant_matrix *m,
                           int64_t row, int64_t n, const float *x, int64_t ldx, const float *sums, int64_t lds, float *y,
                           int64_t sy)
 {
-    for (; n >= 2; n -= 2, row += 2, y += 2) dot_rows(f, 2, nv, biased, m, row, x, ldx, sums, lds, y, sy);
-    if (n)
-        dot_rows(f, 1, nv, biased, m, row, x, ldx, sums, lds, y, sy);
+    for (int64_t i = 0; i < n / 2; i++) dot_rows(f, 2, nv, biased, m, row + i, n / 2, x, ldx, sums, lds, y + i, sy);
+    if (n % 2)
+        dot_rows(f, 1, nv, biased, m, row + n - 1, 0, x, ldx, sums, lds, y + n - 1, sy);
 }
 
 /* ---- numbers ---- */
@@ -303,33 +307,31 @@ TEMPLATE void unpack_block(const enum quant_format f, const bool biased, V *w, c
     UNROLL for (int j = 0; j < n; j++) w[j] = biased ? MADD(b, element(f, d, j), s) : element(f, d, j) * s;
 }
 
-TEMPLATE int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to; }
-
 /* Scales are converted some thousand elements at a time, from the first group that is touched. */
 TEMPLATE void unpack_blocks(const enum quant_format f, const bool biased, const struct quant_matrix *m, int64_t row,
                             int64_t at, int64_t blocks, float *y)
 {
-    const int n = elements_of(f), words = words_of(f), block = W * n, chunks = m->group / n;
-    int64_t row_words = m->columns / n * words, row_groups = m->columns / m->group;
-    VI lane = group_of_lane(chunks);
+    const int n = elements_of(f), words = words_of(f), block = W * n;
+    int64_t row_words = m->columns / n * words, row_groups = group_at(m, m->columns);
+    VI lane = group_of_lane(m, n);
     float s[GROUPS + W], b[GROUPS + W];
     uint32_t room[W * 5];
     int64_t k = at * block, end = (at + blocks) * block;
     while (k < end) {
-        int64_t g = k / m->group, first = g * m->group;
-        int64_t stop = up(end, m->group) * m->group;
+        int64_t g = group_at(m, k), first = g * m->group;
+        int64_t stop = group_at(m, end + m->group - 1) * m->group;
         stop = stop < m->columns ? stop : m->columns;
         stop = stop < first + SEGMENT ? stop : first + SEGMENT;
-        scales_at(s, m->scales, m->scale, row * row_groups + g, (stop - first) / m->group);
+        scales_at(s, m->scales, m->scale, row * row_groups + g, group_at(m, stop - first));
         if (biased)
-            scales_at(b, m->biases, m->scale, row * row_groups + g, (stop - first) / m->group);
+            scales_at(b, m->biases, m->scale, row * row_groups + g, group_at(m, stop - first));
         for (; k < end && (k + block <= stop || stop == m->columns); k += block, y += block) {
             const uint32_t *p = m->w + row * row_words + k / n * words;
             V w[32];
             if (k + block > m->columns)
                 p = tail_words(room, p, (m->columns - k) / n * words, words);
-            V sv = pick(s + (k - first) / m->group, lane);
-            unpack_block(f, biased, w, p, sv, biased ? pick(b + (k - first) / m->group, lane) : sv);
+            V sv = pick(s + group_at(m, k - first), lane);
+            unpack_block(f, biased, w, p, sv, biased ? pick(b + group_at(m, k - first), lane) : sv);
             UNROLL for (int j = 0; j < n; j++) * (V_any *)(y + j * W) = w[j];
         }
     }
