@@ -146,6 +146,8 @@ PyObject *fn_random_permutation(struct call *c)
 {
     if (!is_array(c->v[0].o)) {
         const int *n;
+        if (!PyIndex_Check(c->v[0].o))
+            return call_refuse(c, 0, "an int or an array");
         return call_ints(c, 0, c->v[0].o, &n) < 0
                    ? NULL
                    : give(c, mlx_random_permutation_arange(&c->res, n[0], ARRAY(2), STREAM));

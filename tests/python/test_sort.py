@@ -212,7 +212,7 @@ def test_unique():
         want = np.unique(x, return_counts=True)
         np.testing.assert_array_equal(np.array(values), want[0])
         np.testing.assert_array_equal(np.array(counts), want[1])
-    assert mx.unique(mx.zeros((0,))).shape == (0,)
+    assert mx.unique(mx.zeros((0,))).shape == mx.unique(mx.zeros((0,)), None).shape == (0,)
     nan = float("nan")
     assert mx.unique(mx.array([nan, 1.0, nan])).shape == (3,)
     batched = mx.vmap(lambda v: mx.unique(v, 3))(mx.array([[2, 1, 2], [3, 3, 3]]))
@@ -297,5 +297,7 @@ def test_permutation():
     assert mx.random.permutation(0).shape == (0,)
     with pytest.raises(ValueError, match=r"\[permutation\] expected a number that is not negative, got -1"):
         mx.random.permutation(-1)
+    with pytest.raises(TypeError, match="an int or an array, not list"):
+        mx.random.permutation([3, 4])
     with pytest.raises(IndexError, match=r"\[permutation\] axis 2"):
         mx.random.permutation(x, 2)
