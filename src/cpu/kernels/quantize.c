@@ -40,7 +40,7 @@ typedef uint32_t VU __attribute__((vector_size(VBYTES)));
 typedef int32_t VI __attribute__((vector_size(VBYTES)));
 typedef float V_any __attribute__((vector_size(VBYTES), aligned(4), may_alias));
 typedef uint32_t VU_any __attribute__((vector_size(VBYTES), aligned(4), may_alias));
-enum { W = VBYTES / 4, SEGMENT = 4096, GROUPS = SEGMENT / 16 };
+enum { W = VBYTES / 4, SEGMENT = 4096, GROUPS = SEGMENT / 16, AHEAD = 2048 / VBYTES };
 
 /* v[i[0]], v[i[1]], ... of the W numbers at p. */
 TEMPLATE V pick(const float *p, VI i)
@@ -216,6 +216,7 @@ TEMPLATE void dot_block(const enum quant_format f, const int nr, const int nv, c
     UNROLL for (int r = 0; r < nr; r++)
     {
         load_words(d[r], at[r].p, words);
+        for (int t = 0; t < words; t++) __builtin_prefetch(at[r].p + (AHEAD + t) * W);
         UNROLL for (int v = 0; v < nv; v++) part[r][v] = (V){ 0 };
     }
     UNROLL for (int j = 0; j < n; j++)
