@@ -6,6 +6,7 @@
 #   make test-full  the slow rest: thread sanitizer, sanitizers over everything, long tests
 #   make demo       train on scanned digits in Python, classify the same digits from C
 #   make bench      print the figures of merit beside NumPy
+#   make accuracy  the table of docs/accuracy.md, over 10^8 operands for each function
 #   make install PREFIX=dir
 #   make lint       check the layout of C and Python, and look for mistakes
 #   make format     format Python, and the C files in FILES
@@ -16,7 +17,7 @@ JOBS   ?= $(shell nproc)
 PYTHON  = .venv/bin/python
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help setup build test test-full demo bench install lint format clean
+.PHONY: help setup build test test-full demo bench accuracy install lint format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -40,6 +41,9 @@ demo: build
 
 bench: build
 	@tools/bench.sh
+
+accuracy: build
+	@tools/accuracy.sh
 
 install: build
 	@cmake --install build/release --prefix $(abspath $(PREFIX))

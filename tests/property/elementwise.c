@@ -159,20 +159,6 @@ static bool has_reference(const struct row *r, enum dtype t)
     return t == DT_complex64 ? r->c1 || r->c2 : dtype_is_inexact(t) ? r->r1 || r->r2 : r->i != NULL;
 }
 
-/* How far v is from x, in units in the last place of type t at x; past the largest number every
- * number is one step above it. */
-static real error_in_ulp(enum dtype t, real v, real x)
-{
-    real end = ldexpl(1, t == DT_float16 ? 16 : t == DT_float64 ? 1024 : 128);
-    if (isnan(v) || isnan(x))
-        return isnan(v) && isnan(x) ? 0 : INFINITY;
-    if (v == 0 && x == 0)
-        return !signbit(v) == !signbit(x) ? 0 : INFINITY;
-    v = fabsl(v) > end ? copysignl(end, v) : v;
-    x = fabsl(x) > end ? copysignl(end, x) : x;
-    return fabsl(v - x) / ulp_of(t, x);
-}
-
 /* One rounding, or a few ulp.  Half types compute in float32, which adds next to nothing to their
  * one rounding. */
 static real allowed(const struct row *r, enum dtype t)

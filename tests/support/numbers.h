@@ -63,6 +63,20 @@ static inline real ulp_of(enum dtype t, real x)
     return ldexpl(1, (e < float_low(t) ? float_low(t) : e) - float_digits(t));
 }
 
+/* How far v is from x, in units in the last place of type t at x; past the largest number every
+ * number is one step above it. */
+static inline real error_in_ulp(enum dtype t, real v, real x)
+{
+    real end = ldexpl(1, t == DT_float16 ? 16 : t == DT_float64 ? 1024 : 128);
+    if (isnan(v) || isnan(x))
+        return isnan(v) && isnan(x) ? 0 : INFINITY;
+    if (v == 0 && x == 0)
+        return !signbit(v) == !signbit(x) ? 0 : INFINITY;
+    v = fabsl(v) > end ? copysignl(end, v) : v;
+    x = fabsl(x) > end ? copysignl(end, x) : x;
+    return fabsl(v - x) / ulp_of(t, x);
+}
+
 /* The number of a half type's bits. */
 static inline real half_value(enum dtype t, uint16_t h)
 {
