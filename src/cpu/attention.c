@@ -24,6 +24,7 @@ enum {
     BLOCK = 240, /* keys (or queries, in the derivative) at a time: a multiple of every panel */
     FEW = 8,     /* queries of one head of keys that read K and V in place */
     PIECE = 512, /* keys at a time then */
+    AHEAD = 64,  /* of which so many are asked for ahead */
 };
 static const int64_t ROOM = 256 << 20; /* bytes of packed operands at a time, if one head fits */
 
@@ -86,8 +87,7 @@ static const char *head_of(mx x, int axes, int64_t b, int64_t h)
 static int64_t row_stride(mx x) { return x->strides[x->ndim - 2]; }
 
 /* Rows of x in the type computed in, without gaps. */
-static void load(const struct job *j, char *to, const char *x, int64_t stride, int64_t rows,
-                 int64_t width)
+static void load(const struct job *j, char *to, const char *x, int64_t stride, int64_t rows, int64_t width)
 {
     size_t row = (size_t)width * j->wsize;
     for (int64_t i = 0; i < rows; i++, to += row, x += stride * (int64_t)j->size)
@@ -109,8 +109,8 @@ static int64_t turned_panels(const struct job *j, int64_t rows, int64_t width)
 }
 
 /* Block b of the rows of x as panels of rows and, if asked for, as panels of columns. */
-static void pack(const struct job *j, char *straight, char *turned, const char *x, int64_t stride,
-                 int64_t rows, int64_t width, int64_t b, char *space)
+static void pack(const struct job *j, char *straight, char *turned, const char *x, int64_t stride, int64_t rows,
+                 int64_t width, int64_t b, char *space)
 {
     const struct gemm_kernel *g = j->g;
     int64_t n = least(BLOCK, rows - b * BLOCK);
@@ -121,23 +121,22 @@ static void pack(const struct job *j, char *straight, char *turned, const char *
         stride = width;
     }
     if (straight)
-        g->pack(straight + (size_t)(b * BLOCK * width) * j->wsize, g->mr * width, g->mr, x, stride,
-                1, n, width);
+        g->pack(straight + (size_t)(b * BLOCK * width) * j->wsize, g->mr * width, g->mr, x, stride, 1, n, width);
     if (turned)
-        g->pack(turned + (size_t)turned_panels(j, b * BLOCK, width) * j->wsize, g->mr * n, g->mr, x,
-                1, stride, width, n);
+        g->pack(turned + (size_t)turned_panels(j, b * BLOCK, width) * j->wsize, g->mr * n, g->mr, x, 1, stride, width,
+                n);
 }
 
 /* A panel of up to `width` rows as the operand B of products of depth `depth`, times s. */
-static void pack_rows(const struct job *j, char *panel, mx x, int axes, int64_t b, int64_t h,
-                      int64_t r, int64_t n, int64_t depth, double s, char *space)
+static void pack_rows(const struct job *j, char *panel, mx x, int axes, int64_t b, int64_t h, int64_t r, int64_t n,
+                      int64_t depth, double s, char *space)
 {
     int64_t length = x->shape[x->ndim - 2];
     for (int64_t i = 0; i < n; i++) {
         int64_t row = r + i;
         const char *p = head_of(x, axes, b, h + row / length);
-        load(j, space + (size_t)(i * depth) * j->wsize,
-             p + row % length * row_stride(x) * (int64_t)j->size, 0, 1, depth);
+        load(j, space + (size_t)(i * depth) * j->wsize, p + row % length * row_stride(x) * (int64_t)j->size, 0, 1,
+             depth);
     }
     if (s != 1)
         j->g->axpby(space, space, s, NULL, 0, n * depth);
@@ -153,16 +152,13 @@ static void fill(const struct job *j, void *to, double v, int64_t n)
             ((float *)to)[i] = (float)v;
 }
 
-static double lowest(const struct job *j)
-{
-    return j->work == DT_float64 ? -DBL_MAX : (double)-FLT_MAX;
-}
+static double lowest(const struct job *j) { return j->work == DT_float64 ? -DBL_MAX : (double)-FLT_MAX; }
 
 /* ---- masks */
 
 /* Element (i, c) of a panel from x[i * si + c * sc]. */
-static void mask_tile(char *to, int64_t width, const char *x, int64_t si, int64_t sc, int64_t rows,
-                      int64_t n, size_t size)
+static void mask_tile(char *to, int64_t width, const char *x, int64_t si, int64_t sc, int64_t rows, int64_t n,
+                      size_t size)
 {
     static const uint8_t log2[] = { [1] = 0, [2] = 1, [4] = 2, [8] = 3 };
     if (si == 1) {
@@ -170,13 +166,11 @@ static void mask_tile(char *to, int64_t width, const char *x, int64_t si, int64_
         return;
     }
     for (int64_t i = 0; i < rows; i++)
-        cpu->move[log2[size]](to + (size_t)(i * width) * size, 1, x + i * si * (int64_t)size, sc,
-                              (size_t)n);
+        cpu->move[log2[size]](to + (size_t)(i * width) * size, 1, x + i * si * (int64_t)size, sc, (size_t)n);
 }
 
 /* Keys past the last that query t sees, in one panel.  Rows are keys, from `key` on. */
-static void mask_causal(const struct job *j, char *s, int64_t rows, int64_t key, int64_t r,
-                        int64_t n)
+static void mask_causal(const struct job *j, char *s, int64_t rows, int64_t key, int64_t r, int64_t n)
 {
     for (int64_t c = 0; c < n; c++) {
         int64_t seen = (r + c) % j->length + j->keys - j->length + 1 - key;
@@ -185,8 +179,7 @@ static void mask_causal(const struct job *j, char *s, int64_t rows, int64_t key,
     }
 }
 /* The same where rows are queries and columns keys. */
-static void mask_causal_rows(const struct job *j, char *s, int64_t rows, int64_t t, int64_t key,
-                             int64_t n)
+static void mask_causal_rows(const struct job *j, char *s, int64_t rows, int64_t t, int64_t key, int64_t n)
 {
     for (int64_t i = 0; i < rows; i++) {
         int64_t seen = t + i + j->keys - j->length + 1 - key;
@@ -216,8 +209,8 @@ static void apply_mask(const struct job *j, char *s, char *tile, int64_t n)
 }
 
 /* Rows are keys from `key` on, columns queries from row r of heads h on. */
-static void mask_panel(const struct job *j, char *s, char *tile, int64_t rows, int64_t key,
-                       int64_t b, int64_t h, int64_t r, int64_t n)
+static void mask_panel(const struct job *j, char *s, char *tile, int64_t rows, int64_t key, int64_t b, int64_t h,
+                       int64_t r, int64_t n)
 {
     if (j->a->causal)
         mask_causal(j, s, rows, key, r, n);
@@ -230,15 +223,14 @@ static void mask_panel(const struct job *j, char *s, char *tile, int64_t rows, i
         int64_t t = (r + c) % j->length;
         some = least(n - c, j->length - t);
         const char *p = head_of(j->mask, 3, b, h + (r + c) / j->length);
-        mask_tile(tile + (size_t)c * size, j->width, p + (t * st + key * sk) * (int64_t)size, sk,
-                  st, rows, some, size);
+        mask_tile(tile + (size_t)c * size, j->width, p + (t * st + key * sk) * (int64_t)size, sk, st, rows, some, size);
     }
     apply_mask(j, s, tile, rows * j->width);
 }
 
 /* Rows are queries from t on of head h, columns keys from `key` on. */
-static void mask_rows(const struct job *j, char *s, char *tile, int64_t rows, int64_t t, int64_t b,
-                      int64_t h, int64_t key, int64_t n)
+static void mask_rows(const struct job *j, char *s, char *tile, int64_t rows, int64_t t, int64_t b, int64_t h,
+                      int64_t key, int64_t n)
 {
     if (j->a->causal)
         mask_causal_rows(j, s, rows, t, key, n);
@@ -280,8 +272,7 @@ static char *take(char **space, size_t bytes)
 }
 
 /* A panel (columns of it are rows of y) to n rows of y, in y's type. */
-static void put(const struct job *j, char *y, const char *panel, int64_t n, int64_t width,
-                char *space)
+static void put(const struct job *j, char *y, const char *panel, int64_t n, int64_t width, char *space)
 {
     char *to = j->work == j->t ? y : space;
     cpu->transpose[j->wsize == 8 ? 3 : 2](to, width, panel, j->width, (size_t)n, (size_t)width);
@@ -308,8 +299,7 @@ static void pack_keys(struct job *j, int64_t i, char *space)
 }
 
 /* Sinks begin a row's sum. */
-static void begin_rows(const struct job *j, char *top, char *sum, int64_t b, int64_t h, int64_t r,
-                       int64_t n)
+static void begin_rows(const struct job *j, char *top, char *sum, int64_t b, int64_t h, int64_t r, int64_t n)
 {
     fill(j, top, lowest(j), j->width);
     fill(j, sum, 0, j->width);
@@ -328,8 +318,8 @@ static int64_t panels_of(const struct job *j) { return up(rows_of(j), j->width);
 
 static size_t forward_bytes(const struct job *j)
 {
-    return 4096 + load_bytes(j) + mask_bytes(j) + panel_bytes(j, j->d) + panel_bytes(j, BLOCK) +
-           panel_bytes(j, j->e) + 3 * panel_bytes(j, 1);
+    return 4096 + load_bytes(j) + mask_bytes(j) + panel_bytes(j, j->d) + panel_bytes(j, BLOCK) + panel_bytes(j, j->e) +
+           3 * panel_bytes(j, 1);
 }
 
 /* One panel of queries, of the heads that one list of rows is made of. */
@@ -356,15 +346,14 @@ static void forward_panel(struct job *j, int64_t i, char *space)
     memset(o, 0, panel_bytes(j, j->e));
     for (int64_t key = 0; key < limit; key += BLOCK) {
         int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->keys - key);
-        g->tile(s, j->width, k + (size_t)(key * j->d) * j->wsize, g->mr * j->d, q, 0, m, j->width,
-                j->d, false);
+        g->tile(s, j->width, k + (size_t)(key * j->d) * j->wsize, g->mr * j->d, q, 0, m, j->width, j->d, false);
         if (j->mask || (j->a->causal && key + m > t0 + off + 1))
             mask_panel(j, s, tile, m, key, b, h, r, n);
         cpu->attention->attend[j->work](s, (size_t)m, top, sum, fade);
         if (key)
             cpu->attention->scale[j->work](o, (size_t)j->e, fade);
-        g->tile(o, j->width, v + (size_t)turned_panels(j, key, j->e) * j->wsize, g->mr * whole, s,
-                0, j->e, j->width, m, true);
+        g->tile(o, j->width, v + (size_t)turned_panels(j, key, j->e) * j->wsize, g->mr * whole, s, 0, j->e, j->width, m,
+                true);
     }
     for (int64_t c = 0; c < j->width; c++) /* the reciprocals */
         if (j->work == DT_float64)
@@ -379,8 +368,7 @@ static void forward_panel(struct job *j, int64_t i, char *space)
 }
 
 /* Packs heads of keys, as many as there is room for, and works on them, until all are done. */
-static int over_units(struct job *j, int64_t pack_jobs,
-                      void (*packing)(struct job *, int64_t, char *), int64_t jobs[2],
+static int over_units(struct job *j, int64_t pack_jobs, void (*packing)(struct job *, int64_t, char *), int64_t jobs[2],
                       void (*working[2])(struct job *, int64_t, char *))
 {
     int64_t all = j->batch * j->kv, some = ROOM / j->unit_bytes;
@@ -401,8 +389,7 @@ static int over_units(struct job *j, int64_t pack_jobs,
 static int forward(struct job *j)
 {
     int64_t lists = j->heads / j->fold / j->kv;
-    j->unit_bytes =
-        (panels(j, j->keys, j->d) + turned_panels(j, j->keys, j->e) + 32) * (int64_t)j->wsize;
+    j->unit_bytes = (panels(j, j->keys, j->d) + turned_panels(j, j->keys, j->e) + 32) * (int64_t)j->wsize;
     j->bytes = forward_bytes(j);
     return over_units(j, blocks(j->keys), pack_keys, (int64_t[]){ lists * panels_of(j), 0 },
                       (void (*[])(struct job *, int64_t, char *)){ forward_panel, NULL });
@@ -414,6 +401,12 @@ static int forward(struct job *j)
 static int64_t piece_size(const struct job *j) { return FEW * (j->e + 2); }
 static int64_t pieces(const struct job *j) { return up(j->keys, PIECE); }
 
+static void ask_for(const char *x, int64_t stride, int64_t rows, int64_t width, size_t size)
+{
+    for (int64_t i = 0; i < rows; i++, x += stride * (int64_t)size)
+        for (int64_t at = 0; at < width * (int64_t)size; at += 64) __builtin_prefetch(x + at);
+}
+
 static void forward_piece(struct job *j, int64_t i, char *space)
 {
     int64_t unit = i / pieces(j), key = i % pieces(j) * PIECE, m = least(PIECE, j->keys - key);
@@ -421,21 +414,30 @@ static void forward_piece(struct job *j, int64_t i, char *space)
     int64_t n = rows_of(j);
     size_t w = j->wsize;
     char *q = take(&space, (size_t)(FEW * j->d) * w), *s = take(&space, FEW * PIECE * w);
-    char *tile = take(&space, FEW * PIECE * 8), *wide = take(&space, PIECE * 8);
-    char *o = j->packed + (size_t)(i * piece_size(j)) * w, *top = o + (size_t)(FEW * j->e) * w,
-         *sum = top + FEW * w;
+    char *tile = take(&space, FEW * PIECE * 8);
+    char *o = j->packed + (size_t)(i * piece_size(j)) * w, *top = o + (size_t)(FEW * j->e) * w, *sum = top + FEW * w;
     gemv_fn *gemv = cpu->gemm->gemv[j->t];
     for (int64_t r = 0; r < n; r++) {
         const char *p = head_of(j->q, 3, b, h + r / j->length);
-        load(j, q + (size_t)(r * j->d) * w, p + r % j->length * row_stride(j->q) * (int64_t)j->size,
-             0, 1, j->d);
+        load(j, q + (size_t)(r * j->d) * w, p + r % j->length * row_stride(j->q) * (int64_t)j->size, 0, 1, j->d);
     }
     j->g->axpby(q, q, j->a->scale, NULL, 0, n * j->d);
     const char *k = head_of(j->k, 3, b, unit % j->kv) + key * row_stride(j->k) * (int64_t)j->size;
     const char *v = head_of(j->v, 3, b, unit % j->kv) + key * row_stride(j->v) * (int64_t)j->size;
-    for (int64_t r = 0; r < n; r += GEMV_VECTORS)
-        gemv(s + (size_t)(r * PIECE) * w, 1, PIECE, k, row_stride(j->k), 1,
-             q + (size_t)(r * j->d) * w, j->d, (int)least(GEMV_VECTORS, n - r), m, j->d, false);
+    /* Rows are short, which the processor does not foresee: K is asked for a little ahead, and V
+     * meanwhile, for it to be in the L2 cache when its turn comes. */
+    ask_for(k, row_stride(j->k), least(AHEAD, m), j->d, j->size);
+    for (int64_t i0 = 0; i0 < m; i0 += AHEAD) {
+        int64_t some = least(AHEAD, m - i0), next = i0 + AHEAD;
+        if (next < m)
+            ask_for(k + next * row_stride(j->k) * (int64_t)j->size, row_stride(j->k), least(AHEAD, m - next), j->d,
+                    j->size);
+        ask_for(v + i0 * row_stride(j->v) * (int64_t)j->size, row_stride(j->v), some, j->e, j->size);
+        for (int64_t r = 0; r < n; r += GEMV_VECTORS)
+            gemv(s + (size_t)(r * PIECE + i0) * w, 1, PIECE, k + i0 * row_stride(j->k) * (int64_t)j->size,
+                 row_stride(j->k), 1, q + (size_t)(r * j->d) * w, j->d, (int)least(GEMV_VECTORS, n - r), some, j->d,
+                 false);
+    }
     for (int64_t r = 0; r < n; r++) {
         char *row = s + (size_t)(r * PIECE) * w;
         int64_t t = r % j->length, seen = t + j->keys - j->length + 1 - key;
@@ -445,8 +447,8 @@ static void forward_piece(struct job *j, int64_t i, char *space)
         if (j->mask) {
             size_t size = itemsize(j->mask);
             int64_t sk = j->mask->strides[j->mask->ndim - 1];
-            const char *p = head_of(j->mask, 3, b, h + r / j->length) +
-                            (t * row_stride(j->mask) + key * sk) * (int64_t)size;
+            const char *p =
+                head_of(j->mask, 3, b, h + r / j->length) + (t * row_stride(j->mask) + key * sk) * (int64_t)size;
             mask_tile(tile, m, p, 1, sk, 1, m, size);
             apply_mask(j, row, tile, m);
         }
@@ -459,9 +461,8 @@ static void forward_piece(struct job *j, int64_t i, char *space)
         fill(j, sum + (size_t)r * w, total.f, 1);
     }
     for (int64_t r = 0; r < n; r += GEMV_VECTORS)
-        gemv(o + (size_t)(r * j->e) * w, 1, j->e, v, 1, row_stride(j->v),
-             s + (size_t)(r * PIECE) * w, PIECE, (int)least(GEMV_VECTORS, n - r), j->e, m, false);
-    (void)wide;
+        gemv(o + (size_t)(r * j->e) * w, 1, j->e, v, 1, row_stride(j->v), s + (size_t)(r * PIECE) * w, PIECE,
+             (int)least(GEMV_VECTORS, n - r), j->e, m, false);
 }
 
 static double number(const struct job *j, const char *p, int64_t i)
@@ -552,8 +553,7 @@ static void pack_all(struct job *j, int64_t i, char *space)
     int64_t b = unit / j->kv, h = unit % j->kv;
     struct places p = places(j, unit);
     if (block < nk) {
-        pack(j, p.k, p.turned_k, head_of(j->k, 3, b, h), row_stride(j->k), j->keys, j->d, block,
-             space);
+        pack(j, p.k, p.turned_k, head_of(j->k, 3, b, h), row_stride(j->k), j->keys, j->d, block, space);
         pack(j, p.v, NULL, head_of(j->v, 3, b, h), row_stride(j->v), j->keys, j->e, block, space);
         return;
     }
@@ -561,16 +561,14 @@ static void pack_all(struct job *j, int64_t i, char *space)
     size_t at = (size_t)head * p.head;
     block = (block - nk) % nq;
     h = h * group + head;
-    pack(j, p.q + at, p.turned_q + at, head_of(j->q, 3, b, h), row_stride(j->q), j->length, j->d,
-         block, space);
-    pack(j, p.ct + at, p.turned_ct + at, head_of(j->ct, 3, b, h), row_stride(j->ct), j->length,
-         j->e, block, space);
+    pack(j, p.q + at, p.turned_q + at, head_of(j->q, 3, b, h), row_stride(j->q), j->length, j->d, block, space);
+    pack(j, p.ct + at, p.turned_ct + at, head_of(j->ct, 3, b, h), row_stride(j->ct), j->length, j->e, block, space);
 }
 
 static size_t backward_bytes(const struct job *j)
 {
-    return 4096 + load_bytes(j) + mask_bytes(j) + 2 * panel_bytes(j, j->d) +
-           2 * panel_bytes(j, j->e) + 2 * panel_bytes(j, BLOCK) + 3 * panel_bytes(j, 1);
+    return 4096 + load_bytes(j) + mask_bytes(j) + 2 * panel_bytes(j, j->d) + 2 * panel_bytes(j, j->e) +
+           2 * panel_bytes(j, BLOCK) + 3 * panel_bytes(j, 1);
 }
 
 static void query_panel(struct job *j, int64_t i, char *space)
@@ -599,15 +597,13 @@ static void query_panel(struct job *j, int64_t i, char *space)
     int64_t limit = seen_by(j, r, r + n - 1), off = j->keys - j->length;
     for (int64_t key = 0; key < limit; key += BLOCK) {
         int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->keys - key);
-        g->tile(s, j->width, p.k + (size_t)(key * j->d) * w, g->mr * j->d, q, 0, m, j->width, j->d,
-                false);
+        g->tile(s, j->width, p.k + (size_t)(key * j->d) * w, g->mr * j->d, q, 0, m, j->width, j->d, false);
         if (j->mask || (j->a->causal && key + m > r + off + 1))
             mask_panel(j, s, tile, m, key, b, h, r, n);
-        g->tile(ds, j->width, p.v + (size_t)(key * j->e) * w, g->mr * j->e, ct, 0, m, j->width,
-                j->e, false);
+        g->tile(ds, j->width, p.v + (size_t)(key * j->e) * w, g->mr * j->e, ct, 0, m, j->width, j->e, false);
         cpu->attention->slope[j->work](s, ds, (size_t)m, top, sum, delta, false);
-        g->tile(dq, j->width, p.turned_k + (size_t)turned_panels(j, key, j->d) * w, g->mr * whole,
-                ds, 0, j->d, j->width, m, true);
+        g->tile(dq, j->width, p.turned_k + (size_t)turned_panels(j, key, j->d) * w, g->mr * whole, ds, 0, j->d,
+                j->width, m, true);
     }
     g->axpby(dq, dq, j->a->scale, NULL, 0, j->d * j->width);
     put(j, j->dq + at * (size_t)j->d * j->size, dq, n, j->d, rows);
@@ -637,19 +633,16 @@ static void key_panel(struct job *j, int64_t i, char *space)
             int64_t m = least(BLOCK, j->length - t);
             if (j->a->causal && t + off >= 0 && t + m - 1 + off < key)
                 continue;
-            g->tile(s, j->width, p.q + in + (size_t)(t * j->d) * w, g->mr * j->d, k, 0, m, j->width,
-                    j->d, false);
+            g->tile(s, j->width, p.q + in + (size_t)(t * j->d) * w, g->mr * j->d, k, 0, m, j->width, j->d, false);
             if (j->mask || (j->a->causal && key + n > t + off + 1))
                 mask_rows(j, s, tile, m, t, b, h, key, n);
-            g->tile(ds, j->width, p.ct + in + (size_t)(t * j->e) * w, g->mr * j->e, v, 0, m,
-                    j->width, j->e, false);
+            g->tile(ds, j->width, p.ct + in + (size_t)(t * j->e) * w, g->mr * j->e, v, 0, m, j->width, j->e, false);
             size_t first = (at + (size_t)t) * w;
-            cpu->attention->slope[j->work](s, ds, (size_t)m, j->top + first, j->sum + first,
-                                           j->delta + first, true);
-            g->tile(dv, j->width, p.turned_ct + in + (size_t)turned_panels(j, t, j->e) * w,
-                    g->mr * m, s, 0, j->e, j->width, m, true);
-            g->tile(dk, j->width, p.turned_q + in + (size_t)turned_panels(j, t, j->d) * w,
-                    g->mr * m, ds, 0, j->d, j->width, m, true);
+            cpu->attention->slope[j->work](s, ds, (size_t)m, j->top + first, j->sum + first, j->delta + first, true);
+            g->tile(dv, j->width, p.turned_ct + in + (size_t)turned_panels(j, t, j->e) * w, g->mr * m, s, 0, j->e,
+                    j->width, m, true);
+            g->tile(dk, j->width, p.turned_q + in + (size_t)turned_panels(j, t, j->d) * w, g->mr * m, ds, 0, j->d,
+                    j->width, m, true);
         }
     }
     g->axpby(dk, dk, j->a->scale, NULL, 0, j->d * j->width);
@@ -674,10 +667,9 @@ static int backward(struct job *j)
 {
     int64_t group = j->heads / j->kv, w = (int64_t)j->wsize;
     j->unit_bytes =
-        w * (2 * panels(j, j->keys, j->d) + panels(j, j->keys, j->e) + 64 +
-             turned_panels(j, j->keys, j->d) +
-             group * (panels(j, j->length, j->d) + panels(j, j->length, j->e) +
-                      turned_panels(j, j->length, j->d) + turned_panels(j, j->length, j->e)));
+        w * (2 * panels(j, j->keys, j->d) + panels(j, j->keys, j->e) + 64 + turned_panels(j, j->keys, j->d) +
+             group * (panels(j, j->length, j->d) + panels(j, j->length, j->e) + turned_panels(j, j->length, j->d) +
+                      turned_panels(j, j->length, j->e)));
     j->bytes = backward_bytes(j);
     int64_t jobs[] = { group * up(j->length, j->width), up(j->keys, j->width) };
     return over_units(j, blocks(j->keys) + group * blocks(j->length), pack_all, jobs,
@@ -716,8 +708,7 @@ static int prepare(struct job *j, const struct run *r, mx_own hold[3])
     j->k = gapless(k, &hold[1]);
     j->v = gapless(v, &hold[2]);
     if (j->width != j->g->nr) {
-        mx_fail_as(MX_RUNTIME, "[attention] panels of %d and %d elements do not meet",
-                   (int)j->width, j->g->nr);
+        mx_fail_as(MX_RUNTIME, "[attention] panels of %d and %d elements do not meet", (int)j->width, j->g->nr);
         return 1;
     }
     return is_nil(j->q) || is_nil(j->k) || is_nil(j->v);
@@ -771,8 +762,7 @@ int run_attention_vjp(const struct run *r)
         j.ct = gapless(r->x[n], &hold[3]);
         failed = is_nil(j.ct);
     }
-    for (int i = 0; i < 3 && !failed; i++)
-        failed = is_nil(kept[i] = row_major(r->x[n + 1 + i], &hold[4 + i]));
+    for (int i = 0; i < 3 && !failed; i++) failed = is_nil(kept[i] = row_major(r->x[n + 1 + i], &hold[4 + i]));
     for (int i = 0; i < r->nout && !failed; i++) failed = out_new(r, i);
     if (!failed) {
         j.top = host(kept[0]);
