@@ -33,7 +33,12 @@ EXPAND = """
 #define METHOD(name, body, signature, doc) ("METHOD", #name, signature, doc),
 #define ALIAS(name, of) ("ALIAS", #name, #of, ""),
 #include "functions.def"
+#define EXAMPLE(name, session) ("EXAMPLE", name, session, ""),
+#include "examples.def"
 """
+
+# Where the functions of a row are, as examples.def says it.
+WHERE = {"RANDOM": "random.", "FFT": "fft.", "FUSED": "fast.", "LINALG": "linalg.", "METHOD": "array."}
 
 # What does not return an array.
 RETURNS = {
@@ -311,7 +316,11 @@ def rows(compiler):
     paths = [f"-I{ROOT / folder}" for folder in ("src", "python/src")]
     command = [compiler, "-E", "-P", "-x", "c", *paths, "-"]
     text = subprocess.run(command, input=EXPAND, capture_output=True, text=True, check=True).stdout
-    return ast.literal_eval(f"[{text}]")
+    table = ast.literal_eval(f"[{text}]")
+    examples = {name: session for word, name, session, _ in table if word == "EXAMPLE"}
+    for word, name, signature, doc in table:
+        session = examples.get(WHERE.get(word, "") + name)
+        yield word, name, signature, f"{doc}\n\n{session}" if session else doc
 
 
 def definition(name, signature, doc, result="array"):
@@ -345,7 +354,7 @@ def properties():
 
 
 def stubs(compiler):
-    table = rows(compiler)
+    table = list(rows(compiler))
 
     def pick(word):
         return [row[1:] for row in table if row[0] == word]

@@ -252,9 +252,11 @@ PyObject *raise_axis(const char *op, int axis, int ndim);
 #define METHOD(name, body, ...) PyObject *fn_##body(struct call *c);
 #include "functions.def"
 
-/* A docstring that starts with a signature, without the annotations in it (which inspect would not
- * take); it lives as long as the process. */
-const char *plain_signature(const char *doc);
+/* The docstrings of rows of functions.def as Python shows them, the examples at their ends
+ * (py_docs.c): of the functions of a module, which are put into it, or of the methods of a type;
+ * `owner` is the type or the module inside mlx.core, "" for itself. */
+int add_functions(PyObject *module, PyMethodDef *functions);
+int method_docs(const char *owner, PyMethodDef *methods);
 
 /* Parts of the module */
 int transforms_init(PyObject *module);

@@ -620,9 +620,6 @@ static PyType_Spec spec = {
 
 int array_init(PyObject *module)
 {
-    for (PyMethodDef *m = methods; m->ml_name; m++)
-        if (!(m->ml_doc = plain_signature(m->ml_doc)))
-            return -1;
     array_type = add_type(module, &spec);
     iterator_type = array_type ? add_type(module, &iterator_spec) : NULL;
     return iterator_type ? 0 : -1;

@@ -160,4 +160,4 @@ static PyMethodDef functions[] = {
     { NULL, NULL, 0, NULL },
 };
 
-int graph_init(PyObject *module) { return PyModule_AddFunctions(module, functions); }
+int graph_init(PyObject *module) { return add_functions(module, functions); }

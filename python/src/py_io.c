@@ -446,4 +446,4 @@ static PyMethodDef archives[] = {
     { NULL, NULL, 0, NULL },
 };
 
-int io_init(PyObject *module) { return PyModule_AddFunctions(module, archives); }
+int io_init(PyObject *module) { return add_functions(module, archives); }

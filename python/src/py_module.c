@@ -1,55 +1,7 @@
 /* py_module.c: the module mlx.core. */
 #include "py.h"
 
-#include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* Docstrings */
-
-/* Is there a default in this signature that inspect cannot make an object of: a dtype, say? */
-static bool is_beyond_inspect(const char *signature)
-{
-    for (const char *s = strchr(signature, '='); s; s = strchr(s + 1, '=')) {
-        static const char *const names[] = { "None", "True", "False" };
-        bool known = !isalpha((unsigned char)s[1]);
-        for (size_t i = 0; i < LENGTH(names); i++)
-            known = known || !strncmp(s + 1, names[i], strlen(names[i]));
-        if (!known)
-            return true;
-    }
-    return false;
-}
-
-const char *plain_signature(const char *doc)
-{
-    const char *end = strstr(doc, ")\n--\n\n"), *s = doc;
-    if (!end)
-        return doc;
-    char *copy = malloc(strlen(doc) + 1), *to = copy;
-    if (!copy)
-        return PyErr_NoMemory(), NULL;
-    int depth = 0;
-    for (bool annotation = false; s < end; s++) {
-        depth += *s == '(' || *s == '[';
-        depth -= *s == ')' || *s == ']';
-        if (depth == 1 && *s == ':')
-            annotation = true;
-        if (depth == 1 && (*s == ',' || *s == '='))
-            annotation = false;
-        bool around_equals = *s == ' ' && (s[1] == '=' || s[-1] == '=');
-        if (!annotation && !around_equals)
-            *to++ = *s;
-    }
-    if (to - copy > 2 && to[-1] == ' ' && to[-2] == ',') /* nothing after $self */
-        to -= 2;
-    *to = 0;
-    /* Without the "--" it is the first line of the docstring, for people to read. */
-    strcpy(to, is_beyond_inspect(copy) ? ")\n\n" : ")\n--\n\n");
-    strcat(to, end + strlen(")\n--\n\n"));
-    return copy;
-}
 
 /* Functions: a C function and a signature for each row. */
 
@@ -96,15 +48,6 @@ static const struct {
 
 /* Putting things into modules */
 
-PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
-{
-    PyObject *type = PyType_FromSpec(spec);
-    const char *name = strrchr(spec->name, '.') + 1;
-    if (type && PyModule_AddObjectRef(module, name, type))
-        Py_CLEAR(type);
-    return (PyTypeObject *)type; /* our reference stays for as long as the process lives */
-}
-
 PyObject *add_enum(PyObject *module, const char *name, const char *const names[], size_t n,
                    PyObject *members[])
 {
@@ -139,20 +82,12 @@ PyObject *add_enum(PyObject *module, const char *name, const char *const names[]
     return type;
 }
 
-static int plain_signatures(PyMethodDef *methods)
-{
-    for (PyMethodDef *m = methods; m->ml_name; m++)
-        if (m->ml_doc && !(m->ml_doc = plain_signature(m->ml_doc)))
-            return -1;
-    return 0;
-}
-
 PyObject *submodule(PyObject *module, const char *name, const char *doc, PyMethodDef *methods)
 {
     char full[64];
     PyOS_snprintf(full, sizeof full, "mlx.core.%s", name);
     PyObject *sub = PyImport_AddModule(full);
-    if (!sub || plain_signatures(methods) || PyModule_AddFunctions(sub, methods) ||
+    if (!sub || add_functions(sub, methods) ||
         PyModule_SetDocString(sub, doc) || PyModule_AddObjectRef(module, name, sub))
         return NULL;
     return sub;
@@ -263,7 +198,7 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit_core(void);
 PyMODINIT_FUNC PyInit_core(void)
 {
-    if (plain_signatures(functions))
+    if (method_docs("", functions))
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (!module)
