@@ -86,6 +86,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, TypeAlias
 
 from . import cuda as cuda, fast as fast, fft as fft, linalg as linalg, metal as metal, random as random
+from .linalg import norm as matrix_norm
 '''
 
 RANDOM = '''"""Random numbers from explicit keys, or from a state."""

@@ -128,5 +128,9 @@ static PyMethodDef functions[] = {
 
 int linalg_init(PyObject *module)
 {
-    return submodule(module, "linalg", "Linear algebra, of the last two axes.", functions) ? 0 : -1;
+    PyObject *sub = submodule(module, "linalg", "Linear algebra, of the last two axes.", functions);
+    PyObject *norm = sub ? PyObject_GetAttrString(sub, "norm") : NULL;
+    int failed = norm ? PyModule_AddObjectRef(module, "matrix_norm", norm) : -1; /* a second name */
+    Py_XDECREF(norm);
+    return failed;
 }
