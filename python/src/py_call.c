@@ -454,6 +454,11 @@ static int find(const struct signature *sig, PyObject *name)
     for (int i = 0; i < sig->n; i++)
         if (PyUnicode_Compare(sig->params[i].name, name) == 0)
             return i;
+    /* The array API standard's name for ddof. */
+    if (PyUnicode_CompareWithASCIIString(name, "correction") == 0)
+        for (int i = 0; i < sig->n; i++)
+            if (PyUnicode_CompareWithASCIIString(sig->params[i].name, "ddof") == 0)
+                return i;
     return -1;
 }
 

@@ -118,8 +118,8 @@ static void file_write(void *o, const char *data, size_t n)
         size_t done = put && PyLong_Check(put) ? PyLong_AsSize_t(put) : m; /* some return nothing */
         if (put && put != Py_None && (!PyLong_Check(put) || done == 0 || done > m)) {
             PyErr_Clear();
-            PyErr_Format(PyExc_OSError, "[save] write() of the file got %zu bytes and returned %R, not how many it wrote",
-                         m, put);
+            PyErr_Format(PyExc_OSError,
+                         "[save] write() of the file got %zu bytes and returned %R, not how many it wrote", m, put);
         }
         Py_XDECREF(view);
         Py_XDECREF(put);
@@ -334,7 +334,8 @@ static const char *text_of(struct call *c, PyObject *o)
     if (s && strlen(s) == (size_t)n)
         return s;
     if (s)
-        PyErr_Format(PyExc_ValueError, "[%s] expected names and texts without null characters, got %R", c->sig->name, o);
+        PyErr_Format(PyExc_ValueError, "[%s] expected names and texts without null characters, got %R", c->sig->name,
+                     o);
     return NULL;
 }
 

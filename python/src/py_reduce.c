@@ -25,13 +25,12 @@ PyObject *fn_minmax(struct call *c)
     return both;
 }
 
-#define SPREAD(name)                                                                              \
-    PyObject *fn_##name(struct call *c)                                                           \
-    {                                                                                             \
-        int ddof = GIVEN(4) ? INT(4) : INT(3);                                                    \
-        return give(c, GIVEN(1)                                                                   \
-                           ? mlx_##name##_axes(&c->res, ARRAY(0), INTS(1), BOOL(2), ddof, STREAM) \
-                           : mlx_##name(&c->res, ARRAY(0), BOOL(2), ddof, STREAM));               \
+#define SPREAD(name)                                                                                   \
+    PyObject *fn_##name(struct call *c)                                                                \
+    {                                                                                                  \
+        int ddof = c->sig->n > 5 && GIVEN(4) ? INT(4) : INT(3); /* methods have correction too */      \
+        return give(c, GIVEN(1) ? mlx_##name##_axes(&c->res, ARRAY(0), INTS(1), BOOL(2), ddof, STREAM) \
+                                : mlx_##name(&c->res, ARRAY(0), BOOL(2), ddof, STREAM));               \
     }
 SPREAD(var)
 SPREAD(std)

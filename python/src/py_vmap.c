@@ -168,7 +168,10 @@ static PyType_Slot mapped_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec mapped_spec = {
-    "mlx.core._Vmapped", sizeof(struct mapped), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    "mlx.core._Vmapped",
+    sizeof(struct mapped),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     mapped_slots,
 };
 

@@ -12,7 +12,6 @@
 #define CMPLXF(re, im) __builtin_complex((float)(re), (float)(im))
 #endif
 
-
 /* n bytes of scratch. */
 static void *take(struct scratch *s, int64_t n)
 {

@@ -49,8 +49,10 @@ const struct op op_depends = {
 bool mx_depends(int n, const mx x[], int n_on, const mx on[], mx y[])
 {
     mx *all = n ? mx_malloc((size_t)(n + n_on) * sizeof *all) : NULL;
-    if (!all)
+    if (!all) {
+        for (int k = 0; k < n; k++) y[k] = MX_NIL;
         return n == 0;
+    }
     memcpy(all, on, (size_t)n_on * sizeof *all);
     memcpy(all + n_on, x, (size_t)n * sizeof *all);
     mx_infer_n(&op_depends, NULL, n_on + n, all, n, y);

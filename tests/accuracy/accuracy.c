@@ -65,7 +65,8 @@ static void one_run(const struct job *j, int64_t at, int64_t m, struct worst *w)
             a[i] = (float)((double)(mixed(k) >> 11) * 0x1p-53 * 40 - 20);
             b[i] = (float)((double)(mixed(~k) >> 11) * 0x1p-53 * 40 - 20);
             if (j->t != DT_float32)
-                a[i] = (float)half_value(j->t, half_of(j->t, a[i])), b[i] = (float)half_value(j->t, half_of(j->t, b[i]));
+                a[i] = (float)half_value(j->t, half_of(j->t, a[i])),
+                b[i] = (float)half_value(j->t, half_of(j->t, b[i]));
         }
     }
     if (j->row->n == 1)
@@ -112,7 +113,8 @@ int main(int argc, char **argv)
 #include "ops/ops.def"
     };
     int64_t fewer = argc > 1 ? atoll(argv[1]) : 1;
-    printf("| function | float16 | bfloat16 | float32 | float32 operands of the largest error |\n|---|---|---|---|---|\n");
+    printf(
+        "| function | float16 | bfloat16 | float32 | float32 operands of the largest error |\n|---|---|---|---|---|\n");
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const struct row *r = &rows[k];
         if ((r->set != INEXACT && r->set != FLOAT) || (!r->r1 && !r->r2))

@@ -29,7 +29,7 @@ static int call_builder(struct closure *self, int n, const mx x[], struct mx_lis
 {
     (void)n;
     MX_SCOPE(NULL);
-    mx y[RULE_RESULTS];
+    mx y[RULE_RESULTS] = { 0 };
     int m = ((struct builder *)self)->build(x, y);
     for (int k = 0; k < m; k++)
         if (list_push(out, y[k]))

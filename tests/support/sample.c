@@ -49,10 +49,11 @@ enum dtype draw_dtype(void) { return (enum dtype)draw(DT_COUNT); }
 
 /* ---- elements */
 
-/* float16 of a number that it holds exactly. */
+/* float16 of a number that it holds exactly; of smaller ones zero. */
 static uint16_t float16_of(double v)
 {
     int e;
+    v = fabs(v) < 0x1p-14 ? 0 : v;
     double m = frexp(fabs(v), &e); /* m in [0.5, 1) */
     uint16_t sign = v < 0 ? 0x8000 : 0;
     return v == 0 ? sign : (uint16_t)(sign | (e + 14) << 10 | (int)(m * 2048 - 1024));

@@ -58,9 +58,10 @@ static void graphs(void **state)
     OK(mlx_node_namer_set_name(namer, y, "a \"sum\""));
     mlx_vector_array outputs = mlx_vector_array_new_value(y);
     char *text = written(mlx_export_to_dot, namer, outputs);
-    assert_string_equal(text, "digraph {\n{ rank=source; \"in\"; }\n{ 0 [label =\"Exp\", shape=rectangle]; }\n"
-                              "\"in\" -> 0\n{ \"A\"; }\n0 -> \"A\"\n{ 1 [label =\"Add\", shape=rectangle]; }\n"
-                              "\"A\" -> 1\n\"in\" -> 1\n{ rank=sink; \"a \\\"sum\\\"\"; }\n1 -> \"a \\\"sum\\\"\"\n}\n");
+    assert_string_equal(text,
+                        "digraph {\n{ rank=source; \"in\"; }\n{ 0 [label =\"Exp\", shape=rectangle]; }\n"
+                        "\"in\" -> 0\n{ \"A\"; }\n0 -> \"A\"\n{ 1 [label =\"Add\", shape=rectangle]; }\n"
+                        "\"A\" -> 1\n\"in\" -> 1\n{ rank=sink; \"a \\\"sum\\\"\"; }\n1 -> \"a \\\"sum\\\"\"\n}\n");
     free(text);
     text = written(mlx_print_graph, (mlx_node_namer){ NULL }, outputs);
     assert_string_equal(text, "Inputs: A [(), float32]\nExp A -> B [(), float32]\nAdd B, A -> C [(), float32]\n"
