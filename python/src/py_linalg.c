@@ -111,8 +111,6 @@ PyObject *fn_linalg_norm(struct call *c)
     return give(c, mlx_linalg_norm(&c->res, ARRAY(0), number, axis, n, BOOL(3), STREAM));
 }
 
-PyObject *fn_matrix_norm(struct call *c) { return fn_linalg_norm(c); }
-
 #define LINALG(name, text, doc)                                                                \
     static struct signature sig_##name = SIGNATURE(#name, text);                               \
     static PyObject *py_##name(PyObject *m, PyObject *const *args, Py_ssize_t n, PyObject *kw) \
