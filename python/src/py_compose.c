@@ -75,7 +75,8 @@ PyObject *fn_trace(struct call *c)
     mlx_dtype t = mlx_array_dtype(ARRAY(0));
     char kind = dtype_kind(t);
     bool narrow = kind == 'b' || ((kind == 'i' || kind == 'u') && mlx_dtype_size(t) < 4);
-    return give(c, mlx_trace(&c->res, ARRAY(0), INT(1), INT(2), INT(3), DTYPE(4, narrow ? MLX_INT32 : t), STREAM));
+    t = narrow ? (kind == 'u' ? MLX_UINT32 : MLX_INT32) : t;
+    return give(c, mlx_trace(&c->res, ARRAY(0), INT(1), INT(2), INT(3), DTYPE(4, t), STREAM));
 }
 
 PyObject *fn_meshgrid(struct call *c)

@@ -38,7 +38,17 @@ PyObject *fn_arange(struct call *c)
         if (v[i] == -1.0 && PyErr_Occurred())
             return NULL;
     }
-    mlx_dtype t = DTYPE(3, whole ? MLX_INT32 : MLX_FLOAT32);
+    /* Whole numbers past int32 are int64, as far as the doubles they travel in are exact. */
+    bool wide = false;
+    for (int i = 0; i < 3 && whole; i++) {
+        wide |= v[i] < INT32_MIN || v[i] > INT32_MAX;
+        if (v[i] > 0x1p53 || v[i] < -0x1p53) {
+            PyErr_Format(PyExc_ValueError, "[arange] expected integers of at most 2**53, got %R",
+                         given[i]);
+            return NULL;
+        }
+    }
+    mlx_dtype t = DTYPE(3, wide ? MLX_INT64 : whole ? MLX_INT32 : MLX_FLOAT32);
     return give(c, mlx_arange(&c->res, v[0], v[1], v[2], t, STREAM));
 }
 

@@ -35,6 +35,7 @@ enum dtype_set {
     INEXACT, /* floats and complex; integers and bool become float32 */
     FLOAT,   /* floats; integers and bool become float32; no complex */
     INTEGER, /* integers and bool */
+    SHIFTED, /* integers; bool becomes uint8 */
     BOOL,    /* everything is converted to bool first */
 };
 

@@ -180,10 +180,10 @@ mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
         int one = x->size ? (int)(sum % x->size) : 0;
         return mx_reshape(mx_roll(flat(x), &one, 1, (int[]){ 0 }, 1), x->ndim, x->shape);
     }
-    if (n_shift != n && n_shift != 1)
+    if (n_shift != n && n_shift != 1 && n != 1)
         return mx_fail("[roll] expected one shift or one for each of the %d axes, got %d", n, n_shift);
-    for (int i = 0; i < n; i++) {
-        int a = axis_of("roll", axes[i], x->ndim);
+    for (int i = 0; i < n || (n == 1 && i < n_shift); i++) { /* several shifts of one axis add up */
+        int a = axis_of("roll", axes[n == 1 ? 0 : i], x->ndim);
         if (a < 0)
             return MX_NIL;
         int size = x->shape[a], by = size ? shift[n_shift == 1 ? 0 : i] % size : 0;
@@ -200,8 +200,6 @@ bool mx_meshgrid(int n, const mx x[], bool sparse, bool xy, mx y[])
     if (n > MX_MAX_NDIM)
         return mx_fail("[meshgrid] expected at most %d arrays, got %d", MX_MAX_NDIM, n), false;
     for (int i = 0; i < n; i++) {
-        if (x[i]->ndim > 1)
-            return mx_fail("[meshgrid] expected arrays of at most one dimension, got shape %s", shape_of(x[i])), false;
         int at = xy && i < 2 && n > 1 ? 1 - i : i, shape[MX_MAX_NDIM];
         for (int k = 0; k < n; k++)
             shape[k] = 1;

@@ -369,6 +369,11 @@ enum dtype op_compute_dtype(const struct op *op, enum dtype t)
         bad = dtype_is_complex(t);
         break;
     case INTEGER: bad = dtype_is_inexact(t); break;
+    case SHIFTED:
+        if (t == DT_bool_)
+            return DT_uint8;
+        bad = dtype_is_inexact(t);
+        break;
     case BOOL: return DT_bool_;
     }
     if (bad)

@@ -137,10 +137,12 @@ static mx reduce_as(const char *name, mx x, enum fold f, const int *axes, int n,
     return drop_axes(y, a, n, keepdims);
 }
 
-/* Sums of bool and of narrow integers are int32. */
+/* Sums of narrow integers have 32 bits, and their sign; those of bool are int32. */
 static enum dtype sum_dtype(enum dtype t)
 {
-    return t == DT_bool_ || (dtype_is_integer(t) && dtype_size(t) < 4) ? DT_int32 : t;
+    if (t == DT_uint8 || t == DT_uint16)
+        return DT_uint32;
+    return t == DT_bool_ || t == DT_int8 || t == DT_int16 ? DT_int32 : t;
 }
 
 mx mx_reduce(mx x, enum fold f, const int *axes, int n, bool keepdims)

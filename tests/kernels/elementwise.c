@@ -292,6 +292,7 @@ static bool in_set(enum dtype_set set, enum dtype t)
     case INEXACT: return kind == 'f' || kind == 'c';
     case FLOAT: return kind == 'f';
     case INTEGER: return kind != 'f' && kind != 'c';
+    case SHIFTED: return kind == 'i' || kind == 'u';
     case BOOL: return kind == 'b';
     }
     return false;

@@ -130,8 +130,8 @@ static bool takes(const struct row *r, enum dtype t)
 {
     char kind = dtype_kind(t);
     return r->set == REAL || r->set == FLOAT ? kind != 'c'
-           : r->set == INTEGER               ? kind != 'f' && kind != 'c'
-                                             : true;
+           : r->set == INTEGER || r->set == SHIFTED ? kind != 'f' && kind != 'c'
+                                                  : true;
 }
 
 static enum dtype computes_in(const struct row *r, enum dtype t)
@@ -141,6 +141,8 @@ static enum dtype computes_in(const struct row *r, enum dtype t)
         return DT_bool_;
     if (r->set == NUMERIC && t == DT_bool_)
         return DT_int32;
+    if (r->set == SHIFTED && t == DT_bool_)
+        return DT_uint8;
     return (r->set == INEXACT || r->set == FLOAT) && !inexact ? DT_float32 : t;
 }
 

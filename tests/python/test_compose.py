@@ -111,7 +111,7 @@ def test_errors():
     for call, match in [
         (lambda: mx.repeat(x, -1), "repeat"),
         (lambda: mx.tile(x, (2, -1)), "tile"),
-        (lambda: mx.roll(x, (1, 2), (0,)), "roll"),
+        (lambda: mx.roll(x, (1, 2), (0, 1, 0)), "roll"),
         (lambda: mx.roll(x, 1, 2), "roll"),
         (lambda: mx.tensordot(x, x, 1), "tensordot"),
         (lambda: mx.tensordot(x, x, 3), "tensordot"),
@@ -119,7 +119,6 @@ def test_errors():
         (lambda: mx.diagonal(mx.zeros(3)), "diagonal"),
         (lambda: mx.diagonal(x, 0, 1, 1), "diagonal"),
         (lambda: mx.diag(mx.zeros((2, 2, 2))), "diag"),
-        (lambda: mx.meshgrid(x), "meshgrid"),
         (lambda: mx.meshgrid(mx.zeros(2), indexing="zz"), "meshgrid"),
         (lambda: mx.hanning(-1), "hanning"),
         (lambda: mx.diff(mx.array(1.0)), "diff"),

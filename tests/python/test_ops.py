@@ -264,7 +264,7 @@ def test_spread():
 def test_dtypes_of_sums():
     assert mx.sum(mx.ones(3, mx.int8)).dtype == mx.int32
     assert mx.sum(mx.ones(3, mx.bool_)).dtype == mx.int32
-    assert mx.sum(mx.ones(3, mx.uint8)).dtype == mx.int32
+    assert mx.sum(mx.ones(3, mx.uint8)).dtype == mx.uint32
     assert mx.sum(mx.ones(3, mx.bool_), axis=[]).dtype == mx.int32
     assert mx.mean(mx.ones(3, mx.int8)).dtype == mx.float32
     assert mx.argmax(mx.ones(3)).dtype == mx.uint32

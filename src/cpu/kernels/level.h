@@ -64,6 +64,10 @@ TEMPLATE void spread(void *y, size_t size, size_t n)
 #define ROW_INTEGER_i(...) __VA_ARGS__
 #define ROW_INTEGER_f(...)
 #define ROW_INTEGER_c(...)
+#define ROW_SHIFTED_b(...)
+#define ROW_SHIFTED_i(...) __VA_ARGS__
+#define ROW_SHIFTED_f(...)
+#define ROW_SHIFTED_c(...)
 #define ROW_BOOL_b(...) __VA_ARGS__
 #define ROW_BOOL_i(...)
 #define ROW_BOOL_f(...)
