@@ -7,6 +7,7 @@ The build runs this; the stubs lie in a folder `core` beside the module.
 
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -66,13 +67,14 @@ RETURNS = {
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",
     "array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]": "load",
     "tuple[list[array], list[array]]": "vjp jvp",
-    "Callable": "grad value_and_grad vmap",
+    "Callable[..., Any]": "grad value_and_grad",
+    "Callable[P, R]": "vmap",
     "scalar": "item",
-    "list | scalar": "tolist",
+    "list[Any] | scalar": "tolist",
     "types.ModuleType": "__array_namespace__",
     "bytes": "__bytes__",
     "str": "__format__",
-    "tuple": "__getstate__ __reduce__",
+    "tuple[Any, ...]": "__getstate__ __reduce__",
     "Any": "__dlpack__ __array__",
 }
 RETURN = {name: kind for kind, names in RETURNS.items() for name in names.split()}
@@ -83,10 +85,9 @@ import enum
 import pathlib
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, ParamSpec, Self, TypeAlias, TypeVar, final, overload
 
 from . import cuda as cuda, fast as fast, fft as fft, linalg as linalg, metal as metal, random as random
-from .linalg import norm as matrix_norm
 '''
 
 RANDOM = '''"""Random numbers from explicit keys, or from a state."""
@@ -94,7 +95,7 @@ RANDOM = '''"""Random numbers from explicit keys, or from a state."""
 from collections.abc import Sequence
 
 import mlx.core
-from mlx.core import Dtype, StreamOrDevice, array, scalar, uint64
+from mlx.core import Dtype, StreamOrDevice, array, scalar
 
 state: Sequence[array]
 '''
@@ -129,13 +130,14 @@ def start_capture(path: str) -> None: ...
 def stop_capture() -> None: ...
 """
 
-TYPES = """scalar: TypeAlias = bool | int | float | complex
+TYPES = """P = ParamSpec("P")
+R = TypeVar("R")
+scalar: TypeAlias = bool | int | float | complex
 file: TypeAlias = BinaryIO
-size: TypeAlias = int
-uint64: TypeAlias = int
 StreamOrDevice: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
 
 __version__: str
+__array_api_version__: str
 e: float
 euler_gamma: float
 inf: float
@@ -145,6 +147,7 @@ pi: float
 
 class AxisError(ValueError, IndexError): ...
 
+@final
 class Dtype:
     @property
     def size(self) -> int: ...
@@ -156,8 +159,9 @@ class DtypeCategory(enum.Enum):
 
 {category_names}
 
+@final
 class finfo:
-    def __init__(self, arg: Dtype, /) -> None: ...
+    def __new__(cls, arg: Dtype, /) -> Self: ...
     @property
     def bits(self) -> int: ...
     @property
@@ -171,8 +175,9 @@ class finfo:
     @property
     def dtype(self) -> Dtype: ...
 
+@final
 class iinfo:
-    def __init__(self, arg: Dtype, /) -> None: ...
+    def __new__(cls, arg: Dtype, /) -> Self: ...
     @property
     def min(self) -> int: ...
     @property
@@ -189,23 +194,27 @@ class DeviceType(enum.Enum):
 cpu = DeviceType.cpu
 gpu = DeviceType.gpu
 
+@final
 class Device:
-    def __init__(self, type: DeviceType, index: int = 0) -> None: ...
+    def __new__(cls, type: DeviceType, index: int = 0) -> Self: ...
     @property
     def type(self) -> DeviceType: ...
     @property
     def index(self) -> int: ...
 
+@final
 class Stream:
     @property
     def device(self) -> Device: ...
 
+@final
 class ThreadLocalStream:
     @property
     def device(self) -> Device: ...
 
+@final
 class StreamContext:
-    def __init__(self, s: Stream | ThreadLocalStream | Device | DeviceType) -> None: ...
+    def __new__(cls, s: Stream | ThreadLocalStream | Device | DeviceType) -> Self: ...
     def __enter__(self) -> None: ...
     def __exit__(
         self,
@@ -214,37 +223,47 @@ class StreamContext:
         traceback: object | None = None,
     ) -> None: ...
 
+@final
 class PrintOptions:
-    def __init__(self, precision: int = -1) -> None: ...
+    def __new__(cls, precision: int = -1) -> Self: ...
     precision: int
 
+@final
 class _PrintOptionsContext:
     def __enter__(self) -> PrintOptions: ...
     def __exit__(self, *args: object) -> None: ...
 
+@final
 class custom_function:
-    def __init__(self, f: Callable) -> None: ...
-    def __call__(self, *args, **kwargs) -> Any: ...
-    def vjp(self, f: Callable) -> custom_function: ...
-    def jvp(self, f: Callable) -> custom_function: ...
-    def vmap(self, f: Callable) -> custom_function: ...
+    def __new__(cls, f: Callable[..., Any]) -> Self: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def vjp(self, f: Callable[..., Any]) -> custom_function: ...
+    def jvp(self, f: Callable[..., Any]) -> custom_function: ...
+    def vmap(self, f: Callable[..., Any]) -> custom_function: ...
 
+@final
 class ArrayLike:
-    def __init__(self, arg: object, /) -> None: ...
+    def __new__(cls, arg: object, /) -> Self: ...
+    def __mlx_array__(self) -> array: ...
 
+@final
 class ArrayAt:
-    def __getitem__(self, indices: Any) -> ArrayAt: ...
+    def __getitem__(self, indices: Any, /) -> ArrayAt: ...
 {at}
 
+@final
 class ArrayIterator:
     def __next__(self) -> array: ...
     def __iter__(self) -> ArrayIterator: ...
 
 class array:
-    def __init__(self, val: Any, dtype: Dtype | None = None) -> None: ...
+    @property
+    def __array_priority__(self) -> float: ...
+    def __new__(cls, val: Any, dtype: Dtype | None = None) -> Self: ...
 {properties}
     def __getitem__(self, arg: Any, /) -> array: ...
     def __setitem__(self, arg0: Any, arg1: Any, /) -> None: ...
+    def __hash__(self) -> int: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[array]: ...
     def __bool__(self) -> bool: ...
@@ -257,9 +276,9 @@ class array:
 {methods}
 """
 
-FILES = """def savez(file: file | str | pathlib.Path, *args, **kwargs) -> None: ...
-def savez_compressed(file: file | str | pathlib.Path, *args, **kwargs) -> None: ...
-def export_to_dot(file: object, *args, **kwargs) -> None: ...
+FILES = """def savez(file: file | str | pathlib.Path, *args: Any, **kwargs: Any) -> None: ...
+def savez_compressed(file: file | str | pathlib.Path, *args: Any, **kwargs: Any) -> None: ...
+def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None: ...
 """
 
 PROPERTIES = {
@@ -324,28 +343,41 @@ def rows(compiler):
         yield word, name, signature, f"{doc}\n\n{session}" if session else doc
 
 
-def definition(name, signature, doc, result="array"):
+def typed(signature):
+    """The signature as type checkers know it."""
     signature = signature.replace("?,", " = ...,")  # may be left out
+    signature = re.sub(r": (size|uint64)\b", ": int", signature)  # words of the parser of arguments
+    signature = re.sub(r"(\*\w+)(?=,|$)", r"\1: Any", signature)
+    for bare, full in {"Callable": "Callable[..., Any]", "dict": "dict[Any, Any]", "tuple": "tuple[Any, ...]"}.items():
+        signature = re.sub(rf": {bare}(?!\[)", f": {full}", signature)
+    return signature
+
+
+def definition(name, signature, doc, result="array"):
+    signature = typed(signature)
     lines = [f"def {name}({signature}) -> {result}:"]
     quoted = f'"""{doc}"""' if "\n" not in doc else f'"""{doc}\n"""'
-    return "\n".join(lines + ["    " + line for line in quoted.split("\n")])
+    return "\n".join(lines + ["    " + line if line else "" for line in quoted.split("\n")])
 
 
 def method(name, signature, doc):
-    inside = ", ".join(part for part in ("self", signature) if part)
+    inside = ", ".join(part for part in ("self", typed(signature)) if part)
     return f"    def {name}({inside}) -> {RETURN.get(name, 'array')}: ..."
 
 
 def operators():
     for op in OPERATORS:
         for kind in ("", "r", "i"):
-            yield f"    def __{kind}{op}__(self, other: Any) -> array: ..."
+            yield f"    def __{kind}{op}__(self, other: Any, /) -> array: ..."
+    for op in ("divmod", "rdivmod"):
+        yield f"    def __{op}__(self, other: Any, /) -> tuple[array, array]: ..."
     for op in ("neg", "pos", "abs", "invert"):
         yield f"    def __{op}__(self) -> array: ..."
     for op in ("lt", "le", "gt", "ge"):
-        yield f"    def __{op}__(self, other: Any) -> array: ..."
+        yield f"    def __{op}__(self, other: Any, /) -> array: ..."
     for op in ("eq", "ne"):
-        yield f"    def __{op}__(self, other: Any) -> Any: ...  # type: ignore[override]"
+        yield f"    @overload\n    def __{op}__(self, other: scalar | array, /) -> array: ..."
+        yield f"    @overload\n    def __{op}__(self, other: object, /) -> Any: ..."
 
 
 def properties():
@@ -374,13 +406,13 @@ def stubs(compiler):
         main,
         *(definition(*row, RETURN.get(row[0], "array")) for row in pick("FUNCTION")),
     ]
-    parts += [FILES, *(f"{name} = {of}" for name, of, _ in pick("ALIAS"))]
+    parts += [FILES, "matrix_norm = linalg.norm", *(f"{name} = {of}" for name, of, _ in pick("ALIAS"))]
     draws = [definition(*row, "None" if row[0] == "seed" else "array") for row in pick("RANDOM")]
     matrices = [definition(*row, RETURN.get(row[0], "array")) for row in pick("LINALG")]
     transforms = [definition(*row) for row in pick("FFT")]
     fused = [definition(*row, RETURN.get(row[0], "array")) for row in pick("FUSED")]
     return {
-        "__init__.pyi": "\n".join(parts) + "\n",
+        "__init__.pyi": "\n".join(parts).replace(" mlx.core.", " ") + "\n",
         "random.pyi": "\n".join([RANDOM, *draws]) + "\n",
         "fft.pyi": "\n".join([FFT, *transforms]) + "\n",
         "fast.pyi": "\n".join([FAST, *fused]) + "\n",
