@@ -113,9 +113,7 @@ def _unique(a, stream, **more):
 
 
 def unique_all(a, stream):
-    values, indices, inverse, counts = _unique(
-        a, stream, return_index=True, return_inverse=True, return_counts=True
-    )
+    values, indices, inverse, counts = _unique(a, stream, return_index=True, return_inverse=True, return_counts=True)
     return UniqueAll(values, indices, mx.reshape(inverse, a.shape), counts)
 
 

@@ -1,7 +1,8 @@
 """Neural networks: modules, layers, initializers and losses."""
 
-# ruff: noqa: F401, F403
+# Imported by the names that they are exported by, for type checkers.
+# ruff: noqa: F403, I001
 
-from . import init, losses
+from . import init as init, losses as losses
 from .layers import *
-from .utils import value_and_grad
+from .utils import value_and_grad as value_and_grad
