@@ -278,13 +278,11 @@ int run_scan(const struct run *r)
                       .x = host(z), .y = host(r->y[0]), .size = itemsize(x) };
     int failed = 0;
     int64_t tiles = lay_out(&s, x, a->axis);
-    if (x->size == 0)
-        tiles = 0;
-    else if (s.inner > 1)
+    if (s.inner > 1 && x->size)
         pool_for(tiles, grain(s.n * (s.inner < SCAN_COLS ? s.inner : SCAN_COLS)), scan_cols, &s);
-    else if (s.pieces > 1 && s.outer < 64 && fold != SCAN_LOGSUMEXP)
+    else if (x->size && s.pieces > 1 && s.outer < 64 && fold != SCAN_LOGSUMEXP)
         failed = run_long(&s);
-    else
+    else if (x->size)
         pool_for(s.outer, grain(s.n), scan_rows, &s);
     mx_drop(&hold);
     return failed;

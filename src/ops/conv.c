@@ -271,7 +271,7 @@ mx mx_conv(const char *op, mx x, mx w, const struct conv *g)
             return mx_fail("[%s] expected weights no larger than the input with its padding, got "
                            "%lld positions and a padded size of %lld along spatial axis %d "
                            "(input %s, weights %s)",
-                           op, (long long)seen, (long long)(whole + g->low[i] + g->high[i]), i,
+                           op, (long long)seen, (long long)whole + g->low[i] + g->high[i], i,
                            shape_of(x), shape_of(w));
         if ((size[i] = dim_of(op, room / g->stride[i] + 1)) < 0)
             return MX_NIL;

@@ -105,7 +105,7 @@ static bool delta_fits(mx q, mx k, mx v, mx gamma, mx beta, mx state, mx mask)
 void mx_gated_delta(mx q, mx k, mx v, mx gamma, mx beta, mx state, mx mask, mx y[2])
 {
     mx all[] = { q, k, v, gamma, beta, state, mask };
-    enum dtype t = promote(promote(q->dtype, k->dtype), v->dtype), wide = t;
+    enum dtype t = promote(promote(q->dtype, k->dtype), v->dtype), wide;
     y[0] = y[1] = MX_NIL;
     for (int i = 0; i < 7; i++)
         if (all[i] && is_nil(all[i]))

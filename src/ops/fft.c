@@ -27,7 +27,8 @@ static int fft_shapes(const struct call *c, struct spec out[])
 /* x along the axis times 1 at the ends that stand for themselves, else `inside`. */
 static mx weighed(mx x, const struct fft_args *a, double inside)
 {
-    mx k = mx_arange(0, a->n / 2 + 1, 1, DT_int32), zero = array_of_int(0, DT_int32);
+    int64_t half = a->n / 2 + 1;
+    mx k = mx_arange(0, (double)half, 1, DT_int32), zero = array_of_int(0, DT_int32);
     mx end = mx_equal(k, zero);
     if (a->n % 2 == 0)
         end = mx_logical_or(end, mx_equal(k, array_of_int(a->n / 2, DT_int32)));
