@@ -227,11 +227,38 @@ static int copy_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_dt
     return failed;
 }
 
+/* NumPy's arrays of ml_dtypes' bfloat16 are no buffers, but those of their bits are: 1 if o is one.
+ * The exception of the failed attempt at a buffer is set, and kept if it is not. */
+static int array_from_bfloat16(mlx_array *out, PyObject *o, enum sharing sharing)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+    PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+    bool is_bfloat16 = name && PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, "bfloat16");
+    Py_XDECREF(name);
+    Py_XDECREF(dtype);
+    if (!is_bfloat16) {
+        PyErr_Restore(type, value, trace);
+        return 0;
+    }
+    PyErr_Clear();
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    PyObject *bits = PyObject_CallMethod(o, "view", "s", "uint16");
+    int failed = bits ? array_from_buffer(out, bits, sharing) : -1;
+    Py_XDECREF(bits);
+    if (!failed && mlx_view(out, *out, MLX_BFLOAT16, mlx_stream_new()))
+        failed = raise_last();
+    return failed ? -1 : 1;
+}
+
 int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing)
 {
     Py_buffer view;
     if (PyObject_GetBuffer(o, &view, PyBUF_RECORDS_RO))
-        return -1;
+        return array_from_bfloat16(out, o, sharing) > 0 ? 0 : -1;
     mlx_dtype t;
     bool wide_complex;
     int shape[MAX_NDIM], failed = 0;

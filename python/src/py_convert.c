@@ -205,7 +205,7 @@ static int look(struct nest *s, PyObject *o, int depth, bool first)
 {
     char kind = scalar_kind(o);
     if (kind) {
-        if (!first && s->ndim != depth)
+        if (!first && !s->has_arrays && s->ndim != depth)
             return uneven(s, depth, "a list", "a number");
         s->ndim = depth;
         return look_at_number(s, o, kind);
@@ -319,8 +319,30 @@ static int from_numbers(mlx_array *out, PyObject *o, const struct nest *s, mlx_d
     return failed;
 }
 
+/* Complains of an item whose shape is not that of the items before. */
+static int unequal(const struct nest *s, int depth, mlx_vector_array items, mlx_array a)
+{
+    mlx_array first = mlx_array_new();
+    if (mlx_vector_array_get(&first, items, 0))
+        return raise_last();
+    size_t n = mlx_array_ndim(first);
+    int differ = n != mlx_array_ndim(a) || memcmp(mlx_array_shape(first), mlx_array_shape(a), n * sizeof(int));
+    if (differ) {
+        PyObject *want = ints_to_tuple(mlx_array_shape(first), n);
+        PyObject *got = ints_to_tuple(mlx_array_shape(a), mlx_array_ndim(a));
+        if (want && got)
+            PyErr_Format(PyExc_ValueError,
+                         "[array] expected items of equal shape, got %R at [%s] where %R stood before", got,
+                         place(s, depth + 1), want);
+        Py_XDECREF(want);
+        Py_XDECREF(got);
+    }
+    mlx_array_free(first);
+    return differ ? -1 : 0;
+}
+
 /* A list with arrays in it: the stack of what its items are. */
-static int from_arrays(mlx_array *out, PyObject *o)
+static int from_arrays(mlx_array *out, PyObject *o, struct nest *s, int depth)
 {
     if (!is_sequence(o))
         return array_from(out, o, NULL);
@@ -330,7 +352,10 @@ static int from_arrays(mlx_array *out, PyObject *o)
     for (Py_ssize_t i = 0; i < n && !failed; i++) {
         mlx_array a = mlx_array_new();
         PyObject *item = PySequence_GetItem(o, i);
-        failed = item ? from_arrays(&a, item) : -1;
+        s->at[depth] = (int)i;
+        failed = item ? from_arrays(&a, item, s, depth + 1) : -1;
+        if (!failed && i)
+            failed = unequal(s, depth, items, a);
         if (!failed && mlx_vector_array_append_value(items, a))
             failed = raise_last();
         mlx_array_free(a);
@@ -367,7 +392,7 @@ static int from_sequence(mlx_array *out, PyObject *o, const mlx_dtype *dtype)
     if (look(&s, o, 0, true))
         return -1;
     if (s.has_arrays) {
-        if (from_arrays(out, o))
+        if (from_arrays(out, o, &s, 0))
             return -1;
         return dtype && mlx_astype(out, *out, *dtype, mlx_stream_new()) ? raise_last() : 0;
     }

@@ -132,7 +132,7 @@ static int add(struct items *s, PyObject *o)
         *it = (mlx_index){ .kind = MLX_INDEX_ARRAY, .array = *a };
         return 0;
     }
-    if (PyFloat_Check(o) || PyUnicode_Check(o) || PyTuple_Check(o))
+    if (PyFloat_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) || PyByteArray_Check(o) || PyTuple_Check(o))
         return refuse(o);
     /* An integer of NumPy has __index__, and so have its arrays, which are told apart by their
      * length. */

@@ -35,17 +35,40 @@ PyObject *fn_dlpack_device(struct call *c)
     return Py_BuildValue("(ii)", 1, 0); /* the CPU */
 }
 
-PyObject *fn_as_numpy(struct call *c)
+/* The array's bits, as NumPy's array of ml_dtypes' bfloat16. */
+static PyObject *bfloat16_to_numpy(struct call *c, PyObject *numpy)
 {
-    if (mlx_array_dtype(ARRAY(0)) == MLX_BFLOAT16) {
-        PyErr_SetString(PyExc_ValueError,
-                        "[__array__] NumPy has no bfloat16; convert the array first, "
-                        "x.astype(mx.float32)");
+    PyObject *types = PyImport_ImportModule("ml_dtypes");
+    if (!types) {
+        if (PyErr_ExceptionMatches(PyExc_ImportError))
+            PyErr_SetString(PyExc_ValueError,
+                            "[__array__] NumPy has no bfloat16 without the package ml_dtypes; convert the "
+                            "array first, x.astype(mx.float32)");
         return NULL;
     }
+    mlx_array bits = mlx_array_new();
+    PyObject *type = PyObject_GetAttrString(types, "bfloat16");
+    int failed = mlx_view(&bits, ARRAY(0), MLX_UINT16, STREAM);
+    PyObject *a = array_result(failed, bits);
+    PyObject *view = a && type ? PyMemoryView_FromObject(a) : NULL;
+    PyObject *numbers = view ? PyObject_CallMethod(numpy, "asarray", "O", view) : NULL;
+    PyObject *result = numbers ? PyObject_CallMethod(numbers, "view", "O", type) : NULL;
+    Py_XDECREF(numbers);
+    Py_XDECREF(view);
+    Py_XDECREF(a);
+    Py_XDECREF(type);
+    Py_DECREF(types);
+    return result;
+}
+
+PyObject *fn_as_numpy(struct call *c)
+{
+    bool has_buffer = mlx_array_dtype(ARRAY(0)) != MLX_BFLOAT16;
     PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *view = numpy ? PyMemoryView_FromObject(c->v[0].o) : NULL;
-    PyObject *result = view ? PyObject_CallMethod(numpy, "asarray", "O", view) : NULL;
+    PyObject *view = numpy && has_buffer ? PyMemoryView_FromObject(c->v[0].o) : NULL;
+    PyObject *result = view                   ? PyObject_CallMethod(numpy, "asarray", "O", view)
+                       : numpy && !has_buffer ? bfloat16_to_numpy(c, numpy)
+                                              : NULL;
     if (result && GIVEN(1)) {
         PyObject *cast = PyObject_CallMethod(numpy, "asarray", "OO", result, c->v[1].o);
         Py_DECREF(result);

@@ -634,15 +634,15 @@ int run_gather_axis(const struct run *r)
     if (r->y[0]->size == 0)
         return 0;
     lookup_axis(&l, r->x[0], r->y[0], r->x[1], a->axis);
-    return gather(&l, r->node->op->name);
+    return gather(&l, index_asker(false, a->asker));
 }
 
 /* Are all indices in range?  Known before a scatter writes over its operand. */
-static int check(const struct run *r, mx index, int axis, int slice)
+static int check(const struct run *r, const char *op, mx index, int axis, int slice)
 {
     struct index_operand o = operand(index, axis, r->x[0], slice);
     o.data = host(index);
-    return index->size && !in_range(&o) ? report_first(r->node->op->name, &o) : 0;
+    return index->size && !in_range(&o) ? report_first(op, &o) : 0;
 }
 
 int run_scatter(const struct run *r)
@@ -651,7 +651,7 @@ int run_scatter(const struct run *r)
     mx u = r->x[r->nin - 1];
     struct lookup l;
     for (int k = 0; k < a->axes.n && u->size; k++)
-        if (check(r, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]]))
+        if (check(r, r->node->op->name, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]]))
             return 1;
     if (start_from_first(r))
         return 1;
@@ -666,7 +666,7 @@ int run_scatter_axis(const struct run *r)
     const struct scatter_axis_args *a = r->args;
     mx u = r->x[2];
     struct lookup l;
-    if ((u->size && check(r, r->x[1], a->axis, 1)) || start_from_first(r))
+    if ((u->size && check(r, index_asker(true, a->asker), r->x[1], a->axis, 1)) || start_from_first(r))
         return 1;
     if (u->size == 0)
         return 0;

@@ -116,6 +116,9 @@ mx mx_kron(mx a, mx b)
 
 mx mx_vecdot(mx a, mx b, int axis)
 {
+    int ndim, shape[MX_MAX_NDIM];
+    if (is_nil(a) || is_nil(b) || !broadcast_shape("vecdot", 2, (mx[]){ a, b }, &ndim, shape))
+        return MX_NIL;
     return mx_sum(mx_multiply(mx_conjugate(a), b), &axis, 1, false);
 }
 
@@ -127,7 +130,10 @@ mx mx_repeat(mx x, int repeats, int axis)
         return MX_NIL;
     if (repeats < 0)
         return mx_fail("[repeat] expected a number of repeats that is not negative, got %d", repeats);
-    int shape[MX_MAX_NDIM + 1];
+    int shape[MX_MAX_NDIM + 1], size;
+    if (__builtin_mul_overflow(repeats, x->shape[axis], &size))
+        return mx_fail("[repeat] axis %d of the result would have %d times %d elements, past 2^31", axis, repeats,
+                       x->shape[axis]);
     mx y = mx_expand_dims(x, (int[]){ axis + 1 }, 1);
     if (is_nil(y))
         return y;

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/shape.h"
+
 /* ---- one value everywhere */
 
 /* Every new array shows the shape it was asked for, and errors name what was called. */
@@ -102,6 +104,8 @@ mx mx_eye(int n, int m, int k, enum dtype t)
     struct eye_args a = { n, m, k, t };
     if (n < 0 || m < 0)
         return mx_fail("[eye] expected sizes of 0 or more, got %d and %d", n, m);
+    if (shape_size("eye", 2, (const int[]){ n, m }) < 0)
+        return MX_NIL;
     return mx_infer(&op_eye, &a, 0, NULL);
 }
 

@@ -381,6 +381,10 @@ mx mx_clip(mx x, mx low, mx high)
 {
     if (!low && !high)
         return mx_fail("[clip] expected at least one of a_min and a_max");
+    mx all[3] = { x, low ? low : x, high ? high : x };
+    int ndim, shape[MX_MAX_NDIM];
+    if (is_nil(x) || is_nil(all[1]) || is_nil(all[2]) || !broadcast_shape("clip", 3, all, &ndim, shape))
+        return MX_NIL;
     if (low)
         x = mx_maximum(x, low);
     return high ? mx_minimum(x, high) : x;
@@ -456,8 +460,11 @@ mx mx_degrees(mx x) { return scaled(x, 180 / M_PI); }
 mx mx_radians(mx x) { return scaled(x, M_PI / 180); }
 
 /* |a - b| <= atol + rtol |b|, equal infinities close, unequal ones not. */
-mx mx_isclose(mx a, mx b, double rtol, double atol, bool equal_nan)
+static mx is_close(const char *op, mx a, mx b, double rtol, double atol, bool equal_nan)
 {
+    int ndim, shape[MX_MAX_NDIM];
+    if (is_nil(a) || is_nil(b) || !broadcast_shape(op, 2, (mx[]){ a, b }, &ndim, shape))
+        return MX_NIL;
     enum dtype t = promote(a->dtype, b->dtype);
     if (!dtype_is_inexact(t))
         t = DT_float32;
@@ -471,9 +478,14 @@ mx mx_isclose(mx a, mx b, double rtol, double atol, bool equal_nan)
     return equal_nan ? mx_logical_or(close, mx_logical_and(mx_isnan(a), mx_isnan(b))) : close;
 }
 
+mx mx_isclose(mx a, mx b, double rtol, double atol, bool equal_nan)
+{
+    return is_close("isclose", a, b, rtol, atol, equal_nan);
+}
+
 mx mx_allclose(mx a, mx b, double rtol, double atol, bool equal_nan)
 {
-    return mx_all(mx_isclose(a, b, rtol, atol, equal_nan), NULL, 0, false);
+    return mx_all(is_close("allclose", a, b, rtol, atol, equal_nan), NULL, 0, false);
 }
 
 mx mx_array_equal(mx a, mx b, bool equal_nan)

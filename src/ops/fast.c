@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "core/scope.h"
+#include "ops/index.h"
 #include "ops/rules.h"
 #include "transform/composed.h"
 
@@ -388,7 +389,7 @@ mx mx_cross_entropy(mx logits, mx targets)
                        shape_of(logits), shape_of(targets));
     mx wide = dtype_is_half(logits->dtype) ? mx_astype(logits, DT_float32) : logits;
     mx at = mx_expand_dims(targets, last, 1);
-    mx picked = mx_squeeze(mx_take_along_axis(logits, at, -1), last, 1);
+    mx picked = mx_squeeze(mx_take_along_axis_for(CROSS_ENTROPY, logits, at, -1), last, 1);
     return mx_astype(
         mx_subtract(mx_logsumexp(wide, last, 1, false), mx_astype(picked, wide->dtype)),
         DT_float32);

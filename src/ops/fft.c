@@ -133,6 +133,8 @@ mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes
         return MX_NIL;
     if (sizes && n_sizes != n)
         return mx_fail("[%s] expected one size for each of the %d axes, got %d", name, n, n_sizes);
+    if (kind == FFT_REAL && dtype_is_complex(x->dtype))
+        return mx_fail("[%s] expected real numbers, got %s", name, dtype_name(x->dtype));
     if (n == 0 && kind != FFT_COMPLEX)
         return mx_fail("[%s] expected at least one axis", name);
     double total = 1;

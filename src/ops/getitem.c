@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "core/shape.h"
+#include "ops/index.h"
 
 struct span {
     bool is_int, is_array;
@@ -260,7 +261,7 @@ mx mx_getitem(mx x, int n, const struct item items[])
     if (p.narray == 1) {
         /* take puts B where the array's axis was; the ints in front of it go away. */
         int axis = p.axis[0], from = axis, others[MX_MAX_NDIM], k = 0;
-        y = mx_take(y, p.array[0], axis);
+        y = mx_take_for(GETITEM, y, p.array[0], axis);
         for (int i = 0; i < p.ngone; i++)
             if (p.gone[i] != axis) {
                 others[k++] = p.gone[i] < axis ? p.gone[i] : p.gone[i] - 1 + p.nb;

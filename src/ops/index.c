@@ -19,9 +19,12 @@ static const struct field gather_args_fields[] = {
 static const struct field scatter_args_fields[] = {
     FIELD(scatter_args, axes), FIELD(scatter_args, fold), { 0 }
 };
-static const struct field gather_axis_args_fields[] = { FIELD(gather_axis_args, axis), { 0 } };
+static const struct field gather_axis_args_fields[] = {
+    FIELD(gather_axis_args, axis), FIELD(gather_axis_args, asker), { 0 }
+};
 static const struct field scatter_axis_args_fields[] = {
-    FIELD(scatter_axis_args, axis), FIELD(scatter_axis_args, fold), { 0 }
+    FIELD(scatter_axis_args, axis), FIELD(scatter_axis_args, fold),
+    FIELD(scatter_axis_args, asker), { 0 }
 };
 
 static bool bad_index_type(const char *op, mx index)
@@ -187,16 +190,16 @@ static int gather_axis_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
-static mx gather_axis(mx x, mx index, int axis)
+static mx gather_axis(mx x, mx index, int axis, unsigned asker)
 {
-    struct gather_axis_args a = { axis };
+    struct gather_axis_args a = { axis, asker };
     mx in[2] = { x, index };
     return mx_infer(&op_gather_axis, &a, 2, in);
 }
 
-static mx scatter_axis(mx x, mx index, mx updates, int axis, enum scatter_fold f)
+static mx scatter_axis(mx x, mx index, mx updates, int axis, enum scatter_fold f, unsigned asker)
 {
-    struct scatter_axis_args a = { axis, f };
+    struct scatter_axis_args a = { axis, f, asker };
     mx in[3] = { x, index, updates };
     return mx_infer(&op_scatter_axis, &a, 3, in);
 }
@@ -205,14 +208,14 @@ static void gather_axis_vjp(const struct call *c, const mx ct[], const bool want
 {
     const struct gather_axis_args *a = c->args;
     if (want[0])
-        dx[0] = scatter_axis(zeros_of(c->x[0]), c->x[1], ct[0], a->axis, SCATTER_ADD);
+        dx[0] = scatter_axis(zeros_of(c->x[0]), c->x[1], ct[0], a->axis, SCATTER_ADD, a->asker);
 }
 
 static void gather_axis_jvp(const struct call *c, const mx t[], mx dy[])
 {
     const struct gather_axis_args *a = c->args;
     if (t[0])
-        dy[0] = gather_axis(t[0], c->x[1], a->axis);
+        dy[0] = gather_axis(t[0], c->x[1], a->axis, a->asker);
 }
 
 /* Index operands may keep a batch of one. */
@@ -225,7 +228,7 @@ static void gather_axis_vmap(const struct call *c, const int axis[], mx y[], int
 {
     const struct gather_axis_args *a = c->args;
     mx x = batch_all(c->x[0], axis[0], batch_size(c, axis));
-    y[0] = gather_axis(x, batch_or_one(c->x[1], axis[1]), a->axis + 1);
+    y[0] = gather_axis(x, batch_or_one(c->x[1], axis[1]), a->axis + 1, a->asker);
     yaxis[0] = 0;
 }
 
@@ -235,7 +238,7 @@ const struct op op_gather_axis = {
 };
 
 /* Result: x.shape[:axis] + indices.shape + x.shape[axis + 1:] */
-mx mx_take(mx x, mx indices, int axis)
+mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis)
 {
     if (is_nil(x) || is_nil(indices) || bad_index_type("take", indices))
         return MX_NIL;
@@ -249,7 +252,7 @@ mx mx_take(mx x, mx indices, int axis)
     for (int i = 0; i < n; i++)
         others[i] = i < a ? i : i + 1;
     mx index = mx_reshape(indices, 1, (const int[]){ indices->size ? -1 : 0 });
-    mx y = gather_axis(x, mx_expand_dims(index, others, n), a);
+    mx y = gather_axis(x, mx_expand_dims(index, others, n), a, asker);
     for (int i = 0; i < a; i++)
         shape[m++] = x->shape[i];
     for (int i = 0; i < indices->ndim; i++)
@@ -258,6 +261,8 @@ mx mx_take(mx x, mx indices, int axis)
         shape[m++] = x->shape[i];
     return indices->ndim == 1 ? y : mx_reshape(y, m, shape);
 }
+
+mx mx_take(mx x, mx indices, int axis) { return mx_take_for(TAKE, x, indices, axis); }
 
 mx mx_take_flat(mx x, mx indices)
 {
@@ -291,11 +296,16 @@ static bool check_along_axis(const char *op, mx *x, mx index, int *axis, bool gr
     return !is_nil(*x);
 }
 
+mx mx_take_along_axis_for(enum index_asker asker, mx x, mx indices, int axis)
+{
+    if (!check_along_axis(index_asker(false, asker), &x, indices, &axis, true))
+        return MX_NIL;
+    return gather_axis(x, indices, axis, asker);
+}
+
 mx mx_take_along_axis(mx x, mx indices, int axis)
 {
-    if (!check_along_axis("take_along_axis", &x, indices, &axis, true))
-        return MX_NIL;
-    return gather_axis(x, indices, axis);
+    return mx_take_along_axis_for(ALONG_AXIS, x, indices, axis);
 }
 
 /* ---- scatter and scatter_axis
@@ -343,7 +353,7 @@ static mx read_through(const struct call *c, mx from)
 {
     mx u = c->x[c->nin - 1];
     if (c->op->id == OP_scatter_axis)
-        return gather_axis(from, c->x[1], ((const struct scatter_axis_args *)c->args)->axis);
+        return gather_axis(from, c->x[1], ((const struct scatter_axis_args *)c->args)->axis, ALONG_AXIS);
     int64_t v[MX_MAX_NDIM];
     int lead = c->x[1]->ndim;
     struct gather_args a = { ((const struct scatter_args *)c->args)->axes,
@@ -358,7 +368,8 @@ static mx write_through(const struct call *c, mx to, mx updates, enum scatter_fo
     in[0] = to;
     in[c->nin - 1] = updates;
     if (c->op->id == OP_scatter_axis) {
-        struct scatter_axis_args a = { ((const struct scatter_axis_args *)c->args)->axis, f };
+        struct scatter_axis_args a = *(const struct scatter_axis_args *)c->args;
+        a.fold = f;
         return mx_infer(&op_scatter_axis, &a, c->nin, in);
     }
     struct scatter_args a = { ((const struct scatter_args *)c->args)->axes, f };
@@ -543,7 +554,7 @@ static void scatter_axis_vmap(const struct call *c, const int axis[], mx y[], in
     const struct scatter_axis_args *a = c->args;
     int n = batch_size(c, axis);
     y[0] = scatter_axis(batch_all(c->x[0], axis[0], n), batch_or_one(c->x[1], axis[1]),
-                        batch_all(c->x[2], axis[2], n), a->axis + 1, a->fold);
+                        batch_all(c->x[2], axis[2], n), a->axis + 1, a->fold, a->asker);
     yaxis[0] = 0;
 }
 
@@ -553,23 +564,32 @@ const struct op op_scatter_axis = {
 };
 
 /* Values broadcast to the shape of the indices, those to x's but for the axis. */
-static mx put_along_axis(const char *op, mx x, mx indices, mx values, int axis, enum scatter_fold f)
+static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, int axis,
+                         enum scatter_fold f)
 {
-    if (is_nil(values) || !check_along_axis(op, &x, indices, &axis, false))
+    if (is_nil(values) || !check_along_axis(index_asker(true, asker), &x, indices, &axis, false))
         return MX_NIL;
     int shape[MX_MAX_NDIM];
     memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
     shape[axis] = indices->shape[axis];
+    bool fits = values->ndim <= x->ndim;
+    for (int i = 0; i < values->ndim && fits; i++) {
+        int size = values->shape[i];
+        fits = size == 1 || size == shape[x->ndim - values->ndim + i];
+    }
+    if (!fits)
+        return mx_fail("[%s] expected values that broadcast to shape %s, got %s",
+                       index_asker(true, asker), shape_text(x->ndim, shape), shape_of(values));
     return scatter_axis(x, indices, mx_broadcast_to(mx_astype(values, x->dtype), x->ndim, shape),
-                        axis, f);
+                        axis, f, asker);
 }
 
 mx mx_put_along_axis(mx x, mx indices, mx values, int axis)
 {
-    return put_along_axis("put_along_axis", x, indices, values, axis, SCATTER_SET);
+    return put_along_axis(ALONG_AXIS, x, indices, values, axis, SCATTER_SET);
 }
 
 mx mx_scatter_add_axis(mx x, mx indices, mx values, int axis)
 {
-    return put_along_axis("scatter_add_axis", x, indices, values, axis, SCATTER_ADD);
+    return put_along_axis(SCATTER_ADD_AXIS, x, indices, values, axis, SCATTER_ADD);
 }

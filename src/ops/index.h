@@ -11,7 +11,17 @@ struct gather_args { struct ints axes, sizes; };
 struct scatter_args { struct ints axes; unsigned fold; };
 /* gather_axis: operands x, indices; scatter_axis: x, indices, updates.  The index array has x's
  * shape but for the axis, where it has as many as are wanted; other axes of it may be 1. */
-struct gather_axis_args { int axis; };
-struct scatter_axis_args { int axis; unsigned fold; };
+struct gather_axis_args { int axis; unsigned asker; };
+struct scatter_axis_args { int axis; unsigned fold, asker; };
+
+/* Who asked for a gather_axis or scatter_axis, for messages. */
+enum index_asker { ALONG_AXIS, TAKE, GETITEM, CROSS_ENTROPY, SCATTER_ADD_AXIS };
+static inline const char *index_asker(bool writes, unsigned asker)
+{
+    static const char *const names[] = { "take_along_axis", "take", "getitem", "cross_entropy", "scatter_add_axis" };
+    return writes && asker == ALONG_AXIS ? "put_along_axis" : names[asker];
+}
+mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis);
+mx mx_take_along_axis_for(enum index_asker asker, mx x, mx indices, int axis);
 
 #endif

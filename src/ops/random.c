@@ -119,30 +119,37 @@ static mx key_or_next(mx key)
     return is_nil(next) ? next : use;
 }
 
+static mx bits(const char *op, int ndim, const int *shape, int width, mx key);
+
 mx mx_random_split(mx key, int num)
 {
     if (num < 0)
         return mx_fail("[split] expected a number of keys that is not negative, got %d", num);
-    return mx_random_bits(2, (int[]){ num, 2 }, 4, key);
+    return bits("split", 2, (int[]){ num, 2 }, 4, key);
 }
 
-mx mx_random_bits(int ndim, const int *shape, int width, mx key)
+/* Random bits, asked for by `op`. */
+static mx bits(const char *op, int ndim, const int *shape, int width, mx key)
 {
     if (width != 1 && width != 2 && width != 4)
-        return mx_fail("[bits] expected a width of 1, 2 or 4 bytes, got %d", width);
-    if (shape_size("bits", ndim, shape) < 0)
+        return mx_fail("[%s] expected a width of 1, 2 or 4 bytes, got %d", op, width);
+    if (shape_size(op, ndim, shape) < 0)
         return MX_NIL;
     key = key_or_next(key);
     if (is_nil(key))
         return key;
     if (key->dtype != DT_uint32 || key->ndim < 1 || dim(key, -1) != 2)
-        return mx_fail("[bits] expected a key of shape (2,) and type uint32, got shape %s and type %s", shape_of(key),
+        return mx_fail("[%s] expected a key of shape (2,) and type uint32, got shape %s and type %s", op, shape_of(key),
                        dtype_name(key->dtype));
+    if (key->ndim - 1 + ndim > MX_MAX_NDIM)
+        return mx_fail("[%s] expected at most %d dimensions, got %d", op, MX_MAX_NDIM, key->ndim - 1 + ndim);
     int64_t v[MX_MAX_NDIM];
     for (int i = 0; i < ndim; i++)
         v[i] = shape[i];
     return mx_infer(&op_random_bits, &(struct random_bits_args){ { ndim, v }, width }, 1, &key);
 }
+
+mx mx_random_bits(int ndim, const int *shape, int width, mx key) { return bits("bits", ndim, shape, width, key); }
 
 /* ---- distributions */
 
@@ -155,22 +162,22 @@ static double below_one(enum dtype t)
 }
 
 /* [0, 1) in float32 steps of 2^-32, rounded; in float64 with all 53 bits. */
-static mx unit(int ndim, const int *shape, enum dtype t, mx key)
+static mx unit(const char *op, int ndim, const int *shape, enum dtype t, mx key)
 {
     if (t == DT_float64) {
         int two[MX_MAX_NDIM];
         if (ndim + 1 > MX_MAX_NDIM)
-            return mx_fail("[uniform] expected fewer than %d dimensions, got %d", MX_MAX_NDIM, ndim);
+            return mx_fail("[%s] expected fewer than %d dimensions, got %d", op, MX_MAX_NDIM, ndim);
         memcpy(two, shape, (size_t)ndim * sizeof(int));
         two[ndim] = 2;
-        mx part[2], bits = mx_random_bits(ndim + 1, two, 4, key);
-        if (mx_split(bits, 2, -1, part) < 0)
+        mx part[2], both = bits(op, ndim + 1, two, 4, key);
+        if (mx_split(both, 2, -1, part) < 0)
             return MX_NIL;
         mx high = mx_astype(mx_right_shift(mx_squeeze(part[0], (int[]){ -1 }, 1), array_of_int(5, DT_uint32)), t);
         mx low = mx_astype(mx_right_shift(mx_squeeze(part[1], (int[]){ -1 }, 1), array_of_int(6, DT_uint32)), t);
         return mx_multiply(mx_add(mx_multiply(high, constant(0x1p26, t)), low), constant(0x1p-53, t));
     }
-    mx u = mx_divide(mx_astype(mx_random_bits(ndim, shape, 4, key), DT_float32), constant(0x1p32, DT_float32));
+    mx u = mx_divide(mx_astype(bits(op, ndim, shape, 4, key), DT_float32), constant(0x1p32, DT_float32));
     return mx_astype(mx_minimum(u, constant(below_one(t), DT_float32)), t);
 }
 
@@ -193,19 +200,23 @@ static bool fits(const char *name, mx p, int ndim, const int *shape)
     return ok;
 }
 
-mx mx_random_uniform(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
+static mx uniform(const char *op, mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
 {
-    if (!real_type("uniform", t) || !fits("uniform", low, ndim, shape) || !fits("uniform", high, ndim, shape))
+    if (!real_type(op, t) || !fits(op, low, ndim, shape) || !fits(op, high, ndim, shape))
         return MX_NIL;
     mx lo = mx_astype(low, t), range = mx_subtract(mx_astype(high, t), lo);
-    return mx_add(mx_multiply(range, unit(ndim, shape, t, key)), lo);
+    return mx_add(mx_multiply(range, unit(op, ndim, shape, t, key)), lo);
+}
+
+mx mx_random_uniform(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
+{
+    return uniform("uniform", low, high, ndim, shape, t, key);
 }
 
 /* On (-1, 1). */
-static mx signed_unit(int ndim, const int *shape, mx key)
+static mx signed_unit(const char *op, int ndim, const int *shape, mx key)
 {
-    return mx_random_uniform(constant(-0x1.fffffep-1, DT_float32), constant(1, DT_float32), ndim, shape, DT_float32,
-                             key);
+    return uniform(op, constant(-0x1.fffffep-1, DT_float32), constant(1, DT_float32), ndim, shape, DT_float32, key);
 }
 
 /* sqrt(2) erfinv(u), u uniform on (-1, 1); of a complex number each part has half the variance. */
@@ -218,13 +229,13 @@ mx mx_random_normal(int ndim, const int *shape, enum dtype t, mx loc, mx scale, 
             return mx_fail("[normal] expected fewer than %d dimensions, got %d", MX_MAX_NDIM, ndim);
         memcpy(two, shape, (size_t)ndim * sizeof(int));
         two[ndim] = 2;
-        x = mx_squeeze(mx_view(mx_erfinv(signed_unit(ndim + 1, two, key)), DT_complex64), (int[]){ -1 }, 1);
+        x = mx_squeeze(mx_view(mx_erfinv(signed_unit("normal", ndim + 1, two, key)), DT_complex64), (int[]){ -1 }, 1);
         if (scale)
             x = mx_multiply(x, mx_astype(scale, t));
     } else {
         if (!real_type("normal", t))
             return MX_NIL;
-        x = signed_unit(ndim, shape, key);
+        x = signed_unit("normal", ndim, shape, key);
         if (t == DT_float64)
             x = mx_astype(x, t);
         x = mx_astype(mx_erfinv(x), t);
@@ -247,14 +258,41 @@ mx mx_random_bernoulli(mx p, int ndim, const int *shape, mx key)
     if (!fits("bernoulli", p, ndim, shape))
         return MX_NIL;
     mx bound = mx_multiply(mx_astype(p, DT_float32), constant(0x1.000002p32, DT_float32));
-    return mx_less(mx_astype(mx_random_bits(ndim, shape, 4, key), DT_float32), bound);
+    return mx_less(mx_astype(bits("bernoulli", ndim, shape, 4, key), DT_float32), bound);
+}
+
+/* The value of a single number that is there already. */
+static bool known(mx x, double *v)
+{
+    if (is_nil(x) || x->size != 1 || dtype_is_inexact(x->dtype) || atomic_load(&x->status) != READY)
+        return false;
+    uint64_t raw = 0;
+    int unused = 64 - 8 * (int)itemsize(x);
+    memcpy(&raw, array_host(x), itemsize(x));
+    *v = dtype_kind(x->dtype) == 'i' ? (double)((int64_t)(raw << unused) >> unused) : (double)raw;
+    return true;
+}
+
+/* A bound that the type does not hold: numbers are looked at, arrays yet to be computed are not. */
+static bool bound_fits(const char *which, mx bound, int beyond, enum dtype t)
+{
+    bool has_sign = dtype_kind(t) == 'i';
+    double v, size = t == DT_bool_ ? 2 : ldexp(1, 8 * (int)dtype_size(t));
+    double least = has_sign ? -size / 2 : 0, most = (has_sign ? size / 2 : size) - 1 + beyond;
+    if (!known(bound, &v) || (v >= least && v <= most))
+        return true;
+    mx_fail("[randint] expected the %s bound to be from %.20g to %.20g for %s, got %.20g", which, least, most,
+            dtype_name(t), v);
+    return false;
 }
 
 mx mx_random_randint(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
 {
     if (dtype_is_inexact(t))
         return mx_fail("[randint] expected an integer type or bool, got %s", dtype_name(t));
-    mx u = mx_random_uniform(low, high, ndim, shape, DT_float32, key);
+    if (!bound_fits("lower", low, 0, t) || !bound_fits("upper", high, 1, t))
+        return MX_NIL;
+    mx u = uniform("randint", low, high, ndim, shape, DT_float32, key);
     mx x = mx_astype(mx_floor(u), t);
     /* Rounding may have reached the upper end. */
     mx last = mx_astype(mx_subtract(high, array_of_int(1, dtype_is_inexact(high->dtype) ? DT_int32 : high->dtype)), t);
@@ -274,23 +312,25 @@ mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, en
     }
     mx factor = constant(M_SQRT2, t);
     mx a = mx_erf(mx_divide(bounds[0], factor)), b = mx_erf(mx_divide(bounds[1], factor));
-    mx x = mx_multiply(factor, mx_erfinv(mx_random_uniform(a, b, ndim, shape, t, key)));
+    mx x = mx_multiply(factor, mx_erfinv(uniform("truncated_normal", a, b, ndim, shape, t, key)));
     return mx_maximum(mx_minimum(bounds[1], x), bounds[0]);
 }
 
-mx mx_random_gumbel(int ndim, const int *shape, enum dtype t, mx key)
+static mx gumbel(const char *op, int ndim, const int *shape, enum dtype t, mx key)
 {
-    if (!real_type("gumbel", t))
+    if (!real_type(op, t))
         return MX_NIL;
-    mx u = mx_random_uniform(constant(0, t), constant(1, t), ndim, shape, t, key);
+    mx u = uniform(op, constant(0, t), constant(1, t), ndim, shape, t, key);
     return mx_negative(mx_log(mx_negative(mx_log(u))));
 }
+
+mx mx_random_gumbel(int ndim, const int *shape, enum dtype t, mx key) { return gumbel("gumbel", ndim, shape, t, key); }
 
 mx mx_random_laplace(int ndim, const int *shape, enum dtype t, double loc, double scale, mx key)
 {
     if (!real_type("laplace", t))
         return MX_NIL;
-    mx u = signed_unit(ndim, shape, key);
+    mx u = signed_unit("laplace", ndim, shape, key);
     mx x = mx_multiply(mx_sign(u), mx_log1p(mx_multiply(constant(-1, DT_float32), mx_abs(u))));
     x = mx_astype(x, t);
     if (scale != 1)
@@ -304,12 +344,17 @@ static int logits_axis(mx logits, int axis)
 {
     if (is_nil(logits))
         return -1;
-    return axis_of("categorical", axis, logits->ndim);
+    if ((axis = axis_of("categorical", axis, logits->ndim)) >= 0 && logits->shape[axis] == 0) {
+        mx_fail("[categorical] expected at least one category along axis %d, got logits of shape %s", axis,
+                shape_of(logits));
+        return -1;
+    }
+    return axis;
 }
 
 static mx draw(mx logits, int ndim, const int *shape, int axis, mx key)
 {
-    return mx_arg_reduce(mx_add(mx_random_gumbel(ndim, shape, DT_float32, key), logits), ARG_MAX, axis, false);
+    return mx_arg_reduce(mx_add(gumbel("categorical", ndim, shape, DT_float32, key), logits), ARG_MAX, axis, false);
 }
 
 mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key)
@@ -387,7 +432,7 @@ mx mx_random_permutation_arange(int n, mx key)
 {
     if (n < 0)
         return mx_fail("[permutation] expected a number that is not negative, got %d", n);
-    return mx_argsort(mx_random_bits(1, &n, 4, key), 0);
+    return mx_argsort(bits("permutation", 1, &n, 4, key), 0);
 }
 
 mx mx_random_permutation(mx x, int axis, mx key)

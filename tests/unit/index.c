@@ -525,7 +525,7 @@ static void scatters_in_place(void **state)
     for (int again = 0; again < 2; again++) {
         assert_fails(
             y.it, MX_INDEX,
-            "[scatter_axis] index 100 at position (99,) is out of range for axis 0 of size 100");
+            "[put_along_axis] index 100 at position (99,) is out of range for axis 0 of size 100");
         for (int i = 0; i < 100; i++)
             assert_float_equal(data[i], (i % 2 ? 3 : 0), 0);
     }
@@ -575,7 +575,7 @@ static void errors(void **state)
           "index -16");
     FAILS(mx_take_along_axis(x.it, int_array(DT_int32, 2, (int[]){ 1, 1 }, (double[]){ 5 }), 1),
           MX_INDEX,
-          "[gather_axis] index 5 at position (0, 0) is out of range for axis 1 of size 5");
+          "[take_along_axis] index 5 at position (0, 0) is out of range for axis 1 of size 5");
     FAILS(mx_scatter(x.it, (at = int_array(DT_int32, 1, (int[]){ 2 }, (double[]){ 1, 3 }), &at),
                      (int[]){ 0 }, 1, mx_ones(3, (int[]){ 2, 1, 5 }, DT_float32), SCATTER_ADD),
           MX_INDEX, "[scatter] index 3 at position (1,) is out of range for axis 0 of size 3");
@@ -585,10 +585,10 @@ static void errors(void **state)
     FAILS(mx_scatter_add_axis(
               x.it, int_array(DT_uint64, 2, (int[]){ 1, 1 }, (double[]){ 18446744073709549568. }),
               array_of_int(1, DT_int32), 0),
-          MX_INDEX, "[scatter_axis] index 18446744073709549568 at position (0, 0)");
+          MX_INDEX, "[scatter_add_axis] index 18446744073709549568 at position (0, 0)");
     FAILS(mx_scatter_add_axis(x.it, int_array(DT_int32, 2, (int[]){ 2, 1 }, (double[]){ -3, -4 }),
                               array_of_int(1, DT_int32), 0),
-          MX_INDEX, "[scatter_axis] index -4 at position (1,)");
+          MX_INDEX, "[scatter_add_axis] index -4 at position (1,)");
     {
         MX_SCOPE(NULL);
         mx i = array_of_int(0, DT_int32), i2 = mx_zeros(2, (int[]){ 1, 1 }, DT_int32),
@@ -606,7 +606,7 @@ static void errors(void **state)
                      "[take_along_axis]");
         assert_fails(mx_take_along_axis(x.it, i2, -3), MX_AXIS, "[take_along_axis] axis -3");
         assert_fails(mx_put_along_axis(x.it, i2, mx_zeros(1, (int[]){ 2 }, DT_int32), 0), MX_VALUE,
-                     "[broadcast_to]");
+                     "[put_along_axis] expected values that broadcast to shape (1,5), got (2,)");
         assert_fails(mx_put_along_axis(x.it, array_of_int(0, DT_bool_), i, 0), MX_VALUE,
                      "[put_along_axis]");
         assert_fails(mx_scatter_add_axis(x.it, mx_zeros(2, (int[]){ 2, 2 }, DT_int32), i, 0),
