@@ -179,18 +179,52 @@ const struct op op_det = {
     OP_ROW(det), .shapes = scalar_shapes, .vjp = det_vjp, .jvp = det_jvp, .vmap = linalg_vmap,
 };
 
-/* dC = C tr(X dA) - X^T dA^T C; only for matrices that have an inverse X. */
+/* Products of all singular values but the i-th and the j-th, without dividing; 0 for i = j. */
+static mx products_without_two(mx s)
+{
+    int n = dim(s, -1);
+    mx eye = mx_eye(n, n, 0, DT_bool_);
+    mx without_i = mx_expand_dims(eye, (int[]){ 1 }, 1), without_j = mx_expand_dims(eye, (int[]){ 0 }, 1);
+    mx rest = mx_where(mx_logical_or(without_i, without_j), mx_scalar_like(1, s),
+                       mx_expand_dims(s, (int[]){ -2, -3 }, 2)); /* (..., i, j, m) */
+    return mx_where(eye, mx_scalar_like(0, s), mx_prod(rest, (int[]){ -1 }, 1, false));
+}
+
+/* The change of the cofactors of A = U S V^H along T.  With an inverse X it is
+ *     C tr(X T) - X^T T^T C;
+ * put in terms of E = U^H T V the quotients of singular values cancel, and what is left,
+ *     det(U V^H) conj(U) G V^T,   G_ii = sum_k P_ik E_kk,   G_ij = -P_ij E_ji,
+ * with the products P above, holds for singular matrices too.  Large ones go by the inverse. */
+static mx cofactor_along(mx a, mx c, mx t)
+{
+    enum { CUBE = 64 };
+    if (dim(a, -1) > CUBE) {
+        mx x = mx_swapaxes(mx_inv(a), -1, -2);
+        return mx_subtract(mx_multiply(c, scalar(inner(x, t))), linalg_times(x, mx_swapaxes(t, -1, -2), c));
+    }
+    mx usv[3];
+    mx_svd(a, SVD_FULL, usv);
+    mx u = usv[0], vh = usv[2], p = products_without_two(usv[1]);
+    mx e = linalg_times(linalg_adjoint(u), t, linalg_adjoint(vh));
+    mx eye = mx_eye(dim(a, -1), dim(a, -1), 0, DT_bool_), none = mx_scalar_like(0, e);
+    p = mx_astype(p, e->dtype);
+    mx on = mx_sum(mx_multiply(p, mx_swapaxes(mx_sum(mx_where(eye, e, none), (int[]){ -1 }, 1, true), -1, -2)),
+                   (int[]){ -1 }, 1, true);
+    mx g = mx_where(eye, on, mx_negative(mx_multiply(p, mx_swapaxes(e, -1, -2))));
+    mx turn = mx_multiply(mx_det(u), mx_det(vh));
+    return mx_multiply(scalar(turn), linalg_times(conjugated(u), g, conjugated(vh)));
+}
+
+/* The second derivative of the determinant, which this is, is symmetric. */
 static void cofactor_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
-    mx x = linalg_adjoint(mx_inv(c->x[0])), y = conjugated(c->y[0]);
-    dx[0] = mx_subtract(mx_multiply(x, scalar(inner(y, ct[0]))), linalg_times(y, mx_swapaxes(ct[0], -1, -2), x));
+    dx[0] = conjugated(cofactor_along(c->x[0], c->y[0], conjugated(ct[0])));
 }
 
 static void cofactor_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    mx x = mx_swapaxes(mx_inv(c->x[0]), -1, -2), y = c->y[0];
-    dy[0] = mx_subtract(mx_multiply(y, scalar(inner(x, t[0]))), linalg_times(x, mx_swapaxes(t[0], -1, -2), y));
+    dy[0] = cofactor_along(c->x[0], c->y[0], t[0]);
 }
 
 const struct op op_cofactor = {

@@ -260,10 +260,12 @@ mx node_output(struct node *n, int k)
     y = array_new(n->specs[k].dtype, n->specs[k].ndim, n->specs[k].shape);
     if (is_nil(y))
         return y;
+    bool tracer = false;
+    for (int i = 0; i < n->nin; i++) tracer |= n->in[i]->tracer;
     mx_retain(y);
     node_retain(n);
     lock_siblings();
-    bind(n, k, y, false);
+    bind(n, k, y, tracer);
     unlock_siblings();
     return y;
 }

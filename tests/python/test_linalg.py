@@ -548,3 +548,40 @@ def test_vmap_of_solve(axes):
         for i in range(4):
             row = [x if k is None else mx.take(x, mx.array(i), axis=k) for x, k in zip((a, b), axes)]
             np.testing.assert_allclose(exact(got[i]), exact(f(*row)), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "a",
+    [[[1.0, 2.0], [2.0, 4.0]], np.zeros((3, 3)), np.arange(9.0).reshape(3, 3), [[3.0]], RNG.standard_normal((4, 4))],
+)
+def test_second_derivatives_of_det_where_there_is_no_inverse(a):
+    a = np.asarray(a)
+    n, e = len(a), 1e-4
+    x, want = mx.array(a, dtype=mx.float64), np.zeros((n,) * 4)
+
+    def det(*steps):
+        b = a.copy()
+        for i, j, s in steps:
+            b[i, j] += s
+        return np.linalg.det(b)
+
+    for i, j, k, m in np.ndindex(n, n, n, n):
+        corners = [s * t * det((i, j, s * e), (k, m, t * e)) for s in (1, -1) for t in (1, -1)]
+        want[i, j, k, m] = sum(corners) / (4 * e * e)
+    got = [[np.array(mx.grad(lambda b: mx.grad(mx.linalg.det)(b)[i, j])(x)) for j in range(n)] for i in range(n)]  # noqa: B023
+    np.testing.assert_allclose(got, want, atol=1e-5)
+    t = RNG.standard_normal((n, n))
+    turned = mx.jvp(mx.grad(mx.linalg.det), [x], [mx.array(t, dtype=mx.float64)])[1][0]
+    np.testing.assert_allclose(np.array(turned), (want * t).sum((2, 3)), atol=1e-5)
+
+
+@pytest.mark.parametrize("part", [(mx.linalg.qr, 0), (mx.linalg.svd, 0), (mx.linalg.svd, 1), (mx.linalg.eigh, 1)])
+def test_vmap_of_gradients_of_one_result_of_several(part):
+    f, k = part
+    a = mx.array(RNG.standard_normal((3, 4, 4)), dtype=mx.float64)
+    w = mx.array(RNG.standard_normal((4, 4)), dtype=mx.float64)
+
+    def gradient(x):
+        return mx.grad(lambda x: (f(x @ x.T + mx.eye(4, dtype=mx.float64))[k] * w).sum())(x)
+
+    np.testing.assert_allclose(np.array(mx.vmap(gradient)(a)), [np.array(gradient(x)) for x in a], atol=1e-9)

@@ -19,7 +19,7 @@ TEMPLATE int64_t from_start(int64_t v, int64_t size) { return v + (v < 0 ? size 
 #define T uint32_t
 #define K(name) name##_u32
 #define SIGNED 0
-#define TAKES
+#define TAKES uint32_t
 #include "cpu/kernels/index.inc"
 
 #define T uint64_t
@@ -40,13 +40,13 @@ TEMPLATE int64_t from_start(int64_t v, int64_t size) { return v + (v < 0 ? size 
 #define T int32_t
 #define K(name) name##_i32
 #define SIGNED 1
-#define TAKES
+#define TAKES uint32_t
 #include "cpu/kernels/index.inc"
 
 #define T int64_t
 #define K(name) name##_i64
 #define SIGNED 1
-#define TAKES
+#define TAKES uint64_t
 #include "cpu/kernels/index.inc"
 
 /* ---- elements by their offsets */
