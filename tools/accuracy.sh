@@ -17,7 +17,8 @@ rounded once, hence 0.5. The kernels are those of the best instruction set of th
 tests hold every instruction set to bounds (tests/property/elementwise_accuracy.c).
 
 `logaddexp` has no bound relative to its result where its two terms cancel, near 0: there the error is
-that of the terms, at most 2 units of the larger operand. All other functions are within 2 units for float32.
+that of the terms, at most 2 units of the larger operand. `sigmoid` adds up the errors of an exponential,
+a sum and a quotient. All other functions are within 2 units for float32.
 
 TEXT
     echo "$table"

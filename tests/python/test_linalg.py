@@ -552,7 +552,13 @@ def test_vmap_of_solve(axes):
 
 @pytest.mark.parametrize(
     "a",
-    [[[1.0, 2.0], [2.0, 4.0]], np.zeros((3, 3)), np.arange(9.0).reshape(3, 3), [[3.0]], RNG.standard_normal((4, 4))],
+    [
+        [[1.0, 2.0], [2.0, 4.0]],
+        np.zeros((3, 3)),
+        np.arange(9.0).reshape(3, 3),
+        [[3.0]],
+        np.random.default_rng(5).standard_normal((4, 4)),
+    ],
 )
 def test_second_derivatives_of_det_where_there_is_no_inverse(a):
     a = np.asarray(a)
@@ -570,7 +576,7 @@ def test_second_derivatives_of_det_where_there_is_no_inverse(a):
         want[i, j, k, m] = sum(corners) / (4 * e * e)
     got = [[np.array(mx.grad(lambda b: mx.grad(mx.linalg.det)(b)[i, j])(x)) for j in range(n)] for i in range(n)]  # noqa: B023
     np.testing.assert_allclose(got, want, atol=1e-5)
-    t = RNG.standard_normal((n, n))
+    t = np.random.default_rng(5).standard_normal((n, n))
     turned = mx.jvp(mx.grad(mx.linalg.det), [x], [mx.array(t, dtype=mx.float64)])[1][0]
     np.testing.assert_allclose(np.array(turned), (want * t).sum((2, 3)), atol=1e-5)
 
@@ -578,8 +584,8 @@ def test_second_derivatives_of_det_where_there_is_no_inverse(a):
 @pytest.mark.parametrize("part", [(mx.linalg.qr, 0), (mx.linalg.svd, 0), (mx.linalg.svd, 1), (mx.linalg.eigh, 1)])
 def test_vmap_of_gradients_of_one_result_of_several(part):
     f, k = part
-    a = mx.array(RNG.standard_normal((3, 4, 4)), dtype=mx.float64)
-    w = mx.array(RNG.standard_normal((4, 4)), dtype=mx.float64)
+    a = mx.array(np.random.default_rng(5).standard_normal((3, 4, 4)), dtype=mx.float64)
+    w = mx.array(np.random.default_rng(5).standard_normal((4, 4)), dtype=mx.float64)
 
     def gradient(x):
         return mx.grad(lambda x: (f(x @ x.T + mx.eye(4, dtype=mx.float64))[k] * w).sum())(x)
