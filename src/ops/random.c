@@ -338,12 +338,19 @@ mx mx_random_laplace(int ndim, const int *shape, enum dtype t, double loc, doubl
     return loc != 0 ? mx_add(constant(loc, t), x) : x;
 }
 
-/* ---- categorical: the largest of logits plus Gumbel noise */
+/* ---- categorical
+ *
+ * The largest of logits plus Gumbel noise; where many are drawn of one distribution, where in its
+ * cumulative sum uniform numbers fall, which takes one random number each. */
 
 static int logits_axis(mx logits, int axis)
 {
     if (is_nil(logits))
         return -1;
+    if (dtype_is_complex(logits->dtype)) {
+        mx_fail("[categorical] expected real logits, got complex64");
+        return -1;
+    }
     if ((axis = axis_of("categorical", axis, logits->ndim)) >= 0 && logits->shape[axis] == 0) {
         mx_fail("[categorical] expected at least one category along axis %d, got logits of shape %s", axis,
                 shape_of(logits));
@@ -352,8 +359,29 @@ static int logits_axis(mx logits, int axis)
     return axis;
 }
 
+/* Draws of one distribution.  The largest logit weighs 1, also where it is infinite. */
+static mx draw_of_one(mx logits, int ndim, const int *shape, mx key)
+{
+    mx x = mx_astype(mx_flatten(logits, 0, -1), logits->dtype == DT_float64 ? DT_float64 : DT_float32);
+    mx most = mx_max(x, (int[]){ 0 }, 1, true), zero = array_of_int(0, x->dtype);
+    mx sums = mx_cumsum(mx_exp(mx_where(mx_equal(x, most), zero, mx_subtract(x, most))), 0, false, true);
+    int n = dim(x, 0);
+    mx total = mx_slice(sums, (int[]){ n - 1 }, (int[]){ n }, (int[]){ 1 });
+    mx u = uniform("categorical", zero, array_of_int(1, x->dtype), ndim, shape, DT_float32, key);
+    mx at = mx_searchsorted(sums, mx_multiply(u, total), true);
+    return mx_minimum(at, array_of_int(n - 1, DT_uint32));
+}
+
 static mx draw(mx logits, int ndim, const int *shape, int axis, mx key)
 {
+    if (is_nil(logits))
+        return logits;
+    if (logits->size == shape[axis] && ndim > 1) {
+        int rest[MX_MAX_NDIM];
+        memcpy(rest, shape, (size_t)axis * sizeof(int));
+        memcpy(rest + axis, shape + axis + 1, (size_t)(ndim - axis - 1) * sizeof(int));
+        return draw_of_one(logits, ndim - 1, rest, key);
+    }
     return mx_arg_reduce(mx_add(gumbel("categorical", ndim, shape, DT_float32, key), logits), ARG_MAX, axis, false);
 }
 

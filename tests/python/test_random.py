@@ -72,6 +72,41 @@ def test_samples_of_rows():
     ]
 
 
+@pytest.mark.parametrize("n", [2, 3, 100, 1000])
+def test_many_samples_of_one_distribution(n):
+    # Where uniform numbers fall in the cumulative distribution, to what float32 resolves.
+    logits = np.random.default_rng(n).normal(size=n).astype(np.float32) * 2
+    sums = np.cumsum(np.exp(logits.astype(np.float64) - logits.max()))
+    k = r.key(n)
+    for given, options, shape in [
+        (mx.array(logits), {"num_samples": 500}, (500,)),
+        (mx.array(logits)[None], {}, (1,)),
+        (mx.array(logits)[None], {"num_samples": 40}, (1, 40)),
+        (mx.array(logits)[:, None], {"num_samples": 40, "axis": 0}, (1, 40)),
+        (mx.array(logits), {"shape": (3, 50)}, (3, 50)),
+        (mx.array(logits)[None], {"shape": (50, 1)}, (50, 1)),
+    ]:
+        at = np.array(r.uniform(shape=shape, key=k), np.float64) * sums[-1]
+        got = np.array(r.categorical(given, key=k, **options)).astype(int)
+        assert got.shape == shape
+        slack = 1e-5 * sums[-1]
+        assert (at <= sums[got] + slack).all() and (at >= np.where(got, sums[got - 1], 0) - slack).all()
+
+
+def test_samples_of_one_distribution_known():
+    logits = mx.log(mx.array([0.1, 0.2, 0.7]))
+    k = r.key(5)
+    assert r.categorical(logits, num_samples=8, key=k).tolist() == [1, 0, 2, 0, 2, 2, 0, 2]
+    assert r.categorical(logits, shape=(5,), key=k).tolist() == [2, 2, 2, 2, 0]
+    assert r.categorical(logits[None], num_samples=4, key=k).tolist() == [[2, 1, 2, 2]]
+    inf = float("inf")
+    for v, want in [([0, -inf, 0], {0, 2}), ([0, inf, 0], {1}), ([-inf] * 3, {0, 1, 2}), ([0, 0, -inf], {0, 1})]:
+        assert set(r.categorical(mx.array(v, mx.float32), num_samples=100, key=k).tolist()) == want
+    rows = mx.stack([logits, logits[::-1]])
+    got = mx.vmap(lambda l: r.categorical(l, num_samples=8, key=k))(rows)
+    assert got.tolist() == [r.categorical(l, num_samples=8, key=k).tolist() for l in rows]
+
+
 def test_state_can_be_kept_and_put_back():
     r.seed(1)
     kept = r.state[0]
