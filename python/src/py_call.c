@@ -368,7 +368,13 @@ static int to_str(struct call *c, int i)
     struct value *v = &c->v[i];
     if (!PyUnicode_Check(v->o))
         return refuse(c, i);
-    v->s = PyUnicode_AsUTF8AndSize(v->o, NULL);
+    Py_ssize_t n = 0;
+    v->s = PyUnicode_AsUTF8AndSize(v->o, &n);
+    if (v->s && strlen(v->s) != (size_t)n) {
+        PyErr_Format(PyExc_ValueError, "[%s] expected '%s' without null characters, got %R", c->sig->name, name_of(c, i),
+                     v->o);
+        return -1;
+    }
     return v->s ? 0 : -1;
 }
 

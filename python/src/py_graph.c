@@ -121,6 +121,10 @@ static PyObject *py_export_to_dot(PyObject *m, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     PyObject *file = PyTuple_GetItem(args, 0), *opened = NULL, *done = NULL;
+    if (PyLong_Check(file)) { /* open() would take it for a descriptor, and close it */
+        PyErr_SetString(PyExc_TypeError, "[export_to_dot] expected a path or a text file, got int");
+        return NULL;
+    }
     char *drawing = drawn(args, kwargs, &size);
     PyObject *text = drawing ? PyUnicode_FromStringAndSize(drawing, (Py_ssize_t)size) : NULL;
     free(drawing);

@@ -227,7 +227,7 @@ static void rope_positions(void *ctx, int64_t begin, int64_t end)
         for (int64_t i = 0; i < half; i += ANGLES) {
             int64_t n = half - i < ANGLES ? half - i : ANGLES;
             for (int64_t t = 0; t < count; t++) {
-                double p = (double)(j->offset[g] + t0 + t) * j->a->scale;
+                double p = ((double)j->offset[g] + (double)(t0 + t)) * j->a->scale;
                 for (int64_t l = 0; l < n; l++) angle[l] = p * j->turns[i + l];
                 for (int f = 0; f < 2; f++) {
                     cpu->unary[f ? UNARY_sin : UNARY_cos][DT_float64](value, angle, (size_t)n);

@@ -405,14 +405,15 @@ static struct term contract(const struct einsum *e, struct term a, struct term b
                           nleft ? mx_expand_dims(q, left_places(nbatch, nleft, order), nleft) : q);
         return y;
     }
+    mx product;
     int64_t rows = joined(e, nleft, left), cols = joined(e, nright, right), depth = joined(e, ninner, inner);
     if (rows == 1 && cols == 1 && nbatch && depth <= SHORT && !dtype_is_half(p->dtype)) { /* many short dots */
-        y.x = mx_multiply(shaped(p, nbatch, 1, &depth), shaped(q, nbatch, 1, &depth));
-        y.x = mx_astype(mx_sum(y.x, (int[]){ -1 }, 1, false), p->dtype);
-        return y;
+        product = mx_multiply(shaped(p, nbatch, 1, &depth), shaped(q, nbatch, 1, &depth));
+        product = mx_astype(mx_sum(product, (int[]){ -1 }, 1, false), p->dtype);
+    } else {
+        product = mx_matmul(shaped(p, nbatch, 2, (int64_t[]){ rows, depth }),
+                            shaped(q, nbatch, 2, (int64_t[]){ depth, cols }));
     }
-    mx product =
-        mx_matmul(shaped(p, nbatch, 2, (int64_t[]){ rows, depth }), shaped(q, nbatch, 2, (int64_t[]){ depth, cols }));
     for (int i = 0; i < nleft + nright; i++) sizes[i] = e->size[y.index[nbatch + i]];
     y.x = shaped(product, nbatch, nleft + nright, sizes);
     return y;

@@ -123,11 +123,25 @@ static int elementwise_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
+/* How z / |z|, which turns with z and does not grow, changes along t; as a map of real and imaginary
+ * parts it is its own adjoint. */
+static mx complex_sign_along(mx z, mx y, mx t)
+{
+    mx across = mx_subtract(t, mx_multiply(y, mx_astype(mx_real(mx_multiply(mx_conjugate(y), t)), z->dtype)));
+    mx size = mx_abs(z), nowhere = mx_equal(size, mx_scalar_like(0, size));
+    across = mx_divide(across, mx_astype(mx_where(nowhere, mx_scalar_like(1, size), size), z->dtype));
+    return mx_where(nowhere, mx_scalar_like(0, across), across);
+}
+
 static void elementwise_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     bool complex = dtype_is_complex(c->x[0]->dtype);
     if (c->op == &op_conjugate) {
         dx[0] = mx_conjugate(ct[0]);
+        return;
+    }
+    if (c->op == &op_sign && complex) {
+        dx[0] = complex_sign_along(c->x[0], c->y[0], ct[0]);
         return;
     }
     if (!c->op->partial || c->x[0]->dtype == DT_bool_)
@@ -144,6 +158,10 @@ static void elementwise_jvp(const struct call *c, const mx t[], mx dy[])
 {
     if (c->op == &op_conjugate) {
         dy[0] = mx_conjugate(t[0]);
+        return;
+    }
+    if (c->op == &op_sign && dtype_is_complex(c->x[0]->dtype)) {
+        dy[0] = complex_sign_along(c->x[0], c->y[0], t[0]);
         return;
     }
     if (!c->op->partial || c->x[0]->dtype == DT_bool_)

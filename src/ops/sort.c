@@ -238,6 +238,10 @@ static mx by_rank(mx like, mx ranks, mx values, int size, enum scatter_fold f)
 void mx_unique(mx x, int size, mx fill, mx out[4])
 {
     out[0] = out[1] = out[2] = out[3] = MX_NIL;
+    if (size == INT32_MAX) {
+        mx_fail("[unique] expected a size below %d, got %d", INT32_MAX, size);
+        return;
+    }
     if (is_nil(x) || (fill && is_nil(fill)))
         return;
     if (size < 0) {

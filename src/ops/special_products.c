@@ -337,7 +337,9 @@ static mx masked(const char *which, mx x, mx mask, int size)
 {
     if (!mask || is_nil(x))
         return x;
-    int m = dim(x, -2), n = dim(x, -1), down = (m + size - 1) / size, across = (n + size - 1) / size;
+    int m = dim(x, -2), n = dim(x, -1), most = m > n ? m : n;
+    size = size <= most ? size : most ? most : 1; /* one block */
+    int down = (m - 1 + size) / size, across = (n - 1 + size) / size;
     if (is_nil(mask))
         return mask;
     if (mask->ndim < 2 || mask->ndim + 2 > MX_MAX_NDIM || dim(mask, -2) != down || dim(mask, -1) != across)

@@ -194,3 +194,21 @@ def test_contractions_are_matrix_products(tmp_path):
     before = mx.get_peak_memory()
     mx.eval(mx.einsum("ij,jk,kl->il", a, b, a))
     assert mx.get_peak_memory() - before < 8 * a.nbytes
+
+
+@pytest.mark.parametrize(
+    "subscripts, shapes",
+    [
+        ("bhd,bd->bh", [(2, 1, 3), (2, 3)]),
+        ("cb,b,cab->ab", [(2, 3), (3,), (2, 1, 3)]),
+        (",bac,ca->ba", [(), (1, 2, 2), (2, 2)]),
+        ("bhd,hd->bh", [(1, 2, 3), (2, 3)]),
+        (",,dce,cdd->ec", [(), (), (1, 3, 1), (3, 1, 1)]),
+    ],
+)
+def test_subscripts_of_size_one_stay(subscripts, shapes):
+    arrays = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in shapes]
+    got = mx.einsum(subscripts, *map(mx.array, arrays))
+    want = np.einsum(subscripts, *arrays)
+    assert got.shape == want.shape
+    np.testing.assert_allclose(np.array(got), want, rtol=1e-5, atol=1e-5)

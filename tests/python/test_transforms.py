@@ -565,3 +565,31 @@ mx.async_eval(b @ mx.ones(1000), mx.tanh(mx.ones((2000, 2000))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_sign_of_complex_numbers_turns():
+    z, t, h = mx.array([3 + 4j, -1 + 0.5j, 0j]), mx.array([1 + 0j, 0.3 - 2j, 1 + 1j]), 1e-3
+    (got,) = mx.jvp(mx.sign, [z], [t])[1]
+    near = [np.array(z) + s * h * np.array(t) for s in (1, -1)]
+    want = (near[0] / abs(near[0]) - near[1] / abs(near[1])) / (2 * h)
+    want[2] = 0
+    np.testing.assert_allclose(np.array(got), want, atol=1e-4)
+
+    def size(u):
+        return mx.abs(mx.array(1 + 0j) + u * mx.array(1j))
+
+    assert abs(mx.grad(mx.grad(size))(mx.array(2.0)).item() - 5**-1.5) < 1e-5
+
+
+def test_second_derivatives_of_one_result_of_several():
+    x, t, h = mx.array([[2.0, 1], [1, 3]], dtype=mx.float64), mx.array([[0.3, -1], [-1, 0.7]], dtype=mx.float64), 1e-5
+    w = mx.array([[1.0, 2], [-0.5, 0.25]], dtype=mx.float64)
+    for f in [
+        lambda x: (mx.linalg.eigh(x)[0] * w[0]).sum(),
+        lambda x: (mx.linalg.svd(x)[1] * w[0]).sum(),
+        lambda x: (mx.linalg.qr(x)[0] * w).sum(),
+        lambda x: (mx.linalg.qr(x)[1] * w).sum(),
+    ]:
+        (got,) = mx.jvp(mx.grad(f), [x], [t])[1]
+        want = (np.array(mx.grad(f)(x + h * t)) - np.array(mx.grad(f)(x - h * t))) / (2 * h)
+        np.testing.assert_allclose(np.array(got), want, atol=1e-6)
