@@ -371,8 +371,8 @@ static int to_str(struct call *c, int i)
     Py_ssize_t n = 0;
     v->s = PyUnicode_AsUTF8AndSize(v->o, &n);
     if (v->s && strlen(v->s) != (size_t)n) {
-        PyErr_Format(PyExc_ValueError, "[%s] expected '%s' without null characters, got %R", c->sig->name, name_of(c, i),
-                     v->o);
+        PyErr_Format(PyExc_ValueError, "[%s] expected '%s' without null characters, got %R", c->sig->name,
+                     name_of(c, i), v->o);
         return -1;
     }
     return v->s ? 0 : -1;
