@@ -5,7 +5,9 @@
 
 set(MLX_WARNINGS
   -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wold-style-definition
-  -Wpointer-arith -Wwrite-strings -Wvla -Wundef)
+  -Wpointer-arith -Wwrite-strings -Wvla -Wundef
+  # & and | of conditions keep a formula free of branches, so that it becomes vector code.
+  $<$<C_COMPILER_ID:Clang>:-Wno-bitwise-instead-of-logical>)
 
 function(mlx_compile_options target)
   set_target_properties(${target} PROPERTIES
@@ -41,4 +43,5 @@ endif()
 # follows a choice once for each side: arctan took half as long again.
 set(MLX_KERNEL_OPTIONS
   $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math
+  -Wno-psabi # vectors wider than registers are passed between static functions alone
   $<$<C_COMPILER_ID:GNU>:-fno-thread-jumps>)

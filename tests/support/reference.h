@@ -141,8 +141,8 @@ cplx c_log10(cplx z) { return c_log(z) * 0.4342944819032518276511289189166051L; 
 /* |1 + z|^2 - 1 = x (2 + x) + y^2 */
 cplx c_log1p(cplx z)
 {
-    real x = creall(z), y = cimagl(z), r = cabsl(1 + z);
-    return CMPLXL(r > 0.5L && r < 2 ? log1pl(x * (2 + x) + y * y) / 2 : logl(r), cargl(1 + z));
+    real x = creall(z), y = cimagl(z), r = hypotl(1 + x, y);
+    return CMPLXL(r > 0.5L && r < 2 ? log1pl(x * (2 + x) + y * y) / 2 : logl(r), atan2l(y, 1 + x));
 }
 cplx c_sin(cplx z) { return csinl(z); }
 cplx c_cos(cplx z) { return ccosl(z); }
