@@ -211,6 +211,7 @@ static bool fits(const char *name, mx a, mx b)
 static mx any_product(const char *name, mx a, mx b, mx plus, const struct addmm_args *args)
 {
     bool row = a->ndim == 1, column = b->ndim == 1;
+    int gone[2], vectors = vector_axes(row, column, gone);
     if (is_nil(a) || is_nil(b) || (plus && is_nil(plus)))
         return MX_NIL;
     if (row)
@@ -218,7 +219,7 @@ static mx any_product(const char *name, mx a, mx b, mx plus, const struct addmm_
     if (column)
         b = mx_expand_dims(b, (int[]){ 1 }, 1);
     if (plus) {
-        int shape[MX_MAX_NDIM], gone[2];
+        int shape[MX_MAX_NDIM];
         int n = is_nil(a) || is_nil(b) ? -1 : batch_shape(name, a, b, shape);
         if (n < 0)
             return MX_NIL;
@@ -233,24 +234,11 @@ static mx any_product(const char *name, mx a, mx b, mx plus, const struct addmm_
             return mx_fail(
                 "[%s] expected a first operand that broadcasts to the product's shape %s, got %s",
                 name, shape_text(n, shape), shape_of(plus));
-        if (row || column) {
-            int last = 0;
-            plus = mx_broadcast_to(plus, n, shape);
-            if (row)
-                gone[last++] = -2;
-            if (column)
-                gone[last++] = -1;
-            plus = mx_expand_dims(plus, gone, last);
-        }
+        if (vectors)
+            plus = mx_expand_dims(mx_broadcast_to(plus, n, shape), gone, vectors);
     }
     mx y = product(name, a, b, plus, args);
-    if (row || column)
-        y = mx_squeeze(y,
-                       row && column ? (int[]){ -2, -1 }
-                       : row         ? (int[]){ -2 }
-                                     : (int[]){ -1 },
-                       row + column);
-    return y;
+    return vectors ? mx_squeeze(y, gone, vectors) : y;
 }
 
 mx mx_matmul(mx a, mx b)

@@ -10,6 +10,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "ops/matmul.h"
+
 static mx turned(mx x) { return mx_swapaxes(x, -1, -2); }
 static mx adjoint(mx x) { return conjugated(turned(x)); }
 static mx sum_of(mx a, mx b) { return !a ? b : !b ? a : mx_add(a, b); }
@@ -150,11 +152,7 @@ mx mx_gather_mm(mx a, mx b, mx lhs, mx rhs)
     if (is_nil(a) || is_nil(b) || !mx_gather_indices("gather_mm", a, b, &lhs, &rhs))
         return MX_NIL;
     mx y = gather(a, b, lhs, rhs);
-    int gone[2], n = 0;
-    if (row)
-        gone[n++] = -2;
-    if (column)
-        gone[n++] = -1;
+    int gone[2], n = vector_axes(row, column, gone);
     return n ? mx_squeeze(y, gone, n) : y;
 }
 
@@ -370,11 +368,7 @@ mx mx_block_masked_mm(mx a, mx b, int size, mx out, mx lhs, mx rhs)
     b = mx_astype(column ? mx_expand_dims(b, (int[]){ 1 }, 1) : b, t);
     mx y = mx_matmul(masked("mask_lhs", a, lhs, size), masked("mask_rhs", b, rhs, size));
     y = masked("mask_out", y, out, size);
-    int gone[2], n = 0;
-    if (row)
-        gone[n++] = -2;
-    if (column)
-        gone[n++] = -1;
+    int gone[2], n = vector_axes(row, column, gone);
     return n ? mx_squeeze(y, gone, n) : y;
 }
 

@@ -17,6 +17,7 @@
 
 #include "cpu/kernels.h"
 #include "ops/op.h"
+#include "support/levels.h"
 #include "support/numbers.h"
 
 enum { MOST = 300, ROOM = 64, MISFIT = 8 };
@@ -33,9 +34,6 @@ static const struct row binary_rows[] = {
 #define BINARY(name, label, set, traits, ...) { #name, traits },
 #include "ops/ops.def"
 };
-
-static const char *const isas[] = { "base", "avx2", "avx512" };
-enum { ISAS = 3 };
 
 /* Odd lengths, and each remainder of the vectors of every level. */
 static const size_t lengths[] = { 0,  1,  2,  3,  4,  5,  7,  8,   9,   15,  16,
@@ -254,11 +252,11 @@ static void rows(void **unused)
     (void)unused;
     const struct cpu_kernels *base = cpu_kernels_named("base");
     assert_non_null(base);
-    for (int l = 0; l < ISAS; l++) {
-        const struct cpu_kernels *k = cpu_kernels_named(isas[l]);
+    for (int l = 0; l < LEVELS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         if (!k)
             continue;
-        assert_string_equal(k->isa, isas[l]);
+        assert_string_equal(k->isa, levels[l]);
         for (int t = 0; t < DT_COUNT; t++) {
             for (int r = 0; r < UNARY_COUNT; r++) {
                 assert_int_equal(!k->unary[r][t], !base->unary[r][t]);
@@ -427,8 +425,8 @@ static void casts(void **unused)
 {
     (void)unused;
     complaints = 0;
-    for (int l = 0; l < ISAS; l++) {
-        const struct cpu_kernels *k = cpu_kernels_named(isas[l]);
+    for (int l = 0; l < LEVELS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         for (int from = 0; k && from < DT_COUNT; from++)
             for (int to = 0; to < DT_COUNT; to++) cast_of_level(k, from, to);
     }
@@ -442,8 +440,8 @@ static void half_round_trip(void **unused)
     static uint16_t h[65536], back[65536];
     static float f[65536];
     for (int i = 0; i < 65536; i++) h[i] = (uint16_t)i;
-    for (int l = 0; l < ISAS; l++) {
-        const struct cpu_kernels *k = cpu_kernels_named(isas[l]);
+    for (int l = 0; l < LEVELS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         for (int t = 0; k && t < DT_COUNT; t++) {
             if (!dtype_is_half(t))
                 continue;
@@ -467,8 +465,8 @@ static void odd_bools(void **unused)
     const uint8_t x[4] = { 0, 1, 2, 255 };
     float f[4];
     uint8_t b[4];
-    for (int l = 0; l < ISAS; l++) {
-        const struct cpu_kernels *k = cpu_kernels_named(isas[l]);
+    for (int l = 0; l < LEVELS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         if (!k)
             continue;
         k->cast[DT_bool_][DT_float32](f, x, 4);
@@ -485,8 +483,8 @@ static void moves(void **unused)
     enum { AREA = 4096 };
     static const int64_t strides[] = { 1, 0, -1, 2, 3, -2, 7, -13 };
     static _Alignas(64) uint8_t from[AREA * 8], to[AREA * 8], expected[AREA * 8];
-    for (int l = 0; l < ISAS; l++) {
-        const struct cpu_kernels *k = cpu_kernels_named(isas[l]);
+    for (int l = 0; l < LEVELS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         for (size_t w = 0; k && w < 4; w++)
             for (size_t i = 0; i < 8 * LENGTHS * 8; i++) {
                 size_t size = (size_t)1 << w, n = lengths[i % LENGTHS];
@@ -511,8 +509,8 @@ static void transpositions(void **unused)
     (void)unused;
     enum { P = 67, Q = 70, SY = 71, SX = 69 };
     static _Alignas(64) uint8_t from[Q * SX * 8], to[P * SY * 8], expected[P * SY * 8];
-    for (int l = 0; l < ISAS; l++) {
-        const struct cpu_kernels *k = cpu_kernels_named(isas[l]);
+    for (int l = 0; l < LEVELS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         for (size_t w = 0; k && w < 4; w++)
             for (size_t n = 0; n < 200; n++) {
                 size_t size = (size_t)1 << w, rows = bits64() % (P + 1), cols = bits64() % (Q + 1);
@@ -532,8 +530,8 @@ static void selection(void **unused)
 {
     (void)unused;
     uint8_t c[MOST];
-    for (int l = 0; l < ISAS; l++) {
-        const struct cpu_kernels *k = cpu_kernels_named(isas[l]);
+    for (int l = 0; l < LEVELS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         for (size_t w = 0; k && w < 4; w++)
             for (size_t i = 0; i < LENGTHS * 8; i++) {
                 size_t size = (size_t)1 << w, n = lengths[i / 8], sc = i & 1, sa = i >> 1 & 1,
@@ -612,8 +610,8 @@ static void bench_rows(const char *only)
             if (i < UNARY_COUNT ? !cpu->unary[row][t] : !cpu->binary[row][t])
                 continue;
             printf("%-16s %-10s", name, dtype_name(t));
-            for (int l = 0; l < ISAS; l++) {
-                struct job j = { cpu_kernels_named(isas[l]), row, t, t };
+            for (int l = 0; l < LEVELS; l++) {
+                struct job j = { cpu_kernels_named(levels[l]), row, t, t };
                 for (size_t e = 0; e < BENCH; e++) { /* ordinary numbers */
                     float f[2] = { (float)uniform(0.1, 3), (float)uniform(0.1, 3) };
                     double d = uniform(0.1, 3);
@@ -625,7 +623,7 @@ static void bench_rows(const char *only)
                     memcpy(bench_b + (BENCH - 1 - e) * dtype_size(t), v, dtype_size(t));
                 }
                 if (j.k)
-                    printf("  %s %7.3f", isas[l],
+                    printf("  %s %7.3f", levels[l],
                            measure(i < UNARY_COUNT ? bench_unary : bench_binary, &j));
             }
             printf("\n");
@@ -639,10 +637,10 @@ static void bench_casts(void)
     for (int from = 0; from < DT_COUNT; from++)
         for (int to = 0; to < DT_COUNT; to++) {
             printf("%-10s to %-10s", dtype_name(from), dtype_name(to));
-            for (int l = 0; l < ISAS; l++) {
-                struct job j = { cpu_kernels_named(isas[l]), 0, from, to };
+            for (int l = 0; l < LEVELS; l++) {
+                struct job j = { cpu_kernels_named(levels[l]), 0, from, to };
                 if (j.k)
-                    printf("  %s %7.3f", isas[l], measure(bench_cast, &j));
+                    printf("  %s %7.3f", levels[l], measure(bench_cast, &j));
             }
             printf("\n");
         }

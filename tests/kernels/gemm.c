@@ -20,6 +20,7 @@
 #include "cpu/kernels.h"
 #include "cpu/pool.h"
 #include "cpu/product.h"
+#include "support/levels.h"
 
 /* ---- numbers ---- */
 
@@ -303,12 +304,11 @@ static struct problem problem(enum dtype t, int64_t m, int64_t n, int64_t k)
 
 /* ---- tests; each runs at every level ---- */
 
-static const char *const levels[] = { "base", "avx2", "avx512" };
 static void at_each_level(void (*f)(void))
 {
     const struct cpu_kernels *before = cpu;
     int ran = 0;
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+    for (int i = 0; i < LEVELS; i++)
         if (cpu_kernels_named(levels[i])) {
             cpu = cpu_kernels_named(levels[i]);
             state = 42;

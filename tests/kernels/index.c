@@ -10,6 +10,7 @@
 
 #include "cpu/kernels.h"
 #include "cpu/kernels/index.h"
+#include "support/levels.h"
 #include "support/sample.h"
 
 enum { MOST = 2200, STEP = 3, GUARD = 16 };
@@ -149,16 +150,6 @@ static void ranges(const struct cpu_kernels *k)
         int64_t zero[4] = { 0 };
         assert_false(k->index->check[types[i]](zero, 1, 4, 0, -1));
         assert_false(k->index->offsets[types[i]](far, zero, 1, 4, 0, -1, 1));
-    }
-}
-
-static void on_every_level(void (*test)(const struct cpu_kernels *))
-{
-    static const char *levels[] = { "base", "avx2", "avx512" };
-    for (int i = 0; i < 3; i++) {
-        const struct cpu_kernels *k = cpu_kernels_named(levels[i]);
-        if (k)
-            test(k);
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include "cpu/kernels.h"
 #include "cpu/kernels/scan.h"
+#include "support/levels.h"
 
 enum { MOST = 70, GUARD = 8, ROWS = 5 };
 
@@ -116,16 +117,6 @@ static void totals(const struct cpu_kernels *k)
         k->scan->total[DT_float32](&one, x, (size_t)n);
         k->scan->total[DT_complex64](&two, x, (size_t)n);
         assert_true(one.f == sum && two.c[0] == re && two.c[1] == im);
-    }
-}
-
-static void on_every_level(void (*test)(const struct cpu_kernels *))
-{
-    static const char *levels[] = { "base", "avx2", "avx512" };
-    for (int i = 0; i < 3; i++) {
-        const struct cpu_kernels *k = cpu_kernels_named(levels[i]);
-        if (k)
-            test(k);
     }
 }
 

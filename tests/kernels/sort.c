@@ -11,6 +11,7 @@
 
 #include "cpu/kernels.h"
 #include "cpu/kernels/sort.h"
+#include "support/levels.h"
 
 enum { MOST = 5000, GUARD = 64 };
 
@@ -94,16 +95,6 @@ static void keys(const struct cpu_kernels *k)
             assert_int_equal(rank[i] < rank[j], before);
             assert_true(!before || key[i] < key[j]);
         }
-    }
-}
-
-static void on_every_level(void (*test)(const struct cpu_kernels *))
-{
-    static const char *levels[] = { "base", "avx2", "avx512" };
-    for (int i = 0; i < 3; i++) {
-        const struct cpu_kernels *k = cpu_kernels_named(levels[i]);
-        if (k)
-            test(k);
     }
 }
 

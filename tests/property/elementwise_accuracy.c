@@ -10,11 +10,10 @@
 #include <cmocka.h>
 
 #include "cpu/kernels.h"
+#include "support/levels.h"
 #include "support/reference.h"
 
 #define COUNT 60000
-
-static const char *const levels[] = { "base", "avx2", "avx512" };
 
 /* What is known of a type: bits of its significand, least and greatest exponent. */
 struct format {
@@ -242,7 +241,7 @@ static void unary(void **state)
             operands(t, x, row->lo, row->hi);
             for (size_t i = 0; i < COUNT; i++) truth[i] = row->truth(load(t, x, i));
             print_message("%-10s %s", row->name, dtype_name(t->dtype));
-            for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+            for (int l = 0; l < LEVELS; l++) {
                 const struct cpu_kernels *kernels = cpu_kernels_named(levels[l]);
                 if (!kernels)
                     continue;
@@ -332,7 +331,7 @@ static void binary(void **state)
                 scale[i] = row->scale ? row->scale(p, q) : 0;
             }
             print_message("%-12s %s", row->name, dtype_name(t->dtype));
-            for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+            for (int l = 0; l < LEVELS; l++) {
                 const struct cpu_kernels *kernels = cpu_kernels_named(levels[l]);
                 if (!kernels)
                     continue;
@@ -362,7 +361,7 @@ static void comparisons(void **state)
     for (int f = 0; f < 2; f++) {
         const struct format *t = &formats[f];
         operand_pairs(t, a, b, -2, 2);
-        for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+        for (int l = 0; l < LEVELS; l++) {
             const struct cpu_kernels *kernels = cpu_kernels_named(levels[l]);
             if (!kernels)
                 continue;

@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "cpu/kernels.h"
+#include "support/levels.h"
 #include "support/reference.h"
 
 enum { COUNT = 1 << 16 };
-static const char *const levels[] = { "base", "avx2", "avx512" };
 static int32_t a[COUNT], b[COUNT], y[COUNT];
 
 static int64_t load(enum dtype t, const void *x, size_t i)
@@ -48,7 +48,7 @@ static int64_t wrap(enum dtype t, whole v)
 
 static void check(enum dtype t)
 {
-    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+    for (int l = 0; l < LEVELS; l++) {
         const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         if (!k)
             continue;

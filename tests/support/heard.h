@@ -1,7 +1,7 @@
 /* heard.h: for tests of the C API: cmocka with what it needs, and an error handler that listens.
  *
  * OK(call) expects 0 and no error; FAILS(call, part) expects an error value and exactly one message
- * with `part` in it. */
+ * with `part` in it; GIVES(call, text) expects 0 and that the file's array r then prints so. */
 #ifndef MX_TESTS_SUPPORT_HEARD_H
 #define MX_TESTS_SUPPORT_HEARD_H
 
@@ -50,6 +50,22 @@ static inline void expect_heard(int n, const char *part)
     do {                       \
         assert_true(call);     \
         expect_heard(1, part); \
+    } while (0)
+
+/* array(expected) is how the array prints. */
+static inline void expect_array(mlx_array a, const char *expected)
+{
+    mlx_string text = mlx_string_new();
+    OK(mlx_array_tostring(&text, a));
+    char whole[1024];
+    snprintf(whole, sizeof whole, "array(%s)", expected);
+    assert_string_equal(mlx_string_data(text), whole);
+    mlx_string_free(text);
+}
+#define GIVES(call, text)     \
+    do {                      \
+        OK(call);             \
+        expect_array(r, text); \
     } while (0)
 
 /* Group set-up and tear-down: all arrays made by a group must be gone in the end. */

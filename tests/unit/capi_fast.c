@@ -6,14 +6,6 @@ static mlx_stream s;
 static mlx_array a, r;
 static const mlx_array none = { NULL };
 
-#define GIVES(call, expected)                                               \
-    do {                                                                    \
-        OK(call);                                                           \
-        mlx_string text_ = mlx_string_new();                                \
-        OK(mlx_array_tostring(&text_, r));                                  \
-        assert_string_equal(mlx_string_data(text_), "array(" expected ")"); \
-        mlx_string_free(text_);                                             \
-    } while (0)
 #define F32 ", dtype=float32"
 #define C64 ", dtype=complex64"
 

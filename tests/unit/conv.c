@@ -12,6 +12,7 @@
 #include "cpu/kernels.h"
 #include "ops/op.h"
 #include "ops/ops.h"
+#include "support/levels.h"
 #include "support/rules.h"
 #include "support/sample.h"
 #include "transform/eval.h"
@@ -147,10 +148,9 @@ static void values_of(const struct problem *p, enum dtype t, double tolerance)
 
 static void every_level(void **state)
 {
-    static const char *const levels[] = { "base", "avx2", "avx512" };
     const struct cpu_kernels *chosen = cpu;
     (void)state;
-    for (size_t l = 0; l < COUNT(levels); l++) {
+    for (int l = 0; l < LEVELS; l++) {
         const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         if (!k)
             continue;

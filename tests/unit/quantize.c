@@ -16,6 +16,7 @@
 #include "cpu/kernels/quantize.h"
 #include "cpu/pool.h"
 #include "ops/ops.h"
+#include "support/levels.h"
 #include "support/rules.h"
 #include "transform/eval.h"
 
@@ -37,7 +38,6 @@ static const struct {
 } kinds[] = { { "affine", 1, 32 }, { "affine", 2, 128 }, { "affine", 3, 64 }, { "affine", 4, 64 }, { "affine", 5, 32 },
               { "affine", 6, 64 }, { "affine", 8, 128 }, { "mxfp4", 4, 32 },  { "mxfp8", 8, 32 },  { "nvfp4", 4, 16 } };
 enum { KINDS = sizeof kinds / sizeof *kinds };
-static const char *const levels[] = { "base", "avx2", "avx512", "neon" };
 
 /* The bytes of what is evaluated, in memory to be freed. */
 static void *bytes_of(mx_own *x, size_t *n)
@@ -119,7 +119,7 @@ static void agree(void **state)
             fill(x, rows * (n + k));
             for (int turn = 0; turn < 2; turn++) {
                 struct got first = { { NULL }, { 0 } };
-                for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+                for (int l = 0; l < LEVELS; l++) {
                     if (!cpu_kernels_named(levels[l]))
                         continue;
                     cpu = cpu_kernels_named(levels[l]);

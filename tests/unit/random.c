@@ -16,6 +16,7 @@
 #include "cpu/kernels/random.h"
 #include "ops/ops.h"
 #include "ops/random.h"
+#include "support/levels.h"
 #include "transform/eval.h"
 
 static const void *data(mx_own *hold, mx x)
@@ -30,8 +31,8 @@ static void cipher(void **state)
 {
     (void)state;
     uint32_t a, b;
-    for (const char **isa = (const char *[]){ "base", "avx2", "avx512", NULL }; *isa; isa++) {
-        const struct cpu_kernels *k = cpu_kernels_named(*isa);
+    for (int l = 0; l < LEVELS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         if (!k)
             continue;
         k->random->threefry(&a, &b, 0, 0, 0, 0, 1);

@@ -2,21 +2,9 @@
 #include "cpu/kernels/quantize.h"
 
 #include "cpu/kernels/level.h"
+#include "shared/scalar.h"
 
 enum { LONGEST = 128, LANES = 16 };
-
-TEMPLATE uint32_t bits_of(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-TEMPLATE float float_of(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 /* Codes of `bits` bits each, lowest first: 8 of them are that many bytes. */
 TEMPLATE void pack_codes(const int bits, uint8_t *w, const uint8_t *codes, int n)
@@ -52,7 +40,7 @@ static bool range(const float *x, int n, float *low, float *high)
             float v = x[i + l];
             least[l] = v < least[l] ? v : least[l];
             most[l] = v > most[l] ? v : most[l];
-            bad[l] |= (bits_of(v) & 0x7f800000) == 0x7f800000;
+            bad[l] |= (bits_f32(v) & 0x7f800000) == 0x7f800000;
         }
     for (int half = LANES / 2; half; half /= 2)
         for (int l = 0; l < half; l++) {
@@ -95,7 +83,7 @@ TEMPLATE uint32_t affine_of(float x, float scale, float bias, float most)
     float v = (x - bias) / scale;
     v = v > 0 ? v : 0;
     v = v < most ? v : most;
-    return bits_of(v + 0x1.8p23f); /* rounded to even in the low bits */
+    return bits_f32(v + 0x1.8p23f); /* rounded to even in the low bits */
 }
 
 void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
@@ -122,9 +110,9 @@ void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const flo
  * numbers are rounded by adding 2^14, whose last place is the least e4m3. */
 TEMPLATE uint32_t e4m3_of(float x)
 {
-    uint32_t u = bits_of(x), sign = u >> 24 & 0x80, a = u & 0x7fffffff;
+    uint32_t u = bits_f32(x), sign = u >> 24 & 0x80, a = u & 0x7fffffff;
     a = a < 0x43e00000 ? a : 0x43e00000;
-    uint32_t tiny = bits_of(float_of(a) + 0x1p14f) - bits_of(0x1p14f);
+    uint32_t tiny = bits_f32(f32_bits(a) + 0x1p14f) - bits_f32(0x1p14f);
     uint32_t normal = (a + 0x7ffff + (a >> 20 & 1) - (120u << 23)) >> 20;
     return sign | (x != x ? 0x7f : a < 0x3c800000 ? tiny : normal);
 }
@@ -137,7 +125,7 @@ void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n)
 
 TEMPLATE float from_e4m3(uint32_t e)
 {
-    float size = float_of((e & 0x7f) << 20) * 0x1p120f;
+    float size = f32_bits((e & 0x7f) << 20) * 0x1p120f;
     return (e & 0x7f) == 0x7f ? __builtin_nanf("") : e & 0x80 ? -size : size;
 }
 
@@ -152,7 +140,7 @@ TEMPLATE uint32_t e2m1_of(float x)
 /* The least power of two that is no less than x >= 0, as an e8m0; zero has 1. */
 TEMPLATE uint8_t e8m0_of(float x)
 {
-    uint32_t u = bits_of(x);
+    uint32_t u = bits_f32(x);
     if (u == 0)
         return 127;
     if (u < 0x00800000)
@@ -180,7 +168,7 @@ void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int6
             scale = from_e4m3(scales[g]) * factor;
         } else {
             scales[g] = e8m0_of(most / largest);
-            scale = scales[g] ? float_of((uint32_t)scales[g] << 23) : 0x1p-127f;
+            scale = scales[g] ? f32_bits((uint32_t)scales[g] << 23) : 0x1p-127f;
         }
         if (scale == 0)
             memset(codes, 0, sizeof codes);

@@ -1,0 +1,19 @@
+/* levels.h: the instruction sets that kernels are compiled for; each machine has some of them. */
+#ifndef MX_TESTS_LEVELS_H
+#define MX_TESTS_LEVELS_H
+
+#include "cpu/kernels.h"
+
+static const char *const levels[] = { "base", "avx2", "avx512" };
+enum { LEVELS = sizeof levels / sizeof *levels };
+
+static inline void on_every_level(void (*test)(const struct cpu_kernels *))
+{
+    for (int l = 0; l < LEVELS; l++) {
+        const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
+        if (k)
+            test(k);
+    }
+}
+
+#endif
