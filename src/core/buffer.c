@@ -50,6 +50,22 @@ void *mx_malloc(size_t bytes)
     return p;
 }
 
+void *mx_grown(void *old, int n, int *cap, size_t item)
+{
+    if (n < *cap)
+        return old;
+    int more = *cap ? *cap * 2 : 16;
+    while (more <= n)
+        more *= 2;
+    void *p = mx_test_should_fail() ? NULL : realloc(old, (size_t)more * item);
+    if (!p) {
+        mx_fail_memory((size_t)more * item);
+        return NULL;
+    }
+    *cap = more;
+    return p;
+}
+
 /* ---- limits */
 
 /* What the machine has, or the control group may use of it. */

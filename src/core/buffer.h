@@ -58,6 +58,8 @@ void memory_clear_cache(void);
 void mx_test_fail_at(long n);
 /* malloc that takes part in mx_test_fail_at and reports its failure. */
 void *mx_malloc(size_t bytes);
+/* A growing array of *cap items with room for the one numbered n; NULL after mx_fail, `old` as it was. */
+void *mx_grown(void *old, int n, int *cap, size_t item);
 bool mx_test_should_fail(void);
 
 #endif

@@ -49,23 +49,9 @@ struct tape {
     bool failed;
 };
 
-static void *grown(void *old, int n, int *cap, size_t item)
-{
-    if (n < *cap)
-        return old;
-    int more = *cap ? *cap * 2 : 16;
-    void *p = mx_test_should_fail() ? NULL : realloc(old, (size_t)more * item);
-    if (!p) {
-        mx_fail_memory((size_t)more * item);
-        return NULL;
-    }
-    *cap = more;
-    return p;
-}
-
 static bool push_frame(struct tape *t, mx x)
 {
-    struct frame *s = grown(t->stack, t->depth, &t->stack_cap, sizeof *s);
+    struct frame *s = mx_grown(t->stack, t->depth, &t->stack_cap, sizeof *s);
     if (!s)
         return false;
     t->stack = s;
@@ -102,7 +88,7 @@ static bool batch_waits(struct batch *b, struct event *e)
     for (int i = b->nwait; i-- > 0;)
         if (b->wait[i] == e)
             return true;
-    struct event **w = grown(b->wait, b->nwait, &b->wait_cap, sizeof *w);
+    struct event **w = mx_grown(b->wait, b->nwait, &b->wait_cap, sizeof *w);
     if (!w)
         return false;
     b->wait = w;
@@ -139,7 +125,7 @@ static bool emit(struct tape *t, mx x)
     for (int i = 0; i < n->nin; i++)
         if (n->in[i]->status == SCHEDULED && !batch_waits(b, n->in[i]->event))
             return false;
-    struct entry *all = grown(b->entries, b->n, &b->cap, sizeof *all);
+    struct entry *all = mx_grown(b->entries, b->n, &b->cap, sizeof *all);
     if (!all)
         return false;
     b->entries = all;

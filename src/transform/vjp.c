@@ -18,16 +18,10 @@ int list_push(struct mx_list *l, mx x)
 {
     if (is_nil(x))
         return 1;
-    if (l->n == l->cap) {
-        int cap = l->cap ? l->cap * 2 : 8;
-        mx_own *v = mx_test_should_fail() ? NULL : realloc(l->v, (size_t)cap * sizeof *v);
-        if (!v) {
-            mx_fail_memory((size_t)cap * sizeof *v);
-            return 1;
-        }
-        l->v = v;
-        l->cap = cap;
-    }
+    mx_own *v = mx_grown(l->v, l->n, &l->cap, sizeof *v);
+    if (!v)
+        return 1;
+    l->v = v;
     l->v[l->n].it = NULL;
     mx_keep(&l->v[l->n++], x);
     return 0;

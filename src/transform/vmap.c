@@ -130,7 +130,10 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
         most = e->nin > most ? e->nin : most;
         most = e->nout > most ? e->nout : most;
     }
-    struct batched *v = calloc((size_t)g.n_values + 1, sizeof *v);
+    size_t values = ((size_t)g.n_values + 1) * sizeof(struct batched);
+    struct batched *v = mx_malloc(values);
+    if (v)
+        memset(v, 0, values);
     mx *slots = mx_malloc((size_t)most * 2 * (sizeof(mx) + sizeof(int)));
     int *places = slots ? (int *)(slots + 2 * most) : NULL;
     failed = !v || !slots;
@@ -167,7 +170,10 @@ int mx_vmap(struct closure *f, int n, const mx x[], const int axes[], struct mx_
 {
     struct mx_list in = { 0 }, out = { 0 };
     int failed = mx_vmap_trace(f, n, x, axes, &in, &out);
-    int *front = failed ? NULL : calloc((size_t)out.n + 1, sizeof *front);
+    size_t bytes = ((size_t)out.n + 1) * sizeof(int);
+    int *front = failed ? NULL : mx_malloc(bytes);
+    if (front)
+        memset(front, 0, bytes);
     failed = failed || !front || mx_vmap_replace(n, x, (mx *)in.v, axes, out.n, (mx *)out.v, front, y);
     free(front);
     list_clear(&in);

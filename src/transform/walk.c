@@ -35,31 +35,15 @@ struct walk {
     int dependent_cap;
 };
 
-static void *room(void *old, int n, int *cap, size_t item)
-{
-    if (n < *cap)
-        return old;
-    int more = *cap ? *cap * 2 : 64;
-    while (more <= n)
-        more *= 2;
-    void *p = mx_test_should_fail() ? NULL : realloc(old, (size_t)more * item);
-    if (!p) {
-        mx_fail_memory((size_t)more * item);
-        return NULL;
-    }
-    *cap = more;
-    return p;
-}
-
 /* Numbers x; its reference is the recording's. */
 static bool number(struct walk *w, mx x, bool dependent)
 {
     struct recording *r = w->r;
-    mx_own *v = room(r->values, r->n_values, &r->values_cap, sizeof *v);
+    mx_own *v = mx_grown(r->values, r->n_values, &r->values_cap, sizeof *v);
     if (!v)
         return false;
     r->values = v;
-    bool *d = room(w->dependent, r->n_values, &w->dependent_cap, sizeof *d);
+    bool *d = mx_grown(w->dependent, r->n_values, &w->dependent_cap, sizeof *d);
     if (!d)
         return false;
     w->dependent = d;
@@ -75,7 +59,7 @@ static bool numbered(struct walk *w, mx x) { return x->mark == w->epoch; }
 
 static bool push(struct walk *w, mx x)
 {
-    struct frame *s = room(w->stack, w->depth, &w->cap, sizeof *s);
+    struct frame *s = mx_grown(w->stack, w->depth, &w->cap, sizeof *s);
     if (!s)
         return false;
     w->stack = s;
@@ -93,11 +77,11 @@ static bool append(struct walk *w, mx x)
         dependent |= w->dependent[n->in[i]->slot];
     if (w->only_dependent && !dependent)
         return number(w, x, false);
-    struct recorded *all = room(r->entries, r->n, &r->cap, sizeof *all);
+    struct recorded *all = mx_grown(r->entries, r->n, &r->cap, sizeof *all);
     if (!all)
         return false;
     r->entries = all;
-    int *numbers = room(r->numbers, r->n_numbers + n->nin + n->nout, &r->numbers_cap, sizeof *numbers);
+    int *numbers = mx_grown(r->numbers, r->n_numbers + n->nin + n->nout, &r->numbers_cap, sizeof *numbers);
     if (!numbers)
         return false;
     r->numbers = numbers;
