@@ -1,0 +1,272 @@
+/* graph.c: functions of arrays as graphs that can be called again. */
+#include "transform/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+
+static void graph_destroy(struct object *o)
+{
+    struct graph *g = (struct graph *)o;
+    recording_free(&g->r);
+    free(g);
+}
+
+mx graph_placeholder(enum dtype t, int ndim, const int *shape)
+{
+    mx x = array_new(t, ndim, shape);
+    if (!is_nil(x))
+        x->tracer = true;
+    return x;
+}
+
+struct graph *graph_of(int n, const mx in[], int n_out, const mx out[])
+{
+    struct graph *g = mx_malloc(sizeof *g);
+    if (!g)
+        return NULL;
+    *g = (struct graph){ .object = { .refs = 1, .destroy = graph_destroy }, .n_in = n, .n_out = n_out };
+    if (record(&g->r, n_out, out, n, in, true)) {
+        free(g);
+        return NULL;
+    }
+    for (int i = n; i < g->r.n_values; i++)
+        g->open |= !g->r.dependent[i] && g->r.values[i].it->tracer;
+    return g;
+}
+
+struct graph *graph_trace(struct closure *f, int n, const mx like[])
+{
+    struct mx_list in = { 0 }, out = { 0 };
+    int failed = 0;
+    trace_begin();
+    {
+        MX_SCOPE(NULL);
+        for (int i = 0; i < n && !failed; i++)
+            failed = list_push(&in, graph_placeholder(like[i]->dtype, like[i]->ndim, like[i]->shape));
+    }
+    failed = failed || f->call(f, n, (mx *)in.v, &out);
+    struct graph *g = failed ? NULL : graph_of(n, (mx *)in.v, out.n, (mx *)out.v);
+    trace_end();
+    list_clear(&in);
+    list_clear(&out);
+    return g;
+}
+
+/* ---- calling */
+
+static bool same_shapes(const struct graph *g, const mx x[])
+{
+    for (int i = 0; i < g->n_in; i++)
+        if (!same_shape(x[i], g->r.values[i].it))
+            return false;
+    return true;
+}
+
+static int check_inputs(const struct graph *g, int n, const mx x[])
+{
+    if (n != g->n_in) {
+        mx_fail("[graph] expected %d inputs, got %d", g->n_in, n);
+        return 1;
+    }
+    for (int i = 0; i < n; i++)
+        if (is_nil(x[i]) || x[i]->dtype != g->r.values[i].it->dtype) {
+            mx_fail("[graph] input %d: expected type %s, got %s", i, dtype_name(g->r.values[i].it->dtype),
+                    dtype_name(x[i]->dtype));
+            return 1;
+        }
+    return 0;
+}
+
+/* New results of entry i on the values v, of the traced shapes or of inferred ones. */
+static void call_entry(const struct graph *g, int i, mx v[], bool as_traced, mx x[], mx y[])
+{
+    struct node *n = g->r.entries[i].node;
+    const int *in = graph_reads(g, i), *out = graph_makes(g, i);
+    for (int k = 0; k < n->nin; k++)
+        x[k] = v[in[k]];
+    if (!as_traced) {
+        mx_infer_n(n->op, n->args, n->nin, x, n->nout, y);
+    } else if (n->nout > 1) {
+        mx_nodes(n->op, n->args, n->nin, x, n->nout, n->specs, y);
+    } else {
+        mx like = g->r.values[out[0]].it;
+        y[0] = mx_node(n->op, n->args, n->nin, x, like->ndim, like->shape, like->dtype);
+    }
+    for (int k = 0; k < n->nout; k++) {
+        v[out[k]] = y[k];
+        if (y[k]->node && !is_nil(y[k]))
+            y[k]->node->stream = n->stream;
+    }
+}
+
+int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y)
+{
+    enum { FEW = 64 };
+    mx few[FEW], *v = few;
+    int most = 1, failed = check_inputs(g, n, x);
+    if (failed)
+        return 1;
+    for (int i = 0; i < g->r.n; i++) {
+        const struct node *e = g->r.entries[i].node;
+        int wide = e->nin > e->nout ? e->nin : e->nout;
+        most = wide > most ? wide : most;
+    }
+    if (g->r.n_values + 2 * most > FEW && !(v = mx_malloc((size_t)(g->r.n_values + 2 * most) * sizeof *v)))
+        return 1;
+    bool as_traced = same_shapes(g, x);
+    {
+        MX_SCOPE(NULL);
+        for (int i = 0; i < g->r.n_values; i++)
+            v[i] = i < n ? x[i] : g->r.values[i].it;
+        mx *slots = v + g->r.n_values;
+        for (int i = 0; i < g->r.n && !mx_failed(); i++)
+            call_entry(g, i, v, as_traced, slots, slots + most);
+        failed = mx_failed();
+        for (int k = 0; k < g->n_out && !failed; k++)
+            failed = list_push(y, v[g->r.roots[k]]);
+    }
+    if (v != few)
+        free(v);
+    return failed;
+}
+
+/* ---- simplifying */
+
+/* Where a value went: itself, or the one it equals. */
+static uint64_t entry_hash(const struct graph *g, int i)
+{
+    const struct node *n = g->r.entries[i].node;
+    uint64_t h = node_hash(n);
+    for (int k = 0; k < n->nin; k++)
+        h = (h ^ (uint64_t)(unsigned)graph_reads(g, i)[k]) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+static bool same_entry(const struct graph *g, int i, int j)
+{
+    const struct node *a = g->r.entries[i].node, *b = g->r.entries[j].node;
+    return a->stream == b->stream && node_equivalent(a, b) &&
+           !memcmp(graph_reads(g, i), graph_reads(g, j), (size_t)a->nin * sizeof(int));
+}
+
+static bool is_scalar(mx x) { return x->ndim == 0 && x->status == READY && !x->tracer && x->buf; }
+
+static uint64_t scalar_bits(mx x)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, array_host(x), itemsize(x));
+    return bits;
+}
+
+/* An open hash table of numbers; `size` is a power of two at least twice the number of entries. */
+struct table { uint32_t size; int *at; };
+
+static int merge_constants(const struct graph *g, const bool *made, int *goes, struct table *t)
+{
+    int merged = 0;
+    for (int i = g->n_in; i < g->r.n_values; i++) {
+        mx x = g->r.values[i].it;
+        if (made[i] || !is_scalar(x) || !(atomic_load(&x->buf->state) & ON_HOST))
+            continue;
+        uint64_t bits = scalar_bits(x), h = (bits + x->dtype) * 0x9e3779b97f4a7c15u;
+        uint32_t at = (uint32_t)(h >> 32) & (t->size - 1);
+        for (; t->at[at] >= 0; at = (at + 1) & (t->size - 1)) {
+            mx other = g->r.values[t->at[at]].it;
+            if (other->dtype == x->dtype && scalar_bits(other) == bits)
+                break;
+        }
+        if (t->at[at] >= 0) {
+            goes[i] = t->at[at];
+            merged++;
+        } else {
+            t->at[at] = i;
+        }
+    }
+    return merged;
+}
+
+static void redirect(struct graph *g, int i, const int *goes)
+{
+    int *in = g->r.numbers + g->r.entries[i].at;
+    for (int k = 0; k < g->r.entries[i].node->nin; k++)
+        in[k] = goes[in[k]];
+}
+
+static void merge_entries(struct graph *g, int *goes, struct table *t)
+{
+    for (int i = 0; i < g->r.n; i++) {
+        redirect(g, i, goes);
+        uint32_t at = (uint32_t)entry_hash(g, i) & (t->size - 1);
+        while (t->at[at] >= 0 && !same_entry(g, i, t->at[at]))
+            at = (at + 1) & (t->size - 1);
+        if (t->at[at] < 0)
+            t->at[at] = i;
+        else
+            for (int k = 0; k < g->r.entries[i].node->nout; k++)
+                goes[graph_makes(g, i)[k]] = graph_makes(g, t->at[at])[k];
+    }
+    for (int k = 0; k < g->n_out; k++)
+        g->r.roots[k] = goes[g->r.roots[k]];
+}
+
+/* Keeps the entries that the results need, and lets go of the values that nothing names any more. */
+static int drop_dead(struct graph *g, bool *needed)
+{
+    int kept = 0, before = g->r.n;
+    memset(needed, 0, (size_t)g->r.n_values);
+    for (int k = 0; k < g->n_out; k++)
+        needed[g->r.roots[k]] = true;
+    for (int i = before; i-- > 0;) {
+        bool used = false;
+        const struct node *n = g->r.entries[i].node;
+        for (int k = 0; k < n->nout; k++)
+            used |= needed[graph_makes(g, i)[k]];
+        for (int k = 0; k < n->nin && used; k++)
+            needed[graph_reads(g, i)[k]] = true;
+        for (int k = 0; k < n->nout && used; k++)
+            needed[graph_makes(g, i)[k]] = true;
+        if (!used) {
+            node_release(g->r.entries[i].node);
+            g->r.entries[i].node = NULL;
+        }
+    }
+    for (int i = 0; i < before; i++)
+        if (g->r.entries[i].node)
+            g->r.entries[kept++] = g->r.entries[i];
+    g->r.n = kept;
+    for (int i = g->n_in; i < g->r.n_values; i++)
+        if (!needed[i])
+            mx_drop(&g->r.values[i]);
+    return before - kept;
+}
+
+int graph_simplify(struct graph *g)
+{
+    int most = g->r.n > g->r.n_values ? g->r.n : g->r.n_values, gone = 0;
+    struct table t = { 8, NULL };
+    while (t.size < 2 * (uint32_t)most)
+        t.size *= 2;
+    t.at = malloc(t.size * sizeof *t.at);
+    int *goes = malloc(((size_t)g->r.n_values + 1) * sizeof *goes);
+    bool *flags = calloc((size_t)g->r.n_values + 1, sizeof *flags);
+    if (t.at && goes && flags) { /* without memory the graph stays as it is */
+        for (int i = 0; i < g->r.n_values; i++)
+            goes[i] = i;
+        for (int i = 0; i < g->r.n; i++)
+            for (int k = 0; k < g->r.entries[i].node->nout; k++)
+                flags[graph_makes(g, i)[k]] = true;
+        memset(t.at, -1, t.size * sizeof *t.at);
+        merge_constants(g, flags, goes, &t);
+        memset(t.at, -1, t.size * sizeof *t.at);
+        merge_entries(g, goes, &t);
+        gone = drop_dead(g, flags);
+    }
+    free(t.at);
+    free(goes);
+    free(flags);
+    return gone;
+}

@@ -1,0 +1,46 @@
+/* graph.h: functions of arrays as graphs that can be called again.
+ *
+ * A graph is what a function did with placeholders, once: entries whose operands come before them,
+ * with the values numbered, inputs first.  `numbers` says which values an entry reads and makes, not
+ * the operands of its node: simplifying redirects the former alone.  Values that are neither inputs
+ * nor made by an entry are constants.  Compiling, loops, checkpoints and exported functions share
+ * this form. */
+#ifndef MX_TRANSFORM_GRAPH_H
+#define MX_TRANSFORM_GRAPH_H
+
+#include "transform/transform.h"
+#include "transform/walk.h"
+
+struct graph {
+    struct object object;
+    struct recording r; /* value i is input i; r.roots are the results' values */
+    int n_in, n_out;
+    bool open; /* a constant is a placeholder of a transform around the trace: not to outlive it */
+};
+
+/* Calls f on placeholders of the shapes and dtypes of `like` and keeps the graph between them and the
+ * results.  What does not depend on them is a constant.  NULL after mx_fail; the caller gets the only
+ * reference (object_release(&g->object)). */
+struct graph *graph_trace(struct closure *f, int n, const mx like[]);
+/* The same of results that were made from `in`, placeholders (LAZY, without a node, marked as tracers). */
+struct graph *graph_of(int n, const mx in[], int n_out, const mx out[]);
+/* A LAZY array without a node, for an input of a trace. */
+mx graph_placeholder(enum dtype t, int ndim, const int *shape);
+
+/* What the function would give for x: new nodes, on the streams of the traced ones.  Where the shapes
+ * are not those of the placeholders, each shape is inferred anew.  Pushes n_out arrays; 0, or non-zero
+ * after mx_fail. */
+int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y);
+
+/* Merges equal scalar constants and equal entries on the same operands, drops what no result needs.
+ * How many entries went. */
+int graph_simplify(struct graph *g);
+
+/* The values entry i reads and makes. */
+static inline const int *graph_reads(const struct graph *g, int i) { return g->r.numbers + g->r.entries[i].at; }
+static inline const int *graph_makes(const struct graph *g, int i)
+{
+    return graph_reads(g, i) + g->r.entries[i].node->nin;
+}
+
+#endif
