@@ -38,6 +38,9 @@ mx mx_scalar_like(double v, mx like);
 /* Shape (ops/shape.c) */
 mx mx_broadcast_to(mx x, int ndim, const int *shape);
 bool mx_broadcast(int n, mx x[]); /* all to their common shape, in place */
+/* x[0] broadcast with the shapes of all n, but for `axes` (negative), where it keeps its own size.
+ * While tracing, the result follows the shapes of later operands too. */
+mx mx_broadcast_like(int n, const mx x[], const int *axes, int n_axes);
 mx mx_reshape(mx x, int ndim, const int *shape); /* one size may be -1 */
 mx mx_flatten(mx x, int start, int end);
 mx mx_unflatten(mx x, int axis, int ndim, const int *shape);

@@ -3,8 +3,10 @@
  * Everything here shares its operand's memory where strides can say it; a reshape, view or
  * as_strided of memory that lies otherwise is a row-major copy first.  A builder that would change
  * nothing gives its operand back. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/buffer.h"
 #include "ops/rules.h"
 
 struct shape_args { struct ints shape; };
@@ -18,13 +20,57 @@ static bool shape_is(mx x, int ndim, const int *shape)
     return x->ndim == ndim && (ndim == 0 || !memcmp(x->shape, shape, (size_t)ndim * sizeof *shape));
 }
 
-/* ---- broadcast */
+/* ---- broadcast
+ *
+ * One operand takes the shape of the arguments.  Further operands only lend their shapes: the result
+ * has the shape that all of them broadcast to together, but for `axes`, counted from the end, where
+ * operand 0 keeps its own size and the others' is not looked at. */
+
+struct broadcast_args { struct ints shape, axes; };
+static const struct field broadcast_args_fields[] = {
+    FIELD(broadcast_args, shape), FIELD(broadcast_args, axes), { 0 }
+};
+
+static bool keeps_axis(const struct broadcast_args *a, int from_end)
+{
+    for (int i = 0; i < a->axes.n; i++)
+        if (a->axes.v[i] == from_end)
+            return true;
+    return false;
+}
+
+static int lent_shapes(const struct call *c, struct spec out[])
+{
+    const struct broadcast_args *a = c->args;
+    mx x = c->x[0];
+    int ndim = 0;
+    for (int k = 0; k < c->nin; k++)
+        ndim = c->x[k]->ndim > ndim ? c->x[k]->ndim : ndim;
+    for (int i = -ndim; i < 0; i++) {
+        int size = 1, *at = &out->shape[ndim + i];
+        bool kept = keeps_axis(a, i);
+        for (int k = 0; k < (kept ? 1 : c->nin); k++) {
+            mx y = c->x[k];
+            int here = -i > y->ndim ? 1 : dim(y, i);
+            if (here != 1 && size != 1 && here != size)
+                return failed(mx_fail("[broadcast] shapes %s and %s cannot be broadcast: axis %d is %d there, %d here",
+                                      shape_of(x), shape_of(y), i, size, here));
+            size = here == 1 ? size : here;
+        }
+        *at = size;
+    }
+    out->dtype = x->dtype;
+    out->ndim = ndim;
+    return 0;
+}
 
 static int broadcast_shapes(const struct call *c, struct spec out[])
 {
-    const struct shape_args *a = c->args;
+    const struct broadcast_args *a = c->args;
     mx x = c->x[0];
     int lead = a->shape.n - x->ndim, shape[MX_MAX_NDIM];
+    if (c->nin > 1)
+        return lent_shapes(c, out);
     if (a->shape.n > MX_MAX_NDIM)
         return failed(mx_fail("[broadcast_to] expected at most 64 dimensions, got %d", a->shape.n));
     for (int i = 0; i < a->shape.n; i++)
@@ -57,14 +103,41 @@ static void broadcast_vjp(const struct call *c, const mx ct[], const bool want[]
 
 static void broadcast_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    const struct shape_args *a = c->args;
-    dy[0] = mx_infer(&op_broadcast, a, 1, t);
+    if (t[0])
+        dy[0] = mx_broadcast_to(t[0], c->y[0]->ndim, c->y[0]->shape);
+}
+
+/* Every operand with the batch, or 1, in front and as many dimensions behind it as the result. */
+static void lent_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    int ndim = 0, ones[MX_MAX_NDIM];
+    mx *x = mx_malloc((size_t)c->nin * sizeof *x);
+    y[0] = MX_NIL;
+    yaxis[0] = 0;
+    if (!x)
+        return;
+    for (int k = 0; k < c->nin; k++) {
+        int own = c->x[k]->ndim - (axis[k] >= 0);
+        ndim = own > ndim ? own : ndim;
+    }
+    for (int k = 0; k < c->nin; k++) {
+        int batched = axis[k] >= 0, missing = ndim - (c->x[k]->ndim - batched) + !batched;
+        for (int i = 0; i < missing && i < MX_MAX_NDIM; i++)
+            ones[i] = batched + i;
+        x[k] = mx_expand_dims(batch_first(c->x[k], axis[k]), ones, missing);
+    }
+    y[0] = mx_infer(&op_broadcast, c->args, c->nin, x);
+    free(x);
 }
 
 /* (B, d...) gets ones between, so that the batch stays in front: (B, 1..., d...) */
 static void broadcast_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    const struct shape_args *a = c->args;
+    const struct broadcast_args *a = c->args;
+    if (c->nin > 1) {
+        lent_vmap(c, axis, y, yaxis);
+        return;
+    }
     mx x = batch_first(c->x[0], axis[0]);
     int ones = a->shape.n - (x->ndim - 1), between[MX_MAX_NDIM], shape[MX_MAX_NDIM + 1];
     for (int i = 0; i < ones && i < MX_MAX_NDIM; i++)
@@ -81,8 +154,32 @@ mx mx_broadcast_to(mx x, int ndim, const int *shape)
     if (shape_size("broadcast_to", ndim, shape) < 0)
         return MX_NIL;
     int64_t v[MX_MAX_NDIM];
-    struct shape_args a = { ints_of(ndim, shape, v) };
+    struct broadcast_args a = { ints_of(ndim, shape, v), { 0 } };
     return mx_infer(&op_broadcast, &a, 1, &x);
+}
+
+mx mx_broadcast_like(int n, const mx x[], const int *axes, int n_axes)
+{
+    int64_t v[MX_MAX_NDIM];
+    bool tracer = false;
+    if (n_axes > MX_MAX_NDIM)
+        return mx_fail("[broadcast] expected at most %d axes to keep, got %d", MX_MAX_NDIM, n_axes);
+    for (int i = 0; i < n_axes; i++)
+        if (axes[i] >= 0)
+            return mx_fail("[broadcast] expected axes to keep that count from the end, got %d", axes[i]);
+    for (int k = 0; k < n; k++) {
+        if (is_nil(x[k]))
+            return MX_NIL;
+        tracer |= x[k]->tracer;
+    }
+    if (n == 1)
+        return x[0];
+    struct broadcast_args a = { { 0 }, ints_of(n_axes, axes, v) };
+    if (tracer && tracing())
+        return mx_infer(&op_broadcast, &a, n, x);
+    struct spec s;
+    struct call c = { .op = &op_broadcast, .args = &a, .nin = n, .nout = 1, .x = x };
+    return lent_shapes(&c, &s) ? MX_NIL : mx_broadcast_to(x[0], s.ndim, s.shape);
 }
 
 bool mx_broadcast(int n, mx x[])
@@ -104,7 +201,7 @@ bool mx_broadcast(int n, mx x[])
 }
 
 const struct op op_broadcast = {
-    OP_ROW(broadcast), ARGS(shape_args), .shapes = broadcast_shapes, .view = broadcast_view,
+    OP_ROW(broadcast), ARGS(broadcast_args), .shapes = broadcast_shapes, .view = broadcast_view,
     .vjp = broadcast_vjp, .jvp = broadcast_jvp, .vmap = broadcast_vmap,
 };
 

@@ -7,6 +7,7 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "ops/ops.h"
 
 static void graph_destroy(struct object *o)
 {
@@ -96,6 +97,8 @@ static void call_entry(const struct graph *g, int i, mx v[], bool as_traced, mx 
         mx like = g->r.values[out[0]].it;
         y[0] = mx_node(n->op, n->args, n->nin, x, like->ndim, like->shape, like->dtype);
     }
+    if (n->op == &op_broadcast && n->nin > 1 && !tracing()) /* who only lent its shape has done so */
+        y[0] = mx_broadcast_to(x[0], y[0]->ndim, y[0]->shape);
     for (int k = 0; k < n->nout; k++) {
         v[out[k]] = y[k];
         if (y[k]->node && !is_nil(y[k]))

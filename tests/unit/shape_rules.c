@@ -25,6 +25,8 @@
 
 ONE(broadcast, mx_broadcast_to(x[0], 4, A(2, 3, 4, 3)))
 ONE(broadcast_wide, mx_broadcast_to(x[0], 2, A(5, 3)))
+ONE(broadcast_like, mx_broadcast_like(2, x, NULL, 0))
+ONE(broadcast_but, mx_broadcast_like(2, x, A(-2, -1), 2))
 ONE(reshape, mx_reshape(x[0], 3, A(2, -1, 3)))
 ONE(reshape_scalar, mx_reshape(x[0], 2, A(1, 1)))
 ONE(flatten, mx_flatten(x[0], 1, 2))
@@ -94,6 +96,8 @@ static const struct rule_case shape_cases[] = {
     { "broadcast", broadcast, 1, { F(3, { 3, 1, 3 }) } },
     { "broadcast to more", broadcast_wide, 1, { F(1, { 3 }) } },
     { "broadcast a scalar", broadcast_wide, 1, { F(0, { 0 }) } },
+    { "broadcast like another", broadcast_like, 2, { F(2, { 3, 1 }), F(3, { 2, 1, 4 }) } },
+    { "broadcast but for axes", broadcast_but, 2, { F(2, { 3, 5 }), F(3, { 2, 1, 4 }) } },
     { "reshape", reshape, 1, { F(2, { 4, 3 }) } },
     { "reshape a scalar", reshape_scalar, 1, { F(0, { 0 }) } },
     { "flatten", flatten, 1, { F(4, { 2, 2, 3, 2 }) } },
