@@ -137,6 +137,7 @@ int device_init(PyObject *module);
 int io_init(PyObject *module);
 
 int vmap_init(PyObject *module);
+int compile_init(PyObject *module);
 int graph_init(PyObject *module);
 
 /* Trees of lists, tuples and dicts (py_trees.c) */
@@ -267,6 +268,7 @@ int fft_init(PyObject *module);
 int linalg_init(PyObject *module);
 /* Appends the arrays of mlx.core.random.state, if that is what o is. */
 int random_state_arrays(PyObject *o, mlx_vector_array out);
+bool is_random_state(PyObject *o);
 int array_init(PyObject *module);
 int methods_init(PyObject *module);
 /* The digits after the point that arrays print with, or -1. */

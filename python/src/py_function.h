@@ -28,5 +28,7 @@ struct replacing {
     size_t i;
 };
 PyObject *replaced(PyObject *tree, struct replacing *r);
+/* The tree with every array replaced by an empty one: its form, which keeps nothing alive. */
+PyObject *hollowed(PyObject *tree);
 
 #endif

@@ -184,6 +184,8 @@ static int state_set_item(PyObject *o, Py_ssize_t i, PyObject *value)
 
 static Py_ssize_t state_length(PyObject *o) { return (void)o, 1; }
 
+bool is_random_state(PyObject *o) { return Py_TYPE(o) == state_type; }
+
 int random_state_arrays(PyObject *o, mlx_vector_array out)
 {
     if (Py_TYPE(o) != state_type)

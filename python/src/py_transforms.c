@@ -74,16 +74,17 @@ PyObject *replaced(PyObject *tree, struct replacing *r)
     return tree_map(tree, next_array, r);
 }
 
-/* The tree with every array replaced by an empty one: its form, which keeps nothing alive. */
 static PyObject *hole(void *unused, PyObject *leaf)
 {
     (void)unused;
     return is_array(leaf) ? array_wrap(mlx_array_new()) : Py_NewRef(leaf);
 }
 
+PyObject *hollowed(PyObject *tree) { return tree_map(tree, hole, NULL); }
+
 static int hollow_out(PyObject **tree)
 {
-    PyObject *form = *tree ? tree_map(*tree, hole, NULL) : NULL;
+    PyObject *form = *tree ? hollowed(*tree) : NULL;
     if (!form)
         return -1;
     Py_DECREF(*tree);

@@ -18,6 +18,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/op.h"
+#include "transform/compile.h"
 #include "transform/walk.h"
 
 /* ---- giving up */
@@ -202,9 +203,10 @@ static bool visit(struct tape *t, mx root)
             if (x == root && !was_interrupted(x) && raise_kept(x))
                 return false;
             if (!x->node) {
-                mx_fail_as(MX_RUNTIME, "[eval] array of shape %s and type %s has no value: it is a placeholder of a "
-                           "function being transformed or compiled",
-                           shape_of(x), dtype_name(x->dtype));
+                const char *f = compiling();
+                mx_fail_as(MX_RUNTIME, "[eval] array of shape %s and type %s has no value: it is a placeholder of %s%s",
+                           shape_of(x), dtype_name(x->dtype), f ? f : "a function being transformed or compiled",
+                           f ? ", which is being compiled" : "");
                 return false;
             }
         }

@@ -1,0 +1,871 @@
+/* py_compile.c: compiled Python functions.
+ *
+ * A call is flattened into arrays, which are the inputs of a trace, and a key: a tuple of all else in
+ * the arguments, by which traces are told apart.  What a trace gave, with its arrays taken out, is
+ * attached to it, and filled with the results of later calls.
+ *
+ * Captured trees (`inputs`, `outputs`) are changed in place.  While the function is traced those of
+ * `inputs` hold placeholders; all of them are put back before anything else happens, also after a
+ * failure, and then those of `outputs` are given their new content. */
+#include "py_function.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The traces of one function with its captured trees: shared by all that compile it. */
+struct traces {
+    PyObject ob_base;
+    mlx_compiled it;
+    PyObject *keys; /* key -> number */
+    PyObject *last; /* the key of the last call that was traced, or None */
+    bool warned;
+};
+
+struct compiled {
+    PyObject ob_base;
+    PyObject *fun, *inputs, *outputs; /* the trees are NULL where not given */
+    struct traces *traces;
+    PyObject *weak, *dict;
+};
+
+static PyTypeObject *traces_type, *compiled_type;
+static PyObject *known; /* WeakKeyDictionary: function -> {shapeless: traces} */
+static PyObject *array_mark, *list_mark, *tuple_mark, *dict_mark, *nan_mark, *negative_zero_mark;
+
+/* ---- keys */
+
+struct flat {
+    mlx_vector_array in;
+    PyObject *key; /* list */
+    bool captured; /* part of a captured tree: what is neither array nor constant is not looked at */
+};
+
+static int put(struct flat *f, PyObject *o) { return PyList_Append(f->key, o); }
+
+static int put_int(struct flat *f, Py_ssize_t n)
+{
+    PyObject *o = PyLong_FromSsize_t(n);
+    int failed = o ? put(f, o) : -1;
+    Py_XDECREF(o);
+    return failed;
+}
+
+/* Constants that equal each other but are not the same: 1, 1.0 and True; 0.0 and -0.0; NaN equals none. */
+static int put_constant(struct flat *f, PyObject *o)
+{
+    if (PyFloat_Check(o)) {
+        double v = PyFloat_AsDouble(o);
+        if (v != v)
+            o = nan_mark;
+        else if (v == 0 && 1 / v < 0)
+            o = negative_zero_mark;
+    }
+    return put(f, (PyObject *)Py_TYPE(o)) || put(f, o) ? -1 : 0;
+}
+
+static bool is_constant(PyObject *o)
+{
+    static const char *const types[] = { "Dtype", "Device", "Stream", "ThreadLocalStream", "DeviceType" };
+    if (o == Py_None || o == Py_Ellipsis || PyUnicode_Check(o) || PyLong_Check(o) || PyFloat_Check(o) ||
+        PyBytes_Check(o) || PyComplex_Check(o) || PyCallable_Check(o) || PyObject_HasAttrString(o, "__enum_member__"))
+        return PyObject_HasAttrString(o, "__hash__");
+    for (size_t i = 0; i < LENGTH(types); i++)
+        if (!strcmp(type_name(o), types[i]))
+            return true;
+    PyObject *enumeration = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__members__");
+    if (!enumeration)
+        PyErr_Clear();
+    Py_XDECREF(enumeration);
+    return enumeration != NULL;
+}
+
+static int flatten(struct flat *f, PyObject *tree);
+
+static int flatten_items(struct flat *f, PyObject *tree, bool list)
+{
+    Py_ssize_t n = list ? PyList_Size(tree) : PyTuple_Size(tree);
+    if (put(f, list ? list_mark : Py_TYPE(tree) == &PyTuple_Type ? tuple_mark : (PyObject *)Py_TYPE(tree)) ||
+        put_int(f, n))
+        return -1;
+    for (Py_ssize_t i = 0; i < n && i < (list ? PyList_Size(tree) : PyTuple_Size(tree)); i++)
+        if (flatten(f, list ? PyList_GetItem(tree, i) : PyTuple_GetItem(tree, i)))
+            return -1;
+    return 0;
+}
+
+static int flatten_dict(struct flat *f, PyObject *tree)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (put(f, Py_TYPE(tree) == &PyDict_Type ? dict_mark : (PyObject *)Py_TYPE(tree)) ||
+        put_int(f, PyDict_Size(tree)))
+        return -1;
+    while (PyDict_Next(tree, &at, &key, &value))
+        if (put(f, key) || flatten(f, value))
+            return -1;
+    return 0;
+}
+
+static int flatten(struct flat *f, PyObject *tree)
+{
+    if (is_array(tree))
+        return put(f, array_mark) || (mlx_vector_array_append_value(f->in, handle_of(tree)) && raise_last()) ? -1 : 0;
+    bool list = PyList_Check(tree);
+    if (list || PyTuple_Check(tree) || PyDict_Check(tree)) {
+        if (Py_EnterRecursiveCall(" in the arguments of a compiled function"))
+            return -1;
+        int failed = PyDict_Check(tree) ? flatten_dict(f, tree) : flatten_items(f, tree, list);
+        Py_LeaveRecursiveCall();
+        return failed;
+    }
+    if (is_random_state(tree))
+        return random_state_arrays(tree, f->in) || put(f, array_mark) ? -1 : 0;
+    if (is_constant(tree))
+        return put_constant(f, tree);
+    if (f->captured)
+        return put(f, Py_None);
+    PyErr_Format(PyExc_ValueError,
+                 "[compile] expected arguments that are trees of arrays and of constants (numbers, strings, "
+                 "functions, None), got %s; mlx.utils.register_tree_node makes a tree of it",
+                 type_name(tree));
+    return -1;
+}
+
+/* ---- captured trees */
+
+/* The content of every container of a tree, so that it can be put back: a list of pairs. */
+static int remember(PyObject *tree, PyObject *saved)
+{
+    if (is_array(tree))
+        return 0;
+    PyObject *content = NULL;
+    if (PyList_Check(tree)) {
+        content = PySequence_List(tree);
+    } else if (PyDict_Check(tree)) {
+        content = PyDict_New();
+        if (content && PyDict_Update(content, tree))
+            Py_CLEAR(content);
+    } else if (PyTuple_Check(tree)) {
+        for (Py_ssize_t i = 0; i < PyTuple_Size(tree); i++)
+            if (remember(PyTuple_GetItem(tree, i), saved))
+                return -1;
+        return 0;
+    } else if (is_random_state(tree)) {
+        content = PySequence_List(tree);
+    } else {
+        return 0;
+    }
+    PyObject *pair = content ? PyTuple_Pack(2, tree, content) : NULL;
+    int failed = !pair || PyList_Append(saved, pair);
+    Py_XDECREF(pair);
+    if (!failed && PyDict_Check(tree)) {
+        PyObject *values = PyDict_Values(content);
+        failed = !values;
+        for (Py_ssize_t i = 0; !failed && i < PyList_Size(values); i++)
+            failed = remember(PyList_GetItem(values, i), saved);
+        Py_XDECREF(values);
+    } else if (!failed && PyList_Check(tree)) {
+        for (Py_ssize_t i = 0; !failed && i < PyList_Size(content); i++)
+            failed = remember(PyList_GetItem(content, i), saved);
+    }
+    Py_XDECREF(content);
+    return failed ? -1 : 0;
+}
+
+static int put_back(PyObject *saved)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    int failed = 0;
+    for (Py_ssize_t i = 0; saved && i < PyList_Size(saved); i++) {
+        PyObject *pair = PyList_GetItem(saved, i), *tree = PyTuple_GetItem(pair, 0);
+        PyObject *content = PyTuple_GetItem(pair, 1);
+        if (PyDict_Check(tree)) {
+            PyDict_Clear(tree);
+            failed |= PyDict_Update(tree, content);
+        } else if (PyList_Check(tree)) {
+            failed |= PyList_SetSlice(tree, 0, PyList_Size(tree), content);
+        } else {
+            failed |= PySequence_SetItem(tree, 0, PyList_GetItem(content, 0));
+        }
+    }
+    if (type)
+        PyErr_Restore(type, error, trace);
+    return failed ? -1 : 0;
+}
+
+static bool is_container(PyObject *o) { return PyList_Check(o) || PyDict_Check(o); }
+
+static int assign(PyObject *tree, PyObject *form, struct replacing *r);
+
+/* What stands for `form` in place of `now`, which is changed if it can be: a new reference. */
+static PyObject *renewed(PyObject *now, PyObject *form, struct replacing *r)
+{
+    bool same = now && is_container(form) && Py_TYPE(now) == Py_TYPE(form);
+    if ((now && is_random_state(form)) || same)
+        return assign(now, form, r) ? NULL : Py_NewRef(now);
+    if (!PyTuple_Check(form))
+        return replaced(form, r);
+    PyObject *items = PySequence_List(form);
+    bool tuple = items && now && PyTuple_Check(now) && PyTuple_Size(now) == PyTuple_Size(form);
+    for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
+        PyObject *item = renewed(tuple ? PyTuple_GetItem(now, i) : NULL, PyList_GetItem(items, i), r);
+        if (!item || PyList_SetItem(items, i, item))
+            Py_CLEAR(items);
+    }
+    PyObject *result = !items                             ? NULL
+                       : Py_TYPE(form) == &PyTuple_Type ? PyList_AsTuple(items)
+                                                          : PyObject_CallMethod((PyObject *)Py_TYPE(form), "_make",
+                                                                                "O", items);
+    Py_XDECREF(items);
+    return result;
+}
+
+/* Gives a captured tree the content of `form` with arrays out of r. */
+static int assign(PyObject *tree, PyObject *form, struct replacing *r)
+{
+    if (is_random_state(form)) {
+        mlx_array key = mlx_array_new();
+        PyObject *a = array_result(mlx_vector_array_get(&key, r->from, r->i++), key);
+        int failed = !a || PySequence_SetItem(tree, 0, a);
+        Py_XDECREF(a);
+        return failed ? -1 : 0;
+    }
+    if (PyTuple_Check(form)) {
+        PyObject *rest = renewed(tree, form, r);
+        Py_XDECREF(rest);
+        return rest ? 0 : -1;
+    }
+    if (PyList_Check(form)) {
+        PyObject *items = PySequence_List(form);
+        for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
+            PyObject *now = i < PyList_Size(tree) ? PyList_GetItem(tree, i) : NULL;
+            PyObject *item = renewed(now, PyList_GetItem(items, i), r);
+            if (!item || PyList_SetItem(items, i, item))
+                Py_CLEAR(items);
+        }
+        int failed = !items || PyList_SetSlice(tree, 0, PyList_Size(tree), items);
+        Py_XDECREF(items);
+        return failed ? -1 : 0;
+    }
+    if (!PyDict_Check(form))
+        return 0;
+    PyObject *items = PyDict_Items(form), *content = items ? PyDict_New() : NULL;
+    for (Py_ssize_t i = 0; content && i < PyList_Size(items); i++) {
+        PyObject *name = PyTuple_GetItem(PyList_GetItem(items, i), 0);
+        PyObject *item = renewed(PyDict_GetItemWithError(tree, name), PyTuple_GetItem(PyList_GetItem(items, i), 1), r);
+        if (!item || PyDict_SetItem(content, name, item))
+            Py_CLEAR(content);
+        Py_XDECREF(item);
+    }
+    int failed = !content;
+    if (!failed) {
+        PyDict_Clear(tree);
+        failed = PyDict_Update(tree, content);
+    }
+    Py_XDECREF(items);
+    Py_XDECREF(content);
+    return failed ? -1 : 0;
+}
+
+/* ---- tracing */
+
+/* One call: what the closure that may be traced needs. */
+struct tracing {
+    struct released released; /* first */
+    struct compiled *self;
+    PyObject *args, *kwargs, *key;
+    PyObject *form; /* (value, content of outputs) once traced, without their arrays */
+    PyObject *type, *error, *trace;
+};
+
+static void tracing_end(struct released *r)
+{
+    struct tracing *t = (struct tracing *)r;
+    Py_DECREF(t->self);
+    Py_XDECREF(t->args);
+    Py_XDECREF(t->kwargs);
+    Py_XDECREF(t->key);
+    Py_XDECREF(t->form);
+    Py_XDECREF(t->type);
+    Py_XDECREF(t->error);
+    Py_XDECREF(t->trace);
+    free(t);
+}
+
+static void tracing_release(void *payload) { release_soon(payload); }
+
+/* The names of a tree's arrays, "x[0].weight", as long as they are needed. */
+static int name_arrays(PyObject *tree, PyObject *name, PyObject *names)
+{
+    if (is_array(tree) || is_random_state(tree))
+        return PyList_Append(names, name);
+    int failed = 0;
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (PyDict_Check(tree)) {
+        while (!failed && PyDict_Next(tree, &at, &key, &value)) {
+            PyObject *inner = PyUnicode_FromFormat("%U[%R]", name, key);
+            failed = inner ? name_arrays(value, inner, names) : -1;
+            Py_XDECREF(inner);
+        }
+    } else if (PyList_Check(tree) || PyTuple_Check(tree)) {
+        bool list = PyList_Check(tree);
+        for (; !failed && at < (list ? PyList_Size(tree) : PyTuple_Size(tree)); at++) {
+            PyObject *inner = PyUnicode_FromFormat("%U[%zd]", name, at);
+            failed = inner ? name_arrays(list ? PyList_GetItem(tree, at) : PyTuple_GetItem(tree, at), inner, names)
+                           : -1;
+            Py_XDECREF(inner);
+        }
+    }
+    return failed;
+}
+
+/* What parameter i is called. */
+static PyObject *parameter(PyObject *fun, Py_ssize_t i)
+{
+    PyObject *code = PyObject_GetAttrString(fun, "__code__"), *name = NULL;
+    PyObject *names = code ? PyObject_GetAttrString(code, "co_varnames") : NULL;
+    PyObject *count = code ? PyObject_GetAttrString(code, "co_argcount") : NULL;
+    if (names && count && i < PyLong_AsSsize_t(count))
+        name = Py_XNewRef(PySequence_GetItem(names, i));
+    PyErr_Clear();
+    Py_XDECREF(code);
+    Py_XDECREF(names);
+    Py_XDECREF(count);
+    return name ? name : PyUnicode_FromFormat("argument %zd", i);
+}
+
+/* How the constants of two keys differ, where their structure is the same. */
+static PyObject *why(PyObject *old, PyObject *new)
+{
+    if (old == Py_None || PyTuple_Size(old) != PyTuple_Size(new))
+        return old == Py_None ? NULL : PyUnicode_FromString("the structure of the arguments changed");
+    for (Py_ssize_t i = 0; i < PyTuple_Size(old); i++) {
+        PyObject *a = PyTuple_GetItem(old, i), *b = PyTuple_GetItem(new, i);
+        int same = a == b ? 1 : PyObject_RichCompareBool(a, b, Py_EQ);
+        if (same < 0)
+            PyErr_Clear();
+        if (same > 0)
+            continue;
+        if (PyType_Check(a) && i + 1 < PyTuple_Size(old)) {
+            a = PyTuple_GetItem(old, i + 1);
+            b = PyTuple_GetItem(new, i + 1);
+        }
+        return PyUnicode_FromFormat("a constant changed: %R -> %R", a, b);
+    }
+    return NULL;
+}
+
+/* Tells the library what it traces and why. */
+static void describe(const struct tracing *t)
+{
+    const struct compiled *c = t->self;
+    PyObject *names = PyList_New(0), *reason = why(c->traces->last, t->key);
+    int failed = !names;
+    for (Py_ssize_t i = 0; !failed && i < PyTuple_Size(t->args); i++) {
+        PyObject *name = parameter(c->fun, i);
+        failed = name ? name_arrays(PyTuple_GetItem(t->args, i), name, names) : -1;
+        Py_XDECREF(name);
+    }
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (!failed && t->kwargs && PyDict_Next(t->kwargs, &at, &key, &value))
+        failed = name_arrays(value, key, names);
+    if (!failed && c->inputs) {
+        PyObject *name = PyUnicode_FromString("inputs");
+        failed = name ? name_arrays(c->inputs, name, names) : -1;
+        Py_XDECREF(name);
+    }
+    Py_ssize_t n = failed ? 0 : PyList_Size(names);
+    const char **texts = calloc((size_t)n + 1, sizeof *texts);
+    for (Py_ssize_t i = 0; texts && i < n; i++)
+        if (!(texts[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(names, i), NULL)))
+            texts[i] = "?";
+    const char *text = reason ? PyUnicode_AsUTF8AndSize(reason, NULL) : NULL;
+    mlx_compiled_describe(c->traces->it, texts, texts ? (size_t)n : 0, text);
+    free(texts);
+    Py_XDECREF(names);
+    Py_XDECREF(reason);
+    PyErr_Clear();
+    Py_DECREF(c->traces->last);
+    c->traces->last = Py_NewRef(t->key);
+}
+
+/* Puts where it happened into an exception that says a value is missing: the line of user code. */
+static void say_line(struct tracing *t)
+{
+    PyObject *text = t->error ? PyObject_Str(t->error) : NULL;
+    const char *s = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    if (!s || !strstr(s, "which is being compiled") || strstr(s, "(line ")) {
+        PyErr_Clear();
+        Py_XDECREF(text);
+        return;
+    }
+    PyObject *at = Py_XNewRef(t->trace), *line = NULL;
+    while (at && at != Py_None) {
+        Py_XDECREF(line);
+        line = PyObject_GetAttrString(at, "tb_lineno");
+        PyObject *next = PyObject_GetAttrString(at, "tb_next");
+        Py_DECREF(at);
+        at = next;
+    }
+    Py_XDECREF(at);
+    PyObject *full = line ? PyUnicode_FromFormat("%U (line %S)", text, line) : NULL;
+    PyObject *args = full ? PyTuple_Pack(1, full) : NULL;
+    if (args)
+        PyObject_SetAttrString(t->error, "args", args);
+    PyErr_Clear();
+    Py_XDECREF(text);
+    Py_XDECREF(line);
+    Py_XDECREF(full);
+    Py_XDECREF(args);
+}
+
+static PyObject *hollow(PyObject *tree) { return tree ? hollowed(tree) : Py_NewRef(Py_None); }
+
+/* The function on placeholders; its results and then those of the captured outputs. */
+static int trace(mlx_vector_array *res, const mlx_vector_array in, void *payload)
+{
+    struct tracing *t = payload;
+    struct compiled *c = t->self;
+    struct replacing r = { in, 0 };
+    PyObject *saved = PyList_New(0), *value = NULL, *kwargs = NULL, *form = NULL, *content = NULL;
+    describe(t);
+    PyObject *args = replaced(t->args, &r);
+    if (args && t->kwargs)
+        kwargs = replaced(t->kwargs, &r);
+    int failed = !saved || !args || (t->kwargs && !kwargs) || (c->inputs && remember(c->inputs, saved)) ||
+                 (c->outputs && remember(c->outputs, saved));
+    if (!failed && c->inputs) {
+        PyObject *inside = hollow(c->inputs);
+        failed = !inside || assign(c->inputs, inside, &r);
+        Py_XDECREF(inside);
+    }
+    if (!failed) {
+        value = PyObject_Call(c->fun, args, kwargs);
+        failed = !value || tree_arrays(value, *res, NULL) || (c->outputs && tree_arrays(c->outputs, *res, NULL)) ||
+                 !(form = hollow(value)) || !(content = hollow(c->outputs));
+    }
+    if (!failed)
+        failed = !(t->form = PyTuple_Pack(2, form, content));
+    failed |= put_back(saved);
+    if (failed) {
+        PyErr_Fetch(&t->type, &t->error, &t->trace);
+        PyErr_NormalizeException(&t->type, &t->error, &t->trace);
+        say_line(t);
+    }
+    Py_XDECREF(saved);
+    Py_XDECREF(args);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(value);
+    Py_XDECREF(form);
+    Py_XDECREF(content);
+    return failed != 0;
+}
+
+/* ---- calling */
+
+static void drop_form(void *payload)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF((PyObject *)payload);
+    PyGILState_Release(gil);
+}
+
+/* The number that stands for a key. */
+static int number_of(struct traces *t, PyObject *key, uint64_t *number)
+{
+    PyObject *n = PyDict_GetItemWithError(t->keys, key);
+    if (!n && PyErr_Occurred())
+        return -1;
+    if (n)
+        return *number = PyLong_AsUnsignedLongLong(n), 0;
+    enum { MOST = 4096 }; /* keys nobody comes back to: their traces went long before */
+    if (PyDict_Size(t->keys) >= MOST)
+        PyDict_Clear(t->keys);
+    static uint64_t next;
+    *number = next++;
+    n = PyLong_FromUnsignedLongLong(*number);
+    int failed = !n || PyDict_SetItem(t->keys, key, n);
+    Py_XDECREF(n);
+    return failed ? -1 : 0;
+}
+
+static int warn_often(struct compiled *c)
+{
+    enum { OFTEN = 32 };
+    if (c->traces->warned || mlx_compiled_count(c->traces->it) <= OFTEN)
+        return 0;
+    c->traces->warned = true;
+    return PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                            "[compile] %R was traced more than %d times; its method explain() tells why", c->fun,
+                            OFTEN);
+}
+
+static PyObject *finish(struct compiled *c, struct tracing *t, int64_t number, mlx_vector_array out)
+{
+    PyObject *form = Py_XNewRef(t->form);
+    if (form) {
+        if (number >= 0)
+            mlx_compiled_attach(c->traces->it, number, Py_NewRef(form), drop_form);
+        if (warn_often(c))
+            return Py_DECREF(form), NULL;
+    } else {
+        form = Py_XNewRef((PyObject *)mlx_compiled_payload(c->traces->it, number));
+    }
+    if (!form) {
+        PyErr_SetString(PyExc_RuntimeError, "[compile] a trace was let go of while it was used");
+        return NULL;
+    }
+    struct replacing r = { out, 0 };
+    PyObject *result = replaced(PyTuple_GetItem(form, 0), &r);
+    if (result && c->outputs && assign(c->outputs, PyTuple_GetItem(form, 1), &r))
+        Py_CLEAR(result);
+    Py_DECREF(form);
+    return result;
+}
+
+static PyObject *call_traced(struct compiled *c, PyObject *args, PyObject *kwargs, PyObject *key, mlx_vector_array in)
+{
+    struct tracing *t = calloc(1, sizeof *t);
+    if (!t)
+        return PyErr_NoMemory();
+    t->released.end = tracing_end;
+    t->self = (struct compiled *)Py_NewRef((PyObject *)c);
+    t->args = Py_NewRef(args);
+    t->kwargs = Py_XNewRef(kwargs);
+    t->key = Py_NewRef(key);
+    uint64_t number;
+    int64_t trace_number = -1;
+    PyObject *result = NULL;
+    mlx_closure f = mlx_closure_new_func_payload(trace, t, tracing_release);
+    mlx_vector_array out = mlx_vector_array_new();
+    if (!f.ctx) {
+        tracing_end(&t->released);
+        raise_last();
+    } else if (number_of(c->traces, key, &number) == 0) {
+        if (mlx_compiled_apply(&out, &trace_number, c->traces->it, f, &number, 1, in)) {
+            if (t->type) {
+                PyErr_Restore(t->type, t->error, t->trace);
+                t->type = t->error = t->trace = NULL;
+            } else {
+                raise_last();
+            }
+        } else {
+            result = finish(c, t, trace_number, out);
+        }
+    }
+    mlx_vector_array_free(out);
+    mlx_closure_free(f);
+    release_now();
+    return result;
+}
+
+static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
+{
+    struct compiled *c = (struct compiled *)o;
+    if (!mlx_compile_is_enabled())
+        return PyObject_Call(c->fun, args, kwargs);
+    struct flat f = { mlx_vector_array_new(), PyList_New(0), false };
+    int failed = !f.key || !f.in.ctx || flatten(&f, args) || (kwargs && flatten(&f, kwargs));
+    f.captured = true;
+    failed = failed || (c->inputs && flatten(&f, c->inputs));
+    PyObject *key = failed ? NULL : PyList_AsTuple(f.key), *result = NULL;
+    if (key)
+        result = call_traced(c, args, kwargs, key, f.in);
+    mlx_vector_array_free(f.in);
+    Py_XDECREF(f.key);
+    Py_XDECREF(key);
+    return result;
+}
+
+/* ---- the objects */
+
+static PyObject *compiled_explain(PyObject *o, PyObject *unused)
+{
+    (void)unused;
+    mlx_string s = mlx_string_new();
+    PyObject *text = mlx_compiled_text(&s, ((struct compiled *)o)->traces->it)
+                         ? (raise_last(), NULL)
+                         : PyUnicode_FromString(mlx_string_data(s));
+    mlx_string_free(s);
+    return text;
+}
+
+static PyObject *get_cache_size(PyObject *o, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(mlx_compiled_limit(((struct compiled *)o)->traces->it));
+}
+
+static int set_cache_size(PyObject *o, PyObject *value, void *unused)
+{
+    (void)unused;
+    long n = value ? PyLong_AsLong(value) : 0;
+    if (n == -1 && PyErr_Occurred())
+        return -1;
+    if (n > 1 << 20)
+        n = 1 << 20;
+    return mlx_compiled_set_limit(((struct compiled *)o)->traces->it, (int)n) ? raise_last() : 0;
+}
+
+static PyObject *get_traces(PyObject *o, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLongLong(mlx_compiled_count(((struct compiled *)o)->traces->it));
+}
+
+/* In a class, a compiled function is a method. */
+static PyObject *compiled_get(PyObject *o, PyObject *object, PyObject *type)
+{
+    (void)type;
+    static PyObject *method;
+    if (!object || object == Py_None)
+        return Py_NewRef(o);
+    if (!method) {
+        PyObject *types = PyImport_ImportModule("types");
+        method = types ? PyObject_GetAttrString(types, "MethodType") : NULL;
+        Py_XDECREF(types);
+    }
+    return method ? PyObject_CallFunctionObjArgs(method, o, object, NULL) : NULL;
+}
+
+/* What the function says of itself; the rest of an object's attributes as usual. */
+static PyObject *compiled_attribute(PyObject *o, PyObject *name)
+{
+    PyObject *own = PyObject_GenericGetAttr(o, name);
+    if (own || !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return own;
+    PyErr_Clear();
+    return PyObject_GetAttr(((struct compiled *)o)->fun, name);
+}
+
+static PyObject *of_function(PyObject *o, void *name)
+{
+    PyObject *fun = ((struct compiled *)o)->fun;
+    return strcmp(name, "__wrapped__") ? PyObject_GetAttrString(fun, name) : Py_NewRef(fun);
+}
+
+static PyObject *compiled_repr(PyObject *o)
+{
+    return PyUnicode_FromFormat("<compiled %R>", ((struct compiled *)o)->fun);
+}
+
+static int compiled_traverse(PyObject *o, visitproc visit, void *arg)
+{
+    struct compiled *c = (struct compiled *)o;
+    Py_VISIT(Py_TYPE(o));
+    Py_VISIT(c->fun);
+    Py_VISIT(c->inputs);
+    Py_VISIT(c->outputs);
+    Py_VISIT((PyObject *)c->traces);
+    return 0;
+}
+
+static void compiled_dealloc(PyObject *o)
+{
+    struct compiled *c = (struct compiled *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
+    if (c->weak)
+        PyObject_ClearWeakRefs(o);
+    Py_XDECREF(c->fun);
+    Py_XDECREF(c->inputs);
+    Py_XDECREF(c->outputs);
+    Py_XDECREF((PyObject *)c->traces);
+    PyObject_GC_Del(o);
+    Py_DECREF(type);
+}
+
+static int traces_traverse(PyObject *o, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(o));
+    Py_VISIT(((struct traces *)o)->keys);
+    Py_VISIT(((struct traces *)o)->last);
+    return 0;
+}
+
+static int traces_clear(PyObject *o)
+{
+    PyDict_Clear(((struct traces *)o)->keys);
+    return 0;
+}
+
+static void traces_dealloc(PyObject *o)
+{
+    struct traces *t = (struct traces *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
+    mlx_compiled_free(t->it);
+    Py_XDECREF(t->keys);
+    Py_XDECREF(t->last);
+    PyObject_GC_Del(o);
+    Py_DECREF(type);
+}
+
+/* "fun (file.py, line 3)" */
+static PyObject *full_name(PyObject *fun)
+{
+    PyObject *name = PyObject_GetAttrString(fun, "__qualname__");
+    PyErr_Clear();
+    if (!name)
+        name = PyUnicode_FromString(type_name(fun));
+    PyObject *code = PyObject_GetAttrString(fun, "__code__");
+    PyObject *file = code ? PyObject_GetAttrString(code, "co_filename") : NULL;
+    PyObject *line = file ? PyObject_GetAttrString(code, "co_firstlineno") : NULL;
+    PyErr_Clear();
+    PyObject *full = name && line ? PyUnicode_FromFormat("%U (%U, line %S)", name, file, line) : Py_XNewRef(name);
+    Py_XDECREF(name);
+    Py_XDECREF(code);
+    Py_XDECREF(file);
+    Py_XDECREF(line);
+    return full;
+}
+
+static struct traces *traces_new(PyObject *fun, bool shapeless)
+{
+    PyObject *name = full_name(fun);
+    const char *s = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    struct traces *t = s ? PyObject_GC_New(struct traces, traces_type) : NULL;
+    if (t) {
+        t->it = mlx_compiled_new(s, shapeless);
+        t->keys = PyDict_New();
+        t->last = Py_NewRef(Py_None);
+        t->warned = false;
+        PyObject_GC_Track((PyObject *)t);
+        if (!t->it.ctx || !t->keys) {
+            raise_last();
+            Py_CLEAR(t);
+        }
+    }
+    Py_XDECREF(name);
+    return t;
+}
+
+/* The traces of fun, which all share that compile it without captured trees; a function that has no
+ * hash or takes no weak references has traces of its own each time. */
+static struct traces *traces_of(PyObject *fun, bool shared, bool shapeless)
+{
+    PyObject *both = shared ? PyObject_GetItem(known, fun) : NULL; /* {shapeless: traces} */
+    PyErr_Clear();
+    PyObject *key = shapeless ? Py_True : Py_False;
+    struct traces *t = (struct traces *)(both ? Py_XNewRef(PyDict_GetItemWithError(both, key)) : NULL);
+    if (!t && (t = traces_new(fun, shapeless)) && shared) {
+        if (!both && (both = PyDict_New()) && PyObject_SetItem(known, fun, both))
+            Py_CLEAR(both);
+        if (both)
+            PyDict_SetItem(both, key, (PyObject *)t);
+        PyErr_Clear();
+    }
+    Py_XDECREF(both);
+    return t;
+}
+
+PyObject *fn_compile(struct call *c)
+{
+    PyObject *fun = c->v[0].o, *inputs = GIVEN(1) ? c->v[1].o : NULL, *outputs = GIVEN(2) ? c->v[2].o : NULL;
+    if (!PyCallable_Check(fun))
+        return call_refuse(c, 0, "callable");
+    if (Py_TYPE(fun) == compiled_type && !inputs && !outputs)
+        return Py_NewRef(fun);
+    struct traces *t = traces_of(fun, !inputs && !outputs, BOOL(3));
+    struct compiled *self = t ? PyObject_GC_New(struct compiled, compiled_type) : NULL;
+    if (!self)
+        return Py_XDECREF((PyObject *)t), NULL;
+    self->fun = Py_NewRef(fun);
+    self->inputs = Py_XNewRef(inputs);
+    self->outputs = Py_XNewRef(outputs);
+    self->traces = t;
+    self->weak = NULL;
+    PyObject_GC_Track((PyObject *)self);
+    return (PyObject *)self;
+}
+
+PyObject *fn_disable_compile(struct call *c)
+{
+    (void)c;
+    mlx_disable_compile();
+    Py_RETURN_NONE;
+}
+
+PyObject *fn_enable_compile(struct call *c)
+{
+    (void)c;
+    mlx_enable_compile();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef compiled_methods[] = {
+    { "explain", compiled_explain, METH_NOARGS,
+      "explain($self)\n--\n\nEach trace of the function: why it was made (which argument changed, and how), how many "
+      "operations it has, and how long tracing took.  MLX_LOG=compile prints the same lines as they happen." },
+    { NULL, NULL, 0, NULL },
+};
+static PyGetSetDef compiled_properties[] = {
+    { "__name__", of_function, NULL, NULL, DOC("__name__") },
+    { "__qualname__", of_function, NULL, NULL, DOC("__qualname__") },
+    { "__wrapped__", of_function, NULL, "The function that was compiled.", DOC("__wrapped__") },
+    { "cache_size", get_cache_size, set_cache_size,
+      "How many traces are kept; when there are more, the least recently used goes.", NULL },
+    { "trace_count", get_traces, NULL, "How many times the function was traced.", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+static PyMemberDef compiled_members[] = {
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(struct compiled, weak), READONLY, NULL },
+    { NULL, 0, 0, 0, NULL },
+};
+static PyType_Slot compiled_slots[] = {
+    { Py_tp_dealloc, compiled_dealloc },
+    { Py_tp_traverse, compiled_traverse },
+    { Py_tp_call, compiled_call },
+    { Py_tp_descr_get, compiled_get },
+    { Py_tp_getattro, compiled_attribute },
+    { Py_tp_repr, compiled_repr },
+    { Py_tp_methods, compiled_methods },
+    { Py_tp_getset, compiled_properties },
+    { Py_tp_members, compiled_members },
+    { Py_tp_doc, DOC("What compile gives: a function that is traced once and called again as a graph.") },
+    { 0, NULL },
+};
+static PyType_Spec compiled_spec = {
+    "mlx.core._Compiled",
+    sizeof(struct compiled),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    compiled_slots,
+};
+static PyType_Slot traces_slots[] = {
+    { Py_tp_dealloc, traces_dealloc },
+    { Py_tp_traverse, traces_traverse },
+    { Py_tp_clear, traces_clear },
+    { 0, NULL },
+};
+static PyType_Spec traces_spec = {
+    "mlx.core._Traces",
+    sizeof(struct traces),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    traces_slots,
+};
+
+static int marks_init(void)
+{
+    PyObject **const marks[] = { &array_mark, &list_mark, &tuple_mark, &dict_mark, &nan_mark, &negative_zero_mark };
+    for (size_t i = 0; i < LENGTH(marks); i++)
+        if (!(*marks[i] = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type)))
+            return -1;
+    PyObject *weakref = PyImport_ImportModule("weakref");
+    known = weakref ? PyObject_CallMethod(weakref, "WeakKeyDictionary", NULL) : NULL;
+    Py_XDECREF(weakref);
+    return known ? 0 : -1;
+}
+
+int compile_init(PyObject *module)
+{
+    if (marks_init())
+        return -1;
+    traces_type = add_type(module, &traces_spec);
+    compiled_type = traces_type ? add_type(module, &compiled_spec) : NULL;
+    return compiled_type ? 0 : -1;
+}

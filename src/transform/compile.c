@@ -1,0 +1,514 @@
+/* compile.c: functions traced once and called again as graphs.
+ *
+ * A trace is found by a key: the constants, and the dtype and shape of every array, as numbers.  Keys
+ * sit in a hash table and in a list by last use, from whose end they leave.  Tracing calls user code
+ * and so happens outside the lock; whoever comes second with the same key uses what the first left. */
+#include "transform/compile.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "transform/graph.h"
+
+/* ---- modes */
+
+static atomic_int mode = COMPILE_ENABLED;
+
+static bool set_in_environment(const char *name)
+{
+    const char *s = getenv(name);
+    return s && *s && strcmp(s, "0");
+}
+
+__attribute__((constructor)) static void mode_from_environment(void)
+{
+    if (set_in_environment("MLX_DISABLE_COMPILE"))
+        mode = COMPILE_DISABLED;
+}
+
+void compile_set_mode(enum compile_mode m) { atomic_store(&mode, m); }
+enum compile_mode compile_mode(void) { return (enum compile_mode)atomic_load(&mode); }
+
+/* ---- what is kept */
+
+struct trace {
+    struct object object;
+    struct graph *g;
+    int64_t number;
+    void *payload;
+    void (*drop)(void *);
+};
+
+struct key {
+    uint64_t hash;
+    int n;
+    const int64_t *v;
+};
+
+struct slot {
+    struct key key; /* v is behind the slot */
+    struct trace *trace;
+    struct slot *next;           /* of the same bucket */
+    struct slot *newer, *older;  /* by last use */
+};
+
+enum { BUCKETS = 256, REMEMBERED = 64 };
+
+struct compiled {
+    atomic_int refs;
+    pthread_mutex_t lock;
+    bool shapeless;
+    char *name;
+    struct slot *bucket[BUCKETS];
+    struct slot *newest, *oldest;
+    int n, limit;
+    int64_t traces;
+    char *said[REMEMBERED]; /* by number of the trace, the last ones */
+    char **names;           /* of the arguments, for the trace in hand */
+    int n_names;
+    char *why;
+};
+
+static void trace_destroy(struct object *o)
+{
+    struct trace *t = (struct trace *)o;
+    if (t->drop)
+        t->drop(t->payload);
+    object_release(&t->g->object);
+    free(t);
+}
+
+struct compiled *compiled_new(const char *name, bool shapeless)
+{
+    struct compiled *c = mx_malloc(sizeof *c);
+    if (!c)
+        return NULL;
+    const char *limit = getenv("MLX_COMPILE_CACHE");
+    *c = (struct compiled){ .refs = 1, .shapeless = shapeless, .limit = limit && atoi(limit) > 0 ? atoi(limit) : 64 };
+    pthread_mutex_init(&c->lock, NULL);
+    c->name = strdup(name ? name : "a function");
+    return c;
+}
+
+void compiled_retain(struct compiled *c) { atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed); }
+
+static void forget_names(struct compiled *c)
+{
+    for (int i = 0; i < c->n_names; i++)
+        free(c->names[i]);
+    free(c->names);
+    free(c->why);
+    c->names = NULL;
+    c->why = NULL;
+    c->n_names = 0;
+}
+
+void compiled_release(struct compiled *c)
+{
+    if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    compiled_clear(c);
+    forget_names(c);
+    for (int i = 0; i < REMEMBERED; i++)
+        free(c->said[i]);
+    pthread_mutex_destroy(&c->lock);
+    free(c->name);
+    free(c);
+}
+
+/* ---- the table; under the lock */
+
+static void unlist(struct compiled *c, struct slot *s)
+{
+    *(s->newer ? &s->newer->older : &c->newest) = s->older;
+    *(s->older ? &s->older->newer : &c->oldest) = s->newer;
+}
+
+static void list_first(struct compiled *c, struct slot *s)
+{
+    s->newer = NULL;
+    s->older = c->newest;
+    *(c->newest ? &c->newest->newer : &c->oldest) = s;
+    c->newest = s;
+}
+
+static struct slot **bucket_of(struct compiled *c, const struct key *k) { return &c->bucket[k->hash % BUCKETS]; }
+
+/* Takes the slot out of the table; it is the caller's to free. */
+static void unlink_slot(struct compiled *c, struct slot *s)
+{
+    struct slot **p = bucket_of(c, &s->key);
+    while (*p != s)
+        p = &(*p)->next;
+    *p = s->next;
+    unlist(c, s);
+    c->n--;
+}
+
+static struct slot *find(struct compiled *c, const struct key *k)
+{
+    for (struct slot *s = *bucket_of(c, k); s; s = s->next)
+        if (s->key.hash == k->hash && s->key.n == k->n && !memcmp(s->key.v, k->v, (size_t)k->n * sizeof *k->v))
+            return s;
+    return NULL;
+}
+
+/* What goes is returned, to be let go of outside the lock: traces own arrays and things of the caller's. */
+static struct slot *evict(struct compiled *c, int limit)
+{
+    struct slot *gone = NULL;
+    while (c->n > limit) {
+        struct slot *s = c->oldest;
+        unlink_slot(c, s);
+        s->next = gone;
+        gone = s;
+    }
+    return gone;
+}
+
+static void free_slots(struct slot *s)
+{
+    for (struct slot *next; s; s = next) {
+        next = s->next;
+        object_release(&s->trace->object);
+        free(s);
+    }
+}
+
+void compiled_clear(struct compiled *c)
+{
+    pthread_mutex_lock(&c->lock);
+    struct slot *gone = evict(c, 0);
+    pthread_mutex_unlock(&c->lock);
+    free_slots(gone);
+}
+
+void compiled_set_limit(struct compiled *c, int limit)
+{
+    pthread_mutex_lock(&c->lock);
+    c->limit = limit < 1 ? 1 : limit;
+    struct slot *gone = evict(c, c->limit);
+    pthread_mutex_unlock(&c->lock);
+    free_slots(gone);
+}
+
+int compiled_limit(struct compiled *c)
+{
+    pthread_mutex_lock(&c->lock);
+    int limit = c->limit;
+    pthread_mutex_unlock(&c->lock);
+    return limit;
+}
+
+int64_t compiled_traces(struct compiled *c)
+{
+    pthread_mutex_lock(&c->lock);
+    int64_t n = c->traces;
+    pthread_mutex_unlock(&c->lock);
+    return n;
+}
+
+/* Files t under the key; without memory it is simply not kept. */
+static void file_under(struct compiled *c, const struct key *k, struct trace *t)
+{
+    struct slot *s = malloc(sizeof *s + (size_t)k->n * sizeof *k->v);
+    if (!s)
+        return;
+    int64_t *v = (int64_t *)(s + 1);
+    memcpy(v, k->v, (size_t)k->n * sizeof *v);
+    *s = (struct slot){ .key = { k->hash, k->n, v }, .trace = t };
+    object_retain(&t->object);
+    pthread_mutex_lock(&c->lock);
+    struct slot *old = find(c, k), *gone;
+    if (old) {
+        unlink_slot(c, old);
+        old->next = NULL;
+    }
+    s->next = *bucket_of(c, k);
+    *bucket_of(c, k) = s;
+    list_first(c, s);
+    c->n++;
+    gone = evict(c, c->limit);
+    pthread_mutex_unlock(&c->lock);
+    free_slots(old);
+    free_slots(gone);
+}
+
+/* ---- keys */
+
+/* [constants..., for each array: dtype and rank, its sizes] */
+static int key_make(struct key *k, int64_t **space, int room, int n_constants, const uint64_t constants[], int n,
+                    const mx x[])
+{
+    int need = 1 + n_constants + n;
+    for (int i = 0; i < n; i++)
+        need += x[i]->ndim;
+    if (need > room && !(*space = mx_malloc((size_t)need * sizeof **space)))
+        return 1;
+    int64_t *v = *space;
+    int at = 0;
+    v[at++] = n_constants;
+    for (int i = 0; i < n_constants; i++)
+        v[at++] = (int64_t)constants[i];
+    for (int i = 0; i < n; i++) {
+        v[at++] = x[i]->dtype * (MX_MAX_NDIM + 1) + x[i]->ndim;
+        for (int d = 0; d < x[i]->ndim; d++)
+            v[at++] = x[i]->shape[d];
+    }
+    uint64_t h = 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < at; i++) {
+        h = (h ^ (uint64_t)v[i]) * 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    *k = (struct key){ h, at, v };
+    return 0;
+}
+
+/* ---- what is said about traces */
+
+struct say { char *s; size_t n, cap; };
+
+__attribute__((format(printf, 2, 3))) static void say(struct say *t, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(t->s ? t->s + t->n : NULL, t->cap - t->n, fmt, args);
+    va_end(args);
+    if (n < 0)
+        return;
+    if (t->n + (size_t)n >= t->cap) {
+        size_t cap = 2 * (t->n + (size_t)n) + 64;
+        char *s = realloc(t->s, cap);
+        if (!s)
+            return;
+        t->s = s;
+        t->cap = cap;
+        va_start(args, fmt);
+        vsnprintf(t->s + t->n, t->cap - t->n, fmt, args);
+        va_end(args);
+    }
+    t->n += (size_t)n;
+}
+
+static void say_shape(struct say *t, int ndim, const int64_t *shape)
+{
+    say(t, "(");
+    for (int d = 0; d < ndim; d++)
+        say(t, d ? ", %lld" : "%lld", (long long)shape[d]);
+    say(t, ndim == 1 ? ",)" : ")");
+}
+
+static void say_name(struct say *t, const struct compiled *c, int i)
+{
+    if (i < c->n_names)
+        say(t, "%s", c->names[i]);
+    else
+        say(t, "argument %d", i);
+}
+
+static void say_array(struct say *t, const int64_t *v)
+{
+    say(t, "%s ", dtype_name((enum dtype)(v[0] / (MX_MAX_NDIM + 1))));
+    say_shape(t, (int)(v[0] % (MX_MAX_NDIM + 1)), v + 1);
+}
+
+/* What differs between two keys; at most a few arguments are named. */
+static void say_difference(struct say *t, const struct compiled *c, const struct key *old, const struct key *new)
+{
+    int named = 0;
+    if (c->why) {
+        say(t, "%s", c->why);
+        named++;
+    } else if (old->v[0] != new->v[0] || memcmp(old->v + 1, new->v + 1, (size_t)old->v[0] * sizeof *old->v)) {
+        say(t, "a constant or the structure of the arguments changed");
+        named++;
+    }
+    int a = 1 + (int)old->v[0], b = 1 + (int)new->v[0];
+    for (int i = 0; a < old->n && b < new->n; i++) {
+        int na = 1 + (int)(old->v[a] % (MX_MAX_NDIM + 1)), nb = 1 + (int)(new->v[b] % (MX_MAX_NDIM + 1));
+        if ((na != nb || memcmp(old->v + a, new->v + b, (size_t)na * sizeof *old->v)) && named++ < 4) {
+            say(t, named > 1 ? "; " : "");
+            say_name(t, c, i);
+            say(t, ": ");
+            say_array(t, old->v + a);
+            say(t, " -> ");
+            say_array(t, new->v + b);
+        }
+        a += na;
+        b += nb;
+    }
+    if ((a < old->n) != (b < new->n))
+        say(t, "%sthe number of arrays changed", named++ ? "; " : "");
+    if (!named)
+        say(t, "its trace was let go of (%d are kept)", c->limit);
+}
+
+static bool logging(void)
+{
+    const char *s = getenv("MLX_LOG");
+    return s && strstr(s, "compile");
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* Notes a new trace: why, and what came of it. */
+static void tell(struct compiled *c, const struct key *k, const struct trace *t, int gone, double ms)
+{
+    struct say s = { 0 };
+    pthread_mutex_lock(&c->lock);
+    say(&s, "%s, trace %lld: ", c->name, (long long)t->number);
+    if (c->newest)
+        say_difference(&s, c, &c->newest->key, k);
+    else
+        say(&s, "first call");
+    say(&s, "; %d operations", t->g->r.n);
+    if (gone)
+        say(&s, " (%d merged or dropped)", gone);
+    say(&s, ", traced in %.2f ms", ms);
+    forget_names(c);
+    free(c->said[t->number % REMEMBERED]);
+    c->said[t->number % REMEMBERED] = s.s;
+    if (s.s && logging())
+        fprintf(stderr, "[compile] %s\n", s.s);
+    pthread_mutex_unlock(&c->lock);
+}
+
+char *compiled_text(struct compiled *c)
+{
+    struct say s = { 0 };
+    pthread_mutex_lock(&c->lock);
+    int64_t first = c->traces > REMEMBERED ? c->traces - REMEMBERED : 0;
+    say(&s, "%s: %lld traces, %d kept (at most %d)", c->name, (long long)c->traces, c->n, c->limit);
+    for (int64_t i = first; i < c->traces; i++)
+        if (c->said[i % REMEMBERED])
+            say(&s, "\n%s", c->said[i % REMEMBERED]);
+    pthread_mutex_unlock(&c->lock);
+    if (!s.s)
+        mx_fail_memory(64);
+    return s.s;
+}
+
+void compiled_describe(struct compiled *c, int n, const char *const names[], const char *why)
+{
+    pthread_mutex_lock(&c->lock);
+    forget_names(c);
+    c->names = calloc((size_t)n + 1, sizeof *c->names);
+    for (c->n_names = 0; c->names && c->n_names < n; c->n_names++)
+        if (!(c->names[c->n_names] = strdup(names[c->n_names])))
+            break;
+    c->why = why ? strdup(why) : NULL;
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- things attached */
+
+static struct trace *numbered(struct compiled *c, int64_t number)
+{
+    for (struct slot *s = c->newest; s; s = s->older)
+        if (s->trace->number == number)
+            return s->trace;
+    return NULL;
+}
+
+void compiled_attach(struct compiled *c, int64_t number, void *payload, void (*drop)(void *))
+{
+    pthread_mutex_lock(&c->lock);
+    struct trace *t = numbered(c, number);
+    if (t) {
+        t->payload = payload;
+        t->drop = drop;
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (!t && drop)
+        drop(payload);
+}
+
+void *compiled_payload(struct compiled *c, int64_t number)
+{
+    pthread_mutex_lock(&c->lock);
+    struct trace *t = numbered(c, number);
+    void *payload = t ? t->payload : NULL;
+    pthread_mutex_unlock(&c->lock);
+    return payload;
+}
+
+/* ---- calling */
+
+static _Thread_local const char *current;
+const char *compiling(void) { return current; }
+
+/* A new trace; NULL after mx_fail. */
+static struct trace *trace_new(struct compiled *c, struct closure *f, const struct key *k, int n, const mx x[])
+{
+    double start = now_ms();
+    const char *outer = current;
+    current = c->name;
+    struct graph *g = graph_trace(f, n, x);
+    current = outer;
+    struct trace *t = g ? mx_malloc(sizeof *t) : NULL;
+    if (!t) {
+        if (g)
+            object_release(&g->object);
+        return NULL;
+    }
+    int gone = compile_mode() == COMPILE_NO_SIMPLIFY ? 0 : graph_simplify(g);
+    *t = (struct trace){ .object = { .refs = 1, .destroy = trace_destroy }, .g = g };
+    pthread_mutex_lock(&c->lock);
+    t->number = c->traces++;
+    pthread_mutex_unlock(&c->lock);
+    tell(c, k, t, gone, now_ms() - start);
+    if (!g->open)
+        file_under(c, k, t);
+    return t;
+}
+
+static struct trace *kept(struct compiled *c, const struct key *k)
+{
+    pthread_mutex_lock(&c->lock);
+    struct slot *s = find(c, k);
+    struct trace *t = s ? s->trace : NULL;
+    if (s && c->newest != s) {
+        unlist(c, s);
+        list_first(c, s);
+    }
+    if (t)
+        object_retain(&t->object);
+    pthread_mutex_unlock(&c->lock);
+    return t;
+}
+
+int compiled_call(struct compiled *c, struct closure *f, int n_constants, const uint64_t constants[], int n,
+                  const mx x[], struct mx_list *y, int64_t *number)
+{
+    enum { ROOM = 128 };
+    *number = -1;
+    if (compile_mode() == COMPILE_DISABLED)
+        return f->call(f, n, x, y);
+    int64_t few[ROOM], *space = few;
+    struct key k;
+    if (key_make(&k, &space, ROOM, n_constants, constants, n, x))
+        return 1;
+    struct trace *t = kept(c, &k);
+    if (!t)
+        t = trace_new(c, f, &k, n, x);
+    int failed = !t || graph_call(t->g, n, x, y);
+    if (t) {
+        *number = t->g->open ? -1 : t->number;
+        object_release(&t->object);
+    }
+    if (space != few)
+        free(space);
+    return failed;
+}
