@@ -25,6 +25,8 @@ enum { MAX_NDIM = 64 };
 
 /* Turns the last failure of the library into an exception, unless there is one.  Returns -1. */
 int raise_last(void);
+/* The exception comes out of a call of `name`, which takes the place of the name that it has. */
+void raise_called(const char *name);
 PyObject *error_class(mlx_error_kind kind);
 int errors_init(PyObject *module);
 /* The type's name without its module, for messages. */

@@ -587,6 +587,8 @@ PyObject *call_function(struct signature *sig, function_body *body, PyObject *se
     struct call c;
     PyObject *result = begin(&c, sig, self, args, nargs, kwnames) ? NULL : body(&c);
     end(&c);
+    if (!result && strncmp(sig->text, "fun: ", 5)) /* else it may be about what the function called */
+        raise_called(sig->name);
     return result;
 }
 

@@ -40,6 +40,32 @@ int raise_last(void)
     return -1;
 }
 
+/* Whether exceptions of this type come from here: OSError, say, has messages of its own. */
+static bool is_ours(PyObject *type)
+{
+    return type == axis_error || type == PyExc_ValueError || type == PyExc_IndexError || type == PyExc_TypeError ||
+           type == PyExc_RuntimeError;
+}
+
+void raise_called(const char *name)
+{
+    PyObject *type, *error, *trace, *renamed = NULL;
+    if (!mlx_last_error_of_call())
+        return;
+    PyErr_Fetch(&type, &error, &trace); /* a function of the user's would have left a trace */
+    PyObject *text = error && !trace && is_ours(type) ? PyObject_Str(error) : NULL;
+    const char *s = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL, *end = s && *s == '[' ? strchr(s, ']') : NULL;
+    if (end)
+        renamed = PyUnicode_FromFormat("[%s%s", name, end);
+    PyErr_Clear();
+    Py_XDECREF(text);
+    if (renamed) {
+        Py_DECREF(error);
+        error = renamed;
+    }
+    PyErr_Restore(type, error, trace);
+}
+
 const char *type_name(PyObject *o)
 {
     static char ring[4][128]; /* the GIL is held; a message may name several types */

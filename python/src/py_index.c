@@ -349,7 +349,10 @@ static PyObject *at_minimum(PyObject *o, PyObject *v)
                          #name "() takes one argument, value, but %zd were given", total);        \
             return NULL;                                                                          \
         }                                                                                         \
-        return at_##name(o, args[0]);                                                             \
+        PyObject *result = at_##name(o, args[0]);                                                 \
+        if (!result)                                                                              \
+            raise_called("at." #name);                                                            \
+        return result;                                                                            \
     }
 AT(add)
 AT(subtract) AT(multiply) AT(divide) AT(maximum) AT(minimum)

@@ -112,7 +112,7 @@ PyObject *fn_linalg_norm(struct call *c)
 }
 
 #define LINALG(name, text, doc)                                                                \
-    static struct signature sig_##name = SIGNATURE(#name, text);                               \
+    static struct signature sig_##name = SIGNATURE("linalg." #name, text);                               \
     static PyObject *py_##name(PyObject *m, PyObject *const *args, Py_ssize_t n, PyObject *kw) \
     {                                                                                          \
         (void)m;                                                                               \

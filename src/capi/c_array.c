@@ -24,7 +24,7 @@ mx capi_array(const char *func, const char *arg, mlx_array a)
 int capi_publish_array(const char *func, mlx_array *res, mx x)
 {
     if (!capi_need(func, "a place for the result", "res", res) || is_nil(x) || mx_failed())
-        return capi_report();
+        return capi_report_call(func);
     struct box *b = res->ctx;
     if (!b) {
         if (!(b = mx_malloc(sizeof *b)))

@@ -31,6 +31,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local unsigned long reports;
 static _Thread_local struct {
     mlx_error_kind kind;
+    bool of_call;
     char message[4096];
 } last;
 
@@ -43,9 +44,10 @@ static void release(struct handler *h)
     free(h);
 }
 
-static void report(mlx_error_kind kind, const char *msg)
+static void report(mlx_error_kind kind, bool of_call, const char *msg)
 {
     last.kind = kind;
+    last.of_call = of_call;
     snprintf(last.message, sizeof last.message, "%s", msg);
     pthread_mutex_lock(&lock);
     struct handler *h = current;
@@ -84,13 +86,14 @@ void _mlx_error(const char *file, const int line, const char *fmt, ...)
     va_end(args);
     if (n >= 0 && n < (int)sizeof msg)
         snprintf(msg + n, sizeof msg - (size_t)n, " at %s:%d", file, line);
-    report(MLX_ERROR_RUNTIME, msg);
+    report(MLX_ERROR_RUNTIME, false, msg);
 }
 
 /* A failure of kind MX_USER stands for one that a callback has reported already. */
 int capi_report(void)
 {
     enum mx_error kind = mx_error_kind();
+    bool of_call = mx_error_of_call();
     if (kind == MX_USER) {
         mx_error_clear();
         return 1;
@@ -99,7 +102,7 @@ int capi_report(void)
     char msg[4096];
     snprintf(msg, sizeof msg, "%s", mx_error_message());
     mx_error_clear();
-    report((mlx_error_kind)kind, msg);
+    report((mlx_error_kind)kind, of_call, msg);
     return 1;
 }
 
@@ -109,6 +112,27 @@ mlx_error_kind mlx_last_error(const char **message)
         *message = last.message;
     return last.kind;
 }
+
+/* mlx_linalg_norm is "linalg.norm", mlx_fft_fft2 "fft2": as in Python, where names outside of linalg say
+ * enough.  A function of our own that publishes for others leaves the name that is there. */
+int capi_report_call(const char *func)
+{
+    static const char *const parts[] = { "fast_", "fft_", "random_" };
+    char op[80];
+    func += *func == '_';
+    if (strncmp(func, "mlx_", 4))
+        return capi_report();
+    func += 4;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strncmp(func, parts[i], strlen(parts[i])))
+            func += strlen(parts[i]);
+    bool linalg = !strncmp(func, "linalg_", 7);
+    snprintf(op, sizeof op, "%s%s", linalg ? "linalg." : "", func + 7 * linalg);
+    mx_error_called(op);
+    return capi_report();
+}
+
+bool mlx_last_error_of_call(void) { return last.of_call; }
 
 int capi_end(void) { return mx_failed() ? capi_report() : 0; }
 

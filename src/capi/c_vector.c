@@ -130,7 +130,7 @@ int capi_list_end(const char *func, void **ctx, struct list *l)
 {
     if (!capi_need(func, "a place for the result", "res", ctx) || !l || mx_failed()) {
         capi_list_free(l);
-        return capi_report();
+        return capi_report_call(func);
     }
     struct list *old = *ctx;
     if (old) {

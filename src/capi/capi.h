@@ -18,6 +18,8 @@
 
 /* Errors (capi/c_error.c).  Both report what is kept on the thread, forget it and return 1. */
 int capi_report(void);
+/* What failed is a call of the public function `func`, whose name the message then has. */
+int capi_report_call(const char *func);
 /* 0 if nothing failed. */
 int capi_end(void);
 /* Fails with "[op] expected <what> for <argument>, got <found>"; func is the public function's

@@ -5,12 +5,14 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/array.h"
 #include "core/buffer.h"
 
 static _Thread_local struct {
     enum mx_error kind;
+    bool computing;
     char message[4096];
 } failure;
 
@@ -18,6 +20,7 @@ static struct mx_array *fail(enum mx_error kind, const char *fmt, va_list args)
 {
     if (failure.kind == MX_OK) {
         failure.kind = kind;
+        failure.computing = false;
         vsnprintf(failure.message, sizeof failure.message, fmt, args);
     }
     return MX_NIL;
@@ -39,6 +42,30 @@ struct mx_array *mx_fail_as(enum mx_error kind, const char *fmt, ...)
     fail(kind, fmt, args);
     va_end(args);
     return MX_NIL;
+}
+
+struct mx_array *mx_fail_computing(enum mx_error kind, const char *message)
+{
+    if (failure.kind == MX_OK) {
+        mx_fail_as(kind, "%s", message);
+        failure.computing = true;
+    }
+    return MX_NIL;
+}
+
+bool mx_error_of_call(void)
+{
+    return !failure.computing && failure.kind >= MX_VALUE && failure.kind <= MX_RUNTIME && failure.kind != MX_MEMORY;
+}
+
+void mx_error_called(const char *op)
+{
+    char *end = failure.message[0] == '[' ? strchr(failure.message, ']') : NULL;
+    size_t n = strlen(op), was = end ? (size_t)(end - failure.message - 1) : 0, rest = end ? strlen(end) + 1 : 0;
+    if (!end || !mx_error_of_call() || 1 + n + rest > sizeof failure.message)
+        return;
+    memmove(end + n - was, end, rest);
+    memcpy(failure.message + 1, op, n);
 }
 
 struct mx_array *mx_fail_memory(unsigned long bytes)

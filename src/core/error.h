@@ -26,10 +26,16 @@ struct mx_array;
 /* Keep a message (the first one wins) and return MX_NIL. */
 struct mx_array *mx_fail(const char *fmt, ...) MX_PRINTF(1, 2);
 struct mx_array *mx_fail_as(enum mx_error kind, const char *fmt, ...) MX_PRINTF(2, 3);
+/* The same for what failed while an array was being computed: mx_error_called leaves its name. */
+struct mx_array *mx_fail_computing(enum mx_error kind, const char *message);
+/* Who is told called `op`, which may be made of others: it takes the place of the name in front of
+ * the message, unless that is about computing or memory. */
+void mx_error_called(const char *op);
 /* Failure of an allocation of `bytes` bytes of host memory. */
 struct mx_array *mx_fail_memory(unsigned long bytes);
 
 bool mx_failed(void);
+bool mx_error_of_call(void); /* is it about the arguments of a call? */
 enum mx_error mx_error_kind(void);
 const char *mx_error_message(void);
 void mx_error_clear(void);

@@ -622,7 +622,7 @@ int run_gather(const struct run *r)
     if (r->y[0]->size == 0)
         return 0;
     lookup_several(&l, r->x[0], r->y[0], a->axes.n, r->x + 1, a->axes);
-    return gather(&l, r->node->op->name);
+    return gather(&l, index_asker("gather", a->asker));
 }
 
 int run_gather_axis(const struct run *r)
@@ -634,7 +634,7 @@ int run_gather_axis(const struct run *r)
     if (r->y[0]->size == 0)
         return 0;
     lookup_axis(&l, r->x[0], r->y[0], r->x[1], a->axis);
-    return gather(&l, index_asker(false, a->asker));
+    return gather(&l, index_asker("take_along_axis", a->asker));
 }
 
 /* Are all indices in range?  Known before a scatter writes over its operand. */
@@ -649,9 +649,10 @@ int run_scatter(const struct run *r)
 {
     const struct scatter_args *a = r->args;
     mx u = r->x[r->nin - 1];
+    const char *op = index_asker("scatter", a->asker);
     struct lookup l;
     for (int k = 0; k < a->axes.n && u->size; k++)
-        if (check(r, r->node->op->name, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]]))
+        if (check(r, op, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]]))
             return 1;
     if (start_from_first(r))
         return 1;
@@ -666,7 +667,7 @@ int run_scatter_axis(const struct run *r)
     const struct scatter_axis_args *a = r->args;
     mx u = r->x[2];
     struct lookup l;
-    if ((u->size && check(r, index_asker(true, a->asker), r->x[1], a->axis, 1)) || start_from_first(r))
+    if ((u->size && check(r, index_asker("put_along_axis", a->asker), r->x[1], a->axis, 1)) || start_from_first(r))
         return 1;
     if (u->size == 0)
         return 0;

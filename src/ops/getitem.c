@@ -273,7 +273,7 @@ mx mx_getitem(mx x, int n, const struct item items[])
     } else if (p.narray) {
         int sizes[MX_MAX_NDIM], axes[MX_MAX_NDIM];
         for (int d = 0; d < p.ndim; d++) sizes[d] = p.span[d].is_array ? 1 : p.span[d].length;
-        y = mx_gather(y, p.array, p.axis, p.narray, sizes);
+        y = mx_gather_for(GETITEM, y, p.array, p.axis, p.narray, sizes);
         for (int i = 0; i < p.ngone; i++) axes[i] = p.nb + p.gone[i];
         y = mx_squeeze(y, axes, p.ngone);
         y = is_nil(y) ? y : move_block(y, 0, p.nb, p.at);
@@ -375,6 +375,6 @@ mx mx_setitem(mx x, int n, const struct item items[], mx value, enum scatter_fol
     bounds(&p, x, start, stop, step);
     if (!p.narray)
         return p.whole && f == SCATTER_SET ? v : mx_slice_update_fold(x, v, start, stop, step, f);
-    mx part = mx_scatter(slice_spans(&p, x), p.array, p.axis, p.narray, v, f);
+    mx part = mx_scatter_for(SETITEM, slice_spans(&p, x), p.array, p.axis, p.narray, v, f);
     return p.whole ? part : mx_slice_update(x, part, start, stop, step);
 }

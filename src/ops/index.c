@@ -14,10 +14,10 @@
 #include "ops/slice.h"
 
 static const struct field gather_args_fields[] = {
-    FIELD(gather_args, axes), FIELD(gather_args, sizes), { 0 }
+    FIELD(gather_args, axes), FIELD(gather_args, sizes), FIELD(gather_args, asker), { 0 }
 };
 static const struct field scatter_args_fields[] = {
-    FIELD(scatter_args, axes), FIELD(scatter_args, fold), { 0 }
+    FIELD(scatter_args, axes), FIELD(scatter_args, fold), FIELD(scatter_args, asker), { 0 }
 };
 static const struct field gather_axis_args_fields[] = {
     FIELD(gather_axis_args, axis), FIELD(gather_axis_args, asker), { 0 }
@@ -119,7 +119,7 @@ static void gather_vmap(const struct call *c, const int axis[], mx y[], int yaxi
     for (int i = 0; i < a->sizes.n; i++)
         sizes[x_too + i] = (int)a->sizes.v[i];
     int m = batched_indices(c->x + 1, axis + 1, n, batch, by_example, at);
-    y[0] = mx_gather(x, at, axes, m, sizes);
+    y[0] = mx_gather_for(a->asker, x, at, axes, m, sizes);
     yaxis[0] = index_too ? 0 : c->x[1]->ndim;
     if (by_example) {
         int slice = y[0]->ndim - 1 - a->sizes.n;
@@ -152,6 +152,11 @@ static bool check_indices(const char *op, mx x, const mx indices[], const int *a
 
 mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_sizes)
 {
+    return mx_gather_for(ITSELF, x, indices, axes, n, slice_sizes);
+}
+
+mx mx_gather_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes)
+{
     static const int zeros[MX_MAX_NDIM];
     int64_t v[MX_MAX_NDIM], w[MX_MAX_NDIM];
     mx at[MX_MAX_NDIM];
@@ -159,7 +164,7 @@ mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_
         return MX_NIL;
     if (n == 0)
         return mx_slice(x, zeros, slice_sizes, NULL);
-    struct gather_args a = { { n, v }, ints_of(x->ndim, slice_sizes, w) };
+    struct gather_args a = { { n, v }, ints_of(x->ndim, slice_sizes, w), asker };
     return gather(&a, x, at);
 }
 
@@ -298,14 +303,14 @@ static bool check_along_axis(const char *op, mx *x, mx index, int *axis, bool gr
 
 mx mx_take_along_axis_for(enum index_asker asker, mx x, mx indices, int axis)
 {
-    if (!check_along_axis(index_asker(false, asker), &x, indices, &axis, true))
+    if (!check_along_axis(index_asker("take_along_axis", asker), &x, indices, &axis, true))
         return MX_NIL;
     return gather_axis(x, indices, axis, asker);
 }
 
 mx mx_take_along_axis(mx x, mx indices, int axis)
 {
-    return mx_take_along_axis_for(ALONG_AXIS, x, indices, axis);
+    return mx_take_along_axis_for(ITSELF, x, indices, axis);
 }
 
 /* ---- scatter and scatter_axis
@@ -353,11 +358,11 @@ static mx read_through(const struct call *c, mx from)
 {
     mx u = c->x[c->nin - 1];
     if (c->op->id == OP_scatter_axis)
-        return gather_axis(from, c->x[1], ((const struct scatter_axis_args *)c->args)->axis, ALONG_AXIS);
+        return gather_axis(from, c->x[1], ((const struct scatter_axis_args *)c->args)->axis, ITSELF);
     int64_t v[MX_MAX_NDIM];
     int lead = c->x[1]->ndim;
     struct gather_args a = { ((const struct scatter_args *)c->args)->axes,
-                             ints_of(u->ndim - lead, u->shape + lead, v) };
+                             ints_of(u->ndim - lead, u->shape + lead, v), ITSELF };
     return gather(&a, from, c->x + 1);
 }
 
@@ -372,7 +377,8 @@ static mx write_through(const struct call *c, mx to, mx updates, enum scatter_fo
         a.fold = f;
         return mx_infer(&op_scatter_axis, &a, c->nin, in);
     }
-    struct scatter_args a = { ((const struct scatter_args *)c->args)->axes, f };
+    struct scatter_args a = *(const struct scatter_args *)c->args;
+    a.fold = f;
     return mx_infer(&op_scatter, &a, c->nin, in);
 }
 
@@ -515,11 +521,17 @@ static void scatter_vmap(const struct call *c, const int axis[], mx y[], int yax
         axes[by_example + i] = (int)a->axes.v[i] + 1;
     int m = batched_indices(c->x + 1, axis + 1, n, batch, by_example, at);
     u = by_example ? mx_expand_dims(u, &slice, 1) : mx_moveaxis(u, 0, slice - 1);
-    y[0] = mx_scatter(x, at, axes, m, u, a->fold);
+    y[0] = mx_scatter_for(a->asker, x, at, axes, m, u, a->fold);
     yaxis[0] = 0;
 }
 
 mx mx_scatter(mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f)
+{
+    return mx_scatter_for(ITSELF, x, indices, axes, n, updates, f);
+}
+
+mx mx_scatter_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, mx updates,
+                  enum scatter_fold f)
 {
     static const int zeros[MX_MAX_NDIM];
     int64_t v[MX_MAX_NDIM];
@@ -537,7 +549,7 @@ mx mx_scatter(mx x, const mx indices[], const int *axes, int n, mx updates, enum
     int shape[2 * MX_MAX_NDIM];
     memcpy(shape, at[0]->shape, (size_t)lead * sizeof *shape);
     memcpy(shape + lead, u->shape + lead, (size_t)x->ndim * sizeof *shape);
-    struct scatter_args a = { { n, v }, f };
+    struct scatter_args a = { { n, v }, f, asker };
     in[0] = x;
     memcpy(in + 1, at, (size_t)n * sizeof *in);
     in[n + 1] = mx_broadcast_to(u, updates->ndim, shape);
@@ -567,7 +579,7 @@ const struct op op_scatter_axis = {
 static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, int axis,
                          enum scatter_fold f)
 {
-    if (is_nil(values) || !check_along_axis(index_asker(true, asker), &x, indices, &axis, false))
+    if (is_nil(values) || !check_along_axis(index_asker("put_along_axis", asker), &x, indices, &axis, false))
         return MX_NIL;
     int shape[MX_MAX_NDIM];
     memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
@@ -579,14 +591,14 @@ static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, in
     }
     if (!fits)
         return mx_fail("[%s] expected values that broadcast to shape %s, got %s",
-                       index_asker(true, asker), shape_text(x->ndim, shape), shape_of(values));
+                       index_asker("put_along_axis", asker), shape_text(x->ndim, shape), shape_of(values));
     return scatter_axis(x, indices, mx_broadcast_to(mx_astype(values, x->dtype), x->ndim, shape),
                         axis, f, asker);
 }
 
 mx mx_put_along_axis(mx x, mx indices, mx values, int axis)
 {
-    return put_along_axis(ALONG_AXIS, x, indices, values, axis, SCATTER_SET);
+    return put_along_axis(ITSELF, x, indices, values, axis, SCATTER_SET);
 }
 
 mx mx_scatter_add_axis(mx x, mx indices, mx values, int axis)

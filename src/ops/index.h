@@ -6,21 +6,24 @@
 
 /* gather: operands x, one index array for each of `axes`, all of one shape.  The result has that
  * shape, then `sizes`.  An index is where the slice starts on its axis; other axes start at 0. */
-struct gather_args { struct ints axes, sizes; };
+struct gather_args { struct ints axes, sizes; unsigned asker; };
 /* scatter: operands x, the index arrays, updates, shaped as gather's result. */
-struct scatter_args { struct ints axes; unsigned fold; };
+struct scatter_args { struct ints axes; unsigned fold, asker; };
 /* gather_axis: operands x, indices; scatter_axis: x, indices, updates.  The index array has x's
  * shape but for the axis, where it has as many as are wanted; other axes of it may be 1. */
 struct gather_axis_args { int axis; unsigned asker; };
 struct scatter_axis_args { int axis; unsigned fold, asker; };
 
-/* Who asked for a gather_axis or scatter_axis, for messages. */
-enum index_asker { ALONG_AXIS, TAKE, GETITEM, CROSS_ENTROPY, SCATTER_ADD_AXIS };
-static inline const char *index_asker(bool writes, unsigned asker)
+/* Who asked for one of these, for messages while it runs. */
+enum index_asker { ITSELF, TAKE, GETITEM, SETITEM, CROSS_ENTROPY, SCATTER_ADD_AXIS };
+static inline const char *index_asker(const char *itself, unsigned asker)
 {
-    static const char *const names[] = { "take_along_axis", "take", "getitem", "cross_entropy", "scatter_add_axis" };
-    return writes && asker == ALONG_AXIS ? "put_along_axis" : names[asker];
+    static const char *const names[] = { "", "take", "getitem", "setitem", "cross_entropy", "scatter_add_axis" };
+    return asker == ITSELF ? itself : names[asker];
 }
+mx mx_gather_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes);
+mx mx_scatter_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, mx updates,
+                  enum scatter_fold f);
 mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis);
 mx mx_take_along_axis_for(enum index_asker asker, mx x, mx indices, int axis);
 

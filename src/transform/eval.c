@@ -174,7 +174,7 @@ static bool raise_kept(mx x)
         set_event(x, NULL);
         return false;
     }
-    mx_fail_as(e->error, "%s", e->message ? e->message : "out of memory");
+    mx_fail_computing(e->error, e->message ? e->message : "out of memory");
     if (x->status == LAZY) /* and may be tried again */
         set_event(x, NULL);
     return true;

@@ -139,7 +139,7 @@ def test_values_for_the_true_elements():
     np.testing.assert_array_equal(np.array(a), x)
     with pytest.raises(ValueError, match=r"\[setitem\] cannot broadcast a value of shape \(3,5,6\)"):
         a[mx.array([True, False, False, True])] = mx.zeros((3, 5, 6))
-    with pytest.raises(ValueError, match=r"\[setitem\] the shape of the result depends"):
+    with pytest.raises(ValueError, match=r"\[at.add\] the shape of the result depends"):
         mx.vmap(lambda v: v.at[v > 0].add(mx.ones(2)))(mx.ones((2, 3)))
 
 

@@ -425,7 +425,7 @@ static void bad_arguments(void **state)
     FAILS(mlx_reshape(&r, m, many, 65, s), "at most 64 numbers in `shape`, got 65");
     FAILS(mlx_reshape(&r, m, INTS(4, 2), s), "reshape");
     FAILS(mlx_sum_axes(&r, m, NULL, 1, false, s), "`axes`, got NULL");
-    FAILS(mlx_sum_axis(&r, m, 2, false, s), "[sum]");
+    FAILS(mlx_sum_axis(&r, m, 2, false, s), "[sum_axis]");
     FAILS(mlx_slice(&r, m, INTS(0), INTS(2, 2), INTS(1, 1), s), "`start` for each of the 2");
     FAILS(mlx_slice(&r, none, INTS(0), INTS(2), INTS(1), s), "`a`");
     FAILS(mlx_split(&rs, m, 2, 1, s), "split");

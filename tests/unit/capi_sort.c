@@ -84,11 +84,11 @@ static void bad_arguments(void **state)
     int many[65] = { 0 };
     (void)state;
     FAILS(mlx_sort(&r, none, s), "`a`");
-    FAILS(mlx_sort_axis(&r, a, 2, s), "[sort] axis 2");
+    FAILS(mlx_sort_axis(&r, a, 2, s), "[sort_axis] axis 2");
     FAILS(mlx_argsort_axis(NULL, a, 0, s), "place for the result");
     FAILS(mlx_topk(&r, a, 7, s), "got 7");
     FAILS(mlx_partition(&r, a, 6, s), "[partition] expected kth from -6 to 5");
-    FAILS(mlx_argpartition_axis(&r, a, 3, 1, s), "[argpartition] expected kth from -3 to 2");
+    FAILS(mlx_argpartition_axis(&r, a, 3, 1, s), "[argpartition_axis] expected kth from -3 to 2");
     FAILS(mlx_median(&r, a, NULL, 1, false, s), "`axes`, got NULL");
     FAILS(mlx_median(&r, a, many, 65, false, s), "at most 64 axes, got 65");
     FAILS(mlx_median(&r, a, many, 2, false, s), "median");

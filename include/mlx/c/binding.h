@@ -40,6 +40,10 @@ typedef enum mlx_error_kind_ {
  * that is not NULL), which is good until the next error. */
 MLX_API mlx_error_kind mlx_last_error(const char **message);
 
+/* Is it about the arguments of a call, whose message a language may begin with its own name for the
+ * function?  Else it is about computing something, or about memory. */
+MLX_API bool mlx_last_error_of_call(void);
+
 /* Evaluations of this thread ask `stop` every 50 ms or so, between two operations and while they wait
  * for other threads, and give up with an error of kind MLX_ERROR_INTERRUPTED where it answers true:
  * for languages that take Ctrl-C themselves.  Nothing is lost; arrays that have no value yet get it
