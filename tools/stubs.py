@@ -144,6 +144,7 @@ inf: float
 nan: float
 newaxis: None
 pi: float
+_tree_types: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]]
 
 class AxisError(ValueError, IndexError): ...
 

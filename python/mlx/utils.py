@@ -1,18 +1,103 @@
 """Trees: nested lists, tuples and dictionaries of arrays (or of anything else).
 
 Parameters, gradients and optimizer states are trees. Whatever is not a list, a tuple or a dict is a
-leaf; `is_leaf` can make it stop earlier. A tree is also a flat list of leaves with dotted names,
-which is how weights are stored in files:
+leaf, unless its type is registered (`register_tree_node`, `register_dataclass`); `is_leaf` can make
+it stop earlier. A tree is also a flat list of leaves with dotted names, which is how weights are
+stored in files:
 
     {"layers": [{"w": a}, {"w": b}]}  <->  [("layers.0.w", a), ("layers.1.w", b)]
 
 Empty containers have no leaves, so they have no place in the flat form.
 """
 
-from collections.abc import Callable
-from functools import reduce
+import dataclasses
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
+
+from mlx.core import _tree_types
+
+T = TypeVar("T", bound=type)
+
+
+def register_tree_node(
+    cls: T,
+    flatten: Callable[[Any], tuple[Iterable[Any], Any]],
+    unflatten: Callable[[Any, Any], Any],
+) -> T:
+    """Makes objects of type `cls` nodes of trees, for every transform and every function of trees.
+
+    `flatten(node)` returns its children, as a list, a tuple or a dict of names, and whatever else is
+    needed to make the object again; `unflatten(that, children)` makes one of other children, which
+    come in the same form:
+
+        class Linear:
+            def __init__(self, weight, bias):
+                self.weight, self.bias = weight, bias
+
+        register_tree_node(Linear, lambda x: ((x.weight, x.bias), None), lambda _, c: Linear(*c))
+
+    Children need not be arrays: a transform makes objects of placeholders too. Subclasses are
+    registered by themselves. Functions that trace once, such as `mx.compile`, take what is beside the
+    children for a constant and compare it with `==`.
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"[register_tree_node] expected a type, got {cls!r}")
+    if cls in (list, tuple, dict):
+        raise ValueError(f"[register_tree_node] {cls.__name__} is a node already")
+    for rule in (flatten, unflatten):
+        if not callable(rule):
+            raise TypeError(f"[register_tree_node] expected two functions, got {rule!r}")
+    _tree_types[cls] = (flatten, unflatten)
+    return cls
+
+
+def register_dataclass(cls: T | None = None, *, static: Iterable[str] = ()) -> T:
+    """Makes a dataclass a node of trees whose children are its fields; also as a decorator.
+
+        @register_dataclass
+        @dataclass
+        class Parameters:
+            weight: mx.array
+            bias: mx.array
+
+    Fields named in `static`, and attributes that are no fields, are no children: they are handed on
+    as they are. Objects are made without a call of `__init__` and `__post_init__`.
+    """
+    if cls is None:
+        return partial(register_dataclass, static=static)
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        raise TypeError(f"[register_dataclass] expected a dataclass, got {cls!r}")
+    fields = [f.name for f in dataclasses.fields(cls)]
+    static = [static] if isinstance(static, str) else list(static)
+    unknown = [name for name in static if name not in fields]
+    if unknown:
+        raise ValueError(f"[register_dataclass] {cls.__name__} has no field {unknown[0]!r}")
+    names = [name for name in fields if name not in static]
+
+    def flatten(node):
+        rest = {name: getattr(node, name) for name in static}
+        rest.update((k, v) for k, v in getattr(node, "__dict__", {}).items() if k not in names)
+        return {name: getattr(node, name) for name in names}, rest
+
+    def unflatten(rest, children):
+        node = object.__new__(cls)
+        for part in (children, rest):
+            for name, value in part.items():
+                object.__setattr__(node, name, value)
+        return node
+
+    return register_tree_node(cls, flatten, unflatten)
+
+
+def _opened(node):
+    """The children of an object of a registered type in a container, and what makes another of them."""
+    flatten, unflatten = _tree_types[type(node)]
+    children, rest = flatten(node)
+    if not isinstance(children, (list, tuple, dict)):
+        children = tuple(children)
+    return children, partial(unflatten, rest)
 
 
 def tree_map(fn: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = None) -> Any:
@@ -22,14 +107,18 @@ def tree_map(fn: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = Non
     from `tree` alone, so where it has a leaf the others may hold whole branches.
     """
     if is_leaf is None or not is_leaf(tree):
-        if isinstance(tree, dict):
-            return {k: tree_map(fn, child, *_children(rest, k), is_leaf=is_leaf) for k, child in tree.items()}
-        if isinstance(tree, (list, tuple)):
-            return _rebuild(
-                tree,
-                [tree_map(fn, child, *_children(rest, i), is_leaf=is_leaf) for i, child in enumerate(tree)],
-            )
+        if type(tree) in _tree_types:
+            children, made_of = _opened(tree)
+            return made_of(_map(fn, children, [_container(other) for other in rest], is_leaf))
+        if isinstance(tree, (dict, list, tuple)):
+            return _map(fn, tree, rest, is_leaf)
     return fn(tree, *rest)
+
+
+def _map(fn, tree, rest, is_leaf):
+    if isinstance(tree, dict):
+        return {k: tree_map(fn, child, *_children(rest, k), is_leaf=is_leaf) for k, child in tree.items()}
+    return _rebuild(tree, [tree_map(fn, child, *_children(rest, i), is_leaf=is_leaf) for i, child in enumerate(tree)])
 
 
 def tree_map_with_path(
@@ -49,10 +138,14 @@ def tree_map_with_path(
             name = f"{path}.{key}" if path else str(key)
             return tree_map_with_path(fn, child, *_children(rest, key), is_leaf=is_leaf, path=name)
 
+        made_of = _same
+        if type(tree) in _tree_types:
+            tree, made_of = _opened(tree)
+            rest = [_container(other) for other in rest]
         if isinstance(tree, dict):
-            return {k: visit(k, child) for k, child in tree.items()}
+            return made_of({k: visit(k, child) for k, child in tree.items()})
         if isinstance(tree, (list, tuple)):
-            return _rebuild(tree, [visit(i, child) for i, child in enumerate(tree)])
+            return made_of(_rebuild(tree, [visit(i, child) for i, child in enumerate(tree)]))
     return fn(path, tree, *rest)
 
 
@@ -85,10 +178,11 @@ def _append(pairs, name, leaf):
 
 def _flatten(tree, name, is_leaf, put, destination):
     if is_leaf is None or not is_leaf(tree):
-        if isinstance(tree, dict):
-            items = tree.items()
-        elif isinstance(tree, (list, tuple)):
-            items = enumerate(tree)
+        container = _container(tree)
+        if isinstance(container, dict):
+            items = container.items()
+        elif isinstance(container, (list, tuple)):
+            items = enumerate(container)
         else:
             items = None
         if items is not None:
@@ -102,7 +196,8 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
     """The tree whose flat form, a list of pairs or a dict, is `tree`.
 
     Where all names at one place are numbers the place is a list, with `{}` for numbers that are
-    missing; tuples come back as lists. No pairs at all give an empty list.
+    missing; tuples come back as lists, objects of registered types as lists or dicts. No pairs at all
+    give an empty list.
     """
     pairs = list(tree.items()) if isinstance(tree, dict) else list(tree)
     return _unflatten([(name.split(".") if name else [], leaf) for name, leaf in pairs], "")
@@ -150,6 +245,9 @@ def _merge(a, b, merge_fn, place):
     if _absent(b):
         return a
     inner = f"{place}." if place else ""
+    if type(a) in _tree_types and type(b) is type(a):
+        children, made_of = _opened(a)
+        return made_of(_merge(children, _container(b), merge_fn, place))
     if isinstance(a, dict) and isinstance(b, dict):
         keys = list(a) + [k for k in b if k not in a]
         return {k: _merge(a.get(k), b.get(k), merge_fn, f"{inner}{k}") for k in keys}
@@ -175,6 +273,15 @@ def _children(trees, key):
         return [tree[key] for tree in trees]
     except (KeyError, IndexError) as e:
         raise type(e)(f"[tree_map] the first tree has a child {key!r} that another lacks") from None
+
+
+def _container(tree):
+    """The tree itself, or the children of an object of a registered type."""
+    return _opened(tree)[0] if type(tree) in _tree_types else tree
+
+
+def _same(tree):
+    return tree
 
 
 def _rebuild(like, children):

@@ -142,7 +142,7 @@ int vmap_init(PyObject *module);
 int compile_init(PyObject *module);
 int graph_init(PyObject *module);
 
-/* Trees of lists, tuples and dicts (py_trees.c) */
+/* Trees of lists, tuples, dicts and registered types (py_trees.c) */
 
 /* Calls visit for every leaf, in order (a dict's values in the order of its keys). */
 int tree_visit(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ctx);
@@ -151,6 +151,13 @@ PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf),
 /* The arrays of a tree in a new vector; whatever is not an array is left out, or with `strict` (the
  * name of the function that asks) refused. */
 int tree_arrays(PyObject *tree, mlx_vector_array out, const char *strict);
+/* The rules of an object whose type is registered, borrowed; NULL for any other. */
+PyObject *tree_rules(PyObject *o);
+/* The children of such an object, in a list, a tuple or a dict; aux: what else there is to it, or NULL. */
+PyObject *tree_open(PyObject *node, PyObject *rules, PyObject **aux);
+/* An object of these. */
+PyObject *tree_close(PyObject *rules, PyObject *aux, PyObject *children);
+int trees_init(PyObject *module);
 
 /* Calls (py_call.c) */
 

@@ -1,4 +1,7 @@
-/* py_trees.c: trees of lists, tuples and dicts.
+/* py_trees.c: trees of lists, tuples, dicts and registered types.
+ *
+ * An object of a registered type is opened into a list, a tuple or a dict of its children and
+ * something that the children leave out, and made again from both.
  *
  * A walk holds on to the containers it is in and looks at their sizes anew at every step, for
  * what it calls may change them. */
@@ -9,13 +12,44 @@ static bool is_named_tuple(PyObject *o)
     return Py_TYPE(o) != &PyTuple_Type && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_fields");
 }
 
-int tree_visit(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ctx)
+static bool is_container(PyObject *o)
 {
-    bool list = PyList_Check(tree);
-    if (!list && !PyTuple_Check(tree) && !PyDict_Check(tree))
-        return visit(ctx, tree);
-    if (Py_EnterRecursiveCall(" in a tree of arrays"))
-        return -1;
+    return PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o);
+}
+
+/* Registered types: {type: (flatten, unflatten)}, which mlx.utils fills. */
+static PyObject *types;
+
+PyObject *tree_rules(PyObject *o)
+{
+    return types && PyDict_Size(types) ? PyDict_GetItemWithError(types, (PyObject *)Py_TYPE(o)) : NULL;
+}
+
+PyObject *tree_open(PyObject *node, PyObject *rules, PyObject **aux)
+{
+    PyObject *pair = PyObject_CallFunctionObjArgs(PyTuple_GetItem(rules, 0), node, NULL);
+    PyObject *children = NULL;
+    if (pair && (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2))
+        PyErr_Format(PyExc_TypeError, "the flatten function of %s must return a tuple (children, aux), not %s",
+                     type_name(node), type_name(pair));
+    else if (pair)
+        children = is_container(PyTuple_GetItem(pair, 0)) ? Py_NewRef(PyTuple_GetItem(pair, 0))
+                                                          : PySequence_Tuple(PyTuple_GetItem(pair, 0));
+    if (children && aux)
+        *aux = Py_NewRef(PyTuple_GetItem(pair, 1));
+    Py_XDECREF(pair);
+    return children;
+}
+
+PyObject *tree_close(PyObject *rules, PyObject *aux, PyObject *children)
+{
+    return PyObject_CallFunctionObjArgs(PyTuple_GetItem(rules, 1), aux, children, NULL);
+}
+
+/* Visits */
+
+static int visit_children(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ctx)
+{
     int failed = 0;
     if (PyDict_Check(tree)) {
         PyObject *values = PyDict_Values(tree);
@@ -23,17 +57,34 @@ int tree_visit(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ct
         for (Py_ssize_t i = 0; !failed && i < PyList_Size(values); i++)
             failed = tree_visit(PyList_GetItem(values, i), visit, ctx);
         Py_XDECREF(values);
-    } else {
-        for (Py_ssize_t i = 0; !failed && i < (list ? PyList_Size(tree) : PyTuple_Size(tree));
-             i++) {
-            PyObject *item = Py_NewRef(list ? PyList_GetItem(tree, i) : PyTuple_GetItem(tree, i));
-            failed = tree_visit(item, visit, ctx);
-            Py_DECREF(item);
-        }
+        return failed;
     }
+    bool list = PyList_Check(tree);
+    for (Py_ssize_t i = 0; !failed && i < (list ? PyList_Size(tree) : PyTuple_Size(tree)); i++) {
+        PyObject *item = Py_NewRef(list ? PyList_GetItem(tree, i) : PyTuple_GetItem(tree, i));
+        failed = tree_visit(item, visit, ctx);
+        Py_DECREF(item);
+    }
+    return failed;
+}
+
+int tree_visit(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ctx)
+{
+    if (is_array(tree))
+        return visit(ctx, tree);
+    PyObject *rules = tree_rules(tree);
+    if (!rules && !is_container(tree))
+        return visit(ctx, tree);
+    if (Py_EnterRecursiveCall(" in a tree of arrays"))
+        return -1;
+    PyObject *children = rules ? tree_open(tree, rules, NULL) : Py_NewRef(tree);
+    int failed = children ? visit_children(children, visit, ctx) : -1;
+    Py_XDECREF(children);
     Py_LeaveRecursiveCall();
     return failed;
 }
+
+/* Maps */
 
 static PyObject *map_dict(PyObject *tree, PyObject *(*leaf)(void *, PyObject *), void *ctx)
 {
@@ -60,12 +111,8 @@ static PyObject *map_list(PyObject *tree, PyObject *(*leaf)(void *, PyObject *),
     return items;
 }
 
-PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx)
+static PyObject *map_children(PyObject *tree, PyObject *(*leaf)(void *, PyObject *), void *ctx)
 {
-    if (!PyList_Check(tree) && !PyTuple_Check(tree) && !PyDict_Check(tree))
-        return leaf(ctx, tree);
-    if (Py_EnterRecursiveCall(" in a tree of arrays"))
-        return NULL;
     PyObject *result = PyDict_Check(tree) ? map_dict(tree, leaf, ctx) : map_list(tree, leaf, ctx);
     if (result && PyTuple_Check(tree)) {
         PyObject *tuple = is_named_tuple(tree)
@@ -74,8 +121,37 @@ PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf),
         Py_DECREF(result);
         result = tuple;
     }
+    return result;
+}
+
+static PyObject *map_node(PyObject *node, PyObject *rules, PyObject *(*leaf)(void *, PyObject *), void *ctx)
+{
+    PyObject *aux = NULL, *children = tree_open(node, rules, &aux);
+    PyObject *others = children ? map_children(children, leaf, ctx) : NULL;
+    PyObject *result = others ? tree_close(rules, aux, others) : NULL;
+    Py_XDECREF(children);
+    Py_XDECREF(others);
+    Py_XDECREF(aux);
+    return result;
+}
+
+PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx)
+{
+    if (is_array(tree))
+        return leaf(ctx, tree);
+    PyObject *rules = tree_rules(tree);
+    if (!rules && !is_container(tree))
+        return leaf(ctx, tree);
+    if (Py_EnterRecursiveCall(" in a tree of arrays"))
+        return NULL;
+    PyObject *result = rules ? map_node(tree, rules, leaf, ctx) : map_children(tree, leaf, ctx);
     Py_LeaveRecursiveCall();
     return result;
+}
+
+int trees_init(PyObject *module)
+{
+    return (types = PyDict_New()) ? PyModule_AddObjectRef(module, "_tree_types", types) : -1;
 }
 
 struct gather {

@@ -53,11 +53,27 @@ static int add(struct axes *a, PyObject *leaf, PyObject *axis)
     return mlx_vector_array_append_value(a->arrays, x) ? raise_last() : 0;
 }
 
+static int walk(struct axes *a, PyObject *tree, PyObject *axes);
+
+/* An object of a registered type: axes end above it, or are an object of that type too. */
+static int walk_node(struct axes *a, PyObject *tree, PyObject *rules, PyObject *axes, bool ends)
+{
+    PyObject *children = tree_open(tree, rules, NULL);
+    PyObject *inner = !children ? NULL : Py_TYPE(axes) == Py_TYPE(tree) ? tree_open(axes, rules, NULL) : Py_NewRef(axes);
+    int failed = !inner ? -1 : ends || inner != axes ? walk(a, children, inner) : misfit(a, tree, axes);
+    Py_XDECREF(children);
+    Py_XDECREF(inner);
+    return failed;
+}
+
 static int walk(struct axes *a, PyObject *tree, PyObject *axes)
 {
     bool ends = axes == Py_None || (PyLong_Check(axes) && !PyBool_Check(axes));
     if (is_array(tree))
         return ends ? add(a, tree, axes) : misfit(a, tree, axes);
+    PyObject *rules = tree_rules(tree);
+    if (rules)
+        return walk_node(a, tree, rules, axes, ends);
     bool list = PyList_Check(tree), tuple = PyTuple_Check(tree), dict = PyDict_Check(tree);
     if (!list && !tuple && !dict)
         return 0;

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 from mlx.nn import Module
-from mlx.utils import tree_map, tree_map_with_path, tree_merge, tree_reduce
+from mlx.utils import _container, tree_map, tree_map_with_path, tree_merge, tree_reduce
 
 _LearningRate = float | Callable[[mx.array], mx.array]
 
@@ -41,6 +41,7 @@ class Optimizer:
 
     def _complete(self, parameter, state, path):
         """`state`, completed in place, for a tree of parameters. `path` is the tree's name."""
+        parameter = _container(parameter)
         if isinstance(parameter, dict):
             state = {} if state is None else state
             for k, child in parameter.items():
