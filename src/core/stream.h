@@ -42,6 +42,14 @@ struct entry {
     mx one;          /* the output, where there is only one */
     mx *several;     /* else all of them */
     bool keep;       /* the node stays on its arrays (tracing): operands must not be written over */
+    /* Filled by fuse_plan (transform/fuse.h): entries that run as one, at the place of the last. */
+    bool waits;      /* runs with a later entry */
+    uint8_t from[3]; /* by operand: which member makes it, in order; OUTSIDE: none */
+    int before;      /* number of the member before this one; -1: none */
+};
+enum {
+    FUSE_MOST = 32, /* members of a fused entry */
+    OUTSIDE = 255
 };
 static inline mx *entry_out(struct entry *e) { return e->several ? e->several : &e->one; }
 
@@ -74,6 +82,10 @@ struct backend {
     bool (*supports)(const struct node *n);
     /* Runs one entry; called by run_batch on the queue's thread.  Non-zero after mx_fail. */
     int (*run)(struct stream *s, struct entry *e);
+    /* Runs n element-wise entries of one shape as one; operands from OUTSIDE are where they are
+     * needed.  Only outputs that are `wanted` get memory: nobody else can look at the others.
+     * NULL: entries of this backend are never fused. */
+    int (*run_fused)(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
     int (*synchronize)(struct stream *s);
     /* Device memory; NULL for backends that compute in host memory. */
     void *(*alloc)(int device, size_t bytes);

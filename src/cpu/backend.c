@@ -190,6 +190,12 @@ static int cpu_run(struct stream *s, struct entry *e)
     return runners[n->op->id](&r);
 }
 
+static int cpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])
+{
+    (void)s;
+    return run_tape(n, m, wanted);
+}
+
 static void row_major_output(mx y, struct buffer *b)
 {
     int64_t s = 1;
@@ -229,24 +235,28 @@ static bool reusable(const struct run *r, mx y, mx x)
            x->buf->bytes == (size_t)nbytes(y) && dead_after(r, x);
 }
 
-static int out_reuse(mx y, mx x)
+void out_take(mx y, mx x)
 {
     buffer_retain(x->buf);
     atomic_store(&x->buf->state, ON_HOST);
     row_major_output(y, x->buf);
-    return 0;
 }
 
 int out_over(const struct run *r, int k, int i)
 {
-    return reusable(r, r->y[k], r->x[i]) ? out_reuse(r->y[k], r->x[i]) : out_new(r, k);
+    if (!reusable(r, r->y[k], r->x[i]))
+        return out_new(r, k);
+    out_take(r->y[k], r->x[i]);
+    return 0;
 }
 
 int out_over_any(const struct run *r, int k)
 {
     for (int i = 0; i < r->nin; i++)
-        if (reusable(r, r->y[k], r->x[i]))
-            return out_reuse(r->y[k], r->x[i]);
+        if (reusable(r, r->y[k], r->x[i])) {
+            out_take(r->y[k], r->x[i]);
+            return 0;
+        }
     return out_new(r, k);
 }
 
@@ -283,6 +293,7 @@ const struct backend cpu_backend = {
     .run_now = cpu_run_now,
     .supports = cpu_supports,
     .run = cpu_run,
+    .run_fused = cpu_run_fused,
     .synchronize = cpu_synchronize,
     .info = cpu_info,
 };

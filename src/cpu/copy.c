@@ -5,11 +5,10 @@
 #include "cpu/run.h"
 #include "cpu/runs.h"
 
-static void copy_runs(const struct runs *r, void *y, const void *const x[], const int s[],
-                      int64_t n)
+static void copy_runs(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
     (void)s;
-    memcpy(y, x[0], (size_t)n * r->y_size);
+    memcpy(runs_y(r, at), x[0], (size_t)n * r->y_size);
 }
 
 int copy_to_row_major(void *y, mx x)
@@ -17,7 +16,7 @@ int copy_to_row_major(void *y, mx x)
     struct runs runs;
     const void *data = host(x);
     runs.kernel = copy_runs;
-    runs.repeats = false;
+    runs.repeats = 0;
     runs.most = 0;
     runs.grain = MOVE_GRAIN;
     runs_over(&runs, y, itemsize(x), 1, &x, &data);

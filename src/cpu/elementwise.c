@@ -8,30 +8,45 @@
 
 enum { SMALL = 4096 /* elements below which threads cannot help */ };
 
-/* Rows of the kernel tables. */
-static const uint8_t unary_row[OP_COUNT] = {
+/* Rows for floats alone are formulas of some length. */
+int kernel_cost(const struct op *op) { return op->dtypes == INEXACT || op->dtypes == FLOAT ? 4 : 1; }
+
+static int64_t grain_of(const struct op *op) { return MOVE_GRAIN / kernel_cost(op); }
+
+static int row_of(const struct op *op)
+{
+    static const uint8_t row[OP_COUNT] = {
 #define UNARY(name, ...) [OP_##name] = UNARY_##name,
-#include "ops/ops.def"
-};
-static const uint8_t binary_row[OP_COUNT] = {
 #define BINARY(name, ...) [OP_##name] = BINARY_##name,
 #include "ops/ops.def"
-};
-
-static int no_kernel(const struct run *r)
-{
-    mx_fail_as(MX_RUNTIME, "[%s] has no CPU kernel for %s", r->node->op->name,
-               dtype_name(r->x[0]->dtype));
-    return 1;
-}
-
-/* Rows for floats alone are formulas of some length. */
-static int64_t grain_of(const struct op *op)
-{
-    return op->dtypes == INEXACT || op->dtypes == FLOAT ? MOVE_GRAIN / 4 : MOVE_GRAIN;
+    };
+    return row[op->id];
 }
 
 static enum dtype kernel_dtype(enum dtype t) { return dtype_is_half(t) ? DT_float32 : t; }
+
+static void no_kernel(const struct node *n)
+{
+    mx_fail_as(MX_RUNTIME, "[%s] has no CPU kernel for %s", n->op->name, dtype_name(n->in[0]->dtype));
+}
+
+unary_fn *unary_kernel(const struct node *n)
+{
+    unary_fn *f = cpu->unary[row_of(n->op)][kernel_dtype(n->in[0]->dtype)];
+    if (!f)
+        no_kernel(n);
+    return f;
+}
+
+binary_fn *binary_kernel(const struct node *n)
+{
+    binary_fn *f = cpu->binary[row_of(n->op)][kernel_dtype(n->in[0]->dtype)];
+    if (!f)
+        no_kernel(n);
+    return f;
+}
+
+select_fn *select_kernel(const struct node *n) { return cpu->select[__builtin_ctzl(itemsize(n->in[1]))]; }
 
 static void set_half(struct runs *runs, enum dtype from, enum dtype to)
 {
@@ -42,15 +57,15 @@ static void set_half(struct runs *runs, enum dtype from, enum dtype to)
 
 /* ---- unary */
 
-static void unary(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+static void unary(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
     (void)s;
-    r->fn.unary(y, x[0], (size_t)n);
+    r->fn.unary(runs_y(r, at), x[0], (size_t)n);
 }
 
-static void unary_half(const struct runs *r, void *y, const void *const x[], const int s[],
-                       int64_t n)
+static void unary_half(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
+    void *y = runs_y(r, at);
     _Alignas(64) float tile[TILE];
     (void)s;
     r->widen(tile, x[0], (size_t)n);
@@ -62,10 +77,10 @@ static void unary_half(const struct runs *r, void *y, const void *const x[], con
 int run_unary(const struct run *r)
 {
     mx x = r->x[0], y = r->y[0];
-    unary_fn *f = cpu->unary[unary_row[r->node->op->id]][kernel_dtype(x->dtype)];
+    unary_fn *f = unary_kernel(r->node);
     const void *data = host(x);
     if (!f)
-        return no_kernel(r);
+        return 1;
     if (out_over(r, 0, 0))
         return 1;
     bool half = dtype_is_half(x->dtype);
@@ -76,7 +91,7 @@ int run_unary(const struct run *r)
     struct runs runs;
     runs.kernel = half ? unary_half : unary;
     runs.fn.unary = f;
-    runs.repeats = false;
+    runs.repeats = 0;
     runs.most = 0;
     runs.grain = grain_of(r->node->op);
     if (half)
@@ -87,14 +102,14 @@ int run_unary(const struct run *r)
 
 /* ---- binary */
 
-static void binary(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n)
+static void binary(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
-    r->fn.binary(y, x[0], s[0], x[1], s[1], (size_t)n);
+    r->fn.binary(runs_y(r, at), x[0], s[0], x[1], s[1], (size_t)n);
 }
 
-static void binary_half(const struct runs *r, void *y, const void *const x[], const int s[],
-                        int64_t n)
+static void binary_half(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
+    void *y = runs_y(r, at);
     /* A tile of its own for the result: it must not be written over an operand of stride 0. */
     _Alignas(64) float a[TILE], b[TILE], c[TILE];
     r->widen(a, x[0], s[0] ? (size_t)n : 1);
@@ -108,10 +123,10 @@ int run_binary(const struct run *r)
 {
     mx y = r->y[0];
     enum dtype t = r->x[0]->dtype;
-    binary_fn *f = cpu->binary[binary_row[r->node->op->id]][kernel_dtype(t)];
+    binary_fn *f = binary_kernel(r->node);
     const void *data[2] = { host(r->x[0]), host(r->x[1]) };
     if (!f)
-        return no_kernel(r);
+        return 1;
     if (out_over_any(r, 0))
         return 1;
     bool half = dtype_is_half(t);
@@ -125,7 +140,7 @@ int run_binary(const struct run *r)
     struct runs runs;
     runs.kernel = half ? binary_half : binary;
     runs.fn.binary = f;
-    runs.repeats = true;
+    runs.repeats = ~0u;
     runs.most = 0;
     runs.grain = grain_of(r->node->op);
     if (half)
@@ -136,10 +151,9 @@ int run_binary(const struct run *r)
 
 /* ---- select and casts */
 
-static void select_runs(const struct runs *r, void *y, const void *const x[], const int s[],
-                        int64_t n)
+static void select_runs(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
-    r->fn.select(y, x[0], s[0], x[1], s[1], x[2], s[2], (size_t)n);
+    r->fn.select(runs_y(r, at), x[0], s[0], x[1], s[1], x[2], s[2], (size_t)n);
 }
 
 int run_select(const struct run *r)
@@ -149,19 +163,18 @@ int run_select(const struct run *r)
         return 1;
     struct runs runs;
     runs.kernel = select_runs;
-    runs.fn.select = cpu->select[__builtin_ctzl(itemsize(r->y[0]))];
-    runs.repeats = true;
+    runs.fn.select = select_kernel(r->node);
+    runs.repeats = ~0u;
     runs.most = 0;
     runs.grain = MOVE_GRAIN;
     runs_over(&runs, host(r->y[0]), itemsize(r->y[0]), 3, r->x, data);
     return 0;
 }
 
-static void cast_runs(const struct runs *r, void *y, const void *const x[], const int s[],
-                      int64_t n)
+static void cast_runs(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
     (void)s;
-    r->fn.cast(y, x[0], (size_t)n);
+    r->fn.cast(runs_y(r, at), x[0], (size_t)n);
 }
 
 int run_astype(const struct run *r)
@@ -178,7 +191,7 @@ int run_astype(const struct run *r)
     struct runs runs;
     runs.kernel = cast_runs;
     runs.fn.cast = f;
-    runs.repeats = false;
+    runs.repeats = 0;
     runs.most = 0;
     runs.grain = MOVE_GRAIN;
     runs_over(&runs, host(y), itemsize(y), 1, &x, &data);

@@ -31,12 +31,23 @@ int out_over(const struct run *r, int k, int i);
 /* Tries operands in order. */
 int out_over_any(const struct run *r, int k);
 
+/* y takes over the memory of x, of its size and type size, which nobody will look at again. */
+void out_take(mx y, mx x);
+
 static inline void *host(mx x) { return array_host(x); }
 
 /* Copies x, of any strides, into row-major y of the same dtype and shape (cpu/copy.c). */
 int copy_to_row_major(void *y, mx x);
 /* A row-major version of x: x itself where it is one, else a copy in `hold` (drop it afterwards). */
 mx row_major(mx x, mx_own *hold);
+
+/* Entries that run as one (cpu/tape.c). */
+int run_tape(int n, struct entry *const m[], const bool wanted[]);
+/* The kernels of an element-wise node, of float32 for half types; NULL after mx_fail. */
+unary_fn *unary_kernel(const struct node *n);
+binary_fn *binary_kernel(const struct node *n);
+select_fn *select_kernel(const struct node *n);
+int kernel_cost(const struct op *op); /* of an element, in elements moved */
 
 /* One runner per op, NULL where the op has no CPU kernel; stamped by name from ops.def:
  * run_unary, run_binary for the element-wise rows and run_<name> for the others (cpu/backend.c). */

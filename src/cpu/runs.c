@@ -45,7 +45,16 @@ static int64_t bytes(const struct runs *r, int k, int axis)
 }
 
 /* Is a run of stride s something the kernel takes? */
-static bool is_run(const struct runs *r, int64_t s) { return s == 1 || (s == 0 && r->repeats); }
+static bool is_run(const struct runs *r, int k, int64_t s) { return s == 1 || (s == 0 && r->repeats >> k & 1); }
+
+/* Cuts room for `count` elements of each operand. */
+static void cut(const struct runs *r, char *space, int count, char *tile[])
+{
+    for (int k = 0; k < r->n; k++) {
+        tile[k] = space;
+        space += (size_t)count * r->x_size[k];
+    }
+}
 
 /* ---- ranges */
 
@@ -92,8 +101,8 @@ static const void *fetch(const struct runs *r, int k, const char *x, int64_t row
     int64_t down = rows > 1 ? r->strides[k][r->ndim - 2] : 0;
     bool even = rows == 1 || down == across * cols;
     size_t size = r->x_size[k];
-    *s = even && is_run(r, across) ? (int)across : 1;
-    if (even && is_run(r, across))
+    *s = even && is_run(r, k, across) ? (int)across : 1;
+    if (even && is_run(r, k, across))
         return x;
     if (even)
         move(tile, 1, x, across, rows * cols, size);
@@ -110,18 +119,20 @@ static const void *fetch(const struct runs *r, int k, const char *x, int64_t row
 static void range(void *ctx, int64_t begin, int64_t end)
 {
     const struct runs *r = ctx;
-    _Alignas(64) char tiles[RUN_OPERANDS][TILE * 8];
+    _Alignas(64) char space[TILE * RUN_BYTES];
+    char *tiles[RUN_OPERANDS];
     int last = r->ndim - 1;
     struct place p;
     int64_t repeated[RUN_OPERANDS] = {
         0
     }; /* elements of a tile that holds one short row over and over */
+    cut(r, space, TILE, tiles);
     go_to(r, &p, begin);
     while (begin < end) {
         int64_t rows = 1, cols = least(least(r->row - p.at[last], end - begin), r->most);
         if (r->row < SHORT_ROW && cols == r->row && last > 0) {
             rows = least(r->shape[last - 1] - p.at[last - 1], (end - begin) / cols);
-            rows = least(rows, TILE / cols);
+            rows = least(rows, least(TILE, r->most) / cols);
         }
         const void *x[RUN_OPERANDS];
         int s[RUN_OPERANDS];
@@ -133,7 +144,7 @@ static void range(void *ctx, int64_t begin, int64_t end)
                 repeated[k] = same && x[k] == tiles[k] ? rows * cols : 0;
             }
         }
-        r->kernel(r, r->y + (size_t)begin * r->y_size, x, s, rows * cols);
+        r->kernel(r, begin, x, s, rows * cols);
         begin += rows * cols;
         advance(r, &p, rows > 1 ? last - 1 : last, rows > 1 ? rows : cols);
     }
@@ -150,7 +161,7 @@ static void prefetch(const char *x, int64_t bytes)
 static bool leans(const struct runs *r, int k)
 {
     int64_t across = r->strides[k][r->ndim - 1], down = r->strides[k][r->ndim - 2];
-    return !is_run(r, across) && down != 0 && llabs(down) < llabs(across);
+    return !is_run(r, k, across) && down != 0 && llabs(down) < llabs(across);
 }
 
 /* rows x cols elements of operand k, transposed into rows of a tile. */
@@ -168,12 +179,14 @@ static void transpose(const struct runs *r, int k, char *tile, const char *x, in
             move(tile + (size_t)j * size, cols, x + j * bytes(r, k, r->ndim - 1), down, rows, size);
 }
 
-static void block(const struct runs *r, char *y, const char *const at[], int64_t rows, int64_t cols)
+static void block(const struct runs *r, int64_t y, const char *const at[], int64_t rows, int64_t cols)
 {
-    _Alignas(64) char tiles[RUN_OPERANDS][BLOCK * BLOCK * 8];
+    _Alignas(64) char space[BLOCK * BLOCK * RUN_BYTES];
+    char *tiles[RUN_OPERANDS];
     int last = r->ndim - 1;
     const char *from[RUN_OPERANDS];
     int64_t step[RUN_OPERANDS]; /* from one row to the next */
+    cut(r, space, BLOCK * BLOCK, tiles);
     for (int k = 0; k < r->n; k++) {
         from[k] = at[k], step[k] = bytes(r, k, last - 1);
         if (leans(r, k)) {
@@ -192,7 +205,7 @@ static void block(const struct runs *r, char *y, const char *const at[], int64_t
                 x[k] = fetch(r, k, x[k], 1, cols, tiles[k], &s[k]);
             }
         }
-        r->kernel(r, y + (size_t)(i * r->y_strides[last - 1]) * r->y_size, x, s, cols);
+        r->kernel(r, y + i * r->y_strides[last - 1], x, s, cols);
     }
 }
 
@@ -215,7 +228,7 @@ static void blocks(void *ctx, int64_t begin, int64_t end)
             y += at[i] * r->y_strides[i];
             for (int k = 0; k < r->n; k++) x[k] += at[i] * bytes(r, k, i);
         }
-        block(r, r->y + (size_t)y * r->y_size, x, least(r->shape[down] - at[down], r->block_rows),
+        block(r, y, x, least(r->shape[down] - at[down], r->block_rows),
               least(r->row - at[last], r->block_cols));
     }
 }
@@ -254,7 +267,7 @@ static int64_t into_blocks(struct runs *r, int i)
     for (; i < down; i++) r->shape[i] = r->shape[i + 1];
     r->shape[down] = extent;
     r->block_rows = (int)least(extent, BLOCK);
-    r->block_cols = (int)least(TILE, BLOCK * BLOCK / r->block_rows);
+    r->block_cols = (int)least(least(TILE, r->most), BLOCK * BLOCK / r->block_rows);
     int64_t n = blocks_along(extent, r->block_rows) * blocks_along(r->row, r->block_cols);
     for (int k = 0; k < down; k++) n *= r->shape[k];
     return n;
@@ -265,7 +278,7 @@ static int64_t into_blocks(struct runs *r, int i)
 static bool gathers(const struct runs *r)
 {
     for (int k = 0; k < r->n; k++)
-        if (!is_run(r, r->strides[k][r->ndim - 1]))
+        if (!is_run(r, k, r->strides[k][r->ndim - 1]))
             return true;
     return false;
 }

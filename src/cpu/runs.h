@@ -6,22 +6,24 @@
 #include "cpu/kernels.h"
 
 enum {
-    RUN_OPERANDS = 3,
+    RUN_OPERANDS = 8,
+    RUN_BYTES = 32,    /* of one element of each operand together */
     TILE = 1024,       /* elements; what is gathered or converted stays in L1 */
     MOVE_GRAIN = 16384 /* elements moved in some microseconds */
 };
 
 struct runs {
-    /* Writes n elements, at most `most`, from y on; x[k] has stride s[k]. */
-    void (*kernel)(const struct runs *r, void *y, const void *const x[], const int s[], int64_t n);
+    /* Makes n elements, at most `most`, of the output, from number `at` on; x[k] has stride s[k]. */
+    void (*kernel)(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n);
     union {
         unary_fn *unary;
         binary_fn *binary;
         cast_fn *cast;
         select_fn *select;
+        const struct tape *tape;
     } fn;
     cast_fn *widen, *narrow; /* half types: to and from float32; no narrow where fn gives bool */
-    bool repeats;            /* the kernel takes stride 0 */
+    uint32_t repeats;        /* bit k: the kernel takes x[k] of stride 0 */
     int64_t most;            /* 0: any number */
     int64_t grain;           /* elements worth a thread of their own, as pool_for takes them */
 
@@ -36,10 +38,13 @@ struct runs {
     int block_rows, block_cols;
 };
 
-/* Calls r->kernel until all elements of row-major y are written, on several threads if they are
+/* Calls r->kernel until all elements of row-major y are made, on several threads if they are
  * many.  data[k] is the first element of x[k], and the n operands have one shape, y's. */
 void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
                const void *const data[]);
+
+/* The elements from number `at` on. */
+static inline void *runs_y(const struct runs *r, int64_t at) { return r->y + (size_t)at * r->y_size; }
 
 /* The stride an array has as one run: 1 row-major, 0 one value all over, -1 neither. */
 int run_stride(mx x);

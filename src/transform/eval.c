@@ -19,6 +19,7 @@
 #include "core/shape.h"
 #include "ops/op.h"
 #include "transform/compile.h"
+#include "transform/fuse.h"
 #include "transform/walk.h"
 
 /* ---- giving up */
@@ -111,6 +112,7 @@ static void schedule(mx y, struct batch *b, uint32_t epoch, bool keep)
 {
     set_event(y, b->done);
     y->mark = epoch;
+    y->slot = b->n;
     atomic_store_explicit(&y->status, SCHEDULED, memory_order_relaxed);
     if (!keep)
         y->node = NULL;
@@ -130,7 +132,7 @@ static bool emit(struct tape *t, mx x)
     if (!all)
         return false;
     b->entries = all;
-    struct entry e = { .node = n, .keep = x->tracer && tracing() };
+    struct entry e = { .node = n, .keep = x->tracer && tracing(), .before = -1 };
     node_retain(n);
     if (n->nout == 1) {
         mx_retain(x);
@@ -385,6 +387,84 @@ static void note(struct failure *f, enum mx_error kind, const char *message)
         *f = (struct failure){ kind, strdup(message ? message : "") };
 }
 
+/* What became of an entry; its outputs are READY or LAZY after this, unless nobody can look at them. */
+static void settle(struct entry *e, enum outcome how, bool wanted, struct failure *own, const struct failure *before)
+{
+    switch (how) {
+    case RAN:
+        for (int k = 0; wanted && k < e->node->nout; k++)
+            atomic_store_explicit(&entry_out(e)[k]->status, READY, memory_order_release);
+        break;
+    case FAILED:
+        note(own, mx_error_kind(), mx_error_message());
+        mx_error_clear();
+        give_back(e);
+        break;
+    case SPOILED:
+        note(own, before->kind, before->message);
+        give_back(e);
+        break;
+    }
+}
+
+/* ---- several entries as one */
+
+/* The members of the fused entry whose last is number i, in order; returns how many. */
+static int members(struct batch *b, int i, struct entry *m[])
+{
+    int n = 0;
+    for (int k = i; k >= 0; k = b->entries[k].before) n++;
+    for (int k = i, at = n; k >= 0; k = b->entries[k].before) m[--at] = &b->entries[k];
+    return n;
+}
+
+/* An output that has no other references than its entry's and those of the members' operands will
+ * never be looked at.  A node that somebody else has too may still lead to its arrays. */
+static void find_wanted(int n, struct entry *const m[], bool wanted[])
+{
+    int uses[FUSE_MOST] = { 0 };
+    for (int i = 0; i < n; i++) {
+        wanted[i] = atomic_load_explicit(&m[i]->node->refs, memory_order_acquire) != 1;
+        for (int k = 0; k < m[i]->node->nin && !wanted[i]; k++)
+            if (m[i]->from[k] != OUTSIDE)
+                uses[m[i]->from[k]]++;
+    }
+    for (int i = 0; i < n; i++)
+        wanted[i] |= atomic_load_explicit(&m[i]->one->refs, memory_order_acquire) != 1 + uses[i];
+}
+
+static enum outcome run_members(struct stream *s, int n, struct entry *const m[], bool wanted[])
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < m[i]->node->nin; k++) {
+                mx x = m[i]->node->in[k];
+                if (m[i]->from[k] != OUTSIDE)
+                    continue;
+                if (pass == 0 && atomic_load_explicit(&x->status, memory_order_acquire) != READY)
+                    return SPOILED;
+                if (pass == 1 && bring(s, x))
+                    return FAILED;
+            }
+    find_wanted(n, m, wanted);
+    return s->backend->run_fused(s, n, m, wanted) ? FAILED : RAN;
+}
+
+static void run_fused(struct batch *b, int i, bool stopped, struct failure *own, const struct failure *before)
+{
+    struct entry *m[FUSE_MOST];
+    bool wanted[FUSE_MOST];
+    int n = members(b, i, m);
+    enum outcome how = stopped ? FAILED : run_members(b->stream, n, m, wanted);
+    for (int k = 0; k < n; k++)
+        if (how == SPOILED) /* not all of them, perhaps */
+            settle(m[k], run_entry(b->stream, m[k]), true, own, before);
+        else
+            settle(m[k], how, wanted[k], own, before);
+    for (int k = 0; k < n; k++)
+        entry_release(m[k]);
+}
+
 void run_batch(struct batch *b)
 {
     struct stream *s = b->stream;
@@ -398,28 +478,20 @@ void run_batch(struct batch *b)
     bool stopped = false;
     for (int i = 0; i < b->n; i++) {
         struct entry *e = &b->entries[i];
+        if (e->waits)
+            continue;
         if (next != INT64_MAX && !stopped && milliseconds() >= next) {
             stopped = stop();
             next = milliseconds() + ASK_MS;
         }
         if (stopped)
             mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
-        switch (stopped ? FAILED : run_entry(s, e)) {
-        case RAN:
-            for (int k = 0; k < e->node->nout; k++)
-                atomic_store_explicit(&entry_out(e)[k]->status, READY, memory_order_release);
-            break;
-        case FAILED:
-            note(&own, mx_error_kind(), mx_error_message());
-            mx_error_clear();
-            give_back(e);
-            break;
-        case SPOILED:
-            note(&own, before.kind, before.message);
-            give_back(e);
-            break;
+        if (e->before >= 0) {
+            run_fused(b, i, stopped, &own, &before);
+        } else {
+            settle(e, stopped ? FAILED : run_entry(s, e), true, &own, &before);
+            entry_release(e);
         }
-        entry_release(e);
     }
     event_set(b->done, own.kind, own.message);
     free(own.message);
@@ -448,6 +520,8 @@ static int evaluate(int n, const mx x[], bool now)
             x[i]->node = NULL;
         }
     }
+    for (struct batch *b = t.first; b && !t.failed && mx_fuse_enabled(); b = b->next)
+        t.failed = b->n > 1 && b->stream->backend->run_fused && fuse_plan(b->n, b->entries, t.epoch);
     struct batch *mine = NULL, **end = &mine; /* those that this thread is to run */
     if (t.failed)
         roll_back(&t);

@@ -1,0 +1,409 @@
+/* tape.c: element-wise entries run as one.
+ *
+ * The members of a fused entry become a short program of kernel calls, run for one tile of elements
+ * after the other, so that what one call leaves for the next stays in L1.  The kernels are those
+ * that run single entries, and every value is kept in its own type: half types are widened for a
+ * call and rounded after it, as anywhere else.  So fused results equal unfused ones bit for bit.
+ *
+ * Calls read and write slots.  A slot is the memory of an operand or an output, and moves on with
+ * the tile; or a register, a tile that stays; or one value for all elements.  What follows from such
+ * constants alone is computed once, while the program is made.  Operands of other strides are handed
+ * over as runs (cpu/runs.h). */
+#include <string.h>
+
+#include "cpu/run.h"
+#include "cpu/runs.h"
+
+enum {
+    OPERANDS = 3,
+    VALUES = FUSE_MOST * (1 + OPERANDS), /* results of members, then operands from outside */
+    SLOTS = 4 * VALUES,
+    STEPS = 6 * FUSE_MOST,   /* of a member: three operands widened, the call, rounding, spreading */
+    LEAST = 16,              /* elements of a tile */
+    FRAME = VALUES * 12 * LEAST, /* bytes of registers: a value of 8 bytes, or a half type and its float32 */
+    L1 = 24 << 10,           /* bytes for what a tile touches */
+};
+
+enum step_kind { STEP_UNARY, STEP_BINARY, STEP_SELECT, STEP_SPREAD };
+struct step {
+    union {
+        unary_fn *unary; /* and casts */
+        binary_fn *binary;
+        select_fn *select;
+        move_fn *spread;
+    } fn;
+    uint16_t kind, y, x[OPERANDS];
+};
+
+/* Element i is at base + i * step; the base of a register counts from the thread's frame. */
+struct slot {
+    uintptr_t base;
+    uint16_t step, stride;
+    bool frame;
+};
+
+struct tape {
+    int n_steps, n_slots, n_walked;
+    struct step step[STEPS];
+    struct slot slot[SLOTS];
+    int walked[RUN_OPERANDS]; /* slots of the operands that come as runs */
+};
+
+/* ---- running */
+
+static void run_tile(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
+{
+    const struct tape *t = r->fn.tape;
+    _Alignas(64) char frame[FRAME];
+    void *p[SLOTS];
+    int stride[SLOTS];
+    for (int i = 0; i < t->n_slots; i++) {
+        const struct slot *o = &t->slot[i];
+        p[i] = (void *)(o->base + (uintptr_t)at * o->step + (o->frame ? (uintptr_t)frame : 0));
+        stride[i] = o->stride;
+    }
+    for (int k = 0; k < t->n_walked; k++) {
+        p[t->walked[k]] = (void *)x[k];
+        stride[t->walked[k]] = s[k];
+    }
+    for (const struct step *c = t->step, *end = c + t->n_steps; c < end; c++) {
+        int y = c->y, a = c->x[0], b = c->x[1], d = c->x[2];
+        switch (c->kind) {
+        case STEP_UNARY: c->fn.unary(p[y], p[a], (size_t)n); break;
+        case STEP_BINARY: c->fn.binary(p[y], p[a], stride[a], p[b], stride[b], (size_t)n); break;
+        case STEP_SELECT:
+            c->fn.select(p[y], p[a], stride[a], p[b], stride[b], p[d], stride[d], (size_t)n);
+            break;
+        case STEP_SPREAD: c->fn.spread(p[y], 1, p[a], 0, (size_t)n); break;
+        }
+    }
+}
+
+static void run_range(void *ctx, int64_t begin, int64_t end)
+{
+    const struct runs *r = ctx;
+    for (int64_t at = begin; at < end; at += r->most)
+        run_tile(r, at, NULL, NULL, end - at < r->most ? end - at : r->most);
+}
+
+/* ---- making the program */
+
+struct value {
+    mx array;
+    int slot, wide; /* -1: none; `wide` has a half type's values as float32 */
+    int walk;       /* which of the runs; -1: none */
+    int last;       /* the last member that reads it; -1: none */
+    int uses;       /* operands of members that it is */
+    bool constant;  /* one for all elements */
+    bool taken;     /* its memory is an output's now */
+};
+
+struct maker {
+    struct tape *t;
+    int n_members, n_values;
+    struct value value[VALUES];
+    uint8_t arg[FUSE_MOST][OPERANDS]; /* values */
+    int n_free, free[SLOTS];          /* registers */
+    int registers;
+    size_t unit;   /* bytes of the largest element in a register */
+    size_t stream; /* bytes that an element of each operand and output takes */
+    int64_t cost;  /* of an element, in elements moved */
+    size_t run_bytes;
+    uint32_t repeats;
+    mx walked[RUN_OPERANDS];
+    const void *data[RUN_OPERANDS];
+    int n_constants, n_held;
+    double constant[2 * VALUES];
+    mx_own held[VALUES]; /* copies of operands */
+};
+
+static void put(struct maker *k, struct step c, int y)
+{
+    c.y = (uint16_t)y;
+    k->t->step[k->t->n_steps++] = c;
+}
+
+static struct step cast_from(cast_fn *f, int x)
+{
+    return (struct step){ .fn.unary = f, .kind = STEP_UNARY, .x = { (uint16_t)x } };
+}
+
+static int new_slot(struct maker *k, const void *base, size_t step, int stride)
+{
+    k->t->slot[k->t->n_slots] = (struct slot){ (uintptr_t)base, (uint16_t)step, (uint16_t)stride, false };
+    return k->t->n_slots++;
+}
+
+static int take_register(struct maker *k, size_t size)
+{
+    k->unit = k->unit > size ? k->unit : size;
+    if (k->n_free)
+        return k->free[--k->n_free];
+    int s = new_slot(k, NULL, 0, 1);
+    k->t->slot[s].frame = true;
+    k->t->slot[s].base = (uintptr_t)k->registers++; /* until `lay_out` */
+    return s;
+}
+
+static int new_constant(struct maker *k) { return new_slot(k, &k->constant[k->n_constants++], 0, 0); }
+
+static void *address(struct maker *k, int slot) { return (void *)k->t->slot[slot].base; }
+
+/* The slot that has v's values as the kernels of its type take them. */
+static int operand_slot(struct maker *k, struct value *v, bool widened)
+{
+    enum dtype t = v->array->dtype;
+    if (!widened || !dtype_is_half(t))
+        return v->slot;
+    if (v->wide >= 0)
+        return v->wide;
+    cast_fn *widen = cpu->cast[t][DT_float32];
+    if (v->constant) {
+        v->wide = new_constant(k);
+        widen(address(k, v->wide), address(k, v->slot), 1);
+    } else {
+        if (v->walk >= 0)
+            k->repeats &= ~(1u << v->walk);
+        v->wide = take_register(k, sizeof(float));
+        put(k, cast_from(widen, v->slot), v->wide);
+    }
+    return v->wide;
+}
+
+static struct value *argument(struct maker *k, int i, int a) { return &k->value[k->arg[i][a]]; }
+
+/* Registers that member i is the last to read: a result of elements of `size` bytes may be written
+ * over one of them, which is returned (-1: there is none); the others are `gone` after the call. */
+static int last_reads(struct maker *k, int i, int nin, size_t size, int gone[], int *n_gone)
+{
+    int over = -1;
+    *n_gone = 0;
+    for (int a = 0; a < nin; a++) {
+        struct value *v = argument(k, i, a);
+        if (v->last != i)
+            continue;
+        for (int wide = 0; wide < 2; wide++) {
+            int s = wide ? v->wide : v->slot;
+            if (s < 0 || !k->t->slot[s].frame)
+                continue;
+            if (over < 0 && size == (wide ? sizeof(float) : itemsize(v->array)))
+                over = s;
+            else
+                gone[(*n_gone)++] = s;
+        }
+        v->slot = v->wide = -1;
+    }
+    return over;
+}
+
+static void give_registers(struct maker *k, int n, const int s[])
+{
+    for (int i = 0; i < n; i++) k->free[k->n_free++] = s[i];
+}
+
+/* Member i's call as a step without a result. */
+static int call_of(struct maker *k, int i, const struct node *n, struct step *c)
+{
+    bool computes = n->op != &op_select && n->op != &op_astype;
+    *c = (struct step){ .kind = STEP_UNARY };
+    if (n->op == &op_select) {
+        c->kind = STEP_SELECT;
+        c->fn.select = select_kernel(n);
+    } else if (n->op == &op_astype) {
+        c->fn.unary = cpu->cast[n->in[0]->dtype][k->value[i].array->dtype];
+    } else if (n->nin == 1) {
+        c->fn.unary = unary_kernel(n);
+    } else {
+        c->kind = STEP_BINARY;
+        c->fn.binary = binary_kernel(n);
+    }
+    if (!c->fn.unary)
+        return 1;
+    for (int a = 0; a < n->nin; a++) {
+        struct value *v = argument(k, i, a);
+        if (c->kind == STEP_UNARY && v->walk >= 0)
+            k->repeats &= ~(1u << v->walk);
+        c->x[a] = (uint16_t)operand_slot(k, v, computes);
+    }
+    return 0;
+}
+
+/* A call on constants, made at once. */
+static int compute_constant(struct maker *k, const struct step *c, cast_fn *narrow)
+{
+    int s = new_constant(k);
+    void *y = address(k, s), *x[OPERANDS];
+    float rounded;
+    for (int a = 0; a < OPERANDS; a++) x[a] = address(k, c->x[a]);
+    void *to = narrow ? &rounded : y;
+    switch (c->kind) {
+    case STEP_UNARY: c->fn.unary(to, x[0], 1); break;
+    case STEP_BINARY: c->fn.binary(to, x[0], 1, x[1], 1, 1); break;
+    case STEP_SELECT: c->fn.select(to, x[0], 1, x[1], 1, x[2], 1, 1); break;
+    }
+    if (narrow)
+        narrow(y, to, 1);
+    return s;
+}
+
+/* The steps of member i; `output` is the slot of its memory, -1 where it has none. */
+static int add_member(struct maker *k, int i, const struct node *n, int output)
+{
+    struct value *v = &k->value[i];
+    struct step c;
+    if (call_of(k, i, n, &c))
+        return 1;
+    bool computes = n->op != &op_select && n->op != &op_astype;
+    size_t size = itemsize(v->array);
+    cast_fn *narrow = computes && dtype_is_half(v->array->dtype) ? cpu->cast[DT_float32][v->array->dtype] : NULL;
+    v->constant = true;
+    for (int a = 0; a < n->nin; a++) v->constant &= argument(k, i, a)->constant;
+    if (v->constant) {
+        v->slot = compute_constant(k, &c, narrow);
+        if (output >= 0)
+            put(k, (struct step){ .fn.spread = cpu->move[__builtin_ctzl(size)], .kind = STEP_SPREAD,
+                                  .x = { (uint16_t)v->slot } }, output);
+        return 0;
+    }
+    k->cost += computes ? kernel_cost(n->op) : 1;
+    int gone[2 * OPERANDS], n_gone, over = last_reads(k, i, n->nin, narrow ? sizeof(float) : size, gone, &n_gone);
+    int to = output >= 0 && !narrow ? output : over >= 0 ? over : take_register(k, narrow ? sizeof(float) : size);
+    put(k, c, to);
+    give_registers(k, n_gone, gone);
+    if (over >= 0 && over != to)
+        give_registers(k, 1, &over);
+    v->slot = to;
+    if (narrow) {
+        v->slot = output >= 0 ? output : take_register(k, size);
+        put(k, cast_from(narrow, to), v->slot);
+        give_registers(k, 1, &to);
+    }
+    return 0;
+}
+
+/* ---- operands and outputs */
+
+/* The value that operand x from outside is, a new one where it was not met before. */
+static int outside(struct maker *k, mx x)
+{
+    for (int i = k->n_members; i < k->n_values; i++)
+        if (k->value[i].array == x)
+            return i;
+    k->value[k->n_values] = (struct value){ .array = x, .slot = -1, .wide = -1, .walk = -1, .last = -1 };
+    return k->n_values++;
+}
+
+static int place_operand(struct maker *k, struct value *v)
+{
+    mx x = v->array;
+    int stride = run_stride(x);
+    size_t size = itemsize(x);
+    v->constant = stride == 0;
+    if (stride == 0) {
+        v->slot = new_slot(k, host(x), 0, 0);
+        return 0;
+    }
+    k->stream += size;
+    if (stride < 0 && k->t->n_walked < RUN_OPERANDS && k->run_bytes + size <= RUN_BYTES) {
+        v->walk = k->t->n_walked++;
+        v->slot = k->t->walked[v->walk] = new_slot(k, NULL, 0, 1);
+        k->walked[v->walk] = x;
+        k->data[v->walk] = host(x);
+        k->run_bytes += size;
+        return 0;
+    }
+    if (is_nil(x = row_major(x, &k->held[k->n_held])))
+        return 1;
+    k->n_held += x != v->array;
+    v->slot = new_slot(k, host(x), size, 1);
+    return 0;
+}
+
+/* Nobody but the members will ever look at x again, the last of them being member i. */
+static bool dead_after(const struct value *v, int i, mx y)
+{
+    mx x = v->array;
+    return v->last <= i && !v->taken && x->row && x->offset == 0 && itemsize(x) == itemsize(y) && x->buf->writable &&
+           x->buf->bytes == (size_t)nbytes(y) &&
+           atomic_load_explicit(&x->refs, memory_order_acquire) == v->uses &&
+           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;
+}
+
+/* Memory for member i's output; returns its slot, or -1 after mx_fail. */
+static int place_output(struct maker *k, int i)
+{
+    mx y = k->value[i].array;
+    struct value *over = NULL;
+    for (int j = k->n_members; j < k->n_values && !over; j++)
+        if (dead_after(&k->value[j], i, y))
+            over = &k->value[j];
+    if (over) {
+        over->taken = true;
+        out_take(y, over->array);
+    } else if (out_new(&(struct run){ .y = &y }, 0)) {
+        return -1;
+    }
+    k->stream += over ? 0 : itemsize(y);
+    return new_slot(k, host(y), itemsize(y), 1);
+}
+
+static int make(struct maker *k, int n, struct entry *const m[], const bool wanted[])
+{
+    k->n_members = k->n_values = n;
+    for (int i = 0; i < n; i++)
+        k->value[i] = (struct value){ .array = m[i]->one, .slot = -1, .wide = -1, .walk = -1, .last = -1 };
+    for (int i = 0; i < n; i++) {
+        bool alone = atomic_load_explicit(&m[i]->node->refs, memory_order_acquire) == 1;
+        for (int a = 0; a < m[i]->node->nin; a++) {
+            int v = m[i]->from[a] == OUTSIDE ? outside(k, m[i]->node->in[a]) : m[i]->from[a];
+            k->arg[i][a] = (uint8_t)v;
+            k->value[v].last = i;
+            k->value[v].uses += alone;
+        }
+    }
+    for (int i = n; i < k->n_values; i++)
+        if (place_operand(k, &k->value[i]))
+            return 1;
+    for (int i = 0; i < n; i++) {
+        int output = wanted[i] ? place_output(k, i) : -1;
+        if (wanted[i] && output < 0)
+            return 1;
+        if ((wanted[i] || k->value[i].last >= 0) && add_member(k, i, m[i]->node, output))
+            return 1;
+    }
+    return 0;
+}
+
+int run_tape(int n, struct entry *const m[], const bool wanted[])
+{
+    struct tape t;
+    struct maker k;
+    struct runs r;
+    t.n_steps = t.n_slots = t.n_walked = 0;
+    k.t = &t;
+    k.n_free = k.registers = k.n_constants = k.n_held = 0;
+    k.unit = k.stream = k.run_bytes = 0;
+    k.cost = 0;
+    k.repeats = ~0u;
+    for (int i = 0; i < VALUES; i++) k.held[i].it = NULL;
+    int failed = make(&k, n, m, wanted);
+    if (!failed) {
+        int64_t size = m[0]->one->size, tile = L1 / (int64_t)(k.stream + (size_t)k.registers * k.unit + 1);
+        tile = tile > TILE ? TILE : tile < 64 ? LEAST : tile / 64 * 64;
+        for (int i = 0; i < t.n_slots; i++)
+            if (t.slot[i].frame)
+                t.slot[i].base *= k.unit * (size_t)tile;
+        r.kernel = run_tile;
+        r.fn.tape = &t;
+        r.repeats = k.repeats;
+        r.most = tile;
+        r.grain = MOVE_GRAIN / (k.cost ? k.cost : 1) / tile * tile;
+        r.grain = r.grain > tile ? r.grain : tile;
+        if (t.n_walked)
+            runs_over(&r, NULL, 0, t.n_walked, k.walked, k.data);
+        else
+            pool_for(size, r.grain, run_range, &r);
+    }
+    for (int i = 0; i < k.n_held; i++) mx_drop(&k.held[i]);
+    return failed;
+}

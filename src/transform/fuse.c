@@ -1,0 +1,138 @@
+/* fuse.c: which entries of a tape run as one.
+ *
+ * One pass in the order of the tape.  An element-wise entry joins the groups of its operands' makers,
+ * which become one group; operands of an element-wise operation have the shape of its result, so a
+ * group has one shape.  A group is closed as soon as an entry outside of it reads what one of its
+ * members makes: the group has to run before that entry, and so takes no later member.
+ *
+ * Groups are sets in a forest (`up` leads to the root), no larger than FUSE_MOST: a chain of any
+ * length is cut into pieces that a backend can hold. */
+#include "transform/fuse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "ops/op.h"
+
+static atomic_int enabled = -1; /* not asked yet */
+
+bool mx_fuse_enabled(void)
+{
+    int on = atomic_load_explicit(&enabled, memory_order_relaxed);
+    if (on < 0) {
+        const char *s = getenv("MLX_FUSE");
+        on = !(s && !strcmp(s, "0"));
+        atomic_store(&enabled, on);
+    }
+    return on;
+}
+
+void mx_fuse_enable(bool on) { atomic_store(&enabled, on); }
+
+/* An entry's place among the groups; the second line is of the root. */
+struct place {
+    int up; /* -1: cannot be fused */
+    uint8_t number;
+    uint8_t size, count;
+    bool closed;
+    int last;
+};
+
+enum { FEW = 64 };
+
+static int root_of(struct place *p, int i)
+{
+    while (p[i].up != i) i = p[i].up = p[p[i].up].up;
+    return i;
+}
+
+/* The number of the entry that makes x; -1: none of these. */
+static int maker(int n, const struct entry *e, uint32_t walk, mx x)
+{
+    return x->mark == walk && x->slot < n && e[x->slot].one == x ? x->slot : -1;
+}
+
+static bool can_fuse(const struct entry *e)
+{
+    return (e->node->op->traits & FUSE) && !e->keep && e->one->size > 0;
+}
+
+static void form_groups(int n, const struct entry *e, uint32_t walk, struct place *p)
+{
+    for (int i = 0; i < n; i++) {
+        int mine = can_fuse(&e[i]) ? i : -1;
+        p[i] = (struct place){ .up = mine, .size = 1, .last = -1 };
+        for (int k = 0; k < e[i].node->nin; k++) {
+            int from = maker(n, e, walk, e[i].node->in[k]);
+            if (from < 0 || p[from].up < 0)
+                continue;
+            int other = root_of(p, from);
+            if (other == mine)
+                continue;
+            if (mine < 0 || p[other].closed || p[other].size + p[mine].size > FUSE_MOST) {
+                p[other].closed = true;
+                continue;
+            }
+            p[other].size += p[mine].size;
+            mine = p[mine].up = other;
+        }
+    }
+}
+
+/* Chains the members of each group, and notes where their operands come from. */
+static void link_members(int n, struct entry *e, uint32_t walk, struct place *p)
+{
+    for (int i = 0; i < n; i++) {
+        int root = p[i].up < 0 ? -1 : root_of(p, i);
+        if (root < 0 || p[root].size < 2)
+            continue;
+        e[i].before = p[root].last;
+        if (e[i].before >= 0)
+            e[e[i].before].waits = true;
+        p[root].last = i;
+        p[i].number = p[root].count++;
+        for (int k = 0; k < e[i].node->nin; k++) {
+            int from = maker(n, e, walk, e[i].node->in[k]);
+            bool inside = from >= 0 && p[from].up >= 0 && root_of(p, from) == root;
+            e[i].from[k] = inside ? p[from].number : OUTSIDE;
+        }
+    }
+}
+
+int fuse_plan(int n, struct entry *e, uint32_t walk)
+{
+    struct place few[FEW], *p = n <= FEW ? few : mx_malloc((size_t)n * sizeof *p);
+    if (!p)
+        return 1;
+    form_groups(n, e, walk, p);
+    link_members(n, e, walk, p);
+    if (p != few)
+        free(p);
+    return 0;
+}
+
+int mx_fuse_count(const struct recording *r, int *kernels, int *fused)
+{
+    *kernels = *fused = 0;
+    struct entry *e = mx_malloc((size_t)r->n * sizeof *e);
+    if (!e)
+        return 1;
+    graph_lock();
+    uint32_t walk = walk_begin();
+    for (int i = 0; i < r->n; i++) {
+        struct node *node = r->entries[i].node;
+        mx y = r->values[r->numbers[r->entries[i].at + node->nin]].it;
+        e[i] = (struct entry){ .node = node, .one = node->nout == 1 ? y : NULL, .before = -1 };
+        y->mark = walk;
+        y->slot = i;
+    }
+    int failed = mx_fuse_enabled() ? fuse_plan(r->n, e, walk) : 0;
+    graph_unlock();
+    for (int i = 0; i < r->n && !failed; i++) {
+        *kernels += !e[i].waits && !(e[i].node->op->traits & VIEW);
+        *fused += !e[i].waits && e[i].before >= 0;
+    }
+    free(e);
+    return failed;
+}

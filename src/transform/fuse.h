@@ -1,0 +1,26 @@
+/* fuse.h: which entries of a tape run as one.
+ *
+ * Element-wise entries that read each other's results form groups, and a group is computed in one
+ * pass over its operands: what lies between two members never reaches memory unless somebody still
+ * holds it.  A group runs at the place of its last member, so no entry in between may read what a
+ * member makes. */
+#ifndef MX_TRANSFORM_FUSE_H
+#define MX_TRANSFORM_FUSE_H
+
+#include "core/stream.h"
+#include "transform/walk.h"
+
+/* On unless the environment says MLX_FUSE=0. */
+bool mx_fuse_enabled(void);
+void mx_fuse_enable(bool on);
+
+/* Fills `waits`, `from` and `before` of n entries in order, whose outputs carry the mark of `walk`
+ * and their entry's number as slot; under the graph lock.  Non-zero after mx_fail. */
+int fuse_plan(int n, struct entry *e, uint32_t walk);
+
+/* How many kernels a recorded graph comes to if it is evaluated on a backend that fuses (views count
+ * as none), and how many of them run several operations.  Takes the graph lock.  To explain a
+ * compiled function: record its graph, call this, free the recording.  Non-zero after mx_fail. */
+int mx_fuse_count(const struct recording *r, int *kernels, int *fused);
+
+#endif
