@@ -86,19 +86,17 @@ PyObject *fn_ones(struct call *c)
 
 PyObject *fn_empty(struct call *c) { return fn_zeros(c); }
 
-PyObject *fn_zeros_like(struct call *c)
+static PyObject *filled_like(struct call *c, int value)
 {
-    mlx_array a = ARRAY(0);
-    return give(c, mlx_zeros(&c->res, mlx_array_shape(a), mlx_array_ndim(a),
-                             DTYPE(1, mlx_array_dtype(a)), STREAM));
+    mlx_dtype t = DTYPE(1, mlx_array_dtype(ARRAY(0)));
+    mlx_array v = mlx_array_new();
+    if (mlx_scalar_int(&v, value, t))
+        return mlx_array_free(v), raise_last(), NULL;
+    return call_keep(c, v, &v) ? NULL : give(c, mlx_full_like(&c->res, ARRAY(0), v, t, STREAM));
 }
 
-PyObject *fn_ones_like(struct call *c)
-{
-    mlx_array a = ARRAY(0);
-    return give(c, mlx_ones(&c->res, mlx_array_shape(a), mlx_array_ndim(a),
-                            DTYPE(1, mlx_array_dtype(a)), STREAM));
-}
+PyObject *fn_zeros_like(struct call *c) { return filled_like(c, 0); }
+PyObject *fn_ones_like(struct call *c) { return filled_like(c, 1); }
 
 PyObject *fn_empty_like(struct call *c) { return fn_zeros_like(c); }
 

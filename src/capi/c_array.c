@@ -11,6 +11,7 @@
 #include "core/shape.h"
 #include "ops/ops.h"
 #include "transform/eval.h"
+#include "transform/graph.h"
 
 mx capi_array(const char *func, const char *arg, mlx_array a)
 {
@@ -18,7 +19,10 @@ mx capi_array(const char *func, const char *arg, mlx_array a)
         capi_refuse(func, "an array", arg, "an empty handle");
         return MX_NIL;
     }
-    return ((struct box *)a.ctx)->own.it;
+    mx x = ((struct box *)a.ctx)->own.it;
+    if (shapeless())
+        capi_note(func, x);
+    return x;
 }
 
 int capi_publish_array(const char *func, mlx_array *res, mx x)
@@ -187,21 +191,23 @@ mlx_array mlx_array_new_data_managed(void *data, const int *shape, int dim, mlx_
 
 /* Layout.  GET is the value of a getter, or 0 after a report where the handle is empty. */
 
-#define GET(type, name, value)                 \
+#define GET(type, name, value, looks)          \
     type mlx_array_##name(const mlx_array arr) \
     {                                          \
         mx x = capi_in(arr);                   \
         if (is_nil(x))                         \
             return capi_report(), (type)0;     \
+        looks;                                 \
         return value;                          \
     }
+#define LOOKS(rank_only) (shapeless() ? graph_note_read(x, rank_only) : (void)0)
 
-GET(size_t, itemsize, itemsize(x))
-GET(size_t, size, (size_t)x->size)
-GET(size_t, nbytes, (size_t)nbytes(x))
-GET(size_t, ndim, (size_t)x->ndim)
-GET(const int *, shape, x->shape)
-GET(mlx_dtype, dtype, (mlx_dtype)x->dtype)
+GET(size_t, itemsize, itemsize(x), (void)0)
+GET(size_t, size, (size_t)x->size, LOOKS(false))
+GET(size_t, nbytes, (size_t)nbytes(x), LOOKS(false))
+GET(size_t, ndim, (size_t)x->ndim, LOOKS(true))
+GET(const int *, shape, x->shape, LOOKS(false))
+GET(mlx_dtype, dtype, (mlx_dtype)x->dtype, (void)0)
 
 int mlx_array_dim(const mlx_array arr, int dim)
 {
@@ -209,6 +215,7 @@ int mlx_array_dim(const mlx_array arr, int dim)
     int i = is_nil(x) ? -1 : axis_of("array_dim", dim, x->ndim);
     if (i < 0)
         return capi_report(), 0;
+    LOOKS(false);
     return x->shape[i];
 }
 

@@ -192,8 +192,7 @@ int mlx_full_like(mlx_array *res, const mlx_array a, const mlx_array vals, mlx_d
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a);
     bool good = !is_nil(x) && DTYPE(dtype);
-    return capi_publish(res, good ? mx_full(x->ndim, x->shape, capi_in(vals), (enum dtype)dtype)
-                                  : MX_NIL);
+    return capi_publish(res, good ? mx_full_like(x, capi_in(vals), (enum dtype)dtype) : MX_NIL);
 }
 
 int mlx_identity(mlx_array *res, int n, mlx_dtype dtype, const mlx_stream s)

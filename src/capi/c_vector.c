@@ -152,7 +152,11 @@ mx *capi_arrays(const char *func, const char *arg, mlx_vector_array vec, int *n)
         return NULL;
     }
     mx *x = mx_malloc((l->n + 1) * sizeof *x);
-    for (size_t i = 0; x && i < l->n; i++) mx_retain(x[i] = l->v[i].array.it);
+    for (size_t i = 0; x && i < l->n; i++) {
+        mx_retain(x[i] = l->v[i].array.it);
+        if (shapeless())
+            capi_note(func, x[i]);
+    }
     *n = (int)l->n;
     return x;
 }

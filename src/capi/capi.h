@@ -46,6 +46,9 @@ static inline const void *capi_need(const char *func, const char *what, const ch
 struct box {
     mx_own own;
 };
+/* A public function gets x: while a graph for any shape is traced, that may tie it to these shapes
+ * (capi/c_shapes.c). */
+void capi_note(const char *func, mx x);
 mx capi_array(const char *func, const char *arg, mlx_array a);
 /* The array of a handle; fails where the handle is empty. */
 #define capi_in(a) capi_array(__func__, #a, a)

@@ -29,8 +29,19 @@ mx mx_ones(int ndim, const int *shape, enum dtype t)
 {
     return filled("ones", ndim, shape, array_of_int(1, t), t);
 }
-mx mx_zeros_like(mx x) { return is_nil(x) ? x : mx_zeros(x->ndim, x->shape, x->dtype); }
-mx mx_ones_like(mx x) { return is_nil(x) ? x : mx_ones(x->ndim, x->shape, x->dtype); }
+
+mx mx_full_like(mx x, mx value, enum dtype t)
+{
+    if (is_nil(x) || is_nil(value))
+        return MX_NIL;
+    if (!shapeless())
+        return mx_full(x->ndim, x->shape, value, t);
+    mx v = mx_broadcast_like(2, (mx[]){ mx_astype(value, t), x }, NULL, 0);
+    return mx_infer(&op_full, NULL, 1, &v);
+}
+
+mx mx_zeros_like(mx x) { return mx_full_like(x, array_of_int(0, x->dtype), x->dtype); }
+mx mx_ones_like(mx x) { return mx_full_like(x, array_of_int(1, x->dtype), x->dtype); }
 
 /* ---- arange */
 

@@ -226,7 +226,9 @@ static mx binary(const struct op *op, mx a, mx b)
         return MX_NIL;
     enum dtype t = op_compute_dtype(op, promote(a->dtype, b->dtype));
     mx x[2] = { mx_astype(a, t), mx_astype(b, t) };
-    if (!same_shape(x[0], x[1])) {
+    if (shapeless()) {
+        mx_broadcast(2, x);
+    } else if (!same_shape(x[0], x[1])) {
         int ndim, shape[MX_MAX_NDIM];
         if (!broadcast_shape(op->name, 2, x, &ndim, shape))
             return MX_NIL;
@@ -279,8 +281,11 @@ mx mx_where(mx condition, mx a, mx b)
     int ndim, shape[MX_MAX_NDIM];
     if (!broadcast_shape("where", 3, x, &ndim, shape))
         return MX_NIL;
-    for (int i = 0; i < 3; i++)
-        x[i] = mx_broadcast_to(x[i], ndim, shape);
+    if (shapeless())
+        mx_broadcast(3, x);
+    else
+        for (int i = 0; i < 3; i++)
+            x[i] = mx_broadcast_to(x[i], ndim, shape);
     return mx_node(&op_select, NULL, 3, x, ndim, shape, t);
 }
 
@@ -427,6 +432,8 @@ mx mx_round(mx x, int decimals)
 /* A bool array of x's shape for types that are never NaN or infinite. */
 static mx always(mx x, bool v)
 {
+    if (shapeless())
+        return v ? mx_equal(x, x) : mx_not_equal(x, x);
     return mx_full(x->ndim, x->shape, array_of_int(v, DT_bool_), DT_bool_);
 }
 

@@ -158,6 +158,17 @@ static bool rows_fit(mx x)
     return true;
 }
 
+/* The same graph for all batches: both operands follow each other's. */
+static mx product_of_any_shape(mx a, mx b, mx plus, const struct addmm_args *args)
+{
+    static const int matrix[] = { -2, -1 };
+    mx x[2] = { mx_broadcast_like(2, (mx[]){ a, b }, matrix, 2), mx_broadcast_like(2, (mx[]){ b, a }, matrix, 2) };
+    mx y = mx_infer(&op_matmul, NULL, 2, x);
+    return plus ? mx_add(mx_multiply(mx_scalar_like(args->alpha, y), y),
+                         mx_multiply(mx_scalar_like(args->beta, plus), plus))
+                : y;
+}
+
 /* Operands of one dtype and at least two dimensions; plus NULL: no sum. */
 static mx product(const char *name, mx a, mx b, mx plus, const struct addmm_args *args)
 {
@@ -169,6 +180,8 @@ static mx product(const char *name, mx a, mx b, mx plus, const struct addmm_args
         return MX_NIL;
     shape[n] = dim(a, -2);
     shape[n + 1] = dim(b, -1);
+    if (shapeless())
+        return product_of_any_shape(a, b, plus, args);
     bool stack = n > 0 && b->ndim == 2 && rows_fit(a) && (!plus || stacks_too(plus, n + 2, shape));
     if (stack)
         a = stack_rows(a);
@@ -234,6 +247,8 @@ static mx any_product(const char *name, mx a, mx b, mx plus, const struct addmm_
             return mx_fail(
                 "[%s] expected a first operand that broadcasts to the product's shape %s, got %s",
                 name, shape_text(n, shape), shape_of(plus));
+        if (vectors)
+            shapes_matter("addmm");
         if (vectors)
             plus = mx_expand_dims(mx_broadcast_to(plus, n, shape), gone, vectors);
     }

@@ -398,3 +398,29 @@ static _Thread_local int trace_depth;
 bool tracing(void) { return trace_depth > 0; }
 void trace_begin(void) { trace_depth++; }
 void trace_end(void) { trace_depth--; }
+
+static _Thread_local struct shapeless_trace any_shape;
+
+bool shapeless(void) { return any_shape.on; }
+
+void shapes_matter(const char *why)
+{
+    if (any_shape.on && !any_shape.why)
+        any_shape.why = why;
+}
+
+void ranks_matter(void) { any_shape.ranks = true; }
+
+struct shapeless_trace shapeless_begin(bool on)
+{
+    struct shapeless_trace outer = any_shape;
+    any_shape = (struct shapeless_trace){ .on = on };
+    return outer;
+}
+
+struct shapeless_trace shapeless_end(struct shapeless_trace outer)
+{
+    struct shapeless_trace inner = any_shape;
+    any_shape = outer;
+    return inner;
+}

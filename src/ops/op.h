@@ -150,4 +150,18 @@ bool tracing(void);
 void trace_begin(void);
 void trace_end(void);
 
+/* Is the graph that this thread traces meant for operands of any shape?  Then what is built must follow
+ * from ranks and arguments alone, with nodes that follow the shapes (mx_broadcast_like,
+ * mx_number_of_elements) in place of sizes; a builder that cannot says that shapes matter, and why (a
+ * string that stays), and the graph will serve the traced shapes only. */
+bool shapeless(void);
+void shapes_matter(const char *why);
+/* Not the sizes, but how many there are. */
+void ranks_matter(void);
+/* Begins and ends such a trace; `outer` keeps what was said in the one around it.  The end gives what
+ * was said in this one. */
+struct shapeless_trace { bool on, ranks; const char *why; };
+struct shapeless_trace shapeless_begin(bool on);
+struct shapeless_trace shapeless_end(struct shapeless_trace outer);
+
 #endif

@@ -71,6 +71,7 @@ bool mx_depends(int n, const mx x[], int n_on, const mx on[], mx y[]);
 mx mx_full(int ndim, const int *shape, mx value, enum dtype t);
 mx mx_zeros(int ndim, const int *shape, enum dtype t);
 mx mx_ones(int ndim, const int *shape, enum dtype t);
+mx mx_full_like(mx x, mx value, enum dtype t);
 mx mx_zeros_like(mx x);
 mx mx_ones_like(mx x);
 mx mx_arange(double start, double stop, double step, enum dtype t);

@@ -177,12 +177,26 @@ static double count(const char *name, mx x, const int *axes, int n)
     return m;
 }
 
+/* count - ddof, or 0 where that is negative, as a scalar. */
+static mx count_of(const char *name, mx x, const int *axes, int n, int ddof, enum dtype t)
+{
+    int a[MX_MAX_NDIM];
+    if (!shapeless() || !x->tracer) {
+        double m = count(name, x, axes, n) - ddof;
+        return array_of_double(m > 0 ? m : 0, t);
+    }
+    if ((n = axes_of(name, axes, n, x->ndim, a)) < 0)
+        return MX_NIL;
+    mx m = mx_number_of_elements(x, a, n, false, t);
+    return ddof ? mx_maximum(mx_subtract(m, mx_scalar_like(ddof, m)), mx_scalar_like(0, m)) : m;
+}
+
 /* The mean in the type that sums are kept in: float32 for half types. */
 static mx wide_mean(const char *name, mx x, const int *axes, int n, bool keepdims)
 {
     enum dtype t = dtype_is_half(x->dtype) ? DT_float32 : x->dtype;
     mx sum = reduce_as(name, x, FOLD_SUM, axes, n, keepdims, t);
-    return mx_divide(sum, array_of_double(count(name, x, axes, n), t));
+    return mx_divide(sum, count_of(name, x, axes, n, 0, t));
 }
 
 static mx as_inexact(mx x) { return dtype_is_inexact(x->dtype) ? x : mx_astype(x, DT_float32); }
@@ -202,8 +216,7 @@ mx mx_var(mx x, const int *axes, int n, bool keepdims, int ddof)
     enum dtype t = dtype_is_complex(x->dtype) ? DT_float32 : x->dtype;
     mx d = mx_abs(mx_subtract(x, wide_mean("var", x, axes, n, true)));
     mx sum = mx_sum(mx_square(d), axes, n, keepdims);
-    double m = count("var", x, axes, n) - ddof;
-    return mx_astype(mx_divide(sum, mx_scalar_like(m > 0 ? m : 0, sum)), t);
+    return mx_astype(mx_divide(sum, count_of("var", x, axes, n, ddof, sum->dtype)), t);
 }
 
 mx mx_std(mx x, const int *axes, int n, bool keepdims, int ddof) { return mx_sqrt(mx_var(x, axes, n, keepdims, ddof)); }
@@ -242,6 +255,7 @@ static mx axes_last(const char *name, mx x, const int *axes, int n, struct moved
     m->trivial = n == 1 && a[0] == x->ndim - 1;
     if (m->trivial)
         return x;
+    shapes_matter(name);
     mx y = mx_transpose(x, m->perm, x->ndim);
     memcpy(m->shape, y->shape, (size_t)y->ndim * sizeof(int));
     return n == 0 ? mx_expand_dims(y, (int[]){ -1 }, 1) : mx_flatten(y, kept, -1);
@@ -347,7 +361,7 @@ mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)
     memcpy(shape, x->shape, (size_t)x->ndim * sizeof(int));
     for (int i = 0; i < na; i++)
         shape[a[i]] = 1;
-    return drop_axes(mx_reshape(y, x->ndim, shape), a, na, keepdims);
+    return drop_axes(m.trivial ? y : mx_reshape(y, x->ndim, shape), a, na, keepdims);
 }
 
 /* ---- argmin and argmax */

@@ -149,7 +149,7 @@ static void broadcast_vmap(const struct call *c, const int axis[], mx y[], int y
 
 mx mx_broadcast_to(mx x, int ndim, const int *shape)
 {
-    if (is_nil(x) || shape_is(x, ndim, shape))
+    if (is_nil(x) || (shape_is(x, ndim, shape) && !(shapeless() && x->tracer)))
         return x;
     if (shape_size("broadcast_to", ndim, shape) < 0)
         return MX_NIL;
@@ -175,11 +175,29 @@ mx mx_broadcast_like(int n, const mx x[], const int *axes, int n_axes)
     if (n == 1)
         return x[0];
     struct broadcast_args a = { { 0 }, ints_of(n_axes, axes, v) };
-    if (tracer && tracing())
+    if (tracer && shapeless())
         return mx_infer(&op_broadcast, &a, n, x);
     struct spec s;
     struct call c = { .op = &op_broadcast, .args = &a, .nin = n, .nout = 1, .x = x };
     return lent_shapes(&c, &s) ? MX_NIL : mx_broadcast_to(x[0], s.ndim, s.shape);
+}
+
+/* In a graph for any shape each operand follows all that may grow: what is 0-d and known never does. */
+static bool follow(int n, mx x[])
+{
+    mx *lending = mx_malloc((size_t)n * 2 * sizeof *lending), *y = lending + n;
+    for (int i = 0; i < n && lending; i++) {
+        int m = 0;
+        lending[m++] = x[i];
+        for (int k = 0; k < n; k++)
+            if (k != i && x[k] != x[i] && (x[k]->ndim > 0 || x[k]->tracer))
+                lending[m++] = x[k];
+        y[i] = mx_broadcast_like(m, lending, NULL, 0);
+    }
+    for (int i = 0; i < n; i++)
+        x[i] = lending ? y[i] : MX_NIL;
+    free(lending);
+    return !mx_failed();
 }
 
 bool mx_broadcast(int n, mx x[])
@@ -190,6 +208,8 @@ bool mx_broadcast(int n, mx x[])
         nil |= is_nil(x[i]);
         same &= same_shape(x[i], x[0]);
     }
+    if (shapeless() && !nil)
+        return follow(n, x);
     if (same && !nil)
         return true;
     bool ok = !nil && broadcast_shape("broadcast", n, x, &ndim, shape);
@@ -314,7 +334,8 @@ static void reshape_vmap(const struct call *c, const int axis[], mx y[], int yax
 
 mx mx_reshape(mx x, int ndim, const int *shape)
 {
-    if (is_nil(x) || shape_is(x, ndim, shape))
+    bool settled = !(shapeless() && x->tracer);
+    if (is_nil(x) || (settled && shape_is(x, ndim, shape)))
         return x;
     if (ndim > MX_MAX_NDIM)
         return mx_fail("[reshape] expected at most %d dimensions, got %d", MX_MAX_NDIM, ndim);
@@ -333,7 +354,7 @@ mx mx_reshape(mx x, int ndim, const int *shape)
     struct call c = { .op = &op_reshape, .args = &a, .nin = 1, .nout = 1, .x = &x };
     if (reshape_shapes(&c, &s))
         return MX_NIL;
-    if (shape_is(x, s.ndim, s.shape))
+    if (settled && shape_is(x, s.ndim, s.shape))
         return x;
     return mx_node(&op_reshape, &a, 1, &x, s.ndim, s.shape, s.dtype);
 }

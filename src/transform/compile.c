@@ -373,6 +373,10 @@ static void tell(struct compiled *c, const struct key *k, const struct trace *t,
         say_difference(&s, c, &c->newest->key, k);
     else
         say(&s, "first call");
+    if (c->newest && c->shapeless && c->newest->trace->g->fixed)
+        say(&s, " (shapes matter to %s)", c->newest->trace->g->fixed);
+    else if (c->newest && c->shapeless && c->newest->trace->g->n_read)
+        say(&s, " (the function looks at a shape)");
     say(&s, "; %d operations", t->g->r.n);
     if (gone)
         say(&s, " (%d merged or dropped)", gone);
@@ -455,7 +459,7 @@ static struct trace *trace_new(struct compiled *c, struct closure *f, const stru
     double start = now_ms();
     const char *outer = current;
     current = c->name;
-    struct graph *g = graph_trace(f, n, x);
+    struct graph *g = c->shapeless ? graph_trace_shapeless(f, n, x) : graph_trace(f, n, x);
     current = outer;
     struct trace *t = g ? mx_malloc(sizeof *t) : NULL;
     if (!t) {
@@ -489,6 +493,61 @@ static struct trace *kept(struct compiled *c, const struct key *k)
     return t;
 }
 
+/* The traces that other shapes than k's left under the same constants, each once, the last used first. */
+static struct trace **candidates(struct compiled *c, const struct key *k, int *count)
+{
+    *count = 0;
+    pthread_mutex_lock(&c->lock);
+    struct trace **all = malloc(((size_t)c->n + 1) * sizeof(struct trace *));
+    for (struct slot *s = c->newest; s && all; s = s->older) {
+        bool seen = s->key.v[0] != k->v[0] || memcmp(s->key.v + 1, k->v + 1, (size_t)k->v[0] * sizeof *k->v);
+        for (int i = 0; i < *count && !seen; i++)
+            seen = all[i] == s->trace;
+        if (seen)
+            continue;
+        object_retain(&s->trace->object);
+        all[(*count)++] = s->trace;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return all;
+}
+
+/* A trace made for other shapes that suits these, its results pushed; NULL: none, or *failed.  One in
+ * which an operation fails on these shapes (a number was computed from the traced ones) makes the call
+ * fail, unless another one suits. */
+static struct trace *fitting(struct compiled *c, const struct key *k, int n, const mx x[], struct mx_list *y,
+                             int *failed)
+{
+    int count;
+    struct trace **all = candidates(c, k, &count), *found = NULL;
+    enum mx_error kind = MX_OK;
+    char *message = NULL;
+    for (int i = 0; i < count; i++) {
+        bool fits = false;
+        if (!found && graph_call_fitting(all[i]->g, n, x, y, &fits)) {
+            if (kind == MX_OK) {
+                kind = mx_error_kind();
+                message = mx_error_message() ? strdup(mx_error_message()) : NULL;
+            }
+            mx_error_clear();
+            fits = false;
+        }
+        if (fits) {
+            found = all[i];
+            file_under(c, k, found);
+        } else {
+            object_release(&all[i]->object);
+        }
+    }
+    free(all);
+    if (!found && kind != MX_OK) {
+        mx_fail_as(kind, "%s", message ? message : "out of memory");
+        *failed = 1;
+    }
+    free(message);
+    return found;
+}
+
 int compiled_call(struct compiled *c, struct closure *f, int n_constants, const uint64_t constants[], int n,
                   const mx x[], struct mx_list *y, int64_t *number)
 {
@@ -496,14 +555,24 @@ int compiled_call(struct compiled *c, struct closure *f, int n_constants, const 
     *number = -1;
     if (compile_mode() == COMPILE_DISABLED)
         return f->call(f, n, x, y);
+    if (shapeless()) /* the graph for one shape is of no use in one for any */
+        return f->call(f, n, x, y);
     int64_t few[ROOM], *space = few;
     struct key k;
     if (key_make(&k, &space, ROOM, n_constants, constants, n, x))
         return 1;
     struct trace *t = kept(c, &k);
-    if (!t)
-        t = trace_new(c, f, &k, n, x);
-    int failed = !t || graph_call(t->g, n, x, y);
+    int failed = 0;
+    if (t) {
+        failed = graph_call(t->g, n, x, y);
+    } else {
+        if (c->shapeless)
+            t = fitting(c, &k, n, x, y, &failed);
+        if (!t && !failed) {
+            t = trace_new(c, f, &k, n, x);
+            failed = !t || graph_call(t->g, n, x, y);
+        }
+    }
     if (t) {
         *number = t->g->open ? -1 : t->number;
         object_release(&t->object);

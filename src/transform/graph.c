@@ -13,6 +13,7 @@ static void graph_destroy(struct object *o)
 {
     struct graph *g = (struct graph *)o;
     recording_free(&g->r);
+    free(g->rank_only);
     free(g);
 }
 
@@ -39,7 +40,44 @@ struct graph *graph_of(int n, const mx in[], int n_out, const mx out[])
     return g;
 }
 
-struct graph *graph_trace(struct closure *f, int n, const mx like[])
+/* ---- what a function reads of shapes */
+
+static _Thread_local struct reads {
+    struct mx_list arrays;
+    bool *rank_only;
+    int cap;
+} *reads;
+
+void graph_note_read(mx x, bool rank_only)
+{
+    struct reads *r = reads;
+    if (!r || !shapeless() || !x->tracer)
+        return;
+    for (int i = r->arrays.n; i-- > 0;)
+        if (r->arrays.v[i].it == x && (rank_only || !r->rank_only[i]))
+            return;
+    bool *kinds = mx_grown(r->rank_only, r->arrays.n, &r->cap, sizeof *kinds);
+    if (!kinds)
+        return;
+    r->rank_only = kinds;
+    kinds[r->arrays.n] = rank_only;
+    list_push(&r->arrays, x);
+}
+
+/* Nothing in the graph depends on how many dimensions its operands have. */
+static bool suits_any_rank(const struct graph *g)
+{
+    for (int i = 0; i < g->r.n; i++) {
+        const struct node *n = g->r.entries[i].node;
+        bool any = (n->op->traits & FUSE) || n->op == &op_copy || n->op == &op_stop_gradient || n->op == &op_full ||
+                   (n->op == &op_broadcast && n->nin > 1);
+        if (!any)
+            return false;
+    }
+    return true;
+}
+
+static struct graph *trace(struct closure *f, int n, const mx like[], struct reads *seen)
 {
     struct mx_list in = { 0 }, out = { 0 };
     int failed = 0;
@@ -50,10 +88,45 @@ struct graph *graph_trace(struct closure *f, int n, const mx like[])
             failed = list_push(&in, graph_placeholder(like[i]->dtype, like[i]->ndim, like[i]->shape));
     }
     failed = failed || f->call(f, n, (mx *)in.v, &out);
+    int n_out = out.n;
+    for (int i = 0; i < (seen ? seen->arrays.n : 0) && !failed; i++)
+        failed = list_push(&out, seen->arrays.v[i].it);
     struct graph *g = failed ? NULL : graph_of(n, (mx *)in.v, out.n, (mx *)out.v);
     trace_end();
+    if (g) {
+        g->n_read = g->n_out - n_out;
+        g->n_out = n_out;
+    }
     list_clear(&in);
     list_clear(&out);
+    return g;
+}
+
+struct graph *graph_trace(struct closure *f, int n, const mx like[])
+{
+    struct shapeless_trace outer = shapeless_begin(false);
+    struct graph *g = trace(f, n, like, NULL);
+    shapeless_end(outer);
+    return g;
+}
+
+struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[])
+{
+    struct reads seen = { 0 }, *outside = reads;
+    struct shapeless_trace outer = shapeless_begin(true);
+    reads = &seen;
+    struct graph *g = trace(f, n, like, &seen);
+    reads = outside;
+    struct shapeless_trace said = shapeless_end(outer);
+    list_clear(&seen.arrays);
+    if (g) {
+        g->any_shape = true;
+        g->rank_only = seen.rank_only;
+        g->fixed = said.why;
+        g->any_rank = !said.ranks && suits_any_rank(g);
+    } else {
+        free(seen.rank_only);
+    }
     return g;
 }
 
@@ -106,7 +179,19 @@ static void call_entry(const struct graph *g, int i, mx v[], bool as_traced, mx 
     }
 }
 
-int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y)
+/* Do the values have the shapes that were looked at? */
+static bool as_read(const struct graph *g, mx v[])
+{
+    for (int i = 0; i < g->n_read; i++) {
+        int k = g->r.roots[g->n_out + i];
+        mx was = g->r.values[k].it;
+        if (g->rank_only[i] ? v[k]->ndim != was->ndim : !same_shape(v[k], was))
+            return false;
+    }
+    return true;
+}
+
+static int call(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits)
 {
     enum { FEW = 64 };
     mx few[FEW], *v = few;
@@ -126,15 +211,32 @@ int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y)
         for (int i = 0; i < g->r.n_values; i++)
             v[i] = i < n ? x[i] : g->r.values[i].it;
         mx *slots = v + g->r.n_values;
-        for (int i = 0; i < g->r.n && !mx_failed(); i++)
-            call_entry(g, i, v, as_traced, slots, slots + most);
+        int i = 0;
+        while (i < g->r.n && !mx_failed())
+            call_entry(g, i++, v, as_traced, slots, slots + most);
         failed = mx_failed();
-        for (int k = 0; k < g->n_out && !failed; k++)
+        if (fits && failed && g->r.entries[i - 1].node->op != &op_reshape) {
+            mx_error_clear();
+            failed = *fits = false;
+        }
+        if (fits && *fits && !failed)
+            *fits = as_read(g, v);
+        for (int k = 0; k < g->n_out && !failed && (!fits || *fits); k++)
             failed = list_push(y, v[g->r.roots[k]]);
     }
     if (v != few)
         free(v);
     return failed;
+}
+
+int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y) { return call(g, n, x, y, NULL); }
+
+int graph_call_fitting(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits)
+{
+    *fits = n == g->n_in && (!g->fixed || same_shapes(g, x));
+    for (int i = 0; i < n && *fits; i++)
+        *fits = x[i]->dtype == g->r.values[i].it->dtype && (g->any_rank || x[i]->ndim == g->r.values[i].it->ndim);
+    return *fits ? call(g, n, x, y, fits) : 0;
 }
 
 /* ---- simplifying */
@@ -212,7 +314,7 @@ static void merge_entries(struct graph *g, int *goes, struct table *t)
             for (int k = 0; k < g->r.entries[i].node->nout; k++)
                 goes[graph_makes(g, i)[k]] = graph_makes(g, t->at[at])[k];
     }
-    for (int k = 0; k < g->n_out; k++)
+    for (int k = 0; k < g->n_out + g->n_read; k++)
         g->r.roots[k] = goes[g->r.roots[k]];
 }
 
@@ -221,7 +323,7 @@ static int drop_dead(struct graph *g, bool *needed)
 {
     int kept = 0, before = g->r.n;
     memset(needed, 0, (size_t)g->r.n_values);
-    for (int k = 0; k < g->n_out; k++)
+    for (int k = 0; k < g->n_out + g->n_read; k++)
         needed[g->r.roots[k]] = true;
     for (int i = before; i-- > 0;) {
         bool used = false;

@@ -13,8 +13,14 @@
 
 struct graph {
     struct object object;
-    struct recording r; /* value i is input i; r.roots are the results' values */
+    struct recording r; /* value i is input i; r.roots are the results' values, then those of n_read more */
     int n_in, n_out;
+    /* Of a graph for any shape: the values whose shapes (or ranks alone) the function looked at. */
+    bool any_shape;
+    int n_read;
+    bool *rank_only;
+    const char *fixed; /* why it serves the traced shapes only, or NULL */
+    bool any_rank;
     bool open; /* a constant is a placeholder of a transform around the trace: not to outlive it */
 };
 
@@ -22,6 +28,10 @@ struct graph {
  * results.  What does not depend on them is a constant.  NULL after mx_fail; the caller gets the only
  * reference (object_release(&g->object)). */
 struct graph *graph_trace(struct closure *f, int n, const mx like[]);
+/* The same for operands of any shape: f is traced in such a way, and what it reads of shapes is noted. */
+struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[]);
+/* The function being traced looks at the shape of x, or at its rank alone. */
+void graph_note_read(mx x, bool rank_only);
 /* The same of results that were made from `in`, placeholders (LAZY, without a node, marked as tracers). */
 struct graph *graph_of(int n, const mx in[], int n_out, const mx out[]);
 /* A LAZY array without a node, for an input of a trace. */
@@ -31,6 +41,11 @@ mx graph_placeholder(enum dtype t, int ndim, const int *shape);
  * are not those of the placeholders, each shape is inferred anew.  Pushes n_out arrays; 0, or non-zero
  * after mx_fail. */
 int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y);
+
+/* The same of a graph for any shape, for operands that may not suit it: *fits says whether they do.
+ * They do not where another shape was looked at than they give, where their shapes or ranks matter, or
+ * where an operation does not take them.  Only a reshape to sizes that do not suit them fails. */
+int graph_call_fitting(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits);
 
 /* Merges equal scalar constants and equal entries on the same operands, drops what no result needs.
  * How many entries went. */
