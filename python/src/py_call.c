@@ -252,8 +252,7 @@ static int int_from(struct call *c, const char *name, PyObject *o, int *out)
         Py_DECREF(index);
     }
     if (overflow || v < INT_MIN || v > INT_MAX) {
-        PyErr_Format(PyExc_ValueError, "%s(): argument '%s' holds %R, which does not fit 32 bits",
-                     c->sig->name, name, o);
+        PyErr_Format(PyExc_ValueError, "[%s] expected an int of 32 bits for '%s', got %R", c->sig->name, name, o);
         return -1;
     }
     *out = (int)v;
@@ -383,6 +382,8 @@ static int to_arrays(struct call *c, int i)
 {
     struct value *v = &c->v[i];
     if (is_array(v->o)) { /* stands for its slices */
+        if (mlx_array_ndim(handle_of(v->o)) == 0)
+            return refuse(c, i);
         PyObject *slices = PySequence_List(v->o), *given = v->o;
         v->o = slices;
         int failed = slices ? to_arrays(c, i) : -1;

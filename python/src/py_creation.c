@@ -132,7 +132,7 @@ PyObject *fn_asarray(struct call *c)
     if (!failed && !c->res.ctx && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__"))
         failed = array_from_dlpack(&c->res, o, SHARE);
     if (!failed && (!c->res.ctx || (t && *t != mlx_array_dtype(c->res)))) {
-        PyErr_Format(PyExc_ValueError, "[asarray] %s cannot become this array without a copy",
+        PyErr_Format(PyExc_ValueError, "[asarray] expected what can be shared without a copy, got %s",
                      type_name(o));
         failed = -1;
     }

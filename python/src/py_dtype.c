@@ -143,7 +143,7 @@ PyObject *fn_result_type(struct call *c)
 {
     mlx_dtype t = MLX_BOOL, other;
     if (!c->nrest) {
-        PyErr_SetString(PyExc_ValueError, "[result_type] expected at least one array or Dtype");
+        PyErr_SetString(PyExc_ValueError, "[result_type] expected at least one array or Dtype, got none");
         return NULL;
     }
     for (Py_ssize_t i = 0; i < c->nrest; i++) {

@@ -62,7 +62,7 @@ PyObject *fn_where(struct call *c)
     if (!GIVEN(1) && !GIVEN(2))
         return call_operands(c, 0, 1) ? NULL : fn_nonzero(c);
     if (!GIVEN(1) || !GIVEN(2)) {
-        PyErr_SetString(PyExc_TypeError, "where() takes a condition alone, or with both x and y");
+        PyErr_SetString(PyExc_TypeError, "[where] expected a condition alone, or both x and y, got one of them");
         return NULL;
     }
     if (call_operands(c, 0, 1) || call_operands(c, 1, 2))

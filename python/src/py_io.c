@@ -260,8 +260,7 @@ static const char *format_of(struct call *c, PyObject *path)
     }
     if (!found)
         PyErr_Format(PyExc_ValueError,
-                     "[load] cannot tell the format of %R: expected a name that ends in .npy, .npz or "
-                     ".safetensors, or format=",
+                     "[load] expected a name that ends in .npy, .npz or .safetensors, or format=, got %R",
                      name && PyUnicode_Check(name) ? name : c->v[0].o);
     Py_XDECREF(name);
     return found;

@@ -18,8 +18,7 @@ static int seed_from(struct call *c, uint64_t *seed)
     Py_DECREF(index);
     if (!PyErr_Occurred())
         return 0;
-    PyErr_Format(PyExc_ValueError, "%s(): the seed %R is not between 0 and 2**64 - 1", c->sig->name,
-                 o);
+    PyErr_Format(PyExc_ValueError, "[%s] expected a seed from 0 to 2**64 - 1, got %R", c->sig->name, o);
     return -1;
 }
 

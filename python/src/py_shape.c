@@ -156,8 +156,8 @@ PyObject *fn_broadcast_shapes(struct call *c)
             int *have = &shape[ndim - n + i];
             if (*have != v[i] && *have != 1 && v[i] != 1) {
                 PyErr_Format(PyExc_ValueError,
-                             "[broadcast_shapes] sizes %d and %d of axis %d do not broadcast",
-                             *have, v[i], i - n);
+                             "[broadcast_shapes] expected sizes of %d or 1 for axis %d, got %d in shape %zd",
+                             *have, i - n, v[i], k);
                 return NULL;
             }
             *have = *have == 1 ? v[i] : *have;

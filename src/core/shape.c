@@ -26,7 +26,7 @@ int axes_of(const char *op, const int *axes, int n, int ndim, int *out)
         if (a < 0)
             return -1;
         if (seen[a]) {
-            mx_fail("[%s] axis %d is given twice", op, axes[i]);
+            mx_fail("[%s] expected distinct axes, got axis %d twice", op, axes[i]);
             return -1;
         }
         seen[a] = true;
@@ -48,7 +48,7 @@ int64_t shape_size(const char *op, int ndim, const int *shape)
     }
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < 0) {
-            mx_fail("[%s] negative size %d in shape %s", op, shape[i], shape_text(ndim, shape));
+            mx_fail("[%s] expected sizes of 0 or more, got %d in shape %s", op, shape[i], shape_text(ndim, shape));
             return -1;
         }
         empty |= shape[i] == 0;
@@ -58,7 +58,7 @@ int64_t shape_size(const char *op, int ndim, const int *shape)
     for (int i = 0; i < ndim; i++)
         /* 16 bytes are the most an element may take, so byte counts fit as well. */
         if (__builtin_mul_overflow(size, (int64_t)shape[i], &size) || size > INT64_MAX / 16) {
-            mx_fail("[%s] shape %s has too many elements", op, shape_text(ndim, shape));
+            mx_fail("[%s] expected a size that fits 63 bits in bytes, got shape %s", op, shape_text(ndim, shape));
             return -1;
         }
     return size;

@@ -48,8 +48,10 @@ static void some(void *ctx, int64_t begin, int64_t end)
     free(s.p);
 }
 
-/* what: why a matrix may fail. */
-static int run_all(struct job *j, mx x, int64_t count, const char *name, const char *what)
+/* Why a matrix may fail. */
+struct demand { const char *expected, *got; };
+
+static int run_all(struct job *j, mx x, int64_t count, const char *name, const struct demand *what)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, one_thread);
@@ -70,7 +72,7 @@ static int run_all(struct job *j, mx x, int64_t count, const char *name, const c
         return 0;
     char place[160];
     place_of(x, failed, place, sizeof place);
-    mx_fail_as(MX_VALUE, "[linalg.%s] matrix%s %s", name, place, what);
+    mx_fail_as(MX_VALUE, "[linalg.%s] expected %s, got: matrix%s %s", name, what->expected, place, what->got);
     return 1;
 }
 
@@ -87,7 +89,7 @@ static int64_t matrices(mx x)
 }
 
 /* Operands made row-major, results given memory, and the job done. */
-static int run_linalg(const struct run *r, struct job *j, const char *name, const char *what)
+static int run_linalg(const struct run *r, struct job *j, const char *name, const struct demand *what)
 {
     MX_SCOPE(NULL);
     mx_own hold[2] = { { NULL }, { NULL } };
@@ -121,57 +123,59 @@ static int run_linalg(const struct run *r, struct job *j, const char *name, cons
     return failed;
 }
 
-static const char singular[] = "is singular", slow[] = "does not converge";
+static const struct demand singular = { "an invertible matrix", "is singular" },
+                           slow = { "a matrix whose factors can be found by iteration", "does not converge" },
+                           indefinite = { "a positive definite matrix", "is not positive definite" };
 
 int run_inverse(const struct run *r)
 {
     const struct part_args *g = r->args;
     struct job j = { .one = lapack_for(r->x[0])->inverse, .mode = g->part };
-    return run_linalg(r, &j, g->part == PART_ALL ? "inv" : "tri_inv", singular);
+    return run_linalg(r, &j, g->factor ? "cholesky_inv" : g->part == PART_ALL ? "inv" : "tri_inv", &singular);
 }
 
 int run_solve(const struct run *r)
 {
     const struct part_args *g = r->args;
     struct job j = { .one = lapack_for(r->x[0])->solve, .mode = g->part };
-    return run_linalg(r, &j, g->part == PART_ALL ? "solve" : "solve_triangular", singular);
+    return run_linalg(r, &j, g->part == PART_ALL ? "solve" : "solve_triangular", &singular);
 }
 
 int run_cholesky(const struct run *r)
 {
     const struct part_args *g = r->args;
     struct job j = { .one = lapack_for(r->x[0])->cholesky, .mode = g->part };
-    return run_linalg(r, &j, "cholesky", "is not positive definite");
+    return run_linalg(r, &j, "cholesky", &indefinite);
 }
 
-#define PLAIN(name, what)                                    \
+#define PLAIN(name, asker, what)                             \
     int run_##name(const struct run *r)                      \
     {                                                        \
         struct job j = { .one = lapack_for(r->x[0])->name }; \
-        return run_linalg(r, &j, #name, what);               \
+        return run_linalg(r, &j, #asker, &what);             \
     }
-PLAIN(det, singular)
-PLAIN(slogdet, singular)
-PLAIN(cofactor, slow)
-PLAIN(pinv, slow)
-PLAIN(qr, slow)
-PLAIN(lu, singular)
+PLAIN(det, det, singular)
+PLAIN(slogdet, slogdet, singular)
+PLAIN(cofactor, det, slow)
+PLAIN(pinv, pinv, slow)
+PLAIN(qr, qr, slow)
+PLAIN(lu, lu, singular)
 
 int run_svd(const struct run *r)
 {
     struct job j = { .one = lapack_for(r->x[0])->svd, .mode = ((const struct svd_args *)r->args)->mode };
-    return run_linalg(r, &j, "svd", slow);
+    return run_linalg(r, &j, "svd", &slow);
 }
 
 int run_eigh(const struct run *r)
 {
     const struct eigh_args *g = r->args;
     struct job j = { .one = lapack_for(r->x[0])->eigh, .mode = g->part, .vectors = g->vectors };
-    return run_linalg(r, &j, g->vectors ? "eigh" : "eigvalsh", slow);
+    return run_linalg(r, &j, g->vectors ? "eigh" : "eigvalsh", &slow);
 }
 
 int run_eig(const struct run *r)
 {
     struct job j = { .one = lapack_for(r->x[0])->eig, .vectors = ((const struct eig_args *)r->args)->vectors };
-    return run_linalg(r, &j, j.vectors ? "eig" : "eigvals", slow);
+    return run_linalg(r, &j, j.vectors ? "eig" : "eigvals", &slow);
 }

@@ -95,7 +95,8 @@ int run_gather_mm(const struct run *r)
 {
     struct pairs pairs;
     mx a = r->x[0], b = r->x[1], y = r->y[0];
-    if (pairs_of_indices(&pairs, "gather_mm", a, b, r->x[2], r->x[3]))
+    bool quantized = ((const struct gather_mm_args *)r->args)->quantized;
+    if (pairs_of_indices(&pairs, quantized ? "gather_qqmm" : "gather_mm", a, b, r->x[2], r->x[3]))
         return 1;
     int failed = out_new(r, 0);
     struct groups g = {

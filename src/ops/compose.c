@@ -52,11 +52,11 @@ mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n
             (fb[i] = axis_of("tensordot", axes_b[i], b->ndim)) < 0)
             return MX_NIL;
         if (a->shape[fa[i]] != b->shape[fb[i]])
-            return mx_fail("[tensordot] axis %d of shape %s and axis %d of shape %s differ in size", axes_a[i],
+            return mx_fail("[tensordot] expected axes of one size, got axis %d of shape %s and axis %d of shape %s", axes_a[i],
                            shape_of(a), axes_b[i], shape_of(b));
         for (int k = 0; k < i; k++)
             if (fa[k] == fa[i] || fb[k] == fb[i])
-                return mx_fail("[tensordot] an axis is given twice");
+                return mx_fail("[tensordot] expected distinct axes, got %d and %d twice", axes_a[i], axes_b[i]);
     }
     mx p = as_matrix(a, fa, n_a, true, &na, shape), q = as_matrix(b, fb, n_b, false, &nb, shape + na);
     if (na + nb > MX_MAX_NDIM)
@@ -70,7 +70,8 @@ mx mx_tensordot_axis(mx a, mx b, int n)
     if (is_nil(a) || is_nil(b))
         return MX_NIL;
     if (n < 0 || n > a->ndim || n > b->ndim)
-        return mx_fail("[tensordot] cannot fold %d axes of operands of shapes %s and %s", n, shape_of(a), shape_of(b));
+        return mx_fail("[tensordot] expected 0 or more axes that both operands have, got %d of shapes %s and %s", n,
+                       shape_of(a), shape_of(b));
     for (int i = 0; i < n; i++) {
         fa[i] = a->ndim - n + i;
         fb[i] = i;

@@ -67,7 +67,7 @@ mx mx_arange(double start, double stop, double step, enum dtype t)
         return mx_fail("[arange] expected finite numbers, got start %g, stop %g and step %g", start,
                        stop, step);
     if (step == 0)
-        return mx_fail("[arange] expected a step other than zero");
+        return mx_fail("[arange] expected a step other than 0, got 0");
     if (t == DT_bool_)
         return mx_fail("[arange] expected a numeric type, got bool");
     return mx_infer(&op_arange, &a, 0, NULL);

@@ -58,6 +58,9 @@ static double volume(const struct einsum *e, set s)
 
 static int letter(char c) { return c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= 'A' && c <= 'Z' ? c - 'A' : ABSENT; }
 
+/* The letter of an index; '.' for dimensions of an ellipsis. */
+static char name_of(int i) { return i < 26 ? (char)('A' + i) : i < LETTERS ? (char)('a' + i - 26) : '.'; }
+
 /* The subscripts of one operand, or of the result, up to what ends them. */
 static const char *read_term(const char *s, const char *whole, int *index, int *n)
 {
@@ -89,8 +92,8 @@ static bool agree(struct einsum *e, int k, int index, int size, mx x)
 {
     int *have = &e->size[index];
     if (*have != ABSENT && *have != 1 && size != 1 && *have != size) {
-        mx_fail("[einsum] a subscript stands for sizes %d and %d, the latter in operand %d of shape %s", *have, size, k,
-                shape_of(x));
+        mx_fail("[einsum] expected size %d for subscript '%c' as in operands before, got %d in operand %d of shape %s",
+                *have, name_of(index), size, k, shape_of(x));
         return false;
     }
     if (*have == ABSENT || *have == 1)
@@ -121,8 +124,8 @@ static bool add_term(struct einsum *e, int k, int n, const int *index, mx x)
     for (int d = 0; d < t->n; d++) {
         for (int c = 0; c < d; c++)
             if (t->index[c] == t->index[d] && x->shape[c] != x->shape[d]) {
-                mx_fail("[einsum] a subscript stands for sizes %d and %d in operand %d of shape %s", x->shape[c],
-                        x->shape[d], k, shape_of(x));
+                mx_fail("[einsum] expected one size for subscript '%c', got %d and %d in operand %d of shape %s",
+                        name_of(t->index[d]), x->shape[c], x->shape[d], k, shape_of(x));
                 return false;
             }
         if (!agree(e, k, t->index[d], x->shape[d], x))

@@ -403,7 +403,7 @@ mx mx_scalar_like(double v, mx like) { return array_of_double(v, like->dtype); }
 mx mx_clip(mx x, mx low, mx high)
 {
     if (!low && !high)
-        return mx_fail("[clip] expected at least one of a_min and a_max");
+        return mx_fail("[clip] expected at least one of a_min and a_max, got neither");
     mx all[3] = { x, low ? low : x, high ? high : x };
     int ndim, shape[MX_MAX_NDIM];
     if (is_nil(x) || is_nil(all[1]) || is_nil(all[2]) || !broadcast_shape("clip", 3, all, &ndim, shape))
@@ -444,14 +444,14 @@ static mx infinity(mx like, double sign) { return mx_scalar_like(sign * INFINITY
 mx mx_isposinf(mx x)
 {
     if (dtype_is_complex(x->dtype))
-        return mx_fail("[isposinf] does not take arrays of type complex64");
+        return mx_fail("[isposinf] expected real numbers, got complex64");
     return dtype_is_float(x->dtype) ? mx_equal(x, infinity(x, 1)) : always(x, false);
 }
 
 mx mx_isneginf(mx x)
 {
     if (dtype_is_complex(x->dtype))
-        return mx_fail("[isneginf] does not take arrays of type complex64");
+        return mx_fail("[isneginf] expected real numbers, got complex64");
     return dtype_is_float(x->dtype) ? mx_equal(x, infinity(x, -1)) : always(x, false);
 }
 

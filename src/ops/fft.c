@@ -136,7 +136,7 @@ mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes
     if (kind == FFT_REAL && dtype_is_complex(x->dtype))
         return mx_fail("[%s] expected real numbers, got %s", name, dtype_name(x->dtype));
     if (n == 0 && kind != FFT_COMPLEX)
-        return mx_fail("[%s] expected at least one axis", name);
+        return mx_fail("[%s] expected at least one axis, got none", name);
     double total = 1;
     for (int i = 0; i < n; i++) {
         bool half = kind == FFT_HERMITIAN && i == n - 1;
@@ -178,7 +178,7 @@ mx mx_fftfreq(int n, double d, bool half)
     if (n < 1)
         return mx_fail("[%s] expected n of at least 1, got %d", name, n);
     if (d == 0)
-        return mx_fail("[%s] expected a spacing d other than 0", name);
+        return mx_fail("[%s] expected a spacing d other than 0, got 0", name);
     mx k = mx_arange(0, half ? n / 2 + 1 : n, 1, DT_float64), whole = array_of_double(n, DT_float64);
     if (!half)
         k = mx_where(mx_less(k, array_of_int((n + 1) / 2, DT_float64)), k, mx_subtract(k, whole));

@@ -89,7 +89,7 @@ static bool place(const char *op, struct plan *p, mx x, const struct item *it)
     *s = (struct span){ .step = 1, .length = n };
     if (it->kind == ITEM_SLICE) {
         if (it->step == 0) {
-            mx_fail("[%s] expected a slice step other than 0", op);
+            mx_fail("[%s] expected a slice step other than 0, got 0", op);
             return false;
         }
         *s = slice_span(it, n);

@@ -143,7 +143,7 @@ static bool check_indices(const char *op, mx x, const mx indices[], const int *a
             return false;
         for (int k = 0; k < i; k++)
             if (v[k] == a)
-                return !failed(mx_fail("[%s] axis %d is given twice", op, axes[i]));
+                return !failed(mx_fail("[%s] expected distinct axes, got axis %d twice", op, axes[i]));
         v[i] = a;
         at[i] = indices[i];
     }

@@ -13,6 +13,7 @@ enum part { PART_ALL, PART_LOWER, PART_UPPER };
 /* Which triangle of the operand is read (inverse: or all of it) and, of a factor, made. */
 struct part_args {
     unsigned part; /* enum part */
+    bool factor;   /* inverse: it was cholesky_inv that asked, for messages */
 };
 
 struct svd_args {

@@ -59,7 +59,7 @@ mx mx_cholesky(mx x, bool upper)
 {
     if (!linalg_square("linalg.cholesky", &x))
         return MX_NIL;
-    return mx_infer(&op_cholesky, &(struct part_args){ upper ? PART_UPPER : PART_LOWER }, 1, &x);
+    return mx_infer(&op_cholesky, &(struct part_args){ .part = upper ? PART_UPPER : PART_LOWER }, 1, &x);
 }
 
 /* ---- QR: A = Q R with Q (m, k), R (k, n), k the smaller of m and n.

@@ -6,7 +6,7 @@
 #include "ops/linalg.h"
 #include "ops/rules.h"
 
-static const struct field part_args_fields[] = { FIELD(part_args, part), { 0 } };
+static const struct field part_args_fields[] = { FIELD(part_args, part), FIELD(part_args, factor), { 0 } };
 
 static enum part part_of(const struct call *c) { return ((const struct part_args *)c->args)->part; }
 
@@ -34,21 +34,24 @@ const struct op op_inverse = {
     .vjp = inverse_vjp, .jvp = inverse_jvp, .vmap = linalg_vmap,
 };
 
-static mx inverse(const char *name, mx x, enum part part)
+static mx inverse(const char *name, mx x, enum part part, bool factor)
 {
     if (!linalg_square(name, &x))
         return MX_NIL;
-    return mx_infer(&op_inverse, &(struct part_args){ part }, 1, &x);
+    return mx_infer(&op_inverse, &(struct part_args){ part, factor }, 1, &x);
 }
 
-mx mx_inv(mx x) { return inverse("linalg.inv", x, PART_ALL); }
+mx mx_inv(mx x) { return inverse("linalg.inv", x, PART_ALL, false); }
 
-mx mx_tri_inv(mx x, bool upper) { return inverse("linalg.tri_inv", x, upper ? PART_UPPER : PART_LOWER); }
+mx mx_tri_inv(mx x, bool upper)
+{
+    return inverse("linalg.tri_inv", x, upper ? PART_UPPER : PART_LOWER, false);
+}
 
 /* A = L L^H or U^H U, so that its inverse is L^-H L^-1 or U^-1 U^-H. */
 mx mx_cholesky_inv(mx x, bool upper)
 {
-    mx y = inverse("linalg.cholesky_inv", x, upper ? PART_UPPER : PART_LOWER);
+    mx y = inverse("linalg.cholesky_inv", x, upper ? PART_UPPER : PART_LOWER, true);
     return upper ? mx_matmul(y, linalg_adjoint(y)) : mx_matmul(linalg_adjoint(y), y);
 }
 
@@ -115,7 +118,7 @@ static mx solve(const char *name, mx a, mx b, enum part part)
                        "%s and %s",
                        name, shape_of(a), vector ? shape_text(1, b->shape) : shape_of(b));
     enum dtype t = promote(a->dtype, b->dtype);
-    struct part_args args = { part };
+    struct part_args args = { .part = part };
     mx x[2] = { mx_astype(a, t), mx_astype(b, t) }, y;
     if (is_nil(x[0]) || is_nil(x[1]))
         return MX_NIL;

@@ -359,6 +359,10 @@ void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], in
 
 enum dtype op_compute_dtype(const struct op *op, enum dtype t)
 {
+    static const char *const taken[] = { [REAL] = "real numbers",
+                                         [FLOAT] = "real numbers",
+                                         [INTEGER] = "integers or bool",
+                                         [SHIFTED] = "integers or bool" };
     bool bad = false;
     switch (op->dtypes) {
     case ANY: return t;
@@ -379,7 +383,7 @@ enum dtype op_compute_dtype(const struct op *op, enum dtype t)
     case BOOL: return DT_bool_;
     }
     if (bad)
-        mx_fail("[%s] does not take arrays of type %s", op->name, dtype_name(t));
+        mx_fail("[%s] expected %s, got %s", op->name, taken[op->dtypes], dtype_name(t));
     return t;
 }
 

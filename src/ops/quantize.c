@@ -7,12 +7,13 @@
  *
  * Scales and biases of affine mode have derivatives; codes have none. */
 #include "ops/quantize.h"
+#include "ops/special_products.h"
 
 #include <string.h>
 
 static const struct field quant_args_fields[] = { FIELD(quant_args, group_size), FIELD(quant_args, bits),
                                                   FIELD(quant_args, mode),       FIELD(quant_args, dtype),
-                                                  FIELD(quant_args, transpose),  { 0 } };
+                                                  FIELD(quant_args, transpose), FIELD(quant_args, both),  { 0 } };
 
 /* ---- what is asked for ---- */
 
@@ -35,7 +36,7 @@ static bool settle(const char *op, int group_size, int bits, const char *mode, s
                               .mode = m,
                               .dtype = DT_float32 };
     if (m != MODE_AFFINE && (a->group_size != modes[m].group_size || a->bits != modes[m].bits)) {
-        mx_fail("[%s] %s has a group size of %d and %d bits, got %d and %d", op, mode, modes[m].group_size,
+        mx_fail("[%s] expected what %s has, a group size of %d and %d bits, got %d and %d", op, mode, modes[m].group_size,
                 modes[m].bits, a->group_size, a->bits);
         return false;
     }
@@ -64,7 +65,7 @@ static bool global_fits(const char *op, mx global, const struct quant_args *a)
     if (!global)
         return true;
     if (a->mode != MODE_NVFP4)
-        mx_fail("[%s] expected no global scale in mode %s: it belongs to nvfp4", op, modes[a->mode].name);
+        mx_fail("[%s] expected the mode nvfp4 for a global scale, got %s", op, modes[a->mode].name);
     else if (global->size != 1 || global->dtype != DT_float32)
         mx_fail("[%s] expected one float32 as the global scale, got shape %s of %s", op, shape_of(global),
                 dtype_name(global->dtype));
@@ -80,7 +81,8 @@ static bool parts_fit(const char *op, mx w, mx *scales, mx *biases, const struct
     if (is_nil(w) || is_nil(*scales) || (*biases && is_nil(*biases)))
         return false;
     if (a->mode == MODE_AFFINE ? !*biases : !!*biases) {
-        mx_fail("[%s] expected %s biases in mode %s", op, *biases ? "no" : "", mode);
+        mx_fail("[%s] expected %s in mode %s, got %s", op, *biases ? "no biases" : "biases", mode,
+                *biases ? "some" : "none");
         return false;
     }
     if (w->dtype != DT_uint32) {
@@ -594,14 +596,15 @@ static mx scaled_by(const char *op, mx y, mx w, mx global, mx rhs, const struct 
     return mx_astype(mx_multiply(mx_astype(y, DT_float32), s), y->dtype);
 }
 
-mx mx_gather_qmm(mx x, mx w, mx scales, mx biases, mx lhs, mx rhs, bool transpose, int group_size, int bits,
-                 const char *mode, mx global)
+static mx gather_qmm(bool both, mx x, mx w, mx scales, mx biases, mx lhs, mx rhs, bool transpose, int group_size,
+                     int bits, const char *mode, mx global)
 {
     struct quant_args a;
     const char *name = "gather_qmm";
     if (is_nil(x) || !settle(name, group_size, bits, mode, &a) || !parts_fit(name, w, &scales, &biases, &a, 2))
         return MX_NIL;
     a.transpose = transpose;
+    a.both = both;
     x = as_operand(name, x, scales, &a);
     if (is_nil(x))
         return x;
@@ -619,6 +622,12 @@ mx mx_gather_qmm(mx x, mx w, mx scales, mx biases, mx lhs, mx rhs, bool transpos
     in[n++] = lhs, in[n++] = rhs;
     mx y = scaled_by(name, mx_infer(&op_gather_qmm, &a, n, in), w, global, rhs, &a);
     return row ? mx_squeeze(y, (int[]){ -2 }, 1) : y;
+}
+
+mx mx_gather_qmm(mx x, mx w, mx scales, mx biases, mx lhs, mx rhs, bool transpose, int group_size, int bits,
+                 const char *mode, mx global)
+{
+    return gather_qmm(false, x, w, scales, biases, lhs, rhs, transpose, group_size, bits, mode, global);
 }
 
 /* What qqmm and gather_qqmm check; *x becomes what quantizing leaves of it, and *w too where it is
@@ -678,8 +687,8 @@ mx mx_gather_qqmm(mx x, mx w, mx scales, mx lhs, mx rhs, int group_size, int bit
     if (!both_quantized("gather_qqmm", &x, &w, scales, group_size, bits, mode, gx, gx ? gw : one, &a))
         return MX_NIL;
     if (!scales)
-        return mx_gather_mm(x, mx_swapaxes(w, -1, -2), lhs, rhs);
-    return mx_gather_qmm(x, w, scales, NULL, lhs, rhs, true, group_size, bits, mode, gw);
+        return mx_gather_mm_for(true, x, mx_swapaxes(w, -1, -2), lhs, rhs);
+    return gather_qmm(true, x, w, scales, NULL, lhs, rhs, true, group_size, bits, mode, gw);
 }
 
 /* ---- e4m3 by itself: numbers of eight bits ---- */

@@ -17,6 +17,7 @@ struct quant_args {
     unsigned mode;
     unsigned dtype; /* of the numbers that dequantize gives */
     bool transpose; /* the rows of the packed matrix are what rows of x are multiplied with */
+    bool both;      /* gather_qmm: asked for by gather_qqmm */
 };
 
 /* What a scale in nvfp4 is multiplied by, besides the global scale: the largest numbers of both

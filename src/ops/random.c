@@ -195,8 +195,8 @@ static bool fits(const char *name, mx p, int ndim, const int *shape)
     for (int i = 0; i < p->ndim && ok; i++)
         ok = p->shape[i] == 1 || p->shape[i] == shape[ndim - p->ndim + i];
     if (!ok && !is_nil(p))
-        mx_fail("[%s] a parameter of shape %s cannot be broadcast to the shape %s asked for", name, shape_of(p),
-                shape_text(ndim, shape));
+        mx_fail("[%s] expected parameters that broadcast to the shape %s, got one of shape %s", name,
+                shape_text(ndim, shape), shape_of(p));
     return ok;
 }
 
@@ -399,8 +399,8 @@ mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key
     for (int i = 0; i < rest && ok; i++)
         ok = left[i] == 1 || left[i] == shape[ndim - rest + i];
     if (!ok)
-        return mx_fail("[categorical] the shape %s asked for does not fit logits of shape %s with axis %d left out",
-                       shape_text(ndim, shape), shape_of(logits), axis);
+        return mx_fail("[categorical] expected a shape that logits of shape %s broadcast to with axis %d left out, got %s",
+                       shape_of(logits), axis, shape_text(ndim, shape));
     /* The categories stand as far from the end as they do in the logits. */
     int at = ndim - (logits->ndim - 1 - a);
     memcpy(full, shape, (size_t)at * sizeof(int));

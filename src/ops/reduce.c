@@ -126,8 +126,7 @@ static mx reduce_as(const char *name, mx x, enum fold f, const int *axes, int n,
     if (f == FOLD_MIN || f == FOLD_MAX)
         for (int i = 0; i < n; i++)
             if (x->shape[a[i]] == 0)
-                return mx_fail("[%s] cannot reduce axis %d of size 0 of an array of shape %s: there is no smallest or "
-                               "largest of nothing", name, a[i], shape_of(x));
+                return mx_fail("[%s] expected at least one element along axis %d, got shape %s", name, a[i], shape_of(x));
     if (n == 0)
         return mx_astype(x, out);
     int64_t v[MX_MAX_NDIM];
@@ -401,7 +400,7 @@ mx mx_arg_reduce(mx x, enum arg_fold f, int axis, bool keepdims)
     if (a < 0)
         return MX_NIL;
     if (x->shape[a] == 0)
-        return mx_fail("[%s] axis %d of an array of shape %s is empty", name, axis, shape_of(x));
+        return mx_fail("[%s] expected at least one element along axis %d, got shape %s", name, axis, shape_of(x));
     mx y = mx_infer(&op_arg_reduce, &(struct arg_reduce_args){ f, a }, 1, &x);
     return drop_axes(y, &a, 1, keepdims);
 }

@@ -14,8 +14,8 @@ int dim_of(const char *op, int64_t size)
 {
     if (size >= 0 && size <= INT32_MAX)
         return (int)size;
-    mx_fail("[%s] a dimension of the result would be %lld, and 2147483647 is the largest there is",
-            op, (long long)size);
+    mx_fail("[%s] expected dimensions up to 2147483647 of the result, got %lld", op,
+            (long long)size);
     return -1;
 }
 

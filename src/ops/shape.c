@@ -262,11 +262,10 @@ static int reshape_shapes(const struct call *c, struct spec out[])
         have *= copied[i] ? 1 : x->shape[i];
     if (infer >= 0 && given == 0)
         return failed(
-            mx_fail("[reshape] cannot tell the size of axis %d of %s: the others hold no elements",
-                    infer, shape_text(n, shape)));
+            mx_fail("[reshape] expected other sizes than 0 beside -1, got %s", shape_text(n, shape)));
     if (infer >= 0 ? have % given != 0 : have != given)
         return failed(
-            mx_fail("[reshape] cannot reshape an array of size %lld and shape %s into shape %s",
+            mx_fail("[reshape] expected a shape for the %lld elements of shape %s, got %s",
                     (long long)x->size, shape_of(x), shape_text(n, shape)));
     if (infer >= 0 && (shape[infer] = dim_of("reshape", have / given)) < 0)
         return 1;
@@ -344,7 +343,7 @@ mx mx_reshape(mx x, int ndim, const int *shape)
     int unknown = 0;
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < INFERRED)
-            return mx_fail("[reshape] negative size %d in shape %s", shape[i],
+            return mx_fail("[reshape] expected sizes of 0 or more, or -1, got %d in shape %s", shape[i],
                            shape_text(ndim, shape));
         if (shape[i] == INFERRED && unknown++)
             return mx_fail("[reshape] expected at most one size of -1, got shape %s",
@@ -615,8 +614,8 @@ static int squeeze_shapes(const struct call *c, struct spec out[])
         k++;
         if (x->shape[i] != 1)
             return failed(
-                mx_fail("[squeeze] expected an axis of size 1, but axis %d of shape %s has size %d",
-                        i, shape_of(x), x->shape[i]));
+                mx_fail("[squeeze] expected an axis of size 1, got axis %d of size %d of shape %s",
+                        i, x->shape[i], shape_of(x)));
     }
     return spec_set(out, x->dtype, n, shape);
 }
@@ -776,9 +775,8 @@ static int as_strided_shapes(const struct call *c, struct spec out[])
     if (size > 0 && (!reach(a, &low, &high) || low < 0 || high >= x->size))
         return failed(mx_fail_as(
             MX_INDEX,
-            "[as_strided] shape %s with these strides and offset %lld reaches outside of the "
-            "%lld elements there are",
-            shape_text(a->shape.n, shape), (long long)a->offset, (long long)x->size));
+            "[as_strided] expected to stay inside of %lld elements, got shape %s at offset %lld and strides that leave it",
+            (long long)x->size, shape_text(a->shape.n, shape), (long long)a->offset));
     return spec_set(out, x->dtype, a->shape.n, shape);
 }
 

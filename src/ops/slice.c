@@ -379,7 +379,7 @@ static int check_corner(const char *op, mx x, mx start, const int *axes, int n, 
             return 1;
         for (int k = 0; k < i; k++)
             if (out[k] == out[i])
-                return failed(mx_fail("[%s] axis %d is given twice", op, axes[i]));
+                return failed(mx_fail("[%s] expected distinct axes, got axis %d twice", op, axes[i]));
     }
     return 0;
 }
@@ -567,7 +567,7 @@ int mx_split_size(mx x, int sections, int axis)
     if (a < 0)
         return -1;
     if (x->shape[a] % sections) {
-        mx_fail("[split] cannot split axis %d of shape %s into %d equal parts", axis, shape_of(x),
+        mx_fail("[split] expected a number of parts that divides axis %d of shape %s, got %d", axis, shape_of(x),
                 sections);
         return -1;
     }
@@ -863,7 +863,7 @@ mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx valu
         if (a < 0)
             return MX_NIL;
         if (seen[a])
-            return mx_fail("[pad] axis %d is given twice", a);
+            return mx_fail("[pad] expected distinct axes, got axis %d twice", a);
         if (low[i] < 0 || high[i] < 0)
             return mx_fail("[pad] expected padding of 0 or more, got %d and %d for axis %d", low[i],
                            high[i], a);

@@ -97,7 +97,14 @@ static int gather_mm_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
-static mx gather(mx a, mx b, mx lhs, mx rhs) { return mx_infer(&op_gather_mm, NULL, 4, (mx[]){ a, b, lhs, rhs }); }
+static const struct field gather_mm_args_fields[] = { FIELD(gather_mm_args, quantized), { 0 } };
+
+static mx gather_for(bool quantized, mx a, mx b, mx lhs, mx rhs)
+{
+    return mx_infer(&op_gather_mm, &(struct gather_mm_args){ quantized }, 4, (mx[]){ a, b, lhs, rhs });
+}
+
+static mx gather(mx a, mx b, mx lhs, mx rhs) { return gather_for(false, a, b, lhs, rhs); }
 
 static void gather_mm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
@@ -126,15 +133,18 @@ static void gather_mm_vmap(const struct call *c, const int axis[], mx y[], int y
         x[i] = batch_first(c->x[i], axis[i]);
         x[2 + i] = mx_batched_places(c->x[2 + i], axis[2 + i], n, axis[i] >= 0 ? x[i] : NULL);
     }
-    y[0] = mx_infer(c->op, NULL, 4, x);
+    y[0] = mx_infer(c->op, c->args, 4, x);
     yaxis[0] = 0;
 }
 
 const struct op op_gather_mm = {
-    OP_ROW(gather_mm), .shapes = gather_mm_shapes, .vjp = gather_mm_vjp, .jvp = gather_mm_jvp, .vmap = gather_mm_vmap,
+    OP_ROW(gather_mm), ARGS(gather_mm_args), .shapes = gather_mm_shapes,
+    .vjp = gather_mm_vjp, .jvp = gather_mm_jvp, .vmap = gather_mm_vmap,
 };
 
-mx mx_gather_mm(mx a, mx b, mx lhs, mx rhs)
+mx mx_gather_mm(mx a, mx b, mx lhs, mx rhs) { return mx_gather_mm_for(false, a, b, lhs, rhs); }
+
+mx mx_gather_mm_for(bool quantized, mx a, mx b, mx lhs, mx rhs)
 {
     if (is_nil(a) || is_nil(b))
         return MX_NIL;
@@ -151,7 +161,7 @@ mx mx_gather_mm(mx a, mx b, mx lhs, mx rhs)
                        shape_of(a), shape_of(b));
     if (is_nil(a) || is_nil(b) || !mx_gather_indices("gather_mm", a, b, &lhs, &rhs))
         return MX_NIL;
-    mx y = gather(a, b, lhs, rhs);
+    mx y = gather_for(quantized, a, b, lhs, rhs);
     int gone[2], n = vector_axes(row, column, gone);
     return n ? mx_squeeze(y, gone, n) : y;
 }

@@ -4,6 +4,11 @@
 
 #include "ops/rules.h"
 
+/* gather_mm: was it gather_qqmm that asked?  For messages. */
+struct gather_mm_args {
+    bool quantized;
+};
+mx mx_gather_mm_for(bool quantized, mx a, mx b, mx lhs, mx rhs);
 /* scatter_mm: the batch dimensions of the result. */
 struct scatter_mm_args {
     struct ints batch;

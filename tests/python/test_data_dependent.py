@@ -128,7 +128,7 @@ def test_inside_vmap():
 
 
 def test_where_with_two_arguments():
-    with pytest.raises(TypeError, match="a condition alone, or with both"):
+    with pytest.raises(TypeError, match="a condition alone, or both"):
         mx.where(mx.array([True]), 1)
 
 

@@ -129,8 +129,8 @@ def test_missing_ellipsis_is_summed():
         ("ij-ij", 1, "'-'"),
         ("ijk", 1, "a subscript for each dimension, got 3"),
         ("i", 1, "a subscript for each dimension, got 1"),
-        ("ij,ij", 2, "sizes 2 and 3"),
-        ("ii", 1, "sizes 2 and 3"),
+        ("ij,ij", 2, "size 2 for subscript 'i' .*, got 3"),
+        ("ii", 1, "one size for subscript 'i', got 2 and 3"),
         ("ij" * 40, 1, "at most"),
     ],
 )

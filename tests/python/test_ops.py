@@ -509,7 +509,7 @@ def test_an_axis_out_of_range_is_a_wrong_value_and_a_wrong_index(axis):
 def test_a_size_that_does_not_fit_32_bits():
     with pytest.raises(ValueError, match="32 bits"):
         mx.zeros(2**31)
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="32 bits"):
         mx.sum(mx.zeros(3), axis=10**30)
 
 

@@ -48,7 +48,7 @@ static void inverses(void **state)
     FAILS(mlx_linalg_inv(&r, none, s), "`a`");
     FAILS(mlx_linalg_slogdet(&r, NULL, a, s), "place for the result");
     OK(mlx_linalg_inv(&q, zero, s)); /* evaluating it is what fails */
-    FAILS(mlx_array_eval(q), "[linalg.inv] matrix is singular");
+    FAILS(mlx_array_eval(q), "[linalg.inv] expected an invertible matrix");
     mlx_array_free(zero);
     mlx_array_free(column);
 }

@@ -612,7 +612,7 @@ static void errors(void **state)
         assert_fails(mx_scatter_add_axis(x.it, mx_zeros(2, (int[]){ 2, 2 }, DT_int32), i, 0),
                      MX_VALUE, "[scatter_add_axis]");
         assert_fails(mx_gather(x.it, one, (int[]){ 1, -1 }, 2, (int[]){ 1, 1 }), MX_VALUE,
-                     "[gather] axis -1 is given twice");
+                     "[gather] expected distinct axes, got axis -1 twice");
         assert_fails(mx_gather(x.it, one, (int[]){ 1, 5 }, 2, (int[]){ 1, 1 }), MX_AXIS,
                      "[gather] axis 5");
         assert_fails(mx_gather(x.it, one, (int[]){ 1 }, 1, (int[]){ 4, 1 }), MX_VALUE,

@@ -227,7 +227,7 @@ static void nan_and_infinity(void **state)
         }
     MX_SCOPE(NULL);
     assert_true(is_nil(mx_max(sample(DT_float32, 2, (int[]){ 3, 0 }), NULL, 0, false)));
-    assert_non_null(strstr(mx_error_message(), "[max] cannot reduce axis 1 of size 0"));
+    assert_non_null(strstr(mx_error_message(), "[max] expected at least one element along axis 1"));
     mx_error_clear();
     assert_true(is_nil(mx_sum(sample(DT_float32, 1, (int[]){ 3 }), (int[]){ 1 }, 1, false)));
     assert_int_equal(mx_error_kind(), MX_AXIS);

@@ -964,15 +964,15 @@ static void errors(void **state)
     MX_SCOPE(NULL);
     mx x = mx_zeros(2, (int[]){ 2, 3 }, DT_float32), s = array_of_int(1, DT_int32), out[8];
     assert_fails(mx_reshape(x, 2, (int[]){ 4, 2 }), MX_VALUE,
-                 "[reshape] cannot reshape an array of size 6");
+                 "[reshape] expected a shape for the 6 elements");
     assert_fails(mx_reshape(x, 2, (int[]){ -1, -1 }), MX_VALUE, "at most one size of -1");
-    assert_fails(mx_reshape(x, 2, (int[]){ -2, 3 }), MX_VALUE, "negative size -2");
+    assert_fails(mx_reshape(x, 2, (int[]){ -2, 3 }), MX_VALUE, "expected sizes of 0 or more, or -1, got -2");
     assert_fails(mx_reshape(mx_zeros(2, (int[]){ 0, 3 }, DT_int8), 2, (int[]){ -1, 0 }), MX_VALUE,
-                 "cannot tell");
+                 "other sizes than 0 beside -1");
     assert_fails(mx_broadcast_to(x, 2, (int[]){ 3, 3 }), MX_VALUE,
                  "[broadcast_to] expected a shape that (2,3)");
     assert_fails(mx_broadcast_to(x, 1, (int[]){ 3 }), MX_VALUE, "[broadcast_to]");
-    assert_fails(mx_broadcast_to(x, 3, (int[]){ -1, 2, 3 }), MX_VALUE, "negative size");
+    assert_fails(mx_broadcast_to(x, 3, (int[]){ -1, 2, 3 }), MX_VALUE, "expected sizes of 0 or more, got -1");
     assert_fails(mx_transpose(x, (int[]){ 0, 0 }, 2), MX_VALUE, "twice");
     assert_fails(mx_transpose(x, (int[]){ 0 }, 1), MX_VALUE, "[transpose] expected 2 axes");
     assert_fails(mx_transpose(x, (int[]){ 0, 2 }, 2), MX_AXIS, "axis 2 is out of range");
@@ -1009,7 +1009,7 @@ static void errors(void **state)
     assert_fails(mx_concatenate(2, (mx[]){ s, s }, 0), MX_AXIS, "axis 0");
     assert_fails(mx_stack(2, (mx[]){ x, s }, 0), MX_VALUE, "[stack]");
     assert_int_equal(mx_split(x, 2, 1, out), -1);
-    assert_fails(out[0], MX_VALUE, "[split] cannot split axis 1 of shape (2,3) into 2 equal parts");
+    assert_fails(out[0], MX_VALUE, "[split] expected a number of parts that divides axis 1 of shape (2,3), got 2");
     assert_int_equal(mx_split(x, 0, 1, out), -1);
     assert_fails(MX_NIL, MX_VALUE, "[split] expected a positive number");
     assert_fails(mx_pad(x, (int[]){ 0 }, 1, (int[]){ -1 }, (int[]){ 0 }, NULL, PAD_CONSTANT),
@@ -1018,7 +1018,7 @@ static void errors(void **state)
                         NULL, PAD_EDGE),
                  MX_VALUE, "with a constant only");
     assert_fails(mx_arange(0, 1, 0, DT_int32), MX_VALUE,
-                 "[arange] expected a step other than zero");
+                 "[arange] expected a step other than 0");
     assert_fails(mx_arange(0, NAN, 1, DT_float32), MX_VALUE, "[arange] expected finite");
     assert_fails(mx_arange(0, 1e10, 1, DT_int64), MX_VALUE, "2147483647");
     assert_fails(mx_arange(-1e300, 1e300, 1e-10, DT_int64), MX_VALUE, "[arange]");
@@ -1026,7 +1026,7 @@ static void errors(void **state)
     assert_fails(mx_eye(-1, 1, 0, DT_float32), MX_VALUE, "[eye]");
     assert_fails(mx_tri(1, -1, 0, DT_float32), MX_VALUE, "[tri]");
     assert_fails(mx_tril(s, 0), MX_VALUE, "[tril] expected an array of at least two dimensions");
-    assert_fails(mx_full(1, (int[]){ -1 }, s, DT_int32), MX_VALUE, "[full] negative size");
+    assert_fails(mx_full(1, (int[]){ -1 }, s, DT_int32), MX_VALUE, "[full] expected sizes of 0 or more");
     assert_fails(mx_full(1, (int[]){ 2 }, x, DT_int32), MX_VALUE, "[broadcast_to]");
     assert_fails(mx_as_strided(x, 1, (int[]){ 2 }, (int64_t[]){ INT64_MAX }, 0), MX_INDEX,
                  "[as_strided]");
@@ -1042,21 +1042,21 @@ static void errors(void **state)
     /* A dimension that an int does not hold. */
     mx wide = mx_broadcast_to(array_of_int(1, DT_int8), 2, (int[]){ 1 << 16, 1 << 16 });
     assert_fails(mx_flatten(wide, 0, -1), MX_VALUE,
-                 "[reshape] a dimension of the result would be 4294967296");
+                 "[reshape] expected dimensions up to 2147483647 of the result, got 4294967296");
     assert_fails(mx_reshape(wide, 1, (int[]){ -1 }), MX_VALUE, "4294967296");
     mx long_ = mx_broadcast_to(array_of_int(1, DT_int8), 1, (int[]){ INT32_MAX });
     assert_fails(mx_concatenate(2, (mx[]){ long_, long_ }, 0), MX_VALUE,
-                 "[concatenate] a dimension");
+                 "[concatenate] expected dimensions up to");
     assert_fails(mx_pad(long_, NULL, 1, (int[]){ 1 }, (int[]){ 0 }, NULL, PAD_CONSTANT), MX_VALUE,
-                 "[pad] a dimension");
+                 "[pad] expected dimensions up to");
     assert_fails(mx_pad(long_, NULL, 1, (int[]){ 1 }, (int[]){ 0 }, NULL, PAD_EDGE), MX_VALUE,
-                 "[pad] a dimension");
+                 "[pad] expected dimensions up to");
     assert_fails(
         mx_view(mx_broadcast_to(array_of_int(1, DT_int64), 1, (int[]){ INT32_MAX }), DT_int8),
-        MX_VALUE, "[view] a dimension");
+        MX_VALUE, "[view] expected dimensions up to");
     int huge[4] = { INT32_MAX, INT32_MAX, INT32_MAX, 2 };
-    assert_fails(mx_broadcast_to(s, 4, huge), MX_VALUE, "too many elements");
-    assert_fails(mx_zeros(4, huge, DT_int8), MX_VALUE, "too many elements");
+    assert_fails(mx_broadcast_to(s, 4, huge), MX_VALUE, "expected a size that fits");
+    assert_fails(mx_zeros(4, huge, DT_int8), MX_VALUE, "expected a size that fits");
     /* Failed arrays go through. */
     assert_ptr_equal(mx_reshape(MX_NIL, 1, (int[]){ 5 }), MX_NIL);
     assert_ptr_equal(mx_slice(MX_NIL, NULL, NULL, NULL), MX_NIL);
