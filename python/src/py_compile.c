@@ -106,15 +106,28 @@ static int flatten_dict(struct flat *f, PyObject *tree)
     return 0;
 }
 
+static int flatten_node(struct flat *f, PyObject *tree, PyObject *rules)
+{
+    PyObject *aux = NULL, *children = tree_open(tree, rules, &aux);
+    int failed = !children || put(f, (PyObject *)Py_TYPE(tree)) || PyObject_Hash(aux) == -1 || put_constant(f, aux) ||
+                 flatten(f, children);
+    Py_XDECREF(children);
+    Py_XDECREF(aux);
+    return failed ? -1 : 0;
+}
+
 static int flatten(struct flat *f, PyObject *tree)
 {
     if (is_array(tree))
         return put(f, array_mark) || (mlx_vector_array_append_value(f->in, handle_of(tree)) && raise_last()) ? -1 : 0;
     bool list = PyList_Check(tree);
-    if (list || PyTuple_Check(tree) || PyDict_Check(tree)) {
+    PyObject *rules = tree_rules(tree);
+    if (rules || list || PyTuple_Check(tree) || PyDict_Check(tree)) {
         if (Py_EnterRecursiveCall(" in the arguments of a compiled function"))
             return -1;
-        int failed = PyDict_Check(tree) ? flatten_dict(f, tree) : flatten_items(f, tree, list);
+        int failed = rules                ? flatten_node(f, tree, rules)
+                     : PyDict_Check(tree) ? flatten_dict(f, tree)
+                                          : flatten_items(f, tree, list);
         Py_LeaveRecursiveCall();
         return failed;
     }
@@ -201,7 +214,7 @@ static int assign(PyObject *tree, PyObject *form, struct replacing *r);
 /* What stands for `form` in place of `now`, which is changed if it can be: a new reference. */
 static PyObject *renewed(PyObject *now, PyObject *form, struct replacing *r)
 {
-    bool same = now && is_container(form) && Py_TYPE(now) == Py_TYPE(form);
+    bool same = now && (PyDict_Check(form) ? PyDict_Check(now) : PyList_Check(form) && PyList_Check(now));
     if ((now && is_random_state(form)) || same)
         return assign(now, form, r) ? NULL : Py_NewRef(now);
     if (!PyTuple_Check(form))
@@ -295,15 +308,54 @@ static void tracing_end(struct released *r)
 
 static void tracing_release(void *payload) { release_soon(payload); }
 
+/* The arguments with their arrays replaced.  A dict of another type, a module say, is more than what it
+ * holds: its content is replaced in place, to be put back. */
+static PyObject *inside(PyObject *tree, struct replacing *r, PyObject *saved)
+{
+    if (PyDict_Check(tree) && Py_TYPE(tree) != &PyDict_Type && !tree_rules(tree)) {
+        PyObject *form = hollowed(tree);
+        int failed = !form || remember(tree, saved) || assign(tree, form, r);
+        Py_XDECREF(form);
+        return failed ? NULL : Py_NewRef(tree);
+    }
+    if (Py_TYPE(tree) == &PyTuple_Type || Py_TYPE(tree) == &PyList_Type) {
+        PyObject *items = PySequence_List(tree);
+        for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
+            PyObject *item = inside(PyList_GetItem(items, i), r, saved);
+            if (!item || PyList_SetItem(items, i, item))
+                Py_CLEAR(items);
+        }
+        PyObject *tuple = items && PyTuple_Check(tree) ? PyList_AsTuple(items) : Py_XNewRef(items);
+        Py_XDECREF(items);
+        return tuple;
+    }
+    if (Py_TYPE(tree) == &PyDict_Type) {
+        PyObject *dict = PyDict_New(), *key, *value;
+        Py_ssize_t at = 0;
+        while (dict && PyDict_Next(tree, &at, &key, &value)) {
+            PyObject *item = inside(value, r, saved);
+            if (!item || PyDict_SetItem(dict, key, item))
+                Py_CLEAR(dict);
+            Py_XDECREF(item);
+        }
+        return dict;
+    }
+    return replaced(tree, r);
+}
+
 /* The names of a tree's arrays, "x[0].weight", as long as they are needed. */
 static int name_arrays(PyObject *tree, PyObject *name, PyObject *names)
 {
     if (is_array(tree) || is_random_state(tree))
         return PyList_Append(names, name);
     int failed = 0;
-    PyObject *key, *value;
+    PyObject *key, *value, *rules = tree_rules(tree);
     Py_ssize_t at = 0;
-    if (PyDict_Check(tree)) {
+    if (rules) {
+        PyObject *children = tree_open(tree, rules, NULL);
+        failed = children ? name_arrays(children, name, names) : -1;
+        Py_XDECREF(children);
+    } else if (PyDict_Check(tree)) {
         while (!failed && PyDict_Next(tree, &at, &key, &value)) {
             PyObject *inner = PyUnicode_FromFormat("%U[%R]", name, key);
             failed = inner ? name_arrays(value, inner, names) : -1;
@@ -432,9 +484,9 @@ static int trace(mlx_vector_array *res, const mlx_vector_array in, void *payload
     struct replacing r = { in, 0 };
     PyObject *saved = PyList_New(0), *value = NULL, *kwargs = NULL, *form = NULL, *content = NULL;
     describe(t);
-    PyObject *args = replaced(t->args, &r);
+    PyObject *args = saved ? inside(t->args, &r, saved) : NULL;
     if (args && t->kwargs)
-        kwargs = replaced(t->kwargs, &r);
+        kwargs = inside(t->kwargs, &r, saved);
     int failed = !saved || !args || (t->kwargs && !kwargs) || (c->inputs && remember(c->inputs, saved)) ||
                  (c->outputs && remember(c->outputs, saved));
     if (!failed && c->inputs) {
@@ -767,8 +819,9 @@ PyObject *fn_compile(struct call *c)
     PyObject *fun = c->v[0].o, *inputs = GIVEN(1) ? c->v[1].o : NULL, *outputs = GIVEN(2) ? c->v[2].o : NULL;
     if (!PyCallable_Check(fun))
         return call_refuse(c, 0, "callable");
-    if (Py_TYPE(fun) == compiled_type && !inputs && !outputs)
-        return Py_NewRef(fun);
+    for (int i = 1; i <= 2; i++)
+        if (GIVEN(i) && !is_container(c->v[i].o) && !PyTuple_Check(c->v[i].o) && !is_random_state(c->v[i].o))
+            return call_refuse(c, i, "a list, dict or tuple, or mx.random.state");
     struct traces *t = traces_of(fun, !inputs && !outputs, BOOL(3));
     struct compiled *self = t ? PyObject_GC_New(struct compiled, compiled_type) : NULL;
     if (!self)

@@ -15,13 +15,13 @@ static const char *const any_rank[] = {
 #define BINARY(name, ...) #name,
 #include "ops/ops.def"
     "astype", "clip", "closure_apply", "compiled_apply", "copy", "degrees", "divmod", "floor_divide", "full_like", "isclose",
-    "isfinite", "isinf", "isnan", "isneginf", "isposinf", "nan_to_num", "negative", "ones_like", "radians",
+    "isfinite", "isinf", "isnan", "isneginf", "isposinf", "nan_to_num", "nan_to_num_double", "negative", "ones_like", "radians",
     "reciprocal", "round", "stop_gradient", "where", "zeros_like",
 };
 
 /* The number of dimensions matters, as do axes, but not the sizes. */
 static const char *const any_shape[] = {
-    "addmm", "all", "all_axes", "all_axis", "any", "any_axes", "any_axis", "argmax_axis", "argmin_axis",
+    "addmm", "addmm_double", "all", "all_axes", "all_axis", "any", "any_axes", "any_axis", "argmax_axis", "argmin_axis",
     "argsort_axis", "broadcast_arrays", "broadcast_to", "concatenate_axis", "cummax", "cummin", "cumprod", "cumsum",
     "expand_dims", "expand_dims_axes", "fast_layer_norm", "fast_rms_norm", "flatten", "logcumsumexp", "logsumexp_axes",
     "logsumexp_axis", "matmul", "max", "max_axes", "max_axis", "mean", "mean_axes", "mean_axis", "min", "min_axes",

@@ -398,10 +398,11 @@ enum dtype op_result_dtype(const struct op *op, enum dtype t)
 
 /* ---- traces */
 
-static _Thread_local int trace_depth;
-bool tracing(void) { return trace_depth > 0; }
-void trace_begin(void) { trace_depth++; }
-void trace_end(void) { trace_depth--; }
+static _Thread_local int traces;
+bool tracing(void) { return traces > 0; }
+int trace_depth(void) { return traces; }
+void trace_begin(void) { traces++; }
+void trace_end(void) { traces--; }
 
 static _Thread_local struct shapeless_trace any_shape;
 

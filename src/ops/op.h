@@ -147,6 +147,7 @@ enum dtype op_result_dtype(const struct op *op, enum dtype computed);
 
 /* Is this thread inside a transform's call of the user's function? */
 bool tracing(void);
+int trace_depth(void); /* in how many, one inside the other */
 void trace_begin(void);
 void trace_end(void);
 

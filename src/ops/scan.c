@@ -200,6 +200,7 @@ mx mx_scan(mx x, enum scan_fold f, int axis, bool reverse, bool inclusive)
         return mx_moveaxis(mx_scan(mx_moveaxis(x, axis, -1), f, -1, reverse, inclusive), -1, axis);
     if (inclusive)
         return scan(x, f, axis, reverse);
+    shapes_matter(fold_name(f));
     double first = identity(f);
     if (x->dtype == DT_bool_ && isinf(first))
         first = first > 0;

@@ -15,6 +15,7 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "transform/fuse.h"
 #include "transform/graph.h"
 
 /* ---- modes */
@@ -33,7 +34,13 @@ __attribute__((constructor)) static void mode_from_environment(void)
         mode = COMPILE_DISABLED;
 }
 
-void compile_set_mode(enum compile_mode m) { atomic_store(&mode, m); }
+void compile_set_mode(enum compile_mode m)
+{
+    int before = atomic_exchange(&mode, m);
+    if (m == COMPILE_NO_FUSE || before == COMPILE_NO_FUSE)
+        mx_fuse_enable(m != COMPILE_NO_FUSE);
+}
+
 enum compile_mode compile_mode(void) { return (enum compile_mode)atomic_load(&mode); }
 
 /* ---- what is kept */
@@ -367,6 +374,8 @@ static double now_ms(void)
 static void tell(struct compiled *c, const struct key *k, const struct trace *t, int gone, double ms)
 {
     struct say s = { 0 };
+    int kernels = -1, fused = 0;
+    mx_fuse_count(&t->g->r, &kernels, &fused);
     pthread_mutex_lock(&c->lock);
     say(&s, "%s, trace %lld: ", c->name, (long long)t->number);
     if (c->newest)
@@ -380,6 +389,8 @@ static void tell(struct compiled *c, const struct key *k, const struct trace *t,
     say(&s, "; %d operations", t->g->r.n);
     if (gone)
         say(&s, " (%d merged or dropped)", gone);
+    if (kernels >= 0)
+        say(&s, " in %d kernels, %d of them fused", kernels, fused);
     say(&s, ", traced in %.2f ms", ms);
     forget_names(c);
     free(c->said[t->number % REMEMBERED]);

@@ -25,6 +25,19 @@ mx graph_placeholder(enum dtype t, int ndim, const int *shape)
     return x;
 }
 
+static bool is_foreign(const struct graph *g, int v) { return !g->r.dependent[v] && g->r.values[v].it->tracer; }
+
+/* Does one of the first results, or what they are made of, need a placeholder that is not ours? */
+static void note_open(struct graph *g, int n_results)
+{
+    g->open = false;
+    for (int i = 0; i < g->r.n && !g->open; i++)
+        for (int k = 0; k < g->r.entries[i].node->nin; k++)
+            g->open |= is_foreign(g, graph_reads(g, i)[k]);
+    for (int k = 0; k < n_results; k++)
+        g->open |= is_foreign(g, g->r.roots[k]);
+}
+
 struct graph *graph_of(int n, const mx in[], int n_out, const mx out[])
 {
     struct graph *g = mx_malloc(sizeof *g);
@@ -35,8 +48,7 @@ struct graph *graph_of(int n, const mx in[], int n_out, const mx out[])
         free(g);
         return NULL;
     }
-    for (int i = n; i < g->r.n_values; i++)
-        g->open |= !g->r.dependent[i] && g->r.values[i].it->tracer;
+    note_open(g, n_out);
     return g;
 }
 
@@ -45,7 +57,7 @@ struct graph *graph_of(int n, const mx in[], int n_out, const mx out[])
 static _Thread_local struct reads {
     struct mx_list arrays;
     bool *rank_only;
-    int cap;
+    int cap, depth;
 } *reads;
 
 void graph_note_read(mx x, bool rank_only)
@@ -53,6 +65,10 @@ void graph_note_read(mx x, bool rank_only)
     struct reads *r = reads;
     if (!r || !shapeless() || !x->tracer)
         return;
+    if (trace_depth() > r->depth) { /* x may be a placeholder of that transform */
+        shapes_matter("a transform inside");
+        return;
+    }
     for (int i = r->arrays.n; i-- > 0;)
         if (r->arrays.v[i].it == x && (rank_only || !r->rank_only[i]))
             return;
@@ -96,6 +112,10 @@ static struct graph *trace(struct closure *f, int n, const mx like[], struct rea
     if (g) {
         g->n_read = g->n_out - n_out;
         g->n_out = n_out;
+        for (int i = 0; i < g->n_read; i++)
+            if (is_foreign(g, g->r.roots[n_out + i]))
+                g->fixed = "a transform inside";
+        note_open(g, n_out);
     }
     list_clear(&in);
     list_clear(&out);
@@ -112,7 +132,7 @@ struct graph *graph_trace(struct closure *f, int n, const mx like[])
 
 struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[])
 {
-    struct reads seen = { 0 }, *outside = reads;
+    struct reads seen = { .depth = trace_depth() + 1 }, *outside = reads;
     struct shapeless_trace outer = shapeless_begin(true);
     reads = &seen;
     struct graph *g = trace(f, n, like, &seen);
@@ -122,7 +142,7 @@ struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[])
     if (g) {
         g->any_shape = true;
         g->rank_only = seen.rank_only;
-        g->fixed = said.why;
+        g->fixed = said.why ? said.why : g->fixed;
         g->any_rank = !said.ranks && suits_any_rank(g);
     } else {
         free(seen.rank_only);

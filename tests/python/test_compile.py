@@ -1,0 +1,728 @@
+"""mx.compile: caching, captured state, composition, errors, what it tells."""
+
+import gc
+import math
+import os
+import subprocess
+import sys
+import weakref
+from functools import partial
+
+import numpy as np
+import pytest
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+
+
+def counted(fun):
+    """fun with a list that grows by one each time Python runs it."""
+    calls = []
+
+    def wrapper(*args, **kwargs):
+        calls.append(1)
+        return fun(*args, **kwargs)
+
+    return wrapper, calls
+
+
+def same(a, b):
+    np.testing.assert_array_equal(np.array(a), np.array(b))
+
+
+# The document on compiling
+
+
+def test_same_output_and_cached():
+    def fun(x, y):
+        return mx.exp(-x) + y
+
+    fun, calls = counted(fun)
+    x, y = mx.array(1.0), mx.array(2.0)
+    assert str(fun(x, y)) == "array(2.36788, dtype=float32)"
+    calls.clear()
+    compiled = mx.compile(fun)
+    assert str(compiled(x, y)) == "array(2.36788, dtype=float32)"
+    compiled(x, y)
+    mx.compile(fun)(x, y)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        (mx.zeros((3,)), mx.zeros((3,))),  # the shape
+        (mx.zeros((1, 2)), mx.zeros((1, 2))),  # the number of dimensions
+        (mx.zeros((2,), mx.int32), mx.zeros((2,), mx.int32)),  # the type
+        (mx.zeros((2,)), mx.zeros((2,)), mx.zeros((2,))),  # the number of inputs
+        (mx.zeros((2,)), 2.0),  # an array that is a constant now
+    ],
+)
+def test_what_is_traced_anew(again):
+    fun, calls = counted(lambda *args: sum(args))
+    compiled = mx.compile(fun)
+    first = (mx.ones((2,)), mx.ones((2,)))
+    compiled(*first)
+    same(compiled(*again), sum(again))
+    assert len(calls) == 2
+    compiled(*first)
+    compiled(*again)
+    assert len(calls) == 2
+
+
+def test_constants_are_told_apart():
+    fun, calls = counted(lambda x, c: x if c is None else x * c)
+    compiled = mx.compile(fun)
+    x = mx.array([1.0, 2.0])
+    constants = [1, 1.0, True, 2, None, -0.0, 0.0]
+    for c in constants:
+        expected = x if c is None else x * c
+        got = compiled(x, c)
+        assert got.dtype == expected.dtype
+        same(got, expected)
+        if isinstance(c, float) and c == 0:
+            same(np.signbit(np.array(got)), np.signbit(np.array(expected)))
+    assert len(calls) == len(constants)
+    compiled(x, float("nan"))
+    compiled(x, float("nan"))
+    assert len(calls) == len(constants) + 1
+    compiled(x, c="text" and 3)
+    compiled(x, c=3)
+    assert len(calls) == len(constants) + 2
+
+
+def test_lambdas_in_a_loop_leave_nothing_behind():
+    a = mx.array(1.0)
+    gone = []
+    for _ in range(5):
+        f = lambda x: mx.exp(mx.abs(x))  # noqa: E731
+        gone.append(weakref.ref(f))
+        same(mx.compile(f)(a), mx.exp(a))
+    del f
+    gc.collect()
+    assert not any(r() for r in gone)
+
+
+def test_gelu_gives_the_same():
+    def gelu(x):
+        return x * (1 + mx.erf(x / math.sqrt(2))) / 2
+
+    x = mx.random.uniform(shape=(32, 100))
+    same(mx.compile(gelu)(x), gelu(x))
+    same(mx.compile(nn.gelu)(x), nn.gelu(x))
+
+
+def test_printing_a_placeholder_says_where():
+    @mx.compile
+    def fun(x):
+        z = -x
+        print(z)
+        return mx.exp(z)
+
+    with pytest.raises(RuntimeError, match=r"fun .*test_compile.py, line \d+\), which is being compiled \(line \d+\)"):
+        fun(mx.array(5.0))
+
+
+@pytest.mark.parametrize("look", [lambda x: x.item(), lambda x: np.array(x), lambda x: x.tolist(), lambda x: bool(x)])
+def test_values_cannot_be_had_while_tracing(look):
+    with pytest.raises(RuntimeError, match="being compiled"):
+        mx.compile(lambda x: x if look(x) else -x)(mx.array(1.0))
+
+
+def test_disable_compile(capsys):
+    fun, calls = counted(lambda x: print(-x) or mx.exp(-x))
+    compiled = mx.compile(fun)
+    mx.disable_compile()
+    try:
+        same(compiled(mx.array(5.0)), mx.exp(mx.array(-5.0)))
+        compiled(mx.array(5.0))
+    finally:
+        mx.enable_compile()
+    assert capsys.readouterr().out.count("array(-5, dtype=float32)") == 2
+    assert len(calls) == 2
+    with pytest.raises(RuntimeError):
+        compiled(mx.array(5.0))
+
+
+def test_the_environment_disables_it():
+    code = "import mlx.core as mx; mx.compile(lambda x: print(x) or x)(mx.array(3))"
+    for value, works in (("1", True), ("0", False)):
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "MLX_DISABLE_COMPILE": value},
+            capture_output=True,
+            text=True,
+        )
+        assert (run.returncode == 0) == works, run.stderr
+        assert ("array(3, dtype=int32)" in run.stdout) == works
+
+
+def test_side_effects_leave_a_placeholder():
+    state = []
+
+    @mx.compile
+    def fun(x, y):
+        z = x + y
+        state.append(z)
+        return mx.exp(z)
+
+    fun(mx.array(1.0), mx.array(2.0))
+    with pytest.raises(RuntimeError, match="placeholder"):
+        print(state)
+
+
+def test_state_as_a_result():
+    state = []
+
+    @mx.compile
+    def fun(x, y):
+        z = x + y
+        state.append(z)
+        return mx.exp(z), state
+
+    _, got = fun(mx.array(1.0), mx.array(2.0))
+    assert str(got) == "[array(3, dtype=float32)]"
+
+
+def test_captured_outputs():
+    state = []
+
+    @partial(mx.compile, outputs=state)
+    def fun(x, y):
+        z = x + y
+        state.append(z)
+        return mx.exp(z), state
+
+    fun(mx.array(1.0), mx.array(2.0))
+    assert str(state) == "[array(3, dtype=float32)]"
+    fun(mx.array(2.0), mx.array(2.0))
+    assert str(state) == "[array(4, dtype=float32)]"
+
+
+def test_captured_inputs():
+    state = [mx.array(1.0)]
+    frozen = mx.compile(lambda x: x + state[0])
+    live = mx.compile(lambda x: x + state[0], inputs=state)
+    x = mx.array(1.0)
+    assert (frozen(x).item(), live(x).item()) == (2, 2)
+    state[0] = mx.array(5.0)
+    assert (frozen(x).item(), live(x).item()) == (2, 6)
+    assert state[0].item() == 5
+
+
+def train(compile_step, steps=10):
+    mx.random.seed(3)
+    x = mx.random.uniform(shape=(4, 10))
+    y = mx.array([0, 1, 0, 1])
+    model = nn.Linear(10, 1)
+    optimizer = optim.SGD(learning_rate=0.1, momentum=0.8)
+
+    def loss_fn(model, x, y):
+        return nn.losses.binary_cross_entropy(model(x).squeeze(), y)
+
+    state = [model.state, optimizer.state]
+
+    def step(x, y):
+        loss, grads = nn.value_and_grad(model, loss_fn)(model, x, y)
+        optimizer.update(model, grads)
+        return loss
+
+    if compile_step:
+        step, calls = counted(step)
+        step = mx.compile(step, inputs=state, outputs=state)
+    losses = []
+    for _ in range(steps):
+        losses.append(step(x, y).item())
+        mx.eval(state)
+    if compile_step:
+        assert len(calls) <= 2  # the second time the optimizer has its state
+    return losses, model.weight
+
+
+def test_a_training_step():
+    plain, weight = train(False)
+    compiled, compiled_weight = train(True)
+    np.testing.assert_allclose(plain, compiled, rtol=1e-6)
+    np.testing.assert_allclose(np.array(weight), np.array(compiled_weight), rtol=1e-5)
+    assert compiled[-1] < compiled[0]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Lion", "RMSprop", "Adagrad", "AdaDelta", "Adamax"])
+def test_optimizers(name):
+    def run(compiled):
+        mx.random.seed(1)
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+        optimizer = getattr(optim, name)(learning_rate=optim.cosine_decay(0.05, 20))
+        optimizer.init(model.trainable_parameters())
+        state = [model.state, optimizer.state]
+        x, y = mx.random.normal((16, 4)), mx.random.normal((16, 1))
+
+        def step(x, y):
+            loss, grads = nn.value_and_grad(model, lambda m, x, y: ((m(x) - y) ** 2).mean())(model, x, y)
+            optimizer.update(model, grads)
+            return loss
+
+        step = mx.compile(step, inputs=state, outputs=state) if compiled else step
+        losses = []
+        for _ in range(6):
+            losses.append(step(x, y).item())
+            mx.eval(state)
+        return losses
+
+    np.testing.assert_allclose(run(True), run(False), rtol=2e-5)
+
+
+def test_random_state_is_captured():
+    layer = nn.Dropout(0.5)
+    state = [mx.random.state]
+    x = mx.ones((64,))
+    live = mx.compile(lambda x: layer(x), inputs=state, outputs=state)
+    frozen = mx.compile(lambda x: layer(x) + 0)
+    mx.random.seed(7)
+    a, b = live(x), live(x)
+    assert not mx.array_equal(a, b)
+    mx.random.seed(7)
+    same(layer(x), a)
+    same(layer(x), b)
+    assert mx.array_equal(frozen(x), frozen(x))
+
+
+def test_compile_of_transforms():
+    x = mx.array(1.0)
+    grad = mx.grad(mx.exp)
+    assert str(grad(x)) == str(mx.compile(grad)(x)) == "array(2.71828, dtype=float32)"
+    f = lambda x: mx.sin(x) * x  # noqa: E731
+    expected = mx.grad(mx.grad(f))(x)
+    for g in (
+        mx.grad(mx.compile(mx.grad(f))),
+        mx.compile(mx.grad(mx.grad(mx.compile(f)))),
+        mx.grad(mx.grad(mx.compile(f))),
+    ):
+        np.testing.assert_allclose(g(x).item(), expected.item(), rtol=1e-6)
+    xs = mx.linspace(0, 1, 5)
+    same(mx.vmap(mx.compile(f))(xs), f(xs))
+    same(mx.compile(mx.vmap(f))(xs), f(xs))
+    (y,), (dy,) = mx.jvp(mx.compile(f), [x], [mx.array(2.0)])
+    np.testing.assert_allclose(dy.item(), 2 * mx.grad(f)(x).item(), rtol=1e-6)
+
+
+def test_nested():
+    inner, inner_calls = counted(lambda x: mx.exp(-mx.abs(x)))
+    inner = mx.compile(inner)
+    outer, outer_calls = counted(lambda x: inner(inner(x)))
+    outer = mx.compile(outer)
+    x = mx.array([-1.0, 2.0])
+    expected = mx.exp(-mx.abs(mx.exp(-mx.abs(x))))
+    same(outer(x), expected)
+    same(outer(x), expected)
+    assert len(outer_calls) == 1 and len(inner_calls) == 1
+
+
+# The cache
+
+
+def test_the_cache_is_bounded():
+    fun, calls = counted(lambda x: x + 1)
+    compiled = mx.compile(fun)
+    assert compiled.cache_size == 64
+    compiled.cache_size = 2
+    for n in (1, 2, 1, 3, 1):
+        same(compiled(mx.zeros((n,))), np.ones(n))
+    assert len(calls) == 3  # 1 was used last when 3 came: 2 went
+    compiled(mx.zeros((2,)))
+    assert len(calls) == 4
+    assert compiled.trace_count == 4
+    with pytest.raises(ValueError, match="room for one"):
+        compiled.cache_size = 0
+
+
+def test_many_traces_warn_once():
+    compiled = mx.compile(lambda x: x + 1)
+    with pytest.warns(RuntimeWarning, match="traced more than 32 times") as seen:
+        for n in range(40):
+            compiled(mx.zeros((n + 1,)))
+    assert len(seen) == 1
+
+
+def test_explain():
+    def fun(x, y, mode=1):
+        return mx.sum(x * mode + y)
+
+    compiled = mx.compile(fun)
+    a = mx.zeros((2, 3))
+    compiled(a, a)
+    compiled(mx.zeros((4, 3)), mx.zeros((4, 3)))
+    compiled(a, a, mode=2)
+    compiled(a.astype(mx.float16), a)
+    text = compiled.explain().splitlines()
+    assert len(text) == 5 and "4 traces" in text[0]
+    assert "first call" in text[1] and "operations" in text[1] and " ms" in text[1]
+    assert "x: float32 (2, 3) -> float32 (4, 3)" in text[2] and "y: float32" in text[2]
+    assert "constant" in text[3] or "structure" in text[3]
+    assert "x: float32 (2, 3) -> float16 (2, 3)" in text[4]
+
+
+def test_the_log():
+    code = "import mlx.core as mx; f = mx.compile(lambda x: x + 1); f(mx.zeros(2)); f(mx.zeros(3))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "MLX_LOG": "compile"}, capture_output=True, text=True
+    )
+    assert run.returncode == 0
+    lines = run.stderr.splitlines()
+    assert len(lines) == 2 and all(line.startswith("[compile] ") for line in lines)
+    assert "float32 (2,) -> float32 (3,)" in lines[1]
+
+
+# Graphs
+
+
+def operations(compiled, *args):
+    compiled(*args)
+    line = compiled.explain().splitlines()[-1]
+    return int(line.split(" operations")[0].split()[-1])
+
+
+def test_common_subexpressions_are_merged():
+    x = mx.array([1.0, 2.0])
+    assert operations(mx.compile(lambda x: mx.exp(x) + mx.exp(x)), x) == 2
+    assert operations(mx.compile(lambda x: (x * 2.0) + (x * 2.0)), x) == 3  # a broadcast 2, multiply, add
+    assert operations(mx.compile(lambda x: mx.exp(x) + mx.expm1(x)), x) == 3
+
+
+def test_two_identical_operations_with_several_results():
+    def fun(x):
+        a = x + 1
+        return sum(mx.divmod(a, 2.0)) + sum(mx.divmod(a, 2.0)) + sum(mx.split(a, 2)) .sum() + sum(mx.split(a, 2)).sum()
+
+    x = mx.arange(4.0)
+    same(mx.compile(fun)(x), fun(x))
+
+    def factors(x):
+        q, r = mx.linalg.qr(x @ x, stream=mx.cpu)
+        q2, r2 = mx.linalg.qr(x @ x, stream=mx.cpu)
+        return q @ r + q2 @ r2
+
+    x = mx.random.normal((3, 3))
+    compiled = mx.compile(factors)
+    np.testing.assert_allclose(np.array(compiled(x)), 2 * np.array(x @ x), rtol=1e-4, atol=1e-5)
+
+
+def test_dead_branches_and_constants():
+    def fun(x):
+        mx.exp(x) + 1  # nobody wants it
+        table = mx.sin(mx.arange(1000.0)).sum()  # the same in every call
+        return x + table
+
+    x = mx.array(1.0)
+    compiled = mx.compile(fun)
+    assert operations(compiled, x) == 1
+    same(compiled(x), fun(x))
+
+
+def test_results_that_are_arguments_or_constants():
+    a = mx.array([1, 2])
+    compiled = mx.compile(lambda x, y: (x, x, a, [y], {"z": 3, "x": x}, None, "text"))
+    x, y = mx.array(1.0), mx.array(2.0)
+    got = compiled(x, y)
+    got = compiled(y, x)
+    assert got[0].item() == 2 and got[3][0].item() == 1
+    assert got[4]["z"] == 3 and got[5] is None and got[6] == "text"
+    same(got[2], a)
+
+
+def test_no_arguments_and_no_results():
+    assert mx.compile(lambda: mx.array(3))().item() == 3
+    assert mx.compile(lambda x: None)(mx.array(1)) is None
+
+
+def test_trees_and_keywords():
+    def fun(tree, scale=1.0, *, more=None):
+        return {"a": tree["a"] * scale, "b": [t + 1 for t in tree["b"]], "more": more}
+
+    compiled = mx.compile(fun)
+    tree = {"a": mx.array(2.0), "b": [mx.array(1), (mx.array(2))]}
+    got = compiled(tree, scale=3.0, more=mx.array(7))
+    assert got["a"].item() == 6 and [b.item() for b in got["b"]] == [2, 3] and got["more"].item() == 7
+    got = compiled(tree, scale=mx.array(4.0), more=None)
+    assert got["a"].item() == 8 and got["more"] is None
+
+
+def test_arguments_that_it_does_not_take():
+    class Thing:
+        pass
+
+    with pytest.raises(ValueError, match=r"\[compile\] expected arguments that are trees .* got Thing"):
+        mx.compile(lambda x, t: x)(mx.array(1), Thing())
+    with pytest.raises(ValueError, match="got ndarray"):
+        mx.compile(lambda x: x)(np.zeros(2))
+    with pytest.raises(TypeError):
+        mx.compile(3)
+    with pytest.raises(TypeError, match="inputs"):
+        mx.compile(lambda x: x, inputs=mx.array(1))
+
+
+def test_an_exception_comes_out_and_state_is_put_back():
+    class Odd(Exception):
+        pass
+
+    state = {"a": mx.array(1.0), "more": [mx.array(2.0)]}
+    key = mx.array(mx.random.state[0])
+    captured = [state, mx.random.state]
+
+    @partial(mx.compile, inputs=captured, outputs=captured)
+    def fun(x):
+        state["a"] = state["a"] + x
+        state["more"].append(x)
+        state["new"] = x
+        mx.random.uniform()
+        raise Odd("as raised")
+
+    for _ in range(2):
+        with pytest.raises(Odd, match="as raised"):
+            fun(mx.array(1.0))
+        assert state["a"].item() == 1 and len(state["more"]) == 1 and "new" not in state
+        same(mx.random.state[0], key)
+        mx.random.uniform()
+        mx.random.state[0] = key
+
+
+def test_an_error_at_evaluation_leaves_a_usable_function():
+    compiled = mx.compile(lambda x, i: x[i])
+    x = mx.arange(4)
+    with pytest.raises(IndexError):
+        mx.eval(compiled(x, mx.array([9])))
+    same(compiled(x, mx.array([1])), [1])
+
+
+def test_a_tracer_of_another_transform_is_no_constant():
+    def outer(x):
+        inner = mx.compile(lambda y: y * x)
+        return inner(mx.array(3.0)) + inner(x)
+
+    np.testing.assert_allclose(mx.grad(outer)(mx.array(2.0)).item(), 3 + 4)
+    np.testing.assert_allclose(np.array(mx.vmap(outer)(mx.array([1.0, 2.0]))), [4, 10])
+
+
+def test_methods_and_names():
+    class Model:
+        def __init__(self):
+            self.calls = 0
+
+        @staticmethod
+        @mx.compile
+        def double(x):
+            """Twice."""
+            return x * 2
+
+    assert Model.double(mx.array(2)).item() == 4
+    assert Model.double.__name__ == "double" and Model.double.__doc__
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        @mx.compile
+        def __call__(self, x):
+            return self.layer(x)
+
+    net = Net()
+    x = mx.ones((1, 2))
+    before = net(x)
+    same(before, net.layer(x))
+    net.layer.weight = net.layer.weight * 2
+    same(net(x), net.layer(x))
+
+
+def test_as_a_wrapper():
+    def fun(x):
+        return x
+
+    assert mx.compile(fun).__wrapped__ is fun
+    assert "compiled" in repr(mx.compile(fun))
+
+
+def test_data_dependent_shapes_say_what_to_do():
+    with pytest.raises((ValueError, RuntimeError), match="where|size|compil"):
+        mx.compile(lambda x: x[x > 0])(mx.arange(3))
+
+
+def test_inputs_are_not_kept():
+    compiled = mx.compile(lambda x: x + 1)
+    x = mx.zeros((1 << 20,))
+    mx.eval(x, compiled(x))
+    before = mx.get_active_memory()
+    x = None
+    assert mx.get_active_memory() <= before - (1 << 22)
+
+
+# Any shape
+
+
+def shapeless(fun, *calls):
+    """fun compiled for any shape and called; how often it was traced."""
+    fun, traces = counted(fun)
+    compiled = mx.compile(fun, shapeless=True)
+    for args in calls:
+        got, expected = compiled(*args), fun(*args)
+        traces.pop()
+        got, expected = (t if isinstance(t, (list, tuple)) else [t] for t in (got, expected))
+        assert len(got) == len(expected)
+        for g, e in zip(got, expected, strict=True):
+            assert g.shape == e.shape and g.dtype == e.dtype
+            np.testing.assert_allclose(np.array(g), np.array(e), rtol=1e-5, atol=1e-6)
+    return len(traces)
+
+
+def test_scalars_then_vectors():
+    add = lambda x, y: mx.abs(x + y)  # noqa: E731
+    calls = [(mx.array(1.0), mx.array(-2.0)), (mx.array([1.0, -6.0]), mx.array([-2.0, 3.0]))]
+    assert shapeless(add, *calls, (mx.ones((2, 1)), mx.ones((3,)))) == 1
+
+
+def test_a_reshape_to_the_traced_sizes_fails():
+    compiled = mx.compile(lambda x: x.reshape(x.shape[0] * x.shape[1], -1), shapeless=True)
+    compiled(mx.zeros((2, 3, 4)))
+    with pytest.raises(ValueError, match=r"\[reshape\].*\(5,5,3\).*\(6,-1\)"):
+        compiled(mx.zeros((5, 5, 3)))
+    assert compiled(mx.zeros((4, 3, 2))).shape == (12, 2)  # fits 6, so nothing failed: traced anew, never stale
+
+
+def test_flatten_follows():
+    assert shapeless(lambda x: x.flatten(0, 1), (mx.zeros((2, 3, 4)),), (mx.zeros((5, 5, 3)),)) == 1
+
+
+FOLLOWS = [
+    lambda x: x * 2 + 1,
+    lambda x: x + x.T.T,
+    lambda x: x.sum(),
+    lambda x: x.sum(axis=0),
+    lambda x: mx.prod(x, axis=1, keepdims=True),
+    lambda x: x - x.max(axis=-1, keepdims=True),
+    lambda x: x.min(axis=0) + x,
+    lambda x: mx.mean(x),
+    lambda x: mx.mean(x, axis=-1),
+    lambda x: mx.var(x, axis=0, ddof=1) if False else mx.var(x, axis=1),
+    lambda x: mx.std(x, axis=-1),
+    lambda x: mx.all(x > 0.5, axis=0),
+    lambda x: mx.any(x > 0.5),
+    lambda x: mx.softmax(x, axis=-1),
+    lambda x: mx.logsumexp(x, axis=-1, keepdims=True),
+    lambda x: mx.argmax(x, axis=1),
+    lambda x: mx.argmin(x, axis=0),
+    lambda x: mx.sort(x, axis=-1),
+    lambda x: mx.argsort(x, axis=0),
+    lambda x: mx.cumsum(x, axis=0),
+    lambda x: mx.cumprod(x, axis=1, reverse=True),
+    lambda x: mx.cummax(x, axis=1),
+    lambda x: mx.logcumsumexp(x, axis=1),
+    lambda x: x @ mx.ones((4, 5)),
+    lambda x: x.T @ x,
+    lambda x: mx.addmm(mx.ones((5,)), x, mx.ones((4, 5)), 2.0, 0.5),
+    lambda x: x.T,
+    lambda x: mx.swapaxes(x, 0, 1),
+    lambda x: mx.moveaxis(x, 0, -1),
+    lambda x: mx.expand_dims(x, 1),
+    lambda x: mx.squeeze(mx.expand_dims(x, 1), 1),
+    lambda x: x.flatten(),
+    lambda x: mx.unflatten(x, 1, (2, -1)),
+    lambda x: x.reshape(-1),
+    lambda x: x.reshape(-1, 2, 2),
+    lambda x: mx.concatenate([x, x + 1], axis=0),
+    lambda x: mx.stack([x, -x], axis=1),
+    lambda x: mx.broadcast_to(x[None], (2, *x.shape)) if False else mx.broadcast_arrays(x, mx.zeros((4,)))[1],
+    lambda x: mx.zeros_like(x) + mx.ones_like(x) * 2,
+    lambda x: mx.full_like(x, 3),
+    lambda x: mx.zeros_like(x, dtype=mx.int32),
+    lambda x: mx.where(x > 0.5, x, 0),
+    lambda x: mx.clip(x, 0.2, 0.7),
+    lambda x: mx.isnan(x),
+    lambda x: mx.isnan(x.astype(mx.int32)),
+    lambda x: mx.isfinite(x.astype(mx.int32)),
+    lambda x: mx.nan_to_num(x),
+    lambda x: mx.isclose(x, x + 1e-9),
+    lambda x: mx.round(x, 2),
+    lambda x: mx.divmod(x, 0.3),
+    lambda x: x.astype(mx.float16).astype(mx.float32),
+    lambda x: mx.fast.rms_norm(x, None, 1e-5),
+    lambda x: mx.fast.layer_norm(x, mx.ones((4,)), mx.zeros((4,)), 1e-5),
+    lambda x: nn.gelu(x),
+    lambda x: nn.silu(x) * nn.softplus(x) + nn.gelu_approx(x) + nn.mish(x),
+    lambda x: nn.Linear(4, 2)(x) * 0,
+    lambda x: mx.stop_gradient(x) + mx.degrees(x) + mx.reciprocal(x + 1),
+]
+
+
+@pytest.mark.parametrize("i", range(len(FOLLOWS)))
+def test_follows_the_shape(i):
+    calls = [(mx.random.uniform(shape=s),) for s in ((3, 4), (6, 4), (1, 4), (2, 4))]
+    assert shapeless(FOLLOWS[i], *calls) == 1
+
+
+def test_the_rank_matters_to_most():
+    calls = [(mx.array(2.0),), (mx.ones((3,)),), (mx.ones((2, 2)),)]
+    assert shapeless(lambda x: x.sum(), *calls) == 3
+    assert shapeless(lambda x: x.T, *calls) == 3
+
+
+TIED = [
+    lambda x: x[:, 0],
+    lambda x: x[-1],
+    lambda x: mx.zeros(x.shape) + x,
+    lambda x: x * x.size,
+    lambda x: x if x.shape[0] > 2 else -x,
+    lambda x: sum(row for row in x),
+    lambda x: mx.split(x, 2, axis=1)[0],
+    lambda x: mx.tile(x, (2, 1)),
+    lambda x: mx.repeat(x, 2, axis=0),
+    lambda x: mx.pad(x, 1),
+    lambda x: mx.softmax(x, axis=0),
+    lambda x: mx.softmax(x),
+    lambda x: x.squeeze(),
+    lambda x: mx.tril(x),
+    lambda x: mx.roll(x, 1),
+    lambda x: mx.take(x, mx.array([0]), axis=0),
+    lambda x: mx.grad(lambda x: (x * x).mean())(x),
+    lambda x: mx.vmap(lambda r: r.sum())(x),
+    lambda x: mx.fft.rfft(x).abs(),
+    lambda x: mx.einsum("ij,kj->ik", x, x),
+    lambda x: mx.arange(x.shape[0])[:, None] + x,
+    lambda x: mx.outer(x[0], x[0]),
+    lambda x: mx.median(x, axis=0),
+    lambda x: len(x) + x,
+    lambda x: mx.cummax(x, axis=1, inclusive=False),
+]
+
+
+@pytest.mark.parametrize("i", range(len(TIED)))
+def test_never_stale(i):
+    calls = [(mx.random.uniform(shape=s),) for s in ((3, 4), (6, 4), (1, 4), (3, 4), (5, 2), (4, 4))]
+    assert shapeless(TIED[i], *calls) <= 5
+
+
+def test_what_happens_is_explained():
+    compiled = mx.compile(lambda x: x * x.shape[0], shapeless=True)
+    compiled(mx.ones((2,)))
+    compiled(mx.ones((3,)))
+    assert "looks at a shape" in compiled.explain()
+    compiled = mx.compile(lambda x: x[0], shapeless=True)
+    compiled(mx.ones((2,)))
+    compiled(mx.ones((3,)))
+    assert "shapes matter to getitem" in compiled.explain()
+
+
+def test_shapeless_inside_and_around():
+    inner = mx.compile(lambda x: x * 2 + 1, shapeless=True)
+    exact = mx.compile(lambda x: x - 1)
+    both = lambda x: exact(inner(x)).sum(axis=0)  # noqa: E731
+    assert shapeless(both, (mx.ones((2, 3)),), (mx.ones((5, 3)),), (mx.ones((1, 1)),)) == 1
+    x = mx.arange(3.0)
+    same(mx.grad(lambda x: inner(x).sum())(x), [2, 2, 2])
+    same(mx.grad(lambda x: inner(x).sum())(mx.ones((2, 2))), np.full((2, 2), 2))
+
+
+def test_reductions_over_axes_of_size_one():
+    compiled = mx.compile(lambda x: x.sum(axis=(0, 2)), shapeless=True)
+    same(compiled(mx.ones((1, 3, 1))), [1, 1, 1])
+    same(compiled(mx.ones((4, 2, 5))), [20, 20])
