@@ -375,7 +375,10 @@ static void tell(struct compiled *c, const struct key *k, const struct trace *t,
 {
     struct say s = { 0 };
     int kernels = -1, fused = 0;
-    mx_fuse_count(&t->g->r, &kernels, &fused);
+    if (mx_fuse_count(&t->g->r, &kernels, &fused)) { /* a line without numbers, then */
+        mx_error_clear();
+        kernels = -1;
+    }
     pthread_mutex_lock(&c->lock);
     say(&s, "%s, trace %lld: ", c->name, (long long)t->number);
     if (c->newest)

@@ -8,12 +8,11 @@ import sys
 import weakref
 from functools import partial
 
-import numpy as np
-import pytest
-
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
+import numpy as np
+import pytest
 
 
 def counted(fun):
@@ -393,7 +392,7 @@ def test_common_subexpressions_are_merged():
 def test_two_identical_operations_with_several_results():
     def fun(x):
         a = x + 1
-        return sum(mx.divmod(a, 2.0)) + sum(mx.divmod(a, 2.0)) + sum(mx.split(a, 2)) .sum() + sum(mx.split(a, 2)).sum()
+        return sum(mx.divmod(a, 2.0)) + sum(mx.divmod(a, 2.0)) + sum(mx.split(a, 2)).sum() + sum(mx.split(a, 2)).sum()
 
     x = mx.arange(4.0)
     same(mx.compile(fun)(x), fun(x))
