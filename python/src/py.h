@@ -215,6 +215,7 @@ typedef PyObject *function_body(struct call *c);
 PyObject *call_function(struct signature *sig, function_body *body, PyObject *self,
                         PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
+const char *name_of(const struct call *c, int i); /* of parameter i */
 /* Reads sizes or axes out of one int or a sequence: how many, or -1 with an exception that names
  * the parameter, number i or by name. */
 int call_ints(struct call *c, int i, PyObject *o, const int **v);

@@ -279,6 +279,8 @@ static PyObject *nb_ipower(PyObject *l, PyObject *r, PyObject *modulus)
 static PyObject *nb_divmod(PyObject *l, PyObject *r)
 {
     PyObject *q = binary(l, r, mlx_floor_divide);
+    if (!q)
+        raise_called("divmod");
     if (!q || q == Py_NotImplemented)
         return q;
     PyObject *rest = binary(l, r, mlx_remainder);

@@ -205,7 +205,7 @@ static int compile(struct signature *sig)
 
 /* Conversions */
 
-static const char *name_of(const struct call *c, int i)
+const char *name_of(const struct call *c, int i)
 {
     return PyUnicode_AsUTF8AndSize(c->sig->params[i].name, NULL);
 }

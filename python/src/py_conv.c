@@ -29,8 +29,8 @@ static int axes_from(struct call *c, int i, PyObject *o, int n, const int **v)
         *v = all;
         return 0;
     }
-    PyErr_Format(PyExc_ValueError, "[%s] expected one number or %d in argument %d, got %d",
-                 c->sig->name, n, i, got);
+    PyErr_Format(PyExc_ValueError, "[%s] expected one number or %d as %s, got %d",
+                 c->sig->name, n, name_of(c, i), got);
     return -1;
 }
 

@@ -63,7 +63,7 @@ static bool int_fits(int64_t v, bool big, mlx_dtype t)
 
 static int does_not_fit(PyObject *o, mlx_dtype t)
 {
-    PyErr_Format(PyExc_ValueError, "%R does not fit %s", o, mlx_dtype_name(t));
+    PyErr_Format(PyExc_ValueError, "[array] expected a number that fits %s, got %R", mlx_dtype_name(t), o);
     return -1;
 }
 

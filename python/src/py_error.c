@@ -50,12 +50,12 @@ static bool is_ours(PyObject *type)
 void raise_called(const char *name)
 {
     PyObject *type, *error, *trace, *renamed = NULL;
-    if (!mlx_last_error_of_call())
-        return;
+    const char *last;
+    mlx_last_error(&last);
     PyErr_Fetch(&type, &error, &trace); /* a function of the user's would have left a trace */
     PyObject *text = error && !trace && is_ours(type) ? PyObject_Str(error) : NULL;
     const char *s = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL, *end = s && *s == '[' ? strchr(s, ']') : NULL;
-    if (end)
+    if (end && (mlx_last_error_of_call() || strcmp(s, last)))
         renamed = PyUnicode_FromFormat("[%s%s", name, end);
     PyErr_Clear();
     Py_XDECREF(text);

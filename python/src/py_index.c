@@ -73,7 +73,7 @@ static int refuse(PyObject *o)
 static int add_array(struct items *s, mlx_index *it, PyObject *o)
 {
     if (s->nmade == MAX_NDIM) {
-        PyErr_SetString(PyExc_IndexError, "too many indices");
+        PyErr_SetString(PyExc_IndexError, "[index] expected fewer indices, got too many");
         return -1;
     }
     mlx_array *a = &s->made[s->nmade];
@@ -96,7 +96,7 @@ static int add_array(struct items *s, mlx_index *it, PyObject *o)
 static int add(struct items *s, PyObject *o)
 {
     if (s->n == MAX_ITEMS) {
-        PyErr_SetString(PyExc_IndexError, "too many indices");
+        PyErr_SetString(PyExc_IndexError, "[index] expected fewer indices, got too many");
         return -1;
     }
     mlx_index *it = &s->v[s->n++];
@@ -122,7 +122,7 @@ static int add(struct items *s, PyObject *o)
     }
     if (PyBool_Check(o)) { /* a mask without dimensions */
         if (s->nmade == MAX_NDIM) {
-            PyErr_SetString(PyExc_IndexError, "too many indices");
+            PyErr_SetString(PyExc_IndexError, "[index] expected fewer indices, got too many");
             return -1;
         }
         mlx_array *a = &s->made[s->nmade++];
@@ -184,6 +184,8 @@ PyObject *array_getitem(PyObject *self, PyObject *index)
     if (!items_from(&s, index) && !masks_known(&s))
         result = array_result(mlx_getitem(&res, handle_of(self), s.v, s.n, mlx_stream_new()), res);
     items_free(&s);
+    if (!result)
+        raise_called("getitem");
     return result;
 }
 
@@ -195,6 +197,9 @@ static int value_for(mlx_array *out, PyObject *value, mlx_array a)
     if (kind == 'f' &&
         (dtype_kind(t) == 'i' || dtype_kind(t) == 'u')) { /* cut off, as NumPy does */
         PyObject *whole = PyNumber_Long(value);
+        if (!whole && !PyErr_ExceptionMatches(PyExc_MemoryError)) /* NaN or infinity */
+            PyErr_Format(PyExc_ValueError, "[array] expected a finite number for elements of %s, got %R",
+                         mlx_dtype_name(t), value);
         int failed = whole ? scalar_to_array(out, whole, 'i', t) : -1;
         Py_XDECREF(whole);
         return failed;
@@ -225,6 +230,8 @@ int array_setitem(PyObject *self, PyObject *index, PyObject *value)
         failed =
             update(mine, *mine, index, is_array(value) ? handle_of(value) : made, MLX_FOLD_SET);
     mlx_array_free(made);
+    if (failed)
+        raise_called("setitem");
     return failed;
 }
 

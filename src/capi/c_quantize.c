@@ -2,11 +2,9 @@
 #include "capi/capi.h"
 #include "ops/ops.h"
 
-/* A size that may be left out: 0 stands for that, and no size for one that is not positive. */
-static int size_or_default(mlx_optional_int v) { return !v.has_value ? 0 : v.value > 0 ? v.value : -1; }
-
 #define MODE(mode) ((const char *)capi_given(mode, "a mode"))
-#define GROUP size_or_default(group_size), size_or_default(bits)
+#define USUAL(v) ((v).has_value ? (v).value : QUANT_USUAL)
+#define GROUP USUAL(group_size), USUAL(bits)
 
 static bool good_dtype(const char *op, mlx_dtype t)
 {

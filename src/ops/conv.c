@@ -304,6 +304,8 @@ mx mx_conv_transpose(const char *op, mx x, mx w, const struct conv *g, const int
         return MX_NIL;
     if (g->n < 1 || g->n > 3 || w->ndim != g->n + 2 || x->ndim != g->n + 2)
         return matches(op, x, w, g->n, 1), MX_NIL;
+    if (!positive(op, "strides", g->n, g->stride) || !positive(op, "dilations", g->n, g->dilation))
+        return MX_NIL;
     for (int i = 0; i < g->n; i++) {
         if (output_padding[i] < 0)
             return mx_fail("[%s] expected an output padding of 0 or more, got %d", op,
@@ -313,6 +315,12 @@ mx mx_conv_transpose(const char *op, mx x, mx w, const struct conv *g, const int
             return mx_fail("[%s] expected a dilation and padding that are not so large, got %d and "
                            "%d",
                            op, g->dilation[i], g->low[i]);
+        int64_t in = (dim(x, 1 + i) - 1) * (int64_t)g->stride[i];
+        int64_t size = in + 2 * before + output_padding[i] + 1 - (int64_t)g->dilation[i] * (dim(w, 1 + i) - 1);
+        if (dim(x, 1 + i) && dim(w, 1 + i) && size < 1)
+            return mx_fail("[%s] expected a padding that leaves some of the result, got %d and a size of %lld along "
+                           "spatial axis %d (input %s, weights %s)",
+                           op, g->low[i], (long long)size, i, shape_of(x), shape_of(w));
         low[i] = (int)before;
         high[i] = low[i] + output_padding[i];
     }

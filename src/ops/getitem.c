@@ -128,7 +128,7 @@ static int count(const char *op, mx x, int n, const struct item items[])
     if (ellipses > 1)
         mx_fail_as(MX_INDEX, "[%s] expected at most one ellipsis, got %d", op, ellipses);
     else if (used > x->ndim)
-        mx_fail_as(MX_INDEX, "[%s] too many indices: the array has %d dimensions, got %d indices",
+        mx_fail_as(MX_INDEX, "[%s] too many indices: expected one for each of %d dimensions at most, got %d",
                    op, x->ndim, used);
     else if (x->ndim + extra > MX_MAX_NDIM)
         mx_fail_as(MX_INDEX, "[%s] expected a result of at most %d dimensions", op, MX_MAX_NDIM);

@@ -134,9 +134,9 @@ bool mx_gather_indices(const char *op, mx a, mx b, mx *lhs, mx *rhs);
 mx mx_batched_places(mx index, int axis, int n, mx x);
 mx mx_add_matrices(mx y, mx index, mx like);
 
-/* Packed weights (ops/quantize.c).  A group size or number of bits of 0 is the mode's own; biases
- * belong to mode affine, a global scale to nvfp4; both may be NULL.  quantize gives their number, or
- * -1 after a failure. */
+/* Packed weights (ops/quantize.c).  Biases belong to mode affine, a global scale to nvfp4; both may be
+ * NULL.  quantize gives the number of its results, or -1 after a failure. */
+enum { QUANT_USUAL = INT32_MIN }; /* as group_size or bits: what is usual in the mode */
 int mx_quantize(mx w, int group_size, int bits, const char *mode, mx global, mx out[3]);
 mx mx_dequantize(mx w, mx scales, mx biases, int group_size, int bits, const char *mode, mx global,
                  const enum dtype *t); /* NULL: that of the scales, else bfloat16 */

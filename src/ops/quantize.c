@@ -31,8 +31,8 @@ static bool settle(const char *op, int group_size, int bits, const char *mode, s
         mx_fail("[%s] expected the mode 'affine', 'mxfp4', 'mxfp8' or 'nvfp4', got '%s'", op, mode);
         return false;
     }
-    *a = (struct quant_args){ .group_size = group_size ? group_size : modes[m].group_size,
-                              .bits = bits ? bits : modes[m].bits,
+    *a = (struct quant_args){ .group_size = group_size == QUANT_USUAL ? modes[m].group_size : group_size,
+                              .bits = bits == QUANT_USUAL ? modes[m].bits : bits,
                               .mode = m,
                               .dtype = DT_float32 };
     if (m != MODE_AFFINE && (a->group_size != modes[m].group_size || a->bits != modes[m].bits)) {

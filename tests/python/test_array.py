@@ -125,7 +125,7 @@ def test_lists_of_arrays_are_stacks_that_derivatives_pass_through():
     ],
 )
 def test_a_number_that_does_not_fit_is_refused(value, dtype):
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="expected a number that fits"):
         mx.array(value, dtype)
 
 
@@ -139,7 +139,7 @@ def test_numbers_at_the_ends_of_their_dtypes():
 
 
 def test_a_huge_int_has_no_dtype_of_its_own():
-    with pytest.raises(ValueError, match="does not fit uint64"):
+    with pytest.raises(ValueError, match="fits uint64, got"):
         mx.array(10**40)
 
 
@@ -644,7 +644,7 @@ def test_a_number_takes_the_dtype_of_the_array(dtype):
 
 def test_a_number_that_does_not_fit_the_dtype():
     for bad in [lambda x: x + (-1), lambda x: x * 300, lambda x: 256 - x, lambda x: x == 1000]:
-        with pytest.raises(ValueError, match="does not fit uint8"):
+        with pytest.raises(ValueError, match="fits uint8, got"):
             bad(mx.array([1], mx.uint8))
 
 
@@ -655,7 +655,7 @@ def test_numpy_operands_act_like_numbers_of_their_kind():
     i = mx.array([1, 2])
     assert (i + np.arange(2)).dtype == mx.int32
     assert (i + np.float32(1.5)).tolist() == [2.5, 3.5]
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="expected a number that fits"):
         mx.array([1], mx.uint8) + np.int64(300)
     d = mx.array([1.0], mx.float64)
     assert (d + np.array([1 / 3])).item() == 1 + 1 / 3

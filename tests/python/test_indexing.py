@@ -217,7 +217,7 @@ def test_values_take_the_dtype_of_the_array():
     assert x.tolist() == [4, 5, 6]
     x[:] = np.array([7, 8, 9])
     assert x.tolist() == [7, 8, 9]
-    with pytest.raises(ValueError, match="256 does not fit uint8"):
+    with pytest.raises(ValueError, match="expected a number that fits uint8, got 256"):
         mx.zeros(1, mx.uint8)[0] = 256
     with pytest.raises(TypeError):
         x[0] = 1j

@@ -7,9 +7,8 @@ The cases are a table of names and arguments; a name is there once for each thin
 import pathlib
 import re
 
-import pytest
-
 import mlx.core as mx
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -534,14 +533,14 @@ def message(name, arguments):
 # What was expected and what arrived, or both in one phrase: an axis or an index and its range, shapes that do not
 # go together, an argument of the wrong kind as Python itself says it.
 SAYS_BOTH = re.compile(
-    r"expected .*\bgot\b|is out of (range|bounds) for .*\d|shapes? .* cannot be broadcast|must be .*, not |"
-    r"could not (open|create) .*: ",
+    r"expected .*\bgot\b|is out of (range|bounds) for .*\d|shapes? .* cannot be broadcast|"
+    r"cannot broadcast .* shape|must be .*, not |could not (open|create) .*: ",
     re.S,
 )
 
 
 def check(name, said):
-    shown = name if name.startswith("linalg.") else name.split(".")[-1]
+    shown = name if name.startswith(("linalg.", "at.")) else name.split(".")[-1]
     assert said.startswith((f"[{shown}] ", f"{shown}() ", f"{shown}(): "))
     assert SAYS_BOTH.search(said)
 
@@ -551,6 +550,39 @@ def test_message(name, arguments):
     check(name, message(name, arguments))
 
 
+@pytest.mark.parametrize(
+    "statement, name",
+    [
+        ("X[9]", "getitem"),
+        ("X['a']", "getitem"),
+        ("X[0, 0, 0]", "getitem"),
+        ("X[mx.array([0.5])]", "getitem"),
+        ("X[mx.zeros(5, mx.bool_)]", "getitem"),
+        ("X[..., ...]", "getitem"),
+        ("mx.eval(X[J])", "getitem"),
+        ("mx.eval(X[J, J])", "getitem"),
+        ("X[mx.array([0, 1]), mx.array([0, 1, 2])]", "getitem"),
+        ("X.at[9].add(1)", "at.add"),
+        ("X.at[0].maximum(V)", "at.maximum"),
+        ("mx.eval(X.at[J].multiply(2))", "setitem"),
+        ("I.__setitem__(0, float('nan'))", "setitem"),
+        ("I.__setitem__(I == 0, float('inf'))", "setitem"),
+        ("I.__setitem__(0, 1 << 40)", "setitem"),
+        ("I.__setitem__(0, V)", "setitem"),
+        ("mx.eval(I.at[J].add(1))", "setitem"),
+        ("V + X", "add"),
+        ("X @ X", "matmul"),
+        ("divmod(V, X)", "divmod"),
+        ("X.sum(5)", "sum"),
+        ("X.reshape(5)", "reshape"),
+    ],
+)
+def test_operators(statement, name):
+    with pytest.raises((ValueError, IndexError)) as caught:
+        eval(statement, GIVEN)
+    check(name, str(caught.value))
+
+
 def rows():
     """Name and signature of every function of the tables."""
     modules = {"RANDOM": "random.", "FUSED": "fast.", "LINALG": "linalg.", "FFT": "fft."}
@@ -558,7 +590,7 @@ def rows():
     for kind, name in re.findall(r"^(FUNCTION|RANDOM|FUSED|LINALG|FFT)\((\w+),", text, re.M):
         yield modules.get(kind, "") + name
     text = (ROOT / "src/ops/ops.def").read_text()
-    for kind, name, way in re.findall(r"^(UNARY|BINARY) *\((\w+),[^,]*,[^,]*,[^,]*, *(\w),", text, re.M):
+    for name in re.findall(r"^(?:UNARY|BINARY) *\((\w+),", text, re.M):
         if hasattr(mx, name):
             yield name
 
@@ -590,17 +622,24 @@ def test_dtypes(name, arguments):
 
 
 # Functions with nothing to give them, or that take anything.
-TAKE_ANYTHING = set(
-    """
-    __array_namespace_info__ atleast_1d atleast_2d atleast_3d arange default_device clear_streams synchronize
-    get_active_memory get_peak_memory reset_peak_memory get_cache_memory get_memory_limit clear_cache
-    get_array_buffer_size einsum einsum_path eval async_eval get_printoptions broadcast_arrays broadcast_shapes
-    meshgrid result_type disable_compile enable_compile can_cast
-    """.split()
-)
+TAKE_ANYTHING = """
+__array_namespace_info__ atleast_1d atleast_2d atleast_3d arange default_device clear_streams synchronize
+get_active_memory get_peak_memory reset_peak_memory get_cache_memory get_memory_limit clear_cache
+get_array_buffer_size einsum einsum_path eval async_eval get_printoptions broadcast_arrays broadcast_shapes
+meshgrid result_type disable_compile enable_compile can_cast
+"""
+
+# Whose only mistake is the kind of an argument.
+ONLY_KINDS = """
+positive round nonzero argwhere degrees radians stop_gradient conj conjugate isnan isinf isfinite isposinf isneginf
+nan_to_num array_equal astype contiguous zeros_like ones_like empty_like depends flatnonzero unique_all unique_counts
+unique_inverse unique_values issubdtype isdtype set_default_device is_available device_count device_info
+default_stream set_default_stream new_stream new_thread_unsafe_stream new_thread_local_stream stream
+blackman hamming hanning save_safetensors vmap compile linalg.pinv
+"""
 
 
-@pytest.mark.parametrize("name", sorted(set(rows()) - TAKE_ANYTHING))
+@pytest.mark.parametrize("name", sorted(set(rows()) - set(TAKE_ANYTHING.split())))
 def test_kinds(name):
     """The first argument is of a kind that no function takes, and there are as many as have to be."""
     said, given = "missing", [object()]
@@ -613,16 +652,7 @@ def test_kinds(name):
 
 
 def test_every_function_is_here():
-    covered = {name for name, _ in cases()} | TAKE_ANYTHING
+    covered = {name for name, _ in cases()} | set(TAKE_ANYTHING.split())
     covered |= {name for kind in ("UNARY", "BINARY") for name, _ in elementwise(kind)}
-    # Whose only mistake is the kind of an argument: test_kinds.
-    covered |= set(
-        """
-        positive round nonzero argwhere degrees radians stop_gradient conj conjugate isnan isinf isfinite isposinf isneginf nan_to_num
-        array_equal astype contiguous zeros_like ones_like empty_like depends flatnonzero unique_all unique_counts
-        unique_inverse unique_values issubdtype isdtype set_default_device is_available device_count device_info
-        default_stream set_default_stream new_stream new_thread_unsafe_stream new_thread_local_stream stream
-        blackman hamming hanning save_safetensors vmap compile linalg.pinv
-        """.split()
-    )
+    covered |= set(ONLY_KINDS.split())
     assert set(rows()) - covered == set()
