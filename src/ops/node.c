@@ -185,6 +185,10 @@ static size_t node_bytes(const struct op *op, const void *args, int nin, int nou
            (nout > 1 ? (size_t)nout * sizeof(struct spec) : 0);
 }
 
+static atomic_uint clock_now;
+
+uint32_t node_clock(void) { return atomic_fetch_add(&clock_now, 1) + 1; }
+
 static struct node *node_new(const struct op *op, const void *args, int nin, const mx x[], int nout)
 {
     size_t bytes = node_bytes(op, args, nin, nout);
@@ -193,7 +197,8 @@ static struct node *node_new(const struct op *op, const void *args, int nin, con
         mx_fail_memory(bytes);
         return NULL;
     }
-    *n = (struct node){ .refs = 1, .nin = nin, .nout = nout, .op = op, .stream = scope_stream() };
+    *n = (struct node){ .refs = 1, .nin = nin, .nout = nout, .op = op, .stream = scope_stream(),
+                        .born = atomic_load_explicit(&clock_now, memory_order_relaxed) };
     n->in = (mx *)(n + 1);
     n->out = n->in + nin;
     char *tail = (char *)(n->out + nout);

@@ -109,6 +109,7 @@ extern const struct op *const op_table[OP_COUNT];
 struct node {
     atomic_int refs;
     int nin, nout;
+    uint32_t born;      /* what node_clock said */
     const struct op *op;
     struct stream *stream;
     const void *args;
@@ -127,6 +128,9 @@ void mx_nodes(const struct op *op, const void *args, int nin, const mx x[], int 
 mx mx_infer(const struct op *op, const void *args, int nin, const mx x[]);
 void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[]);
 
+/* Turns the clock and returns what it says: nodes made from now on are not older. */
+uint32_t node_clock(void);
+static inline bool node_since(const struct node *n, uint32_t clock) { return (int32_t)(n->born - clock) >= 0; }
 void node_release(struct node *n);
 void node_forget_output(struct node *n, mx y);
 /* Output k as an owned reference: the array somebody holds, or a new one in its place. */

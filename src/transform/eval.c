@@ -36,6 +36,19 @@ static int64_t milliseconds(void)
     return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
+int mx_interrupted(int64_t *next)
+{
+    int64_t now = stop ? milliseconds() : 0;
+    if (!stop || (*next && now < *next))
+        return 0;
+    bool first = *next == 0;
+    *next = now + ASK_MS;
+    if (first || !stop())
+        return 0;
+    mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
+    return 1;
+}
+
 /* ---- building the tape */
 
 struct frame { mx x; int next; };
@@ -377,6 +390,8 @@ static enum outcome run_entry(struct stream *s, struct entry *e)
             return FAILED;
     return s->backend->run(s, e) ? FAILED : RAN;
 }
+
+int mx_run_entry(struct stream *s, struct entry *e) { return run_entry(s, e) != RAN; }
 
 /* The first failure of a batch, its own or of one it had to wait for. */
 struct failure { enum mx_error kind; char *message; };

@@ -12,6 +12,9 @@ int mx_eval(int n, const mx x[]);
 int mx_async_eval(int n, const mx x[]);
 /* Evaluations of this thread ask now and then whether to give up (MX_INTERRUPTED).  NULL: never. */
 void mx_stop_when(bool (*stop)(void));
+/* For operations that run for long: fails where this thread's evaluations are to stop.  *next is 0 at
+ * first, and kept by the caller. */
+int mx_interrupted(int64_t *next);
 /* Makes x READY and its bytes current on the host. */
 int mx_wait_host(mx x);
 
@@ -19,5 +22,7 @@ int mx_wait_host(mx x);
  * the right side, releases what is no longer needed, sets statuses and the batch's event, and
  * frees the batch. */
 void run_batch(struct batch *b);
+/* For operations that run others: runs an entry whose operands are READY.  Non-zero after mx_fail. */
+int mx_run_entry(struct stream *s, struct entry *e);
 
 #endif

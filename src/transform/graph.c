@@ -38,18 +38,25 @@ static void note_open(struct graph *g, int n_results)
         g->open |= is_foreign(g, g->r.roots[k]);
 }
 
-struct graph *graph_of(int n, const mx in[], int n_out, const mx out[])
+static struct graph *graph_from(const uint32_t *clock, int n, const mx in[], int n_out, const mx out[])
 {
     struct graph *g = mx_malloc(sizeof *g);
     if (!g)
         return NULL;
     *g = (struct graph){ .object = { .refs = 1, .destroy = graph_destroy }, .n_in = n, .n_out = n_out };
-    if (record(&g->r, n_out, out, n, in, true)) {
+    if (clock ? record_since(&g->r, n_out, out, n, in, *clock) : record(&g->r, n_out, out, n, in, true)) {
         free(g);
         return NULL;
     }
     note_open(g, n_out);
     return g;
+}
+
+struct graph *graph_of(int n, const mx in[], int n_out, const mx out[]) { return graph_from(NULL, n, in, n_out, out); }
+
+struct graph *graph_since(uint32_t clock, int n, const mx in[], int n_out, const mx out[])
+{
+    return graph_from(&clock, n, in, n_out, out);
 }
 
 /* ---- what a function reads of shapes */
@@ -259,6 +266,38 @@ int graph_call_fitting(const struct graph *g, int n, const mx x[], struct mx_lis
     return *fits ? call(g, n, x, y, fits) : 0;
 }
 
+static bool has_dims(const struct graph *g, const struct dims in[])
+{
+    for (int i = 0; i < g->n_in; i++) {
+        mx x = g->r.values[i].it;
+        if (x->ndim != in[i].ndim || (x->ndim && memcmp(x->shape, in[i].shape, (size_t)x->ndim * sizeof(int))))
+            return false;
+    }
+    return true;
+}
+
+struct graph *graph_at(struct graph *g, const struct dims in[])
+{
+    if (has_dims(g, in)) {
+        object_retain(&g->object);
+        return g;
+    }
+    struct mx_list x = { 0 }, y = { 0 };
+    int failed = 0;
+    trace_begin();
+    for (int i = 0; i < g->n_in && !failed; i++) {
+        MX_SCOPE(NULL);
+        failed = list_push(&x, graph_placeholder(g->r.values[i].it->dtype, in[i].ndim, in[i].shape));
+    }
+    uint32_t clock = node_clock();
+    failed = failed || graph_call(g, x.n, (mx *)x.v, &y);
+    struct graph *made = failed ? NULL : graph_since(clock, x.n, (mx *)x.v, y.n, (mx *)y.v);
+    trace_end();
+    list_clear(&x);
+    list_clear(&y);
+    return made;
+}
+
 /* ---- simplifying */
 
 /* Where a value went: itself, or the one it equals. */
@@ -325,6 +364,10 @@ static void merge_entries(struct graph *g, int *goes, struct table *t)
 {
     for (int i = 0; i < g->r.n; i++) {
         redirect(g, i, goes);
+        if (g->r.entries[i].node->op == &op_copy) {
+            goes[graph_makes(g, i)[0]] = graph_reads(g, i)[0];
+            continue;
+        }
         uint32_t at = (uint32_t)entry_hash(g, i) & (t->size - 1);
         while (t->at[at] >= 0 && !same_entry(g, i, t->at[at]))
             at = (at + 1) & (t->size - 1);

@@ -34,6 +34,8 @@ struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[]);
 void graph_note_read(mx x, bool rank_only);
 /* The same of results that were made from `in`, placeholders (LAZY, without a node, marked as tracers). */
 struct graph *graph_of(int n, const mx in[], int n_out, const mx out[]);
+/* The same with everything made since node_clock said `clock`, dependent or not. */
+struct graph *graph_since(uint32_t clock, int n, const mx in[], int n_out, const mx out[]);
 /* A LAZY array without a node, for an input of a trace. */
 mx graph_placeholder(enum dtype t, int ndim, const int *shape);
 
@@ -47,8 +49,12 @@ int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y);
  * where an operation does not take them.  Only a reshape to sizes that do not suit them fails. */
 int graph_call_fitting(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits);
 
-/* Merges equal scalar constants and equal entries on the same operands, drops what no result needs.
- * How many entries went. */
+/* g for inputs of these shapes: itself, with another reference, or a new graph.  NULL after mx_fail. */
+struct dims { int ndim; const int *shape; };
+struct graph *graph_at(struct graph *g, const struct dims in[]);
+
+/* Merges equal scalar constants and equal entries on the same operands, drops copies and what no result
+ * needs.  How many entries went. */
 int graph_simplify(struct graph *g);
 
 /* The values entry i reads and makes. */

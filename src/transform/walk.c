@@ -28,7 +28,8 @@ struct frame { mx x; int next; };
 struct walk {
     struct recording *r;
     uint32_t epoch;
-    bool only_dependent;
+    bool only_dependent, since;
+    uint32_t clock; /* with `since` */
     struct frame *stack;
     int depth, cap;
     bool *dependent; /* by value */
@@ -117,7 +118,7 @@ static bool visit(struct walk *w, mx root)
             w->depth--;
             continue;
         }
-        if (!n || (w->only_dependent && !x->tracer)) {
+        if (!n || (w->only_dependent && !x->tracer) || (w->since && !node_since(n, w->clock))) {
             if (!number(w, x, false))
                 return false;
             w->depth--;
@@ -139,17 +140,17 @@ static bool visit(struct walk *w, mx root)
     return true;
 }
 
-int record(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], bool only_dependent)
+static int record_walk(struct walk *w, int n_roots, const mx roots[], int n_leaves, const mx leaves[])
 {
+    struct recording *r = w->r;
     *r = (struct recording){ 0 };
-    struct walk w = { .r = r, .only_dependent = only_dependent };
     bool ok = true;
     graph_lock();
-    w.epoch = walk_begin();
+    w->epoch = walk_begin();
     for (int i = 0; i < n_leaves && ok; i++)
-        ok = numbered(&w, leaves[i]) || number(&w, leaves[i], true);
+        ok = numbered(w, leaves[i]) || number(w, leaves[i], true);
     for (int i = 0; i < n_roots && ok; i++)
-        ok = visit(&w, roots[i]);
+        ok = visit(w, roots[i]);
     if (ok && n_roots) {
         r->roots = mx_malloc((size_t)n_roots * sizeof *r->roots);
         ok = r->roots != NULL;
@@ -157,11 +158,23 @@ int record(struct recording *r, int n_roots, const mx roots[], int n_leaves, con
             r->roots[i] = roots[i]->slot;
     }
     graph_unlock();
-    r->dependent = w.dependent;
-    free(w.stack);
+    r->dependent = w->dependent;
+    free(w->stack);
     if (!ok)
         recording_free(r);
     return !ok;
+}
+
+int record(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], bool only_dependent)
+{
+    struct walk w = { .r = r, .only_dependent = only_dependent };
+    return record_walk(&w, n_roots, roots, n_leaves, leaves);
+}
+
+int record_since(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], uint32_t clock)
+{
+    struct walk w = { .r = r, .since = true, .clock = clock };
+    return record_walk(&w, n_roots, roots, n_leaves, leaves);
 }
 
 void recording_free(struct recording *r)

@@ -34,6 +34,8 @@ struct recording {
 /* Records what `roots` are made of, down to `leaves` and to arrays without a node; with
  * only_dependent what does not depend on a leaf is a constant.  0, or non-zero after mx_fail. */
 int record(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], bool only_dependent);
+/* The same, where the graph ends at leaves and at nodes older than `clock` (node_clock). */
+int record_since(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], uint32_t clock);
 void recording_free(struct recording *r);
 
 #endif

@@ -6,6 +6,7 @@
 #include "mlx/c/binding.h"
 #include "mlx/c/closure.h"
 #include "mlx/c/compile.h"
+#include "mlx/c/control.h"
 #include "mlx/c/cuda.h"
 #include "mlx/c/device.h"
 #include "mlx/c/error.h"

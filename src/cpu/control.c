@@ -1,0 +1,180 @@
+/* control.c: loops and branches, whose bodies run here, on the thread that runs the operation. */
+#include "transform/control.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/run.h"
+#include "transform/body.h"
+#include "transform/eval.h"
+#include "transform/steps.h"
+
+/* Nobody will look at result k. */
+static bool unwanted(const struct run *r, int k)
+{
+    return !r->keep && atomic_load_explicit(&r->node->refs, memory_order_acquire) == 1 &&
+           atomic_load_explicit(&r->y[k]->refs, memory_order_acquire) == 1;
+}
+
+/* An error of the body says in which step. */
+static int failed_in(const char *who, int64_t step)
+{
+    enum mx_error kind = mx_error_kind();
+    char text[512];
+    if (kind == MX_MEMORY || kind == MX_INTERRUPTED || kind == MX_USER)
+        return 1;
+    snprintf(text, sizeof text, "%s", mx_error_message());
+    mx_error_clear();
+    mx_fail_as(kind, "%s (in step %lld of %s)", text, (long long)step, who);
+    return 1;
+}
+
+static void put_row(mx y, int t, mx x)
+{
+    char *to = (char *)host(y) + (size_t)t * (size_t)nbytes(x);
+    if (x->row)
+        memcpy(to, host(x), (size_t)nbytes(x));
+    else if (x->size)
+        copy_to_row_major(to, x);
+}
+
+/* ---- scan */
+
+static int scan_steps(const struct run *r, struct steps *s, int n_out, int length)
+{
+    const struct scan_loop_args *a = r->args;
+    int nc = a->n_carry;
+    int64_t next = 0;
+    for (int i = 0; i < length; i++) {
+        int t = a->reverse ? length - 1 - i : i;
+        if (mx_interrupted(&next))
+            return 1;
+        for (int j = nc; j < nc + a->n_xs; j++)
+            steps_put_slice(s, j, r->x[j], t);
+        for (int k = n_out; k < r->nout; k++)
+            if (r->y[k]->buf)
+                put_row(r->y[k], t, s->v[k - n_out]);
+        if (steps_run(s))
+            return failed_in("scan", i);
+        for (int k = nc; k < n_out; k++)
+            if (r->y[k]->buf)
+                put_row(r->y[k], t, steps_result(s, k));
+        steps_feed(s, nc);
+    }
+    return 0;
+}
+
+int run_scan_loop(const struct run *r)
+{
+    const struct scan_loop_args *a = r->args;
+    struct graph *g = (struct graph *)a->body;
+    int nc = a->n_carry, n_out = g->n_out, length = a->n_xs ? r->x[nc]->shape[0] : a->length;
+    struct steps s = { 0 };
+    struct dims *in = mx_zeroed((size_t)r->nin, sizeof *in);
+    if (in)
+        body_dims(r->nin, r->x, nc, a->n_xs, in);
+    int failed = !in || steps_open(&s, "scan", r->node->stream, g, in, nc);
+    for (int i = 0; i < r->nin && !failed; i++)
+        if (i < nc || i >= nc + a->n_xs)
+            steps_put(&s, i, r->x[i]);
+    for (int k = nc; k < r->nout && !failed; k++)
+        if (!unwanted(r, k))
+            failed = out_new(r, k);
+    failed = failed || scan_steps(r, &s, n_out, length);
+    for (int k = 0; k < nc && !failed; k++)
+        steps_share(r->y[k], s.v[k]);
+    for (int k = nc; k < r->nout && failed; k++)
+        if (r->y[k]->buf) {
+            buffer_release(r->y[k]->buf);
+            r->y[k]->buf = NULL;
+        }
+    steps_close(&s);
+    free(in);
+    return failed;
+}
+
+/* ---- while_loop */
+
+static bool truth(mx x) { return *(const uint8_t *)host(x) != 0; }
+
+int run_while_loop(const struct run *r)
+{
+    const struct while_loop_args *a = r->args;
+    int n = a->n_carry, n_test = n + a->n_test, n_body = r->nin - a->n_test;
+    struct steps test = { 0 }, body = { 0 };
+    struct dims *in = mx_zeroed((size_t)r->nin, sizeof *in);
+    mx *x = in ? mx_zeroed((size_t)r->nin, sizeof *x) : NULL;
+    bool *reads = x ? mx_zeroed((size_t)n, sizeof *reads) : NULL;
+    int failed = !reads;
+    if (!failed) {
+        body_dims(n_test, r->x, 0, 0, in);
+        failed = steps_open(&test, "while_loop", r->node->stream, (struct graph *)a->test, in, n);
+    }
+    for (int i = n; i < n_test && !failed; i++)
+        steps_put(&test, i, r->x[i]);
+    for (int i = 0; i < n && !failed; i++)
+        reads[i] = steps_reads(&test, i);
+    if (!failed) {
+        body_operands(r->x, n, n_test, r->nin, x);
+        body_dims(n_body, x, 0, 0, in);
+        failed = steps_open(&body, "while_loop", r->node->stream, (struct graph *)a->body, in, n);
+    }
+    for (int i = 0; i < n_body && !failed; i++)
+        steps_put(&body, i, x[i]);
+    int64_t next = 0;
+    for (int64_t step = 0; !failed; step++) {
+        if ((failed = mx_interrupted(&next)))
+            break;
+        for (int i = 0; i < n; i++)
+            if (reads[i])
+                steps_put(&test, i, body.v[i]);
+        if ((failed = steps_run(&test) && failed_in("while_loop", step)))
+            break;
+        bool more = truth(steps_result(&test, 0));
+        steps_forget(&test);
+        for (int i = 0; i < n; i++) /* so that the body may write over it */
+            if (reads[i])
+                steps_take(&test, i);
+        if (!more)
+            break;
+        if (!(failed = steps_run(&body) && failed_in("while_loop", step)))
+            steps_feed(&body, n);
+    }
+    for (int k = 0; k < n && !failed; k++)
+        steps_share(r->y[k], body.v[k]);
+    steps_close(&test);
+    steps_close(&body);
+    free(reads);
+    free(x);
+    free(in);
+    return failed;
+}
+
+/* ---- cond */
+
+int run_cond(const struct run *r)
+{
+    const struct cond_args *a = r->args;
+    bool yes = truth(r->x[0]);
+    struct graph *g = (struct graph *)(yes ? a->yes : a->no);
+    struct steps s = { 0 };
+    struct dims *in = mx_zeroed((size_t)r->nin, sizeof *in);
+    mx *x = in ? mx_zeroed((size_t)r->nin, sizeof *x) : NULL;
+    int failed = !x;
+    if (!failed) {
+        int from = a->n + (yes ? 0 : a->n_yes);
+        body_operands(r->x + 1, a->n, from, yes ? from + a->n_yes : r->nin - 1, x);
+        body_dims(g->n_in, x, 0, 0, in);
+        failed = steps_open(&s, "cond", r->node->stream, g, in, 0);
+    }
+    for (int i = 0; i < g->n_in && !failed; i++)
+        steps_put(&s, i, x[i]);
+    failed = failed || steps_run(&s);
+    for (int k = 0; k < r->nout && !failed; k++)
+        steps_share(r->y[k], steps_result(&s, k));
+    steps_close(&s);
+    free(x);
+    free(in);
+    return failed;
+}

@@ -1,0 +1,178 @@
+/* body.c: the bodies of loops and branches, and bodies made of them. */
+#include "transform/body.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "ops/op.h"
+
+void *mx_zeroed(size_t n, size_t size)
+{
+    void *p = mx_malloc((n + 1) * size);
+    return p ? memset(p, 0, (n + 1) * size) : NULL;
+}
+
+mx list_lent(const struct mx_list *l, int i)
+{
+    mx_retain(l->v[i].it);
+    return scope_lend(l->v[i].it);
+}
+
+/* ---- traced by itself */
+
+static bool stays(mx x) { return !x->tracer && atomic_load(&x->status) == READY && x->ndim == 0; }
+
+static int find_captured(const struct graph *g, struct mx_list *captured)
+{
+    bool *made = mx_zeroed((size_t)g->r.n_values, sizeof *made);
+    int failed = !made;
+    for (int i = 0; i < g->r.n && !failed; i++)
+        for (int k = 0; k < g->r.entries[i].node->nout; k++)
+            made[graph_makes(g, i)[k]] = true;
+    for (int i = g->n_in; i < g->r.n_values && !failed; i++)
+        if (!made[i] && g->r.values[i].it && !stays(g->r.values[i].it))
+            failed = list_push(captured, g->r.values[i].it);
+    free(made);
+    return failed;
+}
+
+static int push_placeholders(struct mx_list *x, int n, const mx like[])
+{
+    int failed = 0;
+    for (int i = 0; i < n && !failed; i++) {
+        MX_SCOPE(NULL);
+        failed = list_push(x, graph_placeholder((enum dtype)like[i]->dtype, like[i]->ndim, like[i]->shape));
+    }
+    return failed;
+}
+
+/* What was recorded with arrays of others as its last inputs, with placeholders instead. */
+static struct graph *by_itself(const struct graph *g, int n, const mx like[])
+{
+    struct mx_list x = { 0 }, y = { 0 };
+    struct graph *made = NULL;
+    uint32_t clock = node_clock();
+    if (!push_placeholders(&x, n, like) && !graph_call(g, n, (mx *)x.v, &y))
+        made = graph_since(clock, n, (mx *)x.v, y.n, (mx *)y.v);
+    list_clear(&x);
+    list_clear(&y);
+    return made;
+}
+
+int body_trace(struct body *b, struct closure *f, int n, const mx like[], bool whole)
+{
+    struct mx_list in = { 0 }, out = { 0 };
+    struct graph *g = NULL;
+    *b = (struct body){ 0 };
+    if (shapeless())
+        shapes_matter("a loop or a branch");
+    struct shapeless_trace outer = shapeless_begin(false);
+    trace_begin();
+    uint32_t clock = node_clock();
+    if (!push_placeholders(&in, n, like) && !f->call(f, n, (mx *)in.v, &out))
+        g = whole ? graph_since(clock, n, (mx *)in.v, out.n, (mx *)out.v)
+                  : graph_of(n, (mx *)in.v, out.n, (mx *)out.v);
+    int failed = !g || find_captured(g, &b->captured);
+    for (int i = 0; i < b->captured.n && !failed; i++)
+        failed = list_push(&in, b->captured.v[i].it);
+    if (!failed && b->captured.n) {
+        struct graph *between = whole ? graph_since(clock, in.n, (mx *)in.v, out.n, (mx *)out.v)
+                                      : graph_of(in.n, (mx *)in.v, out.n, (mx *)out.v);
+        object_release(&g->object);
+        g = between ? by_itself(between, in.n, (mx *)in.v) : NULL;
+        if (between)
+            object_release(&between->object);
+    }
+    trace_end();
+    shapeless_end(outer);
+    if (failed && g) {
+        object_release(&g->object);
+        g = NULL;
+    }
+    if ((b->g = g))
+        graph_simplify(g);
+    list_clear(&in);
+    list_clear(&out);
+    return !g;
+}
+
+void body_free(struct body *b)
+{
+    if (b->g)
+        object_release(&b->g->object);
+    list_clear(&b->captured);
+}
+
+/* ---- parts */
+
+static int call_part(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct part *p = (struct part *)self;
+    struct mx_list y = { 0 };
+    mx *all = mx_zeroed((size_t)p->g->n_in, sizeof *all);
+    int failed = !all;
+    for (int i = 0; i < p->g->n_in && !failed; i++)
+        all[i] = p->x ? p->x[i] : x[i];
+    for (int i = 0; i < n && !failed; i++)
+        all[p->in ? p->in[i] : i] = x[i];
+    failed = failed || graph_call(p->g, p->g->n_in, all, &y);
+    for (int k = 0; k < p->n_out && !failed; k++)
+        failed = list_push(out, y.v[p->out ? p->out[k] : k].it);
+    list_clear(&y);
+    free(all);
+    return failed;
+}
+
+struct part graph_part(const struct graph *g, const mx x[], const int *in, int n_out, const int *out)
+{
+    return (struct part){ { { .refs = 1 }, call_part }, g, x, in, out, out ? n_out : g->n_out };
+}
+
+/* ---- dependence */
+
+static bool counts(mx x, bool inexact) { return !inexact || dtype_is_inexact((enum dtype)x->dtype); }
+
+int graph_spread(const struct graph *g, const bool in[], bool out[], bool inexact)
+{
+    bool *v = mx_zeroed((size_t)g->r.n_values, sizeof *v);
+    if (!v)
+        return 1;
+    for (int i = 0; i < g->n_in; i++)
+        v[i] = in[i] && counts(g->r.values[i].it, inexact);
+    for (int i = 0; i < g->r.n; i++) {
+        const struct node *n = g->r.entries[i].node;
+        bool any = false;
+        for (int k = 0; k < n->nin; k++)
+            any |= v[graph_reads(g, i)[k]];
+        for (int k = 0; k < n->nout; k++)
+            v[graph_makes(g, i)[k]] = any && counts(g->r.values[graph_makes(g, i)[k]].it, inexact);
+    }
+    for (int k = 0; k < g->n_out; k++)
+        out[k] = v[g->r.roots[k]];
+    free(v);
+    return 0;
+}
+
+/* ---- batches */
+
+int graph_map(const struct graph *g, const mx x[], const int axes[], const bool batched[], struct mx_list *y)
+{
+    struct part f = graph_part(g, NULL, NULL, 0, NULL);
+    struct mx_list in = { 0 }, out = { 0 };
+    bool any = false;
+    for (int i = 0; i < g->n_in; i++)
+        any |= axes[i] >= 0;
+    if (!any)
+        return graph_call(g, g->n_in, x, y);
+    int *to = mx_zeroed((size_t)g->n_out, sizeof *to);
+    for (int k = 0; k < g->n_out && to; k++)
+        to[k] = batched[k] ? 0 : VMAP_NONE;
+    int failed = !to || mx_vmap_trace(&f.closure, g->n_in, x, axes, &in, &out) ||
+                 mx_vmap_replace(g->n_in, x, (mx *)in.v, axes, out.n, (mx *)out.v, to, y);
+    free(to);
+    list_clear(&in);
+    list_clear(&out);
+    return failed;
+}

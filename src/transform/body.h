@@ -1,0 +1,40 @@
+/* body.h: the bodies of loops and branches, and bodies made of them. */
+#ifndef MX_TRANSFORM_BODY_H
+#define MX_TRANSFORM_BODY_H
+
+#include "transform/graph.h"
+#include "transform/transform.h"
+
+/* A function traced by itself: its graph's inputs are the n of the function and then those captured. */
+struct body {
+    struct graph *g;
+    struct mx_list captured;
+};
+/* `like` gives shapes and dtypes.  What does not depend on the arguments is computed beforehand, once,
+ * or, with `whole`, by the body all the same.  Non-zero after mx_fail; body_free it in any case. */
+int body_trace(struct body *b, struct closure *f, int n, const mx like[], bool whole);
+void body_free(struct body *b);
+
+/* Parts of a graph as functions.  The inputs named are the arguments, the others have values of their
+ * own; the results named are its results.  NULL: all of them, in order.  The lists are the caller's. */
+struct part {
+    struct closure closure;
+    const struct graph *g;
+    const mx *x;           /* all inputs */
+    const int *in, *out;
+    int n_out;
+};
+struct part graph_part(const struct graph *g, const mx x[], const int *in, int n_out, const int *out);
+
+/* What a graph's results depend on: out[k] if it does on an input with in[i] (numbers that are not
+ * differentiable stop it, if `inexact`).  Non-zero after mx_fail. */
+int graph_spread(const struct graph *g, const bool in[], bool out[], bool inexact);
+/* The results for a batch: axis 0 where batched[k], as they are where not.  Axes as mx_vmap takes them. */
+int graph_map(const struct graph *g, const mx x[], const int axes[], const bool batched[], struct mx_list *y);
+
+/* The array, lent to the scope that is open. */
+mx list_lent(const struct mx_list *l, int i);
+/* All zeroed; NULL after mx_fail. */
+void *mx_zeroed(size_t n, size_t size);
+
+#endif

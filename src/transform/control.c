@@ -1,0 +1,950 @@
+/* control.c: loops and branches.
+ *
+ * Derivatives and batches of a loop are loops again, whose bodies are made by the same transform from
+ * the graph of the body; so each can be transformed further.  Going back, scan starts each step from
+ * the carry that the forward pass kept for it and computes the body anew, so that memory is one carry
+ * a step rather than every intermediate; the forward node gives those carries as results that are
+ * only computed if somebody holds them. */
+#include "transform/control.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "ops/ops.h"
+#include "ops/rules.h"
+#include "transform/body.h"
+
+static struct graph *graph_from(struct object *o) { return (struct graph *)o; }
+static bool inexact(mx x) { return dtype_is_inexact((enum dtype)x->dtype); }
+
+/* Results that must be of the same kind as what they replace. */
+static int check_kept(const char *op, const char *what, int n, const mx before[], const struct graph *g)
+{
+    for (int i = 0; i < n; i++) {
+        mx y = g->r.values[g->r.roots[i]].it, x = before[i];
+        if (same_shape(x, y) && x->dtype == y->dtype)
+            continue;
+        return failed(mx_fail("[%s] expected %s %d to stay %s of shape %s, got %s of shape %s", op, what, i,
+                              dtype_name(x->dtype), shape_of(x), dtype_name(y->dtype), shape_of(y)));
+    }
+    return 0;
+}
+
+/* Makes the node and pushes its first n results. */
+static int push_node(const struct op *op, const void *args, const struct mx_list *in, int nout, int n,
+                     struct mx_list *out)
+{
+    mx *y = mx_zeroed((size_t)nout, sizeof *y);
+    int bad = !y;
+    if (!bad && nout) {
+        MX_SCOPE(NULL);
+        mx_infer_n(op, args, in->n, (mx *)in->v, nout, y);
+        for (int k = 0; k < n && !bad; k++)
+            bad = list_push(out, y[k]);
+    }
+    free(y);
+    return bad;
+}
+
+static int push_all(struct mx_list *l, int n, const mx x[])
+{
+    int bad = 0;
+    for (int i = 0; i < n && !bad; i++)
+        bad = list_push(l, x[i]);
+    return bad;
+}
+
+static int push_captured(struct mx_list *l, const struct body *b)
+{
+    return push_all(l, b->captured.n, (mx *)b->captured.v);
+}
+
+/* ---- scan */
+
+static int scan_shapes(const struct call *c, struct spec out[])
+{
+    const struct scan_loop_args *a = c->args;
+    int nc = a->n_carry, length = a->n_xs ? dim(c->x[nc], 0) : a->length;
+    struct dims *in = mx_zeroed((size_t)c->nin, sizeof *in);
+    if (in)
+        body_dims(c->nin, c->x, nc, a->n_xs, in);
+    struct graph *g = in ? graph_at(graph_from(a->body), in) : NULL;
+    int bad = !g || check_kept("scan", "carry", nc, c->x, g);
+    for (int k = 0; !bad && k < c->nout; k++) {
+        mx y = g->r.values[g->r.roots[k < g->n_out ? k : k - g->n_out]].it;
+        int shape[MX_MAX_NDIM + 1] = { length }, stacked = k >= nc;
+        if (y->ndim + stacked > MX_MAX_NDIM) {
+            bad = failed(mx_fail("[scan] cannot stack results of %d dimensions", y->ndim));
+            break;
+        }
+        memcpy(shape + stacked, y->shape, (size_t)y->ndim * sizeof(int));
+        spec_set(&out[k], (enum dtype)y->dtype, y->ndim + stacked, shape);
+    }
+    if (g)
+        object_release(&g->object);
+    free(in);
+    return bad;
+}
+
+static int scan_length(int n_xs, const mx xs[], int length)
+{
+    int first = -1;
+    for (int i = 0; i < n_xs; i++) {
+        if (xs[i]->ndim == 0) {
+            mx_fail("[scan] expected xs with an axis to go along, got a scalar (array %d of xs)", i);
+            return -1;
+        }
+        if (first >= 0 && xs[i]->shape[0] != xs[first]->shape[0]) {
+            mx_fail("[scan] expected xs of one length, got %d (array %d) and %d (array %d of shape %s)",
+                    xs[first]->shape[0], first, xs[i]->shape[0], i, shape_of(xs[i]));
+            return -1;
+        }
+        first = first < 0 ? i : first;
+    }
+    if (first < 0 && length < 0)
+        mx_fail("[scan] expected xs or a length that is not negative");
+    else if (first >= 0 && length >= 0 && length != xs[first]->shape[0])
+        mx_fail("[scan] expected xs of the length given, %d, got %d", length, xs[first]->shape[0]);
+    else
+        return first >= 0 ? xs[first]->shape[0] : length;
+    return -1;
+}
+
+/* With `all` also pushes the carries that the steps began with. */
+static int scan_build(struct closure *f, int nc, const mx init[], int nx, const mx xs[], int length, bool reverse,
+                      bool all, struct mx_list *out)
+{
+    struct mx_list like = { 0 }, in = { 0 };
+    struct body b = { 0 };
+    int bad = mx_failed() || (length = scan_length(nx, xs, length)) < 0 || push_all(&like, nc, init) ||
+              push_all(&in, nc, init) || push_all(&in, nx, xs);
+    for (int i = 0; i < nx && !bad; i++) {
+        MX_SCOPE(NULL);
+        bad = list_push(&like, graph_placeholder((enum dtype)xs[i]->dtype, xs[i]->ndim - 1, xs[i]->shape + 1));
+    }
+    bad = bad || body_trace(&b, f, nc + nx, (mx *)like.v, false);
+    if (!bad && b.g->n_out < nc)
+        bad = failed(mx_fail("[scan] expected the function to return the %d arrays of the carry first, got %d", nc,
+                             b.g->n_out));
+    if (!bad && !(bad = check_kept("scan", "carry", nc, init, b.g) || push_captured(&in, &b))) {
+        struct scan_loop_args args = { &b.g->object, nc, nx, length, reverse, all || tracing() };
+        int nout = b.g->n_out + (args.keeps ? nc : 0);
+        bad = push_node(&op_scan_loop, &args, &in, nout, all ? nout : b.g->n_out, out);
+    }
+    list_clear(&like);
+    list_clear(&in);
+    body_free(&b);
+    return bad;
+}
+
+int mx_scan_loop(struct closure *f, int n_carry, const mx init[], int n_xs, const mx xs[], int length, bool reverse,
+                 struct mx_list *out)
+{
+    return scan_build(f, n_carry, init, n_xs, xs, length, reverse, false, out);
+}
+
+/* What the rules of a loop know, and their bodies: see scan_vjp, scan_jvp and scan_vmap. */
+struct rule {
+    struct closure closure;
+    const struct graph *g;
+    const mx *x;          /* operands of the loop */
+    int nc, nx, n_in;     /* carries, xs, inputs of the body */
+    int n_w, *w;          /* inputs by which to differentiate: carries, xs, captured ones */
+    int n_wc, n_wx;       /* of which the first are carries, the next xs */
+    int n_d, *d;          /* results with cotangents: carries as in w, then ys */
+    const int *kept;      /* by carry of w: which of the last xs is its own cotangent, or -1 */
+    const mx *t;          /* tangents of the operands */
+    const bool *batched;  /* results */
+    int *axes;            /* of the inputs */
+};
+
+static int no_memory(struct mx_list *l, void *p)
+{
+    list_clear(l);
+    free(p);
+    return 1;
+}
+
+/* carries: cotangents of the carries, sums for captured ones; xs: the carries, the xs, cotangents of ys,
+ * of the kept carries.  Results: both carries; the cotangents of the xs. */
+static int scan_vjp_body(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct rule *r = (struct rule *)self;
+    int n_sums = r->n_w - r->n_wc - r->n_wx;
+    const mx *ct = x, *sums = x + r->n_wc, *carries = sums + n_sums, *xs = carries + r->nc, *ys = xs + r->nx,
+             *kept = ys + r->n_d - r->n_wc;
+    struct mx_list y = { 0 }, dx = { 0 };
+    mx *all = mx_zeroed((size_t)(r->n_in + r->n_w + r->n_d), sizeof *all), *by = all + r->n_in, *cts = by + r->n_w;
+    (void)n;
+    if (!all)
+        return no_memory(&y, all);
+    for (int i = 0; i < r->n_in; i++)
+        all[i] = i < r->nc ? carries[i] : i < r->nc + r->nx ? xs[i - r->nc] : r->x[i];
+    for (int i = 0; i < r->n_w; i++)
+        by[i] = all[r->w[i]];
+    for (int k = 0; k < r->n_d; k++)
+        cts[k] = k < r->n_wc ? ct[k] : ys[k - r->n_wc];
+    struct part f = graph_part(r->g, all, r->w, r->n_d, r->d);
+    int bad = mx_vjp(&f.closure, r->n_w, by, r->n_d, cts, &y, &dx);
+    MX_SCOPE(NULL);
+    for (int i = 0; i < r->n_wc && !bad; i++)
+        bad = list_push(out, r->kept[i] < 0 ? dx.v[i].it : mx_add(dx.v[i].it, kept[r->kept[i]]));
+    for (int i = 0; i < n_sums && !bad; i++)
+        bad = list_push(out, mx_add(sums[i], dx.v[r->n_wc + r->n_wx + i].it));
+    for (int i = 0; i < r->n_wx && !bad; i++)
+        bad = list_push(out, dx.v[r->n_wc + i].it);
+    list_clear(&y);
+    list_clear(&dx);
+    free(all);
+    return bad;
+}
+
+static struct rule scan_rule(const struct call *c, int (*body)(struct closure *, int, const mx[], struct mx_list *))
+{
+    const struct scan_loop_args *a = c->args;
+    return (struct rule){ .closure = { { .refs = 1 }, body }, .g = graph_from(a->body), .x = c->x, .nc = a->n_carry,
+                          .nx = a->n_xs, .n_in = c->nin };
+}
+
+/* The carries that the steps began with; NULL after mx_fail. */
+static const mx *scan_kept(const struct call *c, mx *fresh)
+{
+    const struct scan_loop_args *a = c->args;
+    struct scan_loop_args keeping = *a;
+    int n_out = graph_from(a->body)->n_out;
+    if (a->keeps)
+        return c->y + n_out;
+    keeping.keeps = true;
+    mx_infer_n(&op_scan_loop, &keeping, c->nin, c->x, n_out + a->n_carry, fresh);
+    return mx_failed() ? NULL : fresh + n_out;
+}
+
+static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    const struct scan_loop_args *a = c->args;
+    struct rule r = scan_rule(c, scan_vjp_body);
+    int n_out = r.g->n_out, nc = r.nc, length = a->n_xs ? dim(c->x[nc], 0) : a->length;
+    struct mx_list init = { 0 }, xs = { 0 }, out = { 0 };
+    int *lists = mx_zeroed((size_t)(c->nin + n_out + nc), sizeof *lists);
+    mx *fresh = lists ? mx_zeroed((size_t)(n_out + nc), sizeof *fresh) : NULL;
+    const mx *began = fresh ? scan_kept(c, fresh) : NULL;
+    if (!began) {
+        free(fresh);
+        no_memory(&init, lists);
+        return;
+    }
+    int *kept = lists + c->nin + n_out, n_kept = 0;
+    r.w = lists;
+    r.d = lists + c->nin;
+    r.kept = kept;
+    int bad = push_all(&xs, nc, began) || push_all(&xs, r.nx, c->x + nc);
+    for (int i = 0; i < nc && !bad; i++)
+        if (inexact(c->x[i])) {
+            r.w[r.n_w++] = r.d[r.n_d++] = i;
+            bad = list_push(&init, or_zeros(ct[i], c->x[i]));
+        }
+    r.n_wc = r.n_w;
+    for (int i = nc; i < c->nin && !bad; i++)
+        if (want[i] && inexact(c->x[i])) {
+            r.n_wx += i < nc + r.nx;
+            r.w[r.n_w++] = i;
+            bad = i >= nc + r.nx && list_push(&init, zeros_of(c->x[i]));
+        }
+    for (int k = nc; k < n_out && !bad; k++)
+        if (ct[k] && inexact(c->y[k])) {
+            r.d[r.n_d++] = k;
+            bad = list_push(&xs, ct[k]);
+        }
+    for (int i = 0; i < r.n_wc && !bad; i++) {
+        mx own = a->keeps ? ct[n_out + r.w[i]] : NULL;
+        kept[i] = own ? n_kept++ : -1;
+        bad = own && list_push(&xs, own);
+    }
+    if (!bad && r.n_w && r.n_d &&
+        !scan_build(&r.closure, init.n, (mx *)init.v, xs.n, (mx *)xs.v, length, !a->reverse, false, &out)) {
+        int n_sums = r.n_w - r.n_wc - r.n_wx;
+        for (int i = 0; i < r.n_w; i++) {
+            int at = i < r.n_wc ? i : i < r.n_wc + r.n_wx ? i + n_sums : i - r.n_wx;
+            if (want[r.w[i]])
+                dx[r.w[i]] = list_lent(&out, at);
+        }
+    }
+    list_clear(&xs);
+    list_clear(&out);
+    free(fresh);
+    no_memory(&init, lists);
+}
+
+/* Which carries vary, or are batched, if those of `in` do at first: on return every one that does so in
+ * some step.  out: the body's results. */
+static int settle(const struct graph *g, int nc, bool in[], bool out[], bool only_inexact)
+{
+    for (bool more = true; more;) {
+        if (graph_spread(g, in, out, only_inexact))
+            return 1;
+        more = false;
+        for (int i = 0; i < nc; i++) {
+            more |= out[i] && !in[i];
+            in[i] |= out[i];
+        }
+    }
+    for (int i = 0; i < nc; i++)
+        out[i] = in[i];
+    return 0;
+}
+
+/* carries: the carries, their tangents; xs: the xs, their tangents.  Results: both carries; tangents of ys. */
+static int scan_jvp_body(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct rule *r = (struct rule *)self;
+    const mx *tc = x + r->nc, *xs = tc + r->n_wc, *tx = xs + r->nx;
+    struct mx_list y = { 0 }, dy = { 0 };
+    mx *all = mx_zeroed((size_t)(r->n_in + 2 * r->n_w), sizeof *all), *by = all + r->n_in, *t = by + r->n_w;
+    (void)n;
+    if (!all)
+        return no_memory(&y, all);
+    for (int i = 0; i < r->n_in; i++)
+        all[i] = i < r->nc ? x[i] : i < r->nc + r->nx ? xs[i - r->nc] : r->x[i];
+    for (int i = 0; i < r->n_w; i++) {
+        by[i] = all[r->w[i]];
+        t[i] = i < r->n_wc ? tc[i] : i < r->n_wc + r->n_wx ? tx[i - r->n_wc] : r->t[r->w[i]];
+    }
+    struct part f = graph_part(r->g, all, r->w, 0, NULL);
+    int bad = mx_jvp(&f.closure, r->n_w, by, r->n_w, t, &y, &dy) || push_all(out, r->nc, (mx *)y.v);
+    for (int k = 0; k < r->n_d && !bad; k++)
+        bad = list_push(out, dy.v[r->d[k]].it);
+    list_clear(&y);
+    list_clear(&dy);
+    free(all);
+    return bad;
+}
+
+/* Fills w and d of a rule for tangents: what varies, the carries first. */
+static int find_varying(struct rule *r, const mx t[], int *lists, bool *varies)
+{
+    bool *in = varies, *out = varies + r->n_in;
+    for (int i = 0; i < r->n_in; i++)
+        in[i] = t[i] && inexact(r->x[i]);
+    if (settle(r->g, r->nc, in, out, true))
+        return 1;
+    r->w = lists;
+    r->d = lists + r->n_in;
+    r->t = t;
+    for (int i = 0; i < r->n_in; i++)
+        if (in[i]) {
+            r->n_wc += i < r->nc;
+            r->n_wx += i >= r->nc && i < r->nc + r->nx;
+            r->w[r->n_w++] = i;
+        }
+    for (int k = 0; k < r->g->n_out; k++)
+        if (out[k])
+            r->d[r->n_d++] = k;
+    return 0;
+}
+
+static void scan_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    const struct scan_loop_args *a = c->args;
+    struct rule r = scan_rule(c, scan_jvp_body);
+    int n_out = r.g->n_out, nc = r.nc, length = a->n_xs ? dim(c->x[nc], 0) : a->length;
+    struct mx_list init = { 0 }, xs = { 0 }, out = { 0 };
+    int *lists = mx_zeroed((size_t)(c->nin + n_out), sizeof *lists);
+    bool *varies = lists ? mx_zeroed((size_t)(c->nin + n_out), sizeof *varies) : NULL;
+    int bad = !varies || find_varying(&r, t, lists, varies) || push_all(&init, nc, c->x) ||
+              push_all(&xs, r.nx, c->x + nc);
+    for (int i = 0; i < r.n_wc && !bad; i++)
+        bad = list_push(&init, or_zeros(t[r.w[i]], c->x[r.w[i]]));
+    for (int i = r.n_wc; i < r.n_wc + r.n_wx && !bad; i++)
+        bad = list_push(&xs, t[r.w[i]]);
+    if (!bad && r.n_w &&
+        !scan_build(&r.closure, init.n, (mx *)init.v, xs.n, (mx *)xs.v, length, a->reverse, a->keeps, &out)) {
+        for (int k = 0; k < r.n_d; k++)
+            dy[r.d[k]] = list_lent(&out, nc + k);
+        for (int i = 0; i < r.n_wc && a->keeps; i++) /* behind the results, and the carries that are no tangents */
+            dy[n_out + r.w[i]] = list_lent(&out, nc + r.n_d + nc + i);
+    }
+    list_clear(&xs);
+    list_clear(&out);
+    free(varies);
+    no_memory(&init, lists);
+}
+
+/* A body over a batch: all its inputs and results have the batch in front. */
+static int map_body(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct rule *r = (struct rule *)self;
+    mx *all = mx_zeroed((size_t)r->n_in, sizeof *all);
+    if (!all)
+        return 1;
+    for (int i = 0; i < r->n_in; i++)
+        all[i] = i < n ? x[i] : r->x[i];
+    int bad = graph_map(r->g, all, r->axes, r->batched, out);
+    free(all);
+    return bad;
+}
+
+static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    const struct scan_loop_args *a = c->args;
+    struct rule r = scan_rule(c, map_body);
+    int n_out = r.g->n_out, nc = r.nc, size = batch_size(c, axis), length = a->n_xs ? 0 : a->length;
+    struct mx_list in = { 0 }, out = { 0 };
+    mx *x = mx_zeroed((size_t)c->nin, sizeof *x);
+    bool *batched = x ? mx_zeroed((size_t)(c->nin + n_out), sizeof *batched) : NULL;
+    r.axes = batched ? mx_zeroed((size_t)c->nin, sizeof *r.axes) : NULL;
+    int bad = !r.axes;
+    for (int i = 0; i < c->nin && !bad; i++)
+        batched[i] = axis[i] >= 0;
+    bad = bad || settle(r.g, nc, batched, batched + c->nin, false);
+    for (int i = 0; i < c->nin && !bad; i++) {
+        bool slices = i >= nc && i < nc + r.nx;
+        r.axes[i] = batched[i] ? 0 : -1;
+        x[i] = !batched[i] ? c->x[i] : slices ? mx_moveaxis(c->x[i], axis[i], 1) : batch_all(c->x[i], axis[i], size);
+        bad = list_push(&in, x[i]);
+    }
+    if (!bad) {
+        r.x = x;
+        r.batched = batched + c->nin;
+        length = r.nx ? dim(x[nc], 0) : length;
+        bad = scan_build(&r.closure, nc, x, r.nx, x + nc, length, a->reverse, a->keeps, &out);
+    }
+    for (int k = 0; k < c->nout; k++) {
+        y[k] = bad ? MX_NIL : list_lent(&out, k);
+        yaxis[k] = bad || !r.batched[k < n_out ? k : k - n_out] ? -1 : k >= nc;
+    }
+    list_clear(&out);
+    free(batched);
+    free(r.axes);
+    no_memory(&in, x);
+}
+
+static const struct field scan_loop_args_fields[] = {
+    FIELD(scan_loop_args, body), FIELD(scan_loop_args, n_carry), FIELD(scan_loop_args, n_xs),
+    FIELD(scan_loop_args, length), FIELD(scan_loop_args, reverse), FIELD(scan_loop_args, keeps), { 0 },
+};
+
+const struct op op_scan_loop = {
+    OP_ROW(scan_loop), ARGS(scan_loop_args), .shapes = scan_shapes, .vjp = scan_vjp, .jvp = scan_jvp,
+    .vmap = scan_vmap,
+};
+
+/* ---- while_loop */
+
+static int while_shapes(const struct call *c, struct spec out[])
+{
+    const struct while_loop_args *a = c->args;
+    int n = a->n_carry, n_in = c->nin - a->n_test;
+    struct dims *in = mx_zeroed((size_t)c->nin, sizeof *in);
+    mx *x = in ? mx_zeroed((size_t)c->nin, sizeof *x) : NULL;
+    if (x) {
+        body_operands(c->x, n, n + a->n_test, c->nin, x);
+        body_dims(n_in, x, 0, 0, in);
+    }
+    struct graph *g = x ? graph_at(graph_from(a->body), in) : NULL;
+    int bad = !g || check_kept("while_loop", "carry", n, c->x, g);
+    for (int k = 0; k < n && !bad; k++)
+        spec_like(&out[k], c->x[k]);
+    if (g)
+        object_release(&g->object);
+    free(x);
+    free(in);
+    return bad;
+}
+
+/* Makes the condition's result what the loop reads. */
+struct test { struct closure closure; struct closure *of; };
+
+static int call_test(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    struct closure *of = ((struct test *)self)->of;
+    struct mx_list y = { 0 };
+    int bad = of->call(of, n, x, &y);
+    if (!bad && (y.n != 1 || y.v[0].it->ndim))
+        bad = failed(mx_fail("[while_loop] expected the condition to return one scalar, got %s%s",
+                             y.n == 1 ? "an array of shape " : "another number of arrays",
+                             y.n == 1 ? shape_of(y.v[0].it) : ""));
+    if (!bad) {
+        MX_SCOPE(NULL);
+        bad = list_push(out, mx_astype(y.v[0].it, DT_bool_));
+    }
+    list_clear(&y);
+    return bad;
+}
+
+int mx_while_loop(struct closure *test, struct closure *body, int n, const mx init[], struct mx_list *out)
+{
+    struct test t = { { { .refs = 1 }, call_test }, test };
+    struct mx_list in = { 0 };
+    struct body b = { 0 }, until = { 0 };
+    int bad = mx_failed() || push_all(&in, n, init) || body_trace(&until, &t.closure, n, (mx *)in.v, false) ||
+              body_trace(&b, body, n, (mx *)in.v, false);
+    if (!bad && b.g->n_out != n)
+        bad = failed(mx_fail("[while_loop] expected the function to return the %d arrays of the carry, got %d", n,
+                             b.g->n_out));
+    if (!bad && !(bad = check_kept("while_loop", "carry", n, init, b.g) || push_captured(&in, &until) ||
+                        push_captured(&in, &b))) {
+        struct while_loop_args args = { &until.g->object, &b.g->object, n, until.captured.n };
+        bad = push_node(&op_while_loop, &args, &in, n, n, out);
+    }
+    list_clear(&in);
+    body_free(&b);
+    body_free(&until);
+    return bad;
+}
+
+static void while_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)ct, (void)dx;
+    for (int i = 0; i < c->nin; i++)
+        if (want[i] && inexact(c->x[i])) {
+            mx_fail("[while_loop] has no derivative in reverse mode, since how many steps it takes, and so what they "
+                    "need to keep, is not known: use scan with a length, or forward mode (jvp)");
+            return;
+        }
+}
+
+/* Both functions of a loop as parts of a rule. */
+struct while_rule {
+    struct rule test, body;
+    mx *x; /* operands of the condition, then of the body */
+};
+
+static int while_rule(struct while_rule *w, const struct call *c, const mx x[],
+                      int (*test)(struct closure *, int, const mx[], struct mx_list *),
+                      int (*body)(struct closure *, int, const mx[], struct mx_list *))
+{
+    const struct while_loop_args *a = c->args;
+    int n = a->n_carry, n_test = n + a->n_test, n_body = c->nin - a->n_test;
+    if (!(w->x = mx_zeroed((size_t)(n_test + n_body), sizeof *w->x)))
+        return 1;
+    body_operands(x, n_test, n_test, n_test, w->x);
+    body_operands(x, n, n_test, c->nin, w->x + n_test);
+    w->test = (struct rule){ .closure = { { .refs = 1 }, test }, .g = graph_from(a->test), .x = w->x, .nc = n,
+                             .n_in = n_test };
+    w->body = (struct rule){ .closure = { { .refs = 1 }, body }, .g = graph_from(a->body), .x = w->x + n_test, .nc = n,
+                             .n_in = n_body };
+    return 0;
+}
+
+/* The graph of a rule on its first nc arguments. */
+static int call_first(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct rule *r = (struct rule *)self;
+    mx *all = mx_zeroed((size_t)r->n_in, sizeof *all);
+    (void)n;
+    if (!all)
+        return 1;
+    for (int i = 0; i < r->n_in; i++)
+        all[i] = i < r->nc ? x[i] : r->x[i];
+    int bad = graph_call(r->g, r->n_in, all, out);
+    free(all);
+    return bad;
+}
+
+static void while_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    const struct while_loop_args *a = c->args;
+    struct while_rule w = { 0 };
+    struct mx_list init = { 0 }, out = { 0 };
+    int n = a->n_carry, bad = while_rule(&w, c, c->x, call_first, scan_jvp_body), n_in = w.body.n_in;
+    int *lists = bad ? NULL : mx_zeroed((size_t)(n_in + n), sizeof *lists);
+    bool *varies = lists ? mx_zeroed((size_t)(n_in + n), sizeof *varies) : NULL;
+    mx *tangents = varies ? mx_zeroed((size_t)n_in, sizeof *tangents) : NULL;
+    if (tangents)
+        body_operands(t, n, n + a->n_test, c->nin, tangents);
+    bad = !tangents || find_varying(&w.body, tangents, lists, varies) || push_all(&init, n, c->x);
+    for (int i = 0; i < w.body.n_wc && !bad; i++)
+        bad = list_push(&init, or_zeros(t[w.body.w[i]], c->x[w.body.w[i]]));
+    if (!bad && w.body.n_w &&
+        !mx_while_loop(&w.test.closure, &w.body.closure, init.n, (mx *)init.v, &out))
+        for (int k = 0; k < w.body.n_d; k++)
+            dy[w.body.d[k]] = list_lent(&out, n + k);
+    list_clear(&out);
+    free(w.x);
+    free(tangents);
+    free(varies);
+    no_memory(&init, lists);
+}
+
+/* p, with the batch in front, in as many dimensions as x. */
+static mx lifted(mx p, mx x)
+{
+    int axes[MX_MAX_NDIM];
+    for (int i = 1; i < x->ndim; i++)
+        axes[i - 1] = i;
+    return x->ndim > 1 ? mx_expand_dims(p, axes, x->ndim - 1) : p;
+}
+
+/* With a condition that differs over the batch the loop goes on while it holds anywhere. */
+static int test_any(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    struct mx_list p = { 0 };
+    int bad = map_body(self, n, x, &p);
+    MX_SCOPE(NULL);
+    bad = bad || list_push(out, mx_any(p.v[0].it, NULL, 0, false));
+    list_clear(&p);
+    return bad;
+}
+
+struct masked { struct closure closure; struct while_rule *w; };
+
+/* Where it does not hold the carry stays as it is. */
+static int masked_body(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    struct while_rule *w = ((struct masked *)self)->w;
+    struct mx_list p = { 0 }, y = { 0 };
+    int bad = map_body(&w->test.closure, n, x, &p) || map_body(&w->body.closure, n, x, &y);
+    MX_SCOPE(NULL);
+    for (int k = 0; k < y.n && !bad; k++)
+        bad = list_push(out, mx_where(lifted(p.v[0].it, x[k]), y.v[k].it, x[k]));
+    list_clear(&p);
+    list_clear(&y);
+    return bad;
+}
+
+static void while_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    const struct while_loop_args *a = c->args;
+    int n = a->n_carry, size = batch_size(c, axis), n_test = n + a->n_test;
+    struct while_rule w = { 0 };
+    struct masked masked = { { { .refs = 1 }, masked_body }, &w };
+    struct mx_list out = { 0 }, held = { 0 };
+    bool *batched = mx_zeroed((size_t)(c->nin + n + c->nin + 1), sizeof *batched), differs = false;
+    int *axes = batched ? mx_zeroed((size_t)(n_test + c->nin), sizeof *axes) : NULL;
+    mx *x = axes ? mx_zeroed((size_t)c->nin, sizeof *x) : NULL;
+    int bad = !x || while_rule(&w, c, c->x, map_body, map_body);
+    /* of the body: inputs, results; of the condition: inputs, result */
+    bool *in = batched, *kept = in + c->nin, *test_in = kept + n;
+    for (int pass = 0; pass < 2 && !bad; pass++) { /* a condition that differs makes all carries differ */
+        for (int i = 0; i < w.body.n_in; i++)
+            in[i] = axis[i < n ? i : i + a->n_test] >= 0 || (i < n && (in[i] || differs));
+        bad = settle(w.body.g, n, in, kept, false);
+        for (int i = 0; i < n_test; i++)
+            test_in[i] = i < n ? kept[i] : axis[i] >= 0;
+        bad = bad || graph_spread(w.test.g, test_in, &differs, false);
+    }
+    for (int i = 0; i < c->nin && !bad; i++) {
+        bool is = i < n ? kept[i] : axis[i] >= 0;
+        x[i] = is ? batch_all(c->x[i], axis[i], size) : c->x[i];
+        bad = list_push(&held, x[i]);
+    }
+    free(w.x);
+    w.x = NULL;
+    bad = bad || while_rule(&w, c, x, differs ? test_any : map_body, map_body);
+    if (!bad) {
+        for (int i = 0; i < n_test; i++)
+            axes[i] = test_in[i] ? 0 : -1;
+        for (int i = 0; i < w.body.n_in; i++)
+            axes[n_test + i] = in[i] ? 0 : -1;
+        w.test.axes = axes;
+        w.body.axes = axes + n_test;
+        w.test.batched = &differs;
+        w.body.batched = kept;
+        bad = mx_while_loop(&w.test.closure, differs ? &masked.closure : &w.body.closure, n, x, &out);
+    }
+    for (int k = 0; k < n; k++) {
+        y[k] = bad ? MX_NIL : list_lent(&out, k);
+        yaxis[k] = bad || !kept[k] ? -1 : 0;
+    }
+    list_clear(&out);
+    list_clear(&held);
+    free(w.x);
+    free(x);
+    free(axes);
+    free(batched);
+}
+
+static const struct field while_loop_args_fields[] = {
+    FIELD(while_loop_args, test), FIELD(while_loop_args, body), FIELD(while_loop_args, n_carry),
+    FIELD(while_loop_args, n_test), { 0 },
+};
+
+const struct op op_while_loop = {
+    OP_ROW(while_loop), ARGS(while_loop_args), .shapes = while_shapes, .vjp = while_vjp, .jvp = while_jvp,
+    .vmap = while_vmap,
+};
+
+/* ---- cond */
+
+/* The branch's inputs among the operands. */
+static void branch(const struct cond_args *a, bool yes, int nin, const mx x[], mx in[])
+{
+    int n = a->n, from = yes ? n : n + a->n_yes;
+    body_operands(x + 1, n, from, yes ? from + a->n_yes : nin - 1, in);
+}
+
+static struct graph *branch_at(const struct call *c, bool yes)
+{
+    const struct cond_args *a = c->args;
+    struct graph *g = graph_from(yes ? a->yes : a->no);
+    struct dims *in = mx_zeroed((size_t)c->nin, sizeof *in);
+    mx *x = in ? mx_zeroed((size_t)c->nin, sizeof *x) : NULL;
+    if (x) {
+        branch(a, yes, c->nin, c->x, x);
+        body_dims(g->n_in, x, 0, 0, in);
+        g = graph_at(g, in);
+    }
+    free(x);
+    free(in);
+    return x ? g : NULL;
+}
+
+static int check_branches(const struct graph *yes, const struct graph *no)
+{
+    if (yes->n_out != no->n_out)
+        return failed(mx_fail("[cond] expected branches with results alike, got %d and %d arrays", yes->n_out,
+                              no->n_out));
+    for (int k = 0; k < yes->n_out; k++) {
+        mx y = yes->r.values[yes->r.roots[k]].it, z = no->r.values[no->r.roots[k]].it;
+        if (!same_shape(y, z) || y->dtype != z->dtype)
+            return failed(mx_fail("[cond] expected branches with results alike, got %s of shape %s where the predicate "
+                                  "holds and %s of shape %s where not (result %d)",
+                                  dtype_name(y->dtype), shape_of(y), dtype_name(z->dtype), shape_of(z), k));
+    }
+    return 0;
+}
+
+static int cond_shapes(const struct call *c, struct spec out[])
+{
+    struct graph *yes = branch_at(c, true), *no = yes ? branch_at(c, false) : NULL;
+    int bad = !no || check_branches(yes, no);
+    for (int k = 0; k < c->nout && !bad; k++)
+        spec_like(&out[k], yes->r.values[yes->r.roots[k]].it);
+    if (yes)
+        object_release(&yes->object);
+    if (no)
+        object_release(&no->object);
+    return bad;
+}
+
+int mx_cond(mx pred, struct closure *yes, struct closure *no, int n, const mx x[], struct mx_list *out)
+{
+    struct mx_list in = { 0 };
+    struct body a = { 0 }, b = { 0 };
+    if (is_nil(pred) || pred->ndim)
+        return failed(mx_fail("[cond] expected a scalar predicate, got an array of shape %s", shape_of(pred)));
+    int bad = mx_failed();
+    if (!bad) {
+        MX_SCOPE(NULL);
+        bad = list_push(&in, mx_astype(pred, DT_bool_));
+    }
+    bad = bad || push_all(&in, n, x) || body_trace(&a, yes, n, (mx *)in.v + 1, true) ||
+          body_trace(&b, no, n, (mx *)in.v + 1, true) || check_branches(a.g, b.g) || push_captured(&in, &a) ||
+          push_captured(&in, &b);
+    if (!bad) {
+        struct cond_args args = { &a.g->object, &b.g->object, n, a.captured.n };
+        bad = push_node(&op_cond, &args, &in, a.g->n_out, a.g->n_out, out);
+    }
+    list_clear(&in);
+    body_free(&a);
+    body_free(&b);
+    return bad;
+}
+
+/* Branches of a rule get what it was handed as captured arrays, and have no arguments. */
+struct branch_rule {
+    struct closure closure;
+    const struct graph *g;
+    const mx *x;       /* the branch's inputs */
+    const int *at;     /* which operand each is */
+    const mx *ct, *t;  /* by result; by operand */
+    const bool *want, *batched;
+    const int *axes;   /* by operand */
+    int n_ops;
+};
+
+/* Pushes the cotangent of every operand that is wanted. */
+static int cond_vjp_branch(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct branch_rule *r = (struct branch_rule *)self;
+    int n_in = r->g->n_in, n_out = r->g->n_out, n_w = 0, n_d = 0;
+    struct mx_list y = { 0 }, dx = { 0 };
+    int *w = mx_zeroed((size_t)(n_in + n_out), sizeof *w), *d = w + n_in;
+    mx *by = w ? mx_zeroed((size_t)(n_in + n_out), sizeof *by) : NULL, *cts = by + n_in;
+    (void)n, (void)x;
+    if (!by)
+        return no_memory(&y, w);
+    for (int i = 0; i < n_in; i++)
+        if (r->want[r->at[i]])
+            by[n_w] = r->x[i], w[n_w++] = i;
+    for (int k = 0; k < n_out; k++)
+        if (r->ct[k])
+            cts[n_d] = r->ct[k], d[n_d++] = k;
+    struct part f = graph_part(r->g, r->x, w, n_d, d);
+    int bad = n_w && mx_vjp(&f.closure, n_w, by, n_d, cts, &y, &dx);
+    MX_SCOPE(NULL);
+    for (int i = 0; i < r->n_ops && !bad; i++) {
+        int k = 0;
+        while (k < n_w && r->at[w[k]] != i) k++;
+        if (r->want[i])
+            bad = list_push(out, k < n_w ? dx.v[k].it : mx_zeros_like(r->t[i]));
+    }
+    list_clear(&dx);
+    free(by);
+    list_clear(&y);
+    free(w);
+    return bad;
+}
+
+static int cond_jvp_branch(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct branch_rule *r = (struct branch_rule *)self;
+    int n_in = r->g->n_in, n_w = 0;
+    struct mx_list y = { 0 }, dy = { 0 };
+    int *w = mx_zeroed((size_t)n_in, sizeof *w);
+    mx *by = w ? mx_zeroed((size_t)(2 * n_in), sizeof *by) : NULL, *t = by + n_in;
+    (void)n, (void)x;
+    if (!by)
+        return no_memory(&y, w);
+    for (int i = 0; i < n_in; i++)
+        if (r->t[r->at[i]] && inexact(r->x[i]))
+            by[n_w] = r->x[i], t[n_w] = r->t[r->at[i]], w[n_w++] = i;
+    struct part f = graph_part(r->g, r->x, w, 0, NULL);
+    int bad = mx_jvp(&f.closure, n_w, by, n_w, t, &y, &dy) || push_all(out, dy.n, (mx *)dy.v);
+    list_clear(&dy);
+    free(by);
+    list_clear(&y);
+    free(w);
+    return bad;
+}
+
+static int cond_map_branch(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct branch_rule *r = (struct branch_rule *)self;
+    int n_in = r->g->n_in;
+    int *axes = mx_zeroed((size_t)n_in, sizeof *axes);
+    (void)n, (void)x;
+    for (int i = 0; axes && i < n_in; i++)
+        axes[i] = r->axes[r->at[i]];
+    int bad = !axes || graph_map(r->g, r->x, axes, r->batched, out);
+    free(axes);
+    return bad;
+}
+
+/* Both branches of a rule; what is filled in after this is the same for both. */
+struct cond_rule {
+    struct branch_rule yes, no;
+    mx *x;
+    int *at;
+};
+
+static int cond_rule(struct cond_rule *r, const struct call *c, const struct branch_rule *shared)
+{
+    const struct cond_args *a = c->args;
+    size_t n = (size_t)c->nin;
+    *r = (struct cond_rule){ *shared, *shared, mx_zeroed(2 * n, sizeof(mx)), mx_zeroed(2 * n, sizeof(int)) };
+    if (!r->x || !r->at)
+        return 1;
+    r->yes.g = graph_from(a->yes);
+    r->no.g = graph_from(a->no);
+    branch(a, true, c->nin, c->x, r->x);
+    branch(a, false, c->nin, c->x, r->x + n);
+    for (int i = 0; i < c->nin; i++) {
+        r->at[i] = i + 1;
+        r->at[c->nin + i] = i < a->n ? i + 1 : i + 1 + a->n_yes;
+    }
+    r->yes.x = r->x;
+    r->no.x = r->x + n;
+    r->yes.at = r->at;
+    r->no.at = r->at + n;
+    return 0;
+}
+
+static void cond_rule_free(struct cond_rule *r)
+{
+    free(r->x);
+    free(r->at);
+}
+
+static void cond_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    struct mx_list out = { 0 };
+    bool *wanted = mx_zeroed((size_t)c->nin, sizeof *wanted), any = false, some = false;
+    mx *cts = wanted ? mx_zeroed((size_t)c->nout, sizeof *cts) : NULL;
+    for (int i = 1; i < c->nin && cts; i++)
+        any |= wanted[i] = want[i] && inexact(c->x[i]);
+    for (int k = 0; k < c->nout && cts; k++)
+        some |= (cts[k] = inexact(c->y[k]) ? ct[k] : NULL) != NULL;
+    struct branch_rule shared = { .closure = { { .refs = 1 }, cond_vjp_branch }, .ct = cts, .want = wanted, .t = c->x,
+                                  .n_ops = c->nin };
+    struct cond_rule r = { 0 };
+    if (any && some && !cond_rule(&r, c, &shared) &&
+        !mx_cond(c->x[0], &r.yes.closure, &r.no.closure, 0, NULL, &out))
+        for (int i = 0, k = 0; i < c->nin; i++)
+            if (wanted[i])
+                dx[i] = list_lent(&out, k++);
+    cond_rule_free(&r);
+    free(cts);
+    no_memory(&out, wanted);
+}
+
+static void cond_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    struct mx_list out = { 0 };
+    struct branch_rule shared = { .closure = { { .refs = 1 }, cond_jvp_branch }, .t = t };
+    struct cond_rule r = { 0 };
+    bool any = false;
+    for (int i = 1; i < c->nin; i++)
+        any |= t[i] && inexact(c->x[i]);
+    if (any && !cond_rule(&r, c, &shared) && !mx_cond(c->x[0], &r.yes.closure, &r.no.closure, 0, NULL, &out))
+        for (int k = 0; k < c->nout; k++)
+            dy[k] = inexact(c->y[k]) ? list_lent(&out, k) : NULL;
+    cond_rule_free(&r);
+    list_clear(&out);
+}
+
+/* Which results depend on the batch in either branch. */
+static int cond_batched(const struct cond_rule *r, const int axis[], bool *out)
+{
+    const struct branch_rule *branches[2] = { &r->yes, &r->no };
+    int n = r->yes.g->n_out, bad = 0;
+    for (int b = 0; b < 2 && !bad; b++) {
+        const struct graph *g = branches[b]->g;
+        bool *v = mx_zeroed((size_t)(g->n_in + n), sizeof *v);
+        for (int i = 0; i < g->n_in && v; i++)
+            v[i] = axis[branches[b]->at[i]] >= 0;
+        bad = !v || graph_spread(g, v, v + g->n_in, false);
+        for (int k = 0; k < n && !bad; k++)
+            out[k] |= v[g->n_in + k];
+        free(v);
+    }
+    return bad;
+}
+
+static void cond_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    int size = batch_size(c, axis), nout = c->nout;
+    struct mx_list out = { 0 }, other = { 0 };
+    bool *batched = mx_zeroed((size_t)nout, sizeof *batched), differs = axis[0] >= 0;
+    struct branch_rule shared = { .closure = { { .refs = 1 }, cond_map_branch }, .axes = axis, .batched = batched };
+    struct cond_rule r = { 0 };
+    int bad = !batched || cond_rule(&r, c, &shared) || cond_batched(&r, axis, batched);
+    if (!bad && differs)
+        bad = cond_map_branch(&r.yes.closure, 0, NULL, &out) || cond_map_branch(&r.no.closure, 0, NULL, &other);
+    else if (!bad)
+        bad = mx_cond(c->x[0], &r.yes.closure, &r.no.closure, 0, NULL, &out);
+    for (int k = 0; k < nout; k++) {
+        y[k] = bad ? MX_NIL : list_lent(&out, k);
+        yaxis[k] = bad || (!batched[k] && !differs) ? -1 : 0;
+        if (!bad && differs) {
+            mx a = y[k], b = list_lent(&other, k);
+            a = batched[k] ? a : batch_all(a, -1, size);
+            b = batched[k] ? b : batch_all(b, -1, size);
+            y[k] = mx_where(lifted(c->x[0], a), a, b);
+        }
+    }
+    cond_rule_free(&r);
+    list_clear(&other);
+    no_memory(&out, batched);
+}
+
+static const struct field cond_args_fields[] = {
+    FIELD(cond_args, yes), FIELD(cond_args, no), FIELD(cond_args, n), FIELD(cond_args, n_yes), { 0 },
+};
+
+const struct op op_cond = {
+    OP_ROW(cond), ARGS(cond_args), .shapes = cond_shapes, .vjp = cond_vjp, .jvp = cond_jvp, .vmap = cond_vmap,
+};
