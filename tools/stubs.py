@@ -58,6 +58,7 @@ RETURNS = {
     "dict[str, str | int]": "device_info",
     "tuple[int, ...]": "broadcast_shapes",
     "tuple[int, int]": "__dlpack_device__",
+    "tuple[Any, Any]": "scan",
     "tuple[array, array]": "minmax qr eig eigh lu_factor slogdet",
     "tuple[array, array, array]": "lu svd quantize",
     "tuple[list[tuple[int, ...]], str]": "einsum_path",
@@ -75,7 +76,7 @@ RETURNS = {
     "bytes": "__bytes__",
     "str": "__format__",
     "tuple[Any, ...]": "__getstate__ __reduce__",
-    "Any": "__dlpack__ __array__",
+    "Any": "__dlpack__ __array__ while_loop cond",
 }
 RETURN = {name: kind for kind, names in RETURNS.items() for name in names.split()}
 

@@ -12,6 +12,8 @@ struct python_call {
     PyObject *names;     /* list of str: the same for keyword arguments */
     const char *who;     /* the function asked for, for messages */
     enum { SOME_ARRAYS, SCALAR, SCALAR_AND_MORE, TREE } returns;
+    PyObject *(*checked)(struct python_call *p, PyObject *value); /* NULL, or makes what counts as returned */
+    void *with;                                                   /* for it */
     PyObject *value;                /* what the function returned */
     PyObject *type, *error, *trace; /* what it raised */
 };

@@ -183,6 +183,11 @@ static int call_python(mlx_vector_array *res, const mlx_vector_array in, void *p
         value = PyObject_Call(p->fun, args, kwargs);
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
+    if (value && p->checked) {
+        PyObject *returned = value;
+        value = p->checked(p, returned);
+        Py_DECREF(returned);
+    }
     int failed = !value || check_value(p, value) || tree_arrays(value, *res, NULL);
     Py_XDECREF(p->value);
     p->value = value;
