@@ -69,7 +69,7 @@ RETURNS = {
     "array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]": "load",
     "tuple[list[array], list[array]]": "vjp jvp",
     "Callable[..., Any]": "grad value_and_grad",
-    "Callable[P, R]": "vmap",
+    "Callable[P, R]": "vmap checkpoint",
     "scalar": "item",
     "list[Any] | scalar": "tolist",
     "types.ModuleType": "__array_namespace__",

@@ -139,6 +139,7 @@ int device_init(PyObject *module);
 int io_init(PyObject *module);
 
 int vmap_init(PyObject *module);
+int custom_init(PyObject *module);
 int compile_init(PyObject *module);
 int graph_init(PyObject *module);
 

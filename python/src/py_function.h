@@ -10,6 +10,7 @@ struct python_call {
     PyObject *fun, *args, *kwargs;
     PyObject *positions; /* list of ints: the arguments that hold inputs; NULL: all of them */
     PyObject *names;     /* list of str: the same for keyword arguments */
+    bool kwargs_too;     /* all keyword arguments hold inputs, after the others */
     const char *who;     /* the function asked for, for messages */
     enum { SOME_ARRAYS, SCALAR, SCALAR_AND_MORE, TREE } returns;
     PyObject *(*checked)(struct python_call *p, PyObject *value); /* NULL, or makes what counts as returned */
@@ -32,5 +33,22 @@ struct replacing {
 PyObject *replaced(PyObject *tree, struct replacing *r);
 /* The tree with every array replaced by an empty one: its form, which keeps nothing alive. */
 PyObject *hollowed(PyObject *tree);
+
+/* The arguments of the call with arrays replaced. */
+PyObject *new_args(const struct python_call *p, struct replacing *r);
+PyObject *new_kwargs(const struct python_call *p, struct replacing *r); /* NULL where there are none, too */
+
+/* The arrays of a tree and the axis of each, out of a tree of axes that may end early: an int or None
+ * stands for every array below it (py_vmap.c). */
+struct axes {
+    const char *which; /* "in_axes", for messages: "[vmap] in_axes has ... where arguments have ..." */
+    const char *what;
+    mlx_vector_array arrays;
+    int *v; /* to be freed */
+    size_t n, cap;
+    int none; /* stands for None */
+    bool normal; /* negative axes are counted from the front */
+};
+int axes_walk(struct axes *a, PyObject *tree, PyObject *axes);
 
 #endif

@@ -82,18 +82,7 @@ static PyObject *hole(void *unused, PyObject *leaf)
 
 PyObject *hollowed(PyObject *tree) { return tree_map(tree, hole, NULL); }
 
-static int hollow_out(PyObject **tree)
-{
-    PyObject *form = *tree ? hollowed(*tree) : NULL;
-    if (!form)
-        return -1;
-    Py_DECREF(*tree);
-    *tree = form;
-    return 0;
-}
-
-/* The arguments with arrays replaced. */
-static PyObject *new_args(const struct python_call *p, struct replacing *r)
+PyObject *new_args(const struct python_call *p, struct replacing *r)
 {
     Py_ssize_t n = PyTuple_Size(p->args);
     PyObject *args = PyTuple_New(n);
@@ -113,11 +102,16 @@ static PyObject *new_args(const struct python_call *p, struct replacing *r)
     return args;
 }
 
-static PyObject *new_kwargs(const struct python_call *p, struct replacing *r)
+PyObject *new_kwargs(const struct python_call *p, struct replacing *r)
 {
     if (!p->kwargs)
         return NULL;
     PyObject *kwargs = PyDict_Copy(p->kwargs);
+    if (kwargs && p->kwargs_too) {
+        PyObject *all = replaced(kwargs, r);
+        Py_DECREF(kwargs);
+        kwargs = all;
+    }
     for (Py_ssize_t k = 0; kwargs && p->names && k < PyList_Size(p->names); k++) {
         PyObject *name = PyList_GetItem(p->names, k);
         PyObject *item = replaced(PyDict_GetItemWithError(p->kwargs, name), r);
@@ -538,197 +532,8 @@ static PyType_Spec gradient_spec = {
     gradient_slots,
 };
 
-/* custom_function: a function with a vjp rule of its own */
-
-struct custom {
-    PyObject ob_base;
-    PyObject *fun, *vjp; /* vjp: NULL until given */
-};
-static PyTypeObject *custom_type;
-
-static PyObject *custom_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    static const char *const names[] = { "f", NULL };
-    PyObject *fun;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:custom_function", (char **)names, &fun))
-        return NULL;
-    if (!PyCallable_Check(fun)) {
-        PyErr_Format(PyExc_TypeError, "custom_function(): argument 'f' must be callable, not %s",
-                     type_name(fun));
-        return NULL;
-    }
-    struct custom *self = PyObject_GC_New(struct custom, type);
-    if (self) {
-        self->fun = Py_NewRef(fun);
-        self->vjp = NULL;
-        PyObject_GC_Track((PyObject *)self);
-    }
-    return (PyObject *)self;
-}
-
-static int custom_traverse(PyObject *o, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(o));
-    Py_VISIT(((struct custom *)o)->fun);
-    Py_VISIT(((struct custom *)o)->vjp);
-    return 0;
-}
-
-static int custom_clear(PyObject *o)
-{
-    Py_CLEAR(((struct custom *)o)->vjp);
-    return 0;
-}
-
-static void custom_dealloc(PyObject *o)
-{
-    struct custom *self = (struct custom *)o;
-    PyTypeObject *type = Py_TYPE(o);
-    PyObject_GC_UnTrack(o);
-    Py_XDECREF(self->fun);
-    Py_XDECREF(self->vjp);
-    PyObject_GC_Del(o);
-    Py_DECREF(type);
-}
-
-static PyObject *custom_vjp(PyObject *o, PyObject *rule)
-{
-    if (!PyCallable_Check(rule)) {
-        PyErr_Format(PyExc_TypeError, "vjp(): argument 'f' must be callable, not %s",
-                     type_name(rule));
-        return NULL;
-    }
-    struct custom *self = (struct custom *)o;
-    Py_XDECREF(self->vjp);
-    self->vjp = Py_NewRef(rule);
-    return Py_NewRef(o);
-}
-
-static PyObject *not_yet(PyObject *o, PyObject *rule)
-{
-    (void)o;
-    (void)rule;
-    PyErr_SetString(PyExc_NotImplementedError,
-                    "rules of one's own for jvp and vmap are not there yet");
-    return NULL;
-}
-
-/* The rule gets the one argument or the tuple of several, cotangents and outputs in the shape of
- * the value, and the keyword arguments. */
-struct rule {
-    struct released released; /* first */
-    PyObject *fun;
-    struct python_call *call; /* the closure's, for the trees */
-    mlx_closure closure;      /* keeps `call` */
-};
-
-static void rule_end(struct released *r)
-{
-    struct rule *rule = (struct rule *)r;
-    Py_DECREF(rule->fun);
-    mlx_closure_free(rule->closure);
-    free(rule);
-}
-
-static void rule_release(void *payload) { release_soon(payload); }
-
-static int call_rule(mlx_vector_array *res, const mlx_vector_array in,
-                     const mlx_vector_array cotangents, const mlx_vector_array outputs,
-                     void *payload)
-{
-    struct rule *rule = payload;
-    struct python_call *p = rule->call;
-    struct replacing r = { in, 0 }, ct = { cotangents, 0 }, y = { outputs, 0 };
-    PyObject *primals = new_args(p, &r);
-    if (primals && PyTuple_Size(primals) == 1) {
-        PyObject *only = Py_NewRef(PyTuple_GetItem(primals, 0));
-        Py_DECREF(primals);
-        primals = only;
-    }
-    PyObject *cts = primals ? replaced(p->value, &ct) : NULL,
-             *ys = cts ? replaced(p->value, &y) : NULL;
-    PyObject *args = ys ? PyTuple_Pack(3, primals, cts, ys) : NULL;
-    PyObject *value = args ? PyObject_Call(rule->fun, args, p->kwargs) : NULL;
-    int failed = !value || tree_arrays(value, *res, NULL);
-    if (!failed && mlx_vector_array_size(*res) != mlx_vector_array_size(in)) {
-        PyErr_Format(PyExc_ValueError,
-                     "[custom_function] expected the vjp rule to return %zu arrays, one for "
-                     "each array of the arguments, got %zu",
-                     mlx_vector_array_size(in), mlx_vector_array_size(*res));
-        failed = 1;
-    }
-    Py_XDECREF(primals);
-    Py_XDECREF(cts);
-    Py_XDECREF(ys);
-    Py_XDECREF(args);
-    Py_XDECREF(value);
-    return failed != 0;
-}
-
-static PyObject *custom_call(PyObject *o, PyObject *args, PyObject *kwargs)
-{
-    struct custom *self = (struct custom *)o;
-    if (!self->vjp)
-        return PyObject_Call(self->fun, args, kwargs);
-    struct python_call *p = python_call_new("custom_function", self->fun, args, kwargs);
-    mlx_closure f = p ? closure_of(p) : mlx_closure_new();
-    struct rule *rule = f.ctx ? malloc(sizeof *rule) : NULL;
-    if (!rule)
-        return mlx_closure_free(f), PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    p->returns = TREE;
-    *rule = (struct rule){ { NULL, rule_end }, Py_NewRef(self->vjp), p, f };
-    mlx_closure_custom rule_closure =
-        mlx_closure_custom_new_func_payload(call_rule, rule, rule_release);
-    mlx_closure whole = mlx_closure_new();
-    mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
-    PyObject *result = NULL;
-    if (!rule_closure.ctx) {
-        rule_end(&rule->released);
-        raise_last();
-    } else if (tree_arrays(args, in, NULL) == 0) {
-        if (mlx_custom_vjp(&whole, f, rule_closure) || mlx_closure_apply(&out, whole, in)) {
-            raise_from(p);
-        } else {
-            struct replacing r = { out, 0 };
-            result = replaced(p->value, &r);
-        }
-        if (result && (hollow_out(&p->value) || hollow_out(&p->args)))
-            Py_CLEAR(result);
-    }
-    mlx_vector_array_free(in);
-    mlx_vector_array_free(out);
-    mlx_closure_free(whole);
-    mlx_closure_custom_free(rule_closure);
-    release_now();
-    return result;
-}
-
-static PyMethodDef custom_methods[] = {
-    { "vjp", custom_vjp, METH_O,
-      "vjp($self, f)\n--\n\n"
-      "Set the rule f(primals, cotangents, outputs), which returns a cotangent for each primal." },
-    { "jvp", not_yet, METH_O, "jvp($self, f)\n--\n\nNot there yet." },
-    { "vmap", not_yet, METH_O, "vmap($self, f)\n--\n\nNot there yet." },
-    { NULL, NULL, 0, NULL },
-};
-static PyType_Slot custom_slots[] = {
-    { Py_tp_new, custom_new },
-    { Py_tp_dealloc, custom_dealloc },
-    { Py_tp_traverse, custom_traverse },
-    { Py_tp_clear, custom_clear },
-    { Py_tp_call, custom_call },
-    { Py_tp_methods, custom_methods },
-    { Py_tp_doc, DOC("custom_function(f)\n--\n\nA function whose derivative is what its method vjp "
-                     "was given.") },
-    { 0, NULL },
-};
-static PyType_Spec custom_spec = {
-    "mlx.core.custom_function", sizeof(struct custom), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, custom_slots,
-};
-
 int transforms_init(PyObject *module)
 {
     gradient_type = add_type(module, &gradient_spec);
-    custom_type = gradient_type ? add_type(module, &custom_spec) : NULL;
-    return custom_type ? 0 : -1;
+    return gradient_type ? 0 : -1;
 }

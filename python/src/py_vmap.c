@@ -11,35 +11,25 @@ struct mapped {
 };
 static PyTypeObject *mapped_type;
 
-/* The arrays of a tree and the axis of each. */
-struct axes {
-    const char *which; /* "in_axes" or "out_axes" */
-    mlx_vector_array arrays;
-    int *v;
-    size_t n, cap;
-    bool in;
-};
-
 static int misfit(const struct axes *a, PyObject *tree, PyObject *axes)
 {
-    PyErr_Format(PyExc_ValueError, "[vmap] %s has %R where %s %s", a->which, axes,
-                 a->in ? "arguments have" : "result has", type_name(tree));
+    PyErr_Format(PyExc_ValueError, "[vmap] %s has %R where %s %s", a->which, axes, a->what, type_name(tree));
     return -1;
 }
 
 static int add(struct axes *a, PyObject *leaf, PyObject *axis)
 {
     mlx_array x = handle_of(leaf);
-    int ndim = (int)mlx_array_ndim(x), i = (a->in ? -1 : MLX_VMAP_NONE);
+    int ndim = (int)mlx_array_ndim(x), i = a->none;
     if (axis != Py_None) {
         long v = PyLong_AsLong(axis);
         if (v == -1 && PyErr_Occurred())
             return -1;
-        if (a->in && (v < -ndim || v >= ndim)) {
+        if (a->normal && (v < -ndim || v >= ndim)) {
             raise_axis("vmap", (int)v, ndim);
             return -1;
         }
-        i = (int)(a->in && v < 0 ? v + ndim : v);
+        i = (int)(a->normal && v < 0 ? v + ndim : v);
     }
     if (a->n == a->cap) {
         size_t cap = a->cap ? 2 * a->cap : 16;
@@ -53,20 +43,18 @@ static int add(struct axes *a, PyObject *leaf, PyObject *axis)
     return mlx_vector_array_append_value(a->arrays, x) ? raise_last() : 0;
 }
 
-static int walk(struct axes *a, PyObject *tree, PyObject *axes);
-
 /* An object of a registered type: axes end above it, or are an object of that type too. */
 static int walk_node(struct axes *a, PyObject *tree, PyObject *rules, PyObject *axes, bool ends)
 {
     PyObject *children = tree_open(tree, rules, NULL);
     PyObject *inner = !children ? NULL : Py_TYPE(axes) == Py_TYPE(tree) ? tree_open(axes, rules, NULL) : Py_NewRef(axes);
-    int failed = !inner ? -1 : ends || inner != axes ? walk(a, children, inner) : misfit(a, tree, axes);
+    int failed = !inner ? -1 : ends || inner != axes ? axes_walk(a, children, inner) : misfit(a, tree, axes);
     Py_XDECREF(children);
     Py_XDECREF(inner);
     return failed;
 }
 
-static int walk(struct axes *a, PyObject *tree, PyObject *axes)
+int axes_walk(struct axes *a, PyObject *tree, PyObject *axes)
 {
     bool ends = axes == Py_None || (PyLong_Check(axes) && !PyBool_Check(axes));
     if (is_array(tree))
@@ -91,7 +79,7 @@ static int walk(struct axes *a, PyObject *tree, PyObject *axes)
                                 : PyTuple_GetItem(tree, i);
         PyObject *axis = ends ? axes : dict ? PyDict_GetItemWithError(axes, key)
                                      : PyList_Check(axes) ? PyList_GetItem(axes, i) : PyTuple_GetItem(axes, i);
-        failed = !axis ? misfit(a, tree, axes) : walk(a, item, axis);
+        failed = !axis ? misfit(a, tree, axes) : axes_walk(a, item, axis);
     }
     Py_XDECREF(keys);
     Py_LeaveRecursiveCall();
@@ -102,12 +90,14 @@ static PyObject *mapped_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct mapped *m = (struct mapped *)self;
     PyObject *result = NULL;
-    struct axes in = { .which = "in_axes", .arrays = mlx_vector_array_new(), .in = true };
-    struct axes out = { .which = "out_axes", .arrays = mlx_vector_array_new() };
+    struct axes in = { .which = "in_axes", .what = "arguments have", .arrays = mlx_vector_array_new(), .none = -1,
+                       .normal = true };
+    struct axes out = { .which = "out_axes", .what = "result has", .arrays = mlx_vector_array_new(),
+                        .none = MLX_VMAP_NONE };
     mlx_vector_array s_in = mlx_vector_array_new(), s_out = mlx_vector_array_new(), y = mlx_vector_array_new();
     mlx_closure f = mlx_closure_new();
     struct python_call *p = NULL;
-    if (walk(&in, args, m->in_axes) || !(p = python_call_new("vmap", m->fun, args, kwargs)))
+    if (axes_walk(&in, args, m->in_axes) || !(p = python_call_new("vmap", m->fun, args, kwargs)))
         goto done;
     p->returns = TREE;
     f = closure_of(p);
@@ -117,7 +107,7 @@ static PyObject *mapped_call(PyObject *self, PyObject *args, PyObject *kwargs)
         raise_from(p);
         goto done;
     }
-    if (walk(&out, p->value, m->out_axes))
+    if (axes_walk(&out, p->value, m->out_axes))
         goto done;
     if (mlx_detail_vmap_replace(&y, in.arrays, s_in, s_out, in.v, in.n, out.v, out.n)) {
         raise_last();

@@ -21,7 +21,9 @@ struct user {
     union {
         struct object object;
         struct closure closure;
-        struct vjp_rule rule;
+        struct vjp_rule vjp;
+        struct jvp_rule jvp;
+        struct vmap_rule vmap;
         struct value_and_grad value_and_grad;
     } as;
     any_function *fun;
@@ -103,6 +105,14 @@ struct vjp_rule *capi_vjp_rule(const char *func, const char *arg, mlx_closure_cu
 {
     return object_of(func, arg, cls.ctx);
 }
+
+/* Rules that may be left out. */
+
+static void *opt(void *ctx) { return ctx ? ((struct handle *)ctx)->it : NULL; }
+
+struct vjp_rule *capi_opt_vjp(mlx_closure_custom cls) { return opt(cls.ctx); }
+struct jvp_rule *capi_opt_jvp(mlx_closure_custom_jvp cls) { return opt(cls.ctx); }
+struct vmap_rule *capi_opt_vmap(mlx_closure_custom_vmap cls) { return opt(cls.ctx); }
 
 int capi_closure_end(const char *func, mlx_closure *res, struct closure *f)
 {
@@ -349,7 +359,69 @@ int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls,
     return end_result(__func__, res, &r, status, before);
 }
 
-/* mlx_closure_custom_jvp and mlx_closure_custom_vmap: rules for transforms that take them */
+/* mlx_closure_custom_jvp: a jvp rule, given the tangents that there are and their numbers */
+
+static int call_custom_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, const mx y[],
+                           const mx t[], struct mx_list *dy)
+{
+    struct user *u = (struct user *)self;
+    struct result res;
+    int n = 0, *argnums = mx_malloc((size_t)nx * sizeof *argnums);
+    mx *given = mx_malloc((size_t)nx * sizeof *given);
+    (void)ny, (void)y;
+    for (int i = 0; argnums && given && i < nx; i++)
+        if (t[i]) {
+            argnums[n] = i;
+            given[n++] = t[i];
+        }
+    mlx_vector_array in = { capi_list_of(nx, x) }, ts = { given ? capi_list_of(n, given) : NULL };
+    if (open_result(&res) && in.ctx && ts.ctx && argnums) {
+        unsigned long before = capi_reports();
+        int status = CALL(custom_jvp, u, &res.vec, in, ts, argnums, (size_t)n);
+        if (status)
+            capi_callback_failed(status, before);
+        else
+            push_result(&res, dy);
+    }
+    close_result(&res);
+    capi_list_free(in.ctx);
+    capi_list_free(ts.ctx);
+    free(given);
+    free(argnums);
+    return mx_failed();
+}
+
+/* mlx_closure_custom_vmap: a vmap rule */
+
+static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const int axis[], int ny,
+                            struct mx_list *y, int yaxis[])
+{
+    struct user *u = (struct user *)self;
+    struct result res;
+    struct list *made = capi_list_new(NUMBERS);
+    mlx_vector_int axes = { made };
+    mlx_vector_array in = { capi_list_of(nx, x) };
+    if (open_result(&res) && in.ctx && made) {
+        unsigned long before = capi_reports();
+        int status = CALL(custom_vmap, u, &res.vec, &axes, in, axis, (size_t)nx);
+        const struct list *l = axes.ctx;
+        if (status)
+            capi_callback_failed(status, before);
+        else if (!l || l->n != (size_t)ny)
+            mx_fail("[custom_function] expected %d axes from the vmap rule, one for each result, got %zu", ny,
+                    l ? l->n : 0);
+        else
+            push_result(&res, y);
+        for (int k = 0; k < ny && !mx_failed(); k++)
+            yaxis[k] = l->v[k].number;
+    }
+    close_result(&res);
+    if (axes.ctx != made)
+        capi_list_free(axes.ctx);
+    capi_list_free(made);
+    capi_list_free(in.ctx);
+    return mx_failed();
+}
 
 int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp cls,
                                  const mlx_vector_array input_0, const mlx_vector_array input_1,
@@ -415,6 +487,6 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
 FUNC(mlx_closure, plain, .as.closure.call = call_plain)
 FUNC(mlx_closure_kwargs, kwargs, .as.closure.call = NULL)
 FUNC(mlx_closure_value_and_grad, grads, .as.value_and_grad.call = call_grads)
-FUNC(mlx_closure_custom, custom, .as.rule.call = call_custom)
-FUNC(mlx_closure_custom_jvp, custom_jvp, .as.closure.call = NULL)
-FUNC(mlx_closure_custom_vmap, custom_vmap, .as.closure.call = NULL)
+FUNC(mlx_closure_custom, custom, .as.vjp.call = call_custom)
+FUNC(mlx_closure_custom_jvp, custom_jvp, .as.jvp.call = call_custom_jvp)
+FUNC(mlx_closure_custom_vmap, custom_vmap, .as.vmap.call = call_custom_vmap)

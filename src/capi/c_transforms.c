@@ -119,7 +119,63 @@ int mlx_custom_vjp(mlx_closure *res, const mlx_closure fun, const mlx_closure_cu
 {
     struct closure *f = capi_in_closure(fun);
     struct vjp_rule *rule = f ? capi_vjp_rule(__func__, "fun_vjp", fun_vjp) : NULL;
-    return capi_publish_closure(res, rule ? mx_custom_vjp(f, rule) : NULL);
+    return capi_publish_closure(res, rule ? mx_custom_function(f, rule, NULL, NULL) : NULL);
+}
+
+int mlx_custom_function(mlx_closure *res, const mlx_closure fun, const mlx_closure_custom fun_vjp,
+                        const mlx_closure_custom_jvp fun_jvp,
+                        const mlx_closure_custom_vmap fun_vmap)
+{
+    struct closure *f = capi_in_closure(fun);
+    return capi_publish_closure(res, f ? mx_custom_function(f, capi_opt_vjp(fun_vjp),
+                                                            capi_opt_jvp(fun_jvp),
+                                                            capi_opt_vmap(fun_vmap))
+                                       : NULL);
+}
+
+int mlx_checkpoint(mlx_closure *res, const mlx_closure fun)
+{
+    struct closure *f = capi_in_closure(fun);
+    return capi_publish_closure(res, f ? mx_checkpoint(f) : NULL);
+}
+
+/* Results, and the derivative at the arguments as a closure. */
+static int derivative_at(const char *func, mlx_vector_array *res_0, mlx_closure *res_1, mlx_closure fun,
+                         mlx_vector_array primals,
+                         struct closure *transform(struct closure *, int, const mx[], struct mx_list *))
+{
+    struct mx_list y = { 0 };
+    int n = 0;
+    struct closure *f = capi_closure(func, "fun", fun), *derivative = NULL;
+    mx *x = f ? capi_arrays(func, "primals", primals, &n) : NULL;
+    if (x) {
+        object_retain(&f->object);
+        derivative = transform(f, n, x, &y);
+        object_release(&f->object);
+    }
+    capi_arrays_free(n, x);
+    if (!derivative) {
+        list_clear(&y);
+        return capi_report();
+    }
+    int failed = capi_results_end(func, res_0, &y, NULL, NULL);
+    if (failed) {
+        object_release(&derivative->object);
+        return failed;
+    }
+    return capi_closure_end(func, res_1, derivative);
+}
+
+int mlx_linearize(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun,
+                  const mlx_vector_array primals)
+{
+    return derivative_at(__func__, res_0, res_1, fun, primals, mx_linearize);
+}
+
+int mlx_pullback(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun,
+                 const mlx_vector_array primals)
+{
+    return derivative_at(__func__, res_0, res_1, fun, primals, mx_pullback);
 }
 
 int mlx_detail_vmap_trace(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,

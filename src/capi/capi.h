@@ -14,7 +14,7 @@
 #include "core/scope.h"
 #include "core/stream.h"
 #include "mlx/c/mlx.h"
-#include "transform/transform.h"
+#include "transform/custom.h"
 
 /* Errors (capi/c_error.c).  Both report what is kept on the thread, forget it and return 1. */
 int capi_report(void);
@@ -123,6 +123,9 @@ char *capi_text_copy(const char *s); /* NULL after a failure */
 struct closure *capi_closure(const char *func, const char *arg, mlx_closure cls);
 #define capi_in_closure(cls) capi_closure(__func__, #cls, cls)
 struct vjp_rule *capi_vjp_rule(const char *func, const char *arg, mlx_closure_custom cls);
+struct vjp_rule *capi_opt_vjp(mlx_closure_custom cls); /* NULL for an empty handle */
+struct jvp_rule *capi_opt_jvp(mlx_closure_custom_jvp cls);
+struct vmap_rule *capi_opt_vmap(mlx_closure_custom_vmap cls);
 /* The handle's content becomes f, whose reference is taken over, or a failure is reported. */
 int capi_closure_end(const char *func, mlx_closure *res, struct closure *f);
 #define capi_publish_closure(res, f) capi_closure_end(__func__, res, f)

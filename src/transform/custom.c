@@ -1,8 +1,10 @@
-/* custom.c: functions whose derivative is given by their author.
+/* custom.c: functions whose rules are given by their author.
  *
- * The node takes the arguments and then the results that the function computed from them, and
- * passes the results on.  Going back, the rule stands in for the function; going forward, what
- * arrives at the results goes through. */
+ * A node at the exit of the function takes the arguments and then the results, and passes the results
+ * on.  A rule stands there in place of what the operations in between would do: vjp sends nothing into
+ * the results, jvp and vmap ask nothing of them.  Without a rule, what comes from there goes through. */
+#include "transform/custom.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +12,20 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/ops.h"
-#include "transform/transform.h"
+#include "ops/rules.h"
 
-struct custom_args { struct object *vjp; };
-static const struct field custom_fields[] = { FIELD(custom_args, vjp), { 0 } };
+struct custom_args { struct object *vjp, *jvp, *vmap; };
+static const struct field custom_args_fields[] = {
+    FIELD(custom_args, vjp), FIELD(custom_args, jvp), FIELD(custom_args, vmap), { 0 }
+};
+
+static const struct custom_args *args_of(const struct call *c) { return c->args; }
+/* How many arguments there are before the results. */
+static int arguments(const struct call *c) { return c->nin - c->nout; }
 
 static bool custom_view(const struct call *c, mx y)
 {
-    mx x = c->x[c->nin - c->nout + y->out];
+    mx x = c->x[arguments(c) + y->out];
     memcpy(y->strides, x->strides, (size_t)x->ndim * sizeof *x->strides);
     y->offset = x->offset;
     return true;
@@ -26,39 +34,90 @@ static bool custom_view(const struct call *c, mx y)
 static int custom_shapes(const struct call *c, struct spec out[])
 {
     for (int k = 0; k < c->nout; k++) {
-        mx x = c->x[c->nin - c->nout + k];
+        mx x = c->x[arguments(c) + k];
         out[k] = (struct spec){ .dtype = x->dtype, .ndim = x->ndim };
         memcpy(out[k].shape, x->shape, (size_t)x->ndim * sizeof(int));
     }
     return 0;
 }
 
+/* ---- calls of rules, whose results are shaped like n other arrays */
+
+static int check_shapes(const char *rule, const struct mx_list *got, int n, const mx like[])
+{
+    for (int i = 0; i < n; i++)
+        if (!same_shape(got->v[i].it, like[i])) {
+            mx_fail("[custom_function] array %d from the %s rule: expected shape %s, got %s", i, rule,
+                    shape_of(like[i]), shape_of(got->v[i].it));
+            return 1;
+        }
+    return 0;
+}
+
+static int wrong_count(const char *rule, const char *which, int n, int got)
+{
+    mx_fail("[custom_function] expected %d arrays from the %s rule, one for each %s, got %d", n, rule, which, got);
+    return 1;
+}
+
+/* May give fewer than nx: what is behind is not asked for. */
+static int call_vjp(struct object *rule, int nx, const mx x[], int ny, const mx y[], const mx ct[],
+                    struct mx_list *dx)
+{
+    struct vjp_rule *r = (struct vjp_rule *)rule;
+    return r->call(r, nx, x, ny, y, ct, dx) || (dx->n > nx && wrong_count("vjp", "argument", nx, dx->n)) ||
+           check_shapes("vjp", dx, dx->n, x);
+}
+
+static int call_jvp(struct object *rule, int nx, const mx x[], const mx t[], int ny, const mx y[],
+                    struct mx_list *dy)
+{
+    struct jvp_rule *r = (struct jvp_rule *)rule;
+    return r->call(r, nx, x, ny, y, t, dy) || (dy->n != ny && wrong_count("jvp", "result", ny, dy->n)) ||
+           check_shapes("jvp", dy, ny, y);
+}
+
+/* Owned by the list, lent to the scope, of the type of `like`. */
+static mx lent(const struct mx_list *l, int i, mx like)
+{
+    mx x = l->v[i].it;
+    mx_retain(x);
+    return mx_astype(scope_lend(x), (enum dtype)like->dtype);
+}
+
+/* Rules run user code, which may let go of what a scope has lent. */
+static int own(struct mx_list *l, int n, const mx x[])
+{
+    int failed = 0;
+    for (int i = 0; i < n && !failed; i++)
+        failed = list_push(l, x[i]);
+    return failed;
+}
+
+/* ---- derivatives */
+
 static void custom_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
-    struct vjp_rule *rule = (struct vjp_rule *)((const struct custom_args *)c->args)->vjp;
-    int n = c->nin - c->nout;
+    int nx = arguments(c), ny = c->nout;
+    struct object *rule = args_of(c)->vjp;
+    if (!rule) {
+        for (int k = 0; k < ny; k++)
+            dx[nx + k] = ct[k];
+        return;
+    }
     struct mx_list in = { 0 }, out = { 0 };
-    bool failed = false;
-    for (int i = 0; i < n; i++)
-        failed |= list_push(&in, c->x[i]);
-    for (int k = 0; k < c->nout; k++)
-        failed |= list_push(&in, c->y[k]);
-    for (int k = 0; k < c->nout; k++)
-        failed |= list_push(&in, ct[k] ? ct[k] : mx_zeros_like(c->y[k]));
+    int failed = own(&in, nx, c->x) || own(&in, ny, c->y);
+    for (int k = 0; k < ny && !failed; k++)
+        failed = list_push(&in, ct[k] ? ct[k] : mx_zeros_like(c->y[k]));
     const mx *x = (mx *)in.v;
-    if (!failed && !rule->call(rule, n, x, c->nout, x + n, x + n + c->nout, &out)) {
-        if (out.n != n)
-            mx_fail("[custom_vjp] expected one cotangent for each of the %d arguments, got %d", n, out.n);
-        for (int i = 0; i < n && out.n == n; i++) {
-            mx d = out.v[i].it;
-            if (!want[i])
-                continue;
-            if (!same_shape(d, c->x[i]))
-                mx_fail("[custom_vjp] cotangent %d: expected shape %s of the argument, got %s", i,
-                        shape_of(c->x[i]), shape_of(d));
-            mx_retain(d);
-            dx[i] = scope_lend(d);
-        }
+    failed = failed || call_vjp(rule, nx, x, ny, x + nx, x + nx + ny, &out);
+    for (int i = 0; i < nx && !failed; i++) {
+        if (!want[i])
+            continue;
+        if (i < out.n)
+            dx[i] = lent(&out, i, c->x[i]);
+        else
+            failed = wrong_count("vjp", "argument", nx, out.n);
     }
     list_clear(&in);
     list_clear(&out);
@@ -66,130 +125,301 @@ static void custom_vjp(const struct call *c, const mx ct[], const bool want[], m
 
 static void custom_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    for (int k = 0; k < c->nout; k++)
-        dy[k] = t[c->nin - c->nout + k];
+    int nx = arguments(c), ny = c->nout;
+    struct object *rule = args_of(c)->jvp;
+    if (!rule) {
+        for (int k = 0; k < ny; k++)
+            dy[k] = t[nx + k];
+        return;
+    }
+    bool any = false;
+    for (int i = 0; i < nx; i++)
+        any |= t[i] != NULL;
+    if (!any) /* what varies has come some other way than through the arguments */
+        return;
+    struct mx_list in = { 0 }, out = { 0 };
+    int failed = own(&in, nx, c->x) || own(&in, ny, c->y);
+    for (int i = 0; i < nx && !failed; i++) /* own the tangents as well */
+        failed = t[i] && list_push(&in, t[i]);
+    const mx *x = (mx *)in.v;
+    if (!failed && !call_jvp(rule, nx, x, t, ny, x + nx, &out))
+        for (int k = 0; k < ny; k++)
+            dy[k] = lent(&out, k, c->y[k]);
+    list_clear(&in);
+    list_clear(&out);
 }
 
-/* Under vmap the rule is mapped as well: over the batched ones of its operands, results and cotangents.
- * An operand that is not batched gets the sum over the batch. */
-struct mapped_rule {
-    struct vjp_rule rule;
-    struct vjp_rule *of;
-    int nx, ny;
-    int *axes; /* of operands, then of results */
+/* ---- vmap
+ *
+ * A derivative rule of a mapped function is the rule mapped, over what is batched of its operands,
+ * results and directions.  An operand that is not gets the sum over the batch. */
+
+struct mapped {
+    union {
+        struct object object;
+        struct vjp_rule vjp;
+        struct jvp_rule jvp;
+    } as;
+    struct object *of;
+    int nx, ny, size; /* of the batch */
+    int axes[];       /* of the arguments (-1: not batched), then of the results */
 };
 
-struct rule_closure { struct closure closure; struct mapped_rule *m; };
+struct inner {
+    struct closure closure;
+    const struct mapped *m;
+    const mx *t; /* NULL where an argument does not vary */
+};
 
-static int call_inner(struct closure *self, int n, const mx x[], struct mx_list *out)
+/* On x, y and the cotangents. */
+static int inner_vjp(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
-    struct mapped_rule *m = ((struct rule_closure *)self)->m;
+    const struct mapped *m = ((struct inner *)self)->m;
     (void)n;
-    return m->of->call(m->of, m->nx, x, m->ny, x + m->nx, x + m->nx + m->ny, out);
+    return call_vjp(m->of, m->nx, x, m->ny, x + m->nx, x + m->nx + m->ny, out);
 }
 
-static int call_mapped(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx ct[],
-                       struct mx_list *dx)
+/* On x, y and a tangent for each x that varies. */
+static int inner_jvp(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
-    struct mapped_rule *m = (struct mapped_rule *)self;
-    struct rule_closure f = { { { .refs = 1 }, call_inner }, m };
-    struct mx_list in = { 0 }, out = { 0 };
-    int axes[3 * 64], failed = nx + 2 * ny > 3 * 64;
-    for (int i = 0; i < nx + ny && !failed; i++) {
-        axes[i] = m->axes[i];
-        failed = list_push(&in, i < nx ? x[i] : y[i - nx]);
-    }
+    const struct inner *f = (struct inner *)self;
+    const struct mapped *m = f->m;
+    mx *t = mx_malloc((size_t)m->nx * sizeof *t);
+    int given = m->nx + m->ny;
+    (void)n;
+    for (int i = 0; t && i < m->nx; i++)
+        t[i] = f->t[i] ? x[given++] : NULL;
+    int failed = !t || call_jvp(m->of, m->nx, x, t, m->ny, x + m->nx, out);
+    free(t);
+    return failed;
+}
+
+/* f, a rule, mapped over x, y and those of the n directions that are there. */
+static int map_rule(const struct mapped *m, struct closure *f, const mx x[], const mx y[], int n, const mx direction[],
+                    const int direction_axes[], struct mx_list *out)
+{
+    int total = m->nx + m->ny;
+    size_t most = (size_t)(total + n);
+    mx *in = mx_malloc(most * (sizeof *in + sizeof(int)));
+    if (!in)
+        return 1;
+    int *axes = (int *)(in + most);
+    memcpy(in, x, (size_t)m->nx * sizeof *in);
+    memcpy(in + m->nx, y, (size_t)m->ny * sizeof *in);
+    memcpy(axes, m->axes, (size_t)total * sizeof *axes);
+    for (int i = 0; i < n; i++)
+        if (direction[i]) {
+            in[total] = direction[i];
+            axes[total++] = direction_axes[i];
+        }
+    int failed = mx_vmap(f, total, in, axes, out);
+    free(in);
+    return failed;
+}
+
+/* The cotangent of a result that is the same for the whole batch, shared out among its n members. */
+static mx part_of(mx ct, int n)
+{
+    return mx_multiply(ct, array_of_double(1.0 / n, (enum dtype)ct->dtype));
+}
+
+static int call_mapped_vjp(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx ct[],
+                           struct mx_list *dx)
+{
+    const struct mapped *m = (struct mapped *)self;
+    struct inner f = { { { .refs = 1 }, inner_vjp }, m, NULL };
+    struct mx_list parts = { 0 }, out = { 0 };
+    int failed = 0;
     for (int k = 0; k < ny && !failed; k++) {
-        axes[nx + ny + k] = m->axes[nx + k];
-        failed = list_push(&in, ct[k]);
+        MX_SCOPE(NULL);
+        failed = list_push(&parts, m->axes[nx + k] >= 0 ? ct[k] : part_of(ct[k], m->size));
     }
-    failed = failed || mx_vmap(&f.closure, in.n, (mx *)in.v, axes, &out);
+    failed = failed || map_rule(m, &f.closure, x, y, ny, (mx *)parts.v, m->axes + nx, &out);
     for (int i = 0; i < out.n && !failed; i++) {
         MX_SCOPE(NULL);
         mx d = out.v[i].it;
-        failed = list_push(dx, i >= nx || axes[i] >= 0 ? mx_moveaxis(d, 0, i < nx ? axes[i] : 0)
-                                                       : mx_sum(d, (int[]){ 0 }, 1, false));
+        failed = list_push(dx, m->axes[i] >= 0 ? mx_moveaxis(d, 0, m->axes[i]) : mx_sum(d, (int[]){ 0 }, 1, false));
     }
-    list_clear(&in);
+    list_clear(&parts);
+    list_clear(&out);
+    return failed;
+}
+
+static int call_mapped_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx t[],
+                           struct mx_list *dy)
+{
+    const struct mapped *m = (struct mapped *)self;
+    struct inner f = { { { .refs = 1 }, inner_jvp }, m, t };
+    struct mx_list out = { 0 };
+    int failed = map_rule(m, &f.closure, x, y, nx, t, m->axes, &out);
+    for (int k = 0; k < ny && !failed; k++) {
+        MX_SCOPE(NULL);
+        mx d = out.v[k].it;
+        int axis = m->axes[nx + k];
+        failed = list_push(dy, axis >= 0 ? mx_moveaxis(d, 0, axis) : mx_take(d, array_of_int(0, DT_int32), 0));
+    }
     list_clear(&out);
     return failed;
 }
 
 static void destroy_mapped(struct object *o)
 {
-    struct mapped_rule *m = (struct mapped_rule *)o;
-    object_release(&m->of->object);
-    free(m->axes);
-    free(m);
+    object_release(((struct mapped *)o)->of);
+    free(o);
+}
+
+static struct mapped *mapped_new(struct object *of, int size, int nx, const int axis[], int ny, const int yaxis[])
+{
+    if (!of)
+        return NULL;
+    struct mapped *m = mx_malloc(sizeof *m + (size_t)(nx + ny) * sizeof(int));
+    if (!m)
+        return NULL;
+    m->as.object = (struct object){ .refs = 1, .destroy = destroy_mapped };
+    m->of = of;
+    m->nx = nx;
+    m->ny = ny;
+    m->size = size;
+    memcpy(m->axes, axis, (size_t)nx * sizeof(int));
+    memcpy(m->axes + nx, yaxis, (size_t)ny * sizeof(int));
+    object_retain(of);
+    return m;
+}
+
+/* A node at the exit; `out` may be `y`. */
+static void exit_node(const struct custom_args *args, int nx, const mx x[], int ny, const mx y[], mx out[])
+{
+    mx *all = mx_malloc((size_t)(nx + ny) * sizeof *all);
+    for (int k = 0; k < ny && !all; k++)
+        out[k] = MX_NIL;
+    if (!all)
+        return;
+    memcpy(all, x, (size_t)nx * sizeof *all);
+    memcpy(all + nx, y, (size_t)ny * sizeof *all);
+    mx_infer_n(&op_custom, args, nx + ny, all, ny, out);
+    free(all);
+}
+
+void custom_exit(struct vjp_rule *vjp, int nx, const mx x[], int ny, const mx y[], mx out[])
+{
+    exit_node(&(struct custom_args){ .vjp = &vjp->object }, nx, x, ny, y, out);
+}
+
+/* Is y, with a batch along `axis`, of the shape of `like` with one along its own? */
+static bool fits(mx y, int axis, mx like, int like_axis, int size)
+{
+    if (axis < -1 || axis >= y->ndim || y->ndim - (axis >= 0) != like->ndim - (like_axis >= 0) ||
+        (axis >= 0 && y->shape[axis] != size))
+        return false;
+    bool same = true;
+    for (int i = 0, k = 0; i < y->ndim; i++) {
+        if (i == axis)
+            continue;
+        k += k == like_axis;
+        same = same && y->shape[i] == like->shape[k++];
+    }
+    return same;
+}
+
+/* The results that the vmap rule gives for the batch. */
+static int by_rule(const struct call *c, int size, const int axis[], mx y[], int yaxis[])
+{
+    struct vmap_rule *rule = (struct vmap_rule *)args_of(c)->vmap;
+    int nx = arguments(c), ny = c->nout;
+    struct mx_list in = { 0 }, out = { 0 };
+    int failed = own(&in, nx, c->x) || rule->call(rule, nx, (mx *)in.v, axis, ny, &out, yaxis);
+    if (!failed && out.n != ny)
+        failed = wrong_count("vmap", "result", ny, out.n);
+    for (int k = 0; k < ny && !failed; k++) {
+        mx like = c->x[nx + k];
+        y[k] = lent(&out, k, like);
+        failed = !fits(y[k], yaxis[k], like, axis[nx + k], size);
+        if (failed)
+            mx_fail("[custom_function] result %d of the vmap rule: expected shape %s with a batch of %d, got %s with it "
+                    "along axis %d", k, shape_of(like), size, shape_of(y[k]), yaxis[k]);
+    }
+    list_clear(&in);
+    list_clear(&out);
+    return failed;
 }
 
 static void custom_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    struct vjp_rule *of = (struct vjp_rule *)((const struct custom_args *)c->args)->vjp;
-    int nx = c->nin - c->nout;
-    struct spec *specs = mx_malloc((size_t)c->nout * sizeof *specs);
-    struct mapped_rule *m = specs ? mx_malloc(sizeof *m) : NULL;
-    int *axes = m ? mx_malloc((size_t)c->nin * sizeof *axes) : NULL;
-    if (!axes) {
-        free(m);
-        free(specs);
-        return;
+    const struct custom_args *args = args_of(c);
+    int nx = arguments(c), ny = c->nout, size = 0;
+    bool any = false;
+    for (int i = 0; i < c->nin; i++)
+        if (axis[i] >= 0) {
+            size = c->x[i]->shape[axis[i]];
+            any |= i < nx;
+        }
+    if (any && args->vmap) {
+        if (by_rule(c, size, axis, y, yaxis))
+            return;
+    } else { /* by the operations, or the batch has come some other way than through the arguments */
+        memcpy(y, c->x + nx, (size_t)ny * sizeof *y);
+        memcpy(yaxis, axis + nx, (size_t)ny * sizeof *yaxis);
     }
-    object_retain(&of->object);
-    memcpy(axes, axis, (size_t)c->nin * sizeof *axes);
-    *m = (struct mapped_rule){ { { .refs = 1, .destroy = destroy_mapped }, call_mapped }, of, nx, c->nout, axes };
-    struct custom_args args = { &m->rule.object };
-    struct call call = *c;
-    call.args = &args;
-    custom_shapes(&call, specs);
-    mx_nodes(&op_custom, &args, c->nin, c->x, c->nout, specs, y);
-    memcpy(yaxis, axis + nx, (size_t)c->nout * sizeof *yaxis);
-    object_release(&m->rule.object);
-    free(specs);
+    struct mapped *vjp = mapped_new(args->vjp, size, nx, axis, ny, yaxis);
+    struct mapped *jvp = mapped_new(args->jvp, size, nx, axis, ny, yaxis);
+    if (vjp)
+        vjp->as.vjp.call = call_mapped_vjp;
+    if (jvp)
+        jvp->as.jvp.call = call_mapped_jvp;
+    if ((vjp || jvp) && !mx_failed())
+        exit_node(&(struct custom_args){ (struct object *)vjp, (struct object *)jvp, NULL }, nx, c->x, ny, y, y);
+    object_release((struct object *)vjp);
+    object_release((struct object *)jvp);
+}
+
+int jvp_reads(const struct node *n)
+{
+    bool rule = n->op == &op_custom && ((const struct custom_args *)n->args)->jvp;
+    return rule ? n->nin - n->nout : n->nin;
+}
+
+int vmap_reads(const struct node *n)
+{
+    bool rule = n->op == &op_custom && ((const struct custom_args *)n->args)->vmap;
+    return rule ? n->nin - n->nout : n->nin;
 }
 
 const struct op op_custom = {
-    .id = OP_custom,
-    .name = "custom",
-    .label = "CustomTransforms",
-    .traits = VIEW | FORWARDS,
-    .args_size = sizeof(struct custom_args),
-    .fields = custom_fields,
-    .shapes = custom_shapes,
-    .view = custom_view,
-    .vjp = custom_vjp,
-    .jvp = custom_jvp,
-    .vmap = custom_vmap,
+    OP_ROW(custom), ARGS(custom_args), .shapes = custom_shapes, .view = custom_view,
+    .vjp = custom_vjp, .jvp = custom_jvp, .vmap = custom_vmap,
 };
+
+/* ---- the function */
 
 struct custom_closure {
     struct closure closure;
     struct closure *f;
-    struct vjp_rule *rule;
+    struct custom_args rules;
 };
+
+/* Pushes what the exit passes on. */
+static int push_exit(const struct custom_args *rules, int n, const mx x[], const struct mx_list *y,
+                     struct mx_list *out)
+{
+    mx *passed = mx_malloc((size_t)(y->n ? y->n : 1) * sizeof *passed);
+    int failed = !passed;
+    if (!failed && y->n) {
+        MX_SCOPE(NULL);
+        exit_node(rules, n, x, y->n, (mx *)y->v, passed);
+        for (int k = 0; k < y->n && !failed; k++)
+            failed = list_push(out, passed[k]);
+    }
+    free(passed);
+    return failed;
+}
 
 static int custom_call(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     struct custom_closure *c = (struct custom_closure *)self;
+    if (!n || !tracing())
+        return c->f->call(c->f, n, x, out);
     struct mx_list y = { 0 };
-    int failed = c->f->call(c->f, n, x, &y);
-    mx *in = failed ? NULL : mx_malloc((size_t)(n + 2 * y.n) * sizeof(mx));
-    struct spec *specs = in ? mx_malloc((size_t)(y.n ? y.n : 1) * sizeof *specs) : NULL;
-    failed = failed || !specs;
-    if (!failed) {
-        MX_SCOPE(NULL);
-        mx *results = in + n + y.n;
-        memcpy(in, x, (size_t)n * sizeof(mx));
-        memcpy(in + n, y.v, (size_t)y.n * sizeof(mx));
-        struct custom_args args = { &c->rule->object };
-        struct call call = { .op = &op_custom, .args = &args, .nin = n + y.n, .nout = y.n, .x = in };
-        custom_shapes(&call, specs);
-        mx_nodes(&op_custom, &args, n + y.n, in, y.n, specs, results);
-        for (int k = 0; k < y.n; k++)
-            failed |= list_push(out, results[k]);
-    }
-    free(specs);
-    free(in);
+    int failed = c->f->call(c->f, n, x, &y) || push_exit(&c->rules, n, x, &y, out);
     list_clear(&y);
     return failed;
 }
@@ -198,17 +428,29 @@ static void custom_destroy(struct object *o)
 {
     struct custom_closure *c = (struct custom_closure *)o;
     object_release(&c->f->object);
-    object_release(&c->rule->object);
+    object_release(c->rules.vjp);
+    object_release(c->rules.jvp);
+    object_release(c->rules.vmap);
     free(c);
 }
 
-struct closure *mx_custom_vjp(struct closure *f, struct vjp_rule *rule)
+static void retain(struct object *o)
+{
+    if (o)
+        object_retain(o);
+}
+
+struct closure *mx_custom_function(struct closure *f, struct vjp_rule *vjp, struct jvp_rule *jvp,
+                                   struct vmap_rule *vmap)
 {
     struct custom_closure *c = mx_malloc(sizeof *c);
     if (!c)
         return NULL;
-    object_retain(&f->object);
-    object_retain(&rule->object);
-    *c = (struct custom_closure){ { { .refs = 1, .destroy = custom_destroy }, custom_call }, f, rule };
+    *c = (struct custom_closure){ { { .refs = 1, .destroy = custom_destroy }, custom_call }, f,
+                                  { (struct object *)vjp, (struct object *)jvp, (struct object *)vmap } };
+    retain(&f->object);
+    retain(c->rules.vjp);
+    retain(c->rules.jvp);
+    retain(c->rules.vmap);
     return &c->closure;
 }

@@ -28,16 +28,10 @@ int mx_jvp(struct closure *f, int n, const mx x[], int n_t, const mx t[], struct
 /* Value and gradient of the first result, a scalar, with respect to the arguments named. */
 int mx_value_and_grad(struct closure *f, int n, const mx x[], const int *argnums, int n_arg, struct mx_list *y,
                       struct mx_list *dx);
-/* A vjp written by hand, as a closure is: pushes one array per x, given operands, results and a
- * cotangent for each result (zeros where none arrived). */
-struct vjp_rule {
-    struct object object;
-    int (*call)(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx ct[], struct mx_list *dx);
-};
-
-/* A function with a vjp of its own: f with that rule in place of the one that follows from its
- * operations.  Keeps both; the caller gets the only reference to the new closure, NULL after mx_fail. */
-struct closure *mx_custom_vjp(struct closure *f, struct vjp_rule *rule);
+/* Pushes y = f(x); gives the function of tangents that mx_jvp computes, and the function of cotangents
+ * that mx_vjp does, without calling f again.  The caller gets the only reference, NULL after mx_fail. */
+struct closure *mx_linearize(struct closure *f, int n, const mx x[], struct mx_list *y);
+struct closure *mx_pullback(struct closure *f, int n, const mx x[], struct mx_list *y);
 
 /* vmap in two steps, since the axes of results may be chosen once it is known how many there are.
  * The first calls f on placeholders: pushes one array per operand and f's results.  axes[i] is the

@@ -11,7 +11,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/ops.h"
-#include "transform/transform.h"
+#include "transform/custom.h"
 #include "transform/walk.h"
 
 int list_push(struct mx_list *l, mx x)
@@ -59,6 +59,7 @@ struct trace {
     struct mx_list in; /* the tracers */
     struct recording graph;
     bool recorded;
+    int n_out;
 };
 
 static int trace(struct trace *t, struct closure *f, int n, const mx x[], struct mx_list *y)
@@ -77,6 +78,7 @@ static int trace(struct trace *t, struct closure *f, int n, const mx x[], struct
     failed = failed || record(&t->graph, y->n - first, (mx *)y->v + first, n, in, true);
     trace_end();
     t->recorded = !failed;
+    t->n_out = y->n - first;
     return failed;
 }
 
@@ -211,22 +213,28 @@ static int gradients(const struct trace *t, mx_own ct[], int n, const int *argnu
     return 0;
 }
 
+/* From cotangents of the results to those of the n arguments. */
+static int pull_all(const struct trace *t, int n, int n_ct, const mx ct[], struct mx_list *dx)
+{
+    if (t->n_out != n_ct) {
+        mx_fail("[vjp] expected one cotangent for each of the %d results, got %d", t->n_out, n_ct);
+        return 1;
+    }
+    mx_own *slots = owned_slots(t->graph.n_values);
+    int failed = !slots;
+    for (int k = 0; k < n_ct && !failed; k++) {
+        MX_SCOPE(NULL);
+        failed = seed(&t->graph, slots, k, ct[k]);
+    }
+    failed = failed || gradients(t, slots, n, NULL, dx);
+    owned_free(slots, t->graph.n_values);
+    return failed;
+}
+
 int mx_vjp(struct closure *f, int n, const mx x[], int n_ct, const mx ct[], struct mx_list *y, struct mx_list *dx)
 {
     struct trace t;
-    int first = y->n, failed = trace(&t, f, n, x, y);
-    mx_own *slots = NULL;
-    if (!failed && y->n - first != n_ct) {
-        mx_fail("[vjp] expected one cotangent for each of the %d results, got %d", y->n - first, n_ct);
-        failed = 1;
-    }
-    failed = failed || !(slots = owned_slots(t.graph.n_values));
-    for (int k = 0; k < n_ct && !failed; k++) {
-        MX_SCOPE(NULL);
-        failed = seed(&t.graph, slots, k, ct[k]);
-    }
-    failed = failed || gradients(&t, slots, n, NULL, dx);
-    owned_free(slots, t.graph.n_values);
+    int failed = trace(&t, f, n, x, y) || pull_all(&t, n, n_ct, ct, dx);
     trace_free(&t);
     return failed;
 }
@@ -264,17 +272,20 @@ int mx_value_and_grad(struct closure *f, int n, const mx x[], const int *argnums
 
 /* ---- forward */
 
-static int push_forward(const struct recording *g, const struct recorded *e, mx_own tangent[], const struct slots *s)
+static int push_forward(const struct recording *g, const struct recorded *e, const bool needed[], mx_own tangent[],
+                        const struct slots *s)
 {
     struct node *n = e->node;
     const int *in = g->numbers + e->at, *out = in + n->nin;
-    bool any = false;
+    bool any = false, use = false;
     for (int i = 0; i < n->nin; i++) {
         s->x[i] = g->values[in[i]].it;
         s->in[i] = tangent[in[i]].it;
         any |= s->in[i] != NULL;
     }
-    if (!any)
+    for (int k = 0; k < n->nout; k++)
+        use |= needed[out[k]];
+    if (!any || !use)
         return 0;
     if (!n->op->jvp)
         return fail_no_rule(n->op, "jvp");
@@ -291,7 +302,7 @@ static int push_forward(const struct recording *g, const struct recorded *e, mx_
     return mx_failed();
 }
 
-int mx_jvp(struct closure *f, int n, const mx x[], int n_t, const mx tangents[], struct mx_list *y, struct mx_list *dy)
+static int check_tangents(int n, const mx x[], int n_t, const mx tangents[])
 {
     if (n != n_t) {
         mx_fail("[jvp] expected one tangent for each of the %d arguments, got %d", n, n_t);
@@ -303,25 +314,89 @@ int mx_jvp(struct closure *f, int n, const mx x[], int n_t, const mx tangents[],
                     shape_of(tangents[i]));
             return 1;
         }
-    struct trace t;
+    return 0;
+}
+
+/* From tangents of the arguments to those of the results. */
+static int push_all(const struct trace *t, const mx tangents[], struct mx_list *dy)
+{
+    const struct recording *g = &t->graph;
     struct slots s = { 0 };
-    int first = y->n, failed = trace(&t, f, n, x, y);
-    mx_own *slots = NULL;
-    failed = failed || !(slots = owned_slots(t.graph.n_values)) || slots_new(&s, &t.graph);
-    for (int i = 0; i < n && !failed; i++) {
+    mx_own *slots = owned_slots(g->n_values);
+    bool *needed = recording_needs(g, t->n_out, jvp_reads);
+    int failed = !slots || !needed || slots_new(&s, g);
+    for (int i = 0; i < t->in.n && !failed; i++) {
         MX_SCOPE(NULL);
-        mx_keep(&slots[i], mx_astype(tangents[i], (enum dtype)x[i]->dtype));
+        mx_keep(&slots[i], mx_astype(tangents[i], (enum dtype)t->in.v[i].it->dtype));
         failed = mx_failed();
     }
-    for (int i = 0; i < t.graph.n && !failed; i++)
-        failed = push_forward(&t.graph, &t.graph.entries[i], slots, &s);
-    for (int k = first; k < y->n && !failed; k++) {
+    for (int i = 0; i < g->n && !failed; i++)
+        failed = push_forward(g, &g->entries[i], needed, slots, &s);
+    for (int k = 0; k < t->n_out && !failed; k++) {
         MX_SCOPE(NULL);
-        mx d = slots[t.graph.roots[k - first]].it;
-        failed = list_push(dy, d ? d : mx_zeros_like(y->v[k].it));
+        mx d = slots[g->roots[k]].it;
+        failed = list_push(dy, d ? d : mx_zeros_like(g->values[g->roots[k]].it));
     }
     free(s.x);
-    owned_free(slots, t.graph.n_values);
+    free(needed);
+    owned_free(slots, g->n_values);
+    return failed;
+}
+
+int mx_jvp(struct closure *f, int n, const mx x[], int n_t, const mx tangents[], struct mx_list *y, struct mx_list *dy)
+{
+    if (check_tangents(n, x, n_t, tangents))
+        return 1;
+    struct trace t;
+    int failed = trace(&t, f, n, x, y) || push_all(&t, tangents, dy);
     trace_free(&t);
     return failed;
+}
+
+/* ---- derivatives to be called again: the trace, kept */
+
+struct derivative {
+    struct closure closure;
+    struct trace trace;
+};
+
+static int call_forward(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct trace *t = &((struct derivative *)self)->trace;
+    return check_tangents(t->in.n, (mx *)t->in.v, n, x) || push_all(t, x, out);
+}
+
+static int call_back(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct trace *t = &((struct derivative *)self)->trace;
+    return pull_all(t, t->in.n, n, x, out);
+}
+
+static void derivative_destroy(struct object *o)
+{
+    trace_free(&((struct derivative *)o)->trace);
+    free(o);
+}
+
+static struct closure *derivative_at(int (*call)(struct closure *, int, const mx[], struct mx_list *),
+                                     struct closure *f, int n, const mx x[], struct mx_list *y)
+{
+    struct derivative *d = mx_malloc(sizeof *d);
+    if (!d)
+        return NULL;
+    d->closure = (struct closure){ { .refs = 1, .destroy = derivative_destroy }, call };
+    if (!trace(&d->trace, f, n, x, y))
+        return &d->closure;
+    object_release(&d->closure.object);
+    return NULL;
+}
+
+struct closure *mx_linearize(struct closure *f, int n, const mx x[], struct mx_list *y)
+{
+    return derivative_at(call_forward, f, n, x, y);
+}
+
+struct closure *mx_pullback(struct closure *f, int n, const mx x[], struct mx_list *y)
+{
+    return derivative_at(call_back, f, n, x, y);
 }

@@ -2,8 +2,8 @@
  *
  * The function is called on placeholders: arrays of the operands' shapes without the batched axis
  * and without values.  The graph it built between them and its results is recorded and replayed
- * on the batched operands, each entry by its op's vmap rule.  What does not depend on a batched
- * operand is left as it is. */
+ * on the batched operands, each entry by its op's vmap rule, or as it is where none of its operands
+ * is batched.  What does not depend on a placeholder is left alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/ops.h"
-#include "transform/transform.h"
+#include "transform/custom.h"
 #include "transform/walk.h"
 
 /* The size of the batch; -1 after a failure. */
@@ -72,27 +72,45 @@ int mx_vmap_trace(struct closure *f, int n, const mx x[], const int axes[], stru
 /* A batched value: the array and where its batch is; -1: the same for the whole batch. */
 struct batched { mx_own x; int axis; };
 
-static int replay(const struct recording *g, const struct recorded *e, struct batched v[], mx *x, mx *y, int *axis,
-                  int *yaxis)
+/* The entry on other operands of the same shapes. */
+static void remake(const struct recording *g, const struct node *n, const int *out, const mx x[], mx y[])
+{
+    mx like = g->values[out[0]].it;
+    if (n->nout > 1)
+        mx_nodes(n->op, n->args, n->nin, x, n->nout, n->specs, y);
+    else
+        y[0] = mx_node(n->op, n->args, n->nin, x, like->ndim, like->shape, (enum dtype)like->dtype);
+}
+
+static int replay(const struct recording *g, const struct recorded *e, const bool needed[], struct batched v[], mx *x,
+                  mx *y, int *axis, int *yaxis)
 {
     struct node *n = e->node;
     const int *in = g->numbers + e->at, *out = in + n->nin;
-    bool any = false;
+    bool any = false, other = false, use = false;
     for (int i = 0; i < n->nin; i++) {
         struct batched *b = &v[in[i]];
         x[i] = b->x.it ? b->x.it : g->values[in[i]].it;
         axis[i] = b->x.it ? b->axis : -1;
         any |= axis[i] >= 0;
+        other |= b->x.it != NULL;
     }
-    if (!any)
+    for (int k = 0; k < n->nout; k++)
+        use |= needed[out[k]];
+    if (!other || !use)
         return 0;
-    if (!n->op->vmap) {
+    if (any && !n->op->vmap) {
         mx_fail("[vmap] %s has no vmap rule", n->op->label);
         return 1;
     }
     struct call c = { n->op, n->args, n->nin, n->nout, x, NULL };
     MX_SCOPE(n->stream);
-    n->op->vmap(&c, axis, y, yaxis);
+    for (int k = 0; k < n->nout; k++)
+        yaxis[k] = -1;
+    if (any)
+        n->op->vmap(&c, axis, y, yaxis);
+    else
+        remake(g, n, out, x, y);
     for (int k = 0; k < n->nout && !mx_failed(); k++) {
         mx_keep(&v[out[k]].x, y[k]);
         v[out[k]].axis = yaxis[k];
@@ -136,14 +154,15 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
         memset(v, 0, values);
     mx *slots = mx_malloc((size_t)most * 2 * (sizeof(mx) + sizeof(int)));
     int *places = slots ? (int *)(slots + 2 * most) : NULL;
-    failed = !v || !slots;
+    bool *needed = recording_needs(&g, n_out, vmap_reads);
+    failed = !v || !slots || !needed;
     for (int i = 0; i < n && !failed; i++)
         if (axes[i] >= 0) {
             mx_keep(&v[i].x, x[i]);
             v[i].axis = axes[i];
         }
     for (int i = 0; i < g.n && !failed; i++)
-        failed = replay(&g, &g.entries[i], v, slots, slots + most, places, places + most);
+        failed = replay(&g, &g.entries[i], needed, v, slots, slots + most, places, places + most);
     for (int k = 0; k < n_out && !failed; k++) {
         MX_SCOPE(NULL);
         struct batched *b = &v[g.roots[k]];
@@ -162,6 +181,7 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
         mx_drop(&v[i].x);
     free(v);
     free(slots);
+    free(needed);
     recording_free(&g);
     return failed || mx_failed();
 }

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/buffer.h"
 #include "core/scope.h"
@@ -175,6 +176,26 @@ int record_since(struct recording *r, int n_roots, const mx roots[], int n_leave
 {
     struct walk w = { .r = r, .since = true, .clock = clock };
     return record_walk(&w, n_roots, roots, n_leaves, leaves);
+}
+
+bool *recording_needs(const struct recording *r, int n_roots, int (*reads)(const struct node *n))
+{
+    bool *needed = mx_malloc((size_t)r->n_values + 1);
+    if (!needed)
+        return NULL;
+    memset(needed, 0, (size_t)r->n_values + 1);
+    for (int i = 0; i < n_roots; i++)
+        needed[r->roots[i]] = true;
+    for (int i = r->n; i-- > 0;) {
+        const struct node *n = r->entries[i].node;
+        const int *in = r->numbers + r->entries[i].at, *out = in + n->nin;
+        bool any = false;
+        for (int k = 0; k < n->nout; k++)
+            any |= needed[out[k]];
+        for (int k = any ? reads(n) : 0; k-- > 0;)
+            needed[in[k]] = true;
+    }
+    return needed;
 }
 
 void recording_free(struct recording *r)

@@ -36,6 +36,9 @@ struct recording {
 int record(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], bool only_dependent);
 /* The same, where the graph ends at leaves and at nodes older than `clock` (node_clock). */
 int record_since(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], uint32_t clock);
+/* By value: do the roots need it, where an entry needs its first `reads` operands?  To be freed; NULL after
+ * mx_fail. */
+bool *recording_needs(const struct recording *r, int n_roots, int (*reads)(const struct node *n));
 void recording_free(struct recording *r);
 
 #endif

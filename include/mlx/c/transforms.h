@@ -21,6 +21,17 @@ extern "C" {
 /* Starts computing the arrays and returns; whoever reads them waits. */
 MLX_API int mlx_async_eval(const mlx_vector_array outputs);
 
+/* The function `fun`, computed anew for its gradient: what it computes on the way to its results is
+ * not kept meanwhile. */
+MLX_API int mlx_checkpoint(mlx_closure *res, const mlx_closure fun);
+
+/* The function `fun` with rules of its own in place of those that follow from its operations; a
+ * rule may be an empty handle. */
+MLX_API int mlx_custom_function(mlx_closure *res, const mlx_closure fun,
+                                const mlx_closure_custom fun_vjp,
+                                const mlx_closure_custom_jvp fun_jvp,
+                                const mlx_closure_custom_vmap fun_vmap);
+
 /* The function `fun` with a vjp rule of its own in place of the one that follows from its
  * operations. */
 MLX_API int mlx_custom_vjp(mlx_closure *res, const mlx_closure fun,
@@ -33,6 +44,16 @@ MLX_API int mlx_eval(const mlx_vector_array outputs);
  * `tangents`, one for each output; each tangent has the shape of its primal. */
 MLX_API int mlx_jvp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
                     const mlx_vector_array primals, const mlx_vector_array tangents);
+
+/* `res_0` gets the outputs of `fun` at `primals`, `res_1` its derivative there: the function that
+ * gives the Jacobian times tangents, one for each primal, without calling `fun` again. */
+MLX_API int mlx_linearize(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun,
+                          const mlx_vector_array primals);
+
+/* The same in reverse: `res_1` gets the function that gives cotangents, one for each output, times
+ * the Jacobian. */
+MLX_API int mlx_pullback(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun,
+                         const mlx_vector_array primals);
 
 /* The function whose call gives the outputs of `fun` and the gradients of the first of them, a
  * scalar, with respect to the inputs numbered in `argnums`, in that order. */

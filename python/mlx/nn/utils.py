@@ -1,4 +1,4 @@
-"""Gradients with respect to the parameters of a model."""
+"""Gradients with respect to the parameters of a model, and models computed anew for them."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -41,5 +41,33 @@ def value_and_grad(model: Module, fn: Callable):
             return differentiated(parameters, *args, **kwargs)
         finally:
             model.update(before)
+
+    return wrapped
+
+
+def checkpoint(module: Module, fn: Callable | None = None):
+    """A function like `fn`, by default the module itself, that is computed anew for its gradient.
+
+    What `fn` computes on the way to its value is then not kept until the gradient needs it, which takes
+    less memory and more time (`mx.checkpoint`). `fn` may know the module from outside.
+    """
+    fn = module if fn is None else fn
+    if not callable(fn):
+        raise TypeError(f"[checkpoint] expected a module that can be called, or a function; got {type(fn).__name__}")
+
+    def with_parameters(parameters, *args, **kwargs):
+        module.update(parameters)
+        return fn(*args, **kwargs)
+
+    checkpointed = mx.checkpoint(with_parameters)
+
+    @wraps(fn)
+    def wrapped(*args, **kwargs):
+        parameters = module.trainable_parameters()
+        before = tree_map(lambda array: array, parameters)
+        try:
+            return checkpointed(parameters, *args, **kwargs)
+        finally:
+            module.update(before)
 
     return wrapped

@@ -1,0 +1,517 @@
+/* py_custom.c: functions with rules of their author's, and functions computed anew for their gradient.
+ *
+ * A call makes closures of the function and of its rules.  A graph may keep the rules for long, so what
+ * they know of the call is its form: trees of arguments and of the value whose arrays hold nothing. */
+#include "py_function.h"
+
+#include <stdlib.h>
+
+struct custom {
+    PyObject ob_base;
+    PyObject *fun, *vjp, *jvp, *vmap; /* rules: NULL until given */
+};
+static PyTypeObject *custom_type, *checkpoint_type;
+
+static PyObject *wrap(PyTypeObject *type, PyObject *fun)
+{
+    struct custom *self = PyObject_GC_New(struct custom, type);
+    if (self) {
+        self->fun = Py_NewRef(fun);
+        self->vjp = self->jvp = self->vmap = NULL;
+        PyObject_GC_Track((PyObject *)self);
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *custom_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static const char *const names[] = { "f", NULL };
+    PyObject *fun;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:custom_function", (char **)names, &fun))
+        return NULL;
+    if (PyCallable_Check(fun))
+        return wrap(type, fun);
+    PyErr_Format(PyExc_TypeError, "custom_function(): argument 'f' must be callable, not %s", type_name(fun));
+    return NULL;
+}
+
+PyObject *fn_checkpoint(struct call *c)
+{
+    return PyCallable_Check(c->v[0].o) ? wrap(checkpoint_type, c->v[0].o) : call_refuse(c, 0, "callable");
+}
+
+static int custom_traverse(PyObject *o, visitproc visit, void *arg)
+{
+    struct custom *self = (struct custom *)o;
+    Py_VISIT(Py_TYPE(o));
+    Py_VISIT(self->fun);
+    Py_VISIT(self->vjp);
+    Py_VISIT(self->jvp);
+    Py_VISIT(self->vmap);
+    return 0;
+}
+
+static int custom_clear(PyObject *o)
+{
+    struct custom *self = (struct custom *)o;
+    Py_CLEAR(self->vjp);
+    Py_CLEAR(self->jvp);
+    Py_CLEAR(self->vmap);
+    return 0;
+}
+
+static void custom_dealloc(PyObject *o)
+{
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
+    custom_clear(o);
+    Py_XDECREF(((struct custom *)o)->fun);
+    PyObject_GC_Del(o);
+    Py_DECREF(type);
+}
+
+static PyObject *set_rule(PyObject *o, PyObject *rule, PyObject **slot, const char *name)
+{
+    if (!PyCallable_Check(rule)) {
+        PyErr_Format(PyExc_TypeError, "%s(): argument 'f' must be callable, not %s", name, type_name(rule));
+        return NULL;
+    }
+    PyObject *old = *slot;
+    *slot = Py_NewRef(rule);
+    Py_XDECREF(old);
+    return Py_NewRef(o);
+}
+
+static PyObject *set_vjp(PyObject *o, PyObject *rule) { return set_rule(o, rule, &((struct custom *)o)->vjp, "vjp"); }
+static PyObject *set_jvp(PyObject *o, PyObject *rule) { return set_rule(o, rule, &((struct custom *)o)->jvp, "jvp"); }
+static PyObject *set_vmap(PyObject *o, PyObject *rule)
+{
+    return set_rule(o, rule, &((struct custom *)o)->vmap, "vmap");
+}
+
+/* Rules */
+
+struct rule {
+    struct released released; /* first */
+    PyObject *fun;
+    struct python_call *call; /* the closure's, for the forms */
+    mlx_closure closure;      /* keeps `call` */
+};
+
+static void rule_end(struct released *r)
+{
+    struct rule *rule = (struct rule *)r;
+    Py_DECREF(rule->fun);
+    mlx_closure_free(rule->closure);
+    free(rule);
+}
+
+static void rule_release(void *payload) { release_soon(payload); }
+
+/* The one argument, or the tuple of several. */
+static PyObject *one_or_all(PyObject *args)
+{
+    if (!args || PyTuple_Size(args) != 1)
+        return args;
+    PyObject *only = Py_NewRef(PyTuple_GetItem(args, 0));
+    Py_DECREF(args);
+    return only;
+}
+
+static PyObject *zeros(void *unused, PyObject *leaf)
+{
+    (void)unused;
+    if (!is_array(leaf))
+        return Py_NewRef(leaf);
+    mlx_array a = mlx_array_new();
+    return array_result(mlx_zeros_like(&a, handle_of(leaf), mlx_stream_new()), a);
+}
+
+static PyObject *ordered(PyObject *tree, PyObject *like, bool fill);
+
+static PyObject *ordered_items(PyObject *tree, PyObject *like, bool fill)
+{
+    if (PyDict_Check(like)) {
+        PyObject *result = PyDict_New(), *keys = result ? PyDict_Keys(like) : NULL;
+        for (Py_ssize_t i = 0; keys && result && i < PyList_Size(keys); i++) {
+            PyObject *key = PyList_GetItem(keys, i), *child = PyDict_GetItemWithError(tree, key);
+            PyObject *form = PyDict_GetItemWithError(like, key);
+            PyObject *item = child && form ? ordered(child, form, fill) : NULL;
+            if (!child && !PyErr_Occurred()) { /* not the same keys */
+                Py_DECREF(result);
+                result = Py_NewRef(tree);
+                break;
+            }
+            if (!item || PyDict_SetItem(result, key, item))
+                Py_CLEAR(result);
+            Py_XDECREF(item);
+        }
+        Py_XDECREF(keys);
+        return result;
+    }
+    PyObject *items = PySequence_List(tree), *forms = items ? PySequence_List(like) : NULL;
+    for (Py_ssize_t i = 0; forms && items && i < PyList_Size(items); i++) {
+        PyObject *item = ordered(PyList_GetItem(items, i), PyList_GetItem(forms, i), fill);
+        if (!item || PyList_SetItem(items, i, item))
+            Py_CLEAR(items);
+    }
+    if (!forms)
+        Py_CLEAR(items);
+    Py_XDECREF(forms);
+    return items;
+}
+
+static bool is_sequence(PyObject *o) { return PyList_Check(o) || PyTuple_Check(o); }
+
+/* What a rule returned, in the order of `like`: dicts by their keys; with `fill`, zeros where it returned
+ * None; nothing where `like` has no array.  What is of another form stays as it is: its arrays count in
+ * their order. */
+static PyObject *ordered(PyObject *tree, PyObject *like, bool fill)
+{
+    if (is_array(like))
+        return tree == Py_None && fill ? zeros(NULL, like) : Py_NewRef(tree);
+    if (tree == Py_None)
+        return fill ? tree_map(like, zeros, NULL) : Py_NewRef(tree);
+    if (Py_EnterRecursiveCall(" in a tree of arrays"))
+        return NULL;
+    PyObject *rules = tree_rules(like), *result = NULL;
+    if (rules && Py_TYPE(tree) == Py_TYPE(like)) {
+        PyObject *a = tree_open(tree, rules, NULL), *b = a ? tree_open(like, rules, NULL) : NULL;
+        result = b ? ordered(a, b, fill) : NULL;
+        Py_XDECREF(a);
+        Py_XDECREF(b);
+    } else if (rules) {
+        result = Py_NewRef(tree);
+    } else if (PyDict_Check(like) || is_sequence(like)) {
+        bool same = PyDict_Check(like) ? PyDict_Check(tree) : is_sequence(tree);
+        same = same && PyObject_Size(tree) == PyObject_Size(like);
+        result = same ? ordered_items(tree, like, fill) : Py_NewRef(tree);
+    } else {
+        result = Py_NewRef(Py_None);
+    }
+    Py_LeaveRecursiveCall();
+    return result;
+}
+
+static PyObject *call_user(struct rule *rule, Py_ssize_t n, PyObject *const args[], PyObject *kwargs)
+{
+    PyObject *tuple = PyTuple_New(n), *value = NULL;
+    for (Py_ssize_t i = 0; tuple && i < n; i++)
+        if (!args[i] || PyTuple_SetItem(tuple, i, Py_NewRef(args[i])))
+            Py_CLEAR(tuple);
+    if (tuple && (kwargs || !rule->call->kwargs))
+        value = PyObject_Call(rule->fun, tuple, kwargs);
+    Py_XDECREF(tuple);
+    return value;
+}
+
+/* The arrays of what a rule returned. */
+static int take(PyObject *value, PyObject *like, bool fill, mlx_vector_array out)
+{
+    PyObject *in_order = value && like ? ordered(value, like, fill) : NULL;
+    int failed = !in_order || tree_arrays(in_order, out, NULL);
+    Py_XDECREF(in_order);
+    return failed;
+}
+
+/* What a vjp rule leaves out of keyword arguments is zero. */
+static int fill_up(mlx_vector_array res, const mlx_vector_array in, size_t needed)
+{
+    size_t given = mlx_vector_array_size(res), n = mlx_vector_array_size(in);
+    for (size_t i = given; given >= needed && i < n; i++) {
+        mlx_array x = mlx_array_new(), zero = mlx_array_new();
+        int failed = mlx_vector_array_get(&x, in, i) || mlx_zeros_like(&zero, x, mlx_stream_new()) ||
+                     mlx_vector_array_append_value(res, zero);
+        mlx_array_free(x);
+        mlx_array_free(zero);
+        if (failed)
+            return raise_last();
+    }
+    return 0;
+}
+
+static int call_vjp(mlx_vector_array *res, const mlx_vector_array in, const mlx_vector_array cotangents,
+                    const mlx_vector_array outputs, void *payload)
+{
+    struct rule *rule = payload;
+    struct python_call *p = rule->call;
+    struct replacing r = { in, 0 }, ct = { cotangents, 0 }, y = { outputs, 0 };
+    PyObject *args[3] = { one_or_all(new_args(p, &r)) };
+    size_t positional = r.i;
+    PyObject *kwargs = args[0] ? new_kwargs(p, &r) : NULL;
+    args[1] = args[0] ? replaced(p->value, &ct) : NULL;
+    args[2] = args[1] ? replaced(p->value, &y) : NULL;
+    PyObject *value = args[2] ? call_user(rule, 3, args, kwargs) : NULL;
+    if (value == Py_None && positional) {
+        PyErr_SetString(PyExc_ValueError, "[custom_function] expected the vjp rule to return cotangents, got None");
+        Py_CLEAR(value);
+    }
+    int failed = take(value, args[0], true, *res) || fill_up(*res, in, positional);
+    for (int i = 0; i < 3; i++)
+        Py_XDECREF(args[i]);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(value);
+    return failed != 0;
+}
+
+/* A tree of the arguments' form with what belongs to each array, None to anything else. */
+struct companions {
+    mlx_vector_array tangents; /* of those numbered */
+    const int *numbers, *axes; /* one of them */
+    size_t count, next;
+    int i;
+};
+
+static PyObject *companion(void *ctx, PyObject *leaf)
+{
+    struct companions *t = ctx;
+    if (!is_array(leaf))
+        return Py_NewRef(Py_None);
+    int i = t->i++;
+    if (t->axes)
+        return t->axes[i] < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(t->axes[i]);
+    if (t->next >= t->count || t->numbers[t->next] != i)
+        return Py_NewRef(Py_None);
+    mlx_array a = mlx_array_new();
+    return array_result(mlx_vector_array_get(&a, t->tangents, t->next++), a);
+}
+
+/* Keyword arguments have no place in what a jvp or vmap rule gets. */
+static int refuse_keywords(const char *rule, const char *why)
+{
+    PyErr_Format(PyExc_ValueError,
+                 "[custom_function] an array given as a keyword argument %s; %s rules know positional ones only", why,
+                 rule);
+    return -1;
+}
+
+static int call_jvp(mlx_vector_array *res, const mlx_vector_array in, const mlx_vector_array tangents,
+                    const int *numbers, size_t count, void *payload)
+{
+    struct rule *rule = payload;
+    struct python_call *p = rule->call;
+    struct replacing r = { in, 0 };
+    struct companions t = { .tangents = tangents, .numbers = numbers, .count = count };
+    PyObject *args[2] = { one_or_all(new_args(p, &r)) };
+    PyObject *kwargs = args[0] ? new_kwargs(p, &r) : NULL;
+    args[1] = args[0] ? one_or_all(tree_map(p->args, companion, &t)) : NULL;
+    bool all = !args[1] || t.next == count || refuse_keywords("jvp", "varies") == 0;
+    PyObject *value = args[1] && all ? call_user(rule, 2, args, kwargs) : NULL;
+    int failed = take(value, p->value, true, *res);
+    Py_XDECREF(args[0]);
+    Py_XDECREF(args[1]);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(value);
+    return failed != 0;
+}
+
+static int take_batch(PyObject *value, PyObject *like, mlx_vector_array *res, mlx_vector_int *axes)
+{
+    if (!PyTuple_Check(value) || PyTuple_Size(value) != 2) {
+        PyErr_Format(PyExc_ValueError,
+                     "[custom_function] expected the vmap rule to return a tuple of the outputs and their axes, got %s",
+                     type_name(value));
+        return -1;
+    }
+    struct axes a = { .which = "what the vmap rule says of its axes", .what = "outputs have", .arrays = *res,
+                      .none = -1, .normal = true };
+    PyObject *outputs = ordered(PyTuple_GetItem(value, 0), like, false);
+    int failed = !outputs || axes_walk(&a, outputs, PyTuple_GetItem(value, 1));
+    for (size_t i = 0; i < a.n && !failed; i++)
+        failed = mlx_vector_int_append_value(*axes, a.v[i]) && raise_last();
+    Py_XDECREF(outputs);
+    free(a.v);
+    return failed;
+}
+
+static int call_vmap(mlx_vector_array *res, mlx_vector_int *res_axes, const mlx_vector_array in, const int *axes,
+                     size_t count, void *payload)
+{
+    struct rule *rule = payload;
+    struct python_call *p = rule->call;
+    struct replacing r = { in, 0 };
+    struct companions t = { .axes = axes };
+    PyObject *args[2] = { one_or_all(new_args(p, &r)) };
+    PyObject *kwargs = args[0] ? new_kwargs(p, &r) : NULL;
+    args[1] = args[0] ? one_or_all(tree_map(p->args, companion, &t)) : NULL;
+    bool refused = false;
+    for (size_t i = (size_t)t.i; args[1] && i < count && !refused; i++)
+        refused = axes[i] >= 0 && refuse_keywords("vmap", "is mapped");
+    PyObject *value = args[1] && !refused ? call_user(rule, 2, args, kwargs) : NULL;
+    int failed = !value || take_batch(value, p->value, res, res_axes);
+    Py_XDECREF(args[0]);
+    Py_XDECREF(args[1]);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(value);
+    return failed != 0;
+}
+
+/* Calls */
+
+/* The payload of a rule's closure; NULL without a rule or with an exception set. */
+static struct rule *rule_new(PyObject *fun, struct python_call *p, mlx_closure f)
+{
+    struct rule *rule = fun ? malloc(sizeof *rule) : NULL;
+    if (!rule)
+        return fun ? (PyErr_NoMemory(), NULL) : NULL;
+    *rule = (struct rule){ { NULL, rule_end }, Py_NewRef(fun), p, mlx_closure_new() };
+    if (mlx_closure_set(&rule->closure, f)) {
+        rule_end(&rule->released);
+        raise_last();
+        return NULL;
+    }
+    return rule;
+}
+
+#define RULE(type, name)                                                                   \
+    static type closure_of_##name(PyObject *fun, struct python_call *p, mlx_closure f)     \
+    {                                                                                      \
+        struct rule *rule = rule_new(fun, p, f);                                           \
+        type closure = { NULL };                                                           \
+        if (rule && !(closure = type##_new_func_payload(call_##name, rule, rule_release)).ctx) { \
+            rule_end(&rule->released);                                                     \
+            raise_last();                                                                  \
+        }                                                                                  \
+        return closure;                                                                    \
+    }
+RULE(mlx_closure_custom, vjp)
+RULE(mlx_closure_custom_jvp, jvp)
+RULE(mlx_closure_custom_vmap, vmap)
+
+/* The closure of the function with its rules, or of the checkpoint. */
+static int make_whole(struct custom *self, mlx_closure *whole, struct python_call *p, mlx_closure f)
+{
+    if (Py_TYPE(&self->ob_base) == checkpoint_type)
+        return mlx_checkpoint(whole, f) ? raise_last() : 0;
+    mlx_closure_custom vjp = closure_of_vjp(self->vjp, p, f);
+    mlx_closure_custom_jvp jvp = closure_of_jvp(self->jvp, p, f);
+    mlx_closure_custom_vmap vmap = closure_of_vmap(self->vmap, p, f);
+    int failed = PyErr_Occurred() || mlx_custom_function(whole, f, vjp, jvp, vmap);
+    mlx_closure_custom_free(vjp);
+    mlx_closure_custom_jvp_free(jvp);
+    mlx_closure_custom_vmap_free(vmap);
+    return failed ? raise_last() : 0;
+}
+
+/* From trees of what the call has seen to trees of the same form that keep nothing alive.  Of the value a
+ * jvp rule needs the shapes. */
+static int keep_forms(struct python_call *p, bool shapes)
+{
+    PyObject *value = shapes ? tree_map(p->value, zeros, NULL) : hollowed(p->value);
+    PyObject *args = hollowed(p->args), *kwargs = p->kwargs ? hollowed(p->kwargs) : NULL;
+    PyObject *forms[] = { value, args, kwargs }, *seen[] = { p->value, p->args, p->kwargs };
+    int failed = !value || !args || (p->kwargs && !kwargs);
+    if (!failed) {
+        p->value = value;
+        p->args = args;
+        p->kwargs = kwargs;
+    }
+    for (int i = 0; i < 3; i++)
+        Py_XDECREF(failed ? forms[i] : seen[i]);
+    return failed;
+}
+
+static PyObject *custom_call(PyObject *o, PyObject *args, PyObject *kwargs)
+{
+    struct custom *self = (struct custom *)o;
+    bool checkpoint = Py_TYPE(o) == checkpoint_type;
+    if (!checkpoint && !self->vjp && !self->jvp && !self->vmap)
+        return PyObject_Call(self->fun, args, kwargs);
+    PyObject *result = NULL;
+    struct python_call *p = python_call_new(checkpoint ? "checkpoint" : "custom_function", self->fun, args, kwargs);
+    mlx_closure f = p ? closure_of(p) : mlx_closure_new(), whole = mlx_closure_new();
+    mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
+    if (f.ctx) {
+        p->returns = TREE;
+        p->kwargs_too = true;
+        if (!tree_arrays(args, in, NULL) && !(kwargs && tree_arrays(kwargs, in, NULL)) &&
+            !make_whole(self, &whole, p, f)) {
+            int failed = mlx_closure_apply(&out, whole, in);
+            struct replacing r = { out, 0 };
+            if (failed)
+                raise_from(p);
+            else
+                result = replaced(p->value, &r);
+            if (result && keep_forms(p, self->jvp))
+                Py_CLEAR(result);
+        }
+    }
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+    mlx_closure_free(whole);
+    mlx_closure_free(f);
+    release_now();
+    return result;
+}
+
+/* What the function calls itself, so that the wrapper passes for it in messages and wrappers. */
+static PyObject *of_function(PyObject *o, void *name)
+{
+    return PyObject_GetAttrString(((struct custom *)o)->fun, name);
+}
+
+static PyObject *wrapped(PyObject *o, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(((struct custom *)o)->fun);
+}
+
+static PyGetSetDef custom_properties[] = {
+    { "__name__", of_function, NULL, NULL, DOC("__name__") },
+    { "__qualname__", of_function, NULL, NULL, DOC("__qualname__") },
+    { "__wrapped__", wrapped, NULL, "The function.", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+static PyMethodDef custom_methods[] = {
+    { "vjp", set_vjp, METH_O,
+      "vjp($self, f)\n--\n\n"
+      "Set the rule f(primals, cotangents, outputs), which returns a cotangent for each primal." },
+    { "jvp", set_jvp, METH_O,
+      "jvp($self, f)\n--\n\n"
+      "Set the rule f(primals, tangents), which returns a tangent for each output; the tangent of what\n"
+      "does not vary is None." },
+    { "vmap", set_vmap, METH_O,
+      "vmap($self, f)\n--\n\n"
+      "Set the rule f(inputs, axes), which returns the outputs of a batch and their axes; the axis of what\n"
+      "is the same for the whole batch is None." },
+    { NULL, NULL, 0, NULL },
+};
+static PyType_Slot custom_slots[] = {
+    { Py_tp_new, custom_new },
+    { Py_tp_dealloc, custom_dealloc },
+    { Py_tp_traverse, custom_traverse },
+    { Py_tp_clear, custom_clear },
+    { Py_tp_call, custom_call },
+    { Py_tp_methods, custom_methods },
+    { Py_tp_getset, custom_properties },
+    { Py_tp_doc,
+      DOC("custom_function(f)\n--\n\n"
+          "The function ``f`` with rules of its own, set by the methods ``vjp``, ``jvp`` and ``vmap``, in place\n"
+          "of those that follow from its operations. Rules get the one positional argument or the tuple of\n"
+          "several; arrays that ``f`` knows from elsewhere get no derivative through them.") },
+    { 0, NULL },
+};
+static PyType_Spec custom_spec = {
+    "mlx.core.custom_function", sizeof(struct custom), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, custom_slots,
+};
+static PyType_Slot checkpoint_slots[] = {
+    { Py_tp_dealloc, custom_dealloc },
+    { Py_tp_traverse, custom_traverse },
+    { Py_tp_call, custom_call },
+    { Py_tp_getset, custom_properties },
+    { 0, NULL },
+};
+static PyType_Spec checkpoint_spec = {
+    "mlx.core._Checkpoint",
+    sizeof(struct custom),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    checkpoint_slots,
+};
+
+int custom_init(PyObject *module)
+{
+    return (custom_type = add_type(module, &custom_spec)) && (checkpoint_type = add_type(module, &checkpoint_spec))
+               ? 0
+               : -1;
+}
