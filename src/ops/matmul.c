@@ -31,15 +31,22 @@ static mx scaled(double s, mx x) { return s == 1 ? x : mx_multiply(mx_scalar_lik
 
 static mx sum_of(mx a, mx b) { return !a ? b : !b ? a : mx_add(a, b); }
 
+/* x y, lying in memory as `like` does: a gradient is met by its parameter, element by element. */
+static mx product_lying_as(mx like, mx x, mx y)
+{
+    return is_matrix_transpose(like) ? mx_swapaxes(mx_matmul(mx_swapaxes(y, -1, -2), mx_swapaxes(x, -1, -2)), -1, -2)
+                                     : mx_matmul(x, y);
+}
+
 /* y = alpha a b, so that da = alpha ct b^H and db = alpha a^H ct. */
 static void product_vjp(const struct call *c, double alpha, mx ct, const bool want[], mx dx[])
 {
     if (ct->dtype == DT_bool_)
         return;
     if (want[0])
-        dx[0] = scaled(alpha, mx_matmul(ct, adjoint(c->x[1])));
+        dx[0] = scaled(alpha, product_lying_as(c->x[0], ct, adjoint(c->x[1])));
     if (want[1])
-        dx[1] = scaled(alpha, mx_matmul(adjoint(c->x[0]), ct));
+        dx[1] = scaled(alpha, product_lying_as(c->x[1], adjoint(c->x[0]), ct));
 }
 
 static mx product_jvp(const struct call *c, const mx t[])

@@ -42,6 +42,7 @@ bool mx_broadcast(int n, mx x[]); /* all to their common shape, in place */
  * While tracing, the result follows the shapes of later operands too. */
 mx mx_broadcast_like(int n, const mx x[], const int *axes, int n_axes);
 mx mx_reshape(mx x, int ndim, const int *shape); /* one size may be -1 */
+bool is_matrix_transpose(mx x); /* do columns of its matrices lie as rows of another array? */
 mx mx_flatten(mx x, int start, int end);
 mx mx_unflatten(mx x, int axis, int ndim, const int *shape);
 mx mx_transpose(mx x, const int *axes, int n); /* NULL: reversed */

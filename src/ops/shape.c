@@ -520,6 +520,19 @@ mx mx_moveaxis(mx x, int from, int to)
     return mx_transpose(x, axes, x->ndim);
 }
 
+bool is_matrix_transpose(mx x)
+{
+    int n = x->ndim;
+    if (n < 2)
+        return false;
+    if (x->status == READY)
+        return x->strides[n - 2] == 1 && x->strides[n - 1] > 1;
+    if (!x->node || x->node->op != &op_transpose)
+        return false;
+    const struct axes_args *a = x->node->args;
+    return a->axes.v[n - 1] == n - 2 && a->axes.v[n - 2] == n - 1;
+}
+
 const struct op op_transpose = {
     OP_ROW(transpose), ARGS(axes_args), .shapes = transpose_shapes, .view = transpose_view,
     .vjp = transpose_vjp, .jvp = transpose_jvp, .vmap = transpose_vmap,
