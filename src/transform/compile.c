@@ -250,18 +250,19 @@ static void file_under(struct compiled *c, const struct key *k, struct trace *t)
 
 /* ---- keys */
 
-/* [constants..., for each array: dtype and rank, its sizes] */
+/* [how many constants, the stream that operations go to, the caller's; for each array: dtype and rank, sizes] */
 static int key_make(struct key *k, int64_t **space, int room, int n_constants, const uint64_t constants[], int n,
                     const mx x[])
 {
-    int need = 1 + n_constants + n;
+    int need = 2 + n_constants + n;
     for (int i = 0; i < n; i++)
         need += x[i]->ndim;
     if (need > room && !(*space = mx_malloc((size_t)need * sizeof **space)))
         return 1;
     int64_t *v = *space;
     int at = 0;
-    v[at++] = n_constants;
+    v[at++] = n_constants + 1;
+    v[at++] = (int64_t)(intptr_t)scope_stream();
     for (int i = 0; i < n_constants; i++)
         v[at++] = (int64_t)constants[i];
     for (int i = 0; i < n; i++) {
@@ -330,7 +331,10 @@ static void say_array(struct say *t, const int64_t *v)
 static void say_difference(struct say *t, const struct compiled *c, const struct key *old, const struct key *new)
 {
     int named = 0;
-    if (c->why) {
+    if (old->v[1] != new->v[1]) {
+        say(t, "operations go to another stream");
+        named++;
+    } else if (c->why) {
         say(t, "%s", c->why);
         named++;
     } else if (old->v[0] != new->v[0] || memcmp(old->v + 1, new->v + 1, (size_t)old->v[0] * sizeof *old->v)) {

@@ -318,6 +318,17 @@ def test_nested():
     assert len(outer_calls) == 1 and len(inner_calls) == 1
 
 
+def test_another_stream_is_another_trace():
+    compiled = mx.compile(lambda x: x + 1)
+    s = mx.new_stream(mx.cpu)
+    compiled(mx.array(1))
+    with mx.stream(s):
+        same(compiled(mx.array(1)), 2)
+    assert compiled.trace_count == 2 and "another stream" in compiled.explain()
+    same(compiled(mx.array(2)), 3)
+    assert compiled.trace_count == 2
+
+
 # The cache
 
 
