@@ -73,10 +73,11 @@ RETURNS = {
     "scalar": "item",
     "list[Any] | scalar": "tolist",
     "types.ModuleType": "__array_namespace__",
+    "dict[str, Any]": "inspect_function",
     "bytes": "__bytes__",
     "str": "__format__",
     "tuple[Any, ...]": "__getstate__ __reduce__",
-    "Any": "__dlpack__ __array__ while_loop cond",
+    "Any": "__dlpack__ __array__ while_loop cond import_function",
 }
 RETURN = {name: kind for kind, names in RETURNS.items() for name in names.split()}
 
@@ -281,6 +282,31 @@ class array:
 FILES = """def savez(file: file | str | pathlib.Path, *args: Any, **kwargs: Any) -> None: ...
 def savez_compressed(file: file | str | pathlib.Path, *args: Any, **kwargs: Any) -> None: ...
 def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None: ...
+def export_function(
+    file_or_callback: str | pathlib.Path | Callable[[dict[str, Any]], Any],
+    fun: Callable[..., Any],
+    *args: Any,
+    shapeless: bool = False,
+    metadata: str | None = None,
+    portable: bool = True,
+    **kwargs: Any,
+) -> None: ...
+def exporter(
+    file: str | pathlib.Path,
+    fun: Callable[..., Any],
+    *,
+    shapeless: bool = False,
+    metadata: str | None = None,
+    portable: bool = True,
+) -> FunctionExporter: ...
+@final
+class FunctionExporter:
+    def __call__(self, *args: Any, **kwargs: Any) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, exc_type: object = None, exc_value: object = None, traceback: object = None
+    ) -> None: ...
 """
 
 PROPERTIES = {

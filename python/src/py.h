@@ -142,6 +142,7 @@ int vmap_init(PyObject *module);
 int custom_init(PyObject *module);
 int compile_init(PyObject *module);
 int graph_init(PyObject *module);
+int export_init(PyObject *module);
 
 /* Trees of lists, tuples, dicts and registered types (py_trees.c) */
 

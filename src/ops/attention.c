@@ -169,10 +169,12 @@ static void attention_vmap(const struct call *c, const int axis[], mx y[], int y
 const struct op op_attention = {
     OP_ROW(attention),         ARGS(attention_args),      .shapes = attention_shapes,
     .vjp = attention_node_vjp, .jvp = attention_node_jvp, .vmap = attention_vmap,
+    .compose = compose_attention,
 };
 const struct op op_attention_vjp = {
     OP_ROW(attention_vjp),    ARGS(attention_args),     .shapes = attention_vjp_shapes,
     .vjp = attention_vjp_vjp, .jvp = attention_vjp_jvp, .vmap = attention_vmap,
+    .compose = compose_attention_vjp,
 };
 
 /* ---- builder */

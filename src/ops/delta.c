@@ -74,6 +74,7 @@ static void delta_vmap(const struct call *c, const int axis[], mx y[], int yaxis
 const struct op op_gated_delta = {
     OP_ROW(gated_delta), ARGS(gated_delta_args), .shapes = delta_shapes,
     .vjp = delta_vjp,    .jvp = delta_jvp,       .vmap = delta_vmap,
+    .compose = compose_delta,
 };
 
 /* x of this shape, 0 for any size; fails otherwise. */

@@ -110,13 +110,31 @@ static void norm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     }
 }
 
+static enum dtype wide_of(mx x) { return x->dtype == DT_float64 ? DT_float64 : DT_float32; }
+
+static void compose_norm(const struct call *c, mx y[])
+{
+    const struct norm_args *a = c->args;
+    mx x = mx_astype(c->x[0], wide_of(c->x[0]));
+    if (c->op == &op_layer_norm)
+        x = mx_subtract(x, mx_mean(x, last, 1, true));
+    x = mx_multiply(x, mx_rsqrt(mx_add(mx_mean(mx_square(x), last, 1, true), mx_scalar_like(a->eps, x))));
+    if (a->weight)
+        x = mx_multiply(x, mx_astype(c->x[1], x->dtype));
+    if (a->bias)
+        x = mx_add(x, mx_astype(c->x[1 + a->weight], x->dtype));
+    y[0] = mx_astype(x, c->x[0]->dtype);
+}
+
 const struct op op_rms_norm = {
     OP_ROW(rms_norm), ARGS(norm_args), .shapes = shapes_like,
     .vjp = norm_vjp,  .jvp = norm_jvp, .vmap = norm_vmap,
+    .compose = compose_norm,
 };
 const struct op op_layer_norm = {
     OP_ROW(layer_norm), ARGS(norm_args), .shapes = shapes_like,
     .vjp = norm_vjp,    .jvp = norm_jvp, .vmap = norm_vmap,
+    .compose = compose_norm,
 };
 
 /* rstd (v - mean(v) - z mean(z v)) for the normalized row z; without mean(v) for rms_norm. */
@@ -162,6 +180,7 @@ static void tangent_vmap(const struct call *c, const int axis[], mx y[], int yax
 const struct op op_norm_tangent = {
     OP_ROW(norm_tangent), ARGS(norm_tangent_args), .shapes = shapes_like,
     .vjp = tangent_vjp,   .jvp = tangent_jvp,      .vmap = tangent_vmap,
+    .compose = compose_tangent,
 };
 
 static bool fits_rows(const char *name, const char *what, mx w, mx x)
@@ -332,9 +351,38 @@ static void rope_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     y[0] = mx_reshape(mx_infer(c->op, c->args, c->nin, in), x->ndim, x->shape);
 }
 
+static void compose_rope(const struct call *c, mx y[])
+{
+    const struct rope_args *a = c->args;
+    enum dtype wide = wide_of(c->x[0]);
+    mx x = mx_astype(c->x[0], wide), angle = mx_astype(positions(c), wide);
+    if (a->freqs) {
+        angle = mx_divide(angle, mx_astype(c->x[2], wide));
+    } else {
+        mx i = mx_arange(0, a->dims / 2, 1, DT_float64);
+        mx turns = mx_exp(mx_multiply(i, array_of_double(-2 * log(a->base) / a->dims, DT_float64)));
+        angle = mx_multiply(angle, mx_astype(turns, wide));
+    }
+    mx cosine = mx_cos(angle), sine = mx_sin(a->inverse ? mx_negative(angle) : angle);
+    mx x0 = coordinate(a, x, 0), x1 = coordinate(a, x, 1);
+    mx parts[2] = { mx_subtract(mx_multiply(x0, cosine), mx_multiply(x1, sine)),
+                    mx_add(mx_multiply(x0, sine), mx_multiply(x1, cosine)) };
+    mx turned = MX_NIL;
+    if (a->traditional) {
+        mx both = mx_stack(2, parts, parts[0]->ndim);
+        turned = mx_flatten(both, -2, -1);
+    } else {
+        turned = mx_concatenate(2, parts, -1);
+    }
+    if (a->dims < dim(x, -1))
+        turned = mx_concatenate(2, (mx[]){ turned, columns(x, a->dims, dim(x, -1), 1) }, -1);
+    y[0] = mx_astype(turned, c->x[0]->dtype);
+}
+
 const struct op op_rope = {
     OP_ROW(rope),    ARGS(rope_args), .shapes = shapes_like,
     .vjp = rope_vjp, .jvp = rope_jvp, .vmap = rope_vmap,
+    .compose = compose_rope,
 };
 
 mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, mx offset, mx freqs)

@@ -94,6 +94,9 @@ struct op {
     void (*vmap)(const struct call *c, const int axis[], mx y[], int yaxis[]);
     /* Elementwise ops: dy/dx_i. */
     mx (*partial)(int i, const mx x[], mx y);
+    /* Sets y[k] to the same results of simpler operations, which exported files are written in; NULL:
+     * there is no need, or src/io/mlxfn_compose.c knows how. */
+    void (*compose)(const struct call *c, mx y[]);
 };
 
 /* For ops that are constant between jumps, or whose results are not numbers to differentiate. */

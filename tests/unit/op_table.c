@@ -19,7 +19,7 @@ static const char *const rule_names[RULES] = { "shapes", "vjp", "jvp", "vmap" };
 /* Arrays made of nothing have nothing to be differentiated or batched by. */
 static bool takes_operands(const struct op *op)
 {
-    return op->id != OP_arange && op->id != OP_linspace && op->id != OP_eye;
+    return op->id != OP_arange && op->id != OP_linspace && op->id != OP_eye && op->id != OP_load;
 }
 
 /* "yes", "none" by nature, or NULL: a blank. */

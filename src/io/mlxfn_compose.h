@@ -1,0 +1,26 @@
+/* mlxfn_compose.h: operations put in terms of others, for exported files. */
+#ifndef MX_IO_MLXFN_COMPOSE_H
+#define MX_IO_MLXFN_COMPOSE_H
+
+#include "ops/fft.h"
+#include "ops/op.h"
+
+/* compose_<op> for the rows of forms.def that say so. */
+#define SAME(op)
+#define AS(op, form)
+#define COMPOSED(op) void compose_##op(const struct call *c, mx y[]);
+#define OR_COMPOSED(op, form) void compose_##op(const struct call *c, mx y[]);
+#define BY_RULE(op)
+#define OURS(op)
+#define OR_OURS(op, form)
+#define CONSTANT(op)
+#include "io/forms.def"
+
+/* What a reduction gives by itself; one that gives another type is composed. */
+enum dtype composed_reduce_dtype(const struct call *c);
+/* Is the direction and scale that of a primitive? */
+bool composed_fft_is_plain(const struct fft_args *a);
+/* Do scales have the type of x, and batches of the packed matrix that of x? */
+bool composed_packed_fits(const struct call *c);
+
+#endif

@@ -1,0 +1,288 @@
+/* mlxfn_extension.c: operations that have no primitive, in files that this library alone reads.
+ *
+ * The state is text: for each field of the arguments its name, a byte for its kind and its value, in the
+ * order of their description.  What is read is not trusted: builders check it, or checks stand here. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "io/mlxfn.h"
+#include "ops/linalg.h"
+#include "ops/quantize.h"
+#include "ops/rules.h"
+#include "ops/scan.h"
+#include "ops/sort.h"
+
+#define AT(type, args, f) (*(type *)((char *)(uintptr_t)(args) + (f)->offset))
+
+char *extension_encode(const struct op *op, const void *args, uint64_t *length)
+{
+    struct bytes b = { 0 };
+    for (const struct field *f = op->fields; f && f->kind; f++) {
+        put_text(&b, f->name, strlen(f->name));
+        put_u8(&b, f->kind);
+        switch (f->kind) {
+        case F_BOOL: put_u8(&b, AT(bool, args, f)); break;
+        case F_INT:
+        case F_ENUM: put_i32(&b, AT(int, args, f)); break;
+        case F_I64: put_u64(&b, (uint64_t)AT(int64_t, args, f)); break;
+        case F_F64: {
+            uint64_t bits;
+            memcpy(&bits, &AT(double, args, f), sizeof bits);
+            put_u64(&b, bits);
+            break;
+        }
+        case F_INTS: {
+            struct ints v = AT(struct ints, args, f);
+            put_u64(&b, (uint64_t)v.n);
+            for (int i = 0; i < v.n; i++) put_u64(&b, (uint64_t)v.v[i]);
+            break;
+        }
+        case F_TEXT: {
+            const char *s = AT(struct text, args, f).s;
+            put_text(&b, s ? s : "", s ? strlen(s) : 0);
+            break;
+        }
+        default: mx_fail("[export_function] the argument %s of %s cannot be written", f->name, op->label);
+        }
+    }
+    put_u8(&b, 0); /* so that there is something */
+    *length = b.n;
+    if (!b.failed && !mx_failed())
+        return (char *)b.v;
+    free(b.v);
+    return NULL;
+}
+
+/* ---- fields that are read */
+
+struct fields { const uint8_t *at, *end; };
+
+static bool take(struct fields *s, size_t n, uint64_t *v)
+{
+    *v = 0;
+    if ((size_t)(s->end - s->at) < n)
+        return false;
+    for (size_t i = n; i-- > 0;) *v = *v << 8 | s->at[i];
+    s->at += n;
+    return true;
+}
+
+/* The field of this name and kind: its bytes from the value on. */
+static bool find(const char *state, uint64_t length, const char *name, int kind, struct fields *out)
+{
+    struct fields s = { (const uint8_t *)state, (const uint8_t *)state + length };
+    uint64_t n, k, v;
+    while (take(&s, 8, &n) && n <= (uint64_t)(s.end - s.at)) {
+        const uint8_t *text = s.at;
+        s.at += n;
+        if (!take(&s, 1, &k))
+            return false;
+        if (n == strlen(name) && !memcmp(text, name, n) && (int)k == kind) {
+            *out = s;
+            return true;
+        }
+        size_t size = k == F_BOOL ? 1 : k == F_INT || k == F_ENUM ? 4 : 8;
+        if (!take(&s, size, &v))
+            return false;
+        if (k == F_INTS || k == F_TEXT) {
+            uint64_t each = k == F_INTS ? 8 : 1;
+            if (v > (uint64_t)(s.end - s.at) / each)
+                return false;
+            s.at += v * each;
+        }
+    }
+    return false;
+}
+
+static int64_t number(const char *state, uint64_t length, const char *name, int kind)
+{
+    struct fields s;
+    uint64_t v = 0;
+    if (!find(state, length, name, kind, &s) ||
+        !take(&s, kind == F_BOOL ? 1 : kind == F_I64 ? 8 : 4, &v))
+        mx_fail("[import_function] expected an argument '%s'", name);
+    return kind == F_I64 ? (int64_t)v : kind == F_BOOL ? v != 0 : (int32_t)(uint32_t)v;
+}
+
+static int numbers(const char *state, uint64_t length, const char *name, int out[])
+{
+    struct fields s;
+    uint64_t n = 0, v;
+    if (!find(state, length, name, F_INTS, &s) || !take(&s, 8, &n) || n > MX_MAX_NDIM) {
+        mx_fail("[import_function] expected an argument '%s'", name);
+        return -1;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (!take(&s, 8, &v) || (int64_t)v < INT32_MIN || (int64_t)v > INT32_MAX) {
+            mx_fail("[import_function] expected numbers of 32 bits in '%s'", name);
+            return -1;
+        }
+        out[i] = (int)(int64_t)v;
+    }
+    return (int)n;
+}
+
+/* ---- what they compute */
+
+static const char *const modes[] = { "affine", "mxfp4", "mxfp8", "nvfp4" };
+
+static bool counts(const struct op *op, int nin, int nout, int in, int out)
+{
+    if (nin == in && nout == out)
+        return true;
+    mx_fail("[%s] expected %d operands and %d results, got %d and %d", op->name, in, out, nin, nout);
+    return false;
+}
+
+static bool integers(const struct op *op, int n, const mx x[])
+{
+    for (int i = 0; i < n; i++)
+        if (!dtype_is_integer(x[i]->dtype)) {
+            mx_fail("[%s] expected integer indices, got %s", op->name, dtype_name(x[i]->dtype));
+            return false;
+        }
+    return true;
+}
+
+/* y[rhs[p]] += a[la[p]]^T c[lc[p]] */
+static mx scatter_mm(const struct op *op, const char *s, uint64_t n, const mx x[])
+{
+    int batch[MX_MAX_NDIM], m = numbers(s, n, "batch", batch);
+    if (m < 0 || m > MX_MAX_NDIM - 2 || !integers(op, 3, x + 2) || shape_size(op->name, m, batch) < 0)
+        return MX_NIL;
+    if (x[0]->ndim < 2 || x[1]->ndim < 2 || dim(x[0], -2) != dim(x[1], -2) || x[0]->dtype != x[1]->dtype ||
+        !same_shape(x[2], x[3]) || !same_shape(x[2], x[4]))
+        return mx_fail("[scatter_mm] expected matrices of as many rows and three index arrays of one shape, got shapes "
+                       "%s, %s and %s", shape_of(x[0]), shape_of(x[1]), shape_of(x[2]));
+    return mx_scatter_mm(x[0], x[1], x[2], x[3], x[4], m, batch);
+}
+
+static mx segmented_outer(const struct op *op, const mx x[])
+{
+    mx s = x[2];
+    if (!integers(op, 1, &s))
+        return MX_NIL;
+    bool fits = x[0]->ndim == 2 && s->ndim >= 1 && dim(s, -1) == 2 && x[1]->ndim == s->ndim + 1 &&
+                x[0]->dtype == x[1]->dtype && dim(x[1], -2) == dim(x[0], 0);
+    for (int i = 0; fits && i < s->ndim - 1; i++) fits = x[1]->shape[i] == s->shape[i];
+    if (!fits)
+        return mx_fail("[segmented_outer] expected a matrix, one for each segment and segments, got shapes %s, %s and %s",
+                       shape_of(x[0]), shape_of(x[1]), shape_of(s));
+    return mx_infer(op, NULL, 3, x);
+}
+
+static mx round_trip(const struct op *op, const char *s, uint64_t n, int nin, const mx x[])
+{
+    int64_t mode = number(s, n, "mode", F_ENUM), size = number(s, n, "group_size", F_INT),
+            bits = number(s, n, "bits", F_INT);
+    if (mx_failed())
+        return MX_NIL;
+    if (mode < 0 || mode > 3)
+        return mx_fail("[round_trip] expected a mode from 0 to 3, got %lld", (long long)mode);
+    mx checked[3], w = x[0]->ndim == 1 ? mx_expand_dims(x[0], (int[]){ 0 }, 1) : x[0];
+    /* Quantizing checks all that there is to check. */
+    if (mx_quantize(w, (int)size, (int)bits, modes[mode], nin > 1 ? x[1] : NULL, checked) < 0)
+        return MX_NIL;
+    struct quant_args a = *(const struct quant_args *)checked[0]->node->args;
+    return mx_infer(op, &a, nin, x);
+}
+
+static mx recurrence(const struct op *op, const char *s, uint64_t n, const mx x[])
+{
+    int64_t axis = number(s, n, "axis", F_INT), reverse = number(s, n, "reverse", F_BOOL);
+    if (mx_failed() || axis_of(op->name, (int)axis, x[0]->ndim) < 0)
+        return MX_NIL;
+    if (!same_shape(x[0], x[1]) || x[0]->dtype != x[1]->dtype || axis < 0 || !dtype_is_inexact(x[0]->dtype) ||
+        dtype_is_half(x[0]->dtype))
+        return mx_fail("[recurrence] expected two arrays of one shape and wide type, got %s and %s", shape_of(x[0]),
+                       shape_of(x[1]));
+    return mx_infer(op, &(struct recurrence_args){ (int)axis, reverse != 0 }, 2, x);
+}
+
+static void lu_parts(const struct op *op, mx x, int nout, mx y[])
+{
+    mx out[2];
+    mx_lu_factor(x, out);
+    if (is_nil(out[0]) || out[0]->node->nout != nout)
+        mx_fail("[%s] expected 3 results, got %d", op->name, nout);
+    else
+        for (int k = 0; k < nout; k++) y[k] = scope_lend(node_output(out[0]->node, k));
+}
+
+static mx quantized_search(const struct op *op, const char *s, uint64_t n, const mx x[])
+{
+    int64_t right = number(s, n, "right", F_BOOL);
+    bool fits = !mx_failed() && x[0]->ndim >= 1 && x[0]->ndim <= x[1]->ndim && x[0]->dtype == x[1]->dtype;
+    for (int i = 0; fits && i < x[0]->ndim - 1; i++) fits = x[0]->shape[i] == x[1]->shape[i];
+    if (!fits)
+        return mx_fail("[searchsorted] expected sorted sequences and values of their batch, got shapes %s and %s",
+                       shape_of(x[0]), shape_of(x[1]));
+    return x[0]->ndim == 1 ? mx_searchsorted(x[0], x[1], right != 0)
+                           : mx_infer(op, &(struct searchsorted_args){ right != 0 }, 2, x);
+}
+
+/* Matrices of a type that the kernels know. */
+static bool matrix_of(const struct op *op, mx x, bool square)
+{
+    enum dtype t = x->dtype;
+    bool fits = x->ndim >= 2 && (!square || dim(x, -1) == dim(x, -2)) &&
+                (t == DT_float32 || t == DT_float64 || t == DT_complex64);
+    if (!fits)
+        mx_fail("[%s] expected %s matrices of float32, float64 or complex64, got %s of shape %s", op->name,
+                square ? "square" : "", dtype_name(t), shape_of(x));
+    return fits;
+}
+
+static mx solve(const char *s, uint64_t n, const mx x[])
+{
+    int64_t part = number(s, n, "part", F_ENUM);
+    if (mx_failed())
+        return MX_NIL;
+    if (part == PART_ALL)
+        return mx_solve(x[0], x[1]);
+    return mx_solve_triangular(x[0], x[1], part == PART_UPPER);
+}
+
+void extension_build(const struct op *op, const char *s, uint64_t n, int nin, const mx x[], int nout, mx y[])
+{
+    mx out[3];
+    for (int k = 0; k < nout; k++) y[k] = MX_NIL;
+#define ONE(operands, expression)             \
+    if (counts(op, nin, nout, operands, 1))   \
+        y[0] = expression;                    \
+    break
+    switch (op->id) {
+    case OP_scatter_mm: ONE(5, scatter_mm(op, s, n, x));
+    case OP_segmented_mm: ONE(3, mx_segmented_mm(x[0], x[1], x[2]));
+    case OP_segmented_outer: ONE(3, segmented_outer(op, x));
+    case OP_round_trip: ONE(nin == 2 ? 2 : 1, round_trip(op, s, n, nin, x));
+    case OP_to_fp8: ONE(1, mx_to_fp8(x[0]));
+    case OP_solve: ONE(2, solve(s, n, x));
+    case OP_det: ONE(1, mx_det(x[0]));
+    case OP_cofactor: ONE(1, matrix_of(op, x[0], true) ? mx_infer(op, NULL, 1, x) : MX_NIL);
+    case OP_pinv: ONE(1, mx_pinv(x[0]));
+    case OP_searchsorted: ONE(2, quantized_search(op, s, n, x));
+    case OP_recurrence: ONE(2, recurrence(op, s, n, x));
+    case OP_slogdet:
+        if (counts(op, nin, nout, 1, 2))
+            mx_slogdet(x[0], y);
+        break;
+    case OP_lu:
+        if (counts(op, nin, nout, 1, 3) && matrix_of(op, x[0], false))
+            lu_parts(op, x[0], nout, y);
+        break;
+    case OP_quantize: {
+        int64_t mode = number(s, n, "mode", F_ENUM), size = number(s, n, "group_size", F_INT),
+                bits = number(s, n, "bits", F_INT);
+        if (mode < 0 || mode > 3 || nin < 1 || nin > 2 || nout != (mode ? 2 : 3))
+            mx_fail("[quantize] expected a mode from 0 to 3 and the results that belong to it");
+        else if (mx_quantize(x[0], (int)size, (int)bits, modes[mode], nin > 1 ? x[1] : NULL, out) == nout)
+            memcpy(y, out, (size_t)nout * sizeof *y);
+        break;
+    }
+    default: mx_fail("[%s] cannot be read from a file", op->name);
+    }
+#undef ONE
+}

@@ -1,0 +1,617 @@
+/* mlxfn_form.c: how operations of ours are written.
+ *
+ * Each operation states its form: a primitive with its state, the same results of other operations
+ * (mlxfn_compose.c), an extension that this library alone reads, or nothing.  An operation whose
+ * form depends on its operands may have several; the first that fits is taken. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "io/mlxfn.h"
+#include "io/mlxfn_compose.h"
+#include "ops/create.h"
+#include "ops/fft.h"
+#include "ops/rules.h"
+#include "ops/slice.h"
+#include "ops/special_products.h"
+
+/* ---- arguments by name: several structs are private to the files of their operations */
+
+static const void *field_of(const struct call *c, const char *name)
+{
+    for (const struct field *f = c->op->fields; f && f->kind; f++)
+        if (!strcmp(f->name, name))
+            return (const char *)c->args + f->offset;
+    return NULL; /* a row below that names no field of its operation: found by the first test of it */
+}
+
+static struct ints ints_at(const struct call *c, const char *name) { return *(const struct ints *)field_of(c, name); }
+static int int_at(const struct call *c, const char *name) { return *(const int *)field_of(c, name); }
+static unsigned enum_at(const struct call *c, const char *name) { return *(const unsigned *)field_of(c, name); }
+static bool bool_at(const struct call *c, const char *name) { return *(const bool *)field_of(c, name); }
+static double real_at(const struct call *c, const char *name) { return *(const double *)field_of(c, name); }
+
+/* ---- states */
+
+static struct wire_value *next(struct wire_form *f, char kind)
+{
+    struct wire_value *v = &f->s.v[f->s.n++];
+    *v = (struct wire_value){ .kind = kind };
+    return v;
+}
+
+static void add_bool(struct wire_form *f, bool b) { next(f, 'b')->b = b; }
+static void add_int(struct wire_form *f, int i) { next(f, 'i')->i = i; }
+static void add_float(struct wire_form *f, double d) { next(f, 'f')->f = (float)d; }
+static void add_double(struct wire_form *f, double d) { next(f, 'd')->d = d; }
+static void add_dtype(struct wire_form *f, enum dtype t) { next(f, 't')->i = (int32_t)t; }
+
+static void add_list(struct wire_form *f, struct ints v)
+{
+    struct wire_value *w = next(f, 'I');
+    w->n = (uint64_t)v.n;
+    w->v = v.v;
+}
+
+/* Room for a list of n numbers to be filled in. */
+static int64_t *add_new_list(struct wire_form *f, int n)
+{
+    int k = f->s.n;
+    add_list(f, (struct ints){ n, f->store[k < 6 ? k : 5] });
+    return f->store[k < 6 ? k : 5];
+}
+
+static void add_shape(struct wire_form *f, mx x)
+{
+    int64_t *v = add_new_list(f, x->ndim);
+    for (int i = 0; i < x->ndim; i++) v[i] = x->shape[i];
+}
+
+/* 0, 1, ... */
+static void add_all_axes(struct wire_form *f, int n)
+{
+    int64_t *v = add_new_list(f, n);
+    for (int i = 0; i < n; i++) v[i] = i;
+}
+
+/* ---- forms: each is true where the call can be written so */
+
+#define FORM(name) static bool name(__attribute__((unused)) const struct call *c, struct wire_form *f)
+
+FORM(as_it_is)
+{
+    f->name = c->op->label;
+    return true;
+}
+
+FORM(real_only)
+{
+    f->name = c->op->label;
+    return !dtype_is_complex(c->x[0]->dtype);
+}
+
+FORM(complex_only)
+{
+    f->name = c->op->label;
+    return dtype_is_complex(c->x[0]->dtype);
+}
+
+FORM(inexact_only)
+{
+    f->name = c->op->label;
+    return dtype_is_inexact(c->x[0]->dtype);
+}
+
+FORM(root)
+{
+    f->name = "Sqrt";
+    add_bool(f, c->op->id == OP_rsqrt);
+    return true;
+}
+
+FORM(logarithm)
+{
+    f->name = "Log";
+    add_int(f, c->op->id == OP_log2 ? 0 : c->op->id == OP_log10 ? 1 : 2);
+    return true;
+}
+
+FORM(bitwise)
+{
+    f->name = "BitwiseBinary";
+    add_int(f, (int)c->op->id - (int)OP_bitwise_and);
+    return true;
+}
+_Static_assert(OP_bitwise_or == OP_bitwise_and + 1 && OP_bitwise_xor == OP_bitwise_and + 2 &&
+                   OP_left_shift == OP_bitwise_and + 3 && OP_right_shift == OP_bitwise_and + 4,
+               "the order of BitwiseBinary");
+
+FORM(equality)
+{
+    f->name = "Equal";
+    add_bool(f, false);
+    return true;
+}
+
+FORM(to_dtype)
+{
+    f->name = c->op->label;
+    add_dtype(f, c->y[0]->dtype);
+    return true;
+}
+
+FORM(broadcast)
+{
+    struct ints axes = ints_at(c, "axes");
+    if (axes.n) {
+        f->name = "BroadcastAxes";
+        add_list(f, axes);
+    } else {
+        f->name = "Broadcast";
+        add_shape(f, c->y[0]);
+    }
+    return true;
+}
+
+/* Sizes of -2 - i are those of the operand's axis i: one axis for several, or the other way round. */
+FORM(reshape)
+{
+    struct ints v = ints_at(c, "shape");
+    mx x = c->x[0], y = c->y[0];
+    int front = 0, back = 0;
+    while (front < v.n && v.v[front] == -2 - front) front++;
+    while (back < v.n - front && v.v[v.n - 1 - back] == -2 - (x->ndim - 1 - back)) back++;
+    int from = x->ndim - front - back, to = v.n - front - back;
+    if (to == 1 && from > 1 && v.v[front] == -1) {
+        f->name = "Flatten";
+        add_int(f, front);
+        add_int(f, front + from - 1);
+        return true;
+    }
+    if (from == 1 && to > 1) {
+        f->name = "Unflatten";
+        add_int(f, front);
+        int64_t *shape = add_new_list(f, to);
+        for (int i = 0; i < to; i++) shape[i] = y->shape[front + i];
+        return true;
+    }
+    f->name = "Reshape";
+    add_shape(f, y);
+    for (int i = 0; i < v.n; i++) /* as far as the operand's shape is not in it */
+        if (v.v[i] == -1)
+            f->store[0][i] = -1;
+    return true;
+}
+
+FORM(axes)
+{
+    f->name = c->op->label;
+    add_list(f, ints_at(c, "axes"));
+    return true;
+}
+
+FORM(strided)
+{
+    f->name = "AsStrided";
+    add_list(f, ints_at(c, "shape"));
+    add_list(f, ints_at(c, "strides"));
+    next(f, 'u')->u = (uint64_t)*(const int64_t *)field_of(c, "offset");
+    return c->x[0]->ndim == 1;
+}
+
+/* A stop below zero would count from the end once more. */
+static void add_bounds(struct wire_form *f, const struct call *c)
+{
+    mx x = c->x[0];
+    struct ints start = ints_at(c, "start"), stop = ints_at(c, "stop"), step = ints_at(c, "step");
+    int64_t *v[3];
+    for (int k = 0; k < 3; k++) v[k] = add_new_list(f, x->ndim);
+    for (int i = 0; i < x->ndim; i++) {
+        struct range r = range_of(x->shape[i], start.v[i], stop.v[i], step.v[i]);
+        int64_t end = r.first + r.count * r.step;
+        v[0][i] = r.count ? r.first : 0;
+        v[1][i] = !r.count ? 0 : end < 0 ? -(int64_t)x->shape[i] - 1 : end > x->shape[i] ? x->shape[i] : end;
+        v[2][i] = r.count ? r.step : 1;
+    }
+}
+
+FORM(slice)
+{
+    f->name = "Slice";
+    add_bounds(f, c);
+    return true;
+}
+
+static const int fold_codes[] = { [SCATTER_SET] = 4, [SCATTER_ADD] = 2, [SCATTER_PROD] = 3, [SCATTER_MAX] = 0,
+                                  [SCATTER_MIN] = 1 };
+
+FORM(slice_update)
+{
+    f->name = "SliceUpdate";
+    add_int(f, fold_codes[enum_at(c, "fold")]);
+    add_bounds(f, c);
+    return true;
+}
+
+FORM(split)
+{
+    f->name = "Split";
+    add_list(f, ints_at(c, "cuts"));
+    add_int(f, int_at(c, "axis"));
+    return true;
+}
+
+FORM(depends)
+{
+    f->name = "Depends";
+    f->rotate = c->nin - c->nout;
+    return true;
+}
+
+FORM(one_axis)
+{
+    f->name = c->op->label;
+    add_int(f, int_at(c, "axis"));
+    return true;
+}
+
+FORM(pad)
+{
+    f->name = "Pad";
+    add_all_axes(f, c->x[0]->ndim);
+    add_list(f, ints_at(c, "low"));
+    add_list(f, ints_at(c, "high"));
+    return true;
+}
+
+FORM(arange)
+{
+    f->name = "Arange";
+    add_double(f, real_at(c, "start"));
+    add_double(f, real_at(c, "stop"));
+    add_double(f, real_at(c, "step"));
+    return true;
+}
+
+FORM(elements)
+{
+    f->name = "NumberOfElements";
+    add_list(f, ints_at(c, "axes"));
+    add_bool(f, bool_at(c, "inverted"));
+    add_dtype(f, c->y[0]->dtype);
+    return f->shapeless;
+}
+
+static bool of_one_dtype(int n, const mx x[])
+{
+    for (int i = 1; i < n; i++)
+        if (x[i]->dtype != x[0]->dtype)
+            return false;
+    return true;
+}
+
+FORM(gather)
+{
+    f->name = "Gather";
+    add_list(f, ints_at(c, "axes"));
+    add_list(f, ints_at(c, "sizes"));
+    return of_one_dtype(c->nin - 1, c->x + 1);
+}
+
+FORM(scatter)
+{
+    f->name = "Scatter";
+    add_int(f, fold_codes[enum_at(c, "fold")]);
+    add_list(f, ints_at(c, "axes"));
+    return of_one_dtype(c->nin - 2, c->x + 1);
+}
+
+/* The index array may be 1 where it is the same everywhere; theirs is whole. */
+static bool whole_index(const struct call *c)
+{
+    int axis = int_at(c, "axis");
+    for (int i = 0; i < c->x[1]->ndim; i++)
+        if (i != axis && c->x[1]->shape[i] != c->x[0]->shape[i])
+            return false;
+    return true;
+}
+
+FORM(gather_axis)
+{
+    return one_axis(c, f) && whole_index(c);
+}
+
+FORM(scatter_axis)
+{
+    unsigned fold = enum_at(c, "fold");
+    f->name = "ScatterAxis";
+    add_int(f, fold == SCATTER_SET);
+    add_int(f, int_at(c, "axis"));
+    return (fold == SCATTER_SET || fold == SCATTER_ADD) && whole_index(c);
+}
+
+FORM(dynamic_slice)
+{
+    f->name = "DynamicSlice";
+    add_list(f, ints_at(c, "axes"));
+    add_list(f, ints_at(c, "sizes"));
+    return true;
+}
+
+FORM(reduction)
+{
+    static const int codes[] = { [FOLD_ALL] = 0, [FOLD_ANY] = 1, [FOLD_SUM] = 2, [FOLD_PROD] = 3, [FOLD_MIN] = 4,
+                                 [FOLD_MAX] = 5 };
+    f->name = "Reduce";
+    add_int(f, codes[enum_at(c, "fold")]);
+    add_list(f, ints_at(c, "axes"));
+    return c->y[0]->dtype == composed_reduce_dtype(c);
+}
+
+FORM(arg_reduction)
+{
+    f->name = "ArgReduce";
+    add_int(f, enum_at(c, "fold") == ARG_MAX);
+    add_int(f, int_at(c, "axis"));
+    return true;
+}
+
+FORM(softmax)
+{
+    f->name = "Softmax";
+    add_bool(f, true);
+    return true;
+}
+
+FORM(addmm)
+{
+    f->name = "AddMM";
+    add_float(f, real_at(c, "alpha"));
+    add_float(f, real_at(c, "beta"));
+    return true;
+}
+
+FORM(convolution)
+{
+    struct ints stride = ints_at(c, "stride"), low = ints_at(c, "low"), size = ints_at(c, "size"),
+                dilation = ints_at(c, "dilation"), input = ints_at(c, "input_dilation");
+    mx x = c->x[0], w = c->x[1];
+    f->name = "Convolution";
+    add_list(f, stride);
+    add_list(f, low);
+    int64_t *high = add_new_list(f, size.n);
+    for (int i = 0; i < size.n; i++) {
+        int64_t whole = 1 + (dim(x, 1 + i) - (int64_t)1) * input.v[i];
+        int64_t seen = 1 + (dim(w, 1 + i) - (int64_t)1) * dilation.v[i];
+        high[i] = (size.v[i] - 1) * stride.v[i] + seen - whole - low.v[i];
+    }
+    add_list(f, dilation);
+    add_list(f, input);
+    add_int(f, int_at(c, "groups"));
+    add_bool(f, false);
+    return true;
+}
+
+FORM(fourier)
+{
+    const struct fft_args *a = c->args;
+    f->name = "FFT";
+    add_new_list(f, 1)[0] = a->axis;
+    f->s.v[0].kind = 'U';
+    add_bool(f, a->inverse);
+    add_bool(f, a->kind != FFT_COMPLEX);
+    add_bool(f, a->kind == FFT_HERMITIAN && a->n % 2);
+    return composed_fft_is_plain(a);
+}
+
+FORM(hadamard)
+{
+    f->name = "Hadamard";
+    add_float(f, real_at(c, "scale"));
+    return !bool_at(c, "transposed") || hadamard_odd(dim(c->x[0], -1)) == 1;
+}
+
+FORM(quantize)
+{
+    f->name = "Quantize";
+    next(f, 'n');
+    add_int(f, int_at(c, "group_size"));
+    add_int(f, int_at(c, "bits"));
+    add_int(f, (int)enum_at(c, "mode"));
+    add_bool(f, false);
+    return enum_at(c, "mode") == 0;
+}
+
+static void add_packing(struct wire_form *f, const struct call *c)
+{
+    add_int(f, int_at(c, "group_size"));
+    add_int(f, int_at(c, "bits"));
+    add_int(f, (int)enum_at(c, "mode"));
+    add_bool(f, bool_at(c, "transpose"));
+}
+
+FORM(packed_product)
+{
+    f->name = "QuantizedMatmul";
+    add_packing(f, c);
+    return composed_packed_fits(c);
+}
+
+FORM(packed_products)
+{
+    f->name = "GatherQMM";
+    add_packing(f, c);
+    add_bool(f, false);
+    add_bool(f, false);
+    return composed_packed_fits(c) && c->x[c->nin - 1]->dtype == DT_uint32 && c->x[c->nin - 2]->dtype == DT_uint32;
+}
+
+FORM(picked_products)
+{
+    f->name = "GatherMM";
+    add_bool(f, false);
+    add_bool(f, false);
+    return c->x[2]->dtype == DT_uint32 && c->x[3]->dtype == DT_uint32 && dtype_is_float(c->x[0]->dtype);
+}
+
+FORM(random_bits)
+{
+    f->name = "RandomBits";
+    add_list(f, ints_at(c, "shape"));
+    add_int(f, int_at(c, "width"));
+    return true;
+}
+
+FORM(inverse)
+{
+    unsigned part = enum_at(c, "part");
+    f->name = "Inverse";
+    add_bool(f, part != 0);
+    add_bool(f, part != 1);
+    return true;
+}
+
+FORM(cholesky)
+{
+    f->name = "Cholesky";
+    add_bool(f, enum_at(c, "part") == 2);
+    return true;
+}
+
+FORM(singular_values)
+{
+    f->name = "SVD";
+    add_bool(f, enum_at(c, "mode") != SVD_VALUES);
+    return enum_at(c, "mode") != SVD_THIN;
+}
+
+FORM(eigh)
+{
+    f->name = "Eigh";
+    struct wire_value *v = next(f, 's');
+    v->s = enum_at(c, "part") == 2 ? "U" : "L";
+    v->n = 1;
+    add_bool(f, bool_at(c, "vectors"));
+    return true;
+}
+
+FORM(eig)
+{
+    f->name = "Eig";
+    add_bool(f, bool_at(c, "vectors"));
+    return true;
+}
+
+/* Along the last axis, as ours are. */
+FORM(sorting)
+{
+    f->name = c->op->label;
+    if (c->op->id == OP_partition || c->op->id == OP_argpartition)
+        add_int(f, int_at(c, "kth"));
+    add_int(f, c->x[0]->ndim - 1);
+    return true;
+}
+
+FORM(search)
+{
+    f->name = "SearchSorted";
+    add_bool(f, bool_at(c, "right"));
+    return c->x[0]->ndim == 1;
+}
+
+FORM(scan)
+{
+    static const int codes[] = { [SCAN_MAX] = 0, [SCAN_MIN] = 1, [SCAN_SUM] = 2, [SCAN_PROD] = 3, [SCAN_LOGSUMEXP] = 4 };
+    f->name = "Scan";
+    add_int(f, codes[enum_at(c, "fold")]);
+    add_int(f, int_at(c, "axis"));
+    add_bool(f, bool_at(c, "reverse"));
+    add_bool(f, true);
+    return true;
+}
+
+FORM(matmul)
+{
+    f->name = "Matmul";
+    return dtype_is_inexact(c->x[0]->dtype);
+}
+
+/* ---- the rows */
+
+static const struct row {
+    bool stated;
+    bool (*form)(const struct call *c, struct wire_form *f);
+    void (*compose)(const struct call *c, mx y[]);
+    bool extension;
+} rows[OP_COUNT] = {
+#define SAME(op) [OP_##op] = { true, as_it_is, NULL, false },
+#define AS(op, form) [OP_##op] = { true, form, NULL, false },
+#define COMPOSED(op) [OP_##op] = { true, NULL, compose_##op, false },
+#define OR_COMPOSED(op, form) [OP_##op] = { true, form, compose_##op, false },
+#define BY_RULE(op) [OP_##op] = { true, NULL, NULL, false }, /* the operation's own .compose */
+#define OURS(op) [OP_##op] = { true, NULL, NULL, true },
+#define OR_OURS(op, form) [OP_##op] = { true, form, NULL, true },
+#define CONSTANT(op) [OP_##op] = { true, NULL, NULL, false }, /* exporting evaluates it */
+#include "io/forms.def"
+};
+
+static const struct row *row_of(const struct op *op)
+{
+    static const struct row none;
+    return op->id < OP_COUNT ? &rows[op->id] : &none;
+}
+
+bool wire_stated(const struct op *op) { return row_of(op)->stated; }
+
+bool wire_form(const struct call *c, bool shapeless, struct wire_form *f)
+{
+    const struct row *r = row_of(c->op);
+    f->name = NULL;
+    f->s.n = 0;
+    f->rotate = 0;
+    f->text = NULL;
+    f->shapeless = shapeless;
+    if (!r->form || !r->form(c, f))
+        return false;
+    f->format = primitive_named(f->name, strlen(f->name))->state;
+    return true;
+}
+
+bool wire_composable(const struct op *op) { return op->compose || row_of(op)->compose; }
+
+void wire_compose(const struct call *c, mx y[])
+{
+    const struct row *r = row_of(c->op);
+    for (int k = 0; k < c->nout; k++) y[k] = MX_NIL;
+    if (r->compose)
+        r->compose(c, y);
+    else
+        c->op->compose(c, y);
+}
+
+/* ---- extensions: the fields of the arguments one after another, as their description says */
+
+bool wire_extension(const struct call *c, struct wire_form *f)
+{
+    static _Thread_local char name[64];
+    if (!row_of(c->op)->extension)
+        return false;
+    snprintf(name, sizeof name, EXTENSION "%s", c->op->name);
+    f->name = name;
+    f->format = "s";
+    f->s.n = 0;
+    f->rotate = 0;
+    struct wire_value *v = next(f, 's');
+    f->text = extension_encode(c->op, c->args, &v->n);
+    v->s = f->text;
+    return f->text;
+}
+
+const struct op *extension_named(const char *name, size_t length)
+{
+    for (int id = 0; id < OP_COUNT; id++)
+        if (rows[id].extension && strlen(op_table[id]->name) == length && !memcmp(op_table[id]->name, name, length))
+            return op_table[id];
+    return NULL;
+}

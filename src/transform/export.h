@@ -1,0 +1,49 @@
+/* export.h: functions written to files, and files called as functions. */
+#ifndef MX_TRANSFORM_EXPORT_H
+#define MX_TRANSFORM_EXPORT_H
+
+#include "transform/transform.h"
+
+/* A function of positional and named arrays; x has the positional ones and then those of keys. */
+struct named_function {
+    struct object object;
+    int (*call)(struct named_function *self, int n_pos, int n_keys, const char *const keys[], const mx x[],
+                struct mx_list *out);
+};
+
+/* What an exporter that does not write a file tells: a JSON object, and the arrays of the constants it names. */
+struct export_listener {
+    struct object object;
+    int (*hear)(struct export_listener *self, const char *json, int n, const mx constants[]);
+};
+
+struct exporter;
+/* Keeps f.  The file comes into being beside `path` and takes its place with the first trace, or when the
+ * exporter is closed; each trace is there as soon as exporter_trace is back.  With `portable`, only what
+ * other readers of the format understand is written.  NULL after mx_fail. */
+struct exporter *exporter_new(const char *path, struct named_function *f, bool shapeless, bool portable,
+                              const char *metadata, size_t length);
+struct exporter *exporter_new_listener(struct export_listener *l, struct named_function *f, bool shapeless,
+                                       bool portable);
+/* Traces f on arrays like these and writes that.  Non-zero after mx_fail, with file and exporter as before. */
+int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const keys[], const mx x[]);
+/* Closes the file.  `keep` false: a file without a trace is not put in place. */
+int exporter_close(struct exporter *e, bool keep);
+void exporter_free(struct exporter *e); /* closes it without looking back */
+
+/* A file as a function: shared by reference, and called from any thread. */
+struct imported;
+struct imported *imported_open(const char *path); /* NULL after mx_fail */
+/* The same of bytes in memory, which are not looked at any more afterwards (they are copied). */
+struct imported *imported_of_bytes(const void *data, size_t n, const char *label);
+void imported_retain(struct imported *f);
+void imported_release(struct imported *f);
+const char *imported_metadata(const struct imported *f, size_t *length);
+/* Pushes the results of the trace that takes these arrays. */
+int imported_call(struct imported *f, int n_pos, int n_keys, const char *const keys[], const mx x[],
+                  struct mx_list *y);
+
+/* What is in a file, as JSON; free it.  Elements of constants are not read. */
+char *inspect_file(const char *path);
+
+#endif

@@ -1,0 +1,307 @@
+"""Functions in files: what is written is read again, by every way to call it."""
+
+import os
+import pathlib
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+
+def close(a, b, rtol=1e-5, atol=1e-5):
+    a, b = np.array(a.astype(mx.float32)), np.array(b.astype(mx.float32))
+    np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "f.mlxfn")
+
+
+def test_a_function_with_constants(path):
+    w = mx.random.normal((8, 4), key=mx.random.key(0))
+    mx.eval(w)
+
+    def f(x):
+        return mx.softmax(x @ w, axis=-1)
+
+    x = mx.random.normal((3, 8), key=mx.random.key(1))
+    mx.export_function(path, f, x)
+    y = mx.import_function(path)(x)
+    assert isinstance(y, tuple) and len(y) == 1
+    close(y[0], f(x))
+
+
+def test_every_form_of_arguments(path):
+    a, b = mx.array(2.0), mx.array(5.0)
+
+    def subtract(x, y):
+        return x - y
+
+    for args, kwargs in [
+        ((a, b), {}),
+        (([a, b],), {}),
+        (((a, b),), {}),
+        (({"x": a, "y": b},), {}),
+        (([a], {"y": b}), {}),
+        ((a,), {"y": b}),
+        ((), {"x": a, "y": b}),
+    ]:
+        mx.export_function(path, subtract, *args, **kwargs)
+        assert mx.import_function(path)(*args, **kwargs)[0].item() == -3
+    for args, kwargs in [((1.0, 2.0), {}), (([a],), {"y": b}), ((np.ones(2), a), {}), (({"x": 1},), {})]:
+        with pytest.raises(ValueError, match="export_function.*arrays by position"):
+            mx.export_function(path, subtract, *args, **kwargs)
+        with pytest.raises(ValueError, match="arrays by position"):
+            mx.import_function(path)(*args, **kwargs)
+
+
+def test_keywords_bind_by_name_alone(path):
+    mx.export_function(path, lambda x, z: x - z, mx.array(1.0), z=mx.array(2.0))
+    f = mx.import_function(path)
+    assert f(mx.array(5.0), z=mx.array(3.0))[0].item() == 2
+    for call in (
+        lambda: f(a=mx.array(5.0), z=mx.array(3.0)),
+        lambda: f(zz=mx.array(5.0), z=mx.array(3.0)),
+        lambda: f(mx.array(5.0), mx.array(3.0)),
+        lambda: f(mx.array(5.0), y=mx.array(3.0)),
+    ):
+        with pytest.raises(ValueError, match="import_function::call"):
+            call()
+
+
+def test_a_call_that_fits_no_trace_tells_them(path):
+    with mx.exporter(path, lambda x, *, scale=None: x if scale is None else x * scale) as export:
+        export(mx.zeros((3, 2)))
+        export(mx.zeros(2), scale=mx.array(1))
+    with pytest.raises(ValueError) as error:
+        mx.import_function(path)(mx.zeros((4, 2)))
+    text = str(error.value)
+    for part in ("(3,2)", '"scale"', "differs: input 0 has shape (3,2), got (4,2)", 'the keyword "scale" is missing'):
+        assert part in text
+    with pytest.raises(ValueError, match="is float32, got int32"):
+        mx.import_function(path)(mx.zeros((3, 2), mx.int32))
+
+
+def test_traces_share_constants(path):
+    w = mx.random.normal((64, 64), key=mx.random.key(3))
+    mx.eval(w)
+    with mx.exporter(path, lambda x, *xs: w @ sum(xs, x)) as export:
+        for n in range(1, 6):
+            export(*[mx.zeros((64,))] * n)
+            told = mx.inspect_function(path)  # readable after each
+            assert len(told["traces"]) == n
+            assert [c["shape"] for c in told["constants"]] == [(64, 64)]
+    assert os.path.getsize(path) < 64 * 64 * 4 + 4000
+    assert told["constants"][0]["offset"] % 64 == 0
+    f = mx.import_function(path)
+    x = mx.random.normal((64,), key=mx.random.key(4))
+    for n in range(1, 6):
+        close(f(*[x] * n)[0], w @ (n * x), atol=1e-4)
+
+
+def test_a_signature_is_exported_once(path):
+    with mx.exporter(path, mx.abs) as export:
+        export(mx.zeros(2))
+        before = pathlib.Path(path).read_bytes()
+        with pytest.raises(RuntimeError, match="same signature"):
+            export(mx.ones(2))
+        assert pathlib.Path(path).read_bytes() == before
+        export(mx.zeros(2, mx.int32))
+    with pytest.raises(RuntimeError, match="closed"):
+        export(mx.zeros(3))
+
+
+def test_what_fails_leaves_file_and_exporter_as_they_were(path, tmp_path):
+    mx.export_function(path, mx.abs, mx.zeros(2))
+    before = pathlib.Path(path).read_bytes()
+
+    def wrong(x):
+        raise KeyError("mine")
+
+    for bad, kind in ((wrong, KeyError), (lambda x: 3, ValueError), (lambda x: mx.linalg.det(x), ValueError)):
+        with pytest.raises(kind):
+            mx.export_function(path, bad, mx.eye(2))
+        with pytest.raises(kind), mx.exporter(path, bad) as export:
+            export(mx.eye(2))
+    assert pathlib.Path(path).read_bytes() == before
+    assert os.listdir(tmp_path) == ["f.mlxfn"]
+    with mx.exporter(path, lambda x: mx.linalg.det(x) if x.ndim == 2 else -x) as export:
+        export(mx.ones(3))
+        good = pathlib.Path(path).read_bytes()
+        with pytest.raises(ValueError, match="Unable to serialize primitive Det"):
+            export(mx.eye(2))
+        assert pathlib.Path(path).read_bytes() == good
+        export(mx.ones(4))
+    assert mx.import_function(path)(mx.ones(4))[0].tolist() == [-1] * 4
+    with pytest.raises(RuntimeError, match="Failed to open"):
+        mx.export_function(str(tmp_path / "nowhere" / "f.mlxfn"), mx.abs, mx.zeros(2))
+
+
+def test_extensions_are_asked_for(path):
+    def f(a):
+        return mx.linalg.solve(a, a + 1, stream=mx.cpu)
+
+    a = mx.array([[2.0, 1.0], [0.5, 3.0]])
+    with pytest.raises(ValueError, match=r"\[export_function\] Unable to serialize primitive Solve"):
+        mx.export_function(path, f, a)
+    assert not os.path.exists(path)
+    mx.export_function(path, f, a, portable=False)
+    close(mx.import_function(path)(a)[0], f(a))
+    assert list(mx.inspect_function(path)["traces"][0]["operations"])[-1].startswith("mlx.c:")
+
+
+def test_an_example_known_to_the_function_is_an_error(path):
+    x = mx.ones(3)
+    with pytest.raises(ValueError, match="input 0"):
+        mx.export_function(path, lambda y: x + 1, x)
+    with pytest.raises(ValueError, match="input 1"):
+        mx.export_function(path, lambda y, z: x + y, mx.zeros(3), x)
+
+
+def test_outputs_may_be_anything(path):
+    c = mx.array([1.0, 2.0])
+    mx.eval(c)
+    mx.export_function(path, lambda x, y: [x, c, x, x + y, c], c + 1, c + 2)
+    y = mx.import_function(path)(mx.array([5.0, 6.0]), mx.array([1.0, 1.0]))
+    assert [a.tolist() for a in y] == [[5, 6], [1, 2], [5, 6], [6, 7], [1, 2]]
+    mx.export_function(path, lambda x: [], mx.zeros(1))
+    assert mx.import_function(path)(mx.zeros(1)) == ()
+
+
+def test_constants_of_any_layout_and_dtype(path):
+    base = mx.arange(24).reshape(4, 6)
+    arrays = [
+        base.T,
+        mx.broadcast_to(mx.arange(3), (100, 3)),
+        base[1:, ::2],
+        mx.zeros((0, 3)),
+        mx.array(True),
+        mx.array([True, False, True]),
+        base.astype(mx.bfloat16),
+        base.astype(mx.complex64),
+        mx.array(3, mx.int8),
+        base.astype(mx.float64, stream=mx.cpu),
+    ]
+    mx.eval(arrays)
+    mx.export_function(path, lambda x: arrays, mx.zeros(1))
+    for a, b in zip(mx.import_function(path)(mx.zeros(1)), arrays, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape and mx.array_equal(a, b).item()
+
+
+def test_transformed_functions_and_imported_ones_are_transformed(path, tmp_path):
+    def f(x):
+        return mx.sin(x * 3).sum()
+
+    x = mx.array([0.1, 0.2, 0.3])
+    mx.export_function(path, mx.grad(f), x)
+    close(mx.import_function(path)(x)[0], 3 * mx.cos(3 * x))
+    mx.export_function(path, mx.compile(f), x)
+    g = mx.import_function(path)
+    close(mx.grad(lambda x: g(x)[0])(x), 3 * mx.cos(3 * x))
+    close(mx.vmap(lambda x: g(x)[0])(mx.stack([x, 2 * x])), mx.stack([f(x), f(2 * x)]))
+    close(mx.compile(g)(x)[0], f(x))
+    again = str(tmp_path / "again.mlxfn")
+    mx.export_function(again, lambda x: g(x)[0] + 1, x)
+    close(mx.import_function(again)(x)[0], f(x) + 1)
+
+
+def test_metadata(path):
+    for text in ("", "hallo", "gr\u00fc\u00dfe \U0001f30d", "with\0null", "x" * 70000):
+        mx.export_function(path, mx.abs, mx.zeros(1), metadata=text)
+        f, metadata = mx.import_function(path, return_metadata=True)
+        assert metadata == text and f(mx.array([-1.0]))[0].tolist() == [1]
+        assert mx.inspect_function(path)["metadata"] == text
+    with pytest.raises(TypeError):
+        mx.export_function(path, mx.abs, mx.zeros(1), metadata=3)
+    with pytest.raises(ValueError):
+        mx.export_function(print, mx.abs, mx.zeros(1), metadata="no")
+
+
+def test_a_callback_hears_the_graph():
+    w = mx.array([1.0, 2.0])
+    mx.eval(w)
+    heard = []
+    mx.export_function(
+        heard.append,
+        lambda x, *, k: mx.broadcast_to((x * w).sum(axis=0), (2, 3)) + k.astype(mx.float32),
+        mx.zeros(2),
+        k=mx.zeros((2, 3), mx.int32),
+    )
+    assert [e["type"] for e in heard[:4]] == ["inputs", "keyword_inputs", "outputs", "constants"]
+    assert heard[0]["inputs"] == [("A", (2,), mx.float32), ("B", (2, 3), mx.int32)]
+    assert heard[1]["keywords"] == [("k", "B")]
+    ((name, held),) = heard[3]["constants"]
+    assert held.tolist() == [1, 2]
+    steps = {e["name"]: e for e in heard[4:]}
+    assert steps["Multiply"]["inputs"] == [("A", (2,), mx.float32), (name, (2,), mx.float32)]
+    assert steps["Reduce"]["arguments"] == [2, [0]]
+    assert steps["Broadcast"]["arguments"] == [(2, 3)]
+    assert steps["AsType"]["arguments"] == [mx.float32]
+    assert steps["Add"]["outputs"] == heard[2]["outputs"]
+
+    def stop(event):
+        raise StopIteration
+
+    with pytest.raises(StopIteration):
+        mx.export_function(stop, mx.abs, mx.zeros(1))
+
+
+def test_shapeless(path):
+    def f(x, y):
+        return mx.softmax(x * y + 1, axis=-1).mean(axis=0, keepdims=True) @ mx.ones((4, 2))
+
+    mx.export_function(path, f, mx.zeros((3, 4)), mx.zeros((1, 4)), shapeless=True)
+    g = mx.import_function(path)
+    for n in (1, 3, 7):
+        x = mx.random.normal((n, 4), key=mx.random.key(n))
+        close(g(x, x[:1])[0], f(x, x[:1]))
+        close(g(x, x)[0], f(x, x))
+    with pytest.raises(ValueError, match="any shape of these ranks"):
+        g(mx.zeros(4), mx.zeros((1, 4)))
+
+
+def test_the_file_may_go(path):
+    w = mx.random.normal((100, 100), key=mx.random.key(0))
+    mx.eval(w)
+    mx.export_function(path, lambda x: x @ w, mx.zeros((1, 100)))
+    f = mx.import_function(path)
+    mx.export_function(path, lambda x: x, mx.zeros((1, 100)))
+    x = mx.ones((1, 100))
+    close(f(x)[0], x @ w, atol=1e-4)
+    g = mx.import_function(path)
+    os.unlink(path)
+    close(g(x)[0], x)
+    with pytest.raises(RuntimeError, match="Failed to open"):
+        mx.import_function(path)
+
+
+def test_random_numbers_are_the_same_at_every_call(path):
+    mx.export_function(path, lambda x: x + mx.random.uniform(shape=(3,)), mx.zeros(3))
+    f = mx.import_function(path)
+    assert f(mx.zeros(3))[0].tolist() == f(mx.zeros(3))[0].tolist()
+    mx.export_function(path, lambda key: mx.random.normal((3,), key=key), mx.random.key(0))
+    key = mx.random.key(7)
+    close(mx.import_function(path)(key)[0], mx.random.normal((3,), key=key))
+
+
+def test_inspecting(path, capsys):
+    from mlx import _export
+
+    w = mx.ones((300, 300))
+    mx.eval(w)
+    mx.export_function(path, lambda x, *, k: x @ w + k, mx.zeros((2, 300)), k=mx.array(1.0), metadata="about")
+    told = mx.inspect_function(path)
+    (trace,) = told["traces"]
+    assert trace["inputs"] == [{"shape": (2, 300), "dtype": mx.float32}]
+    assert trace["keywords"] == {"k": {"shape": (), "dtype": mx.float32}}
+    assert trace["outputs"] == [{"shape": (2, 300), "dtype": mx.float32}]
+    assert trace["operations"] == {"Matmul": 1, "Broadcast": 1, "Add": 1}
+    assert [(c["shape"], c["bytes"]) for c in told["constants"]] == [((300, 300), 360000)]
+    assert told["metadata"] == "about" and told["version"] == mx.__version__ and not told["shapeless"]
+    assert _export.main([path, "--constants"]) == 0
+    out = capsys.readouterr().out
+    assert "float32[2, 300], k=float32[]" in out and "1 Matmul" in out and "float32[300, 300]" in out
+    assert _export.main(["--json", path]) == 0
+    assert '"Matmul": 1' in capsys.readouterr().out
+    assert _export.main([path + "x"]) == 1
