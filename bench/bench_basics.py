@@ -28,6 +28,7 @@ def c_loops():
     lib = ctypes.CDLL(str(out))
     p, n, i = ctypes.POINTER(ctypes.c_float), ctypes.c_size_t, ctypes.c_int
     lib.loop_add.argtypes, lib.loop_scale.argtypes = [p, p, p, n, i], [p, p, n, i]
+    lib.loop_take.argtypes = lib.loop_add.argtypes
     lib.loop_sum.argtypes, lib.loop_sum.restype = [p, n, i], ctypes.c_double
     return lib
 
@@ -67,6 +68,17 @@ def large_arrays():
         }
     )
     row("sum, 2^24 float32", t.pop("ours"), t, goal="(goal: C loop 0.8x)")
+    m = 1 << 22
+    index = np.random.default_rng(1).integers(0, 1024, m, dtype=np.int32)
+    i, table = mx.array(index), x[:1024]
+    t = best(
+        {
+            "ours": lambda: mx.eval(mx.take(table, i)),
+            "NumPy": lambda: a[:1024][index],
+            "C loop, no check": lambda: c.loop_take(pointer(a), pointer(index), pointer(out), m, THREADS),
+        }
+    )
+    row("take, 2^22 of 1024 float32", t.pop("ours"), t, goal="(goal: C loop 0.95x)")
 
 
 def products():

@@ -2,9 +2,63 @@
 #include "cpu/kernels/index.h"
 #include "cpu/kernels/level.h"
 
-enum { BLOCK = 1024 /* indices at a time, which stay in L1 */ };
+#if defined __x86_64__
+#include <immintrin.h>
+#endif
+
+enum { GROUP = 16 /* indices that are checked at a time */ };
 
 TEMPLATE int64_t from_start(int64_t v, int64_t size) { return v + (v < 0 ? size : 0); }
+
+/* Is any of GROUP indices below 0 or not below the size, which is at most 2^31?  Without a comparison for
+ * unsigned numbers: is v or size - 1 - v negative? */
+#if defined __AVX512F__
+TEMPLATE bool outside_32(const void *p, int64_t size)
+{
+    return _mm512_cmpge_epu32_mask(_mm512_loadu_si512(p), _mm512_set1_epi32((int)size)) != 0;
+}
+
+TEMPLATE bool outside_64(const void *p, int64_t size)
+{
+    __m512i most = _mm512_max_epu64(_mm512_loadu_si512(p), _mm512_loadu_si512((const char *)p + 64));
+    return _mm512_cmpge_epu64_mask(most, _mm512_set1_epi64(size)) != 0;
+}
+#else
+#define OUTSIDE(bits, V, load, set, or, sub, signs)                                                   \
+    TEMPLATE bool outside_##bits(const void *p, int64_t size)                                         \
+    {                                                                                                 \
+        V last = set, bad = load(p);                                                                  \
+        bad = or(bad, sub(last, bad));                                                                \
+        for (size_t i = sizeof(V); i < GROUP * bits / 8; i += sizeof(V)) {                            \
+            V v = load((const void *)((const char *)p + i));                                          \
+            bad = or(bad, or(v, sub(last, v)));                                                       \
+        }                                                                                             \
+        return signs(bad) != 0;                                                                       \
+    }
+#if defined __AVX2__
+#define SIGNS_32(v) _mm256_movemask_ps(_mm256_castsi256_ps(v))
+#define SIGNS_64(v) _mm256_movemask_pd(_mm256_castsi256_pd(v))
+OUTSIDE(32, __m256i, _mm256_loadu_si256, _mm256_set1_epi32((int)(size - 1)), _mm256_or_si256, _mm256_sub_epi32, SIGNS_32)
+OUTSIDE(64, __m256i, _mm256_loadu_si256, _mm256_set1_epi64x(size - 1), _mm256_or_si256, _mm256_sub_epi64, SIGNS_64)
+#elif defined __SSE2__
+#define SIGNS_32(v) _mm_movemask_ps(_mm_castsi128_ps(v))
+#define SIGNS_64(v) _mm_movemask_pd(_mm_castsi128_pd(v))
+OUTSIDE(32, __m128i, _mm_loadu_si128, _mm_set1_epi32((int)(size - 1)), _mm_or_si128, _mm_sub_epi32, SIGNS_32)
+OUTSIDE(64, __m128i, _mm_loadu_si128, _mm_set1_epi64x(size - 1), _mm_or_si128, _mm_sub_epi64, SIGNS_64)
+#else
+#define PLAIN(bits)                                                                                   \
+    TEMPLATE bool outside_##bits(const void *p, int64_t size)                                         \
+    {                                                                                                 \
+        const uint##bits##_t *v = p;                                                                  \
+        uint##bits##_t last = (uint##bits##_t)(size - 1), bad = 0;                                    \
+        for (int i = 0; i < GROUP; i++)                                                               \
+            bad |= v[i] | (last - v[i]);                                                              \
+        return bad >> (bits - 1);                                                                     \
+    }
+PLAIN(32)
+PLAIN(64)
+#endif
+#endif
 
 #define T uint8_t
 #define K(name) name##_u8
@@ -19,7 +73,7 @@ TEMPLATE int64_t from_start(int64_t v, int64_t size) { return v + (v < 0 ? size 
 #define T uint32_t
 #define K(name) name##_u32
 #define SIGNED 0
-#define TAKES uint32_t
+#define TAKES
 #include "cpu/kernels/index.inc"
 
 #define T uint64_t
@@ -40,13 +94,13 @@ TEMPLATE int64_t from_start(int64_t v, int64_t size) { return v + (v < 0 ? size 
 #define T int32_t
 #define K(name) name##_i32
 #define SIGNED 1
-#define TAKES uint32_t
+#define TAKES
 #include "cpu/kernels/index.inc"
 
 #define T int64_t
 #define K(name) name##_i64
 #define SIGNED 1
-#define TAKES uint64_t
+#define TAKES
 #include "cpu/kernels/index.inc"
 
 /* ---- elements by their offsets */
