@@ -1,6 +1,7 @@
 /* c_io.c: arrays in files, and in what the caller's functions read and write.
  *
- * Files are read whole when they are loaded, so the stream of a load has nothing to do. */
+ * Files are read when arrays are evaluated, on the stream of the load; the caller's functions are
+ * called while loading. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,7 @@ PORT(mlx_io_writer)
 /* Readers and writers as src/io has them */
 
 struct port_reader {
-    struct reader base;
+    struct source base;
     const struct port *port;
 };
 struct port_writer {
@@ -78,7 +79,7 @@ struct port_writer {
 
 static bool is_good(const struct port *p) { return !p->vtable.good || p->vtable.good(p->desc); }
 
-static bool port_read_at(struct reader *self, void *data, size_t n, uint64_t offset)
+static bool port_read(struct source *self, void *data, uint64_t n, uint64_t offset)
 {
     const struct port *p = ((struct port_reader *)self)->port;
     if (p->vtable.read_at_offset) {
@@ -87,7 +88,11 @@ static bool port_read_at(struct reader *self, void *data, size_t n, uint64_t off
         p->vtable.seek(p->desc, (int64_t)offset, SEEK_SET);
         p->vtable.read(p->desc, data, n);
     }
-    return is_good(p);
+    if (is_good(p))
+        return true;
+    mx_fail_as(MX_RUNTIME, "[load] %s: could not read %llu bytes at offset %llu", self->label,
+               (unsigned long long)n, (unsigned long long)offset);
+    return false;
 }
 
 static bool port_write(struct writer *self, const void *data, size_t n)
@@ -120,7 +125,9 @@ static bool open_reader(const char *func, const struct port *p, struct port_read
     v->seek(p->desc, 0, SEEK_END);
     uint64_t size = v->tell(p->desc);
     v->seek(p->desc, 0, SEEK_SET);
-    *r = (struct port_reader){ { port_read_at, size, label_of(p) }, p };
+    /* On the caller's stack: nobody keeps it, for it is eager. */
+    *r = (struct port_reader){ { .object = { 1, NULL }, .label = label_of(p), .size = size, .eager = true,
+                                  .read = port_read }, p };
     return true;
 }
 

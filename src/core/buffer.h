@@ -19,6 +19,7 @@ struct buffer {
     atomic_int refs;
     _Atomic uint8_t state;          /* set of enum side: where the current bytes are */
     bool writable;                  /* foreign memory may be read-only: never written in place */
+    bool mapped;                    /* pages of a file: may be written, but each is copied then */
     size_t bytes;                   /* as asked for */
     size_t capacity;                /* as got */
     void *host;                     /* may be NULL while only the device has it */

@@ -196,7 +196,7 @@ static int cpu_run_fused(struct stream *s, int n, struct entry *const m[], const
     return run_tape(n, m, wanted);
 }
 
-static void row_major_output(mx y, struct buffer *b)
+void out_in(mx y, struct buffer *b)
 {
     int64_t s = 1;
     for (int i = y->ndim; i-- > 0;) {
@@ -214,7 +214,7 @@ int out_new(const struct run *r, int k)
     struct buffer *b = buffer_new((size_t)nbytes(y));
     if (!b)
         return 1;
-    row_major_output(y, b);
+    out_in(y, b);
     return 0;
 }
 
@@ -226,7 +226,7 @@ static bool dead_after(const struct run *r, mx x)
         mine += r->x[i] == x;
     return !r->keep && atomic_load_explicit(&r->node->refs, memory_order_relaxed) == 1 &&
            atomic_load_explicit(&x->refs, memory_order_acquire) == mine &&
-           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1 && x->buf->writable;
+           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1 && x->buf->writable && !x->buf->mapped;
 }
 
 static bool reusable(const struct run *r, mx y, mx x)
@@ -239,7 +239,7 @@ void out_take(mx y, mx x)
 {
     buffer_retain(x->buf);
     atomic_store(&x->buf->state, ON_HOST);
-    row_major_output(y, x->buf);
+    out_in(y, x->buf);
 }
 
 int out_over(const struct run *r, int k, int i)

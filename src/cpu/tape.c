@@ -324,6 +324,7 @@ static bool dead_after(const struct value *v, int i, mx y)
 {
     mx x = v->array;
     return v->last <= i && !v->taken && x->row && x->offset == 0 && itemsize(x) == itemsize(y) && x->buf->writable &&
+           !x->buf->mapped &&
            x->buf->bytes == (size_t)nbytes(y) &&
            atomic_load_explicit(&x->refs, memory_order_acquire) == v->uses &&
            atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;

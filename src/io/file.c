@@ -82,19 +82,14 @@ mx io_ready(mx x, mx_own *hold)
     return is_nil(hold->it) || mx_wait_host(hold->it) ? MX_NIL : hold->it;
 }
 
-bool io_read(struct reader *r, void *data, size_t n, uint64_t offset, const char *what)
+bool io_read(struct source *r, void *data, size_t n, uint64_t offset, const char *what)
 {
     if (offset > r->size || n > r->size - offset) {
         mx_fail("[load] %s: %s needs %zu bytes at offset %llu, the file has %llu", r->label, what, n,
                 (unsigned long long)offset, (unsigned long long)r->size);
         return false;
     }
-    if (n && !r->read_at(r, data, n, offset)) {
-        mx_fail_as(MX_RUNTIME, "[load] %s: could not read %zu bytes of %s at offset %llu", r->label, n, what,
-                   (unsigned long long)offset);
-        return false;
-    }
-    return true;
+    return n == 0 || source_read(r, data, n, offset);
 }
 
 bool io_write(struct writer *w, const void *data, size_t n)
@@ -106,43 +101,6 @@ bool io_write(struct writer *w, const void *data, size_t n)
 }
 
 /* ---- files */
-
-struct file_reader { struct reader reader; int fd; };
-
-static bool file_read_at(struct reader *self, void *data, size_t n, uint64_t offset)
-{
-    int fd = ((struct file_reader *)self)->fd;
-    while (n) {
-        ssize_t got = pread(fd, data, n, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        data = (char *)data + got;
-        n -= (size_t)got;
-        offset += (uint64_t)got;
-    }
-    return true;
-}
-
-static bool file_open(struct file_reader *f, const char *path)
-{
-    struct stat st;
-    f->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (f->fd < 0 || fstat(f->fd, &st)) {
-        mx_fail_as(MX_RUNTIME, "[load] could not open %s: %s", path, strerror(errno));
-        if (f->fd >= 0)
-            close(f->fd);
-        return false;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        mx_fail_as(MX_RUNTIME, "[load] %s is not a regular file", path);
-        close(f->fd);
-        return false;
-    }
-    f->reader = (struct reader){ file_read_at, (uint64_t)st.st_size, path };
-    return true;
-}
 
 struct file_writer {
     struct writer writer;
@@ -187,12 +145,33 @@ static bool fail_open(const char *path)
     return false;
 }
 
+/* Where a path leads to, through links, the last of which may lead to what is not there yet; to be
+ * freed, NULL without memory. */
+static char *followed(const char *path)
+{
+    char *at = realpath(path, NULL), link[PATH_MAX];
+    if (at)
+        return at;
+    at = strdup(path);
+    for (int i = 0; at && i < 40; i++) {
+        ssize_t n = readlink(at, link, sizeof link - 1);
+        if (n < 0)
+            break;
+        link[n] = 0;
+        char *slash = strrchr(at, '/'), *next = NULL;
+        int folder = slash && link[0] != '/' ? (int)(slash + 1 - at) : 0;
+        if (asprintf(&next, "%.*s%s", folder, at, link) < 0)
+            next = NULL;
+        free(at);
+        at = next;
+    }
+    return at;
+}
+
 static bool file_create(struct file_writer *f, const char *path)
 {
     *f = (struct file_writer){ .writer = { file_write, path }, .fd = -1 };
-    f->target = realpath(path, NULL);
-    if (!f->target)
-        f->target = strdup(path);
+    f->target = followed(path);
     struct stat st;
     mode_t mode = umask(0);
     umask(mode);
@@ -247,21 +226,17 @@ static int file_finish(struct file_writer *f, bool ok)
 
 mx npy_load_file(const char *path)
 {
-    struct file_reader f;
-    if (!file_open(&f, path))
-        return MX_NIL;
-    mx x = npy_load(&f.reader);
-    close(f.fd);
+    struct source *f = source_open(path);
+    mx x = f ? npy_load(f) : MX_NIL;
+    source_release(f);
     return x;
 }
 
 int safetensors_load_file(const char *path, struct archive *a)
 {
-    struct file_reader f;
-    if (!file_open(&f, path))
-        return 1;
-    int failed = safetensors_load(&f.reader, a);
-    close(f.fd);
+    struct source *f = source_open(path);
+    int failed = !f || safetensors_load(f, a);
+    source_release(f);
     return failed;
 }
 

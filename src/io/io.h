@@ -1,7 +1,8 @@
 /* io.h: arrays in files.
  *
- * Formats read from a `struct reader` and write to a `struct writer`, which stand for files or for
- * callbacks of the user's.  Every number of a file is checked against the size of the file before
+ * Formats read from a `struct source` and write to a `struct writer`, which stand for files or for
+ * callbacks of the user's.  Of a file only the header is read: arrays are read or mapped when they are
+ * evaluated.  Every number of a file is checked against the size of the file before
  * it is used; what is wrong is reported with the file's label, the field and its offset. */
 #ifndef MX_IO_IO_H
 #define MX_IO_IO_H
@@ -11,13 +12,7 @@
 #include <stdint.h>
 
 #include "core/array.h"
-
-struct reader {
-    /* All n bytes at an offset, or false. */
-    bool (*read_at)(struct reader *self, void *data, size_t n, uint64_t offset);
-    uint64_t size;
-    const char *label;
-};
+#include "io/source.h"
 
 struct writer {
     bool (*write)(struct writer *self, const void *data, size_t n); /* all of it, or false */
@@ -38,11 +33,11 @@ int archive_add_text(struct archive *a, const char *name, const char *text);
 void archive_free(struct archive *a);
 
 /* .npy, versions 1 to 3, both byte orders, Fortran order as a transposed view. */
-mx npy_load(struct reader *r);
+mx npy_load(struct source *r);
 int npy_save(struct writer *w, mx x);
 
 /* .safetensors */
-int safetensors_load(struct reader *r, struct archive *a);
+int safetensors_load(struct source *r, struct archive *a);
 int safetensors_save(struct writer *w, const struct archive *a);
 
 /* Files.  Saving writes a temporary file beside the target and renames it when all is well, so an
@@ -55,7 +50,7 @@ int safetensors_save_file(const char *path, const struct archive *a);
 /* x evaluated, row-major and on the host; `hold` owns it. */
 mx io_ready(mx x, mx_own *hold);
 /* Reads n bytes or fails naming the label. */
-bool io_read(struct reader *r, void *data, size_t n, uint64_t offset, const char *what);
+bool io_read(struct source *r, void *data, size_t n, uint64_t offset, const char *what);
 bool io_write(struct writer *w, const void *data, size_t n);
 
 #endif

@@ -20,16 +20,16 @@ struct header {
 };
 
 /* The header's text on its way through the parser. */
-struct text { struct reader *r; const char *p; };
+struct cursor { struct source *r; const char *p; };
 
-static bool bad(struct text *t, const char *what)
+static bool bad(struct cursor *t, const char *what)
 {
     mx_fail("[load] %s: bad npy header: %s, got '%.60s'", t->r->label, what, t->p);
     return false;
 }
 
 /* Takes `token`, and the blanks around it, if it comes next. */
-static bool take(struct text *t, const char *token)
+static bool take(struct cursor *t, const char *token)
 {
     t->p += strspn(t->p, " \t\n\r");
     if (strncmp(t->p, token, strlen(token)))
@@ -39,7 +39,7 @@ static bool take(struct text *t, const char *token)
     return true;
 }
 
-static bool take_string(struct text *t, char *value, size_t cap)
+static bool take_string(struct cursor *t, char *value, size_t cap)
 {
     take(t, "");
     char quote = *t->p;
@@ -58,7 +58,7 @@ static const struct { const char *code; enum dtype dtype; } codes[] = {
     { "f4", DT_float32 },  { "f8", DT_float64 }, { "V2", DT_bfloat16 }, { "c8", DT_complex64 },
 };
 
-static bool parse_descr(struct text *t, struct header *h)
+static bool parse_descr(struct cursor *t, struct header *h)
 {
     char code[8];
     if (!take_string(t, code, sizeof code))
@@ -74,7 +74,7 @@ static bool parse_descr(struct text *t, struct header *h)
     return bad(t, "expected the type code of bool, an integer, float16 to float64 or complex64");
 }
 
-static bool parse_shape(struct text *t, struct header *h)
+static bool parse_shape(struct cursor *t, struct header *h)
 {
     if (!take(t, "("))
         return bad(t, "expected 'shape' to be a tuple");
@@ -90,26 +90,26 @@ static bool parse_shape(struct text *t, struct header *h)
     return true;
 }
 
-static bool parse_order(struct text *t, struct header *h)
+static bool parse_order(struct cursor *t, struct header *h)
 {
     h->fortran = take(t, "True");
     return h->fortran || take(t, "False") || bad(t, "expected 'fortran_order' to be True or False");
 }
 
 /* A dictionary with the three keys, each once, in any order. */
-static bool parse(struct reader *r, const char *text, size_t length, struct header *h)
+static bool parse(struct source *r, const char *text, size_t length, struct header *h)
 {
-    static const struct { const char *key; bool (*parse)(struct text *, struct header *); } fields[] = {
+    static const struct { const char *key; bool (*parse)(struct cursor *, struct header *); } fields[] = {
         { "descr", parse_descr }, { "fortran_order", parse_order }, { "shape", parse_shape }
     };
-    struct text t = { r, text };
+    struct cursor t = { r, text };
     unsigned seen = 0;
     if (!take(&t, "{"))
         return bad(&t, "expected a dictionary");
     for (bool more = true; !take(&t, "}"); more = take(&t, ",")) {
         char key[16];
         unsigned k = 0;
-        struct text at = t;
+        struct cursor at = t;
         if (!more || !take_string(&t, key, sizeof key) || !take(&t, ":"))
             return bad(&t, "expected 'key': value");
         while (k < 3 && strcmp(key, fields[k].key)) k++;
@@ -125,45 +125,16 @@ static bool parse(struct reader *r, const char *text, size_t length, struct head
     return true;
 }
 
-static void swap_bytes(char *p, size_t n, size_t size)
-{
-    for (size_t i = 0; i < n; i++, p += size)
-        for (size_t k = 0; k < size / 2; k++) {
-            char c = p[k];
-            p[k] = p[size - 1 - k];
-            p[size - 1 - k] = c;
-        }
-}
-
-static mx read_data(struct reader *r, const struct header *h, uint64_t at)
+static mx read_data(struct source *r, const struct header *h, uint64_t at)
 {
     int shape[MX_MAX_NDIM];
     for (int i = 0; i < h->ndim; i++)
         shape[i] = h->fortran ? h->shape[h->ndim - 1 - i] : h->shape[i];
-    int64_t size = shape_size("load", h->ndim, shape);
-    if (size < 0)
-        return MX_NIL;
-    size_t bytes = (size_t)size * dtype_size(h->dtype);
-    if (at > r->size || bytes > r->size - at)
-        return mx_fail("[load] %s: shape %s of %s needs %zu bytes at offset %llu, the file has %llu", r->label,
-                       shape_text(h->ndim, h->shape), dtype_name(h->dtype), bytes, (unsigned long long)at,
-                       (unsigned long long)r->size);
-    struct buffer *b = buffer_new(bytes);
-    if (!b)
-        return MX_NIL;
-    if (!io_read(r, b->host, bytes, at, "the data")) {
-        buffer_release(b);
-        return MX_NIL;
-    }
-    if (h->swap) {
-        size_t item = h->dtype == DT_complex64 ? 4 : dtype_size(h->dtype);
-        swap_bytes(b->host, bytes / item, item);
-    }
-    mx x = array_of_buffer(h->dtype, h->ndim, shape, b);
+    mx x = mx_load_swapped(r, at, h->ndim, shape, h->dtype, h->swap);
     return h->fortran ? mx_transpose(x, NULL, 0) : x;
 }
 
-mx npy_load(struct reader *r)
+mx npy_load(struct source *r)
 {
     unsigned char head[12];
     if (!io_read(r, head, 10, 0, "the npy header"))

@@ -31,7 +31,7 @@ struct tensor {
     uint64_t begin, end; /* of its bytes, from the end of the header */
 };
 
-static bool bad(struct reader *r, const char *name, const char *what)
+static bool bad(struct source *r, const char *name, const char *what)
 {
     mx_fail("[load] %s: bad safetensors header: '%.80s': %s", r->label, name, what);
     return false;
@@ -40,7 +40,7 @@ static bool bad(struct reader *r, const char *name, const char *what)
 /* Names go on as strings of C. */
 static bool has_null(yyjson_val *text) { return strlen(yyjson_get_str(text)) != yyjson_get_len(text); }
 
-static bool parse_dtype(struct reader *r, yyjson_val *v, struct tensor *t)
+static bool parse_dtype(struct source *r, yyjson_val *v, struct tensor *t)
 {
     const char *code = yyjson_get_str(v);
     if (!code)
@@ -54,7 +54,7 @@ static bool parse_dtype(struct reader *r, yyjson_val *v, struct tensor *t)
     return false;
 }
 
-static bool parse_shape(struct reader *r, yyjson_val *v, struct tensor *t)
+static bool parse_shape(struct source *r, yyjson_val *v, struct tensor *t)
 {
     if (!yyjson_is_arr(v) || yyjson_arr_size(v) > MX_MAX_NDIM)
         return bad(r, t->name, "expected 'shape' to be a list of at most 64 sizes");
@@ -68,7 +68,7 @@ static bool parse_shape(struct reader *r, yyjson_val *v, struct tensor *t)
     return true;
 }
 
-static bool parse_offsets(struct reader *r, yyjson_val *v, uint64_t room, struct tensor *t)
+static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct tensor *t)
 {
     yyjson_val *begin = yyjson_arr_get(v, 0), *end = yyjson_arr_get(v, 1);
     if (!yyjson_is_arr(v) || yyjson_arr_size(v) != 2 || !yyjson_is_uint(begin) || !yyjson_is_uint(end))
@@ -88,14 +88,14 @@ static bool parse_offsets(struct reader *r, yyjson_val *v, uint64_t room, struct
     return true;
 }
 
-static bool parse_tensor(struct reader *r, yyjson_val *v, uint64_t room, struct tensor *t)
+static bool parse_tensor(struct source *r, yyjson_val *v, uint64_t room, struct tensor *t)
 {
     return (yyjson_is_obj(v) || bad(r, t->name, "expected an object")) &&
            parse_dtype(r, yyjson_obj_get(v, "dtype"), t) && parse_shape(r, yyjson_obj_get(v, "shape"), t) &&
            parse_offsets(r, yyjson_obj_get(v, "data_offsets"), room, t);
 }
 
-static bool parse_metadata(struct reader *r, yyjson_val *v, struct archive *a)
+static bool parse_metadata(struct source *r, yyjson_val *v, struct archive *a)
 {
     size_t i, n;
     yyjson_val *key, *text;
@@ -126,7 +126,7 @@ static int by_offset(const void *a, const void *b)
 }
 
 /* No name twice, no byte in two tensors. */
-static bool check_all(struct reader *r, struct tensor *t, size_t n)
+static bool check_all(struct source *r, struct tensor *t, size_t n)
 {
     struct tensor **p = mx_malloc((n + 1) * sizeof *p);
     bool ok = p != NULL;
@@ -146,20 +146,13 @@ static bool check_all(struct reader *r, struct tensor *t, size_t n)
     return ok;
 }
 
-static bool load_tensor(struct reader *r, const struct tensor *t, uint64_t base, struct archive *a)
+static bool load_tensor(struct source *r, const struct tensor *t, uint64_t base, struct archive *a)
 {
     MX_SCOPE(NULL);
-    struct buffer *b = buffer_new(t->end - t->begin);
-    if (!b)
-        return false;
-    if (!io_read(r, b->host, t->end - t->begin, base + t->begin, t->name)) {
-        buffer_release(b);
-        return false;
-    }
-    return !archive_add(a, t->name, array_of_buffer(t->dtype, t->ndim, t->shape, b));
+    return !archive_add(a, t->name, mx_load(r, base + t->begin, t->ndim, t->shape, t->dtype));
 }
 
-static bool load_all(struct reader *r, yyjson_val *root, uint64_t base, struct archive *a)
+static bool load_all(struct source *r, yyjson_val *root, uint64_t base, struct archive *a)
 {
     size_t i, count, n = 0;
     yyjson_val *key, *v;
@@ -187,7 +180,7 @@ static bool load_all(struct reader *r, yyjson_val *root, uint64_t base, struct a
     return ok;
 }
 
-int safetensors_load(struct reader *r, struct archive *a)
+int safetensors_load(struct source *r, struct archive *a)
 {
     unsigned char head[8];
     if (!io_read(r, head, 8, 0, "the length of the safetensors header"))

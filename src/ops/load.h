@@ -1,14 +1,23 @@
-/* load.h: arrays whose bytes lie in memory that somebody else owns, such as a file that is mapped. */
+/* load.h: arrays whose bytes are somewhere else until they are evaluated, as in a file. */
 #ifndef MX_OPS_LOAD_H
 #define MX_OPS_LOAD_H
 
 #include "ops/op.h"
 
-/* Readable bytes for as long as somebody holds the object. */
+/* Where bytes come from.  Files are sources, and so are decoders that read another source; io/source.h
+ * makes them. */
 struct source {
     struct object object;
-    const uint8_t *bytes;
-    uint64_t size;
+    const char *label; /* what messages call it */
+    uint64_t size;     /* in bytes */
+    const uint8_t *bytes; /* all of it, where it is in memory already: then nothing below is needed */
+    uint64_t grain;    /* pieces of this size may be read by several threads at once; 0: one after the other */
+    bool eager;        /* it may be gone later: arrays are read when they are made */
+    /* All n bytes at an offset inside of it, or false after mx_fail. */
+    bool (*read)(struct source *self, void *data, uint64_t n, uint64_t offset);
+    /* The same bytes as memory that shares the source's pages.  NULL, the function or its result: they
+     * must be read, or, where mx_failed(), cannot be. */
+    struct buffer *(*map)(struct source *self, uint64_t offset, uint64_t n);
 };
 
 struct load_args {
@@ -16,11 +25,23 @@ struct load_args {
     int64_t offset;      /* in bytes; the whole array lies inside of the source */
     struct ints shape;
     unsigned dtype;
+    bool swap; /* numbers are in the other byte order */
 };
 
-/* The array whose row-major elements start at an offset, which together the source must have.  Its
- * memory is the source's where elements are aligned; else, and for bool, whose bytes may be any, they
- * are copied when the array is first evaluated.  A few bytes are copied at once. */
+/* The array whose row-major elements are at an offset of the source.  They are read, or mapped where
+ * they are aligned there, when the array is evaluated; an eager source is read now.  Of a source in
+ * memory, aligned elements are used where they are and a few of them copied at once. */
 mx mx_load(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t);
+mx mx_load_swapped(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t, bool swap);
+
+/* All n bytes at an offset, or false after mx_fail. */
+bool source_read(struct source *s, void *data, uint64_t n, uint64_t offset);
+
+/* Where x is loaded and not evaluated yet: the rows first .. first + count of its axis, and of those
+ * before it the one element that they have, as an array of their own; else NULL. */
+mx load_rows(mx x, int axis, const int *first, int count);
+
+/* Makes elements of the bytes that were read: swapped if need be, and bool from bytes that may be any. */
+void load_finish(void *data, size_t bytes, enum dtype t, bool swap);
 
 #endif

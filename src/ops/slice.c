@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "ops/load.h"
 #include "ops/slice.h"
 
 const struct field slice_args_fields[] = {
@@ -139,13 +140,46 @@ static bool takes_all(mx x, const struct slice_args *a)
     return true;
 }
 
+/* The slice of an array that is not loaded yet: what it needs is loaded, then cut to size. */
+static mx loaded_part(mx x, const struct slice_args *a)
+{
+    int first[MX_MAX_NDIM], shape[MX_MAX_NDIM], axis = 0, count, from[MX_MAX_NDIM], to[MX_MAX_NDIM], step[MX_MAX_NDIM];
+    bool empty = false;
+    if (x->ndim == 0 || x->size == 0)
+        return NULL;
+    for (int i = 0; i < x->ndim; i++) {
+        struct range r = range_of(x->shape[i], a->start.v[i], a->stop.v[i], a->step.v[i]);
+        int64_t last = r.first + (r.count - 1) * r.step;
+        empty |= r.count == 0;
+        shape[i] = (int)r.count;
+        first[i] = (int)(r.step < 0 ? last : r.first);
+        from[i] = (int)r.first - (i <= axis ? first[i] : 0);
+        to[i] = (int)last - (i <= axis ? first[i] : 0) + (r.step < 0 ? -1 : 1);
+        to[i] = to[i] < 0 ? INT32_MIN : to[i]; /* through the first */
+        step[i] = (int)r.step;
+        axis += i == axis && r.count == 1 && i + 1 < x->ndim;
+    }
+    if (empty)
+        return load_rows(x, 0, first, 0) ? zeros_shaped(x->dtype, x->ndim, shape) : NULL;
+    count = from[axis] > to[axis] ? from[axis] + 1 : to[axis];
+    bool all = count == x->shape[axis];
+    for (int i = 0; i < axis; i++) all &= x->shape[i] == 1;
+    if (all)
+        return NULL;
+    mx y = load_rows(x, axis, first, count);
+    return y ? mx_slice(y, from, to, step) : NULL;
+}
+
 mx mx_slice(mx x, const int *start, const int *stop, const int *step)
 {
     if (is_nil(x))
         return x;
     struct bounds b;
     struct slice_args a = bounds_of(&b, x->ndim, start, stop, step);
-    return takes_all(x, &a) ? x : mx_infer(&op_slice, &a, 1, &x);
+    if (takes_all(x, &a))
+        return x;
+    mx part = x->status == LAZY ? loaded_part(x, &a) : NULL;
+    return part ? part : mx_infer(&op_slice, &a, 1, &x);
 }
 
 /* start..stop of one axis. */

@@ -66,7 +66,7 @@ static struct file *file_of(const void *bytes, uint64_t size, bool mapped)
 {
     struct file *f = mx_malloc(sizeof *f);
     if (f)
-        *f = (struct file){ { { .refs = 1, .destroy = file_destroy }, bytes, size }, mapped };
+        *f = (struct file){ { .object = { 1, file_destroy }, .label = "the file", .size = size, .bytes = bytes }, mapped };
     else if (mapped)
         munmap((void *)(uintptr_t)bytes, size);
     else

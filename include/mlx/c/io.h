@@ -1,6 +1,7 @@
 /* io.h: arrays in files.
  *
- * Loading reads the file whole.  Saving evaluates, and writes to a new file that takes the old
+ * Loading reads what the file says of its arrays; they themselves are read, or mapped, when they are
+ * evaluated (a reader of the caller's is read at once).  Saving evaluates, and writes to a new file that takes the old
  * one's place only when it is complete.  A malformed file is an error that says what is wrong
  * where, never a crash.  Functions return 0 for success; ownership, results and errors as in
  * array.h. */

@@ -1,0 +1,257 @@
+"""Arrays in files: nothing is read before it is needed, and then only what is needed."""
+
+import io
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import mlx.core as mx
+
+
+def bytes_read():
+    """Bytes this process asked the system to read."""
+    with open("/proc/self/io") as f:
+        return int(f.readline().split()[1])
+
+
+@pytest.fixture(params=["mapped", "read"])
+def way(request, monkeypatch):
+    if request.param == "read":
+        monkeypatch.setenv("MLX_MMAP", "0")
+    return request.param
+
+
+def values(*shape, dtype=np.float32):
+    return np.random.default_rng(1).integers(0, 100, shape).astype(dtype)
+
+
+def test_nothing_is_read_before_it_is_needed(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLX_MMAP", "0")
+    n = 1 << 20
+    mx.save_safetensors(tmp_path / "a.safetensors", {"a": mx.zeros((n,)), "b": mx.ones((n,))})
+    before = bytes_read()
+    d = mx.load(tmp_path / "a.safetensors")
+    assert bytes_read() - before < 10000
+    mx.eval(d["a"])
+    assert 4 * n <= bytes_read() - before < 4 * n + 20000
+    assert mx.sum(d["b"]).item() == n
+
+
+@pytest.mark.parametrize(
+    "index, rows",
+    [
+        (np.s_[3:5], 2),
+        (np.s_[-2:], 2),
+        (np.s_[7], 1),
+        (np.s_[5:1:-2], 3),
+        (np.s_[2:9:3, ::-1], 7),
+        (np.s_[:, 1], 64),
+        (np.s_[4, 10:20, 3], 1),
+        (np.s_[4, ::-1, 3:0:-1], 1),
+        (np.s_[::-1], 64),
+        (np.s_[3:3], 0),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, ">f8", np.bool_])
+def test_slices_read_their_part(tmp_path, monkeypatch, index, rows, dtype):
+    x = values(64, 32, 16, dtype=dtype)
+    np.save(tmp_path / "x.npy", x)
+    for mapping in "01":
+        monkeypatch.setenv("MLX_MMAP", mapping)
+        a = mx.load(tmp_path / "x.npy")
+        before = bytes_read()
+        y = a[index]
+        mx.eval(y)
+        assert bytes_read() - before <= max(rows, 0) * x[0].nbytes + 20000
+        assert np.array_equal(np.array(y), x[index].astype(x.dtype.newbyteorder("=")))
+        assert np.array_equal(np.array(a), x)
+
+
+def test_order_does_not_matter(tmp_path, way):
+    arrays = {f"a{i}": values(i + 1, 5000) + i for i in range(20)}
+    mx.save_safetensors(tmp_path / "x.safetensors", {k: mx.array(v) for k, v in arrays.items()})
+    d = mx.load(str(tmp_path / "x.safetensors"))
+    for k in sorted(d, reverse=True):
+        assert np.array_equal(np.array(d[k]), arrays[k])
+
+
+def test_what_is_written_to_an_array_stays_there(tmp_path, way):
+    x = values(100, 1000)
+    np.save(tmp_path / "x.npy", x)
+    a = mx.load(tmp_path / "x.npy")
+    mx.eval(a)
+    np.asarray(a)[:] = 7
+    assert (np.array(a) == 7).all()
+    assert np.array_equal(np.load(tmp_path / "x.npy"), x)
+    assert np.array_equal(np.array(mx.load(tmp_path / "x.npy") + 1), x + 1)
+    b = mx.load(tmp_path / "x.npy")
+    b[3] = 5
+    b += 1
+    x[3] = 5
+    assert np.array_equal(np.array(b), x + 1)
+
+
+@pytest.mark.parametrize("change", ["cut", "grown", "rewritten"])
+def test_changed_files_are_noticed(tmp_path, way, change):
+    path = tmp_path / "x.npy"
+    np.save(path, values(1000, 1000))
+    a = mx.load(path)
+    if change == "cut":
+        os.truncate(path, 1000)
+    elif change == "grown":
+        with open(path, "ab") as f:
+            f.write(b"more")
+    else:
+        status = os.stat(path)
+        with open(path, "r+b") as f:
+            f.write(b"x")
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    with pytest.raises(RuntimeError, match=r"x\.npy was changed"):
+        mx.eval(a)
+    with pytest.raises(RuntimeError, match=r"x\.npy was changed"):
+        mx.eval(a[:2])
+
+
+def test_replaced_and_removed_files_are_what_they_were(tmp_path, way):
+    path = tmp_path / "x.npy"
+    np.save(path, values(1000))
+    a = mx.load(path)
+    mx.save(path, mx.zeros((3,)))
+    b = mx.load(path)
+    os.unlink(path)
+    assert np.array_equal(np.array(a), values(1000))
+    assert b.tolist() == [0, 0, 0]
+
+
+def test_saving_over_the_file_one_comes_from(tmp_path, way):
+    for path in (tmp_path / "x.npy", tmp_path / "x.safetensors"):
+        def save(v, path=path):
+            mx.save(path, v) if path.suffix == ".npy" else mx.save_safetensors(path, {"x": v})
+
+        def load(path=path):
+            return mx.load(path) if path.suffix == ".npy" else mx.load(path)["x"]
+
+        save(mx.array(values(300, 1000)))
+        for _ in range(3):
+            save(load() + 1)
+        old = load()
+        save(old[:5])
+        assert np.array_equal(np.array(load()), values(300, 1000)[:5] + 3)
+        assert np.array_equal(np.array(old), values(300, 1000) + 3)
+
+
+def test_loaded_arrays_are_constants(tmp_path, way):
+    w = values(50, 50)
+    np.save(tmp_path / "w.npy", w)
+
+    def f(x):
+        return (mx.load(tmp_path / "w.npy")[1:] * x).sum()
+
+    x = mx.ones((50,))
+    want = w[1:].sum(0)
+    assert np.allclose(np.array(mx.grad(f)(x)), want)
+    assert np.allclose(np.array(mx.grad(mx.compile(f))(x)), want)
+    assert f(x).item() == mx.compile(f)(x).item() == w[1:].sum()
+    loaded = mx.load(tmp_path / "w.npy")
+    y = mx.vmap(lambda v: loaded @ v)(mx.eye(50))
+    assert np.array_equal(np.array(y), w.T)
+    value, tangent = mx.jvp(lambda v: mx.load(tmp_path / "w.npy") @ v, [x], [x])
+    assert np.array_equal(np.array(value[0]), np.array(tangent[0]))
+
+
+def test_async_and_other_streams(tmp_path, way):
+    x = values(1000, 500)
+    np.save(tmp_path / "x.npy", x)
+    s = mx.new_stream(mx.cpu)
+    a, b = mx.load(tmp_path / "x.npy", stream=s), mx.load(tmp_path / "x.npy")
+    mx.async_eval(a, b)
+    assert np.array_equal(np.array(a + b), 2 * x)
+
+
+def test_many_files_at_once(tmp_path):
+    for i in range(50):
+        np.save(tmp_path / f"{i}.npy", np.full((10,), i))
+    before = len(os.listdir("/proc/self/fd"))
+    all_of_them = [mx.load(tmp_path / f"{i}.npy") for i in range(50)]
+    mx.eval(all_of_them)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert [a[0].item() for a in all_of_them] == list(range(50))
+
+
+# ---- saving
+
+
+def test_symlinks_and_modes(tmp_path):
+    (tmp_path / "real").mkdir()
+    target, link = tmp_path / "real" / "t.npy", tmp_path / "link.npy"
+    link.symlink_to(target)
+    mx.save(link, mx.ones((2,)))  # a link to what is not there yet
+    assert link.is_symlink() and np.load(target).tolist() == [1, 1]
+    for mode in (0o600, 0o640, 0o444):
+        os.chmod(target, mode)
+        mx.save(link, mx.zeros((2,)))
+        assert link.is_symlink() and os.stat(target).st_mode & 0o7777 == mode
+    assert np.load(target).tolist() == [0, 0]
+    mx.savez(tmp_path / "z.npz", a=mx.ones((2,)))
+    umask = os.umask(0)
+    os.umask(umask)
+    assert os.stat(tmp_path / "z.npz").st_mode & 0o777 == 0o666 & ~umask
+
+
+FULL_DISK = """
+import os, resource, sys
+import numpy as np
+import mlx.core as mx
+path, way = sys.argv[1:]
+save = {
+    "npy": mx.save,
+    "npz": lambda p, x: mx.savez(p, x=x),
+    "safetensors": lambda p, x: mx.save_safetensors(p, {"x": x}),
+    "gguf": lambda p, x: mx.save_gguf(p, {"x": x}, {}),
+}[way]
+save(path, mx.zeros((4,)))
+old = open(path, "rb").read()
+resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+try:
+    save(path, mx.ones((100000,)))
+except (RuntimeError, OSError) as e:
+    print(type(e).__name__, e)
+else:
+    sys.exit("nothing was raised")
+assert open(path, "rb").read() == old
+assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
+"""
+
+
+@pytest.mark.parametrize("format", ["npy", "npz", "safetensors"])
+def test_full_disks_leave_the_old_file(tmp_path, format):
+    out = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, tmp_path / f"x.{format}", format], capture_output=True, text=True
+    )
+    assert out.returncode == 0, out.stderr
+    assert "File too large" in out.stdout
+
+
+# ---- ways to say which file
+
+
+def test_paths_and_open_files(tmp_path):
+    x = mx.arange(6).reshape(2, 3)
+    for path in (str(tmp_path / "a.npy"), tmp_path / "b.npy", os.fsencode(tmp_path / "c.npy")):
+        mx.save(path, x)
+        assert mx.load(path).tolist() == x.tolist()
+        assert mx.load(pathlib.Path(os.fsdecode(path)), format="npy").tolist() == x.tolist()
+    with open(tmp_path / "d.npy", "wb") as f:
+        mx.save(f, x)
+    with open(tmp_path / "d.npy", "rb") as f:
+        a = mx.load(f)
+    assert a.tolist() == x.tolist()  # read at once: the file is closed
+    f = io.BytesIO()
+    mx.save_safetensors(f, {"x": x}, {"a": "b"})
+    arrays, texts = mx.load(f, format="safetensors", return_metadata=True)
+    f.close()
+    assert arrays["x"].tolist() == x.tolist() and texts == {"a": "b"}
