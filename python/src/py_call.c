@@ -588,7 +588,7 @@ PyObject *call_function(struct signature *sig, function_body *body, PyObject *se
     struct call c;
     PyObject *result = begin(&c, sig, self, args, nargs, kwnames) ? NULL : body(&c);
     end(&c);
-    if (!result && strncmp(sig->text, "fun: ", 5)) /* else it may be about what the function called */
+    if (!result && !strstr(sig->text, "Callable")) /* else it may be about what that called */
         raise_called(sig->name);
     return result;
 }

@@ -1,8 +1,8 @@
 /* py_docs.c: docstrings, made when the module is imported.
  *
  * A docstring in a table is a signature, for py_call.c with annotations, and a text.  Here the
- * annotations are taken out, which inspect would not read, and the example of examples.def is put
- * at the end.  What is made lives as long as the process. */
+ * annotations are taken out, which inspect would not read, and the sentences of notes.def and the
+ * example of examples.def are put at the end.  What is made lives as long as the process. */
 #include "py.h"
 
 #include <ctype.h>
@@ -66,13 +66,46 @@ static const char *example_of(const char *owner, const char *name)
     return NULL;
 }
 
+/* What a function takes and refuses, or NULL. */
+static const char *note_of(const char *owner, const char *name)
+{
+    static const char *const table[][2] = {
+#define NOTE(names, sentences) { " " names " ", sentences },
+#include "notes.def"
+    };
+    char word[80];
+    PyOS_snprintf(word, sizeof word, " %s%s%s ", owner, *owner && *name ? "." : "", name);
+    for (size_t i = 0; i < LENGTH(table); i++)
+        if (strstr(table[i][0], word))
+            return table[i][1];
+    return NULL;
+}
+
+/* Lines of at most WIDTH columns; returns the end. */
+static char *put_wrapped(char *to, const char *text)
+{
+    enum { WIDTH = 100 };
+    char *line = to, *space = NULL;
+    for (strcpy(to, text); *to; to++) {
+        if (*to == ' ')
+            space = to;
+        if (to - line >= WIDTH && space > line) {
+            *space = '\n';
+            line = space + 1;
+        }
+    }
+    return to;
+}
+
 static const char *docstring(const char *owner, const char *name, const char *doc)
 {
-    const char *example = example_of(owner, name);
-    char *made = malloc(strlen(doc) + (example ? strlen(example) : 0) + 3);
+    const char *example = example_of(owner, name), *note = note_of(owner, name);
+    char *made = malloc(strlen(doc) + (example ? strlen(example) : 0) + (note ? strlen(note) : 0) + 5);
     if (!made)
         return PyErr_NoMemory(), NULL;
     char *end = put_plain(made, doc);
+    if (note)
+        end = put_wrapped(strcpy(end, "\n\n") + 2, note);
     if (example)
         strcat(strcpy(end, "\n\n"), example);
     return made;

@@ -527,7 +527,7 @@ def message(name, arguments):
     """What is raised by the call, or else by evaluating its result."""
     with pytest.raises(Exception) as caught:
         mx.eval(eval(f"mx.{name}({arguments})", GIVEN))
-    return str(caught.value)
+    return caught.value
 
 
 # What was expected and what arrived, or both in one phrase: an axis or an index and its range, shapes that do not
@@ -539,7 +539,17 @@ SAYS_BOTH = re.compile(
 )
 
 
+def told(name):
+    """The docstring, or that of the function that it refers to."""
+    module, _, last = f"mx.{name}".rpartition(".")
+    doc = eval(f"mx.{name}", GIVEN).__doc__
+    return doc + "".join(eval(f"{module}.{other}", GIVEN).__doc__ for other in re.findall(r":func:`(\w+)`", doc))
+
+
 def check(name, said):
+    if isinstance(said, Exception):
+        kind, said = type(said).__name__, str(said)
+        assert kind == "TypeError" or kind in told(name), f"the docstring of {name} does not tell of {kind}"
     shown = name if name.startswith(("linalg.", "at.")) else name.split(".")[-1]
     assert said.startswith((f"[{shown}] ", f"{shown}() ", f"{shown}(): "))
     assert SAYS_BOTH.search(said)
@@ -635,7 +645,8 @@ positive round nonzero argwhere degrees radians stop_gradient conj conjugate isn
 nan_to_num array_equal astype contiguous zeros_like ones_like empty_like depends flatnonzero unique_all unique_counts
 unique_inverse unique_values issubdtype isdtype set_default_device is_available device_count device_info
 default_stream set_default_stream new_stream new_thread_unsafe_stream new_thread_local_stream stream
-blackman hamming hanning save_safetensors vmap compile linalg.pinv
+blackman hamming hanning save_safetensors vmap compile checkpoint scan while_loop cond import_function
+inspect_function linalg.pinv
 """
 
 
