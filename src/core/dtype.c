@@ -11,7 +11,6 @@ static const struct {
 #undef X
 };
 
-size_t dtype_size(enum dtype t) { return info[t].size; }
 char dtype_kind(enum dtype t) { return info[t].kind; }
 const char *dtype_name(enum dtype t) { return t == DT_bool_ ? "bool" : info[t].name; }
 

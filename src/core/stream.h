@@ -60,6 +60,7 @@ struct batch {
     struct event **wait;
     int n, cap;
     struct entry *entries;
+    int first; /* number of the first entry on the tape */
     struct event *done;
     bool now; /* somebody waits for it: failures are theirs alone, not the stream's */
     struct batch *next;

@@ -25,20 +25,22 @@ enum {
 };
 
 enum step_kind { STEP_UNARY, STEP_BINARY, STEP_SELECT, STEP_SPREAD };
+union kernel {
+    unary_fn *unary; /* and casts */
+    binary_fn *binary;
+    select_fn *select;
+    move_fn *spread;
+};
 struct step {
-    union {
-        unary_fn *unary; /* and casts */
-        binary_fn *binary;
-        select_fn *select;
-        move_fn *spread;
-    } fn;
-    uint16_t kind, y, x[OPERANDS];
+    union kernel fn;
+    int16_t kind, y, x[OPERANDS];
 };
 
 /* Element i is at base + i * step; the base of a register counts from the thread's frame. */
 struct slot {
     uintptr_t base;
-    uint16_t step, stride;
+    int32_t step;
+    int16_t stride;
     bool frame;
 };
 
@@ -59,7 +61,7 @@ static void run_tile(const struct runs *r, int64_t at, const void *const x[], co
     int stride[SLOTS];
     for (int i = 0; i < t->n_slots; i++) {
         const struct slot *o = &t->slot[i];
-        p[i] = (void *)(o->base + (uintptr_t)at * o->step + (o->frame ? (uintptr_t)frame : 0));
+        p[i] = (void *)(o->base + (uintptr_t)(at * o->step) + (o->frame ? (uintptr_t)frame : 0));
         stride[i] = o->stride;
     }
     for (int k = 0; k < t->n_walked; k++) {
@@ -90,12 +92,12 @@ static void run_range(void *ctx, int64_t begin, int64_t end)
 
 struct value {
     mx array;
-    int slot, wide; /* -1: none; `wide` has a half type's values as float32 */
-    int walk;       /* which of the runs; -1: none */
-    int last;       /* the last member that reads it; -1: none */
-    int uses;       /* operands of members that it is */
-    bool constant;  /* one for all elements */
-    bool taken;     /* its memory is an output's now */
+    int16_t slot, wide; /* -1: none; `wide` has a half type's values as float32 */
+    int16_t walk;       /* which of the runs; -1: none */
+    int16_t last;       /* the last member that reads it; -1: none */
+    int16_t uses;       /* operands of members that it is */
+    bool constant;      /* one for all elements */
+    bool taken;         /* its memory is an output's now */
 };
 
 struct maker {
@@ -117,20 +119,27 @@ struct maker {
     mx_own held[VALUES]; /* copies of operands */
 };
 
-static void put(struct maker *k, struct step c, int y)
+static void put(struct maker *k, union kernel fn, enum step_kind kind, int y, const int x[])
 {
-    c.y = (uint16_t)y;
-    k->t->step[k->t->n_steps++] = c;
+    struct step *s = &k->t->step[k->t->n_steps++];
+    s->fn = fn;
+    s->kind = (int16_t)kind;
+    s->y = (int16_t)y;
+    for (int a = 0; a < OPERANDS; a++) s->x[a] = (int16_t)x[a];
 }
 
-static struct step cast_from(cast_fn *f, int x)
+static void put_cast(struct maker *k, cast_fn *f, int y, int x)
 {
-    return (struct step){ .fn.unary = f, .kind = STEP_UNARY, .x = { (uint16_t)x } };
+    put(k, (union kernel){ .unary = f }, STEP_UNARY, y, (int[OPERANDS]){ x });
 }
 
 static int new_slot(struct maker *k, const void *base, size_t step, int stride)
 {
-    k->t->slot[k->t->n_slots] = (struct slot){ (uintptr_t)base, (uint16_t)step, (uint16_t)stride, false };
+    struct slot *s = &k->t->slot[k->t->n_slots];
+    s->base = (uintptr_t)base;
+    s->step = (int32_t)step;
+    s->stride = (int16_t)stride;
+    s->frame = false;
     return k->t->n_slots++;
 }
 
@@ -159,13 +168,13 @@ static int operand_slot(struct maker *k, struct value *v, bool widened)
         return v->wide;
     cast_fn *widen = cpu->cast[t][DT_float32];
     if (v->constant) {
-        v->wide = new_constant(k);
+        v->wide = (int16_t)new_constant(k);
         widen(address(k, v->wide), address(k, v->slot), 1);
     } else {
         if (v->walk >= 0)
             k->repeats &= ~(1u << v->walk);
-        v->wide = take_register(k, sizeof(float));
-        put(k, cast_from(widen, v->slot), v->wide);
+        v->wide = (int16_t)take_register(k, sizeof(float));
+        put_cast(k, widen, v->wide, v->slot);
     }
     return v->wide;
 }
@@ -201,45 +210,32 @@ static void give_registers(struct maker *k, int n, const int s[])
     for (int i = 0; i < n; i++) k->free[k->n_free++] = s[i];
 }
 
-/* Member i's call as a step without a result. */
-static int call_of(struct maker *k, int i, const struct node *n, struct step *c)
+static bool computes(const struct node *n) { return n->op != &op_select && n->op != &op_astype; }
+
+/* The kernel of member i; NULL after mx_fail. */
+static union kernel kernel_of(const struct node *n, enum dtype to, enum step_kind *kind)
 {
-    bool computes = n->op != &op_select && n->op != &op_astype;
-    *c = (struct step){ .kind = STEP_UNARY };
-    if (n->op == &op_select) {
-        c->kind = STEP_SELECT;
-        c->fn.select = select_kernel(n);
-    } else if (n->op == &op_astype) {
-        c->fn.unary = cpu->cast[n->in[0]->dtype][k->value[i].array->dtype];
-    } else if (n->nin == 1) {
-        c->fn.unary = unary_kernel(n);
-    } else {
-        c->kind = STEP_BINARY;
-        c->fn.binary = binary_kernel(n);
-    }
-    if (!c->fn.unary)
-        return 1;
-    for (int a = 0; a < n->nin; a++) {
-        struct value *v = argument(k, i, a);
-        if (c->kind == STEP_UNARY && v->walk >= 0)
-            k->repeats &= ~(1u << v->walk);
-        c->x[a] = (uint16_t)operand_slot(k, v, computes);
-    }
-    return 0;
+    *kind = n->op == &op_select ? STEP_SELECT : n->nin == 1 ? STEP_UNARY : STEP_BINARY;
+    if (n->op == &op_select)
+        return (union kernel){ .select = select_kernel(n) };
+    if (n->op == &op_astype)
+        return (union kernel){ .unary = cpu->cast[n->in[0]->dtype][to] };
+    if (n->nin == 1)
+        return (union kernel){ .unary = unary_kernel(n) };
+    return (union kernel){ .binary = binary_kernel(n) };
 }
 
-/* A call on constants, made at once. */
-static int compute_constant(struct maker *k, const struct step *c, cast_fn *narrow)
+/* A call on constants, made at once; returns the slot of its value. */
+static int compute_constant(struct maker *k, union kernel fn, enum step_kind kind, const int from[], cast_fn *narrow)
 {
     int s = new_constant(k);
-    void *y = address(k, s), *x[OPERANDS];
     float rounded;
-    for (int a = 0; a < OPERANDS; a++) x[a] = address(k, c->x[a]);
-    void *to = narrow ? &rounded : y;
-    switch (c->kind) {
-    case STEP_UNARY: c->fn.unary(to, x[0], 1); break;
-    case STEP_BINARY: c->fn.binary(to, x[0], 1, x[1], 1, 1); break;
-    case STEP_SELECT: c->fn.select(to, x[0], 1, x[1], 1, x[2], 1, 1); break;
+    void *y = address(k, s), *to = narrow ? (void *)&rounded : y, *x[OPERANDS];
+    for (int a = 0; a < OPERANDS; a++) x[a] = address(k, from[a]);
+    switch (kind) {
+    case STEP_UNARY: fn.unary(to, x[0], 1); break;
+    case STEP_BINARY: fn.binary(to, x[0], 1, x[1], 1, 1); break;
+    default: fn.select(to, x[0], 1, x[1], 1, x[2], 1, 1); break;
     }
     if (narrow)
         narrow(y, to, 1);
@@ -250,32 +246,40 @@ static int compute_constant(struct maker *k, const struct step *c, cast_fn *narr
 static int add_member(struct maker *k, int i, const struct node *n, int output)
 {
     struct value *v = &k->value[i];
-    struct step c;
-    if (call_of(k, i, n, &c))
+    enum dtype t = v->array->dtype;
+    enum step_kind kind;
+    union kernel fn = kernel_of(n, t, &kind);
+    int x[OPERANDS] = { 0 };
+    if (!fn.unary)
         return 1;
-    bool computes = n->op != &op_select && n->op != &op_astype;
-    size_t size = itemsize(v->array);
-    cast_fn *narrow = computes && dtype_is_half(v->array->dtype) ? cpu->cast[DT_float32][v->array->dtype] : NULL;
     v->constant = true;
-    for (int a = 0; a < n->nin; a++) v->constant &= argument(k, i, a)->constant;
+    for (int a = 0; a < n->nin; a++) {
+        struct value *from = argument(k, i, a);
+        v->constant &= from->constant;
+        if (kind == STEP_UNARY && from->walk >= 0)
+            k->repeats &= ~(1u << from->walk);
+        x[a] = operand_slot(k, from, computes(n));
+    }
+    size_t size = dtype_size(t);
+    cast_fn *narrow = computes(n) && dtype_is_half(t) ? cpu->cast[DT_float32][t] : NULL;
     if (v->constant) {
-        v->slot = compute_constant(k, &c, narrow);
+        v->slot = (int16_t)compute_constant(k, fn, kind, x, narrow);
+        fn.spread = cpu->move[__builtin_ctzl(size)];
         if (output >= 0)
-            put(k, (struct step){ .fn.spread = cpu->move[__builtin_ctzl(size)], .kind = STEP_SPREAD,
-                                  .x = { (uint16_t)v->slot } }, output);
+            put(k, fn, STEP_SPREAD, output, (int[OPERANDS]){ v->slot });
         return 0;
     }
-    k->cost += computes ? kernel_cost(n->op) : 1;
+    k->cost += computes(n) ? kernel_cost(n->op) : 1;
     int gone[2 * OPERANDS], n_gone, over = last_reads(k, i, n->nin, narrow ? sizeof(float) : size, gone, &n_gone);
     int to = output >= 0 && !narrow ? output : over >= 0 ? over : take_register(k, narrow ? sizeof(float) : size);
-    put(k, c, to);
+    put(k, fn, kind, to, x);
     give_registers(k, n_gone, gone);
     if (over >= 0 && over != to)
         give_registers(k, 1, &over);
-    v->slot = to;
+    v->slot = (int16_t)to;
     if (narrow) {
-        v->slot = output >= 0 ? output : take_register(k, size);
-        put(k, cast_from(narrow, to), v->slot);
+        v->slot = (int16_t)(output >= 0 ? output : take_register(k, size));
+        put_cast(k, narrow, v->slot, to);
         give_registers(k, 1, &to);
     }
     return 0;
@@ -300,22 +304,24 @@ static int place_operand(struct maker *k, struct value *v)
     size_t size = itemsize(x);
     v->constant = stride == 0;
     if (stride == 0) {
-        v->slot = new_slot(k, host(x), 0, 0);
+        v->slot = (int16_t)new_slot(k, host(x), 0, 0);
         return 0;
     }
     k->stream += size;
     if (stride < 0 && k->t->n_walked < RUN_OPERANDS && k->run_bytes + size <= RUN_BYTES) {
-        v->walk = k->t->n_walked++;
-        v->slot = k->t->walked[v->walk] = new_slot(k, NULL, 0, 1);
+        v->walk = (int16_t)k->t->n_walked++;
+        v->slot = (int16_t)(k->t->walked[v->walk] = new_slot(k, NULL, 0, 1));
         k->walked[v->walk] = x;
         k->data[v->walk] = host(x);
         k->run_bytes += size;
         return 0;
     }
-    if (is_nil(x = row_major(x, &k->held[k->n_held])))
+    mx_own *hold = &k->held[k->n_held];
+    hold->it = NULL;
+    if (is_nil(x = row_major(x, hold)))
         return 1;
-    k->n_held += x != v->array;
-    v->slot = new_slot(k, host(x), size, 1);
+    k->n_held += hold->it != NULL;
+    v->slot = (int16_t)new_slot(k, host(x), size, 1);
     return 0;
 }
 
@@ -358,8 +364,8 @@ static int make(struct maker *k, int n, struct entry *const m[], const bool want
         for (int a = 0; a < m[i]->node->nin; a++) {
             int v = m[i]->from[a] == OUTSIDE ? outside(k, m[i]->node->in[a]) : m[i]->from[a];
             k->arg[i][a] = (uint8_t)v;
-            k->value[v].last = i;
-            k->value[v].uses += alone;
+            k->value[v].last = (int16_t)i;
+            k->value[v].uses = (int16_t)(k->value[v].uses + alone);
         }
     }
     for (int i = n; i < k->n_values; i++)
@@ -386,7 +392,6 @@ int run_tape(int n, struct entry *const m[], const bool wanted[])
     k.unit = k.stream = k.run_bytes = 0;
     k.cost = 0;
     k.repeats = ~0u;
-    for (int i = 0; i < VALUES; i++) k.held[i].it = NULL;
     int failed = make(&k, n, m, wanted);
     if (!failed) {
         int64_t size = m[0]->one->size, tile = L1 / (int64_t)(k.stream + (size_t)k.registers * k.unit + 1);

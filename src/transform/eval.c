@@ -55,7 +55,7 @@ struct frame { mx x; int next; };
 
 struct tape {
     struct batch *first, *last;
-    int n_batches;
+    int n_batches, n_entries;
     struct frame *stack;
     int depth, stack_cap;
     uint32_t epoch;
@@ -81,7 +81,7 @@ static struct batch *batch_for(struct tape *t, struct stream *s)
     struct batch *b = mx_malloc(sizeof *b);
     if (!b)
         return NULL;
-    *b = (struct batch){ .stream = s, .now = t->now, .done = event_new(s) };
+    *b = (struct batch){ .stream = s, .first = t->n_entries, .now = t->now, .done = event_new(s) };
     if (!b->done) {
         free(b);
         return NULL;
@@ -125,7 +125,7 @@ static void schedule(mx y, struct batch *b, uint32_t epoch, bool keep)
 {
     set_event(y, b->done);
     y->mark = epoch;
-    y->slot = b->n;
+    y->slot = b->first + b->n;
     atomic_store_explicit(&y->status, SCHEDULED, memory_order_relaxed);
     if (!keep)
         y->node = NULL;
@@ -145,37 +145,41 @@ static bool emit(struct tape *t, mx x)
     if (!all)
         return false;
     b->entries = all;
-    struct entry e = { .node = n, .keep = x->tracer && tracing(), .before = -1 };
-    node_retain(n);
+    /* Written where it stays: copying one costs more than the rest of this. */
+    struct entry *e = &all[b->n];
+    e->node = n;
+    e->one = x;
+    e->several = NULL;
+    e->keep = x->tracer && tracing();
+    e->waits = false;
+    e->before = -1;
     if (n->nout == 1) {
         mx_retain(x);
-        e.one = x;
-        schedule(x, b, t->epoch, e.keep);
-        if (!e.keep)
-            node_release(n); /* x's reference passed to the entry; ours above goes */
+        if (e->keep) /* else x's reference passes to the entry */
+            node_retain(n);
+        schedule(x, b, t->epoch, e->keep);
     } else {
-        e.several = mx_malloc((size_t)n->nout * sizeof(mx));
-        if (!e.several) {
-            node_release(n);
+        e->several = mx_malloc((size_t)n->nout * sizeof(mx));
+        if (!e->several)
             return false;
-        }
         for (int k = 0; k < n->nout; k++) {
-            mx y = e.several[k] = node_output(n, k);
+            mx y = e->several[k] = node_output(n, k);
             if (is_nil(y)) {
                 while (k-- > 0)
-                    mx_release(e.several[k]);
-                free(e.several);
-                node_release(n);
+                    mx_release(e->several[k]);
+                free(e->several);
                 return false;
             }
         }
+        node_retain(n);
         for (int k = 0; k < n->nout; k++) {
-            schedule(e.several[k], b, t->epoch, e.keep);
-            if (!e.keep)
+            schedule(e->several[k], b, t->epoch, e->keep);
+            if (!e->keep)
                 node_release(n);
         }
     }
-    b->entries[b->n++] = e;
+    b->n++;
+    t->n_entries++;
     return true;
 }
 
@@ -433,35 +437,31 @@ static int members(struct batch *b, int i, struct entry *m[])
     return n;
 }
 
-/* An output that has no other references than its entry's and those of the members' operands will
- * never be looked at.  A node that somebody else has too may still lead to its arrays. */
-static void find_wanted(int n, struct entry *const m[], bool wanted[])
+/* Also finds the outputs that are `wanted`: one that has no other references than its entry's and those
+ * of the members' operands will never be looked at.  (A node that somebody else has too may still lead
+ * to its arrays.) */
+static enum outcome run_members(struct stream *s, int n, struct entry *const m[], bool wanted[])
 {
-    int uses[FUSE_MOST] = { 0 };
+    enum side where = s->backend->alloc ? ON_DEVICE : ON_HOST;
+    int uses[FUSE_MOST];
     for (int i = 0; i < n; i++) {
-        wanted[i] = atomic_load_explicit(&m[i]->node->refs, memory_order_acquire) != 1;
-        for (int k = 0; k < m[i]->node->nin && !wanted[i]; k++)
-            if (m[i]->from[k] != OUTSIDE)
-                uses[m[i]->from[k]]++;
+        const struct node *node = m[i]->node;
+        wanted[i] = atomic_load_explicit(&node->refs, memory_order_acquire) != 1;
+        uses[i] = 0;
+        for (int k = 0; k < node->nin; k++) {
+            if (m[i]->from[k] != OUTSIDE) {
+                uses[m[i]->from[k]] += !wanted[i];
+                continue;
+            }
+            mx x = node->in[k];
+            if (atomic_load_explicit(&x->status, memory_order_acquire) != READY)
+                return SPOILED;
+            if (!(atomic_load_explicit(&x->buf->state, memory_order_acquire) & where) && bring(s, x))
+                return FAILED;
+        }
     }
     for (int i = 0; i < n; i++)
         wanted[i] |= atomic_load_explicit(&m[i]->one->refs, memory_order_acquire) != 1 + uses[i];
-}
-
-static enum outcome run_members(struct stream *s, int n, struct entry *const m[], bool wanted[])
-{
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < n; i++)
-            for (int k = 0; k < m[i]->node->nin; k++) {
-                mx x = m[i]->node->in[k];
-                if (m[i]->from[k] != OUTSIDE)
-                    continue;
-                if (pass == 0 && atomic_load_explicit(&x->status, memory_order_acquire) != READY)
-                    return SPOILED;
-                if (pass == 1 && bring(s, x))
-                    return FAILED;
-            }
-    find_wanted(n, m, wanted);
     return s->backend->run_fused(s, n, m, wanted) ? FAILED : RAN;
 }
 
@@ -536,7 +536,7 @@ static int evaluate(int n, const mx x[], bool now)
         }
     }
     for (struct batch *b = t.first; b && !t.failed && mx_fuse_enabled(); b = b->next)
-        t.failed = b->n > 1 && b->stream->backend->run_fused && fuse_plan(b->n, b->entries, t.epoch);
+        t.failed = b->n > 1 && b->stream->backend->run_fused && fuse_plan(b->n, b->entries, t.epoch, b->first);
     struct batch *mine = NULL, **end = &mine; /* those that this thread is to run */
     if (t.failed)
         roll_back(&t);

@@ -47,24 +47,24 @@ static int root_of(struct place *p, int i)
     return i;
 }
 
-/* The number of the entry that makes x; -1: none of these. */
-static int maker(int n, const struct entry *e, uint32_t walk, mx x)
-{
-    return x->mark == walk && x->slot < n && e[x->slot].one == x ? x->slot : -1;
-}
+/* The walk that marked the outputs of the entries, and the number it gave to the first. */
+struct marks { uint32_t walk; int first; };
+
+/* Which entry makes x; negative: none of them.  All operands come before their users. */
+static int maker(struct marks m, mx x) { return x->mark == m.walk ? x->slot - m.first : -1; }
 
 static bool can_fuse(const struct entry *e)
 {
     return (e->node->op->traits & FUSE) && !e->keep && e->one->size > 0;
 }
 
-static void form_groups(int n, const struct entry *e, uint32_t walk, struct place *p)
+static void form_groups(int n, const struct entry *e, struct marks m, struct place *p)
 {
     for (int i = 0; i < n; i++) {
         int mine = can_fuse(&e[i]) ? i : -1;
         p[i] = (struct place){ .up = mine, .size = 1, .last = -1 };
         for (int k = 0; k < e[i].node->nin; k++) {
-            int from = maker(n, e, walk, e[i].node->in[k]);
+            int from = maker(m, e[i].node->in[k]);
             if (from < 0 || p[from].up < 0)
                 continue;
             int other = root_of(p, from);
@@ -81,7 +81,7 @@ static void form_groups(int n, const struct entry *e, uint32_t walk, struct plac
 }
 
 /* Chains the members of each group, and notes where their operands come from. */
-static void link_members(int n, struct entry *e, uint32_t walk, struct place *p)
+static void link_members(int n, struct entry *e, struct marks m, struct place *p)
 {
     for (int i = 0; i < n; i++) {
         int root = p[i].up < 0 ? -1 : root_of(p, i);
@@ -93,20 +93,21 @@ static void link_members(int n, struct entry *e, uint32_t walk, struct place *p)
         p[root].last = i;
         p[i].number = p[root].count++;
         for (int k = 0; k < e[i].node->nin; k++) {
-            int from = maker(n, e, walk, e[i].node->in[k]);
+            int from = maker(m, e[i].node->in[k]);
             bool inside = from >= 0 && p[from].up >= 0 && root_of(p, from) == root;
             e[i].from[k] = inside ? p[from].number : OUTSIDE;
         }
     }
 }
 
-int fuse_plan(int n, struct entry *e, uint32_t walk)
+int fuse_plan(int n, struct entry *e, uint32_t walk, int first)
 {
     struct place few[FEW], *p = n <= FEW ? few : mx_malloc((size_t)n * sizeof *p);
     if (!p)
         return 1;
-    form_groups(n, e, walk, p);
-    link_members(n, e, walk, p);
+    struct marks m = { walk, first };
+    form_groups(n, e, m, p);
+    link_members(n, e, m, p);
     if (p != few)
         free(p);
     return 0;
@@ -122,12 +123,14 @@ int mx_fuse_count(const struct recording *r, int *kernels, int *fused)
     uint32_t walk = walk_begin();
     for (int i = 0; i < r->n; i++) {
         struct node *node = r->entries[i].node;
-        mx y = r->values[r->numbers[r->entries[i].at + node->nin]].it;
-        e[i] = (struct entry){ .node = node, .one = node->nout == 1 ? y : NULL, .before = -1 };
-        y->mark = walk;
-        y->slot = i;
+        const int *results = r->numbers + r->entries[i].at + node->nin;
+        e[i] = (struct entry){ .node = node, .one = r->values[results[0]].it, .before = -1 };
+        for (int k = 0; k < node->nout; k++) {
+            r->values[results[k]].it->mark = walk;
+            r->values[results[k]].it->slot = i;
+        }
     }
-    int failed = mx_fuse_enabled() ? fuse_plan(r->n, e, walk) : 0;
+    int failed = mx_fuse_enabled() ? fuse_plan(r->n, e, walk, 0) : 0;
     graph_unlock();
     for (int i = 0; i < r->n && !failed; i++) {
         *kernels += !e[i].waits && !(e[i].node->op->traits & VIEW);

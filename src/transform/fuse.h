@@ -14,9 +14,10 @@
 bool mx_fuse_enabled(void);
 void mx_fuse_enable(bool on);
 
-/* Fills `waits`, `from` and `before` of n entries in order, whose outputs carry the mark of `walk`
- * and their entry's number as slot; under the graph lock.  Non-zero after mx_fail. */
-int fuse_plan(int n, struct entry *e, uint32_t walk);
+/* Fills `from` and, where they are not as for entries that run alone, `waits` and `before` of n
+ * entries in order.  Their outputs carry the mark of `walk`, and as slot the number of their entry,
+ * `first` and up.  Under the graph lock.  Non-zero after mx_fail. */
+int fuse_plan(int n, struct entry *e, uint32_t walk, int first);
 
 /* How many kernels a recorded graph comes to if it is evaluated on a backend that fuses (views count
  * as none), and how many of them run several operations.  Takes the graph lock.  To explain a
