@@ -106,11 +106,19 @@ static bool same_kind(mlx_array a, mlx_array b)
 
 static PyObject *matched(const struct match *m, const struct place *at, PyObject *like, PyObject *o);
 
+/* May a number of this kind become one of dtype t? */
+static bool takes(mlx_dtype t, char kind)
+{
+    static const char order[] = "biufc";
+    const char *at = strchr(order, dtype_kind(t));
+    return at && strchr(order, kind) <= at;
+}
+
 static PyObject *matched_array(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
 {
     char kind = is_array(o) ? 0 : scalar_kind(o);
     PyObject *x = NULL;
-    if (kind && mlx_array_ndim(handle_of(like)) == 0) { /* a number takes the dtype it is to have, if it can */
+    if (kind && mlx_array_ndim(handle_of(like)) == 0 && takes(mlx_array_dtype(handle_of(like)), kind)) {
         mlx_array a = mlx_array_new();
         if (scalar_to_array(&a, o, kind, mlx_array_dtype(handle_of(like))) == 0)
             return array_wrap(a);

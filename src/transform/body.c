@@ -6,7 +6,7 @@
 
 #include "core/buffer.h"
 #include "core/scope.h"
-#include "ops/op.h"
+#include "ops/rules.h"
 
 void *mx_zeroed(size_t n, size_t size)
 {
@@ -157,7 +157,20 @@ int graph_spread(const struct graph *g, const bool in[], bool out[], bool inexac
 
 /* ---- batches */
 
-int graph_map(const struct graph *g, const mx x[], const int axes[], const bool batched[], struct mx_list *y)
+/* Nothing is batched; some results are to be. */
+static int repeat(const struct graph *g, int n, const mx x[], const bool batched[], struct mx_list *y)
+{
+    struct mx_list one = { 0 };
+    int failed = graph_call(g, g->n_in, x, &one);
+    for (int k = 0; k < one.n && !failed; k++) {
+        MX_SCOPE(NULL);
+        failed = list_push(y, batched[k] ? batch_all(one.v[k].it, -1, n) : one.v[k].it);
+    }
+    list_clear(&one);
+    return failed;
+}
+
+int graph_map(const struct graph *g, int n, const mx x[], const int axes[], const bool batched[], struct mx_list *y)
 {
     struct part f = graph_part(g, NULL, NULL, 0, NULL);
     struct mx_list in = { 0 }, out = { 0 };
@@ -165,7 +178,7 @@ int graph_map(const struct graph *g, const mx x[], const int axes[], const bool 
     for (int i = 0; i < g->n_in; i++)
         any |= axes[i] >= 0;
     if (!any)
-        return graph_call(g, g->n_in, x, y);
+        return repeat(g, n, x, batched, y);
     int *to = mx_zeroed((size_t)g->n_out, sizeof *to);
     for (int k = 0; k < g->n_out && to; k++)
         to[k] = batched[k] ? 0 : VMAP_NONE;

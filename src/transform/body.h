@@ -29,8 +29,8 @@ struct part graph_part(const struct graph *g, const mx x[], const int *in, int n
 /* What a graph's results depend on: out[k] if it does on an input with in[i] (numbers that are not
  * differentiable stop it, if `inexact`).  Non-zero after mx_fail. */
 int graph_spread(const struct graph *g, const bool in[], bool out[], bool inexact);
-/* The results for a batch: axis 0 where batched[k], as they are where not.  Axes as mx_vmap takes them. */
-int graph_map(const struct graph *g, const mx x[], const int axes[], const bool batched[], struct mx_list *y);
+/* The results for a batch of n: axis 0 where batched[k], as they are where not.  Axes as mx_vmap takes them. */
+int graph_map(const struct graph *g, int n, const mx x[], const int axes[], const bool batched[], struct mx_list *y);
 
 /* The array, lent to the scope that is open. */
 mx list_lent(const struct mx_list *l, int i);

@@ -158,7 +158,7 @@ struct rule {
     const int *kept;      /* by carry of w: which of the last xs is its own cotangent, or -1 */
     const mx *t;          /* tangents of the operands */
     const bool *batched;  /* results */
-    int *axes;            /* of the inputs */
+    int *axes, size;      /* of the inputs; of the batch */
 };
 
 static int no_memory(struct mx_list *l, void *p)
@@ -381,7 +381,7 @@ static int map_body(struct closure *self, int n, const mx x[], struct mx_list *o
         return 1;
     for (int i = 0; i < r->n_in; i++)
         all[i] = i < n ? x[i] : r->x[i];
-    int bad = graph_map(r->g, all, r->axes, r->batched, out);
+    int bad = graph_map(r->g, r->size, all, r->axes, r->batched, out);
     free(all);
     return bad;
 }
@@ -407,6 +407,7 @@ static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     }
     if (!bad) {
         r.x = x;
+        r.size = size;
         r.batched = batched + c->nin;
         length = r.nx ? dim(x[nc], 0) : length;
         bad = scan_build(&r.closure, nc, x, r.nx, x + nc, length, a->reverse, a->keeps, &out);
@@ -639,6 +640,7 @@ static void while_vmap(const struct call *c, const int axis[], mx y[], int yaxis
             axes[i] = test_in[i] ? 0 : -1;
         for (int i = 0; i < w.body.n_in; i++)
             axes[n_test + i] = in[i] ? 0 : -1;
+        w.test.size = w.body.size = size;
         w.test.axes = axes;
         w.body.axes = axes + n_test;
         w.test.batched = &differs;
@@ -753,7 +755,7 @@ struct branch_rule {
     const mx *ct, *t;  /* by result; by operand */
     const bool *want, *batched;
     const int *axes;   /* by operand */
-    int n_ops;
+    int n_ops, size;   /* operands; of the batch */
 };
 
 /* Pushes the cotangent of every operand that is wanted. */
@@ -819,7 +821,7 @@ static int cond_map_branch(struct closure *self, int n, const mx x[], struct mx_
     (void)n, (void)x;
     for (int i = 0; axes && i < n_in; i++)
         axes[i] = r->axes[r->at[i]];
-    int bad = !axes || graph_map(r->g, r->x, axes, r->batched, out);
+    int bad = !axes || graph_map(r->g, r->size, r->x, axes, r->batched, out);
     free(axes);
     return bad;
 }
@@ -919,7 +921,8 @@ static void cond_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     int size = batch_size(c, axis), nout = c->nout;
     struct mx_list out = { 0 }, other = { 0 };
     bool *batched = mx_zeroed((size_t)nout, sizeof *batched), differs = axis[0] >= 0;
-    struct branch_rule shared = { .closure = { { .refs = 1 }, cond_map_branch }, .axes = axis, .batched = batched };
+    struct branch_rule shared = { .closure = { { .refs = 1 }, cond_map_branch }, .axes = axis, .batched = batched,
+                                  .size = size };
     struct cond_rule r = { 0 };
     int bad = !batched || cond_rule(&r, c, &shared) || cond_batched(&r, axis, batched);
     if (!bad && differs)

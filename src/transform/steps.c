@@ -12,9 +12,15 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "transform/eval.h"
+#include "transform/fuse.h"
 
+enum { WORTH_FUSING = 8192 /* elements: below that a pass over them costs less than planning one for several */ };
+
+/* An entry, or several that run as one. */
 struct step {
-    struct entry entry;
+    struct entry **members;
+    bool *wanted; /* results that somebody else looks at */
+    int n;
     int n_counts, n_drops; /* of s->counts and s->drops, one step's behind the other's */
 };
 struct count { mx x; int refs; };
@@ -58,24 +64,41 @@ static int make_values(struct steps *s, const struct dims in[])
     return 0;
 }
 
-/* last[i]: the entry that looks at value i last; INT_MAX if it is to stay, -1 if nobody looks. */
-static void find_last(const struct steps *s, int carried, int *last, bool *made)
+/* at[i]: when entry i runs.  last[i]: when value i is looked at last, but for those who run with its
+ * maker; INT_MAX if it is to stay, -1 if nobody looks. */
+struct layout { int *at, *last; bool *made; int n_counts, n_drops; };
+
+static void find_last(const struct steps *s, int carried, struct layout *l)
 {
     const struct graph *g = s->g;
+    int *maker = l->at + g->r.n; /* when a value is made */
     for (int i = 0; i < s->n_values; i++)
-        last[i] = -1, made[i] = false;
+        l->last[i] = maker[i] = -1;
     for (int i = 0; i < g->r.n; i++) {
         const struct node *n = g->r.entries[i].node;
-        for (int k = 0; k < n->nin; k++)
-            last[graph_reads(g, i)[k]] = i;
+        for (int k = 0; k < n->nin; k++) {
+            int v = graph_reads(g, i)[k];
+            if (maker[v] != l->at[i] && l->last[v] < l->at[i])
+                l->last[v] = l->at[i];
+        }
         for (int k = 0; k < n->nout; k++)
-            made[graph_makes(g, i)[k]] = true;
+            maker[graph_makes(g, i)[k]] = l->at[i];
     }
-    for (int i = 0; i < s->n_values; i++)
-        if (!made[i] && i >= carried)
-            last[i] = INT_MAX;
+    for (int i = 0; i < s->n_values; i++) {
+        l->made[i] = maker[i] >= 0;
+        if (!l->made[i] && i >= carried)
+            l->last[i] = INT_MAX;
+    }
     for (int k = 0; k < s->n_out; k++)
-        last[g->r.roots[k]] = INT_MAX;
+        l->last[g->r.roots[k]] = INT_MAX;
+}
+
+static int occurrences(int n, const int v[], int x)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        count += v[i] == x;
+    return count;
 }
 
 static int share_constants(struct steps *s, const bool *made)
@@ -88,6 +111,8 @@ static int share_constants(struct steps *s, const bool *made)
             mx_fail_as(MX_RUNTIME, "[%s] the body uses an array of shape %s that has no value", s->who, shape_of(x));
             return 1;
         }
+        if (mx_wait_host(x))
+            return 1;
         steps_share(s->v[i], x);
     }
     return 0;
@@ -95,7 +120,64 @@ static int share_constants(struct steps *s, const bool *made)
 
 /* ---- the entries */
 
-struct layout { int *last; bool *made; int n_counts, n_drops; };
+static int make_nodes(struct steps *s)
+{
+    const struct graph *g = s->g;
+    size_t n = (size_t)g->r.n + 1, lists = (size_t)g->r.n_numbers + 1;
+    s->entries = mx_malloc(n * sizeof *s->entries);
+    s->nodes = s->entries ? mx_malloc(n * sizeof *s->nodes) : NULL;
+    mx *pieces = s->nodes ? s->pieces = mx_malloc(lists * sizeof(mx)) : NULL;
+    if (!pieces)
+        return 1;
+    for (int i = 0; i < g->r.n; i++) {
+        const struct node *of = g->r.entries[i].node;
+        struct node *node = &s->nodes[i];
+        *node = (struct node){ .refs = 1, .nin = of->nin, .nout = of->nout, .op = of->op, .stream = of->stream,
+                               .args = of->args, .specs = of->specs, .in = pieces, .out = pieces + of->nin };
+        pieces += of->nin + of->nout;
+        for (int k = 0; k < of->nin; k++)
+            node->in[k] = s->v[graph_reads(g, i)[k]];
+        for (int k = 0; k < of->nout; k++)
+            node->out[k] = s->v[graph_makes(g, i)[k]];
+        s->entries[i] = (struct entry){ .node = node, .before = -1 };
+        if (of->nout == 1)
+            s->entries[i].one = node->out[0];
+        else
+            s->entries[i].several = node->out;
+    }
+    return 0;
+}
+
+/* Groups of small arrays are taken apart again. */
+static void part_small(struct entry *e, int i)
+{
+    while (i >= 0) {
+        int before = e[i].before;
+        e[i].before = -1;
+        e[i].waits = false;
+        i = before;
+    }
+}
+
+static int fuse(struct steps *s)
+{
+    int n = s->g->r.n, failed = 0;
+    if (!mx_fuse_enabled() || !n || !s->nodes[0].stream->backend->run_fused)
+        return 0;
+    graph_lock();
+    uint32_t walk = walk_begin();
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < s->nodes[i].nout; k++) {
+            s->nodes[i].out[k]->mark = walk;
+            s->nodes[i].out[k]->slot = i;
+        }
+    failed = fuse_plan(n, s->entries, walk);
+    graph_unlock();
+    for (int i = 0; i < n && !failed; i++)
+        if (!s->entries[i].waits && s->entries[i].before >= 0 && s->entries[i].one->size < WORTH_FUSING)
+            part_small(s->entries, i);
+    return failed;
+}
 
 static void add_count(struct steps *s, struct step *e, struct layout *l, mx x, int refs)
 {
@@ -109,65 +191,70 @@ static void add_drop(struct steps *s, struct step *e, struct layout *l, mx x)
     e->n_drops++;
 }
 
-static int occurrences(int n, const int v[], int x)
+/* How often the members from number `from` on take x from outside. */
+static int uses(const struct step *e, int from, mx x)
 {
     int count = 0;
-    for (int i = 0; i < n; i++)
-        count += v[i] == x;
+    for (int m = from; m < e->n; m++)
+        for (int k = 0; k < e->members[m]->node->nin; k++)
+            count += e->members[m]->node->in[k] == x && (e->n == 1 || e->members[m]->from[k] == OUTSIDE);
     return count;
 }
 
-/* The counts that tell an entry which operands it is the last to look at, and which results nobody will. */
-static void lay_out(struct steps *s, int i, struct layout *l)
+/* The counts that tell a step which operands it is the last to look at, and which results nobody will. */
+static void lay_out(struct steps *s, struct step *e, int at, struct layout *l)
 {
-    struct step *e = &s->steps[i];
-    const struct node *n = s->g->r.entries[i].node;
-    const int *in = graph_reads(s->g, i), *out = graph_makes(s->g, i);
-    for (int k = 0; k < n->nin; k++) {
-        if (occurrences(k, in, in[k]))
-            continue;
-        bool here = l->last[in[k]] == i;
-        add_count(s, e, l, s->v[in[k]], occurrences(n->nin, in, in[k]) + !here);
-        if (here)
-            add_drop(s, e, l, s->v[in[k]]);
-    }
-    for (int k = 0; k < n->nout; k++) {
-        bool unused = l->last[out[k]] < 0;
-        if (n->nout > 1)
-            add_count(s, e, l, s->v[out[k]], unused ? 1 : 2);
-        if (unused)
-            add_drop(s, e, l, s->v[out[k]]);
+    for (int m = 0; m < e->n; m++) {
+        const struct entry *member = e->members[m];
+        const struct node *n = member->node;
+        const int *in = graph_reads(s->g, (int)(member - s->entries)), *out = in + n->nin;
+        for (int k = 0; k < n->nin; k++) {
+            if (occurrences(k, in, in[k]) || (e->n > 1 && member->from[k] != OUTSIDE))
+                continue;
+            int all = uses(e, 0, s->v[in[k]]);
+            if (uses(e, m, s->v[in[k]]) < all) /* met in an earlier member */
+                continue;
+            bool here = l->last[in[k]] == at;
+            add_count(s, e, l, s->v[in[k]], all + !here);
+            if (here)
+                add_drop(s, e, l, s->v[in[k]]);
+        }
+        e->wanted[m] = l->last[out[0]] >= 0;
+        for (int k = 0; k < n->nout && e->n == 1; k++) {
+            bool unused = l->last[out[k]] < 0;
+            if (n->nout > 1)
+                add_count(s, e, l, s->v[out[k]], unused ? 1 : 2);
+            if (unused)
+                add_drop(s, e, l, s->v[out[k]]);
+        }
     }
 }
 
-static int make_entries(struct steps *s, struct layout *l)
+static int make_steps(struct steps *s, struct layout *l)
 {
     const struct graph *g = s->g;
     size_t n = (size_t)g->r.n + 1, lists = (size_t)g->r.n_numbers + 1;
     s->steps = mx_malloc(n * sizeof *s->steps);
-    s->nodes = s->steps ? mx_malloc(n * sizeof *s->nodes) : NULL;
-    s->counts = s->nodes ? mx_malloc(lists * sizeof *s->counts) : NULL;
+    s->counts = s->steps ? mx_malloc(lists * sizeof *s->counts) : NULL;
     s->drops = s->counts ? mx_malloc(lists * sizeof *s->drops) : NULL;
-    mx *pieces = s->drops ? s->pieces = mx_malloc(2 * lists * sizeof(mx)) : NULL;
-    if (!pieces)
+    s->members = s->drops ? mx_malloc(n * (sizeof *s->members + sizeof(bool))) : NULL;
+    if (!s->members)
         return 1;
+    struct entry **members = s->members;
+    bool *wanted = (bool *)(members + n);
     for (int i = 0; i < g->r.n; i++) {
-        const struct node *of = g->r.entries[i].node;
-        struct node *node = &s->nodes[i];
-        *node = (struct node){ .refs = 1, .nin = of->nin, .nout = of->nout, .op = of->op, .stream = of->stream,
-                               .args = of->args, .specs = of->specs, .in = pieces, .out = pieces + of->nin };
-        pieces += of->nin + of->nout;
-        for (int k = 0; k < of->nin; k++)
-            node->in[k] = s->v[graph_reads(g, i)[k]];
-        for (int k = 0; k < of->nout; k++)
-            node->out[k] = s->v[graph_makes(g, i)[k]];
-        s->steps[i] = (struct step){ .entry = { .node = node } };
-        if (of->nout == 1)
-            s->steps[i].entry.one = node->out[0];
-        else
-            s->steps[i].entry.several = node->out;
-        lay_out(s, i, l);
-        s->n = i + 1;
+        if (s->entries[i].waits)
+            continue;
+        struct step *e = &s->steps[s->n++];
+        *e = (struct step){ .members = members, .wanted = wanted };
+        for (int k = i; k >= 0; k = s->entries[k].before)
+            e->n++;
+        int last = e->n;
+        for (int k = i; k >= 0; k = s->entries[k].before)
+            members[--last] = &s->entries[k];
+        members += e->n;
+        wanted += e->n;
+        lay_out(s, e, i, l);
     }
     return 0;
 }
@@ -269,14 +356,20 @@ int steps_open(struct steps *s, const char *who, struct stream *on, struct graph
     s->n_in = s->g->n_in;
     s->n_out = s->g->n_out;
     s->n_values = s->g->r.n_values;
-    struct layout l = { .last = mx_malloc(((size_t)s->n_values + 1) * sizeof *l.last) };
-    l.made = l.last ? mx_malloc((size_t)s->n_values + 1) : NULL;
-    int failed = !l.made || same_backend(s, on) || make_values(s, in);
+    size_t values = (size_t)s->n_values + 1;
+    struct layout l = { .at = mx_malloc(((size_t)s->g->r.n + 2 * values) * sizeof *l.at) };
+    l.last = l.at ? l.at + s->g->r.n + values : NULL;
+    l.made = l.at ? mx_malloc(values) : NULL;
+    int failed = !l.made || same_backend(s, on) || make_values(s, in) || make_nodes(s) || fuse(s);
     if (!failed) {
-        find_last(s, carried, l.last, l.made);
-        failed = make_entries(s, &l) || make_feeds(s, l.made) || share_constants(s, l.made);
+        for (int i = 0; i < s->g->r.n; i++)
+            if (!s->entries[i].waits)
+                for (int k = i; k >= 0; k = s->entries[k].before)
+                    l.at[k] = i;
+        find_last(s, carried, &l);
+        failed = make_steps(s, &l) || make_feeds(s, l.made) || share_constants(s, l.made);
     }
-    free(l.last);
+    free(l.at);
     free(l.made);
     return failed;
 }
@@ -290,6 +383,8 @@ void steps_close(struct steps *s)
         }
     free(s->v);
     free(s->steps);
+    free(s->members);
+    free(s->entries);
     free(s->nodes);
     free(s->counts);
     free(s->drops);
@@ -318,21 +413,26 @@ mx steps_result(const struct steps *s, int k) { return s->v[s->g->r.roots[k]]; }
 
 bool steps_reads(const struct steps *s, int i)
 {
-    for (int k = 0; k < s->n; k++)
+    for (int k = 0; k < s->g->r.n; k++)
         if (occurrences(s->nodes[k].nin, graph_reads(s->g, k), i))
             return true;
     return occurrences(s->n_out, s->g->r.roots, i) > 0;
+}
+
+static int run_step(const struct step *e)
+{
+    struct stream *on = e->members[0]->node->stream;
+    return e->n == 1 ? mx_run_entry(on, e->members[0]) : on->backend->run_fused(on, e->n, e->members, e->wanted);
 }
 
 int steps_run(struct steps *s)
 {
     const struct count *c = s->counts;
     mx *d = s->drops;
-    for (int i = 0; i < s->n; i++) {
-        struct step *e = &s->steps[i];
+    for (const struct step *e = s->steps, *end = e + s->n; e < end; e++) {
         for (int k = e->n_counts; k-- > 0; c++)
             atomic_store_explicit(&c->x->refs, c->refs, memory_order_relaxed);
-        if (mx_run_entry(e->entry.node->stream, &e->entry))
+        if (run_step(e))
             return 1;
         for (int k = e->n_drops; k-- > 0; d++)
             empty(*d);

@@ -17,6 +17,7 @@ struct steps {
     mx *v;             /* by value: arrays of our own */
     int n;
     struct step *steps;
+    struct entry *entries, **members;
     struct count *counts;
     mx *drops;
     struct feed *feeds;

@@ -1,0 +1,811 @@
+"""Loops and branches as operations: values, derivatives, batches, what they cost, and what goes wrong."""
+
+import collections
+import dataclasses
+import gc
+import os
+import signal
+import threading
+import time
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import register_dataclass, register_tree_node, tree_flatten
+
+RNG = np.random.default_rng(7)
+
+
+def real(*shape):
+    return mx.array(RNG.uniform(-1, 1, shape), dtype=mx.float64)
+
+
+def numbers(tree):
+    if isinstance(tree, mx.array):
+        return np.array(tree)
+    if isinstance(tree, (list, tuple)):
+        return [numbers(t) for t in tree]
+    if isinstance(tree, dict):
+        return {k: numbers(v) for k, v in tree.items()}
+    return tree
+
+
+def same(got, want, **tolerance):
+    got, want = tree_flatten(got), tree_flatten(want)
+    assert [k for k, _ in got] == [k for k, _ in want]
+    for (_, a), (_, b) in zip(got, want):
+        if isinstance(a, mx.array) or isinstance(b, mx.array):
+            assert mx.array(a).dtype == mx.array(b).dtype and mx.array(a).shape == mx.array(b).shape
+            np.testing.assert_allclose(np.array(a), np.array(b), **(tolerance or {"rtol": 1e-12, "atol": 1e-12}))
+        else:
+            assert a == b
+
+
+def python_scan(f, init, xs, length=None, reverse=False):
+    """What scan does, one call after the other."""
+    steps = range(length if length is not None else len(tree_flatten(xs)[0][1]))
+    carry, ys = init, []
+    for t in reversed(steps) if reverse else steps:
+        carry, y = f(carry, at(xs, t))
+        ys.append(y)
+    ys = ys[::-1] if reverse else ys
+    return carry, stack(ys)
+
+
+def at(tree, t):
+    if isinstance(tree, mx.array):
+        return tree[t]
+    if isinstance(tree, dict):
+        return {k: at(v, t) for k, v in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(at(v, t) for v in tree)
+    return tree
+
+
+def stack(ys):
+    if isinstance(ys[0], mx.array):
+        return mx.stack(ys)
+    if isinstance(ys[0], dict):
+        return {k: stack([y[k] for y in ys]) for k in ys[0]}
+    if isinstance(ys[0], (list, tuple)):
+        return type(ys[0])(stack([y[k] for y in ys]) for k in range(len(ys[0])))
+    return ys[0]
+
+
+# ---------------------------------------------------------------- steps to try
+
+W = real(3, 3)
+
+
+def plain(carry, x):
+    return carry * 0.5 + x, carry - x
+
+
+def rnn(carry, x):
+    h = mx.tanh(carry["h"] @ W + x["in"])
+    return {"h": h, "n": carry["n"] + 1}, (h * x["gate"][..., None], mx.sin(carry["h"]).sum())
+
+
+def swap(carry, x):
+    a, b, n = carry
+    return (b, a * b + x, n + 1), [a, n]
+
+
+def moved(carry, x):  # views as carries and results
+    return carry.T + x, carry[::-1, 1:]
+
+
+def grows(carry, x):  # a window: views of larger arrays
+    return mx.concatenate([carry[1:], x[None]]), carry.mean()
+
+
+CASES = {
+    "plain": (plain, real(4), real(6, 4)),
+    "rnn": (rnn, {"h": real(2, 3), "n": mx.array(0)}, {"in": real(5, 2, 3), "gate": real(5, 2)}),
+    "swap": (swap, (real(), real(), mx.array(3, dtype=mx.int16)), real(4)),
+    "moved": (moved, real(3, 3), real(5, 3, 3)),
+    "window": (grows, real(4), real(7)),
+    "nothing kept": (lambda c, x: (c, x * 2), real(2), real(3, 2)),
+    "no results": (lambda c, x: (c * x, None), real(2), real(3, 2)),
+    "constants": (lambda c, x: (c, mx.ones(2)), real(2), real(3)),
+    "one twice": (lambda c, x: ((c[0] + x, c[0] + x), (c[1], c[1])), (real(), real()), real(5)),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_scan_is_the_loop(name, reverse):
+    f, init, xs = CASES[name]
+    same(mx.scan(f, init, xs, reverse=reverse), python_scan(f, init, xs, reverse=reverse))
+
+
+def test_scan_against_numpy():
+    a, b, x = RNG.uniform(-1, 1, (3, 1000))
+    want, y = 0.5, []
+    for i in range(1000):
+        y.append(want)
+        want = np.sin(a[i] * want) + b[i] * x[i]
+    last, ys = mx.scan(
+        lambda c, s: (mx.sin(s[0] * c) + s[1] * s[2], c),
+        mx.array(0.5, dtype=mx.float64),
+        tuple(mx.array(v, dtype=mx.float64) for v in (a, b, x)),
+    )
+    assert last.item() == pytest.approx(want, rel=1e-12)
+    np.testing.assert_allclose(np.array(ys), y, rtol=1e-12)
+
+
+def test_scan_without_xs_and_with_numbers():
+    last, y = mx.scan(lambda c, x: ((c[1], c[0] + c[1]), c[0] if x is None else 1 / 0), (0, 1), length=10)
+    assert numbers(y).tolist() == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34] and last[1].item() == 89
+    assert last[0].dtype == mx.int32
+    last, y = mx.scan(lambda c, x: (c * 2, 7), 1.5, length=3)
+    assert last.item() == 12 and y.tolist() == [7, 7, 7]
+    last, y = mx.scan(lambda c, x: (not_(c), c), True, length=3)
+    assert not last.item() and y.tolist() == [True, False, True]
+    last, _ = mx.scan(lambda c, x: (0, None), mx.array(3.0, dtype=mx.float16), length=2)
+    assert last.dtype == mx.float16 and last.item() == 0
+    last, y = mx.scan(lambda c, x: (c + x, x), 0, np.arange(4, dtype=np.int32))
+    assert last.item() == 6 and y.tolist() == [0, 1, 2, 3]
+
+
+def not_(x):
+    return mx.logical_not(x)
+
+
+def test_scan_of_no_steps():
+    carry, y = mx.scan(plain, mx.array([1.0, 2.0]), mx.zeros((0, 2)))
+    assert carry.tolist() == [1, 2] and y.shape == (0, 2)
+    carry, y = mx.scan(plain, mx.array(1.0), mx.array(1.0), length=0) if False else mx.scan(
+        lambda c, x: (c + 1, c), mx.array(1.0), length=0
+    )
+    assert carry.item() == 1 and y.shape == (0,)
+    g = mx.grad(lambda c: mx.scan(plain, c, mx.zeros((0, 2)))[0].sum())(mx.array([1.0, 2.0]))
+    assert g.tolist() == [1, 1]
+    empty, y = mx.scan(plain, mx.zeros((0,)), mx.zeros((3, 0)))
+    assert empty.shape == (0,) and y.shape == (3, 0)
+
+
+def test_trees_are_kept():
+    Point = collections.namedtuple("Point", "x y")
+    init = {"p": Point(mx.array(1.0), [mx.array(2), None]), "s": "text", "e": ()}
+
+    def f(c, x):
+        p = c["p"]
+        # other orders of keys are the same tree
+        return {"e": (), "s": "text", "p": Point(p.x + x, [p.y[0] + 1, None])}, {"b": p.x, "a": [p.y[0], "z"]}
+
+    carry, y = mx.scan(f, init, mx.array([1.0, 2.0]))
+    assert isinstance(carry["p"], Point) and list(carry) == ["p", "s", "e"] and carry["s"] == "text"
+    assert carry["p"].x.item() == 4 and carry["p"].y[0].item() == 4 and carry["p"].y[1] is None
+    assert y["b"].tolist() == [1, 2] and y["a"][0].tolist() == [2, 3] and y["a"][1] == "z"
+
+
+def test_registered_types_are_trees():
+    class Pair:
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
+    register_tree_node(Pair, lambda p: ((p.a, p.b), None), lambda aux, kids: Pair(*kids))
+
+    @register_dataclass
+    @dataclasses.dataclass
+    class State:
+        h: mx.array
+        n: mx.array
+
+    carry, y = mx.scan(lambda c, x: (Pair(c.b, c.a + x), c), Pair(1.0, 2.0), mx.array([1.0, 2.0]))
+    assert isinstance(carry, Pair) and (carry.a.item(), carry.b.item()) == (2, 4) and y.b.tolist() == [2, 2]
+    state = mx.while_loop(lambda s: s.n < 3, lambda s: State(s.h * 2, s.n + 1), State(mx.array(1.0), mx.array(0)))
+    assert isinstance(state, State) and state.h.item() == 8
+    with pytest.raises(ValueError, match=r"\[scan\] the carry must keep.*carry\[1\] was float32"):
+        mx.scan(lambda c, x: (Pair(c.a, mx.array([1])), None), Pair(1.0, 2.0), length=1)
+
+
+def test_while_loop():
+    count, x = mx.while_loop(lambda c: c[1] < 100, lambda c: (c[0] + 1, c[1] * 3), (0, mx.array(1.0)))
+    assert count.item() == 5 and x.item() == 243
+    n, steps = mx.while_loop(
+        lambda c: c["n"] != 1,
+        lambda c: {"n": mx.where(c["n"] % 2 == 0, c["n"] // 2, 3 * c["n"] + 1), "steps": c["steps"] + 1},
+        {"n": 27, "steps": 0},
+    ).values()
+    assert steps.item() == 111
+    assert mx.while_loop(lambda c: False, lambda c: c + 1, mx.array(5)).item() == 5
+    assert mx.while_loop(lambda c: c < 3, lambda c: c + 1, mx.array(5)).item() == 5
+    # the condition counts as true where it is not zero
+    assert mx.while_loop(lambda c: c, lambda c: c - 1, 4).item() == 0
+
+
+def test_while_loop_does_not_change_its_arguments():
+    x = mx.zeros(1000)
+    mx.eval(x)
+    y = mx.while_loop(lambda c: c[0] < 10, lambda c: c + 1, x)
+    assert y[0].item() == 10 and x[0].item() == 0
+
+
+@pytest.mark.parametrize("pred", [True, False, 1, 0.0, mx.array(True), mx.array(0)])
+def test_cond(pred):
+    x = mx.array([1.0, -4.0])
+    got = mx.cond(pred, lambda x, k: {"a": x * k, "n": 1}, lambda x, k: {"n": 0, "a": x + k}, x, 2)
+    assert got["a"].tolist() == ([2, -8] if bool(pred) else [3, -2]) and got["n"].item() == int(bool(pred))
+    assert list(got) == ["a", "n"]
+
+
+def test_cond_computes_one_branch():
+    table = mx.arange(3)
+    far = mx.array([7])
+    fails = lambda i: table[i]  # noqa: E731
+    assert mx.cond(mx.array(False), fails, lambda i: i, far).item() == 7
+    # also where nothing depends on an argument
+    assert mx.cond(mx.array(False), lambda: table[far], lambda: far * 2).item() == 14
+    with pytest.raises(IndexError, match="out of range"):
+        mx.eval(mx.cond(mx.array(True), fails, lambda i: i, far))
+    # so it ends recursion
+    big = lambda: (mx.zeros((1 << 26,), dtype=mx.uint32) + 1).sum()  # noqa: E731
+    assert peak(lambda: mx.cond(False, big, lambda: mx.array(0, dtype=mx.uint32))) < 1 << 20
+
+
+def test_nested():
+    def power(base, n):
+        return mx.while_loop(lambda c: c[0] > 0, lambda c: (c[0] - 1, c[1] * base), (n, mx.array(1.0)))[1]
+
+    def row(total, n):
+        y = power(mx.array(2.0), n)
+        inner, _ = mx.scan(lambda c, x: (c + x * y, None), mx.array(0.0), mx.arange(3).astype(mx.float32))
+        return total + mx.cond(n % 2 == 0, lambda: inner, lambda: -inner), inner
+
+    total, y = mx.scan(row, mx.array(0.0), mx.arange(6))
+    want = [3 * 2.0**n for n in range(6)]
+    assert y.tolist() == want and total.item() == sum(v if n % 2 == 0 else -v for n, v in enumerate(want))
+
+
+def test_keys_in_the_carry():
+    def step(key, x):
+        key, now = mx.random.split(key)
+        return key, mx.random.normal((3,), key=now) * x
+
+    key, y = mx.scan(step, mx.random.key(5), mx.ones(4))
+    want_key, want = python_scan(step, mx.random.key(5), mx.ones(4))
+    assert key.tolist() == want_key.tolist() and mx.array_equal(y, want).item()
+    keys = mx.random.split(mx.random.key(1), 4)
+    _, y = mx.scan(lambda c, k: (c, mx.random.uniform(key=k)), 0, keys)
+    assert y.tolist() == [mx.random.uniform(key=keys[i]).item() for i in range(4)]
+
+
+def test_captured_arrays():
+    lazy = mx.array([1.0, 2.0]) * 3  # not computed yet
+    computed = mx.array([10.0, 20.0])
+    f = lambda c, x: (c * 0.5 + lazy + computed.sum() * x, lazy * x)  # noqa: E731
+    same(mx.scan(f, mx.zeros(2), mx.ones(3)), python_scan(f, mx.zeros(2), mx.ones(3)), rtol=1e-6)
+    # they are not kept by anything but the loop
+    held = mx.get_active_memory()
+    big = mx.ones((1 << 18,))
+    y = mx.scan(lambda c, x: (c + big[0] + x, None), 0.0, mx.ones(2))[0]
+    assert y.item() == 4
+    del big, y
+    gc.collect()
+    assert mx.get_active_memory() - held < 1 << 16
+
+
+# ---------------------------------------------------------------- derivatives
+
+
+def differences(f, x, e=1e-6):
+    """The gradient of f(x), by central differences."""
+    x = np.array(x, dtype=np.float64)
+    g = np.zeros_like(x)
+    for i in np.ndindex(x.shape):
+        up, down = x.copy(), x.copy()
+        up[i] += e
+        down[i] -= e
+        g[i] = (f(mx.array(up, dtype=mx.float64)).item() - f(mx.array(down, dtype=mx.float64)).item()) / (2 * e)
+    return g
+
+
+def scalar_of(tree):
+    """A number that depends on every element of a tree, each in its own way."""
+    total = mx.array(0.0, dtype=mx.float64)
+    for i, (_, a) in enumerate(tree_flatten(tree)):
+        if isinstance(a, mx.array) and mx.issubdtype(a.dtype, mx.floating):
+            w = mx.arange(a.size).astype(mx.float64).reshape(a.shape) * 0.1 + 1 + i
+            total = total + (w * mx.sin(a)).sum()
+    return total
+
+
+def arrays_of(*trees):
+    return [a for t in trees for _, a in tree_flatten(t) if mx.issubdtype(a.dtype, mx.floating)]
+
+
+def with_leaf(tree, k, new):
+    """The tree with its k-th array of floating type replaced."""
+    count = iter(range(1000))
+
+    def go(t):
+        if isinstance(t, mx.array):
+            return (new if next(count) == k else t) if mx.issubdtype(t.dtype, mx.floating) else t
+        if isinstance(t, dict):
+            return {key: go(v) for key, v in t.items()}
+        return type(t)(go(v) for v in t)
+
+    return go(tree)
+
+
+def of_leaf(name, k, reverse=False, scan=mx.scan):
+    """The case as a function of its k-th array."""
+    f, init, xs = CASES[name]
+    return lambda v: scalar_of(scan(f, *with_leaf((init, xs), k, v), reverse=reverse))
+
+
+LEAVES = [(n, k) for n, (_, init, xs) in CASES.items() for k in range(len(arrays_of(init, xs)))]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name,k", LEAVES)
+def test_derivatives_of_scan(name, k, reverse):
+    f, v = of_leaf(name, k, reverse), arrays_of(*CASES[name][1:])[k]
+    want = differences(f, v)
+    np.testing.assert_allclose(np.array(mx.grad(f)(v)), want, rtol=1e-6, atol=1e-7)
+    t = real(*v.shape)
+    _, (dy,) = mx.jvp(f, [v], [t])
+    assert dy.item() == pytest.approx((want * np.array(t)).sum(), rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("name,k", LEAVES)
+def test_second_derivatives_of_scan(name, k):
+    f, loop = of_leaf(name, k), of_leaf(name, k, scan=python_scan)
+    v = arrays_of(*CASES[name][1:])[k]
+    t = real(*v.shape)
+    of_gradient = lambda f: lambda v: (mx.grad(f)(v) * t).sum()  # noqa: E731
+    want = np.array(mx.grad(of_gradient(loop))(v))
+    np.testing.assert_allclose(want, differences(of_gradient(loop), v), rtol=1e-5, atol=1e-6)
+    close = {"rtol": 1e-9, "atol": 1e-10}
+    np.testing.assert_allclose(np.array(mx.grad(of_gradient(f))(v)), want, **close)  # reverse over reverse
+    _, (dy,) = mx.jvp(mx.grad(f), [v], [t])  # forward over reverse
+    np.testing.assert_allclose(np.array(dy), want, **close)
+    got = mx.grad(lambda v: mx.jvp(f, [v], [t])[1][0])(v)  # reverse over forward
+    np.testing.assert_allclose(np.array(got), want, **close)
+    _, (dy,) = mx.jvp(lambda v: mx.jvp(f, [v], [t])[1][0], [v], [t])  # forward over forward
+    assert dy.item() == pytest.approx((want * np.array(t)).sum(), rel=1e-9, abs=1e-9)
+
+
+def test_derivatives_of_captured_arrays():
+    x, h = real(5, 3), real(3)
+
+    def f(w, scan):
+        w2 = mx.sin(w)  # made outside, from what is differentiated by
+        return scalar_of(scan(lambda c, x: (mx.tanh(w2 @ c + x * w[0]), c.sum() * w[1]), h, x))
+
+    w = real(3, 3)
+    g = lambda scan: mx.grad(lambda w: f(w, scan))  # noqa: E731
+    same(g(mx.scan)(w), g(python_scan)(w))
+    same(mx.grad(lambda w: g(mx.scan)(w)[0, 1])(w), mx.grad(lambda w: g(python_scan)(w)[0, 1])(w))
+
+
+def test_third_derivatives():
+    f = lambda scan: lambda x: scan(lambda c, _: (mx.sin(c * x), None), x, None, 4)[0]  # noqa: E731
+    x = mx.array(0.7, dtype=mx.float64)
+    g = lambda f: mx.grad(mx.grad(mx.grad(f)))  # noqa: E731
+    assert g(f(mx.scan))(x).item() == pytest.approx(g(f(python_scan))(x).item(), rel=1e-9)
+
+
+def test_integers_have_no_gradient_but_do_not_stop_others():
+    def f(x, scan=mx.scan):
+        (c, n), y = scan(lambda c, n: ((c[0] * x + c[1].astype(x.dtype), c[1] + n), c[1]), (x, mx.array(1)), mx.arange(4))
+        return c + n.astype(x.dtype) * x + y.sum().astype(x.dtype)
+
+    x = mx.array(1.5, dtype=mx.float64)
+    assert mx.grad(f)(x).item() == pytest.approx(differences(f, x).item(), rel=1e-6)
+    assert mx.grad(f)(x).item() == pytest.approx(mx.grad(lambda x: f(x, python_scan))(x).item(), rel=1e-12)
+
+
+def test_gradient_of_half_types():
+    w = mx.array([0.5, -0.25], dtype=mx.bfloat16)
+    f = lambda scan: lambda w: scan(lambda c, x: (mx.tanh(c * w + x), c), w, mx.ones((3, 2), dtype=mx.bfloat16))[0].sum()  # noqa: E731,E501
+    a, b = mx.grad(f(mx.scan))(w), mx.grad(f(python_scan))(w)
+    assert a.dtype == mx.bfloat16
+    np.testing.assert_allclose(np.array(a.astype(mx.float32)), np.array(b.astype(mx.float32)), rtol=2e-2, atol=1e-2)
+
+
+def test_derivatives_of_while_loop():
+    f = lambda x: mx.while_loop(lambda c: c[1] < 100, lambda c: (c[0] * mx.sin(c[0]) + x, c[1] + 7), (x, 0))[0]  # noqa: E731
+    x = real(3)
+    _, (dy,) = mx.jvp(f, [x], [mx.ones(3, dtype=mx.float64)])
+    want = differences(lambda v: f(v).sum(), x)
+    np.testing.assert_allclose(np.array(dy), want, rtol=1e-5)
+    ddy = mx.jvp(lambda x: mx.jvp(f, [x], [mx.ones(3, dtype=mx.float64)])[1][0], [x], [mx.ones(3, dtype=mx.float64)])
+    e = 1e-6
+    up, down = (mx.jvp(f, [x + d], [mx.ones(3, dtype=mx.float64)])[1][0] for d in (e, -e))
+    np.testing.assert_allclose(np.array(ddy[1][0]), np.array(up - down) / (2 * e), rtol=1e-4)
+    with pytest.raises(ValueError, match=r"\[while_loop\] has no derivative in reverse mode.*scan"):
+        mx.grad(lambda x: f(x).sum())(x)
+    # but what does not need it can be differentiated
+    g = mx.grad(lambda x: (x * mx.stop_gradient(f(x))).sum())(x)
+    same(g, f(x))
+    n = lambda x: (x * mx.while_loop(lambda n: n < 5, lambda n: n + 1, mx.array(0))).sum()  # noqa: E731
+    assert mx.grad(n)(x).tolist() == [5, 5, 5]
+
+
+@pytest.mark.parametrize("pred", [True, False])
+def test_derivatives_of_cond(pred):
+    w = real(3)
+
+    def f(x, w, p=mx.array(pred)):
+        a, b = mx.cond(p, lambda x, y: (mx.sin(x * w) + y, x), lambda x, y: (x * x, mx.cos(y)), x, x * 2)
+        return scalar_of([a, b])
+
+    x = real(3)
+    for k, v in enumerate((x, w)):
+        of = lambda v, k=k: f(*(v if i == k else u for i, u in enumerate((x, w))))  # noqa: E731
+        want = differences(of, v)
+        np.testing.assert_allclose(np.array(mx.grad(of)(v)), want, rtol=1e-6, atol=1e-8)
+        _, (dy,) = mx.jvp(of, [v], [mx.ones(3, dtype=mx.float64)])
+        assert dy.item() == pytest.approx(want.sum(), rel=1e-6, abs=1e-8)
+        second = lambda v: (mx.grad(of)(v) * w).sum()  # noqa: E731
+        np.testing.assert_allclose(np.array(mx.grad(second)(v)), differences(second, v), rtol=1e-5, atol=1e-6)
+        _, (dy,) = mx.jvp(mx.grad(of), [v], [mx.array(w)])
+        np.testing.assert_allclose(np.array(dy), np.array(mx.jvp(mx.grad(of), [v], [w])[1][0]), rtol=1e-9)
+
+
+def test_a_branch_without_the_variable_has_no_gradient():
+    f = lambda p: mx.grad(lambda x: mx.cond(p, lambda x: x * x, lambda x: mx.array(3.0), x))(mx.array(2.0))  # noqa: E731
+    assert f(True).item() == 4 and f(False).item() == 0
+    # and the other branch is not computed going back: no NaN from it
+    safe = lambda x: mx.cond(x > 0, lambda x: mx.sqrt(x), lambda x: mx.zeros_like(x), x)  # noqa: E731
+    assert mx.grad(safe)(mx.array(0.0)).item() == 0 and mx.grad(safe)(mx.array(4.0)).item() == 0.25
+
+
+def test_loops_in_derivatives_of_loops():
+    def f(x, scan):
+        def outer(c, v):
+            inner, _ = scan(lambda d, u: (mx.sin(d * v) + u * x[0], None), c, x)
+            return mx.cond(inner > 0.1, lambda a: a * v, lambda a: mx.exp(a), inner), inner
+
+        return scalar_of(scan(outer, x[0], x))
+
+    x = real(4)
+    got = mx.grad(lambda x: f(x, mx.scan))(x)
+    np.testing.assert_allclose(np.array(got), differences(lambda x: f(x, python_scan), x), rtol=1e-6, atol=1e-7)
+    t = real(4)
+    second = lambda x: (mx.grad(lambda x: f(x, mx.scan))(x) * t).sum()  # noqa: E731
+    np.testing.assert_allclose(np.array(mx.grad(second)(x)), differences(second, x), rtol=1e-5, atol=1e-6)
+
+
+# ---------------------------------------------------------------- batches
+
+
+def looped(f, n, in_axes):
+    """f over a batch, one by one."""
+
+    def g(*args):
+        ys = [f(*(a if ax is None else mx.take(a, mx.array(i), axis=ax) for a, ax in zip(args, in_axes))) for i in range(n)]
+        return stack(ys)
+
+    return g
+
+
+AXES = [(0, 0, 0), (0, None, None), (None, 0, None), (None, None, 0), (1, None, 0), (None, 1, 1)]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axes", AXES)
+def test_vmap_of_scan(axes, reverse):
+    f = lambda c, x, w: mx.scan(lambda c, x: (mx.tanh(c * w) + x, (c, x * 2)), c, x, reverse=reverse)  # noqa: E731
+    c, x, w = (real(*([3] * (n + (a is not None)))) for n, a in zip((1, 2, 1), axes))
+    same(mx.vmap(f, in_axes=axes)(c, x, w), looped(f, 3, axes)(c, x, w))
+
+
+def test_vmap_of_a_carry_that_joins_the_batch_later():
+    # b gets batched values in the second step only, n never
+    f = lambda x: mx.scan(lambda c, _: ((c[0] + x, c[0] * 2, c[2] + 1), c[2]), (x, mx.array(0.0), 0), length=3)  # noqa: E731
+    x = mx.array([1.0, 2.0])
+    (a, b, n), y = mx.vmap(f, out_axes=((0, 0, None), None))(x)
+    assert a.tolist() == [4, 8] and b.tolist() == [6, 12] and n.item() == 3 and y.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("axes", AXES[:4])
+def test_vmap_and_derivatives_of_scan(axes):
+    def f(c, x, w):
+        return scalar_of(mx.scan(lambda c, x: (mx.tanh(c * w) + x, c), c, x))
+
+    args = [real(*([3] * (n + (a is not None)))) for n, a in zip((1, 2, 1), axes)]
+    for k in range(3):
+        g = mx.grad(f, argnums=k)
+        same(mx.vmap(g, in_axes=axes)(*args), looped(g, 3, axes)(*args))
+        total = lambda f: lambda *a: f(*a).sum()  # noqa: E731
+        got = mx.grad(total(mx.vmap(f, in_axes=axes)), argnums=k)(*args)
+        same(got, mx.grad(total(looped(f, 3, axes)), argnums=k)(*args))
+        t = [real(*a.shape) for a in args]
+        forward = lambda f: mx.jvp(f, args, t)[1]  # noqa: E731
+        same(forward(mx.vmap(f, in_axes=axes)), forward(looped(f, 3, axes)))
+
+
+def test_vmap_twice():
+    f = lambda a, b: mx.scan(lambda c, x: (c * a + x, c), b, a * mx.ones(3, dtype=mx.float64))[0]  # noqa: E731
+    a, b = real(2), real(4)
+    got = mx.vmap(lambda a: mx.vmap(lambda b: f(a, b))(b))(a)
+    same(got, mx.stack([mx.stack([f(a[i], b[j]) for j in range(4)]) for i in range(2)]))
+
+
+def test_vmap_of_while_loop():
+    f = lambda x, m: mx.while_loop(lambda c: mx.abs(c[0]) < m, lambda c: (c[0] * 2, c[1] + 1), (x, 0))  # noqa: E731
+    x = mx.array([1.0, 3.0, 20.0, -0.1])
+    m = mx.array([10.0, 100.0, 5.0, 1.0])
+    for axes in ((0, 0), (0, None), (None, 0)):
+        args = [a if ax == 0 else b for ax, a, b in zip(axes, (x, m), (mx.array(0.5), mx.array(9.0)))]
+        same(mx.vmap(f, in_axes=axes)(*args), looped(f, 4, axes)(*args))
+    # a condition that is the same for all stays one condition
+    g = lambda x: mx.while_loop(lambda c: c[1] < 3, lambda c: (c[0] + x, c[1] + 1), (x, 0))  # noqa: E731
+    y, n = mx.vmap(g, out_axes=(0, None))(x)
+    assert n.item() == 3
+    same(y, x * 4)
+    d = mx.vmap(lambda x: mx.jvp(lambda x: f(x, 10.0)[0], [x], [mx.array(1.0)])[1][0])(x)
+    assert d.tolist() == [16, 4, 1, 128]
+    _, (d,) = mx.jvp(mx.vmap(lambda x: f(x, 10.0)[0]), [x], [mx.ones(4)])
+    assert d.tolist() == [16, 4, 1, 128]
+
+
+@pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0), (None, 1)])
+def test_vmap_of_cond(axes):
+    f = lambda p, x: mx.cond(p, lambda x: (mx.sin(x), mx.ones(2)), lambda x: (x * x, mx.zeros(2)), x)  # noqa: E731
+    p = mx.array([True, False, True]) if axes[0] == 0 else mx.array(False)
+    x = real(3, 3) if axes[1] is not None else real(3)
+    same(mx.vmap(f, in_axes=axes)(p, x), looped(f, 3, axes)(p, x))
+    g = mx.grad(lambda p, x: f(p, x)[0].sum(), argnums=1)
+    same(mx.vmap(g, in_axes=axes)(p, x), looped(g, 3, axes)(p, x))
+    total = lambda h: mx.grad(lambda x: mx.vmap(h, in_axes=axes)(p, x)[0].sum())(x)  # noqa: E731
+    same(total(f), mx.grad(lambda x: looped(f, 3, axes)(p, x)[0].sum())(x))
+
+
+# ---------------------------------------------------------------- compiled
+
+
+def test_inside_compile():
+    w = real(3, 3)
+
+    def f(w, x):
+        c, y = mx.scan(lambda c, x: (mx.tanh(w @ c + x), c), mx.zeros(3, dtype=mx.float64), x)
+        n = mx.while_loop(lambda n: n < 4, lambda n: n + 1, 0)
+        return mx.cond(n > 3, lambda: c.sum() + y.sum(), lambda: mx.array(0.0, dtype=mx.float64))
+
+    x = real(6, 3)
+    same(mx.compile(f)(w, x), f(w, x))
+    g = mx.compile(f)
+    same(mx.grad(g)(w, x), mx.grad(f)(w, x))
+    same(mx.compile(mx.grad(f))(w, x), mx.grad(f)(w, x))
+    same(mx.compile(mx.vmap(f, in_axes=(None, 0)))(w, real(2, 4, 3)) * 0, mx.zeros(2, dtype=mx.float64))
+    for n in (3, 5):  # any length
+        same(mx.compile(f, shapeless=True)(w, x[:n]), f(w, x[:n]))
+    # inside of a body
+    same(mx.scan(mx.compile(plain), real(2) * 0, real(3, 2) * 0), mx.scan(plain, real(2) * 0, real(3, 2) * 0))
+
+
+# ---------------------------------------------------------------- what it costs
+
+
+def seconds(f):
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        f()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def test_building_does_not_depend_on_the_length():
+    def step(c, _):
+        return mx.sin(c) * 0.5 + c, c
+
+    build = lambda n: seconds(lambda: [mx.scan(step, mx.array(1.0), length=n) for _ in range(50)])  # noqa: E731
+    assert build(10_000) < 3 * build(10)
+    f = mx.grad(lambda c, n: mx.scan(step, c, length=n)[0])
+    build = lambda n: seconds(lambda: [f(mx.array(1.0), n) for _ in range(20)])  # noqa: E731
+    assert build(10_000) < 3 * build(10)
+
+
+def test_calls_of_the_body():
+    calls = []
+
+    def f(c, x):
+        calls.append(1)
+        return c + x, None
+
+    mx.eval(mx.scan(f, mx.array(0.0), mx.ones(1000)))
+    mx.eval(mx.scan(f, mx.array(0.0), mx.ones(10)))
+    assert len(calls) == 2
+
+
+def peak(make):
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    mx.eval(make())
+    return mx.get_peak_memory() - before
+
+
+def test_a_loop_runs_in_constant_memory():
+    size = 1 << 16
+    step = lambda c, _: (mx.sin(c * 0.5 + 1) * c, None)  # noqa: E731
+    assert peak(lambda: mx.scan(step, mx.zeros(size), length=300)[0]) < 4 * size * 4
+    stop = lambda c: c[0] < 300  # noqa: E731
+    assert peak(lambda: mx.while_loop(stop, lambda c: (c[0] + 1, c[1] * 0.5 + 1), (0, mx.zeros(size)))) < 4 * size * 4
+    # a carry that is written into stays where it is
+    fill = lambda c, i: (c.at[i].add(1.0), None)  # noqa: E731
+    assert peak(lambda: mx.scan(fill, mx.zeros(size), mx.arange(300))[0]) < 4 * size * 4
+    # going forward as well; going back keeps the carries
+    forward = lambda: mx.jvp(lambda c: mx.scan(step, c, length=300)[0], [mx.zeros(size)], [mx.ones(size)])[1]  # noqa: E731
+    assert peak(forward) < 14 * size * 4
+    back = lambda: mx.grad(lambda c: mx.scan(step, c, length=20)[0].sum())(mx.zeros(size))  # noqa: E731
+    assert peak(back) < 30 * size * 4
+
+
+def test_a_step_costs_little():
+    step = lambda c, x: ((c * 0.5 + x) * 0.9 - 0.1, c)  # noqa: E731
+    xs = mx.ones(20_000)
+    run = lambda: mx.eval(mx.scan(step, mx.array(0.0), xs))  # noqa: E731
+    assert seconds(run) / 20_000 < 20e-6  # well below one call of Python for each operation
+
+
+def test_large_arrays_are_fused_bit_for_bit():
+    size = 20_000
+    x = mx.random.normal((size,), key=mx.random.key(3))
+    step = lambda c, _: (mx.sin(c * 0.5 + x) * 0.9 - c * 0.1, c[:5] + x[:5])  # noqa: E731
+    got, want = mx.scan(step, x, length=4), python_scan(step, x, None, 4)
+    assert mx.array_equal(got[0], want[0]).item() and mx.array_equal(got[1], want[1]).item()
+
+
+# ---------------------------------------------------------------- streams, failures
+
+
+def test_streams():
+    s = mx.new_stream(mx.cpu)
+    step = lambda c, x: (c + mx.add(x, 1, stream=s), c)  # noqa: E731
+    for stream in (None, mx.cpu, s):
+        c, y = mx.scan(step, mx.array(0.0), mx.arange(4).astype(mx.float32), stream=stream)
+        assert c.item() == 10 and y.tolist() == [0, 1, 3, 6]
+    assert mx.while_loop(lambda c: c < 5, lambda c: c + 1, 0, stream=s).item() == 5
+    assert mx.cond(True, lambda: mx.array(1), lambda: mx.array(2), stream=s).item() == 1
+    y = mx.scan(step, mx.array(0.0), mx.ones(1000), stream=s)
+    mx.async_eval(y)
+    assert y[0].item() == 2000
+
+
+def test_errors_while_running():
+    table = mx.arange(5) * 1.0
+    x = mx.zeros(3)
+    c, y = mx.scan(lambda c, i: (c * 2 + table[i], c), x, mx.array([1, 4, 7, 2]))
+    for _ in range(2):  # and again: nothing is lost
+        with pytest.raises(IndexError, match=r"index 7.*\(in step 2 of scan\)"):
+            mx.eval(c, y)
+    assert x.tolist() == [0, 0, 0]
+    with pytest.raises(IndexError, match=r"\(in step 5 of while_loop\)"):
+        mx.eval(mx.while_loop(lambda c: c >= 0, lambda c: c + 1 + table[c].astype(mx.int32) * 0, 0))
+    assert mx.scan(lambda c, i: (c + table[i], c), x, mx.array([1, 4]))[0].tolist() == [5, 5, 5]
+
+
+def test_an_endless_loop_can_be_stopped():
+    y = mx.while_loop(lambda c: True, lambda c: c + 1, mx.array(0))
+    z = mx.scan(lambda c, _: (mx.sin(c), None), mx.array(1.0), length=2_000_000_000)[0]
+    for a in (y, z):
+        soon = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+        soon.start()
+        start = time.perf_counter()
+        with pytest.raises(KeyboardInterrupt):
+            mx.eval(a)
+        assert time.perf_counter() - start < 5
+        soon.join()
+
+
+def test_what_the_functions_raise_comes_out():
+    class Odd(Exception):
+        pass
+
+    def fails(*_):
+        raise Odd("here")
+
+    fine = lambda *_: mx.array(1.0)  # noqa: E731
+    for call in (
+        lambda: mx.scan(fails, 1.0, length=2),
+        lambda: mx.while_loop(fails, fine, 1.0),
+        lambda: mx.while_loop(lambda c: c > 2, fails, 1.0),
+        lambda: mx.cond(True, fails, fine, 1.0),
+        lambda: mx.cond(True, fine, fails),
+        lambda: mx.grad(lambda x: mx.scan(fails, x, length=2)[0])(mx.array(1.0)),
+    ):
+        with pytest.raises(Odd, match="here"):
+            call()
+    assert mx.scan(lambda c, x: (c + 1, None), 0, length=2)[0].item() == 2
+
+
+Z3 = mx.zeros(3)
+
+
+@pytest.mark.parametrize(
+    "call,error,says",
+    [
+        (lambda: mx.scan(lambda c, x: (c.astype(mx.float16), None), Z3, length=2), ValueError,
+         r"\[scan\] the carry must keep its structure, shapes and dtypes: carry was float32 of shape \(3,\), and the "
+         r"function returned float16 of shape \(3,\)"),
+        (lambda: mx.scan(lambda c, x: ({"h": [c["h"][0], c["h"][1][:2]]}, None), {"h": [Z3, Z3]}, length=2), ValueError,
+         r"carry\['h'\]\[1\] was float32 of shape \(3,\), and the function returned float32 of shape \(2,\)"),
+        (lambda: mx.scan(lambda c, x: ((c, c), None), Z3, length=2), ValueError, "a tuple of 2"),
+        (lambda: mx.scan(lambda c, x: ([c[0]], None), [Z3, Z3], length=2), ValueError, "a list of 1"),
+        (lambda: mx.scan(lambda c, x: ({"b": c["a"]}, None), {"a": Z3}, length=2), ValueError,
+         r"a dict with keys \['b'\]"),
+        (lambda: mx.scan(lambda c, x: (None, None), Z3, length=2), ValueError, "returned None"),
+        (lambda: mx.scan(lambda c, x: (c * 1.5, None), 1, length=2), ValueError, r"carry was int32.*float32"),
+        (lambda: mx.scan(lambda c, x: (1.5, None), 1, length=2), ValueError, r"carry was int32.*float32"),
+        (lambda: mx.scan(lambda c, x: c, Z3, length=2), ValueError, r"a tuple \(carry, y\), got float32"),
+        (lambda: mx.scan(lambda c, x: (c, c, c), Z3, length=2), ValueError, r"a tuple \(carry, y\), got a tuple of 3"),
+        (lambda: mx.scan(plain, Z3, (mx.zeros((2, 3)), mx.zeros((4, 3)))), ValueError,
+         r"\[scan\] expected xs of one length, got 2 .* and 4"),
+        (lambda: mx.scan(plain, Z3, mx.zeros((2, 3)), length=3), ValueError, "of the length given, 3, got 2"),
+        (lambda: mx.scan(plain, Z3, mx.array(1.0)), ValueError, "an axis to go along, got a scalar"),
+        (lambda: mx.scan(plain, Z3), ValueError, r"\[scan\] expected xs or a length"),
+        (lambda: mx.scan(plain, Z3, length=-1), ValueError, "not negative, got -1"),
+        (lambda: mx.scan(plain, Z3, length=2.5), TypeError, "length"),
+        (lambda: mx.scan(3, Z3, length=2), TypeError, "callable"),
+        (lambda: mx.scan(plain, Z3, mx.zeros((2, 4))), ValueError, "broadcast"),
+        (lambda: mx.while_loop(lambda c: c > 0, lambda c: c, Z3), ValueError,
+         r"\[while_loop\] expected the condition to return a scalar, got bool of shape \(3,\)"),
+        (lambda: mx.while_loop(lambda c: None, lambda c: c, Z3), ValueError, "a scalar, got None"),
+        (lambda: mx.while_loop(lambda c: [c], lambda c: c, Z3), ValueError, "a scalar, got a list of 1"),
+        (lambda: mx.while_loop(lambda c: True, lambda c: c[:2], Z3), ValueError,
+         r"\[while_loop\] the carry must keep.*\(2,\)"),
+        (lambda: mx.while_loop(lambda c: True, 5, Z3), TypeError, "callable"),
+        (lambda: mx.cond(Z3, lambda: 1, lambda: 2), ValueError, r"\[cond\] expected a scalar predicate.*\(3,\)"),
+        (lambda: mx.cond("x", lambda: 1, lambda: 2), TypeError, "pred"),
+        (lambda: mx.cond(True, lambda: 1, lambda: 2.0), ValueError,
+         r"\[cond\] the branches must return the same.*result of true_fun is int32 of shape \(\), and that of false_fun "
+         r"float32"),
+        (lambda: mx.cond(True, lambda: (1, Z3), lambda: (1, Z3[:2])), ValueError, r"result\[1\] of true_fun is"),
+        (lambda: mx.cond(True, lambda: [1], lambda: (1,)), ValueError, "a tuple of 1"),
+        (lambda: mx.cond(True, lambda: 1, None), TypeError, "callable"),
+        (lambda: mx.cond(True, lambda x: x, lambda x: x), TypeError, "argument"),
+    ],
+)  # fmt: skip
+def test_clear_errors(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
+
+
+def test_a_body_must_not_look_at_values():
+    with pytest.raises(Exception, match="placeholder"):
+        mx.scan(lambda c, x: (c + c.item(), None), mx.array(1.0), length=2)
+    with pytest.raises(Exception, match="placeholder"):
+        mx.while_loop(lambda c: c < 3, lambda c: c + 1 if c > 1 else c, mx.array(1.0))
+
+
+def test_placeholders_that_escape_are_not_values():
+    out = []
+    mx.eval(mx.scan(lambda c, x: (out.append(c) or c, None), mx.array(1.0), length=2))
+    with pytest.raises(Exception, match="placeholder"):
+        mx.eval(out[0])
+
+
+def test_random_steps():
+    """Bodies put together at random, against the loop, with their derivatives and batches."""
+    ops = [
+        lambda a, b: a + b, lambda a, b: a * mx.sin(b), lambda a, b: mx.where(a > b, a, b * 0.5),
+        lambda a, b: (a @ b) * 0.3, lambda a, b: a.T - b, lambda a, b: mx.softmax(a, axis=-1) + b.sum(axis=0),
+        lambda a, b: mx.concatenate([a[1:], b[:1]]), lambda a, b: mx.tanh(a)[::-1] * b,
+    ]  # fmt: skip
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        n_carry, n_ops = int(rng.integers(1, 4)), int(rng.integers(1, 7))
+        plan = [(int(rng.integers(len(ops))), *rng.integers(0, 50, 2)) for _ in range(n_ops)]
+        outs, kept = rng.integers(0, 50, n_carry), mx.array(rng.uniform(-1, 1, (3, 3)), dtype=mx.float64)
+
+        def step(c, x, plan=plan, outs=outs, kept=kept):
+            v = [*c, x, kept]
+            for op, i, j in plan:
+                v.append(ops[op](v[i % len(v)], v[j % len(v)]))
+            return tuple(v[len(v) - 1 - o % len(v)] for o in outs), [v[-1], v[0]]
+
+        c = tuple(mx.array(rng.uniform(-1, 1, (3, 3)), dtype=mx.float64) for _ in range(n_carry))
+        x = mx.array(rng.uniform(-1, 1, (4, 3, 3)), dtype=mx.float64)
+        same(mx.scan(step, c, x), python_scan(step, c, x), rtol=1e-10, atol=1e-10)
+        f = lambda scan, step=step: lambda c, x: scalar_of(scan(step, c, x))  # noqa: E731
+        got, want = (mx.grad(f(scan), argnums=(0, 1))(c, x) for scan in (mx.scan, python_scan))
+        same(got, want, rtol=1e-8, atol=1e-8)
+        batch = mx.stack([x, x * 0.5])
+        same(mx.vmap(lambda x: f(mx.scan)(c, x))(batch), mx.stack([f(mx.scan)(c, b) for b in batch]), rtol=1e-9)
