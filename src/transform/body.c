@@ -61,41 +61,47 @@ static struct graph *by_itself(const struct graph *g, int n, const mx like[])
     return made;
 }
 
+static struct graph *graph_between(bool whole, uint32_t clock, const struct mx_list *in, const struct mx_list *out)
+{
+    return whole ? graph_since(clock, in->n, (mx *)in->v, out->n, (mx *)out->v)
+                 : graph_of(in->n, (mx *)in->v, out->n, (mx *)out->v);
+}
+
+int body_of(struct body *b, bool whole, uint32_t clock, struct mx_list *in, const struct mx_list *out)
+{
+    struct graph *g = graph_between(whole, clock, in, out);
+    *b = (struct body){ 0 };
+    int n = in->n, failed = !g || find_captured(g, &b->captured);
+    for (int i = 0; i < b->captured.n && !failed; i++)
+        failed = list_push(in, b->captured.v[i].it);
+    struct graph *between = g;
+    if (!failed && in->n > n)
+        between = graph_between(whole, clock, in, out);
+    b->g = failed || !between ? NULL : by_itself(between, in->n, (mx *)in->v);
+    if (between != g)
+        object_release((struct object *)between);
+    object_release((struct object *)g);
+    if (b->g)
+        graph_simplify(b->g);
+    return !b->g;
+}
+
 int body_trace(struct body *b, struct closure *f, int n, const mx like[], bool whole)
 {
     struct mx_list in = { 0 }, out = { 0 };
-    struct graph *g = NULL;
     *b = (struct body){ 0 };
     if (shapeless())
         shapes_matter("a loop or a branch");
     struct shapeless_trace outer = shapeless_begin(false);
     trace_begin();
     uint32_t clock = node_clock();
-    if (!push_placeholders(&in, n, like) && !f->call(f, n, (mx *)in.v, &out))
-        g = whole ? graph_since(clock, n, (mx *)in.v, out.n, (mx *)out.v)
-                  : graph_of(n, (mx *)in.v, out.n, (mx *)out.v);
-    int failed = !g || find_captured(g, &b->captured);
-    for (int i = 0; i < b->captured.n && !failed; i++)
-        failed = list_push(&in, b->captured.v[i].it);
-    if (!failed && b->captured.n) {
-        struct graph *between = whole ? graph_since(clock, in.n, (mx *)in.v, out.n, (mx *)out.v)
-                                      : graph_of(in.n, (mx *)in.v, out.n, (mx *)out.v);
-        object_release(&g->object);
-        g = between ? by_itself(between, in.n, (mx *)in.v) : NULL;
-        if (between)
-            object_release(&between->object);
-    }
+    int failed = push_placeholders(&in, n, like) || f->call(f, n, (mx *)in.v, &out) ||
+                 body_of(b, whole, clock, &in, &out);
     trace_end();
     shapeless_end(outer);
-    if (failed && g) {
-        object_release(&g->object);
-        g = NULL;
-    }
-    if ((b->g = g))
-        graph_simplify(g);
     list_clear(&in);
     list_clear(&out);
-    return !g;
+    return failed;
 }
 
 void body_free(struct body *b)

@@ -13,6 +13,9 @@ struct body {
 /* `like` gives shapes and dtypes.  What does not depend on the arguments is computed beforehand, once,
  * or, with `whole`, by the body all the same.  Non-zero after mx_fail; body_free it in any case. */
 int body_trace(struct body *b, struct closure *f, int n, const mx like[], bool whole);
+/* The same of results `out` that a function has made from `in`, tracers, since node_clock said `clock`, while
+ * tracing.  Appends what is captured to `in`. */
+int body_of(struct body *b, bool whole, uint32_t clock, struct mx_list *in, const struct mx_list *out);
 void body_free(struct body *b);
 
 /* Parts of a graph as functions.  The inputs named are the arguments, the others have values of their

@@ -41,7 +41,7 @@ int vmap_reads(const struct node *n);
 
 /* f, computed anew for its gradient: what it computes on the way to its results is not kept meanwhile.
  * The operations are those of the first time, random numbers and all, and what f knows from elsewhere
- * than its arguments is kept and gets its gradient. */
+ * than its arguments gets its gradient too. */
 struct closure *mx_checkpoint(struct closure *f);
 
 #endif
