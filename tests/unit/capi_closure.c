@@ -410,6 +410,127 @@ static int vmap_rule_payload(mlx_vector_array *res, mlx_vector_int *axes, const 
     return vmap_rule(res, axes, x, in_axes, n);
 }
 
+/* 5 t_1 and 5, where both inputs vary */
+static int odd_jvp(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t, const int *argnums,
+                   size_t n)
+{
+    mlx_array a = mlx_array_new(), five = mlx_array_new_float(5);
+    int failed = n != 2 || argnums[0] != 0 || argnums[1] != 1 || mlx_vector_array_get(&a, t, 1) ||
+                 mlx_multiply(&a, a, five, mlx_stream_new()) || mlx_vector_array_append_value(*res, a) ||
+                 mlx_vector_array_append_value(*res, five) || mlx_vector_array_size(x) != 2;
+    mlx_array_free(a);
+    mlx_array_free(five);
+    return failed;
+}
+
+/* The inputs, the first of which is batched. */
+static int odd_vmap(mlx_vector_array *res, mlx_vector_int *res_axes, const mlx_vector_array x, const int *axes,
+                    size_t n)
+{
+    mlx_array a = mlx_array_new();
+    int failed = n != 2 || axes[0] != 0 || axes[1] != -1 || mlx_vector_array_get(&a, x, 0) ||
+                 mlx_vector_array_append_value(*res, a) || mlx_vector_int_append_value(*res_axes, 0) ||
+                 mlx_vector_array_get(&a, x, 1) || mlx_vector_array_append_value(*res, a) ||
+                 mlx_vector_int_append_value(*res_axes, -1);
+    mlx_array_free(a);
+    return failed;
+}
+
+static int fails_quietly(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t,
+                         const int *argnums, size_t n)
+{
+    (void)res, (void)x, (void)t, (void)argnums, (void)n;
+    return 7;
+}
+
+static void custom_function(void **state)
+{
+    (void)state;
+    const float v[] = { 3, 5 }, c[] = { 1, 0 }, d[] = { 0, 2 }, rows[] = { 1, 2, 3 };
+    const int three = 3, axes[] = { 0, -1 }, out_axes[] = { 0, MLX_VMAP_NONE };
+    mlx_vector_array x = vector_of(2, v), ct = vector_of(2, c), t = vector_of(2, d), y = { NULL }, dx = { NULL };
+    mlx_closure f = mlx_closure_new_func(product_and_sum), g = mlx_closure_new(), h = mlx_closure_new();
+    mlx_closure_custom vjp = mlx_closure_custom_new_func(odd_vjp);
+    mlx_closure_custom_jvp jvp = mlx_closure_custom_jvp_new_func(odd_jvp);
+    mlx_closure_custom_jvp bad = mlx_closure_custom_jvp_new_func(fails_quietly);
+    mlx_closure_custom_vmap vmap = mlx_closure_custom_vmap_new_func(odd_vmap);
+    OK(mlx_custom_function(&g, f, vjp, jvp, vmap));
+    OK(mlx_vjp(&y, &dx, g, x, ct));
+    assert_true(at(y, 0) == 15 && at(dx, 0) == 23 && at(dx, 1) == 100);
+
+    OK(mlx_jvp(&y, &dx, g, x, t));
+    assert_true(at(y, 1) == 8 && at(dx, 0) == 10 && at(dx, 1) == 5);
+
+    mlx_vector_array batch = mlx_vector_array_new(), in = { NULL }, out = { NULL };
+    mlx_array row = mlx_array_new_data(rows, &three, 1, MLX_FLOAT32), five = mlx_array_new_float(5);
+    OK(mlx_vector_array_append_value(batch, row));
+    OK(mlx_vector_array_append_value(batch, five));
+    OK(mlx_detail_vmap_trace(&in, &out, g, batch, axes, 2));
+    OK(mlx_detail_vmap_replace(&y, batch, in, out, axes, 2, out_axes, 2));
+    assert_int_equal(mlx_vector_array_size(y), 2);
+    assert_true(at(y, 1) == 5);
+
+    /* empty handles stand for no rule */
+    OK(mlx_custom_function(&h, f, mlx_closure_custom_new(), bad, mlx_closure_custom_vmap_new()));
+    OK(mlx_vjp(&y, &dx, h, x, ct));
+    assert_true(at(dx, 0) == 5 && at(dx, 1) == 3);
+    FAILS(mlx_jvp(&y, &dx, h, x, t), "");
+    FAILS(mlx_custom_function(&h, mlx_closure_new(), vjp, jvp, vmap), "a closure");
+    mlx_closure_custom_free(vjp);
+    mlx_closure_custom_jvp_free(jvp);
+    mlx_closure_custom_jvp_free(bad);
+    mlx_closure_custom_vmap_free(vmap);
+    mlx_array_free(row);
+    mlx_array_free(five);
+    mlx_vector_array_free(batch);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+    mlx_closure_free(f);
+    mlx_closure_free(g);
+    mlx_closure_free(h);
+    mlx_vector_array_free(x);
+    mlx_vector_array_free(ct);
+    mlx_vector_array_free(t);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+}
+
+static void checkpoint_and_derivatives_at_a_point(void **state)
+{
+    (void)state;
+    const float v[] = { 3, 5 }, c[] = { 1, 0 }, d[] = { 1, 2 };
+    mlx_vector_array x = vector_of(2, v), ct = vector_of(2, c), t = vector_of(2, d), y = { NULL }, dx = { NULL };
+    mlx_closure f = mlx_closure_new_func(product_and_sum), g = mlx_closure_new(), push = mlx_closure_new(),
+                pull = mlx_closure_new();
+    OK(mlx_checkpoint(&g, f));
+    OK(mlx_vjp(&y, &dx, g, x, ct));
+    assert_true(at(y, 0) == 15 && at(dx, 0) == 5 && at(dx, 1) == 3);
+    OK(mlx_linearize(&y, &push, g, x));
+    assert_true(at(y, 0) == 15 && at(y, 1) == 8);
+    OK(mlx_closure_apply(&dx, push, t));
+    assert_true(at(dx, 0) == 11 && at(dx, 1) == 3);
+    OK(mlx_pullback(&y, &pull, g, x));
+    for (int i = 0; i < 2; i++) {
+        OK(mlx_closure_apply(&dx, pull, ct));
+        assert_true(at(dx, 0) == 5 && at(dx, 1) == 3);
+    }
+    mlx_vector_array empty = mlx_vector_array_new();
+    FAILS(mlx_closure_apply(&dx, push, empty), "one tangent for each of the 2 arguments");
+    FAILS(mlx_closure_apply(&dx, pull, empty), "one cotangent for each of the 2 results");
+    FAILS(mlx_checkpoint(&g, mlx_closure_new()), "a closure");
+    FAILS(mlx_linearize(&y, &push, mlx_closure_new(), x), "a closure");
+    mlx_vector_array_free(empty);
+    mlx_closure_free(f);
+    mlx_closure_free(g);
+    mlx_closure_free(push);
+    mlx_closure_free(pull);
+    mlx_vector_array_free(x);
+    mlx_vector_array_free(ct);
+    mlx_vector_array_free(t);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+}
+
 static void rules(void **state)
 {
     (void)state;
@@ -481,6 +602,8 @@ int main(void)
         cmocka_unit_test(plain),          cmocka_unit_test(payloads),
         cmocka_unit_test(failing),        cmocka_unit_test(kwargs),
         cmocka_unit_test(value_and_grad), cmocka_unit_test(vjp_and_jvp),
+        cmocka_unit_test(custom_function),
+        cmocka_unit_test(checkpoint_and_derivatives_at_a_point),
         cmocka_unit_test(custom_vjp),     cmocka_unit_test(rules),
         cmocka_unit_test(evaluation),
     };
