@@ -68,7 +68,8 @@ RETURNS = {
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",
     "array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]": "load",
     "tuple[list[array], list[array]]": "vjp jvp",
-    "Callable[..., Any]": "grad value_and_grad",
+    "tuple[Any, Callable[..., Any]]": "linearize pullback",
+    "Callable[..., Any]": "jacfwd jacrev hessian grad value_and_grad",
     "Callable[P, R]": "vmap checkpoint",
     "scalar": "item",
     "list[Any] | scalar": "tolist",
@@ -243,6 +244,10 @@ class custom_function:
     def vjp(self, f: Callable[..., Any]) -> custom_function: ...
     def jvp(self, f: Callable[..., Any]) -> custom_function: ...
     def vmap(self, f: Callable[..., Any]) -> custom_function: ...
+    __name__: str
+    __qualname__: str
+    @property
+    def __wrapped__(self) -> Callable[..., Any]: ...
 
 @final
 class ArrayLike:

@@ -140,6 +140,7 @@ int io_init(PyObject *module);
 
 int vmap_init(PyObject *module);
 int custom_init(PyObject *module);
+int linear_init(PyObject *module);
 int compile_init(PyObject *module);
 int graph_init(PyObject *module);
 int export_init(PyObject *module);
@@ -153,6 +154,9 @@ PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf),
 /* The arrays of a tree in a new vector; whatever is not an array is left out, or with `strict` (the
  * name of the function that asks) refused. */
 int tree_arrays(PyObject *tree, mlx_vector_array out, const char *strict);
+/* The arrays of a tree in the order of another, where that one has arrays; refused, in the name of `who`, where
+ * it is not of that form. */
+int tree_arrays_like(PyObject *tree, PyObject *like, mlx_vector_array out, const char *who);
 /* The rules of an object whose type is registered, borrowed; NULL for any other. */
 PyObject *tree_rules(PyObject *o);
 /* The children of such an object, in a list, a tuple or a dict; aux: what else there is to it, or NULL. */

@@ -176,3 +176,56 @@ int tree_arrays(PyObject *tree, mlx_vector_array out, const char *strict)
     struct gather g = { out, strict };
     return tree_visit(tree, gather_leaf, &g);
 }
+
+/* Trees in parallel */
+
+static int misfit(PyObject *tree, PyObject *like, const char *who)
+{
+    PyErr_Format(PyExc_ValueError, "[%s] expected a tree of the form of the other side, with %s%s, got %s", who,
+                 is_array(like) ? "an array" : type_name(like), is_array(like) ? "" : " of the same size",
+                 type_name(tree));
+    return -1;
+}
+
+static int children_like(PyObject *tree, PyObject *like, mlx_vector_array out, const char *who)
+{
+    bool dict = PyDict_Check(like), sequence = !dict && (PyList_Check(tree) || PyTuple_Check(tree));
+    if (dict ? !PyDict_Check(tree) : !sequence)
+        return misfit(tree, like, who);
+    if (PyObject_Size(tree) != PyObject_Size(like))
+        return misfit(tree, like, who);
+    PyObject *keys = dict ? PyDict_Keys(like) : NULL;
+    int failed = dict && !keys;
+    for (Py_ssize_t i = 0; !failed && i < PyObject_Size(like); i++) {
+        PyObject *key = dict ? Py_NewRef(PyList_GetItem(keys, i)) : PyLong_FromSsize_t(i);
+        PyObject *form = key ? PyObject_GetItem(like, key) : NULL, *item = form ? PyObject_GetItem(tree, key) : NULL;
+        failed = !item || tree_arrays_like(item, form, out, who);
+        Py_XDECREF(key);
+        Py_XDECREF(form);
+        Py_XDECREF(item);
+    }
+    Py_XDECREF(keys);
+    return failed;
+}
+
+int tree_arrays_like(PyObject *tree, PyObject *like, mlx_vector_array out, const char *who)
+{
+    if (is_array(like)) {
+        if (!is_array(tree))
+            return misfit(tree, like, who);
+        return mlx_vector_array_append_value(out, handle_of(tree)) ? raise_last() : 0;
+    }
+    PyObject *rules = tree_rules(like);
+    if (!rules && !is_container(like))
+        return 0;
+    if (Py_EnterRecursiveCall(" in a tree of arrays"))
+        return -1;
+    int failed = rules && Py_TYPE(tree) != Py_TYPE(like) ? misfit(tree, like, who) : 0;
+    PyObject *a = failed ? NULL : rules ? tree_open(tree, rules, NULL) : Py_NewRef(tree);
+    PyObject *b = !a ? NULL : rules ? tree_open(like, rules, NULL) : Py_NewRef(like);
+    failed = !b || children_like(a, b, out, who);
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    Py_LeaveRecursiveCall();
+    return failed;
+}
