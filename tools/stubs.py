@@ -10,18 +10,20 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # A row becomes a line: a word, the name, the signature and the docstring, as C strings.
 EXPAND = """
+#include "notes_of_dtypes.h"
 #define STREAM_ "stream: StreamOrDevice = None"
 #define UNARY_P "a: scalar|array, /, *, " STREAM_
 #define UNARY_N "a: scalar|array, " STREAM_
 #define BINARY_P "a: scalar|array, b: scalar|array, /, *, " STREAM_
 #define BINARY_N "a: scalar|array, b: scalar|array, " STREAM_
-#define UNARY(name, label, dtypes, traits, form, doc) IF_##form(name, UNARY_##form, doc)
-#define BINARY(name, label, dtypes, traits, form, doc) IF_##form(name, BINARY_##form, doc)
+#define UNARY(name, label, dtypes, traits, form, doc) IF_##form(name, UNARY_##form, doc "\\n\\n" ONE_##dtypes)
+#define BINARY(name, label, dtypes, traits, form, doc) IF_##form(name, BINARY_##form, doc "\\n\\n" TWO_##dtypes)
 #define IF_P(name, signature, doc) ("FUNCTION", #name, signature, doc),
 #define IF_N(name, signature, doc) ("FUNCTION", #name, signature, doc),
 #define IF_X(...)
@@ -36,6 +38,8 @@ EXPAND = """
 #include "functions.def"
 #define EXAMPLE(name, session) ("EXAMPLE", name, session, ""),
 #include "examples.def"
+#define NOTE(names, sentences) ("NOTE", names, sentences, ""),
+#include "notes.def"
 """
 
 # Where the functions of a row are, as examples.def says it.
@@ -370,10 +374,12 @@ def rows(compiler):
     command = [compiler, "-E", "-P", "-x", "c", *paths, "-"]
     text = subprocess.run(command, input=EXPAND, capture_output=True, text=True, check=True).stdout
     table = ast.literal_eval(f"[{text}]")
+    notes = {name: note for word, names, note, _ in table if word == "NOTE" for name in names.split()}
     examples = {name: session for word, name, session, _ in table if word == "EXAMPLE"}
     for word, name, signature, doc in table:
-        session = examples.get(WHERE.get(word, "") + name)
-        yield word, name, signature, f"{doc}\n\n{session}" if session else doc
+        full = WHERE.get(word, "") + name
+        note = textwrap.fill(notes.get(full, ""), 100)
+        yield word, name, signature, "\n\n".join(part for part in (doc, note, examples.get(full)) if part)
 
 
 def typed(signature):
