@@ -201,21 +201,30 @@ BUILD(NumberOfElements)
     y[0] = n < 0 ? MX_NIL : mx_number_of_elements(b->x[0], axes, n, flag(b, 1), (enum dtype)number(b, 2));
 }
 
+/* The shape begins with the leading axes of the keys. */
 BUILD(RandomBits)
 {
     mx key = b->x[0];
-    int shape[MX_MAX_NDIM], n = list(b, 0, shape), width = number(b, 1);
+    int shape[MX_MAX_NDIM], n = list(b, 0, shape), width = number(b, 1), lead = key->ndim - 1;
     int64_t v[MX_MAX_NDIM];
     y[0] = MX_NIL;
-    if (n < 0 || is_nil(key) || shape_size("RandomBits", n, shape) < 0)
+    if (n < 0)
         return;
+    if (b->like) {
+        n = b->like->ndim;
+        memcpy(shape, b->like->shape, (size_t)n * sizeof *shape);
+    }
     if (key->dtype != DT_uint32 || key->ndim == 0 || dim(key, -1) != 2)
         y[0] = mx_fail("[RandomBits] expected keys of two uint32, got %s of shape %s", dtype_name(key->dtype),
                        shape_of(key));
     else if (width != 1 && width != 2 && width != 4)
         y[0] = mx_fail("[RandomBits] expected a width of 1, 2 or 4 bytes, got %d", width);
-    else
-        y[0] = mx_infer(&op_random_bits, &(struct random_bits_args){ ints_of(n, shape, v), width }, 1, &key);
+    else if (n < lead || memcmp(shape, key->shape, (size_t)lead * sizeof *shape))
+        y[0] = mx_fail("[RandomBits] expected a shape that begins as that of the keys, %s, got %s", shape_of(key),
+                       shape_text(n, shape));
+    else if (shape_size("RandomBits", n, shape) >= 0)
+        y[0] = mx_infer(&op_random_bits, &(struct random_bits_args){ ints_of(n - lead, shape + lead, v), width }, 1,
+                        &key);
 }
 
 /* ---- shapes */

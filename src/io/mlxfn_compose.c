@@ -32,6 +32,29 @@ COMPOSE(real) { y[0] = c->x[0]; }
 COMPOSE(imag) { y[0] = mx_zeros_like(c->x[0]); }
 COMPOSE(contiguous) { y[0] = c->x[0]; }
 
+/* Of complex numbers.  The primitive of abs gives complex ones, that of the others is not for them. */
+COMPOSE(abs)
+{
+    mx x = c->x[0];
+    y[0] = mx_astype(mx_node(&op_abs, NULL, 1, &x, x->ndim, x->shape, DT_complex64), DT_float32);
+}
+COMPOSE(sigmoid) { y[0] = mx_reciprocal(mx_add(mx_scalar_like(1, c->x[0]), mx_exp(mx_negative(c->x[0])))); }
+
+static mx complex_of(mx re, mx im)
+{
+    mx i = mx_multiply(mx_astype(im, DT_complex64), array_of_complex(0, 1, DT_complex64));
+    return mx_add(mx_astype(re, DT_complex64), i);
+}
+
+/* e^(a + bi) - 1 = (e^a - 1) cos b - 2 sin(b / 2)^2 + i e^a sin b */
+COMPOSE(expm1)
+{
+    mx a = mx_real(c->x[0]), b = mx_imag(c->x[0]);
+    mx half = mx_square(mx_sin(mx_multiply(b, mx_scalar_like(0.5, b))));
+    mx re = mx_subtract(mx_multiply(mx_expm1(a), mx_cos(b)), mx_add(half, half));
+    y[0] = complex_of(re, mx_multiply(mx_exp(a), mx_sin(b)));
+}
+
 COMPOSE(trunc)
 {
     mx x = c->x[0];
@@ -196,7 +219,11 @@ static mx plain_places(mx index, mx of)
 COMPOSE(gather_mm)
 {
     mx x[4] = { c->x[0], c->x[1], plain_places(c->x[2], c->x[0]), plain_places(c->x[3], c->x[1]) };
-    if (!dtype_is_float(x[0]->dtype)) { /* pick, then multiply */
+    if (dtype_is_half(x[0]->dtype)) {
+        y[0] = mx_astype(mx_gather_mm(wide(x[0]), wide(x[1]), x[2], x[3]), x[0]->dtype);
+        return;
+    }
+    if (x[0]->dtype != DT_float32) { /* pick, then multiply */
         for (int i = 0; i < 2; i++)
             x[i] = mx_take(mx_reshape(x[i], 3, (int[]){ -1, dim(x[i], -2), dim(x[i], -1) }), x[2 + i], 0);
         y[0] = mx_matmul(x[0], x[1]);

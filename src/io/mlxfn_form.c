@@ -85,6 +85,12 @@ FORM(as_it_is)
     return true;
 }
 
+FORM(of_its_type)
+{
+    f->name = c->op->label;
+    return c->y[0]->dtype == c->x[0]->dtype;
+}
+
 FORM(real_only)
 {
     f->name = c->op->label;
@@ -452,13 +458,13 @@ FORM(picked_products)
     f->name = "GatherMM";
     add_bool(f, false);
     add_bool(f, false);
-    return c->x[2]->dtype == DT_uint32 && c->x[3]->dtype == DT_uint32 && dtype_is_float(c->x[0]->dtype);
+    return c->x[2]->dtype == DT_uint32 && c->x[3]->dtype == DT_uint32 && c->x[0]->dtype == DT_float32;
 }
 
 FORM(random_bits)
 {
     f->name = "RandomBits";
-    add_list(f, ints_at(c, "shape"));
+    add_shape(f, c->y[0]);
     add_int(f, int_at(c, "width"));
     return true;
 }
