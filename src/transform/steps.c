@@ -171,7 +171,7 @@ static int fuse(struct steps *s)
             s->nodes[i].out[k]->mark = walk;
             s->nodes[i].out[k]->slot = i;
         }
-    failed = fuse_plan(n, s->entries, walk);
+    failed = fuse_plan(n, s->entries, walk, 0);
     graph_unlock();
     for (int i = 0; i < n && !failed; i++)
         if (!s->entries[i].waits && s->entries[i].before >= 0 && s->entries[i].one->size < WORTH_FUSING)
