@@ -227,6 +227,95 @@ static PyObject *load_safetensors(struct call *c, PyObject *file, const char *pa
     return Py_BuildValue("(NN)", dict, texts);
 }
 
+/* get(&a, gguf, name) as a Python object. */
+static PyObject *gguf_array(mlx_io_gguf g, const char *name, int (*get)(mlx_array *, mlx_io_gguf, const char *))
+{
+    mlx_array a = mlx_array_new();
+    if (get(&a, g, name)) {
+        mlx_array_free(a);
+        return raise_last(), NULL;
+    }
+    return array_wrap(a);
+}
+
+/* Texts of files are UTF-8, where they are not their bytes come back as they are. */
+static PyObject *gguf_text(const char *s) { return PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "surrogateescape"); }
+
+static PyObject *gguf_texts(mlx_io_gguf g, const char *name)
+{
+    mlx_vector_string v = mlx_vector_string_new();
+    PyObject *list = mlx_io_gguf_get_metadata_vector_string(&v, g, name) ? (raise_last(), NULL) : PyList_New(0);
+    for (size_t i = 0, n = list ? mlx_vector_string_size(v) : 0; i < n && list; i++) {
+        char *s = NULL;
+        PyObject *text = mlx_vector_string_get(&s, v, i) ? (raise_last(), NULL) : gguf_text(s);
+        if (!text || PyList_Append(list, text))
+            Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    mlx_vector_string_free(v);
+    return list;
+}
+
+static PyObject *gguf_value(mlx_io_gguf g, const char *name)
+{
+    bool is_array = false, is_text = false;
+    if (mlx_io_gguf_has_metadata_array(&is_array, g, name) || mlx_io_gguf_has_metadata_string(&is_text, g, name))
+        return raise_last(), NULL;
+    if (is_array)
+        return gguf_array(g, name, mlx_io_gguf_get_metadata_array);
+    if (!is_text)
+        return gguf_texts(g, name);
+    mlx_string s = mlx_string_new();
+    PyObject *text =
+        mlx_io_gguf_get_metadata_string(&s, g, name) ? (raise_last(), NULL) : gguf_text(mlx_string_data(s));
+    mlx_string_free(s);
+    return text;
+}
+
+static PyObject *gguf_tensor(mlx_io_gguf g, const char *name) { return gguf_array(g, name, mlx_io_gguf_get_array); }
+
+static PyObject *gguf_dict(mlx_io_gguf g, int (*keys)(mlx_vector_string *, mlx_io_gguf),
+                           PyObject *(*item)(mlx_io_gguf, const char *))
+{
+    mlx_vector_string v = mlx_vector_string_new();
+    PyObject *dict = keys(&v, g) ? (raise_last(), NULL) : PyDict_New();
+    for (size_t i = 0, n = dict ? mlx_vector_string_size(v) : 0; i < n && dict; i++) {
+        char *s = NULL;
+        PyObject *value = mlx_vector_string_get(&s, v, i) ? (raise_last(), NULL) : item(g, s);
+        PyObject *key = value ? gguf_text(s) : NULL;
+        if (!key || PyDict_SetItem(dict, key, value))
+            Py_CLEAR(dict);
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+    }
+    mlx_vector_string_free(v);
+    return dict;
+}
+
+static PyObject *load_gguf(struct call *c, PyObject *file, const char *path, bool packed)
+{
+    mlx_io_gguf g = { NULL };
+    int failed;
+    if (path) {
+        Py_BEGIN_ALLOW_THREADS
+        failed = mlx_load_gguf_as(&g, path, packed, c->stream);
+        Py_END_ALLOW_THREADS
+    } else {
+        mlx_io_reader r = mlx_io_reader_new(file, file_table);
+        failed = mlx_load_gguf_reader(&g, r, packed, c->stream);
+        mlx_io_reader_free(r);
+    }
+    PyObject *arrays = failed ? (raise_last(), NULL) : gguf_dict(g, mlx_io_gguf_get_keys, gguf_tensor), *result = arrays;
+    if (arrays && BOOL(2)) {
+        PyObject *values = gguf_dict(g, mlx_io_gguf_get_metadata_keys, gguf_value);
+        result = values ? PyTuple_Pack(2, arrays, values) : NULL;
+        Py_XDECREF(values);
+        Py_DECREF(arrays);
+    }
+    mlx_io_gguf_free(g);
+    return result;
+}
+
 static PyObject *call_npz(const char *function, PyObject *args)
 {
     PyObject *module = args ? PyImport_ImportModule("mlx._npz") : NULL;
@@ -241,12 +330,12 @@ static PyObject *call_npz(const char *function, PyObject *args)
 /* The format by name, or by the extension of a path or of the file's own name. */
 static const char *format_of(struct call *c, PyObject *path)
 {
-    static const char *const known[] = { "npy", "npz", "safetensors", "gguf" };
+    static const char *const known[] = { "npy", "npz", "safetensors", "gguf", "gguf-packed" };
     if (GIVEN(1)) {
         for (size_t i = 0; i < LENGTH(known); i++)
             if (!strcmp(TEXT(1), known[i]))
                 return known[i];
-        PyErr_Format(PyExc_ValueError, "[load] expected format npy, npz or safetensors, got '%s'", TEXT(1));
+        PyErr_Format(PyExc_ValueError, "[load] expected format npy, npz, safetensors, gguf or gguf-packed, got '%s'", TEXT(1));
         return NULL;
     }
     PyObject *name = path ? Py_NewRef(path) : PyObject_GetAttrString(c->v[0].o, "name");
@@ -260,7 +349,7 @@ static const char *format_of(struct call *c, PyObject *path)
     }
     if (!found)
         PyErr_Format(PyExc_ValueError,
-                     "[load] expected a name that ends in .npy, .npz or .safetensors, or format=, got %R",
+                     "[load] expected a name that ends in .npy, .npz, .safetensors or .gguf, or format=, got %R",
                      name && PyUnicode_Check(name) ? name : c->v[0].o);
     Py_XDECREF(name);
     return found;
@@ -274,7 +363,7 @@ PyObject *fn_load(struct call *c)
     PyObject *bytes = format && path ? PyUnicode_EncodeFSDefault(path) : NULL;
     if (format && (bytes || !path)) {
         const char *name = bytes ? PyBytes_AsString(bytes) : NULL;
-        if (BOOL(2) && strcmp(format, "safetensors"))
+        if (BOOL(2) && (!strcmp(format, "npy") || !strcmp(format, "npz")))
             PyErr_Format(PyExc_ValueError, "[load] %s files have no metadata to return", format);
         else if (!strcmp(format, "npy"))
             result = load_npy(c, c->v[0].o, name);
@@ -283,7 +372,7 @@ PyObject *fn_load(struct call *c)
         else if (!strcmp(format, "safetensors"))
             result = load_safetensors(c, c->v[0].o, name);
         else
-            PyErr_SetString(PyExc_ValueError, "[load] gguf files are not supported yet");
+            result = load_gguf(c, c->v[0].o, name, !strcmp(format, "gguf-packed"));
     }
     Py_XDECREF(bytes);
     Py_XDECREF(path);
@@ -407,6 +496,90 @@ done:
     Py_XDECREF(bytes);
     mlx_map_string_to_array_free(arrays);
     mlx_map_string_to_string_free(meta);
+    return result;
+}
+
+static int gguf_set(struct call *c, mlx_io_gguf g, const char *key, PyObject *value)
+{
+    if (is_array(value))
+        return mlx_io_gguf_set_metadata_array(g, key, handle_of(value)) ? raise_last() : 0;
+    if (PyUnicode_Check(value)) {
+        const char *text = text_of(c, value);
+        return !text ? -1 : mlx_io_gguf_set_metadata_string(g, key, text) ? raise_last() : 0;
+    }
+    if (!PyList_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s(): expected values that are arrays, str or lists of str, got %s for '%s'",
+                     c->sig->name, type_name(value), key);
+        return -1;
+    }
+    mlx_vector_string v = mlx_vector_string_new();
+    int failed = 0;
+    for (Py_ssize_t i = 0; i < PyList_Size(value) && !failed; i++) {
+        PyObject *o = PyList_GetItem(value, i);
+        const char *text = text_of(c, o);
+        if (!text && !PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "%s(): expected a list of str, got %s in that for '%s'", c->sig->name,
+                         type_name(o), key);
+        failed = !text ? -1 : mlx_vector_string_append_value(v, text) ? raise_last() : 0;
+    }
+    if (!failed)
+        failed = mlx_io_gguf_set_metadata_vector_string(g, key, v) ? raise_last() : 0;
+    mlx_vector_string_free(v);
+    return failed;
+}
+
+/* What is to be written; -1 with an exception set. */
+static int gguf_fill(struct call *c, mlx_io_gguf g)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (!PyDict_Check(c->v[1].o))
+        return call_refuse(c, 1, "a dict of names to arrays"), -1;
+    while (PyDict_Next(c->v[1].o, &at, &key, &value)) {
+        const char *name = text_of(c, key);
+        if (!name || !is_array(value)) {
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_TypeError, "%s(): expected names and arrays, got %s and %s", c->sig->name,
+                             type_name(key), type_name(value));
+            return -1;
+        }
+        if (mlx_io_gguf_set_array(g, name, handle_of(value)))
+            return raise_last();
+    }
+    if (!PyDict_Check(c->v[2].o))
+        return call_refuse(c, 2, "a dict of names to arrays, str or lists of str"), -1;
+    for (at = 0; PyDict_Next(c->v[2].o, &at, &key, &value);) {
+        const char *name = text_of(c, key);
+        if (!name && !PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "%s(): expected keys of type str, got %s", c->sig->name, type_name(key));
+        if (!name || gguf_set(c, g, name, value))
+            return -1;
+    }
+    return 0;
+}
+
+PyObject *fn_save_gguf(struct call *c)
+{
+    PyObject *path = NULL, *bytes = NULL, *result = NULL;
+    mlx_io_gguf g = mlx_io_gguf_new();
+    int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed;
+    if (is_path < 0 || gguf_fill(c, g) || (is_path && !(bytes = encoded(path, ".gguf"))))
+        goto done;
+    if (is_path) {
+        const char *name = PyBytes_AsString(bytes);
+        Py_BEGIN_ALLOW_THREADS
+        failed = mlx_save_gguf(name, g);
+        Py_END_ALLOW_THREADS
+    } else {
+        mlx_io_writer w = mlx_io_writer_new(c->v[0].o, file_table);
+        failed = mlx_save_gguf_writer(w, g);
+        mlx_io_writer_free(w);
+    }
+    result = finish(failed);
+done:
+    Py_XDECREF(path);
+    Py_XDECREF(bytes);
+    mlx_io_gguf_free(g);
     return result;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capi/c_io.h"
 #include "capi/capi.h"
 #include "core/buffer.h"
 #include "io/io.h"
@@ -68,15 +69,6 @@ PORT(mlx_io_writer)
 
 /* Readers and writers as src/io has them */
 
-struct port_reader {
-    struct source base;
-    const struct port *port;
-};
-struct port_writer {
-    struct writer base;
-    const struct port *port;
-};
-
 static bool is_good(const struct port *p) { return !p->vtable.good || p->vtable.good(p->desc); }
 
 static bool port_read(struct source *self, void *data, uint64_t n, uint64_t offset)
@@ -111,7 +103,7 @@ static bool is_usable(const char *func, const struct port *p)
     return false;
 }
 
-static bool open_reader(const char *func, const struct port *p, struct port_reader *r)
+bool capi_open_reader(const char *func, const struct port *p, struct port_reader *r)
 {
     if (!capi_need(func, "a reader or writer", "stream", p))
         return false;
@@ -131,7 +123,7 @@ static bool open_reader(const char *func, const struct port *p, struct port_read
     return true;
 }
 
-static bool open_writer(const char *func, const struct port *p, struct port_writer *w)
+bool capi_open_writer(const char *func, const struct port *p, struct port_writer *w)
 {
     if (!capi_need(func, "a reader or writer", "stream", p))
         return false;
@@ -149,7 +141,7 @@ int mlx_load_reader(mlx_array *res, mlx_io_reader in_stream, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     struct port_reader r;
-    bool open = open_reader(__func__, in_stream.ctx, &r);
+    bool open = capi_open_reader(__func__, in_stream.ctx, &r);
     return capi_publish(res, open ? npy_load(&r.base) : MX_NIL);
 }
 
@@ -163,13 +155,12 @@ int mlx_save_writer(mlx_io_writer out_stream, const mlx_array a)
 {
     struct port_writer w;
     mx x = capi_in(a);
-    if (!is_nil(x) && open_writer(__func__, out_stream.ctx, &w))
+    if (!is_nil(x) && capi_open_writer(__func__, out_stream.ctx, &w))
         npy_save(&w.base, x);
     return capi_end();
 }
 
-/* The name with the suffix, which is added where it is missing; NULL after a failure. */
-static char *with_suffix(const char *func, const char *file, const char *suffix)
+char *capi_with_suffix(const char *func, const char *file, const char *suffix)
 {
     if (!capi_need(func, "the name of a file", "file", file))
         return NULL;
@@ -186,7 +177,7 @@ static char *with_suffix(const char *func, const char *file, const char *suffix)
 int mlx_save(const char *file, const mlx_array a)
 {
     mx x = capi_in(a);
-    char *name = is_nil(x) ? NULL : with_suffix(__func__, file, ".npy");
+    char *name = is_nil(x) ? NULL : capi_with_suffix(__func__, file, ".npy");
     if (name)
         npy_save_file(name, x);
     free(name);
@@ -223,7 +214,7 @@ int mlx_load_safetensors_reader(mlx_map_string_to_array *res_0, mlx_map_string_t
     MX_SCOPE(capi_stream(s));
     struct archive a = { 0 };
     struct port_reader r;
-    if (open_reader(__func__, in_stream.ctx, &r))
+    if (capi_open_reader(__func__, in_stream.ctx, &r))
         safetensors_load(&r.base, &a);
     return publish_archive(__func__, res_0, res_1, &a);
 }
@@ -259,7 +250,7 @@ int mlx_save_safetensors_writer(mlx_io_writer in_stream, const mlx_map_string_to
 {
     struct archive a = { 0 };
     struct port_writer w;
-    if (open_writer(__func__, in_stream.ctx, &w) && !archive_of(__func__, param, metadata, &a))
+    if (capi_open_writer(__func__, in_stream.ctx, &w) && !archive_of(__func__, param, metadata, &a))
         safetensors_save(&w.base, &a);
     archive_free(&a);
     return capi_end();
@@ -269,7 +260,7 @@ int mlx_save_safetensors(const char *file, const mlx_map_string_to_array param,
                          const mlx_map_string_to_string metadata)
 {
     struct archive a = { 0 };
-    char *name = with_suffix(__func__, file, ".safetensors");
+    char *name = capi_with_suffix(__func__, file, ".safetensors");
     if (name && !archive_of(__func__, param, metadata, &a))
         safetensors_save_file(name, &a);
     free(name);

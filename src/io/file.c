@@ -11,7 +11,7 @@
 
 #include "core/buffer.h"
 #include "core/scope.h"
-#include "io/io.h"
+#include "io/gguf.h"
 #include "ops/ops.h"
 #include "transform/eval.h"
 
@@ -254,4 +254,20 @@ int safetensors_save_file(const char *path, const struct archive *a)
     if (!file_create(&f, path))
         return 1;
     return file_finish(&f, !safetensors_save(&f.writer, a));
+}
+
+int gguf_load_file(const char *path, bool packed, struct gguf *g)
+{
+    struct source *f = source_open(path);
+    int failed = !f || gguf_load(f, packed, g);
+    source_release(f);
+    return failed;
+}
+
+int gguf_save_file(const char *path, const struct gguf *g)
+{
+    struct file_writer f;
+    if (!file_create(&f, path))
+        return 1;
+    return file_finish(&f, !gguf_save(&f.writer, g));
 }

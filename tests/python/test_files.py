@@ -6,10 +6,9 @@ import pathlib
 import subprocess
 import sys
 
+import mlx.core as mx
 import numpy as np
 import pytest
-
-import mlx.core as mx
 
 
 def bytes_read():
@@ -129,6 +128,7 @@ def test_replaced_and_removed_files_are_what_they_were(tmp_path, way):
 
 def test_saving_over_the_file_one_comes_from(tmp_path, way):
     for path in (tmp_path / "x.npy", tmp_path / "x.safetensors"):
+
         def save(v, path=path):
             mx.save(path, v) if path.suffix == ".npy" else mx.save_safetensors(path, {"x": v})
 
@@ -227,7 +227,7 @@ assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
 """
 
 
-@pytest.mark.parametrize("format", ["npy", "npz", "safetensors"])
+@pytest.mark.parametrize("format", ["npy", "npz", "safetensors", "gguf"])
 def test_full_disks_leave_the_old_file(tmp_path, format):
     out = subprocess.run(
         [sys.executable, "-c", FULL_DISK, tmp_path / f"x.{format}", format], capture_output=True, text=True

@@ -645,7 +645,7 @@ positive round nonzero argwhere degrees radians stop_gradient conj conjugate isn
 nan_to_num array_equal astype contiguous zeros_like ones_like empty_like depends flatnonzero unique_all unique_counts
 unique_inverse unique_values issubdtype isdtype set_default_device is_available device_count device_info
 default_stream set_default_stream new_stream new_thread_unsafe_stream new_thread_local_stream stream
-blackman hamming hanning save_safetensors vmap compile checkpoint scan while_loop cond import_function
+blackman hamming hanning save_safetensors save_gguf vmap compile checkpoint scan while_loop cond import_function
 inspect_function linalg.pinv
 """
 

@@ -12,6 +12,7 @@
 #include "mlx/c/api.h"
 #include "mlx/c/array.h"
 #include "mlx/c/fft.h"
+#include "mlx/c/io_types.h"
 #include "mlx/c/optional.h"
 #include "mlx/c/stream.h"
 #include "mlx/c/string.h"
@@ -226,6 +227,20 @@ MLX_API int mlx_nonzero(mlx_array *res, const mlx_array a, const mlx_stream s);
  * to it, with `fill_value` or else the smallest, and nothing is evaluated. */
 MLX_API int mlx_unique(mlx_vector_array *res, const mlx_array a, mlx_optional_int size,
                        const mlx_array fill_value, const mlx_stream s);
+
+/* Files */
+
+/* The keys of the values of a gguf file, in the order of the file. */
+MLX_API int mlx_io_gguf_get_metadata_keys(mlx_vector_string *keys, mlx_io_gguf io);
+
+/* mlx_load_gguf, where `packed` keeps what would become float16 as the bytes that it is, a row of blocks
+ * as a row of uint8; and from a reader. */
+MLX_API int mlx_load_gguf_as(mlx_io_gguf *gguf, const char *file, bool packed, const mlx_stream s);
+MLX_API int mlx_load_gguf_reader(mlx_io_gguf *gguf, mlx_io_reader in_stream, bool packed,
+                                 const mlx_stream s);
+
+/* mlx_save_gguf to a writer. */
+MLX_API int mlx_save_gguf_writer(mlx_io_writer out_stream, mlx_io_gguf gguf);
 
 #ifdef __cplusplus
 }

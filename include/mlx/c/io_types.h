@@ -11,7 +11,9 @@
 #include <stdint.h>
 
 #include "mlx/c/api.h"
+#include "mlx/c/array.h"
 #include "mlx/c/string.h"
+#include "mlx/c/vector.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,6 +68,56 @@ MLX_API int mlx_io_writer_tostring(mlx_string *str_, mlx_io_writer io);
 
 /* Releases the handle. */
 MLX_API int mlx_io_writer_free(mlx_io_writer io);
+
+/* What is in a gguf file, or goes into one: arrays by name, and by key values about them, each an array
+ * of none or one dimension, a string or a list of strings. */
+typedef struct mlx_io_gguf_ {
+    void *ctx;
+} mlx_io_gguf;
+
+/* Without arrays or values. */
+MLX_API mlx_io_gguf mlx_io_gguf_new(void);
+
+/* Releases the handle. */
+MLX_API int mlx_io_gguf_free(mlx_io_gguf io);
+
+/* Writes the names of the arrays. */
+MLX_API int mlx_io_gguf_get_keys(mlx_vector_string *keys, mlx_io_gguf io);
+
+/* Writes the array of that name. */
+MLX_API int mlx_io_gguf_get_array(mlx_array *arr, mlx_io_gguf io, const char *key);
+
+/* Writes the value of that key, which must be an array. */
+MLX_API int mlx_io_gguf_get_metadata_array(mlx_array *arr, mlx_io_gguf io, const char *key);
+
+/* Writes the value of that key, which must be a string. */
+MLX_API int mlx_io_gguf_get_metadata_string(mlx_string *str, mlx_io_gguf io, const char *key);
+
+/* Writes the value of that key, which must be a list of strings. */
+MLX_API int mlx_io_gguf_get_metadata_vector_string(mlx_vector_string *vstr, mlx_io_gguf io,
+                                                   const char *key);
+
+/* Is there a value of that key that is an array? */
+MLX_API int mlx_io_gguf_has_metadata_array(bool *flag, mlx_io_gguf io, const char *key);
+
+/* Is there a value of that key that is a string? */
+MLX_API int mlx_io_gguf_has_metadata_string(bool *flag, mlx_io_gguf io, const char *key);
+
+/* Is there a value of that key that is a list of strings? */
+MLX_API int mlx_io_gguf_has_metadata_vector_string(bool *flag, mlx_io_gguf io, const char *key);
+
+/* Adds an array or puts it in the place of the one of that name. */
+MLX_API int mlx_io_gguf_set_array(mlx_io_gguf io, const char *key, const mlx_array arr);
+
+/* Adds a value or puts it in the place of the one of that key. */
+MLX_API int mlx_io_gguf_set_metadata_array(mlx_io_gguf io, const char *key, const mlx_array marr);
+
+/* The same for a string, which is copied. */
+MLX_API int mlx_io_gguf_set_metadata_string(mlx_io_gguf io, const char *key, const char *mstr);
+
+/* The same for a list of strings. */
+MLX_API int mlx_io_gguf_set_metadata_vector_string(mlx_io_gguf io, const char *key,
+                                                   const mlx_vector_string mvstr);
 
 #ifdef __cplusplus
 }

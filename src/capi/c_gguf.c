@@ -1,0 +1,242 @@
+/* c_gguf.c: what is in gguf files, as a handle: arrays by name, and values about them by key. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "capi/c_io.h"
+#include "capi/capi.h"
+#include "core/buffer.h"
+#include "io/gguf.h"
+
+mlx_io_gguf mlx_io_gguf_new(void)
+{
+    struct gguf *g = mx_malloc(sizeof *g);
+    if (g)
+        *g = (struct gguf){ 0 };
+    else
+        capi_report();
+    return (mlx_io_gguf){ g };
+}
+
+int mlx_io_gguf_free(mlx_io_gguf io)
+{
+    if (io.ctx)
+        gguf_free(io.ctx);
+    free(io.ctx);
+    return 0;
+}
+
+static struct gguf *handle(const char *func, mlx_io_gguf io)
+{
+    if (!io.ctx)
+        capi_refuse(func, "the content of a gguf file", "io", "an empty handle");
+    return io.ctx;
+}
+#define HANDLE(io) handle(__func__, io)
+#define KEY(key) capi_need(__func__, "a name", "key", key)
+
+/* Of an error that names what was asked for and not found. */
+static void missing(const char *func, const char *what, const char *key)
+{
+    mx_fail("[%s] expected the name of %s, got '%s'", func + 4, what, key);
+}
+
+/* ---- looking */
+
+int mlx_io_gguf_get_keys(mlx_vector_string *keys, mlx_io_gguf io)
+{
+    struct gguf *g = HANDLE(io);
+    struct list *l = g ? capi_list_new(TEXTS) : NULL;
+    for (int i = 0; l && i < g->tensors.n; i++)
+        if (capi_list_add(l, (union slot){ .text = g->tensors.arrays[i].name }))
+            break;
+    return capi_publish_list(keys, l);
+}
+
+int mlx_io_gguf_get_metadata_keys(mlx_vector_string *keys, mlx_io_gguf io)
+{
+    struct gguf *g = HANDLE(io);
+    struct list *l = g ? capi_list_new(TEXTS) : NULL;
+    for (int i = 0; l && i < g->n; i++)
+        if (capi_list_add(l, (union slot){ .text = g->values[i].key }))
+            break;
+    return capi_publish_list(keys, l);
+}
+
+int mlx_io_gguf_get_array(mlx_array *arr, mlx_io_gguf io, const char *key)
+{
+    MX_SCOPE(NULL);
+    struct gguf *g = HANDLE(io);
+    mx x = g && KEY(key) ? gguf_array(g, key) : MX_NIL;
+    if (!x)
+        missing(__func__, "an array", key);
+    return capi_publish(arr, x ? x : MX_NIL);
+}
+
+/* The value, if it is of that kind; else NULL, after mx_fail. */
+static struct gguf_value *value(const char *func, mlx_io_gguf io, const char *key, enum gguf_kind kind)
+{
+    static const char *const names[] = { "an array", "a string", "a list of strings" };
+    struct gguf *g = handle(func, io);
+    if (!g || !capi_need(func, "a name", "key", key))
+        return NULL;
+    struct gguf_value *v = gguf_value(g, key);
+    if (v && v->kind == kind)
+        return v;
+    missing(func, names[kind], key);
+    return NULL;
+}
+
+int mlx_io_gguf_get_metadata_array(mlx_array *arr, mlx_io_gguf io, const char *key)
+{
+    MX_SCOPE(NULL);
+    struct gguf_value *v = value(__func__, io, key, GGUF_ARRAY);
+    return capi_publish(arr, v ? v->array.it : MX_NIL);
+}
+
+int mlx_io_gguf_get_metadata_string(mlx_string *str, mlx_io_gguf io, const char *key)
+{
+    struct gguf_value *v = value(__func__, io, key, GGUF_TEXT);
+    return capi_publish_text(str, v ? capi_text_copy(v->texts[0]) : NULL);
+}
+
+int mlx_io_gguf_get_metadata_vector_string(mlx_vector_string *vstr, mlx_io_gguf io, const char *key)
+{
+    struct gguf_value *v = value(__func__, io, key, GGUF_TEXTS);
+    struct list *l = v ? capi_list_new(TEXTS) : NULL;
+    for (int i = 0; l && i < v->n; i++)
+        if (capi_list_add(l, (union slot){ .text = v->texts[i] }))
+            break;
+    return capi_publish_list(vstr, l);
+}
+
+static int has(const char *func, bool *flag, mlx_io_gguf io, const char *key, enum gguf_kind kind)
+{
+    struct gguf *g = handle(func, io);
+    if (!g || !capi_need(func, "a name", "key", key) || !capi_need(func, "a place for the result", "flag", flag))
+        return capi_report();
+    const struct gguf_value *v = gguf_value(g, key);
+    *flag = v && v->kind == kind;
+    return 0;
+}
+
+int mlx_io_gguf_has_metadata_array(bool *flag, mlx_io_gguf io, const char *key)
+{
+    return has(__func__, flag, io, key, GGUF_ARRAY);
+}
+int mlx_io_gguf_has_metadata_string(bool *flag, mlx_io_gguf io, const char *key)
+{
+    return has(__func__, flag, io, key, GGUF_TEXT);
+}
+int mlx_io_gguf_has_metadata_vector_string(bool *flag, mlx_io_gguf io, const char *key)
+{
+    return has(__func__, flag, io, key, GGUF_TEXTS);
+}
+
+/* ---- filling */
+
+int mlx_io_gguf_set_array(mlx_io_gguf io, const char *key, const mlx_array arr)
+{
+    struct gguf *g = HANDLE(io);
+    mx x = capi_in(arr);
+    if (g && KEY(key) && !is_nil(x))
+        gguf_set_array(g, key, x);
+    return capi_end();
+}
+
+int mlx_io_gguf_set_metadata_array(mlx_io_gguf io, const char *key, const mlx_array marr)
+{
+    struct gguf *g = HANDLE(io);
+    mx x = capi_in(marr);
+    struct gguf_value *v = g && KEY(key) && !is_nil(x) ? gguf_set_value(g, key, GGUF_ARRAY) : NULL;
+    if (v)
+        mx_keep(&v->array, x);
+    return capi_end();
+}
+
+int mlx_io_gguf_set_metadata_string(mlx_io_gguf io, const char *key, const char *mstr)
+{
+    struct gguf *g = HANDLE(io);
+    struct gguf_value *v = g && KEY(key) && capi_given(mstr, "a string") ? gguf_set_value(g, key, GGUF_TEXT) : NULL;
+    if (v)
+        gguf_add_text(v, mstr, strlen(mstr));
+    return capi_end();
+}
+
+int mlx_io_gguf_set_metadata_vector_string(mlx_io_gguf io, const char *key, const mlx_vector_string mvstr)
+{
+    struct gguf *g = HANDLE(io);
+    const struct list *l = mvstr.ctx;
+    if (!l)
+        capi_refuse(__func__, "a vector of strings", "mvstr", "an empty handle");
+    struct gguf_value *v = g && KEY(key) && l ? gguf_set_value(g, key, GGUF_TEXTS) : NULL;
+    for (size_t i = 0; v && i < l->n; i++)
+        if (gguf_add_text(v, l->v[i].text, strlen(l->v[i].text)))
+            break;
+    return capi_end();
+}
+
+/* ---- files */
+
+/* The content of the handle becomes g, or what failed is reported. */
+static int publish(const char *func, mlx_io_gguf *gguf, struct gguf *g)
+{
+    struct gguf *to = NULL;
+    if (!mx_failed() && capi_need(func, "a place for the result", "gguf", gguf))
+        to = gguf->ctx ? gguf->ctx : mx_malloc(sizeof *to);
+    if (!to) {
+        gguf_free(g);
+        return capi_report();
+    }
+    if (gguf->ctx)
+        gguf_free(to);
+    *to = *g;
+    gguf->ctx = to;
+    return 0;
+}
+
+int mlx_load_gguf_as(mlx_io_gguf *gguf, const char *file, bool packed, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    struct gguf g = { 0 };
+    if (capi_given(file, "the name of a file"))
+        gguf_load_file(file, packed, &g);
+    return publish(__func__, gguf, &g);
+}
+
+int mlx_load_gguf(mlx_io_gguf *gguf, const char *file, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    struct gguf g = { 0 };
+    if (capi_given(file, "the name of a file"))
+        gguf_load_file(file, false, &g);
+    return publish(__func__, gguf, &g);
+}
+
+int mlx_load_gguf_reader(mlx_io_gguf *gguf, mlx_io_reader in_stream, bool packed, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    struct gguf g = { 0 };
+    struct port_reader r;
+    if (capi_open_reader(__func__, in_stream.ctx, &r))
+        gguf_load(&r.base, packed, &g);
+    return publish(__func__, gguf, &g);
+}
+
+int mlx_save_gguf(const char *file, mlx_io_gguf gguf)
+{
+    struct gguf *g = HANDLE(gguf);
+    char *name = g ? capi_with_suffix(__func__, file, ".gguf") : NULL;
+    if (name)
+        gguf_save_file(name, g);
+    free(name);
+    return capi_end();
+}
+
+int mlx_save_gguf_writer(mlx_io_writer out_stream, mlx_io_gguf gguf)
+{
+    struct gguf *g = HANDLE(gguf);
+    struct port_writer w;
+    if (g && capi_open_writer(__func__, out_stream.ctx, &w))
+        gguf_save(&w.base, g);
+    return capi_end();
+}
