@@ -4,6 +4,7 @@
 #   make build      the library, and `mlx` importable from .venv/bin/python
 #   make test       everything a change must pass
 #   make test-full  the slow rest: thread sanitizer, sanitizers over everything, long tests
+#   make fuzz       damaged files of every format for SECONDS (60) each, under the sanitizers
 #   make demo       train on scanned digits in Python, classify the same digits from C
 #   make bench      print the figures of merit beside NumPy
 #   make accuracy  the table of docs/accuracy.md, over 10^8 operands for each function
@@ -17,7 +18,7 @@ JOBS   ?= $(shell nproc)
 PYTHON  = .venv/bin/python
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help setup build test test-full demo bench accuracy install lint format clean
+.PHONY: help setup build test test-full fuzz demo bench accuracy install lint format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -35,6 +36,12 @@ test: build
 
 test-full: build
 	@tools/test-full.sh
+
+SECONDS ?= 60
+fuzz: setup
+	@cmake --preset asan
+	@cmake --build --preset asan -j $(JOBS) --target fuzz_tests
+	@for target in build/asan/tests/fuzz/*; do test ! -x $$target -o -d $$target || $$target $(SECONDS) || exit 1; done
 
 demo: build
 	@tools/demo.sh
