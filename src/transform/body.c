@@ -6,6 +6,7 @@
 
 #include "core/buffer.h"
 #include "core/scope.h"
+#include "core/shape.h"
 #include "ops/rules.h"
 
 void *mx_zeroed(size_t n, size_t size)
@@ -194,4 +195,55 @@ int graph_map(const struct graph *g, int n, const mx x[], const int axes[], cons
     list_clear(&in);
     list_clear(&out);
     return failed;
+}
+
+mx lifted_like(mx p, mx x)
+{
+    int axes[MX_MAX_NDIM];
+    for (int i = 1; i < x->ndim; i++)
+        axes[i - 1] = i;
+    return x->ndim > 1 ? mx_expand_dims(p, axes, x->ndim - 1) : p;
+}
+
+/* ---- nodes of bodies */
+
+int body_check(const char *op, int n, const mx before[], const struct graph *g)
+{
+    for (int i = 0; i < n; i++) {
+        mx y = g->r.values[g->r.roots[i]].it, x = before[i];
+        if (same_shape(x, y) && x->dtype == y->dtype)
+            continue;
+        mx_fail("[%s] expected carry %d to stay %s of shape %s, got %s of shape %s", op, i, dtype_name(x->dtype),
+                shape_of(x), dtype_name(y->dtype), shape_of(y));
+        return 1;
+    }
+    return 0;
+}
+
+int list_push_node(const struct op *op, const void *args, const struct mx_list *in, int nout, int n,
+                   struct mx_list *out)
+{
+    mx *y = mx_zeroed((size_t)nout, sizeof *y);
+    int bad = !y;
+    if (!bad && nout) {
+        MX_SCOPE(NULL);
+        mx_infer_n(op, args, in->n, (mx *)in->v, nout, y);
+        for (int k = 0; k < n && !bad; k++)
+            bad = list_push(out, y[k]);
+    }
+    free(y);
+    return bad;
+}
+
+int list_push_all(struct mx_list *l, int n, const mx x[])
+{
+    int bad = 0;
+    for (int i = 0; i < n && !bad; i++)
+        bad = list_push(l, x[i]);
+    return bad;
+}
+
+int list_push_captured(struct mx_list *l, const struct body *b)
+{
+    return list_push_all(l, b->captured.n, (mx *)b->captured.v);
 }

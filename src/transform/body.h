@@ -35,8 +35,20 @@ int graph_spread(const struct graph *g, const bool in[], bool out[], bool inexac
 /* The results for a batch of n: axis 0 where batched[k], as they are where not.  Axes as mx_vmap takes them. */
 int graph_map(const struct graph *g, int n, const mx x[], const int axes[], const bool batched[], struct mx_list *y);
 
+/* p, a batch of numbers, in as many dimensions as x, which has the batch in front. */
+mx lifted_like(mx p, mx x);
+
+/* Fails as [op] where the first n results of g do not have the shapes and dtypes of the carry `before`. */
+int body_check(const char *op, int n, const mx before[], const struct graph *g);
+/* Makes the node and pushes the first n of its results.  Non-zero after mx_fail, as in the next two. */
+int list_push_node(const struct op *op, const void *args, const struct mx_list *in, int nout, int n,
+                   struct mx_list *out);
+int list_push_all(struct mx_list *l, int n, const mx x[]);
+int list_push_captured(struct mx_list *l, const struct body *b);
 /* The array, lent to the scope that is open. */
 mx list_lent(const struct mx_list *l, int i);
+static inline struct graph *graph_in(struct object *o) { return (struct graph *)o; }
+static inline bool is_inexact(mx x) { return dtype_is_inexact((enum dtype)x->dtype); }
 /* All zeroed; NULL after mx_fail. */
 void *mx_zeroed(size_t n, size_t size);
 

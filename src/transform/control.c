@@ -1,4 +1,4 @@
-/* control.c: loops and branches.
+/* control.c: loops.
  *
  * Derivatives and batches of a loop are loops again, whose bodies are made by the same transform from
  * the graph of the body; so each can be transformed further.  Going back, scan starts each step from
@@ -17,51 +17,6 @@
 #include "ops/rules.h"
 #include "transform/body.h"
 
-static struct graph *graph_from(struct object *o) { return (struct graph *)o; }
-static bool inexact(mx x) { return dtype_is_inexact((enum dtype)x->dtype); }
-
-/* Results that must be of the same kind as what they replace. */
-static int check_kept(const char *op, const char *what, int n, const mx before[], const struct graph *g)
-{
-    for (int i = 0; i < n; i++) {
-        mx y = g->r.values[g->r.roots[i]].it, x = before[i];
-        if (same_shape(x, y) && x->dtype == y->dtype)
-            continue;
-        return failed(mx_fail("[%s] expected %s %d to stay %s of shape %s, got %s of shape %s", op, what, i,
-                              dtype_name(x->dtype), shape_of(x), dtype_name(y->dtype), shape_of(y)));
-    }
-    return 0;
-}
-
-/* Makes the node and pushes its first n results. */
-static int push_node(const struct op *op, const void *args, const struct mx_list *in, int nout, int n,
-                     struct mx_list *out)
-{
-    mx *y = mx_zeroed((size_t)nout, sizeof *y);
-    int bad = !y;
-    if (!bad && nout) {
-        MX_SCOPE(NULL);
-        mx_infer_n(op, args, in->n, (mx *)in->v, nout, y);
-        for (int k = 0; k < n && !bad; k++)
-            bad = list_push(out, y[k]);
-    }
-    free(y);
-    return bad;
-}
-
-static int push_all(struct mx_list *l, int n, const mx x[])
-{
-    int bad = 0;
-    for (int i = 0; i < n && !bad; i++)
-        bad = list_push(l, x[i]);
-    return bad;
-}
-
-static int push_captured(struct mx_list *l, const struct body *b)
-{
-    return push_all(l, b->captured.n, (mx *)b->captured.v);
-}
-
 /* ---- scan */
 
 static int scan_shapes(const struct call *c, struct spec out[])
@@ -71,8 +26,8 @@ static int scan_shapes(const struct call *c, struct spec out[])
     struct dims *in = mx_zeroed((size_t)c->nin, sizeof *in);
     if (in)
         body_dims(c->nin, c->x, nc, a->n_xs, in);
-    struct graph *g = in ? graph_at(graph_from(a->body), in) : NULL;
-    int bad = !g || check_kept("scan", "carry", nc, c->x, g);
+    struct graph *g = in ? graph_at(graph_in(a->body), in) : NULL;
+    int bad = !g || body_check("scan", nc, c->x, g);
     for (int k = 0; !bad && k < c->nout; k++) {
         mx y = g->r.values[g->r.roots[k < g->n_out ? k : k - g->n_out]].it;
         int shape[MX_MAX_NDIM + 1] = { length }, stacked = k >= nc;
@@ -119,8 +74,8 @@ static int scan_build(struct closure *f, int nc, const mx init[], int nx, const 
 {
     struct mx_list like = { 0 }, in = { 0 };
     struct body b = { 0 };
-    int bad = mx_failed() || (length = scan_length(nx, xs, length)) < 0 || push_all(&like, nc, init) ||
-              push_all(&in, nc, init) || push_all(&in, nx, xs);
+    int bad = mx_failed() || (length = scan_length(nx, xs, length)) < 0 || list_push_all(&like, nc, init) ||
+              list_push_all(&in, nc, init) || list_push_all(&in, nx, xs);
     for (int i = 0; i < nx && !bad; i++) {
         MX_SCOPE(NULL);
         bad = list_push(&like, graph_placeholder((enum dtype)xs[i]->dtype, xs[i]->ndim - 1, xs[i]->shape + 1));
@@ -129,10 +84,10 @@ static int scan_build(struct closure *f, int nc, const mx init[], int nx, const 
     if (!bad && b.g->n_out < nc)
         bad = failed(mx_fail("[scan] expected the function to return the %d arrays of the carry first, got %d", nc,
                              b.g->n_out));
-    if (!bad && !(bad = check_kept("scan", "carry", nc, init, b.g) || push_captured(&in, &b))) {
+    if (!bad && !(bad = body_check("scan", nc, init, b.g) || list_push_captured(&in, &b))) {
         struct scan_loop_args args = { &b.g->object, nc, nx, length, reverse, all || tracing() };
         int nout = b.g->n_out + (args.keeps ? nc : 0);
-        bad = push_node(&op_scan_loop, &args, &in, nout, all ? nout : b.g->n_out, out);
+        bad = list_push_node(&op_scan_loop, &args, &in, nout, all ? nout : b.g->n_out, out);
     }
     list_clear(&like);
     list_clear(&in);
@@ -161,13 +116,6 @@ struct rule {
     int *axes, size;      /* of the inputs; of the batch */
 };
 
-static int no_memory(struct mx_list *l, void *p)
-{
-    list_clear(l);
-    free(p);
-    return 1;
-}
-
 /* carries: cotangents of the carries, sums for captured ones; xs: the carries, the xs, cotangents of ys,
  * of the kept carries.  Results: both carries; the cotangents of the xs. */
 static int scan_vjp_body(struct closure *self, int n, const mx x[], struct mx_list *out)
@@ -180,7 +128,7 @@ static int scan_vjp_body(struct closure *self, int n, const mx x[], struct mx_li
     mx *all = mx_zeroed((size_t)(r->n_in + r->n_w + r->n_d), sizeof *all), *by = all + r->n_in, *cts = by + r->n_w;
     (void)n;
     if (!all)
-        return no_memory(&y, all);
+        return 1;
     for (int i = 0; i < r->n_in; i++)
         all[i] = i < r->nc ? carries[i] : i < r->nc + r->nx ? xs[i - r->nc] : r->x[i];
     for (int i = 0; i < r->n_w; i++)
@@ -205,7 +153,7 @@ static int scan_vjp_body(struct closure *self, int n, const mx x[], struct mx_li
 static struct rule scan_rule(const struct call *c, int (*body)(struct closure *, int, const mx[], struct mx_list *))
 {
     const struct scan_loop_args *a = c->args;
-    return (struct rule){ .closure = { { .refs = 1 }, body }, .g = graph_from(a->body), .x = c->x, .nc = a->n_carry,
+    return (struct rule){ .closure = { { .refs = 1 }, body }, .g = graph_in(a->body), .x = c->x, .nc = a->n_carry,
                           .nx = a->n_xs, .n_in = c->nin };
 }
 
@@ -214,7 +162,7 @@ static const mx *scan_kept(const struct call *c, mx *fresh)
 {
     const struct scan_loop_args *a = c->args;
     struct scan_loop_args keeping = *a;
-    int n_out = graph_from(a->body)->n_out;
+    int n_out = graph_in(a->body)->n_out;
     if (a->keeps)
         return c->y + n_out;
     keeping.keeps = true;
@@ -233,28 +181,29 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     const mx *began = fresh ? scan_kept(c, fresh) : NULL;
     if (!began) {
         free(fresh);
-        no_memory(&init, lists);
+        list_clear(&init);
+        free(lists);
         return;
     }
     int *kept = lists + c->nin + n_out, n_kept = 0;
     r.w = lists;
     r.d = lists + c->nin;
     r.kept = kept;
-    int bad = push_all(&xs, nc, began) || push_all(&xs, r.nx, c->x + nc);
+    int bad = list_push_all(&xs, nc, began) || list_push_all(&xs, r.nx, c->x + nc);
     for (int i = 0; i < nc && !bad; i++)
-        if (inexact(c->x[i])) {
+        if (is_inexact(c->x[i])) {
             r.w[r.n_w++] = r.d[r.n_d++] = i;
             bad = list_push(&init, or_zeros(ct[i], c->x[i]));
         }
     r.n_wc = r.n_w;
     for (int i = nc; i < c->nin && !bad; i++)
-        if (want[i] && inexact(c->x[i])) {
+        if (want[i] && is_inexact(c->x[i])) {
             r.n_wx += i < nc + r.nx;
             r.w[r.n_w++] = i;
             bad = i >= nc + r.nx && list_push(&init, zeros_of(c->x[i]));
         }
     for (int k = nc; k < n_out && !bad; k++)
-        if (ct[k] && inexact(c->y[k])) {
+        if (ct[k] && is_inexact(c->y[k])) {
             r.d[r.n_d++] = k;
             bad = list_push(&xs, ct[k]);
         }
@@ -275,7 +224,8 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     list_clear(&xs);
     list_clear(&out);
     free(fresh);
-    no_memory(&init, lists);
+    list_clear(&init);
+    free(lists);
 }
 
 /* Which carries vary, or are batched, if those of `in` do at first: on return every one that does so in
@@ -305,7 +255,7 @@ static int scan_jvp_body(struct closure *self, int n, const mx x[], struct mx_li
     mx *all = mx_zeroed((size_t)(r->n_in + 2 * r->n_w), sizeof *all), *by = all + r->n_in, *t = by + r->n_w;
     (void)n;
     if (!all)
-        return no_memory(&y, all);
+        return 1;
     for (int i = 0; i < r->n_in; i++)
         all[i] = i < r->nc ? x[i] : i < r->nc + r->nx ? xs[i - r->nc] : r->x[i];
     for (int i = 0; i < r->n_w; i++) {
@@ -313,7 +263,7 @@ static int scan_jvp_body(struct closure *self, int n, const mx x[], struct mx_li
         t[i] = i < r->n_wc ? tc[i] : i < r->n_wc + r->n_wx ? tx[i - r->n_wc] : r->t[r->w[i]];
     }
     struct part f = graph_part(r->g, all, r->w, 0, NULL);
-    int bad = mx_jvp(&f.closure, r->n_w, by, r->n_w, t, &y, &dy) || push_all(out, r->nc, (mx *)y.v);
+    int bad = mx_jvp(&f.closure, r->n_w, by, r->n_w, t, &y, &dy) || list_push_all(out, r->nc, (mx *)y.v);
     for (int k = 0; k < r->n_d && !bad; k++)
         bad = list_push(out, dy.v[r->d[k]].it);
     list_clear(&y);
@@ -327,7 +277,7 @@ static int find_varying(struct rule *r, const mx t[], int *lists, bool *varies)
 {
     bool *in = varies, *out = varies + r->n_in;
     for (int i = 0; i < r->n_in; i++)
-        in[i] = t[i] && inexact(r->x[i]);
+        in[i] = t[i] && is_inexact(r->x[i]);
     if (settle(r->g, r->nc, in, out, true))
         return 1;
     r->w = lists;
@@ -353,8 +303,8 @@ static void scan_jvp(const struct call *c, const mx t[], mx dy[])
     struct mx_list init = { 0 }, xs = { 0 }, out = { 0 };
     int *lists = mx_zeroed((size_t)(c->nin + n_out), sizeof *lists);
     bool *varies = lists ? mx_zeroed((size_t)(c->nin + n_out), sizeof *varies) : NULL;
-    int bad = !varies || find_varying(&r, t, lists, varies) || push_all(&init, nc, c->x) ||
-              push_all(&xs, r.nx, c->x + nc);
+    int bad = !varies || find_varying(&r, t, lists, varies) || list_push_all(&init, nc, c->x) ||
+              list_push_all(&xs, r.nx, c->x + nc);
     for (int i = 0; i < r.n_wc && !bad; i++)
         bad = list_push(&init, or_zeros(t[r.w[i]], c->x[r.w[i]]));
     for (int i = r.n_wc; i < r.n_wc + r.n_wx && !bad; i++)
@@ -369,7 +319,8 @@ static void scan_jvp(const struct call *c, const mx t[], mx dy[])
     list_clear(&xs);
     list_clear(&out);
     free(varies);
-    no_memory(&init, lists);
+    list_clear(&init);
+    free(lists);
 }
 
 /* A body over a batch: all its inputs and results have the batch in front. */
@@ -419,7 +370,8 @@ static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     list_clear(&out);
     free(batched);
     free(r.axes);
-    no_memory(&in, x);
+    list_clear(&in);
+    free(x);
 }
 
 static const struct field scan_loop_args_fields[] = {
@@ -444,8 +396,8 @@ static int while_shapes(const struct call *c, struct spec out[])
         body_operands(c->x, n, n + a->n_test, c->nin, x);
         body_dims(n_in, x, 0, 0, in);
     }
-    struct graph *g = x ? graph_at(graph_from(a->body), in) : NULL;
-    int bad = !g || check_kept("while_loop", "carry", n, c->x, g);
+    struct graph *g = x ? graph_at(graph_in(a->body), in) : NULL;
+    int bad = !g || body_check("while_loop", n, c->x, g);
     for (int k = 0; k < n && !bad; k++)
         spec_like(&out[k], c->x[k]);
     if (g)
@@ -480,15 +432,15 @@ int mx_while_loop(struct closure *test, struct closure *body, int n, const mx in
     struct test t = { { { .refs = 1 }, call_test }, test };
     struct mx_list in = { 0 };
     struct body b = { 0 }, until = { 0 };
-    int bad = mx_failed() || push_all(&in, n, init) || body_trace(&until, &t.closure, n, (mx *)in.v, false) ||
+    int bad = mx_failed() || list_push_all(&in, n, init) || body_trace(&until, &t.closure, n, (mx *)in.v, false) ||
               body_trace(&b, body, n, (mx *)in.v, false);
     if (!bad && b.g->n_out != n)
         bad = failed(mx_fail("[while_loop] expected the function to return the %d arrays of the carry, got %d", n,
                              b.g->n_out));
-    if (!bad && !(bad = check_kept("while_loop", "carry", n, init, b.g) || push_captured(&in, &until) ||
-                        push_captured(&in, &b))) {
+    if (!bad && !(bad = body_check("while_loop", n, init, b.g) || list_push_captured(&in, &until) ||
+                        list_push_captured(&in, &b))) {
         struct while_loop_args args = { &until.g->object, &b.g->object, n, until.captured.n };
-        bad = push_node(&op_while_loop, &args, &in, n, n, out);
+        bad = list_push_node(&op_while_loop, &args, &in, n, n, out);
     }
     list_clear(&in);
     body_free(&b);
@@ -500,7 +452,7 @@ static void while_vjp(const struct call *c, const mx ct[], const bool want[], mx
 {
     (void)ct, (void)dx;
     for (int i = 0; i < c->nin; i++)
-        if (want[i] && inexact(c->x[i])) {
+        if (want[i] && is_inexact(c->x[i])) {
             mx_fail("[while_loop] has no derivative in reverse mode, since how many steps it takes, and so what they "
                     "need to keep, is not known: use scan with a length, or forward mode (jvp)");
             return;
@@ -523,9 +475,9 @@ static int while_rule(struct while_rule *w, const struct call *c, const mx x[],
         return 1;
     body_operands(x, n_test, n_test, n_test, w->x);
     body_operands(x, n, n_test, c->nin, w->x + n_test);
-    w->test = (struct rule){ .closure = { { .refs = 1 }, test }, .g = graph_from(a->test), .x = w->x, .nc = n,
+    w->test = (struct rule){ .closure = { { .refs = 1 }, test }, .g = graph_in(a->test), .x = w->x, .nc = n,
                              .n_in = n_test };
-    w->body = (struct rule){ .closure = { { .refs = 1 }, body }, .g = graph_from(a->body), .x = w->x + n_test, .nc = n,
+    w->body = (struct rule){ .closure = { { .refs = 1 }, body }, .g = graph_in(a->body), .x = w->x + n_test, .nc = n,
                              .n_in = n_body };
     return 0;
 }
@@ -556,7 +508,7 @@ static void while_jvp(const struct call *c, const mx t[], mx dy[])
     mx *tangents = varies ? mx_zeroed((size_t)n_in, sizeof *tangents) : NULL;
     if (tangents)
         body_operands(t, n, n + a->n_test, c->nin, tangents);
-    bad = !tangents || find_varying(&w.body, tangents, lists, varies) || push_all(&init, n, c->x);
+    bad = !tangents || find_varying(&w.body, tangents, lists, varies) || list_push_all(&init, n, c->x);
     for (int i = 0; i < w.body.n_wc && !bad; i++)
         bad = list_push(&init, or_zeros(t[w.body.w[i]], c->x[w.body.w[i]]));
     if (!bad && w.body.n_w &&
@@ -567,16 +519,8 @@ static void while_jvp(const struct call *c, const mx t[], mx dy[])
     free(w.x);
     free(tangents);
     free(varies);
-    no_memory(&init, lists);
-}
-
-/* p, with the batch in front, in as many dimensions as x. */
-static mx lifted(mx p, mx x)
-{
-    int axes[MX_MAX_NDIM];
-    for (int i = 1; i < x->ndim; i++)
-        axes[i - 1] = i;
-    return x->ndim > 1 ? mx_expand_dims(p, axes, x->ndim - 1) : p;
+    list_clear(&init);
+    free(lists);
 }
 
 /* With a condition that differs over the batch the loop goes on while it holds anywhere. */
@@ -600,7 +544,7 @@ static int masked_body(struct closure *self, int n, const mx x[], struct mx_list
     int bad = map_body(&w->test.closure, n, x, &p) || map_body(&w->body.closure, n, x, &y);
     MX_SCOPE(NULL);
     for (int k = 0; k < y.n && !bad; k++)
-        bad = list_push(out, mx_where(lifted(p.v[0].it, x[k]), y.v[k].it, x[k]));
+        bad = list_push(out, mx_where(lifted_like(p.v[0].it, x[k]), y.v[k].it, x[k]));
     list_clear(&p);
     list_clear(&y);
     return bad;
@@ -667,287 +611,4 @@ static const struct field while_loop_args_fields[] = {
 const struct op op_while_loop = {
     OP_ROW(while_loop), ARGS(while_loop_args), .shapes = while_shapes, .vjp = while_vjp, .jvp = while_jvp,
     .vmap = while_vmap,
-};
-
-/* ---- cond */
-
-/* The branch's inputs among the operands. */
-static void branch(const struct cond_args *a, bool yes, int nin, const mx x[], mx in[])
-{
-    int n = a->n, from = yes ? n : n + a->n_yes;
-    body_operands(x + 1, n, from, yes ? from + a->n_yes : nin - 1, in);
-}
-
-static struct graph *branch_at(const struct call *c, bool yes)
-{
-    const struct cond_args *a = c->args;
-    struct graph *g = graph_from(yes ? a->yes : a->no);
-    struct dims *in = mx_zeroed((size_t)c->nin, sizeof *in);
-    mx *x = in ? mx_zeroed((size_t)c->nin, sizeof *x) : NULL;
-    if (x) {
-        branch(a, yes, c->nin, c->x, x);
-        body_dims(g->n_in, x, 0, 0, in);
-        g = graph_at(g, in);
-    }
-    free(x);
-    free(in);
-    return x ? g : NULL;
-}
-
-static int check_branches(const struct graph *yes, const struct graph *no)
-{
-    if (yes->n_out != no->n_out)
-        return failed(mx_fail("[cond] expected branches with results alike, got %d and %d arrays", yes->n_out,
-                              no->n_out));
-    for (int k = 0; k < yes->n_out; k++) {
-        mx y = yes->r.values[yes->r.roots[k]].it, z = no->r.values[no->r.roots[k]].it;
-        if (!same_shape(y, z) || y->dtype != z->dtype)
-            return failed(mx_fail("[cond] expected branches with results alike, got %s of shape %s where the predicate "
-                                  "holds and %s of shape %s where not (result %d)",
-                                  dtype_name(y->dtype), shape_of(y), dtype_name(z->dtype), shape_of(z), k));
-    }
-    return 0;
-}
-
-static int cond_shapes(const struct call *c, struct spec out[])
-{
-    struct graph *yes = branch_at(c, true), *no = yes ? branch_at(c, false) : NULL;
-    int bad = !no || check_branches(yes, no);
-    for (int k = 0; k < c->nout && !bad; k++)
-        spec_like(&out[k], yes->r.values[yes->r.roots[k]].it);
-    if (yes)
-        object_release(&yes->object);
-    if (no)
-        object_release(&no->object);
-    return bad;
-}
-
-int mx_cond(mx pred, struct closure *yes, struct closure *no, int n, const mx x[], struct mx_list *out)
-{
-    struct mx_list in = { 0 };
-    struct body a = { 0 }, b = { 0 };
-    if (is_nil(pred) || pred->ndim)
-        return failed(mx_fail("[cond] expected a scalar predicate, got an array of shape %s", shape_of(pred)));
-    int bad = mx_failed();
-    if (!bad) {
-        MX_SCOPE(NULL);
-        bad = list_push(&in, mx_astype(pred, DT_bool_));
-    }
-    bad = bad || push_all(&in, n, x) || body_trace(&a, yes, n, (mx *)in.v + 1, true) ||
-          body_trace(&b, no, n, (mx *)in.v + 1, true) || check_branches(a.g, b.g) || push_captured(&in, &a) ||
-          push_captured(&in, &b);
-    if (!bad) {
-        struct cond_args args = { &a.g->object, &b.g->object, n, a.captured.n };
-        bad = push_node(&op_cond, &args, &in, a.g->n_out, a.g->n_out, out);
-    }
-    list_clear(&in);
-    body_free(&a);
-    body_free(&b);
-    return bad;
-}
-
-/* Branches of a rule get what it was handed as captured arrays, and have no arguments. */
-struct branch_rule {
-    struct closure closure;
-    const struct graph *g;
-    const mx *x;       /* the branch's inputs */
-    const int *at;     /* which operand each is */
-    const mx *ct, *t;  /* by result; by operand */
-    const bool *want, *batched;
-    const int *axes;   /* by operand */
-    int n_ops, size;   /* operands; of the batch */
-};
-
-/* Pushes the cotangent of every operand that is wanted. */
-static int cond_vjp_branch(struct closure *self, int n, const mx x[], struct mx_list *out)
-{
-    const struct branch_rule *r = (struct branch_rule *)self;
-    int n_in = r->g->n_in, n_out = r->g->n_out, n_w = 0, n_d = 0;
-    struct mx_list y = { 0 }, dx = { 0 };
-    int *w = mx_zeroed((size_t)(n_in + n_out), sizeof *w), *d = w + n_in;
-    mx *by = w ? mx_zeroed((size_t)(n_in + n_out), sizeof *by) : NULL, *cts = by + n_in;
-    (void)n, (void)x;
-    if (!by)
-        return no_memory(&y, w);
-    for (int i = 0; i < n_in; i++)
-        if (r->want[r->at[i]])
-            by[n_w] = r->x[i], w[n_w++] = i;
-    for (int k = 0; k < n_out; k++)
-        if (r->ct[k])
-            cts[n_d] = r->ct[k], d[n_d++] = k;
-    struct part f = graph_part(r->g, r->x, w, n_d, d);
-    int bad = n_w && mx_vjp(&f.closure, n_w, by, n_d, cts, &y, &dx);
-    MX_SCOPE(NULL);
-    for (int i = 0; i < r->n_ops && !bad; i++) {
-        int k = 0;
-        while (k < n_w && r->at[w[k]] != i) k++;
-        if (r->want[i])
-            bad = list_push(out, k < n_w ? dx.v[k].it : mx_zeros_like(r->t[i]));
-    }
-    list_clear(&dx);
-    free(by);
-    list_clear(&y);
-    free(w);
-    return bad;
-}
-
-static int cond_jvp_branch(struct closure *self, int n, const mx x[], struct mx_list *out)
-{
-    const struct branch_rule *r = (struct branch_rule *)self;
-    int n_in = r->g->n_in, n_w = 0;
-    struct mx_list y = { 0 }, dy = { 0 };
-    int *w = mx_zeroed((size_t)n_in, sizeof *w);
-    mx *by = w ? mx_zeroed((size_t)(2 * n_in), sizeof *by) : NULL, *t = by + n_in;
-    (void)n, (void)x;
-    if (!by)
-        return no_memory(&y, w);
-    for (int i = 0; i < n_in; i++)
-        if (r->t[r->at[i]] && inexact(r->x[i]))
-            by[n_w] = r->x[i], t[n_w] = r->t[r->at[i]], w[n_w++] = i;
-    struct part f = graph_part(r->g, r->x, w, 0, NULL);
-    int bad = mx_jvp(&f.closure, n_w, by, n_w, t, &y, &dy) || push_all(out, dy.n, (mx *)dy.v);
-    list_clear(&dy);
-    free(by);
-    list_clear(&y);
-    free(w);
-    return bad;
-}
-
-static int cond_map_branch(struct closure *self, int n, const mx x[], struct mx_list *out)
-{
-    const struct branch_rule *r = (struct branch_rule *)self;
-    int n_in = r->g->n_in;
-    int *axes = mx_zeroed((size_t)n_in, sizeof *axes);
-    (void)n, (void)x;
-    for (int i = 0; axes && i < n_in; i++)
-        axes[i] = r->axes[r->at[i]];
-    int bad = !axes || graph_map(r->g, r->size, r->x, axes, r->batched, out);
-    free(axes);
-    return bad;
-}
-
-/* Both branches of a rule; what is filled in after this is the same for both. */
-struct cond_rule {
-    struct branch_rule yes, no;
-    mx *x;
-    int *at;
-};
-
-static int cond_rule(struct cond_rule *r, const struct call *c, const struct branch_rule *shared)
-{
-    const struct cond_args *a = c->args;
-    size_t n = (size_t)c->nin;
-    *r = (struct cond_rule){ *shared, *shared, mx_zeroed(2 * n, sizeof(mx)), mx_zeroed(2 * n, sizeof(int)) };
-    if (!r->x || !r->at)
-        return 1;
-    r->yes.g = graph_from(a->yes);
-    r->no.g = graph_from(a->no);
-    branch(a, true, c->nin, c->x, r->x);
-    branch(a, false, c->nin, c->x, r->x + n);
-    for (int i = 0; i < c->nin; i++) {
-        r->at[i] = i + 1;
-        r->at[c->nin + i] = i < a->n ? i + 1 : i + 1 + a->n_yes;
-    }
-    r->yes.x = r->x;
-    r->no.x = r->x + n;
-    r->yes.at = r->at;
-    r->no.at = r->at + n;
-    return 0;
-}
-
-static void cond_rule_free(struct cond_rule *r)
-{
-    free(r->x);
-    free(r->at);
-}
-
-static void cond_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
-{
-    struct mx_list out = { 0 };
-    bool *wanted = mx_zeroed((size_t)c->nin, sizeof *wanted), any = false, some = false;
-    mx *cts = wanted ? mx_zeroed((size_t)c->nout, sizeof *cts) : NULL;
-    for (int i = 1; i < c->nin && cts; i++)
-        any |= wanted[i] = want[i] && inexact(c->x[i]);
-    for (int k = 0; k < c->nout && cts; k++)
-        some |= (cts[k] = inexact(c->y[k]) ? ct[k] : NULL) != NULL;
-    struct branch_rule shared = { .closure = { { .refs = 1 }, cond_vjp_branch }, .ct = cts, .want = wanted, .t = c->x,
-                                  .n_ops = c->nin };
-    struct cond_rule r = { 0 };
-    if (any && some && !cond_rule(&r, c, &shared) &&
-        !mx_cond(c->x[0], &r.yes.closure, &r.no.closure, 0, NULL, &out))
-        for (int i = 0, k = 0; i < c->nin; i++)
-            if (wanted[i])
-                dx[i] = list_lent(&out, k++);
-    cond_rule_free(&r);
-    free(cts);
-    no_memory(&out, wanted);
-}
-
-static void cond_jvp(const struct call *c, const mx t[], mx dy[])
-{
-    struct mx_list out = { 0 };
-    struct branch_rule shared = { .closure = { { .refs = 1 }, cond_jvp_branch }, .t = t };
-    struct cond_rule r = { 0 };
-    bool any = false;
-    for (int i = 1; i < c->nin; i++)
-        any |= t[i] && inexact(c->x[i]);
-    if (any && !cond_rule(&r, c, &shared) && !mx_cond(c->x[0], &r.yes.closure, &r.no.closure, 0, NULL, &out))
-        for (int k = 0; k < c->nout; k++)
-            dy[k] = inexact(c->y[k]) ? list_lent(&out, k) : NULL;
-    cond_rule_free(&r);
-    list_clear(&out);
-}
-
-/* Which results depend on the batch in either branch. */
-static int cond_batched(const struct cond_rule *r, const int axis[], bool *out)
-{
-    const struct branch_rule *branches[2] = { &r->yes, &r->no };
-    int n = r->yes.g->n_out, bad = 0;
-    for (int b = 0; b < 2 && !bad; b++) {
-        const struct graph *g = branches[b]->g;
-        bool *v = mx_zeroed((size_t)(g->n_in + n), sizeof *v);
-        for (int i = 0; i < g->n_in && v; i++)
-            v[i] = axis[branches[b]->at[i]] >= 0;
-        bad = !v || graph_spread(g, v, v + g->n_in, false);
-        for (int k = 0; k < n && !bad; k++)
-            out[k] |= v[g->n_in + k];
-        free(v);
-    }
-    return bad;
-}
-
-static void cond_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
-{
-    int size = batch_size(c, axis), nout = c->nout;
-    struct mx_list out = { 0 }, other = { 0 };
-    bool *batched = mx_zeroed((size_t)nout, sizeof *batched), differs = axis[0] >= 0;
-    struct branch_rule shared = { .closure = { { .refs = 1 }, cond_map_branch }, .axes = axis, .batched = batched,
-                                  .size = size };
-    struct cond_rule r = { 0 };
-    int bad = !batched || cond_rule(&r, c, &shared) || cond_batched(&r, axis, batched);
-    if (!bad && differs)
-        bad = cond_map_branch(&r.yes.closure, 0, NULL, &out) || cond_map_branch(&r.no.closure, 0, NULL, &other);
-    else if (!bad)
-        bad = mx_cond(c->x[0], &r.yes.closure, &r.no.closure, 0, NULL, &out);
-    for (int k = 0; k < nout; k++) {
-        y[k] = bad ? MX_NIL : list_lent(&out, k);
-        yaxis[k] = bad || (!batched[k] && !differs) ? -1 : 0;
-        if (!bad && differs) {
-            mx a = y[k], b = list_lent(&other, k);
-            a = batched[k] ? a : batch_all(a, -1, size);
-            b = batched[k] ? b : batch_all(b, -1, size);
-            y[k] = mx_where(lifted(c->x[0], a), a, b);
-        }
-    }
-    cond_rule_free(&r);
-    list_clear(&other);
-    no_memory(&out, batched);
-}
-
-static const struct field cond_args_fields[] = {
-    FIELD(cond_args, yes), FIELD(cond_args, no), FIELD(cond_args, n), FIELD(cond_args, n_yes), { 0 },
-};
-
-const struct op op_cond = {
-    OP_ROW(cond), ARGS(cond_args), .shapes = cond_shapes, .vjp = cond_vjp, .jvp = cond_jvp, .vmap = cond_vmap,
 };

@@ -155,8 +155,10 @@ def not_(x):
 def test_scan_of_no_steps():
     carry, y = mx.scan(plain, mx.array([1.0, 2.0]), mx.zeros((0, 2)))
     assert carry.tolist() == [1, 2] and y.shape == (0, 2)
-    carry, y = mx.scan(plain, mx.array(1.0), mx.array(1.0), length=0) if False else mx.scan(
-        lambda c, x: (c + 1, c), mx.array(1.0), length=0
+    carry, y = (
+        mx.scan(plain, mx.array(1.0), mx.array(1.0), length=0)
+        if False
+        else mx.scan(lambda c, x: (c + 1, c), mx.array(1.0), length=0)
     )
     assert carry.item() == 1 and y.shape == (0,)
     g = mx.grad(lambda c: mx.scan(plain, c, mx.zeros((0, 2)))[0].sum())(mx.array([1.0, 2.0]))
@@ -282,7 +284,7 @@ def test_captured_arrays():
     big = mx.ones((1 << 18,))
     y = mx.scan(lambda c, x: (c + big[0] + x, None), 0.0, mx.ones(2))[0]
     assert y.item() == 4
-    del big, y
+    big = y = None
     gc.collect()
     assert mx.get_active_memory() - held < 1 << 16
 
@@ -390,7 +392,9 @@ def test_third_derivatives():
 
 def test_integers_have_no_gradient_but_do_not_stop_others():
     def f(x, scan=mx.scan):
-        (c, n), y = scan(lambda c, n: ((c[0] * x + c[1].astype(x.dtype), c[1] + n), c[1]), (x, mx.array(1)), mx.arange(4))
+        (c, n), y = scan(
+            lambda c, n: ((c[0] * x + c[1].astype(x.dtype), c[1] + n), c[1]), (x, mx.array(1)), mx.arange(4)
+        )
         return c + n.astype(x.dtype) * x + y.sum().astype(x.dtype)
 
     x = mx.array(1.5, dtype=mx.float64)
@@ -400,7 +404,10 @@ def test_integers_have_no_gradient_but_do_not_stop_others():
 
 def test_gradient_of_half_types():
     w = mx.array([0.5, -0.25], dtype=mx.bfloat16)
-    f = lambda scan: lambda w: scan(lambda c, x: (mx.tanh(c * w + x), c), w, mx.ones((3, 2), dtype=mx.bfloat16))[0].sum()  # noqa: E731,E501
+
+    def f(scan):
+        return lambda w: scan(lambda c, x: (mx.tanh(c * w + x), c), w, mx.ones((3, 2), dtype=mx.bfloat16))[0].sum()
+
     a, b = mx.grad(f(mx.scan))(w), mx.grad(f(python_scan))(w)
     assert a.dtype == mx.bfloat16
     np.testing.assert_allclose(np.array(a.astype(mx.float32)), np.array(b.astype(mx.float32)), rtol=2e-2, atol=1e-2)
@@ -429,8 +436,8 @@ def test_derivatives_of_while_loop():
 def test_derivatives_of_cond(pred):
     w = real(3)
 
-    def f(x, w, p=mx.array(pred)):
-        a, b = mx.cond(p, lambda x, y: (mx.sin(x * w) + y, x), lambda x, y: (x * x, mx.cos(y)), x, x * 2)
+    def f(x, w):
+        a, b = mx.cond(mx.array(pred), lambda x, y: (mx.sin(x * w) + y, x), lambda x, y: (x * x, mx.cos(y)), x, x * 2)
         return scalar_of([a, b])
 
     x = real(3)
@@ -440,7 +447,7 @@ def test_derivatives_of_cond(pred):
         np.testing.assert_allclose(np.array(mx.grad(of)(v)), want, rtol=1e-6, atol=1e-8)
         _, (dy,) = mx.jvp(of, [v], [mx.ones(3, dtype=mx.float64)])
         assert dy.item() == pytest.approx(want.sum(), rel=1e-6, abs=1e-8)
-        second = lambda v: (mx.grad(of)(v) * w).sum()  # noqa: E731
+        second = lambda v, of=of: (mx.grad(of)(v) * w).sum()  # noqa: E731
         np.testing.assert_allclose(np.array(mx.grad(second)(v)), differences(second, v), rtol=1e-5, atol=1e-6)
         _, (dy,) = mx.jvp(mx.grad(of), [v], [mx.array(w)])
         np.testing.assert_allclose(np.array(dy), np.array(mx.jvp(mx.grad(of), [v], [w])[1][0]), rtol=1e-9)
@@ -477,7 +484,10 @@ def looped(f, n, in_axes):
     """f over a batch, one by one."""
 
     def g(*args):
-        ys = [f(*(a if ax is None else mx.take(a, mx.array(i), axis=ax) for a, ax in zip(args, in_axes))) for i in range(n)]
+        ys = [
+            f(*(a if ax is None else mx.take(a, mx.array(i), axis=ax) for a, ax in zip(args, in_axes)))
+            for i in range(n)
+        ]
         return stack(ys)
 
     return g
@@ -511,12 +521,11 @@ def test_vmap_and_derivatives_of_scan(axes):
     for k in range(3):
         g = mx.grad(f, argnums=k)
         same(mx.vmap(g, in_axes=axes)(*args), looped(g, 3, axes)(*args))
-        total = lambda f: lambda *a: f(*a).sum()  # noqa: E731
-        got = mx.grad(total(mx.vmap(f, in_axes=axes)), argnums=k)(*args)
-        same(got, mx.grad(total(looped(f, 3, axes)), argnums=k)(*args))
+        batch, loop = mx.vmap(f, in_axes=axes), looped(f, 3, axes)
+        got, want = (mx.grad(lambda *a, h=h: h(*a).sum(), argnums=k)(*args) for h in (batch, loop))
+        same(got, want)
         t = [real(*a.shape) for a in args]
-        forward = lambda f: mx.jvp(f, args, t)[1]  # noqa: E731
-        same(forward(mx.vmap(f, in_axes=axes)), forward(looped(f, 3, axes)))
+        same(mx.jvp(batch, args, t)[1], mx.jvp(loop, args, t)[1])
 
 
 def test_vmap_twice():
@@ -755,8 +764,8 @@ Z3 = mx.zeros(3)
         (lambda: mx.cond(Z3, lambda: 1, lambda: 2), ValueError, r"\[cond\] expected a scalar predicate.*\(3,\)"),
         (lambda: mx.cond("x", lambda: 1, lambda: 2), TypeError, "pred"),
         (lambda: mx.cond(True, lambda: 1, lambda: 2.0), ValueError,
-         r"\[cond\] the branches must return the same.*result of true_fun is int32 of shape \(\), and that of false_fun "
-         r"float32"),
+         r"\[cond\] the branches must return the same.*result of true_fun is int32 of shape \(\), and that of "
+         r"false_fun float32"),
         (lambda: mx.cond(True, lambda: (1, Z3), lambda: (1, Z3[:2])), ValueError, r"result\[1\] of true_fun is"),
         (lambda: mx.cond(True, lambda: [1], lambda: (1,)), ValueError, "a tuple of 1"),
         (lambda: mx.cond(True, lambda: 1, None), TypeError, "callable"),
@@ -782,30 +791,40 @@ def test_placeholders_that_escape_are_not_values():
         mx.eval(out[0])
 
 
-def test_random_steps():
+OPERATIONS = [
+    lambda a, b: a + b,
+    lambda a, b: a * mx.sin(b),
+    lambda a, b: mx.where(a > b, a, b * 0.5),
+    lambda a, b: (a @ b) * 0.3,
+    lambda a, b: a.T - b,
+    lambda a, b: mx.softmax(a, axis=-1) + b.sum(axis=0),
+    lambda a, b: mx.concatenate([a[1:], b[:1]]),
+    lambda a, b: mx.tanh(a)[::-1] * b,
+]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_steps(seed):
     """Bodies put together at random, against the loop, with their derivatives and batches."""
-    ops = [
-        lambda a, b: a + b, lambda a, b: a * mx.sin(b), lambda a, b: mx.where(a > b, a, b * 0.5),
-        lambda a, b: (a @ b) * 0.3, lambda a, b: a.T - b, lambda a, b: mx.softmax(a, axis=-1) + b.sum(axis=0),
-        lambda a, b: mx.concatenate([a[1:], b[:1]]), lambda a, b: mx.tanh(a)[::-1] * b,
-    ]  # fmt: skip
-    for seed in range(25):
-        rng = np.random.default_rng(seed)
-        n_carry, n_ops = int(rng.integers(1, 4)), int(rng.integers(1, 7))
-        plan = [(int(rng.integers(len(ops))), *rng.integers(0, 50, 2)) for _ in range(n_ops)]
-        outs, kept = rng.integers(0, 50, n_carry), mx.array(rng.uniform(-1, 1, (3, 3)), dtype=mx.float64)
+    rng = np.random.default_rng(seed)
+    matrices = lambda *n: mx.array(rng.uniform(-1, 1, (*n, 3, 3)), dtype=mx.float64)  # noqa: E731
+    n_carry, n_ops = int(rng.integers(1, 4)), int(rng.integers(1, 7))
+    plan = [(OPERATIONS[rng.integers(len(OPERATIONS))], *rng.integers(0, 50, 2)) for _ in range(n_ops)]
+    outs, kept = rng.integers(0, 50, n_carry), matrices()
 
-        def step(c, x, plan=plan, outs=outs, kept=kept):
-            v = [*c, x, kept]
-            for op, i, j in plan:
-                v.append(ops[op](v[i % len(v)], v[j % len(v)]))
-            return tuple(v[len(v) - 1 - o % len(v)] for o in outs), [v[-1], v[0]]
+    def step(c, x):
+        v = [*c, x, kept]
+        for op, i, j in plan:
+            v.append(op(v[i % len(v)], v[j % len(v)]))
+        return tuple(v[len(v) - 1 - o % len(v)] for o in outs), [v[-1], v[0]]
 
-        c = tuple(mx.array(rng.uniform(-1, 1, (3, 3)), dtype=mx.float64) for _ in range(n_carry))
-        x = mx.array(rng.uniform(-1, 1, (4, 3, 3)), dtype=mx.float64)
-        same(mx.scan(step, c, x), python_scan(step, c, x), rtol=1e-10, atol=1e-10)
-        f = lambda scan, step=step: lambda c, x: scalar_of(scan(step, c, x))  # noqa: E731
-        got, want = (mx.grad(f(scan), argnums=(0, 1))(c, x) for scan in (mx.scan, python_scan))
-        same(got, want, rtol=1e-8, atol=1e-8)
-        batch = mx.stack([x, x * 0.5])
-        same(mx.vmap(lambda x: f(mx.scan)(c, x))(batch), mx.stack([f(mx.scan)(c, b) for b in batch]), rtol=1e-9)
+    def number(scan):
+        return lambda c, x: scalar_of(scan(step, c, x))
+
+    c, x = tuple(matrices() for _ in range(n_carry)), matrices(4)
+    same(mx.scan(step, c, x), python_scan(step, c, x), rtol=1e-10, atol=1e-10)
+    got, want = (mx.grad(number(scan), argnums=(0, 1))(c, x) for scan in (mx.scan, python_scan))
+    same(got, want, rtol=1e-8, atol=1e-8)
+    batch = mx.stack([x, x * 0.5])
+    got = mx.vmap(lambda x: number(mx.scan)(c, x))(batch)
+    same(got, mx.stack([number(mx.scan)(c, b) for b in batch]), rtol=1e-9)
