@@ -31,6 +31,7 @@ EXPAND = """
 #define FUNCTION(name, signature, doc) ("FUNCTION", #name, signature, doc),
 #define RANDOM(name, signature, doc) ("RANDOM", #name, signature, doc),
 #define FFT(name, signature, doc) ("FFT", #name, signature, doc),
+#define DISTRIBUTED(name, signature, doc) ("DISTRIBUTED", #name, signature, doc),
 #define FUSED(name, signature, doc) ("FUSED", #name, signature, doc),
 #define LINALG(name, signature, doc) ("LINALG", #name, signature, doc),
 #define METHOD(name, body, signature, doc) ("METHOD", #name, signature, doc),
@@ -43,7 +44,14 @@ EXPAND = """
 """
 
 # Where the functions of a row are, as examples.def says it.
-WHERE = {"RANDOM": "random.", "FFT": "fft.", "FUSED": "fast.", "LINALG": "linalg.", "METHOD": "array."}
+WHERE = {
+    "RANDOM": "random.",
+    "FFT": "fft.",
+    "FUSED": "fast.",
+    "LINALG": "linalg.",
+    "METHOD": "array.",
+    "DISTRIBUTED": "distributed.",
+}
 
 # What does not return an array.
 RETURNS = {
@@ -94,7 +102,8 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, ParamSpec, Self, TypeAlias, TypeVar, final, overload
 
-from . import cuda as cuda, fast as fast, fft as fft, linalg as linalg, metal as metal, random as random
+from . import cuda as cuda, distributed as distributed, fast as fast, fft as fft, linalg as linalg
+from . import metal as metal, random as random
 '''
 
 RANDOM = '''"""Random numbers from explicit keys, or from a state."""
@@ -122,6 +131,20 @@ from mlx.core import StreamOrDevice, array
 LINALG = '''"""Linear algebra, of the last two axes."""
 
 from mlx.core import StreamOrDevice, array
+'''
+
+DISTRIBUTED = '''"""Arrays sent between processes."""
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+from mlx.core import Dtype, StreamOrDevice, array
+
+@final
+class Group:
+    def rank(self) -> int: ...
+    def size(self) -> int: ...
+    def split(self, color: int, key: int = -1) -> Group: ...
 '''
 
 AVAILABLE = "def is_available() -> bool: ...\n"
@@ -450,11 +473,14 @@ def stubs(compiler):
     matrices = [definition(*row, RETURN.get(row[0], "array")) for row in pick("LINALG")]
     transforms = [definition(*row) for row in pick("FFT")]
     fused = [definition(*row, RETURN.get(row[0], "array")) for row in pick("FUSED")]
+    other = {"init": "Group", "is_available": "bool"}
+    sent = [definition(*row, other.get(row[0], "array")) for row in pick("DISTRIBUTED")]
     return {
         "__init__.pyi": "\n".join(parts).replace(" mlx.core.", " ") + "\n",
         "random.pyi": "\n".join([RANDOM, *draws]) + "\n",
         "fft.pyi": "\n".join([FFT, *transforms]) + "\n",
         "fast.pyi": "\n".join([FAST, *fused]) + "\n",
+        "distributed.pyi": "\n".join([DISTRIBUTED, *sent]) + "\n",
         "linalg.pyi": "\n".join([LINALG, *matrices]) + "\n",
         "metal.pyi": METAL,
         "cuda.pyi": AVAILABLE,

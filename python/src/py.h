@@ -264,6 +264,7 @@ PyObject *raise_axis(const char *op, int axis, int ndim);
 #define FUNCTION(name, ...) PyObject *fn_##name(struct call *c);
 #define RANDOM(name, ...) PyObject *fn_random_##name(struct call *c);
 #define FFT(name, ...) PyObject *fn_fft_##name(struct call *c);
+#define DISTRIBUTED(name, ...) PyObject *fn_distributed_##name(struct call *c);
 #define FUSED(name, ...) PyObject *fn_fast_##name(struct call *c);
 #define LINALG(name, ...) PyObject *fn_linalg_##name(struct call *c);
 #define METHOD(name, body, ...) PyObject *fn_##body(struct call *c);
@@ -281,6 +282,7 @@ int printing_init(PyObject *module);
 int random_init(PyObject *module);
 int fast_init(PyObject *module);
 int fft_init(PyObject *module);
+int distributed_init(PyObject *module);
 int linalg_init(PyObject *module);
 /* Appends the arrays of mlx.core.random.state, if that is what o is. */
 int random_state_arrays(PyObject *o, mlx_vector_array out);

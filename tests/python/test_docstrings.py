@@ -11,8 +11,10 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = {"": mx, "random": mx.random, "fast": mx.fast, "fft": mx.fft, "linalg": mx.linalg}
+MODULES["distributed"] = mx.distributed
 # Exceptions and enumerations are made in Python; what starts with one line is not public.
 TYPES = [t for name, t in vars(mx).items() if type(t) is type and t is not mx.AxisError and name[0] != "_"]
+TYPES.append(mx.distributed.Group)
 # Methods that an `array` inherits from the slots of its type have the docstrings of Python.
 OWN = (types.MethodDescriptorType, types.GetSetDescriptorType)
 
@@ -47,7 +49,7 @@ TABLE = {row.split("\t")[0] for row in (ROOT / "tests" / "api" / "python.tsv").r
 
 # Those that are called by syntax, a built-in function or another library.
 UNNAMED = {"array.__array__", "array.__format__", "array.__reduce__", "Dtype.__reduce__", "ArrayAt", "ArrayIterator"}
-UNNAMED |= {"Dtype", "Stream", "ThreadLocalStream"}
+UNNAMED |= {"Dtype", "Stream", "ThreadLocalStream", "Group"}
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +69,9 @@ def test_example(name):
         pytest.skip("an operation of one's own")
     assert case.examples, f"{name} has no row in python/src/examples.def"
     shown = "".join(example.source for example in case.examples)
-    used = getattr(mx, name).__name__ if "." not in name else name.rpartition(".")[2]  # an alias has another
+    used = name.rpartition(".")[2]
+    if "." not in name:
+        used = getattr(getattr(mx, name, None), "__name__", name)  # an alias has another
     assert used.strip("_") in shown or name in UNNAMED, f"{name} is not in its example"
     said = []
     runner = doctest.DocTestRunner(verbose=False)

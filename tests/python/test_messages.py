@@ -32,6 +32,11 @@ GIVEN = {
 }
 
 CASES = """
+distributed.init      | backend='carrier pigeons'
+distributed.init      | all_gather_factory=len
+distributed.send      | V, 1
+distributed.recv      | (2,), mx.float32, 1
+distributed.recv_like | V, 1
 divmod              | V, X
 reciprocal          | 'a'
 where               | B, V, X
@@ -595,9 +600,9 @@ def test_operators(statement, name):
 
 def rows():
     """Name and signature of every function of the tables."""
-    modules = {"RANDOM": "random.", "FUSED": "fast.", "LINALG": "linalg.", "FFT": "fft."}
+    modules = {"RANDOM": "random.", "FUSED": "fast.", "LINALG": "linalg.", "FFT": "fft.", "DISTRIBUTED": "distributed."}
     text = (ROOT / "python/src/functions.def").read_text()
-    for kind, name in re.findall(r"^(FUNCTION|RANDOM|FUSED|LINALG|FFT)\((\w+),", text, re.M):
+    for kind, name in re.findall(r"^(FUNCTION|RANDOM|FUSED|LINALG|FFT|DISTRIBUTED)\((\w+),", text, re.M):
         yield modules.get(kind, "") + name
     text = (ROOT / "src/ops/ops.def").read_text()
     for name in re.findall(r"^(?:UNARY|BINARY) *\((\w+),", text, re.M):
@@ -646,7 +651,8 @@ nan_to_num array_equal astype contiguous zeros_like ones_like empty_like depends
 unique_inverse unique_values issubdtype isdtype set_default_device is_available device_count device_info
 default_stream set_default_stream new_stream new_thread_unsafe_stream new_thread_local_stream stream
 blackman hamming hanning save_safetensors save_gguf vmap compile checkpoint scan while_loop cond import_function
-inspect_function linalg.pinv
+inspect_function linalg.pinv distributed.is_available
+distributed.all_sum distributed.all_max distributed.all_min distributed.all_gather distributed.sum_scatter
 """
 
 

@@ -9,6 +9,8 @@
 #include "mlx/c/control.h"
 #include "mlx/c/cuda.h"
 #include "mlx/c/device.h"
+#include "mlx/c/distributed.h"
+#include "mlx/c/distributed_group.h"
 #include "mlx/c/error.h"
 #include "mlx/c/export.h"
 #include "mlx/c/fast.h"

@@ -5,4 +5,4 @@
 
 from . import init as init, losses as losses
 from .layers import *
-from .utils import value_and_grad as value_and_grad
+from .utils import average_gradients as average_gradients, value_and_grad as value_and_grad

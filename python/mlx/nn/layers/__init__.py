@@ -59,6 +59,24 @@ from .activations import (
 )
 from .base import Module as Module
 from .containers import Sequential as Sequential
+from .convolution import (
+    Conv1d as Conv1d,
+    Conv2d as Conv2d,
+    Conv3d as Conv3d,
+)
+from .convolution_transpose import (
+    ConvTranspose1d as ConvTranspose1d,
+    ConvTranspose2d as ConvTranspose2d,
+    ConvTranspose3d as ConvTranspose3d,
+)
+from .distributed import (
+    AllToShardedLinear as AllToShardedLinear,
+    FullyShardedModule as FullyShardedModule,
+    QuantizedAllToShardedLinear as QuantizedAllToShardedLinear,
+    QuantizedShardedToAllLinear as QuantizedShardedToAllLinear,
+    ShardedToAllLinear as ShardedToAllLinear,
+    fully_shard as fully_shard,
+)
 from .dropout import (
     Dropout as Dropout,
     Dropout2d as Dropout2d,
@@ -77,9 +95,36 @@ from .normalization import (
     LayerNorm as LayerNorm,
     RMSNorm as RMSNorm,
 )
+from .pooling import (
+    AvgPool1d as AvgPool1d,
+    AvgPool2d as AvgPool2d,
+    AvgPool3d as AvgPool3d,
+    MaxPool1d as MaxPool1d,
+    MaxPool2d as MaxPool2d,
+    MaxPool3d as MaxPool3d,
+)
+from .positional_encoding import (
+    ALiBi as ALiBi,
+    RoPE as RoPE,
+    SinusoidalPositionalEncoding as SinusoidalPositionalEncoding,
+)
 from .quantized import (
     QQLinear as QQLinear,
     QuantizedEmbedding as QuantizedEmbedding,
     QuantizedLinear as QuantizedLinear,
     quantize as quantize,
 )
+from .recurrent import (
+    GRU as GRU,
+    LSTM as LSTM,
+    RNN as RNN,
+)
+from .transformer import (
+    MultiHeadAttention as MultiHeadAttention,
+    Transformer as Transformer,
+    TransformerDecoder as TransformerDecoder,
+    TransformerDecoderLayer as TransformerDecoderLayer,
+    TransformerEncoder as TransformerEncoder,
+    TransformerEncoderLayer as TransformerEncoderLayer,
+)
+from .upsample import Upsample as Upsample

@@ -1,0 +1,156 @@
+"""Pooling: the maximum or the mean of each window.
+
+    y[n, i, c] = max_k, or mean_k, of x[n, stride * i + k - padding, c]      k < kernel_size
+
+over one, two or three axes, the channels last. Padding counts as the smallest value for the maximum
+and as 0 for the mean. (LeCun et al., "Gradient-based learning applied to document recognition",
+1998; Scherer et al., "Evaluation of pooling operations in convolutional architectures", 2010.)
+"""
+
+from functools import reduce
+from operator import add
+
+import mlx.core as mx
+
+from .base import Module
+from .convolution import _sizes
+from .normalization import _wide
+
+
+def _smallest(dtype):
+    """The value that no value of this dtype is below."""
+    if dtype == mx.bool_:
+        return False
+    return -mx.inf if mx.issubdtype(dtype, mx.floating) else mx.iinfo(dtype).min
+
+
+class _Pool(Module):
+    """What the layers share. A window is a box, so its maximum and its sum are taken along one axis
+    after the other, and along one axis they are a chain of the slices x[k], x[k + stride], ..."""
+
+    def __init__(self, ndim, kernel_size, stride, padding):
+        super().__init__()
+        self._kernel_size = _sizes(self, "kernel_size", kernel_size, ndim)
+        self._stride = self._kernel_size if stride is None else _sizes(self, "stride", stride, ndim)
+        self._padding = _sizes(self, "padding", padding, ndim)
+        for name, least in (("kernel_size", 1), ("stride", 1), ("padding", 0)):
+            if min(getattr(self, f"_{name}")) < least:
+                raise ValueError(
+                    f"[{type(self).__name__}] expected {name} of at least {least}, got {getattr(self, f'_{name}')}"
+                )
+
+    def _extra_repr(self):
+        return f"kernel_size={self._kernel_size}, stride={self._stride}, padding={self._padding}"
+
+    def _windows(self, x, fold, padding_value):
+        """The values of each window, folded by a function of two arrays."""
+        if x.ndim != len(self._kernel_size) + 2:
+            raise ValueError(
+                f"[{type(self).__name__}] expected an array of {len(self._kernel_size) + 2} dimensions "
+                f"(N, ..., C), got shape {x.shape}"
+            )
+        for axis, (size, stride, padding) in enumerate(zip(self._kernel_size, self._stride, self._padding), 1):
+            if padding:
+                margins = [(padding, padding) if i == axis else (0, 0) for i in range(x.ndim)]
+                x = mx.pad(x, margins, constant_values=padding_value)
+            last = x.shape[axis] - size  # where the last window may begin
+            if last < 0:
+                raise ValueError(
+                    f"[{type(self).__name__}] expected windows that fit, got one of {size} for axis {axis} of "
+                    f"{x.shape[axis]} with its padding"
+                )
+            before = (slice(None),) * axis
+            x = reduce(fold, [x[(*before, slice(k, k + last + 1, stride))] for k in range(size)])
+        return x
+
+
+class _MaxPool(_Pool):
+    def __call__(self, x):
+        return self._windows(x, mx.maximum, _smallest(x.dtype))
+
+
+class _AvgPool(_Pool):
+    def __call__(self, x):
+        count = reduce(lambda a, b: a * b, self._kernel_size)
+        mean = self._windows(_wide(x), add, 0) / count
+        return mean.astype(x.dtype) if mx.issubdtype(x.dtype, mx.floating) else mean
+
+
+class MaxPool1d(_MaxPool):
+    """The maximum of each window of sequences, x: (N, L, C), y: (N, L', C) with
+
+        L' = floor((L + 2 * padding - kernel_size) / stride) + 1
+
+    `stride` is `kernel_size` where it is not given. Where several values are the maximum, one of
+    them receives the gradient.
+    """
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int],
+        stride: int | tuple[int] | None = None,
+        padding: int | tuple[int] = 0,
+    ):
+        super().__init__(1, kernel_size, stride, padding)
+
+
+class AvgPool1d(_AvgPool):
+    """The mean of each window of sequences, padding included; shapes as in `MaxPool1d`."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int],
+        stride: int | tuple[int] | None = None,
+        padding: int | tuple[int] = 0,
+    ):
+        super().__init__(1, kernel_size, stride, padding)
+
+
+class MaxPool2d(_MaxPool):
+    """The maximum of each window of images, x: (N, H, W, C), y: (N, H', W', C), with sizes as in
+    `MaxPool1d`, each one int or one for each axis."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] | None = None,
+        padding: int | tuple[int, int] | None = 0,
+    ):
+        super().__init__(2, kernel_size, stride, padding)
+
+
+class AvgPool2d(_AvgPool):
+    """The mean of each window of images, padding included; shapes as in `MaxPool2d`."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] | None = None,
+        padding: int | tuple[int, int] | None = 0,
+    ):
+        super().__init__(2, kernel_size, stride, padding)
+
+
+class MaxPool3d(_MaxPool):
+    """The maximum of each window of volumes, x: (N, D, H, W, C), y: (N, D', H', W', C), with sizes as
+    in `MaxPool1d`, each one int or one for each axis."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int, int],
+        stride: int | tuple[int, int, int] | None = None,
+        padding: int | tuple[int, int, int] | None = 0,
+    ):
+        super().__init__(3, kernel_size, stride, padding)
+
+
+class AvgPool3d(_AvgPool):
+    """The mean of each window of volumes, padding included; shapes as in `MaxPool3d`."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int, int],
+        stride: int | tuple[int, int, int] | None = None,
+        padding: int | tuple[int, int, int] | None = 0,
+    ):
+        super().__init__(3, kernel_size, stride, padding)

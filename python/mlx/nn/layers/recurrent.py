@@ -1,0 +1,153 @@
+"""Recurrent layers: one state after the other along a sequence.
+
+Inputs are x: (..., L, input_size), results the states of all L steps, (..., L, hidden_size). The
+products with the inputs do not wait for any state, so they are one product for all steps.
+"""
+
+import math
+from collections.abc import Callable
+
+import mlx.core as mx
+
+from .activations import tanh
+from .base import Module
+
+
+def _uniform(hidden_size, *shape):
+    bound = 1 / math.sqrt(hidden_size)
+    return mx.random.uniform(-bound, bound, shape)
+
+
+def _times(x, weight, bias):
+    """x weight^T + bias"""
+    return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
+
+
+def _check(layer, x, width):
+    if x.ndim < 2 or x.shape[-1] != width:
+        raise ValueError(f"[{type(layer).__name__}] expected an array (..., L, {width}), got shape {x.shape}")
+    if x.shape[-2] == 0:
+        raise ValueError(f"[{type(layer).__name__}] expected at least one step, got shape {x.shape}")
+
+
+class RNN(Module):
+    """Elman's network ("Finding structure in time", 1990):
+
+        h_t = nonlinearity(Wxh x_t + Whh h_(t-1) + bias)
+
+    Wxh: (hidden_size, input_size), Whh: (hidden_size, hidden_size), bias: (hidden_size,), all uniform
+    in +-1 / sqrt(hidden_size). The nonlinearity is tanh where none is given; h_0 is `hidden`, of shape
+    (..., hidden_size), or 0.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: Callable | None = None):
+        super().__init__()
+        self.nonlinearity = nonlinearity or tanh
+        if not callable(self.nonlinearity):
+            raise ValueError(f"[RNN] expected a function for nonlinearity, got {nonlinearity!r}")
+        self.hidden_size = hidden_size
+        self.Wxh = _uniform(hidden_size, hidden_size, input_size)
+        self.Whh = _uniform(hidden_size, hidden_size, hidden_size)
+        if bias:
+            self.bias = _uniform(hidden_size, hidden_size)
+
+    def _extra_repr(self):
+        return (
+            f"input_dims={self.Wxh.shape[1]}, hidden_size={self.hidden_size}, "
+            f"nonlinearity={getattr(self.nonlinearity, '__name__', self.nonlinearity)}, bias={'bias' in self}"
+        )
+
+    def __call__(self, x, hidden=None):
+        _check(self, x, self.Wxh.shape[1])
+        states = []
+        for x_t in mx.unstack(_times(x, self.Wxh, self.get("bias")), axis=-2):
+            hidden = self.nonlinearity(x_t if hidden is None else x_t + hidden @ self.Whh.T)
+            states.append(hidden)
+        return mx.stack(states, axis=-2)
+
+
+class GRU(Module):
+    """Gated recurrent units (Cho et al., "Learning phrase representations using RNN encoder-decoder for
+    statistical machine translation", 2014):
+
+        r_t = sigmoid(W_xr x_t + W_hr h_(t-1) + b_r)                 what to see of the state
+        z_t = sigmoid(W_xz x_t + W_hz h_(t-1) + b_z)                 what to keep of it
+        n_t = tanh(W_xn x_t + b_n + r_t * (W_hn h_(t-1) + b_hn))     the candidate
+        h_t = (1 - z_t) * n_t + z_t * h_(t-1)
+
+    Wx: (3 hidden_size, input_size) holds W_xr, W_xz, W_xn one below the other, Wh: (3 hidden_size,
+    hidden_size) and b: (3 hidden_size,) theirs, and bhn: (hidden_size,) is b_hn. All start uniform in
+    +-1 / sqrt(hidden_size). h_0 is `hidden`, of shape (..., hidden_size), or 0.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True):
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.Wx = _uniform(hidden_size, 3 * hidden_size, input_size)
+        self.Wh = _uniform(hidden_size, 3 * hidden_size, hidden_size)
+        if bias:
+            self.b = _uniform(hidden_size, 3 * hidden_size)
+            self.bhn = _uniform(hidden_size, hidden_size)
+
+    def _extra_repr(self):
+        return f"input_dims={self.Wx.shape[1]}, hidden_size={self.hidden_size}, bias={'b' in self}"
+
+    def __call__(self, x, hidden=None):
+        _check(self, x, self.Wx.shape[1])
+        if hidden is None:
+            hidden = mx.zeros((*x.shape[:-2], self.hidden_size), x.dtype)
+        states = []
+        for x_t in mx.unstack(_times(x, self.Wx, self.get("b")), axis=-2):
+            x_r, x_z, x_n = mx.split(x_t, 3, axis=-1)
+            h_r, h_z, h_n = mx.split(hidden @ self.Wh.T, 3, axis=-1)
+            if "bhn" in self:
+                h_n = h_n + self.bhn
+            r = mx.sigmoid(x_r + h_r)
+            z = mx.sigmoid(x_z + h_z)
+            n = mx.tanh(x_n + r * h_n)
+            hidden = (1 - z) * n + z * hidden
+            states.append(hidden)
+        return mx.stack(states, axis=-2)
+
+
+class LSTM(Module):
+    """Long short-term memory (Hochreiter & Schmidhuber, 1997; with the forget gate of Gers et al.,
+    "Learning to forget", 2000):
+
+        i_t = sigmoid(W_xi x_t + W_hi h_(t-1) + b_i)     what to write into the cell
+        f_t = sigmoid(W_xf x_t + W_hf h_(t-1) + b_f)     what to keep of it
+        g_t = tanh(W_xg x_t + W_hg h_(t-1) + b_g)        the candidate
+        o_t = sigmoid(W_xo x_t + W_ho h_(t-1) + b_o)     what to show of it
+        c_t = f_t * c_(t-1) + i_t * g_t
+        h_t = o_t * tanh(c_t)
+
+    Wx: (4 hidden_size, input_size) holds W_xi, W_xf, W_xg, W_xo one below the other, Wh: (4
+    hidden_size, hidden_size) and bias: (4 hidden_size,) theirs, all uniform in +-1 /
+    sqrt(hidden_size). h_0 and c_0 are `hidden` and `cell`, of shape (..., hidden_size), or 0. The
+    result is a pair: all h and all c.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True):
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.Wx = _uniform(hidden_size, 4 * hidden_size, input_size)
+        self.Wh = _uniform(hidden_size, 4 * hidden_size, hidden_size)
+        if bias:
+            self.bias = _uniform(hidden_size, 4 * hidden_size)
+
+    def _extra_repr(self):
+        return f"input_dims={self.Wx.shape[1]}, hidden_size={self.hidden_size}, bias={'bias' in self}"
+
+    def __call__(self, x, hidden=None, cell=None):
+        _check(self, x, self.Wx.shape[1])
+        states, cells = [], []
+        for gates in mx.unstack(_times(x, self.Wx, self.get("bias")), axis=-2):
+            if hidden is not None:
+                gates = gates + hidden @ self.Wh.T
+            i, f, g, o = mx.split(gates, 4, axis=-1)
+            written = mx.sigmoid(i) * mx.tanh(g)
+            cell = written if cell is None else mx.sigmoid(f) * cell + written
+            hidden = mx.sigmoid(o) * mx.tanh(cell)
+            states.append(hidden)
+            cells.append(cell)
+        return mx.stack(states, axis=-2), mx.stack(cells, axis=-2)
