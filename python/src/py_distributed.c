@@ -110,7 +110,7 @@ PyObject *fn_distributed_init(struct call *c)
     }
     mlx_distributed_group made = mlx_distributed_group_new();
     if (mlx_distributed_init(&made, BOOL(0), TEXT(1)))
-        return raise_last(), NULL;
+        return raise_last(), raise_called(c->sig->name), NULL;
     return group_wrap(made);
 }
 
