@@ -87,6 +87,9 @@ struct backend {
      * needed.  Only outputs that are `wanted` get memory: nobody else can look at the others.
      * NULL: entries of this backend are never fused. */
     int (*run_fused)(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
+    /* May this entry, which is not element-wise, be the last member, its operand one that another
+     * makes?  NULL: none may. */
+    bool (*ends)(const struct node *n);
     int (*synchronize)(struct stream *s);
     /* Device memory; NULL for backends that compute in host memory. */
     void *(*alloc)(int device, size_t bytes);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "cpu/made.h"
 #include "cpu/run.h"
 #include "transform/eval.h"
 
@@ -294,6 +295,7 @@ const struct backend cpu_backend = {
     .supports = cpu_supports,
     .run = cpu_run,
     .run_fused = cpu_run_fused,
+    .ends = reduces_made,
     .synchronize = cpu_synchronize,
     .info = cpu_info,
 };

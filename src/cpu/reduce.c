@@ -10,10 +10,11 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "cpu/kernels/reduce.h"
+#include "cpu/made.h"
 #include "cpu/run.h"
 #include "ops/reduce.h"
 
-enum { CHUNK = 1 << 16, TILE = 1024 };
+enum { CHUNK = 1 << 16, TILE = MADE_MOST };
 
 static union fold_acc identity_of(enum fold f, enum dtype t)
 {
@@ -94,6 +95,7 @@ struct job {
     int64_t times; /* each element counts: what folded axes that are broadcast come to */
     union fold_acc *partial;
     int64_t pieces;
+    const struct made *made; /* NULL: the operand is in memory */
 };
 
 /* The fold of `times` elements that are *a each. */
@@ -160,17 +162,60 @@ static void fold_run(const struct job *j, union fold_acc *acc, const char *x, in
     }
 }
 
+/* Elements that are made, as float32 where they are of a half type. */
+static const void *made_tile(const struct job *j, char *space, float *wide, int64_t at, int64_t n)
+{
+    const void *x = j->made->make(j->made->ctx, space, at, n);
+    if (j->work == j->in)
+        return x;
+    cpu->cast[j->in][DT_float32](wide, x, (size_t)n);
+    return wide;
+}
+
+/* n elements of row i, from `at` on. */
+static void fold_part(const struct job *j, union fold_acc *acc, int64_t i, int64_t at, int64_t n)
+{
+    _Alignas(64) char space[TILE * 8];
+    float wide[TILE];
+    if (!j->made) {
+        fold_run(j, acc, outer_at(j, i) + at * (int64_t)j->in_size, n);
+        return;
+    }
+    for (int64_t k = 0; k < n; k += TILE) {
+        int64_t m = n - k < TILE ? n - k : TILE;
+        j->row(acc, made_tile(j, space, wide, i * j->folded + at + k, m), (size_t)m);
+    }
+}
+
+/* Rows of which several are made at once. */
+static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const struct job *j = ctx;
+    _Alignas(64) char space[TILE * 8];
+    float wide[TILE];
+    size_t size = dtype_size(j->work);
+    for (int64_t rows; begin < end; begin += rows) {
+        rows = end - begin < TILE / j->folded ? end - begin : TILE / j->folded;
+        const char *x = made_tile(j, space, wide, begin * j->folded, rows * j->folded);
+        for (int64_t i = 0; i < rows; i++) {
+            union fold_acc acc = identity_of(j->fold, j->in), part = acc;
+            j->row(&part, x + (size_t)(i * j->folded) * size, (size_t)j->folded);
+            merge(j->fold, j->in, &acc, &part);
+            store(j, begin + i, &acc);
+        }
+    }
+}
+
 static void fold_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct job *j = ctx;
     for (int64_t i = begin; i < end; i++) {
         union fold_acc acc = identity_of(j->fold, j->in);
-        const char *x = outer_at(j, i);
         /* The same pieces as a row that is split over threads. */
         for (int64_t at = 0; at < j->folded; at += CHUNK) {
             union fold_acc part = identity_of(j->fold, j->in);
             int64_t m = j->folded - at < CHUNK ? j->folded - at : CHUNK;
-            fold_run(j, &part, x + at * (int64_t)j->in_size, m);
+            fold_part(j, &part, i, at, m);
             merge(j->fold, j->in, &acc, &part);
         }
         store(j, i, &acc);
@@ -185,7 +230,7 @@ static void fold_pieces(void *ctx, int64_t begin, int64_t end)
         int64_t i = k / j->pieces, at = k % j->pieces * CHUNK;
         int64_t m = j->folded - at < CHUNK ? j->folded - at : CHUNK;
         j->partial[k] = identity_of(j->fold, j->in);
-        fold_run(j, &j->partial[k], outer_at(j, i) + at * (int64_t)j->in_size, m);
+        fold_part(j, &j->partial[k], i, at, m);
     }
 }
 
@@ -421,6 +466,44 @@ int run_reduce(const struct run *r)
     }
     mx_drop(&hold);
     return failed;
+}
+
+/* Sums of floats are made of sums of MADE_MOST elements, and half types are widened that many at a
+ * time; integers may be folded in any order. */
+bool reduces_made(const struct node *n)
+{
+    if (n->op != &op_reduce)
+        return false;
+    const struct reduce_args *a = n->args;
+    mx x = n->in[0];
+    enum dtype t = x->dtype;
+    bool folds[MX_MAX_NDIM] = { 0 }, kept = false;
+    if (dtype_is_complex(t) || (dtype_is_float(t) && !dtype_is_half(t) && a->fold != FOLD_SUM))
+        return false;
+    for (int i = 0; i < a->axes.n; i++) folds[a->axes.v[i]] = true;
+    for (int i = x->ndim; i-- > 0;) {
+        if (x->shape[i] != 1 && folds[i] && kept)
+            return false;
+        kept |= x->shape[i] != 1 && !folds[i];
+    }
+    return true;
+}
+
+int reduce_made(const struct run *r, const struct made *m)
+{
+    const struct reduce_args *a = r->args;
+    mx x = r->x[0], y = r->y[0];
+    enum dtype t = x->dtype;
+    if (out_new(r, 0))
+        return 1;
+    struct job j = { .fold = a->fold, .in = t, .out = y->dtype, .work = dtype_is_half(t) ? DT_float32 : t,
+                     .y = host(y), .in_size = itemsize(x), .out_size = itemsize(y), .outer = y->size,
+                     .folded = x->size / y->size, .inner = 1, .times = 1, .made = m };
+    j.row = cpu->reduce->row[j.fold][j.work];
+    if (j.folded > TILE / 2)
+        return run_rows(&j);
+    pool_for(j.outer, CHUNK / 16 / j.folded, fold_short_rows, &j);
+    return 0;
 }
 
 /* ---- argmin, argmax: the extreme of a row or a piece of one, then where it first is */

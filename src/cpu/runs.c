@@ -283,14 +283,13 @@ static bool gathers(const struct runs *r)
     return false;
 }
 
-void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
-               const void *const data[])
+void runs_range(const struct runs *r, int64_t begin, int64_t end) { range((void *)r, begin, end); }
+
+void runs_prepare(struct runs *r, int n, const mx x[], const void *const data[])
 {
     int64_t *strides[RUN_OPERANDS], size = x[0]->size;
     bool flat = true;
     r->n = n;
-    r->y = y;
-    r->y_size = y_size;
     r->most = r->most ? r->most : INT64_MAX;
     for (int k = 0; k < n; k++) {
         r->x[k] = data[k];
@@ -311,9 +310,17 @@ void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
     }
     if (gathers(r))
         r->most = least(r->most, TILE);
+}
+
+void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
+               const void *const data[])
+{
+    r->y = y;
+    r->y_size = y_size;
+    runs_prepare(r, n, x, data);
     int i = leaning(r);
     if (i < 0) {
-        pool_for(size, r->grain, range, r);
+        pool_for(x[0]->size, r->grain, range, r);
     } else {
         int64_t count = into_blocks(r, i), each = (int64_t)r->block_rows * r->block_cols;
         pool_for(count, (r->grain + each - 1) / each, blocks, r);

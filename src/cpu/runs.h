@@ -43,6 +43,10 @@ struct runs {
 void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
                const void *const data[]);
 
+/* The same in two steps: elements begin..end alone, on this thread. */
+void runs_prepare(struct runs *r, int n, const mx x[], const void *const data[]);
+void runs_range(const struct runs *r, int64_t begin, int64_t end);
+
 /* The elements from number `at` on. */
 static inline void *runs_y(const struct runs *r, int64_t at) { return r->y + (size_t)at * r->y_size; }
 

@@ -8,10 +8,12 @@
  * Calls read and write slots.  A slot is the memory of an operand or an output, and moves on with
  * the tile; or a register, a tile that stays; or one value for all elements.  What follows from such
  * constants alone is computed once, while the program is made.  Operands of other strides are handed
- * over as runs (cpu/runs.h). */
+ * over as runs (cpu/runs.h).  The last member may be a reduction (cpu/made.h): it asks for its
+ * operand's elements block by block and folds them while they are in L1. */
 #include <math.h>
 #include <stdlib.h>
 
+#include "cpu/made.h"
 #include "cpu/run.h"
 #include "cpu/runs.h"
 
@@ -54,7 +56,12 @@ struct tape {
     struct slot slot[SLOTS];
     int walked[RUN_OPERANDS]; /* slots of the operands that come as runs */
     int stream[STREAMS];      /* slots in memory that move on with the tile */
+    int made;                 /* the slot of what a reduction reads and nobody else keeps; -1: none */
+    size_t made_size;
 };
+
+/* Where this thread's elements for a reduction go, and the number of the first. */
+static _Thread_local struct { char *y; int64_t at; } making;
 
 /* ---- running */
 
@@ -85,6 +92,8 @@ static void run_tile(const struct runs *r, int64_t at, const void *const x[], co
         p[t->walked[k]] = (void *)x[k];
         stride[t->walked[k]] = s[k];
     }
+    if (t->made >= 0)
+        p[t->made] = making.y + (at - making.at) * (int64_t)t->made_size;
     for (int i = 0; i < t->n_steps; i++) {
         const struct step *c = &t->step[i];
         if (n >= AHEAD)
@@ -395,7 +404,8 @@ static int place_output(struct maker *k, int i)
     return new_slot(k, host(y), itemsize(y), 1);
 }
 
-static int make(struct maker *k, int n, struct entry *const m[], const bool wanted[])
+/* The program of n members; `read` is the one whose result a reduction reads, -1 without one. */
+static int make(struct maker *k, int n, struct entry *const m[], const bool wanted[], int read)
 {
     k->n_members = k->n_values = n;
     for (int i = 0; i < n; i++)
@@ -416,10 +426,56 @@ static int make(struct maker *k, int n, struct entry *const m[], const bool want
         int output = wanted[i] ? place_output(k, i) : -1;
         if (wanted[i] && output < 0)
             return 1;
-        if ((wanted[i] || k->value[i].last >= 0) && add_member(k, i, m[i]->node, output))
+        if (i == read && !wanted[i]) {
+            output = k->t->made = new_slot(k, NULL, 0, 1);
+            k->t->made_size = itemsize(m[i]->one);
+        }
+        if ((output >= 0 || k->value[i].last >= 0) && add_member(k, i, m[i]->node, output))
             return 1;
     }
     return 0;
+}
+
+/* Chooses the tile, and gives registers their places. */
+static void lay_out(struct maker *k, struct runs *r)
+{
+    struct tape *t = k->t;
+    int64_t tile = L1 / (int64_t)(2 * k->stream + (size_t)k->registers * k->unit + 1);
+    tile = tile > MOST ? MOST : tile < 64 ? LEAST : tile / 64 * 64;
+    for (int i = 0; i < t->n_slots; i++)
+        if (t->slot[i].frame)
+            t->slot[i].base *= k->unit * (size_t)tile;
+        else if (t->slot[i].step && t->n_streams < STREAMS)
+            t->stream[t->n_streams++] = i;
+    r->kernel = run_tile;
+    r->fn.tape = t;
+    r->repeats = k->repeats;
+    r->most = tile;
+    r->grain = MOVE_GRAIN / (k->cost ? k->cost : 1) / tile * tile;
+    r->grain = r->grain > tile ? r->grain : tile;
+}
+
+struct making { struct runs *r; const char *kept; size_t size; };
+
+static const void *make_elements(void *ctx, char *space, int64_t at, int64_t n)
+{
+    const struct making *m = ctx;
+    making.y = space;
+    making.at = at;
+    if (m->r->fn.tape->n_walked)
+        runs_range(m->r, at, at + n);
+    else
+        run_range(m->r, at, at + n);
+    return m->kept ? m->kept + (size_t)at * m->size : space;
+}
+
+/* Runs the program on behalf of a reduction of what `read` makes. */
+static int reduce_tape(struct runs *r, struct entry *e, mx read, bool kept)
+{
+    const struct node *n = e->node;
+    struct run reduce = { .node = n, .args = n->args, .nin = 1, .nout = 1, .x = &read, .y = &e->one };
+    struct making m = { r, kept ? host(read) : NULL, itemsize(read) };
+    return reduce_made(&reduce, &(struct made){ make_elements, &m });
 }
 
 int run_tape(int n, struct entry *const m[], const bool wanted[])
@@ -427,31 +483,26 @@ int run_tape(int n, struct entry *const m[], const bool wanted[])
     struct tape t;
     struct maker k;
     struct runs r;
+    struct entry *last = m[n - 1];
+    int read = last->node->op->traits & FUSE ? -1 : last->from[0];
     t.n_steps = t.n_slots = t.n_walked = t.n_streams = 0;
+    t.made = -1;
     k.t = &t;
     k.n_free = k.registers = k.n_constants = k.n_held = 0;
     k.unit = k.stream = k.run_bytes = 0;
     k.cost = 0;
     k.repeats = ~0u;
-    int failed = make(&k, n, m, wanted);
+    int failed = make(&k, read < 0 ? n : n - 1, m, wanted, read);
     if (!failed) {
-        int64_t size = m[0]->one->size, tile = L1 / (int64_t)(2 * k.stream + (size_t)k.registers * k.unit + 1);
-        tile = tile > MOST ? MOST : tile < 64 ? LEAST : tile / 64 * 64;
-        for (int i = 0; i < t.n_slots; i++)
-            if (t.slot[i].frame)
-                t.slot[i].base *= k.unit * (size_t)tile;
-            else if (t.slot[i].step && t.n_streams < STREAMS)
-                t.stream[t.n_streams++] = i;
-        r.kernel = run_tile;
-        r.fn.tape = &t;
-        r.repeats = k.repeats;
-        r.most = tile;
-        r.grain = MOVE_GRAIN / (k.cost ? k.cost : 1) / tile * tile;
-        r.grain = r.grain > tile ? r.grain : tile;
-        if (t.n_walked)
+        lay_out(&k, &r);
+        if (read >= 0 && t.n_walked)
+            runs_prepare(&r, t.n_walked, k.walked, k.data);
+        if (read >= 0)
+            failed = reduce_tape(&r, last, m[read]->one, wanted[read]);
+        else if (t.n_walked)
             runs_over(&r, NULL, 0, t.n_walked, k.walked, k.data);
         else
-            pool_for(size, r.grain, run_range, &r);
+            pool_for(m[0]->one->size, r.grain, run_range, &r);
     }
     for (int i = 0; i < k.n_held; i++) mx_drop(&k.held[i]);
     return failed;

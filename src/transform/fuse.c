@@ -2,7 +2,7 @@
  *
  * One pass in the order of the tape.  An element-wise entry joins the groups of its operands' makers,
  * which become one group; operands of an element-wise operation have the shape of its result, so a
- * group has one shape.  A group is closed as soon as an entry outside of it reads what one of its
+ * group has one shape.  A reduction may be its last member.  A group is closed as soon as an entry outside of it reads what one of its
  * members makes: the group has to run before that entry, and so takes no later member.
  *
  * Groups are sets in a forest (`up` leads to the root), no larger than FUSE_MOST: a chain of any
@@ -58,10 +58,22 @@ static bool can_fuse(const struct entry *e)
     return (e->node->op->traits & FUSE) && !e->keep && e->one->size > 0;
 }
 
+/* A group takes an entry of another kind as its last member, if the backend can do that. */
+static bool can_end(const struct entry *e, const struct place *p, struct marks m)
+{
+    const struct node *n = e->node;
+    const struct backend *be = n->stream->backend;
+    if (n->nin != 1 || n->nout != 1 || (n->op->traits & (FUSE | VIEW)) || e->keep || !be->ends)
+        return false;
+    int from = maker(m, n->in[0]);
+    return from >= 0 && p[from].up >= 0 && n->in[0]->size > 0 && be->ends(n);
+}
+
 static void form_groups(int n, const struct entry *e, struct marks m, struct place *p)
 {
     for (int i = 0; i < n; i++) {
-        int mine = can_fuse(&e[i]) ? i : -1;
+        bool ends = can_end(&e[i], p, m);
+        int mine = ends || can_fuse(&e[i]) ? i : -1;
         p[i] = (struct place){ .up = mine, .size = 1, .last = -1 };
         for (int k = 0; k < e[i].node->nin; k++) {
             int from = maker(m, e[i].node->in[k]);
@@ -77,6 +89,8 @@ static void form_groups(int n, const struct entry *e, struct marks m, struct pla
             p[other].size += p[mine].size;
             mine = p[mine].up = other;
         }
+        if (ends)
+            p[mine].closed = true;
     }
 }
 

@@ -95,9 +95,11 @@ static mx next_value(const struct graph *g)
     case 2: return mx_astype(x, draw_dtype());
     case 3: return mx_where(any(g), x, any(g));
     case 4: { /* a reduction, back to the shape */
-        int axis = 0;
-        mx y = g->ndim ? mx_reduce(x, draw(2) ? FOLD_SUM : FOLD_MAX, &axis, 1, true) : mx_copy(x);
-        return mx_broadcast_to(y, g->ndim, g->shape);
+        int axis = g->ndim ? (int)draw(g->ndim) : 0;
+        enum fold f = draw(2) ? FOLD_SUM : (enum fold)draw(FOLD_ANY + 1);
+        if (f >= FOLD_ALL)
+            x = mx_astype(x, DT_bool_);
+        return mx_broadcast_to(mx_reduce(x, f, &axis, g->ndim && draw(3) ? 1 : 0, true), g->ndim, g->shape);
     }
     case 5: return mx_contiguous(x, false);
     case 6: return mx_stop_gradient(x);
