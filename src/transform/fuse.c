@@ -2,8 +2,9 @@
  *
  * One pass in the order of the tape.  An element-wise entry joins the groups of its operands' makers,
  * which become one group; operands of an element-wise operation have the shape of its result, so a
- * group has one shape.  A reduction may be its last member.  A group is closed as soon as an entry outside of it reads what one of its
- * members makes: the group has to run before that entry, and so takes no later member.
+ * group has one shape.  A reduction may be its last member.  A group is closed as soon as an entry
+ * outside of it reads what one of its members makes: the group has to run before that entry, and so
+ * takes no later member.
  *
  * Groups are sets in a forest (`up` leads to the root), no larger than FUSE_MOST: a chain of any
  * length is cut into pieces that a backend can hold. */

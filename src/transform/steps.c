@@ -174,7 +174,7 @@ static int fuse(struct steps *s)
     failed = fuse_plan(n, s->entries, walk, 0);
     graph_unlock();
     for (int i = 0; i < n && !failed; i++)
-        if (!s->entries[i].waits && s->entries[i].before >= 0 && s->entries[i].one->size < WORTH_FUSING)
+        if (!s->entries[i].waits && s->entries[i].before >= 0 && s->entries[i].node->in[0]->size < WORTH_FUSING)
             part_small(s->entries, i);
     return failed;
 }
