@@ -1,12 +1,13 @@
 /* py_io.c: arrays in files, by path or in open binary files.
  *
  * Paths go to the library with the GIL let go of; open files are read and written through their
- * methods by a reader or writer that holds it.  Archives of several npy files (.npz) are a matter
- * of Python's zipfile, in mlx/_npz.py. */
+ * methods by a reader or writer that holds it.  Archives of several npy files (.npz) are written by
+ * Python's zipfile, in mlx/_npz.py. */
 #include "py.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- what was given for a file */
 
@@ -201,6 +202,26 @@ static PyObject *load_npy(struct call *c, PyObject *file, const char *path)
     return give(c, failed);
 }
 
+static PyObject *load_npz(struct call *c, PyObject *file, const char *path)
+{
+    mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
+    int failed;
+    if (path) {
+        if (access(path, R_OK)) { /* as NumPy says it */
+            mlx_map_string_to_array_free(arrays);
+            return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
+        }
+        Py_BEGIN_ALLOW_THREADS
+        failed = mlx_load_npz(&arrays, path, c->stream);
+        Py_END_ALLOW_THREADS
+    } else {
+        mlx_io_reader r = mlx_io_reader_new(file, file_table);
+        failed = mlx_load_npz_reader(&arrays, r, c->stream);
+        mlx_io_reader_free(r);
+    }
+    return array_dict(failed, arrays);
+}
+
 static PyObject *load_safetensors(struct call *c, PyObject *file, const char *path)
 {
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
@@ -368,7 +389,7 @@ PyObject *fn_load(struct call *c)
         else if (!strcmp(format, "npy"))
             result = load_npy(c, c->v[0].o, name);
         else if (!strcmp(format, "npz"))
-            result = call_npz("load", PyTuple_Pack(1, path ? path : c->v[0].o));
+            result = load_npz(c, c->v[0].o, name);
         else if (!strcmp(format, "safetensors"))
             result = load_safetensors(c, c->v[0].o, name);
         else

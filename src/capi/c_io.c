@@ -208,6 +208,40 @@ static int publish_archive(const char *func, mlx_map_string_to_array *res_0,
     return capi_map_end(func, &res_0->ctx, arrays) || capi_map_end(func, &res_1->ctx, texts);
 }
 
+/* The arrays of a, which is freed, become the content of the map. */
+static int publish_arrays(const char *func, mlx_map_string_to_array *res, struct archive *a)
+{
+    bool failed = mx_failed() || !capi_need(func, "a place for the result", "res", res);
+    struct map *arrays = failed ? NULL : capi_map_new(ARRAYS);
+    for (int i = 0; arrays && !failed && i < a->n; i++)
+        failed = capi_map_put(arrays, a->arrays[i].name, (union slot){ .array = a->arrays[i].array });
+    archive_free(a);
+    if (failed || !arrays) {
+        capi_map_free(arrays);
+        return capi_report();
+    }
+    return capi_map_end(func, &res->ctx, arrays);
+}
+
+int mlx_load_npz_reader(mlx_map_string_to_array *res, mlx_io_reader in_stream, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    struct archive a = { 0 };
+    struct port_reader r;
+    if (capi_open_reader(__func__, in_stream.ctx, &r))
+        npz_load(&r.base, &a);
+    return publish_arrays(__func__, res, &a);
+}
+
+int mlx_load_npz(mlx_map_string_to_array *res, const char *file, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    struct archive a = { 0 };
+    if (capi_given(file, "the name of a file"))
+        npz_load_file(file, &a);
+    return publish_arrays(__func__, res, &a);
+}
+
 int mlx_load_safetensors_reader(mlx_map_string_to_array *res_0, mlx_map_string_to_string *res_1,
                                 mlx_io_reader in_stream, const mlx_stream s)
 {

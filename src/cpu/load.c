@@ -55,7 +55,7 @@ int run_load(const struct run *r)
     mx y = r->y[0];
     uint64_t n = (uint64_t)nbytes(y), offset = (uint64_t)a->offset;
     size_t align = y->dtype == DT_complex64 ? sizeof(float) : itemsize(y);
-    if (from->map && n && !a->swap && y->dtype != DT_bool_ && offset % align == 0) {
+    if (from->map && n && !a->swap && y->dtype != DT_bool_ && (from->base + offset) % align == 0) {
         struct buffer *b = from->map(from, offset, n);
         if (b)
             return out_in(y, b), 0;

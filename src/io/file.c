@@ -232,6 +232,14 @@ mx npy_load_file(const char *path)
     return x;
 }
 
+int npz_load_file(const char *path, struct archive *a)
+{
+    struct source *f = source_open(path);
+    int failed = !f || npz_load(f, a);
+    source_release(f);
+    return failed;
+}
+
 int safetensors_load_file(const char *path, struct archive *a)
 {
     struct source *f = source_open(path);

@@ -36,6 +36,10 @@ void archive_free(struct archive *a);
 mx npy_load(struct source *r);
 int npy_save(struct writer *w, mx x);
 
+/* .npz: archives of the above. */
+int npz_load(struct source *s, struct archive *a);
+int npz_load_file(const char *path, struct archive *a);
+
 /* .safetensors */
 int safetensors_load(struct source *r, struct archive *a);
 int safetensors_save(struct writer *w, const struct archive *a);

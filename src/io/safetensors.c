@@ -75,10 +75,10 @@ static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct
         return bad(r, t->name, "expected 'data_offsets' to be two numbers");
     t->begin = yyjson_get_uint(begin);
     t->end = yyjson_get_uint(end);
-    int64_t size = shape_size("load", t->ndim, t->shape);
+    int64_t size = load_bytes(r, t->ndim, t->shape, t->dtype);
+    uint64_t bytes = (uint64_t)size;
     if (size < 0)
         return false;
-    uint64_t bytes = (uint64_t)size * dtype_size(t->dtype);
     if (t->begin > t->end || t->end > room || t->end - t->begin != bytes) {
         mx_fail("[load] %s: '%.80s' of shape %s and type %s needs %llu bytes, its offsets are %llu to %llu of %llu",
                 r->label, t->name, shape_text(t->ndim, t->shape), dtype_name(t->dtype), (unsigned long long)bytes,

@@ -165,8 +165,7 @@ static bool part_read(struct source *self, void *data, uint64_t n, uint64_t offs
 static struct buffer *part_map(struct source *self, uint64_t offset, uint64_t n)
 {
     struct part *p = (struct part *)self;
-    /* Where a part begins is anywhere: elements must be aligned in the whole. */
-    return (p->from + offset) % 16 ? NULL : p->of->map(p->of, p->from + offset, n);
+    return p->of->map(p->of, p->from + offset, n);
 }
 
 static void part_destroy(struct object *self)
@@ -197,7 +196,7 @@ struct source *source_part(struct source *of, const char *name, uint64_t from, u
     }
     object_retain(&of->object);
     *p = (struct part){ { .object = { 1, part_destroy }, .label = label, .size = size, .grain = of->grain,
-                          .eager = of->eager, .read = part_read, .map = of->map ? part_map : NULL },
+                          .eager = of->eager, .read = part_read, .map = of->map ? part_map : NULL, .base = of->base + from },
                         of, from };
     return &p->source;
 }

@@ -15,6 +15,7 @@ struct source {
     bool eager;        /* it may be gone later: arrays are read when they are made */
     /* All n bytes at an offset inside of it, or false after mx_fail. */
     bool (*read)(struct source *self, void *data, uint64_t n, uint64_t offset);
+    uint64_t base; /* where it begins in what map() maps, for alignment */
     /* The same bytes as memory that shares the source's pages.  NULL, the function or its result: they
      * must be read, or, where mx_failed(), cannot be. */
     struct buffer *(*map)(struct source *self, uint64_t offset, uint64_t n);
@@ -33,6 +34,9 @@ struct load_args {
  * memory, aligned elements are used where they are and a few of them copied at once. */
 mx mx_load(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t);
 mx mx_load_swapped(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t, bool swap);
+
+/* How many bytes an array has; -1 after mx_fail where they are too many. */
+int64_t load_bytes(const struct source *from, int ndim, const int *shape, enum dtype t);
 
 /* All n bytes at an offset, or false after mx_fail. */
 bool source_read(struct source *s, void *data, uint64_t n, uint64_t offset);

@@ -13,6 +13,7 @@
 #include "mlx/c/array.h"
 #include "mlx/c/fft.h"
 #include "mlx/c/io_types.h"
+#include "mlx/c/map.h"
 #include "mlx/c/optional.h"
 #include "mlx/c/stream.h"
 #include "mlx/c/string.h"
@@ -229,6 +230,11 @@ MLX_API int mlx_unique(mlx_vector_array *res, const mlx_array a, mlx_optional_in
                        const mlx_array fill_value, const mlx_stream s);
 
 /* Files */
+
+/* Reads an archive of npy files, from the file named or from a reader. */
+MLX_API int mlx_load_npz(mlx_map_string_to_array *res, const char *file, const mlx_stream s);
+MLX_API int mlx_load_npz_reader(mlx_map_string_to_array *res, mlx_io_reader in_stream,
+                                const mlx_stream s);
 
 /* The keys of the values of a gguf file, in the order of the file. */
 MLX_API int mlx_io_gguf_get_metadata_keys(mlx_vector_string *keys, mlx_io_gguf io);
