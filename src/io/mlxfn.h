@@ -81,7 +81,8 @@ struct wire_form {
     const char *name, *format; /* a format as in primitives.def */
     struct wire_state s;
     int64_t store[6][MX_MAX_NDIM]; /* for its lists */
-    char *text;                    /* for the state of an extension; free it */
+    char label[64];                /* for the name of an extension */
+    char *text;                    /* for its state; free it */
     int rotate;                    /* the first operands, that many, come last */
     bool shapeless;                /* asked for in a file for any shapes */
 };
@@ -91,7 +92,8 @@ bool wire_form(const struct call *c, bool shapeless, struct wire_form *f);
 bool wire_composable(const struct op *op);
 void wire_compose(const struct call *c, mx y[]);
 /* As wire_form for an extension. */
-bool wire_extension(const struct call *c, struct wire_form *f);
+bool wire_has_extension(const struct op *op);
+bool wire_extension(const struct call *c, struct wire_form *f); /* false after a failure */
 /* Does the operation say how it is written? */
 bool wire_stated(const struct op *op);
 

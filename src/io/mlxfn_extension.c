@@ -13,6 +13,8 @@
 #include "ops/rules.h"
 #include "ops/scan.h"
 #include "ops/sort.h"
+#include "transform/control.h"
+#include "transform/export.h"
 
 #define AT(type, args, f) (*(type *)((char *)(uintptr_t)(args) + (f)->offset))
 
@@ -44,7 +46,16 @@ char *extension_encode(const struct op *op, const void *args, uint64_t *length)
             put_text(&b, s ? s : "", s ? strlen(s) : 0);
             break;
         }
-        default: mx_fail("[export_function] the argument %s of %s cannot be written", f->name, op->label);
+        case F_OBJECT: {
+            struct graph *g = graph_of_object(AT(struct object *, args, f));
+            uint64_t n = 0;
+            char *bytes = g ? export_graph(g, &n) : NULL;
+            if (!g)
+                mx_fail("[export_function] the argument %s of %s cannot be written", f->name, op->label);
+            put_text(&b, bytes, n);
+            free(bytes);
+            break;
+        }
         }
     }
     put_u8(&b, 0); /* so that there is something */
@@ -86,7 +97,7 @@ static bool find(const char *state, uint64_t length, const char *name, int kind,
         size_t size = k == F_BOOL ? 1 : k == F_INT || k == F_ENUM ? 4 : 8;
         if (!take(&s, size, &v))
             return false;
-        if (k == F_INTS || k == F_TEXT) {
+        if (k == F_INTS || k == F_TEXT || k == F_OBJECT) {
             uint64_t each = k == F_INTS ? 8 : 1;
             if (v > (uint64_t)(s.end - s.at) / each)
                 return false;
@@ -122,6 +133,115 @@ static int numbers(const char *state, uint64_t length, const char *name, int out
         out[i] = (int)(int64_t)v;
     }
     return (int)n;
+}
+
+/* ---- loops and branches: their bodies are files in the file */
+
+struct body_function {
+    struct closure closure;
+    struct imported *f;
+    int n;
+    const mx *captured; /* come after the arguments */
+};
+
+static int call_body(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    struct body_function *b = (struct body_function *)self;
+    mx *all = mx_malloc(((size_t)n + (size_t)b->n + 1) * sizeof *all);
+    if (!all)
+        return 1;
+    if (n)
+        memcpy(all, x, (size_t)n * sizeof *all);
+    if (b->n)
+        memcpy(all + n, b->captured, (size_t)b->n * sizeof *all);
+    int bad = imported_call(b->f, n + b->n, 0, NULL, all, out);
+    free(all);
+    return bad;
+}
+
+/* The body in a field; its function must be let go of.  False after a failure. */
+static bool body_of(const char *state, uint64_t length, const char *name, int n, const mx captured[],
+                    struct body_function *b)
+{
+    enum { DEPTH = 24 };
+    static _Thread_local int depth;
+    struct fields s;
+    uint64_t size = 0;
+    *b = (struct body_function){ { { .refs = 1 }, call_body }, NULL, n, captured };
+    if (!find(state, length, name, F_OBJECT, &s) || !take(&s, 8, &size) || size > (uint64_t)(s.end - s.at))
+        mx_fail("[import_function] expected a graph '%s'", name);
+    else if (depth == DEPTH)
+        mx_fail("[import_function] loops in loops more than %d deep", DEPTH);
+    else {
+        depth++;
+        b->f = imported_of_bytes(s.at, size, name);
+        depth--;
+    }
+    return b->f;
+}
+
+/* The results that a builder pushed, and those of its node beyond them. */
+static void results_of(const struct op *op, struct mx_list *out, int nout, mx y[])
+{
+    struct node *n = out->n ? out->v[0].it->node : NULL;
+    for (int k = 0; k < nout && !mx_failed(); k++) {
+        if (k < out->n) {
+            mx_retain(out->v[k].it);
+            y[k] = scope_lend(out->v[k].it);
+        } else if (n && n->op == op && n->nout >= nout) {
+            y[k] = scope_lend(node_output(n, k));
+        } else {
+            mx_fail("[%s] expected %d results, got %d", op->name, out->n, nout);
+        }
+    }
+    list_clear(out);
+}
+
+static void build_scan(const struct op *op, const char *s, uint64_t size, int nin, const mx x[], int nout, mx y[])
+{
+    int64_t nc = number(s, size, "n_carry", F_INT), nx = number(s, size, "n_xs", F_INT),
+            length = number(s, size, "length", F_INT), reverse = number(s, size, "reverse", F_BOOL);
+    struct body_function b = { .f = NULL };
+    struct mx_list out = { 0 };
+    if (mx_failed() || nc < 0 || nx < 0 || nc + nx > nin || length < 0)
+        mx_fail("[scan] expected carries and xs among %d operands, got %lld and %lld", nin, (long long)nc, (long long)nx);
+    else if (body_of(s, size, "body", (int)(nin - nc - nx), x + nc + nx, &b) &&
+             !mx_scan_loop(&b.closure, (int)nc, x, (int)nx, x + nc, nx ? -1 : (int)length, reverse, &out))
+        results_of(op, &out, nout, y);
+    list_clear(&out);
+    imported_release(b.f);
+}
+
+static void build_while(const struct op *op, const char *s, uint64_t size, int nin, const mx x[], int nout, mx y[])
+{
+    int64_t nc = number(s, size, "n_carry", F_INT), nt = number(s, size, "n_test", F_INT);
+    struct body_function test = { .f = NULL }, b = { .f = NULL };
+    struct mx_list out = { 0 };
+    if (mx_failed() || nc < 0 || nt < 0 || nc + nt > nin)
+        mx_fail("[while_loop] expected carries among %d operands, got %lld", nin, (long long)nc);
+    else if (body_of(s, size, "test", (int)nt, x + nc, &test) &&
+             body_of(s, size, "body", (int)(nin - nc - nt), x + nc + nt, &b) &&
+             !mx_while_loop(&test.closure, &b.closure, (int)nc, x, &out))
+        results_of(op, &out, nout, y);
+    list_clear(&out);
+    imported_release(test.f);
+    imported_release(b.f);
+}
+
+static void build_cond(const struct op *op, const char *s, uint64_t size, int nin, const mx x[], int nout, mx y[])
+{
+    int64_t n = number(s, size, "n", F_INT), ny = number(s, size, "n_yes", F_INT);
+    struct body_function yes = { .f = NULL }, no = { .f = NULL };
+    struct mx_list out = { 0 };
+    if (mx_failed() || n < 0 || ny < 0 || 1 + n + ny > nin)
+        mx_fail("[cond] expected a predicate and %lld operands, got %d", (long long)n, nin);
+    else if (body_of(s, size, "yes", (int)ny, x + 1 + n, &yes) &&
+             body_of(s, size, "no", (int)(nin - 1 - n - ny), x + 1 + n + ny, &no) &&
+             !mx_cond(x[0], &yes.closure, &no.closure, (int)n, x + 1, &out))
+        results_of(op, &out, nout, y);
+    list_clear(&out);
+    imported_release(yes.f);
+    imported_release(no.f);
 }
 
 /* ---- what they compute */
@@ -245,6 +365,24 @@ static mx solve(const char *s, uint64_t n, const mx x[])
     return mx_solve_triangular(x[0], x[1], part == PART_UPPER);
 }
 
+/* Element-wise operations that are younger than the format. */
+static mx element_wise(const struct op *op, int nin, const mx x[])
+{
+    static mx (*const unary[OP_COUNT])(mx) = {
+#define UNARY(name, ...) [OP_##name] = mx_##name,
+#include "ops/ops.def"
+    };
+    static mx (*const binary[OP_COUNT])(mx, mx) = {
+#define BINARY(name, ...) [OP_##name] = mx_##name,
+#include "ops/ops.def"
+    };
+    if (nin == 1 && unary[op->id])
+        return unary[op->id](x[0]);
+    if (nin == 2 && binary[op->id])
+        return binary[op->id](x[0], x[1]);
+    return mx_fail("[%s] cannot be read from a file with %d operands", op->name, nin);
+}
+
 void extension_build(const struct op *op, const char *s, uint64_t n, int nin, const mx x[], int nout, mx y[])
 {
     mx out[3];
@@ -282,7 +420,12 @@ void extension_build(const struct op *op, const char *s, uint64_t n, int nin, co
             memcpy(y, out, (size_t)nout * sizeof *y);
         break;
     }
-    default: mx_fail("[%s] cannot be read from a file", op->name);
+    case OP_scan_loop: build_scan(op, s, n, nin, x, nout, y); break;
+    case OP_while_loop: build_while(op, s, n, nin, x, nout, y); break;
+    case OP_cond: build_cond(op, s, n, nin, x, nout, y); break;
+    default:
+        if (counts(op, nin, nout, nin, 1))
+            y[0] = element_wise(op, nin, x);
     }
 #undef ONE
 }

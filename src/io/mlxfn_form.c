@@ -564,8 +564,9 @@ static const struct row {
 
 static const struct row *row_of(const struct op *op)
 {
-    static const struct row none;
-    return op->id < OP_COUNT ? &rows[op->id] : &none;
+    static const struct row none, element_wise = { true, NULL, NULL, true };
+    const struct row *r = op->id < OP_COUNT ? &rows[op->id] : &none;
+    return !r->stated && op->id < OP_select ? &element_wise : r;
 }
 
 bool wire_stated(const struct op *op) { return row_of(op)->stated; }
@@ -598,13 +599,12 @@ void wire_compose(const struct call *c, mx y[])
 
 /* ---- extensions: the fields of the arguments one after another, as their description says */
 
+bool wire_has_extension(const struct op *op) { return row_of(op)->extension; }
+
 bool wire_extension(const struct call *c, struct wire_form *f)
 {
-    static _Thread_local char name[64];
-    if (!row_of(c->op)->extension)
-        return false;
-    snprintf(name, sizeof name, EXTENSION "%s", c->op->name);
-    f->name = name;
+    snprintf(f->label, sizeof f->label, EXTENSION "%s", c->op->name);
+    f->name = f->label;
     f->format = "s";
     f->s.n = 0;
     f->rotate = 0;
@@ -617,7 +617,7 @@ bool wire_extension(const struct call *c, struct wire_form *f)
 const struct op *extension_named(const char *name, size_t length)
 {
     for (int id = 0; id < OP_COUNT; id++)
-        if (rows[id].extension && strlen(op_table[id]->name) == length && !memcmp(op_table[id]->name, name, length))
+        if (row_of(op_table[id])->extension && strlen(op_table[id]->name) == length && !memcmp(op_table[id]->name, name, length))
             return op_table[id];
     return NULL;
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -149,7 +150,8 @@ static struct call call_of(const struct graph *g, int i, mx v[], mx x[])
     return (struct call){ n->op, n->args, n->nin, n->nout, x, x + n->nin };
 }
 
-static enum fate fate_of(const struct exporter *e, const struct graph *g, int i, const struct call *c,
+/* With `whole`, f is filled in for what is written; an extension takes some work. */
+static enum fate fate_of(const struct exporter *e, const struct graph *g, int i, const struct call *c, bool whole,
                          struct wire_form *f)
 {
     if (c->op->id < OP_COUNT && wire_form(c, e->shapeless, f))
@@ -158,8 +160,8 @@ static enum fate fate_of(const struct exporter *e, const struct graph *g, int i,
         return REPLACED;
     if (!g->r.dependent[graph_makes(g, i)[0]])
         return FOLDED;
-    if (!e->portable && wire_extension(c, f))
-        return WRITTEN;
+    if (!e->portable && wire_has_extension(c->op))
+        return !whole || wire_extension(c, f) ? WRITTEN : REFUSED;
     return REFUSED;
 }
 
@@ -203,8 +205,7 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
             for (int k = 0; k < n->nin; k++)
                 moved |= x[k] != g->r.values[graph_reads(g, i)[k]].it;
             f->text = NULL;
-            enum fate fate = fate_of(e, g, i, &c, f);
-            free(f->text);
+            enum fate fate = fate_of(e, g, i, &c, false, f);
             if (fate == REPLACED) {
                 (*left)++;
                 wire_compose(&c, y);
@@ -396,7 +397,7 @@ static int put_entry(struct writing *w, int i, mx x[], struct wire_form *f)
         if (put_leaf(w, in[k]))
             return 1;
     f->text = NULL;
-    if (fate_of(w->e, g, i, &c, f) != WRITTEN)
+    if (fate_of(w->e, g, i, &c, true, f) != WRITTEN)
         return mx_fail("[export_function] Unable to serialize primitive %s", n->op->label), 1;
     struct bytes *b = &w->b;
     put_u64(b, id_of(w, out[0]));
@@ -679,7 +680,7 @@ static int tell_entry(struct telling *w, struct bytes *b, int i, mx x[], struct 
     const struct node *n = g->r.entries[i].node;
     struct call c = call_of(g, i, (mx *)g->r.values, x);
     f->text = NULL;
-    if (fate_of(w->e, g, i, &c, f) != WRITTEN)
+    if (fate_of(w->e, g, i, &c, true, f) != WRITTEN)
         return mx_fail("[export_function] Unable to get state for primitive %s", n->op->label), 1;
     put_format(b, "{\"type\":\"primitive\",\"name\":\"%s\",\"inputs\":", f->name);
     put_values(w, b, n->nin, graph_reads(g, i), f->rotate);
@@ -899,12 +900,53 @@ int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const 
     mx *in = sorted ? mx_malloc(((size_t)n + 1) * sizeof *in) : NULL;
     int failed = !in;
     if (in) {
-        memcpy(sorted, keys, (size_t)n_keys * sizeof *sorted);
-        memcpy(in, x, (size_t)n * sizeof *in);
+        if (n_keys)
+            memcpy(sorted, keys, (size_t)n_keys * sizeof *sorted);
+        if (n)
+            memcpy(in, x, (size_t)n * sizeof *in);
         sort_keys(n_keys, sorted, in + n_pos);
         failed = add_trace(e, n_pos, n_keys, sorted, in);
     }
     free(sorted);
     free(in);
     return failed;
+}
+
+/* ---- a graph by itself: bodies of loops, in the files of those */
+
+struct graph_function {
+    struct named_function named;
+    struct graph *g;
+};
+
+static int call_graph(struct named_function *self, int n_pos, int n_keys, const char *const keys[], const mx x[],
+                      struct mx_list *out)
+{
+    (void)n_keys, (void)keys;
+    return graph_call(((struct graph_function *)self)->g, n_pos, x, out);
+}
+
+static void keep_nothing(struct object *o) { (void)o; }
+
+char *export_graph(struct graph *g, uint64_t *length)
+{
+    struct graph_function f = { { { .refs = 1, .destroy = keep_nothing }, call_graph }, g };
+    struct exporter *e = exporter_made(&f.named, false, false);
+    char *bytes = NULL;
+    if (!e)
+        return NULL;
+    e->target = strdup("a graph");
+    e->fd = memfd_create("mlxfn", MFD_CLOEXEC);
+    if (!e->target || e->fd < 0)
+        mx_fail_as(MX_RUNTIME, "[export_function] could not write a graph: %s", strerror(errno));
+    else if (!write_header(e, "", 0) && !exporter_trace(e, g->n_in, 0, NULL, (const mx *)g->r.values))
+        bytes = mx_malloc(e->end + 1);
+    if (bytes && pread(e->fd, bytes, e->end, 0) != (ssize_t)e->end) {
+        file_failed(e, "read");
+        free(bytes);
+        bytes = NULL;
+    }
+    *length = e->end;
+    exporter_free(e);
+    return bytes;
 }

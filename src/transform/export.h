@@ -31,6 +31,10 @@ int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const 
 int exporter_close(struct exporter *e, bool keep);
 void exporter_free(struct exporter *e); /* closes it without looking back */
 
+struct graph;
+/* A graph as a file of its own, not portable; free it.  NULL after mx_fail. */
+char *export_graph(struct graph *g, uint64_t *length);
+
 /* A file as a function: shared by reference, and called from any thread. */
 struct imported;
 struct imported *imported_open(const char *path); /* NULL after mx_fail */

@@ -17,6 +17,11 @@ static void graph_destroy(struct object *o)
     free(g);
 }
 
+struct graph *graph_of_object(struct object *o)
+{
+    return o && o->destroy == graph_destroy ? (struct graph *)o : NULL;
+}
+
 mx graph_placeholder(enum dtype t, int ndim, const int *shape)
 {
     mx x = array_new(t, ndim, shape);

@@ -53,6 +53,9 @@ int graph_call_fitting(const struct graph *g, int n, const mx x[], struct mx_lis
 struct dims { int ndim; const int *shape; };
 struct graph *graph_at(struct graph *g, const struct dims in[]);
 
+/* The graph that an argument of a node is; NULL: it is something else. */
+struct graph *graph_of_object(struct object *o);
+
 /* Merges equal scalar constants and equal entries on the same operands, drops copies and what no result
  * needs.  How many entries went. */
 int graph_simplify(struct graph *g);

@@ -527,8 +527,10 @@ int imported_call(struct imported *f, int n_pos, int n_keys, const char *const k
     mx *in = sorted ? mx_malloc(((size_t)(n_pos + n_keys) + 1) * sizeof *in) : NULL;
     int failed = !in;
     if (in) {
-        memcpy(sorted, keys, (size_t)n_keys * sizeof *sorted);
-        memcpy(in, x, (size_t)(n_pos + n_keys) * sizeof *in);
+        if (n_keys)
+            memcpy(sorted, keys, (size_t)n_keys * sizeof *sorted);
+        if (n_pos + n_keys)
+            memcpy(in, x, (size_t)(n_pos + n_keys) * sizeof *in);
         for (int i = 1; i < n_keys; i++)
             for (int k = i; k > 0 && strcmp(sorted[k - 1], sorted[k]) > 0; k--) {
                 const char *key = sorted[k];

@@ -305,3 +305,43 @@ def test_inspecting(path, capsys):
     assert _export.main(["--json", path]) == 0
     assert '"Matmul": 1' in capsys.readouterr().out
     assert _export.main([path + "x"]) == 1
+
+
+def test_loops_and_branches(path):
+    w = mx.random.normal((4, 4), key=mx.random.key(0)) / 4
+    mx.eval(w)
+
+    def recurrent(x, xs):
+        return mx.scan(lambda c, x: (mx.tanh(c @ w + x), (c * 2).sum()), x, xs)
+
+    def halved(x):
+        return [mx.while_loop(lambda c: (c**2).sum() > 1, lambda c: c @ w, x)]
+
+    def chosen(x):
+        return mx.cond(x.sum() > 0, lambda x: mx.sin(x) @ w, lambda x: x * 2, x)
+
+    def nested(x):
+        def outer(c, _):
+            inner, _ = mx.scan(lambda d, k: (mx.where(k > 0.5, d + w[0], d * 0.5), d), c, c)
+            return mx.cond(inner.sum() > 1, lambda y: y / 2, lambda y: y, inner), inner
+
+        return mx.scan(outer, x, length=3)
+
+    def gradient(x, xs):
+        return mx.grad(lambda x, xs: recurrent(x, xs)[0].sum(), argnums=(0, 1))(x, xs)
+
+    x, xs = mx.array([0.5, -1.0, 2.0, 1.5]), mx.random.normal((6, 4), key=mx.random.key(1))
+    for f, inputs in [(recurrent, (x, xs)), (halved, (x * 9,)), (chosen, (x,)), (chosen, (-x,)), (nested, (x,)),
+                      (gradient, (x, xs))]:  # fmt: skip
+        with pytest.raises(ValueError, match="Unable to serialize primitive"):
+            mx.export_function(path, f, *[mx.array(a) for a in inputs])
+        mx.export_function(path, f, *[mx.array(a) for a in inputs], portable=False)
+        g = mx.import_function(path)
+        want = f(*inputs)
+        for a, b in zip(g(*inputs), [want] if isinstance(want, mx.array) else want, strict=True):
+            close(a, b)
+    mx.export_function(path, recurrent, mx.array(x), mx.array(xs), portable=False)
+    g = mx.import_function(path)
+    for a, b in zip(mx.grad(lambda x, xs: g(x, xs)[0].sum(), argnums=(0, 1))(x, xs), gradient(x, xs)):
+        close(a, b)
+    close(mx.vmap(lambda x: g(x, xs)[0])(mx.stack([x, -x]))[1], recurrent(-x, xs)[0])

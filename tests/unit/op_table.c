@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/stream.h"
+#include "io/mlxfn.h"
 #include "ops/op.h"
 
 enum { RULES = 4 };
@@ -56,6 +57,22 @@ static void every_rule(void **state)
     assert_int_equal(blanks, 0);
 }
 
+/* Every operation says how exported files are written: by whom, if not by itself. */
+static void every_form(void **state)
+{
+    (void)state;
+    for (int id = 0; id < OP_COUNT; id++)
+        if (!wire_stated(op_table[id]))
+            fail_msg("%s has no row in src/io/forms.def", op_table[id]->name);
+    const char *before = "";
+    for (int i = 0; primitive_at(i); i++) { /* found by halving */
+        assert_true(strcmp(before, primitive_at(i)->name) < 0);
+        before = primitive_at(i)->name;
+        assert_ptr_equal(primitive_named(before, strlen(before)), primitive_at(i));
+    }
+    assert_null(primitive_named("Sum", 3));
+}
+
 /* A derivative that exists one way exists the other way, and names are told apart. */
 static void rows_agree(void **state)
 {
@@ -86,6 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule),
+        cmocka_unit_test(every_form),
         cmocka_unit_test(rows_agree),
         cmocka_unit_test(cpu_runs_every_row),
     };
