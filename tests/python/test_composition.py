@@ -145,6 +145,9 @@ def test_any_composition(name, transforms, seed):
 # Derivatives forward of derivatives in reverse
 
 
+WEIGHTS = double(3, 2, 2), double(2, 2, 2, 1), double(1, 4, 4, 1)
+
+
 def check_forward_over_reverse(f, x, t, tolerance=1e-6):
     grad = mx.grad(lambda x: (mx.sin(f(x)) * f(x)).sum())
     close(mx.jvp(grad, (x,), (t,))[1][0], differences(grad, x, t), tolerance)
@@ -163,10 +166,10 @@ def check_forward_over_reverse(f, x, t, tolerance=1e-6):
         (lambda x: mx.put_along_axis(x, mx.array([[1], [0]]), mx.sin(x[:, :1]), axis=1), (2, 3)),
         (lambda x: mx.fast.rope(x, 4, traditional=False, base=100.0, scale=1.0, offset=3), (1, 2, 4)),
         (lambda x: mx.fast.rope(x, 2, traditional=True, base=100.0, scale=0.5, offset=0), (1, 2, 4)),
-        (lambda x, w=double(3, 2, 2): mx.conv1d(x, w, padding=1), (1, 4, 2)),
-        (lambda x, w=double(2, 2, 2, 1): mx.conv2d(x, w, stride=2), (1, 4, 4, 1)),
-        (lambda x, a=double(1, 4, 4, 1): mx.conv2d(a, x), (2, 2, 2, 1)),
-        (lambda x, w=double(3, 2, 2): mx.conv_transpose1d(x, w), (1, 4, 2)),
+        (lambda x: mx.conv1d(x, WEIGHTS[0], padding=1), (1, 4, 2)),
+        (lambda x: mx.conv2d(x, WEIGHTS[1], stride=2), (1, 4, 4, 1)),
+        (lambda x: mx.conv2d(WEIGHTS[2], x), (2, 2, 2, 1)),
+        (lambda x: mx.conv_transpose1d(x, WEIGHTS[0]), (1, 4, 2)),
     ],
 )
 def test_forward_over_reverse(f, shape):

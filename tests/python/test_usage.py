@@ -78,6 +78,27 @@ def test_stop_gradient():
     assert got.item() == 3
 
 
+def test_any_composition_to_any_depth():
+    per_row = mx.vmap(mx.grad(lambda x: mx.jvp(mx.sin, [x], [x * x])[1][0]))
+    x = mx.array([0.1, 0.5, 2.0])
+    want = 2 * x * mx.cos(x) - x * x * mx.sin(x)
+    np.testing.assert_allclose(np.array(per_row(x)), np.array(want), rtol=1e-5)
+    f = mx.sin
+    for transform in (mx.grad, mx.vmap, lambda f: mx.grad(lambda x: f(x).sum()), mx.checkpoint, mx.compile):
+        f = transform(f)
+    np.testing.assert_allclose(np.array(f(x)), -np.sin(np.array(x)), rtol=1e-5)
+
+
+def test_vmap_of_an_addition():
+    xs, ys = mx.random.uniform(shape=(4096, 100)), mx.random.uniform(shape=(100, 4096))
+    naive = [xs[:, i] + ys[i] for i in range(xs.shape[1])]
+    vmap_add = mx.vmap(lambda x, y: x + y, in_axes=(1, 0))
+    assert mx.array_equal(vmap_add(xs, ys), mx.stack(naive))
+    assert mx.array_equal(vmap_add(xs, ys), xs.T + ys)
+    columns = mx.vmap(lambda x, y: x + y, in_axes=(1, 0), out_axes=1)
+    assert mx.array_equal(columns(xs, ys), xs + ys.T)
+
+
 # Indexing
 
 
