@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 CODES = {
-    "BOOL": mx.bool_, "U8": mx.uint8, "U16": mx.uint16, "U32": mx.uint32, "U64": mx.uint64, "I8": mx.int8,
-    "I16": mx.int16, "I32": mx.int32, "I64": mx.int64, "F16": mx.float16, "BF16": mx.bfloat16, "F32": mx.float32, "F64": mx.float64,
+    "BOOL": mx.bool_, "U8": mx.uint8, "U16": mx.uint16, "U32": mx.uint32, "U64": mx.uint64,
+    "I8": mx.int8, "I16": mx.int16, "I32": mx.int32, "I64": mx.int64, "F16": mx.float16,
+    "BF16": mx.bfloat16, "F32": mx.float32, "F64": mx.float64,
     "C64": mx.complex64,
 }  # fmt: skip
 FP8 = ("F8_E4M3", "F8_E5M2", "F8_E8M0")
