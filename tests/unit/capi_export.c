@@ -1,0 +1,251 @@
+/* Functions exported and imported through the C interface: values, errors, memory that runs out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/array.h"
+#include "core/buffer.h"
+#include "mlx/c/mlx.h"
+#include "support/heard.h"
+
+static mlx_stream cpu;
+static char path[64];
+
+static int start(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/capi_export.%ld.mlxfn", (long)getpid());
+    cpu = mlx_default_cpu_stream_new();
+    mlx_set_error_handler(listen, NULL, NULL);
+    return 0;
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    unlink(path);
+    mlx_set_error_handler(NULL, NULL, NULL);
+    mlx_stream_free(cpu);
+    return 0;
+}
+
+/* 2 a + b */
+static int doubled_plus(mlx_vector_array *res, const mlx_vector_array in)
+{
+    mlx_array a = mlx_array_new(), b = mlx_array_new();
+    int failed = mlx_vector_array_get(&a, in, 0) || mlx_vector_array_get(&b, in, 1) || mlx_add(&b, a, b, cpu) ||
+                 mlx_add(&b, a, b, cpu) || mlx_vector_array_append_value(*res, b);
+    mlx_array_free(a);
+    mlx_array_free(b);
+    return failed;
+}
+
+/* a, times `by` if there is one */
+static int scaled(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array named)
+{
+    mlx_array a = mlx_array_new(), by = mlx_array_new();
+    int failed = mlx_vector_array_get(&a, in, 0);
+    if (!failed && mlx_map_string_to_array_get(&by, named, "by") == 0)
+        failed = mlx_multiply(&a, a, by, cpu);
+    failed = failed || mlx_vector_array_append_value(*res, a);
+    mlx_array_free(a);
+    mlx_array_free(by);
+    return failed;
+}
+
+static int failing(mlx_vector_array *res, const mlx_vector_array in)
+{
+    (void)res, (void)in;
+    return 7;
+}
+
+static mlx_vector_array vector(int n, const float v[])
+{
+    mlx_vector_array vec = mlx_vector_array_new();
+    for (int i = 0; i < n; i++) {
+        mlx_array a = mlx_array_new_data(&v[i], (int[]){ 1 }, 1, MLX_FLOAT32);
+        mlx_vector_array_append_value(vec, a);
+        mlx_array_free(a);
+    }
+    return vec;
+}
+
+static float only(mlx_vector_array y)
+{
+    mlx_array a = mlx_array_new();
+    assert_int_equal(mlx_vector_array_size(y), 1);
+    assert_int_equal(mlx_vector_array_get(&a, y, 0), 0);
+    assert_int_equal(mlx_array_eval(a), 0);
+    float v = mlx_array_data_float32(a)[0];
+    mlx_array_free(a);
+    return v;
+}
+
+static void one_function(void **state)
+{
+    (void)state;
+    mlx_closure f = mlx_closure_new_func(doubled_plus);
+    mlx_vector_array in = vector(2, (float[]){ 3, 4 }), y = mlx_vector_array_new(), one = vector(1, (float[]){ 1 });
+    assert_int_equal(mlx_export_function(path, f, in, false), 0);
+    mlx_imported_function g = mlx_imported_function_new(path);
+    assert_non_null(g.ctx);
+    assert_int_equal(mlx_imported_function_apply(&y, g, in), 0);
+    assert_true(only(y) == 10);
+    assert_int_equal(mlx_imported_function_apply(&y, g, one), 1);
+    assert_non_null(strstr(heard.last, "differs: 2 positional inputs, got 1"));
+    assert_true(only(y) == 10);
+    mlx_string told = mlx_string_new();
+    assert_int_equal(mlx_inspect_function(&told, path), 0);
+    assert_non_null(strstr(mlx_string_data(told), "\"operations\":{\"Add\":2}"));
+    mlx_string_free(told);
+    mlx_imported_function_free(g);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(one);
+    mlx_vector_array_free(y);
+    mlx_closure_free(f);
+}
+
+static void several_traces(void **state)
+{
+    (void)state;
+    mlx_closure_kwargs f = mlx_closure_kwargs_new_func(scaled);
+    mlx_map_string_to_array none = mlx_map_string_to_array_new(), named = mlx_map_string_to_array_new();
+    mlx_array two = mlx_array_new_float(2);
+    mlx_map_string_to_array_insert(named, "by", two);
+    mlx_vector_array in = vector(1, (float[]){ 3 }), y = mlx_vector_array_new();
+    mlx_function_exporter e = mlx_function_exporter_new_kwargs(path, f, true, true, "about", 5);
+    assert_non_null(e.ctx);
+    assert_int_equal(mlx_function_exporter_apply_kwargs(e, in, none), 0);
+    assert_int_equal(mlx_function_exporter_apply_kwargs(e, in, named), 0);
+    assert_int_equal(mlx_function_exporter_apply_kwargs(e, in, named), 1);
+    assert_non_null(strstr(heard.last, "same signature"));
+    assert_int_equal(mlx_function_exporter_close(e, true), 0);
+    assert_int_equal(mlx_function_exporter_apply(e, in), 1);
+    assert_non_null(strstr(heard.last, "closed"));
+    mlx_function_exporter_free(e);
+    mlx_imported_function g = mlx_imported_function_new(path);
+    const char *text;
+    size_t length;
+    assert_int_equal(mlx_imported_function_metadata(&text, &length, g), 0);
+    assert_int_equal(length, 5);
+    assert_string_equal(text, "about");
+    assert_int_equal(mlx_imported_function_apply_kwargs(&y, g, in, named), 0);
+    assert_true(only(y) == 6);
+    assert_int_equal(mlx_imported_function_apply(&y, g, in), 0);
+    assert_true(only(y) == 3);
+    mlx_imported_function_free(g);
+    assert_int_equal(mlx_export_function_kwargs(path, f, in, named, false), 0);
+    mlx_array_free(two);
+    mlx_map_string_to_array_free(none);
+    mlx_map_string_to_array_free(named);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(y);
+    mlx_closure_kwargs_free(f);
+}
+
+static int count_events(const char *event, const mlx_vector_array constants, void *payload)
+{
+    (void)constants;
+    assert_int_equal(event[0], '{');
+    ++*(int *)payload;
+    return 0;
+}
+
+static void listeners(void **state)
+{
+    (void)state;
+    int events = 0;
+    mlx_closure_kwargs f = mlx_closure_kwargs_new_func(scaled);
+    mlx_map_string_to_array named = mlx_map_string_to_array_new();
+    mlx_array two = mlx_array_new_float(2);
+    mlx_map_string_to_array_insert(named, "by", two);
+    mlx_vector_array in = vector(1, (float[]){ 3 });
+    mlx_function_exporter e = mlx_function_exporter_new_callback(count_events, &events, NULL, f, false, true);
+    assert_int_equal(mlx_function_exporter_apply_kwargs(e, in, named), 0);
+    assert_int_equal(events, 6); /* inputs, keywords, outputs, constants, Broadcast, Multiply */
+    mlx_function_exporter_free(e);
+    mlx_array_free(two);
+    mlx_map_string_to_array_free(named);
+    mlx_vector_array_free(in);
+    mlx_closure_kwargs_free(f);
+}
+
+static void mistakes(void **state)
+{
+    (void)state;
+    mlx_closure f = mlx_closure_new_func(doubled_plus), bad = mlx_closure_new_func(failing);
+    mlx_vector_array in = vector(2, (float[]){ 3, 4 }), y = mlx_vector_array_new();
+    assert_int_equal(mlx_export_function(path, f, in, false), 0);
+    struct stat before, after;
+    stat(path, &before);
+    assert_int_equal(mlx_export_function(path, bad, in, false), 1);
+    assert_int_equal(mlx_export_function(NULL, f, in, false), 1);
+    assert_int_equal(mlx_export_function(path, (mlx_closure){ NULL }, in, false), 1);
+    assert_int_equal(mlx_export_function(path, f, (mlx_vector_array){ NULL }, false), 1);
+    assert_int_equal(mlx_export_function("/nowhere/at/all", f, in, false), 1);
+    assert_non_null(strstr(heard.last, "Failed to open"));
+    stat(path, &after);
+    assert_true(before.st_ino == after.st_ino);
+    assert_null(mlx_imported_function_new("/nowhere/at/all").ctx);
+    assert_null(mlx_imported_function_new(NULL).ctx);
+    assert_int_equal(mlx_imported_function_apply(&y, (mlx_imported_function){ NULL }, in), 1);
+    assert_int_equal(mlx_function_exporter_apply((mlx_function_exporter){ NULL }, in), 1);
+    assert_int_equal(mlx_function_exporter_free((mlx_function_exporter){ NULL }), 0);
+    assert_int_equal(mlx_imported_function_free((mlx_imported_function){ NULL }), 0);
+    mlx_string told = mlx_string_new();
+    assert_int_equal(mlx_inspect_function(&told, "/nowhere/at/all"), 1);
+    mlx_string_free(told);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(y);
+    mlx_closure_free(f);
+    mlx_closure_free(bad);
+}
+
+/* Each allocation failing in turn: one error, an older file as it was, and nothing left. */
+static void out_of_memory(void **state)
+{
+    (void)state;
+    mlx_closure f = mlx_closure_new_func(doubled_plus);
+    mlx_vector_array in = vector(2, (float[]){ 3, 4 });
+    assert_int_equal(mlx_export_function(path, f, in, false), 0);
+    long live = array_live_count(), n = 0;
+    for (int failed = 1; failed; n++) {
+        mx_test_fail_at(n + 1);
+        failed = mlx_export_function(path, f, in, false);
+        mx_test_fail_at(0);
+        assert_int_equal(array_live_count(), live);
+    }
+    assert_true(n > 20);
+    n = 0;
+    for (int failed = 1; failed; n++) {
+        mlx_vector_array y = mlx_vector_array_new();
+        mx_test_fail_at(n + 1);
+        mlx_imported_function g = mlx_imported_function_new(path);
+        failed = !g.ctx || mlx_imported_function_apply(&y, g, in);
+        mx_test_fail_at(0);
+        if (!failed)
+            assert_true(only(y) == 10);
+        mlx_vector_array_free(y);
+        mlx_imported_function_free(g);
+        assert_int_equal(array_live_count(), live);
+    }
+    assert_true(n > 20);
+    mlx_vector_array_free(in);
+    mlx_closure_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_function), cmocka_unit_test(several_traces), cmocka_unit_test(listeners),
+        cmocka_unit_test(mistakes),     cmocka_unit_test(out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, start, finish);
+}
