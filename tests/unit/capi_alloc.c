@@ -201,11 +201,88 @@ static int custom(void)
     return failed;
 }
 
+static int jvp_rule(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t,
+                    const int *argnums, size_t n)
+{
+    (void)x, (void)argnums, (void)n;
+    return mlx_vector_array_set(res, t);
+}
+
+static int vmap_rule(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array x,
+                     const int *in_axes, size_t n)
+{
+    (void)n;
+    return mlx_vector_array_set(res, x) || mlx_vector_int_append_value(*axes, in_axes[0]);
+}
+
+/* f under vmap, and derivatives of that. */
+static int mapped(mlx_vector_array *res, const mlx_vector_array in, void *f)
+{
+    const int zero = 0;
+    mlx_vector_array x = { NULL }, y = { NULL };
+    int failed = mlx_detail_vmap_trace(&x, &y, *(mlx_closure *)f, in, &zero, 1) ||
+                 mlx_detail_vmap_replace(res, in, x, y, &zero, 1, &zero, 1);
+    mlx_vector_array_free(x);
+    mlx_vector_array_free(y);
+    return failed;
+}
+
+static int under_every_transform(mlx_closure f, mlx_vector_array in)
+{
+    mlx_vector_array y = { NULL }, dx = { NULL };
+    mlx_closure v = { NULL }, push = { NULL }, pull = { NULL };
+    int failed = made((v = mlx_closure_new_func_payload(mapped, &f, NULL)).ctx);
+    failed = failed || mlx_vjp(&y, &dx, f, in, in) || mlx_jvp(&y, &dx, f, in, in) ||
+             mlx_closure_apply(&y, v, in) || mlx_vjp(&y, &dx, v, in, in) || mlx_jvp(&y, &dx, v, in, in) ||
+             mlx_linearize(&y, &push, v, in) || mlx_closure_apply(&y, push, in) ||
+             mlx_pullback(&y, &pull, v, in) || mlx_closure_apply(&dx, pull, in) || mlx_eval(dx);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+    mlx_closure_free(v);
+    mlx_closure_free(push);
+    mlx_closure_free(pull);
+    return failed;
+}
+
+static int rules(void)
+{
+    const float v[] = { 1, 2, 3 };
+    const int n = 3;
+    mlx_array x = mlx_array_new_data(v, &n, 1, MLX_FLOAT32);
+    if (made(x.ctx))
+        return 1;
+    mlx_vector_array in = mlx_vector_array_new_value(x);
+    mlx_closure f = { NULL }, g = { NULL };
+    mlx_closure_custom r = { NULL };
+    mlx_closure_custom_jvp j = { NULL };
+    mlx_closure_custom_vmap m = { NULL };
+    int failed = made(in.ctx);
+    if (!failed)
+        failed = made((f = mlx_closure_new_func_payload(cube, NULL, NULL)).ctx);
+    if (!failed)
+        failed = made((r = mlx_closure_custom_new_func(rule)).ctx);
+    if (!failed)
+        failed = made((j = mlx_closure_custom_jvp_new_func(jvp_rule)).ctx);
+    if (!failed)
+        failed = made((m = mlx_closure_custom_vmap_new_func(vmap_rule)).ctx);
+    failed = failed || mlx_custom_function(&g, f, r, j, mlx_closure_custom_vmap_new()) ||
+             under_every_transform(g, in) || mlx_custom_function(&g, f, r, j, m) || under_every_transform(g, in) ||
+             mlx_checkpoint(&g, f) || under_every_transform(g, in);
+    mlx_array_free(x);
+    mlx_vector_array_free(in);
+    mlx_closure_free(f);
+    mlx_closure_free(g);
+    mlx_closure_custom_free(r);
+    mlx_closure_custom_jvp_free(j);
+    mlx_closure_custom_vmap_free(m);
+    return failed;
+}
+
 static void all(void **state)
 {
     (void)state;
     int (*const sequences[])(void) = {
-        arrays, foreign, vectors, maps, texts, closures, custom,
+        arrays, foreign, vectors, maps, texts, closures, custom, rules,
     };
     for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) sweep(sequences[i]);
 }
