@@ -72,7 +72,9 @@ static PyObject *described(PyObject *o)
     if (is_array(o)) {
         mlx_array a = handle_of(o);
         PyObject *shape = ints_to_tuple(mlx_array_shape(a), mlx_array_ndim(a));
-        PyObject *text = shape ? PyUnicode_FromFormat("%s of shape %R", mlx_dtype_name(mlx_array_dtype(a)), shape) : NULL;
+        PyObject *text = NULL;
+        if (shape)
+            text = PyUnicode_FromFormat("%s of shape %R", mlx_dtype_name(mlx_array_dtype(a)), shape);
         Py_XDECREF(shape);
         return text;
     }
