@@ -25,7 +25,8 @@ enum {
     LEAST = 16,              /* elements of a tile */
     FRAME = 32 << 10,        /* bytes of registers: LEAST elements of as many as there may be fit in */
     L1 = 32 << 10,           /* bytes for what a tile and the next one touch */
-    MOST = 512,              /* elements of a tile; 1,024 measured a little slower */
+    FAR = 2 << 20,           /* bytes of operands and outputs that no cache near the processor holds */
+    MOST = 512,              /* elements of a tile of those; 1,024 measured a little slower */
     AHEAD = 256,             /* elements of the shortest tile that is worth fetching the next for */
     STREAMS = 12,            /* slots that are fetched ahead */
 };
@@ -51,11 +52,11 @@ struct slot {
 };
 
 struct tape {
-    int n_steps, n_slots, n_walked, n_streams;
+    int n_steps, n_slots, n_walked, n_moving, n_ahead;
     struct step step[STEPS];
     struct slot slot[SLOTS];
     int walked[RUN_OPERANDS]; /* slots of the operands that come as runs */
-    int stream[STREAMS];      /* slots in memory that move on with the tile */
+    int moving[VALUES];       /* slots in memory that move on with the tile; the first are fetched ahead */
     int made;                 /* the slot of what a reduction reads and nobody else keeps; -1: none */
     size_t made_size;
 };
@@ -65,40 +66,45 @@ static _Thread_local struct { char *y; int64_t at; } making;
 
 /* ---- running */
 
+/* Where a thread's slots are. */
+struct place {
+    void *p[SLOTS];
+    int stride[SLOTS];
+};
+
+static inline void go_to(const struct tape *t, struct place *w, char *frame, int64_t at)
+{
+    for (int i = 0; i < t->n_slots; i++) {
+        const struct slot *o = &t->slot[i];
+        w->p[i] = (void *)(o->base + (uintptr_t)(at * o->step) + (o->frame ? (uintptr_t)frame : 0));
+        w->stride[i] = o->stride;
+    }
+    if (t->made >= 0)
+        w->p[t->made] = making.y + (at - making.at) * (int64_t)t->made_size;
+}
+
 /* A step's part of the next tile's memory.  A processor foresees one stream within a page, not many
  * short stretches; all at once would make the first step wait.  (Chain of 8 additions and products of
- * five operands: 1.8 times as fast as without.)  Inlined, or GCC finds that it does nothing. */
+ * five operands: 1.7 times as fast as without; in cache it costs a quarter.)  Inlined, or GCC finds
+ * that it does nothing. */
 static inline __attribute__((always_inline)) void fetch(const struct tape *t, int step, void *const p[], int64_t n)
 {
-    for (int k = 0; k < t->n_streams; k++) {
-        int64_t bytes = n * t->slot[t->stream[k]].step, each = bytes / t->n_steps + 63;
-        const char *x = (const char *)p[t->stream[k]] + bytes + step * each;
+    for (int k = 0; k < t->n_ahead; k++) {
+        int64_t bytes = n * t->slot[t->moving[k]].step, each = bytes / t->n_steps + 63;
+        const char *x = (const char *)p[t->moving[k]] + bytes + step * each;
         for (int64_t i = 0; i < each; i += 64) __builtin_prefetch(x + i);
     }
 }
 
-static void run_tile(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
+static inline void run_steps(const struct tape *t, const struct place *w, int64_t n)
 {
-    const struct tape *t = r->fn.tape;
-    _Alignas(64) char frame[FRAME];
-    void *p[SLOTS];
-    int stride[SLOTS];
-    for (int i = 0; i < t->n_slots; i++) {
-        const struct slot *o = &t->slot[i];
-        p[i] = (void *)(o->base + (uintptr_t)(at * o->step) + (o->frame ? (uintptr_t)frame : 0));
-        stride[i] = o->stride;
-    }
-    for (int k = 0; k < t->n_walked; k++) {
-        p[t->walked[k]] = (void *)x[k];
-        stride[t->walked[k]] = s[k];
-    }
-    if (t->made >= 0)
-        p[t->made] = making.y + (at - making.at) * (int64_t)t->made_size;
+    void *const *p = w->p;
+    const int *stride = w->stride;
     for (int i = 0; i < t->n_steps; i++) {
         const struct step *c = &t->step[i];
+        int y = c->y, a = c->x[0], b = c->x[1], d = c->x[2];
         if (n >= AHEAD)
             fetch(t, i, p, n);
-        int y = c->y, a = c->x[0], b = c->x[1], d = c->x[2];
         switch (c->kind) {
         case STEP_UNARY: c->fn.unary(p[y], p[a], (size_t)n); break;
         case STEP_BINARY: c->fn.binary(p[y], p[a], stride[a], p[b], stride[b], (size_t)n); break;
@@ -110,11 +116,37 @@ static void run_tile(const struct runs *r, int64_t at, const void *const x[], co
     }
 }
 
+/* Where some operands come as runs. */
+static void run_tile(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
+{
+    const struct tape *t = r->fn.tape;
+    _Alignas(64) char frame[FRAME];
+    struct place w;
+    go_to(t, &w, frame, at);
+    for (int k = 0; k < t->n_walked; k++) {
+        w.p[t->walked[k]] = (void *)x[k];
+        w.stride[t->walked[k]] = s[k];
+    }
+    run_steps(t, &w, n);
+}
+
 static void run_range(void *ctx, int64_t begin, int64_t end)
 {
     const struct runs *r = ctx;
-    for (int64_t at = begin; at < end; at += r->most)
-        run_tile(r, at, NULL, NULL, end - at < r->most ? end - at : r->most);
+    const struct tape *t = r->fn.tape;
+    _Alignas(64) char frame[FRAME];
+    struct place w;
+    go_to(t, &w, frame, begin);
+    for (int64_t n; begin < end; begin += n) {
+        n = end - begin < r->most ? end - begin : r->most;
+        run_steps(t, &w, n);
+        for (int k = 0; k < t->n_moving; k++) {
+            int i = t->moving[k];
+            w.p[i] = (char *)w.p[i] + n * t->slot[i].step;
+        }
+        if (t->made >= 0)
+            w.p[t->made] = (char *)w.p[t->made] + n * (int64_t)t->made_size;
+    }
 }
 
 /* ---- making the program */
@@ -436,17 +468,20 @@ static int make(struct maker *k, int n, struct entry *const m[], const bool want
     return 0;
 }
 
-/* Chooses the tile, and gives registers their places. */
-static void lay_out(struct maker *k, struct runs *r)
+/* Chooses the tile of `size` elements in all, and gives registers their places. */
+static void lay_out(struct maker *k, struct runs *r, int64_t size)
 {
     struct tape *t = k->t;
-    int64_t tile = L1 / (int64_t)(2 * k->stream + (size_t)k->registers * k->unit + 1);
-    tile = tile > MOST ? MOST : tile < 64 ? LEAST : tile / 64 * 64;
+    bool far = size * (int64_t)k->stream > FAR;
+    int64_t tile = L1 / (int64_t)((far ? 2 : 1) * k->stream + (size_t)k->registers * k->unit + 1);
+    int64_t most = far ? MOST : TILE;
+    tile = tile > most ? most : tile < 64 ? LEAST : tile / 64 * 64;
     for (int i = 0; i < t->n_slots; i++)
         if (t->slot[i].frame)
             t->slot[i].base *= k->unit * (size_t)tile;
-        else if (t->slot[i].step && t->n_streams < STREAMS)
-            t->stream[t->n_streams++] = i;
+        else if (t->slot[i].step)
+            t->moving[t->n_moving++] = i;
+    t->n_ahead = !far ? 0 : t->n_moving < STREAMS ? t->n_moving : STREAMS;
     r->kernel = run_tile;
     r->fn.tape = t;
     r->repeats = k->repeats;
@@ -485,7 +520,7 @@ int run_tape(int n, struct entry *const m[], const bool wanted[])
     struct runs r;
     struct entry *last = m[n - 1];
     int read = last->node->op->traits & FUSE ? -1 : last->from[0];
-    t.n_steps = t.n_slots = t.n_walked = t.n_streams = 0;
+    t.n_steps = t.n_slots = t.n_walked = t.n_moving = 0;
     t.made = -1;
     k.t = &t;
     k.n_free = k.registers = k.n_constants = k.n_held = 0;
@@ -494,7 +529,7 @@ int run_tape(int n, struct entry *const m[], const bool wanted[])
     k.repeats = ~0u;
     int failed = make(&k, read < 0 ? n : n - 1, m, wanted, read);
     if (!failed) {
-        lay_out(&k, &r);
+        lay_out(&k, &r, m[0]->one->size);
         if (read >= 0 && t.n_walked)
             runs_prepare(&r, t.n_walked, k.walked, k.data);
         if (read >= 0)

@@ -31,6 +31,10 @@ bool mx_fuse_enabled(void)
 
 void mx_fuse_enable(bool on) { atomic_store(&enabled, on); }
 
+static _Atomic int64_t least = 4096; /* measured: chains of 2 to 100 operations, float32 */
+
+int64_t mx_fuse_least(int64_t elements) { return atomic_exchange(&least, elements); }
+
 /* An entry's place among the groups; the second line is of the root. */
 struct place {
     int up; /* -1: cannot be fused */
@@ -56,7 +60,8 @@ static int maker(struct marks m, mx x) { return x->mark == m.walk ? x->slot - m.
 
 static bool can_fuse(const struct entry *e)
 {
-    return (e->node->op->traits & FUSE) && !e->keep && e->one->size > 0;
+    return (e->node->op->traits & FUSE) && !e->keep && e->one->size > 0 &&
+           e->one->size >= atomic_load_explicit(&least, memory_order_relaxed);
 }
 
 /* A group takes an entry of another kind as its last member, if the backend can do that. */

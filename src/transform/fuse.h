@@ -14,6 +14,10 @@
 bool mx_fuse_enabled(void);
 void mx_fuse_enable(bool on);
 
+/* Arrays of fewer elements are not fused: a pass over them stays in the nearest cache and costs less
+ * than planning one for several.  Returns the former number; tests want 1. */
+int64_t mx_fuse_least(int64_t elements);
+
 /* Fills `from` and, where they are not as for entries that run alone, `waits` and `before` of n
  * entries in order.  Their outputs carry the mark of `walk`, and as slot the number of their entry,
  * `first` and up.  Under the graph lock.  Non-zero after mx_fail. */

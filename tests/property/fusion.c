@@ -198,6 +198,7 @@ static void on_level(const struct cpu_kernels *level)
     const char *graphs = getenv("MLX_TEST_GRAPHS");
     uint64_t n = graphs ? strtoull(graphs, NULL, 10) : 1000;
     cpu = level;
+    mx_fuse_least(1);
     for (uint64_t seed = 0; seed < n; seed++) compare(seed);
     cpu = before;
     assert_int_equal(array_live_count(), 0);

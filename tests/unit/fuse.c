@@ -22,6 +22,7 @@ static int begin(void **state)
     cpu_stream = default_stream((struct device){ DEVICE_CPU, 0 });
     gpu_stream = default_stream((struct device){ DEVICE_GPU, 0 });
     set_default_device((struct device){ DEVICE_CPU, 0 });
+    mx_fuse_least(1);
     return !cpu_stream || !gpu_stream;
 }
 
@@ -75,6 +76,9 @@ static void groups(void **state)
     mx_fuse_enable(false);
     count(mx_exp(plus(x, 1)), 2, 0);
     mx_fuse_enable(true);
+    mx_fuse_least(20);
+    count(mx_exp(plus(x, 1)), 2, 0);
+    mx_fuse_least(1);
 }
 
 /* Intermediates that are held come out; others have no memory. */
