@@ -14,7 +14,7 @@
 #include "ops/rules.h"
 
 enum { LETTERS = 52, INDICES = LETTERS + MX_MAX_NDIM, ELLIPSIS = -1, ABSENT = -1 };
-enum { SHORT = 64 }; /* dots of no more elements cost less than a matrix product each */
+enum { SHORT = 64 }; /* dots of no more elements cost more as matrix products of their own */
 
 typedef unsigned __int128 set; /* of indices */
 
@@ -382,6 +382,24 @@ static mx shaped(mx x, int kept, int n, const int64_t *sizes)
     return mx_reshape(x, kept + n, shape);
 }
 
+/* Are the last n dimensions of t these? */
+static bool ends_with(const struct term *t, int n, const int *index)
+{
+    for (int i = 0; i < n; i++)
+        if (t->index[t->n - n + i] != index[i])
+            return false;
+    return true;
+}
+
+/* Many dots: products of elements, summed where they stand. */
+static mx dots(struct term a, const struct term *b, set wanted)
+{
+    enum dtype t = a.x->dtype, wide = dtype_is_half(t) ? DT_float32 : t;
+    a.x = mx_multiply(mx_astype(a.x, wide), mx_astype(arranged(b, a.n, a.index), wide));
+    sum_out(&a, wanted);
+    return mx_astype(a.x, t);
+}
+
 /* The product of a and b, summed over the indices that both have and nobody wants. */
 static struct term contract(const struct einsum *e, struct term a, struct term b, set wanted)
 {
@@ -408,15 +426,14 @@ static struct term contract(const struct einsum *e, struct term a, struct term b
                           nleft ? mx_expand_dims(q, left_places(nbatch, nleft, order), nleft) : q);
         return y;
     }
-    mx product;
     int64_t rows = joined(e, nleft, left), cols = joined(e, nright, right), depth = joined(e, ninner, inner);
-    if (rows == 1 && cols == 1 && nbatch && depth <= SHORT && !dtype_is_half(p->dtype)) { /* many short dots */
-        product = mx_multiply(shaped(p, nbatch, 1, &depth), shaped(q, nbatch, 1, &depth));
-        product = mx_astype(mx_sum(product, (int[]){ -1 }, 1, false), p->dtype);
-    } else {
-        product = mx_matmul(shaped(p, nbatch, 2, (int64_t[]){ rows, depth }),
-                            shaped(q, nbatch, 2, (int64_t[]){ depth, cols }));
+    if (nbatch && nleft + nright == 0 &&
+        (depth <= SHORT || !ends_with(&a, ninner, inner) || !ends_with(&b, ninner, inner))) {
+        y.x = dots(a, &b, wanted);
+        return y;
     }
+    mx product = mx_matmul(shaped(p, nbatch, 2, (int64_t[]){ rows, depth }),
+                           shaped(q, nbatch, 2, (int64_t[]){ depth, cols }));
     for (int i = 0; i < nleft + nright; i++) sizes[i] = e->size[y.index[nbatch + i]];
     y.x = shaped(product, nbatch, nleft + nright, sizes);
     return y;
