@@ -257,6 +257,8 @@ mx mx_getitem(mx x, int n, const struct item items[])
             return MX_NIL;
     if (is_nil(x) || !lay_out("getitem", &p, x, n, items))
         return MX_NIL;
+    if (shapeless() && (x->tracer || p.narray > 1))
+        shapes_matter("getitem");
     mx y = slice_spans(&p, x);
     if (p.narray == 1) {
         /* take puts B where the array's axis was; the ints in front of it go away. */

@@ -242,6 +242,15 @@ const struct op op_gather_axis = {
     .vjp = gather_axis_vjp, .jvp = gather_axis_jvp, .vmap = gather_axis_vmap,
 };
 
+/* Rows of a table whose shape is settled, by indices of any shape. */
+static mx rows_of(enum index_asker asker, mx x, mx indices)
+{
+    int sizes[MX_MAX_NDIM], axis = 0, gone = indices->ndim;
+    memcpy(sizes, x->shape, (size_t)x->ndim * sizeof *sizes);
+    sizes[0] = 1;
+    return mx_squeeze(mx_gather_for(asker, x, &indices, &axis, 1, sizes), &gone, 1);
+}
+
 /* Result: x.shape[:axis] + indices.shape + x.shape[axis + 1:] */
 mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis)
 {
@@ -256,6 +265,12 @@ mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis)
                        n + indices->ndim);
     for (int i = 0; i < n; i++)
         others[i] = i < a ? i : i + 1;
+    if (shapeless() && (x->tracer || indices->tracer)) {
+        if (x->tracer || a != 0)
+            shapes_matter(index_asker("take", asker));
+        else
+            return rows_of(asker, x, indices);
+    }
     mx index = mx_reshape(indices, 1, (const int[]){ indices->size ? -1 : 0 });
     mx y = gather_axis(x, mx_expand_dims(index, others, n), a, asker);
     for (int i = 0; i < a; i++)

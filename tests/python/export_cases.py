@@ -102,3 +102,11 @@ def any_shape(mx):
         [ramp(2, 3), ramp(1, 3)],
         [ramp(4, 2), ramp(3, 2)],
     )
+    table = ramp(10, 3)
+    yield "lookup", lambda i: table[i] * 2, [mx.array([1, 2])], [mx.array([4, 9, 0])]
+    yield (
+        "rows",
+        lambda i: mx.take(table, i, axis=0).sum(axis=-1),
+        [mx.array([[1, 2]])],
+        [mx.array([[4, 9, 0], [1, 1, 2]])],
+    )
