@@ -137,8 +137,10 @@ static int make_nodes(struct steps *s)
         pieces += of->nin + of->nout;
         for (int k = 0; k < of->nin; k++)
             node->in[k] = s->v[graph_reads(g, i)[k]];
-        for (int k = 0; k < of->nout; k++)
+        for (int k = 0; k < of->nout; k++) {
             node->out[k] = s->v[graph_makes(g, i)[k]];
+            node->out[k]->out = k;
+        }
         s->entries[i] = (struct entry){ .node = node, .before = -1 };
         if (of->nout == 1)
             s->entries[i].one = node->out[0];

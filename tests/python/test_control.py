@@ -869,3 +869,30 @@ def test_damaged_files_with_loops(tmp_path):
             path.write_bytes(damaged)
             with contextlib.suppress(ValueError, RuntimeError, IndexError, TypeError, MemoryError):
                 mx.import_function(str(path))(mx.ones(3))  # built; running one might take forever
+
+
+def test_results_of_several_results_are_told_apart():
+    def f(c, y):
+        a, b = mx.depends([c, y], mx.sin(c))
+        return mx.sin(a) * b, c
+
+    def plain(c, y):
+        return mx.sin(c) * y, c
+
+    xs = mx.arange(1.0, 4.0)
+    assert mx.scan(f, mx.array(1.0), xs)[0].item() == mx.scan(plain, mx.array(1.0), xs)[0].item()
+
+    def grad(body):
+        return mx.grad(lambda x, xs: mx.scan(body, x, xs)[0], (0, 1))(mx.array(1.0), xs)
+
+    def checkpointed(c, y):
+        return mx.checkpoint(lambda c: mx.sin(c) * y)(c), c
+
+    def by_rule(c, y):
+        g = mx.custom_function(lambda c, y: mx.sin(c) * y)
+        g.vjp(lambda x, ct, out: (ct * mx.cos(x[0]) * x[1], ct * mx.sin(x[0])))
+        return g(c, y), c
+
+    for body in (f, checkpointed, by_rule):
+        for got, want in zip(grad(body), grad(plain), strict=True):
+            assert mx.allclose(got, want)
