@@ -7,6 +7,8 @@ image (InstanceNorm), a group of channels of one image (GroupNorm), one channel 
 (BatchNorm). Channels are the last axis.
 """
 
+from functools import partial
+
 import mlx.core as mx
 
 from .base import Module
@@ -17,12 +19,11 @@ def _wide(x):
     return x.astype(mx.float32) if x.dtype in (mx.float16, mx.bfloat16) else x
 
 
-def _normalize(x, axes, eps):
-    """(x - mean) / sqrt(var + eps), with mean and variance over `axes`, in the dtype of x."""
+def _normalize(x, mean, eps):
+    """(x - mean) / sqrt(var + eps) in the dtype of x; `mean` takes means that broadcast to its argument."""
     wide = _wide(x)
-    centred = wide - mx.mean(wide, axis=axes, keepdims=True)
-    var = mx.mean(mx.square(centred), axis=axes, keepdims=True)
-    return (centred * mx.rsqrt(var + eps)).astype(x.dtype)
+    centred = wide - mean(wide)
+    return (centred * mx.rsqrt(mean(mx.square(centred)) + eps)).astype(x.dtype)
 
 
 class _Affine(Module):
@@ -97,7 +98,8 @@ class InstanceNorm(_Affine):
 
     def __call__(self, x: mx.array) -> mx.array:
         self._check_last_axis(x, self.dims)
-        return self._scale_and_shift(_normalize(x, tuple(range(1, x.ndim - 1)), self.eps))
+        places = tuple(range(1, x.ndim - 1))
+        return self._scale_and_shift(_normalize(x, partial(mx.mean, axis=places, keepdims=True), self.eps))
 
 
 class GroupNorm(_Affine):
@@ -132,12 +134,16 @@ class GroupNorm(_Affine):
 
     def __call__(self, x):
         self._check_last_axis(x, self.dims)
-        groups, size = self.num_groups, self.dims // self.num_groups
-        if self.pytorch_compatible:
-            y = _normalize(x.reshape(x.shape[0], -1, groups, size), (1, 3), self.eps)
-        else:
-            y = _normalize(x.reshape(x.shape[0], -1, size, groups), (1, 2), self.eps)
+        y = _normalize(x.reshape(x.shape[0], -1, self.dims), self._group_means, self.eps)
         return self._scale_and_shift(y.reshape(x.shape))
+
+    def _group_means(self, x):
+        """For each channel the mean of its group, (N, 1, dims), of x: (N, places, dims)."""
+        groups, size = self.num_groups, self.dims // self.num_groups
+        shape = (x.shape[0], groups, size) if self.pytorch_compatible else (x.shape[0], size, groups)
+        means = mx.mean(x, axis=1).reshape(shape)  # of each channel
+        means = mx.mean(means, axis=2 if self.pytorch_compatible else 1, keepdims=True)
+        return mx.broadcast_to(means, shape).reshape(x.shape[0], 1, self.dims)
 
 
 class BatchNorm(_Affine):
