@@ -29,6 +29,7 @@ struct stream {
 struct event {
     atomic_int refs;
     atomic_int done;
+    atomic_bool given_up; /* whoever waited for it was interrupted: what runs for long ends early */
     enum mx_error error; /* MX_OK, or why what it stands for failed; read after done */
     char *message;
     unsigned process; /* counts forks: in a child, nobody is left to set the events of its parent */

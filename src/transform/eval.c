@@ -36,17 +36,20 @@ static int64_t milliseconds(void)
     return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
+static _Thread_local struct event *running; /* of the batch that this thread runs */
+
 int mx_interrupted(int64_t *next)
 {
-    int64_t now = stop ? milliseconds() : 0;
-    if (!stop || (*next && now < *next))
-        return 0;
-    bool first = *next == 0;
-    *next = now + ASK_MS;
-    if (first || !stop())
-        return 0;
-    mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
-    return 1;
+    bool given_up = running && atomic_load_explicit(&running->given_up, memory_order_relaxed);
+    if (stop && !given_up) {
+        int64_t now = milliseconds();
+        bool ask = *next && now >= *next;
+        *next = !*next || ask ? now + ASK_MS : *next;
+        given_up = ask && stop();
+    }
+    if (given_up)
+        mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
+    return given_up;
 }
 
 /* ---- building the tape */
@@ -489,6 +492,7 @@ void run_batch(struct batch *b)
         event_wait(b->wait[i]);
         note(&before, b->wait[i]->error, b->wait[i]->message);
     }
+    running = b->done;
     int64_t next = stop && b->n > 1 ? milliseconds() + ASK_MS : INT64_MAX;
     bool stopped = false;
     for (int i = 0; i < b->n; i++) {
@@ -508,6 +512,7 @@ void run_batch(struct batch *b)
             entry_release(e);
         }
     }
+    running = NULL;
     event_set(b->done, own.kind, own.message);
     free(own.message);
     free(before.message);
@@ -576,7 +581,9 @@ static int await(mx x)
     if (e) {
         bool stopped = false;
         while (stop && !stopped && !event_wait_for(e, ASK_MS)) stopped = stop();
-        if (!stopped)
+        if (stopped)
+            atomic_store(&e->given_up, true);
+        else
             event_wait(e);
         event_release(e);
         if (stopped) {

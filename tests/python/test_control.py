@@ -695,7 +695,9 @@ def test_errors_while_running():
 def test_an_endless_loop_can_be_stopped():
     y = mx.while_loop(lambda c: True, lambda c: c + 1, mx.array(0))
     z = mx.scan(lambda c, _: (mx.sin(c), None), mx.array(1.0), length=2_000_000_000)[0]
-    for a in (y, z):
+    w = mx.while_loop(lambda c: True, lambda c: c + 1, mx.array(0))
+    mx.async_eval(w)  # runs on another thread
+    for a in (w, y, z):
         soon = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
         soon.start()
         start = time.perf_counter()
@@ -703,6 +705,7 @@ def test_an_endless_loop_can_be_stopped():
             mx.eval(a)
         assert time.perf_counter() - start < 5
         soon.join()
+    assert mx.sum(mx.ones(3)).item() == 3
 
 
 def test_what_the_functions_raise_comes_out():
