@@ -40,7 +40,7 @@ def register_tree_node(
 
     Children need not be arrays: a transform makes objects of placeholders too. Subclasses are
     registered by themselves. Functions that trace once, such as `mx.compile`, take what is beside the
-    children for a constant and compare it with `==`.
+    children for a constant, which they hash and compare with `==`.
     """
     if not isinstance(cls, type):
         raise TypeError(f"[register_tree_node] expected a type, got {cls!r}")
@@ -62,8 +62,9 @@ def register_dataclass(cls: T | None = None, *, static: Iterable[str] = ()) -> T
             weight: mx.array
             bias: mx.array
 
-    Fields named in `static`, and attributes that are no fields, are no children: they are handed on
-    as they are. Objects are made without a call of `__init__` and `__post_init__`.
+    Fields named in `static`, and attributes that are no fields, are no children: they are handed on as
+    they are, and constants to `mx.compile`. Objects are made without a call of `__init__` and
+    `__post_init__`.
     """
     if cls is None:
         return partial(register_dataclass, static=static)
@@ -77,15 +78,14 @@ def register_dataclass(cls: T | None = None, *, static: Iterable[str] = ()) -> T
     names = [name for name in fields if name not in static]
 
     def flatten(node):
-        rest = {name: getattr(node, name) for name in static}
-        rest.update((k, v) for k, v in getattr(node, "__dict__", {}).items() if k not in names)
-        return {name: getattr(node, name) for name in names}, rest
+        rest = [(name, getattr(node, name)) for name in static]
+        rest += [(k, v) for k, v in getattr(node, "__dict__", {}).items() if k not in fields]
+        return {name: getattr(node, name) for name in names}, tuple(rest)
 
     def unflatten(rest, children):
         node = object.__new__(cls)
-        for part in (children, rest):
-            for name, value in part.items():
-                object.__setattr__(node, name, value)
+        for name, value in (*children.items(), *rest):
+            object.__setattr__(node, name, value)
         return node
 
     return register_tree_node(cls, flatten, unflatten)

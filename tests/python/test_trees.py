@@ -146,6 +146,37 @@ def test_optimizers():
     assert type(new["p"]) is Affine and new["p"].bias.item() == 2
 
 
+def test_compile():
+    calls = []
+
+    @mx.compile
+    def f(n):
+        calls.append(n.name)
+        return Named([n.parts[1], n.parts[0] * n.scale], n.name, n.scale)
+
+    def named(name, a, b):
+        return Named([mx.array(a), mx.array(b)], name, mx.array(2.0))
+
+    out = f(named("n", 1.0, 5.0))
+    assert type(out) is Named and [p.item() for p in out.parts] == [5, 2]
+    assert f(named("n", 3.0, 5.0)).parts[1].item() == 6 and calls == ["n"]
+    assert f(named("m", 3.0, 5.0)).name == "m" and calls == ["n", "m"]
+    grads = mx.compile(mx.grad(loss))(affine(), mx.array([5.0, 7.0]))
+    assert type(grads) is Affine and grads.weight.tolist() == [5, 7]
+    assert type(mx.compile(lambda p: Point(p.y, p.x))(Point(mx.array(1), mx.array(2)))) is Point
+
+
+def test_loops():
+    x = mx.array([1.0, 2.0, 3.0])
+    carry, rows = mx.scan(lambda c, y: (Affine(c.weight + y, c.bias), Point(c, y)), Affine(x[0], x), x)
+    assert type(carry) is Affine and carry.weight.item() == 7 and type(rows) is Point
+    assert type(rows.x) is Affine and rows.x.weight.tolist() == [1, 2, 4] and rows.x.bias.shape == (3, 3)
+    p = mx.while_loop(lambda p: p.bias < 20, lambda p: Affine(p.weight, p.bias * 2), affine())
+    assert type(p) is Affine and p.bias.item() == 24
+    p = mx.cond(x[0] > 0, lambda p: Affine(p.bias, p.weight), lambda p: Affine(p.weight, p.bias), Affine(x, -x))
+    assert type(p) is Affine and p.weight.tolist() == [-1, -2, -3]
+
+
 def test_what_cannot_be_registered():
     with pytest.raises(TypeError, match="expected a type"):
         register_tree_node(3, lambda x: x, lambda x: x)
