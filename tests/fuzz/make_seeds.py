@@ -1,0 +1,72 @@
+"""Makes seeds/: small files of every format to begin with.  Run by hand; what is there is kept in the tree."""
+
+import io
+import json
+import pathlib
+import struct
+import zipfile
+
+import numpy as np
+
+folder = pathlib.Path(__file__).parent / "seeds"
+x = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def npy(a, version=(1, 0)):
+    f = io.BytesIO()
+    np.lib.format.write_array(f, a, version=version)
+    return f.getvalue()
+
+
+def npz(method, wide=False):
+    f = io.BytesIO()
+    with zipfile.ZipFile(f, "w", method) as z:
+        for name, a in (("a", x), ("b", x[0] > 1)):
+            with z.open(f"{name}.npy", "w", force_zip64=wide) as entry:
+                entry.write(npy(a))
+    return f.getvalue()
+
+
+def safetensors(header, data):
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def text(s):
+    return struct.pack("<Q", len(s.encode())) + s.encode()
+
+
+def gguf():
+    kinds = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+    values = [text(f"n{k}") + struct.pack("<I" + c, k, 1) for k, c in kinds.items()]
+    values += [text(f"l{k}") + struct.pack("<IIQ2" + c, 9, k, 2, 1, 0) for k, c in kinds.items()]
+    values += [text("s") + struct.pack("<I", 8) + text("ü"), text("general.alignment") + struct.pack("<II", 4, 8)]
+    values += [text("ls") + struct.pack("<IIQ", 9, 8, 2) + text("a") + text("bc")]
+    blocks = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 10: (256, 84),
+              11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 15: (256, 292), 20: (32, 18), 24: (1, 1),
+              25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8), 30: (1, 2), 39: (32, 17)}  # fmt: skip
+    tensors, at = [], 0
+    for kind, (items, size) in blocks.items():
+        tensors.append(text(f"t{kind}.weight") + struct.pack("<IQQIQ", 2, items, 1, kind, at))
+        at += -(-size // 8) * 8
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values)) + b"".join(values + tensors)
+    return head + b"\0" * (-len(head) % 8) + bytes(range(256)) * (at // 256 + 1)
+
+
+entry = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
+seeds = {
+    "one.npy": npy(x),
+    "two.npy": npy(np.asfortranarray(x.astype(">f8")), (2, 0)),
+    "three.npy": npy(np.array(True), (3, 0)),
+    "stored.npz": npz(zipfile.ZIP_STORED),
+    "deflated.npz": npz(zipfile.ZIP_DEFLATED),
+    "wide.npz": npz(zipfile.ZIP_DEFLATED, wide=True),
+    "one.safetensors": safetensors({"a": entry}, x.tobytes()),
+    "two.safetensors": safetensors(
+        {"__metadata__": {"k": "v"}, "a": entry, "b": {"dtype": "F8_E4M3", "shape": [], "data_offsets": [24, 25]},
+         "c": {"dtype": "BOOL", "shape": [0, 2], "data_offsets": [25, 25]}}, x.tobytes() + b"\1"),
+    "all.gguf": gguf(),
+}  # fmt: skip
+folder.mkdir(exist_ok=True)
+for name, data in seeds.items():
+    (folder / name).write_bytes(data)
