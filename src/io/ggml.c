@@ -54,9 +54,11 @@ static void decode_q2_k(const uint8_t *b, float *y)
 {
     const uint8_t *q = b + 16;
     float d = f16_at(b + 80), m = f16_at(b + 82);
-    for (int i = 0; i < 256; i++) {
+    for (int i = 0; i < 256; i += 16) {
         float scale = d * (float)(b[i / 16] & 15), least = m * (float)(b[i / 16] >> 4);
-        y[i] = scale * (float)(q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - least;
+        const uint8_t *at = q + i / 128 * 32 + i % 32;
+        int shift = i % 128 / 32 * 2;
+        for (int k = 0; k < 16; k++) y[i + k] = scale * (float)(at[k] >> shift & 3) - least;
     }
 }
 
@@ -65,12 +67,13 @@ static void decode_q3_k(const uint8_t *b, float *y)
 {
     const uint8_t *q = b + 32, *s = b + 96;
     float d = f16_at(b + 108);
-    for (int i = 0; i < 256; i++) {
-        int k = i / 16;
-        int scale = (s[k % 8] >> (k < 8 ? 0 : 4) & 15) | (s[8 + k % 4] >> (k / 4 * 2) & 3) << 4;
-        int low = q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
-        int off = b[i % 32] >> (i / 32) & 1 ? 0 : 4;
-        y[i] = d * (float)(scale - 32) * (float)(low - off);
+    for (int i = 0; i < 256; i += 16) {
+        int j = i / 16, shift = i % 128 / 32 * 2, bit = i / 32;
+        int code = (s[j % 8] >> (j < 8 ? 0 : 4) & 15) | (s[8 + j % 4] >> (j / 4 * 2) & 3) << 4;
+        float scale = d * (float)(code - 32);
+        const uint8_t *at = q + i / 128 * 32 + i % 32, *mask = b + i % 32;
+        for (int k = 0; k < 16; k++)
+            y[i + k] = scale * (float)((at[k] >> shift & 3) - (~mask[k] >> bit & 1) * 4);
     }
 }
 
@@ -115,10 +118,12 @@ static void decode_q6_k(const uint8_t *b, float *y)
 {
     const uint8_t *high = b + 128;
     float d = f16_at(b + 208);
-    for (int i = 0; i < 256; i++) {
-        int low = b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
-        int top = high[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
-        y[i] = d * (float)(int8_t)b[192 + i / 16] * (float)((low | top << 4) - 32);
+    for (int i = 0; i < 256; i += 16) {
+        float scale = d * (float)(int8_t)b[192 + i / 16];
+        const uint8_t *low = b + i / 128 * 64 + i % 64, *top = high + i / 128 * 32 + i % 32;
+        int at = i % 128 / 64 * 4, above = i % 128 / 32 * 2;
+        for (int k = 0; k < 16; k++)
+            y[i + k] = scale * (float)(((low[k] >> at & 15) | (top[k] >> above & 3) << 4) - 32);
     }
 }
 
