@@ -14,6 +14,7 @@
 #include "ops/quantize.h"
 #include "ops/reduce.h"
 #include "ops/rules.h"
+#include "ops/scan.h"
 #include "ops/special_products.h"
 
 #define COMPOSE(name) void compose_##name(const struct call *c, mx y[])
@@ -216,6 +217,12 @@ static mx plain_places(mx index, mx of)
     return mx_astype(index, DT_uint32);
 }
 
+/* The matrices of a batch by their flat numbers. */
+static mx picked(mx x, mx index)
+{
+    return mx_take(mx_reshape(x, 3, (int[]){ -1, dim(x, -2), dim(x, -1) }), index, 0);
+}
+
 COMPOSE(gather_mm)
 {
     mx x[4] = { c->x[0], c->x[1], plain_places(c->x[2], c->x[0]), plain_places(c->x[3], c->x[1]) };
@@ -224,12 +231,17 @@ COMPOSE(gather_mm)
         return;
     }
     if (x[0]->dtype != DT_float32) { /* pick, then multiply */
-        for (int i = 0; i < 2; i++)
-            x[i] = mx_take(mx_reshape(x[i], 3, (int[]){ -1, dim(x[i], -2), dim(x[i], -1) }), x[2 + i], 0);
-        y[0] = mx_matmul(x[0], x[1]);
+        y[0] = mx_matmul(picked(x[0], x[2]), picked(x[1], x[3]));
         return;
     }
     y[0] = with_operands(c, x);
+}
+
+/* y[rhs[p]] += a[la[p]]^T c[lc[p]] */
+COMPOSE(scatter_mm)
+{
+    mx a = picked(c->x[0], c->x[2]), b = picked(c->x[1], c->x[3]);
+    y[0] = mx_add_matrices(mx_matmul(mx_swapaxes(a, -1, -2), b), c->x[4], c->y[0]);
 }
 
 /* dw[f, k, c] = sum over n, o of x[n, o stride - low + k dilation, c] y[n, o, f]: a convolution of the
@@ -407,6 +419,28 @@ COMPOSE(gather_qmm)
 }
 
 /* ---- the rest */
+
+/* x moved on by `by` places, with `first` in those that become free. */
+static mx moved_on(mx x, int axis, int by, bool reverse, double first)
+{
+    int start[MX_MAX_NDIM] = { 0 }, stop[MX_MAX_NDIM], low = reverse ? 0 : by, high = reverse ? by : 0;
+    memcpy(stop, x->shape, (size_t)x->ndim * sizeof *stop);
+    start[axis] = high;
+    stop[axis] -= low;
+    return mx_pad(mx_slice(x, start, stop, NULL), &axis, 1, &low, &high, mx_scalar_like(first, x), PAD_CONSTANT);
+}
+
+/* y_i = a_i y_(i-1) + b_i: two steps are one, with a_i a_(i-1) and a_i b_(i-1) + b_i, and so on. */
+COMPOSE(recurrence)
+{
+    const struct recurrence_args *r = c->args;
+    mx a = c->x[0], b = c->x[1];
+    for (int by = 1; by < dim(b, r->axis); by *= 2) {
+        b = mx_add(b, mx_multiply(a, moved_on(b, r->axis, by, r->reverse, 0)));
+        a = mx_multiply(a, moved_on(a, r->axis, by, r->reverse, 1));
+    }
+    y[0] = b;
+}
 
 /* The first columns of the full one. */
 COMPOSE(svd)

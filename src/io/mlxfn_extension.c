@@ -11,7 +11,6 @@
 #include "ops/linalg.h"
 #include "ops/quantize.h"
 #include "ops/rules.h"
-#include "ops/scan.h"
 #include "ops/sort.h"
 #include "transform/control.h"
 #include "transform/export.h"
@@ -115,24 +114,6 @@ static int64_t number(const char *state, uint64_t length, const char *name, int 
         !take(&s, kind == F_BOOL ? 1 : kind == F_I64 ? 8 : 4, &v))
         mx_fail("[import_function] expected an argument '%s'", name);
     return kind == F_I64 ? (int64_t)v : kind == F_BOOL ? v != 0 : (int32_t)(uint32_t)v;
-}
-
-static int numbers(const char *state, uint64_t length, const char *name, int out[])
-{
-    struct fields s;
-    uint64_t n = 0, v;
-    if (!find(state, length, name, F_INTS, &s) || !take(&s, 8, &n) || n > MX_MAX_NDIM) {
-        mx_fail("[import_function] expected an argument '%s'", name);
-        return -1;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (!take(&s, 8, &v) || (int64_t)v < INT32_MIN || (int64_t)v > INT32_MAX) {
-            mx_fail("[import_function] expected numbers of 32 bits in '%s'", name);
-            return -1;
-        }
-        out[i] = (int)(int64_t)v;
-    }
-    return (int)n;
 }
 
 /* ---- loops and branches: their bodies are files in the file */
@@ -266,19 +247,6 @@ static bool integers(const struct op *op, int n, const mx x[])
     return true;
 }
 
-/* y[rhs[p]] += a[la[p]]^T c[lc[p]] */
-static mx scatter_mm(const struct op *op, const char *s, uint64_t n, const mx x[])
-{
-    int batch[MX_MAX_NDIM], m = numbers(s, n, "batch", batch);
-    if (m < 0 || m > MX_MAX_NDIM - 2 || !integers(op, 3, x + 2) || shape_size(op->name, m, batch) < 0)
-        return MX_NIL;
-    if (x[0]->ndim < 2 || x[1]->ndim < 2 || dim(x[0], -2) != dim(x[1], -2) || x[0]->dtype != x[1]->dtype ||
-        !same_shape(x[2], x[3]) || !same_shape(x[2], x[4]))
-        return mx_fail("[scatter_mm] expected matrices of as many rows and three index arrays of one shape, got shapes "
-                       "%s, %s and %s", shape_of(x[0]), shape_of(x[1]), shape_of(x[2]));
-    return mx_scatter_mm(x[0], x[1], x[2], x[3], x[4], m, batch);
-}
-
 static mx segmented_outer(const struct op *op, const mx x[])
 {
     mx s = x[2];
@@ -307,18 +275,6 @@ static mx round_trip(const struct op *op, const char *s, uint64_t n, int nin, co
         return MX_NIL;
     struct quant_args a = *(const struct quant_args *)checked[0]->node->args;
     return mx_infer(op, &a, nin, x);
-}
-
-static mx recurrence(const struct op *op, const char *s, uint64_t n, const mx x[])
-{
-    int64_t axis = number(s, n, "axis", F_INT), reverse = number(s, n, "reverse", F_BOOL);
-    if (mx_failed() || axis_of(op->name, (int)axis, x[0]->ndim) < 0)
-        return MX_NIL;
-    if (!same_shape(x[0], x[1]) || x[0]->dtype != x[1]->dtype || axis < 0 || !dtype_is_inexact(x[0]->dtype) ||
-        dtype_is_half(x[0]->dtype))
-        return mx_fail("[recurrence] expected two arrays of one shape and wide type, got %s and %s", shape_of(x[0]),
-                       shape_of(x[1]));
-    return mx_infer(op, &(struct recurrence_args){ (int)axis, reverse != 0 }, 2, x);
 }
 
 static void lu_parts(const struct op *op, mx x, int nout, mx y[])
@@ -392,7 +348,6 @@ void extension_build(const struct op *op, const char *s, uint64_t n, int nin, co
         y[0] = expression;                    \
     break
     switch (op->id) {
-    case OP_scatter_mm: ONE(5, scatter_mm(op, s, n, x));
     case OP_segmented_mm: ONE(3, mx_segmented_mm(x[0], x[1], x[2]));
     case OP_segmented_outer: ONE(3, segmented_outer(op, x));
     case OP_round_trip: ONE(nin == 2 ? 2 : 1, round_trip(op, s, n, nin, x));
@@ -402,7 +357,6 @@ void extension_build(const struct op *op, const char *s, uint64_t n, int nin, co
     case OP_cofactor: ONE(1, matrix_of(op, x[0], true) ? mx_infer(op, NULL, 1, x) : MX_NIL);
     case OP_pinv: ONE(1, mx_pinv(x[0]));
     case OP_searchsorted: ONE(2, quantized_search(op, s, n, x));
-    case OP_recurrence: ONE(2, recurrence(op, s, n, x));
     case OP_slogdet:
         if (counts(op, nin, nout, 1, 2))
             mx_slogdet(x[0], y);

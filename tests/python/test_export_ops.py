@@ -117,6 +117,52 @@ def test_every_function_comes_back(tmp_path):
     assert counted > 1500
 
 
+def numerical(t):
+    return t in (mx.float32, mx.complex64)
+
+
+def derived(call, xs):
+    """What is made of a function: its gradient and that one's, its jvp, the function mapped over a batch."""
+
+    def loss(*xs):
+        return sum((mx.abs(y) ** 2).sum().astype(mx.float32) for y in flat(call(*xs)) if numerical(y.dtype))
+
+    by = tuple(i for i, x in enumerate(xs) if numerical(x.dtype))
+
+    def gradient(*xs):
+        return flat(mx.grad(loss, argnums=by)(*xs))
+
+    yield "gradient", gradient, xs
+    yield "second", lambda *xs: flat(mx.grad(lambda *ys: sum(mx.abs(a).sum() for a in gradient(*ys)), by)(*xs)), xs
+    yield "jvp", lambda *xs: mx.jvp(lambda *ys: flat(call(*ys)), list(xs), [x * 0.5 for x in xs])[1], xs
+    yield "mapped", lambda *xs: flat(mx.vmap(lambda *ys: flat(call(*ys)))(*xs)), [mx.stack([x, x]) for x in xs]
+
+
+def test_every_derivative_comes_back(tmp_path):
+    path, failures, counted = str(tmp_path / "f.mlxfn"), [], 0
+    for name, t, call, inputs in cases(False):
+        if not numerical(t) or not any(numerical(x.dtype) for x in inputs):
+            continue
+        for what, f, xs in derived(call, inputs):
+            try:
+                want = f(*xs)
+                mx.eval(want)
+            except (ValueError, RuntimeError):  # not differentiable, or not of this type
+                continue
+            try:
+                portable = not name.startswith("linalg.") and name not in EXTENSIONS | {"searchsorted"}
+                mx.export_function(path, f, *[mx.array(x) for x in xs], portable=portable)
+                for g, w in zip(mx.import_function(path)(*xs), want, strict=True):
+                    a, b = numbers(g), numbers(w)
+                    scale = np.abs(b[np.isfinite(b)]).max(initial=1)
+                    np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4 * scale)
+                counted += 1
+            except Exception as error:
+                failures.append(f"{name} {short(t)} {what}: {type(error).__name__}: {str(error)[:300]}")
+    assert not failures, f"{len(failures)} of {counted + len(failures)}\n" + "\n".join(failures)
+    assert counted > 1000
+
+
 def upstream(what, folder):
     """Runs export_there.py with the other package, which must not find this one."""
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
