@@ -560,7 +560,8 @@ BUILD(QuantizedMatmul)
     bool affine = mode && mode[0] == 'a';
     y[0] = MX_NIL;
     if (mode && operands(b, 3 + affine, 3 + affine))
-        y[0] = mx_quantized_matmul(x[0], x[1], x[2], affine ? x[3] : NULL, flag(b, 3), number(b, 0), number(b, 1), mode);
+        y[0] = mx_quantized_matmul(x[0], x[1], x[2], affine ? x[3] : NULL, flag(b, 3), number(b, 0), number(b, 1),
+                                   mode);
 }
 
 BUILD(GatherQMM)

@@ -185,7 +185,8 @@ static void build_scan(const struct op *op, const char *s, uint64_t size, int ni
     struct body_function b = { .f = NULL };
     struct mx_list out = { 0 };
     if (mx_failed() || nc < 0 || nx < 0 || nc + nx > nin || length < 0)
-        mx_fail("[scan] expected carries and xs among %d operands, got %lld and %lld", nin, (long long)nc, (long long)nx);
+        mx_fail("[scan] expected carries and xs among %d operands, got %lld and %lld", nin, (long long)nc,
+                (long long)nx);
     else if (body_of(s, size, "body", (int)(nin - nc - nx), x + nc + nx, &b) &&
              !mx_scan_loop(&b.closure, (int)nc, x, (int)nx, x + nc, nx ? -1 : (int)length, reverse, &out))
         results_of(op, &out, nout, y);
@@ -256,8 +257,8 @@ static mx segmented_outer(const struct op *op, const mx x[])
                 x[0]->dtype == x[1]->dtype && dim(x[1], -2) == dim(x[0], 0);
     for (int i = 0; fits && i < s->ndim - 1; i++) fits = x[1]->shape[i] == s->shape[i];
     if (!fits)
-        return mx_fail("[segmented_outer] expected a matrix, one for each segment and segments, got shapes %s, %s and %s",
-                       shape_of(x[0]), shape_of(x[1]), shape_of(s));
+        return mx_fail("[segmented_outer] expected a matrix, one for each segment and segments, got shapes %s, %s and "
+                       "%s", shape_of(x[0]), shape_of(x[1]), shape_of(s));
     return mx_infer(op, NULL, 3, x);
 }
 

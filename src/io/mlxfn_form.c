@@ -528,7 +528,8 @@ FORM(search)
 
 FORM(scan)
 {
-    static const int codes[] = { [SCAN_MAX] = 0, [SCAN_MIN] = 1, [SCAN_SUM] = 2, [SCAN_PROD] = 3, [SCAN_LOGSUMEXP] = 4 };
+    static const int codes[] = { [SCAN_MAX] = 0, [SCAN_MIN] = 1, [SCAN_SUM] = 2, [SCAN_PROD] = 3,
+                                 [SCAN_LOGSUMEXP] = 4 };
     f->name = "Scan";
     add_int(f, codes[enum_at(c, "fold")]);
     add_int(f, int_at(c, "axis"));
@@ -616,8 +617,10 @@ bool wire_extension(const struct call *c, struct wire_form *f)
 
 const struct op *extension_named(const char *name, size_t length)
 {
-    for (int id = 0; id < OP_COUNT; id++)
-        if (row_of(op_table[id])->extension && strlen(op_table[id]->name) == length && !memcmp(op_table[id]->name, name, length))
-            return op_table[id];
+    for (int id = 0; id < OP_COUNT; id++) {
+        const struct op *op = op_table[id];
+        if (row_of(op)->extension && strlen(op->name) == length && !memcmp(op->name, name, length))
+            return op;
+    }
     return NULL;
 }

@@ -19,7 +19,7 @@ void put_format(struct bytes *b, const char *fmt, ...)
 /* How many bytes of UTF-8 begin here; 0: none. */
 static size_t sequence(const unsigned char *s, size_t n)
 {
-    size_t length = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    size_t length = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
     if (length == 0 || length > n)
         return 0;
     for (size_t i = 1; i < length; i++)

@@ -66,7 +66,8 @@ static struct file *file_of(const void *bytes, uint64_t size, bool mapped)
 {
     struct file *f = mx_malloc(sizeof *f);
     if (f)
-        *f = (struct file){ { .object = { 1, file_destroy }, .label = "the file", .size = size, .bytes = bytes }, mapped };
+        *f = (struct file){ { .object = { 1, file_destroy }, .label = "the file", .size = size, .bytes = bytes },
+                            mapped };
     else if (mapped)
         munmap((void *)(uintptr_t)bytes, size);
     else
@@ -184,7 +185,8 @@ static int check_result(const struct running *r, const struct mlxfn_entry *e, in
 {
     const struct spec *s = &e->spec[k];
     if (is_nil(*y))
-        return mx_failed() ? entry_failed(r, e) : bad_file(&r->c, e->at, "%.*s gave nothing", (int)e->name_length, e->name);
+        return mx_failed() ? entry_failed(r, e)
+                           : bad_file(&r->c, e->at, "%.*s gave nothing", (int)e->name_length, e->name);
     if (settled && !has_shape(*y, s))
         return bad_file(&r->c, e->at, "%.*s: the file declares the shape %s, and the operands give %s",
                         e->name_length < 60 ? (int)e->name_length : 60, e->name, shape_text(s->ndim, s->shape),
@@ -307,8 +309,8 @@ static int read_all(struct imported *f)
     if (read_header(&c, &h))
         return 1;
     if (h.number < 23000 - 1000) { /* layouts from before are not known here */
-        mx_fail_as(MX_RUNTIME, "[import_function] %s: written by version %.*s; 0.22 is the oldest that is read", f->label,
-                   (int)(h.version_length < 40 ? h.version_length : 40), h.version);
+        mx_fail_as(MX_RUNTIME, "[import_function] %s: written by version %.*s; 0.22 is the oldest that is read",
+                   f->label, (int)(h.version_length < 40 ? h.version_length : 40), h.version);
         return 1;
     }
     f->version = h.number;
@@ -589,7 +591,7 @@ static int look_at_tape(struct looking *l, const struct mlxfn_trace *t, struct i
     struct count *counts = NULL;
     int n = 0, cap = 0, failed = 0, known = 0, known_cap = 0;
     struct spec *all = NULL;
-    uint64_t n_constants = 0, padding = 0;
+    uint64_t n_constants = 0;
     for (int i = 0; i < t->n_in && !failed; i++) {
         struct spec *more = mx_grown(all, known, &known_cap, sizeof *more);
         failed = !more;
@@ -616,7 +618,6 @@ static int look_at_tape(struct looking *l, const struct mlxfn_trace *t, struct i
         if (!failed && e.kind == A_CONSTANT) {
             bool pad = e.id > UINT64_MAX / 2 && e.nout && e.spec->dtype == DT_uint8 && e.spec->ndim == 1;
             n_constants += !pad;
-            padding += pad;
             if (e.nout) {
                 failed = id_put(&l->constants, e.id, l->n_constants);
                 if (!pad) {
