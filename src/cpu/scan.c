@@ -114,6 +114,39 @@ static int64_t piece_size(const struct scan *s, int64_t p)
     return s->n - p * CHUNK < CHUNK ? s->n - p * CHUNK : CHUNK;
 }
 
+/* Sums of exponentials as the kernels carry them, from their logarithm: a reference, which stands for
+ * the largest exponent, and the sum beside it. */
+static union fold_acc sum_of_log(double l)
+{
+    return (union fold_acc){ .c = { l, isfinite(l) ? 1 : l == -INFINITY ? 0 : l } };
+}
+
+static union fold_acc sum_of_sums(union fold_acc a, union fold_acc b)
+{
+    if (isnan(b.c[0]) || a.c[0] == -INFINITY)
+        return b;
+    if (!isfinite(a.c[0]) || b.c[0] == -INFINITY)
+        return a;
+    double m = a.c[0] > b.c[0] ? a.c[0] : b.c[0];
+    if (m == INFINITY)
+        return b;
+    return (union fold_acc){ .c = { m, a.c[1] * exp(a.c[0] - m) + b.c[1] * exp(b.c[0] - m) } };
+}
+
+static union fold_acc sum_of_piece(const struct scan *s, const char *x, int64_t n)
+{
+    union fold_acc acc = identity_of(s);
+    float tile[TILE];
+    if (s->work == s->t)
+        return sum_of_log(cpu->reduce->logsumexp[s->t](x, (size_t)n));
+    for (int64_t at = 0; at < n; at += TILE) {
+        size_t m = (size_t)(n - at < TILE ? n - at : TILE);
+        cpu->cast[s->t][DT_float32](tile, x + at * (int64_t)s->size, m);
+        acc = sum_of_sums(acc, sum_of_log(cpu->reduce->logsumexp[DT_float32](tile, m)));
+    }
+    return acc;
+}
+
 /* The fold of a whole piece. */
 static void fold_pieces(void *ctx, int64_t begin, int64_t end)
 {
@@ -128,6 +161,10 @@ static void fold_pieces(void *ctx, int64_t begin, int64_t end)
         int64_t first = i * s->n + (s->reverse ? s->n - p * CHUNK - n : p * CHUNK);
         const char *x = s->x + first * (int64_t)s->size;
         union fold_acc *acc = &s->before[k];
+        if (s->fold == SCAN_LOGSUMEXP) {
+            *acc = sum_of_piece(s, x, n);
+            continue;
+        }
         *acc = identity_of(s);
         float tile[TILE];
         for (int64_t at = 0; s->work != s->t && at < n; at += TILE) {
@@ -143,6 +180,8 @@ static void fold_pieces(void *ctx, int64_t begin, int64_t end)
 /* a = fold of a and b. */
 static union fold_acc merged(const struct scan *s, union fold_acc a, const union fold_acc *b)
 {
+    if (s->fold == SCAN_LOGSUMEXP)
+        return sum_of_sums(a, *b);
     if (dtype_is_complex(s->t)) {
         float v[2] = { (float)b->c[0], (float)b->c[1] }, y[2];
         if (s->fold == SCAN_SUM) {
@@ -280,7 +319,7 @@ int run_scan(const struct run *r)
     int64_t tiles = lay_out(&s, x, a->axis);
     if (s.inner > 1 && x->size)
         pool_for(tiles, grain(s.n * (s.inner < SCAN_COLS ? s.inner : SCAN_COLS)), scan_cols, &s);
-    else if (x->size && s.pieces > 1 && s.outer < 64 && fold != SCAN_LOGSUMEXP)
+    else if (x->size && s.pieces > 1 && s.outer < 64 && (fold != SCAN_LOGSUMEXP || !dtype_is_complex(s.t)))
         failed = run_long(&s);
     else if (x->size)
         pool_for(s.outer, grain(s.n), scan_rows, &s);

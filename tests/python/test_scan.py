@@ -208,3 +208,23 @@ def test_vmap(fold):
             np.array(mx.grad(lambda v: (f(v) ** 2).sum())(mx.array(np.take(x, i, axis)))) for i in range(x.shape[axis])
         ]
         np.testing.assert_allclose(np.array(grads), np.stack(each), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(mx.float32, 2e-6), (mx.float64, 1e-11), (mx.float16, 2e-3)])
+@pytest.mark.parametrize("case", ["plain", "inf", "neg", "nan"])
+def test_logcumsumexp_of_a_long_row(dtype, tolerance, case):
+    """Which is done in pieces."""
+    x = np.random.default_rng(0).normal(size=140_001) * 5
+    if case == "inf":
+        x[70_000] = np.inf
+    if case == "neg":
+        x[:70_000] = x[-70_000:] = -np.inf
+    if case == "nan":
+        x[70_000], x[50] = np.nan, np.inf
+    a = mx.array(x, dtype)
+    x = np.array(a.astype(mx.float64))
+    for reverse in (False, True):
+        with np.errstate(invalid="ignore"):
+            want = np.logaddexp.accumulate(x[::-1] if reverse else x)
+        got = np.array(mx.logcumsumexp(a, axis=0, reverse=reverse).astype(mx.float64))
+        np.testing.assert_allclose(got, want[::-1] if reverse else want, rtol=tolerance, atol=tolerance)
