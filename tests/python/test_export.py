@@ -345,3 +345,39 @@ def test_loops_and_branches(path):
     for a, b in zip(mx.grad(lambda x, xs: g(x, xs)[0].sum(), argnums=(0, 1))(x, xs), gradient(x, xs)):
         close(a, b)
     close(mx.vmap(lambda x: g(x, xs)[0])(mx.stack([x, -x]))[1], recurrent(-x, xs)[0])
+
+
+def test_a_large_constant_and_any_number_of_arguments(path):
+    constant = mx.zeros((16, 2048))
+    mx.eval(constant)
+
+    def fun(*args):
+        return constant + sum(args)
+
+    with mx.exporter(path, fun) as export:
+        for i in range(5):
+            export(*[mx.array(1)] * i)
+    assert len(mx.inspect_function(path)["traces"]) == 5
+    assert os.path.getsize(path) < 16 * 2048 * 4 + 8000
+    f = mx.import_function(path)
+    for i in range(5):
+        assert f(*[mx.array(2)] * i)[0].max().item() == 2 * i
+
+
+def test_loaded_arrays_are_constants(path, tmp_path):
+    y = mx.random.normal((40, 50), key=mx.random.key(2))
+    for name, save in (("y.safetensors", lambda file: mx.save_safetensors(file, {"y": y})),
+                       ("y.npy", lambda file: mx.save(file, y))):  # fmt: skip
+        file = str(tmp_path / name)
+        save(file)
+
+        def inside(x, file=file):
+            loaded = mx.load(file)
+            return x + (loaded["y"] if isinstance(loaded, dict) else loaded)
+
+        outside = mx.load(file)
+        outside = outside["y"] if isinstance(outside, dict) else outside
+        for f in (inside, lambda x, outside=outside: x + outside):
+            mx.export_function(path, f, mx.zeros((40, 50)))
+            assert mx.inspect_function(path)["traces"][0]["operations"] == {"Add": 1}
+            close(mx.import_function(path)(mx.ones((40, 50)))[0], y + 1)
