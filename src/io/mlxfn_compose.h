@@ -10,7 +10,7 @@
 #define AS(op, form)
 #define COMPOSED(op) void compose_##op(const struct call *c, mx y[]);
 #define OR_COMPOSED(op, form) void compose_##op(const struct call *c, mx y[]);
-#define BY_RULE(op)
+#define FUSED(op)
 #define OURS(op)
 #define OR_OURS(op, form)
 #define CONSTANT(op)

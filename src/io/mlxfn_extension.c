@@ -8,6 +8,8 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "io/mlxfn.h"
+#include "ops/attention.h"
+#include "ops/fast.h"
 #include "ops/linalg.h"
 #include "ops/quantize.h"
 #include "ops/rules.h"
@@ -322,6 +324,97 @@ static mx solve(const char *s, uint64_t n, const mx x[])
     return mx_solve_triangular(x[0], x[1], part == PART_UPPER);
 }
 
+/* ---- fused operations */
+
+static double real_of(const char *state, uint64_t length, const char *name)
+{
+    struct fields s;
+    uint64_t bits = 0;
+    double d;
+    if (!find(state, length, name, F_F64, &s) || !take(&s, 8, &bits))
+        mx_fail("[import_function] expected an argument '%s'", name);
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+static mx norm(const struct op *op, const char *s, uint64_t n, int nin, const mx x[])
+{
+    bool weight = number(s, n, "weight", F_BOOL), bias = number(s, n, "bias", F_BOOL);
+    double eps = real_of(s, n, "eps");
+    if (mx_failed())
+        return MX_NIL;
+    if (nin != 1 + weight + bias || (bias && op->id == OP_rms_norm))
+        return mx_fail("[%s] expected %d operands, got %d", op->name, 1 + weight + bias, nin);
+    mx w = weight ? x[1] : NULL;
+    return op->id == OP_rms_norm ? mx_rms_norm(x[0], w, eps) : mx_layer_norm(x[0], w, bias ? x[nin - 1] : NULL, eps);
+}
+
+static mx norm_tangent(const struct op *op, const char *s, uint64_t n, const mx x[])
+{
+    struct norm_tangent_args a = { number(s, n, "centered", F_BOOL), real_of(s, n, "eps") };
+    if (mx_failed())
+        return MX_NIL;
+    if (!same_shape(x[0], x[1]) || x[0]->dtype != x[1]->dtype || !dtype_is_float(x[0]->dtype) || x[0]->ndim == 0)
+        return mx_fail("[norm_tangent] expected two floating-point arrays of one shape, got %s and %s", shape_of(x[0]),
+                       shape_of(x[1]));
+    return mx_infer(op, &a, 2, x);
+}
+
+static mx rope(const struct op *op, const char *s, uint64_t n, int nin, const mx x[])
+{
+    bool traditional = number(s, n, "traditional", F_BOOL), inverse = number(s, n, "inverse", F_BOOL);
+    int dims = (int)number(s, n, "dims", F_INT);
+    double base = real_of(s, n, "base"), scale = real_of(s, n, "scale");
+    if (mx_failed() || nin < 2 || nin > 3)
+        return mx_fail("[rope] expected 2 or 3 operands, got %d", nin);
+    mx y = mx_rope(x[0], dims, traditional, nin > 2 ? NULL : &base, scale, x[1], nin > 2 ? x[2] : NULL);
+    if (is_nil(y) || !inverse)
+        return y;
+    struct rope_args a = *(const struct rope_args *)y->node->args;
+    a.inverse = true;
+    return mx_infer(op, &a, y->node->nin, y->node->in);
+}
+
+/* Does x have the first n dimensions of `like`, and then these two (the second -1: none)? */
+static bool is_of(mx x, enum dtype t, mx like, int n, int a, int b)
+{
+    bool fits = x->dtype == t && x->ndim == n + 1 + (b >= 0);
+    for (int i = 0; fits && i < n; i++) fits = x->shape[i] == like->shape[i];
+    return fits && x->shape[n] == a && (b < 0 || x->shape[n + 1] == b);
+}
+
+static void attention(const struct op *op, const char *s, uint64_t n, int nin, const mx x[], int nout, mx y[])
+{
+    struct attention_args a = { real_of(s, n, "scale"), number(s, n, "causal", F_BOOL), number(s, n, "mask", F_BOOL),
+                                number(s, n, "sinks", F_BOOL) };
+    bool back = op->id == OP_attention_vjp;
+    int operands = 3 + a.mask + a.sinks;
+    if (mx_failed() || !counts(op, nin, nout, operands + 4 * back, back ? 3 + a.sinks : 3))
+        return;
+    mx q = x[0], k = x[1], v = x[2];
+    int lead = q->ndim - 3; /* before the heads */
+    enum dtype t = q->dtype, wide = t == DT_float64 ? DT_float64 : DT_float32;
+    bool fits = dtype_is_float(t) && lead >= 0 && k->ndim == q->ndim && v->ndim == q->ndim;
+    int heads = dim(q, -3), length = dim(q, -2), keys = dim(k, -2);
+    for (int i = 0; fits && i < lead; i++) fits = q->shape[i] == k->shape[i] && q->shape[i] == v->shape[i];
+    fits = fits && k->dtype == t && v->dtype == t && dim(k, -3) == dim(v, -3) && dim(v, -2) == keys &&
+           dim(q, -1) == dim(k, -1) && dim(k, -3) > 0 && heads % dim(k, -3) == 0;
+    if (fits && a.mask)
+        fits = is_of(x[3], x[3]->dtype, q, lead + 1, length, keys) && (x[3]->dtype == t || x[3]->dtype == DT_bool_);
+    if (fits && a.sinks)
+        fits = is_of(x[operands - 1], t, q, lead, heads, -1);
+    if (fits && back) {
+        const mx *more = x + operands;
+        fits = is_of(more[0], t, q, lead + 1, length, dim(v, -1));
+        for (int i = 1; i < 4; i++) fits = fits && is_of(more[i], wide, q, lead + 1, length, -1);
+    }
+    if (fits)
+        mx_infer_n(op, &a, nin, x, nout, y);
+    else
+        mx_fail("[%s] expected queries, keys, values and what belongs to them, got shapes %s, %s and %s", op->name,
+                shape_of(q), shape_of(k), shape_of(v));
+}
+
 /* Element-wise operations that are younger than the format. */
 static mx element_wise(const struct op *op, int nin, const mx x[])
 {
@@ -375,6 +468,16 @@ void extension_build(const struct op *op, const char *s, uint64_t n, int nin, co
             memcpy(y, out, (size_t)nout * sizeof *y);
         break;
     }
+    case OP_rms_norm:
+    case OP_layer_norm: ONE(nin, norm(op, s, n, nin, x));
+    case OP_norm_tangent: ONE(2, norm_tangent(op, s, n, x));
+    case OP_rope: ONE(nin, rope(op, s, n, nin, x));
+    case OP_attention:
+    case OP_attention_vjp: attention(op, s, n, nin, x, nout, y); break;
+    case OP_gated_delta:
+        if (counts(op, nin, nout, nin == 7 ? 7 : 6, 2))
+            mx_gated_delta(x[0], x[1], x[2], x[3], x[4], x[5], nin == 7 ? x[6] : NULL, y);
+        break;
     case OP_scan_loop: build_scan(op, s, n, nin, x, nout, y); break;
     case OP_while_loop: build_while(op, s, n, nin, x, nout, y); break;
     case OP_cond: build_cond(op, s, n, nin, x, nout, y); break;

@@ -556,7 +556,7 @@ static const struct row {
 #define AS(op, form) [OP_##op] = { true, form, NULL, false },
 #define COMPOSED(op) [OP_##op] = { true, NULL, compose_##op, false },
 #define OR_COMPOSED(op, form) [OP_##op] = { true, form, compose_##op, false },
-#define BY_RULE(op) [OP_##op] = { true, NULL, NULL, false }, /* the operation's own .compose */
+#define FUSED(op) [OP_##op] = { true, NULL, NULL, true }, /* the operation's own .compose */
 #define OURS(op) [OP_##op] = { true, NULL, NULL, true },
 #define OR_OURS(op, form) [OP_##op] = { true, form, NULL, true },
 #define CONSTANT(op) [OP_##op] = { true, NULL, NULL, false }, /* exporting evaluates it */
@@ -586,7 +586,7 @@ bool wire_form(const struct call *c, bool shapeless, struct wire_form *f)
     return true;
 }
 
-bool wire_composable(const struct op *op) { return op->compose || row_of(op)->compose; }
+bool wire_composable(const struct op *op) { return row_of(op)->stated && (op->compose || row_of(op)->compose); }
 
 void wire_compose(const struct call *c, mx y[])
 {

@@ -112,13 +112,14 @@ struct call export_call_of(const struct graph *g, int i, mx v[], mx x[])
 enum fate export_fate(const struct exporter *e, const struct graph *g, int i, const struct call *c, bool whole,
                          struct wire_form *f)
 {
-    if (c->op->id < OP_COUNT && wire_form(c, e->shapeless, f))
+    bool ours = !e->portable && wire_has_extension(c->op), composable = wire_composable(c->op);
+    if (wire_form(c, e->shapeless, f))
         return WRITTEN;
-    if (c->op->id < OP_COUNT && wire_composable(c->op))
+    if (composable && !ours)
         return REPLACED;
-    if (!g->r.dependent[graph_makes(g, i)[0]])
+    if (!composable && !g->r.dependent[graph_makes(g, i)[0]])
         return FOLDED;
-    if (!e->portable && wire_has_extension(c->op))
+    if (ours)
         return !whole || wire_extension(c, f) ? WRITTEN : REFUSED;
     return REFUSED;
 }

@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 /* ---- files to begin with */
 
-enum { FUNCTIONS = 7 };
+enum { FUNCTIONS = 8 };
 static int which;
 
 static int loop_body(struct closure *self, int n, const mx x[], struct mx_list *out)
@@ -116,7 +116,7 @@ static int function(struct named_function *self, int n_pos, int n_keys, const ch
     MX_SCOPE(NULL);
     mx x = n_keys ? mx_multiply(a[0], a[1]) : a[0], y[4] = { x };
     int n = 1;
-    if (which == 6)
+    if (which == 7)
         return loops(x, out);
     switch (which) {
     case 0:
@@ -151,6 +151,14 @@ static int function(struct named_function *self, int n_pos, int n_keys, const ch
         y[n++] = mx_solve(mx_add(mx_matmul(x, mx_transpose(x, NULL, 0)), mx_eye(3, 3, 0, DT_float32)), x);
         y[n++] = mx_to_fp8(x);
         y[n++] = mx_cumsum(x, 1, true, false);
+        break;
+    }
+    case 5: {
+        mx row = mx_ones(1, (int[]){ 4 }, DT_float32), q = mx_reshape(x, 4, (int[]){ 1, 1, 3, 4 });
+        y[0] = mx_layer_norm(mx_rms_norm(x, row, 1e-5), row, row, 1e-5);
+        y[n++] = mx_rope(q, 4, false, &(double){ 100 }, 1, array_of_int(2, DT_int32), NULL);
+        y[n++] = mx_attention(y[1], q, q, 0.5, true, mx_ones(2, (int[]){ 3, 3 }, DT_bool_),
+                              mx_ones(1, (int[]){ 1 }, DT_float32));
         break;
     }
     default: {
@@ -274,7 +282,7 @@ int main(int argc, char **argv)
             uint8_t *bytes = argc > 2 ? file_bytes(argv[2 + i], &n) : seed_file(i, &n);
             long before = called;
             LLVMFuzzerTestOneInput(bytes, n);
-            if (argc <= 2 && i < 6 && called != before + 2) {
+            if (argc <= 2 && i < 7 && called != before + 2) {
                 fprintf(stderr, "function %d cannot be called\n", i);
                 return 1;
             }

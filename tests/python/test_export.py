@@ -381,3 +381,29 @@ def test_loaded_arrays_are_constants(path, tmp_path):
             mx.export_function(path, f, mx.zeros((40, 50)))
             assert mx.inspect_function(path)["traces"][0]["operations"] == {"Add": 1}
             close(mx.import_function(path)(mx.ones((40, 50)))[0], y + 1)
+
+
+def test_fused_operations_stay_where_files_need_not_be_portable(path):
+    x, w = mx.random.normal((1, 4, 6, 8), key=mx.random.key(0)), mx.random.normal((8,), key=mx.random.key(1))
+    mask = mx.tril(mx.ones((6, 6), mx.bool_))
+
+    def f(x):
+        q = mx.fast.rope(x, 8, traditional=False, base=100.0, scale=1.0, offset=2)
+        y = mx.fast.scaled_dot_product_attention(q, x, x, scale=0.3, mask=mask)
+        return mx.fast.layer_norm(mx.fast.rms_norm(y, w, 1e-5), w, w, 1e-5)
+
+    def gradient(x):
+        return mx.grad(lambda x: (f(x) ** 2).sum())(x)
+
+    batch = mx.vmap(f)
+    for g, inputs in ((f, x), (gradient, x), (batch, mx.stack([x, x + 1]))):
+        want = g(inputs)
+        mx.export_function(path, g, mx.array(inputs), portable=False)
+        told = mx.inspect_function(path)["traces"][0]["operations"]
+        assert {"mlx.c:attention", "mlx.c:rope", "mlx.c:rms_norm", "mlx.c:layer_norm"} <= set(told)
+        got = mx.import_function(path)(inputs)[0]
+        assert mx.array_equal(got, want).item() or g is batch
+        close(got, want)
+        mx.export_function(path, g, mx.array(inputs))
+        assert not any("mlx.c:" in name for name in mx.inspect_function(path)["traces"][0]["operations"])
+        close(mx.import_function(path)(inputs)[0], want, rtol=1e-3, atol=1e-4)
