@@ -191,6 +191,7 @@ static void fold_part(const struct job *j, union fold_acc *acc, int64_t i, int64
 static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct job *j = ctx;
+    const union fold_acc none = identity_of(j->fold, j->in);
     _Alignas(64) char space[TILE * 8];
     float wide[TILE];
     size_t size = dtype_size(j->work);
@@ -198,9 +199,8 @@ static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
         rows = end - begin < TILE / j->folded ? end - begin : TILE / j->folded;
         const char *x = made_tile(j, space, wide, begin * j->folded, rows * j->folded);
         for (int64_t i = 0; i < rows; i++) {
-            union fold_acc acc = identity_of(j->fold, j->in), part = acc;
-            j->row(&part, x + (size_t)(i * j->folded) * size, (size_t)j->folded);
-            merge(j->fold, j->in, &acc, &part);
+            union fold_acc acc = none;
+            j->row(&acc, x + (size_t)(i * j->folded) * size, (size_t)j->folded);
             store(j, begin + i, &acc);
         }
     }
@@ -209,11 +209,18 @@ static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
 static void fold_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct job *j = ctx;
+    const union fold_acc none = identity_of(j->fold, j->in);
+    bool plain = j->folded <= CHUNK && !j->made && j->work == j->in;
     for (int64_t i = begin; i < end; i++) {
-        union fold_acc acc = identity_of(j->fold, j->in);
+        union fold_acc acc = none;
+        if (plain) { /* of one piece, with which nothing is to be merged */
+            j->row(&acc, outer_at(j, i), (size_t)j->folded);
+            store(j, i, &acc);
+            continue;
+        }
         /* The same pieces as a row that is split over threads. */
         for (int64_t at = 0; at < j->folded; at += CHUNK) {
-            union fold_acc part = identity_of(j->fold, j->in);
+            union fold_acc part = none;
             int64_t m = j->folded - at < CHUNK ? j->folded - at : CHUNK;
             fold_part(j, &part, i, at, m);
             merge(j->fold, j->in, &acc, &part);
