@@ -235,7 +235,7 @@ int mlx_function_exporter_close(const mlx_function_exporter xfunc, bool keep)
 int mlx_function_exporter_free(mlx_function_exporter xfunc)
 {
     if (xfunc.ctx)
-        exporter_close(xfunc.ctx, true);
+        exporter_close(xfunc.ctx, false);
     exporter_free(xfunc.ctx);
     return capi_end();
 }

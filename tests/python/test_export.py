@@ -407,3 +407,14 @@ def test_fused_operations_stay_where_files_need_not_be_portable(path):
         mx.export_function(path, g, mx.array(inputs))
         assert not any("mlx.c:" in name for name in mx.inspect_function(path)["traces"][0]["operations"])
         close(mx.import_function(path)(inputs)[0], want, rtol=1e-3, atol=1e-4)
+
+
+def test_an_exporter_without_a_trace(path):
+    mx.export_function(path, mx.abs, mx.zeros(2))
+    export = mx.exporter(path, mx.sin)
+    with pytest.raises(ValueError):
+        export(1.0)
+    del export
+    assert mx.import_function(path)(mx.array([-1.0, 2.0]))[0].tolist() == [1, 2]
+    mx.exporter(path, mx.sin).close()  # which says that it is to be empty
+    assert mx.inspect_function(path)["traces"] == []

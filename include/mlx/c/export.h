@@ -42,7 +42,7 @@ typedef struct mlx_function_exporter_ {
 MLX_API mlx_function_exporter mlx_function_exporter_new(const char *file, const mlx_closure fun,
                                                         bool shapeless);
 
-/* Closes and releases the exporter. */
+/* Closes and releases the exporter.  Where it has written no trace, an older file stays. */
 MLX_API int mlx_function_exporter_free(mlx_function_exporter xfunc);
 
 /* Adds a trace for arguments like these, whose shapes and dtypes no earlier trace has. */
