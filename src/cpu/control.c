@@ -71,7 +71,7 @@ int run_scan_loop(const struct run *r)
     struct graph *g = (struct graph *)a->body;
     int nc = a->n_carry, n_out = g->n_out, length = a->n_xs ? r->x[nc]->shape[0] : a->length;
     struct steps s = { 0 };
-    struct dims *in = mx_zeroed((size_t)r->nin, sizeof *in);
+    struct dims *in = mx_zeroed(r->nin, sizeof *in);
     if (in)
         body_dims(r->nin, r->x, nc, a->n_xs, in);
     int failed = !in || steps_open(&s, "scan", r->node->stream, g, in, nc);
@@ -103,9 +103,9 @@ int run_while_loop(const struct run *r)
     const struct while_loop_args *a = r->args;
     int n = a->n_carry, n_test = n + a->n_test, n_body = r->nin - a->n_test;
     struct steps test = { 0 }, body = { 0 };
-    struct dims *in = mx_zeroed((size_t)r->nin, sizeof *in);
-    mx *x = in ? mx_zeroed((size_t)r->nin, sizeof *x) : NULL;
-    bool *reads = x ? mx_zeroed((size_t)n, sizeof *reads) : NULL;
+    struct dims *in = mx_zeroed(r->nin, sizeof *in);
+    mx *x = in ? mx_zeroed(r->nin, sizeof *x) : NULL;
+    bool *reads = x ? mx_zeroed(n, sizeof *reads) : NULL;
     int failed = !reads;
     if (!failed) {
         body_dims(n_test, r->x, 0, 0, in);
@@ -159,8 +159,8 @@ int run_cond(const struct run *r)
     bool yes = truth(r->x[0]);
     struct graph *g = (struct graph *)(yes ? a->yes : a->no);
     struct steps s = { 0 };
-    struct dims *in = mx_zeroed((size_t)r->nin, sizeof *in);
-    mx *x = in ? mx_zeroed((size_t)r->nin, sizeof *x) : NULL;
+    struct dims *in = mx_zeroed(r->nin, sizeof *in);
+    mx *x = in ? mx_zeroed(r->nin, sizeof *x) : NULL;
     int failed = !x;
     if (!failed) {
         int from = a->n + (yes ? 0 : a->n_yes);

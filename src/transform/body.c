@@ -9,10 +9,11 @@
 #include "core/shape.h"
 #include "ops/rules.h"
 
-void *mx_zeroed(size_t n, size_t size)
+void *mx_zeroed(int64_t n, size_t size)
 {
-    void *p = mx_malloc((n + 1) * size);
-    return p ? memset(p, 0, (n + 1) * size) : NULL;
+    size_t bytes = ((size_t)n + 1) * size;
+    void *p = mx_malloc(bytes);
+    return p ? memset(p, 0, bytes) : NULL;
 }
 
 mx list_lent(const struct mx_list *l, int i)
@@ -27,7 +28,7 @@ static bool stays(mx x) { return !x->tracer && atomic_load(&x->status) == READY 
 
 static int find_captured(const struct graph *g, struct mx_list *captured)
 {
-    bool *made = mx_zeroed((size_t)g->r.n_values, sizeof *made);
+    bool *made = mx_zeroed(g->r.n_values, sizeof *made);
     int failed = !made;
     for (int i = 0; i < g->r.n && !failed; i++)
         for (int k = 0; k < g->r.entries[i].node->nout; k++)
@@ -118,7 +119,7 @@ static int call_part(struct closure *self, int n, const mx x[], struct mx_list *
 {
     const struct part *p = (struct part *)self;
     struct mx_list y = { 0 };
-    mx *all = mx_zeroed((size_t)p->g->n_in, sizeof *all);
+    mx *all = mx_zeroed(p->g->n_in, sizeof *all);
     int failed = !all;
     for (int i = 0; i < p->g->n_in && !failed; i++)
         all[i] = p->x ? p->x[i] : x[i];
@@ -143,7 +144,7 @@ static bool counts(mx x, bool inexact) { return !inexact || dtype_is_inexact((en
 
 int graph_spread(const struct graph *g, const bool in[], bool out[], bool inexact)
 {
-    bool *v = mx_zeroed((size_t)g->r.n_values, sizeof *v);
+    bool *v = mx_zeroed(g->r.n_values, sizeof *v);
     if (!v)
         return 1;
     for (int i = 0; i < g->n_in; i++)
@@ -186,7 +187,7 @@ int graph_map(const struct graph *g, int n, const mx x[], const int axes[], cons
         any |= axes[i] >= 0;
     if (!any)
         return repeat(g, n, x, batched, y);
-    int *to = mx_zeroed((size_t)g->n_out, sizeof *to);
+    int *to = mx_zeroed(g->n_out, sizeof *to);
     for (int k = 0; k < g->n_out && to; k++)
         to[k] = batched[k] ? 0 : VMAP_NONE;
     int failed = !to || mx_vmap_trace(&f.closure, g->n_in, x, axes, &in, &out) ||
@@ -223,7 +224,7 @@ int body_check(const char *op, int n, const mx before[], const struct graph *g)
 int list_push_node(const struct op *op, const void *args, const struct mx_list *in, int nout, int n,
                    struct mx_list *out)
 {
-    mx *y = mx_zeroed((size_t)nout, sizeof *y);
+    mx *y = mx_zeroed(nout, sizeof *y);
     int bad = !y;
     if (!bad && nout) {
         MX_SCOPE(NULL);

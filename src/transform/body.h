@@ -49,7 +49,7 @@ int list_push_captured(struct mx_list *l, const struct body *b);
 mx list_lent(const struct mx_list *l, int i);
 static inline struct graph *graph_in(struct object *o) { return (struct graph *)o; }
 static inline bool is_inexact(mx x) { return dtype_is_inexact((enum dtype)x->dtype); }
-/* All zeroed; NULL after mx_fail. */
-void *mx_zeroed(size_t n, size_t size);
+/* n things and one more, all zero; NULL after mx_fail. */
+void *mx_zeroed(int64_t n, size_t size);
 
 #endif

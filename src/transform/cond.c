@@ -24,8 +24,8 @@ static struct graph *branch_at(const struct call *c, bool yes)
 {
     const struct cond_args *a = c->args;
     struct graph *g = graph_in(yes ? a->yes : a->no);
-    struct dims *in = mx_zeroed((size_t)c->nin, sizeof *in);
-    mx *x = in ? mx_zeroed((size_t)c->nin, sizeof *x) : NULL;
+    struct dims *in = mx_zeroed(c->nin, sizeof *in);
+    mx *x = in ? mx_zeroed(c->nin, sizeof *x) : NULL;
     if (x) {
         branch(a, yes, c->nin, c->x, x);
         body_dims(g->n_in, x, 0, 0, in);
@@ -106,8 +106,8 @@ static int cond_vjp_branch(struct closure *self, int n, const mx x[], struct mx_
     const struct branch_rule *r = (struct branch_rule *)self;
     int n_in = r->g->n_in, n_out = r->g->n_out, n_w = 0, n_d = 0;
     struct mx_list y = { 0 }, dx = { 0 };
-    int *w = mx_zeroed((size_t)(n_in + n_out), sizeof *w), *d = w + n_in;
-    mx *by = w ? mx_zeroed((size_t)(n_in + n_out), sizeof *by) : NULL, *cts = by + n_in;
+    int *w = mx_zeroed(n_in + n_out, sizeof *w), *d = w + n_in;
+    mx *by = w ? mx_zeroed(n_in + n_out, sizeof *by) : NULL, *cts = by + n_in;
     (void)n, (void)x;
     if (!by)
         return free(w), 1;
@@ -138,8 +138,8 @@ static int cond_jvp_branch(struct closure *self, int n, const mx x[], struct mx_
     const struct branch_rule *r = (struct branch_rule *)self;
     int n_in = r->g->n_in, n_w = 0;
     struct mx_list y = { 0 }, dy = { 0 };
-    int *w = mx_zeroed((size_t)n_in, sizeof *w);
-    mx *by = w ? mx_zeroed((size_t)(2 * n_in), sizeof *by) : NULL, *t = by + n_in;
+    int *w = mx_zeroed(n_in, sizeof *w);
+    mx *by = w ? mx_zeroed(n_in + n_in, sizeof *by) : NULL, *t = by + n_in;
     (void)n, (void)x;
     if (!by)
         return free(w), 1;
@@ -159,7 +159,7 @@ static int cond_map_branch(struct closure *self, int n, const mx x[], struct mx_
 {
     const struct branch_rule *r = (struct branch_rule *)self;
     int n_in = r->g->n_in;
-    int *axes = mx_zeroed((size_t)n_in, sizeof *axes);
+    int *axes = mx_zeroed(n_in, sizeof *axes);
     (void)n, (void)x;
     for (int i = 0; axes && i < n_in; i++)
         axes[i] = r->axes[r->at[i]];
@@ -178,8 +178,8 @@ struct cond_rule {
 static int cond_rule(struct cond_rule *r, const struct call *c, const struct branch_rule *shared)
 {
     const struct cond_args *a = c->args;
-    size_t n = (size_t)c->nin;
-    *r = (struct cond_rule){ *shared, *shared, mx_zeroed(2 * n, sizeof(mx)), mx_zeroed(2 * n, sizeof(int)) };
+    int n = c->nin;
+    *r = (struct cond_rule){ *shared, *shared, mx_zeroed(n + n, sizeof(mx)), mx_zeroed(n + n, sizeof(int)) };
     if (!r->x || !r->at)
         return 1;
     r->yes.g = graph_in(a->yes);
@@ -206,8 +206,8 @@ static void cond_rule_free(struct cond_rule *r)
 static void cond_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     struct mx_list out = { 0 };
-    bool *wanted = mx_zeroed((size_t)c->nin, sizeof *wanted), any = false, some = false;
-    mx *cts = wanted ? mx_zeroed((size_t)c->nout, sizeof *cts) : NULL;
+    bool *wanted = mx_zeroed(c->nin, sizeof *wanted), any = false, some = false;
+    mx *cts = wanted ? mx_zeroed(c->nout, sizeof *cts) : NULL;
     for (int i = 1; i < c->nin && cts; i++)
         any |= wanted[i] = want[i] && is_inexact(c->x[i]);
     for (int k = 0; k < c->nout && cts; k++)
@@ -248,7 +248,7 @@ static int cond_batched(const struct cond_rule *r, const int axis[], bool *out)
     int n = r->yes.g->n_out, bad = 0;
     for (int b = 0; b < 2 && !bad; b++) {
         const struct graph *g = branches[b]->g;
-        bool *v = mx_zeroed((size_t)(g->n_in + n), sizeof *v);
+        bool *v = mx_zeroed(g->n_in + n, sizeof *v);
         for (int i = 0; i < g->n_in && v; i++)
             v[i] = axis[branches[b]->at[i]] >= 0;
         bad = !v || graph_spread(g, v, v + g->n_in, false);
@@ -263,7 +263,7 @@ static void cond_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
 {
     int size = batch_size(c, axis), nout = c->nout;
     struct mx_list out = { 0 }, other = { 0 };
-    bool *batched = mx_zeroed((size_t)nout, sizeof *batched), differs = axis[0] >= 0;
+    bool *batched = mx_zeroed(nout, sizeof *batched), differs = axis[0] >= 0;
     struct branch_rule shared = { .closure = { { .refs = 1 }, cond_map_branch }, .axes = axis, .batched = batched,
                                   .size = size };
     struct cond_rule r = { 0 };

@@ -23,7 +23,7 @@ static int scan_shapes(const struct call *c, struct spec out[])
 {
     const struct scan_loop_args *a = c->args;
     int nc = a->n_carry, length = a->n_xs ? dim(c->x[nc], 0) : a->length;
-    struct dims *in = mx_zeroed((size_t)c->nin, sizeof *in);
+    struct dims *in = mx_zeroed(c->nin, sizeof *in);
     if (in)
         body_dims(c->nin, c->x, nc, a->n_xs, in);
     struct graph *g = in ? graph_at(graph_in(a->body), in) : NULL;
@@ -125,7 +125,7 @@ static int scan_vjp_body(struct closure *self, int n, const mx x[], struct mx_li
     const mx *ct = x, *sums = x + r->n_wc, *carries = sums + n_sums, *xs = carries + r->nc, *ys = xs + r->nx,
              *kept = ys + r->n_d - r->n_wc;
     struct mx_list y = { 0 }, dx = { 0 };
-    mx *all = mx_zeroed((size_t)(r->n_in + r->n_w + r->n_d), sizeof *all), *by = all + r->n_in, *cts = by + r->n_w;
+    mx *all = mx_zeroed(r->n_in + r->n_w + r->n_d, sizeof *all), *by = all + r->n_in, *cts = by + r->n_w;
     (void)n;
     if (!all)
         return 1;
@@ -176,8 +176,8 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     struct rule r = scan_rule(c, scan_vjp_body);
     int n_out = r.g->n_out, nc = r.nc, length = a->n_xs ? dim(c->x[nc], 0) : a->length;
     struct mx_list init = { 0 }, xs = { 0 }, out = { 0 };
-    int *lists = mx_zeroed((size_t)(c->nin + n_out + nc), sizeof *lists);
-    mx *fresh = lists ? mx_zeroed((size_t)(n_out + nc), sizeof *fresh) : NULL;
+    int *lists = mx_zeroed(c->nin + n_out + nc, sizeof *lists);
+    mx *fresh = lists ? mx_zeroed(n_out + nc, sizeof *fresh) : NULL;
     const mx *began = fresh ? scan_kept(c, fresh) : NULL;
     if (!began) {
         free(fresh);
@@ -252,7 +252,7 @@ static int scan_jvp_body(struct closure *self, int n, const mx x[], struct mx_li
     const struct rule *r = (struct rule *)self;
     const mx *tc = x + r->nc, *xs = tc + r->n_wc, *tx = xs + r->nx;
     struct mx_list y = { 0 }, dy = { 0 };
-    mx *all = mx_zeroed((size_t)(r->n_in + 2 * r->n_w), sizeof *all), *by = all + r->n_in, *t = by + r->n_w;
+    mx *all = mx_zeroed(r->n_in + r->n_w + r->n_w, sizeof *all), *by = all + r->n_in, *t = by + r->n_w;
     (void)n;
     if (!all)
         return 1;
@@ -301,8 +301,8 @@ static void scan_jvp(const struct call *c, const mx t[], mx dy[])
     struct rule r = scan_rule(c, scan_jvp_body);
     int n_out = r.g->n_out, nc = r.nc, length = a->n_xs ? dim(c->x[nc], 0) : a->length;
     struct mx_list init = { 0 }, xs = { 0 }, out = { 0 };
-    int *lists = mx_zeroed((size_t)(c->nin + n_out), sizeof *lists);
-    bool *varies = lists ? mx_zeroed((size_t)(c->nin + n_out), sizeof *varies) : NULL;
+    int *lists = mx_zeroed(c->nin + n_out, sizeof *lists);
+    bool *varies = lists ? mx_zeroed(c->nin + n_out, sizeof *varies) : NULL;
     int bad = !varies || find_varying(&r, t, lists, varies) || list_push_all(&init, nc, c->x) ||
               list_push_all(&xs, r.nx, c->x + nc);
     for (int i = 0; i < r.n_wc && !bad; i++)
@@ -327,7 +327,7 @@ static void scan_jvp(const struct call *c, const mx t[], mx dy[])
 static int map_body(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     const struct rule *r = (struct rule *)self;
-    mx *all = mx_zeroed((size_t)r->n_in, sizeof *all);
+    mx *all = mx_zeroed(r->n_in, sizeof *all);
     if (!all)
         return 1;
     for (int i = 0; i < r->n_in; i++)
@@ -343,9 +343,9 @@ static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     struct rule r = scan_rule(c, map_body);
     int n_out = r.g->n_out, nc = r.nc, size = batch_size(c, axis), length = a->n_xs ? 0 : a->length;
     struct mx_list in = { 0 }, out = { 0 };
-    mx *x = mx_zeroed((size_t)c->nin, sizeof *x);
-    bool *batched = x ? mx_zeroed((size_t)(c->nin + n_out), sizeof *batched) : NULL;
-    r.axes = batched ? mx_zeroed((size_t)c->nin, sizeof *r.axes) : NULL;
+    mx *x = mx_zeroed(c->nin, sizeof *x);
+    bool *batched = x ? mx_zeroed(c->nin + n_out, sizeof *batched) : NULL;
+    r.axes = batched ? mx_zeroed(c->nin, sizeof *r.axes) : NULL;
     int bad = !r.axes;
     for (int i = 0; i < c->nin && !bad; i++)
         batched[i] = axis[i] >= 0;
@@ -390,8 +390,8 @@ static int while_shapes(const struct call *c, struct spec out[])
 {
     const struct while_loop_args *a = c->args;
     int n = a->n_carry, n_in = c->nin - a->n_test;
-    struct dims *in = mx_zeroed((size_t)c->nin, sizeof *in);
-    mx *x = in ? mx_zeroed((size_t)c->nin, sizeof *x) : NULL;
+    struct dims *in = mx_zeroed(c->nin, sizeof *in);
+    mx *x = in ? mx_zeroed(c->nin, sizeof *x) : NULL;
     if (x) {
         body_operands(c->x, n, n + a->n_test, c->nin, x);
         body_dims(n_in, x, 0, 0, in);
@@ -471,7 +471,7 @@ static int while_rule(struct while_rule *w, const struct call *c, const mx x[],
 {
     const struct while_loop_args *a = c->args;
     int n = a->n_carry, n_test = n + a->n_test, n_body = c->nin - a->n_test;
-    if (!(w->x = mx_zeroed((size_t)(n_test + n_body), sizeof *w->x)))
+    if (!(w->x = mx_zeroed(n_test + n_body, sizeof *w->x)))
         return 1;
     body_operands(x, n_test, n_test, n_test, w->x);
     body_operands(x, n, n_test, c->nin, w->x + n_test);
@@ -486,7 +486,7 @@ static int while_rule(struct while_rule *w, const struct call *c, const mx x[],
 static int call_first(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     const struct rule *r = (struct rule *)self;
-    mx *all = mx_zeroed((size_t)r->n_in, sizeof *all);
+    mx *all = mx_zeroed(r->n_in, sizeof *all);
     (void)n;
     if (!all)
         return 1;
@@ -503,9 +503,9 @@ static void while_jvp(const struct call *c, const mx t[], mx dy[])
     struct while_rule w = { 0 };
     struct mx_list init = { 0 }, out = { 0 };
     int n = a->n_carry, bad = while_rule(&w, c, c->x, call_first, scan_jvp_body), n_in = w.body.n_in;
-    int *lists = bad ? NULL : mx_zeroed((size_t)(n_in + n), sizeof *lists);
-    bool *varies = lists ? mx_zeroed((size_t)(n_in + n), sizeof *varies) : NULL;
-    mx *tangents = varies ? mx_zeroed((size_t)n_in, sizeof *tangents) : NULL;
+    int *lists = bad ? NULL : mx_zeroed(n_in + n, sizeof *lists);
+    bool *varies = lists ? mx_zeroed(n_in + n, sizeof *varies) : NULL;
+    mx *tangents = varies ? mx_zeroed(n_in, sizeof *tangents) : NULL;
     if (tangents)
         body_operands(t, n, n + a->n_test, c->nin, tangents);
     bad = !tangents || find_varying(&w.body, tangents, lists, varies) || list_push_all(&init, n, c->x);
@@ -557,9 +557,9 @@ static void while_vmap(const struct call *c, const int axis[], mx y[], int yaxis
     struct while_rule w = { 0 };
     struct masked masked = { { { .refs = 1 }, masked_body }, &w };
     struct mx_list out = { 0 }, held = { 0 };
-    bool *batched = mx_zeroed((size_t)(c->nin + n + c->nin + 1), sizeof *batched), differs = false;
-    int *axes = batched ? mx_zeroed((size_t)(n_test + c->nin), sizeof *axes) : NULL;
-    mx *x = axes ? mx_zeroed((size_t)c->nin, sizeof *x) : NULL;
+    bool *batched = mx_zeroed(c->nin + n + c->nin + 1, sizeof *batched), differs = false;
+    int *axes = batched ? mx_zeroed(n_test + c->nin, sizeof *axes) : NULL;
+    mx *x = axes ? mx_zeroed(c->nin, sizeof *x) : NULL;
     int bad = !x || while_rule(&w, c, c->x, map_body, map_body);
     /* of the body: inputs, results; of the condition: inputs, result */
     bool *in = batched, *kept = in + c->nin, *test_in = kept + n;
