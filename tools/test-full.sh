@@ -27,9 +27,19 @@ sanitized_python() {
         PYTHONPATH=$PWD/build/asan/python run_pytest asan -m 'not slow'
 }
 
+# Programs written for the `mlx` package, in an environment of their own that has no other `mlx`.
+programs() {
+    local env=build/programs
+    [ -x $env/bin/python ] || .venv/bin/python -m venv $env || return 1
+    $env/bin/pip install -q --disable-pip-version-check --no-deps -r tools/requirements-programs.txt || return 1
+    PYTHONPATH=$PWD/build/release/python \
+        $env/bin/python -m pytest -q --junitxml "$results/pytest-programs.xml" tests/programs
+}
+
 step 'C tests' run_ctest release
 step 'C tests, address and undefined behaviour' sanitized asan
 step 'C tests, threads' thread_sanitized
 step 'Python tests, all' run_pytest all
 step 'Python tests, address and undefined behaviour' sanitized_python
+step "Other people's programs" programs
 summary

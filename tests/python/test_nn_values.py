@@ -176,3 +176,15 @@ def test_parameters(text):
     assert described()(layer) == PARAMETERS[text]
     # They are trees that a file and an optimizer take.
     assert set(dict(tree_flatten(layer.parameters()))) == set(PARAMETERS[text])
+
+
+def test_what_programs_read_off_layers():
+    """Parameters that a layer does without are None where programs ask for them."""
+    assert nn.Linear(32, 4).to_quantized(mode="mxfp4").biases is None
+    embedding = nn.Embedding(5, 64).to_quantized(mode="mxfp8")
+    assert (embedding.biases, embedding.num_embeddings, embedding.dims) == (None, 5, 64)
+    assert nn.Embedding(5, 64).to_quantized().biases.shape == (5, 1)
+    assert nn.RNN(3, 4, bias=False).bias is None and nn.LSTM(3, 4, bias=False).bias is None
+    assert nn.GRU(3, 4, bias=False).b is None and nn.GRU(3, 4, bias=False).bhn is None
+    part = nn.QuantizedAllToShardedLinear.from_quantized_linear(nn.Linear(32, 4).to_quantized(mode="mxfp4"))
+    assert part.biases is None and part(mx.ones((2, 32))).shape == (2, 4)

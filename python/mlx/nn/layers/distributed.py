@@ -243,8 +243,9 @@ class _PackedPart(_Packed):
         layer = cls.__new__(cls)
         _Packed.__init__(layer, from_.group_size, from_.bits, from_.mode)
         layer.group = group or mx.distributed.init()
+        layer.biases = None  # unless it has some
         for name, value in _parts(from_.parameters(), axis_of, segments, layer.group).items():
-            layer[name] = value
+            setattr(layer, name, value)
         layer.freeze(recurse=False)
         return layer
 

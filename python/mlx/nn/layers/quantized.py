@@ -31,8 +31,7 @@ class _Packed(Module):
 
     def _pack(self, weight):
         self.weight, self.scales, *biases = mx.quantize(weight, self.group_size, self.bits, mode=self.mode)
-        if biases:
-            self.biases = biases[0]
+        self.biases = biases[0] if biases else None
         self.freeze(recurse=False)
 
     @property
@@ -41,7 +40,7 @@ class _Packed(Module):
 
     def _times(self, x):
         """x @ weight.T"""
-        return mx.quantized_matmul(x, self.weight, self.scales, self.get("biases"), transpose=True, **self._how)
+        return mx.quantized_matmul(x, self.weight, self.scales, self.biases, transpose=True, **self._how)
 
     def _columns(self):
         return self.weight.shape[-1] * 32 // self.bits
@@ -107,12 +106,20 @@ class QuantizedEmbedding(_Packed):
         super().__init__(group_size, bits, mode)
         self._pack(mx.random.normal(shape=(num_embeddings, dims), scale=dims**-0.5))
 
+    @property
+    def num_embeddings(self):
+        return self.weight.shape[0]
+
+    @property
+    def dims(self):
+        return self._columns()
+
     def _extra_repr(self):
-        return f"{self.weight.shape[0]}, {self._columns()}, {self._how_text()}"
+        return f"{self.num_embeddings}, {self.dims}, {self._how_text()}"
 
     def __call__(self, x):
         """x: integers of any shape; the result has one axis more, of size dims."""
-        biases = self.biases[x] if "biases" in self else None
+        biases = None if self.biases is None else self.biases[x]
         return mx.dequantize(self.weight[x], self.scales[x], biases, **self._how)
 
     def as_linear(self, x):

@@ -48,8 +48,7 @@ class RNN(Module):
         self.hidden_size = hidden_size
         self.Wxh = _uniform(hidden_size, hidden_size, input_size)
         self.Whh = _uniform(hidden_size, hidden_size, hidden_size)
-        if bias:
-            self.bias = _uniform(hidden_size, hidden_size)
+        self.bias = _uniform(hidden_size, hidden_size) if bias else None
 
     def _extra_repr(self):
         return (
@@ -60,7 +59,7 @@ class RNN(Module):
     def __call__(self, x, hidden=None):
         _check(self, x, self.Wxh.shape[1])
         states = []
-        for x_t in mx.unstack(_times(x, self.Wxh, self.get("bias")), axis=-2):
+        for x_t in mx.unstack(_times(x, self.Wxh, self.bias), axis=-2):
             hidden = self.nonlinearity(x_t if hidden is None else x_t + hidden @ self.Whh.T)
             states.append(hidden)
         return mx.stack(states, axis=-2)
@@ -85,9 +84,8 @@ class GRU(Module):
         self.hidden_size = hidden_size
         self.Wx = _uniform(hidden_size, 3 * hidden_size, input_size)
         self.Wh = _uniform(hidden_size, 3 * hidden_size, hidden_size)
-        if bias:
-            self.b = _uniform(hidden_size, 3 * hidden_size)
-            self.bhn = _uniform(hidden_size, hidden_size)
+        self.b = _uniform(hidden_size, 3 * hidden_size) if bias else None
+        self.bhn = _uniform(hidden_size, hidden_size) if bias else None
 
     def _extra_repr(self):
         return f"input_dims={self.Wx.shape[1]}, hidden_size={self.hidden_size}, bias={'b' in self}"
@@ -97,10 +95,10 @@ class GRU(Module):
         if hidden is None:
             hidden = mx.zeros((*x.shape[:-2], self.hidden_size), x.dtype)
         states = []
-        for x_t in mx.unstack(_times(x, self.Wx, self.get("b")), axis=-2):
+        for x_t in mx.unstack(_times(x, self.Wx, self.b), axis=-2):
             x_r, x_z, x_n = mx.split(x_t, 3, axis=-1)
             h_r, h_z, h_n = mx.split(hidden @ self.Wh.T, 3, axis=-1)
-            if "bhn" in self:
+            if self.bhn is not None:
                 h_n = h_n + self.bhn
             r = mx.sigmoid(x_r + h_r)
             z = mx.sigmoid(x_z + h_z)
@@ -132,8 +130,7 @@ class LSTM(Module):
         self.hidden_size = hidden_size
         self.Wx = _uniform(hidden_size, 4 * hidden_size, input_size)
         self.Wh = _uniform(hidden_size, 4 * hidden_size, hidden_size)
-        if bias:
-            self.bias = _uniform(hidden_size, 4 * hidden_size)
+        self.bias = _uniform(hidden_size, 4 * hidden_size) if bias else None
 
     def _extra_repr(self):
         return f"input_dims={self.Wx.shape[1]}, hidden_size={self.hidden_size}, bias={'bias' in self}"
@@ -141,7 +138,7 @@ class LSTM(Module):
     def __call__(self, x, hidden=None, cell=None):
         _check(self, x, self.Wx.shape[1])
         states, cells = [], []
-        for gates in mx.unstack(_times(x, self.Wx, self.get("bias")), axis=-2):
+        for gates in mx.unstack(_times(x, self.Wx, self.bias), axis=-2):
             if hidden is not None:
                 gates = gates + hidden @ self.Wh.T
             i, f, g, o = mx.split(gates, 4, axis=-1)
