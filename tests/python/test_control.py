@@ -109,6 +109,8 @@ CASES = {
     "nothing kept": (lambda c, x: (c, x * 2), real(2), real(3, 2)),
     "no results": (lambda c, x: (c * x, None), real(2), real(3, 2)),
     "constants": (lambda c, x: (c, mx.ones(2)), real(2), real(3)),
+    "parts": (lambda c, x: (mx.concatenate(mx.split(c, 2)[::-1]) + x, mx.split(c * x, 2)[1]), real(4), real(5, 4)),
+    "reduced": (lambda c, x: (mx.softmax(c * x + 1) * c.sum(), (c * x).max()), real(4), real(5, 4)),
     "one twice": (lambda c, x: ((c[0] + x, c[0] + x), (c[1], c[1])), (real(), real()), real(5)),
 }
 
@@ -659,6 +661,10 @@ def test_large_arrays_are_fused_bit_for_bit():
     size = 20_000
     x = mx.random.normal((size,), key=mx.random.key(3))
     step = lambda c, _: (mx.sin(c * 0.5 + x) * 0.9 - c * 0.1, c[:5] + x[:5])  # noqa: E731
+    got, want = mx.scan(step, x, length=4), python_scan(step, x, None, 4)
+    assert mx.array_equal(got[0], want[0]).item() and mx.array_equal(got[1], want[1]).item()
+    x = x.reshape(20, 1000)
+    step = lambda c, _: (c * 0.5 + x, (mx.sin(c) * x).sum(axis=1))  # noqa: E731
     got, want = mx.scan(step, x, length=4), python_scan(step, x, None, 4)
     assert mx.array_equal(got[0], want[0]).item() and mx.array_equal(got[1], want[1]).item()
 
