@@ -31,7 +31,8 @@ struct queue {
 static void finish(struct queue *q, struct event *done, bool now)
 {
     pthread_mutex_lock(&q->lock);
-    if (!now && done->error != MX_OK && q->error == MX_OK) {
+    /* Who gave up knows. */
+    if (!now && done->error != MX_OK && done->error != MX_INTERRUPTED && q->error == MX_OK) {
         q->error = done->error;
         q->message = done->message ? strdup(done->message) : NULL;
     }
@@ -166,7 +167,7 @@ static int cpu_synchronize(struct stream *s)
     q->message = NULL;
     pthread_mutex_unlock(&q->lock);
     if (error != MX_OK)
-        mx_fail_as(error, "%s", message ? message : "");
+        mx_fail_computing(error, message ? message : "");
     free(message);
     return error != MX_OK;
 }
