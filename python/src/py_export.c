@@ -531,19 +531,20 @@ PyObject *fn_inspect_function(struct call *c)
 
 static PyMethodDef functions[] = {
     { "export_function", (PyCFunction)(void (*)(void))export_function, METH_VARARGS | METH_KEYWORDS,
-      "export_function(file_or_callback, fun, *args, shapeless=False, metadata=None, portable=True, **kwargs)\n--\n\n"
+      "export_function(file_or_callback, fun, *args, shapeless=False, metadata=None, **kwargs)\n--\n\n"
       "Trace ``fun`` on arrays like ``args`` and ``kwargs`` and write the graph to a file, from which\n"
       "``import_function`` makes a function again, here, in C or in the mlx package. The arrays are given by\n"
       "position and by keyword, or as one list or tuple and/or one dict. ``fun`` returns an array or a list or\n"
       "tuple of them; arrays that it knows from elsewhere are constants of the file. With ``shapeless`` it can\n"
       "be called with other shapes of the same ranks. An operation that only this library has is an error\n"
-      "unless ``portable`` is False. An older file stays as it is until the new one is complete.\n\n"
+      "unless the keyword argument ``portable`` is False (it is True). An older file stays as it is until the new one is complete.\n\n"
       "Instead of a path there may be a function: it is called with dicts that tell inputs, outputs, constants\n"
       "and operations one by one." },
     { "exporter", (PyCFunction)(void (*)(void))exporter, METH_VARARGS | METH_KEYWORDS,
-      "exporter(file, fun, *, shapeless=False, metadata=None, portable=True)\n--\n\n"
+      "exporter(file, fun, *, shapeless=False, metadata=None)\n--\n\n"
       "An exporter of several traces of one function: call it with the example arguments of each. The file\n"
-      "keeps constants that traces share once, and holds every trace as soon as the call has returned." },
+      "keeps constants that traces share once, and holds every trace as soon as the call has returned. The\n"
+      "keyword argument ``portable`` is that of ``export_function``." },
     { NULL, NULL, 0, NULL },
 };
 
