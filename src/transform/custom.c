@@ -335,8 +335,8 @@ static int by_rule(const struct call *c, int size, const int axis[], mx y[], int
         y[k] = lent(&out, k, like);
         failed = !fits(y[k], yaxis[k], like, axis[nx + k], size);
         if (failed)
-            mx_fail("[custom_function] result %d of the vmap rule: expected shape %s with a batch of %d, got %s with it "
-                    "along axis %d", k, shape_of(like), size, shape_of(y[k]), yaxis[k]);
+            mx_fail("[custom_function] result %d of the vmap rule: expected shape %s with a batch of %d, got %s with "
+                    "it along axis %d", k, shape_of(like), size, shape_of(y[k]), yaxis[k]);
     }
     list_clear(&in);
     list_clear(&out);
