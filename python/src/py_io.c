@@ -326,7 +326,8 @@ static PyObject *load_gguf(struct call *c, PyObject *file, const char *path, boo
         failed = mlx_load_gguf_reader(&g, r, packed, c->stream);
         mlx_io_reader_free(r);
     }
-    PyObject *arrays = failed ? (raise_last(), NULL) : gguf_dict(g, mlx_io_gguf_get_keys, gguf_tensor), *result = arrays;
+    PyObject *arrays = failed ? (raise_last(), NULL) : gguf_dict(g, mlx_io_gguf_get_keys, gguf_tensor);
+    PyObject *result = arrays;
     if (arrays && BOOL(2)) {
         PyObject *values = gguf_dict(g, mlx_io_gguf_get_metadata_keys, gguf_value);
         result = values ? PyTuple_Pack(2, arrays, values) : NULL;
@@ -356,7 +357,8 @@ static const char *format_of(struct call *c, PyObject *path)
         for (size_t i = 0; i < LENGTH(known); i++)
             if (!strcmp(TEXT(1), known[i]))
                 return known[i];
-        PyErr_Format(PyExc_ValueError, "[load] expected format npy, npz, safetensors, gguf or gguf-packed, got '%s'", TEXT(1));
+        PyErr_Format(PyExc_ValueError,
+                     "[load] expected format npy, npz, safetensors, gguf or gguf-packed, got '%s'", TEXT(1));
         return NULL;
     }
     PyObject *name = path ? Py_NewRef(path) : PyObject_GetAttrString(c->v[0].o, "name");

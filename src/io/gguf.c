@@ -333,7 +333,7 @@ static bool check_tensors(struct cursor *c, const struct tensor *t, uint64_t n, 
             ok = bad(c, t[i].at, "'%.80s' begins at %llu, which is no multiple of the alignment %llu", t[i].name,
                      (unsigned long long)t[i].offset, (unsigned long long)alignment);
         else if (base > c->s->size || t[i].offset > c->s->size - base || t[i].bytes > c->s->size - base - t[i].offset)
-            ok = bad(c, t[i].at, "'%.80s' of shape %s and type %s needs %llu bytes from %llu + %llu on, the file has %llu",
+            ok = bad(c, t[i].at, "'%.80s' of shape %s, type %s needs %llu bytes from %llu + %llu on, the file has %llu",
                      t[i].name, shape_text(t[i].ndim, t[i].shape), t[i].type->name, (unsigned long long)t[i].bytes,
                      (unsigned long long)base, (unsigned long long)t[i].offset, (unsigned long long)c->s->size);
     }
@@ -401,8 +401,9 @@ static bool add_tensor(struct source *s, const struct tensor *t, uint64_t at, bo
         return add_part(s, t, at, GGML_NUMBERS, t->name, t->shape[t->ndim - 1], DT_float16, g);
     int64_t bytes = (int64_t)shape[t->ndim - 1] / t->type->items * t->type->bytes;
     shape[t->ndim - 1] = (int)bytes;
-    return !archive_add(&g->tensors, t->name, bytes > INT32_MAX ? mx_fail("[load] %s: rows of '%s' are too long", s->label, t->name)
-                                                                : mx_load(s, at, t->ndim, shape, DT_uint8));
+    mx x = bytes > INT32_MAX ? mx_fail("[load] %s: rows of '%s' are too long", s->label, t->name)
+                             : mx_load(s, at, t->ndim, shape, DT_uint8);
+    return !archive_add(&g->tensors, t->name, x);
 }
 
 /* ---- a file */
@@ -468,8 +469,8 @@ static bool load(struct cursor *c, bool packed, struct gguf *g)
     if (!take_u32(c, &version, "the version"))
         return false;
     if (version != 2 && version != 3)
-        return bad(c, 4, version & 0xffff ? "expected version 2 or 3, got %u"
-                                          : "expected version 2 or 3, got %u (big-endian files are not supported)", version);
+        return bad(c, 4, "expected version 2 or 3, got %u%s", version,
+                   version & 0xffff ? "" : " (big-endian files are not supported)");
     if (!take_u64(c, &n_tensors, "the number of tensors") || !take_u64(c, &n_values, "the number of values"))
         return false;
     /* The least of each: an empty name, a type and a byte or an offset. */
@@ -568,8 +569,9 @@ static bool put_tensors(struct text_buffer *b, const struct gguf *g, uint64_t al
         const char *name = g->tensors.arrays[i].name;
         const struct ggml_type *t = ggml_of_dtype(x->dtype);
         if (!t || x->ndim > MOST_DIMS) {
-            mx_fail("[save_gguf] expected '%s' to have at most %d dimensions and a type of float16, bfloat16, float32, float64 "
-                    "or int8 to int64, got shape %s and type %s", name, MOST_DIMS, shape_of(x), dtype_name(x->dtype));
+            mx_fail("[save_gguf] expected '%s' to have at most %d dimensions and a type of float16, bfloat16, "
+                    "float32, float64 or int8 to int64, got shape %s and type %s", name, MOST_DIMS, shape_of(x),
+                    dtype_name(x->dtype));
             return false;
         }
         put_string(b, name);

@@ -144,7 +144,8 @@ static struct source *inflated_new(struct source *of, const struct member *e)
     }
     object_retain(&of->object);
     *f = (struct inflated){
-        { .object = { 1, inflated_destroy }, .label = label, .size = e->size, .eager = of->eager, .read = inflated_read },
+        { .object = { 1, inflated_destroy }, .label = label, .size = e->size, .eager = of->eager,
+          .read = inflated_read },
         of, e->data, e->packed, e->crc,
     };
     return &f->source;

@@ -196,7 +196,8 @@ struct source *source_part(struct source *of, const char *name, uint64_t from, u
     }
     object_retain(&of->object);
     *p = (struct part){ { .object = { 1, part_destroy }, .label = label, .size = size, .grain = of->grain,
-                          .eager = of->eager, .read = part_read, .map = of->map ? part_map : NULL, .base = of->base + from },
+                          .eager = of->eager, .read = part_read, .map = of->map ? part_map : NULL,
+                          .base = of->base + from },
                         of, from };
     return &p->source;
 }

@@ -3,7 +3,14 @@
  *
  * Every input goes to all four readers.  As a test this replays tests/golden and tests/fuzz/seeds and changes
  * the latter in a fixed way.  With arguments, `files SECONDS [FILE...]`, it goes on for that long, from a
- * seed it prints; built with -DLIBFUZZER it is a target of that fuzzer, with tests/fuzz/files.dict. */
+ * seed it prints.
+ *
+ * Built with -DLIBFUZZER it is a target of that fuzzer, for which the readers alone need to be instrumented:
+ *     clang -g -O1 -std=gnu17 -fsanitize=fuzzer,address,undefined -DLIBFUZZER -Dyyjson_api= -Isrc -Iinclude \
+ *         -Ithird_party/yyjson tests/fuzz/files.c src/io/{npy,npz,safetensors,gguf,ggml,source,file}.c \
+ *         src/{ops,cpu}/load.c third_party/yyjson/yyjson.c build/release/lib/libmlx.a \
+ *         build/release/lib/libscipy_openblas.so -lz -lpthread -ldl -lm
+ *     ./a.out -dict=tests/fuzz/files.dict corpus tests/fuzz/seeds */
 #include <dirent.h>
 #include <signal.h>
 #include <stdint.h>
@@ -26,7 +33,10 @@ static long loaded, evaluated, executions;
 static int64_t bytes_of(const struct archive *a)
 {
     int64_t n = 0;
-    for (int i = 0; i < a->n && n < MOST; i++) n += nbytes(a->arrays[i].array.it) < MOST ? nbytes(a->arrays[i].array.it) : MOST;
+    for (int i = 0; i < a->n && n < MOST; i++) {
+        int64_t more = nbytes(a->arrays[i].array.it);
+        n += more < MOST ? more : MOST;
+    }
     return n;
 }
 
@@ -278,7 +288,8 @@ int main(int argc, char **argv)
     }
     time_t end = time(NULL) + (time_t)seconds;
     for (long k = 0; seconds > 0 ? time(NULL) < end : k < 20000; k++) changed((int)draw((uint32_t)n_seeds));
-    printf("%d files and %ld changed ones: %ld were read, %ld evaluated\n", files, executions - 2 * files, loaded, evaluated);
+    printf("%d files and %ld changed ones: %ld were read, %ld evaluated\n", files, executions - 2 * files,
+           loaded, evaluated);
     for (int i = 0; i < n_seeds; i++) free(seeds[i].bytes);
     free(last);
     return 0;

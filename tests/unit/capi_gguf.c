@@ -19,7 +19,8 @@ static mlx_io_gguf content(void)
     mlx_vector_string v = mlx_vector_string_new_data(words, 2);
     int failed = !g.ctx || mlx_io_gguf_set_array(g, "x", x) || mlx_io_gguf_set_array(g, "x", x) ||
                  mlx_io_gguf_set_metadata_array(g, "numbers", x) || mlx_io_gguf_set_metadata_string(g, "text", "one") ||
-                 mlx_io_gguf_set_metadata_string(g, "text", "two") || mlx_io_gguf_set_metadata_vector_string(g, "words", v);
+                 mlx_io_gguf_set_metadata_string(g, "text", "two") ||
+                 mlx_io_gguf_set_metadata_vector_string(g, "words", v);
     mlx_array_free(x);
     mlx_vector_string_free(v);
     if (!failed)
