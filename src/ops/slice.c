@@ -148,6 +148,8 @@ static mx loaded_part(mx x, const struct slice_args *a)
     if (x->ndim == 0 || x->size == 0)
         return NULL;
     for (int i = 0; i < x->ndim; i++) {
+        if (a->step.v[i] == 0) /* refused where the node is made */
+            return NULL;
         struct range r = range_of(x->shape[i], a->start.v[i], a->stop.v[i], a->step.v[i]);
         int64_t last = r.first + (r.count - 1) * r.step;
         empty |= r.count == 0;
