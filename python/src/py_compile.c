@@ -146,12 +146,33 @@ static int flatten(struct flat *f, PyObject *tree)
 
 /* ---- captured trees */
 
+/* The attributes of an object of a registered type that can be changed in place, as a dict; NULL, without an
+ * exception, for any other object. */
+static PyObject *attributes(PyObject *o)
+{
+    PyObject *frozen = NULL, *params = NULL, *dict = NULL;
+    if (tree_rules(o) && (dict = PyObject_GetAttrString(o, "__dict__")) && !PyDict_Check(dict))
+        Py_CLEAR(dict);
+    if (dict && (params = PyObject_GetAttrString(o, "__dataclass_params__")) &&
+        (frozen = PyObject_GetAttrString(params, "frozen")) && PyObject_IsTrue(frozen) == 1)
+        Py_CLEAR(dict);
+    Py_XDECREF(params);
+    Py_XDECREF(frozen);
+    PyErr_Clear();
+    return dict;
+}
+
 /* The content of every container of a tree, so that it can be put back: a list of pairs. */
 static int remember(PyObject *tree, PyObject *saved)
 {
     if (is_array(tree))
         return 0;
-    PyObject *content = NULL;
+    PyObject *content = attributes(tree);
+    if (content) {
+        int failed = remember(content, saved);
+        Py_DECREF(content);
+        return failed;
+    }
     if (PyList_Check(tree)) {
         content = PySequence_List(tree);
     } else if (PyDict_Check(tree)) {
@@ -214,6 +235,15 @@ static int assign(PyObject *tree, PyObject *form, struct replacing *r);
 /* What stands for `form` in place of `now`, which is changed if it can be: a new reference. */
 static PyObject *renewed(PyObject *now, PyObject *form, struct replacing *r)
 {
+    PyObject *mine = now && Py_TYPE(now) == Py_TYPE(form) ? attributes(now) : NULL;
+    if (mine) {
+        PyObject *other = replaced(form, r), *theirs = other ? attributes(other) : NULL;
+        int failed = !theirs || PyDict_Update(mine, theirs);
+        Py_XDECREF(other);
+        Py_XDECREF(theirs);
+        Py_DECREF(mine);
+        return failed ? NULL : Py_NewRef(now);
+    }
     bool same = now && (PyDict_Check(form) ? PyDict_Check(now) : PyList_Check(form) && PyList_Check(now));
     if ((now && is_random_state(form)) || same)
         return assign(now, form, r) ? NULL : Py_NewRef(now);

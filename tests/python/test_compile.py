@@ -11,6 +11,7 @@ from functools import partial
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
+import mlx.utils
 import numpy as np
 import pytest
 
@@ -285,6 +286,33 @@ def test_random_state_is_captured():
     same(layer(x), a)
     same(layer(x), b)
     assert mx.array_equal(frozen(x), frozen(x))
+
+
+def test_objects_of_registered_types_are_captured():
+    class Point:
+        def __init__(self, x, note):
+            self.x, self.note = x, note
+
+    mlx.utils.register_tree_node(Point, lambda p: ((p.x,), p.note), lambda note, children: Point(*children, note))
+    p = Point(mx.array(1.0), "kept")
+    state = [p]
+
+    def step(y):
+        p.x = p.x * 2 + y
+        return p.x + 0
+
+    compiled = mx.compile(step, inputs=state, outputs=state)
+    for expected in (3, 7, 15):
+        assert compiled(mx.array(1.0)).item() == expected == p.x.item()
+    assert state[0] is p and p.note == "kept"
+
+    def fails(y):
+        p.x = p.x + y
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        mx.compile(fails, inputs=state, outputs=state)(mx.array(1.0))
+    assert p.x.item() == 15
 
 
 def test_compile_of_transforms():
