@@ -2,11 +2,7 @@
  *
  * A call is flattened into arrays, which are the inputs of a trace, and a key: a tuple of all else in
  * the arguments, by which traces are told apart.  What a trace gave, with its arrays taken out, is
- * attached to it, and filled with the results of later calls.
- *
- * Captured trees (`inputs`, `outputs`) are changed in place.  While the function is traced those of
- * `inputs` hold placeholders; all of them are put back before anything else happens, also after a
- * failure, and then those of `outputs` are given their new content. */
+ * attached to it, and filled with the results of later calls. */
 #include "py_function.h"
 
 #include <stdlib.h>
@@ -144,173 +140,6 @@ static int flatten(struct flat *f, PyObject *tree)
     return -1;
 }
 
-/* ---- captured trees */
-
-/* The attributes of an object of a registered type that can be changed in place, as a dict; NULL, without an
- * exception, for any other object. */
-static PyObject *attributes(PyObject *o)
-{
-    PyObject *frozen = NULL, *params = NULL, *dict = NULL;
-    if (tree_rules(o) && (dict = PyObject_GetAttrString(o, "__dict__")) && !PyDict_Check(dict))
-        Py_CLEAR(dict);
-    if (dict && (params = PyObject_GetAttrString(o, "__dataclass_params__")) &&
-        (frozen = PyObject_GetAttrString(params, "frozen")) && PyObject_IsTrue(frozen) == 1)
-        Py_CLEAR(dict);
-    Py_XDECREF(params);
-    Py_XDECREF(frozen);
-    PyErr_Clear();
-    return dict;
-}
-
-/* The content of every container of a tree, so that it can be put back: a list of pairs. */
-static int remember(PyObject *tree, PyObject *saved)
-{
-    if (is_array(tree))
-        return 0;
-    PyObject *content = attributes(tree);
-    if (content) {
-        int failed = remember(content, saved);
-        Py_DECREF(content);
-        return failed;
-    }
-    if (PyList_Check(tree)) {
-        content = PySequence_List(tree);
-    } else if (PyDict_Check(tree)) {
-        content = PyDict_New();
-        if (content && PyDict_Update(content, tree))
-            Py_CLEAR(content);
-    } else if (PyTuple_Check(tree)) {
-        for (Py_ssize_t i = 0; i < PyTuple_Size(tree); i++)
-            if (remember(PyTuple_GetItem(tree, i), saved))
-                return -1;
-        return 0;
-    } else if (is_random_state(tree)) {
-        content = PySequence_List(tree);
-    } else {
-        return 0;
-    }
-    PyObject *pair = content ? PyTuple_Pack(2, tree, content) : NULL;
-    int failed = !pair || PyList_Append(saved, pair);
-    Py_XDECREF(pair);
-    if (!failed && PyDict_Check(tree)) {
-        PyObject *values = PyDict_Values(content);
-        failed = !values;
-        for (Py_ssize_t i = 0; !failed && i < PyList_Size(values); i++)
-            failed = remember(PyList_GetItem(values, i), saved);
-        Py_XDECREF(values);
-    } else if (!failed && PyList_Check(tree)) {
-        for (Py_ssize_t i = 0; !failed && i < PyList_Size(content); i++)
-            failed = remember(PyList_GetItem(content, i), saved);
-    }
-    Py_XDECREF(content);
-    return failed ? -1 : 0;
-}
-
-static int put_back(PyObject *saved)
-{
-    PyObject *type, *error, *trace;
-    PyErr_Fetch(&type, &error, &trace);
-    int failed = 0;
-    for (Py_ssize_t i = 0; saved && i < PyList_Size(saved); i++) {
-        PyObject *pair = PyList_GetItem(saved, i), *tree = PyTuple_GetItem(pair, 0);
-        PyObject *content = PyTuple_GetItem(pair, 1);
-        if (PyDict_Check(tree)) {
-            PyDict_Clear(tree);
-            failed |= PyDict_Update(tree, content);
-        } else if (PyList_Check(tree)) {
-            failed |= PyList_SetSlice(tree, 0, PyList_Size(tree), content);
-        } else {
-            failed |= PySequence_SetItem(tree, 0, PyList_GetItem(content, 0));
-        }
-    }
-    if (type)
-        PyErr_Restore(type, error, trace);
-    return failed ? -1 : 0;
-}
-
-static bool is_container(PyObject *o) { return PyList_Check(o) || PyDict_Check(o); }
-
-static int assign(PyObject *tree, PyObject *form, struct replacing *r);
-
-/* What stands for `form` in place of `now`, which is changed if it can be: a new reference. */
-static PyObject *renewed(PyObject *now, PyObject *form, struct replacing *r)
-{
-    PyObject *mine = now && Py_TYPE(now) == Py_TYPE(form) ? attributes(now) : NULL;
-    if (mine) {
-        PyObject *other = replaced(form, r), *theirs = other ? attributes(other) : NULL;
-        int failed = !theirs || PyDict_Update(mine, theirs);
-        Py_XDECREF(other);
-        Py_XDECREF(theirs);
-        Py_DECREF(mine);
-        return failed ? NULL : Py_NewRef(now);
-    }
-    bool same = now && (PyDict_Check(form) ? PyDict_Check(now) : PyList_Check(form) && PyList_Check(now));
-    if ((now && is_random_state(form)) || same)
-        return assign(now, form, r) ? NULL : Py_NewRef(now);
-    if (!PyTuple_Check(form))
-        return replaced(form, r);
-    PyObject *items = PySequence_List(form);
-    bool tuple = items && now && PyTuple_Check(now) && PyTuple_Size(now) == PyTuple_Size(form);
-    for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
-        PyObject *item = renewed(tuple ? PyTuple_GetItem(now, i) : NULL, PyList_GetItem(items, i), r);
-        if (!item || PyList_SetItem(items, i, item))
-            Py_CLEAR(items);
-    }
-    PyObject *result = !items                             ? NULL
-                       : Py_TYPE(form) == &PyTuple_Type ? PyList_AsTuple(items)
-                                                          : PyObject_CallMethod((PyObject *)Py_TYPE(form), "_make",
-                                                                                "O", items);
-    Py_XDECREF(items);
-    return result;
-}
-
-/* Gives a captured tree the content of `form` with arrays out of r. */
-static int assign(PyObject *tree, PyObject *form, struct replacing *r)
-{
-    if (is_random_state(form)) {
-        mlx_array key = mlx_array_new();
-        PyObject *a = array_result(mlx_vector_array_get(&key, r->from, r->i++), key);
-        int failed = !a || PySequence_SetItem(tree, 0, a);
-        Py_XDECREF(a);
-        return failed ? -1 : 0;
-    }
-    if (PyTuple_Check(form)) {
-        PyObject *rest = renewed(tree, form, r);
-        Py_XDECREF(rest);
-        return rest ? 0 : -1;
-    }
-    if (PyList_Check(form)) {
-        PyObject *items = PySequence_List(form);
-        for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
-            PyObject *now = i < PyList_Size(tree) ? PyList_GetItem(tree, i) : NULL;
-            PyObject *item = renewed(now, PyList_GetItem(items, i), r);
-            if (!item || PyList_SetItem(items, i, item))
-                Py_CLEAR(items);
-        }
-        int failed = !items || PyList_SetSlice(tree, 0, PyList_Size(tree), items);
-        Py_XDECREF(items);
-        return failed ? -1 : 0;
-    }
-    if (!PyDict_Check(form))
-        return 0;
-    PyObject *items = PyDict_Items(form), *content = items ? PyDict_New() : NULL;
-    for (Py_ssize_t i = 0; content && i < PyList_Size(items); i++) {
-        PyObject *name = PyTuple_GetItem(PyList_GetItem(items, i), 0);
-        PyObject *item = renewed(PyDict_GetItemWithError(tree, name), PyTuple_GetItem(PyList_GetItem(items, i), 1), r);
-        if (!item || PyDict_SetItem(content, name, item))
-            Py_CLEAR(content);
-        Py_XDECREF(item);
-    }
-    int failed = !content;
-    if (!failed) {
-        PyDict_Clear(tree);
-        failed = PyDict_Update(tree, content);
-    }
-    Py_XDECREF(items);
-    Py_XDECREF(content);
-    return failed ? -1 : 0;
-}
-
 /* ---- tracing */
 
 /* One call: what the closure that may be traced needs. */
@@ -337,41 +166,6 @@ static void tracing_end(struct released *r)
 }
 
 static void tracing_release(void *payload) { release_soon(payload); }
-
-/* The arguments with their arrays replaced.  A dict of another type, a module say, is more than what it
- * holds: its content is replaced in place, to be put back. */
-static PyObject *inside(PyObject *tree, struct replacing *r, PyObject *saved)
-{
-    if (PyDict_Check(tree) && Py_TYPE(tree) != &PyDict_Type && !tree_rules(tree)) {
-        PyObject *form = hollowed(tree);
-        int failed = !form || remember(tree, saved) || assign(tree, form, r);
-        Py_XDECREF(form);
-        return failed ? NULL : Py_NewRef(tree);
-    }
-    if (Py_TYPE(tree) == &PyTuple_Type || Py_TYPE(tree) == &PyList_Type) {
-        PyObject *items = PySequence_List(tree);
-        for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
-            PyObject *item = inside(PyList_GetItem(items, i), r, saved);
-            if (!item || PyList_SetItem(items, i, item))
-                Py_CLEAR(items);
-        }
-        PyObject *tuple = items && PyTuple_Check(tree) ? PyList_AsTuple(items) : Py_XNewRef(items);
-        Py_XDECREF(items);
-        return tuple;
-    }
-    if (Py_TYPE(tree) == &PyDict_Type) {
-        PyObject *dict = PyDict_New(), *key, *value;
-        Py_ssize_t at = 0;
-        while (dict && PyDict_Next(tree, &at, &key, &value)) {
-            PyObject *item = inside(value, r, saved);
-            if (!item || PyDict_SetItem(dict, key, item))
-                Py_CLEAR(dict);
-            Py_XDECREF(item);
-        }
-        return dict;
-    }
-    return replaced(tree, r);
-}
 
 /* The names of a tree's arrays, "x[0].weight", as long as they are needed. */
 static int name_arrays(PyObject *tree, PyObject *name, PyObject *names)
@@ -504,7 +298,7 @@ static void say_line(struct tracing *t)
     Py_XDECREF(args);
 }
 
-static PyObject *hollow(PyObject *tree) { return tree ? hollowed(tree) : Py_NewRef(Py_None); }
+static PyObject *form_of(PyObject *tree) { return tree ? hollowed(tree) : Py_NewRef(Py_None); }
 
 /* The function on placeholders; its results and then those of the captured outputs. */
 static int trace(mlx_vector_array *res, const mlx_vector_array in, void *payload)
@@ -514,24 +308,24 @@ static int trace(mlx_vector_array *res, const mlx_vector_array in, void *payload
     struct replacing r = { in, 0 };
     PyObject *saved = PyList_New(0), *value = NULL, *kwargs = NULL, *form = NULL, *content = NULL;
     describe(t);
-    PyObject *args = saved ? inside(t->args, &r, saved) : NULL;
+    PyObject *args = saved ? captured_arguments(t->args, &r, saved) : NULL;
     if (args && t->kwargs)
-        kwargs = inside(t->kwargs, &r, saved);
-    int failed = !saved || !args || (t->kwargs && !kwargs) || (c->inputs && remember(c->inputs, saved)) ||
-                 (c->outputs && remember(c->outputs, saved));
+        kwargs = captured_arguments(t->kwargs, &r, saved);
+    int failed = !saved || !args || (t->kwargs && !kwargs) || (c->inputs && captured_remember(c->inputs, saved)) ||
+                 (c->outputs && captured_remember(c->outputs, saved));
     if (!failed && c->inputs) {
-        PyObject *inside = hollow(c->inputs);
-        failed = !inside || assign(c->inputs, inside, &r);
+        PyObject *inside = form_of(c->inputs);
+        failed = !inside || captured_assign(c->inputs, inside, &r);
         Py_XDECREF(inside);
     }
     if (!failed) {
         value = PyObject_Call(c->fun, args, kwargs);
         failed = !value || tree_arrays(value, *res, NULL) || (c->outputs && tree_arrays(c->outputs, *res, NULL)) ||
-                 !(form = hollow(value)) || !(content = hollow(c->outputs));
+                 !(form = form_of(value)) || !(content = form_of(c->outputs));
     }
     if (!failed)
         failed = !(t->form = PyTuple_Pack(2, form, content));
-    failed |= put_back(saved);
+    failed |= captured_put_back(saved);
     if (failed) {
         PyErr_Fetch(&t->type, &t->error, &t->trace);
         PyErr_NormalizeException(&t->type, &t->error, &t->trace);
@@ -602,7 +396,7 @@ static PyObject *finish(struct compiled *c, struct tracing *t, int64_t number, m
     }
     struct replacing r = { out, 0 };
     PyObject *result = replaced(PyTuple_GetItem(form, 0), &r);
-    if (result && c->outputs && assign(c->outputs, PyTuple_GetItem(form, 1), &r))
+    if (result && c->outputs && captured_assign(c->outputs, PyTuple_GetItem(form, 1), &r))
         Py_CLEAR(result);
     Py_DECREF(form);
     return result;
@@ -850,7 +644,8 @@ PyObject *fn_compile(struct call *c)
     if (!PyCallable_Check(fun))
         return call_refuse(c, 0, "callable");
     for (int i = 1; i <= 2; i++)
-        if (GIVEN(i) && !is_container(c->v[i].o) && !PyTuple_Check(c->v[i].o) && !is_random_state(c->v[i].o))
+        if (GIVEN(i) && !PyList_Check(c->v[i].o) && !PyDict_Check(c->v[i].o) && !PyTuple_Check(c->v[i].o) &&
+            !is_random_state(c->v[i].o))
             return call_refuse(c, i, "a list, dict or tuple, or mx.random.state");
     struct traces *t = traces_of(fun, !inputs && !outputs, BOOL(3));
     struct compiled *self = t ? PyObject_GC_New(struct compiled, compiled_type) : NULL;

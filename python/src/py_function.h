@@ -51,4 +51,14 @@ struct axes {
 };
 int axes_walk(struct axes *a, PyObject *tree, PyObject *axes);
 
+/* Captured trees (py_captured.c).  Appends what the containers of a tree hold to the list `saved`, and
+ * puts it back, also while an exception is set. */
+int captured_remember(PyObject *tree, PyObject *saved);
+int captured_put_back(PyObject *saved);
+/* Gives a captured tree the content of `form` with arrays out of r. */
+int captured_assign(PyObject *tree, PyObject *form, struct replacing *r);
+/* A tree of arguments with its arrays replaced.  A dict of another type, a module say, is more than what
+ * it holds: it stays itself, its content changed and remembered in `saved`. */
+PyObject *captured_arguments(PyObject *tree, struct replacing *r, PyObject *saved);
+
 #endif

@@ -1,0 +1,203 @@
+/* py_captured.c: trees that a compiled function reads and changes where they are.
+ *
+ * While a function is traced its captured trees hold placeholders: what was there is remembered, put
+ * back whatever happens, and then replaced by what the trace says.  A tree is its containers: lists,
+ * dicts, the random state, and objects of registered types with attributes; all else is made anew. */
+#include "py_function.h"
+
+/* The attributes of an object of a registered type that can be changed in place, as a dict; NULL, without an
+ * exception, for any other object. */
+static PyObject *attributes(PyObject *o)
+{
+    PyObject *frozen = NULL, *params = NULL, *dict = NULL;
+    if (tree_rules(o) && (dict = PyObject_GetAttrString(o, "__dict__")) && !PyDict_Check(dict))
+        Py_CLEAR(dict);
+    if (dict && (params = PyObject_GetAttrString(o, "__dataclass_params__")) &&
+        (frozen = PyObject_GetAttrString(params, "frozen")) && PyObject_IsTrue(frozen) == 1)
+        Py_CLEAR(dict);
+    Py_XDECREF(params);
+    Py_XDECREF(frozen);
+    PyErr_Clear();
+    return dict;
+}
+
+/* The content of every container of a tree, so that it can be put back: a list of pairs. */
+int captured_remember(PyObject *tree, PyObject *saved)
+{
+    if (is_array(tree))
+        return 0;
+    PyObject *content = attributes(tree);
+    if (content) {
+        int failed = captured_remember(content, saved);
+        Py_DECREF(content);
+        return failed;
+    }
+    if (PyList_Check(tree)) {
+        content = PySequence_List(tree);
+    } else if (PyDict_Check(tree)) {
+        content = PyDict_New();
+        if (content && PyDict_Update(content, tree))
+            Py_CLEAR(content);
+    } else if (PyTuple_Check(tree)) {
+        for (Py_ssize_t i = 0; i < PyTuple_Size(tree); i++)
+            if (captured_remember(PyTuple_GetItem(tree, i), saved))
+                return -1;
+        return 0;
+    } else if (is_random_state(tree)) {
+        content = PySequence_List(tree);
+    } else {
+        return 0;
+    }
+    PyObject *pair = content ? PyTuple_Pack(2, tree, content) : NULL;
+    int failed = !pair || PyList_Append(saved, pair);
+    Py_XDECREF(pair);
+    if (!failed && PyDict_Check(tree)) {
+        PyObject *values = PyDict_Values(content);
+        failed = !values;
+        for (Py_ssize_t i = 0; !failed && i < PyList_Size(values); i++)
+            failed = captured_remember(PyList_GetItem(values, i), saved);
+        Py_XDECREF(values);
+    } else if (!failed && PyList_Check(tree)) {
+        for (Py_ssize_t i = 0; !failed && i < PyList_Size(content); i++)
+            failed = captured_remember(PyList_GetItem(content, i), saved);
+    }
+    Py_XDECREF(content);
+    return failed ? -1 : 0;
+}
+
+int captured_put_back(PyObject *saved)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    int failed = 0;
+    for (Py_ssize_t i = 0; saved && i < PyList_Size(saved); i++) {
+        PyObject *pair = PyList_GetItem(saved, i), *tree = PyTuple_GetItem(pair, 0);
+        PyObject *content = PyTuple_GetItem(pair, 1);
+        if (PyDict_Check(tree)) {
+            PyDict_Clear(tree);
+            failed |= PyDict_Update(tree, content);
+        } else if (PyList_Check(tree)) {
+            failed |= PyList_SetSlice(tree, 0, PyList_Size(tree), content);
+        } else {
+            failed |= PySequence_SetItem(tree, 0, PyList_GetItem(content, 0));
+        }
+    }
+    if (type)
+        PyErr_Restore(type, error, trace);
+    return failed ? -1 : 0;
+}
+
+
+/* What stands for `form` in place of `now`, which is changed if it can be: a new reference. */
+static PyObject *renewed(PyObject *now, PyObject *form, struct replacing *r)
+{
+    PyObject *mine = now && Py_TYPE(now) == Py_TYPE(form) ? attributes(now) : NULL;
+    if (mine) {
+        PyObject *other = replaced(form, r), *theirs = other ? attributes(other) : NULL;
+        int failed = !theirs || PyDict_Update(mine, theirs);
+        Py_XDECREF(other);
+        Py_XDECREF(theirs);
+        Py_DECREF(mine);
+        return failed ? NULL : Py_NewRef(now);
+    }
+    bool same = now && (PyDict_Check(form) ? PyDict_Check(now) : PyList_Check(form) && PyList_Check(now));
+    if ((now && is_random_state(form)) || same)
+        return captured_assign(now, form, r) ? NULL : Py_NewRef(now);
+    if (!PyTuple_Check(form))
+        return replaced(form, r);
+    PyObject *items = PySequence_List(form);
+    bool tuple = items && now && PyTuple_Check(now) && PyTuple_Size(now) == PyTuple_Size(form);
+    for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
+        PyObject *item = renewed(tuple ? PyTuple_GetItem(now, i) : NULL, PyList_GetItem(items, i), r);
+        if (!item || PyList_SetItem(items, i, item))
+            Py_CLEAR(items);
+    }
+    PyObject *result = !items                             ? NULL
+                       : Py_TYPE(form) == &PyTuple_Type ? PyList_AsTuple(items)
+                                                          : PyObject_CallMethod((PyObject *)Py_TYPE(form), "_make",
+                                                                                "O", items);
+    Py_XDECREF(items);
+    return result;
+}
+
+/* Gives a captured tree the content of `form` with arrays out of r. */
+int captured_assign(PyObject *tree, PyObject *form, struct replacing *r)
+{
+    if (is_random_state(form)) {
+        mlx_array key = mlx_array_new();
+        PyObject *a = array_result(mlx_vector_array_get(&key, r->from, r->i++), key);
+        int failed = !a || PySequence_SetItem(tree, 0, a);
+        Py_XDECREF(a);
+        return failed ? -1 : 0;
+    }
+    if (PyTuple_Check(form)) {
+        PyObject *rest = renewed(tree, form, r);
+        Py_XDECREF(rest);
+        return rest ? 0 : -1;
+    }
+    if (PyList_Check(form)) {
+        PyObject *items = PySequence_List(form);
+        for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
+            PyObject *now = i < PyList_Size(tree) ? PyList_GetItem(tree, i) : NULL;
+            PyObject *item = renewed(now, PyList_GetItem(items, i), r);
+            if (!item || PyList_SetItem(items, i, item))
+                Py_CLEAR(items);
+        }
+        int failed = !items || PyList_SetSlice(tree, 0, PyList_Size(tree), items);
+        Py_XDECREF(items);
+        return failed ? -1 : 0;
+    }
+    if (!PyDict_Check(form))
+        return 0;
+    PyObject *items = PyDict_Items(form), *content = items ? PyDict_New() : NULL;
+    for (Py_ssize_t i = 0; content && i < PyList_Size(items); i++) {
+        PyObject *name = PyTuple_GetItem(PyList_GetItem(items, i), 0);
+        PyObject *item = renewed(PyDict_GetItemWithError(tree, name), PyTuple_GetItem(PyList_GetItem(items, i), 1), r);
+        if (!item || PyDict_SetItem(content, name, item))
+            Py_CLEAR(content);
+        Py_XDECREF(item);
+    }
+    int failed = !content;
+    if (!failed) {
+        PyDict_Clear(tree);
+        failed = PyDict_Update(tree, content);
+    }
+    Py_XDECREF(items);
+    Py_XDECREF(content);
+    return failed ? -1 : 0;
+}
+
+/* The arguments with their arrays replaced.  A dict of another type, a module say, is more than what it
+ * holds: its content is replaced in place, to be put back. */
+PyObject *captured_arguments(PyObject *tree, struct replacing *r, PyObject *saved)
+{
+    if (PyDict_Check(tree) && Py_TYPE(tree) != &PyDict_Type && !tree_rules(tree)) {
+        PyObject *form = hollowed(tree);
+        int failed = !form || captured_remember(tree, saved) || captured_assign(tree, form, r);
+        Py_XDECREF(form);
+        return failed ? NULL : Py_NewRef(tree);
+    }
+    if (Py_TYPE(tree) == &PyTuple_Type || Py_TYPE(tree) == &PyList_Type) {
+        PyObject *items = PySequence_List(tree);
+        for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
+            PyObject *item = captured_arguments(PyList_GetItem(items, i), r, saved);
+            if (!item || PyList_SetItem(items, i, item))
+                Py_CLEAR(items);
+        }
+        PyObject *tuple = items && PyTuple_Check(tree) ? PyList_AsTuple(items) : Py_XNewRef(items);
+        Py_XDECREF(items);
+        return tuple;
+    }
+    if (Py_TYPE(tree) == &PyDict_Type) {
+        PyObject *dict = PyDict_New(), *key, *value;
+        Py_ssize_t at = 0;
+        while (dict && PyDict_Next(tree, &at, &key, &value)) {
+            PyObject *item = captured_arguments(value, r, saved);
+            if (!item || PyDict_SetItem(dict, key, item))
+                Py_CLEAR(dict);
+            Py_XDECREF(item);
+        }
+        return dict;
+    }
+    return replaced(tree, r);
+}
