@@ -87,7 +87,6 @@ int captured_put_back(PyObject *saved)
     return failed ? -1 : 0;
 }
 
-
 /* What stands for `form` in place of `now`, which is changed if it can be: a new reference. */
 static PyObject *renewed(PyObject *now, PyObject *form, struct replacing *r)
 {

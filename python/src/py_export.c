@@ -537,7 +537,8 @@ static PyMethodDef functions[] = {
       "position and by keyword, or as one list or tuple and/or one dict. ``fun`` returns an array or a list or\n"
       "tuple of them; arrays that it knows from elsewhere are constants of the file. With ``shapeless`` it can\n"
       "be called with other shapes of the same ranks. An operation that only this library has is an error\n"
-      "unless the keyword argument ``portable`` is False (it is True). An older file stays as it is until the new one is complete.\n\n"
+      "unless the keyword argument ``portable`` is False (it is True). An older file stays as it is until the\n"
+      "new one is complete.\n\n"
       "Instead of a path there may be a function: it is called with dicts that tell inputs, outputs, constants\n"
       "and operations one by one." },
     { "exporter", (PyCFunction)(void (*)(void))exporter, METH_VARARGS | METH_KEYWORDS,

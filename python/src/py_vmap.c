@@ -47,7 +47,8 @@ static int add(struct axes *a, PyObject *leaf, PyObject *axis)
 static int walk_node(struct axes *a, PyObject *tree, PyObject *rules, PyObject *axes, bool ends)
 {
     PyObject *children = tree_open(tree, rules, NULL);
-    PyObject *inner = !children ? NULL : Py_TYPE(axes) == Py_TYPE(tree) ? tree_open(axes, rules, NULL) : Py_NewRef(axes);
+    bool same = Py_TYPE(axes) == Py_TYPE(tree);
+    PyObject *inner = !children ? NULL : same ? tree_open(axes, rules, NULL) : Py_NewRef(axes);
     int failed = !inner ? -1 : ends || inner != axes ? axes_walk(a, children, inner) : misfit(a, tree, axes);
     Py_XDECREF(children);
     Py_XDECREF(inner);

@@ -14,23 +14,24 @@ static const char *const any_rank[] = {
 #define UNARY(name, ...) #name,
 #define BINARY(name, ...) #name,
 #include "ops/ops.def"
-    "astype", "clip", "closure_apply", "compiled_apply", "copy", "degrees", "divmod", "floor_divide", "full_like", "isclose",
-    "isfinite", "isinf", "isnan", "isneginf", "isposinf", "nan_to_num", "nan_to_num_double", "negative", "ones_like", "radians",
-    "reciprocal", "round", "stop_gradient", "where", "zeros_like",
+    "astype", "clip", "closure_apply", "compiled_apply", "copy", "degrees", "divmod", "floor_divide",
+    "full_like", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "nan_to_num",
+    "nan_to_num_double", "negative", "ones_like", "radians", "reciprocal", "round", "stop_gradient", "where",
+    "zeros_like",
 };
 
 /* The number of dimensions matters, as do axes, but not the sizes. */
 static const char *const any_shape[] = {
-    "addmm", "addmm_double", "all", "all_axes", "all_axis", "any", "any_axes", "any_axis", "argmax_axis", "argmin_axis",
-    "argsort_axis", "broadcast_arrays", "broadcast_to", "concatenate_axis", "cummax", "cummin", "cumprod", "cumsum",
-    "expand_dims", "expand_dims_axes", "fast_layer_norm", "fast_rms_norm", "flatten", "getitem", "imported_function_apply",
-    "imported_function_apply_kwargs", "logcumsumexp", "logsumexp_axes",
-    "logsumexp_axis", "matmul", "max", "max_axes", "max_axis", "mean", "mean_axes", "mean_axis", "min", "min_axes",
-    "min_axis", "moveaxis", "number_of_elements", "prod", "prod_axes", "prod_axis", "random_bernoulli", "random_bits",
-    "random_normal", "random_split", "random_split_num", "random_uniform", "reshape", "softmax_axes",
-    "softmax_axis", "sort_axis", "squeeze_axes", "squeeze_axis", "stack", "stack_axis", "std", "std_axes",
-    "std_axis", "sum", "sum_axes", "sum_axis", "swapaxes", "take", "take_axis", "transpose", "transpose_axes", "unflatten", "var", "var_axes",
-    "var_axis",
+    "addmm", "addmm_double", "all", "all_axes", "all_axis", "any", "any_axes", "any_axis", "argmax_axis",
+    "argmin_axis", "argsort_axis", "broadcast_arrays", "broadcast_to", "concatenate_axis", "cummax", "cummin",
+    "cumprod", "cumsum", "expand_dims", "expand_dims_axes", "fast_layer_norm", "fast_rms_norm", "flatten",
+    "getitem", "imported_function_apply", "imported_function_apply_kwargs", "logcumsumexp", "logsumexp_axes",
+    "logsumexp_axis", "matmul", "max", "max_axes", "max_axis", "mean", "mean_axes", "mean_axis", "min",
+    "min_axes", "min_axis", "moveaxis", "number_of_elements", "prod", "prod_axes", "prod_axis",
+    "random_bernoulli", "random_bits", "random_normal", "random_split", "random_split_num", "random_uniform",
+    "reshape", "softmax_axes", "softmax_axis", "sort_axis", "squeeze_axes", "squeeze_axis", "stack",
+    "stack_axis", "std", "std_axes", "std_axis", "sum", "sum_axes", "sum_axis", "swapaxes", "take", "take_axis",
+    "transpose", "transpose_axes", "unflatten", "var", "var_axes", "var_axis",
 };
 
 static bool among(const char *name, const char *const list[], size_t n)

@@ -455,7 +455,8 @@ static int run_qmm(const struct run *r, bool gather)
     mx x[4] = { r->x[0], r->x[1], r->x[2], affine ? r->x[3] : NULL };
     mx_own hold[4] = { { NULL } };
     struct pairs pairs;
-    if (gather ? pairs_of_indices(&pairs, a->both ? "gather_qqmm" : "gather_qmm", x[0], x[1], r->x[3 + affine], r->x[4 + affine])
+    const char *name = a->both ? "gather_qqmm" : "gather_qmm";
+    if (gather ? pairs_of_indices(&pairs, name, x[0], x[1], r->x[3 + affine], r->x[4 + affine])
                : pairs_of_batch(&pairs, x[0], x[1]))
         return 1;
     int failed = out_new(r, 0);

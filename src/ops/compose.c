@@ -52,7 +52,8 @@ mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n
             (fb[i] = axis_of("tensordot", axes_b[i], b->ndim)) < 0)
             return MX_NIL;
         if (a->shape[fa[i]] != b->shape[fb[i]])
-            return mx_fail("[tensordot] expected axes of one size, got axis %d of shape %s and axis %d of shape %s", axes_a[i],
+            return mx_fail("[tensordot] expected axes of one size, got axis %d of shape %s and axis %d of shape %s",
+                           axes_a[i],
                            shape_of(a), axes_b[i], shape_of(b));
         for (int k = 0; k < i; k++)
             if (fa[k] == fa[i] || fb[k] == fb[i])

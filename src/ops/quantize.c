@@ -36,8 +36,8 @@ static bool settle(const char *op, int group_size, int bits, const char *mode, s
                               .mode = m,
                               .dtype = DT_float32 };
     if (m != MODE_AFFINE && (a->group_size != modes[m].group_size || a->bits != modes[m].bits)) {
-        mx_fail("[%s] expected what %s has, a group size of %d and %d bits, got %d and %d", op, mode, modes[m].group_size,
-                modes[m].bits, a->group_size, a->bits);
+        mx_fail("[%s] expected what %s has, a group size of %d and %d bits, got %d and %d", op, mode,
+                modes[m].group_size, modes[m].bits, a->group_size, a->bits);
         return false;
     }
     if (a->group_size != 32 && a->group_size != 64 && a->group_size != 128 && m == MODE_AFFINE) {

@@ -399,7 +399,8 @@ mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key
     for (int i = 0; i < rest && ok; i++)
         ok = left[i] == 1 || left[i] == shape[ndim - rest + i];
     if (!ok)
-        return mx_fail("[categorical] expected a shape that logits of shape %s broadcast to with axis %d left out, got %s",
+        return mx_fail("[categorical] expected a shape that logits of shape %s broadcast to with axis %d left out, "
+                       "got %s",
                        shape_of(logits), axis, shape_text(ndim, shape));
     /* The categories stand as far from the end as they do in the logits. */
     int at = ndim - (logits->ndim - 1 - a);

@@ -126,7 +126,8 @@ static mx reduce_as(const char *name, mx x, enum fold f, const int *axes, int n,
     if (f == FOLD_MIN || f == FOLD_MAX)
         for (int i = 0; i < n; i++)
             if (x->shape[a[i]] == 0)
-                return mx_fail("[%s] expected at least one element along axis %d, got shape %s", name, a[i], shape_of(x));
+                return mx_fail("[%s] expected at least one element along axis %d, got shape %s", name, a[i],
+                               shape_of(x));
     if (n == 0)
         return mx_astype(x, out);
     int64_t v[MX_MAX_NDIM];

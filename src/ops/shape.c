@@ -788,7 +788,8 @@ static int as_strided_shapes(const struct call *c, struct spec out[])
     if (size > 0 && (!reach(a, &low, &high) || low < 0 || high >= x->size))
         return failed(mx_fail_as(
             MX_INDEX,
-            "[as_strided] expected to stay inside of %lld elements, got shape %s at offset %lld and strides that leave it",
+            "[as_strided] expected to stay inside of %lld elements, got shape %s at offset %lld and strides that "
+            "leave it",
             (long long)x->size, shape_text(a->shape.n, shape), (long long)a->offset));
     return spec_set(out, x->dtype, a->shape.n, shape);
 }

@@ -3,7 +3,6 @@
 import mlx.core as mx
 import numpy as np
 import pytest
-
 from test_dtypes_everywhere import SAMPLES, values
 
 TYPES = [mx.float32, mx.float16, mx.int32, mx.complex64, mx.bool_]

@@ -38,7 +38,8 @@ TEMPLATE bool outside_64(const void *p, int64_t size)
 #if defined __AVX2__
 #define SIGNS_32(v) _mm256_movemask_ps(_mm256_castsi256_ps(v))
 #define SIGNS_64(v) _mm256_movemask_pd(_mm256_castsi256_pd(v))
-OUTSIDE(32, __m256i, _mm256_loadu_si256, _mm256_set1_epi32((int)(size - 1)), _mm256_or_si256, _mm256_sub_epi32, SIGNS_32)
+OUTSIDE(32, __m256i, _mm256_loadu_si256, _mm256_set1_epi32((int)(size - 1)), _mm256_or_si256, _mm256_sub_epi32,
+        SIGNS_32)
 OUTSIDE(64, __m256i, _mm256_loadu_si256, _mm256_set1_epi64x(size - 1), _mm256_or_si256, _mm256_sub_epi64, SIGNS_64)
 #elif defined __SSE2__
 #define SIGNS_32(v) _mm_movemask_ps(_mm_castsi128_ps(v))
