@@ -104,8 +104,8 @@ PyObject *fn_distributed_init(struct call *c)
     if (GIVEN(2)) {
         if (!PyCallable_Check(c->v[2].o))
             return call_refuse(c, 2, "a function");
-        PyErr_Format(PyExc_ValueError, "[init] expected all_gather_factory with the backend 'jaccl' only, got it with '%s'",
-                     TEXT(1));
+        PyErr_Format(PyExc_ValueError,
+                     "[init] expected all_gather_factory with the backend 'jaccl' only, got it with '%s'", TEXT(1));
         return NULL;
     }
     mlx_distributed_group made = mlx_distributed_group_new();

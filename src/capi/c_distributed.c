@@ -81,12 +81,13 @@ int mlx_distributed_group_split(mlx_distributed_group *res, mlx_distributed_grou
 }
 
 /* The sum, the maximum, ... of one array is itself. */
-#define COLLECTIVE(name)                                                                                            \
-    int mlx_distributed_##name(mlx_array *res, const mlx_array x, const mlx_distributed_group group, const mlx_stream s) \
-    {                                                                                                               \
-        (void)group;                                                                                                \
-        MX_SCOPE(capi_stream(s));                                                                                   \
-        return capi_publish(res, capi_in(x));                                                                       \
+#define COLLECTIVE(name)                                                                             \
+    int mlx_distributed_##name(mlx_array *res, const mlx_array x, const mlx_distributed_group group, \
+                               const mlx_stream s)                                                   \
+    {                                                                                                \
+        (void)group;                                                                                 \
+        MX_SCOPE(capi_stream(s));                                                                    \
+        return capi_publish(res, capi_in(x));                                                        \
     }
 COLLECTIVE(all_sum)
 COLLECTIVE(all_max)
