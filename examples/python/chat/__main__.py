@@ -43,7 +43,8 @@ def answer(session, tokenizer, tokens, args):
         print(parts[-1], end="", flush=True)
     end, first = time.perf_counter(), first or time.perf_counter()
     rate = f"{(n - 1) / (end - first):.1f} tokens/s" if n > 1 else ""
-    print(f"\n[{len(tokens)} tokens read in {first - start:.2f} s, {n} written, {rate}]", file=sys.stderr)
+    print()
+    print(f"[{len(tokens)} tokens read in {first - start:.2f} s, {n} written, {rate}]", file=sys.stderr)
     return "".join(parts)
 
 

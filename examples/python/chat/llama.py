@@ -129,9 +129,7 @@ class Session:
         if len(self.text) > self.room:
             more = -(-(len(self.text) - self.room) // PAGE) * PAGE
             self.room += more
-            self.state = [
-                [mx.pad(part, ((0, 0), (0, 0), (0, more), (0, 0))) for part in layer] for layer in self.state
-            ]
+            self.state = [[mx.pad(part, ((0, 0), (0, 0), (0, more), (0, 0))) for part in layer] for layer in self.state]
         step = self.step if len(tokens) == 1 else self.model
         logits, self.state = step(mx.array(tokens), mx.array([at]), self.state)
         mx.async_eval(logits, self.state)
