@@ -29,6 +29,8 @@ def _jacobian(name, fun, argnums, has_aux, compute):
     @wraps(fun)
     def jacobian(*args, **kwargs):
         places = [i + len(args) if i < 0 else i for i in numbers]
+        if len(set(places)) < len(places) or not places:
+            raise ValueError(f"[{name}] expected argument numbers, each once, got {tuple(numbers)}")
         for i in places:
             if not 0 <= i < len(args):
                 raise ValueError(f"[{name}] cannot differentiate by argument {i} of a call with {len(args)}")

@@ -21,14 +21,16 @@ static PyObject *attributes(PyObject *o)
     return dict;
 }
 
+static int remember_inside(PyObject *tree, PyObject *saved);
+
 /* The content of every container of a tree, so that it can be put back: a list of pairs. */
-int captured_remember(PyObject *tree, PyObject *saved)
+static int remember(PyObject *tree, PyObject *saved)
 {
     if (is_array(tree))
         return 0;
     PyObject *content = attributes(tree);
     if (content) {
-        int failed = captured_remember(content, saved);
+        int failed = remember_inside(content, saved);
         Py_DECREF(content);
         return failed;
     }
@@ -40,7 +42,7 @@ int captured_remember(PyObject *tree, PyObject *saved)
             Py_CLEAR(content);
     } else if (PyTuple_Check(tree)) {
         for (Py_ssize_t i = 0; i < PyTuple_Size(tree); i++)
-            if (captured_remember(PyTuple_GetItem(tree, i), saved))
+            if (remember_inside(PyTuple_GetItem(tree, i), saved))
                 return -1;
         return 0;
     } else if (is_random_state(tree)) {
@@ -55,15 +57,26 @@ int captured_remember(PyObject *tree, PyObject *saved)
         PyObject *values = PyDict_Values(content);
         failed = !values;
         for (Py_ssize_t i = 0; !failed && i < PyList_Size(values); i++)
-            failed = captured_remember(PyList_GetItem(values, i), saved);
+            failed = remember_inside(PyList_GetItem(values, i), saved);
         Py_XDECREF(values);
     } else if (!failed && PyList_Check(tree)) {
         for (Py_ssize_t i = 0; !failed && i < PyList_Size(content); i++)
-            failed = captured_remember(PyList_GetItem(content, i), saved);
+            failed = remember_inside(PyList_GetItem(content, i), saved);
     }
     Py_XDECREF(content);
     return failed ? -1 : 0;
 }
+
+static int remember_inside(PyObject *tree, PyObject *saved)
+{
+    if (Py_EnterRecursiveCall(" in a captured tree"))
+        return -1;
+    int failed = remember(tree, saved);
+    Py_LeaveRecursiveCall();
+    return failed;
+}
+
+int captured_remember(PyObject *tree, PyObject *saved) { return remember_inside(tree, saved); }
 
 int captured_put_back(PyObject *saved)
 {

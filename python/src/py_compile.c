@@ -96,10 +96,14 @@ static int flatten_dict(struct flat *f, PyObject *tree)
     if (put(f, Py_TYPE(tree) == &PyDict_Type ? dict_mark : (PyObject *)Py_TYPE(tree)) ||
         put_int(f, PyDict_Size(tree)))
         return -1;
-    while (PyDict_Next(tree, &at, &key, &value))
-        if (put(f, key) || flatten(f, value))
-            return -1;
-    return 0;
+    Py_ssize_t size = PyDict_Size(tree);
+    int failed = 0;
+    while (!failed && PyDict_Size(tree) == size && PyDict_Next(tree, &at, &key, &value)) {
+        Py_INCREF(value); /* what is looked into may run code that changes the dict */
+        failed = put(f, key) || flatten(f, value);
+        Py_DECREF(value);
+    }
+    return failed ? -1 : 0;
 }
 
 static int flatten_node(struct flat *f, PyObject *tree, PyObject *rules)
@@ -133,7 +137,11 @@ static int flatten(struct flat *f, PyObject *tree)
         return put_constant(f, tree);
     if (f->captured)
         return put(f, Py_None);
-    PyErr_Format(PyExc_ValueError,
+    if (PyObject_HasAttrString(tree, "__array__"))
+        PyErr_Format(PyExc_ValueError, "[compile] expected arrays of mlx in the arguments, got %s; mx.array(...) makes "
+                     "one of it", type_name(tree));
+    else
+        PyErr_Format(PyExc_ValueError,
                  "[compile] expected arguments that are trees of arrays and of constants (numbers, strings, "
                  "functions, None), got %s; mlx.utils.register_tree_node makes a tree of it",
                  type_name(tree));
@@ -212,6 +220,20 @@ static PyObject *parameter(PyObject *fun, Py_ssize_t i)
     return name ? name : PyUnicode_FromFormat("argument %zd", i);
 }
 
+/* A constant as it is told, cut short. */
+static PyObject *shown(PyObject *o)
+{
+    if (o == nan_mark || o == negative_zero_mark)
+        return PyUnicode_FromString(o == nan_mark ? "nan" : "-0.0");
+    PyObject *text = PyObject_Repr(o);
+    if (!text || PyUnicode_GetLength(text) <= 60)
+        return text;
+    PyObject *start = PyUnicode_Substring(text, 0, 60), *cut = start ? PyUnicode_FromFormat("%U...", start) : NULL;
+    Py_DECREF(text);
+    Py_XDECREF(start);
+    return cut;
+}
+
 /* How the constants of two keys differ, where their structure is the same. */
 static PyObject *why(PyObject *old, PyObject *new)
 {
@@ -228,7 +250,11 @@ static PyObject *why(PyObject *old, PyObject *new)
             a = PyTuple_GetItem(old, i + 1);
             b = PyTuple_GetItem(new, i + 1);
         }
-        return PyUnicode_FromFormat("a constant changed: %R -> %R", a, b);
+        PyObject *was = shown(a), *is = was ? shown(b) : NULL;
+        PyObject *text = is ? PyUnicode_FromFormat("a constant changed: %U -> %U", was, is) : NULL;
+        Py_XDECREF(was);
+        Py_XDECREF(is);
+        return text;
     }
     return NULL;
 }
@@ -447,6 +473,13 @@ static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
     int failed = !f.key || !f.in.ctx || flatten(&f, args) || (kwargs && flatten(&f, kwargs));
     f.captured = true;
     failed = failed || (c->inputs && flatten(&f, c->inputs));
+    mlx_vector_array in = f.in; /* of the outputs only their structure matters */
+    if (!failed && c->outputs && c->outputs != c->inputs) {
+        f.in = mlx_vector_array_new();
+        failed = !f.in.ctx || flatten(&f, c->outputs);
+        mlx_vector_array_free(f.in);
+        f.in = in;
+    }
     PyObject *key = failed ? NULL : PyList_AsTuple(f.key), *result = NULL;
     if (key)
         result = call_traced(c, args, kwargs, key, f.in);

@@ -264,6 +264,10 @@ static int apply(struct exporter *e, const char *who, PyObject *args, Py_ssize_t
             raise_from(e->p);
         failed = -1;
     }
+    if (!failed && mlx_function_exporter_sizes_read(e->it))
+        failed = PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "[%s] the function looks at sizes of its arguments, which "
+                                  "stay what they were in calls with other shapes; -1, flatten, unflatten and mean "
+                                  "follow them", who);
     e->traced |= !failed;
     inputs_free(&in);
     release_now();
@@ -535,8 +539,9 @@ static PyMethodDef functions[] = {
       "Trace ``fun`` on arrays like ``args`` and ``kwargs`` and write the graph to a file, from which\n"
       "``import_function`` makes a function again, here, in C or in the mlx package. The arrays are given by\n"
       "position and by keyword, or as one list or tuple and/or one dict. ``fun`` returns an array or a list or\n"
-      "tuple of them; arrays that it knows from elsewhere are constants of the file. With ``shapeless`` it can\n"
-      "be called with other shapes of the same ranks. An operation that only this library has is an error\n"
+      "tuple of them; arrays that it knows from elsewhere are constants of the file (evaluate them first: of\n"
+      "one that has no value yet the operations are written that make it). With ``shapeless`` it can be called\n"
+      "with other shapes of the same ranks, but sizes that ``fun`` reads stay what they were: a warning says so. An operation that only this library has is an error\n"
       "unless the keyword argument ``portable`` is False (it is True). An older file stays as it is until the\n"
       "new one is complete.\n\n"
       "Instead of a path there may be a function: it is called with dicts that tell inputs, outputs, constants\n"

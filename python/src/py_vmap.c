@@ -73,14 +73,21 @@ int axes_walk(struct axes *a, PyObject *tree, PyObject *axes)
         return -1;
     PyObject *keys = dict ? PyDict_Keys(tree) : NULL;
     int failed = dict && !keys;
-    for (Py_ssize_t i = 0; !failed && i < PyObject_Size(tree); i++) {
+    for (Py_ssize_t i = 0; !failed && i < (dict ? PyList_Size(keys) : PyObject_Size(tree)); i++) {
         PyObject *key = dict ? PyList_GetItem(keys, i) : NULL;
         PyObject *item = dict   ? PyDict_GetItemWithError(tree, key)
                          : list ? PyList_GetItem(tree, i)
                                 : PyTuple_GetItem(tree, i);
         PyObject *axis = ends ? axes : dict ? PyDict_GetItemWithError(axes, key)
                                      : PyList_Check(axes) ? PyList_GetItem(axes, i) : PyTuple_GetItem(axes, i);
+        if (!item) {
+            PyErr_SetString(PyExc_RuntimeError, "[vmap] a tree of arguments changed while it was looked at");
+            failed = -1;
+            break;
+        }
+        Py_INCREF(item);
         failed = !axis ? misfit(a, tree, axes) : axes_walk(a, item, axis);
+        Py_DECREF(item);
     }
     Py_XDECREF(keys);
     Py_LeaveRecursiveCall();

@@ -175,7 +175,9 @@ int mlx_compiled_apply(mlx_vector_array *res, int64_t *trace, mlx_compiled c, co
     int64_t number = -1;
     int n = 0;
     struct closure *f = capi_in_closure(fun);
-    mx *x = f && capi_given(c.ctx, "a compiled function") ? capi_in_arrays(input, &n) : NULL;
+    bool given = f && capi_given(c.ctx, "a compiled function") &&
+                 (!constants_num || capi_given(constants, "numbers"));
+    mx *x = given ? capi_in_arrays(input, &n) : NULL;
     if (x && constants_num < INT_MAX) {
         object_retain(&f->object);
         compiled_retain(c.ctx);

@@ -92,6 +92,7 @@ void _mlx_error(const char *file, const int line, const char *fmt, ...)
 /* A failure of kind MX_USER stands for one that a callback has reported already. */
 int capi_report(void)
 {
+    shapes_matter("an operation that fails on them"); /* the function may go on */
     enum mx_error kind = mx_error_kind();
     bool of_call = mx_error_of_call();
     if (kind == MX_USER) {

@@ -340,3 +340,8 @@ int mlx_inspect_function(mlx_string *res, const char *file)
     char *json = capi_given(file, "the name of a file") ? inspect_file(file) : NULL;
     return capi_publish_text(res, json);
 }
+
+bool mlx_function_exporter_sizes_read(const mlx_function_exporter xfunc)
+{
+    return xfunc.ctx && exporter_sizes_read(xfunc.ctx);
+}

@@ -184,7 +184,7 @@ int mlx_detail_vmap_trace(mlx_vector_array *res_0, mlx_vector_array *res_1, cons
     struct mx_list in = { 0 }, out = { 0 };
     int n = 0;
     struct closure *f = capi_in_closure(fun);
-    mx *x = f ? capi_in_arrays(inputs, &n) : NULL;
+    mx *x = f && (!in_axes_num || capi_given(in_axes, "axes")) ? capi_in_arrays(inputs, &n) : NULL;
     if (x && (size_t)n != in_axes_num)
         mx_fail("[vmap] expected an axis for each of the %d inputs, got %zu", n, in_axes_num);
     if (x && !mx_failed()) {
@@ -203,7 +203,8 @@ int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs
 {
     struct mx_list y = { 0 };
     int n = 0, n_in = 0, n_out = 0;
-    mx *x = capi_in_arrays(inputs, &n);
+    bool given = (!in_axes_num || capi_given(in_axes, "axes")) && (!out_axes_num || capi_given(out_axes, "axes"));
+    mx *x = given ? capi_in_arrays(inputs, &n) : NULL;
     mx *in = x ? capi_in_arrays(s_inputs, &n_in) : NULL;
     mx *out = in ? capi_in_arrays(s_outputs, &n_out) : NULL;
     if (out && (n != n_in || (size_t)n != in_axes_num || (size_t)n_out != out_axes_num))

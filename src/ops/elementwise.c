@@ -117,6 +117,10 @@ PARTIAL(copysign)
 
 static int elementwise_shapes(const struct call *c, struct spec out[])
 {
+    for (int i = 1; i < c->nin; i++)
+        if (!same_shape(c->x[i], c->x[0]))
+            return mx_fail("[%s] expected operands of one shape, got %s and %s", c->op->name, shape_of(c->x[0]),
+                           shape_of(c->x[i])), 1;
     out->dtype = op_result_dtype(c->op, c->x[0]->dtype);
     out->ndim = c->x[0]->ndim;
     memcpy(out->shape, c->x[0]->shape, (size_t)out->ndim * sizeof(int));

@@ -126,13 +126,22 @@ static void compose_norm(const struct call *c, mx y[])
     y[0] = mx_astype(x, c->x[0]->dtype);
 }
 
+static int norm_shapes(const struct call *c, struct spec out[])
+{
+    for (int i = 1; i < c->nin; i++)
+        if (c->x[i]->ndim != 1 || c->x[i]->shape[0] != dim(c->x[0], -1))
+            return mx_fail("[%s] expected weights of shape (%d,), the last axis of x, got shape %s", c->op->name,
+                           dim(c->x[0], -1), shape_of(c->x[i])), 1;
+    return shapes_like(c, out);
+}
+
 const struct op op_rms_norm = {
-    OP_ROW(rms_norm), ARGS(norm_args), .shapes = shapes_like,
+    OP_ROW(rms_norm), ARGS(norm_args), .shapes = norm_shapes,
     .vjp = norm_vjp,  .jvp = norm_jvp, .vmap = norm_vmap,
     .compose = compose_norm,
 };
 const struct op op_layer_norm = {
-    OP_ROW(layer_norm), ARGS(norm_args), .shapes = shapes_like,
+    OP_ROW(layer_norm), ARGS(norm_args), .shapes = norm_shapes,
     .vjp = norm_vjp,    .jvp = norm_jvp, .vmap = norm_vmap,
     .compose = compose_norm,
 };

@@ -19,8 +19,18 @@ static const struct field addmm_args_fields[] = { FIELD(addmm_args, alpha),
 static int matmul_shapes(const struct call *c, struct spec out[])
 {
     mx a = c->x[0], b = c->x[1];
+    bool fit = a->ndim >= 2 && b->ndim == a->ndim && dim(a, -1) == dim(b, -2);
+    for (int i = 0; fit && i < a->ndim - 2; i++)
+        fit = a->shape[i] == b->shape[i];
+    if (!fit)
+        return failed(mx_fail("[matmul] expected the last dimension of the first operand to equal the second to last "
+                              "of the second, got shapes %s and %s", shape_of(a), shape_of(b)));
     spec_like(out, a);
     out->shape[a->ndim - 1] = dim(b, -1);
+    if (c->nin > 2 && (c->x[2]->ndim != out->ndim ||
+                       memcmp(c->x[2]->shape, out->shape, (size_t)out->ndim * sizeof *out->shape)))
+        return failed(mx_fail("[addmm] expected a first operand of the product's shape, got shapes %s, %s and %s",
+                              shape_of(c->x[2]), shape_of(a), shape_of(b)));
     return 0;
 }
 

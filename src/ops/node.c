@@ -420,6 +420,7 @@ void shapes_matter(const char *why)
 }
 
 void ranks_matter(void) { any_shape.ranks = true; }
+void sizes_are_read(void) { any_shape.sizes_read = true; }
 
 struct shapeless_trace shapeless_begin(bool on)
 {

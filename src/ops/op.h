@@ -166,9 +166,11 @@ bool shapeless(void);
 void shapes_matter(const char *why);
 /* Not the sizes, but how many there are. */
 void ranks_matter(void);
+/* The function that is traced looks at sizes, which may go into anything. */
+void sizes_are_read(void);
 /* Begins and ends such a trace; `outer` keeps what was said in the one around it.  The end gives what
  * was said in this one. */
-struct shapeless_trace { bool on, ranks; const char *why; };
+struct shapeless_trace { bool on, ranks, sizes_read; const char *why; };
 struct shapeless_trace shapeless_begin(bool on);
 struct shapeless_trace shapeless_end(struct shapeless_trace outer);
 

@@ -37,6 +37,11 @@ static void keep_shape(mx x, struct ints axes, int *shape)
 static int reduce_shapes(const struct call *c, struct spec out[])
 {
     const struct reduce_args *a = c->args;
+    if (a->fold == FOLD_MIN || a->fold == FOLD_MAX)
+        for (int i = 0; i < a->axes.n; i++)
+            if (dim(c->x[0], (int)a->axes.v[i]) == 0)
+                return mx_fail("[%s] expected at least one element along axis %d, got shape %s", fold_name(a->fold),
+                               (int)a->axes.v[i], shape_of(c->x[0])), 1;
     out->dtype = a->dtype;
     out->ndim = c->x[0]->ndim;
     keep_shape(c->x[0], a->axes, out->shape);
@@ -371,6 +376,9 @@ static const struct field arg_fields[] = { FIELD(arg_reduce_args, fold), FIELD(a
 static int arg_shapes(const struct call *c, struct spec out[])
 {
     same_shapes(c, out);
+    if (dim(c->x[0], ((const struct arg_reduce_args *)c->args)->axis) == 0)
+        return mx_fail("[argmin] expected at least one element along axis %d, got shape %s",
+                       ((const struct arg_reduce_args *)c->args)->axis, shape_of(c->x[0])), 1;
     out->dtype = DT_uint32;
     out->shape[((const struct arg_reduce_args *)c->args)->axis] = 1;
     return 0;

@@ -327,6 +327,14 @@ static void say_array(struct say *t, const int64_t *v)
     say_shape(t, (int)(v[0] % (MX_MAX_NDIM + 1)), v + 1);
 }
 
+static int arrays_of(const struct key *k)
+{
+    int n = 0;
+    for (int at = 1 + (int)k->v[0]; at < k->n; at += 1 + (int)(k->v[at] % (MX_MAX_NDIM + 1)))
+        n++;
+    return n;
+}
+
 /* What differs between two keys; at most a few arguments are named. */
 static void say_difference(struct say *t, const struct compiled *c, const struct key *old, const struct key *new)
 {
@@ -334,8 +342,10 @@ static void say_difference(struct say *t, const struct compiled *c, const struct
     if (old->v[1] != new->v[1]) {
         say(t, "operations go to another stream");
         named++;
-    } else if (c->why) {
+    } else if (c->why) { /* arrays may have moved: there is nothing to compare them by */
         say(t, "%s", c->why);
+        if (arrays_of(old) != arrays_of(new))
+            return;
         named++;
     } else if (old->v[0] != new->v[0] || memcmp(old->v + 1, new->v + 1, (size_t)old->v[0] * sizeof *old->v)) {
         say(t, "a constant or the structure of the arguments changed");
@@ -407,12 +417,25 @@ static void tell(struct compiled *c, const struct key *k, const struct trace *t,
     pthread_mutex_unlock(&c->lock);
 }
 
+/* How many traces there are under all the keys. */
+static int distinct(const struct compiled *c)
+{
+    int n = 0;
+    for (const struct slot *s = c->newest; s; s = s->older) {
+        const struct slot *t = c->newest;
+        while (t->trace != s->trace)
+            t = t->older;
+        n += t == s;
+    }
+    return n;
+}
+
 char *compiled_text(struct compiled *c)
 {
     struct say s = { 0 };
     pthread_mutex_lock(&c->lock);
     int64_t first = c->traces > REMEMBERED ? c->traces - REMEMBERED : 0;
-    say(&s, "%s: %lld traces, %d kept (at most %d)", c->name, (long long)c->traces, c->n, c->limit);
+    say(&s, "%s: %lld traces, %d kept (at most %d)", c->name, (long long)c->traces, distinct(c), c->limit);
     for (int64_t i = first; i < c->traces; i++)
         if (c->said[i % REMEMBERED])
             say(&s, "\n%s", c->said[i % REMEMBERED]);
@@ -559,7 +582,8 @@ static struct trace *fitting(struct compiled *c, const struct key *k, int n, con
     }
     free(all);
     if (!found && kind != MX_OK) {
-        mx_fail_as(kind, "%s", message ? message : "out of memory");
+        mx_fail_as(kind, "%s (in %s, compiled for any shape: the sizes are those of another call; flatten, "
+                   "unflatten and -1 follow the shape)", message ? message : "out of memory", c->name);
         *failed = 1;
     }
     free(message);

@@ -82,6 +82,7 @@ static int trace_function(struct exporter *e, struct bound *b, int n, const mx l
     }
     failed = failed || b->closure.call(&b->closure, n, (mx *)t->in.v, &out);
     struct shapeless_trace said = shapeless_end(outer);
+    e->sizes_read = said.sizes_read;
     trace_end();
     if (!failed && said.why) {
         mx_fail("[export_function] cannot export the function for any shape: what it does depends on the shapes of its "
@@ -170,7 +171,8 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
                 wire_compose(&c, y);
             } else if (fate == REFUSED) {
                 if (!mx_failed())
-                    mx_fail("[export_function] Unable to serialize primitive %s", n->op->label);
+                    mx_fail("[export_function] Unable to serialize primitive %s: the format of the mlx package has "
+                            "none like it; portable=False writes it for this library", n->op->label);
             } else if (fate == FOLDED || !moved) {
                 t->folded[i] = fate == FOLDED;
                 continue;
@@ -397,6 +399,10 @@ static int add_trace(struct exporter *e, int n_pos, int n_keys, const char *cons
     struct trace t = { 0 };
     struct bound b = { { { .refs = 1 }, call_bound }, e->f, n_pos, n_keys, keys };
     failed = failed || trace_function(e, &b, n_pos + n_keys, x, &t) || lower(e, &t);
+    if (!failed && e->closed) {
+        mx_fail_as(MX_RUNTIME, "[export_function] the function closed the exporter that traced it");
+        failed = 1;
+    }
     failed = failed || (e->listener ? export_tell(e, &t, n_keys, keys) : export_write(e, &t, n_keys, keys));
     trace_clear(&t);
     if (failed)
@@ -405,6 +411,8 @@ static int add_trace(struct exporter *e, int n_pos, int n_keys, const char *cons
         e->traces[e->n++] = s;
     return failed;
 }
+
+bool exporter_sizes_read(const struct exporter *e) { return e->sizes_read; }
 
 int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const keys[], const mx x[])
 {

@@ -18,6 +18,7 @@ struct exporter {
     char *target, *temporary;         /* temporary NULL: the file is in its place */
     int fd;                           /* -1: closed */
     bool shapeless, portable, closed;
+    bool sizes_read; /* by the function while it was traced for any shape */
     uint64_t count_at, end;
     int n, cap;
     struct signature *traces;

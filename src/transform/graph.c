@@ -75,6 +75,8 @@ static _Thread_local struct reads {
 void graph_note_read(mx x, bool rank_only)
 {
     struct reads *r = reads;
+    if (x->tracer && !rank_only)
+        sizes_are_read();
     if (!r || !shapeless() || !x->tracer)
         return;
     if (trace_depth() > r->depth) { /* x may be a placeholder of that transform */

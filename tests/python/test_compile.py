@@ -197,7 +197,10 @@ def test_captured_outputs():
     fun(mx.array(1.0), mx.array(2.0))
     assert str(state) == "[array(3, dtype=float32)]"
     fun(mx.array(2.0), mx.array(2.0))
-    assert str(state) == "[array(4, dtype=float32)]"
+    assert str(state) == "[array(3, dtype=float32), array(4, dtype=float32)]"
+    state.clear()
+    fun(mx.array(5.0), mx.array(2.0))
+    assert str(state) == "[array(7, dtype=float32)]"
 
 
 def test_captured_inputs():
@@ -758,6 +761,40 @@ def test_shapeless_inside_and_around():
     x = mx.arange(3.0)
     same(mx.grad(lambda x: inner(x).sum())(x), [2, 2, 2])
     same(mx.grad(lambda x: inner(x).sum())(mx.ones((2, 2))), np.full((2, 2), 2))
+
+
+def test_what_shapes_allow_is_still_checked():
+    for f, first, then in [
+        (lambda x, y: x @ y, ((2, 3), (3, 2)), ((2, 500), (3, 4))),
+        (lambda x, w: mx.fast.rms_norm(x, w, 1e-5), ((2, 3), (3,)), ((2, 500), (3,))),
+        (lambda x, w: mx.fast.layer_norm(x, w, w, 1e-5), ((2, 3), (3,)), ((2, 5), (3,))),
+        (lambda x, y: mx.addmm(y, x, mx.ones((3, 2))), ((2, 3), (2,)), ((2, 5), (2,))),
+        (lambda x, y: x.max(axis=0) + y, ((2, 3), (1,)), ((0, 3), (1,))),
+        (lambda x, y: mx.concatenate([x, y], axis=0), ((2, 3), (2, 3)), ((2, 3), (2, 4))),
+    ]:
+        compiled = mx.compile(f, shapeless=True)
+        mx.eval(compiled(*map(mx.ones, first)))
+        with pytest.raises(ValueError):
+            mx.eval(compiled(*map(mx.ones, then)))
+        mx.eval(compiled(*map(mx.ones, first)))
+
+
+def test_a_failure_that_the_function_catches():
+    def f(a, b):
+        try:
+            return a @ b
+        except ValueError:
+            return a * b
+
+    assert shapeless(f, (mx.ones((2, 3)),) * 2, (mx.ones((3, 3)),) * 2) == 2
+
+
+def test_a_tree_that_holds_itself():
+    for s in ([], {}):
+        s.append(s) if isinstance(s, list) else s.update(me=s)
+        for where in ("inputs", "outputs"):
+            with pytest.raises(RecursionError):
+                mx.compile(lambda x: x + 1, **{where: s})(mx.array(1.0))
 
 
 def test_reductions_over_axes_of_size_one():

@@ -54,6 +54,10 @@ MLX_API int mlx_function_exporter_apply_kwargs(const mlx_function_exporter xfunc
                                                const mlx_vector_array args,
                                                const mlx_map_string_to_array kwargs);
 
+/* Whether the function, when it was last traced for any shape, looked at sizes: what it did with them
+ * stays as it was, whatever the shapes of later calls. */
+MLX_API bool mlx_function_exporter_sizes_read(const mlx_function_exporter xfunc);
+
 /* A function read from a file. */
 typedef struct mlx_imported_function_ {
     void *ctx;
