@@ -34,7 +34,7 @@ static int remember(PyObject *tree, PyObject *saved)
         Py_DECREF(content);
         return failed;
     }
-    if (PyList_Check(tree)) {
+    if (PyList_Check(tree) || is_random_state(tree)) {
         content = PySequence_List(tree);
     } else if (PyDict_Check(tree)) {
         content = PyDict_New();
@@ -45,8 +45,6 @@ static int remember(PyObject *tree, PyObject *saved)
             if (remember_inside(PyTuple_GetItem(tree, i), saved))
                 return -1;
         return 0;
-    } else if (is_random_state(tree)) {
-        content = PySequence_List(tree);
     } else {
         return 0;
     }

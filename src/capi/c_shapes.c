@@ -50,6 +50,8 @@ void capi_note(const char *func, mx x)
     if (!x->tracer || !strncmp(name, "vector_", 7) || !strncmp(name, "array_", 6) || AMONG(name, any_rank))
         return;
     ranks_matter();
-    if (!AMONG(name, any_shape))
+    if (!strncmp(name, "closure_", 8) || !strncmp(name, "detail_", 7))
+        shapes_matter("a transform inside");
+    else if (!AMONG(name, any_shape))
         shapes_matter(name);
 }

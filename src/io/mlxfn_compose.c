@@ -336,8 +336,8 @@ COMPOSE(from_fp8) { y[0] = mx_astype(looked_up(c->x[0], 256, e4m3), c->y[0]->dty
 static mx codes_of(mx w, int bits)
 {
     bool whole = 32 % bits == 0;
-    int wide_bits = whole ? bits : 1;
-    mx place = mx_multiply(mx_arange(0, 32 / wide_bits, 1, DT_uint32), array_of_int(wide_bits, DT_uint32));
+    int wide_bits = whole ? bits : 1, each = 32 / wide_bits;
+    mx place = mx_multiply(mx_arange(0, each, 1, DT_uint32), array_of_int(wide_bits, DT_uint32));
     mx mask = array_of_int(wide_bits == 32 ? -1 : (1 << wide_bits) - 1, DT_uint32);
     mx parts = mx_bitwise_and(mx_right_shift(mx_expand_dims(w, last, 1), place), mask);
     parts = mx_flatten(parts, -2, -1);

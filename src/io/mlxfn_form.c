@@ -547,25 +547,24 @@ FORM(matmul)
 /* ---- the rows */
 
 static const struct row {
-    bool stated;
     bool (*form)(const struct call *c, struct wire_form *f);
     void (*compose)(const struct call *c, mx y[]);
-    bool extension;
+    bool stated, extension;
 } rows[OP_COUNT] = {
-#define SAME(op) [OP_##op] = { true, as_it_is, NULL, false },
-#define AS(op, form) [OP_##op] = { true, form, NULL, false },
-#define COMPOSED(op) [OP_##op] = { true, NULL, compose_##op, false },
-#define OR_COMPOSED(op, form) [OP_##op] = { true, form, compose_##op, false },
-#define FUSED(op) [OP_##op] = { true, NULL, NULL, true }, /* the operation's own .compose */
-#define OURS(op) [OP_##op] = { true, NULL, NULL, true },
-#define OR_OURS(op, form) [OP_##op] = { true, form, NULL, true },
-#define CONSTANT(op) [OP_##op] = { true, NULL, NULL, false }, /* exporting evaluates it */
+#define SAME(op) [OP_##op] = { as_it_is, NULL, true, false },
+#define AS(op, form) [OP_##op] = { form, NULL, true, false },
+#define COMPOSED(op) [OP_##op] = { NULL, compose_##op, true, false },
+#define OR_COMPOSED(op, form) [OP_##op] = { form, compose_##op, true, false },
+#define FUSED(op) [OP_##op] = { NULL, NULL, true, true }, /* the operation's own .compose */
+#define OURS(op) [OP_##op] = { NULL, NULL, true, true },
+#define OR_OURS(op, form) [OP_##op] = { form, NULL, true, true },
+#define CONSTANT(op) [OP_##op] = { NULL, NULL, true, false }, /* exporting evaluates it */
 #include "io/forms.def"
 };
 
 static const struct row *row_of(const struct op *op)
 {
-    static const struct row none, element_wise = { true, NULL, NULL, true };
+    static const struct row none, element_wise = { NULL, NULL, true, true };
     const struct row *r = op->id < OP_COUNT ? &rows[op->id] : &none;
     return !r->stated && op->id < OP_select ? &element_wise : r;
 }

@@ -100,7 +100,11 @@ struct compiled *compiled_new(const char *name, bool shapeless)
     const char *limit = getenv("MLX_COMPILE_CACHE");
     *c = (struct compiled){ .refs = 1, .shapeless = shapeless, .limit = limit && atoi(limit) > 0 ? atoi(limit) : 64 };
     pthread_mutex_init(&c->lock, NULL);
-    c->name = strdup(name ? name : "a function");
+    if (!(c->name = strdup(name ? name : "a function"))) {
+        mx_fail_memory(strlen(name ? name : "") + 1);
+        compiled_release(c);
+        return NULL;
+    }
     return c;
 }
 

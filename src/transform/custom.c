@@ -199,7 +199,7 @@ static int map_rule(const struct mapped *m, struct closure *f, const mx x[], con
                     const int direction_axes[], struct mx_list *out)
 {
     int total = m->nx + m->ny;
-    size_t most = (size_t)(total + n);
+    size_t most = (size_t)total + (size_t)n;
     mx *in = mx_malloc(most * (sizeof *in + sizeof(int)));
     if (!in)
         return 1;

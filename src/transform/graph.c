@@ -307,7 +307,6 @@ struct graph *graph_at(struct graph *g, const struct dims in[])
 
 /* ---- simplifying */
 
-/* Where a value went: itself, or the one it equals. */
 static uint64_t entry_hash(const struct graph *g, int i)
 {
     const struct node *n = g->r.entries[i].node;
@@ -336,9 +335,9 @@ static uint64_t scalar_bits(mx x)
 /* An open hash table of numbers; `size` is a power of two at least twice the number of entries. */
 struct table { uint32_t size; int *at; };
 
-static int merge_constants(const struct graph *g, const bool *made, int *goes, struct table *t)
+/* goes[v] is where value v went: itself, or the one it equals. */
+static void merge_constants(const struct graph *g, const bool *made, int *goes, struct table *t)
 {
-    int merged = 0;
     for (int i = g->n_in; i < g->r.n_values; i++) {
         mx x = g->r.values[i].it;
         if (made[i] || !is_scalar(x) || !(atomic_load(&x->buf->state) & ON_HOST))
@@ -352,12 +351,10 @@ static int merge_constants(const struct graph *g, const bool *made, int *goes, s
         }
         if (t->at[at] >= 0) {
             goes[i] = t->at[at];
-            merged++;
         } else {
             t->at[at] = i;
         }
     }
-    return merged;
 }
 
 static void redirect(struct graph *g, int i, const int *goes)

@@ -89,13 +89,12 @@ static struct file *map_file(const char *path)
         return fail_open(path, strerror(errno));
     const char *why = NULL;
     void *bytes = NULL;
-    if (fstat(fd, &st))
-        why = strerror(errno);
-    else if (!S_ISREG(st.st_mode))
+    bool known = !fstat(fd, &st);
+    if (known && !S_ISREG(st.st_mode))
         why = "not a regular file";
-    else if (st.st_size == 0)
+    else if (known && st.st_size == 0)
         why = "it is empty";
-    else if ((bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+    else if (!known || (bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
         why = strerror(errno);
     close(fd);
     return why ? fail_open(path, why) : file_of(bytes, (uint64_t)st.st_size, true);
