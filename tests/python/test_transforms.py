@@ -484,6 +484,7 @@ def test_threads_differentiate_side_by_side(x, y):
 
 INTERRUPT = """
 import mlx.core as mx, os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background comes without
 a = mx.random.uniform(shape=(1 << 20,)); mx.eval(a)
 def long(n):
     b = a
