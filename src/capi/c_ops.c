@@ -717,6 +717,13 @@ int mlx_put_along_axis(mlx_array *res, const mlx_array a, const mlx_array indice
                         mx_put_along_axis(capi_in(a), capi_in(indices), capi_in(values), axis));
 }
 
+int mlx_masked_scatter(mlx_array *res, const mlx_array a, const mlx_array mask, const mlx_array src,
+                       const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_masked_scatter(capi_in(a), capi_in(mask), capi_in(src)));
+}
+
 int mlx_scatter_add_axis(mlx_array *res, const mlx_array a, const mlx_array indices,
                          const mlx_array values, int axis, const mlx_stream s)
 {

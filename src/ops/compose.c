@@ -315,3 +315,25 @@ mx mx_bartlett(int n) { return window("bartlett", n, 0, 0, 0, true); }
 mx mx_hanning(int n) { return window("hanning", n, 0.5, 0.5, 0, false); }
 mx mx_hamming(int n) { return window("hamming", n, 0.54, 0.46, 0, false); }
 mx mx_blackman(int n) { return window("blackman", n, 0.42, 0.5, 0.08, false); }
+
+/* ---- elements to the places of a mask */
+
+mx mx_masked_scatter(mx x, mx mask, mx from)
+{
+    if (is_nil(x) || is_nil(mask) || is_nil(from))
+        return MX_NIL;
+    if (mask->ndim > x->ndim || (mask->ndim && memcmp(mask->shape, x->shape, (size_t)mask->ndim * sizeof(int))))
+        return mx_fail("[masked_scatter] expected a mask of the shape %s of the array or of its first dimensions, got %s",
+                       shape_of(x), shape_of(mask));
+    if (x->size == 0 || from->size == 0)
+        return x;
+    int ones[MX_MAX_NDIM];
+    for (int i = mask->ndim; i < x->ndim; i++)
+        ones[i - mask->ndim] = i;
+    mask = mx_expand_dims(mx_astype(mask, DT_bool_), ones, x->ndim - mask->ndim);
+    mask = mx_broadcast_to(mask, x->ndim, x->shape);
+    mx place = mx_subtract(mx_cumsum(mx_astype(flat(mask), DT_int32), 0, false, true), array_of_int(1, DT_int32));
+    place = mx_maximum(place, array_of_int(0, DT_int32)); /* before the first place nothing is taken */
+    mx taken = mx_take(flat(mx_astype(from, x->dtype)), place, 0);
+    return mx_where(mask, mx_reshape(taken, x->ndim, x->shape), x);
+}

@@ -374,6 +374,15 @@ static void by_index(void **state)
     GIVES(mlx_take_axis(&r, m, k, 1, s), "[[3, 3, 1],\n       [6, 6, 4]]" I32);
     GIVES(mlx_take_along_axis(&r, m, rows, 1, s), "[[3],\n       [4]]" I32);
     mlx_array v = mlx_array_new_data((const int[]){ 50, 60 }, two, 2, MLX_INT32);
+    mlx_array odd = mlx_array_new(), step = mlx_array_new_int(2);
+    OK(mlx_remainder(&odd, m, step, s));
+    GIVES(mlx_masked_scatter(&r, m, odd, m, s), "[[1, 2, 2],\n       [4, 3, 6]]" I32);
+    FAILS(mlx_masked_scatter(&r, m, v, m, s), "[masked_scatter] expected a mask");
+    OK(mlx_masked_scatter(&odd, m, odd, k, s)); /* three places, three elements */
+    OK(mlx_masked_scatter(&odd, m, m, k, s));   /* six places */
+    FAILS(mlx_array_eval(odd), "index 3 at position (3,) is out of range");
+    mlx_array_free(odd);
+    mlx_array_free(step);
     GIVES(mlx_put_along_axis(&r, m, rows, v, 1, s), "[[1, 2, 50],\n       [60, 5, 6]]" I32);
     GIVES(mlx_scatter_add_axis(&r, m, rows, v, 1, s), "[[1, 2, 53],\n       [64, 5, 6]]" I32);
     GIVES(mlx_gather_single(&r, m, first, 0, INTS(1, 3), s), "[[[4, 5, 6]]]" I32);

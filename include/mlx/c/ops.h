@@ -648,6 +648,12 @@ MLX_API int mlx_take_along_axis(mlx_array *res, const mlx_array a, const mlx_arr
 MLX_API int mlx_put_along_axis(mlx_array *res, const mlx_array a, const mlx_array indices,
                                const mlx_array values, int axis, const mlx_stream s);
 
+/* a with the elements of `src`, row by row, in place of those where `mask` is true.  The mask has the
+ * shape of a, or of its first dimensions, and stands for all of the others.  Fewer elements than places
+ * are an error when the result is computed; any more are left out. */
+MLX_API int mlx_masked_scatter(mlx_array *res, const mlx_array a, const mlx_array mask,
+                               const mlx_array src, const mlx_stream s);
+
 /* a with `values` added at the positions that mlx_take_along_axis would read; repeated ones add
  * up. */
 MLX_API int mlx_scatter_add_axis(mlx_array *res, const mlx_array a, const mlx_array indices,
