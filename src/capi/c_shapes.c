@@ -16,8 +16,8 @@ static const char *const any_rank[] = {
 #include "ops/ops.def"
     "astype", "clip", "closure_apply", "compiled_apply", "copy", "degrees", "divmod", "floor_divide",
     "full_like", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "nan_to_num",
-    "nan_to_num_double", "negative", "ones_like", "random_set_state", "radians", "reciprocal", "round", "stop_gradient", "where",
-    "zeros_like",
+    "nan_to_num_double", "negative", "ones_like", "random_set_state", "radians", "reciprocal", "round",
+    "stop_gradient", "where", "zeros_like",
 };
 
 /* The number of dimensions matters, as do axes, but not the sizes. */

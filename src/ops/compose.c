@@ -323,8 +323,8 @@ mx mx_masked_scatter(mx x, mx mask, mx from)
     if (is_nil(x) || is_nil(mask) || is_nil(from))
         return MX_NIL;
     if (mask->ndim > x->ndim || (mask->ndim && memcmp(mask->shape, x->shape, (size_t)mask->ndim * sizeof(int))))
-        return mx_fail("[masked_scatter] expected a mask of the shape %s of the array or of its first dimensions, got %s",
-                       shape_of(x), shape_of(mask));
+        return mx_fail("[masked_scatter] expected a mask of the array's shape %s or that of its first dimensions, "
+                       "got %s", shape_of(x), shape_of(mask));
     if (x->size == 0 || from->size == 0)
         return x;
     int ones[MX_MAX_NDIM];
