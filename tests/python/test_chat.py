@@ -58,14 +58,14 @@ def test_weights_stay_packed(chat):
 
 @pytest.mark.parametrize("i", range(10))
 def test_greedy_answers(chat, data, i):
-    """32 tokens, compiled; and for those tokens the logits, uncompiled, within 1e-3 (they go up to 30)."""
+    """32 tokens, compiled; and for those tokens the logits, uncompiled, within 3e-4 (they go up to 27)."""
     llama, model, _ = chat
     prompt, answer, logits = data[f"tokens_{i}"].tolist(), data["answers"][i].tolist(), data["logits"][i]
     assert list(llama.generate(llama.Session(model), prompt, end=None, limit=32)) == answer
     session = llama.Session(model, compiled=False)
     for want, tokens in zip(logits, [prompt, *([token] for token in answer)]):
         got = np.array(session(tokens))
-        np.testing.assert_allclose(got[:: got.size // want.size], want, atol=1e-3)
+        np.testing.assert_allclose(got[:: got.size // want.size], want, atol=3e-4)
 
 
 def test_sessions_go_back(chat):
