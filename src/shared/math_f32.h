@@ -298,12 +298,17 @@ FN float m_tanh_f32(float x)
     return m_copysign_f32(a < 0.625f ? MA(a * z, p, a) : far, x);
 }
 
+/* erf(x) / x - 1 of z = x^2, below 1 */
+FN float erf_slope_f32(float z)
+{
+    return poly6_f32(z, 1.283791661e-01f, -3.761262596e-01f, 1.128357872e-01f, -2.68533472e-02f,
+                     5.187162198e-03f, -7.997853099e-04f, 7.806903886e-05f);
+}
+FN float m_erf_near_f32(float x) { return MA(x, erf_slope_f32(x * x), x); }
 /* 1 - e^q(x) beyond 1, with q fitted to log(erfc) */
 FN float m_erf_f32(float x)
 {
-    float a = m_fabs_f32(x), z = a * a, b = a > 4 ? 4 : a;
-    float p = poly6_f32(z, 1.283791661e-01f, -3.761262596e-01f, 1.128357872e-01f, -2.68533472e-02f,
-                        5.187162198e-03f, -7.997853099e-04f, 7.806903886e-05f);
+    float a = m_fabs_f32(x), b = a > 4 ? 4 : a, p = erf_slope_f32(a * a);
     float q = poly6_f32(b, -3.41512583e-04f, -1.127089262e+00f, -6.381446719e-01f,
                         -1.031069234e-01f, 2.183815464e-02f, -2.947681816e-03f, 1.863813814e-04f);
     struct exp_f32 s = exp_split_f32(q);

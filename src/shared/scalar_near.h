@@ -1,7 +1,7 @@
 /* scalar_near.h: twins of formulas, for loops on the CPU.
  *
  * Formulas that reduce an angle, and remainder, take a branch where an operand is far, which
- * keeps a loop from being vectorized.  Their near twins have none; where near_<type> holds for
+ * keeps a loop from being vectorized.  Their near twins have none; where near_for_<type> holds for
  * every operand (both_near_<type> for every pair) they give the same. */
 
 typedef float unary_f32(float), binary_f32(float, float);
@@ -21,12 +21,17 @@ FN int both_near_c64(complex64 a, complex64 b)
            (m_fabs_f32(b.im) < 1e4f);
 }
 
+/* Is x near for this formula?  For erf, which is the shorter of its two polynomials there, below 1. */
+FN int near_for_f32(unary_f32 *f, float x) { return f == erf_f32 ? m_fabs_f32(x) < 1 : near_f32(x); }
+FN int near_for_f64(unary_f64 *f, double x) { return (void)f, near_f64(x); }
+
 /* The twin of a formula, or NULL.  Folds away where f is a constant. */
 FN unary_f32 *near_unary_f32(unary_f32 *f)
 {
     return f == sin_f32   ? m_sin_near_f32
            : f == cos_f32 ? m_cos_near_f32
            : f == tan_f32 ? m_tan_near_f32
+           : f == erf_f32 ? m_erf_near_f32
                           : NULL;
 }
 FN unary_f64 *near_unary_f64(unary_f64 *f)
