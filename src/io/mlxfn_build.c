@@ -176,9 +176,8 @@ BUILD(MaskedScatter)
         return;
     }
     int rows[2] = { dim(x, 0), -1 };
-    mx order = mx_cumsum(mx_astype(mx_reshape(mask, 2, rows), DT_int32), 1, false, true);
-    mx place = mx_maximum(mx_subtract(order, array_of_int(1, DT_int32)), array_of_int(0, DT_int32));
     mx flat = mx_reshape(mx_astype(from, x->dtype), 2, rows);
+    mx place = mx_mask_order(mx_reshape(mask, 2, rows), 1);
     place = mx_minimum(place, array_of_int(dim(flat, 1) - 1, DT_int32));
     y[0] = mx_where(mask, mx_reshape(mx_take_along_axis(flat, place, 1), x->ndim, x->shape), x);
 }

@@ -318,6 +318,12 @@ mx mx_blackman(int n) { return window("blackman", n, 0.42, 0.5, 0.08, false); }
 
 /* ---- elements to the places of a mask */
 
+mx mx_mask_order(mx mask, int axis)
+{
+    mx order = mx_cumsum(mx_astype(mask, DT_int32), axis, false, true);
+    return mx_maximum(mx_subtract(order, array_of_int(1, DT_int32)), array_of_int(0, DT_int32));
+}
+
 mx mx_masked_scatter(mx x, mx mask, mx from)
 {
     if (is_nil(x) || is_nil(mask) || is_nil(from))
@@ -332,8 +338,6 @@ mx mx_masked_scatter(mx x, mx mask, mx from)
         ones[i - mask->ndim] = i;
     mask = mx_expand_dims(mx_astype(mask, DT_bool_), ones, x->ndim - mask->ndim);
     mask = mx_broadcast_to(mask, x->ndim, x->shape);
-    mx place = mx_subtract(mx_cumsum(mx_astype(flat(mask), DT_int32), 0, false, true), array_of_int(1, DT_int32));
-    place = mx_maximum(place, array_of_int(0, DT_int32)); /* before the first place nothing is taken */
-    mx taken = mx_take(flat(mx_astype(from, x->dtype)), place, 0);
+    mx taken = mx_take(flat(mx_astype(from, x->dtype)), mx_mask_order(flat(mask), 0), 0);
     return mx_where(mask, mx_reshape(taken, x->ndim, x->shape), x);
 }

@@ -158,6 +158,8 @@ mx mx_take_flat(mx x, mx indices);
 mx mx_take_along_axis(mx x, mx indices, int axis);
 mx mx_put_along_axis(mx x, mx indices, mx values, int axis);
 mx mx_masked_scatter(mx x, mx mask, mx from);
+/* Where the mask is true, how many places were before it along the axis; before the first one 0. */
+mx mx_mask_order(mx mask, int axis);
 /* x indexed at n axes by n index arrays that broadcast together; slice_sizes has x->ndim entries.
  * Result: shape of the indices, then slice_sizes. */
 mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_sizes);

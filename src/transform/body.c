@@ -40,23 +40,13 @@ static int find_captured(const struct graph *g, struct mx_list *captured)
     return failed;
 }
 
-static int push_placeholders(struct mx_list *x, int n, const mx like[])
-{
-    int failed = 0;
-    for (int i = 0; i < n && !failed; i++) {
-        MX_SCOPE(NULL);
-        failed = list_push(x, graph_placeholder((enum dtype)like[i]->dtype, like[i]->ndim, like[i]->shape));
-    }
-    return failed;
-}
-
 /* What was recorded with arrays of others as its last inputs, with placeholders instead. */
 static struct graph *by_itself(const struct graph *g, int n, const mx like[])
 {
     struct mx_list x = { 0 }, y = { 0 };
     struct graph *made = NULL;
     uint32_t clock = node_clock();
-    if (!push_placeholders(&x, n, like) && !graph_call(g, n, (mx *)x.v, &y))
+    if (!graph_placeholders(n, like, &x) && !graph_call(g, n, (mx *)x.v, &y))
         made = graph_since(clock, n, (mx *)x.v, y.n, (mx *)y.v);
     list_clear(&x);
     list_clear(&y);
@@ -97,7 +87,7 @@ int body_trace(struct body *b, struct closure *f, int n, const mx like[], bool w
     struct shapeless_trace outer = shapeless_begin(false);
     trace_begin();
     uint32_t clock = node_clock();
-    int failed = push_placeholders(&in, n, like) || f->call(f, n, (mx *)in.v, &out) ||
+    int failed = graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out) ||
                  body_of(b, whole, clock, &in, &out);
     trace_end();
     shapeless_end(outer);

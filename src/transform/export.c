@@ -71,16 +71,10 @@ static int record_trace(struct trace *t, int n_out, const mx out[])
 static int trace_function(struct exporter *e, struct bound *b, int n, const mx like[], struct trace *t)
 {
     struct mx_list out = { 0 };
-    int failed = 0;
     *t = (struct trace){ 0 };
     trace_begin();
     struct shapeless_trace outer = shapeless_begin(e->shapeless);
-    {
-        MX_SCOPE(NULL);
-        for (int i = 0; i < n && !failed; i++)
-            failed = list_push(&t->in, graph_placeholder(like[i]->dtype, like[i]->ndim, like[i]->shape));
-    }
-    failed = failed || b->closure.call(&b->closure, n, (mx *)t->in.v, &out);
+    int failed = graph_placeholders(n, like, &t->in) || b->closure.call(&b->closure, n, (mx *)t->in.v, &out);
     struct shapeless_trace said = shapeless_end(outer);
     e->sizes_read = said.sizes_read;
     trace_end();

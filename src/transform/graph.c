@@ -64,6 +64,16 @@ struct graph *graph_since(uint32_t clock, int n, const mx in[], int n_out, const
     return graph_from(&clock, n, in, n_out, out);
 }
 
+int graph_placeholders(int n, const mx like[], struct mx_list *in)
+{
+    int failed = 0;
+    for (int i = 0; i < n && !failed; i++) {
+        MX_SCOPE(NULL);
+        failed = list_push(in, graph_placeholder(like[i]->dtype, like[i]->ndim, like[i]->shape));
+    }
+    return failed;
+}
+
 /* ---- what a function reads of shapes */
 
 static _Thread_local struct reads {
@@ -110,14 +120,8 @@ static bool suits_any_rank(const struct graph *g)
 static struct graph *trace(struct closure *f, int n, const mx like[], struct reads *seen)
 {
     struct mx_list in = { 0 }, out = { 0 };
-    int failed = 0;
     trace_begin();
-    {
-        MX_SCOPE(NULL);
-        for (int i = 0; i < n && !failed; i++)
-            failed = list_push(&in, graph_placeholder(like[i]->dtype, like[i]->ndim, like[i]->shape));
-    }
-    failed = failed || f->call(f, n, (mx *)in.v, &out);
+    int failed = graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out);
     int n_out = out.n;
     for (int i = 0; i < (seen ? seen->arrays.n : 0) && !failed; i++)
         failed = list_push(&out, seen->arrays.v[i].it);
@@ -129,7 +133,8 @@ static struct graph *trace(struct closure *f, int n, const mx like[], struct rea
         for (int i = 0; i < g->n_read; i++)
             if (is_foreign(g, g->r.roots[n_out + i]))
                 g->fixed = "a transform inside";
-        note_open(g, n_out);
+        if (g->n_read)
+            note_open(g, n_out);
     }
     list_clear(&in);
     list_clear(&out);
@@ -229,14 +234,9 @@ static int call(const struct graph *g, int n, const mx x[], struct mx_list *y, b
 {
     enum { FEW = 64 };
     mx few[FEW], *v = few;
-    int most = 1, failed = check_inputs(g, n, x);
+    int most = recording_widest(&g->r), failed = check_inputs(g, n, x);
     if (failed)
         return 1;
-    for (int i = 0; i < g->r.n; i++) {
-        const struct node *e = g->r.entries[i].node;
-        int wide = e->nin > e->nout ? e->nin : e->nout;
-        most = wide > most ? wide : most;
-    }
     if (g->r.n_values + 2 * most > FEW && !(v = mx_malloc((size_t)(g->r.n_values + 2 * most) * sizeof *v)))
         return 1;
     bool as_traced = same_shapes(g, x);

@@ -38,6 +38,8 @@ struct graph *graph_of(int n, const mx in[], int n_out, const mx out[]);
 struct graph *graph_since(uint32_t clock, int n, const mx in[], int n_out, const mx out[]);
 /* A LAZY array without a node, for an input of a trace. */
 mx graph_placeholder(enum dtype t, int ndim, const int *shape);
+/* Pushes one like each of n arrays; 0, or non-zero after mx_fail. */
+int graph_placeholders(int n, const mx like[], struct mx_list *in);
 
 /* What the function would give for x: new nodes, on the streams of the traced ones.  Where the shapes
  * are not those of the placeholders, each shape is inferred anew.  Pushes n_out arrays; 0, or non-zero

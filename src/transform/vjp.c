@@ -91,23 +91,11 @@ static void trace_free(struct trace *t)
 
 _Static_assert(sizeof(mx_own) == sizeof(mx), "a list of owned arrays reads as an array of mx");
 
-/* Operands, results and per-operand slots of the widest entry. */
-static int widest(const struct recording *g)
-{
-    int most = 1;
-    for (int i = 0; i < g->n; i++) {
-        struct node *n = g->entries[i].node;
-        most = n->nin > most ? n->nin : most;
-        most = n->nout > most ? n->nout : most;
-    }
-    return most;
-}
-
 struct slots { mx *x, *y, *in, *out; bool *want; };
 
 static int slots_new(struct slots *s, const struct recording *g)
 {
-    size_t m = (size_t)widest(g);
+    size_t m = (size_t)recording_widest(g);
     s->x = mx_malloc(m * (4 * sizeof(mx) + sizeof(bool)));
     if (!s->x)
         return 1;

@@ -139,15 +139,11 @@ static mx place(mx y, int from, int to, int size)
 int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_out, const mx out[],
                     const int out_axes[], struct mx_list *y)
 {
-    int size = batch_size(n, x, axes), most = 1, failed = size < 0;
+    int size = batch_size(n, x, axes), failed = size < 0;
     struct recording g;
     if (failed || record(&g, n_out, out, n, in, true))
         return 1;
-    for (int i = 0; i < g.n; i++) {
-        struct node *e = g.entries[i].node;
-        most = e->nin > most ? e->nin : most;
-        most = e->nout > most ? e->nout : most;
-    }
+    int most = recording_widest(&g);
     size_t values = ((size_t)g.n_values + 1) * sizeof(struct batched);
     struct batched *v = mx_malloc(values);
     if (v)

@@ -212,3 +212,14 @@ void recording_free(struct recording *r)
     free(r->roots);
     *r = (struct recording){ 0 };
 }
+
+int recording_widest(const struct recording *r)
+{
+    int most = 1;
+    for (int i = 0; i < r->n; i++) {
+        const struct node *n = r->entries[i].node;
+        most = n->nin > most ? n->nin : most;
+        most = n->nout > most ? n->nout : most;
+    }
+    return most;
+}

@@ -40,5 +40,7 @@ int record_since(struct recording *r, int n_roots, const mx roots[], int n_leave
  * mx_fail. */
 bool *recording_needs(const struct recording *r, int n_roots, int (*reads)(const struct node *n));
 void recording_free(struct recording *r);
+/* The most operands or results that an entry has; at least 1. */
+int recording_widest(const struct recording *r);
 
 #endif
