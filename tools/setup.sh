@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install what the project needs and this machine lacks: Debian packages, and .venv with the pinned
-# Python packages of tools/requirements.txt.  Does nothing, quickly, when all is there.
+# Python packages of tools/requirements{,-mlx-lm}.txt.  Does nothing, quickly, when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -69,18 +69,22 @@ if [ -n "${packages// /}" ]; then
     fi
 fi
 
-# .venv is made again when its Python is gone, and filled again when the list changes.
+# .venv is made again when its Python is gone, and filled again when a list changes.
 if ! .venv/bin/python -c '' 2>/dev/null || ! new_enough .venv/bin/python; then
     python=$(find_python)
     say "making .venv with $("$python" --version) ($python)"
     rm -rf .venv
     "$python" -m venv .venv
 fi
-stamp=.venv/requirements.installed
-if ! cmp -s tools/requirements.txt "$stamp"; then
-    say "installing the Python packages of tools/requirements.txt into .venv"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt ||
+# fill LIST [pip arguments]
+fill() {
+    local list=tools/$1 stamp=.venv/${1%.txt}.installed
+    cmp -s "$list" "$stamp" && return
+    say "installing the Python packages of $list into .venv"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "${@:2}" -r "$list" ||
         die "pip could not install the packages above; is a package index within reach?"
-    cp tools/requirements.txt "$stamp"
-fi
+    cp "$list" "$stamp"
+}
+fill requirements.txt
+fill requirements-mlx-lm.txt --no-deps
 say "all there"
