@@ -158,40 +158,35 @@ static void *user_new(const char *func, struct user given)
 
 /* Results of callbacks */
 
-struct result {
-    struct list *made; /* what the callback was given */
-    mlx_vector_array vec;
-};
-
-static bool open_result(struct result *r)
+bool capi_result_open(struct capi_result *r)
 {
     r->made = r->vec.ctx = capi_list_new(ARRAYS);
     return r->made;
 }
 
-static void close_result(struct result *r)
+void capi_result_close(struct capi_result *r)
 {
     if (r->vec.ctx != r->made)
         capi_list_free(r->vec.ctx);
     capi_list_free(r->made);
 }
 
-static void push_result(const struct result *r, struct mx_list *out)
+void capi_result_push(const struct capi_result *r, struct mx_list *out)
 {
     const struct list *l = r->vec.ctx;
     for (size_t i = 0; l && i < l->n; i++) list_push(out, l->v[i].array.it);
 }
 
 /* The callback returned `status`: the content of `res` becomes what it left, or it failed. */
-static int end_result(const char *func, mlx_vector_array *res, struct result *r, int status,
+static int end_result(const char *func, mlx_vector_array *res, struct capi_result *r, int status,
                       unsigned long before)
 {
     struct mx_list y = { 0 };
     if (status)
         capi_callback_failed(status, before);
     else
-        push_result(r, &y);
-    close_result(r);
+        capi_result_push(r, &y);
+    capi_result_close(r);
     return capi_results_end(func, res, &y, NULL, NULL);
 }
 
@@ -207,17 +202,17 @@ static bool ready(const char *func, const struct user *u, const void *res, const
 static int call_plain(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     struct user *u = (struct user *)self;
-    struct result res;
+    struct capi_result res;
     mlx_vector_array in = { capi_list_of(n, x) };
-    if (open_result(&res) && in.ctx) {
+    if (capi_result_open(&res) && in.ctx) {
         unsigned long before = capi_reports();
         int status = CALL(plain, u, &res.vec, in);
         if (status)
             capi_callback_failed(status, before);
         else
-            push_result(&res, out);
+            capi_result_push(&res, out);
     }
-    close_result(&res);
+    capi_result_close(&res);
     capi_list_free(in.ctx);
     return mx_failed();
 }
@@ -272,8 +267,8 @@ int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls,
                              const mlx_vector_array input_0, const mlx_map_string_to_array input_1)
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
-    struct result r;
-    if (!ready(__func__, u, res, input_0.ctx) || !capi_in_map(input_1) || !open_result(&r))
+    struct capi_result r;
+    if (!ready(__func__, u, res, input_0.ctx) || !capi_in_map(input_1) || !capi_result_open(&r))
         return capi_report();
     unsigned long before = capi_reports();
     int status = CALL(kwargs, u, &r.vec, input_0, input_1);
@@ -286,21 +281,21 @@ static int call_grads(struct value_and_grad *self, int n, const mx x[], struct m
                       struct mx_list *dx)
 {
     struct user *u = (struct user *)self;
-    struct result values, gradients;
+    struct capi_result values, gradients;
     mlx_vector_array in = { capi_list_of(n, x) };
-    bool opened = open_result(&values);
-    if (open_result(&gradients) && opened && in.ctx) {
+    bool opened = capi_result_open(&values);
+    if (capi_result_open(&gradients) && opened && in.ctx) {
         unsigned long before = capi_reports();
         int status = CALL(grads, u, &values.vec, &gradients.vec, in);
         if (status) {
             capi_callback_failed(status, before);
         } else {
-            push_result(&values, y);
-            push_result(&gradients, dx);
+            capi_result_push(&values, y);
+            capi_result_push(&gradients, dx);
         }
     }
-    close_result(&values);
-    close_result(&gradients);
+    capi_result_close(&values);
+    capi_result_close(&gradients);
     capi_list_free(in.ctx);
     return mx_failed();
 }
@@ -327,18 +322,18 @@ static int call_custom(struct vjp_rule *self, int nx, const mx x[], int ny, cons
                        const mx ct[], struct mx_list *dx)
 {
     struct user *u = (struct user *)self;
-    struct result res;
+    struct capi_result res;
     mlx_vector_array in = { capi_list_of(nx, x) }, cts = { capi_list_of(ny, ct) };
     mlx_vector_array out = { capi_list_of(ny, y) };
-    if (open_result(&res) && in.ctx && cts.ctx && out.ctx) {
+    if (capi_result_open(&res) && in.ctx && cts.ctx && out.ctx) {
         unsigned long before = capi_reports();
         int status = CALL(custom, u, &res.vec, in, cts, out);
         if (status)
             capi_callback_failed(status, before);
         else
-            push_result(&res, dx);
+            capi_result_push(&res, dx);
     }
-    close_result(&res);
+    capi_result_close(&res);
     capi_list_free(in.ctx);
     capi_list_free(cts.ctx);
     capi_list_free(out.ctx);
@@ -350,9 +345,9 @@ int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls,
                              const mlx_vector_array input_2)
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
-    struct result r;
+    struct capi_result r;
     if (!ready(__func__, u, res, input_0.ctx) || !ready(__func__, u, res, input_1.ctx) ||
-        !ready(__func__, u, res, input_2.ctx) || !open_result(&r))
+        !ready(__func__, u, res, input_2.ctx) || !capi_result_open(&r))
         return capi_report();
     unsigned long before = capi_reports();
     int status = CALL(custom, u, &r.vec, input_0, input_1, input_2);
@@ -365,7 +360,7 @@ static int call_custom_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, 
                            const mx t[], struct mx_list *dy)
 {
     struct user *u = (struct user *)self;
-    struct result res;
+    struct capi_result res;
     int n = 0, *argnums = mx_malloc((size_t)nx * sizeof *argnums);
     mx *given = mx_malloc((size_t)nx * sizeof *given);
     (void)ny, (void)y;
@@ -375,15 +370,15 @@ static int call_custom_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, 
             given[n++] = t[i];
         }
     mlx_vector_array in = { capi_list_of(nx, x) }, ts = { given ? capi_list_of(n, given) : NULL };
-    if (open_result(&res) && in.ctx && ts.ctx && argnums) {
+    if (capi_result_open(&res) && in.ctx && ts.ctx && argnums) {
         unsigned long before = capi_reports();
         int status = CALL(custom_jvp, u, &res.vec, in, ts, argnums, (size_t)n);
         if (status)
             capi_callback_failed(status, before);
         else
-            push_result(&res, dy);
+            capi_result_push(&res, dy);
     }
-    close_result(&res);
+    capi_result_close(&res);
     capi_list_free(in.ctx);
     capi_list_free(ts.ctx);
     free(given);
@@ -397,11 +392,11 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
                             struct mx_list *y, int yaxis[])
 {
     struct user *u = (struct user *)self;
-    struct result res;
+    struct capi_result res;
     struct list *made = capi_list_new(NUMBERS);
     mlx_vector_int axes = { made };
     mlx_vector_array in = { capi_list_of(nx, x) };
-    if (open_result(&res) && in.ctx && made) {
+    if (capi_result_open(&res) && in.ctx && made) {
         unsigned long before = capi_reports();
         int status = CALL(custom_vmap, u, &res.vec, &axes, in, axis, (size_t)nx);
         const struct list *l = axes.ctx;
@@ -411,11 +406,11 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
             mx_fail("[custom_function] expected %d axes from the vmap rule, one for each result, got %zu", ny,
                     l ? l->n : 0);
         else
-            push_result(&res, y);
+            capi_result_push(&res, y);
         for (int k = 0; k < ny && !mx_failed(); k++)
             yaxis[k] = l->v[k].number;
     }
-    close_result(&res);
+    capi_result_close(&res);
     if (axes.ctx != made)
         capi_list_free(axes.ctx);
     capi_list_free(made);
@@ -428,9 +423,9 @@ int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp c
                                  const int *input_2, size_t input_2_num)
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
-    struct result r;
+    struct capi_result r;
     if (!ready(__func__, u, res, input_0.ctx) || !ready(__func__, u, res, input_1.ctx) ||
-        !open_result(&r))
+        !capi_result_open(&r))
         return capi_report();
     unsigned long before = capi_reports();
     int status = CALL(custom_jvp, u, &r.vec, input_0, input_1, input_2, input_2_num);
@@ -442,9 +437,9 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
                                   const int *input_1, size_t input_1_num)
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
-    struct result r;
+    struct capi_result r;
     if (!ready(__func__, u, res_0, input_0.ctx) || !ready(__func__, u, res_1, input_0.ctx) ||
-        !open_result(&r))
+        !capi_result_open(&r))
         return capi_report();
     struct list *made = capi_list_new(NUMBERS);
     mlx_vector_int axes = { made };

@@ -27,7 +27,7 @@ static const char *const any_shape[] = {
     "cumprod", "cumsum", "expand_dims", "expand_dims_axes", "fast_layer_norm", "fast_rms_norm", "flatten",
     "getitem", "imported_function_apply", "imported_function_apply_kwargs", "logcumsumexp", "logsumexp_axes",
     "logsumexp_axis", "matmul", "max", "max_axes", "max_axis", "mean", "mean_axes", "mean_axis", "min",
-    "min_axes", "min_axis", "moveaxis", "number_of_elements", "prod", "prod_axes", "prod_axis",
+    "min_axes", "min_axis", "moveaxis", "number_of_elements", "primitive_apply", "prod", "prod_axes", "prod_axis",
     "random_bernoulli", "random_bits", "random_normal", "random_split", "random_split_num", "random_uniform",
     "reshape", "softmax_axes", "softmax_axis", "sort_axis", "squeeze_axes", "squeeze_axis", "stack",
     "stack_axis", "std", "std_axes", "std_axis", "sum", "sum_axes", "sum_axis", "swapaxes", "take", "take_axis",

@@ -130,6 +130,15 @@ struct vmap_rule *capi_opt_vmap(mlx_closure_custom_vmap cls);
 int capi_closure_end(const char *func, mlx_closure *res, struct closure *f);
 #define capi_publish_closure(res, f) capi_closure_end(__func__, res, f)
 
+/* What a callback leaves in a vector that it is given: it may fill that or replace the handle. */
+struct capi_result {
+    struct list *made;
+    mlx_vector_array vec;
+};
+bool capi_result_open(struct capi_result *r); /* false after a failure; close it in any case */
+void capi_result_push(const struct capi_result *r, struct mx_list *out);
+void capi_result_close(struct capi_result *r);
+
 /* What a mlx_closure_value_and_grad holds. */
 struct value_and_grad {
     struct object object;

@@ -181,15 +181,18 @@ static run_fn *const runners[OP_COUNT] = {
 #include "ops/ops.def"
 };
 
-static bool cpu_supports(const struct node *n) { return n->op->id < OP_COUNT && runners[n->op->id]; }
+static bool cpu_supports(const struct node *n)
+{
+    const struct plugin *p = plugin_of(n->op);
+    return p ? p->supports(p, DEVICE_CPU) : runners[n->op->id] != NULL;
+}
 
 static int cpu_run(struct stream *s, struct entry *e)
 {
-    (void)s;
     const struct node *n = e->node;
     struct run r = { .node = n, .args = n->args, .nin = n->nin, .nout = n->nout, .x = n->in, .y = entry_out(e),
                      .keep = e->keep };
-    return runners[n->op->id](&r);
+    return plugin_of(n->op) ? run_plugin(&r, s, DEVICE_CPU) : runners[n->op->id](&r);
 }
 
 static int cpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])

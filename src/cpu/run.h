@@ -11,7 +11,7 @@
 #include "core/stream.h"
 #include "cpu/kernels.h"
 #include "cpu/pool.h"
-#include "ops/op.h"
+#include "ops/plugin.h"
 
 struct run {
     const struct node *node;
@@ -51,6 +51,9 @@ unary_fn *unary_kernel(const struct node *n);
 binary_fn *binary_kernel(const struct node *n);
 select_fn *select_kernel(const struct node *n);
 int kernel_cost(const struct op *op); /* of an element, in elements moved */
+
+/* An operation registered at run time, by its rule for this kind of device, on the host. */
+int run_plugin(const struct run *r, struct stream *s, enum device_type on);
 
 /* One runner per op, NULL where the op has no CPU kernel; stamped by name from ops.def:
  * run_unary, run_binary for the element-wise rows and run_<name> for the others (cpu/backend.c). */

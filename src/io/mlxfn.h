@@ -69,11 +69,15 @@ struct building {
 
 /* Their names start with this, and the state is text: the fields of the arguments, described. */
 #define EXTENSION "mlx.c:"
+/* Behind it, before the names of operations registered at run time: their state is theirs. */
+#define PLUGIN "plugin:"
 /* The fields of arguments as bytes; mx_malloc'ed. NULL after a failure. */
 char *extension_encode(const struct op *op, const void *args, uint64_t *length);
 /* The operation called `name`, which has no prefix any more; NULL: no such extension. */
 const struct op *extension_named(const char *name, size_t length);
-void extension_build(const struct op *op, const char *state, uint64_t length, int nin, const mx x[], int nout, mx y[]);
+/* `declared`: what the results are in the file, where the operands are as they were written. */
+void extension_build(const struct op *op, const char *state, uint64_t length, int nin, const mx x[],
+                     const struct spec *declared, int nout, mx y[]);
 
 /* ---- writing: the form of an operation */
 

@@ -9,6 +9,7 @@
 
 #include "core/buffer.h"
 #include "io/mlxfn.h"
+#include "ops/plugin.h"
 #include "io/mlxfn_compose.h"
 #include "ops/create.h"
 #include "ops/fft.h"
@@ -599,23 +600,30 @@ void wire_compose(const struct call *c, mx y[])
 
 /* ---- extensions: the fields of the arguments one after another, as their description says */
 
-bool wire_has_extension(const struct op *op) { return row_of(op)->extension; }
+bool wire_has_extension(const struct op *op) { return plugin_of(op) || row_of(op)->extension; }
 
 bool wire_extension(const struct call *c, struct wire_form *f)
 {
-    snprintf(f->label, sizeof f->label, EXTENSION "%s", c->op->name);
+    const struct plugin *p = plugin_of(c->op);
+    snprintf(f->label, sizeof f->label, EXTENSION "%s%s", p ? PLUGIN : "", c->op->name);
     f->name = f->label;
     f->format = "s";
     f->s.n = 0;
     f->rotate = 0;
     struct wire_value *v = next(f, 's');
-    f->text = extension_encode(c->op, c->args, &v->n);
+    f->text = p ? p->encode(p, ((const struct plugin_args *)c->args)->state, &v->n)
+                : extension_encode(c->op, c->args, &v->n);
     v->s = f->text;
     return f->text;
 }
 
 const struct op *extension_named(const char *name, size_t length)
 {
+    const size_t prefix = sizeof PLUGIN - 1;
+    if (length > prefix && !memcmp(name, PLUGIN, prefix)) {
+        const struct plugin *p = plugin_named(name + prefix, length - prefix);
+        return p ? &p->op : NULL;
+    }
     for (int id = 0; id < OP_COUNT; id++) {
         const struct op *op = op_table[id];
         if (row_of(op)->extension && strlen(op->name) == length && !memcmp(op->name, name, length))

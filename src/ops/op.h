@@ -97,6 +97,10 @@ struct op {
     /* Sets y[k] to the same results of simpler operations, which exported files are written in; NULL:
      * there is no need, or src/io/mlxfn_compose.c knows how. */
     void (*compose)(const struct call *c, mx y[]);
+    /* Arguments that say themselves whether they are equal, and what they are, as snprintf does; NULL:
+     * their fields do. */
+    bool (*args_equal)(const struct op *op, const void *a, const void *b);
+    int (*args_text)(const struct op *op, const void *args, char *out, size_t size);
 };
 
 /* For ops that are constant between jumps, or whose results are not numbers to differentiate. */

@@ -14,6 +14,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/ops.h"
+#include "ops/plugin.h"
 #include "transform/export_parts.h"
 
 /* ---- the graph of a call */
@@ -107,7 +108,8 @@ struct call export_call_of(const struct graph *g, int i, mx v[], mx x[])
 enum fate export_fate(const struct exporter *e, const struct graph *g, int i, const struct call *c, bool whole,
                          struct wire_form *f)
 {
-    bool ours = !e->portable && wire_has_extension(c->op), composable = wire_composable(c->op);
+    /* A file is as portable as the library of a plugin is. */
+    bool ours = (!e->portable || plugin_of(c->op)) && wire_has_extension(c->op), composable = wire_composable(c->op);
     if (wire_form(c, e->shapeless, f))
         return WRITTEN;
     if (composable && !ours)

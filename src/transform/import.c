@@ -226,7 +226,8 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
         if (e->p)
             e->p->build(&b, y);
         else
-            extension_build(e->extension, e->state.v[0].s, e->state.v[0].n, e->nin, x, e->nout, y);
+            extension_build(e->extension, e->state.v[0].s, e->state.v[0].n, e->nin, x, settled ? e->spec : NULL,
+                            e->nout, y);
         for (int k = 0; k < e->nout && !failed; k++)
             failed = check_result(r, e, k, &y[k], settled) || define(r, e->out[k], y[k], &e->spec[k]);
     }

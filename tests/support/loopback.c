@@ -10,7 +10,8 @@
 
 #include "core/buffer.h"
 #include "core/stream.h"
-#include "ops/op.h"
+#include "cpu/run.h"
+#include "ops/plugin.h"
 #include "transform/eval.h"
 
 static unsigned delay;
@@ -87,7 +88,9 @@ static int to_host(struct stream *s, void *host, const void *device, size_t byte
 
 static bool supports(const struct node *n)
 {
-    return !(forgotten && !strcmp(n->op->name, forgotten)) && cpu_backend.supports(n);
+    const struct plugin *p = plugin_of(n->op);
+    return !(forgotten && !strcmp(n->op->name, forgotten)) &&
+           (p ? p->supports(p, DEVICE_GPU) : cpu_backend.supports(n));
 }
 
 struct stand_in { struct mx_array array; struct buffer buffer; };
@@ -117,7 +120,9 @@ static int run(struct stream *s, struct entry *e)
     struct entry shadow = *e;
     shadow.node = &node;
     shadow.keep = true;
-    int failed = cpu_backend.run(s, &shadow);
+    struct run plugin = { .node = &node, .args = node.args, .nin = node.nin, .nout = node.nout, .x = x,
+                          .y = entry_out(e), .keep = true };
+    int failed = plugin_of(node.op) ? run_plugin(&plugin, s, DEVICE_GPU) : cpu_backend.run(s, &shadow);
     for (int i = 0; i < node.nin; i++)
         mprotect(node.in[i]->buf->host, pages(in[i].buffer.bytes ? in[i].buffer.bytes : 1), PROT_NONE);
     pthread_mutex_unlock(&door);

@@ -7,7 +7,7 @@
  * a rule which is not there fails and says so ("Axpby has no vmap rule"); nothing else does.
  *
  * Rules return 0 for success. They fail with any other number, after a call of the library that failed
- * or after mlx_error; rules of evaluation use mlx_eval_error. Derivative and batch rules are written in
+ * or after mlx_error; rules of evaluation use mlx_run_error. Derivative and batch rules are written in
  * the operations of the library, which build graphs: these rules run on the thread of the caller, and
  * the operations they call belong on the stream `s`, that of the node. Evaluation runs on any thread,
  * also at the same time on several, so it changes nothing of the state.
@@ -44,7 +44,7 @@ typedef struct mlx_output_ {
 } mlx_output;
 
 /* An operand or a result during evaluation. */
-typedef struct mlx_eval_array_ {
+typedef struct mlx_run_array_ {
     void *data; /* the first element; NULL for a result that has no memory yet, or without elements */
     mlx_dtype dtype;
     int ndim;
@@ -53,10 +53,10 @@ typedef struct mlx_eval_array_ {
     int64_t size;           /* in elements */
     bool row_contiguous;    /* in row-major order, without gaps */
     bool col_contiguous;    /* in column-major order, without gaps */
-} mlx_eval_array;
+} mlx_run_array;
 
 /* One evaluation under way. */
-typedef struct mlx_eval_ *mlx_eval;
+typedef struct mlx_run_ *mlx_run;
 
 /* What a primitive is. Everything but the first three members may be NULL. */
 struct mlx_primitive_class {
@@ -65,10 +65,10 @@ struct mlx_primitive_class {
     const char *name;   /* a C identifier; how it is printed, found, and written in files */
 
     /* Compute the results from operands that have their data where the device reads it. Results have
-     * shape and dtype, and get memory by mlx_eval_alloc and its relatives before anything is written.
+     * shape and dtype, and get memory by mlx_run_alloc and its relatives before anything is written.
      * On a GPU the pointers are those of the device, and work goes to the device's queue. */
-    int (*eval_cpu)(const void *state, mlx_eval ev);
-    int (*eval_gpu)(const void *state, mlx_eval ev);
+    int (*eval_cpu)(const void *state, mlx_run run);
+    int (*eval_gpu)(const void *state, mlx_run run);
 
     /* One array for each operand numbered in argnums: the sum over results of the cotangent times the
      * derivative, in the shape of the operand. Cotangents are given for all results. */
@@ -105,7 +105,7 @@ struct mlx_primitive_class {
     /* A state from such bytes, which may come from anywhere and be anything; NULL where they are bad. */
     void *(*deserialize)(const void *bytes, size_t size);
 
-    /* Frees a state. */
+    /* Frees a state; on any thread. */
     void (*destroy)(void *state);
 };
 
@@ -126,29 +126,29 @@ MLX_API int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitiv
 
 /* Evaluation: what eval_cpu and eval_gpu may call. Pointers are good until the rule returns. */
 
-MLX_API size_t mlx_eval_num_inputs(const mlx_eval ev);
-MLX_API size_t mlx_eval_num_outputs(const mlx_eval ev);
+MLX_API size_t mlx_run_num_inputs(const mlx_run run);
+MLX_API size_t mlx_run_num_outputs(const mlx_run run);
 
 /* Operand i and result k; NULL past the last. */
-MLX_API const mlx_eval_array *mlx_eval_input(const mlx_eval ev, size_t i);
-MLX_API const mlx_eval_array *mlx_eval_output(const mlx_eval ev, size_t k);
+MLX_API const mlx_run_array *mlx_run_input(const mlx_run run, size_t i);
+MLX_API const mlx_run_array *mlx_run_output(const mlx_run run, size_t k);
 
 /* Gives result k memory: row-major. Its contents are undefined. */
-MLX_API int mlx_eval_alloc(mlx_eval ev, size_t k);
+MLX_API int mlx_run_alloc(mlx_run run, size_t k);
 
 /* The same, laid out as operand i, which must have its shape and be contiguous in row-major or
  * column-major order. */
-MLX_API int mlx_eval_alloc_like(mlx_eval ev, size_t k, size_t i);
+MLX_API int mlx_run_alloc_like(mlx_run run, size_t k, size_t i);
 
-/* The memory of operand i, if nobody else will look at it again, and if it is row-major and of the
- * result's shape and size of elements; else new memory. Row-major either way. */
-MLX_API int mlx_eval_alloc_over(mlx_eval ev, size_t k, size_t i);
+/* The memory of operand i, if nobody else will look at it again and it is row-major, whole, and of as
+ * many bytes in as many elements as the result; else new memory. Row-major either way. */
+MLX_API int mlx_run_alloc_over(mlx_run run, size_t k, size_t i);
 
 /* The stream it runs on, borrowed. */
-MLX_API mlx_stream mlx_eval_stream(const mlx_eval ev);
+MLX_API mlx_stream mlx_run_stream(const mlx_run run);
 
 /* Keeps an error, formatted as by printf, for whoever waits for the results. Returns 1. */
-MLX_API int mlx_eval_error(mlx_eval ev, const char *format, ...)
+MLX_API int mlx_run_error(mlx_run run, const char *format, ...)
 #if defined(__GNUC__) || defined(__clang__)
     __attribute__((format(printf, 2, 3)))
 #endif

@@ -1,0 +1,199 @@
+/* c_library.c: libraries of primitives and of device code, by name, until the process ends. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capi/capi.h"
+#include "core/buffer.h"
+
+struct library {
+    struct library *next;
+    mlx_library_kind kind;
+    char *path;
+    void *bytes; /* of device code */
+    size_t size;
+    char name[];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list, which only grows */
+static struct library *first;
+
+static const struct library *named(const char *name)
+{
+    pthread_mutex_lock(&lock);
+    const struct library *l = first;
+    while (l && strcmp(l->name, name)) l = l->next;
+    pthread_mutex_unlock(&lock);
+    return l;
+}
+
+static void library_free(struct library *l)
+{
+    if (l) {
+        free(l->path);
+        free(l->bytes);
+    }
+    free(l);
+}
+
+/* Takes l over. */
+static void add(struct library *l)
+{
+    pthread_mutex_lock(&lock);
+    l->next = first;
+    first = l;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- shared libraries */
+
+static void load_shared(const char *name, const char *path)
+{
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!so) {
+        mx_fail_as(MX_RUNTIME, "[register_library] could not load '%s': %s", name, dlerror());
+        return;
+    }
+    const struct mlx_plugin *p = dlsym(so, "mlx_plugin");
+    if (!p) {
+        mx_fail_as(MX_RUNTIME, "[register_library] expected the symbol mlx_plugin (MLX_PLUGIN) in %s, got none", path);
+    } else if (p->abi != MLX_PRIMITIVE_ABI) {
+        mx_fail_as(MX_RUNTIME, "[register_library] expected %s to be compiled for interface %d of primitives, which mlx "
+                   "%s has, got interface %d of mlx %s", path, MLX_PRIMITIVE_ABI, MLX_VERSION, p->abi,
+                   p->version ? p->version : "?");
+    } else if (p->load) {
+        unsigned long before = capi_reports();
+        int status = p->load();
+        if (status && capi_reports() != before)
+            mx_fail_as(MX_USER, "loading failed");
+        else if (status)
+            mx_fail_as(MX_RUNTIME, "[register_library] loading %s gave %d", path, status);
+    }
+    if (mx_failed() && (!p || p->abi != MLX_PRIMITIVE_ABI))
+        dlclose(so); /* else it may have registered classes */
+}
+
+/* ---- device code */
+
+static bool read_whole(struct library *l, const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool ok = fd >= 0 && !fstat(fd, &st);
+    if (ok && !S_ISREG(st.st_mode)) {
+        mx_fail_as(MX_RUNTIME, "[register_library] expected a regular file, got %s", path);
+    } else if (ok && (l->bytes = mx_malloc((size_t)st.st_size + 1))) {
+        l->size = (size_t)st.st_size;
+        size_t at = 0;
+        ssize_t n = 1;
+        while (at < l->size && (n = read(fd, (char *)l->bytes + at, l->size - at)) > 0) at += (size_t)n;
+        ok = n >= 0;
+        l->size = at;
+        ((char *)l->bytes)[at] = 0;
+    }
+    if (!ok)
+        mx_fail_as(MX_RUNTIME, "[register_library] could not read %s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return !mx_failed();
+}
+
+static const struct { const char *suffix; mlx_library_kind kind; } kinds[] = {
+    { ".so", MLX_LIBRARY_SHARED },           { ".cu", MLX_LIBRARY_CUDA_SOURCE },
+    { ".ptx", MLX_LIBRARY_CUDA_PTX },        { ".cubin", MLX_LIBRARY_CUDA_CUBIN },
+    { ".fatbin", MLX_LIBRARY_CUDA_FATBIN },
+};
+
+/* By the ending of the file's name, before a version (".so.1"). */
+static int kind_of(const char *path)
+{
+    const char *file = strrchr(path, '/');
+    file = file ? file + 1 : path;
+    if (strstr(file, ".so."))
+        return MLX_LIBRARY_SHARED;
+    const char *dot = strrchr(file, '.');
+    for (size_t i = 0; dot && i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(dot, kinds[i].suffix))
+            return (int)kinds[i].kind;
+    mx_fail("[register_library] expected a file whose name ends with .so, .cu, .ptx, .cubin or .fatbin, got '%s'", path);
+    return -1;
+}
+
+/* What the bytes of a binary begin with. */
+static bool good_contents(const struct library *l)
+{
+    static const uint32_t fatbin = 0xba55ed50;
+    bool good = l->size > 0 && (l->kind != MLX_LIBRARY_CUDA_CUBIN || !memcmp(l->bytes, "\177ELF", 4)) &&
+                (l->kind != MLX_LIBRARY_CUDA_FATBIN || (l->size > 4 && !memcmp(l->bytes, &fatbin, 4)));
+    if (!good)
+        mx_fail("[register_library] expected %s in %s, got other bytes",
+                l->kind == MLX_LIBRARY_CUDA_CUBIN ? "an ELF file" : l->kind == MLX_LIBRARY_CUDA_FATBIN ? "a fatbin"
+                                                                                                      : "text", l->path);
+    return good;
+}
+
+/* ---- the two functions */
+
+static void register_library(const char *name, const char *path)
+{
+    char *full = path ? realpath(path, NULL) : NULL, by_name[320];
+    if (path && !full) {
+        mx_fail_as(MX_RUNTIME, "[register_library] could not open '%s': %s", path, strerror(errno));
+        return;
+    }
+    snprintf(by_name, sizeof by_name, "lib%.300s.so", name);
+    const char *file = full ? full : by_name;
+    const struct library *there = named(name);
+    int kind = there ? -1 : kind_of(file);
+    if (there && strcmp(there->path, file))
+        mx_fail("[register_library] expected one library of the name '%s', which %s has, got %s", name, there->path, file);
+    struct library *l = kind < 0 ? NULL : mx_malloc(sizeof *l + strlen(name) + 1);
+    if (l) {
+        *l = (struct library){ .kind = (mlx_library_kind)kind, .path = strdup(file) };
+        strcpy(l->name, name);
+        if (!l->path)
+            mx_fail_memory(strlen(file));
+        else if (kind == MLX_LIBRARY_SHARED)
+            load_shared(name, file);
+        else if (read_whole(l, file))
+            good_contents(l);
+        if (mx_failed())
+            library_free(l);
+        else
+            add(l);
+    }
+    free(full);
+}
+
+int mlx_register_library(const char *name, const char *path)
+{
+    if (!capi_given(name, "a name"))
+        return capi_report();
+    if (!*name)
+        mx_fail("[register_library] expected a name, got an empty one");
+    else
+        register_library(name, path);
+    return capi_end();
+}
+
+int mlx_library_contents(mlx_library_kind *kind, const void **bytes, size_t *size, const char *name)
+{
+    if (!capi_out(kind) || !capi_out(bytes) || !capi_out(size) || !capi_given(name, "a name"))
+        return capi_report();
+    const struct library *l = named(name);
+    if (!l) {
+        mx_fail("[library_contents] there is no library '%s'", name);
+        return capi_report();
+    }
+    *kind = l->kind;
+    *bytes = l->bytes;
+    *size = l->size;
+    return 0;
+}

@@ -1,0 +1,173 @@
+/* c_primitive_run.c: what a primitive's evaluation sees and may ask for. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capi/capi.h"
+#include "capi/primitive_run.h"
+#include "core/buffer.h"
+#include "core/shape.h"
+#include "cpu/pool.h"
+
+/* Without gaps, the first axis fastest. */
+static bool column_major(mx x)
+{
+    int64_t s = 1;
+    for (int i = 0; i < x->ndim; i++) {
+        if (x->shape[i] != 1 && x->strides[i] != s)
+            return false;
+        s *= x->shape[i];
+    }
+    return true;
+}
+
+static void look(mlx_run_array *a, mx x, bool on_device)
+{
+    char *base = !x->buf ? NULL : on_device && x->buf->device ? x->buf->device : x->buf->host;
+    *a = (mlx_run_array){ .data = base ? base + x->offset * (int64_t)itemsize(x) : NULL,
+                           .dtype = (mlx_dtype)x->dtype, .ndim = x->ndim, .shape = x->shape, .strides = x->strides,
+                           .size = x->size, .row_contiguous = x->row, .col_contiguous = column_major(x) };
+}
+
+static bool on_device(const struct plugin_run *r) { return r->on == DEVICE_GPU; }
+
+int run_open(struct mlx_run_ *run, const char *name, const struct plugin_run *r)
+{
+    mlx_run_array *a = mx_malloc((size_t)(r->nin + r->nout) * sizeof *a);
+    if (!a)
+        return 1;
+    *run = (struct mlx_run_){ name, r, a, a + r->nin };
+    for (int i = 0; i < r->nin; i++) look(&run->x[i], r->x[i], on_device(r));
+    for (int k = 0; k < r->nout; k++) {
+        mx y = r->y[k];
+        run->y[k] = (mlx_run_array){ .dtype = (mlx_dtype)y->dtype, .ndim = y->ndim, .shape = y->shape,
+                                     .strides = y->strides, .size = y->size, .row_contiguous = true,
+                                     .col_contiguous = false };
+    }
+    return 0;
+}
+
+int run_close(struct mlx_run_ *run, int status)
+{
+    const struct plugin_run *r = run->r;
+    if (status && !mx_failed())
+        mx_fail_as(MX_RUNTIME, "[%s] expected the rule of evaluation to return 0, got %d", run->name, status);
+    for (int k = 0; k < r->nout && !mx_failed(); k++)
+        if (!r->y[k]->buf && r->y[k]->size)
+            mx_fail_as(MX_RUNTIME, "[%s] the rule of evaluation gave result %d no memory", run->name, k);
+        else if (!r->y[k]->buf)
+            r->fresh(r, k);
+    if (mx_failed()) /* nothing of it is left */
+        for (int k = 0; k < r->nout; k++)
+            if (r->y[k]->buf) {
+                buffer_release(r->y[k]->buf);
+                r->y[k]->buf = NULL;
+            }
+    free(run->x);
+    return mx_failed();
+}
+
+size_t mlx_run_num_inputs(const mlx_run run) { return run ? (size_t)run->r->nin : 0; }
+size_t mlx_run_num_outputs(const mlx_run run) { return run ? (size_t)run->r->nout : 0; }
+
+const mlx_run_array *mlx_run_input(const mlx_run run, size_t i)
+{
+    return run && i < (size_t)run->r->nin ? &run->x[i] : NULL;
+}
+
+const mlx_run_array *mlx_run_output(const mlx_run run, size_t k)
+{
+    return run && k < (size_t)run->r->nout ? &run->y[k] : NULL;
+}
+
+/* Result k, which has no memory yet; NULL after a failure, which stays with the evaluation. */
+static mx result(mlx_run run, size_t k)
+{
+    if (!run || mx_failed())
+        return NULL;
+    if (k >= (size_t)run->r->nout)
+        mx_fail_as(MX_RUNTIME, "[%s] expected the number of one of %d results, got %zu", run->name, run->r->nout, k);
+    else if (run->r->y[k]->buf)
+        mx_fail_as(MX_RUNTIME, "[%s] result %zu has memory already", run->name, k);
+    return mx_failed() ? NULL : run->r->y[k];
+}
+
+static mx operand(mlx_run run, size_t i)
+{
+    if (i < (size_t)run->r->nin)
+        return run->r->x[i];
+    mx_fail_as(MX_RUNTIME, "[%s] expected the number of one of %d operands, got %zu", run->name, run->r->nin, i);
+    return NULL;
+}
+
+int mlx_run_alloc(mlx_run run, size_t k)
+{
+    mx y = result(run, k);
+    if (!y || run->r->fresh(run->r, (int)k))
+        return 1;
+    look(&run->y[k], y, on_device(run->r));
+    return 0;
+}
+
+int mlx_run_alloc_like(mlx_run run, size_t k, size_t i)
+{
+    mx y = result(run, k), x = y ? operand(run, i) : NULL;
+    if (!x)
+        return 1;
+    if (!same_shape(x, y) || (!x->row && !column_major(x))) {
+        mx_fail_as(MX_RUNTIME, "[%s] expected operand %zu to be contiguous and of the shape %s of result %zu, got shape %s",
+                   run->name, i, shape_of(y), k, shape_of(x));
+        return 1;
+    }
+    if (run->r->fresh(run->r, (int)k))
+        return 1;
+    if (!x->row) {
+        memcpy(y->strides, x->strides, (size_t)x->ndim * sizeof *x->strides);
+        array_note_layout(y);
+    }
+    look(&run->y[k], y, on_device(run->r));
+    return 0;
+}
+
+int mlx_run_alloc_over(mlx_run run, size_t k, size_t i)
+{
+    mx y = result(run, k);
+    if (!y || !operand(run, i) || run->r->over(run->r, (int)k, (int)i))
+        return 1;
+    look(&run->y[k], y, on_device(run->r));
+    return 0;
+}
+
+mlx_stream mlx_run_stream(const mlx_run run) { return (mlx_stream){ run ? run->r->stream : NULL }; }
+
+int mlx_run_error(mlx_run run, const char *format, ...)
+{
+    char msg[2048];
+    va_list args;
+    va_start(args, format);
+    int n = format ? vsnprintf(msg, sizeof msg, format, args) : -1;
+    va_end(args);
+    mx_fail_as(MX_RUNTIME, "[%s] %s", run ? run->name : "eval", n < 0 ? "failed" : msg);
+    return 1;
+}
+
+/* ---- threads */
+
+struct work {
+    void (*fn)(void *ctx, size_t begin, size_t end);
+    void *ctx;
+};
+
+static void part(void *ctx, int64_t begin, int64_t end)
+{
+    const struct work *w = ctx;
+    w->fn(w->ctx, (size_t)begin, (size_t)end);
+}
+
+void mlx_parallel_for(size_t n, size_t grain, void (*fn)(void *ctx, size_t begin, size_t end), void *ctx)
+{
+    struct work w = { fn, ctx };
+    if (n && fn && n <= INT64_MAX)
+        pool_for((int64_t)n, grain && grain <= n ? (int64_t)grain : grain ? (int64_t)n : 1, part, &w);
+}
