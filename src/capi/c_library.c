@@ -54,6 +54,16 @@ static void add(struct library *l)
 
 /* ---- shared libraries */
 
+/* The file of another copy of this library that a shared library has among its dependencies, or NULL. */
+static const char *other_copy(void *so)
+{
+    Dl_info info = { 0 };
+    void *theirs = dlsym(so, "mlx_primitive_register");
+    if (!theirs || theirs == (void *)(uintptr_t)mlx_primitive_register)
+        return NULL;
+    return dladdr(theirs, &info) && info.dli_fname ? info.dli_fname : "unknown file";
+}
+
 static void load_shared(const char *name, const char *path)
 {
     void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -68,6 +78,9 @@ static void load_shared(const char *name, const char *path)
         mx_fail_as(MX_RUNTIME, "[register_library] expected %s to be compiled for interface %d of primitives, which mlx "
                    "%s has, got interface %d of mlx %s", path, MLX_PRIMITIVE_ABI, MLX_VERSION, p->abi,
                    p->version ? p->version : "?");
+    } else if (other_copy(so)) {
+        mx_fail_as(MX_RUNTIME, "[register_library] expected %s to use the mlx library of this process, got one linked to "
+                   "another, %s", path, other_copy(so));
     } else if (p->load) {
         unsigned long before = capi_reports();
         int status = p->load();

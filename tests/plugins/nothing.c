@@ -1,0 +1,3 @@
+/* A library of something else. */
+__attribute__((visibility("default"))) int answer(void);
+int answer(void) { return 42; }
