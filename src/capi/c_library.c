@@ -75,12 +75,12 @@ static void load_shared(const char *name, const char *path)
     if (!p) {
         mx_fail_as(MX_RUNTIME, "[register_library] expected the symbol mlx_plugin (MLX_PLUGIN) in %s, got none", path);
     } else if (p->abi != MLX_PRIMITIVE_ABI) {
-        mx_fail_as(MX_RUNTIME, "[register_library] expected %s to be compiled for interface %d of primitives, which mlx "
-                   "%s has, got interface %d of mlx %s", path, MLX_PRIMITIVE_ABI, MLX_VERSION, p->abi,
+        mx_fail_as(MX_RUNTIME, "[register_library] expected %s to be compiled for interface %d of primitives, which "
+                   "mlx %s has, got interface %d of mlx %s", path, MLX_PRIMITIVE_ABI, MLX_VERSION, p->abi,
                    p->version ? p->version : "?");
     } else if (other_copy(so)) {
-        mx_fail_as(MX_RUNTIME, "[register_library] expected %s to use the mlx library of this process, got one linked to "
-                   "another, %s", path, other_copy(so));
+        mx_fail_as(MX_RUNTIME, "[register_library] expected %s to use the mlx library of this process, got one linked "
+                   "to another, %s", path, other_copy(so));
     } else if (p->load) {
         unsigned long before = capi_reports();
         int status = p->load();
@@ -135,7 +135,7 @@ static int kind_of(const char *path)
     for (size_t i = 0; dot && i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(dot, kinds[i].suffix))
             return (int)kinds[i].kind;
-    mx_fail("[register_library] expected a file whose name ends with .so, .cu, .ptx, .cubin or .fatbin, got '%s'", path);
+    mx_fail("[register_library] expected a name that ends with .so, .cu, .ptx, .cubin or .fatbin, got '%s'", path);
     return -1;
 }
 
@@ -143,12 +143,11 @@ static int kind_of(const char *path)
 static bool good_contents(const struct library *l)
 {
     static const uint32_t fatbin = 0xba55ed50;
+    static const char *const expected[] = { "", "text", "text", "an ELF file", "a fatbin" };
     bool good = l->size > 0 && (l->kind != MLX_LIBRARY_CUDA_CUBIN || !memcmp(l->bytes, "\177ELF", 4)) &&
                 (l->kind != MLX_LIBRARY_CUDA_FATBIN || (l->size > 4 && !memcmp(l->bytes, &fatbin, 4)));
     if (!good)
-        mx_fail("[register_library] expected %s in %s, got other bytes",
-                l->kind == MLX_LIBRARY_CUDA_CUBIN ? "an ELF file" : l->kind == MLX_LIBRARY_CUDA_FATBIN ? "a fatbin"
-                                                                                                      : "text", l->path);
+        mx_fail("[register_library] expected %s in %s, got other bytes", expected[l->kind], l->path);
     return good;
 }
 
@@ -166,7 +165,8 @@ static void register_library(const char *name, const char *path)
     const struct library *there = named(name);
     int kind = there ? -1 : kind_of(file);
     if (there && strcmp(there->path, file))
-        mx_fail("[register_library] expected one library of the name '%s', which %s has, got %s", name, there->path, file);
+        mx_fail("[register_library] expected one library of the name '%s', which is %s, got %s", name, there->path,
+                file);
     struct library *l = kind < 0 ? NULL : mx_malloc(sizeof *l + strlen(name) + 1);
     if (l) {
         *l = (struct library){ .kind = (mlx_library_kind)kind, .path = strdup(file) };

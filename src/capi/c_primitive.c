@@ -136,7 +136,8 @@ static void primitive_vjp(const struct call *c, const mx ct[], const bool want[]
     struct capi_result res;
     if (capi_result_open(&res) && in.ctx && y.ctx && cot.ctx && !mx_failed()) {
         unsigned long before = capi_reports();
-        int status = p->cls.vjp(&res.vec, state_of(c), in, cot, w.number, (size_t)w.n, y, (mlx_stream){ scope_stream() });
+        mlx_stream s = { scope_stream() };
+        int status = p->cls.vjp(&res.vec, state_of(c), in, cot, w.number, (size_t)w.n, y, s);
         if (status)
             capi_callback_failed(status, before);
         else
@@ -173,7 +174,8 @@ static void primitive_jvp(const struct call *c, const mx t[], mx dy[])
     struct capi_result res;
     if (capi_result_open(&res) && in.ctx && ts.ctx && !mx_failed()) {
         unsigned long before = capi_reports();
-        int status = p->cls.jvp(&res.vec, state_of(c), in, ts, w.number, (size_t)w.n, (mlx_stream){ scope_stream() });
+        mlx_stream s = { scope_stream() };
+        int status = p->cls.jvp(&res.vec, state_of(c), in, ts, w.number, (size_t)w.n, s);
         if (status)
             capi_callback_failed(status, before);
         else
@@ -221,7 +223,8 @@ static void primitive_vmap(const struct call *c, const int axis[], mx y[], int y
     struct capi_result res;
     if (capi_result_open(&res) && in.ctx && made) {
         unsigned long before = capi_reports();
-        int status = p->cls.vmap(&res.vec, &axes, state_of(c), in, axis, (size_t)c->nin, (mlx_stream){ scope_stream() });
+        mlx_stream s = { scope_stream() };
+        int status = p->cls.vmap(&res.vec, &axes, state_of(c), in, axis, (size_t)c->nin, s);
         const struct list *l = axes.ctx;
         if (status)
             capi_callback_failed(status, before);
@@ -365,8 +368,8 @@ static bool good_class(const char *func, const struct mlx_primitive_class *cls)
     if (!capi_need(func, "a class", "cls", cls))
         return false;
     if (cls->abi != MLX_PRIMITIVE_ABI)
-        mx_fail_as(MX_RUNTIME, "[%s] expected a class compiled for interface %d of primitives, which mlx %s has, got one for "
-                               "%d", func + 4, MLX_PRIMITIVE_ABI, MLX_VERSION, cls->abi);
+        mx_fail_as(MX_RUNTIME, "[%s] expected a class compiled for interface %d of primitives, which mlx %s has, "
+                               "got one for %d", func + 4, MLX_PRIMITIVE_ABI, MLX_VERSION, cls->abi);
     else if (cls->struct_size < offsetof(struct mlx_primitive_class, eval_cpu))
         mx_fail("[%s] expected the size of a class in struct_size, got %zu", func + 4, cls->struct_size);
     else if (!cls->name || strnlen(cls->name, NAME_MOST + 1) > NAME_MOST || !is_identifier(cls->name))
@@ -407,7 +410,8 @@ static const struct primitive *registered(const char *func, const struct mlx_pri
                     .args_size = sizeof(struct plugin_args), .fields = plugin_args_fields, .shapes = primitive_shapes,
                     .vjp = primitive_vjp, .jvp = primitive_jvp, .vmap = primitive_vmap, .args_equal = equal_states,
                     .args_text = state_text },
-            .infers = cls->output_shapes != NULL, .supports = supports, .run = compute, .encode = encode, .decode = decode,
+            .infers = cls->output_shapes != NULL, .supports = supports, .run = compute, .encode = encode,
+            .decode = decode,
         };
         there = (const struct primitive *)plugin_add(&p->plugin);
         if (there != p)

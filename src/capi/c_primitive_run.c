@@ -116,7 +116,7 @@ int mlx_run_alloc_like(mlx_run run, size_t k, size_t i)
     if (!x)
         return 1;
     if (!same_shape(x, y) || (!x->row && !column_major(x))) {
-        mx_fail_as(MX_RUNTIME, "[%s] expected operand %zu to be contiguous and of the shape %s of result %zu, got shape %s",
+        mx_fail_as(MX_RUNTIME, "[%s] expected operand %zu to be contiguous and of shape %s as result %zu, got shape %s",
                    run->name, i, shape_of(y), k, shape_of(x));
         return 1;
     }

@@ -551,8 +551,8 @@ static int find_primitive(const struct cursor *c, uint64_t at, struct mlxfn_entr
         e->p = primitive_named(e->name, e->name_length);
     if (e->p || e->extension)
         return 0;
-    mx_fail("[import_function] Unable to deserialize primitive %.*s (%s: byte %llu): expected one of the format or of a "
-            "registered library",
+    mx_fail("[import_function] Unable to deserialize primitive %.*s (%s: byte %llu): expected one of the format or of "
+            "a registered library",
             e->name_length < 80 ? (int)e->name_length : 80, e->name, c->label, (unsigned long long)at);
     return 1;
 }

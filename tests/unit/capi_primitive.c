@@ -40,8 +40,9 @@ static int compute(const void *state, mlx_run run)
         return 0;
     if (mlx_run_alloc(run, 0))
         return 1;
-    for (int64_t i = 0; i < z->size; i++)
-        ((float *)z->data)[i] = p->alpha * ((float *)x->data)[offset(x, i)] + p->beta * ((float *)y->data)[offset(y, i)];
+    const float *u = x->data, *v = y->data;
+    float *to = z->data;
+    for (int64_t i = 0; i < z->size; i++) to[i] = p->alpha * u[offset(x, i)] + p->beta * v[offset(y, i)];
     return 0;
 }
 
@@ -74,8 +75,8 @@ static int vjp(mlx_vector_array *res, const void *state, const mlx_vector_array 
 
 static int axpby(mlx_array *res, mlx_array x, mlx_array y, float alpha, float beta, mlx_stream s);
 
-static int jvp(mlx_vector_array *res, const void *state, const mlx_vector_array primals, const mlx_vector_array tangents,
-               const int *argnums, size_t n, const mlx_stream s)
+static int jvp(mlx_vector_array *res, const void *state, const mlx_vector_array primals,
+               const mlx_vector_array tangents, const int *argnums, size_t n, const mlx_stream s)
 {
     const struct params *p = state;
     mlx_array t = mlx_array_new(), u = mlx_array_new();
@@ -337,8 +338,7 @@ static void travels(void **state)
     char file[] = "/tmp/primitive-XXXXXX";
     assert_true(mkstemp(file) >= 0);
     mlx_array x = of(3, ramp), y = of(3, tens), x2 = of(2, ramp), y2 = of(2, tens);
-    mlx_vector_array in = pair(x, y), in2 = pair(x2, y2), out = mlx_vector_array_new(), ct = mlx_vector_array_new_value(x),
-                     d = mlx_vector_array_new();
+    mlx_vector_array in = pair(x, y), in2 = pair(x2, y2), out = mlx_vector_array_new();
     mlx_closure cls = mlx_closure_new_func(f), none = mlx_closure_new_func(bare);
     for (int shapeless = 0; shapeless < 2; shapeless++) {
         OK(mlx_export_function(file, cls, in, shapeless));
@@ -358,8 +358,6 @@ static void travels(void **state)
     mlx_vector_array_free(in);
     mlx_vector_array_free(in2);
     mlx_vector_array_free(out);
-    mlx_vector_array_free(ct);
-    mlx_vector_array_free(d);
     mlx_array_free(x);
     mlx_array_free(y);
     mlx_array_free(x2);
@@ -391,7 +389,7 @@ static void refuses(void **state)
     mlx_vector_array in = pair(x, y), out = mlx_vector_array_new(), null = { NULL };
     destroyed = 0;
     for (int alpha = 13; alpha <= 15; alpha++) {
-        static const char *const says[] = { "[Axpby] 13 brings bad luck", "[Axpby] expected the rule of evaluation to return 0, got 3",
+        static const char *const says[] = { "[Axpby] 13 brings bad luck", "to return 0, got 3",
                                             "gave result 0 no memory" };
         OK(axpby(&z, x, y, (float)alpha, 2, cpu()));
         FAILS(mlx_array_eval(z), says[alpha - 13]);
