@@ -30,13 +30,15 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/MLXConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/install/MLXConfigVersion.cmake
   COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/install/MLXConfig.cmake
-  ${PROJECT_BINARY_DIR}/install/MLXConfigVersion.cmake DESTINATION ${cmakedir} COMPONENT mlx)
+  ${PROJECT_BINARY_DIR}/install/MLXConfigVersion.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/extension.cmake DESTINATION ${cmakedir} COMPONENT mlx)
 
 set(tree ${PROJECT_BINARY_DIR}/lib/cmake/MLX)
 export(EXPORT MLXTargets FILE ${tree}/MLXTargets.cmake)
 configure_file(${PROJECT_BINARY_DIR}/install/MLXConfig.cmake ${tree}/MLXConfig.cmake COPYONLY)
 configure_file(${PROJECT_BINARY_DIR}/install/MLXConfigVersion.cmake
   ${tree}/MLXConfigVersion.cmake COPYONLY)
+file(CREATE_LINK ${CMAKE_CURRENT_LIST_DIR}/extension.cmake ${tree}/extension.cmake SYMBOLIC)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include SYMBOLIC)
 
 # pkg-config: libraries are found relative to the .pc file.

@@ -132,7 +132,15 @@ int dtype_init(PyObject *module);
 
 /* The stream to pass to an operation, for whatever names one; 1 where o names none. */
 int stream_from(PyObject *o, mlx_stream *out);
+PyObject *stream_object(mlx_stream s);
+/* The handle of a Device or DeviceType, to be freed; 1 where o is neither. */
+int device_from(PyObject *o, mlx_device *out);
+PyObject *device_object(mlx_device d);
 int device_init(PyObject *module);
+
+/* For other modules written in C (py_capsule.c) */
+
+int capsule_init(PyObject *module);
 
 /* Files (py_io.c) */
 

@@ -44,7 +44,7 @@ static PyObject *device_new(mlx_device_type type, int index)
 }
 
 /* A Device or DeviceType; false for anything else. */
-static bool device_from(PyObject *o, mlx_device_type *type, int *index)
+static bool device_parts(PyObject *o, mlx_device_type *type, int *index)
 {
     *index = 0;
     if (Py_TYPE(o) == device_type) {
@@ -56,21 +56,26 @@ static bool device_from(PyObject *o, mlx_device_type *type, int *index)
     return o == kinds[0] || o == kinds[1];
 }
 
-/* The handle of device argument i, to be freed; an empty one with an exception set. */
-static mlx_device device_argument(struct call *c, int i)
+int device_from(PyObject *o, mlx_device *out)
 {
     mlx_device_type type;
     int index;
-    mlx_device none = { NULL };
-    if (!device_from(c->v[i].o, &type, &index))
-        return call_refuse(c, i, "a Device or a DeviceType"), none;
-    mlx_device d = mlx_device_new_type(type, index);
-    if (!d.ctx)
-        raise_last();
+    if (!device_parts(o, &type, &index))
+        return 1;
+    *out = mlx_device_new_type(type, index);
+    return out->ctx ? 0 : raise_last();
+}
+
+/* The handle of device argument i, to be freed; an empty one with an exception set. */
+static mlx_device device_argument(struct call *c, int i)
+{
+    mlx_device d = { NULL };
+    if (device_from(c->v[i].o, &d) == 1)
+        call_refuse(c, i, "a Device or a DeviceType");
     return d;
 }
 
-static PyObject *device_object(mlx_device d)
+PyObject *device_object(mlx_device d)
 {
     mlx_device_type type;
     int index;
@@ -79,6 +84,13 @@ static PyObject *device_object(mlx_device d)
         raise_last();
     else
         result = device_new(type, index);
+    return result;
+}
+
+/* The same, and the handle is freed. */
+static PyObject *device_give(mlx_device d)
+{
+    PyObject *result = device_object(d);
     mlx_device_free(d);
     return result;
 }
@@ -110,7 +122,7 @@ static PyObject *device_compare(PyObject *a, PyObject *b, int op)
     struct device *d = (struct device *)a;
     mlx_device_type type;
     int index;
-    if ((op != Py_EQ && op != Py_NE) || !device_from(b, &type, &index))
+    if ((op != Py_EQ && op != Py_NE) || !device_parts(b, &type, &index))
         Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong((d->type == type && d->index == index) == (op == Py_EQ));
 }
@@ -157,7 +169,7 @@ PyObject *fn_default_device(struct call *c)
     mlx_device d = mlx_device_new();
     if (mlx_get_default_device(&d))
         return raise_last(), NULL;
-    return device_object(d);
+    return device_give(d);
 }
 
 PyObject *fn_set_default_device(struct call *c)
@@ -187,7 +199,7 @@ PyObject *fn_device_count(struct call *c)
 {
     mlx_device_type type;
     int index, n = 0;
-    if (!device_from(c->v[0].o, &type, &index))
+    if (!device_parts(c->v[0].o, &type, &index))
         return call_refuse(c, 0, "a DeviceType");
     if (mlx_device_count(&n, type))
         return raise_last(), NULL;
@@ -246,7 +258,7 @@ PyObject *fn_device_info(struct call *c)
 
 /* Streams */
 
-static PyObject *stream_object(mlx_stream s)
+PyObject *stream_object(mlx_stream s)
 {
     if (!s.ctx)
         return raise_last(), NULL;
@@ -279,7 +291,7 @@ int stream_from(PyObject *o, mlx_stream *out)
     }
     if (Py_TYPE(o) == local_type)
         return local_stream_here(o, out);
-    return device_from(o, &type, &index) ? default_stream_of(type, index, out) : 1;
+    return device_parts(o, &type, &index) ? default_stream_of(type, index, out) : 1;
 }
 
 static PyObject *stream_repr(PyObject *o)
@@ -313,7 +325,7 @@ static PyObject *stream_get_device(PyObject *o, void *unused)
     mlx_device d = mlx_device_new();
     if (mlx_stream_get_device(&d, ((struct stream *)o)->it))
         return raise_last(), NULL;
-    return device_object(d);
+    return device_give(d);
 }
 
 static PyGetSetDef stream_properties[] = {
@@ -442,7 +454,7 @@ PyObject *fn_default_stream(struct call *c)
     mlx_device_type type;
     int index;
     mlx_stream s = { NULL };
-    if (!device_from(c->v[0].o, &type, &index))
+    if (!device_parts(c->v[0].o, &type, &index))
         return call_refuse(c, 0, "a Device or a DeviceType");
     return default_stream_of(type, index, &s) ? NULL : stream_object(s);
 }
