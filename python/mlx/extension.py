@@ -22,6 +22,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 try:
     from setuptools import Extension
@@ -134,7 +135,9 @@ class CMakeBuild(build_ext):
         if not cmake:
             raise RuntimeError(f"[CMakeBuild] cmake is needed to build {ext.name}; pip install cmake, or your system's")
         if not (pathlib.Path(ext.sourcedir) / "CMakeLists.txt").is_file():
-            raise RuntimeError(f"[CMakeBuild] expected a CMakeLists.txt in {ext.sourcedir}, the sourcedir of {ext.name}")
+            raise RuntimeError(
+                f"[CMakeBuild] expected a CMakeLists.txt in {ext.sourcedir}, the sourcedir of {ext.name}"
+            )
         folder = self._folder(ext)
         build = (pathlib.Path(self.build_temp) / ext.name).resolve()
         build.mkdir(parents=True, exist_ok=True)
@@ -172,7 +175,14 @@ class MetalLibrary:
         deployment_target: The macOS version it is built for.
     """
 
-    def __init__(self, name: str, sources, *, extra_compile_args=(), deployment_target: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        sources: Sequence[os.PathLike[str] | str],
+        *,
+        extra_compile_args: Sequence[str] = (),
+        deployment_target: str | None = None,
+    ) -> None:
         if not name or "/" in name or "\\" in name:
             raise ValueError(f"[MetalLibrary] expected the name of a file as the library's, got {name!r}")
         self.name = name
@@ -198,7 +208,14 @@ class MetalExtension(Extension):
             and ``"metal"``.
     """
 
-    def __init__(self, name: str, sources, *args, metal_libraries=None, **kwargs) -> None:
+    def __init__(
+        self,
+        name: str,
+        sources: Sequence[os.PathLike[str] | str],
+        *args,
+        metal_libraries: Sequence[MetalLibrary] | None = None,
+        **kwargs,
+    ) -> None:
         sources = _paths(sources)
         metal = list(filter(_is_metal, sources))
         others = [s for s in sources if not _is_metal(s)]
