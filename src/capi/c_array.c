@@ -31,8 +31,9 @@ int capi_publish_array(const char *func, mlx_array *res, mx x)
         return capi_report_call(func);
     struct box *b = res->ctx;
     if (!b) {
-        if (!(b = mx_malloc(sizeof *b)))
-            return capi_report();
+        b = mx_malloc(sizeof *b);
+        if (!b || capi_made(HANDLE_array, b, func))
+            return free(b), capi_report();
         b->own.it = NULL;
         res->ctx = b;
     }
@@ -40,12 +41,13 @@ int capi_publish_array(const char *func, mlx_array *res, mx x)
     return 0;
 }
 
-static mlx_array made(mx x)
+static mlx_array made_by(const char *func, mx x)
 {
     mlx_array a = { NULL };
-    capi_publish(&a, x);
+    capi_publish_array(func, &a, x);
     return a;
 }
+#define made(x) made_by(__func__, x)
 
 size_t mlx_dtype_size(mlx_dtype dtype)
 {
@@ -62,6 +64,7 @@ mlx_array mlx_array_new(void) { return (mlx_array){ NULL }; }
 int mlx_array_free(mlx_array arr)
 {
     struct box *b = arr.ctx;
+    capi_gone(HANDLE_array, b);
     if (b)
         mx_drop(&b->own);
     free(b);

@@ -61,14 +61,15 @@ typedef int custom_vmap_payload(mlx_vector_array *, mlx_vector_int *, const mlx_
 /* Handles */
 
 /* The content of the handle becomes o, or a failure is reported: 0 or 1. */
-static int publish(const char *func, const char *arg, void **ctx, struct object *o)
+static int publish(const char *func, const char *arg, enum handle_kind kind, void **ctx, struct object *o)
 {
     if (!capi_need(func, "a place for the result", arg, ctx) || !o || mx_failed())
         return capi_report();
     struct handle *h = *ctx;
     if (!h) {
-        if (!(h = mx_malloc(sizeof *h)))
-            return capi_report();
+        h = mx_malloc(sizeof *h);
+        if (!h || capi_made(kind, h, func))
+            return free(h), capi_report();
         h->it = NULL;
         *ctx = h;
     }
@@ -88,8 +89,9 @@ static void *object_of(const char *func, const char *arg, void *ctx)
     return NULL;
 }
 
-static int free_handle(struct handle *h)
+static int free_handle(enum handle_kind kind, struct handle *h)
 {
+    capi_gone(kind, h);
     if (h && h->it)
         object_release(h->it);
     free(h);
@@ -116,7 +118,7 @@ struct vmap_rule *capi_opt_vmap(mlx_closure_custom_vmap cls) { return opt(cls.ct
 
 int capi_closure_end(const char *func, mlx_closure *res, struct closure *f)
 {
-    int failed = publish(func, "res", res ? &res->ctx : NULL, f ? &f->object : NULL);
+    int failed = publish(func, "res", HANDLE_closure, res ? &res->ctx : NULL, f ? &f->object : NULL);
     if (f)
         object_release(&f->object);
     return failed;
@@ -125,7 +127,7 @@ int capi_closure_end(const char *func, mlx_closure *res, struct closure *f)
 int capi_value_and_grad_end(const char *func, mlx_closure_value_and_grad *res,
                             struct value_and_grad *f)
 {
-    int failed = publish(func, "res", res ? &res->ctx : NULL, f ? &f->object : NULL);
+    int failed = publish(func, "res", HANDLE_closure_value_and_grad, res ? &res->ctx : NULL, f ? &f->object : NULL);
     if (f)
         object_release(&f->object);
     return failed;
@@ -140,7 +142,7 @@ static void user_destroy(struct object *o)
 }
 
 /* The ctx of a new handle of such a closure; NULL after a report. */
-static void *user_new(const char *func, struct user given)
+static void *user_new(const char *func, enum handle_kind kind, struct user given)
 {
     struct user *u =
         capi_need(func, "a function", "fun", (void *)given.fun) ? mx_malloc(sizeof *u) : NULL;
@@ -150,7 +152,7 @@ static void *user_new(const char *func, struct user given)
     *u = given;
     u->as.object.destroy = user_destroy;
     atomic_init(&u->as.object.refs, 1);
-    if (publish(func, "res", &ctx, &u->as.object))
+    if (publish(func, "res", kind, &ctx, &u->as.object))
         u->dtor = NULL; /* the payload stays the caller's */
     object_release(&u->as.object);
     return ctx;
@@ -167,7 +169,7 @@ bool capi_result_open(struct capi_result *r)
 void capi_result_close(struct capi_result *r)
 {
     if (r->vec.ctx != r->made)
-        capi_list_free(r->vec.ctx);
+        mlx_vector_array_free(r->vec);
     capi_list_free(r->made);
 }
 
@@ -243,7 +245,7 @@ static int call_unary(struct closure *self, int n, const mx x[], struct mx_list 
 mlx_closure mlx_closure_new_unary(int (*fun)(mlx_array *, const mlx_array))
 {
     struct user u = { .as.closure.call = call_unary, .fun = (any_function *)fun };
-    return (mlx_closure){ user_new(__func__, u) };
+    return (mlx_closure){ user_new(__func__, HANDLE_closure, u) };
 }
 
 int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_array input)
@@ -412,7 +414,7 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
     }
     capi_result_close(&res);
     if (axes.ctx != made)
-        capi_list_free(axes.ctx);
+        mlx_vector_int_free(axes);
     capi_list_free(made);
     capi_list_free(in.ctx);
     return mx_failed();
@@ -449,39 +451,39 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
     if (!failed)
         failed = mlx_vector_int_set(res_1, axes);
     if (axes.ctx != made)
-        capi_list_free(axes.ctx);
+        mlx_vector_int_free(axes);
     capi_list_free(made);
     return failed;
 }
 
 /* What every kind has.  `member` is what its transforms call. */
 
-#define HANDLE(name)                                                \
-    name name##_new(void) { return (name){ NULL }; }                \
-    int name##_free(name cls) { return free_handle(cls.ctx); }      \
-    int name##_set(name *cls, const name src)                       \
-    {                                                               \
-        struct object *o = object_of(__func__, "src", src.ctx);     \
-        return publish(__func__, "cls", cls ? &cls->ctx : NULL, o); \
+#define HANDLE(name)                                                                                 \
+    mlx_##name mlx_##name##_new(void) { return (mlx_##name){ NULL }; }                               \
+    int mlx_##name##_free(mlx_##name cls) { return free_handle(HANDLE_##name, cls.ctx); }            \
+    int mlx_##name##_set(mlx_##name *cls, const mlx_##name src)                                      \
+    {                                                                                                \
+        struct object *o = object_of(__func__, "src", src.ctx);                                      \
+        return publish(__func__, "cls", HANDLE_##name, cls ? &cls->ctx : NULL, o);                   \
     }
 
-#define FUNC(name, type, member)                                                           \
-    HANDLE(name)                                                                           \
-    name name##_new_func(type *fun)                                                        \
-    {                                                                                      \
-        struct user u = { member, .fun = (any_function *)fun };                            \
-        return (name){ user_new(__func__, u) };                                            \
-    }                                                                                      \
-    name name##_new_func_payload(type##_payload *fun, void *payload, void (*dtor)(void *)) \
-    {                                                                                      \
-        struct user u = { member, .fun = (any_function *)fun, .with_payload = true,        \
-                          .payload = payload, .dtor = dtor };                              \
-        return (name){ user_new(__func__, u) };                                            \
+#define FUNC(name, type, member)                                                                     \
+    HANDLE(name)                                                                                     \
+    mlx_##name mlx_##name##_new_func(type *fun)                                                      \
+    {                                                                                                \
+        struct user u = { member, .fun = (any_function *)fun };                                      \
+        return (mlx_##name){ user_new(__func__, HANDLE_##name, u) };                                 \
+    }                                                                                                \
+    mlx_##name mlx_##name##_new_func_payload(type##_payload *fun, void *payload, void (*dtor)(void *)) \
+    {                                                                                                \
+        struct user u = { member, .fun = (any_function *)fun, .with_payload = true,                  \
+                          .payload = payload, .dtor = dtor };                                        \
+        return (mlx_##name){ user_new(__func__, HANDLE_##name, u) };                                 \
     }
 
-FUNC(mlx_closure, plain, .as.closure.call = call_plain)
-FUNC(mlx_closure_kwargs, kwargs, .as.closure.call = NULL)
-FUNC(mlx_closure_value_and_grad, grads, .as.value_and_grad.call = call_grads)
-FUNC(mlx_closure_custom, custom, .as.vjp.call = call_custom)
-FUNC(mlx_closure_custom_jvp, custom_jvp, .as.jvp.call = call_custom_jvp)
-FUNC(mlx_closure_custom_vmap, custom_vmap, .as.vmap.call = call_custom_vmap)
+FUNC(closure, plain, .as.closure.call = call_plain)
+FUNC(closure_kwargs, kwargs, .as.closure.call = NULL)
+FUNC(closure_value_and_grad, grads, .as.value_and_grad.call = call_grads)
+FUNC(closure_custom, custom, .as.vjp.call = call_custom)
+FUNC(closure_custom_jvp, custom_jvp, .as.jvp.call = call_custom_jvp)
+FUNC(closure_custom_vmap, custom_vmap, .as.vmap.call = call_custom_vmap)

@@ -154,16 +154,19 @@ bool mlx_compile_is_enabled(void) { return compile_mode() != COMPILE_DISABLED; }
 
 /* ---- for bindings */
 
+static void release(void *c) { compiled_release(c); }
+
 mlx_compiled mlx_compiled_new(const char *name, bool shapeless)
 {
     struct compiled *c = compiled_new(name, shapeless);
     if (!c)
         capi_report();
-    return (mlx_compiled){ c };
+    return (mlx_compiled){ capi_made_or(HANDLE_compiled, c, __func__, release) };
 }
 
 int mlx_compiled_free(mlx_compiled c)
 {
+    capi_gone(HANDLE_compiled, c.ctx);
     compiled_release(c.ctx);
     return 0;
 }

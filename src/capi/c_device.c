@@ -19,8 +19,12 @@ int capi_device_end(const char *func, mlx_device *res, struct device d)
 {
     if (!capi_need(func, "a place for the result", "dev", res))
         return capi_report();
-    if (!res->ctx && !(res->ctx = mx_malloc(sizeof d)))
-        return capi_report();
+    if (!res->ctx) {
+        void *made = mx_malloc(sizeof d);
+        if (!made || capi_made(HANDLE_device, made, func))
+            return free(made), capi_report();
+        res->ctx = made;
+    }
     *(struct device *)res->ctx = d;
     return 0;
 }
@@ -48,7 +52,7 @@ mlx_device mlx_device_new_type(mlx_device_type type, int index)
     return made;
 }
 
-int mlx_device_free(mlx_device dev) { return free(dev.ctx), 0; }
+int mlx_device_free(mlx_device dev) { return capi_gone(HANDLE_device, dev.ctx), free(dev.ctx), 0; }
 
 int mlx_device_set(mlx_device *dev, const mlx_device src)
 {
@@ -196,13 +200,20 @@ int mlx_device_info_get(mlx_device_info *info, mlx_device dev)
         *(struct info *)info->ctx = *found;
         *found = swap;
         free_info(found);
+    } else if (capi_made(HANDLE_device_info, found, __func__)) {
+        free_info(found);
+        return capi_report();
     } else {
         info->ctx = found;
     }
     return 0;
 }
 
-int mlx_device_info_free(mlx_device_info info) { return free_info(info.ctx), 0; }
+int mlx_device_info_free(mlx_device_info info)
+{
+    capi_gone(HANDLE_device_info, info.ctx);
+    return free_info(info.ctx), 0;
+}
 
 int mlx_device_info_has_key(bool *exists, mlx_device_info info, const char *key)
 {

@@ -95,6 +95,7 @@ static struct named_function *named_of_kwargs(const char *func, mlx_closure_kwar
         free(k);
         return NULL;
     }
+    capi_scope_leave(k->f.ctx);
     return &k->named;
 }
 
@@ -161,17 +162,24 @@ static struct exporter *exporter_of(const char *func, const char *file, struct n
     return e;
 }
 
+static void drop_exporter(void *e) { exporter_free(e); }
+
+static mlx_function_exporter handle_of(const char *func, struct exporter *e)
+{
+    return (mlx_function_exporter){ capi_made_or(HANDLE_function_exporter, e, func, drop_exporter) };
+}
+
 mlx_function_exporter mlx_function_exporter_new(const char *file, const mlx_closure fun, bool shapeless)
 {
     struct named_function *f = named_of(capi_in_closure(fun));
-    return (mlx_function_exporter){ exporter_of(__func__, file, f, shapeless, true, "", 0) };
+    return handle_of(__func__, exporter_of(__func__, file, f, shapeless, true, "", 0));
 }
 
 mlx_function_exporter mlx_function_exporter_new_kwargs(const char *file, const mlx_closure_kwargs fun, bool shapeless,
                                                        bool portable, const char *metadata, size_t metadata_length)
 {
     struct named_function *f = named_of_kwargs(__func__, fun);
-    return (mlx_function_exporter){ exporter_of(__func__, file, f, shapeless, portable, metadata, metadata_length) };
+    return handle_of(__func__, exporter_of(__func__, file, f, shapeless, portable, metadata, metadata_length));
 }
 
 struct listener {
@@ -222,7 +230,7 @@ mlx_function_exporter mlx_function_exporter_new_callback(
         object_release(&f->object);
     if (!e)
         capi_report();
-    return (mlx_function_exporter){ e };
+    return handle_of(__func__, e);
 }
 
 int mlx_function_exporter_close(const mlx_function_exporter xfunc, bool keep)
@@ -234,6 +242,7 @@ int mlx_function_exporter_close(const mlx_function_exporter xfunc, bool keep)
 
 int mlx_function_exporter_free(mlx_function_exporter xfunc)
 {
+    capi_gone(HANDLE_function_exporter, xfunc.ctx);
     if (xfunc.ctx)
         exporter_close(xfunc.ctx, false);
     exporter_free(xfunc.ctx);
@@ -274,7 +283,8 @@ static int export_one(const char *func, struct exporter *e, mlx_vector_array arg
 
 int mlx_export_function(const char *file, const mlx_closure fun, const mlx_vector_array args, bool shapeless)
 {
-    return export_one(__func__, mlx_function_exporter_new(file, fun, shapeless).ctx, args, NULL);
+    struct named_function *f = named_of(capi_in_closure(fun));
+    return export_one(__func__, exporter_of(__func__, file, f, shapeless, true, "", 0), args, NULL);
 }
 
 int mlx_export_function_kwargs(const char *file, const mlx_closure_kwargs fun, const mlx_vector_array args,
@@ -283,10 +293,13 @@ int mlx_export_function_kwargs(const char *file, const mlx_closure_kwargs fun, c
     const struct map *m = capi_in_map(kwargs);
     if (!m)
         return capi_report();
-    return export_one(__func__, mlx_function_exporter_new_kwargs(file, fun, shapeless, true, "", 0).ctx, args, m);
+    struct named_function *f = named_of_kwargs(__func__, fun);
+    return export_one(__func__, exporter_of(__func__, file, f, shapeless, true, "", 0), args, m);
 }
 
 /* ---- imported functions */
+
+static void drop_imported(void *f) { imported_release(f); }
 
 mlx_imported_function mlx_imported_function_new(const char *file)
 {
@@ -295,11 +308,12 @@ mlx_imported_function mlx_imported_function_new(const char *file)
         f = imported_open(file);
     if (!f)
         capi_report();
-    return (mlx_imported_function){ f };
+    return (mlx_imported_function){ capi_made_or(HANDLE_imported_function, f, __func__, drop_imported) };
 }
 
 int mlx_imported_function_free(mlx_imported_function xfunc)
 {
+    capi_gone(HANDLE_imported_function, xfunc.ctx);
     imported_release(xfunc.ctx);
     return 0;
 }

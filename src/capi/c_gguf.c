@@ -14,11 +14,12 @@ mlx_io_gguf mlx_io_gguf_new(void)
         *g = (struct gguf){ 0 };
     else
         capi_report();
-    return (mlx_io_gguf){ g };
+    return (mlx_io_gguf){ capi_made_or(HANDLE_io_gguf, g, __func__, free) };
 }
 
 int mlx_io_gguf_free(mlx_io_gguf io)
 {
+    capi_gone(HANDLE_io_gguf, io.ctx);
     if (io.ctx)
         gguf_free(io.ctx);
     free(io.ctx);
@@ -183,6 +184,10 @@ static int publish(const char *func, mlx_io_gguf *gguf, struct gguf *g)
     struct gguf *to = NULL;
     if (!mx_failed() && capi_need(func, "a place for the result", "gguf", gguf))
         to = gguf->ctx ? gguf->ctx : mx_malloc(sizeof *to);
+    if (to && !gguf->ctx && capi_made(HANDLE_io_gguf, to, func)) {
+        free(to);
+        to = NULL;
+    }
     if (!to) {
         gguf_free(g);
         return capi_report();

@@ -91,12 +91,13 @@ mlx_node_namer mlx_node_namer_new(void)
         *m = (struct namer){ 0 };
     else
         capi_report();
-    return (mlx_node_namer){ m };
+    return (mlx_node_namer){ capi_made_or(HANDLE_node_namer, m, __func__, free) };
 }
 
 int mlx_node_namer_free(mlx_node_namer namer)
 {
     struct namer *m = namer.ctx;
+    capi_gone(HANDLE_node_namer, m);
     for (size_t i = 0; m && i < m->cap; i++) {
         mx_drop(&m->v[i].array);
         free(m->v[i].name);

@@ -17,7 +17,7 @@ struct port {
     mlx_io_vtable vtable;
 };
 
-static void *port_new(void *desc, mlx_io_vtable vtable)
+static void *port_new(const char *func, enum handle_kind kind, void *desc, mlx_io_vtable vtable)
 {
     struct port *p = mx_malloc(sizeof *p);
     if (!p) {
@@ -25,11 +25,12 @@ static void *port_new(void *desc, mlx_io_vtable vtable)
         return NULL;
     }
     *p = (struct port){ desc, vtable };
-    return p;
+    return capi_made_or(kind, p, func, free); /* which leaves `desc` to the caller */
 }
 
-static int port_free(struct port *p)
+static int port_free(enum handle_kind kind, struct port *p)
 {
+    capi_gone(kind, p);
     if (p && p->vtable.free)
         p->vtable.free(p->desc);
     free(p);
@@ -58,14 +59,17 @@ static int tostring(const char *func, mlx_string *str, const struct port *p)
     return capi_text_end(func, str, capi_text_copy(label_of(p)));
 }
 
-#define PORT(name)                                                                                 \
-    name name##_new(void *desc, mlx_io_vtable vtable) { return (name){ port_new(desc, vtable) }; } \
-    int name##_descriptor(void **desc_, name io) { return descriptor(__func__, desc_, io.ctx); }   \
-    int name##_tostring(mlx_string *str_, name io) { return tostring(__func__, str_, io.ctx); }    \
-    int name##_free(name io) { return port_free(io.ctx); }
+#define PORT(name, kind)                                                                         \
+    name name##_new(void *desc, mlx_io_vtable vtable)                                            \
+    {                                                                                            \
+        return (name){ port_new(__func__, kind, desc, vtable) };                                 \
+    }                                                                                            \
+    int name##_descriptor(void **desc_, name io) { return descriptor(__func__, desc_, io.ctx); } \
+    int name##_tostring(mlx_string *str_, name io) { return tostring(__func__, str_, io.ctx); }  \
+    int name##_free(name io) { return port_free(kind, io.ctx); }
 
-PORT(mlx_io_reader)
-PORT(mlx_io_writer)
+PORT(mlx_io_reader, HANDLE_io_reader)
+PORT(mlx_io_writer, HANDLE_io_writer)
 
 /* Readers and writers as src/io has them */
 

@@ -125,6 +125,11 @@ static struct map *copy(const struct map *m)
     return c;
 }
 
+static enum handle_kind handle_kind(enum kind kind)
+{
+    return kind == ARRAYS ? HANDLE_map_string_to_array : HANDLE_map_string_to_string;
+}
+
 int capi_map_end(const char *func, void **ctx, struct map *m)
 {
     if (!capi_need(func, "a place for the result", "map", ctx) || !m || mx_failed()) {
@@ -137,6 +142,9 @@ int capi_map_end(const char *func, void **ctx, struct map *m)
         *old = *m;
         *m = swap;
         capi_map_free(m);
+    } else if (capi_made(handle_kind(m->kind), m, func)) {
+        capi_map_free(m);
+        return capi_report();
     } else {
         *ctx = m;
     }
@@ -189,14 +197,13 @@ int mlx_map_string_to_string_get(const char **value, const mlx_map_string_to_str
 }
 
 /* An iterator's ctx points at the number of the next entry. */
-static size_t *start(const char *func, const struct map *m)
+static size_t *start(const char *func, enum handle_kind kind, const struct map *m)
 {
     size_t *next = capi_map(func, "map", m) ? mx_malloc(sizeof *next) : NULL;
-    if (next)
-        *next = 0;
-    else
-        capi_report();
-    return next;
+    if (!next)
+        return capi_report(), NULL;
+    *next = 0;
+    return capi_made_or(kind, next, func, free);
 }
 
 /* 0, or what the function is to return. */
@@ -241,7 +248,11 @@ int mlx_map_string_to_string_iterator_next(const char **key, const char **value,
         capi_map_end(__func__, &made.ctx, capi_map_new(kind)); \
         return made;                                           \
     }                                                          \
-    int name##_free(name map) { return capi_map_free(map.ctx), 0; }
+    int name##_free(name map)                                  \
+    {                                                          \
+        capi_gone(handle_kind(kind), map.ctx);                 \
+        return capi_map_free(map.ctx), 0;                      \
+    }
 
 #define CHANGE(name, value_type)                                                   \
     int name##_set(name *map, const name src)                                      \
@@ -254,16 +265,19 @@ int mlx_map_string_to_string_iterator_next(const char **key, const char **value,
         return insert(__func__, map.ctx, key, &value);                             \
     }
 
-#define ITERATOR(name)                                                 \
-    name##_iterator name##_iterator_new(name map)                      \
-    {                                                                  \
-        return (name##_iterator){ start(__func__, map.ctx), map.ctx }; \
-    }                                                                  \
-    int name##_iterator_free(name##_iterator it) { return free(it.ctx), 0; }
+#define ITERATOR(name, kind)                                                 \
+    name##_iterator name##_iterator_new(name map)                            \
+    {                                                                        \
+        return (name##_iterator){ start(__func__, kind, map.ctx), map.ctx }; \
+    }                                                                        \
+    int name##_iterator_free(name##_iterator it)                             \
+    {                                                                        \
+        return capi_gone(kind, it.ctx), free(it.ctx), 0;                     \
+    }
 
 HANDLE(mlx_map_string_to_array, ARRAYS)
 CHANGE(mlx_map_string_to_array, const mlx_array)
-ITERATOR(mlx_map_string_to_array)
+ITERATOR(mlx_map_string_to_array, HANDLE_map_string_to_array_iterator)
 HANDLE(mlx_map_string_to_string, TEXTS)
 CHANGE(mlx_map_string_to_string, const char *)
-ITERATOR(mlx_map_string_to_string)
+ITERATOR(mlx_map_string_to_string, HANDLE_map_string_to_string_iterator)

@@ -17,7 +17,9 @@ int capi_text_end(const char *func, mlx_string *str, char *text)
     }
     struct string *b = str->ctx;
     if (!b) {
-        if (!(b = mx_malloc(sizeof *b))) {
+        b = mx_malloc(sizeof *b);
+        if (!b || capi_made(HANDLE_string, b, func)) {
+            free(b);
             free(text);
             return capi_report();
         }
@@ -66,6 +68,7 @@ const char *mlx_string_data(mlx_string str)
 int mlx_string_free(mlx_string str)
 {
     struct string *b = str.ctx;
+    capi_gone(HANDLE_string, b);
     if (b)
         free(b->text);
     free(b);

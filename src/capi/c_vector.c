@@ -138,6 +138,9 @@ int capi_list_end(const char *func, void **ctx, struct list *l)
         *old = *l;
         *l = swap;
         capi_list_free(l);
+    } else if (capi_made(HANDLE_vector_array + l->kind, l, func)) {
+        capi_list_free(l);
+        return capi_report();
     } else {
         *ctx = l;
     }
@@ -271,22 +274,29 @@ static const union slot *element(const char *func, const void *res, const struct
  * `value` that of one. */
 
 #define HANDLE(name, kind)                                                \
-    name name##_new(void) { return publish_##name(capi_list_new(kind)); } \
+    name name##_new(void)                                                 \
+    {                                                                     \
+        return publish_##name(__func__, capi_list_new(kind));             \
+    }                                                                     \
     int name##_set(name *vec, const name src)                             \
     {                                                                     \
         return capi_publish_list(vec, copy_of(__func__, src.ctx));        \
     }                                                                     \
-    int name##_free(name vec) { return capi_list_free(vec.ctx), 0; }      \
+    int name##_free(name vec)                                             \
+    {                                                                     \
+        capi_gone(HANDLE_vector_array + kind, vec.ctx);                   \
+        return capi_list_free(vec.ctx), 0;                                \
+    }                                                                     \
     size_t name##_size(name vec) { return size_of(__func__, vec.ctx); }
 
-#define MAKE(name, kind, data_type, value_type)                       \
-    name name##_new_data(data_type data, size_t size)                 \
-    {                                                                 \
-        return publish_##name(from_data(__func__, kind, data, size)); \
-    }                                                                 \
-    name name##_new_value(value_type val)                             \
-    {                                                                 \
-        return publish_##name(from_data(__func__, kind, &val, 1));    \
+#define MAKE(name, kind, data_type, value_type)                                 \
+    name name##_new_data(data_type data, size_t size)                           \
+    {                                                                           \
+        return publish_##name(__func__, from_data(__func__, kind, data, size)); \
+    }                                                                           \
+    name name##_new_value(value_type val)                                       \
+    {                                                                           \
+        return publish_##name(__func__, from_data(__func__, kind, &val, 1));    \
     }
 
 #define CHANGE(name, kind, data_type, value_type)                             \
@@ -309,16 +319,16 @@ static const union slot *element(const char *func, const void *res, const struct
         return append(__func__, vec.ctx, kind, &val, 1);          \
     }
 
-#define VECTOR(name, kind, data_type, value_type) \
-    static name publish_##name(struct list *l)    \
-    {                                             \
-        name made = { NULL };                     \
-        capi_list_end(__func__, &made.ctx, l);    \
-        return made;                              \
-    }                                             \
-    HANDLE(name, kind)                            \
-    MAKE(name, kind, data_type, value_type)       \
-    CHANGE(name, kind, data_type, value_type)     \
+#define VECTOR(name, kind, data_type, value_type)                \
+    static name publish_##name(const char *func, struct list *l) \
+    {                                                            \
+        name made = { NULL };                                    \
+        capi_list_end(func, &made.ctx, l);                       \
+        return made;                                             \
+    }                                                            \
+    HANDLE(name, kind)                                           \
+    MAKE(name, kind, data_type, value_type)                      \
+    CHANGE(name, kind, data_type, value_type)                    \
     APPEND(name, kind, data_type, value_type)
 
 VECTOR(mlx_vector_array, ARRAYS, const mlx_array *, const mlx_array)

@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 
+#include "capi/handles.h"
 #include "core/array.h"
 #include "core/scope.h"
 #include "core/stream.h"

@@ -1,0 +1,383 @@
+/* c_handles.c: scopes of handles, and the report on those that are live.
+ *
+ * Counting is all that happens as long as nobody watches and no scope is open.  Otherwise new handles
+ * have an entry in one table, found by address, and those made in a scope are on that scope's list too.
+ * Invariants: an entry is there from when the handle is made until just before it is freed, so no address
+ * is entered twice; `entered` is the number of entries.  The lock is never held while something is freed. */
+#if defined(__has_include)
+#if __has_include(<execinfo.h>)
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
+#include <execinfo.h>
+#define HAS_BACKTRACE
+#endif
+#endif
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capi/capi.h"
+#include "core/buffer.h"
+
+struct handle_scope;
+struct note {
+    const void *ctx;
+    enum handle_kind kind;
+    const char *func;
+    void *caller; /* where the program called func, if watched and known */
+    bool watched;
+    unsigned long number;
+    struct note *next; /* in its chain of the table */
+    struct handle_scope *scope;
+    struct note *older, *newer; /* in the scope */
+};
+struct handle_scope {
+    struct handle_scope *outer;
+    struct note *last;
+};
+
+static const char *const names[] = {
+#define NAME(name) "mlx_" #name,
+    HANDLE_KINDS(NAME)
+};
+
+static atomic_long live[HANDLE_COUNT];
+static atomic_bool watching;
+static atomic_ulong entered;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct note **table; /* chains */
+static size_t chains;        /* 0 or a power of two, at least `entered` */
+static unsigned long numbers;
+static _Thread_local struct handle_scope *inner;
+
+/* ---- the table; the caller holds the lock */
+
+static struct note **chain_of(const void *ctx)
+{
+    return &table[(size_t)(((uintptr_t)ctx >> 4) * 0x9E3779B97F4A7C15u >> 20) & (chains - 1)];
+}
+
+static int make_room(void)
+{
+    if (entered < chains)
+        return 0;
+    size_t n = chains ? 2 * chains : 256, before = chains;
+    struct note **old = table, **larger = mx_malloc(n * sizeof *larger);
+    if (!larger)
+        return 1;
+    memset(larger, 0, n * sizeof *larger);
+    table = larger;
+    chains = n;
+    for (size_t i = 0; i < before; i++)
+        for (struct note *e = old[i], *next; e; e = next) {
+            struct note **chain = chain_of(e->ctx);
+            next = e->next;
+            e->next = *chain;
+            *chain = e;
+        }
+    free(old);
+    return 0;
+}
+
+static struct note *find(const void *ctx)
+{
+    struct note *e = chains ? *chain_of(ctx) : NULL;
+    while (e && e->ctx != ctx) e = e->next;
+    return e;
+}
+
+static void put_into(struct note *e, struct handle_scope *s)
+{
+    e->scope = s;
+    e->newer = NULL;
+    e->older = s ? s->last : NULL;
+    if (e->older)
+        e->older->newer = e;
+    if (s)
+        s->last = e;
+}
+
+static void take_out(struct note *e)
+{
+    if (!e->scope)
+        return;
+    if (e->newer)
+        e->newer->older = e->older;
+    else
+        e->scope->last = e->older;
+    if (e->older)
+        e->older->newer = e->newer;
+    e->scope = NULL;
+}
+
+static void strike_off(const void *ctx)
+{
+    struct note **at = chain_of(ctx);
+    while ((*at)->ctx != ctx) at = &(*at)->next;
+    struct note *e = *at;
+    take_out(e);
+    *at = e->next;
+    entered--;
+    free(e);
+}
+
+/* ---- handles that come and go */
+
+/* The first place on the call stack that is not in the same file as this function; NULL where the
+ * system does not tell, or the library is part of the program. */
+static void *calling_place(void)
+{
+#ifdef HAS_BACKTRACE
+    void *frames[24];
+    Dl_info here, there;
+    int n = backtrace(frames, 24);
+    if (n < 1 || !dladdr(frames[0], &here))
+        return NULL;
+    for (int i = 1; i < n; i++)
+        if (dladdr(frames[i], &there) && there.dli_fbase != here.dli_fbase)
+            return frames[i];
+#endif
+    return NULL;
+}
+
+static int enter(enum handle_kind kind, void *ctx, const char *func, bool watched)
+{
+    struct note *e = mx_malloc(sizeof *e);
+    if (!e)
+        return 1;
+    *e = (struct note){ .ctx = ctx, .kind = kind, .func = func, .watched = watched,
+                         .caller = watched ? calling_place() : NULL };
+    pthread_mutex_lock(&lock);
+    int failed = make_room();
+    if (failed) {
+        free(e);
+    } else {
+        struct note **chain = chain_of(ctx);
+        e->number = ++numbers;
+        e->next = *chain;
+        *chain = e;
+        entered++;
+        put_into(e, inner);
+    }
+    pthread_mutex_unlock(&lock);
+    return failed;
+}
+
+int capi_made(enum handle_kind kind, void *ctx, const char *func)
+{
+    bool watched = atomic_load_explicit(&watching, memory_order_relaxed);
+    if ((inner || watched) && enter(kind, ctx, func, watched))
+        return 1;
+    atomic_fetch_add_explicit(&live[kind], 1, memory_order_relaxed);
+    return 0;
+}
+
+void *capi_made_or(enum handle_kind kind, void *ctx, const char *func, void (*drop)(void *))
+{
+    if (!ctx || !capi_made(kind, ctx, func))
+        return ctx;
+    drop(ctx);
+    capi_report();
+    return NULL;
+}
+
+void capi_gone(enum handle_kind kind, void *ctx)
+{
+    if (!ctx)
+        return;
+    atomic_fetch_sub_explicit(&live[kind], 1, memory_order_relaxed);
+    if (!atomic_load_explicit(&entered, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&lock);
+    if (find(ctx))
+        strike_off(ctx);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- scopes */
+
+/* Frees what a handle of the kind points at, as mlx_<kind>_free does. */
+static void free_handle(enum handle_kind kind, void *ctx)
+{
+    switch (kind) {
+#define FREE(name)                                    \
+    case HANDLE_##name:                               \
+        mlx_##name##_free((mlx_##name){ .ctx = ctx }); \
+        break;
+        HANDLE_KINDS(FREE)
+    case HANDLE_COUNT: break;
+    }
+}
+
+int mlx_scope_begin(void)
+{
+    struct handle_scope *s = mx_malloc(sizeof *s);
+    if (!s)
+        return capi_report();
+    *s = (struct handle_scope){ inner, NULL };
+    inner = s;
+    return 0;
+}
+
+int mlx_scope_end(void)
+{
+    struct handle_scope *s = inner;
+    if (!s) {
+        mx_fail_as(MX_RUNTIME, "[scope_end] expected a scope begun on this thread, got none");
+        return capi_report();
+    }
+    inner = s->outer; /* what freeing calls back makes is not of this scope */
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        struct note *e = s->last;
+        enum handle_kind kind = e ? e->kind : HANDLE_COUNT;
+        void *ctx = e ? (void *)(uintptr_t)e->ctx : NULL;
+        if (e)
+            take_out(e);
+        pthread_mutex_unlock(&lock);
+        if (!e)
+            break;
+        free_handle(kind, ctx);
+    }
+    free(s);
+    return 0;
+}
+
+/* Moves a handle out of its scope: into the one around it, or out of all. */
+static void leave(const void *ctx, bool all)
+{
+    pthread_mutex_lock(&lock);
+    struct note *e = find(ctx);
+    struct handle_scope *outer = e && e->scope && !all ? e->scope->outer : NULL;
+    if (e) {
+        take_out(e);
+        put_into(e, outer);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+int mlx_scope_keep(const void *ctx)
+{
+    if (!capi_need(__func__, "what a handle points at", "ctx", ctx))
+        return capi_report();
+    leave(ctx, false);
+    return 0;
+}
+
+void capi_scope_leave(const void *ctx) { leave(ctx, true); }
+
+/* ---- the report */
+
+int mlx_handles_count(size_t *res, const char *kind)
+{
+    long n = 0;
+    bool known = !kind;
+    if (!capi_out(res))
+        return capi_report();
+    for (int k = 0; k < HANDLE_COUNT; k++)
+        if (!kind || !strcmp(kind, names[k])) {
+            n += atomic_load_explicit(&live[k], memory_order_relaxed);
+            known = true;
+        }
+    if (!known) {
+        mx_fail("[handles_count] expected the name of a type of handles, such as \"mlx_array\", got \"%s\"", kind);
+        return capi_report();
+    }
+    *res = (size_t)n;
+    return 0;
+}
+
+int mlx_handles_watch(bool on)
+{
+    watching = on;
+    return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    unsigned long x = ((const struct note *)a)->number, y = ((const struct note *)b)->number;
+    return (x > y) - (x < y);
+}
+
+static void print_place(FILE *out, const struct note *e)
+{
+    fprintf(out, "%s made by %s, handle %lu", names[e->kind], e->func, e->number);
+#ifdef HAS_BACKTRACE
+    Dl_info there;
+    if (e->caller && dladdr(e->caller, &there)) {
+        fprintf(out, ", called at %s+0x%zx", there.dli_fname,
+                (size_t)((const char *)e->caller - (const char *)there.dli_fbase));
+        if (there.dli_sname)
+            fprintf(out, " (in %s)", there.dli_sname);
+    }
+#endif
+    fputc('\n', out);
+}
+
+/* Copies of the watched entries, in order; NULL after a failure. */
+static struct note *watched_entries(size_t *n)
+{
+    pthread_mutex_lock(&lock);
+    struct note *all = mx_malloc((entered + 1) * sizeof *all);
+    *n = 0;
+    for (size_t i = 0; all && i < chains; i++)
+        for (const struct note *e = table[i]; e; e = e->next)
+            if (e->watched)
+                all[(*n)++] = *e;
+    pthread_mutex_unlock(&lock);
+    if (all)
+        qsort(all, *n, sizeof *all, by_number);
+    return all;
+}
+
+static int print_report(FILE *out)
+{
+    size_t n, total = 0;
+    struct note *all = watched_entries(&n);
+    if (!all)
+        return 1;
+    mlx_handles_count(&total, NULL);
+    fprintf(out, "%zu handle%s live\n", total, total == 1 ? " is" : "s are");
+    for (int k = 0; k < HANDLE_COUNT; k++)
+        if (live[k])
+            fprintf(out, "%8ld %s\n", atomic_load(&live[k]), names[k]);
+    for (size_t i = 0; i < n; i++) print_place(out, &all[i]);
+    free(all);
+    return 0;
+}
+
+int mlx_handles_report(mlx_string *str)
+{
+    char *text = NULL;
+    size_t length = 0;
+    if (!capi_need(__func__, "a place for the result", "str", str))
+        return capi_report();
+    FILE *out = open_memstream(&text, &length);
+    if (!out) {
+        mx_fail_as(MX_MEMORY, "[handles_report] could not allocate memory for the text");
+        return capi_report();
+    }
+    int failed = print_report(out);
+    if (fclose(out) || failed) {
+        free(text);
+        return capi_report();
+    }
+    return capi_publish_text(str, text);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *on = getenv("MLX_HANDLES");
+    watching = on && *on && strcmp(on, "0");
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    const char *on = getenv("MLX_HANDLES");
+    size_t left = 0;
+    if (on && *on && strcmp(on, "0") && !mlx_handles_count(&left, NULL) && left)
+        print_report(stderr);
+}

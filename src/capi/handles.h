@@ -1,0 +1,52 @@
+/* handles.h: the books on public handles (capi/c_handles.c).
+ *
+ * Whatever a handle's ctx points at is entered when the handle gets it and struck off before it is
+ * freed.  Only objects that a public handle owns are entered: a list inside another is not. */
+#ifndef MX_CAPI_HANDLES_H
+#define MX_CAPI_HANDLES_H
+
+/* The types of handles, mlx_<name>, that own something.  Vectors and maps stand in the order of their
+ * enum kind. */
+#define HANDLE_KINDS(KIND)           \
+    KIND(array)                      \
+    KIND(vector_array)               \
+    KIND(vector_vector_array)        \
+    KIND(vector_int)                 \
+    KIND(vector_string)              \
+    KIND(map_string_to_array)        \
+    KIND(map_string_to_string)       \
+    KIND(map_string_to_array_iterator)  \
+    KIND(map_string_to_string_iterator) \
+    KIND(string)                     \
+    KIND(closure)                    \
+    KIND(closure_kwargs)             \
+    KIND(closure_value_and_grad)     \
+    KIND(closure_custom)             \
+    KIND(closure_custom_jvp)         \
+    KIND(closure_custom_vmap)        \
+    KIND(compiled)                   \
+    KIND(device)                     \
+    KIND(device_info)                \
+    KIND(function_exporter)          \
+    KIND(imported_function)          \
+    KIND(io_reader)                  \
+    KIND(io_writer)                  \
+    KIND(io_gguf)                    \
+    KIND(node_namer)
+
+#define ENUM(name) HANDLE_##name,
+enum handle_kind { HANDLE_KINDS(ENUM) HANDLE_COUNT };
+#undef ENUM
+
+/* Enters what a handle of the kind points at from now on, made by the public function `func`.
+ * Non-zero after mx_fail, and then it is not entered. */
+int capi_made(enum handle_kind kind, void *ctx, const char *func);
+/* The same for an entry point that returns the pointer: gives it back.  NULL is not entered; what cannot
+ * be is freed by `drop`, and NULL is given after a report. */
+void *capi_made_or(enum handle_kind kind, void *ctx, const char *func, void (*drop)(void *));
+/* Strikes it off.  NULL is not there. */
+void capi_gone(enum handle_kind kind, void *ctx);
+/* Takes it out of every scope: the library keeps it for itself. */
+void capi_scope_leave(const void *ctx);
+
+#endif
