@@ -8,6 +8,7 @@
 #   make demo       train on scanned digits in Python, classify the same digits from C
 #   make bench      print the figures of merit beside NumPy
 #   make accuracy  the table of docs/accuracy.md, over 10^8 operands for each function
+#   make docs       the C API as HTML and man pages, in build/docs
 #   make install PREFIX=dir
 #   make lint       check the layout of C and Python, and look for mistakes
 #   make format     format Python, and the C files in FILES
@@ -18,7 +19,7 @@ JOBS   ?= $(shell nproc)
 PYTHON  = .venv/bin/python
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help setup build test test-full fuzz demo bench accuracy install lint format clean
+.PHONY: help setup build test test-full fuzz demo bench accuracy docs install lint format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -51,6 +52,10 @@ bench: build
 
 accuracy: build
 	@tools/accuracy.sh
+
+docs:
+	@tools/setup.sh docs
+	@tools/docs.sh
 
 install: build
 	@cmake --install build/release --prefix $(abspath $(PREFIX))

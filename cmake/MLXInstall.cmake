@@ -51,6 +51,14 @@ foreach(name mlx mlx-c)
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT mlx)
 endforeach()
 
+# What `make docs` has made, if it has been run.
+if(PROJECT_IS_TOP_LEVEL AND NOT SKBUILD)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/docs/man/man3
+    DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT mlx OPTIONAL)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/docs/html
+    DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT mlx OPTIONAL)
+endif()
+
 # -lmlxc for programs that are built by hand.
 if(NOT SKBUILD)
   install(CODE "file(CREATE_LINK libmlx.so

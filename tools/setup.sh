@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Install what the project needs and this machine lacks: Debian packages, and .venv with the pinned
 # Python packages of tools/requirements{,-mlx-lm}.txt.  Does nothing, quickly, when all is there.
+#
+#   tools/setup.sh [docs]      with `docs` also what `make docs` needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,6 +10,7 @@ say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$@" >&2; exit 1; }
 
 CC=${CC:-cc}
+wanted=${1:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -44,6 +47,7 @@ missing() {
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>' -lcmocka || echo libcmocka-dev
+    [ "$wanted" != docs ] || has_tool doxygen || echo doxygen
     find_python >/dev/null || echo python3 python3-venv python3-dev
 }
 

@@ -4,6 +4,7 @@
 #ifndef MLX_C_API_H
 #define MLX_C_API_H
 
+/* Put before what is public. */
 #if defined(__GNUC__) || defined(__clang__)
 #define MLX_API __attribute__((visibility("default")))
 #else

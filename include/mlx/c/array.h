@@ -32,11 +32,13 @@
 extern "C" {
 #endif
 
+/* An element of dtype complex64: two floats, the real part first. */
 #ifdef __GNUC__
 __extension__ /* _Complex is an extension in C++ */
 #endif
     typedef float _Complex mlx_complex64_t;
 
+/* A handle of an array. */
 typedef struct mlx_array_ {
     void *ctx;
 } mlx_array;
@@ -44,21 +46,22 @@ typedef struct mlx_array_ {
 /* The empty handle: what mlx_array_new returns, and how an optional argument is left out. */
 static const mlx_array mlx_array_empty = { NULL };
 
+/* The types that elements can have. */
 typedef enum mlx_dtype_ {
-    MLX_BOOL,
-    MLX_UINT8,
-    MLX_UINT16,
-    MLX_UINT32,
-    MLX_UINT64,
-    MLX_INT8,
-    MLX_INT16,
-    MLX_INT32,
-    MLX_INT64,
-    MLX_FLOAT16,
-    MLX_FLOAT32,
-    MLX_FLOAT64,
-    MLX_BFLOAT16,
-    MLX_COMPLEX64,
+    MLX_BOOL,       /* a byte, 0 or 1 */
+    MLX_UINT8,      /* unsigned, of 8 bits */
+    MLX_UINT16,     /* unsigned, of 16 bits */
+    MLX_UINT32,     /* unsigned, of 32 bits */
+    MLX_UINT64,     /* unsigned, of 64 bits */
+    MLX_INT8,       /* signed, of 8 bits */
+    MLX_INT16,      /* signed, of 16 bits */
+    MLX_INT32,      /* signed, of 32 bits */
+    MLX_INT64,      /* signed, of 64 bits */
+    MLX_FLOAT16,    /* IEEE half precision: 11 bits of precision, up to 65504 */
+    MLX_FLOAT32,    /* IEEE single precision: 24 bits */
+    MLX_FLOAT64,    /* IEEE double precision: 53 bits; on the CPU alone */
+    MLX_BFLOAT16,   /* the upper half of a float32: 8 bits of precision, its range */
+    MLX_COMPLEX64,  /* two float32: real part, imaginary part */
 } mlx_dtype;
 
 /* Bytes of one element. */

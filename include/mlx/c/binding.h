@@ -27,7 +27,7 @@ extern "C" {
 
 /* What kind of failure an error was, for languages that have classes of them. */
 typedef enum mlx_error_kind_ {
-    MLX_ERROR_NONE,
+    MLX_ERROR_NONE,    /* there was none */
     MLX_ERROR_VALUE,   /* a bad argument: shape, dtype, range of a value */
     MLX_ERROR_INDEX,   /* an index outside its axis */
     MLX_ERROR_AXIS,    /* an axis outside the array: a bad value and a bad index */
@@ -114,6 +114,7 @@ MLX_API int mlx_array_is_writable(bool *res, const mlx_array arr);
 
 /* Indexing.  Between the brackets of a[i, 2:, None, ..., k] stands a list of items. */
 
+/* What an item is. */
 typedef enum mlx_index_kind_ {
     MLX_INDEX_INT,      /* `start`; negative ones count from the end */
     MLX_INDEX_SLICE,    /* start:stop:step, where has_start and has_stop say what is there */
@@ -122,20 +123,24 @@ typedef enum mlx_index_kind_ {
     MLX_INDEX_ARRAY,    /* an array of integers of any dtype, or of bool: its true elements */
 } mlx_index_kind;
 
+/* One item, of which the members count that its kind names. */
 typedef struct mlx_index_ {
-    mlx_index_kind kind;
-    bool has_start, has_stop;
-    int64_t start, stop, step;
-    mlx_array array;
+    mlx_index_kind kind; /* what it is */
+    bool has_start;      /* whether a slice says where it begins */
+    bool has_stop;       /* whether it says where it ends */
+    int64_t start;       /* the index, or where the slice begins */
+    int64_t stop;        /* the index behind its last */
+    int64_t step;        /* its step */
+    mlx_array array;     /* the array, which stays the caller's */
 } mlx_index;
 
 /* What happens to the element that is there when another one is written to its place. */
 typedef enum mlx_fold_ {
-    MLX_FOLD_SET,
-    MLX_FOLD_ADD,
-    MLX_FOLD_PROD,
-    MLX_FOLD_MAX,
-    MLX_FOLD_MIN,
+    MLX_FOLD_SET,  /* it is replaced */
+    MLX_FOLD_ADD,  /* the sum stays */
+    MLX_FOLD_PROD, /* the product */
+    MLX_FOLD_MAX,  /* the larger */
+    MLX_FOLD_MIN,  /* the smaller */
 } mlx_fold;
 
 /* a[items], by NumPy's rules.  Arrays of bool are evaluated. */
@@ -177,14 +182,14 @@ MLX_API int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array 
 MLX_API int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan,
                                   const double *posinf, const double *neginf, const mlx_stream s);
 
-/* The convolution of two vectors, of which the shorter one is moved over the other: all positions
- * where they overlap, as many as the longer has elements, or those where the shorter fits. */
+/* Which positions of a convolution there are. */
 typedef enum mlx_convolve_mode_ {
-    MLX_CONVOLVE_FULL,
-    MLX_CONVOLVE_SAME,
-    MLX_CONVOLVE_VALID,
+    MLX_CONVOLVE_FULL,  /* all where the vectors overlap */
+    MLX_CONVOLVE_SAME,  /* as many as the longer has elements */
+    MLX_CONVOLVE_VALID, /* those where the shorter fits */
 } mlx_convolve_mode;
 
+/* The convolution of two vectors, of which the shorter one is moved over the other. */
 MLX_API int mlx_convolve(mlx_array *res, const mlx_array a, const mlx_array v,
                          mlx_convolve_mode mode, const mlx_stream s);
 

@@ -1,4 +1,6 @@
-/* cuda.h: NVIDIA GPUs.  Returns 0 for success; errors and ownership as in array.h. */
+/* cuda.h: NVIDIA GPUs.
+ *
+ * Functions return 0 for success; results and errors as in array.h. */
 #ifndef MLX_C_CUDA_H
 #define MLX_C_CUDA_H
 

@@ -16,13 +16,15 @@
 extern "C" {
 #endif
 
+/* A handle of a device. */
 typedef struct mlx_device_ {
     void *ctx;
 } mlx_device;
 
+/* The types of devices. */
 typedef enum mlx_device_type_ {
-    MLX_CPU,
-    MLX_GPU,
+    MLX_CPU, /* the processor, of which there is one whatever its cores */
+    MLX_GPU, /* a graphics processor */
 } mlx_device_type;
 
 /* An empty handle, to be filled by the functions that take a mlx_device *. */

@@ -19,6 +19,7 @@
 extern "C" {
 #endif
 
+/* A handle of a group. */
 typedef struct mlx_distributed_group_ {
     void *ctx;
 } mlx_distributed_group;

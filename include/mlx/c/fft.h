@@ -22,12 +22,11 @@
 extern "C" {
 #endif
 
-/* Where the division by the number n of elements is: in the inverse transform, its square root in
- * both, or in the forward one. */
+/* Where the division by the number n of elements is. */
 typedef enum mlx_fft_norm_ {
-    MLX_FFT_NORM_BACKWARD = 0,
-    MLX_FFT_NORM_ORTHO = 1,
-    MLX_FFT_NORM_FORWARD = 2,
+    MLX_FFT_NORM_BACKWARD = 0, /* in the inverse transform */
+    MLX_FFT_NORM_ORTHO = 1,    /* its square root in both */
+    MLX_FFT_NORM_FORWARD = 2,  /* in the forward transform */
 } mlx_fft_norm;
 
 /* Along one axis */

@@ -7,11 +7,18 @@
 #define MLX_C_HALF_H
 
 #ifdef __aarch64__
+
+/* Whether float16_t is there. */
 #define HAS_FLOAT16
+/* An element of dtype float16. */
 typedef __fp16 float16_t;
-/* Older clang has the type only where the processor has the instructions. */
+
+/* Older clang has bfloat16 only where the processor has the instructions. */
+
 #if !defined(__clang__) || __clang_major__ >= 17 || defined(__ARM_FEATURE_BF16)
+/* Whether bfloat16_t is there. */
 #define HAS_BFLOAT16
+/* An element of dtype bfloat16. */
 typedef __bf16 bfloat16_t;
 #endif
 #endif

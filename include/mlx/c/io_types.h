@@ -19,30 +19,29 @@
 extern "C" {
 #endif
 
+/* A handle of a reader. */
 typedef struct mlx_io_reader_ {
     void *ctx;
 } mlx_io_reader;
 
+/* A handle of a writer. */
 typedef struct mlx_io_writer_ {
     void *ctx;
 } mlx_io_writer;
 
-/* What a reader or writer can do.  `is_open` and `good` say whether it is usable and whether all
- * went well so far; they are asked before and after reading or writing.  `seek` takes an offset and
- * SEEK_SET, SEEK_CUR or SEEK_END.  read(desc, data, n) and write(desc, data, n) move the position
- * on; read_at_offset(desc, data, n, offset) need not. `label` names the thing in messages.  `free`
- * is called when the handle is freed.  A reader needs `seek`, `tell` and one of `read` and
- * `read_at_offset`, a writer needs `write`; the others may be NULL. */
+/* What a reader or writer can do.  The first argument of every function is `desc`; sizes and offsets
+ * are in bytes.  A reader needs `seek`, `tell` and one of `read` and `read_at_offset`, a writer needs
+ * `write`; the others may be NULL. */
 typedef struct mlx_io_vtable_ {
-    bool (*is_open)(void *);
-    bool (*good)(void *);
-    size_t (*tell)(void *);
-    void (*seek)(void *, int64_t off, int whence);
-    void (*read)(void *, char *data, size_t n);
-    void (*read_at_offset)(void *, char *data, size_t n, size_t off);
-    void (*write)(void *, const char *data, size_t n);
-    const char *(*label)(void *);
-    void (*free)(void *);
+    bool (*is_open)(void *); /* Is it usable?  Asked before reading or writing. */
+    bool (*good)(void *);    /* Did all go well so far?  Asked before and after. */
+    size_t (*tell)(void *);  /* The position. */
+    void (*seek)(void *, int64_t off, int whence); /* Moves it; SEEK_SET, SEEK_CUR or SEEK_END. */
+    void (*read)(void *, char *data, size_t n); /* Reads from the position and moves it on. */
+    void (*read_at_offset)(void *, char *data, size_t n, size_t off); /* Reads; need not move it. */
+    void (*write)(void *, const char *data, size_t n); /* Writes at the position and moves it on. */
+    const char *(*label)(void *); /* What it is called in messages. */
+    void (*free)(void *);         /* Called when the handle is freed. */
 } mlx_io_vtable;
 
 /* A reader on `desc`; the table is copied. */

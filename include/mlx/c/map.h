@@ -39,7 +39,7 @@ MLX_API int mlx_map_string_to_array_get(mlx_array *value, const mlx_map_string_t
 /* A walk over the entries; the map must outlive it and not change meanwhile. */
 typedef struct mlx_map_string_to_array_iterator_ {
     void *ctx;
-    void *map_ctx;
+    void *map_ctx; /* the map */
 } mlx_map_string_to_array_iterator;
 
 /* A walk that starts before the first entry. */
@@ -81,7 +81,7 @@ MLX_API int mlx_map_string_to_string_get(const char **value, const mlx_map_strin
 /* A walk over the entries; the map must outlive it and not change meanwhile. */
 typedef struct mlx_map_string_to_string_iterator_ {
     void *ctx;
-    void *map_ctx;
+    void *map_ctx; /* the map */
 } mlx_map_string_to_string_iterator;
 
 /* A walk that starts before the first entry. */

@@ -1,4 +1,6 @@
-/* mlx.h: the whole C interface. */
+/* mlx.h: the whole C interface.
+ *
+ * It includes every other header of the folder. */
 #ifndef MLX_C_MLX_H
 #define MLX_C_MLX_H
 

@@ -8,19 +8,22 @@
 
 #include "mlx/c/array.h"
 
+/* An int or nothing. */
 typedef struct mlx_optional_int_ {
-    int value;
-    bool has_value;
+    int value;      /* read where has_value */
+    bool has_value; /* whether it is given */
 } mlx_optional_int;
 
+/* A float or nothing. */
 typedef struct mlx_optional_float_ {
-    float value;
-    bool has_value;
+    float value;    /* read where has_value */
+    bool has_value; /* whether it is given */
 } mlx_optional_float;
 
+/* A dtype or nothing. */
 typedef struct mlx_optional_dtype_ {
-    mlx_dtype value;
-    bool has_value;
+    mlx_dtype value; /* read where has_value */
+    bool has_value;  /* whether it is given */
 } mlx_optional_dtype;
 
 #endif

@@ -38,17 +38,17 @@ extern "C" {
 
 /* What a result will be. */
 typedef struct mlx_output_ {
-    mlx_dtype dtype;
-    int ndim;
-    int shape[MLX_MAX_NDIM];
+    mlx_dtype dtype;         /* the type of its elements */
+    int ndim;                /* the number of its dimensions */
+    int shape[MLX_MAX_NDIM]; /* their sizes */
 } mlx_output;
 
 /* An operand or a result during evaluation. */
 typedef struct mlx_run_array_ {
     void *data; /* the first element; NULL for a result that has no memory yet, or without elements */
-    mlx_dtype dtype;
-    int ndim;
-    const int *shape;
+    mlx_dtype dtype;  /* the type of its elements */
+    int ndim;         /* the number of its dimensions */
+    const int *shape; /* their sizes */
     const int64_t *strides; /* in elements; 0 along axes that are broadcast */
     int64_t size;           /* in elements */
     bool row_contiguous;    /* in row-major order, without gaps */
@@ -126,6 +126,7 @@ MLX_API int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitiv
 
 /* Evaluation: what eval_cpu and eval_gpu may call. Pointers are good until the rule returns. */
 
+/* How many operands and results there are. */
 MLX_API size_t mlx_run_num_inputs(const mlx_run run);
 MLX_API size_t mlx_run_num_outputs(const mlx_run run);
 
@@ -164,7 +165,7 @@ MLX_API void mlx_parallel_for(size_t n, size_t grain, void (*fn)(void *ctx, size
 
 /* What a shared library of primitives shows, as the symbol mlx_plugin. */
 struct mlx_plugin {
-    size_t struct_size;
+    size_t struct_size;  /* sizeof(struct mlx_plugin) */
     int abi;             /* MLX_PRIMITIVE_ABI */
     const char *version; /* of the library it was compiled with */
     int (*load)(void);   /* registers its classes: 0, or another number after a failure */
@@ -175,6 +176,8 @@ struct mlx_plugin {
     extern __attribute__((visibility("default"))) const struct mlx_plugin mlx_plugin;      \
     const struct mlx_plugin mlx_plugin = { sizeof(struct mlx_plugin), MLX_PRIMITIVE_ABI,   \
                                            MLX_PLUGIN_VERSION, load };
+
+/* The version of this header's library. */
 #define MLX_PLUGIN_VERSION "0.32.4"
 
 /* Loads a library, by what its file is: a shared library, whose `load` is called; or the source (.cu) or
@@ -185,11 +188,11 @@ MLX_API int mlx_register_library(const char *name, const char *path);
 
 /* What a registered library is. */
 typedef enum mlx_library_kind_ {
-    MLX_LIBRARY_SHARED,
-    MLX_LIBRARY_CUDA_SOURCE,
-    MLX_LIBRARY_CUDA_PTX,
-    MLX_LIBRARY_CUDA_CUBIN,
-    MLX_LIBRARY_CUDA_FATBIN,
+    MLX_LIBRARY_SHARED,      /* a shared library of primitives */
+    MLX_LIBRARY_CUDA_SOURCE, /* .cu: compiled when a device needs it */
+    MLX_LIBRARY_CUDA_PTX,    /* .ptx: instructions of a virtual machine, as text */
+    MLX_LIBRARY_CUDA_CUBIN,  /* .cubin: machine code for one architecture */
+    MLX_LIBRARY_CUDA_FATBIN, /* .fatbin: machine code for several */
 } mlx_library_kind;
 
 /* The kind of the library `name` and, for CUDA's, the bytes of its file (followed by a 0, which is not

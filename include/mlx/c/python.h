@@ -37,22 +37,26 @@ extern "C" {
 /* The number of the layout below.  It changes where a member changes; new members come at the end, and
  * only struct_size tells that they are there. */
 #define MLX_PYTHON_ABI 1
+
+/* The name of the capsule. */
 #define MLX_PYTHON_CAPSULE "mlx.core._C_API"
 
+/* The table. */
 struct mlx_python_api {
-    size_t struct_size;
-    int abi;
+    size_t struct_size;  /* sizeof(struct mlx_python_api) */
+    int abi;             /* MLX_PYTHON_ABI */
     const char *version; /* of mlx.core */
     mlx_array (*library)(void); /* mlx_array_new as mlx.core has it: which copy of the library */
 
+    /* Raises the last failure of the library on this thread; gives -1. */
     int (*raise)(void);
 
+    /* What the function below calls that has the name with mlx_python_ in front. */
     int (*array)(PyObject *o, mlx_array *res);
     int (*array_from)(PyObject *o, mlx_array *res);
     PyObject *(*array_object)(mlx_array a);
     int (*arrays)(PyObject *o, mlx_vector_array *res);
     PyObject *(*arrays_object)(mlx_vector_array vec);
-
     int (*stream)(PyObject *o, mlx_stream *res);
     PyObject *(*stream_object)(mlx_stream s);
     int (*device)(PyObject *o, mlx_device *res);

@@ -20,6 +20,7 @@
 extern "C" {
 #endif
 
+/* A handle of a stream. */
 typedef struct mlx_stream_ {
     void *ctx;
 } mlx_stream;

@@ -12,6 +12,7 @@
 extern "C" {
 #endif
 
+/* A handle of a text. */
 typedef struct mlx_string_ {
     void *ctx;
 } mlx_string;
