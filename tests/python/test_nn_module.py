@@ -374,6 +374,10 @@ def test_strict_keys(method):
     with pytest.raises(KeyError, match=rf"\[{method}\] Linear has no member 'scale'"):
         getattr(layer, method)(keys=["bias", "scale"], strict=True)
     getattr(layer, method)(keys="bias", strict=True)
+    model = nn.Sequential(nn.ReLU(), layer)
+    getattr(model, method)(keys="bias", strict=True)  # one module that has it is enough
+    with pytest.raises(KeyError, match="Sequential has no member 'bias'"):
+        getattr(model, method)(keys="bias", strict=True, recurse=False)
 
 
 def test_unfreeze_keeps_statistics_frozen():

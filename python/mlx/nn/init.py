@@ -136,10 +136,10 @@ def sparse(
         if a.ndim != 2:
             raise ValueError(f"[init.sparse] expected 2 dimensions, got shape {a.shape}")
         zeros = math.ceil(sparsity * a.shape[1])
-        # The order of random numbers is a random permutation; its first places become zeros.
+        # The order of random numbers is a random permutation; its first members become zeros.
         order = mx.argsort(mx.random.uniform(shape=a.shape), axis=1)
         values = mx.random.normal(shape=a.shape, loc=mean, scale=std, dtype=dtype)
-        return mx.where(order < zeros, 0, values)
+        return mx.put_along_axis(values, order[:, :zeros], mx.array(0, dtype), axis=1)
 
     return initializer
 
@@ -155,10 +155,10 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Callable[[mx.
         if a.ndim != 2:
             raise ValueError(f"[init.orthogonal] expected 2 dimensions, got shape {a.shape}")
         rows, cols = a.shape
-        tall = mx.random.normal(shape=(max(rows, cols), min(rows, cols)))
-        q, r = mx.linalg.qr(tall, stream=mx.cpu)
-        # Signs of r's diagonal make the law of q uniform (Mezzadri, 2006).
+        n = max(rows, cols)
+        q, r = mx.linalg.qr(mx.random.normal(shape=(n, n)), stream=mx.cpu)
+        # Signs of r's diagonal make the law of q uniform (Mezzadri, 2006), and so that of its parts.
         q = q * mx.where(mx.diag(r) < 0, -1, 1)
-        return (gain * (q if rows >= cols else q.T)).astype(dtype)
+        return (gain * q[:rows, :cols]).astype(dtype)
 
     return initializer

@@ -282,13 +282,15 @@ class Module(dict):
         """Keep parameters from being trained: all of them, or in each module those in `keys`.
 
         `model.freeze(keys="bias")` freezes every bias; with `recurse=False` only this module is
-        touched, not those below. With `strict` a module without one of the keys is an error.
+        touched, not those below. With `strict` a key that none of them has is an error.
         """
+        if strict:
+            self._check_keys("freeze", keys, recurse)
         if recurse:
             for module in self.modules():
-                module.freeze(recurse=False, keys=keys, strict=strict)
+                module.freeze(recurse=False, keys=keys)
         else:
-            self._no_grad |= self._frozen_names("freeze", keys, strict)
+            self._no_grad |= self._frozen_names(keys)
         return self
 
     def unfreeze(
@@ -299,25 +301,28 @@ class Module(dict):
         strict: bool = False,
     ) -> "Module":
         """The opposite of `freeze`, with the same arguments."""
+        if strict:
+            self._check_keys("unfreeze", keys, recurse)
         if recurse:
             for module in self.modules():
-                module.unfreeze(recurse=False, keys=keys, strict=strict)
+                module.unfreeze(recurse=False, keys=keys)
         elif keys is None:
             self._no_grad.clear()
         else:
-            self._no_grad -= self._frozen_names("unfreeze", keys, strict)
+            self._no_grad -= self._frozen_names(keys)
         return self
 
-    def _frozen_names(self, caller, keys, strict):
+    def _frozen_names(self, keys):
         """The set of names that `keys`, the argument of `freeze` and `unfreeze`, stands for."""
         if keys is None:
             return self._own_parameter_names()
-        names = {keys} if isinstance(keys, str) else set(keys)
-        if strict:
-            for name in names:
-                if name not in self:
-                    raise KeyError(f"[{caller}] {type(self).__name__} has no member {name!r}")
-        return names
+        return {keys} if isinstance(keys, str) else set(keys)
+
+    def _check_keys(self, caller, keys, recurse):
+        modules = self.modules() if recurse else [self]
+        for name in [] if keys is None else sorted(self._frozen_names(keys)):
+            if not any(name in module for module in modules):
+                raise KeyError(f"[{caller}] {type(self).__name__} has no member {name!r}")
 
     def _own_parameter_names(self):
         """Dotted names of the parameters that are not in a module below."""

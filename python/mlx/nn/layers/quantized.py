@@ -21,7 +21,7 @@ def _sizes(mode, group_size, bits):
 class _Packed(Module):
     """What layers with packed weights share: how they are packed, and the parts of the weights.
 
-    weight: uint32; scales; biases in mode "affine". All are frozen.
+    weight: uint32; scales; biases in mode "affine". These are frozen.
     """
 
     def __init__(self, group_size, bits, mode):
@@ -52,7 +52,8 @@ class _Packed(Module):
 class QuantizedLinear(_Packed):
     """`Linear` with packed weights: y = x W^T + b
 
-    x: (..., input_dims), y: (..., output_dims). All parameters are frozen: a gradient goes to x.
+    x: (..., input_dims), y: (..., output_dims). All parameters are frozen: a gradient goes to x. Made of a
+    `Linear`, it trains the bias.
     """
 
     def __init__(
@@ -66,9 +67,10 @@ class QuantizedLinear(_Packed):
     ):
         super().__init__(group_size, bits, mode)
         bound = input_dims**-0.5
+        self._pack(mx.random.uniform(-bound, bound, (output_dims, input_dims)))
         if bias:
             self.bias = mx.zeros((output_dims,))
-        self._pack(mx.random.uniform(-bound, bound, (output_dims, input_dims)))
+            self.freeze(keys="bias")
 
     def _extra_repr(self):
         return (
@@ -86,9 +88,9 @@ class QuantizedLinear(_Packed):
         output_dims, input_dims = linear_layer.weight.shape
         layer = cls.__new__(cls)
         _Packed.__init__(layer, group_size, bits, mode)
+        layer._pack(linear_layer.weight)
         if "bias" in linear_layer:
             layer.bias = linear_layer.bias
-        layer._pack(linear_layer.weight)
         return layer
 
 
@@ -198,11 +200,11 @@ class QQLinear(Module):
     @classmethod
     def from_linear(cls, linear_layer: Module, group_size: int = None, bits: int = None, mode: str = "nvfp4"):
         """The layer with the weights of `linear_layer`, which has no bias."""
-        if "bias" in linear_layer:
-            raise NotImplementedError("[QQLinear] expected a layer without bias, got one with a bias")
         layer = cls.__new__(cls)
         Module.__init__(layer)
         layer._begin(linear_layer.weight, group_size, bits, mode)
+        if "bias" in linear_layer:
+            raise NotImplementedError("[QQLinear] expected a layer without bias, got one with a bias")
         layer._set_training_mode(linear_layer.training)
         return layer
 
