@@ -307,7 +307,8 @@ LOSSES = {
 }
 
 ACTIVATIONS = words("""celu elu gelu gelu_approx gelu_fast_approx glu hard_shrink hard_tanh hardswish leaky_relu
-log_sigmoid log_softmax mish relu relu2 relu6 selu sigmoid silu softmax softmin softplus softshrink softsign step tanh""")
+log_sigmoid log_softmax mish relu relu2 relu6 selu sigmoid silu softmax softmin softplus softshrink softsign
+step tanh""")
 
 INITS = words("""constant(2.0) normal() normal(1.0,0.5) uniform() uniform(-2.0,3.0) identity() glorot_normal()
 glorot_uniform() he_normal() he_uniform() sparse(0.5) sparse(0.3,0.1,0.2) orthogonal() orthogonal(2.0)""")
