@@ -15,8 +15,8 @@
  * filled inside belongs to the scope as well; one that was filled before is only changed.  Freeing a
  * handle by hand inside a scope is fine, at any time and on any thread.  Scopes nest.  They may span
  * anything: evaluations, calls of closures, transforms.  Callbacks may open scopes of their own and
- * close them before they return; a result that a callback leaves in a handle made inside is kept
- * (results put into vectors are copies, and need not be).
+ * close them before they return.  Then they keep the result that they leave in a handle which was empty
+ * (as that of mlx_closure_new_unary is); results put into vectors are copies, and need not be kept.
  *
  * Streams and groups of processes live as long as the process and are in no scope.  Functions return
  * 0 for success; errors as in array.h. */
