@@ -162,34 +162,79 @@ static void end_managed(void *payload)
     free(m);
 }
 
-mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int dim, mlx_dtype dtype,
-                                             void *payload, void (*dtor)(void *))
+/* The lowest and the highest place of an element, counted in elements from the first: false past 2^62. */
+static bool reach(int dim, const int *shape, const int64_t *strides, int64_t *low, int64_t *high)
+{
+    *low = *high = 0;
+    for (int i = 0; i < dim; i++) {
+        int64_t far, *end = strides[i] < 0 ? low : high;
+        if (__builtin_mul_overflow(shape[i] - 1, strides[i], &far) || __builtin_add_overflow(*end, far, end) ||
+            *end > INT64_MAX / 2 || *end < INT64_MIN / 2)
+            return false;
+    }
+    return true;
+}
+
+/* An array on the caller's memory; strides NULL: row-major. */
+static mlx_array borrow(const char *func, const void *data, const int *shape, const int64_t *strides, int dim,
+                        mlx_dtype dtype, void *payload, void (*dtor)(void *))
 {
     MX_SCOPE(NULL);
     mlx_array none = { NULL };
-    int64_t size = check_data("array_new_data_managed", data, shape, dim, dtype);
+    int64_t size = check_data(func + 4, data, shape, dim, dtype), low = 0, high = size - 1;
+    if (size > 0 && strides && !reach(dim, shape, strides, &low, &high)) {
+        mx_fail("[%s] expected strides that stay inside of memory, got some that leave it", func + 4);
+        size = -1;
+    }
     struct managed *m = size < 0 ? NULL : mx_malloc(sizeof *m);
     if (!m)
         return capi_report(), none;
     *m = (struct managed){ NULL, payload };
-    size_t bytes = (size_t)size * dtype_size((enum dtype)dtype);
-    struct buffer *buf = buffer_wrap(data, bytes, false, end_managed, m);
+    int64_t item = (int64_t)dtype_size((enum dtype)dtype);
+    size_t bytes = size ? (size_t)((high - low + 1) * item) : 0;
+    void *begin = size ? (char *)(uintptr_t)data + low * item : (void *)(uintptr_t)data;
+    struct buffer *buf = buffer_wrap(begin, bytes, false, end_managed, m);
     if (!buf) {
         free(m);
         return capi_report(), none;
     }
     buffer_retain(buf); /* so that a failure does not end m before its dtor is known to be wanted */
-    mlx_array made_array = made(array_of_buffer((enum dtype)dtype, dim, shape, buf));
+    mx x = array_of_buffer((enum dtype)dtype, dim, shape, buf);
+    if (!is_nil(x) && strides && size) {
+        memcpy(x->strides, strides, (size_t)dim * sizeof *strides);
+        x->offset = -low;
+        array_note_layout(x);
+    }
+    mlx_array made_array = made_by(func, x);
     if (made_array.ctx)
         m->dtor = dtor;
     buffer_release(buf);
     return made_array;
 }
 
+mlx_array mlx_array_new_borrowed(const void *data, const int *shape, const int64_t *strides, int dim, mlx_dtype dtype,
+                                 void *payload, void (*dtor)(void *))
+{
+    size_t item = (unsigned)dtype < DT_COUNT ? dtype_size((enum dtype)dtype) : 1;
+    size_t align = dtype == MLX_COMPLEX64 ? sizeof(float) : item;
+    if ((uintptr_t)data % align) {
+        mx_fail("[array_new_borrowed] expected `data` at a multiple of %zu bytes for %s, got %p", align,
+                dtype_name((enum dtype)dtype), data);
+        return capi_report(), (mlx_array){ NULL };
+    }
+    return borrow(__func__, data, shape, strides, dim, dtype, payload, dtor);
+}
+
+mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int dim, mlx_dtype dtype,
+                                             void *payload, void (*dtor)(void *))
+{
+    return borrow(__func__, data, shape, NULL, dim, dtype, payload, dtor);
+}
+
 mlx_array mlx_array_new_data_managed(void *data, const int *shape, int dim, mlx_dtype dtype,
                                      void (*dtor)(void *))
 {
-    return mlx_array_new_data_managed_payload(data, shape, dim, dtype, data, dtor);
+    return borrow(__func__, data, shape, NULL, dim, dtype, data, dtor);
 }
 
 /* Layout.  GET is the value of a getter, or 0 after a report where the handle is empty. */

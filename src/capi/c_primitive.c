@@ -241,7 +241,7 @@ static void primitive_vmap(const struct call *c, const int axis[], mx y[], int y
     }
     capi_result_close(&res);
     if (axes.ctx != made)
-        capi_list_free(axes.ctx);
+        mlx_vector_int_free(axes);
     capi_list_free(made);
     capi_list_free(in.ctx);
     list_clear(&out);

@@ -6,6 +6,7 @@
 
 #include "mlx/c/array.h"
 #include "mlx/c/binding.h"
+#include "mlx/c/borrow.h"
 #include "mlx/c/closure.h"
 #include "mlx/c/compile.h"
 #include "mlx/c/control.h"
@@ -22,6 +23,7 @@
 #include "mlx/c/handles.h"
 #include "mlx/c/io.h"
 #include "mlx/c/io_types.h"
+#include "mlx/c/jacobian.h"
 #include "mlx/c/linalg.h"
 #include "mlx/c/map.h"
 #include "mlx/c/memory.h"
