@@ -186,7 +186,9 @@ def filtered(path):
         if one.comment and not one.leader:
             documentation(lines, *one.at)
         elif one.leader and one.leader != one.name:
-            lines[one.first] = f"/** @copydoc {one.leader} */ " + lines[one.first]
+            paragraphs = "\n\n" in one.comment
+            said = f"@copydoc {one.leader}" if paragraphs else escape(" ".join(one.comment.split()))
+            lines[one.first] = f"/** {said} */ " + lines[one.first]
         elif not one.leader and titled(one.section)[1]:
             lines[one.first] = f"/** {joined(one.section)} */ " + lines[one.first]
         inner(lines, one)

@@ -66,8 +66,13 @@ MLX_API mlx_dtype mlx_dtype_promote_scalar(mlx_dtype a, char kind);
 
 /* 0-d arrays of any dtype.  The value is converted: rounded to nearest, integers wrapped. */
 
+/* From an integer. */
 MLX_API int mlx_scalar_int(mlx_array *res, int64_t val, mlx_dtype dtype);
+
+/* From a number. */
 MLX_API int mlx_scalar_double(mlx_array *res, double val, mlx_dtype dtype);
+
+/* From a complex number. */
 MLX_API int mlx_scalar_complex(mlx_array *res, double real_val, double imag_val, mlx_dtype dtype);
 
 /* Operations that only Python has names for */
@@ -176,9 +181,11 @@ MLX_API int mlx_gather_qqmm(mlx_array *res, const mlx_array x, const mlx_array w
 MLX_API int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bool endpoint,
                                   mlx_dtype dtype, const mlx_stream s);
 
-/* As mlx_addmm and mlx_nan_to_num, with numbers in double precision; NULL leaves one out. */
+/* As mlx_addmm, with numbers in double precision. */
 MLX_API int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array a,
                              const mlx_array b, double alpha, double beta, const mlx_stream s);
+
+/* As mlx_nan_to_num, with numbers in double precision; NULL leaves one out. */
 MLX_API int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan,
                                   const double *posinf, const double *neginf, const mlx_stream s);
 
@@ -195,8 +202,10 @@ MLX_API int mlx_convolve(mlx_array *res, const mlx_array a, const mlx_array v,
 
 /* Random numbers */
 
-/* The key that the next draw without a key splits; and setting it, as to go on from a saved one. */
+/* The key that the next draw without a key splits. */
 MLX_API int mlx_random_state(mlx_array *res);
+
+/* Sets it, as to go on from a saved one. */
 MLX_API int mlx_random_set_state(const mlx_array key);
 
 /* The sum over an axis of conj(a) * b. */
@@ -210,9 +219,11 @@ MLX_API int mlx_diff(mlx_array *res, const mlx_array a, int n, int axis, const m
 MLX_API int mlx_einsum_path(mlx_vector_int *res_0, mlx_string *res_1, const char *subscripts,
                             const mlx_vector_array operands);
 
-/* Determinants of the square matrices in the last two axes; and their sign (complex: a number of
- * modulus 1) and the logarithm of their modulus, 0 and -infinity for a singular matrix. */
+/* Determinants of the square matrices in the last two axes. */
 MLX_API int mlx_linalg_det(mlx_array *res, const mlx_array a, const mlx_stream s);
+
+/* Their signs (complex: numbers of modulus 1) in `res_0` and the logarithms of their moduli in `res_1`; 0
+ * and -infinity for a singular matrix. */
 MLX_API int mlx_linalg_slogdet(mlx_array *res_0, mlx_array *res_1, const mlx_array a,
                                const mlx_stream s);
 
@@ -236,8 +247,10 @@ MLX_API int mlx_unique(mlx_vector_array *res, const mlx_array a, mlx_optional_in
 
 /* Files */
 
-/* Reads an archive of npy files, from the file named or from a reader. */
+/* Reads an archive of npy files, by the names of its entries. */
 MLX_API int mlx_load_npz(mlx_map_string_to_array *res, const char *file, const mlx_stream s);
+
+/* The same from a reader. */
 MLX_API int mlx_load_npz_reader(mlx_map_string_to_array *res, mlx_io_reader in_stream,
                                 const mlx_stream s);
 
@@ -245,8 +258,10 @@ MLX_API int mlx_load_npz_reader(mlx_map_string_to_array *res, mlx_io_reader in_s
 MLX_API int mlx_io_gguf_get_metadata_keys(mlx_vector_string *keys, mlx_io_gguf io);
 
 /* mlx_load_gguf, where `packed` keeps what would become float16 as the bytes that it is, a row of blocks
- * as a row of uint8; and from a reader. */
+ * as a row of uint8. */
 MLX_API int mlx_load_gguf_as(mlx_io_gguf *gguf, const char *file, bool packed, const mlx_stream s);
+
+/* The same from a reader. */
 MLX_API int mlx_load_gguf_reader(mlx_io_gguf *gguf, mlx_io_reader in_stream, bool packed,
                                  const mlx_stream s);
 

@@ -46,7 +46,7 @@ MLX_API mlx_closure mlx_closure_new_func_payload(int (*fun)(mlx_vector_array *,
 /* Makes `cls` the closure of `src`. */
 MLX_API int mlx_closure_set(mlx_closure *cls, const mlx_closure src);
 
-/* Calls the function. */
+/* Calls the function; `res` gets its results, in place of what it had. */
 MLX_API int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_array input);
 
 /* The closure of a function of one array with one result. */
@@ -76,7 +76,7 @@ MLX_API mlx_closure_kwargs mlx_closure_kwargs_new_func_payload(
 /* Makes `cls` the closure of `src`. */
 MLX_API int mlx_closure_kwargs_set(mlx_closure_kwargs *cls, const mlx_closure_kwargs src);
 
-/* Calls the function. */
+/* Calls the function with arrays by place and by name; `res` gets its results. */
 MLX_API int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls,
                                      const mlx_vector_array input_0,
                                      const mlx_map_string_to_array input_1);
@@ -105,7 +105,7 @@ MLX_API mlx_closure_value_and_grad mlx_closure_value_and_grad_new_func_payload(
 MLX_API int mlx_closure_value_and_grad_set(mlx_closure_value_and_grad *cls,
                                            const mlx_closure_value_and_grad src);
 
-/* Calls the function. */
+/* Calls the function; `res_0` gets the values and `res_1` the gradients. */
 MLX_API int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *res_1,
                                              mlx_closure_value_and_grad cls,
                                              const mlx_vector_array input);
@@ -134,7 +134,7 @@ MLX_API mlx_closure_custom mlx_closure_custom_new_func_payload(
 /* Makes `cls` the closure of `src`. */
 MLX_API int mlx_closure_custom_set(mlx_closure_custom *cls, const mlx_closure_custom src);
 
-/* Calls the function. */
+/* Calls the rule with inputs, cotangents and outputs; `res` gets the vjps. */
 MLX_API int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls,
                                      const mlx_vector_array input_0, const mlx_vector_array input_1,
                                      const mlx_vector_array input_2);
@@ -165,7 +165,7 @@ MLX_API mlx_closure_custom_jvp mlx_closure_custom_jvp_new_func_payload(
 MLX_API int mlx_closure_custom_jvp_set(mlx_closure_custom_jvp *cls,
                                        const mlx_closure_custom_jvp src);
 
-/* Calls the function. */
+/* Calls the rule with inputs, tangents and argnums; `res` gets the jvps. */
 MLX_API int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp cls,
                                          const mlx_vector_array input_0,
                                          const mlx_vector_array input_1, const int *input_2,
@@ -197,7 +197,7 @@ MLX_API mlx_closure_custom_vmap mlx_closure_custom_vmap_new_func_payload(
 MLX_API int mlx_closure_custom_vmap_set(mlx_closure_custom_vmap *cls,
                                         const mlx_closure_custom_vmap src);
 
-/* Calls the function. */
+/* Calls the rule with inputs and axes; `res_0` gets the outputs, `res_1` their axes. */
 MLX_API int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1,
                                           mlx_closure_custom_vmap cls,
                                           const mlx_vector_array input_0, const int *input_1,

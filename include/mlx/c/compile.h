@@ -42,11 +42,17 @@ MLX_API int mlx_detail_compile_clear_cache(void);
 /* Forgets the traces of one. */
 MLX_API int mlx_detail_compile_erase(uintptr_t fun_id);
 
-/* From now on compiled functions are called as they are, or compiled again.  Compiling is off at the
- * start where the environment variable MLX_DISABLE_COMPILE is set, but not to 0. */
+/* From now on compiled functions are called as they are.  So they are from the start where the
+ * environment variable MLX_DISABLE_COMPILE is set, but not to 0. */
 MLX_API int mlx_disable_compile(void);
+
+/* From now on functions are compiled again. */
 MLX_API int mlx_enable_compile(void);
+
+/* What compiling does from now on, on all threads. */
 MLX_API int mlx_set_compile_mode(mlx_compile_mode mode);
+
+/* Whether functions are compiled. */
 MLX_API bool mlx_compile_is_enabled(void);
 
 /* The traces of one function, for bindings. */
@@ -56,6 +62,8 @@ typedef struct mlx_compiled_ {
 
 /* No traces yet; `name` is what messages and mlx_compiled_text call the function. */
 MLX_API mlx_compiled mlx_compiled_new(const char *name, bool shapeless);
+
+/* Forgets the traces and releases the handle. */
 MLX_API int mlx_compiled_free(mlx_compiled c);
 
 /* fun(input), by a trace that fits or by a new one.  `fun` stands for the same function in every
@@ -65,9 +73,11 @@ MLX_API int mlx_compiled_apply(mlx_vector_array *res, int64_t *trace, mlx_compil
                                const mlx_closure fun, const uint64_t *constants,
                                size_t constants_num, const mlx_vector_array input);
 
-/* Something of the caller's for a trace, released by `dtor` together with it (or at once, if it is
- * not kept), and that thing again, or NULL. */
+/* Keeps something of the caller's with a trace; dtor(payload) is called when the trace goes, or at
+ * once where it is not kept. */
 MLX_API int mlx_compiled_attach(mlx_compiled c, int64_t trace, void *payload, void (*dtor)(void *));
+
+/* What is kept with a trace; NULL where nothing is. */
 MLX_API void *mlx_compiled_payload(mlx_compiled c, int64_t trace);
 
 /* To be called by the function that is being traced: what its arguments are called in
@@ -79,9 +89,11 @@ MLX_API int mlx_compiled_describe(mlx_compiled c, const char *const *names, size
  * MLX_LOG=compile the lines go to the standard error as well. */
 MLX_API int mlx_compiled_text(mlx_string *res, mlx_compiled c);
 
-/* How many traces there have been, and how many are kept at most (64 at the start, or what the
- * environment variable MLX_COMPILE_CACHE says; the least recently used goes). */
+/* How many traces there have been. */
 MLX_API int64_t mlx_compiled_count(mlx_compiled c);
+
+/* How many traces are kept at most; the least recently used goes.  64 at the start, or what the
+ * environment variable MLX_COMPILE_CACHE says. */
 MLX_API int mlx_compiled_limit(mlx_compiled c);
 MLX_API int mlx_compiled_set_limit(mlx_compiled c, int limit);
 

@@ -31,51 +31,51 @@ typedef enum mlx_fft_norm_ {
 
 /* Along one axis */
 
-/* Forward. */
+/* The transform along `axis`, of length `n`; complex64. */
 MLX_API int mlx_fft_fft(mlx_array *res, const mlx_array a, int n, int axis, mlx_fft_norm norm, const mlx_stream s);
 
-/* Inverse. */
+/* Its inverse. */
 MLX_API int mlx_fft_ifft(mlx_array *res, const mlx_array a, int n, int axis, mlx_fft_norm norm, const mlx_stream s);
 
-/* Forward, of real numbers. */
+/* The transform of real numbers: n / 2 + 1 numbers along `axis`, complex64. */
 MLX_API int mlx_fft_rfft(mlx_array *res, const mlx_array a, int n, int axis, mlx_fft_norm norm, const mlx_stream s);
 
-/* Inverse, with n real numbers for a result. */
+/* Its inverse: `n` real numbers along `axis`, float32. */
 MLX_API int mlx_fft_irfft(mlx_array *res, const mlx_array a, int n, int axis, mlx_fft_norm norm, const mlx_stream s);
 
 /* Along two axes */
 
-/* Forward. */
+/* The transform along two axes, usually the last: { -2, -1 }; complex64. */
 MLX_API int mlx_fft_fft2(mlx_array *res, const mlx_array a, const int *n, size_t n_num, const int *axes,
                          size_t axes_num, mlx_fft_norm norm, const mlx_stream s);
 
-/* Inverse. */
+/* Its inverse. */
 MLX_API int mlx_fft_ifft2(mlx_array *res, const mlx_array a, const int *n, size_t n_num, const int *axes,
                           size_t axes_num, mlx_fft_norm norm, const mlx_stream s);
 
-/* Forward, of real numbers. */
+/* The transform of real numbers along two axes; the last one named has n / 2 + 1 numbers. */
 MLX_API int mlx_fft_rfft2(mlx_array *res, const mlx_array a, const int *n, size_t n_num, const int *axes,
                           size_t axes_num, mlx_fft_norm norm, const mlx_stream s);
 
-/* Inverse, real. */
+/* Its inverse, float32. */
 MLX_API int mlx_fft_irfft2(mlx_array *res, const mlx_array a, const int *n, size_t n_num, const int *axes,
                            size_t axes_num, mlx_fft_norm norm, const mlx_stream s);
 
 /* Along any axes */
 
-/* Forward. */
+/* The transform along all of the axes; complex64. */
 MLX_API int mlx_fft_fftn(mlx_array *res, const mlx_array a, const int *n, size_t n_num, const int *axes,
                          size_t axes_num, mlx_fft_norm norm, const mlx_stream s);
 
-/* Inverse. */
+/* Its inverse. */
 MLX_API int mlx_fft_ifftn(mlx_array *res, const mlx_array a, const int *n, size_t n_num, const int *axes,
                           size_t axes_num, mlx_fft_norm norm, const mlx_stream s);
 
-/* Forward, of real numbers. */
+/* The transform of real numbers; the last axis named has n / 2 + 1 numbers. */
 MLX_API int mlx_fft_rfftn(mlx_array *res, const mlx_array a, const int *n, size_t n_num, const int *axes,
                           size_t axes_num, mlx_fft_norm norm, const mlx_stream s);
 
-/* Inverse, real. */
+/* Its inverse, float32. */
 MLX_API int mlx_fft_irfftn(mlx_array *res, const mlx_array a, const int *n, size_t n_num, const int *axes,
                            size_t axes_num, mlx_fft_norm norm, const mlx_stream s);
 

@@ -20,16 +20,16 @@ extern "C" {
 
 /* One array in NumPy's npy format */
 
-/* Reads from a reader. */
+/* Reads an array from a reader. */
 MLX_API int mlx_load_reader(mlx_array *res, mlx_io_reader in_stream, const mlx_stream s);
 
-/* Reads from the file named. */
+/* Reads the array in the file named. */
 MLX_API int mlx_load(mlx_array *res, const char *file, const mlx_stream s);
 
-/* Writes to a writer. */
+/* Writes an array to a writer. */
 MLX_API int mlx_save_writer(mlx_io_writer out_stream, const mlx_array a);
 
-/* Writes to the file named; ".npy" is added to a name that does not end so. */
+/* Writes an array to the file named; ".npy" is added to a name that does not end so. */
 MLX_API int mlx_save(const char *file, const mlx_array a);
 
 /* Named arrays, and texts about them, in the safetensors format */

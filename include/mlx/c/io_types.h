@@ -74,7 +74,7 @@ typedef struct mlx_io_gguf_ {
     void *ctx;
 } mlx_io_gguf;
 
-/* Without arrays or values. */
+/* A file's worth of nothing: without arrays or values. */
 MLX_API mlx_io_gguf mlx_io_gguf_new(void);
 
 /* Releases the handle. */

@@ -67,33 +67,36 @@ MLX_API int mlx_linalg_cholesky(mlx_array *res, const mlx_array a, bool upper, c
 /* Inverses of the matrices that have the Cholesky factors `a`. */
 MLX_API int mlx_linalg_cholesky_inv(mlx_array *res, const mlx_array a, bool upper, const mlx_stream s);
 
-/* q with orthonormal columns and upper triangular r, of which a is the product. */
+/* q with orthonormal columns and upper triangular r, of which a (..., M, N) is the product: q is
+ * (..., M, K) and r (..., K, N), where K is the smaller of M and N. */
 MLX_API int mlx_linalg_qr(mlx_array *res_0, mlx_array *res_1, const mlx_array a, const mlx_stream s);
 
-/* The arrays p, l and u with a = l[p] u: row numbers, a lower triangle with ones on its diagonal, an
- * upper triangle. */
+/* The arrays p, l and u with a = l[p] u: row numbers as uint32, a lower triangle with ones on its
+ * diagonal, an upper triangle. */
 MLX_API int mlx_linalg_lu(mlx_vector_array *res, const mlx_array a, const mlx_stream s);
 
-/* Both triangles in one matrix, and for each row in turn the row that it was exchanged with. */
+/* `res_0` gets both triangles in one matrix, `res_1` for each row in turn the row that it was exchanged
+ * with, as uint32. */
 MLX_API int mlx_linalg_lu_factor(mlx_array *res_0, mlx_array *res_1, const mlx_array a, const mlx_stream s);
 
 /* Singular values and eigenvalues */
 
-/* The arrays u, s and v^H with a = u diag(s) v^H, u and v square; or s alone. */
+/* The arrays u, s and v^H with a = u diag(s) v^H, u and v square, s in descending order and a vector;
+ * without compute_uv, s alone. */
 MLX_API int mlx_linalg_svd(mlx_vector_array *res, const mlx_array a, bool compute_uv, const mlx_stream s);
 
-/* Eigenvalues and, as columns, eigenvectors, complex64. */
+/* `res_0` gets eigenvalues, `res_1` eigenvectors as columns, complex64, of square matrices. */
 MLX_API int mlx_linalg_eig(mlx_array *res_0, mlx_array *res_1, const mlx_array a, const mlx_stream s);
 
-/* Eigenvalues alone. */
+/* The eigenvalues of mlx_linalg_eig alone. */
 MLX_API int mlx_linalg_eigvals(mlx_array *res, const mlx_array a, const mlx_stream s);
 
-/* Eigenvalues, real and ascending, and orthonormal eigenvectors of Hermitian matrices, of which the
- * triangle "L" or "U" is read. */
+/* `res_0` gets eigenvalues, real and ascending, `res_1` orthonormal eigenvectors as columns, of
+ * Hermitian matrices, of which the triangle "L" or "U" is read. */
 MLX_API int mlx_linalg_eigh(mlx_array *res_0, mlx_array *res_1, const mlx_array a, const char *UPLO,
                             const mlx_stream s);
 
-/* Eigenvalues alone. */
+/* The eigenvalues of mlx_linalg_eigh alone. */
 MLX_API int mlx_linalg_eigvalsh(mlx_array *res, const mlx_array a, const char *UPLO, const mlx_stream s);
 
 #ifdef __cplusplus

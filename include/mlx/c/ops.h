@@ -708,10 +708,16 @@ MLX_API int mlx_scatter_prod_single(mlx_array *res, const mlx_array a, const mlx
 
 /* Made of other operations. */
 
-/* Windows of M points, float32: a triangle, and sums of cosines (Harris, 1978). */
+/* The Bartlett window of M points, float32: a triangle from 0 to 1 and back. */
 MLX_API int mlx_bartlett(mlx_array *res, int M, const mlx_stream s);
+
+/* The Blackman window of M points, float32: 0.42 - 0.5 cos(x) + 0.08 cos(2 x), x from 0 to 2 pi. */
 MLX_API int mlx_blackman(mlx_array *res, int M, const mlx_stream s);
+
+/* The Hamming window of M points, float32: 0.54 - 0.46 cos(x), x from 0 to 2 pi. */
 MLX_API int mlx_hamming(mlx_array *res, int M, const mlx_stream s);
+
+/* The Hann window of M points, float32: (1 - cos(x)) / 2, x from 0 to 2 pi. */
 MLX_API int mlx_hanning(mlx_array *res, int M, const mlx_stream s);
 
 /* A matrix with the vector `a` on diagonal k, or the k-th diagonal of a matrix. */
@@ -772,8 +778,8 @@ MLX_API int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, 
 MLX_API int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
                         const mlx_vector_array dependencies);
 
-/* Convolutions.  The input is (N, spatial..., C), the weights (O, spatial..., C / groups), the result
- * (N, spatial..., O); element (n, o, f) is the sum over taps k and channels c of
+/* Convolution in one, two or three dimensions.  The input is (N, spatial..., C), the weights
+ * (O, spatial..., C / groups), the result (N, spatial..., O); element (n, o, f) is the sum over taps k and channels c of
  *
  *     input[n, o * stride - padding + k * dilation, c] * weight[f, k, c]
  *
@@ -848,12 +854,19 @@ MLX_API int mlx_median(mlx_array *res, const mlx_array a, const int *axes, size_
 /* Running folds along an axis: element i is that of a[0..i], with `reverse` of a[i..], and without
  * `inclusive` a[i] is left out. */
 
+/* Running sums, in the dtype of a; of bool as int32. */
 MLX_API int mlx_cumsum(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
                        const mlx_stream s);
+
+/* Running products, in the dtype of a. */
 MLX_API int mlx_cumprod(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
                         const mlx_stream s);
+
+/* The largest so far, or NaN once there was one. */
 MLX_API int mlx_cummax(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
                        const mlx_stream s);
+
+/* The smallest so far, or NaN once there was one. */
 MLX_API int mlx_cummin(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
                        const mlx_stream s);
 
@@ -897,7 +910,8 @@ MLX_API int mlx_hadamard_transform(mlx_array *res, const mlx_array a, mlx_option
  * (32; 8) and "nvfp4" (16; 4), whose codes are e2m1 or e4m3 and whose scales are one byte, and which
  * have no biases (an empty handle).  nvfp4 may have a global scale, a float32. */
 
-/* w, of at least two dimensions, as packed codes, scales, and in mode "affine" biases. */
+/* w, of shape (..., rows, K), as packed codes (..., rows, K * bits / 32), scales (..., rows,
+ * K / group_size), and in mode "affine" biases like the scales. */
 MLX_API int mlx_quantize(mlx_vector_array *res, const mlx_array w, mlx_optional_int group_size,
                          mlx_optional_int bits, const char *mode, const mlx_array global_scale,
                          const mlx_stream s);
@@ -929,8 +943,10 @@ MLX_API int mlx_qqmm(mlx_array *res, const mlx_array x, const mlx_array w,
                      const char *mode, const mlx_array global_scale_x,
                      const mlx_array global_scale_w, const mlx_stream s);
 
-/* The nearest number of 8 bits (e4m3, as uint8), at most 448; and back. */
+/* The nearest number of 8 bits (e4m3), at most 448, as uint8. */
 MLX_API int mlx_to_fp8(mlx_array *res, const mlx_array x, const mlx_stream s);
+
+/* What numbers of 8 bits (e4m3, as uint8) stand for, in `dtype`. */
 MLX_API int mlx_from_fp8(mlx_array *res, const mlx_array x, mlx_dtype dtype, const mlx_stream s);
 
 #ifdef __cplusplus
