@@ -8,6 +8,7 @@
 #include "capi/primitive_run.h"
 #include "core/buffer.h"
 #include "core/shape.h"
+#include "core/stream.h"
 #include "cpu/pool.h"
 
 /* Without gaps, the first axis fastest. */
@@ -140,6 +141,30 @@ int mlx_run_alloc_over(mlx_run run, size_t k, size_t i)
 }
 
 mlx_stream mlx_run_stream(const mlx_run run) { return (mlx_stream){ run ? run->r->stream : NULL }; }
+
+int mlx_run_launch(mlx_run run, const char *library, const char *kernel, const int blocks[3], const int threads[3],
+                   const void *const *args, size_t args_num)
+{
+    mlx_library_kind kind;
+    if (!run || mx_failed())
+        return 1;
+    struct launch l = { .library = library, .kernel = kernel, .blocks = blocks, .threads = threads, .args = args,
+                        .nargs = args_num };
+    const struct backend *be = run->r->stream->backend;
+    if (!library || !kernel || !blocks || !threads || (!args && args_num))
+        return mlx_run_error(run, "expected a library, a kernel, sizes and arguments to launch, got null");
+    if (!on_device(run->r) || !be->launch)
+        return mlx_run_error(run, "kernel %s: %s runs no kernels of CUDA libraries", kernel,
+                             device_text(run->r->stream->device));
+    if (mlx_library_contents(&kind, &l.code, &l.size, library) || !l.code)
+        return mlx_run_error(run, "kernel %s: no library of device code is registered as '%s'", kernel, library);
+    for (int i = 0; i < 3; i++)
+        if (blocks[i] <= 0 || threads[i] <= 0)
+            return mlx_run_error(run, "kernel %s: expected positive sizes of grid and block, got %d and %d", kernel,
+                                 blocks[i], threads[i]);
+    l.is_source = kind == MLX_LIBRARY_CUDA_SOURCE;
+    return be->launch(run->r->stream, &l);
+}
 
 int mlx_run_error(mlx_run run, const char *format, ...)
 {

@@ -67,6 +67,17 @@ struct batch {
     struct batch *next;
 };
 
+/* A kernel of a library that the program has registered: which, on what grid, with what arguments. */
+struct launch {
+    const char *library, *kernel;
+    const void *code; /* of the library: source text or machine code, there until the process ends */
+    size_t size;
+    bool is_source;
+    const int *blocks, *threads;
+    const void *const *args;
+    size_t nargs;
+};
+
 struct backend {
     const char *name;
     enum device_type type;
@@ -92,6 +103,8 @@ struct backend {
      * makes?  NULL: none may. */
     bool (*ends)(const struct node *n);
     int (*synchronize)(struct stream *s);
+    /* Queues the kernel, copying its arguments.  NULL: a backend that has no kernels of others. */
+    int (*launch)(struct stream *s, const struct launch *l);
     /* Device memory; NULL for backends that compute in host memory. */
     void *(*alloc)(int device, size_t bytes);
     void (*free)(int device, void *p, size_t bytes);

@@ -24,6 +24,23 @@ void loopback_set_delay(unsigned us) { delay = us; }
 void loopback_set_memory(size_t bytes) { memory = bytes; }
 void loopback_fail_op(const char *name) { failing = name; }
 void loopback_forget_op(const char *name) { forgotten = name; }
+
+static bool (*run_kernel)(const char *kernel, const int blocks[3], const int threads[3], const void *const *args);
+void loopback_set_kernels(bool (*run)(const char *kernel, const int blocks[3], const int threads[3],
+                                      const void *const *args))
+{
+    run_kernel = run;
+}
+
+/* Within run(), while the device's memory is open. */
+static int launch(struct stream *s, const struct launch *l)
+{
+    if (run_kernel && run_kernel(l->kernel, l->blocks, l->threads, l->args))
+        return 0;
+    mx_fail_as(MX_RUNTIME, "[launch] expected one of the kernels of %s, got %s on %s", l->library, l->kernel,
+               device_text(s->device));
+    return 1;
+}
 size_t loopback_in_use(void) { return atomic_load(&in_use); }
 long loopback_copies(void) { return atomic_load(&copies); }
 
@@ -248,8 +265,8 @@ static void info(int device, void (*add)(void *, const char *, const char *, siz
 
 static const struct backend loopback = {
     .name = "loopback", .type = DEVICE_GPU, .device_count = count, .open = queue_open, .close = queue_close,
-    .submit = submit, .supports = supports, .run = run, .synchronize = synchronize, .alloc = dev_alloc,
-    .free = dev_free, .to_device = to_device, .to_host = to_host, .info = info,
+    .submit = submit, .supports = supports, .run = run, .synchronize = synchronize, .launch = launch,
+    .alloc = dev_alloc, .free = dev_free, .to_device = to_device, .to_host = to_host, .info = info,
 };
 
 void loopback_register(void) { backend_register(&loopback); }

@@ -6,6 +6,7 @@
 #ifndef TESTS_LOOPBACK_H
 #define TESTS_LOOPBACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 void loopback_register(void);
@@ -13,6 +14,9 @@ void loopback_set_delay(unsigned microseconds); /* before each batch */
 void loopback_set_memory(size_t bytes);         /* the device's size; 0: unlimited */
 void loopback_fail_op(const char *name);        /* running this op fails; NULL: none */
 void loopback_forget_op(const char *name);      /* there is no kernel for this op; NULL: all are there */
+/* Runs kernels of libraries; a kernel that it does not know is an error where it returns false. */
+void loopback_set_kernels(bool (*run)(const char *kernel, const int blocks[3], const int threads[3],
+                                      const void *const *args));
 size_t loopback_in_use(void);
 long loopback_copies(void); /* to and from the device so far */
 

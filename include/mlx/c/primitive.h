@@ -155,6 +155,12 @@ MLX_API int mlx_run_error(mlx_run run, const char *format, ...)
 #endif
     ;
 
+/* On a GPU: puts the kernel of that name, of a registered library of device code, into the device's queue,
+ * over blocks[0] x blocks[1] x blocks[2] blocks of threads[0] x threads[1] x threads[2] threads.  args[i]
+ * points at argument i, which is copied.  It runs after the rule has returned. */
+MLX_API int mlx_run_launch(mlx_run run, const char *library, const char *kernel, const int blocks[3],
+                           const int threads[3], const void *const *args, size_t args_num);
+
 /* Calls fn(ctx, begin, end) over disjoint ranges that cover 0..n, on the threads that the library
  * computes with where n is at least two grains, and returns when all are done. Ranges begin at
  * multiples of `grain`, so that how work is split does not depend on the number of threads. */
