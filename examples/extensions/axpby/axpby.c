@@ -129,8 +129,10 @@ static int eval_gpu(const void *state, mlx_run run)
     beside("mlx_ext.cu", path, sizeof path);
     if (mlx_register_library("mlx_ext_kernels", path))
         return mlx_run_error(run, "could not read the kernels from %s", path);
-    if (mlx_run_alloc(run, 0) || !z->size)
-        return z->size != 0;
+    if (mlx_run_alloc(run, 0))
+        return 1;
+    if (z->size == 0)
+        return 0;
     struct axpby_layout at = { .size = z->size, .ndim = z->ndim };
     for (int k = 0; k < z->ndim; k++) {
         at.shape[k] = z->shape[k];
