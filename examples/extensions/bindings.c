@@ -35,4 +35,9 @@ static PyMethodDef functions[] = {
 static struct PyModuleDef module = { PyModuleDef_HEAD_INIT, "_ext", "Sample extensions in C.", -1, functions,
                                      NULL, NULL, NULL, NULL };
 
-PyMODINIT_FUNC PyInit__ext(void) { return mlx_python_import() ? NULL : PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__ext(void)
+{
+    if (mlx_python_import())
+        return NULL;
+    return axpby_register() ? mlx_python_raise() : PyModule_Create(&module);
+}

@@ -304,6 +304,7 @@ int axpby(mlx_array *z, const mlx_array x, const mlx_array y, float alpha, float
     return failed;
 }
 
-/* For mlx_register_library: files of exported functions that use the operation can be read. */
-static int load(void) { return mlx_primitive_register(&axpby_class); }
-MLX_PLUGIN(load)
+int axpby_register(void) { return mlx_primitive_register(&axpby_class); }
+
+/* For mlx_register_library. */
+MLX_PLUGIN(axpby_register)
