@@ -51,6 +51,11 @@ def test_documentation_stands_where_the_comments_do(header):
     assert text.count("@{") == text.count("@}")
 
 
+def test_the_first_page_names_every_header():
+    page = (ROOT / "docs" / "c_api.md").read_text()
+    assert [header.name for header in HEADERS if not re.search(rf"\b{header.name}\b", page)] == []
+
+
 @pytest.mark.skipif(not shutil.which("doxygen"), reason="needs Doxygen")
 def test_doxygen_has_nothing_to_complain_about(tmp_path):
     run = subprocess.run([ROOT / "tools" / "docs.sh", tmp_path], capture_output=True, text=True)

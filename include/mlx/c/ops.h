@@ -779,7 +779,8 @@ MLX_API int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
                         const mlx_vector_array dependencies);
 
 /* Convolution in one, two or three dimensions.  The input is (N, spatial..., C), the weights
- * (O, spatial..., C / groups), the result (N, spatial..., O); element (n, o, f) is the sum over taps k and channels c of
+ * (O, spatial..., C / groups), the result (N, spatial..., O); element (n, o, f) is the sum over
+ * taps k and channels c of
  *
  *     input[n, o * stride - padding + k * dilation, c] * weight[f, k, c]
  *

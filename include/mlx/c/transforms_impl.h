@@ -1,7 +1,7 @@
 /* transforms_impl.h: vmap in its two steps.
  *
- * For bindings, which choose the axes of results once they know how many there are; others map with
- * these two as well.  Functions return 0 for success; ownership, results and errors as in array.h. */
+ * For bindings, which choose the axes of results once they know how many there are; mlx_vmap
+ * (jacobian.h) does both.  Functions return 0 for success; ownership, results and errors as in array.h. */
 #ifndef MLX_C_TRANSFORMS_IMPL_H
 #define MLX_C_TRANSFORMS_IMPL_H
 
