@@ -15,10 +15,12 @@ python=.venv/bin/python
 
 rm -rf "$out/html" "$out/man"
 mkdir -p "$out"
-MLX_VERSION=$(sed -n 's/^project(MLX VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt) MLX_PYTHON=$python \
-    MLX_DOCS=$out doxygen docs/Doxyfile
+version=$(sed -n 's/^project(MLX VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+MLX_VERSION=$version MLX_PYTHON=$python MLX_DOCS=$out doxygen docs/Doxyfile
 
-# Names such as read and free are members of structs, not functions to have pages for; those of headers
-# are the pages of their groups (mlx_c_ops for ops.h).
+# Names such as read and free are members of structs, not functions to have pages for, and those of
+# headers have the pages of their groups (mlx_c_ops for ops.h).  Where Doxygen would refer from a function
+# to the page of its header, it gets one of its own.
 find "$out/man/man3" -type f ! -name 'mlx_*' ! -name '_mlx_*' ! -name 'MLX_*' -delete
+$python tools/man_pages.py "$out/man/man3" "$version"
 echo "docs: $out/html/index.html, $(find "$out/man" -type f | wc -l) pages in $out/man (man -M $out/man mlx_add)"

@@ -63,5 +63,9 @@ def test_doxygen_has_nothing_to_complain_about(tmp_path):
     page = (tmp_path / "html" / "group__mlx__c__ops.html").read_text()
     assert "log(e^a + e^b) without overflow." in page
     assert "The C API" in (tmp_path / "html" / "index.html").read_text()
-    assert (tmp_path / "man" / "man3" / "mlx_logaddexp.3").exists()
-    assert not (tmp_path / "man" / "man3" / "free.3").exists()
+    manual = tmp_path / "man" / "man3"
+    assert (manual / "mlx_c_ops.3").exists() and not (manual / "free.3").exists()
+    assert (manual / "mlx_sum_axis.3").read_text() == ".so man3/mlx_sum.3\n"
+    page = (manual / "mlx_sum.3").read_text()
+    assert "mlx_sum, mlx_sum_axis, mlx_sum_axes \\- The sum; bool and small integers give 32 bits" in page
+    assert "int mlx_sum(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);" in page
