@@ -40,9 +40,7 @@ test-full: build
 
 SECONDS ?= 60
 fuzz: setup
-	@cmake --preset asan
-	@cmake --build --preset asan -j $(JOBS) --target fuzz_tests
-	@for target in build/asan/tests/fuzz/*; do test ! -x $$target -o -d $$target || $$target $(SECONDS) || exit 1; done
+	@tools/fuzz.sh $(SECONDS)
 
 demo: build
 	@tools/demo.sh

@@ -1,6 +1,8 @@
 """Writes archives of npy files, which are zip files."""
 
+import contextlib
 import os
+import secrets
 import tempfile
 import zipfile
 
@@ -25,16 +27,43 @@ def save(file, args, kwargs, compressed):
     path = os.path.realpath(path if path.endswith(".npz") else path + ".npz")
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"[savez] {path} is not a regular file")
-    # Written beside and renamed, so that an interrupted save leaves the old file whole.
-    descriptor, beside = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=os.path.dirname(path))
+    # Written without a name, or beside, and renamed, so that an interrupted save leaves the old file whole.
+    descriptor, beside = open_beside(path)
     try:
         with os.fdopen(descriptor, "wb") as out:
             os.fchmod(descriptor, mode_of(path))
             write(out, arrays, compressed)
+            out.flush()
+            beside = beside or name_beside(path, descriptor)
         os.replace(beside, path)
     except BaseException:
-        os.unlink(beside)
+        if beside:
+            os.unlink(beside)
         raise
+
+
+def open_beside(path):
+    """A new file in the folder of the path; without a name (None) where the file system has such files."""
+    folder = os.path.dirname(path)
+    try:
+        if os.path.exists("/proc/self/fd"):
+            return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), None
+    except OSError:
+        pass
+    return tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
+
+
+def name_beside(path, descriptor):
+    """Gives a file without a name one beside the path."""
+    files = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        while True:
+            name = f"{path}.{secrets.token_hex(3)}"
+            with contextlib.suppress(FileExistsError):
+                os.link(str(descriptor), name, src_dir_fd=files)
+                return name
+    finally:
+        os.close(files)
 
 
 def mode_of(path):

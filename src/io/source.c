@@ -110,7 +110,7 @@ static void file_destroy(struct object *self)
     free(f);
 }
 
-static bool may_map(void)
+bool source_may_map(void)
 {
     const char *s = getenv("MLX_MMAP");
     return !s || strcmp(s, "0");
@@ -142,7 +142,7 @@ struct source *source_open(const char *path)
     }
     *f = (struct file_source){
         .source = { .object = { 1, file_destroy }, .label = label, .size = (uint64_t)st.st_size, .grain = GRAIN,
-                    .read = file_read, .map = may_map() ? file_map : NULL },
+                    .read = file_read, .map = source_may_map() ? file_map : NULL },
         .fd = fd, .at_open = st,
     };
     return &f->source;

@@ -8,6 +8,8 @@
 
 #include "ops/load.h"
 
+/* What MLX_MMAP says now. */
+bool source_may_map(void);
 /* A regular file, to be let go of with source_release; NULL after mx_fail. */
 struct source *source_open(const char *path);
 /* Bytes from..from + size of another source, which it keeps; its label is "outer: name". */

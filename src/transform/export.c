@@ -267,7 +267,7 @@ static struct exporter *exporter_made(struct named_function *f, bool shapeless, 
     if (!e)
         return NULL;
     object_retain(&f->object);
-    *e = (struct exporter){ .f = f, .fd = -1, .shapeless = shapeless, .portable = portable };
+    *e = (struct exporter){ .f = f, .file.fd = -1, .shapeless = shapeless, .portable = portable };
     return e;
 }
 
@@ -299,16 +299,10 @@ int exporter_close(struct exporter *e, bool keep)
     if (e->closed)
         return 0;
     e->closed = true;
-    if (e->fd >= 0 && e->temporary && keep)
+    if (e->file.fd >= 0 && keep)
         failed = export_publish(e);
-    if (e->temporary) {
-        unlink(e->temporary);
-        free(e->temporary);
-        e->temporary = NULL;
-    }
-    if (e->fd >= 0 && close(e->fd) && !failed)
+    if (!new_file_close(&e->file) && !failed)
         failed = export_file_failed(e, "close");
-    e->fd = -1;
     list_clear(&e->constants);
     id_free(&e->known);
     return failed;
@@ -330,7 +324,7 @@ void exporter_free(struct exporter *e)
     for (int i = 0; i < e->n; i++)
         signature_free(&e->traces[i]);
     free(e->traces);
-    free(e->target);
+    free(e->name);
     object_release(&e->f->object);
     if (e->listener)
         object_release(&e->listener->object);
@@ -456,13 +450,13 @@ char *export_graph(struct graph *g, uint64_t *length)
     char *bytes = NULL;
     if (!e)
         return NULL;
-    e->target = strdup("a graph");
-    e->fd = memfd_create("mlxfn", MFD_CLOEXEC);
-    if (!e->target || e->fd < 0)
+    e->name = strdup("a graph");
+    e->file = (struct new_file){ .fd = memfd_create("mlxfn", MFD_CLOEXEC), .placed = true };
+    if (!e->name || e->file.fd < 0)
         mx_fail_as(MX_RUNTIME, "[export_function] could not write a graph: %s", strerror(errno));
     else if (!export_header(e, "", 0) && !exporter_trace(e, g->n_in, 0, NULL, (const mx *)g->r.values))
         bytes = mx_malloc(e->end + 1);
-    if (bytes && pread(e->fd, bytes, e->end, 0) != (ssize_t)e->end) {
+    if (bytes && pread(e->file.fd, bytes, e->end, 0) != (ssize_t)e->end) {
         export_file_failed(e, "read");
         free(bytes);
         bytes = NULL;

@@ -186,14 +186,14 @@ static int put_trace(struct writing *w, int n_keys, const char *const keys[])
 
 int export_file_failed(const struct exporter *e, const char *what)
 {
-    mx_fail_as(MX_RUNTIME, "[export_function] %s: could not %s: %s", e->target, what, strerror(errno));
+    mx_fail_as(MX_RUNTIME, "[export_function] %s: could not %s: %s", e->name, what, strerror(errno));
     return 1;
 }
 
 static int write_at(const struct exporter *e, const void *data, size_t n, uint64_t at)
 {
     while (n) {
-        ssize_t put = pwrite(e->fd, data, n > 1u << 30 ? 1u << 30 : n, (off_t)at);
+        ssize_t put = pwrite(e->file.fd, data, n > 1u << 30 ? 1u << 30 : n, (off_t)at);
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
@@ -207,13 +207,7 @@ static int write_at(const struct exporter *e, const void *data, size_t n, uint64
 
 int export_publish(struct exporter *e)
 {
-    if (!e->temporary)
-        return 0;
-    if (rename(e->temporary, e->target))
-        return export_file_failed(e, "replace it");
-    free(e->temporary);
-    e->temporary = NULL;
-    return 0;
+    return new_file_place(&e->file) ? 0 : export_file_failed(e, "replace it");
 }
 
 static int write_count(const struct exporter *e, int n)
@@ -249,7 +243,7 @@ static int commit(struct exporter *e, const struct writing *w)
     }
     /* As it was: nothing reads behind the last trace. */
     uint8_t le[4] = { (uint8_t)e->n, (uint8_t)(e->n >> 8), (uint8_t)(e->n >> 16), (uint8_t)(e->n >> 24) };
-    if (pwrite(e->fd, le, 4, (off_t)e->count_at) != 4 || ftruncate(e->fd, (off_t)e->end))
+    if (pwrite(e->file.fd, le, 4, (off_t)e->count_at) != 4 || ftruncate(e->file.fd, (off_t)e->end))
         return 1;
     return 1;
 }
@@ -273,35 +267,12 @@ int export_write(struct exporter *e, struct trace *t, int n_keys, const char *co
 
 int export_create(struct exporter *e, const char *path)
 {
-    struct stat st;
-    mode_t mode = umask(0);
-    umask(mode);
-    mode = 0666 & ~mode;
-    e->target = realpath(path, NULL);
-    if (!e->target)
-        e->target = strdup(path);
-    if (!e->target)
+    if (!(e->name = strdup(path)))
         return mx_fail_memory(strlen(path)), 1;
-    if (!stat(e->target, &st)) {
-        if (!S_ISREG(st.st_mode)) {
-            mx_fail_as(MX_RUNTIME, "[export_function] Failed to open %s: not a regular file", path);
-            return 1;
-        }
-        mode = st.st_mode & 07777;
-    }
-    if (asprintf(&e->temporary, "%s.XXXXXX", e->target) < 0) {
-        e->temporary = NULL;
-        return mx_fail_memory(strlen(path)), 1;
-    }
-    e->fd = mkostemp(e->temporary, O_CLOEXEC);
-    if (e->fd < 0) {
-        free(e->temporary);
-        e->temporary = NULL;
-        mx_fail_as(MX_RUNTIME, "[export_function] Failed to open %s: %s", path, strerror(errno));
-        return 1;
-    }
-    fchmod(e->fd, mode);
-    return 0;
+    const char *why = new_file_open(&e->file, path);
+    if (why)
+        mx_fail_as(MX_RUNTIME, "[export_function] Failed to open %s: %s", path, why);
+    return why != NULL;
 }
 
 int export_header(struct exporter *e, const char *metadata, size_t length)

@@ -3,6 +3,7 @@
 #define MX_TRANSFORM_EXPORT_PARTS_H
 
 #include "io/mlxfn.h"
+#include "io/new_file.h"
 #include "transform/export.h"
 #include "transform/graph.h"
 
@@ -15,8 +16,8 @@ struct signature {
 struct exporter {
     struct named_function *f;
     struct export_listener *listener; /* NULL: a file */
-    char *target, *temporary;         /* temporary NULL: the file is in its place */
-    int fd;                           /* -1: closed */
+    char *name;                       /* of the file, for messages */
+    struct new_file file;
     bool shapeless, portable, closed;
     bool sizes_read; /* by the function while it was traced for any shape */
     uint64_t count_at, end;

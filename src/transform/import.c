@@ -1,9 +1,9 @@
 /* import.c: files called as functions.
  *
- * A file is mapped, privately, and stays mapped for as long as the function or one of its constants is
- * there: replacing or removing the file changes nothing.  (Who truncates it in place takes away memory
- * that is in use, as with every mapped file.)  Each trace is read once, on placeholders, into a graph,
- * which a call instantiates.  In a file for any shapes, a call with other shapes than the traced ones
+ * A file is mapped, privately (with MLX_MMAP=0 it is read), and stays so for as long as the function or one
+ * of its constants is there: replacing or removing the file changes nothing.  (Who truncates it in place takes
+ * away memory that is in use, as with every mapped file.)  Each trace is read once, on placeholders, into a
+ * graph, which a call instantiates.  In a file for any shapes, a call with other shapes than the traced ones
  * goes through the entries again, and each shape follows from the operands'. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "io/mlxfn.h"
+#include "io/source.h"
 #include "ops/load.h"
 #include "ops/ops.h"
 #include "transform/export.h"
@@ -81,23 +82,46 @@ static void *fail_open(const char *path, const char *why)
     return NULL;
 }
 
-static struct file *map_file(const char *path)
+/* All of a file in memory, at a multiple of what constants are aligned to; NULL: errno says why, 0 that it
+ * ended early. */
+static void *read_file(int fd, size_t n)
+{
+    size_t got = 0;
+    char *bytes = aligned_alloc(64, (n + 63) / 64 * 64);
+    while (bytes && got < n) {
+        ssize_t more = pread(fd, bytes + got, n - got < 1u << 30 ? n - got : 1u << 30, (off_t)got);
+        if (more < 0 && errno == EINTR)
+            continue;
+        if (more <= 0) {
+            errno = more ? errno : 0;
+            free(bytes);
+            return NULL;
+        }
+        got += (size_t)more;
+    }
+    return bytes;
+}
+
+static struct file *open_file(const char *path)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer would keep us */
     if (fd < 0)
         return fail_open(path, strerror(errno));
     const char *why = NULL;
     void *bytes = NULL;
-    bool known = !fstat(fd, &st);
+    bool known = !fstat(fd, &st), mapped = source_may_map();
+    size_t n = known ? (size_t)st.st_size : 0;
     if (known && !S_ISREG(st.st_mode))
         why = "not a regular file";
-    else if (known && st.st_size == 0)
+    else if (known && n == 0)
         why = "it is empty";
-    else if (!known || (bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+    else if (!known || (mapped && (bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED))
         why = strerror(errno);
+    else if (!mapped && !(bytes = read_file(fd, n)))
+        why = errno ? strerror(errno) : "it was cut while it was read";
     close(fd);
-    return why ? fail_open(path, why) : file_of(bytes, (uint64_t)st.st_size, true);
+    return why ? fail_open(path, why) : file_of(bytes, n, mapped);
 }
 
 /* ---- the entries of a trace, run on arrays */
@@ -354,7 +378,7 @@ static struct imported *imported_of(struct file *file, const char *label)
 
 struct imported *imported_open(const char *path)
 {
-    struct file *file = map_file(path);
+    struct file *file = open_file(path);
     return file ? imported_of(file, path) : NULL;
 }
 
@@ -686,7 +710,7 @@ static int look_at_trace(struct looking *l)
 
 char *inspect_file(const char *path)
 {
-    struct file *file = map_file(path);
+    struct file *file = open_file(path);
     if (!file)
         return NULL;
     struct looking l = { .c = { file->source.bytes, 0, file->source.size, path } };

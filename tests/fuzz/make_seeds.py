@@ -6,6 +6,7 @@ import pathlib
 import struct
 import zipfile
 
+import mlx.core as mx
 import numpy as np
 
 folder = pathlib.Path(__file__).parent / "seeds"
@@ -34,6 +35,13 @@ def safetensors(header, data):
 
 def text(s):
     return struct.pack("<Q", len(s.encode())) + s.encode()
+
+
+def small_gguf():
+    tensors = [text("a") + struct.pack("<IQIQ", 1, 3, 0, 0), text("b") + struct.pack("<IQQIQ", 2, 32, 2, 6, 32)]
+    values = [text("k") + struct.pack("<II", 4, 7), text("l") + struct.pack("<IIQ", 9, 8, 1) + text("x")]
+    head = b"GGUF" + struct.pack("<IQQ", 2, len(tensors), len(values)) + b"".join(values + tensors)
+    return head + b"\0" * (-len(head) % 32) + bytes(range(32 + 44))
 
 
 def gguf():
@@ -65,8 +73,68 @@ seeds = {
     "two.safetensors": safetensors(
         {"__metadata__": {"k": "v"}, "a": entry, "b": {"dtype": "F8_E4M3", "shape": [], "data_offsets": [24, 25]},
          "c": {"dtype": "BOOL", "shape": [0, 2], "data_offsets": [25, 25]}}, x.tobytes() + b"\1"),
+    "small.gguf": small_gguf(),
     "all.gguf": gguf(),
 }  # fmt: skip
 folder.mkdir(exist_ok=True)
 for name, data in seeds.items():
     (folder / name).write_bytes(data)
+
+
+# ---- exported functions of x[3, 4], each also called with scale=
+
+
+def quantized(x):
+    w = mx.quantize(mx.ones((32, 64)), group_size=32, bits=4)
+    y = mx.quantized_matmul(mx.ones((3, 64)), *w, group_size=32, bits=4)
+    return mx.sum(y, axis=1, keepdims=True) + x, mx.random.randint(0, 9, (5,), key=mx.random.key(3))
+
+
+def fast(x):
+    row, q = mx.ones((4,)), mx.reshape(x, (1, 1, 3, 4))
+    y = mx.fast.layer_norm(mx.fast.rms_norm(x, row, 1e-5), row, row, 1e-5)
+    q = mx.fast.rope(q, 4, traditional=False, base=100.0, scale=1.0, offset=2)
+    return y, mx.fast.scaled_dot_product_attention(q, q, q, scale=0.5, mask=mx.ones((3, 3), mx.bool_))
+
+
+def windows(x):
+    y = mx.conv1d(mx.reshape(x, (1, 6, 2)), mx.ones((2, 3, 2)), padding=1)
+    return y, mx.as_strided(x, (3, 3), (2, 1), 1), x.view(mx.int16), mx.real(mx.fft.rfft(x))
+
+
+def solved(x):
+    return mx.linalg.qr(x, stream=mx.cpu)[1], mx.linalg.solve(x @ x.T + mx.eye(3), x, stream=mx.cpu), mx.cumsum(x, 1)
+
+
+def indexed(x):
+    at = mx.array([2, 0])
+    return x[at], x.at[at].add(x[:2]), mx.take_along_axis(x, mx.argsort(x, 1), 1), mx.to_fp8(x)
+
+
+def pieces(x):
+    y = mx.split(x, 2, axis=1)
+    return y[0], y[1][2::-1], mx.sort(mx.pad(x, ((1, 2), (0, 0))), 0), mx.concatenate([x, x * 2])
+
+
+def products(x):
+    return mx.softmax(x @ x.T, -1, precise=True), x.sum(0), mx.addmm(x, mx.eye(3), x), mx.stop_gradient(mx.exp(x))
+
+
+def loops(x):
+    def step(c, row):
+        y = mx.sin(c) + row
+        return y, y.sum()
+
+    last, sums = mx.scan(step, x[0], x)
+    return last, sums, mx.cond(x.sum() < 3, lambda v: mx.sin(v), lambda v: v + 1, last)
+
+
+for f in (products, pieces, indexed, windows, solved, fast, quantized, loops):
+
+    def called(x, scale=None, f=f):
+        return f(x if scale is None else x * scale)
+
+    shapeless, portable = f is products, f not in (solved, indexed, loops)
+    with mx.exporter(str(folder / f"{f.__name__}.mlxfn"), called, shapeless=shapeless, portable=portable) as e:
+        e(mx.zeros((3, 4)))
+        e(mx.zeros((3, 4)), scale=mx.array(1.0))

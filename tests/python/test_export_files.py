@@ -1,5 +1,7 @@
 """Exported functions written by hand, byte by byte: what other writers may put into a file."""
 
+import os
+import pathlib
 import struct
 
 import mlx.core as mx
@@ -283,3 +285,27 @@ def test_no_traces_and_odd_counts(load):
             load(header(count=count))(mx.zeros(1))
     with pytest.raises(RuntimeError, match="byte"):
         load(header(count=2) + Trace(ramp(2)).bytes(1))
+
+
+@pytest.mark.parametrize("mmap", "01")
+def test_mapped_and_read(tmp_path, monkeypatch, mmap):
+    monkeypatch.setenv("MLX_MMAP", mmap)
+    path = tmp_path / "f.mlxfn"
+    w = mx.random.normal((300, 300), key=mx.random.key(1))
+    mx.eval(w)
+    mx.export_function(str(path), lambda x: x @ w, mx.zeros((300, 300)))
+    f = mx.import_function(str(path))
+    maps = pathlib.Path("/proc/self/maps").read_text()
+    assert (str(path) in maps) == (mmap == "1")
+    if mmap == "0":  # nothing of the file is needed any more
+        path.write_bytes(b"")
+    assert mx.array_equal(f(mx.eye(300))[0], w)
+
+
+def test_a_pipe_is_no_function(tmp_path):
+    """Opening one would wait for somebody who writes to it."""
+    os.mkfifo(tmp_path / "f.mlxfn")
+    with pytest.raises(RuntimeError, match="not a regular file"):
+        mx.import_function(str(tmp_path / "f.mlxfn"))
+    with pytest.raises(RuntimeError, match="not a regular file"):
+        mx.export_function(str(tmp_path / "f.mlxfn"), mx.exp, mx.zeros((2,)))

@@ -3,6 +3,7 @@
 import io
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -234,6 +235,56 @@ def test_full_disks_leave_the_old_file(tmp_path, format):
     )
     assert out.returncode == 0, out.stderr
     assert "File too large" in out.stdout
+
+
+KILLED = """
+import resource, signal, sys
+import mlx.core as mx
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+x = mx.ones((100000,))
+path = sys.argv[1]
+{
+    "npy": lambda: mx.save(path, x),
+    "npz": lambda: mx.savez(path, x=x),
+    "safetensors": lambda: mx.save_safetensors(path, {"x": x}),
+    "mlxfn": lambda: mx.export_function(path, lambda y: x + y, x + 1),
+}[path.split(".")[-1]]()
+"""
+
+
+@pytest.mark.parametrize("format", ["npy", "npz", "safetensors", "mlxfn"])
+@pytest.mark.parametrize("old", [False, True])
+def test_who_is_killed_while_saving_leaves_nothing(tmp_path, format, old):
+    try:
+        os.close(os.open(tmp_path, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        pytest.skip("this file system has no files without names")
+    path = tmp_path / f"x.{format}"
+    if old:
+        path.write_bytes(b"old")
+    out = subprocess.run([sys.executable, "-c", KILLED, path], capture_output=True, text=True)
+    assert out.returncode == -signal.SIGXFSZ, out.stderr
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"old"] * old
+
+
+@pytest.mark.parametrize("mmap", "01")
+def test_what_is_no_file(tmp_path, monkeypatch, mmap):
+    """A pipe without a writer would keep who waits for one."""
+    monkeypatch.setenv("MLX_MMAP", mmap)
+    for suffix in ("npy", "npz", "safetensors", "gguf"):
+        os.mkfifo(tmp_path / f"pipe.{suffix}")
+        for name, why in ((f"pipe.{suffix}", "is not a regular file"), (f"none.{suffix}", "No such file")):
+            with pytest.raises((RuntimeError, OSError), match=why) as e:
+                mx.load(tmp_path / name)
+            assert name in str(e.value)
+        with pytest.raises(RuntimeError, match="not a regular file"):
+            mx.load(tmp_path, format=suffix)
+    saves = {".npy": mx.save, ".safetensors": lambda p, x: mx.save_safetensors(p, {"x": x}),
+             ".gguf": lambda p, x: mx.save_gguf(p, {"x": x}, {}), ".npz": lambda p, x: mx.savez(p, x=x)}  # fmt: skip
+    for suffix, save in saves.items():
+        with pytest.raises((RuntimeError, OSError), match="not a regular file"):
+            save(tmp_path / f"pipe{suffix}", mx.ones((2,)))
 
 
 # ---- ways to say which file

@@ -1,101 +1,27 @@
-/* npy, npz, safetensors and gguf files that are cut off, changed and put together wrongly: an error each,
- * or arrays that can be evaluated; never a crash.
+/* fuzz_driver.c: the main function of the targets of tests/fuzz where libFuzzer is not there.
  *
- * Every input goes to all four readers.  As a test this replays tests/golden and tests/fuzz/seeds and changes
- * the latter in a fixed way.  With arguments, `files SECONDS [FILE...]`, it goes on for that long, from a
- * seed it prints.
- *
- * Built with -DLIBFUZZER it is a target of that fuzzer, for which the readers alone need to be instrumented:
- *     clang -g -O1 -std=gnu17 -fsanitize=fuzzer,address,undefined -DLIBFUZZER -Dyyjson_api= -Isrc -Iinclude \
- *         -Ithird_party/yyjson tests/fuzz/files.c src/io/{npy,npz,safetensors,gguf,ggml,source,file}.c \
- *         src/{ops,cpu}/load.c third_party/yyjson/yyjson.c build/release/lib/libmlx.a \
- *         build/release/lib/libscipy_openblas.so -lz -lpthread -ldl -lm
- *     ./a.out -dict=tests/fuzz/files.dict corpus tests/fuzz/seeds */
+ * As a test it runs the files of tests/golden and the seeds of its format in every way, the latter also cut
+ * off at each byte, with each byte changed, and changed in a fixed way some thousand times.  With arguments,
+ * `target SECONDS [FILE...]`, it goes on changing for that long, from a seed it prints. */
 #include <dirent.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "core/buffer.h"
-#include "core/scope.h"
-#include "io/gguf.h"
-#include "io/io.h"
-#include "transform/eval.h"
+#include "support/fuzz.h"
 
-enum { MOST = 1 << 22 }; /* bytes of arrays that are worth evaluating */
+static long executions;
 
-static long loaded, evaluated, executions;
-
-static int64_t bytes_of(const struct archive *a)
+static void run(const uint8_t *data, size_t n, int way)
 {
-    int64_t n = 0;
-    for (int i = 0; i < a->n && n < MOST; i++) {
-        int64_t more = nbytes(a->arrays[i].array.it);
-        n += more < MOST ? more : MOST;
-    }
-    return n;
-}
-
-static void evaluate(const struct archive *a)
-{
-    loaded++;
-    if (bytes_of(a) >= MOST)
-        return;
-    evaluated++;
-    for (int i = 0; i < a->n; i++)
-        if (mx_wait_host(a->arrays[i].array.it))
-            mx_error_clear();
-}
-
-static bool eager; /* what is read at once must be small too: sources do not lie, but arrays may overlap */
-
-static void all_readers(struct source *s)
-{
-    for (int way = 0; way < 5; way++) {
-        MX_SCOPE(NULL);
-        struct archive a = { 0 };
-        struct gguf g = { 0 };
-        int failed = 0;
-        switch (way) {
-        case 0: failed = npz_load(s, &a); break;
-        case 1: failed = safetensors_load(s, &a); break;
-        case 2: failed = gguf_load(s, false, &g); break;
-        case 3: failed = gguf_load(s, true, &g); break;
-        default: failed = archive_add(&a, "", npy_load(s));
-        }
-        if (failed != mx_failed())
-            abort(); /* a failure says why */
-        mx_error_clear();
-        if (!failed)
-            evaluate(way == 2 || way == 3 ? &g.tensors : &a);
-        archive_free(&a);
-        gguf_free(&g);
-    }
-}
-
-static void kept(struct object *o) { (void)o; }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
-{
-    long live = array_live_count();
     /* A block of its own, so that reading past its end is noticed. */
     uint8_t *copy = malloc(n ? n : 1);
     memcpy(copy, data, n);
-    struct source s = { .object = { 1, kept }, .label = "fuzz", .size = n, .bytes = copy, .eager = eager };
-    all_readers(&s);
-    if (atomic_load(&s.object.refs) != 1 || array_live_count() != live)
-        abort();
+    fuzz_way = way;
+    LLVMFuzzerTestOneInput(copy, n);
     free(copy);
     executions++;
-    return 0;
 }
-
-#ifndef LIBFUZZER
 
 static uint8_t *file_bytes(const char *path, size_t *n)
 {
@@ -112,7 +38,7 @@ static uint8_t *file_bytes(const char *path, size_t *n)
     return bytes;
 }
 
-enum { SEEDS = 64, ROOM = 1 << 16 };
+enum { SEEDS = 64, ROOM = 1 << 16, WAYS = 8 };
 static struct { uint8_t *bytes; size_t n; } seeds[SEEDS];
 static int n_seeds;
 
@@ -124,7 +50,13 @@ static void add_seed(const char *path)
     n_seeds++;
 }
 
-/* Runs every file of the folder; returns how many. */
+static bool is_of_format(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && !strcmp(dot + 1, fuzz_format);
+}
+
+/* Runs every file of the folder, or of those that are seeds the ones of the format, which must be good. */
 static int replay(const char *folder, bool as_seeds)
 {
     char path[512];
@@ -133,16 +65,18 @@ static int replay(const char *folder, bool as_seeds)
     if (!d)
         exit((perror(folder), 2));
     for (struct dirent *e; (e = readdir(d));) {
-        if (e->d_name[0] == '.' || strstr(e->d_name, ".py"))
+        if (e->d_name[0] == '.' || (as_seeds && !is_of_format(e->d_name)))
             continue;
         size_t size;
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
         uint8_t *bytes = file_bytes(path, &size);
-        for (int k = 0; k < 2; k++) {
-            eager = k;
-            LLVMFuzzerTestOneInput(bytes, size);
-        }
+        long loaded = fuzz_loaded, evaluated = fuzz_evaluated;
+        for (int way = 0; way < WAYS; way++) run(bytes, size, way);
         free(bytes);
+        if (as_seeds && (fuzz_loaded != loaded + WAYS || fuzz_evaluated < evaluated + WAYS)) {
+            fprintf(stderr, "%s is not a file that can be read and evaluated\n", path);
+            exit(1);
+        }
         if (as_seeds)
             add_seed(path);
         n++;
@@ -163,8 +97,9 @@ static uint32_t draw(uint32_t n) /* xorshift64 */
     return (uint32_t)(state >> 32) % n;
 }
 
-static char words[64][80];
-static int word_size[64], n_words;
+enum { WORDS = 256 };
+static char words[WORDS][80];
+static int word_size[WORDS], n_words;
 
 static void read_words(const char *path)
 {
@@ -172,7 +107,7 @@ static void read_words(const char *path)
     FILE *f = fopen(path, "r");
     if (!f)
         exit((perror(path), 2));
-    while (n_words < 64 && fgets(line, sizeof line, f)) {
+    while (n_words < WORDS && fgets(line, sizeof line, f)) {
         if (line[0] != '"')
             continue;
         int n = 0;
@@ -243,22 +178,23 @@ static void changed(int i)
     last_size = seeds[i].n < ROOM ? seeds[i].n : ROOM;
     memcpy(last, seeds[i].bytes, last_size);
     for (int k = 1 + (int)draw(6); k > 0; k--) last_size = change(last, last_size);
-    eager = draw(2);
-    LLVMFuzzerTestOneInput(last, last_size);
+    run(last, last_size, (int)draw(WAYS));
 }
 
 /* Cut off at, and changed in, every byte. */
 static void every_byte(int i)
 {
-    static const uint8_t other[] = { 0xff, 0x80, 0 };
-    size_t n = seeds[i].n < 600 ? seeds[i].n : 600;
+    static const uint8_t other[] = { 0xff, 0x80, 1, 0x7f };
+    enum { MOST = 2000 };
+    size_t n = seeds[i].n < MOST ? seeds[i].n : MOST;
+    memcpy(last, seeds[i].bytes, last_size = seeds[i].n);
     for (size_t at = 0; at < n; at++) {
-        LLVMFuzzerTestOneInput(seeds[i].bytes, at);
-        memcpy(last, seeds[i].bytes, seeds[i].n);
+        run(seeds[i].bytes, at, -1);
         for (size_t k = 0; k < sizeof other; k++) {
-            last[at] = other[k];
-            LLVMFuzzerTestOneInput(last, seeds[i].n);
+            last[at] = seeds[i].bytes[at] ^ other[k];
+            run(last, last_size, (int)(at + k) % WAYS);
         }
+        last[at] = seeds[i].bytes[at];
     }
 }
 
@@ -275,24 +211,28 @@ static void keep_crash(int signal)
 int main(int argc, char **argv)
 {
     double seconds = argc > 1 ? atof(argv[1]) : 0;
+    char path[64];
     last = malloc(ROOM);
-    read_words("tests/fuzz/files.dict");
+    snprintf(path, sizeof path, "tests/fuzz/%s.dict", fuzz_format);
+    read_words(path);
     int files = replay("tests/golden", false) + replay("tests/fuzz/seeds", true);
+    if (n_seeds == 0)
+        return fprintf(stderr, "no seeds of format %s\n", fuzz_format), 1;
     for (int i = 2; i < argc; i++) add_seed(argv[i]);
-    for (int i = 0; i < n_seeds; i++) every_byte(i);
     if (seconds > 0) {
         signal(SIGABRT, keep_crash);
         signal(SIGSEGV, keep_crash);
         state = (uint64_t)time(NULL) * 6364136223846793005u + (uint64_t)getpid();
         printf("seed %llu\n", (unsigned long long)state);
+    } else {
+        for (int i = 0; i < n_seeds; i++) every_byte(i);
     }
     time_t end = time(NULL) + (time_t)seconds;
-    for (long k = 0; seconds > 0 ? time(NULL) < end : k < 20000; k++) changed((int)draw((uint32_t)n_seeds));
-    printf("%d files and %ld changed ones: %ld were read, %ld evaluated\n", files, executions - 2 * files,
-           loaded, evaluated);
+    for (long k = 0; seconds > 0 ? k % 64 || time(NULL) < end : k < 20000; k++)
+        changed((int)draw((uint32_t)n_seeds));
+    printf("%s: %d files, %ld executions: %ld were read, %ld evaluated\n", fuzz_format, files, executions, fuzz_loaded,
+           fuzz_evaluated);
     for (int i = 0; i < n_seeds; i++) free(seeds[i].bytes);
     free(last);
     return 0;
 }
-
-#endif

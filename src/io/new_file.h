@@ -1,0 +1,24 @@
+/* new_file.h: files that take their place when they are complete.
+ *
+ * Until then the file has no name, where the file system can do that: a process that ends early leaves
+ * nothing behind.  Elsewhere it has the target's name and six characters more. */
+#ifndef MX_IO_NEW_FILE_H
+#define MX_IO_NEW_FILE_H
+
+#include <stdbool.h>
+
+struct new_file {
+    int fd;          /* for reading and writing; -1: closed */
+    char *target;    /* where the path leads to, through links */
+    char *temporary; /* its name until it is placed; NULL: none */
+    bool placed;
+};
+
+/* In the folder of what `path` leads to, with the mode that this has.  NULL, or why not. */
+const char *new_file_open(struct new_file *f, const char *path);
+/* Puts it where the target is; once is enough.  false: errno says why not. */
+bool new_file_place(struct new_file *f);
+/* Closes it, and takes it away unless it was placed; may be called again.  false: errno says why not. */
+bool new_file_close(struct new_file *f);
+
+#endif
