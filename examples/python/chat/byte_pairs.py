@@ -61,8 +61,8 @@ class Tokenizer:
         self.merge = functools.lru_cache(1 << 16)(self.merge)
 
     def merge(self, piece):
-        """The tokens of one piece."""
-        parts = [self.to_letters[byte] for byte in piece.encode()]
+        """The tokens of one piece. Bytes that have no token are left out."""
+        parts = [letter for byte in piece.encode() if (letter := self.to_letters[byte]) in self.ids]
         while len(parts) > 1:
             rank, at = min((self.ranks.get(pair, len(self.ranks)), i) for i, pair in enumerate(zip(parts, parts[1:])))
             if rank == len(self.ranks):

@@ -1,0 +1,400 @@
+/* model.c: the model as a graph of operations, and the cache of keys and values.
+ *
+ * Handles are written over and over, as in linear(&x, x, ...): the library lets go of what they held before.
+ * A step of one token is compiled: traced once for each size of the cache, and called again as a graph. */
+#include "model.h"
+
+#include <math.h>
+
+#include "must.h"
+
+enum { PAGE = 256 }; /* tokens by which a cache grows */
+
+struct matrix {
+    mlx_array weight, scales, biases; /* packed; or a weight alone */
+};
+
+struct layer {
+    mlx_array attn_norm, ffn_norm;
+    struct matrix q, k, v, output, gate, up, down;
+};
+
+struct model {
+    mlx_stream cpu;
+    int dims, layer_count, heads, shared, size, context;
+    float base, eps;
+    struct layer *layers;
+    mlx_array output_norm;
+    struct matrix embedding;
+};
+
+struct session {
+    const struct model *model;
+    mlx_closure step, compiled;
+    mlx_vector_array state; /* logits; keys and values of each layer: (1, heads, room, size) */
+    int *text, length, room;
+};
+
+/* Reading the file */
+
+static bool has(mlx_io_gguf file, const char *name)
+{
+    bool found = false;
+    mlx_vector_string names = mlx_vector_string_new();
+    must(mlx_io_gguf_get_keys(&names, file));
+    for (size_t i = 0; i < mlx_vector_string_size(names) && !found; i++) {
+        char *other;
+        must(mlx_vector_string_get(&other, names, i));
+        found = !strcmp(name, other);
+    }
+    mlx_vector_string_free(names);
+    return found;
+}
+
+/* The array "<part>.<of>", in layer i "blk.<i>.<part>.<of>"; an empty handle where there is none. */
+static mlx_array array(mlx_io_gguf file, int i, const char *part, const char *of)
+{
+    char name[64];
+    mlx_array a = mlx_array_new();
+    if (i < 0)
+        snprintf(name, sizeof name, "%s.%s", part, of);
+    else
+        snprintf(name, sizeof name, "blk.%d.%s.%s", i, part, of);
+    if (has(file, name))
+        must(mlx_io_gguf_get_array(&a, file, name));
+    else if (!strcmp(of, "weight"))
+        die("the file has no array %s", name);
+    return a;
+}
+
+static struct matrix matrix(mlx_io_gguf file, int i, const char *part)
+{
+    return (struct matrix){ array(file, i, part, "weight"), array(file, i, part, "scales"),
+                            array(file, i, part, "biases") };
+}
+
+static void matrix_free(struct matrix m)
+{
+    mlx_array_free(m.weight);
+    mlx_array_free(m.scales);
+    mlx_array_free(m.biases);
+}
+
+/* A number of the metadata that is a size. */
+static int size(mlx_io_gguf file, const char *key)
+{
+    double n = number(file, key);
+    if (!(n >= 1 && n <= 1 << 24 && n == floor(n)))
+        die("expected a size as %s, got %g", key, n);
+    return (int)n;
+}
+
+struct model *model_new(mlx_io_gguf file)
+{
+    if (!is(file, "general.architecture", "llama") || has(file, "output.weight"))
+        die("expected a model of the kind 'llama' whose embedding is its last layer too");
+    struct model *m = grow(NULL, sizeof *m);
+    *m = (struct model){
+        .cpu = mlx_default_cpu_stream_new(),
+        .dims = size(file, "llama.embedding_length"),
+        .layer_count = size(file, "llama.block_count"),
+        .heads = size(file, "llama.attention.head_count"),
+        .shared = size(file, "llama.attention.head_count_kv"),
+        .context = size(file, "llama.context_length"),
+        .base = (float)number(file, "llama.rope.freq_base"),
+        .eps = (float)number(file, "llama.attention.layer_norm_rms_epsilon"),
+        .output_norm = array(file, -1, "output_norm", "weight"),
+        .embedding = matrix(file, -1, "token_embd"),
+    };
+    if (m->dims % m->heads || m->heads % m->shared)
+        die("expected heads that divide %d, got %d of queries and %d of keys", m->dims, m->heads, m->shared);
+    m->size = m->dims / m->heads;
+    m->layers = grow(NULL, m->layer_count * sizeof *m->layers);
+    for (int i = 0; i < m->layer_count; i++)
+        m->layers[i] = (struct layer){
+            .attn_norm = array(file, i, "attn_norm", "weight"),
+            .ffn_norm = array(file, i, "ffn_norm", "weight"),
+            .q = matrix(file, i, "attn_q"),
+            .k = matrix(file, i, "attn_k"),
+            .v = matrix(file, i, "attn_v"),
+            .output = matrix(file, i, "attn_output"),
+            .gate = matrix(file, i, "ffn_gate"),
+            .up = matrix(file, i, "ffn_up"),
+            .down = matrix(file, i, "ffn_down"),
+        };
+    return m;
+}
+
+void model_free(struct model *m)
+{
+    for (int i = 0; i < m->layer_count; i++) {
+        struct layer *l = m->layers + i;
+        struct matrix all[] = { l->q, l->k, l->v, l->output, l->gate, l->up, l->down };
+        for (size_t j = 0; j < sizeof all / sizeof *all; j++) matrix_free(all[j]);
+        mlx_array_free(l->attn_norm);
+        mlx_array_free(l->ffn_norm);
+    }
+    free(m->layers);
+    matrix_free(m->embedding);
+    mlx_array_free(m->output_norm);
+    mlx_stream_free(m->cpu);
+    free(m);
+}
+
+/* The graph */
+
+static const mlx_optional_int group = { 32, true }; /* numbers that share a scale, in gguf files */
+
+static mlx_optional_int bits(struct matrix w)
+{
+    int groups = mlx_array_dim(w.scales, -1);
+    return (mlx_optional_int){ groups ? mlx_array_dim(w.weight, -1) / groups : 0, true };
+}
+
+/* y = x @ w.T */
+static void linear(mlx_array *y, mlx_array x, struct matrix w, mlx_stream s)
+{
+    if (w.scales.ctx) {
+        must(mlx_quantized_matmul(y, x, w.weight, w.scales, w.biases, true, group, bits(w), "affine", s));
+        return;
+    }
+    mlx_array t = mlx_array_new();
+    must(mlx_transpose(&t, w.weight, s));
+    must(mlx_matmul(y, x, t, s));
+    mlx_array_free(t);
+}
+
+/* The vectors of tokens in float32, whatever the scales of packed ones are in: (1, tokens, dims). */
+static void embed(mlx_array *x, mlx_array tokens, const struct model *m)
+{
+    struct matrix e = m->embedding;
+    must(mlx_take_axis(x, e.weight, tokens, 0, m->cpu));
+    if (e.scales.ctx) {
+        mlx_array scales = mlx_array_new(), biases = mlx_array_new();
+        must(mlx_take_axis(&scales, e.scales, tokens, 0, m->cpu));
+        must(mlx_take_axis(&biases, e.biases, tokens, 0, m->cpu));
+        must(mlx_dequantize(x, *x, scales, biases, group, bits(e), "affine", mlx_array_empty,
+                            (mlx_optional_dtype){ MLX_FLOAT32, true }, m->cpu));
+        mlx_array_free(scales);
+        mlx_array_free(biases);
+    }
+    must(mlx_astype(x, *x, MLX_FLOAT32, m->cpu));
+    must(mlx_expand_dims(x, *x, 0, m->cpu));
+}
+
+/* y = x @ w.T as (1, heads, tokens, size) */
+static void project(mlx_array *y, mlx_array x, struct matrix w, int heads, const struct model *m)
+{
+    linear(y, x, w, m->cpu);
+    must(mlx_reshape(y, *y, (int[]){ 1, mlx_array_dim(x, 1), heads, m->size }, 4, m->cpu));
+    must(mlx_swapaxes(y, *y, 1, 2, m->cpu));
+}
+
+/* Positions are rotations; gguf files have the rows of q and k in the order for rotating neighbours. */
+static void rotate(mlx_array *x, mlx_array at, const struct model *m)
+{
+    mlx_optional_float base = { m->base, true };
+    must(mlx_fast_rope_dynamic(x, *x, m->size, true, base, 1, at, mlx_array_empty, m->cpu));
+}
+
+/* x += attention over the text so far, of which keys and values go to the cache.  Heads of queries share heads
+ * of keys and values (Ainslie et al., 2023). */
+static void attend(mlx_array *x, const struct layer *l, mlx_array at, mlx_array mask, mlx_array cache[2],
+                   const struct model *m)
+{
+    const int axis = 2;
+    float scale = (float)pow(m->size, -0.5);
+    mlx_array y = mlx_array_new(), q = mlx_array_new(), k = mlx_array_new(), v = mlx_array_new();
+    must(mlx_fast_rms_norm(&y, *x, l->attn_norm, m->eps, m->cpu));
+    project(&q, y, l->q, m->heads, m);
+    project(&k, y, l->k, m->shared, m);
+    project(&v, y, l->v, m->shared, m);
+    rotate(&q, at, m);
+    rotate(&k, at, m);
+    must(mlx_slice_update_dynamic(&cache[0], cache[0], k, at, &axis, 1, m->cpu));
+    must(mlx_slice_update_dynamic(&cache[1], cache[1], v, at, &axis, 1, m->cpu));
+    must(mlx_fast_scaled_dot_product_attention(&y, q, cache[0], cache[1], scale, "array", mask, mlx_array_empty,
+                                               m->cpu));
+    must(mlx_swapaxes(&y, y, 1, 2, m->cpu));
+    must(mlx_flatten(&y, y, 2, -1, m->cpu));
+    linear(&y, y, l->output, m->cpu);
+    must(mlx_add(x, *x, y, m->cpu));
+    mlx_array_free(y);
+    mlx_array_free(q);
+    mlx_array_free(k);
+    mlx_array_free(v);
+}
+
+/* x += a feed-forward layer with a gate: down(silu(gate) * up) */
+static void feed_forward(mlx_array *x, const struct layer *l, const struct model *m)
+{
+    mlx_array y = mlx_array_new(), gate = mlx_array_new(), open = mlx_array_new();
+    must(mlx_fast_rms_norm(&y, *x, l->ffn_norm, m->eps, m->cpu));
+    linear(&gate, y, l->gate, m->cpu);
+    linear(&y, y, l->up, m->cpu);
+    must(mlx_sigmoid(&open, gate, m->cpu));
+    must(mlx_multiply(&gate, gate, open, m->cpu));
+    must(mlx_multiply(&y, gate, y, m->cpu));
+    linear(&y, y, l->down, m->cpu);
+    must(mlx_add(x, *x, y, m->cpu));
+    mlx_array_free(y);
+    mlx_array_free(gate);
+    mlx_array_free(open);
+}
+
+/* Which of `room` places each of n tokens sees, the first of which is token `at` of the text: (n, room). */
+static void sees(mlx_array *mask, int n, int room, mlx_array at, const struct model *m)
+{
+    mlx_array place = mlx_array_new();
+    must(mlx_arange(&place, 0, n, 1, MLX_INT32, m->cpu));
+    must(mlx_add(&place, at, place, m->cpu));
+    must(mlx_expand_dims(&place, place, 1, m->cpu));
+    must(mlx_arange(mask, 0, room, 1, MLX_INT32, m->cpu));
+    must(mlx_less_equal(mask, *mask, place, m->cpu));
+    mlx_array_free(place);
+}
+
+/* tokens, place of the first, cache -> logits of what may follow the last, cache with all of them */
+static int step(mlx_vector_array *outputs, const mlx_vector_array inputs, void *model)
+{
+    const struct model *m = model;
+    mlx_array tokens = mlx_array_new(), at = mlx_array_new(), x = mlx_array_new(), mask = mlx_array_new();
+    mlx_array *cache = grow(NULL, 2 * m->layer_count * sizeof *cache);
+    must(mlx_vector_array_get(&tokens, inputs, 0));
+    must(mlx_vector_array_get(&at, inputs, 1));
+    for (int i = 0; i < 2 * m->layer_count; i++) {
+        cache[i] = mlx_array_new();
+        must(mlx_vector_array_get(&cache[i], inputs, i + 2));
+    }
+
+    int n = mlx_array_dim(tokens, 0);
+    embed(&x, tokens, m);
+    sees(&mask, n, mlx_array_dim(cache[0], 2), at, m);
+    for (int i = 0; i < m->layer_count; i++) {
+        attend(&x, m->layers + i, at, mask, cache + 2 * i, m);
+        feed_forward(&x, m->layers + i, m);
+    }
+    must(mlx_slice(&x, x, (int[]){ 0, n - 1, 0 }, 3, (int[]){ 1, n, m->dims }, 3, (int[]){ 1, 1, 1 }, 3, m->cpu));
+    must(mlx_flatten(&x, x, 0, -1, m->cpu));
+    must(mlx_fast_rms_norm(&x, x, m->output_norm, m->eps, m->cpu));
+    linear(&x, x, m->embedding, m->cpu);
+
+    must(mlx_vector_array_append_value(*outputs, x));
+    must(mlx_vector_array_append_data(*outputs, cache, 2 * m->layer_count));
+    for (int i = 0; i < 2 * m->layer_count; i++) mlx_array_free(cache[i]);
+    free(cache);
+    mlx_array_free(tokens);
+    mlx_array_free(at);
+    mlx_array_free(x);
+    mlx_array_free(mask);
+    return 0;
+}
+
+/* Sessions */
+
+struct session *session_new(const struct model *m)
+{
+    struct session *s = grow(NULL, sizeof *s);
+    *s = (struct session){ .model = m, .compiled = mlx_closure_new(), .state = mlx_vector_array_new() };
+    s->step = mlx_closure_new_func_payload(step, (void *)m, NULL);
+    must(mlx_compile(&s->compiled, s->step, false));
+    mlx_array empty = mlx_array_new();
+    must(mlx_zeros(&empty, (int[]){ 1, m->shared, 0, m->size }, 4, MLX_FLOAT32, m->cpu));
+    for (int i = 0; i < 1 + 2 * m->layer_count; i++) must(mlx_vector_array_append_value(s->state, empty));
+    mlx_array_free(empty);
+    return s;
+}
+
+void session_free(struct session *s)
+{
+    mlx_vector_array_free(s->state);
+    mlx_closure_free(s->compiled);
+    mlx_closure_free(s->step);
+    free(s->text);
+    free(s);
+}
+
+size_t session_back(struct session *s, const int *tokens, size_t count)
+{
+    size_t same = 0;
+    while (same < (size_t)s->length && same + 1 < count && s->text[same] == tokens[same]) same++;
+    s->length = (int)same; /* what the cache holds beyond the text is not looked at, and written over */
+    return same;
+}
+
+/* The arguments of a step: the cache goes from the session, with room for all of the text, to the arguments.
+ * So nobody else holds it when it is evaluated, and the new one takes its memory. */
+static mlx_vector_array arguments(struct session *s, const int *tokens, int count, int at)
+{
+    const struct model *m = s->model;
+    const int axis = 2, none = 0, pages = (s->length - s->room + PAGE - 1) / PAGE, more = pages > 0 ? pages * PAGE : 0;
+    mlx_array a = mlx_array_new_data(tokens, &count, 1, MLX_INT32), zero = mlx_array_new_float(0);
+    mlx_vector_array all = mlx_vector_array_new_value(a);
+    must(mlx_array_set_data(&a, &at, (int[]){ 1 }, 1, MLX_INT32));
+    must(mlx_vector_array_append_value(all, a));
+    for (int i = 0; i < 2 * m->layer_count; i++) {
+        must(mlx_vector_array_get(&a, s->state, i + 1));
+        if (more)
+            must(mlx_pad(&a, a, &axis, 1, &none, 1, &more, 1, zero, "constant", m->cpu));
+        must(mlx_vector_array_append_value(all, a));
+    }
+    mlx_array_free(a);
+    mlx_array_free(zero);
+    s->room += more;
+    return all;
+}
+
+void session_read(struct session *s, const int *tokens, size_t count)
+{
+    if (count > (size_t)(s->model->context - s->length))
+        die("the conversation is longer than the %d tokens that the model can see", s->model->context);
+    int n = (int)count, at = s->length;
+    s->text = grow(s->text, (at + n) * sizeof *s->text);
+    memcpy(s->text + at, tokens, n * sizeof *tokens);
+    s->length += n;
+    mlx_vector_array inputs = arguments(s, tokens, n, at);
+    must(mlx_closure_apply(&s->state, n == 1 ? s->compiled : s->step, inputs));
+    mlx_vector_array_free(inputs);
+    must(mlx_async_eval(s->state));
+}
+
+/* Indices of the likeliest at temperature 0; else one drawn from the likeliest that have top_p together. */
+static void choose(mlx_array *token, mlx_array logits, double temperature, double top_p, mlx_stream s)
+{
+    if (temperature == 0) {
+        must(mlx_argmax(token, logits, false, s));
+        return;
+    }
+    mlx_array p = mlx_array_new(), order = mlx_array_new(), ahead = mlx_array_new(), scalar = mlx_array_new();
+    must(mlx_array_set_float(&scalar, (float)temperature));
+    must(mlx_divide(&p, logits, scalar, s));
+    must(mlx_softmax(&p, p, false, s));
+    must(mlx_negative(&order, p, s));
+    must(mlx_argsort(&order, order, s));
+    must(mlx_take(&p, p, order, s));
+    must(mlx_cumsum(&ahead, p, 0, false, true, s));
+    must(mlx_subtract(&ahead, ahead, p, s));
+    must(mlx_array_set_float(&scalar, (float)top_p));
+    must(mlx_less(&ahead, ahead, scalar, s));
+    must(mlx_log(&p, p, s));
+    must(mlx_array_set_float(&scalar, -INFINITY));
+    must(mlx_where(&p, ahead, p, scalar, s));
+    must(mlx_random_categorical(token, p, -1, mlx_array_empty, s));
+    must(mlx_take(token, order, *token, s));
+    mlx_array_free(p);
+    mlx_array_free(order);
+    mlx_array_free(ahead);
+    mlx_array_free(scalar);
+}
+
+int session_next(const struct session *s, double temperature, double top_p)
+{
+    int number;
+    mlx_array logits = mlx_array_new(), token = mlx_array_new();
+    must(mlx_vector_array_get(&logits, s->state, 0));
+    choose(&token, logits, temperature, top_p, s->model->cpu);
+    must(mlx_array_item_int32(&number, token));
+    mlx_array_free(logits);
+    mlx_array_free(token);
+    return number;
+}
