@@ -234,13 +234,13 @@ struct qmm {
     int lanes, block;
     int64_t rows, columns, depth; /* of a matrix of x, of one of y, and what is summed over */
     int64_t wide;                 /* columns of y, in whole blocks where they come spread */
-    int64_t deep;                 /* numbers of a row of x as laid out */
+    int64_t deep, summed;         /* numbers of a row of x as laid out, and of its sums */
     int64_t words, groups;        /* of a packed matrix */
     const struct pairs *pairs;
     enum dtype t; /* of x and y */
     const char *x;
     char *y;
-    float *spread, *sums;  /* rows of x, in the order of the groups, and sums of their chunks */
+    float *spread, *sums;  /* rows of x, in the order of the groups, and sums for scales */
     float *panels;         /* of the same, for groups of many rows */
     float *out;            /* rows of y in that order */
     bool direct;           /* y is out */
@@ -274,10 +274,40 @@ static int64_t row_in(const struct qmm *q, int64_t i, bool y)
     return (y ? pair : q->pairs->a[pair]) * q->rows + i % q->rows;
 }
 
+/* Whether row i of all is multiplied with codes as they are read. */
+static bool row_of_few(const struct qmm *q, int64_t i)
+{
+    int64_t g = 0, end = q->pairs->groups;
+    while (g + 1 < end) {
+        int64_t middle = (g + end) / 2;
+        if (q->pairs->group[middle].first * q->rows <= i)
+            g = middle;
+        else
+            end = middle;
+    }
+    return few(q, q->pairs->group[g].n * q->rows);
+}
+
+/* A block of a row of x, turned; its chunks' sums; then the factors of quant_kernel's shift. */
+static void turn_block(const struct qmm *q, float *to, float *chunk, const float *x, bool shifted)
+{
+    int n = q->k->elements, lanes = q->lanes;
+    cpu->transpose[2](to, lanes, x, n, (size_t)n, (size_t)lanes);
+    memcpy(chunk, to, (size_t)lanes * sizeof *chunk);
+    float factor = 1;
+    for (int j = 1; j < n; j++) {
+        factor *= j == n - 1 ? 1 / factor : 1 / (float)(1 << q->k->shift);
+        for (int l = 0; l < lanes; l++) {
+            chunk[l] += to[j * lanes + l];
+            to[j * lanes + l] *= shifted ? factor : 1;
+        }
+    }
+}
+
 static void lay_out_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct qmm *q = ctx;
-    int n = q->k->elements, lanes = q->lanes;
+    int n = q->k->elements;
     int64_t size = (int64_t)dtype_size(q->t);
     for (int64_t i = begin; i < end; i++) {
         const char *x = q->x + row_in(q, i, false) * q->depth * size;
@@ -286,16 +316,16 @@ static void lay_out_rows(void *ctx, int64_t begin, int64_t end)
             cpu->cast[q->t][DT_float32](to, x, (size_t)q->depth);
             continue;
         }
-        float *sums = q->sums + i * (q->deep / n);
-        for (int64_t k = 0; k < q->depth; k += q->block, to += q->block, sums += lanes) {
-            float tile[512];
+        bool shifted = q->k->shift && row_of_few(q, i);
+        float *sums = q->sums + i * q->summed;
+        memset(sums, 0, (size_t)q->summed * sizeof *sums);
+        for (int64_t k = 0; k < q->depth; k += q->block, to += q->block) {
+            float tile[512], chunk[64];
             int64_t some = least(q->block, q->depth - k);
             cpu->cast[q->t][DT_float32](tile, x + k * size, (size_t)some);
             memset(tile + some, 0, (size_t)(q->block - some) * sizeof *tile);
-            cpu->transpose[2](to, lanes, tile, n, (size_t)n, (size_t)lanes);
-            memcpy(sums, to, (size_t)lanes * sizeof *sums);
-            for (int j = 1; j < n; j++)
-                for (int l = 0; l < lanes; l++) sums[l] += to[j * lanes + l];
+            turn_block(q, to, chunk, tile, shifted);
+            for (int64_t l = 0; l < some / n; l++) sums[(k + l * n) / q->m.group] += chunk[l];
         }
     }
 }
@@ -336,8 +366,7 @@ static void multiply_few(const struct qmm *q, int64_t g, int64_t at, int64_t n)
             int nv = (int)least(QUANT_VECTORS, rows - i);
             if (q->transpose)
                 q->k->dot(&m, at + j, some, x + i * q->deep, q->deep,
-                          q->sums + (first + i) * (q->deep / q->k->elements), q->deep / q->k->elements, nv,
-                          y + i * q->wide + j, q->wide);
+                          q->sums + (first + i) * q->summed, q->summed, nv, y + i * q->wide + j, q->wide);
             else
                 q->k->add_rows(&m, 0, q->depth, x + i * q->deep, q->deep, nv, at / q->block, n / q->block,
                                y + i * q->wide, q->wide);
@@ -427,7 +456,7 @@ static int multiply(struct qmm *q)
     q->tasks = q->strips * p->groups;
     q->stretch = least(q->g->kc, q->deep);
     q->space = many ? (size_t)(2 * up(q->strip, q->g->nr) * q->g->nr * q->stretch) : 0;
-    size_t spread = (size_t)(total * q->deep), sums = q->transpose ? spread / (size_t)q->k->elements : 0,
+    size_t spread = (size_t)(total * q->deep), sums = q->transpose ? (size_t)(total * q->summed) : 0,
            panels = many ? (size_t)((total + p->groups * q->g->mr) * q->deep) : 0,
            out = q->direct ? 0 : (size_t)(total * q->wide);
     struct buffer *b = buffer_new(sizeof(float) * (spread + sums + panels + out + (size_t)threads * q->space + 16));
@@ -482,6 +511,7 @@ static int run_qmm(const struct run *r, bool gather)
             q.block = q.lanes * q.k->elements;
             q.wide = q.transpose ? q.columns : up(q.columns, q.block) * q.block;
             q.deep = q.transpose ? up(q.depth, q.block) * q.block : q.depth;
+            q.summed = up(q.depth / q.m.group, q.lanes) * q.lanes;
             q.words = (int64_t)dim(x[1], -2) * dim(x[1], -1);
             q.groups = (int64_t)dim(x[2], -2) * dim(x[2], -1);
             q.direct = q.t == DT_float32 && q.transpose && pairs.in_order;

@@ -40,15 +40,17 @@ typedef uint32_t VU __attribute__((vector_size(VBYTES)));
 typedef int32_t VI __attribute__((vector_size(VBYTES)));
 typedef float V_any __attribute__((vector_size(VBYTES), aligned(4), may_alias));
 typedef uint32_t VU_any __attribute__((vector_size(VBYTES), aligned(4), may_alias));
-enum { W = VBYTES / 4, SEGMENT = 4096, GROUPS = SEGMENT / 16, AHEAD = 2048 / VBYTES };
+enum { W = VBYTES / 4, SEGMENT = 4096, GROUPS = SEGMENT / 16, AHEAD = 6144 / VBYTES, ROWS = 4 };
 
-/* v[i[0]], v[i[1]], ... of the W numbers at p. */
-TEMPLATE V pick(const float *p, VI i)
+/* v[i[0]], v[i[1]], ... */
+TEMPLATE V pick(V v, VI i)
 {
 #ifdef PERMUTE
-    return PERMUTE(*(const V_any *)p, i);
+    return PERMUTE(v, i);
 #else
-    return (V){ p[i[0]], p[i[1]], p[i[2]], p[i[3]] };
+    float t[W];
+    memcpy(t, &v, sizeof v);
+    return (V){ t[i[0]], t[i[1]], t[i[2]], t[i[3]] };
 #endif
 }
 
@@ -198,48 +200,31 @@ TEMPLATE VI group_of_lane(const struct quant_matrix *m, const int n)
 }
 TEMPLATE int64_t group_at(const struct quant_matrix *m, int64_t i) { return i >> __builtin_ctz((unsigned)m->group); }
 
-/* ---- rows times vectors ---- */
-
-struct place {
-    const uint32_t *p;
-    const float *s, *b;
-};
-
-/* One block of nr rows with nv vectors. */
-TEMPLATE void dot_block(const enum quant_format f, const int nr, const int nv, const bool biased,
-                        V total[2][QUANT_VECTORS], const struct place *at, int64_t group, VI lane, const float *x,
-                        int64_t ldx, const float *sums, int64_t lds)
+/* The same for n <= W groups as a vector, with zeros in its other lanes. */
+TEMPLATE V scales_of(const void *s, enum quant_scale t, int64_t g, int64_t n)
 {
-    const int n = elements_of(f), words = words_of(f);
-    VU d[2][5];
-    V part[2][QUANT_VECTORS];
-    UNROLL for (int r = 0; r < nr; r++)
-    {
-        load_words(d[r], at[r].p, words);
-        for (int t = 0; t < words; t++) __builtin_prefetch(at[r].p + (AHEAD + t) * W);
-        UNROLL for (int v = 0; v < nv; v++) part[r][v] = (V){ 0 };
-    }
-    UNROLL for (int j = 0; j < n; j++)
-    {
-        V w[2];
-        UNROLL for (int r = 0; r < nr; r++) w[r] = element(f, d[r], j);
-        UNROLL for (int v = 0; v < nv; v++)
-        {
-            V xv = *(const V_any *)(x + v * ldx + j * W);
-            UNROLL for (int r = 0; r < nr; r++) part[r][v] = MADD(part[r][v], w[r], xv);
-        }
-    }
-    UNROLL for (int r = 0; r < nr; r++)
-    {
-        V s = pick(at[r].s + group, lane), b = biased ? pick(at[r].b + group, lane) : s;
-        UNROLL for (int v = 0; v < nv; v++)
-        {
-            total[r][v] = MADD(total[r][v], part[r][v], s);
-            if (biased)
-                total[r][v] = MADD(total[r][v], b, *(const V_any *)(sums + v * lds));
-        }
-    }
+#ifdef __AVX512F__
+    const __mmask16 some = (__mmask16)((1u << n) - 1);
+    if (t == SCALE_f16)
+        return (V)_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(some, (const uint16_t *)s + g));
+    if (t == SCALE_f32)
+        return (V)_mm512_maskz_loadu_ps(some, (const float *)s + g);
+    if (t == SCALE_bf16)
+        return (V)(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, (const uint16_t *)s + g)) << 16);
+#else
+    if (t == SCALE_f32 && n == W)
+        return *(const V_any *)((const float *)s + g);
+#ifdef __F16C__
+    if (t == SCALE_f16 && n == W)
+        return (V)_mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)s + g)));
+#endif
+#endif
+    float y[2 * W];
+    scales_at(y, s, t, g, n);
+    return *(const V_any *)y;
 }
+
+/* ---- rows times vectors ---- */
 
 /* The words of a block that begins `have` words before the end of its row; those past it are 0. */
 TEMPLATE const uint32_t *tail_words(uint32_t *room, const uint32_t *p, int64_t have, const int words)
@@ -249,53 +234,123 @@ TEMPLATE const uint32_t *tail_words(uint32_t *room, const uint32_t *p, int64_t h
     return room;
 }
 
-TEMPLATE float sum_lanes(V v)
+/* The same of a block of which `chunks` are there. */
+TEMPLATE void load_chunks(VU *d, const uint32_t *p, const int words, int64_t chunks)
 {
-    float t[W];
-    memcpy(t, &v, sizeof v);
-    UNROLL for (int half = W / 2; half; half /= 2) UNROLL for (int i = 0; i < half; i++) t[i] += t[i + half];
-    return t[0];
+    uint32_t room[W * 5];
+#if defined __AVX512F__
+    if (words == 1) {
+        d[0] = (VU)_mm512_maskz_loadu_epi32(chunks < W ? (__mmask16)((1u << chunks) - 1) : (__mmask16)-1, p);
+        return;
+    }
+#endif
+    load_words(d, chunks < W ? tail_words(room, p, chunks * words, words) : p, words);
 }
 
-TEMPLATE void dot_rows(const enum quant_format f, const int nr, const int nv, const bool biased,
-                       const struct quant_matrix *m, int64_t row, int64_t apart, const float *x, int64_t ldx,
-                       const float *sums, int64_t lds, float *y, int64_t sy)
+/* Codes of 4 and 8 bits stay where they are in their word, which is a power of two that the vectors
+ * come divided by; only the last is moved down, lest it be a negative number. */
+TEMPLATE bool in_place(const enum quant_format f) { return f == QUANT_4 || f == QUANT_8; }
+TEMPLATE V factor(const enum quant_format f, const VU *d, const int j)
 {
-    const int n = elements_of(f), words = words_of(f), block = W * n;
+    if (!in_place(f))
+        return element(f, d, j);
+    const int bits = bits_of(f), at = j * bits;
+    VU v = at + bits == 32 ? d[0] >> at : d[0] & ((1u << bits) - 1) << at;
+    return __builtin_convertvector((VI)v, V);
+}
+
+/* The sums of four vectors, each in an order of its own lanes alone. */
+typedef float V4 __attribute__((vector_size(16)));
+typedef float V4_any __attribute__((vector_size(16), aligned(4), may_alias));
+TEMPLATE V4 fold_to_4(V v)
+{
+#if defined __AVX512F__
+    __m256 h = _mm256_add_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+    return (V4)_mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+#elif defined __AVX2__
+    return (V4)_mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+#else
+    return v;
+#endif
+}
+TEMPLATE V4 sum_lanes(V va, V vb, V vc, V vd)
+{
+    V4 a = fold_to_4(va), b = fold_to_4(vb), c = fold_to_4(vc), d = fold_to_4(vd);
+    V4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    V4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+}
+
+/* nr rows that follow each other with nv vectors.  They are read in spans of W groups, whose scales
+ * fill a vector and whose biases meet the sums of x at once. */
+TEMPLATE void dot_rows(const enum quant_format f, const int nr, const int nv, const bool biased,
+                       const struct quant_matrix *m, int64_t row, const float *x, int64_t ldx, const float *sums,
+                       int64_t lds, float *y, int64_t sy)
+{
+    const int n = elements_of(f), words = words_of(f);
+    const int shift = __builtin_ctz((unsigned)m->group) - __builtin_ctz((unsigned)n); /* chunks of a group */
     int64_t row_words = m->columns / n * words, row_groups = group_at(m, m->columns);
-    VI lane = group_of_lane(m, n);
-    V total[2][QUANT_VECTORS] = { 0 };
-    float s[2][GROUPS + W], b[2][GROUPS + W];
-    uint32_t room[2][W * 5];
-    for (int64_t k = 0; k < m->columns; k += SEGMENT) {
-        int64_t here = m->columns - k < SEGMENT ? m->columns - k : SEGMENT;
-        struct place at[2];
-        for (int r = 0; r < nr; r++) {
-            int64_t i = row + r * apart, g = i * row_groups + group_at(m, k);
-            at[r] = (struct place){ m->w + i * row_words + k / n * words, s[r], b[r] };
-            scales_at(s[r], m->scales, m->scale, g, group_at(m, here));
-            if (biased)
-                scales_at(b[r], m->biases, m->scale, g, group_at(m, here));
+    VI lane = group_of_lane(m, m->group);
+    V total[ROWS][QUANT_VECTORS] = { 0 };
+    const uint32_t *p = m->w + row * row_words;
+    for (int64_t g = 0; g < row_groups; g += W) {
+        int64_t groups = row_groups - g < W ? row_groups - g : W, chunks = groups << shift;
+        V s[ROWS];
+        UNROLL for (int r = 0; r < nr; r++)
+        {
+            int64_t at = (row + r) * row_groups + g;
+            s[r] = scales_of(m->scales, m->scale, at, groups);
+            if (biased) {
+                V b = scales_of(m->biases, m->scale, at, groups);
+                UNROLL for (int v = 0; v < nv; v++)
+                    total[r][v] = MADD(total[r][v], b, *(const V_any *)(sums + v * lds + g));
+            }
         }
-        for (int64_t i = 0; i < here; i += block) {
-            if (here - i < block)
-                for (int r = 0; r < nr; r++) at[r].p = tail_words(room[r], at[r].p, (here - i) / n * words, words);
-            dot_block(f, nr, nv, biased, total, at, group_at(m, i), lane, x + k + i, ldx, sums + (k + i) / n, lds);
-            for (int r = 0; r < nr; r++) at[r].p += W * words;
+        for (int64_t k = 0; k < chunks; k += W, p += W * words, x += W * n) {
+            const VI group = (lane + (int)k) >> shift;
+            VU d[ROWS][5];
+            V part[ROWS][QUANT_VECTORS];
+            UNROLL for (int r = 0; r < nr; r++)
+            {
+                load_chunks(d[r], p + r * row_words, words, chunks - k);
+                UNROLL for (int t = 0; t < words; t++) __builtin_prefetch(p + r * row_words + (AHEAD + t) * W);
+            }
+            UNROLL for (int j = 0; j < n; j++)
+            {
+                V w[ROWS];
+                UNROLL for (int r = 0; r < nr; r++) w[r] = factor(f, d[r], j);
+                UNROLL for (int v = 0; v < nv; v++)
+                {
+                    V xv = *(const V_any *)(x + v * ldx + j * W);
+                    UNROLL for (int r = 0; r < nr; r++) part[r][v] = j ? MADD(part[r][v], w[r], xv) : w[r] * xv;
+                }
+            }
+            UNROLL for (int r = 0; r < nr; r++)
+            {
+                V scale = pick(s[r], group);
+                UNROLL for (int v = 0; v < nv; v++) total[r][v] = MADD(total[r][v], part[r][v], scale);
+            }
         }
     }
-    for (int r = 0; r < nr; r++)
-        for (int v = 0; v < nv; v++) y[v * sy + r * apart] = sum_lanes(total[r][v]);
+    UNROLL for (int v = 0; v < nv; v++)
+    {
+        V4 sum = sum_lanes(total[0][v], total[nr > 1][v], total[nr > 2 ? 2 : 0][v], total[nr > 3 ? 3 : 0][v]);
+        if (nr == 4)
+            *(V4_any *)(y + v * sy) = sum;
+        else
+            UNROLL for (int r = 0; r < nr; r++) y[v * sy + r] = sum[r];
+    }
 }
 
-/* Two rows at a time, from either half, so that memory is read in two long runs. */
+/* As many rows at a time as registers have room for. */
 TEMPLATE void dot_vectors(const enum quant_format f, const int nv, const bool biased, const struct quant_matrix *m,
                           int64_t row, int64_t n, const float *x, int64_t ldx, const float *sums, int64_t lds, float *y,
                           int64_t sy)
 {
-    for (int64_t i = 0; i < n / 2; i++) dot_rows(f, 2, nv, biased, m, row + i, n / 2, x, ldx, sums, lds, y + i, sy);
-    if (n % 2)
-        dot_rows(f, 1, nv, biased, m, row + n - 1, 0, x, ldx, sums, lds, y + n - 1, sy);
+    const int nr = words_of(f) == 1 && nv == 1 ? ROWS : 2;
+    int64_t i = 0;
+    for (; i + nr <= n; i += nr) dot_rows(f, nr, nv, biased, m, row + i, x, ldx, sums, lds, y + i, sy);
+    for (; i < n; i++) dot_rows(f, 1, nv, biased, m, row + i, x, ldx, sums, lds, y + i, sy);
 }
 
 /* ---- numbers ---- */
@@ -331,8 +386,9 @@ TEMPLATE void unpack_blocks(const enum quant_format f, const bool biased, const 
             V w[32];
             if (k + block > m->columns)
                 p = tail_words(room, p, (m->columns - k) / n * words, words);
-            V sv = pick(s + group_at(m, k - first), lane);
-            unpack_block(f, biased, w, p, sv, biased ? pick(b + group_at(m, k - first), lane) : sv);
+            int64_t at_group = group_at(m, k - first);
+            V sv = pick(*(const V_any *)(s + at_group), lane);
+            unpack_block(f, biased, w, p, sv, biased ? pick(*(const V_any *)(b + at_group), lane) : sv);
             UNROLL for (int j = 0; j < n; j++) * (V_any *)(y + j * W) = w[j];
         }
     }
@@ -415,7 +471,7 @@ void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int6
                               bool nv, float factor);
 void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n);
 
-#define ROW_OF(f, e, w) [f] = { e, w, dot_##f, add_rows_##f, unpack_##f }
+#define ROW_OF(f, e, w) [f] = { e, w, f == QUANT_4 ? 4 : f == QUANT_8 ? 8 : 0, dot_##f, add_rows_##f, unpack_##f }
 const struct quant_kernels LEVEL(quant_kernels) = {
     .lanes = W,
     .format = { ROW_OF(QUANT_1, 32, 1), ROW_OF(QUANT_2, 16, 1), ROW_OF(QUANT_3, 32, 3), ROW_OF(QUANT_4, 8, 1),

@@ -38,8 +38,9 @@ struct quant_matrix {
 
 struct quant_kernel {
     int elements, words; /* of a chunk */
+    int shift;           /* elements of a chunk but the last meet `dot` times 2^-shift each more than the one before */
     /* y[v * sy + i] = row (first + i) times vector v, for n rows and nv <= QUANT_VECTORS spread
-     * vectors x, ldx apart; sums: of each chunk of x, lds apart. */
+     * vectors x, ldx apart; sums: of each group of x, lds apart, zeros up to whole vectors. */
     void (*dot)(const struct quant_matrix *m, int64_t first, int64_t n, const float *x, int64_t ldx, const float *sums,
                 int64_t lds, int nv, float *y, int64_t sy);
     /* y += sum over rows first + i of x[v * ldx + i] times blocks at .. at + blocks of the row, spread;
