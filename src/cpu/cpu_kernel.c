@@ -1,0 +1,216 @@
+/* cpu_kernel.c: runs a kernel given as text over its grid.
+ *
+ * The points are split over the threads, a threadgroup's number of them at least at a time.  What was
+ * compiled for operands of certain types stays with the kernel. */
+#include "cpu/cpu_kernel.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "cpu/run.h"
+#include "transform/eval.h"
+
+/* ---- variants */
+
+struct variant {
+    struct variant *next;
+    kernel_fn *run;
+    size_t size;
+    char key[]; /* level, mode, types and template */
+};
+
+static void forget(struct variant *v)
+{
+    while (v) {
+        struct variant *next = v->next;
+        free(v);
+        v = next;
+    }
+}
+
+/* The flags for the level of instructions that all kernels here use, and for the mode. */
+static const char *flags_of(enum kernel_math math)
+{
+    static const char *const modes[] = {
+        "-ffp-contract=off",
+        "-ffp-contract=fast -fassociative-math -freciprocal-math -fno-signed-zeros",
+        "-ffp-contract=fast -fassociative-math -freciprocal-math -fno-signed-zeros -ffinite-math-only "
+        "-D__FAST_MATH__=1",
+    };
+    static _Thread_local char flags[256];
+    const char *level = "";
+#ifdef __x86_64__
+    level = !strcmp(cpu->isa, "avx512") ? "-march=x86-64-v4 -mprefer-vector-width=512"
+            : !strcmp(cpu->isa, "avx2") ? "-march=x86-64-v3"
+                                        : "-march=x86-64-v2";
+#endif
+    snprintf(flags, sizeof flags, "%s %s", level, modes[math]);
+    return flags;
+}
+
+static kernel_fn *compiled(const struct kernel *k, const struct cpu_kernel_args *a, const enum dtype types[])
+{
+    char *text = kernel_text(k, a->template.s, types);
+    if (!text)
+        return NULL;
+    const char *flags = flags_of((enum kernel_math)a->math);
+    if (a->verbose)
+        printf("%s/* flags: %s */\n", text, flags);
+    kernel_fn *run = kernel_load(k->name, text, flags, a->verbose);
+    if (a->verbose)
+        fflush(stdout);
+    free(text);
+    return run;
+}
+
+static void remember(struct kernel *k, struct variant *v)
+{
+    pthread_mutex_lock(&k->lock);
+    v->next = k->variants;
+    k->variants = v;
+    k->forget = forget;
+    pthread_mutex_unlock(&k->lock);
+}
+
+/* The kernel compiled for the types of this call; NULL after mx_fail. */
+static kernel_fn *function_of(const struct run *r)
+{
+    const struct cpu_kernel_args *a = r->args;
+    struct kernel *k = (struct kernel *)a->kernel;
+    size_t n = (size_t)r->nin + (size_t)r->nout, text = strlen(a->template.s) + 1, level = strlen(cpu->isa) + 1;
+    enum dtype *types = mx_malloc(n * sizeof *types);
+    struct variant *like = types ? mx_malloc(sizeof *like + 1 + n + level + text) : NULL, *found = NULL;
+    kernel_fn *run = NULL;
+    if (like) {
+        like->size = 1 + n + level + text;
+        for (size_t i = 0; i < n; i++) {
+            types[i] = (enum dtype)(i < (size_t)r->nin ? r->x[i] : r->y[i - (size_t)r->nin])->dtype;
+            like->key[1 + i] = (char)types[i];
+        }
+        like->key[0] = (char)a->math;
+        memcpy(like->key + 1 + n, cpu->isa, level);
+        memcpy(like->key + 1 + n + level, a->template.s, text);
+        pthread_mutex_lock(&k->lock);
+        for (struct variant *v = k->variants; v && !found; v = v->next)
+            if (v->size == like->size && !memcmp(v->key, like->key, like->size))
+                found = v;
+        run = found ? found->run : NULL;
+        pthread_mutex_unlock(&k->lock);
+        if (!run || a->verbose)
+            run = like->run = compiled(k, a, types);
+        if (run && !found) {
+            remember(k, like);
+            like = NULL;
+        }
+    }
+    free(like);
+    free(types);
+    return run;
+}
+
+/* ---- running */
+
+struct job {
+    struct kernel_call call;
+    kernel_fn *run;
+    int64_t piece; /* between two looks at whether to go on */
+    atomic_bool stop;
+};
+
+static void run_points(void *ctx, int64_t begin, int64_t end)
+{
+    struct job *j = ctx;
+    int64_t asked = 0;
+    while (begin < end && !atomic_load_explicit(&j->stop, memory_order_relaxed)) {
+        int64_t next = end - begin > j->piece ? begin + j->piece : end;
+        j->run(&j->call, begin, next);
+        begin = next;
+        if (begin < end && mx_interrupted(&asked))
+            atomic_store_explicit(&j->stop, true, memory_order_relaxed);
+    }
+}
+
+static int run_grid(struct job *j, const int64_t grid[6])
+{
+    enum { PIECE = 4096 };
+    int64_t points = 1, group = 1;
+    for (int i = 0; i < 3; i++) {
+        j->call.grid[i] = (uint32_t)grid[i];
+        j->call.group[i] = (uint32_t)(grid[3 + i] < grid[i] ? grid[3 + i] : grid[i]);
+        points *= grid[i];
+    }
+    for (int i = 0; points && i < 3; i++) group *= j->call.group[i];
+    j->piece = group >= PIECE ? group : PIECE / group * group;
+    pool_for(points, group, run_points, j);
+    return mx_failed();
+}
+
+static int fill(mx y, double value)
+{
+    MX_SCOPE(NULL);
+    mx v = array_of_double(value, (enum dtype)y->dtype);
+    if (is_nil(v))
+        return 1;
+    size_t size = itemsize(y);
+    char *to = host(y);
+    for (int64_t i = 0; i < y->size; i++) memcpy(to + (size_t)i * size, host(v), size);
+    return 0;
+}
+
+/* Where operands and results are, in memory of the runner's. */
+struct places {
+    const void **in;
+    void **out;
+    const int **shape;
+    const int64_t **strides;
+    int *ndim;
+    mx_own *hold;
+};
+
+static int place(const struct run *r, struct job *j, struct places *p)
+{
+    const struct cpu_kernel_args *a = r->args;
+    bool copies = ((struct kernel *)a->kernel)->row_major;
+    for (int i = 0; i < r->nin; i++) {
+        mx x = copies ? row_major(r->x[i], &p->hold[i]) : r->x[i];
+        if (is_nil(x))
+            return 1;
+        p->in[i] = host(x);
+        p->shape[i] = x->shape;
+        p->strides[i] = x->strides;
+        p->ndim[i] = x->ndim;
+    }
+    for (int k = 0; k < r->nout; k++) {
+        if (out_new(r, k) || (a->init && fill(r->y[k], a->init_value)))
+            return 1;
+        p->out[k] = host(r->y[k]);
+    }
+    j->call = (struct kernel_call){ p->in, p->out, p->shape, p->strides, p->ndim, { 0 }, { 0 } };
+    return 0;
+}
+
+int run_cpu_kernel(const struct run *r)
+{
+    const struct cpu_kernel_args *a = r->args;
+    struct job j = { .run = function_of(r) };
+    size_t n = (size_t)r->nin, pointers = n * (3 * sizeof(void *) + sizeof(mx_own)) + (size_t)r->nout * sizeof(void *);
+    char *memory = j.run ? mx_malloc(pointers + n * sizeof(int)) : NULL;
+    if (!memory)
+        return 1;
+    struct places p;
+    p.in = (const void **)memory;
+    p.shape = (const int **)(p.in + n);
+    p.strides = (const int64_t **)(p.shape + n);
+    p.hold = (mx_own *)(p.strides + n);
+    p.out = (void **)(p.hold + n);
+    p.ndim = (int *)(p.out + r->nout);
+    memset(p.hold, 0, n * sizeof *p.hold);
+    int failed = place(r, &j, &p) || run_grid(&j, a->grid.v);
+    for (size_t i = 0; i < n; i++) mx_drop(&p.hold[i]);
+    free(memory);
+    return failed;
+}

@@ -1,0 +1,463 @@
+/* kernel_load.c: programs compiled by the system's compiler, and kept.
+ *
+ * What was compiled is kept in memory for good and in a folder of the user's own, under a name made of all
+ * that it depends on: compiler, flags, program.  A file is made beside the others and put in its place by
+ * one rename, so that nobody meets half of one; it ends with the key that it was made for and a sum over
+ * all of it, which are looked at before it is loaded.  Where there is no such folder, or others than the
+ * user could write to it, a program is compiled in a temporary folder and kept in memory alone. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/buffer.h"
+#include "cpu/cpu_kernel.h"
+
+extern char **environ;
+
+struct program {
+    struct program *next;
+    const char *name; /* of the kernel; of the call that compiles it */
+    char *key;        /* "compiler\nflags\ntext" */
+    size_t size;      /* of the key */
+    enum { COMPILING, LOADED, FAILED } state;
+    int waiting;
+    kernel_fn *run;
+    char *message; /* FAILED */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct program *programs;
+
+/* In a child nobody goes on compiling what its parent does: such programs are begun anew. */
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void after_fork(void) { pthread_mutex_unlock(&lock); }
+static void in_child(void)
+{
+    for (struct program **p = &programs; *p;)
+        if ((*p)->state == COMPILING)
+            *p = (*p)->next;
+        else
+            p = &(*p)->next;
+    pthread_cond_init(&changed, NULL);
+    pthread_mutex_unlock(&lock);
+}
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(before_fork, after_fork, in_child); }
+
+/* FNV-1a */
+static uint64_t sum_of(const void *data, size_t n, uint64_t h)
+{
+    for (const uint8_t *p = data; n--; p++) h = (h ^ *p) * 0x100000001b3u;
+    return h;
+}
+static const uint64_t fnv_start = 0xcbf29ce484222325u, another_start = 0x9ae16a3b2f90404fu;
+
+/* ---- folders */
+
+static bool is_private(const char *folder)
+{
+    struct stat s;
+    return lstat(folder, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() && (s.st_mode & 077) == 0 &&
+           access(folder, W_OK | X_OK) == 0;
+}
+
+/* The folder of compiled kernels, made if need be; false: there is none that can be used. */
+static bool cache_folder(char *path, size_t size)
+{
+    const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    struct passwd entry, *user = NULL;
+    char buf[4096];
+    if (!home || *home != '/') {
+        getpwuid_r(geteuid(), &entry, buf, sizeof buf, &user);
+        home = user ? user->pw_dir : NULL;
+    }
+    int n = cache && *cache == '/'  ? snprintf(path, size, "%s/mlx/cpu_kernels", cache)
+            : home && *home == '/' ? snprintf(path, size, "%s/.cache/mlx/cpu_kernels", home)
+                                   : -1;
+    if (n < 0 || (size_t)n >= size)
+        return false;
+    for (char *end = path;;) {
+        end = strchr(end + 1, '/');
+        if (end)
+            *end = 0;
+        bool there = mkdir(path, 0700) == 0 || errno == EEXIST;
+        if (!end || !there)
+            break;
+        *end = '/';
+    }
+    return is_private(path);
+}
+
+/* A new folder for one program, inside of `cache` or, where there is none, of that for temporary files. */
+static bool work_folder(const char *cache, char *path, size_t size)
+{
+    const char *tmp = secure_getenv("TMPDIR");
+    if (cache && snprintf(path, size, "%s/new-XXXXXX", cache) < (int)size && mkdtemp(path))
+        return true;
+    tmp = tmp && *tmp == '/' ? tmp : "/tmp";
+    return snprintf(path, size, "%s/mlx-kernel-XXXXXX", tmp) < (int)size && mkdtemp(path);
+}
+
+/* ---- files */
+
+/* What is behind the shared object in a file: the key, and this. */
+struct trailer {
+    char word[8];
+    uint64_t key_size, sum; /* of all before the sum */
+};
+static const char trailer_word[8] = "mlxckrn1";
+
+static bool read_all(int fd, void *data, size_t n)
+{
+    for (char *p = data; n;) {
+        ssize_t got = read(fd, p, n);
+        if (got <= 0 && !(got < 0 && errno == EINTR))
+            return false;
+        p += got > 0 ? got : 0;
+        n -= got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+static bool write_all(int fd, const void *data, size_t n)
+{
+    for (const char *p = data; n;) {
+        ssize_t put = write(fd, p, n);
+        if (put < 0 && errno != EINTR)
+            return false;
+        p += put > 0 ? put : 0;
+        n -= put > 0 ? (size_t)put : 0;
+    }
+    return true;
+}
+
+/* The bytes of a file of the user's that nobody else could write to; NULL for any other. */
+static uint8_t *bytes_of(int fd, size_t *n)
+{
+    enum { MOST = 1 << 28 };
+    struct stat s;
+    if (fstat(fd, &s) || !S_ISREG(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & 022) || s.st_size > MOST)
+        return NULL;
+    *n = (size_t)s.st_size;
+    uint8_t *data = malloc(*n + 1);
+    if (data && read_all(fd, data, *n))
+        return data;
+    free(data);
+    return NULL;
+}
+
+/* Is this whole, and of this program? */
+static bool is_of(const struct program *p, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    size_t n = 0;
+    uint8_t *data = fd >= 0 ? bytes_of(fd, &n) : NULL;
+    struct trailer t;
+    bool good = data && n > p->size + sizeof t;
+    if (good) {
+        memcpy(&t, data + n - sizeof t, sizeof t);
+        good = !memcmp(t.word, trailer_word, sizeof t.word) && t.key_size == p->size &&
+               !memcmp(data + n - sizeof t - p->size, p->key, p->size) &&
+               t.sum == sum_of(data, n - sizeof t.sum, fnv_start);
+    }
+    free(data);
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+/* Puts the key and the sum behind a shared object. */
+static bool seal(const struct program *p, const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    size_t n = 0;
+    uint8_t *data = fd >= 0 && fchmod(fd, 0700) == 0 ? bytes_of(fd, &n) : NULL;
+    struct trailer t = { .key_size = p->size };
+    memcpy(t.word, trailer_word, sizeof t.word);
+    if (data) {
+        uint64_t h = sum_of(data, n, fnv_start);
+        h = sum_of(p->key, p->size, h);
+        t.sum = sum_of(&t, offsetof(struct trailer, sum), h);
+    }
+    bool good = data && write_all(fd, p->key, p->size) && write_all(fd, &t, sizeof t) && fsync(fd) == 0;
+    free(data);
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+/* ---- the compiler */
+
+enum { WORDS = 64 };
+
+/* The words of a text, which is cut into pieces, from words[n] on; the new n. */
+static int split(char *text, char *words[], int n)
+{
+    char *rest;
+    for (char *w = strtok_r(text, " \t\n", &rest); w && n < WORDS; w = strtok_r(NULL, " \t\n", &rest)) words[n++] = w;
+    return n;
+}
+
+/* The compiler's command: CC, or cc. */
+static const char *compiler(void)
+{
+    const char *cc = secure_getenv("CC");
+    return cc && cc[strspn(cc, " \t\n")] ? cc : "cc";
+}
+
+/* Which program a command is, and of what state: another version is another compiler. */
+static void identify(const char *command, char *out, size_t size)
+{
+    size_t n = strcspn(command += strspn(command, " \t\n"), " \t\n");
+    const char *path = strcspn(command, "/") < n ? NULL : getenv("PATH");
+    char file[PATH_MAX];
+    struct stat s = { 0 };
+    snprintf(file, sizeof file, "%.*s", (int)n, command);
+    bool found = stat(file, &s) == 0;
+    for (const char *end; path && *path; path = *end ? end + 1 : end) {
+        end = strchrnul(path, ':');
+        snprintf(file, sizeof file, "%.*s/%.*s", (int)(end - path), path, (int)n, command);
+        if ((found = access(file, X_OK) == 0 && stat(file, &s) == 0))
+            break;
+    }
+    snprintf(out, size, "%s: %s %lld %lld.%ld", command, found ? file : "", (long long)s.st_size,
+             (long long)s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
+}
+
+/* Runs a command whose output goes to a file; its exit status, -1 after mx_fail. */
+static int run(const char *name, char *const argv[], const char *log)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t how;
+    sigset_t none, defaults;
+    pid_t child;
+    int status = 0;
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    if (posix_spawn_file_actions_init(&files))
+        return mx_fail_memory(sizeof files), -1;
+    if (posix_spawnattr_init(&how)) {
+        posix_spawn_file_actions_destroy(&files);
+        return mx_fail_memory(sizeof how), -1;
+    }
+    int error = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    error = error ? error : posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    error = error ? error : posix_spawn_file_actions_adddup2(&files, 1, 2);
+    posix_spawnattr_setsigmask(&how, &none); /* this may be a thread that has signals blocked */
+    posix_spawnattr_setsigdefault(&how, &defaults);
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    error = error ? error : posix_spawnp(&child, argv[0], &files, &how, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&how);
+    if (error) {
+        mx_fail_as(MX_RUNTIME, "[cpu_kernel] %s: cannot run the C compiler \"%s\": %s; install one, or name one in CC",
+                   name, argv[0], strerror(error));
+        return -1;
+    }
+    pid_t ended;
+    do ended = waitpid(child, &status, 0);
+    while (ended < 0 && errno == EINTR);
+    /* A program that reaps all children, or ignores them, has taken the status: the result tells as much. */
+    return ended < 0 ? 0 : status;
+}
+
+/* Fails with what the compiler said, or some of it. */
+static void refused(const char *name, const char *command, const char *log, int status)
+{
+    char said[3000] = "";
+    FILE *f = fopen(log, "re");
+    size_t n = f ? fread(said, 1, sizeof said - 1, f) : 0;
+    if (f)
+        fclose(f);
+    while (n && said[n - 1] == '\n') n--;
+    said[n] = 0;
+    char how[64] = "";
+    if (WIFSIGNALED(status))
+        snprintf(how, sizeof how, ", ended by signal %d", WTERMSIG(status));
+    mx_fail_as(MX_RUNTIME, "[cpu_kernel] %s: the compiler (%s) refused the kernel%s:\n%s", name, command, how,
+               n ? said : "it said nothing");
+}
+
+/* Has the program compiled to `object`; false after mx_fail. */
+static bool compile(const char *name, const char *text, const char *flags, const char *source, const char *object,
+                    const char *log)
+{
+    static const char always[] =
+        "-std=gnu17 -O3 -fPIC -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math -fno-strict-aliasing "
+        "-Werror=implicit-function-declaration -Werror=incompatible-pointer-types -Werror=int-conversion";
+    FILE *f = fopen(source, "wxe");
+    bool good = f && fputs(text, f) >= 0;
+    if (f && fclose(f))
+        good = false;
+    if (!good)
+        return mx_fail_as(MX_RUNTIME, "[cpu_kernel] %s: cannot write %s: %s", name, source, strerror(errno)), false;
+    char *argv[WORDS + 8], *command = strdup(compiler()), *usual = strdup(always), *more = strdup(flags);
+    if (command && usual && more) {
+        int n = split(more, argv, split(usual, argv, split(command, argv, 0)));
+        const char *const rest[] = { "-o", object, source, "-lm", NULL };
+        memcpy(argv + n, rest, sizeof rest);
+        int status = run(name, argv, log);
+        if (status > 0 || (status == 0 && access(object, R_OK)))
+            refused(name, argv[0], log, status);
+    } else {
+        mx_fail_memory(strlen(flags));
+    }
+    free(command);
+    free(usual);
+    free(more);
+    return !mx_failed();
+}
+
+/* ---- loading */
+
+static bool open_object(struct program *p, const char *path)
+{
+    char entry[512];
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    snprintf(entry, sizeof entry, KERNEL_ENTRY "%s", p->name);
+    void *symbol = object ? dlsym(object, entry) : NULL;
+    if (symbol)
+        memcpy(&p->run, &symbol, sizeof p->run);
+    return symbol;
+}
+
+static bool build(struct program *p, const char *text, const char *flags, bool verbose)
+{
+    char cache[PATH_MAX], work[PATH_MAX + 16], kept[PATH_MAX + 64], source[PATH_MAX + 64], object[PATH_MAX + 64],
+        log[PATH_MAX + 64];
+    bool keep = cache_folder(cache, sizeof cache);
+    snprintf(kept, sizeof kept, "%s/%016llx%016llx.so", cache, (unsigned long long)sum_of(p->key, p->size, fnv_start),
+             (unsigned long long)sum_of(p->key, p->size, another_start));
+    if (keep && is_of(p, kept) && open_object(p, kept)) {
+        if (verbose)
+            printf("/* %s: loaded from %s */\n", p->name, kept);
+        return true;
+    }
+    if (!work_folder(keep ? cache : NULL, work, sizeof work))
+        return mx_fail_as(MX_RUNTIME, "[cpu_kernel] %s: cannot make a folder to compile in, %s: %s", p->name, work,
+                          strerror(errno)), false;
+    snprintf(source, sizeof source, "%s/kernel.c", work);
+    snprintf(object, sizeof object, "%s/kernel.so", work);
+    snprintf(log, sizeof log, "%s/log", work);
+    if (compile(p->name, text, flags, source, object, log)) {
+        keep = keep && seal(p, object) && rename(object, kept) == 0;
+        const char *path = keep ? kept : object;
+        if (!open_object(p, path)) {
+            const char *why = dlerror();
+            mx_fail_as(MX_RUNTIME, "[cpu_kernel] %s: cannot load the compiled kernel: %s", p->name, why ? why : path);
+        } else if (verbose) {
+            printf("/* %s: compiled%s%s */\n", p->name, keep ? ", kept in " : "", keep ? kept : "");
+        }
+    }
+    unlink(source);
+    unlink(object);
+    unlink(log);
+    rmdir(work);
+    return !mx_failed();
+}
+
+static void discard(struct program *p)
+{
+    free(p->key);
+    free(p->message);
+    free(p);
+}
+
+/* A program that nobody has asked for before; NULL after mx_fail. */
+static struct program *program_new(const char *name, const char *key, size_t size)
+{
+    struct program *p = mx_malloc(sizeof *p);
+    if (!p)
+        return NULL;
+    *p = (struct program){ .name = name, .key = mx_malloc(size), .size = size };
+    if (!p->key) {
+        free(p);
+        return NULL;
+    }
+    memcpy(p->key, key, size);
+    return p;
+}
+
+static struct program *find(const char *key, size_t size)
+{
+    for (struct program *p = programs; p; p = p->next)
+        if (p->size == size && !memcmp(p->key, key, size))
+            return p;
+    return NULL;
+}
+
+/* Under the lock, which is let go of meanwhile: one that another thread compiles. */
+static kernel_fn *wait_for(struct program *p)
+{
+    p->waiting++;
+    while (p->state == COMPILING) pthread_cond_wait(&changed, &lock);
+    p->waiting--;
+    kernel_fn *run = p->run;
+    if (p->state == FAILED) {
+        mx_fail_as(MX_RUNTIME, "%s", p->message ? p->message : "[cpu_kernel] cannot compile the kernel");
+        if (!p->waiting)
+            discard(p);
+    }
+    return run;
+}
+
+/* Under the lock, as before: one that no thread compiles.  What failed is forgotten, for the next time may
+ * end otherwise. */
+static kernel_fn *make(struct program *p, const char *text, const char *flags, bool verbose)
+{
+    p->next = programs;
+    programs = p;
+    pthread_mutex_unlock(&lock);
+    bool good = build(p, text, flags, verbose);
+    pthread_mutex_lock(&lock);
+    kernel_fn *run = p->run;
+    p->state = good ? LOADED : FAILED;
+    p->name = NULL;
+    if (!good) {
+        struct program **at = &programs;
+        while (*at != p) at = &(*at)->next;
+        *at = p->next;
+        p->message = strdup(mx_error_message());
+        run = NULL;
+        if (!p->waiting)
+            discard(p);
+    }
+    pthread_cond_broadcast(&changed);
+    return run;
+}
+
+kernel_fn *kernel_load(const char *name, const char *text, const char *flags, bool verbose)
+{
+    char who[2 * PATH_MAX];
+    identify(compiler(), who, sizeof who);
+    size_t size = strlen(who) + strlen(flags) + strlen(text) + 3;
+    char *key = mx_malloc(size);
+    if (!key)
+        return NULL;
+    snprintf(key, size, "%s\n%s\n%s", who, flags, text);
+    pthread_mutex_lock(&lock);
+    struct program *p = find(key, size);
+    kernel_fn *run = NULL;
+    if (p && p->state == COMPILING)
+        run = wait_for(p);
+    else if (p)
+        run = p->run;
+    else if ((p = program_new(name, key, size)))
+        run = make(p, text, flags, verbose);
+    pthread_mutex_unlock(&lock);
+    free(key);
+    return run;
+}
