@@ -76,7 +76,8 @@ RETURNS = {
     "tuple[list[tuple[int, ...]], str]": "einsum_path",
     "tuple[array, ...]": "unstack nonzero",
     "array | tuple[array, ...]": "unique",
-    "list[array]": "gated_delta_update divmod split broadcast_arrays",
+    "list[array]": "gated_delta_update divmod split broadcast_arrays precompiled_cuda_kernel",
+    "Callable[..., list[array]]": "cpu_kernel metal_kernel cuda_kernel",
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",
     "array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]": "load",
     "tuple[list[array], list[array]]": "vjp jvp",
@@ -125,7 +126,12 @@ from mlx.core import StreamOrDevice, array
 
 FAST = '''"""Operations of neural networks with kernels of their own."""
 
-from mlx.core import StreamOrDevice, array
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from mlx.core import ArrayLike, Dtype, StreamOrDevice, array
+
+NDArray: TypeAlias = Any
 '''
 
 LINALG = '''"""Linear algebra, of the last two axes."""

@@ -152,6 +152,7 @@ int linear_init(PyObject *module);
 int compile_init(PyObject *module);
 int graph_init(PyObject *module);
 int export_init(PyObject *module);
+int kernel_init(PyObject *module);
 
 /* Trees of lists, tuples, dicts and registered types (py_trees.c) */
 

@@ -32,7 +32,13 @@
     KIND(io_reader)                  \
     KIND(io_writer)                  \
     KIND(io_gguf)                    \
-    KIND(node_namer)
+    KIND(node_namer)                 \
+    KIND(fast_cpu_kernel)            \
+    KIND(fast_cpu_kernel_config)     \
+    KIND(fast_cuda_kernel)           \
+    KIND(fast_cuda_kernel_config)    \
+    KIND(fast_metal_kernel)          \
+    KIND(fast_metal_kernel_config)
 
 #define ENUM(name) HANDLE_##name,
 enum handle_kind { HANDLE_KINDS(ENUM) HANDLE_COUNT };

@@ -32,14 +32,15 @@ static void forget(struct variant *v)
     }
 }
 
-/* The flags for the level of instructions that all kernels here use, and for the mode. */
+/* The flags for the level of instructions that all kernels here use, and for the mode.  The fast one is not
+ * -ffast-math, with which a library changes how its whole process takes denormal numbers. */
 static const char *flags_of(enum kernel_math math)
 {
     static const char *const modes[] = {
-        "-ffp-contract=off",
-        "-ffp-contract=fast -fassociative-math -freciprocal-math -fno-signed-zeros",
-        "-ffp-contract=fast -fassociative-math -freciprocal-math -fno-signed-zeros -ffinite-math-only "
-        "-D__FAST_MATH__=1",
+#define RELAXED "-ffp-contract=fast -fassociative-math -freciprocal-math -fno-signed-zeros"
+        [MATH_SAFE] = "-ffp-contract=off",
+        [MATH_RELAXED] = RELAXED,
+        [MATH_FAST] = RELAXED " -ffinite-math-only -D__FAST_MATH__=1",
     };
     static _Thread_local char flags[256];
     const char *level = "";

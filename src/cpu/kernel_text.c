@@ -261,6 +261,8 @@ static void places(struct writer *w)
             put(w, "    %s;\n", all[i].declaration);
 }
 
+/* That a counter is of the type of positions, and small enough for any, is what lets compilers see that
+ * neighbouring points have neighbouring elements, however a body computes its index from x. */
 static void entry(struct writer *w)
 {
     const struct kernel *k = w->k;
@@ -279,8 +281,10 @@ static void entry(struct writer *w)
            "        int64_t __mlx_left = __mlx_grid.x - __mlx_x, __mlx_n = __mlx_end - __mlx_begin;\n"
            "        if (__mlx_n > __mlx_left) __mlx_n = __mlx_left;\n"
            "        uint __mlx_y = (uint)(__mlx_row %% __mlx_grid.y), __mlx_z = (uint)(__mlx_row / __mlx_grid.y);\n"
-           "        for (int __mlx_i = (int)__mlx_x; __mlx_i < (int)(__mlx_x + __mlx_n); __mlx_i++)\n"
-           "            __mlx_body((uint3){ (uint)__mlx_i, __mlx_y, __mlx_z }, __mlx_grid, __mlx_group");
+           "        uint __mlx_stop = (uint)(__mlx_x + __mlx_n);\n"
+           "        if (__mlx_stop > INT32_MAX) __builtin_unreachable();\n"
+           "        for (uint __mlx_i = (uint)__mlx_x; __mlx_i < __mlx_stop; __mlx_i++)\n"
+           "            __mlx_body((uint3){ __mlx_i, __mlx_y, __mlx_z }, __mlx_grid, __mlx_group");
     parameters(w, false);
     put(w, ");\n        __mlx_begin += __mlx_n;\n    }\n}\n");
 }

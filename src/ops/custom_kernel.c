@@ -112,6 +112,8 @@ struct kernel *kernel_new(const struct kernel *k)
                        "\"%.200s\"", word, k->name), NULL;
     if (k->nout == 0)
         return mx_fail("[%s] expected at least one output, got none", word), NULL;
+    if (k->shared_memory < 0)
+        return mx_fail("[%s] expected shared memory of 0 bytes or more, got %d", word, k->shared_memory), NULL;
     if (!good_names(k))
         return NULL;
     struct kernel *new = mx_malloc(sizeof *new);
@@ -119,7 +121,7 @@ struct kernel *kernel_new(const struct kernel *k)
         return NULL;
     size_t n = (size_t)k->nin + (size_t)k->nout;
     *new = (struct kernel){ { .refs = 1, .destroy = destroy }, .language = k->language, .row_major = k->row_major,
-                            .atomic = k->atomic };
+                            .atomic = k->atomic, .shared_memory = k->shared_memory };
     pthread_mutex_init(&new->lock, NULL);
     bool good = (new->name = copied(k->name)) && (new->source = copied(k->source)) &&
                 (new->header = copied(k->header)) && (new->names = mx_malloc(n * sizeof *new->names));

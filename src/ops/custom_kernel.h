@@ -22,6 +22,7 @@ struct kernel {
     const char **names; /* of the inputs, then of the outputs */
     bool row_major;     /* inputs are copied where they are not */
     bool atomic;        /* outputs are added to by several threads */
+    int shared_memory;  /* of a kernel in CUDA, in bytes */
     pthread_mutex_t lock;
     struct variant *variants; /* under the lock */
     void (*forget)(struct variant *all);
