@@ -62,7 +62,7 @@ static bool good_name(enum kernel_language language, const char *what, const cha
         mx_fail("[%s] expected %s to be an identifier (letters, digits and underscores), got \"%.200s\"", word, what,
                 name);
     else if (language == KERNEL_C && is_taken(name))
-        mx_fail("[%s] expected %s to be free, but \"%s\" has a meaning in C or in kernels", word, what, name);
+        mx_fail("[%s] expected %s to mean nothing in C or in kernels, got \"%s\"", word, what, name);
     return !mx_failed();
 }
 

@@ -330,9 +330,9 @@ def test_names_are_identifiers(make):
     "name", ["int", "while", "bool", "_Generic", "__x", "float32", "load", "NULL", "thread_position_in_grid"]
 )
 def test_names_that_mean_something_in_c(name):
-    with pytest.raises(ValueError, match="has a meaning in C"):
+    with pytest.raises(ValueError, match="to mean nothing in C"):
         made("", inputs=[name])
-    with pytest.raises(ValueError, match="has a meaning in C"):
+    with pytest.raises(ValueError, match="to mean nothing in C"):
         called(made(SQUARE), [mx.ones(2)], template=[(name, 1)])
 
 
@@ -456,7 +456,9 @@ def test_precompiled_cuda_kernel():
 
 @needs_compiler
 def test_errors_have_the_lines_of_the_source():
-    with pytest.raises(RuntimeError, match=r"(?s)^\[cpu_kernel\] wrong: the compiler .*<wrong source>:3:\d+: error:") as e:
+    with pytest.raises(
+        RuntimeError, match=r"(?s)^\[cpu_kernel\] wrong: the compiler .*<wrong source>:3:\d+: error:"
+    ) as e:
         mx.eval(called(made("\n\ny[0] = nothing;", name="wrong"), [mx.ones(2)]))
     assert "nothing" in str(e.value)
     with pytest.raises(RuntimeError, match=r"<wrong header>:2:\d+: error:"):

@@ -29,6 +29,14 @@ GIVEN = {
     "U": mx.zeros((4, 16), mx.uint32),  # the codes of a matrix of 4 x 128 in 4 bits
     "Y": mx.zeros((4, 2)),  # their scales
     "K": mx.random.key(0),
+    "LAUNCH": {
+        "inputs": [],
+        "output_shapes": [(1,)],
+        "output_dtypes": [mx.float32],
+        "scalars": [],
+        "grid": (1, 1, 1),
+        "threadgroup": (1, 1, 1),
+    },
 }
 
 CASES = """
@@ -413,6 +421,19 @@ fast.scaled_dot_product_attention | T[None], T[None], T[None], scale=1.0, mask=V
 fast.scaled_dot_product_attention | T[None], T[None], T[None], scale=1.0, sinks=V
 fast.scaled_dot_product_attention | *[T[None].astype(mx.int32)] * 3, scale=1.0
 fast.gated_delta_update | T, T, T, V, V
+fast.cpu_kernel     | 'a b', ['x'], ['y'], ''
+fast.cpu_kernel     | 'k', ['x'], ['x'], ''
+fast.cpu_kernel     | 'k', ['int'], ['y'], ''
+fast.cpu_kernel     | 'k', ['x'], [], ''
+fast.cpu_kernel     | 'k', ['x'], ['y'], '', compile_options={'math_mode': 'slow'}
+fast.cpu_kernel     | 'k', ['x'], ['y'], '', compile_options={'speed': 1}
+fast.metal_kernel   | 'k', ['x', 'x'], ['y'], ''
+fast.metal_kernel   | 'k', ['x'], ['y'], '', compile_options={'speed': 1}
+fast.cuda_kernel    | 'k', ['x'], [], ''
+fast.cuda_kernel    | 'k', ['x'], ['y'], '', shared_memory=-1
+fast.precompiled_cuda_kernel | name='k', compiled_source='', **LAUNCH
+fast.precompiled_cuda_kernel | name='k', compiled_source=b'', **{**LAUNCH, 'grid': (1, 1)}
+fast.precompiled_cuda_kernel | name='k', compiled_source=b'', **{**LAUNCH, 'output_dtypes': []}
 fast.gated_delta_update | *[T[None]] * 3, V, V
 fast.gated_delta_update | *[T[None]] * 3, mx.zeros((1, 2, 3)), V
 fast.gated_delta_update | *[T[None]] * 3, mx.zeros((1, 2, 3)), mx.zeros((1, 2, 3)), V
@@ -658,7 +679,10 @@ distributed.all_sum distributed.all_max distributed.all_min distributed.all_gath
 """
 
 
-@pytest.mark.parametrize("name", sorted(set(rows()) - set(TAKE_ANYTHING.split())))
+KEYWORDS_ONLY = {"fast.precompiled_cuda_kernel"}
+
+
+@pytest.mark.parametrize("name", sorted(set(rows()) - set(TAKE_ANYTHING.split()) - KEYWORDS_ONLY))
 def test_kinds(name):
     """The first argument is of a kind that no function takes, and there are as many as have to be."""
     said, given = "missing", [object()]

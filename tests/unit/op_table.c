@@ -26,7 +26,7 @@ static bool takes_operands(const struct op *op)
 /* "yes", "none" by nature, or NULL: a blank. */
 static const char *rule(const struct op *op, int i)
 {
-    if (i > 0 && !takes_operands(op))
+    if (i > 0 && (!takes_operands(op) || op->id == OP_cpu_kernel)) /* whose text nobody differentiates */
         return "none";
     bool elementwise = op->id < OP_select; /* whose rules come from the partial */
     switch (i) {
