@@ -19,12 +19,13 @@ struct header {
     int shape[MX_MAX_NDIM];
 };
 
-/* The header's text on its way through the parser. */
-struct cursor { struct source *r; const char *p; };
+/* The header's text, which begins at `start` of the file, on its way through the parser. */
+struct cursor { struct source *r; const char *p, *text; size_t start; };
 
 static bool bad(struct cursor *t, const char *what)
 {
-    mx_fail("[load] %s: bad npy header: %s, got '%.60s'", t->r->label, what, t->p);
+    mx_fail("[load] %s: bad npy header: offset %zu: %s, got '%.60s'", t->r->label,
+            t->start + (size_t)(t->p - t->text), what, t->p);
     return false;
 }
 
@@ -97,12 +98,12 @@ static bool parse_order(struct cursor *t, struct header *h)
 }
 
 /* A dictionary with the three keys, each once, in any order. */
-static bool parse(struct source *r, const char *text, size_t length, struct header *h)
+static bool parse(struct source *r, const char *text, size_t start, size_t length, struct header *h)
 {
     static const struct { const char *key; bool (*parse)(struct cursor *, struct header *); } fields[] = {
         { "descr", parse_descr }, { "fortran_order", parse_order }, { "shape", parse_shape }
     };
-    struct cursor t = { r, text };
+    struct cursor t = { r, text, text, start };
     unsigned seen = 0;
     if (!take(&t, "{"))
         return bad(&t, "expected a dictionary");
@@ -142,7 +143,7 @@ mx npy_load(struct source *r)
     if (memcmp(head, "\x93NUMPY", 6))
         return mx_fail("[load] %s is not an npy file: it does not begin with \\x93NUMPY", r->label);
     if (head[6] < 1 || head[6] > 3)
-        return mx_fail("[load] %s: expected npy version 1, 2 or 3, got %d.%d", r->label, head[6], head[7]);
+        return mx_fail("[load] %s: offset 6: expected npy version 1, 2 or 3, got %d.%d", r->label, head[6], head[7]);
     size_t start = head[6] == 1 ? 10 : 12, length = head[8] | (size_t)head[9] << 8;
     if (head[6] > 1) {
         if (!io_read(r, head + 10, 2, 10, "the length of the npy header"))
@@ -159,7 +160,7 @@ mx npy_load(struct source *r)
     mx x = MX_NIL;
     if (io_read(r, text, length, start, "the npy header")) {
         text[length] = 0;
-        if (parse(r, text, length, &h))
+        if (parse(r, text, start, length, &h))
             x = read_data(r, &h, start + length);
     }
     free(text);

@@ -3,11 +3,13 @@
  * The directory at the end says where entries are and how large; what the entries themselves say is
  * passed over.  A stored entry is a part of the file and lazy as that is.  A deflated one is inflated
  * from its start whenever something of it is read.  No two entries may share bytes and none may claim
- * more than deflate can pack into its bytes, so that a small file cannot pretend to be a large one. */
+ * more than deflate can pack into its bytes, so that a small file cannot pretend to be a large one, or
+ * than there is memory. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zlib.h>
 
@@ -65,7 +67,7 @@ struct inflating {
 
 static bool damaged(struct inflated *f, const char *why)
 {
-    mx_fail("[load] %s: damaged archive: %s", f->source.label, why);
+    mx_fail("[load] %s: damaged archive: offset %llu: %s", f->source.label, (unsigned long long)f->from, why);
     return false;
 }
 
@@ -257,6 +259,10 @@ static bool check_entry(struct source *s, const struct member *e, unsigned flags
     if (e->size / MOST_RATIO > e->packed)
         return bad(s, e->at, "'%.80s' would have %llu bytes, more than %llu deflated ones can hold", e->name,
                    (unsigned long long)e->size, (unsigned long long)e->packed);
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (e->method == DEFLATED && e->size > memory)
+        return bad(s, e->at, "'%.80s' would have %llu bytes, more than there is memory", e->name,
+                   (unsigned long long)e->size);
     return true;
 }
 

@@ -1,7 +1,8 @@
 /* safetensors.c: named arrays in one file (the safetensors format, version 0.4).
  *
  * Eight bytes: the length of the header; the header, JSON: for each name a dtype, a shape and the
- * offsets of its bytes, which follow the header without gaps; and under "__metadata__" texts. */
+ * offsets of its bytes, which follow the header; and under "__metadata__" texts.  There should be no
+ * gaps, but bytes that belong to no array harm nobody, and some writers align so: they are passed over. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,20 +22,34 @@ static const struct { const char *code; enum dtype dtype; } codes[] = {
     { "BF16", DT_bfloat16 }, { "C64", DT_complex64 },
     /* Read as the bytes they are; from_fp8 turns E4M3 into numbers. */
     { "F8_E4M3", DT_uint8 }, { "F8_E5M2", DT_uint8 }, { "F8_E8M0", DT_uint8 },
+    { "F8_E4M3FNUZ", DT_uint8 }, { "F8_E5M2FNUZ", DT_uint8 },
+    { "F4", DT_uint8 }, { "F6_E2M3", DT_uint8 }, { "F6_E3M2", DT_uint8 }, /* rows of bytes */
 };
+
+/* Of an element, where several share a byte; else 0. */
+static int bits_of(const char *code) { return !strcmp(code, "F4") ? 4 : !strncmp(code, "F6_", 3) ? 6 : 0; }
 
 struct tensor {
     const char *name;
+    uint64_t at; /* of the name in the file */
     enum dtype dtype;
+    int bits; /* bits_of its type */
     int ndim;
     int shape[MX_MAX_NDIM];
     uint64_t begin, end; /* of its bytes, from the end of the header */
 };
 
-static bool bad(struct source *r, const char *name, const char *what)
+static bool bad(struct source *r, uint64_t at, const char *name, const char *what)
 {
-    mx_fail("[load] %s: bad safetensors header: '%.80s': %s", r->label, name, what);
+    mx_fail("[load] %s: bad safetensors header: offset %llu: '%.80s': %s", r->label, (unsigned long long)at, name,
+            what);
     return false;
+}
+
+/* Where a string of the header is in the file: it was parsed in place. */
+static uint64_t place(yyjson_val *v, const char *header)
+{
+    return 8 + (uint64_t)(yyjson_get_str(v) - header);
 }
 
 /* Names go on as strings of C. */
@@ -44,27 +59,35 @@ static bool parse_dtype(struct source *r, yyjson_val *v, struct tensor *t)
 {
     const char *code = yyjson_get_str(v);
     if (!code)
-        return bad(r, t->name, "expected 'dtype' to be a string");
+        return bad(r, t->at, t->name, "expected 'dtype' to be a string");
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (!strcmp(code, codes[i].code)) {
             t->dtype = codes[i].dtype;
+            t->bits = bits_of(code);
             return true;
         }
-    mx_fail("[load] %s: '%.80s' has the unknown dtype '%.40s'", r->label, t->name, code);
+    mx_fail("[load] %s: offset %llu: '%.80s' has the unknown dtype '%.40s'", r->label, (unsigned long long)t->at,
+            t->name, code);
     return false;
 }
 
 static bool parse_shape(struct source *r, yyjson_val *v, struct tensor *t)
 {
     if (!yyjson_is_arr(v) || yyjson_arr_size(v) > MX_MAX_NDIM)
-        return bad(r, t->name, "expected 'shape' to be a list of at most 64 sizes");
+        return bad(r, t->at, t->name, "expected 'shape' to be a list of at most 64 sizes");
     size_t i, n;
     yyjson_val *d;
     yyjson_arr_foreach(v, i, n, d) {
         if (!yyjson_is_uint(d) || yyjson_get_uint(d) > INT32_MAX)
-            return bad(r, t->name, "expected sizes from 0 to 2^31 - 1");
+            return bad(r, t->at, t->name, "expected sizes from 0 to 2^31 - 1");
         t->shape[t->ndim++] = (int)yyjson_get_uint(d);
     }
+    if (t->bits == 0)
+        return true;
+    int64_t row = t->ndim ? (int64_t)t->shape[t->ndim - 1] * t->bits : 1;
+    if (row % 8)
+        return bad(r, t->at, t->name, "expected rows of its type to end with a byte");
+    t->shape[t->ndim - 1] = (int)(row / 8);
     return true;
 }
 
@@ -72,16 +95,16 @@ static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct
 {
     yyjson_val *begin = yyjson_arr_get(v, 0), *end = yyjson_arr_get(v, 1);
     if (!yyjson_is_arr(v) || yyjson_arr_size(v) != 2 || !yyjson_is_uint(begin) || !yyjson_is_uint(end))
-        return bad(r, t->name, "expected 'data_offsets' to be two numbers");
+        return bad(r, t->at, t->name, "expected 'data_offsets' to be two numbers");
     t->begin = yyjson_get_uint(begin);
     t->end = yyjson_get_uint(end);
-    int64_t size = load_bytes(r, t->ndim, t->shape, t->dtype);
+    int64_t size = load_bytes(r, t->at, t->ndim, t->shape, t->dtype);
     uint64_t bytes = (uint64_t)size;
     if (size < 0)
         return false;
     if (t->begin > t->end || t->end > room || t->end - t->begin != bytes) {
-        mx_fail("[load] %s: '%.80s' of shape %s and type %s needs %llu bytes, its offsets are %llu to %llu of %llu",
-                r->label, t->name, shape_text(t->ndim, t->shape), dtype_name(t->dtype), (unsigned long long)bytes,
+        mx_fail("[load] %s: offset %llu: '%.80s' of shape %s and type %s needs %llu bytes, its offsets are %llu to "
+                "%llu of %llu", r->label, (unsigned long long)t->at, t->name, shape_text(t->ndim, t->shape), dtype_name(t->dtype), (unsigned long long)bytes,
                 (unsigned long long)t->begin, (unsigned long long)t->end, (unsigned long long)room);
         return false;
     }
@@ -90,28 +113,46 @@ static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct
 
 static bool parse_tensor(struct source *r, yyjson_val *v, uint64_t room, struct tensor *t)
 {
-    return (yyjson_is_obj(v) || bad(r, t->name, "expected an object")) &&
+    return (yyjson_is_obj(v) || bad(r, t->at, t->name, "expected an object")) &&
            parse_dtype(r, yyjson_obj_get(v, "dtype"), t) && parse_shape(r, yyjson_obj_get(v, "shape"), t) &&
            parse_offsets(r, yyjson_obj_get(v, "data_offsets"), room, t);
 }
 
-static bool parse_metadata(struct source *r, yyjson_val *v, struct archive *a)
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const struct named_text *)a)->name, ((const struct named_text *)b)->name);
+}
+
+/* `at`: of its name. */
+static bool parse_metadata(struct source *r, yyjson_val *v, uint64_t at, const char *header, struct archive *a)
 {
     size_t i, n;
     yyjson_val *key, *text;
     if (yyjson_is_null(v)) /* some writers say so that there are none */
         return true;
     if (!yyjson_is_obj(v))
-        return bad(r, "__metadata__", "expected an object");
+        return bad(r, at, "__metadata__", "expected an object");
+    if (a->n_meta)
+        return bad(r, at, "__metadata__", "this name occurs twice");
     yyjson_obj_foreach(v, i, n, key, text) {
         if (!yyjson_is_str(text))
-            return bad(r, yyjson_get_str(key), "expected metadata to be strings");
+            return bad(r, place(key, header), yyjson_get_str(key), "expected metadata to be strings");
         if (has_null(key) || has_null(text))
-            return bad(r, yyjson_get_str(key), "expected metadata without null characters");
+            return bad(r, place(key, header), yyjson_get_str(key), "expected metadata without null characters");
         if (archive_add_text(a, yyjson_get_str(key), yyjson_get_str(text)))
             return false;
     }
-    return true;
+    struct named_text *sorted = mx_malloc(((size_t)a->n_meta + 1) * sizeof *sorted);
+    bool ok = sorted != NULL;
+    if (ok && a->n_meta) {
+        memcpy(sorted, a->meta, (size_t)a->n_meta * sizeof *sorted);
+        qsort(sorted, (size_t)a->n_meta, sizeof *sorted, by_text);
+    }
+    for (int k = 1; k < a->n_meta && ok; k++)
+        if (!strcmp(sorted[k - 1].name, sorted[k].name))
+            ok = bad(r, at, sorted[k].name, "this key of the metadata occurs twice");
+    free(sorted);
+    return ok;
 }
 
 static int by_name(const void *a, const void *b)
@@ -136,11 +177,11 @@ static bool check_all(struct source *r, struct tensor *t, size_t n)
         qsort(p, n, sizeof *p, by_name);
         for (size_t i = 1; i < n && ok; i++)
             if (!strcmp(p[i - 1]->name, p[i]->name))
-                ok = bad(r, p[i]->name, "this name occurs twice");
+                ok = bad(r, p[i]->at, p[i]->name, "this name occurs twice");
         qsort(p, n, sizeof *p, by_offset);
         for (size_t i = 1; i < n && ok; i++)
             if (p[i]->begin < p[i - 1]->end)
-                ok = bad(r, p[i]->name, "its bytes overlap those of another array");
+                ok = bad(r, p[i]->at, p[i]->name, "its bytes overlap those of another array");
     }
     free(p);
     return ok;
@@ -152,7 +193,7 @@ static bool load_tensor(struct source *r, const struct tensor *t, uint64_t base,
     return !archive_add(a, t->name, mx_load(r, base + t->begin, t->ndim, t->shape, t->dtype));
 }
 
-static bool load_all(struct source *r, yyjson_val *root, uint64_t base, struct archive *a)
+static bool load_all(struct source *r, yyjson_val *root, const char *header, uint64_t base, struct archive *a)
 {
     size_t i, count, n = 0;
     yyjson_val *key, *v;
@@ -163,14 +204,14 @@ static bool load_all(struct source *r, yyjson_val *root, uint64_t base, struct a
         if (!ok)
             break;
         if (has_null(key)) {
-            ok = bad(r, name, "expected a name without null characters");
+            ok = bad(r, place(key, header), name, "expected a name without null characters");
             break;
         }
         if (!strcmp(name, "__metadata__")) {
-            ok = parse_metadata(r, v, a);
+            ok = parse_metadata(r, v, place(key, header), header, a);
             continue;
         }
-        t[n] = (struct tensor){ .name = name };
+        t[n] = (struct tensor){ .name = name, .at = place(key, header) };
         ok = parse_tensor(r, v, r->size - base, &t[n++]);
     }
     ok = ok && check_all(r, t, n);
@@ -193,18 +234,19 @@ int safetensors_load(struct source *r, struct archive *a)
                 r->label, (unsigned long long)length, (unsigned long long)r->size);
         return 1;
     }
-    char *text = mx_malloc(length + 1);
+    char *text = mx_malloc(length + YYJSON_PADDING_SIZE);
     if (!text)
         return 1;
+    memset(text + length, 0, YYJSON_PADDING_SIZE);
     bool ok = io_read(r, text, length, 8, "the safetensors header");
     yyjson_read_err why = { 0 };
-    yyjson_doc *doc = ok ? yyjson_read_opts(text, length, 0, NULL, &why) : NULL;
+    yyjson_doc *doc = ok ? yyjson_read_opts(text, length, YYJSON_READ_INSITU, NULL, &why) : NULL;
     if (ok && !yyjson_is_obj(yyjson_doc_get_root(doc))) {
         mx_fail("[load] %s: the safetensors header is not a JSON object: %s at offset %zu", r->label,
                 doc ? "something else" : why.msg, 8 + why.pos);
         ok = false;
     }
-    ok = ok && load_all(r, yyjson_doc_get_root(doc), 8 + length, a);
+    ok = ok && load_all(r, yyjson_doc_get_root(doc), text, 8 + length, a);
     yyjson_doc_free(doc);
     free(text);
     if (!ok)

@@ -51,15 +51,15 @@ void load_finish(void *data, size_t bytes, enum dtype t, bool swap)
         swap_bytes(p, bytes, t == DT_complex64 ? 4 : dtype_size(t));
 }
 
-int64_t load_bytes(const struct source *from, int ndim, const int *shape, enum dtype t)
+int64_t load_bytes(const struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t)
 {
     int64_t n = (int64_t)dtype_size(t);
     bool none = false;
     for (int i = 0; i < ndim; i++) {
         none |= shape[i] == 0;
         if (shape[i] && __builtin_mul_overflow(n, (int64_t)shape[i], &n)) {
-            mx_fail("[load] %s: shape %s of %s is larger than any memory", from->label, shape_text(ndim, shape),
-                    dtype_name(t));
+            mx_fail("[load] %s: offset %llu: shape %s of %s is larger than any memory", from->label,
+                    (unsigned long long)offset, shape_text(ndim, shape), dtype_name(t));
             return -1;
         }
     }
@@ -102,7 +102,7 @@ static mx load_now(struct source *from, uint64_t offset, size_t n, int ndim, con
 mx mx_load_swapped(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t, bool swap)
 {
     enum { FEW = 256 };
-    int64_t bytes = load_bytes(from, ndim, shape, t), v[MX_MAX_NDIM];
+    int64_t bytes = load_bytes(from, offset, ndim, shape, t), v[MX_MAX_NDIM];
     uint64_t n = (uint64_t)bytes;
     if (bytes < 0)
         return MX_NIL;

@@ -35,8 +35,8 @@ struct load_args {
 mx mx_load(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t);
 mx mx_load_swapped(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t, bool swap);
 
-/* How many bytes an array has; -1 after mx_fail where they are too many. */
-int64_t load_bytes(const struct source *from, int ndim, const int *shape, enum dtype t);
+/* How many bytes an array has; -1 after mx_fail, which names the offset, where they are too many. */
+int64_t load_bytes(const struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t);
 
 /* All n bytes at an offset, or false after mx_fail. */
 bool source_read(struct source *s, void *data, uint64_t n, uint64_t offset);

@@ -1,4 +1,5 @@
-/* npy files that are cut off, changed and put together wrongly: an error each, or arrays that can be evaluated; never a crash. */
+/* npy files that are cut off, changed and put together wrongly: an error each, or arrays that
+ * can be evaluated; never a crash. */
 #include "support/fuzz.h"
 
 const char fuzz_format[] = "npy";

@@ -1,4 +1,5 @@
-/* Archives of npy files that are cut off, changed and put together wrongly: an error each, or arrays that can be evaluated; never a crash. */
+/* Archives of npy files that are cut off, changed and put together wrongly: an error each, or arrays that
+ * can be evaluated; never a crash. */
 #include "support/fuzz.h"
 
 const char fuzz_format[] = "npz";

@@ -1,6 +1,8 @@
 """Archives of npy files, and npy files, of every kind that NumPy writes; and those that are not what they say."""
 
 import io
+import os
+import re
 import struct
 import zipfile
 import zlib
@@ -173,6 +175,30 @@ def test_bad_archives(tmp_path, name):
         mx.load(io.BytesIO(bytes(data)), format="npz")
 
 
+def test_more_than_there_is_memory(tmp_path):
+    """What deflate could pack into a file with holes, which takes no room on the disk."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    packed = memory // 1000
+    head = struct.pack("<4s5H3I2H", b"PK\3\4", 45, 0, 8, 0, 0, 0, 0, 0, 5, 0) + b"a.npy"
+    wide = struct.pack("<HHQQ", 1, 16, memory + 1, packed)
+    entry = struct.pack(
+        "<4s6H3I5H2I", b"PK\1\2", 45, 45, 0, 8, 0, 0, 0, 2**32 - 1, 2**32 - 1, 5, len(wide), 0, 0, 0, 0, 0
+    )
+    entry += b"a.npy" + wide
+    at = len(head) + packed
+    end = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, len(entry), at)
+    end += struct.pack("<4sIQI", b"PK\6\7", 0, at + len(entry), 1)
+    end += struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, 2**32 - 1, 2**32 - 1, 0)
+    with open(tmp_path / "x.npz", "wb") as f:
+        f.write(head)
+        f.seek(at)
+        f.write(entry + end)
+    with pytest.raises(
+        ValueError, match=rf"x\.npz.*offset {at}: 'a' would have {memory + 1} bytes, more than there is"
+    ):
+        mx.load(tmp_path / "x.npz")
+
+
 def test_damaged_content(tmp_path):
     noise = np.random.default_rng(0).integers(0, 255, 100000).astype(np.uint8)
     data = one(x=noise)
@@ -232,7 +258,8 @@ BAD_NPY = {
 def test_bad_npy(tmp_path, name):
     data, message = BAD_NPY[name]
     (tmp_path / "bad.npy").write_bytes(data)
-    with pytest.raises(ValueError, match=rf"bad\.npy.*{message}"):
+    with pytest.raises(ValueError, match=rf"bad\.npy.*{message}") as e:
         mx.load(tmp_path / "bad.npy")
+    assert re.search(r"offset \d+|does not begin", str(e.value))
     with pytest.raises(ValueError, match=message):
         mx.load(io.BytesIO(data), format="npy")

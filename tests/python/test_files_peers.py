@@ -1,4 +1,4 @@
-"""What other packages read of ours, and we of theirs; skipped where they are not installed (safetensors, gguf)."""
+"""What other packages (safetensors, gguf) read of ours, and we of theirs."""
 
 import mlx.core as mx
 import numpy as np

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import struct
 
 import mlx.core as mx
@@ -14,7 +15,7 @@ CODES = {
     "BF16": mx.bfloat16, "F32": mx.float32, "F64": mx.float64,
     "C64": mx.complex64,
 }  # fmt: skip
-FP8 = ("F8_E4M3", "F8_E5M2", "F8_E8M0")
+FP8 = ("F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ")
 
 
 def file(header, data=b"", length=None):
@@ -60,6 +61,26 @@ def test_bool_of_any_bytes(tmp_path):
     assert a.tolist() == [False, True, True, True] and a.sum().item() == 3
 
 
+@pytest.mark.parametrize("code, bits", [("F4", 4), ("F6_E2M3", 6), ("F6_E3M2", 6)])
+def test_several_elements_in_a_byte(tmp_path, code, bits):
+    path = tmp_path / "x.safetensors"
+    raw = bytes(range(3 * bits))
+    path.write_bytes(file(one(code, (3, 8), (0, len(raw))), raw))
+    a = mx.load(path)["a"]
+    assert a.dtype == mx.uint8 and a.shape == (3, bits) and bytes(np.array(a)) == raw
+    for shape in ((), (1,), (8, 1)):
+        path.write_bytes(file(one(code, shape, (0, bits)), bytes(bits)))
+        with pytest.raises(ValueError, match=r"x\.safetensors.*offset 10: 'a': expected rows .* to end with a byte"):
+            mx.load(path)
+
+
+def test_bytes_of_no_array(tmp_path):
+    """Between arrays, before and behind them: the format has none, but who reads is not harmed."""
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(file(one("U8", (2,), (3, 5)) | {"b": one("U8", (2,), (8, 10))["a"]}, bytes(range(12))))
+    assert {k: v.tolist() for k, v in mx.load(path).items()} == {"a": [3, 4], "b": [8, 9]}
+
+
 EMPTY = b'{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
 BAD = {
     "empty": (b"", "needs 8 bytes at offset 0"),
@@ -85,6 +106,11 @@ BAD = {
     "twice": (file(b'{"a":%s,"a":%s}' % (EMPTY, EMPTY)), "twice"),
     "overlap": (file(one() | {"b": one(offsets=(4, 12))["a"]}, b"\0" * 12), "overlap"),
     "metadata": (file({"__metadata__": {"k": 3}}), "metadata to be strings"),
+    "metadata twice": (file(b'{"__metadata__":{"k":"1","k":"2"}}'), "offset 10: 'k': this key of the metadata"),
+    "two metadata": (file(b'{"__metadata__":{"k":"1"},"__metadata__":{"l":"2"}}'), "'__metadata__': this name"),
+    "escaped": (file(b'{"\\u0061\\n":3}'), "offset 10: 'a\n': expected an object"),
+    "null in a name": (file(b'{"\\u0000":3}'), "offset 10: .*null"),
+    "no offsets": (file({"a": {"dtype": "F32", "shape": [2]}}, bytes(8)), "offset 10: 'a': expected 'data_offsets'"),
     "metadata list": (file({"__metadata__": []}), "an object"),
 }  # fmt: skip
 
@@ -93,8 +119,9 @@ BAD = {
 def test_bad_files(tmp_path, name):
     data, message = BAD[name]
     (tmp_path / "bad.safetensors").write_bytes(data)
-    with pytest.raises(ValueError, match=rf"bad\.safetensors.*{message}"):
+    with pytest.raises(ValueError, match=rf"bad\.safetensors.*{message}") as e:
         mx.load(tmp_path / "bad.safetensors")
+    assert re.search(r"offset \d+", str(e.value))
     with pytest.raises(ValueError, match=message):
         mx.load(io.BytesIO(data), format="safetensors")
 
