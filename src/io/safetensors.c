@@ -104,8 +104,9 @@ static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct
         return false;
     if (t->begin > t->end || t->end > room || t->end - t->begin != bytes) {
         mx_fail("[load] %s: offset %llu: '%.80s' of shape %s and type %s needs %llu bytes, its offsets are %llu to "
-                "%llu of %llu", r->label, (unsigned long long)t->at, t->name, shape_text(t->ndim, t->shape), dtype_name(t->dtype), (unsigned long long)bytes,
-                (unsigned long long)t->begin, (unsigned long long)t->end, (unsigned long long)room);
+                "%llu of %llu", r->label, (unsigned long long)t->at, t->name, shape_text(t->ndim, t->shape),
+                dtype_name(t->dtype), (unsigned long long)bytes, (unsigned long long)t->begin,
+                (unsigned long long)t->end, (unsigned long long)room);
         return false;
     }
     return true;

@@ -1,5 +1,5 @@
-/* gguf files that are cut off, changed and put together wrongly, blocks expanded or packed: an error each, or arrays that
- * can be evaluated; never a crash. */
+/* gguf files that are cut off, changed and put together wrongly, blocks expanded or packed: an error each,
+ * or arrays that can be evaluated; never a crash. */
 #include "support/fuzz.h"
 
 const char fuzz_format[] = "gguf";
