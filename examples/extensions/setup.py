@@ -10,6 +10,7 @@ if __name__ == "__main__":
         cmdclass={"build_ext": extension.CMakeBuild},
         packages=["mlx_sample_extensions"],
         package_data={"mlx_sample_extensions": ["*.so", "*.cu"]},
+        options={"bdist_wheel": {"py_limited_api": "cp311"}},  # one for all versions of Python
         zip_safe=False,
         python_requires=">=3.11",
     )
