@@ -54,7 +54,7 @@ def programs(tmp_path_factory):
     for name, *files in (
         ("chat", C / "chat" / "main.c", C / "chat" / "model.c"),
         ("run_exported", C / "run_exported.c"),
-        ("chat_tokens", ROOT / "tests" / "support" / "chat_tokens.c"),
+        ("chat_tokens", ROOT / "tests" / "python" / "chat_tokens.c"),
     ):
         command = [compiler, *options, *files, folder / "tokenizer.o", "-lmlx", "-lm", "-o", folder / name]
         subprocess.run(command, check=True)

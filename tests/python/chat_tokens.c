@@ -1,4 +1,4 @@
-/* chat_tokens.c: the tokens that examples/c/chat makes of texts, for tests/python/test_chat_c.py.
+/* chat_tokens.c: the tokens that examples/c/chat makes of texts, for test_chat_c.py.
  *
  *     chat_tokens MODEL.gguf < texts
  *
