@@ -107,6 +107,11 @@ def test_a_prefix_carries_the_licences(prefix):
     assert "YaoYuan" in (licences / "yyjson.txt").read_text()
 
 
+def test_a_prefix_carries_the_manual_pages_that_were_made(prefix):
+    made = ROOT / "build" / "docs" / "man" / "man3" / "mlx_add.3"
+    assert (prefix / "share" / "man" / "man3" / "mlx_add.3").exists() == made.exists()
+
+
 @pytest.mark.slow
 def test_a_wheel_stands_alone(tmp_path):
     wheel = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT]
