@@ -1,5 +1,6 @@
 """The C API's headers as Doxygen reads them: `doc_comments.py HEADER` writes a header with its plain
-comments turned into documentation, line by line.  Doxyfile names it as the filter of headers.
+comments turned into documentation, line by line.  Doxyfile names it as the filter of headers.  Of a page
+(`doc_comments.py PAGE.md`) only the names of functions are made links.
 
 What a comment is for follows from where it stands:
 
@@ -12,8 +13,10 @@ What a comment is for follows from where it stands:
 import re
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
+HEADERS = Path(__file__).resolve().parents[1] / "include" / "mlx" / "c"
 HANDLE = "void *ctx;"
 HANDLE_TEXT = "What the handle holds; NULL in an empty one."
 
@@ -136,12 +139,31 @@ def parse(text):
     return header
 
 
+@cache
+def functions():
+    """The names of all public functions."""
+    text = "".join(path.read_text() for path in HEADERS.glob("*.h"))
+    return set(re.findall(r"^MLX_API[^;()]*?(\w+)\(", text, re.M))
+
+
+def linked(text):
+    """Names of functions become links; in calls, and where they stand in quotes, they stay as they are."""
+    return re.sub(r"(?<![\w#`/])_?mlx_\w+(?![\w(`])", lambda name: "#" * (name[0] in functions()) + name[0], text)
+
+
+def page(text):
+    """A page in Markdown with links outside of its code."""
+    parts = re.split(r"(^```.*?^```$|`[^`\n]*`|\[.*?\]\(.*?\))", text, flags=re.S | re.M)
+    parts[::2] = map(linked, parts[::2])
+    return "".join(parts)
+
+
 def escape(line):
     """A line of a comment so that Doxygen shows it as it is; what stands in `...` is code."""
     if line.startswith("    "):
         return line
     parts = re.split(r"(`[^`]*`)", line)
-    parts[::2] = [re.sub(r"::|--|[\\@<>#&%*]", r"\\\g<0>", part) for part in parts[::2]]
+    parts[::2] = [linked(re.sub(r"::|--|[\\@<>#&%*]", r"\\\g<0>", part)) for part in parts[::2]]
     return re.sub(r"^( *\d+)\.", r"\1\\.", "".join(parts))
 
 
@@ -219,4 +241,5 @@ def inner(lines, declaration):
 
 
 if __name__ == "__main__":
-    sys.stdout.write(filtered(sys.argv[1]))
+    file = Path(sys.argv[1])
+    sys.stdout.write(page(file.read_text()) if file.suffix == ".md" else filtered(file))

@@ -8,9 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from doc_comments import parse, plain, titled
-
-HEADERS = Path(__file__).resolve().parents[1] / "include" / "mlx" / "c"
+from doc_comments import HEADERS, parse, plain, titled
 
 
 def roff(line):
