@@ -360,6 +360,34 @@ def test_another_copy_of_the_library_is_refused(tmp_path):
     assert "ImportError: [mlx] this module is linked to another copy of libmlx" in load(folder)
 
 
+def test_another_version_of_the_library_is_refused(tmp_path):
+    (tmp_path / "version.c").write_text("int mlx_version(void *s) { return s != 0; }\n")
+    run("cc", "-shared", "-fPIC", "version.c", "-o", "version.so", cwd=tmp_path)
+    done = attempt(sys.executable, "-c", "import mlx.core", cwd=tmp_path, LD_PRELOAD=str(tmp_path / "version.so"))
+    assert f"ImportError: [mlx] mlx.core {mx.__version__} meets libmlx unknown" in done.stderr
+
+
+# What a CUDA compiler knows by itself.
+CUDA = """
+#define __CUDACC__ 1
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+struct number { __device__ operator unsigned() const; };
+struct place { number x; };
+extern __device__ place threadIdx, blockIdx, blockDim;
+"""
+
+
+def test_kernels_compile_for_cuda(tmp_path):
+    (tmp_path / "cuda.h").write_text(CUDA)
+    command = ["clang", "-x", "cuda", "--cuda-gpu-arch=sm_70", "--cuda-device-only", "-nocudainc", "-nocudalib"]
+    options = ["-fsyntax-only", "-Wall", "-Wextra", "-include", "cuda.h"]
+    (tmp_path / "empty.cu").write_text("")
+    if not shutil.which("clang") or attempt(*command, *options, "empty.cu", cwd=tmp_path).returncode:
+        pytest.skip("there is no clang that knows CUDA")
+    run(*command, *options, "-Werror", "-Wno-unknown-cuda-version", EXTENSIONS / "axpby" / "axpby.cu", cwd=tmp_path)
+
+
 METAL = "extension.MetalExtension('other', ['other.c', 'k.metal'], language='c'{})"
 
 
