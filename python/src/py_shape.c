@@ -203,18 +203,23 @@ PyObject *fn_unstack(struct call *c)
     int ndim = (int)mlx_array_ndim(ARRAY(0)), axis = INT(1) < 0 ? INT(1) + ndim : INT(1);
     if (axis < 0 || axis >= ndim)
         return raise_axis("unstack", INT(1), ndim);
-    mlx_index items[MAX_NDIM];
-    for (int i = 0; i < axis; i++) items[i] = (mlx_index){ .kind = MLX_INDEX_SLICE, .step = 1 };
+    /* One node for all parts, so that their gradients meet in one concatenation. */
     int n = mlx_array_shape(ARRAY(0))[axis];
+    mlx_vector_array parts = mlx_vector_array_new();
+    if (n > 0 && mlx_split(&parts, ARRAY(0), n, axis, STREAM)) {
+        mlx_vector_array_free(parts);
+        return raise_last(), NULL;
+    }
     PyObject *all = PyTuple_New(n);
     for (int i = 0; all && i < n; i++) {
-        mlx_array part = mlx_array_new();
-        items[axis] = (mlx_index){ .kind = MLX_INDEX_INT, .start = i };
-        PyObject *item =
-            array_result(mlx_getitem(&part, ARRAY(0), items, (size_t)axis + 1, STREAM), part);
+        mlx_array wide = mlx_array_new(), part = mlx_array_new();
+        mlx_vector_array_get(&wide, parts, (size_t)i);
+        PyObject *item = array_result(mlx_squeeze_axis(&part, wide, axis, STREAM), part);
+        mlx_array_free(wide);
         if (!item || PyTuple_SetItem(all, i, item))
             Py_CLEAR(all);
     }
+    mlx_vector_array_free(parts);
     return all;
 }
 
