@@ -180,7 +180,7 @@ def joined(text):
 
 def titled(said):
     """What a section is called, and what else its comment says."""
-    title, _, rest = re.match(r"(.*?)(\. +|\.$|; |: |\n|$)(.*)", said, re.S).groups()
+    title, _, rest = re.match(r"(.*?)(\.\s+|\.$|; |: |\n|$)(.*)", said, re.S).groups()
     rest = " ".join(rest.split())
     return title.strip(), rest[:1].upper() + rest[1:]
 

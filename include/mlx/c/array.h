@@ -209,12 +209,18 @@ MLX_API const double *mlx_array_data_float64(const mlx_array arr);
 MLX_API const mlx_complex64_t *mlx_array_data_complex64(const mlx_array arr);
 
 #ifdef HAS_FLOAT16
+/* Reading one element, as the functions above. */
 MLX_API int mlx_array_item_float16(float16_t *res, const mlx_array arr);
+
+/* Reading all elements, as the functions above. */
 MLX_API const float16_t *mlx_array_data_float16(const mlx_array arr);
 #endif
 
 #ifdef HAS_BFLOAT16
+/* Reading one element, as the functions above. */
 MLX_API int mlx_array_item_bfloat16(bfloat16_t *res, const mlx_array arr);
+
+/* Reading all elements, as the functions above. */
 MLX_API const bfloat16_t *mlx_array_data_bfloat16(const mlx_array arr);
 #endif
 

@@ -208,6 +208,8 @@ MLX_API int mlx_random_state(mlx_array *res);
 /* Sets it, as to go on from a saved one. */
 MLX_API int mlx_random_set_state(const mlx_array key);
 
+/* Products, differences, determinants */
+
 /* The sum over an axis of conj(a) * b. */
 MLX_API int mlx_vecdot(mlx_array *res, const mlx_array a, const mlx_array b, int axis, const mlx_stream s);
 

@@ -14,7 +14,6 @@
 typedef __fp16 float16_t;
 
 /* Older clang has bfloat16 only where the processor has the instructions. */
-
 #if !defined(__clang__) || __clang_major__ >= 17 || defined(__ARM_FEATURE_BF16)
 /* Whether bfloat16_t is there. */
 #define HAS_BFLOAT16

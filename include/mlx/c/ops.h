@@ -33,6 +33,9 @@ MLX_API int mlx_abs(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* a + b. */
 MLX_API int mlx_add(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 
+/* The magnitude of a with the sign of b. */
+MLX_API int mlx_copysign(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+
 /* a / b; integers are divided as float32. */
 MLX_API int mlx_divide(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 
@@ -143,9 +146,6 @@ MLX_API int mlx_arctan(mlx_array *res, const mlx_array a, const mlx_stream s);
 
 /* The angle of the point (b, a), in all four quadrants. */
 MLX_API int mlx_arctan2(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
-
-/* The magnitude of a with the sign of b. */
-MLX_API int mlx_copysign(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 
 /* sqrt(a * a + b * b), without overflow on the way. */
 MLX_API int mlx_hypot(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
@@ -706,7 +706,7 @@ MLX_API int mlx_scatter_prod(mlx_array *res, const mlx_array a, const mlx_vector
 MLX_API int mlx_scatter_prod_single(mlx_array *res, const mlx_array a, const mlx_array indices,
                                     const mlx_array updates, int axis, const mlx_stream s);
 
-/* Made of other operations. */
+/* Windows, diagonals, products, grids, repetition */
 
 /* The Bartlett window of M points, float32: a triangle from 0 to 1 and back. */
 MLX_API int mlx_bartlett(mlx_array *res, int M, const mlx_stream s);
@@ -767,6 +767,8 @@ MLX_API int mlx_tile(mlx_array *res, const mlx_array arr, const int *reps, size_
 MLX_API int mlx_trace(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2, mlx_dtype dtype,
                       const mlx_stream s);
 
+/* Views and order of computation */
+
 /* A view of the elements of a, taken in row-major order, with a shape and strides of its own, in
  * elements: element i is number offset + sum of i[d] * strides[d].  What lies outside of a is an
  * error. */
@@ -777,6 +779,8 @@ MLX_API int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, 
 /* The inputs, which are not computed before the dependencies are. */
 MLX_API int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
                         const mlx_vector_array dependencies);
+
+/* Convolutions */
 
 /* Convolution in one, two or three dimensions.  The input is (N, spatial..., C), the weights
  * (O, spatial..., C / groups), the result (N, spatial..., O); element (n, o, f) is the sum over
