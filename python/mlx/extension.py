@@ -118,7 +118,8 @@ class CMakeBuild(build_ext):
             f"-DPython_EXECUTABLE={sys.executable}",
         ]
         if getattr(self, "_inplace", self.inplace):
-            arguments += ["-DCMAKE_BUILD_RPATH=$ORIGIN"]  # and, by CMake itself, the folders of what is linked
+            # And, by CMake itself, the folders of what is linked.
+            arguments += ["-DCMAKE_BUILD_RPATH=$ORIGIN", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=OFF"]
         else:
             # What is installed elsewhere holds no path of this machine, or of a build environment that goes away.
             arguments += [f"-DCMAKE_INSTALL_RPATH={';'.join(_rpath(ext.name))}", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON"]

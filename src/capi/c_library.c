@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "capi/capi.h"
+#include "capi/primitive_run.h"
 #include "core/buffer.h"
 
 struct library {
@@ -196,17 +197,23 @@ int mlx_register_library(const char *name, const char *path)
     return capi_end();
 }
 
+bool library_find(const char *name, mlx_library_kind *kind, const void **bytes, size_t *size)
+{
+    const struct library *l = named(name);
+    if (l) {
+        *kind = l->kind;
+        *bytes = l->bytes;
+        *size = l->size;
+    }
+    return l;
+}
+
 int mlx_library_contents(mlx_library_kind *kind, const void **bytes, size_t *size, const char *name)
 {
     if (!capi_out(kind) || !capi_out(bytes) || !capi_out(size) || !capi_given(name, "a name"))
         return capi_report();
-    const struct library *l = named(name);
-    if (!l) {
-        mx_fail("[library_contents] there is no library '%s'", name);
-        return capi_report();
-    }
-    *kind = l->kind;
-    *bytes = l->bytes;
-    *size = l->size;
-    return 0;
+    if (library_find(name, kind, bytes, size))
+        return 0;
+    mx_fail("[library_contents] there is no library '%s'", name);
+    return capi_report();
 }

@@ -156,7 +156,7 @@ int mlx_run_launch(mlx_run run, const char *library, const char *kernel, const i
     if (!on_device(run->r) || !be->launch)
         return mlx_run_error(run, "kernel %s: %s runs no kernels of CUDA libraries", kernel,
                              device_text(run->r->stream->device));
-    if (mlx_library_contents(&kind, &l.code, &l.size, library) || !l.code)
+    if (!library_find(library, &kind, &l.code, &l.size) || !l.code)
         return mlx_run_error(run, "kernel %s: no library of device code is registered as '%s'", kernel, library);
     for (int i = 0; i < 3; i++)
         if (blocks[i] <= 0 || threads[i] <= 0)

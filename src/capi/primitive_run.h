@@ -15,4 +15,7 @@ int run_open(struct mlx_run_ *run, const char *name, const struct plugin_run *r)
 /* The rule returned `status`: 0 if all results have memory, else non-zero after mx_fail. */
 int run_close(struct mlx_run_ *run, int status);
 
+/* A registered library, as mlx_library_contents has it; false where there is none. */
+bool library_find(const char *name, mlx_library_kind *kind, const void **bytes, size_t *size);
+
 #endif

@@ -110,12 +110,51 @@ static void a_kernel_that_is_not_there(void **state)
     mlx_array_free(z);
 }
 
+/* What a launch is refused for: a primitive whose state says which of its arguments is wrong. */
+static int launch(const void *state, mlx_run run)
+{
+    int none[3] = { 1, 0, 1 }, one[3] = { 1, 1, 1 };
+    switch (*(const int *)state) {
+    case 0: return mlx_run_launch(run, NULL, "k", one, one, NULL, 0);
+    case 1: return mlx_run_launch(run, "nowhere", "k", one, one, NULL, 0);
+    case 2: return mlx_run_launch(run, "mlx_ext_kernels", "k", none, one, NULL, 0);
+    default: return mlx_run_launch(run, "mlx_ext_kernels", "k", one, one, NULL, 1);
+    }
+}
+
+static void launches_are_checked(void **state)
+{
+    static const struct mlx_primitive_class launcher = {
+        .struct_size = sizeof launcher, .abi = MLX_PRIMITIVE_ABI, .name = "Launcher",
+        .eval_cpu = launch, .eval_gpu = launch,
+    };
+    static int kinds[] = { 0, 1, 2, 3 };
+    static const char *const says[] = { "got null", "registered as 'nowhere'", "positive sizes", "got null" };
+    mlx_stream gpu = mlx_default_gpu_stream_new(), cpu = mlx_default_cpu_stream_new();
+    mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
+    mlx_output like = { MLX_FLOAT32, 1, { 1 } };
+    mlx_array y = mlx_array_new();
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        OK(mlx_primitive_apply(&out, &launcher, &kinds[i], in, &like, 1, gpu));
+        OK(mlx_vector_array_get(&y, out, 0));
+        FAILS(mlx_array_eval(y), says[i]);
+    }
+    OK(mlx_primitive_apply(&out, &launcher, &kinds[2], in, &like, 1, cpu));
+    OK(mlx_vector_array_get(&y, out, 0));
+    FAILS(mlx_array_eval(y), "Device(cpu, 0) runs no kernels");
+    mlx_array_free(y);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_on_every_device),
         cmocka_unit_test(halves),
         cmocka_unit_test(a_kernel_that_is_not_there),
+        cmocka_unit_test(launches_are_checked),
     };
     return cmocka_run_group_tests(tests, start_listening, all_gone);
 }
