@@ -40,7 +40,7 @@ static int likeliest(mlx_vector_array state, mlx_stream s)
 int main(int argc, char **argv)
 {
     if (argc != 4)
-        die("usage: run_exported CHAT.mlxfn MODEL.gguf QUESTION");
+        die("usage: %s CHAT.mlxfn MODEL.gguf QUESTION", argv[0]);
     mlx_stream cpu = mlx_default_cpu_stream_new();
     mlx_imported_function f = mlx_imported_function_new(argv[1]);
     if (!f.ctx)

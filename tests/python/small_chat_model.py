@@ -62,7 +62,8 @@ def value(kind, v):
     return struct.pack({U32: "<I", I32: "<i", F32: "<f"}[kind], v)
 
 
-def write(file, to_letters, merges=120, dims=64, hidden=96, layers=2, heads=4, shared=2, seed=0, pre="smollm"):
+def write(file, to_letters, merges=120, dims=64, hidden=96, layers=2, heads=4, shared=2, seed=0, pre="smollm", more=0):
+    """more: vectors beyond those of the tokens"""
     tokens, pairs = vocabulary(to_letters, merges)
     metadata = {
         "general.architecture": (STRING, "llama"),
@@ -82,7 +83,7 @@ def write(file, to_letters, merges=120, dims=64, hidden=96, layers=2, heads=4, s
         "tokenizer.ggml.eos_token_id": (U32, 2),
     }
     size = dims // heads
-    shapes = {"token_embd": (len(tokens), dims, "q4_1"), "output_norm": (dims,)}
+    shapes = {"token_embd": (len(tokens) + more, dims, "q4_1"), "output_norm": (dims,)}
     for i in range(layers):
         kinds = {"attn_norm": (dims,), "ffn_norm": (dims,)}
         kinds |= {"attn_q": (heads * size, dims), "attn_k": (shared * size, dims), "attn_v": (shared * size, dims)}

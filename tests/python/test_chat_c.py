@@ -153,7 +153,7 @@ def test_answers_of_pytorch(model, programs, file):
 
 def test_conversation(programs, file):
     """Questions line by line, each answered knowing the ones before, until the cache has to grow."""
-    questions = "\n".join(["Hello!", "", "What did I say?", "the sea is blue " * 12 + "é", "Why?"]).encode()
+    questions = "\n".join(["", "Hello!", "", "What did I say?", "the sea is blue " * 12 + "é", "Why?"]).encode()
     options = ["--model", file, "--tokens", "12"]
     want = run(sys.executable, PYTHON, *options, input=questions).stdout.decode()
     got = run(programs / "chat", "--tokens", 12, file, input=questions).stdout.decode(errors="replace")
@@ -199,6 +199,8 @@ def test_other_models(python, programs, tmp_path):
     assert b"expected byte pairs of the kind 'smollm'" in run(programs / "chat", path, "x", status=2).stderr
     small_chat_model.write(path, python[0].alphabet(), heads=4, shared=3)
     assert b"expected heads that divide 64, got 4" in run(programs / "chat", path, "x", status=2).stderr
+    small_chat_model.write(path, python[0].alphabet(), more=1)
+    assert b"expected a vector for each of " in run(programs / "chat", path, "x", status=2).stderr
     small_chat_model.write(path, python[0].alphabet())
     path.write_bytes(path.read_bytes().replace(b"blk.1.ffn_up", b"blk.1.ffn_no"))
     assert b"the file has no array blk.1.ffn_up.weight" in run(programs / "chat", path, "x", status=2).stderr

@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     mlx_stream cpu = mlx_default_cpu_stream_new();
     must(mlx_load_gguf(&file, o.model, cpu));
     struct tokenizer *tokenizer = tokenizer_new(file);
-    struct model *model = model_new(file);
+    struct model *model = model_new(file, tokenizer_count(tokenizer));
     struct session *session = session_new(model);
     mlx_io_gguf_free(file);
     must(mlx_random_seed((uint64_t)o.seed));

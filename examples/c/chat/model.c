@@ -90,7 +90,7 @@ static int size(mlx_io_gguf file, const char *key)
     return (int)n;
 }
 
-struct model *model_new(mlx_io_gguf file)
+struct model *model_new(mlx_io_gguf file, int tokens)
 {
     if (!is(file, "general.architecture", "llama") || has(file, "output.weight"))
         die("expected a model of the kind 'llama' whose embedding is its last layer too");
@@ -109,6 +109,8 @@ struct model *model_new(mlx_io_gguf file)
     };
     if (m->dims % m->heads || m->heads % m->shared)
         die("expected heads that divide %d, got %d of queries and %d of keys", m->dims, m->heads, m->shared);
+    if (mlx_array_dim(m->embedding.weight, 0) != tokens)
+        die("expected a vector for each of %d tokens, got %d", tokens, mlx_array_dim(m->embedding.weight, 0));
     m->size = m->dims / m->heads;
     m->layers = grow(NULL, m->layer_count * sizeof *m->layers);
     for (int i = 0; i < m->layer_count; i++)

@@ -8,8 +8,8 @@
 
 struct model;
 
-/* Weights that the file has packed into a few bits stay packed. */
-struct model *model_new(mlx_io_gguf file);
+/* The model of so many tokens.  Weights that the file has packed into a few bits stay packed. */
+struct model *model_new(mlx_io_gguf file, int tokens);
 void model_free(struct model *m);
 
 /* A text that grows, with its cache: each token goes through the model once. */

@@ -13,7 +13,6 @@ static inline _Noreturn void die(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fputs("chat: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);

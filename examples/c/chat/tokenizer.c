@@ -359,6 +359,8 @@ const char *tokenizer_bytes(const struct tokenizer *t, int token, size_t *length
 
 int tokenizer_end(const struct tokenizer *t) { return t->end; }
 
+int tokenizer_count(const struct tokenizer *t) { return t->count; }
+
 void tokenizer_message(const struct tokenizer *t, const char *role, const char *text, size_t length,
                        struct tokens *tokens)
 {
@@ -366,7 +368,8 @@ void tokenizer_message(const struct tokenizer *t, const char *role, const char *
     char *all = grow(NULL, head + length);
     memcpy(all, role, head - 1);
     all[head - 1] = '\n';
-    memcpy(all + head, text, length);
+    if (length)
+        memcpy(all + head, text, length);
     tokens_add(tokens, t->start);
     tokenizer_encode(t, all, head + length, tokens);
     tokens_add(tokens, t->end);

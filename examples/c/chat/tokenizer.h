@@ -36,7 +36,8 @@ void tokenizer_message(const struct tokenizer *t, const char *role, const char *
                        struct tokens *tokens);
 void tokenizer_prompt(const struct tokenizer *t, struct tokens *tokens);
 
-/* The token that ends an answer. */
+/* The token that ends an answer, and how many tokens there are. */
 int tokenizer_end(const struct tokenizer *t);
+int tokenizer_count(const struct tokenizer *t);
 
 #endif
