@@ -127,11 +127,9 @@ from mlx.core import StreamOrDevice, array
 FAST = '''"""Operations of neural networks with kernels of their own."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from mlx.core import ArrayLike, Dtype, StreamOrDevice, array
-
-NDArray: TypeAlias = Any
 '''
 
 LINALG = '''"""Linear algebra, of the last two axes."""
@@ -415,6 +413,7 @@ def typed(signature):
     """The signature as type checkers know it."""
     signature = signature.replace("?,", " = ...,")  # may be left out
     signature = re.sub(r": (size|uint64)\b", ": int", signature)  # words of the parser of arguments
+    signature = re.sub(r"\bNDArray\b", "Any", signature)  # NumPy need not be there
     signature = re.sub(r"(\*\w+)(?=,|$)", r"\1: Any", signature)
     for bare, full in {"Callable": "Callable[..., Any]", "dict": "dict[Any, Any]", "tuple": "tuple[Any, ...]"}.items():
         signature = re.sub(rf": {bare}(?!\[)", f": {full}", signature)
