@@ -29,11 +29,15 @@ static bool among(const char *name, const char *const list[], size_t n)
 }
 #define AMONG(name, list) among(name, list, sizeof list / sizeof *list)
 
+/* Compilers need not tell apart names that differ further behind. */
+enum { NAME_LENGTH = 255 };
+
 static bool is_identifier(const char *s)
 {
+    const char *start = s;
     bool good = isalpha((unsigned char)*s) || *s == '_';
     for (; good && *s; s++) good = isalnum((unsigned char)*s) || *s == '_';
-    return good;
+    return good && s - start <= NAME_LENGTH;
 }
 
 /* Words of C, and those that what is around a kernel in C is written with. */
@@ -59,8 +63,8 @@ static bool good_name(enum kernel_language language, const char *what, const cha
 {
     const char *word = kernel_word(language);
     if (!is_identifier(name))
-        mx_fail("[%s] expected %s to be an identifier (letters, digits and underscores), got \"%.200s\"", word, what,
-                name);
+        mx_fail("[%s] expected %s to be an identifier (at most %d letters, digits and underscores), got \"%.200s\"", word,
+                what, NAME_LENGTH, name);
     else if (language == KERNEL_C && is_taken(name))
         mx_fail("[%s] expected %s to mean nothing in C or in kernels, got \"%s\"", word, what, name);
     return !mx_failed();
@@ -108,8 +112,8 @@ struct kernel *kernel_new(const struct kernel *k)
 {
     const char *word = kernel_word(k->language);
     if (!is_identifier(k->name))
-        return mx_fail("[%s] expected the name of a kernel to be an identifier (letters, digits and underscores), got "
-                       "\"%.200s\"", word, k->name), NULL;
+        return mx_fail("[%s] expected the name of a kernel to be an identifier (at most %d letters, digits and "
+                       "underscores), got \"%.200s\"", word, NAME_LENGTH, k->name), NULL;
     if (k->nout == 0)
         return mx_fail("[%s] expected at least one output, got none", word), NULL;
     if (k->shared_memory < 0)

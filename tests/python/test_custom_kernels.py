@@ -305,7 +305,7 @@ def test_it_cannot_be_exported(tmp_path):
 
 # ---- what is refused
 
-NAMES = ["", "1k", "a b", "a-b", "a;b", "é", "a\nb", 'a"b']
+NAMES = ["", "1k", "a b", "a-b", "a;b", "é", "a\nb", 'a"b', "n" * 256]
 
 
 @pytest.mark.parametrize("make", ["cpu_kernel", "metal_kernel", "cuda_kernel"])
@@ -505,6 +505,46 @@ def test_verbose_prints_the_program(capfd):
     mx.eval(called(made(SQUARE, name="loud"), [mx.ones(2)], verbose=True))
     out = capfd.readouterr().out
     assert "void __mlx_kernel_loud(" in out and SQUARE in out and "/* flags: " in out and "cpu_kernels/" in out
+
+
+@needs_compiler
+def test_a_kernel_that_runs_for_ever_can_be_stopped():
+    script = """
+import os, signal, threading, mlx.core as mx
+k = mx.fast.cpu_kernel('k', ['x'], ['y'], 'volatile int n = 0; while (n < 1000) n++; y[0] = n;')
+y = k(inputs=[1.0], output_shapes=[(1,)], output_dtypes=[mx.float32], grid=(2**31 - 1, 2**20, 1), threadgroup=(1, 1, 1))
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    mx.eval(y)
+except KeyboardInterrupt:
+    print('stopped')
+"""
+    assert fresh(script).stdout == "stopped\n"
+
+
+@needs_compiler
+def test_many_operands_and_results():
+    names = [f"a{i}" for i in range(200)]
+    many = made("y[0] = " + " + ".join(f"{name}[0]" for name in names) + ";", inputs=names)
+    y = called(many, list(range(200)), shape=(1,), dtype=mx.int32, grid=(1, 1, 1))
+    assert y.tolist() == [sum(range(200))]
+    many = made("".join(f"{name}[0] = {i};" for i, name in enumerate(names)), outputs=names)
+    y = many(
+        inputs=[1.0],
+        output_shapes=[()] * 200,
+        output_dtypes=[mx.int32] * 200,
+        grid=(1, 1, 1),
+        threadgroup=(1, 1, 1),
+    )
+    assert [one.item() for one in y] == list(range(200))
+
+
+@needs_compiler
+def test_functions_compiled_for_any_shape():
+    k = made(SQUARE)
+    f = mx.compile(lambda x: called(k, [x]) + 1, shapeless=True)
+    for n in (2, 5, 3):
+        assert f(mx.full(n, 3.0)).tolist() == [10.0] * n
 
 
 # ---- the folder
