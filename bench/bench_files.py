@@ -80,9 +80,9 @@ def saving(folder):
     x = mx.random.normal((TENSORS * SIZE // 4,))
     y = np.array(x)
 
-    def new(save, data):
+    def new(save, data, suffix=".npy"):
         def run():
-            path = os.path.join(folder, "new.npy")
+            path = os.path.join(folder, f"new{suffix}")
             save(path, data)
             os.unlink(path)
 
@@ -90,6 +90,12 @@ def saving(folder):
 
     t = best({"ours": new(mx.save, x), "numpy.save": new(np.save, y)}, least=5)
     row("save 1 GB", t.pop("ours"), t)
+    candidates = {"ours": new(lambda p, a: mx.save_safetensors(p, {"x": a}), x, ".safetensors"),
+                  "numpy.save": new(np.save, y)}  # fmt: skip
+    if safetensors:
+        candidates["safetensors"] = new(lambda p, a: safetensors.numpy.save_file({"x": a}, p), y)
+    t = best(candidates, least=5)
+    row("save 1 GB as safetensors", t.pop("ours"), t)
 
 
 def main():
