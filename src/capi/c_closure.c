@@ -193,10 +193,10 @@ static int end_result(const char *func, mlx_vector_array *res, struct capi_resul
 }
 
 /* What the functions below that call u at once need; false after a failure. */
-static bool ready(const char *func, const struct user *u, const void *res, const void *input)
+static bool ready(const char *func, const struct user *u, const void *res, const char *arg, void *input)
 {
     return u && capi_need(func, "a place for the result", "res", res) &&
-           capi_need(func, "a vector", "input", input);
+           capi_held(func, "a vector", arg, input);
 }
 
 /* mlx_closure: arrays in, arrays out */
@@ -270,7 +270,7 @@ int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls,
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
     struct capi_result r;
-    if (!ready(__func__, u, res, input_0.ctx) || !capi_in_map(input_1) || !capi_result_open(&r))
+    if (!ready(__func__, u, res, "input_0", input_0.ctx) || !capi_in_map(input_1) || !capi_result_open(&r))
         return capi_report();
     unsigned long before = capi_reports();
     int status = CALL(kwargs, u, &r.vec, input_0, input_1);
@@ -348,8 +348,8 @@ int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls,
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
     struct capi_result r;
-    if (!ready(__func__, u, res, input_0.ctx) || !ready(__func__, u, res, input_1.ctx) ||
-        !ready(__func__, u, res, input_2.ctx) || !capi_result_open(&r))
+    if (!ready(__func__, u, res, "input_0", input_0.ctx) || !ready(__func__, u, res, "input_1", input_1.ctx) ||
+        !ready(__func__, u, res, "input_2", input_2.ctx) || !capi_result_open(&r))
         return capi_report();
     unsigned long before = capi_reports();
     int status = CALL(custom, u, &r.vec, input_0, input_1, input_2);
@@ -426,7 +426,7 @@ int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp c
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
     struct capi_result r;
-    if (!ready(__func__, u, res, input_0.ctx) || !ready(__func__, u, res, input_1.ctx) ||
+    if (!ready(__func__, u, res, "input_0", input_0.ctx) || !ready(__func__, u, res, "input_1", input_1.ctx) ||
         !capi_result_open(&r))
         return capi_report();
     unsigned long before = capi_reports();
@@ -440,7 +440,7 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
     struct capi_result r;
-    if (!ready(__func__, u, res_0, input_0.ctx) || !ready(__func__, u, res_1, input_0.ctx) ||
+    if (!ready(__func__, u, res_0, "input_0", input_0.ctx) || !ready(__func__, u, res_1, "input_0", input_0.ctx) ||
         !capi_result_open(&r))
         return capi_report();
     struct list *made = capi_list_new(NUMBERS);

@@ -178,7 +178,7 @@ int mlx_compiled_apply(mlx_vector_array *res, int64_t *trace, mlx_compiled c, co
     int64_t number = -1;
     int n = 0;
     struct closure *f = capi_in_closure(fun);
-    bool given = f && capi_given(c.ctx, "a compiled function") &&
+    bool given = f && capi_held(__func__, "a compiled function", "c", c.ctx) &&
                  (!constants_num || capi_given(constants, "numbers"));
     mx *x = given ? capi_in_arrays(input, &n) : NULL;
     if (x && constants_num < INT_MAX) {
@@ -196,7 +196,7 @@ int mlx_compiled_apply(mlx_vector_array *res, int64_t *trace, mlx_compiled c, co
 
 int mlx_compiled_attach(mlx_compiled c, int64_t trace, void *payload, void (*dtor)(void *))
 {
-    if (!capi_given(c.ctx, "a compiled function"))
+    if (!capi_held(__func__, "a compiled function", "c", c.ctx))
         return capi_report();
     compiled_attach(c.ctx, trace, payload, dtor);
     return 0;
@@ -206,15 +206,18 @@ void *mlx_compiled_payload(mlx_compiled c, int64_t trace) { return c.ctx ? compi
 
 int mlx_compiled_describe(mlx_compiled c, const char *const *names, size_t names_num, const char *why)
 {
-    if (!capi_given(c.ctx, "a compiled function"))
+    if (!capi_held(__func__, "a compiled function", "c", c.ctx))
         return capi_report();
+    for (size_t i = 0; names && i < names_num; i++)
+        if (!capi_need(__func__, "names", "names", names[i]))
+            return capi_report();
     compiled_describe(c.ctx, names ? (int)names_num : 0, names, why);
     return 0;
 }
 
 int mlx_compiled_text(mlx_string *res, mlx_compiled c)
 {
-    if (!capi_given(c.ctx, "a compiled function"))
+    if (!capi_held(__func__, "a compiled function", "c", c.ctx))
         return capi_report();
     return capi_publish_text(res, compiled_text(c.ctx));
 }
@@ -224,7 +227,7 @@ int mlx_compiled_limit(mlx_compiled c) { return c.ctx ? compiled_limit(c.ctx) : 
 
 int mlx_compiled_set_limit(mlx_compiled c, int limit)
 {
-    if (!capi_given(c.ctx, "a compiled function"))
+    if (!capi_held(__func__, "a compiled function", "c", c.ctx))
         return capi_report();
     if (limit < 1) {
         mx_fail("[compile] expected room for one trace at least, got %d", limit);

@@ -112,9 +112,9 @@ int mlx_conv_general(mlx_array *res, const mlx_array input, const mlx_array weig
                      const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    mx x = capi_in(input);
+    mx x = capi_in(input), w = capi_in(weight);
     int n = x->ndim - 2, room[5][3];
-    if (is_nil(x))
+    if (is_nil(x) || is_nil(w))
         return capi_report();
     if (n < 1 || n > 3) {
         mx_fail("[conv_general] expected an input (N, 1 to 3 spatial axes, C), got %d dimensions",
@@ -128,7 +128,7 @@ int mlx_conv_general(mlx_array *res, const mlx_array input, const mlx_array weig
                 (g.dilation = EACH(kernel_dilation, ones, 3)) &&
                 (g.input_dilation = EACH(input_dilation, ones, 4));
 #undef EACH
-    return capi_publish(res, good ? mx_conv("conv_general", x, capi_in(weight), &g) : MX_NIL);
+    return capi_publish(res, good ? mx_conv("conv_general", x, w, &g) : MX_NIL);
 }
 
 int mlx_convolve(mlx_array *res, const mlx_array a, const mlx_array v, mlx_convolve_mode mode,

@@ -163,7 +163,7 @@ static const struct fact *fact_of(const char *func, const void *res, mlx_device_
 {
     const struct info *info = handle.ctx;
     if (!capi_need(func, "a place for the result", "res", res) ||
-        !capi_need(func, "the facts about a device", "info", info) ||
+        !capi_held(func, "the facts about a device", "info", handle.ctx) ||
         !capi_need(func, "a string", "key", key))
         return NULL;
     for (size_t i = 0; i < info->n; i++)
@@ -261,7 +261,7 @@ int mlx_device_info_get_keys(mlx_vector_string *keys, mlx_device_info info)
 {
     const struct info *facts = info.ctx;
     struct list *l = NULL;
-    if (capi_given(facts, "the facts about a device"))
+    if (capi_held(__func__, "the facts about a device", "info", info.ctx))
         l = capi_list_new(TEXTS);
     for (size_t i = 0; l && i < facts->n; i++)
         if (capi_list_add(l, (union slot){ .text = facts->facts[i].key }))

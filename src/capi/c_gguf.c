@@ -26,13 +26,7 @@ int mlx_io_gguf_free(mlx_io_gguf io)
     return 0;
 }
 
-static struct gguf *handle(const char *func, mlx_io_gguf io)
-{
-    if (!io.ctx)
-        capi_refuse(func, "the content of a gguf file", "io", "an empty handle");
-    return io.ctx;
-}
-#define HANDLE(io) handle(__func__, io)
+#define HANDLE(io) (struct gguf *)capi_held(__func__, "the content of a gguf file", #io, (io).ctx)
 #define KEY(key) capi_need(__func__, "a name", "key", key)
 
 /* Of an error that names what was asked for and not found. */
@@ -77,7 +71,7 @@ int mlx_io_gguf_get_array(mlx_array *arr, mlx_io_gguf io, const char *key)
 static struct gguf_value *value(const char *func, mlx_io_gguf io, const char *key, enum gguf_kind kind)
 {
     static const char *const names[] = { "an array", "a string", "a list of strings" };
-    struct gguf *g = handle(func, io);
+    struct gguf *g = capi_held(func, "the content of a gguf file", "io", io.ctx);
     if (!g || !capi_need(func, "a name", "key", key))
         return NULL;
     struct gguf_value *v = gguf_value(g, key);
@@ -112,7 +106,7 @@ int mlx_io_gguf_get_metadata_vector_string(mlx_vector_string *vstr, mlx_io_gguf 
 
 static int has(const char *func, bool *flag, mlx_io_gguf io, const char *key, enum gguf_kind kind)
 {
-    struct gguf *g = handle(func, io);
+    struct gguf *g = capi_held(func, "the content of a gguf file", "io", io.ctx);
     if (!g || !capi_need(func, "a name", "key", key) || !capi_need(func, "a place for the result", "flag", flag))
         return capi_report();
     const struct gguf_value *v = gguf_value(g, key);
@@ -222,7 +216,7 @@ int mlx_load_gguf_reader(mlx_io_gguf *gguf, mlx_io_reader in_stream, bool packed
     MX_SCOPE(capi_stream(s));
     struct gguf g = { 0 };
     struct port_reader r;
-    if (capi_open_reader(__func__, in_stream.ctx, &r))
+    if (capi_open_reader(__func__, "in_stream", in_stream.ctx, &r))
         gguf_load(&r.base, packed, &g);
     return publish(__func__, gguf, &g);
 }
@@ -241,7 +235,7 @@ int mlx_save_gguf_writer(mlx_io_writer out_stream, mlx_io_gguf gguf)
 {
     struct gguf *g = HANDLE(gguf);
     struct port_writer w;
-    if (g && capi_open_writer(__func__, out_stream.ctx, &w))
+    if (g && capi_open_writer(__func__, "out_stream", out_stream.ctx, &w))
         gguf_save(&w.base, g);
     return capi_end();
 }

@@ -46,7 +46,7 @@ static const char *label_of(const struct port *p)
 static int descriptor(const char *func, void **desc, const struct port *p)
 {
     if (!capi_need(func, "a place for the result", "desc", desc) ||
-        !capi_need(func, "a reader or writer", "io", p))
+        !capi_held(func, "a reader or writer", "io", (void *)(uintptr_t)p))
         return capi_report();
     *desc = p->desc;
     return 0;
@@ -54,7 +54,7 @@ static int descriptor(const char *func, void **desc, const struct port *p)
 
 static int tostring(const char *func, mlx_string *str, const struct port *p)
 {
-    if (!capi_need(func, "a reader or writer", "io", p))
+    if (!capi_held(func, "a reader or writer", "io", (void *)(uintptr_t)p))
         return capi_report();
     return capi_text_end(func, str, capi_text_copy(label_of(p)));
 }
@@ -107,9 +107,9 @@ static bool is_usable(const char *func, const struct port *p)
     return false;
 }
 
-bool capi_open_reader(const char *func, const struct port *p, struct port_reader *r)
+bool capi_open_reader(const char *func, const char *arg, const struct port *p, struct port_reader *r)
 {
-    if (!capi_need(func, "a reader or writer", "stream", p))
+    if (!capi_held(func, "a reader or writer", arg, (void *)(uintptr_t)p))
         return false;
     const mlx_io_vtable *v = &p->vtable;
     if (!v->seek || !v->tell || (!v->read && !v->read_at_offset)) {
@@ -127,9 +127,9 @@ bool capi_open_reader(const char *func, const struct port *p, struct port_reader
     return true;
 }
 
-bool capi_open_writer(const char *func, const struct port *p, struct port_writer *w)
+bool capi_open_writer(const char *func, const char *arg, const struct port *p, struct port_writer *w)
 {
-    if (!capi_need(func, "a reader or writer", "stream", p))
+    if (!capi_held(func, "a reader or writer", arg, (void *)(uintptr_t)p))
         return false;
     if (!p->vtable.write) {
         mx_fail_as(MX_TYPE, "[%s] expected a function to write, got NULL", func + 4);
@@ -145,7 +145,7 @@ int mlx_load_reader(mlx_array *res, mlx_io_reader in_stream, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     struct port_reader r;
-    bool open = capi_open_reader(__func__, in_stream.ctx, &r);
+    bool open = capi_open_reader(__func__, "in_stream", in_stream.ctx, &r);
     return capi_publish(res, open ? npy_load(&r.base) : MX_NIL);
 }
 
@@ -159,7 +159,7 @@ int mlx_save_writer(mlx_io_writer out_stream, const mlx_array a)
 {
     struct port_writer w;
     mx x = capi_in(a);
-    if (!is_nil(x) && capi_open_writer(__func__, out_stream.ctx, &w))
+    if (!is_nil(x) && capi_open_writer(__func__, "out_stream", out_stream.ctx, &w))
         npy_save(&w.base, x);
     return capi_end();
 }
@@ -232,7 +232,7 @@ int mlx_load_npz_reader(mlx_map_string_to_array *res, mlx_io_reader in_stream, c
     MX_SCOPE(capi_stream(s));
     struct archive a = { 0 };
     struct port_reader r;
-    if (capi_open_reader(__func__, in_stream.ctx, &r))
+    if (capi_open_reader(__func__, "in_stream", in_stream.ctx, &r))
         npz_load(&r.base, &a);
     return publish_arrays(__func__, res, &a);
 }
@@ -252,7 +252,7 @@ int mlx_load_safetensors_reader(mlx_map_string_to_array *res_0, mlx_map_string_t
     MX_SCOPE(capi_stream(s));
     struct archive a = { 0 };
     struct port_reader r;
-    if (capi_open_reader(__func__, in_stream.ctx, &r))
+    if (capi_open_reader(__func__, "in_stream", in_stream.ctx, &r))
         safetensors_load(&r.base, &a);
     return publish_archive(__func__, res_0, res_1, &a);
 }
@@ -288,7 +288,7 @@ int mlx_save_safetensors_writer(mlx_io_writer in_stream, const mlx_map_string_to
 {
     struct archive a = { 0 };
     struct port_writer w;
-    if (capi_open_writer(__func__, in_stream.ctx, &w) && !archive_of(__func__, param, metadata, &a))
+    if (capi_open_writer(__func__, "in_stream", in_stream.ctx, &w) && !archive_of(__func__, param, metadata, &a))
         safetensors_save(&w.base, &a);
     archive_free(&a);
     return capi_end();

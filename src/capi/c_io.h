@@ -14,9 +14,9 @@ struct port_writer {
     struct writer base;
     const struct port *port;
 };
-/* false after mx_fail; p is the ctx of a handle. */
-bool capi_open_reader(const char *func, const struct port *p, struct port_reader *r);
-bool capi_open_writer(const char *func, const struct port *p, struct port_writer *w);
+/* false after mx_fail; p is the ctx of the handle `arg`. */
+bool capi_open_reader(const char *func, const char *arg, const struct port *p, struct port_reader *r);
+bool capi_open_writer(const char *func, const char *arg, const struct port *p, struct port_writer *w);
 
 /* The name with the suffix, which is added where it is missing; NULL after a failure. */
 char *capi_with_suffix(const char *func, const char *file, const char *suffix);

@@ -147,7 +147,10 @@ static int derivative_at(const char *func, mlx_vector_array *res_0, mlx_closure 
     struct mx_list y = { 0 };
     int n = 0;
     struct closure *f = capi_closure(func, "fun", fun), *derivative = NULL;
-    mx *x = f ? capi_arrays(func, "primals", primals, &n) : NULL;
+    mx *x = f && capi_need(func, "a place for the result", "res_0", res_0) &&
+                    capi_need(func, "a place for the result", "res_1", res_1)
+                ? capi_arrays(func, "primals", primals, &n)
+                : NULL;
     if (x) {
         object_retain(&f->object);
         derivative = transform(f, n, x, &y);

@@ -208,17 +208,17 @@ int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *
     return dy ? capi_list_end(func, &res_1->ctx, dl) : 0;
 }
 
-/* A list of the n values at `data`. */
-static struct list *from_data(const char *func, enum kind kind, const void *data, size_t n)
+/* A list of the n values at `data`, the argument `arg`. */
+static struct list *from_data(const char *func, const char *arg, enum kind kind, const void *data, size_t n)
 {
     static const size_t size[] = { sizeof(mlx_array), sizeof(mlx_vector_array), sizeof(int),
                                    sizeof(char *) };
-    if (n && !capi_need(func, "elements", "data", data))
+    if (n && !capi_need(func, "elements", arg, data))
         return NULL;
     struct list *l = capi_list_new(kind);
     union slot s;
     for (size_t i = 0; l && i < n; i++)
-        if (slot_of(func, "data", kind, (const char *)data + i * size[kind], &s) ||
+        if (slot_of(func, arg, kind, (const char *)data + i * size[kind], &s) ||
             capi_list_add(l, s)) {
             capi_list_free(l);
             l = NULL;
@@ -226,13 +226,13 @@ static struct list *from_data(const char *func, enum kind kind, const void *data
     return l;
 }
 
-static int append(const char *func, struct list *l, enum kind kind, const void *data, size_t n)
+static int append(const char *func, struct list *l, const char *arg, enum kind kind, const void *data, size_t n)
 {
     if (!l) {
         capi_refuse(func, "a vector", "vec", "an empty handle");
         return capi_report();
     }
-    struct list *more = from_data(func, kind, data, n);
+    struct list *more = from_data(func, arg, kind, data, n);
     return !more || take_over(l, more) ? capi_report() : 0;
 }
 
@@ -289,34 +289,34 @@ static const union slot *element(const char *func, const void *res, const struct
     }                                                                     \
     size_t name##_size(name vec) { return size_of(__func__, vec.ctx); }
 
-#define MAKE(name, kind, data_type, value_type)                                 \
-    name name##_new_data(data_type data, size_t size)                           \
-    {                                                                           \
-        return publish_##name(__func__, from_data(__func__, kind, data, size)); \
-    }                                                                           \
-    name name##_new_value(value_type val)                                       \
-    {                                                                           \
-        return publish_##name(__func__, from_data(__func__, kind, &val, 1));    \
+#define MAKE(name, kind, data_type, value_type)                                         \
+    name name##_new_data(data_type data, size_t size)                                   \
+    {                                                                                   \
+        return publish_##name(__func__, from_data(__func__, "data", kind, data, size)); \
+    }                                                                                   \
+    name name##_new_value(value_type val)                                               \
+    {                                                                                   \
+        return publish_##name(__func__, from_data(__func__, "val", kind, &val, 1));     \
     }
 
-#define CHANGE(name, kind, data_type, value_type)                             \
-    int name##_set_data(name *vec, data_type data, size_t size)               \
-    {                                                                         \
-        return capi_publish_list(vec, from_data(__func__, kind, data, size)); \
-    }                                                                         \
-    int name##_set_value(name *vec, value_type val)                           \
-    {                                                                         \
-        return capi_publish_list(vec, from_data(__func__, kind, &val, 1));    \
+#define CHANGE(name, kind, data_type, value_type)                                     \
+    int name##_set_data(name *vec, data_type data, size_t size)                       \
+    {                                                                                 \
+        return capi_publish_list(vec, from_data(__func__, "data", kind, data, size)); \
+    }                                                                                 \
+    int name##_set_value(name *vec, value_type val)                                   \
+    {                                                                                 \
+        return capi_publish_list(vec, from_data(__func__, "val", kind, &val, 1));     \
     }
 
 #define APPEND(name, kind, data_type, value_type)                 \
     int name##_append_data(name vec, data_type data, size_t size) \
     {                                                             \
-        return append(__func__, vec.ctx, kind, data, size);       \
+        return append(__func__, vec.ctx, "data", kind, data, size); \
     }                                                             \
     int name##_append_value(name vec, value_type val)             \
     {                                                             \
-        return append(__func__, vec.ctx, kind, &val, 1);          \
+        return append(__func__, vec.ctx, "val", kind, &val, 1);   \
     }
 
 #define VECTOR(name, kind, data_type, value_type)                \

@@ -43,6 +43,14 @@ static inline const void *capi_need(const char *func, const char *what, const ch
     return p;
 }
 
+/* The ctx of a handle; fails where it is empty. */
+static inline void *capi_held(const char *func, const char *what, const char *arg, void *ctx)
+{
+    if (!ctx)
+        capi_refuse(func, what, arg, "an empty handle");
+    return ctx;
+}
+
 /* Arrays (capi/c_array.c) */
 struct box {
     mx_own own;
