@@ -1,17 +1,26 @@
 /* c_stream.c: stream handles.
  *
  * Streams live as long as the process, so a handle's ctx is the stream itself and freeing it is
- * nothing to do. */
+ * nothing to do.  The stream of a GPU that is not there is a handle that everything refuses: an
+ * empty one would have the work done elsewhere. */
 #include <stdio.h>
 
 #include "capi/capi.h"
+
+const char capi_no_stream[1];
+
+struct stream *capi_stream_refused(void)
+{
+    mx_fail_as(MX_RUNTIME, "[stream] expected a stream, got that of a GPU that is not there");
+    return NULL;
+}
 
 /* For functions that need a stream of the caller's choice: an empty handle fails. */
 static struct stream *stream_in(const char *func, const char *arg, mlx_stream s)
 {
     if (!s.ctx)
         capi_refuse(func, "a stream", arg, "an empty handle");
-    return s.ctx;
+    return capi_stream(s);
 }
 
 static mlx_stream made(struct stream *s)
@@ -77,7 +86,7 @@ int mlx_stream_get_index(int *index, mlx_stream stream)
 
 int mlx_synchronize(mlx_stream stream)
 {
-    struct stream *s = stream.ctx ? stream.ctx : default_stream(default_device());
+    struct stream *s = stream.ctx ? capi_stream(stream) : default_stream(default_device());
     return !s || stream_synchronize(s) ? capi_report() : 0;
 }
 
@@ -104,5 +113,6 @@ mlx_stream mlx_default_cpu_stream_new(void)
 
 mlx_stream mlx_default_gpu_stream_new(void)
 {
-    return made(default_stream((struct device){ DEVICE_GPU, 0 }));
+    mlx_stream s = made(default_stream((struct device){ DEVICE_GPU, 0 }));
+    return s.ctx ? s : (mlx_stream){ (void *)(uintptr_t)capi_no_stream };
 }

@@ -67,8 +67,14 @@ static inline mx capi_opt(mlx_array a) { return a.ctx ? ((struct box *)a.ctx)->o
 int capi_publish_array(const char *func, mlx_array *res, mx x);
 #define capi_publish(res, x) capi_publish_array(__func__, res, x)
 
-/* Streams (capi/c_stream.c): NULL for an empty handle, which MX_SCOPE takes for the default. */
-static inline struct stream *capi_stream(mlx_stream s) { return s.ctx; }
+/* Streams (capi/c_stream.c): NULL for an empty handle, which MX_SCOPE takes for the default, and, after
+ * mx_fail, for that of a GPU that is not there. */
+extern const char capi_no_stream[];
+struct stream *capi_stream_refused(void);
+static inline struct stream *capi_stream(mlx_stream s)
+{
+    return s.ctx == (const void *)capi_no_stream ? capi_stream_refused() : s.ctx;
+}
 
 /* Devices (capi/c_device.c) */
 int capi_device(const char *func, const char *arg, mlx_device dev, struct device *d);

@@ -61,7 +61,8 @@ MLX_API int mlx_set_default_stream(mlx_stream stream);
 /* A handle of the CPU's default stream. */
 MLX_API mlx_stream mlx_default_cpu_stream_new(void);
 
-/* A handle of the GPU's default stream; an error, and an empty handle, without a GPU. */
+/* A handle of the GPU's default stream.  Without a GPU that is an error, and the handle one with which
+ * every operation fails. */
 MLX_API mlx_stream mlx_default_gpu_stream_new(void);
 
 #ifdef __cplusplus
