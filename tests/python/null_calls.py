@@ -270,6 +270,8 @@ def faults(calls):
             optional = (OPTIONAL | OPTIONAL_IN.get(name, set())) - REQUIRED_IN.get(name, set())
             required = required and argument not in optional
             required = required or plain == "mlx_stream" and name in NEED_STREAM
+            if any(k.removeprefix("const ") in handles - set(calls.values) - OPTIONAL_KINDS for _, k in declared):
+                required = False  # something else is missing: a kind of handle that cannot be made everywhere
             print(f"{name} without {argument}", file=sys.stderr, flush=True)
             values = [calls.given(name, *each) for each in declared]
             if "free" in name.split("_") and plain in handles:

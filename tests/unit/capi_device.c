@@ -143,12 +143,12 @@ static void streams(void **state)
     expect_heard(1, "gpu");
     mlx_array two = mlx_array_new_int(2), sum = mlx_array_new_int(7);
     mlx_vector_array parts = mlx_vector_array_new();
-    FAILS(mlx_add(&sum, two, two, no_gpu), "[stream] expected a stream, got that of a GPU that is not there");
-    FAILS(mlx_zeros(&sum, (int[]){ 2 }, 1, MLX_INT32, no_gpu), "[stream]");
-    FAILS(mlx_split(&parts, two, 1, 0, no_gpu), "[stream]");
-    FAILS(mlx_load(&sum, "no file", no_gpu), "[stream]");
-    FAILS(mlx_synchronize(no_gpu), "[stream]");
-    FAILS(mlx_set_default_stream(no_gpu), "[stream]");
+    FAILS(mlx_add(&sum, two, two, no_gpu), "[add] expected a stream, got that of a GPU that is not there");
+    FAILS(mlx_zeros(&sum, (int[]){ 2 }, 1, MLX_INT32, no_gpu), "a GPU that is not there");
+    FAILS(mlx_split(&parts, two, 1, 0, no_gpu), "a GPU that is not there");
+    FAILS(mlx_load(&sum, "no file", no_gpu), "a GPU that is not there");
+    FAILS(mlx_synchronize(no_gpu), "a GPU that is not there");
+    FAILS(mlx_set_default_stream(no_gpu), "a GPU that is not there");
     OK(mlx_stream_free(no_gpu));
     expect_array(sum, "7, dtype=int32");
     assert_int_equal(mlx_vector_array_size(parts), 0);

@@ -81,7 +81,8 @@ static void both_ways(void **state)
     gives(mlx_jacfwd, 1, (int[]){ 1 }, 2, by_y);
     gives(mlx_jacrev, 1, (int[]){ 1 }, 2, by_y);
     static const char *const second[] = {
-        "[[[0, 0, 0],\n        [0, 0, 0],\n        [0, 0, 0]],\n       [[0, 0, 0],\n        [0, 0, 0],\n        [0, 0, 0]],\n"
+        "[[[0, 0, 0],\n        [0, 0, 0],\n        [0, 0, 0]],\n"
+        "       [[0, 0, 0],\n        [0, 0, 0],\n        [0, 0, 0]],\n"
         "       [[0, 0, 0],\n        [0, 0, 0],\n        [0, 0, 0]]], dtype=float32",
         "[[8, 0, 0],\n       [0, 10, 0],\n       [0, 0, 12]], dtype=float32", /* 2 y on the diagonal */
     };
