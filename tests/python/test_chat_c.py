@@ -207,3 +207,18 @@ def test_other_models(python, programs, tmp_path):
     small_chat_model.write(path, python[0].alphabet())
     long = run(programs / "chat", path, "0" * 500, status=2)
     assert b"the conversation is longer than the 400 tokens that the model can see" in long.stderr
+
+
+def test_damaged(python, programs, tmp_path):
+    """What a file says of its arrays and tokens is changed at random: an answer or a message, no crash."""
+    path, draw = tmp_path / "damaged.gguf", random.Random(3)
+    small_chat_model.write(path, python[0].alphabet())
+    data = path.read_bytes()
+    tokens = data.index(b"tokenizer.ggml.tokens")
+    for i in range(60):
+        changed = bytearray(data)
+        first, last = (tokens, tokens + 5000) if i % 2 else (24, data.rindex(b"blk.") + 100)
+        changed[draw.randrange(first, last)] = draw.choice([0, 1, 0xBF, 255, draw.randrange(256)])
+        path.write_bytes(changed)
+        done = subprocess.run([programs / "chat", "--tokens", "3", path, "it's 1"], capture_output=True, timeout=60)
+        assert done.returncode in (0, 2), done.stderr.decode(errors="replace")

@@ -99,9 +99,12 @@ static size_t bytes_of(const unsigned char *text, const int byte_of[512], char *
     size_t n = 0;
     for (const unsigned char *p = text; *p; p++) {
         int letter = *p;
-        if (*p >= 0x80)
-            letter = *p < 0xC8 && (p[1] & 0xC0) == 0x80 ? (*p & 31) << 6 | (p[1] & 63) : 0, p++;
-        if (byte_of[letter] < 0) {
+        if (*p >= 0x80) {
+            bool two = *p >= 0xC2 && *p < 0xC8 && (p[1] & 0xC0) == 0x80;
+            letter = two ? (*p & 31) << 6 | (p[1] & 63) : 0;
+            p += two;
+        }
+        if (byte_of[letter] < 0) { /* as that of 0 is */
             n = strlen((const char *)text);
             memcpy(bytes, text, n);
             return n;
