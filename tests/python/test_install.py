@@ -100,6 +100,26 @@ def test_programs_find_a_prefix_by_hand(prefix, tmp_path):
     assert run(tmp_path / "main").strip() == version()
 
 
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("gradients", "7.0: 1.0 2.0 3.0\narray([2, 3, 4], dtype=float32)\n"),
+        ("files", "8 elements made by files.c\n"),
+        ("handles", "6.25 6.25 1 1 6.25 0 0 0 2 0\n"),
+    ],
+)
+def test_programs_for_mlx_c(prefix, tmp_path, program, told):
+    """As they are written for it, with mlx/c/mlx.h alone, as C11 and C17; nothing they make is left."""
+    source = ROOT / "tests" / "installed" / f"{program}.c"
+    places = [f"-I{prefix / 'include'}", f"-L{prefix / 'lib'}", f"-Wl,-rpath,{prefix / 'lib'}"]
+    for standard in ("c11", "gnu17"):
+        run("cc", f"-std={standard}", "-Wall", "-Werror", source, *places, "-lmlxc", "-o", tmp_path / program)
+    environment = {**os.environ, "MLX_HANDLES": "1"}
+    done = subprocess.run([tmp_path / program], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stdout) == (0, told)
+    assert "live" not in done.stderr, done.stderr
+
+
 def test_a_prefix_carries_the_licences(prefix):
     licences = prefix / "share" / "licenses" / "mlx"
     assert "MIT License" in (licences / "LICENSE").read_text()

@@ -4,6 +4,16 @@
 #ifndef MLX_C_MLX_H
 #define MLX_C_MLX_H
 
+/* Programs that include this header alone use these as well. */
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "mlx/c/array.h"
 #include "mlx/c/binding.h"
 #include "mlx/c/borrow.h"
