@@ -247,6 +247,7 @@ static int run(const char *name, char *const argv[], const char *log)
     sigemptyset(&none);
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGCHLD); /* which the compiler waits for, whatever this program does */
     if (posix_spawn_file_actions_init(&files))
         return mx_fail_memory(sizeof files), -1;
     if (posix_spawnattr_init(&how)) {
