@@ -281,6 +281,16 @@ TEMPLATE V4 sum_lanes(V va, V vb, V vc, V vd)
     return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 }
 
+/* Whole bytes use up memory faster than the first cache has places for lines on their way: fetched to
+ * the second, twice as many arrive a second; codes of 4 bits do better in the first. */
+TEMPLATE void fetch_ahead(const enum quant_format f, const uint32_t *p)
+{
+    if (bits_of(f) == 8)
+        __builtin_prefetch(p + AHEAD * W, 0, 2);
+    else
+        __builtin_prefetch(p + AHEAD * W);
+}
+
 /* nr rows that follow each other with nv vectors.  They are read in spans of W groups, whose scales
  * fill a vector and whose biases meet the sums of x at once. */
 TEMPLATE void dot_rows(const enum quant_format f, const int nr, const int nv, const bool biased,
@@ -313,7 +323,7 @@ TEMPLATE void dot_rows(const enum quant_format f, const int nr, const int nv, co
             UNROLL for (int r = 0; r < nr; r++)
             {
                 load_chunks(d[r], p + r * row_words, words, chunks - k);
-                UNROLL for (int t = 0; t < words; t++) __builtin_prefetch(p + r * row_words + (AHEAD + t) * W);
+                UNROLL for (int t = 0; t < words; t++) fetch_ahead(f, p + r * row_words + t * W);
             }
             UNROLL for (int j = 0; j < n; j++)
             {
