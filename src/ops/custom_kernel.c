@@ -63,8 +63,8 @@ static bool good_name(enum kernel_language language, const char *what, const cha
 {
     const char *word = kernel_word(language);
     if (!is_identifier(name))
-        mx_fail("[%s] expected %s to be an identifier (at most %d letters, digits and underscores), got \"%.200s\"", word,
-                what, NAME_LENGTH, name);
+        mx_fail("[%s] expected %s to be an identifier (at most %d letters, digits and underscores), got \"%.200s\"",
+                word, what, NAME_LENGTH, name);
     else if (language == KERNEL_C && is_taken(name))
         mx_fail("[%s] expected %s to mean nothing in C or in kernels, got \"%s\"", word, what, name);
     return !mx_failed();

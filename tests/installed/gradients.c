@@ -48,7 +48,8 @@ int main(void)
     float data[] = { 1, 2, 3 };
     int shape[] = { 3 };
     mlx_array x = mlx_array_new_data(data, shape, 1, MLX_FLOAT32);
-    mlx_vector_array in = mlx_vector_array_new_value(x), values = mlx_vector_array_new(), grads = mlx_vector_array_new();
+    mlx_vector_array in = mlx_vector_array_new_value(x);
+    mlx_vector_array values = mlx_vector_array_new(), grads = mlx_vector_array_new();
     mlx_closure_value_and_grad_apply(&values, &grads, vg, in);
     mlx_array value = mlx_array_new(), grad = mlx_array_new();
     mlx_vector_array_get(&value, values, 0);

@@ -1,7 +1,8 @@
 /* error.h: where error messages go.
  *
  * A function that fails reports one message, through the handler, on the thread that called it, and
- * returns its error value.  The first handler in force prints the message to stderr and returns. */
+ * returns its error value.  The first handler in force prints the message to stderr and returns.
+ * mlx_last_error (binding.h) has the last message of the calling thread, and what kind of error it was. */
 #ifndef MLX_C_ERROR_H
 #define MLX_C_ERROR_H
 
