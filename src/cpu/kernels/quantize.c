@@ -217,6 +217,11 @@ TEMPLATE V scales_of(const void *s, enum quant_scale t, int64_t g, int64_t n)
 #ifdef __F16C__
     if (t == SCALE_f16 && n == W)
         return (V)_mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)s + g)));
+    if (t == SCALE_f16) {
+        uint16_t some[W] = { 0 };
+        memcpy(some, (const uint16_t *)s + g, (size_t)n * sizeof *some);
+        return (V)_mm256_cvtph_ps(_mm_loadu_si128((const void *)some));
+    }
 #endif
 #endif
     float y[2 * W];
@@ -241,6 +246,12 @@ TEMPLATE void load_chunks(VU *d, const uint32_t *p, const int words, int64_t chu
 #if defined __AVX512F__
     if (words == 1) {
         d[0] = (VU)_mm512_maskz_loadu_epi32(chunks < W ? (__mmask16)((1u << chunks) - 1) : (__mmask16)-1, p);
+        return;
+    }
+#elif defined __AVX2__
+    if (words == 1 && chunks < W) {
+        const VI lane = { 0, 1, 2, 3, 4, 5, 6, 7 };
+        d[0] = (VU)_mm256_maskload_epi32((const int *)p, (__m256i)(lane < (int)chunks));
         return;
     }
 #endif
