@@ -6,7 +6,7 @@
 #   make test-full  the slow rest: thread sanitizer, sanitizers over everything, long tests
 #   make fuzz       damaged files of every format for SECONDS (60) each, under the sanitizers
 #   make demo       train on scanned digits in Python, classify the same digits from C
-#   make bench      print the figures of merit beside NumPy
+#   make bench      print the figures of merit beside NumPy and JAX; PEERS=all: PyTorch and llama.cpp too
 #   make accuracy  the table of docs/accuracy.md, over 10^8 operands for each function
 #   make docs       the C API as HTML and man pages, in build/docs
 #   make install PREFIX=dir

