@@ -186,12 +186,19 @@ static mlx_array borrow(const char *func, const void *data, const int *shape, co
         mx_fail("[%s] expected strides that stay inside of memory, got some that leave it", func + 4);
         size = -1;
     }
+    int64_t item = size < 0 ? 0 : (int64_t)dtype_size((enum dtype)dtype), span = 0, before = 0;
+    uintptr_t end;
+    if (size > 0 && (__builtin_mul_overflow(high - low + 1, item, &span) ||
+                     __builtin_mul_overflow(low, item, &before) || (uintptr_t)data < (uintptr_t)-before ||
+                     __builtin_add_overflow((uintptr_t)data + (uintptr_t)before, (uintptr_t)span, &end))) {
+        mx_fail("[%s] expected strides that stay inside of memory, got some that leave it", func + 4);
+        size = -1;
+    }
     struct managed *m = size < 0 ? NULL : mx_malloc(sizeof *m);
     if (!m)
         return capi_report(), none;
     *m = (struct managed){ NULL, payload };
-    int64_t item = (int64_t)dtype_size((enum dtype)dtype);
-    size_t bytes = size ? (size_t)((high - low + 1) * item) : 0;
+    size_t bytes = (size_t)span;
     void *begin = size ? (char *)(uintptr_t)data + low * item : (void *)(uintptr_t)data;
     struct buffer *buf = buffer_wrap(begin, bytes, false, end_managed, m);
     if (!buf) {

@@ -162,7 +162,7 @@ static void *user_new(const char *func, enum handle_kind kind, struct user given
 
 bool capi_result_open(struct capi_result *r)
 {
-    r->made = r->vec.ctx = capi_list_new(ARRAYS);
+    r->made = r->vec.ctx = capi_lend_empty(ARRAYS);
     return r->made;
 }
 
@@ -176,6 +176,8 @@ void capi_result_close(struct capi_result *r)
 void capi_result_push(const struct capi_result *r, struct mx_list *out)
 {
     const struct list *l = r->vec.ctx;
+    if (!l)
+        mx_fail_as(MX_RUNTIME, "[closure] expected the function to leave a vector in its result, got an empty handle");
     for (size_t i = 0; l && i < l->n; i++) list_push(out, l->v[i].array.it);
 }
 
@@ -205,7 +207,7 @@ static int call_plain(struct closure *self, int n, const mx x[], struct mx_list 
 {
     struct user *u = (struct user *)self;
     struct capi_result res;
-    mlx_vector_array in = { capi_list_of(n, x) };
+    mlx_vector_array in = { capi_lend(n, x) };
     if (capi_result_open(&res) && in.ctx) {
         unsigned long before = capi_reports();
         int status = CALL(plain, u, &res.vec, in);
@@ -232,11 +234,15 @@ static int call_unary(struct closure *self, int n, const mx x[], struct mx_list 
         int status = ((unary *)u->fun)(&res, in);
         if (status)
             capi_callback_failed(status, before);
+        else if (res.ctx == in.ctx)
+            mx_fail("[closure] expected the function to set its result, got the handle of its argument");
         else if (res.ctx)
             list_push(out, capi_opt(res));
         else
             mx_fail("[closure] expected the function to set its result, got an empty handle");
     }
+    if (res.ctx == in.ctx)
+        res.ctx = NULL;
     mlx_array_free(in);
     mlx_array_free(res);
     return mx_failed();
@@ -284,7 +290,7 @@ static int call_grads(struct value_and_grad *self, int n, const mx x[], struct m
 {
     struct user *u = (struct user *)self;
     struct capi_result values, gradients;
-    mlx_vector_array in = { capi_list_of(n, x) };
+    mlx_vector_array in = { capi_lend(n, x) };
     bool opened = capi_result_open(&values);
     if (capi_result_open(&gradients) && opened && in.ctx) {
         unsigned long before = capi_reports();
@@ -325,8 +331,8 @@ static int call_custom(struct vjp_rule *self, int nx, const mx x[], int ny, cons
 {
     struct user *u = (struct user *)self;
     struct capi_result res;
-    mlx_vector_array in = { capi_list_of(nx, x) }, cts = { capi_list_of(ny, ct) };
-    mlx_vector_array out = { capi_list_of(ny, y) };
+    mlx_vector_array in = { capi_lend(nx, x) }, cts = { capi_lend(ny, ct) };
+    mlx_vector_array out = { capi_lend(ny, y) };
     if (capi_result_open(&res) && in.ctx && cts.ctx && out.ctx) {
         unsigned long before = capi_reports();
         int status = CALL(custom, u, &res.vec, in, cts, out);
@@ -371,7 +377,7 @@ static int call_custom_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, 
             argnums[n] = i;
             given[n++] = t[i];
         }
-    mlx_vector_array in = { capi_list_of(nx, x) }, ts = { given ? capi_list_of(n, given) : NULL };
+    mlx_vector_array in = { capi_lend(nx, x) }, ts = { given ? capi_lend(n, given) : NULL };
     if (capi_result_open(&res) && in.ctx && ts.ctx && argnums) {
         unsigned long before = capi_reports();
         int status = CALL(custom_jvp, u, &res.vec, in, ts, argnums, (size_t)n);
@@ -395,9 +401,9 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
 {
     struct user *u = (struct user *)self;
     struct capi_result res;
-    struct list *made = capi_list_new(NUMBERS);
+    struct list *made = capi_lend_empty(NUMBERS);
     mlx_vector_int axes = { made };
-    mlx_vector_array in = { capi_list_of(nx, x) };
+    mlx_vector_array in = { capi_lend(nx, x) };
     if (capi_result_open(&res) && in.ctx && made) {
         unsigned long before = capi_reports();
         int status = CALL(custom_vmap, u, &res.vec, &axes, in, axis, (size_t)nx);
@@ -443,7 +449,7 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
     if (!ready(__func__, u, res_0, "input_0", input_0.ctx) || !ready(__func__, u, res_1, "input_0", input_0.ctx) ||
         !capi_result_open(&r))
         return capi_report();
-    struct list *made = capi_list_new(NUMBERS);
+    struct list *made = capi_lend_empty(NUMBERS);
     mlx_vector_int axes = { made };
     unsigned long before = capi_reports();
     int status = made ? CALL(custom_vmap, u, &r.vec, &axes, input_0, input_1, input_1_num) : 0;

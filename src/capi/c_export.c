@@ -50,7 +50,7 @@ static struct map *map_of(int n, const char *const keys[], const mx x[])
 static int call_kwargs(struct named_function *self, int n_pos, int n_keys, const char *const keys[], const mx x[],
                        struct mx_list *out)
 {
-    mlx_vector_array in = { capi_list_of(n_pos, x) }, y = { capi_list_new(ARRAYS) };
+    mlx_vector_array in = { capi_lend(n_pos, x) }, y = { capi_list_new(ARRAYS) };
     mlx_map_string_to_array named = { map_of(n_keys, keys, x + n_pos) };
     if (in.ctx && y.ctx && named.ctx) {
         unsigned long before = capi_reports();
@@ -192,7 +192,7 @@ struct listener {
 static int hear(struct export_listener *self, const char *json, int n, const mx constants[])
 {
     struct listener *l = (struct listener *)self;
-    mlx_vector_array all = { capi_list_of(n, constants) };
+    mlx_vector_array all = { capi_lend(n, constants) };
     if (all.ctx) {
         unsigned long before = capi_reports();
         int status = l->callback(json, all, l->payload);

@@ -246,13 +246,13 @@ int mlx_scope_end(void)
     return 0;
 }
 
-/* Moves a handle out of its scope: into the one around it, or out of all. */
+/* Moves a handle out of its scope: out of all, or of this thread's innermost into the one around it. */
 static void leave(const void *ctx, bool all)
 {
     pthread_mutex_lock(&lock);
     struct note *e = find(ctx);
     struct handle_scope *outer = e && e->scope && !all ? e->scope->outer : NULL;
-    if (e) {
+    if (e && (all || (e->scope && e->scope == inner))) {
         take_out(e);
         put_into(e, outer);
     }

@@ -65,6 +65,8 @@ static const char *other_copy(void *so)
     return dladdr(theirs, &info) && info.dli_fname ? info.dli_fname : "unknown file";
 }
 
+static _Thread_local const char *loading; /* the file whose `load` is running */
+
 static void load_shared(const char *name, const char *path)
 {
     void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -79,12 +81,19 @@ static void load_shared(const char *name, const char *path)
         mx_fail_as(MX_RUNTIME, "[register_library] expected %s to be compiled for interface %d of primitives, which "
                    "mlx %s has, got interface %d of mlx %s", path, MLX_PRIMITIVE_ABI, MLX_VERSION, p->abi,
                    p->version ? p->version : "?");
+    } else if (p->struct_size < sizeof *p || !p->load) {
+        mx_fail("[register_library] expected the size of its struct and a function to load in mlx_plugin of %s", path);
+    } else if (loading && !strcmp(loading, path)) {
+        mx_fail("[register_library] expected %s not to load itself", path);
     } else if (other_copy(so)) {
         mx_fail_as(MX_RUNTIME, "[register_library] expected %s to use the mlx library of this process, got one linked "
                    "to another, %s", path, other_copy(so));
-    } else if (p->load) {
+    } else {
         unsigned long before = capi_reports();
+        const char *outer = loading;
+        loading = path;
         int status = p->load();
+        loading = outer;
         if (status && capi_reports() != before)
             mx_fail_as(MX_USER, "loading failed");
         else if (status)

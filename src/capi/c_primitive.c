@@ -5,7 +5,6 @@
 #include "mlx/c/primitive.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +14,7 @@
 #include "core/shape.h"
 #include "ops/ops.h"
 #include "ops/rules.h"
+#include "transform/eval.h"
 #include "transform/graph.h"
 
 struct primitive {
@@ -81,6 +81,15 @@ static void no_rule(const struct op *op, const char *rule)
     mx_fail_as(MX_RUNTIME, "[%s] %s has no %s rule", rule, op->name, rule);
 }
 
+/* Keeps the failure of a rule that returned `status`; `before` as in capi_callback_failed. */
+static void rule_failed(const struct op *op, const char *rule, int status, unsigned long before)
+{
+    if (capi_reports() != before)
+        mx_fail_as(MX_USER, "a rule failed");
+    else
+        mx_fail_as(MX_RUNTIME, "[%s] expected the %s rule to return 0, got %d", op->name, rule, status);
+}
+
 /* Fails unless the rule gave n arrays, of the shapes of `like`. */
 static bool good(const struct op *op, const char *rule, const struct mx_list *got, int n, const mx like[])
 {
@@ -101,17 +110,16 @@ static mx lent(const struct mx_list *l, int i, mx like)
     return mx_astype(scope_lend(l->v[i].it), (enum dtype)like->dtype);
 }
 
-/* The operands that are marked, and their numbers; NULL after a failure. */
+/* Some of the operands or their tangents, and which. */
 struct chosen { int n, *number; mx *x; };
 
-static bool choose(struct chosen *c, int n)
+/* Room for `most`, in one block at x; false after a failure. */
+static bool chosen_new(struct chosen *c, int most)
 {
-    c->n = 0;
-    c->number = mx_malloc(((size_t)n + 1) * (sizeof *c->number + sizeof *c->x));
-    c->x = (mx *)c->number;
-    if (c->number)
-        c->number = (int *)(c->x + n + 1);
-    return c->number;
+    *c = (struct chosen){ .x = mx_malloc(((size_t)most + 1) * (sizeof *c->x + sizeof *c->number)) };
+    if (c->x)
+        c->number = (int *)(c->x + most + 1);
+    return c->x;
 }
 
 static void primitive_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
@@ -123,7 +131,7 @@ static void primitive_vjp(const struct call *c, const mx ct[], const bool want[]
     }
     struct mx_list cts = { 0 }, out = { 0 };
     struct chosen w;
-    bool ok = choose(&w, c->nin);
+    bool ok = chosen_new(&w, c->nin);
     for (int k = 0; k < c->nout && ok; k++)
         ok = !list_push(&cts, ct[k] ? ct[k] : mx_zeros_like(c->y[k]));
     for (int i = 0; i < c->nin && ok; i++)
@@ -131,15 +139,15 @@ static void primitive_vjp(const struct call *c, const mx ct[], const bool want[]
             w.number[w.n] = i;
             w.x[w.n++] = c->x[i];
         }
-    mlx_vector_array in = { ok ? capi_list_of(c->nin, c->x) : NULL }, y = { ok ? capi_list_of(c->nout, c->y) : NULL },
-                     cot = { ok ? capi_list_of(cts.n, (mx *)cts.v) : NULL };
+    mlx_vector_array in = { ok ? capi_lend(c->nin, c->x) : NULL }, y = { ok ? capi_lend(c->nout, c->y) : NULL },
+                     cot = { ok ? capi_lend(cts.n, (mx *)cts.v) : NULL };
     struct capi_result res;
     if (capi_result_open(&res) && in.ctx && y.ctx && cot.ctx && !mx_failed()) {
         unsigned long before = capi_reports();
         mlx_stream s = { scope_stream() };
         int status = p->cls.vjp(&res.vec, state_of(c), in, cot, w.number, (size_t)w.n, y, s);
         if (status)
-            capi_callback_failed(status, before);
+            rule_failed(c->op, "vjp", status, before);
         else
             capi_result_push(&res, &out);
         if (good(c->op, "vjp", &out, w.n, w.x))
@@ -164,20 +172,20 @@ static void primitive_jvp(const struct call *c, const mx t[], mx dy[])
     }
     struct mx_list out = { 0 };
     struct chosen w;
-    bool ok = choose(&w, c->nin);
+    bool ok = chosen_new(&w, c->nin);
     for (int i = 0; i < c->nin && ok; i++)
         if (t[i]) {
             w.number[w.n] = i;
             w.x[w.n++] = t[i];
         }
-    mlx_vector_array in = { ok ? capi_list_of(c->nin, c->x) : NULL }, ts = { ok ? capi_list_of(w.n, w.x) : NULL };
+    mlx_vector_array in = { ok ? capi_lend(c->nin, c->x) : NULL }, ts = { ok ? capi_lend(w.n, w.x) : NULL };
     struct capi_result res;
     if (capi_result_open(&res) && in.ctx && ts.ctx && !mx_failed()) {
         unsigned long before = capi_reports();
         mlx_stream s = { scope_stream() };
         int status = p->cls.jvp(&res.vec, state_of(c), in, ts, w.number, (size_t)w.n, s);
         if (status)
-            capi_callback_failed(status, before);
+            rule_failed(c->op, "jvp", status, before);
         else
             capi_result_push(&res, &out);
         if (good(c->op, "jvp", &out, c->nout, c->y))
@@ -217,9 +225,9 @@ static void primitive_vmap(const struct call *c, const int axis[], mx y[], int y
         if (axis[i] >= 0)
             size = c->x[i]->shape[axis[i]];
     struct mx_list out = { 0 };
-    struct list *made = capi_list_new(NUMBERS);
+    struct list *made = capi_lend_empty(NUMBERS);
     mlx_vector_int axes = { made };
-    mlx_vector_array in = { capi_list_of(c->nin, c->x) };
+    mlx_vector_array in = { capi_lend(c->nin, c->x) };
     struct capi_result res;
     if (capi_result_open(&res) && in.ctx && made) {
         unsigned long before = capi_reports();
@@ -227,7 +235,7 @@ static void primitive_vmap(const struct call *c, const int axis[], mx y[], int y
         int status = p->cls.vmap(&res.vec, &axes, state_of(c), in, axis, (size_t)c->nin, s);
         const struct list *l = axes.ctx;
         if (status)
-            capi_callback_failed(status, before);
+            rule_failed(c->op, "vmap", status, before);
         else
             capi_result_push(&res, &out);
         if (!mx_failed() && (out.n != c->nout || !l || l->n != (size_t)c->nout))
@@ -273,7 +281,7 @@ static int primitive_shapes(const struct call *c, struct spec out[])
         return 1;
     }
     mlx_output *o = mx_malloc((size_t)c->nout * sizeof *o);
-    mlx_vector_array in = { o ? capi_list_of(c->nin, c->x) : NULL };
+    mlx_vector_array in = { o ? capi_lend(c->nin, c->x) : NULL };
     if (in.ctx) {
         memset(o, 0, (size_t)c->nout * sizeof *o);
         /* The rule may look at shapes, which it follows. */
@@ -282,7 +290,7 @@ static int primitive_shapes(const struct call *c, struct spec out[])
         int status = p->cls.output_shapes(state_of(c), in, o, (size_t)c->nout);
         shapeless_end(outer);
         if (status)
-            capi_callback_failed(status, before);
+            rule_failed(c->op, "output_shapes", status, before);
         for (int k = 0; k < c->nout && !mx_failed(); k++)
             good_output(c->op->name, k, &o[k], &out[k]);
     }
@@ -306,7 +314,13 @@ static int compute(const struct plugin *p, const struct plugin_run *r)
     struct mlx_run_ run;
     if (run_open(&run, p->op.name, r))
         return 1;
+    unsigned long before = capi_reports();
+    const char *outer = eval_forbid(p->op.name);
     int status = r->on == DEVICE_CPU ? q->cls.eval_cpu(s->it, &run) : q->cls.eval_gpu(s->it, &run);
+    eval_forbid(outer);
+    const char *message;
+    if (status && capi_reports() != before && !mx_failed() && mlx_last_error(&message))
+        mx_fail_as(MX_RUNTIME, "[%s] %s", p->op.name, message); /* for whoever waits, on a thread of its own */
     return run_close(&run, status);
 }
 
@@ -317,6 +331,11 @@ static char *encode(const struct plugin *p, struct object *state, uint64_t *leng
     const struct primitive *q = (const struct primitive *)p;
     void *it = ((struct state *)state)->it;
     *length = 0;
+    if (!p->infers) {
+        mx_fail_as(MX_RUNTIME, "[export_function] %s has no output_shapes rule, without which files cannot be read",
+                   p->op.name);
+        return NULL;
+    }
     if (!it)
         return mx_malloc(1);
     if (!q->cls.serialize) {
@@ -344,9 +363,12 @@ static struct object *decode(const struct plugin *p, const char *bytes, uint64_t
 {
     const struct primitive *q = (const struct primitive *)p;
     void *it = NULL;
-    if (length && !q->cls.deserialize)
+    if (!p->infers)
+        mx_fail_as(MX_RUNTIME, "[import_function] %s has no output_shapes rule, which checks what files say",
+                   p->op.name);
+    else if (length && !q->cls.deserialize)
         mx_fail_as(MX_RUNTIME, "[import_function] %s has no deserialize rule", p->op.name);
-    else if (length && !(it = q->cls.deserialize(bytes, (size_t)length)))
+    else if (q->cls.deserialize && !(it = q->cls.deserialize(bytes, (size_t)length)))
         mx_fail("[import_function] %s does not take its state of %llu bytes", p->op.name, (unsigned long long)length);
     return mx_failed() ? NULL : state_new(q, it);
 }
@@ -363,6 +385,7 @@ static bool is_identifier(const char *s)
 
 enum { NAME_MOST = 48 };
 
+/* `func` is the public function's name, after "mlx_" that of the operation. */
 static bool good_class(const char *func, const struct mlx_primitive_class *cls)
 {
     if (!capi_need(func, "a class", "cls", cls))
@@ -378,12 +401,13 @@ static bool good_class(const char *func, const struct mlx_primitive_class *cls)
     return !mx_failed();
 }
 
-/* The same but for the address of the name. */
+/* The same rules? */
 static bool same_class(const struct mlx_primitive_class *a, const struct mlx_primitive_class *b)
 {
-    struct mlx_primitive_class u = *a, v = *b;
-    u.name = v.name = NULL;
-    return !memcmp(&u, &v, sizeof u);
+    return a->eval_cpu == b->eval_cpu && a->eval_gpu == b->eval_gpu && a->vjp == b->vjp && a->jvp == b->jvp &&
+           a->vmap == b->vmap && a->is_equivalent == b->is_equivalent && a->print == b->print &&
+           a->output_shapes == b->output_shapes && a->serialize == b->serialize &&
+           a->deserialize == b->deserialize && a->destroy == b->destroy;
 }
 
 /* NULL after a failure. */
@@ -480,7 +504,7 @@ int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitive_class 
     int n = 0;
     mx *x = it ? capi_in_arrays(inputs, &n) : NULL;
     if (x && (outputs_num < 1 || outputs_num > 1 << 20)) {
-        mx_fail("[%s] expected at least one result, got %zu", p->name, outputs_num);
+        mx_fail("[%s] expected 1 to %d results, got %zu", p->name, 1 << 20, outputs_num);
     } else if (x) {
         MX_SCOPE(capi_stream(s));
         apply(p, it, n, x, outputs, (int)outputs_num, &y);

@@ -137,6 +137,7 @@ int capi_list_end(const char *func, void **ctx, struct list *l)
         struct list swap = *old;
         *old = *l;
         *l = swap;
+        old->lent = swap.lent;
         capi_list_free(l);
     } else if (capi_made(HANDLE_vector_array + l->kind, l, func)) {
         capi_list_free(l);
@@ -180,6 +181,16 @@ struct list *capi_list_of(int n, const mx x[])
         }
     return l;
 }
+
+static struct list *lent(struct list *l)
+{
+    if (l)
+        l->lent = true;
+    return l;
+}
+
+struct list *capi_lend(int n, const mx x[]) { return lent(capi_list_of(n, x)); }
+struct list *capi_lend_empty(enum kind kind) { return lent(capi_list_new(kind)); }
 
 /* A list of the results, which is cleared. */
 static struct list *list_of_results(struct mx_list *y)
@@ -284,6 +295,8 @@ static const union slot *element(const char *func, const void *res, const struct
     }                                                                     \
     int name##_free(name vec)                                             \
     {                                                                     \
+        if (vec.ctx && ((struct list *)vec.ctx)->lent)                    \
+            return 0;                                                     \
         capi_gone(HANDLE_vector_array + kind, vec.ctx);                   \
         return capi_list_free(vec.ctx), 0;                                \
     }                                                                     \

@@ -92,6 +92,7 @@ union slot {
 };
 struct list {
     enum kind kind;
+    bool lent; /* to a callback: freeing the handle does nothing, whoever lent it frees it */
     size_t n, cap;
     union slot *v;
 };
@@ -112,6 +113,9 @@ mx *capi_arrays(const char *func, const char *arg, mlx_vector_array vec, int *n)
 #define capi_in_arrays(vec, n) capi_arrays(__func__, #vec, vec, n)
 void capi_arrays_free(int n, mx *x);
 struct list *capi_list_of(int n, const mx x[]); /* NULL after a failure */
+/* The same, and an empty list, for the handles that a callback is given. */
+struct list *capi_lend(int n, const mx x[]);
+struct list *capi_lend_empty(enum kind kind);
 /* The content of the results becomes the lists, which are cleared; dy may be NULL. */
 int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *y,
                      mlx_vector_array *res_1, struct mx_list *dy);
@@ -147,7 +151,7 @@ int capi_closure_end(const char *func, mlx_closure *res, struct closure *f);
 
 /* What a callback leaves in a vector that it is given: it may fill that or replace the handle. */
 struct capi_result {
-    struct list *made;
+    struct list *made; /* lent to the callback */
     mlx_vector_array vec;
 };
 bool capi_result_open(struct capi_result *r); /* false after a failure; close it in any case */

@@ -75,9 +75,7 @@ struct building {
 char *extension_encode(const struct op *op, const void *args, uint64_t *length);
 /* The operation called `name`, which has no prefix any more; NULL: no such extension. */
 const struct op *extension_named(const char *name, size_t length);
-/* `declared`: what the results are in the file, where the operands are as they were written. */
-void extension_build(const struct op *op, const char *state, uint64_t length, int nin, const mx x[],
-                     const struct spec *declared, int nout, mx y[]);
+void extension_build(const struct op *op, const char *state, uint64_t length, int nin, const mx x[], int nout, mx y[]);
 
 /* ---- writing: the form of an operation */
 
@@ -161,7 +159,7 @@ struct mlxfn_entry {
     const char *name; /* not terminated */
     uint64_t name_length;
     const struct primitive *p; /* NULL: an extension, whose state is the text in state.v[0] */
-    const struct op *extension;
+    const struct op *extension; /* NULL beside: of a library that is not registered */
     int device;
     struct wire_state state;
     int nin, nout;

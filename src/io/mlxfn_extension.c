@@ -434,30 +434,23 @@ static mx element_wise(const struct op *op, int nin, const mx x[])
     return mx_fail("[%s] cannot be read from a file with %d operands", op->name, nin);
 }
 
-/* An operation registered at run time, whose rule of shapes, if it has one, checks its operands. */
-static void registered(const struct plugin *p, const char *s, uint64_t n, int nin, const mx x[],
-                       const struct spec *declared, int nout, mx y[])
+/* An operation registered at run time, whose rule of shapes checks its operands. */
+static void registered(const struct plugin *p, const char *s, uint64_t n, int nin, const mx x[], int nout, mx y[])
 {
     struct object *state = p->decode(p, s, n);
     struct plugin_args args = { state };
     if (!state)
         return;
-    if (p->infers || !declared)
-        mx_infer_n(&p->op, &args, nin, x, nout, y);
-    else if (nout == 1)
-        y[0] = mx_node(&p->op, &args, nin, x, declared->ndim, declared->shape, declared->dtype);
-    else
-        mx_nodes(&p->op, &args, nin, x, nout, declared, y);
+    mx_infer_n(&p->op, &args, nin, x, nout, y);
     object_release(state);
 }
 
-void extension_build(const struct op *op, const char *s, uint64_t n, int nin, const mx x[],
-                     const struct spec *declared, int nout, mx y[])
+void extension_build(const struct op *op, const char *s, uint64_t n, int nin, const mx x[], int nout, mx y[])
 {
     mx out[3];
     for (int k = 0; k < nout; k++) y[k] = MX_NIL;
     if (plugin_of(op)) {
-        registered(plugin_of(op), s, n, nin, x, declared, nout, y);
+        registered(plugin_of(op), s, n, nin, x, nout, y);
         return;
     }
 #define ONE(operands, expression)             \

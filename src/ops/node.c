@@ -155,6 +155,8 @@ void node_args_text(const struct node *n, char *out, size_t size)
         out[0] = 0;
     if (n->op->args_text) {
         n->op->args_text(n->op, n->args, out, size);
+        if (size)
+            out[size - 1] = 0;
         return;
     }
 #define PUT(...)                                                              \

@@ -603,8 +603,21 @@ static int await(mx x)
     return 1;
 }
 
+static _Thread_local const char *forbidden;
+
+const char *eval_forbid(const char *why)
+{
+    const char *was = forbidden;
+    forbidden = why;
+    return was;
+}
+
 int mx_eval(int n, const mx x[])
 {
+    if (forbidden) {
+        mx_fail_as(MX_RUNTIME, "[eval] expected no evaluation while %s is computed, got one", forbidden);
+        return 1;
+    }
     if (evaluate(n, x, true))
         return 1;
     int failed = 0;

@@ -199,7 +199,8 @@ static int entry_failed(const struct running *r, const struct mlxfn_entry *e)
     if (kind == MX_MEMORY || kind == MX_INTERRUPTED)
         return 1;
     mx_error_clear();
-    mx_fail_as(kind, "[import_function] %s: byte %llu: %.*s: %s", r->c.label, (unsigned long long)e->at,
+    /* What is bad is the file, whatever an operation finds wrong with its argument. */
+    mx_fail_as(kind == MX_INDEX || kind == MX_AXIS ? MX_VALUE : kind, "[import_function] %s: byte %llu: %.*s: %s", r->c.label, (unsigned long long)e->at,
                e->name_length < 60 ? (int)e->name_length : 60, e->name, message);
     return 1;
 }
@@ -229,13 +230,19 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
     for (int i = 0; i < e->nin && !failed; i++) {
         int *k = id_find(&r->at, e->in[i]);
         if (!k) {
-            mx_fail_as(MX_INDEX, "[import_function] %s: byte %llu: operand %d is no value that came before",
+            mx_fail("[import_function] %s: byte %llu: operand %d is no value that came before",
                        r->c.label, (unsigned long long)e->at, i);
             failed = 1;
             break;
         }
         x[i] = r->v[*k].x;
         settled = settled && (!r->again || has_shape(x[i], r->v[*k].declared));
+    }
+    if (!failed && !e->p && !e->extension) {
+        mx_fail("[import_function] %s: byte %llu: Unable to deserialize primitive %.*s: no library that is registered "
+                "has it (mlx_register_library; in Python, import its module first)", r->c.label,
+                (unsigned long long)e->at, e->name_length < 80 ? (int)e->name_length : 80, e->name);
+        failed = 1;
     }
     if (!failed && !settled && e->p && !e->p->follows) {
         mx_fail("[import_function] %s cannot infer output shapes: it was exported for operands of other shapes",
@@ -250,8 +257,7 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
         if (e->p)
             e->p->build(&b, y);
         else
-            extension_build(e->extension, e->state.v[0].s, e->state.v[0].n, e->nin, x, settled ? e->spec : NULL,
-                            e->nout, y);
+            extension_build(e->extension, e->state.v[0].s, e->state.v[0].n, e->nin, x, e->nout, y);
         for (int k = 0; k < e->nout && !failed; k++)
             failed = check_result(r, e, k, &y[k], settled) || define(r, e->out[k], y[k], &e->spec[k]);
     }
@@ -269,7 +275,7 @@ static int run_entry(struct running *r)
     else if (!failed && e.kind == A_PRIMITIVE)
         failed = primitive(r, &e);
     else if (!failed && !id_find(&r->at, e.id)) {
-        mx_fail_as(MX_INDEX, "[import_function] %s: byte %llu: an entry for an input that there is not", r->c.label,
+        mx_fail("[import_function] %s: byte %llu: an entry for an input that there is not", r->c.label,
                    (unsigned long long)e.at);
         failed = 1;
     }
@@ -291,7 +297,7 @@ static int run_trace(struct running *r, const mx in[], struct mx_list *out)
             failed = list_push(out, r->v[*at].x);
             continue;
         }
-        mx_fail_as(MX_INDEX, "[import_function] %s: byte %llu: output %d is no value of its trace", r->c.label,
+        mx_fail("[import_function] %s: byte %llu: output %d is no value of its trace", r->c.label,
                    (unsigned long long)r->t->tape, k);
         failed = 1;
     }

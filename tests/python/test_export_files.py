@@ -255,7 +255,7 @@ def test_a_gpu_kernel_is_refused(load):
 def test_bad_states(load, name, state, shape, message):
     t = Trace(ramp(2, 3))
     out = t.primitive(name, [1], state, [shape])
-    with pytest.raises((ValueError, RuntimeError, IndexError), match=message) as error:
+    with pytest.raises((ValueError, RuntimeError), match=message) as error:
         load(header() + t.bytes(out))
     assert "byte" in str(error.value)
 
@@ -271,9 +271,9 @@ def test_bad_files(load, tmp_path):
     with pytest.raises(RuntimeError, match="byte 0"):
         load(u64(1 << 62) + good[8:])
     t = Trace(ramp(2, 3))
-    with pytest.raises(IndexError, match="operand 1"):
+    with pytest.raises(ValueError, match="operand 1"):
         load(header() + t.bytes(t.primitive("Add", [1, 77], b"", [(2, 3)])))
-    with pytest.raises(IndexError, match="output 0"):
+    with pytest.raises(ValueError, match="output 0"):
         load(header() + Trace(ramp(2)).bytes(9))
     with pytest.raises(RuntimeError, match="not a regular file"):
         mx.import_function(str(tmp_path))

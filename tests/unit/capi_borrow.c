@@ -65,6 +65,10 @@ static void refused(void **state)
     ended = 0;
     const int two[] = { 2, 2 };
     const int64_t far[] = { INT64_MAX / 2, INT64_MAX / 2 };
+    const double here[2] = { 0 };
+    const int64_t wide[] = { INT64_C(1) << 61, 1 }, wider[] = { (INT64_C(1) << 61) + 100000000000, 1 };
+    for (int i = 0; i < 2; i++)
+        FAILS(!mlx_array_new_borrowed(here, two, i ? wider : wide, 2, MLX_FLOAT64, &ended, end).ctx, "leave it");
     FAILS(!mlx_array_new_borrowed(NULL, two, NULL, 2, MLX_FLOAT32, &ended, end).ctx, "`data`");
     FAILS(!mlx_array_new_borrowed(grid, NULL, NULL, 2, MLX_FLOAT32, &ended, end).ctx, "`shape`");
     FAILS(!mlx_array_new_borrowed(grid, two, far, 2, MLX_FLOAT32, &ended, end).ctx, "strides");

@@ -53,6 +53,32 @@ static int replacing(mlx_vector_array *res, const mlx_vector_array in)
     return product_and_sum(res, in);
 }
 
+/* The same, after freeing that one. */
+static int freeing(mlx_vector_array *res, const mlx_vector_array in)
+{
+    mlx_vector_array_free(*res);
+    return replacing(res, in);
+}
+
+/* Leaves nothing, and its arguments as they are. */
+static int emptying(mlx_vector_array *res, const mlx_vector_array in)
+{
+    (void)in;
+    mlx_vector_array_free(*res);
+    res->ctx = NULL;
+    return 0;
+}
+static int passing_on(mlx_vector_array *res, const mlx_vector_array in)
+{
+    *res = in;
+    return 0;
+}
+static int same_handle(mlx_array *res, const mlx_array x)
+{
+    *res = x;
+    return 0;
+}
+
 static int square(mlx_array *res, const mlx_array x) { return mlx_multiply(res, x, x, cpu()); }
 
 /* The payload times the argument. */
@@ -596,9 +622,32 @@ static void evaluation(void **state)
     mlx_array_free(b);
 }
 
+static void callbacks_may_free_results(void **state)
+{
+    (void)state;
+    mlx_vector_array in = vector_of(2, (float[]){ 3, 4 }), one = vector_of(1, (float[]){ 3 });
+    mlx_vector_array out = mlx_vector_array_new();
+    mlx_closure frees = mlx_closure_new_func(freeing), empty = mlx_closure_new_func(emptying);
+    mlx_closure passes = mlx_closure_new_func(passing_on), same = mlx_closure_new_unary(same_handle);
+    OK(mlx_closure_apply(&out, frees, in));
+    assert_float_equal(at(out, 0), 12, 0);
+    FAILS(mlx_closure_apply(&out, empty, in), "expected the function to leave a vector in its result");
+    OK(mlx_closure_apply(&out, passes, in));
+    assert_float_equal(at(out, 1), 4, 0);
+    FAILS(mlx_closure_apply(&out, same, one), "got the handle of its argument");
+    mlx_closure_free(frees);
+    mlx_closure_free(empty);
+    mlx_closure_free(passes);
+    mlx_closure_free(same);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(one);
+    mlx_vector_array_free(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(callbacks_may_free_results),
         cmocka_unit_test(plain),          cmocka_unit_test(payloads),
         cmocka_unit_test(failing),        cmocka_unit_test(kwargs),
         cmocka_unit_test(value_and_grad), cmocka_unit_test(vjp_and_jvp),

@@ -351,7 +351,7 @@ static void travels(void **state)
         }
         mlx_imported_function_free(got);
     }
-    FAILS(mlx_export_function(file, none, in, false), "Bare has no serialize rule");
+    FAILS(mlx_export_function(file, none, in, false), "Bare has no output_shapes rule");
     remove(file);
     mlx_closure_free(cls);
     mlx_closure_free(none);
@@ -402,7 +402,7 @@ static void refuses(void **state)
     FAILS(apply(&r, &axpby_class, &type, x, y, 1, 1, cpu()), "expected a dtype, got 99");
     FAILS(apply(&r, &bare_class, NULL, x, y, 1, 1, cpu()), "no output_shapes rule");
     FAILS(mlx_primitive_apply(&out, &axpby_class, malloc(8), null, NULL, 1, cpu()), "inputs");
-    FAILS(mlx_primitive_apply(&out, &axpby_class, malloc(8), in, NULL, 0, cpu()), "at least one result");
+    FAILS(mlx_primitive_apply(&out, &axpby_class, malloc(8), in, NULL, 0, cpu()), "1 to 1048576 results, got 0");
     FAILS(mlx_primitive_apply(NULL, &axpby_class, malloc(8), in, NULL, 1, cpu()), "a place for the result");
     FAILS(mlx_primitive_apply(&out, NULL, NULL, in, NULL, 1, cpu()), "a class");
     assert_int_equal(destroyed, 10);
@@ -427,6 +427,56 @@ static void refuses(void **state)
     mlx_array_free(y);
     mlx_vector_array_free(in);
     mlx_vector_array_free(out);
+}
+
+/* A rule of evaluation that evaluates, and rules that fail without a word. */
+static int evaluates(const void *state, mlx_run run)
+{
+    mlx_array a = mlx_array_new();
+    (void)state;
+    int failed = mlx_arange(&a, 0, 3, 1, MLX_FLOAT32, mlx_run_stream(run)) || mlx_array_eval(a);
+    mlx_array_free(a);
+    return failed;
+}
+
+static int gives_seven(mlx_vector_array *res, const void *state, const mlx_vector_array primals,
+                       const mlx_vector_array cts, const int *argnums, size_t n, const mlx_vector_array outputs,
+                       const mlx_stream s)
+{
+    (void)res, (void)state, (void)primals, (void)cts, (void)argnums, (void)n, (void)outputs, (void)s;
+    return 7;
+}
+
+static const struct mlx_primitive_class odd_class = {
+    .struct_size = sizeof odd_class, .abi = MLX_PRIMITIVE_ABI, .name = "Odd", .eval_cpu = evaluates,
+    .vjp = gives_seven, .output_shapes = shapes, .destroy = destroy,
+};
+
+static int odd(mlx_vector_array *res, const mlx_vector_array in)
+{
+    mlx_array x = mlx_array_new();
+    int failed = mlx_vector_array_get(&x, in, 0) || apply(&x, &odd_class, NULL, x, x, 0, 0, cpu()) ||
+                 mlx_vector_array_append_value(*res, x);
+    mlx_array_free(x);
+    return failed;
+}
+
+static void tells_whose_rule(void **state)
+{
+    (void)state;
+    mlx_array x = of(3, ramp), z = mlx_array_new();
+    mlx_vector_array in = mlx_vector_array_new_value(x), out = mlx_vector_array_new(), d = mlx_vector_array_new();
+    mlx_closure cls = mlx_closure_new_func(odd);
+    FAILS(mlx_vjp(&out, &d, cls, in, in), "[Odd] expected the vjp rule to return 0, got 7");
+    OK(apply(&z, &odd_class, NULL, x, x, 0, 0, cpu()));
+    assert_true(mlx_array_eval(z)); /* reported inside, and to whoever waits */
+    expect_heard(2, "expected no evaluation while Odd is computed");
+    mlx_array_free(x);
+    mlx_array_free(z);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+    mlx_vector_array_free(d);
+    mlx_closure_free(cls);
 }
 
 static void prints(void **state)
@@ -488,7 +538,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(computes), cmocka_unit_test(derives), cmocka_unit_test(maps), cmocka_unit_test(compiles),
         cmocka_unit_test(travels), cmocka_unit_test(refuses), cmocka_unit_test(prints), cmocka_unit_test(loads),
-        cmocka_unit_test(runs_on_devices),
+        cmocka_unit_test(runs_on_devices), cmocka_unit_test(tells_whose_rule),
     };
     return cmocka_run_group_tests(tests, start_listening, all_gone);
 }

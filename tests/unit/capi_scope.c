@@ -143,8 +143,10 @@ static void kept(void **state)
     OK(mlx_array_free(gone));
     OK(mlx_scope_keep(given.ctx));
     OK(mlx_scope_keep(out.ctx));
-    OK(mlx_scope_keep(out.ctx)); /* out of the outer one as well */
+    OK(mlx_scope_keep(out.ctx));   /* the outer one's now, and not touched */
+    OK(mlx_scope_keep(outer.ctx)); /* nor is what was there before */
     OK(mlx_scope_end());
+    OK(mlx_scope_keep(out.ctx));
     expect_array(outer, "3, dtype=int32");
     expect_array(given, "3, dtype=int32");
     assert_int_equal(count("mlx_array"), 3);

@@ -84,8 +84,9 @@ MLX_API int mlx_imported_function_apply_kwargs(mlx_vector_array *res,
 /* What the mlx package has in Python alone, and what is ours */
 
 /* An exporter with all that there is to choose.  With `portable`, an operation that only this library
- * knows is an error; without, it is written for this library to read.  `metadata` is text of that
- * many bytes, kept in the file. */
+ * knows is an error; without, it is written for this library to read.  Primitives of registered
+ * libraries (primitive.h) are written either way, for programs that register them too.  `metadata` is
+ * text of that many bytes, kept in the file. */
 MLX_API mlx_function_exporter mlx_function_exporter_new_kwargs(const char *file,
                                                                const mlx_closure_kwargs fun,
                                                                bool shapeless, bool portable,

@@ -10,7 +10,8 @@
  * or after mlx_error; rules of evaluation use mlx_run_error. Derivative and batch rules are written in
  * the operations of the library, which build graphs: these rules run on the thread of the caller, and
  * the operations they call belong on the stream `s`, that of the node. Evaluation runs on any thread,
- * also at the same time on several, so it changes nothing of the state.
+ * also at the same time on several, so it changes nothing of the state. It computes with what mlx_run_*
+ * gives: evaluating an array inside of it is an error.
  *
  * Functions that return int return 0 for success; results and errors as in array.h. */
 #ifndef MLX_C_PRIMITIVE_H
@@ -99,10 +100,12 @@ struct mlx_primitive_class {
                          size_t outputs_num);
 
     /* The state as bytes, for files: writes no more than `size` of them, and returns how many there
-     * are. Without it a state that is NULL can be written, any other cannot. */
+     * are. A state that is NULL is written as none without being asked for; without this rule no other
+     * can be. Files need output_shapes too. */
     size_t (*serialize)(const void *state, void *bytes, size_t size);
 
-    /* A state from such bytes, which may come from anywhere and be anything; NULL where they are bad. */
+    /* A state from such bytes, which may come from anywhere and be anything, also none; NULL where they
+     * are bad. Without it the state is NULL. */
     void *(*deserialize)(const void *bytes, size_t size);
 
     /* Frees a state; on any thread. */
@@ -119,7 +122,7 @@ MLX_API int mlx_primitive_is_registered(bool *res, const char *name);
 
 /* The results of a new primitive on these inputs, on a stream (empty: the default one). `outputs` says
  * what they are; NULL: the class's output_shapes does. The state is taken over, also where the call
- * fails, and destroyed with the last graph that uses it. Registers the class. */
+ * fails (unless the class is for another interface), and destroyed with the last graph that uses it. Registers the class. */
 MLX_API int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitive_class *cls,
                                 void *state, const mlx_vector_array inputs,
                                 const mlx_output *outputs, size_t outputs_num, const mlx_stream s);

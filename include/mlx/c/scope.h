@@ -18,6 +18,9 @@
  * close them before they return.  Then they keep the result that they leave in a handle which was empty
  * (as that of mlx_closure_new_unary is); results put into vectors are copies, and need not be kept.
  *
+ * A callback closes the scopes that it opened, and no others; a thread closes its scopes before it ends,
+ * or what they hold stays.
+ *
  * Streams and groups of processes live as long as the process and are in no scope.  Functions return
  * 0 for success; errors as in array.h. */
 #ifndef MLX_C_SCOPE_H
@@ -35,8 +38,8 @@ MLX_API int mlx_scope_begin(void);
 /* Closes the thread's innermost scope and frees the handles that were made in it and are left. */
 MLX_API int mlx_scope_end(void);
 
-/* Takes a handle, given by its ctx, out of its scope: it belongs to the scope around that one or,
- * where there is none, to the caller.  A handle that is in no scope stays as it is. */
+/* Takes a handle, given by its ctx, out of the thread's innermost scope: it belongs to the scope around
+ * that one or, where there is none, to the caller.  A handle that is not in that scope stays as it is. */
 MLX_API int mlx_scope_keep(const void *ctx);
 
 #ifdef __cplusplus
