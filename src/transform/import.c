@@ -200,8 +200,8 @@ static int entry_failed(const struct running *r, const struct mlxfn_entry *e)
         return 1;
     mx_error_clear();
     /* What is bad is the file, whatever an operation finds wrong with its argument. */
-    mx_fail_as(kind == MX_INDEX || kind == MX_AXIS ? MX_VALUE : kind, "[import_function] %s: byte %llu: %.*s: %s", r->c.label, (unsigned long long)e->at,
-               e->name_length < 60 ? (int)e->name_length : 60, e->name, message);
+    mx_fail_as(kind == MX_INDEX || kind == MX_AXIS ? MX_VALUE : kind, "[import_function] %s: byte %llu: %.*s: %s",
+               r->c.label, (unsigned long long)e->at, e->name_length < 60 ? (int)e->name_length : 60, e->name, message);
     return 1;
 }
 

@@ -122,7 +122,8 @@ MLX_API int mlx_primitive_is_registered(bool *res, const char *name);
 
 /* The results of a new primitive on these inputs, on a stream (empty: the default one). `outputs` says
  * what they are; NULL: the class's output_shapes does. The state is taken over, also where the call
- * fails (unless the class is for another interface), and destroyed with the last graph that uses it. Registers the class. */
+ * fails (unless the class is for another interface), and destroyed with the last graph that uses it.
+ * Registers the class. */
 MLX_API int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitive_class *cls,
                                 void *state, const mlx_vector_array inputs,
                                 const mlx_output *outputs, size_t outputs_num, const mlx_stream s);
