@@ -110,22 +110,54 @@ static void file_read_at(void *o, char *data, size_t n, size_t off)
     file_read(o, data, n);
 }
 
+/* A raw stream that would have to wait says so with None; others return it who have no number to give. */
+static bool is_raw(PyObject *o)
+{
+    PyObject *io = PyImport_ImportModule("io"), *raw = io ? PyObject_GetAttrString(io, "RawIOBase") : NULL;
+    int is = raw ? PyObject_IsInstance(o, raw) : 0;
+    Py_XDECREF(raw);
+    Py_XDECREF(io);
+    return is == 1;
+}
+
+/* Writes what is from `at` on of the m bytes of a view; how many were, or 0 with an exception. */
+static size_t write_some(PyObject *o, PyObject *view, size_t at, size_t m)
+{
+    PyObject *rest = PySequence_GetSlice(view, (Py_ssize_t)at, (Py_ssize_t)m);
+    PyObject *put = rest ? PyObject_CallMethod(o, "write", "O", rest) : NULL;
+    size_t left = m - at, done = 0;
+    if (put == Py_None && is_raw(o))
+        PyErr_Format(PyExc_OSError,
+                     "[save] the file object's write gave None: it is not blocking and took none of %zu bytes", left);
+    else if (put == Py_None)
+        done = left;
+    else if (put) {
+        done = PyLong_Check(put) ? PyLong_AsSize_t(put) : 0;
+        if (done == 0 || done > left) {
+            PyErr_Clear();
+            PyErr_Format(PyExc_OSError,
+                         "[save] write() of the file got %zu bytes and returned %R, not how many it wrote", left, put);
+        }
+    }
+    Py_XDECREF(put);
+    Py_XDECREF(rest);
+    return PyErr_Occurred() ? 0 : done;
+}
+
+/* Who writes may keep what it is given: that is a copy, a piece at a time, not the memory of an array. */
+enum { PIECE = 1 << 20 };
+
 static void file_write(void *o, const char *data, size_t n)
 {
     while (n && !PyErr_Occurred()) {
-        size_t m = n < (1u << 30) ? n : 1u << 30;
-        PyObject *view = PyMemoryView_FromMemory((char *)(uintptr_t)data, (Py_ssize_t)m, PyBUF_READ);
-        PyObject *put = view ? PyObject_CallMethod(o, "write", "O", view) : NULL;
-        size_t done = put && PyLong_Check(put) ? PyLong_AsSize_t(put) : m; /* some return nothing */
-        if (put && put != Py_None && (!PyLong_Check(put) || done == 0 || done > m)) {
-            PyErr_Clear();
-            PyErr_Format(PyExc_OSError,
-                         "[save] write() of the file got %zu bytes and returned %R, not how many it wrote", m, put);
-        }
+        size_t m = n < PIECE ? n : PIECE;
+        PyObject *piece = PyBytes_FromStringAndSize(data, (Py_ssize_t)m);
+        PyObject *view = piece ? PyMemoryView_FromObject(piece) : NULL;
+        for (size_t at = 0; at < m && view && !PyErr_Occurred();) at += write_some(o, view, at, m);
         Py_XDECREF(view);
-        Py_XDECREF(put);
-        data += done;
-        n -= done;
+        Py_XDECREF(piece);
+        data += m;
+        n -= m;
     }
 }
 
