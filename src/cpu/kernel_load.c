@@ -161,7 +161,7 @@ static uint8_t *bytes_of(int fd, size_t *n)
 /* Is this whole, and of this program? */
 static bool is_of(const struct program *p, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe without a writer would keep us */
     size_t n = 0;
     uint8_t *data = fd >= 0 ? bytes_of(fd, &n) : NULL;
     struct trailer t;

@@ -121,6 +121,18 @@ enum fate export_fate(const struct exporter *e, const struct graph *g, int i, co
     return REFUSED;
 }
 
+void export_refuse(const struct exporter *e, const struct op *op)
+{
+    if (mx_failed())
+        return;
+    if (e->portable && wire_has_extension(op))
+        mx_fail("[export_function] Unable to serialize primitive %s: the format of the mlx package has none like it; "
+                "portable=False writes it for this library", op->label);
+    else
+        mx_fail("[export_function] Unable to serialize primitive %s: %s cannot be exported", op->label,
+                op == &op_cpu_kernel ? "a kernel" : "it");
+}
+
 int export_widest(const struct graph *g)
 {
     int most = 1;
@@ -166,9 +178,7 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
                 (*left)++;
                 wire_compose(&c, y);
             } else if (fate == REFUSED) {
-                if (!mx_failed())
-                    mx_fail("[export_function] Unable to serialize primitive %s: the format of the mlx package has "
-                            "none like it; portable=False writes it for this library", n->op->label);
+                export_refuse(e, n->op);
             } else if (fate == FOLDED || !moved) {
                 t->folded[i] = fate == FOLDED;
                 continue;

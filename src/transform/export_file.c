@@ -114,8 +114,7 @@ static int put_entry(struct writing *w, int i, mx x[], struct wire_form *f)
             return 1;
     f->text = NULL;
     if (export_fate(w->e, g, i, &c, true, f) != WRITTEN)
-        return mx_fail("[export_function] Unable to serialize primitive %s: the format of the mlx package has none "
-                       "like it; portable=False writes it for this library", n->op->label), 1;
+        return export_refuse(w->e, n->op), 1;
     struct bytes *b = &w->b;
     put_u64(b, id_of(w, out[0]));
     put_u8(b, true);

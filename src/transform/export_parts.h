@@ -44,6 +44,8 @@ struct call export_call_of(const struct graph *g, int i, mx v[], mx x[]);
 /* With `whole`, f is filled in for what is written; an extension takes some work. */
 enum fate export_fate(const struct exporter *e, const struct graph *g, int i, const struct call *c, bool whole,
                       struct wire_form *f);
+/* Fails for what is REFUSED. */
+void export_refuse(const struct exporter *e, const struct op *op);
 /* The most operands and results of an entry. */
 int export_widest(const struct graph *g);
 /* made[v]: v is made by an entry that is written; free it.  NULL after mx_fail. */

@@ -143,7 +143,7 @@ def test_extensions_are_asked_for(path):
         return mx.linalg.solve(a, a + 1, stream=mx.cpu)
 
     a = mx.array([[2.0, 1.0], [0.5, 3.0]])
-    with pytest.raises(ValueError, match=r"\[export_function\] Unable to serialize primitive Solve"):
+    with pytest.raises(ValueError, match=r"^\[export_function\] .* primitive Solve: .*; portable=False"):
         mx.export_function(path, f, a)
     assert not os.path.exists(path)
     mx.export_function(path, f, a, portable=False)
