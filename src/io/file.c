@@ -80,6 +80,21 @@ mx io_ready(mx x, mx_own *hold)
     return is_nil(hold->it) || mx_wait_host(hold->it) ? MX_NIL : hold->it;
 }
 
+size_t io_utf8(const char *text, size_t n)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t length = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    if (length == 0 || length > n)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return length;
+}
+
 bool io_read(struct source *r, void *data, size_t n, uint64_t offset, const char *what)
 {
     if (offset > r->size || n > r->size - offset) {

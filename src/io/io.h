@@ -53,6 +53,8 @@ int safetensors_save_file(const char *path, const struct archive *a);
 
 /* x evaluated, row-major and on the host; `hold` owns it. */
 mx io_ready(mx x, mx_own *hold);
+/* How many of n > 0 bytes make the character of UTF-8 that they begin with; 0: they begin with none. */
+size_t io_utf8(const char *text, size_t n);
 /* Reads n bytes or fails naming the label. */
 bool io_read(struct source *r, void *data, size_t n, uint64_t offset, const char *what);
 bool io_write(struct writer *w, const void *data, size_t n);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/io.h"
 #include "io/mlxfn.h"
 
 void put_format(struct bytes *b, const char *fmt, ...)
@@ -16,27 +17,12 @@ void put_format(struct bytes *b, const char *fmt, ...)
     put_bytes(b, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-/* How many bytes of UTF-8 begin here; 0: none. */
-static size_t sequence(const unsigned char *s, size_t n)
-{
-    size_t length = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
-    if (length == 0 || length > n)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return length;
-}
-
 void put_json_text(struct bytes *b, const char *text, size_t n)
 {
     const unsigned char *s = (const unsigned char *)text;
     put_bytes(b, "\"", 1);
     for (size_t i = 0, length; i < n; i += length ? length : 1) {
-        length = sequence(s + i, n - i);
+        length = io_utf8(text + i, n - i);
         if (length == 0)
             put_bytes(b, "\xef\xbf\xbd", 3);
         else if (s[i] == '"' || s[i] == '\\')

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 /* Where a path leads to, through links, the last of which may lead to what is not there yet; to be
- * freed, NULL without memory. */
+ * freed, NULL without memory or where links lead to each other: errno. */
 static char *followed(const char *path)
 {
     char *at = realpath(path, NULL), link[PATH_MAX];
-    if (at)
+    if (at || errno == ELOOP)
         return at;
     at = strdup(path);
     for (int i = 0; at && i < 40; i++) {

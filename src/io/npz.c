@@ -23,6 +23,7 @@ enum { MOST_COMMENT = 65535 };
 
 struct member {
     char *name; /* without .npy */
+    bool folder; /* "a/" of no bytes, which some programs that pack folders have in archives */
     int method;
     uint32_t crc;
     uint64_t at, packed, size; /* of its record in the directory; bytes in the file; bytes of the content */
@@ -281,6 +282,10 @@ static size_t parse_entry(struct source *s, const uint8_t *p, uint64_t left, uin
     e->name[n] = 0;
     if (strlen(e->name) != n)
         return bad(s, e->at, "a name has a null character"), 0;
+    for (size_t i = 0, length; i < n; i += length)
+        if (!(length = io_utf8(e->name + i, n - i)))
+            return bad(s, e->at, "the name '%.80s' is not UTF-8", e->name), 0;
+    bool slash = n && e->name[n - 1] == '/';
     if (n >= 4 && !strcmp(e->name + n - 4, ".npy"))
         e->name[n - 4] = 0;
     e->method = u16(p + 10);
@@ -289,6 +294,7 @@ static size_t parse_entry(struct source *s, const uint8_t *p, uint64_t left, uin
     e->size = u32(p + 24);
     e->local = u32(p + 42);
     bool ok = parse_extra(s, e, p + CENTRAL + n, extra) && check_entry(s, e, u16(p + 8)) && find_data(s, e, limit);
+    e->folder = slash && e->size == 0;
     return ok ? whole : 0;
 }
 
@@ -348,7 +354,7 @@ int npz_load(struct source *s, struct archive *a)
         ok = whole != 0;
     }
     ok = ok && check_all(s, e, d.n);
-    for (uint64_t i = 0; i < d.n && ok; i++) ok = load_entry(s, &e[i], a);
+    for (uint64_t i = 0; i < d.n && ok; i++) ok = e[i].folder || load_entry(s, &e[i], a);
     for (uint64_t i = 0; e && i < d.n; i++) free(e[i].name);
     free(e);
     free(text);

@@ -222,6 +222,17 @@ static bool load_all(struct source *r, yyjson_val *root, const char *header, uin
     return ok;
 }
 
+static const char *kind_of(yyjson_val *v)
+{
+    switch (yyjson_get_type(v)) {
+    case YYJSON_TYPE_NULL: return "null";
+    case YYJSON_TYPE_BOOL: return yyjson_get_bool(v) ? "true" : "false";
+    case YYJSON_TYPE_NUM: return "a number";
+    case YYJSON_TYPE_STR: return "a string";
+    default: return "an array";
+    }
+}
+
 int safetensors_load(struct source *r, struct archive *a)
 {
     unsigned char head[8];
@@ -244,7 +255,7 @@ int safetensors_load(struct source *r, struct archive *a)
     yyjson_doc *doc = ok ? yyjson_read_opts(text, length, YYJSON_READ_INSITU, NULL, &why) : NULL;
     if (ok && !yyjson_is_obj(yyjson_doc_get_root(doc))) {
         mx_fail("[load] %s: the safetensors header is not a JSON object: %s at offset %zu", r->label,
-                doc ? "something else" : why.msg, 8 + why.pos);
+                doc ? kind_of(yyjson_doc_get_root(doc)) : why.msg, 8 + (doc ? strspn(text, " \t\r\n") : why.pos));
         ok = false;
     }
     ok = ok && load_all(r, yyjson_doc_get_root(doc), text, 8 + length, a);

@@ -107,9 +107,9 @@ mx mx_load_swapped(struct source *from, uint64_t offset, int ndim, const int *sh
     if (bytes < 0)
         return MX_NIL;
     if (offset > from->size || n > from->size - offset)
-        return mx_fail("[load] %s: shape %s of %s needs %llu bytes at offset %llu, there are %llu", from->label,
+        return mx_fail("[load] %s: shape %s of %s needs %llu bytes at offset %llu, where there are %llu", from->label,
                        shape_text(ndim, shape), dtype_name(t), (unsigned long long)n, (unsigned long long)offset,
-                       (unsigned long long)from->size);
+                       (unsigned long long)(offset < from->size ? from->size - offset : 0));
     size_t align = t == DT_complex64 ? sizeof(float) : dtype_size(t);
     if (from->bytes && !swap && t != DT_bool_ && n > FEW && (uintptr_t)(from->bytes + offset) % align == 0)
         return load_in_place(from, from->bytes + offset, n, ndim, shape, t);

@@ -203,6 +203,28 @@ def test_symlinks_and_modes(tmp_path):
     assert os.stat(tmp_path / "z.npz").st_mode & 0o777 == 0o666 & ~umask
 
 
+SAVES = {
+    "npy": mx.save,
+    "npz": lambda p, x: mx.savez(p, x=x),
+    "safetensors": lambda p, x: mx.save_safetensors(p, {"x": x}),
+    "gguf": lambda p, x: mx.save_gguf(p, {"x": x}, {}),
+    "mlxfn": lambda p, x: mx.export_function(p, lambda y: y + 1, x),
+}
+
+
+@pytest.mark.parametrize("format", SAVES)
+def test_links_that_lead_to_each_other(tmp_path, format):
+    """They end at nothing that could be written, and are no files to be replaced."""
+    (tmp_path / f"a.{format}").symlink_to(f"b.{format}")
+    (tmp_path / f"b.{format}").symlink_to(f"a.{format}")
+    (tmp_path / "folder").symlink_to("folder")
+    for name in (f"a.{format}", f"folder/a.{format}"):
+        with pytest.raises((RuntimeError, OSError), match="symbolic links") as e:
+            SAVES[format](str(tmp_path / name), mx.ones((2,)))
+        assert name in str(e.value)
+    assert len(list(tmp_path.iterdir())) == 3 and all(path.is_symlink() for path in tmp_path.iterdir())
+
+
 FULL_DISK = """
 import os, resource, sys
 import numpy as np
@@ -306,3 +328,77 @@ def test_paths_and_open_files(tmp_path):
     arrays, texts = mx.load(f, format="safetensors", return_metadata=True)
     f.close()
     assert arrays["x"].tolist() == x.tolist() and texts == {"a": "b"}
+
+
+class Keeps:
+    """Keeps what it is given, and more that is made of it; takes at most `most` bytes at a time."""
+
+    def __init__(self, most):
+        self.most, self.parts, self.at = most, [], 0
+
+    def write(self, data):
+        n = min(self.most, len(data))
+        self.parts += [(self.at, data[:n]), (self.at, memoryview(data).cast("B")[:n])]
+        self.parts += [(self.at, np.frombuffer(data, np.uint8)[:n])]
+        self.at += n
+        return n
+
+
+@pytest.mark.parametrize("n, most", [(3, 10**9), (3, 5), (1_000_000, 10**9), (1_000_000, 700_000)])
+def test_what_a_file_object_was_given_stays_what_it_was(n, most):
+    want = io.BytesIO()
+    np.save(want, np.arange(n, dtype=np.int32))
+    f, x = Keeps(most), mx.arange(n)
+    mx.save(f, x)
+    del x
+    mx.clear_cache()
+    mx.eval(mx.full((n,), 7, mx.int32))
+    got = [bytearray(f.at) for _ in range(3)]
+    for i, (at, part) in enumerate(f.parts):
+        part = bytes(part)
+        got[i % 3][at : at + len(part)] = part
+    assert all(np.load(io.BytesIO(data)).tolist() == list(range(n)) for data in got)
+    assert got[0][-4 * n :] == want.getvalue()[-4 * n :]
+
+
+class Raw(io.RawIOBase):
+    """As a pipe that does not block: it takes `room` bytes, then none."""
+
+    def __init__(self, room):
+        self.room, self.got = room, b""
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        n = min(self.room, len(data))
+        self.got += bytes(data[:n])
+        self.room -= n
+        return n or None
+
+
+def test_raw_streams_that_would_have_to_wait():
+    raw = Raw(10**9)
+    mx.save(raw, mx.arange(1000))
+    assert np.load(io.BytesIO(raw.got)).tolist() == list(range(1000))
+    for room in (0, 5, 1000):
+        with pytest.raises(OSError, match=r"^\[save\] the file object's write gave None: .*none of \d+ bytes"):
+            mx.save(Raw(room), mx.arange(1000))
+    reading, writing = os.pipe()
+    try:
+        os.set_blocking(writing, False)
+        with pytest.raises(OSError, match="gave None"), os.fdopen(writing, "wb", buffering=0) as f:
+            mx.save(f, mx.zeros((1000, 1000)))
+    finally:
+        os.close(reading)
+
+    class Nothing:  # as many that are no streams do: all was written
+        def __init__(self):
+            self.got = b""
+
+        def write(self, data):
+            self.got += bytes(data)
+
+    f = Nothing()
+    mx.save(f, mx.arange(1000))
+    assert np.load(io.BytesIO(f.got)).tolist() == list(range(1000))
