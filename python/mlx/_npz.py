@@ -1,6 +1,7 @@
 """Writes archives of npy files, which are zip files."""
 
 import contextlib
+import io
 import os
 import secrets
 import tempfile
@@ -20,7 +21,7 @@ def save(file, args, kwargs, compressed):
         if "\0" in name:
             raise ValueError(f"[savez] expected names without null characters, got {name!r}")
     if hasattr(file, "write"):
-        return write(file, arrays, compressed)
+        return write(Whole(file) if isinstance(file, io.RawIOBase) else file, arrays, compressed)
     path = os.fsdecode(file)
     if "\0" in path:
         raise ValueError(f"[savez] expected a path without a null character, got {path!r}")
@@ -40,6 +41,27 @@ def save(file, args, kwargs, compressed):
         if beside:
             os.unlink(beside)
         raise
+
+
+class Whole:
+    """A raw stream, which may take some of what it is given or nothing, as one that takes all."""
+
+    def __init__(self, raw):
+        self.raw = raw
+
+    def __getattr__(self, name):
+        return getattr(self.raw, name)
+
+    def write(self, data):
+        left = memoryview(data)
+        while left:
+            n = self.raw.write(left)
+            if not n:
+                raise OSError(
+                    f"[savez] the file object's write gave {n}: it is not blocking and took none of {len(left)} bytes"
+                )
+            left = left[n:]
+        return len(data)
 
 
 def open_beside(path):

@@ -377,6 +377,17 @@ class Raw(io.RawIOBase):
         return n or None
 
 
+class Some(Raw):
+    """Takes at most 100 bytes at a time."""
+
+    def __init__(self):
+        super().__init__(0)
+
+    def write(self, data):
+        self.room = 100
+        return super().write(data)
+
+
 def test_raw_streams_that_would_have_to_wait():
     raw = Raw(10**9)
     mx.save(raw, mx.arange(1000))
@@ -384,6 +395,14 @@ def test_raw_streams_that_would_have_to_wait():
     for room in (0, 5, 1000):
         with pytest.raises(OSError, match=r"^\[save\] the file object's write gave None: .*none of \d+ bytes"):
             mx.save(Raw(room), mx.arange(1000))
+    some = Some()
+    mx.savez(some, x=mx.arange(1000))
+    assert not some.closed and np.load(io.BytesIO(some.got))["x"].tolist() == list(range(1000))
+    for room in (0, 5, 1000):
+        raw = Raw(room)
+        with pytest.raises(OSError, match=r"^\[savez\] the file object's write gave None: .*none of \d+ bytes"):
+            mx.savez(raw, x=mx.arange(1000))
+        assert not raw.closed and len(raw.got) == room
     reading, writing = os.pipe()
     try:
         os.set_blocking(writing, False)
