@@ -197,14 +197,20 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
 
     Where all names at one place are numbers the place is a list, with `{}` for numbers that are
     missing; tuples come back as lists, objects of registered types as lists or dicts. No pairs at all
-    give an empty list.
+    give an empty list. Names that leave more than 10,000 and 16 times their own number of places
+    empty are an error: they are rather damaged than meant.
     """
     pairs = list(tree.items()) if isinstance(tree, dict) else list(tree)
-    return _unflatten([(name.split(".") if name else [], leaf) for name, leaf in pairs], "")
+    for name, _ in pairs:
+        if not isinstance(name, str):
+            raise TypeError(f"[tree_unflatten] expected names, got {name!r}")
+    room = [10_000 + 16 * len(pairs)]
+    return _unflatten([(name.split(".") if name else [], leaf) for name, leaf in pairs], "", room)
 
 
-def _unflatten(pairs, place):
-    """`pairs` holds, for every leaf below `place`, the rest of its name in parts."""
+def _unflatten(pairs, place, room):
+    """`pairs` holds, for every leaf below `place`, the rest of its name in parts. `room[0]` is the number of
+    list places that may yet stay empty, in the whole tree."""
     if len(pairs) == 1 and not pairs[0][0]:
         return pairs[0][1]
     branches = {}
@@ -212,11 +218,32 @@ def _unflatten(pairs, place):
         if not parts:
             raise ValueError(f"[tree_unflatten] {_named(place)} holds a leaf and something else")
         branches.setdefault(parts[0], []).append((parts[1:], leaf))
-    children = {key: _unflatten(below, f"{place}.{key}" if place else key) for key, below in branches.items()}
+    children = {key: _unflatten(below, f"{place}.{key}" if place else key, room) for key, below in branches.items()}
     if not all(key.isdecimal() for key in children):
         return children
-    by_number = {int(key): child for key, child in children.items()}
-    return [by_number.get(i, {}) for i in range(max(by_number, default=-1) + 1)]
+    by_number = {_number(key): child for key, child in children.items()}
+    if len(by_number) < len(children):  # "0" and "00" are two names
+        return children
+    size = max(by_number, default=-1) + 1
+    room[0] -= size - len(children)
+    if room[0] < 0:
+        last = max(children, key=_number)
+        name = f"{place}.{last}" if place else last
+        raise ValueError(
+            f"[tree_unflatten] expected the numbers of a list without large gaps, got {_named(_short(name))} "
+            f"where the list has {len(children)} elements"
+        )
+    return [by_number.get(i, {}) for i in range(size)]
+
+
+def _short(name):
+    return name if len(name) <= 80 else f"{name[:77]}..."
+
+
+def _number(key):
+    """The number that a name of digits stands for, or one far too large where it has too many digits to read."""
+    digits = key.lstrip("0")
+    return int(digits or "0") if len(digits) <= 18 else 10**18
 
 
 def tree_reduce(fn, tree, initializer=None, is_leaf=None):

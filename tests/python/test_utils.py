@@ -166,3 +166,21 @@ def test_merge():
         tree_merge({"a": [1, {"x": 1}]}, {"a": [None, {"x": 2}]})
     with pytest.raises(ValueError, match="the root"):
         tree_merge(1, [2])
+
+
+def test_unflatten_leaves_no_large_gaps():
+    assert tree_unflatten([("a.3.w", 1), ("a.0.w", 2)]) == {"a": [{"w": 2}, {}, {}, {"w": 1}]}
+    assert len(tree_unflatten([("a.9999.w", 1)])["a"]) == 10_000
+    assert tree_unflatten([("a.0", 1), ("a.00", 2)]) == {"a": {"0": 1, "00": 2}}
+    assert tree_unflatten([(f"a.{'0' * 5000}1", 1)]) == {"a": [{}, 1]}
+    many = [(f"a.{i}", i) for i in range(30_000)]
+    assert tree_unflatten(many)["a"] == list(range(30_000))
+    for name in ("layers.99999999", "layers." + "9" * 5000, "123456789"):
+        short = name if len(name) < 30 else "layers.99999"
+        with pytest.raises(ValueError, match=rf"\[tree_unflatten\] expected the numbers.*large gaps, got \"{short}"):
+            tree_unflatten([(f"{name}.weight", 1)])
+    # The room is that of the whole tree, not of each of its lists.
+    with pytest.raises(ValueError, match="large gaps"):
+        tree_unflatten([(f"{chr(97 + i)}.9000", 1) for i in range(20)])
+    with pytest.raises(TypeError, match=r"\[tree_unflatten\] expected names, got 3"):
+        tree_unflatten([(3, 1)])
