@@ -44,6 +44,11 @@ class Optimizer:
         parameter = _container(parameter)
         if isinstance(parameter, dict):
             state = {} if state is None else state
+            if not isinstance(state, dict):
+                raise ValueError(
+                    f"[{type(self).__name__}] expected a dict as the state of {path[1:] or 'all parameters'}, "
+                    f"got {type(state).__name__}"
+                )
             for k, child in parameter.items():
                 state[k] = self._complete(child, state.get(k), f"{path}.{k}")
         elif isinstance(parameter, (list, tuple)):
@@ -70,11 +75,55 @@ class Optimizer:
 
         `parameters` may have more in it than `gradients`.
         """
+        gradients = self._checked(gradients, parameters)
         self.init(gradients)
         for name, schedule in self._schedulers.items():
             self.state[name] = schedule(self.step)
         self.state["step"] = self.step + 1
-        return tree_map(self.apply_single, gradients, parameters, self.state)
+        try:
+            return tree_map(self._updated, gradients, parameters, self.state)
+        except Exception:
+            tree_map_with_path(self._check_state, gradients, self.state)  # may know better what is wrong
+            raise
+
+    def _checked(self, gradients, parameters):
+        """The gradients, after an error for the first that its parameter cannot have."""
+
+        def check(path, gradient, parameter):
+            if why := _misfit(gradient, parameter):
+                raise ValueError(f"[{type(self).__name__}] expected {why} for {path or 'the parameter'}")
+
+        try:
+            return tree_map(_fitting, gradients, parameters)
+        except _Misfit:  # names take time: only now
+            tree_map_with_path(check, gradients, parameters)
+            raise
+
+    def _updated(self, gradient, parameter, state):
+        """`apply_single`, with a look at what it returns."""
+        updated = self.apply_single(gradient, parameter, state)
+        shape = getattr(parameter, "shape", ())
+        if updated.shape != shape:
+            raise ValueError(
+                f"[{type(self).__name__}] expected an update of shape {shape}, that of the parameter, "
+                f"got {updated.shape}"
+            )
+        return updated
+
+    def _check_state(self, path, gradient, state):
+        """Raise an error for a state that is not of the form that `init_single` gives."""
+        head, of = f"[{type(self).__name__}] expected", f"in the state of {path or 'the parameter'}"
+        if not isinstance(state, dict):
+            raise ValueError(f"{head} a dict as the state of {path or 'the parameter'}, got {type(state).__name__}")
+        wanted = {}
+        self.init_single(gradient, wanted)
+        for name, value in wanted.items():
+            if name not in state:
+                raise ValueError(f"{head} {name!r} {of}, got only {sorted(state)}")
+            shape = getattr(state[name], "shape", None)
+            if isinstance(value, mx.array) and shape != value.shape:
+                got = type(state[name]).__name__ if shape is None else shape
+                raise ValueError(f"{head} an array {name!r} of shape {value.shape} {of}, got {got}")
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
         """The new value of one parameter; `state` is changed along."""
@@ -87,17 +136,19 @@ class Optimizer:
 
     @state.setter
     def state(self, state: dict):
+        if not isinstance(state, dict):
+            raise ValueError(f"[{type(self).__name__}] expected a dict as the state, got {type(state).__name__}")
         self._state = state
 
     @property
     def step(self):
         """The number of updates so far, an array."""
-        return self.state["step"]
+        return self._kept("step")
 
     @property
     def learning_rate(self):
         """The learning rate, an array. Where there is a schedule, it sets it before each update."""
-        return self.state["learning_rate"]
+        return self._kept("learning_rate")
 
     @learning_rate.setter
     def learning_rate(self, learning_rate: float | mx.array):
@@ -109,6 +160,12 @@ class Optimizer:
             self._schedulers[name] = value
             value = value(self.step)
         self.state[name] = mx.array(value)
+
+    def _kept(self, name):
+        try:
+            return self.state[name]
+        except KeyError:
+            raise KeyError(f"[{type(self).__name__}] the state has no {name!r}") from None
 
     def _lr(self, like):
         """The learning rate in the dtype of an array, so that it does not widen the result."""
@@ -122,6 +179,37 @@ class Optimizer:
 
 
 _INF = float("inf")
+_INEXACT = frozenset((mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.complex64))
+
+
+class _Misfit(ValueError):
+    pass
+
+
+def _fitting(gradient, parameter):
+    """The gradient, where it is one for this parameter."""
+    if _misfit(gradient, parameter):
+        raise _Misfit
+    # The rate is taken in the gradient's dtype: it would be 0 in one of integers.
+    return gradient if gradient.dtype in _INEXACT else gradient.astype(getattr(parameter, "dtype", mx.float32))
+
+
+def _misfit(gradient, parameter):
+    """What would be right in place of this gradient or parameter, and what it is; None if they are right."""
+    if not isinstance(gradient, mx.array):
+        return f"an array, got {type(gradient).__name__} as the gradient"
+    if not isinstance(parameter, mx.array):
+        if isinstance(parameter, (int, float, complex)):  # as good as an array without dimensions
+            return None if gradient.ndim == 0 else f"a gradient of shape (), got {gradient.shape},"
+        return f"an array, got {type(parameter).__name__} as the parameter"
+    if parameter.dtype not in _INEXACT:
+        return f"a floating or complex dtype, got {parameter.dtype} as the parameter's"
+    ours, other = parameter.shape, gradient.shape
+    if ours == other:
+        return None
+    # A gradient of fewer values stands for one that repeats them.
+    fits = len(other) <= len(ours) and all(n in (1, m) for n, m in zip(reversed(other), reversed(ours)))
+    return None if fits else f"a gradient of shape {ours}, got {other},"
 
 
 class MultiOptimizer(Optimizer):
@@ -133,6 +221,8 @@ class MultiOptimizer(Optimizer):
 
     def __init__(self, optimizers, filters: Sequence = ()):
         super().__init__()
+        if len(optimizers) == 0:
+            raise ValueError("[MultiOptimizer] expected at least one optimizer, got none")
         if len(filters) != len(optimizers) - 1:
             raise ValueError(
                 f"[MultiOptimizer] expected {len(optimizers) - 1} filters for {len(optimizers)} "
@@ -162,7 +252,10 @@ class MultiOptimizer(Optimizer):
 
     def apply_gradients(self, gradients: dict, parameters: dict):
         updated = {}
-        for optimizer, part in zip(self.optimizers, self._split(gradients)):
+        parts = self._split(gradients)
+        for optimizer, part in zip(self.optimizers, parts):
+            optimizer._checked(part, parameters)  # all, before any of them takes a step
+        for optimizer, part in zip(self.optimizers, parts):
             updated = tree_merge(updated, optimizer.apply_gradients(part, parameters))
         return updated
 
@@ -173,8 +266,8 @@ class MultiOptimizer(Optimizer):
 
     @state.setter
     def state(self, state: dict):
-        states = state.get("states")
-        if states is None or len(states) != len(self.optimizers):
+        states = state.get("states") if isinstance(state, dict) else None
+        if not isinstance(states, (list, tuple)) or len(states) != len(self.optimizers):
             raise ValueError(
                 f'[MultiOptimizer] expected a state of the form {{"states": [...]}} with {len(self.optimizers)} states'
             )
@@ -596,8 +689,8 @@ class Muon(Optimizer):
         if self.nesterov:
             update = mu * update + (1 - mu) * gradient
         lr = self._lr(gradient)
-        if update.ndim >= 2:
-            matrix = update.reshape(update.shape[0], -1)
+        if update.ndim >= 2 and update.size > 0:
+            matrix = mx.flatten(update, 1)
             lr = lr * max(1, matrix.shape[0] / matrix.shape[1]) ** 0.5
             update = self._orthogonalized(matrix).reshape(update.shape)
         return parameter - lr * update

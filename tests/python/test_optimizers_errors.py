@@ -1,0 +1,160 @@
+"""Optimizers given what is not a gradient, a parameter or a state of theirs; and what only looks like that."""
+
+import mlx.core as mx
+import mlx.optimizers as optim
+import numpy as np
+import pytest
+
+ALL = {
+    "SGD": lambda: optim.SGD(0.1),
+    "momentum": lambda: optim.SGD(0.1, momentum=0.9, weight_decay=0.1),
+    "RMSprop": lambda: optim.RMSprop(0.1),
+    "Adagrad": lambda: optim.Adagrad(0.1),
+    "AdaDelta": lambda: optim.AdaDelta(0.1),
+    "Adam": lambda: optim.Adam(0.1),
+    "AdamW": lambda: optim.AdamW(0.1),
+    "Adamax": lambda: optim.Adamax(0.1),
+    "Lion": lambda: optim.Lion(0.1),
+    "Adafactor": lambda: optim.Adafactor(),
+    "Muon": lambda: optim.Muon(0.1),
+    "MultiOptimizer": lambda: optim.MultiOptimizer([optim.Adam(0.1), optim.SGD(0.1)], [lambda name, g: False]),
+}
+every = pytest.mark.parametrize("make", ALL.values(), ids=ALL)
+
+
+@every
+@pytest.mark.parametrize(
+    "parameter, gradient, message",
+    [
+        (mx.ones(3, mx.int32), mx.ones(3), "a floating or complex dtype, got mlx.core.int32"),
+        (mx.ones(3, mx.bool_), mx.ones(3), "a floating or complex dtype, got mlx.core.bool"),
+        (mx.ones((2, 3)), mx.ones((5, 3)), r"a gradient of shape \(2, 3\), got \(5, 3\)"),
+        (mx.ones((2, 3)), mx.ones((4, 2, 3)), r"a gradient of shape \(2, 3\), got \(4, 2, 3\)"),
+        (mx.ones((1, 3)), mx.ones((2, 3)), r"a gradient of shape \(1, 3\), got \(2, 3\)"),
+        (mx.array(1.0), mx.ones(3), r"a gradient of shape \(\), got \(3,\)"),
+        (1.0, mx.ones(3), r"a gradient of shape \(\), got \(3,\)"),
+        (mx.ones(3), 1.0, "an array, got float as the gradient"),
+        ({"x": mx.ones(3)}, mx.ones(3), "an array, got dict as the parameter"),
+    ],
+)
+def test_misfits_are_named_before_anything_changes(make, parameter, gradient, message):
+    optimizer = make()
+    before = int(optimizer.step)
+    with pytest.raises(ValueError, match=rf"\[\w+\] expected {message}.* for layers\.1\.w$"):
+        optimizer.apply_gradients({"layers": [{}, {"w": gradient}]}, {"layers": [{"w": mx.ones(2)}, {"w": parameter}]})
+    assert int(optimizer.step) == before
+    assert "layers" not in optimizer.state
+
+
+@every
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (), (2, 1)])
+def test_gradients_that_repeat_their_values(make, shape):
+    """They do what the same values written out do, but where the rule depends on the gradient's shape."""
+    gradient = mx.random.normal(shape, key=mx.random.key(3))
+    parameter = mx.ones((2, 3))
+    small = make().apply_gradients({"w": gradient}, {"w": parameter})["w"]
+    full = make().apply_gradients({"w": mx.broadcast_to(gradient, (2, 3))}, {"w": parameter})["w"]
+    assert small.shape == (2, 3)
+    if make not in (ALL["Adafactor"], ALL["Muon"]):
+        np.testing.assert_allclose(small, full, rtol=1e-6)
+
+
+@every
+def test_gradients_of_integers_are_gradients(make):
+    one = make().apply_gradients({"w": mx.array([[1, -2, 3]])}, {"w": mx.ones((1, 3))})["w"]
+    two = make().apply_gradients({"w": mx.array([[1.0, -2, 3]])}, {"w": mx.ones((1, 3))})["w"]
+    np.testing.assert_array_equal(one, two)
+    assert np.all(np.array(one) != 1)
+
+
+@every
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,)])
+def test_parameters_without_values(make, shape):
+    updated = make().apply_gradients({"w": mx.ones(shape)}, {"w": mx.ones(shape)})["w"]
+    mx.eval(updated)
+    assert updated.shape == shape
+
+
+def test_a_number_as_parameter():
+    for parameter in (1.0, 1):
+        updated = optim.SGD(0.5).apply_gradients({"w": mx.array(1.0)}, {"w": parameter})["w"]
+        assert updated.item() == 0.5
+
+
+def state(**rest):
+    return {"step": mx.array(0, mx.uint64), "learning_rate": mx.array(0.1), **rest}
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (state(w={"m": mx.ones((2, 3)), "v": mx.ones((2, 3))}), r"an array 'm' of shape \(3,\).* of w, got \(2, 3\)"),
+        (state(w={"m": mx.ones(3), "v": mx.ones(5)}), r"an array 'v' of shape \(3,\) in the state of w, got \(5,\)"),
+        (state(w={"m": mx.ones(3), "v": "x"}), r"an array 'v' of shape \(3,\) in the state of w, got str"),
+        (state(w={"m": mx.ones(3)}), r"'v' in the state of w, got only \['m'\]"),
+        (state(w=5), "a dict as the state of w, got int"),
+    ],
+)
+def test_states_of_other_parameters(given, message):
+    optimizer = optim.Adam(0.1)
+    optimizer.state = given
+    with pytest.raises(ValueError, match=rf"\[Adam\] expected {message}"):
+        optimizer.apply_gradients({"w": mx.ones(3)}, {"w": mx.ones(3)})
+
+
+def test_a_state_of_another_model():
+    optimizer = optim.Adam(0.1)
+    optimizer.state = state(layers=7)
+    with pytest.raises(ValueError, match=r"\[Adam\] expected a dict as the state of layers, got int"):
+        optimizer.apply_gradients({"layers": {"w": mx.ones(3)}}, {"layers": {"w": mx.ones(3)}})
+
+
+@pytest.mark.parametrize("given", [None, [], 5, mx.array(1.0)])
+def test_states_that_are_no_dict(given):
+    with pytest.raises(ValueError, match=r"\[Adam\] expected a dict as the state, got"):
+        optim.Adam(0.1).state = given
+    with pytest.raises(ValueError, match=r"\[MultiOptimizer\] expected a state of the form"):
+        optim.MultiOptimizer([optim.SGD(0.1)]).state = given
+
+
+@pytest.mark.parametrize("missing", ["step", "learning_rate"])
+def test_states_that_lack_something(missing):
+    optimizer = optim.Adam(0.1)
+    optimizer.state = {name: value for name, value in state().items() if name != missing}
+    with pytest.raises(KeyError, match=rf"\[Adam\] the state has no '{missing}'"):
+        optimizer.apply_gradients({"w": mx.ones(3)}, {"w": mx.ones(3)})
+
+
+def test_an_update_of_another_shape():
+    class Odd(optim.Optimizer):
+        def init_single(self, parameter, state):
+            pass
+
+        def apply_single(self, gradient, parameter, state):
+            return mx.sum(parameter)
+
+    with pytest.raises(ValueError, match=r"\[Odd\] expected an update of shape \(3,\), .*got \(\)"):
+        Odd().apply_gradients({"w": mx.ones(3)}, {"w": mx.ones(3)})
+
+
+def test_no_optimizers():
+    with pytest.raises(ValueError, match=r"\[MultiOptimizer\] expected at least one optimizer, got none"):
+        optim.MultiOptimizer([], [])
+
+
+@pytest.mark.parametrize("make", [ALL["SGD"], ALL["Adam"], ALL["Lion"]])
+def test_a_look_at_shapes_ties_no_trace(make):
+    """A shapeless compiled step that needs no shape is traced once for batches of all sizes."""
+    optimizer, traces = make(), []
+    optimizer.init({"w": mx.ones(3)})
+
+    def step(w, x):
+        traces.append(x)
+        return optimizer.apply_gradients({"w": mx.sum(x, axis=0)}, {"w": w})["w"]
+
+    compiled = mx.compile(step, inputs=optimizer.state, outputs=optimizer.state, shapeless=True)
+    w = mx.ones(3)
+    for n in (4, 7, 9, 4, 11):
+        w = compiled(w, mx.ones((n, 3)))
+    assert len(traces) == 1
+    assert w.shape == (3,)
