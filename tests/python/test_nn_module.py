@@ -439,6 +439,47 @@ def test_strict_load_names_what_does_not_fit(change, message):
     assert all(a is b for (_, a), (_, b) in zip(before, tree_flatten(model.parameters())))
 
 
+def test_load_from_what_gives_pairs(tmp_path):
+    model, other = Model(), Model()
+    weights = tree_flatten(model.parameters(), destination={})
+    model.save_weights(str(tmp_path / "w.npz"))
+    for source in (weights, weights.items(), iter(weights.items()), tmp_path / "w.npz"):
+        other.apply(mx.zeros_like)
+        other.load_weights(source)
+        for name, value in tree_flatten(other.parameters()):
+            assert equal(value, weights[name]), name
+
+
+def test_load_takes_arrays_of_numpy_where_not_strict():
+    layer = nn.Linear(2, 1)
+    weight = np.array([[3.0, 4.0]], np.float32)
+    layer.load_weights([("weight", weight), ("nope", None)], strict=False)
+    assert isinstance(layer.weight, mx.array) and equal(layer.weight, weight)
+    with pytest.raises(ValueError, match=r"\[load_weights\] expected an array for weight, got ndarray"):
+        layer.load_weights([("weight", weight), ("bias", weight)])
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_load_from_what_holds_no_weights(tmp_path, strict):
+    layer = nn.Linear(2, 1)
+    mx.save(str(tmp_path / "w.npy"), mx.ones(3))
+    with pytest.raises(ValueError, match=r"\[load_weights\] expected a file of arrays with names .*w\.npy"):
+        layer.load_weights(str(tmp_path / "w.npy"), strict=strict)
+    for source, got in ((5, "int"), (None, "NoneType"), (mx.ones(3), "array"), (b"w.npz", "bytes")):
+        with pytest.raises(TypeError, match=rf"\[load_weights\] expected the name of a file or pairs.*got {got}"):
+            layer.load_weights(source, strict=strict)
+    for pair, got in ((3, "int"), (("weight",), "a tuple of str"), ((3, mx.ones(1)), "a tuple of int, array")):
+        with pytest.raises(TypeError, match=rf"\[load_weights\] expected pairs of a name and an array, got {got}"):
+            layer.load_weights([pair], strict=strict)
+    with pytest.raises(ValueError, match=r"\[load_weights\] expected an array for weight, got int"):
+        layer.load_weights([("weight", 5), ("bias", mx.zeros(1))], strict=strict)
+
+
+def test_load_makes_no_list_of_a_huge_number():
+    with pytest.raises(ValueError, match=r"\[tree_unflatten\].*large gaps, got \"layers.99999999\""):
+        nn.Sequential(nn.Linear(1, 1)).load_weights([("layers.99999999.weight", mx.ones(1))], strict=False)
+
+
 # ------------------------------------------------------------------ gradients
 
 

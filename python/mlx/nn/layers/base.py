@@ -1,7 +1,8 @@
 """Module: what every layer and every model is."""
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from os import PathLike
 from typing import Any
 
 import mlx.core as mx
@@ -242,17 +243,14 @@ class Module(dict):
         """Replace parameters by those of a file, or of a list of pairs (dotted name, array).
 
         With `strict` the names must be exactly those of the model's parameters and the shapes
-        theirs, otherwise whatever fits by name is taken.
+        theirs, otherwise whatever fits by name is taken, NumPy's arrays as well.
         """
-        if isinstance(file_or_weights, (list, tuple)):
-            weights = dict(file_or_weights)
-        elif isinstance(file_or_weights, dict):
-            weights = file_or_weights
-        else:
-            weights = mx.load(str(file_or_weights))
-
+        weights = _named_weights(file_or_weights)
         if strict:
             self._check_weights(weights)
+        else:
+            own = tree_flatten(self.parameters(), destination={})
+            weights = {name: _weight(name, value) if name in own else value for name, value in weights.items()}
         return self.update(tree_unflatten(weights) if weights else {}, strict=False)
 
     def _check_weights(self, weights):
@@ -344,6 +342,50 @@ class Module(dict):
     def eval(self) -> "Module":
         """The same as `train(False)`."""
         return self.train(False)
+
+
+def _check_sizes(layer, **sizes):
+    """Raise an error for a size, given by its name, below 1: random weights of such a layer have no scale."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"[{type(layer).__name__}] expected {name} of at least 1, got {size}")
+
+
+def _named_weights(source):
+    """The dict of names and arrays that `load_weights` is given in one of several forms."""
+    if isinstance(source, (str, PathLike)):
+        weights = mx.load(str(source))
+        if not isinstance(weights, dict):
+            raise ValueError(
+                f"[load_weights] expected a file of arrays with names (.npz, .safetensors, .gguf), got one array "
+                f"without a name in {source}"
+            )
+        return weights
+    if not isinstance(source, Iterable) or isinstance(source, (mx.array, bytes)):
+        raise TypeError(
+            f"[load_weights] expected the name of a file or pairs of names and arrays, got {type(source).__name__}"
+        )
+    weights = {}
+    for pair in source.items() if isinstance(source, dict) else source:
+        if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str)):
+            raise TypeError(f"[load_weights] expected pairs of a name and an array, got {_shown(pair)}")
+        weights[pair[0]] = pair[1]
+    return weights
+
+
+def _shown(pair):
+    if isinstance(pair, (list, tuple)):
+        return f"a {type(pair).__name__} of {', '.join(type(x).__name__ for x in pair[:4]) or 'nothing'}"
+    return type(pair).__name__
+
+
+def _weight(name, value):
+    """`value` as an array of ours."""
+    if isinstance(value, mx.array):
+        return value
+    if hasattr(value, "__array__"):
+        return mx.array(value)
+    raise ValueError(f"[load_weights] expected an array for {name}, got {type(value).__name__}")
 
 
 def _unchanged(value):

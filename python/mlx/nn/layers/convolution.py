@@ -12,7 +12,7 @@ import math
 
 import mlx.core as mx
 
-from .base import Module
+from .base import Module, _check_sizes
 
 
 def _sizes(layer, name, value, ndim):
@@ -37,6 +37,7 @@ class _Convolution(Module):
                 f"[{type(self).__name__}] expected groups to divide the channels, "
                 f"got {groups} for {in_channels} and {out_channels}"
             )
+        _check_sizes(self, in_channels=in_channels, kernel_size=min(window))
         channels = in_channels // groups
         bound = 1 / math.sqrt(channels * math.prod(window))
         self.weight = mx.random.uniform(-bound, bound, (out_channels, *window, channels))

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map_with_path
 
-from .base import Module
+from .base import Module, _check_sizes
 from .linear import Linear
 from .quantized import QuantizedLinear, _Packed
 
@@ -152,6 +152,7 @@ class AllToShardedLinear(Module):
     ):
         super().__init__()
         self.group = group or mx.distributed.init()
+        _check_sizes(self, input_dims=input_dims)
         bound = math.sqrt(1.0 / input_dims)
         outputs = _share(self, "output_dims", output_dims, self.group)
         self.weight = mx.random.uniform(-bound, bound, (outputs, input_dims))
@@ -187,6 +188,7 @@ class ShardedToAllLinear(Module):
     ):
         super().__init__()
         self.group = group or mx.distributed.init()
+        _check_sizes(self, input_dims=input_dims)
         bound = math.sqrt(1.0 / input_dims)
         inputs = _share(self, "input_dims", input_dims, self.group)
         self.weight = mx.random.uniform(-bound, bound, (output_dims, inputs))
@@ -226,6 +228,7 @@ class _PackedPart(_Packed):
     def _begin(self, inputs, outputs, biases, group):
         """Random weights of these sizes, and as many biases, or None."""
         self.group = group
+        _check_sizes(self, input_dims=inputs)
         bound = math.sqrt(1.0 / inputs)
         if biases is not None:
             self.bias = mx.zeros((biases,))

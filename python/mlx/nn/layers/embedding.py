@@ -2,7 +2,7 @@
 
 import mlx.core as mx
 
-from .base import Module
+from .base import Module, _check_sizes
 from .quantized import QuantizedEmbedding
 
 
@@ -14,6 +14,7 @@ class Embedding(Module):
 
     def __init__(self, num_embeddings: int, dims: int):
         super().__init__()
+        _check_sizes(self, dims=dims)
         self.weight = mx.random.normal(shape=(num_embeddings, dims), scale=dims**-0.5)
 
     def _extra_repr(self):

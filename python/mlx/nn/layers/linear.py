@@ -4,7 +4,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from .base import Module
+from .base import Module, _check_sizes
 from .quantized import QQLinear, QuantizedLinear
 
 
@@ -27,6 +27,7 @@ class Linear(Module):
 
     def __init__(self, input_dims: int, output_dims: int, bias: bool = True) -> None:
         super().__init__()
+        _check_sizes(self, input_dims=input_dims)
         bound = input_dims**-0.5
         self.weight = mx.random.uniform(-bound, bound, (output_dims, input_dims))
         if bias:
@@ -64,6 +65,7 @@ class Bilinear(Module):
 
     def __init__(self, input1_dims: int, input2_dims: int, output_dims: int, bias: bool = True) -> None:
         super().__init__()
+        _check_sizes(self, input1_dims=input1_dims)
         bound = input1_dims**-0.5
         self.weight = mx.random.uniform(-bound, bound, (output_dims, input2_dims, input1_dims))
         if bias:

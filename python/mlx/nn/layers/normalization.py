@@ -7,11 +7,12 @@ image (InstanceNorm), a group of channels of one image (GroupNorm), one channel 
 (BatchNorm). Channels are the last axis.
 """
 
+import math
 from functools import partial
 
 import mlx.core as mx
 
-from .base import Module
+from .base import Module, _check_sizes
 
 
 def _wide(x):
@@ -118,6 +119,7 @@ class GroupNorm(_Affine):
         affine: bool = True,
         pytorch_compatible: bool = False,
     ):
+        _check_sizes(self, dims=dims)
         super().__init__(dims, affine, affine)
         if num_groups < 1 or dims % num_groups:
             raise ValueError(f"[GroupNorm] expected num_groups to divide dims, got {num_groups} and {dims}")
@@ -204,7 +206,7 @@ class BatchNorm(_Affine):
             mean = mx.mean(wide, axis=axes)
             var = mx.mean(mx.square(wide - mean), axis=axes)
             if self.track_running_stats:
-                self._track(mean, var, x.size // self.num_features)
+                self._track(mean, var, math.prod(x.shape[:-1]))
             y = (wide - mean) * mx.rsqrt(var + self.eps)
         return self._scale_and_shift(y.astype(x.dtype))
 

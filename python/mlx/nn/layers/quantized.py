@@ -5,7 +5,7 @@ from collections.abc import Callable
 import mlx.core as mx
 from mlx.utils import tree_map_with_path
 
-from .base import Module
+from .base import Module, _check_sizes
 
 _SIZES = {"affine": (64, 4), "mxfp4": (32, 4), "mxfp8": (32, 8), "nvfp4": (16, 4)}
 
@@ -66,6 +66,7 @@ class QuantizedLinear(_Packed):
         mode: str = "affine",
     ):
         super().__init__(group_size, bits, mode)
+        _check_sizes(self, input_dims=input_dims)
         bound = input_dims**-0.5
         self._pack(mx.random.uniform(-bound, bound, (output_dims, input_dims)))
         if bias:
@@ -106,6 +107,7 @@ class QuantizedEmbedding(_Packed):
         mode: str = "affine",
     ):
         super().__init__(group_size, bits, mode)
+        _check_sizes(self, dims=dims)
         self._pack(mx.random.normal(shape=(num_embeddings, dims), scale=dims**-0.5))
 
     @property
@@ -149,6 +151,7 @@ class QQLinear(Module):
         self, input_dims: int, output_dims: int, group_size: int = None, bits: int = None, mode: str = "nvfp4"
     ):
         super().__init__()
+        _check_sizes(self, input_dims=input_dims)
         bound = input_dims**-0.5
         self._begin(mx.random.uniform(-bound, bound, (output_dims, input_dims)), group_size, bits, mode)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import mlx.core as mx
 
 from .activations import tanh
-from .base import Module
+from .base import Module, _check_sizes
 
 
 def _uniform(hidden_size, *shape):
@@ -45,6 +45,7 @@ class RNN(Module):
         self.nonlinearity = nonlinearity or tanh
         if not callable(self.nonlinearity):
             raise ValueError(f"[RNN] expected a function for nonlinearity, got {nonlinearity!r}")
+        _check_sizes(self, hidden_size=hidden_size)
         self.hidden_size = hidden_size
         self.Wxh = _uniform(hidden_size, hidden_size, input_size)
         self.Whh = _uniform(hidden_size, hidden_size, hidden_size)
@@ -81,6 +82,7 @@ class GRU(Module):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True):
         super().__init__()
+        _check_sizes(self, hidden_size=hidden_size)
         self.hidden_size = hidden_size
         self.Wx = _uniform(hidden_size, 3 * hidden_size, input_size)
         self.Wh = _uniform(hidden_size, 3 * hidden_size, hidden_size)
@@ -127,6 +129,7 @@ class LSTM(Module):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True):
         super().__init__()
+        _check_sizes(self, hidden_size=hidden_size)
         self.hidden_size = hidden_size
         self.Wx = _uniform(hidden_size, 4 * hidden_size, input_size)
         self.Wh = _uniform(hidden_size, 4 * hidden_size, hidden_size)

@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from ..utils import checkpoint as _checkpoint
 from .activations import relu
-from .base import Module
+from .base import Module, _check_sizes
 from .dropout import Dropout
 from .linear import Linear
 from .normalization import LayerNorm
@@ -42,6 +42,7 @@ class MultiHeadAttention(Module):
         bias: bool = False,
     ):
         super().__init__()
+        _check_sizes(self, dims=dims)
         query_input_dims = query_input_dims or dims
         key_input_dims = key_input_dims or dims
         value_input_dims = value_input_dims or key_input_dims

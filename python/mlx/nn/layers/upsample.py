@@ -17,6 +17,11 @@ import mlx.core as mx
 from .base import Module
 
 
+def _check_scale(scale):
+    if not math.isfinite(scale):
+        raise ValueError(f"[Upsample] expected a finite scale, got {scale}")
+
+
 def _length(n, scale):
     m = int(scale * n)
     if m < 1:
@@ -42,6 +47,7 @@ def _along_axes(x, scale_factor, resample):
             f"{tuple(scale_factor)}, got shape {x.shape}"
         )
     for axis, scale in enumerate(scale_factor, 1):
+        _check_scale(scale)
         if scale != 1:
             x = resample(x, axis, scale)
     return x
@@ -141,6 +147,8 @@ class Upsample(Module):
             self.scale_factor = tuple(map(float, scale_factor))
         else:
             self.scale_factor = float(scale_factor)
+        for scale in self.scale_factor if isinstance(self.scale_factor, tuple) else (self.scale_factor,):
+            _check_scale(scale)
         self.mode = mode
         self.align_corners = align_corners
         self.antialias = antialias
