@@ -87,7 +87,7 @@ def test_pages(chat):
     session = llama.Session(model)
     got = list(llama.generate(session, tokens, end=None, limit=12))
     want = np.array(llama.Session(model)(tokens + got[:-1]))
-    assert session.room == 512
+    assert session.room == 3 * 128
     assert got[-1] == want.argmax()
 
 

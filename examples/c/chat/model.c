@@ -9,7 +9,7 @@
 
 #include "must.h"
 
-enum { PAGE = 256 }; /* tokens by which a cache grows */
+enum { PAGE = 128 }; /* tokens by which a cache grows */
 
 struct matrix {
     mlx_array weight, scales, biases; /* packed; or a weight alone */

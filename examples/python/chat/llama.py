@@ -6,7 +6,7 @@ The layers carry the names that the file has. Weights that it has packed into a 
 import mlx.core as mx
 import mlx.nn as nn
 
-PAGE = 256  # tokens by which a cache grows
+PAGE = 128  # tokens by which a cache grows
 
 
 class Block(nn.Module):
