@@ -173,6 +173,19 @@ void capi_result_close(struct capi_result *r)
     capi_list_free(r->made);
 }
 
+bool capi_axes_open(struct capi_axes *a)
+{
+    a->made = a->vec.ctx = capi_lend_empty(NUMBERS);
+    return a->made;
+}
+
+void capi_axes_close(struct capi_axes *a)
+{
+    if (a->vec.ctx != a->made)
+        mlx_vector_int_free(a->vec);
+    capi_list_free(a->made);
+}
+
 void capi_result_push(const struct capi_result *r, struct mx_list *out)
 {
     const struct list *l = r->vec.ctx;
@@ -401,13 +414,13 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
 {
     struct user *u = (struct user *)self;
     struct capi_result res;
-    struct list *made = capi_lend_empty(NUMBERS);
-    mlx_vector_int axes = { made };
+    struct capi_axes axes;
+    bool opened = capi_axes_open(&axes);
     mlx_vector_array in = { capi_lend(nx, x) };
-    if (capi_result_open(&res) && in.ctx && made) {
+    if (capi_result_open(&res) && opened && in.ctx) {
         unsigned long before = capi_reports();
-        int status = CALL(custom_vmap, u, &res.vec, &axes, in, axis, (size_t)nx);
-        const struct list *l = axes.ctx;
+        int status = CALL(custom_vmap, u, &res.vec, &axes.vec, in, axis, (size_t)nx);
+        const struct list *l = axes.vec.ctx;
         if (status)
             capi_callback_failed(status, before);
         else if (!l || l->n != (size_t)ny)
@@ -419,9 +432,7 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
             yaxis[k] = l->v[k].number;
     }
     capi_result_close(&res);
-    if (axes.ctx != made)
-        mlx_vector_int_free(axes);
-    capi_list_free(made);
+    capi_axes_close(&axes);
     capi_list_free(in.ctx);
     return mx_failed();
 }
@@ -449,16 +460,14 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
     if (!ready(__func__, u, res_0, "input_0", input_0.ctx) || !ready(__func__, u, res_1, "input_0", input_0.ctx) ||
         !capi_result_open(&r))
         return capi_report();
-    struct list *made = capi_lend_empty(NUMBERS);
-    mlx_vector_int axes = { made };
+    struct capi_axes axes;
+    bool opened = capi_axes_open(&axes);
     unsigned long before = capi_reports();
-    int status = made ? CALL(custom_vmap, u, &r.vec, &axes, input_0, input_1, input_1_num) : 0;
+    int status = opened ? CALL(custom_vmap, u, &r.vec, &axes.vec, input_0, input_1, input_1_num) : 0;
     int failed = end_result(__func__, res_0, &r, status, before);
     if (!failed)
-        failed = mlx_vector_int_set(res_1, axes);
-    if (axes.ctx != made)
-        mlx_vector_int_free(axes);
-    capi_list_free(made);
+        failed = mlx_vector_int_set(res_1, axes.vec);
+    capi_axes_close(&axes);
     return failed;
 }
 

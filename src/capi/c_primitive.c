@@ -4,7 +4,6 @@
  * code that is not ours, so operands are owned meanwhile and what comes back is checked. */
 #include "mlx/c/primitive.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "capi/primitive_run.h"
 #include "core/buffer.h"
 #include "core/shape.h"
+#include "core/words.h"
 #include "ops/ops.h"
 #include "ops/rules.h"
 #include "transform/eval.h"
@@ -225,15 +225,15 @@ static void primitive_vmap(const struct call *c, const int axis[], mx y[], int y
         if (axis[i] >= 0)
             size = c->x[i]->shape[axis[i]];
     struct mx_list out = { 0 };
-    struct list *made = capi_lend_empty(NUMBERS);
-    mlx_vector_int axes = { made };
+    struct capi_axes axes;
+    bool opened = capi_axes_open(&axes);
     mlx_vector_array in = { capi_lend(c->nin, c->x) };
     struct capi_result res;
-    if (capi_result_open(&res) && in.ctx && made) {
+    if (capi_result_open(&res) && opened && in.ctx) {
         unsigned long before = capi_reports();
         mlx_stream s = { scope_stream() };
-        int status = p->cls.vmap(&res.vec, &axes, state_of(c), in, axis, (size_t)c->nin, s);
-        const struct list *l = axes.ctx;
+        int status = p->cls.vmap(&res.vec, &axes.vec, state_of(c), in, axis, (size_t)c->nin, s);
+        const struct list *l = axes.vec.ctx;
         if (status)
             rule_failed(c->op, "vmap", status, before);
         else
@@ -248,9 +248,7 @@ static void primitive_vmap(const struct call *c, const int axis[], mx y[], int y
             }
     }
     capi_result_close(&res);
-    if (axes.ctx != made)
-        mlx_vector_int_free(axes);
-    capi_list_free(made);
+    capi_axes_close(&axes);
     capi_list_free(in.ctx);
     list_clear(&out);
 }
@@ -375,14 +373,6 @@ static struct object *decode(const struct plugin *p, const char *bytes, uint64_t
 
 /* ---- classes */
 
-static bool is_identifier(const char *s)
-{
-    if (!isalpha((unsigned char)*s) && *s != '_')
-        return false;
-    while (isalnum((unsigned char)*s) || *s == '_') s++;
-    return !*s;
-}
-
 enum { NAME_MOST = 48 };
 
 /* `func` is the public function's name, after "mlx_" that of the operation. */
@@ -395,7 +385,7 @@ static bool good_class(const char *func, const struct mlx_primitive_class *cls)
                                "got one for %d", func + 4, MLX_PRIMITIVE_ABI, MLX_VERSION, cls->abi);
     else if (cls->struct_size < offsetof(struct mlx_primitive_class, eval_cpu))
         mx_fail("[%s] expected the size of a class in struct_size, got %zu", func + 4, cls->struct_size);
-    else if (!cls->name || strnlen(cls->name, NAME_MOST + 1) > NAME_MOST || !is_identifier(cls->name))
+    else if (!cls->name || !is_identifier(cls->name, NAME_MOST))
         mx_fail("[%s] expected a name that is an identifier of up to %d characters, got '%s'", func + 4, NAME_MOST,
                 cls->name ? cls->name : "NULL");
     return !mx_failed();

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "capi/capi.h"
+#include "core/words.h"
 #include "transform/graph.h"
 
 /* Not even the number of dimensions matters. */
@@ -33,16 +34,6 @@ static const char *const any_shape[] = {
     "stack_axis", "std", "std_axes", "std_axis", "sum", "sum_axes", "sum_axis", "swapaxes", "take", "take_axis",
     "transpose", "transpose_axes", "unflatten", "var", "var_axes", "var_axis",
 };
-
-static bool among(const char *name, const char *const list[], size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(name, list[i]))
-            return true;
-    return false;
-}
-
-#define AMONG(name, list) among(name, list, sizeof list / sizeof *list)
 
 void capi_note(const char *func, mx x)
 {

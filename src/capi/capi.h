@@ -157,6 +157,13 @@ struct capi_result {
 bool capi_result_open(struct capi_result *r); /* false after a failure; close it in any case */
 void capi_result_push(const struct capi_result *r, struct mx_list *out);
 void capi_result_close(struct capi_result *r);
+/* The same of the axes that a vmap rule leaves. */
+struct capi_axes {
+    struct list *made;
+    mlx_vector_int vec;
+};
+bool capi_axes_open(struct capi_axes *a); /* false after a failure; close it in any case */
+void capi_axes_close(struct capi_axes *a);
 
 /* What a mlx_closure_value_and_grad holds. */
 struct value_and_grad {

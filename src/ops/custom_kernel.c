@@ -4,12 +4,12 @@
  * mx_custom_function gives it some. */
 #include "ops/custom_kernel.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/words.h"
 #include "ops/rules.h"
 
 const char *kernel_word(enum kernel_language language)
@@ -20,25 +20,8 @@ const char *kernel_word(enum kernel_language language)
 
 /* ---- names */
 
-static bool among(const char *name, const char *const list[], size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(name, list[i]))
-            return true;
-    return false;
-}
-#define AMONG(name, list) among(name, list, sizeof list / sizeof *list)
-
 /* Compilers need not tell apart names that differ further behind. */
 enum { NAME_LENGTH = 255 };
-
-static bool is_identifier(const char *s)
-{
-    const char *start = s;
-    bool good = isalpha((unsigned char)*s) || *s == '_';
-    for (; good && *s; s++) good = isalnum((unsigned char)*s) || *s == '_';
-    return good && s - start <= NAME_LENGTH;
-}
 
 /* Words of C, and those that what is around a kernel in C is written with. */
 static bool is_taken(const char *s)
@@ -62,7 +45,7 @@ static bool is_taken(const char *s)
 static bool good_name(enum kernel_language language, const char *what, const char *name)
 {
     const char *word = kernel_word(language);
-    if (!is_identifier(name))
+    if (!is_identifier(name, NAME_LENGTH))
         mx_fail("[%s] expected %s to be an identifier (at most %d letters, digits and underscores), got \"%.200s\"",
                 word, what, NAME_LENGTH, name);
     else if (language == KERNEL_C && is_taken(name))
@@ -111,7 +94,7 @@ static char *copied(const char *s)
 struct kernel *kernel_new(const struct kernel *k)
 {
     const char *word = kernel_word(k->language);
-    if (!is_identifier(k->name))
+    if (!is_identifier(k->name, NAME_LENGTH))
         return mx_fail("[%s] expected the name of a kernel to be an identifier (at most %d letters, digits and "
                        "underscores), got \"%.200s\"", word, NAME_LENGTH, k->name), NULL;
     if (k->nout == 0)
