@@ -55,6 +55,8 @@ int run_load(const struct run *r)
     mx y = r->y[0];
     uint64_t n = (uint64_t)nbytes(y), offset = (uint64_t)a->offset;
     size_t align = y->dtype == DT_complex64 ? sizeof(float) : itemsize(y);
+    if (!load_inside(from, offset, n, y->ndim, y->shape, y->dtype, MX_RUNTIME))
+        return 1;
     if (from->map && n && !a->swap && y->dtype != DT_bool_ && (from->base + offset) % align == 0) {
         struct buffer *b = from->map(from, offset, n);
         if (b)

@@ -131,7 +131,7 @@ static mx read_data(struct source *r, const struct header *h, uint64_t at)
     int shape[MX_MAX_NDIM];
     for (int i = 0; i < h->ndim; i++)
         shape[i] = h->fortran ? h->shape[h->ndim - 1 - i] : h->shape[i];
-    mx x = mx_load_swapped(r, at, h->ndim, shape, h->dtype, h->swap);
+    mx x = mx_load_late(r, at, h->ndim, shape, h->dtype, h->swap);
     return h->fortran ? mx_transpose(x, NULL, 0) : x;
 }
 

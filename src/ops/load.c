@@ -99,17 +99,24 @@ static mx load_now(struct source *from, uint64_t offset, size_t n, int ndim, con
     return array_of_buffer(t, ndim, shape, b);
 }
 
-mx mx_load_swapped(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t, bool swap)
+bool load_inside(const struct source *from, uint64_t offset, uint64_t n, int ndim, const int *shape, enum dtype t,
+                 enum mx_error kind)
+{
+    if (offset <= from->size && n <= from->size - offset)
+        return true;
+    mx_fail_as(kind, "[load] %s: shape %s of %s needs %llu bytes at offset %llu, where there are %llu", from->label,
+               shape_text(ndim, shape), dtype_name(t), (unsigned long long)n, (unsigned long long)offset,
+               (unsigned long long)(offset < from->size ? from->size - offset : 0));
+    return false;
+}
+
+mx mx_load_late(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t, bool swap)
 {
     enum { FEW = 256 };
     int64_t bytes = load_bytes(from, offset, ndim, shape, t), v[MX_MAX_NDIM];
     uint64_t n = (uint64_t)bytes;
-    if (bytes < 0)
+    if (bytes < 0 || ((from->eager || from->bytes) && !load_inside(from, offset, n, ndim, shape, t, MX_VALUE)))
         return MX_NIL;
-    if (offset > from->size || n > from->size - offset)
-        return mx_fail("[load] %s: shape %s of %s needs %llu bytes at offset %llu, where there are %llu", from->label,
-                       shape_text(ndim, shape), dtype_name(t), (unsigned long long)n, (unsigned long long)offset,
-                       (unsigned long long)(offset < from->size ? from->size - offset : 0));
     size_t align = t == DT_complex64 ? sizeof(float) : dtype_size(t);
     if (from->bytes && !swap && t != DT_bool_ && n > FEW && (uintptr_t)(from->bytes + offset) % align == 0)
         return load_in_place(from, from->bytes + offset, n, ndim, shape, t);
@@ -121,7 +128,9 @@ mx mx_load_swapped(struct source *from, uint64_t offset, int ndim, const int *sh
 
 mx mx_load(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t)
 {
-    return mx_load_swapped(from, offset, ndim, shape, t, false);
+    int64_t bytes = load_bytes(from, offset, ndim, shape, t);
+    return bytes >= 0 && load_inside(from, offset, (uint64_t)bytes, ndim, shape, t, MX_VALUE)
+               ? mx_load_late(from, offset, ndim, shape, t, false) : MX_NIL;
 }
 
 mx load_rows(mx x, int axis, const int *first, int count)
@@ -143,8 +152,8 @@ mx load_rows(mx x, int axis, const int *first, int count)
         inner *= x->shape[i];
         shape[i] = i < axis ? 1 : i == axis ? count : x->shape[i];
     }
-    mx y = mx_load_swapped((struct source *)a.from, (uint64_t)(a.offset + at * (int64_t)itemsize(x)), x->ndim, shape,
-                           a.dtype, a.swap);
+    mx y = mx_load_late((struct source *)a.from, (uint64_t)(a.offset + at * (int64_t)itemsize(x)), x->ndim, shape,
+                        a.dtype, a.swap);
     object_release(a.from);
     return y;
 }

@@ -23,7 +23,7 @@ struct source {
 
 struct load_args {
     struct object *from; /* struct source */
-    int64_t offset;      /* in bytes; the whole array lies inside of the source */
+    int64_t offset;      /* in bytes; the runner looks whether the array lies inside of the source */
     struct ints shape;
     unsigned dtype;
     bool swap; /* numbers are in the other byte order */
@@ -33,7 +33,13 @@ struct load_args {
  * they are aligned there, when the array is evaluated; an eager source is read now.  Of a source in
  * memory, aligned elements are used where they are and a few of them copied at once. */
 mx mx_load(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t);
-mx mx_load_swapped(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t, bool swap);
+/* The same of a source that may have been cut: that bytes are missing is an error of evaluating the array,
+ * unless they are looked at now. */
+mx mx_load_late(struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t, bool swap);
+
+/* Does the array of n bytes lie inside of the source?  Otherwise a failure of that kind says so. */
+bool load_inside(const struct source *from, uint64_t offset, uint64_t n, int ndim, const int *shape, enum dtype t,
+                 enum mx_error kind);
 
 /* How many bytes an array has; -1 after mx_fail, which names the offset, where they are too many. */
 int64_t load_bytes(const struct source *from, uint64_t offset, int ndim, const int *shape, enum dtype t);

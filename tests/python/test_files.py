@@ -95,6 +95,23 @@ def test_what_is_written_to_an_array_stays_there(tmp_path, way):
     assert np.array_equal(np.array(b), x + 1)
 
 
+@pytest.mark.parametrize("size", [1000, 100_000])
+def test_arrays_that_are_cut_off_are_errors_when_they_are_needed(tmp_path, way, size):
+    path = tmp_path / "x.npy"
+    x = values(size)
+    np.save(path, x)
+    os.truncate(path, os.path.getsize(path) - 4)
+    whole = mx.load(path)
+    assert whole.shape == (size,)
+    last, first = whole[-5:], whole[:-5]
+    for a in (whole, last, mx.load(path) + 1):
+        with pytest.raises(RuntimeError, match=rf"x\.npy: shape .* of float32 needs {4 * a.size} bytes at offset"):
+            mx.eval(a)
+    assert np.array_equal(np.array(first), x[:-5])
+    with open(path, "rb") as f, pytest.raises(ValueError, match="bytes at offset"):  # which is read at once
+        mx.load(f)
+
+
 @pytest.mark.parametrize("change", ["cut", "grown", "rewritten"])
 def test_changed_files_are_noticed(tmp_path, way, change):
     path = tmp_path / "x.npy"

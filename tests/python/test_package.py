@@ -54,6 +54,27 @@ def test_folders_that_only_share_the_name_are_no_obstacle(tmp_path):
     assert str(OURS) in done.stdout
 
 
+def test_packages_that_add_a_folder_elsewhere_are_found(tmp_path):
+    for name, file in (("first", "data/__init__.py"), ("second", "more.py"), ("copy", "__init__.py")):
+        module = tmp_path / name / "mlx" / file
+        module.parent.mkdir(parents=True)
+        module.write_text("where = __file__")
+    (tmp_path / "copy" / "mlx" / "stale.py").write_text("")
+    (tmp_path / "first" / "mlx" / "nn").mkdir()
+    code = """
+import mlx.data, mlx.more, importlib.util
+print(mlx.data.where, mlx.more.where, *mlx.__path__, importlib.util.find_spec("mlx.stale"), sep="\\n")
+"""
+    done = run(code, tmp_path / "first", OURS, tmp_path / "copy", tmp_path / "second")
+    assert done.returncode == 0, done.stderr
+    data, more, ours, *folders, stale = done.stdout.split()
+    assert data == str(tmp_path / "first" / "mlx" / "data" / "__init__.py")
+    assert more == str(tmp_path / "second" / "mlx" / "more.py")
+    assert ours == str(OURS / "mlx")  # whatever the order of the path, ours come first
+    assert folders[:2] == [str(tmp_path / "first" / "mlx"), str(tmp_path / "second" / "mlx")]
+    assert stale == "None"
+
+
 def tell(option):
     done = subprocess.run([sys.executable, "-m", "mlx", option], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

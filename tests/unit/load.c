@@ -105,7 +105,7 @@ static void parts(void **state)
         const uint8_t *v = array_host(y);
         for (int i = 0; i < 4; i++) assert_int_equal(v[i], 40 + 7 * 20 + (i < 2 ? 3 : 1) * 5 + (i % 2 ? 1 : 4));
         struct source *part = source_part(&c.source, "part", 200, 40);
-        mx z = mx_load_swapped(part, 8, 1, (int[]){ 8 }, DT_uint32, true);
+        mx z = mx_load_late(part, 8, 1, (int[]){ 8 }, DT_uint32, true);
         assert_true(is_nil(mx_load(part, 9, 1, (int[]){ 8 }, DT_uint32)));
         assert_non_null(strstr(mx_error_message(), "numbers: part"));
         mx_error_clear();
