@@ -4,6 +4,7 @@
 #   make build      the library, and `mlx` importable from .venv/bin/python
 #   make test       everything a change must pass
 #   make test-full  the slow rest: thread sanitizer, sanitizers over everything, long tests
+#   make test-bare  as root: the README's two commands in a Debian 12 that has nothing else, in build/bare
 #   make fuzz       damaged files of every format for SECONDS (60) each, under the sanitizers
 #   make demo       train on scanned digits in Python, classify the same digits from C
 #   make bench      print the figures of merit beside NumPy and JAX; PEERS=all: PyTorch and llama.cpp too
@@ -19,7 +20,7 @@ JOBS   ?= $(shell nproc)
 PYTHON  = .venv/bin/python
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help setup build test test-full fuzz demo bench accuracy docs install lint format clean
+.PHONY: help setup build test test-full test-bare fuzz demo bench accuracy docs install lint format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -37,6 +38,10 @@ test: build
 
 test-full: build
 	@tools/test-full.sh
+
+test-bare:
+	@tools/setup.sh bare
+	@tools/test-bare.sh
 
 SECONDS ?= 60
 fuzz: setup

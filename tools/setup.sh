@@ -2,7 +2,7 @@
 # Install what the project needs and this machine lacks: Debian packages, and .venv with the pinned
 # Python packages of tools/requirements{,-mlx-lm}.txt.  Does nothing, quickly, when all is there.
 #
-#   tools/setup.sh [docs]      with `docs` also what `make docs` needs
+#   tools/setup.sh [docs | bare]      with one of these also what `make docs` or `make test-bare` needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,6 +48,7 @@ missing() {
 #include <setjmp.h>
 #include <cmocka.h>' -lcmocka || echo libcmocka-dev
     [ "$wanted" != docs ] || has_tool doxygen || echo doxygen
+    [ "$wanted" != bare ] || has_tool mmdebstrap || echo mmdebstrap
     find_python >/dev/null || echo python3 python3-venv python3-dev
 }
 

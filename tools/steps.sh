@@ -1,4 +1,5 @@
 # What test.sh and test-full.sh share: steps that go on after a failure, and one count at the end.
+. tools/environment.sh
 jobs=${CTEST_PARALLEL_LEVEL:-$(nproc)}
 results=$PWD/build/results
 failed=()

@@ -662,7 +662,8 @@ def test_children_of_a_program_with_kernels():
     script = (
         SCRIPT.format(verbose=False)
         + """
-import os
+import os, sys
+sys.stdout.flush() # or the child prints it too
 def child():
     y = k(inputs=[mx.array([5.0])], output_shapes=[(1,)], output_dtypes=[mx.float16], grid=(1, 1, 1),
           threadgroup=(1, 1, 1), init_value=0)
