@@ -28,6 +28,11 @@ int raise_last(void);
 /* The exception comes out of a call of `name`, which takes the place of the name that it has. */
 void raise_called(const char *name);
 PyObject *error_class(mlx_error_kind kind);
+/* Takes the exception away that is set, an instance with its traceback; NULL where none is.  Taken rather
+ * than fetched, for what C code raises is no instance before it is looked at. */
+PyObject *error_take(void);
+/* Sets an exception that was taken, in place of any other; NULL: leaves things as they are. */
+void error_put(PyObject *error);
 int errors_init(PyObject *module);
 /* The type's name without its module, for messages. */
 const char *type_name(PyObject *o);

@@ -25,12 +25,9 @@ static PyObject *in_python(struct call *c, int arrays, int n)
     if (good)
         result = PyObject_CallObject(f, args);
     if (good && !result) { /* where in there it went wrong is no concern of the caller's */
-        PyObject *type, *error, *trace;
-        PyErr_Fetch(&type, &error, &trace);
-        Py_XDECREF(trace);
-        if (error)
-            PyException_SetTraceback(error, Py_None);
-        PyErr_Restore(type, error, NULL);
+        PyObject *error = error_take();
+        PyException_SetTraceback(error, Py_None);
+        error_put(error);
     }
     Py_XDECREF(args);
     Py_XDECREF(f);

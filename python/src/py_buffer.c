@@ -231,21 +231,18 @@ static int copy_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_dt
  * The exception of the failed attempt at a buffer is set, and kept if it is not. */
 static int array_from_bfloat16(mlx_array *out, PyObject *o, enum sharing sharing)
 {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
+    PyObject *error = error_take();
     PyObject *dtype = PyObject_GetAttrString(o, "dtype");
     PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
     bool is_bfloat16 = name && PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, "bfloat16");
     Py_XDECREF(name);
     Py_XDECREF(dtype);
     if (!is_bfloat16) {
-        PyErr_Restore(type, value, trace);
+        error_put(error);
         return 0;
     }
     PyErr_Clear();
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
+    Py_XDECREF(error);
     PyObject *bits = PyObject_CallMethod(o, "view", "s", "uint16");
     int failed = bits ? array_from_buffer(out, bits, sharing) : -1;
     Py_XDECREF(bits);

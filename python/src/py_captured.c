@@ -78,8 +78,7 @@ int captured_remember(PyObject *tree, PyObject *saved) { return remember_inside(
 
 int captured_put_back(PyObject *saved)
 {
-    PyObject *type, *error, *trace;
-    PyErr_Fetch(&type, &error, &trace);
+    PyObject *error = error_take();
     int failed = 0;
     for (Py_ssize_t i = 0; saved && i < PyList_Size(saved); i++) {
         PyObject *pair = PyList_GetItem(saved, i), *tree = PyTuple_GetItem(pair, 0);
@@ -93,8 +92,7 @@ int captured_put_back(PyObject *saved)
             failed |= PySequence_SetItem(tree, 0, PyList_GetItem(content, 0));
         }
     }
-    if (type)
-        PyErr_Restore(type, error, trace);
+    error_put(error);
     return failed ? -1 : 0;
 }
 

@@ -156,7 +156,7 @@ struct tracing {
     struct compiled *self;
     PyObject *args, *kwargs, *key;
     PyObject *form; /* (value, content of outputs) once traced, without their arrays */
-    PyObject *type, *error, *trace;
+    PyObject *error;
 };
 
 static void tracing_end(struct released *r)
@@ -167,9 +167,7 @@ static void tracing_end(struct released *r)
     Py_XDECREF(t->kwargs);
     Py_XDECREF(t->key);
     Py_XDECREF(t->form);
-    Py_XDECREF(t->type);
     Py_XDECREF(t->error);
-    Py_XDECREF(t->trace);
     free(t);
 }
 
@@ -304,7 +302,7 @@ static void say_line(struct tracing *t)
         Py_XDECREF(text);
         return;
     }
-    PyObject *at = Py_XNewRef(t->trace), *line = NULL;
+    PyObject *at = PyException_GetTraceback(t->error), *line = NULL;
     while (at && at != Py_None) {
         Py_XDECREF(line);
         line = PyObject_GetAttrString(at, "tb_lineno");
@@ -353,8 +351,7 @@ static int trace(mlx_vector_array *res, const mlx_vector_array in, void *payload
         failed = !(t->form = PyTuple_Pack(2, form, content));
     failed |= captured_put_back(saved);
     if (failed) {
-        PyErr_Fetch(&t->type, &t->error, &t->trace);
-        PyErr_NormalizeException(&t->type, &t->error, &t->trace);
+        t->error = error_take();
         say_line(t);
     }
     Py_XDECREF(saved);
@@ -448,9 +445,9 @@ static PyObject *call_traced(struct compiled *c, PyObject *args, PyObject *kwarg
         raise_last();
     } else if (number_of(c->traces, key, &number) == 0) {
         if (mlx_compiled_apply(&out, &trace_number, c->traces->it, f, &number, 1, in)) {
-            if (t->type) {
-                PyErr_Restore(t->type, t->error, t->trace);
-                t->type = t->error = t->trace = NULL;
+            if (t->error) {
+                error_put(t->error);
+                t->error = NULL;
             } else {
                 raise_last();
             }

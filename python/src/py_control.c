@@ -293,7 +293,7 @@ static mlx_closure closure_for(const char *who, PyObject *fun, PyObject *args,
     return f;
 }
 
-static void raise_either(struct python_call *a, struct python_call *b) { raise_from(a->type ? a : b); }
+static void raise_either(struct python_call *a, struct python_call *b) { raise_from(a->error ? a : b); }
 
 PyObject *fn_scan(struct call *c)
 {

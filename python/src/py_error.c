@@ -40,6 +40,24 @@ int raise_last(void)
     return -1;
 }
 
+PyObject *error_take(void)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (error && trace)
+        PyException_SetTraceback(error, trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return error;
+}
+
+void error_put(PyObject *error)
+{
+    if (error)
+        PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(error)), error, PyException_GetTraceback(error));
+}
+
 /* Whether exceptions of this type come from here: OSError, say, has messages of its own. */
 static bool is_ours(PyObject *type)
 {
@@ -49,21 +67,26 @@ static bool is_ours(PyObject *type)
 
 void raise_called(const char *name)
 {
-    PyObject *type, *error, *trace, *renamed = NULL;
+    PyObject *error = error_take();
+    if (!error)
+        return;
     const char *last;
     mlx_last_error(&last);
-    PyErr_Fetch(&type, &error, &trace); /* a function of the user's would have left a trace */
-    PyObject *text = error && !trace && is_ours(type) ? PyObject_Str(error) : NULL;
+    PyObject *type = (PyObject *)Py_TYPE(error), *trace = PyException_GetTraceback(error);
+    bool from_python = trace && trace != Py_None; /* a function of the user's */
+    PyObject *text = !from_python && is_ours(type) ? PyObject_Str(error) : NULL, *renamed = NULL;
     const char *s = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL, *end = s && *s == '[' ? strchr(s, ']') : NULL;
     if (end && (mlx_last_error_of_call() || strcmp(s, last)))
         renamed = PyUnicode_FromFormat("[%s%s", name, end);
     PyErr_Clear();
     Py_XDECREF(text);
-    if (renamed) {
-        Py_DECREF(error);
-        error = renamed;
-    }
-    PyErr_Restore(type, error, trace);
+    Py_XDECREF(trace);
+    if (renamed)
+        PyErr_SetObject(type, renamed);
+    else
+        error_put(Py_NewRef(error));
+    Py_XDECREF(renamed);
+    Py_DECREF(error);
 }
 
 const char *type_name(PyObject *o)

@@ -114,7 +114,7 @@ static int check_results(const struct python_call *p, PyObject *value)
     return -1;
 }
 
-static void keep_error(struct python_call *p) { PyErr_Fetch(&p->type, &p->error, &p->trace); }
+static void keep_error(struct python_call *p) { p->error = error_take(); }
 
 static int call_function_of(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array named,
                             void *payload)
@@ -258,7 +258,7 @@ static int apply(struct exporter *e, const char *who, PyObject *args, Py_ssize_t
     struct inputs in = { { NULL }, { NULL } };
     int failed = inputs_of(who, args, first, kwargs, &in);
     if (!failed && mlx_function_exporter_apply_kwargs(e->it, in.args, in.kwargs)) {
-        if (e->listener && e->listener->type)
+        if (e->listener && e->listener->error)
             raise_from(e->listener);
         else
             raise_from(e->p);
@@ -388,10 +388,9 @@ static PyObject *export_function(PyObject *m, PyObject *args, PyObject *kwargs)
     if (!e)
         goto done;
     if (apply(e, who, args, first, rest)) {
-        PyObject *type, *value, *trace;
-        PyErr_Fetch(&type, &value, &trace);
+        PyObject *error = error_take();
         mlx_function_exporter_close(e->it, false);
-        PyErr_Restore(type, value, trace);
+        error_put(error);
         goto done;
     }
     result = close_keeping(e, true);

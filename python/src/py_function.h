@@ -15,8 +15,8 @@ struct python_call {
     enum { SOME_ARRAYS, SCALAR, SCALAR_AND_MORE, TREE } returns;
     PyObject *(*checked)(struct python_call *p, PyObject *value); /* NULL, or makes what counts as returned */
     void *with;                                                   /* for it */
-    PyObject *value;                /* what the function returned */
-    PyObject *type, *error, *trace; /* what it raised */
+    PyObject *value; /* what the function returned */
+    PyObject *error; /* what it raised */
 };
 
 /* A call to be filled in by its maker, and the closure that owns it. */

@@ -138,13 +138,10 @@ static PyObject *py_export_to_dot(PyObject *m, PyObject *args, PyObject *kwargs)
     if (file)
         done = PyObject_CallMethod(file, "write", "O", text);
     if (opened) {
-        PyObject *type, *value, *trace, *closed;
-        PyErr_Fetch(&type, &value, &trace);
-        closed = PyObject_CallMethod(opened, "close", NULL);
-        if (type)
-            PyErr_Restore(type, value, trace);
-        else if (!closed)
+        PyObject *error = error_take(), *closed = PyObject_CallMethod(opened, "close", NULL);
+        if (!closed)
             Py_CLEAR(done);
+        error_put(error);
         Py_XDECREF(closed);
         Py_DECREF(opened);
     }

@@ -165,14 +165,13 @@ static void file_write(void *o, const char *data, size_t n)
 static const char *file_label(void *o)
 {
     static char text[256]; /* the GIL is held */
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
+    PyObject *error = error_take();
     PyObject *name = PyObject_GetAttrString(o, "name");
     const char *s = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     PyOS_snprintf(text, sizeof text, "%s", s ? s : "the open file");
     Py_XDECREF(name);
     PyErr_Clear();
-    PyErr_Restore(type, value, trace);
+    error_put(error);
     return text;
 }
 

@@ -16,14 +16,13 @@ static int empty_list(void *unused)
     struct released *all = atomic_exchange(&list, NULL);
     if (!all)
         return 0;
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
+    PyObject *error = error_take();
     while (all) {
         struct released *next = all->next;
         all->end(all);
         all = next;
     }
-    PyErr_Restore(type, value, trace);
+    error_put(error);
     return 0;
 }
 

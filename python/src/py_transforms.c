@@ -52,9 +52,7 @@ static void python_call_end(struct released *r)
     Py_XDECREF(p->positions);
     Py_XDECREF(p->names);
     Py_XDECREF(p->value);
-    Py_XDECREF(p->type);
     Py_XDECREF(p->error);
-    Py_XDECREF(p->trace);
     free(p);
 }
 
@@ -186,7 +184,7 @@ static int call_python(mlx_vector_array *res, const mlx_vector_array in, void *p
     Py_XDECREF(p->value);
     p->value = value;
     if (failed) {
-        PyErr_Fetch(&p->type, &p->error, &p->trace);
+        p->error = error_take();
         return 1;
     }
     return 0;
@@ -217,12 +215,12 @@ mlx_closure closure_of(struct python_call *p)
 
 void raise_from(struct python_call *p)
 {
-    if (!p->type) {
+    if (!p->error) {
         raise_last();
         return;
     }
-    PyErr_Restore(p->type, p->error, p->trace);
-    p->type = p->error = p->trace = NULL;
+    error_put(p->error);
+    p->error = NULL;
 }
 
 /* vjp and jvp */

@@ -6,15 +6,15 @@
 #include "core/shape.h"
 #include "transform/eval.h"
 
-/* Evaluates x for `op`; what a placeholder says of itself is put in terms of the operation. */
-static bool known(const char *op, mx x, const char *instead)
+/* Evaluates x, made of `of`, for `op`; what a placeholder says of itself is put in terms of the operation. */
+static bool known(const char *op, mx x, mx of, const char *instead)
 {
     if (is_nil(x) || !mx_wait_host(x))
         return !is_nil(x);
     if (mx_error_kind() == MX_RUNTIME && strstr(mx_error_message(), "placeholder")) {
         mx_error_clear();
         mx_fail("[%s] the shape of the result depends on the elements of an array of shape %s, which have no values "
-                "while a function is being transformed or compiled; use %s", op, shape_of(x), instead);
+                "while a function is being transformed or compiled; use %s", op, shape_of(of), instead);
     }
     return false;
 }
@@ -22,7 +22,7 @@ static bool known(const char *op, mx x, const char *instead)
 mx mx_places(const char *op, mx x, const char *instead)
 {
     mx truth = mx_contiguous(mx_astype(x, DT_bool_), false);
-    if (!known(op, truth, instead))
+    if (!known(op, truth, x, instead))
         return MX_NIL;
     const uint8_t *p = array_host(truth);
     int64_t count = 0;
@@ -35,7 +35,7 @@ void mx_unique_all(mx x, mx out[4])
 {
     mx count = mx_unique_count(x);
     out[0] = out[1] = out[2] = out[3] = MX_NIL;
-    if (known("unique", count, "the argument size, which settles the shape"))
+    if (known("unique", count, x, "the argument size, which settles the shape"))
         mx_unique(x, *(const int32_t *)array_host(count), NULL, out);
 }
 
