@@ -14,6 +14,7 @@ fi
 
 failed=0
 "$bin/python" tools/check_layout.py || failed=1
+"$bin/python" tools/check_rooms.py || failed=1
 "$bin/ruff" format --check || failed=1
 "$bin/ruff" check || failed=1
 if command -v clang-tidy >/dev/null; then

@@ -10,7 +10,7 @@
 #include "core/print.h"
 #include "core/shape.h"
 #include "ops/ops.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 #include "transform/graph.h"
 
 mx capi_array(const char *func, const char *arg, mlx_array a)

@@ -10,8 +10,8 @@
 #include "ops/einsum.h"
 #include "ops/getitem.h"
 #include "ops/random.h"
-#include "transform/dynamic.h"
-#include "transform/eval.h"
+#include "run/dynamic.h"
+#include "run/eval.h"
 
 static bool good_dtype(const char *op, mlx_dtype dtype)
 {

@@ -4,7 +4,7 @@
 
 #include "capi/capi.h"
 #include "core/buffer.h"
-#include "transform/export.h"
+#include "mlxfn/export.h"
 
 /* ---- the caller's functions as named ones */
 

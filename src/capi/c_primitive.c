@@ -14,7 +14,7 @@
 #include "core/words.h"
 #include "ops/ops.h"
 #include "ops/rules.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 #include "transform/graph.h"
 
 struct primitive {

@@ -9,7 +9,7 @@
 #include "core/buffer.h"
 #include "core/shape.h"
 #include "core/stream.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 
 /* Without gaps, the first axis fastest. */
 static bool column_major(mx x)

@@ -3,7 +3,7 @@
 
 #include "capi/capi.h"
 #include "ops/ops.h"
-#include "transform/dynamic.h"
+#include "run/dynamic.h"
 
 #define ORDER(name)                                                                            \
     int mlx_##name##_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s)     \

@@ -7,7 +7,7 @@
 
 #include "capi/capi.h"
 #include "core/buffer.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 int mlx_eval(const mlx_vector_array outputs)
 {

@@ -11,7 +11,7 @@
 #include "core/shape.h"
 #include "core/slab.h"
 #include "core/stream.h"
-#include "ops/op.h"
+#include "core/node.h"
 
 static int nil_shape[1];
 static int64_t nil_strides[1];

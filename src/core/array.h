@@ -3,7 +3,7 @@
  * An array is a strided view of a buffer, or a promise of one: its node says how to make it.  An
  * array points strongly at its node, a node strongly at its inputs and weakly at its outputs.  The
  * count of references is atomic; everything else of an array is written by the thread that builds
- * it, or under the graph lock (transform/walk.h), or by the stream that runs it before its status is
+ * it, or under the graph lock (core/node.h), or by the stream that runs it before its status is
  * set to READY. */
 #ifndef MX_CORE_ARRAY_H
 #define MX_CORE_ARRAY_H

@@ -43,7 +43,7 @@ struct entry {
     mx one;          /* the output, where there is only one */
     mx *several;     /* else all of them */
     bool keep;       /* the node stays on its arrays (tracing): operands must not be written over */
-    /* Filled by fuse_plan (transform/fuse.h): entries that run as one, at the place of the last. */
+    /* Filled by fuse_plan (run/fuse.h): entries that run as one, at the place of the last. */
     bool waits;      /* runs with a later entry */
     uint8_t from[3]; /* by operand: which member makes it, in order; OUTSIDE: none */
     int before;      /* number of the member before this one; -1: none */
@@ -85,7 +85,7 @@ struct backend {
     /* Queues of work.  open returns NULL after mx_fail. */
     void *(*open)(struct stream *s);
     void (*close)(void *queue);
-    /* Takes the batch over, to be run through run_batch (transform/eval.h) in the order of these
+    /* Takes the batch over, to be run through run_batch (run/eval.h) in the order of these
      * calls.  They come under the graph lock, so that a batch is queued behind those it waits for;
      * nothing is run in them.  Where somebody waits for the batch (b->now) an idle queue may return
      * 1 instead: it is then reserved, and the caller has the batch run by run_now. */

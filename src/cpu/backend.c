@@ -14,7 +14,7 @@
 #include "core/error.h"
 #include "cpu/made.h"
 #include "cpu/run.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 struct queue {
     pthread_mutex_t lock;

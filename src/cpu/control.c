@@ -7,8 +7,8 @@
 
 #include "cpu/run.h"
 #include "transform/body.h"
-#include "transform/eval.h"
-#include "transform/steps.h"
+#include "run/eval.h"
+#include "run/steps.h"
 
 /* Nobody will look at result k. */
 static bool unwanted(const struct run *r, int k)

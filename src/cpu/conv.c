@@ -11,7 +11,7 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "cpu/crew.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 #include "cpu/product.h"
 
 enum {

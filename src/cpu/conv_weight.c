@@ -8,7 +8,7 @@
 #include "core/buffer.h"
 #include "cpu/conv.h"
 #include "cpu/crew.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 
 enum {
     STRIP = 192 << 10,

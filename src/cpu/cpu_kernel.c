@@ -12,7 +12,7 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "cpu/run.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 /* ---- variants */
 

@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "cpu/pool.h"
+#include "core/pool.h"
 
 struct crew {
     int64_t n;

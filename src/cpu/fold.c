@@ -8,7 +8,7 @@
 
 #include "core/shape.h"
 #include "cpu/kernels.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 #include "shared/scalar.h"
 
 #define TEMPLATE static inline __attribute__((always_inline))

@@ -16,7 +16,7 @@
 #include "cpu/crew.h"
 #include "cpu/kernels.h"
 #include "cpu/kernels/gemm.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 
 enum {
     BLOCK = 2048, /* rows and columns of C that panels are made for at once */

@@ -10,7 +10,7 @@
 #include "core/buffer.h"
 #include "core/stream.h"
 #include "cpu/kernels.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 #include "ops/plugin.h"
 
 struct run {

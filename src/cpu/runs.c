@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "core/shape.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 
 enum {
     SHORT_ROW = 128, /* shorter rows are taken several at a time */

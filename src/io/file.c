@@ -11,7 +11,7 @@
 #include "io/gguf.h"
 #include "io/new_file.h"
 #include "ops/ops.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 /* ---- lists */
 

@@ -9,7 +9,7 @@
 
 #include "core/scope.h"
 #include "ops/rules.h"
-#include "transform/composed.h"
+#include "ops/composed.h"
 
 static const struct field attention_args_fields[] = { FIELD(attention_args, scale),
                                                       FIELD(attention_args, causal),

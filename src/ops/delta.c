@@ -6,7 +6,7 @@
 
 #include "core/scope.h"
 #include "ops/rules.h"
-#include "transform/composed.h"
+#include "ops/composed.h"
 
 static const struct field gated_delta_args_fields[] = { FIELD(gated_delta_args, mask), { 0 } };
 

@@ -10,7 +10,7 @@
 #include "core/scope.h"
 #include "ops/index.h"
 #include "ops/rules.h"
-#include "transform/composed.h"
+#include "ops/composed.h"
 
 static const int last[] = { -1 };
 

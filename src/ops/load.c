@@ -8,7 +8,7 @@
 
 #include "core/buffer.h"
 #include "ops/rules.h"
-#include "transform/walk.h"
+#include "core/node.h"
 
 static const struct field load_args_fields[] = {
     FIELD(load_args, from), FIELD(load_args, offset), FIELD(load_args, shape), FIELD(load_args, dtype),

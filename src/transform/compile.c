@@ -15,7 +15,6 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
-#include "transform/fuse.h"
 #include "transform/graph.h"
 
 /* ---- modes */
@@ -393,7 +392,7 @@ static void tell(struct compiled *c, const struct key *k, const struct trace *t,
 {
     struct say s = { 0 };
     int kernels = -1, fused = 0;
-    if (mx_fuse_count(&t->g->r, &kernels, &fused)) { /* a line without numbers, then */
+    if (recording_kernels(&t->g->r, &kernels, &fused)) { /* a line without numbers, then */
         mx_error_clear();
         kernels = -1;
     }

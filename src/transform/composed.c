@@ -1,5 +1,5 @@
 /* composed.c: see composed.h.  The formula is a closure over the operation's call. */
-#include "transform/composed.h"
+#include "ops/composed.h"
 
 #include "core/scope.h"
 #include "ops/rules.h"

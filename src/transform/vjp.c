@@ -35,13 +35,6 @@ void list_clear(struct mx_list *l)
     *l = (struct mx_list){ 0 };
 }
 
-void no_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
-{
-    (void)c, (void)ct, (void)want, (void)dx;
-}
-
-void no_jvp(const struct call *c, const mx t[], mx dy[]) { (void)c, (void)t, (void)dy; }
-
 /* ---- tracing */
 
 /* What one argument becomes inside: the same value, told apart from every other use of it. */

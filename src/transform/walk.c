@@ -1,29 +1,11 @@
 /* walk.c: recording a graph. */
 #include "transform/walk.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/buffer.h"
 #include "core/scope.h"
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t epoch;
-
-void graph_lock(void) { pthread_mutex_lock(&lock); }
-void graph_unlock(void) { pthread_mutex_unlock(&lock); }
-__attribute__((constructor)) static void survive_fork(void)
-{
-    pthread_atfork(graph_lock, graph_unlock, graph_unlock);
-}
-
-uint32_t walk_begin(void)
-{
-    if (++epoch == 0) /* the mark of fresh arrays */
-        ++epoch;
-    return epoch;
-}
 
 struct frame { mx x; int next; };
 struct walk {

@@ -1,18 +1,9 @@
-/* walk.h: the one way to look at a graph.
- *
- * The links from arrays to nodes, the marks of walks and the step from LAZY to SCHEDULED are
- * guarded by the graph lock.  Whoever walks takes what it needs as owned references and lets go of
- * the lock before it runs rules or kernels. */
+/* walk.h: the one way to look at a graph. */
 #ifndef MX_TRANSFORM_WALK_H
 #define MX_TRANSFORM_WALK_H
 
 #include "core/array.h"
 #include "ops/op.h"
-
-void graph_lock(void);
-void graph_unlock(void);
-/* A number that no array is marked with yet; under the lock. */
-uint32_t walk_begin(void);
 
 /* A recorded graph: entries in an order in which operands come before users.  Values are numbered,
  * leaves first (leaf i is value i, if the leaves are distinct), results and constants alike. */
@@ -42,5 +33,10 @@ bool *recording_needs(const struct recording *r, int n_roots, int (*reads)(const
 void recording_free(struct recording *r);
 /* The most operands or results that an entry has; at least 1. */
 int recording_widest(const struct recording *r);
+
+/* How many kernels a recorded graph comes to if it is evaluated on a backend that fuses (views count
+ * as none), and how many of them run several operations.  Takes the graph lock.  Non-zero after
+ * mx_fail.  Defined where graphs are run (run/fuse.c). */
+int recording_kernels(const struct recording *r, int *kernels, int *fused);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cpu/kernels.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 #include "support/numbers.h"
 #include "support/reference.h"
 

@@ -3,7 +3,7 @@
 #include "support/fuzz.h"
 
 #include "ops/ops.h"
-#include "transform/export.h"
+#include "mlxfn/export.h"
 #include "transform/walk.h"
 
 const char fuzz_format[] = "mlxfn";

@@ -18,7 +18,7 @@
 #include "core/buffer.h"
 #include "core/error.h"
 #include "cpu/kernels.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 #include "cpu/product.h"
 #include "support/levels.h"
 

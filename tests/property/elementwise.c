@@ -22,7 +22,7 @@
 #include "ops/ops.h"
 #include "support/numbers.h"
 #include "support/reference.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 #include "transform/transform.h"
 
 struct row {

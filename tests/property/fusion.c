@@ -14,8 +14,8 @@
 #include "support/levels.h"
 #include "support/numbers.h"
 #include "support/sample.h"
-#include "transform/eval.h"
-#include "transform/fuse.h"
+#include "run/eval.h"
+#include "run/fuse.h"
 
 enum { POOL = 80 };
 

@@ -15,7 +15,7 @@
 #include "core/scope.h"
 #include "io/gguf.h"
 #include "io/io.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 extern const char fuzz_format[]; /* the suffix of its seeds and the name of its dictionary */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -12,7 +12,7 @@
 #include "core/stream.h"
 #include "cpu/run.h"
 #include "ops/plugin.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 static unsigned delay;
 static size_t memory;

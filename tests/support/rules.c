@@ -14,7 +14,7 @@
 #include "core/shape.h"
 #include "ops/ops.h"
 #include "support/sample.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 #include "transform/transform.h"
 #include "transform/walk.h"
 

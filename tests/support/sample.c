@@ -13,7 +13,7 @@
 
 #include "core/buffer.h"
 #include "core/shape.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 /* ---- numbers: splitmix64 */
 

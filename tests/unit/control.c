@@ -14,8 +14,8 @@
 #include "support/rules.h"
 #include "support/sample.h"
 #include "transform/control.h"
-#include "transform/eval.h"
-#include "transform/steps.h"
+#include "run/eval.h"
+#include "run/steps.h"
 
 #define COUNT(v) (sizeof(v) / sizeof *(v))
 

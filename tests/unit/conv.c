@@ -15,7 +15,7 @@
 #include "support/levels.h"
 #include "support/rules.h"
 #include "support/sample.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 #define F(...) { DT_float64, __VA_ARGS__, -2, 2 }
 #define A(...) (const int[]){ __VA_ARGS__ }

@@ -15,7 +15,7 @@
 #include "core/scope.h"
 #include "core/stream.h"
 #include "ops/ops.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 #include "transform/transform.h"
 
 static mx vec(int n, float start)

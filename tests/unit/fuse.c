@@ -10,8 +10,8 @@
 #include "core/scope.h"
 #include "ops/ops.h"
 #include "support/loopback.h"
-#include "transform/eval.h"
-#include "transform/fuse.h"
+#include "run/eval.h"
+#include "run/fuse.h"
 
 static struct stream *cpu_stream, *gpu_stream;
 

@@ -13,11 +13,11 @@
 
 #include "core/buffer.h"
 #include "core/shape.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 #include "ops/op.h"
 #include "ops/ops.h"
 #include "support/sample.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 enum { TRIALS = 600 };
 

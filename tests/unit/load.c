@@ -9,7 +9,7 @@
 #include "io/gguf.h"
 #include "io/io.h"
 #include "ops/ops.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 static int open_files(void)
 {

@@ -13,7 +13,7 @@
 #include "core/stream.h"
 #include "ops/ops.h"
 #include "support/loopback.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 static struct stream *cpu_stream, *gpu_stream;
 

@@ -18,7 +18,7 @@
 #include "ops/matmul.h"
 #include "ops/op.h"
 #include "ops/ops.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 #include "transform/transform.h"
 
 /* ---- arrays with numbers in them */

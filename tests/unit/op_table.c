@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/stream.h"
-#include "io/mlxfn.h"
+#include "mlxfn/mlxfn.h"
 #include "ops/op.h"
 
 enum { RULES = 4 };
@@ -63,7 +63,7 @@ static void every_form(void **state)
     (void)state;
     for (int id = 0; id < OP_COUNT; id++)
         if (!wire_stated(op_table[id]))
-            fail_msg("%s has no row in src/io/forms.def", op_table[id]->name);
+            fail_msg("%s has no row in src/mlxfn/forms.def", op_table[id]->name);
     const char *before = "";
     for (int i = 0; primitive_at(i); i++) { /* found by halving */
         assert_true(strcmp(before, primitive_at(i)->name) < 0);

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "cpu/pool.h"
+#include "core/pool.h"
 
 struct probe {
     int64_t n, grain;

@@ -17,7 +17,7 @@
 #include "ops/ops.h"
 #include "ops/random.h"
 #include "support/levels.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 static const void *data(mx_own *hold, mx x)
 {

@@ -11,9 +11,9 @@
 
 #include "core/scope.h"
 #include "core/shape.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 #include "ops/ops.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 #include "transform/transform.h"
 
 static uint64_t seed = 1;

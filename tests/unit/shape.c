@@ -16,7 +16,7 @@
 #include "ops/op.h"
 #include "ops/ops.h"
 #include "support/sample.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 enum { TRIALS = 400 };
 

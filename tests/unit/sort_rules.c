@@ -10,14 +10,14 @@
 #include <cmocka.h>
 
 #include "core/scope.h"
-#include "cpu/pool.h"
+#include "core/pool.h"
 #include "ops/op.h"
 #include "ops/ops.h"
 #include "ops/scan.h"
 #include "support/rules.h"
 #include "support/sample.h"
-#include "transform/dynamic.h"
-#include "transform/eval.h"
+#include "run/dynamic.h"
+#include "run/eval.h"
 
 #define F(...) { DT_float64, __VA_ARGS__, -2, 2 }
 #define H(...) { DT_float32, __VA_ARGS__, -2, 2 }

@@ -13,7 +13,7 @@
 #include "core/scope.h"
 #include "core/stream.h"
 #include "ops/ops.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 enum { STREAMS = 3, SHARED = 4, THREADS = 4, ROUNDS = 40, EVALS = 300 };
 static struct stream *stream[STREAMS];

@@ -7,7 +7,7 @@
 
 #include "core/buffer.h"
 #include "core/scope.h"
-#include "io/mlxfn.h"
+#include "mlxfn/mlxfn.h"
 #include "ops/attention.h"
 #include "ops/fast.h"
 #include "ops/linalg.h"
@@ -16,7 +16,7 @@
 #include "ops/rules.h"
 #include "ops/sort.h"
 #include "transform/control.h"
-#include "transform/export.h"
+#include "mlxfn/export.h"
 
 #define AT(type, args, f) (*(type *)((char *)(uintptr_t)(args) + (f)->offset))
 

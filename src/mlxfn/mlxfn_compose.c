@@ -1,7 +1,7 @@
 /* mlxfn_compose.c: operations put in terms of others, for exported files.
  *
  * Each gives what its operation gives: exactly where it can, else within the rounding of the type. */
-#include "io/mlxfn_compose.h"
+#include "mlxfn/mlxfn_compose.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  * thread that is not already working, so on a busy machine it just does the work itself.
  * Invariant: the fields of the job change only while it is closed and its crew is zero. */
 #define _GNU_SOURCE
-#include "cpu/pool.h"
+#include "core/pool.h"
 
 #include <limits.h>
 #include <linux/futex.h>

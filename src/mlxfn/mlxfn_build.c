@@ -7,7 +7,7 @@
 
 #include "core/buffer.h"
 #include "core/scope.h"
-#include "io/mlxfn.h"
+#include "mlxfn/mlxfn.h"
 #include "ops/fast.h"
 #include "ops/random.h"
 #include "ops/rules.h"

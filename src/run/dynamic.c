@@ -1,10 +1,10 @@
 /* dynamic.c: results whose shape depends on the elements of an operand. */
-#include "transform/dynamic.h"
+#include "run/dynamic.h"
 
 #include <string.h>
 
 #include "core/shape.h"
-#include "transform/eval.h"
+#include "run/eval.h"
 
 /* Evaluates x, made of `of`, for `op`; what a placeholder says of itself is put in terms of the operation. */
 static bool known(const char *op, mx x, mx of, const char *instead)

@@ -15,7 +15,7 @@
 #include "core/shape.h"
 #include "ops/ops.h"
 #include "ops/plugin.h"
-#include "transform/export_parts.h"
+#include "mlxfn/export_parts.h"
 
 /* ---- the graph of a call */
 

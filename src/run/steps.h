@@ -4,8 +4,8 @@
  * gives it a buffer and takes it away after the last use.  How many look at an operand is known
  * beforehand, so reference counts are set rather than counted, and what an entry uses for the last
  * time is written over as in any evaluation: a loop runs in constant memory. */
-#ifndef MX_TRANSFORM_STEPS_H
-#define MX_TRANSFORM_STEPS_H
+#ifndef MX_RUN_STEPS_H
+#define MX_RUN_STEPS_H
 
 #include "core/stream.h"
 #include "transform/graph.h"

@@ -1,10 +1,10 @@
 /* export_parts.h: what the files of exporting share. */
-#ifndef MX_TRANSFORM_EXPORT_PARTS_H
-#define MX_TRANSFORM_EXPORT_PARTS_H
+#ifndef MX_MLXFN_EXPORT_PARTS_H
+#define MX_MLXFN_EXPORT_PARTS_H
 
-#include "io/mlxfn.h"
+#include "mlxfn/mlxfn.h"
 #include "io/new_file.h"
-#include "transform/export.h"
+#include "mlxfn/export.h"
 #include "transform/graph.h"
 
 struct signature {

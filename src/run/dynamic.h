@@ -2,8 +2,8 @@
  *
  * That operand is evaluated, as for reading a number.  Inside a transform whose placeholders it
  * depends on these fail, and say what to use instead. */
-#ifndef MX_TRANSFORM_DYNAMIC_H
-#define MX_TRANSFORM_DYNAMIC_H
+#ifndef MX_RUN_DYNAMIC_H
+#define MX_RUN_DYNAMIC_H
 
 #include "ops/getitem.h"
 

@@ -8,7 +8,7 @@
  *
  * Groups are sets in a forest (`up` leads to the root), no larger than FUSE_MOST: a chain of any
  * length is cut into pieces that a backend can hold. */
-#include "transform/fuse.h"
+#include "run/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,7 @@ int fuse_plan(int n, struct entry *e, uint32_t walk, int first)
     return 0;
 }
 
-int mx_fuse_count(const struct recording *r, int *kernels, int *fused)
+int recording_kernels(const struct recording *r, int *kernels, int *fused)
 {
     *kernels = *fused = 0;
     struct entry *e = mx_malloc((size_t)r->n * sizeof *e);

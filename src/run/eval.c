@@ -7,7 +7,7 @@
  *
  * When an entry fails its outputs get their nodes back and are LAZY again, as is everything after
  * it that needed them; nothing is lost, and a later eval may succeed. */
-#include "transform/eval.h"
+#include "run/eval.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "core/shape.h"
 #include "ops/op.h"
 #include "transform/compile.h"
-#include "transform/fuse.h"
+#include "run/fuse.h"
 #include "transform/walk.h"
 
 /* ---- giving up */

@@ -16,7 +16,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "io/io.h"
-#include "transform/export_parts.h"
+#include "mlxfn/export_parts.h"
 
 /* ---- a trace in bytes
  *

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "io/io.h"
-#include "io/mlxfn.h"
+#include "mlxfn/mlxfn.h"
 
 void put_format(struct bytes *b, const char *fmt, ...)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
-#include "transform/export_parts.h"
+#include "mlxfn/export_parts.h"
 
 /* A, B, ..., Z, AA, AB, ... */
 static void put_name(struct bytes *b, int number)

@@ -19,11 +19,11 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
-#include "io/mlxfn.h"
+#include "mlxfn/mlxfn.h"
 #include "io/source.h"
 #include "ops/load.h"
 #include "ops/ops.h"
-#include "transform/export.h"
+#include "mlxfn/export.h"
 #include "transform/graph.h"
 
 struct file {

@@ -4,8 +4,8 @@
  * pass over its operands: what lies between two members never reaches memory unless somebody still
  * holds it.  A group runs at the place of its last member, so no entry in between may read what a
  * member makes. */
-#ifndef MX_TRANSFORM_FUSE_H
-#define MX_TRANSFORM_FUSE_H
+#ifndef MX_RUN_FUSE_H
+#define MX_RUN_FUSE_H
 
 #include "core/stream.h"
 #include "transform/walk.h"
@@ -22,10 +22,5 @@ int64_t mx_fuse_least(int64_t elements);
  * entries in order.  Their outputs carry the mark of `walk`, and as slot the number of their entry,
  * `first` and up.  Under the graph lock.  Non-zero after mx_fail. */
 int fuse_plan(int n, struct entry *e, uint32_t walk, int first);
-
-/* How many kernels a recorded graph comes to if it is evaluated on a backend that fuses (views count
- * as none), and how many of them run several operations.  Takes the graph lock.  To explain a
- * compiled function: record its graph, call this, free the recording.  Non-zero after mx_fail. */
-int mx_fuse_count(const struct recording *r, int *kernels, int *fused);
 
 #endif

@@ -7,8 +7,8 @@
  * Here is what bytes mean; what primitives compute is in mlxfn_build.c, how operations of ours are
  * written in mlxfn_form.c.  A reader looks at memory, and every count, offset and length is checked
  * against what is left of it before it is used. */
-#ifndef MX_IO_MLXFN_H
-#define MX_IO_MLXFN_H
+#ifndef MX_MLXFN_H
+#define MX_MLXFN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ struct primitive {
 };
 /* What each of them computes (mlxfn_build.c). */
 #define P(name, ...) void build_##name(const struct building *b, mx y[]);
-#include "io/primitives.def"
+#include "mlxfn/primitives.def"
 /* NULL: no such primitive. */
 const struct primitive *primitive_named(const char *name, size_t length);
 /* In the order of primitives.def; NULL past the last. */

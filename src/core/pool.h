@@ -1,6 +1,6 @@
 /* pool.h: the threads that kernels share. */
-#ifndef MX_CPU_POOL_H
-#define MX_CPU_POOL_H
+#ifndef MX_CORE_POOL_H
+#define MX_CORE_POOL_H
 
 #include <stdint.h>
 

@@ -7,7 +7,7 @@
 
 #include "core/buffer.h"
 #include "core/shape.h"
-#include "io/mlxfn.h"
+#include "mlxfn/mlxfn.h"
 
 /* ---- bytes to write */
 
@@ -320,7 +320,7 @@ static const struct primitive table[] = {
 #define FOLLOWS true
 #define BAKED false
 #define P(name, nin, nout, state, rule) { #name, nin, nout, state, rule, build_##name },
-#include "io/primitives.def"
+#include "mlxfn/primitives.def"
 };
 enum { PRIMITIVES = sizeof table / sizeof *table };
 

@@ -1,4 +1,6 @@
 /* node.c: nodes, and the argument descriptions that copying, comparing and printing share. */
+#include "core/node.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,14 +10,43 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/slab.h"
-#include "ops/op.h"
 
-const struct op *const op_table[OP_COUNT] = {
-#define UNARY(name, ...) [OP_##name] = &op_##name,
-#define BINARY(name, ...) [OP_##name] = &op_##name,
-#define OTHER(name, ...) [OP_##name] = &op_##name,
-#include "ops/ops.def"
-};
+/* ---- locks */
+
+static pthread_mutex_t graph = PTHREAD_MUTEX_INITIALIZER;
+/* Guards the weak pointers of nodes with several outputs; taken after the graph lock where both are. */
+static pthread_mutex_t siblings = PTHREAD_MUTEX_INITIALIZER;
+
+void graph_lock(void) { pthread_mutex_lock(&graph); }
+void graph_unlock(void) { pthread_mutex_unlock(&graph); }
+
+static void lock_both(void)
+{
+    graph_lock();
+    pthread_mutex_lock(&siblings);
+}
+static void unlock_both(void)
+{
+    pthread_mutex_unlock(&siblings);
+    graph_unlock();
+}
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(lock_both, unlock_both, unlock_both); }
+
+uint32_t walk_begin(void)
+{
+    static uint32_t epoch;
+    if (++epoch == 0) /* the mark of fresh arrays */
+        ++epoch;
+    return epoch;
+}
+
+/* ---- traces */
+
+static _Thread_local int traces;
+bool tracing(void) { return traces > 0; }
+int trace_depth(void) { return traces; }
+void trace_begin(void) { traces++; }
+void trace_end(void) { traces--; }
 
 /* ---- objects that arguments own */
 
@@ -236,21 +267,13 @@ void node_release(struct node *n)
     slab_free(n, bytes);
 }
 
-/* Guards the weak pointers of nodes with several outputs. */
-static pthread_mutex_t siblings = PTHREAD_MUTEX_INITIALIZER;
-static void lock_siblings(void) { pthread_mutex_lock(&siblings); }
-static void unlock_siblings(void) { pthread_mutex_unlock(&siblings); }
-__attribute__((constructor)) static void survive_fork(void)
-{
-    pthread_atfork(lock_siblings, unlock_siblings, unlock_siblings);
-}
 
 void node_forget_output(struct node *n, mx y)
 {
-    lock_siblings();
+    pthread_mutex_lock(&siblings);
     if (n->out[y->out] == y)
         n->out[y->out] = NULL;
-    unlock_siblings();
+    pthread_mutex_unlock(&siblings);
 }
 
 /* Binds y, a new array, to its node; the node's reference passes to y. */
@@ -264,11 +287,11 @@ static void bind(struct node *n, int k, mx y, bool tracer)
 
 mx node_output(struct node *n, int k)
 {
-    lock_siblings();
+    pthread_mutex_lock(&siblings);
     mx y = n->out[k];
     if (y && !mx_try_retain(y))
         y = NULL;
-    unlock_siblings();
+    pthread_mutex_unlock(&siblings);
     if (y)
         return y;
     MX_SCOPE(NULL);
@@ -279,9 +302,9 @@ mx node_output(struct node *n, int k)
     for (int i = 0; i < n->nin; i++) tracer |= n->in[i]->tracer;
     mx_retain(y);
     node_retain(n);
-    lock_siblings();
+    pthread_mutex_lock(&siblings);
     bind(n, k, y, tracer);
-    unlock_siblings();
+    pthread_mutex_unlock(&siblings);
     return y;
 }
 
@@ -368,80 +391,4 @@ void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], in
         mx_nodes(op, args, nin, x, nout, out, y);
     if (out != specs)
         free(out);
-}
-
-/* ---- dtypes */
-
-enum dtype op_compute_dtype(const struct op *op, enum dtype t)
-{
-    static const char *const taken[] = { [REAL] = "real numbers",
-                                         [FLOAT] = "real numbers",
-                                         [INTEGER] = "integers or bool",
-                                         [SHIFTED] = "integers or bool" };
-    bool bad = false;
-    switch (op->dtypes) {
-    case ANY: return t;
-    case NUMERIC: return t == DT_bool_ ? DT_int32 : t;
-    case REAL: bad = dtype_is_complex(t); break;
-    case INEXACT: return dtype_is_inexact(t) ? t : DT_float32;
-    case FLOAT:
-        if (!dtype_is_inexact(t))
-            return DT_float32;
-        bad = dtype_is_complex(t);
-        break;
-    case INTEGER: bad = dtype_is_inexact(t); break;
-    case SHIFTED:
-        if (t == DT_bool_)
-            return DT_uint8;
-        bad = dtype_is_inexact(t);
-        break;
-    case BOOL: return DT_bool_;
-    }
-    if (bad)
-        mx_fail("[%s] expected %s, got %s", op->name, taken[op->dtypes], dtype_name(t));
-    return t;
-}
-
-enum dtype op_result_dtype(const struct op *op, enum dtype t)
-{
-    if (op->traits & GIVES_BOOL)
-        return DT_bool_;
-    if ((op->traits & GIVES_REAL) && dtype_is_complex(t))
-        return DT_float32;
-    return t;
-}
-
-/* ---- traces */
-
-static _Thread_local int traces;
-bool tracing(void) { return traces > 0; }
-int trace_depth(void) { return traces; }
-void trace_begin(void) { traces++; }
-void trace_end(void) { traces--; }
-
-static _Thread_local struct shapeless_trace any_shape;
-
-bool shapeless(void) { return any_shape.on; }
-
-void shapes_matter(const char *why)
-{
-    if (any_shape.on && !any_shape.why)
-        any_shape.why = why;
-}
-
-void ranks_matter(void) { any_shape.ranks = true; }
-void sizes_are_read(void) { any_shape.sizes_read = true; }
-
-struct shapeless_trace shapeless_begin(bool on)
-{
-    struct shapeless_trace outer = any_shape;
-    any_shape = (struct shapeless_trace){ .on = on };
-    return outer;
-}
-
-struct shapeless_trace shapeless_end(struct shapeless_trace outer)
-{
-    struct shapeless_trace inner = any_shape;
-    any_shape = outer;
-    return inner;
 }

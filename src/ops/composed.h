@@ -2,8 +2,8 @@
  *
  * Where a kernel only saves time or memory, its derivatives need not be written twice: the formula
  * is built from the operands at hand and differentiated as the graph that it is. */
-#ifndef MX_TRANSFORM_COMPOSED_H
-#define MX_TRANSFORM_COMPOSED_H
+#ifndef MX_OPS_COMPOSED_H
+#define MX_OPS_COMPOSED_H
 
 #include "ops/op.h"
 

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "core/buffer.h"
-#include "io/mlxfn.h"
+#include "mlxfn/mlxfn.h"
 #include "ops/plugin.h"
-#include "io/mlxfn_compose.h"
+#include "mlxfn/mlxfn_compose.h"
 #include "ops/create.h"
 #include "ops/fft.h"
 #include "ops/rules.h"
@@ -560,7 +560,7 @@ static const struct row {
 #define OURS(op) [OP_##op] = { NULL, NULL, true, true },
 #define OR_OURS(op, form) [OP_##op] = { form, NULL, true, true },
 #define CONSTANT(op) [OP_##op] = { NULL, NULL, true, false }, /* exporting evaluates it */
-#include "io/forms.def"
+#include "mlxfn/forms.def"
 };
 
 static const struct row *row_of(const struct op *op)

@@ -1,6 +1,6 @@
 /* mlxfn_compose.h: operations put in terms of others, for exported files. */
-#ifndef MX_IO_MLXFN_COMPOSE_H
-#define MX_IO_MLXFN_COMPOSE_H
+#ifndef MX_MLXFN_MLXFN_COMPOSE_H
+#define MX_MLXFN_MLXFN_COMPOSE_H
 
 #include "ops/fft.h"
 #include "ops/op.h"
@@ -14,7 +14,7 @@
 #define OURS(op)
 #define OR_OURS(op, form)
 #define CONSTANT(op)
-#include "io/forms.def"
+#include "mlxfn/forms.def"
 
 /* What a reduction gives by itself; one that gives another type is composed. */
 enum dtype composed_reduce_dtype(const struct call *c);

@@ -1,6 +1,6 @@
 /* export.h: functions written to files, and files called as functions. */
-#ifndef MX_TRANSFORM_EXPORT_H
-#define MX_TRANSFORM_EXPORT_H
+#ifndef MX_MLXFN_EXPORT_H
+#define MX_MLXFN_EXPORT_H
 
 #include "transform/transform.h"
 

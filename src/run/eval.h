@@ -1,6 +1,6 @@
 /* eval.h: running graphs. */
-#ifndef MX_TRANSFORM_EVAL_H
-#define MX_TRANSFORM_EVAL_H
+#ifndef MX_RUN_EVAL_H
+#define MX_RUN_EVAL_H
 
 #include "core/array.h"
 #include "core/stream.h"

@@ -2,7 +2,7 @@
  *
  * What steps_open lays out stays where it is: nodes of our own whose operands are the values' arrays,
  * entries around them, and per entry the counts to set before it and the arrays to empty after it. */
-#include "transform/steps.h"
+#include "run/steps.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
-#include "transform/eval.h"
-#include "transform/fuse.h"
+#include "run/eval.h"
+#include "run/fuse.h"
 
 enum { WORTH_FUSING = 8192 /* elements: below that a pass over them costs less than planning one for several */ };
 

@@ -1,0 +1,86 @@
+/* op.c: the table of operations, the types they compute in, and whether this thread traces. */
+#include "ops/op.h"
+
+const struct op *const op_table[OP_COUNT] = {
+#define UNARY(name, ...) [OP_##name] = &op_##name,
+#define BINARY(name, ...) [OP_##name] = &op_##name,
+#define OTHER(name, ...) [OP_##name] = &op_##name,
+#include "ops/ops.def"
+};
+
+void no_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)c, (void)ct, (void)want, (void)dx;
+}
+
+void no_jvp(const struct call *c, const mx t[], mx dy[]) { (void)c, (void)t, (void)dy; }
+
+/* ---- dtypes */
+
+enum dtype op_compute_dtype(const struct op *op, enum dtype t)
+{
+    static const char *const taken[] = { [REAL] = "real numbers",
+                                         [FLOAT] = "real numbers",
+                                         [INTEGER] = "integers or bool",
+                                         [SHIFTED] = "integers or bool" };
+    bool bad = false;
+    switch (op->dtypes) {
+    case ANY: return t;
+    case NUMERIC: return t == DT_bool_ ? DT_int32 : t;
+    case REAL: bad = dtype_is_complex(t); break;
+    case INEXACT: return dtype_is_inexact(t) ? t : DT_float32;
+    case FLOAT:
+        if (!dtype_is_inexact(t))
+            return DT_float32;
+        bad = dtype_is_complex(t);
+        break;
+    case INTEGER: bad = dtype_is_inexact(t); break;
+    case SHIFTED:
+        if (t == DT_bool_)
+            return DT_uint8;
+        bad = dtype_is_inexact(t);
+        break;
+    case BOOL: return DT_bool_;
+    }
+    if (bad)
+        mx_fail("[%s] expected %s, got %s", op->name, taken[op->dtypes], dtype_name(t));
+    return t;
+}
+
+enum dtype op_result_dtype(const struct op *op, enum dtype t)
+{
+    if (op->traits & GIVES_BOOL)
+        return DT_bool_;
+    if ((op->traits & GIVES_REAL) && dtype_is_complex(t))
+        return DT_float32;
+    return t;
+}
+
+/* ---- traces for any shape */
+
+static _Thread_local struct shapeless_trace any_shape;
+
+bool shapeless(void) { return any_shape.on; }
+
+void shapes_matter(const char *why)
+{
+    if (any_shape.on && !any_shape.why)
+        any_shape.why = why;
+}
+
+void ranks_matter(void) { any_shape.ranks = true; }
+void sizes_are_read(void) { any_shape.sizes_read = true; }
+
+struct shapeless_trace shapeless_begin(bool on)
+{
+    struct shapeless_trace outer = any_shape;
+    any_shape = (struct shapeless_trace){ .on = on };
+    return outer;
+}
+
+struct shapeless_trace shapeless_end(struct shapeless_trace outer)
+{
+    struct shapeless_trace inner = any_shape;
+    any_shape = outer;
+    return inner;
+}
