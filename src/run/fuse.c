@@ -15,6 +15,7 @@
 
 #include "core/buffer.h"
 #include "ops/op.h"
+#include "transform/compile.h"
 
 static atomic_int enabled = -1; /* not asked yet */
 
@@ -26,7 +27,7 @@ bool mx_fuse_enabled(void)
         on = !(s && !strcmp(s, "0"));
         atomic_store(&enabled, on);
     }
-    return on;
+    return on && compile_mode() != COMPILE_NO_FUSE;
 }
 
 void mx_fuse_enable(bool on) { atomic_store(&enabled, on); }

@@ -10,7 +10,7 @@
 #include "core/stream.h"
 #include "transform/walk.h"
 
-/* On unless the environment says MLX_FUSE=0. */
+/* On unless the environment says MLX_FUSE=0 or compiling is set to leave fusing out. */
 bool mx_fuse_enabled(void);
 void mx_fuse_enable(bool on);
 

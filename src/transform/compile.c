@@ -33,13 +33,7 @@ __attribute__((constructor)) static void mode_from_environment(void)
         mode = COMPILE_DISABLED;
 }
 
-void compile_set_mode(enum compile_mode m)
-{
-    int before = atomic_exchange(&mode, m);
-    if (m == COMPILE_NO_FUSE || before == COMPILE_NO_FUSE)
-        mx_fuse_enable(m != COMPILE_NO_FUSE);
-}
-
+void compile_set_mode(enum compile_mode m) { atomic_store(&mode, m); }
 enum compile_mode compile_mode(void) { return (enum compile_mode)atomic_load(&mode); }
 
 /* ---- what is kept */

@@ -48,7 +48,7 @@ static void count(mx y, int kernels, int fused)
     struct recording r;
     int got_kernels, got_fused;
     assert_int_equal(record(&r, 1, &y, 0, NULL, false), 0);
-    assert_int_equal(mx_fuse_count(&r, &got_kernels, &got_fused), 0);
+    assert_int_equal(recording_kernels(&r, &got_kernels, &got_fused), 0);
     recording_free(&r);
     assert_int_equal(got_kernels, kernels);
     assert_int_equal(got_fused, fused);
