@@ -25,6 +25,7 @@ DIFFERENT = {
     "Linear(64, 8, bias=False).to_quantized(mode='mxfp8', quantize_input=True)": "runs on the CPU",
     "nn.Sequential(nn.QQLinear(64, 8)).eval().train()": "weights come back in the type they had",
     'nn.QQLinear(64, 8, mode="affine")': "refused at once, not at the first call",
+    "nn.Linear(0, 3)": "refused as a wrong value",
     "optim.Adafactor(relative_step=False)": "refused at once, not at the first step",
     "QuantizedLinear(64, 8).unfreeze() gradients": "packed numbers have the gradient 0 of integers",
     'nn.Linear(2, 3).update({"weight": 3}, strict=False)': "what is no array is passed over, not put in its place",
@@ -34,7 +35,6 @@ DIFFERENT = {
     "nn.Sequential(nn.BatchNorm(4)).freeze().unfreeze()": "statistics stay frozen",
     "nn.Sequential(nn.QuantizedAllToShardedLinear": "packed weights stay frozen",
     "tree_flatten(TREE, prefix=": "a prefix loses its first character only where that is a dot",
-    "SGD(0.1) ": "without momentum there is nothing to keep",
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 from mlx.nn import Module
-from mlx.utils import _container, tree_map, tree_map_with_path, tree_merge, tree_reduce
+from mlx.utils import _container, _rebuild, tree_map, tree_map_with_path, tree_merge, tree_reduce
 
 _LearningRate = float | Callable[[mx.array], mx.array]
 
@@ -177,6 +177,11 @@ class Optimizer:
             if not lower <= value < upper:
                 raise ValueError(f"[{type(self).__name__}] expected {name} in [{lower}, {upper}), got {value}")
 
+    def _check_positive(self, **values):
+        for name, value in values.items():
+            if not value > 0:
+                raise ValueError(f"[{type(self).__name__}] expected {name} > 0, got {value}")
+
 
 _INF = float("inf")
 _INEXACT = frozenset((mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.complex64))
@@ -212,6 +217,21 @@ def _misfit(gradient, parameter):
     return None if fits else f"a gradient of shape {ours}, got {other},"
 
 
+def _pruned(tree):
+    """The tree without children of dicts that hold no leaf, which is `{}` in lists."""
+    if isinstance(tree, dict):
+        children = {k: _pruned(child) for k, child in tree.items()}
+        return {k: child for k, child in children.items() if not _is_empty(child)}
+    if isinstance(tree, (list, tuple)):
+        children = [_pruned(child) for child in tree]
+        return {} if all(map(_is_empty, children)) else _rebuild(tree, children)
+    return tree
+
+
+def _is_empty(tree):
+    return isinstance(tree, dict) and not tree
+
+
 class MultiOptimizer(Optimizer):
     """Several optimizers, each for a part of the parameters.
 
@@ -232,7 +252,7 @@ class MultiOptimizer(Optimizer):
         self.filters = list(filters)
 
     def _split(self, tree):
-        """For each optimizer the tree with `{}` in place of the leaves that are not its."""
+        """For each optimizer the tree of its leaves, `{}` in place of others in lists."""
 
         def owner(name, leaf):
             for i, is_mine in enumerate(self.filters):
@@ -241,7 +261,7 @@ class MultiOptimizer(Optimizer):
             return len(self.filters)
 
         def part(i):
-            return tree_map(lambda leaf, o: leaf if o == i else {}, tree, owners)
+            return _pruned(tree_map(lambda leaf, o: leaf if o == i else {}, tree, owners))
 
         owners = tree_map_with_path(owner, tree)
         return [part(i) for i in range(len(self.optimizers))]
@@ -297,7 +317,8 @@ class SGD(Optimizer):
         w  = w - lr * v
 
     With `nesterov` the step is w - lr * (g' + momentum * v) (Sutskever et al., "On the importance
-    of initialization and momentum in deep learning", 2013). Without momentum it is w - lr * g'.
+    of initialization and momentum in deep learning", 2013). Without momentum it is w - lr * g', and v,
+    there so that states have one form, stays 0.
     """
 
     def __init__(
@@ -318,8 +339,7 @@ class SGD(Optimizer):
         self.nesterov = nesterov
 
     def init_single(self, parameter: mx.array, state: dict):
-        if self.momentum > 0:
-            state["v"] = mx.zeros_like(parameter)
+        state["v"] = mx.zeros_like(parameter)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
         if self.weight_decay != 0:
@@ -344,7 +364,8 @@ class RMSprop(Optimizer):
     def __init__(self, learning_rate: _LearningRate, alpha: float = 0.99, eps: float = 1e-8):
         super().__init__()
         self._maybe_schedule("learning_rate", learning_rate)
-        self._check(alpha=(alpha, 0, _INF), eps=(eps, 0, _INF))
+        self._check(alpha=(alpha, 0, _INF))
+        self._check_positive(eps=eps)
         self.alpha = alpha
         self.eps = eps
 
@@ -368,7 +389,7 @@ class Adagrad(Optimizer):
     def __init__(self, learning_rate: _LearningRate, eps: float = 1e-8):
         super().__init__()
         self._maybe_schedule("learning_rate", learning_rate)
-        self._check(eps=(eps, 0, _INF))
+        self._check_positive(eps=eps)
         self.eps = eps
 
     def init_single(self, parameter: mx.array, state: dict):
@@ -393,7 +414,8 @@ class AdaDelta(Optimizer):
     def __init__(self, learning_rate: _LearningRate, rho: float = 0.9, eps: float = 1e-6):
         super().__init__()
         self._maybe_schedule("learning_rate", learning_rate)
-        self._check(rho=(rho, 0, _INF), eps=(eps, 0, _INF))
+        self._check(rho=(rho, 0, _INF))
+        self._check_positive(eps=eps)
         self.rho = rho
         self.eps = eps
 
@@ -576,6 +598,7 @@ class Adafactor(Optimizer):
             self._maybe_schedule("learning_rate", learning_rate)
         elif not relative_step:
             raise ValueError("[Adafactor] without relative_step a learning_rate is needed")
+        self._check(**{f"eps[{i}]": (e, 0, _INF) for i, e in enumerate(eps)})
         self.eps = eps
         self.clip_threshold = clip_threshold
         self.decay_rate = decay_rate
@@ -624,7 +647,7 @@ class Adafactor(Optimizer):
         else:
             update = mx.rsqrt(running("exp_avg_sq", squared)) * gradient
 
-        update = rate * update / mx.maximum(1, _rms(update) / self.clip_threshold)
+        update = rate * (update / mx.maximum(1, _rms(update) / self.clip_threshold))
         if self.beta_1 is not None:
             update = self.beta_1 * state["exp_avg"] + (1 - self.beta_1) * update
             state["exp_avg"] = update
@@ -642,9 +665,9 @@ class Muon(Optimizer):
         u  = momentum * v + (1 - momentum) * g' with nesterov, else v
         w  = w - lr * sqrt(max(1, rows / columns)) * orthogonalized(u)
 
-    Arrays of more dimensions are taken as matrices of shape (first, product of the others), vectors
-    are updated by u itself. Embeddings and the last layer are better left to another optimizer, see
-    `MultiOptimizer`.
+    Arrays of more dimensions are orthogonalized as matrices of shape (first, product of the others), with
+    the rows and columns of the last two axes in the factor; vectors are updated by u itself. Embeddings and
+    the last layer are better left to another optimizer, see `MultiOptimizer`.
     """
 
     def __init__(
@@ -691,7 +714,7 @@ class Muon(Optimizer):
         lr = self._lr(gradient)
         if update.ndim >= 2 and update.size > 0:
             matrix = mx.flatten(update, 1)
-            lr = lr * max(1, matrix.shape[0] / matrix.shape[1]) ** 0.5
+            lr = lr * max(1, update.shape[-2] / update.shape[-1]) ** 0.5
             update = self._orthogonalized(matrix).reshape(update.shape)
         return parameter - lr * update
 
@@ -704,14 +727,21 @@ def _rms(x):
 def clip_grad_norm(grads, max_norm):
     """Scale a tree of gradients down so that their common norm is at most max_norm.
 
-    Returns the tree and the norm sqrt(sum g^2) it had (Pascanu et al., "On the difficulty of
-    training recurrent neural networks", 2012). The sum is in float32 at least.
+    Returns the tree and the norm sqrt(sum |g|^2) it had (Pascanu et al., "On the difficulty of
+    training recurrent neural networks", 2012). The sum is in float32 at least, and so is what becomes
+    of integers.
     """
+    if not isinstance(max_norm, mx.array) and not max_norm >= 0:
+        raise ValueError(f"[clip_grad_norm] expected max_norm >= 0, got {max_norm}")
 
     def add_square(total, g):
-        wide = g.astype(mx.float32) if g.dtype in (mx.float16, mx.bfloat16) else g
+        size = mx.abs(g) if g.dtype == mx.complex64 else g
+        wide = size if size.dtype == mx.float64 else size.astype(mx.float32)
         return total + mx.sum(mx.square(wide))
+
+    def scaled(g):
+        return (g * scale).astype(g.dtype) if g.dtype in _INEXACT else g * scale
 
     norm = mx.sqrt(tree_reduce(add_square, grads, mx.array(0.0)))
     scale = mx.minimum(max_norm / (norm + 1e-6), 1.0)
-    return tree_map(lambda g: (g * scale).astype(g.dtype), grads), norm
+    return tree_map(scaled, grads), norm
