@@ -86,6 +86,13 @@ const int64_t *array_strides(mlx_array a);
 
 /* Conversion (py_convert.c) */
 
+static inline bool is_list(PyObject *o) { return PyList_Check(o) || PyTuple_Check(o); }
+/* The items of a list or a tuple as they are now, in a tuple that holds them: whatever the user's code
+ * does to the list, or its class says of it, the walk over them is good. */
+PyObject *items_now(PyObject *list);
+/* The same of any sequence but a str, whose class is asked once; anything else as it is. */
+PyObject *sequence_now(PyObject *o);
+
 /* Kinds of Python numbers: 'b', 'i', 'f', 'c' (of subclasses too); 0 for anything else. */
 char scalar_kind(PyObject *o);
 /* The dtype that a number has by itself. */

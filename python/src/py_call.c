@@ -391,18 +391,17 @@ static int to_arrays(struct call *c, int i)
         Py_XDECREF(slices);
         return failed;
     }
-    if (!PyList_Check(v->o) && !PyTuple_Check(v->o))
+    if (!is_list(v->o))
         return refuse(c, i);
     v->vec = c->vectors[c->nvectors++] = mlx_vector_array_new();
     if (!v->vec.ctx)
         return raise_last();
-    Py_ssize_t n = PySequence_Size(v->o);
-    for (Py_ssize_t k = 0; k < n; k++) {
-        PyObject *item = PySequence_GetItem(v->o, k);
-        if (!item)
-            return -1;
+    PyObject *items = items_now(v->o);
+    int failed = items ? 0 : -1;
+    for (Py_ssize_t k = 0; !failed && k < PyTuple_Size(items); k++) {
+        PyObject *item = PyTuple_GetItem(items, k);
         mlx_array a = mlx_array_new();
-        int failed = is_array(item) ? 0 : array_from_method(&a, item);
+        failed = is_array(item) ? 0 : array_from_method(&a, item);
         if (!failed && !is_array(item) && !a.ctx)
             failed = array_from_foreign(&a, item) || array_narrow(&a);
         if (!failed && !is_array(item) && !a.ctx) {
@@ -413,11 +412,9 @@ static int to_arrays(struct call *c, int i)
         if (!failed && mlx_vector_array_append_value(v->vec, is_array(item) ? handle_of(item) : a))
             failed = raise_last();
         mlx_array_free(a);
-        Py_DECREF(item);
-        if (failed)
-            return -1;
     }
-    return 0;
+    Py_XDECREF(items);
+    return failed;
 }
 
 static int convert(struct call *c, int i)

@@ -83,8 +83,8 @@ static PyObject *described(PyObject *o)
         Py_XDECREF(keys);
         return text;
     }
-    if (PyList_Check(o) || PyTuple_Check(o))
-        return PyUnicode_FromFormat("a %s of %zd", type_name(o), PySequence_Size(o));
+    if (is_list(o))
+        return PyUnicode_FromFormat("a %s of %zd", type_name(o), PyList_Check(o) ? PyList_Size(o) : PyTuple_Size(o));
     return tree_rules(o) ? PyUnicode_FromFormat("an object of %s", type_name(o)) : PyUnicode_FromFormat("%R", o);
 }
 
@@ -138,40 +138,41 @@ static PyObject *matched_array(const struct match *m, const struct place *at, Py
 
 static PyObject *matched_dict(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
 {
-    PyObject *keys = PyDict_Keys(like), *result = keys ? PyDict_New() : NULL;
-    bool same = keys && PyDict_Size(o) == PyList_Size(keys);
-    for (Py_ssize_t i = 0; result && same && i < PyList_Size(keys); i++) {
-        PyObject *key = PyList_GetItem(keys, i), *value = PyDict_GetItemWithError(o, key);
+    PyObject *pairs = PyDict_Items(like), *result = pairs ? PyDict_New() : NULL;
+    bool same = pairs && PyDict_Size(o) == PyList_Size(pairs);
+    for (Py_ssize_t i = 0; result && same && i < PyList_Size(pairs); i++) {
+        PyObject *pair = PyList_GetItem(pairs, i), *key = PyTuple_GetItem(pair, 0);
+        PyObject *value = Py_XNewRef(PyDict_GetItemWithError(o, key));
         if (!(same = value != NULL))
             break;
-        PyObject *item = matched(m, &(struct place){ at, key, 0 }, PyDict_GetItemWithError(like, key), value);
+        PyObject *item = matched(m, &(struct place){ at, key, 0 }, PyTuple_GetItem(pair, 1), value);
         if (!item || PyDict_SetItem(result, key, item))
             Py_CLEAR(result);
         Py_XDECREF(item);
+        Py_DECREF(value);
     }
     if (result && !same) {
         Py_CLEAR(result);
         if (!PyErr_Occurred())
             differs(m, at, like, o);
     }
-    Py_XDECREF(keys);
+    Py_XDECREF(pairs);
     return result;
 }
 
 static PyObject *matched_items(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
 {
-    Py_ssize_t n = PySequence_Size(like);
-    if (n != PySequence_Size(o))
-        return differs(m, at, like, o);
-    PyObject *items = PyList_New(n);
+    PyObject *a = items_now(like), *b = a ? items_now(o) : NULL, *items = NULL;
+    Py_ssize_t n = b ? PyTuple_Size(a) : 0;
+    if (b)
+        items = n == PyTuple_Size(b) ? PyList_New(n) : differs(m, at, like, o);
     for (Py_ssize_t i = 0; items && i < n; i++) {
-        PyObject *a = PySequence_GetItem(like, i), *b = a ? PySequence_GetItem(o, i) : NULL;
-        PyObject *item = b ? matched(m, &(struct place){ at, NULL, i }, a, b) : NULL;
-        Py_XDECREF(a);
-        Py_XDECREF(b);
+        PyObject *item = matched(m, &(struct place){ at, NULL, i }, PyTuple_GetItem(a, i), PyTuple_GetItem(b, i));
         if (!item || PyList_SetItem(items, i, item))
             Py_CLEAR(items);
     }
+    Py_XDECREF(a);
+    Py_XDECREF(b);
     if (!items || PyList_Check(like))
         return items;
     PyObject *tuple = PyObject_HasAttrString((PyObject *)Py_TYPE(like), "_make")

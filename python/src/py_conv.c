@@ -95,25 +95,19 @@ PyObject *fn_conv_transpose3d(struct call *c)
 /* One padding for both sides, or a pair of sequences: before and after. */
 static int both_sides(struct call *c, int n, const int **low, const int **high)
 {
-    PyObject *o = c->v[3].o, *first = NULL;
-    if (PySequence_Check(o) && PySequence_Size(o) == 2 && !(first = PySequence_GetItem(o, 0)))
+    PyObject *o = c->v[3].o, *items = sequence_now(o);
+    if (!items)
         return -1;
-    bool pair = first && PySequence_Check(first);
-    Py_XDECREF(first);
-    if (!pair) {
-        int failed = axes_from(c, 3, o, n, low);
+    int failed;
+    if (PyTuple_Check(items) && PyTuple_Size(items) == 2 && PySequence_Check(PyTuple_GetItem(items, 0))) {
+        failed = axes_from(c, 3, PyTuple_GetItem(items, 0), n, low) ||
+                 axes_from(c, 3, PyTuple_GetItem(items, 1), n, high);
+    } else {
+        failed = axes_from(c, 3, items, n, low);
         *high = *low;
-        return failed;
     }
-    const int **sides[2] = { low, high };
-    for (int i = 0; i < 2; i++) {
-        PyObject *side = PySequence_GetItem(o, i);
-        int failed = !side || axes_from(c, 3, side, n, sides[i]);
-        Py_XDECREF(side);
-        if (failed)
-            return -1;
-    }
-    return 0;
+    Py_DECREF(items);
+    return failed ? -1 : 0;
 }
 
 PyObject *fn_conv_general(struct call *c)

@@ -147,9 +147,26 @@ int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
     return failed ? raise_last() : 0;
 }
 
-/* Nested lists */
+/* Nested lists
+ *
+ * What the class of a list overrides is not asked, so that no code of the user's runs between the two
+ * passes over numbers.  Looking at anything else may run some: the items are held then. */
+
+PyObject *items_now(PyObject *list) { return PyList_Check(list) ? PyList_AsTuple(list) : Py_NewRef(list); }
+
+PyObject *sequence_now(PyObject *o)
+{
+    return PySequence_Check(o) && !PyUnicode_Check(o) ? PySequence_Tuple(o) : Py_NewRef(o);
+}
+
+static Py_ssize_t list_size(PyObject *o) { return PyList_Check(o) ? PyList_Size(o) : PyTuple_Size(o); }
+static PyObject *list_item(PyObject *o, Py_ssize_t i)
+{
+    return PyList_Check(o) ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i);
+}
 
 struct nest {
+    int outer; /* how many sequences this one is inside of */
     int ndim;
     int shape[MAX_NDIM];
     bool has_arrays, has_numbers;
@@ -157,8 +174,6 @@ struct nest {
         big;          /* wide: past int32; big: int64 */
     int at[MAX_NDIM]; /* where we are, for messages */
 };
-
-static bool is_sequence(PyObject *o) { return PyList_Check(o) || PyTuple_Check(o); }
 
 /* "[1, 0]" of the first n places. */
 static const char *place(const struct nest *s, int n)
@@ -200,7 +215,14 @@ static int uneven(const struct nest *s, int depth, const char *expected, const c
     return -1;
 }
 
-/* Looks at o, `depth` lists deep.  depths[d] is whether level d has been seen. */
+static int too_deep(void)
+{
+    PyErr_Format(PyExc_ValueError,
+                 "[array] expected at most %d lists in each other, with at most 2147483647 items each", MAX_NDIM);
+    return -1;
+}
+
+/* Looks at o, `depth` lists deep. */
 static int look(struct nest *s, PyObject *o, int depth, bool first)
 {
     char kind = scalar_kind(o);
@@ -210,20 +232,15 @@ static int look(struct nest *s, PyObject *o, int depth, bool first)
         s->ndim = depth;
         return look_at_number(s, o, kind);
     }
-    if (!is_sequence(o)) {
+    if (!is_list(o)) {
         s->has_arrays = true;
         return 0;
     }
-    Py_ssize_t n = PySequence_Size(o);
+    Py_ssize_t n = list_size(o);
     char found[32], expected[32];
+    if (s->outer + depth >= MAX_NDIM || n > INT32_MAX)
+        return too_deep();
     if (first) {
-        if (depth == MAX_NDIM || n > INT32_MAX) {
-            PyErr_Format(PyExc_ValueError,
-                         "[array] expected at most %d lists in each other, with at most "
-                         "2147483647 items each",
-                         MAX_NDIM);
-            return -1;
-        }
         s->shape[depth] = (int)n;
         s->ndim = depth + 1;
     } else if (!s->has_arrays) {
@@ -236,8 +253,7 @@ static int look(struct nest *s, PyObject *o, int depth, bool first)
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         s->at[depth] = (int)i;
-        PyObject *item = PyList_Check(o) ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i);
-        if (!item || look(s, item, depth + 1, first && i == 0))
+        if (look(s, list_item(o, i), depth + 1, first && i == 0))
             return -1;
     }
     return 0;
@@ -283,23 +299,19 @@ static void store(char **to, const struct number *n, mlx_dtype t)
     *to += size;
 }
 
-static int fill(char **to, PyObject *o, mlx_dtype t)
+/* Writes the numbers of o, `depth` lists deep in what s was found to be. */
+static int fill(char **to, const struct nest *s, PyObject *o, int depth, mlx_dtype t)
 {
-    char kind = scalar_kind(o);
-    if (kind) {
+    if (depth == s->ndim) {
         struct number n;
-        if (number_from(&n, o, kind, t))
+        if (number_from(&n, o, scalar_kind(o), t))
             return -1;
         store(to, &n, t);
         return 0;
     }
-    Py_ssize_t n = PySequence_Size(o);
-    bool list = PyList_Check(o);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = list ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i);
-        if (!item || fill(to, item, t))
+    for (int i = 0; i < s->shape[depth]; i++)
+        if (fill(to, s, list_item(o, i), depth + 1, t))
             return -1;
-    }
     return 0;
 }
 
@@ -310,7 +322,7 @@ static int from_numbers(mlx_array *out, PyObject *o, const struct nest *s, mlx_d
     char *memory = malloc(n * size + 1), *to = memory;
     if (!memory)
         return PyErr_NoMemory(), -1;
-    int failed = fill(&to, o, t);
+    int failed = fill(&to, s, o, 0, t);
     if (!failed &&
         (mlx_array_set_data(out, memory, s->shape, s->ndim, is_half(t) ? MLX_FLOAT64 : t) ||
          (is_half(t) && mlx_astype(out, *out, t, mlx_stream_new()))))
@@ -341,26 +353,31 @@ static int unequal(const struct nest *s, int depth, mlx_vector_array items, mlx_
     return differ ? -1 : 0;
 }
 
+static int array_inside(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int outer);
+
 /* A list with arrays in it: the stack of what its items are. */
 static int from_arrays(mlx_array *out, PyObject *o, struct nest *s, int depth)
 {
-    if (!is_sequence(o))
-        return array_from(out, o, NULL);
-    Py_ssize_t n = PySequence_Size(o);
+    if (!is_list(o))
+        return array_inside(out, o, NULL, s->outer + depth);
+    if (s->outer + depth >= MAX_NDIM) /* it was not when it was looked at */
+        return too_deep();
+    PyObject *held = items_now(o);
+    if (!held)
+        return -1;
     mlx_vector_array items = mlx_vector_array_new();
     int failed = items.ctx ? 0 : raise_last();
-    for (Py_ssize_t i = 0; i < n && !failed; i++) {
+    for (Py_ssize_t i = 0; i < PyTuple_Size(held) && !failed; i++) {
         mlx_array a = mlx_array_new();
-        PyObject *item = PySequence_GetItem(o, i);
         s->at[depth] = (int)i;
-        failed = item ? from_arrays(&a, item, s, depth + 1) : -1;
+        failed = from_arrays(&a, PyTuple_GetItem(held, i), s, depth + 1);
         if (!failed && i)
             failed = unequal(s, depth, items, a);
         if (!failed && mlx_vector_array_append_value(items, a))
             failed = raise_last();
         mlx_array_free(a);
-        Py_XDECREF(item);
     }
+    Py_DECREF(held);
     /* Numbers beside arrays take the arrays' dtype no more than arrays do: all are promoted. */
     mlx_dtype t = MLX_BOOL;
     for (int pass = 0; pass < 2 && !failed; pass++) {
@@ -385,9 +402,10 @@ static int from_arrays(mlx_array *out, PyObject *o, struct nest *s, int depth)
     return failed ? -1 : 0;
 }
 
-static int from_sequence(mlx_array *out, PyObject *o, const mlx_dtype *dtype)
+/* Of a list or tuple inside of `outer` sequences. */
+static int from_list(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int outer)
 {
-    struct nest s = { 0 };
+    struct nest s = { .outer = outer };
     mlx_dtype t;
     if (look(&s, o, 0, true))
         return -1;
@@ -426,7 +444,7 @@ int array_from_method(mlx_array *out, PyObject *o)
 
 int array_from_foreign(mlx_array *out, PyObject *o)
 {
-    if (scalar_kind(o) || is_sequence(o) || PyUnicode_Check(o) || o == Py_None)
+    if (scalar_kind(o) || is_list(o) || PyUnicode_Check(o) || o == Py_None)
         return 0;
     if (PyObject_CheckBuffer(o))
         return array_from_buffer(out, o, COPY);
@@ -469,7 +487,8 @@ int array_meet(mlx_array *a, mlx_dtype like)
     return failed;
 }
 
-int array_from(mlx_array *out, PyObject *o, const mlx_dtype *dtype)
+/* array_from of what `outer` sequences are around: the items of a sequence may be sequences without end. */
+static int array_inside(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int outer)
 {
     char kind = scalar_kind(o);
     mlx_dtype t;
@@ -480,8 +499,8 @@ int array_from(mlx_array *out, PyObject *o, const mlx_dtype *dtype)
             return -1;
         return scalar_to_array(out, o, kind, t);
     }
-    if (is_sequence(o))
-        return from_sequence(out, o, dtype);
+    if (is_list(o))
+        return from_list(out, o, dtype, outer);
     if (is_array(o)) {
         if (mlx_array_set(out, handle_of(o)))
             return raise_last();
@@ -492,7 +511,7 @@ int array_from(mlx_array *out, PyObject *o, const mlx_dtype *dtype)
             return -1;
         if (!out->ctx && PySequence_Check(o) && !PyUnicode_Check(o)) { /* a range, say */
             PyObject *list = PySequence_List(o);
-            int failed = list ? from_sequence(out, list, dtype) : -1;
+            int failed = list ? from_list(out, list, dtype, outer) : -1;
             Py_XDECREF(list);
             return failed;
         }
@@ -508,6 +527,8 @@ int array_from(mlx_array *out, PyObject *o, const mlx_dtype *dtype)
         return raise_last();
     return 0;
 }
+
+int array_from(mlx_array *out, PyObject *o, const mlx_dtype *dtype) { return array_inside(out, o, dtype, 0); }
 
 /* Back */
 

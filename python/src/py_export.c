@@ -22,15 +22,16 @@ static int refuse(const char *who)
 
 static int add_items(const char *who, PyObject *sequence, mlx_vector_array out)
 {
-    Py_ssize_t n = PySequence_Size(sequence);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PyList_Check(sequence) ? PyList_GetItem(sequence, i) : PyTuple_GetItem(sequence, i);
-        if (!is_array(item))
-            return refuse(who);
-        if (mlx_vector_array_append_value(out, handle_of(item)))
-            return raise_last();
+    PyObject *items = items_now(sequence);
+    int failed = items ? 0 : -1;
+    for (Py_ssize_t i = 0; !failed && i < PyTuple_Size(items); i++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        failed = !is_array(item)                                            ? refuse(who)
+                 : mlx_vector_array_append_value(out, handle_of(item)) ? raise_last()
+                                                                             : 0;
     }
-    return 0;
+    Py_XDECREF(items);
+    return failed;
 }
 
 static int add_named(const char *who, PyObject *dict, mlx_map_string_to_array out)
@@ -50,8 +51,6 @@ static int add_named(const char *who, PyObject *dict, mlx_map_string_to_array ou
     return 0;
 }
 
-static bool is_sequence(PyObject *o) { return PyList_Check(o) || PyTuple_Check(o); }
-
 /* Of args from `first` on.  Frees nothing on failure. */
 static int inputs_of(const char *who, PyObject *args, Py_ssize_t first, PyObject *kwargs, struct inputs *in)
 {
@@ -62,7 +61,7 @@ static int inputs_of(const char *who, PyObject *args, Py_ssize_t first, PyObject
         return raise_last();
     PyObject *a = n > 0 ? PyTuple_GetItem(args, first) : NULL, *b = n > 1 ? PyTuple_GetItem(args, first + 1) : NULL;
     bool named = kwargs && PyDict_Size(kwargs) > 0;
-    if (a && is_sequence(a) && !named && (n == 1 || (n == 2 && PyDict_Check(b))))
+    if (a && is_list(a) && !named && (n == 1 || (n == 2 && PyDict_Check(b))))
         return add_items(who, a, in->args) || (b && add_named(who, b, in->kwargs)) ? -1 : 0;
     if (a && n == 1 && PyDict_Check(a) && !named)
         return add_named(who, a, in->kwargs);
@@ -101,10 +100,13 @@ static PyObject *dict_of(mlx_map_string_to_array map)
 static int check_results(const struct python_call *p, PyObject *value)
 {
     bool good = is_array(value);
-    if (is_sequence(value)) {
+    if (is_list(value)) {
+        PyObject *items = items_now(value);
+        if (!items)
+            return -1;
         good = true;
-        for (Py_ssize_t i = 0; good && i < PySequence_Size(value); i++)
-            good = is_array(PyList_Check(value) ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i));
+        for (Py_ssize_t i = 0; good && i < PyTuple_Size(items); i++) good = is_array(PyTuple_GetItem(items, i));
+        Py_DECREF(items);
     }
     if (good)
         return 0;

@@ -76,7 +76,7 @@ static int add_array(struct items *s, mlx_index *it, PyObject *o)
         PyErr_SetString(PyExc_IndexError, "[index] expected fewer indices, got too many");
         return -1;
     }
-    mlx_array *a = &s->made[s->nmade];
+    mlx_array *a = &s->made[s->nmade++];
     *a = mlx_array_new();
     if (PyList_Check(o)) {
         if (array_from(a, o, NULL))
@@ -88,7 +88,6 @@ static int add_array(struct items *s, mlx_index *it, PyObject *o)
     }
     if (!a->ctx)
         return refuse(o);
-    s->nmade++;
     *it = (mlx_index){ .kind = MLX_INDEX_ARRAY, .array = *a };
     return 0;
 }
@@ -144,6 +143,8 @@ static int add(struct items *s, PyObject *o)
             Py_DECREF(index);
             return failed;
         }
+        if (!PyErr_ExceptionMatches(PyExc_TypeError))
+            return -1;
         PyErr_Clear();
     }
     return add_array(s, it, o);

@@ -104,10 +104,12 @@ PyObject *fn_linalg_norm(struct call *c)
         return name ? give(c, mlx_linalg_norm_matrix(&c->res, ARRAY(0), name, axis, n, BOOL(3), STREAM)) : NULL;
     }
     double number = PyNumber_Check(ord) ? PyFloat_AsDouble(ord) : -1;
-    if (!PyNumber_Check(ord) || (number == -1 && PyErr_Occurred())) {
+    if (!PyNumber_Check(ord) || (number == -1 && PyErr_ExceptionMatches(PyExc_TypeError))) {
         PyErr_Clear();
         return call_refuse(c, 1, "a number or a str");
     }
+    if (PyErr_Occurred())
+        return NULL;
     return give(c, mlx_linalg_norm(&c->res, ARRAY(0), number, axis, n, BOOL(3), STREAM));
 }
 

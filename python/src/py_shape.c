@@ -235,36 +235,31 @@ PyObject *fn_split(struct call *c)
 /* pad_width: one number, one pair, or a sequence with a pair (or one number) for each axis. */
 static int pad_widths(struct call *c, int ndim, int *low, int *high)
 {
-    PyObject *o = c->v[1].o;
+    PyObject *o = c->v[1].o, *items = sequence_now(o);
     const int *v;
-    bool nested = PySequence_Check(o) && PySequence_Size(o) > 0;
-    if (nested) {
-        PyObject *first = PySequence_GetItem(o, 0);
-        nested = first && PySequence_Check(first);
-        Py_XDECREF(first);
-    }
-    Py_ssize_t n = nested ? PySequence_Size(o) : 1;
-    if (nested && n != 1 && n != ndim) {
-        PyErr_Format(PyExc_ValueError, "[pad] expected a pair for each of the %d axes, got %zd",
-                     ndim, n);
+    if (!items)
         return -1;
+    bool nested = PyTuple_Check(items) && PyTuple_Size(items) && PySequence_Check(PyTuple_GetItem(items, 0));
+    Py_ssize_t n = nested ? PyTuple_Size(items) : 1;
+    int failed = 0;
+    if (nested && n != 1 && n != ndim) {
+        PyErr_Format(PyExc_ValueError, "[pad] expected a pair for each of the %d axes, got %zd", ndim, n);
+        failed = -1;
     }
-    for (int i = 0; i < ndim; i++) {
+    for (int i = 0; !failed && i < ndim; i++) {
         c->nints = 0;
-        PyObject *item = nested ? PySequence_GetItem(o, n == 1 ? 0 : i) : Py_NewRef(o);
-        int m = item ? call_ints(c, 1, item, &v) : -1;
-        Py_XDECREF(item);
-        if (m < 0)
-            return -1;
-        if (m != 1 && m != 2) {
-            PyErr_Format(PyExc_ValueError, "[pad] expected a pair (before, after), got %d numbers",
-                         m);
-            return -1;
+        int m = call_ints(c, 1, nested ? PyTuple_GetItem(items, n == 1 ? 0 : i) : items, &v);
+        failed = m < 0 ? -1 : 0;
+        if (m == 1 || m == 2) {
+            low[i] = v[0];
+            high[i] = v[m - 1];
+        } else if (m >= 0) {
+            PyErr_Format(PyExc_ValueError, "[pad] expected a pair (before, after), got %d numbers", m);
+            failed = -1;
         }
-        low[i] = v[0];
-        high[i] = v[m - 1];
     }
-    return 0;
+    Py_DECREF(items);
+    return failed;
 }
 
 PyObject *fn_pad(struct call *c)

@@ -1,5 +1,7 @@
 """What nobody means to pass: values that change while they are read, hold themselves or name nothing."""
 
+from collections import UserList, UserString
+
 import mlx.core as mx
 import pytest
 
@@ -37,3 +39,194 @@ def test_an_error_keeps_its_arguments_and_cause_through_every_transform(tmp_path
             call()
         assert caught.value.b == "two" and isinstance(caught.value.__cause__, KeyError)
         assert caught.traceback[-1].name == "f"
+
+
+# Sequences
+
+
+def nested(depth, inner):
+    for _ in range(depth):
+        inner = [inner]
+    return inner
+
+
+def holding_itself():
+    a = [mx.array(1)]
+    a.append(a)
+    return a
+
+
+class Lying(list):
+    """Says of itself what is not so; its items are what they are."""
+
+    def __init__(self, items, size):
+        super().__init__(items)
+        self.size = size
+
+    def __len__(self):
+        if isinstance(self.size, Exception):
+            raise self.size
+        return self.size
+
+    def __getitem__(self, i):
+        raise KeyError("not asked")
+
+
+class Sequence:
+    """A sequence whose first item is such a sequence."""
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, i):
+        if i:
+            raise IndexError
+        return Sequence()
+
+
+class Acts:
+    """An array to those who ask, which runs `act` before it says so."""
+
+    def __init__(self, act, value=1.0):
+        self.act, self.value = act, value
+
+    def __mlx_array__(self):
+        self.act()
+        return mx.array(self.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        UserString("a"),
+        UserString("ab"),
+        UserList([UserString("a")]),
+        [1, UserString("a")],
+        Sequence(),
+        [mx.array(1), Sequence()],
+        nested(65, 1),
+        nested(1000, 1),
+        [mx.array(1), nested(64, 1)],
+        [mx.array(1), nested(5000, 1)],
+        [[mx.array(1), 2], nested(70, mx.array(1))],
+        holding_itself(),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_sequences_without_end_are_errors(value):
+    for read in (mx.array, lambda v: mx.zeros(3)[list(v)], lambda v: mx.atleast_1d(v), lambda v: mx.asarray(v)):
+        with pytest.raises(ValueError, match="at most 64 lists in each other"):
+            read(value)
+
+
+def test_a_list_is_what_it_holds_whatever_its_class_says():
+    for size in (0, 1, 100, 2**62, ValueError("size")):
+        assert mx.array(Lying([1, 2, 3], size)).tolist() == [1, 2, 3]
+        assert mx.array([Lying([1, 2], size), Lying([3, 4], size)]).tolist() == [[1, 2], [3, 4]]
+        assert mx.array([mx.array([1, 2]), Lying([3, 4], size)]).tolist() == [[1, 2], [3, 4]]
+        assert mx.concatenate(Lying([mx.array([1]), mx.array([2])], size)).tolist() == [1, 2]
+        assert mx.arange(9)[Lying([2, 3], size)].tolist() == [2, 3]
+        arrays = Lying([mx.array(1.0), mx.array(2.0)], size)
+        (got,) = mx.vjp(lambda x, y: x * y, arrays, [mx.array(1.0)])[0]
+        assert got.item() == 2.0
+
+
+def test_an_exported_function_may_return_any_list(tmp_path):
+    path = str(tmp_path / "f.mlxfn")
+    mx.export_function(path, lambda x: Lying([x + 1, x], 7), mx.array(1.0))
+    assert [y.item() for y in mx.import_function(path)(mx.array(2.0))] == [3.0, 2.0]
+    mx.export_function(path, lambda x, y: x - y, Lying([mx.array(1.0), mx.array(2.0)], 7))
+    assert mx.import_function(path)(Lying([mx.array(1.0), mx.array(2.0)], 7))[0].item() == -1.0
+
+
+def test_a_carry_of_another_type_is_described_by_what_it_holds():
+    carry = [mx.array(0.0), mx.array(1.0)]
+    with pytest.raises(ValueError, match="carry was a list of 2, and the function returned a Lying of 2"):
+        mx.scan(lambda c, x: (Lying(c, ValueError("size")), x), carry, mx.ones(3))
+
+
+def test_lists_that_change_while_they_are_read():
+    for count in range(1, 40):
+        outer = [mx.array(1.0)] * count
+        outer += [Acts(outer.clear), *([mx.array(2.0)] * count)]
+        assert mx.array(outer).tolist() == [1.0] * (count + 1) + [2.0] * count and outer == []
+    outer = [mx.array(1.0)]
+    outer.append(Acts(lambda: outer.extend(outer)))
+    assert mx.array(outer).tolist() == [1.0, 1.0]
+    inner = [mx.array(1.0)]
+    inner_outer = [Acts(lambda: inner.append(nested(100, 1))), inner]
+    with pytest.raises(ValueError, match="at most 64 lists"):
+        mx.array(inner_outer)
+    rows = [mx.zeros(2)]
+    rows += [Acts(rows.clear, [1.0, 2.0]), mx.ones(2)]
+    assert mx.stack(rows).tolist() == [[0, 0], [1, 2], [1, 1]]
+
+
+def test_a_carry_that_is_taken_away_while_it_is_compared():
+    state = {"a": mx.array(0.0), "b": mx.array(1.0)}
+    got = {"b": mx.array(1.0)}
+    got["a"] = Acts(lambda: (state.clear(), got.clear()), 0.0)
+    with pytest.raises(ValueError, match="the carry must keep its structure"):
+        mx.scan(lambda c, x: (got, x), state, mx.ones(3))
+
+
+class Raises:
+    """Every question is answered by an exception of the user's own."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def fail(self, *args):
+        raise self.error
+
+    __len__ = __getitem__ = __iter__ = __index__ = __float__ = __array__ = __mlx_array__ = fail
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("own"), KeyboardInterrupt("own"), OSError("own")], ids=repr)
+def test_errors_of_the_users_own_arrive(error):
+    class Index:
+        __index__ = Raises(error).fail
+
+    class Float:
+        __float__ = Raises(error).fail
+
+    class Length(list):
+        __len__ = __iter__ = Raises(error).fail
+
+    class Items:
+        __len__ = __getitem__ = Raises(error).fail
+
+    class Array:
+        __array__ = Raises(error).fail
+
+    class Ours:
+        __mlx_array__ = Raises(error).fail
+
+    x = mx.zeros((2, 3))
+    calls = [
+        lambda: mx.array([mx.array(1), Array()]),
+        lambda: mx.array([[1], Ours()]),
+        lambda: mx.array(Items()),
+        lambda: mx.stack([x, Ours()]),
+        lambda: x[Index()],
+        lambda: x[Index() :],
+        lambda: x[0, Index()],
+        lambda: x[[Ours()]],
+        lambda: x.reshape(Index()),
+        lambda: x.reshape((Index(), 2)),
+        lambda: x.reshape(Items()),
+        lambda: mx.zeros(Length([1])),
+        lambda: mx.pad(x, Items()),
+        lambda: mx.pad(x, [Items(), (1, 1)]),
+        lambda: mx.pad(x, [(1, Index()), (1, 1)]),
+        lambda: mx.conv_general(mx.zeros((1, 4, 1)), mx.zeros((1, 2, 1)), padding=Items()),
+        lambda: mx.conv_general(mx.zeros((1, 4, 1)), mx.zeros((1, 2, 1)), padding=([Index()], [0])),
+        lambda: mx.tensordot(x, x, axes=Items()),
+        lambda: mx.linalg.norm(x, ord=Float()),
+        lambda: mx.clip(x, Ours(), 1),
+        lambda: x + Ours(),
+        lambda: mx.sum(x, axis=Items()),
+    ]
+    for call in calls:
+        with pytest.raises(type(error), match="own"):
+            call()
