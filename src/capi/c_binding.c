@@ -56,6 +56,8 @@ SCALAR(complex, "scalar_complex", array_of_complex(real_val, imag_val, (enum dty
 
 int mlx_clear_streams(void)
 {
+    if (eval_refused())
+        return capi_report();
     streams_clear();
     return capi_end();
 }

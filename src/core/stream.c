@@ -1,7 +1,7 @@
 /* stream.c: devices, streams and events.
  *
- * Streams are few and live long: they are kept in a list until the process ends or somebody clears
- * them.  One lock and one condition serve all events; a waiter spins a little first, since most of
+ * Streams are few and live as long as the process, in a list that only grows, so it is read without a
+ * lock.  One lock and one condition serve all events; a waiter spins a little first, since most of
  * what is waited for ends within microseconds. */
 #include "core/stream.h"
 
@@ -11,10 +11,6 @@
 #include <string.h>
 
 #include "core/buffer.h"
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void lock_streams(void) { pthread_mutex_lock(&lock); }
-static void unlock_streams(void) { pthread_mutex_unlock(&lock); }
 
 /* ---- backends and devices */
 
@@ -63,8 +59,7 @@ const char *device_text(struct device d)
 /* ---- streams */
 
 enum { MAX_DEVICES = 16 };
-static struct stream **streams;
-static int n_streams;
+static struct stream *_Atomic newest;
 static struct stream *_Atomic first_stream[2][MAX_DEVICES]; /* each device's default */
 /* A thread's own choice, good for one generation of streams. */
 static _Atomic unsigned generation = 1;
@@ -78,20 +73,14 @@ struct stream *stream_new(struct device d)
     if (!s)
         return NULL;
     *s = (struct stream){ .device = d, .backend = backends[d.type] };
-    lock_streams();
-    struct stream **more = realloc(streams, (size_t)(n_streams + 1) * sizeof *more);
-    if (more) {
-        streams = more;
-        s->index = n_streams;
-        streams[n_streams++] = s;
-    }
-    unlock_streams();
-    if (!more) {
+    s->queue = s->backend->open(s);
+    if (!s->queue) {
         free(s);
-        mx_fail_memory(sizeof *s);
         return NULL;
     }
-    s->queue = s->backend->open(s);
+    s->older = atomic_load_explicit(&newest, memory_order_acquire);
+    do s->index = s->older ? s->older->index + 1 : 0;
+    while (!atomic_compare_exchange_weak_explicit(&newest, &s->older, s, memory_order_acq_rel, memory_order_acquire));
     return s;
 }
 
@@ -127,39 +116,19 @@ int stream_synchronize(struct stream *s)
     return failed;
 }
 
-static int snapshot(struct stream ***out)
-{
-    lock_streams();
-    int n = n_streams;
-    *out = malloc((size_t)(n ? n : 1) * sizeof **out);
-    if (*out && n)
-        memcpy(*out, streams, (size_t)n * sizeof **out);
-    unlock_streams();
-    return *out ? n : 0;
-}
-
 int streams_synchronize_all(void)
 {
-    struct stream **all;
-    int n = snapshot(&all), failed = 0;
-    for (int i = 0; i < n; i++)
-        failed |= stream_synchronize(all[i]);
-    free(all);
+    int failed = 0;
+    for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older)
+        failed |= stream_synchronize(s);
     return failed;
 }
 
-/* Queues are closed; the structs stay, since arrays may still name them, and reopen when used. */
 void streams_clear(void)
 {
-    struct stream **all;
-    int n = snapshot(&all);
-    for (int i = 0; i < n; i++) {
-        all[i]->backend->synchronize(all[i]);
-        all[i]->backend->close(all[i]->queue);
-        all[i]->queue = all[i]->backend->open(all[i]);
-    }
-    free(all);
-    mx_error_clear();
+    for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older)
+        s->backend->rest(s);
+    buffer_run_releases();
     atomic_fetch_add(&generation, 1);
 }
 
@@ -170,23 +139,21 @@ static pthread_cond_t event_cond = PTHREAD_COND_INITIALIZER;
 
 static unsigned forks; /* from the first process to this one */
 
-static void lock_all(void)
-{
-    lock_streams();
-    pthread_mutex_lock(&event_lock);
-}
-static void unlock_all(void)
-{
-    pthread_mutex_unlock(&event_lock);
-    unlock_streams();
-}
+static void lock_events(void) { pthread_mutex_lock(&event_lock); }
+static void unlock_events(void) { pthread_mutex_unlock(&event_lock); }
 static void reset_in_child(void)
 {
     forks++;
-    unlock_all();
+    unlock_events();
     pthread_cond_init(&event_cond, NULL);
+    for (struct stream *s = atomic_load(&newest); s; s = s->older)
+        if (s->backend->forked)
+            s->backend->forked(s);
 }
-__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(lock_all, unlock_all, reset_in_child); }
+__attribute__((constructor)) static void survive_fork(void)
+{
+    pthread_atfork(lock_events, unlock_events, reset_in_child);
+}
 
 struct event *event_new(struct stream *s)
 {

@@ -23,6 +23,7 @@ struct stream {
     struct device device;
     const struct backend *backend;
     void *queue; /* the backend's own */
+    struct stream *older;
 };
 
 /* A set-once flag with an outcome.  Reference counted; made by eval, set by the stream. */
@@ -82,9 +83,13 @@ struct backend {
     const char *name;
     enum device_type type;
     int (*device_count)(void);
-    /* Queues of work.  open returns NULL after mx_fail. */
+    /* A queue of work, as old as its stream; NULL after mx_fail. */
     void *(*open)(struct stream *s);
-    void (*close)(void *queue);
+    /* Waits for what was submitted before, forgets how it ended, and lets go what the queue does not need
+     * while it is idle.  Any thread may call it while others submit. */
+    void (*rest)(struct stream *s);
+    /* Called in the child of a fork(), where nobody works any more on what was submitted.  NULL: nothing to do. */
+    void (*forked)(struct stream *s);
     /* Takes the batch over, to be run through run_batch (run/eval.h) in the order of these
      * calls.  They come under the graph lock, so that a batch is queued behind those it waits for;
      * nothing is run in them.  Where somebody waits for the batch (b->now) an idle queue may return
@@ -102,7 +107,7 @@ struct backend {
     /* May this entry, which is not element-wise, be the last member, its operand one that another
      * makes?  NULL: none may. */
     bool (*ends)(const struct node *n);
-    int (*synchronize)(struct stream *s);
+    int (*synchronize)(struct stream *s); /* waits for what was submitted before */
     /* Queues the kernel, copying its arguments.  NULL: a backend that has no kernels of others. */
     int (*launch)(struct stream *s, const struct launch *l);
     /* Device memory; NULL for backends that compute in host memory. */
@@ -123,13 +128,13 @@ struct device default_device(void);
 int set_default_device(struct device d);
 const char *device_text(struct device d); /* "Device(cpu, 0)" */
 
-/* Streams live until the process ends or streams_clear(); pointers stay valid that long. */
+/* Streams and their queues live until the process ends. */
 struct stream *stream_new(struct device d);
 struct stream *default_stream(struct device d);
 void set_default_stream(struct stream *s);
 int stream_synchronize(struct stream *s); /* raises what failed on it */
 int streams_synchronize_all(void);
-void streams_clear(void);
+void streams_clear(void); /* their workers end; every device has its first default stream again */
 
 struct event *event_new(struct stream *s);
 void event_retain(struct event *e);

@@ -20,9 +20,9 @@ struct queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct batch *first, *last;
+    uint64_t given, done; /* how many batches came, how many have run */
     bool busy;    /* a batch runs, here or on a waiting thread */
-    bool started, closing;
-    pid_t process; /* whose worker it is; a forked child starts its own */
+    bool started; /* there is a worker */
     pthread_t worker;
     enum mx_error error; /* of work nobody waited for, until somebody synchronizes */
     char *message;
@@ -37,6 +37,7 @@ static void finish(struct queue *q, struct event *done, bool now)
         q->message = done->message ? strdup(done->message) : NULL;
     }
     q->busy = false;
+    q->done++;
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
 }
@@ -51,14 +52,17 @@ static void run_one(struct queue *q, struct batch *b)
     event_release(done);
 }
 
+/* A worker that was sent away finds another in its place, or none. */
+static bool employed(const struct queue *q) { return q->started && pthread_equal(q->worker, pthread_self()); }
+
 static void *work(void *arg)
 {
     struct queue *q = arg;
     pthread_mutex_lock(&q->lock);
     for (;;) {
-        while (!q->closing && (q->busy || !q->first))
+        while (employed(q) && (q->busy || !q->first))
             pthread_cond_wait(&q->changed, &q->lock);
-        if (q->closing && !q->first)
+        if (!employed(q))
             break;
         struct batch *b = q->first;
         q->first = b->next;
@@ -83,40 +87,48 @@ static void *cpu_open(struct stream *s)
     return q;
 }
 
-static void cpu_close(void *queue)
+/* The child has the queue but not its worker, and the lock may have been held. */
+static void cpu_forked(struct stream *s)
 {
-    struct queue *q = queue;
-    pthread_mutex_lock(&q->lock);
-    q->closing = true;
-    pthread_cond_broadcast(&q->changed);
-    bool started = q->started && q->process == getpid();
-    pthread_mutex_unlock(&q->lock);
-    if (started)
-        pthread_join(q->worker, NULL);
-    free(q->message);
-    free(q);
-}
-
-/* After fork() the child has the queue but not its worker, and the lock may have been held. */
-static void adopt(struct queue *q)
-{
-    if (!q->process || q->process == getpid())
-        return;
+    struct queue *q = s->queue;
+    memset(q, 0, sizeof *q);
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
-    q->process = 0;
-    q->started = q->busy = false;
-    q->first = q->last = NULL;
+}
+
+/* Waits for what came before this call, however much comes meanwhile. */
+static void wait_for_given(struct queue *q)
+{
+    for (uint64_t given = q->given; q->done < given;)
+        pthread_cond_wait(&q->changed, &q->lock);
+}
+
+/* A worker that more work has come for is needed, and stays. */
+static void cpu_rest(struct stream *s)
+{
+    struct queue *q = s->queue;
+    pthread_mutex_lock(&q->lock);
+    wait_for_given(q);
+    free(q->message);
+    q->error = MX_OK;
+    q->message = NULL;
+    bool idle = q->started && !q->busy && !q->first;
+    pthread_t worker = q->worker;
+    if (idle) {
+        q->started = false;
+        pthread_cond_broadcast(&q->changed);
+    }
+    pthread_mutex_unlock(&q->lock);
+    if (idle)
+        pthread_join(worker, NULL);
 }
 
 static int cpu_submit(struct stream *s, struct batch *b)
 {
     struct queue *q = s->queue;
     b->next = NULL;
-    adopt(q);
     pthread_mutex_lock(&q->lock);
-    if (!q->process)
-        q->process = getpid();
+    q->given++;
     bool idle = !q->busy && !q->first;
     if (!q->started && !(b->now && idle))
         q->started = !pthread_create(&q->worker, NULL, work, q);
@@ -157,10 +169,8 @@ static void cpu_run_now(struct stream *s, struct batch *b)
 static int cpu_synchronize(struct stream *s)
 {
     struct queue *q = s->queue;
-    adopt(q);
     pthread_mutex_lock(&q->lock);
-    while (q->busy || q->first)
-        pthread_cond_wait(&q->changed, &q->lock);
+    wait_for_given(q);
     enum mx_error error = q->error;
     char *message = q->message;
     q->error = MX_OK;
@@ -293,7 +303,8 @@ const struct backend cpu_backend = {
     .type = DEVICE_CPU,
     .device_count = cpu_count,
     .open = cpu_open,
-    .close = cpu_close,
+    .rest = cpu_rest,
+    .forked = cpu_forked,
     .submit = cpu_submit,
     .run_now = cpu_run_now,
     .supports = cpu_supports,

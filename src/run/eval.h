@@ -5,11 +5,13 @@
 #include "core/array.h"
 #include "core/stream.h"
 
-/* Evaluates; returns when all are READY.  Non-zero after mx_fail; what could not be made is LAZY
- * again, with its graph, so that a later call may succeed. */
 /* Until it is given NULL, evaluations of this thread fail, for the sake of the operation `why`, which is
  * being computed on it: what it would wait for may be behind it.  Gives what was there. */
 const char *eval_forbid(const char *why);
+/* Fails where that is so. */
+int eval_refused(void);
+/* Evaluates; returns when all are READY.  Non-zero after mx_fail; what could not be made is LAZY
+ * again, with its graph, so that a later call may succeed. */
 int mx_eval(int n, const mx x[]);
 /* Starts the work and returns.  Errors reach whoever waits for the arrays. */
 int mx_async_eval(int n, const mx x[]);

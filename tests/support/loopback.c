@@ -165,7 +165,7 @@ struct queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct batch *first, *last;
-    bool busy, closing;
+    bool busy;
     pthread_t worker;
     enum mx_error error;
     char *message;
@@ -175,7 +175,7 @@ static void *work(void *arg)
 {
     struct queue *q = arg;
     pthread_mutex_lock(&q->lock);
-    while (!q->closing || q->first) {
+    for (;;) {
         struct batch *b = q->first;
         if (!b) {
             pthread_cond_wait(&q->changed, &q->lock);
@@ -198,7 +198,6 @@ static void *work(void *arg)
         q->busy = false;
         pthread_cond_broadcast(&q->changed);
     }
-    pthread_mutex_unlock(&q->lock);
     return NULL;
 }
 
@@ -210,18 +209,6 @@ static void *queue_open(struct stream *s)
     pthread_cond_init(&q->changed, NULL);
     pthread_create(&q->worker, NULL, work, q);
     return q;
-}
-
-static void queue_close(void *queue)
-{
-    struct queue *q = queue;
-    pthread_mutex_lock(&q->lock);
-    q->closing = true;
-    pthread_cond_broadcast(&q->changed);
-    pthread_mutex_unlock(&q->lock);
-    pthread_join(q->worker, NULL);
-    free(q->message);
-    free(q);
 }
 
 static int submit(struct stream *s, struct batch *b)
@@ -255,6 +242,13 @@ static int synchronize(struct stream *s)
     return error != MX_OK;
 }
 
+/* The worker stays. */
+static void rest(struct stream *s)
+{
+    if (synchronize(s))
+        mx_error_clear();
+}
+
 static int count(void) { return 1; }
 
 static void info(int device, void (*add)(void *, const char *, const char *, size_t), void *ctx)
@@ -264,7 +258,7 @@ static void info(int device, void (*add)(void *, const char *, const char *, siz
 }
 
 static const struct backend loopback = {
-    .name = "loopback", .type = DEVICE_GPU, .device_count = count, .open = queue_open, .close = queue_close,
+    .name = "loopback", .type = DEVICE_GPU, .device_count = count, .open = queue_open, .rest = rest,
     .submit = submit, .supports = supports, .run = run, .synchronize = synchronize, .launch = launch,
     .alloc = dev_alloc, .free = dev_free, .to_device = to_device, .to_host = to_host, .info = info,
 };

@@ -1,8 +1,10 @@
 /* Threads that evaluate overlapping graphs on several streams: every batch is queued behind those it
- * waits for, so none waits for one that is stuck behind it. */
+ * waits for, so none waits for one that is stuck behind it.  Others clear the streams meanwhile. */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/buffer.h"
 #include "core/scope.h"
 #include "core/stream.h"
 #include "ops/ops.h"
@@ -45,12 +48,32 @@ static void *evaluate_many(void *arg)
     return NULL;
 }
 
-static void overlap(void **state)
+/* Until those that compute are done. */
+static atomic_int computing;
+
+static void *clear_many(void *arg)
 {
-    (void)state;
-    alarm(300); /* a deadlock ends the test */
-    for (int s = 0; s < STREAMS; s++) stream[s] = stream_new(default_device());
-    for (int round = 0; round < ROUNDS; round++) {
+    while (atomic_load(&computing)) {
+        streams_clear();
+        sched_yield();
+    }
+    return arg;
+}
+
+static void *synchronize_many(void *arg)
+{
+    while (atomic_load(&computing)) {
+        if (!stream_new(default_device()) || streams_synchronize_all())
+            return NULL;
+        usleep(2000);
+    }
+    return arg;
+}
+
+static void run_rounds(int rounds, int n_others, void *(*const others[])(void *))
+{
+    for (int s = 0; s < STREAMS; s++) stream[s] = s ? stream_new(default_device()) : default_stream(default_device());
+    for (int round = 0; round < rounds; round++) {
         mx_own own[SHARED] = { { 0 } };
         mx x[SHARED];
         for (int i = 0; i < SHARED; i++) {
@@ -58,22 +81,82 @@ static void overlap(void **state)
             mx_keep(&own[i], mx_negative(array_of_double(i, DT_float32)));
             x[i] = own[i].it;
         }
-        pthread_t thread[THREADS];
+        pthread_t thread[THREADS], other[THREADS];
         void *bad;
+        atomic_store(&computing, 1);
         for (int t = 0; t < THREADS; t++)
             assert_int_equal(pthread_create(&thread[t], NULL, evaluate_many, x), 0);
+        for (int t = 0; t < n_others; t++)
+            assert_int_equal(pthread_create(&other[t], NULL, others[t], x), 0);
         for (int t = 0; t < THREADS; t++) {
             pthread_join(thread[t], &bad);
             assert_null(bad);
         }
+        atomic_store(&computing, 0);
+        for (int t = 0; t < n_others; t++) {
+            pthread_join(other[t], &bad);
+            assert_non_null(bad);
+        }
         for (int i = 0; i < SHARED; i++) mx_drop(&own[i]);
     }
-    alarm(0);
     assert_int_equal(streams_synchronize_all(), 0);
+}
+
+static void overlap(void **state)
+{
+    (void)state;
+    run_rounds(ROUNDS, 0, NULL);
+}
+
+static void cleared_meanwhile(void **state)
+{
+    (void)state;
+    run_rounds(ROUNDS / 4, 3, (void *(*const[])(void *)){ clear_many, clear_many, synchronize_many });
+}
+
+/* What was queued before is done when the streams are clear, and its failures are forgotten. */
+static void clears(void **state)
+{
+    (void)state;
+    struct stream *s = stream_new(default_device());
+    for (int i = 0; i < 20; i++) {
+        mx_own y = { 0 };
+        {
+            MX_SCOPE(s);
+            mx_keep(&y, mx_negative(array_of_double(i, DT_float32)));
+        }
+        assert_int_equal(mx_async_eval(1, &y.it), 0);
+        streams_clear();
+        assert_int_equal(y.it->status, READY);
+        assert_int_equal(stream_synchronize(s), 0);
+        mx_drop(&y);
+    }
+}
+
+static void no_stream_without_a_queue(void **state)
+{
+    (void)state;
+    int n = 1;
+    for (struct stream *s = NULL; !s; n++) {
+        mx_test_fail_at(n);
+        s = stream_new(default_device());
+        mx_test_fail_at(0);
+        assert_true(!s == mx_failed());
+        assert_true(!s || s->queue);
+        mx_error_clear();
+        assert_int_equal(streams_synchronize_all(), 0);
+    }
+    assert_true(n > 3); /* the stream, its queue */
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(overlap) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(overlap),
+        cmocka_unit_test(cleared_meanwhile),
+        cmocka_unit_test(clears),
+        cmocka_unit_test(no_stream_without_a_queue),
+    };
+    alarm(500); /* a deadlock ends the test */
     return cmocka_run_group_tests_name("streams", tests, NULL, NULL);
 }
