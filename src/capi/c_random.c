@@ -49,14 +49,12 @@ int mlx_random_split(mlx_array *res_0, mlx_array *res_1, const mlx_array key, co
 {
     MX_SCOPE(capi_stream(s));
     mx k = capi_in(key);
-    mx both = is_nil(k) ? k : mx_random_split(k, 2), part[2];
-    for (int i = 0; i < 2; i++) {
-        const int start[] = { i, 0 }, stop[] = { i + 1, 2 }, step[] = { 1, 1 }, axis = 0;
-        part[i] = mx_squeeze(mx_slice(both, start, stop, step), &axis, 1);
-    }
+    mx pair[2] = { k, k };
+    if (!is_nil(k))
+        mx_random_split_pair(k, pair);
     if (!capi_out(res_0) || !capi_out(res_1))
         return capi_report();
-    return capi_publish(res_0, part[0]) || capi_publish(res_1, part[1]);
+    return capi_publish(res_0, pair[0]) || capi_publish(res_1, pair[1]);
 }
 
 int mlx_random_bits(mlx_array *res, const int *shape, size_t shape_num, int width,

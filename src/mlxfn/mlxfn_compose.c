@@ -423,11 +423,9 @@ COMPOSE(gather_qmm)
 /* x moved on by `by` places, with `first` in those that become free. */
 static mx moved_on(mx x, int axis, int by, bool reverse, double first)
 {
-    int start[MX_MAX_NDIM] = { 0 }, stop[MX_MAX_NDIM], low = reverse ? 0 : by, high = reverse ? by : 0;
-    memcpy(stop, x->shape, (size_t)x->ndim * sizeof *stop);
-    start[axis] = high;
-    stop[axis] -= low;
-    return mx_pad(mx_slice(x, start, stop, NULL), &axis, 1, &low, &high, mx_scalar_like(first, x), PAD_CONSTANT);
+    int low = reverse ? 0 : by, high = reverse ? by : 0;
+    mx kept = mx_slice_axis(x, axis, high, dim(x, axis) - low, 1);
+    return mx_pad(kept, &axis, 1, &low, &high, mx_scalar_like(first, x), PAD_CONSTANT);
 }
 
 /* y_i = a_i y_(i-1) + b_i: two steps are one, with a_i a_(i-1) and a_i b_(i-1) + b_i, and so on. */
@@ -450,14 +448,9 @@ COMPOSE(svd)
     mx_svd(x, SVD_FULL, out);
     if (is_nil(out[0]))
         return;
-    int start[MX_MAX_NDIM] = { 0 }, stop[MX_MAX_NDIM];
-    memcpy(stop, out[0]->shape, (size_t)x->ndim * sizeof *stop);
-    stop[x->ndim - 1] = k;
-    y[0] = mx_slice(out[0], start, stop, NULL);
+    y[0] = mx_slice_axis(out[0], -1, 0, k, 1);
     y[1] = out[1];
-    memcpy(stop, out[2]->shape, (size_t)x->ndim * sizeof *stop);
-    stop[x->ndim - 2] = k;
-    y[2] = mx_slice(out[2], start, stop, NULL);
+    y[2] = mx_slice_axis(out[2], -2, 0, k, 1);
 }
 
 /* What a function with rules of its own computed. */

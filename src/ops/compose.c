@@ -166,17 +166,6 @@ mx mx_tile(mx x, const int *reps, int n)
     return mx_reshape(mx_broadcast_to(mx_reshape(x, 2 * m, split), 2 * m, wide), m, shape);
 }
 
-static mx part(mx x, int axis, int from, int to, int step)
-{
-    int start[MX_MAX_NDIM], stop[MX_MAX_NDIM], steps[MX_MAX_NDIM];
-    for (int i = 0; i < x->ndim; i++) {
-        start[i] = i == axis ? from : 0;
-        stop[i] = i == axis ? to : x->shape[i];
-        steps[i] = i == axis ? step : 1;
-    }
-    return mx_slice(x, start, stop, steps);
-}
-
 mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
 {
     if (is_nil(x))
@@ -197,7 +186,8 @@ mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
         int size = x->shape[a], by = size ? shift[n_shift == 1 ? 0 : i] % size : 0;
         by += by < 0 ? size : 0;
         if (by)
-            x = mx_concatenate(2, (mx[]){ part(x, a, size - by, size, 1), part(x, a, 0, size - by, 1) }, a);
+            x = mx_concatenate(
+                2, (mx[]){ mx_slice_axis(x, a, size - by, size, 1), mx_slice_axis(x, a, 0, size - by, 1) }, a);
     }
     return x;
 }
@@ -244,9 +234,9 @@ mx mx_diagonal(mx x, int offset, int axis1, int axis2)
     if (is_nil(y))
         return y;
     if (count <= 0)
-        return part(y, n, 0, 0, 1);
+        return mx_slice_axis(y, n, 0, 0, 1);
     int64_t first = down * cols + right, last = first + (count - 1) * ((int64_t)cols + 1);
-    return part(y, n, (int)first, (int)(last + 1), cols + 1);
+    return mx_slice_axis(y, n, (int)first, (int)(last + 1), cols + 1);
 }
 
 mx mx_diag(mx x, int k)
@@ -285,7 +275,7 @@ mx mx_diff(mx x, int n, int axis)
         return MX_NIL;
     for (; n > 0 && !is_nil(x) && x->shape[axis] > 0; n--) {
         int size = x->shape[axis];
-        mx after = part(x, axis, 1, size, 1), before = part(x, axis, 0, size - 1, 1);
+        mx after = mx_slice_axis(x, axis, 1, size, 1), before = mx_slice_axis(x, axis, 0, size - 1, 1);
         x = x->dtype == DT_bool_ ? mx_not_equal(after, before) : mx_subtract(after, before);
     }
     return x;

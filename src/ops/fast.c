@@ -243,25 +243,11 @@ static mx rotated(const struct call *c, mx x, bool back)
     return mx_infer(&op_rope, &a, c->nin, in);
 }
 
-static mx columns(mx x, int start, int stop, int step)
-{
-    int from[MX_MAX_NDIM], to[MX_MAX_NDIM], by[MX_MAX_NDIM];
-    for (int i = 0; i < x->ndim; i++) {
-        from[i] = 0;
-        to[i] = x->shape[i];
-        by[i] = 1;
-    }
-    from[x->ndim - 1] = start;
-    to[x->ndim - 1] = stop;
-    by[x->ndim - 1] = step;
-    return mx_slice(x, from, to, by);
-}
-
 /* The two coordinates of every rotated point. */
 static mx coordinate(const struct rope_args *a, mx x, int i)
 {
     int half = a->dims / 2;
-    return a->traditional ? columns(x, i, a->dims, 2) : columns(x, i * half, (i + 1) * half, 1);
+    return a->traditional ? mx_slice_axis(x, -1, i, a->dims, 2) : mx_slice_axis(x, -1, i * half, (i + 1) * half, 1);
 }
 
 /* scale (offset + t), of shape (B or 1, 1..., T, 1), like x. */
@@ -318,7 +304,7 @@ static void rope_jvp(const struct call *c, const mx t[], mx dy[])
     if (c->nin > 2 && t[2]) {
         mx d = turn(c, c->y[0], mx_multiply(angle_slope(c), t[2]));
         if (a->dims < dim(x, -1)) {
-            mx rest = columns(x, a->dims, dim(x, -1), 1);
+            mx rest = mx_slice_axis(x, -1, a->dims, dim(x, -1), 1);
             d = mx_concatenate(2, (mx[]){ d, mx_astype(mx_zeros_like(rest), d->dtype) }, -1);
         }
         y = mx_add(y, mx_astype(d, x->dtype));
@@ -384,7 +370,7 @@ static void compose_rope(const struct call *c, mx y[])
         turned = mx_concatenate(2, parts, -1);
     }
     if (a->dims < dim(x, -1))
-        turned = mx_concatenate(2, (mx[]){ turned, columns(x, a->dims, dim(x, -1), 1) }, -1);
+        turned = mx_concatenate(2, (mx[]){ turned, mx_slice_axis(x, -1, a->dims, dim(x, -1), 1) }, -1);
     y[0] = mx_astype(turned, c->x[0]->dtype);
 }
 

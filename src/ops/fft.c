@@ -85,12 +85,7 @@ static mx resized(mx x, int axis, int n)
     int have = dim(x, axis), low = 0, high = n - have;
     if (have < n)
         return mx_pad(x, &axis, 1, &low, &high, array_of_int(0, x->dtype), PAD_CONSTANT);
-    int start[MX_MAX_NDIM] = { 0 }, stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
-    for (int i = 0; i < x->ndim; i++) {
-        stop[i] = i == axis ? n : x->shape[i];
-        step[i] = 1;
-    }
-    return have == n ? x : mx_slice(x, start, stop, step);
+    return have == n ? x : mx_slice_axis(x, axis, 0, n, 1);
 }
 
 static mx along(mx x, enum fft_kind kind, int axis, int n, bool inverse, double scale)
@@ -249,6 +244,8 @@ static mx overlapped(mx x, mx at, int length)
 {
     int shape[MX_MAX_NDIM], n = x->ndim - 1;
     mx flat = mx_flatten(x, -2, -1);
+    if (is_nil(flat))
+        return flat;
     memcpy(shape, flat->shape, (size_t)n * sizeof *shape);
     mx places = mx_broadcast_to(at, n, shape);
     shape[n - 1] = length;
@@ -281,14 +278,8 @@ mx mx_istft(mx x, int n_fft, int hop, int win_length, mx window, bool center, en
     mx weight = overlapped(squares, at, total);
     mx none = mx_less(mx_abs(weight), array_of_double(1e-11, DT_float32));
     y = mx_divide(sum, mx_where(none, mx_scalar_like(1, weight), weight));
-    int from = center ? n_fft / 2 : 0, to = length >= 0 ? from + length : total - from;
-    int start[MX_MAX_NDIM] = { 0 }, stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
-    for (int i = 0; i < y->ndim; i++) {
-        stop[i] = y->shape[i];
-        step[i] = 1;
-    }
-    start[y->ndim - 1] = from < total ? from : total;
-    stop[y->ndim - 1] = to < total ? to > from ? to : from : total;
-    y = mx_slice(y, start, stop, step);
+    int from = center ? n_fft / 2 : 0;
+    int64_t to = length >= 0 ? from + (int64_t)length : total - from;
+    y = mx_slice_axis(y, -1, from < total ? from : total, (int)(to < total ? to > from ? to : from : total), 1);
     return length >= 0 ? resized(y, y->ndim - 1, length) : y;
 }

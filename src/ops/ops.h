@@ -52,6 +52,7 @@ mx mx_expand_dims(mx x, const int *axes, int n);
 mx mx_squeeze(mx x, const int *axes, int n); /* NULL: every axis of size 1 */
 mx mx_slice(mx x, const int *start, const int *stop,
             const int *step); /* ndim each, NumPy's rules; steps may be negative */
+mx mx_slice_axis(mx x, int axis, int start, int stop, int step); /* of one axis, which may count from the end */
 mx mx_slice_update(mx x, mx update, const int *start, const int *stop, const int *step);
 enum scatter_fold { SCATTER_SET, SCATTER_ADD, SCATTER_PROD, SCATTER_MAX, SCATTER_MIN };
 mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, const int *step, enum scatter_fold f);
@@ -242,7 +243,8 @@ mx mx_eigvals(mx x);
 /* Random (ops/random.c); key: two uint32 or NULL for the global state */
 mx mx_random_key(uint64_t seed);
 void mx_random_seed(uint64_t seed);
-mx mx_random_split(mx key, int num); /* (num, 2) */
+mx mx_random_split(mx key, int num); /* (num, 2) after the batch axes of the key */
+void mx_random_split_pair(mx key, mx pair[2]); /* each of the key's shape */
 mx mx_random_bits(int ndim, const int *shape, int width, mx key);
 mx mx_random_uniform(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key);
 mx mx_random_normal(int ndim, const int *shape, enum dtype t, mx loc, mx scale, mx key); /* loc, scale may be NULL */

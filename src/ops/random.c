@@ -97,10 +97,10 @@ void mx_random_seed(uint64_t seed)
         mx_random_set_state(key);
 }
 
-static mx row(mx x, int i)
+void mx_random_split_pair(mx key, mx pair[2])
 {
-    mx y = mx_slice(x, (int[]){ i, 0 }, (int[]){ i + 1, 2 }, (int[]){ 1, 1 });
-    return mx_squeeze(y, (int[]){ 0 }, 1);
+    mx both = mx_random_split(key, 2);
+    for (int i = 0; i < 2; i++) pair[i] = mx_squeeze(mx_slice_axis(both, -2, i, i + 1, 1), (int[]){ -2 }, 1);
 }
 
 /* The key given, or the next one of the state; two threads never get the same. */
@@ -111,12 +111,12 @@ static mx key_or_next(mx key)
     lock_state();
     if (!state.it)
         mx_keep(&state, first_key());
-    mx both = mx_random_split(state.it, 2);
-    mx next = row(both, 0), use = row(both, 1);
-    if (!is_nil(use) && !is_nil(next))
-        mx_keep(&state, next);
+    mx next_use[2];
+    mx_random_split_pair(state.it, next_use);
+    if (!is_nil(next_use[0]) && !is_nil(next_use[1]))
+        mx_keep(&state, next_use[0]);
     unlock_state();
-    return is_nil(next) ? next : use;
+    return is_nil(next_use[0]) ? MX_NIL : next_use[1];
 }
 
 static mx bits(const char *op, int ndim, const int *shape, int width, mx key);
@@ -366,7 +366,7 @@ static mx draw_of_one(mx logits, int ndim, const int *shape, mx key)
     mx most = mx_max(x, (int[]){ 0 }, 1, true), zero = array_of_int(0, x->dtype);
     mx sums = mx_cumsum(mx_exp(mx_where(mx_equal(x, most), zero, mx_subtract(x, most))), 0, false, true);
     int n = dim(x, 0);
-    mx total = mx_slice(sums, (int[]){ n - 1 }, (int[]){ n }, (int[]){ 1 });
+    mx total = mx_slice_axis(sums, 0, n - 1, n, 1);
     mx u = uniform("categorical", zero, array_of_int(1, x->dtype), ndim, shape, DT_float32, key);
     mx at = mx_searchsorted(sums, mx_multiply(u, total), true);
     return mx_minimum(at, array_of_int(n - 1, DT_uint32));

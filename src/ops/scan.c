@@ -42,16 +42,9 @@ static mx recurrence(mx a, mx b, int axis, bool reverse)
 /* x moved on by one in the direction of a scan, with `first` in the place that becomes free. */
 static mx moved_on(mx x, int axis, bool reverse, double first)
 {
-    int start[MX_MAX_NDIM] = { 0 }, stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
-    int n = dim(x, axis), one[] = { 1 }, none[] = { 0 };
+    int n = dim(x, axis), low = !reverse, high = reverse;
     if (is_nil(x) || n == 0)
         return x;
-    for (int i = 0; i < x->ndim; i++) {
-        stop[i] = x->shape[i];
-        step[i] = 1;
-    }
-    start[axis] = reverse;
-    stop[axis] = n - !reverse;
     mx v = mx_scalar_like(first, x);
     if (isinf(first) && dtype_is_integer(x->dtype)) {
         int bits = (int)dtype_size(x->dtype) * 8;
@@ -59,8 +52,7 @@ static mx moved_on(mx x, int axis, bool reverse, double first)
         uint64_t most = UINT64_MAX >> (64 - bits) >> is_signed;
         v = array_of_int((int64_t)(first > 0 ? most : is_signed ? ~most : 0), x->dtype);
     }
-    return mx_pad(mx_slice(x, start, stop, step), &axis, 1, reverse ? none : one, reverse ? one : none, v,
-                  PAD_CONSTANT);
+    return mx_pad(mx_slice_axis(x, axis, high, n - low, 1), &axis, 1, &low, &high, v, PAD_CONSTANT);
 }
 
 /* Where each running extreme was met, the last of equals. */

@@ -184,16 +184,18 @@ mx mx_slice(mx x, const int *start, const int *stop, const int *step)
     return part ? part : mx_infer(&op_slice, &a, 1, &x);
 }
 
-/* start..stop of one axis. */
-static mx slice_axis(mx x, int axis, int64_t start, int64_t stop)
+mx mx_slice_axis(mx x, int axis, int start, int stop, int step)
 {
-    int from[MX_MAX_NDIM] = { 0 }, to[MX_MAX_NDIM];
+    int from[MX_MAX_NDIM], to[MX_MAX_NDIM], by[MX_MAX_NDIM];
     if (is_nil(x))
         return x;
-    memcpy(to, x->shape, (size_t)x->ndim * sizeof *to);
-    from[axis] = (int)start;
-    to[axis] = (int)stop;
-    return mx_slice(x, from, to, NULL);
+    for (int i = 0; i < x->ndim; i++) {
+        bool it = i == axis || i == axis + x->ndim;
+        from[i] = it ? start : 0;
+        to[i] = it ? stop : x->shape[i];
+        by[i] = it ? step : 1;
+    }
+    return mx_slice(x, from, to, by);
 }
 
 const struct op op_slice = {
@@ -360,7 +362,7 @@ static void dynamic_slice_jvp(const struct call *c, const mx t[], mx dy[])
 static int corners(mx start, int n_axes, mx out[])
 {
     for (int i = 0; i < n_axes; i++)
-        out[i] = mx_squeeze(slice_axis(start, 1, i, i + 1), (const int[]){ 1 }, 1);
+        out[i] = mx_squeeze(mx_slice_axis(start, 1, i, i + 1, 1), (const int[]){ 1 }, 1);
     return n_axes;
 }
 
@@ -651,7 +653,7 @@ int mx_split_at(mx x, const int *indices, int n, int axis, mx *out)
     } else {
         v[n] = size;
         for (int k = 0; k <= n; k++) {
-            out[k] = slice_axis(x, a, k ? v[k - 1] : 0, v[k]);
+            out[k] = mx_slice_axis(x, a, k ? (int)v[k - 1] : 0, (int)v[k], 1);
             parts = is_nil(out[k]) ? -1 : parts;
         }
     }
@@ -695,7 +697,7 @@ static void concatenate_vjp(const struct call *c, const mx ct[], const bool want
     for (int k = 0; k < c->nin; k++) {
         int64_t end = at + dim(c->x[k], a->axis);
         if (want[k])
-            dx[k] = slice_axis(ct[0], a->axis, at, end);
+            dx[k] = mx_slice_axis(ct[0], a->axis, (int)at, (int)end, 1);
         at = end;
     }
 }

@@ -108,17 +108,6 @@ mx mx_argpartition(mx x, int kth, int axis) { return partition(&op_argpartition,
 mx mx_partition_flat(mx x, int kth) { return mx_partition(flat(x), kth, -1); }
 mx mx_argpartition_flat(mx x, int kth) { return mx_argpartition(flat(x), kth, -1); }
 
-static mx slice_axis(mx x, int axis, int from, int to)
-{
-    int start[MX_MAX_NDIM], stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
-    for (int i = 0; i < x->ndim; i++) {
-        start[i] = i == axis ? from : 0;
-        stop[i] = i == axis ? to : x->shape[i];
-        step[i] = 1;
-    }
-    return is_nil(x) ? x : mx_slice(x, start, stop, step);
-}
-
 /* Ascending, as the end of a sorted array is. */
 mx mx_topk(mx x, int k, int axis)
 {
@@ -130,7 +119,7 @@ mx mx_topk(mx x, int k, int axis)
                        shape_of(x), k);
     if (k > 0 && k < n)
         x = mx_partition(x, n - k, axis);
-    return mx_sort(slice_axis(x, axis, n - k, n), axis);
+    return mx_sort(mx_slice_axis(x, axis, n - k, n, 1), axis);
 }
 
 mx mx_topk_flat(mx x, int k) { return mx_topk(flat(x), k, -1); }
@@ -167,8 +156,8 @@ mx mx_median(mx x, const int *axes, int n, bool keepdims)
     y = mx_sort(y, -1);
     if (is_nil(y))
         return y;
-    mx end = slice_axis(y, y->ndim - 1, last - 1, last);
-    mx middle = mx_mean(slice_axis(y, y->ndim - 1, (last - 1) / 2, last / 2 + 1), (int[]){ -1 }, 1, true);
+    mx end = mx_slice_axis(y, y->ndim - 1, last - 1, last, 1);
+    mx middle = mx_mean(mx_slice_axis(y, y->ndim - 1, (last - 1) / 2, last / 2 + 1, 1), (int[]){ -1 }, 1, true);
     middle = mx_where(mx_isnan(end), end, middle);
     return mx_reshape(middle, keepdims ? x->ndim : kept, shape);
 }
@@ -215,7 +204,7 @@ static mx firsts(mx sorted)
     mx first = mx_broadcast_to(array_of_int(1, DT_bool_), 1, (int[]){ n > 0 });
     if (n < 2)
         return first;
-    mx differs = mx_not_equal(slice_axis(sorted, 0, 1, n), slice_axis(sorted, 0, 0, n - 1));
+    mx differs = mx_not_equal(mx_slice_axis(sorted, 0, 1, n, 1), mx_slice_axis(sorted, 0, 0, n - 1, 1));
     return mx_concatenate(2, (mx[]){ first, differs }, 0);
 }
 
@@ -232,7 +221,7 @@ static mx by_rank(mx like, mx ranks, mx values, int size, enum scatter_fold f)
     int n = dim(ranks, 0);
     mx to = mx_minimum(ranks, array_of_int(size, DT_int32)), y = mx_broadcast_to(like, 1, (int[]){ size + 1 });
     y = mx_scatter(y, &to, (int[]){ 0 }, 1, mx_reshape(values, 2, (int[]){ n, 1 }), f);
-    return slice_axis(y, 0, 0, size);
+    return mx_slice_axis(y, 0, 0, size, 1);
 }
 
 void mx_unique(mx x, int size, mx fill, mx out[4])
@@ -261,12 +250,12 @@ void mx_unique(mx x, int size, mx fill, mx out[4])
     mx first = firsts(sorted);
     mx rank = mx_subtract(mx_cumsum(mx_astype(first, DT_int32), 0, false, true), array_of_int(1, DT_int32));
     mx head = mx_where(first, rank, array_of_int(size, DT_int32));
-    mx least = x->size ? slice_axis(sorted, 0, 0, 1) : NULL;
+    mx least = x->size ? mx_slice_axis(sorted, 0, 0, 1, 1) : NULL;
     mx other = fill ? mx_reshape(mx_astype(fill, x->dtype), 1, (int[]){ 1 }) : least;
     if (!other)
         other = array_of_int(0, x->dtype);
     out[0] = by_rank(other, head, sorted, size, SCATTER_SET);
-    mx none = x->size ? slice_axis(order, 0, 0, 1) : array_of_int(0, DT_uint32);
+    mx none = x->size ? mx_slice_axis(order, 0, 0, 1, 1) : array_of_int(0, DT_uint32);
     out[1] = by_rank(none, head, order, size, SCATTER_SET);
     mx most = array_of_int(size > 0 ? size - 1 : 0, DT_int32);
     mx inverse = mx_put_along_axis(zeros_shaped(DT_uint32, 1, (int[]){ dim(all, 0) }), order,

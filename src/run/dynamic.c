@@ -62,8 +62,7 @@ static bool covers(const char *op, mx x, int at, mx mask)
 
 static mx row_of(mx x, int i)
 {
-    int n = dim(x, 1);
-    return is_nil(x) ? x : mx_reshape(mx_slice(x, (int[]){ i, 0 }, (int[]){ i + 1, n }, (int[]){ 1, 1 }), 1, &n);
+    return mx_squeeze(mx_slice_axis(x, 0, i, i + 1, 1), (int[]){ 0 }, 1);
 }
 
 /* How many dimensions an item stands for, an ellipsis apart. */

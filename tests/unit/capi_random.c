@@ -21,6 +21,12 @@ static void keys(void **state)
     OK(mlx_random_split(&other, &r, key, s));
     GIVES(mlx_array_set(&r, r), "[1948237315, 1058547403]" U32);
     GIVES(mlx_array_set(&r, other), "[966301609, 989289821]" U32);
+    /* Along batch axes each key is split by itself. */
+    mlx_array both = mlx_array_new_data((const uint32_t[]){ 0, 7, 5, 7 }, (const int[]){ 2, 1, 2 }, 3, MLX_UINT32);
+    OK(mlx_random_split(&other, &r, both, s));
+    expect_array(other, "[[[966301609, 989289821]],\n       [[3212260180, 2680159693]]]" U32);
+    expect_array(r, "[[[1948237315, 1058547403]],\n       [[952943831, 3111455102]]]" U32);
+    mlx_array_free(both);
     GIVES(mlx_random_bits(&r, SHAPE(3), 4, key, s), "[966301609, 1830345032, 1948237315]" U32);
     OK(mlx_random_bits(&r, SHAPE(2, 2), 1, key, s));
     assert_int_equal(mlx_array_dtype(r), MLX_UINT8);
