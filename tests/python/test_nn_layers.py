@@ -237,6 +237,8 @@ def test_group_norm(rng, neighbours, shape):
     close(layer(mx.array(x)), affine(want))
     with pytest.raises(ValueError, match=r"\[GroupNorm\].*divide"):
         nn.GroupNorm(4, 6)
+    with pytest.raises(ValueError, match=r"\[GroupNorm\] expected an array \(N, ..., 6\), got shape \(6,\)"):
+        nn.GroupNorm(3, 6)(mx.zeros(6))
 
 
 @pytest.mark.parametrize("shape", [(9, 3), (4, 5, 3), (2, 3, 4, 3)])

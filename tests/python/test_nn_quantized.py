@@ -147,3 +147,69 @@ def test_weights_in_files(tmp_path):
     other.load_weights(str(tmp_path / "m.safetensors"))
     i = mx.array([3, 4])
     assert mx.array_equal(m(i), other(i))
+
+
+class Own(nn.Module):
+    """A layer with a `to_quantized` of its own, which keeps what it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = mx.ones((4, 64))
+
+    def to_quantized(self, **given):
+        self.given = given
+        return self
+
+
+@pytest.mark.parametrize(
+    "how, given",
+    [
+        ({}, {"group_size": None, "bits": None, "mode": "affine"}),
+        ({"quantize_input": False}, {"group_size": None, "bits": None, "mode": "affine"}),
+        ({"bits": 8, "mode": "mxfp8"}, {"group_size": None, "bits": 8, "mode": "mxfp8"}),
+        (
+            {"mode": "nvfp4", "quantize_input": True},
+            {"group_size": None, "bits": None, "mode": "nvfp4", "quantize_input": True},
+        ),
+        ({"class_predicate": lambda path, m: {"bits": 3, "quantize_input": False}}, {"bits": 3}),
+        ({"class_predicate": lambda path, m: {"quantize_input": True}}, {"quantize_input": True}),
+        ({"class_predicate": lambda path, m: {"group_size": 32}, "bits": 8}, {"group_size": 32}),
+    ],
+)
+def test_a_layers_own_way_gets_what_was_asked_for(how, given):
+    layer = Own()
+    nn.quantize(nn.Sequential(layer), **how)
+    assert layer.given == given
+
+
+@pytest.mark.parametrize("nothing", [False, None, {}])
+def test_layers_that_a_predicate_leaves_alone(nothing):
+    layers = nn.Sequential(Own(), nn.ReLU())
+    nn.quantize(layers, class_predicate=lambda path, m: nothing)
+    assert "given" not in layers.layers[0]
+
+
+# How often the `mlx` package 0.32 draws from the random state to make each.
+DRAWS = [
+    ("nn.QuantizedLinear(64, 8)", 1),
+    ("nn.QuantizedEmbedding(8, 64)", 1),
+    ("nn.QQLinear(64, 8)", 1),
+    ("nn.Linear(64, 8).to_quantized()", 3),
+    ("nn.Linear(64, 8, bias=False).to_quantized(mode='mxfp4')", 2),
+    ("nn.Linear(64, 8, bias=False).to_quantized(mode='mxfp8', quantize_input=True)", 2),
+    ("nn.Embedding(5, 64).to_quantized()", 2),
+    ("nn.quantize(nn.Sequential(nn.Linear(64, 8), nn.Embedding(5, 64), nn.ReLU()))", 5),
+    ("nn.QuantizedAllToShardedLinear.from_quantized_linear(nn.QuantizedLinear(64, 8))", 2),
+    ("nn.QuantizedShardedToAllLinear.from_quantized_linear(nn.QuantizedLinear(64, 8))", 2),
+]
+
+
+@pytest.mark.parametrize("text, times", DRAWS)
+def test_random_numbers_after_quantizing(text, times):
+    mx.random.seed(3)
+    eval(text)
+    got = mx.random.uniform(shape=(4,)).tolist()
+    mx.random.seed(3)
+    for _ in range(times):
+        mx.random.uniform()
+    assert got == mx.random.uniform(shape=(4,)).tolist()

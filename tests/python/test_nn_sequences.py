@@ -294,3 +294,23 @@ def test_gradients_are_differences(rng, make):
     )
     ends = [f(*tree_map(lambda a, d: a + sign * STEP * d, (p, x), direction)).item() for sign in (1, -1)]  # noqa: B023
     assert abs((ends[0] - ends[1]) / (2 * STEP) - slope) < 2e-2 * max(1, abs(slope))
+
+
+def test_parts_without_parameters_are_parts():
+    """A module without parameters is false, and still what was given."""
+    model = nn.Transformer(8, 2, 1, 1, custom_encoder=nn.Identity(), custom_decoder=nn.Identity())
+    assert isinstance(model.encoder, nn.Identity) and isinstance(model.decoder, nn.Identity)
+    layer = nn.RNN(3, 4, nonlinearity=nn.ReLU())
+    assert layer(mx.full((2, 3), -9.0)).min().item() == 0
+
+
+def test_state_of_another_size_names_the_layer():
+    x = mx.zeros((2, 5, 3))
+    for layer in (nn.RNN(3, 4), nn.GRU(3, 4), nn.LSTM(3, 4)):
+        name = type(layer).__name__
+        for shape in ((3,), (7, 4), ()):
+            with pytest.raises(ValueError, match=rf"\[{name}\] expected hidden of shape .*\(2, 4\).*, got"):
+                layer(x, mx.zeros(shape))
+        layer(x, mx.zeros((4,))), layer(x, mx.zeros((1, 4)))
+    with pytest.raises(ValueError, match=r"\[LSTM\] expected cell of shape .*\(2, 4\).*, got"):
+        nn.LSTM(3, 4)(x, mx.zeros(4), mx.zeros((2, 3)))

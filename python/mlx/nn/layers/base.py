@@ -113,8 +113,8 @@ class Module(dict):
         a dict or a list. An item that does not pass is left out of a module and is `{}` inside a
         list or a dict, so that the others keep their places.
         """
-        map_fn = map_fn or _unchanged
-        is_leaf_fn = is_leaf_fn or _no_container
+        map_fn = _unchanged if map_fn is None else map_fn
+        is_leaf_fn = _no_container if is_leaf_fn is None else is_leaf_fn
 
         def visit(module, key, value):
             """Map one item; `key` is its name within `module`, the innermost module around it."""

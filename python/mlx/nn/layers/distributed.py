@@ -243,8 +243,7 @@ class _PackedPart(_Packed):
     @classmethod
     def _part_of(cls, quantized_linear_layer, axis_of, segments, group):
         from_ = quantized_linear_layer
-        layer = cls.__new__(cls)
-        _Packed.__init__(layer, from_.group_size, from_.bits, from_.mode)
+        layer = cls._like(from_.group_size, from_.bits, from_.mode)
         layer.group = group or mx.distributed.init()
         layer.biases = None  # unless it has some
         for name, value in _parts(from_.parameters(), axis_of, segments, layer.group).items():

@@ -136,6 +136,8 @@ class GroupNorm(_Affine):
 
     def __call__(self, x):
         self._check_last_axis(x, self.dims)
+        if x.ndim < 2:
+            raise ValueError(f"[GroupNorm] expected an array (N, ..., {self.dims}), got shape {x.shape}")
         y = _normalize(x.reshape(x.shape[0], -1, self.dims), self._group_means, self.eps)
         return self._scale_and_shift(y.reshape(x.shape))
 

@@ -29,6 +29,18 @@ class _Packed(Module):
         self.group_size, self.bits = _sizes(mode, group_size, bits)
         self.mode = mode
 
+    @classmethod
+    def _like(cls, *how):
+        """A layer without weights, which are those of another layer then.
+
+        The random state moves on as if the layer had made its own: what is made afterwards has the same
+        numbers either way.
+        """
+        mx.random.uniform(shape=(0,))
+        layer = cls.__new__(cls)
+        _Packed.__init__(layer, *how)
+        return layer
+
     def _pack(self, weight):
         self.weight, self.scales, *biases = mx.quantize(weight, self.group_size, self.bits, mode=self.mode)
         self.biases = biases[0] if biases else None
@@ -87,8 +99,7 @@ class QuantizedLinear(_Packed):
     def from_linear(cls, linear_layer: Module, group_size: int = None, bits: int = None, mode: str = "affine"):
         """The same layer as `linear_layer` but for what packing takes away."""
         output_dims, input_dims = linear_layer.weight.shape
-        layer = cls.__new__(cls)
-        _Packed.__init__(layer, group_size, bits, mode)
+        layer = cls._like(group_size, bits, mode)
         layer._pack(linear_layer.weight)
         if "bias" in linear_layer:
             layer.bias = linear_layer.bias
@@ -133,8 +144,7 @@ class QuantizedEmbedding(_Packed):
     @classmethod
     def from_embedding(cls, embedding_layer: Module, group_size: int = None, bits: int = None, mode: str = "affine"):
         """The same layer as `embedding_layer` but for what packing takes away."""
-        layer = cls.__new__(cls)
-        _Packed.__init__(layer, group_size, bits, mode)
+        layer = cls._like(group_size, bits, mode)
         layer._pack(embedding_layer.weight)
         return layer
 
@@ -203,6 +213,7 @@ class QQLinear(Module):
     @classmethod
     def from_linear(cls, linear_layer: Module, group_size: int = None, bits: int = None, mode: str = "nvfp4"):
         """The layer with the weights of `linear_layer`, which has no bias."""
+        mx.random.uniform(shape=(0,))  # as in _Packed._like
         layer = cls.__new__(cls)
         Module.__init__(layer)
         layer._begin(linear_layer.weight, group_size, bits, mode)
@@ -224,23 +235,25 @@ def quantize(
     """Replaces layers of the model, in place, by what their `to_quantized` makes of them.
 
     Which ones says `class_predicate(path, layer)`: with True the layer is quantized as the
-    arguments say, with a dict as that says (the arguments of `to_quantized`), with False it is
-    kept. Without it, every layer is quantized that has the method: `Linear` and `Embedding` have.
-    `quantize_input` is for layers that can quantize their input too, in mode "nvfp4" or "mxfp8".
+    arguments say, with a dict as that says (the arguments of `to_quantized`), with False, None or an
+    empty dict it is kept. Without it, every layer is quantized that has the method: `Linear` and
+    `Embedding` have. `quantize_input` is for layers that can quantize their input too, in mode "nvfp4"
+    or "mxfp8"; others need not have that argument, since it is left out where it is false.
     """
     how = {"group_size": group_size, "bits": bits, "mode": mode, "quantize_input": quantize_input}
 
     def replacement(path, layer):
         chosen = class_predicate(path, layer) if class_predicate else hasattr(layer, "to_quantized")
+        if not chosen:
+            return layer
         if not isinstance(chosen, (bool, dict)):
             raise ValueError(
                 f"[quantize] expected a bool or a dict from class_predicate for {path!r}, got {type(chosen).__name__}"
             )
-        if chosen is False:
-            return layer
         if not hasattr(layer, "to_quantized"):
             raise ValueError(f"[quantize] expected a layer with to_quantized() at {path!r}, got {type(layer).__name__}")
-        return layer.to_quantized(**(how if chosen is True else chosen))
+        arguments = how if chosen is True else chosen
+        return layer.to_quantized(**{k: v for k, v in arguments.items() if v or k != "quantize_input"})
 
     leaves = model.leaf_modules()
     model.update_modules(tree_map_with_path(replacement, leaves, is_leaf=Module.is_module))

@@ -23,11 +23,23 @@ def _times(x, weight, bias):
     return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
 
 
-def _check(layer, x, width):
+def _check(layer, x, width, **states):
+    """Refuse inputs and first states of shapes that do not go together."""
     if x.ndim < 2 or x.shape[-1] != width:
         raise ValueError(f"[{type(layer).__name__}] expected an array (..., L, {width}), got shape {x.shape}")
     if x.shape[-2] == 0:
         raise ValueError(f"[{type(layer).__name__}] expected at least one step, got shape {x.shape}")
+    shape = (*x.shape[:-2], layer.hidden_size)
+    for name, state in states.items():
+        if state is not None and (state.shape[-1:] != shape[-1:] or not _broadcast(state.shape, shape)):
+            raise ValueError(
+                f"[{type(layer).__name__}] expected {name} of shape (..., {layer.hidden_size}) that goes with {shape}, "
+                f"got shape {state.shape}"
+            )
+
+
+def _broadcast(a, b):
+    return all(m == n or 1 in (m, n) for m, n in zip(reversed(a), reversed(b)))
 
 
 class RNN(Module):
@@ -42,7 +54,7 @@ class RNN(Module):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: Callable | None = None):
         super().__init__()
-        self.nonlinearity = nonlinearity or tanh
+        self.nonlinearity = tanh if nonlinearity is None else nonlinearity  # a module may be false
         if not callable(self.nonlinearity):
             raise ValueError(f"[RNN] expected a function for nonlinearity, got {nonlinearity!r}")
         _check_sizes(self, hidden_size=hidden_size)
@@ -58,7 +70,7 @@ class RNN(Module):
         )
 
     def __call__(self, x, hidden=None):
-        _check(self, x, self.Wxh.shape[1])
+        _check(self, x, self.Wxh.shape[1], hidden=hidden)
         states = []
         for x_t in mx.unstack(_times(x, self.Wxh, self.bias), axis=-2):
             hidden = self.nonlinearity(x_t if hidden is None else x_t + hidden @ self.Whh.T)
@@ -93,7 +105,7 @@ class GRU(Module):
         return f"input_dims={self.Wx.shape[1]}, hidden_size={self.hidden_size}, bias={'b' in self}"
 
     def __call__(self, x, hidden=None):
-        _check(self, x, self.Wx.shape[1])
+        _check(self, x, self.Wx.shape[1], hidden=hidden)
         if hidden is None:
             hidden = mx.zeros((*x.shape[:-2], self.hidden_size), x.dtype)
         states = []
@@ -139,7 +151,7 @@ class LSTM(Module):
         return f"input_dims={self.Wx.shape[1]}, hidden_size={self.hidden_size}, bias={'bias' in self}"
 
     def __call__(self, x, hidden=None, cell=None):
-        _check(self, x, self.Wx.shape[1])
+        _check(self, x, self.Wx.shape[1], hidden=hidden, cell=cell)
         states, cells = [], []
         for gates in mx.unstack(_times(x, self.Wx, self.bias), axis=-2):
             if hidden is not None:

@@ -267,8 +267,9 @@ class Transformer(Module):
     ):
         super().__init__()
         settings = (dims, num_heads, mlp_dims, dropout, activation, norm_first, checkpoint)
-        self.encoder = custom_encoder or TransformerEncoder(num_encoder_layers, *settings)
-        self.decoder = custom_decoder or TransformerDecoder(num_decoder_layers, *settings)
+        # A module without parameters is false.
+        self.encoder = TransformerEncoder(num_encoder_layers, *settings) if custom_encoder is None else custom_encoder
+        self.decoder = TransformerDecoder(num_decoder_layers, *settings) if custom_decoder is None else custom_decoder
 
     def __call__(self, src, tgt, src_mask, tgt_mask, memory_mask):
         memory = self.encoder(src, src_mask)
