@@ -90,7 +90,14 @@ static inline bool is_list(PyObject *o) { return PyList_Check(o) || PyTuple_Chec
 /* The items of a list or a tuple as they are now, in a tuple that holds them: whatever the user's code
  * does to the list, or its class says of it, the walk over them is good. */
 PyObject *items_now(PyObject *list);
-/* The same of any sequence but a str, whose class is asked once; anything else as it is. */
+PyObject *items_list(PyObject *list); /* in a new list */
+static inline Py_ssize_t items_size(PyObject *list)
+{
+    return PyList_Check(list) ? PyList_Size(list) : PyTuple_Size(list);
+}
+/* Item i now, a new reference; NULL with an IndexError. */
+PyObject *item_at(PyObject *list, Py_ssize_t i);
+/* As items_now for any sequence but a str, whose class is asked once; anything else as it is. */
 PyObject *sequence_now(PyObject *o);
 
 /* Kinds of Python numbers: 'b', 'i', 'f', 'c' (of subclasses too); 0 for anything else. */
@@ -178,12 +185,13 @@ int tree_arrays(PyObject *tree, mlx_vector_array out, const char *strict);
 /* The arrays of a tree in the order of another, where that one has arrays; refused, in the name of `who`, where
  * it is not of that form. */
 int tree_arrays_like(PyObject *tree, PyObject *like, mlx_vector_array out, const char *who);
-/* The rules of an object whose type is registered, borrowed; NULL for any other. */
-PyObject *tree_rules(PyObject *o);
+/* Is the object's type registered? */
+bool is_node(PyObject *o);
 /* The children of such an object, in a list, a tuple or a dict; aux: what else there is to it, or NULL. */
-PyObject *tree_open(PyObject *node, PyObject *rules, PyObject **aux);
-/* An object of these. */
-PyObject *tree_close(PyObject *rules, PyObject *aux, PyObject *children);
+PyObject *tree_open(PyObject *node, PyObject **aux);
+/* An object of these, of the type of `like`. */
+PyObject *tree_close(PyObject *like, PyObject *aux, PyObject *children);
+
 int trees_init(PyObject *module);
 
 /* Calls (py_call.c) */
@@ -239,8 +247,8 @@ struct call {
 };
 
 typedef PyObject *function_body(struct call *c);
-PyObject *call_function(struct signature *sig, function_body *body, PyObject *self,
-                        PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *call_function(struct signature *sig, function_body *body, PyObject *self, PyObject *const *args,
+                        Py_ssize_t nargs, PyObject *kwnames);
 
 const char *name_of(const struct call *c, int i); /* of parameter i */
 /* Reads sizes or axes out of one int or a sequence: how many, or -1 with an exception that names
@@ -320,8 +328,7 @@ PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);
 
 /* An enumeration of Python's (enum.Enum) with members numbered from 0, put into the module
  * together with its members, which are also written to `members`; borrowed. */
-PyObject *add_enum(PyObject *module, const char *name, const char *const names[], size_t n,
-                   PyObject *members[]);
+PyObject *add_enum(PyObject *module, const char *name, const char *const names[], size_t n, PyObject *members[]);
 
 /* For tables of slots and of methods. */
 #define DOC(text) ((void *)(text))

@@ -10,7 +10,7 @@
 static PyObject *attributes(PyObject *o)
 {
     PyObject *frozen = NULL, *params = NULL, *dict = NULL;
-    if (tree_rules(o) && (dict = PyObject_GetAttrString(o, "__dict__")) && !PyDict_Check(dict))
+    if (is_node(o) && (dict = PyObject_GetAttrString(o, "__dict__")) && !PyDict_Check(dict))
         Py_CLEAR(dict);
     if (dict && (params = PyObject_GetAttrString(o, "__dataclass_params__")) &&
         (frozen = PyObject_GetAttrString(params, "frozen")) && PyObject_IsTrue(frozen) == 1)
@@ -34,8 +34,10 @@ static int remember(PyObject *tree, PyObject *saved)
         Py_DECREF(content);
         return failed;
     }
-    if (PyList_Check(tree) || is_random_state(tree)) {
+    if (is_random_state(tree)) {
         content = PySequence_List(tree);
+    } else if (PyList_Check(tree)) {
+        content = items_list(tree);
     } else if (PyDict_Check(tree)) {
         content = PyDict_New();
         if (content && PyDict_Update(content, tree))
@@ -113,17 +115,17 @@ static PyObject *renewed(PyObject *now, PyObject *form, struct replacing *r)
         return captured_assign(now, form, r) ? NULL : Py_NewRef(now);
     if (!PyTuple_Check(form))
         return replaced(form, r);
-    PyObject *items = PySequence_List(form);
+    PyObject *items = items_list(form);
     bool tuple = items && now && PyTuple_Check(now) && PyTuple_Size(now) == PyTuple_Size(form);
     for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
         PyObject *item = renewed(tuple ? PyTuple_GetItem(now, i) : NULL, PyList_GetItem(items, i), r);
         if (!item || PyList_SetItem(items, i, item))
             Py_CLEAR(items);
     }
-    PyObject *result = !items                             ? NULL
-                       : Py_TYPE(form) == &PyTuple_Type ? PyList_AsTuple(items)
-                                                          : PyObject_CallMethod((PyObject *)Py_TYPE(form), "_make",
-                                                                                "O", items);
+    PyObject *result = !items ? NULL
+                       : Py_TYPE(form) == &PyTuple_Type
+                           ? PyList_AsTuple(items)
+                           : PyObject_CallMethod((PyObject *)Py_TYPE(form), "_make", "O", items);
     Py_XDECREF(items);
     return result;
 }
@@ -144,10 +146,11 @@ int captured_assign(PyObject *tree, PyObject *form, struct replacing *r)
         return rest ? 0 : -1;
     }
     if (PyList_Check(form)) {
-        PyObject *items = PySequence_List(form);
+        PyObject *items = items_list(form);
         for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
-            PyObject *now = i < PyList_Size(tree) ? PyList_GetItem(tree, i) : NULL;
+            PyObject *now = i < PyList_Size(tree) ? item_at(tree, i) : NULL;
             PyObject *item = renewed(now, PyList_GetItem(items, i), r);
+            Py_XDECREF(now);
             if (!item || PyList_SetItem(items, i, item))
                 Py_CLEAR(items);
         }
@@ -160,7 +163,9 @@ int captured_assign(PyObject *tree, PyObject *form, struct replacing *r)
     PyObject *items = PyDict_Items(form), *content = items ? PyDict_New() : NULL;
     for (Py_ssize_t i = 0; content && i < PyList_Size(items); i++) {
         PyObject *name = PyTuple_GetItem(PyList_GetItem(items, i), 0);
-        PyObject *item = renewed(PyDict_GetItemWithError(tree, name), PyTuple_GetItem(PyList_GetItem(items, i), 1), r);
+        PyObject *now = Py_XNewRef(PyDict_GetItemWithError(tree, name));
+        PyObject *item = renewed(now, PyTuple_GetItem(PyList_GetItem(items, i), 1), r);
+        Py_XDECREF(now);
         if (!item || PyDict_SetItem(content, name, item))
             Py_CLEAR(content);
         Py_XDECREF(item);
@@ -179,14 +184,14 @@ int captured_assign(PyObject *tree, PyObject *form, struct replacing *r)
  * holds: its content is replaced in place, to be put back. */
 PyObject *captured_arguments(PyObject *tree, struct replacing *r, PyObject *saved)
 {
-    if (PyDict_Check(tree) && Py_TYPE(tree) != &PyDict_Type && !tree_rules(tree)) {
+    if (PyDict_Check(tree) && Py_TYPE(tree) != &PyDict_Type && !is_node(tree)) {
         PyObject *form = hollowed(tree);
         int failed = !form || captured_remember(tree, saved) || captured_assign(tree, form, r);
         Py_XDECREF(form);
         return failed ? NULL : Py_NewRef(tree);
     }
     if (Py_TYPE(tree) == &PyTuple_Type || Py_TYPE(tree) == &PyList_Type) {
-        PyObject *items = PySequence_List(tree);
+        PyObject *items = items_list(tree);
         for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
             PyObject *item = captured_arguments(PyList_GetItem(items, i), r, saved);
             if (!item || PyList_SetItem(items, i, item))
@@ -197,14 +202,15 @@ PyObject *captured_arguments(PyObject *tree, struct replacing *r, PyObject *save
         return tuple;
     }
     if (Py_TYPE(tree) == &PyDict_Type) {
-        PyObject *dict = PyDict_New(), *key, *value;
-        Py_ssize_t at = 0;
-        while (dict && PyDict_Next(tree, &at, &key, &value)) {
-            PyObject *item = captured_arguments(value, r, saved);
-            if (!item || PyDict_SetItem(dict, key, item))
+        PyObject *items = PyDict_Items(tree), *dict = items ? PyDict_New() : NULL;
+        for (Py_ssize_t i = 0; dict && i < PyList_Size(items); i++) {
+            PyObject *pair = PyList_GetItem(items, i);
+            PyObject *item = captured_arguments(PyTuple_GetItem(pair, 1), r, saved);
+            if (!item || PyDict_SetItem(dict, PyTuple_GetItem(pair, 0), item))
                 Py_CLEAR(dict);
             Py_XDECREF(item);
         }
+        Py_XDECREF(items);
         return dict;
     }
     return replaced(tree, r);

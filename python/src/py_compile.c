@@ -79,36 +79,40 @@ static int flatten(struct flat *f, PyObject *tree);
 
 static int flatten_items(struct flat *f, PyObject *tree, bool list)
 {
-    Py_ssize_t n = list ? PyList_Size(tree) : PyTuple_Size(tree);
-    if (put(f, list ? list_mark : Py_TYPE(tree) == &PyTuple_Type ? tuple_mark : (PyObject *)Py_TYPE(tree)) ||
+    Py_ssize_t n = items_size(tree);
+    int failed = 0;
+    if (put(f, list                             ? list_mark
+               : Py_TYPE(tree) == &PyTuple_Type ? tuple_mark
+                                                : (PyObject *)Py_TYPE(tree)) ||
         put_int(f, n))
         return -1;
-    for (Py_ssize_t i = 0; i < n && i < (list ? PyList_Size(tree) : PyTuple_Size(tree)); i++)
-        if (flatten(f, list ? PyList_GetItem(tree, i) : PyTuple_GetItem(tree, i)))
-            return -1;
-    return 0;
+    for (Py_ssize_t i = 0; !failed && i < n && i < items_size(tree); i++) {
+        PyObject *item = item_at(tree, i); /* what is looked into may run code that changes the tree */
+        failed = !item || flatten(f, item);
+        Py_XDECREF(item);
+    }
+    return failed ? -1 : 0;
 }
 
 static int flatten_dict(struct flat *f, PyObject *tree)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0;
-    if (put(f, Py_TYPE(tree) == &PyDict_Type ? dict_mark : (PyObject *)Py_TYPE(tree)) ||
-        put_int(f, PyDict_Size(tree)))
+    if (put(f, Py_TYPE(tree) == &PyDict_Type ? dict_mark : (PyObject *)Py_TYPE(tree)) || put_int(f, PyDict_Size(tree)))
         return -1;
     Py_ssize_t size = PyDict_Size(tree);
     int failed = 0;
     while (!failed && PyDict_Size(tree) == size && PyDict_Next(tree, &at, &key, &value)) {
-        Py_INCREF(value); /* what is looked into may run code that changes the dict */
+        Py_INCREF(value);
         failed = put(f, key) || flatten(f, value);
         Py_DECREF(value);
     }
     return failed ? -1 : 0;
 }
 
-static int flatten_node(struct flat *f, PyObject *tree, PyObject *rules)
+static int flatten_node(struct flat *f, PyObject *tree)
 {
-    PyObject *aux = NULL, *children = tree_open(tree, rules, &aux);
+    PyObject *aux = NULL, *children = tree_open(tree, &aux);
     int failed = !children || put(f, (PyObject *)Py_TYPE(tree)) || PyObject_Hash(aux) == -1 || put_constant(f, aux) ||
                  flatten(f, children);
     Py_XDECREF(children);
@@ -120,14 +124,13 @@ static int flatten(struct flat *f, PyObject *tree)
 {
     if (is_array(tree))
         return put(f, array_mark) || (mlx_vector_array_append_value(f->in, handle_of(tree)) && raise_last()) ? -1 : 0;
-    bool list = PyList_Check(tree);
-    PyObject *rules = tree_rules(tree);
-    if (rules || list || PyTuple_Check(tree) || PyDict_Check(tree)) {
+    bool node = is_node(tree);
+    if (node || is_list(tree) || PyDict_Check(tree)) {
         if (Py_EnterRecursiveCall(" in the arguments of a compiled function"))
             return -1;
-        int failed = rules                ? flatten_node(f, tree, rules)
+        int failed = node                 ? flatten_node(f, tree)
                      : PyDict_Check(tree) ? flatten_dict(f, tree)
-                                          : flatten_items(f, tree, list);
+                                          : flatten_items(f, tree, PyList_Check(tree));
         Py_LeaveRecursiveCall();
         return failed;
     }
@@ -138,13 +141,15 @@ static int flatten(struct flat *f, PyObject *tree)
     if (f->captured)
         return put(f, Py_None);
     if (PyObject_HasAttrString(tree, "__array__"))
-        PyErr_Format(PyExc_ValueError, "[compile] expected arrays of mlx in the arguments, got %s; mx.array(...) makes "
-                     "one of it", type_name(tree));
+        PyErr_Format(PyExc_ValueError,
+                     "[compile] expected arrays of mlx in the arguments, got %s; mx.array(...) makes "
+                     "one of it",
+                     type_name(tree));
     else
         PyErr_Format(PyExc_ValueError,
-                 "[compile] expected arguments that are trees of arrays and of constants (numbers, strings, "
-                 "functions, None), got %s; mlx.utils.register_tree_node makes a tree of it",
-                 type_name(tree));
+                     "[compile] expected arguments that are trees of arrays and of constants (numbers, strings, "
+                     "functions, None), got %s; mlx.utils.register_tree_node makes a tree of it",
+                     type_name(tree));
     return -1;
 }
 
@@ -173,33 +178,38 @@ static void tracing_end(struct released *r)
 
 static void tracing_release(void *payload) { release_soon(payload); }
 
+static int name_arrays(PyObject *tree, PyObject *name, PyObject *names);
+
+static int name_inside(PyObject *tree, PyObject *name, PyObject *names)
+{
+    bool dict = PyDict_Check(tree);
+    PyObject *items = dict ? PyDict_Items(tree) : items_list(tree);
+    int failed = items ? 0 : -1;
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
+        PyObject *item = PyList_GetItem(items, i);
+        PyObject *inner = dict ? PyUnicode_FromFormat("%U[%R]", name, PyTuple_GetItem(item, 0))
+                               : PyUnicode_FromFormat("%U[%zd]", name, i);
+        failed = inner ? name_arrays(dict ? PyTuple_GetItem(item, 1) : item, inner, names) : -1;
+        Py_XDECREF(inner);
+    }
+    Py_XDECREF(items);
+    return failed;
+}
+
 /* The names of a tree's arrays, "x[0].weight", as long as they are needed. */
 static int name_arrays(PyObject *tree, PyObject *name, PyObject *names)
 {
     if (is_array(tree) || is_random_state(tree))
         return PyList_Append(names, name);
-    int failed = 0;
-    PyObject *key, *value, *rules = tree_rules(tree);
-    Py_ssize_t at = 0;
-    if (rules) {
-        PyObject *children = tree_open(tree, rules, NULL);
-        failed = children ? name_arrays(children, name, names) : -1;
-        Py_XDECREF(children);
-    } else if (PyDict_Check(tree)) {
-        while (!failed && PyDict_Next(tree, &at, &key, &value)) {
-            PyObject *inner = PyUnicode_FromFormat("%U[%R]", name, key);
-            failed = inner ? name_arrays(value, inner, names) : -1;
-            Py_XDECREF(inner);
-        }
-    } else if (PyList_Check(tree) || PyTuple_Check(tree)) {
-        bool list = PyList_Check(tree);
-        for (; !failed && at < (list ? PyList_Size(tree) : PyTuple_Size(tree)); at++) {
-            PyObject *inner = PyUnicode_FromFormat("%U[%zd]", name, at);
-            failed = inner ? name_arrays(list ? PyList_GetItem(tree, at) : PyTuple_GetItem(tree, at), inner, names)
-                           : -1;
-            Py_XDECREF(inner);
-        }
-    }
+    bool node = is_node(tree);
+    if (!node && !is_list(tree) && !PyDict_Check(tree))
+        return 0;
+    if (Py_EnterRecursiveCall(" in the arguments of a compiled function"))
+        return -1;
+    PyObject *inside = node ? tree_open(tree, NULL) : Py_NewRef(tree);
+    int failed = inside ? name_inside(inside, name, names) : -1;
+    Py_XDECREF(inside);
+    Py_LeaveRecursiveCall();
     return failed;
 }
 
@@ -210,7 +220,9 @@ static PyObject *parameter(PyObject *fun, Py_ssize_t i)
     PyObject *names = code ? PyObject_GetAttrString(code, "co_varnames") : NULL;
     PyObject *count = code ? PyObject_GetAttrString(code, "co_argcount") : NULL;
     if (names && count && i < PyLong_AsSsize_t(count))
-        name = Py_XNewRef(PySequence_GetItem(names, i));
+        name = PySequence_GetItem(names, i);
+    if (name && !PyUnicode_Check(name)) /* anything may have a __code__ */
+        Py_CLEAR(name);
     PyErr_Clear();
     Py_XDECREF(code);
     Py_XDECREF(names);
@@ -261,17 +273,19 @@ static PyObject *why(PyObject *old, PyObject *new)
 static void describe(const struct tracing *t)
 {
     const struct compiled *c = t->self;
-    PyObject *names = PyList_New(0), *reason = why(c->traces->last, t->key);
+    PyObject *names = PyList_New(0), *last = Py_NewRef(c->traces->last), *reason = why(last, t->key);
     int failed = !names;
     for (Py_ssize_t i = 0; !failed && i < PyTuple_Size(t->args); i++) {
         PyObject *name = parameter(c->fun, i);
         failed = name ? name_arrays(PyTuple_GetItem(t->args, i), name, names) : -1;
         Py_XDECREF(name);
     }
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    while (!failed && t->kwargs && PyDict_Next(t->kwargs, &at, &key, &value))
-        failed = name_arrays(value, key, names);
+    PyObject *named = !failed && t->kwargs ? PyDict_Items(t->kwargs) : NULL;
+    for (Py_ssize_t i = 0; !failed && named && i < PyList_Size(named); i++) {
+        PyObject *pair = PyList_GetItem(named, i);
+        failed = name_arrays(PyTuple_GetItem(pair, 1), PyTuple_GetItem(pair, 0), names);
+    }
+    Py_XDECREF(named);
     if (!failed && c->inputs) {
         PyObject *name = PyUnicode_FromString("inputs");
         failed = name ? name_arrays(c->inputs, name, names) : -1;
@@ -288,8 +302,10 @@ static void describe(const struct tracing *t)
     Py_XDECREF(names);
     Py_XDECREF(reason);
     PyErr_Clear();
-    Py_DECREF(c->traces->last);
+    Py_DECREF(last);
+    last = c->traces->last; /* comparing and naming may have called the function */
     c->traces->last = Py_NewRef(t->key);
+    Py_DECREF(last);
 }
 
 /* Puts where it happened into an exception that says a value is missing: the line of user code. */
@@ -615,13 +631,15 @@ static PyObject *full_name(PyObject *fun)
 {
     PyObject *name = PyObject_GetAttrString(fun, "__qualname__");
     PyErr_Clear();
-    if (!name)
+    if (!name || !PyUnicode_Check(name)) {
+        Py_XDECREF(name);
         name = PyUnicode_FromString(type_name(fun));
+    }
     PyObject *code = PyObject_GetAttrString(fun, "__code__");
     PyObject *file = code ? PyObject_GetAttrString(code, "co_filename") : NULL;
     PyObject *line = file ? PyObject_GetAttrString(code, "co_firstlineno") : NULL;
     PyErr_Clear();
-    PyObject *full = name && line ? PyUnicode_FromFormat("%U (%U, line %S)", name, file, line) : Py_XNewRef(name);
+    PyObject *full = name && line ? PyUnicode_FromFormat("%U (%S, line %S)", name, file, line) : Py_XNewRef(name);
     Py_XDECREF(name);
     Py_XDECREF(code);
     Py_XDECREF(file);

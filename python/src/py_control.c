@@ -84,8 +84,8 @@ static PyObject *described(PyObject *o)
         return text;
     }
     if (is_list(o))
-        return PyUnicode_FromFormat("a %s of %zd", type_name(o), PyList_Check(o) ? PyList_Size(o) : PyTuple_Size(o));
-    return tree_rules(o) ? PyUnicode_FromFormat("an object of %s", type_name(o)) : PyUnicode_FromFormat("%R", o);
+        return PyUnicode_FromFormat("a %s of %zd", type_name(o), items_size(o));
+    return is_node(o) ? PyUnicode_FromFormat("an object of %s", type_name(o)) : PyUnicode_FromFormat("%R", o);
 }
 
 static PyObject *differs(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
@@ -184,14 +184,14 @@ static PyObject *matched_items(const struct match *m, const struct place *at, Py
 
 static PyObject *matched_object(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
 {
-    PyObject *rules = tree_rules(like), *aux = NULL, *other = NULL, *result = NULL;
-    PyObject *a = tree_open(like, rules, &aux), *b = a ? tree_open(o, rules, &other) : NULL;
+    PyObject *aux = NULL, *other = NULL, *result = NULL;
+    PyObject *a = tree_open(like, &aux), *b = a ? tree_open(o, &other) : NULL;
     int same = b ? PyObject_RichCompareBool(aux, other, Py_EQ) : -1;
     if (same == 0)
         differs(m, at, like, o);
     PyObject *children = same == 1 ? matched(m, at, a, b) : NULL;
     if (children)
-        result = tree_close(rules, other, children);
+        result = tree_close(o, other, children);
     Py_XDECREF(children);
     Py_XDECREF(a);
     Py_XDECREF(b);
@@ -204,11 +204,11 @@ static PyObject *matched_object(const struct match *m, const struct place *at, P
 static PyObject *matched(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
 {
     PyObject *(*inside)(const struct match *, const struct place *, PyObject *, PyObject *) =
-        is_array(like)                              ? matched_array
-        : tree_rules(like)                          ? matched_object
-        : PyDict_Check(like)                        ? matched_dict
-        : PyList_Check(like) || PyTuple_Check(like) ? matched_items
-                                                    : NULL;
+        is_array(like)           ? matched_array
+        : is_node(like)          ? matched_object
+        : PyDict_Check(like)     ? matched_dict
+        : is_list(like) ? matched_items
+                                 : NULL;
     if (inside == matched_array)
         return matched_array(m, at, like, o);
     if (!inside) {
@@ -321,8 +321,7 @@ PyObject *fn_scan(struct call *c)
             Py_XDECREF(b);
         }
     }
-    for (size_t i = 0; i < LENGTH(v); i++)
-        mlx_vector_array_free(v[i]);
+    for (size_t i = 0; i < LENGTH(v); i++) mlx_vector_array_free(v[i]);
     mlx_closure_free(f);
     Py_XDECREF(args);
     Py_XDECREF(xs);
@@ -367,8 +366,7 @@ PyObject *fn_cond(struct call *c)
     if (call_operands(c, 0, 1))
         return NULL;
     PyObject *args = PyTuple_New(c->nrest), *result = NULL;
-    for (Py_ssize_t i = 0; args && i < c->nrest; i++)
-        PyTuple_SetItem(args, i, Py_NewRef(c->rest[i]));
+    for (Py_ssize_t i = 0; args && i < c->nrest; i++) PyTuple_SetItem(args, i, Py_NewRef(c->rest[i]));
     struct python_call *p = NULL, *q = NULL;
     mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
     mlx_closure yes = closure_for("cond", c->v[1].o, args, checked_branch, &p);

@@ -154,12 +154,26 @@ int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
 
 PyObject *items_now(PyObject *list) { return PyList_Check(list) ? PyList_AsTuple(list) : Py_NewRef(list); }
 
+PyObject *items_list(PyObject *list)
+{
+    if (PyList_Check(list))
+        return PyList_GetSlice(list, 0, PyList_Size(list));
+    PyObject *tuple = PyTuple_GetSlice(list, 0, PyTuple_Size(list)); /* a subclass may iterate over anything */
+    PyObject *items = tuple ? PySequence_List(tuple) : NULL;
+    Py_XDECREF(tuple);
+    return items;
+}
+
+PyObject *item_at(PyObject *list, Py_ssize_t i)
+{
+    return Py_XNewRef(PyList_Check(list) ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i));
+}
+
 PyObject *sequence_now(PyObject *o)
 {
     return PySequence_Check(o) && !PyUnicode_Check(o) ? PySequence_Tuple(o) : Py_NewRef(o);
 }
 
-static Py_ssize_t list_size(PyObject *o) { return PyList_Check(o) ? PyList_Size(o) : PyTuple_Size(o); }
 static PyObject *list_item(PyObject *o, Py_ssize_t i)
 {
     return PyList_Check(o) ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i);
@@ -236,7 +250,7 @@ static int look(struct nest *s, PyObject *o, int depth, bool first)
         s->has_arrays = true;
         return 0;
     }
-    Py_ssize_t n = list_size(o);
+    Py_ssize_t n = items_size(o);
     char found[32], expected[32];
     if (s->outer + depth >= MAX_NDIM || n > INT32_MAX)
         return too_deep();

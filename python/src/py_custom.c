@@ -134,9 +134,11 @@ static PyObject *ordered_items(PyObject *tree, PyObject *like, bool fill)
     if (PyDict_Check(like)) {
         PyObject *result = PyDict_New(), *keys = result ? PyDict_Keys(like) : NULL;
         for (Py_ssize_t i = 0; keys && result && i < PyList_Size(keys); i++) {
-            PyObject *key = PyList_GetItem(keys, i), *child = PyDict_GetItemWithError(tree, key);
-            PyObject *form = PyDict_GetItemWithError(like, key);
-            PyObject *item = child && form ? ordered(child, form, fill) : NULL;
+            PyObject *key = PyList_GetItem(keys, i), *child = Py_XNewRef(PyDict_GetItemWithError(tree, key));
+            PyObject *form = child ? Py_XNewRef(PyDict_GetItemWithError(like, key)) : NULL;
+            PyObject *item = form ? ordered(child, form, fill) : NULL;
+            Py_XDECREF(child);
+            Py_XDECREF(form);
             if (!child && !PyErr_Occurred()) { /* not the same keys */
                 Py_DECREF(result);
                 result = Py_NewRef(tree);
@@ -149,8 +151,8 @@ static PyObject *ordered_items(PyObject *tree, PyObject *like, bool fill)
         Py_XDECREF(keys);
         return result;
     }
-    PyObject *items = PySequence_List(tree), *forms = items ? PySequence_List(like) : NULL;
-    for (Py_ssize_t i = 0; forms && items && i < PyList_Size(items); i++) {
+    PyObject *items = items_list(tree), *forms = items ? items_list(like) : NULL;
+    for (Py_ssize_t i = 0; forms && items && i < PyList_Size(items) && i < PyList_Size(forms); i++) {
         PyObject *item = ordered(PyList_GetItem(items, i), PyList_GetItem(forms, i), fill);
         if (!item || PyList_SetItem(items, i, item))
             Py_CLEAR(items);
@@ -160,8 +162,6 @@ static PyObject *ordered_items(PyObject *tree, PyObject *like, bool fill)
     Py_XDECREF(forms);
     return items;
 }
-
-static bool is_sequence(PyObject *o) { return PyList_Check(o) || PyTuple_Check(o); }
 
 /* What a rule returned, in the order of `like`: dicts by their keys; with `fill`, zeros where it returned
  * None; nothing where `like` has no array.  What is of another form stays as it is: its arrays count in
@@ -174,17 +174,18 @@ static PyObject *ordered(PyObject *tree, PyObject *like, bool fill)
         return fill ? tree_map(like, zeros, NULL) : Py_NewRef(tree);
     if (Py_EnterRecursiveCall(" in a tree of arrays"))
         return NULL;
-    PyObject *rules = tree_rules(like), *result = NULL;
-    if (rules && Py_TYPE(tree) == Py_TYPE(like)) {
-        PyObject *a = tree_open(tree, rules, NULL), *b = a ? tree_open(like, rules, NULL) : NULL;
+    PyObject *result = NULL;
+    bool node = is_node(like);
+    if (node && Py_TYPE(tree) == Py_TYPE(like)) {
+        PyObject *a = tree_open(tree, NULL), *b = a ? tree_open(like, NULL) : NULL;
         result = b ? ordered(a, b, fill) : NULL;
         Py_XDECREF(a);
         Py_XDECREF(b);
-    } else if (rules) {
+    } else if (node) {
         result = Py_NewRef(tree);
-    } else if (PyDict_Check(like) || is_sequence(like)) {
-        bool same = PyDict_Check(like) ? PyDict_Check(tree) : is_sequence(tree);
-        same = same && PyObject_Size(tree) == PyObject_Size(like);
+    } else if (PyDict_Check(like) || is_list(like)) {
+        bool same = PyDict_Check(like) ? PyDict_Check(tree) && PyDict_Size(tree) == PyDict_Size(like)
+                                       : is_list(tree) && items_size(tree) == items_size(like);
         result = same ? ordered_items(tree, like, fill) : Py_NewRef(tree);
     } else {
         result = Py_NewRef(Py_None);
@@ -247,8 +248,7 @@ static int call_vjp(mlx_vector_array *res, const mlx_vector_array in, const mlx_
         Py_CLEAR(value);
     }
     int failed = take(value, args[0], true, *res) || fill_up(*res, in, positional);
-    for (int i = 0; i < 3; i++)
-        Py_XDECREF(args[i]);
+    for (int i = 0; i < 3; i++) Py_XDECREF(args[i]);
     Py_XDECREF(kwargs);
     Py_XDECREF(value);
     return failed != 0;
@@ -257,9 +257,8 @@ static int call_vjp(mlx_vector_array *res, const mlx_vector_array in, const mlx_
 /* A tree of the arguments' form with what belongs to each array, None to anything else. */
 struct companions {
     mlx_vector_array tangents; /* of those numbered */
-    const int *numbers, *axes; /* one of them */
-    size_t count, next;
-    int i;
+    const int *numbers, *axes; /* one of them, of this many */
+    size_t count, next, i;
 };
 
 static PyObject *companion(void *ctx, PyObject *leaf)
@@ -267,10 +266,10 @@ static PyObject *companion(void *ctx, PyObject *leaf)
     struct companions *t = ctx;
     if (!is_array(leaf))
         return Py_NewRef(Py_None);
-    int i = t->i++;
+    size_t i = t->i++;
     if (t->axes)
-        return t->axes[i] < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(t->axes[i]);
-    if (t->next >= t->count || t->numbers[t->next] != i)
+        return i >= t->count || t->axes[i] < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(t->axes[i]);
+    if (t->next >= t->count || t->numbers[t->next] != (int)i)
         return Py_NewRef(Py_None);
     mlx_array a = mlx_array_new();
     return array_result(mlx_vector_array_get(&a, t->tangents, t->next++), a);
@@ -313,12 +312,14 @@ static int take_batch(PyObject *value, PyObject *like, mlx_vector_array *res, ml
                      type_name(value));
         return -1;
     }
-    struct axes a = { .which = "what the vmap rule says of its axes", .what = "outputs have", .arrays = *res,
-                      .none = -1, .normal = true };
+    struct axes a = { .which = "what the vmap rule says of its axes",
+                      .what = "outputs have",
+                      .arrays = *res,
+                      .none = -1,
+                      .normal = true };
     PyObject *outputs = ordered(PyTuple_GetItem(value, 0), like, false);
     int failed = !outputs || axes_walk(&a, outputs, PyTuple_GetItem(value, 1));
-    for (size_t i = 0; i < a.n && !failed; i++)
-        failed = mlx_vector_int_append_value(*axes, a.v[i]) && raise_last();
+    for (size_t i = 0; i < a.n && !failed; i++) failed = mlx_vector_int_append_value(*axes, a.v[i]) && raise_last();
     Py_XDECREF(outputs);
     free(a.v);
     return failed;
@@ -330,12 +331,12 @@ static int call_vmap(mlx_vector_array *res, mlx_vector_int *res_axes, const mlx_
     struct rule *rule = payload;
     struct python_call *p = rule->call;
     struct replacing r = { in, 0 };
-    struct companions t = { .axes = axes };
+    struct companions t = { .axes = axes, .count = count };
     PyObject *args[2] = { one_or_all(new_args(p, &r)) };
     PyObject *kwargs = args[0] ? new_kwargs(p, &r) : NULL;
     args[1] = args[0] ? one_or_all(tree_map(p->args, companion, &t)) : NULL;
     bool refused = false;
-    for (size_t i = (size_t)t.i; args[1] && i < count && !refused; i++)
+    for (size_t i = t.i; args[1] && i < count && !refused; i++)
         refused = axes[i] >= 0 && refuse_keywords("vmap", "is mapped");
     PyObject *value = args[1] && !refused ? call_user(rule, 2, args, kwargs) : NULL;
     int failed = !value || take_batch(value, p->value, res, res_axes);
@@ -363,16 +364,16 @@ static struct rule *rule_new(PyObject *fun, struct python_call *p, mlx_closure f
     return rule;
 }
 
-#define RULE(type, name)                                                                   \
-    static type closure_of_##name(PyObject *fun, struct python_call *p, mlx_closure f)     \
-    {                                                                                      \
-        struct rule *rule = rule_new(fun, p, f);                                           \
-        type closure = { NULL };                                                           \
+#define RULE(type, name)                                                                         \
+    static type closure_of_##name(PyObject *fun, struct python_call *p, mlx_closure f)           \
+    {                                                                                            \
+        struct rule *rule = rule_new(fun, p, f);                                                 \
+        type closure = { NULL };                                                                 \
         if (rule && !(closure = type##_new_func_payload(call_##name, rule, rule_release)).ctx) { \
-            rule_end(&rule->released);                                                     \
-            raise_last();                                                                  \
-        }                                                                                  \
-        return closure;                                                                    \
+            rule_end(&rule->released);                                                           \
+            raise_last();                                                                        \
+        }                                                                                        \
+        return closure;                                                                          \
     }
 RULE(mlx_closure_custom, vjp)
 RULE(mlx_closure_custom_jvp, jvp)
@@ -406,8 +407,7 @@ static int keep_forms(struct python_call *p, bool shapes)
         p->args = args;
         p->kwargs = kwargs;
     }
-    for (int i = 0; i < 3; i++)
-        Py_XDECREF(failed ? forms[i] : seen[i]);
+    for (int i = 0; i < 3; i++) Py_XDECREF(failed ? forms[i] : seen[i]);
     return failed;
 }
 

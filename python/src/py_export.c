@@ -99,24 +99,12 @@ static PyObject *dict_of(mlx_map_string_to_array map)
 
 static int check_results(const struct python_call *p, PyObject *value)
 {
-    bool good = is_array(value);
-    if (is_list(value)) {
-        PyObject *items = items_now(value);
-        if (!items)
-            return -1;
-        good = true;
-        for (Py_ssize_t i = 0; good && i < PyTuple_Size(items); i++) good = is_array(PyTuple_GetItem(items, i));
-        Py_DECREF(items);
-    }
-    if (good)
+    if (are_arrays(value))
         return 0;
-    PyErr_Format(PyExc_ValueError,
-                 "[%s] expected the function to return an array or a list or tuple of arrays, got %s", p->who,
-                 type_name(value));
+    PyErr_Format(PyExc_ValueError, "[%s] expected the function to return an array or a list or tuple of arrays, got %s",
+                 p->who, type_name(value));
     return -1;
 }
-
-static void keep_error(struct python_call *p) { p->error = error_take(); }
 
 static int call_function_of(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array named,
                             void *payload)
@@ -267,9 +255,11 @@ static int apply(struct exporter *e, const char *who, PyObject *args, Py_ssize_t
         failed = -1;
     }
     if (!failed && mlx_function_exporter_sizes_read(e->it))
-        failed = PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "[%s] the function looks at sizes of its arguments, which "
+        failed = PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                                  "[%s] the function looks at sizes of its arguments, which "
                                   "stay what they were in calls with other shapes; -1, flatten, unflatten and mean "
-                                  "follow them", who);
+                                  "follow them",
+                                  who);
     e->traced |= !failed;
     inputs_free(&in);
     release_now();
@@ -310,8 +300,7 @@ static PyObject *exporter_exit(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef exporter_methods[] = {
-    { "close", exporter_close, METH_NOARGS,
-      "close($self)\n--\n\nClose the file; nothing more can be exported to it." },
+    { "close", exporter_close, METH_NOARGS, "close($self)\n--\n\nClose the file; nothing more can be exported to it." },
     { "__enter__", exporter_enter, METH_NOARGS, "__enter__($self)\n--\n\nThe exporter itself." },
     { "__exit__", exporter_exit, METH_VARARGS,
       "__exit__($self, exc_type=None, exc_value=None, traceback=None)\n--\n\nClose the file." },
@@ -327,8 +316,11 @@ static PyType_Slot exporter_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec exporter_spec = {
-    "mlx.core.FunctionExporter", sizeof(struct exporter), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, exporter_slots,
+    "mlx.core.FunctionExporter",
+    sizeof(struct exporter),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    exporter_slots,
 };
 
 /* Takes the options out of kwargs, a copy of the caller's. */
@@ -342,8 +334,8 @@ static int options_of(const char *who, PyObject *kwargs, struct options *o)
             continue;
         int truth = i < 2 && PyBool_Check(v) ? v == Py_True : -1;
         if (i < 2 ? truth < 0 : v != Py_None && !PyUnicode_Check(v)) {
-            PyErr_Format(PyExc_TypeError, "[%s] expected %s to be a %s, got %s", who, names[i],
-                         i < 2 ? "bool" : "str", type_name(v));
+            PyErr_Format(PyExc_TypeError, "[%s] expected %s to be a %s, got %s", who, names[i], i < 2 ? "bool" : "str",
+                         type_name(v));
             return -1;
         }
         if (i == 0)
@@ -483,8 +475,11 @@ static PyType_Slot imported_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec imported_spec = {
-    "mlx.core._ImportedFunction", sizeof(struct imported), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, imported_slots,
+    "mlx.core._ImportedFunction",
+    sizeof(struct imported),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    imported_slots,
 };
 
 PyObject *fn_import_function(struct call *c)

@@ -22,6 +22,10 @@ struct python_call {
 /* A call to be filled in by its maker, and the closure that owns it. */
 struct python_call *python_call_new(const char *who, PyObject *fun, PyObject *args, PyObject *kwargs);
 mlx_closure closure_of(struct python_call *p);
+/* Keeps the exception that is set, until somebody raises it again. */
+void keep_error(struct python_call *p);
+/* Is the value an array, or a list or tuple of arrays? */
+bool are_arrays(PyObject *value);
 /* A transform has failed: what the function raised, or else what the library says. */
 void raise_from(struct python_call *p);
 
@@ -46,7 +50,7 @@ struct axes {
     mlx_vector_array arrays;
     int *v; /* to be freed */
     size_t n, cap;
-    int none; /* stands for None */
+    int none;    /* stands for None */
     bool normal; /* negative axes are counted from the front */
 };
 int axes_walk(struct axes *a, PyObject *tree, PyObject *axes);

@@ -11,7 +11,10 @@
 
 /* Evaluation */
 
-struct evaluation { int (*eval)(const mlx_vector_array); mlx_vector_array arrays; };
+struct evaluation {
+    int (*eval)(const mlx_vector_array);
+    mlx_vector_array arrays;
+};
 
 static int evaluate_all(void *evaluation)
 {
@@ -67,10 +70,7 @@ static PyObject *next_array(void *ctx, PyObject *leaf)
     return array_result(mlx_vector_array_get(&a, r->from, r->i++), a);
 }
 
-PyObject *replaced(PyObject *tree, struct replacing *r)
-{
-    return tree_map(tree, next_array, r);
-}
+PyObject *replaced(PyObject *tree, struct replacing *r) { return tree_map(tree, next_array, r); }
 
 static PyObject *hole(void *unused, PyObject *leaf)
 {
@@ -120,6 +120,14 @@ PyObject *new_kwargs(const struct python_call *p, struct replacing *r)
     return kwargs;
 }
 
+bool are_arrays(PyObject *value)
+{
+    bool good = is_array(value) || is_list(value);
+    for (Py_ssize_t i = 0; good && is_list(value) && i < items_size(value); i++)
+        good = is_array(PyList_Check(value) ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i));
+    return good;
+}
+
 /* Is the value what was asked for? */
 static int check_value(const struct python_call *p, PyObject *value)
 {
@@ -127,12 +135,7 @@ static int check_value(const struct python_call *p, PyObject *value)
     if (p->returns == TREE)
         return 0;
     if (p->returns == SOME_ARRAYS) {
-        bool sequence = PyList_Check(value) || PyTuple_Check(value);
-        bool good = is_array(value) || sequence;
-        for (Py_ssize_t i = 0; good && sequence && i < PySequence_Size(value); i++)
-            good = is_array(PyList_Check(value) ? PyList_GetItem(value, i)
-                                                : PyTuple_GetItem(value, i));
-        if (good)
+        if (are_arrays(value))
             return 0;
         PyErr_Format(PyExc_ValueError,
                      "[%s] expected the function to return an array or a list or tuple "
@@ -143,15 +146,13 @@ static int check_value(const struct python_call *p, PyObject *value)
     if (p->returns == SCALAR_AND_MORE && PyTuple_Check(value) && PyTuple_Size(value) > 0)
         first = PyTuple_GetItem(value, 0);
     if (!is_array(first)) {
-        PyErr_Format(PyExc_ValueError,
-                     "[%s] expected the function to return a scalar array%s, got %s%s", p->who,
+        PyErr_Format(PyExc_ValueError, "[%s] expected the function to return a scalar array%s, got %s%s", p->who,
                      p->returns == SCALAR ? "" : ", or a tuple that starts with one",
                      first == value ? "" : "a tuple that starts with ", type_name(first));
         return -1;
     }
     if (mlx_array_ndim(handle_of(first)) != 0) {
-        PyObject *shape =
-            ints_to_tuple(mlx_array_shape(handle_of(first)), mlx_array_ndim(handle_of(first)));
+        PyObject *shape = ints_to_tuple(mlx_array_shape(handle_of(first)), mlx_array_ndim(handle_of(first)));
         if (shape)
             PyErr_Format(PyExc_ValueError,
                          "[%s] expected the function to return a scalar array, got one of "
@@ -181,13 +182,22 @@ static int call_python(mlx_vector_array *res, const mlx_vector_array in, void *p
         Py_DECREF(returned);
     }
     int failed = !value || check_value(p, value) || tree_arrays(value, *res, NULL);
-    Py_XDECREF(p->value);
-    p->value = value;
     if (failed) {
-        p->error = error_take();
+        Py_XDECREF(value);
+        keep_error(p);
         return 1;
     }
+    PyObject *before = p->value;
+    p->value = value;
+    Py_XDECREF(before);
     return 0;
+}
+
+void keep_error(struct python_call *p)
+{
+    PyObject *before = p->error;
+    p->error = error_take();
+    Py_XDECREF(before);
 }
 
 struct python_call *python_call_new(const char *who, PyObject *fun, PyObject *args, PyObject *kwargs)
@@ -225,10 +235,8 @@ void raise_from(struct python_call *p)
 
 /* vjp and jvp */
 
-static PyObject *derivative(struct call *c,
-                            int (*transform)(mlx_vector_array *, mlx_vector_array *,
-                                             const mlx_closure, const mlx_vector_array,
-                                             const mlx_vector_array))
+static PyObject *derivative(struct call *c, int (*transform)(mlx_vector_array *, mlx_vector_array *, const mlx_closure,
+                                                             const mlx_vector_array, const mlx_vector_array))
 {
     if (!PyCallable_Check(c->v[0].o))
         return call_refuse(c, 0, "callable");
@@ -268,10 +276,7 @@ struct gradient {
 };
 static PyTypeObject *gradient_type;
 
-static const char *who(const struct gradient *g)
-{
-    return g->with_value ? "value_and_grad" : "grad";
-}
+static const char *who(const struct gradient *g) { return g->with_value ? "value_and_grad" : "grad"; }
 
 static int fail(const struct gradient *g, const char *what)
 {
@@ -295,8 +300,7 @@ static int check_arguments(const struct gradient *g, PyObject *args, PyObject *k
         PyObject *name = PyList_GetItem(g->names, k);
         if (kwargs && PyDict_GetItemWithError(kwargs, name))
             continue;
-        PyErr_Format(PyExc_ValueError,
-                     "[%s] cannot differentiate by argument %R of a call without it", who(g), name);
+        PyErr_Format(PyExc_ValueError, "[%s] cannot differentiate by argument %R of a call without it", who(g), name);
         return -1;
     }
     return 0;
@@ -317,8 +321,7 @@ static int collect(const struct gradient *g, PyObject *args, PyObject *kwargs, m
 
 /* The gradients in the shape of the arguments: one tree for one argument, a tuple for several; with
  * names a pair of that (or None) and a dict. */
-static PyObject *gradients(const struct gradient *g, PyObject *args, PyObject *kwargs,
-                           mlx_vector_array from)
+static PyObject *gradients(const struct gradient *g, PyObject *args, PyObject *kwargs, mlx_vector_array from)
 {
     struct replacing r = { from, 0 };
     Py_ssize_t n = PyList_Size(g->positions), m = PyList_Size(g->names);
@@ -351,8 +354,7 @@ static PyObject *gradients(const struct gradient *g, PyObject *args, PyObject *k
 }
 
 /* Values and gradients of n > 0 inputs. */
-static int apply(mlx_closure f, mlx_vector_array in, mlx_vector_array *values,
-                 mlx_vector_array *grads)
+static int apply(mlx_closure f, mlx_vector_array in, mlx_vector_array *values, mlx_vector_array *grads)
 {
     size_t n = mlx_vector_array_size(in);
     int *numbers = malloc((n + 1) * sizeof *numbers);
@@ -360,8 +362,7 @@ static int apply(mlx_closure f, mlx_vector_array in, mlx_vector_array *values,
     if (!numbers)
         return PyErr_NoMemory(), 1;
     for (size_t i = 0; i < n; i++) numbers[i] = (int)i;
-    int failed = mlx_value_and_grad(&vg, f, numbers, n) ||
-                 mlx_closure_value_and_grad_apply(values, grads, vg, in);
+    int failed = mlx_value_and_grad(&vg, f, numbers, n) || mlx_closure_value_and_grad_apply(values, grads, vg, in);
     mlx_closure_value_and_grad_free(vg);
     free(numbers);
     return failed;
@@ -373,14 +374,12 @@ static PyObject *gradient_call(PyObject *self, PyObject *args, PyObject *kwargs)
     if (check_arguments(g, args, kwargs))
         return NULL;
     PyObject *result = NULL, *value = NULL, *trees = NULL;
-    mlx_vector_array in = mlx_vector_array_new(), values = mlx_vector_array_new(),
-                     grads = mlx_vector_array_new();
+    mlx_vector_array in = mlx_vector_array_new(), values = mlx_vector_array_new(), grads = mlx_vector_array_new();
     mlx_closure f = mlx_closure_new();
     struct python_call *p = NULL;
     if (!in.ctx || !values.ctx || !grads.ctx) {
         raise_last();
-    } else if (!collect(g, args, kwargs, in) &&
-               (p = python_call_new(who(g), g->fun, args, kwargs))) {
+    } else if (!collect(g, args, kwargs, in) && (p = python_call_new(who(g), g->fun, args, kwargs))) {
         p->positions = Py_NewRef(g->positions);
         p->names = Py_NewRef(g->names);
         p->returns = g->with_value ? SCALAR_AND_MORE : SCALAR;
@@ -419,8 +418,7 @@ static PyObject *positions_from(struct call *c, bool has_names)
         PyObject *number = PyLong_FromLong(i);
         int twice = number ? PySequence_Contains(list, number) : -1;
         if (i < 0 || twice > 0)
-            PyErr_Format(PyExc_ValueError,
-                         "[%s] expected argument numbers from 0, each once, got %d%s", c->sig->name,
+            PyErr_Format(PyExc_ValueError, "[%s] expected argument numbers from 0, each once, got %d%s", c->sig->name,
                          i, twice > 0 ? " twice" : "");
         if (i < 0 || twice || PyList_Append(list, number))
             Py_CLEAR(list);
@@ -429,21 +427,24 @@ static PyObject *positions_from(struct call *c, bool has_names)
     return list;
 }
 
+/* A list of str, of that very type: looking one up runs no code of a user's. */
 static PyObject *names_from(struct call *c)
 {
-    PyObject *o = c->v[2].o, *list = PyList_New(0);
-    if (!o || o == Py_None || !list)
-        return list;
+    PyObject *o = c->v[2].o, *list = NULL;
+    if (!o || o == Py_None)
+        return PyList_New(0);
     if (PyUnicode_Check(o)) {
-        if (PyList_Append(list, o))
+        if ((list = PyList_New(0)) && PyList_Append(list, o))
             Py_CLEAR(list);
-        return list;
+    } else if (PySequence_Check(o)) {
+        list = PySequence_List(o);
     }
-    Py_DECREF(list);
-    list = PySequence_Check(o) ? PySequence_List(o) : NULL;
-    for (Py_ssize_t i = 0; list && i < PyList_Size(list); i++)
-        if (!PyUnicode_Check(PyList_GetItem(list, i)))
+    for (Py_ssize_t i = 0; list && i < PyList_Size(list); i++) {
+        PyObject *name = PyList_GetItem(list, i);
+        name = PyUnicode_Check(name) ? PyUnicode_FromObject(name) : NULL;
+        if (!name || PyList_SetItem(list, i, name))
             Py_CLEAR(list);
+    }
     if (!list && !PyErr_Occurred())
         call_refuse(c, 2, "a str or a sequence of str");
     return list;
@@ -510,8 +511,7 @@ static PyObject *of_function(PyObject *o, void *name)
 static PyGetSetDef gradient_properties[] = {
     { "__name__", of_function, NULL, NULL, DOC("__name__") },
     { "__qualname__", of_function, NULL, NULL, DOC("__qualname__") },
-    { "__wrapped__", of_function, NULL, "The function whose gradient this is.",
-      DOC("__wrapped__") },
+    { "__wrapped__", of_function, NULL, "The function whose gradient this is.", DOC("__wrapped__") },
     { NULL, NULL, NULL, NULL, NULL },
 };
 static PyType_Slot gradient_slots[] = {

@@ -12,22 +12,45 @@ static bool is_named_tuple(PyObject *o)
     return Py_TYPE(o) != &PyTuple_Type && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_fields");
 }
 
-static bool is_container(PyObject *o)
-{
-    return PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o);
-}
+static bool is_container(PyObject *o) { return is_list(o) || PyDict_Check(o); }
 
 /* Registered types: {type: (flatten, unflatten)}, which mlx.utils fills. */
 static PyObject *types;
 
-PyObject *tree_rules(PyObject *o)
+/* One of the two functions of a type; a new reference, for a call may register the type anew. */
+static PyObject *rule_of(PyObject *o, Py_ssize_t i)
 {
-    return types && PyDict_Size(types) ? PyDict_GetItemWithError(types, (PyObject *)Py_TYPE(o)) : NULL;
+    if (!types || !PyDict_Size(types))
+        return NULL;
+    PyObject *rules = PyDict_GetItemWithError(types, (PyObject *)Py_TYPE(o));
+    PyObject *rule = rules && PyTuple_Check(rules) ? PyTuple_GetItem(rules, i) : NULL;
+    if (!rule)
+        PyErr_Clear(); /* a type whose hash raises is not registered */
+    return Py_XNewRef(rule);
 }
 
-PyObject *tree_open(PyObject *node, PyObject *rules, PyObject **aux)
+bool is_node(PyObject *o)
 {
-    PyObject *pair = PyObject_CallFunctionObjArgs(PyTuple_GetItem(rules, 0), node, NULL);
+    PyObject *rule = rule_of(o, 0);
+    Py_XDECREF(rule);
+    return rule != NULL;
+}
+
+/* Calls one of the functions, which is no longer there where a call before took it away. */
+static PyObject *call_rule(PyObject *like, Py_ssize_t i, PyObject *a, PyObject *b)
+{
+    PyObject *rule = rule_of(like, i), *result = NULL;
+    if (rule)
+        result = PyObject_CallFunctionObjArgs(rule, a, b, NULL);
+    else
+        PyErr_Format(PyExc_TypeError, "%s is no longer a registered type", type_name(like));
+    Py_XDECREF(rule);
+    return result;
+}
+
+PyObject *tree_open(PyObject *node, PyObject **aux)
+{
+    PyObject *pair = call_rule(node, 0, node, NULL);
     PyObject *children = NULL;
     if (pair && (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2))
         PyErr_Format(PyExc_TypeError, "the flatten function of %s must return a tuple (children, aux), not %s",
@@ -41,10 +64,7 @@ PyObject *tree_open(PyObject *node, PyObject *rules, PyObject **aux)
     return children;
 }
 
-PyObject *tree_close(PyObject *rules, PyObject *aux, PyObject *children)
-{
-    return PyObject_CallFunctionObjArgs(PyTuple_GetItem(rules, 1), aux, children, NULL);
-}
+PyObject *tree_close(PyObject *like, PyObject *aux, PyObject *children) { return call_rule(like, 1, aux, children); }
 
 /* Visits */
 
@@ -59,11 +79,10 @@ static int visit_children(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf
         Py_XDECREF(values);
         return failed;
     }
-    bool list = PyList_Check(tree);
-    for (Py_ssize_t i = 0; !failed && i < (list ? PyList_Size(tree) : PyTuple_Size(tree)); i++) {
-        PyObject *item = Py_NewRef(list ? PyList_GetItem(tree, i) : PyTuple_GetItem(tree, i));
-        failed = tree_visit(item, visit, ctx);
-        Py_DECREF(item);
+    for (Py_ssize_t i = 0; !failed && i < items_size(tree); i++) {
+        PyObject *item = item_at(tree, i);
+        failed = item ? tree_visit(item, visit, ctx) : -1;
+        Py_XDECREF(item);
     }
     return failed;
 }
@@ -72,12 +91,12 @@ int tree_visit(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ct
 {
     if (is_array(tree))
         return visit(ctx, tree);
-    PyObject *rules = tree_rules(tree);
-    if (!rules && !is_container(tree))
+    bool node = is_node(tree);
+    if (!node && !is_container(tree))
         return visit(ctx, tree);
     if (Py_EnterRecursiveCall(" in a tree of arrays"))
         return -1;
-    PyObject *children = rules ? tree_open(tree, rules, NULL) : Py_NewRef(tree);
+    PyObject *children = node ? tree_open(tree, NULL) : Py_NewRef(tree);
     int failed = children ? visit_children(children, visit, ctx) : -1;
     Py_XDECREF(children);
     Py_LeaveRecursiveCall();
@@ -102,7 +121,7 @@ static PyObject *map_dict(PyObject *tree, PyObject *(*leaf)(void *, PyObject *),
 
 static PyObject *map_list(PyObject *tree, PyObject *(*leaf)(void *, PyObject *), void *ctx)
 {
-    PyObject *items = PySequence_List(tree);
+    PyObject *items = items_list(tree);
     for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
         PyObject *item = tree_map(PyList_GetItem(items, i), leaf, ctx);
         if (!item || PyList_SetItem(items, i, item))
@@ -115,20 +134,19 @@ static PyObject *map_children(PyObject *tree, PyObject *(*leaf)(void *, PyObject
 {
     PyObject *result = PyDict_Check(tree) ? map_dict(tree, leaf, ctx) : map_list(tree, leaf, ctx);
     if (result && PyTuple_Check(tree)) {
-        PyObject *tuple = is_named_tuple(tree)
-                              ? PyObject_CallMethod((PyObject *)Py_TYPE(tree), "_make", "O", result)
-                              : PyList_AsTuple(result);
+        PyObject *tuple = is_named_tuple(tree) ? PyObject_CallMethod((PyObject *)Py_TYPE(tree), "_make", "O", result)
+                                               : PyList_AsTuple(result);
         Py_DECREF(result);
         result = tuple;
     }
     return result;
 }
 
-static PyObject *map_node(PyObject *node, PyObject *rules, PyObject *(*leaf)(void *, PyObject *), void *ctx)
+static PyObject *map_node(PyObject *node, PyObject *(*leaf)(void *, PyObject *), void *ctx)
 {
-    PyObject *aux = NULL, *children = tree_open(node, rules, &aux);
+    PyObject *aux = NULL, *children = tree_open(node, &aux);
     PyObject *others = children ? map_children(children, leaf, ctx) : NULL;
-    PyObject *result = others ? tree_close(rules, aux, others) : NULL;
+    PyObject *result = others ? tree_close(node, aux, others) : NULL;
     Py_XDECREF(children);
     Py_XDECREF(others);
     Py_XDECREF(aux);
@@ -139,12 +157,12 @@ PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf),
 {
     if (is_array(tree))
         return leaf(ctx, tree);
-    PyObject *rules = tree_rules(tree);
-    if (!rules && !is_container(tree))
+    bool node = is_node(tree);
+    if (!node && !is_container(tree))
         return leaf(ctx, tree);
     if (Py_EnterRecursiveCall(" in a tree of arrays"))
         return NULL;
-    PyObject *result = rules ? map_node(tree, rules, leaf, ctx) : map_children(tree, leaf, ctx);
+    PyObject *result = node ? map_node(tree, leaf, ctx) : map_children(tree, leaf, ctx);
     Py_LeaveRecursiveCall();
     return result;
 }
@@ -166,8 +184,8 @@ static int gather_leaf(void *ctx, PyObject *leaf)
         return mlx_vector_array_append_value(g->out, handle_of(leaf)) ? raise_last() : 0;
     if (!g->strict)
         return random_state_arrays(leaf, g->out);
-    PyErr_Format(PyExc_ValueError, "[%s] expected only arrays in lists, tuples and dicts, got %s",
-                 g->strict, type_name(leaf));
+    PyErr_Format(PyExc_ValueError, "[%s] expected only arrays in lists, tuples and dicts, got %s", g->strict,
+                 type_name(leaf));
     return -1;
 }
 
@@ -187,20 +205,29 @@ static int misfit(PyObject *tree, PyObject *like, const char *who)
     return -1;
 }
 
+/* What a container has at a key, or an item with this number; a new reference. */
+static PyObject *child_of(PyObject *o, PyObject *key, Py_ssize_t i)
+{
+    if (!PyDict_Check(o))
+        return item_at(o, i);
+    PyObject *child = PyDict_GetItemWithError(o, key);
+    if (!child && !PyErr_Occurred())
+        PyErr_SetObject(PyExc_KeyError, key);
+    return Py_XNewRef(child);
+}
+
 static int children_like(PyObject *tree, PyObject *like, mlx_vector_array out, const char *who)
 {
-    bool dict = PyDict_Check(like), sequence = !dict && (PyList_Check(tree) || PyTuple_Check(tree));
-    if (dict ? !PyDict_Check(tree) : !sequence)
-        return misfit(tree, like, who);
-    if (PyObject_Size(tree) != PyObject_Size(like))
+    bool dict = PyDict_Check(like);
+    if (dict ? !PyDict_Check(tree) || PyDict_Size(tree) != PyDict_Size(like)
+             : !is_list(tree) || items_size(tree) != items_size(like))
         return misfit(tree, like, who);
     PyObject *keys = dict ? PyDict_Keys(like) : NULL;
     int failed = dict && !keys;
-    for (Py_ssize_t i = 0; !failed && i < PyObject_Size(like); i++) {
-        PyObject *key = dict ? Py_NewRef(PyList_GetItem(keys, i)) : PyLong_FromSsize_t(i);
-        PyObject *form = key ? PyObject_GetItem(like, key) : NULL, *item = form ? PyObject_GetItem(tree, key) : NULL;
+    for (Py_ssize_t i = 0; !failed && i < (dict ? PyList_Size(keys) : items_size(like)); i++) {
+        PyObject *key = dict ? PyList_GetItem(keys, i) : NULL;
+        PyObject *form = child_of(like, key, i), *item = form ? child_of(tree, key, i) : NULL;
         failed = !item || tree_arrays_like(item, form, out, who);
-        Py_XDECREF(key);
         Py_XDECREF(form);
         Py_XDECREF(item);
     }
@@ -215,14 +242,14 @@ int tree_arrays_like(PyObject *tree, PyObject *like, mlx_vector_array out, const
             return misfit(tree, like, who);
         return mlx_vector_array_append_value(out, handle_of(tree)) ? raise_last() : 0;
     }
-    PyObject *rules = tree_rules(like);
-    if (!rules && !is_container(like))
+    bool node = is_node(like);
+    if (!node && !is_container(like))
         return 0;
     if (Py_EnterRecursiveCall(" in a tree of arrays"))
         return -1;
-    int failed = rules && Py_TYPE(tree) != Py_TYPE(like) ? misfit(tree, like, who) : 0;
-    PyObject *a = failed ? NULL : rules ? tree_open(tree, rules, NULL) : Py_NewRef(tree);
-    PyObject *b = !a ? NULL : rules ? tree_open(like, rules, NULL) : Py_NewRef(like);
+    int failed = node && Py_TYPE(tree) != Py_TYPE(like) ? misfit(tree, like, who) : 0;
+    PyObject *a = failed ? NULL : node ? tree_open(tree, NULL) : Py_NewRef(tree);
+    PyObject *b = !a ? NULL : node ? tree_open(like, NULL) : Py_NewRef(like);
     failed = !b || children_like(a, b, out, who);
     Py_XDECREF(a);
     Py_XDECREF(b);

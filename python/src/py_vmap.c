@@ -44,14 +44,44 @@ static int add(struct axes *a, PyObject *leaf, PyObject *axis)
 }
 
 /* An object of a registered type: axes end above it, or are an object of that type too. */
-static int walk_node(struct axes *a, PyObject *tree, PyObject *rules, PyObject *axes, bool ends)
+static int walk_node(struct axes *a, PyObject *tree, PyObject *axes, bool ends)
 {
-    PyObject *children = tree_open(tree, rules, NULL);
+    PyObject *children = tree_open(tree, NULL);
     bool same = Py_TYPE(axes) == Py_TYPE(tree);
-    PyObject *inner = !children ? NULL : same ? tree_open(axes, rules, NULL) : Py_NewRef(axes);
+    PyObject *inner = !children ? NULL : same ? tree_open(axes, NULL) : Py_NewRef(axes);
     int failed = !inner ? -1 : ends || inner != axes ? axes_walk(a, children, inner) : misfit(a, tree, axes);
     Py_XDECREF(children);
     Py_XDECREF(inner);
+    return failed;
+}
+
+static int walk_dict(struct axes *a, PyObject *tree, PyObject *axes, bool ends)
+{
+    if (!ends && (!PyDict_Check(axes) || PyDict_Size(axes) != PyDict_Size(tree)))
+        return misfit(a, tree, axes);
+    PyObject *items = PyDict_Items(tree);
+    int failed = items ? 0 : -1;
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
+        PyObject *pair = PyList_GetItem(items, i);
+        PyObject *axis = Py_XNewRef(ends ? axes : PyDict_GetItemWithError(axes, PyTuple_GetItem(pair, 0)));
+        failed = axis ? axes_walk(a, PyTuple_GetItem(pair, 1), axis) : PyErr_Occurred() ? -1 : misfit(a, tree, axes);
+        Py_XDECREF(axis);
+    }
+    Py_XDECREF(items);
+    return failed;
+}
+
+static int walk_items(struct axes *a, PyObject *tree, PyObject *axes, bool ends)
+{
+    if (!ends && (!is_list(axes) || items_size(axes) != items_size(tree)))
+        return misfit(a, tree, axes);
+    int failed = 0;
+    for (Py_ssize_t i = 0; !failed && i < items_size(tree); i++) {
+        PyObject *item = item_at(tree, i), *axis = item ? ends ? Py_NewRef(axes) : item_at(axes, i) : NULL;
+        failed = axis ? axes_walk(a, item, axis) : -1;
+        Py_XDECREF(item);
+        Py_XDECREF(axis);
+    }
     return failed;
 }
 
@@ -60,36 +90,14 @@ int axes_walk(struct axes *a, PyObject *tree, PyObject *axes)
     bool ends = axes == Py_None || (PyLong_Check(axes) && !PyBool_Check(axes));
     if (is_array(tree))
         return ends ? add(a, tree, axes) : misfit(a, tree, axes);
-    PyObject *rules = tree_rules(tree);
-    if (rules)
-        return walk_node(a, tree, rules, axes, ends);
-    bool list = PyList_Check(tree), tuple = PyTuple_Check(tree), dict = PyDict_Check(tree);
-    if (!list && !tuple && !dict)
+    bool dict = PyDict_Check(tree), node = is_node(tree);
+    if (!node && !dict && !is_list(tree))
         return 0;
-    bool same = dict ? PyDict_Check(axes) : PyList_Check(axes) || PyTuple_Check(axes);
-    if (!ends && (!same || PyObject_Size(axes) != PyObject_Size(tree)))
-        return misfit(a, tree, axes);
     if (Py_EnterRecursiveCall(" in a tree of arrays"))
         return -1;
-    PyObject *keys = dict ? PyDict_Keys(tree) : NULL;
-    int failed = dict && !keys;
-    for (Py_ssize_t i = 0; !failed && i < (dict ? PyList_Size(keys) : PyObject_Size(tree)); i++) {
-        PyObject *key = dict ? PyList_GetItem(keys, i) : NULL;
-        PyObject *item = dict   ? PyDict_GetItemWithError(tree, key)
-                         : list ? PyList_GetItem(tree, i)
-                                : PyTuple_GetItem(tree, i);
-        PyObject *axis = ends ? axes : dict ? PyDict_GetItemWithError(axes, key)
-                                     : PyList_Check(axes) ? PyList_GetItem(axes, i) : PyTuple_GetItem(axes, i);
-        if (!item) {
-            PyErr_SetString(PyExc_RuntimeError, "[vmap] a tree of arguments changed while it was looked at");
-            failed = -1;
-            break;
-        }
-        Py_INCREF(item);
-        failed = !axis ? misfit(a, tree, axes) : axes_walk(a, item, axis);
-        Py_DECREF(item);
-    }
-    Py_XDECREF(keys);
+    int failed = node   ? walk_node(a, tree, axes, ends)
+                 : dict ? walk_dict(a, tree, axes, ends)
+                        : walk_items(a, tree, axes, ends);
     Py_LeaveRecursiveCall();
     return failed;
 }
@@ -98,10 +106,12 @@ static PyObject *mapped_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct mapped *m = (struct mapped *)self;
     PyObject *result = NULL;
-    struct axes in = { .which = "in_axes", .what = "arguments have", .arrays = mlx_vector_array_new(), .none = -1,
-                       .normal = true };
-    struct axes out = { .which = "out_axes", .what = "result has", .arrays = mlx_vector_array_new(),
-                        .none = MLX_VMAP_NONE };
+    struct axes in = {
+        .which = "in_axes", .what = "arguments have", .arrays = mlx_vector_array_new(), .none = -1, .normal = true
+    };
+    struct axes out = {
+        .which = "out_axes", .what = "result has", .arrays = mlx_vector_array_new(), .none = MLX_VMAP_NONE
+    };
     mlx_vector_array s_in = mlx_vector_array_new(), s_out = mlx_vector_array_new(), y = mlx_vector_array_new();
     mlx_closure f = mlx_closure_new();
     struct python_call *p = NULL;
