@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@
 struct file {
     struct source source;
     bool mapped;
+    int count; /* at most that many traces: those that were all there when the size was taken */
 };
 
 struct function {
@@ -63,12 +65,12 @@ static void file_destroy(struct object *o)
 }
 
 /* Takes the bytes over, also on failure. */
-static struct file *file_of(const void *bytes, uint64_t size, bool mapped)
+static struct file *file_of(const void *bytes, uint64_t size, bool mapped, int count)
 {
     struct file *f = mx_malloc(sizeof *f);
     if (f)
         *f = (struct file){ { .object = { 1, file_destroy }, .label = "the file", .size = size, .bytes = bytes },
-                            mapped };
+                            mapped, count };
     else if (mapped)
         munmap((void *)(uintptr_t)bytes, size);
     else
@@ -102,6 +104,17 @@ static void *read_file(int fd, size_t n)
     return bytes;
 }
 
+/* How many traces the header counts; as good as any number where it is no such file, which reading it tells. */
+static int count_now(int fd)
+{
+    uint64_t version;
+    uint8_t n[4];
+    if (pread(fd, &version, sizeof version, 0) != sizeof version || version > INT32_MAX ||
+        pread(fd, n, sizeof n, (off_t)(sizeof version + version)) != sizeof n)
+        return INT_MAX;
+    return n[0] | n[1] << 8 | n[2] << 16 | (n[3] & 0x7f) << 24;
+}
+
 static struct file *open_file(const char *path)
 {
     struct stat st;
@@ -110,6 +123,7 @@ static struct file *open_file(const char *path)
         return fail_open(path, strerror(errno));
     const char *why = NULL;
     void *bytes = NULL;
+    int count = count_now(fd); /* before its size: an exporter may be adding traces, and counts each when it is there */
     bool known = !fstat(fd, &st), mapped = source_may_map();
     size_t n = known ? (size_t)st.st_size : 0;
     if (known && !S_ISREG(st.st_mode))
@@ -121,7 +135,7 @@ static struct file *open_file(const char *path)
     else if (!mapped && !(bytes = read_file(fd, n)))
         why = errno ? strerror(errno) : "it was cut while it was read";
     close(fd);
-    return why ? fail_open(path, why) : file_of(bytes, n, mapped);
+    return why ? fail_open(path, why) : file_of(bytes, n, mapped, count);
 }
 
 /* ---- the entries of a trace, run on arrays */
@@ -351,7 +365,7 @@ static int read_all(struct imported *f)
     memcpy(f->metadata, h.metadata, h.metadata_length);
     f->metadata[h.metadata_length] = 0;
     int cap = 0;
-    for (int i = 0; i < h.count; i++) {
+    for (int i = 0; i < h.count && i < f->file->count; i++) {
         struct function *all = mx_grown(f->traces, f->n, &cap, sizeof *all);
         if (!all)
             return 1;
@@ -394,7 +408,7 @@ struct imported *imported_of_bytes(const void *data, size_t n, const char *label
     if (!copy)
         return NULL;
     memcpy(copy, data, n);
-    return imported_of(file_of(copy, n, false), label);
+    return imported_of(file_of(copy, n, false, INT_MAX), label);
 }
 
 void imported_retain(struct imported *f) { atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed); }
@@ -730,7 +744,7 @@ char *inspect_file(const char *path)
         put_json_text(&l.b, h.metadata, h.metadata_length);
         put_format(&l.b, ",\"bytes\":%llu,\"traces\":[", (unsigned long long)file->source.size);
     }
-    for (int i = 0; i < h.count && !failed; i++) {
+    for (int i = 0; i < h.count && i < file->count && !failed; i++) {
         put_format(&l.b, i ? "," : "");
         failed = look_at_trace(&l);
     }
