@@ -318,8 +318,12 @@ static int item(const char *func, void *res, mlx_array arr, enum dtype t)
         MX_SCOPE(NULL);
         mx_keep(&converted, mx_astype(x, t));
     }
-    if (!is_nil(converted.it) && !mx_wait_host(converted.it))
-        memcpy(res, array_host(converted.it), dtype_size(t));
+    if (!is_nil(converted.it) && !mx_wait_host(converted.it)) {
+        if (t == DT_bool_)
+            *(bool *)res = *(const uint8_t *)array_host(converted.it) != 0;
+        else
+            memcpy(res, array_host(converted.it), dtype_size(t));
+    }
     mx_drop(&converted);
     return capi_end();
 }

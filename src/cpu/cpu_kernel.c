@@ -11,6 +11,7 @@
 
 #include "core/buffer.h"
 #include "core/scope.h"
+#include "cpu/kernels/reduce.h"
 #include "cpu/run.h"
 #include "run/eval.h"
 
@@ -180,12 +181,38 @@ struct places {
     mx_own *hold;
 };
 
+/* Bools as C has them, whose compilers count on 0 and 1: x, or a row-major copy in `hold` where another byte stands
+ * for true. */
+static mx plain_bools(mx x, mx_own *hold)
+{
+    union fold_acc most = { .u = 0 };
+    mx rows = row_major(x, hold);
+    if (is_nil(rows))
+        return rows;
+    cpu->reduce->row[REDUCE_MAX][DT_uint8](&most, host(rows), (size_t)rows->size);
+    if (most.u <= 1)
+        return x;
+    if (rows == x) {
+        struct buffer *b = buffer_new((size_t)x->size);
+        if (!b)
+            return MX_NIL;
+        MX_SCOPE(NULL);
+        mx_keep(hold, array_of_buffer(DT_bool_, x->ndim, x->shape, b));
+        if (is_nil(hold->it))
+            return MX_NIL;
+    }
+    cpu->cast[DT_bool_][DT_bool_](host(hold->it), host(rows), (size_t)x->size);
+    return hold->it;
+}
+
 static int place(const struct run *r, struct job *j, struct places *p)
 {
     const struct cpu_kernel_args *a = r->args;
     bool copies = ((struct kernel *)a->kernel)->row_major;
     for (int i = 0; i < r->nin; i++) {
         mx x = copies ? row_major(r->x[i], &p->hold[i]) : r->x[i];
+        if (!is_nil(x) && x->dtype == DT_bool_)
+            x = plain_bools(x, &p->hold[i]);
         if (is_nil(x))
             return 1;
         p->in[i] = host(x);

@@ -162,7 +162,7 @@ static void order(const struct rows *r, void *p, size_t width)
         cpu->sort->select_i64(p, (size_t)r->n, (size_t)r->kth);
 }
 
-/* One byte each: how many of each there are says it all. */
+/* One byte each: how many of each there are says it all.  Of a bool every byte but 0 is true. */
 static void count_sort(const struct rows *r, const uint8_t *x, uint8_t *y)
 {
     uint32_t count[4][256] = { 0 };
@@ -173,6 +173,11 @@ static void count_sort(const struct rows *r, const uint8_t *x, uint8_t *y)
             count[k][x[i + k]]++;
     for (; i < r->n; i++)
         count[0][x[i]]++;
+    for (int v = 2; v < 256 && r->t == DT_bool_; v++)
+        for (int k = 0; k < 4; k++) {
+            count[k][1] += count[k][v];
+            count[k][v] = 0;
+        }
     for (int v = 0; v < 256; v++) {
         uint8_t b = (uint8_t)v ^ flip;
         size_t n = count[0][b] + count[1][b] + count[2][b] + count[3][b];
@@ -540,14 +545,17 @@ int run_searchsorted(const struct run *r)
     return !b;
 }
 
-/* ---- nonzero: counted in pieces, then written */
+/* ---- nonzero: counted in pieces, then written
+ *
+ * There are as many places as whoever made the node has counted.  Memory that others share may have changed
+ * since: what is then too much is left out, what is missing is place 0. */
 
 struct places {
     const uint8_t *x;
     int64_t n, count;
     int ndim;
     const int *shape;
-    int64_t *before; /* of each piece */
+    int64_t *before; /* how many places are before each piece, and at last in all */
     int32_t *y;
 };
 
@@ -583,6 +591,11 @@ static void write_row(const struct places *p, int64_t at, int64_t row, const int
         memcpy(p->y + (p->ndim - 1) * p->count + at, last, (size_t)m * sizeof *last);
 }
 
+static void write_none(const struct places *p, int64_t at, int64_t m)
+{
+    for (int d = 0; d < p->ndim && m > 0; d++) memset(p->y + d * p->count + at, 0, (size_t)m * sizeof *p->y);
+}
+
 static void write_pieces(void *ctx, int64_t begin, int64_t end)
 {
     enum { TILE = 1024 };
@@ -590,15 +603,17 @@ static void write_pieces(void *ctx, int64_t begin, int64_t end)
     int64_t row = p->ndim ? p->shape[p->ndim - 1] : 1;
     int32_t last[TILE + 1];
     for (int64_t k = begin; k < end; k++) {
-        int64_t stop = (k + 1) * PIECE < p->n ? (k + 1) * PIECE : p->n, at = p->before[k];
+        int64_t stop = (k + 1) * PIECE < p->n ? (k + 1) * PIECE : p->n, at = p->before[k], room = p->before[k + 1];
         for (int64_t i = k * PIECE, n; i < stop; i += n) {
             int64_t in_row = i % row;
             n = row - in_row < stop - i ? row - in_row : stop - i;
             n = n < TILE ? n : TILE;
             int64_t m = gather(last, p->x + i, n, in_row);
+            m = m < room - at ? m : room - at;
             write_row(p, at, i / row, last, m);
             at += m;
         }
+        write_none(p, at, room - at);
     }
 }
 
@@ -620,9 +635,11 @@ int run_nonzero(const struct run *r)
         for (int64_t k = 0; k < pieces; k++) {
             int64_t m = before[k];
             before[k] = sum;
-            sum += m;
+            sum = m < p.count - sum ? sum + m : p.count;
         }
+        before[pieces] = sum;
         pool_for(pieces, 1, write_pieces, &p);
+        write_none(&p, sum, p.count - sum);
         free(before);
     }
     mx_drop(&hold);

@@ -27,7 +27,7 @@ mx mx_places(const char *op, mx x, const char *instead)
     const uint8_t *p = array_host(truth);
     int64_t count = 0;
     for (int64_t i = 0; i < truth->size; i++)
-        count += p[i];
+        count += p[i] != 0;
     return mx_nonzero(truth, count);
 }
 

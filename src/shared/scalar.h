@@ -6,7 +6,7 @@
  *
  *     float expm1_f32(float x);    int32_t add_i32(int32_t a, int32_t b);
  *
- * GIVES_BOOL rows return uint8_t, 0 or 1, and bool operands hold 0 or 1.  GIVES_REAL rows return
+ * GIVES_BOOL rows return uint8_t, 0 or 1; a bool operand is true if it is not 0.  GIVES_REAL rows return
  * float for complex64.  scalar_cast.h adds the conversions between types.
  *
  * The formulas call the maths library in force as M(f): on the CPU the inlined polynomials of

@@ -143,7 +143,7 @@ static inline void store_float(enum dtype t, void *p, real x)
     }
 }
 
-/* n random elements: small integers half of the time, so that equal ones meet. */
+/* n random elements: small integers half of the time, so that equal ones meet; for true any byte but 0. */
 static inline void fill_random(enum dtype t, void *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -152,7 +152,7 @@ static inline void fill_random(enum dtype t, void *p, size_t n)
         if (u & 1)
             u = u % 17 - 8;
         if (t == DT_bool_)
-            *at = u & 1;
+            *at = (char)(u & 1 ? 1 << (u >> 8 & 7) : 0);
         else if (t == DT_complex64)
             ((float *)at)[0] = (float)some_double(), ((float *)at)[1] = (float)some_double();
         else if (dtype_kind(t) == 'f')

@@ -219,13 +219,43 @@ static void text(void **state)
     expect_new(mlx_array_new_float(2.5f), "2.5, dtype=float32");
 }
 
+static void bools_of_any_byte(void **state)
+{
+    (void)state;
+    static uint8_t v[] = { 0, 1, 2, 0, 128, 255 };
+    const int n = 6, one = 1;
+    mlx_stream s = mlx_default_cpu_stream_new();
+    mlx_array of[] = { mlx_array_new_data(v, &n, 1, MLX_BOOL), mlx_array_new_data_managed(v, &n, 1, MLX_BOOL, NULL) };
+    mlx_array y = mlx_array_new(), last = mlx_array_new_data(v + 5, &one, 1, MLX_BOOL);
+    for (int i = 0; i < 2; i++) {
+        bool same = false;
+        int32_t count = 0;
+        OK(mlx_sum(&y, of[i], false, s));
+        OK(mlx_array_item_int32(&count, y));
+        assert_int_equal(count, 4);
+        OK(mlx_logical_not(&y, of[i], s));
+        OK(mlx_logical_not(&y, y, s));
+        assert_memory_equal(mlx_array_data_uint8(y), ((uint8_t[]){ 0, 1, 1, 0, 1, 1 }), 6);
+        OK(mlx_array_equal(&y, y, of[i], false, s));
+        OK(mlx_array_item_bool(&same, y));
+        assert_true(same);
+        mlx_array_free(of[i]);
+    }
+    uint8_t byte = 0;
+    OK(mlx_array_item_bool((bool *)&byte, last));
+    assert_int_equal(byte, 1);
+    mlx_array_free(y);
+    mlx_array_free(last);
+    mlx_stream_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_handles), cmocka_unit_test(scalars),
         cmocka_unit_test(sharing),       cmocka_unit_test(data),
         cmocka_unit_test(bad_data),      cmocka_unit_test(foreign_memory),
-        cmocka_unit_test(text),
+        cmocka_unit_test(text),          cmocka_unit_test(bools_of_any_byte),
     };
     return cmocka_run_group_tests_name("C API: arrays", tests, start_listening, all_gone);
 }

@@ -193,7 +193,8 @@ MLX_API int mlx_array_item_complex64(mlx_complex64_t *res, const mlx_array arr);
  * others are where mlx_array_strides says (for row-major order pass the array through
  * mlx_contiguous first).  The memory is good as long as the handle holds this array.  The dtype
  * must be the one in the name, except that the unsigned integer functions give the raw bits of any
- * dtype with elements of their size.  NULL after an error. */
+ * dtype with elements of their size.  A bool is true where its byte is not 0: bytes that came from outside or
+ * from mlx_view are as they came, so read those as uint8, or after mlx_logical_not twice.  NULL after an error. */
 
 MLX_API const bool *mlx_array_data_bool(const mlx_array arr);
 MLX_API const uint8_t *mlx_array_data_uint8(const mlx_array arr);

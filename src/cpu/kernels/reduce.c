@@ -59,7 +59,7 @@
 #define PART uint64_t
 #include "cpu/kernels/reduce_integer.inc"
 
-/* ---- bool */
+/* ---- bool: true where the byte is not 0 */
 
 static void all_b8(union fold_acc *acc, const void *x, size_t n) { acc->i = acc->i && !memchr(x, 0, n); }
 
@@ -73,6 +73,36 @@ static void any_b8(union fold_acc *acc, const void *x, size_t n)
             any |= p[at + i];
         acc->i = any != 0;
     }
+}
+
+static void sum_b8(union fold_acc *acc, const void *x, size_t n)
+{
+    const uint8_t *p = x;
+    for (size_t at = 0; at < n; at += 4096) {
+        size_t m = n - at < 4096 ? n - at : 4096;
+        uint32_t part = 0;
+        for (size_t i = 0; i < m; i++)
+            part += p[at + i] != 0;
+        acc->u += part;
+    }
+}
+
+static size_t find_b8(const void *x, const union fold_acc *extreme, size_t n)
+{
+    const uint8_t *p = x;
+    if (!extreme->i) {
+        const uint8_t *zero = memchr(p, 0, n);
+        return zero ? (size_t)(zero - p) : n;
+    }
+    for (size_t at = 0; at < n; at += 256) {
+        union fold_acc any = { .i = 0 };
+        size_t m = n - at < 256 ? n - at : 256;
+        any_b8(&any, p + at, m);
+        for (size_t i = 0; any.i; i++)
+            if (p[at + i])
+                return at + i;
+    }
+    return n;
 }
 
 #define COLUMNS_B8(fold, op)                                                                          \
@@ -91,6 +121,20 @@ static void any_b8(union fold_acc *acc, const void *x, size_t n)
     }
 COLUMNS_B8(all, &=)
 COLUMNS_B8(any, |=)
+
+static void sum_cols_b8(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols)
+{
+    uint64_t tile[REDUCE_COLS];
+    for (size_t j = 0; j < cols; j++)
+        tile[j] = acc[j].u;
+    for (size_t i = 0; i < rows; i++) {
+        const uint8_t *p = (const uint8_t *)x + (int64_t)i * stride;
+        for (size_t j = 0; j < cols; j++)
+            tile[j] += p[j] != 0;
+    }
+    for (size_t j = 0; j < cols; j++)
+        acc[j].u = tile[j];
+}
 
 /* ---- complex */
 
@@ -182,12 +226,17 @@ static void sum_cols_c64(union fold_acc *acc, const void *x, int64_t stride, siz
                 acc[j].c[k] += (double)p[2 * ((int64_t)i * stride + (int64_t)j) + (int64_t)k];
 }
 
-/* Bools order as the bytes 0 and 1. */
+#define prod_b8 all_b8
+#define min_b8 all_b8
+#define max_b8 any_b8
+#define prod_cols_b8 all_cols_b8
+#define min_cols_b8 all_cols_b8
+#define max_cols_b8 any_cols_b8
 const struct reduce_kernels LEVEL(reduce_kernels) = {
 #define TYPES(X, form, id)                                                                       \
     X(form, id, int8, i8) X(form, id, int16, i16) X(form, id, int32, i32) X(form, id, int64, i64) \
     X(form, id, uint8, u8) X(form, id, uint16, u16) X(form, id, uint32, u32) X(form, id, uint64, u64) \
-    X(form, id, float32, f32) X(form, id, float64, f64) X(form, id, complex64, c64) X(form, id, bool_, u8)
+    X(form, id, float32, f32) X(form, id, float64, f64) X(form, id, complex64, c64) X(form, id, bool_, b8)
 #define ROW_OF(form, id, dtype, suffix) [DT_##dtype] = form##_##suffix,
 #define COL_OF(form, id, dtype, suffix) [DT_##dtype] = form##_cols_##suffix,
     .row = { [REDUCE_SUM] = { TYPES(ROW_OF, sum, ) }, [REDUCE_PROD] = { TYPES(ROW_OF, prod, ) },

@@ -200,6 +200,7 @@ LEVEL1(int64_t, i64)
             p[i] = (type)(inverse);                                                    \
         }                                                                              \
     }
+PLAIN(b8, uint8_t, int32_t, v != 0, v)
 PLAIN(u8, uint8_t, int32_t, v, v)
 PLAIN(i8, int8_t, int32_t, v, v)
 PLAIN(u16, uint16_t, int32_t, v, v)
@@ -274,8 +275,6 @@ const struct sort_kernels LEVEL(sort_kernels) = {
     .select_i32 = select_i32, .select_i64 = select_i64,
     .split_i32 = split_i32, .split_i64 = split_i64,
 #define X(name, suffix, ...) [DT_##name] = keys_##suffix,
-#define keys_b8 keys_u8
-#define values_b8 values_u8
     .keys = { MX_DTYPES(X) },
 #undef X
 #define X(name, suffix, ...) [DT_##name] = values_##suffix,
