@@ -189,7 +189,7 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     "mlx.core",
     "Arrays, operations on them, and transformations of functions of them.",
-    -1,
+    0, /* else Python would copy the module into other interpreters without asking PyInit_core */
     functions,
     NULL,
     NULL,
@@ -197,9 +197,22 @@ static struct PyModuleDef definition = {
     NULL,
 };
 
+/* The module, as long as this interpreter lives: its types and what the library holds of Python's are there
+ * once in a process. */
+static PyObject *made;
+
+static void forget(void) { made = NULL; }
+
 PyMODINIT_FUNC PyInit_core(void);
 PyMODINIT_FUNC PyInit_core(void)
 {
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        PyErr_SetString(PyExc_ImportError, "mlx.core works in the main interpreter of a process only, and this is a "
+                                           "sub-interpreter; use threads or processes in its place");
+        return NULL;
+    }
+    if (made)
+        return Py_NewRef(made);
     if (method_docs("", functions))
         return NULL;
     PyObject *module = PyModule_Create(&definition);
@@ -213,5 +226,7 @@ PyMODINIT_FUNC PyInit_core(void)
         distributed_init(module) ||
         add_constants(module) || add_devices(module) || capsule_init(module))
         Py_CLEAR(module);
+    else if (Py_AtExit(forget) == 0)
+        made = Py_NewRef(module);
     return module;
 }

@@ -1,5 +1,7 @@
 """What nobody means to pass: values that change while they are read, hold themselves or name nothing."""
 
+import subprocess
+import sys
 from collections import UserList, UserString
 
 import mlx.core as mx
@@ -230,3 +232,47 @@ def test_errors_of_the_users_own_arrive(error):
     for call in calls:
         with pytest.raises(type(error), match="own"):
             call()
+
+
+# Interpreters
+
+IN_ANOTHER = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+{before}
+for _ in range(3):
+    other = interpreters.create()
+    try:
+        told = interpreters.run_string(other, "import mlx.core as mx; mx.async_eval(mx.ones(9) + 1)")
+    except interpreters.RunFailedError as error:
+        told = error
+    assert "works in the main interpreter of a process only" in str(told), told
+    interpreters.destroy(other)
+import mlx.core as mx
+assert (mx.array([1, 2]) + 1).tolist() == [2, 3]
+"""
+
+
+@pytest.mark.parametrize("before", ["", "import mlx.core as mx; mx.eval(mx.ones(3) + 1)"])
+def test_sub_interpreters_are_refused_in_a_sentence(before):
+    code = IN_ANOTHER.format(before=before)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_module_is_one_however_often_it_is_imported():
+    code = """
+import sys
+import mlx.core as mx
+x = mx.array([1, 2])
+for name in [name for name in sys.modules if name.startswith("mlx")]:
+    del sys.modules[name]
+import mlx.core as again
+import mlx.nn
+assert again is mx and (again.array([3, 4]) + x).tolist() == [4, 6]
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
