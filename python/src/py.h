@@ -106,6 +106,9 @@ char scalar_kind(PyObject *o);
 int scalar_dtype(PyObject *o, char kind, mlx_dtype *out);
 /* A 0-d array of a number in dtype t; ValueError where it does not fit. */
 int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t);
+/* Where an int lies that arrays of dtype `like`, of bool or integers, do not meet: 1 above what they hold, -1
+ * below; 0 for any other and for what is no int. */
+int int_beyond(PyObject *o, mlx_dtype like);
 /* Anything that can be made into an array; dtype NULL: what it has by itself. */
 int array_from(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
 /* What an object's method __mlx_array__ gives; leaves *out empty where there is none. */
@@ -194,7 +197,18 @@ PyObject *tree_close(PyObject *like, PyObject *aux, PyObject *children);
 
 int trees_init(PyObject *module);
 
+/* Element-wise functions (py_elementwise.c) */
+
+typedef int binary_op(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+/* After l op r has failed: if it compares an array with an int beyond its dtype, the answer, which is the same
+ * for all elements; else NULL with the exception as it is. */
+PyObject *compared_beyond(binary_op *op, PyObject *l, PyObject *r, mlx_stream s);
+
 /* Calls (py_call.c) */
+
+/* A str in UTF-8, without null characters; NULL with an exception in the name of `who` or, for what is no str,
+ * without one. */
+const char *text_from(const char *who, PyObject *o);
 
 /* One argument, as its annotation in the signature says. */
 struct value {

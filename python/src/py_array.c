@@ -170,7 +170,6 @@ const int64_t *array_strides(mlx_array a) { return (const int64_t *)mlx_array_st
 
 /* Operators */
 
-typedef int binary_op(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 typedef int unary_op(mlx_array *res, const mlx_array a, const mlx_stream s);
 
 static const mlx_stream anywhere = { NULL };
@@ -306,7 +305,8 @@ static PyObject *compare(PyObject *l, PyObject *r, int op)
         [Py_LT] = mlx_less,      [Py_LE] = mlx_less_equal, [Py_EQ] = mlx_equal,
         [Py_NE] = mlx_not_equal, [Py_GT] = mlx_greater,    [Py_GE] = mlx_greater_equal,
     };
-    return binary(l, r, ops[op]);
+    PyObject *result = binary(l, r, ops[op]);
+    return result ? result : compared_beyond(ops[op], l, r, anywhere);
 }
 
 /* As Python numbers */

@@ -362,6 +362,17 @@ static int to_bool(struct call *c, int i)
     return truth < 0 ? -1 : 0;
 }
 
+const char *text_from(const char *who, PyObject *o)
+{
+    Py_ssize_t n = 0;
+    const char *s = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, &n) : NULL;
+    if (s && strlen(s) == (size_t)n)
+        return s;
+    if (s)
+        PyErr_Format(PyExc_ValueError, "[%s] expected names and texts without null characters, got %R", who, o);
+    return NULL;
+}
+
 static int to_str(struct call *c, int i)
 {
     struct value *v = &c->v[i];

@@ -83,6 +83,24 @@ int scalar_dtype(PyObject *o, char kind, mlx_dtype *out)
     return status ? does_not_fit(o, MLX_UINT64) : 0;
 }
 
+int int_beyond(PyObject *o, mlx_dtype like)
+{
+    char kind = dtype_kind(like);
+    if (is_array(o) || !PyIndex_Check(o) || kind == 'f' || kind == 'c')
+        return 0;
+    PyObject *index = PyNumber_Index(o);
+    int64_t v = 0;
+    bool big;
+    int status = index ? int_bits(index, &v, &big) : -1, side = 0;
+    if (status > 0 || (status == 0 && !int_fits(v, big, mlx_dtype_promote_scalar(like, 'i')))) {
+        v = PyLong_AsLongLongAndOverflow(index, &side);
+        side = side ? side : v < 0 ? -1 : 1;
+    }
+    PyErr_Clear();
+    Py_XDECREF(index);
+    return side;
+}
+
 /* A number, to be converted to type t. */
 struct number {
     char kind; /* 'i', also for bool; 'f' or 'c' */

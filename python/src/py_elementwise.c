@@ -1,6 +1,31 @@
 /* py_elementwise.c: functions that work element by element. */
 #include "py.h"
 
+PyObject *compared_beyond(binary_op *op, PyObject *l, PyObject *r, mlx_stream s)
+{
+    static const struct {
+        binary_op *op;
+        bool above, below; /* the answer for a right operand above all elements, and for one below */
+    } comparisons[] = {
+        { mlx_equal, false, false }, { mlx_not_equal, true, true },
+        { mlx_less, true, false },   { mlx_less_equal, true, false },
+        { mlx_greater, false, true }, { mlx_greater_equal, false, true },
+    };
+    PyObject *error = error_take(), *a = is_array(l) ? l : r, *result = NULL;
+    mlx_array res = { NULL };
+    int side = is_array(a) ? int_beyond(a == l ? r : l, mlx_array_dtype(handle_of(a))) : 0;
+    for (size_t i = 0; side && i < LENGTH(comparisons); i++)
+        if (comparisons[i].op == op) {
+            bool truth = (side > 0) == (a == l) ? comparisons[i].above : comparisons[i].below;
+            result = array_result((truth ? mlx_equal : mlx_not_equal)(&res, handle_of(a), handle_of(a), s), res);
+        }
+    if (result)
+        Py_XDECREF(error);
+    else
+        error_put(error);
+    return result;
+}
+
 /* The rows of ops.def are all of two forms. */
 
 #define UNARY(name, ...)                                                                       \
@@ -11,8 +36,9 @@
 #define BINARY(name, ...)                                                                         \
     PyObject *fn_##name(struct call *c)                                                           \
     {                                                                                             \
-        return call_operands(c, 0, 2) ? NULL                                                      \
-                                      : give(c, mlx_##name(&c->res, ARRAY(0), ARRAY(1), STREAM)); \
+        if (call_operands(c, 0, 2))                                                               \
+            return compared_beyond(mlx_##name, c->v[0].o, c->v[1].o, STREAM);                     \
+        return give(c, mlx_##name(&c->res, ARRAY(0), ARRAY(1), STREAM));                          \
     }
 #include "ops/ops.def"
 
@@ -102,8 +128,11 @@ PyObject *fn_allclose(struct call *c)
 
 PyObject *fn_array_equal(struct call *c)
 {
-    if (call_operands(c, 0, 2))
-        return NULL;
+    if (call_operands(c, 0, 2)) {
+        PyObject *none = compared_beyond(mlx_equal, c->v[0].o, c->v[1].o, STREAM);
+        Py_XDECREF(none);
+        return none ? give(c, mlx_scalar_int(&c->res, false, MLX_BOOL)) : NULL;
+    }
     return give(c, mlx_array_equal(&c->res, ARRAY(0), ARRAY(1), BOOL(2), STREAM));
 }
 

@@ -78,7 +78,7 @@ static int gather(struct outputs *o, PyObject *args, PyObject *kwargs)
         if (tree_visit(PyTuple_GetItem(args, i), collect, o))
             return -1;
     for (Py_ssize_t at = 0; kwargs && PyDict_Next(kwargs, &at, &name, &value);) {
-        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+        const char *text = text_from("export_to_dot", name);
         if (!is_array(value)) {
             PyErr_Format(PyExc_ValueError, "[export_to_dot] expected an array to be called %R, got %s",
                          name, type_name(value));

@@ -40,11 +40,11 @@ static int path_or_file(struct call *c, PyObject *o, enum access access, PyObjec
 
 static bool ends_with(PyObject *text, const char *end)
 {
-    Py_ssize_t n = 0, m = (Py_ssize_t)strlen(end);
-    const char *s = PyUnicode_AsUTF8AndSize(text, &n);
-    if (!s)
-        PyErr_Clear();
-    return s && n >= m && !strcmp(s + n - m, end);
+    PyObject *tail = PyUnicode_FromString(end);
+    Py_ssize_t is = tail ? PyUnicode_Tailmatch(text, tail, 0, PyUnicode_GetLength(text), 1) : 0;
+    PyErr_Clear();
+    Py_XDECREF(tail);
+    return is == 1;
 }
 
 /* The path in the file system's encoding, with the extension it should have; new bytes. */
@@ -468,18 +468,7 @@ PyObject *fn_save(struct call *c)
     return finish(failed);
 }
 
-/* A str as C has it; NULL with an exception set or, for what is no str, without one. */
-static const char *text_of(struct call *c, PyObject *o)
-{
-    Py_ssize_t n = 0;
-    const char *s = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, &n) : NULL;
-    if (s && strlen(s) == (size_t)n)
-        return s;
-    if (s)
-        PyErr_Format(PyExc_ValueError, "[%s] expected names and texts without null characters, got %R", c->sig->name,
-                     o);
-    return NULL;
-}
+static const char *text_of(struct call *c, PyObject *o) { return text_from(c->sig->name, o); }
 
 /* Both maps out of dicts; -1 with an exception set. */
 static int array_map(struct call *c, PyObject *dict, mlx_map_string_to_array map)

@@ -93,11 +93,8 @@ static int texts(struct call *c, int i, mlx_vector_string out)
     int failed = !items;
     for (Py_ssize_t k = 0; !failed && k < PyTuple_Size(items); k++) {
         PyObject *item = PyTuple_GetItem(items, k);
-        Py_ssize_t n = 0;
-        const char *s = PyUnicode_Check(item) ? PyUnicode_AsUTF8AndSize(item, &n) : NULL;
-        if (s && strlen(s) != (size_t)n)
-            PyErr_Format(PyExc_ValueError, "[%s] expected names without null characters, got %R", c->sig->name, item);
-        else if (s && mlx_vector_string_append_value(out, s))
+        const char *s = text_from(c->sig->name, item);
+        if (s && mlx_vector_string_append_value(out, s))
             raise_last();
         else if (!s && !PyErr_Occurred())
             refuse_item(c, i, "str", item);
@@ -185,13 +182,15 @@ static int template_value(struct call *c, const struct language *l, void *config
 {
     PyObject *items = PyTuple_Check(pair) || PyList_Check(pair) ? PySequence_Tuple(pair) : NULL;
     PyObject *name = items && PyTuple_Size(items) == 2 ? PyTuple_GetItem(items, 0) : NULL;
-    const char *s = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    const char *s = name ? text_from(c->sig->name, name) : NULL;
     PyObject *value = s ? PyTuple_GetItem(items, 1) : NULL;
     mlx_dtype t;
     int overflow = 0, failed = 0;
     long number = value && PyLong_Check(value) ? PyLong_AsLongAndOverflow(value, &overflow) : 0;
-    if (!value)
+    if (!value && !PyErr_Occurred())
         refuse_item(c, TEMPLATES, "pairs of a name and a value", pair);
+    if (PyErr_Occurred())
+        ;
     else if (value == Py_True || value == Py_False)
         failed = l->truth(config, s, value == Py_True);
     else if (dtype_from(value, &t))

@@ -312,9 +312,9 @@ mx mx_conv_transpose(const char *op, mx x, mx w, const struct conv *g, const int
                            output_padding[i]);
         int64_t before = (int64_t)g->dilation[i] * (dim(w, 1 + i) - 1) - g->low[i];
         if (before != (int)before || before + output_padding[i] > INT32_MAX)
-            return mx_fail("[%s] expected a dilation and padding that are not so large, got %d and "
-                           "%d",
-                           op, g->dilation[i], g->low[i]);
+            return mx_fail("[%s] expected a result of at most 2147483647 elements along spatial axis %d, got dilation "
+                           "%d, padding %d and output padding %d (input %s, weights %s)",
+                           op, i, g->dilation[i], g->low[i], output_padding[i], shape_of(x), shape_of(w));
         int64_t in = (dim(x, 1 + i) - 1) * (int64_t)g->stride[i];
         int64_t size = in + 2 * before + output_padding[i] + 1 - (int64_t)g->dilation[i] * (dim(w, 1 + i) - 1);
         if (dim(x, 1 + i) && dim(w, 1 + i) && size < 1)

@@ -338,8 +338,12 @@ def test_threads_do_not_matter():
         (lambda: mx.conv1d(mx.zeros((1, 4, 1), dtype=mx.int32), mx.zeros((1, 2, 1), dtype=mx.int32)), "floating"),
         (lambda: mx.conv_transpose1d(mx.zeros((1, 4, 1)), mx.zeros((1, 2, 1)), output_padding=-1), "output padding"),
         (
+            lambda: mx.conv_transpose1d(mx.zeros((1, 4, 1)), mx.zeros((1, 2, 1)), output_padding=2**31 - 1),
+            "dilation 1, padding 0 and output padding 2147483647",
+        ),
+        (
             lambda: mx.conv_transpose1d(mx.zeros((1, 4, 1)), mx.zeros((1, 2, 1)), dilation=2**31 - 1, padding=-9),
-            "large",
+            "dilation 2147483647, padding -9",
         ),
         (lambda: mx.conv1d(mx.zeros((1, 4, 1)), mx.zeros((1, 2, 1)), padding=2**31 - 1), "dimension"),
         (lambda: mx.convolve(mx.zeros((3,)), mx.zeros((2,)), mode="x"), "mode"),

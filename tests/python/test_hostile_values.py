@@ -1,10 +1,15 @@
 """What nobody means to pass: values that change while they are read, hold themselves or name nothing."""
 
+import io
+import operator
+import os
+import pathlib
 import subprocess
 import sys
 from collections import UserList, UserString
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 # Errors on their way
@@ -232,6 +237,78 @@ def test_errors_of_the_users_own_arrive(error):
     for call in calls:
         with pytest.raises(type(error), match="own"):
             call()
+
+
+# Names
+
+
+@pytest.mark.parametrize("form", [str, os.fsencode, pathlib.Path])
+@pytest.mark.parametrize("end", [".npy", ".npz", ".safetensors", ".gguf", ".mlxfn", ".dot"])
+def test_files_whose_names_are_not_utf8(end, form, tmp_path):
+    x = mx.arange(3.0)
+    name = form(str(tmp_path / "a\udcff") + end)
+    if end == ".mlxfn":
+        mx.export_function(name, lambda x: x + 1, x)
+        assert mx.import_function(name)(x)[0].tolist() == [1, 2, 3]
+    elif end == ".dot":
+        mx.export_to_dot(name, x + 1)
+    elif end == ".npy":
+        mx.save(name, x)
+        assert mx.load(name).tolist() == [0, 1, 2]
+    else:
+        if end == ".npz":
+            mx.savez(name, a=x)
+        elif end == ".gguf":
+            mx.save_gguf(name, {"a": x}, {})
+        else:
+            mx.save_safetensors(name, {"a": x})
+        assert mx.load(name)["a"].tolist() == [0, 1, 2]
+    assert os.listdir(os.fsencode(tmp_path)) == [b"a\xff" + end.encode()]
+
+
+def test_names_with_null_characters_are_refused():
+    source = "out[0] = n;"
+    kernel = mx.fast.cpu_kernel("k", [], ["out"], source)
+    with pytest.raises(ValueError, match=r"without null characters, got 'n\\x00'"):
+        kernel(
+            inputs=[],
+            output_shapes=[(1,)],
+            output_dtypes=[mx.int32],
+            grid=(1, 1, 1),
+            threadgroup=(1, 1, 1),
+            template=[("n\0", 3)],
+        )
+    with pytest.raises(ValueError, match="without null characters"):
+        mx.export_to_dot(io.StringIO(), **{"a\0b": mx.array(1.0) + 1})
+
+
+# Numbers
+
+
+@pytest.mark.parametrize("dtype", ["bool_", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"])
+def test_comparisons_with_ints_beyond_the_dtype(dtype):
+    """As NumPy 2 answers: no int is refused, every answer is that of exact arithmetic."""
+    info = np.iinfo(np.int32 if dtype == "bool_" else dtype)
+    values = [0, 1] if dtype == "bool_" else [int(info.min), 0, 1, int(info.max)]
+    x, y = mx.array(values, getattr(mx, dtype)), np.array(values, dtype)
+    beyond = [300, -1, info.max + 1, info.min - 1, 2**31, 2**40, -(2**40), 2**63, 2**64, -(2**64), 10**30]
+    for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
+        op, numpys, exact = getattr(mx, name), getattr(np, name), getattr(operator, SHORT[name])
+        for v in beyond:
+            want = [exact(e, v) for e in values]
+            assert dtype == "bool_" or numpys(y, v).tolist() == want
+            assert exact(x, v).tolist() == op(x, v).tolist() == want, (name, v)
+            assert exact(v, x).tolist() == op(v, x).tolist() == [exact(v, e) for e in values], (name, v)
+            assert mx.compile(lambda x, v=v, exact=exact: exact(x, v), shapeless=True)(x).tolist() == want
+            if -(2**63) <= v < 2**63:
+                assert op(x, np.int64(v)).tolist() == want
+        assert op(mx.zeros((2, 0), x.dtype), 10**30).shape == (2, 0)
+    assert not mx.array_equal(x, 10**30).item()
+    with pytest.raises(ValueError, match="a number that fits"):
+        x + 10**30
+
+
+SHORT = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
 
 
 # Interpreters
