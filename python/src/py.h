@@ -104,8 +104,10 @@ PyObject *sequence_now(PyObject *o);
 char scalar_kind(PyObject *o);
 /* The dtype that a number has by itself. */
 int scalar_dtype(PyObject *o, char kind, mlx_dtype *out);
-/* A 0-d array of a number in dtype t; ValueError where it does not fit. */
+/* A 0-d array of a number in dtype t; ValueError for an int that does not fit. */
 int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t);
+/* The same by a cast as in C, as `astype` has it: 300 is 44 in uint8. */
+int scalar_cast(mlx_array *out, PyObject *o, char kind, mlx_dtype t);
 /* Where an int lies that arrays of dtype `like`, of bool or integers, do not meet: 1 above what they hold, -1
  * below; 0 for any other and for what is no int. */
 int int_beyond(PyObject *o, mlx_dtype like);

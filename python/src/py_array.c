@@ -189,6 +189,21 @@ static int other_operand(mlx_array *out, PyObject *o, mlx_dtype like)
     return out->ctx ? array_meet(out, like) : 1;
 }
 
+/* What an operand is told that we do not know.  Python asks its type next; but a sequence would repeat itself, by
+ * the number that the array is, or join the array. */
+static PyObject *not_known(PyObject *o, binary_op *op)
+{
+    bool adds = op == mlx_add, sequence = false;
+    if (adds || op == mlx_multiply)
+        sequence = PyType_GetSlot(Py_TYPE(o), adds ? Py_sq_concat : Py_sq_repeat) &&
+                   !PyType_GetSlot(Py_TYPE(o), adds ? Py_nb_add : Py_nb_multiply);
+    if (!sequence)
+        Py_RETURN_NOTIMPLEMENTED;
+    PyErr_Format(PyExc_TypeError, "[%s] expected a number or an array beside an array, got %s",
+                 adds ? "add" : "multiply", type_name(o));
+    return NULL;
+}
+
 static PyObject *binary(PyObject *l, PyObject *r, binary_op *op)
 {
     mlx_array res = { NULL };
@@ -198,7 +213,7 @@ static PyObject *binary(PyObject *l, PyObject *r, binary_op *op)
     PyObject *mine = is_array(l) ? l : r;
     int status = other_operand(&other, mine == l ? r : l, mlx_array_dtype(handle_of(mine)));
     if (status > 0)
-        Py_RETURN_NOTIMPLEMENTED;
+        return not_known(mine == l ? r : l, op);
     if (status < 0)
         return NULL;
     mlx_array a = mine == l ? handle_of(l) : other, b = mine == l ? other : handle_of(r);
@@ -417,14 +432,6 @@ static PyObject *get_matrix_transposed(PyObject *o, void *unused)
     return array_result(mlx_swapaxes(&res, handle_of(o), -1, -2, anywhere), res);
 }
 
-/* NumPy's arrays and numbers leave operators to whoever has the higher priority. */
-static PyObject *get_priority(PyObject *o, void *unused)
-{
-    (void)o;
-    (void)unused;
-    return PyFloat_FromDouble(1000);
-}
-
 static PyGetSetDef properties[] = {
     { "size", get_size, NULL, "Number of elements.", NULL },
     { "ndim", get_ndim, NULL, "Number of axes.", NULL },
@@ -439,7 +446,6 @@ static PyGetSetDef properties[] = {
     { "at", array_at, NULL,
       "For updates that add up where an index comes twice: ``x.at[i].add(v)`` gives a new array.",
       NULL },
-    { "__array_priority__", get_priority, NULL, NULL, NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 

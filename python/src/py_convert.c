@@ -101,7 +101,16 @@ int int_beyond(PyObject *o, mlx_dtype like)
     return side;
 }
 
-/* A number, to be converted to type t. */
+static bool is_integer(mlx_dtype t) { return strchr("iu", dtype_kind(t)) != NULL; }
+static bool is_half(mlx_dtype t) { return t == MLX_FLOAT16 || t == MLX_BFLOAT16; }
+
+/* What numbers are held in before they become type t: itself, but double where the library is to round them, or
+ * to cut off what integers have no place for. */
+static mlx_dtype held_as(mlx_dtype t, bool all_integers)
+{
+    return is_half(t) || (is_integer(t) && !all_integers) ? MLX_FLOAT64 : t;
+}
+
 struct number {
     char kind; /* 'i', also for bool; 'f' or 'c' */
     bool big;
@@ -109,10 +118,9 @@ struct number {
     double re, im;
 };
 
+/* A number to be held in type t, of which an integer takes the low bytes. */
 static int number_from(struct number *n, PyObject *o, char kind, mlx_dtype t)
 {
-    char want = dtype_kind(t);
-    bool is_integer = want == 'i' || want == 'u';
     *n = (struct number){ .kind = kind };
     switch (kind) {
     case 'b':
@@ -123,46 +131,49 @@ static int number_from(struct number *n, PyObject *o, char kind, mlx_dtype t)
         int status = int_bits(o, &n->i, &n->big);
         if (status < 0)
             return -1;
-        if (is_integer)
-            return status || !int_fits(n->i, n->big, t) ? does_not_fit(o, t) : 0;
+        if (is_integer(t))
+            return status ? does_not_fit(o, t) : 0;
         if (!status && !n->big)
             return 0;
         n->kind = 'f';
         n->re = PyLong_AsDouble(o);
         return n->re == -1.0 && PyErr_Occurred() ? -1 : 0;
     }
-    case 'f':
-        n->re = PyFloat_AsDouble(o);
-        if (!is_integer)
-            return 0;
-        if (!(n->re > -9.3e18 && n->re < 1.85e19))
-            return does_not_fit(o, t);
-        n->big = n->re >= 9223372036854775808.0;
-        n->i = n->big ? (int64_t)(uint64_t)n->re : (int64_t)n->re;
-        n->kind = 'i';
-        return int_fits(n->i, n->big, t) ? 0 : does_not_fit(o, t);
+    case 'f': n->re = PyFloat_AsDouble(o); return 0;
     default:
-        if (want != 'c' && want != 'b') {
-            PyErr_Format(PyExc_TypeError, "a complex number cannot be converted to %s",
-                         mlx_dtype_name(t));
-            return -1;
-        }
         n->re = PyComplex_RealAsDouble(o);
         n->im = PyComplex_ImagAsDouble(o);
         return 0;
     }
 }
 
-int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
+int scalar_cast(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
 {
     struct number n;
-    if (number_from(&n, o, kind, t))
+    mlx_dtype held = is_half(t) ? t : held_as(t, kind == 'i' || kind == 'b');
+    if (number_from(&n, o, kind, held))
         return -1;
-    int failed = n.kind == 'i'   ? mlx_scalar_int(out, n.i, t)
-                 : n.kind == 'f' ? mlx_scalar_double(out, n.re, t)
-                 : t == MLX_BOOL ? mlx_scalar_int(out, n.re != 0 || n.im != 0, t)
-                                 : mlx_scalar_complex(out, n.re, n.im, t);
+    int failed = n.kind == 'i'          ? mlx_scalar_int(out, n.i, t)
+                 : t == MLX_BOOL        ? mlx_scalar_int(out, n.re != 0 || n.im != 0, t)
+                 : t == MLX_COMPLEX64   ? mlx_scalar_complex(out, n.re, n.im, t)
+                                        : mlx_scalar_double(out, n.re, held);
+    if (!failed && n.kind != 'i' && held != t)
+        failed = mlx_astype(out, *out, t, mlx_stream_new());
     return failed ? raise_last() : 0;
+}
+
+int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
+{
+    int64_t v;
+    bool big;
+    if (kind != 'i' || !is_integer(t))
+        return scalar_cast(out, o, kind, t);
+    int status = int_bits(o, &v, &big);
+    if (status < 0)
+        return -1;
+    if (status || !int_fits(v, big, t))
+        return does_not_fit(o, t);
+    return mlx_scalar_int(out, v, t) ? raise_last() : 0;
 }
 
 /* Nested lists
@@ -303,32 +314,18 @@ static int own_dtype(const struct nest *s, mlx_dtype *t)
     return 0;
 }
 
-/* Filling memory: type t is stored as itself, but the 16-bit floats as double, to be rounded
- * later. */
-
-static bool is_half(mlx_dtype t) { return t == MLX_FLOAT16 || t == MLX_BFLOAT16; }
-
 static void store(char **to, const struct number *n, mlx_dtype t)
 {
     double re = n->kind == 'i' ? (n->big ? (double)(uint64_t)n->i : (double)n->i) : n->re;
     float pair[2] = { (float)re, (float)n->im }, f = (float)re;
     uint8_t truth = n->kind == 'i' ? n->i != 0 : n->re != 0 || n->im != 0;
-    const void *from = &n->i; /* little-endian: the low bytes of an integer come first */
-    size_t size = mlx_dtype_size(t);
-    switch (t) {
-    case MLX_BOOL: from = &truth; break;
-    case MLX_FLOAT32: from = &f; break;
-    case MLX_COMPLEX64: from = pair; break;
-    case MLX_FLOAT64: from = &re; break;
-    case MLX_FLOAT16:
-    case MLX_BFLOAT16:
-        from = &re;
-        size = sizeof re;
-        break;
-    default: break;
-    }
-    memcpy(*to, from, size);
-    *to += size;
+    const void *from = t == MLX_BOOL        ? (const void *)&truth
+                       : t == MLX_FLOAT32   ? &f
+                       : t == MLX_FLOAT64   ? &re
+                       : t == MLX_COMPLEX64 ? (const void *)pair
+                                            : &n->i; /* little-endian: the low bytes of an integer come first */
+    memcpy(*to, from, mlx_dtype_size(t));
+    *to += mlx_dtype_size(t);
 }
 
 /* Writes the numbers of o, `depth` lists deep in what s was found to be. */
@@ -349,15 +346,15 @@ static int fill(char **to, const struct nest *s, PyObject *o, int depth, mlx_dty
 
 static int from_numbers(mlx_array *out, PyObject *o, const struct nest *s, mlx_dtype t)
 {
-    size_t size = is_half(t) ? sizeof(double) : mlx_dtype_size(t), n = 1;
+    mlx_dtype held = held_as(t, !s->has_float && !s->has_complex);
+    size_t n = 1;
     for (int i = 0; i < s->ndim; i++) n *= (size_t)s->shape[i];
-    char *memory = malloc(n * size + 1), *to = memory;
+    char *memory = malloc(n * mlx_dtype_size(held) + 1), *to = memory;
     if (!memory)
         return PyErr_NoMemory(), -1;
-    int failed = fill(&to, s, o, 0, t);
-    if (!failed &&
-        (mlx_array_set_data(out, memory, s->shape, s->ndim, is_half(t) ? MLX_FLOAT64 : t) ||
-         (is_half(t) && mlx_astype(out, *out, t, mlx_stream_new()))))
+    int failed = fill(&to, s, o, 0, held);
+    if (!failed && (mlx_array_set_data(out, memory, s->shape, s->ndim, held) ||
+                    (held != t && mlx_astype(out, *out, t, mlx_stream_new()))))
         failed = raise_last();
     free(memory);
     return failed;
@@ -388,10 +385,10 @@ static int unequal(const struct nest *s, int depth, mlx_vector_array items, mlx_
 static int array_inside(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int outer);
 
 /* A list with arrays in it: the stack of what its items are. */
-static int from_arrays(mlx_array *out, PyObject *o, struct nest *s, int depth)
+static int from_arrays(mlx_array *out, PyObject *o, const mlx_dtype *dtype, struct nest *s, int depth)
 {
     if (!is_list(o))
-        return array_inside(out, o, NULL, s->outer + depth);
+        return array_inside(out, o, dtype, s->outer + depth);
     if (s->outer + depth >= MAX_NDIM) /* it was not when it was looked at */
         return too_deep();
     PyObject *held = items_now(o);
@@ -402,7 +399,7 @@ static int from_arrays(mlx_array *out, PyObject *o, struct nest *s, int depth)
     for (Py_ssize_t i = 0; i < PyTuple_Size(held) && !failed; i++) {
         mlx_array a = mlx_array_new();
         s->at[depth] = (int)i;
-        failed = from_arrays(&a, PyTuple_GetItem(held, i), s, depth + 1);
+        failed = from_arrays(&a, PyTuple_GetItem(held, i), dtype, s, depth + 1);
         if (!failed && i)
             failed = unequal(s, depth, items, a);
         if (!failed && mlx_vector_array_append_value(items, a))
@@ -441,11 +438,8 @@ static int from_list(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int ou
     mlx_dtype t;
     if (look(&s, o, 0, true))
         return -1;
-    if (s.has_arrays) {
-        if (from_arrays(out, o, &s, 0))
-            return -1;
-        return dtype && mlx_astype(out, *out, *dtype, mlx_stream_new()) ? raise_last() : 0;
-    }
+    if (s.has_arrays)
+        return from_arrays(out, o, dtype, &s, 0);
     if (dtype)
         t = *dtype;
     else if (own_dtype(&s, &t))
@@ -529,7 +523,7 @@ static int array_inside(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int
             t = *dtype;
         else if (scalar_dtype(o, kind, &t))
             return -1;
-        return scalar_to_array(out, o, kind, t);
+        return scalar_cast(out, o, kind, t);
     }
     if (is_list(o))
         return from_list(out, o, dtype, outer);

@@ -190,22 +190,13 @@ PyObject *array_getitem(PyObject *self, PyObject *index)
     return result;
 }
 
-/* The value to be written to an array, in its dtype where it is a number. */
+/* The value to be written to an array, in its dtype where it is a number; an int has to fit. */
 static int value_for(mlx_array *out, PyObject *value, mlx_array a)
 {
     char kind = scalar_kind(value);
-    mlx_dtype t = mlx_array_dtype(a);
-    if (kind == 'f' &&
-        (dtype_kind(t) == 'i' || dtype_kind(t) == 'u')) { /* cut off, as NumPy does */
-        PyObject *whole = PyNumber_Long(value);
-        if (!whole && !PyErr_ExceptionMatches(PyExc_MemoryError)) /* NaN or infinity */
-            PyErr_Format(PyExc_ValueError, "[array] expected a finite number for elements of %s, got %R",
-                         mlx_dtype_name(t), value);
-        int failed = whole ? scalar_to_array(out, whole, 'i', t) : -1;
-        Py_XDECREF(whole);
-        return failed;
-    }
-    return kind ? scalar_to_array(out, value, kind, t) : array_from(out, value, NULL);
+    if (!kind)
+        return array_from(out, value, NULL);
+    return (kind == 'i' ? scalar_to_array : scalar_cast)(out, value, kind, mlx_array_dtype(a));
 }
 
 /* *out (which may be the array's own handle) = a with value folded in. */

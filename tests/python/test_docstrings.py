@@ -18,13 +18,12 @@ TYPES.append(mx.distributed.Group)
 # Methods that an `array` inherits from the slots of its type have the docstrings of Python.
 OWN = (types.MethodDescriptorType, types.GetSetDescriptorType)
 
-# For Python itself, by way of `with`; for NumPy; not there yet.
+# For Python itself, by way of `with`; not there yet.
 LEFT_OUT = {
     "FunctionExporter.__enter__",
     "FunctionExporter.__exit__",
     "StreamContext.__enter__",
     "StreamContext.__exit__",
-    "array.__array_priority__",
     "custom_function.jvp",
     "custom_function.vmap",
 }
