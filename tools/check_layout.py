@@ -4,8 +4,10 @@
 this code is tables whose columns say more than a formatter keeps.
 """
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 WIDTH = 120
 LENGTH = 1500
@@ -30,10 +32,21 @@ def faults(path):
             yield number, "a second blank line"
 
 
+# Errors of the library have classes of their own, in py.h; TypeError is for calls that Python itself would refuse.
+PYTHONS = re.compile(r"PyErr_\w+\((\n *)?PyExc_(Value|Runtime|Index|Overflow)Error")
+
+
+def classes(path):
+    text = Path(path).read_text() if path.startswith("python/src/") else ""
+    for match in PYTHONS.finditer(text):
+        if "ExceptionMatches" not in match[0]:
+            yield text.count("\n", 0, match.start()) + 1, "raises a class of Python's, not one of ours (py.h)"
+
+
 def main():
     command = ["git", "ls-files", "*.c", "*.h", "*.cu", "*.inc", ":!third_party"]
     paths = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    found = [f"{path}:{number}: {what}" for path in paths for number, what in faults(path)]
+    found = [f"{path}:{number}: {what}" for path in paths for number, what in (*faults(path), *classes(path))]
     print("\n".join(found) or f"{len(paths)} C files are laid out well")
     return 1 if found else 0
 

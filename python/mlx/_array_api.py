@@ -59,7 +59,7 @@ class ArrayNamespaceInfo:
             kinds = (kind,) if isinstance(kind, str) else tuple(kind)
             unknown = [k for k in kinds if k not in _KINDS]
             if unknown:
-                raise ValueError(f"[dtypes] expected one of {sorted(_KINDS)} as kind, got {unknown[0]!r}")
+                raise mx.Error(f"[dtypes] expected one of {sorted(_KINDS)} as kind, got {unknown[0]!r}")
             names = [name for k in kinds for name in _KINDS[k]]
         if getattr(device, "type", device) == mx.gpu:
             names = [name for name in names if name != "float64"]
@@ -73,7 +73,7 @@ def signbit(a, stream):
     """The sign bit of floats, which zeros and NaN have too; of integers ``a < 0``."""
     if not mx.issubdtype(a.dtype, mx.floating):
         if mx.issubdtype(a.dtype, mx.complexfloating):
-            raise ValueError(f"[signbit] expected real numbers, got {a.dtype}")
+            raise mx.Error(f"[signbit] expected real numbers, got {a.dtype}")
         return mx.less(a, 0, stream=stream)
     return mx.less(mx.view(a, _SIGNED[a.dtype.size], stream=stream), 0, stream=stream)
 
@@ -82,7 +82,7 @@ def nextafter(a, b, stream):
     """The next float after ``a`` on the way to ``b``: a step of 1 in its bits, seen as an integer."""
     t = mx.result_type(a, b)
     if not mx.issubdtype(t, mx.floating):
-        raise ValueError(f"[nextafter] expected floating-point arrays, got {a.dtype} and {b.dtype}")
+        raise mx.Error(f"[nextafter] expected floating-point arrays, got {a.dtype} and {b.dtype}")
     with mx.stream(stream or mx.default_stream(mx.default_device())):
         a, b = mx.broadcast_arrays(a.astype(t), b.astype(t))
         whole = _SIGNED[t.size]

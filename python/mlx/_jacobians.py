@@ -30,10 +30,10 @@ def _jacobian(name, fun, argnums, has_aux, compute):
     def jacobian(*args, **kwargs):
         places = [i + len(args) if i < 0 else i for i in numbers]
         if len(set(places)) < len(places) or not places:
-            raise ValueError(f"[{name}] expected argument numbers, each once, got {tuple(numbers)}")
+            raise mx.Error(f"[{name}] expected argument numbers, each once, got {tuple(numbers)}")
         for i in places:
             if not 0 <= i < len(args):
-                raise ValueError(f"[{name}] cannot differentiate by argument {i} of a call with {len(args)}")
+                raise mx.Error(f"[{name}] cannot differentiate by argument {i} of a call with {len(args)}")
 
         def of_chosen(*chosen):
             full = list(args)
@@ -41,7 +41,7 @@ def _jacobian(name, fun, argnums, has_aux, compute):
                 full[i] = arg
             value = fun(*full, **kwargs)
             if has_aux and not (isinstance(value, tuple) and len(value) == 2):
-                raise ValueError(f"[{name}] expected the function to return a pair of its value and something else")
+                raise mx.Error(f"[{name}] expected the function to return a pair of its value and something else")
             return value if has_aux else (value, None)
 
         chosen = tuple(args[i] for i in places)
@@ -57,9 +57,9 @@ def _sizes(name, tree, what):
     begins, total = [], 0
     for _, leaf in tree_flatten(tree):
         if not isinstance(leaf, mx.array):
-            raise ValueError(f"[{name}] expected only arrays in the {what}, got {type(leaf).__name__}")
+            raise mx.Error(f"[{name}] expected only arrays in the {what}, got {type(leaf).__name__}")
         if not mx.issubdtype(leaf.dtype, mx.floating):
-            raise ValueError(f"[{name}] expected real floating-point numbers in the {what}, got {leaf.dtype}")
+            raise mx.Error(f"[{name}] expected real floating-point numbers in the {what}, got {leaf.dtype}")
         begins.append(total)
         total += leaf.size
     return begins, total

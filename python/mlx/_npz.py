@@ -15,21 +15,24 @@ def save(file, args, kwargs, compressed):
     for i, array in enumerate(args):
         name = f"arr_{i}"
         if name in arrays:
-            raise ValueError(f"[savez] the name {name} is given and also that of argument {i}")
+            raise mx.Error(f"[savez] the name {name} is given and also that of argument {i}")
         arrays[name] = array
     for name in arrays:
         if "\0" in name:
-            raise ValueError(f"[savez] expected names without null characters, got {name!r}")
+            raise mx.Error(f"[savez] expected names without null characters, got {name!r}")
     if hasattr(file, "write"):
         return write(Whole(file) if isinstance(file, io.RawIOBase) else file, arrays, compressed)
     path = os.fsdecode(file)
     if "\0" in path:
-        raise ValueError(f"[savez] expected a path without a null character, got {path!r}")
+        raise mx.Error(f"[savez] expected a path without a null character, got {path!r}")
     path = os.path.realpath(path if path.endswith(".npz") else path + ".npz")
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"[savez] {path} is not a regular file")
     # Written without a name, or beside, and renamed, so that an interrupted save leaves the old file whole.
-    descriptor, beside = open_beside(path)
+    try:
+        descriptor, beside = open_beside(path)
+    except FileNotFoundError as error:
+        raise mx.MissingFileError(f"[savez] could not create {path}: {error.strerror}") from None
     try:
         with os.fdopen(descriptor, "wb") as out:
             os.fchmod(descriptor, mode_of(path))

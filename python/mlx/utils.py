@@ -16,7 +16,7 @@ from functools import partial, reduce
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from mlx.core import _tree_types
+from mlx.core import Error, _tree_types
 
 T = TypeVar("T", bound=type)
 
@@ -45,7 +45,7 @@ def register_tree_node(
     if not isinstance(cls, type):
         raise TypeError(f"[register_tree_node] expected a type, got {cls!r}")
     if cls in (list, tuple, dict):
-        raise ValueError(f"[register_tree_node] {cls.__name__} is a node already")
+        raise Error(f"[register_tree_node] {cls.__name__} is a node already")
     for rule in (flatten, unflatten):
         if not callable(rule):
             raise TypeError(f"[register_tree_node] expected two functions, got {rule!r}")
@@ -74,7 +74,7 @@ def register_dataclass(cls: T | None = None, *, static: Iterable[str] = ()) -> T
     static = [static] if isinstance(static, str) else list(static)
     unknown = [name for name in static if name not in fields]
     if unknown:
-        raise ValueError(f"[register_dataclass] {cls.__name__} has no field {unknown[0]!r}")
+        raise Error(f"[register_dataclass] {cls.__name__} has no field {unknown[0]!r}")
     names = [name for name in fields if name not in static]
 
     def flatten(node):
@@ -167,7 +167,7 @@ def tree_flatten(
     elif isinstance(destination, dict):
         put = dict.__setitem__
     else:
-        raise ValueError(f"[tree_flatten] expected a list or a dict to add to, got {type(destination).__name__}")
+        raise Error(f"[tree_flatten] expected a list or a dict to add to, got {type(destination).__name__}")
     _flatten(tree, prefix, is_leaf, put, destination)
     return destination
 
@@ -216,7 +216,7 @@ def _unflatten(pairs, place, room):
     branches = {}
     for parts, leaf in pairs:
         if not parts:
-            raise ValueError(f"[tree_unflatten] {_named(place)} holds a leaf and something else")
+            raise Error(f"[tree_unflatten] {_named(place)} holds a leaf and something else")
         branches.setdefault(parts[0], []).append((parts[1:], leaf))
     children = {key: _unflatten(below, f"{place}.{key}" if place else key, room) for key, below in branches.items()}
     if not all(key.isdecimal() for key in children):
@@ -229,7 +229,7 @@ def _unflatten(pairs, place, room):
     if room[0] < 0:
         last = max(children, key=_number)
         name = f"{place}.{last}" if place else last
-        raise ValueError(
+        raise Error(
             f"[tree_unflatten] expected the numbers of a list without large gaps, got {_named(_short(name))} "
             f"where the list has {len(children)} elements"
         )
@@ -282,7 +282,7 @@ def _merge(a, b, merge_fn, place):
         children = [_merge(x, y, merge_fn, f"{inner}{i}") for i, (x, y) in enumerate(zip_longest(a, b))]
         return _rebuild(a, children)
     if merge_fn is None:
-        raise ValueError(f"[tree_merge] both trees have something at {_named(place)} and no merge_fn was given")
+        raise Error(f"[tree_merge] both trees have something at {_named(place)} and no merge_fn was given")
     return merge_fn(a, b)
 
 

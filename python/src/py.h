@@ -23,11 +23,14 @@ enum { MAX_NDIM = 64 };
 
 /* Errors (py_error.c) */
 
+/* The classes of what is raised here, in place of Python's, which they are too; TypeError for calls that are
+ * wrong by themselves, as Python words it. */
+extern PyObject *exc_value, *exc_index, *exc_axis, *exc_conversion, *exc_overflow, *exc_no_file, *exc_memory;
+
 /* Turns the last failure of the library into an exception, unless there is one.  Returns -1. */
 int raise_last(void);
 /* The exception comes out of a call of `name`, which takes the place of the name that it has. */
 void raise_called(const char *name);
-PyObject *error_class(mlx_error_kind kind);
 /* Takes the exception away that is set, an instance with its traceback; NULL where none is.  Taken rather
  * than fetched, for what C code raises is no instance before it is looked at. */
 PyObject *error_take(void);

@@ -61,7 +61,7 @@ static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:array", (char **)names, &val, &dtype))
         return NULL;
     if (dtype != Py_None && !dtype_from(dtype, &t)) {
-        PyErr_Format(PyExc_TypeError, "array(): argument 'dtype' must be a Dtype or None, not %s",
+        PyErr_Format(exc_conversion, "array(): argument 'dtype' must be a Dtype or None, not %s",
                      type_name(dtype));
         return NULL;
     }
@@ -199,7 +199,7 @@ static PyObject *not_known(PyObject *o, binary_op *op)
                    !PyType_GetSlot(Py_TYPE(o), adds ? Py_nb_add : Py_nb_multiply);
     if (!sequence)
         Py_RETURN_NOTIMPLEMENTED;
-    PyErr_Format(PyExc_TypeError, "[%s] expected a number or an array beside an array, got %s",
+    PyErr_Format(exc_conversion, "[%s] expected a number or an array beside an array, got %s",
                  adds ? "add" : "multiply", type_name(o));
     return NULL;
 }
@@ -268,7 +268,7 @@ static PyObject *nb_idivide(PyObject *l, PyObject *r)
     char kind = dtype_kind(mlx_array_dtype(handle_of(l)));
     if (kind != 'f' && kind != 'c') {
         PyErr_Format(
-            PyExc_ValueError,
+            exc_value,
             "[divide] expected floating-point elements to be divided in place, got an array of %s",
             mlx_dtype_name(mlx_array_dtype(handle_of(l))));
         return NULL;
@@ -333,7 +333,7 @@ static PyObject *number(PyObject *o, const char *what)
         return array_item(a);
     PyObject *shape = ints_to_tuple(mlx_array_shape(a), mlx_array_ndim(a));
     if (shape)
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[%s] expected an array with one element, got one of shape %R", what, shape);
     Py_XDECREF(shape);
     return NULL;
@@ -425,7 +425,7 @@ static PyObject *get_matrix_transposed(PyObject *o, void *unused)
     (void)unused;
     mlx_array res = { NULL };
     if (mlx_array_ndim(handle_of(o)) < 2) {
-        PyErr_Format(PyExc_ValueError, "[mT] expected an array of at least 2 dimensions, got %zu",
+        PyErr_Format(exc_value, "[mT] expected an array of at least 2 dimensions, got %zu",
                      mlx_array_ndim(handle_of(o)));
         return NULL;
     }

@@ -178,7 +178,7 @@ static void release_borrowed(void *payload) { release_soon(payload); }
 
 static int cannot_share(void)
 {
-    PyErr_SetString(PyExc_ValueError,
+    PyErr_SetString(exc_value,
                     "[asarray] this memory cannot be shared without a copy: its elements are "
                     "not in row-major order without gaps");
     return -1;
@@ -254,26 +254,30 @@ static int array_from_bfloat16(mlx_array *out, PyObject *o, enum sharing sharing
 int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing)
 {
     Py_buffer view;
-    if (PyObject_GetBuffer(o, &view, PyBUF_RECORDS_RO))
-        return array_from_bfloat16(out, o, sharing) > 0 ? 0 : -1;
+    if (PyObject_GetBuffer(o, &view, PyBUF_RECORDS_RO)) {
+        int made = array_from_bfloat16(out, o, sharing);
+        if (made == 0 && !PyErr_ExceptionMatches(PyExc_MemoryError)) /* NumPy's dates, say */
+            PyErr_Format(exc_conversion, "[array] expected elements that can be read in memory, got %R", Py_TYPE(o));
+        return made > 0 ? 0 : -1;
+    }
     mlx_dtype t;
     bool wide_complex;
     int shape[MAX_NDIM], failed = 0;
     if (!dtype_of_format(view.format, view.itemsize, &t, &wide_complex)) {
-        PyErr_Format(PyExc_TypeError,
+        PyErr_Format(exc_conversion,
                      "[array] cannot convert elements of format '%s' (as the struct module "
                      "names types)",
                      view.format ? view.format : "B");
         failed = -1;
     } else if (view.ndim > MAX_NDIM) {
-        PyErr_Format(PyExc_ValueError, "[array] expected at most %d dimensions, got %d", MAX_NDIM,
+        PyErr_Format(exc_value, "[array] expected at most %d dimensions, got %d", MAX_NDIM,
                      view.ndim);
         failed = -1;
     }
     for (int i = 0; !failed && i < view.ndim; i++) {
         Py_ssize_t n = view.shape[i];
         if (n > INT32_MAX) {
-            PyErr_Format(PyExc_ValueError,
+            PyErr_Format(exc_value,
                          "[array] a dimension of %zd elements does not fit 32 bits", n);
             failed = -1;
         }
@@ -477,19 +481,19 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
     mlx_dtype t;
     int shape[MAX_NDIM];
     if (d->device.type != DL_CPU) {
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[from_dlpack] expected memory of the CPU, got a device of type %d",
                      (int)d->device.type);
         return -1;
     }
     if (!dtype_of_dl(d->dtype, &t)) {
-        PyErr_Format(PyExc_TypeError,
+        PyErr_Format(exc_conversion,
                      "[from_dlpack] cannot convert elements of type code %d with %d bits",
                      d->dtype.code, d->dtype.bits);
         return -1;
     }
     if (d->ndim < 0 || d->ndim > MAX_NDIM) {
-        PyErr_Format(PyExc_ValueError, "[from_dlpack] expected at most %d dimensions, got %d",
+        PyErr_Format(exc_value, "[from_dlpack] expected at most %d dimensions, got %d",
                      MAX_NDIM, (int)d->ndim);
         return -1;
     }
@@ -497,7 +501,7 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
     bool rows = true;
     for (int i = d->ndim; i-- > 0;) {
         if (d->shape[i] < 0 || d->shape[i] > INT32_MAX) {
-            PyErr_Format(PyExc_ValueError,
+            PyErr_Format(exc_value,
                          "[from_dlpack] a dimension of %lld elements does not fit 32 bits",
                          (long long)d->shape[i]);
             return -1;

@@ -212,7 +212,7 @@ const char *name_of(const struct call *c, int i)
 
 PyObject *call_refuse(struct call *c, int i, const char *what)
 {
-    PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s%s, not %s", c->sig->name,
+    PyErr_Format(exc_conversion, "%s(): argument '%s' must be %s%s, not %s", c->sig->name,
                  name_of(c, i), what, c->sig->params[i].none ? " or None" : "",
                  type_name(c->v[i].o));
     return NULL;
@@ -224,7 +224,7 @@ int call_keep(struct call *c, mlx_array a, mlx_array *out)
 {
     if (c->ntemporaries == MAX_TEMPORARIES) {
         mlx_array_free(a);
-        PyErr_Format(PyExc_RuntimeError, "%s(): too many arguments to convert", c->sig->name);
+        PyErr_Format(exc_value, "%s(): too many arguments to convert", c->sig->name);
         return -1;
     }
     *out = c->temporaries[c->ntemporaries++] = a;
@@ -252,7 +252,7 @@ static int int_from(struct call *c, const char *name, PyObject *o, int *out)
         Py_DECREF(index);
     }
     if (overflow || v < INT_MIN || v > INT_MAX) {
-        PyErr_Format(PyExc_ValueError, "[%s] expected an int of 32 bits for '%s', got %R", c->sig->name, name, o);
+        PyErr_Format(exc_overflow, "[%s] expected an int of 32 bits for '%s', got %R", c->sig->name, name, o);
         return -1;
     }
     *out = (int)v;
@@ -269,7 +269,7 @@ int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v
         return status < 0 ? -1 : 1;
     }
     if (!PySequence_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o)) {
-        PyErr_Format(PyExc_TypeError,
+        PyErr_Format(exc_conversion,
                      "%s(): argument '%s' must be an int or a sequence of ints, not %s",
                      c->sig->name, name, type_name(o));
         return -1;
@@ -280,14 +280,14 @@ int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v
     Py_ssize_t length = PyTuple_Size(items);
     status = 0;
     if (length > MAX_NDIM || length > room) {
-        PyErr_Format(PyExc_ValueError, "%s(): argument '%s' has %zd items, at most %d are possible",
+        PyErr_Format(exc_value, "%s(): argument '%s' has %zd items, at most %d are possible",
                      c->sig->name, name, length, MAX_NDIM);
         status = -1;
     }
     while (status == 0 && n < length) {
         status = int_from(c, name, PyTuple_GetItem(items, n), out + n);
         if (status > 0)
-            PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must hold ints, not %s",
+            PyErr_Format(exc_conversion, "%s(): argument '%s' must hold ints, not %s",
                          c->sig->name, name, type_name(PyTuple_GetItem(items, n)));
         n += status == 0;
     }
@@ -369,7 +369,7 @@ const char *text_from(const char *who, PyObject *o)
     if (s && strlen(s) == (size_t)n)
         return s;
     if (s)
-        PyErr_Format(PyExc_ValueError, "[%s] expected names and texts without null characters, got %R", who, o);
+        PyErr_Format(exc_value, "[%s] expected names and texts without null characters, got %R", who, o);
     return NULL;
 }
 
@@ -381,7 +381,7 @@ static int to_str(struct call *c, int i)
     Py_ssize_t n = 0;
     v->s = PyUnicode_AsUTF8AndSize(v->o, &n);
     if (v->s && strlen(v->s) != (size_t)n) {
-        PyErr_Format(PyExc_ValueError, "[%s] expected '%s' without null characters, got %R", c->sig->name,
+        PyErr_Format(exc_value, "[%s] expected '%s' without null characters, got %R", c->sig->name,
                      name_of(c, i), v->o);
         return -1;
     }
@@ -416,7 +416,7 @@ static int to_arrays(struct call *c, int i)
         if (!failed && !is_array(item) && !a.ctx)
             failed = array_from_foreign(&a, item) || array_narrow(&a);
         if (!failed && !is_array(item) && !a.ctx) {
-            PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must hold arrays, not %s at %zd",
+            PyErr_Format(exc_conversion, "%s(): argument '%s' must hold arrays, not %s at %zd",
                          c->sig->name, name_of(c, i), type_name(item), k);
             failed = -1;
         }
@@ -669,9 +669,7 @@ PyObject *give_made(struct call *c, int failed)
 
 PyObject *raise_axis(const char *op, int axis, int ndim)
 {
-    mlx_error_kind kind = MLX_ERROR_AXIS;
-    PyErr_Format(error_class(kind), "[%s] axis %d is out of bounds for an array of %d dimensions",
-                 op, axis, ndim);
+    PyErr_Format(exc_axis, "[%s] axis %d is out of bounds for an array of %d dimensions", op, axis, ndim);
     return NULL;
 }
 

@@ -66,7 +66,7 @@ static PyObject *stream_of(mlx_stream s)
 {
     if (s.ctx)
         return stream_object(s);
-    PyErr_SetString(PyExc_ValueError, "expected a stream, got an empty handle");
+    PyErr_SetString(exc_value, "expected a stream, got an empty handle");
     return NULL;
 }
 
@@ -74,7 +74,7 @@ static PyObject *dtype_of(mlx_dtype t)
 {
     if ((unsigned)t <= MLX_COMPLEX64)
         return Py_NewRef(dtype_object(t));
-    PyErr_Format(PyExc_ValueError, "expected a dtype, got the number %d", (int)t);
+    PyErr_Format(exc_value, "expected a dtype, got the number %d", (int)t);
     return NULL;
 }
 

@@ -141,12 +141,12 @@ static int flatten(struct flat *f, PyObject *tree)
     if (f->captured)
         return put(f, Py_None);
     if (PyObject_HasAttrString(tree, "__array__"))
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[compile] expected arrays of mlx in the arguments, got %s; mx.array(...) makes "
                      "one of it",
                      type_name(tree));
     else
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[compile] expected arguments that are trees of arrays and of constants (numbers, strings, "
                      "functions, None), got %s; mlx.utils.register_tree_node makes a tree of it",
                      type_name(tree));
@@ -430,7 +430,7 @@ static PyObject *finish(struct compiled *c, struct tracing *t, int64_t number, m
         form = Py_XNewRef((PyObject *)mlx_compiled_payload(c->traces->it, number));
     }
     if (!form) {
-        PyErr_SetString(PyExc_RuntimeError, "[compile] a trace was let go of while it was used");
+        PyErr_SetString(exc_value, "[compile] a trace was let go of while it was used");
         return NULL;
     }
     struct replacing r = { out, 0 };

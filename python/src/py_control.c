@@ -92,7 +92,7 @@ static PyObject *differs(const struct match *m, const struct place *at, PyObject
 {
     PyObject *where = place_text(m, at), *was = where ? described(like) : NULL, *is = was ? described(o) : NULL;
     if (is)
-        PyErr_Format(PyExc_ValueError, "[%s] %s: %U %s %U, and %s %U", m->who, m->rule, where, m->was, was, m->is, is);
+        PyErr_Format(exc_value, "[%s] %s: %U %s %U, and %s %U", m->who, m->rule, where, m->was, was, m->is, is);
     Py_XDECREF(where);
     Py_XDECREF(was);
     Py_XDECREF(is);
@@ -240,7 +240,7 @@ static PyObject *checked_step(struct python_call *p, PyObject *value)
     if (!PyTuple_Check(value) || PyTuple_Size(value) != 2) {
         PyObject *text = described(value);
         if (text)
-            PyErr_Format(PyExc_ValueError, "[%s] expected the function to return a tuple (carry, y), got %U", p->who,
+            PyErr_Format(exc_value, "[%s] expected the function to return a tuple (carry, y), got %U", p->who,
                          text);
         Py_XDECREF(text);
         return NULL;
@@ -265,7 +265,7 @@ static PyObject *checked_test(struct python_call *p, PyObject *value)
         return x;
     PyObject *text = described(x);
     if (text)
-        PyErr_Format(PyExc_ValueError, "[%s] expected the condition to return a scalar, got %U", p->who, text);
+        PyErr_Format(exc_value, "[%s] expected the condition to return a scalar, got %U", p->who, text);
     Py_XDECREF(text);
     Py_DECREF(x);
     return NULL;
@@ -308,7 +308,7 @@ PyObject *fn_scan(struct call *c)
                               mlx_vector_array_new() };
     mlx_closure f = closure_for("scan", c->v[0].o, args, checked_step, &p);
     if (c->v[3].given && c->v[3].i < 0)
-        PyErr_Format(PyExc_ValueError, "[scan] expected a length that is not negative, got %d", c->v[3].i);
+        PyErr_Format(exc_value, "[scan] expected a length that is not negative, got %d", c->v[3].i);
     else if (f.ctx && !arrays_of(init, v[0]) && !arrays_of(xs, v[1])) {
         if (mlx_scan(&v[2], &v[3], f, v[0], v[1], c->v[3].given ? c->v[3].i : -1, BOOL(4), STREAM)) {
             raise_from(p);

@@ -9,7 +9,7 @@ PyObject *fn_convolve(struct call *c)
     for (int i = 0; i < 3; i++)
         if (!strcmp(TEXT(2), names[i]))
             return give(c, mlx_convolve(&c->res, ARRAY(0), ARRAY(1), (mlx_convolve_mode)i, STREAM));
-    PyErr_Format(PyExc_ValueError,
+    PyErr_Format(exc_value,
                  "[convolve] expected mode 'full', 'same' or 'valid', got '%s'", TEXT(2));
     return NULL;
 }
@@ -29,7 +29,7 @@ static int axes_from(struct call *c, int i, PyObject *o, int n, const int **v)
         *v = all;
         return 0;
     }
-    PyErr_Format(PyExc_ValueError, "[%s] expected one number or %d as %s, got %d",
+    PyErr_Format(exc_conversion, "[%s] expected one number or %d as %s, got %d",
                  c->sig->name, n, name_of(c, i), got);
     return -1;
 }

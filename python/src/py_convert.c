@@ -63,7 +63,7 @@ static bool int_fits(int64_t v, bool big, mlx_dtype t)
 
 static int does_not_fit(PyObject *o, mlx_dtype t)
 {
-    PyErr_Format(PyExc_ValueError, "[array] expected a number that fits %s, got %R", mlx_dtype_name(t), o);
+    PyErr_Format(exc_overflow, "[array] expected a number that fits %s, got %R", mlx_dtype_name(t), o);
     return -1;
 }
 
@@ -252,7 +252,7 @@ static int look_at_number(struct nest *s, PyObject *o, char kind)
 
 static int uneven(const struct nest *s, int depth, const char *expected, const char *found)
 {
-    PyErr_Format(PyExc_ValueError,
+    PyErr_Format(exc_value,
                  "[array] expected lists of equal length, got %s at [%s] where %s stood before",
                  found, place(s, depth), expected);
     return -1;
@@ -260,7 +260,7 @@ static int uneven(const struct nest *s, int depth, const char *expected, const c
 
 static int too_deep(void)
 {
-    PyErr_Format(PyExc_ValueError,
+    PyErr_Format(exc_value,
                  "[array] expected at most %d lists in each other, with at most 2147483647 items each", MAX_NDIM);
     return -1;
 }
@@ -372,7 +372,7 @@ static int unequal(const struct nest *s, int depth, mlx_vector_array items, mlx_
         PyObject *want = ints_to_tuple(mlx_array_shape(first), n);
         PyObject *got = ints_to_tuple(mlx_array_shape(a), mlx_array_ndim(a));
         if (want && got)
-            PyErr_Format(PyExc_ValueError,
+            PyErr_Format(exc_value,
                          "[array] expected items of equal shape, got %R at [%s] where %R stood before", got,
                          place(s, depth + 1), want);
         Py_XDECREF(want);
@@ -542,7 +542,7 @@ static int array_inside(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int
             return failed;
         }
         if (!out->ctx) {
-            PyErr_Format(PyExc_TypeError,
+            PyErr_Format(exc_conversion,
                          "[array] expected numbers, nested lists or tuples of them, or an "
                          "array, got %s",
                          type_name(o));

@@ -29,7 +29,7 @@ PyObject *fn_arange(struct call *c)
         if (!given[i])
             continue;
         if (!PyNumber_Check(given[i]) || PyComplex_Check(given[i])) {
-            PyErr_Format(PyExc_TypeError, "arange(): argument '%s' must be a number, not %s",
+            PyErr_Format(exc_conversion, "arange(): argument '%s' must be a number, not %s",
                          names[i], type_name(given[i]));
             return NULL;
         }
@@ -43,7 +43,7 @@ PyObject *fn_arange(struct call *c)
     for (int i = 0; i < 3 && whole; i++) {
         wide |= v[i] < INT32_MIN || v[i] > INT32_MAX;
         if (v[i] > 0x1p53 || v[i] < -0x1p53) {
-            PyErr_Format(PyExc_ValueError, "[arange] expected integers of at most 2**53, got %R",
+            PyErr_Format(exc_value, "[arange] expected integers of at most 2**53, got %R",
                          given[i]);
             return NULL;
         }
@@ -132,7 +132,7 @@ PyObject *fn_asarray(struct call *c)
     if (!failed && !c->res.ctx && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__"))
         failed = array_from_dlpack(&c->res, o, SHARE);
     if (!failed && (!c->res.ctx || (t && *t != mlx_array_dtype(c->res)))) {
-        PyErr_Format(PyExc_ValueError, "[asarray] expected what can be shared without a copy, got %s",
+        PyErr_Format(exc_value, "[asarray] expected what can be shared without a copy, got %s",
                      type_name(o));
         failed = -1;
     }

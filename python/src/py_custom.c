@@ -244,7 +244,7 @@ static int call_vjp(mlx_vector_array *res, const mlx_vector_array in, const mlx_
     args[2] = args[1] ? replaced(p->value, &y) : NULL;
     PyObject *value = args[2] ? call_user(rule, 3, args, kwargs) : NULL;
     if (value == Py_None && positional) {
-        PyErr_SetString(PyExc_ValueError, "[custom_function] expected the vjp rule to return cotangents, got None");
+        PyErr_SetString(exc_value, "[custom_function] expected the vjp rule to return cotangents, got None");
         Py_CLEAR(value);
     }
     int failed = take(value, args[0], true, *res) || fill_up(*res, in, positional);
@@ -278,7 +278,7 @@ static PyObject *companion(void *ctx, PyObject *leaf)
 /* Keyword arguments have no place in what a jvp or vmap rule gets. */
 static int refuse_keywords(const char *rule, const char *why)
 {
-    PyErr_Format(PyExc_ValueError,
+    PyErr_Format(exc_value,
                  "[custom_function] an array given as a keyword argument %s; %s rules know positional ones only", why,
                  rule);
     return -1;
@@ -307,7 +307,7 @@ static int call_jvp(mlx_vector_array *res, const mlx_vector_array in, const mlx_
 static int take_batch(PyObject *value, PyObject *like, mlx_vector_array *res, mlx_vector_int *axes)
 {
     if (!PyTuple_Check(value) || PyTuple_Size(value) != 2) {
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[custom_function] expected the vmap rule to return a tuple of the outputs and their axes, got %s",
                      type_name(value));
         return -1;

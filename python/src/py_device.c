@@ -104,7 +104,7 @@ static PyObject *make_device(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|i:Device", (char **)names, &kind, &index))
         return NULL;
     if (kind != kinds[0] && kind != kinds[1]) {
-        PyErr_Format(PyExc_TypeError, "Device(): argument 'type' must be a DeviceType, not %s",
+        PyErr_Format(exc_conversion, "Device(): argument 'type' must be a DeviceType, not %s",
                      type_name(kind));
         return NULL;
     }
@@ -503,7 +503,7 @@ static PyObject *context_of(PyObject *target)
     mlx_stream s;
     if (target == Py_None || stream_from(target, &s)) {
         if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError,
+            PyErr_Format(exc_conversion,
                          "stream(): argument 's' must be a Stream, a ThreadLocalStream, a Device "
                          "or a DeviceType, not %s",
                          type_name(target));
@@ -563,7 +563,7 @@ static PyObject *context_enter(PyObject *o, PyObject *unused)
     struct context *self = (struct context *)o;
     mlx_stream s;
     if (self->device) {
-        PyErr_SetString(PyExc_RuntimeError, "this StreamContext is in use already");
+        PyErr_SetString(exc_value, "this StreamContext is in use already");
         return NULL;
     }
     if (stream_from(self->target, &s) || enter(s, &self->device, &self->stream))

@@ -104,7 +104,7 @@ PyObject *fn_distributed_init(struct call *c)
     if (GIVEN(2)) {
         if (!PyCallable_Check(c->v[2].o))
             return call_refuse(c, 2, "a function");
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[init] expected all_gather_factory with the backend 'jaccl' only, got it with '%s'", TEXT(1));
         return NULL;
     }

@@ -143,7 +143,7 @@ PyObject *fn_result_type(struct call *c)
 {
     mlx_dtype t = MLX_BOOL, other;
     if (!c->nrest) {
-        PyErr_SetString(PyExc_ValueError, "[result_type] expected at least one array or Dtype, got none");
+        PyErr_SetString(exc_value, "[result_type] expected at least one array or Dtype, got none");
         return NULL;
     }
     for (Py_ssize_t i = 0; i < c->nrest; i++) {
@@ -151,7 +151,7 @@ PyObject *fn_result_type(struct call *c)
         if (!dtype_or_array(c->rest[i], &other)) {
             if (kind)
                 continue;
-            PyErr_Format(PyExc_TypeError, "result_type(): expected arrays and Dtypes, got %s",
+            PyErr_Format(exc_conversion, "result_type(): expected arrays and Dtypes, got %s",
                          type_name(c->rest[i]));
             return NULL;
         }
@@ -200,7 +200,7 @@ static int matches(struct call *c, mlx_dtype t, PyObject *kind)
         const char *name = PyUnicode_AsUTF8AndSize(kind, NULL);
         int is = name ? is_kind(t, name) : -1;
         if (is < 0 && name)
-            PyErr_Format(PyExc_ValueError, "[isdtype] there is no kind of dtype named '%s'", name);
+            PyErr_Format(exc_value, "[isdtype] there is no kind of dtype named '%s'", name);
         return is;
     }
     if (!PyTuple_Check(kind)) {
@@ -251,12 +251,12 @@ static PyObject *limits_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (!PyArg_UnpackTuple(args, name, 1, 1, &o))
         return NULL;
     if (!dtype_from(o, &t)) {
-        PyErr_Format(PyExc_TypeError, "%s(): expected a Dtype, not %s", name, type_name(o));
+        PyErr_Format(exc_conversion, "%s(): expected a Dtype, not %s", name, type_name(o));
         return NULL;
     }
     char kind = dtype_kind(t);
     if (integer ? kind != 'i' && kind != 'u' : kind != 'f' && kind != 'c') {
-        PyErr_Format(PyExc_ValueError, "[%s] expected %s dtype, got %s", name,
+        PyErr_Format(exc_value, "[%s] expected %s dtype, got %s", name,
                      integer ? "an integer" : "an inexact", mlx_dtype_name(t));
         return NULL;
     }

@@ -2,11 +2,47 @@
  *
  * The library's error handler keeps quiet: who called finds the message and its kind on the
  * thread. */
+#include <errno.h>
 #include <string.h>
 
 #include "py.h"
 
-static PyObject *axis_error;
+PyObject *exc_value, *exc_index, *exc_axis, *exc_conversion, *exc_overflow, *exc_no_file, *exc_memory;
+
+/* Programs catch what they know from elsewhere: ValueError or RuntimeError from the mlx package, IndexError
+ * and OverflowError from NumPy, TypeError from both.  So each class is all that apply.  The first is a base
+ * of the others; one whose objects have more in them than a message comes before it. */
+static const struct {
+    PyObject **class;
+    const char *name, *doc;
+    PyObject **bases[3];
+} classes[] = {
+    { &exc_value,
+      "mlx.core.Error",
+      "What the library refuses or fails to do: a base of its other errors.",
+      { &PyExc_ValueError, &PyExc_RuntimeError } },
+    { &exc_index,
+      "mlx.core.ArrayIndexError",
+      "An index outside its axis, or one that no array has.",
+      { &exc_value, &PyExc_IndexError } },
+    { &exc_axis,
+      "mlx.core.AxisError",
+      "An axis outside the array: a wrong value, and a wrong index.",
+      { &exc_value, &PyExc_IndexError } },
+    { &exc_conversion,
+      "mlx.core.ConversionError",
+      "An argument that cannot be made what the function takes: an array, a shape, a dtype.",
+      { &exc_value, &PyExc_TypeError } },
+    { &exc_overflow,
+      "mlx.core.IntegerOverflowError",
+      "A number that does not fit: sizes and axes have 32 bits, elements those of their dtype.",
+      { &exc_value, &PyExc_OverflowError, &PyExc_TypeError } },
+    { &exc_no_file,
+      "mlx.core.MissingFileError",
+      "A file, or the folder of a new one, that is not there.",
+      { &PyExc_FileNotFoundError, &exc_value } },
+    { &exc_memory, "mlx.core.OutOfMemoryError", "No memory for a result.", { &exc_value, &PyExc_MemoryError } },
+};
 
 static void quiet(const char *msg, void *data)
 {
@@ -14,15 +50,15 @@ static void quiet(const char *msg, void *data)
     (void)data;
 }
 
-PyObject *error_class(mlx_error_kind kind)
+static PyObject *error_class(mlx_error_kind kind)
 {
     switch (kind) {
-    case MLX_ERROR_VALUE: return PyExc_ValueError;
-    case MLX_ERROR_INDEX: return PyExc_IndexError;
-    case MLX_ERROR_AXIS: return axis_error;
-    case MLX_ERROR_TYPE: return PyExc_TypeError;
-    case MLX_ERROR_MEMORY: return PyExc_MemoryError;
-    default: return PyExc_RuntimeError;
+    case MLX_ERROR_INDEX: return exc_index;
+    case MLX_ERROR_AXIS: return exc_axis;
+    case MLX_ERROR_TYPE: return exc_conversion;
+    case MLX_ERROR_NO_FILE: return exc_no_file;
+    case MLX_ERROR_MEMORY: return exc_memory;
+    default: return exc_value;
     }
 }
 
@@ -61,8 +97,9 @@ void error_put(PyObject *error)
 /* Whether exceptions of this type come from here: OSError, say, has messages of its own. */
 static bool is_ours(PyObject *type)
 {
-    return type == axis_error || type == PyExc_ValueError || type == PyExc_IndexError || type == PyExc_TypeError ||
-           type == PyExc_RuntimeError;
+    bool is = type == PyExc_TypeError; /* a wrong call */
+    for (size_t i = 0; i < LENGTH(classes); i++) is |= type == *classes[i].class;
+    return is;
 }
 
 void raise_called(const char *name)
@@ -105,12 +142,16 @@ const char *type_name(PyObject *o)
 int errors_init(PyObject *module)
 {
     mlx_set_error_handler(quiet, NULL, NULL);
-    PyObject *bases = PyTuple_Pack(2, PyExc_ValueError, PyExc_IndexError);
-    if (!bases)
-        return -1;
-    axis_error = PyErr_NewExceptionWithDoc(
-        "mlx.core.AxisError", "An axis outside the array: a wrong value, and a wrong index.", bases,
-        NULL);
-    Py_DECREF(bases);
-    return axis_error ? PyModule_AddObjectRef(module, "AxisError", axis_error) : -1;
+    for (size_t i = 0; i < LENGTH(classes); i++) {
+        PyObject **const *b = classes[i].bases, **class = classes[i].class;
+        PyObject *bases = b[2] ? PyTuple_Pack(3, *b[0], *b[1], *b[2]) : PyTuple_Pack(2, *b[0], *b[1]);
+        *class = bases ? PyErr_NewExceptionWithDoc(classes[i].name, classes[i].doc, bases, NULL) : NULL;
+        Py_XDECREF(bases);
+        if (!*class || PyModule_AddObjectRef(module, strrchr(classes[i].name, '.') + 1, *class))
+            return -1;
+    }
+    PyObject *why = PyLong_FromLong(ENOENT); /* of all of them, for they are made of a message alone */
+    int failed = why ? PyObject_SetAttrString(exc_no_file, "errno", why) : -1;
+    Py_XDECREF(why);
+    return failed;
 }

@@ -15,7 +15,7 @@ struct inputs {
 
 static int refuse(const char *who)
 {
-    PyErr_Format(PyExc_ValueError,
+    PyErr_Format(exc_value,
                  "[%s] expected arrays by position and by keyword, or a list or tuple and/or a dict of arrays", who);
     return -1;
 }
@@ -101,7 +101,7 @@ static int check_results(const struct python_call *p, PyObject *value)
 {
     if (are_arrays(value))
         return 0;
-    PyErr_Format(PyExc_ValueError, "[%s] expected the function to return an array or a list or tuple of arrays, got %s",
+    PyErr_Format(exc_value, "[%s] expected the function to return an array or a list or tuple of arrays, got %s",
                  p->who, type_name(value));
     return -1;
 }
@@ -174,7 +174,7 @@ static PyObject *path_of(const char *who, PyObject *file)
     if (!PyUnicode_FSConverter(file, &path)) {
         if (PyErr_ExceptionMatches(PyExc_TypeError)) {
             PyErr_Clear();
-            PyErr_Format(PyExc_TypeError, "[%s] expected a path, got %s", who, type_name(file));
+            PyErr_Format(exc_conversion, "[%s] expected a path, got %s", who, type_name(file));
         }
         return NULL;
     }
@@ -196,7 +196,7 @@ static struct exporter *exporter_made(const char *who, PyObject *file, PyObject 
     if (!metadata || (!to_listener && !(path = path_of(who, file))))
         return NULL;
     if (to_listener && length) {
-        PyErr_Format(PyExc_ValueError, "[%s] metadata belongs to files, not to callbacks", who);
+        PyErr_Format(exc_value, "[%s] metadata belongs to files, not to callbacks", who);
         return NULL;
     }
     struct exporter *e = PyObject_New(struct exporter, exporter_type);
@@ -334,7 +334,7 @@ static int options_of(const char *who, PyObject *kwargs, struct options *o)
             continue;
         int truth = i < 2 && PyBool_Check(v) ? v == Py_True : -1;
         if (i < 2 ? truth < 0 : v != Py_None && !PyUnicode_Check(v)) {
-            PyErr_Format(PyExc_TypeError, "[%s] expected %s to be a %s, got %s", who, names[i], i < 2 ? "bool" : "str",
+            PyErr_Format(exc_conversion, "[%s] expected %s to be a %s, got %s", who, names[i], i < 2 ? "bool" : "str",
                          type_name(v));
             return -1;
         }

@@ -10,7 +10,7 @@ static int norm_of(struct call *c, int i)
     for (size_t k = 0; k < LENGTH(names); k++)
         if (!strcmp(TEXT(i), names[k]))
             return (int)k;
-    PyErr_Format(PyExc_ValueError,
+    PyErr_Format(exc_value,
                  "[%s] expected a norm of 'backward', 'ortho' or 'forward', got '%s'", c->sig->name,
                  TEXT(i));
     return -1;
@@ -41,7 +41,7 @@ static PyObject *several(struct call *c, transform *f)
     if (norm < 0)
         return NULL;
     if (GIVEN(1) && c->v[1].ints.n == 0 && (!axes || c->v[2].ints.n)) {
-        PyErr_Format(PyExc_ValueError, "[%s] expected one size for each axis, got none",
+        PyErr_Format(exc_value, "[%s] expected one size for each axis, got none",
                      c->sig->name);
         return NULL;
     }
@@ -92,7 +92,7 @@ PyObject *fn_fft_stft(struct call *c)
     if (norm < 0)
         return NULL;
     if (mode < 0) {
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[stft] expected a pad_mode of 'reflect', 'constant' or 'edge', got '%s'",
                      TEXT(6));
         return NULL;
@@ -111,7 +111,7 @@ PyObject *fn_fft_istft(struct call *c)
     if (norm < 0)
         return NULL;
     if (GIVEN(8) && INT(8) < 0) {
-        PyErr_Format(PyExc_ValueError, "[istft] expected a length of at least 0, got %d", INT(8));
+        PyErr_Format(exc_value, "[istft] expected a length of at least 0, got %d", INT(8));
         return NULL;
     }
     return give(c, mlx_fft_istft(&c->res, ARRAY(0), n, GIVEN(2) ? INT(2) : n / 4,

@@ -36,12 +36,12 @@ PyObject *fn_as_strided(struct call *c)
     int n = GIVEN(1) ? c->v[1].ints.n : (int)mlx_array_ndim(ARRAY(0));
     int64_t strides[MAX_NDIM], next = 1;
     if (GIVEN(2) && c->v[2].ints.n != n) {
-        PyErr_Format(PyExc_ValueError, "[as_strided] expected one stride for each of %d dimensions, got %d",
+        PyErr_Format(exc_value, "[as_strided] expected one stride for each of %d dimensions, got %d",
                      n, c->v[2].ints.n);
         return NULL;
     }
     if (INT(3) < 0) {
-        PyErr_Format(PyExc_ValueError, "[as_strided] expected an offset of 0 or more, got %d", INT(3));
+        PyErr_Format(exc_overflow, "[as_strided] expected an offset of 0 or more, got %d", INT(3));
         return NULL;
     }
     for (int i = n - 1; i >= 0; i--) {
@@ -64,7 +64,7 @@ static int collect(void *ctx, PyObject *leaf)
 {
     struct outputs *o = ctx;
     if (!is_array(leaf)) {
-        PyErr_Format(PyExc_ValueError, "[export_to_dot] expected arrays, or trees of arrays, got %s",
+        PyErr_Format(exc_value, "[export_to_dot] expected arrays, or trees of arrays, got %s",
                      type_name(leaf));
         return -1;
     }
@@ -80,7 +80,7 @@ static int gather(struct outputs *o, PyObject *args, PyObject *kwargs)
     for (Py_ssize_t at = 0; kwargs && PyDict_Next(kwargs, &at, &name, &value);) {
         const char *text = text_from("export_to_dot", name);
         if (!is_array(value)) {
-            PyErr_Format(PyExc_ValueError, "[export_to_dot] expected an array to be called %R, got %s",
+            PyErr_Format(exc_value, "[export_to_dot] expected an array to be called %R, got %s",
                          name, type_name(value));
             return -1;
         }
@@ -122,7 +122,7 @@ static PyObject *py_export_to_dot(PyObject *m, PyObject *args, PyObject *kwargs)
     }
     PyObject *file = PyTuple_GetItem(args, 0), *opened = NULL, *done = NULL;
     if (PyLong_Check(file)) { /* open() would take it for a descriptor, and close it */
-        PyErr_SetString(PyExc_TypeError, "[export_to_dot] expected a path or a text file, got int");
+        PyErr_SetString(exc_conversion, "[export_to_dot] expected a path or a text file, got int");
         return NULL;
     }
     char *drawing = drawn(args, kwargs, &size);

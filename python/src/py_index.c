@@ -50,7 +50,7 @@ static int add_slice(mlx_index *it, PyObject *o)
             return -1;
     }
     if (v[2] == 0) {
-        PyErr_SetString(PyExc_ValueError, "slice step cannot be zero");
+        PyErr_SetString(exc_value, "slice step cannot be zero");
         return -1;
     }
     *it = (mlx_index){ .kind = MLX_INDEX_SLICE,
@@ -64,7 +64,7 @@ static int add_slice(mlx_index *it, PyObject *o)
 
 static int refuse(PyObject *o)
 {
-    PyErr_Format(PyExc_IndexError,
+    PyErr_Format(exc_index,
                  "[index] expected an int, a slice, None, Ellipsis or an array of integers or bool, got %s",
                  type_name(o));
     return -1;
@@ -73,7 +73,7 @@ static int refuse(PyObject *o)
 static int add_array(struct items *s, mlx_index *it, PyObject *o)
 {
     if (s->nmade == MAX_NDIM) {
-        PyErr_SetString(PyExc_IndexError, "[index] expected fewer indices, got too many");
+        PyErr_SetString(exc_index, "[index] expected fewer indices, got too many");
         return -1;
     }
     mlx_array *a = &s->made[s->nmade++];
@@ -95,7 +95,7 @@ static int add_array(struct items *s, mlx_index *it, PyObject *o)
 static int add(struct items *s, PyObject *o)
 {
     if (s->n == MAX_ITEMS) {
-        PyErr_SetString(PyExc_IndexError, "[index] expected fewer indices, got too many");
+        PyErr_SetString(exc_index, "[index] expected fewer indices, got too many");
         return -1;
     }
     mlx_index *it = &s->v[s->n++];
@@ -104,7 +104,7 @@ static int add(struct items *s, PyObject *o)
         *it = (mlx_index){ .kind = MLX_INDEX_INT,
                            .start = PyLong_AsLongLongAndOverflow(o, &overflow) };
         if (overflow) {
-            PyErr_Format(PyExc_IndexError, "[index] %R is out of bounds", o);
+            PyErr_Format(exc_index, "[index] %R is out of bounds", o);
             return -1;
         }
         return 0;
@@ -121,7 +121,7 @@ static int add(struct items *s, PyObject *o)
     }
     if (PyBool_Check(o)) { /* a mask without dimensions */
         if (s->nmade == MAX_NDIM) {
-            PyErr_SetString(PyExc_IndexError, "[index] expected fewer indices, got too many");
+            PyErr_SetString(exc_index, "[index] expected fewer indices, got too many");
             return -1;
         }
         mlx_array *a = &s->made[s->nmade++];
@@ -286,7 +286,7 @@ static PyObject *at_update(PyObject *o, PyObject *value, mlx_fold fold,
 {
     struct at *self = (struct at *)o;
     if (!self->index) {
-        PyErr_SetString(PyExc_ValueError,
+        PyErr_SetString(exc_value,
                         "x.at needs indices before an update, as in x.at[0].add(4)");
         return NULL;
     }

@@ -30,7 +30,7 @@ static int path_or_file(struct call *c, PyObject *o, enum access access, PyObjec
         return call_refuse(c, 0, "a path or an open binary file"), -1;
     }
     if (PyUnicode_FindChar(text, 0, 0, PyUnicode_GetLength(text), 1) >= 0) {
-        PyErr_Format(PyExc_ValueError, "[%s] expected a path without a null character, got %R", c->sig->name, text);
+        PyErr_Format(exc_value, "[%s] expected a path without a null character, got %R", c->sig->name, text);
         Py_DECREF(text);
         return -1;
     }
@@ -94,7 +94,7 @@ static void file_read(void *o, char *data, size_t n)
         Py_ssize_t m = 0;
         if (got && PyBytes_AsStringAndSize(got, &bytes, &m) == 0) {
             if (m == 0 || (size_t)m > n)
-                PyErr_SetString(PyExc_ValueError, "[load] the file ended before its contents did");
+                PyErr_SetString(exc_value, "[load] the file ended before its contents did");
             else
                 memcpy(data, bytes, (size_t)m);
             data += m;
@@ -238,10 +238,6 @@ static PyObject *load_npz(struct call *c, PyObject *file, const char *path)
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
     int failed;
     if (path) {
-        if (access(path, R_OK)) { /* as NumPy says it */
-            mlx_map_string_to_array_free(arrays);
-            return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
-        }
         Py_BEGIN_ALLOW_THREADS
         failed = mlx_load_npz(&arrays, path, c->stream);
         Py_END_ALLOW_THREADS
@@ -388,7 +384,7 @@ static const char *format_of(struct call *c, PyObject *path)
         for (size_t i = 0; i < LENGTH(known); i++)
             if (!strcmp(TEXT(1), known[i]))
                 return known[i];
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[load] expected format npy, npz, safetensors, gguf or gguf-packed, got '%s'", TEXT(1));
         return NULL;
     }
@@ -402,7 +398,7 @@ static const char *format_of(struct call *c, PyObject *path)
             found = known[i];
     }
     if (!found)
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[load] expected a name that ends in .npy, .npz, .safetensors or .gguf, or format=, got %R",
                      name && PyUnicode_Check(name) ? name : c->v[0].o);
     Py_XDECREF(name);
@@ -418,7 +414,7 @@ PyObject *fn_load(struct call *c)
     if (format && (bytes || !path)) {
         const char *name = bytes ? PyBytes_AsString(bytes) : NULL;
         if (BOOL(2) && (!strcmp(format, "npy") || !strcmp(format, "npz")))
-            PyErr_Format(PyExc_ValueError, "[load] %s files have no metadata to return", format);
+            PyErr_Format(exc_value, "[load] %s files have no metadata to return", format);
         else if (!strcmp(format, "npy"))
             result = load_npy(c, c->v[0].o, name);
         else if (!strcmp(format, "npz"))
@@ -481,7 +477,7 @@ static int array_map(struct call *c, PyObject *dict, mlx_map_string_to_array map
         const char *name = text_of(c, key);
         if (!name || !is_array(value)) {
             if (!PyErr_Occurred())
-                PyErr_Format(PyExc_TypeError, "%s(): expected names and arrays, got %s and %s", c->sig->name,
+                PyErr_Format(exc_conversion, "%s(): expected names and arrays, got %s and %s", c->sig->name,
                              type_name(key), type_name(value));
             return -1;
         }
@@ -503,7 +499,7 @@ static int text_map(struct call *c, PyObject *dict, mlx_map_string_to_string map
         const char *name = text_of(c, key), *text = name ? text_of(c, value) : NULL;
         if (!text) {
             if (!PyErr_Occurred())
-                PyErr_Format(PyExc_TypeError, "%s(): metadata must be texts, got %s and %s", c->sig->name,
+                PyErr_Format(exc_conversion, "%s(): metadata must be texts, got %s and %s", c->sig->name,
                              type_name(key), type_name(value));
             return -1;
         }
@@ -551,7 +547,7 @@ static int gguf_set(struct call *c, mlx_io_gguf g, const char *key, PyObject *va
         return !text ? -1 : mlx_io_gguf_set_metadata_string(g, key, text) ? raise_last() : 0;
     }
     if (!PyList_Check(value)) {
-        PyErr_Format(PyExc_TypeError, "%s(): expected values that are arrays, str or lists of str, got %s for '%s'",
+        PyErr_Format(exc_conversion, "%s(): expected values that are arrays, str or lists of str, got %s for '%s'",
                      c->sig->name, type_name(value), key);
         return -1;
     }
@@ -561,7 +557,7 @@ static int gguf_set(struct call *c, mlx_io_gguf g, const char *key, PyObject *va
         PyObject *o = PyList_GetItem(value, i);
         const char *text = text_of(c, o);
         if (!text && !PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "%s(): expected a list of str, got %s in that for '%s'", c->sig->name,
+            PyErr_Format(exc_conversion, "%s(): expected a list of str, got %s in that for '%s'", c->sig->name,
                          type_name(o), key);
         failed = !text ? -1 : mlx_vector_string_append_value(v, text) ? raise_last() : 0;
     }
@@ -582,7 +578,7 @@ static int gguf_fill(struct call *c, mlx_io_gguf g)
         const char *name = text_of(c, key);
         if (!name || !is_array(value)) {
             if (!PyErr_Occurred())
-                PyErr_Format(PyExc_TypeError, "%s(): expected names and arrays, got %s and %s", c->sig->name,
+                PyErr_Format(exc_conversion, "%s(): expected names and arrays, got %s and %s", c->sig->name,
                              type_name(key), type_name(value));
             return -1;
         }
@@ -594,7 +590,7 @@ static int gguf_fill(struct call *c, mlx_io_gguf g)
     for (at = 0; PyDict_Next(c->v[2].o, &at, &key, &value);) {
         const char *name = text_of(c, key);
         if (!name && !PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "%s(): expected keys of type str, got %s", c->sig->name, type_name(key));
+            PyErr_Format(exc_conversion, "%s(): expected keys of type str, got %s", c->sig->name, type_name(key));
         if (!name || gguf_set(c, g, name, value))
             return -1;
     }

@@ -82,7 +82,7 @@ static PyObject *items_of(struct call *c, int i, const char *what)
 
 static PyObject *refuse_item(struct call *c, int i, const char *what, PyObject *item)
 {
-    PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must hold %s, not %s", c->sig->name, name_of(c, i), what,
+    PyErr_Format(exc_conversion, "%s(): argument '%s' must hold %s, not %s", c->sig->name, name_of(c, i), what,
                  type_name(item));
     return NULL;
 }
@@ -115,7 +115,7 @@ static int three(struct call *c, int i, int v[3])
     if (n < 0)
         return -1;
     if (n != 3) {
-        PyErr_Format(PyExc_ValueError, "[%s] expected three sizes for '%s', got %d", c->sig->name, name_of(c, i), n);
+        PyErr_Format(exc_conversion, "[%s] expected three sizes for '%s', got %d", c->sig->name, name_of(c, i), n);
         return -1;
     }
     memcpy(v, sizes, 3 * sizeof *v);
@@ -151,7 +151,7 @@ static int outputs(struct call *c, int i, int j, const struct language *l, void 
     PyObject *shapes = items_of(c, i, "a list of shapes"), *dtypes = shapes ? items_of(c, j, "a list of Dtypes") : NULL;
     int failed = !dtypes;
     if (dtypes && PyTuple_Size(shapes) != PyTuple_Size(dtypes)) {
-        PyErr_Format(PyExc_ValueError, "[%s] expected a dtype for each of %zd shapes, got %zd", c->sig->name,
+        PyErr_Format(exc_value, "[%s] expected a dtype for each of %zd shapes, got %zd", c->sig->name,
                      PyTuple_Size(shapes), PyTuple_Size(dtypes));
         failed = -1;
     }
@@ -198,7 +198,7 @@ static int template_value(struct call *c, const struct language *l, void *config
     else if (!PyLong_Check(value))
         refuse_item(c, TEMPLATES, "ints, bools and Dtypes", value);
     else if (overflow || number != (int)number)
-        PyErr_Format(PyExc_ValueError, "[%s] expected an int of 32 bits for '%s', got %R", c->sig->name, s, value);
+        PyErr_Format(exc_value, "[%s] expected an int of 32 bits for '%s', got %R", c->sig->name, s, value);
     else
         failed = l->number(config, s, (int)number);
     Py_XDECREF(items);
@@ -302,14 +302,14 @@ static int options(struct call *c, int i, const char **mode)
         return call_refuse(c, i, "a dict"), -1;
     while (PyDict_Next(o, &at, &key, &value)) {
         if (!PyUnicode_Check(key) || PyUnicode_CompareWithASCIIString(key, "math_mode") != 0) {
-            PyErr_Format(PyExc_ValueError, "[%s] expected \"math_mode\" for an option, got %R", c->sig->name, key);
+            PyErr_Format(exc_value, "[%s] expected \"math_mode\" for an option, got %R", c->sig->name, key);
             return -1;
         }
         for (size_t m = 0; m < LENGTH(modes) && PyUnicode_Check(value); m++)
             if (PyUnicode_CompareWithASCIIString(value, modes[m]) == 0)
                 *mode = modes[m];
         if (!*mode) {
-            PyErr_Format(PyExc_ValueError, "[%s] expected math_mode to be 'safe', 'relaxed' or 'fast', got %R",
+            PyErr_Format(exc_value, "[%s] expected math_mode to be 'safe', 'relaxed' or 'fast', got %R",
                          c->sig->name, value);
             return -1;
         }
@@ -371,7 +371,7 @@ PyObject *fn_fast_precompiled_cuda_kernel(struct call *c)
         raise_last();
     else if (!inputs(c, IN, in) && !outputs(c, OUT_SHAPES, OUT_DTYPES, &language_cuda, config) &&
              !places(c, POINTS, THREADS, &language_cuda, config))
-        PyErr_Format(PyExc_RuntimeError, "[precompiled_cuda_kernel] cannot run %s: there is no CUDA device here",
+        PyErr_Format(exc_value, "[precompiled_cuda_kernel] cannot run %s: there is no CUDA device here",
                      TEXT(NAME));
     mlx_vector_array_free(in);
     if (config)

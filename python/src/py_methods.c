@@ -8,7 +8,7 @@ PyObject *fn_item(struct call *c)
 {
     if (mlx_array_size(ARRAY(0)) == 1)
         return array_item(ARRAY(0));
-    PyErr_Format(PyExc_ValueError, "[item] expected an array with one element, got one with %zu",
+    PyErr_Format(exc_value, "[item] expected an array with one element, got one with %zu",
                  mlx_array_size(ARRAY(0)));
     return NULL;
 }
@@ -41,7 +41,7 @@ static PyObject *bfloat16_to_numpy(struct call *c, PyObject *numpy)
     PyObject *types = PyImport_ImportModule("ml_dtypes");
     if (!types) {
         if (PyErr_ExceptionMatches(PyExc_ImportError))
-            PyErr_SetString(PyExc_ValueError,
+            PyErr_SetString(exc_value,
                             "[__array__] NumPy has no bfloat16 without the package ml_dtypes; convert the "
                             "array first, x.astype(mx.float32)");
         return NULL;
@@ -124,7 +124,7 @@ static int from_state(mlx_array *out, PyObject *state)
         expected *= good ? (size_t)n : 0;
     }
     if (!good || (size_t)PyBytes_Size(bytes) != expected) {
-        PyErr_SetString(PyExc_ValueError,
+        PyErr_SetString(exc_value,
                         "the bytes, shape and dtype of an array's state do not agree");
         return -1;
     }

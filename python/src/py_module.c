@@ -116,7 +116,7 @@ static PyObject *no_capture(PyObject *m, PyObject *unused)
 {
     (void)m;
     (void)unused;
-    PyErr_SetString(PyExc_RuntimeError,
+    PyErr_SetString(exc_value,
                     "[metal] there is no Metal device whose work could be captured");
     return NULL;
 }

@@ -15,7 +15,7 @@ static int check(int n)
 {
     if (n >= -1 && n <= 100)
         return 0;
-    PyErr_Format(PyExc_ValueError, "[printoptions] expected a precision of -1 to 100, got %d", n);
+    PyErr_Format(exc_value, "[printoptions] expected a precision of -1 to 100, got %d", n);
     return -1;
 }
 

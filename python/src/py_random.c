@@ -18,7 +18,7 @@ static int seed_from(struct call *c, uint64_t *seed)
     Py_DECREF(index);
     if (!PyErr_Occurred())
         return 0;
-    PyErr_Format(PyExc_ValueError, "[%s] expected a seed from 0 to 2**64 - 1, got %R", c->sig->name, o);
+    PyErr_Format(exc_overflow, "[%s] expected a seed from 0 to 2**64 - 1, got %R", c->sig->name, o);
     return -1;
 }
 
@@ -118,7 +118,7 @@ PyObject *fn_random_gumbel(struct call *c)
 PyObject *fn_random_categorical(struct call *c)
 {
     if (GIVEN(2) && GIVEN(3)) {
-        PyErr_SetString(PyExc_ValueError, "[categorical] expected shape or num_samples, got both");
+        PyErr_SetString(exc_value, "[categorical] expected shape or num_samples, got both");
         return NULL;
     }
     return give(
@@ -162,7 +162,7 @@ static PyObject *state_item(PyObject *o, Py_ssize_t i)
     mlx_array key = mlx_array_new();
     if (i == 0)
         return array_result(mlx_random_state(&key), key);
-    PyErr_SetString(PyExc_IndexError, "random.state holds one array");
+    PyErr_SetString(exc_index, "random.state holds one array");
     return NULL;
 }
 
@@ -170,11 +170,11 @@ static int state_set_item(PyObject *o, Py_ssize_t i, PyObject *value)
 {
     (void)o;
     if (i != 0 || !value) {
-        PyErr_SetString(PyExc_IndexError, "random.state holds one array");
+        PyErr_SetString(exc_index, "random.state holds one array");
         return -1;
     }
     if (!is_array(value)) {
-        PyErr_Format(PyExc_TypeError, "random.state holds a key, an array, not %s",
+        PyErr_Format(exc_conversion, "random.state holds a key, an array, not %s",
                      type_name(value));
         return -1;
     }

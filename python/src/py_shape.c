@@ -72,7 +72,7 @@ PyObject *fn_transpose_dims(struct call *c)
 PyObject *fn_matrix_transpose(struct call *c)
 {
     if (mlx_array_ndim(ARRAY(0)) < 2) {
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[matrix_transpose] expected an array of at least 2 dimensions, got %zu",
                      mlx_array_ndim(ARRAY(0)));
         return NULL;
@@ -155,7 +155,7 @@ PyObject *fn_broadcast_shapes(struct call *c)
         for (int i = 0; i < n; i++) {
             int *have = &shape[ndim - n + i];
             if (*have != v[i] && *have != 1 && v[i] != 1) {
-                PyErr_Format(PyExc_ValueError,
+                PyErr_Format(exc_value,
                              "[broadcast_shapes] expected sizes of %d or 1 for axis %d, got %d in shape %zd",
                              *have, i - n, v[i], k);
                 return NULL;
@@ -243,7 +243,7 @@ static int pad_widths(struct call *c, int ndim, int *low, int *high)
     Py_ssize_t n = nested ? PyTuple_Size(items) : 1;
     int failed = 0;
     if (nested && n != 1 && n != ndim) {
-        PyErr_Format(PyExc_ValueError, "[pad] expected a pair for each of the %d axes, got %zd", ndim, n);
+        PyErr_Format(exc_conversion, "[pad] expected a pair for each of the %d axes, got %zd", ndim, n);
         failed = -1;
     }
     for (int i = 0; !failed && i < ndim; i++) {
@@ -254,7 +254,7 @@ static int pad_widths(struct call *c, int ndim, int *low, int *high)
             low[i] = v[0];
             high[i] = v[m - 1];
         } else if (m >= 0) {
-            PyErr_Format(PyExc_ValueError, "[pad] expected a pair (before, after), got %d numbers", m);
+            PyErr_Format(exc_conversion, "[pad] expected a pair (before, after), got %d numbers", m);
             failed = -1;
         }
     }

@@ -42,7 +42,7 @@ PyObject *fn_searchsorted(struct call *c)
     const char *side = TEXT(2);
     bool right = side && !strcmp(side, "right");
     if (side && !right && strcmp(side, "left"))
-        return PyErr_Format(PyExc_ValueError, "[searchsorted] expected side to be 'left' or 'right', got '%s'", side);
+        return PyErr_Format(exc_value, "[searchsorted] expected side to be 'left' or 'right', got '%s'", side);
     return give(c, mlx_searchsorted(&c->res, ARRAY(0), ARRAY(1), right, STREAM));
 }
 

@@ -137,7 +137,7 @@ static int check_value(const struct python_call *p, PyObject *value)
     if (p->returns == SOME_ARRAYS) {
         if (are_arrays(value))
             return 0;
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[%s] expected the function to return an array or a list or tuple "
                      "of arrays, got %s",
                      p->who, type_name(value));
@@ -146,7 +146,7 @@ static int check_value(const struct python_call *p, PyObject *value)
     if (p->returns == SCALAR_AND_MORE && PyTuple_Check(value) && PyTuple_Size(value) > 0)
         first = PyTuple_GetItem(value, 0);
     if (!is_array(first)) {
-        PyErr_Format(PyExc_ValueError, "[%s] expected the function to return a scalar array%s, got %s%s", p->who,
+        PyErr_Format(exc_value, "[%s] expected the function to return a scalar array%s, got %s%s", p->who,
                      p->returns == SCALAR ? "" : ", or a tuple that starts with one",
                      first == value ? "" : "a tuple that starts with ", type_name(first));
         return -1;
@@ -154,7 +154,7 @@ static int check_value(const struct python_call *p, PyObject *value)
     if (mlx_array_ndim(handle_of(first)) != 0) {
         PyObject *shape = ints_to_tuple(mlx_array_shape(handle_of(first)), mlx_array_ndim(handle_of(first)));
         if (shape)
-            PyErr_Format(PyExc_ValueError,
+            PyErr_Format(exc_value,
                          "[%s] expected the function to return a scalar array, got one of "
                          "shape %R",
                          p->who, shape);
@@ -280,7 +280,7 @@ static const char *who(const struct gradient *g) { return g->with_value ? "value
 
 static int fail(const struct gradient *g, const char *what)
 {
-    PyErr_Format(PyExc_ValueError, "[%s] %s", who(g), what);
+    PyErr_Format(exc_value, "[%s] %s", who(g), what);
     return -1;
 }
 
@@ -290,7 +290,7 @@ static int check_arguments(const struct gradient *g, PyObject *args, PyObject *k
         Py_ssize_t i = PyLong_AsSsize_t(PyList_GetItem(g->positions, k));
         if (i < PyTuple_Size(args))
             continue;
-        PyErr_Format(PyExc_ValueError,
+        PyErr_Format(exc_value,
                      "[%s] cannot differentiate by argument %zd of a call with %zd "
                      "positional arguments",
                      who(g), i, PyTuple_Size(args));
@@ -300,7 +300,7 @@ static int check_arguments(const struct gradient *g, PyObject *args, PyObject *k
         PyObject *name = PyList_GetItem(g->names, k);
         if (kwargs && PyDict_GetItemWithError(kwargs, name))
             continue;
-        PyErr_Format(PyExc_ValueError, "[%s] cannot differentiate by argument %R of a call without it", who(g), name);
+        PyErr_Format(exc_value, "[%s] cannot differentiate by argument %R of a call without it", who(g), name);
         return -1;
     }
     return 0;
@@ -418,7 +418,7 @@ static PyObject *positions_from(struct call *c, bool has_names)
         PyObject *number = PyLong_FromLong(i);
         int twice = number ? PySequence_Contains(list, number) : -1;
         if (i < 0 || twice > 0)
-            PyErr_Format(PyExc_ValueError, "[%s] expected argument numbers from 0, each once, got %d%s", c->sig->name,
+            PyErr_Format(exc_value, "[%s] expected argument numbers from 0, each once, got %d%s", c->sig->name,
                          i, twice > 0 ? " twice" : "");
         if (i < 0 || twice || PyList_Append(list, number))
             Py_CLEAR(list);

@@ -184,7 +184,7 @@ static int gather_leaf(void *ctx, PyObject *leaf)
         return mlx_vector_array_append_value(g->out, handle_of(leaf)) ? raise_last() : 0;
     if (!g->strict)
         return random_state_arrays(leaf, g->out);
-    PyErr_Format(PyExc_ValueError, "[%s] expected only arrays in lists, tuples and dicts, got %s", g->strict,
+    PyErr_Format(exc_value, "[%s] expected only arrays in lists, tuples and dicts, got %s", g->strict,
                  type_name(leaf));
     return -1;
 }
@@ -199,7 +199,7 @@ int tree_arrays(PyObject *tree, mlx_vector_array out, const char *strict)
 
 static int misfit(PyObject *tree, PyObject *like, const char *who)
 {
-    PyErr_Format(PyExc_ValueError, "[%s] expected a tree of the form of the other side, with %s%s, got %s", who,
+    PyErr_Format(exc_value, "[%s] expected a tree of the form of the other side, with %s%s, got %s", who,
                  is_array(like) ? "an array" : type_name(like), is_array(like) ? "" : " of the same size",
                  type_name(tree));
     return -1;

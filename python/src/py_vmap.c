@@ -13,7 +13,7 @@ static PyTypeObject *mapped_type;
 
 static int misfit(const struct axes *a, PyObject *tree, PyObject *axes)
 {
-    PyErr_Format(PyExc_ValueError, "[vmap] %s has %R where %s %s", a->which, axes, a->what, type_name(tree));
+    PyErr_Format(exc_value, "[vmap] %s has %R where %s %s", a->which, axes, a->what, type_name(tree));
     return -1;
 }
 

@@ -167,7 +167,7 @@ static void register_library(const char *name, const char *path)
 {
     char *full = path ? realpath(path, NULL) : NULL, by_name[320];
     if (path && !full) {
-        mx_fail_as(MX_RUNTIME, "[register_library] could not open '%s': %s", path, strerror(errno));
+        mx_fail_as(mx_error_of_system(errno), "[register_library] could not open '%s': %s", path, strerror(errno));
         return;
     }
     snprintf(by_name, sizeof by_name, "lib%.300s.so", name);

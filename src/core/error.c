@@ -3,6 +3,7 @@
  * mx_fail is one function, so that one breakpoint shows every error being born. */
 #include "core/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +68,8 @@ void mx_error_called(const char *op)
     memmove(end + n - was, end, rest);
     memcpy(failure.message + 1, op, n);
 }
+
+enum mx_error mx_error_of_system(int why) { return why == ENOENT ? MX_NO_FILE : MX_RUNTIME; }
 
 struct mx_array *mx_fail_memory(unsigned long bytes)
 {

@@ -14,6 +14,7 @@ enum mx_error {
     MX_AXIS,    /* an axis outside the array: both a value and an index error */
     MX_TYPE,    /* an argument of the wrong kind */
     MX_MEMORY,  /* could not allocate */
+    MX_NO_FILE, /* a file, or the folder of a new one, that is not there */
     MX_RUNTIME, /* everything else: no kernel, a failing file or device */
     MX_INTERRUPTED, /* given up because the caller asked to */
     MX_USER,    /* a callback failed; its own error is kept by whoever owns the callback */
@@ -31,6 +32,8 @@ struct mx_array *mx_fail_computing(enum mx_error kind, const char *message);
 /* Who is told called `op`, which may be made of others: it takes the place of the name in front of
  * the message, unless that is about computing or memory. */
 void mx_error_called(const char *op);
+/* The kind of what the system refused with this errno. */
+enum mx_error mx_error_of_system(int why);
 /* Failure of an allocation of `bytes` bytes of host memory. */
 struct mx_array *mx_fail_memory(unsigned long bytes);
 

@@ -162,7 +162,7 @@ static bool file_create(struct file_writer *f, const char *path)
     const char *why = new_file_open(&f->file, path);
     if (!why)
         return true;
-    mx_fail_as(MX_RUNTIME, "[save] could not create %s: %s", path, why);
+    mx_fail_as(mx_error_of_system(errno), "[save] could not create %s: %s", path, why);
     free(f->buffer);
     return false;
 }

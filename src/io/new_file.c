@@ -58,6 +58,7 @@ const char *new_file_open(struct new_file *f, const char *path)
     if (f->target && !stat(f->target, &st)) {
         if (!S_ISREG(st.st_mode)) {
             new_file_close(f);
+            errno = EINVAL;
             return "not a regular file";
         }
         mode = st.st_mode & 07777;

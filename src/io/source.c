@@ -121,7 +121,7 @@ struct source *source_open(const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer would keep us */
     struct stat st;
     if (fd < 0 || fstat(fd, &st)) {
-        mx_fail_as(MX_RUNTIME, "[load] could not open %s: %s", path, strerror(errno));
+        mx_fail_as(mx_error_of_system(errno), "[load] could not open %s: %s", path, strerror(errno));
         if (fd >= 0)
             close(fd);
         return NULL;

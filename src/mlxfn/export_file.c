@@ -185,7 +185,7 @@ static int put_trace(struct writing *w, int n_keys, const char *const keys[])
 
 int export_file_failed(const struct exporter *e, const char *what)
 {
-    mx_fail_as(MX_RUNTIME, "[export_function] %s: could not %s: %s", e->name, what, strerror(errno));
+    mx_fail_as(mx_error_of_system(errno), "[export_function] %s: could not %s: %s", e->name, what, strerror(errno));
     return 1;
 }
 
@@ -270,7 +270,7 @@ int export_create(struct exporter *e, const char *path)
         return mx_fail_memory(strlen(path)), 1;
     const char *why = new_file_open(&e->file, path);
     if (why)
-        mx_fail_as(MX_RUNTIME, "[export_function] Failed to open %s: %s", path, why);
+        mx_fail_as(mx_error_of_system(errno), "[export_function] Failed to open %s: %s", path, why);
     return why != NULL;
 }
 

@@ -78,9 +78,9 @@ static struct file *file_of(const void *bytes, uint64_t size, bool mapped, int c
     return f;
 }
 
-static void *fail_open(const char *path, const char *why)
+static void *fail_open(enum mx_error kind, const char *path, const char *why)
 {
-    mx_fail_as(MX_RUNTIME, "[import_function] Failed to open %s: %s", path, why);
+    mx_fail_as(kind, "[import_function] Failed to open %s: %s", path, why);
     return NULL;
 }
 
@@ -120,7 +120,7 @@ static struct file *open_file(const char *path)
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer would keep us */
     if (fd < 0)
-        return fail_open(path, strerror(errno));
+        return fail_open(mx_error_of_system(errno), path, strerror(errno));
     const char *why = NULL;
     void *bytes = NULL;
     int count = count_now(fd); /* before its size: an exporter may be adding traces, and counts each when it is there */
@@ -135,7 +135,7 @@ static struct file *open_file(const char *path)
     else if (!mapped && !(bytes = read_file(fd, n)))
         why = errno ? strerror(errno) : "it was cut while it was read";
     close(fd);
-    return why ? fail_open(path, why) : file_of(bytes, n, mapped, count);
+    return why ? fail_open(MX_RUNTIME, path, why) : file_of(bytes, n, mapped, count);
 }
 
 /* ---- the entries of a trace, run on arrays */

@@ -270,7 +270,7 @@ mx mx_diff(mx x, int n, int axis)
     if (n < 0)
         return mx_fail("[diff] expected an order that is not negative, got %d", n);
     if (x->ndim == 0)
-        return mx_fail("[diff] expected at least one dimension, got a scalar");
+        return mx_fail_as(MX_AXIS, "[diff] expected at least one dimension, got a scalar");
     if ((axis = axis_of("diff", axis, x->ndim)) < 0)
         return MX_NIL;
     for (; n > 0 && !is_nil(x) && x->shape[axis] > 0; n--) {

@@ -402,7 +402,7 @@ def tell(name, make):
         texts[name] = told(name, value)
         return value
     except Exception as error:
-        texts[name] = f"raises {type(error).__name__}"
+        texts[name] = " ".join(["raises", *(kind.__name__ for kind in type(error).__mro__)])
     return None
 
 

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = {"": mx, "random": mx.random, "fast": mx.fast, "fft": mx.fft, "linalg": mx.linalg}
 MODULES["distributed"] = mx.distributed
 # Exceptions and enumerations are made in Python; what starts with one line is not public.
-TYPES = [t for name, t in vars(mx).items() if type(t) is type and t is not mx.AxisError and name[0] != "_"]
+TYPES = [t for name, t in vars(mx).items() if type(t) is type and not issubclass(t, Exception) and name[0] != "_"]
 TYPES.append(mx.distributed.Group)
 # Methods that an `array` inherits from the slots of its type have the docstrings of Python.
 OWN = (types.MethodDescriptorType, types.GetSetDescriptorType)

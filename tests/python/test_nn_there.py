@@ -52,6 +52,13 @@ def both(tmp_path_factory):
     return found
 
 
+def same(here, there):
+    """An error is caught here by whatever catches it there."""
+    if here.startswith("raises") and there.startswith("raises"):
+        return there.split()[1] in here.split()
+    return here == there
+
+
 def is_known(name):
     return any(name.startswith(beginning) for beginning in DIFFERENT)
 
@@ -63,7 +70,7 @@ def test_texts(both):
     assert len(here) > 1500 and here.keys() == there.keys()
     # Modules that show a dropout somewhere inside show it as said above.
     shown = {k: v.replace("p=0.09999999999999998", "p=0.1") for k, v in there.items()}
-    differ = {k: (here[k], v) for k, v in shown.items() if here[k] != v}
+    differ = {k: (here[k], v) for k, v in shown.items() if not same(here[k], v)}
     wrong = [f"{k}\n  here  {a}\n  there {b}" for k, (a, b) in differ.items() if not is_known(k)]
     assert not wrong, "\n".join(wrong)
     assert all(any(k.startswith(known) for k in differ) for known in DIFFERENT)

@@ -33,6 +33,7 @@ typedef enum mlx_error_kind_ {
     MLX_ERROR_AXIS,    /* an axis outside the array: a bad value and a bad index */
     MLX_ERROR_TYPE,    /* an argument of the wrong kind */
     MLX_ERROR_MEMORY,  /* no memory for the result */
+    MLX_ERROR_NO_FILE, /* a file, or the folder of a new one, that is not there */
     MLX_ERROR_RUNTIME, /* everything else: no kernel, a failing file or device */
     MLX_ERROR_INTERRUPTED, /* an evaluation given up because of mlx_stop_when */
     MLX_ERROR_USER,    /* a callback failed, and told about it itself */

@@ -47,7 +47,7 @@ def identity(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
 
     def initializer(a: mx.array) -> mx.array:
         if a.ndim != 2 or a.shape[0] != a.shape[1]:
-            raise ValueError(f"[init.identity] expected a square matrix, got shape {a.shape}")
+            raise mx.Error(f"[init.identity] expected a square matrix, got shape {a.shape}")
         return mx.eye(a.shape[0], dtype=dtype)
 
     return initializer
@@ -56,7 +56,7 @@ def identity(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
 def _fans(a, caller):
     """(fan_in, fan_out) of a weight of shape (outputs, *window, inputs)."""
     if a.ndim < 2:
-        raise ValueError(f"[init.{caller}] expected at least 2 dimensions, got shape {a.shape}")
+        raise mx.Error(f"[init.{caller}] expected at least 2 dimensions, got shape {a.shape}")
     window = math.prod(a.shape[1:-1])
     return a.shape[-1] * window, a.shape[0] * window
 
@@ -64,7 +64,7 @@ def _fans(a, caller):
 def _fan(a, mode, caller):
     fan_in, fan_out = _fans(a, caller)
     if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"[init.{caller}] expected mode fan_in or fan_out, got {mode!r}")
+        raise mx.Error(f"[init.{caller}] expected mode fan_in or fan_out, got {mode!r}")
     return fan_in if mode == "fan_in" else fan_out
 
 
@@ -130,11 +130,11 @@ def sparse(
     optimization", 2010).
     """
     if not 0 <= sparsity <= 1:
-        raise ValueError(f"[init.sparse] expected sparsity in [0, 1], got {sparsity}")
+        raise mx.Error(f"[init.sparse] expected sparsity in [0, 1], got {sparsity}")
 
     def initializer(a: mx.array) -> mx.array:
         if a.ndim != 2:
-            raise ValueError(f"[init.sparse] expected 2 dimensions, got shape {a.shape}")
+            raise mx.Error(f"[init.sparse] expected 2 dimensions, got shape {a.shape}")
         zeros = math.ceil(sparsity * a.shape[1])
         # The order of random numbers is a random permutation; its first members become zeros.
         order = mx.argsort(mx.random.uniform(shape=a.shape), axis=1)
@@ -153,7 +153,7 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Callable[[mx.
 
     def initializer(a: mx.array) -> mx.array:
         if a.ndim != 2:
-            raise ValueError(f"[init.orthogonal] expected 2 dimensions, got shape {a.shape}")
+            raise mx.Error(f"[init.orthogonal] expected 2 dimensions, got shape {a.shape}")
         rows, cols = a.shape
         n = max(rows, cols)
         q, r = mx.linalg.qr(mx.random.normal(shape=(n, n)), stream=mx.cpu)

@@ -19,14 +19,14 @@ def _reduce(loss, reduction, caller):
         return mx.mean(loss)
     if reduction == "sum":
         return mx.sum(loss)
-    raise ValueError(f"[{caller}] expected reduction none, mean or sum, got {reduction!r}")
+    raise mx.Error(f"[{caller}] expected reduction none, mean or sum, got {reduction!r}")
 
 
 def _same_shape(caller, **arrays):
     """Broadcasting predictions against targets is nearly always a mistake, so shapes must agree."""
     if len({tuple(a.shape) for a in arrays.values()}) > 1:
         shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
-        raise ValueError(f"[{caller}] expected arrays of one shape, got {shapes}")
+        raise mx.Error(f"[{caller}] expected arrays of one shape, got {shapes}")
 
 
 def _weigh(loss, weights, caller):
@@ -54,13 +54,13 @@ def cross_entropy(
     the Inception architecture", 2015). `weights` has one factor for each loss.
     """
     if not 0 <= label_smoothing < 1:
-        raise ValueError(f"[cross_entropy] expected label_smoothing in [0, 1), got {label_smoothing}")
+        raise mx.Error(f"[cross_entropy] expected label_smoothing in [0, 1), got {label_smoothing}")
     as_probabilities = targets.ndim == logits.ndim
     expected = list(logits.shape)
     if not as_probabilities:
         expected.pop(axis)
     if list(targets.shape) != expected:
-        raise ValueError(
+        raise mx.Error(
             f"[cross_entropy] expected targets of shape {logits.shape} or that without axis {axis}, got {targets.shape}"
         )
 
@@ -102,7 +102,7 @@ def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Re
     expected = list(inputs.shape)
     expected.pop(axis)
     if list(targets.shape) != expected:
-        raise ValueError(
+        raise mx.Error(
             f"[nll_loss] expected targets of the shape {inputs.shape} without axis {axis}, got {targets.shape}"
         )
     loss = -mx.take_along_axis(inputs, mx.expand_dims(targets, axis), axis).squeeze(axis)
@@ -144,7 +144,7 @@ def smooth_l1_loss(
     """
     _same_shape("smooth_l1_loss", predictions=predictions, targets=targets)
     if beta < 0:
-        raise ValueError(f"[smooth_l1_loss] expected beta >= 0, got {beta}")
+        raise mx.Error(f"[smooth_l1_loss] expected beta >= 0, got {beta}")
     d = mx.abs(predictions - targets)
     if beta > 0:
         d = mx.where(d < beta, mx.square(d) * (0.5 / beta), d - 0.5 * beta)

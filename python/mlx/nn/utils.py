@@ -34,7 +34,7 @@ def value_and_grad(model: Module, fn: Callable):
         parameters = model.trainable_parameters()
         before = tree_map(lambda array: array, parameters)  # the tree given away may change
         if not tree_flatten(parameters):
-            raise ValueError(
+            raise mx.Error(
                 f"[value_and_grad] {type(model).__name__} has no trainable parameters: "
                 "there are none, or all are frozen"
             )

@@ -45,7 +45,7 @@ class Optimizer:
         if isinstance(parameter, dict):
             state = {} if state is None else state
             if not isinstance(state, dict):
-                raise ValueError(
+                raise mx.Error(
                     f"[{type(self).__name__}] expected a dict as the state of {path[1:] or 'all parameters'}, "
                     f"got {type(state).__name__}"
                 )
@@ -57,7 +57,7 @@ class Optimizer:
             for i, child in enumerate(parameter):
                 state[i] = self._complete(child, state[i], f"{path}.{i}")
         elif isinstance(state, mx.array):
-            raise ValueError(
+            raise mx.Error(
                 f"[Optimizer] the state has no place for a parameter named {path[1:]}: the "
                 "optimizer keeps a value of that name"
             )
@@ -91,7 +91,7 @@ class Optimizer:
 
         def check(path, gradient, parameter):
             if why := _misfit(gradient, parameter):
-                raise ValueError(f"[{type(self).__name__}] expected {why} for {path or 'the parameter'}")
+                raise mx.Error(f"[{type(self).__name__}] expected {why} for {path or 'the parameter'}")
 
         try:
             return tree_map(_fitting, gradients, parameters)
@@ -104,7 +104,7 @@ class Optimizer:
         updated = self.apply_single(gradient, parameter, state)
         shape = getattr(parameter, "shape", ())
         if updated.shape != shape:
-            raise ValueError(
+            raise mx.Error(
                 f"[{type(self).__name__}] expected an update of shape {shape}, that of the parameter, "
                 f"got {updated.shape}"
             )
@@ -114,16 +114,16 @@ class Optimizer:
         """Raise an error for a state that is not of the form that `init_single` gives."""
         head, of = f"[{type(self).__name__}] expected", f"in the state of {path or 'the parameter'}"
         if not isinstance(state, dict):
-            raise ValueError(f"{head} a dict as the state of {path or 'the parameter'}, got {type(state).__name__}")
+            raise mx.Error(f"{head} a dict as the state of {path or 'the parameter'}, got {type(state).__name__}")
         wanted = {}
         self.init_single(gradient, wanted)
         for name, value in wanted.items():
             if name not in state:
-                raise ValueError(f"{head} {name!r} {of}, got only {sorted(state)}")
+                raise mx.Error(f"{head} {name!r} {of}, got only {sorted(state)}")
             shape = getattr(state[name], "shape", None)
             if isinstance(value, mx.array) and shape != value.shape:
                 got = type(state[name]).__name__ if shape is None else shape
-                raise ValueError(f"{head} an array {name!r} of shape {value.shape} {of}, got {got}")
+                raise mx.Error(f"{head} an array {name!r} of shape {value.shape} {of}, got {got}")
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict):
         """The new value of one parameter; `state` is changed along."""
@@ -137,7 +137,7 @@ class Optimizer:
     @state.setter
     def state(self, state: dict):
         if not isinstance(state, dict):
-            raise ValueError(f"[{type(self).__name__}] expected a dict as the state, got {type(state).__name__}")
+            raise mx.Error(f"[{type(self).__name__}] expected a dict as the state, got {type(state).__name__}")
         self._state = state
 
     @property
@@ -175,19 +175,19 @@ class Optimizer:
         """Raise an error for a hyper-parameter out of range: name=(value, lower, upper)."""
         for name, (value, lower, upper) in conditions.items():
             if not lower <= value < upper:
-                raise ValueError(f"[{type(self).__name__}] expected {name} in [{lower}, {upper}), got {value}")
+                raise mx.Error(f"[{type(self).__name__}] expected {name} in [{lower}, {upper}), got {value}")
 
     def _check_positive(self, **values):
         for name, value in values.items():
             if not value > 0:
-                raise ValueError(f"[{type(self).__name__}] expected {name} > 0, got {value}")
+                raise mx.Error(f"[{type(self).__name__}] expected {name} > 0, got {value}")
 
 
 _INF = float("inf")
 _INEXACT = frozenset((mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.complex64))
 
 
-class _Misfit(ValueError):
+class _Misfit(mx.Error):
     pass
 
 
@@ -242,9 +242,9 @@ class MultiOptimizer(Optimizer):
     def __init__(self, optimizers, filters: Sequence = ()):
         super().__init__()
         if len(optimizers) == 0:
-            raise ValueError("[MultiOptimizer] expected at least one optimizer, got none")
+            raise mx.Error("[MultiOptimizer] expected at least one optimizer, got none")
         if len(filters) != len(optimizers) - 1:
-            raise ValueError(
+            raise mx.Error(
                 f"[MultiOptimizer] expected {len(optimizers) - 1} filters for {len(optimizers)} "
                 f"optimizers, got {len(filters)}"
             )
@@ -288,7 +288,7 @@ class MultiOptimizer(Optimizer):
     def state(self, state: dict):
         states = state.get("states") if isinstance(state, dict) else None
         if not isinstance(states, (list, tuple)) or len(states) != len(self.optimizers):
-            raise ValueError(
+            raise mx.Error(
                 f'[MultiOptimizer] expected a state of the form {{"states": [...]}} with {len(self.optimizers)} states'
             )
         for optimizer, part in zip(self.optimizers, states):
@@ -331,7 +331,7 @@ class SGD(Optimizer):
     ):
         super().__init__()
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("[SGD] nesterov needs momentum > 0 and dampening = 0")
+            raise mx.Error("[SGD] nesterov needs momentum > 0 and dampening = 0")
         self._maybe_schedule("learning_rate", learning_rate)
         self.momentum = momentum
         self.weight_decay = weight_decay
@@ -597,7 +597,7 @@ class Adafactor(Optimizer):
         if learning_rate is not None:
             self._maybe_schedule("learning_rate", learning_rate)
         elif not relative_step:
-            raise ValueError("[Adafactor] without relative_step a learning_rate is needed")
+            raise mx.Error("[Adafactor] without relative_step a learning_rate is needed")
         self._check(**{f"eps[{i}]": (e, 0, _INF) for i, e in enumerate(eps)})
         self.eps = eps
         self.clip_threshold = clip_threshold
@@ -732,7 +732,7 @@ def clip_grad_norm(grads, max_norm):
     of integers.
     """
     if not isinstance(max_norm, mx.array) and not max_norm >= 0:
-        raise ValueError(f"[clip_grad_norm] expected max_norm >= 0, got {max_norm}")
+        raise mx.Error(f"[clip_grad_norm] expected max_norm >= 0, got {max_norm}")
 
     def add_square(total, g):
         size = mx.abs(g) if g.dtype == mx.complex64 else g

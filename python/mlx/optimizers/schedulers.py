@@ -24,7 +24,7 @@ def exponential_decay(init: float, decay_rate: float) -> Callable:
 def step_decay(init: float, decay_rate: float, step_size: int) -> Callable:
     """init * decay_rate^floor(step / step_size)"""
     if step_size <= 0:
-        raise ValueError(f"[step_decay] expected step_size > 0, got {step_size}")
+        raise mx.Error(f"[step_decay] expected step_size > 0, got {step_size}")
 
     def schedule(step):
         return init * decay_rate ** (step // step_size)
@@ -40,7 +40,7 @@ def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Callable:
     (Loshchilov & Hutter, "SGDR", 2016).
     """
     if decay_steps <= 0:
-        raise ValueError(f"[cosine_decay] expected decay_steps > 0, got {decay_steps}")
+        raise mx.Error(f"[cosine_decay] expected decay_steps > 0, got {decay_steps}")
 
     def schedule(step):
         s = mx.minimum(step, decay_steps)
@@ -52,7 +52,7 @@ def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Callable:
 def linear_schedule(init: float, end: float, steps: int) -> Callable:
     """A straight line from init to end in `steps` steps, and end from then on: a warm-up, say."""
     if steps <= 0:
-        raise ValueError(f"[linear_schedule] expected steps > 0, got {steps}")
+        raise mx.Error(f"[linear_schedule] expected steps > 0, got {steps}")
 
     def schedule(step):
         return init + mx.minimum(step, steps) * ((end - init) / steps)
@@ -66,9 +66,9 @@ def join_schedules(schedules: list[Callable], boundaries: list[int]) -> Callable
     Each counts its steps from its own start. There is one boundary less than schedules.
     """
     if len(schedules) == 0:
-        raise ValueError("[join_schedules] expected at least one schedule, got none")
+        raise mx.Error("[join_schedules] expected at least one schedule, got none")
     if len(boundaries) != len(schedules) - 1:
-        raise ValueError(
+        raise mx.Error(
             f"[join_schedules] expected {len(schedules) - 1} boundaries for {len(schedules)} "
             f"schedules, got {len(boundaries)}"
         )

@@ -260,7 +260,7 @@ class GELU(Module):
     def __init__(self, approx="none"):
         super().__init__()
         if approx not in self._formulas:
-            raise ValueError(f"[GELU] expected approx to be one of {list(self._formulas)}, got {approx!r}")
+            raise mx.Error(f"[GELU] expected approx to be one of {list(self._formulas)}, got {approx!r}")
         self.approx = approx
 
     def __call__(self, x):

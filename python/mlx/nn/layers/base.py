@@ -126,7 +126,7 @@ class Module(dict):
                 return {k: visit_nested(module, f"{key}.{k}", v) for k, v in value.items()}
             if isinstance(value, list):
                 return [visit_nested(module, f"{key}.{i}", v) for i, v in enumerate(value)]
-            raise RuntimeError(
+            raise mx.Error(
                 f"[filter_and_map] {key!r} is neither a leaf nor a container: "
                 f"is_leaf_fn turned down a {type(value).__name__}"
             )
@@ -233,7 +233,7 @@ class Module(dict):
         elif str(file).endswith(".safetensors"):
             mx.save_safetensors(file, weights)
         else:
-            raise ValueError(f"[save_weights] expected a file name ending in .npz or .safetensors, got {file}")
+            raise mx.Error(f"[save_weights] expected a file name ending in .npz or .safetensors, got {file}")
 
     def load_weights(
         self,
@@ -256,17 +256,17 @@ class Module(dict):
     def _check_weights(self, weights):
         own = tree_flatten(self.parameters(), destination={})
         if extra := sorted(weights.keys() - own.keys()):
-            raise ValueError(
+            raise mx.Error(
                 f"[load_weights] received {len(extra)} parameters that are not in the model: " + ", ".join(extra)
             )
         if missing := sorted(own.keys() - weights.keys()):
-            raise ValueError(f"[load_weights] missing {len(missing)} parameters of the model: " + ", ".join(missing))
+            raise mx.Error(f"[load_weights] missing {len(missing)} parameters of the model: " + ", ".join(missing))
         for name, value in own.items():
             new = weights[name]
             if not isinstance(new, mx.array):
-                raise ValueError(f"[load_weights] expected an array for {name}, got {type(new).__name__}")
+                raise mx.Error(f"[load_weights] expected an array for {name}, got {type(new).__name__}")
             if new.shape != value.shape:
-                raise ValueError(f"[load_weights] expected shape {value.shape} for {name}, got {new.shape}")
+                raise mx.Error(f"[load_weights] expected shape {value.shape} for {name}, got {new.shape}")
 
     # ---------------------------------------------------------------- freezing, training mode
 
@@ -348,7 +348,7 @@ def _check_sizes(layer, **sizes):
     """Raise an error for a size, given by its name, below 1: random weights of such a layer have no scale."""
     for name, size in sizes.items():
         if size < 1:
-            raise ValueError(f"[{type(layer).__name__}] expected {name} of at least 1, got {size}")
+            raise mx.Error(f"[{type(layer).__name__}] expected {name} of at least 1, got {size}")
 
 
 def _named_weights(source):
@@ -356,19 +356,19 @@ def _named_weights(source):
     if isinstance(source, (str, PathLike)):
         weights = mx.load(str(source))
         if not isinstance(weights, dict):
-            raise ValueError(
+            raise mx.Error(
                 f"[load_weights] expected a file of arrays with names (.npz, .safetensors, .gguf), got one array "
                 f"without a name in {source}"
             )
         return weights
     if not isinstance(source, Iterable) or isinstance(source, (mx.array, bytes)):
-        raise TypeError(
+        raise mx.ConversionError(
             f"[load_weights] expected the name of a file or pairs of names and arrays, got {type(source).__name__}"
         )
     weights = {}
     for pair in source.items() if isinstance(source, dict) else source:
         if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str)):
-            raise TypeError(f"[load_weights] expected pairs of a name and an array, got {_shown(pair)}")
+            raise mx.ConversionError(f"[load_weights] expected pairs of a name and an array, got {_shown(pair)}")
         weights[pair[0]] = pair[1]
     return weights
 
@@ -385,7 +385,7 @@ def _weight(name, value):
         return value
     if hasattr(value, "__array__"):
         return mx.array(value)
-    raise ValueError(f"[load_weights] expected an array for {name}, got {type(value).__name__}")
+    raise mx.Error(f"[load_weights] expected an array for {name}, got {type(value).__name__}")
 
 
 def _unchanged(value):
@@ -407,7 +407,7 @@ def _replace(target, source, kind, strict, caller, path):
     elif is_branch and isinstance(source, list) and isinstance(target, list):
         items, has = enumerate(source), lambda i: i < len(target)
     elif strict and not (is_branch and len(source) == 0):
-        raise ValueError(
+        raise mx.Error(
             f"[{caller}] expected {type(target).__name__} for {path or 'the module itself'}, "
             f"got {type(source).__name__}"
         )
@@ -419,7 +419,7 @@ def _replace(target, source, kind, strict, caller, path):
         if not has(key):
             if strict:
                 what = "parameter" if kind is mx.array else "module"
-                raise ValueError(f"[{caller}] the model has no {what} named {name}")
+                raise mx.Error(f"[{caller}] the model has no {what} named {name}")
         elif isinstance(new, kind) and isinstance(target[key], kind):
             target[key] = new
         else:

@@ -19,7 +19,7 @@ def _sizes(layer, name, value, ndim):
     """`value`, one int or one for each of `ndim` axes, as a tuple."""
     sizes = (value,) * ndim if isinstance(value, int) else value
     if not (isinstance(sizes, (tuple, list)) and len(sizes) == ndim and all(isinstance(n, int) for n in sizes)):
-        raise ValueError(f"[{type(layer).__name__}] expected an int or {ndim} ints for {name}, got {value!r}")
+        raise mx.Error(f"[{type(layer).__name__}] expected an int or {ndim} ints for {name}, got {value!r}")
     return tuple(sizes)
 
 
@@ -33,7 +33,7 @@ class _Convolution(Module):
     def __init__(self, in_channels, out_channels, window, groups, bias):
         super().__init__()
         if groups < 1 or in_channels % groups or out_channels % groups:
-            raise ValueError(
+            raise mx.Error(
                 f"[{type(self).__name__}] expected groups to divide the channels, "
                 f"got {groups} for {in_channels} and {out_channels}"
             )

@@ -72,7 +72,7 @@ _AXES = {"all-to-sharded": _all_to_sharded, "sharded-to-all": _sharded_to_all}
 
 def _check_sharding(sharding):
     if sharding not in _AXES:
-        raise ValueError(f"expected a sharding of 'all-to-sharded' or 'sharded-to-all', got {sharding!r}")
+        raise mx.Error(f"expected a sharding of 'all-to-sharded' or 'sharded-to-all', got {sharding!r}")
 
 
 def _parts(parameters, axis_of, segments, group):
@@ -119,7 +119,7 @@ def shard_linear(
     its weights that belongs to this process. `segments` as in `shard_inplace`."""
     _check_sharding(sharding)
     if not isinstance(module, (Linear, QuantizedLinear)):
-        raise ValueError(f"[shard_linear] expected a Linear or QuantizedLinear, got {type(module).__name__}")
+        raise mx.Error(f"[shard_linear] expected a Linear or QuantizedLinear, got {type(module).__name__}")
     to_sharded = sharding == "all-to-sharded"
     if isinstance(module, Linear):
         cls = AllToShardedLinear if to_sharded else ShardedToAllLinear
@@ -131,7 +131,7 @@ def shard_linear(
 def _share(layer, what, dims, group):
     """What each of the processes gets of `dims`."""
     if dims % group.size():
-        raise ValueError(
+        raise mx.Error(
             f"[{type(layer).__name__}] expected {what} to be a multiple of the {group.size()} processes, got {dims}"
         )
     return dims // group.size()

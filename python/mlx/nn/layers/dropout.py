@@ -16,7 +16,7 @@ class _Dropout(Module):
     def __init__(self, p: float = 0.5):
         super().__init__()
         if not 0 <= p < 1:
-            raise ValueError(f"[{type(self).__name__}] expected p in [0, 1), got {p}")
+            raise mx.Error(f"[{type(self).__name__}] expected p in [0, 1), got {p}")
         self.p = p
 
     def _extra_repr(self):
@@ -45,7 +45,7 @@ class _ChannelDropout(_Dropout):
     def _mask_shape(self, x):
         """One draw for each item of the batch, if there is one, and channel."""
         if x.ndim not in self._ndims:
-            raise ValueError(
+            raise mx.Error(
                 f"[{type(self).__name__}] expected an array of {self._ndims[0]} or "
                 f"{self._ndims[1]} dimensions, got shape {x.shape}"
             )

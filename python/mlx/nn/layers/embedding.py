@@ -38,5 +38,5 @@ class Embedding(Module):
     ):
         """A `QuantizedEmbedding` of this layer; there is no input to quantize."""
         if quantize_input:
-            raise ValueError("[Embedding.to_quantized] expected quantize_input=False: its input is integers")
+            raise mx.Error("[Embedding.to_quantized] expected quantize_input=False: its input is integers")
         return QuantizedEmbedding.from_embedding(self, group_size, bits, mode)

@@ -46,7 +46,7 @@ class _Affine(Module):
 
     def _check_last_axis(self, x, dims):
         if x.ndim == 0 or x.shape[-1] != dims:
-            raise ValueError(f"[{type(self).__name__}] expected a last axis of size {dims}, got shape {x.shape}")
+            raise mx.Error(f"[{type(self).__name__}] expected a last axis of size {dims}, got shape {x.shape}")
 
 
 class LayerNorm(_Affine):
@@ -122,7 +122,7 @@ class GroupNorm(_Affine):
         _check_sizes(self, dims=dims)
         super().__init__(dims, affine, affine)
         if num_groups < 1 or dims % num_groups:
-            raise ValueError(f"[GroupNorm] expected num_groups to divide dims, got {num_groups} and {dims}")
+            raise mx.Error(f"[GroupNorm] expected num_groups to divide dims, got {num_groups} and {dims}")
         self.num_groups = num_groups
         self.dims = dims
         self.eps = eps
@@ -137,7 +137,7 @@ class GroupNorm(_Affine):
     def __call__(self, x):
         self._check_last_axis(x, self.dims)
         if x.ndim < 2:
-            raise ValueError(f"[GroupNorm] expected an array (N, ..., {self.dims}), got shape {x.shape}")
+            raise mx.Error(f"[GroupNorm] expected an array (N, ..., {self.dims}), got shape {x.shape}")
         y = _normalize(x.reshape(x.shape[0], -1, self.dims), self._group_means, self.eps)
         return self._scale_and_shift(y.reshape(x.shape))
 
@@ -196,7 +196,7 @@ class BatchNorm(_Affine):
 
     def __call__(self, x: mx.array) -> mx.array:
         if not 2 <= x.ndim <= 4:
-            raise ValueError(f"[BatchNorm] expected 2, 3 or 4 dimensions, got shape {x.shape}")
+            raise mx.Error(f"[BatchNorm] expected 2, 3 or 4 dimensions, got shape {x.shape}")
         self._check_last_axis(x, self.num_features)
 
         if self.track_running_stats and not self.training:
@@ -214,7 +214,7 @@ class BatchNorm(_Affine):
 
     def _track(self, mean, var, n):
         if n < 2:
-            raise ValueError("[BatchNorm] training needs more than one value per channel")
+            raise mx.Error("[BatchNorm] training needs more than one value per channel")
         keep, new = 1 - self.momentum, self.momentum
         self.running_mean = keep * self.running_mean + new * mx.stop_gradient(mean)
         self.running_var = keep * self.running_var + (new * n / (n - 1)) * mx.stop_gradient(var)

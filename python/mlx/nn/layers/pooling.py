@@ -35,7 +35,7 @@ class _Pool(Module):
         self._padding = _sizes(self, "padding", padding, ndim)
         for name, least in (("kernel_size", 1), ("stride", 1), ("padding", 0)):
             if min(getattr(self, f"_{name}")) < least:
-                raise ValueError(
+                raise mx.Error(
                     f"[{type(self).__name__}] expected {name} of at least {least}, got {getattr(self, f'_{name}')}"
                 )
 
@@ -45,7 +45,7 @@ class _Pool(Module):
     def _windows(self, x, fold, padding_value):
         """The values of each window, folded by a function of two arrays."""
         if x.ndim != len(self._kernel_size) + 2:
-            raise ValueError(
+            raise mx.Error(
                 f"[{type(self).__name__}] expected an array of {len(self._kernel_size) + 2} dimensions "
                 f"(N, ..., C), got shape {x.shape}"
             )
@@ -55,7 +55,7 @@ class _Pool(Module):
                 x = mx.pad(x, margins, constant_values=padding_value)
             last = x.shape[axis] - size  # where the last window may begin
             if last < 0:
-                raise ValueError(
+                raise mx.Error(
                     f"[{type(self).__name__}] expected windows that fit, got one of {size} for axis {axis} of "
                     f"{x.shape[axis]} with its padding"
                 )

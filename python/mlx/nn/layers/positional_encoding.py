@@ -57,7 +57,7 @@ class SinusoidalPositionalEncoding(Module):
     ):
         super().__init__()
         if dims < 2 or dims % 2:
-            raise ValueError(f"[SinusoidalPositionalEncoding] expected dims to be positive and even, got {dims}")
+            raise mx.Error(f"[SinusoidalPositionalEncoding] expected dims to be positive and even, got {dims}")
         n = dims // 2
         falling = mx.arange(n) / max(n - 1, 1)
         frequencies = max_freq * mx.exp(falling * math.log(min_freq / max_freq))

@@ -13,7 +13,7 @@ _SIZES = {"affine": (64, 4), "mxfp4": (32, 4), "mxfp8": (32, 8), "nvfp4": (16, 4
 def _sizes(mode, group_size, bits):
     """Group size and bits, where not given those of the mode."""
     if mode not in _SIZES:
-        raise ValueError(f"expected the mode {', '.join(map(repr, _SIZES))}, got {mode!r}")
+        raise mx.Error(f"expected the mode {', '.join(map(repr, _SIZES))}, got {mode!r}")
     usual = _SIZES[mode]
     return usual[0] if group_size is None else group_size, usual[1] if bits is None else bits
 
@@ -167,7 +167,7 @@ class QQLinear(Module):
 
     def _begin(self, weight, group_size, bits, mode):
         if mode not in ("nvfp4", "mxfp8"):
-            raise ValueError(f"[QQLinear] expected the mode 'nvfp4' or 'mxfp8', got {mode!r}")
+            raise mx.Error(f"[QQLinear] expected the mode 'nvfp4' or 'mxfp8', got {mode!r}")
         self.group_size, self.bits = _sizes(mode, group_size, bits)
         self.mode = mode
         self.weight = weight
@@ -247,11 +247,11 @@ def quantize(
         if not chosen:
             return layer
         if not isinstance(chosen, (bool, dict)):
-            raise ValueError(
+            raise mx.Error(
                 f"[quantize] expected a bool or a dict from class_predicate for {path!r}, got {type(chosen).__name__}"
             )
         if not hasattr(layer, "to_quantized"):
-            raise ValueError(f"[quantize] expected a layer with to_quantized() at {path!r}, got {type(layer).__name__}")
+            raise mx.Error(f"[quantize] expected a layer with to_quantized() at {path!r}, got {type(layer).__name__}")
         arguments = how if chosen is True else chosen
         return layer.to_quantized(**{k: v for k, v in arguments.items() if v or k != "quantize_input"})
 

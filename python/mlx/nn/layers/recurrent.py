@@ -26,13 +26,13 @@ def _times(x, weight, bias):
 def _check(layer, x, width, **states):
     """Refuse inputs and first states of shapes that do not go together."""
     if x.ndim < 2 or x.shape[-1] != width:
-        raise ValueError(f"[{type(layer).__name__}] expected an array (..., L, {width}), got shape {x.shape}")
+        raise mx.Error(f"[{type(layer).__name__}] expected an array (..., L, {width}), got shape {x.shape}")
     if x.shape[-2] == 0:
-        raise ValueError(f"[{type(layer).__name__}] expected at least one step, got shape {x.shape}")
+        raise mx.Error(f"[{type(layer).__name__}] expected at least one step, got shape {x.shape}")
     shape = (*x.shape[:-2], layer.hidden_size)
     for name, state in states.items():
         if state is not None and (state.shape[-1:] != shape[-1:] or not _broadcast(state.shape, shape)):
-            raise ValueError(
+            raise mx.Error(
                 f"[{type(layer).__name__}] expected {name} of shape (..., {layer.hidden_size}) that goes with {shape}, "
                 f"got shape {state.shape}"
             )
@@ -56,7 +56,7 @@ class RNN(Module):
         super().__init__()
         self.nonlinearity = tanh if nonlinearity is None else nonlinearity  # a module may be false
         if not callable(self.nonlinearity):
-            raise ValueError(f"[RNN] expected a function for nonlinearity, got {nonlinearity!r}")
+            raise mx.Error(f"[RNN] expected a function for nonlinearity, got {nonlinearity!r}")
         _check_sizes(self, hidden_size=hidden_size)
         self.hidden_size = hidden_size
         self.Wxh = _uniform(hidden_size, hidden_size, input_size)

@@ -49,7 +49,7 @@ class MultiHeadAttention(Module):
         value_dims = value_dims or dims
         value_output_dims = value_output_dims or dims
         if num_heads < 1 or dims % num_heads or value_dims % num_heads:
-            raise ValueError(
+            raise mx.Error(
                 f"[MultiHeadAttention] expected num_heads to divide dims and value_dims, "
                 f"got {num_heads} for {dims} and {value_dims}"
             )
@@ -66,7 +66,7 @@ class MultiHeadAttention(Module):
     def __call__(self, queries, keys, values, mask=None):
         for name, x in (("queries", queries), ("keys", keys), ("values", values)):
             if x.ndim != 3:
-                raise ValueError(f"[MultiHeadAttention] expected {name} of 3 dimensions (B, L, dims), got {x.shape}")
+                raise mx.Error(f"[MultiHeadAttention] expected {name} of 3 dimensions (B, L, dims), got {x.shape}")
         q = self._split(self.query_proj(queries))
         k = self._split(self.key_proj(keys))
         v = self._split(self.value_proj(values))

@@ -19,13 +19,13 @@ from .base import Module
 
 def _check_scale(scale):
     if not math.isfinite(scale):
-        raise ValueError(f"[Upsample] expected a finite scale, got {scale}")
+        raise mx.Error(f"[Upsample] expected a finite scale, got {scale}")
 
 
 def _length(n, scale):
     m = int(scale * n)
     if m < 1:
-        raise ValueError(f"[Upsample] expected a scale that leaves something of {n} values, got {scale}")
+        raise mx.Error(f"[Upsample] expected a scale that leaves something of {n} values, got {scale}")
     return m
 
 
@@ -42,7 +42,7 @@ def _places(n, scale, align_corners):
 def _along_axes(x, scale_factor, resample):
     """`resample(x, axis, scale)` for each axis whose scale is not 1."""
     if x.ndim != len(scale_factor) + 2:
-        raise ValueError(
+        raise mx.Error(
             f"[Upsample] expected an array (N, ..., C) with one axis in between for each of the scales "
             f"{tuple(scale_factor)}, got shape {x.shape}"
         )
@@ -76,7 +76,7 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
     by 1 / scale, so that every x_j has its share.
     """
     if antialias and align_corners:
-        raise ValueError("[Upsample] expected antialias or align_corners, got both")
+        raise mx.Error("[Upsample] expected antialias or align_corners, got both")
 
     def resample(x, axis, scale):
         n = x.shape[axis]
@@ -142,7 +142,7 @@ class Upsample(Module):
     ):
         super().__init__()
         if mode not in ("nearest", "linear", "cubic"):
-            raise ValueError(f"[Upsample] expected the mode 'nearest', 'linear' or 'cubic', got {mode!r}")
+            raise mx.Error(f"[Upsample] expected the mode 'nearest', 'linear' or 'cubic', got {mode!r}")
         if isinstance(scale_factor, (list, tuple)):
             self.scale_factor = tuple(map(float, scale_factor))
         else:
@@ -160,13 +160,13 @@ class Upsample(Module):
 
     def __call__(self, x: mx.array) -> mx.array:
         if x.ndim < 3:
-            raise ValueError(f"[Upsample] expected an array (N, ..., C) of at least 3 dimensions, got shape {x.shape}")
+            raise mx.Error(f"[Upsample] expected an array (N, ..., C) of at least 3 dimensions, got shape {x.shape}")
         scales = self.scale_factor
         if not isinstance(scales, tuple):
             scales = (scales,) * (x.ndim - 2)
         if self.mode == "nearest":
             if self.antialias:
-                raise ValueError("[Upsample] expected no antialias with the mode 'nearest'")
+                raise mx.Error("[Upsample] expected no antialias with the mode 'nearest'")
             return upsample_nearest(x, scales)
         interpolate = upsample_linear if self.mode == "linear" else upsample_cubic
         return interpolate(x, scales, self.align_corners, self.antialias)
