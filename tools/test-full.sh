@@ -19,12 +19,18 @@ thread_sanitized() {
 }
 
 # Python itself is not instrumented, so the runtimes are loaded before it, and what the interpreter
-# keeps until it ends is no leak of ours.
+# keeps until it ends is no leak of ours.  Reports go to files, so that one in a child fails the step as well,
+# however its test takes the end of the child.
 sanitized_python() {
-    local runtimes
+    local runtimes reports=$results/report status=0 file
     runtimes="$(cc -print-file-name=libasan.so):$(cc -print-file-name=libubsan.so)"
-    LD_PRELOAD=$runtimes ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-        PYTHONPATH=$PWD/build/asan/python run_pytest asan -m 'not slow'
+    LD_PRELOAD=$runtimes PYTHONMALLOC=malloc PYTHONPATH=$PWD/build/asan/python \
+        ASAN_OPTIONS=detect_leaks=0:log_path=$reports UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports \
+        run_pytest asan -m 'not slow' || status=1
+    for file in "$reports".*; do
+        if [ -e "$file" ]; then cat "$file"; status=1; fi
+    done
+    return $status
 }
 
 # Programs written for the `mlx` package, in an environment of their own that has no other `mlx`.

@@ -94,7 +94,7 @@ def in_child(body):
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(20)
+        signal.alarm(100)
         try:
             status = 0 if body() else 3
         except BaseException:
