@@ -509,9 +509,13 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
         shape[i] = (int)d->shape[i];
         if (d->strides && d->shape[i] > 1)
             rows = rows && d->strides[i] == expected;
-        expected *= d->shape[i];
-        size *= d->shape[i];
+        size = d->shape[i] ? size : 0;
+        if (d->shape[i] && __builtin_mul_overflow(expected, d->shape[i], &expected)) {
+            PyErr_SetString(PyExc_ValueError, "[from_dlpack] expected sizes whose product fits 63 bits");
+            return -1;
+        }
     }
+    size *= expected;
     char *data = (char *)d->data + d->byte_offset;
     size_t itemsize = mlx_dtype_size(t);
     if (owner && (rows || size == 0) && (size_t)data % itemsize == 0) {

@@ -107,7 +107,7 @@ PyObject *fn_fft_istft(struct call *c)
     bool onesided = GIVEN(7) ? BOOL(7) : true;
     size_t ndim = mlx_array_ndim(ARRAY(0));
     int norm = norm_of(c, 6), rows = ndim > 1 ? mlx_array_dim(ARRAY(0), (int)ndim - 2) : 1;
-    int n = GIVEN(1) ? INT(1) : onesided ? 2 * (rows - 1) : rows;
+    int n = GIVEN(1) ? INT(1) : !onesided ? rows : rows > INT32_MAX / 2 ? INT32_MAX : 2 * (rows - 1);
     if (norm < 0)
         return NULL;
     if (GIVEN(8) && INT(8) < 0) {

@@ -51,17 +51,18 @@ int64_t shape_size(const char *op, int ndim, const int *shape)
             mx_fail("[%s] expected sizes of 0 or more, got %d in shape %s", op, shape[i], shape_text(ndim, shape));
             return -1;
         }
-        empty |= shape[i] == 0;
-    }
-    if (empty)
-        return 0;
-    for (int i = 0; i < ndim; i++)
+        if (shape[i] == 0) {
+            empty = true;
+            continue;
+        }
         /* 16 bytes are the most an element may take, so byte counts fit as well. */
         if (__builtin_mul_overflow(size, (int64_t)shape[i], &size) || size > INT64_MAX / 16) {
-            mx_fail("[%s] expected a size that fits 63 bits in bytes, got shape %s", op, shape_text(ndim, shape));
+            mx_fail("[%s] expected sizes whose product fits 63 bits in bytes, got shape %s", op,
+                    shape_text(ndim, shape));
             return -1;
         }
-    return size;
+    }
+    return empty ? 0 : size;
 }
 
 bool same_shape(mx a, mx b)

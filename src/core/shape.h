@@ -9,7 +9,8 @@ int axis_of(const char *op, int i, int n);
 /* Sorted, checked, without duplicates, into out[]; returns how many or -1.  axes NULL: all of them. */
 int axes_of(const char *op, const int *axes, int n, int ndim, int *out);
 
-/* Number of elements; -1 and a failure if a size is negative or the product does not fit. */
+/* Number of elements; -1 and a failure if a size is negative or the product does not fit, that of an empty
+ * shape without its zeros: so the product of any axes of an array fits, and its strides do. */
 int64_t shape_size(const char *op, int ndim, const int *shape);
 bool same_shape(mx a, mx b);
 /* The shape that n arrays broadcast to; fails and returns false where they do not. */

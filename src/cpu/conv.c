@@ -115,7 +115,8 @@ static int shared_weights(struct plain *p)
 {
     struct forward f = { .p = p, .convert = p->t != p->ct };
     int threads = conv_threads(p);
-    conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1);
+    if (conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1))
+        return 1;
     f.each = ceil_div(p->out, p->g->nr);
     f.panels = f.each * p->groups;
     f.parts = p->strips < 4 * threads && threads > 1
@@ -179,7 +180,8 @@ static int own_weights(struct plain *p)
     int64_t taps = p->axis[0].taps * p->axis[1].taps * p->axis[2].taps;
     int threads = conv_threads(p);
     struct own o = { p, NULL };
-    conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1);
+    if (conv_strips(p, STRIP, threads > 1 ? 6 * threads : 1))
+        return 1;
     size_t weights = to_lines(taps * p->channels * (int64_t)p->size);
     size_t each = p->strip_bytes + to_lines(16 * p->channels * (int64_t)p->size);
     threads = (int)smaller(threads, p->strips);

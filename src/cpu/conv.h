@@ -63,8 +63,8 @@ int conv_parts(const struct conv_args *a, mx x, mx w, mx y, int (*fn)(struct pla
 /* How many threads it is worth. */
 int conv_threads(const struct plain *p);
 /* Chooses strips with at most so many bytes of the input, and at least `strips` of them if there
- * are as many positions. */
-void conv_strips(struct plain *p, int64_t bytes, int64_t strips);
+ * are as many positions.  Fails where a strip would not fit into any memory. */
+int conv_strips(struct plain *p, int64_t bytes, int64_t strips);
 /* Strip i, its input copied into `space` unless it is read where it lies. */
 struct strip conv_strip(const struct plain *p, int64_t i, char *space);
 /* Offset of tap t in w. */

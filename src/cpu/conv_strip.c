@@ -157,19 +157,27 @@ int conv_threads(const struct plain *p)
     return work < 64 * 1024 ? 1 : pool_threads();
 }
 
-void conv_strips(struct plain *p, int64_t bytes, int64_t strips)
+/* a b, or the most there is: strides and dilations of any size spread a strip over more than memory. */
+static int64_t times(int64_t a, int64_t b)
 {
+    int64_t c;
+    return __builtin_mul_overflow(a, b, &c) ? INT64_MAX : c;
+}
+
+int conv_strips(struct plain *p, int64_t bytes, int64_t strips)
+{
+    enum { MOST_BITS = 48 }; /* of a strip's bytes: sizes made of it stay in range */
     struct axis *a = p->axis;
     for (p->split = 0; p->split < 2 && a[p->split].out == 1;) p->split++;
     int s = p->split;
     int64_t inner = p->channels * (int64_t)p->size;
     for (int i = 0; i < 3; i++)
         if (i != s)
-            inner *= span(&a[i], a[i].out);
+            inner = times(inner, span(&a[i], a[i].out));
     int64_t total = p->images * a[s].out, wanted = larger(1, total / strips);
     p->some = 1;
     p->wide = a[s].out;
-    if (inner * span(&a[s], p->wide) > bytes || p->wide > wanted) {
+    if (times(inner, span(&a[s], p->wide)) > bytes || p->wide > wanted) {
         int64_t fit = (bytes / inner - span(&a[s], 1)) / a[s].stride + 1;
         int64_t unit = s == 2 ? 4 * p->g->mr : 1; /* whole tiles, where the cut is across them */
         p->wide = larger(1, smaller(p->wide, smaller(fit, wanted)));
@@ -181,6 +189,11 @@ void conv_strips(struct plain *p, int64_t bytes, int64_t strips)
     p->strips = ceil_div(p->images, p->some) * ceil_div(a[s].out, p->wide);
     for (int i = 0; i < 3; i++) a[i].seen = span(&a[i], i == s ? p->wide : a[i].out);
     p->direct = in_place(p);
+    int64_t strip = times(times(inner, a[s].seen), p->some);
+    if (!p->direct && strip >> MOST_BITS) {
+        mx_fail_memory((unsigned long)strip);
+        return 1;
+    }
     p->s[3] = p->channels;
     p->s[2] = p->s[3] * a[2].seen;
     p->s[1] = p->s[2] * a[1].seen;
@@ -189,6 +202,7 @@ void conv_strips(struct plain *p, int64_t bytes, int64_t strips)
     if (p->direct)
         for (int i = 0; i < 3; i++) p->s[i] = p->x.s[i];
     list_taps(p);
+    return 0;
 }
 
 /* `n` pixels of row-by-row input to where they are computed with. */

@@ -157,7 +157,8 @@ static int run_part(struct plain *p, void *ctx)
 {
     struct backward f = { .p = p, .w = ctx, .own = p->in == 1 && p->out == 1 && p->groups > 1 };
     int mr = p->g->mr, nr = p->g->nr;
-    conv_strips(p, STRIP, BLOCKS);
+    if (conv_strips(p, STRIP, BLOCKS))
+        return 1;
     f.whole = p->out * p->groups * p->depth;
     f.blocks = larger(1, smaller(ROOM / (f.whole * (int64_t)p->size), smaller(BLOCKS, p->strips)));
     f.rows = f.own ? p->out : ceil_div(ceil_div(p->out, ceil_div(BLOCKS / 2, f.blocks)), mr) * mr;

@@ -96,18 +96,20 @@ static int run_linalg(const struct run *r, struct job *j, const char *name, cons
     mx x[2] = { NULL };
     int64_t count = matrices(r->x[0]);
     int failed = 0;
+    bool empty = true; /* all results: then a matrix may have any size, and there may be any number of them */
     for (int k = 0; k < r->nout && !failed; k++) {
         failed = out_new(r, k);
         if (failed)
             break;
+        empty &= r->y[k]->size == 0;
         j->y[k] = host(r->y[k]);
         j->y_size[k] = count ? (size_t)(nbytes(r->y[k]) / count) : 0;
     }
-    for (int i = 0; i < r->nin && !failed; i++) {
+    for (int i = 0; i < r->nin && !failed && !empty; i++) {
         x[i] = row_major(r->x[i], &hold[i]);
         failed = is_nil(x[i]);
     }
-    if (!failed) {
+    if (!failed && !empty) {
         j->m = dim(x[0], -2);
         j->n = dim(x[0], -1);
         j->k = r->nin > 1 ? dim(x[1], -1) : j->m < j->n ? j->m : j->n;

@@ -147,15 +147,23 @@ static union fold_acc sum_of_piece(const struct scan *s, const char *x, int64_t 
     return acc;
 }
 
-/* The fold of a whole piece. */
+/* What folds a whole piece as the scan of one does; none for sums of exponentials. */
+static reduce_row_fn *fold_kernel(const struct scan *s)
+{
+    switch (s->fold) {
+    case SCAN_SUM: return cpu->scan->total[s->work] ? cpu->scan->total[s->work] : cpu->reduce->row[REDUCE_SUM][s->work];
+    case SCAN_PROD: return cpu->reduce->row[REDUCE_PROD][s->work];
+    case SCAN_MIN: return cpu->reduce->row[REDUCE_MIN][s->work];
+    case SCAN_MAX: return cpu->reduce->row[REDUCE_MAX][s->work];
+    case SCAN_LOGSUMEXP: break;
+    }
+    return NULL;
+}
+
 static void fold_pieces(void *ctx, int64_t begin, int64_t end)
 {
     const struct scan *s = ctx;
-    static const enum reduce_id id[] = { [SCAN_SUM] = REDUCE_SUM, [SCAN_PROD] = REDUCE_PROD, [SCAN_MIN] = REDUCE_MIN,
-                                         [SCAN_MAX] = REDUCE_MAX };
-    reduce_row_fn *row = cpu->reduce->row[id[s->fold]][s->work];
-    if (s->fold == SCAN_SUM && cpu->scan->total[s->work])
-        row = cpu->scan->total[s->work];
+    reduce_row_fn *row = fold_kernel(s);
     for (int64_t k = begin; k < end; k++) {
         int64_t i = k / s->pieces, p = k % s->pieces, n = piece_size(s, p);
         int64_t first = i * s->n + (s->reverse ? s->n - p * CHUNK - n : p * CHUNK);

@@ -123,9 +123,9 @@ mx mx_eye(int n, int m, int k, enum dtype t)
 const struct op op_eye = { OP_ROW(eye), ARGS(eye_args), .shapes = eye_shapes };
 
 /* Is column j at most row i + k?  n rows, m columns. */
-static mx triangle(int n, int m, int k)
+static mx triangle(int n, int m, int64_t k)
 {
-    mx i = mx_arange(k, (double)k + n, 1, DT_int64), j = mx_arange(0, m, 1, DT_int64);
+    mx i = mx_arange((double)k, (double)k + n, 1, DT_int64), j = mx_arange(0, m, 1, DT_int64);
     return mx_less_equal(j, mx_expand_dims(i, (const int[]){ 1 }, 1));
 }
 
@@ -143,7 +143,7 @@ static mx part_of_matrix(const char *op, mx x, int k, bool lower)
     if (x->ndim < 2)
         return mx_fail("[%s] expected an array of at least two dimensions, got shape %s", op,
                        shape_of(x));
-    mx keep = triangle(dim(x, -2), dim(x, -1), lower ? k : k - 1), zero = array_of_int(0, x->dtype);
+    mx keep = triangle(dim(x, -2), dim(x, -1), lower ? k : k - (int64_t)1), zero = array_of_int(0, x->dtype);
     return lower ? mx_where(keep, x, zero) : mx_where(keep, zero, x);
 }
 

@@ -3,6 +3,7 @@
  * An op states dy/dx_i once, as a partial.  The family turns it into vjp (ct * conj(d)), jvp (the
  * sum of d * t_i) and vmap; broadcasting is an op of its own, so operands of a node always have
  * the shape of its result. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -421,14 +422,21 @@ mx mx_round(mx x, int decimals)
 {
     if (is_nil(x) || decimals == 0)
         return mx_rint(x);
+    double power = pow(10, fabs((double)decimals));
     if (!dtype_is_inexact(x->dtype)) {
         if (decimals > 0)
             return mx_copy(x);
-        mx scale = array_of_double(pow(10, -decimals), DT_float64);
+        if (power > 0x1p65)
+            return mx_zeros_like(x);
+        mx scale = array_of_double(power, DT_float64);
         return mx_astype(mx_multiply(mx_rint(mx_divide(mx_astype(x, DT_float64), scale)), scale), x->dtype);
     }
+    if (x->dtype == DT_float16 && power > 65504)
+        return mx_astype(mx_round(mx_astype(x, DT_float32), decimals), DT_float16);
+    if (power > (x->dtype == DT_float64 ? DBL_MAX : FLT_MAX)) /* no number has so many digits */
+        return decimals > 0 ? mx_copy(x) : mx_where(mx_isfinite(x), mx_multiply(x, mx_scalar_like(0, x)), x);
     /* A power of ten is exact where 10^-d is not, so multiply or divide by it as d's sign says. */
-    mx scale = mx_scalar_like(pow(10, abs(decimals)), x);
+    mx scale = mx_scalar_like(power, x);
     return decimals > 0 ? mx_divide(mx_rint(mx_multiply(x, scale)), scale)
                         : mx_multiply(mx_rint(mx_divide(x, scale)), scale);
 }

@@ -177,7 +177,7 @@ mx mx_fftfreq(int n, double d, bool half)
         return mx_fail("[%s] expected a spacing d other than 0, got 0", name);
     mx k = mx_arange(0, half ? n / 2 + 1 : n, 1, DT_float64), whole = array_of_double(n, DT_float64);
     if (!half)
-        k = mx_where(mx_less(k, array_of_int((n + 1) / 2, DT_float64)), k, mx_subtract(k, whole));
+        k = mx_where(mx_less(k, array_of_int(n / 2 + n % 2, DT_float64)), k, mx_subtract(k, whole));
     return mx_astype(mx_divide(k, array_of_double(n * d, DT_float64)), DT_float32);
 }
 

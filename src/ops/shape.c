@@ -799,9 +799,10 @@ static bool as_strided_view(const struct call *c, mx y)
     const struct as_strided_args *a = c->args;
     if (!c->x[0]->row)
         return false;
+    /* What nobody walks may have been given as any number. */
     for (int i = 0; i < y->ndim; i++)
-        y->strides[i] = a->strides.v[i];
-    y->offset = c->x[0]->offset + a->offset;
+        y->strides[i] = y->size && y->shape[i] > 1 ? a->strides.v[i] : 0;
+    y->offset = c->x[0]->offset + (y->size ? a->offset : 0);
     return true;
 }
 

@@ -324,20 +324,18 @@ mx mx_segmented_mm(mx a, mx b, mx segments)
 
 /* ---- block_masked_mm ---- */
 
-/* A mask of blocks as one of the elements of the last two dimensions of shape (..., m, n). */
-static mx spread_mask(mx mask, int m, int n, int size)
+/* Elements of axis `axis` of a mask as one for each of `n` elements, `size` in a block. */
+static mx spread(mx mask, int axis, int n, int size)
 {
-    int shape[MX_MAX_NDIM], begin[MX_MAX_NDIM] = { 0 }, step[MX_MAX_NDIM], ndim = mask->ndim;
-    memcpy(shape, mask->shape, (size_t)ndim * sizeof *shape);
-    int down = shape[ndim - 2], across = shape[ndim - 1];
-    mask = mx_expand_dims(mask, (int[]){ -3, -1 }, 2);
-    shape[ndim - 2] = down, shape[ndim - 1] = size, shape[ndim] = across, shape[ndim + 1] = size;
-    mask = mx_broadcast_to(mask, ndim + 2, shape);
-    shape[ndim - 2] = down * size, shape[ndim - 1] = across * size;
-    mask = mx_reshape(mask, ndim, shape);
-    for (int i = 0; i < ndim; i++) step[i] = 1;
-    shape[ndim - 2] = m, shape[ndim - 1] = n;
-    return mx_slice(mask, begin, shape, step);
+    int shape[MX_MAX_NDIM], blocks = dim(mask, axis), whole = dim_of("block_masked_mm", (int64_t)blocks * size);
+    if (is_nil(mask) || whole < 0)
+        return MX_NIL;
+    axis += mask->ndim;
+    mx y = mx_expand_dims(mask, (int[]){ axis + 1 }, 1);
+    memcpy(shape, y->shape, (size_t)y->ndim * sizeof *shape);
+    shape[axis + 1] = size;
+    y = mx_broadcast_to(y, mask->ndim + 1, shape);
+    return mx_slice_axis(mx_flatten(y, axis, axis + 1), axis, 0, n, 1);
 }
 
 /* x with each of its blocks multiplied by an element of the mask, or kept where that is true. */
@@ -345,19 +343,17 @@ static mx masked(const char *which, mx x, mx mask, int size)
 {
     if (!mask || is_nil(x))
         return x;
-    int m = dim(x, -2), n = dim(x, -1), most = m > n ? m : n;
-    size = size <= most ? size : most ? most : 1; /* one block */
-    int down = (m - 1 + size) / size, across = (n - 1 + size) / size;
+    int m = dim(x, -2), n = dim(x, -1), down = m / size + (m % size != 0), across = n / size + (n % size != 0);
     if (is_nil(mask))
         return mask;
     if (mask->ndim < 2 || mask->ndim + 2 > MX_MAX_NDIM || dim(mask, -2) != down || dim(mask, -1) != across)
         return mx_fail("[block_masked_mm] expected %s of shape (..., %d, %d) for blocks of %d of an array "
                        "of shape %s, got %s",
                        which, down, across, size, shape_of(x), shape_of(mask));
-    mx spread = spread_mask(mask, m, n, size);
+    mx each = spread(spread(mask, -2, m, size < m ? size : m), -1, n, size < n ? size : n);
     if (mask->dtype == DT_bool_)
-        return mx_where(spread, x, mx_scalar_like(0, x));
-    return mx_multiply(x, mx_astype(spread, x->dtype));
+        return mx_where(each, x, mx_scalar_like(0, x));
+    return mx_multiply(x, mx_astype(each, x->dtype));
 }
 
 mx mx_block_masked_mm(mx a, mx b, int size, mx out, mx lhs, mx rhs)

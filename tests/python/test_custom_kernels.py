@@ -362,7 +362,7 @@ CALLS = [
     (TypeError, "three ints", {"grid": 4}),
     (ValueError, "positive sizes, got \\(0,1,1\\)", {"threadgroup": (0, 1, 1)}),
     (ValueError, "sizes of 0 or more, got -2", {"output_shapes": [(-2,)]}),
-    (ValueError, "a size that fits 63 bits", {"output_shapes": [(2**31 - 1,) * 4]}),
+    (ValueError, "sizes whose product fits 63 bits", {"output_shapes": [(2**31 - 1,) * 4]}),
     (TypeError, "Dtypes", {"output_dtypes": ["float32"]}),
     (TypeError, "shapes", {"output_shapes": [2]}),
     (TypeError, "arrays and numbers", {"inputs": ["a"]}),

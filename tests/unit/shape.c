@@ -1055,8 +1055,8 @@ static void errors(void **state)
         mx_view(mx_broadcast_to(array_of_int(1, DT_int64), 1, (int[]){ INT32_MAX }), DT_int8),
         MX_VALUE, "[view] expected dimensions up to");
     int huge[4] = { INT32_MAX, INT32_MAX, INT32_MAX, 2 };
-    assert_fails(mx_broadcast_to(s, 4, huge), MX_VALUE, "expected a size that fits");
-    assert_fails(mx_zeros(4, huge, DT_int8), MX_VALUE, "expected a size that fits");
+    assert_fails(mx_broadcast_to(s, 4, huge), MX_VALUE, "expected sizes whose product fits");
+    assert_fails(mx_zeros(4, huge, DT_int8), MX_VALUE, "expected sizes whose product fits");
     /* Failed arrays go through. */
     assert_ptr_equal(mx_reshape(MX_NIL, 1, (int[]){ 5 }), MX_NIL);
     assert_ptr_equal(mx_slice(MX_NIL, NULL, NULL, NULL), MX_NIL);

@@ -1,0 +1,141 @@
+"""Numbers at the ends of what an int holds, and empty arrays with axes as long as they may be, given to everything."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+DRIVER = pathlib.Path(__file__).with_name("hostile_sizes.py")
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
+MOST = 2**31 - 1
+
+
+def survives(log, part, parts):
+    done = subprocess.run([sys.executable, DRIVER, log, str(part), str(parts)], capture_output=True, text=True)
+    assert done.returncode == 0, (done.returncode, log.read_text().strip(), done.stderr[-3000:])
+    results, exceptions = map(int, done.stdout.split()[-2:])
+    assert results > 1000 and exceptions > 2000
+
+
+# All calls under the sanitizers, and a part of them otherwise.
+@pytest.mark.parametrize("part", range(4 if SANITIZED else 1))
+def test_calls_with_hostile_sizes_end(tmp_path, part):
+    survives(tmp_path / "log", part, 4 if SANITIZED else 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_all_calls_with_hostile_sizes_end(tmp_path, part):
+    survives(tmp_path / "log", part, 4)
+
+
+def test_sizes_of_empty_arrays_have_a_product():
+    """So that strides and sizes made of some of the axes fit."""
+    with pytest.raises(ValueError, match="sizes whose product fits 63 bits"):
+        mx.zeros((0, MOST, MOST, MOST))
+    with pytest.raises(ValueError, match="sizes whose product fits 63 bits"):
+        mx.expand_dims(mx.zeros((0, MOST)), 1) + mx.zeros((2**30, 1))
+    assert mx.eval(mx.zeros((0, MOST, 9)) + 1) is None
+
+
+@pytest.mark.parametrize("k", [-(2**31), -(2**31) + 1, -5, 5, MOST])
+def test_triangles_far_from_the_diagonal(k):
+    x = np.arange(1, 13).reshape(3, 4)
+    np.testing.assert_array_equal(mx.triu(mx.array(x), k), np.triu(x, k))
+    np.testing.assert_array_equal(mx.tril(mx.array(x), k), np.tril(x, k))
+    np.testing.assert_array_equal(mx.tri(3, 4, k), np.tri(3, 4, k))
+    np.testing.assert_array_equal(mx.eye(3, 4, k), np.eye(3, 4, k))
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16, mx.complex64, mx.int32, mx.uint8])
+def test_round_to_digits_that_no_number_has(dtype):
+    """The number itself, or zero; NumPy and mlx give NaN where the power of ten is infinite."""
+    x = mx.array([1.25, -3.5, 7, 100]).astype(dtype)
+    for decimals in (40, 400, MOST):
+        assert mx.array_equal(mx.round(x, decimals), x)
+    for decimals in (-40, -400, -MOST, -(2**31)):
+        assert mx.array_equal(mx.round(x, decimals), mx.zeros_like(x))
+
+
+def test_round_of_float16_to_more_digits_than_its_range_holds():
+    x = mx.array([0.0012345, -0.0678], mx.float16)
+    np.testing.assert_allclose(np.array(mx.round(x, 5)), np.round(np.array(x, np.float64), 5), rtol=1e-3)
+    assert mx.array_equal(mx.round(mx.array([float("inf"), 3.0]), -39), mx.array([float("inf"), 0.0]))
+
+
+def test_blocks_larger_than_the_matrix():
+    a, b = mx.arange(6.0).reshape(2, 3), mx.arange(12.0).reshape(3, 4)
+    one = mx.full((1, 1), 2.0)
+    for size in (4, 5, MOST):
+        got = mx.block_masked_mm(a, b, size, mask_lhs=one, mask_rhs=one)
+        np.testing.assert_array_equal(got, 4 * np.array(a) @ np.array(b))
+    got = mx.block_masked_mm(mx.ones((5, 3)), mx.ones((3, 7)), 4, mx.array([[1.0, 2], [3, 4]]))
+    want = 3 * np.kron([[1, 2], [3, 4]], np.ones((4, 4)))[:5, :7]
+    np.testing.assert_array_equal(got, want)
+    with pytest.raises(ValueError, match="2147483647"):
+        mx.block_masked_mm(mx.zeros((MOST, 0)), mx.zeros((0, 0)), 2**30, mx.zeros((2, 0)))
+
+
+def test_long_spectra_without_frames():
+    with pytest.raises(ValueError, match="istft"):
+        mx.fft.istft(mx.zeros((MOST, 0), mx.complex64))
+    assert mx.fft.fftfreq(5).tolist() == pytest.approx([0, 0.2, 0.4, -0.4, -0.2])
+
+
+def test_strides_that_nothing_walks():
+    x = mx.as_strided(mx.zeros(4), (0, 3), (MOST, -(2**31)), MOST)
+    assert x[:, ::2].T.shape == (2, 0) and x[:, 1:].tolist() == []
+    y = mx.as_strided(mx.arange(4), (1, 2), (MOST, 2), 1)
+    assert y.tolist() == [[1, 3]] and (y[0:1, ::-1] + 0).tolist() == [[3, 1]]
+
+
+def test_strides_and_dilations_of_a_convolution_without_end():
+    x, w = mx.ones((1, 4, 4, 1)), mx.ones((1, 3, 3, 1))
+    with pytest.raises(MemoryError):
+        mx.eval(mx.conv2d(x, w, stride=MOST, padding=MOST))
+    with pytest.raises(MemoryError):
+        mx.eval(mx.conv_general(x, w, padding=MOST, kernel_dilation=MOST))
+    assert mx.conv2d(x, w[:, :1, :1], stride=MOST).tolist() == [[[[1.0]]]]
+
+
+class Lying:
+    """DLPack of an empty array of a shape that has no product."""
+
+    def __init__(self, shape):
+        self.x = np.zeros((0,) + (1,) * (len(shape) - 1), np.float32)
+        self.shape = shape
+
+    def __dlpack__(self, **kw):
+        import ctypes
+
+        capsule = self.x.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        tensor = pointer(capsule, b"dltensor")
+        # DLTensor: data, device (2 ints), ndim, dtype (4 bytes), shape
+        sizes = ctypes.cast(ctypes.c_void_p.from_address(tensor + 24).value, ctypes.POINTER(ctypes.c_int64))
+        for i, size in enumerate(self.shape):
+            sizes[i] = size
+        return capsule
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_dlpack_shapes_without_a_product():
+    assert mx.from_dlpack(Lying((0, MOST, 5))).shape == (0, MOST, 5)
+    with pytest.raises(ValueError, match="product fits 63 bits"):
+        mx.from_dlpack(Lying((0, MOST, MOST, MOST)))
+    with pytest.raises(ValueError, match="does not fit 32 bits"):
+        mx.from_dlpack(Lying((0, 2**31)))
+
+
+def test_matrices_without_elements_are_not_counted():
+    """As many as there may be, and none has work in it."""
+    mx.eval(mx.linalg.lu(mx.zeros((MOST, 0, 9)), stream=mx.cpu))
+    mx.eval(mx.linalg.pinv(mx.zeros((MOST, 0, 9)), stream=mx.cpu))
+    mx.eval(mx.linalg.solve(mx.zeros((MOST, 0, 0)), mx.zeros((MOST, 0, 9)), stream=mx.cpu))
