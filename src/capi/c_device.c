@@ -181,7 +181,7 @@ int mlx_device_info_get(mlx_device_info *info, mlx_device dev)
     struct device d;
     if (capi_device(__func__, "dev", dev, &d) || !capi_out(info))
         return capi_report();
-    const struct backend *be = backend_of(d.type);
+    const struct device_class *be = devices_of(d.type);
     if (!be || d.index >= device_count(d.type)) {
         mx_fail("[device_info] expected a device that is there, got %s", device_text(d));
         return capi_report();

@@ -7,9 +7,9 @@
 #include "capi/capi.h"
 #include "capi/primitive_run.h"
 #include "core/buffer.h"
-#include "core/shape.h"
-#include "core/stream.h"
 #include "core/pool.h"
+#include "core/shape.h"
+#include "run/backend.h"
 
 /* Without gaps, the first axis fastest. */
 static bool column_major(mx x)
@@ -23,9 +23,10 @@ static bool column_major(mx x)
     return true;
 }
 
-static void look(mlx_run_array *a, mx x, bool on_device)
+static void look(mlx_run_array *a, mx x, const struct plugin_run *r)
 {
-    char *base = !x->buf ? NULL : on_device && x->buf->device ? x->buf->device : x->buf->host;
+    char *there = x->buf && r->on == DEVICE_GPU ? buffer_on(x->buf, r->stream) : NULL;
+    char *base = there ? there : x->buf ? x->buf->host : NULL;
     *a = (mlx_run_array){ .data = base ? base + x->offset * (int64_t)itemsize(x) : NULL,
                            .dtype = (mlx_dtype)x->dtype, .ndim = x->ndim, .shape = x->shape, .strides = x->strides,
                            .size = x->size, .row_contiguous = x->row, .col_contiguous = column_major(x) };
@@ -39,7 +40,7 @@ int run_open(struct mlx_run_ *run, const char *name, const struct plugin_run *r)
     if (!a)
         return 1;
     *run = (struct mlx_run_){ name, r, a, a + r->nin };
-    for (int i = 0; i < r->nin; i++) look(&run->x[i], r->x[i], on_device(r));
+    for (int i = 0; i < r->nin; i++) look(&run->x[i], r->x[i], r);
     for (int k = 0; k < r->nout; k++) {
         mx y = r->y[k];
         run->y[k] = (mlx_run_array){ .dtype = (mlx_dtype)y->dtype, .ndim = y->ndim, .shape = y->shape,
@@ -107,7 +108,7 @@ int mlx_run_alloc(mlx_run run, size_t k)
     mx y = result(run, k);
     if (!y || run->r->fresh(run->r, (int)k))
         return 1;
-    look(&run->y[k], y, on_device(run->r));
+    look(&run->y[k], y, run->r);
     return 0;
 }
 
@@ -127,7 +128,7 @@ int mlx_run_alloc_like(mlx_run run, size_t k, size_t i)
         memcpy(y->strides, x->strides, (size_t)x->ndim * sizeof *x->strides);
         array_note_layout(y);
     }
-    look(&run->y[k], y, on_device(run->r));
+    look(&run->y[k], y, run->r);
     return 0;
 }
 
@@ -136,7 +137,7 @@ int mlx_run_alloc_over(mlx_run run, size_t k, size_t i)
     mx y = result(run, k);
     if (!y || !operand(run, i) || run->r->over(run->r, (int)k, (int)i))
         return 1;
-    look(&run->y[k], y, on_device(run->r));
+    look(&run->y[k], y, run->r);
     return 0;
 }
 
@@ -150,7 +151,7 @@ int mlx_run_launch(mlx_run run, const char *library, const char *kernel, const i
         return 1;
     struct launch l = { .library = library, .kernel = kernel, .blocks = blocks, .threads = threads, .args = args,
                         .nargs = args_num };
-    const struct backend *be = run->r->stream->backend;
+    const struct backend *be = backend_of(run->r->stream);
     if (!library || !kernel || !blocks || !threads || (!args && args_num))
         return mlx_run_error(run, "expected a library, a kernel, sizes and arguments to launch, got null");
     if (!on_device(run->r) || !be->launch)

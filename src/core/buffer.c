@@ -107,12 +107,19 @@ static void count_active(size_t bytes)
         ;
 }
 
+void memory_count(int64_t bytes)
+{
+    if (bytes > 0)
+        count_active((size_t)bytes);
+    else
+        atomic_fetch_sub_explicit(&active, (size_t)-bytes, memory_order_relaxed);
+}
+
 /* ---- blocks: memory of one size class */
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* Class sizes are 4, 5, 6 and 7 times a power of two. */
-static size_t class_bytes(size_t bytes, int *bin)
+size_t memory_class(size_t bytes, int *bin)
 {
     if (bytes < 256)
         bytes = 256;
@@ -211,7 +218,7 @@ size_t memory_set_cache_limit(size_t n)
 static void *take_block(size_t bytes, size_t *capacity)
 {
     int bin;
-    *capacity = class_bytes(bytes, &bin);
+    *capacity = memory_class(bytes, &bin);
     void *p = bin_take(bin, *capacity);
     if (p)
         return p;
@@ -231,7 +238,7 @@ static void *take_block(size_t bytes, size_t *capacity)
 static void give_block(void *p, size_t capacity)
 {
     int bin;
-    class_bytes(capacity, &bin);
+    memory_class(capacity, &bin);
     bin_put(p, bin, capacity);
 }
 
@@ -326,21 +333,152 @@ struct buffer *buffer_new(size_t bytes)
     return b;
 }
 
-struct buffer *buffer_new_device(const struct backend *be, int device_index, size_t bytes)
+/* ---- sides on devices */
+
+static bool same_device(const struct stream *a, const struct stream *b)
 {
-    struct buffer *b = header_new();
+    return a->on == b->on && a->device.index == b->device.index;
+}
+
+static struct side *side_on(const struct buffer *b, const struct stream *s)
+{
+    struct side *d = atomic_load_explicit(&b->sides, memory_order_acquire);
+    while (d && !same_device(d->stream, s)) d = d->next;
+    return d;
+}
+
+void *buffer_on(const struct buffer *b, const struct stream *s)
+{
+    const struct side *d = side_on(b, s);
+    return d ? d->p : NULL;
+}
+
+/* Memory whose bytes work queued on s is about to make. */
+static struct side *side_new(struct buffer *b, struct stream *s)
+{
+    struct side *d = mx_malloc(sizeof *d);
+    void *p = d ? s->on->alloc(s, b->bytes ? b->bytes : 1) : NULL;
+    if (!p) {
+        free(d);
+        return NULL;
+    }
+    *d = (struct side){ .p = p, .stream = s, .mark = s->on->mark(s) };
+    return d;
+}
+
+static void side_free(struct side *d, size_t bytes)
+{
+    if (d->reader)
+        d->stream->on->follow(d->stream, d->reader, d->read);
+    d->stream->on->free(d->stream, d->p, bytes ? bytes : 1);
+    free(d);
+}
+
+/* Found by other threads from now on. */
+static void side_add(struct buffer *b, struct side *d)
+{
+    d->next = atomic_load_explicit(&b->sides, memory_order_relaxed);
+    atomic_store_explicit(&b->sides, d, memory_order_release);
+}
+
+struct buffer *buffer_new_on(struct stream *s, size_t bytes)
+{
+    struct buffer *b = mx_test_should_fail() ? mx_fail_memory(bytes), NULL : header_new();
     if (!b)
         return NULL;
-    b->device = be->alloc(device_index, bytes ? bytes : 1);
-    if (!b->device) {
+    b->bytes = bytes;
+    struct side *d = side_new(b, s);
+    if (!d) {
         free(b);
         return NULL;
     }
+    side_add(b, d);
     b->state = ON_DEVICE;
-    b->bytes = bytes;
-    b->backend = be;
-    b->device_index = device_index;
     return b;
+}
+
+/* What s queues from now on comes after the bytes are there, and they stay until then. */
+static int read_on(struct side *d, struct stream *s)
+{
+    if (d->stream == s)
+        return 0;
+    int failed = s->on->follow(s, d->stream, d->mark);
+    if (d->reader && d->reader != s)
+        failed |= d->stream->on->follow(d->stream, d->reader, d->read);
+    d->reader = s;
+    d->read = s->on->mark(s);
+    return failed;
+}
+
+static pthread_mutex_t moving = PTHREAD_MUTEX_INITIALIZER;
+
+static int to_device(struct buffer *b, struct stream *s)
+{
+    struct side *d = side_new(b, s), *from;
+    if (!d)
+        return 1;
+    int failed;
+    if (atomic_load(&b->state) & ON_HOST) {
+        failed = s->on->to_device(s, d->p, b->host, b->bytes);
+    } else {
+        for (from = atomic_load(&b->sides); from->stream->on != s->on; from = from->next)
+            ;
+        failed = read_on(from, s) || s->on->from_peer(s, d->p, from->stream, from->p, b->bytes);
+    }
+    if (failed) {
+        side_free(d, b->bytes);
+        return 1;
+    }
+    side_add(b, d);
+    atomic_fetch_or(&b->state, ON_DEVICE);
+    return 0;
+}
+
+int buffer_bring(struct buffer *b, struct stream *s)
+{
+    if (!s->on->alloc)
+        return buffer_bring_host(b);
+    struct side *d = side_on(b, s);
+    if (d && d->stream == s)
+        return 0;
+    pthread_mutex_lock(&moving);
+    d = side_on(b, s);
+    int failed = d ? read_on(d, s) : to_device(b, s);
+    pthread_mutex_unlock(&moving);
+    return failed;
+}
+
+int buffer_bring_host(struct buffer *b)
+{
+    if (atomic_load_explicit(&b->state, memory_order_acquire) & ON_HOST)
+        return 0;
+    int failed = 0;
+    pthread_mutex_lock(&moving);
+    if (!(atomic_load(&b->state) & ON_HOST)) {
+        const struct side *d = atomic_load(&b->sides);
+        failed = buffer_need_host(b) || d->stream->on->to_host(d->stream, d->mark, b->host, d->p, b->bytes);
+        if (!failed)
+            atomic_fetch_or(&b->state, ON_HOST);
+    }
+    pthread_mutex_unlock(&moving);
+    return failed;
+}
+
+int buffer_wait(struct buffer *b)
+{
+    const struct side *d = atomic_load_explicit(&b->sides, memory_order_acquire);
+    return d && !(atomic_load_explicit(&b->state, memory_order_acquire) & ON_HOST) &&
+           d->stream->on->wait(d->stream, d->mark);
+}
+
+void buffer_leave_devices(struct buffer *b)
+{
+    struct side *d = atomic_exchange(&b->sides, NULL);
+    for (struct side *next; d; d = next) {
+        next = d->next;
+        side_free(d, b->bytes);
+    }
+    atomic_store(&b->state, ON_HOST);
 }
 
 struct buffer *buffer_wrap(void *memory, size_t bytes, bool writable, void (*release)(void *), void *payload)
@@ -377,8 +515,8 @@ void buffer_release(struct buffer *b)
 {
     if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (b->device)
-        b->backend->free(b->device_index, b->device, b->bytes);
+    if (atomic_load_explicit(&b->sides, memory_order_relaxed))
+        buffer_leave_devices(b);
     if (b->release) {
         release_foreign(b);
         return;

@@ -11,29 +11,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct backend;
+struct device;
+struct stream;
 
-enum side { ON_HOST = 1, ON_DEVICE = 2 };
+enum where { ON_HOST = 1, ON_DEVICE = 2 };
+
+/* A buffer's memory on one device; kept until the buffer goes, since queued work may read it. */
+struct side {
+    struct side *next;
+    void *p;
+    struct stream *stream; /* which it was taken for, and goes back to */
+    uint64_t mark;         /* of that stream: its bytes are there */
+    struct stream *reader; /* another one of the device that reads it, up to its mark `read`; or NULL */
+    uint64_t read;
+};
 
 struct buffer {
     atomic_int refs;
-    _Atomic uint8_t state;          /* set of enum side: where the current bytes are */
+    _Atomic uint8_t state;          /* set of enum where: where the current bytes are */
     bool writable;                  /* foreign memory may be read-only: never written in place */
     bool mapped;                    /* pages of a file: may be written, but each is copied then */
     size_t bytes;                   /* as asked for */
     size_t capacity;                /* as got */
     void *host;                     /* may be NULL while only the device has it */
-    void *device;
-    const struct backend *backend;  /* of the device side */
-    int device_index;
+    struct side *_Atomic sides;     /* with ON_DEVICE, all of them have the current bytes */
     void (*release)(void *payload); /* foreign memory: called once, never on a worker or under a lock */
     void *payload;
 };
 
 /* Uninitialized host memory, 64-byte aligned; NULL after mx_fail.  The new buffer has one reference. */
 struct buffer *buffer_new(size_t bytes);
-/* A buffer with only a device side. */
-struct buffer *buffer_new_device(const struct backend *be, int device_index, size_t bytes);
+/* A buffer with a side on the device of s alone, for work that is queued there. */
+struct buffer *buffer_new_on(struct stream *s, size_t bytes);
+/* Makes the bytes current where s computes: copies what is not there yet, and has work that is queued on s
+ * from now on come after what makes them.  Non-zero after mx_fail. */
+int buffer_bring(struct buffer *b, struct stream *s);
+/* Makes them current on the host, and waits for that. */
+int buffer_bring_host(struct buffer *b);
+/* The calling thread waits until they are there, wherever that is. */
+int buffer_wait(struct buffer *b);
+/* Address on the device of s, after buffer_bring; NULL: it has no side there. */
+void *buffer_on(const struct buffer *b, const struct stream *s);
+/* The host's bytes are about to change: other sides go. */
+void buffer_leave_devices(struct buffer *b);
 /* Memory of somebody else.  On failure NULL, and `release` was not called. */
 struct buffer *buffer_wrap(void *host, size_t bytes, bool writable, void (*release)(void *), void *payload);
 void buffer_retain(struct buffer *b);
@@ -44,7 +64,11 @@ void buffer_run_releases(void);
 /* Makes sure that the host side exists (allocates it, contents undefined). */
 int buffer_need_host(struct buffer *b);
 
-/* Statistics and limits, in bytes. */
+/* The size that a request is rounded up to, and the number of its class: 4, 5, 6 and 7 times powers of two. */
+size_t memory_class(size_t bytes, int *bin);
+
+/* Statistics and limits, in bytes.  Devices count what buffers take there. */
+void memory_count(int64_t bytes); /* taken, or below zero given back */
 size_t memory_active(void);
 size_t memory_peak(void);
 size_t memory_cached(void);

@@ -267,7 +267,6 @@ void node_release(struct node *n)
     slab_free(n, bytes);
 }
 
-
 void node_forget_output(struct node *n, mx y)
 {
     pthread_mutex_lock(&siblings);

@@ -12,16 +12,16 @@
 
 #include "core/buffer.h"
 
-/* ---- backends and devices */
+/* ---- devices */
 
-static const struct backend *backends[2] = { &cpu_backend, NULL };
+static const struct device_class *classes[2];
 static _Atomic int default_type = -1; /* -1: gpu where there is one */
 static _Atomic int default_index;
 
-void backend_register(const struct backend *be) { backends[be->type] = be; }
-const struct backend *backend_of(enum device_type t) { return backends[t]; }
+void devices_register(const struct device_class *c) { classes[c->type] = c; }
+const struct device_class *devices_of(enum device_type t) { return classes[t]; }
 
-int device_count(enum device_type t) { return backends[t] ? backends[t]->device_count() : 0; }
+int device_count(enum device_type t) { return classes[t] ? classes[t]->count() : 0; }
 
 struct device default_device(void)
 {
@@ -72,8 +72,8 @@ struct stream *stream_new(struct device d)
     struct stream *s = mx_malloc(sizeof *s);
     if (!s)
         return NULL;
-    *s = (struct stream){ .device = d, .backend = backends[d.type] };
-    s->queue = s->backend->open(s);
+    *s = (struct stream){ .device = d, .on = classes[d.type] };
+    s->queue = s->on->open(s);
     if (!s->queue) {
         free(s);
         return NULL;
@@ -111,7 +111,7 @@ void set_default_stream(struct stream *s)
 
 int stream_synchronize(struct stream *s)
 {
-    int failed = s->backend->synchronize(s);
+    int failed = s->on->synchronize(s);
     buffer_run_releases();
     return failed;
 }
@@ -127,7 +127,7 @@ int streams_synchronize_all(void)
 void streams_clear(void)
 {
     for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older)
-        s->backend->rest(s);
+        s->on->rest(s);
     buffer_run_releases();
     atomic_fetch_add(&generation, 1);
 }
@@ -147,8 +147,8 @@ static void reset_in_child(void)
     unlock_events();
     pthread_cond_init(&event_cond, NULL);
     for (struct stream *s = atomic_load(&newest); s; s = s->older)
-        if (s->backend->forked)
-            s->backend->forked(s);
+        if (s->on->forked)
+            s->on->forked(s);
 }
 __attribute__((constructor)) static void survive_fork(void)
 {

@@ -1,5 +1,6 @@
 /* load.c: bytes of a source into memory, by several threads, or as the source's own pages. */
 #include "ops/load.h"
+#include "plan/result.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ int run_load(const struct run *r)
     if (from->map && n && !a->swap && y->dtype != DT_bool_ && (from->base + offset) % align == 0) {
         struct buffer *b = from->map(from, offset, n);
         if (b)
-            return out_in(y, b), 0;
+            return result_in(y, b), 0;
         if (mx_failed())
             return 1;
     }

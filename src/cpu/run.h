@@ -8,7 +8,7 @@
 
 #include "core/array.h"
 #include "core/buffer.h"
-#include "core/stream.h"
+#include "run/backend.h"
 #include "cpu/kernels.h"
 #include "core/pool.h"
 #include "ops/plugin.h"
@@ -30,9 +30,6 @@ int out_new(const struct run *r, int k);
 int out_over(const struct run *r, int k, int i);
 /* Tries operands in order. */
 int out_over_any(const struct run *r, int k);
-
-/* y lies row-major in b, whose one reference it gets. */
-void out_in(mx y, struct buffer *b);
 
 /* y takes over the memory of x, of its size and type size, which nobody will look at again. */
 void out_take(mx y, mx x);

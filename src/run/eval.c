@@ -10,6 +10,7 @@
 #include "run/eval.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -50,6 +51,15 @@ int mx_interrupted(int64_t *next)
     if (given_up)
         mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
     return given_up;
+}
+
+/* The backends of this build. */
+__attribute__((constructor)) static void add_backends(void)
+{
+    devices_register(&cpu_backend.devices);
+#ifdef MLX_CUDA
+    devices_register(&cuda_backend.devices);
+#endif
 }
 
 /* ---- building the tape */
@@ -324,34 +334,6 @@ static void tape_discard(struct tape *t)
     }
 }
 
-/* Makes x's bytes present where the stream computes. */
-static int bring(struct stream *s, mx x)
-{
-    struct buffer *b = x->buf;
-    enum side want = s->backend->alloc ? ON_DEVICE : ON_HOST;
-    if (atomic_load_explicit(&b->state, memory_order_acquire) & want)
-        return 0;
-    static pthread_mutex_t moving = PTHREAD_MUTEX_INITIALIZER;
-    int failed = 0;
-    pthread_mutex_lock(&moving);
-    if (!(atomic_load(&b->state) & want)) {
-        if (want == ON_HOST) {
-            failed = buffer_need_host(b) || b->backend->to_host(s, b->host, b->device, b->bytes);
-        } else {
-            if (!b->device) {
-                b->device = s->backend->alloc(s->device.index, b->bytes ? b->bytes : 1);
-                b->backend = s->backend;
-                b->device_index = s->device.index;
-            }
-            failed = !b->device || s->backend->to_device(s, b->device, b->host, b->bytes);
-        }
-        if (!failed)
-            atomic_fetch_or(&b->state, want);
-    }
-    pthread_mutex_unlock(&moving);
-    return failed;
-}
-
 static bool make_view(struct node *n, mx y)
 {
     mx x = n->in[n->op->traits & FORWARDS ? n->nin - n->nout + y->out : 0];
@@ -380,7 +362,43 @@ static bool make_views(struct node *n, mx *y)
     return true;
 }
 
+/* ---- operations without a kernel on the stream's device */
+
+/* Asked once: MLX_FALLBACK=error. */
+static bool fallback_is_error(void)
+{
+    static atomic_int asked = -1;
+    int is = atomic_load_explicit(&asked, memory_order_relaxed);
+    if (is < 0) {
+        const char *e = getenv("MLX_FALLBACK");
+        atomic_store(&asked, is = e && !strcmp(e, "error"));
+    }
+    return is;
+}
+
+/* The stream of the CPU that runs n instead; the first time for each operation the log says so. */
+static struct stream *elsewhere(struct stream *s, const struct node *n)
+{
+    static _Atomic bool told[OP_COUNT + 1];
+    struct stream *cpu = default_stream((struct device){ DEVICE_CPU, 0 });
+    if (s->on == cpu->on || fallback_is_error() || !backend_of(cpu)->supports(n)) {
+        mx_fail_as(MX_RUNTIME, "[%s] has no kernel for %s", n->op->name, device_text(s->device));
+        return NULL;
+    }
+    const char *log = getenv("MLX_LOG");
+    if (log && strstr(log, "fallback") && !atomic_exchange(&told[n->op->id], true))
+        fprintf(stderr, "mlx: %s has no kernel on %s and runs on the CPU\n", n->op->name, device_text(s->device));
+    return cpu;
+}
+
 enum outcome { RAN, FAILED, SPOILED };
+
+static inline int bring(struct buffer *b, struct stream *s)
+{
+    if (!s->on->alloc && (atomic_load_explicit(&b->state, memory_order_acquire) & ON_HOST))
+        return 0;
+    return buffer_bring(b, s);
+}
 
 static enum outcome run_entry(struct stream *s, struct entry *e)
 {
@@ -390,14 +408,12 @@ static enum outcome run_entry(struct stream *s, struct entry *e)
             return SPOILED;
     if ((n->op->traits & VIEW) && n->nin && make_views(n, entry_out(e)))
         return RAN;
-    if (!s->backend->supports(n)) {
-        mx_fail_as(MX_RUNTIME, "[%s] has no kernel for %s", n->op->name, device_text(s->device));
+    if (!backend_of(s)->supports(n) && !(s = elsewhere(s, n)))
         return FAILED;
-    }
     for (int i = 0; i < n->nin; i++)
-        if (bring(s, n->in[i]))
+        if (bring(n->in[i]->buf, s))
             return FAILED;
-    return s->backend->run(s, e) ? FAILED : RAN;
+    return backend_of(s)->run(s, e) ? FAILED : RAN;
 }
 
 int mx_run_entry(struct stream *s, struct entry *e) { return run_entry(s, e) != RAN; }
@@ -447,7 +463,6 @@ static int members(struct batch *b, int i, struct entry *m[])
  * to its arrays.) */
 static enum outcome run_members(struct stream *s, int n, struct entry *const m[], bool wanted[])
 {
-    enum side where = s->backend->alloc ? ON_DEVICE : ON_HOST;
     int uses[FUSE_MOST];
     for (int i = 0; i < n; i++) {
         const struct node *node = m[i]->node;
@@ -461,13 +476,13 @@ static enum outcome run_members(struct stream *s, int n, struct entry *const m[]
             mx x = node->in[k];
             if (atomic_load_explicit(&x->status, memory_order_acquire) != READY)
                 return SPOILED;
-            if (!(atomic_load_explicit(&x->buf->state, memory_order_acquire) & where) && bring(s, x))
+            if (bring(x->buf, s))
                 return FAILED;
         }
     }
     for (int i = 0; i < n; i++)
         wanted[i] |= atomic_load_explicit(&m[i]->one->refs, memory_order_acquire) != 1 + uses[i];
-    return s->backend->run_fused(s, n, m, wanted) ? FAILED : RAN;
+    return backend_of(s)->run_fused(s, n, m, wanted) ? FAILED : RAN;
 }
 
 static void run_fused(struct batch *b, int i, bool stopped, struct failure *own, const struct failure *before)
@@ -497,6 +512,8 @@ void run_batch(struct batch *b)
     running = b->done;
     int64_t next = stop && b->n > 1 ? milliseconds() + ASK_MS : INT64_MAX;
     bool stopped = false;
+    if (backend_of(s)->begin)
+        backend_of(s)->begin(s);
     for (int i = 0; i < b->n; i++) {
         struct entry *e = &b->entries[i];
         if (e->waits)
@@ -515,6 +532,10 @@ void run_batch(struct batch *b)
         }
     }
     running = NULL;
+    if (backend_of(s)->end && backend_of(s)->end(s)) {
+        note(&own, mx_error_kind(), mx_error_message());
+        mx_error_clear();
+    }
     event_set(b->done, own.kind, own.message);
     free(own.message);
     free(before.message);
@@ -543,14 +564,14 @@ static int evaluate(int n, const mx x[], bool now)
         }
     }
     for (struct batch *b = t.first; b && !t.failed && mx_fuse_enabled(); b = b->next)
-        t.failed = b->n > 1 && b->stream->backend->run_fused && fuse_plan(b->n, b->entries, t.epoch, b->first);
+        t.failed = b->n > 1 && backend_of(b->stream)->run_fused && fuse_plan(b->n, b->entries, t.epoch, b->first);
     struct batch *mine = NULL, **end = &mine; /* those that this thread is to run */
     if (t.failed)
         roll_back(&t);
     for (struct batch *b = t.failed ? NULL : t.first, *next; b; b = next) {
         next = b->next;
         b->next = NULL;
-        if (b->stream->backend->submit(b->stream, b)) {
+        if (backend_of(b->stream)->submit(b->stream, b)) {
             *end = b;
             end = &b->next;
         }
@@ -565,7 +586,7 @@ static int evaluate(int n, const mx x[], bool now)
     }
     for (struct batch *b = mine, *next; b; b = next) {
         next = b->next;
-        b->stream->backend->run_now(b->stream, b);
+        backend_of(b->stream)->run_now(b->stream, b);
     }
     return 0;
 }
@@ -625,7 +646,7 @@ int mx_eval(int n, const mx x[])
         return 1;
     int failed = 0;
     for (int i = 0; i < n; i++)
-        failed |= await(x[i]);
+        failed |= await(x[i]) || buffer_wait(x[i]->buf);
     buffer_run_releases();
     return failed;
 }
@@ -640,6 +661,5 @@ int mx_wait_host(mx x)
         return 1;
     if (atomic_load_explicit(&x->buf->state, memory_order_acquire) & ON_HOST)
         return 0;
-    struct stream *s = default_stream((struct device){ DEVICE_CPU, 0 });
-    return !s || bring(s, x);
+    return buffer_bring_host(x->buf);
 }

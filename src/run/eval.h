@@ -3,7 +3,7 @@
 #define MX_RUN_EVAL_H
 
 #include "core/array.h"
-#include "core/stream.h"
+#include "run/backend.h"
 
 /* Until it is given NULL, evaluations of this thread fail, for the sake of the operation `why`, which is
  * being computed on it: what it would wait for may be behind it.  Gives what was there. */

@@ -69,7 +69,7 @@ static bool can_fuse(const struct entry *e)
 static bool can_end(const struct entry *e, const struct place *p, struct marks m)
 {
     const struct node *n = e->node;
-    const struct backend *be = n->stream->backend;
+    const struct backend *be = backend_of(n->stream);
     if (n->nin != 1 || n->nout != 1 || (n->op->traits & (FUSE | VIEW)) || e->keep || !be->ends)
         return false;
     int from = maker(m, n->in[0]);

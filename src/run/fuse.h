@@ -7,7 +7,7 @@
 #ifndef MX_RUN_FUSE_H
 #define MX_RUN_FUSE_H
 
-#include "core/stream.h"
+#include "run/backend.h"
 #include "transform/walk.h"
 
 /* On unless the environment says MLX_FUSE=0 or compiling is set to leave fusing out. */

@@ -164,7 +164,7 @@ static void part_small(struct entry *e, int i)
 static int fuse(struct steps *s)
 {
     int n = s->g->r.n, failed = 0;
-    if (!mx_fuse_enabled() || !n || !s->nodes[0].stream->backend->run_fused)
+    if (!mx_fuse_enabled() || !n || !backend_of(s->on)->run_fused)
         return 0;
     graph_lock();
     uint32_t walk = walk_begin();
@@ -336,23 +336,10 @@ void steps_feed(struct steps *s, int n)
 
 /* ---- the public ways in */
 
-static int same_backend(const struct steps *s, const struct stream *on)
-{
-    for (int i = 0; i < s->g->r.n; i++) {
-        const struct node *n = s->g->r.entries[i].node;
-        if (n->stream->backend == on->backend)
-            continue;
-        mx_fail_as(MX_RUNTIME, "[%s] a body that runs on %s cannot have an operation (%s) on another kind of device",
-                   s->who, device_text(on->device), n->op->name);
-        return 1;
-    }
-    return 0;
-}
-
 int steps_open(struct steps *s, const char *who, struct stream *on, struct graph *g, const struct dims in[],
                int carried)
 {
-    *s = (struct steps){ .who = who };
+    *s = (struct steps){ .who = who, .on = on };
     if (!(s->g = graph_at(g, in)))
         return 1;
     s->n_in = s->g->n_in;
@@ -362,7 +349,7 @@ int steps_open(struct steps *s, const char *who, struct stream *on, struct graph
     struct layout l = { .at = mx_malloc(((size_t)s->g->r.n + 2 * values) * sizeof *l.at) };
     l.last = l.at ? l.at + s->g->r.n + values : NULL;
     l.made = l.at ? mx_malloc(values) : NULL;
-    int failed = !l.made || same_backend(s, on) || make_values(s, in) || make_nodes(s) || fuse(s);
+    int failed = !l.made || make_values(s, in) || make_nodes(s) || fuse(s);
     if (!failed) {
         for (int i = 0; i < s->g->r.n; i++)
             if (!s->entries[i].waits)
@@ -421,10 +408,9 @@ bool steps_reads(const struct steps *s, int i)
     return occurrences(s->n_out, s->g->r.roots, i) > 0;
 }
 
-static int run_step(const struct step *e)
+static int run_step(struct stream *on, const struct step *e)
 {
-    struct stream *on = e->members[0]->node->stream;
-    return e->n == 1 ? mx_run_entry(on, e->members[0]) : on->backend->run_fused(on, e->n, e->members, e->wanted);
+    return e->n == 1 ? mx_run_entry(on, e->members[0]) : backend_of(on)->run_fused(on, e->n, e->members, e->wanted);
 }
 
 int steps_run(struct steps *s)
@@ -434,7 +420,7 @@ int steps_run(struct steps *s)
     for (const struct step *e = s->steps, *end = e + s->n; e < end; e++) {
         for (int k = e->n_counts; k-- > 0; c++)
             atomic_store_explicit(&c->x->refs, c->refs, memory_order_relaxed);
-        if (run_step(e))
+        if (run_step(s->on, e))
             return 1;
         for (int k = e->n_drops; k-- > 0; d++)
             empty(*d);

@@ -7,11 +7,12 @@
 #ifndef MX_RUN_STEPS_H
 #define MX_RUN_STEPS_H
 
-#include "core/stream.h"
+#include "run/backend.h"
 #include "transform/graph.h"
 
 struct steps {
     const char *who;   /* for messages */
+    struct stream *on; /* where the bodies' operations run, whatever stream they were traced on */
     struct graph *g;   /* a reference */
     int n_in, n_out, n_values;
     mx *v;             /* by value: arrays of our own */

@@ -1,4 +1,4 @@
-/* math_f32.h: the maths library of float on the CPU, for loops that the compiler vectorizes.
+/* math_f32.h: the maths library of float, for loops that the compiler vectorizes, and for GPUs.
  *
  * Branch-free polynomials, at most 2 ulp from the truth (tests/property/elementwise_accuracy.c
  * says how much each).  Coefficients come from tools/polynomials.py.  Choices are written as ?:

@@ -1,8 +1,8 @@
-/* math_f64.h: the maths library of double on the CPU; math_f32.h says how it is written.
+/* math_f64.h: the maths library of double; math_f32.h says how it is written.
  *
  * power alone is libm's: it needs a logarithm of twice the bits. */
 
-#if defined __FMA__ || defined __ARM_FEATURE_FMA
+#if defined __FMA__ || defined __ARM_FEATURE_FMA || defined __CUDACC__
 #define FAST_FMA 1
 FN double m_fma_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
 #else

@@ -9,8 +9,9 @@
  * GIVES_BOOL rows return uint8_t, 0 or 1; a bool operand is true if it is not 0.  GIVES_REAL rows return
  * float for complex64.  scalar_cast.h adds the conversions between types.
  *
- * The formulas call the maths library in force as M(f): on the CPU the inlined polynomials of
- * math_f32.h and math_f64.h, which compilers vectorize; on CUDA expf and friends. */
+ * The formulas call the maths library as M(f), the inlined polynomials of math_f32.h and math_f64.h:
+ * the same on the CPU, where compilers vectorize them, and on CUDA, so that results are the same bits
+ * (but for power of doubles, which is the platform's). */
 #ifndef MX_SHARED_SCALAR_H
 #define MX_SHARED_SCALAR_H
 
@@ -30,9 +31,27 @@ typedef unsigned long long uint64_t;
 #define NAN __int_as_float(0x7fc00000)
 #endif
 #define FN static __device__ __forceinline__
+#define __builtin_fabsf fabsf
+#define __builtin_fabs fabs
+#define __builtin_sqrtf sqrtf
+#define __builtin_sqrt sqrt
+#define __builtin_floorf floorf
+#define __builtin_floor floor
+#define __builtin_ceilf ceilf
+#define __builtin_ceil ceil
+#define __builtin_truncf truncf
+#define __builtin_trunc trunc
+#define __builtin_rintf rintf
+#define __builtin_rint rint
+#define __builtin_copysignf copysignf
+#define __builtin_copysign copysign
+#define __builtin_fmaf fmaf
+#define __builtin_fma fma
+#define __builtin_clzll __clzll
 #include "shared/bits.h"
-FN float residuef(float a, float q, float b) { return fmaf(-q, b, a); }
-FN double residue(double a, double q, double b) { return fma(-q, b, a); }
+#include "shared/math_f64.h"
+
+#include "shared/math_f32.h"
 #else
 #include <math.h>
 #include <stddef.h>
@@ -143,11 +162,7 @@ typedef struct {
 
 #define T float
 #define K(f) f##_f32
-#ifdef __CUDACC__
-#define M(name) name##f
-#else
 #define M(name) m_##name##_f32
-#endif
 #include "shared/scalar_float.h"
 #undef T
 #undef K
@@ -155,11 +170,7 @@ typedef struct {
 
 #define T double
 #define K(f) f##_f64
-#ifdef __CUDACC__
-#define M(name) name
-#else
 #define M(name) m_##name##_f64
-#endif
 #include "shared/scalar_float.h"
 
 /* Complex numbers compute in pairs of doubles, through the M of the pass above. */

@@ -47,7 +47,9 @@ ROWS = list(rows())
 
 def outcomes(python, programs):
     """What each program gives: [text], the classes of its error, or ["dies"]."""
-    done = subprocess.run([python, "-W", "ignore", "-c", RUN], input=json.dumps(programs), capture_output=True, text=True)
+    done = subprocess.run(
+        [python, "-W", "ignore", "-c", RUN], input=json.dumps(programs), capture_output=True, text=True
+    )
     if done.returncode == 0:
         return json.loads(done.stdout.splitlines()[-1])
     if len(programs) == 1:

@@ -1,18 +1,23 @@
-/* loopback.c: see loopback.h. */
+/* loopback.c: see loopback.h.
+ *
+ * A stream has a queue of batches, as every backend's, whose runner only notes what is to be done: tasks, which
+ * another thread does one after the other, later.  A mark is a task that says how far it is. */
 #define _GNU_SOURCE
 #include "support/loopback.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/buffer.h"
-#include "core/stream.h"
 #include "cpu/run.h"
 #include "ops/plugin.h"
+#include "plan/result.h"
 #include "run/eval.h"
+#include "run/queue.h"
+
+enum { DEVICES = 2, POISON = 0xa5 };
 
 static unsigned delay;
 static size_t memory;
@@ -24,6 +29,8 @@ void loopback_set_delay(unsigned us) { delay = us; }
 void loopback_set_memory(size_t bytes) { memory = bytes; }
 void loopback_fail_op(const char *name) { failing = name; }
 void loopback_forget_op(const char *name) { forgotten = name; }
+size_t loopback_in_use(void) { return atomic_load(&in_use); }
+long loopback_copies(void) { return atomic_load(&copies); }
 
 static bool (*run_kernel)(const char *kernel, const int blocks[3], const int threads[3], const void *const *args);
 void loopback_set_kernels(bool (*run)(const char *kernel, const int blocks[3], const int threads[3],
@@ -32,7 +39,367 @@ void loopback_set_kernels(bool (*run)(const char *kernel, const int blocks[3], c
     run_kernel = run;
 }
 
-/* Within run(), while the device's memory is open. */
+/* ---- the device's memory: pages that nobody can touch unless the device works on them */
+
+static size_t pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return ((bytes ? bytes : 1) + page - 1) / page * page;
+}
+
+/* Several threads may have the device open: pages are counted open, not per block. */
+static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+
+static void open_pages(const void *p, size_t bytes) { mprotect((void *)p, pages(bytes), PROT_READ | PROT_WRITE); }
+static void close_pages(const void *p, size_t bytes) { mprotect((void *)p, pages(bytes), PROT_NONE); }
+
+static void move(void *to, bool to_device, const void *from, bool from_device, size_t bytes)
+{
+    pthread_mutex_lock(&door);
+    if (to_device)
+        open_pages(to, bytes);
+    if (from_device)
+        open_pages(from, bytes);
+    memcpy(to, from, bytes);
+    if (to_device)
+        close_pages(to, bytes);
+    if (from_device)
+        close_pages(from, bytes);
+    pthread_mutex_unlock(&door);
+}
+
+/* ---- tasks */
+
+enum what { RUN, COPY, MARK, FOLLOW, FREE };
+struct shadow { struct mx_array array; struct buffer buffer; int64_t numbers[2 * MX_MAX_NDIM]; };
+struct task {
+    struct task *next;
+    enum what what;
+    void *to, *from;
+    bool from_device;
+    size_t bytes;
+    struct loop *other;
+    uint64_t mark;
+    struct node *node; /* RUN */
+    struct shadow *x, *y;
+};
+
+struct loop {
+    struct batch_queue queue;
+    struct stream *stream;
+    pthread_t worker;
+    struct task *first, *last;
+    uint64_t now, passed; /* the mark of what is queued; how many have passed */
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+static struct loop *loop_of(const struct stream *s) { return s->queue; }
+
+static struct task *task_new(enum what what)
+{
+    struct task *t = calloc(1, sizeof *t);
+    t->what = what;
+    return t;
+}
+
+static void queue_task(struct loop *q, struct task *t)
+{
+    pthread_mutex_lock(&lock);
+    if (q->first)
+        q->last->next = t;
+    else
+        q->first = t;
+    q->last = t;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The CPU's kernel, on the memory of the device. */
+static void run_late(struct task *t)
+{
+    struct node node = *t->node;
+    mx x[64], y[16];
+    pthread_mutex_lock(&door);
+    for (int i = 0; i < node.nin; i++) {
+        x[i] = &t->x[i].array;
+        open_pages(t->x[i].buffer.host, t->x[i].buffer.bytes);
+    }
+    for (int k = 0; k < node.nout; k++) y[k] = &t->y[k].array;
+    node.in = x;
+    struct entry e = { .node = &node, .one = y[0], .several = node.nout > 1 ? y : NULL, .keep = true };
+    struct stream *cpu = default_stream((struct device){ DEVICE_CPU, 0 });
+    if (backend_of(cpu)->run(cpu, &e))
+        abort(); /* what can fail is asked when it is queued */
+    for (int i = 0; i < node.nin; i++) close_pages(t->x[i].buffer.host, t->x[i].buffer.bytes);
+    pthread_mutex_unlock(&door);
+    for (int k = 0; k < node.nout; k++) {
+        struct buffer *made = y[k]->buf;
+        move(t->y[k].buffer.host, true, made->host, false, t->y[k].buffer.bytes);
+        buffer_release(made);
+    }
+    node_release(t->node);
+    free(t->x);
+    free(t->y);
+}
+
+static void *work(void *arg)
+{
+    struct loop *q = arg;
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        while (!q->first) pthread_cond_wait(&changed, &lock);
+        struct task *t = q->first;
+        if (t->what == FOLLOW)
+            while (t->other->passed <= t->mark) pthread_cond_wait(&changed, &lock);
+        pthread_mutex_unlock(&lock);
+        switch (t->what) {
+        case RUN: usleep(delay), run_late(t); break;
+        case COPY: move(t->to, true, t->from, t->from_device, t->bytes); break;
+        case FREE:
+            munmap(t->to, pages(t->bytes));
+            atomic_fetch_sub(&in_use, pages(t->bytes));
+            break;
+        default: break;
+        }
+        if (t->what == COPY && !t->from_device)
+            free(t->from);
+        pthread_mutex_lock(&lock);
+        q->first = t->next;
+        if (t->what == MARK)
+            q->passed = t->mark + 1;
+        pthread_cond_broadcast(&changed);
+        pthread_mutex_unlock(&lock);
+        free(t);
+    }
+    return NULL;
+}
+
+static uint64_t mark(struct stream *s)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t now = loop_of(s)->now;
+    pthread_mutex_unlock(&lock);
+    return now;
+}
+
+/* The mark of what is queued so far becomes a task, if it is not one. */
+static void reach(struct loop *q, uint64_t m)
+{
+    pthread_mutex_lock(&lock);
+    bool open = m >= q->now;
+    uint64_t now = q->now;
+    q->now += open;
+    pthread_mutex_unlock(&lock);
+    if (!open)
+        return;
+    struct task *t = task_new(MARK);
+    t->mark = now;
+    queue_task(q, t);
+}
+
+static int follow(struct stream *s, struct stream *other, uint64_t m)
+{
+    reach(loop_of(other), m);
+    struct task *t = task_new(FOLLOW);
+    t->other = loop_of(other);
+    t->mark = m;
+    queue_task(loop_of(s), t);
+    return 0;
+}
+
+static int wait_for(struct stream *s, uint64_t m)
+{
+    struct loop *q = loop_of(s);
+    reach(q, m);
+    pthread_mutex_lock(&lock);
+    while (q->passed <= m) pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static int end_batch(struct stream *s)
+{
+    reach(loop_of(s), mark(s));
+    return 0;
+}
+
+static void *loop_open(struct stream *s)
+{
+    struct loop *q = calloc(1, sizeof *q);
+    queue_init(&q->queue);
+    q->stream = s;
+    pthread_create(&q->worker, NULL, work, q);
+    return q;
+}
+
+static void loop_forked(struct stream *s)
+{
+    queue_forked(s);
+    pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&changed, NULL);
+    loop_of(s)->first = NULL;
+    loop_of(s)->passed = loop_of(s)->now;
+    pthread_create(&loop_of(s)->worker, NULL, work, loop_of(s));
+}
+
+static int synchronize(struct stream *s) { return queue_synchronize(s) || wait_for(s, mark(s)); }
+
+/* ---- memory and copies */
+
+static void *dev_alloc(struct stream *s, size_t bytes)
+{
+    size_t n = pages(bytes);
+    if (memory && atomic_load(&in_use) + n > memory)
+        wait_for(s, mark(s)); /* what is freed late */
+    if (memory && atomic_load(&in_use) + n > memory) {
+        mx_fail_as(MX_MEMORY, "[loopback] could not allocate %zu bytes of device memory", bytes);
+        return NULL;
+    }
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    memset(p, POISON, n);
+    close_pages(p, bytes);
+    atomic_fetch_add(&in_use, n);
+    return p;
+}
+
+static void dev_free(struct stream *s, void *p, size_t bytes)
+{
+    struct task *t = task_new(FREE);
+    t->to = p;
+    t->bytes = bytes;
+    queue_task(loop_of(s), t);
+}
+
+static void queue_copy(struct stream *s, void *to, void *from, bool from_device, size_t bytes)
+{
+    struct task *t = task_new(COPY);
+    t->to = to;
+    t->from = from;
+    t->from_device = from_device;
+    t->bytes = bytes;
+    queue_task(loop_of(s), t);
+    atomic_fetch_add(&copies, 1);
+}
+
+static int to_device(struct stream *s, void *device, const void *host, size_t bytes)
+{
+    void *staged = malloc(bytes ? bytes : 1);
+    memcpy(staged, host, bytes);
+    queue_copy(s, device, staged, false, bytes);
+    return 0;
+}
+
+static int from_peer(struct stream *s, void *to, const struct stream *other, const void *from, size_t bytes)
+{
+    (void)other;
+    queue_copy(s, to, (void *)from, true, bytes);
+    return 0;
+}
+
+static int to_host(struct stream *s, uint64_t m, void *host, const void *device, size_t bytes)
+{
+    wait_for(s, m);
+    move(host, false, device, true, bytes);
+    atomic_fetch_add(&copies, 1);
+    return 0;
+}
+
+/* ---- running */
+
+static int submit(struct stream *s, struct batch *b)
+{
+    bool here = true;
+    for (int i = 0; i < b->nwait; i++) here &= b->now || atomic_load(&b->wait[i]->done);
+    return queue_submit(s, b, here);
+}
+
+/* What fails with operands that are all right, or asks others for more, runs where it is queued. */
+static bool supports(const struct node *n)
+{
+    const struct plugin *p = plugin_of(n->op);
+    if (p)
+        return p->supports(p, DEVICE_GPU);
+    return !(forgotten && !strcmp(n->op->name, forgotten)) && n->nin <= 64 && n->nout <= 16 &&
+           ((n->op->traits & FUSE) || n->op == &op_reduce || n->op == &op_matmul || n->op == &op_softmax ||
+            n->op == &op_full || n->op == &op_contiguous || n->op == &op_reshape || n->op == &op_concatenate);
+}
+
+static void shadow_of(struct shadow *d, mx x, const void *data)
+{
+    d->array = *x;
+    d->array.refs = 1000;
+    d->array.shape = memcpy(d->numbers, x->shape, (size_t)x->ndim * sizeof *x->shape);
+    d->array.strides = memcpy(d->numbers + MX_MAX_NDIM, x->strides, (size_t)x->ndim * sizeof *x->strides);
+    d->buffer = (struct buffer){ .refs = 1000, .state = ON_HOST, .bytes = x->buf->bytes, .host = (void *)data };
+    d->array.buf = &d->buffer;
+}
+
+static int out_on(struct stream *s, mx y)
+{
+    struct buffer *b = buffer_new_on(s, (size_t)nbytes(y));
+    if (!b)
+        return 1;
+    result_in(y, b);
+    return 0;
+}
+
+static int queue_run(struct stream *s, struct entry *e)
+{
+    struct node *n = e->node;
+    struct task *t = task_new(RUN);
+    t->x = calloc((size_t)n->nin + 1, sizeof *t->x);
+    t->y = calloc((size_t)n->nout + 1, sizeof *t->y);
+    for (int i = 0; i < n->nin; i++) shadow_of(&t->x[i], n->in[i], buffer_on(n->in[i]->buf, s));
+    for (int k = 0; k < n->nout; k++) {
+        mx y = entry_out(e)[k];
+        if (out_on(s, y)) {
+            free(t->x);
+            free(t->y);
+            free(t);
+            return 1;
+        }
+        shadow_of(&t->y[k], y, buffer_on(y->buf, s));
+        t->y[k].array.buf = NULL;
+    }
+    node_retain(n);
+    t->node = n;
+    queue_task(loop_of(s), t);
+    return 0;
+}
+
+/* ---- operations registered at run time: their rules run at once, with the device's memory open */
+
+static int fresh(const struct plugin_run *p, int k)
+{
+    if (out_on(p->stream, p->y[k]))
+        return 1;
+    open_pages(buffer_on(p->y[k]->buf, p->stream), p->y[k]->buf->bytes);
+    return 0;
+}
+static int over(const struct plugin_run *p, int k, int i) { return (void)i, fresh(p, k); }
+
+static int run_plugin_here(struct stream *s, struct entry *e)
+{
+    const struct node *n = e->node;
+    const struct plugin *p = plugin_of(n->op);
+    struct plugin_run r = { .on = DEVICE_GPU, .stream = s, .args = n->args, .nin = n->nin, .nout = n->nout,
+                            .x = n->in, .y = entry_out(e), .fresh = fresh, .over = over };
+    wait_for(s, mark(s));
+    pthread_mutex_lock(&door);
+    for (int i = 0; i < n->nin; i++) open_pages(buffer_on(n->in[i]->buf, s), n->in[i]->buf->bytes);
+    int failed = p->run(p, &r);
+    for (int i = 0; i < n->nin; i++) close_pages(buffer_on(n->in[i]->buf, s), n->in[i]->buf->bytes);
+    for (int k = 0; k < n->nout; k++)
+        if (r.y[k]->buf)
+            close_pages(buffer_on(r.y[k]->buf, s), r.y[k]->buf->bytes);
+    pthread_mutex_unlock(&door);
+    return failed;
+}
+
+/* Within a plugin's rule, while the device's memory is open. */
 static int launch(struct stream *s, const struct launch *l)
 {
     if (run_kernel && run_kernel(l->kernel, l->blocks, l->threads, l->args))
@@ -41,215 +408,17 @@ static int launch(struct stream *s, const struct launch *l)
                device_text(s->device));
     return 1;
 }
-size_t loopback_in_use(void) { return atomic_load(&in_use); }
-long loopback_copies(void) { return atomic_load(&copies); }
-
-/* ---- memory */
-
-static size_t pages(size_t bytes)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (bytes + page - 1) / page * page;
-}
-
-static void *dev_alloc(int device, size_t bytes)
-{
-    (void)device;
-    size_t n = pages(bytes);
-    if (memory && atomic_load(&in_use) + n > memory) {
-        mx_fail_as(MX_MEMORY, "[loopback] could not allocate %zu bytes of device memory", bytes);
-        return NULL;
-    }
-    void *p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    atomic_fetch_add(&in_use, n);
-    return p;
-}
-
-static void dev_free(int device, void *p, size_t bytes)
-{
-    (void)device;
-    munmap(p, pages(bytes ? bytes : 1));
-    atomic_fetch_sub(&in_use, pages(bytes ? bytes : 1));
-}
-
-/* Several threads may have the device open: pages are counted open, not per block. */
-static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
-
-static int to_device(struct stream *s, void *device, const void *host, size_t bytes)
-{
-    (void)s;
-    pthread_mutex_lock(&door);
-    mprotect(device, pages(bytes ? bytes : 1), PROT_READ | PROT_WRITE);
-    memcpy(device, host, bytes);
-    mprotect(device, pages(bytes ? bytes : 1), PROT_NONE);
-    pthread_mutex_unlock(&door);
-    atomic_fetch_add(&copies, 1);
-    return 0;
-}
-
-static int to_host(struct stream *s, void *host, const void *device, size_t bytes)
-{
-    (void)s;
-    pthread_mutex_lock(&door);
-    mprotect((void *)device, pages(bytes ? bytes : 1), PROT_READ);
-    memcpy(host, device, bytes);
-    mprotect((void *)device, pages(bytes ? bytes : 1), PROT_NONE);
-    pthread_mutex_unlock(&door);
-    atomic_fetch_add(&copies, 1);
-    return 0;
-}
-
-/* ---- running: the CPU's kernel on stand-ins whose host side is the device's memory */
-
-static bool supports(const struct node *n)
-{
-    const struct plugin *p = plugin_of(n->op);
-    return !(forgotten && !strcmp(n->op->name, forgotten)) &&
-           (p ? p->supports(p, DEVICE_GPU) : cpu_backend.supports(n));
-}
-
-struct stand_in { struct mx_array array; struct buffer buffer; };
 
 static int run(struct stream *s, struct entry *e)
 {
-    struct node node = *e->node;
-    if (failing && !strcmp(node.op->name, failing)) {
-        mx_fail_as(MX_RUNTIME, "[%s] the device failed", node.op->name);
+    if (failing && !strcmp(e->node->op->name, failing)) {
+        mx_fail_as(MX_RUNTIME, "[%s] the device failed", e->node->op->name);
         return 1;
     }
-    struct stand_in *in = calloc((size_t)node.nin + 1, sizeof *in);
-    mx *x = calloc((size_t)node.nin + 1, sizeof *x);
-    pthread_mutex_lock(&door);
-    for (int i = 0; i < node.nin; i++) {
-        struct buffer *b = node.in[i]->buf;
-        mprotect(b->device, pages(b->bytes ? b->bytes : 1), PROT_READ);
-        in[i].array = *node.in[i];
-        in[i].array.refs = 1000;
-        in[i].buffer = *b;
-        in[i].buffer.refs = 1000;
-        in[i].buffer.host = b->device;
-        in[i].array.buf = &in[i].buffer;
-        x[i] = &in[i].array;
-    }
-    node.in = x;
-    struct entry shadow = *e;
-    shadow.node = &node;
-    shadow.keep = true;
-    struct run plugin = { .node = &node, .args = node.args, .nin = node.nin, .nout = node.nout, .x = x,
-                          .y = entry_out(e), .keep = true };
-    int failed = plugin_of(node.op) ? run_plugin(&plugin, s, DEVICE_GPU) : cpu_backend.run(s, &shadow);
-    for (int i = 0; i < node.nin; i++)
-        mprotect(node.in[i]->buf->host, pages(in[i].buffer.bytes ? in[i].buffer.bytes : 1), PROT_NONE);
-    pthread_mutex_unlock(&door);
-    for (int k = 0; k < node.nout && !failed; k++) {
-        mx y = entry_out(e)[k];
-        struct buffer *host = y->buf, *b = buffer_new_device(s->backend, s->device.index, host->bytes);
-        failed = !b;
-        if (b) {
-            to_device(s, b->device, host->host, host->bytes);
-            atomic_fetch_sub(&copies, 1); /* the device's own doing */
-            y->buf = b;
-            buffer_release(host);
-        }
-    }
-    free(in);
-    free(x);
-    return failed;
+    return plugin_of(e->node->op) ? run_plugin_here(s, e) : queue_run(s, e);
 }
 
-/* ---- the queue */
-
-struct queue {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct batch *first, *last;
-    bool busy;
-    pthread_t worker;
-    enum mx_error error;
-    char *message;
-};
-
-static void *work(void *arg)
-{
-    struct queue *q = arg;
-    pthread_mutex_lock(&q->lock);
-    for (;;) {
-        struct batch *b = q->first;
-        if (!b) {
-            pthread_cond_wait(&q->changed, &q->lock);
-            continue;
-        }
-        q->first = b->next;
-        q->busy = true;
-        pthread_mutex_unlock(&q->lock);
-        struct event *done = b->done;
-        bool now = b->now;
-        event_retain(done);
-        usleep(delay);
-        run_batch(b);
-        pthread_mutex_lock(&q->lock);
-        if (!now && done->error != MX_OK && q->error == MX_OK) {
-            q->error = done->error;
-            q->message = strdup(done->message);
-        }
-        event_release(done);
-        q->busy = false;
-        pthread_cond_broadcast(&q->changed);
-    }
-    return NULL;
-}
-
-static void *queue_open(struct stream *s)
-{
-    (void)s;
-    struct queue *q = calloc(1, sizeof *q);
-    pthread_mutex_init(&q->lock, NULL);
-    pthread_cond_init(&q->changed, NULL);
-    pthread_create(&q->worker, NULL, work, q);
-    return q;
-}
-
-static int submit(struct stream *s, struct batch *b)
-{
-    struct queue *q = s->queue;
-    pthread_mutex_lock(&q->lock);
-    b->next = NULL;
-    if (q->first)
-        q->last->next = b;
-    else
-        q->first = b;
-    q->last = b;
-    pthread_cond_broadcast(&q->changed);
-    pthread_mutex_unlock(&q->lock);
-    return 0;
-}
-
-static int synchronize(struct stream *s)
-{
-    struct queue *q = s->queue;
-    pthread_mutex_lock(&q->lock);
-    while (q->first || q->busy)
-        pthread_cond_wait(&q->changed, &q->lock);
-    enum mx_error error = q->error;
-    q->error = MX_OK;
-    if (error != MX_OK)
-        mx_fail_as(error, "%s", q->message);
-    free(q->message);
-    q->message = NULL;
-    pthread_mutex_unlock(&q->lock);
-    return error != MX_OK;
-}
-
-/* The worker stays. */
-static void rest(struct stream *s)
-{
-    if (synchronize(s))
-        mx_error_clear();
-}
-
-static int count(void) { return 1; }
+static int count(void) { return DEVICES; }
 
 static void info(int device, void (*add)(void *, const char *, const char *, size_t), void *ctx)
 {
@@ -258,9 +427,12 @@ static void info(int device, void (*add)(void *, const char *, const char *, siz
 }
 
 static const struct backend loopback = {
-    .name = "loopback", .type = DEVICE_GPU, .device_count = count, .open = queue_open, .rest = rest,
-    .submit = submit, .supports = supports, .run = run, .synchronize = synchronize, .launch = launch,
-    .alloc = dev_alloc, .free = dev_free, .to_device = to_device, .to_host = to_host, .info = info,
+    .devices = { .name = "loopback", .type = DEVICE_GPU, .count = count, .open = loop_open, .rest = queue_rest,
+                 .forked = loop_forked, .synchronize = synchronize, .info = info, .alloc = dev_alloc,
+                 .free = dev_free, .mark = mark, .follow = follow, .wait = wait_for, .to_device = to_device,
+                 .to_host = to_host, .from_peer = from_peer },
+    .submit = submit, .run_now = queue_run_now, .supports = supports, .run = run, .end = end_batch,
+    .launch = launch,
 };
 
-void loopback_register(void) { backend_register(&loopback); }
+void loopback_register(void) { devices_register(&loopback.devices); }

@@ -1,8 +1,8 @@
-/* loopback.h: a pretended gpu.
+/* loopback.h: two pretended gpus.
  *
- * Memory of its own, which the host cannot touch: pages are protected except while the device
- * works on them, so a forgotten copy faults.  Work is queued, delayed, and done by the CPU kernels
- * on the device's copies. */
+ * Memory of their own, which the host cannot touch: pages are protected except while a device works on
+ * them, so a forgotten copy faults.  Work is queued and done later, by another thread, with the CPU's kernels;
+ * memory that nothing has been written to yet is poisoned, so a premature read shows. */
 #ifndef TESTS_LOOPBACK_H
 #define TESTS_LOOPBACK_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 void loopback_register(void);
-void loopback_set_delay(unsigned microseconds); /* before each batch */
+void loopback_set_delay(unsigned microseconds); /* before each operation */
 void loopback_set_memory(size_t bytes);         /* the device's size; 0: unlimited */
 void loopback_fail_op(const char *name);        /* running this op fails; NULL: none */
 void loopback_forget_op(const char *name);      /* there is no kernel for this op; NULL: all are there */

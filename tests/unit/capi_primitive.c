@@ -375,7 +375,7 @@ static void runs_on_devices(void **state)
     assert_int_equal(on_gpu, 1);
     mlx_output out = { MLX_FLOAT32, 1, { 3 } };
     OK(apply(&r, &bare_class, &out, x, y, 4, 2, gpu));
-    FAILS(mlx_array_eval(r), "[Bare] has no kernel for Device(gpu, 0)");
+    OK(mlx_array_eval(r)); /* its rule for the CPU, since it has none for the device */
     mlx_array_free(r);
     mlx_array_free(x);
     mlx_array_free(y);

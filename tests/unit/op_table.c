@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/stream.h"
+#include "run/backend.h"
 #include "mlxfn/mlxfn.h"
 #include "ops/op.h"
 

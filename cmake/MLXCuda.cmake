@@ -1,0 +1,20 @@
+# The GPU kernels: text of src/cuda/kernels, compiled by NVRTC of the PyPI package nvidia-cuda-nvrtc-cu12, which
+# needs no GPU.  Sets MLX_CUDA_IMAGES, the source that holds them.
+option(MLX_CUDA "Build the CUDA backend; it opens the driver at run time and needs none to build" OFF)
+# Machine code of one architecture takes a minute on one core; a wheel has them all.
+set(MLX_CUDA_TARGETS_DEFAULT ptx75)
+if(SKBUILD)
+  set(MLX_CUDA_TARGETS_DEFAULT 80,90,100,120,ptx75)
+endif()
+set(MLX_CUDA_TARGETS ${MLX_CUDA_TARGETS_DEFAULT} CACHE STRING
+  "Architectures that kernels are compiled for: 90 is machine code of sm_90, ptx75 is for 7.5 and all later ones")
+if(MLX_CUDA)
+  set(dir ${PROJECT_BINARY_DIR}/cuda)
+  set(MLX_CUDA_IMAGES ${dir}/cuda_images.c)
+  file(GLOB_RECURSE texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/* ${PROJECT_SOURCE_DIR}/src/shared/*)
+  add_custom_command(OUTPUT ${MLX_CUDA_IMAGES}
+    COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/cuda_kernels.py --out ${dir} --targets ${MLX_CUDA_TARGETS}
+    DEPENDS ${texts} ${PROJECT_SOURCE_DIR}/src/cuda/modules.def ${PROJECT_SOURCE_DIR}/src/plan/walk.h
+            ${PROJECT_SOURCE_DIR}/src/ops/ops.def ${PROJECT_SOURCE_DIR}/tools/cuda_kernels.py
+    COMMENT "GPU kernels for ${MLX_CUDA_TARGETS}" VERBATIM)
+endif()

@@ -1,0 +1,328 @@
+/* gpu.c: NVIDIA GPUs as a backend.
+ *
+ * The thread that evaluates queues kernels on the driver's stream and goes on.  A mark of a stream is the
+ * number of a batch; the event behind it is recorded when the batch ends, or when somebody asks for it
+ * earlier, and kept in a ring: for a mark that has left it a later event serves as well. */
+#include "cuda/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/shape.h"
+#include "plan/result.h"
+
+static struct gpu gpus[MAX_GPUS];
+
+static int gpu_count(void)
+{
+    int n = cuda_devices();
+    return n < MAX_GPUS ? n : MAX_GPUS;
+}
+
+/* ---- opening */
+
+static int attribute(int device, int which)
+{
+    int v = 0;
+    cu.device_attribute(&v, which, device);
+    return v;
+}
+
+static int open_gpu(struct gpu *g, int number)
+{
+    int e = cu.device_get(&g->device, number);
+    if (!e)
+        e = cu.context_retain(&g->context, g->device);
+    if (!e)
+        e = cu.context_use(g->context);
+    if (!e)
+        e = cu.stream_create(&g->copies, CUDA_STREAM_NON_BLOCKING);
+    if (e)
+        return e;
+    g->number = number;
+    cu.device_name(g->name, sizeof g->name, g->device);
+    cu.device_memory(&g->memory, g->device);
+    g->major = attribute(g->device, CUDA_ATTRIBUTE_MAJOR);
+    g->minor = attribute(g->device, CUDA_ATTRIBUTE_MINOR);
+    g->multiprocessors = attribute(g->device, CUDA_ATTRIBUTE_MULTIPROCESSORS);
+    pthread_mutex_init(&g->lock, NULL);
+    atomic_store(&g->opened, true);
+    return 0;
+}
+
+static _Thread_local struct gpu *current;
+static _Atomic unsigned forks;
+
+struct gpu *gpu_use(int number)
+{
+    struct gpu *g = &gpus[number];
+    if (current == g)
+        return g;
+    if (atomic_load(&forks)) {
+        mx_fail_as(MX_RUNTIME, "[cuda] expected the process that first used the GPU, got a child of it made by "
+                               "fork(), where the driver does not work; start processes by spawn, or fork earlier");
+        return NULL;
+    }
+    static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+    int e = 0;
+    pthread_mutex_lock(&opening);
+    if (!atomic_load(&g->opened))
+        e = open_gpu(g, number);
+    pthread_mutex_unlock(&opening);
+    if (!e)
+        e = cu.context_use(g->context);
+    if (e) {
+        cuda_fail("cuda", e);
+        return NULL;
+    }
+    return current = g;
+}
+
+int gpu_check(struct gpu *g, const char *op, int error)
+{
+    int lost = atomic_load_explicit(&g->lost, memory_order_relaxed);
+    if (!error && !lost)
+        return 0;
+    if (lost) {
+        mx_fail_as(MX_RUNTIME, "[%s] GPU %d is lost after %s; the CPU still works", op, g->number,
+                   cuda_error_text(lost));
+        return 1;
+    }
+    if (error != CUDA_OUT_OF_MEMORY)
+        atomic_store(&g->lost, error);
+    return cuda_fail(op, error);
+}
+
+/* ---- streams */
+
+static void *open_stream(struct stream *s)
+{
+    struct gpu *g = gpu_use(s->device.index);
+    struct gpu_stream *q = g ? mx_malloc(sizeof *q) : NULL;
+    if (!q)
+        return NULL;
+    memset(q, 0, sizeof *q);
+    queue_init(&q->queue);
+    pthread_mutex_init(&q->lock, NULL);
+    q->gpu = g;
+    int e = cu.stream_create(&q->stream, CUDA_STREAM_NON_BLOCKING);
+    for (int i = 0; i < RING && !e; i++) e = cu.event_create(&q->event[i], CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING);
+    if (e) {
+        cuda_fail("cuda", e);
+        free(q);
+        return NULL;
+    }
+    return q;
+}
+
+static void forked(struct stream *s)
+{
+    atomic_store(&forks, 1);
+    current = NULL;
+    queue_forked(s);
+}
+
+static uint64_t mark(struct stream *s)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    pthread_mutex_lock(&q->lock);
+    uint64_t now = q->now;
+    pthread_mutex_unlock(&q->lock);
+    return now;
+}
+
+/* Under the lock: what is queued so far gets an event. */
+static int record(struct gpu_stream *q)
+{
+    int e = cu.event_record(q->event[q->now % RING], q->stream);
+    q->now++;
+    return e;
+}
+
+/* An event that comes no earlier than the mark. */
+static int event_at(struct gpu_stream *q, uint64_t m, void **event)
+{
+    pthread_mutex_lock(&q->lock);
+    int e = m >= q->now ? record(q) : 0;
+    *event = q->event[(m + RING < q->now ? q->now : m) % RING];
+    pthread_mutex_unlock(&q->lock);
+    return e;
+}
+
+static int end_batch(struct stream *s)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    if (!gpu_use(q->gpu->number))
+        return 1;
+    pthread_mutex_lock(&q->lock);
+    int e = record(q);
+    pthread_mutex_unlock(&q->lock);
+    return gpu_check(q->gpu, "eval", e);
+}
+
+static int follow(struct stream *s, struct stream *other, uint64_t m)
+{
+    struct gpu_stream *q = gpu_stream(s), *o = gpu_stream(other);
+    void *event;
+    if (!gpu_use(o->gpu->number))
+        return 1;
+    int e = event_at(o, m, &event);
+    if (!gpu_use(q->gpu->number))
+        return 1;
+    if (!e)
+        e = cu.stream_wait_event(q->stream, event, 0);
+    return gpu_check(q->gpu, "eval", e);
+}
+
+static int wait_for(struct stream *s, uint64_t m)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    void *event;
+    if (!gpu_use(q->gpu->number))
+        return 1;
+    int e = event_at(q, m, &event);
+    if (!e)
+        e = cu.event_wait(event);
+    return gpu_check(q->gpu, "eval", e);
+}
+
+static int synchronize(struct stream *s)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    if (queue_synchronize(s) || !gpu_use(q->gpu->number))
+        return 1;
+    return gpu_check(q->gpu, "synchronize", cu.stream_wait(q->stream));
+}
+
+static void rest(struct stream *s)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    queue_rest(s);
+    if (gpu_use(q->gpu->number))
+        cu.stream_wait(q->stream);
+    mx_error_clear();
+}
+
+/* ---- copies */
+
+static int to_device(struct stream *s, void *device, const void *host, size_t bytes)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    if (!gpu_use(q->gpu->number))
+        return 1;
+    /* From pageable memory, which the driver has read when the call returns. */
+    return gpu_check(q->gpu, "copy", bytes ? cu.copy_to_device((uint64_t)device, host, bytes, q->stream) : 0);
+}
+
+/* Beside what the stream computes meanwhile. */
+static int to_host(struct stream *s, uint64_t m, void *host, const void *device, size_t bytes)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    void *event;
+    if (!gpu_use(q->gpu->number))
+        return 1;
+    int e = event_at(q, m, &event);
+    if (!e)
+        e = cu.stream_wait_event(q->gpu->copies, event, 0);
+    if (!e && bytes)
+        e = cu.copy_to_host(host, (uint64_t)device, bytes, q->gpu->copies);
+    if (!e)
+        e = cu.stream_wait(q->gpu->copies);
+    return gpu_check(q->gpu, "copy", e);
+}
+
+static int from_peer(struct stream *s, void *to, const struct stream *other, const void *from, size_t bytes)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    if (!gpu_use(q->gpu->number))
+        return 1;
+    int e = bytes ? cu.copy_from_peer((uint64_t)to, q->gpu->context, (uint64_t)from, gpu_stream(other)->gpu->context,
+                                      bytes, q->stream) : 0;
+    return gpu_check(q->gpu, "copy", e);
+}
+
+/* ---- running */
+
+/* The calling thread queues, unless the batch waits for one that is not even queued and nobody waits for it. */
+static int submit(struct stream *s, struct batch *b)
+{
+    bool here = true;
+    for (int i = 0; i < b->nwait; i++) here &= b->now || atomic_load(&b->wait[i]->done);
+    return queue_submit(s, b, here);
+}
+
+static bool supports(const struct node *n) { return gpu_runner(n) != NULL; }
+
+static int run(struct stream *s, struct entry *e)
+{
+    const struct node *n = e->node;
+    if (!gpu_use(s->device.index))
+        return 1;
+    struct gpu_run r = { .stream = s, .node = n, .args = n->args, .nin = n->nin, .nout = n->nout, .x = n->in,
+                         .y = entry_out(e), .keep = e->keep };
+    return gpu_runner(n)(&r);
+}
+
+int gpu_out_new(const struct gpu_run *r, int k)
+{
+    mx y = r->y[k];
+    struct buffer *b = buffer_new_on(r->stream, (size_t)nbytes(y));
+    if (!b)
+        return 1;
+    result_in(y, b);
+    return 0;
+}
+
+uint64_t gpu_address(const struct gpu_run *r, mx x)
+{
+    return (uint64_t)buffer_on(x->buf, r->stream) + (uint64_t)x->offset * itemsize(x);
+}
+
+int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[])
+{
+    struct gpu_stream *q = gpu_stream(s);
+    if (blocks <= 0)
+        return 0;
+    if (blocks > INT32_MAX) {
+        mx_fail_as(MX_RUNTIME, "[%s] expected at most 2^31 blocks of %d threads, got %lld", op, threads,
+                   (long long)blocks);
+        return 1;
+    }
+    return gpu_check(q->gpu, op, cu.launch(kernel, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, 0, q->stream, args,
+                                           NULL));
+}
+
+/* ---- facts */
+
+static void info(int device, void (*add)(void *, const char *, const char *, size_t), void *ctx)
+{
+    struct gpu *g = gpu_use(device);
+    size_t available = 0, total = 0;
+    if (!g)
+        return;
+    char text[32];
+    snprintf(text, sizeof text, "sm_%d%d", g->major, g->minor);
+    cu.memory_info(&available, &total);
+    add(ctx, "device_name", g->name, 0);
+    add(ctx, "architecture", text, 0);
+    add(ctx, "memory_size", NULL, g->memory);
+    add(ctx, "free_memory", NULL, available);
+    add(ctx, "total_memory", NULL, total);
+    add(ctx, "max_recommended_working_set_size", NULL, g->memory / 20 * 19);
+    add(ctx, "compute_capability_major", NULL, (size_t)g->major);
+    add(ctx, "compute_capability_minor", NULL, (size_t)g->minor);
+    add(ctx, "multiprocessors", NULL, (size_t)g->multiprocessors);
+}
+
+const struct backend cuda_backend = {
+    .devices = { .name = "cuda", .type = DEVICE_GPU, .count = gpu_count, .open = open_stream, .rest = rest,
+                 .forked = forked, .synchronize = synchronize, .info = info, .alloc = gpu_alloc, .free = gpu_free,
+                 .mark = mark, .follow = follow, .wait = wait_for, .to_device = to_device, .to_host = to_host,
+                 .from_peer = from_peer },
+    .submit = submit,
+    .run_now = queue_run_now,
+    .supports = supports,
+    .run = run,
+    .end = end_batch,
+};

@@ -1,0 +1,78 @@
+/* gpu.h: one GPU, its streams, and how runners launch kernels on them. */
+#ifndef MX_CUDA_GPU_H
+#define MX_CUDA_GPU_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/buffer.h"
+#include "cuda/driver.h"
+#include "ops/op.h"
+#include "run/queue.h"
+
+enum { MAX_GPUS = 16, MODULES = 64, RING = 64 };
+
+/* Freed memory of one size class, and the stream whose queued work may still use it. */
+struct gpu_block { uint64_t address; struct stream *stream; };
+struct gpu_bin { int n, cap; struct gpu_block *block; size_t bytes; };
+
+struct gpu {
+    int number, device;
+    void *context;
+    char name[128];
+    int major, minor, multiprocessors;
+    size_t memory;
+    pthread_mutex_t lock; /* of the bins */
+    struct gpu_bin bin[63 * 4];
+    size_t cached;
+    void *_Atomic module[MODULES]; /* loaded, by number in the library's list */
+    void *copies;                  /* the driver's stream for copies to the host */
+    _Atomic int lost;              /* the driver's error after which nothing works any more */
+    atomic_bool opened;
+};
+
+/* A stream's queue: batches, and the driver's stream that their kernels are put on. */
+struct gpu_stream {
+    struct batch_queue queue;
+    struct gpu *gpu;
+    void *stream;
+    pthread_mutex_t lock;
+    uint64_t now;      /* the mark of what is being queued; marks below are in events[mark % RING] */
+    void *event[RING];
+};
+
+static inline struct gpu_stream *gpu_stream(const struct stream *s) { return s->queue; }
+
+/* Opened, with its context current on this thread; NULL after mx_fail. */
+struct gpu *gpu_use(int number);
+/* 0, or after mx_fail non-zero; an error that the driver does not recover from loses the device. */
+int gpu_check(struct gpu *g, const char *op, int error);
+
+void *gpu_alloc(struct stream *s, size_t bytes);
+void gpu_free(struct stream *s, void *p, size_t bytes);
+void gpu_trim(struct gpu *g); /* gives cached memory back to the driver, after waiting for its last uses */
+
+/* A kernel of a module by name: "elementwise_f32", "cu_add_f32".  NULL after mx_fail. */
+void *gpu_kernel(struct gpu *g, const char *module, const char *kernel);
+/* Queues blocks x threads of it; args points at the arguments. */
+int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
+
+/* What a runner gets; operands are on the stream's device. */
+struct gpu_run {
+    struct stream *stream;
+    const struct node *node;
+    const void *args;
+    int nin, nout;
+    const mx *x, *y;
+    bool keep;
+};
+typedef int gpu_run_fn(const struct gpu_run *r);
+/* NULL: the operation has no kernel for these operands. */
+gpu_run_fn *gpu_runner(const struct node *n);
+
+/* Row-major memory for y[k]. */
+int gpu_out_new(const struct gpu_run *r, int k);
+/* The address of an array's first element. */
+uint64_t gpu_address(const struct gpu_run *r, mx x);
+
+#endif

@@ -1,0 +1,123 @@
+/* elementwise.cu: every unary and binary row for one type: cu_add_f32, cu_less_bf16.  The build compiles it
+ * for each line of modules.def, with SUFFIX, S (the type as stored) and KIND (shared/rows.h) defined, and
+ * HALF for the two half types.  The formulas are those of the CPU, so results are the same bits.
+ *
+ * A thread makes LANES results: neighbours, read and written 16 bytes at a time, where operands are
+ * contiguous; else one in every blockDim.x, so that the threads of a warp write side by side. */
+#include "cuda/kernels/gpu.h"
+#include "plan/walk.h"
+
+#define K(name) PASTE(name, SUFFIX)
+#ifdef HALF /* computes as float32 */
+#define F(name) name##_f32
+#define IN(x) PASTE(f32_from, SUFFIX)(x)
+#define OUT(x) PASTE(half_of, SUFFIX)(x)
+#ifdef __cplusplus
+FN uint16_t K(half_of)(float x) { return PASTE(SUFFIX, from_f32)(x); }
+FN uint8_t K(half_of)(uint8_t x) { return x; }
+#else
+FN uint8_t as_it_is(uint8_t x) { return x; }
+#define half_of_f16(x) _Generic((x), float: f16_from_f32, uint8_t: as_it_is)(x)
+#define half_of_bf16(x) _Generic((x), float: bf16_from_f32, uint8_t: as_it_is)(x)
+#endif
+#else
+#define F(name) K(name)
+#define IN(x) (x)
+#define OUT(x) (x)
+#endif
+
+enum { LANES = sizeof(S) == 1 ? 8 : 4 };
+
+/* Elements as the piece of memory that they are, which is read and written at once. */
+struct ALIGNED(16) words4 { uint32_t w[4]; };
+struct ALIGNED(8) words2 { uint32_t w[2]; };
+
+/* LANES neighbours, of S or of a result. */
+#define COPY_LANES(to, from, size)                                                    \
+    if ((size) % 16 == 0)                                                             \
+        for (int c = 0; c < (int)(size) / 16; c++) ((struct words4 *)(to))[c] = ((const struct words4 *)(from))[c]; \
+    else if ((size) == 8)                                                             \
+        *(struct words2 *)(to) = *(const struct words2 *)(from);                      \
+    else                                                                              \
+        *(uint32_t *)(to) = *(const uint32_t *)(from)
+union lanes { S v[LANES]; struct words4 align; };
+
+FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
+{
+    if (step)
+        COPY_LANES(u->v, x + first, sizeof u->v);
+    else
+        for (int k = 0; k < LANES; k++) u->v[k] = *x;
+}
+
+/* Where element i is in each of the operands, two at most. */
+struct places { int64_t a, b; };
+FN struct places places_of(const struct walk *w, int64_t i)
+{
+    struct places p = { 0, 0 };
+    if (w->ndim == 0) {
+        p.a = w->step[0] ? i : 0;
+        p.b = w->step[1] ? i : 0;
+        return p;
+    }
+    for (int d = w->ndim; d-- > 0;) {
+        int64_t up = w->n <= 0xffffffffu ? (int64_t)((uint32_t)i / w->shape[d]) : i / w->shape[d];
+        int64_t here = i - up * w->shape[d];
+        p.a += here * w->stride[0][d];
+        p.b += here * w->stride[1][d];
+        i = up;
+    }
+    return p;
+}
+
+/* A formula of some length is a function of its own, called for each element; the others are part of the
+ * kernel. */
+#define FN_ANY FN
+#define FN_NUMERIC FN
+#define FN_REAL FN
+#define FN_INTEGER FN
+#define FN_SHIFTED FN
+#define FN_BOOL FN
+#define FN_INEXACT FN_APART
+#define FN_FLOAT FN_APART
+
+/* The elements of this thread, where they lie side by side, and in any case; r, u and v are lanes. */
+#define EACH_ELEMENT(load, one, any)                                                  \
+    int64_t mine = (int64_t)blockDim.x * LANES, block = blockIdx.x * mine;            \
+    if (w.ndim == 0 && w.aligned && block + mine <= w.n) {                            \
+        int64_t first = block + (int64_t)threadIdx.x * LANES;                         \
+        load;                                                                         \
+        for (int k = 0; k < LANES; k++) r.v[k] = one;                                 \
+        COPY_LANES(y + first, r.v, sizeof r.v);                                       \
+        return;                                                                       \
+    }                                                                                 \
+    ROLLED                                                                            \
+    for (int k = 0; k < LANES; k++) {                                          \
+        int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;                    \
+        struct places p = places_of(&w, i);                                           \
+        if (i < w.n) y[i] = any;                                                      \
+    }
+
+#define RESULT1(name) TYPE_OF(OUT(F(name)(IN(*(const S *)0))))
+#define RESULT2(name) TYPE_OF(OUT(F(name)(IN(*(const S *)0), IN(*(const S *)0))))
+
+#define UNARY_KERNEL(name, set)                                                       \
+    FN_##set RESULT1(name) K(one_##name)(S a) { return OUT(F(name)(IN(a))); }         \
+    GPU_KERNEL K(cu_##name)(RESULT1(name) *y, const S *a, BY_VALUE struct walk w)     \
+    {                                                                                 \
+        union lanes u;                                                                \
+        union { RESULT1(name) v[LANES]; struct words4 align; } r;                     \
+        EACH_ELEMENT(load_lanes(&u, a, first, w.step[0]), K(one_##name)(u.v[k]), K(one_##name)(a[p.a])) \
+    }
+#define BINARY_KERNEL(name, set)                                                      \
+    FN_##set RESULT2(name) K(one_##name)(S a, S b) { return OUT(F(name)(IN(a), IN(b))); } \
+    GPU_KERNEL K(cu_##name)(RESULT2(name) *y, const S *a, const S *b, BY_VALUE struct walk w) \
+    {                                                                                 \
+        union lanes u, v;                                                             \
+        union { RESULT2(name) v[LANES]; struct words4 align; } r;                     \
+        EACH_ELEMENT((load_lanes(&u, a, first, w.step[0]), load_lanes(&v, b, first, w.step[1])), \
+                     K(one_##name)(u.v[k], v.v[k]), K(one_##name)(a[p.a], b[p.b]))    \
+    }
+#define UNARY(name, label, set, ...) ROW(set, UNARY_KERNEL(name, set))
+#define BINARY(name, label, set, ...) ROW(set, BINARY_KERNEL(name, set))
+#include "ops/ops.def"

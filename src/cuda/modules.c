@@ -1,0 +1,66 @@
+/* modules.c: loading kernels when they are first used. */
+#include "cuda/modules.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "cuda/gpu.h"
+
+/* Of a module: machine code runs on devices of its major version whose minor is no less; PTX on any later one. */
+static int best_image(const struct gpu *g, const char *module)
+{
+    int best = -1, have = g->major * 10 + g->minor;
+    for (int i = 0; i < gpu_n_images; i++) {
+        const struct gpu_image *m = &gpu_images[i];
+        bool fits = m->ptx ? m->target <= have : m->target / 10 == g->major && m->target <= have;
+        if (!fits || strcmp(m->module, module))
+            continue;
+        if (best < 0 || m->ptx < gpu_images[best].ptx ||
+            (m->ptx == gpu_images[best].ptx && m->target > gpu_images[best].target))
+            best = i;
+    }
+    return best;
+}
+
+static void *load(int image)
+{
+    const struct gpu_image *m = &gpu_images[image];
+    void *module = NULL;
+    uLongf size = m->size;
+    char *code = mx_malloc(m->size + 1);
+    if (!code)
+        return NULL;
+    if (uncompress((Bytef *)code, &size, m->packed, m->packed_size) != Z_OK) {
+        mx_fail_as(MX_RUNTIME, "[cuda] the kernels %s of this library are damaged", m->module);
+    } else {
+        code[m->size] = 0;
+        int e = cu.module_load(&module, code);
+        if (e) {
+            cuda_fail("cuda", e);
+            module = NULL;
+        }
+    }
+    free(code);
+    return module;
+}
+
+void *gpu_kernel(struct gpu *g, const char *module, const char *kernel)
+{
+    int i = best_image(g, module);
+    if (i < 0 || i >= MODULES) {
+        mx_fail_as(MX_RUNTIME, "[cuda] this build has no kernels %s for devices of compute capability %d.%d", module,
+                   g->major, g->minor);
+        return NULL;
+    }
+    static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&loading);
+    void *m = atomic_load(&g->module[i]), *f = NULL;
+    if (!m)
+        atomic_store(&g->module[i], m = load(i));
+    pthread_mutex_unlock(&loading);
+    int e = m ? cu.module_function(&f, m, kernel) : 0;
+    if (e)
+        mx_fail_as(MX_RUNTIME, "[cuda] kernel %s of %s: %s", kernel, module, cuda_error_text(e));
+    return e ? NULL : f;
+}

@@ -1,0 +1,32 @@
+/* result.c: see result.h. */
+#include "plan/result.h"
+
+#include "core/buffer.h"
+
+void result_in(mx y, struct buffer *b)
+{
+    int64_t s = 1;
+    for (int i = y->ndim; i-- > 0;) {
+        y->strides[i] = s;
+        s *= y->shape[i];
+    }
+    y->row = true;
+    y->offset = 0;
+    y->buf = b;
+}
+
+/* This entry is the only one who will ever look at x again: all its references are this node's. */
+static bool dead_after(const struct node *n, bool keep, mx x)
+{
+    int mine = 0;
+    for (int i = 0; i < n->nin; i++) mine += n->in[i] == x;
+    return !keep && atomic_load_explicit(&n->refs, memory_order_relaxed) == 1 &&
+           atomic_load_explicit(&x->refs, memory_order_acquire) == mine &&
+           atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1 && x->buf->writable && !x->buf->mapped;
+}
+
+bool result_fits_operand(const struct node *n, bool keep, mx y, mx x)
+{
+    return x->row && x->size == y->size && itemsize(x) == itemsize(y) && x->offset == 0 &&
+           x->buf->bytes == (size_t)nbytes(y) && dead_after(n, keep, x);
+}

@@ -1,0 +1,13 @@
+/* result.h: memory for results, and when it may be a dead operand's. */
+#ifndef MX_PLAN_RESULT_H
+#define MX_PLAN_RESULT_H
+
+#include "core/node.h"
+
+/* y lies row-major in b, whose one reference it gets. */
+void result_in(mx y, struct buffer *b);
+/* n, whose operands must not be written over with `keep`, is the only one who will ever look at operand x again,
+ * and x lies whole in memory that may be written and suits y: row-major, of its item size and size. */
+bool result_fits_operand(const struct node *n, bool keep, mx y, mx x);
+
+#endif

@@ -1,0 +1,84 @@
+/* backend.h: the one door between graphs and kernels.
+ *
+ * A graph becomes batches of entries, and a backend runs an entry: it gives the outputs memory and fills
+ * it.  A backend for the host's processor has done so when `run` returns.  One for a device has queued it: its
+ * arrays are READY, which for them means that their work is on its stream, and that their bytes are there
+ * once the mark of their buffer's side has passed.  So kernels that follow on the same stream need not wait,
+ * other streams of the device follow the mark without the host, and only who reads on the host waits. */
+#ifndef MX_RUN_BACKEND_H
+#define MX_RUN_BACKEND_H
+
+#include "core/node.h"
+#include "core/stream.h"
+
+/* One operation of a tape.  The entry owns a reference to its node and to each output. */
+struct entry {
+    struct node *node;
+    mx one;          /* the output, where there is only one */
+    mx *several;     /* else all of them */
+    bool keep;       /* the node stays on its arrays (tracing): operands must not be written over */
+    /* Filled by fuse_plan (run/fuse.h): entries that run as one, at the place of the last. */
+    bool waits;      /* runs with a later entry */
+    uint8_t from[3]; /* by operand: which member makes it, in order; OUTSIDE: none */
+    int before;      /* number of the member before this one; -1: none */
+};
+enum {
+    FUSE_MOST = 32, /* members of a fused entry */
+    OUTSIDE = 255
+};
+static inline mx *entry_out(struct entry *e) { return e->several ? e->several : &e->one; }
+
+/* A stretch of a tape for one stream: wait, run in order, signal. */
+struct batch {
+    struct stream *stream;
+    int nwait, wait_cap;
+    struct event **wait;
+    int n, cap;
+    struct entry *entries;
+    int first; /* number of the first entry on the tape */
+    struct event *done;
+    bool now; /* somebody waits for it: failures are theirs alone, not the stream's */
+    struct batch *next;
+};
+
+/* A kernel of a library that the program has registered: which, on what grid, with what arguments. */
+struct launch {
+    const char *library, *kernel;
+    const void *code; /* of the library: source text or machine code, there until the process ends */
+    size_t size;
+    bool is_source;
+    const int *blocks, *threads;
+    const void *const *args;
+    size_t nargs;
+};
+
+struct backend {
+    struct device_class devices;
+    /* Takes the batch over, to be run through run_batch (run/eval.h) in the order of these
+     * calls.  They come under the graph lock, so that a batch is queued behind those it waits for;
+     * nothing is run in them.  Where the queue is idle it may return 1 instead: it is then reserved, and the
+     * caller has the batch run by run_now (run/queue.h). */
+    int (*submit)(struct stream *s, struct batch *b);
+    void (*run_now)(struct stream *s, struct batch *b); /* NULL where submit returns 0 always */
+    /* Is there a kernel for this op?  What a device has none for runs on the CPU. */
+    bool (*supports)(const struct node *n);
+    /* Runs one entry; called by run_batch on the queue's thread.  Non-zero after mx_fail. */
+    int (*run)(struct stream *s, struct entry *e);
+    /* Runs n element-wise entries of one shape as one; operands from OUTSIDE are where they are
+     * needed.  Only outputs that are `wanted` get memory: nobody else can look at the others.
+     * NULL: entries of this backend are never fused. */
+    int (*run_fused)(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
+    /* May this entry, which is not element-wise, be the last member, its operand one that another
+     * makes?  NULL: none may. */
+    bool (*ends)(const struct node *n);
+    /* Around the entries of a batch, for devices that launch many at once; NULL: nothing to do. */
+    void (*begin)(struct stream *s);
+    int (*end)(struct stream *s);
+    /* Queues the kernel, copying its arguments.  NULL: a backend that has no kernels of others. */
+    int (*launch)(struct stream *s, const struct launch *l);
+};
+
+extern const struct backend cpu_backend, cuda_backend; /* registered by run/eval.c */
+static inline const struct backend *backend_of(const struct stream *s) { return (const struct backend *)s->on; }
+
+#endif

@@ -1,0 +1,160 @@
+/* queue.c: see queue.h. */
+#include "run/queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "run/eval.h"
+
+static void finish(struct batch_queue *q, struct event *done, bool now)
+{
+    pthread_mutex_lock(&q->lock);
+    /* Who gave up knows. */
+    if (!now && done->error != MX_OK && done->error != MX_INTERRUPTED && q->error == MX_OK) {
+        q->error = done->error;
+        q->message = done->message ? strdup(done->message) : NULL;
+    }
+    q->busy = false;
+    q->done++;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void run_one(struct batch_queue *q, struct batch *b)
+{
+    struct event *done = b->done;
+    bool now = b->now;
+    event_retain(done);
+    run_batch(b);
+    finish(q, done, now);
+    event_release(done);
+}
+
+/* A worker that was sent away finds another in its place, or none. */
+static bool employed(const struct batch_queue *q) { return q->started && pthread_equal(q->worker, pthread_self()); }
+
+static void *work(void *arg)
+{
+    struct batch_queue *q = arg;
+    pthread_mutex_lock(&q->lock);
+    for (;;) {
+        while (employed(q) && (q->busy || !q->first))
+            pthread_cond_wait(&q->changed, &q->lock);
+        if (!employed(q))
+            break;
+        struct batch *b = q->first;
+        q->first = b->next;
+        q->busy = true;
+        pthread_mutex_unlock(&q->lock);
+        run_one(q, b);
+        pthread_mutex_lock(&q->lock);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+void queue_init(struct batch_queue *q)
+{
+    memset(q, 0, sizeof *q);
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->changed, NULL);
+}
+
+void *queue_open(struct stream *s)
+{
+    (void)s;
+    struct batch_queue *q = mx_malloc(sizeof *q);
+    if (q)
+        queue_init(q);
+    return q;
+}
+
+/* The child has the queue but not its worker, and the lock may have been held. */
+void queue_forked(struct stream *s) { queue_init(s->queue); }
+
+/* Waits for what came before this call, however much comes meanwhile. */
+static void wait_for_given(struct batch_queue *q)
+{
+    for (uint64_t given = q->given; q->done < given;)
+        pthread_cond_wait(&q->changed, &q->lock);
+}
+
+/* A worker that more work has come for is needed, and stays. */
+void queue_rest(struct stream *s)
+{
+    struct batch_queue *q = s->queue;
+    pthread_mutex_lock(&q->lock);
+    wait_for_given(q);
+    free(q->message);
+    q->error = MX_OK;
+    q->message = NULL;
+    bool idle = q->started && !q->busy && !q->first;
+    pthread_t worker = q->worker;
+    if (idle) {
+        q->started = false;
+        pthread_cond_broadcast(&q->changed);
+    }
+    pthread_mutex_unlock(&q->lock);
+    if (idle)
+        pthread_join(worker, NULL);
+}
+
+int queue_submit(struct stream *s, struct batch *b, bool here)
+{
+    struct batch_queue *q = s->queue;
+    b->next = NULL;
+    pthread_mutex_lock(&q->lock);
+    q->given++;
+    bool idle = !q->busy && !q->first;
+    if (!q->started && !(here && idle))
+        q->started = !pthread_create(&q->worker, NULL, work, q);
+    here = idle && (here || !q->started); /* also where no thread is to be had */
+    if (here) {
+        q->busy = true;
+    } else {
+        if (q->first)
+            q->last->next = b;
+        else
+            q->first = b;
+        q->last = b;
+        pthread_cond_broadcast(&q->changed);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return here;
+}
+
+/* The next batch of a queue that has no worker, which is then busy. */
+static struct batch *left_over(struct batch_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    struct batch *b = q->started || q->busy ? NULL : q->first;
+    if (b) {
+        q->first = b->next;
+        q->busy = true;
+    }
+    pthread_mutex_unlock(&q->lock);
+    return b;
+}
+
+void queue_run_now(struct stream *s, struct batch *b)
+{
+    for (struct batch_queue *q = s->queue; b; b = left_over(q))
+        run_one(q, b);
+}
+
+int queue_synchronize(struct stream *s)
+{
+    struct batch_queue *q = s->queue;
+    pthread_mutex_lock(&q->lock);
+    wait_for_given(q);
+    enum mx_error error = q->error;
+    char *message = q->message;
+    q->error = MX_OK;
+    q->message = NULL;
+    pthread_mutex_unlock(&q->lock);
+    if (error != MX_OK)
+        mx_fail_computing(error, message ? message : "");
+    free(message);
+    return error != MX_OK;
+}

@@ -1,0 +1,153 @@
+"""Programs on a GPU, each beside the same on the CPU; skipped where there is none (`make test-gpu` runs them)."""
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU")
+
+FLOATS = [mx.float32, mx.float16, mx.bfloat16, mx.float64]
+INTEGERS = [mx.uint8, mx.uint16, mx.uint32, mx.uint64, mx.int8, mx.int16, mx.int32, mx.int64]
+UNARY = (
+    "abs negative sign square sqrt rsqrt exp expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
+    "arcsinh arccosh arctanh erf erfinv sigmoid floor ceil logical_not bitwise_invert conjugate real imag"
+).split()
+BINARY = (
+    "add subtract multiply divide floor_divide remainder power maximum minimum logaddexp arctan2 equal not_equal less "
+    "less_equal greater greater_equal logical_and logical_or bitwise_and bitwise_or bitwise_xor left_shift right_shift"
+).split()
+
+
+def operands(dtype, n, seed):
+    """Numbers over the range of a type, special ones among them."""
+    r = np.random.default_rng(seed)
+    if dtype == mx.bool_:
+        return mx.array(r.integers(0, 2, n).astype(bool))
+    if dtype in INTEGERS:
+        x = mx.array(r.integers(-(2**62), 2**62, n)).astype(dtype)
+        return mx.concatenate([x, mx.array([0, 1, 2, 3, 7, 31, 64, 100]).astype(dtype)])
+    x = r.standard_normal(n) * 10.0 ** r.uniform(-6, 4, n)
+    x = np.concatenate([x, [0.0, -0.0, 1, -1, 0.5, np.inf, -np.inf, np.nan, 1e-30, 1e30]])
+    if dtype == mx.complex64:
+        return mx.array((x + 1j * r.permutation(x)).astype(np.complex64))
+    with mx.stream(mx.cpu):
+        return mx.array(x, mx.float64).astype(dtype)
+
+
+def bits(x):
+    """NaN is one value."""
+    with mx.stream(mx.cpu):
+        x = mx.contiguous(x)
+        if x.dtype == mx.complex64:
+            x = mx.view(x, mx.float32)
+        if x.dtype in FLOATS:
+            x = mx.where(mx.isnan(x), mx.array(float("nan"), x.dtype), x)
+        width = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32, 8: mx.uint64}[x.dtype.size]
+        return np.array(mx.view(x, width))
+
+
+def same(f, *x):
+    """f on both devices: equal to the bit, and made on the GPU."""
+    try:
+        with mx.stream(mx.cpu):
+            there = f(*x)
+            mx.eval(there)
+    except ValueError:
+        return
+    with mx.stream(mx.gpu):
+        here = f(*x)
+        mx.eval(here)
+    assert here.dtype == there.dtype and here.shape == there.shape
+    assert np.array_equal(bits(here), bits(there))
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, mx.bool_, mx.complex64], ids=str)
+def test_unary(name, dtype):
+    same(getattr(mx, name), operands(dtype, 1001, 1))
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, mx.bool_, mx.complex64], ids=str)
+def test_binary(name, dtype):
+    if name == "power" and dtype in (mx.float64, mx.complex64):
+        pytest.skip("the power of doubles is the platform's")
+    a = operands(dtype, 1001, 1)
+    same(getattr(mx, name), a, a[::-1])
+
+
+LAYOUTS = {
+    "row": lambda x: x,
+    "transposed": lambda x: x.T,
+    "sliced": lambda x: x[1:, ::2],
+    "offset": lambda x: x.reshape(-1)[3:],
+    "broadcast row": lambda x: mx.broadcast_to(x[0], x.shape),
+    "broadcast column": lambda x: mx.broadcast_to(x[:, :1], x.shape),
+    "deep": lambda x: x.reshape(2, 4, 2, 8, 4).transpose(4, 1, 3, 0, 2),
+    "empty": lambda x: x[:0],
+    "one": lambda x: x[3, 4],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.uint8, mx.int64], ids=str)
+def test_layouts(layout, dtype):
+    x = operands(mx.float32, 502, 3)[:512].reshape(16, 32).astype(dtype)
+    y = operands(mx.float32, 502, 4)[:512].reshape(16, 32).astype(dtype)
+    mx.eval(x, y)
+    view = LAYOUTS[layout]
+    same(lambda a, b: view(a) + view(b), x, y)
+    same(lambda a, b: view(a) * b.reshape(-1)[:1], x, y)
+    same(lambda a: mx.negative(view(a)), x)
+
+
+def test_programs_run_whole_and_agree():
+    def train(device):
+        mx.set_default_device(device)
+        mx.random.seed(0)
+        model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3))
+        opt = optim.Adam(1e-2)
+        x, y = mx.random.normal((64, 8)), mx.random.randint(0, 3, (64,))
+        step = nn.value_and_grad(model, lambda m: nn.losses.cross_entropy(m(x), y, reduction="mean"))
+        losses = []
+        for _ in range(5):
+            loss, grads = step(model)
+            opt.update(model, grads)
+            mx.eval(model.parameters(), opt.state)
+            losses.append(loss.item())
+        return losses
+
+    before = mx.default_device()
+    try:
+        cpu, gpu = train(mx.cpu), train(mx.gpu)
+    finally:
+        mx.set_default_device(before)
+    assert np.allclose(cpu, gpu, rtol=1e-5) and gpu[-1] < gpu[0]
+
+
+def test_streams_and_devices_follow_each_other():
+    x = mx.arange(1000.0)
+    beside = mx.new_stream(mx.gpu)
+    for i in range(30):
+        x = mx.add(x, 1, stream=[mx.gpu, mx.cpu, beside][i % 3])
+        if i % 7 == 0:
+            mx.async_eval(x)
+    assert x.tolist() == [i + 30.0 for i in range(1000)]
+
+
+def test_memory_comes_back():
+    mx.synchronize()
+    before = mx.get_active_memory()
+    for _ in range(50):
+        x = mx.ones((1 << 20,)) + 1
+        mx.eval(x * 2)
+    del x
+    mx.synchronize()
+    assert mx.get_active_memory() <= before + (1 << 16)
+
+
+def test_facts():
+    facts = mx.device_info(mx.gpu)
+    assert facts["memory_size"] > 0 and facts["device_name"]

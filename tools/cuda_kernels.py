@@ -1,0 +1,126 @@
+"""Compile the GPU kernels of src/cuda for the library, with NVRTC and without a GPU.
+
+    python tools/cuda_kernels.py --out DIR --targets 80,90,ptx75 [--nvrtc libnvrtc.so.12]
+
+Writes DIR/cuda_images.c and the compressed images that it includes.  An image is kept under the hash of all that
+it is made of, so only what changed is compiled again; several are compiled at once.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+import zlib
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+SRC = Path(__file__).parents[1] / "src"
+# One rounding: fused multiply-add only where it is written.
+OPTIONS = ["-fmad=false", "--device-int128", "-default-device", "-std=c++17"]
+
+
+def find_nvrtc():
+    """libnvrtc of the package nvidia-cuda-nvrtc-cu12."""
+    spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
+    for place in spec.submodule_search_locations if spec else []:
+        for path in sorted(Path(place, "lib").glob("libnvrtc.so.*")):
+            return str(path)
+    sys.exit("cuda_kernels: no nvidia.cuda_nvrtc here. Run `make setup`, or build with -DMLX_CUDA=OFF.")
+
+
+def modules():
+    """(name, file, definitions) of each line of modules.def."""
+    for line in (SRC / "cuda" / "modules.def").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, file, *defined = line.split()
+            yield name, file, defined
+
+
+def included(path, seen):
+    """The text of a file of src and of all that it includes, as one list."""
+    if path in seen:
+        return []
+    seen.add(path)
+    text = path.read_text()
+    parts = [text]
+    for name in re.findall(r'^\s*#\s*include "([^"]+)"', text, re.M):
+        if (SRC / name).exists():
+            parts += included(SRC / name, seen)
+    return parts
+
+
+def compile_image(nvrtc, name, file, defined, target):
+    """Machine code for sm_<n>, or the text of PTX for ptx<n>."""
+    lib = ctypes.CDLL(nvrtc)
+    ptx = target.startswith("ptx")
+    arch = f"compute_{target[3:]}" if ptx else f"sm_{target}"
+    text = "".join(f"#define {d.replace('=', ' ', 1)}\n" for d in defined) + f'#include "cuda/kernels/{file}"\n'
+    options = [f"-arch={arch}", f"-I{SRC}", *OPTIONS]
+    program = ctypes.c_void_p()
+    lib.nvrtcCreateProgram(ctypes.byref(program), text.encode(), f"{name}.cu".encode(), 0, None, None)
+    given = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
+    failed = lib.nvrtcCompileProgram(program, len(options), given)
+
+    def get(what):
+        size = ctypes.c_size_t()
+        getattr(lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+        data = ctypes.create_string_buffer(size.value)
+        getattr(lib, f"nvrtcGet{what}")(program, data)
+        return data.raw
+
+    if failed:
+        raise RuntimeError(f"{name} for {arch}:\n{get('ProgramLog').decode()}")
+    return get("PTX" if ptx else "CUBIN")
+
+
+def make(nvrtc, out, name, file, defined, target):
+    """One image in the folder, from its cache where nothing changed; returns what the list says of it."""
+    parts = [Path(nvrtc).name, name, target, *OPTIONS, *defined, *included(SRC / "cuda/kernels" / file, set())]
+    content = "\0".join(parts)
+    path = out / f"{name}-{target}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.z"
+    if not path.exists():
+        code = compile_image(nvrtc, name, file, defined, target)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_bytes(len(code).to_bytes(8, "little") + zlib.compress(code, 9))
+        part.rename(path)
+    data = path.read_bytes()
+    return name, target, path, int.from_bytes(data[:8], "little"), len(data) - 8
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--targets", required=True)
+    parser.add_argument("--nvrtc")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    given = parser.parse_args()
+    nvrtc = given.nvrtc or find_nvrtc()
+    given.out = given.out.resolve()
+    given.out.mkdir(parents=True, exist_ok=True)
+    asked = [(name, file, defined, target) for target in given.targets.split(",") for name, file, defined in modules()]
+    with ProcessPoolExecutor(given.jobs) as pool:
+        images = list(pool.map(make, *zip(*[(nvrtc, given.out, *a) for a in asked])))
+    lines = ['#include "cuda/modules.h"', ""]
+    for i, (_, _, path, _, _) in enumerate(images):
+        lines.append(f'__asm__(".section .rodata\\n.balign 16\\nmx_image_{i}: .incbin \\"{path}\\", 8\\n.previous");')
+        lines.append(f'extern const unsigned char mx_image_{i}[] __attribute__((visibility("hidden")));')
+    lines += ["", "const struct gpu_image gpu_images[] = {"]
+    for i, (name, target, _, size, packed) in enumerate(images):
+        ptx = target.startswith("ptx")
+        lines.append(f'    {{ "{name}", {target.removeprefix("ptx")}, {int(ptx)}, mx_image_{i}, {packed}, {size} }},')
+    lines += ["};", f"const int gpu_n_images = {len(images)};", ""]
+    text, path = "\n".join(lines), given.out / "cuda_images.c"
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+    kept = {image[2] for image in images}
+    for old in given.out.glob("*.z"):
+        if old not in kept:
+            old.unlink()
+    print(f"{len(images)} images of kernels, {sum(image[4] for image in images)} bytes")
+
+
+if __name__ == "__main__":
+    main()
