@@ -134,7 +134,7 @@ PyObject *array_tolist(mlx_array a);
 
 int buffer_get(PyObject *array, Py_buffer *view, int flags);
 void buffer_put(PyObject *array, Py_buffer *view);
-enum sharing { COPY, SHARE_IF_POSSIBLE, SHARE };
+enum sharing { COPY, SHARE };
 /* An array of what an exporter of buffers, or of DLPack capsules, holds. */
 int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing);
 int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing);
@@ -255,7 +255,7 @@ struct call {
     const struct signature *sig;
     struct value v[MAX_PARAMS];
     PyObject *const *rest; /* what a *parameter took */
-    Py_ssize_t nrest;
+    Py_ssize_t nrest, npositional;
     mlx_stream stream;
     mlx_array res; /* for the result of the operation */
     mlx_array temporaries[MAX_TEMPORARIES];
@@ -270,6 +270,8 @@ PyObject *call_function(struct signature *sig, function_body *body, PyObject *se
                         Py_ssize_t nargs, PyObject *kwnames);
 
 const char *name_of(const struct call *c, int i); /* of parameter i */
+/* An int of 32 bits out of an int or what stands for one; 1 where o is neither, without an exception. */
+int call_int(struct call *c, int i, PyObject *o, int *v);
 /* Reads sizes or axes out of one int or a sequence: how many, or -1 with an exception that names
  * the parameter, number i or by name. */
 int call_ints(struct call *c, int i, PyObject *o, const int **v);

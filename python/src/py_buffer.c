@@ -203,6 +203,12 @@ static int share_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_d
     return raise_last();
 }
 
+/* n doubles become floats: the parts of complex128. */
+static void narrow_in_place(void *memory, size_t n)
+{
+    for (size_t i = 0; i < n; i++) ((float *)memory)[i] = (float)((double *)memory)[i];
+}
+
 static int copy_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_dtype t,
                        bool wide_complex)
 {
@@ -218,10 +224,8 @@ static int copy_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_dt
         }
         rows = memory;
     }
-    if (wide_complex) { /* two doubles become two floats, in place */
-        size_t n = (size_t)view->len / sizeof(double);
-        for (size_t i = 0; i < n; i++) ((float *)memory)[i] = (float)((double *)memory)[i];
-    }
+    if (wide_complex)
+        narrow_in_place(memory, (size_t)view->len / sizeof(double));
     int failed = mlx_array_set_data(out, rows, shape, view->ndim, t) ? raise_last() : 0;
     free(memory);
     return failed;
@@ -341,8 +345,12 @@ static dl_dtype dl_dtype_of(mlx_dtype t)
     return (dl_dtype){ code, (uint8_t)(8 * mlx_dtype_size(t)), 1 };
 }
 
-static bool dtype_of_dl(dl_dtype d, mlx_dtype *t)
+/* complex128 is complex64 to us. */
+static bool dtype_of_dl(dl_dtype d, mlx_dtype *t, bool *wide_complex)
 {
+    *wide_complex = d.code == DL_COMPLEX && d.bits == 128;
+    if (*wide_complex)
+        d.bits = 64;
     for (int i = MLX_BOOL; i <= MLX_COMPLEX64; i++) {
         dl_dtype other = dl_dtype_of((mlx_dtype)i);
         if (other.code == d.code && other.bits == d.bits && d.lanes == 1)
@@ -479,6 +487,7 @@ static void release_owner(void *payload) { release_soon(payload); }
 static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owner)
 {
     mlx_dtype t;
+    bool wide_complex;
     int shape[MAX_NDIM];
     if (d->device.type != DL_CPU) {
         PyErr_Format(exc_value,
@@ -486,7 +495,7 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
                      (int)d->device.type);
         return -1;
     }
-    if (!dtype_of_dl(d->dtype, &t)) {
+    if (!dtype_of_dl(d->dtype, &t, &wide_complex)) {
         PyErr_Format(exc_conversion,
                      "[from_dlpack] cannot convert elements of type code %d with %d bits",
                      d->dtype.code, d->dtype.bits);
@@ -517,33 +526,52 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
     }
     size *= expected;
     char *data = (char *)d->data + d->byte_offset;
-    size_t itemsize = mlx_dtype_size(t);
-    if (owner && (rows || size == 0) && (size_t)data % itemsize == 0) {
+    size_t itemsize = d->dtype.bits / 8;
+    if (owner && !wide_complex && (rows || size == 0) && (size_t)data % itemsize == 0) {
         *out = mlx_array_new_data_managed_payload(data, shape, d->ndim, t, owner, release_owner);
         return out->ctx ? 0 : raise_last();
     }
     if (owner)
         return 1;
-    if (rows || size == 0)
+    if ((rows || size == 0) && !wide_complex)
         return mlx_array_set_data(out, data, shape, d->ndim, t) ? raise_last() : 0;
-    char *memory = malloc((size_t)size * itemsize);
+    char *memory = size > PTRDIFF_MAX / (int64_t)itemsize ? NULL : malloc((size_t)size * itemsize + 1);
     if (!memory)
         return PyErr_NoMemory(), -1;
     int64_t at[MAX_NDIM] = { 0 };
     for (int64_t k = 0; k < size; k++) {
-        int64_t offset = 0;
-        for (int i = 0; i < d->ndim; i++) offset += at[i] * d->strides[i];
+        int64_t offset = d->strides ? 0 : k;
+        for (int i = 0; i < d->ndim && d->strides; i++) offset += at[i] * d->strides[i];
         memcpy(memory + k * (int64_t)itemsize, data + offset * (int64_t)itemsize, itemsize);
         for (int i = d->ndim; i-- > 0 && ++at[i] == d->shape[i];) at[i] = 0;
     }
+    if (wide_complex)
+        narrow_in_place(memory, 2 * (size_t)size);
     int failed = mlx_array_set_data(out, memory, shape, d->ndim, t) ? raise_last() : 0;
     free(memory);
     return failed;
 }
 
+/* A capsule of version 1, which alone can say that memory is read-only, or of before it where the exporter knows
+ * of no versions. */
+static PyObject *capsule_of(PyObject *o)
+{
+    PyObject *method = PyObject_GetAttrString(o, "__dlpack__"), *none = method ? PyTuple_New(0) : NULL;
+    PyObject *version = none ? Py_BuildValue("{s(ii)}", "max_version", 1, 0) : NULL;
+    PyObject *capsule = version ? PyObject_Call(method, none, version) : NULL;
+    if (version && !capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        capsule = PyObject_CallObject(method, none);
+    }
+    Py_XDECREF(method);
+    Py_XDECREF(none);
+    Py_XDECREF(version);
+    return capsule;
+}
+
 int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing)
 {
-    PyObject *capsule = PyObject_CallMethod(o, "__dlpack__", NULL);
+    PyObject *capsule = capsule_of(o);
     if (!capsule)
         return -1;
     struct dl_owner *owner = calloc(1, sizeof *owner);
@@ -567,6 +595,11 @@ int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing)
     Py_DECREF(capsule);
     if (failed)
         return free(owner), -1;
+    if (owner->versioned && owner->versioned->version.major != 1) {
+        PyErr_Format(PyExc_BufferError, "[from_dlpack] expected version 1 of DLPack, got %u.%u",
+                     owner->versioned->version.major, owner->versioned->version.minor);
+        return end_owner(&owner->released), -1;
+    }
     const dl_tensor *d = owner->plain ? &owner->plain->tensor : &owner->versioned->tensor;
     failed = sharing == COPY ? 1 : from_tensor(out, d, owner);
     if (failed == 0)

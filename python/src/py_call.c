@@ -259,6 +259,16 @@ static int int_from(struct call *c, const char *name, PyObject *o, int *out)
     return 0;
 }
 
+int call_int(struct call *c, int i, PyObject *o, int *v) { return int_from(c, name_of(c, i), o, v); }
+
+/* May o hold ints?  Vectors of ours do, although they are no sequences to Python. */
+static bool may_hold_ints(PyObject *o)
+{
+    if (is_array(o))
+        return mlx_array_ndim(handle_of(o)) == 1;
+    return PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o);
+}
+
 int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v)
 {
     int n = 0, room = (int)LENGTH(c->ints) - c->nints, *out = c->ints + c->nints;
@@ -268,7 +278,7 @@ int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v
         c->nints += status == 0;
         return status < 0 ? -1 : 1;
     }
-    if (!PySequence_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o)) {
+    if (!may_hold_ints(o)) {
         PyErr_Format(exc_conversion,
                      "%s(): argument '%s' must be an int or a sequence of ints, not %s",
                      c->sig->name, name, type_name(o));
@@ -304,8 +314,7 @@ int call_ints(struct call *c, int i, PyObject *o, const int **v)
 static int to_ints(struct call *c, int i, bool one_is_enough)
 {
     struct value *v = &c->v[i];
-    bool sequence = PySequence_Check(v->o) && !PyUnicode_Check(v->o) && !PyBytes_Check(v->o);
-    if (!sequence && !(one_is_enough && PyIndex_Check(v->o)))
+    if (!may_hold_ints(v->o) && !(one_is_enough && PyIndex_Check(v->o)))
         return refuse(c, i);
     v->ints.n = call_ints(c, i, v->o, &v->ints.v);
     return v->ints.n < 0 ? -1 : 0;
@@ -552,6 +561,7 @@ static int begin(struct call *c, struct signature *sig, PyObject *self, PyObject
     c->sig = sig;
     c->ntemporaries = c->nvectors = c->nkept = c->nints = 0;
     c->nrest = 0;
+    c->npositional = nargs;
     c->res.ctx = c->stream.ctx = NULL;
     if (!sig->params && compile(sig))
         return -1;

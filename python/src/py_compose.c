@@ -29,14 +29,11 @@ PyObject *fn_tensordot(struct call *c)
 {
     PyObject *axes = c->v[2].o;
     const int *u, *v;
-    if (!axes)
-        return give(c, mlx_tensordot_axis(&c->res, ARRAY(0), ARRAY(1), 2, STREAM));
-    if (PyLong_Check(axes)) {
-        int n = call_ints(c, 2, axes, &u);
-        return n < 0 ? NULL : give(c, mlx_tensordot_axis(&c->res, ARRAY(0), ARRAY(1), u[0], STREAM));
-    }
-    PyObject *pair = PySequence_Check(axes) ? PySequence_Tuple(axes) : NULL;
-    if (!pair || PyTuple_Size(pair) != 2) {
+    int number = 2, many = axes ? call_int(c, 2, axes, &number) : 0;
+    if (many <= 0)
+        return many < 0 ? NULL : give(c, mlx_tensordot_axis(&c->res, ARRAY(0), ARRAY(1), number, STREAM));
+    PyObject *pair = sequence_now(axes);
+    if (!pair || !PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
         Py_XDECREF(pair);
         return PyErr_Occurred() ? NULL : call_refuse(c, 2, "an int or two sequences of ints");
     }

@@ -200,7 +200,14 @@ PyObject *item_at(PyObject *list, Py_ssize_t i)
 
 PyObject *sequence_now(PyObject *o)
 {
-    return PySequence_Check(o) && !PyUnicode_Check(o) ? PySequence_Tuple(o) : Py_NewRef(o);
+    if (PyIndex_Check(o)) {
+        PyObject *index = PyNumber_Index(o); /* arrays without axes are sequences by their type alone */
+        if (index || !PyErr_ExceptionMatches(PyExc_TypeError))
+            return index;
+        PyErr_Clear();
+    }
+    bool sequence = is_array(o) || (PySequence_Check(o) && !PyUnicode_Check(o));
+    return sequence ? PySequence_Tuple(o) : Py_NewRef(o);
 }
 
 static PyObject *list_item(PyObject *o, Py_ssize_t i)

@@ -17,11 +17,20 @@ PyObject *fn_arange(struct call *c)
     static const char *const names[] = { "start", "stop", "step" };
     double v[3] = { 0, 0, 1 };
     bool whole = true;
-    if (!given[0] && !given[1]) {
+    /* arange(stop), arange(stop, step, dtype) */
+    mlx_dtype t;
+    bool third_is_dtype = given[2] && !GIVEN(3) && dtype_from(given[2], &t);
+    if (third_is_dtype) {
+        c->v[3].t = t;
+        c->v[3].given = true;
+        given[2] = given[1];
+        given[1] = NULL;
+    }
+    if (!given[1] && (!given[0] || (c->npositional == 0 && !c->v[1].o))) {
         PyErr_SetString(PyExc_TypeError, "arange() missing 1 required positional argument: 'stop'");
         return NULL;
     }
-    if (given[0] && !given[1]) {
+    if (!given[1]) {
         given[1] = given[0];
         given[0] = NULL;
     }
@@ -48,7 +57,7 @@ PyObject *fn_arange(struct call *c)
             return NULL;
         }
     }
-    mlx_dtype t = DTYPE(3, wide ? MLX_INT64 : whole ? MLX_INT32 : MLX_FLOAT32);
+    t = DTYPE(3, wide ? MLX_INT64 : whole ? MLX_INT32 : MLX_FLOAT32);
     return give(c, mlx_arange(&c->res, v[0], v[1], v[2], t, STREAM));
 }
 
@@ -142,8 +151,11 @@ PyObject *fn_asarray(struct call *c)
 PyObject *fn_from_dlpack(struct call *c)
 {
     PyObject *o = c->v[0].o;
-    enum sharing sharing = !GIVEN(1) ? SHARE_IF_POSSIBLE : BOOL(1) ? COPY : SHARE;
+    enum sharing sharing = GIVEN(1) && !BOOL(1) ? SHARE : COPY;
     if (!PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__"))
         return call_refuse(c, 0, "an object with __dlpack__");
-    return give_made(c, array_from_dlpack(&c->res, o, sharing));
+    int failed = array_from_dlpack(&c->res, o, sharing);
+    if (!failed && sharing == COPY && !is_array(o))
+        failed = array_narrow(&c->res);
+    return give_made(c, failed);
 }

@@ -40,7 +40,9 @@ static PyObject *several(struct call *c, transform *f)
     const int *axes = GIVEN(2) ? c->v[2].ints.n ? c->v[2].ints.v : &none : NULL;
     if (norm < 0)
         return NULL;
-    if (GIVEN(1) && c->v[1].ints.n == 0 && (!axes || c->v[2].ints.n)) {
+    if (axes == &none) /* along no axis nothing happens, not even to the dtype */
+        return give(c, mlx_array_set(&c->res, ARRAY(0)));
+    if (GIVEN(1) && c->v[1].ints.n == 0) {
         PyErr_Format(exc_value, "[%s] expected one size for each axis, got none",
                      c->sig->name);
         return NULL;

@@ -86,7 +86,8 @@ static int gather(struct outputs *o, PyObject *args, PyObject *kwargs)
         }
         if (!text)
             return -1;
-        if (mlx_node_namer_set_name(o->namer, handle_of(value), text))
+        if (mlx_node_namer_set_name(o->namer, handle_of(value), text) ||
+            mlx_vector_array_append_value(o->all, handle_of(value)))
             return raise_last();
     }
     return 0;
@@ -157,7 +158,7 @@ static PyMethodDef functions[] = {
       "export_to_dot(file, *args, **kwargs)\n--\n\n"
       "Write the graph that leads to the arrays in ``args`` (arrays, or trees of them), none of which\n"
       "is computed, to a file, given by its name or open for text, in the language of Graphviz. Keyword\n"
-      "arguments give names to arrays; the others are called A, B and so on." },
+      "arguments are drawn too, and give names to arrays; the others are called A, B and so on." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -585,6 +585,8 @@ static int gguf_fill(struct call *c, mlx_io_gguf g)
         if (mlx_io_gguf_set_array(g, name, handle_of(value)))
             return raise_last();
     }
+    if (!GIVEN(2))
+        return 0;
     if (!PyDict_Check(c->v[2].o))
         return call_refuse(c, 2, "a dict of names to arrays, str or lists of str"), -1;
     for (at = 0; PyDict_Next(c->v[2].o, &at, &key, &value);) {

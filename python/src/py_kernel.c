@@ -186,7 +186,8 @@ static int template_value(struct call *c, const struct language *l, void *config
     PyObject *value = s ? PyTuple_GetItem(items, 1) : NULL;
     mlx_dtype t;
     int overflow = 0, failed = 0;
-    long number = value && PyLong_Check(value) ? PyLong_AsLongAndOverflow(value, &overflow) : 0;
+    PyObject *whole = value && PyIndex_Check(value) ? PyNumber_Index(value) : NULL;
+    long number = whole ? PyLong_AsLongAndOverflow(whole, &overflow) : 0;
     if (!value && !PyErr_Occurred())
         refuse_item(c, TEMPLATES, "pairs of a name and a value", pair);
     if (PyErr_Occurred())
@@ -195,12 +196,13 @@ static int template_value(struct call *c, const struct language *l, void *config
         failed = l->truth(config, s, value == Py_True);
     else if (dtype_from(value, &t))
         failed = l->dtype(config, s, t);
-    else if (!PyLong_Check(value))
+    else if (!whole)
         refuse_item(c, TEMPLATES, "ints, bools and Dtypes", value);
     else if (overflow || number != (int)number)
         PyErr_Format(exc_value, "[%s] expected an int of 32 bits for '%s', got %R", c->sig->name, s, value);
     else
         failed = l->number(config, s, (int)number);
+    Py_XDECREF(whole);
     Py_XDECREF(items);
     if (failed)
         raise_last();

@@ -15,9 +15,7 @@ PyObject *fn_quantize(struct call *c)
         mlx_vector_array_free(parts);
         return raise_last(), NULL;
     }
-    PyObject *items = vector_items(parts);
-    mlx_vector_array_free(parts);
-    return items;
+    return vector_to_list(parts);
 }
 
 PyObject *fn_dequantize(struct call *c)

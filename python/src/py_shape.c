@@ -39,7 +39,7 @@ PyObject *fn_permute_dims(struct call *c) { return fn_transpose(c); }
 static int ints_of_rest(struct call *c, const char *what, const int **v)
 {
     PyObject *all;
-    if (c->nrest == 1 && PySequence_Check(c->rest[0])) {
+    if (c->nrest == 1) {
         all = Py_NewRef(c->rest[0]);
     } else if ((all = PyTuple_New(c->nrest))) {
         for (Py_ssize_t i = 0; i < c->nrest; i++)
@@ -192,10 +192,7 @@ PyObject *fn_concat(struct call *c) { return fn_concatenate(c); }
 
 PyObject *fn_stack(struct call *c)
 {
-    mlx_vector_array all = c->v[0].vec;
-    if (!GIVEN(1) && flattened(c, &all))
-        return NULL;
-    return give(c, mlx_stack_axis(&c->res, all, GIVEN(1) ? INT(1) : 0, STREAM));
+    return give(c, mlx_stack_axis(&c->res, c->v[0].vec, GIVEN(1) ? INT(1) : 0, STREAM));
 }
 
 PyObject *fn_unstack(struct call *c)
@@ -226,8 +223,9 @@ PyObject *fn_unstack(struct call *c)
 PyObject *fn_split(struct call *c)
 {
     mlx_vector_array parts = mlx_vector_array_new();
-    bool sections = PyIndex_Check(c->v[1].o) && c->v[1].ints.n == 1 && !PySequence_Check(c->v[1].o);
-    return give_list(sections ? mlx_split(&parts, ARRAY(0), c->v[1].ints.v[0], INT(2), STREAM)
+    int sections;
+    int many = call_int(c, 1, c->v[1].o, &sections); /* else it is one int */
+    return give_list(!many ? mlx_split(&parts, ARRAY(0), sections, INT(2), STREAM)
                               : mlx_split_sections(&parts, ARRAY(0), INTS(1), INT(2), STREAM),
                      parts);
 }

@@ -4,6 +4,11 @@
 
 static const int zeros[3], ones[3] = { 1, 1, 1 };
 
+/* A number of a function for one spatial axis is for every axis, should the input have more. */
+#define ALIKE(v) ((const int[]){ v, v, v })
+
+static int axes_of(mx x) { return x->ndim > 5 || x->ndim < 3 ? 1 : x->ndim - 2; }
+
 static mx conv(const char *op, mx x, mx w, int n, const int *stride, const int *padding,
                const int *dilation, int groups)
 {
@@ -16,8 +21,9 @@ int mlx_conv1d(mlx_array *res, const mlx_array input, const mlx_array weight, in
                int padding, int dilation, int groups, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res, conv("conv1d", capi_in(input), capi_in(weight), 1, &stride, &padding,
-                                  &dilation, groups));
+    mx x = capi_in(input);
+    return capi_publish(res, conv("conv1d", x, capi_in(weight), axes_of(x), ALIKE(stride), ALIKE(padding),
+                                  ALIKE(dilation), groups));
 }
 
 int mlx_conv2d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0,
@@ -54,8 +60,9 @@ int mlx_conv_transpose1d(mlx_array *res, const mlx_array input, const mlx_array 
                          const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res, transpose("conv_transpose1d", capi_in(input), capi_in(weight), 1,
-                                       &stride, &padding, &dilation, &output_padding, groups));
+    mx x = capi_in(input);
+    return capi_publish(res, transpose("conv_transpose1d", x, capi_in(weight), axes_of(x), ALIKE(stride),
+                                       ALIKE(padding), ALIKE(dilation), ALIKE(output_padding), groups));
 }
 
 int mlx_conv_transpose2d(mlx_array *res, const mlx_array input, const mlx_array weight,

@@ -171,7 +171,16 @@ static void quoted(FILE *os, const char *name)
     fputc('"', os);
 }
 
-static void write_dot(struct drawing *d, const bool is_output[], const bool is_made[])
+static void write_source(struct drawing *d, int value)
+{
+    char room[NAME];
+    fprintf(d->os, "{ rank=source; ");
+    quoted(d->os, name_of(d, value, room));
+    fprintf(d->os, "; }\n");
+}
+
+/* is_sink: outputs that nothing is made of. */
+static void write_dot(struct drawing *d, const bool is_sink[], const bool is_made[])
 {
     char room[NAME];
     struct recording *g = &d->graph;
@@ -184,9 +193,7 @@ static void write_dot(struct drawing *d, const bool is_output[], const bool is_m
         for (int k = 0; k < n->nin; k++)
             if (!is_made[numbers[k]] && !seen[numbers[k]]) {
                 seen[numbers[k]] = true;
-                fprintf(d->os, "{ rank=source; ");
-                quoted(d->os, name_of(d, numbers[k], room));
-                fprintf(d->os, "; }\n");
+                write_source(d, numbers[k]);
             }
         fprintf(d->os, "{ %d [label =\"%s\", shape=rectangle]; }\n", i, n->op->label);
         for (int k = 0; k < n->nin; k++) {
@@ -194,13 +201,16 @@ static void write_dot(struct drawing *d, const bool is_output[], const bool is_m
             fprintf(d->os, " -> %d\n", i);
         }
         for (int k = n->nin; k < n->nin + n->nout; k++) {
-            fprintf(d->os, is_output[numbers[k]] ? "{ rank=sink; " : "{ ");
+            fprintf(d->os, is_sink[numbers[k]] ? "{ rank=sink; " : "{ ");
             quoted(d->os, name_of(d, numbers[k], room));
             fprintf(d->os, "; }\n%d -> ", i);
             quoted(d->os, name_of(d, numbers[k], room));
             fputc('\n', d->os);
         }
     }
+    for (int i = 0; seen && i < g->n_values; i++)
+        if (!is_made[i] && !seen[i]) /* drawn because it was asked for */
+            write_source(d, i);
     fprintf(d->os, "}\n");
     free(seen);
 }
@@ -212,10 +222,10 @@ static void describe(struct drawing *d, int value)
     fprintf(d->os, "%s [%s, %s]", name_of(d, value, room), shape_of(x), dtype_name(x->dtype));
 }
 
-static void write_lines(struct drawing *d, const bool is_output[], const bool is_made[])
+static void write_lines(struct drawing *d, const bool is_sink[], const bool is_made[])
 {
     struct recording *g = &d->graph;
-    (void)is_output;
+    (void)is_sink;
     fprintf(d->os, "Inputs:");
     for (int i = 0, first = 1; i < g->n_values; i++)
         if (!is_made[i]) {
@@ -250,7 +260,7 @@ static void write_lines(struct drawing *d, const bool is_output[], const bool is
 }
 
 static int draw(const char *func, FILE *os, mlx_node_namer namer, mlx_vector_array outputs,
-                void write(struct drawing *d, const bool is_output[], const bool is_made[]))
+                void write(struct drawing *d, const bool is_sink[], const bool is_made[]))
 {
     int n = 0;
     struct drawing d = { .os = os, .namer = namer.ctx, .next = 0 };
@@ -267,6 +277,7 @@ static int draw(const char *func, FILE *os, mlx_node_namer namer, mlx_vector_arr
             for (int i = 0; i < n; i++) flags[g->roots[i]] = true;
             for (int i = 0; i < g->n; i++) {
                 const struct node *e = g->entries[i].node;
+                for (int k = 0; k < e->nin; k++) flags[g->numbers[g->entries[i].at + k]] = false;
                 for (int k = 0; k < e->nout; k++)
                     flags[all + (size_t)g->numbers[g->entries[i].at + e->nin + k]] = true;
             }

@@ -95,7 +95,7 @@ size_t memory_active(void) { return atomic_load(&active); }
 size_t memory_peak(void) { return atomic_load(&peak); }
 size_t memory_cached(void) { return atomic_load(&cached); }
 size_t memory_limit(void) { return atomic_load(&limit); }
-void memory_reset_peak(void) { atomic_store(&peak, atomic_load(&active)); }
+void memory_reset_peak(void) { atomic_store(&peak, 0); } /* until something is allocated */
 size_t memory_set_limit(size_t n) { return atomic_exchange(&limit, n); }
 size_t memory_set_wired_limit(size_t n) { return atomic_exchange(&wired_limit, n); }
 

@@ -62,10 +62,13 @@ static int arange_shapes(const struct call *c, struct spec out[])
 
 mx mx_arange(double start, double stop, double step, enum dtype t)
 {
-    struct arange_args a = { start, stop, step, t };
-    if (!isfinite(start) || !isfinite(stop) || !isfinite(step))
+    double span = stop - start;
+    if (!isfinite(span) || isnan(step))
         return mx_fail("[arange] expected finite numbers, got start %g, stop %g and step %g", start,
                        stop, step);
+    if (isinf(step)) /* the first number, or none */
+        step = span == 0 ? 1 : (span > 0) == (step > 0) ? span : -span;
+    struct arange_args a = { start, stop, step, t };
     if (step == 0)
         return mx_fail("[arange] expected a step other than 0, got 0");
     if (t == DT_bool_)

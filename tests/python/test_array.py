@@ -417,12 +417,33 @@ def test_bfloat16_has_no_buffer(monkeypatch):
     assert x.tolist() == [1.5]
 
 
+class Exporter:
+    """Gives capsules as libraries do that know of no versions, or of other ones."""
+
+    def __init__(self, array, **more):
+        self.array, self.more = array, more
+
+    def __dlpack__(self, *, stream=None):
+        return self.array.__dlpack__(**self.more)
+
+
+def test_exporters_without_versions():
+    assert mx.from_dlpack(Exporter(mx.array([1, 2]))).tolist() == [1, 2]
+    assert mx.from_dlpack(Exporter(np.arange(3), max_version=(1, 0))).tolist() == [0, 1, 2]
+
+    class Fails:
+        def __dlpack__(self, **more):
+            raise ZeroDivisionError("own")
+
+    with pytest.raises(ZeroDivisionError, match="own"):
+        mx.from_dlpack(Fails())
+
+
 def test_dlpack():
     a = np.arange(6, dtype=np.float32).reshape(2, 3)
-    x = mx.from_dlpack(a)
-    a[0, 0] = 9  # the same memory
-    assert x[0, 0].item() == 9
-    assert mx.from_dlpack(a, copy=True).tolist() == a.tolist()
+    x, y, z = mx.from_dlpack(a), mx.from_dlpack(a, copy=True), mx.from_dlpack(a, copy=False)
+    a[0, 0] = 9
+    assert (x[0, 0].item(), y[0, 0].item(), z[0, 0].item()) == (0, 0, 9)  # the last is the same memory
     assert np.from_dlpack(mx.arange(3)).tolist() == [0, 1, 2]
     assert np.from_dlpack(mx.arange(6).reshape(2, 3).T).tolist() == [[0, 3], [1, 4], [2, 5]]
     assert mx.from_dlpack(a.T).tolist() == a.T.tolist()
@@ -433,6 +454,18 @@ def test_dlpack():
         mx.arange(3).__dlpack__(dl_device=(2, 0))
     with pytest.raises(TypeError):
         mx.from_dlpack(3)
+    for wide, narrow in ((np.float64, mx.float32), (np.complex128, mx.complex64)):
+        c = np.arange(12).astype(wide).reshape(3, 4)
+        for d in (c, c.T, c[:, ::2], c[::-1], c[1, 1:2], np.array(c[1, 1]), c[:0]):
+            x = mx.from_dlpack(d)
+            assert x.dtype == narrow and x.shape == d.shape and x.tolist() == d.tolist()
+    assert mx.from_dlpack(np.array([0.1]), copy=False).dtype == mx.float64
+    for d in (np.arange(6.0, dtype=np.float32)[::2], np.broadcast_to(np.float32(2), (2, 3))):
+        assert mx.from_dlpack(d).tolist() == d.tolist()
+    a.flags.writeable = False
+    for shared in (mx.from_dlpack(a), mx.from_dlpack(a, copy=False)):
+        assert shared.tolist() == a.tolist()
+    assert not np.asarray(mx.from_dlpack(a, copy=False)).flags.writeable
     b = mx.from_dlpack(mx.array([1.5], mx.bfloat16))
     assert b.dtype == mx.bfloat16
     assert b.item() == 1.5

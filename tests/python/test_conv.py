@@ -354,3 +354,14 @@ def test_threads_do_not_matter():
 def test_errors(call, text):
     with pytest.raises(ValueError, match=text):
         mx.eval(call())
+
+
+@pytest.mark.parametrize("more", [{}, {"stride": 2, "padding": 1}, {"dilation": 2}])
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_functions_of_one_axis_take_more_with_the_same_numbers_for_each(ndim, more):
+    x = mx.random.normal((2, *(5, 6, 7)[:ndim], 3))
+    w = mx.random.normal((4, *(3, 2, 2)[:ndim], 3))
+    assert mx.array_equal(mx.conv1d(x, w, **more), getattr(mx, f"conv{ndim}d")(x, w, **more))
+    more = more | {"output_padding": 1}
+    got, want = mx.conv_transpose1d(x, w, **more), getattr(mx, f"conv_transpose{ndim}d")(x, w, **more)
+    assert got.shape == want.shape and mx.array_equal(got, want)

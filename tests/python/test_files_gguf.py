@@ -242,3 +242,11 @@ def test_good_files_by_hand(tmp_path):
         path.write_bytes(gguf([tensor("a"), tensor("b", (2, 4), offset=32)], [value("k", 0, b"\7")], version=version))
         a, v = mx.load(path, return_metadata=True)
         assert a["a"].shape == (4,) and a["b"].shape == (4, 2) and v["k"].item() == 7
+
+
+def test_metadata_may_be_left_out(tmp_path):
+    path = str(tmp_path / "a.gguf")
+    for more in ((), (None,), ({},)):
+        mx.save_gguf(path, {"a": mx.array([1.0])}, *more)
+        arrays, metadata = mx.load(path, return_metadata=True)
+        assert arrays["a"].tolist() == [1] and metadata == {}

@@ -93,10 +93,21 @@ def test_dot():
         '{ 0 [label ="Exp", shape=rectangle]; }',
         '"inp" -> 0',
         '0 -> "A"',
-        '{ rank=sink; "out"; }',
+        '{ "out"; }',
+        '{ rank=sink; "B"; }',
         '"out" -> 2',
     ):
         assert line in text.splitlines(), (line, text)
+    drawings = []
+    for args, names in [((b,), {"b": b}), ((), {"b": b}), ((a,), {"b": b}), ((), {"b": b, "a": a})]:
+        buffer = io.StringIO()
+        mx.export_to_dot(buffer, *args, **names)
+        drawings.append(buffer.getvalue())
+    assert drawings[0] == drawings[1] == drawings[2] and '{ rank=sink; "b"; }' in drawings[0]
+    assert drawings[3] == drawings[0].replace('"A"', '"a"').replace('"B"', '"A"')
+    buffer = io.StringIO()
+    mx.export_to_dot(buffer, a=a)
+    assert buffer.getvalue() == 'digraph {\n{ rank=source; "a"; }\n}\n'
     quotient, rest = mx.divmod(a, b)
     buffer = io.StringIO()
     mx.export_to_dot(buffer, quotient, rest, **{'a "quoted" name': a})

@@ -520,7 +520,6 @@ fft.fftn            | X, (1, 2, 3)
 fft.fftn            | X, (), (0,)
 fft.ifftn           | X, axes=(0, 5)
 fft.rfftn           | X, axes=(0, 5)
-fft.rfftn           | X, axes=()
 fft.irfftn          | X, axes=(0, 5)
 fft.fftfreq         | 0
 fft.fftfreq         | 4, 0.0

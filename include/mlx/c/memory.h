@@ -28,7 +28,7 @@ MLX_API int mlx_get_memory_limit(size_t *res);
 /* The most memory that was in use at once since the start or the last mlx_reset_peak_memory. */
 MLX_API int mlx_get_peak_memory(size_t *res);
 
-/* Starts the peak anew. */
+/* Starts the peak anew: it is 0 until something is allocated. */
 MLX_API int mlx_reset_peak_memory(void);
 
 /* Sets how much the cache may hold; `res` gets the limit before.  0 turns caching off. */

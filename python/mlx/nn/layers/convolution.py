@@ -9,6 +9,7 @@ convolutions", 2015).
 """
 
 import math
+from operator import index
 
 import mlx.core as mx
 
@@ -17,10 +18,14 @@ from .base import Module, _check_sizes
 
 def _sizes(layer, name, value, ndim):
     """`value`, one int or one for each of `ndim` axes, as a tuple."""
-    sizes = (value,) * ndim if isinstance(value, int) else value
-    if not (isinstance(sizes, (tuple, list)) and len(sizes) == ndim and all(isinstance(n, int) for n in sizes)):
+    sizes = value if isinstance(value, (tuple, list)) else (value,) * ndim
+    try:
+        sizes = tuple(index(n) for n in sizes)
+    except TypeError:
+        sizes = ()
+    if len(sizes) != ndim:
         raise mx.Error(f"[{type(layer).__name__}] expected an int or {ndim} ints for {name}, got {value!r}")
-    return tuple(sizes)
+    return sizes
 
 
 class _Convolution(Module):

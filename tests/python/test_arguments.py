@@ -1,0 +1,174 @@
+"""What goes for an int, a shape or an axis; what may be left out or named; arguments at their ends."""
+
+import math
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+
+X = mx.arange(6.0).reshape(2, 3)
+IMAGE, SIGNAL = mx.arange(64.0).reshape(1, 8, 8, 1), mx.arange(8.0).reshape(1, 8, 1)
+
+# Each takes what makes an int, and gives something that depends on the ints.
+WITH_INTS = {
+    "zeros": lambda i: mx.zeros(i(2)),
+    "full": lambda i: mx.full((i(2), i(1)), 3),
+    "reshape": lambda i: mx.reshape(X, (i(3), i(2))),
+    "array.reshape": lambda i: X.reshape(i(3), -1),
+    "sum": lambda i: mx.sum(X, axis=i(1)),
+    "sum of two": lambda i: X.sum((i(0), i(1))),
+    "softmax": lambda i: mx.softmax(X, axis=i(0)),
+    "argmax": lambda i: X.argmax(i(1)),
+    "expand_dims": lambda i: mx.expand_dims(X, (i(0), i(3))),
+    "transpose": lambda i: X.transpose(i(1), i(0)),
+    "moveaxis": lambda i: X.moveaxis(i(0), i(1)),
+    "split": lambda i: mx.split(X, i(3), axis=i(1))[2],
+    "split at": lambda i: mx.split(X, [i(1), i(2)], axis=1)[2],
+    "array.split": lambda i: X.split(i(2))[1],
+    "concatenate": lambda i: mx.concatenate([X, X], axis=i(1)),
+    "take": lambda i: mx.take(X, mx.array([0]), axis=i(1)),
+    "eye": lambda i: mx.eye(i(3), i(4), i(1)),
+    "linspace": lambda i: mx.linspace(i(0), i(1), i(3)),
+    "arange": lambda i: mx.arange(i(0), i(6), i(2)),
+    "repeat": lambda i: mx.repeat(X, i(2), axis=i(1)),
+    "tile": lambda i: mx.tile(X, (i(2), i(1))),
+    "roll": lambda i: mx.roll(X, i(1), axis=i(1)),
+    "pad": lambda i: mx.pad(X, i(1)),
+    "pad by pairs": lambda i: mx.pad(X, ((i(1), i(0)), (i(2), i(1)))),
+    "index": lambda i: X[i(1), i(0) : i(2)],
+    "at": lambda i: X.at[i(0)].add(i(1)),
+    "key": lambda i: mx.random.key(i(2)),
+    "normal": lambda i: mx.random.normal((i(2), i(1)), key=mx.random.key(1)),
+    "conv1d": lambda i: mx.conv1d(SIGNAL, mx.ones((1, 3, 1)), i(2), i(1)),
+    "conv2d": lambda i: mx.conv2d(IMAGE, mx.ones((1, 3, 3, 1)), (i(2), i(1)), i(1)),
+    "conv_general": lambda i: mx.conv_general(SIGNAL, mx.ones((1, 3, 1)), i(1), ([i(1)], [i(0)])),
+    "fft": lambda i: mx.fft.fft(X, n=i(2), axis=i(1)).real,
+    "fftn": lambda i: mx.fft.fftn(X, s=[i(2)], axes=[i(0)]).real,
+    "tensordot": lambda i: mx.tensordot(X, X.T, axes=i(1)),
+    "tensordot by pairs": lambda i: mx.tensordot(X, X, axes=([i(1)], [i(1)])),
+    "as_strided": lambda i: mx.as_strided(X, (i(2), i(2)), (i(3), i(1)), i(1)),
+    "quantize": lambda i: mx.quantize(mx.ones((2, 64)), i(64), i(4))[1],
+    "grad": lambda i: mx.grad(lambda a, b: (a * b * b).sum(), argnums=i(1))(X, X),
+    "rope": lambda i: mx.fast.rope(mx.ones((1, 2, 4)), i(4), traditional=False, base=1e4, scale=1.0, offset=i(1)),
+    "Conv1d": lambda i: nn.Conv1d(1, 2, i(3), stride=i(2))(SIGNAL).shape,
+    "Conv2d": lambda i: nn.Conv2d(1, 2, (i(3), i(1)))(IMAGE).shape,
+    "MaxPool1d": lambda i: nn.MaxPool1d(i(2))(SIGNAL),
+}
+INTS = {
+    "np.int64": np.int64,
+    "np.uint8": np.uint8,
+    "array of NumPy's": np.array,
+    "array": mx.array,
+    "array of uint8": lambda v: mx.array(v, mx.uint8),
+}
+
+
+def plain(result):
+    return result.tolist() if isinstance(result, mx.array) else result
+
+
+@pytest.mark.parametrize("call", WITH_INTS)
+def test_whatever_is_an_int_goes_for_one(call):
+    want = plain(WITH_INTS[call](int))
+    for name, make in INTS.items():
+        assert plain(WITH_INTS[call](make)) == want, name
+
+
+VECTORS = {"array": mx.array, "array of NumPy's": np.array, "tuple of arrays": lambda v: tuple(map(mx.array, v))}
+
+
+@pytest.mark.parametrize("make", VECTORS.values(), ids=VECTORS)
+def test_a_vector_of_ints_goes_for_a_shape_and_for_axes(make):
+    assert mx.zeros(make([2, 3])).shape == (2, 3)
+    assert X.reshape(make([3, 2])).shape == mx.reshape(X, make([3, 2])).shape == (3, 2)
+    assert mx.sum(X, axis=make([0, 1])).item() == 15
+    assert mx.transpose(X, make([1, 0])).shape == X.transpose(make([1, 0])).shape == (3, 2)
+    assert [p.shape for p in mx.split(X, make([1]))] == [(1, 3), (1, 3)]
+    assert [p.shape for p in mx.split(X, make([1, 2]), axis=1)] == [(2, 1)] * 3
+    assert mx.pad(X, make([1, 2])).shape == (5, 6)
+    assert mx.tile(X, make([2])).shape == (2, 6)
+    assert mx.tensordot(X, X, axes=(make([1]), make([1]))).shape == (2, 2)
+    for bad in (mx.array([[2, 3]]), mx.array([2.0, 3.0]), mx.array(2.0), np.array([2.5])):
+        with pytest.raises(TypeError):
+            mx.zeros(bad)
+    with pytest.raises(TypeError):
+        mx.sum(X, axis=mx.array([True, False]))
+
+
+def test_what_may_be_given_by_position_or_by_name():
+    assert mx.count_nonzero(X, 0).tolist() == [1, 2, 2]
+    assert mx.vecdot(X, X, 0).tolist() == [9, 17, 29]
+    assert mx.astype(X, dtype=mx.int8).dtype == mx.int8
+    assert len(mx.quantize(mx.ones((2, 64)), 16, 4, "nvfp4", mx.array(1.0))) == 2
+
+
+def test_quantize_returns_a_list():
+    assert type(mx.quantize(mx.ones((2, 64)))) is list
+    assert type(mx.quantize(mx.ones((2, 64)), mode="mxfp4", group_size=32)) is list
+
+
+# arange
+
+
+def test_arange_needs_a_stop():
+    for given in ({"start": 1}, {"start": 1, "step": 2}, {"step": 2}, {}, {"stop": None}):
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'stop'"):
+            mx.arange(**given)
+    assert mx.arange(3).tolist() == mx.arange(stop=3).tolist() == mx.arange(3, None).tolist() == [0, 1, 2]
+    assert mx.arange(6, step=2).tolist() == mx.arange(stop=6, step=2).tolist() == [0, 2, 4]
+    assert mx.arange(start=1, stop=3).tolist() == [1, 2]
+    x = mx.arange(3, 1, mx.float16)  # stop, step, dtype
+    assert x.tolist() == [0, 1, 2] and x.dtype == mx.float16
+    with pytest.raises(TypeError, match="must be a number, not Dtype"):
+        mx.arange(3, mx.float16)
+
+
+@pytest.mark.parametrize("start, stop", [(0, 1), (1, 0), (0, 0), (2, -3), (1.5, 7.5), (-1e30, 1e30)])
+def test_an_infinite_step_leaves_the_first_number_or_none(start, stop):
+    for step in (math.inf, -math.inf):
+        forward = start < stop if step > 0 else start > stop
+        assert mx.arange(start, stop, step).tolist() == ([np.float32(start)] if forward else [])
+    for bad in ((0, math.inf), (math.inf, 0), (0, math.nan), (0, 1, math.nan), (-1e308, 1e308, math.inf)):
+        with pytest.raises(ValueError, match=r"\[arange\] expected finite numbers"):
+            mx.arange(*bad)
+
+
+# None and empty lists
+
+
+def test_stack_along_none_is_along_the_first():
+    parts = [np.arange(6).reshape(2, 3), np.ones((2, 3), int)]
+    assert mx.stack(list(map(mx.array, parts)), axis=None).tolist() == np.stack(parts).tolist()
+    assert mx.stack([mx.array(1), mx.array(2)], axis=None).tolist() == [1, 2]
+    with pytest.raises(ValueError):
+        mx.stack([mx.ones(2), mx.ones(3)], axis=None)
+
+
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2"])
+def test_a_fourier_transform_along_no_axis_changes_nothing(name):
+    for axes in ([], ()):
+        for s in (None, []):
+            y = getattr(mx.fft, name)(X, s=s, axes=axes)
+            assert y.dtype == mx.float32 and y.tolist() == X.tolist()
+    assert mx.grad(lambda x: getattr(mx.fft, name)(x, axes=[]).sum())(X).tolist() == [[1] * 3] * 2
+
+
+def test_infinities_with_a_sign_among_complex_numbers():
+    z = [complex(a, b) for a in (math.inf, -math.inf, math.nan, 1) for b in (0, -0.0, 1, math.inf, math.nan)]
+    assert mx.isposinf(mx.array(z)).tolist() == [v.real == math.inf and v.imag == 0 for v in z]
+    assert mx.isneginf(mx.array(z)).tolist() == [v.real == -math.inf and v.imag == 0 for v in z]
+    assert mx.isposinf(mx.array([1, 2])).tolist() == [False, False]
+
+
+# Memory
+
+
+def test_the_peak_is_zero_until_something_is_allocated():
+    held = mx.ones(1000)
+    mx.eval(held)
+    mx.reset_peak_memory()
+    assert mx.get_peak_memory() == 0
+    x = mx.ones(1 << 20)
+    mx.eval(x)
+    assert mx.get_peak_memory() >= x.nbytes + held.nbytes
