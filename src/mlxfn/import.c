@@ -204,12 +204,15 @@ static int constant(struct running *r, const struct mlxfn_entry *e)
     return define(r, e->id, x, &s);
 }
 
-/* What a builder said, with the place in the file. */
+/* What a builder said, with the place in the file; of bodies in bodies the innermost, which comes last. */
 static int entry_failed(const struct running *r, const struct mlxfn_entry *e)
 {
-    char message[900];
+    enum { MOST = 500 };
+    char message[MOST + 1];
     enum mx_error kind = mx_error_kind();
-    snprintf(message, sizeof message, "%s", mx_error_message());
+    size_t n = strlen(mx_error_message()), from = n > MOST ? n - MOST : 0;
+    while (from && (mx_error_message()[from] & 0xc0) == 0x80) from++; /* the rest of a character */
+    snprintf(message, sizeof message, "%s", mx_error_message() + from);
     if (kind == MX_MEMORY || kind == MX_INTERRUPTED)
         return 1;
     mx_error_clear();

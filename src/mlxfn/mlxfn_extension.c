@@ -147,7 +147,7 @@ static int call_body(struct closure *self, int n, const mx x[], struct mx_list *
 static bool body_of(const char *state, uint64_t length, const char *name, int n, const mx captured[],
                     struct body_function *b)
 {
-    enum { DEPTH = 24 };
+    enum { DEPTH = 100 }; /* of some 4 KB of stack each */
     static _Thread_local int depth;
     struct fields s;
     uint64_t size = 0;

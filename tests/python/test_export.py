@@ -409,6 +409,23 @@ def test_fused_operations_stay_where_files_need_not_be_portable(path):
         close(mx.import_function(path)(inputs)[0], want, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("depth", [90, 101])
+def test_branches_in_branches(path, depth):
+    """As many as a table of cases makes; more are refused, and what is said ends with why."""
+
+    def cases(x, i=0):
+        return mx.cond(x.sum() < i, mx.cos, lambda x: cases(x, i + 1), x) if i < depth else mx.sin(x)
+
+    mx.export_function(path, cases, mx.zeros(3), portable=False)
+    if depth > 100:
+        with pytest.raises((ValueError, RuntimeError), match="more than 100 deep$"):
+            mx.import_function(path)
+        return
+    f = mx.import_function(path)
+    for x in (mx.array([-1.0, 0, 0]), mx.array([20.0, 1, 1]), mx.array([90.0, 0, 1])):
+        close(f(x)[0], cases(x))
+
+
 def test_an_exporter_without_a_trace(path):
     mx.export_function(path, mx.abs, mx.zeros(2))
     export = mx.exporter(path, mx.sin)
