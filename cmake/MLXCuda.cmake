@@ -8,12 +8,16 @@ if(SKBUILD)
 endif()
 set(MLX_CUDA_TARGETS ${MLX_CUDA_TARGETS_DEFAULT} CACHE STRING
   "Architectures that kernels are compiled for: 90 is machine code of sm_90, ptx75 is for 7.5 and all later ones")
+set(MLX_NVRTC "" CACHE FILEPATH "libnvrtc to compile kernels with; empty: that of the installed package")
 if(MLX_CUDA)
+  if(MLX_NVRTC)
+    set(nvrtc --nvrtc ${MLX_NVRTC})
+  endif()
   set(dir ${PROJECT_BINARY_DIR}/cuda)
   set(MLX_CUDA_IMAGES ${dir}/cuda_images.c)
   file(GLOB_RECURSE texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/* ${PROJECT_SOURCE_DIR}/src/shared/*)
   add_custom_command(OUTPUT ${MLX_CUDA_IMAGES}
-    COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/cuda_kernels.py --out ${dir} --targets ${MLX_CUDA_TARGETS}
+    COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/cuda_kernels.py --out ${dir} --targets ${MLX_CUDA_TARGETS} ${nvrtc}
     DEPENDS ${texts} ${PROJECT_SOURCE_DIR}/src/cuda/modules.def ${PROJECT_SOURCE_DIR}/src/plan/walk.h
             ${PROJECT_SOURCE_DIR}/src/ops/ops.def ${PROJECT_SOURCE_DIR}/tools/cuda_kernels.py
     COMMENT "GPU kernels for ${MLX_CUDA_TARGETS}" VERBATIM)
