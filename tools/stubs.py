@@ -59,7 +59,7 @@ RETURNS = {
     "eval async_eval synchronize set_printoptions seed save save_safetensors __setstate__",
     "int": "device_count get_active_memory get_peak_memory get_cache_memory get_memory_limit "
     "set_memory_limit set_cache_limit set_wired_limit get_array_buffer_size",
-    "bool": "issubdtype can_cast isdtype is_available",
+    "bool": "issubdtype can_cast isdtype is_available set_index_errors",
     "Dtype": "result_type",
     "Device": "default_device",
     "Stream": "default_stream new_stream new_thread_unsafe_stream",

@@ -29,6 +29,11 @@ extern PyObject *exc_value, *exc_index, *exc_axis, *exc_conversion, *exc_overflo
 
 /* Turns the last failure of the library into an exception, unless there is one.  Returns -1. */
 int raise_last(void);
+/* Warns of what the library has warned about on this thread while it waited.  Non-zero with an exception set, which
+ * is what a warning may be turned into. */
+int warn_kept(void);
+/* The exception that is set may go unheard; if it is a warning, the next look warns of it again. */
+void warning_unheard(void);
 /* The exception comes out of a call of `name`, which takes the place of the name that it has. */
 void raise_called(const char *name);
 /* Takes the exception away that is set, an instance with its traceback; NULL where none is.  Taken rather

@@ -142,7 +142,7 @@ int array_known(mlx_array a)
 {
     if (!array_ready(a))
         return 0;
-    if (!PyErr_ExceptionMatches(PyExc_Exception)) /* Ctrl-C */
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_Warning)) /* Ctrl-C, -W error */
         return -1;
     PyErr_Clear();
     return 0;
@@ -160,10 +160,10 @@ const void *array_data(mlx_array a)
     case 8: p = mlx_array_data_uint64(a); break;
     }
     if (!p && mlx_array_size(a) == 0)
-        return "";
+        p = "";
     if (!p)
         raise_last();
-    return p;
+    return p && !warn_kept() ? p : NULL;
 }
 
 const int64_t *array_strides(mlx_array a) { return (const int64_t *)mlx_array_strides(a); }

@@ -79,8 +79,10 @@ int buffer_get(PyObject *o, Py_buffer *view, int flags)
     }
     struct exported *e = export(a);
     bool writable = false;
-    if (!e)
+    if (!e) {
+        warning_unheard(); /* NumPy then asks for __array__ */
         return -1;
+    }
     if (mlx_array_is_writable(&writable, e->it)) {
         exported_free(e);
         return raise_last();

@@ -476,7 +476,7 @@ PyObject *fn_synchronize(struct call *c)
     int failed;
     Py_BEGIN_ALLOW_THREADS failed = mlx_synchronize(c->stream);
     Py_END_ALLOW_THREADS if (failed) return raise_last(), NULL;
-    if (PyErr_CheckSignals())
+    if (PyErr_CheckSignals() || warn_kept())
         return NULL;
     Py_RETURN_NONE;
 }
@@ -487,6 +487,8 @@ PyObject *fn_clear_streams(struct call *c)
     int failed;
     Py_BEGIN_ALLOW_THREADS failed = mlx_clear_streams();
     Py_END_ALLOW_THREADS if (failed) return raise_last(), NULL;
+    if (warn_kept())
+        return NULL;
     Py_RETURN_NONE;
 }
 

@@ -1,8 +1,9 @@
 /* py_error.c: failures of the library as Python exceptions.
  *
  * The library's error handler keeps quiet: who called finds the message and its kind on the
- * thread. */
+ * thread.  That of warnings keeps the first one of the thread, which may not have the GIL. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "py.h"
@@ -48,6 +49,46 @@ static void quiet(const char *msg, void *data)
 {
     (void)msg;
     (void)data;
+}
+
+static _Thread_local char *warning;
+
+static void keep_warning(const char *msg, void *data)
+{
+    (void)data;
+    if (!warning)
+        warning = strdup(msg);
+}
+
+int warn_kept(void)
+{
+    char *text = warning;
+    if (!text)
+        return 0;
+    warning = NULL;
+    int raised = PyErr_WarnEx(PyExc_RuntimeWarning, text, 1);
+    free(text);
+    if (raised)
+        mlx_index_warn_again();
+    return raised;
+}
+
+void warning_unheard(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_RuntimeWarning))
+        return;
+    PyObject *error = error_take(), *text = PyObject_Str(error);
+    const char *s = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    if (s)
+        keep_warning(s, NULL);
+    Py_XDECREF(text);
+    error_put(error);
+}
+
+PyObject *fn_set_index_errors(struct call *c)
+{
+    bool was = false;
+    return mlx_set_index_errors(&was, BOOL(0)) ? (raise_last(), NULL) : PyBool_FromLong(was);
 }
 
 static PyObject *error_class(mlx_error_kind kind)
@@ -142,6 +183,7 @@ const char *type_name(PyObject *o)
 int errors_init(PyObject *module)
 {
     mlx_set_error_handler(quiet, NULL, NULL);
+    mlx_set_warning_handler(keep_warning, NULL, NULL);
     for (size_t i = 0; i < LENGTH(classes); i++) {
         PyObject **const *b = classes[i].bases, **class = classes[i].class;
         PyObject *bases = b[2] ? PyTuple_Pack(3, *b[0], *b[1], *b[2]) : PyTuple_Pack(2, *b[0], *b[1]);

@@ -45,6 +45,6 @@ int evaluate_with(int (*eval)(void *), void *what)
         if (PyErr_CheckSignals())
             return -1;
         if (!failed)
-            return 0;
+            return warn_kept();
     }
 }

@@ -437,6 +437,8 @@ static PyObject *finish(int failed)
         return NULL;
     if (failed)
         return raise_last(), NULL;
+    if (warn_kept())
+        return NULL;
     Py_RETURN_NONE;
 }
 

@@ -12,9 +12,25 @@ PyObject *fn_addmm(struct call *c)
         c, mlx_addmm_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3), DOUBLE(4), STREAM));
 }
 
+/* An int as the index of take, which is known now; a wrong axis is left for take to refuse. */
+static int int_inside(struct call *c)
+{
+    PyObject *o = c->v[1].o;
+    int axis = GIVEN(2) ? INT(2) : 0, ndim = (int)mlx_array_ndim(ARRAY(0)), overflow;
+    if (ARRAY(1).ctx || !PyLong_Check(o) || (GIVEN(2) && (axis < -ndim || axis >= ndim)))
+        return 0;
+    int64_t size = GIVEN(2) ? mlx_array_dim(ARRAY(0), axis) : (int64_t)mlx_array_size(ARRAY(0));
+    long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (!overflow && i >= -size && i < size)
+        return 0;
+    PyErr_Format(exc_index, "[take] index %R is out of bounds for axis %d with size %lld", o,
+                 axis < 0 ? axis + ndim : axis, (long long)size);
+    return -1;
+}
+
 PyObject *fn_take(struct call *c)
 {
-    if (call_operands(c, 1, 1))
+    if (int_inside(c) || call_operands(c, 1, 1))
         return NULL;
     return give(c, GIVEN(2) ? mlx_take_axis(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM)
                             : mlx_take(&c->res, ARRAY(0), ARRAY(1), STREAM));

@@ -280,6 +280,7 @@ static mx elements(const char *func, mlx_array arr)
     mx x = capi_array(func, "arr", arr);
     if (is_nil(x) || mx_wait_host(x))
         return capi_report(), NULL;
+    capi_waited();
     return x;
 }
 
@@ -289,11 +290,13 @@ const size_t *mlx_array_strides(const mlx_array arr)
     return x ? (const size_t *)x->strides : NULL;
 }
 
-int mlx_array_eval(mlx_array arr)
+static int evaluate(const char *func, mlx_array arr)
 {
-    mx x = capi_in(arr);
-    return is_nil(x) || mx_eval(1, &x) ? capi_report() : 0;
+    mx x = capi_array(func, "arr", arr);
+    return is_nil(x) || mx_eval(1, &x) ? capi_report() : capi_end();
 }
+
+int mlx_array_eval(mlx_array arr) { return evaluate(__func__, arr); }
 
 int mlx_array_tostring(mlx_string *str, const mlx_array arr)
 {
@@ -339,7 +342,10 @@ static const void *data(const char *func, mlx_array arr, enum dtype t)
                    dtype_name(t), dtype_name(t), dtype_name(x->dtype));
         return capi_report(), NULL;
     }
-    return mx_wait_host(x) ? capi_report(), NULL : array_host(x);
+    if (mx_wait_host(x))
+        return capi_report(), NULL;
+    capi_waited();
+    return array_host(x);
 }
 
 #define ELEMENT(name, type, dtype)                            \
@@ -379,11 +385,7 @@ int _mlx_array_is_available(bool *res, const mlx_array arr)
     return 0;
 }
 
-int _mlx_array_wait(const mlx_array arr)
-{
-    mx x = capi_in(arr);
-    return is_nil(x) || mx_eval(1, &x) ? capi_report() : 0;
-}
+int _mlx_array_wait(const mlx_array arr) { return evaluate(__func__, arr); }
 
 /* Do the dimensions, taken in some order, each step over exactly what those before it fill? */
 static bool without_gaps(mx x)

@@ -67,6 +67,7 @@ int mlx_array_text(mlx_string *str, const mlx_array arr, int precision)
     mx x = capi_in(arr);
     if (is_nil(x) || mx_wait_host(x))
         return capi_report();
+    capi_waited();
     return capi_publish_text(str, array_text(x, precision));
 }
 

@@ -28,9 +28,12 @@ static int call(struct closure *self, int n, const mx x[], struct mx_list *y)
     struct compiled_closure *f = (struct compiled_closure *)self;
     int64_t trace, before = compiled_traces(f->c);
     int failed = compiled_call(f->c, f->f, f->n, f->constants, n, x, y, &trace);
-    if (!failed && before < MANY_TRACES && compiled_traces(f->c) >= MANY_TRACES)
-        fprintf(stderr, "[compile] a function was traced more than %d times; MLX_LOG=compile tells why\n",
-                MANY_TRACES - 1);
+    if (!failed && before < MANY_TRACES && compiled_traces(f->c) >= MANY_TRACES) {
+        char msg[128];
+        snprintf(msg, sizeof msg, "[compile] a function was traced more than %d times; MLX_LOG=compile tells why",
+                 MANY_TRACES - 1);
+        capi_warn(msg);
+    }
     return failed;
 }
 

@@ -1,6 +1,6 @@
-/* c_error.c: the error handler, and how failures reach it.
+/* c_error.c: the handlers of errors and of warnings, and how messages reach them.
  *
- * The handler in force is reference counted, so that its data outlives every call under way on
+ * A handler in force is reference counted, so that its data outlives every call under way on
  * other threads when a new one takes its place. */
 #include <pthread.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 
 #include "capi/capi.h"
 #include "core/buffer.h"
+#include "core/outside.h"
 
 struct handler {
     atomic_int refs;
@@ -25,8 +26,15 @@ static void print_error(const char *msg, void *data)
     fprintf(stderr, "MLX error: %s\n", msg);
 }
 
-static struct handler printing = { 1, print_error, NULL, NULL };
-static struct handler *current = &printing;
+static void print_warning(const char *msg, void *data)
+{
+    (void)data;
+    fprintf(stderr, "MLX warning: %s\n", msg);
+}
+
+enum use { ERRORS, WARNINGS };
+static struct handler printing[] = { { 1, print_error, NULL, NULL }, { 1, print_warning, NULL, NULL } };
+static struct handler *current[] = { &printing[ERRORS], &printing[WARNINGS] };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local unsigned long reports;
 static _Thread_local struct {
@@ -37,11 +45,22 @@ static _Thread_local struct {
 
 static void release(struct handler *h)
 {
-    if (h == &printing || atomic_fetch_sub(&h->refs, 1) != 1)
+    if (h == &printing[ERRORS] || h == &printing[WARNINGS] || atomic_fetch_sub(&h->refs, 1) != 1)
         return;
     if (h->dtor)
         h->dtor(h->data);
     free(h);
+}
+
+static void hand_over(enum use use, const char *msg)
+{
+    pthread_mutex_lock(&lock);
+    struct handler *h = current[use];
+    if (h != &printing[use])
+        atomic_fetch_add(&h->refs, 1);
+    pthread_mutex_unlock(&lock);
+    h->call(msg, h->data);
+    release(h);
 }
 
 static void report(mlx_error_kind kind, bool of_call, const char *msg)
@@ -49,19 +68,22 @@ static void report(mlx_error_kind kind, bool of_call, const char *msg)
     last.kind = kind;
     last.of_call = of_call;
     snprintf(last.message, sizeof last.message, "%s", msg);
-    pthread_mutex_lock(&lock);
-    struct handler *h = current;
-    if (h != &printing)
-        atomic_fetch_add(&h->refs, 1);
-    pthread_mutex_unlock(&lock);
     reports++;
-    h->call(msg, h->data);
-    release(h);
+    hand_over(ERRORS, msg);
 }
 
-void mlx_set_error_handler(mlx_error_handler_func handler, void *data, void (*dtor)(void *))
+void capi_warn(const char *msg) { hand_over(WARNINGS, msg); }
+
+void capi_tell_outside(void)
 {
-    struct handler *h = &printing;
+    char msg[1024];
+    if (outside_take(msg, sizeof msg))
+        capi_warn(msg);
+}
+
+static void set_handler(enum use use, mlx_error_handler_func handler, void *data, void (*dtor)(void *))
+{
+    struct handler *h = &printing[use];
     if (handler) {
         h = mx_malloc(sizeof *h);
         if (!h) {
@@ -71,11 +93,31 @@ void mlx_set_error_handler(mlx_error_handler_func handler, void *data, void (*dt
         *h = (struct handler){ 1, handler, data, dtor };
     }
     pthread_mutex_lock(&lock);
-    struct handler *former = current;
-    current = h;
+    struct handler *former = current[use];
+    current[use] = h;
     pthread_mutex_unlock(&lock);
     release(former);
 }
+
+void mlx_set_error_handler(mlx_error_handler_func handler, void *data, void (*dtor)(void *))
+{
+    set_handler(ERRORS, handler, data, dtor);
+}
+
+void mlx_set_warning_handler(mlx_error_handler_func handler, void *data, void (*dtor)(void *))
+{
+    set_handler(WARNINGS, handler, data, dtor);
+}
+
+int mlx_set_index_errors(bool *res, bool errors)
+{
+    if (!capi_out(res))
+        return capi_report();
+    *res = outside_set_fails(errors);
+    return 0;
+}
+
+void mlx_index_warn_again(void) { outside_again(); }
 
 void _mlx_error(const char *file, const int line, const char *fmt, ...)
 {
@@ -135,7 +177,11 @@ int capi_report_call(const char *func)
 
 bool mlx_last_error_of_call(void) { return last.of_call; }
 
-int capi_end(void) { return mx_failed() ? capi_report() : 0; }
+int capi_end(void)
+{
+    capi_waited();
+    return mx_failed() ? capi_report() : 0;
+}
 
 unsigned long capi_reports(void) { return reports; }
 

@@ -88,7 +88,7 @@ int mlx_stream_get_index(int *index, mlx_stream stream)
 int mlx_synchronize(mlx_stream stream)
 {
     struct stream *s = stream.ctx ? capi_stream(stream) : default_stream(default_device());
-    return !s || eval_refused() || stream_synchronize(s) ? capi_report() : 0;
+    return !s || eval_refused() || stream_synchronize(s) ? capi_report() : capi_end();
 }
 
 int mlx_get_default_stream(mlx_stream *stream, mlx_device dev)

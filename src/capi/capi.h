@@ -12,6 +12,7 @@
 
 #include "capi/handles.h"
 #include "core/array.h"
+#include "core/outside.h"
 #include "core/scope.h"
 #include "core/stream.h"
 #include "mlx/c/mlx.h"
@@ -21,7 +22,7 @@
 int capi_report(void);
 /* What failed is a call of the public function `func`, whose name the message then has. */
 int capi_report_call(const char *func);
-/* 0 if nothing failed. */
+/* 0 if nothing failed; what is kept about indices out of range is told. */
 int capi_end(void);
 /* Fails with "[op] expected <what> for <argument>, got <found>"; func is the public function's
  * name. */
@@ -31,6 +32,17 @@ unsigned long capi_reports(void);
 /* Keeps the failure of a callback that returned `status`; `before` is capi_reports() from
  * before. */
 void capi_callback_failed(int status, unsigned long before);
+
+/* To the warning handler. */
+void capi_warn(const char *msg);
+/* Where a public function has waited for results, even if they were there: what is kept about indices out of range
+ * goes to the warning handler. */
+void capi_tell_outside(void);
+static inline void capi_waited(void)
+{
+    if (atomic_load_explicit(&outside_kept, memory_order_relaxed))
+        capi_tell_outside();
+}
 
 /* Evaluates to p; fails where it is NULL. */
 #define capi_out(p) capi_need(__func__, "a place for the result", #p, p)

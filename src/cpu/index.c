@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/outside.h"
 #include "core/shape.h"
 #include "cpu/fold.h"
 #include "cpu/kernels/index.h"
@@ -26,6 +27,9 @@ struct index_operand {
     int64_t stride;             /* of `far` along the axis */
     int64_t steps[MX_MAX_NDIM]; /* of the index array along the grid */
 };
+
+/* Which lookups are handled. */
+enum which { EVERY, IN_RANGE, OUT_OF_RANGE };
 
 struct lookup {
     int n;
@@ -44,13 +48,19 @@ struct lookup {
     void (*block)(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near,
                   int64_t step, int64_t n);
     index_take_fn *take; /* does a row of them in its place, or NULL */
+    enum which which;    /* by whether all their indices are in range */
     atomic_bool out_of_range;
 };
 
 /* ---- walking */
 
+static const char *index_at(const struct index_operand *o, int64_t place)
+{
+    return o->data + place * (int64_t)itemsize(o->array);
+}
+
 /* The offsets of n lookups that lie in a row of the grid, from places at[] of the index arrays on;
- * false if an index is out of range. */
+ * false if an index is out of range, for which the nearest is taken. */
 static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at, int64_t n,
                         int64_t *far)
 {
@@ -60,33 +70,54 @@ static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at,
         far[i] = base + i * l->far[last];
     for (int k = 0; k < l->n; k++) {
         const struct index_operand *o = &l->index[k];
-        const char *index = o->data + at[k] * (int64_t)itemsize(o->array);
-        fine &= cpu->index->offsets[o->array->dtype](far, index, o->steps[last], n, o->size,
+        fine &= cpu->index->offsets[o->array->dtype](far, index_at(o, at[k]), o->steps[last], n, o->size,
                                                      o->room, o->stride);
     }
     return fine;
 }
 
-/* A row of lookups, from these places on. */
+/* Those of n lookups in a row that are to be handled. */
+static void some_of_row(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near,
+                        const int64_t *at, int64_t n)
+{
+    int last = l->ndim - 1;
+    bool in[BLOCK];
+    memset(in, true, (size_t)n);
+    for (int k = 0; k < l->n; k++) {
+        const struct index_operand *o = &l->index[k];
+        cpu->index->inside[o->array->dtype](in, index_at(o, at[k]), o->steps[last], n, o->size, o->room);
+    }
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && in[end] == in[i];)
+            end++;
+        if (in[i] == (l->which == IN_RANGE))
+            l->block(l, sshape, far + i, near + i * l->near[last], l->near[last], end - i);
+    }
+}
+
+/* A row of lookups, from these places on; false if an index is out of range. */
 static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int64_t near,
                      const int64_t *at, int64_t n)
 {
     int last = l->ndim - 1;
     int64_t offsets[BLOCK], here[MX_MAX_NDIM];
+    bool fine = true;
     if (l->take) {
         const struct index_operand *o = &l->index[0];
         return l->take(l->near_data + near * l->item, l->far_data + far * l->item, o->stride,
-                       o->data + at[0] * (int64_t)itemsize(o->array), n, o->size);
+                       index_at(o, at[0]), n, o->size);
     }
     for (int64_t i = 0, m; i < n; i += m) {
         m = n - i < BLOCK ? n - i : BLOCK;
         for (int k = 0; k < l->n; k++)
             here[k] = at[k] + i * l->index[k].steps[last];
-        if (!row_offsets(l, far + i * l->far[last], here, m, offsets))
-            return false;
-        l->block(l, sshape, offsets, near + i * l->near[last], l->near[last], m);
+        fine &= row_offsets(l, far + i * l->far[last], here, m, offsets);
+        if (l->which == EVERY)
+            l->block(l, sshape, offsets, near + i * l->near[last], l->near[last], m);
+        else
+            some_of_row(l, sshape, offsets, near + i * l->near[last], here, m);
     }
-    return true;
+    return fine;
 }
 
 /* All lookups of a part of the work: dimension `cut`, of the grid or behind those of the slice, is
@@ -111,10 +142,8 @@ static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
     for (int i = 0; i < last; i++)
         rows *= shape[i];
     while (rows-- > 0) {
-        if (!walk_row(l, sshape, far, near, at, shape[last])) {
-            atomic_store(&l->out_of_range, true);
-            return;
-        }
+        if (!walk_row(l, sshape, far, near, at, shape[last]))
+            atomic_store_explicit(&l->out_of_range, true, memory_order_relaxed);
         for (int i = last; i-- > 0;) {
             int64_t by = ++place[i] < shape[i] ? 1 : 1 - shape[i];
             far += by * l->far[i];
@@ -151,7 +180,7 @@ static void walk_along(struct lookup *l, int cut)
     pool_for(n, cut >= l->ndim && grain < share ? share : grain, walk_part, &p);
 }
 
-/* ---- errors */
+/* ---- indices out of range */
 
 static int64_t index_value(mx a, const char *p, bool *huge)
 {
@@ -175,31 +204,27 @@ static void place_text(mx a, const int *at, char *out, size_t size)
     snprintf(out + n, size - n, shown == 1 ? ",)" : ")");
 }
 
-/* Fails for the first index of an array that is out of range; 0 if there is none. */
-static int report_first(const char *op, const struct index_operand *o)
+/* Reports the first index of an array that is out of range: 1 if there is one and it is a failure. */
+static int report_first(const char *op, enum outside_use use, const struct index_operand *o)
 {
     mx a = o->array;
     int at[MX_MAX_NDIM] = { 0 };
     int64_t offset = 0;
     for (int64_t left = a->size; left-- > 0;) {
         bool huge;
-        int64_t v = index_value(a, (const char *)host(a) + offset * (int64_t)itemsize(a), &huge);
+        int64_t v = index_value(a, index_at(o, offset), &huge);
         int64_t from = v < 0 && !huge ? v + o->size : v;
         if (from < 0 || from > o->room) {
             char place[256], value[24];
             place_text(a, at, place, sizeof place);
             snprintf(value, sizeof value, huge ? "%llu" : "%lld", (long long)v);
             if (o->room == o->size - 1)
-                mx_fail_as(MX_INDEX,
-                           "[%s] index %s at position %s is out of range for axis %d of size %lld",
-                           op, value, place, o->axis, (long long)o->size);
-            else
-                mx_fail_as(MX_INDEX,
-                           "[%s] a slice of %lld from index %s at position %s is out of range for "
-                           "axis %d of size %lld",
-                           op, (long long)(o->size - o->room), value, place, o->axis,
-                           (long long)o->size);
-            return 1;
+                return outside_report(use, "[%s] index %s at position %s is out of range for axis %d of size %lld",
+                                      op, value, place, o->axis, (long long)o->size);
+            return outside_report(use,
+                                  "[%s] a slice of %lld from index %s at position %s is out of range for "
+                                  "axis %d of size %lld",
+                                  op, (long long)(o->size - o->room), value, place, o->axis, (long long)o->size);
         }
         for (int i = a->ndim; i-- > 0;) {
             offset += a->strides[i];
@@ -222,8 +247,7 @@ struct check {
 
 static bool run_in_range(const struct index_operand *o, int64_t offset, int64_t step, int64_t n)
 {
-    return cpu->index->check[o->array->dtype](o->data + offset * (int64_t)itemsize(o->array), step,
-                                              n, o->size, o->room);
+    return cpu->index->check[o->array->dtype](index_at(o, offset), step, n, o->size, o->room);
 }
 
 static void check_part(void *ctx, int64_t begin, int64_t end)
@@ -300,6 +324,16 @@ static void gather_block(const struct lookup *l, const int *sshape, const int64_
             fold_box_here(&l->fold, l->sdim, sshape, y + i * step * l->item, l->snear,
                           x + far[i] * l->item, l->sfar);
     }
+}
+
+static void clear_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near,
+                        int64_t step, int64_t n)
+{
+    static const int64_t still[MX_MAX_NDIM], zero[2];
+    (void)far;
+    for (int64_t i = 0; i < n; i++)
+        fold_box_here(&l->fold, l->sdim, sshape, l->near_data + (near + i * step) * l->item, l->snear,
+                      (const char *)zero, still);
 }
 
 static void scatter_block(const struct lookup *l, const int *sshape, const int64_t *far,
@@ -554,10 +588,14 @@ static index_take_fn *take_kernel(const struct lookup *l)
                 : NULL;
 }
 
-static int gather(struct lookup *l, const char *op)
+static int gather(struct lookup *l, const char *op, unsigned outside)
 {
     int want = 2 * pool_threads(), cut = 0;
+    for (int k = 0; k < l->n; k++)
+        if (l->index[k].room < 0)
+            return report_first(op, OUTSIDE_NOWHERE, &l->index[k]);
     l->block = gather_block;
+    l->which = EVERY;
     atomic_init(&l->out_of_range, false);
     l->fold = folder_of(SCATTER_SET, l->type);
     l->take = take_kernel(l);
@@ -565,9 +603,17 @@ static int gather(struct lookup *l, const char *op)
         if (extent(l, i) > extent(l, cut))
             cut = i;
     walk_along(l, cut);
-    for (int k = 0; k < l->n && atomic_load(&l->out_of_range); k++)
-        if (report_first(op, &l->index[k]))
+    if (!atomic_load(&l->out_of_range))
+        return 0;
+    for (int k = 0; k < l->n && outside_counts(); k++)
+        if (report_first(op, OUTSIDE_READ, &l->index[k]))
             return 1;
+    if (outside == OUTSIDE_NOTHING) {
+        l->block = clear_block;
+        l->which = OUT_OF_RANGE;
+        l->take = NULL;
+        walk(l, 0, 0, l->shape[0]);
+    }
     return 0;
 }
 
@@ -594,19 +640,21 @@ static bool deals(const struct lookup *l, int64_t size)
            (threads >= FEW_THREADS || (threads > 1 && l->slice * l->item >= LONG_ROW));
 }
 
-static int scatter(struct lookup *l, struct folder fold, int64_t size)
+static int scatter(struct lookup *l, struct folder fold, int64_t size, enum which which)
 {
     l->block = scatter_block;
     l->take = NULL;
     l->fold = fold;
+    l->which = which;
+    atomic_init(&l->out_of_range, false);
     int cut = independent(l);
-    if ((cut < 0 || cut >= l->ndim) && owned(l, size)) {
+    if (which == EVERY && (cut < 0 || cut >= l->ndim) && owned(l, size)) {
         struct owners o = { l, size, pool_threads() };
         int64_t least = (GRAIN * o.parts + l->count * l->slice - 1) / (l->count * l->slice + 1);
         pool_for(o.parts, least, fold_owned, &o);
     } else if (cut >= 0)
         walk_along(l, cut);
-    else if (deals(l, size))
+    else if (which == EVERY && deals(l, size))
         return scatter_dealt(l, size);
     else
         walk(l, 0, 0, l->shape[0]);
@@ -622,7 +670,7 @@ int run_gather(const struct run *r)
     if (r->y[0]->size == 0)
         return 0;
     lookup_several(&l, r->x[0], r->y[0], a->axes.n, r->x + 1, a->axes);
-    return gather(&l, index_asker("gather", a->asker));
+    return gather(&l, index_asker("gather", a->asker), a->outside);
 }
 
 int run_gather_axis(const struct run *r)
@@ -634,15 +682,21 @@ int run_gather_axis(const struct run *r)
     if (r->y[0]->size == 0)
         return 0;
     lookup_axis(&l, r->x[0], r->y[0], r->x[1], a->axis);
-    return gather(&l, index_asker("take_along_axis", a->asker));
+    return gather(&l, index_asker("take_along_axis", a->asker), a->outside);
 }
 
-/* Are all indices in range?  Known before a scatter writes over its operand. */
-static int check(const struct run *r, const char *op, mx index, int axis, int slice)
+/* Which updates of a scatter are to be handled, known before it writes over its operand.  Non-zero after a failure. */
+static int check(const struct run *r, const char *op, unsigned outside, mx index, int axis, int slice,
+                 enum which *which)
 {
+    enum outside_use use = outside == OUTSIDE_NEAREST ? OUTSIDE_READ : OUTSIDE_WRITTEN;
     struct index_operand o = operand(index, axis, r->x[0], slice);
     o.data = host(index);
-    return index->size && !in_range(&o) ? report_first(op, &o) : 0;
+    if (index->size == 0 || in_range(&o))
+        return 0;
+    if (use == OUTSIDE_WRITTEN || o.room < 0)
+        *which = IN_RANGE;
+    return outside_counts() && report_first(op, use, &o);
 }
 
 int run_scatter(const struct run *r)
@@ -650,27 +704,31 @@ int run_scatter(const struct run *r)
     const struct scatter_args *a = r->args;
     mx u = r->x[r->nin - 1];
     const char *op = index_asker("scatter", a->asker);
+    enum which which = EVERY;
     struct lookup l;
     for (int k = 0; k < a->axes.n && u->size; k++)
-        if (check(r, op, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]]))
+        if (check(r, op, a->outside, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]], &which))
             return 1;
     if (start_from_first(r))
         return 1;
     if (u->size == 0)
         return 0;
     lookup_several(&l, r->y[0], u, a->axes.n, r->x + 1, a->axes);
-    return scatter(&l, folder_of(a->fold, u->dtype), r->y[0]->size);
+    return scatter(&l, folder_of(a->fold, u->dtype), r->y[0]->size, which);
 }
 
 int run_scatter_axis(const struct run *r)
 {
     const struct scatter_axis_args *a = r->args;
     mx u = r->x[2];
+    enum which which = EVERY;
     struct lookup l;
-    if ((u->size && check(r, index_asker("put_along_axis", a->asker), r->x[1], a->axis, 1)) || start_from_first(r))
+    if ((u->size &&
+         check(r, index_asker("put_along_axis", a->asker), a->outside, r->x[1], a->axis, 1, &which)) ||
+        start_from_first(r))
         return 1;
     if (u->size == 0)
         return 0;
     lookup_axis(&l, r->y[0], u, r->x[1], a->axis);
-    return scatter(&l, folder_of(a->fold, u->dtype), r->y[0]->size);
+    return scatter(&l, folder_of(a->fold, u->dtype), r->y[0]->size, which);
 }

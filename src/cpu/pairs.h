@@ -20,7 +20,8 @@ struct pairs {
 /* Every dimension but the last two is of the batch.  Both fill *p, to be freed, or return non-zero
  * after mx_fail. */
 int pairs_of_batch(struct pairs *p, mx a, mx b); /* batches broadcast */
-/* Indices of one shape and of integer types; negative ones count from the end. */
+/* Indices of one shape and of integer types; negative ones count from the end, and those out of range stand for the
+ * nearest matrix (core/outside.h). */
 int pairs_of_indices(struct pairs *p, const char *op, mx a, mx b, mx lhs, mx rhs);
 void pairs_free(struct pairs *p);
 

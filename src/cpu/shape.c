@@ -3,11 +3,13 @@
  * Where a part goes is a box in the output: an offset into it and the output's strides. */
 #include <string.h>
 
+#include "core/outside.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "cpu/fold.h"
 #include "cpu/run.h"
 #include "ops/create.h"
+#include "ops/index.h"
 #include "ops/slice.h"
 
 /* Folds all of x into y, from `offset` on and along strides in y that are given. */
@@ -87,24 +89,28 @@ int run_slice_update(const struct run *r)
     return 0;
 }
 
-/* The corner's offset along `strides`; `sizes` of the slice must fit behind it.  Non-zero after a
- * failure. */
-static int corner(const char *op, const struct dynamic_args *a, mx start, mx x, const int *sizes,
-                  const int64_t *strides, int64_t *offset)
+/* The corner's offset along `strides`, or that of the nearest corner which leaves room for a slice of these sizes;
+ * `nothing` says that the slice stands for nothing.  Non-zero after a failure. */
+static int corner(const char *op, const struct dynamic_args *a, enum outside_use use, mx start, mx x, const int *sizes,
+                  const int64_t *strides, int64_t *offset, bool *nothing)
 {
     *offset = 0;
+    *nothing = false;
     for (int i = 0; i < a->axes.n; i++) {
         int axis = (int)a->axes.v[i], room = x->shape[axis] - sizes[axis];
         int64_t at;
         const char *p =
             (const char *)host(start) + i * start->strides[0] * (int64_t)itemsize(start);
         cpu->cast[start->dtype][DT_int64](&at, p, 1);
-        int64_t from = at < 0 && start->dtype != DT_uint64 ? at + x->shape[axis] : at;
+        bool huge = start->dtype == DT_uint64 && at < 0;
+        int64_t from = at < 0 && !huge ? at + x->shape[axis] : at;
         if (from < 0 || from > room) {
-            mx_fail_as(MX_INDEX,
-                       "[%s] start %lld is out of range for a slice of %d along axis %d of size %d",
-                       op, (long long)at, sizes[axis], axis, x->shape[axis]);
-            return 1;
+            if (outside_counts() &&
+                outside_report(use, "[%s] start %lld is out of range for a slice of %d along axis %d of size %d", op,
+                               (long long)at, sizes[axis], axis, x->shape[axis]))
+                return 1;
+            *nothing = a->outside == OUTSIDE_NOTHING;
+            from = from < 0 && !huge ? 0 : room;
         }
         *offset += from * strides[axis];
     }
@@ -116,10 +122,14 @@ int run_dynamic_slice(const struct run *r)
     mx x = r->x[0], y = r->y[0];
     struct folder set = folder_of(SCATTER_SET, y->dtype);
     int64_t offset;
-    if (corner("slice", r->args, r->x[1], x, y->shape, x->strides, &offset) || out_new(r, 0))
+    bool nothing;
+    if (corner("slice", r->args, OUTSIDE_READ, r->x[1], x, y->shape, x->strides, &offset, &nothing) || out_new(r, 0))
         return 1;
-    fold_box(&set, y->ndim, y->shape, host(y), y->strides,
-             (const char *)host(x) + offset * (int64_t)itemsize(x), x->strides);
+    if (nothing)
+        memset(host(y), 0, (size_t)nbytes(y));
+    else
+        fold_box(&set, y->ndim, y->shape, host(y), y->strides,
+                 (const char *)host(x) + offset * (int64_t)itemsize(x), x->strides);
     return 0;
 }
 
@@ -127,11 +137,13 @@ int run_dynamic_slice_update(const struct run *r)
 {
     mx y = r->y[0], u = r->x[1];
     int64_t strides[MX_MAX_NDIM], offset;
+    bool nothing;
     row_strides(y->ndim, y->shape, strides);
-    if (corner("slice_update", r->args, r->x[2], r->x[0], u->shape, strides, &offset) ||
+    if (corner("slice_update", r->args, OUTSIDE_WRITTEN, r->x[2], r->x[0], u->shape, strides, &offset, &nothing) ||
         start_from_first(r))
         return 1;
-    put(SCATTER_SET, y, offset, strides, u);
+    if (!nothing)
+        put(SCATTER_SET, y, offset, strides, u);
     return 0;
 }
 

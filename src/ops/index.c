@@ -1,8 +1,9 @@
 /* index.c: reading and writing through arrays of indices.
  *
- * Negative indices count from the end; one outside of its axis is an error when the array is
- * evaluated, found before anything is written.  Where several updates meet in one element the last
- * one stays (SCATTER_SET) or they fold in the order they come in, whatever the number of threads.
+ * Negative indices count from the end.  One outside of its axis is known when the array is evaluated: a read gives
+ * the nearest element and a write changes nothing, or it is an error (core/outside.h).  Where several updates meet
+ * in one element the last one stays (SCATTER_SET) or they fold in the order they come in, whatever the number of
+ * threads.
  *
  * gather and scatter index several axes at once; gather_axis and scatter_axis one, with an index
  * for each place along the others, which NumPy calls take_along_axis.  mx_take is a gather_axis
@@ -14,16 +15,17 @@
 #include "ops/slice.h"
 
 static const struct field gather_args_fields[] = {
-    FIELD(gather_args, axes), FIELD(gather_args, sizes), FIELD(gather_args, asker), { 0 }
+    FIELD(gather_args, axes), FIELD(gather_args, sizes), FIELD(gather_args, outside), FIELD(gather_args, asker), { 0 }
 };
 static const struct field scatter_args_fields[] = {
-    FIELD(scatter_args, axes), FIELD(scatter_args, fold), FIELD(scatter_args, asker), { 0 }
+    FIELD(scatter_args, axes), FIELD(scatter_args, fold), FIELD(scatter_args, outside), FIELD(scatter_args, asker),
+    { 0 }
 };
 static const struct field gather_axis_args_fields[] = {
-    FIELD(gather_axis_args, axis), FIELD(gather_axis_args, asker), { 0 }
+    FIELD(gather_axis_args, axis), FIELD(gather_axis_args, outside), FIELD(gather_axis_args, asker), { 0 }
 };
 static const struct field scatter_axis_args_fields[] = {
-    FIELD(scatter_axis_args, axis), FIELD(scatter_axis_args, fold),
+    FIELD(scatter_axis_args, axis), FIELD(scatter_axis_args, fold), FIELD(scatter_axis_args, outside),
     FIELD(scatter_axis_args, asker), { 0 }
 };
 
@@ -70,7 +72,8 @@ static void gather_vjp(const struct call *c, const mx ct[], const bool want[], m
     for (int i = 0; i < a->axes.n; i++)
         axes[i] = (int)a->axes.v[i];
     if (want[0])
-        dx[0] = mx_scatter(zeros_of(c->x[0]), c->x + 1, axes, a->axes.n, ct[0], SCATTER_ADD);
+        dx[0] = mx_scatter_as((struct asked){ ITSELF, a->outside }, zeros_of(c->x[0]), c->x + 1, axes, a->axes.n,
+                              ct[0], SCATTER_ADD);
 }
 
 static void gather_jvp(const struct call *c, const mx t[], mx dy[])
@@ -119,7 +122,7 @@ static void gather_vmap(const struct call *c, const int axis[], mx y[], int yaxi
     for (int i = 0; i < a->sizes.n; i++)
         sizes[x_too + i] = (int)a->sizes.v[i];
     int m = batched_indices(c->x + 1, axis + 1, n, batch, by_example, at);
-    y[0] = mx_gather_for(a->asker, x, at, axes, m, sizes);
+    y[0] = mx_gather_as((struct asked){ a->asker, a->outside }, x, at, axes, m, sizes);
     yaxis[0] = index_too ? 0 : c->x[1]->ndim;
     if (by_example) {
         int slice = y[0]->ndim - 1 - a->sizes.n;
@@ -157,6 +160,11 @@ mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_
 
 mx mx_gather_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes)
 {
+    return mx_gather_as((struct asked){ asker, OUTSIDE_NEAREST }, x, indices, axes, n, slice_sizes);
+}
+
+mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes)
+{
     static const int zeros[MX_MAX_NDIM];
     int64_t v[MX_MAX_NDIM], w[MX_MAX_NDIM];
     mx at[MX_MAX_NDIM];
@@ -164,7 +172,7 @@ mx mx_gather_for(enum index_asker asker, mx x, const mx indices[], const int *ax
         return MX_NIL;
     if (n == 0)
         return mx_slice(x, zeros, slice_sizes, NULL);
-    struct gather_args a = { { n, v }, ints_of(x->ndim, slice_sizes, w), asker };
+    struct gather_args a = { { n, v }, ints_of(x->ndim, slice_sizes, w), q.outside, q.asker };
     return gather(&a, x, at);
 }
 
@@ -195,32 +203,34 @@ static int gather_axis_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
-static mx gather_axis(mx x, mx index, int axis, unsigned asker)
+static mx gather_axis(struct asked q, mx x, mx index, int axis)
 {
-    struct gather_axis_args a = { axis, asker };
+    struct gather_axis_args a = { axis, q.outside, q.asker };
     mx in[2] = { x, index };
     return mx_infer(&op_gather_axis, &a, 2, in);
 }
 
-static mx scatter_axis(mx x, mx index, mx updates, int axis, enum scatter_fold f, unsigned asker)
+static mx scatter_axis(struct asked q, mx x, mx index, mx updates, int axis, enum scatter_fold f)
 {
-    struct scatter_axis_args a = { axis, f, asker };
+    struct scatter_axis_args a = { axis, f, q.outside, q.asker };
     mx in[3] = { x, index, updates };
     return mx_infer(&op_scatter_axis, &a, 3, in);
 }
+
+static struct asked asked_by(const struct gather_axis_args *a) { return (struct asked){ a->asker, a->outside }; }
 
 static void gather_axis_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct gather_axis_args *a = c->args;
     if (want[0])
-        dx[0] = scatter_axis(zeros_of(c->x[0]), c->x[1], ct[0], a->axis, SCATTER_ADD, a->asker);
+        dx[0] = scatter_axis(asked_by(a), zeros_of(c->x[0]), c->x[1], ct[0], a->axis, SCATTER_ADD);
 }
 
 static void gather_axis_jvp(const struct call *c, const mx t[], mx dy[])
 {
     const struct gather_axis_args *a = c->args;
     if (t[0])
-        dy[0] = gather_axis(t[0], c->x[1], a->axis, a->asker);
+        dy[0] = gather_axis(asked_by(a), t[0], c->x[1], a->axis);
 }
 
 /* Index operands may keep a batch of one. */
@@ -233,7 +243,7 @@ static void gather_axis_vmap(const struct call *c, const int axis[], mx y[], int
 {
     const struct gather_axis_args *a = c->args;
     mx x = batch_all(c->x[0], axis[0], batch_size(c, axis));
-    y[0] = gather_axis(x, batch_or_one(c->x[1], axis[1]), a->axis + 1, a->asker);
+    y[0] = gather_axis(asked_by(a), x, batch_or_one(c->x[1], axis[1]), a->axis + 1);
     yaxis[0] = 0;
 }
 
@@ -272,7 +282,7 @@ mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis)
             return rows_of(asker, x, indices);
     }
     mx index = mx_reshape(indices, 1, (const int[]){ indices->size ? -1 : 0 });
-    mx y = gather_axis(x, mx_expand_dims(index, others, n), a, asker);
+    mx y = gather_axis((struct asked){ asker, OUTSIDE_NEAREST }, x, mx_expand_dims(index, others, n), a);
     for (int i = 0; i < a; i++)
         shape[m++] = x->shape[i];
     for (int i = 0; i < indices->ndim; i++)
@@ -320,7 +330,7 @@ mx mx_take_along_axis_for(enum index_asker asker, mx x, mx indices, int axis)
 {
     if (!check_along_axis(index_asker("take_along_axis", asker), &x, indices, &axis, true))
         return MX_NIL;
-    return gather_axis(x, indices, axis, asker);
+    return gather_axis((struct asked){ asker, OUTSIDE_NEAREST }, x, indices, axis);
 }
 
 mx mx_take_along_axis(mx x, mx indices, int axis)
@@ -372,12 +382,14 @@ static enum scatter_fold fold_of(const struct call *c)
 static mx read_through(const struct call *c, mx from)
 {
     mx u = c->x[c->nin - 1];
-    if (c->op->id == OP_scatter_axis)
-        return gather_axis(from, c->x[1], ((const struct scatter_axis_args *)c->args)->axis, ITSELF);
+    if (c->op->id == OP_scatter_axis) {
+        const struct scatter_axis_args *s = c->args;
+        return gather_axis((struct asked){ ITSELF, s->outside }, from, c->x[1], s->axis);
+    }
+    const struct scatter_args *s = c->args;
     int64_t v[MX_MAX_NDIM];
     int lead = c->x[1]->ndim;
-    struct gather_args a = { ((const struct scatter_args *)c->args)->axes,
-                             ints_of(u->ndim - lead, u->shape + lead, v), ITSELF };
+    struct gather_args a = { s->axes, ints_of(u->ndim - lead, u->shape + lead, v), s->outside, ITSELF };
     return gather(&a, from, c->x + 1);
 }
 
@@ -397,15 +409,15 @@ static mx write_through(const struct call *c, mx to, mx updates, enum scatter_fo
     return mx_infer(&op_scatter, &a, c->nin, in);
 }
 
-/* 0, 1, 2, ... over a shape */
+/* 1, 2, ... over a shape */
 static mx numbered(int ndim, const int *shape, int64_t size)
 {
-    return mx_reshape(mx_arange(0, (double)size, 1, DT_int32), ndim, shape);
+    return mx_reshape(mx_arange(1, (double)size + 1, 1, DT_int32), ndim, shape);
 }
 
 /* Which updates stay when the last one of each place does: their numbers are set in order, and who
- * reads back the own one has won.  Axes along which updates never meet need no numbers of their
- * own, so they are left out here and broadcast. */
+ * reads back the own one has won (who is out of range reads 0).  Axes along which updates never meet
+ * need no numbers of their own, so they are left out here and broadcast. */
 static mx winners(const struct call *c)
 {
     mx x = c->x[0], index = c->x[1];
@@ -536,7 +548,7 @@ static void scatter_vmap(const struct call *c, const int axis[], mx y[], int yax
         axes[by_example + i] = (int)a->axes.v[i] + 1;
     int m = batched_indices(c->x + 1, axis + 1, n, batch, by_example, at);
     u = by_example ? mx_expand_dims(u, &slice, 1) : mx_moveaxis(u, 0, slice - 1);
-    y[0] = mx_scatter_for(a->asker, x, at, axes, m, u, a->fold);
+    y[0] = mx_scatter_as((struct asked){ a->asker, a->outside }, x, at, axes, m, u, a->fold);
     yaxis[0] = 0;
 }
 
@@ -547,6 +559,11 @@ mx mx_scatter(mx x, const mx indices[], const int *axes, int n, mx updates, enum
 
 mx mx_scatter_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, mx updates,
                   enum scatter_fold f)
+{
+    return mx_scatter_as((struct asked){ asker, OUTSIDE_NOTHING }, x, indices, axes, n, updates, f);
+}
+
+mx mx_scatter_as(struct asked q, mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f)
 {
     static const int zeros[MX_MAX_NDIM];
     int64_t v[MX_MAX_NDIM];
@@ -564,7 +581,7 @@ mx mx_scatter_for(enum index_asker asker, mx x, const mx indices[], const int *a
     int shape[2 * MX_MAX_NDIM];
     memcpy(shape, at[0]->shape, (size_t)lead * sizeof *shape);
     memcpy(shape + lead, u->shape + lead, (size_t)x->ndim * sizeof *shape);
-    struct scatter_args a = { { n, v }, f, asker };
+    struct scatter_args a = { { n, v }, f, q.outside, q.asker };
     in[0] = x;
     memcpy(in + 1, at, (size_t)n * sizeof *in);
     in[n + 1] = mx_broadcast_to(u, updates->ndim, shape);
@@ -580,8 +597,8 @@ static void scatter_axis_vmap(const struct call *c, const int axis[], mx y[], in
 {
     const struct scatter_axis_args *a = c->args;
     int n = batch_size(c, axis);
-    y[0] = scatter_axis(batch_all(c->x[0], axis[0], n), batch_or_one(c->x[1], axis[1]),
-                        batch_all(c->x[2], axis[2], n), a->axis + 1, a->fold, a->asker);
+    y[0] = scatter_axis((struct asked){ a->asker, a->outside }, batch_all(c->x[0], axis[0], n),
+                        batch_or_one(c->x[1], axis[1]), batch_all(c->x[2], axis[2], n), a->axis + 1, a->fold);
     yaxis[0] = 0;
 }
 
@@ -607,8 +624,8 @@ static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, in
     if (!fits)
         return mx_fail("[%s] expected values that broadcast to shape %s, got %s",
                        index_asker("put_along_axis", asker), shape_text(x->ndim, shape), shape_of(values));
-    return scatter_axis(x, indices, mx_broadcast_to(mx_astype(values, x->dtype), x->ndim, shape),
-                        axis, f, asker);
+    return scatter_axis((struct asked){ asker, OUTSIDE_NOTHING }, x, indices,
+                        mx_broadcast_to(mx_astype(values, x->dtype), x->ndim, shape), axis, f);
 }
 
 mx mx_put_along_axis(mx x, mx indices, mx values, int axis)

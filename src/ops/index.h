@@ -4,15 +4,20 @@
 
 #include "ops/rules.h"
 
+/* What an index out of range stands for, where it is no failure (core/outside.h): the nearest in range, as in what
+ * is read; or for nothing, as in what is written: no element is changed, and reading gives 0.  Derivatives read
+ * and write as what they are the derivatives of. */
+enum outside { OUTSIDE_NEAREST, OUTSIDE_NOTHING };
+
 /* gather: operands x, one index array for each of `axes`, all of one shape.  The result has that
  * shape, then `sizes`.  An index is where the slice starts on its axis; other axes start at 0. */
-struct gather_args { struct ints axes, sizes; unsigned asker; };
+struct gather_args { struct ints axes, sizes; unsigned outside, asker; };
 /* scatter: operands x, the index arrays, updates, shaped as gather's result. */
-struct scatter_args { struct ints axes; unsigned fold, asker; };
+struct scatter_args { struct ints axes; unsigned fold, outside, asker; };
 /* gather_axis: operands x, indices; scatter_axis: x, indices, updates.  The index array has x's
  * shape but for the axis, where it has as many as are wanted; other axes of it may be 1. */
-struct gather_axis_args { int axis; unsigned asker; };
-struct scatter_axis_args { int axis; unsigned fold, asker; };
+struct gather_axis_args { int axis; unsigned outside, asker; };
+struct scatter_axis_args { int axis; unsigned fold, outside, asker; };
 
 /* Who asked for one of these, for messages while it runs. */
 enum index_asker { ITSELF, TAKE, GETITEM, SETITEM, CROSS_ENTROPY, SCATTER_ADD_AXIS };
@@ -24,6 +29,10 @@ static inline const char *index_asker(const char *itself, unsigned asker)
 mx mx_gather_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes);
 mx mx_scatter_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, mx updates,
                   enum scatter_fold f);
+/* By whom, and what an index out of range stands for. */
+struct asked { unsigned asker, outside; };
+mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes);
+mx mx_scatter_as(struct asked q, mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f);
 mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis);
 mx mx_take_along_axis_for(enum index_asker asker, mx x, mx indices, int axis);
 

@@ -153,7 +153,7 @@ mx mx_gather_qqmm(mx x, mx w, mx scales, mx lhs, mx rhs, int group_size, int bit
 mx mx_to_fp8(mx x); /* e4m3 */
 mx mx_from_fp8(mx x, enum dtype t);
 
-/* Indexing (ops/index.c).  Index arrays may be negative; out of range fails when evaluated. */
+/* Indexing (ops/index.c).  Index arrays may be negative; what is out of range is known when they are evaluated. */
 mx mx_take(mx x, mx indices, int axis);
 mx mx_take_flat(mx x, mx indices);
 mx mx_take_along_axis(mx x, mx indices, int axis);

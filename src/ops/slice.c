@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "ops/index.h"
 #include "ops/load.h"
 #include "ops/slice.h"
 
@@ -314,10 +315,11 @@ const struct op op_slice_update = {
     .vjp = slice_update_vjp, .jvp = slice_update_jvp, .vmap = slice_update_vmap,
 };
 
-/* ---- dynamic slices: the corner is an operand; it must leave room for the whole slice */
+/* ---- dynamic slices: the corner is an operand; one that leaves no room for the whole slice is as an index out of
+ * range (core/outside.h) */
 
 const struct field dynamic_args_fields[] = {
-    FIELD(dynamic_args, axes), FIELD(dynamic_args, sizes), { 0 }
+    FIELD(dynamic_args, axes), FIELD(dynamic_args, sizes), FIELD(dynamic_args, outside), { 0 }
 };
 
 static int dynamic_slice_shapes(const struct call *c, struct spec out[])
@@ -374,7 +376,7 @@ static struct dynamic_args dynamic_batched(int n, const struct dynamic_args *a, 
         axes[i] = a->axes.v[i] + 1;
     for (int i = 0; i < a->sizes.n; i++)
         sizes[1 + i] = a->sizes.v[i];
-    return (struct dynamic_args){ { a->axes.n, axes }, { 1 + a->sizes.n, sizes } };
+    return (struct dynamic_args){ { a->axes.n, axes }, { 1 + a->sizes.n, sizes }, a->outside };
 }
 
 /* One corner for all is a dynamic slice again; a corner for each, a gather. */
@@ -399,7 +401,7 @@ static void dynamic_slice_vmap(const struct call *c, const int axis[], mx y[], i
         axes[k + i] = (int)a->axes.v[i] + k;
     for (int i = 0; i < a->sizes.n; i++)
         sizes[k + i] = (int)a->sizes.v[i];
-    mx g = mx_gather(x, at, axes, m, sizes);
+    mx g = mx_gather_as((struct asked){ ITSELF, a->outside }, x, at, axes, m, sizes);
     y[0] = whole ? g : mx_squeeze(g, (const int[]){ 1 }, 1);
 }
 
@@ -428,7 +430,7 @@ mx mx_slice_dynamic(mx x, mx start, const int *axes, int n, const int *sizes)
     int64_t v[MX_MAX_NDIM], w[MX_MAX_NDIM];
     if (is_nil(x) || is_nil(start) || check_corner("slice", x, start, axes, n, at))
         return MX_NIL;
-    struct dynamic_args a = { ints_of(n, at, v), ints_of(x->ndim, sizes, w) };
+    struct dynamic_args a = { ints_of(n, at, v), ints_of(x->ndim, sizes, w), OUTSIDE_NEAREST };
     return dynamic_slice(&a, x, start->ndim ? start : mx_reshape(start, 1, (const int[]){ 1 }));
 }
 
@@ -482,7 +484,8 @@ static void dynamic_slice_update_vmap(const struct call *c, const int axis[], mx
     int m = 1 + corners(batch_first(c->x[2], axis[2]), a->axes.n, at + 1);
     for (int i = 0; i < a->axes.n; i++)
         axes[1 + i] = (int)a->axes.v[i] + 1;
-    y[0] = mx_scatter(x, at, axes, m, mx_expand_dims(u, (const int[]){ 1 }, 1), SCATTER_SET);
+    y[0] = mx_scatter_as((struct asked){ ITSELF, a->outside }, x, at, axes, m,
+                         mx_expand_dims(u, (const int[]){ 1 }, 1), SCATTER_SET);
 }
 
 mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n)
@@ -498,7 +501,7 @@ mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n)
         ones[i] = i;
     if (lead > 0)
         update = mx_expand_dims(update, ones, lead);
-    struct dynamic_args a = { ints_of(n, at, v), ints_of(update->ndim, update->shape, w) };
+    struct dynamic_args a = { ints_of(n, at, v), ints_of(update->ndim, update->shape, w), OUTSIDE_NOTHING };
     return dynamic_update(&a, x, mx_astype(update, x->dtype),
                           start->ndim ? start : mx_reshape(start, 1, (const int[]){ 1 }));
 }

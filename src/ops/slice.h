@@ -6,7 +6,7 @@
 
 struct slice_args { struct ints start, stop, step; };
 struct slice_update_args { struct ints start, stop, step; unsigned fold; };
-struct dynamic_args { struct ints axes, sizes; };
+struct dynamic_args { struct ints axes, sizes; unsigned outside; /* enum outside, for a corner that leaves no room */ };
 struct split_args { struct ints cuts; int axis; };
 struct axis_args { int axis; };
 struct pad_args { struct ints low, high; };

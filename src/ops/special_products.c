@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "ops/index.h"
 #include "ops/matmul.h"
 
 static mx turned(mx x) { return mx_swapaxes(x, -1, -2); }
@@ -54,7 +55,7 @@ bool mx_gather_indices(const char *op, mx a, mx b, mx *lhs, mx *rhs)
     return !is_nil(*lhs) && !is_nil(*rhs);
 }
 
-/* An index out of range stays so: it becomes one past all examples. */
+/* An index out of range stands for the nearest of its own example, so it is looked up among those first. */
 mx mx_batched_places(mx index, int axis, int n, mx x)
 {
     index = batch_all(index, axis, n);
@@ -63,12 +64,9 @@ mx mx_batched_places(mx index, int axis, int n, mx x)
     int64_t each = matrices(x->ndim - 3, x->shape + 1);
     int shape[MX_MAX_NDIM] = { n };
     for (int i = 1; i < index->ndim; i++) shape[i] = 1;
-    mx m = array_of_int(each, DT_int64), i = mx_astype(index, DT_int64);
-    mx zero = array_of_int(0, DT_int64);
-    mx inside = mx_logical_and(mx_greater_equal(i, mx_negative(m)), mx_less(i, m));
     mx example = mx_reshape(mx_arange(0, n, 1, DT_int64), index->ndim, shape);
-    mx place = mx_add(mx_where(mx_less(i, zero), mx_add(i, m), i), mx_multiply(example, m));
-    return mx_where(inside, place, array_of_int(each * n, DT_int64));
+    mx place = mx_take(mx_arange(0, (double)each, 1, DT_int64), index, 0);
+    return mx_add(place, mx_multiply(example, array_of_int(each, DT_int64)));
 }
 
 mx mx_add_matrices(mx y, mx index, mx like)
@@ -79,7 +77,8 @@ mx mx_add_matrices(mx y, mx index, mx like)
         return MX_NIL;
     int shape[3] = { (int)matrices(n, like->shape), dim(like, -2), dim(like, -1) };
     int rows[4] = { dim(flat, 0), 1, dim(like, -2), dim(like, -1) }, axis = 0;
-    mx sum = mx_scatter(zeros_shaped(y->dtype, 3, shape), &flat, &axis, 1, mx_reshape(y, 4, rows), SCATTER_ADD);
+    mx sum = mx_scatter_as((struct asked){ ITSELF, OUTSIDE_NEAREST }, zeros_shaped(y->dtype, 3, shape), &flat, &axis, 1,
+                           mx_reshape(y, 4, rows), SCATTER_ADD);
     return mx_reshape(sum, like->ndim, like->shape);
 }
 

@@ -110,12 +110,15 @@ static void takes(const struct cpu_kernels *k)
     }
 }
 
-/* One index out of range among many that are not. */
+/* One index out of range among many that are not, which stands for the nearest. */
 static void ranges(const struct cpu_kernels *k)
 {
     static struct draw d;
     static int64_t far[MOST];
-    static unsigned char x[30000 * 8], y[MOST * 8];
+    static bool in[MOST];
+    static uint16_t x[30000], y[MOST];
+    for (int i = 0; i < 30000; i++)
+        x[i] = (uint16_t)i;
     for (int trial = 0; trial < 1000; trial++) {
         enum dtype t = types[draw(TYPES)];
         draw_indices(&d, t, true);
@@ -137,19 +140,31 @@ static void ranges(const struct cpu_kernels *k)
                 if (i == at || d.step == 0)
                     d.value[i] = huge ? INT64_MAX : back < 0 ? back + d.size : back;
         }
-        for (int64_t i = 0; i < d.n; i++)
-            fits &= d.value[i] >= 0 && d.value[i] <= room;
         memset(far, 0, sizeof far);
+        memset(in, true, sizeof in);
+        in[d.n - 1] = false;
+        k->index->inside[t](in, d.first, d.step, d.n, d.size, room);
+        for (int64_t i = 0; i < d.n; i++) {
+            bool inside = d.value[i] >= 0 && d.value[i] <= room;
+            fits &= inside;
+            assert_int_equal(in[i], inside && i < d.n - 1);
+        }
         assert_int_equal(k->index->check[t](d.first, d.step, d.n, d.size, room), fits);
         assert_int_equal(k->index->offsets[t](far, d.first, d.step, d.n, d.size, room, 3), fits);
-        if (k->index->take[t][0] && whole && d.step == 1)
-            assert_int_equal(k->index->take[t][draw(4)](y, x, 1, d.first, d.n, d.size), fits);
+        for (int64_t i = 0; i < d.n; i++) {
+            d.value[i] = d.value[i] < 0 ? 0 : d.value[i] > room ? room : d.value[i];
+            assert_int_equal(far[i], 3 * d.value[i]);
+        }
+        if (k->index->take[t][1] && whole && d.step == 1) {
+            assert_int_equal(k->index->take[t][1](y, x, 1, d.first, d.n, d.size), fits);
+            for (int64_t i = 0; i < d.n; i++)
+                assert_int_equal(y[i], d.value[i]);
+        }
     }
     /* Nothing is in range of an axis that is empty. */
     for (int i = 0; i < TYPES; i++) {
         int64_t zero[4] = { 0 };
         assert_false(k->index->check[types[i]](zero, 1, 4, 0, -1));
-        assert_false(k->index->offsets[types[i]](far, zero, 1, 4, 0, -1, 1));
     }
 }
 

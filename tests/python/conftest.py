@@ -3,7 +3,18 @@
 import faulthandler
 
 import hypothesis
+import pytest
 
 faulthandler.enable()
 hypothesis.settings.register_profile("mlx", deadline=None, max_examples=100, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("mlx")
+
+
+@pytest.fixture
+def index_errors():
+    """Indices out of range in index arrays are errors."""
+    import mlx.core as mx
+
+    before = mx.set_index_errors(True)
+    yield
+    mx.set_index_errors(before)

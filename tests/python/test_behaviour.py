@@ -226,12 +226,12 @@ def test_bounds_of_randint_fit_the_type():
         ("rfft", lambda: mx.fft.rfft(mx.array([1j, 2]))),
     ],
 )
-def test_errors_name_what_was_called(name, call):
+def test_errors_name_what_was_called(name, call, index_errors):
     with pytest.raises((ValueError, IndexError), match=rf"^\[{name}\] "):
         mx.eval(call())
 
 
-def test_errors_of_layers_name_an_operation_of_theirs():
+def test_errors_of_layers_name_an_operation_of_theirs(index_errors):
     from mlx import nn
 
     with pytest.raises(IndexError, match=r"^\[(getitem|take)\] index 7 "):

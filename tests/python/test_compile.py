@@ -528,7 +528,7 @@ def test_an_exception_comes_out_and_state_is_put_back():
         mx.random.state[0] = key
 
 
-def test_an_error_at_evaluation_leaves_a_usable_function():
+def test_an_error_at_evaluation_leaves_a_usable_function(index_errors):
     compiled = mx.compile(lambda x, i: x[i])
     x = mx.arange(4)
     with pytest.raises(IndexError):

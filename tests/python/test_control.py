@@ -235,7 +235,7 @@ def test_cond(pred):
     assert list(got) == ["a", "n"]
 
 
-def test_cond_computes_one_branch():
+def test_cond_computes_one_branch(index_errors):
     table = mx.arange(3)
     far = mx.array([7])
     fails = lambda i: table[i]  # noqa: E731
@@ -675,7 +675,7 @@ def test_streams():
     assert y[0].item() == 2000
 
 
-def test_errors_while_running():
+def test_errors_while_running(index_errors):
     table = mx.arange(5) * 1.0
     x = mx.zeros(3)
     c, y = mx.scan(lambda c, i: (c * 2 + table[i], c), x, mx.array([1, 4, 7, 2]))

@@ -10,6 +10,8 @@ import re
 import mlx.core as mx
 import pytest
 
+pytestmark = pytest.mark.usefixtures("index_errors")
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 GIVEN = {
@@ -669,6 +671,7 @@ meshgrid result_type disable_compile enable_compile can_cast
 
 # Whose only mistake is the kind of an argument.
 ONLY_KINDS = """
+set_index_errors
 positive round nonzero argwhere degrees radians stop_gradient conj conjugate isnan isinf isfinite isposinf isneginf
 nan_to_num array_equal astype contiguous zeros_like ones_like empty_like depends flatnonzero unique_all unique_counts
 unique_inverse unique_values issubdtype isdtype set_default_device is_available device_count device_info

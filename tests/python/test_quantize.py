@@ -314,7 +314,7 @@ def test_gather(mode, bits, group, rows):
     close(got, x.reshape(6, rows, 128)[:4] @ np.swapaxes(w, -1, -2))
 
 
-def test_gather_out_of_range():
+def test_gather_out_of_range(index_errors):
     parts, _, how = packed((4, 6, 64), "affine", 4, 64)
     for bad in (4, -5, 2**31):
         with pytest.raises(IndexError, match="rhs_indices from -4 to 3 for 4 matrices, got"):
@@ -446,7 +446,7 @@ def test_round_trip_passes_derivatives():
     assert mx.array_equal(mx.grad(lambda x: mx.qqmm(x, eye, mode="mxfp8").sum())(x), mx.ones((2, 32)))
 
 
-def test_vmap():
+def test_vmap(index_errors):
     def loop(f, *args):
         return np.stack([np.array(f(*(a[i] for a in args))) for i in range(args[0].shape[0])])
 

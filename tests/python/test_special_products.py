@@ -122,7 +122,7 @@ def test_gather_derivatives():
         close(got, np.array(want))
 
 
-def test_gather_vmap():
+def test_gather_vmap(index_errors):
     a, b = f32(sample(3, 4, 2, 5)), f32(sample(3, 2, 5, 3))
     i = mx.array([[0, 3], [1, -1], [2, 2]])
 
@@ -284,7 +284,7 @@ def test_hadamard_derivatives():
     close(mx.vmap(mx.hadamard_transform, in_axes=2)(x), loop(mx.hadamard_transform, mx.moveaxis(x, 2, 0)))
 
 
-def test_errors():
+def test_errors(index_errors):
     a, b = mx.zeros((4, 3, 2)), mx.zeros((5, 2, 3))
     m, n = mx.zeros((4, 6)), mx.zeros((6, 5))
     cases = [

@@ -155,7 +155,7 @@ def test_take_and_take_along_axis():
     assert np.array_equal(mx.take_along_axis(mx.array(a), mx.array(i), axis=1), np.take_along_axis(a, i, 1))
 
 
-def test_index_out_of_bounds_is_an_error():
+def test_index_out_of_bounds_is_an_error(index_errors):
     x = mx.arange(4)
     with pytest.raises(IndexError):
         x[4]

@@ -132,11 +132,68 @@ static void absent_devices(void **state)
     FAILS(mlx_metal_is_available(NULL), "place for the result");
 }
 
+static struct {
+    int n;
+    pthread_t thread;
+    char last[1024];
+} warned;
+
+static void note(const char *msg, void *data)
+{
+    *(int *)data = ++warned.n;
+    warned.thread = pthread_self();
+    snprintf(warned.last, sizeof warned.last, "%s", msg);
+}
+
+/* An index out of range that a worker meets is told once, to who waits, and every time as an error where it is one. */
+static void warnings(void **state)
+{
+    (void)state;
+    int *n = calloc(1, sizeof *n), i = 7, one = 1;
+    bool was = true;
+    mlx_set_warning_handler(note, n, drop);
+    mlx_stream s = mlx_default_cpu_stream_new(), other = mlx_stream_new_device(mlx_device_new_type(MLX_CPU, 0));
+    mlx_array index = mlx_array_new_data(&i, &one, 1, MLX_INT32), x = mlx_array_new(), y = mlx_array_new();
+    mlx_set_index_errors(&was, false);
+    assert_false(was);
+    mlx_arange(&x, 0, 5, 1, MLX_INT32, s);
+    for (int again = 0; again < 2; again++) {
+        mlx_take(&y, x, index, other);
+        mlx_vector_array all = mlx_vector_array_new_value(y);
+        assert_int_equal(mlx_async_eval(all), 0);
+        assert_int_equal(mlx_synchronize(other), 0);
+        assert_int_equal(mlx_array_data_int32(y)[0], 4);
+        mlx_vector_array_free(all);
+        assert_int_equal(*n, 1);
+        assert_true(pthread_equal(warned.thread, pthread_self()));
+        assert_string_equal(warned.last,
+                            "[take] index 7 at position (0,) is out of range for axis 0 of size 5; the nearest element "
+                            "is read. This is said once; MLX_INDEX=error makes it an error");
+    }
+    mlx_set_index_errors(&was, true);
+    for (int again = 0; again < 2; again++) {
+        mlx_take(&y, x, index, other);
+        assert_int_equal(mlx_array_eval(y), 1);
+        assert_null(strstr(heard.last, "nearest"));
+        expect_heard(1, "[take] index 7 at position (0,)");
+    }
+    mlx_set_index_errors(&was, false);
+    dropped = 0;
+    mlx_set_warning_handler(NULL, NULL, NULL);
+    assert_int_equal(dropped, 1);
+    mlx_array_free(index);
+    mlx_array_free(x);
+    mlx_array_free(y);
+    mlx_stream_free(s);
+    mlx_stream_free(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_errors), cmocka_unit_test(handlers), cmocka_unit_test(failing_handler),
         cmocka_unit_test(printing),   cmocka_unit_test(threads),  cmocka_unit_test(absent_devices),
+        cmocka_unit_test(warnings),
     };
     return cmocka_run_group_tests_name("C API: errors", tests, start_listening, all_gone);
 }

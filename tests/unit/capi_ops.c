@@ -380,7 +380,14 @@ static void by_index(void **state)
     FAILS(mlx_masked_scatter(&r, m, v, m, s), "[masked_scatter] expected a mask");
     OK(mlx_masked_scatter(&odd, m, odd, k, s)); /* three places, three elements */
     OK(mlx_masked_scatter(&odd, m, m, k, s));   /* six places */
+    bool was;
+    OK(mlx_set_index_errors(&was, true));
+    assert_false(was);
     FAILS(mlx_array_eval(odd), "index 3 at position (3,) is out of range");
+    OK(mlx_set_index_errors(&was, false));
+    assert_true(was);
+    FAILS(mlx_set_index_errors(NULL, true), "place for the result");
+    OK(mlx_array_eval(odd));
     mlx_array_free(odd);
     mlx_array_free(step);
     GIVES(mlx_put_along_axis(&r, m, rows, v, 1, s), "[[1, 2, 50],\n       [60, 5, 6]]" I32);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/buffer.h"
+#include "core/outside.h"
 #include "core/shape.h"
 #include "core/pool.h"
 #include "ops/op.h"
@@ -517,7 +518,8 @@ static void scatters_in_place(void **state)
     assert_int_equal(mx_eval(1, &x.it), 0);
     for (int i = 0; i < 100; i++)
         assert_float_equal(((float *)array_host(x.it))[i], (i % 2 ? 3 : 0), 0);
-    /* An index out of range: nothing was written over the operand, and it fails again. */
+    /* An index out of range that is an error: nothing was written over the operand, and it fails again. */
+    outside_set_fails(true);
     b = x.it->buf;
     const float *data = array_host(x.it);
     KEEP(&y, mx_put_along_axis(x.it, mx_arange(1, 101, 1, DT_int32), array_of_int(9, DT_int32), 0));
@@ -529,7 +531,41 @@ static void scatters_in_place(void **state)
         for (int i = 0; i < 100; i++)
             assert_float_equal(data[i], (i % 2 ? 3 : 0), 0);
     }
+    /* Else it is left out, and the others are written in place. */
+    outside_set_fails(false);
+    assert_int_equal(mx_eval(1, &y.it), 0);
+    assert_ptr_equal(y.it->buf, b);
+    for (int i = 0; i < 100; i++)
+        assert_float_equal(data[i], (i ? 9 : 0), 0);
     mx_drop(&y);
+}
+
+/* Said once, to whoever comes for it, until it is asked for again. */
+static void messages(void **state)
+{
+    (void)state;
+    char text[1024];
+    mx_own y = { 0 };
+    outside_set_fails(false);
+    outside_take(text, sizeof text); /* of other tests */
+    outside_again();
+    for (int again = 0; again < 3; again++) {
+        KEEP(&y, mx_take(mx_arange(0, 5, 1, DT_int32), mx_arange(3, 9, 1, DT_int32), 0));
+        assert_true(outside_counts() == (again != 1));
+        assert_int_equal(mx_eval(1, &y.it), 0);
+        for (int i = 0; i < 6; i++)
+            assert_int_equal(((int32_t *)array_host(y.it))[i], i < 2 ? 3 + i : 4);
+        mx_drop(&y);
+        assert_true(atomic_load(&outside_kept) == (again != 1));
+        if (again != 1) {
+            assert_true(outside_take(text, sizeof text));
+            assert_non_null(strstr(text, "[take] index 5 at position (2,) is out of range for axis 0 of size 5; the "
+                                         "nearest element is read."));
+        }
+        assert_false(outside_take(text, sizeof text));
+        if (again == 1)
+            outside_again();
+    }
 }
 
 static mx int_array(enum dtype t, int ndim, const int *shape, const double *v)
@@ -541,6 +577,7 @@ static void errors(void **state)
 {
     (void)state;
     mx_own y = { 0 };
+    outside_set_fails(true);
 #define FAILS(expression, kind, part)       \
     do {                                    \
         KEEP(&y, expression);               \
@@ -693,7 +730,7 @@ int main(void)
         cmocka_unit_test(overlapping_slices_on_threads),
         cmocka_unit_test(halves_accumulate), cmocka_unit_test(scatters_in_place),
         cmocka_unit_test(errors),         cmocka_unit_test(narrow_indices),
-        cmocka_unit_test(large_offsets),
+        cmocka_unit_test(large_offsets),  cmocka_unit_test(messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/buffer.h"
+#include "core/outside.h"
 #include "core/shape.h"
 #include "ops/op.h"
 #include "ops/ops.h"
@@ -989,6 +990,7 @@ static void errors(void **state)
     assert_fails(mx_slice_update(x, mx_zeros(1, (int[]){ 5 }, DT_float32), (int[]){ 0, 0 },
                                  (int[]){ 2, 3 }, NULL),
                  MX_VALUE, "(5,)");
+    outside_set_fails(true);
     assert_fails(mx_slice_dynamic(x, array_of_int(3, DT_int32), (int[]){ 1 }, 1, (int[]){ 2, 1 }),
                  MX_INDEX,
                  "[slice] start 3 is out of range for a slice of 1 along axis 1 of size 3");

@@ -47,6 +47,9 @@ MLX_API mlx_error_kind mlx_last_error(const char **message);
  * function?  Else it is about computing something, or about memory. */
 MLX_API bool mlx_last_error_of_call(void);
 
+/* The next index out of range is warned about again: for languages in which a warning may end as an error. */
+MLX_API void mlx_index_warn_again(void);
+
 /* Evaluations of this thread ask `stop` every 50 ms or so, between two operations and while they wait
  * for other threads, and give up with an error of kind MLX_ERROR_INTERRUPTED where it answers true:
  * for languages that take Ctrl-C themselves.  Nothing is lost; arrays that have no value yet get it

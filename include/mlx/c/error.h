@@ -1,10 +1,12 @@
-/* error.h: where error messages go.
+/* error.h: where messages about errors go, and warnings.
  *
  * A function that fails reports one message, through the handler, on the thread that called it, and
  * returns its error value.  The first handler in force prints the message to stderr and returns.
  * mlx_last_error (binding.h) has the last message of the calling thread, and what kind of error it was. */
 #ifndef MLX_C_ERROR_H
 #define MLX_C_ERROR_H
+
+#include <stdbool.h>
 
 #include "mlx/c/api.h"
 
@@ -20,6 +22,15 @@ typedef void (*mlx_error_handler_func)(const char *msg, void *data);
  * once. */
 MLX_API void mlx_set_error_handler(mlx_error_handler_func handler, void *data,
                                    void (*dtor)(void *));
+
+/* The same for warnings, about what a program may go on after.  The first one in force prints them to stderr. */
+MLX_API void mlx_set_warning_handler(mlx_error_handler_func handler, void *data, void (*dtor)(void *));
+
+/* Whether an index out of range in an index array is an error of the evaluation that reads it; `res` becomes what
+ * was so before.  At first it is one if the environment variable MLX_INDEX is "error".  Otherwise reading gives the
+ * nearest element, writing leaves everything as it is, and the first time there is a warning, on a thread that
+ * waits for results; after a call of this function there may be another one. */
+MLX_API int mlx_set_index_errors(bool *res, bool errors);
 
 /* Reports an error of the caller's own, such as one found inside a closure: a format as for printf
  * and its arguments.  The message ends with the place in the source. */

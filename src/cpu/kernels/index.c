@@ -130,6 +130,7 @@ extern const struct index_kernels LEVEL(index_kernels);
 const struct index_kernels LEVEL(index_kernels) = {
     .offsets = BY_TYPE(offsets),
     .check = BY_TYPE(check),
+    .inside = BY_TYPE(inside),
     .pick = BY_WIDTH(pick),
     .take = {
         [DT_int32] = BY_WIDTH(take_i32),
