@@ -283,8 +283,6 @@ class custom_function:
     def vmap(self, f: Callable[..., Any]) -> custom_function: ...
     __name__: str
     __qualname__: str
-    @property
-    def __wrapped__(self) -> Callable[..., Any]: ...
 
 @final
 class ArrayLike:

@@ -178,6 +178,8 @@ int capsule_init(PyObject *module);
 
 int io_init(PyObject *module);
 
+int wrapper_init(PyObject *module);
+int places_init(PyObject *module);
 int vmap_init(PyObject *module);
 int custom_init(PyObject *module);
 int linear_init(PyObject *module);
@@ -190,8 +192,18 @@ int kernel_init(PyObject *module);
 
 /* Calls visit for every leaf, in order (a dict's values in the order of its keys). */
 int tree_visit(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ctx);
-/* The same tree with each leaf replaced by what `leaf` returns. */
+/* The same tree with each leaf replaced by what `leaf` returns; containers keep their types. */
 PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx);
+/* The same with a plain dict in place of one that has attributes, such as a module. */
+PyObject *tree_map_plain(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx);
+/* A container of the type of `like` with what is in a list (for lists and tuples) or a dict. */
+PyObject *container_like(PyObject *like, PyObject *content);
+/* The dict; of an OrderedDict, which has an order of its own, a plain dict in that order. */
+PyObject *dict_in_order(PyObject *dict);
+/* Its items in order: a list of pairs. */
+PyObject *dict_items(PyObject *dict);
+/* Gives a dict of any type the content of another. */
+int dict_assign(PyObject *dict, PyObject *content);
 /* The arrays of a tree in a new vector; whatever is not an array is left out, or with `strict` (the
  * name of the function that asks) refused. */
 int tree_arrays(PyObject *tree, mlx_vector_array out, const char *strict);

@@ -86,8 +86,7 @@ int captured_put_back(PyObject *saved)
         PyObject *pair = PyList_GetItem(saved, i), *tree = PyTuple_GetItem(pair, 0);
         PyObject *content = PyTuple_GetItem(pair, 1);
         if (PyDict_Check(tree)) {
-            PyDict_Clear(tree);
-            failed |= PyDict_Update(tree, content);
+            failed |= dict_assign(tree, content);
         } else if (PyList_Check(tree)) {
             failed |= PyList_SetSlice(tree, 0, PyList_Size(tree), content);
         } else {
@@ -122,10 +121,7 @@ static PyObject *renewed(PyObject *now, PyObject *form, struct replacing *r)
         if (!item || PyList_SetItem(items, i, item))
             Py_CLEAR(items);
     }
-    PyObject *result = !items ? NULL
-                       : Py_TYPE(form) == &PyTuple_Type
-                           ? PyList_AsTuple(items)
-                           : PyObject_CallMethod((PyObject *)Py_TYPE(form), "_make", "O", items);
+    PyObject *result = items ? container_like(form, items) : NULL;
     Py_XDECREF(items);
     return result;
 }
@@ -160,7 +156,7 @@ int captured_assign(PyObject *tree, PyObject *form, struct replacing *r)
     }
     if (!PyDict_Check(form))
         return 0;
-    PyObject *items = PyDict_Items(form), *content = items ? PyDict_New() : NULL;
+    PyObject *items = dict_items(form), *content = items ? PyDict_New() : NULL;
     for (Py_ssize_t i = 0; content && i < PyList_Size(items); i++) {
         PyObject *name = PyTuple_GetItem(PyList_GetItem(items, i), 0);
         PyObject *now = Py_XNewRef(PyDict_GetItemWithError(tree, name));
@@ -171,47 +167,9 @@ int captured_assign(PyObject *tree, PyObject *form, struct replacing *r)
         Py_XDECREF(item);
     }
     int failed = !content;
-    if (!failed) {
-        PyDict_Clear(tree);
-        failed = PyDict_Update(tree, content);
-    }
+    if (!failed)
+        failed = dict_assign(tree, content);
     Py_XDECREF(items);
     Py_XDECREF(content);
     return failed ? -1 : 0;
-}
-
-/* The arguments with their arrays replaced.  A dict of another type, a module say, is more than what it
- * holds: its content is replaced in place, to be put back. */
-PyObject *captured_arguments(PyObject *tree, struct replacing *r, PyObject *saved)
-{
-    if (PyDict_Check(tree) && Py_TYPE(tree) != &PyDict_Type && !is_node(tree)) {
-        PyObject *form = hollowed(tree);
-        int failed = !form || captured_remember(tree, saved) || captured_assign(tree, form, r);
-        Py_XDECREF(form);
-        return failed ? NULL : Py_NewRef(tree);
-    }
-    if (Py_TYPE(tree) == &PyTuple_Type || Py_TYPE(tree) == &PyList_Type) {
-        PyObject *items = items_list(tree);
-        for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
-            PyObject *item = captured_arguments(PyList_GetItem(items, i), r, saved);
-            if (!item || PyList_SetItem(items, i, item))
-                Py_CLEAR(items);
-        }
-        PyObject *tuple = items && PyTuple_Check(tree) ? PyList_AsTuple(items) : Py_XNewRef(items);
-        Py_XDECREF(items);
-        return tuple;
-    }
-    if (Py_TYPE(tree) == &PyDict_Type) {
-        PyObject *items = PyDict_Items(tree), *dict = items ? PyDict_New() : NULL;
-        for (Py_ssize_t i = 0; dict && i < PyList_Size(items); i++) {
-            PyObject *pair = PyList_GetItem(items, i);
-            PyObject *item = captured_arguments(PyTuple_GetItem(pair, 1), r, saved);
-            if (!item || PyDict_SetItem(dict, PyTuple_GetItem(pair, 0), item))
-                Py_CLEAR(dict);
-            Py_XDECREF(item);
-        }
-        Py_XDECREF(items);
-        return dict;
-    }
-    return replaced(tree, r);
 }

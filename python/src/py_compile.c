@@ -8,24 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The traces of one function with its captured trees: shared by all that compile it. */
-struct traces {
-    PyObject ob_base;
-    mlx_compiled it;
-    PyObject *keys; /* key -> number */
-    PyObject *last; /* the key of the last call that was traced, or None */
-    bool warned;
-};
-
 struct compiled {
     PyObject ob_base;
     PyObject *fun, *inputs, *outputs; /* the trees are NULL where not given */
-    struct traces *traces;
-    PyObject *weak, *dict;
+    mlx_compiled traces;
+    PyObject *keys; /* key -> number */
+    PyObject *last; /* the key of the last call that was traced, or None */
+    bool warned;
+    PyObject *weak;
 };
 
-static PyTypeObject *traces_type, *compiled_type;
-static PyObject *known; /* WeakKeyDictionary: function -> {shapeless: traces} */
+static PyTypeObject *compiled_type;
 static PyObject *array_mark, *list_mark, *tuple_mark, *dict_mark, *nan_mark, *negative_zero_mark;
 
 /* ---- keys */
@@ -96,17 +89,16 @@ static int flatten_items(struct flat *f, PyObject *tree, bool list)
 
 static int flatten_dict(struct flat *f, PyObject *tree)
 {
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    if (put(f, Py_TYPE(tree) == &PyDict_Type ? dict_mark : (PyObject *)Py_TYPE(tree)) || put_int(f, PyDict_Size(tree)))
-        return -1;
-    Py_ssize_t size = PyDict_Size(tree);
-    int failed = 0;
-    while (!failed && PyDict_Size(tree) == size && PyDict_Next(tree, &at, &key, &value)) {
+    PyObject *key, *value, *dict = dict_in_order(tree);
+    Py_ssize_t at = 0, size = dict ? PyDict_Size(dict) : 0;
+    int failed = !dict || put(f, Py_TYPE(tree) == &PyDict_Type ? dict_mark : (PyObject *)Py_TYPE(tree)) ||
+                 put_int(f, size);
+    while (!failed && PyDict_Size(dict) == size && PyDict_Next(dict, &at, &key, &value)) {
         Py_INCREF(value);
         failed = put(f, key) || flatten(f, value);
         Py_DECREF(value);
     }
+    Py_XDECREF(dict);
     return failed ? -1 : 0;
 }
 
@@ -183,7 +175,7 @@ static int name_arrays(PyObject *tree, PyObject *name, PyObject *names);
 static int name_inside(PyObject *tree, PyObject *name, PyObject *names)
 {
     bool dict = PyDict_Check(tree);
-    PyObject *items = dict ? PyDict_Items(tree) : items_list(tree);
+    PyObject *items = dict ? dict_items(tree) : items_list(tree);
     int failed = items ? 0 : -1;
     for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
         PyObject *item = PyList_GetItem(items, i);
@@ -272,8 +264,8 @@ static PyObject *why(PyObject *old, PyObject *new)
 /* Tells the library what it traces and why. */
 static void describe(const struct tracing *t)
 {
-    const struct compiled *c = t->self;
-    PyObject *names = PyList_New(0), *last = Py_NewRef(c->traces->last), *reason = why(last, t->key);
+    struct compiled *c = t->self;
+    PyObject *names = PyList_New(0), *last = Py_NewRef(c->last), *reason = why(last, t->key);
     int failed = !names;
     for (Py_ssize_t i = 0; !failed && i < PyTuple_Size(t->args); i++) {
         PyObject *name = parameter(c->fun, i);
@@ -297,14 +289,14 @@ static void describe(const struct tracing *t)
         if (!(texts[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(names, i), NULL)))
             texts[i] = "?";
     const char *text = reason ? PyUnicode_AsUTF8AndSize(reason, NULL) : NULL;
-    mlx_compiled_describe(c->traces->it, texts, texts ? (size_t)n : 0, text);
+    mlx_compiled_describe(c->traces, texts, texts ? (size_t)n : 0, text);
     free(texts);
     Py_XDECREF(names);
     Py_XDECREF(reason);
     PyErr_Clear();
     Py_DECREF(last);
-    last = c->traces->last; /* comparing and naming may have called the function */
-    c->traces->last = Py_NewRef(t->key);
+    last = c->last; /* comparing and naming may have called the function */
+    c->last = Py_NewRef(t->key);
     Py_DECREF(last);
 }
 
@@ -338,8 +330,6 @@ static void say_line(struct tracing *t)
     Py_XDECREF(args);
 }
 
-static PyObject *form_of(PyObject *tree) { return tree ? hollowed(tree) : Py_NewRef(Py_None); }
-
 /* The function on placeholders; its results and then those of the captured outputs. */
 static int trace(mlx_vector_array *res, const mlx_vector_array in, void *payload)
 {
@@ -348,20 +338,20 @@ static int trace(mlx_vector_array *res, const mlx_vector_array in, void *payload
     struct replacing r = { in, 0 };
     PyObject *saved = PyList_New(0), *value = NULL, *kwargs = NULL, *form = NULL, *content = NULL;
     describe(t);
-    PyObject *args = saved ? captured_arguments(t->args, &r, saved) : NULL;
+    PyObject *args = saved ? replaced(t->args, &r) : NULL;
     if (args && t->kwargs)
-        kwargs = captured_arguments(t->kwargs, &r, saved);
+        kwargs = replaced(t->kwargs, &r);
     int failed = !saved || !args || (t->kwargs && !kwargs) || (c->inputs && captured_remember(c->inputs, saved)) ||
                  (c->outputs && captured_remember(c->outputs, saved));
     if (!failed && c->inputs) {
-        PyObject *inside = form_of(c->inputs);
+        PyObject *inside = hollowed_plain(c->inputs);
         failed = !inside || captured_assign(c->inputs, inside, &r);
         Py_XDECREF(inside);
     }
     if (!failed) {
         value = PyObject_Call(c->fun, args, kwargs);
         failed = !value || tree_arrays(value, *res, NULL) || (c->outputs && tree_arrays(c->outputs, *res, NULL)) ||
-                 !(form = form_of(value)) || !(content = form_of(c->outputs));
+                 !(form = hollowed(value)) || !(content = hollowed_plain(c->outputs ? c->outputs : Py_None));
     }
     if (!failed)
         failed = !(t->form = PyTuple_Pack(2, form, content));
@@ -389,20 +379,20 @@ static void drop_form(void *payload)
 }
 
 /* The number that stands for a key. */
-static int number_of(struct traces *t, PyObject *key, uint64_t *number)
+static int number_of(struct compiled *c, PyObject *key, uint64_t *number)
 {
-    PyObject *n = PyDict_GetItemWithError(t->keys, key);
+    PyObject *n = PyDict_GetItemWithError(c->keys, key);
     if (!n && PyErr_Occurred())
         return -1;
     if (n)
         return *number = PyLong_AsUnsignedLongLong(n), 0;
     enum { MOST = 4096 }; /* keys nobody comes back to: their traces went long before */
-    if (PyDict_Size(t->keys) >= MOST)
-        PyDict_Clear(t->keys);
+    if (PyDict_Size(c->keys) >= MOST)
+        PyDict_Clear(c->keys);
     static uint64_t next;
     *number = next++;
     n = PyLong_FromUnsignedLongLong(*number);
-    int failed = !n || PyDict_SetItem(t->keys, key, n);
+    int failed = !n || PyDict_SetItem(c->keys, key, n);
     Py_XDECREF(n);
     return failed ? -1 : 0;
 }
@@ -410,9 +400,9 @@ static int number_of(struct traces *t, PyObject *key, uint64_t *number)
 static int warn_often(struct compiled *c)
 {
     enum { OFTEN = 32 };
-    if (c->traces->warned || mlx_compiled_count(c->traces->it) <= OFTEN)
+    if (c->warned || mlx_compiled_count(c->traces) <= OFTEN)
         return 0;
-    c->traces->warned = true;
+    c->warned = true;
     return PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
                             "[compile] %R was traced more than %d times; its method explain() tells why", c->fun,
                             OFTEN);
@@ -423,11 +413,11 @@ static PyObject *finish(struct compiled *c, struct tracing *t, int64_t number, m
     PyObject *form = Py_XNewRef(t->form);
     if (form) {
         if (number >= 0)
-            mlx_compiled_attach(c->traces->it, number, Py_NewRef(form), drop_form);
+            mlx_compiled_attach(c->traces, number, Py_NewRef(form), drop_form);
         if (warn_often(c))
             return Py_DECREF(form), NULL;
     } else {
-        form = Py_XNewRef((PyObject *)mlx_compiled_payload(c->traces->it, number));
+        form = Py_XNewRef((PyObject *)mlx_compiled_payload(c->traces, number));
     }
     if (!form) {
         PyErr_SetString(exc_value, "[compile] a trace was let go of while it was used");
@@ -459,8 +449,8 @@ static PyObject *call_traced(struct compiled *c, PyObject *args, PyObject *kwarg
     if (!f.ctx) {
         tracing_end(&t->released);
         raise_last();
-    } else if (number_of(c->traces, key, &number) == 0) {
-        if (mlx_compiled_apply(&out, &trace_number, c->traces->it, f, &number, 1, in)) {
+    } else if (number_of(c, key, &number) == 0) {
+        if (mlx_compiled_apply(&out, &trace_number, c->traces, f, &number, 1, in)) {
             if (t->error) {
                 error_put(t->error);
                 t->error = NULL;
@@ -508,7 +498,7 @@ static PyObject *compiled_explain(PyObject *o, PyObject *unused)
 {
     (void)unused;
     mlx_string s = mlx_string_new();
-    PyObject *text = mlx_compiled_text(&s, ((struct compiled *)o)->traces->it)
+    PyObject *text = mlx_compiled_text(&s, ((struct compiled *)o)->traces)
                          ? (raise_last(), NULL)
                          : PyUnicode_FromString(mlx_string_data(s));
     mlx_string_free(s);
@@ -518,7 +508,7 @@ static PyObject *compiled_explain(PyObject *o, PyObject *unused)
 static PyObject *get_cache_size(PyObject *o, void *unused)
 {
     (void)unused;
-    return PyLong_FromLong(mlx_compiled_limit(((struct compiled *)o)->traces->it));
+    return PyLong_FromLong(mlx_compiled_limit(((struct compiled *)o)->traces));
 }
 
 static int set_cache_size(PyObject *o, PyObject *value, void *unused)
@@ -529,44 +519,13 @@ static int set_cache_size(PyObject *o, PyObject *value, void *unused)
         return -1;
     if (n > 1 << 20)
         n = 1 << 20;
-    return mlx_compiled_set_limit(((struct compiled *)o)->traces->it, (int)n) ? raise_last() : 0;
+    return mlx_compiled_set_limit(((struct compiled *)o)->traces, (int)n) ? raise_last() : 0;
 }
 
 static PyObject *get_traces(PyObject *o, void *unused)
 {
     (void)unused;
-    return PyLong_FromLongLong(mlx_compiled_count(((struct compiled *)o)->traces->it));
-}
-
-/* In a class, a compiled function is a method. */
-static PyObject *compiled_get(PyObject *o, PyObject *object, PyObject *type)
-{
-    (void)type;
-    static PyObject *method;
-    if (!object || object == Py_None)
-        return Py_NewRef(o);
-    if (!method) {
-        PyObject *types = PyImport_ImportModule("types");
-        method = types ? PyObject_GetAttrString(types, "MethodType") : NULL;
-        Py_XDECREF(types);
-    }
-    return method ? PyObject_CallFunctionObjArgs(method, o, object, NULL) : NULL;
-}
-
-/* What the function says of itself; the rest of an object's attributes as usual. */
-static PyObject *compiled_attribute(PyObject *o, PyObject *name)
-{
-    PyObject *own = PyObject_GenericGetAttr(o, name);
-    if (own || !PyErr_ExceptionMatches(PyExc_AttributeError))
-        return own;
-    PyErr_Clear();
-    return PyObject_GetAttr(((struct compiled *)o)->fun, name);
-}
-
-static PyObject *of_function(PyObject *o, void *name)
-{
-    PyObject *fun = ((struct compiled *)o)->fun;
-    return strcmp(name, "__wrapped__") ? PyObject_GetAttrString(fun, name) : Py_NewRef(fun);
+    return PyLong_FromLongLong(mlx_compiled_count(((struct compiled *)o)->traces));
 }
 
 static PyObject *compiled_repr(PyObject *o)
@@ -581,7 +540,19 @@ static int compiled_traverse(PyObject *o, visitproc visit, void *arg)
     Py_VISIT(c->fun);
     Py_VISIT(c->inputs);
     Py_VISIT(c->outputs);
-    Py_VISIT((PyObject *)c->traces);
+    Py_VISIT(c->keys);
+    Py_VISIT(c->last);
+    return 0;
+}
+
+/* A cycle through anything else also goes through something that can be cleared. */
+static int compiled_clear(PyObject *o)
+{
+    struct compiled *c = (struct compiled *)o;
+    PyObject *last = c->last;
+    c->last = Py_NewRef(Py_None);
+    Py_XDECREF(last);
+    PyDict_Clear(c->keys);
     return 0;
 }
 
@@ -592,36 +563,12 @@ static void compiled_dealloc(PyObject *o)
     PyObject_GC_UnTrack(o);
     if (c->weak)
         PyObject_ClearWeakRefs(o);
+    mlx_compiled_free(c->traces);
     Py_XDECREF(c->fun);
     Py_XDECREF(c->inputs);
     Py_XDECREF(c->outputs);
-    Py_XDECREF((PyObject *)c->traces);
-    PyObject_GC_Del(o);
-    Py_DECREF(type);
-}
-
-static int traces_traverse(PyObject *o, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(o));
-    Py_VISIT(((struct traces *)o)->keys);
-    Py_VISIT(((struct traces *)o)->last);
-    return 0;
-}
-
-static int traces_clear(PyObject *o)
-{
-    PyDict_Clear(((struct traces *)o)->keys);
-    return 0;
-}
-
-static void traces_dealloc(PyObject *o)
-{
-    struct traces *t = (struct traces *)o;
-    PyTypeObject *type = Py_TYPE(o);
-    PyObject_GC_UnTrack(o);
-    mlx_compiled_free(t->it);
-    Py_XDECREF(t->keys);
-    Py_XDECREF(t->last);
+    Py_XDECREF(c->keys);
+    Py_XDECREF(c->last);
     PyObject_GC_Del(o);
     Py_DECREF(type);
 }
@@ -647,45 +594,6 @@ static PyObject *full_name(PyObject *fun)
     return full;
 }
 
-static struct traces *traces_new(PyObject *fun, bool shapeless)
-{
-    PyObject *name = full_name(fun);
-    const char *s = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    struct traces *t = s ? PyObject_GC_New(struct traces, traces_type) : NULL;
-    if (t) {
-        t->it = mlx_compiled_new(s, shapeless);
-        t->keys = PyDict_New();
-        t->last = Py_NewRef(Py_None);
-        t->warned = false;
-        PyObject_GC_Track((PyObject *)t);
-        if (!t->it.ctx || !t->keys) {
-            raise_last();
-            Py_CLEAR(t);
-        }
-    }
-    Py_XDECREF(name);
-    return t;
-}
-
-/* The traces of fun, which all share that compile it without captured trees; a function that has no
- * hash or takes no weak references has traces of its own each time. */
-static struct traces *traces_of(PyObject *fun, bool shared, bool shapeless)
-{
-    PyObject *both = shared ? PyObject_GetItem(known, fun) : NULL; /* {shapeless: traces} */
-    PyErr_Clear();
-    PyObject *key = shapeless ? Py_True : Py_False;
-    struct traces *t = (struct traces *)(both ? Py_XNewRef(PyDict_GetItemWithError(both, key)) : NULL);
-    if (!t && (t = traces_new(fun, shapeless)) && shared) {
-        if (!both && (both = PyDict_New()) && PyObject_SetItem(known, fun, both))
-            Py_CLEAR(both);
-        if (both)
-            PyDict_SetItem(both, key, (PyObject *)t);
-        PyErr_Clear();
-    }
-    Py_XDECREF(both);
-    return t;
-}
-
 PyObject *fn_compile(struct call *c)
 {
     PyObject *fun = c->v[0].o, *inputs = GIVEN(1) ? c->v[1].o : NULL, *outputs = GIVEN(2) ? c->v[2].o : NULL;
@@ -695,16 +603,26 @@ PyObject *fn_compile(struct call *c)
         if (GIVEN(i) && !PyList_Check(c->v[i].o) && !PyDict_Check(c->v[i].o) && !PyTuple_Check(c->v[i].o) &&
             !is_random_state(c->v[i].o))
             return call_refuse(c, i, "a list, dict or tuple, or mx.random.state");
-    struct traces *t = traces_of(fun, !inputs && !outputs, BOOL(3));
-    struct compiled *self = t ? PyObject_GC_New(struct compiled, compiled_type) : NULL;
-    if (!self)
-        return Py_XDECREF((PyObject *)t), NULL;
-    self->fun = Py_NewRef(fun);
-    self->inputs = Py_XNewRef(inputs);
-    self->outputs = Py_XNewRef(outputs);
-    self->traces = t;
-    self->weak = NULL;
-    PyObject_GC_Track((PyObject *)self);
+    PyObject *name = full_name(fun);
+    const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    struct compiled *self = text ? PyObject_GC_New(struct compiled, compiled_type) : NULL;
+    if (self) {
+        self->fun = Py_NewRef(fun);
+        self->inputs = Py_XNewRef(inputs);
+        self->outputs = Py_XNewRef(outputs);
+        self->traces = mlx_compiled_new(text, BOOL(3));
+        self->keys = PyDict_New();
+        self->last = Py_NewRef(Py_None);
+        self->warned = false;
+        self->weak = NULL;
+        if (!self->traces.ctx)
+            raise_last();
+        if (!self->keys || !self->traces.ctx)
+            Py_CLEAR(self);
+        else
+            PyObject_GC_Track((PyObject *)self);
+    }
+    Py_XDECREF(name);
     return (PyObject *)self;
 }
 
@@ -723,15 +641,13 @@ PyObject *fn_enable_compile(struct call *c)
 }
 
 static PyMethodDef compiled_methods[] = {
+    WRAPPER_METHODS,
     { "explain", compiled_explain, METH_NOARGS,
       "explain($self)\n--\n\nEach trace of the function: why it was made (which argument changed, and how), how many "
       "operations it has, and how long tracing took.  MLX_LOG=compile prints the same lines as they happen." },
     { NULL, NULL, 0, NULL },
 };
 static PyGetSetDef compiled_properties[] = {
-    { "__name__", of_function, NULL, NULL, DOC("__name__") },
-    { "__qualname__", of_function, NULL, NULL, DOC("__qualname__") },
-    { "__wrapped__", of_function, NULL, "The function that was compiled.", DOC("__wrapped__") },
     { "cache_size", get_cache_size, set_cache_size,
       "How many traces are kept; when there are more, the least recently used goes.", NULL },
     { "trace_count", get_traces, NULL, "How many times the function was traced.", NULL },
@@ -745,8 +661,8 @@ static PyType_Slot compiled_slots[] = {
     { Py_tp_dealloc, compiled_dealloc },
     { Py_tp_traverse, compiled_traverse },
     { Py_tp_call, compiled_call },
-    { Py_tp_descr_get, compiled_get },
-    { Py_tp_getattro, compiled_attribute },
+    { Py_tp_clear, compiled_clear },
+    { Py_tp_getattro, wrapper_getattro },
     { Py_tp_repr, compiled_repr },
     { Py_tp_methods, compiled_methods },
     { Py_tp_getset, compiled_properties },
@@ -761,37 +677,19 @@ static PyType_Spec compiled_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     compiled_slots,
 };
-static PyType_Slot traces_slots[] = {
-    { Py_tp_dealloc, traces_dealloc },
-    { Py_tp_traverse, traces_traverse },
-    { Py_tp_clear, traces_clear },
-    { 0, NULL },
-};
-static PyType_Spec traces_spec = {
-    "mlx.core._Traces",
-    sizeof(struct traces),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    traces_slots,
-};
-
 static int marks_init(void)
 {
     PyObject **const marks[] = { &array_mark, &list_mark, &tuple_mark, &dict_mark, &nan_mark, &negative_zero_mark };
     for (size_t i = 0; i < LENGTH(marks); i++)
         if (!(*marks[i] = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type)))
             return -1;
-    PyObject *weakref = PyImport_ImportModule("weakref");
-    known = weakref ? PyObject_CallMethod(weakref, "WeakKeyDictionary", NULL) : NULL;
-    Py_XDECREF(weakref);
-    return known ? 0 : -1;
+    return 0;
 }
 
 int compile_init(PyObject *module)
 {
     if (marks_init())
         return -1;
-    traces_type = add_type(module, &traces_spec);
-    compiled_type = traces_type ? add_type(module, &compiled_spec) : NULL;
+    compiled_type = add_type(module, &compiled_spec);
     return compiled_type ? 0 : -1;
 }

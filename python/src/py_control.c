@@ -138,7 +138,7 @@ static PyObject *matched_array(const struct match *m, const struct place *at, Py
 
 static PyObject *matched_dict(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
 {
-    PyObject *pairs = PyDict_Items(like), *result = pairs ? PyDict_New() : NULL;
+    PyObject *pairs = dict_items(like), *result = pairs ? PyDict_New() : NULL;
     bool same = pairs && PyDict_Size(o) == PyList_Size(pairs);
     for (Py_ssize_t i = 0; result && same && i < PyList_Size(pairs); i++) {
         PyObject *pair = PyList_GetItem(pairs, i), *key = PyTuple_GetItem(pair, 0);
@@ -156,8 +156,10 @@ static PyObject *matched_dict(const struct match *m, const struct place *at, PyO
         if (!PyErr_Occurred())
             differs(m, at, like, o);
     }
+    PyObject *typed = result ? container_like(o, result) : NULL;
     Py_XDECREF(pairs);
-    return result;
+    Py_XDECREF(result);
+    return typed;
 }
 
 static PyObject *matched_items(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
@@ -173,13 +175,9 @@ static PyObject *matched_items(const struct match *m, const struct place *at, Py
     }
     Py_XDECREF(a);
     Py_XDECREF(b);
-    if (!items || PyList_Check(like))
-        return items;
-    PyObject *tuple = PyObject_HasAttrString((PyObject *)Py_TYPE(like), "_make")
-                          ? PyObject_CallMethod((PyObject *)Py_TYPE(like), "_make", "O", items)
-                          : PyList_AsTuple(items);
-    Py_DECREF(items);
-    return tuple;
+    PyObject *result = items ? container_like(o, items) : NULL;
+    Py_XDECREF(items);
+    return result;
 }
 
 static PyObject *matched_object(const struct match *m, const struct place *at, PyObject *like, PyObject *o)

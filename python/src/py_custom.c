@@ -129,28 +129,31 @@ static PyObject *zeros(void *unused, PyObject *leaf)
 
 static PyObject *ordered(PyObject *tree, PyObject *like, bool fill);
 
+static PyObject *ordered_dict(PyObject *tree, PyObject *like, bool fill)
+{
+    PyObject *forms = dict_items(like), *result = forms ? PyDict_New() : NULL;
+    for (Py_ssize_t i = 0; result && i < PyList_Size(forms); i++) {
+        PyObject *pair = PyList_GetItem(forms, i), *key = PyTuple_GetItem(pair, 0);
+        PyObject *child = Py_XNewRef(PyDict_GetItemWithError(tree, key));
+        if (!child && !PyErr_Occurred()) { /* not the same keys */
+            Py_DECREF(result);
+            result = Py_NewRef(tree);
+            break;
+        }
+        PyObject *item = child ? ordered(child, PyTuple_GetItem(pair, 1), fill) : NULL;
+        if (!item || PyDict_SetItem(result, key, item))
+            Py_CLEAR(result);
+        Py_XDECREF(child);
+        Py_XDECREF(item);
+    }
+    Py_XDECREF(forms);
+    return result;
+}
+
 static PyObject *ordered_items(PyObject *tree, PyObject *like, bool fill)
 {
-    if (PyDict_Check(like)) {
-        PyObject *result = PyDict_New(), *keys = result ? PyDict_Keys(like) : NULL;
-        for (Py_ssize_t i = 0; keys && result && i < PyList_Size(keys); i++) {
-            PyObject *key = PyList_GetItem(keys, i), *child = Py_XNewRef(PyDict_GetItemWithError(tree, key));
-            PyObject *form = child ? Py_XNewRef(PyDict_GetItemWithError(like, key)) : NULL;
-            PyObject *item = form ? ordered(child, form, fill) : NULL;
-            Py_XDECREF(child);
-            Py_XDECREF(form);
-            if (!child && !PyErr_Occurred()) { /* not the same keys */
-                Py_DECREF(result);
-                result = Py_NewRef(tree);
-                break;
-            }
-            if (!item || PyDict_SetItem(result, key, item))
-                Py_CLEAR(result);
-            Py_XDECREF(item);
-        }
-        Py_XDECREF(keys);
-        return result;
-    }
+    if (PyDict_Check(like))
+        return ordered_dict(tree, like, fill);
     PyObject *items = items_list(tree), *forms = items ? items_list(like) : NULL;
     for (Py_ssize_t i = 0; forms && items && i < PyList_Size(items) && i < PyList_Size(forms); i++) {
         PyObject *item = ordered(PyList_GetItem(items, i), PyList_GetItem(forms, i), fill);
@@ -237,9 +240,9 @@ static int call_vjp(mlx_vector_array *res, const mlx_vector_array in, const mlx_
     struct rule *rule = payload;
     struct python_call *p = rule->call;
     struct replacing r = { in, 0 }, ct = { cotangents, 0 }, y = { outputs, 0 };
-    PyObject *args[3] = { one_or_all(new_args(p, &r)) };
+    PyObject *args[3] = { one_or_all(new_args(p, &r, NULL)) };
     size_t positional = r.i;
-    PyObject *kwargs = args[0] ? new_kwargs(p, &r) : NULL;
+    PyObject *kwargs = args[0] ? new_kwargs(p, &r, NULL) : NULL;
     args[1] = args[0] ? replaced(p->value, &ct) : NULL;
     args[2] = args[1] ? replaced(p->value, &y) : NULL;
     PyObject *value = args[2] ? call_user(rule, 3, args, kwargs) : NULL;
@@ -291,8 +294,8 @@ static int call_jvp(mlx_vector_array *res, const mlx_vector_array in, const mlx_
     struct python_call *p = rule->call;
     struct replacing r = { in, 0 };
     struct companions t = { .tangents = tangents, .numbers = numbers, .count = count };
-    PyObject *args[2] = { one_or_all(new_args(p, &r)) };
-    PyObject *kwargs = args[0] ? new_kwargs(p, &r) : NULL;
+    PyObject *args[2] = { one_or_all(new_args(p, &r, NULL)) };
+    PyObject *kwargs = args[0] ? new_kwargs(p, &r, NULL) : NULL;
     args[1] = args[0] ? one_or_all(tree_map(p->args, companion, &t)) : NULL;
     bool all = !args[1] || t.next == count || refuse_keywords("jvp", "varies") == 0;
     PyObject *value = args[1] && all ? call_user(rule, 2, args, kwargs) : NULL;
@@ -332,8 +335,8 @@ static int call_vmap(mlx_vector_array *res, mlx_vector_int *res_axes, const mlx_
     struct python_call *p = rule->call;
     struct replacing r = { in, 0 };
     struct companions t = { .axes = axes, .count = count };
-    PyObject *args[2] = { one_or_all(new_args(p, &r)) };
-    PyObject *kwargs = args[0] ? new_kwargs(p, &r) : NULL;
+    PyObject *args[2] = { one_or_all(new_args(p, &r, NULL)) };
+    PyObject *kwargs = args[0] ? new_kwargs(p, &r, NULL) : NULL;
     args[1] = args[0] ? one_or_all(tree_map(p->args, companion, &t)) : NULL;
     bool refused = false;
     for (size_t i = t.i; args[1] && i < count && !refused; i++)
@@ -444,25 +447,8 @@ static PyObject *custom_call(PyObject *o, PyObject *args, PyObject *kwargs)
     return result;
 }
 
-/* What the function calls itself, so that the wrapper passes for it in messages and wrappers. */
-static PyObject *of_function(PyObject *o, void *name)
-{
-    return PyObject_GetAttrString(((struct custom *)o)->fun, name);
-}
-
-static PyObject *wrapped(PyObject *o, void *unused)
-{
-    (void)unused;
-    return Py_NewRef(((struct custom *)o)->fun);
-}
-
-static PyGetSetDef custom_properties[] = {
-    { "__name__", of_function, NULL, NULL, DOC("__name__") },
-    { "__qualname__", of_function, NULL, NULL, DOC("__qualname__") },
-    { "__wrapped__", wrapped, NULL, "The function.", NULL },
-    { NULL, NULL, NULL, NULL, NULL },
-};
 static PyMethodDef custom_methods[] = {
+    WRAPPER_METHODS,
     { "vjp", set_vjp, METH_O,
       "vjp($self, f)\n--\n\n"
       "Set the rule f(primals, cotangents, outputs), which returns a cotangent for each primal." },
@@ -483,7 +469,7 @@ static PyType_Slot custom_slots[] = {
     { Py_tp_clear, custom_clear },
     { Py_tp_call, custom_call },
     { Py_tp_methods, custom_methods },
-    { Py_tp_getset, custom_properties },
+    { Py_tp_getattro, wrapper_getattro },
     { Py_tp_doc,
       DOC("custom_function(f)\n--\n\n"
           "The function ``f`` with rules of its own, set by the methods ``vjp``, ``jvp`` and ``vmap``, in place\n"
@@ -494,11 +480,13 @@ static PyType_Slot custom_slots[] = {
 static PyType_Spec custom_spec = {
     "mlx.core.custom_function", sizeof(struct custom), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, custom_slots,
 };
+static PyMethodDef checkpoint_methods[] = { WRAPPER_METHODS, { NULL, NULL, 0, NULL } };
 static PyType_Slot checkpoint_slots[] = {
     { Py_tp_dealloc, custom_dealloc },
     { Py_tp_traverse, custom_traverse },
     { Py_tp_call, custom_call },
-    { Py_tp_getset, custom_properties },
+    { Py_tp_methods, checkpoint_methods },
+    { Py_tp_getattro, wrapper_getattro },
     { 0, NULL },
 };
 static PyType_Spec checkpoint_spec = {

@@ -4,6 +4,16 @@
 
 #include "py.h"
 
+/* Objects that stand for a function (py_wrapper.c) begin with these members, ask for attributes here and
+ * have these methods. */
+struct wrapper {
+    PyObject ob_base;
+    PyObject *fun;
+};
+PyObject *wrapper_getattro(PyObject *o, PyObject *name);
+PyObject *wrapper_reduce(PyObject *o, PyObject *unused);
+#define WRAPPER_METHODS { "__reduce__", wrapper_reduce, METH_NOARGS, NULL }
+
 /* A call of a Python function whose trees of arguments have arrays to be replaced. */
 struct python_call {
     struct released released; /* first */
@@ -11,6 +21,7 @@ struct python_call {
     PyObject *positions; /* list of ints: the arguments that hold inputs; NULL: all of them */
     PyObject *names;     /* list of str: the same for keyword arguments */
     bool kwargs_too;     /* all keyword arguments hold inputs, after the others */
+    bool in_place;       /* the function gets the caller's own containers, not copies */
     const char *who;     /* the function asked for, for messages */
     enum { SOME_ARRAYS, SCALAR, SCALAR_AND_MORE, TREE } returns;
     PyObject *(*checked)(struct python_call *p, PyObject *value); /* NULL, or makes what counts as returned */
@@ -37,10 +48,26 @@ struct replacing {
 PyObject *replaced(PyObject *tree, struct replacing *r);
 /* The tree with every array replaced by an empty one: its form, which keeps nothing alive. */
 PyObject *hollowed(PyObject *tree);
+/* The same with a plain dict in place of one that has attributes, such as a module: what a gradient has, and
+ * what is put into a module that is there. */
+PyObject *hollowed_plain(PyObject *tree);
 
-/* The arguments of the call with arrays replaced. */
-PyObject *new_args(const struct python_call *p, struct replacing *r);
-PyObject *new_kwargs(const struct python_call *p, struct replacing *r); /* NULL where there are none, too */
+/* The same in the lists and dicts that the tree has (py_places.c): what was replaced is put back by
+ * places_put_back, which must be called, also after a failure and while an exception is set. */
+struct places {
+    struct place *v, **sorted;
+    size_t n, cap;
+    bool active;
+    unsigned long thread;
+    struct places *others;
+};
+PyObject *places_fill(struct places *p, PyObject *tree, struct replacing *r);
+int places_put_back(struct places *p);
+
+/* The arguments of the call with arrays replaced: in place if `where` is given, else in copies. */
+PyObject *new_args(const struct python_call *p, struct replacing *r, struct places *where);
+/* NULL where there are none, too. */
+PyObject *new_kwargs(const struct python_call *p, struct replacing *r, struct places *where);
 
 /* The arrays of a tree and the axis of each, out of a tree of axes that may end early: an int or None
  * stands for every array below it (py_vmap.c). */
@@ -52,6 +79,7 @@ struct axes {
     size_t n, cap;
     int none;    /* stands for None */
     bool normal; /* negative axes are counted from the front */
+    bool misfit; /* the trees were not of one form */
 };
 int axes_walk(struct axes *a, PyObject *tree, PyObject *axes);
 
@@ -61,8 +89,5 @@ int captured_remember(PyObject *tree, PyObject *saved);
 int captured_put_back(PyObject *saved);
 /* Gives a captured tree the content of `form` with arrays out of r. */
 int captured_assign(PyObject *tree, PyObject *form, struct replacing *r);
-/* A tree of arguments with its arrays replaced.  A dict of another type, a module say, is more than what
- * it holds: it stays itself, its content changed and remembered in `saved`. */
-PyObject *captured_arguments(PyObject *tree, struct replacing *r, PyObject *saved);
 
 #endif

@@ -58,18 +58,17 @@ static PyObject *linear_call(PyObject *o, PyObject *args, PyObject *kwargs)
 }
 
 /* Takes over the closure. */
-static PyObject *linear_new(PyObject *args, PyObject *value, mlx_closure f, bool back)
+static PyObject *linear_new(PyObject *args_form, PyObject *value, mlx_closure f, bool back)
 {
-    PyObject *form = hollowed(args), *value_form = form ? hollowed(value) : NULL;
+    PyObject *value_form = hollowed(value);
     struct linear *l = value_form ? PyObject_GC_New(struct linear, linear_type) : NULL;
     if (!l) {
-        Py_XDECREF(form);
         Py_XDECREF(value_form);
         mlx_closure_free(f);
         return NULL;
     }
-    l->from = back ? value_form : form;
-    l->to = back ? form : value_form;
+    l->from = back ? value_form : Py_NewRef(args_form);
+    l->to = back ? Py_NewRef(args_form) : value_form;
     l->back = back;
     l->f = f;
     PyObject_GC_Track((PyObject *)l);
@@ -82,21 +81,22 @@ static PyObject *derivative_at(struct call *c, bool back,
 {
     if (!PyCallable_Check(c->v[0].o))
         return call_refuse(c, 0, "callable");
-    PyObject *args = PyTuple_New(c->nrest), *result = NULL, *value = NULL, *linear = NULL;
+    PyObject *args = PyTuple_New(c->nrest), *result = NULL, *value = NULL, *linear = NULL, *form = NULL;
     for (Py_ssize_t i = 0; args && i < c->nrest; i++)
         if (PyTuple_SetItem(args, i, Py_NewRef(c->rest[i])))
             Py_CLEAR(args);
     struct python_call *p = args ? python_call_new(c->sig->name, c->v[0].o, args, NULL) : NULL;
     mlx_closure f = p ? closure_of(p) : mlx_closure_new(), at = mlx_closure_new();
     mlx_vector_array in = mlx_vector_array_new(), y = mlx_vector_array_new();
-    if (f.ctx && !tree_arrays(args, in, NULL)) {
+    if (f.ctx && !tree_arrays(args, in, NULL) && (form = hollowed_plain(args))) {
         p->returns = TREE;
+        p->in_place = true;
         int failed = transform(&y, &at, f, in);
         struct replacing r = { y, 0 };
         if (failed)
             raise_from(p);
         else if ((value = replaced(p->value, &r)))
-            linear = linear_new(args, p->value, at, back);
+            linear = linear_new(form, p->value, at, back);
         if (linear)
             result = PyTuple_Pack(2, value, linear);
         if (!linear && !value)
@@ -104,6 +104,7 @@ static PyObject *derivative_at(struct call *c, bool back,
     }
     Py_XDECREF(value);
     Py_XDECREF(linear);
+    Py_XDECREF(form);
     Py_XDECREF(args);
     mlx_vector_array_free(in);
     mlx_vector_array_free(y);

@@ -1,8 +1,8 @@
 /* py_transforms.c: evaluation, and derivatives of Python functions.
  *
  * A transform hands the library a closure that calls back into Python.  The arrays in the trees of
- * arguments become the closure's flat list of inputs; inside, the trees are built again around the
- * arrays that stand for them, so whatever the function does to its arguments stays inside.  An
+ * arguments become the closure's flat list of inputs; inside, the function gets the trees with the
+ * arrays that stand for them: for a derivative the caller's own (py_places.c), otherwise copies.  An
  * exception raised by the function waits in the closure's payload and comes out unchanged. */
 #include "py_function.h"
 
@@ -80,27 +80,43 @@ static PyObject *hole(void *unused, PyObject *leaf)
 
 PyObject *hollowed(PyObject *tree) { return tree_map(tree, hole, NULL); }
 
-PyObject *new_args(const struct python_call *p, struct replacing *r)
+PyObject *hollowed_plain(PyObject *tree) { return tree_map_plain(tree, hole, NULL); }
+
+static PyObject *filled(PyObject *tree, struct replacing *r, struct places *where)
+{
+    return where ? places_fill(where, tree, r) : replaced(tree, r);
+}
+
+PyObject *new_args(const struct python_call *p, struct replacing *r, struct places *where)
 {
     Py_ssize_t n = PyTuple_Size(p->args);
     PyObject *args = PyTuple_New(n);
     bool all = !p->positions;
     for (Py_ssize_t i = 0; args && i < n; i++) {
         PyObject *item = PyTuple_GetItem(p->args, i);
-        item = all ? replaced(item, r) : Py_NewRef(item);
+        item = all ? filled(item, r, where) : Py_NewRef(item);
         if (!item || PyTuple_SetItem(args, i, item))
             Py_CLEAR(args);
     }
     for (Py_ssize_t k = 0; args && !all && k < PyList_Size(p->positions); k++) {
         Py_ssize_t i = PyLong_AsSsize_t(PyList_GetItem(p->positions, k));
-        PyObject *item = replaced(PyTuple_GetItem(p->args, i), r);
+        PyObject *item = filled(PyTuple_GetItem(p->args, i), r, where);
         if (!item || PyTuple_SetItem(args, i, item))
             Py_CLEAR(args);
     }
     return args;
 }
 
-PyObject *new_kwargs(const struct python_call *p, struct replacing *r)
+/* Borrowed; NULL with an exception set. */
+static PyObject *named_argument(PyObject *kwargs, PyObject *name)
+{
+    PyObject *arg = PyDict_GetItemWithError(kwargs, name);
+    if (!arg && !PyErr_Occurred())
+        PyErr_SetObject(PyExc_KeyError, name);
+    return arg;
+}
+
+PyObject *new_kwargs(const struct python_call *p, struct replacing *r, struct places *where)
 {
     if (!p->kwargs)
         return NULL;
@@ -111,8 +127,8 @@ PyObject *new_kwargs(const struct python_call *p, struct replacing *r)
         kwargs = all;
     }
     for (Py_ssize_t k = 0; kwargs && p->names && k < PyList_Size(p->names); k++) {
-        PyObject *name = PyList_GetItem(p->names, k);
-        PyObject *item = replaced(PyDict_GetItemWithError(p->kwargs, name), r);
+        PyObject *name = PyList_GetItem(p->names, k), *old = named_argument(kwargs, name);
+        PyObject *item = old ? filled(old, r, where) : NULL;
         if (!item || PyDict_SetItem(kwargs, name, item))
             Py_CLEAR(kwargs);
         Py_XDECREF(item);
@@ -169,8 +185,9 @@ static int call_python(mlx_vector_array *res, const mlx_vector_array in, void *p
 {
     struct python_call *p = payload;
     struct replacing r = { in, 0 };
-    PyObject *args = new_args(p, &r);
-    PyObject *kwargs = args ? new_kwargs(p, &r) : NULL;
+    struct places places = { NULL }, *where = p->in_place ? &places : NULL;
+    PyObject *args = new_args(p, &r, where);
+    PyObject *kwargs = args ? new_kwargs(p, &r, where) : NULL;
     PyObject *value = NULL;
     if (args && (kwargs || !p->kwargs))
         value = PyObject_Call(p->fun, args, kwargs);
@@ -182,6 +199,7 @@ static int call_python(mlx_vector_array *res, const mlx_vector_array in, void *p
         Py_DECREF(returned);
     }
     int failed = !value || check_value(p, value) || tree_arrays(value, *res, NULL);
+    failed |= places_put_back(&places);
     if (failed) {
         Py_XDECREF(value);
         keep_error(p);
@@ -313,22 +331,23 @@ static int collect(const struct gradient *g, PyObject *args, PyObject *kwargs, m
         if (tree_arrays(PyTuple_GetItem(args, i), in, who(g)))
             return -1;
     }
-    for (Py_ssize_t k = 0; k < PyList_Size(g->names); k++)
-        if (tree_arrays(PyDict_GetItemWithError(kwargs, PyList_GetItem(g->names, k)), in, who(g)))
+    for (Py_ssize_t k = 0; k < PyList_Size(g->names); k++) {
+        PyObject *arg = named_argument(kwargs, PyList_GetItem(g->names, k));
+        if (!arg || tree_arrays(arg, in, who(g)))
             return -1;
+    }
     return 0;
 }
 
-/* The gradients in the shape of the arguments: one tree for one argument, a tuple for several; with
+/* The form of the gradients, that of the arguments: one tree for one argument, a tuple for several; with
  * names a pair of that (or None) and a dict. */
-static PyObject *gradients(const struct gradient *g, PyObject *args, PyObject *kwargs, mlx_vector_array from)
+static PyObject *gradients_form(const struct gradient *g, PyObject *args, PyObject *kwargs)
 {
-    struct replacing r = { from, 0 };
     Py_ssize_t n = PyList_Size(g->positions), m = PyList_Size(g->names);
     PyObject *trees = PyTuple_New(n);
     for (Py_ssize_t k = 0; trees && k < n; k++) {
         Py_ssize_t i = PyLong_AsSsize_t(PyList_GetItem(g->positions, k));
-        PyObject *tree = replaced(PyTuple_GetItem(args, i), &r);
+        PyObject *tree = hollowed_plain(PyTuple_GetItem(args, i));
         if (!tree || PyTuple_SetItem(trees, k, tree))
             Py_CLEAR(trees);
     }
@@ -342,7 +361,7 @@ static PyObject *gradients(const struct gradient *g, PyObject *args, PyObject *k
     PyObject *named = PyDict_New();
     for (Py_ssize_t k = 0; named && k < m; k++) {
         PyObject *name = PyList_GetItem(g->names, k);
-        PyObject *tree = replaced(PyDict_GetItemWithError(kwargs, name), &r);
+        PyObject *arg = named_argument(kwargs, name), *tree = arg ? hollowed_plain(arg) : NULL;
         if (!tree || PyDict_SetItem(named, name, tree))
             Py_CLEAR(named);
         Py_XDECREF(tree);
@@ -373,13 +392,15 @@ static PyObject *gradient_call(PyObject *self, PyObject *args, PyObject *kwargs)
     struct gradient *g = (struct gradient *)self;
     if (check_arguments(g, args, kwargs))
         return NULL;
-    PyObject *result = NULL, *value = NULL, *trees = NULL;
+    PyObject *result = NULL, *value = NULL, *trees = NULL, *form = NULL;
     mlx_vector_array in = mlx_vector_array_new(), values = mlx_vector_array_new(), grads = mlx_vector_array_new();
     mlx_closure f = mlx_closure_new();
     struct python_call *p = NULL;
     if (!in.ctx || !values.ctx || !grads.ctx) {
         raise_last();
-    } else if (!collect(g, args, kwargs, in) && (p = python_call_new(who(g), g->fun, args, kwargs))) {
+    } else if (!collect(g, args, kwargs, in) && (form = gradients_form(g, args, kwargs)) &&
+               (p = python_call_new(who(g), g->fun, args, kwargs))) {
+        p->in_place = true;
         p->positions = Py_NewRef(g->positions);
         p->names = Py_NewRef(g->names);
         p->returns = g->with_value ? SCALAR_AND_MORE : SCALAR;
@@ -390,15 +411,16 @@ static PyObject *gradient_call(PyObject *self, PyObject *args, PyObject *kwargs)
         if (nothing ? mlx_closure_apply(&values, f, in) : apply(f, in, &values, &grads)) {
             raise_from(p);
         } else {
-            struct replacing r = { values, 0 };
+            struct replacing r = { values, 0 }, d = { grads, 0 };
             value = g->with_value ? replaced(p->value, &r) : Py_NewRef(Py_None);
-            trees = value ? gradients(g, args, kwargs, grads) : NULL;
+            trees = value ? replaced(form, &d) : NULL;
         }
     }
     if (trees)
         result = g->with_value ? PyTuple_Pack(2, value, trees) : Py_NewRef(trees);
     Py_XDECREF(value);
     Py_XDECREF(trees);
+    Py_XDECREF(form);
     mlx_closure_free(f);
     mlx_vector_array_free(in);
     mlx_vector_array_free(values);
@@ -501,24 +523,13 @@ static void gradient_dealloc(PyObject *o)
     Py_DECREF(type);
 }
 
-/* What the function calls itself, so that the gradient passes for it in messages and wrappers. */
-static PyObject *of_function(PyObject *o, void *name)
-{
-    PyObject *fun = ((struct gradient *)o)->fun;
-    return strcmp(name, "__wrapped__") ? PyObject_GetAttrString(fun, name) : Py_NewRef(fun);
-}
-
-static PyGetSetDef gradient_properties[] = {
-    { "__name__", of_function, NULL, NULL, DOC("__name__") },
-    { "__qualname__", of_function, NULL, NULL, DOC("__qualname__") },
-    { "__wrapped__", of_function, NULL, "The function whose gradient this is.", DOC("__wrapped__") },
-    { NULL, NULL, NULL, NULL, NULL },
-};
+static PyMethodDef gradient_methods[] = { WRAPPER_METHODS, { NULL, NULL, 0, NULL } };
 static PyType_Slot gradient_slots[] = {
     { Py_tp_dealloc, gradient_dealloc },
     { Py_tp_traverse, gradient_traverse },
     { Py_tp_call, gradient_call },
-    { Py_tp_getset, gradient_properties },
+    { Py_tp_methods, gradient_methods },
+    { Py_tp_getattro, wrapper_getattro },
     { Py_tp_doc, DOC("What grad and value_and_grad give: a function that computes gradients.") },
     { 0, NULL },
 };

@@ -7,11 +7,6 @@
  * what it calls may change them. */
 #include "py.h"
 
-static bool is_named_tuple(PyObject *o)
-{
-    return Py_TYPE(o) != &PyTuple_Type && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_fields");
-}
-
 static bool is_container(PyObject *o) { return is_list(o) || PyDict_Check(o); }
 
 /* Registered types: {type: (flatten, unflatten)}, which mlx.utils fills. */
@@ -66,13 +61,36 @@ PyObject *tree_open(PyObject *node, PyObject **aux)
 
 PyObject *tree_close(PyObject *like, PyObject *aux, PyObject *children) { return call_rule(like, 1, aux, children); }
 
+/* Dicts */
+
+static PyObject *ordered_type; /* collections.OrderedDict, whose order is not that of the dict that it is */
+
+PyObject *dict_in_order(PyObject *dict)
+{
+    if (Py_TYPE(dict) == &PyDict_Type || !PyType_IsSubtype(Py_TYPE(dict), (PyTypeObject *)ordered_type))
+        return Py_NewRef(dict);
+    PyObject *items = PyObject_CallMethod(ordered_type, "items", "O", dict), *plain = items ? PyDict_New() : NULL;
+    if (plain && PyDict_MergeFromSeq2(plain, items, 1))
+        Py_CLEAR(plain);
+    Py_XDECREF(items);
+    return plain;
+}
+
+PyObject *dict_items(PyObject *dict)
+{
+    PyObject *plain = dict_in_order(dict), *items = plain ? PyDict_Items(plain) : NULL;
+    Py_XDECREF(plain);
+    return items;
+}
+
 /* Visits */
 
 static int visit_children(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ctx)
 {
     int failed = 0;
     if (PyDict_Check(tree)) {
-        PyObject *values = PyDict_Values(tree);
+        PyObject *plain = dict_in_order(tree), *values = plain ? PyDict_Values(plain) : NULL;
+        Py_XDECREF(plain);
         failed = values ? 0 : -1;
         for (Py_ssize_t i = 0; !failed && i < PyList_Size(values); i++)
             failed = tree_visit(PyList_GetItem(values, i), visit, ctx);
@@ -103,49 +121,131 @@ int tree_visit(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ct
     return failed;
 }
 
+/* Containers of a type of their own */
+
+/* A copy of a list or a dict as copy.copy makes it; NULL, perhaps without an exception, where there is none. */
+static PyObject *copied(PyObject *like)
+{
+    static PyObject *copy;
+    PyObject *module = copy ? NULL : PyImport_ImportModule("copy");
+    if (module)
+        copy = PyObject_GetAttrString(module, "copy");
+    Py_XDECREF(module);
+    PyObject *other = copy ? PyObject_CallFunctionObjArgs(copy, like, NULL) : NULL;
+    if (other && (other == like || Py_TYPE(other) != Py_TYPE(like)))
+        Py_CLEAR(other);
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
+        !PyErr_ExceptionMatches(PyExc_RecursionError))
+        PyErr_Clear();
+    return other;
+}
+
+/* A type that is made from several arguments gets its items without a call of its __new__. */
+static PyObject *tuple_like(PyObject *like, PyObject *items)
+{
+    PyObject *tuple = PyList_AsTuple(items);
+    if (!tuple || Py_TYPE(like) == &PyTuple_Type)
+        return tuple;
+    PyObject *result = PyObject_CallMethod((PyObject *)&PyTuple_Type, "__new__", "OO", Py_TYPE(like), tuple);
+    PyObject *from = result ? PyObject_GenericGetDict(like, NULL) : NULL;
+    PyObject *to = from ? PyObject_GenericGetDict(result, NULL) : NULL;
+    if (to)
+        PyDict_Update(to, from);
+    PyErr_Clear(); /* no attributes, or a type of C's that cannot be made so */
+    Py_XDECREF(from);
+    Py_XDECREF(to);
+    if (!result)
+        return tuple;
+    Py_DECREF(tuple);
+    return result;
+}
+
+/* A key that is there keeps its place; a dict of another type, an OrderedDict say, may know of the others. */
+static int dict_put(PyObject *dict, PyObject *key, PyObject *value)
+{
+    int there = PyDict_Contains(dict, key);
+    return there < 0 ? -1 : there ? PyDict_SetItem(dict, key, value) : PyObject_SetItem(dict, key, value);
+}
+
+int dict_assign(PyObject *dict, PyObject *content)
+{
+    if (Py_TYPE(dict) == &PyDict_Type) {
+        PyDict_Clear(dict);
+        return PyDict_Update(dict, content);
+    }
+    PyObject *keys = PyDict_Keys(dict), *items = keys ? PyDict_Items(content) : NULL;
+    int failed = items ? 0 : -1;
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(keys); i++) {
+        int stays = PyDict_Contains(content, PyList_GetItem(keys, i));
+        failed = stays < 0 || (!stays && PyObject_DelItem(dict, PyList_GetItem(keys, i)));
+    }
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
+        PyObject *pair = PyList_GetItem(items, i);
+        failed = dict_put(dict, PyTuple_GetItem(pair, 0), PyTuple_GetItem(pair, 1));
+    }
+    Py_XDECREF(keys);
+    Py_XDECREF(items);
+    return failed ? -1 : 0;
+}
+
+PyObject *container_like(PyObject *like, PyObject *content)
+{
+    if (PyTuple_Check(like))
+        return tuple_like(like, content);
+    if (Py_TYPE(like) == Py_TYPE(content))
+        return Py_NewRef(content);
+    PyObject *other = copied(like);
+    if (!other)
+        return PyErr_Occurred() ? NULL : Py_NewRef(content);
+    if (PyDict_Check(like) ? dict_assign(other, content) : PyList_SetSlice(other, 0, PyList_Size(other), content))
+        Py_CLEAR(other);
+    return other;
+}
+
 /* Maps */
 
-static PyObject *map_dict(PyObject *tree, PyObject *(*leaf)(void *, PyObject *), void *ctx)
+struct map {
+    PyObject *(*leaf)(void *ctx, PyObject *leaf);
+    void *ctx;
+    bool plain;
+};
+
+static PyObject *map_tree(const struct map *m, PyObject *tree);
+
+/* Is it a dict that has attributes of its own, as a module? */
+static bool has_attributes(PyObject *tree)
 {
-    PyObject *items = PyDict_Items(tree), *result = items ? PyDict_New() : NULL;
-    for (Py_ssize_t i = 0; result && i < PyList_Size(items); i++) {
+    PyObject *own = PyDict_Check(tree) && Py_TYPE(tree) != &PyDict_Type ? PyObject_GenericGetDict(tree, NULL) : NULL;
+    bool has = own && PyDict_Size(own);
+    PyErr_Clear();
+    Py_XDECREF(own);
+    return has;
+}
+
+static PyObject *map_children(const struct map *m, PyObject *tree)
+{
+    bool dict = PyDict_Check(tree);
+    PyObject *items = dict ? dict_items(tree) : items_list(tree);
+    PyObject *content = items && dict ? PyDict_New() : Py_XNewRef(items), *result = NULL;
+    for (Py_ssize_t i = 0; content && i < PyList_Size(items); i++) {
         PyObject *pair = PyList_GetItem(items, i);
-        PyObject *value = tree_map(PyTuple_GetItem(pair, 1), leaf, ctx);
-        if (!value || PyDict_SetItem(result, PyTuple_GetItem(pair, 0), value))
-            Py_CLEAR(result);
+        PyObject *value = map_tree(m, dict ? PyTuple_GetItem(pair, 1) : pair);
+        if (!value || (dict ? PyDict_SetItem(content, PyTuple_GetItem(pair, 0), value)
+                            : PyList_SetItem(content, i, Py_NewRef(value))))
+            Py_CLEAR(content);
         Py_XDECREF(value);
     }
+    if (content)
+        result = m->plain && has_attributes(tree) ? Py_NewRef(content) : container_like(tree, content);
     Py_XDECREF(items);
+    Py_XDECREF(content);
     return result;
 }
 
-static PyObject *map_list(PyObject *tree, PyObject *(*leaf)(void *, PyObject *), void *ctx)
-{
-    PyObject *items = items_list(tree);
-    for (Py_ssize_t i = 0; items && i < PyList_Size(items); i++) {
-        PyObject *item = tree_map(PyList_GetItem(items, i), leaf, ctx);
-        if (!item || PyList_SetItem(items, i, item))
-            Py_CLEAR(items);
-    }
-    return items;
-}
-
-static PyObject *map_children(PyObject *tree, PyObject *(*leaf)(void *, PyObject *), void *ctx)
-{
-    PyObject *result = PyDict_Check(tree) ? map_dict(tree, leaf, ctx) : map_list(tree, leaf, ctx);
-    if (result && PyTuple_Check(tree)) {
-        PyObject *tuple = is_named_tuple(tree) ? PyObject_CallMethod((PyObject *)Py_TYPE(tree), "_make", "O", result)
-                                               : PyList_AsTuple(result);
-        Py_DECREF(result);
-        result = tuple;
-    }
-    return result;
-}
-
-static PyObject *map_node(PyObject *node, PyObject *(*leaf)(void *, PyObject *), void *ctx)
+static PyObject *map_node(const struct map *m, PyObject *node)
 {
     PyObject *aux = NULL, *children = tree_open(node, &aux);
-    PyObject *others = children ? map_children(children, leaf, ctx) : NULL;
+    PyObject *others = children ? map_children(m, children) : NULL;
     PyObject *result = others ? tree_close(node, aux, others) : NULL;
     Py_XDECREF(children);
     Py_XDECREF(others);
@@ -153,22 +253,37 @@ static PyObject *map_node(PyObject *node, PyObject *(*leaf)(void *, PyObject *),
     return result;
 }
 
-PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx)
+static PyObject *map_tree(const struct map *m, PyObject *tree)
 {
     if (is_array(tree))
-        return leaf(ctx, tree);
+        return m->leaf(m->ctx, tree);
     bool node = is_node(tree);
     if (!node && !is_container(tree))
-        return leaf(ctx, tree);
+        return m->leaf(m->ctx, tree);
     if (Py_EnterRecursiveCall(" in a tree of arrays"))
         return NULL;
-    PyObject *result = node ? map_node(tree, leaf, ctx) : map_children(tree, leaf, ctx);
+    PyObject *result = node ? map_node(m, tree) : map_children(m, tree);
     Py_LeaveRecursiveCall();
     return result;
 }
 
+PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx)
+{
+    return map_tree(&(struct map){ leaf, ctx, false }, tree);
+}
+
+PyObject *tree_map_plain(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx)
+{
+    return map_tree(&(struct map){ leaf, ctx, true }, tree);
+}
+
 int trees_init(PyObject *module)
 {
+    PyObject *collections = PyImport_ImportModule("collections");
+    ordered_type = collections ? PyObject_GetAttrString(collections, "OrderedDict") : NULL;
+    Py_XDECREF(collections);
+    if (!ordered_type)
+        return -1;
     return (types = PyDict_New()) ? PyModule_AddObjectRef(module, "_tree_types", types) : -1;
 }
 
@@ -222,16 +337,15 @@ static int children_like(PyObject *tree, PyObject *like, mlx_vector_array out, c
     if (dict ? !PyDict_Check(tree) || PyDict_Size(tree) != PyDict_Size(like)
              : !is_list(tree) || items_size(tree) != items_size(like))
         return misfit(tree, like, who);
-    PyObject *keys = dict ? PyDict_Keys(like) : NULL;
-    int failed = dict && !keys;
-    for (Py_ssize_t i = 0; !failed && i < (dict ? PyList_Size(keys) : items_size(like)); i++) {
-        PyObject *key = dict ? PyList_GetItem(keys, i) : NULL;
-        PyObject *form = child_of(like, key, i), *item = form ? child_of(tree, key, i) : NULL;
-        failed = !item || tree_arrays_like(item, form, out, who);
-        Py_XDECREF(form);
+    PyObject *items = dict ? dict_items(like) : items_list(like);
+    int failed = items ? 0 : -1;
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
+        PyObject *pair = PyList_GetItem(items, i), *key = dict ? PyTuple_GetItem(pair, 0) : NULL;
+        PyObject *item = child_of(tree, key, i);
+        failed = !item || tree_arrays_like(item, dict ? PyTuple_GetItem(pair, 1) : pair, out, who);
         Py_XDECREF(item);
     }
-    Py_XDECREF(keys);
+    Py_XDECREF(items);
     return failed;
 }
 

@@ -3,6 +3,7 @@
  * Axes are given as trees that end early: an int or None stands for every array below it. */
 #include "py_function.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 struct mapped {
@@ -11,8 +12,9 @@ struct mapped {
 };
 static PyTypeObject *mapped_type;
 
-static int misfit(const struct axes *a, PyObject *tree, PyObject *axes)
+static int misfit(struct axes *a, PyObject *tree, PyObject *axes)
 {
+    a->misfit = true;
     PyErr_Format(exc_value, "[vmap] %s has %R where %s %s", a->which, axes, a->what, type_name(tree));
     return -1;
 }
@@ -29,6 +31,7 @@ static int add(struct axes *a, PyObject *leaf, PyObject *axis)
             raise_axis("vmap", (int)v, ndim);
             return -1;
         }
+        v = v > INT_MAX ? INT_MAX : v <= MLX_VMAP_NONE ? MLX_VMAP_NONE + 1 : v; /* no axis anyway */
         i = (int)(a->normal && v < 0 ? v + ndim : v);
     }
     if (a->n == a->cap) {
@@ -59,7 +62,7 @@ static int walk_dict(struct axes *a, PyObject *tree, PyObject *axes, bool ends)
 {
     if (!ends && (!PyDict_Check(axes) || PyDict_Size(axes) != PyDict_Size(tree)))
         return misfit(a, tree, axes);
-    PyObject *items = PyDict_Items(tree);
+    PyObject *items = dict_items(tree);
     int failed = items ? 0 : -1;
     for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
         PyObject *pair = PyList_GetItem(items, i);
@@ -87,7 +90,7 @@ static int walk_items(struct axes *a, PyObject *tree, PyObject *axes, bool ends)
 
 int axes_walk(struct axes *a, PyObject *tree, PyObject *axes)
 {
-    bool ends = axes == Py_None || (PyLong_Check(axes) && !PyBool_Check(axes));
+    bool ends = axes == Py_None || PyLong_Check(axes);
     if (is_array(tree))
         return ends ? add(a, tree, axes) : misfit(a, tree, axes);
     bool dict = PyDict_Check(tree), node = is_node(tree);
@@ -99,6 +102,38 @@ int axes_walk(struct axes *a, PyObject *tree, PyObject *axes)
                  : dict ? walk_dict(a, tree, axes, ends)
                         : walk_items(a, tree, axes, ends);
     Py_LeaveRecursiveCall();
+    return failed;
+}
+
+/* The axes of the arguments, one for each, or of the one argument alone. */
+static int walk_arguments(struct axes *a, PyObject *args, PyObject *axes)
+{
+    if (!axes_walk(a, args, axes))
+        return 0;
+    if (!a->misfit || PyTuple_Size(args) != 1)
+        return -1;
+    PyObject *error = error_take();
+    mlx_vector_array_free(a->arrays);
+    a->arrays = mlx_vector_array_new();
+    a->n = 0;
+    a->misfit = false;
+    int failed = axes_walk(a, PyTuple_GetItem(args, 0), axes);
+    if (!a->misfit) {
+        Py_DECREF(error);
+        return failed;
+    }
+    PyErr_Clear();
+    error_put(error);
+    return -1;
+}
+
+/* Those of a result; one array takes what a tuple of one says, too. */
+static int walk_result(struct axes *a, PyObject *value, PyObject *axes)
+{
+    bool one = is_array(value) && is_list(axes) && items_size(axes) == 1;
+    PyObject *axis = one ? item_at(axes, 0) : Py_NewRef(axes);
+    int failed = axis ? axes_walk(a, value, axis) : -1;
+    Py_XDECREF(axis);
     return failed;
 }
 
@@ -115,7 +150,7 @@ static PyObject *mapped_call(PyObject *self, PyObject *args, PyObject *kwargs)
     mlx_vector_array s_in = mlx_vector_array_new(), s_out = mlx_vector_array_new(), y = mlx_vector_array_new();
     mlx_closure f = mlx_closure_new();
     struct python_call *p = NULL;
-    if (axes_walk(&in, args, m->in_axes) || !(p = python_call_new("vmap", m->fun, args, kwargs)))
+    if (walk_arguments(&in, args, m->in_axes) || !(p = python_call_new("vmap", m->fun, args, kwargs)))
         goto done;
     p->returns = TREE;
     f = closure_of(p);
@@ -125,7 +160,7 @@ static PyObject *mapped_call(PyObject *self, PyObject *args, PyObject *kwargs)
         raise_from(p);
         goto done;
     }
-    if (axes_walk(&out, p->value, m->out_axes))
+    if (walk_result(&out, p->value, m->out_axes))
         goto done;
     if (mlx_detail_vmap_replace(&y, in.arrays, s_in, s_out, in.v, in.n, out.v, out.n)) {
         raise_last();
@@ -185,10 +220,13 @@ static void mapped_dealloc(PyObject *o)
     Py_DECREF(type);
 }
 
+static PyMethodDef mapped_methods[] = { WRAPPER_METHODS, { NULL, NULL, 0, NULL } };
 static PyType_Slot mapped_slots[] = {
     { Py_tp_dealloc, mapped_dealloc },
     { Py_tp_call, mapped_call },
     { Py_tp_traverse, mapped_traverse },
+    { Py_tp_methods, mapped_methods },
+    { Py_tp_getattro, wrapper_getattro },
     { 0, NULL },
 };
 static PyType_Spec mapped_spec = {

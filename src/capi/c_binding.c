@@ -62,6 +62,8 @@ int mlx_clear_streams(void)
     return capi_end();
 }
 
+uintptr_t mlx_array_id(const mlx_array arr) { return (uintptr_t)(void *)capi_opt(arr); }
+
 int mlx_array_text(mlx_string *str, const mlx_array arr, int precision)
 {
     mx x = capi_in(arr);

@@ -45,8 +45,56 @@ def test_same_output_and_cached():
     compiled = mx.compile(fun)
     assert str(compiled(x, y)) == "array(2.36788, dtype=float32)"
     compiled(x, y)
-    mx.compile(fun)(x, y)
     assert len(calls) == 1
+    mx.compile(fun)(x, y)
+    assert len(calls) == 2
+
+
+def test_traces_are_those_of_one_compiled_function():
+    weight = [mx.array(1.0)]
+
+    def fun(x):
+        return x * weight[0]
+
+    first = mx.compile(fun)
+    x = mx.array(2.0)
+    assert first(x).item() == 2
+    weight[0] = mx.array(5.0)
+    second = mx.compile(fun)
+    assert second(x).item() == 10 and first(x).item() == 2
+    assert mx.compile(fun)(x).item() == 10
+    shapeless = mx.compile(fun, shapeless=True)
+    weight[0] = mx.array(7.0)
+    assert shapeless(x).item() == 14 and second(x).item() == 10
+
+
+def test_traces_go_with_the_compiled_function():
+    big = [mx.zeros((1 << 20,))]
+    compiled = mx.compile(lambda x: x + big[0])
+    mx.eval(compiled(mx.array(1.0)))
+    gc.collect()
+    before = mx.get_active_memory()
+    big.clear()
+    assert mx.get_active_memory() == before
+    del compiled
+    gc.collect()
+    assert mx.get_active_memory() <= before - (4 << 20)
+
+
+def test_a_compiled_method_in_a_cycle_is_collected():
+    class Model:
+        def __init__(self):
+            self.step = mx.compile(self.step_, inputs=[self.__dict__])
+
+        def step_(self, x, f=None):
+            return x + 1
+
+    model = Model()
+    model.step(mx.array(1.0), f=model.step_)  # a constant of the trace
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.parametrize(
@@ -545,35 +593,25 @@ def test_a_tracer_of_another_transform_is_no_constant():
     np.testing.assert_allclose(np.array(mx.vmap(outer)(mx.array([1.0, 2.0]))), [4, 10])
 
 
-def test_methods_and_names():
+def test_a_compiled_function_in_a_class_is_no_method():
     class Model:
-        def __init__(self):
-            self.calls = 0
-
-        @staticmethod
-        @mx.compile
-        def double(x):
-            """Twice."""
-            return x * 2
-
-    assert Model.double(mx.array(2)).item() == 4
-    assert Model.double.__name__ == "double" and Model.double.__doc__
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(2, 2)
+        double = mx.compile(lambda x: x * 2)
 
         @mx.compile
+        def triple(x):
+            return x * 3
+
         def __call__(self, x):
-            return self.layer(x)
+            return self.double(x) + self.triple(x)
 
-    net = Net()
-    x = mx.ones((1, 2))
-    before = net(x)
-    same(before, net.layer(x))
-    net.layer.weight = net.layer.weight * 2
-    same(net(x), net.layer(x))
+    x = mx.array(2.0)
+    assert Model.triple(x).item() == 6 and Model()(x).item() == 10
+    assert Model().double is Model.double
+
+    class Activations(nn.Module):
+        relu, gelu = nn.relu, nn.gelu
+
+    assert Activations().relu(x).item() == 2 and Activations().gelu is nn.gelu
 
 
 def test_as_a_wrapper():

@@ -108,12 +108,10 @@ def test_vmap_and_its_axes():
     assert mx.allclose(mx.vmap(loss, in_axes=(0, None))(p, x), one)
     assert mx.allclose(mx.vmap(loss, in_axes=(Affine(0, 0), None))(p, x), one)
     q = Affine(p.weight.T, mx.array(1.0))
-    got = mx.vmap(lambda p: Affine(p.weight * 2, p.bias), in_axes=Affine(1, None), out_axes=Affine(-1, None))
-    with pytest.raises(ValueError):
-        got(q)  # in_axes of one argument is a tuple of one
-    got = mx.vmap(lambda p: Affine(p.weight * 2, p.bias), in_axes=(Affine(1, None),), out_axes=Affine(-1, None))(q)
-    assert type(got) is Affine and got.weight.shape == (2, 3) and got.bias.shape == ()
-    np.testing.assert_array_equal(np.array(got.weight), 2 * np.array(q.weight))
+    for axes in [Affine(1, None), (Affine(1, None),)]:
+        got = mx.vmap(lambda p: Affine(p.weight * 2, p.bias), in_axes=axes, out_axes=Affine(-1, None))(q)
+        assert type(got) is Affine and got.weight.shape == (2, 3) and got.bias.shape == ()
+        np.testing.assert_array_equal(np.array(got.weight), 2 * np.array(q.weight))
 
 
 def test_axes_of_another_form_are_refused():

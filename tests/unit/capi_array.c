@@ -90,7 +90,10 @@ static void sharing(void **state)
     mlx_array other = mlx_array_new();
     OK(mlx_array_set(&other, a));
     assert_ptr_not_equal(other.ctx, a.ctx);
+    assert_true(mlx_array_id(other) == mlx_array_id(a) && mlx_array_id(a) == mlx_array_id(copy));
     OK(mlx_array_set_bool(&a, true));
+    assert_true(mlx_array_id(other) != mlx_array_id(a) && mlx_array_id(a) == mlx_array_id(copy));
+    assert_true(mlx_array_id(mlx_array_empty) == 0);
     OK(mlx_array_set_int(&a, 4));
     OK(mlx_array_set_float32(&a, 4));
     OK(mlx_array_set_float(&a, 4));

@@ -114,6 +114,10 @@ MLX_API int mlx_clear_streams(void);
 
 /* Looking at arrays */
 
+/* A number that tells the array in a handle from every other one that is alive; 0 for an empty handle.
+ * After an update in place a handle holds another array. */
+MLX_API uintptr_t mlx_array_id(const mlx_array arr);
+
 /* As mlx_array_tostring, with `precision` digits after the point; -1 for six significant digits. */
 MLX_API int mlx_array_text(mlx_string *str, const mlx_array arr, int precision);
 

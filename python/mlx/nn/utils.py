@@ -20,30 +20,35 @@ def value_and_grad(model: Module, fn: Callable):
         value, grads = loss_and_grad(model, x, y)
 
     When `fn` returns a tuple its first item is differentiated and the others are passed through.
-    The model's own arrays are put back afterwards, also when `fn` raises.
+    The model's own arrays are put back afterwards, also when `fn` raises, except where `fn` assigned others.
     """
 
     def with_parameters(parameters, *args, **kwargs):
-        model.update(parameters)
-        return fn(*args, **kwargs)
+        return _call_with(model, parameters, fn, args, kwargs)
 
     differentiated = mx.value_and_grad(with_parameters)
 
     @wraps(fn)
     def wrapped(*args, **kwargs):
         parameters = model.trainable_parameters()
-        before = tree_map(lambda array: array, parameters)  # the tree given away may change
         if not tree_flatten(parameters):
             raise mx.Error(
                 f"[value_and_grad] {type(model).__name__} has no trainable parameters: "
                 "there are none, or all are frozen"
             )
-        try:
-            return differentiated(parameters, *args, **kwargs)
-        finally:
-            model.update(before)
+        return differentiated(parameters, *args, **kwargs)
 
     return wrapped
+
+
+def _call_with(model, parameters, fn, args, kwargs):
+    """`fn(*args, **kwargs)` while the model has other parameters; what `fn` assigns to it stays."""
+    placed = mx._Placed(model, parameters)
+    try:
+        model.update(parameters)
+        return fn(*args, **kwargs)
+    finally:
+        placed.put_back(model, parameters)
 
 
 def checkpoint(module: Module, fn: Callable | None = None):
@@ -57,19 +62,13 @@ def checkpoint(module: Module, fn: Callable | None = None):
         raise TypeError(f"[checkpoint] expected a module that can be called, or a function; got {type(fn).__name__}")
 
     def with_parameters(parameters, *args, **kwargs):
-        module.update(parameters)
-        return fn(*args, **kwargs)
+        return _call_with(module, parameters, fn, args, kwargs)
 
     checkpointed = mx.checkpoint(with_parameters)
 
     @wraps(fn)
     def wrapped(*args, **kwargs):
-        parameters = module.trainable_parameters()
-        before = tree_map(lambda array: array, parameters)
-        try:
-            return checkpointed(parameters, *args, **kwargs)
-        finally:
-            module.update(before)
+        return checkpointed(module.trainable_parameters(), *args, **kwargs)
 
     return wrapped
 

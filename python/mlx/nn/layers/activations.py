@@ -309,3 +309,11 @@ class Softshrink(Module):
 
     def __call__(self, x):
         return softshrink(x, self.lambd)
+
+
+# Functions that a class may have as they are: `activation = nn.gelu` there makes no method.
+for _function in (
+    sigmoid, log_sigmoid, softsign, hard_tanh, step, relu, relu2, relu6, leaky_relu, prelu, elu, celu, selu, softplus,
+    gelu, gelu_approx, gelu_fast_approx, silu, mish, hardswish, hard_shrink, softshrink, softmax, softmin, log_softmax,
+):  # fmt: skip
+    globals()[_function.__name__] = mx._unbound(_function)
