@@ -102,7 +102,8 @@ int buffer_get(PyObject *o, Py_buffer *view, int flags)
     view->len = (Py_ssize_t)mlx_array_nbytes(e->it);
     view->itemsize = (Py_ssize_t)mlx_array_itemsize(e->it);
     view->readonly = !writable;
-    view->ndim = (int)mlx_array_ndim(e->it);
+    /* Who does not ask for a shape sees a row of bytes, and looks for no second dimension. */
+    view->ndim = flags & PyBUF_ND ? (int)mlx_array_ndim(e->it) : 1;
     view->format = flags & PyBUF_FORMAT ? (char *)format : NULL;
     view->shape = flags & PyBUF_ND ? e->shape : NULL;
     view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? e->strides : NULL;

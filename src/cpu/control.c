@@ -74,7 +74,7 @@ int run_scan_loop(const struct run *r)
     struct dims *in = mx_zeroed(r->nin, sizeof *in);
     if (in)
         body_dims(r->nin, r->x, nc, a->n_xs, in);
-    int failed = !in || steps_open(&s, "scan", r->node->stream, g, in, nc);
+    int failed = !in || steps_open(&s, "scan", r->stream, g, in, nc);
     for (int i = 0; i < r->nin && !failed; i++)
         if (i < nc || i >= nc + a->n_xs)
             steps_put(&s, i, r->x[i]);
@@ -109,7 +109,7 @@ int run_while_loop(const struct run *r)
     int failed = !reads;
     if (!failed) {
         body_dims(n_test, r->x, 0, 0, in);
-        failed = steps_open(&test, "while_loop", r->node->stream, (struct graph *)a->test, in, n);
+        failed = steps_open(&test, "while_loop", r->stream, (struct graph *)a->test, in, n);
     }
     for (int i = n; i < n_test && !failed; i++)
         steps_put(&test, i, r->x[i]);
@@ -118,7 +118,7 @@ int run_while_loop(const struct run *r)
     if (!failed) {
         body_operands(r->x, n, n_test, r->nin, x);
         body_dims(n_body, x, 0, 0, in);
-        failed = steps_open(&body, "while_loop", r->node->stream, (struct graph *)a->body, in, n);
+        failed = steps_open(&body, "while_loop", r->stream, (struct graph *)a->body, in, n);
     }
     for (int i = 0; i < n_body && !failed; i++)
         steps_put(&body, i, x[i]);
@@ -166,7 +166,7 @@ int run_cond(const struct run *r)
         int from = a->n + (yes ? 0 : a->n_yes);
         body_operands(r->x + 1, a->n, from, yes ? from + a->n_yes : r->nin - 1, x);
         body_dims(g->n_in, x, 0, 0, in);
-        failed = steps_open(&s, "cond", r->node->stream, g, in, 0);
+        failed = steps_open(&s, "cond", r->stream, g, in, 0);
     }
     for (int i = 0; i < g->n_in && !failed; i++)
         steps_put(&s, i, x[i]);

@@ -14,6 +14,7 @@
 #include "ops/plugin.h"
 
 struct run {
+    struct stream *stream; /* of the CPU, whatever the node's is */
     const struct node *node;
     const void *args;
     int nin, nout;

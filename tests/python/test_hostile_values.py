@@ -326,7 +326,9 @@ for _ in range(3):
         told = interpreters.run_string(other, "import mlx.core as mx; mx.async_eval(mx.ones(9) + 1)")
     except interpreters.RunFailedError as error:
         told = error
-    assert "works in the main interpreter of a process only" in str(told), told
+    # From Python 3.12 on the interpreter itself says so.
+    says = "works in the main interpreter of a process only", "does not support loading in subinterpreters"
+    assert any(s in str(told) for s in says), told
     interpreters.destroy(other)
 import mlx.core as mx
 assert (mx.array([1, 2]) + 1).tolist() == [2, 3]
