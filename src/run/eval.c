@@ -236,7 +236,9 @@ static bool visit(struct tape *t, mx root)
                 return false;
             if (!x->node) {
                 const char *f = compiling();
-                mx_fail_as(MX_RUNTIME, "[eval] array of shape %s and type %s has no value: it is a placeholder of %s%s",
+                mx_fail_as(MX_RUNTIME,
+                           "[eval] Not allowed inside a graph transformation: array of shape %s and type %s has no "
+                           "value, it is a placeholder of %s%s",
                            shape_of(x), dtype_name(x->dtype), f ? f : "a function that is or was transformed or "
                            "compiled (what such a function stores elsewhere is not there; return it, or name it in "
                            "outputs= of compile)",

@@ -539,3 +539,24 @@ def test_a_compiled_function_of_a_module_can_be_pickled():
     assert pickle.loads(pickle.dumps(nn.gelu)) is nn.gelu
     model = nn.Transformer(8, 2, 1, 1)
     assert copy.deepcopy(model).encoder.layers[0].activation is model.encoder.layers[0].activation
+
+
+# Looking at values inside
+
+
+@pytest.mark.parametrize(
+    "transform", [mx.compile, mx.vmap, lambda f: mx.compile(mx.vmap(f)), lambda f: mx.compile(mx.grad(f))]
+)
+def test_looking_at_values_inside_a_transformation(transform):
+    looks = {
+        "eval": mx.eval,
+        "async_eval": mx.async_eval,
+        "item": lambda x: x.sum().item(),
+        "tolist": lambda x: x.tolist(),
+        "__array__": np.array,
+    }
+    for name, look in looks.items():
+        for error in (ValueError, RuntimeError):  # programs catch either
+            with pytest.raises(error, match=rf"^\[{name}\] Not allowed inside a graph transformation"):
+                transform(lambda x, look=look: (look(x), x.sum())[1])(mx.ones((2, 2)))
+    assert mx.grad(lambda x: (mx.eval(x), x.sum())[1])(mx.ones(2)).tolist() == [1, 1]
