@@ -236,3 +236,20 @@ def test_shapes_must_agree(name):
         args.append(mx.ones(3))
     with pytest.raises(ValueError, match=rf"\[{name}\] expected arrays of one shape.*\(3, 1\).*\(3,\)"):
         getattr(losses, name)(*args)
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("cross_entropy", [mx.ones((2, 4)), mx.array([0, 1])]),
+        ("cross_entropy", [mx.ones((2, 4)), mx.ones((2, 4))]),
+        ("nll_loss", [mx.ones((2, 4)), mx.array([0, 1])]),
+        ("kl_div_loss", [mx.ones((2, 4)), mx.ones(4)]),
+        ("triplet_loss", [mx.ones(4), mx.ones((2, 4)), mx.ones(4)]),
+        ("cosine_similarity_loss", [mx.ones((2, 4)), mx.ones((2, 4))]),
+    ],
+)
+@pytest.mark.parametrize("axis", [5, -3])
+def test_an_axis_that_is_not_there(name, args, axis):
+    with pytest.raises(mx.AxisError, match=rf"\[{name}\] axis {axis} is out of range for an array with 2 dimensions"):
+        getattr(losses, name)(*args, axis=axis)

@@ -29,6 +29,14 @@ def _same_shape(caller, **arrays):
         raise mx.Error(f"[{caller}] expected arrays of one shape, got {shapes}")
 
 
+def _check_axis(caller, axis, *arrays):
+    """Refuse an axis that what the arrays make together does not have."""
+    ndim = max(a.ndim for a in arrays)
+    for i in axis if isinstance(axis, (tuple, list)) else (axis,):
+        if not -ndim <= i < ndim:
+            raise mx.AxisError(f"[{caller}] axis {i} is out of range for an array with {ndim} dimensions")
+
+
 def _weigh(loss, weights, caller):
     if weights is None:
         return loss
@@ -55,6 +63,7 @@ def cross_entropy(
     """
     if not 0 <= label_smoothing < 1:
         raise mx.Error(f"[cross_entropy] expected label_smoothing in [0, 1), got {label_smoothing}")
+    _check_axis("cross_entropy", axis, logits)
     as_probabilities = targets.ndim == logits.ndim
     expected = list(logits.shape)
     if not as_probabilities:
@@ -99,6 +108,7 @@ def binary_cross_entropy(
 
 def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none") -> mx.array:
     """-inputs[target] along `axis`, for inputs that are log-probabilities"""
+    _check_axis("nll_loss", axis, inputs)
     expected = list(inputs.shape)
     expected.pop(axis)
     if list(targets.shape) != expected:
@@ -111,6 +121,7 @@ def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Re
 
 def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none") -> mx.array:
     """sum_k q_k (log q_k - log p_k) along `axis`, from log p (`inputs`) and log q (`targets`)"""
+    _check_axis("kl_div_loss", axis, inputs, targets)
     loss = mx.sum(mx.exp(targets) * (targets - inputs), axis=axis)
     return _reduce(loss, reduction, "kl_div_loss")
 
@@ -204,6 +215,8 @@ def triplet_loss(
     "FaceNet", 2015; Balntas et al., 2016).
     """
 
+    _check_axis("triplet_loss", axis, anchors, positives, negatives)
+
     def distance(x, y):
         return mx.power(mx.sum(mx.power(mx.abs(x - y), p), axis=axis) + eps, 1 / p)
 
@@ -218,6 +231,7 @@ def cosine_similarity_loss(
 
     It grows with similarity, so to bring vectors together minimize its negative.
     """
+    _check_axis("cosine_similarity_loss", axis, x1, x2)
     lengths = _length(x1, axis) * _length(x2, axis)
     loss = mx.sum(x1 * x2, axis=axis) / mx.maximum(lengths, eps)
     return _reduce(loss, reduction, "cosine_similarity_loss")
