@@ -12,5 +12,5 @@ command_of() {
     chmod +x ".venv/bin/$1"
 }
 command_of mlx-inspect mlx._export main
-command_of mlx.launch mlx._launch launch
-command_of mlx.distributed_config mlx._launch configure
+command_of mlx.launch mlx._distributed_utils.launch main
+command_of mlx.distributed_config mlx._distributed_utils.config main

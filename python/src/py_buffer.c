@@ -70,7 +70,7 @@ int buffer_get(PyObject *o, Py_buffer *view, int flags)
     view->obj = NULL;
     mlx_array a = handle_of(o);
     const char *format = format_of(mlx_array_dtype(a));
-    if (!format) {
+    if (!format && (flags & PyBUF_FORMAT)) { /* who asks for none wants bytes: a file, a hash */
         PyErr_Format(PyExc_BufferError,
                      "[buffer] %s has no counterpart in Python's buffer protocol; convert the "
                      "array first, x.astype(mx.float32)",

@@ -502,8 +502,11 @@ struct context {
 
 static PyObject *context_of(PyObject *target)
 {
+    mlx_device_type type;
+    int index;
     mlx_stream s;
-    if (target == Py_None || stream_from(target, &s)) {
+    /* Whether a device is there is asked when its stream is entered. */
+    if (target == Py_None || (!device_parts(target, &type, &index) && stream_from(target, &s))) {
         if (!PyErr_Occurred())
             PyErr_Format(exc_conversion,
                          "stream(): argument 's' must be a Stream, a ThreadLocalStream, a Device "

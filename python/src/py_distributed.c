@@ -120,7 +120,7 @@ PyObject *fn_distributed_init(struct call *c)
     PyObject *fn_distributed_##name(struct call *c)                                   \
     {                                                                                 \
         mlx_distributed_group g;                                                      \
-        if (group_argument(c, 1, &g))                                                 \
+        if (group_argument(c, 1, &g) || call_operands(c, 0, 1))                       \
             return NULL;                                                              \
         return give(c, mlx_distributed_##name(&c->res, ARRAY(0), g, STREAM));         \
     }
@@ -134,7 +134,7 @@ COLLECTIVE(sum_scatter)
     PyObject *fn_distributed_##name(struct call *c)                                   \
     {                                                                                 \
         mlx_distributed_group g;                                                      \
-        if (group_argument(c, 2, &g))                                                 \
+        if (group_argument(c, 2, &g) || call_operands(c, 0, 1))                       \
             return NULL;                                                              \
         return give(c, mlx_distributed_##name(&c->res, ARRAY(0), INT(1), g, STREAM)); \
     }

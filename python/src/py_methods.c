@@ -42,8 +42,9 @@ static PyObject *bfloat16_to_numpy(struct call *c, PyObject *numpy)
     if (!types) {
         if (PyErr_ExceptionMatches(PyExc_ImportError))
             PyErr_SetString(exc_value,
-                            "[__array__] NumPy has no bfloat16 without the package ml_dtypes; convert the "
-                            "array first, x.astype(mx.float32)");
+                            "[__array__] 'bfloat16' is not a valid PEP 3118 buffer format string, and NumPy has no "
+                            "such dtype without the package ml_dtypes; convert the array first, "
+                            "x.astype(mx.float32)");
         return NULL;
     }
     mlx_array bits = mlx_array_new();

@@ -21,7 +21,28 @@ static _Atomic int default_index;
 void devices_register(const struct device_class *c) { classes[c->type] = c; }
 const struct device_class *devices_of(enum device_type t) { return classes[t]; }
 
-int device_count(enum device_type t) { return classes[t] ? classes[t]->count() : 0; }
+/* MLX_GPU=cpu: programs that ask for the GPU get the CPU, and there is no other. */
+static bool cpu_stands_in(void)
+{
+    static _Atomic int known; /* 1 no, 2 yes */
+    int is = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!is) {
+        const char *asked = getenv("MLX_GPU");
+        is = asked && !strcmp(asked, "cpu") ? 2 : 1;
+        atomic_store(&known, is);
+    }
+    return is == 2;
+}
+
+static struct device meant(struct device d)
+{
+    return d.type == DEVICE_GPU && cpu_stands_in() ? (struct device){ DEVICE_CPU, 0 } : d;
+}
+
+int device_count(enum device_type t)
+{
+    return classes[t] && !(t == DEVICE_GPU && cpu_stands_in()) ? classes[t]->count() : 0;
+}
 
 struct device default_device(void)
 {
@@ -35,13 +56,15 @@ static bool device_exists(struct device d)
 {
     if (d.index >= 0 && d.index < device_count(d.type))
         return true;
-    mx_fail("[device] there is no %s: this machine has %d %s device(s)", device_text(d), device_count(d.type),
-            d.type == DEVICE_GPU ? "gpu" : "cpu");
+    mx_fail("[device] there is no %s: this machine has %d %s device(s)%s", device_text(d), device_count(d.type),
+            d.type == DEVICE_GPU ? "gpu" : "cpu",
+            d.type == DEVICE_GPU ? "; with MLX_GPU=cpu in the environment the CPU stands in" : "");
     return false;
 }
 
 int set_default_device(struct device d)
 {
+    d = meant(d);
     if (!device_exists(d))
         return 1;
     atomic_store(&default_index, d.index);
@@ -67,6 +90,7 @@ static _Thread_local struct { struct stream *s; unsigned generation; } chosen[2]
 
 struct stream *stream_new(struct device d)
 {
+    d = meant(d);
     if (!device_exists(d))
         return NULL;
     struct stream *s = mx_malloc(sizeof *s);
@@ -86,6 +110,7 @@ struct stream *stream_new(struct device d)
 
 struct stream *default_stream(struct device d)
 {
+    d = meant(d);
     if (d.index < 0 || d.index >= MAX_DEVICES || !device_exists(d))
         return NULL;
     if (chosen[d.type][d.index].generation == atomic_load_explicit(&generation, memory_order_relaxed))

@@ -5,6 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 #include "core/error.h"
 #include "cpu/made.h"
 #include "cpu/run.h"
@@ -80,6 +84,24 @@ int out_over_any(const struct run *r, int k)
 
 static int cpu_count(void) { return 1; }
 
+/* Of the processor, as it calls itself. */
+static const char *processor(void)
+{
+    static _Thread_local char name[49];
+#ifdef __x86_64__
+    unsigned r[12] = { 0 };
+    bool known = true;
+    for (unsigned i = 0; i < 3; i++)
+        known = known && __get_cpuid(0x80000002 + i, r + 4 * i, r + 4 * i + 1, r + 4 * i + 2, r + 4 * i + 3);
+    memcpy(name, r, 48);
+    size_t from = strspn(name, " "), n = strlen(name);
+    while (n > from && name[n - 1] == ' ') name[--n] = 0;
+    if (known && n > from)
+        return name + from;
+#endif
+    return cpu->isa;
+}
+
 static void cpu_info(int device, void (*add)(void *, const char *, const char *, size_t), void *ctx)
 {
     (void)device;
@@ -93,7 +115,8 @@ static void cpu_info(int device, void (*add)(void *, const char *, const char *,
         "unknown",
 #endif
         0);
-    add(ctx, "device_name", cpu->isa, 0);
+    add(ctx, "device_name", processor(), 0);
+    add(ctx, "instruction_set", cpu->isa, 0);
     add(ctx, "memory_size", NULL, (size_t)sysconf(_SC_PHYS_PAGES) * page);
     add(ctx, "max_recommended_working_set_size", NULL, (size_t)sysconf(_SC_PHYS_PAGES) * page / 4 * 3);
     add(ctx, "threads", NULL, (size_t)pool_threads());

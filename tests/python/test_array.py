@@ -411,7 +411,7 @@ def test_bfloat16_has_no_buffer(monkeypatch):
     x = mx.array([1.5], mx.bfloat16)
     with pytest.raises(BufferError, match="float32"):
         memoryview(x)
-    with pytest.raises(ValueError, match="float32"):
+    with pytest.raises(ValueError, match="'bfloat16' is not a valid PEP 3118 buffer format string.*float32"):
         np.array(x)
     assert np.array(x.astype(mx.float32)).tolist() == [1.5]
     assert x.tolist() == [1.5]
@@ -437,6 +437,17 @@ def test_exporters_without_versions():
 
     with pytest.raises(ZeroDivisionError, match="own"):
         mx.from_dlpack(Fails())
+
+
+def test_bytes_of_bfloat16(tmp_path):
+    """Who asks for no format gets them."""
+    x = mx.array([1.5, 2], mx.bfloat16)
+    want = b"\xc0\x3f\x00\x40"
+    assert bytes(x) == want
+    assert hashlib.sha256(x).digest() == hashlib.sha256(want).digest()
+    with (tmp_path / "x").open("wb") as file:
+        file.write(x)
+    assert (tmp_path / "x").read_bytes() == want
 
 
 def test_dlpack():

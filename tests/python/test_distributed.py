@@ -63,6 +63,15 @@ def test_collectives_of_one(name, dtype):
     close(mx.compile(lambda x: collective(x) + 1)(mx.array([1.0])), [2])
 
 
+@pytest.mark.parametrize("number, dtype", [(True, mx.bool_), (3, mx.int32), (2.5, mx.float32), (1j, mx.complex64)])
+def test_numbers_are_arrays_to_collectives(number, dtype):
+    for collective in (*ALL, mx.distributed.all_gather, mx.distributed.sum_scatter):
+        got = collective(number)
+        assert got.item() == number and got.dtype == dtype and got.shape == ()
+    with pytest.raises(TypeError, match="must be a number or an array, not str"):
+        mx.distributed.all_sum("3")
+
+
 # Named for the table of tested functions, which reads names.
 ALL = (mx.distributed.all_sum, mx.distributed.all_max, mx.distributed.all_min)
 PARTS = (mx.distributed.all_gather, mx.distributed.sum_scatter)

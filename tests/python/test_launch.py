@@ -1,5 +1,6 @@
 """The commands mlx.launch and mlx.distributed_config, with a group of one process."""
 
+import argparse
 import json
 import os
 import pathlib
@@ -9,6 +10,8 @@ import sys
 
 import mlx
 import pytest
+from mlx._distributed_utils.common import Host, Hostfile
+from mlx._distributed_utils.launch import launch_ring
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(pathlib.Path(mlx.__path__[0]).parent)}
 TESTS = pathlib.Path(__file__).parents[1]
@@ -24,7 +27,8 @@ sys.exit(3 if "fail" in sys.argv else 0)
 
 
 def call(function, *args):
-    code = f"import sys; from mlx._launch import {function}; sys.exit({function}())"
+    module = {"launch": "launch", "configure": "config"}[function]
+    code = f"import sys; from mlx._distributed_utils.{module} import main; sys.exit(main())"
     command = [sys.executable, "-c", code, *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
 
@@ -48,7 +52,7 @@ def program(tmp_path):
 def test_a_program_runs(program, tmp_path):
     done = call("launch", "--verbose", program, "--hosts", "mine", "-n", 2)
     assert json.loads(done.stdout) == [0, 1, ["--hosts", "mine", "-n", "2"], os.getcwd(), [None, None]]
-    assert done.stderr.startswith("mlx.launch: running ") and done.returncode == 0
+    assert done.stderr.startswith("[INFO] mlx.launch: running ") and done.returncode == 0
     done = call("launch", "-n", 1, "--cwd", tmp_path, "--env", "COLOUR=red=ish", "--backend", "ring", program.name)
     assert json.loads(done.stdout) == [0, 1, [], str(tmp_path), [None, "red=ish"]]
 
@@ -89,11 +93,43 @@ def test_refused(args, message):
 def test_a_file_of_hosts(program, tmp_path):
     file = tmp_path / "hosts.json"
     assert call("configure", "--over", "ethernet", "--no-auto-setup", "--output-hostfile", file).returncode == 0
-    assert json.loads(file.read_text()) == [{"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}]
-    assert json.loads(call("configure", "--hosts", "localhost").stdout)[0]["ssh"] == "localhost"
+    hosts = [{"ssh": "127.0.0.1", "ips": ["127.0.0.1"], "rdma": []}]
+    assert json.loads(file.read_text()) == {"backend": "", "envs": [], "hosts": hosts}
+    assert json.loads(call("configure", "--hosts", "localhost").stdout)["hosts"][0]["ssh"] == "localhost"
     assert json.loads(call("launch", "--hostfile", file, program).stdout)[1] == 1
     assert '[label="127.0.0.1"]' in call("configure", "--dot").stdout
     file.write_text('[{"ips": []}]')
     assert "is no file of hosts: KeyError: 'ssh'" in call("launch", "--hostfile", file, program).stderr
     assert "there are no groups of several" in call("configure", "--hosts", "a,b").stderr
     assert "cannot write" in call("configure", "--output-hostfile", tmp_path / "no" / "where").stderr
+
+
+def test_hostfiles(tmp_path):
+    """As the `mlx` package reads and writes them."""
+    found = Hostfile.from_list("127.0.0.1,b", 2)
+    assert [(h.rank, h.ssh_hostname, h.ips, h.rdma) for h in found.hosts] == [
+        (0, "127.0.0.1", ["127.0.0.1"], []),
+        (1, "127.0.0.1", ["127.0.0.1"], []),
+        (2, "b", [], []),
+        (3, "b", [], []),
+    ]
+    file = tmp_path / "hosts.json"
+    file.write_text(json.dumps(Hostfile(found.hosts, "ring", ["A=1"]).to_json()))
+    assert Hostfile.from_file(file) == Hostfile(found.hosts, "ring", ["A=1"])
+    file.write_text('[{"ssh": "a", "ips": ["1.2.3.4"], "rdma": [null]}]')
+    assert Hostfile.from_file(file) == Hostfile([Host(0, "a", ["1.2.3.4"], [None])])
+    for wrong in ("{}", "[{}]", "x", "[1]"):
+        file.write_text(wrong)
+        with pytest.raises(ValueError, match="is no file of hosts"):
+            Hostfile.from_file(file)
+    with pytest.raises(ValueError, match="commas in between"):
+        Hostfile.from_list("a,,b")
+
+
+def test_launching_from_a_program(program, tmp_path):
+    args = argparse.Namespace(verbose=False, env=["COLOUR=red"], cwd=str(tmp_path))
+    here = Hostfile.from_list("localhost").hosts
+    assert launch_ring(None, here, args, [sys.executable, str(program)]) == 0
+    assert launch_ring(None, here, args, [sys.executable, str(program), "fail"]) == 3
+    with pytest.raises(ValueError, match="there are no groups of several yet"):
+        launch_ring(None, Hostfile.from_list("a,b").hosts, args, ["true"])

@@ -422,19 +422,19 @@ def test_load_from_a_list():
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda w: w[:10], "missing 2 parameters of the model: mixed.0, scale"),
-        (lambda w: [*w, ("a.b", mx.zeros(1))], "1 parameters that are not in the model: a.b"),
+        (lambda w: w[:10], "^Missing 2 parameters: \nmixed.0,\nscale.$"),
+        (lambda w: [*w, ("a.b", mx.zeros(1))], "^Received 1 parameters not in model: \na.b.$"),
         (
             lambda w: [("blocks.0.first.weight", mx.zeros((2, 3))), *w[1:]],
-            r"expected shape \(3, 2\) for blocks.0.first.weight, got \(2, 3\)",
+            r"\[load_weights\] expected shape \(3, 2\) for blocks.0.first.weight, got \(2, 3\)",
         ),
-        (lambda w: [*w[:-1], ("mixed.0", 3)], "expected an array for mixed.0, got int"),
+        (lambda w: [*w[:-1], ("mixed.0", 3)], r"\[load_weights\] expected an array for mixed.0, got int"),
     ],
 )
 def test_strict_load_names_what_does_not_fit(change, message):
     model = Model()
     before = tree_flatten(model.parameters())
-    with pytest.raises(ValueError, match=rf"\[load_weights\].*{message}"):
+    with pytest.raises(ValueError, match=message):
         model.load_weights(change(before))
     assert all(a is b for (_, a), (_, b) in zip(before, tree_flatten(model.parameters())))
 

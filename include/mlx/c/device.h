@@ -73,7 +73,8 @@ typedef struct mlx_device_info_ {
 /* An empty handle for mlx_device_info_get. */
 MLX_API mlx_device_info mlx_device_info_new(void);
 
-/* Collects the facts about `dev`, "architecture" and "device_name" at the least. */
+/* Collects the facts about `dev`, "architecture" and "device_name" at the least; none about a device that is
+ * not there. */
 MLX_API int mlx_device_info_get(mlx_device_info *info, mlx_device dev);
 
 /* Releases the handle. */

@@ -62,7 +62,7 @@ MLX_API int mlx_set_default_stream(mlx_stream stream);
 MLX_API mlx_stream mlx_default_cpu_stream_new(void);
 
 /* A handle of the GPU's default stream.  Without a GPU that is an error, and the handle one with which
- * every operation fails. */
+ * every operation fails; with MLX_GPU=cpu in the environment it is the CPU's. */
 MLX_API mlx_stream mlx_default_gpu_stream_new(void);
 
 #ifdef __cplusplus

@@ -256,11 +256,9 @@ class Module(dict):
     def _check_weights(self, weights):
         own = tree_flatten(self.parameters(), destination={})
         if extra := sorted(weights.keys() - own.keys()):
-            raise mx.Error(
-                f"[load_weights] received {len(extra)} parameters that are not in the model: " + ", ".join(extra)
-            )
+            raise mx.Error(f"Received {len(extra)} parameters not in model: {_listed(extra)}")
         if missing := sorted(own.keys() - weights.keys()):
-            raise mx.Error(f"[load_weights] missing {len(missing)} parameters of the model: " + ", ".join(missing))
+            raise mx.Error(f"Missing {len(missing)} parameters: {_listed(missing)}")
         for name, value in own.items():
             new = weights[name]
             if not isinstance(new, mx.array):
@@ -371,6 +369,11 @@ def _named_weights(source):
             raise mx.ConversionError(f"[load_weights] expected pairs of a name and an array, got {_shown(pair)}")
         weights[pair[0]] = pair[1]
     return weights
+
+
+def _listed(names):
+    """As programs read them out of the message, so that these are the words of the `mlx` package."""
+    return "\n" + ",\n".join(names) + "."
 
 
 def _shown(pair):

@@ -1,0 +1,45 @@
+"""Devices that are not there, and the CPU in place of a GPU."""
+
+import os
+import subprocess
+import sys
+
+import mlx.core as mx
+import pytest
+
+without_gpu = pytest.mark.skipif(mx.is_available(mx.gpu), reason="there is a GPU")
+
+
+@without_gpu
+def test_a_stream_is_asked_for_when_it_is_entered():
+    context = mx.stream(mx.gpu)
+    mx.StreamContext(mx.Device(mx.gpu, 2))
+    with pytest.raises(ValueError, match=r"there is no Device\(gpu, 0\).*MLX_GPU=cpu"), context:
+        pass
+    assert mx.default_device() == mx.cpu
+    with pytest.raises(TypeError, match="must be a Stream"):
+        mx.stream("gpu")
+
+
+def test_facts():
+    assert {"architecture", "device_name", "memory_size"} <= mx.device_info(mx.cpu).keys()
+    assert mx.device_info(mx.Device(mx.gpu, 15)) == {}
+
+
+PROGRAM = """
+import mlx.core as mx
+with mx.stream(mx.gpu):
+    x = mx.array([1.0, 2.0]) + 1
+s = mx.new_stream(mx.gpu)
+y = mx.add(x, 1, stream=mx.gpu) + mx.add(x, 1, stream=s)
+mx.synchronize(mx.default_stream(mx.gpu))
+mx.set_default_device(mx.gpu)
+print(y.tolist(), mx.default_device(), mx.default_stream(mx.gpu) == mx.default_stream(mx.cpu))
+print(mx.device_count(mx.gpu), mx.is_available(mx.gpu), mx.device_info(mx.gpu))
+"""
+
+
+def test_the_cpu_stands_in():
+    env = {**os.environ, "MLX_GPU": "cpu"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True)
+    assert done.stdout == "[6.0, 8.0] Device(cpu, 0) True\n0 False {}\n", done.stderr
