@@ -19,7 +19,7 @@
 #define TYPE_OF(x) decltype(x)
 #else
 #include "support/emulator.h"
-#define GPU_KERNEL void
+#define GPU_KERNEL static void
 #define BY_VALUE const
 #define ALIGNED(n) __attribute__((aligned(n)))
 #define ROLLED

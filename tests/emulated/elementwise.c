@@ -1,0 +1,27 @@
+/* elementwise.c: src/cuda/kernels/elementwise.cu for one type, as modules.def has it, on the host. */
+#include "cuda/kernels/elementwise.cu"
+
+#include "emulated/rows.h"
+
+#define RUN_1(name)                                                                                        \
+    static void K(go_##name)(void *y, const void *a, const void *b, struct walk w, int64_t blocks, int threads) \
+    {                                                                                                      \
+        (void)b;                                                                                           \
+        EMULATED_GRID(blocks, threads) K(cu_##name)(y, a, w);                                              \
+    }
+#define RUN_2(name)                                                                                        \
+    static void K(go_##name)(void *y, const void *a, const void *b, struct walk w, int64_t blocks, int threads) \
+    {                                                                                                      \
+        EMULATED_GRID(blocks, threads) K(cu_##name)(y, a, b, w);                                           \
+    }
+#define UNARY(name, label, set, ...) ROW(set, RUN_1(name))
+#define BINARY(name, label, set, ...) ROW(set, RUN_2(name))
+#include "ops/ops.def"
+
+extern const struct emulated_row K(emulated)[];
+const struct emulated_row K(emulated)[] = {
+#define UNARY(name, label, set, ...) ROW(set, { #name, 1, K(go_##name) }, )
+#define BINARY(name, label, set, ...) ROW(set, { #name, 2, K(go_##name) }, )
+#include "ops/ops.def"
+    { 0 },
+};
