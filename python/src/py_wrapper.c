@@ -17,19 +17,28 @@ static bool is_of_function(PyObject *name, PyObject *fun)
     return (PyObject *)Py_TYPE(fun) == function_type && !PyUnicode_CompareWithASCIIString(name, "__class__");
 }
 
+/* Of the function, which may be such an object itself, and so on. */
+static PyObject *of_function(PyObject *fun, PyObject *name)
+{
+    if (Py_EnterRecursiveCall(" in what a function says of itself"))
+        return NULL;
+    PyObject *attribute = PyObject_GetAttr(fun, name);
+    Py_LeaveRecursiveCall();
+    return attribute;
+}
+
 PyObject *wrapper_getattro(PyObject *o, PyObject *name)
 {
     PyObject *fun = ((struct wrapper *)o)->fun, *own = NULL;
     if (PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, "__wrapped__"))
         return Py_NewRef(fun);
     if (PyUnicode_Check(name) && is_of_function(name, fun))
-        own = PyObject_GetAttr(fun, name);
-    else
-        own = PyObject_GenericGetAttr(o, name);
+        return of_function(fun, name);
+    own = PyObject_GenericGetAttr(o, name);
     if (own || !PyErr_ExceptionMatches(PyExc_AttributeError))
         return own;
     PyErr_Clear();
-    return PyObject_GetAttr(fun, name);
+    return of_function(fun, name);
 }
 
 PyObject *wrapper_reduce(PyObject *o, PyObject *unused)

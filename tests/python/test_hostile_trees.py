@@ -3,7 +3,9 @@ in hand, say another length, raise, register themselves anew. Nothing here may r
 of these the process ended once. `make test-full` runs them under the address sanitizer, too."""
 
 import contextlib
+import gc
 import io
+import weakref
 
 import mlx.core as mx
 import pytest
@@ -318,3 +320,96 @@ def test_deep_trees_are_refused():
     for f in [mx.eval, mx.grad(lambda t: ONE), mx.vmap(lambda t: t), mx.compile(lambda t: ONE)]:
         with pytest.raises(RecursionError):
             f(tree)
+
+
+# What happens while a function runs, or is put back what was there
+
+
+def test_callbacks_that_change_what_is_put_back():
+    tree, refs = {"a": mx.array(1.0), "b": [mx.array(2.0)]}, []
+
+    def watched(t):
+        refs.append(weakref.ref(t["a"], lambda _: tree.clear()))
+        return t["a"] * t["b"][0]
+
+    assert mx.grad(watched)(tree)["a"].item() == 2 and tree == {}
+    items = [mx.array(1.0), mx.array(2.0)]
+
+    class Inserts:
+        def __del__(self):
+            items.insert(0, 5)
+            mx.grad(lambda t: t[-1] * 2)([mx.array(1.0)])
+
+    def moves(t):
+        y = t[0] * t[1]
+        t.append(Inserts())
+        t.insert(0, t.pop())
+        t.pop(0)
+        return y
+
+    assert [g.item() for g in mx.grad(moves)(items)] == [2, 1]
+    assert items[0] == 5 and [x.item() for x in items[1:]] == [1, 2]
+
+
+def test_keys_that_raise_when_arrays_are_put_back():
+    class Key:
+        broken = False
+
+        def __hash__(self):
+            if Key.broken:
+                raise KeyError("hash")
+            return 1
+
+        def __eq__(self, other):
+            return self is other
+
+    first = Key()
+    tree = {first: mx.array(1.0), Key(): [mx.array(2.0)], "x": mx.array(3.0)}
+
+    def breaks(t):
+        y = t[first] * t["x"]
+        Key.broken = True
+        return y
+
+    with pytest.raises(KeyError, match="hash"):
+        mx.grad(breaks)(tree)
+    Key.broken = False
+    assert tree["x"].item() == 3 and tree[first].item() == 1
+
+
+@pytest.mark.parametrize("wrap", [mx.compile, mx.grad, mx.vmap, mx.checkpoint])
+def test_a_function_that_is_deleted_while_it_runs(wrap):
+    held = []
+
+    def f(x):
+        held.clear()
+        gc.collect()
+        return x * 2 if wrap is not mx.grad else (x * 2).sum()
+
+    held.append(wrap(f))
+    del f
+    assert held[0](mx.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_a_cache_that_shrinks_while_it_is_traced_into():
+    def f(x, n=0):
+        compiled.cache_size = 1
+        compiled.explain()
+        if n < 3:
+            compiled(x, n + 1)
+        return x + n
+
+    compiled = mx.compile(f)
+    assert [compiled(mx.ones(k + 1)).sum().item() for k in range(4)] == [1, 2, 3, 4]
+    endless = mx.compile(lambda x: endless(x))
+    with pytest.raises(RecursionError):
+        endless(mx.array(1.0))
+
+
+def test_wrappers_around_wrappers_without_end():
+    f = len
+    for _ in range(50000):
+        f = mx.grad(f)
+    with pytest.raises(RecursionError):
+        print(f.__name__)
+    del f
