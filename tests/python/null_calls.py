@@ -12,9 +12,16 @@ from headers import Headers
 # Handles that may be empty in every function: the default stream, the group of all, names made up.
 OPTIONAL_KINDS = {"mlx_stream", "mlx_distributed_group", "mlx_node_namer"}
 # Results that are not a status.
-VALUES = {"mlx_array_dim", "mlx_distributed_group_rank", "mlx_distributed_group_size", "mlx_compiled_limit"}
+VALUES = {
+    "mlx_array_dim",
+    "mlx_array_id",
+    "mlx_distributed_group_rank",
+    "mlx_distributed_group_size",
+    "mlx_compiled_limit",
+}
 # Questions that an empty handle has an answer to.
 ASKED = {
+    "mlx_array_id",
     "mlx_compiled_count",
     "mlx_compiled_limit",
     "mlx_compiled_payload",

@@ -185,7 +185,11 @@ static void memory(void **state)
     OK(mlx_get_active_memory(&active));
     assert_true(active >= before + (4u << 20) && active < before + (6u << 20));
     OK(mlx_reset_peak_memory());
+    OK(mlx_get_peak_memory(&peak));
+    assert_int_equal(peak, 0);
+    mlx_array one = mlx_array_new_float(1);
     mlx_array_free(a);
+    mlx_array_free(one);
     OK(mlx_get_peak_memory(&peak));
     assert_true(peak >= active);
     OK(mlx_get_cache_memory(&cached));
