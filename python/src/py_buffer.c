@@ -523,7 +523,7 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
             rows = rows && d->strides[i] == expected;
         size = d->shape[i] ? size : 0;
         if (d->shape[i] && __builtin_mul_overflow(expected, d->shape[i], &expected)) {
-            PyErr_SetString(PyExc_ValueError, "[from_dlpack] expected sizes whose product fits 63 bits");
+            PyErr_SetString(exc_value, "[from_dlpack] expected sizes whose product fits 63 bits");
             return -1;
         }
     }
