@@ -605,8 +605,9 @@ static int gather(struct lookup *l, const char *op, unsigned outside)
     walk_along(l, cut);
     if (!atomic_load(&l->out_of_range))
         return 0;
-    for (int k = 0; k < l->n && outside_counts(); k++)
-        if (report_first(op, OUTSIDE_READ, &l->index[k]))
+    bool fails = outside == OUTSIDE_FAILS;
+    for (int k = 0; k < l->n && (fails || outside_counts()); k++)
+        if (report_first(op, fails ? OUTSIDE_NOWHERE : OUTSIDE_READ, &l->index[k]))
             return 1;
     if (outside == OUTSIDE_NOTHING) {
         l->block = clear_block;

@@ -312,10 +312,25 @@ static mx align(const struct plan *p, mx v)
     return v;
 }
 
+mx mx_set_where(mx x, mx mask, mx v, enum scatter_fold f)
+{
+    int axes[MX_MAX_NDIM], rest = x->ndim - mask->ndim;
+    for (int i = 0; i < rest; i++) axes[i] = mask->ndim + i;
+    if (rest)
+        mask = mx_expand_dims(mask, axes, rest);
+    v = mx_astype(v, (enum dtype)x->dtype);
+    mx y = f == SCATTER_ADD    ? mx_add(x, v)
+           : f == SCATTER_PROD ? mx_multiply(x, v)
+           : f == SCATTER_MAX  ? mx_maximum(x, v)
+           : f == SCATTER_MIN  ? mx_minimum(x, v)
+                               : v;
+    return mx_where(mask, y, x);
+}
+
 /* x[mask] = v where v is the same for every element of the mask. */
 static mx set_by_mask(mx x, mx mask, mx v, enum scatter_fold f)
 {
-    int axes[MX_MAX_NDIM], rest = x->ndim - mask->ndim;
+    int rest = x->ndim - mask->ndim;
     bool fits = rest >= 0;
     for (int i = 0; fits && i < mask->ndim; i++) fits = mask->shape[i] == x->shape[i];
     if (!fits)
@@ -329,16 +344,7 @@ static mx set_by_mask(mx x, mx mask, mx v, enum scatter_fold f)
             "[setitem] expected one value for all elements of a mask, that is a shape that "
             "broadcasts to %s, got %s",
             shape_text(rest, x->shape + mask->ndim), shape_of(v));
-    for (int i = 0; i < rest; i++) axes[i] = mask->ndim + i;
-    if (rest)
-        mask = mx_expand_dims(mask, axes, rest);
-    v = mx_astype(v, (enum dtype)x->dtype);
-    mx y = f == SCATTER_ADD    ? mx_add(x, v)
-           : f == SCATTER_PROD ? mx_multiply(x, v)
-           : f == SCATTER_MAX  ? mx_maximum(x, v)
-           : f == SCATTER_MIN  ? mx_minimum(x, v)
-                               : v;
-    return mx_where(mask, y, x);
+    return mx_set_where(x, mask, v, f);
 }
 
 mx mx_setitem(mx x, int n, const struct item items[], mx value, enum scatter_fold f)

@@ -21,5 +21,7 @@ mx mx_getitem(mx x, int n, const struct item items[]);
 /* x after x[items] = value, or after folding the value into what is there.  value broadcasts to the
  * indexed part and is converted to x's dtype. */
 mx mx_setitem(mx x, int n, const struct item items[], mx value, enum scatter_fold f);
+/* The same where a mask of x's first dimensions is true, with v, which broadcasts to x, in x's own places. */
+mx mx_set_where(mx x, mx mask, mx v, enum scatter_fold f);
 
 #endif

@@ -253,16 +253,16 @@ const struct op op_gather_axis = {
 };
 
 /* Rows of a table whose shape is settled, by indices of any shape. */
-static mx rows_of(enum index_asker asker, mx x, mx indices)
+static mx rows_of(struct asked q, mx x, mx indices)
 {
     int sizes[MX_MAX_NDIM], axis = 0, gone = indices->ndim;
     memcpy(sizes, x->shape, (size_t)x->ndim * sizeof *sizes);
     sizes[0] = 1;
-    return mx_squeeze(mx_gather_for(asker, x, &indices, &axis, 1, sizes), &gone, 1);
+    return mx_squeeze(mx_gather_as(q, x, &indices, &axis, 1, sizes), &gone, 1);
 }
 
 /* Result: x.shape[:axis] + indices.shape + x.shape[axis + 1:] */
-mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis)
+mx mx_take_as(struct asked q, mx x, mx indices, int axis)
 {
     if (is_nil(x) || is_nil(indices) || bad_index_type("take", indices))
         return MX_NIL;
@@ -277,12 +277,12 @@ mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis)
         others[i] = i < a ? i : i + 1;
     if (shapeless() && (x->tracer || indices->tracer)) {
         if (x->tracer || a != 0)
-            shapes_matter(index_asker("take", asker));
+            shapes_matter(index_asker("take", q.asker));
         else
-            return rows_of(asker, x, indices);
+            return rows_of(q, x, indices);
     }
     mx index = mx_reshape(indices, 1, (const int[]){ indices->size ? -1 : 0 });
-    mx y = gather_axis((struct asked){ asker, OUTSIDE_NEAREST }, x, mx_expand_dims(index, others, n), a);
+    mx y = gather_axis(q, x, mx_expand_dims(index, others, n), a);
     for (int i = 0; i < a; i++)
         shape[m++] = x->shape[i];
     for (int i = 0; i < indices->ndim; i++)
@@ -290,6 +290,11 @@ mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis)
     for (int i = a + 1; i < x->ndim; i++)
         shape[m++] = x->shape[i];
     return indices->ndim == 1 ? y : mx_reshape(y, m, shape);
+}
+
+mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis)
+{
+    return mx_take_as((struct asked){ asker, OUTSIDE_NEAREST }, x, indices, axis);
 }
 
 mx mx_take(mx x, mx indices, int axis) { return mx_take_for(TAKE, x, indices, axis); }

@@ -7,7 +7,7 @@
 /* What an index out of range stands for, where it is no failure (core/outside.h): the nearest in range, as in what
  * is read; or for nothing, as in what is written: no element is changed, and reading gives 0.  Derivatives read
  * and write as what they are the derivatives of. */
-enum outside { OUTSIDE_NEAREST, OUTSIDE_NOTHING };
+enum outside { OUTSIDE_NEAREST, OUTSIDE_NOTHING, OUTSIDE_FAILS /* in any case */ };
 
 /* gather: operands x, one index array for each of `axes`, all of one shape.  The result has that
  * shape, then `sizes`.  An index is where the slice starts on its axis; other axes start at 0. */
@@ -33,6 +33,7 @@ mx mx_scatter_for(enum index_asker asker, mx x, const mx indices[], const int *a
 struct asked { unsigned asker, outside; };
 mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes);
 mx mx_scatter_as(struct asked q, mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f);
+mx mx_take_as(struct asked q, mx x, mx indices, int axis);
 mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis);
 mx mx_take_along_axis_for(enum index_asker asker, mx x, mx indices, int axis);
 

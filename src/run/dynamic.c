@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/shape.h"
+#include "ops/index.h"
 #include "run/eval.h"
 
 /* Evaluates x, made of `of`, for `op`; what a placeholder says of itself is put in terms of the operation. */
@@ -140,11 +141,47 @@ static bool one_for_all(mx x, int m, mx v)
     return true;
 }
 
+/* Values for the places where the mask is true, in order, of which there may be more than places: those of each place,
+ * in x's shape, without a look at the mask. */
+static mx in_places(mx x, mx mask, mx v)
+{
+    int rest = x->ndim - mask->ndim, extra = v->ndim - rest, gone[MX_MAX_NDIM], shape[MX_MAX_NDIM] = { 0 };
+    for (int i = 0; i < extra - 1; i++) gone[i] = i;
+    if (extra > 1)
+        v = mx_squeeze(v, gone, extra - 1);
+    if (is_nil(v))
+        return v;
+    if (dim(v, 0) == 0)
+        return mx_fail("[setitem] expected values for a mask that is not known yet, got shape %s", shape_of(v));
+    shape[0] = dim(v, 0);
+    for (int i = 0; i < rest; i++) shape[1 + i] = x->shape[mask->ndim + i];
+    mx order = mx_mask_order(mx_reshape(mask, 1, (int[]){ (int)mask->size }), 0);
+    mx each = mx_take_as((struct asked){ SETITEM, OUTSIDE_FAILS }, mx_broadcast_to(v, 1 + rest, shape), order, 0);
+    return mx_reshape(each, x->ndim, x->shape);
+}
+
+/* Values for the true places of one mask, of which those that are too many are left out. */
+static mx set_in_order(mx x, struct item item, mx v, enum scatter_fold f)
+{
+    mx mask = item.array;
+    if (!covers("setitem", x, 0, mask))
+        return MX_NIL;
+    if (mask->tracer)
+        return x->size ? mx_set_where(x, mask, in_places(x, mask, v), f) : x;
+    struct item out[MAX_ITEMS];
+    int m = without_masks("setitem", x, 1, &item, out), at = v->ndim - (x->ndim - mask->ndim) - 1;
+    if (m > 0 && at >= 0 && dim(v, at) > out[0].array->size)
+        v = mx_slice_axis(v, at, 0, (int)out[0].array->size, 1);
+    return m < 0 ? MX_NIL : mx_setitem(x, m, out, v, f);
+}
+
 mx mx_setitem_masked(mx x, int n, const struct item items[], mx value, enum scatter_fold f)
 {
     bool alone = n == 1 && any_mask(x, n, items) && !is_nil(value);
     if (!any_mask(x, n, items) || is_nil(value) || (alone && one_for_all(x, items[0].array->ndim, value)))
         return mx_setitem(x, n, items, value, f);
+    if (alone && items[0].array->ndim)
+        return set_in_order(x, items[0], value, f);
     struct item out[MAX_ITEMS];
     int m = without_masks("setitem", x, n, items, out);
     return m < 0 ? MX_NIL : mx_setitem(x, m, out, value, f);

@@ -137,10 +137,10 @@ def test_values_for_the_true_elements():
     a[a > 0] = mx.arange(int((x > 0).sum()))
     x[x > 0] = np.arange((x > 0).sum())
     np.testing.assert_array_equal(np.array(a), x)
-    with pytest.raises(ValueError, match=r"\[setitem\] cannot broadcast a value of shape \(3,5,6\)"):
-        a[mx.array([True, False, False, True])] = mx.zeros((3, 5, 6))
-    with pytest.raises(ValueError, match=r"\[at.add\] the shape of the result depends"):
-        mx.vmap(lambda v: v.at[v > 0].add(mx.ones(2)))(mx.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"\[setitem\] cannot broadcast a value of shape \(2,5,6\)"):
+        a[mx.array([True, False, True, True])] = mx.zeros((2, 5, 6))
+    with pytest.raises(ValueError, match="out of range for axis 1 of size 2"):
+        mx.eval(mx.vmap(lambda v: v.at[v > 0].add(mx.ones(2)))(mx.ones((2, 3))))
 
 
 def test_other_threads_go_on():

@@ -161,8 +161,9 @@ MLX_API int mlx_getitem(mlx_array *res, const mlx_array a, const mlx_index *item
                         const mlx_stream s);
 
 /* a as it is after a[items] = value, or after folding the value into what is there; the value
- * broadcasts to the indexed part and takes a's dtype.  Where an array of bool is the only item and the
- * value is one for all its elements nothing is evaluated. */
+ * broadcasts to the indexed part and takes a's dtype.  Where an array of bool is the only item its
+ * true places take the value's rows in order, of which there may be more; nothing is evaluated if the value is one
+ * for all of them, or the array an argument of a function that is being transformed or compiled. */
 MLX_API int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num,
                         const mlx_array value, mlx_fold fold, const mlx_stream s);
 
