@@ -82,17 +82,30 @@ static void remake(const struct recording *g, const struct node *n, const int *o
         y[0] = mx_node(n->op, n->args, n->nin, x, like->ndim, like->shape, (enum dtype)like->dtype);
 }
 
+/* Results for a batch of no examples, of which rules need not think. */
+static void none_of(const struct recording *g, const struct node *n, const int out[], mx y[], int yaxis[])
+{
+    for (int k = 0; k < n->nout; k++) {
+        mx like = g->values[out[k]].it;
+        int shape[MX_MAX_NDIM + 1] = { 0 };
+        memcpy(shape + 1, like->shape, (size_t)like->ndim * sizeof *shape);
+        y[k] = mx_zeros(1 + like->ndim, shape, (enum dtype)like->dtype);
+        yaxis[k] = 0;
+    }
+}
+
 static int replay(const struct recording *g, const struct recorded *e, const bool needed[], struct batched v[], mx *x,
                   mx *y, int *axis, int *yaxis)
 {
     struct node *n = e->node;
     const int *in = g->numbers + e->at, *out = in + n->nin;
-    bool any = false, other = false, use = false;
+    bool any = false, other = false, use = false, none = false;
     for (int i = 0; i < n->nin; i++) {
         struct batched *b = &v[in[i]];
         x[i] = b->x.it ? b->x.it : g->values[in[i]].it;
         axis[i] = b->x.it ? b->axis : -1;
         any |= axis[i] >= 0;
+        none |= axis[i] >= 0 && dim(x[i], axis[i]) == 0;
         other |= b->x.it != NULL;
     }
     for (int k = 0; k < n->nout; k++)
@@ -107,7 +120,9 @@ static int replay(const struct recording *g, const struct recorded *e, const boo
     MX_SCOPE(n->stream);
     for (int k = 0; k < n->nout; k++)
         yaxis[k] = -1;
-    if (any)
+    if (none)
+        none_of(g, n, out, y, yaxis);
+    else if (any)
         n->op->vmap(&c, axis, y, yaxis);
     else
         remake(g, n, out, x, y);

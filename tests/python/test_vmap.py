@@ -172,3 +172,47 @@ def test_errors():
         mx.vmap(lambda a: {}["k"])(x)
     with pytest.raises(TypeError):
         mx.vmap(3)
+
+
+NOBODY = {
+    "rope": lambda x, i, u: mx.fast.rope(
+        x[None], 2, traditional=False, base=None, scale=1.0, offset=i[0], freqs=u[0, :1]
+    ),
+    "segmented_mm": lambda x, i, u: mx.segmented_mm(x, u[:2], mx.stack([i[:2] * 0, i[:2] * 0 + 2], 1)),
+    "at.add": lambda x, i, u: x.at[i].add(u),
+    "at.multiply": lambda x, i, u: x.at[i].multiply(u),
+    "at.maximum": lambda x, i, u: x.at[i].maximum(u),
+    "slice": lambda x, i, u: mx.slice(x, i[:1], (0,), (3, 2)) * u,
+    "slice_update": lambda x, i, u: mx.slice_update(x, u, i[:1], (0,)),
+    "take": lambda x, i, u: mx.take(x, i, 0) * u,
+    "gather_mm": lambda x, i, u: mx.gather_mm(x[:, None, :], u[:, :, None], i[:3], i[:3]),
+}
+
+
+@pytest.mark.parametrize("name", NOBODY)
+def test_a_batch_of_no_examples(name):
+    """Whatever is mapped: shapes and dtypes of the results and the derivatives are those of one example, and none."""
+    f = NOBODY[name]
+    args = mx.ones((5, 2)), mx.array([1, 0, 1]), mx.ones((3, 2))
+    one = f(*args)
+    slopes = mx.grad(lambda *a: f(*a).sum(), argnums=(0, 2))
+    for axes in [
+        (0, 0, 0),
+        (0, None, 0),
+        (None, 0, None),
+        (None, None, 0),
+        (0, None, None),
+        (None, 0, 0),
+        (0, 0, None),
+    ]:
+        empty = [mx.zeros((0, *a.shape), a.dtype) if ax == 0 else a for a, ax in zip(args, axes)]
+        got = mx.vmap(f, in_axes=axes)(*empty)
+        mx.eval(got)
+        assert (got.shape, got.dtype) == ((0, *one.shape), one.dtype)
+        for slope, a in zip(mx.vmap(slopes, in_axes=axes)(*empty), (args[0], args[2])):
+            mx.eval(slope)
+            assert (slope.shape, slope.dtype) == ((0, *a.shape), a.dtype)
+        # and the other way around: who is not mapped gets the sum over nobody
+        total = mx.grad(lambda *a: mx.vmap(f, in_axes=axes)(*a).sum(), argnums=(0, 2))(*empty)  # noqa: B023
+        for slope, k in zip(total, (0, 2)):
+            assert slope.shape == empty[k].shape and not np.any(np.array(slope))
