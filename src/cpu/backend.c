@@ -33,8 +33,8 @@ static bool cpu_supports(const struct node *n)
 static int cpu_run(struct stream *s, struct entry *e)
 {
     const struct node *n = e->node;
-    struct run r = { .stream = s, .node = n, .args = n->args, .nin = n->nin, .nout = n->nout, .x = n->in, .y = entry_out(e),
-                     .keep = e->keep };
+    struct run r = { .stream = s, .node = n, .args = n->args, .nin = n->nin, .nout = n->nout, .x = n->in,
+                     .y = entry_out(e), .keep = e->keep };
     return plugin_of(n->op) ? run_plugin(&r, s, DEVICE_CPU) : runners[n->op->id](&r);
 }
 
