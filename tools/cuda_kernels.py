@@ -28,7 +28,9 @@ def find_nvrtc():
     for place in spec.submodule_search_locations if spec else []:
         for path in sorted(Path(place, "lib").glob("libnvrtc.so.*")):
             return str(path)
-    sys.exit("cuda_kernels: no nvidia.cuda_nvrtc here: pip install nvidia-cuda-nvrtc-cu12, or give --nvrtc (CMake: MLX_NVRTC).")
+    sys.exit(
+        "cuda_kernels: no nvidia.cuda_nvrtc here: pip install nvidia-cuda-nvrtc-cu12, or give --nvrtc (CMake: MLX_NVRTC)."
+    )
 
 
 def modules():

@@ -142,7 +142,7 @@ DISTRIBUTED = '''"""Arrays sent between processes."""
 from collections.abc import Callable, Sequence
 from typing import final
 
-from mlx.core import Dtype, StreamOrDevice, array
+from mlx.core import Dtype, StreamOrDevice, array, scalar
 
 @final
 class Group:
