@@ -87,8 +87,8 @@ struct op {
     void (*jvp)(const struct call *c, const mx t[], mx dy[]);
     /* c->x are batched along axis[i] (-1: not batched).  Sets y[k] and its batch axis yaxis[k]. */
     void (*vmap)(const struct call *c, const int axis[], mx y[], int yaxis[]);
-    /* Elementwise ops: dy/dx_i. */
-    mx (*partial)(int i, const mx x[], mx y);
+    /* Elementwise ops: dy/dx_i times t. */
+    mx (*partial)(int i, const mx x[], mx y, mx t);
     /* Sets y[k] to the same results of simpler operations, which exported files are written in; NULL:
      * there is no need, or src/mlxfn/mlxfn_compose.c knows how. */
     void (*compose)(const struct call *c, mx y[]);

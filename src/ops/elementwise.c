@@ -1,8 +1,8 @@
 /* elementwise.c: operations that work element by element, and what is composed of them.
  *
- * An op states dy/dx_i once, as a partial.  The family turns it into vjp (ct * conj(d)), jvp (the
- * sum of d * t_i) and vmap; broadcasting is an op of its own, so operands of a node always have
- * the shape of its result. */
+ * An op states once how its result moves as an operand does, as a partial: dy/dx_i times t.  The family
+ * turns it into vjp (with t the cotangent), jvp (the sum over operands, with t their tangents) and vmap;
+ * broadcasting is an op of its own, so operands of a node always have the shape of its result. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,83 +10,122 @@
 
 #include "core/scope.h"
 #include "core/shape.h"
-#include "ops/op.h"
-#include "ops/ops.h"
+#include "ops/rules.h"
 
 /* ---- partials */
 
-#define PARTIAL(name) static mx d_##name(int i __attribute__((unused)), const mx x[] __attribute__((unused)), \
-                                         mx y __attribute__((unused)))
+#define PARTIAL(name)                                                                              \
+    static mx d_##name(int i __attribute__((unused)), const mx x[] __attribute__((unused)),        \
+                       mx y __attribute__((unused)), mx t)
 
 static mx scalar(double v, mx like) { return mx_scalar_like(v, like); }
 static mx one_minus(mx x) { return mx_subtract(scalar(1, x), x); }
 static mx one_plus(mx x) { return mx_add(scalar(1, x), x); }
-static mx over(double v, mx x) { return mx_divide(scalar(v, x), x); }
+static mx times(double v, mx x) { return mx_multiply(scalar(v, x), x); }
+static mx turned(mx z) { return mx_multiply(array_of_complex(0, 1, DT_complex64), z); } /* i z */
+/* Half types in float32, where a formula would lose too much between its steps; what is made of it is
+ * rounded once, at its end. */
+static mx wide(mx x) { return dtype_is_half(x->dtype) ? mx_astype(x, DT_float32) : x; }
 
-PARTIAL(abs)        { return dtype_is_complex(x[0]->dtype) ? mx_conjugate(mx_sign(x[0])) : mx_sign(x[0]); }
-PARTIAL(negative)   { return scalar(-1, y); }
-PARTIAL(square)     { return mx_multiply(scalar(2, y), x[0]); }
-PARTIAL(sqrt)       { return over(0.5, y); }
-PARTIAL(rsqrt)      { return mx_divide(mx_multiply(scalar(-0.5, y), y), x[0]); }
-PARTIAL(exp)        { return y; }
-PARTIAL(expm1)      { return one_plus(y); }
-PARTIAL(log)        { return over(1, x[0]); }
-PARTIAL(log2)       { return over(M_LOG2E, x[0]); }
-PARTIAL(log10)      { return over(M_LOG10E, x[0]); }
-PARTIAL(log1p)      { return over(1, one_plus(x[0])); }
-PARTIAL(sin)        { return mx_cos(x[0]); }
-PARTIAL(cos)        { return mx_negative(mx_sin(x[0])); }
-PARTIAL(tan)        { return one_plus(mx_square(y)); }
-PARTIAL(arcsin)     { return mx_rsqrt(one_minus(mx_square(x[0]))); }
-PARTIAL(arccos)     { return mx_negative(mx_rsqrt(one_minus(mx_square(x[0])))); }
-PARTIAL(arctan)     { return over(1, one_plus(mx_square(x[0]))); }
-PARTIAL(sinh)       { return mx_cosh(x[0]); }
-PARTIAL(cosh)       { return mx_sinh(x[0]); }
-PARTIAL(tanh)       { return one_minus(mx_square(y)); }
-PARTIAL(arcsinh)    { return mx_rsqrt(one_plus(mx_square(x[0]))); }
-/* Two roots, not one of x^2 - 1: right for complex arguments, and no cancellation near 1. */
-PARTIAL(arccosh)    { return mx_multiply(mx_rsqrt(mx_subtract(x[0], scalar(1, y))), mx_rsqrt(one_plus(x[0]))); }
-PARTIAL(arctanh)    { return over(1, one_minus(mx_square(x[0]))); }
-PARTIAL(erf)        { return mx_multiply(scalar(M_2_SQRTPI, y), mx_exp(mx_negative(mx_square(x[0])))); }
-PARTIAL(erfinv)     { return mx_multiply(scalar(1 / M_2_SQRTPI, y), mx_exp(mx_square(y))); }
-PARTIAL(sigmoid)    { return mx_multiply(y, one_minus(y)); }
-PARTIAL(real)       { return scalar(1, x[0]); }
-PARTIAL(imag)
+/* t / sqrt(a b) */
+static mx over_roots(mx t, mx a, mx b) { return mx_multiply(mx_multiply(t, mx_rsqrt(a)), mx_rsqrt(b)); }
+
+/* t / (1 + x^2), where neither the square overflows nor, of complex numbers, the sum cancels. */
+static mx over_one_plus_square(mx t, mx x)
 {
-    return dtype_is_complex(x[0]->dtype) ? array_of_complex(0, -1, DT_complex64) : scalar(0, x[0]);
+    if (dtype_is_complex(x->dtype))
+        return mx_divide(mx_divide(t, one_plus(turned(x))), one_minus(turned(x)));
+    mx h = mx_hypot(scalar(1, x), x);
+    return mx_divide(mx_divide(t, h), h);
 }
 
-PARTIAL(add)        { return scalar(1, y); }
-PARTIAL(subtract)   { return scalar(i ? -1 : 1, y); }
-PARTIAL(multiply)   { return x[!i]; }
-PARTIAL(divide)     { return i ? mx_negative(mx_divide(y, x[1])) : over(1, x[1]); }
-PARTIAL(remainder)  { return i ? mx_negative(mx_floor_divide(x[0], x[1])) : scalar(1, y); }
+/* t s(x) s(-x) with the sigmoid s, which 1 - s(x) for the second would lose right of zero. */
+static mx times_sigmoid_slope(mx t, mx x)
+{
+    return dtype_is_complex(x->dtype) ? mx_multiply(mx_multiply(t, mx_sigmoid(x)), mx_sigmoid(mx_negative(x)))
+                                      : mx_multiply(t, mx_sigmoid_slope(x));
+}
+
+/* t (1 - tanh(x)^2) */
+static mx times_tanh_slope(mx t, mx x) { return times(4, times_sigmoid_slope(t, times(2, x))); }
+
+/* A slope that may be far too large or small for its type meets t before it is whole: t is divided by each
+ * factor in turn, where a reciprocal or a square alone would overflow. */
+PARTIAL(abs)
+{
+    mx s = mx_sign(x[0]);
+    return mx_multiply(t, dtype_is_complex(s->dtype) ? mx_conjugate(s) : s);
+}
+PARTIAL(negative)   { return mx_negative(t); }
+PARTIAL(square)     { return mx_multiply(times(2, t), x[0]); }
+PARTIAL(sqrt)       { return mx_divide(t, times(2, y)); }
+PARTIAL(rsqrt)      { return mx_divide(mx_multiply(times(-0.5, t), y), x[0]); }
+PARTIAL(exp)        { return mx_multiply(t, y); }
+PARTIAL(expm1)      { return mx_multiply(t, mx_exp(x[0])); }
+PARTIAL(log)        { return mx_divide(t, x[0]); }
+PARTIAL(log2)       { return mx_divide(times(M_LOG2E, t), x[0]); }
+PARTIAL(log10)      { return mx_divide(times(M_LOG10E, t), x[0]); }
+PARTIAL(log1p)      { return mx_divide(t, one_plus(x[0])); }
+PARTIAL(sin)        { return mx_multiply(t, mx_cos(x[0])); }
+PARTIAL(cos)        { return mx_negative(mx_multiply(t, mx_sin(x[0]))); }
+PARTIAL(tan)
+{
+    return dtype_is_complex(y->dtype) ? times_tanh_slope(t, turned(x[0]))
+                                      : mx_add(t, mx_multiply(mx_multiply(t, y), y));
+}
+PARTIAL(arcsin)     { return over_roots(t, one_minus(x[0]), one_plus(x[0])); }
+PARTIAL(arccos)     { return mx_negative(over_roots(t, one_minus(x[0]), one_plus(x[0]))); }
+PARTIAL(arctan)     { return over_one_plus_square(t, x[0]); }
+PARTIAL(sinh)       { return mx_multiply(t, mx_cosh(x[0])); }
+PARTIAL(cosh)       { return mx_multiply(t, mx_sinh(x[0])); }
+PARTIAL(tanh)       { return times_tanh_slope(t, x[0]); }
+PARTIAL(arcsinh)
+{
+    return dtype_is_complex(y->dtype) ? over_roots(t, one_plus(turned(x[0])), one_minus(turned(x[0])))
+                                      : mx_divide(t, mx_hypot(scalar(1, y), x[0]));
+}
+PARTIAL(arccosh)    { return over_roots(t, mx_subtract(x[0], scalar(1, y)), one_plus(x[0])); }
+PARTIAL(arctanh)    { return mx_divide(mx_divide(t, one_minus(x[0])), one_plus(x[0])); }
+PARTIAL(erf)        { return mx_multiply(times(M_2_SQRTPI, wide(t)), mx_exp(mx_negative(mx_square(wide(x[0]))))); }
+PARTIAL(erfinv)     { return mx_multiply(times(1 / M_2_SQRTPI, wide(t)), mx_exp(mx_square(wide(y)))); }
+PARTIAL(sigmoid)    { return times_sigmoid_slope(t, x[0]); }
+PARTIAL(sigmoid_slope) { return mx_negative(mx_multiply(mx_multiply(t, y), mx_tanh(times(0.5, x[0])))); }
+PARTIAL(real)       { return t; }
+PARTIAL(imag)
+{
+    return dtype_is_complex(x[0]->dtype) ? mx_multiply(array_of_complex(0, -1, DT_complex64), t) : zeros_of(t);
+}
+
+PARTIAL(add)        { return t; }
+PARTIAL(subtract)   { return i ? mx_negative(t) : t; }
+PARTIAL(multiply)   { return mx_multiply(t, x[!i]); }
+PARTIAL(divide)     { return i ? mx_negative(mx_divide(mx_multiply(t, y), x[1])) : mx_divide(t, x[1]); }
+PARTIAL(remainder)  { return i ? mx_negative(mx_multiply(t, mx_floor_divide(x[0], x[1]))) : t; }
 /* b a^(b-1) and a^b log a, with an exponent or base of 0 out of the way: 0 times infinity would be
  * NaN here or in the next derivative. */
 PARTIAL(power)
 {
     mx one = scalar(1, y), safe = mx_where(mx_equal(x[!i], scalar(0, y)), one, x[!i]);
-    return i ? mx_multiply(y, mx_log(safe))
-             : mx_multiply(x[1], mx_power(x[0], mx_subtract(safe, one)));
+    if (i)
+        return mx_multiply(mx_multiply(t, y), mx_log(safe));
+    return mx_multiply(x[1], mx_multiply(t, mx_power(wide(x[0]), mx_subtract(wide(safe), one))));
 }
-PARTIAL(maximum)    { return mx_astype(i ? mx_less_equal(x[0], x[1]) : mx_greater(x[0], x[1]), y->dtype); }
-PARTIAL(minimum)    { return mx_astype(i ? mx_greater_equal(x[0], x[1]) : mx_less(x[0], x[1]), y->dtype); }
-PARTIAL(logaddexp)  { return mx_sigmoid(mx_subtract(x[i], x[!i])); }
+PARTIAL(maximum)    { return mx_where(i ? mx_less_equal(x[0], x[1]) : mx_greater(x[0], x[1]), t, scalar(0, t)); }
+PARTIAL(minimum)    { return mx_where(i ? mx_greater_equal(x[0], x[1]) : mx_less(x[0], x[1]), t, scalar(0, t)); }
+PARTIAL(logaddexp)  { return mx_multiply(t, mx_sigmoid(mx_subtract(wide(x[i]), wide(x[!i])))); }
+
+/* y, or 1 at the origin, a corner with derivatives of 0 */
+static mx radius(mx y) { return mx_where(mx_equal(y, scalar(0, y)), scalar(1, y), y); }
 PARTIAL(arctan2)
 {
-    mx r2 = mx_add(mx_square(x[0]), mx_square(x[1]));
-    return i ? mx_negative(mx_divide(x[0], r2)) : mx_divide(x[1], r2);
+    mx r = radius(mx_hypot(wide(x[0]), wide(x[1]))), d = mx_multiply(mx_divide(t, r), mx_divide(x[!i], r));
+    return i ? mx_negative(d) : d;
 }
-
-/* At the origin, a corner, 0. */
-PARTIAL(hypot)
-{
-    mx none = mx_equal(y, scalar(0, y));
-    return mx_divide(x[i], mx_where(none, scalar(1, y), y));
-}
+PARTIAL(hypot)      { return mx_multiply(t, mx_divide(x[i], radius(y))); }
 PARTIAL(copysign)
 {
-    return i ? scalar(0, y) : mx_multiply(mx_copysign(scalar(1, y), x[0]), mx_copysign(scalar(1, y), x[1]));
+    mx one = scalar(1, y);
+    return i ? zeros_of(t) : mx_multiply(t, mx_multiply(mx_copysign(one, x[0]), mx_copysign(one, x[1])));
 }
 
 /* Constant between jumps, or not differentiable in the first place. */
@@ -140,12 +179,11 @@ static mx complex_sign_along(mx z, mx y, mx t)
 
 static void elementwise_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
-    bool complex = dtype_is_complex(c->x[0]->dtype);
     if (c->op == &op_conjugate) {
         dx[0] = mx_conjugate(ct[0]);
         return;
     }
-    if (c->op == &op_sign && complex) {
+    if (c->op == &op_sign && dtype_is_complex(c->x[0]->dtype)) {
         dx[0] = complex_sign_along(c->x[0], c->y[0], ct[0]);
         return;
     }
@@ -154,8 +192,9 @@ static void elementwise_vjp(const struct call *c, const mx ct[], const bool want
     for (int i = 0; i < c->nin; i++) {
         if (!want[i])
             continue;
-        mx d = c->op->partial(i, c->x, c->y[0]);
-        dx[i] = mx_astype(mx_multiply(ct[0], complex ? mx_conjugate(d) : d), c->x[i]->dtype);
+        /* The adjoint of t -> d t is t -> conj(d) t = conj(d conj(t)). */
+        mx d = conjugated(c->op->partial(i, c->x, c->y[0], conjugated(ct[0])));
+        dx[i] = mx_astype(d, c->x[i]->dtype);
     }
 }
 
@@ -175,11 +214,8 @@ static void elementwise_jvp(const struct call *c, const mx t[], mx dy[])
     for (int i = 0; i < c->nin; i++) {
         if (!t[i])
             continue;
-        mx d = mx_multiply(c->op->partial(i, c->x, c->y[0]), t[i]);
-        if (!dtype_is_inexact(c->x[0]->dtype))
-            d = mx_astype(d, c->y[0]->dtype);
-        if (to_real)
-            d = mx_real(d);
+        mx d = c->op->partial(i, c->x, c->y[0], t[i]);
+        d = mx_astype(to_real ? mx_real(d) : d, c->y[0]->dtype);
         dy[0] = dy[0] ? mx_add(dy[0], d) : d;
     }
 }

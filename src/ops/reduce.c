@@ -48,15 +48,49 @@ static int reduce_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
-/* dy/dx of a product: the product of the others, also where one factor is zero.  Mixed second
- * derivatives at a zero follow from this formula, which takes the place of the zero as fixed. */
-static mx product_of_others(mx x, mx y, const int *axes, int n)
+/* Brings the axes to the end as one; back_shape and perm undo it. */
+struct moved { int ndim, perm[MX_MAX_NDIM], shape[MX_MAX_NDIM]; bool trivial; };
+
+static mx axes_last(const char *name, mx x, const int *axes, int n, struct moved *m)
 {
-    mx zero = mx_scalar_like(0, x), is_zero = mx_equal(x, zero);
-    mx zeros = mx_sum(is_zero, axes, n, true);
-    mx rest = mx_prod(mx_where(is_zero, mx_scalar_like(1, x), x), axes, n, true);
-    mx at_zero = mx_where(mx_logical_and(is_zero, mx_equal(zeros, array_of_int(1, DT_int32))), rest, zero);
-    return mx_where(mx_equal(zeros, array_of_int(0, DT_int32)), mx_divide(y, x), at_zero);
+    int a[MX_MAX_NDIM], kept = 0;
+    if (is_nil(x) || (n = axes_of(name, axes, n, x->ndim, a)) < 0)
+        return MX_NIL;
+    bool folded[MX_MAX_NDIM] = { 0 };
+    for (int i = 0; i < n; i++)
+        folded[a[i]] = true;
+    m->ndim = x->ndim;
+    for (int i = 0; i < x->ndim; i++)
+        if (!folded[i])
+            m->perm[kept++] = i;
+    for (int i = 0; i < n; i++)
+        m->perm[kept + i] = a[i];
+    m->trivial = n == 1 && a[0] == x->ndim - 1;
+    if (m->trivial)
+        return x;
+    shapes_matter(name);
+    mx y = mx_transpose(x, m->perm, x->ndim);
+    memcpy(m->shape, y->shape, (size_t)y->ndim * sizeof(int));
+    return n == 0 ? mx_expand_dims(y, (int[]){ -1 }, 1) : mx_flatten(y, kept, -1);
+}
+
+static mx axes_back(mx y, const struct moved *m)
+{
+    if (is_nil(y) || m->trivial)
+        return y;
+    int inverse[MX_MAX_NDIM];
+    for (int i = 0; i < m->ndim; i++)
+        inverse[m->perm[i]] = i;
+    return mx_transpose(mx_reshape(y, m->ndim, m->shape), inverse, m->ndim);
+}
+
+/* dy/dx of a product: that of the factors before times that of those after, whatever is zero. */
+static mx product_of_others(mx x, const int *axes, int n)
+{
+    struct moved m;
+    mx z = axes_last("prod", x, axes, n, &m);
+    mx before = mx_scan(z, SCAN_PROD, -1, false, false), after = mx_scan(z, SCAN_PROD, -1, true, false);
+    return axes_back(mx_multiply(before, after), &m);
 }
 
 /* Each element's share of the result's derivative. */
@@ -64,10 +98,10 @@ static mx reduce_partial(const struct call *c)
 {
     const struct reduce_args *a = c->args;
     int axes[MX_MAX_NDIM], n = to_int(a->axes, axes);
-    mx x = c->x[0], y = mx_astype(c->y[0], x->dtype);
+    mx x = c->x[0];
     if (a->fold == FOLD_PROD)
-        return product_of_others(x, y, axes, n);
-    mx hit = mx_astype(mx_equal(x, y), x->dtype); /* ties share */
+        return product_of_others(x, axes, n);
+    mx hit = mx_astype(mx_equal(x, mx_astype(c->y[0], x->dtype)), x->dtype); /* ties share */
     return mx_divide(hit, mx_sum(hit, axes, n, true));
 }
 
@@ -219,8 +253,9 @@ mx mx_var(mx x, const int *axes, int n, bool keepdims, int ddof)
     if (is_nil(x))
         return x;
     enum dtype t = dtype_is_complex(x->dtype) ? DT_float32 : x->dtype;
-    mx d = mx_abs(mx_subtract(x, wide_mean("var", x, axes, n, true)));
-    mx sum = mx_sum(mx_square(d), axes, n, keepdims);
+    mx d = mx_subtract(x, wide_mean("var", x, axes, n, true));
+    mx square = dtype_is_complex(d->dtype) ? mx_add(mx_square(mx_real(d)), mx_square(mx_imag(d))) : mx_square(d);
+    mx sum = mx_sum(square, axes, n, keepdims);
     return mx_astype(mx_divide(sum, count_of("var", x, axes, n, ddof, sum->dtype)), t);
 }
 
@@ -239,42 +274,6 @@ mx mx_sum_to(mx x, int ndim, const int *shape)
 }
 
 /* ---- the last axis: softmax and logsumexp */
-
-/* Brings the axes to the end as one; back_shape and perm undo it. */
-struct moved { int ndim, perm[MX_MAX_NDIM], shape[MX_MAX_NDIM]; bool trivial; };
-
-static mx axes_last(const char *name, mx x, const int *axes, int n, struct moved *m)
-{
-    int a[MX_MAX_NDIM], kept = 0;
-    if (is_nil(x) || (n = axes_of(name, axes, n, x->ndim, a)) < 0)
-        return MX_NIL;
-    bool folded[MX_MAX_NDIM] = { 0 };
-    for (int i = 0; i < n; i++)
-        folded[a[i]] = true;
-    m->ndim = x->ndim;
-    for (int i = 0; i < x->ndim; i++)
-        if (!folded[i])
-            m->perm[kept++] = i;
-    for (int i = 0; i < n; i++)
-        m->perm[kept + i] = a[i];
-    m->trivial = n == 1 && a[0] == x->ndim - 1;
-    if (m->trivial)
-        return x;
-    shapes_matter(name);
-    mx y = mx_transpose(x, m->perm, x->ndim);
-    memcpy(m->shape, y->shape, (size_t)y->ndim * sizeof(int));
-    return n == 0 ? mx_expand_dims(y, (int[]){ -1 }, 1) : mx_flatten(y, kept, -1);
-}
-
-static mx axes_back(mx y, const struct moved *m)
-{
-    if (is_nil(y) || m->trivial)
-        return y;
-    int inverse[MX_MAX_NDIM];
-    for (int i = 0; i < m->ndim; i++)
-        inverse[m->perm[i]] = i;
-    return mx_transpose(mx_reshape(y, m->ndim, m->shape), inverse, m->ndim);
-}
 
 static int same_shapes(const struct call *c, struct spec out[])
 {

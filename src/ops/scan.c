@@ -31,11 +31,12 @@ static mx scan(mx x, enum scan_fold f, int axis, bool reverse)
     return mx_infer(&op_scan, &(struct scan_args){ f, axis, reverse }, 1, &x);
 }
 
-/* Half types in float32. */
+/* Half types in float32, integers in float64. */
 static mx recurrence(mx a, mx b, int axis, bool reverse)
 {
-    if (dtype_is_half(b->dtype))
-        return mx_astype(recurrence(mx_astype(a, DT_float32), mx_astype(b, DT_float32), axis, reverse), b->dtype);
+    enum dtype t = dtype_is_half(b->dtype) ? DT_float32 : dtype_is_inexact(b->dtype) ? b->dtype : DT_float64;
+    if (t != b->dtype)
+        return mx_astype(recurrence(mx_astype(a, t), mx_astype(b, t), axis, reverse), b->dtype);
     return mx_infer(&op_recurrence, &(struct recurrence_args){ axis, reverse }, 2, (mx[]){ a, b });
 }
 
@@ -76,12 +77,20 @@ static mx ratio(mx a, mx b)
     return mx_where(none, zeros_of(b), mx_exp(mx_subtract(a, mx_where(none, zeros_of(b), b))));
 }
 
+/* Weights of logcumsumexp are powers of e, which multiply the rounding of running logarithms by the size of these: they
+ * are made in the next wider type. */
+static mx wider(mx x)
+{
+    enum dtype t = dtype_is_half(x->dtype) ? DT_float32 : DT_float64;
+    return dtype_is_complex(x->dtype) ? x : mx_astype(x, t);
+}
+
 static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
     const struct scan_args *a = c->args;
     mx x = c->x[0], y = c->y[0];
-    if (!dtype_is_inexact(x->dtype))
+    if (x->dtype == DT_bool_)
         return;
     switch ((enum scan_fold)a->fold) {
     case SCAN_SUM: dx[0] = scan(ct[0], SCAN_SUM, a->axis, !a->reverse); break;
@@ -96,9 +105,10 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
         dx[0] = mx_scatter_add_axis(zeros_of(x), place_of_extreme(x, y, a), ct[0], a->axis);
         break;
     case SCAN_LOGSUMEXP: {
-        mx next = moved_on(y, a->axis, !a->reverse, INFINITY);
-        mx g = recurrence(conjugated(ratio(y, next)), ct[0], a->axis, !a->reverse);
-        dx[0] = mx_multiply(g, conjugated(ratio(x, y)));
+        mx w = wider(x), total = scan(w, SCAN_LOGSUMEXP, a->axis, a->reverse);
+        mx next = moved_on(total, a->axis, !a->reverse, INFINITY);
+        mx g = recurrence(conjugated(ratio(total, next)), mx_astype(ct[0], w->dtype), a->axis, !a->reverse);
+        dx[0] = mx_astype(mx_multiply(g, conjugated(ratio(w, total))), x->dtype);
     }
     }
 }
@@ -107,7 +117,7 @@ static void scan_jvp(const struct call *c, const mx t[], mx dy[])
 {
     const struct scan_args *a = c->args;
     mx x = c->x[0], y = c->y[0];
-    if (!dtype_is_inexact(x->dtype))
+    if (x->dtype == DT_bool_)
         return;
     switch ((enum scan_fold)a->fold) {
     case SCAN_SUM: dy[0] = scan(t[0], SCAN_SUM, a->axis, a->reverse); break;
@@ -116,9 +126,11 @@ static void scan_jvp(const struct call *c, const mx t[], mx dy[])
         break;
     case SCAN_MIN:
     case SCAN_MAX: dy[0] = mx_take_along_axis(t[0], place_of_extreme(x, y, a), a->axis); break;
-    case SCAN_LOGSUMEXP:
-        dy[0] = recurrence(ratio(moved_on(y, a->axis, a->reverse, -INFINITY), y), mx_multiply(t[0], ratio(x, y)),
-                           a->axis, a->reverse);
+    case SCAN_LOGSUMEXP: {
+        mx w = wider(x), total = scan(w, SCAN_LOGSUMEXP, a->axis, a->reverse);
+        mx kept = ratio(moved_on(total, a->axis, a->reverse, -INFINITY), total);
+        dy[0] = mx_astype(recurrence(kept, mx_multiply(t[0], ratio(w, total)), a->axis, a->reverse), x->dtype);
+    }
     }
 }
 

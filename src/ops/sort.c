@@ -30,13 +30,13 @@ static mx permuted_like(mx x, mx y, mx t)
 static void sort_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
-    if (dtype_is_inexact(c->x[0]->dtype))
+    if (c->x[0]->dtype != DT_bool_)
         dx[0] = permuted_like(c->y[0], c->x[0], ct[0]);
 }
 
 static void sort_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    if (dtype_is_inexact(c->x[0]->dtype))
+    if (c->x[0]->dtype != DT_bool_)
         dy[0] = permuted_like(c->x[0], c->y[0], t[0]);
 }
 

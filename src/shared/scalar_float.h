@@ -36,6 +36,13 @@ FN T K(sigmoid)(T x)
     return (x < 0 ? e : (T)1) / (1 + e);
 }
 
+/* Its derivative, which is the same left and right of zero. */
+FN T K(sigmoid_slope)(T x)
+{
+    T e = M(exp)(-M(fabs)(x)), u = 1 + e;
+    return e / (u * u);
+}
+
 FN T K(floor)(T x) { return M(floor)(x); }
 FN T K(ceil)(T x) { return M(ceil)(x); }
 FN T K(trunc)(T x) { return M(trunc)(x); }

@@ -63,6 +63,7 @@ real r_erfinv(real y)
     return copysignl(x, y);
 }
 real r_sigmoid(real x) { return 1 / (1 + expl(-x)); }
+real r_sigmoid_slope(real x) { return expl(-fabsl(x)) / ((1 + expl(-fabsl(x))) * (1 + expl(-fabsl(x)))); }
 real r_floor(real x) { return floorl(x); }
 real r_ceil(real x) { return ceill(x); }
 real r_trunc(real x) { return truncl(x); }

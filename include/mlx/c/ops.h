@@ -124,6 +124,9 @@ MLX_API int mlx_rsqrt(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* 1 / (1 + e^-a). */
 MLX_API int mlx_sigmoid(mlx_array *res, const mlx_array a, const mlx_stream s);
 
+/* The derivative of the sigmoid, e^-a / (1 + e^-a)^2, accurate at both ends; real numbers only. */
+MLX_API int mlx_sigmoid_slope(mlx_array *res, const mlx_array a, const mlx_stream s);
+
 /* The square root. */
 MLX_API int mlx_sqrt(mlx_array *res, const mlx_array a, const mlx_stream s);
 
