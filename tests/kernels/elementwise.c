@@ -224,9 +224,9 @@ static void against_base(const struct cpu_kernels *k, const struct cpu_kernels *
     const struct row *r = two ? &binary_rows[row] : &unary_rows[row];
     enum dtype out = result_dtype(r, t);
     size_t size = dtype_size(t), osize = dtype_size(out);
-    /* Its terms cancel near zero; tests/property/elementwise_accuracy.c holds every level to their
-     * scale. */
-    if (!strcmp(r->name, "logaddexp"))
+    /* The terms of one cancel near zero, the other rounds three times after its exponential;
+     * tests/property/elementwise_accuracy.c holds every level to the scale of that. */
+    if (!strcmp(r->name, "logaddexp") || !strcmp(r->name, "sigmoid_slope"))
         return;
     for (int round = 0; round < 20; round++) {
         fill_random(t, data_a, MOST);
