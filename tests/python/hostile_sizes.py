@@ -33,6 +33,7 @@ EMPTY = [
     (0,),
     (0, MOST, 9, 3),
 ]
+DEEP = [(1,) * 64, (1,) * 61 + (2, 2, 2)]
 LONG = [(MOST,), (MOST, 3), (3, MOST), (2, MOST, 5), (1 << 16, 1 << 16)]
 INDICES = [(mx.int64, -(2**63)), (mx.int64, 2**63 - 1), (mx.int32, -(2**31)), (mx.int32, MOST), (mx.uint64, 2**64 - 1)]
 INDICES += [(mx.uint32, 2**32 - 1), (mx.int8, -128), (mx.int64, 2**32)]
@@ -154,7 +155,7 @@ def wrong_numbers(now):
 
 
 def wrong_arrays(now):
-    for shape in EMPTY:
+    for shape in EMPTY + DEEP:
         yield mx.zeros(shape, now.dtype)
     for shape in LONG:
         yield mx.broadcast_to(mx.zeros((), now.dtype), shape)
@@ -210,7 +211,7 @@ def variants(args, kw, signature):
             for axis in range(w.ndim) if "axis" in numbers else ():
                 yield call({**given, p: like(v, w), "axis": axis})
     if len(arrays) > 1:  # all alike, or fit to be multiplied
-        for i, _ in enumerate(EMPTY + LONG):
+        for i, _ in enumerate(EMPTY + DEEP + LONG):
             new = {p: list(wrong_arrays(arrays_of(v)[0]))[i] for p, v in arrays.items()}
             yield call({**given, **{p: like(v, new[p]) for p, v in arrays.items()}})
             turned = {p: w.swapaxes(-1, -2) if k and w.ndim > 1 else w for k, (p, w) in enumerate(new.items())}
@@ -276,11 +277,16 @@ def calls(only):
                 yield name, f, v_args, {}
 
 
+def limit_memory():
+    """To a gigabyte more than is mapped now."""
+    mapped = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + (1 << 30), resource.RLIM_INFINITY))
+
+
 def main(log, part, parts, only):
     """Returns how many calls gave a result, and how many an exception."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    mapped = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + (1 << 30), resource.RLIM_INFINITY))
+    limit_memory()
     counts = [0, 0]
     for name, f, args, kw in itertools.islice(calls(only), part, None, parts):
         lazy = any(map(huge, [*args, *kw.values()]))

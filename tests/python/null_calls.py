@@ -225,7 +225,7 @@ class Calls:
         if name == "dtype" and plain == "mlx_dtype":
             return self.float32, None
         if plain == "int*":
-            ones = (ctypes.c_int * 64)(1, 0, *[1] * 62)
+            ones = (ctypes.c_int * 128)(1, 0, *[1] * 126)
             self.keep.append(ones)
             return ctypes.cast(ones, ctypes.c_void_p), ctypes.c_void_p()
         if name in ("fun", "callback") and kind == "function":

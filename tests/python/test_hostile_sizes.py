@@ -8,29 +8,43 @@ import sys
 import mlx.core as mx
 import numpy as np
 import pytest
+from test_c_api import built
 
-DRIVER = pathlib.Path(__file__).with_name("hostile_sizes.py")
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
 MOST = 2**31 - 1
 
 
-def survives(log, part, parts):
-    done = subprocess.run([sys.executable, DRIVER, log, str(part), str(parts)], capture_output=True, text=True)
-    assert done.returncode == 0, (done.returncode, log.read_text().strip(), done.stderr[-3000:])
-    results, exceptions = map(int, done.stdout.split()[-2:])
-    assert results > 1000 and exceptions > 2000
+def survives(program, arguments, part, parts, folder):
+    command = [sys.executable, pathlib.Path(__file__).with_name(program), *arguments, str(part), str(parts)]
+    with open(folder / "errors", "w+") as errors:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder)
+        errors.seek(0)
+        last = errors.read()[-5000:]
+    log = folder / "log"
+    assert done.returncode == 0, (done.returncode, log.read_text().strip() if log.exists() else "", last)
+    made, failed = map(int, done.stdout.split()[-2:])
+    assert made > 1000 and failed > 1000
 
 
 # All calls under the sanitizers, and a part of them otherwise.
+PARTS = 4 if SANITIZED else 8
+
+
 @pytest.mark.parametrize("part", range(4 if SANITIZED else 1))
 def test_calls_with_hostile_sizes_end(tmp_path, part):
-    survives(tmp_path / "log", part, 4 if SANITIZED else 8)
+    survives("hostile_sizes.py", [tmp_path / "log"], part, PARTS, tmp_path)
+
+
+@pytest.mark.parametrize("part", range(4 if SANITIZED else 1))
+def test_calls_from_c_with_hostile_sizes_end(tmp_path, part):
+    survives("hostile_calls.py", [built()], part, PARTS, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_all_calls_with_hostile_sizes_end(tmp_path, part):
-    survives(tmp_path / "log", part, 4)
+@pytest.mark.parametrize("program", ["hostile_sizes.py", "hostile_calls.py"])
+def test_all_calls_with_hostile_sizes_end(tmp_path, part, program):
+    survives(program, [built() if "calls" in program else tmp_path / "log"], part, 4, tmp_path)
 
 
 def test_sizes_of_empty_arrays_have_a_product():
