@@ -202,7 +202,7 @@ static const struct unary_row unary_rows[] = {
     { ROW(erf), -6, 6, 1.5, 1.5 },
     { ROW(erfinv), -1, 1, 2, 3 },
     { ROW(sigmoid), -105, 105, 2.5, 2.5 },
-    { ROW(sigmoid_slope), -85, 85, 3.5, 3.5 },
+    { ROW(sigmoid_slope), -85, 85, 4.5, 4.5 },
     { ROW(floor), -1000, 1000, 0, 0 },
     { ROW(ceil), -1000, 1000, 0, 0 },
     { ROW(trunc), -1000, 1000, 0, 0 },
