@@ -152,7 +152,9 @@ static void warnings(void **state)
     int *n = calloc(1, sizeof *n), i = 7, one = 1;
     bool was = true;
     mlx_set_warning_handler(note, n, drop);
-    mlx_stream s = mlx_default_cpu_stream_new(), other = mlx_stream_new_device(mlx_device_new_type(MLX_CPU, 0));
+    mlx_device cpu = mlx_device_new_type(MLX_CPU, 0);
+    mlx_stream s = mlx_default_cpu_stream_new(), other = mlx_stream_new_device(cpu);
+    mlx_device_free(cpu);
     mlx_array index = mlx_array_new_data(&i, &one, 1, MLX_INT32), x = mlx_array_new(), y = mlx_array_new();
     mlx_set_index_errors(&was, false);
     assert_false(was);
