@@ -10,6 +10,19 @@ import pytest
 X = mx.arange(6.0).reshape(2, 3)
 IMAGE, SIGNAL = mx.arange(64.0).reshape(1, 8, 8, 1), mx.arange(8.0).reshape(1, 8, 1)
 
+
+def kernel(n):
+    k = mx.fast.cpu_kernel("number", [], ["out"], "out[0] = n;")
+    return k(
+        inputs=[],
+        output_shapes=[(1,)],
+        output_dtypes=[mx.int32],
+        grid=(1, 1, 1),
+        threadgroup=(1, 1, 1),
+        template=[("n", n)],
+    )[0]
+
+
 # Each takes what makes an int, and gives something that depends on the ints.
 WITH_INTS = {
     "zeros": lambda i: mx.zeros(i(2)),
@@ -51,6 +64,7 @@ WITH_INTS = {
     "quantize": lambda i: mx.quantize(mx.ones((2, 64)), i(64), i(4))[1],
     "grad": lambda i: mx.grad(lambda a, b: (a * b * b).sum(), argnums=i(1))(X, X),
     "rope": lambda i: mx.fast.rope(mx.ones((1, 2, 4)), i(4), traditional=False, base=1e4, scale=1.0, offset=i(1)),
+    "cpu_kernel": lambda i: kernel(i(3)),
     "Conv1d": lambda i: nn.Conv1d(1, 2, i(3), stride=i(2))(SIGNAL).shape,
     "Conv2d": lambda i: nn.Conv2d(1, 2, (i(3), i(1)))(IMAGE).shape,
     "MaxPool1d": lambda i: nn.MaxPool1d(i(2))(SIGNAL),

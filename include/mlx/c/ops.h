@@ -244,10 +244,10 @@ MLX_API int mlx_isinf(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* Whether NaN. */
 MLX_API int mlx_isnan(mlx_array *res, const mlx_array a, const mlx_stream s);
 
-/* Whether minus infinity. */
+/* Whether minus infinity; of complex numbers, with an imaginary part of 0. */
 MLX_API int mlx_isneginf(mlx_array *res, const mlx_array a, const mlx_stream s);
 
-/* Whether plus infinity. */
+/* Whether plus infinity; of complex numbers, with an imaginary part of 0. */
 MLX_API int mlx_isposinf(mlx_array *res, const mlx_array a, const mlx_stream s);
 
 /* Logic and bits */
@@ -333,7 +333,7 @@ MLX_API int mlx_number_of_elements(mlx_array *res, const mlx_array a, const int 
 
 /* Making arrays */
 
-/* start, start + step, ... up to but without stop. */
+/* start, start + step, ... up to but without stop; with an infinite step start alone, or nothing. */
 MLX_API int mlx_arange(mlx_array *res, double start, double stop, double step, mlx_dtype dtype,
                        const mlx_stream s);
 
@@ -793,7 +793,8 @@ MLX_API int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
  *
  * where the input is zero outside of its shape.  Of floating-point or complex dtype; half types are
  * summed in float32.  With groups the channels of input and result fall into as many equal parts,
- * and each part of the result sees its part of the input alone. */
+ * and each part of the result sees its part of the input alone.  Functions of one spatial axis take up
+ * to three, with the same stride, padding and dilation for each. */
 MLX_API int mlx_conv1d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride,
                        int padding, int dilation, int groups, const mlx_stream s);
 MLX_API int mlx_conv2d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0,
