@@ -272,10 +272,11 @@ struct binary_row {
     double most_f32, most_f64;
 };
 
-/* Where the logarithm is near zero because its terms cancel, the error is that of the terms. */
+/* The result is the larger operand and the logarithm of 1 to 2 that their difference gives: where those cancel,
+ * near 0, the error is that of the largest of the three. */
 static real larger(real a, real b)
 {
-    return isfinite(a) && isfinite(b) ? fmaxl(fabsl(a), fabsl(b)) : 0;
+    return isfinite(a) && isfinite(b) ? fmaxl(fmaxl(fabsl(a), fabsl(b)), log1pl(expl(-fabsl(a - b)))) : 0;
 }
 
 #define ROW(name) BINARY_##name, #name, r_##name
