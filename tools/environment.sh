@@ -12,7 +12,8 @@ reaches_network() {
 for name in $(compgen -e); do
     case $name in
     PATH | LD_LIBRARY_PATH | HOME | PWD | TMPDIR | XDG_CACHE_HOME | USER | TERM) ;;
-    CC | CFLAGS | LDFLAGS | CMAKE_* | CCACHE_* | CTEST_PARALLEL_LEVEL | MLX_UPSTREAM_PYTHON) ;;
+    CC | CFLAGS | LDFLAGS | CPATH | C_INCLUDE_PATH | LIBRARY_PATH | PKG_CONFIG_PATH | CMAKE_* | CCACHE_*) ;;
+    CTEST_PARALLEL_LEVEL | MLX_UPSTREAM_PYTHON) ;;
     *) reaches_network "$name" || unset "$name" ;;
     esac
 done

@@ -20,6 +20,7 @@
 #include "cpu/kernels.h"
 #include "core/pool.h"
 #include "cpu/product.h"
+#include "support/effort.h"
 #include "support/levels.h"
 
 /* ---- numbers ---- */
@@ -375,7 +376,7 @@ static void large_edges(void)
     };
     static const enum dtype types[] = { DT_float32,  DT_float64, DT_complex64, DT_float16,
                                         DT_bfloat16, DT_uint8,   DT_uint64,    DT_bool_ };
-    for (size_t s = 0; s < sizeof types / sizeof *types; s++)
+    for (size_t s = 0; s < (size_t)times(sizeof types / sizeof *types); s++)
         for (size_t i = s % 2; i < sizeof sizes / sizeof *sizes; i += s ? 2 : 1) {
             struct problem p = problem(types[s], sizes[i].m, sizes[i].n, sizes[i].k);
             p.a = (enum layout)((i + s) % 3);

@@ -11,6 +11,7 @@
 
 #include "cpu/run.h"
 #include "ops/ops.h"
+#include "support/effort.h"
 #include "support/levels.h"
 #include "support/numbers.h"
 #include "support/sample.h"
@@ -196,7 +197,7 @@ static void on_level(const struct cpu_kernels *level)
 {
     const struct cpu_kernels *before = cpu;
     const char *graphs = getenv("MLX_TEST_GRAPHS");
-    uint64_t n = graphs ? strtoull(graphs, NULL, 10) : 1000;
+    uint64_t n = graphs ? strtoull(graphs, NULL, 10) : (uint64_t)times(1000);
     cpu = level;
     mx_fuse_least(1);
     for (uint64_t seed = 0; seed < n; seed++) compare(seed);

@@ -376,7 +376,7 @@ def stranger(tree, rng):
             del shape[axis]
         elif axis < len(shape):
             n = shape[axis]
-            shape[axis] = rng.choice([0, 1, max(n - 1, 0), n + 1, 2 * n, n // 2])
+            shape[axis] = rng.choice([0, 1, max(n - 1, 0), n + 1, 2 * n, n // 2, 2**31 - 1 if 0 in shape else 0])
     operands[k] = rng.getrandbits(62) | 1
     n = min(math.prod(shape), 1 << 16) * SIZES[kind]
     data = rng.choice([rng.randbytes(n), b"\xff" * n, bytes(n), b"\1\0\0\0\0\0\0\0" * n])
@@ -492,6 +492,10 @@ def use_function(path, tree, mx, np, rng):
                 mx.import_function(again)
             if rng.random() < 0.2 and not keys and inputs:
                 mx.eval(mx.vmap(f)(*[mx.stack([x, x]) for x in inputs]))
+            floats = [i for i, s in enumerate(t["specs"]) if s["type"] in (9, 10, 11, 12)]
+            if rng.random() < 0.2 and not keys and floats:
+                g = mx.grad(lambda *xs, f=f: sum(mx.abs(y).sum().astype(mx.float32) for y in f(*xs)), tuple(floats))
+                mx.eval(g(*inputs))
 
 
 def use_gguf(path, tree, mx, np, rng):

@@ -118,7 +118,9 @@ static void queue_task(struct loop *q, struct task *t)
 /* The CPU's kernel, on the memory of the device. */
 static void run_late(struct task *t)
 {
-    struct node node = *t->node;
+    const struct node *n = t->node;
+    struct node node = { .nin = n->nin, .nout = n->nout, .op = n->op, .stream = n->stream, .args = n->args,
+                         .specs = n->specs }; /* but its references, which others count meanwhile */
     mx x[64], y[16];
     pthread_mutex_lock(&door);
     for (int i = 0; i < node.nin; i++) {

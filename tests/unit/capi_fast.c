@@ -1,5 +1,6 @@
 /* The entry points of fast.h and fft.h: values of small arrays, and arguments refused. */
 #include "core/buffer.h"
+#include "support/effort.h"
 #include "support/heard.h"
 
 static mlx_stream s;
@@ -187,19 +188,15 @@ static int attention_of(int queries)
 static int few_queries(void) { return attention_of(2); }
 static int many_queries(void) { return attention_of(40); }
 
+static int length, rows;
 static int transforms(void)
 {
-    const int lengths[] = { 10, 300, 331, 9001 };
-    int failed = 0;
-    for (int i = 0; i < 4 && !failed; i++)
-        for (int rows = 1; rows < 10 && !failed; rows += 8) {
-            mlx_array x = ones_of(2, (const int[]){ rows, lengths[i] }), y = mlx_array_new();
-            failed = !x.ctx || mlx_fft_fft(&y, x, lengths[i], 1, MLX_FFT_NORM_ORTHO, s) || mlx_array_eval(y) ||
-                     mlx_fft_rfft(&y, x, lengths[i], 1, MLX_FFT_NORM_ORTHO, s) ||
-                     mlx_fft_irfft(&y, y, lengths[i], 1, MLX_FFT_NORM_ORTHO, s) || mlx_array_eval(y);
-            mlx_array_free(x);
-            mlx_array_free(y);
-        }
+    mlx_array x = ones_of(2, (const int[]){ rows, length }), y = mlx_array_new();
+    int failed = !x.ctx || mlx_fft_fft(&y, x, length, 1, MLX_FFT_NORM_ORTHO, s) || mlx_array_eval(y) ||
+                 mlx_fft_rfft(&y, x, length, 1, MLX_FFT_NORM_ORTHO, s) ||
+                 mlx_fft_irfft(&y, y, length, 1, MLX_FFT_NORM_ORTHO, s) || mlx_array_eval(y);
+    mlx_array_free(x);
+    mlx_array_free(y);
     return failed;
 }
 
@@ -225,7 +222,12 @@ static void allocations_that_fail(void **state)
     (void)state;
     sweep(few_queries);
     sweep(many_queries);
-    sweep(transforms);
+    const int lengths[] = { 10, 300, 331, 9001 };
+    for (int i = 0; i < times(4); i++)
+        for (rows = 1; rows < 10; rows += 8) {
+            length = lengths[i];
+            sweep(transforms);
+        }
 }
 
 static int set_up(void **state)

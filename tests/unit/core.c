@@ -16,6 +16,7 @@
 #include "core/stream.h"
 #include "ops/ops.h"
 #include "run/eval.h"
+#include "support/effort.h"
 #include "transform/transform.h"
 
 static mx vec(int n, float start)
@@ -57,7 +58,7 @@ static void deep_chain(void **state)
         MX_SCOPE(NULL);
         mx_keep(&y, vec(1, 0));
     }
-    for (int i = 0; i < 1000000; i++) {
+    for (int i = 0; i < times(1000000); i++) {
         MX_SCOPE(NULL);
         mx_keep(&y, mx_add(y.it, y.it->status == READY ? vec(1, 1) : y.it));
         if (i % 20 == 0) {
@@ -72,7 +73,7 @@ static void deep_chain(void **state)
         MX_SCOPE(NULL);
         mx_keep(&y, vec(1, 0));
     }
-    for (int i = 0; i < 1000000; i++) {
+    for (int i = 0; i < times(1000000); i++) {
         MX_SCOPE(NULL);
         mx_keep(&y, mx_negative(y.it));
     }
@@ -168,7 +169,7 @@ static mx long_chain(mx x)
 {
     mx_own y = { 0 };
     mx_keep(&y, x);
-    for (int i = 0; i < 300000; i++) {
+    for (int i = 0; i < times(300000); i++) {
         MX_SCOPE(NULL);
         mx_keep(&y, mx_negative(y.it));
     }

@@ -9,6 +9,7 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "ops/ops.h"
+#include "support/effort.h"
 #include "support/loopback.h"
 #include "run/eval.h"
 #include "run/fuse.h"
@@ -246,15 +247,16 @@ static void spoiled(void **state)
 static void deep(void **state)
 {
     (void)state;
+    int n = times(1000000);
     mx_own y = { 0 }, some = { 0 };
     {
         MX_SCOPE(NULL);
         mx_keep(&y, ramp(4));
     }
-    for (int i = 0; i < 1000000; i++) {
+    for (int i = 0; i < n; i++) {
         MX_SCOPE(NULL);
         mx_keep(&y, i % 3 ? mx_negative(y.it) : plus(y.it, 1));
-        if (i == 500000)
+        if (i == n / 2)
             mx_keep(&some, y.it);
     }
     assert_int_equal(mx_eval(1, &y.it), 0);

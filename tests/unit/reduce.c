@@ -14,6 +14,7 @@
 #include "core/pool.h"
 #include "ops/ops.h"
 #include "run/eval.h"
+#include "support/effort.h"
 #include "transform/transform.h"
 
 static uint64_t seed = 1;
@@ -140,7 +141,7 @@ static void check_fold(mx x, enum fold f, const int *axes, int n)
 static void folds(void **state)
 {
     (void)state;
-    for (int round = 0; round < 1500; round++) {
+    for (int round = 0; round < times(1500); round++) {
         MX_SCOPE(NULL);
         enum dtype t = (enum dtype)draw(DT_COUNT);
         enum fold f = (enum fold)draw(6);
@@ -172,7 +173,7 @@ static void long_ones(void **state)
 {
     (void)state;
     const int shapes[][2] = { { 3, 300000 }, { 300000, 3 }, { 1, 200001 }, { 9000, 300 }, { 70, 70000 } };
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < times(5); i++)
         for (int axis = 0; axis < 2; axis++) {
             MX_SCOPE(NULL);
             mx x = sample(i % 2 ? DT_float32 : DT_int16, 2, shapes[i]);
@@ -237,7 +238,7 @@ static void nan_and_infinity(void **state)
 static void arg_first(void **state)
 {
     (void)state;
-    for (int round = 0; round < 600; round++) {
+    for (int round = 0; round < times(600); round++) {
         MX_SCOPE(NULL);
         enum dtype t = (enum dtype)draw(DT_COUNT);
         if (dtype_is_complex(t))
@@ -273,7 +274,7 @@ static void softmax_rows(void **state)
     const enum dtype types[] = { DT_float16, DT_bfloat16, DT_float32, DT_float64 };
     /* x - max is rounded once, so exp of it is off by |x - max| half steps. */
     const double tolerance[] = { 1e-3, 8e-3, 6e-6, 2e-14 };
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < times(200); round++) {
         MX_SCOPE(NULL);
         int k = (int)draw(4), shape[3] = { 1 + (int)draw(4), 1 + (int)draw(40), 1 + (int)draw(3000) },
             axis = (int)draw(3);
