@@ -156,9 +156,12 @@ static void discard(void *p, size_t bytes)
 
 /* ---- the shared bins */
 
-struct block { struct block *next; };
-static struct block *bins[BINS];
-static size_t bin_size[BINS];
+struct block { struct block *next; size_t bytes; };
+static struct bin {
+    struct block *first;
+    size_t n, idle; /* blocks; the fewest since the last sweep, so many of which nobody needed */
+} bins[BINS];
+static size_t traffic, most_cached; /* bytes since the last sweep: taken and put, cached at most */
 static pthread_mutex_t bins_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void lock_bins(void) { pthread_mutex_lock(&bins_lock); }
@@ -168,42 +171,92 @@ __attribute__((constructor)) static void survive_fork(void)
     pthread_atfork(lock_bins, unlock_bins, unlock_bins);
 }
 
-static void *bin_take(int bin, size_t bytes)
+/* With the lock held. */
+static struct block *pop(struct bin *bin)
+{
+    struct block *b = bin->first;
+    bin->first = b->next;
+    bin->n--;
+    if (bin->n < bin->idle)
+        bin->idle = bin->n;
+    atomic_fetch_sub(&cached, b->bytes);
+    return b;
+}
+
+static void *bin_take(int bin)
 {
     pthread_mutex_lock(&bins_lock);
-    struct block *b = bins[bin];
-    if (b) {
-        bins[bin] = b->next;
-        atomic_fetch_sub(&cached, bytes);
-    }
+    struct block *b = bins[bin].n ? pop(&bins[bin]) : NULL;
+    if (b)
+        traffic += b->bytes;
     pthread_mutex_unlock(&bins_lock);
     return b;
+}
+
+static void push(struct block **list, struct block *b)
+{
+    b->next = *list;
+    *list = b;
+}
+
+static void discard_all(struct block *b)
+{
+    while (b) {
+        struct block *next = b->next;
+        discard(b, b->bytes);
+        b = next;
+    }
 }
 
 /* Gives back blocks, the largest first, until at most `keep` bytes are cached. */
 static void trim(size_t keep)
 {
+    struct block *gone = NULL;
     pthread_mutex_lock(&bins_lock);
     for (int i = BINS; i-- > 0 && atomic_load(&cached) > keep;)
-        while (bins[i] && atomic_load(&cached) > keep) {
-            struct block *b = bins[i];
-            bins[i] = b->next;
-            atomic_fetch_sub(&cached, bin_size[i]);
-            discard(b, bin_size[i]);
-        }
+        while (bins[i].n && atomic_load(&cached) > keep)
+            push(&gone, pop(&bins[i]));
     pthread_mutex_unlock(&bins_lock);
+    discard_all(gone);
+}
+
+/* Takes out the blocks that nobody needed since the last sweep, and begins anew.  With the lock held. */
+static struct block *sweep(void)
+{
+    struct block *gone = NULL;
+    for (int i = 0; i < BINS; i++) {
+        for (size_t k = bins[i].idle; k > 0; k--)
+            push(&gone, pop(&bins[i]));
+        bins[i].idle = bins[i].n;
+    }
+    traffic = 0;
+    most_cached = atomic_load(&cached);
+    return gone;
+}
+
+/* A program that does the same again and again takes and puts everything in the cache once a turn.  After the
+ * traffic of two turns, what lay idle was left by something else. */
+static bool time_to_sweep(void)
+{
+    enum { FEW = 64 << 20 };
+    return traffic > 4 * (most_cached > FEW ? most_cached : FEW);
 }
 
 static void bin_put(void *p, int bin, size_t bytes)
 {
+    struct block *b = p, *gone;
+    b->bytes = bytes;
     pthread_mutex_lock(&bins_lock);
-    struct block *b = p;
-    b->next = bins[bin];
-    bins[bin] = b;
-    bin_size[bin] = bytes;
-    atomic_fetch_add(&cached, bytes);
+    push(&bins[bin].first, b);
+    bins[bin].n++;
+    size_t now = atomic_fetch_add(&cached, bytes) + bytes;
+    traffic += bytes;
+    if (now > most_cached)
+        most_cached = now;
+    gone = time_to_sweep() ? sweep() : NULL;
     pthread_mutex_unlock(&bins_lock);
-    if (atomic_load(&cached) > atomic_load(&cache_limit))
+    discard_all(gone);
+    if (now > atomic_load(&cache_limit))
         trim(atomic_load(&cache_limit));
 }
 
@@ -219,7 +272,7 @@ static void *take_block(size_t bytes, size_t *capacity)
 {
     int bin;
     *capacity = memory_class(bytes, &bin);
-    void *p = bin_take(bin, *capacity);
+    void *p = bin_take(bin);
     if (p)
         return p;
     size_t most = atomic_load(&limit);

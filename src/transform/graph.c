@@ -43,13 +43,23 @@ static void note_open(struct graph *g, int n_results)
         g->open |= is_foreign(g, g->r.roots[k]);
 }
 
-static struct graph *graph_from(const uint32_t *clock, int n, const mx in[], int n_out, const mx out[])
+static int record_dependent(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[],
+                            uint32_t clock)
+{
+    (void)clock;
+    return record(r, n_roots, roots, n_leaves, leaves, true);
+}
+
+typedef int recorder(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[],
+                     uint32_t clock);
+
+static struct graph *graph_from(recorder *how, uint32_t clock, int n, const mx in[], int n_out, const mx out[])
 {
     struct graph *g = mx_malloc(sizeof *g);
     if (!g)
         return NULL;
     *g = (struct graph){ .object = { .refs = 1, .destroy = graph_destroy }, .n_in = n, .n_out = n_out };
-    if (clock ? record_since(&g->r, n_out, out, n, in, *clock) : record(&g->r, n_out, out, n, in, true)) {
+    if (how(&g->r, n_out, out, n, in, clock)) {
         free(g);
         return NULL;
     }
@@ -57,11 +67,14 @@ static struct graph *graph_from(const uint32_t *clock, int n, const mx in[], int
     return g;
 }
 
-struct graph *graph_of(int n, const mx in[], int n_out, const mx out[]) { return graph_from(NULL, n, in, n_out, out); }
+struct graph *graph_of(int n, const mx in[], int n_out, const mx out[])
+{
+    return graph_from(record_dependent, 0, n, in, n_out, out);
+}
 
 struct graph *graph_since(uint32_t clock, int n, const mx in[], int n_out, const mx out[])
 {
-    return graph_from(&clock, n, in, n_out, out);
+    return graph_from(record_since, clock, n, in, n_out, out);
 }
 
 int graph_placeholders(int n, const mx like[], struct mx_list *in)
@@ -121,11 +134,12 @@ static struct graph *trace(struct closure *f, int n, const mx like[], struct rea
 {
     struct mx_list in = { 0 }, out = { 0 };
     trace_begin();
+    uint32_t clock = node_clock();
     int failed = graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out);
     int n_out = out.n;
     for (int i = 0; i < (seen ? seen->arrays.n : 0) && !failed; i++)
         failed = list_push(&out, seen->arrays.v[i].it);
-    struct graph *g = failed ? NULL : graph_of(n, (mx *)in.v, out.n, (mx *)out.v);
+    struct graph *g = failed ? NULL : graph_from(record_anew, clock, n, (mx *)in.v, out.n, (mx *)out.v);
     trace_end();
     if (g) {
         g->n_read = g->n_out - n_out;

@@ -25,7 +25,8 @@ struct graph {
 };
 
 /* Calls f on placeholders of the shapes and dtypes of `like` and keeps the graph between them and the
- * results.  What does not depend on them is a constant.  NULL after mx_fail; the caller gets the only
+ * results.  What does not depend on them is a constant if it is small; what is large f's graph makes in each call, as
+ * f would, so that the graph holds nothing of the size of its operands.  NULL after mx_fail; the caller gets the only
  * reference (object_release(&g->object)). */
 struct graph *graph_trace(struct closure *f, int n, const mx like[]);
 /* The same for operands of any shape: f is traced in such a way, and what it reads of shapes is noted. */

@@ -6,6 +6,7 @@
 
 #include "core/buffer.h"
 #include "core/scope.h"
+#include "core/shape.h"
 
 struct frame { mx x; int next; };
 struct walk {
@@ -51,6 +52,30 @@ static bool push(struct walk *w, mx x)
     return true;
 }
 
+/* Bytes of a constant that is not worth an operation in each call. */
+enum { SMALL = 4096 };
+
+static bool makes_much(const struct node *n, mx x)
+{
+    bool much = nbytes(x) > SMALL;
+    for (int k = 0; n->nout > 1 && k < n->nout && !much; k++) {
+        const struct spec *y = &n->specs[k];
+        much = shape_size(n->op->name, y->ndim, y->shape) > SMALL / (int64_t)dtype_size(y->dtype);
+    }
+    return much;
+}
+
+/* The graph ends at x, which has a node and is no leaf. */
+static bool ends_at(const struct walk *w, mx x)
+{
+    const struct node *n = x->node;
+    bool old = w->since && !node_since(n, w->clock);
+    if (!w->only_dependent)
+        return old;
+    bool anew = w->since && !old && n->op != &op_load && makes_much(n, x);
+    return !x->tracer && !anew;
+}
+
 /* All operands of x are numbered: record its node. */
 static bool append(struct walk *w, mx x)
 {
@@ -59,7 +84,7 @@ static bool append(struct walk *w, mx x)
     bool dependent = false;
     for (int i = 0; i < n->nin; i++)
         dependent |= w->dependent[n->in[i]->slot];
-    if (w->only_dependent && !dependent)
+    if (w->only_dependent && !dependent && x->tracer)
         return number(w, x, false);
     struct recorded *all = mx_grown(r->entries, r->n, &r->cap, sizeof *all);
     if (!all)
@@ -101,7 +126,7 @@ static bool visit(struct walk *w, mx root)
             w->depth--;
             continue;
         }
-        if (!n || (w->only_dependent && !x->tracer) || (w->since && !node_since(n, w->clock))) {
+        if (!n || ends_at(w, x)) {
             if (!number(w, x, false))
                 return false;
             w->depth--;
@@ -151,6 +176,12 @@ static int record_walk(struct walk *w, int n_roots, const mx roots[], int n_leav
 int record(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], bool only_dependent)
 {
     struct walk w = { .r = r, .only_dependent = only_dependent };
+    return record_walk(&w, n_roots, roots, n_leaves, leaves);
+}
+
+int record_anew(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], uint32_t clock)
+{
+    struct walk w = { .r = r, .only_dependent = true, .since = true, .clock = clock };
     return record_walk(&w, n_roots, roots, n_leaves, leaves);
 }
 

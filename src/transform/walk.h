@@ -25,7 +25,10 @@ struct recording {
 /* Records what `roots` are made of, down to `leaves` and to arrays without a node; with
  * only_dependent what does not depend on a leaf is a constant.  0, or non-zero after mx_fail. */
 int record(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], bool only_dependent);
-/* The same, where the graph ends at leaves and at nodes older than `clock` (node_clock). */
+/* What depends on a leaf, and what does not where it is large and newer than `clock` (node_clock): other arrays are
+ * constants, which stay as long as the recording does. */
+int record_anew(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], uint32_t clock);
+/* What roots are made of, where the graph ends at leaves and at nodes older than `clock`. */
 int record_since(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], uint32_t clock);
 /* By value: do the roots need it, where an entry needs its first `reads` operands?  To be freed; NULL after
  * mx_fail. */

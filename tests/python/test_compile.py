@@ -839,3 +839,46 @@ def test_reductions_over_axes_of_size_one():
     compiled = mx.compile(lambda x: x.sum(axis=(0, 2)), shapeless=True)
     same(compiled(mx.ones((1, 3, 1))), [1, 1, 1])
     same(compiled(mx.ones((4, 2, 5))), [20, 20])
+
+
+LARGE = {
+    "the derivative of a division": lambda x: mx.grad(lambda x: (x / 2).sum())(x),
+    "the derivative of gelu": lambda x: mx.grad(lambda x: nn.gelu(x).sum())(x),
+    "ones": lambda x: x + mx.ones(x.shape),
+    "a mask": lambda x: x * (mx.arange(x.size) > 7),
+    "a sum of what is large": lambda x: x + mx.arange(x.size).sum() / x.size,
+    "a part of several results": lambda x: x + mx.split(mx.arange(2 * x.size), 2)[1],
+    "noise of a key": lambda x: x + mx.random.normal(x.shape, key=mx.random.key(3)),
+    "a derivative around": lambda x: mx.vmap(mx.compile(lambda x: x * mx.ones(x.shape)))(x.reshape(2, -1)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_trace_holds_nothing_of_the_size_of_its_arguments(name):
+    f = mx.compile(LARGE[name])
+    for n in 50_000, 60_000:
+        x = mx.random.normal((n,))
+        mx.eval(x)
+        gc.collect()
+        before = mx.get_active_memory()
+        for _ in range(2):
+            same(f(x), LARGE[name](x))
+        gc.collect()
+        assert mx.get_active_memory() - before < 8192
+
+
+def test_a_small_constant_of_a_trace_is_computed_once():
+    constants = []
+
+    def f(x):
+        constants.append(mx.arange(2**20).sum() / 2**20)
+        return x + constants[-1]
+
+    g = mx.compile(f)
+    mx.eval(g(mx.ones(3)))
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    same(g(mx.ones(3)), f(mx.ones(3)))
+    mx.reset_peak_memory()
+    mx.eval(g(mx.ones(3)))
+    assert mx.get_peak_memory() - before < 2**20

@@ -285,6 +285,25 @@ def test_memory():
     mx.set_cache_limit(cache)
 
 
+def test_cache_lets_go_of_what_is_not_used_again():
+    mx.clear_cache()
+    for n in range(1, 30):
+        mx.eval(mx.ones(n * 300_000) + 1)
+    burst = mx.get_cache_memory()
+    x = mx.ones(1_000_000)
+    for turns in range(2_000):
+        mx.eval(mx.exp(x))
+        if mx.get_cache_memory() < burst / 8:
+            break
+    assert turns < 1_999
+    # two turns of a loop that takes 32 blocks at once take no new memory: none of them was let go meanwhile
+    keep = [mx.exp(x) for _ in range(32)]
+    for _ in range(12):
+        mx.eval(keep)
+        keep = [mx.exp(x) for _ in range(32)]
+    assert mx.get_cache_memory() >= 31 * x.nbytes
+
+
 def test_archives():
     file = io.BytesIO()
     mx.savez_compressed(file, mx.array(A), y=mx.array(INTEGERS))

@@ -19,7 +19,8 @@ MLX_API int mlx_clear_cache(void);
 /* The memory in use by arrays, without the cache. */
 MLX_API int mlx_get_active_memory(size_t *res);
 
-/* The memory in the cache. */
+/* The memory in the cache: of arrays that are gone, kept for new ones.  What no new array needed for a while (the time
+ * in which four times as many bytes as the cache held were taken from it or came into it) goes back to the system. */
 MLX_API int mlx_get_cache_memory(size_t *res);
 
 /* The memory limit in force. */
@@ -31,7 +32,7 @@ MLX_API int mlx_get_peak_memory(size_t *res);
 /* Starts the peak anew: it is 0 until something is allocated. */
 MLX_API int mlx_reset_peak_memory(void);
 
-/* Sets how much the cache may hold; `res` gets the limit before.  0 turns caching off. */
+/* Sets how much the cache may hold, by default three quarters of the machine's memory; `res` gets the limit before.  0 turns caching off. */
 MLX_API int mlx_set_cache_limit(size_t *res, size_t limit);
 
 /* Sets how much memory arrays may use, past which allocating fails; `res` gets the limit before. */
