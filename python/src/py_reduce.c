@@ -16,6 +16,18 @@ REDUCTION(max)
 REDUCTION(mean)
 REDUCTION(logsumexp)
 
+/* Unless the axis is None: the axes, else all. */
+#define AXES(k) GIVEN(k) ? c->v[k].ints.v : NULL, GIVEN(k) ? (size_t)c->v[k].ints.n : 0
+
+PyObject *fn__logsumexp_parts(struct call *c)
+{
+    mlx_vector_array parts = mlx_vector_array_new();
+    int failed = mlx_logsumexp_parts(&parts, ARRAY(0), AXES(1), BOOL(2), STREAM);
+    return give_list(failed, parts);
+}
+
+PyObject *fn__log_softmax(struct call *c) { return give(c, mlx_log_softmax(&c->res, ARRAY(0), AXES(1), STREAM)); }
+
 PyObject *fn_minmax(struct call *c)
 {
     PyObject *least = fn_min(c), *most = least ? fn_max(c) : NULL;

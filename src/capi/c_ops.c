@@ -656,6 +656,21 @@ OVER(std, (bool keepdims, int ddof), (keepdims, ddof))
 OVER(sum, (bool keepdims), (keepdims))
 OVER(var, (bool keepdims, int ddof), (keepdims, ddof))
 
+int mlx_logsumexp_parts(mlx_vector_array *res, const mlx_array a, const int *axes, size_t axes_num, bool keepdims,
+                        const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    mx parts[2];
+    mx_logsumexp_parts(capi_in(a), axes, (int)axes_num, keepdims, parts);
+    return capi_publish_list(res, capi_list_of(2, parts));
+}
+
+int mlx_log_softmax(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, mx_log_softmax(capi_in(a), axes, (int)axes_num));
+}
+
 #define ARG_REDUCE(name, fold)                                                           \
     int mlx_##name(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s) \
     {                                                                                    \

@@ -622,14 +622,14 @@ int run_arg_reduce(const struct run *r)
 
 /* ---- rows that are normalized */
 
-struct row_job { enum dtype t; const char *x; char *y; int64_t n; size_t size; };
+struct row_job { enum dtype t; const char *x; char *y, *y1; int64_t n; size_t size; };
 
-/* log(sum(exp(x))) of a row of half type, a tile of float32 at a time. */
-static double logsumexp_half(const struct row_job *j, const char *x)
+/* Of a row of half type, a tile of float32 at a time: as kernels do it. */
+static double logsumexp_half(const struct row_job *j, const char *x, double *largest)
 {
     float tile[TILE];
     union fold_acc most = identity_of(FOLD_MAX, DT_float32);
-    double sum = 0;
+    double sum = 0, here;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t at = 0; at < j->n; at += TILE) {
             size_t m = (size_t)(j->n - at < TILE ? j->n - at : TILE);
@@ -637,20 +637,23 @@ static double logsumexp_half(const struct row_job *j, const char *x)
             if (pass == 0)
                 cpu->reduce->row[REDUCE_MAX][DT_float32](&most, tile, m);
             else
-                sum += exp(cpu->reduce->logsumexp[DT_float32](tile, m) - most.f);
+                sum += exp(cpu->reduce->logsumexp[DT_float32](tile, m, &here)) * exp(here - most.f);
         }
-    return most.f - most.f != 0 ? most.f : most.f + log(sum);
+    *largest = most.f;
+    return most.f - most.f != 0 ? 0 : log(sum);
 }
 
-/* y = exp(x - logsumexp(x)), likewise. */
+/* y = exp(x - most) / sum(exp(x - most)), likewise. */
 static void softmax_half(const struct row_job *j, char *y, const char *x)
 {
-    float tile[TILE], total = (float)logsumexp_half(j, x);
+    double most, log = logsumexp_half(j, x, &most);
+    float tile[TILE], shift = (float)most, scale = (float)exp(-log);
     for (int64_t at = 0; at < j->n; at += TILE) {
         size_t m = (size_t)(j->n - at < TILE ? j->n - at : TILE);
         cpu->cast[j->t][DT_float32](tile, x + at * (int64_t)j->size, m);
-        cpu->binary[BINARY_subtract][DT_float32](tile, tile, 1, &total, 0, m);
+        cpu->binary[BINARY_subtract][DT_float32](tile, tile, 1, &shift, 0, m);
         cpu->unary[UNARY_exp][DT_float32](tile, tile, m);
+        cpu->binary[BINARY_multiply][DT_float32](tile, tile, 1, &scale, 0, m);
         cpu->cast[DT_float32][j->t](y + at * (int64_t)j->size, tile, m);
     }
 }
@@ -667,16 +670,40 @@ static void softmax_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+/* The largest of row i; returns what its logsumexp is above it. */
+static double logsumexp_row(const struct row_job *j, int64_t i, double *most)
+{
+    const char *x = j->x + i * j->n * (int64_t)j->size;
+    return dtype_is_half(j->t) ? logsumexp_half(j, x, most) : cpu->reduce->logsumexp[j->t](x, (size_t)j->n, most);
+}
+
+static void put_double(enum dtype t, char *y, int64_t i, double v)
+{
+    if (t == DT_float64)
+        ((double *)y)[i] = v;
+    else
+        cpu->cast[DT_float64][t](y + i * (int64_t)dtype_size(t), &v, 1);
+}
+
 static void logsumexp_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct row_job *j = ctx;
+    double most;
     for (int64_t i = begin; i < end; i++) {
-        const char *x = j->x + i * j->n * (int64_t)j->size;
-        double v = dtype_is_half(j->t) ? logsumexp_half(j, x) : cpu->reduce->logsumexp[j->t](x, (size_t)j->n);
-        if (j->t == DT_float64)
-            ((double *)j->y)[i] = v;
-        else
-            cpu->cast[DT_float64][j->t](j->y + i * (int64_t)j->size, &v, 1);
+        double log = logsumexp_row(j, i, &most);
+        put_double(j->t, j->y, i, most + log);
+    }
+}
+
+static void logsumexp_parts_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const struct row_job *j = ctx;
+    enum dtype wide = j->t == DT_float64 ? DT_float64 : DT_float32;
+    double most;
+    for (int64_t i = begin; i < end; i++) {
+        double log = logsumexp_row(j, i, &most);
+        put_double(wide, j->y, i, most);
+        put_double(wide, j->y1, i, log + (most - most)); /* NaN as exp(inf - inf) is */
     }
 }
 
@@ -686,14 +713,15 @@ static int over_rows(const struct run *r, void (*fn)(void *, int64_t, int64_t), 
     mx_own hold = { NULL };
     MX_SCOPE(NULL);
     int failed = in_place && x->row ? out_over(r, 0, 0) : out_new(r, 0);
-    if (failed)
+    if (failed || (r->nout > 1 && out_new(r, 1)))
         return 1;
     mx z = row_major(x, &hold);
     if (is_nil(z))
         return 1;
-    struct row_job j = { .t = x->dtype, .x = host(z), .y = host(r->y[0]), .n = dim(x, -1), .size = itemsize(x) };
+    struct row_job j = { .t = x->dtype, .x = host(z), .y = host(r->y[0]),
+                         .y1 = r->nout > 1 ? host(r->y[1]) : NULL, .n = dim(x, -1), .size = itemsize(x) };
     int64_t grain = CHUNK / 16 / (j.n ? j.n : 1), rows = j.n ? x->size / j.n : r->y[0]->size;
-    if (j.n || fn == logsumexp_rows)
+    if (j.n || fn != softmax_rows)
         pool_for(rows, grain ? grain : 1, fn, &j);
     mx_drop(&hold);
     return 0;
@@ -701,3 +729,4 @@ static int over_rows(const struct run *r, void (*fn)(void *, int64_t, int64_t), 
 
 int run_softmax(const struct run *r) { return over_rows(r, softmax_rows, true); }
 int run_logsumexp(const struct run *r) { return over_rows(r, logsumexp_rows, false); }
+int run_logsumexp_parts(const struct run *r) { return over_rows(r, logsumexp_parts_rows, false); }

@@ -57,6 +57,13 @@ COMPOSE(expm1)
     y[0] = complex_of(re, mx_multiply(mx_exp(a), mx_sin(b)));
 }
 
+COMPOSE(logsumexp_parts)
+{
+    const int last = -1;
+    y[0] = mx_max(wide(c->x[0]), &last, 1, true);
+    y[1] = mx_logsumexp(mx_subtract(wide(c->x[0]), y[0]), &last, 1, true);
+}
+
 COMPOSE(trunc)
 {
     mx x = c->x[0];

@@ -430,10 +430,8 @@ mx mx_cross_entropy(mx logits, mx targets)
                        "last axis, got logits %s "
                        "and targets %s",
                        shape_of(logits), shape_of(targets));
-    mx wide = dtype_is_half(logits->dtype) ? mx_astype(logits, DT_float32) : logits;
-    mx at = mx_expand_dims(targets, last, 1);
+    mx at = mx_expand_dims(targets, last, 1), parts[2];
     mx picked = mx_squeeze(mx_take_along_axis_for(CROSS_ENTROPY, logits, at, -1), last, 1);
-    return mx_astype(
-        mx_subtract(mx_logsumexp(wide, last, 1, false), mx_astype(picked, wide->dtype)),
-        DT_float32);
+    mx_logsumexp_parts(logits, last, 1, false, parts);
+    return mx_astype(mx_subtract(parts[1], mx_subtract(picked, parts[0])), DT_float32);
 }

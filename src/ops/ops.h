@@ -97,6 +97,10 @@ mx mx_mean(mx x, const int *axes, int n, bool keepdims);
 mx mx_var(mx x, const int *axes, int n, bool keepdims, int ddof);
 mx mx_std(mx x, const int *axes, int n, bool keepdims, int ddof);
 mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims);
+/* The largest of real numbers along the axes, which nothing is differentiated through, and how far logsumexp is above
+ * it: logsumexp itself, rounded, no longer says where the numbers are large.  In float32 for half types. */
+void mx_logsumexp_parts(mx x, const int *axes, int n, bool keepdims, mx out[2]);
+mx mx_log_softmax(mx x, const int *axes, int n);
 mx mx_softmax(mx x, const int *axes, int n, bool precise);
 enum arg_fold { ARG_MIN, ARG_MAX };
 mx mx_arg_reduce(mx x, enum arg_fold f, int axis, bool keepdims); /* uint32 */

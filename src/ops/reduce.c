@@ -332,6 +332,43 @@ const struct op op_logsumexp = {
     .vjp = logsumexp_vjp, .jvp = logsumexp_jvp, .vmap = last_vmap,
 };
 
+/* ---- the parts of logsumexp */
+
+static int parts_shapes(const struct call *c, struct spec out[])
+{
+    for (int k = 0; k < 2; k++) {
+        last_shapes(c, &out[k]);
+        out[k].dtype = c->x[0]->dtype == DT_float64 ? DT_float64 : DT_float32;
+    }
+    return 0;
+}
+
+/* The largest counts as a number: what it would add to one part it would take from the other. */
+static void parts_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    (void)want;
+    if (ct[1])
+        dx[0] = mx_astype(mx_multiply(ct[1], mx_softmax(c->x[0], last, 1, false)), c->x[0]->dtype);
+}
+
+static void parts_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    mx p = mx_softmax(c->x[0], last, 1, false);
+    dy[1] = mx_sum(mx_multiply(mx_astype(t[0], c->y[1]->dtype), p), last, 1, true);
+}
+
+static void parts_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    mx x = mx_moveaxis(c->x[0], axis[0], 0);
+    mx_infer_n(c->op, NULL, 1, &x, 2, y);
+    yaxis[0] = yaxis[1] = 0;
+}
+
+const struct op op_logsumexp_parts = {
+    .id = OP_logsumexp_parts, .name = "logsumexp_parts", .label = "LogSumExpParts", .shapes = parts_shapes,
+    .vjp = parts_vjp, .jvp = parts_jvp, .vmap = parts_vmap,
+};
+
 /* Half types always accumulate in float32, so `precise` changes nothing here. */
 mx mx_softmax(mx x, const int *axes, int n, bool precise)
 {
@@ -344,6 +381,44 @@ mx mx_softmax(mx x, const int *axes, int n, bool precise)
     }
     mx z = axes_last("softmax", x, axes, n, &m);
     return axes_back(mx_node(&op_softmax, NULL, 1, &z, z->ndim, z->shape, z->dtype), &m);
+}
+
+/* y, of size 1 for what axes_last brought to the end, without it or with an axis of size 1 for each. */
+static mx folded_back(mx y, const struct moved *m, const int *a, int n, bool keepdims)
+{
+    if (m->trivial)
+        return drop_axes(y, a, n, keepdims);
+    y = mx_squeeze(y, last, 1);
+    return keepdims ? mx_expand_dims(y, a, n) : y;
+}
+
+void mx_logsumexp_parts(mx x, const int *axes, int n, bool keepdims, mx out[2])
+{
+    struct moved m;
+    int a[MX_MAX_NDIM];
+    out[0] = out[1] = MX_NIL;
+    x = as_inexact(x);
+    if (is_nil(x) || (n = axes_of("logsumexp", axes, n, x->ndim, a)) < 0)
+        return;
+    if (dtype_is_complex(x->dtype)) {
+        mx most = mx_stop_gradient(mx_astype(mx_max(mx_real(x), axes, n, true), DT_complex64));
+        mx sum = mx_sum(mx_exp(mx_subtract(x, most)), axes, n, true);
+        out[0] = drop_axes(most, a, n, keepdims);
+        out[1] = drop_axes(mx_log(sum), a, n, keepdims);
+        return;
+    }
+    mx z = axes_last("logsumexp", x, axes, n, &m);
+    mx_infer_n(&op_logsumexp_parts, NULL, 1, &z, 2, out);
+    for (int k = 0; k < 2; k++)
+        out[k] = folded_back(out[k], &m, a, n, keepdims);
+}
+
+mx mx_log_softmax(mx x, const int *axes, int n)
+{
+    mx parts[2];
+    x = as_inexact(x);
+    mx_logsumexp_parts(x, axes, n, true, parts);
+    return mx_astype(mx_subtract(mx_subtract(x, parts[0]), parts[1]), x->dtype);
 }
 
 mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)
@@ -360,12 +435,7 @@ mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)
         return drop_axes(y, a, na, keepdims);
     }
     mx z = axes_last("logsumexp", x, axes, n, &m);
-    mx y = mx_infer(&op_logsumexp, NULL, 1, &z);
-    int shape[MX_MAX_NDIM];
-    memcpy(shape, x->shape, (size_t)x->ndim * sizeof(int));
-    for (int i = 0; i < na; i++)
-        shape[a[i]] = 1;
-    return drop_axes(m.trivial ? y : mx_reshape(y, x->ndim, shape), a, na, keepdims);
+    return folded_back(mx_infer(&op_logsumexp, NULL, 1, &z), &m, a, na, keepdims);
 }
 
 /* ---- argmin and argmax */

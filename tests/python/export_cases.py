@@ -3,6 +3,8 @@
 
 def more(mx):
     """What the table has no sample of: name, function, inputs.  For either package."""
+    import mlx.nn as nn
+
     x, ids = mx.arange(24).reshape(4, 6).astype(mx.float32) / 8 - 1, mx.array([2, 0, 2])
     key = mx.array([3, 7], mx.uint32)
     w = mx.sin(mx.arange(256).reshape(4, 64).astype(mx.float32))
@@ -37,6 +39,9 @@ def more(mx):
     yield "masked assignment", masked, [x, mx.array(7.0)]
     yield "slices", sliced, [x]
     yield "gradient of indexing", mx.grad(lambda x, i: (x[i] ** 2).sum()), [x, ids]
+    yield "log_softmax", lambda x: nn.log_softmax(x * 100, axis=0), [x]
+    yield "gradient of log_softmax", mx.grad(lambda x: (nn.log_softmax(x) * x).sum()), [x]
+    yield "cross_entropy", lambda x, i: nn.losses.cross_entropy(x[:3] * 100, i, label_smoothing=0.1), [x, ids]
     yield "gradient of softmax", mx.grad(lambda x: (mx.softmax(x, axis=0) * x).sum()), [x]
     yield (
         "gradient of conv",

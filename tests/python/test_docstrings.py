@@ -101,7 +101,7 @@ def functions():
     modules = {"RANDOM": "random.", "FUSED": "fast.", "LINALG": "linalg.", "FFT": "fft."}
     text = (ROOT / "python" / "src" / "functions.def").read_text()
     for kind, name, rest in re.findall(r"^(FUNCTION|RANDOM|FUSED|LINALG|FFT)\((\w+),((?:.|\n ).*)", text, re.M):
-        if "Callable" not in rest:
+        if "Callable" not in rest and not re.match("_[^_]", name):
             yield modules.get(kind, "") + name
     text = (ROOT / "src" / "ops" / "ops.def").read_text()
     yield from (name for name in re.findall(r"^(?:UNARY|BINARY) *\((\w+),", text, re.M) if hasattr(mx, name))

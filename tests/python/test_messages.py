@@ -627,7 +627,7 @@ def rows(functions=True):
     text = (ROOT / "python/src/functions.def").read_text()
     pattern = r"^(FUNCTION|RANDOM|FUSED|LINALG|FFT|DISTRIBUTED)\((\w+),((?:.|\n ).*)"
     for kind, name, rest in re.findall(pattern, text, re.M):
-        if functions or "Callable" not in rest:
+        if (functions or "Callable" not in rest) and not re.match("_[^_]", name):
             yield modules.get(kind, "") + name
     text = (ROOT / "src/ops/ops.def").read_text()
     for name in re.findall(r"^(?:UNARY|BINARY) *\((\w+),", text, re.M):

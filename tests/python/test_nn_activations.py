@@ -131,6 +131,75 @@ def test_softmax_family(axis):
     assert np.array(nn.log_softmax(mx.array(large))).tolist() == [[0, -1e4, -2e4]]
 
 
+EPS = {mx.float16: 2**-10, mx.bfloat16: 2**-7, mx.float32: 2**-23, mx.float64: 2**-52}
+
+
+@pytest.mark.parametrize("dtype", EPS, ids=str)
+def test_softmax_family_far_out(dtype):
+    """The largest is subtracted before anything is rounded: nothing that it would swallow is lost."""
+    eps = EPS[dtype]
+    with mx.stream(mx.cpu):
+        for shift in (0, 300, -3e4, *[1e20] * (dtype != mx.float16)):
+            x = mx.array([[1, 0], [0, 0], [-2, 1.5]], dtype) + mx.array(shift, dtype)
+            wide = np.array(x.astype(mx.float64))
+            for axis in (-1, 0, None, (0, 1)):
+                for fn, want in ((nn.softmax, special.softmax), (nn.log_softmax, special.log_softmax)):
+                    got = fn(x, axis)
+                    assert got.dtype == dtype
+                    np.testing.assert_allclose(np.array(got.astype(mx.float64)), want(wide, axis), rtol=2 * eps)
+            want = -special.log_softmax(wide, -1)[[0, 1, 2], [0, 1, 1]]
+            loss = nn.losses.cross_entropy(x, mx.array([0, 1, 1]))
+            assert loss.dtype == dtype
+            np.testing.assert_allclose(np.array(loss.astype(mx.float64)), want, rtol=2 * eps)
+            loss = mx.fast.cross_entropy(x, mx.array([0, 1, 1]))
+            np.testing.assert_allclose(np.array(loss), want, rtol=2**-22)
+            p = mx.array([[0.25, 0.75], [0, 1], [0.5, 0.5]], dtype)
+            loss = nn.losses.cross_entropy(x, p, label_smoothing=0.5)
+            q = 0.5 * np.array(p.astype(mx.float64)) + 0.25
+            want = -(q * special.log_softmax(wide, -1)).sum(-1)
+            assert loss.dtype == dtype
+            np.testing.assert_allclose(np.array(loss.astype(mx.float64)), want, rtol=2 * eps)
+
+
+def test_softmax_family_of_infinities():
+    inf = mx.inf
+    for row, want in (([-inf, 1], [-inf, 0]), ([-inf, -inf], [np.nan] * 2), ([inf, 1], [np.nan] * 2)):
+        for dtype in (mx.float16, mx.float32):
+            np.testing.assert_array_equal(np.array(nn.log_softmax(mx.array(row, dtype))), np.array(want))
+    assert nn.log_softmax(mx.array([1, 2])).dtype == mx.float32
+    for shape in ((0,), (0, 3), (3, 0)):
+        assert nn.log_softmax(mx.zeros(shape)).shape == shape
+
+
+def test_log_softmax_under_transforms():
+    x = mx.random.normal((3, 4, 5), key=mx.random.key(1)) * 5 + 100
+    want = special.log_softmax(np.array(x, np.float64), (0, 2))
+    np.testing.assert_allclose(np.array(nn.log_softmax(x, (0, 2))), want, rtol=2e-6, atol=2e-6)
+    got = mx.vmap(lambda x: nn.log_softmax(x, (0, 1)), 1, 1)(x)
+    np.testing.assert_allclose(np.array(got), want, rtol=2e-6, atol=2e-6)
+    f = mx.compile(lambda x: nn.log_softmax(x, -1), shapeless=True)
+    for y in (x, x[:2, :3, :2], x[:, 0]):
+        want = special.log_softmax(np.array(y, np.float64), -1)
+        np.testing.assert_allclose(np.array(f(y)), want, rtol=2e-6, atol=2e-6)
+    z = np.array([[1 + 2j, 2]])
+    got = np.array(nn.log_softmax(mx.array(z.astype(np.complex64))))
+    np.testing.assert_allclose(got, z - np.log(np.exp(z).sum()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16, mx.float32], ids=str)
+def test_log_softmax_gradient(dtype):
+    x = mx.array([[1e4, 1e4 + 64], [0.5, 3], [-2, -1]], dtype)
+    c = mx.array([[1, 2], [-1, 0.5], [0, 1]], dtype)
+    wide, cotangent = (np.array(a.astype(mx.float64)) for a in (x, c))
+    p = special.softmax(wide, -1)
+    for transform, want in (
+        (mx.vjp, cotangent - p * cotangent.sum(-1, keepdims=True)),
+        (mx.jvp, cotangent - (p * cotangent).sum(-1, keepdims=True)),
+    ):
+        (got,) = transform(lambda x: nn.log_softmax(x, -1), [x], [c])[1]
+        np.testing.assert_allclose(np.array(got.astype(mx.float64)), want, atol=4 * EPS[dtype])
+
+
 @pytest.mark.parametrize("axis", [0, -1])
 def test_glu(axis):
     x = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)

@@ -319,10 +319,12 @@ static mx apply(int which, mx x)
     case 4: return mx_var(x, one, 1, false, 1);
     case 5: return mx_std(x, NULL, 0, true, 0);
     case 6: return mx_mean(x, one, 1, true);
+    case 7: return mx_log_softmax(x, one, 1);
+    case 8: return mx_log_softmax(x, (int[]){ 1, 0 }, 2);
     default: return mx_softmax(x, (int[]){ 0, 1 }, 2, true);
     }
 }
-enum { CASES = 8 };
+enum { CASES = 10 };
 
 static mx weighted(int which, mx x)
 {

@@ -85,6 +85,15 @@ MLX_API int mlx_scalar_complex(mlx_array *res, double real_val, double imag_val,
 MLX_API int mlx_fast_cross_entropy(mlx_array *res, const mlx_array logits, const mlx_array targets,
                                    const mlx_stream s);
 
+/* The largest of real numbers along the axes, all for NULL, as a number that nothing is differentiated through, and
+ * how far logsumexp is above it; in float32 for half types.  Logits of 1e20 differ from their logsumexp by what its
+ * rounding swallows, and from the largest of them exactly. */
+MLX_API int mlx_logsumexp_parts(mlx_vector_array *res, const mlx_array a, const int *axes, size_t axes_num,
+                                bool keepdims, const mlx_stream s);
+
+/* log(softmax(a)) along the axes, all for NULL. */
+MLX_API int mlx_log_softmax(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, const mlx_stream s);
+
 /* The linear attention of gated delta networks: for each step t of q, k (B, T, H, D) and v (B, T, N,
  * E), with N a multiple of H, the state S (B, N, E, D) becomes S' = gamma S, then
  * S' + beta (v - S' k) k^T, and the output is S q.  gamma is (B, T, N) or (B, T, N, D), beta (B, T,

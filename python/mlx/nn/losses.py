@@ -73,14 +73,17 @@ def cross_entropy(
             f"[cross_entropy] expected targets of shape {logits.shape} or that without axis {axis}, got {targets.shape}"
         )
 
-    # log(softmax(x)_k) = x_k - logsumexp(x), and the p_k sum to 1.
+    # log(softmax(x)_k) = x_k - logsumexp(x), and the p_k sum to 1. What is rounded is no larger than the loss.
+    most, log = mx._logsumexp_parts(logits, axis, True)
     if as_probabilities:
-        score = mx.sum(logits * targets, axis=axis)
+        score = mx.sum((logits - most) * targets, axis=axis)
     else:
-        score = mx.take_along_axis(logits, mx.expand_dims(targets, axis), axis).squeeze(axis)
+        score = (mx.take_along_axis(logits, mx.expand_dims(targets, axis), axis) - most).squeeze(axis)
     if label_smoothing > 0:
-        score = (1 - label_smoothing) * score + label_smoothing * mx.mean(logits, axis=axis)
-    loss = mx.logsumexp(logits, axis=axis) - score
+        score = (1 - label_smoothing) * score + label_smoothing * mx.mean(logits - most, axis=axis)
+    loss = log.squeeze(axis) - score
+    if mx.issubdtype(logits.dtype, mx.floating):
+        loss = loss.astype(mx.result_type(logits, targets) if as_probabilities else logits.dtype)
     return _reduce(_weigh(loss, weights, "cross_entropy"), reduction, "cross_entropy")
 
 

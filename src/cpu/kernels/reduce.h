@@ -27,8 +27,8 @@ enum { REDUCE_COLS = 512 };
 typedef size_t find_fn(const void *x, const union fold_acc *extreme, size_t n);
 /* y = exp(x - max) / sum, y may be x */
 typedef void softmax_fn(void *y, const void *x, size_t n);
-/* log(sum(exp(x))) */
-typedef double logsumexp_fn(const void *x, size_t n);
+/* log(sum(exp(x - most))) and most, the largest of x; where that is infinite or NaN, 0. */
+typedef double logsumexp_fn(const void *x, size_t n, double *most);
 
 struct reduce_kernels {
     reduce_row_fn *row[REDUCE_COUNT][DT_COUNT]; /* half types: cast to float32 first */

@@ -165,7 +165,7 @@ def softmin(x, axis=-1):
 
 def log_softmax(x, axis=-1):
     """log(softmax(x)) = x - log(sum(exp(x))) along `axis`"""
-    return x - mx.logsumexp(x, axis=axis, keepdims=True)
+    return mx._log_softmax(x, axis)
 
 
 # ------------------------------------------------------------------ as layers
