@@ -170,11 +170,10 @@ static int masks_known(const struct items *s)
     return 0;
 }
 
-/* Is all there is one mask, which may be written through without looking at it? */
-static bool mask_alone(const struct items *s, mlx_array a, mlx_array value)
+/* Is all there is one mask, which is written through without looking at it? */
+static bool mask_alone(const struct items *s)
 {
-    return s->n == 1 && s->v[0].kind == MLX_INDEX_ARRAY &&
-           mlx_array_ndim(value) + mlx_array_ndim(s->v[0].array) <= mlx_array_ndim(a);
+    return s->n == 1 && s->v[0].kind == MLX_INDEX_ARRAY && mlx_array_ndim(s->v[0].array) > 0;
 }
 
 PyObject *array_getitem(PyObject *self, PyObject *index)
@@ -203,7 +202,7 @@ static int value_for(mlx_array *out, PyObject *value, mlx_array a)
 static int update(mlx_array *out, mlx_array a, PyObject *index, mlx_array value, mlx_fold fold)
 {
     struct items s;
-    int failed = items_from(&s, index) || (!mask_alone(&s, a, value) && masks_known(&s));
+    int failed = items_from(&s, index) || (!mask_alone(&s) && masks_known(&s));
     if (!failed && mlx_setitem(out, a, s.v, s.n, value, fold, mlx_stream_new()))
         failed = raise_last();
     items_free(&s);

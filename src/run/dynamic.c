@@ -160,13 +160,14 @@ static mx in_places(mx x, mx mask, mx v)
     return mx_reshape(each, x->ndim, x->shape);
 }
 
-/* Values for the true places of one mask, of which those that are too many are left out. */
+/* Values for the true places of one mask, of which those that are too many are left out.  A mask that is not evaluated
+ * yet stays so. */
 static mx set_in_order(mx x, struct item item, mx v, enum scatter_fold f)
 {
     mx mask = item.array;
     if (!covers("setitem", x, 0, mask))
         return MX_NIL;
-    if (mask->tracer)
+    if (mask->status == LAZY)
         return x->size ? mx_set_where(x, mask, in_places(x, mask, v), f) : x;
     struct item out[MAX_ITEMS];
     int m = without_masks("setitem", x, 1, &item, out), at = v->ndim - (x->ndim - mask->ndim) - 1;

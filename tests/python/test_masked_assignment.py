@@ -102,3 +102,16 @@ def test_many_masks_and_one_trace():
         np.testing.assert_array_equal(
             f(mx.zeros(50), mx.array(mask), mx.arange(50.0)), reference(np.zeros(50), mask, np.arange(50))
         )
+
+
+@pytest.mark.parametrize("fold", NUMPY)
+def test_a_mask_that_is_not_evaluated_stays_so(fold):
+    rng = np.random.default_rng(3)
+    x, v = rng.standard_normal((200, 500)).astype(np.float32), rng.standard_normal(100_000).astype(np.float32)
+    a, b = mx.array(x), mx.array(v)
+    mx.eval(a, b)
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    y = assigned(a, a > 0.5, b, fold)
+    assert mx.get_peak_memory() < before + 100_000
+    np.testing.assert_allclose(y, reference(x, x > 0.5, v, fold), rtol=1e-6)
