@@ -531,3 +531,59 @@ def test_statistics_are_updated_under_value_and_grad():
     nn.value_and_grad(norm, lambda x: norm(x).sum())(mx.array([[1.0], [3.0]]))
     np.testing.assert_allclose(np.array(norm.running_mean), [0.2], rtol=1e-6)
     np.testing.assert_allclose(np.array(norm.running_var), [1.1], rtol=1e-6)
+
+
+class Holder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = mx.ones(2)
+
+
+def in_itself(kind):
+    m, other = Holder(), Holder()
+    if kind == "itself":
+        m.a = m
+    elif kind == "list":
+        m.a = [other, m]
+    elif kind == "dict":
+        m.a = {"x": [m]}
+    elif kind == "each other":
+        m.a, other.b = other, m
+    else:
+        m.a, m.b, m.c, other.a, other.b = m, m, other, other, m
+    return m
+
+
+@pytest.mark.parametrize("kind", ["itself", "list", "dict", "each other", "often"])
+def test_a_module_that_contains_itself_is_an_error(kind):
+    calls = ["freeze", "unfreeze", "train", "eval", "modules", "named_modules", "leaf_modules"]
+    for name in [*calls, "parameters", "trainable_parameters"]:
+        m = in_itself(kind)
+        with pytest.raises(mx.Error, match=r"\[Module\] expected a tree of modules, got a Holder that contains itself"):
+            getattr(m, name)()
+    m = in_itself(kind)
+    for call in (lambda: m.apply(mx.exp), lambda: nn.quantize(m), lambda: nn.value_and_grad(m, lambda: m.w.sum())()):
+        with pytest.raises(mx.Error, match="contains itself"):
+            call()
+    for call in (lambda: mx.eval(m), lambda: m.update(m)):
+        with pytest.raises(RecursionError):
+            call()
+    assert "..." in repr(m)
+
+
+def test_a_reference_beside_the_tree():
+    m, other = Holder(), Holder()
+    m.a = other
+    object.__setattr__(other, "parent", m)
+    assert other.parent is m and m.modules() == [m, other] and list(other.parameters()) == ["w"]
+
+
+def test_a_module_in_several_places():
+    m, other = Holder(), Holder()
+    m.a = m.b = other
+    m.c = [other, {"x": other}]
+    assert [name for name, _ in m.named_modules()] == ["", "c.1.x", "c.0", "b", "a"]
+    m.freeze()
+    assert not tree_flatten(m.trainable_parameters()) and len(tree_flatten(m.parameters())) == 5
+    m.train(False)
+    assert not other.training

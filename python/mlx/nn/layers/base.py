@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Callable, Iterable
 from os import PathLike
+from reprlib import recursive_repr
 from typing import Any
 
 import mlx.core as mx
@@ -63,6 +64,7 @@ class Module(dict):
         """What a layer's repr shows between the parentheses."""
         return ""
 
+    @recursive_repr()
     def __repr__(self):
         children = tree_flatten(self.children(), is_leaf=self.is_module)
         head = f"{type(self).__name__}({self._extra_repr()}"
@@ -116,6 +118,8 @@ class Module(dict):
         map_fn = _unchanged if map_fn is None else map_fn
         is_leaf_fn = _no_container if is_leaf_fn is None else is_leaf_fn
 
+        above = []  # the modules around the current one
+
         def visit(module, key, value):
             """Map one item; `key` is its name within `module`, the innermost module around it."""
             if is_leaf_fn(module, key, value):
@@ -135,7 +139,11 @@ class Module(dict):
             return visit(module, key, value) if filter_fn(module, key, value) else {}
 
         def visit_items(module):
-            return {k: visit(module, k, v) for k, v in module.items() if filter_fn(module, k, v)}
+            _check_new(module, above)
+            above.append(module)
+            items = {k: visit(module, k, v) for k, v in module.items() if filter_fn(module, k, v)}
+            above.pop()
+            return items
 
         return visit_items(self)
 
@@ -162,11 +170,13 @@ class Module(dict):
     def named_modules(self):
         """This module, named "", and all modules below it, as a list of (name, module)."""
         found = []
-        waiting = [("", self)]
+        waiting = [("", self, [])]
         while waiting:
-            name, module = waiting.pop()
+            name, module, above = waiting.pop()
+            _check_new(module, above)
             found.append((name, module))
-            waiting += tree_flatten(module.children(), prefix=name, is_leaf=self.is_module)
+            children = tree_flatten(module.children(), prefix=name, is_leaf=self.is_module)
+            waiting += [(*child, [*above, module]) for child in children]
         return found
 
     def modules(self):
@@ -340,6 +350,15 @@ class Module(dict):
     def eval(self) -> "Module":
         """The same as `train(False)`."""
         return self.train(False)
+
+
+def _check_new(module, above):
+    """Raise an error for a module that is one of those around it: a walk below it would not end."""
+    if any(module is other for other in above):
+        raise mx.Error(
+            f"[Module] expected a tree of modules, got a {type(module).__name__} that contains itself; "
+            "object.__setattr__ sets an attribute that is not in the tree"
+        )
 
 
 def _check_sizes(layer, **sizes):
