@@ -116,6 +116,10 @@ int scalar_dtype(PyObject *o, char kind, mlx_dtype *out);
 int scalar_to_array(mlx_array *out, PyObject *o, char kind, mlx_dtype t);
 /* The same by a cast as in C, as `astype` has it: 300 is 44 in uint8. */
 int scalar_cast(mlx_array *out, PyObject *o, char kind, mlx_dtype t);
+/* An int for messages, in words where it is long; clears what exception is set.  The text is good until the next. */
+const char *int_text(PyObject *o);
+/* A number as a double; an OverflowError of ours for an int beyond. */
+int double_from(PyObject *o, double *v);
 /* Where an int lies that arrays of dtype `like`, of bool or integers, do not meet: 1 above what they hold, -1
  * below; 0 for any other and for what is no int. */
 int int_beyond(PyObject *o, mlx_dtype like);

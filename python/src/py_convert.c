@@ -61,11 +61,42 @@ static bool int_fits(int64_t v, bool big, mlx_dtype t)
     }
 }
 
+const char *int_text(PyObject *o)
+{
+    enum { SHOWN = 256 };
+    static char text[128]; /* the GIL is held */
+    PyErr_Clear();
+    PyObject *index = PyNumber_Index(o), *length = index ? PyObject_CallMethod(index, "bit_length", NULL) : NULL;
+    long long bits = length ? PyLong_AsLongLong(length) : SHOWN + 1;
+    PyObject *digits = bits > SHOWN ? PyUnicode_FromFormat("an int of %lld bits", bits) : PyObject_Str(index);
+    const char *shown = digits ? PyUnicode_AsUTF8AndSize(digits, NULL) : NULL;
+    PyOS_snprintf(text, sizeof text, "%s", shown ? shown : "an int");
+    PyErr_Clear();
+    Py_XDECREF(digits);
+    Py_XDECREF(length);
+    Py_XDECREF(index);
+    return text;
+}
+
 static int does_not_fit(PyObject *o, mlx_dtype t)
 {
-    PyErr_Format(exc_overflow, "[array] expected a number that fits %s, got %R", mlx_dtype_name(t), o);
+    PyErr_Format(exc_overflow, "[array] expected a number that fits %s, got %s", mlx_dtype_name(t), int_text(o));
     return -1;
 }
+
+/* A number as a double, for what is of type t. */
+static int double_for(PyObject *o, double *v, mlx_dtype t)
+{
+    *v = PyFloat_AsDouble(o);
+    if (*v != -1.0 || !PyErr_Occurred())
+        return 0;
+    if (!PyLong_Check(o) || !PyErr_ExceptionMatches(PyExc_OverflowError))
+        return -1;
+    PyErr_Clear();
+    return does_not_fit(o, t);
+}
+
+int double_from(PyObject *o, double *v) { return double_for(o, v, MLX_FLOAT64); }
 
 int scalar_dtype(PyObject *o, char kind, mlx_dtype *out)
 {
@@ -136,8 +167,7 @@ static int number_from(struct number *n, PyObject *o, char kind, mlx_dtype t)
         if (!status && !n->big)
             return 0;
         n->kind = 'f';
-        n->re = PyLong_AsDouble(o);
-        return n->re == -1.0 && PyErr_Occurred() ? -1 : 0;
+        return double_for(o, &n->re, t);
     }
     case 'f': n->re = PyFloat_AsDouble(o); return 0;
     default:
@@ -311,6 +341,12 @@ static int look(struct nest *s, PyObject *o, int depth, bool first)
 
 static int own_dtype(const struct nest *s, mlx_dtype *t)
 {
+    if (s->big && s->negative && !s->has_float && !s->has_complex) {
+        PyErr_SetString(exc_overflow,
+                        "[array] expected integers that all fit int64 or all fit uint64, got negative ones "
+                        "beside some past 9223372036854775807");
+        return -1;
+    }
     *t = s->has_complex           ? MLX_COMPLEX64
          : s->has_float           ? MLX_FLOAT32
          : !s->has_numbers        ? MLX_FLOAT32

@@ -104,7 +104,7 @@ static int add(struct items *s, PyObject *o)
         *it = (mlx_index){ .kind = MLX_INDEX_INT,
                            .start = PyLong_AsLongLongAndOverflow(o, &overflow) };
         if (overflow) {
-            PyErr_Format(exc_index, "[index] %R is out of bounds", o);
+            PyErr_Format(exc_index, "[index] %s is out of bounds", int_text(o));
             return -1;
         }
         return 0;
@@ -202,8 +202,9 @@ static int value_for(mlx_array *out, PyObject *value, mlx_array a)
 static int update(mlx_array *out, mlx_array a, PyObject *index, mlx_array value, mlx_fold fold)
 {
     struct items s;
-    int failed = items_from(&s, index) || (!mask_alone(&s) && masks_known(&s));
-    if (!failed && mlx_setitem(out, a, s.v, s.n, value, fold, mlx_stream_new()))
+    bool known = !items_from(&s, index) && (mask_alone(&s) || !masks_known(&s));
+    int failed = known ? 0 : -1;
+    if (known && mlx_setitem(out, a, s.v, s.n, value, fold, mlx_stream_new()))
         failed = raise_last();
     items_free(&s);
     return failed;

@@ -588,16 +588,34 @@ static index_take_fn *take_kernel(const struct lookup *l)
                 : NULL;
 }
 
+/* What is gathered becomes 0. */
+static void clear(struct lookup *l, enum which which)
+{
+    l->block = clear_block;
+    l->which = which;
+    l->take = NULL;
+    walk(l, 0, 0, l->shape[0]);
+}
+
+/* Gathers along an axis that has no element, so that no index of it is in range and none is the nearest. */
+static int nowhere(struct lookup *l, const char *op, unsigned outside, const struct index_operand *o)
+{
+    if (outside != OUTSIDE_NOTHING)
+        return report_first(op, OUTSIDE_NOWHERE, o);
+    clear(l, EVERY);
+    return outside_counts() && report_first(op, OUTSIDE_READ, o);
+}
+
 static int gather(struct lookup *l, const char *op, unsigned outside)
 {
     int want = 2 * pool_threads(), cut = 0;
+    l->fold = folder_of(SCATTER_SET, l->type);
     for (int k = 0; k < l->n; k++)
         if (l->index[k].room < 0)
-            return report_first(op, OUTSIDE_NOWHERE, &l->index[k]);
+            return nowhere(l, op, outside, &l->index[k]);
     l->block = gather_block;
     l->which = EVERY;
     atomic_init(&l->out_of_range, false);
-    l->fold = folder_of(SCATTER_SET, l->type);
     l->take = take_kernel(l);
     for (int i = 1; i < l->ndim + l->sdim && extent(l, cut) < want; i++)
         if (extent(l, i) > extent(l, cut))
@@ -605,16 +623,16 @@ static int gather(struct lookup *l, const char *op, unsigned outside)
     walk_along(l, cut);
     if (!atomic_load(&l->out_of_range))
         return 0;
-    bool fails = outside == OUTSIDE_FAILS;
-    for (int k = 0; k < l->n && (fails || outside_counts()); k++)
-        if (report_first(op, fails ? OUTSIDE_NOWHERE : OUTSIDE_READ, &l->index[k]))
-            return 1;
-    if (outside == OUTSIDE_NOTHING) {
-        l->block = clear_block;
-        l->which = OUT_OF_RANGE;
-        l->take = NULL;
-        walk(l, 0, 0, l->shape[0]);
+    if (outside == OUTSIDE_FOR_MASK) {
+        mx_fail("[%s] expected a value for each element where the mask is true, got %lld for more than that", op,
+                (long long)l->index[0].size);
+        return 1;
     }
+    for (int k = 0; k < l->n && outside_counts(); k++)
+        if (report_first(op, OUTSIDE_READ, &l->index[k]))
+            return 1;
+    if (outside == OUTSIDE_NOTHING)
+        clear(l, OUT_OF_RANGE);
     return 0;
 }
 

@@ -135,6 +135,22 @@ static int count(const char *op, mx x, int n, const struct item items[])
     return mx_failed() ? -1 : used;
 }
 
+/* Index arrays have to broadcast against each other. */
+static bool check_together(const char *op, const struct plan *p)
+{
+    for (int k = 1; k < p->narray; k++)
+        for (int j = 0; j < k; j++) {
+            mx a = p->array[j], b = p->array[k];
+            for (int i = a->ndim, l = b->ndim; i-- > 0 && l-- > 0;)
+                if (a->shape[i] != b->shape[l] && a->shape[i] != 1 && b->shape[l] != 1) {
+                    mx_fail_as(MX_INDEX, "[%s] index arrays of shapes %s and %s cannot be broadcast", op, shape_of(a),
+                               shape_of(b));
+                    return false;
+                }
+        }
+    return true;
+}
+
 static void keep_dim(struct plan *p, bool advanced)
 {
     p->final[p->nfinal++] = p->span[p->ndim - 1].length;
@@ -189,7 +205,7 @@ static bool lay_out(const char *op, struct plan *p, mx x, int n, const struct it
     }
     if (!has_arrays)
         return true;
-    if (!broadcast_shape(op, p->narray, p->array, &p->nb, p->b))
+    if (!check_together(op, p) || !broadcast_shape(op, p->narray, p->array, &p->nb, p->b))
         return false;
     if (apart)
         b_at = p->at = 0;

@@ -47,6 +47,16 @@ static mx gather(const struct gather_args *a, mx x, const mx indices[])
     return mx_infer(&op_gather, a, 1 + a->axes.n, in);
 }
 
+/* The most that a slice may take of an axis.  One index for an axis without elements is out of range as any other
+ * is, which is seen when there is an index. */
+static int most_of_axis(mx x, struct ints indexed, int axis)
+{
+    for (int k = 0; k < indexed.n; k++)
+        if (indexed.v[k] == axis && x->shape[axis] == 0)
+            return 1;
+    return dim(x, axis);
+}
+
 static int gather_shapes(const struct call *c, struct spec out[])
 {
     const struct gather_args *a = c->args;
@@ -56,10 +66,10 @@ static int gather_shapes(const struct call *c, struct spec out[])
                               MX_MAX_NDIM, index->ndim + a->sizes.n));
     spec_set(out, x->dtype, index->ndim, index->shape);
     for (int i = 0; i < a->sizes.n; i++) {
-        if (a->sizes.v[i] < 0 || a->sizes.v[i] > dim(x, i))
-            return failed(
-                mx_fail("[gather] expected a slice size from 0 to %d for axis %d, got %lld",
-                        dim(x, i), i, (long long)a->sizes.v[i]));
+        int most = most_of_axis(x, a->axes, i);
+        if (a->sizes.v[i] < 0 || a->sizes.v[i] > most)
+            return failed(mx_fail("[gather] expected a slice size from 0 to %d for axis %d, got %lld", most, i,
+                                  (long long)a->sizes.v[i]));
         out->shape[out->ndim++] = (int)a->sizes.v[i];
     }
     return 0;
@@ -349,12 +359,11 @@ mx mx_take_along_axis(mx x, mx indices, int axis)
 
 static int scatter_shapes(const struct call *c, struct spec out[])
 {
+    const struct scatter_args *a = c->args;
     mx x = c->x[0], index = c->x[1], u = c->x[c->nin - 1];
     bool fits = u->ndim == index->ndim + x->ndim;
-    for (int i = 0; i < index->ndim && fits; i++)
-        fits = u->shape[i] == index->shape[i];
-    for (int i = 0; i < x->ndim && fits; i++)
-        fits = u->shape[index->ndim + i] <= x->shape[i];
+    for (int i = 0; i < index->ndim && fits; i++) fits = u->shape[i] == index->shape[i];
+    for (int i = 0; i < x->ndim && fits; i++) fits = u->shape[index->ndim + i] <= most_of_axis(x, a->axes, i);
     if (!fits)
         return failed(mx_fail("[scatter] expected updates of the shape of the indices, %s, then "
                               "that of a slice of %s, got %s",

@@ -6,8 +6,8 @@
 
 /* What an index out of range stands for, where it is no failure (core/outside.h): the nearest in range, as in what
  * is read; or for nothing, as in what is written: no element is changed, and reading gives 0.  Derivatives read
- * and write as what they are the derivatives of. */
-enum outside { OUTSIDE_NEAREST, OUTSIDE_NOTHING, OUTSIDE_FAILS /* in any case */ };
+ * and write as what they are the derivatives of.  Values taken for the true elements of a mask have to be there. */
+enum outside { OUTSIDE_NEAREST, OUTSIDE_NOTHING, OUTSIDE_FOR_MASK };
 
 /* gather: operands x, one index array for each of `axes`, all of one shape.  The result has that
  * shape, then `sizes`.  An index is where the slice starts on its axis; other axes start at 0. */

@@ -156,7 +156,7 @@ static mx in_places(mx x, mx mask, mx v)
     shape[0] = dim(v, 0);
     for (int i = 0; i < rest; i++) shape[1 + i] = x->shape[mask->ndim + i];
     mx order = mx_mask_order(mx_reshape(mask, 1, (int[]){ (int)mask->size }), 0);
-    mx each = mx_take_as((struct asked){ SETITEM, OUTSIDE_FAILS }, mx_broadcast_to(v, 1 + rest, shape), order, 0);
+    mx each = mx_take_as((struct asked){ SETITEM, OUTSIDE_FOR_MASK }, mx_broadcast_to(v, 1 + rest, shape), order, 0);
     return mx_reshape(each, x->ndim, x->shape);
 }
 

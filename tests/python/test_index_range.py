@@ -456,3 +456,29 @@ def test_setting_gives_what_was():
     assert mx.set_index_errors(False) is True
     with pytest.raises(TypeError):
         mx.set_index_errors("error")
+
+
+def test_axes_without_elements():
+    """No index is in range there and none is the nearest: reads are errors, writes are left out."""
+    x, i, v = mx.zeros((3, 0)), mx.array([0, 1]), mx.ones((2,))
+    for read in (lambda: x[i, i], lambda: x[:, i], lambda: mx.take(x, i, axis=1)):
+        with pytest.raises(mx.ArrayIndexError, match="index 0 at position .* is out of range for axis 1 of size 0"):
+            mx.eval(read())
+
+    def through_setitem(v):
+        y = mx.array(x)
+        y[i, i] = v
+        return y
+
+    writes = [through_setitem, lambda v: mx.put_along_axis(x, i[None], v[:1, None], axis=1)]
+    writes += [lambda v, n=n: getattr(x.at[i, i], n)(v) for n in ("add", "multiply", "maximum", "divide")]
+    for write in writes:
+        with pytest.warns(RuntimeWarning, match="axis 1 of size 0; nothing is written there"):
+            mx.eval(write(v))
+        assert write(v).shape == (3, 0)
+        assert mx.array_equal(mx.grad(lambda v, w=write: w(v).sum())(v), mx.zeros(2))
+        assert mx.vmap(write)(mx.ones((4, 2))).shape == (4, 3, 0)
+        mx.set_index_errors(True)
+        with pytest.raises(mx.ArrayIndexError, match="index 0 at position .* is out of range for axis 1 of size 0"):
+            mx.eval(write(v))
+        mx.set_index_errors(False)

@@ -1,5 +1,7 @@
 """x[...], x[...] = v and x.at[...] against NumPy, on random arrays and random indices."""
 
+import operator
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -170,6 +172,76 @@ def test_forms_that_are_easily_got_wrong():
         got = x[ours(index)]
         assert got.shape == want.shape, index
         assert np.array_equal(np.array(got), want), index
+
+
+EMPTY = {
+    "i": np.array([0]),
+    "j": np.array([0, 1]),
+    "z": np.zeros(0, np.int32),
+    "zz": np.zeros((2, 0), np.int32),
+    "mask": np.zeros(0, bool),
+    "mask2": np.zeros((3, 0), bool),
+}
+
+
+@pytest.mark.parametrize(
+    "shape, index",
+    [
+        ((3, 0), "i z"),
+        ((3, 0), "z i"),
+        ((3, 0), "j z"),
+        ((3, 0), "i mask"),
+        ((3, 0), "mask2"),
+        ((3, 0), "... mask"),
+        ((3, 0), ": z"),
+        ((0, 3), "z"),
+        ((0, 3), "zz"),
+        ((0, 3), "zz j"),
+        ((0, 3), "mask None"),
+        ((0, 0), "z z"),
+        ((0, 0), "i z"),
+        ((3, 2, 0), "i : z"),
+        ((3, 0, 2), "0 z"),
+        ((3, 0, 3), "i : i"),
+        ((3, 0, 3), "i z i"),
+        ((0, 3), "i"),
+        ((3, 0), ": 0"),
+        ((3, 0), "j i"),
+        ((3, 2), "z j"),
+    ],
+)
+def test_axes_without_elements(shape, index):
+    def items(make):
+        return tuple(make(EMPTY[w]) if w in EMPTY else eval(w, {}) if w != ":" else slice(None) for w in index.split())
+
+    x, here, there = np.ones(shape), items(mx.array), items(lambda a: a)
+    try:
+        want = x[there]
+    except IndexError:
+        with pytest.raises(IndexError, match=r"\[getitem\] .*(out of (range|bounds) for axis|cannot be broadcast)"):
+            mx.eval(mx.array(x)[here])
+        return
+    assert mx.array(x)[here].shape == want.shape
+    for value in (2, np.full(want.shape, 2)):
+        a, b = mx.array(x), x.copy()
+        a[here], b[there] = mx.array(value), value
+        assert np.array_equal(a, b)
+        assert np.array_equal(mx.array(x).at[here].add(mx.array(value)), b + (b != x))
+    assert mx.grad(lambda a: a[here].sum())(mx.array(x)).shape == shape
+    assert mx.vmap(lambda a: a[here])(mx.array(x[None])).shape == (1, *want.shape) or "mask" in index
+
+
+def test_refused_assignments_from_outside_of_the_interpreters_loop():
+    x = mx.arange(4)
+    for index, error in (("a", IndexError), ((0, 0), IndexError), (2**70, IndexError)):
+        with pytest.raises(error):
+            operator.setitem(x, index, 1)
+    for value in ("a", object(), [1, "a"]):
+        with pytest.raises(mx.Error):
+            operator.setitem(x, 0, value)
+    with pytest.raises(TypeError):
+        operator.delitem(x, 0)
+    assert x.tolist() == [0, 1, 2, 3]
 
 
 def test_assignment_through_an_array_beside_an_empty_slice_changes_nothing():

@@ -115,3 +115,15 @@ def test_a_mask_that_is_not_evaluated_stays_so(fold):
     y = assigned(a, a > 0.5, b, fold)
     assert mx.get_peak_memory() < before + 100_000
     np.testing.assert_allclose(y, reference(x, x > 0.5, v, fold), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape, mask_ndim", [((5,), 1), ((2, 3), 2), ((4, 2), 1)])
+def test_too_few_values(shape, mask_ndim):
+    x, mask = mx.zeros(shape), mx.ones(shape[:mask_ndim], mx.bool_)
+    v = mx.ones((2, *shape[mask_ndim:]))
+    mx.eval(mask)
+    with pytest.raises(mx.Error, match=r"\[setitem\] cannot broadcast a value of shape \(2"):
+        assigned(x, mask, v)
+    for f in (mx.compile(assigned), lambda *args: mx.vmap(assigned)(*(a[None] for a in args))):
+        with pytest.raises(mx.Error, match="a value for each element where the mask is true, got 2 for more than that"):
+            mx.eval(f(x, mask, v))
