@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import reprlib
 import secrets
 import tempfile
 import zipfile
@@ -21,7 +22,7 @@ def save(file, args, kwargs, compressed):
         if "\0" in name:
             raise mx.Error(f"[savez] expected names without null characters, got {name!r}")
     if hasattr(file, "write"):
-        return write(Whole(file) if isinstance(file, io.RawIOBase) else file, arrays, compressed)
+        return write(Watched(Whole(file) if isinstance(file, io.RawIOBase) else file), arrays, compressed)
     path = os.fsdecode(file)
     if "\0" in path:
         raise mx.Error(f"[savez] expected a path without a null character, got {path!r}")
@@ -65,6 +66,40 @@ class Whole:
                 )
             left = left[n:]
         return len(data)
+
+
+class Watched:
+    """A stream that has to be where it says it is: sizes are written back into an archive. One whose first tell or
+    seek fails is written without that."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.at = None
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, data):
+        self.stream.write(data)
+        if self.at is not None:
+            self.at += memoryview(data).nbytes
+        return len(data)
+
+    def tell(self):
+        at = self.stream.tell()
+        if self.at is None and isinstance(at, int) and at >= 0:
+            self.at = at
+        if at != self.at or self.at is None:
+            raise OSError(
+                f"[savez] expected the file to be at {'a position' if self.at is None else self.at}, "
+                f"its tell() gave {reprlib.repr(at)}"
+            )
+        return at
+
+    def seek(self, at):
+        self.stream.seek(at)
+        self.at = at
+        return self.tell()
 
 
 def open_beside(path):

@@ -252,7 +252,7 @@ static int int_from(struct call *c, const char *name, PyObject *o, int *out)
         Py_DECREF(index);
     }
     if (overflow || v < INT_MIN || v > INT_MAX) {
-        PyErr_Format(exc_overflow, "[%s] expected an int of 32 bits for '%s', got %R", c->sig->name, name, o);
+        PyErr_Format(exc_overflow, "[%s] expected an int of 32 bits for '%s', got %s", c->sig->name, name, int_text(o));
         return -1;
     }
     *out = (int)v;
@@ -345,14 +345,9 @@ static int to_array(struct call *c, int i, bool operand)
 static int to_float(struct call *c, int i)
 {
     struct value *v = &c->v[i];
-    if (PyFloat_Check(v->o) || PyLong_Check(v->o)) {
-        v->d = PyFloat_AsDouble(v->o);
-    } else {
-        if (!PyNumber_Check(v->o) || PyComplex_Check(v->o))
-            return refuse(c, i);
-        v->d = PyFloat_AsDouble(v->o);
-    }
-    return v->d == -1.0 && PyErr_Occurred() ? -1 : 0;
+    if (!PyFloat_Check(v->o) && !PyLong_Check(v->o) && (!PyNumber_Check(v->o) || PyComplex_Check(v->o)))
+        return refuse(c, i);
+    return double_from(v->o, &v->d);
 }
 
 static int to_bool(struct call *c, int i)

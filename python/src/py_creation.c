@@ -43,8 +43,7 @@ PyObject *fn_arange(struct call *c)
             return NULL;
         }
         whole = whole && is_whole(given[i]);
-        v[i] = PyFloat_AsDouble(given[i]);
-        if (v[i] == -1.0 && PyErr_Occurred())
+        if (double_from(given[i], &v[i]))
             return NULL;
     }
     /* Whole numbers past int32 are int64, as far as the doubles they travel in are exact. */
@@ -52,8 +51,7 @@ PyObject *fn_arange(struct call *c)
     for (int i = 0; i < 3 && whole; i++) {
         wide |= v[i] < INT32_MIN || v[i] > INT32_MAX;
         if (v[i] > 0x1p53 || v[i] < -0x1p53) {
-            PyErr_Format(exc_value, "[arange] expected integers of at most 2**53, got %R",
-                         given[i]);
+            PyErr_Format(exc_value, "[arange] expected integers of at most 2**53, got %s", int_text(given[i]));
             return NULL;
         }
     }

@@ -127,9 +127,24 @@ static PyObject *zeros(void *unused, PyObject *leaf)
     return array_result(mlx_zeros_like(&a, handle_of(leaf), mlx_stream_new()), a);
 }
 
-static PyObject *ordered(PyObject *tree, PyObject *like, bool fill);
+/* What a rule is to return: arrays, and where it may leave some out, None for zeros. */
+struct wanted {
+    const char *rule;
+    bool fill;
+};
 
-static PyObject *ordered_dict(PyObject *tree, PyObject *like, bool fill)
+/* Complains of what neither is an array nor can hold some. */
+static int check_not_leaf(const struct wanted *w, PyObject *o)
+{
+    if (is_array(o) || is_list(o) || PyDict_Check(o) || is_node(o))
+        return 0;
+    PyErr_Format(exc_value, "[custom_function] expected the %s rule to return arrays, got %s", w->rule, type_name(o));
+    return -1;
+}
+
+static PyObject *ordered(PyObject *tree, PyObject *like, const struct wanted *w);
+
+static PyObject *ordered_dict(PyObject *tree, PyObject *like, const struct wanted *w)
 {
     PyObject *forms = dict_items(like), *result = forms ? PyDict_New() : NULL;
     for (Py_ssize_t i = 0; result && i < PyList_Size(forms); i++) {
@@ -140,7 +155,7 @@ static PyObject *ordered_dict(PyObject *tree, PyObject *like, bool fill)
             result = Py_NewRef(tree);
             break;
         }
-        PyObject *item = child ? ordered(child, PyTuple_GetItem(pair, 1), fill) : NULL;
+        PyObject *item = child ? ordered(child, PyTuple_GetItem(pair, 1), w) : NULL;
         if (!item || PyDict_SetItem(result, key, item))
             Py_CLEAR(result);
         Py_XDECREF(child);
@@ -150,13 +165,13 @@ static PyObject *ordered_dict(PyObject *tree, PyObject *like, bool fill)
     return result;
 }
 
-static PyObject *ordered_items(PyObject *tree, PyObject *like, bool fill)
+static PyObject *ordered_items(PyObject *tree, PyObject *like, const struct wanted *w)
 {
     if (PyDict_Check(like))
-        return ordered_dict(tree, like, fill);
+        return ordered_dict(tree, like, w);
     PyObject *items = items_list(tree), *forms = items ? items_list(like) : NULL;
     for (Py_ssize_t i = 0; forms && items && i < PyList_Size(items) && i < PyList_Size(forms); i++) {
-        PyObject *item = ordered(PyList_GetItem(items, i), PyList_GetItem(forms, i), fill);
+        PyObject *item = ordered(PyList_GetItem(items, i), PyList_GetItem(forms, i), w);
         if (!item || PyList_SetItem(items, i, item))
             Py_CLEAR(items);
     }
@@ -166,22 +181,24 @@ static PyObject *ordered_items(PyObject *tree, PyObject *like, bool fill)
     return items;
 }
 
-/* What a rule returned, in the order of `like`: dicts by their keys; with `fill`, zeros where it returned
+/* What a rule returned, in the order of `like`: dicts by their keys; where it may, zeros where it returned
  * None; nothing where `like` has no array.  What is of another form stays as it is: its arrays count in
  * their order. */
-static PyObject *ordered(PyObject *tree, PyObject *like, bool fill)
+static PyObject *ordered(PyObject *tree, PyObject *like, const struct wanted *w)
 {
+    if (is_array(like) && tree == Py_None && w->fill)
+        return zeros(NULL, like);
     if (is_array(like))
-        return tree == Py_None && fill ? zeros(NULL, like) : Py_NewRef(tree);
+        return check_not_leaf(w, tree) ? NULL : Py_NewRef(tree);
     if (tree == Py_None)
-        return fill ? tree_map(like, zeros, NULL) : Py_NewRef(tree);
+        return w->fill ? tree_map(like, zeros, NULL) : Py_NewRef(tree);
     if (Py_EnterRecursiveCall(" in a tree of arrays"))
         return NULL;
     PyObject *result = NULL;
     bool node = is_node(like);
     if (node && Py_TYPE(tree) == Py_TYPE(like)) {
         PyObject *a = tree_open(tree, NULL), *b = a ? tree_open(like, NULL) : NULL;
-        result = b ? ordered(a, b, fill) : NULL;
+        result = b ? ordered(a, b, w) : NULL;
         Py_XDECREF(a);
         Py_XDECREF(b);
     } else if (node) {
@@ -189,7 +206,7 @@ static PyObject *ordered(PyObject *tree, PyObject *like, bool fill)
     } else if (PyDict_Check(like) || is_list(like)) {
         bool same = PyDict_Check(like) ? PyDict_Check(tree) && PyDict_Size(tree) == PyDict_Size(like)
                                        : is_list(tree) && items_size(tree) == items_size(like);
-        result = same ? ordered_items(tree, like, fill) : Py_NewRef(tree);
+        result = same ? ordered_items(tree, like, w) : Py_NewRef(tree);
     } else {
         result = Py_NewRef(Py_None);
     }
@@ -210,9 +227,11 @@ static PyObject *call_user(struct rule *rule, Py_ssize_t n, PyObject *const args
 }
 
 /* The arrays of what a rule returned. */
-static int take(PyObject *value, PyObject *like, bool fill, mlx_vector_array out)
+static int take(PyObject *value, PyObject *like, const char *rule, mlx_vector_array out)
 {
-    PyObject *in_order = value && like ? ordered(value, like, fill) : NULL;
+    const struct wanted w = { rule, true };
+    bool some = value && like && (value == Py_None || !check_not_leaf(&w, value));
+    PyObject *in_order = some ? ordered(value, like, &w) : NULL;
     int failed = !in_order || tree_arrays(in_order, out, NULL);
     Py_XDECREF(in_order);
     return failed;
@@ -234,6 +253,15 @@ static int fill_up(mlx_vector_array res, const mlx_vector_array in, size_t neede
     return 0;
 }
 
+/* A rule without a return statement: *value is taken away. */
+static void refuse_none(const char *rule, const char *what, PyObject **value)
+{
+    if (*value != Py_None)
+        return;
+    PyErr_Format(exc_value, "[custom_function] expected the %s rule to return %s, got None", rule, what);
+    Py_CLEAR(*value);
+}
+
 static int call_vjp(mlx_vector_array *res, const mlx_vector_array in, const mlx_vector_array cotangents,
                     const mlx_vector_array outputs, void *payload)
 {
@@ -246,11 +274,9 @@ static int call_vjp(mlx_vector_array *res, const mlx_vector_array in, const mlx_
     args[1] = args[0] ? replaced(p->value, &ct) : NULL;
     args[2] = args[1] ? replaced(p->value, &y) : NULL;
     PyObject *value = args[2] ? call_user(rule, 3, args, kwargs) : NULL;
-    if (value == Py_None && positional) {
-        PyErr_SetString(exc_value, "[custom_function] expected the vjp rule to return cotangents, got None");
-        Py_CLEAR(value);
-    }
-    int failed = take(value, args[0], true, *res) || fill_up(*res, in, positional);
+    if (positional)
+        refuse_none("vjp", "cotangents", &value);
+    int failed = take(value, args[0], "vjp", *res) || fill_up(*res, in, positional);
     for (int i = 0; i < 3; i++) Py_XDECREF(args[i]);
     Py_XDECREF(kwargs);
     Py_XDECREF(value);
@@ -299,7 +325,8 @@ static int call_jvp(mlx_vector_array *res, const mlx_vector_array in, const mlx_
     args[1] = args[0] ? one_or_all(tree_map(p->args, companion, &t)) : NULL;
     bool all = !args[1] || t.next == count || refuse_keywords("jvp", "varies") == 0;
     PyObject *value = args[1] && all ? call_user(rule, 2, args, kwargs) : NULL;
-    int failed = take(value, p->value, true, *res);
+    refuse_none("jvp", "tangents", &value);
+    int failed = take(value, p->value, "jvp", *res);
     Py_XDECREF(args[0]);
     Py_XDECREF(args[1]);
     Py_XDECREF(kwargs);
@@ -320,7 +347,9 @@ static int take_batch(PyObject *value, PyObject *like, mlx_vector_array *res, ml
                       .arrays = *res,
                       .none = -1,
                       .normal = true };
-    PyObject *outputs = ordered(PyTuple_GetItem(value, 0), like, false);
+    const struct wanted w = { "vmap", false };
+    PyObject *outputs = PyTuple_GetItem(value, 0);
+    outputs = check_not_leaf(&w, outputs) ? NULL : ordered(outputs, like, &w);
     int failed = !outputs || axes_walk(&a, outputs, PyTuple_GetItem(value, 1));
     for (size_t i = 0; i < a.n && !failed; i++) failed = mlx_vector_int_append_value(*axes, a.v[i]) && raise_last();
     Py_XDECREF(outputs);

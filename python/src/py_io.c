@@ -75,9 +75,13 @@ static bool file_good(void *o) { return (void)o, !PyErr_Occurred(); }
 static size_t file_tell(void *o)
 {
     PyObject *at = PyErr_Occurred() ? NULL : PyObject_CallMethod(o, "tell", NULL);
-    size_t n = at ? PyLong_AsSize_t(at) : 0;
+    int beyond = 0;
+    long long n = at && PyLong_Check(at) ? PyLong_AsLongLongAndOverflow(at, &beyond) : -1;
+    if (at && n < 0)
+        PyErr_Format(PyExc_OSError, "[load] expected tell() of the file to give a position, got %s",
+                     PyLong_Check(at) ? int_text(at) : type_name(at));
     Py_XDECREF(at);
-    return n;
+    return n < 0 ? 0 : (size_t)n;
 }
 
 static void file_seek(void *o, int64_t off, int whence)

@@ -199,7 +199,7 @@ static int template_value(struct call *c, const struct language *l, void *config
     else if (!whole)
         refuse_item(c, TEMPLATES, "ints, bools and Dtypes", value);
     else if (overflow || number != (int)number)
-        PyErr_Format(exc_value, "[%s] expected an int of 32 bits for '%s', got %R", c->sig->name, s, value);
+        PyErr_Format(exc_value, "[%s] expected an int of 32 bits for '%s', got %s", c->sig->name, s, int_text(value));
     else
         failed = l->number(config, s, (int)number);
     Py_XDECREF(whole);

@@ -103,13 +103,15 @@ PyObject *fn_linalg_norm(struct call *c)
         const char *name = PyUnicode_AsUTF8AndSize(ord, NULL);
         return name ? give(c, mlx_linalg_norm_matrix(&c->res, ARRAY(0), name, axis, n, BOOL(3), STREAM)) : NULL;
     }
-    double number = PyNumber_Check(ord) ? PyFloat_AsDouble(ord) : -1;
-    if (!PyNumber_Check(ord) || (number == -1 && PyErr_ExceptionMatches(PyExc_TypeError))) {
+    double number;
+    if (!PyNumber_Check(ord))
+        return call_refuse(c, 1, "a number or a str");
+    if (double_from(ord, &number)) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(exc_overflow))
+            return NULL;
         PyErr_Clear();
         return call_refuse(c, 1, "a number or a str");
     }
-    if (PyErr_Occurred())
-        return NULL;
     return give(c, mlx_linalg_norm(&c->res, ARRAY(0), number, axis, n, BOOL(3), STREAM));
 }
 

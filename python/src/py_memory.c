@@ -41,8 +41,7 @@ static PyObject *set_limit(struct call *c, int (*set)(size_t *, size_t))
     Py_XDECREF(index);
     if (PyErr_Occurred()) {
         if (PyErr_ExceptionMatches(PyExc_OverflowError))
-            PyErr_Format(exc_overflow, "[%s] expected a number of bytes, got %R", c->sig->name,
-                         c->v[0].o);
+            PyErr_Format(exc_overflow, "[%s] expected a number of bytes, got %s", c->sig->name, int_text(c->v[0].o));
         return NULL;
     }
     int failed = set(&before, limit);

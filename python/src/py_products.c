@@ -23,7 +23,7 @@ static int int_inside(struct call *c)
     long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
     if (!overflow && i >= -size && i < size)
         return 0;
-    PyErr_Format(exc_index, "[take] index %R is out of bounds for axis %d with size %lld", o,
+    PyErr_Format(exc_index, "[take] index %s is out of bounds for axis %d with size %lld", int_text(o),
                  axis < 0 ? axis + ndim : axis, (long long)size);
     return -1;
 }

@@ -18,7 +18,7 @@ static int seed_from(struct call *c, uint64_t *seed)
     Py_DECREF(index);
     if (!PyErr_Occurred())
         return 0;
-    PyErr_Format(exc_overflow, "[%s] expected a seed from 0 to 2**64 - 1, got %R", c->sig->name, o);
+    PyErr_Format(exc_overflow, "[%s] expected a seed from 0 to 2**64 - 1, got %s", c->sig->name, int_text(o));
     return -1;
 }
 

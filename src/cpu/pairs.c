@@ -115,10 +115,14 @@ static int read_indices(int64_t *out, const char *op, const char *which, mx inde
         out[i] = v < 0 ? v + n : v;
     }
     mx_drop(&hold);
-    return bad >= 0 && (n == 0 || outside_counts()) &&
-           outside_report(n == 0 ? OUTSIDE_NOWHERE : OUTSIDE_READ,
-                          "[%s] expected %s_indices from %lld to %lld for %lld matrices, got %lld at position %lld",
-                          op, which, (long long)-n, (long long)n - 1, (long long)n, (long long)first, (long long)bad);
+    if (bad >= 0 && n == 0)
+        return outside_report(OUTSIDE_NOWHERE,
+                              "[%s] expected no %s_indices as there are no matrices, got %lld at position %lld", op,
+                              which, (long long)first, (long long)bad);
+    return bad >= 0 && outside_counts() &&
+           outside_report(OUTSIDE_READ,
+                          "[%s] expected %s_indices from %lld to %lld for %lld matrices, got %lld at position %lld", op,
+                          which, (long long)-n, (long long)n - 1, (long long)n, (long long)first, (long long)bad);
 }
 
 int pairs_of_indices(struct pairs *p, const char *op, mx a, mx b, mx lhs, mx rhs)

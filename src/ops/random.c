@@ -264,8 +264,12 @@ mx mx_random_bernoulli(mx p, int ndim, const int *shape, mx key)
 /* The value of a single number that is there already. */
 static bool known(mx x, double *v)
 {
-    if (is_nil(x) || x->size != 1 || dtype_is_inexact(x->dtype) || atomic_load(&x->status) != READY)
+    if (is_nil(x) || x->size != 1 || dtype_is_half(x->dtype) || atomic_load(&x->status) != READY)
         return false;
+    if (dtype_is_inexact(x->dtype)) {
+        *v = x->dtype == DT_float64 ? *(const double *)array_host(x) : *(const float *)array_host(x);
+        return true;
+    }
     uint64_t raw = 0;
     int unused = 64 - 8 * (int)itemsize(x);
     memcpy(&raw, array_host(x), itemsize(x));

@@ -255,6 +255,11 @@ def test_exceptions_come_out_unchanged():
         ("vjp", mx.ones(2), r"array 0 from the vjp rule: expected shape \(3,\), got \(2,\)"),
         ("jvp", [], "expected 1 arrays from the jvp rule, one for each result, got 0"),
         ("jvp", mx.ones((3, 1)), r"array 0 from the jvp rule: expected shape \(3,\), got \(3,1\)"),
+        ("jvp", None, "expected the jvp rule to return tangents, got None"),
+        ("vjp", 1, "expected the vjp rule to return arrays, got int"),
+        ("jvp", 1.5, "expected the jvp rule to return arrays, got float"),
+        ("vmap", (1, 0), "expected the vmap rule to return arrays, got int"),
+        ("vmap", (None, 0), "expected the vmap rule to return arrays, got NoneType"),
         ("vmap", mx.ones((2, 3)), "a tuple of the outputs and their axes, got array"),
         ("vmap", (mx.ones((2, 3)), 2), "axis 2"),
         ("vmap", (mx.ones((2, 3)), 1), r"expected shape \(3,\) with a batch of 2, got \(2,3\)"),
@@ -272,6 +277,18 @@ def test_rules_that_return_something_else(rule, value, message):
             mx.jvp(f, (X,), (X,))
         else:
             mx.vmap(f)(mx.ones((2, 3)))
+
+
+def test_one_of_several_that_is_no_array():
+    f = mx.custom_function(lambda x, y: (x * y, x + y))
+    f.vjp(lambda x, c, y: (c[0], "none"))
+    f.jvp(lambda x, t: (t[0], 1))
+    for rule, got, call in (
+        ("vjp", "str", lambda: mx.vjp(f, (X, X), (X, X))),
+        ("jvp", "int", lambda: mx.jvp(f, (X, X), (X, X))),
+    ):
+        with pytest.raises(mx.Error, match=f"expected the {rule} rule to return arrays, got {got}"):
+            call()
 
 
 def test_keyword_arguments_have_no_place_in_jvp_and_vmap_rules():

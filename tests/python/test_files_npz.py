@@ -297,3 +297,34 @@ def test_bad_npy(tmp_path, name):
     assert re.search(r"offset \d+|does not begin", str(e.value))
     with pytest.raises(ValueError, match=message):
         mx.load(io.BytesIO(data), format="npy")
+
+
+LIES = {"None": lambda *a: None, "negative": lambda *a: -5, "text": lambda *a: "x", "five": lambda *a: 5}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("name", ["tell", "seek"])
+def test_files_that_lie_about_where_they_are(name, lie):
+    """What they are told to write is whole, or there is an error; and reading ends in one."""
+    lying = type("Lying", (io.BytesIO,), {name: lambda self, *a: LIES[lie](*a)})
+    out = lying()
+    try:
+        mx.savez(out, a=mx.arange(3))
+        assert mx.load(io.BytesIO(out.getvalue()), format="npz")["a"].tolist() == [0, 1, 2]
+    except OSError as e:
+        assert re.search(r"\[savez\] expected the file to be at \d+, its tell\(\) gave ", str(e))
+    good = io.BytesIO()
+    mx.savez(good, a=mx.arange(3))
+    with pytest.raises(
+        (mx.Error, OSError), match=r"\[load\] (the open file|expected tell\(\) of the file to give a pos)"
+    ):
+        mx.load(lying(good.getvalue()), format="npz")
+
+
+def test_an_archive_behind_something_else():
+    file = io.BytesIO(b"before")
+    file.seek(6)
+    mx.savez(file, a=mx.arange(3), b=mx.ones((2, 2)))
+    assert file.getvalue()[:6] == b"before"
+    with zipfile.ZipFile(file) as archive:
+        assert np.load(archive.open("a.npy")).tolist() == [0, 1, 2]

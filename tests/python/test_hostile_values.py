@@ -355,3 +355,61 @@ assert again is mx and (again.array([3, 4]) + x).tolist() == [4, 6]
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "values", [[2**63, -1], [-1, 2**64 - 1], [[1, -1], [2**64 - 1, 0]], [-1, 2**64], [-(2**63) - 1, 1]]
+)
+def test_integers_that_no_dtype_holds_together(values):
+    with pytest.raises(OverflowError, match=r"\[array\] expected (a number that fits|integers that all fit) "):
+        mx.array(values)
+    for dtype in (mx.float32, mx.float64):
+        assert np.array_equal(mx.array(values, dtype), np.array(values, str(dtype).split(".")[-1]))
+
+
+def test_integers_at_the_ends_of_dtypes():
+    for values, dtype in [([2**63, 1], mx.uint64), ([-(2**63), 2**63 - 1], mx.int64), ([2**64 - 1, -1.0], mx.float32)]:
+        assert mx.array(values).dtype == dtype
+        assert np.array_equal(mx.array(values), np.array(values, str(dtype).split(".")[-1]))
+    assert mx.array([2**63, -1], mx.int64).tolist() == [-(2**63), -1]
+
+
+@pytest.mark.parametrize("big", [10**400, -(10**400), 10**5000], ids=["large", "negative", "unprintable"])
+def test_ints_beyond_all_doubles(big):
+    """Whose digits Python may refuse to print."""
+    x, i = mx.ones(3), mx.ones(3, mx.int32)
+    calls = [
+        lambda: x + big,
+        lambda: big - x,
+        lambda: i * big,
+        lambda: x < big,
+        lambda: mx.array(big),
+        lambda: mx.array([big]),
+        lambda: mx.array([big, 1.0]),
+        lambda: mx.array([1.0, big], mx.bfloat16),
+        lambda: mx.full((2,), big),
+        lambda: mx.full((2,), big, dtype=mx.float32),
+        lambda: mx.where(True, big, 1.0),
+        lambda: mx.maximum(x, big),
+        lambda: mx.clip(x, 0, big),
+        lambda: mx.arange(big),
+        lambda: mx.arange(0.0, big),
+        lambda: mx.linspace(0, big),
+        lambda: mx.isclose(x, x, rtol=big),
+        lambda: mx.random.normal(loc=big),
+        lambda: mx.random.seed(big),
+        lambda: mx.random.key(big),
+        lambda: mx.linalg.norm(x, big),
+        lambda: mx.zeros(big),
+        lambda: x[big],
+        lambda: mx.take(x, big),
+        lambda: operator.setitem(x, 0, big),
+        lambda: operator.setitem(i, 0, big),
+        lambda: operator.setitem(x, big, 0),
+        lambda: x.at[0].add(big),
+        lambda: mx.set_memory_limit(abs(big)),
+    ]
+    for k, call in enumerate(calls):
+        with pytest.raises(mx.Error, match=r"^\[[\w.]+\] .*an int of \d+ bits") as e:
+            call()
+        assert isinstance(e.value, OverflowError | IndexError), (k, e.value)

@@ -279,7 +279,7 @@ def test_nothing_is_near_in_an_empty_axis():
         lambda: mx.zeros((3, 0))[:, mx.array([1])],
         lambda: mx.gather_mm(mx.zeros((0, 2, 2)), mx.zeros((1, 2, 2)), mx.array([0])),
     ):
-        with pytest.raises(IndexError, match="of size 0|for 0 matrices"):
+        with pytest.raises(IndexError, match="of size 0|no matrices"):
             mx.eval(f())
     assert mx.put_along_axis(mx.zeros((2, 0)), mx.array([[0], [1]]), mx.array(1.0), 1).tolist() == [[], []]
     assert mx.take(mx.zeros(0), mx.array([], mx.int32)).shape == (0,)

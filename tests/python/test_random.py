@@ -241,3 +241,22 @@ def test_multivariate_normal():
             r.multivariate_normal(*args)
     with pytest.raises(ValueError, match="floating-point dtype, got int32"):
         r.multivariate_normal(mean, cov, dtype=mx.int32)
+
+
+@pytest.mark.parametrize(
+    "low, high", [(math.nan, 5), (0, math.nan), (-math.inf, 5), (0, math.inf), (0, 1e30), (-3e9, 0)]
+)
+def test_integers_between_limits_that_are_none(low, high):
+    for wrap in (lambda v: v, mx.array, lambda v: mx.array([v], mx.float64)):
+        with pytest.raises(mx.Error, match=r"\[randint\] expected the (lower|upper) bound to be from -2147483648 to"):
+            r.randint(wrap(low), wrap(high), (4,))
+    assert set(r.randint(0.0, mx.array([2.0]), (100,)).tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("logits", [[math.nan, 0, 1], [math.nan] * 3, [-math.inf] * 3, [math.inf, 0, math.inf]])
+def test_logits_without_probabilities_give_some_category(logits):
+    logits = mx.array(logits)
+    for draws in (r.categorical(logits, num_samples=50), r.categorical(mx.stack([logits] * 40), num_samples=5)):
+        assert draws.max().item() < 3
+    if not np.isnan(np.array(logits)).any():
+        assert set(r.categorical(logits, num_samples=200).tolist()) == set(np.flatnonzero(logits == logits.max()))

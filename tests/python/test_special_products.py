@@ -315,3 +315,11 @@ def test_errors(index_errors):
     for kind, f, message in cases:
         with pytest.raises(kind, match=message):
             mx.eval(f())
+
+
+def test_indices_of_no_matrices():
+    some, none, no_index = mx.ones((3, 2, 2)), mx.ones((0, 2, 2)), mx.zeros(0, mx.int32)
+    assert mx.gather_mm(some, none, no_index, no_index).shape == (0, 2, 2)
+    for a, b, side in [(none, some, "lhs"), (some, none, "rhs")]:
+        with pytest.raises(mx.ArrayIndexError, match=f"expected no {side}_indices as there are no matrices, got 2 at"):
+            mx.eval(mx.gather_mm(a, b, mx.array([2]), mx.array([2])))
