@@ -255,13 +255,13 @@ mlx_array mlx_array_new_data_managed(void *data, const int *shape, int dim, mlx_
         looks;                                 \
         return value;                          \
     }
-#define LOOKS(rank_only) (shapeless() ? graph_note_read(x, rank_only) : (void)0)
+#define LOOKS() (shapeless() ? graph_note_read(x) : (void)0)
 
 GET(size_t, itemsize, itemsize(x), (void)0)
-GET(size_t, size, (size_t)x->size, LOOKS(false))
-GET(size_t, nbytes, (size_t)nbytes(x), LOOKS(false))
-GET(size_t, ndim, (size_t)x->ndim, LOOKS(true))
-GET(const int *, shape, x->shape, LOOKS(false))
+GET(size_t, size, (size_t)x->size, LOOKS())
+GET(size_t, nbytes, (size_t)nbytes(x), LOOKS())
+GET(size_t, ndim, (size_t)x->ndim, x->tracer ? ranks_matter() : (void)0)
+GET(const int *, shape, x->shape, LOOKS())
 GET(mlx_dtype, dtype, (mlx_dtype)x->dtype, (void)0)
 
 int mlx_array_dim(const mlx_array arr, int dim)
@@ -270,7 +270,7 @@ int mlx_array_dim(const mlx_array arr, int dim)
     int i = is_nil(x) ? -1 : axis_of("array_dim", dim, x->ndim);
     if (i < 0)
         return capi_report(), 0;
-    LOOKS(false);
+    LOOKS();
     return x->shape[i];
 }
 

@@ -75,7 +75,7 @@ static size_t args_bytes(const struct op *op, const void *args)
 {
     size_t n = round8(op->args_size);
     for (const struct field *f = fields_of(op); f->kind; f++) {
-        if (f->kind == F_INTS)
+        if (f->kind == F_INTS || f->kind == F_SIZES)
             n += (size_t)AT(struct ints, args, f).n * sizeof(int64_t);
         else if (f->kind == F_TEXT && AT(struct text, args, f).s)
             n += round8(strlen(AT(struct text, args, f).s) + 1);
@@ -90,7 +90,7 @@ static void args_copy(const struct op *op, char *to, const void *args)
     memcpy(to, args, op->args_size);
     char *tail = to + round8(op->args_size);
     for (const struct field *f = fields_of(op); f->kind; f++) {
-        if (f->kind == F_INTS) {
+        if (f->kind == F_INTS || f->kind == F_SIZES) {
             struct ints *v = &AT(struct ints, to, f);
             size_t n = (size_t)v->n * sizeof(int64_t);
             if (n)
@@ -108,6 +108,14 @@ static void args_copy(const struct op *op, char *to, const void *args)
     }
 }
 
+/* Lets go of what a copy owns. */
+static void args_release(const struct op *op, const void *args)
+{
+    for (const struct field *f = fields_of(op); f->kind; f++)
+        if (f->kind == F_OBJECT)
+            object_release(AT(struct object *, args, f));
+}
+
 static bool args_equal(const struct op *op, const void *a, const void *b)
 {
     if (op->args_equal)
@@ -121,7 +129,8 @@ static bool args_equal(const struct op *op, const void *a, const void *b)
         case F_I64: same = AT(int64_t, a, f) == AT(int64_t, b, f); break;
         case F_F64: same = !memcmp(&AT(double, a, f), &AT(double, b, f), sizeof(double)); break;
         case F_OBJECT: same = AT(struct object *, a, f) == AT(struct object *, b, f); break;
-        case F_INTS: {
+        case F_INTS:
+        case F_SIZES: {
             struct ints u = AT(struct ints, a, f), v = AT(struct ints, b, f);
             same = u.n == v.n && (!u.n || !memcmp(u.v, v.v, (size_t)u.n * sizeof *u.v));
             break;
@@ -159,7 +168,8 @@ uint64_t node_hash(const struct node *n)
         case F_I64: h = mix(h, &AT(int64_t, n->args, f), sizeof(int64_t)); break;
         case F_F64: h = mix(h, &AT(double, n->args, f), sizeof(double)); break;
         case F_OBJECT: h = mix(h, &AT(struct object *, n->args, f), sizeof(void *)); break;
-        case F_INTS: {
+        case F_INTS:
+        case F_SIZES: {
             struct ints v = AT(struct ints, n->args, f);
             h = mix(h, v.v, (size_t)v.n * sizeof *v.v);
             break;
@@ -177,6 +187,14 @@ uint64_t node_hash(const struct node *n)
 bool node_equivalent(const struct node *a, const struct node *b)
 {
     return a->op == b->op && a->nin == b->nin && a->nout == b->nout && args_equal(a->op, a->args, b->args);
+}
+
+bool node_has_lists(const struct node *n)
+{
+    bool has = false;
+    for (const struct field *f = fields_of(n->op); f->kind; f++)
+        has |= (f->kind == F_INTS || f->kind == F_SIZES) && AT(struct ints, n->args, f).n;
+    return has;
 }
 
 void node_args_text(const struct node *n, char *out, size_t size)
@@ -205,7 +223,8 @@ void node_args_text(const struct node *n, char *out, size_t size)
         case F_F64: PUT("%g", AT(double, n->args, f)); break;
         case F_OBJECT: PUT("<object>"); break;
         case F_TEXT: PUT("'%s'", AT(struct text, n->args, f).s ? AT(struct text, n->args, f).s : ""); break;
-        case F_INTS: {
+        case F_INTS:
+        case F_SIZES: {
             struct ints v = AT(struct ints, n->args, f);
             PUT("(");
             for (int i = 0; i < v.n; i++)
@@ -261,9 +280,7 @@ void node_release(struct node *n)
     size_t bytes = node_bytes(n->op, n->args, n->nin, n->nout);
     for (int i = 0; i < n->nin; i++)
         mx_release(n->in[i]);
-    for (const struct field *f = fields_of(n->op); f->kind; f++)
-        if (f->kind == F_OBJECT)
-            object_release(AT(struct object *, n->args, f));
+    args_release(n->op, n->args);
     slab_free(n, bytes);
 }
 
@@ -390,4 +407,55 @@ void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], in
         mx_nodes(op, args, nin, x, nout, out, y);
     if (out != specs)
         free(out);
+}
+
+/* ---- sizes that operands lend */
+
+int64_t size_in(const struct call *c, int64_t v)
+{
+    int at = (int)(SIZE_OF(0, 0) - v);
+    return v > SIZE_OF(0, 0) ? v : dim(c->x[at / MX_MAX_NDIM], at % MX_MAX_NDIM);
+}
+
+/* Numbers for the sizes in a copy of arguments. */
+static void settle_sizes(const struct call *c, void *args)
+{
+    for (const struct field *f = fields_of(c->op); f->kind; f++) {
+        if (f->kind != F_SIZES)
+            continue;
+        struct ints *v = &AT(struct ints, args, f);
+        int64_t *numbers = (int64_t *)(uintptr_t)v->v; /* of the copy */
+        for (int i = 0; i < v->n; i++)
+            numbers[i] = size_in(c, numbers[i]);
+    }
+}
+
+/* A node with the operands that it computes with, and numbers for sizes. */
+static void node_settled(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[])
+{
+    size_t bytes = args_bytes(op, args);
+    _Alignas(8) char few[512];
+    char *copy = bytes <= sizeof few ? few : mx_malloc(bytes);
+    if (!copy)
+        return;
+    args_copy(op, copy, args);
+    struct call c = { .op = op, .args = copy, .nin = nin, .nout = nout, .x = x };
+    settle_sizes(&c, copy);
+    mx_infer_n(op, copy, op->traits & LENDS && op->own != ALL_OWN ? op->own : nin, x, nout, y);
+    args_release(op, copy);
+    if (copy != few)
+        free(copy);
+}
+
+void mx_settle_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[])
+{
+    bool tracer;
+    for (int k = 0; k < nout; k++)
+        y[k] = MX_NIL;
+    if (any_nil(nin, x, &tracer) || mx_failed())
+        return;
+    if (op->settled)
+        y[0] = op->settled(&(struct call){ .op = op, .args = args, .nin = nin, .nout = nout, .x = x });
+    else
+        node_settled(op, args, nin, x, nout, y);
 }

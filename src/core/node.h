@@ -26,7 +26,9 @@ enum {
     RANDOM = 32,
     FORWARDS = 128,    /* VIEW of its last operands, one for each result */
     IN_PLACE = 64,     /* the kernel may write its output over a dead operand of the same size */
+    LENDS = 256,       /* has SIZES; operands beyond `own` are there for their shapes alone */
 };
+enum { ALL_OWN = -1 };
 
 /* Arguments.  A node keeps a copy of the op's argument struct; `fields` describes it, and copying,
  * equality, hashing, printing and export all read that description. */
@@ -41,7 +43,11 @@ struct object {
 void object_retain(struct object *o);
 void object_release(struct object *o);
 
-enum field_kind { F_END, F_BOOL, F_INT, F_ENUM, F_I64, F_F64, F_INTS, F_TEXT, F_OBJECT };
+/* Among the numbers of a field of SIZES stands for the size of axis i of operand k: in a graph for any
+ * shape, where it is whatever the operand has when the graph is called. */
+#define SIZE_OF(k, i) (-2 - ((k) * MX_MAX_NDIM + (i)))
+
+enum field_kind { F_END, F_BOOL, F_INT, F_ENUM, F_I64, F_F64, F_INTS, F_TEXT, F_OBJECT, F_SIZES };
 struct field {
     const char *name;
     uint16_t kind;
@@ -54,6 +60,8 @@ struct field {
                struct object *: F_OBJECT),                                               \
       offsetof(struct s, m) }
 
+#define SIZES(s, m) { #m, F_SIZES, offsetof(struct s, m) } /* of a struct ints */
+
 struct op;
 
 /* A node, and also what a rule is handed: the operands and results may be others than the node's
@@ -65,6 +73,8 @@ struct call {
     const mx *x; /* operands */
     const mx *y; /* results; NULL in vmap and shapes */
 };
+/* The number that an entry of SIZES is or stands for. */
+int64_t size_in(const struct call *c, int64_t v);
 
 struct op {
     int id;            /* its row of ops.def; OP_PLUGIN for one registered at run time */
@@ -74,12 +84,16 @@ struct op {
     uint32_t traits;
     size_t args_size;
     const struct field *fields; /* ends with { 0 }; NULL without arguments */
+    int own;                    /* LENDS: how many operands it computes with; ALL_OWN: with all of them */
 
     /* Shapes and dtypes of the results.  Non-zero after mx_fail. */
     int (*shapes)(const struct call *c, struct spec out[]);
     /* VIEW: strides and offset of y[0] over x[0]'s buffer; true if it can be done without a copy.
      * A view that needs a copy falls through to the backend's kernel. */
     bool (*view)(const struct call *c, mx y);
+    /* What it comes to once the operands' shapes are settled, where that is less than a node.  NULL: a node in
+     * which all sizes are numbers. */
+    mx (*settled)(const struct call *c);
     /* The derivatives: every op has both, or no_vjp and no_jvp where it has none by nature.
      * dx[i] for every i with want[i]; ct[k] is NULL where no cotangent arrived; a dx left NULL is zero. */
     void (*vjp)(const struct call *c, const mx ct[], const bool want[], mx dx[]);
@@ -119,6 +133,8 @@ void mx_nodes(const struct op *op, const void *args, int nin, const mx x[], int 
 /* As mx_node, with shape and dtype from the op's own shape rule. */
 mx mx_infer(const struct op *op, const void *args, int nin, const mx x[]);
 void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[]);
+/* The same where the operands' shapes are what they are: those that only lend theirs are let go of. */
+void mx_settle_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[]);
 
 /* Turns the clock and returns what it says: nodes made from now on are not older. */
 uint32_t node_clock(void);
@@ -134,6 +150,8 @@ static inline void node_retain(struct node *n)
 /* Same op, equal arguments. */
 bool node_equivalent(const struct node *a, const struct node *b);
 uint64_t node_hash(const struct node *n);
+/* Has it arguments that are lists with something in them? */
+bool node_has_lists(const struct node *n);
 /* "axis=1, keepdims=True" */
 void node_args_text(const struct node *n, char *out, size_t size);
 

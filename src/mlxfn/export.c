@@ -69,6 +69,15 @@ static int record_trace(struct trace *t, int n_out, const mx out[])
     return record(&t->g.r, n_out, out, t->in.n, (mx *)t->in.v, false);
 }
 
+/* Fails where shapes matter; `why` is then not NULL. */
+static int follows_none(const char *why, const char *how)
+{
+    if (why)
+        mx_fail("[export_function] cannot export the function for any shape%s: what it does depends on the shapes of "
+                "its arguments (%s)", how, why);
+    return why != NULL;
+}
+
 static int trace_function(struct exporter *e, struct bound *b, int n, const mx like[], struct trace *t)
 {
     struct mx_list out = { 0 };
@@ -79,11 +88,7 @@ static int trace_function(struct exporter *e, struct bound *b, int n, const mx l
     struct shapeless_trace said = shapeless_end(outer);
     e->sizes_read = said.sizes_read;
     trace_end();
-    if (!failed && said.why) {
-        mx_fail("[export_function] cannot export the function for any shape: what it does depends on the shapes of its "
-                "arguments (%s)", said.why);
-        failed = 1;
-    }
+    failed = failed || follows_none(said.why, "");
     t->g.n_in = n;
     t->g.n_out = out.n;
     failed = failed || record_trace(t, out.n, (mx *)out.v) || check_captured(t, like);
@@ -110,11 +115,13 @@ enum fate export_fate(const struct exporter *e, const struct graph *g, int i, co
 {
     /* A file is as portable as the library of a plugin is. */
     bool ours = (!e->portable || plugin_of(c->op)) && wire_has_extension(c->op), composable = wire_composable(c->op);
-    if (wire_form(c, e->shapeless, f))
-        return WRITTEN;
+    bool dependent = g->r.dependent[graph_makes(g, i)[0]];
+    bool settled_there = e->shapeless && e->portable && !dependent;
+    if (wire_form(c, e->shapeless && dependent, e->portable, f)) /* the package infers the shapes of constants too */
+        return settled_there && !f->follows_there ? FOLDED : WRITTEN;
     if (composable && !ours)
         return REPLACED;
-    if (!composable && !g->r.dependent[graph_makes(g, i)[0]])
+    if (!composable && !dependent)
         return FOLDED;
     if (ours)
         return !whole || wire_extension(c, f) ? WRITTEN : REFUSED;
@@ -201,8 +208,9 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
         for (int k = 0; k < g->n_out && !failed; k++)
             failed = list_push(&out, v[g->r.roots[k]]);
     }
-    shapeless_end(outer);
+    struct shapeless_trace said = shapeless_end(outer);
     trace_end();
+    failed = failed || follows_none(said.why, e->portable ? " and for the mlx package; portable=False may do" : "");
     if (!failed && *left)
         failed = record_trace(t, out.n, (mx *)out.v);
     list_clear(&out);

@@ -269,8 +269,9 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
     if (!failed) {
         bool hold = settled && !(shapeless() && e->p && e->p->follows);
         struct building b = { e->p, &e->state, r->f->version, e->nin, e->nout, x, e->spec, hold ? e->spec : NULL };
-        if (e->p && !e->p->follows)
-            shapes_matter(e->p->name);
+        for (int i = 0; i < e->nin && e->p && !e->p->follows; i++)
+            if (x[i]->tracer)
+                shapes_matter(e->p->name);
         if (e->p)
             e->p->build(&b, y);
         else

@@ -44,7 +44,7 @@ struct primitive {
     const char *name;
     int nin, nout;
     const char *state;
-    bool follows; /* the shapes of results follow from those of operands */
+    bool follows, follows_there; /* do the shapes of results follow from those of operands: here, in the mlx package? */
     void (*build)(const struct building *b, mx y[]);
 };
 /* What each of them computes (mlxfn_build.c). */
@@ -81,15 +81,19 @@ void extension_build(const struct op *op, const char *state, uint64_t length, in
 
 struct wire_form {
     const char *name, *format; /* a format as in primitives.def */
+    bool follows_there;        /* as of the primitive */
     struct wire_state s;
     int64_t store[6][MX_MAX_NDIM]; /* for its lists */
     char label[64];                /* for the name of an extension */
     char *text;                    /* for its state; free it */
     int rotate;                    /* the first operands, that many, come last */
-    bool shapeless;                /* asked for in a file for any shapes */
+    bool shapeless;                /* asked for in a file for any shapes, and they may vary */
+    bool elsewhere;                /* and which the mlx package reads, where some primitives have one shape */
 };
 /* How a call with these operands and results is written; false: not by one primitive. */
-bool wire_form(const struct call *c, bool shapeless, struct wire_form *f);
+bool wire_form(const struct call *c, bool shapeless, bool portable, struct wire_form *f);
+/* The argument of this name: several structs are private to the files of their operations. */
+const void *wire_field(const struct call *c, const char *name);
 /* The same results of other operations, where there is a way. */
 bool wire_composable(const struct op *op);
 void wire_compose(const struct call *c, mx y[]);

@@ -239,13 +239,21 @@ BUILD(Broadcast)
     else if (b->nin == 1)
         y[0] = mx_broadcast_to(b->x[0], n, shape);
     else
-        y[0] = mx_broadcast_like(b->nin, b->x, NULL, 0);
+        y[0] = mx_broadcast_with(b->nin, b->x, NULL, 0);
 }
 
+/* Without axes, and of two arrays, it is in our files for both to have one shape. */
 BUILD(BroadcastAxes)
 {
     int axes[MX_MAX_NDIM], n = list(b, 0, axes);
-    y[0] = n < 0 || !operands(b, 1, INT32_MAX) ? MX_NIL : mx_broadcast_like(b->nin, b->x, axes, n);
+    const mx *x = b->x;
+    bool alike = n == 0 && b->nin == 2 && !is_nil(x[0]) && !is_nil(x[1]);
+    if (n < 0 || !operands(b, 1, INT32_MAX))
+        y[0] = MX_NIL;
+    else if (alike && !same_shape(x[0], x[1]))
+        y[0] = mx_fail("[BroadcastAxes] expected shape %s, got %s", shape_of(x[1]), shape_of(x[0]));
+    else
+        y[0] = alike ? mx_shape_checked(x[0], x[1]) : mx_broadcast_with(b->nin, x, axes, n);
 }
 
 ONE(Flatten, mx_flatten(x[0], number(b, 0), number(b, 1)))

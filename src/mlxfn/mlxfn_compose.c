@@ -1,6 +1,7 @@
 /* mlxfn_compose.c: operations put in terms of others, for exported files.
  *
- * Each gives what its operation gives: exactly where it can, else within the rounding of the type. */
+ * Each gives what its operation gives: exactly where it can, else within the rounding of the type.  What is
+ * there for the sake of graphs for any shape is in mlxfn_follow.c. */
 #include "mlxfn/mlxfn_compose.h"
 
 #include <math.h>
@@ -122,7 +123,7 @@ COMPOSE(eye)
 
 COMPOSE(number_of_elements) { y[0] = number_of_elements(c->x[0], c->args); }
 
-/* ---- shapes and indices */
+/* ---- shapes */
 
 COMPOSE(as_strided)
 {
@@ -131,54 +132,6 @@ COMPOSE(as_strided)
 }
 
 static mx with_operands(const struct call *c, mx x[]) { return mx_infer(c->op, c->args, c->nin, x); }
-
-/* Index arrays of one type: operands 1 to n. */
-static void same_index_type(const struct call *c, int n, mx y[])
-{
-    mx x[MX_MAX_NDIM + 2];
-    memcpy(x, c->x, (size_t)c->nin * sizeof *x);
-    for (int i = 1; i <= n; i++) x[i] = mx_astype(x[i], DT_int64);
-    y[0] = with_operands(c, x);
-}
-
-COMPOSE(gather) { same_index_type(c, c->nin - 1, y); }
-COMPOSE(scatter) { same_index_type(c, c->nin - 2, y); }
-
-/* The index array with x's shape but for the axis. */
-static mx whole_index(mx x, mx index, int axis)
-{
-    int shape[MX_MAX_NDIM];
-    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
-    shape[axis] = index->shape[axis];
-    return mx_broadcast_to(index, x->ndim, shape);
-}
-
-COMPOSE(gather_axis)
-{
-    int axis = ((const struct gather_axis_args *)c->args)->axis;
-    y[0] = with_operands(c, (mx[]){ c->x[0], whole_index(c->x[0], c->x[1], axis) });
-}
-
-/* Sums and assignments have a primitive; other folds index every axis. */
-COMPOSE(scatter_axis)
-{
-    const struct scatter_axis_args *a = c->args;
-    mx x = c->x[0], index = whole_index(x, c->x[1], a->axis), at[MX_MAX_NDIM];
-    int n = x->ndim, axes[MX_MAX_NDIM], ones[MX_MAX_NDIM];
-    if (a->fold == SCATTER_SET || a->fold == SCATTER_ADD) {
-        y[0] = with_operands(c, (mx[]){ x, index, c->x[2] });
-        return;
-    }
-    for (int i = 0; i < n; i++) {
-        int shape[MX_MAX_NDIM];
-        for (int k = 0; k < n; k++) shape[k] = k == i ? dim(index, k) : 1;
-        mx places = mx_reshape(mx_arange(0, dim(index, i), 1, DT_int64), n, shape);
-        at[i] = i == a->axis ? mx_astype(index, DT_int64) : mx_broadcast_to(places, n, index->shape);
-        axes[i] = i;
-        ones[i] = n + i;
-    }
-    y[0] = mx_scatter(x, at, axes, n, mx_expand_dims(c->x[2], ones, n), (enum scatter_fold)a->fold);
-}
 
 /* ---- reductions and products */
 
@@ -216,11 +169,9 @@ COMPOSE(matmul)
 /* Numbers of matrices as they are written: uint32, from the first on. */
 static mx plain_places(mx index, mx of)
 {
-    int64_t n = 1;
-    for (int i = 0; i < of->ndim - 2; i++) n *= of->shape[i];
     if (dtype_kind(index->dtype) == 'i') {
-        mx i = mx_astype(index, DT_int64);
-        index = mx_where(mx_less(i, array_of_int(0, DT_int64)), mx_add(i, array_of_int(n, DT_int64)), i);
+        mx i = mx_astype(index, DT_int64), n = mx_count(of, 0, of->ndim - 2, DT_int64);
+        index = mx_where(mx_less(i, array_of_int(0, DT_int64)), mx_add(i, n), i);
     }
     return mx_astype(index, DT_uint32);
 }
@@ -228,7 +179,7 @@ static mx plain_places(mx index, mx of)
 /* The matrices of a batch by their flat numbers. */
 static mx picked(mx x, mx index)
 {
-    return mx_take(mx_reshape(x, 3, (int[]){ -1, dim(x, -2), dim(x, -1) }), index, 0);
+    return mx_take(x->ndim == 2 ? mx_expand_dims(x, (int[]){ 0 }, 1) : mx_flatten(x, 0, -3), index, 0);
 }
 
 COMPOSE(gather_mm)
@@ -243,40 +194,6 @@ COMPOSE(gather_mm)
         return;
     }
     y[0] = with_operands(c, x);
-}
-
-/* y[rhs[p]] += a[la[p]]^T c[lc[p]] */
-COMPOSE(scatter_mm)
-{
-    mx a = picked(c->x[0], c->x[2]), b = picked(c->x[1], c->x[3]);
-    y[0] = mx_add_matrices(mx_matmul(mx_swapaxes(a, -1, -2), b), c->x[4], c->y[0]);
-}
-
-/* dw[f, k, c] = sum over n, o of x[n, o stride - low + k dilation, c] y[n, o, f]: a convolution of the
- * channels of x, as images, with those of y, in which stride and dilation have changed places. */
-COMPOSE(conv_weight)
-{
-    const struct conv_args *a = c->args;
-    int n = a->size.n, g = a->groups, v[5][MX_MAX_NDIM];
-    mx x = c->x[0], w = mx_moveaxis(c->x[1], -1, 0); /* (F, o, N) */
-    w = mx_moveaxis(w, 1, -1);
-    x = mx_unflatten(x, -1, 2, (int[]){ g, dim(x, -1) / g });       /* (N, s, G, C) */
-    x = mx_moveaxis(mx_moveaxis(x, -1, 0), 1, -1);                  /* (C, s, G, N) */
-    x = mx_flatten(x, -2, -1);
-    if (is_nil(x) || is_nil(w))
-        return;
-    for (int i = 0; i < n; i++) {
-        v[0][i] = (int)a->dilation.v[i];
-        v[1][i] = (int)a->low.v[i];
-        v[3][i] = (int)a->stride.v[i];
-        v[4][i] = (int)a->input_dilation.v[i];
-        int64_t whole = 1 + (dim(x, 1 + i) - (int64_t)1) * v[4][i], seen = 1 + (dim(w, 1 + i) - (int64_t)1) * v[3][i];
-        v[2][i] = (int)((a->size.v[i] - 1) * v[0][i] + seen - whole - v[1][i]);
-    }
-    struct conv geometry = { .n = n, .stride = v[0], .low = v[1], .high = v[2], .dilation = v[3],
-                             .input_dilation = v[4], .groups = g };
-    y[0] = mx_moveaxis(mx_conv("conv_weight", x, w, &geometry), 0, -1); /* (C, k, F) to (k, F, C) */
-    y[0] = mx_moveaxis(y[0], -2, 0);
 }
 
 /* ---- Fourier transforms: forward unscaled, backward divided by the size */
@@ -351,7 +268,7 @@ static mx codes_of(mx w, int bits)
     parts = mx_flatten(parts, -2, -1);
     if (whole)
         return parts;
-    parts = mx_unflatten(parts, -1, 2, (int[]){ dim(parts, -1) / bits, bits });
+    parts = mx_unflatten(parts, -1, 2, (int[]){ -1, bits });
     mx digit = mx_left_shift(parts, mx_arange(0, bits, 1, DT_uint32));
     return mx_sum(digit, last, 1, false);
 }
@@ -371,7 +288,7 @@ COMPOSE(dequantize)
     }
     if (is_nil(v))
         return;
-    v = mx_unflatten(v, -1, 2, (int[]){ dim(v, -1) / a->group_size, a->group_size });
+    v = mx_unflatten(v, -1, 2, (int[]){ -1, a->group_size });
     v = mx_multiply(v, mx_expand_dims(scales, last, 1));
     if (affine)
         v = mx_add(v, mx_expand_dims(mx_astype(c->x[2], DT_float32), last, 1));
@@ -392,16 +309,6 @@ bool composed_packed_fits(const struct call *c)
     return fits;
 }
 
-/* x with the leading axes of y. */
-static mx with_batch(mx x, mx y)
-{
-    int shape[MX_MAX_NDIM], n = y->ndim;
-    memcpy(shape, y->shape, (size_t)n * sizeof *shape);
-    shape[n - 2] = dim(x, -2);
-    shape[n - 1] = dim(x, -1);
-    return mx_broadcast_to(x, n, shape);
-}
-
 static void packed(const struct call *c, mx x[])
 {
     const struct quant_args *a = c->args;
@@ -413,7 +320,10 @@ COMPOSE(quantized_matmul)
 {
     mx x[4];
     packed(c, x);
-    for (int i = 0; i < c->nin && c->x[1]->ndim > 2; i++) x[i] = with_batch(x[i], c->y[0]);
+    for (int i = 0; i < c->nin && c->x[1]->ndim > 2; i++) { /* one batch */
+        mx all[3] = { x[i], c->x[0], c->x[1] };
+        x[i] = mx_broadcast_with(3, all, (int[]){ -2, -1 }, 2);
+    }
     y[0] = with_operands(c, x);
 }
 
@@ -441,6 +351,7 @@ COMPOSE(recurrence)
 {
     const struct recurrence_args *r = c->args;
     mx a = c->x[0], b = c->x[1];
+    shapes_matter("recurrence"); /* as many steps as its axis is long need */
     for (int by = 1; by < dim(b, r->axis); by *= 2) {
         b = mx_add(b, mx_multiply(a, moved_on(b, r->axis, by, r->reverse, 0)));
         a = mx_multiply(a, moved_on(a, r->axis, by, r->reverse, 1));
@@ -448,17 +359,16 @@ COMPOSE(recurrence)
     y[0] = b;
 }
 
-/* The first columns of the full one. */
+/* As many columns of the full one as there are values. */
 COMPOSE(svd)
 {
-    mx x = c->x[0], out[3];
-    int m = dim(x, -2), n = dim(x, -1), k = m < n ? m : n;
-    mx_svd(x, SVD_FULL, out);
+    mx out[3];
+    mx_svd(c->x[0], SVD_FULL, out);
     if (is_nil(out[0]))
         return;
-    y[0] = mx_slice_axis(out[0], -1, 0, k, 1);
+    y[0] = composed_first(out[0], -1, size_of(out[1], -1));
     y[1] = out[1];
-    y[2] = mx_slice_axis(out[2], -2, 0, k, 1);
+    y[2] = composed_first(out[2], -2, size_of(out[1], -1));
 }
 
 /* What a function with rules of its own computed. */

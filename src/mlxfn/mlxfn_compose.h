@@ -4,12 +4,14 @@
 
 #include "ops/fft.h"
 #include "ops/op.h"
+#include "ops/ops.h"
 
 /* compose_<op> for the rows of forms.def that say so. */
 #define SAME(op)
 #define AS(op, form)
 #define COMPOSED(op) void compose_##op(const struct call *c, mx y[]);
 #define OR_COMPOSED(op, form) void compose_##op(const struct call *c, mx y[]);
+#define OR_FOLLOWED(op, form) void compose_##op(const struct call *c, mx y[]);
 #define FUSED(op)
 #define OURS(op)
 #define OR_OURS(op, form)
@@ -22,5 +24,7 @@ enum dtype composed_reduce_dtype(const struct call *c);
 bool composed_fft_is_plain(const struct fft_args *a);
 /* Do scales have the type of x, and batches of the packed matrix that of x? */
 bool composed_packed_fits(const struct call *c);
+/* The first of x along the axis, that many. */
+mx composed_first(mx x, int axis, struct size n);
 
 #endif

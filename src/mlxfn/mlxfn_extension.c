@@ -2,6 +2,7 @@
  *
  * The state is text: for each field of the arguments its name, a byte for its kind and its value, in the
  * order of their description.  What is read is not trusted: builders check it, or checks stand here. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +10,18 @@
 #include "core/scope.h"
 #include "mlxfn/mlxfn.h"
 #include "ops/attention.h"
+#include "ops/conv.h"
+#include "ops/create.h"
 #include "ops/fast.h"
+#include "ops/index.h"
 #include "ops/linalg.h"
 #include "ops/plugin.h"
 #include "ops/quantize.h"
 #include "ops/rules.h"
+#include "ops/shape.h"
+#include "ops/slice.h"
 #include "ops/sort.h"
+#include "ops/special_products.h"
 #include "transform/control.h"
 #include "mlxfn/export.h"
 
@@ -37,7 +44,8 @@ char *extension_encode(const struct op *op, const void *args, uint64_t *length)
             put_u64(&b, bits);
             break;
         }
-        case F_INTS: {
+        case F_INTS:
+        case F_SIZES: {
             struct ints v = AT(struct ints, args, f);
             put_u64(&b, (uint64_t)v.n);
             for (int i = 0; i < v.n; i++) put_u64(&b, (uint64_t)v.v[i]);
@@ -99,8 +107,8 @@ static bool find(const char *state, uint64_t length, const char *name, int kind,
         size_t size = k == F_BOOL ? 1 : k == F_INT || k == F_ENUM ? 4 : 8;
         if (!take(&s, size, &v))
             return false;
-        if (k == F_INTS || k == F_TEXT || k == F_OBJECT) {
-            uint64_t each = k == F_INTS ? 8 : 1;
+        if (k == F_INTS || k == F_SIZES || k == F_TEXT || k == F_OBJECT) {
+            uint64_t each = k == F_INTS || k == F_SIZES ? 8 : 1;
             if (v > (uint64_t)(s.end - s.at) / each)
                 return false;
             s.at += v * each;
@@ -117,6 +125,17 @@ static int64_t number(const char *state, uint64_t length, const char *name, int 
         !take(&s, kind == F_BOOL ? 1 : kind == F_I64 ? 8 : 4, &v))
         mx_fail("[import_function] expected an argument '%s'", name);
     return kind == F_I64 ? (int64_t)v : kind == F_BOOL ? v != 0 : (int32_t)(uint32_t)v;
+}
+
+static double real_of(const char *state, uint64_t length, const char *name)
+{
+    struct fields s;
+    uint64_t bits = 0;
+    double d;
+    if (!find(state, length, name, F_F64, &s) || !take(&s, 8, &bits))
+        mx_fail("[import_function] expected an argument '%s'", name);
+    memcpy(&d, &bits, sizeof d);
+    return d;
 }
 
 /* ---- loops and branches: their bodies are files in the file */
@@ -325,18 +344,165 @@ static mx solve(const char *s, uint64_t n, const mx x[])
     return mx_solve_triangular(x[0], x[1], part == PART_UPPER);
 }
 
-/* ---- fused operations */
+/* ---- operations whose arguments are numbers and lists of them, which their rules of shapes do not check */
 
-static double real_of(const char *state, uint64_t length, const char *name)
+/* Arguments as the description of them says; lists are in what is returned, which the caller frees.  NULL
+ * after a failure. */
+static int64_t *arguments(const struct op *op, const char *s, uint64_t n, void *args)
 {
-    struct fields s;
-    uint64_t bits = 0;
-    double d;
-    if (!find(state, length, name, F_F64, &s) || !take(&s, 8, &bits))
-        mx_fail("[import_function] expected an argument '%s'", name);
-    memcpy(&d, &bits, sizeof d);
-    return d;
+    int64_t *lists = mx_malloc(n + 8), *list = lists;
+    for (const struct field *f = op->fields; lists && f && f->kind && !mx_failed(); f++) {
+        struct fields v;
+        uint64_t count, bits;
+        switch (f->kind) {
+        case F_BOOL: AT(bool, args, f) = number(s, n, f->name, F_BOOL); break;
+        case F_INT:
+        case F_ENUM: AT(int, args, f) = (int)number(s, n, f->name, f->kind); break;
+        case F_F64: AT(double, args, f) = real_of(s, n, f->name); break;
+        default:
+            if (!find(s, n, f->name, f->kind, &v) || !take(&v, 8, &count) || count > (uint64_t)(v.end - v.at) / 8) {
+                mx_fail("[import_function] expected an argument '%s'", f->name);
+                break;
+            }
+            AT(struct ints, args, f) = (struct ints){ (int)count, list };
+            for (uint64_t i = 0; i < count && take(&v, 8, &bits); i++) *list++ = (int64_t)bits;
+        }
+    }
+    if (!mx_failed())
+        return lists;
+    free(lists);
+    return NULL;
 }
+
+/* As many numbers as said, within bounds? */
+static bool within(struct ints v, int n, int64_t low, int64_t high)
+{
+    bool fits = v.n == n;
+    for (int i = 0; i < v.n && fits; i++) fits = v.v[i] >= low && v.v[i] <= high;
+    return fits;
+}
+
+/* Sizes: numbers from `least` on, or those of operands that there are. */
+static bool are_sizes(struct ints v, int least, int nin, const mx x[])
+{
+    bool fits = true;
+    for (int i = 0; i < v.n && fits; i++) {
+        int64_t at = SIZE_OF(0, 0) - v.v[i], k = at / MX_MAX_NDIM;
+        fits = at < 0 ? v.v[i] >= least && v.v[i] <= INT32_MAX : k < nin && at % MX_MAX_NDIM < x[k]->ndim;
+    }
+    return fits;
+}
+
+static bool are_axes(struct ints v, int ndim)
+{
+    bool fits = within(v, v.n, 0, ndim - 1);
+    for (int i = 1; i < v.n && fits; i++)
+        for (int k = 0; k < i; k++) fits = fits && v.v[k] != v.v[i];
+    return fits;
+}
+
+static bool is_slice(mx x, struct ints start, struct ints stop, struct ints step)
+{
+    bool fits = within(start, x->ndim, INT32_MIN, INT32_MAX) && within(stop, x->ndim, INT32_MIN, INT32_MAX) &&
+                within(step, x->ndim, INT32_MIN, INT32_MAX);
+    for (int i = 0; i < x->ndim && fits; i++) fits = step.v[i] != 0;
+    return fits;
+}
+
+static bool are_indices(int n, const mx index[])
+{
+    bool fits = true;
+    for (int i = 0; i < n && fits; i++) fits = dtype_is_integer(index[i]->dtype) && same_shape(index[i], index[0]);
+    return fits;
+}
+
+union arguments {
+    struct shape_args reshape;
+    struct broadcast_args broadcast;
+    struct arange_args arange;
+    struct slice_args slice;
+    struct slice_update_args update;
+    struct split_args split;
+    struct gather_args gather;
+    struct dynamic_args dynamic;
+    struct conv_args conv;
+    struct scatter_mm_args scatter_mm;
+    struct partition_args partition;
+};
+
+static bool is_geometry(const struct conv_args *a, int nin, const mx x[])
+{
+    int n = a->stride.n;
+    bool known = a->high.n == n;
+    return n >= 1 && n <= 3 && within(a->stride, n, 1, INT32_MAX) && within(a->low, n, INT32_MIN, INT32_MAX) &&
+           within(a->dilation, n, 1, INT32_MAX) && within(a->input_dilation, n, 1, INT32_MAX) && a->size.n == n &&
+           are_sizes(a->size, known ? -1 : 0, nin, x) && within(a->high, known ? n : 0, INT32_MIN, INT32_MAX) &&
+           a->groups >= 1 && x[0]->ndim == n + 2 && x[1]->ndim == n + 2 && x[0]->dtype == x[1]->dtype &&
+           dtype_is_float(x[0]->dtype);
+}
+
+/* Do arguments and operands mean something to the operation's rules? */
+static bool makes_sense(const struct op *op, const union arguments *a, int nin, const mx x[], int nout)
+{
+    mx first = nin ? x[0] : NULL;
+    int unknown = 0;
+    switch (op->id) {
+    case OP_reshape:
+        for (int i = 0; i < a->reshape.shape.n; i++) unknown += a->reshape.shape.v[i] == -1;
+        return nin >= 1 && unknown <= 1 && are_sizes(a->reshape.shape, -1, nin, x);
+    case OP_broadcast:
+        return nin >= 1 && are_sizes(a->broadcast.shape, 0, nin, x) &&
+               within(a->broadcast.axes, a->broadcast.axes.n, -MX_MAX_NDIM, -1);
+    case OP_arange:
+        return are_sizes(a->arange.count, 0, nin, x) && isfinite(a->arange.start) && isfinite(a->arange.stop) &&
+               isfinite(a->arange.step) && a->arange.step != 0 && a->arange.dtype != DT_bool_ &&
+               a->arange.dtype < DT_COUNT;
+    case OP_slice: return nin == 1 && is_slice(first, a->slice.start, a->slice.stop, a->slice.step);
+    case OP_slice_update:
+        return nin == 2 && is_slice(first, a->update.start, a->update.stop, a->update.step) &&
+               a->update.fold <= SCATTER_MIN && x[1]->dtype == first->dtype;
+    case OP_split:
+        for (int i = 1; i < a->split.cuts.n; i++) unknown |= a->split.cuts.v[i] < a->split.cuts.v[i - 1];
+        return nin >= 1 && a->split.axis >= 0 && a->split.axis < first->ndim && !unknown &&
+               (a->split.sizes.n ? a->split.sizes.n == nout : a->split.cuts.n + 1 == nout) &&
+               within(a->split.cuts, a->split.cuts.n, 0, INT32_MAX) && are_sizes(a->split.sizes, 0, nin, x);
+    case OP_gather:
+        return a->gather.axes.n >= 1 && nin == 1 + a->gather.axes.n && a->gather.sizes.n == first->ndim &&
+               are_axes(a->gather.axes, first->ndim) && are_sizes(a->gather.sizes, 0, nin, x) &&
+               are_indices(nin - 1, x + 1) && a->gather.asker <= SCATTER_ADD_AXIS &&
+               a->gather.outside <= OUTSIDE_NOTHING;
+    case OP_dynamic_slice:
+        return nin >= 2 && a->dynamic.sizes.n == first->ndim && are_axes(a->dynamic.axes, first->ndim) &&
+               are_sizes(a->dynamic.sizes, 0, nin, x) && are_indices(1, x + 1) &&
+               a->dynamic.outside <= OUTSIDE_NOTHING;
+    case OP_conv:
+    case OP_conv_weight: return nin >= 2 && is_geometry(&a->conv, nin, x);
+    case OP_scatter_mm:
+        return nin >= 5 && first->ndim >= 2 && x[1]->ndim >= 2 && first->dtype == x[1]->dtype &&
+               dtype_is_inexact(first->dtype) && are_indices(3, x + 2) && a->scatter_mm.batch.n <= MX_MAX_NDIM - 2 &&
+               are_sizes(a->scatter_mm.batch, 0, nin, x);
+    default: return nin == 1 && first->ndim >= 1; /* partitions */
+    }
+}
+
+static void by_arguments(const struct op *op, const char *s, uint64_t n, int nin, const mx x[], int nout, mx y[])
+{
+    union arguments a;
+    memset(&a, 0, sizeof a);
+    int64_t *lists = arguments(op, s, n, &a);
+    if (!lists)
+        return;
+    if ((nout != 1 && op->id != OP_split) || !makes_sense(op, &a, nin, x, nout))
+        mx_fail("[%s] the arguments in the file do not go with %d operands%s%s and %d results", op->name, nin,
+                nin ? ", the first of shape " : "", nin ? shape_of(x[0]) : "", nout);
+    else if (shapeless())
+        mx_infer_n(op, &a, nin, x, nout, y);
+    else
+        mx_settle_n(op, &a, nin, x, nout, y);
+    free(lists);
+}
+
+/* ---- fused operations */
 
 static mx norm(const struct op *op, const char *s, uint64_t n, int nin, const mx x[])
 {
@@ -376,44 +542,14 @@ static mx rope(const struct op *op, const char *s, uint64_t n, int nin, const mx
     return mx_infer(op, &a, y->node->nin, y->node->in);
 }
 
-/* Does x have the first n dimensions of `like`, and then these two (the second -1: none)? */
-static bool is_of(mx x, enum dtype t, mx like, int n, int a, int b)
-{
-    bool fits = x->dtype == t && x->ndim == n + 1 + (b >= 0);
-    for (int i = 0; fits && i < n; i++) fits = x->shape[i] == like->shape[i];
-    return fits && x->shape[n] == a && (b < 0 || x->shape[n + 1] == b);
-}
-
 static void attention(const struct op *op, const char *s, uint64_t n, int nin, const mx x[], int nout, mx y[])
 {
     struct attention_args a = { real_of(s, n, "scale"), number(s, n, "causal", F_BOOL), number(s, n, "mask", F_BOOL),
                                 number(s, n, "sinks", F_BOOL) };
     bool back = op->id == OP_attention_vjp;
     int operands = 3 + a.mask + a.sinks;
-    if (mx_failed() || !counts(op, nin, nout, operands + 4 * back, back ? 3 + a.sinks : 3))
-        return;
-    mx q = x[0], k = x[1], v = x[2];
-    int lead = q->ndim - 3; /* before the heads */
-    enum dtype t = q->dtype, wide = t == DT_float64 ? DT_float64 : DT_float32;
-    bool fits = dtype_is_float(t) && lead >= 0 && k->ndim == q->ndim && v->ndim == q->ndim;
-    int heads = dim(q, -3), length = dim(q, -2), keys = dim(k, -2);
-    for (int i = 0; fits && i < lead; i++) fits = q->shape[i] == k->shape[i] && q->shape[i] == v->shape[i];
-    fits = fits && k->dtype == t && v->dtype == t && dim(k, -3) == dim(v, -3) && dim(v, -2) == keys &&
-           dim(q, -1) == dim(k, -1) && dim(k, -3) > 0 && heads % dim(k, -3) == 0;
-    if (fits && a.mask)
-        fits = is_of(x[3], x[3]->dtype, q, lead + 1, length, keys) && (x[3]->dtype == t || x[3]->dtype == DT_bool_);
-    if (fits && a.sinks)
-        fits = is_of(x[operands - 1], t, q, lead, heads, -1);
-    if (fits && back) {
-        const mx *more = x + operands;
-        fits = is_of(more[0], t, q, lead + 1, length, dim(v, -1));
-        for (int i = 1; i < 4; i++) fits = fits && is_of(more[i], wide, q, lead + 1, length, -1);
-    }
-    if (fits)
+    if (!mx_failed() && counts(op, nin, nout, operands + 4 * back, back ? 3 + a.sinks : 3))
         mx_infer_n(op, &a, nin, x, nout, y);
-    else
-        mx_fail("[%s] expected queries, keys, values and what belongs to them, got shapes %s, %s and %s", op->name,
-                shape_of(q), shape_of(k), shape_of(v));
 }
 
 /* Element-wise operations that are younger than the format. */
@@ -494,6 +630,19 @@ void extension_build(const struct op *op, const char *s, uint64_t n, int nin, co
         if (counts(op, nin, nout, nin == 7 ? 7 : 6, 2))
             mx_gated_delta(x[0], x[1], x[2], x[3], x[4], x[5], nin == 7 ? x[6] : NULL, y);
         break;
+    case OP_reshape:
+    case OP_broadcast:
+    case OP_arange:
+    case OP_slice:
+    case OP_slice_update:
+    case OP_split:
+    case OP_gather:
+    case OP_dynamic_slice:
+    case OP_conv:
+    case OP_conv_weight:
+    case OP_scatter_mm:
+    case OP_partition:
+    case OP_argpartition: by_arguments(op, s, n, nin, x, nout, y); break;
     case OP_scan_loop: build_scan(op, s, n, nin, x, nout, y); break;
     case OP_while_loop: build_while(op, s, n, nin, x, nout, y); break;
     case OP_cond: build_cond(op, s, n, nin, x, nout, y); break;

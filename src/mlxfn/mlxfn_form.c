@@ -1,8 +1,11 @@
 /* mlxfn_form.c: how operations of ours are written.
  *
  * Each operation states its form: a primitive with its state, the same results of other operations
- * (mlxfn_compose.c), an extension that this library alone reads, or nothing.  An operation whose
- * form depends on its operands may have several; the first that fits is taken. */
+ * (mlxfn_compose.c, mlxfn_follow.c), an extension that this library alone reads, or nothing.  An operation
+ * whose form depends on its operands may have several; the first that fits is taken.
+ *
+ * In a file for any shape (`shapeless` of a form) no number of a state may be one that other shapes would
+ * change: sizes that arrays lend, what counts from the end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +20,9 @@
 #include "ops/slice.h"
 #include "ops/special_products.h"
 
-/* ---- arguments by name: several structs are private to the files of their operations */
+/* ---- arguments by name */
 
-static const void *field_of(const struct call *c, const char *name)
+const void *wire_field(const struct call *c, const char *name)
 {
     for (const struct field *f = c->op->fields; f && f->kind; f++)
         if (!strcmp(f->name, name))
@@ -27,11 +30,11 @@ static const void *field_of(const struct call *c, const char *name)
     return NULL; /* a row below that names no field of its operation: found by the first test of it */
 }
 
-static struct ints ints_at(const struct call *c, const char *name) { return *(const struct ints *)field_of(c, name); }
-static int int_at(const struct call *c, const char *name) { return *(const int *)field_of(c, name); }
-static unsigned enum_at(const struct call *c, const char *name) { return *(const unsigned *)field_of(c, name); }
-static bool bool_at(const struct call *c, const char *name) { return *(const bool *)field_of(c, name); }
-static double real_at(const struct call *c, const char *name) { return *(const double *)field_of(c, name); }
+static struct ints ints_at(const struct call *c, const char *name) { return *(const struct ints *)wire_field(c, name); }
+static int int_at(const struct call *c, const char *name) { return *(const int *)wire_field(c, name); }
+static unsigned enum_at(const struct call *c, const char *name) { return *(const unsigned *)wire_field(c, name); }
+static bool bool_at(const struct call *c, const char *name) { return *(const bool *)wire_field(c, name); }
+static double real_at(const struct call *c, const char *name) { return *(const double *)wire_field(c, name); }
 
 /* ---- states */
 
@@ -84,6 +87,12 @@ FORM(as_it_is)
 {
     f->name = c->op->label;
     return true;
+}
+
+FORM(not_by_one)
+{
+    (void)f;
+    return false;
 }
 
 FORM(of_its_type)
@@ -148,35 +157,59 @@ FORM(to_dtype)
     return true;
 }
 
+static bool is_lent(int64_t size) { return size <= SIZE_OF(0, 0); }
+
+static bool lends(struct ints sizes)
+{
+    for (int i = 0; i < sizes.n; i++)
+        if (is_lent(sizes.v[i]))
+            return true;
+    return false;
+}
+
+/* Are the sizes those of operand 1, all of them in their order? */
+static bool are_those_of_other(const struct call *c, struct ints sizes)
+{
+    bool same = c->nin == 2 && sizes.n == c->x[1]->ndim;
+    for (int i = 0; i < sizes.n && same; i++) same = sizes.v[i] == SIZE_OF(1, i);
+    return same;
+}
+
+/* Without axes, of two arrays: theirs gives the first as it is, ours looks whether both have one shape. */
 FORM(broadcast)
 {
-    struct ints axes = ints_at(c, "axes");
-    if (axes.n) {
+    struct ints axes = ints_at(c, "axes"), sizes = ints_at(c, "shape");
+    if (axes.n || bool_at(c, "alike")) {
         f->name = "BroadcastAxes";
         add_list(f, axes);
     } else {
         f->name = "Broadcast";
         add_shape(f, c->y[0]);
     }
-    return true;
+    return sizes.n == 0 || !lends(sizes) || are_those_of_other(c, sizes);
 }
 
-/* Sizes of -2 - i are those of the operand's axis i: one axis for several, or the other way round. */
+/* Axes that stay as they are, in front and behind, and one axis for several between them, or the other way
+ * round; else a shape, in which one size may be -1. */
 FORM(reshape)
 {
     struct ints v = ints_at(c, "shape");
     mx x = c->x[0], y = c->y[0];
     int front = 0, back = 0;
-    while (front < v.n && v.v[front] == -2 - front) front++;
-    while (back < v.n - front && v.v[v.n - 1 - back] == -2 - (x->ndim - 1 - back)) back++;
+    while (front < v.n && v.v[front] == SIZE_OF(0, front)) front++;
+    while (back < v.n - front && v.v[v.n - 1 - back] == SIZE_OF(0, x->ndim - 1 - back)) back++;
     int from = x->ndim - front - back, to = v.n - front - back;
+    bool numbers = true;
+    for (int i = 0; i < to; i++) numbers = numbers && !is_lent(v.v[front + i]);
     if (to == 1 && from > 1 && v.v[front] == -1) {
         f->name = "Flatten";
         add_int(f, front);
         add_int(f, front + from - 1);
         return true;
     }
-    if (from == 1 && to > 1) {
+    bool unknown = false; /* which theirs does not say, so that it is of one size */
+    for (int i = 0; i < to; i++) unknown = unknown || v.v[front + i] == -1;
+    if (from == 1 && to > 0 && numbers && x->ndim > 1 && !(unknown && f->shapeless && !f->elsewhere)) {
         f->name = "Unflatten";
         add_int(f, front);
         int64_t *shape = add_new_list(f, to);
@@ -188,7 +221,7 @@ FORM(reshape)
     for (int i = 0; i < v.n; i++) /* as far as the operand's shape is not in it */
         if (v.v[i] == -1)
             f->store[0][i] = -1;
-    return true;
+    return !f->shapeless || (numbers && front + back == 0);
 }
 
 FORM(axes)
@@ -203,7 +236,7 @@ FORM(strided)
     f->name = "AsStrided";
     add_list(f, ints_at(c, "shape"));
     add_list(f, ints_at(c, "strides"));
-    next(f, 'u')->u = (uint64_t)*(const int64_t *)field_of(c, "offset");
+    next(f, 'u')->u = (uint64_t)*(const int64_t *)wire_field(c, "offset");
     return c->x[0]->ndim == 1;
 }
 
@@ -227,7 +260,7 @@ FORM(slice)
 {
     f->name = "Slice";
     add_bounds(f, c);
-    return true;
+    return !f->shapeless;
 }
 
 static const int fold_codes[] = { [SCATTER_SET] = 4, [SCATTER_ADD] = 2, [SCATTER_PROD] = 3, [SCATTER_MAX] = 0,
@@ -235,10 +268,13 @@ static const int fold_codes[] = { [SCATTER_SET] = 4, [SCATTER_ADD] = 2, [SCATTER
 
 FORM(slice_update)
 {
+    struct ints start = ints_at(c, "start"), step = ints_at(c, "step");
+    bool from_front = true; /* where it ends is told by the size of the update */
+    for (int i = 0; i < start.n; i++) from_front = from_front && start.v[i] >= 0 && step.v[i] > 0;
     f->name = "SliceUpdate";
     add_int(f, fold_codes[enum_at(c, "fold")]);
     add_bounds(f, c);
-    return true;
+    return !f->shapeless || from_front;
 }
 
 FORM(split)
@@ -246,14 +282,14 @@ FORM(split)
     f->name = "Split";
     add_list(f, ints_at(c, "cuts"));
     add_int(f, int_at(c, "axis"));
-    return true;
+    return !f->elsewhere && ints_at(c, "sizes").n == 0;
 }
 
 FORM(depends)
 {
     f->name = "Depends";
     f->rotate = c->nin - c->nout;
-    return true;
+    return !f->elsewhere;
 }
 
 FORM(one_axis)
@@ -269,7 +305,7 @@ FORM(pad)
     add_all_axes(f, c->x[0]->ndim);
     add_list(f, ints_at(c, "low"));
     add_list(f, ints_at(c, "high"));
-    return true;
+    return !f->elsewhere;
 }
 
 FORM(arange)
@@ -278,7 +314,7 @@ FORM(arange)
     add_double(f, real_at(c, "start"));
     add_double(f, real_at(c, "stop"));
     add_double(f, real_at(c, "step"));
-    return true;
+    return ints_at(c, "count").n == 0;
 }
 
 FORM(elements)
@@ -303,21 +339,25 @@ FORM(gather)
     f->name = "Gather";
     add_list(f, ints_at(c, "axes"));
     add_list(f, ints_at(c, "sizes"));
-    return of_one_dtype(c->nin - 1, c->x + 1);
+    return !lends(ints_at(c, "sizes")) && of_one_dtype(c->nin - 1, c->x + 1);
 }
 
 FORM(scatter)
 {
+    unsigned fold = enum_at(c, "fold");
     f->name = "Scatter";
-    add_int(f, fold_codes[enum_at(c, "fold")]);
+    add_int(f, fold_codes[fold]);
     add_list(f, ints_at(c, "axes"));
-    return of_one_dtype(c->nin - 2, c->x + 1);
+    bool other = f->elsewhere && (fold == SCATTER_SET || fold == SCATTER_ADD);
+    return !other && of_one_dtype(c->nin - 2, c->x + 1);
 }
 
 /* The index array may be 1 where it is the same everywhere; theirs is whole. */
-static bool whole_index(const struct call *c)
+static bool whole_index(const struct call *c, const struct wire_form *f)
 {
     int axis = int_at(c, "axis");
+    if (f->shapeless || bool_at(c, "whole"))
+        return bool_at(c, "whole");
     for (int i = 0; i < c->x[1]->ndim; i++)
         if (i != axis && c->x[1]->shape[i] != c->x[0]->shape[i])
             return false;
@@ -326,7 +366,7 @@ static bool whole_index(const struct call *c)
 
 FORM(gather_axis)
 {
-    return one_axis(c, f) && whole_index(c);
+    return one_axis(c, f) && whole_index(c, f);
 }
 
 FORM(scatter_axis)
@@ -335,7 +375,7 @@ FORM(scatter_axis)
     f->name = "ScatterAxis";
     add_int(f, fold == SCATTER_SET);
     add_int(f, int_at(c, "axis"));
-    return (fold == SCATTER_SET || fold == SCATTER_ADD) && whole_index(c);
+    return (fold == SCATTER_SET || fold == SCATTER_ADD) && whole_index(c, f);
 }
 
 FORM(dynamic_slice)
@@ -343,7 +383,7 @@ FORM(dynamic_slice)
     f->name = "DynamicSlice";
     add_list(f, ints_at(c, "axes"));
     add_list(f, ints_at(c, "sizes"));
-    return true;
+    return !lends(ints_at(c, "sizes"));
 }
 
 FORM(reduction)
@@ -382,7 +422,7 @@ FORM(addmm)
 FORM(convolution)
 {
     struct ints stride = ints_at(c, "stride"), low = ints_at(c, "low"), size = ints_at(c, "size"),
-                dilation = ints_at(c, "dilation"), input = ints_at(c, "input_dilation");
+                dilation = ints_at(c, "dilation"), input = ints_at(c, "input_dilation"), behind = ints_at(c, "high");
     mx x = c->x[0], w = c->x[1];
     f->name = "Convolution";
     add_list(f, stride);
@@ -391,13 +431,14 @@ FORM(convolution)
     for (int i = 0; i < size.n; i++) {
         int64_t whole = 1 + (dim(x, 1 + i) - (int64_t)1) * input.v[i];
         int64_t seen = 1 + (dim(w, 1 + i) - (int64_t)1) * dilation.v[i];
-        high[i] = (size.v[i] - 1) * stride.v[i] + seen - whole - low.v[i];
+        int64_t read = (dim(c->y[0], 1 + i) - (int64_t)1) * stride.v[i] + seen;
+        high[i] = size.v[i] == -1 ? behind.v[i] : read - whole - low.v[i];
     }
     add_list(f, dilation);
     add_list(f, input);
     add_int(f, int_at(c, "groups"));
     add_bool(f, false);
-    return true;
+    return !lends(size);
 }
 
 FORM(fourier)
@@ -517,7 +558,7 @@ FORM(sorting)
     if (c->op->id == OP_partition || c->op->id == OP_argpartition)
         add_int(f, int_at(c, "kth"));
     add_int(f, c->x[0]->ndim - 1);
-    return true;
+    return f->s.n == 1 || int_at(c, "kth") >= 0;
 }
 
 FORM(search)
@@ -556,6 +597,7 @@ static const struct row {
 #define AS(op, form) [OP_##op] = { form, NULL, true, false },
 #define COMPOSED(op) [OP_##op] = { NULL, compose_##op, true, false },
 #define OR_COMPOSED(op, form) [OP_##op] = { form, compose_##op, true, false },
+#define OR_FOLLOWED(op, form) [OP_##op] = { form, compose_##op, true, true },
 #define FUSED(op) [OP_##op] = { NULL, NULL, true, true }, /* the operation's own .compose */
 #define OURS(op) [OP_##op] = { NULL, NULL, true, true },
 #define OR_OURS(op, form) [OP_##op] = { form, NULL, true, true },
@@ -572,7 +614,7 @@ static const struct row *row_of(const struct op *op)
 
 bool wire_stated(const struct op *op) { return row_of(op)->stated; }
 
-bool wire_form(const struct call *c, bool shapeless, struct wire_form *f)
+bool wire_form(const struct call *c, bool shapeless, bool portable, struct wire_form *f)
 {
     const struct row *r = row_of(c->op);
     f->name = NULL;
@@ -580,9 +622,12 @@ bool wire_form(const struct call *c, bool shapeless, struct wire_form *f)
     f->rotate = 0;
     f->text = NULL;
     f->shapeless = shapeless;
+    f->elsewhere = shapeless && portable;
     if (!r->form || !r->form(c, f))
         return false;
-    f->format = primitive_named(f->name, strlen(f->name))->state;
+    const struct primitive *p = primitive_named(f->name, strlen(f->name));
+    f->format = p->state;
+    f->follows_there = p->follows_there;
     return true;
 }
 

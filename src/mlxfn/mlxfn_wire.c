@@ -317,8 +317,9 @@ int read_trace(struct cursor *c, int version, struct mlxfn_trace *t)
 /* ---- the state of primitives */
 
 static const struct primitive table[] = {
-#define FOLLOWS true
-#define BAKED false
+#define FOLLOWS true, true
+#define HERE true, false
+#define BAKED false, false
 #define P(name, nin, nout, state, rule) { #name, nin, nout, state, rule, build_##name },
 #include "mlxfn/primitives.def"
 };

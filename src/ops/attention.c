@@ -30,17 +30,58 @@ static mx sinks_of(const struct call *c)
 /* How many operands attention has; those of attention_vjp follow. */
 static int operands(const struct attention_args *a) { return 3 + a->mask + a->sinks; }
 
+/* Does x have the first n sizes of `like`, and then these two (the second -1: none)? */
+static bool is_like(mx x, mx like, int n, int a, int b)
+{
+    bool fits = x->ndim == n + 1 + (b >= 0);
+    for (int i = 0; fits && i < n; i++) fits = x->shape[i] == like->shape[i];
+    return fits && x->shape[n] == a && (b < 0 || x->shape[n + 1] == b);
+}
+
+/* q (..., N, T, D), k (..., M, S, D), v (..., M, S, E), a mask (..., N, T, S), sinks (..., N). */
+static bool operands_fit(const struct call *c)
+{
+    mx q = c->x[ATTENTION_Q], k = c->x[ATTENTION_K], v = c->x[ATTENTION_V], mask = mask_of(c), sinks = sinks_of(c);
+    enum dtype t = q->dtype;
+    int lead = q->ndim - 3; /* before the heads */
+    bool fits = dtype_is_float(t) && k->dtype == t && v->dtype == t && lead >= 0 && k->ndim == q->ndim &&
+                dim(k, -3) && dim(q, -3) % dim(k, -3) == 0 && is_like(v, k, lead + 1, dim(k, -2), dim(v, -1));
+    for (int i = 0; fits && i < lead; i++) fits = q->shape[i] == k->shape[i];
+    fits = fits && dim(q, -1) == dim(k, -1);
+    if (fits && mask)
+        fits = is_like(mask, q, lead + 1, dim(q, -2), dim(k, -2)) && (mask->dtype == t || mask->dtype == DT_bool_);
+    if (fits && sinks)
+        fits = is_like(sinks, q, lead, dim(q, -3), -1) && sinks->dtype == t;
+    if (!fits)
+        mx_fail("[%s] expected queries, keys, values and what belongs to them, got shapes %s, %s and %s", c->op->name,
+                shape_of(q), shape_of(k), shape_of(v));
+    return fits;
+}
+
 static int attention_shapes(const struct call *c, struct spec out[])
 {
     mx q = c->x[ATTENTION_Q];
+    if (!operands_fit(c))
+        return 1;
     spec_like(&out[0], q);
     out[0].shape[q->ndim - 1] = dim(c->x[ATTENTION_V], -1);
     for (int i = 1; i < 3; i++) spec_set(&out[i], wide_of(q), q->ndim - 1, q->shape);
     return 0;
 }
 
+/* Then the result's cotangent and three numbers for each of its rows. */
 static int attention_vjp_shapes(const struct call *c, struct spec out[])
 {
+    mx q = c->x[ATTENTION_Q];
+    const mx *more = c->x + operands(c->args);
+    if (!operands_fit(c))
+        return 1;
+    bool fits = is_like(more[0], q, q->ndim - 1, dim(c->x[ATTENTION_V], -1), -1) && more[0]->dtype == q->dtype;
+    for (int i = 1; i < 4; i++)
+        fits = fits && more[i]->dtype == wide_of(q) && is_like(more[i], q, q->ndim - 2, dim(q, -2), -1);
+    if (!fits)
+        return failed(mx_fail("[%s] expected what belongs to queries of shape %s, got a cotangent of shape %s",
+                              c->op->name, shape_of(q), shape_of(more[0])));
     for (int i = 0; i < 3; i++) spec_like(&out[i], c->x[i]);
     if (sinks_of(c))
         spec_like(&out[3], sinks_of(c));
@@ -49,11 +90,29 @@ static int attention_vjp_shapes(const struct call *c, struct spec out[])
 
 /* ---- the formula */
 
-/* x (..., H, T, D) as (..., Hkv, H / Hkv, T, D). */
-static mx grouped(mx x, int heads)
+/* x (..., N, T, D) as (..., M, N / M, T, D), where a group of heads shares a key. */
+static mx grouped(mx x, int group)
 {
-    int shape[] = { heads, dim(x, -3) / heads };
-    return mx_unflatten(x, x->ndim - 3, 2, shape);
+    return mx_unflatten_by(x, -3, 2, (struct size[]){ size_is(-1), size_is(group) });
+}
+
+/* q k of the heads, and those together again. */
+static mx by_heads(mx q, mx k, int group)
+{
+    if (group == 1)
+        return mx_matmul(q, k);
+    return mx_flatten(mx_matmul(grouped(q, group), mx_expand_dims(k, (int[]){ -3 }, 1)), -4, -3);
+}
+
+/* May query i look at key j?  The last ones of both are at the same place. */
+static mx not_ahead(mx q, mx k)
+{
+    struct size t = size_of(q, -2), s = size_of(k, -2);
+    if (!t.of && !s.of)
+        return mx_tri(t.now, s.now, s.now - t.now, DT_bool_);
+    mx behind = mx_subtract(mx_count(k, k->ndim - 2, 1, DT_int64), mx_count(q, q->ndim - 2, 1, DT_int64));
+    mx i = mx_expand_dims(mx_arange_by(1, &t, DT_int64), (int[]){ 1 }, 1);
+    return mx_less_equal(mx_arange_by(1, &s, DT_int64), mx_add(i, behind));
 }
 
 static mx lowest(mx like)
@@ -67,22 +126,20 @@ static void compose_attention(const struct call *c, mx y[])
     mx mask = mask_of(c), sinks = sinks_of(c), q = c->x[0];
     enum dtype wide = wide_of(q);
     mx k = mx_astype(c->x[1], wide), v = mx_astype(c->x[2], wide);
-    int heads = dim(k, -3), length = dim(q, -2), keys = dim(k, -2);
+    int group = dim(q, -3) / dim(k, -3);
     mx scaled = mx_multiply(mx_astype(q, wide), array_of_double(a->scale, wide));
-    mx s = mx_matmul(grouped(scaled, heads), mx_swapaxes(grouped(k, heads), -1, -2));
-    s = mx_flatten(s, -4, -3);
+    mx s = by_heads(scaled, mx_swapaxes(k, -1, -2), group);
     if (a->causal)
-        s = mx_where(mx_tri(length, keys, keys - length, DT_bool_), s, lowest(s));
+        s = mx_where(not_ahead(q, k), s, lowest(s));
     if (mask && mask->dtype == DT_bool_)
         s = mx_where(mask, s, lowest(s));
     else if (mask)
         s = mx_add(s, mx_astype(mask, wide));
     if (sinks) {
-        int shape[MX_MAX_NDIM];
-        for (int i = 0; i < s->ndim; i++) shape[i] = s->shape[i];
-        shape[s->ndim - 1] = 1;
+        struct size sizes[MX_MAX_NDIM];
+        sizes[sizes_like(s, sizes) - 1] = size_is(1);
         mx first = mx_expand_dims(mx_astype(sinks, wide), (int[]){ -1, -2 }, 2);
-        s = mx_concatenate(2, (mx[]){ mx_broadcast_to(first, s->ndim, shape), s }, -1);
+        s = mx_concatenate(2, (mx[]){ mx_broadcast_by(first, s->ndim, sizes), s }, -1);
     }
     mx p = mx_softmax(s, (int[]){ -1 }, 1, true);
     if (sinks) {
@@ -91,10 +148,10 @@ static void compose_attention(const struct call *c, mx y[])
             parts[1] = MX_NIL;
         p = parts[1];
     }
-    mx out = mx_flatten(mx_matmul(grouped(p, heads), grouped(v, heads)), -4, -3);
-    y[0] = mx_astype(out, q->dtype);
-    for (int i = 1; i < 3; i++) /* which nothing differentiates */
-        y[i] = zeros_shaped(wide, q->ndim - 1, q->shape);
+    y[0] = mx_astype(by_heads(p, v, group), q->dtype);
+    struct size sizes[MX_MAX_NDIM];
+    for (int i = 1, n = sizes_like(q, sizes) - 1; i < 3; i++) /* which nothing differentiates */
+        y[i] = mx_broadcast_by(array_of_int(0, wide), n, sizes);
 }
 
 /* What attention_vjp does, without looking at what attention has kept for it. */
@@ -159,7 +216,7 @@ static void attention_vjp_jvp(const struct call *c, const mx t[], mx dy[])
 /* One more axis in front of every operand. */
 static void attention_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    int n = batch_size(c, axis);
+    struct size n = batch_size(c, axis);
     mx in[9];
     for (int i = 0; i < c->nin; i++) in[i] = batch_all(c->x[i], axis[i], n);
     mx_infer_n(c->op, c->args, c->nin, in, c->nout, y);
@@ -201,8 +258,10 @@ static bool shapes_fit(mx q, mx k, mx v)
 }
 
 /* The mask for every score. */
-static mx whole_mask(mx mask, enum dtype t, const int *scores)
+static mx whole_mask(mx mask, enum dtype t, const struct size *sizes)
 {
+    int scores[4];
+    for (int i = 0; i < 4; i++) scores[i] = sizes[i].now;
     if (mask->ndim > 4)
         return mx_fail("[" NAME "] expected a mask of at most 4 dimensions, got shape %s",
                        shape_of(mask));
@@ -216,7 +275,7 @@ static mx whole_mask(mx mask, enum dtype t, const int *scores)
                            "got shape %s",
                            shape_text(4, scores), shape_of(mask));
     }
-    return mx_broadcast_to(mask->dtype == DT_bool_ ? mask : mx_astype(mask, t), 4, scores);
+    return mx_broadcast_by(mask->dtype == DT_bool_ ? mask : mx_astype(mask, t), 4, sizes);
 }
 
 mx mx_attention(mx q, mx k, mx v, double scale, bool causal, mx mask, mx sinks)
@@ -228,7 +287,7 @@ mx mx_attention(mx q, mx k, mx v, double scale, bool causal, mx mask, mx sinks)
     enum dtype t = promote(promote(q->dtype, k->dtype), v->dtype);
     if (!dtype_is_float(t))
         return mx_fail("[" NAME "] expected floating-point arrays, got %s", dtype_name(t));
-    int scores[] = { q->shape[0], q->shape[1], q->shape[2], k->shape[2] };
+    struct size scores[] = { size_of(q, 0), size_of(q, 1), size_of(q, 2), size_of(k, 2) };
     mx in[5] = { mx_astype(q, t), mx_astype(k, t), mx_astype(v, t) };
     int n = 3;
     if (mask && is_nil(in[n++] = whole_mask(mask, t, scores)))
@@ -240,7 +299,7 @@ mx mx_attention(mx q, mx k, mx v, double scale, bool causal, mx mask, mx sinks)
         if (promote(sinks->dtype, t) != t)
             return mx_fail("[" NAME "] expected sinks of a type that %s holds, got %s",
                            dtype_name(t), dtype_name(sinks->dtype));
-        in[n++] = mx_broadcast_to(mx_astype(sinks, t), 2, scores);
+        in[n++] = mx_broadcast_by(mx_astype(sinks, t), 2, scores);
     }
     mx y[3];
     mx_infer_n(&op_attention, &(struct attention_args){ scale, causal, mask, sinks }, n, in, 3, y);

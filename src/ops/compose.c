@@ -6,43 +6,52 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "ops/op.h"
 #include "ops/ops.h"
 
 /* ---- products */
 
+/* Axes from..from + n - 1 of x as one. */
+static mx merged(mx x, int from, int n)
+{
+    return n == 0 ? mx_expand_dims(x, &from, 1) : mx_flatten(x, from, from + n - 1);
+}
+
 /* The axes of x that are not among `axes`, then those, or the other way round; as one matrix. */
-static mx as_matrix(mx x, const int *axes, int n, bool folded_last, int *kept, int *kept_shape)
+static mx as_matrix(mx x, const int *axes, int n, bool folded_last, int *kept, struct size *kept_sizes)
 {
     int perm[MX_MAX_NDIM], m = 0;
     bool folded[MX_MAX_NDIM] = { 0 };
     for (int i = 0; i < n; i++)
         folded[axes[i]] = true;
-    int64_t rows = 1, cols = 1;
     *kept = 0;
-    for (int i = 0; i < n; i++)
-        cols *= x->shape[axes[i]];
     if (!folded_last)
         for (int i = 0; i < n; i++)
             perm[m++] = axes[i];
     for (int i = 0; i < x->ndim; i++)
         if (!folded[i]) {
             perm[m++] = i;
-            kept_shape[(*kept)++] = x->shape[i];
-            rows *= x->shape[i];
+            kept_sizes[(*kept)++] = size_of(x, i);
         }
     if (folded_last)
         for (int i = 0; i < n; i++)
             perm[m++] = axes[i];
+    int first = folded_last ? *kept : n;
+    mx y = mx_transpose(x, perm, x->ndim);
+    y = merged(merged(y, first, x->ndim - first), 0, first);
+    int64_t rows = 1, cols = 1;
+    for (int i = 0; i < x->ndim; i++)
+        *(folded[i] ? &cols : &rows) *= x->shape[i];
     if (rows > INT32_MAX || cols > INT32_MAX)
         return mx_fail("[tensordot] the operand of shape %s makes a matrix of %lld by %lld, past 2^31", shape_of(x),
                        (long long)rows, (long long)cols);
-    int shape[2] = { (int)(folded_last ? rows : cols), (int)(folded_last ? cols : rows) };
-    return mx_reshape(mx_transpose(x, perm, x->ndim), 2, shape);
+    return y;
 }
 
 mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n_b)
 {
-    int fa[MX_MAX_NDIM], fb[MX_MAX_NDIM], shape[2 * MX_MAX_NDIM], na, nb;
+    int fa[MX_MAX_NDIM], fb[MX_MAX_NDIM], na, nb;
+    struct size sizes[2 * MX_MAX_NDIM];
     if (is_nil(a) || is_nil(b))
         return MX_NIL;
     if (n_a != n_b)
@@ -59,10 +68,11 @@ mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n
             if (fa[k] == fa[i] || fb[k] == fb[i])
                 return mx_fail("[tensordot] expected distinct axes, got %d and %d twice", axes_a[i], axes_b[i]);
     }
-    mx p = as_matrix(a, fa, n_a, true, &na, shape), q = as_matrix(b, fb, n_b, false, &nb, shape + na);
+    mx p = as_matrix(a, fa, n_a, true, &na, sizes), q = as_matrix(b, fb, n_b, false, &nb, sizes + na);
     if (na + nb > MX_MAX_NDIM)
         return mx_fail("[tensordot] expected at most %d dimensions of the result, got %d", MX_MAX_NDIM, na + nb);
-    return mx_reshape(mx_matmul(p, q), na + nb, shape);
+    mx y = mx_matmul(p, q);
+    return na == 1 && nb == 1 ? y : mx_reshape_by(y, na + nb, sizes);
 }
 
 mx mx_tensordot_axis(mx a, mx b, int n)
@@ -95,25 +105,40 @@ static mx flat(mx x) { return mx_reshape(x, 1, (int[]){ -1 }); }
 
 mx mx_outer(mx a, mx b) { return mx_multiply(mx_expand_dims(flat(a), (int[]){ 1 }, 1), flat(b)); }
 
+/* x with n axes and one of size 1 before or behind each of them. */
+static mx spread(mx x, int n, bool behind)
+{
+    int front[MX_MAX_NDIM] = { 0 }, ones[MX_MAX_NDIM] = { 0 };
+    for (int i = 0; i < n; i++) {
+        front[i] = i;
+        ones[i] = 2 * i + behind;
+    }
+    return mx_expand_dims(mx_expand_dims(x, front, n - x->ndim), ones, n);
+}
+
+/* Every two of the 2 n axes of x as one. */
+static mx by_twos(mx x, int n)
+{
+    for (int i = 0; i < n; i++)
+        x = mx_flatten(x, i, i + 1);
+    return x;
+}
+
 /* Every axis of a beside the one of b, then merged. */
 mx mx_kron(mx a, mx b)
 {
-    int n = a->ndim > b->ndim ? a->ndim : b->ndim, sa[MX_MAX_NDIM], sb[MX_MAX_NDIM], shape[MX_MAX_NDIM];
+    int n = a->ndim > b->ndim ? a->ndim : b->ndim;
     if (is_nil(a) || is_nil(b))
         return MX_NIL;
     if (2 * n > MX_MAX_NDIM)
         return mx_fail("[kron] expected operands of at most %d dimensions, got %d", MX_MAX_NDIM / 2, n);
     for (int i = 0; i < n; i++) {
         int x = i < n - a->ndim ? 1 : a->shape[i - (n - a->ndim)],
-            y = i < n - b->ndim ? 1 : b->shape[i - (n - b->ndim)];
-        sa[2 * i] = x;
-        sa[2 * i + 1] = 1;
-        sb[2 * i] = 1;
-        sb[2 * i + 1] = y;
-        if (__builtin_mul_overflow(x, y, &shape[i]))
+            y = i < n - b->ndim ? 1 : b->shape[i - (n - b->ndim)], both;
+        if (__builtin_mul_overflow(x, y, &both))
             return mx_fail("[kron] axis %d of the result would have %d times %d elements, past 2^31", i, x, y);
     }
-    return mx_reshape(mx_multiply(mx_reshape(a, 2 * n, sa), mx_reshape(b, 2 * n, sb)), n, shape);
+    return by_twos(mx_multiply(spread(a, n, true), spread(b, n, false)), n);
 }
 
 mx mx_vecdot(mx a, mx b, int axis)
@@ -132,38 +157,40 @@ mx mx_repeat(mx x, int repeats, int axis)
         return MX_NIL;
     if (repeats < 0)
         return mx_fail("[repeat] expected a number of repeats that is not negative, got %d", repeats);
-    int shape[MX_MAX_NDIM + 1], size;
+    struct size sizes[MX_MAX_NDIM + 1];
+    int size;
     if (__builtin_mul_overflow(repeats, x->shape[axis], &size))
         return mx_fail("[repeat] axis %d of the result would have %d times %d elements, past 2^31", axis, repeats,
                        x->shape[axis]);
     mx y = mx_expand_dims(x, (int[]){ axis + 1 }, 1);
     if (is_nil(y))
         return y;
-    memcpy(shape, y->shape, (size_t)y->ndim * sizeof(int));
-    shape[axis + 1] = repeats;
-    return mx_flatten(mx_broadcast_to(y, y->ndim, shape), axis, axis + 1);
+    sizes_like(y, sizes);
+    sizes[axis + 1] = size_is(repeats);
+    return mx_flatten(mx_broadcast_by(y, y->ndim, sizes), axis, axis + 1);
 }
 
 mx mx_repeat_flat(mx x, int repeats) { return mx_repeat(flat(x), repeats, 0); }
 
 mx mx_tile(mx x, const int *reps, int n)
 {
-    int m = x->ndim > n ? x->ndim : n, split[2 * MX_MAX_NDIM], wide[2 * MX_MAX_NDIM], shape[MX_MAX_NDIM];
+    int m = x->ndim > n ? x->ndim : n;
+    struct size wide[2 * MX_MAX_NDIM];
     if (is_nil(x))
         return x;
     if (2 * m > MX_MAX_NDIM)
         return mx_fail("[tile] expected at most %d dimensions, got %d", MX_MAX_NDIM / 2, m);
     for (int i = 0; i < m; i++) {
-        int size = i < m - x->ndim ? 1 : x->shape[i - (m - x->ndim)], r = i < m - n ? 1 : reps[i - (m - n)];
+        struct size size = i < m - x->ndim ? size_is(1) : size_of(x, i - (m - x->ndim));
+        int r = i < m - n ? 1 : reps[i - (m - n)], all;
         if (r < 0)
             return mx_fail("[tile] expected numbers of repeats that are not negative, got %d", r);
-        split[2 * i] = 1;
-        split[2 * i + 1] = wide[2 * i + 1] = size;
-        wide[2 * i] = r;
-        if (__builtin_mul_overflow(r, size, &shape[i]))
-            return mx_fail("[tile] axis %d of the result would have %d times %d elements, past 2^31", i, r, size);
+        wide[2 * i] = size_is(r);
+        wide[2 * i + 1] = size;
+        if (__builtin_mul_overflow(r, size.now, &all))
+            return mx_fail("[tile] axis %d of the result would have %d times %d elements, past 2^31", i, r, size.now);
     }
-    return mx_reshape(mx_broadcast_to(mx_reshape(x, 2 * m, split), 2 * m, wide), m, shape);
+    return by_twos(mx_broadcast_by(spread(x, m, false), 2 * m, wide), m);
 }
 
 mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
@@ -174,6 +201,8 @@ mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
         int64_t sum = 0;
         for (int i = 0; i < n_shift; i++)
             sum += shift[i];
+        for (int i = 0; i < x->ndim; i++)
+            x = mx_size_checked(x, i);
         int one = x->size ? (int)(sum % x->size) : 0;
         return mx_reshape(mx_roll(flat(x), &one, 1, (int[]){ 0 }, 1), x->ndim, x->shape);
     }
@@ -183,6 +212,7 @@ mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
         int a = axis_of("roll", axes[n == 1 ? 0 : i], x->ndim);
         if (a < 0)
             return MX_NIL;
+        x = mx_size_checked(x, a);
         int size = x->shape[a], by = size ? shift[n_shift == 1 ? 0 : i] % size : 0;
         by += by < 0 ? size : 0;
         if (by)
@@ -194,18 +224,19 @@ mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
 
 bool mx_meshgrid(int n, const mx x[], bool sparse, bool xy, mx y[])
 {
-    int full[MX_MAX_NDIM];
+    struct size full[MX_MAX_NDIM];
     if (n > MX_MAX_NDIM)
         return mx_fail("[meshgrid] expected at most %d arrays, got %d", MX_MAX_NDIM, n), false;
     for (int i = 0; i < n; i++) {
-        int at = xy && i < 2 && n > 1 ? 1 - i : i, shape[MX_MAX_NDIM];
-        for (int k = 0; k < n; k++)
-            shape[k] = 1;
-        shape[at] = full[at] = (int)x[i]->size;
-        y[i] = mx_reshape(x[i], n, shape);
+        int at = xy && i < 2 && n > 1 ? 1 - i : i, ones[MX_MAX_NDIM];
+        for (int k = 0; k < n - 1; k++)
+            ones[k] = k < at ? k : k + 1;
+        y[i] = flat(x[i]);
+        full[at] = size_of(y[i], 0);
+        y[i] = mx_expand_dims(y[i], ones, n - 1);
     }
     for (int i = 0; i < n && !sparse; i++)
-        y[i] = mx_broadcast_to(y[i], n, full);
+        y[i] = mx_broadcast_by(y[i], n, full);
     return !mx_failed();
 }
 
@@ -223,6 +254,7 @@ mx mx_diagonal(mx x, int offset, int axis1, int axis2)
     if (a == b)
         return mx_fail("[diagonal] expected two different axes, got %d and %d", axis1, axis2);
     int perm[MX_MAX_NDIM], n = 0, rows = x->shape[a], cols = x->shape[b];
+    x = mx_size_checked(mx_size_checked(x, a), b);
     for (int i = 0; i < x->ndim; i++)
         if (i != a && i != b)
             perm[n++] = i;
@@ -247,6 +279,7 @@ mx mx_diag(mx x, int k)
         return mx_diagonal(x, k, 0, 1);
     if (x->ndim != 1)
         return mx_fail("[diag] expected an array of one or two dimensions, got shape %s", shape_of(x));
+    x = mx_size_checked(x, 0);
     int64_t size = (int64_t)x->shape[0] + llabs(k);
     if (size > INT32_MAX)
         return mx_fail("[diag] the matrix would have %lld rows, past 2^31", (long long)size);
@@ -273,9 +306,9 @@ mx mx_diff(mx x, int n, int axis)
         return mx_fail_as(MX_AXIS, "[diff] expected at least one dimension, got a scalar");
     if ((axis = axis_of("diff", axis, x->ndim)) < 0)
         return MX_NIL;
-    for (; n > 0 && !is_nil(x) && x->shape[axis] > 0; n--) {
-        int size = x->shape[axis];
-        mx after = mx_slice_axis(x, axis, 1, size, 1), before = mx_slice_axis(x, axis, 0, size - 1, 1);
+    bool any = x->tracer && shapeless();
+    for (; n > 0 && !is_nil(x) && (any || x->shape[axis] > 0); n--) {
+        mx after = mx_slice_axis(x, axis, 1, TO_END, 1), before = mx_slice_axis(x, axis, 0, -1, 1);
         x = x->dtype == DT_bool_ ? mx_not_equal(after, before) : mx_subtract(after, before);
     }
     return x;
@@ -321,13 +354,13 @@ mx mx_masked_scatter(mx x, mx mask, mx from)
     if (mask->ndim > x->ndim || (mask->ndim && memcmp(mask->shape, x->shape, (size_t)mask->ndim * sizeof(int))))
         return mx_fail("[masked_scatter] expected a mask of the array's shape %s or that of its first dimensions, "
                        "got %s", shape_of(x), shape_of(mask));
-    if (x->size == 0 || from->size == 0)
+    if ((x->size == 0 || from->size == 0) && !(shapeless() && (x->tracer || from->tracer)))
         return x;
     int ones[MX_MAX_NDIM];
     for (int i = mask->ndim; i < x->ndim; i++)
         ones[i - mask->ndim] = i;
     mask = mx_expand_dims(mx_astype(mask, DT_bool_), ones, x->ndim - mask->ndim);
-    mask = mx_broadcast_to(mask, x->ndim, x->shape);
+    mask = mx_broadcast_like(mask, x);
     mx taken = mx_take(flat(mx_astype(from, x->dtype)), mx_mask_order(flat(mask), 0), 0);
-    return mx_where(mask, mx_reshape(taken, x->ndim, x->shape), x);
+    return mx_where(mask, mx_reshape_like(taken, x), x);
 }

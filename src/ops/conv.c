@@ -15,31 +15,64 @@
 #include "ops/rules.h"
 
 static const struct field conv_args_fields[] = {
-    FIELD(conv_args, stride),         FIELD(conv_args, low),  FIELD(conv_args, dilation),
-    FIELD(conv_args, input_dilation), FIELD(conv_args, size), FIELD(conv_args, groups),
-    { 0 }
+    FIELD(conv_args, stride), FIELD(conv_args, low),  FIELD(conv_args, dilation), FIELD(conv_args, input_dilation),
+    SIZES(conv_args, size),   FIELD(conv_args, high), FIELD(conv_args, groups),   { 0 }
 };
 
 /* ---- nodes */
 
-static int sizes_to(struct spec *out, enum dtype t, int first, struct ints size, int last)
+/* How many positions there are along spatial axis i; -1 after a failure. */
+static int positions(const char *op, const struct conv_args *a, mx x, mx w, int i)
 {
-    int shape[MX_MAX_NDIM];
-    with_first(first, size, 0, shape);
-    shape[1 + size.n] = last;
-    return spec_set(out, t, size.n + 2, shape);
+    int64_t in = dim(x, 1 + i), k = dim(w, 1 + i);
+    int64_t whole = in ? 1 + (in - 1) * a->input_dilation.v[i] : 0;
+    int64_t seen = k ? 1 + (k - 1) * a->dilation.v[i] : 0;
+    int64_t room = whole + a->low.v[i] + a->high.v[i] - seen;
+    if (k && room >= 0)
+        return dim_of(op, room / a->stride.v[i] + 1);
+    mx_fail("[%s] expected weights no larger than the input with its padding, got %lld positions and a padded size of "
+            "%lld along spatial axis %d (input %s, weights %s)",
+            op, (long long)seen, (long long)whole + a->low.v[i] + a->high.v[i], i, shape_of(x), shape_of(w));
+    return -1;
+}
+
+static int sizes_to(const struct call *c, struct spec *out, int first, int last)
+{
+    const struct conv_args *a = c->args;
+    int n = a->size.n, shape[MX_MAX_NDIM] = { first };
+    for (int i = 0; i < n; i++) {
+        int64_t size = size_in(c, a->size.v[i]);
+        shape[1 + i] = size < 0 ? positions(c->op->name, a, c->x[0], c->x[1], i) : (int)size;
+        if (shape[1 + i] < 0)
+            return 1;
+    }
+    shape[1 + n] = last;
+    return spec_set(out, c->x[0]->dtype, n + 2, shape);
+}
+
+/* Shapes that go together?  For op_conv_weight w is the result of the convolution. */
+static bool nodes_fit(const struct call *c, bool weight)
+{
+    const struct conv_args *a = c->args;
+    mx x = c->x[0], w = c->x[1];
+    int n = a->size.n, in = dim(x, -1), out = weight ? dim(w, -1) : dim(w, 0);
+    bool fits = x->ndim == n + 2 && w->ndim == n + 2 && in % a->groups == 0 && out % a->groups == 0 &&
+                (weight ? dim(x, 0) == dim(w, 0) : in / a->groups == dim(w, -1) || in == 0);
+    if (!fits)
+        mx_fail("[%s] expected an input and weights, or an input and a result, of %d groups, got shapes %s and %s",
+                c->op->name, a->groups, shape_of(x), shape_of(w));
+    return fits;
 }
 
 static int conv_shapes(const struct call *c, struct spec out[])
 {
-    const struct conv_args *a = c->args;
-    return sizes_to(out, c->x[0]->dtype, dim(c->x[0], 0), a->size, dim(c->x[1], 0));
+    return !nodes_fit(c, false) || sizes_to(c, out, dim(c->x[0], 0), dim(c->x[1], 0));
 }
 
 static int conv_weight_shapes(const struct call *c, struct spec out[])
 {
     const struct conv_args *a = c->args;
-    return sizes_to(out, c->x[0]->dtype, dim(c->x[1], -1), a->size, dim(c->x[0], -1) / a->groups);
+    return !nodes_fit(c, true) || sizes_to(c, out, dim(c->x[1], -1), dim(c->x[0], -1) / a->groups);
 }
 
 static mx node(const struct op *op, const struct conv_args *a, mx x, mx w)
@@ -48,51 +81,85 @@ static mx node(const struct op *op, const struct conv_args *a, mx x, mx w)
     return mx_infer(op, a, 2, in);
 }
 
+/* The node of a call with other operands. */
+static mx node_of(const struct call *c, const struct conv_args *a, mx x, mx w)
+{
+    mx in[2 + MX_MAX_NDIM];
+    memcpy(in, c->x, (size_t)c->nin * sizeof *in);
+    in[0] = x;
+    in[1] = w;
+    return mx_infer(c->op, a, c->nin, in);
+}
+
 /* The same geometry with the sizes of `like`. */
 static mx node_like(const struct op *op, const struct conv_args *a, mx x, mx w, mx like)
 {
-    int64_t size[MX_MAX_NDIM];
+    int64_t v[MX_MAX_NDIM];
+    struct size sizes[MX_MAX_NDIM];
     struct conv_args b = *a;
-    b.size = ints_of(a->size.n, like->shape + 1, size);
-    return node(op, &b, x, w);
+    mx in[2 + MX_MAX_NDIM] = { x, w };
+    if (is_nil(like))
+        return MX_NIL;
+    sizes_like(like, sizes);
+    int n = size_operands(2, in, a->size.n, sizes + 1, v);
+    b.size = (struct ints){ a->size.n, v };
+    return mx_infer(op, &b, n, in);
 }
 
 /* ---- derivatives */
 
+/* Turned round in space. */
+static mx flipped(mx w)
+{
+    int start[MX_MAX_NDIM], stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
+    for (int i = 0; i < w->ndim; i++) {
+        bool spatial = i > 0 && i < w->ndim - 1;
+        start[i] = spatial ? TO_END : 0;
+        stop[i] = spatial ? TO_START : TO_END;
+        step[i] = spatial ? -1 : 1;
+    }
+    return mx_slice(w, start, stop, step);
+}
+
+static mx in_groups(mx x, int axis, int groups)
+{
+    return mx_unflatten_by(x, axis, 2, (struct size[]){ size_is(groups), size_is(-1) });
+}
+
 /* Weights with the channels of each group exchanged, and turned round in space. */
 static mx turned(mx w, int groups)
 {
-    int n = w->ndim, shape[MX_MAX_NDIM], start[MX_MAX_NDIM], stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
-    for (int i = 0; i < n; i++) {
-        bool spatial = i > 0 && i < n - 1;
-        start[i] = spatial ? dim(w, i) - 1 : 0;
-        stop[i] = spatial ? -dim(w, i) - 1 : dim(w, i);
-        step[i] = spatial ? -1 : 1;
-    }
-    w = mx_slice(w, start, stop, step);
+    w = flipped(w);
     if (groups == 1)
         return mx_swapaxes(w, 0, -1);
-    w = mx_swapaxes(mx_unflatten(w, 0, 2, (int[]){ groups, dim(w, 0) / groups }), 1, -1);
-    memcpy(shape, w->shape + 1, (size_t)n * sizeof *shape);
-    shape[0] *= groups;
-    return mx_reshape(w, n, shape);
+    return mx_flatten(mx_swapaxes(in_groups(w, 0, groups), 1, -1), 0, 1);
 }
 
 /* The adjoint with respect to an input like x: position o of y meets s of x in tap k where
  * o stride = s input_dilation + low - k dilation; with the taps counted from the other end that is
- * a convolution again. */
+ * a convolution again.  Where the stride is 1 nothing of x is left out, and the padding says how large
+ * the result is. */
 static mx input_of(const struct conv_args *a, mx y, mx w, mx x)
 {
-    int64_t low[MX_MAX_NDIM], size[MX_MAX_NDIM];
+    int64_t low[MX_MAX_NDIM], high[MX_MAX_NDIM], by_padding[MX_MAX_NDIM];
     int n = a->size.n;
+    bool plain = a->high.n > 0;
+    for (int i = 0; i < n; i++)
+        w = mx_size_checked(w, 1 + i);
     if (is_nil(y) || is_nil(w) || is_nil(x))
         return MX_NIL;
-    for (int i = 0; i < n; i++)
-        low[i] = (dim(w, 1 + i) - 1) * a->dilation.v[i] - a->low.v[i];
+    for (int i = 0; i < n; i++) {
+        int64_t behind = (dim(w, 1 + i) - 1) * a->dilation.v[i];
+        low[i] = behind - a->low.v[i];
+        high[i] = a->high.n ? behind - a->high.v[i] : 0;
+        by_padding[i] = -1;
+        plain = plain && a->stride.v[i] == 1 && dim(x, 1 + i) > 0;
+    }
     struct conv_args b = { .stride = a->input_dilation, .low = { n, low }, .dilation = a->dilation,
-                           .input_dilation = a->stride,
-                           .size = ints_of(n, x->shape + 1, size), .groups = a->groups };
-    return node(&op_conv, &b, y, turned(w, a->groups));
+                           .input_dilation = a->stride, .size = { n, by_padding }, .high = { plain ? n : 0, high },
+                           .groups = a->groups };
+    w = turned(w, a->groups);
+    return plain && shapeless() ? node(&op_conv, &b, y, w) : node_like(&op_conv, &b, y, w, x);
 }
 
 static mx sum_of(mx a, mx b) { return !a ? b : !b ? a : mx_add(a, b); }
@@ -115,86 +182,83 @@ static void conv_weight_vjp(const struct call *c, const mx ct[], const bool want
 
 static void conv_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    dy[0] = sum_of(t[0] ? node(c->op, c->args, t[0], c->x[1]) : NULL,
-                   t[1] ? node(c->op, c->args, c->x[0], t[1]) : NULL);
+    dy[0] = sum_of(t[0] ? node_of(c, c->args, t[0], c->x[1]) : NULL,
+                   t[1] ? node_of(c, c->args, c->x[0], t[1]) : NULL);
 }
 
 /* ---- batches: they become images where that is possible, else channels */
 
 /* x (B, ..., G C) as (..., G B C): each group has the batch in it. */
-static mx into_channels(mx x, int groups)
-{
-    int n = x->ndim, shape[MX_MAX_NDIM];
-    x = mx_unflatten(x, -1, 2, (int[]){ groups, dim(x, -1) / groups });
-    x = mx_moveaxis(x, 0, -2);
-    memcpy(shape, x->shape, (size_t)(n - 2) * sizeof *shape);
-    shape[n - 2] = dim(x, -3) * dim(x, -2) * dim(x, -1);
-    return mx_reshape(x, n - 1, shape);
-}
+static mx into_channels(mx x, int groups) { return mx_flatten(mx_moveaxis(in_groups(x, -1, groups), 0, -2), -3, -1); }
 
 /* The same for x (B, G F, ...) as (G B F, ...). */
-static mx into_rows(mx x, int groups)
-{
-    x = mx_unflatten(x, 1, 2, (int[]){ groups, dim(x, 1) / groups });
-    return mx_flatten(mx_moveaxis(x, 0, 1), 0, 2);
-}
+static mx into_rows(mx x, int groups) { return mx_flatten(mx_moveaxis(in_groups(x, 1, groups), 0, 1), 0, 2); }
 
 /* The reverse: an axis of G B F becomes B, in front, and G F, where F is `size`. */
-static mx out_of(mx y, int axis, int groups, int batch, int size)
+static mx out_of(mx y, int axis, int groups, struct size batch, int size)
 {
-    y = mx_unflatten(y, axis, 3, (int[]){ groups, batch, size });
+    y = mx_unflatten_by(y, axis, 3, (struct size[]){ size_is(groups), batch, size_is(batch.of ? -1 : size) });
     y = mx_moveaxis(y, axis < 0 ? axis - 1 : axis + 1, 0);
     return axis < 0 ? mx_flatten(y, axis - 1, axis) : mx_flatten(y, axis + 1, axis + 2);
+}
+
+/* Both operands have a batch, which becomes groups. */
+static struct conv_args grouped_by(const struct conv_args *a, struct size batch, mx *x)
+{
+    struct conv_args b = *a;
+    b.groups = batch.now ? a->groups * batch.now : 1;
+    *x = mx_size_checked(*x, 0);
+    return b;
 }
 
 static void conv_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct conv_args *a = c->args;
-    int batch = batch_size(c, axis);
+    struct size batch = batch_size(c, axis);
     mx x = c->x[0], w = c->x[1];
     yaxis[0] = 0;
     if (axis[1] < 0) {
         x = batch_first(x, axis[0]);
-        int images = dim(x, 1);
-        y[0] = mx_unflatten(node(c->op, a, mx_flatten(x, 0, 1), w), 0, 2, (int[]){ batch, images });
+        struct size rows[2] = { size_of(x, 0), size_of(x, 1) };
+        y[0] = mx_unflatten_by(node_of(c, a, mx_flatten(x, 0, 1), w), 0, 2, rows);
         return;
     }
     struct conv_args b = *a;
     int groups = a->groups;
     w = batch_first(w, axis[1]);
     if (axis[0] >= 0) { /* a batch of groups */
-        b.groups = batch ? groups * batch : 1;
+        b = grouped_by(a, batch, &w);
         x = into_channels(batch_first(x, axis[0]), 1);
         groups = 1;
     }
-    y[0] = out_of(node(c->op, &b, x, into_rows(w, groups)), -1, groups, batch, dim(w, 1) / groups);
+    y[0] = out_of(node_of(c, &b, x, into_rows(w, groups)), -1, groups, batch, dim(w, 1) / groups);
 }
 
 static void conv_weight_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct conv_args *a = c->args;
-    struct conv_args b = *a;
-    int batch = batch_size(c, axis), groups = a->groups;
+    struct size batch = batch_size(c, axis);
+    int groups = a->groups;
     mx x = batch_first(c->x[0], axis[0]), ct = batch_first(c->x[1], axis[1]);
     int in = dim(x, -1) / groups, out = dim(ct, -1);
     yaxis[0] = 0;
     if (axis[1] < 0) { /* further channels of each group: (F, ..., B C) */
-        y[0] = out_of(node(c->op, a, into_channels(x, groups), ct), -1, 1, batch, in);
+        y[0] = out_of(node_of(c, a, into_channels(x, groups), ct), -1, 1, batch, in);
     } else if (axis[0] < 0) {
-        y[0] = out_of(node(c->op, a, x, into_channels(ct, groups)), 0, groups, batch, out / groups);
+        y[0] = out_of(node_of(c, a, x, into_channels(ct, groups)), 0, groups, batch, out / groups);
     } else {
-        b.groups = batch ? groups * batch : 1;
-        y[0] = out_of(node(c->op, &b, into_channels(x, 1), into_channels(ct, 1)), 0, 1, batch, out);
+        struct conv_args b = grouped_by(a, batch, &ct);
+        y[0] = out_of(node_of(c, &b, into_channels(x, 1), into_channels(ct, 1)), 0, 1, batch, out);
     }
 }
 
 const struct op op_conv = {
-    OP_ROW(conv), ARGS(conv_args), .shapes = conv_shapes, .vjp = conv_vjp, .jvp = conv_jvp,
+    OP_ROW(conv), ARGS(conv_args), .own = 2, .shapes = conv_shapes, .vjp = conv_vjp, .jvp = conv_jvp,
     .vmap = conv_vmap,
 };
 
 const struct op op_conv_weight = {
-    OP_ROW(conv_weight), ARGS(conv_args), .shapes = conv_weight_shapes, .vjp = conv_weight_vjp,
+    OP_ROW(conv_weight), ARGS(conv_args), .own = 2, .shapes = conv_weight_shapes, .vjp = conv_weight_vjp,
     .jvp = conv_jvp, .vmap = conv_weight_vmap,
 };
 
@@ -247,8 +311,8 @@ static mx by_parts(const struct conv_args *a, mx x, mx w)
 
 mx mx_conv(const char *op, mx x, mx w, const struct conv *g)
 {
-    int64_t v[5][MX_MAX_NDIM];
-    int n = g->n, size[MX_MAX_NDIM], start[MX_MAX_NDIM], stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
+    int64_t v[6][MX_MAX_NDIM];
+    int n = g->n;
     if (is_nil(x) || is_nil(w))
         return MX_NIL;
     if (n < 1 || n > 3)
@@ -262,35 +326,21 @@ mx mx_conv(const char *op, mx x, mx w, const struct conv *g)
     if (!dtype_is_inexact(t))
         return mx_fail_as(MX_VALUE, "[%s] expected operands of a floating-point type, got %s and %s",
                           op, dtype_name(x->dtype), dtype_name(w->dtype));
-    for (int i = 0; i < n; i++) {
-        int64_t in = dim(x, 1 + i), k = dim(w, 1 + i);
-        int64_t whole = in ? 1 + (in - 1) * g->input_dilation[i] : 0;
-        int64_t seen = k ? 1 + (k - 1) * g->dilation[i] : 0;
-        int64_t room = whole + g->low[i] + g->high[i] - seen;
-        if (k == 0 || room < 0)
-            return mx_fail("[%s] expected weights no larger than the input with its padding, got "
-                           "%lld positions and a padded size of %lld along spatial axis %d "
-                           "(input %s, weights %s)",
-                           op, (long long)seen, (long long)whole + g->low[i] + g->high[i], i,
-                           shape_of(x), shape_of(w));
-        if ((size[i] = dim_of(op, room / g->stride[i] + 1)) < 0)
-            return MX_NIL;
-    }
     struct conv_args a = { .stride = ints_of(n, g->stride, v[0]), .low = ints_of(n, g->low, v[1]),
                            .dilation = ints_of(n, g->dilation, v[2]),
-                           .input_dilation = ints_of(n, g->input_dilation, v[3]),
-                           .size = ints_of(n, size, v[4]), .groups = g->groups };
+                           .input_dilation = ints_of(n, g->input_dilation, v[3]), .size = { n, v[4] },
+                           .high = ints_of(n, g->high, v[5]), .groups = g->groups };
+    for (int i = 0; i < n; i++) {
+        v[4][i] = positions(op, &a, x, w, i);
+        if (v[4][i] < 0)
+            return MX_NIL;
+        if (shapeless() && (x->tracer || w->tracer))
+            v[4][i] = -1;
+    }
     x = mx_astype(x, t);
     w = mx_astype(w, t);
-    if (g->flip) {
-        for (int i = 0; i < n + 2; i++) {
-            bool spatial = i > 0 && i <= n;
-            start[i] = spatial ? dim(w, i) - 1 : 0;
-            stop[i] = spatial ? -dim(w, i) - 1 : dim(w, i);
-            step[i] = spatial ? -1 : 1;
-        }
-        w = mx_slice(w, start, stop, step);
-    }
+    if (g->flip)
+        w = flipped(w);
     return dtype_is_complex(t) ? by_parts(&a, x, w) : node(&op_conv, &a, x, w);
 }
 
@@ -306,6 +356,8 @@ mx mx_conv_transpose(const char *op, mx x, mx w, const struct conv *g, const int
         return matches(op, x, w, g->n, 1), MX_NIL;
     if (!positive(op, "strides", g->n, g->stride) || !positive(op, "dilations", g->n, g->dilation))
         return MX_NIL;
+    for (int i = 0; i < g->n; i++)
+        w = mx_size_checked(w, 1 + i);
     for (int i = 0; i < g->n; i++) {
         if (output_padding[i] < 0)
             return mx_fail("[%s] expected an output padding of 0 or more, got %d", op,
@@ -338,6 +390,8 @@ mx mx_convolve(mx a, mx v, enum conv_mode mode)
         return mx_fail("[convolve] expected two vectors of at least one element, got shapes %s and "
                        "%s",
                        shape_of(a), shape_of(v));
+    if (a->tracer || v->tracer)
+        shapes_matter("convolve");
     if (a->size < v->size) {
         mx t = a;
         a = v;

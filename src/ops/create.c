@@ -36,7 +36,7 @@ mx mx_full_like(mx x, mx value, enum dtype t)
         return MX_NIL;
     if (!shapeless())
         return mx_full(x->ndim, x->shape, value, t);
-    mx v = mx_broadcast_like(2, (mx[]){ mx_astype(value, t), x }, NULL, 0);
+    mx v = mx_broadcast_with(2, (mx[]){ mx_astype(value, t), x }, NULL, 0);
     return mx_infer(&op_full, NULL, 1, &v);
 }
 
@@ -47,13 +47,15 @@ mx mx_ones_like(mx x) { return mx_full_like(x, array_of_int(1, x->dtype), x->dty
 
 static const struct field arange_args_fields[] = {
     FIELD(arange_args, start), FIELD(arange_args, stop), FIELD(arange_args, step),
-    FIELD(arange_args, dtype), { 0 }
+    FIELD(arange_args, dtype), SIZES(arange_args, count), { 0 }
 };
 
 static int arange_shapes(const struct call *c, struct spec out[])
 {
     const struct arange_args *a = c->args;
     double n = ceil((a->stop - a->start) / a->step);
+    for (int i = 0; i < a->count.n; i++)
+        n = (i ? n : 1) * (double)size_in(c, a->count.v[i]);
     int count = n < 0           ? 0
                 : n > INT32_MAX ? dim_of("arange", n < 1e18 ? (int64_t)n : INT64_MAX)
                                 : (int)n;
@@ -68,7 +70,7 @@ mx mx_arange(double start, double stop, double step, enum dtype t)
                        stop, step);
     if (isinf(step)) /* the first number, or none */
         step = span == 0 ? 1 : (span > 0) == (step > 0) ? span : -span;
-    struct arange_args a = { start, stop, step, t };
+    struct arange_args a = { start, stop, step, t, { 0 } };
     if (step == 0)
         return mx_fail("[arange] expected a step other than 0, got 0");
     if (t == DT_bool_)
@@ -76,7 +78,39 @@ mx mx_arange(double start, double stop, double step, enum dtype t)
     return mx_infer(&op_arange, &a, 0, NULL);
 }
 
-const struct op op_arange = { OP_ROW(arange), ARGS(arange_args), .shapes = arange_shapes };
+mx mx_arange_by(int n, const struct size sizes[], enum dtype t)
+{
+    mx in[MX_MAX_NDIM];
+    int64_t v[MX_MAX_NDIM];
+    double count = 1;
+    for (int i = 0; i < n; i++)
+        count *= sizes[i].now;
+    int m = size_operands(0, in, n, sizes, v);
+    struct arange_args a = { 0, count, 1, t, { m ? n : 0, v } };
+    return mx_infer(&op_arange, &a, m, in);
+}
+
+static mx arange_settled(const struct call *c)
+{
+    const struct arange_args *a = c->args;
+    struct spec s;
+    return arange_shapes(c, &s) ? MX_NIL : mx_arange(a->start, a->start + a->step * s.shape[0], a->step, a->dtype);
+}
+
+/* No numbers but their count depend on operands. */
+static void arange_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    struct arange_args a = *(const struct arange_args *)c->args;
+    int64_t v[MX_MAX_NDIM];
+    a.count = sizes_batched(a.count, 0, axis, 0, v);
+    y[0] = mx_infer(&op_arange, &a, c->nin, c->x);
+    yaxis[0] = -1;
+}
+
+const struct op op_arange = {
+    OP_ROW(arange), ARGS(arange_args), .shapes = arange_shapes, .settled = arange_settled,
+    .vjp = no_vjp, .jvp = no_jvp, .vmap = arange_vmap,
+};
 
 /* ---- linspace */
 
@@ -125,18 +159,39 @@ mx mx_eye(int n, int m, int k, enum dtype t)
 
 const struct op op_eye = { OP_ROW(eye), ARGS(eye_args), .shapes = eye_shapes };
 
-/* Is column j at most row i + k?  n rows, m columns. */
-static mx triangle(int n, int m, int64_t k)
+/* The numbers of rows, as a column, plus k, and of columns. */
+static void numbered(struct size n, struct size m, int64_t k, mx *i, mx *j)
 {
-    mx i = mx_arange((double)k, (double)k + n, 1, DT_int64), j = mx_arange(0, m, 1, DT_int64);
-    return mx_less_equal(j, mx_expand_dims(i, (const int[]){ 1 }, 1));
+    *i = n.of ? mx_add(mx_arange_by(1, &n, DT_int64), array_of_int(k, DT_int64))
+              : mx_arange((double)k, (double)k + n.now, 1, DT_int64);
+    *i = mx_expand_dims(*i, (const int[]){ 1 }, 1);
+    *j = mx_arange_by(1, &m, DT_int64);
 }
+
+mx mx_eye_by(struct size n, struct size m, int k, enum dtype t)
+{
+    mx i, j;
+    if (!n.of && !m.of)
+        return mx_eye(n.now, m.now, k, t);
+    numbered(n, m, k, &i, &j);
+    return mx_astype(mx_equal(i, j), t);
+}
+
+/* Is column j at most row i + k?  n rows, m columns. */
+static mx triangle(struct size n, struct size m, int64_t k)
+{
+    mx i, j;
+    numbered(n, m, k, &i, &j);
+    return mx_less_equal(j, i);
+}
+
+mx mx_tri_by(struct size n, struct size m, int k, enum dtype t) { return mx_astype(triangle(n, m, k), t); }
 
 mx mx_tri(int n, int m, int k, enum dtype t)
 {
     if (n < 0 || m < 0)
         return mx_fail("[tri] expected sizes of 0 or more, got %d and %d", n, m);
-    return mx_astype(triangle(n, m, k), t);
+    return mx_tri_by(size_is(n), size_is(m), k, t);
 }
 
 static mx part_of_matrix(const char *op, mx x, int k, bool lower)
@@ -146,7 +201,7 @@ static mx part_of_matrix(const char *op, mx x, int k, bool lower)
     if (x->ndim < 2)
         return mx_fail("[%s] expected an array of at least two dimensions, got shape %s", op,
                        shape_of(x));
-    mx keep = triangle(dim(x, -2), dim(x, -1), lower ? k : k - (int64_t)1), zero = array_of_int(0, x->dtype);
+    mx keep = triangle(size_of(x, -2), size_of(x, -1), lower ? k : k - (int64_t)1), zero = array_of_int(0, x->dtype);
     return lower ? mx_where(keep, x, zero) : mx_where(keep, zero, x);
 }
 
@@ -201,7 +256,10 @@ mx mx_number_of_elements(mx x, const int *axes, int n, bool inverted, enum dtype
     return mx_infer(&op_number_of_elements, &a, 1, &x);
 }
 
+static mx number_of_elements_settled(const struct call *c) { return number_of_elements(c->x[0], c->args); }
+
 const struct op op_number_of_elements = {
     OP_ROW(number_of_elements), ARGS(number_args), .shapes = number_of_elements_shapes,
+    .settled = number_of_elements_settled,
     .vjp = no_vjp, .jvp = no_jvp, .vmap = number_of_elements_vmap,
 };

@@ -4,7 +4,8 @@
 
 #include "ops/rules.h"
 
-struct arange_args { double start, stop, step; unsigned dtype; };
+/* count: if there are any, sizes whose product says how many there are, not `stop`. */
+struct arange_args { double start, stop, step; unsigned dtype; struct ints count; };
 struct linspace_args { double start, stop; int num; bool endpoint; unsigned dtype; };
 struct eye_args { int n, m, k; unsigned dtype; };
 struct number_args { struct ints axes; bool inverted; unsigned dtype; };

@@ -12,8 +12,39 @@ static const struct field gated_delta_args_fields[] = { FIELD(gated_delta_args, 
 
 enum { Q, K, V, GAMMA, BETA, STATE, MASK };
 
+/* x of this shape; fails otherwise. */
+static bool has_shape(const char *what, mx x, int n, const int *shape)
+{
+    bool fits = x->ndim == n;
+    for (int i = 0; fits && i < n; i++) fits = x->shape[i] == shape[i];
+    if (!fits)
+        mx_fail("[gated_delta_update] expected %s of shape %s, got %s", what, shape_text(n, shape), shape_of(x));
+    return fits;
+}
+
+/* Are these what goes with k and v?  gamma has one number for each head, or n 4 for each of its columns;
+ * state and mask may be NULL. */
+static bool delta_fits(const mx x[], int n, mx state, mx mask)
+{
+    mx k = x[K], v = x[V];
+    if (k->ndim != 4 || v->ndim != 4 || !k->shape[2] || v->shape[2] % k->shape[2]) {
+        mx_fail("[gated_delta_update] expected k of shape (B, T, H, D) and v of shape (B, T, N, E) with N a multiple "
+                "of H, got %s and %s", shape_of(k), shape_of(v));
+        return false;
+    }
+    int b = k->shape[0], t = k->shape[1], d = k->shape[3], heads = v->shape[2], e = v->shape[3];
+    return has_shape("q", x[Q], 4, k->shape) && has_shape("v", v, 4, (int[]){ b, t, heads, e }) &&
+           has_shape("gamma", x[GAMMA], n, (int[]){ b, t, heads, d }) &&
+           has_shape("beta", x[BETA], 3, (int[]){ b, t, heads }) &&
+           (!state || has_shape("initial_state", state, 4, (int[]){ b, heads, e, d })) &&
+           (!mask || has_shape("mask", mask, 2, (int[]){ b, t }));
+}
+
 static int delta_shapes(const struct call *c, struct spec out[])
 {
+    const struct gated_delta_args *a = c->args;
+    if (!delta_fits(c->x, 4, c->x[STATE], a->mask ? c->x[MASK] : NULL))
+        return 1;
     spec_like(&out[0], c->x[V]);
     spec_like(&out[1], c->x[STATE]);
     return 0;
@@ -27,6 +58,7 @@ static mx last_axis(mx x) { return mx_expand_dims(x, (int[]){ -1 }, 1); }
 static void compose_delta(const struct call *c, mx y[])
 {
     const struct gated_delta_args *a = c->args;
+    shapes_matter("gated_delta_update");
     int steps = dim(c->x[V], 1), each = dim(c->x[V], 2) / dim(c->x[K], 2);
     mx s = c->x[STATE], q = mx_repeat(c->x[Q], each, 2), k = mx_repeat(c->x[K], each, 2);
     mx out = mx_zeros_like(c->x[V]);
@@ -59,14 +91,12 @@ static void delta_jvp(const struct call *c, const mx t[], mx dy[]) { composed_jv
 /* The batch becomes a part of B. */
 static void delta_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    int n = batch_size(c, axis), b = c->x[V]->shape[0];
+    struct size n = batch_size(c, axis), b = size_of(c->x[V], axis[V] == 0);
     mx in[7];
-    if (axis[V] == 0)
-        b = c->x[V]->shape[1];
     for (int i = 0; i < c->nin; i++) in[i] = mx_flatten(batch_all(c->x[i], axis[i], n), 0, 1);
     mx_infer_n(c->op, c->args, c->nin, in, 2, y);
     for (int k = 0; k < 2; k++) {
-        y[k] = mx_unflatten(y[k], 0, 2, (int[]){ n, b });
+        y[k] = mx_unflatten_by(y[k], 0, 2, (struct size[]){ n, b });
         yaxis[k] = 0;
     }
 }
@@ -77,32 +107,6 @@ const struct op op_gated_delta = {
     .compose = compose_delta,
 };
 
-/* x of this shape, 0 for any size; fails otherwise. */
-static bool has_shape(const char *what, mx x, int n, const int *shape)
-{
-    bool fits = x->ndim == n;
-    for (int i = 0; fits && i < n; i++) fits = x->shape[i] == shape[i];
-    if (!fits)
-        mx_fail("[gated_delta_update] expected %s of shape %s, got %s", what, shape_text(n, shape), shape_of(x));
-    return fits;
-}
-
-static bool delta_fits(mx q, mx k, mx v, mx gamma, mx beta, mx state, mx mask)
-{
-    if (k->ndim != 4 || v->ndim != 4 || !k->shape[2] || v->shape[2] % k->shape[2]) {
-        mx_fail("[gated_delta_update] expected k of shape (B, T, H, D) and v of shape (B, T, N, E) with N a multiple "
-                "of H, got %s and %s", shape_of(k), shape_of(v));
-        return false;
-    }
-    int b = k->shape[0], t = k->shape[1], d = k->shape[3], heads = v->shape[2], e = v->shape[3];
-    int n = gamma->ndim == 4 ? 4 : 3;
-    return has_shape("q", q, 4, k->shape) && has_shape("v", v, 4, (int[]){ b, t, heads, e }) &&
-           has_shape("gamma", gamma, n, (int[]){ b, t, heads, d }) &&
-           has_shape("beta", beta, 3, (int[]){ b, t, heads }) &&
-           (!state || has_shape("initial_state", state, 4, (int[]){ b, heads, e, d })) &&
-           (!mask || has_shape("mask", mask, 2, (int[]){ b, t }));
-}
-
 void mx_gated_delta(mx q, mx k, mx v, mx gamma, mx beta, mx state, mx mask, mx y[2])
 {
     mx all[] = { q, k, v, gamma, beta, state, mask };
@@ -111,7 +115,7 @@ void mx_gated_delta(mx q, mx k, mx v, mx gamma, mx beta, mx state, mx mask, mx y
     for (int i = 0; i < 7; i++)
         if (all[i] && is_nil(all[i]))
             return;
-    if (!delta_fits(q, k, v, gamma, beta, state, mask))
+    if (!delta_fits(all, gamma->ndim == 4 ? 4 : 3, state, mask))
         return;
     for (int i = 0; i < 6; i++)
         if (all[i] && !dtype_is_float(all[i]->dtype)) {
@@ -119,15 +123,15 @@ void mx_gated_delta(mx q, mx k, mx v, mx gamma, mx beta, mx state, mx mask, mx y
             return;
         }
     wide = t == DT_float64 ? DT_float64 : DT_float32;
-    int b = k->shape[0], d = k->shape[3], heads = v->shape[2], e = v->shape[3];
+    struct size b = size_of(k, 0), d = size_of(k, 3), heads = size_of(v, 2), e = size_of(v, 3);
     for (int i = 0; i < 6; i++)
         if (all[i])
             all[i] = mx_astype(all[i], wide);
     if (gamma->ndim == 3)
         all[GAMMA] = last_axis(all[GAMMA]);
-    all[GAMMA] = mx_broadcast_to(all[GAMMA], 4, (int[]){ b, k->shape[1], heads, d });
+    all[GAMMA] = mx_broadcast_by(all[GAMMA], 4, (struct size[]){ b, size_of(k, 1), heads, d });
     if (!state)
-        all[STATE] = mx_zeros(4, (int[]){ b, heads, e, d }, wide);
+        all[STATE] = mx_broadcast_by(array_of_int(0, wide), 4, (struct size[]){ b, heads, e, d });
     if (mask)
         all[MASK] = mx_astype(mask, DT_bool_);
     mx_infer_n(&op_gated_delta, &(struct gated_delta_args){ mask }, mask ? 7 : 6, all, 2, y);

@@ -350,13 +350,6 @@ static int pick(const struct term *t, set some, int *index)
     return n;
 }
 
-static int64_t joined(const struct einsum *e, int n, const int *index)
-{
-    int64_t size = 1;
-    for (int i = 0; i < n; i++) size *= e->size[index[i]];
-    return size;
-}
-
 static int append(int *to, int at, int n, const int *from)
 {
     for (int i = 0; i < n; i++) to[at + i] = from[i];
@@ -369,18 +362,14 @@ static const int *left_places(int from, int n, int *out)
     return out;
 }
 
-/* x as a matrix, or as what broadcasts: its first `kept` dimensions, then these. */
-static mx shaped(mx x, int kept, int n, const int64_t *sizes)
+/* n dimensions from `at` on as one. */
+static mx joined(mx x, int at, int n)
 {
-    int shape[MX_MAX_NDIM + 2];
-    if (is_nil(x))
-        return x;
-    memcpy(shape, x->shape, (size_t)kept * sizeof *shape);
-    for (int i = 0; i < n; i++)
-        if ((shape[kept + i] = dim_of("einsum", sizes[i])) < 0)
-            return MX_NIL;
-    return mx_reshape(x, kept + n, shape);
+    return n ? mx_flatten(x, at, at + n - 1) : mx_expand_dims(x, &at, 1);
 }
+
+/* The first `kept` dimensions, then m as one, and n. */
+static mx as_matrix(mx x, int kept, int m, int n) { return joined(joined(x, kept + m, n), kept, m); }
 
 /* Are the last n dimensions of t these? */
 static bool ends_with(const struct term *t, int n, const int *index)
@@ -419,23 +408,37 @@ static struct term contract(const struct einsum *e, struct term a, struct term b
         arranged(&a, append(order, append(order, append(order, 0, nbatch, batch), nleft, left), ninner, inner), order);
     mx q = arranged(&b, append(order, append(order, append(order, 0, nbatch, batch), ninner, inner), nright, right),
                     order);
-    int64_t sizes[MX_MAX_NDIM];
+    if (is_nil(p) || is_nil(q))
+        return y;
     if (ninner == 0) { /* nothing is summed: b's own dimensions stand behind a's */
-        for (int i = 0; i < nright; i++) sizes[i] = 1;
-        y.x = mx_multiply(shaped(p, nbatch + nleft, nright, sizes),
-                          nleft ? mx_expand_dims(q, left_places(nbatch, nleft, order), nleft) : q);
+        mx wide = mx_expand_dims(p, left_places(nbatch + nleft, nright, order), nright);
+        y.x = mx_multiply(wide, mx_expand_dims(q, left_places(nbatch, nleft, order), nleft));
         return y;
     }
-    int64_t rows = joined(e, nleft, left), cols = joined(e, nright, right), depth = joined(e, ninner, inner);
+    int64_t depth = 1;
+    for (int i = 0; i < ninner; i++) depth *= e->size[inner[i]];
     if (nbatch && nleft + nright == 0 &&
         (depth <= SHORT || !ends_with(&a, ninner, inner) || !ends_with(&b, ninner, inner))) {
         y.x = dots(a, &b, wanted);
         return y;
     }
-    mx product = mx_matmul(shaped(p, nbatch, 2, (int64_t[]){ rows, depth }),
-                           shaped(q, nbatch, 2, (int64_t[]){ depth, cols }));
-    for (int i = 0; i < nleft + nright; i++) sizes[i] = e->size[y.index[nbatch + i]];
-    y.x = shaped(product, nbatch, nleft + nright, sizes);
+    y.x = mx_matmul(as_matrix(p, nbatch, nleft, ninner), as_matrix(q, nbatch, ninner, nright));
+    if (is_nil(y.x))
+        return y;
+    if (nleft < 2 && nright < 2) {
+        int gone[2], n = 0;
+        if (!nleft)
+            gone[n++] = nbatch;
+        if (!nright)
+            gone[n++] = nbatch + 1;
+        y.x = n ? mx_squeeze(y.x, gone, n) : y.x;
+        return y;
+    }
+    struct size sizes[MX_MAX_NDIM];
+    for (int i = 0; i < nbatch; i++) sizes[i] = size_of(y.x, i);
+    for (int i = 0; i < nleft; i++) sizes[nbatch + i] = size_of(p, nbatch + i);
+    for (int i = 0; i < nright; i++) sizes[nbatch + nleft + i] = size_of(q, nbatch + ninner + i);
+    y.x = mx_reshape_by(y.x, nbatch + nleft + nright, sizes);
     return y;
 }
 

@@ -562,9 +562,12 @@ mx mx_array_equal(mx a, mx b, bool equal_nan)
 {
     if (is_nil(a) || is_nil(b))
         return MX_NIL;
-    if (!same_shape(a, b))
+    if (!same_shape(a, b)) {
+        if (a->tracer || b->tracer)
+            shapes_matter("array_equal");
         return array_of_int(0, DT_bool_);
-    mx same = mx_equal(a, b);
+    }
+    mx same = mx_equal(a, mx_shape_checked(b, a));
     if (equal_nan)
         same = mx_logical_or(same, mx_logical_and(mx_isnan(a), mx_isnan(b)));
     return mx_all(same, NULL, 0, false);

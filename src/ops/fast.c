@@ -55,13 +55,11 @@ static mx normalized(const struct call *c)
 static void norm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct norm_args *a = c->args;
-    mx x = c->x[0];
     if (want[0])
         dx[0] = norm_tangent(c, a->weight ? mx_multiply(ct[0], c->x[1]) : ct[0]);
     for (int i = 1; i < c->nin; i++)
         if (want[i])
-            dx[i] = mx_sum_to(place(a, i) == 1 ? mx_multiply(ct[0], normalized(c)) : ct[0], 1,
-                              x->shape + x->ndim - 1);
+            dx[i] = mx_sum_to_like(place(a, i) == 1 ? mx_multiply(ct[0], normalized(c)) : ct[0], c->x[i]);
 }
 
 static void norm_jvp(const struct call *c, const mx t[], mx dy[])
@@ -80,7 +78,7 @@ static void norm_jvp(const struct call *c, const mx t[], mx dy[])
         }
         sum = sum ? mx_add(sum, d) : d;
     }
-    dy[0] = mx_broadcast_to(sum, c->x[0]->ndim, c->x[0]->shape);
+    dy[0] = mx_broadcast_like(sum, c->x[0]);
 }
 
 /* One row for each example, with axes in between for its rows to broadcast over. */
@@ -181,7 +179,7 @@ static void tangent_jvp(const struct call *c, const mx t[], mx dy[])
 
 static void tangent_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    int n = batch_size(c, axis);
+    struct size n = batch_size(c, axis);
     y[0] = tangent_node(c, batch_all(c->x[0], axis[0], n), batch_all(c->x[1], axis[1], n));
     yaxis[0] = 0;
 }
@@ -235,6 +233,23 @@ static const struct field rope_args_fields[] = { FIELD(rope_args, dims),
                                                  FIELD(rope_args, scale),
                                                  { 0 } };
 
+/* Offsets: one, or one for each example. */
+static bool offsets_fit(mx x, mx offset)
+{
+    return offset->ndim == 0 || (offset->ndim == 1 && (dim(offset, 0) == 1 || dim(offset, 0) == dim(x, 0)));
+}
+
+static int rope_shapes(const struct call *c, struct spec out[])
+{
+    const struct rope_args *a = c->args;
+    mx x = c->x[0];
+    if (a->dims > dim(x, -1) || !offsets_fit(x, c->x[1]) || (c->nin > 2 && dim(c->x[2], 0) != a->dims / 2))
+        return failed(mx_fail("[rope] expected up to %d dims, one offset or %d of them, and freqs for %d dims, got "
+                              "%d dims and offsets of shape %s", dim(x, -1), dim(x, 0), a->dims, a->dims,
+                              shape_of(c->x[1])));
+    return spec_like(out, x);
+}
+
 static mx rotated(const struct call *c, mx x, bool back)
 {
     struct rope_args a = *(const struct rope_args *)c->args;
@@ -255,11 +270,12 @@ static mx positions(const struct call *c)
 {
     const struct rope_args *a = c->args;
     mx x = c->x[0], offset = mx_astype(c->x[1], DT_float32);
-    mx t = mx_reshape(mx_arange(0, dim(x, -2), 1, DT_float32), 2, (int[]){ -1, 1 });
-    if (c->x[1]->size > 1) {
-        int shape[MX_MAX_NDIM] = { (int)c->x[1]->size };
-        for (int i = 1; i < x->ndim; i++) shape[i] = 1;
-        offset = mx_reshape(offset, x->ndim, shape);
+    struct size length = size_of(x, -2);
+    mx t = mx_expand_dims(mx_arange_by(1, &length, DT_float32), (int[]){ 1 }, 1);
+    if (offset->ndim == 1) {
+        int ones[MX_MAX_NDIM];
+        for (int i = 1; i < x->ndim; i++) ones[i - 1] = i;
+        offset = mx_expand_dims(offset, ones, x->ndim - 1);
     }
     return mx_multiply(mx_add(t, offset), mx_scalar_like(a->scale, t));
 }
@@ -292,7 +308,7 @@ static void rope_vjp(const struct call *c, const mx ct[], const bool want[], mx 
         mx y = c->y[0], g = ct[0];
         mx angle = mx_subtract(mx_multiply(coordinate(a, g, 1), coordinate(a, y, 0)),
                                mx_multiply(coordinate(a, g, 0), coordinate(a, y, 1)));
-        dx[2] = mx_astype(mx_sum_to(mx_multiply(angle, angle_slope(c)), 1, c->x[2]->shape),
+        dx[2] = mx_astype(mx_sum_to_like(mx_multiply(angle, angle_slope(c)), c->x[2]),
                           c->x[2]->dtype);
     }
 }
@@ -303,8 +319,10 @@ static void rope_jvp(const struct call *c, const mx t[], mx dy[])
     mx x = c->x[0], y = t[0] ? rotated(c, t[0], false) : zeros_of(x);
     if (c->nin > 2 && t[2]) {
         mx d = turn(c, c->y[0], mx_multiply(angle_slope(c), t[2]));
-        if (a->dims < dim(x, -1)) {
-            mx rest = mx_slice_axis(x, -1, a->dims, dim(x, -1), 1);
+        if (a->dims == dim(x, -1)) {
+            y = mx_size_checked(y, -1);
+        } else {
+            mx rest = mx_slice_axis(x, -1, a->dims, TO_END, 1);
             d = mx_concatenate(2, (mx[]){ d, mx_astype(mx_zeros_like(rest), d->dtype) }, -1);
         }
         y = mx_add(y, mx_astype(d, x->dtype));
@@ -316,13 +334,14 @@ static void rope_jvp(const struct call *c, const mx t[], mx dy[])
  * taken one by one. */
 static void rope_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    int n = batch_size(c, axis), b = (int)c->x[1]->size;
+    struct size n = batch_size(c, axis);
     mx x = batch_all(c->x[0], axis[0], n), offset = c->x[1];
     yaxis[0] = 0;
     if (c->nin > 2 && axis[2] >= 0) {
+        shapes_matter("rope");
         mx parts = MX_NIL, freqs = batch_first(c->x[2], axis[2]);
         mx offsets = batch_all(offset, axis[1], n);
-        for (int i = 0; i < n; i++) {
+        for (int i = 0; i < n.now; i++) {
             mx at = array_of_int(i, DT_int32);
             mx in[] = { mx_take(x, at, 0), mx_take(offsets, at, 0), mx_take(freqs, at, 0) };
             mx one = mx_expand_dims(mx_infer(c->op, c->args, 3, in), (int[]){ 0 }, 1);
@@ -331,26 +350,24 @@ static void rope_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
         y[0] = parts;
         return;
     }
-    if (axis[1] >= 0)
-        b /= n;
-    if (axis[1] < 0 && b == 1) {
-        offset = mx_reshape(offset, 0, NULL);
+    if (axis[1] < 0 && offset->ndim == 0) {
         y[0] = mx_infer(c->op, c->args, c->nin, (mx[]){ x, offset, c->nin > 2 ? c->x[2] : NULL });
         return;
     }
     offset = batch_all(offset, axis[1], n);
     if (offset->ndim == 1)
         offset = mx_expand_dims(offset, (int[]){ 1 }, 1);
-    offset = mx_broadcast_to(offset, 2, (int[]){ n, x->shape[1] });
+    offset = mx_broadcast_by(offset, 2, (struct size[]){ n, size_of(x, 1) });
     mx in[] = { mx_flatten(x, 0, 1), mx_flatten(offset, 0, 1), c->nin > 2 ? c->x[2] : NULL };
-    y[0] = mx_reshape(mx_infer(c->op, c->args, c->nin, in), x->ndim, x->shape);
+    y[0] = mx_reshape_like(mx_infer(c->op, c->args, c->nin, in), x);
 }
 
 static void compose_rope(const struct call *c, mx y[])
 {
     const struct rope_args *a = c->args;
     enum dtype wide = wide_of(c->x[0]);
-    mx x = mx_astype(c->x[0], wide), angle = mx_astype(positions(c), wide);
+    bool all = a->dims == dim(c->x[0], -1);
+    mx x = mx_astype(all ? mx_size_checked(c->x[0], -1) : c->x[0], wide), angle = mx_astype(positions(c), wide);
     if (a->freqs) {
         angle = mx_divide(angle, mx_astype(c->x[2], wide));
     } else {
@@ -369,13 +386,13 @@ static void compose_rope(const struct call *c, mx y[])
     } else {
         turned = mx_concatenate(2, parts, -1);
     }
-    if (a->dims < dim(x, -1))
-        turned = mx_concatenate(2, (mx[]){ turned, mx_slice_axis(x, -1, a->dims, dim(x, -1), 1) }, -1);
+    if (!all)
+        turned = mx_concatenate(2, (mx[]){ turned, mx_slice_axis(x, -1, a->dims, TO_END, 1) }, -1);
     y[0] = mx_astype(turned, c->x[0]->dtype);
 }
 
 const struct op op_rope = {
-    OP_ROW(rope),    ARGS(rope_args), .shapes = shapes_like,
+    OP_ROW(rope),    ARGS(rope_args), .shapes = rope_shapes,
     .vjp = rope_vjp, .jvp = rope_jvp, .vmap = rope_vmap,
     .compose = compose_rope,
 };
@@ -401,8 +418,7 @@ mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, m
         return mx_fail("[rope] expected real freqs, got complex64");
     if (!dtype_is_integer(offset->dtype))
         return mx_fail("[rope] expected an integer offset, got %s", dtype_name(offset->dtype));
-    if (offset->ndim > 1 ||
-        (offset->ndim == 1 && dim(offset, 0) != 1 && dim(offset, 0) != x->shape[0]))
+    if (!offsets_fit(x, offset))
         return mx_fail("[rope] expected one offset or %d of them, got shape %s", x->shape[0],
                        shape_of(offset));
     struct rope_args a = { dims, traditional, freqs, false, base ? *base : 0, scale };
@@ -432,6 +448,7 @@ mx mx_cross_entropy(mx logits, mx targets)
                        shape_of(logits), shape_of(targets));
     mx at = mx_expand_dims(targets, last, 1), parts[2];
     mx picked = mx_squeeze(mx_take_along_axis_for(CROSS_ENTROPY, logits, at, -1), last, 1);
+    picked = mx_shape_checked(picked, targets);
     mx_logsumexp_parts(logits, last, 1, false, parts);
     return mx_astype(mx_subtract(parts[1], mx_subtract(picked, parts[0])), DT_float32);
 }

@@ -133,6 +133,8 @@ mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes
         return mx_fail("[%s] expected real numbers, got %s", name, dtype_name(x->dtype));
     if (n == 0 && kind != FFT_COMPLEX)
         return mx_fail("[%s] expected at least one axis, got none", name);
+    for (int i = 0; i < n; i++) /* plans and scales are made for the size */
+        x = mx_size_checked(x, axis[i]);
     double total = 1;
     for (int i = 0; i < n; i++) {
         bool half = kind == FFT_HERMITIAN && i == n - 1;
@@ -164,6 +166,7 @@ mx mx_fftshift(mx x, const int *axes, int n, bool back)
     n = fft_axes(back ? "ifftshift" : "fftshift", x, axes, n, -1, axis);
     if (n < 0)
         return MX_NIL;
+    for (int i = 0; i < n; i++) x = mx_size_checked(x, axis[i]);
     for (int i = 0; i < n; i++) shift[i] = back ? -(x->shape[axis[i]] / 2) : x->shape[axis[i]] / 2;
     return n ? mx_roll(x, shift, n, axis, n) : x;
 }
@@ -224,7 +227,7 @@ mx mx_stft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enu
     bool complex = dtype_is_complex(x->dtype);
     if (complex && onesided == 1)
         return mx_fail("[stft] expected real numbers for one side of the frequencies, got complex64");
-    x = mx_astype(x, complex ? DT_complex64 : DT_float32);
+    x = mx_size_checked(mx_astype(x, complex ? DT_complex64 : DT_float32), -1);
     window = centred_window("stft", window, win_length, n_fft);
     if (center)
         x = mx_pad(x, (int[]){ x->ndim - 1 }, 1, (int[]){ n_fft / 2 }, (int[]){ n_fft / 2 }, array_of_int(0, x->dtype),
@@ -243,14 +246,14 @@ mx mx_stft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enu
 /* Frames (..., frames, n_fft) added where they overlap: (..., length). */
 static mx overlapped(mx x, mx at, int length)
 {
-    int shape[MX_MAX_NDIM], n = x->ndim - 1;
+    struct size sizes[MX_MAX_NDIM];
     mx flat = mx_flatten(x, -2, -1);
     if (is_nil(flat))
         return flat;
-    memcpy(shape, flat->shape, (size_t)n * sizeof *shape);
-    mx places = mx_broadcast_to(at, n, shape);
-    shape[n - 1] = length;
-    return mx_scatter_add_axis(mx_zeros(n, shape, x->dtype), places, flat, n - 1);
+    int n = sizes_like(flat, sizes);
+    mx places = mx_broadcast_by(at, n, sizes);
+    sizes[n - 1] = size_is(length);
+    return mx_scatter_add_axis(mx_broadcast_by(array_of_int(0, x->dtype), n, sizes), places, flat, n - 1);
 }
 
 mx mx_istft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enum fft_norm norm, bool onesided,
@@ -263,6 +266,7 @@ mx mx_istft(mx x, int n_fft, int hop, int win_length, mx window, bool center, en
     if (onesided ? dim(x, -2) != n_fft / 2 + 1 : dim(x, -2) != n_fft)
         return mx_fail("[istft] expected %d frequencies for n_fft = %d, got shape %s", onesided ? n_fft / 2 + 1 : n_fft,
                        n_fft, shape_of(x));
+    x = mx_size_checked(mx_size_checked(x, -1), -2);
     window = centred_window("istft", window, win_length, n_fft);
     mx y = mx_fftn(mx_swapaxes(x, -1, -2), onesided ? FFT_HERMITIAN : FFT_COMPLEX, true, &n_fft, 1, (int[]){ -1 }, 1,
                    norm);

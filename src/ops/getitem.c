@@ -24,6 +24,7 @@ struct span {
     bool is_int, is_array;
     int64_t start, step;
     int length;
+    int from, to, by; /* the bounds as they were given, for an axis of any size */
 };
 
 struct plan {
@@ -68,6 +69,25 @@ static struct span slice_span(const struct item *it, int64_t n)
     return (struct span){ .start = start, .step = step, .length = (int)length };
 }
 
+/* What the item says of a slice of any array, in mx_slice's terms. */
+static void note_bounds(struct span *s, const struct item *it)
+{
+    bool back = it->kind == ITEM_SLICE && it->step < 0;
+    int64_t from = back ? TO_END : 0, to = back ? TO_START : TO_END, most = INT32_MAX;
+    if (it->kind == ITEM_INT || (it->kind == ITEM_SLICE && it->has_start))
+        from = it->start;
+    if (it->kind == ITEM_SLICE && it->has_stop)
+        to = it->stop;
+    if (it->kind == ITEM_INT)
+        to = it->start == -1 ? TO_END : it->start + 1;
+    s->from = (int)(from < -most ? -most : from > most ? most : from);
+    s->to = (int)(to < -most ? TO_START : to > most ? most : to);
+    s->by = it->kind == ITEM_SLICE ? (int)(it->step < -most ? -most : it->step > most ? most : it->step) : 1;
+}
+
+/* Is x of a graph for any shape?  Then its axes are cut as the items say, whatever their sizes. */
+static bool of_any_size(mx x) { return x->tracer && shapeless(); }
+
 static bool check_array(const char *op, mx index)
 {
     if (index->dtype == DT_bool_)
@@ -111,8 +131,10 @@ static bool place(const char *op, struct plan *p, mx x, const struct item *it)
     }
     if (s->is_int || s->is_array)
         p->gone[p->ngone++] = d;
-    if (s->start != 0 || s->step != 1 || s->length != n)
-        p->whole = false;
+    note_bounds(s, it);
+    bool all = of_any_size(x) ? s->from == 0 && s->to == TO_END && s->by == 1
+                              : s->start == 0 && s->step == 1 && s->length == n;
+    p->whole = p->whole && all;
     return true;
 }
 
@@ -228,6 +250,10 @@ static void bounds(const struct plan *p, mx x, int *start, int *stop, int *step)
     for (int d = 0; d < p->ndim; d++) {
         const struct span *s = &p->span[d];
         int64_t end = s->start + s->length * s->step;
+        if (of_any_size(x)) {
+            start[d] = s->from, stop[d] = s->to, step[d] = s->by;
+            continue;
+        }
         start[d] = (int)s->start;
         stop[d] = (int)(end < 0             ? -(int64_t)x->shape[d] - 1
                         : s->length == 0    ? s->start
@@ -273,8 +299,6 @@ mx mx_getitem(mx x, int n, const struct item items[])
             return MX_NIL;
     if (is_nil(x) || !lay_out("getitem", &p, x, n, items))
         return MX_NIL;
-    if (shapeless() && (x->tracer || p.narray > 1))
-        shapes_matter("getitem");
     mx y = slice_spans(&p, x);
     if (p.narray == 1) {
         /* take puts B where the array's axis was; the ints in front of it go away. */
@@ -289,9 +313,10 @@ mx mx_getitem(mx x, int n, const struct item items[])
             y = mx_squeeze(y, others, k);
         y = is_nil(y) ? y : move_block(y, from, p.nb, p.at);
     } else if (p.narray) {
-        int sizes[MX_MAX_NDIM], axes[MX_MAX_NDIM];
-        for (int d = 0; d < p.ndim; d++) sizes[d] = p.span[d].is_array ? 1 : p.span[d].length;
-        y = mx_gather_for(GETITEM, y, p.array, p.axis, p.narray, sizes);
+        int axes[MX_MAX_NDIM];
+        struct size sizes[MX_MAX_NDIM];
+        for (int d = 0; d < p.ndim; d++) sizes[d] = p.span[d].is_array ? size_is(1) : size_of(y, d);
+        y = mx_gather_by(GETITEM, y, p.array, p.axis, p.narray, sizes);
         for (int i = 0; i < p.ngone; i++) axes[i] = p.nb + p.gone[i];
         y = mx_squeeze(y, axes, p.ngone);
         y = is_nil(y) ? y : move_block(y, 0, p.nb, p.at);
@@ -378,7 +403,7 @@ mx mx_setitem(mx x, int n, const struct item items[], mx value, enum scatter_fol
     mx v = align(&p, value);
     if (is_nil(v))
         return v;
-    for (int i = 0; i < p.nfinal; i++)
+    for (int i = 0; i < p.nfinal && !of_any_size(x); i++)
         if (p.final[i] == 0)
             return x;
     v = mx_astype(v, (enum dtype)x->dtype);
@@ -387,16 +412,18 @@ mx mx_setitem(mx x, int n, const struct item items[], mx value, enum scatter_fol
     if (p.nnew)
         v = mx_squeeze(v, p.newaxis, p.nnew);
     v = is_nil(v) ? v : move_block(v, p.at, p.nb, 0);
-    int axes[MX_MAX_NDIM], shape[2 * MX_MAX_NDIM];
+    int axes[MX_MAX_NDIM], start[MX_MAX_NDIM], stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
+    struct size sizes[2 * MX_MAX_NDIM];
     for (int i = 0; i < p.ngone; i++) axes[i] = p.nb + p.gone[i];
     if (p.ngone)
         v = mx_expand_dims(v, axes, p.ngone);
-    for (int i = 0; i < p.nb; i++) shape[i] = p.b[i];
-    for (int d = 0; d < p.ndim; d++) shape[p.nb + d] = p.span[d].is_array ? 1 : p.span[d].length;
-    v = mx_broadcast_to(v, p.nb + p.ndim, shape);
-
-    int start[MX_MAX_NDIM], stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
     bounds(&p, x, start, stop, step);
+    if ((p.narray && !mx_broadcast(p.narray, p.array)) || !mx_slice_sizes(x, start, stop, step, sizes + p.nb))
+        return MX_NIL;
+    for (int i = 0; i < p.nb; i++) sizes[i] = size_of(p.array[0], i);
+    for (int i = 0; i < p.narray; i++) sizes[p.nb + p.axis[i]] = size_is(1);
+    v = mx_broadcast_by(v, p.nb + p.ndim, sizes);
+
     if (!p.narray)
         return p.whole && f == SCATTER_SET ? v : mx_slice_update_fold(x, v, start, stop, step, f);
     mx part = mx_scatter_for(SETITEM, slice_spans(&p, x), p.array, p.axis, p.narray, v, f);

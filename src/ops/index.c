@@ -15,18 +15,19 @@
 #include "ops/slice.h"
 
 static const struct field gather_args_fields[] = {
-    FIELD(gather_args, axes), FIELD(gather_args, sizes), FIELD(gather_args, outside), FIELD(gather_args, asker), { 0 }
+    FIELD(gather_args, axes), SIZES(gather_args, sizes), FIELD(gather_args, outside), FIELD(gather_args, asker), { 0 }
 };
 static const struct field scatter_args_fields[] = {
     FIELD(scatter_args, axes), FIELD(scatter_args, fold), FIELD(scatter_args, outside), FIELD(scatter_args, asker),
     { 0 }
 };
 static const struct field gather_axis_args_fields[] = {
-    FIELD(gather_axis_args, axis), FIELD(gather_axis_args, outside), FIELD(gather_axis_args, asker), { 0 }
+    FIELD(gather_axis_args, axis), FIELD(gather_axis_args, outside), FIELD(gather_axis_args, asker),
+    FIELD(gather_axis_args, whole), { 0 }
 };
 static const struct field scatter_axis_args_fields[] = {
     FIELD(scatter_axis_args, axis), FIELD(scatter_axis_args, fold), FIELD(scatter_axis_args, outside),
-    FIELD(scatter_axis_args, asker), { 0 }
+    FIELD(scatter_axis_args, asker), FIELD(scatter_axis_args, whole), { 0 }
 };
 
 static bool bad_index_type(const char *op, mx index)
@@ -67,10 +68,11 @@ static int gather_shapes(const struct call *c, struct spec out[])
     spec_set(out, x->dtype, index->ndim, index->shape);
     for (int i = 0; i < a->sizes.n; i++) {
         int most = most_of_axis(x, a->axes, i);
-        if (a->sizes.v[i] < 0 || a->sizes.v[i] > most)
+        int64_t size = size_in(c, a->sizes.v[i]);
+        if (size < 0 || size > most)
             return failed(mx_fail("[gather] expected a slice size from 0 to %d for axis %d, got %lld", most, i,
-                                  (long long)a->sizes.v[i]));
-        out->shape[out->ndim++] = (int)a->sizes.v[i];
+                                  (long long)size));
+        out->shape[out->ndim++] = (int)size;
     }
     return 0;
 }
@@ -94,18 +96,16 @@ static void gather_jvp(const struct call *c, const mx t[], mx dy[])
 
 /* The n index operands of a vmapped gather or scatter, ready to broadcast against each other; where
  * x is batched as well, the first index is the example's number. */
-static int batched_indices(const mx indices[], const int axis[], int n, int batch, bool x_too,
+static int batched_indices(const mx indices[], const int axis[], int n, struct size batch, bool x_too,
                            mx out[])
 {
-    int ndim = 0, k = 0;
+    int ndim = 0, k = 0, ones[MX_MAX_NDIM];
     for (int i = 0; i < n; i++)
         ndim = indices[i]->ndim - (axis[i] >= 0) > ndim ? indices[i]->ndim - (axis[i] >= 0) : ndim;
-    if (x_too) {
-        int shape[MX_MAX_NDIM + 1];
-        for (int i = 0; i <= ndim; i++)
-            shape[i] = i ? 1 : batch;
-        out[k++] = mx_reshape(mx_arange(0, batch, 1, DT_int32), 1 + ndim, shape);
-    }
+    for (int i = 0; i < ndim; i++)
+        ones[i] = 1 + i;
+    if (x_too)
+        out[k++] = mx_expand_dims(mx_arange_by(1, &batch, DT_int32), ones, ndim);
     for (int i = 0; i < n; i++)
         out[k++] = batch_first(indices[i], axis[i]);
     return k;
@@ -122,15 +122,16 @@ static bool any_batched(const int axis[], int n)
 static void gather_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct gather_args *a = c->args;
-    int n = a->axes.n, batch = batch_size(c, axis);
+    int n = a->axes.n, axes[MX_MAX_NDIM + 1] = { 0 };
+    struct size batch = batch_size(c, axis), sizes[MX_MAX_NDIM + 1];
     bool index_too = any_batched(axis + 1, n), x_too = axis[0] >= 0;
     mx x = batch_first(c->x[0], axis[0]), at[MX_MAX_NDIM + 1];
-    int axes[MX_MAX_NDIM + 1] = { 0 }, sizes[MX_MAX_NDIM + 1] = { index_too ? 1 : batch };
     int by_example = x_too && index_too;
+    sizes[0] = index_too ? size_is(1) : size_of(x, 0);
     for (int i = 0; i < n; i++)
         axes[by_example + i] = (int)a->axes.v[i] + x_too;
     for (int i = 0; i < a->sizes.n; i++)
-        sizes[x_too + i] = (int)a->sizes.v[i];
+        sizes[x_too + i] = a->sizes.v[i] < 0 ? size_of(x, x_too + i) : size_is((int)a->sizes.v[i]);
     int m = batched_indices(c->x + 1, axis + 1, n, batch, by_example, at);
     y[0] = mx_gather_as((struct asked){ a->asker, a->outside }, x, at, axes, m, sizes);
     yaxis[0] = index_too ? 0 : c->x[1]->ndim;
@@ -165,29 +166,41 @@ static bool check_indices(const char *op, mx x, const mx indices[], const int *a
 
 mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_sizes)
 {
-    return mx_gather_for(ITSELF, x, indices, axes, n, slice_sizes);
+    struct size sizes[MX_MAX_NDIM];
+    for (int i = 0; i < x->ndim; i++)
+        sizes[i] = size_is(slice_sizes[i]);
+    return mx_gather_by(ITSELF, x, indices, axes, n, sizes);
 }
 
-mx mx_gather_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes)
+mx mx_gather_by(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, const struct size sizes[])
 {
-    return mx_gather_as((struct asked){ asker, OUTSIDE_NEAREST }, x, indices, axes, n, slice_sizes);
+    return mx_gather_as((struct asked){ asker, OUTSIDE_NEAREST }, x, indices, axes, n, sizes);
 }
 
-mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes)
+/* A size of x's own axis goes into the arguments as that; one of another array does not. */
+mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n, const struct size sizes[])
 {
     static const int zeros[MX_MAX_NDIM];
     int64_t v[MX_MAX_NDIM], w[MX_MAX_NDIM];
+    int stop[MX_MAX_NDIM];
     mx at[MX_MAX_NDIM];
     if (is_nil(x) || !check_indices("gather", x, indices, axes, n, v, at))
         return MX_NIL;
+    for (int i = 0; i < x->ndim; i++) {
+        bool whole = sizes[i].of == x && sizes[i].axis == i;
+        if (sizes[i].of && !whole)
+            shapes_matter("gather");
+        w[i] = whole ? SIZE_OF(0, i) : sizes[i].now;
+        stop[i] = whole ? TO_END : sizes[i].now;
+    }
     if (n == 0)
-        return mx_slice(x, zeros, slice_sizes, NULL);
-    struct gather_args a = { { n, v }, ints_of(x->ndim, slice_sizes, w), q.outside, q.asker };
+        return mx_slice(x, zeros, stop, NULL);
+    struct gather_args a = { { n, v }, { x->ndim, w }, q.outside, q.asker };
     return gather(&a, x, at);
 }
 
 const struct op op_gather = {
-    OP_ROW(gather), ARGS(gather_args), .shapes = gather_shapes,
+    OP_ROW(gather), ARGS(gather_args), .own = ALL_OWN, .shapes = gather_shapes,
     .vjp = gather_vjp, .jvp = gather_jvp, .vmap = gather_vmap,
 };
 
@@ -215,14 +228,14 @@ static int gather_axis_shapes(const struct call *c, struct spec out[])
 
 static mx gather_axis(struct asked q, mx x, mx index, int axis)
 {
-    struct gather_axis_args a = { axis, q.outside, q.asker };
+    struct gather_axis_args a = { axis, q.outside, q.asker, false };
     mx in[2] = { x, index };
     return mx_infer(&op_gather_axis, &a, 2, in);
 }
 
 static mx scatter_axis(struct asked q, mx x, mx index, mx updates, int axis, enum scatter_fold f)
 {
-    struct scatter_axis_args a = { axis, f, q.outside, q.asker };
+    struct scatter_axis_args a = { axis, f, q.outside, q.asker, false };
     mx in[3] = { x, index, updates };
     return mx_infer(&op_scatter_axis, &a, 3, in);
 }
@@ -262,12 +275,13 @@ const struct op op_gather_axis = {
     .vjp = gather_axis_vjp, .jvp = gather_axis_jvp, .vmap = gather_axis_vmap,
 };
 
-/* Rows of a table whose shape is settled, by indices of any shape. */
+/* Rows of a table, by indices of any shape. */
 static mx rows_of(struct asked q, mx x, mx indices)
 {
-    int sizes[MX_MAX_NDIM], axis = 0, gone = indices->ndim;
-    memcpy(sizes, x->shape, (size_t)x->ndim * sizeof *sizes);
-    sizes[0] = 1;
+    struct size sizes[MX_MAX_NDIM];
+    int axis = 0, gone = indices->ndim;
+    sizes_like(x, sizes);
+    sizes[0] = size_is(1);
     return mx_squeeze(mx_gather_as(q, x, &indices, &axis, 1, sizes), &gone, 1);
 }
 
@@ -276,30 +290,25 @@ mx mx_take_as(struct asked q, mx x, mx indices, int axis)
 {
     if (is_nil(x) || is_nil(indices) || bad_index_type("take", indices))
         return MX_NIL;
-    int a = axis_of("take", axis, x->ndim), n = x->ndim - 1, m = 0;
-    int others[MX_MAX_NDIM], shape[2 * MX_MAX_NDIM];
+    int a = axis_of("take", axis, x->ndim), n = x->ndim - 1, m = indices->ndim;
+    int others[MX_MAX_NDIM];
+    struct size sizes[MX_MAX_NDIM];
     if (a < 0)
         return MX_NIL;
-    if (n + indices->ndim > MX_MAX_NDIM)
-        return mx_fail("[take] expected at most %d dimensions in the result, got %d", MX_MAX_NDIM,
-                       n + indices->ndim);
+    if (n + m > MX_MAX_NDIM)
+        return mx_fail("[take] expected at most %d dimensions in the result, got %d", MX_MAX_NDIM, n + m);
     for (int i = 0; i < n; i++)
         others[i] = i < a ? i : i + 1;
-    if (shapeless() && (x->tracer || indices->tracer)) {
-        if (x->tracer || a != 0)
-            shapes_matter(index_asker("take", q.asker));
-        else
-            return rows_of(q, x, indices);
-    }
-    mx index = mx_reshape(indices, 1, (const int[]){ indices->size ? -1 : 0 });
+    if (shapeless() && indices->tracer && !x->tracer && a == 0) /* as exported files say it */
+        return rows_of(q, x, indices);
+    mx index = m ? mx_flatten(indices, 0, -1) : mx_expand_dims(indices, (const int[]){ 0 }, 1);
     mx y = gather_axis(q, x, mx_expand_dims(index, others, n), a);
-    for (int i = 0; i < a; i++)
-        shape[m++] = x->shape[i];
-    for (int i = 0; i < indices->ndim; i++)
-        shape[m++] = indices->shape[i];
-    for (int i = a + 1; i < x->ndim; i++)
-        shape[m++] = x->shape[i];
-    return indices->ndim == 1 ? y : mx_reshape(y, m, shape);
+    if (m == 1)
+        return y;
+    if (m == 0)
+        return mx_squeeze(y, &a, 1);
+    sizes_like(indices, sizes);
+    return mx_unflatten_by(y, a, m, sizes);
 }
 
 mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis)
@@ -337,7 +346,10 @@ static bool check_along_axis(const char *op, mx *x, mx index, int *axis, bool gr
                 mx_fail("[%s] expected indices of shape %s but for axis %d, or 1 elsewhere, got %s",
                         op, shape_of(*x), a, shape_of(index)));
     }
-    *x = mx_broadcast_to(*x, index->ndim, shape);
+    if (!(shapeless() && ((*x)->tracer || index->tracer)))
+        *x = mx_broadcast_to(*x, index->ndim, shape);
+    else if (grows)
+        *x = mx_broadcast_with(2, (mx[]){ *x, index }, (int[]){ a - index->ndim }, 1);
     return !is_nil(*x);
 }
 
@@ -392,6 +404,14 @@ static enum scatter_fold fold_of(const struct call *c)
     return ((const struct scatter_axis_args *)c->args)->fold;
 }
 
+static bool indexes(struct ints axes, int axis)
+{
+    for (int k = 0; k < axes.n; k++)
+        if (axes.v[k] == axis)
+            return true;
+    return false;
+}
+
 /* What the updates' places hold in `from`, which has x's shape. */
 static mx read_through(const struct call *c, mx from)
 {
@@ -403,8 +423,13 @@ static mx read_through(const struct call *c, mx from)
     const struct scatter_args *s = c->args;
     int64_t v[MX_MAX_NDIM];
     int lead = c->x[1]->ndim;
+    bool follows = shapeless() && (u->tracer || from->tracer);
     struct gather_args a = { s->axes, ints_of(u->ndim - lead, u->shape + lead, v), s->outside, ITSELF };
-    return gather(&a, from, c->x + 1);
+    for (int i = 0; i < a.sizes.n && follows; i++)
+        if (v[i] == from->shape[i] && !indexes(a.axes, i))
+            v[i] = SIZE_OF(0, i);
+    mx y = gather(&a, from, c->x + 1);
+    return follows ? mx_shape_checked(y, u) : y;
 }
 
 static mx write_through(const struct call *c, mx to, mx updates, enum scatter_fold f)
@@ -423,47 +448,33 @@ static mx write_through(const struct call *c, mx to, mx updates, enum scatter_fo
     return mx_infer(&op_scatter, &a, c->nin, in);
 }
 
-/* 1, 2, ... over a shape */
-static mx numbered(int ndim, const int *shape, int64_t size)
-{
-    return mx_reshape(mx_arange(1, (double)size + 1, 1, DT_int32), ndim, shape);
-}
-
 /* Which updates stay when the last one of each place does: their numbers are set in order, and who
  * reads back the own one has won (who is out of range reads 0).  Axes along which updates never meet
  * need no numbers of their own, so they are left out here and broadcast. */
 static mx winners(const struct call *c)
 {
-    mx x = c->x[0], index = c->x[1];
-    int shape[MX_MAX_NDIM], ushape[MX_MAX_NDIM];
+    mx x = c->x[0], index = c->x[1], u = c->x[c->nin - 1];
+    struct size shape[MX_MAX_NDIM], ushape[MX_MAX_NDIM];
     struct call small = *c;
     mx in[MX_MAX_NDIM + 2];
     memcpy(in, c->x, (size_t)c->nin * sizeof *in);
-    int ndim;
-    int64_t size = 1;
+    int ndim = u->ndim;
     if (c->op->id == OP_scatter_axis) {
         int axis = ((const struct scatter_axis_args *)c->args)->axis;
-        memcpy(shape, index->shape, (size_t)x->ndim * sizeof *shape);
-        memcpy(ushape, index->shape, (size_t)x->ndim * sizeof *shape);
-        shape[axis] = x->shape[axis];
-        ndim = x->ndim;
+        sizes_like(index, shape);
+        sizes_like(index, ushape);
+        shape[axis] = size_of(x, axis);
     } else {
         struct ints axes = ((const struct scatter_args *)c->args)->axes;
-        mx u = c->x[c->nin - 1];
-        ndim = u->ndim;
-        memcpy(ushape, u->shape, (size_t)ndim * sizeof *ushape);
+        sizes_like(u, ushape);
         for (int i = 0; i < x->ndim; i++) {
-            bool indexed = false;
-            for (int k = 0; k < axes.n; k++)
-                indexed |= axes.v[k] == i;
-            shape[i] = indexed ? x->shape[i] : 1;
-            ushape[index->ndim + i] = indexed ? ushape[index->ndim + i] : 1;
+            shape[i] = indexes(axes, i) ? size_of(x, i) : size_is(1);
+            if (!indexes(axes, i))
+                ushape[index->ndim + i] = size_is(1);
         }
     }
-    for (int i = 0; i < ndim; i++)
-        size *= ushape[i];
-    mx number = numbered(ndim, ushape, size);
-    in[0] = zeros_shaped(DT_int32, x->ndim, shape);
+    mx number = mx_reshape_by(mx_arange_by(ndim, ushape, DT_int32), ndim, ushape);
+    in[0] = mx_broadcast_by(array_of_int(0, DT_int32), x->ndim, shape);
     in[c->nin - 1] = number;
     small.x = in;
     return mx_equal(read_through(&small, write_through(&small, in[0], number, SCATTER_SET)),
@@ -478,8 +489,8 @@ static mx factor_slopes(const struct call *c)
     mx x = c->x[0], u = c->x[c->nin - 1], zero = array_of_int(0, u->dtype),
        one = array_of_int(1, u->dtype);
     mx is_zero = mx_equal(u, zero), rest = mx_where(is_zero, one, u);
-    mx count = write_through(c, zeros_shaped(DT_int32, x->ndim, x->shape),
-                             mx_astype(is_zero, DT_int32), SCATTER_ADD);
+    mx count = write_through(c, mx_broadcast_like(array_of_int(0, DT_int32), x), mx_astype(is_zero, DT_int32),
+                             SCATTER_ADD);
     mx zeros = read_through(c, count),
        others = read_through(c, write_through(c, x, rest, SCATTER_PROD));
     mx slope = mx_where(is_zero, others, mx_divide(others, rest));
@@ -551,8 +562,8 @@ static void scatter_jvp(const struct call *c, const mx t[], mx dy[])
 static void scatter_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct scatter_args *a = c->args;
-    int n = a->axes.n, last = c->nin - 1, batch = batch_size(c, axis),
-        axes[MX_MAX_NDIM + 1] = { 0 };
+    int n = a->axes.n, last = c->nin - 1, axes[MX_MAX_NDIM + 1] = { 0 };
+    struct size batch = batch_size(c, axis);
     bool by_example = any_batched(axis + 1, n);
     mx x = batch_all(c->x[0], axis[0], batch), u = batch_all(c->x[last], axis[last], batch),
        at[MX_MAX_NDIM + 1];
@@ -592,13 +603,13 @@ mx mx_scatter_as(struct asked q, mx x, const mx indices[], const int *axes, int 
     mx u = mx_astype(updates, x->dtype);
     if (n == 0)
         return mx_slice_update_fold(x, u, zeros, u->shape, NULL, f);
-    int shape[2 * MX_MAX_NDIM];
-    memcpy(shape, at[0]->shape, (size_t)lead * sizeof *shape);
-    memcpy(shape + lead, u->shape + lead, (size_t)x->ndim * sizeof *shape);
+    struct size sizes[2 * MX_MAX_NDIM];
+    sizes_like(u, sizes);
+    sizes_like(at[0], sizes);
     struct scatter_args a = { { n, v }, f, q.outside, q.asker };
     in[0] = x;
     memcpy(in + 1, at, (size_t)n * sizeof *in);
-    in[n + 1] = mx_broadcast_to(u, updates->ndim, shape);
+    in[n + 1] = mx_broadcast_by(u, updates->ndim, sizes);
     return mx_infer(&op_scatter, &a, n + 2, in);
 }
 
@@ -610,7 +621,7 @@ const struct op op_scatter = {
 static void scatter_axis_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct scatter_axis_args *a = c->args;
-    int n = batch_size(c, axis);
+    struct size n = batch_size(c, axis);
     y[0] = scatter_axis((struct asked){ a->asker, a->outside }, batch_all(c->x[0], axis[0], n),
                         batch_or_one(c->x[1], axis[1]), batch_all(c->x[2], axis[2], n), a->axis + 1, a->fold);
     yaxis[0] = 0;
@@ -628,8 +639,11 @@ static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, in
     if (is_nil(values) || !check_along_axis(index_asker("put_along_axis", asker), &x, indices, &axis, false))
         return MX_NIL;
     int shape[MX_MAX_NDIM];
+    struct size sizes[MX_MAX_NDIM];
     memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
     shape[axis] = indices->shape[axis];
+    sizes_like(x, sizes);
+    sizes[axis] = size_of(indices, axis);
     bool fits = values->ndim <= x->ndim;
     for (int i = 0; i < values->ndim && fits; i++) {
         int size = values->shape[i];
@@ -639,7 +653,7 @@ static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, in
         return mx_fail("[%s] expected values that broadcast to shape %s, got %s",
                        index_asker("put_along_axis", asker), shape_text(x->ndim, shape), shape_of(values));
     return scatter_axis((struct asked){ asker, OUTSIDE_NOTHING }, x, indices,
-                        mx_broadcast_to(mx_astype(values, x->dtype), x->ndim, shape), axis, f);
+                        mx_broadcast_by(mx_astype(values, x->dtype), x->ndim, sizes), axis, f);
 }
 
 mx mx_put_along_axis(mx x, mx indices, mx values, int axis)

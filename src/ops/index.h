@@ -15,9 +15,10 @@ struct gather_args { struct ints axes, sizes; unsigned outside, asker; };
 /* scatter: operands x, the index arrays, updates, shaped as gather's result. */
 struct scatter_args { struct ints axes; unsigned fold, outside, asker; };
 /* gather_axis: operands x, indices; scatter_axis: x, indices, updates.  The index array has x's
- * shape but for the axis, where it has as many as are wanted; other axes of it may be 1. */
-struct gather_axis_args { int axis; unsigned outside, asker; };
-struct scatter_axis_args { int axis; unsigned fold, outside, asker; };
+ * shape but for the axis, where it has as many as are wanted; other axes of it may be 1, if it is not said
+ * to be whole. */
+struct gather_axis_args { int axis; unsigned outside, asker; bool whole; };
+struct scatter_axis_args { int axis; unsigned fold, outside, asker; bool whole; };
 
 /* Who asked for one of these, for messages while it runs. */
 enum index_asker { ITSELF, TAKE, GETITEM, SETITEM, CROSS_ENTROPY, SCATTER_ADD_AXIS };
@@ -26,12 +27,12 @@ static inline const char *index_asker(const char *itself, unsigned asker)
     static const char *const names[] = { "", "take", "getitem", "setitem", "cross_entropy", "scatter_add_axis" };
     return asker == ITSELF ? itself : names[asker];
 }
-mx mx_gather_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes);
+mx mx_gather_by(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, const struct size sizes[]);
 mx mx_scatter_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, mx updates,
                   enum scatter_fold f);
 /* By whom, and what an index out of range stands for. */
 struct asked { unsigned asker, outside; };
-mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n, const int *slice_sizes);
+mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n, const struct size sizes[]);
 mx mx_scatter_as(struct asked q, mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f);
 mx mx_take_as(struct asked q, mx x, mx indices, int axis);
 mx mx_take_for(enum index_asker asker, mx x, mx indices, int axis);

@@ -36,6 +36,16 @@ bool linalg_square(const char *name, mx *x)
     return false;
 }
 
+bool linalg_square_in(const struct call *c, mx x)
+{
+    if (x->ndim >= 2 && dim(x, -1) == dim(x, -2))
+        return true;
+    mx_fail("[%s] expected square matrices, got shape %s", c->op->name, shape_of(x));
+    return false;
+}
+
+mx linalg_sized(mx x) { return mx_size_checked(mx_size_checked(x, -1), -2); }
+
 int linalg_spec(struct spec *out, enum dtype t, mx x, int n, const int *sizes)
 {
     out->dtype = t;
@@ -66,8 +76,8 @@ mx linalg_sum(mx a, mx b) { return !a ? b : !b ? a : mx_add(a, b); }
 
 mx linalg_diagonal(mx v)
 {
-    int n = dim(v, -1);
-    return linalg_columns(mx_eye(n, n, 0, v->dtype), v);
+    struct size n = size_of(v, -1);
+    return linalg_columns(mx_eye_by(n, n, 0, v->dtype), v);
 }
 
 mx linalg_part(mx x, enum part part)

@@ -40,6 +40,10 @@ enum dtype linalg_real(enum dtype t);
 
 /* ---- for rules */
 
+/* In shape rules: fails where the matrices are not square. */
+bool linalg_square_in(const struct call *c, mx x);
+/* x, of a graph that serves matrices of its sizes alone, in batches of any: for what is done by sizes. */
+mx linalg_sized(mx x);
 void linalg_vmap(const struct call *c, const int axis[], mx y[], int yaxis[]);
 
 mx linalg_adjoint(mx x);

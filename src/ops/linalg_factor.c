@@ -27,7 +27,10 @@ static mx right_solve(mx b, mx a, bool upper)
 
 /* ---- Cholesky: A = L L^H, or U^H U with U = L^H; one triangle of A is read */
 
-static int same_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[0]); }
+static int same_shapes(const struct call *c, struct spec out[])
+{
+    return !linalg_square_in(c, c->x[0]) || spec_like(out, c->x[0]);
+}
 
 static mx lower_factor(mx y, enum part part) { return part == PART_UPPER ? linalg_adjoint(y) : y; }
 
@@ -90,10 +93,10 @@ static mx qr_pull(mx q, mx r, mx gq, mx gr)
 static void qr_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
-    mx a = c->x[0], q = c->y[0], r = c->y[1], gq = ct[0], gr = ct[1];
+    mx a = linalg_sized(c->x[0]), q = c->y[0], r = c->y[1], gq = ct[0], gr = ct[1];
     int m = dim(a, -2), n = dim(a, -1);
     if (m >= n) {
-        dx[0] = qr_pull(q, r, gq, gr);
+        dx[0] = linalg_sized(qr_pull(q, r, gq, gr));
         return;
     }
     mx other = NULL;
@@ -124,10 +127,10 @@ static void qr_push(mx q, mx r, mx t, mx *dq, mx *dr)
 
 static void qr_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    mx a = c->x[0], q = c->y[0], r = c->y[1];
+    mx a = linalg_sized(c->x[0]), q = c->y[0], r = c->y[1];
     int m = dim(a, -2), n = dim(a, -1);
     if (m >= n) {
-        qr_push(q, r, t[0], &dy[0], &dy[1]);
+        qr_push(q, r, linalg_sized(t[0]), &dy[0], &dy[1]);
         return;
     }
     mx both[2];
@@ -182,6 +185,7 @@ static mx squared(mx x, int n)
 static void square_factors(mx lu, mx *l, mx *u)
 {
     int m = dim(lu, -2), n = dim(lu, -1), k = m < n ? m : n;
+    lu = linalg_sized(lu);
     *l = mx_add(mx_tril(squared(linalg_block(lu, 0, m, 0, k), m), -1), mx_eye(m, m, 0, lu->dtype));
     *u = mx_add(mx_triu(squared(linalg_block(lu, 0, k, 0, n), n), 0), corner(lu, k, n));
 }
@@ -190,18 +194,16 @@ static void square_factors(mx lu, mx *l, mx *u)
 static mx permuted(mx x, mx rows)
 {
     mx i = mx_expand_dims(rows, (int[]){ -1 }, 1);
-    int shape[MX_MAX_NDIM];
     if (is_nil(i) || is_nil(x))
         return MX_NIL;
-    for (int d = 0; d < x->ndim; d++) shape[d] = x->shape[d];
-    return mx_take_along_axis(x, mx_broadcast_to(i, x->ndim, shape), -2);
+    return mx_take_along_axis(x, mx_broadcast_like(i, x), -2);
 }
 
 /* The order of rows whose inverse this is: places of the numbers 0, 1, ... in it. */
 static mx inverse_order(mx rows)
 {
-    int m = dim(rows, -1);
-    mx i = mx_arange(0, m, 1, DT_uint32);
+    struct size m = size_of(rows, -1);
+    mx i = mx_arange_by(1, &m, DT_uint32);
     mx hit = mx_equal(mx_expand_dims(rows, (int[]){ -2 }, 1), mx_expand_dims(i, (int[]){ -1 }, 1));
     return mx_arg_reduce(hit, ARG_MAX, -1, false);
 }
@@ -254,6 +256,8 @@ void mx_lu(mx x, mx out[3])
 {
     mx y[3];
     out[0] = out[1] = out[2] = MX_NIL;
+    if (!is_nil(x) && x->ndim >= 2)
+        x = linalg_sized(x);
     if (!factor("linalg.lu", x, y))
         return;
     int m = dim(x, -2), n = dim(x, -1), k = m < n ? m : n;

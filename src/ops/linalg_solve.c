@@ -12,7 +12,10 @@ static enum part part_of(const struct call *c) { return ((const struct part_args
 
 static enum part flipped(enum part p) { return p == PART_ALL ? p : p == PART_LOWER ? PART_UPPER : PART_LOWER; }
 
-static int same_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[0]); }
+static int same_shapes(const struct call *c, struct spec out[])
+{
+    return !linalg_square_in(c, c->x[0]) || spec_like(out, c->x[0]);
+}
 
 /* ---- inverse */
 
@@ -62,7 +65,16 @@ static mx solve_part(mx a, mx b, enum part part)
     return part == PART_ALL ? mx_solve(a, b) : mx_solve_triangular(a, b, part == PART_UPPER);
 }
 
-static int solve_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[1]); }
+static int solve_shapes(const struct call *c, struct spec out[])
+{
+    mx a = c->x[0], b = c->x[1];
+    bool fits = a->ndim == b->ndim && dim(b, -2) == dim(a, -1);
+    for (int i = 0; fits && i < a->ndim - 2; i++) fits = a->shape[i] == b->shape[i];
+    if (!fits)
+        return failed(mx_fail("[%s] expected as many rows on the right as the matrices have, got shapes %s and %s",
+                              c->op->name, shape_of(a), shape_of(b)));
+    return !linalg_square_in(c, a) || spec_like(out, b);
+}
 
 static void solve_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
@@ -95,13 +107,12 @@ const struct op op_solve = {
 /* One matrix for a batch of right sides: they are columns of one. */
 static mx solve_columns(mx a, mx b, const struct part_args *part)
 {
-    int n = dim(b, -2), last = b->ndim - 1;
     mx front = mx_moveaxis(b, -2, 0);
     if (is_nil(front))
         return front;
-    mx x[2] = { a, mx_reshape(front, 2, (int[]){ n, -1 }) };
+    mx x[2] = { a, mx_flatten(front, 1, -1) };
     mx y = mx_infer(&op_solve, part, 2, x);
-    return mx_moveaxis(mx_reshape(y, last + 1, front->shape), 0, -2);
+    return mx_moveaxis(mx_reshape_like(y, front), 0, -2);
 }
 
 static mx solve(const char *name, mx a, mx b, enum part part)
@@ -125,7 +136,7 @@ static mx solve(const char *name, mx a, mx b, enum part part)
     if (a->ndim == 2 && b->ndim > 2 && b->size > 0) {
         y = solve_columns(x[0], x[1], &args);
     } else {
-        int n = a->ndim > b->ndim ? a->ndim : b->ndim, sa[MX_MAX_NDIM], sb[MX_MAX_NDIM];
+        int n = a->ndim > b->ndim ? a->ndim : b->ndim;
         for (int i = 0; i < n - 2; i++) {
             int da = i < n - a->ndim ? 1 : a->shape[i - (n - a->ndim)],
                 db = i < n - b->ndim ? 1 : b->shape[i - (n - b->ndim)];
@@ -133,13 +144,10 @@ static mx solve(const char *name, mx a, mx b, enum part part)
                 return mx_fail("[%s] expected batch dimensions that broadcast, got shapes %s and "
                                "%s",
                                name, shape_of(a), shape_of(b));
-            sa[i] = sb[i] = da == 1 ? db : da;
         }
-        sa[n - 2] = sa[n - 1] = sb[n - 2] = dim(a, -1);
-        sb[n - 1] = dim(b, -1);
-        x[0] = mx_broadcast_to(x[0], n, sa);
-        x[1] = mx_broadcast_to(x[1], n, sb);
-        y = mx_infer(&op_solve, &args, 2, x);
+        static const int matrix[] = { -2, -1 };
+        mx both[2] = { mx_broadcast_with(2, x, matrix, 2), mx_broadcast_with(2, (mx[]){ x[1], x[0] }, matrix, 2) };
+        y = mx_infer(&op_solve, &args, 2, both);
     }
     return vector ? mx_squeeze(y, (int[]){ -1 }, 1) : y;
 }
@@ -156,6 +164,8 @@ mx mx_solve_triangular(mx a, mx b, bool upper)
 static int scalar_shapes(const struct call *c, struct spec out[])
 {
     mx x = c->x[0];
+    if (!linalg_square_in(c, x))
+        return 1;
     linalg_spec(&out[0], x->dtype, x, 0, NULL);
     if (c->nout > 1)
         linalg_spec(&out[1], linalg_real(x->dtype), x, 0, NULL);
@@ -185,8 +195,8 @@ const struct op op_det = {
 /* Products of all singular values but the i-th and the j-th, without dividing; 0 for i = j. */
 static mx products_without_two(mx s)
 {
-    int n = dim(s, -1);
-    mx eye = mx_eye(n, n, 0, DT_bool_);
+    struct size n = size_of(s, -1);
+    mx eye = mx_eye_by(n, n, 0, DT_bool_);
     mx without_i = mx_expand_dims(eye, (int[]){ 1 }, 1), without_j = mx_expand_dims(eye, (int[]){ 0 }, 1);
     mx rest = mx_where(mx_logical_or(without_i, without_j), mx_scalar_like(1, s),
                        mx_expand_dims(s, (int[]){ -2, -3 }, 2)); /* (..., i, j, m) */
@@ -201,6 +211,7 @@ static mx products_without_two(mx s)
 static mx cofactor_along(mx a, mx c, mx t)
 {
     enum { CUBE = 64 };
+    a = linalg_sized(a);
     if (dim(a, -1) > CUBE) {
         mx x = mx_swapaxes(mx_inv(a), -1, -2);
         return mx_subtract(mx_multiply(c, scalar(inner(x, t))), linalg_times(x, mx_swapaxes(t, -1, -2), c));

@@ -42,6 +42,8 @@ struct singular {
 
 static struct singular singular(mx u, mx s, mx vh)
 {
+    u = linalg_sized(u);
+    vh = linalg_sized(vh);
     int m = dim(u, -2), n = dim(vh, -1), k = m < n ? m : n;
     mx v = linalg_adjoint(vh);
     struct singular x = { .s = mx_astype(s, u->dtype) };
@@ -168,6 +170,8 @@ static int eigh_shapes(const struct call *c, struct spec out[])
 {
     mx x = c->x[0];
     int n = dim(x, -1);
+    if (!linalg_square_in(c, x))
+        return 1;
     linalg_spec(&out[0], linalg_real(x->dtype), x, 1, &n);
     return c->nout > 1 ? spec_like(&out[1], x) : 0;
 }
@@ -249,6 +253,8 @@ static int eig_shapes(const struct call *c, struct spec out[])
 {
     mx x = c->x[0];
     int n = dim(x, -1);
+    if (!linalg_square_in(c, x))
+        return 1;
     linalg_spec(&out[0], DT_complex64, x, 1, &n);
     return c->nout > 1 ? linalg_spec(&out[1], DT_complex64, x, 2, (int[]){ n, n }) : 0;
 }
@@ -268,7 +274,8 @@ static mx times_i(mx x) { return mx_multiply(x, array_of_complex(0, 1, DT_comple
 /* 1 / v_k at the place of v_k in each column, zero elsewhere. */
 static mx anchor(mx v)
 {
-    mx at = mx_arg_reduce(mx_abs(v), ARG_MAX, -2, true), n = mx_arange(0, dim(v, -2), 1, DT_uint32);
+    struct size rows = size_of(v, -2);
+    mx at = mx_arg_reduce(mx_abs(v), ARG_MAX, -2, true), n = mx_arange_by(1, &rows, DT_uint32);
     mx hit = mx_equal(mx_expand_dims(n, (int[]){ -1 }, 1), at);
     return mx_where(hit, linalg_reciprocal(mx_real(v)), array_of_double(0, DT_float32));
 }

@@ -35,13 +35,31 @@ void mx_divmod(mx a, mx b, mx out[2]);
 /* 0-d constants of like's dtype */
 mx mx_scalar_like(double v, mx like);
 
+/* Sizes that a result is to have.  What a builder or rule takes from its operands' shapes goes into the
+ * graph through these: while one for any shape is traced (op.h), such a size is that of an axis of an
+ * array (`of`), whatever that is when the graph is called.  Elsewhere, and where it is known, of is NULL. */
+struct size { int now; mx of; int axis; };
+struct size size_is(int n);
+struct size size_of(mx x, int axis);
+int sizes_like(mx x, struct size out[]); /* of all axes; how many */
+mx mx_reshape_by(mx x, int n, const struct size sizes[]); /* one may be -1 */
+mx mx_reshape_like(mx x, mx like);
+mx mx_unflatten_by(mx x, int axis, int n, const struct size sizes[]);
+mx mx_broadcast_by(mx x, int n, const struct size sizes[]);
+mx mx_broadcast_like(mx x, mx like);
+/* x, of the shape of `like`: a graph for any shape does not serve operands for which it is another. */
+mx mx_shape_checked(mx x, mx like);
+/* x; nor does it serve those of another size along the axis. */
+mx mx_size_checked(mx x, int axis);
+
 /* Shape (ops/shape.c) */
 mx mx_broadcast_to(mx x, int ndim, const int *shape);
 bool mx_broadcast(int n, mx x[]); /* all to their common shape, in place */
 /* x[0] broadcast with the shapes of all n, but for `axes` (negative), where it keeps its own size.
  * While tracing, the result follows the shapes of later operands too. */
-mx mx_broadcast_like(int n, const mx x[], const int *axes, int n_axes);
+mx mx_broadcast_with(int n, const mx x[], const int *axes, int n_axes);
 mx mx_reshape(mx x, int ndim, const int *shape); /* one size may be -1 */
+bool sizes_were_given(const struct node *n); /* is it a reshape to what the program said? */
 bool is_matrix_transpose(mx x); /* do columns of its matrices lie as rows of another array? */
 mx mx_flatten(mx x, int start, int end);
 mx mx_unflatten(mx x, int axis, int ndim, const int *shape);
@@ -53,6 +71,8 @@ mx mx_squeeze(mx x, const int *axes, int n); /* NULL: every axis of size 1 */
 mx mx_slice(mx x, const int *start, const int *stop,
             const int *step); /* ndim each, NumPy's rules; steps may be negative */
 mx mx_slice_axis(mx x, int axis, int start, int stop, int step); /* of one axis, which may count from the end */
+enum { TO_END = INT32_MAX, TO_START = INT32_MIN }; /* as a stop, for a positive or a negative step: all there is */
+bool mx_slice_sizes(mx x, const int *start, const int *stop, const int *step, struct size sizes[]);
 mx mx_slice_update(mx x, mx update, const int *start, const int *stop, const int *step);
 enum scatter_fold { SCATTER_SET, SCATTER_ADD, SCATTER_PROD, SCATTER_MAX, SCATTER_MIN };
 mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, const int *step, enum scatter_fold f);
@@ -77,9 +97,12 @@ mx mx_full_like(mx x, mx value, enum dtype t);
 mx mx_zeros_like(mx x);
 mx mx_ones_like(mx x);
 mx mx_arange(double start, double stop, double step, enum dtype t);
+mx mx_arange_by(int n, const struct size sizes[], enum dtype t); /* 0, 1, ...: as many as their product */
 mx mx_linspace(double start, double stop, int num, bool endpoint, enum dtype t);
 mx mx_eye(int n, int m, int k, enum dtype t);
 mx mx_tri(int n, int m, int k, enum dtype t);
+mx mx_eye_by(struct size n, struct size m, int k, enum dtype t);
+mx mx_tri_by(struct size n, struct size m, int k, enum dtype t);
 mx mx_tril(mx x, int k);
 mx mx_triu(mx x, int k);
 mx mx_number_of_elements(mx x, const int *axes, int n, bool inverted, enum dtype t);
@@ -105,8 +128,8 @@ mx mx_softmax(mx x, const int *axes, int n, bool precise);
 enum arg_fold { ARG_MIN, ARG_MAX };
 mx mx_arg_reduce(mx x, enum arg_fold f, int axis, bool keepdims); /* uint32 */
 mx mx_arg_reduce_all(mx x, enum arg_fold f, bool keepdims);
-/* Sums x over the axes that broadcasting to x's shape from `shape` added or stretched. */
-mx mx_sum_to(mx x, int ndim, const int *shape);
+/* Sums x over the axes that broadcasting to x's shape from that of `like` added or stretched. */
+mx mx_sum_to_like(mx x, mx like);
 
 /* Matrix products (ops/matmul.c) */
 mx mx_matmul(mx a, mx b);
@@ -127,17 +150,18 @@ mx mx_convolve(mx a, mx v, enum conv_mode mode);
 /* Products of some matrices (ops/special_products.c).  Indices are flat numbers of matrices in a
  * batch; NULL: all of them in order. */
 mx mx_gather_mm(mx a, mx b, mx lhs, mx rhs);
-/* y[rhs[p]] += a[la[p]]^T c[lc[p]], for a y of that batch */
-mx mx_scatter_mm(mx a, mx c, mx la, mx lc, mx rhs, int n, const int *batch);
+/* y[rhs[p]] += a[la[p]]^T c[lc[p]], for a y of the batch of `like` */
+mx mx_scatter_mm(mx a, mx c, mx la, mx lc, mx rhs, mx like);
 mx mx_segmented_mm(mx a, mx b, mx segments);
 mx mx_block_masked_mm(mx a, mx b, int size, mx out, mx lhs, mx rhs); /* masks may be NULL */
 mx mx_hadamard_transform(mx x, const double *scale); /* NULL: 1 / sqrt(n) */
-/* For rules of operations that gather matrices: 0, 1, ... in a shape; the two arrays of indices made
- * ready; indices of a batch of examples, into the matrices of x (NULL: not batched) with its examples
- * in front; and what is the sum, at each index, of the matrices of y, in the shape of `like`. */
-mx mx_flat_places(int ndim, const int *shape);
+/* For rules of operations that gather matrices: 0, 1, ... in the shape of x's first n axes; the two arrays
+ * of indices made ready; indices of a batch of examples, into the matrices of x, which has the
+ * examples in front (NULL: x is not batched), with the examples in front; and what is the sum, at each
+ * index, of the matrices of y, in the shape of `like`. */
+mx mx_flat_places(mx x, int n);
 bool mx_gather_indices(const char *op, mx a, mx b, mx *lhs, mx *rhs);
-mx mx_batched_places(mx index, int axis, int n, mx x);
+mx mx_batched_places(mx index, int axis, struct size n, mx x);
 mx mx_add_matrices(mx y, mx index, mx like);
 
 /* Packed weights (ops/quantize.c).  Biases belong to mode affine, a global scale to nvfp4; both may be

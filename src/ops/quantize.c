@@ -120,6 +120,9 @@ static bool is_affine(const struct call *c) { return ((const struct quant_args *
 static int quantize_shapes(const struct call *c, struct spec out[])
 {
     const struct quant_args *a = c->args;
+    if (dim(c->x[0], -1) % a->group_size)
+        return failed(mx_fail("[quantize] expected a last dimension that is a multiple of the group size %d, got shape "
+                              "%s", a->group_size, shape_of(c->x[0])));
     for (int k = 0; k < c->nout; k++) spec_like(&out[k], c->x[0]);
     int *last = &out[0].shape[out[0].ndim - 1], columns = *last;
     out[0].dtype = DT_uint32;
@@ -133,7 +136,7 @@ static int quantize_shapes(const struct call *c, struct spec out[])
 }
 
 /* (..., groups * size) as (..., groups, size). */
-static mx by_group(mx x, int size) { return mx_unflatten(x, -1, 2, (int[]){ dim(x, -1) / size, size }); }
+static mx by_group(mx x, int size) { return mx_unflatten(x, -1, 2, (int[]){ -1, size }); }
 
 static const int last[] = { -1 };
 
@@ -210,7 +213,14 @@ const struct op op_quantize = {
 
 /* ---- rules of round_trip: what quantizing leaves of x.  Derivatives pass as if it left all. ---- */
 
-static int round_trip_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[0]); }
+static int round_trip_shapes(const struct call *c, struct spec out[])
+{
+    int size = ((const struct quant_args *)c->args)->group_size;
+    if (dim(c->x[0], -1) % size)
+        return failed(mx_fail("[quantize] expected a last dimension that is a multiple of the group size %d, got shape "
+                              "%s", size, shape_of(c->x[0])));
+    return spec_like(out, c->x[0]);
+}
 
 static void round_trip_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
@@ -232,9 +242,29 @@ const struct op op_round_trip = {
 
 /* ---- rules of dequantize ---- */
 
+/* Scales, and biases if there are any, for the groups of a packed matrix, operand i? */
+static bool groups_fit(const struct call *c, int i)
+{
+    const struct quant_args *a = c->args;
+    mx w = c->x[i];
+    bool fits = true;
+    for (int k = i + 1; k <= i + 1 + (a->mode == MODE_AFFINE); k++) {
+        mx s = c->x[k];
+        fits = fits && s->ndim == w->ndim &&
+               (int64_t)dim(w, -1) * 32 == (int64_t)dim(s, -1) * a->group_size * a->bits;
+        for (int d = 0; fits && d < w->ndim - 1; d++) fits = w->shape[d] == s->shape[d];
+    }
+    if (!fits)
+        mx_fail("[%s] expected scales for groups of %d elements of %d bits, got packed weights of shape %s and scales "
+                "of shape %s", c->op->name, a->group_size, a->bits, shape_of(w), shape_of(c->x[i + 1]));
+    return fits;
+}
+
 static int dequantize_shapes(const struct call *c, struct spec out[])
 {
     const struct quant_args *a = c->args;
+    if (!groups_fit(c, 0))
+        return 1;
     spec_like(out, c->x[0]);
     out->dtype = a->dtype;
     int *columns = &out->shape[out->ndim - 1];
@@ -274,7 +304,7 @@ static void dequantize_vjp(const struct call *c, const mx ct[], const bool want[
         affine_gradients(c->args, ct[0], c->x[0], c->x[1], want + 1, dx + 1);
     if (g >= 0 && want[g]) {
         mx y = mx_multiply(mx_astype(ct[0], DT_float32), mx_astype(c->y[0], DT_float32));
-        dx[g] = mx_divide(mx_reshape(mx_sum(y, NULL, 0, false), c->x[g]->ndim, c->x[g]->shape), c->x[g]);
+        dx[g] = mx_divide(mx_reshape_like(mx_sum(y, NULL, 0, false), c->x[g]), c->x[g]);
     }
 }
 
@@ -294,7 +324,8 @@ static void dequantize_jvp(const struct call *c, const mx t[], mx dy[])
 static void dequantize_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     struct quant_args a = *(const struct quant_args *)c->args;
-    int n = batch_size(c, axis), g = global_of(c), nin = c->nin;
+    struct size n = batch_size(c, axis);
+    int g = global_of(c), nin = c->nin;
     mx x[4] = { NULL }, global = NULL;
     for (int i = 0; i < nin; i++) x[i] = i == g ? c->x[i] : batch_all(c->x[i], axis[i], n);
     if (g >= 0 && axis[g] >= 0) { /* one for each example: multiplied afterwards */
@@ -304,9 +335,9 @@ static void dequantize_vmap(const struct call *c, const int axis[], mx y[], int 
     }
     y[0] = mx_infer(c->op, &a, nin, x);
     if (global) {
-        int shape[MX_MAX_NDIM] = { n };
-        for (int i = 1; i < y[0]->ndim; i++) shape[i] = 1;
-        y[0] = mx_multiply(y[0], mx_reshape(global, y[0]->ndim, shape));
+        int ones[MX_MAX_NDIM];
+        for (int i = 1; i < y[0]->ndim; i++) ones[i - 1] = i;
+        y[0] = mx_multiply(y[0], mx_expand_dims(mx_flatten(global, 0, -1), ones, y[0]->ndim - 1));
         y[0] = mx_astype(y[0], (enum dtype)((const struct quant_args *)c->args)->dtype);
     }
     yaxis[0] = 0;
@@ -339,6 +370,8 @@ static int quantized_matmul_shapes(const struct call *c, struct spec out[])
     const struct quant_args *a = c->args;
     mx x = c->x[0], w = c->x[1];
     int nx = x->ndim - 2, nw = w->ndim - 2, n = nx > nw ? nx : nw;
+    if (!groups_fit(c, 1) || !inner_fits(c->op->name, x, w, a))
+        return 1;
     out->dtype = x->dtype;
     out->ndim = n + 2;
     for (int i = 0; i < n; i++) {
@@ -379,16 +412,15 @@ static void quantized_matmul_vjp(const struct call *c, const mx ct[], const bool
     mx x = c->x[0], w = c->x[1], d = ct[0];
     if (want[0]) {
         struct quant_args back = turned(c);
-        dx[0] = mx_sum_to(with_operand(c, &back, 0, d, NULL), x->ndim, x->shape);
+        dx[0] = mx_sum_to_like(with_operand(c, &back, 0, d, NULL), x);
     }
     if (is_affine(c) && (want[2] || want[3])) {
         if (w->ndim == 2)
             x = as_rows(x), d = as_rows(d);
         mx whole = a->transpose ? mx_matmul(mx_swapaxes(d, -1, -2), x) : mx_matmul(mx_swapaxes(x, -1, -2), d);
-        int shape[MX_MAX_NDIM];
-        memcpy(shape, w->shape, (size_t)w->ndim * sizeof *shape);
-        shape[w->ndim - 1] = dim(whole, -1);
-        affine_gradients(a, mx_sum_to(whole, w->ndim, shape), w, c->x[2], want + 2, dx + 2);
+        if (w->ndim > 2) /* the sum over what they were broadcast to */
+            whole = mx_sum_to_like(whole, mx_infer(&op_dequantize, a, 3, c->x + 1));
+        affine_gradients(a, whole, w, c->x[2], want + 2, dx + 2);
     }
 }
 
@@ -409,7 +441,8 @@ static void product_jvp(const struct call *c, const mx t[], mx dy[])
 /* The packed matrix with all that belongs to it, batched first if one of them is batched. */
 static bool batch_parts(const struct call *c, const int axis[], mx x[])
 {
-    int n = batch_size(c, axis), parts = is_affine(c) ? 3 : 2;
+    struct size n = batch_size(c, axis);
+    int parts = is_affine(c) ? 3 : 2;
     bool any = false;
     for (int i = 1; i <= parts; i++) any = any || axis[i] >= 0;
     for (int i = 1; i <= parts; i++) x[i] = any ? batch_all(c->x[i], axis[i], n) : c->x[i];
@@ -446,6 +479,11 @@ const struct op op_quantized_matmul = {
 static int gather_qmm_shapes(const struct call *c, struct spec out[])
 {
     mx index = c->x[c->nin - 1];
+    if (!groups_fit(c, 1) || !inner_fits(c->op->name, c->x[0], c->x[1], c->args))
+        return 1;
+    if (!same_shape(index, c->x[c->nin - 2]))
+        return failed(mx_fail("[gather_qmm] expected indices of one shape, got %s and %s", shape_of(c->x[c->nin - 2]),
+                              shape_of(index)));
     spec_set(out, c->x[0]->dtype, index->ndim, index->shape);
     if (index->ndim + 2 > MX_MAX_NDIM)
         return failed(
@@ -465,20 +503,21 @@ static void gather_qmm_vjp(const struct call *c, const mx ct[], const bool want[
         mx v[6];
         memcpy(v, c->x, (size_t)c->nin * sizeof *v);
         v[0] = ct[0];
-        v[c->nin - 2] = mx_flat_places(lhs->ndim, lhs->shape);
+        v[c->nin - 2] = mx_flat_places(lhs, lhs->ndim);
         dx[0] = mx_add_matrices(mx_infer(c->op, &back, c->nin, v), lhs, x);
     }
     if (is_affine(c) && (want[2] || want[3])) {
-        mx places = mx_flat_places(lhs->ndim, lhs->shape);
-        mx whole = a->transpose ? mx_scatter_mm(ct[0], x, places, lhs, rhs, w->ndim - 2, w->shape)
-                                : mx_scatter_mm(x, ct[0], lhs, places, rhs, w->ndim - 2, w->shape);
+        mx places = mx_flat_places(lhs, lhs->ndim);
+        mx whole = a->transpose ? mx_scatter_mm(ct[0], x, places, lhs, rhs, w)
+                                : mx_scatter_mm(x, ct[0], lhs, places, rhs, w);
         affine_gradients(a, whole, w, c->x[2], want + 2, dx + 2);
     }
 }
 
 static void gather_qmm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    int n = batch_size(c, axis), l = c->nin - 2;
+    struct size n = batch_size(c, axis);
+    int l = c->nin - 2;
     mx x[6] = { batch_first(c->x[0], axis[0]) };
     bool parts = batch_parts(c, axis, x);
     x[l] = mx_batched_places(c->x[l], axis[l], n, axis[0] >= 0 ? x[0] : NULL);
@@ -587,6 +626,8 @@ static mx scaled_by(const char *op, mx y, mx w, mx global, mx rhs, const struct 
                        dtype_name(global->dtype), modes[a->mode].name);
     int64_t matrices = 1;
     for (int i = 0; i < w->ndim - 2; i++) matrices *= w->shape[i];
+    if (global->tracer)
+        shapes_matter(op);
     if (global->size != 1 && (!rhs || global->size != matrices))
         return mx_fail("[%s] expected one global scale or one for each of %lld matrices, got shape %s", op,
                        (long long)matrices, shape_of(global));

@@ -153,6 +153,14 @@ mx mx_random_bits(int ndim, const int *shape, int width, mx key) { return bits("
 
 /* ---- distributions */
 
+/* How many numbers are drawn is said in numbers, also where it is the shape of x that says it. */
+static mx settled(mx x)
+{
+    for (int i = 0; i < x->ndim; i++)
+        x = mx_size_checked(x, i);
+    return x;
+}
+
 static mx constant(double v, enum dtype t) { return array_of_double(v, t); }
 
 /* The largest value of a type below 1. */
@@ -250,6 +258,7 @@ mx mx_random_bernoulli(mx p, int ndim, const int *shape, mx key)
     if (is_nil(p))
         return p;
     if (ndim < 0) {
+        p = settled(p);
         ndim = p->ndim;
         shape = p->shape;
     }
@@ -310,6 +319,8 @@ mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, en
     mx bounds[2] = { mx_astype(lower, t), mx_astype(upper, t) };
     int common[MX_MAX_NDIM];
     if (ndim < 0) {
+        for (int i = 0; i < 2; i++)
+            bounds[i] = settled(bounds[i]);
         if (!broadcast_shape("truncated_normal", 2, bounds, &ndim, common))
             return MX_NIL;
         shape = common;
@@ -378,6 +389,7 @@ static mx draw_of_one(mx logits, int ndim, const int *shape, mx key)
 
 static mx draw(mx logits, int ndim, const int *shape, int axis, mx key)
 {
+    logits = settled(logits);
     if (is_nil(logits))
         return logits;
     if (logits->size == shape[axis] && ndim > 1) {
@@ -432,6 +444,8 @@ static mx without_last(mx x, int n) { return array_new(DT_bool_, x->ndim - n, x-
 /* Standard normal vectors times a symmetric root of the covariance, which U diag(sqrt(s)) V^T is. */
 mx mx_random_multivariate_normal(mx mean, mx cov, int ndim, const int *shape, enum dtype t, mx key)
 {
+    mean = settled(mean);
+    cov = settled(cov);
     if (is_nil(mean) || is_nil(cov))
         return MX_NIL;
     if (!dtype_is_float(t))
@@ -472,5 +486,6 @@ mx mx_random_permutation(mx x, int axis, mx key)
 {
     if (is_nil(x) || (axis = axis_of("permutation", axis, x->ndim)) < 0)
         return MX_NIL;
+    x = mx_size_checked(x, axis);
     return mx_take(x, mx_random_permutation_arange(x->shape[axis], key), axis);
 }

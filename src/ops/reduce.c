@@ -48,8 +48,8 @@ static int reduce_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
-/* Brings the axes to the end as one; back_shape and perm undo it. */
-struct moved { int ndim, perm[MX_MAX_NDIM], shape[MX_MAX_NDIM]; bool trivial; };
+/* Brings the axes to the end, several as one; perm and the shape of `spread` undo it. */
+struct moved { int ndim, perm[MX_MAX_NDIM]; mx spread; bool trivial; };
 
 static mx axes_last(const char *name, mx x, const int *axes, int n, struct moved *m)
 {
@@ -68,9 +68,7 @@ static mx axes_last(const char *name, mx x, const int *axes, int n, struct moved
     m->trivial = n == 1 && a[0] == x->ndim - 1;
     if (m->trivial)
         return x;
-    shapes_matter(name);
-    mx y = mx_transpose(x, m->perm, x->ndim);
-    memcpy(m->shape, y->shape, (size_t)y->ndim * sizeof(int));
+    mx y = m->spread = mx_transpose(x, m->perm, x->ndim);
     return n == 0 ? mx_expand_dims(y, (int[]){ -1 }, 1) : mx_flatten(y, kept, -1);
 }
 
@@ -81,7 +79,9 @@ static mx axes_back(mx y, const struct moved *m)
     int inverse[MX_MAX_NDIM];
     for (int i = 0; i < m->ndim; i++)
         inverse[m->perm[i]] = i;
-    return mx_transpose(mx_reshape(y, m->ndim, m->shape), inverse, m->ndim);
+    if (y->ndim != m->ndim)
+        y = y->ndim > m->ndim ? mx_squeeze(y, (int[]){ -1 }, 1) : mx_reshape_like(y, m->spread);
+    return mx_transpose(y, inverse, m->ndim);
 }
 
 /* dy/dx of a product: that of the factors before times that of those after, whatever is zero. */
@@ -114,7 +114,7 @@ static void reduce_vjp(const struct call *c, const mx ct[], const bool want[], m
         return;
     mx d = mx_astype(ct[0], x->dtype);
     if (a->fold == FOLD_SUM) {
-        dx[0] = mx_broadcast_to(d, x->ndim, x->shape);
+        dx[0] = mx_broadcast_like(d, x);
         return;
     }
     mx p = reduce_partial(c);
@@ -261,16 +261,16 @@ mx mx_var(mx x, const int *axes, int n, bool keepdims, int ddof)
 
 mx mx_std(mx x, const int *axes, int n, bool keepdims, int ddof) { return mx_sqrt(mx_var(x, axes, n, keepdims, ddof)); }
 
-mx mx_sum_to(mx x, int ndim, const int *shape)
+mx mx_sum_to_like(mx x, mx like)
 {
-    if (is_nil(x))
-        return x;
-    int axes[MX_MAX_NDIM], n = 0, extra = x->ndim - ndim;
+    int axes[MX_MAX_NDIM], n = 0, extra = x->ndim - like->ndim;
+    if (is_nil(x) || is_nil(like))
+        return MX_NIL;
     for (int i = 0; i < x->ndim; i++)
-        if (i < extra || (shape[i - extra] == 1 && x->shape[i] != 1))
+        if (i < extra || (like->shape[i - extra] == 1 && x->shape[i] != 1))
             axes[n++] = i;
     mx y = n ? reduce_as("sum", x, FOLD_SUM, axes, n, true, x->dtype) : x;
-    return mx_reshape(y, ndim, shape);
+    return mx_shape_checked(extra ? mx_squeeze(y, axes, extra) : y, like);
 }
 
 /* ---- the last axis: softmax and logsumexp */

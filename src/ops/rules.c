@@ -10,6 +10,36 @@ struct ints ints_of(int n, const int *v, int64_t *out)
     return (struct ints){ n, out };
 }
 
+int size_operands(int m, mx x[], int n, const struct size sizes[], int64_t *out)
+{
+    for (int i = 0; i < n; i++) {
+        int k = 0;
+        while (k < m && x[k] != sizes[i].of)
+            k++;
+        if (sizes[i].of && k == m)
+            x[m++] = sizes[i].of;
+        out[i] = sizes[i].of ? SIZE_OF(k, sizes[i].axis) : sizes[i].now;
+    }
+    return m;
+}
+
+struct ints sizes_batched(struct ints v, int own, const int axis[], int front, int64_t *out)
+{
+    bool batch = own && axis[0] >= 0;
+    if (batch)
+        out[0] = SIZE_OF(0, 0);
+    for (int i = 0; i < v.n; i++) {
+        int at = (int)(SIZE_OF(0, 0) - v.v[i]), k = at / MX_MAX_NDIM, a = at % MX_MAX_NDIM;
+        if (v.v[i] > SIZE_OF(0, 0))
+            out[batch + i] = v.v[i];
+        else if (k < own)
+            out[batch + i] = SIZE_OF(k, a + (batch ? front : 0));
+        else
+            out[batch + i] = SIZE_OF(k, a + (axis[k] >= 0 && a >= axis[k]));
+    }
+    return (struct ints){ batch + v.n, out };
+}
+
 int dim_of(const char *op, int64_t size)
 {
     if (size >= 0 && size <= INT32_MAX)
@@ -35,28 +65,39 @@ mx zeros_shaped(enum dtype t, int ndim, const int *shape)
     return mx_broadcast_to(array_of_int(0, t), ndim, shape);
 }
 
-mx zeros_of(mx x) { return zeros_shaped(x->dtype, x->ndim, x->shape); }
-mx ones_of(mx x) { return mx_broadcast_to(array_of_int(1, x->dtype), x->ndim, x->shape); }
+mx zeros_of(mx x) { return mx_broadcast_like(array_of_int(0, x->dtype), x); }
+mx ones_of(mx x) { return mx_broadcast_like(array_of_int(1, x->dtype), x); }
 mx or_zeros(mx t, mx x) { return t ? t : zeros_of(x); }
+
+mx mx_count(mx x, int first, int n, enum dtype t)
+{
+    int axes[MX_MAX_NDIM];
+    int64_t count = 1;
+    for (int i = 0; i < n; i++) {
+        axes[i] = first + i;
+        count *= dim(x, first + i);
+    }
+    return x->tracer && shapeless() ? mx_number_of_elements(x, axes, n, false, t) : array_of_int(count, t);
+}
+
 mx conjugated(mx x) { return dtype_is_complex(x->dtype) ? mx_conjugate(x) : x; }
 
-int batch_size(const struct call *c, const int axis[])
+struct size batch_size(const struct call *c, const int axis[])
 {
     for (int i = 0; i < c->nin; i++)
         if (axis[i] >= 0)
-            return dim(c->x[i], axis[i]);
-    return 1;
+            return size_of(c->x[i], axis[i]);
+    return size_is(1);
 }
 
 mx batch_first(mx x, int axis) { return axis > 0 ? mx_moveaxis(x, axis, 0) : x; }
 
-mx batch_all(mx x, int axis, int n)
+mx batch_all(mx x, int axis, struct size n)
 {
     if (axis >= 0)
         return batch_first(x, axis);
-    int shape[MX_MAX_NDIM + 1] = { n };
-    memcpy(shape + 1, x->shape, (size_t)x->ndim * sizeof *shape);
-    return mx_broadcast_to(x, x->ndim + 1, shape);
+    struct size sizes[MX_MAX_NDIM + 1] = { n };
+    return mx_broadcast_by(x, 1 + sizes_like(x, sizes + 1), sizes);
 }
 
 void with_first(int first, struct ints v, int shift, int *out)

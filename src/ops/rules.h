@@ -27,6 +27,14 @@ static inline int failed(mx nil)
 /* int as the int64_t that arguments keep; `out` holds n of them. */
 struct ints ints_of(int n, const int *v, int64_t *out);
 
+/* The sizes as arguments keep them; arrays that lend some follow the m operands in x, of which there is
+ * room for one more for each size.  How many operands there are now. */
+int size_operands(int m, mx x[], int n, const struct size sizes[], int64_t *out);
+
+/* vmap: sizes of a result that has its batch in front where operand 0, `own` and batched, has it: behind
+ * `front` axes follow its own then.  Operands that lend are as they come. */
+struct ints sizes_batched(struct ints v, int own, const int axis[], int front, int64_t *out);
+
 /* A dimension computed in 64 bits; fails as [op] and returns -1 where an int does not hold it. */
 int dim_of(const char *op, int64_t size);
 
@@ -40,14 +48,16 @@ mx ones_of(mx x);
 mx zeros_shaped(enum dtype t, int ndim, const int *shape);
 /* t, or zeros like x where t is NULL. */
 mx or_zeros(mx t, mx x);
+/* The number of elements along n axes from `first` on. */
+mx mx_count(mx x, int first, int n, enum dtype t);
 /* Complex conjugate; x itself where it is real. */
 mx conjugated(mx x);
 
 /* vmap: how many in the batch; x with its batch axis first (as it is where it has none); x with a
  * batch axis first in any case, by broadcasting if need be. */
-int batch_size(const struct call *c, const int axis[]);
+struct size batch_size(const struct call *c, const int axis[]);
 mx batch_first(mx x, int axis);
-mx batch_all(mx x, int axis, int n);
+mx batch_all(mx x, int axis, struct size n);
 /* out[0] = first, out[1 + i] = v[i] + shift */
 void with_first(int first, struct ints v, int shift, int *out);
 

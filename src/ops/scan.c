@@ -43,9 +43,9 @@ static mx recurrence(mx a, mx b, int axis, bool reverse)
 /* x moved on by one in the direction of a scan, with `first` in the place that becomes free. */
 static mx moved_on(mx x, int axis, bool reverse, double first)
 {
-    int n = dim(x, axis), low = !reverse, high = reverse;
-    if (is_nil(x) || n == 0)
-        return x;
+    int low = !reverse, high = reverse;
+    if (is_nil(x) || dim(x, axis) == 0)
+        return mx_size_checked(x, axis);
     mx v = mx_scalar_like(first, x);
     if (isinf(first) && dtype_is_integer(x->dtype)) {
         int bits = (int)dtype_size(x->dtype) * 8;
@@ -53,20 +53,23 @@ static mx moved_on(mx x, int axis, bool reverse, double first)
         uint64_t most = UINT64_MAX >> (64 - bits) >> is_signed;
         v = array_of_int((int64_t)(first > 0 ? most : is_signed ? ~most : 0), x->dtype);
     }
-    return mx_pad(mx_slice_axis(x, axis, high, n - low, 1), &axis, 1, &low, &high, v, PAD_CONSTANT);
+    mx y = mx_pad(mx_slice_axis(x, axis, high, low ? -1 : TO_END, 1), &axis, 1, &low, &high, v, PAD_CONSTANT);
+    return mx_shape_checked(y, x); /* nothing has no place to become free */
 }
 
 /* Where each running extreme was met, the last of equals. */
 static mx place_of_extreme(mx x, mx y, const struct scan_args *a)
 {
-    int n = dim(x, a->axis), shape[MX_MAX_NDIM];
+    struct size n = size_of(x, a->axis), sizes[MX_MAX_NDIM];
     for (int i = 0; i < x->ndim; i++)
-        shape[i] = i == a->axis ? n : 1;
-    mx places = mx_reshape(mx_arange(0, n, 1, DT_int32), x->ndim, shape);
+        sizes[i] = i == a->axis ? n : size_is(1);
+    mx places = mx_reshape_by(mx_arange_by(1, &n, DT_int32), x->ndim, sizes);
     mx hit = mx_equal(x, y);
     if (dtype_is_inexact(x->dtype))
         hit = mx_logical_or(hit, mx_isnan(x));
-    mx none = array_of_int(a->reverse ? n - 1 : 0, DT_int32);
+    mx none = array_of_int(0, DT_int32);
+    if (a->reverse)
+        none = mx_subtract(mx_count(x, a->axis, 1, DT_int32), array_of_int(1, DT_int32));
     return scan(mx_where(hit, places, none), a->reverse ? SCAN_MIN : SCAN_MAX, a->axis, a->reverse);
 }
 
@@ -171,14 +174,22 @@ static void recurrence_jvp(const struct call *c, const mx t[], mx dy[])
 static void recurrence_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct recurrence_args *r = c->args;
-    int n = batch_size(c, axis);
+    struct size n = batch_size(c, axis);
     y[0] = recurrence(batch_all(c->x[0], axis[0], n), batch_all(c->x[1], axis[1], n), r->axis + 1, r->reverse);
     yaxis[0] = 0;
 }
 
+static int recurrence_shapes(const struct call *c, struct spec out[])
+{
+    if (!same_shape(c->x[0], c->x[1]))
+        return failed(mx_fail("[recurrence] expected operands of one shape, got %s and %s", shape_of(c->x[0]),
+                              shape_of(c->x[1])));
+    return spec_like(out, c->x[1]);
+}
+
 const struct op op_recurrence = {
-    OP_ROW(recurrence), ARGS(recurrence_args), .shapes = scan_shapes, .vjp = recurrence_vjp, .jvp = recurrence_jvp,
-    .vmap = recurrence_vmap,
+    OP_ROW(recurrence), ARGS(recurrence_args), .shapes = recurrence_shapes, .vjp = recurrence_vjp,
+    .jvp = recurrence_jvp, .vmap = recurrence_vmap,
 };
 
 /* ---- builders */
@@ -200,11 +211,11 @@ mx mx_scan(mx x, enum scan_fold f, int axis, bool reverse, bool inclusive)
     int64_t inner = 1;
     for (int i = axis + 1; i < x->ndim; i++)
         inner *= x->shape[i];
-    if (inner > 1 && (f == SCAN_LOGSUMEXP || (inner < 16 && x->shape[axis] > 64)))
+    bool any = x->tracer && shapeless() && axis < x->ndim - 1;
+    if ((inner > 1 || any) && (f == SCAN_LOGSUMEXP || (inner < 16 && x->shape[axis] > 64)))
         return mx_moveaxis(mx_scan(mx_moveaxis(x, axis, -1), f, -1, reverse, inclusive), -1, axis);
     if (inclusive)
         return scan(x, f, axis, reverse);
-    shapes_matter(fold_name(f));
     double first = identity(f);
     if (x->dtype == DT_bool_ && isinf(first))
         first = first > 0;

@@ -8,9 +8,9 @@
 
 #include "core/buffer.h"
 #include "ops/rules.h"
+#include "ops/shape.h"
 
-struct shape_args { struct ints shape; };
-static const struct field shape_args_fields[] = { FIELD(shape_args, shape), { 0 } };
+static const struct field shape_args_fields[] = { SIZES(shape_args, shape), FIELD(shape_args, given), { 0 } };
 
 struct axes_args { struct ints axes; };
 static const struct field axes_args_fields[] = { FIELD(axes_args, axes), { 0 } };
@@ -20,16 +20,63 @@ static bool shape_is(mx x, int ndim, const int *shape)
     return x->ndim == ndim && (ndim == 0 || !memcmp(x->shape, shape, (size_t)ndim * sizeof *shape));
 }
 
+/* ---- sizes of graphs for any shape */
+
+struct size size_is(int n) { return (struct size){ n, NULL, 0 }; }
+
+struct size size_of(mx x, int axis)
+{
+    axis += axis < 0 ? x->ndim : 0;
+    bool lent = x->tracer && shapeless() && !is_nil(x);
+    return (struct size){ dim(x, axis), lent ? x : NULL, axis };
+}
+
+int sizes_like(mx x, struct size out[])
+{
+    for (int i = 0; i < x->ndim; i++)
+        out[i] = size_of(x, i);
+    return x->ndim;
+}
+
+/* The sizes as numbers; do arrays lend some? */
+static bool numbers_of(int n, const struct size sizes[], int *out)
+{
+    bool lent = false;
+    for (int i = 0; i < n; i++) {
+        out[i] = sizes[i].now;
+        lent |= sizes[i].of != NULL;
+    }
+    return lent;
+}
+
+/* The node with operand 0 replaced. */
+static mx with_first_operand(const struct call *c, const void *args, mx first)
+{
+    mx *x = mx_malloc((size_t)c->nin * sizeof *x), y = MX_NIL;
+    if (!x)
+        return y;
+    memcpy(x, c->x, (size_t)c->nin * sizeof *x);
+    x[0] = first;
+    y = mx_infer(c->op, args, c->nin, x);
+    free(x);
+    return y;
+}
+
 /* ---- broadcast
  *
- * One operand takes the shape of the arguments.  Further operands only lend their shapes: the result
- * has the shape that all of them broadcast to together, but for `axes`, counted from the end, where
- * operand 0 keeps its own size and the others' is not looked at. */
+ * One operand takes the shape of the arguments.  Further operands only lend their shapes.  Without a
+ * shape in the arguments the result has the one that all of them broadcast to together, but for `axes`,
+ * counted from the end, where operand 0 keeps its own size and the others' is not looked at.  Where they
+ * are to be `alike`, there is nothing to broadcast: a shape that differs is an error. */
 
-struct broadcast_args { struct ints shape, axes; };
 static const struct field broadcast_args_fields[] = {
-    FIELD(broadcast_args, shape), FIELD(broadcast_args, axes), { 0 }
+    SIZES(broadcast_args, shape), FIELD(broadcast_args, axes), FIELD(broadcast_args, alike), { 0 }
 };
+
+static bool by_operands(const struct call *c)
+{
+    return c->nin > 1 && ((const struct broadcast_args *)c->args)->shape.n == 0;
+}
 
 static bool keeps_axis(const struct broadcast_args *a, int from_end)
 {
@@ -46,6 +93,9 @@ static int lent_shapes(const struct call *c, struct spec out[])
     int ndim = 0;
     for (int k = 0; k < c->nin; k++)
         ndim = c->x[k]->ndim > ndim ? c->x[k]->ndim : ndim;
+    for (int k = 1; k < c->nin && a->alike; k++)
+        if (!same_shape(x, c->x[k]))
+            return failed(mx_fail("[broadcast] expected shape %s, got %s", shape_of(c->x[k]), shape_of(x)));
     for (int i = -ndim; i < 0; i++) {
         int size = 1, *at = &out->shape[ndim + i];
         bool kept = keeps_axis(a, i);
@@ -69,12 +119,12 @@ static int broadcast_shapes(const struct call *c, struct spec out[])
     const struct broadcast_args *a = c->args;
     mx x = c->x[0];
     int lead = a->shape.n - x->ndim, shape[MX_MAX_NDIM];
-    if (c->nin > 1)
+    if (by_operands(c))
         return lent_shapes(c, out);
     if (a->shape.n > MX_MAX_NDIM)
         return failed(mx_fail("[broadcast_to] expected at most 64 dimensions, got %d", a->shape.n));
     for (int i = 0; i < a->shape.n; i++)
-        shape[i] = (int)a->shape.v[i];
+        shape[i] = (int)size_in(c, a->shape.v[i]);
     bool fits = lead >= 0;
     for (int i = 0; i < x->ndim && fits; i++)
         fits = x->shape[i] == 1 || x->shape[i] == shape[lead + i];
@@ -98,13 +148,13 @@ static bool broadcast_view(const struct call *c, mx y)
 static void broadcast_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     if (want[0])
-        dx[0] = mx_sum_to(ct[0], c->x[0]->ndim, c->x[0]->shape);
+        dx[0] = mx_sum_to_like(ct[0], c->x[0]);
 }
 
 static void broadcast_jvp(const struct call *c, const mx t[], mx dy[])
 {
     if (t[0])
-        dy[0] = mx_broadcast_to(t[0], c->y[0]->ndim, c->y[0]->shape);
+        dy[0] = mx_broadcast_like(t[0], c->y[0]);
 }
 
 /* Every operand with the batch, or 1, in front and as many dimensions behind it as the result. */
@@ -134,17 +184,30 @@ static void lent_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
 static void broadcast_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct broadcast_args *a = c->args;
-    if (c->nin > 1) {
+    if (a->alike) {
+        struct size n = batch_size(c, axis);
+        y[0] = mx_shape_checked(batch_all(c->x[0], axis[0], n), batch_all(c->x[1], axis[1], n));
+        yaxis[0] = 0;
+        return;
+    }
+    if (by_operands(c)) {
         lent_vmap(c, axis, y, yaxis);
         return;
     }
-    mx x = batch_first(c->x[0], axis[0]);
-    int ones = a->shape.n - (x->ndim - 1), between[MX_MAX_NDIM], shape[MX_MAX_NDIM + 1];
+    bool batched = axis[0] >= 0;
+    int ones = a->shape.n - (c->x[0]->ndim - batched), between[MX_MAX_NDIM];
+    int64_t v[MX_MAX_NDIM + 1];
     for (int i = 0; i < ones && i < MX_MAX_NDIM; i++)
         between[i] = 1 + i;
-    with_first(dim(x, 0), a->shape, 0, shape);
-    y[0] = mx_broadcast_to(mx_expand_dims(x, between, ones), 1 + a->shape.n, shape);
-    yaxis[0] = 0;
+    mx x = batched ? mx_expand_dims(batch_first(c->x[0], axis[0]), between, ones) : c->x[0];
+    y[0] = with_first_operand(c, &(struct broadcast_args){ .shape = sizes_batched(a->shape, 1, axis, 1 + ones, v) }, x);
+    yaxis[0] = batched ? 0 : -1;
+}
+
+static mx broadcast_settled(const struct call *c)
+{
+    struct spec s;
+    return broadcast_shapes(c, &s) ? MX_NIL : mx_broadcast_to(c->x[0], s.ndim, s.shape);
 }
 
 mx mx_broadcast_to(mx x, int ndim, const int *shape)
@@ -154,11 +217,11 @@ mx mx_broadcast_to(mx x, int ndim, const int *shape)
     if (shape_size("broadcast_to", ndim, shape) < 0)
         return MX_NIL;
     int64_t v[MX_MAX_NDIM];
-    struct broadcast_args a = { ints_of(ndim, shape, v), { 0 } };
+    struct broadcast_args a = { .shape = ints_of(ndim, shape, v) };
     return mx_infer(&op_broadcast, &a, 1, &x);
 }
 
-mx mx_broadcast_like(int n, const mx x[], const int *axes, int n_axes)
+mx mx_broadcast_with(int n, const mx x[], const int *axes, int n_axes)
 {
     int64_t v[MX_MAX_NDIM];
     bool tracer = false;
@@ -174,12 +237,40 @@ mx mx_broadcast_like(int n, const mx x[], const int *axes, int n_axes)
     }
     if (n == 1)
         return x[0];
-    struct broadcast_args a = { { 0 }, ints_of(n_axes, axes, v) };
+    struct broadcast_args a = { .axes = ints_of(n_axes, axes, v) };
     if (tracer && shapeless())
         return mx_infer(&op_broadcast, &a, n, x);
     struct spec s;
     struct call c = { .op = &op_broadcast, .args = &a, .nin = n, .nout = 1, .x = x };
     return lent_shapes(&c, &s) ? MX_NIL : mx_broadcast_to(x[0], s.ndim, s.shape);
+}
+
+mx mx_broadcast_by(mx x, int n, const struct size sizes[])
+{
+    int shape[MX_MAX_NDIM];
+    int64_t v[MX_MAX_NDIM];
+    mx in[1 + MX_MAX_NDIM] = { x };
+    if (is_nil(x))
+        return x;
+    if (!numbers_of(n, sizes, shape))
+        return mx_broadcast_to(x, n, shape);
+    int m = size_operands(1, in, n, sizes, v);
+    return mx_infer(&op_broadcast, &(struct broadcast_args){ .shape = { n, v } }, m, in);
+}
+
+mx mx_broadcast_like(mx x, mx like)
+{
+    struct size sizes[MX_MAX_NDIM];
+    return mx_broadcast_by(x, sizes_like(like, sizes), sizes);
+}
+
+mx mx_shape_checked(mx x, mx like)
+{
+    if (is_nil(x) || is_nil(like))
+        return MX_NIL;
+    if (!shapeless() || x == like || !(x->tracer || like->tracer) || x->ndim == 0)
+        return x;
+    return mx_infer(&op_broadcast, &(struct broadcast_args){ .alike = true }, 2, (mx[]){ x, like });
 }
 
 /* In a graph for any shape each operand follows all that may grow: what is 0-d and known never does. */
@@ -192,7 +283,7 @@ static bool follow(int n, mx x[])
         for (int k = 0; k < n; k++)
             if (k != i && x[k] != x[i] && (x[k]->ndim > 0 || x[k]->tracer))
                 lending[m++] = x[k];
-        y[i] = mx_broadcast_like(m, lending, NULL, 0);
+        y[i] = mx_broadcast_with(m, lending, NULL, 0);
     }
     for (int i = 0; i < n; i++)
         x[i] = lending ? y[i] : MX_NIL;
@@ -221,17 +312,17 @@ bool mx_broadcast(int n, mx x[])
 }
 
 const struct op op_broadcast = {
-    OP_ROW(broadcast), ARGS(broadcast_args), .shapes = broadcast_shapes, .view = broadcast_view,
-    .vjp = broadcast_vjp, .jvp = broadcast_jvp, .vmap = broadcast_vmap,
+    OP_ROW(broadcast), ARGS(broadcast_args), .own = 1, .shapes = broadcast_shapes, .view = broadcast_view,
+    .settled = broadcast_settled, .vjp = broadcast_vjp, .jvp = broadcast_jvp, .vmap = broadcast_vmap,
 };
 
 /* ---- reshape
  *
- * In the arguments a size is a size, -1 for the one that follows from the others, or -2 - i for the
- * size of the operand's axis i: flatten and unflatten so mean what they say for operands of other
- * shapes too, and -1 is settled among the axes that are not copied, which empty arrays need. */
+ * In the arguments one size may be -1: it follows from the others.  Flatten and unflatten take the axes
+ * that they leave alone as sizes of the operand, so they mean what they say for operands of other shapes
+ * too, and -1 is settled among the other axes, which empty arrays need. */
 
-enum { INFERRED = -1, COPIED = -2 };
+enum { INFERRED = -1 };
 
 static int64_t saturating_product(int64_t a, int64_t b)
 {
@@ -250,13 +341,13 @@ static int reshape_shapes(const struct call *c, struct spec out[])
         return failed(mx_fail("[reshape] expected at most %d dimensions, got %d", MX_MAX_NDIM, n));
     for (int i = 0; i < n; i++) {
         int64_t v = a->shape.v[i];
-        shape[i] = v <= COPIED ? dim(x, (int)(COPIED - v)) : (int)v;
-        if (v <= COPIED)
-            copied[COPIED - v] = true;
+        shape[i] = (int)size_in(c, v);
+        if (v <= SIZE_OF(0, 0) && v > SIZE_OF(1, 0))
+            copied[SIZE_OF(0, 0) - v] = true;
         else if (v == INFERRED)
             infer = i;
         else
-            given = saturating_product(given, v);
+            given = saturating_product(given, shape[i]);
     }
     for (int i = 0; i < x->ndim; i++)
         have *= copied[i] ? 1 : x->shape[i];
@@ -311,35 +402,44 @@ static bool reshape_view(const struct call *c, mx y)
 static void reshape_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     if (want[0])
-        dx[0] = mx_reshape(ct[0], c->x[0]->ndim, c->x[0]->shape);
+        dx[0] = mx_reshape_like(ct[0], c->x[0]);
 }
 
 static void reshape_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    dy[0] = mx_infer(&op_reshape, c->args, 1, t);
+    if (t[0])
+        dy[0] = with_first_operand(c, c->args, t[0]);
 }
 
 static void reshape_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct shape_args *a = c->args;
-    int64_t v[MX_MAX_NDIM + 1] = { COPIED };
-    for (int i = 0; i < a->shape.n; i++)
-        v[1 + i] = a->shape.v[i] <= COPIED ? a->shape.v[i] - 1 : a->shape.v[i];
-    struct shape_args batched = { { 1 + a->shape.n, v } };
-    mx x = batch_first(c->x[0], axis[0]);
-    y[0] = mx_infer(&op_reshape, &batched, 1, &x);
-    yaxis[0] = 0;
+    int64_t v[MX_MAX_NDIM + 1];
+    y[0] = with_first_operand(c, &(struct shape_args){ sizes_batched(a->shape, 1, axis, 1, v), a->given },
+                              batch_first(c->x[0], axis[0]));
+    yaxis[0] = axis[0] < 0 ? -1 : 0;
 }
 
-mx mx_reshape(mx x, int ndim, const int *shape)
+static mx reshape_settled(const struct call *c)
 {
-    bool settled = !(shapeless() && x->tracer);
+    struct spec s;
+    return reshape_shapes(c, &s) ? MX_NIL : mx_reshape(c->x[0], s.ndim, s.shape);
+}
+
+bool sizes_were_given(const struct node *n)
+{
+    return n->op == &op_reshape && ((const struct shape_args *)n->args)->given;
+}
+
+static mx reshape(mx x, int ndim, const int *shape, bool given)
+{
+    bool settled = !(x->tracer && shapeless());
     if (is_nil(x) || (settled && shape_is(x, ndim, shape)))
         return x;
     if (ndim > MX_MAX_NDIM)
         return mx_fail("[reshape] expected at most %d dimensions, got %d", MX_MAX_NDIM, ndim);
     int64_t v[MX_MAX_NDIM];
-    struct shape_args a = { ints_of(ndim, shape, v) };
+    struct shape_args a = { ints_of(ndim, shape, v), given };
     int unknown = 0;
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < INFERRED)
@@ -358,18 +458,20 @@ mx mx_reshape(mx x, int ndim, const int *shape)
     return mx_node(&op_reshape, &a, 1, &x, s.ndim, s.shape, s.dtype);
 }
 
+mx mx_reshape(mx x, int ndim, const int *shape) { return reshape(x, ndim, shape, true); }
+
 /* Replaces axes start..end of x by the n sizes given. */
-static mx regroup(mx x, int start, int end, int n, const int *sizes)
+static mx regroup(mx x, int start, int end, int n, const int *sizes, bool given)
 {
     int64_t v[2 * MX_MAX_NDIM];
     int m = 0;
     for (int i = 0; i < start; i++)
-        v[m++] = COPIED - i;
+        v[m++] = SIZE_OF(0, i);
     for (int i = 0; i < n; i++)
         v[m++] = sizes[i];
     for (int i = end + 1; i < x->ndim; i++)
-        v[m++] = COPIED - i;
-    struct shape_args a = { { m, v } };
+        v[m++] = SIZE_OF(0, i);
+    struct shape_args a = { { m, v }, given };
     return mx_infer(&op_reshape, &a, 1, &x);
 }
 
@@ -391,7 +493,7 @@ mx mx_flatten(mx x, int start, int end)
     if (s > e)
         return mx_fail("[flatten] expected the first axis not to be behind the last, got %d and %d",
                        start, end);
-    return s == e ? x : regroup(x, s, e, 1, &inferred);
+    return s == e ? x : regroup(x, s, e, 1, &inferred, true);
 }
 
 mx mx_unflatten(mx x, int axis, int ndim, const int *shape)
@@ -419,12 +521,57 @@ mx mx_unflatten(mx x, int axis, int ndim, const int *shape)
         return mx_fail(
             "[unflatten] expected sizes that multiply to %d, the size of axis %d, got %s", size,
             axis, shape_text(ndim, shape));
-    return ndim == 1 ? x : regroup(x, a, a, ndim, shape);
+    bool same = ndim == 1 && (unknown || !(shapeless() && x->tracer));
+    return same ? x : regroup(x, a, a, ndim, shape, true);
+}
+
+mx mx_reshape_by(mx x, int n, const struct size sizes[])
+{
+    int shape[MX_MAX_NDIM];
+    int64_t v[MX_MAX_NDIM];
+    mx in[1 + MX_MAX_NDIM] = { x };
+    if (is_nil(x))
+        return x;
+    if (n > MX_MAX_NDIM)
+        return mx_fail("[reshape] expected at most %d dimensions, got %d", MX_MAX_NDIM, n);
+    if (!numbers_of(n, sizes, shape))
+        return reshape(x, n, shape, false);
+    int m = size_operands(1, in, n, sizes, v);
+    return mx_infer(&op_reshape, &(struct shape_args){ { n, v }, false }, m, in);
+}
+
+mx mx_reshape_like(mx x, mx like)
+{
+    struct size sizes[MX_MAX_NDIM];
+    return mx_reshape_by(x, sizes_like(like, sizes), sizes);
+}
+
+mx mx_size_checked(mx x, int axis)
+{
+    int n = dim(x, axis), a = axis < 0 ? axis + x->ndim : axis;
+    return is_nil(x) || !(x->tracer && shapeless()) ? x : regroup(x, a, a, 1, &n, false);
+}
+
+mx mx_unflatten_by(mx x, int axis, int n, const struct size sizes[])
+{
+    struct size all[2 * MX_MAX_NDIM];
+    int numbers[MX_MAX_NDIM], m = 0, a = is_nil(x) ? -1 : axis_of("unflatten", axis, x->ndim);
+    if (a < 0)
+        return MX_NIL;
+    if (!numbers_of(n, sizes, numbers))
+        return regroup(x, a, a, n, numbers, false);
+    for (int i = 0; i < x->ndim; i++) {
+        if (i != a)
+            all[m++] = size_of(x, i);
+        for (int k = 0; i == a && k < n; k++)
+            all[m++] = sizes[k];
+    }
+    return mx_reshape_by(x, m, all);
 }
 
 const struct op op_reshape = {
-    OP_ROW(reshape), ARGS(shape_args), .shapes = reshape_shapes, .view = reshape_view,
-    .vjp = reshape_vjp, .jvp = reshape_jvp, .vmap = reshape_vmap,
+    OP_ROW(reshape), ARGS(shape_args), .own = 1, .shapes = reshape_shapes, .view = reshape_view,
+    .settled = reshape_settled, .vjp = reshape_vjp, .jvp = reshape_jvp, .vmap = reshape_vmap,
 };
 
 /* ---- transpose: axis i of the result is axis axes[i] of the operand */
@@ -667,6 +814,8 @@ mx mx_squeeze(mx x, const int *axes, int n)
         n = axes_of("squeeze", axes, n, x->ndim, sorted);
     } else {
         n = 0;
+        if (x->tracer)
+            shapes_matter("squeeze");
         for (int i = 0; i < x->ndim; i++)
             if (x->shape[i] == 1)
                 sorted[n++] = i;
@@ -828,8 +977,7 @@ static void as_strided_vjp(const struct call *c, const mx ct[], const bool want[
     if (!want[0])
         return;
     mx flat = mx_flatten(zeros_of(x), 0, -1);
-    dx[0] = mx_reshape(mx_scatter_add_axis(flat, origins(c->args), mx_flatten(ct[0], 0, -1), 0),
-                       x->ndim, x->shape);
+    dx[0] = mx_reshape_like(mx_scatter_add_axis(flat, origins(c->args), mx_flatten(ct[0], 0, -1), 0), x);
 }
 
 static void as_strided_jvp(const struct call *c, const mx t[], mx dy[])
@@ -842,6 +990,7 @@ static void as_strided_vmap(const struct call *c, const int axis[], mx y[], int 
     const struct as_strided_args *a = c->args;
     mx x = batch_first(c->x[0], axis[0]);
     int n = dim(x, 0);
+    shapes_matter("as_strided");
     int64_t shape[MX_MAX_NDIM + 1] = { n }, strides[MX_MAX_NDIM + 1] = { n ? x->size / n : 0 };
     for (int i = 0; i < a->shape.n; i++) {
         shape[1 + i] = a->shape.v[i];

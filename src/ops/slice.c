@@ -62,12 +62,11 @@ static struct slice_args bounds_of(struct bounds *b, int n, const int *start, co
     return a;
 }
 
-/* The same slice behind a batch axis of n. */
-static struct slice_args bounds_batched(struct bounds *b, int n, struct ints start,
-                                        struct ints stop, struct ints step)
+/* The same slice behind a batch axis. */
+static struct slice_args bounds_batched(struct bounds *b, struct ints start, struct ints stop, struct ints step)
 {
     b->start[0] = 0;
-    b->stop[0] = n;
+    b->stop[0] = TO_END;
     b->step[0] = 1;
     for (int i = 0; i < start.n; i++) {
         b->start[1 + i] = start.v[i];
@@ -127,16 +126,23 @@ static void slice_vmap(const struct call *c, const int axis[], mx y[], int yaxis
     const struct slice_args *a = c->args;
     struct bounds b;
     mx x = batch_first(c->x[0], axis[0]);
-    struct slice_args batched = bounds_batched(&b, dim(x, 0), a->start, a->stop, a->step);
+    struct slice_args batched = bounds_batched(&b, a->start, a->stop, a->step);
     y[0] = mx_infer(&op_slice, &batched, 1, &x);
     yaxis[0] = 0;
+}
+
+static bool takes_axis(mx x, const struct slice_args *a, int i)
+{
+    bool any_size = a->start.v[i] == 0 && a->stop.v[i] == TO_END && a->step.v[i] == 1;
+    if (any_size || (x->tracer && shapeless()))
+        return any_size;
+    return a->step.v[i] == 1 && range_of(x->shape[i], a->start.v[i], a->stop.v[i], 1).count == x->shape[i];
 }
 
 static bool takes_all(mx x, const struct slice_args *a)
 {
     for (int i = 0; i < x->ndim; i++)
-        if (a->step.v[i] != 1 ||
-            range_of(x->shape[i], a->start.v[i], a->stop.v[i], 1).count != x->shape[i])
+        if (!takes_axis(x, a, i))
             return false;
     return true;
 }
@@ -193,7 +199,7 @@ mx mx_slice_axis(mx x, int axis, int start, int stop, int step)
     for (int i = 0; i < x->ndim; i++) {
         bool it = i == axis || i == axis + x->ndim;
         from[i] = it ? start : 0;
-        to[i] = it ? stop : x->shape[i];
+        to[i] = it ? stop : TO_END;
         by[i] = it ? step : 1;
     }
     return mx_slice(x, from, to, by);
@@ -279,11 +285,43 @@ static void slice_update_vmap(const struct call *c, const int axis[], mx y[], in
 {
     const struct slice_update_args *a = c->args;
     struct bounds b;
-    int n = batch_size(c, axis);
+    struct size n = batch_size(c, axis);
     mx x = batch_all(c->x[0], axis[0], n), u = batch_all(c->x[1], axis[1], n);
-    struct slice_args at = bounds_batched(&b, n, a->start, a->stop, a->step);
+    struct slice_args at = bounds_batched(&b, a->start, a->stop, a->step);
     y[0] = put_back(&at, x, u, a->fold);
     yaxis[0] = 0;
+}
+
+/* The sizes of x[slice]: what the bounds alone say, the rest is that of the slice. */
+static void sizes_within(mx x, const struct slice_args *a, const int *shape, struct size sizes[])
+{
+    bool lent = x->tracer && shapeless();
+    mx part = NULL;
+    for (int i = 0; i < x->ndim; i++) {
+        int64_t start = a->start.v[i], stop = a->stop.v[i];
+        bool one = shape[i] == 1 && start < 0 && stop == (start == -1 ? TO_END : start + 1);
+        bool inside = start >= 0 && stop >= 0 && (a->step.v[i] > 0 ? stop : start + 1) <= x->shape[i];
+        sizes[i] = size_is(shape[i]);
+        if (!lent || one || inside)
+            continue;
+        if (takes_axis(x, a, i)) {
+            sizes[i] = size_of(x, i);
+            continue;
+        }
+        part = part ? part : mx_infer(&op_slice, a, 1, &x);
+        sizes[i] = size_of(part, i);
+    }
+}
+
+bool mx_slice_sizes(mx x, const int *start, const int *stop, const int *step, struct size sizes[])
+{
+    struct bounds b;
+    struct slice_args a = bounds_of(&b, x->ndim, start, stop, step);
+    int shape[MX_MAX_NDIM];
+    if (is_nil(x) || sliced_shape("slice", x, a.start, a.stop, a.step, shape))
+        return false;
+    sizes_within(x, &a, shape, sizes);
+    return true;
 }
 
 mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, const int *step,
@@ -294,13 +332,15 @@ mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, cons
     struct bounds b;
     struct slice_args a = bounds_of(&b, x->ndim, start, stop, step);
     int shape[MX_MAX_NDIM];
+    struct size sizes[MX_MAX_NDIM];
     if (sliced_shape("slice_update", x, a.start, a.stop, a.step, shape))
         return MX_NIL;
     /* Leading axes of one element are dropped, as an assignment in NumPy does. */
     while (update->ndim > x->ndim && update->shape[0] == 1)
         update = mx_squeeze(update, (const int[]){ 0 }, 1);
-    mx u = mx_broadcast_to(mx_astype(update, x->dtype), x->ndim, shape);
-    if (is_nil(u) || u->size == 0)
+    sizes_within(x, &a, shape, sizes);
+    mx u = mx_broadcast_by(mx_astype(update, x->dtype), x->ndim, sizes);
+    if (is_nil(u) || (u->size == 0 && !(u->tracer && shapeless())))
         return is_nil(u) ? u : x;
     return f == SCATTER_SET && takes_all(x, &a) ? u : put_back(&a, x, u, f);
 }
@@ -319,15 +359,26 @@ const struct op op_slice_update = {
  * range (core/outside.h) */
 
 const struct field dynamic_args_fields[] = {
-    FIELD(dynamic_args, axes), FIELD(dynamic_args, sizes), FIELD(dynamic_args, outside), { 0 }
+    FIELD(dynamic_args, axes), SIZES(dynamic_args, sizes), FIELD(dynamic_args, outside), { 0 }
 };
+
+/* A number for each of the axes? */
+static bool corner_fits(const char *op, const struct dynamic_args *a, mx start)
+{
+    if (start->ndim == 1 && start->shape[0] == a->axes.n)
+        return true;
+    mx_fail("[%s] expected a start of one number for each of %d axes, got shape %s", op, a->axes.n, shape_of(start));
+    return false;
+}
 
 static int dynamic_slice_shapes(const struct call *c, struct spec out[])
 {
     const struct dynamic_args *a = c->args;
     int shape[MX_MAX_NDIM];
+    if (!corner_fits("slice", a, c->x[1]))
+        return 1;
     for (int i = 0; i < a->sizes.n; i++) {
-        shape[i] = (int)a->sizes.v[i];
+        shape[i] = (int)size_in(c, a->sizes.v[i]);
         if (shape[i] < 0 || shape[i] > dim(c->x[0], i))
             return failed(mx_fail("[slice] expected a size from 0 to %d for axis %d, got %d",
                                   dim(c->x[0], i), i, shape[i]));
@@ -335,16 +386,28 @@ static int dynamic_slice_shapes(const struct call *c, struct spec out[])
     return spec_set(out, c->x[0]->dtype, a->sizes.n, shape);
 }
 
-static mx dynamic_slice(const struct dynamic_args *a, mx x, mx start)
+/* As the arguments say, but for the sizes. */
+static mx dynamic_slice(const struct dynamic_args *a, mx x, mx start, const struct size sizes[])
 {
-    mx in[2] = { x, start };
-    return mx_infer(&op_dynamic_slice, a, 2, in);
+    mx in[2 + MX_MAX_NDIM] = { x, start };
+    int64_t v[MX_MAX_NDIM];
+    int n = size_operands(2, in, x->ndim, sizes, v);
+    return mx_infer(&op_dynamic_slice, &(struct dynamic_args){ a->axes, { x->ndim, v }, a->outside }, n, in);
+}
+
+/* The same of an array like operand 0. */
+static mx dynamic_slice_of(const struct call *c, mx x)
+{
+    mx in[2 + MX_MAX_NDIM];
+    memcpy(in, c->x, (size_t)c->nin * sizeof *in);
+    in[0] = x;
+    return mx_infer(&op_dynamic_slice, c->args, c->nin, in);
 }
 
 static mx dynamic_update(const struct dynamic_args *a, mx x, mx update, mx start)
 {
     mx in[3] = { x, update, start };
-    return mx_infer(&op_dynamic_slice_update, a, 3, in);
+    return mx_infer(&op_dynamic_slice_update, &(struct dynamic_args){ a->axes, { 0 }, a->outside }, 3, in);
 }
 
 static void dynamic_slice_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
@@ -356,7 +419,7 @@ static void dynamic_slice_vjp(const struct call *c, const mx ct[], const bool wa
 static void dynamic_slice_jvp(const struct call *c, const mx t[], mx dy[])
 {
     if (t[0])
-        dy[0] = dynamic_slice(c->args, t[0], c->x[1]);
+        dy[0] = dynamic_slice_of(c, t[0]);
 }
 
 /* The corner's coordinates as index arrays: (B, n) gives n of (B,).  Batched operands are indexed
@@ -368,40 +431,52 @@ static int corners(mx start, int n_axes, mx out[])
     return n_axes;
 }
 
-static struct dynamic_args dynamic_batched(int n, const struct dynamic_args *a, int64_t *axes,
-                                           int64_t *sizes)
+/* Behind a batch axis. */
+static struct dynamic_args moved_up(const struct dynamic_args *a, int64_t *axes)
 {
-    sizes[0] = n;
     for (int i = 0; i < a->axes.n; i++)
         axes[i] = a->axes.v[i] + 1;
-    for (int i = 0; i < a->sizes.n; i++)
-        sizes[1 + i] = a->sizes.v[i];
-    return (struct dynamic_args){ { a->axes.n, axes }, { 1 + a->sizes.n, sizes }, a->outside };
+    return (struct dynamic_args){ .axes = { a->axes.n, axes }, .outside = a->outside };
+}
+
+/* The sizes of the slice; where they are not told by numbers, those of the operands as they are. */
+static void slice_sizes(const struct call *c, struct ints v, const int axis[], struct size sizes[])
+{
+    for (int i = 0; i < v.n; i++) {
+        int at = (int)(SIZE_OF(0, 0) - v.v[i]), k = at / MX_MAX_NDIM, d = at % MX_MAX_NDIM;
+        sizes[i] = v.v[i] > SIZE_OF(0, 0) ? size_is((int)v.v[i])
+                                          : size_of(c->x[k], d + (axis[k] >= 0 && d >= axis[k]));
+    }
 }
 
 /* One corner for all is a dynamic slice again; a corner for each, a gather. */
 static void dynamic_slice_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct dynamic_args *a = c->args;
-    int n = batch_size(c, axis);
+    struct size n = batch_size(c, axis), sizes[MX_MAX_NDIM + 1] = { n };
+    int64_t v[MX_MAX_NDIM];
+    mx x = batch_first(c->x[0], axis[0]), at[MX_MAX_NDIM + 1];
+    slice_sizes(c, a->sizes, axis, sizes + 1);
     yaxis[0] = 0;
-    if (axis[1] < 0) {
-        int64_t axes[MX_MAX_NDIM], sizes[MX_MAX_NDIM + 1];
-        struct dynamic_args batched = dynamic_batched(n, a, axes, sizes);
-        y[0] = dynamic_slice(&batched, batch_first(c->x[0], axis[0]), c->x[1]);
+    if (axis[0] < 0 && axis[1] < 0) {
+        y[0] = dynamic_slice(a, x, c->x[1], sizes + 1);
+        yaxis[0] = -1;
         return;
     }
-    mx x = batch_first(c->x[0], axis[0]), at[MX_MAX_NDIM + 1];
+    if (axis[1] < 0) {
+        struct dynamic_args moved = moved_up(a, v);
+        y[0] = dynamic_slice(&moved, x, c->x[1], sizes);
+        return;
+    }
     bool whole = axis[0] < 0; /* every example looks into the same x */
-    int axes[MX_MAX_NDIM + 1] = { 0 }, sizes[MX_MAX_NDIM + 1] = { 1 }, k = !whole;
+    int axes[MX_MAX_NDIM + 1] = { 0 }, k = !whole;
+    sizes[0] = size_is(1);
     if (!whole)
-        at[0] = mx_arange(0, n, 1, DT_int32);
+        at[0] = mx_arange_by(1, &n, DT_int32);
     int m = k + corners(batch_first(c->x[1], axis[1]), a->axes.n, at + k);
     for (int i = 0; i < a->axes.n; i++)
         axes[k + i] = (int)a->axes.v[i] + k;
-    for (int i = 0; i < a->sizes.n; i++)
-        sizes[k + i] = (int)a->sizes.v[i];
-    mx g = mx_gather_as((struct asked){ ITSELF, a->outside }, x, at, axes, m, sizes);
+    mx g = mx_gather_as((struct asked){ ITSELF, a->outside }, x, at, axes, m, sizes + whole);
     y[0] = whole ? g : mx_squeeze(g, (const int[]){ 1 }, 1);
 }
 
@@ -427,15 +502,18 @@ static int check_corner(const char *op, mx x, mx start, const int *axes, int n, 
 mx mx_slice_dynamic(mx x, mx start, const int *axes, int n, const int *sizes)
 {
     int at[MX_MAX_NDIM];
-    int64_t v[MX_MAX_NDIM], w[MX_MAX_NDIM];
+    int64_t v[MX_MAX_NDIM];
+    struct size given[MX_MAX_NDIM];
     if (is_nil(x) || is_nil(start) || check_corner("slice", x, start, axes, n, at))
         return MX_NIL;
-    struct dynamic_args a = { ints_of(n, at, v), ints_of(x->ndim, sizes, w), OUTSIDE_NEAREST };
-    return dynamic_slice(&a, x, start->ndim ? start : mx_reshape(start, 1, (const int[]){ 1 }));
+    for (int i = 0; i < x->ndim; i++)
+        given[i] = size_is(sizes[i]);
+    struct dynamic_args a = { .axes = ints_of(n, at, v), .outside = OUTSIDE_NEAREST };
+    return dynamic_slice(&a, x, start->ndim ? start : mx_reshape(start, 1, (const int[]){ 1 }), given);
 }
 
 const struct op op_dynamic_slice = {
-    OP_ROW(dynamic_slice), ARGS(dynamic_args), .shapes = dynamic_slice_shapes,
+    OP_ROW(dynamic_slice), ARGS(dynamic_args), .own = 2, .shapes = dynamic_slice_shapes,
     .vjp = dynamic_slice_vjp, .jvp = dynamic_slice_jvp, .vmap = dynamic_slice_vmap,
 };
 
@@ -444,6 +522,8 @@ static int dynamic_slice_update_shapes(const struct call *c, struct spec out[])
 {
     mx x = c->x[0], u = c->x[1];
     bool fits = u->ndim == x->ndim;
+    if (!corner_fits("slice_update", c->args, c->x[2]))
+        return 1;
     for (int i = 0; i < x->ndim && fits; i++)
         fits = u->shape[i] <= x->shape[i];
     if (!fits)
@@ -455,31 +535,34 @@ static int dynamic_slice_update_shapes(const struct call *c, struct spec out[])
 static void dynamic_slice_update_vjp(const struct call *c, const mx ct[], const bool want[],
                                      mx dx[])
 {
+    struct size sizes[MX_MAX_NDIM];
+    sizes_like(c->x[1], sizes);
     if (want[0])
         dx[0] = dynamic_update(c->args, ct[0], zeros_of(c->x[1]), c->x[2]);
     if (want[1])
-        dx[1] = dynamic_slice(c->args, ct[0], c->x[2]);
+        dx[1] = dynamic_slice(c->args, ct[0], c->x[2], sizes);
 }
 
 static void dynamic_slice_update_jvp(const struct call *c, const mx t[], mx dy[])
 {
     if (t[0] || t[1])
-        dy[0] = dynamic_update(c->args, or_zeros(t[0], c->x[0]), or_zeros(t[1], c->x[1]), c->x[2]);
+        dy[0] = dynamic_update(c->args, or_zeros(t[0], c->x[0]),
+                               or_zeros(t[1], c->x[1]), c->x[2]);
 }
 
 static void dynamic_slice_update_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct dynamic_args *a = c->args;
-    int n = batch_size(c, axis);
+    struct size n = batch_size(c, axis);
     mx x = batch_all(c->x[0], axis[0], n), u = batch_all(c->x[1], axis[1], n);
+    int64_t v[MX_MAX_NDIM];
     yaxis[0] = 0;
     if (axis[2] < 0) {
-        int64_t axes[MX_MAX_NDIM], sizes[MX_MAX_NDIM + 1];
-        struct dynamic_args batched = dynamic_batched(n, a, axes, sizes);
-        y[0] = dynamic_update(&batched, x, u, c->x[2]);
+        struct dynamic_args moved = moved_up(a, v);
+        y[0] = dynamic_update(&moved, x, u, c->x[2]);
         return;
     }
-    mx at[MX_MAX_NDIM + 1] = { mx_arange(0, n, 1, DT_int32) };
+    mx at[MX_MAX_NDIM + 1] = { mx_arange_by(1, &n, DT_int32) };
     int axes[MX_MAX_NDIM + 1] = { 0 };
     int m = 1 + corners(batch_first(c->x[2], axis[2]), a->axes.n, at + 1);
     for (int i = 0; i < a->axes.n; i++)
@@ -491,7 +574,7 @@ static void dynamic_slice_update_vmap(const struct call *c, const int axis[], mx
 mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n)
 {
     int at[MX_MAX_NDIM];
-    int64_t v[MX_MAX_NDIM], w[MX_MAX_NDIM];
+    int64_t v[MX_MAX_NDIM];
     if (is_nil(x) || is_nil(update) || is_nil(start) ||
         check_corner("slice_update", x, start, axes, n, at))
         return MX_NIL;
@@ -501,7 +584,7 @@ mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n)
         ones[i] = i;
     if (lead > 0)
         update = mx_expand_dims(update, ones, lead);
-    struct dynamic_args a = { ints_of(n, at, v), ints_of(update->ndim, update->shape, w), OUTSIDE_NOTHING };
+    struct dynamic_args a = { .axes = ints_of(n, at, v), .outside = OUTSIDE_NOTHING };
     return dynamic_update(&a, x, mx_astype(update, x->dtype),
                           start->ndim ? start : mx_reshape(start, 1, (const int[]){ 1 }));
 }
@@ -515,11 +598,19 @@ const struct op op_dynamic_slice_update = {
 /* ---- split: part k runs from cut k - 1 to cut k */
 
 const struct field split_args_fields[] = {
-    FIELD(split_args, cuts), FIELD(split_args, axis), { 0 }
+    FIELD(split_args, cuts), FIELD(split_args, axis), SIZES(split_args, sizes), { 0 }
 };
 
-struct range part_of(const struct split_args *a, int k, int size)
+static struct range part_of(const struct call *c, int k)
 {
+    const struct split_args *a = c->args;
+    int size = dim(c->x[0], a->axis);
+    if (a->sizes.n) {
+        struct range r = { 0, size_in(c, a->sizes.v[k]), 1 };
+        for (int i = 0; i < k; i++)
+            r.first += size_in(c, a->sizes.v[i]);
+        return r;
+    }
     int64_t from = k ? a->cuts.v[k - 1] : 0, to = k < a->cuts.n ? a->cuts.v[k] : size;
     return (struct range){ from, to - from, 1 };
 }
@@ -532,10 +623,13 @@ static int split_shapes(const struct call *c, struct spec out[])
     if (a->cuts.n && a->cuts.v[a->cuts.n - 1] > size)
         return failed(mx_fail("[split] cannot cut axis %d of size %d at %lld", a->axis, size,
                        (long long)a->cuts.v[a->cuts.n - 1]));
-    for (int k = 0; k <= a->cuts.n; k++) {
+    int64_t all = 0;
+    for (int k = 0; k < c->nout; k++) {
         spec_like(&out[k], x);
-        out[k].shape[a->axis] = (int)part_of(a, k, size).count;
+        all += out[k].shape[a->axis] = (int)part_of(c, k).count;
     }
+    if (all != size)
+        return failed(mx_fail("[split] expected parts of %d elements together, got %lld", size, (long long)all));
     return 0;
 }
 
@@ -545,39 +639,54 @@ static bool split_view(const struct call *c, mx y)
     mx x = c->x[0];
     memcpy(y->strides, x->strides, (size_t)x->ndim * sizeof *x->strides);
     y->offset = x->offset +
-                (y->size ? part_of(a, y->out, x->shape[a->axis]).first * x->strides[a->axis] : 0);
+                (y->size ? part_of(c, y->out).first * x->strides[a->axis] : 0);
     return true;
 }
 
 static void split_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct split_args *a = c->args;
-    mx x = c->x[0], *parts = want[0] ? mx_malloc((size_t)c->nout * sizeof *parts) : NULL;
+    mx *parts = want[0] ? mx_malloc((size_t)c->nout * sizeof *parts) : NULL;
     if (!parts)
         return;
-    for (int k = 0; k < c->nout; k++) {
-        int shape[MX_MAX_NDIM];
-        memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
-        shape[a->axis] = (int)part_of(a, k, x->shape[a->axis]).count;
-        parts[k] = ct[k] ? ct[k] : zeros_shaped(x->dtype, x->ndim, shape);
-    }
+    for (int k = 0; k < c->nout; k++)
+        parts[k] = ct[k] ? ct[k] : zeros_of(c->y[k]);
     dx[0] = mx_concatenate(c->nout, parts, a->axis);
     free(parts);
 }
 
+/* The node with operand 0 replaced. */
+static void split_other(const struct call *c, const struct split_args *a, mx first, mx y[])
+{
+    mx *in = mx_malloc((size_t)c->nin * sizeof *in);
+    for (int k = 0; k < c->nout && !in; k++)
+        y[k] = MX_NIL;
+    if (!in)
+        return;
+    memcpy(in, c->x, (size_t)c->nin * sizeof *in);
+    in[0] = first;
+    mx_infer_n(&op_split, a, c->nin, in, c->nout, y);
+    free(in);
+}
+
 static void split_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    mx_infer_n(&op_split, c->args, 1, t, c->nout, dy);
+    if (t[0])
+        split_other(c, c->args, t[0], dy);
 }
 
 static void split_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct split_args *a = c->args;
-    struct split_args batched = { a->cuts, a->axis + 1 };
-    mx x = batch_first(c->x[0], axis[0]);
-    mx_infer_n(&op_split, &batched, 1, &x, c->nout, y);
+    int64_t *v = mx_malloc((size_t)c->nout * sizeof *v);
+    bool batched = axis[0] >= 0;
+    struct split_args moved = { a->cuts, a->axis + batched, { 0 } };
+    if (v)
+        moved.sizes = sizes_batched(a->sizes, 0, axis, 0, v);
+    split_other(c, &moved, v ? batch_first(c->x[0], axis[0]) : MX_NIL, y);
+    free(v);
     for (int k = 0; k < c->nout; k++)
-        yaxis[k] = 0;
+        yaxis[k] = batched ? 0 : -1;
 }
 
 static int split_failed(int n, mx *out)
@@ -596,6 +705,21 @@ static int split_up(mx x, struct split_args a, mx *out)
     else
         mx_infer_n(&op_split, &a, 1, &x, n, out);
     return is_nil(out[0]) ? split_failed(n, out) : n;
+}
+
+/* The parts have these sizes. */
+static void split_by(mx x, int axis, int n, const struct size sizes[], mx *out)
+{
+    mx *in = mx_malloc(((size_t)n + 1) * (sizeof *in + sizeof(int64_t)));
+    if (!in) {
+        split_failed(n, out);
+        return;
+    }
+    int64_t *v = (int64_t *)(in + n + 1);
+    in[0] = x;
+    int m = size_operands(1, in, n, sizes, v);
+    mx_infer_n(&op_split, &(struct split_args){ { 0 }, axis, { n, v } }, m, in, n, out);
+    free(in);
 }
 
 int mx_split_size(mx x, int sections, int axis)
@@ -629,8 +753,17 @@ int mx_split(mx x, int sections, int axis, mx *out)
         return split_failed(sections, out);
     for (int k = 0; k < sections; k++)
         v[k] = (int64_t)(k + 1) * size;
-    int a = axis < 0 ? axis + x->ndim : axis;
-    int n = split_up(x, (struct split_args){ { sections - 1, v }, a }, out);
+    int a = axis < 0 ? axis + x->ndim : axis, n;
+    if (x->tracer && shapeless()) { /* as rows of one more axis */
+        for (int k = 0; k < sections; k++)
+            v[k] = k + 1;
+        mx rows = mx_unflatten_by(x, a, 2, (struct size[]){ size_is(sections), size_is(-1) });
+        n = split_up(rows, (struct split_args){ { sections - 1, v }, a, { 0 } }, out);
+        for (int k = 0; k < n; k++)
+            out[k] = mx_squeeze(out[k], &a, 1);
+    } else {
+        n = split_up(x, (struct split_args){ { sections - 1, v }, a, { 0 } }, out);
+    }
     free(v);
     return n;
 }
@@ -645,18 +778,18 @@ int mx_split_at(mx x, const int *indices, int n, int axis, mx *out)
     if (!v)
         return split_failed(n + 1, out);
     int size = x->shape[a];
-    bool ascend = true;
+    bool ascend = true, settled = true;
     for (int k = 0; k < n; k++) {
         v[k] = range_of(size, indices[k], size, 1).first;
         ascend &= k == 0 || v[k - 1] <= v[k];
+        settled &= v[k] == indices[k];
     }
     int parts = n + 1;
-    if (ascend) {
-        parts = split_up(x, (struct split_args){ { n, v }, a }, out);
+    if (ascend && (settled || !(x->tracer && shapeless()))) {
+        parts = split_up(x, (struct split_args){ { n, v }, a, { 0 } }, out);
     } else {
-        v[n] = size;
         for (int k = 0; k <= n; k++) {
-            out[k] = mx_slice_axis(x, a, k ? (int)v[k - 1] : 0, (int)v[k], 1);
+            out[k] = mx_slice_axis(x, a, k ? indices[k - 1] : 0, k < n ? indices[k] : TO_END, 1);
             parts = is_nil(out[k]) ? -1 : parts;
         }
     }
@@ -665,7 +798,7 @@ int mx_split_at(mx x, const int *indices, int n, int axis, mx *out)
 }
 
 const struct op op_split = {
-    OP_ROW(split), ARGS(split_args), .shapes = split_shapes, .view = split_view,
+    OP_ROW(split), ARGS(split_args), .own = 1, .shapes = split_shapes, .view = split_view,
     .vjp = split_vjp, .jvp = split_jvp, .vmap = split_vmap,
 };
 
@@ -697,6 +830,15 @@ static void concatenate_vjp(const struct call *c, const mx ct[], const bool want
 {
     const struct axis_args *a = c->args;
     int64_t at = 0;
+    if (shapeless() && ct[0]->tracer) {
+        struct size *sizes = mx_malloc((size_t)c->nin * sizeof *sizes);
+        for (int k = 0; k < c->nin && sizes; k++)
+            sizes[k] = size_of(c->x[k], a->axis);
+        if (sizes)
+            split_by(ct[0], a->axis, c->nin, sizes, dx);
+        free(sizes);
+        return;
+    }
     for (int k = 0; k < c->nin; k++) {
         int64_t end = at + dim(c->x[k], a->axis);
         if (want[k])
@@ -711,7 +853,7 @@ static mx joined(const struct call *c, const mx t[], const int axis[], int along
     mx *parts = mx_malloc((size_t)c->nin * sizeof *parts);
     if (!parts)
         return MX_NIL;
-    int n = axis ? batch_size(c, axis) : 0;
+    struct size n = axis ? batch_size(c, axis) : size_is(0);
     for (int k = 0; k < c->nin; k++)
         parts[k] = axis ? batch_all(c->x[k], axis[k], n) : or_zeros(t[k], c->x[k]);
     mx y = mx_concatenate(c->nin, parts, along);
@@ -797,12 +939,12 @@ static int pad_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
-/* Where x lies in the result, of an array with `lead` axes before x's. */
-static struct slice_args inside(struct bounds *b, const struct pad_args *a, mx x)
+/* Where x lies in the result. */
+static struct slice_args inside(struct bounds *b, const struct pad_args *a)
 {
     for (int i = 0; i < a->low.n; i++) {
         b->start[i] = a->low.v[i];
-        b->stop[i] = a->low.v[i] + x->shape[i];
+        b->stop[i] = a->high.v[i] ? -a->high.v[i] : TO_END;
         b->step[i] = 1;
     }
     int n = a->low.n;
@@ -814,12 +956,11 @@ static struct slice_args inside(struct bounds *b, const struct pad_args *a, mx x
 static void pad_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     struct bounds b;
-    mx x = c->x[0];
-    struct slice_args at = inside(&b, c->args, x);
+    struct slice_args at = inside(&b, c->args);
     if (want[0])
         dx[0] = mx_infer(&op_slice, &at, 1, ct);
     if (want[1])
-        dx[1] = mx_sum(put_back(&at, ct[0], zeros_of(x), SCATTER_SET), NULL, 0, false);
+        dx[1] = mx_sum(put_back(&at, ct[0], zeros_of(c->x[0]), SCATTER_SET), NULL, 0, false);
 }
 
 static void pad_jvp(const struct call *c, const mx t[], mx dy[])
@@ -833,7 +974,8 @@ static void pad_vmap(const struct call *c, const int axis[], mx y[], int yaxis[]
     const struct pad_args *a = c->args;
     struct bounds b;
     int64_t low[MX_MAX_NDIM + 1] = { 0 }, high[MX_MAX_NDIM + 1] = { 0 };
-    int m = a->low.n, n = batch_size(c, axis);
+    int m = a->low.n;
+    struct size n = batch_size(c, axis);
     for (int i = 0; i < m; i++) {
         low[1 + i] = a->low.v[i];
         high[1 + i] = a->high.v[i];
@@ -846,18 +988,12 @@ static void pad_vmap(const struct call *c, const int axis[], mx y[], int yaxis[]
         return;
     }
     /* A value for each example: the padded shape filled with them, x written in. */
-    struct spec whole;
-    struct call c2 = { .op = &op_pad, .args = &batched, .nin = 2, .nout = 1, .x = in };
     int ones[MX_MAX_NDIM];
     for (int i = 0; i < m; i++)
         ones[i] = 1 + i;
-    struct slice_args at = inside(&b, &batched, in[0]);
-    if (is_nil(in[0]) || pad_shapes(&c2, &whole)) {
-        y[0] = MX_NIL;
-        return;
-    }
-    mx filled = mx_broadcast_to(mx_expand_dims(c->x[1], ones, m), whole.ndim, whole.shape);
-    y[0] = put_back(&at, filled, in[0], SCATTER_SET);
+    struct slice_args at = inside(&b, &batched);
+    mx whole = mx_infer(&op_pad, &batched, 2, (mx[]){ in[0], array_of_int(0, in[0]->dtype) });
+    y[0] = put_back(&at, mx_broadcast_like(mx_expand_dims(c->x[1], ones, m), whole), in[0], SCATTER_SET);
 }
 
 /* Which element of an axis of n stands at place i, before, inside or behind it. */
@@ -877,6 +1013,8 @@ static mx pad_with_own(mx x, int axis, int low, int high, enum pad_mode mode)
     int n = dim(x, axis);
     if (is_nil(x) || (low == 0 && high == 0))
         return x;
+    if (x->tracer)
+        shapes_matter("pad");
     if (n == 0)
         return mx_fail(
             "[pad] an axis of size 0 can be padded with a constant only; axis %d of shape %s", axis,

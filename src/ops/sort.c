@@ -14,10 +14,25 @@ static const struct field searchsorted_args_fields[] = { FIELD(searchsorted_args
 
 static int value_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[0]); }
 
+/* Is there an element kth?  A negative one counts from the end. */
+static bool has_kth(const struct call *c)
+{
+    int n = dim(c->x[0], -1), kth = ((const struct partition_args *)c->args)->kth;
+    if (kth >= -n && kth < n)
+        return true;
+    mx_fail("[%s] expected kth from %d to %d for an array of shape %s, got %d", c->op->name, -n, n - 1,
+            shape_of(c->x[0]), kth);
+    return false;
+}
+
+static int partition_shapes(const struct call *c, struct spec out[]) { return !has_kth(c) || value_shapes(c, out); }
+
 static int place_shapes(const struct call *c, struct spec out[])
 {
     return spec_set(out, DT_uint32, c->x[0]->ndim, c->x[0]->shape);
 }
+
+static int argpartition_shapes(const struct call *c, struct spec out[]) { return !has_kth(c) || place_shapes(c, out); }
 
 /* y = x in the order that took x's elements to y's: ties may be broken in any way, so the two orders
  * that sort both are put together. */
@@ -52,14 +67,14 @@ const struct op op_sort = {
     OP_ROW(sort), .shapes = value_shapes, .vjp = sort_vjp, .jvp = sort_jvp, .vmap = last_axis_vmap,
 };
 const struct op op_partition = {
-    OP_ROW(partition), ARGS(partition_args), .shapes = value_shapes, .vjp = sort_vjp, .jvp = sort_jvp,
+    OP_ROW(partition), ARGS(partition_args), .shapes = partition_shapes, .vjp = sort_vjp, .jvp = sort_jvp,
     .vmap = last_axis_vmap,
 };
 const struct op op_argsort = {
     OP_ROW(argsort), .shapes = place_shapes, .vjp = no_vjp, .jvp = no_jvp, .vmap = last_axis_vmap,
 };
 const struct op op_argpartition = {
-    OP_ROW(argpartition), ARGS(partition_args), .shapes = place_shapes, .vjp = no_vjp, .jvp = no_jvp,
+    OP_ROW(argpartition), ARGS(partition_args), .shapes = argpartition_shapes, .vjp = no_vjp, .jvp = no_jvp,
     .vmap = last_axis_vmap,
 };
 
@@ -100,7 +115,7 @@ static mx partition(const struct op *op, mx x, int kth, int axis)
     if (kth < -n || kth >= n)
         return mx_fail("[%s] expected kth from %d to %d for axis %d of an array of shape %s, got %d", op->name, -n,
                        n - 1, axis, shape_of(x), kth);
-    return along(op, &(struct partition_args){ kth < 0 ? kth + n : kth }, x, axis);
+    return along(op, &(struct partition_args){ kth < 0 && !(x->tracer && shapeless()) ? kth + n : kth }, x, axis);
 }
 
 mx mx_partition(mx x, int kth, int axis) { return partition(&op_partition, x, kth, axis); }
@@ -117,9 +132,9 @@ mx mx_topk(mx x, int k, int axis)
     if (k < 0 || k > n)
         return mx_fail("[topk] expected k from 0 to %d for axis %d of an array of shape %s, got %d", n, axis,
                        shape_of(x), k);
-    if (k > 0 && k < n)
-        x = mx_partition(x, n - k, axis);
-    return mx_sort(mx_slice_axis(x, axis, n - k, n, 1), axis);
+    if (k > 0 && (k < n || (x->tracer && shapeless())))
+        x = mx_partition(x, -k, axis);
+    return mx_sort(mx_slice_axis(x, axis, k ? -k : TO_END, TO_END, 1), axis);
 }
 
 mx mx_topk_flat(mx x, int k) { return mx_topk(flat(x), k, -1); }
@@ -127,13 +142,14 @@ mx mx_topk_flat(mx x, int k) { return mx_topk(flat(x), k, -1); }
 /* The one in the middle or the mean of the two there; NaN where there is one. */
 mx mx_median(mx x, const int *axes, int n, bool keepdims)
 {
-    int a[MX_MAX_NDIM], perm[MX_MAX_NDIM], shape[MX_MAX_NDIM], kept = 0;
+    int a[MX_MAX_NDIM], perm[MX_MAX_NDIM], kept = 0;
     if (is_nil(x) || (n = axes_of("median", axes, n, x->ndim, a)) < 0)
         return MX_NIL;
     bool folded[MX_MAX_NDIM] = { 0 };
     int64_t size = 1;
     for (int i = 0; i < n; i++) {
         folded[a[i]] = true;
+        x = mx_size_checked(x, a[i]); /* which says where the middle is */
         size *= x->shape[a[i]];
     }
     if (size == 0)
@@ -143,10 +159,6 @@ mx mx_median(mx x, const int *axes, int n, bool keepdims)
             perm[kept++] = i;
     for (int i = 0; i < n; i++)
         perm[kept + i] = a[i];
-    for (int i = 0, k = 0; i < x->ndim; i++) {
-        shape[k] = folded[i] ? 1 : x->shape[i];
-        k += keepdims || !folded[i];
-    }
     if (!dtype_is_inexact(x->dtype))
         x = mx_astype(x, DT_float32);
     int last = dim_of("median", size);
@@ -159,7 +171,8 @@ mx mx_median(mx x, const int *axes, int n, bool keepdims)
     mx end = mx_slice_axis(y, y->ndim - 1, last - 1, last, 1);
     mx middle = mx_mean(mx_slice_axis(y, y->ndim - 1, (last - 1) / 2, last / 2 + 1, 1), (int[]){ -1 }, 1, true);
     middle = mx_where(mx_isnan(end), end, middle);
-    return mx_reshape(middle, keepdims ? x->ndim : kept, shape);
+    middle = mx_squeeze(middle, (int[]){ -1 }, 1);
+    return keepdims ? mx_expand_dims(middle, a, n) : middle;
 }
 
 /* ---- searchsorted: sequences of shape (b..., n), values of shape (b..., any) */
@@ -212,6 +225,8 @@ mx mx_unique_count(mx x)
 {
     if (is_nil(x))
         return x;
+    if (x->tracer)
+        shapes_matter("unique");
     return mx_sum(mx_astype(firsts(mx_sort_flat(x)), DT_int32), NULL, 0, false);
 }
 
@@ -246,6 +261,8 @@ void mx_unique(mx x, int size, mx fill, mx out[4])
                 shape_of(x));
         return;
     }
+    if (x->tracer)
+        shapes_matter("unique");
     mx all = flat(x), order = mx_argsort(all, 0), sorted = mx_take(all, order, 0);
     mx first = firsts(sorted);
     mx rank = mx_subtract(mx_cumsum(mx_astype(first, DT_int32), 0, false, true), array_of_int(1, DT_int32));

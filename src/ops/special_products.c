@@ -19,16 +19,11 @@ static mx sum_of(mx a, mx b) { return !a ? b : !b ? a : mx_add(a, b); }
 
 /* ---- indices of matrices ---- */
 
-static int64_t matrices(int n, const int *batch)
+mx mx_flat_places(mx x, int n)
 {
-    int64_t all = 1;
-    for (int i = 0; i < n; i++) all *= batch[i];
-    return all;
-}
-
-mx mx_flat_places(int ndim, const int *shape)
-{
-    return mx_reshape(mx_arange(0, (double)matrices(ndim, shape), 1, DT_int64), ndim, shape);
+    struct size sizes[MX_MAX_NDIM];
+    sizes_like(x, sizes);
+    return mx_reshape_by(mx_arange_by(n, sizes, DT_int64), n, sizes);
 }
 
 static bool is_index(const char *op, const char *which, mx x)
@@ -43,43 +38,57 @@ static bool is_index(const char *op, const char *which, mx x)
 
 bool mx_gather_indices(const char *op, mx a, mx b, mx *lhs, mx *rhs)
 {
-    mx x[2] = { *lhs ? *lhs : mx_flat_places(a->ndim - 2, a->shape),
-                *rhs ? *rhs : mx_flat_places(b->ndim - 2, b->shape) };
+    mx x[2] = { *lhs ? *lhs : mx_flat_places(a, a->ndim - 2), *rhs ? *rhs : mx_flat_places(b, b->ndim - 2) };
     if (!is_index(op, "lhs_indices", x[0]) || !is_index(op, "rhs_indices", x[1]))
         return false;
     int shape[MX_MAX_NDIM], ndim;
-    if (!broadcast_shape(op, 2, x, &ndim, shape))
+    if (!broadcast_shape(op, 2, x, &ndim, shape) || !mx_broadcast(2, x))
         return false;
-    *lhs = mx_broadcast_to(x[0], ndim, shape);
-    *rhs = mx_broadcast_to(x[1], ndim, shape);
-    return !is_nil(*lhs) && !is_nil(*rhs);
+    *lhs = x[0];
+    *rhs = x[1];
+    return true;
 }
 
 /* An index out of range stands for the nearest of its own example, so it is looked up among those first. */
-mx mx_batched_places(mx index, int axis, int n, mx x)
+static mx places_among(mx index, int axis, struct size n, int m, const struct size each[])
 {
     index = batch_all(index, axis, n);
-    if (!x || is_nil(x) || is_nil(index))
-        return x ? (is_nil(x) ? x : index) : index;
-    int64_t each = matrices(x->ndim - 3, x->shape + 1);
-    int shape[MX_MAX_NDIM] = { n };
-    for (int i = 1; i < index->ndim; i++) shape[i] = 1;
-    mx example = mx_reshape(mx_arange(0, n, 1, DT_int64), index->ndim, shape);
-    mx place = mx_take(mx_arange(0, (double)each, 1, DT_int64), index, 0);
-    return mx_add(place, mx_multiply(example, array_of_int(each, DT_int64)));
+    if (is_nil(index))
+        return index;
+    int ones[MX_MAX_NDIM];
+    for (int i = 1; i < index->ndim; i++) ones[i - 1] = i;
+    mx numbers = mx_arange_by(m, each, DT_int64), example = mx_arange_by(1, &n, DT_int64);
+    if (is_nil(numbers))
+        return numbers;
+    mx first = mx_multiply(mx_expand_dims(example, ones, index->ndim - 1), mx_count(numbers, 0, 1, DT_int64));
+    return mx_add(mx_take(numbers, index, 0), first);
+}
+
+mx mx_batched_places(mx index, int axis, struct size n, mx x)
+{
+    struct size sizes[MX_MAX_NDIM];
+    if (!x || is_nil(x))
+        return x ? x : batch_all(index, axis, n);
+    sizes_like(x, sizes);
+    return places_among(index, axis, n, x->ndim - 3, sizes + 1);
+}
+
+/* x (..., m, n) as (k, m, n). */
+static mx in_a_row(mx x)
+{
+    return x->ndim == 2 ? mx_expand_dims(x, (int[]){ 0 }, 1) : mx_flatten(x, 0, -3);
 }
 
 mx mx_add_matrices(mx y, mx index, mx like)
 {
-    int n = like->ndim - 2;
+    int axis = 0;
     mx flat = mx_flatten(index, 0, -1);
     if (is_nil(y) || is_nil(flat))
         return MX_NIL;
-    int shape[3] = { (int)matrices(n, like->shape), dim(like, -2), dim(like, -1) };
-    int rows[4] = { dim(flat, 0), 1, dim(like, -2), dim(like, -1) }, axis = 0;
-    mx sum = mx_scatter_as((struct asked){ ITSELF, OUTSIDE_NEAREST }, zeros_shaped(y->dtype, 3, shape), &flat, &axis, 1,
-                           mx_reshape(y, 4, rows), SCATTER_ADD);
-    return mx_reshape(sum, like->ndim, like->shape);
+    mx rows = mx_expand_dims(in_a_row(y), (int[]){ 1 }, 1);
+    mx zeros = in_a_row(mx_broadcast_like(array_of_int(0, y->dtype), like));
+    mx sum = mx_scatter_as((struct asked){ ITSELF, OUTSIDE_NEAREST }, zeros, &flat, &axis, 1, rows, SCATTER_ADD);
+    return mx_reshape_like(sum, like);
 }
 
 /* ---- gather_mm: a, b, and an index array for each ---- */
@@ -87,6 +96,10 @@ mx mx_add_matrices(mx y, mx index, mx like)
 static int gather_mm_shapes(const struct call *c, struct spec out[])
 {
     mx index = c->x[2];
+    if (dim(c->x[0], -1) != dim(c->x[1], -2) || !same_shape(index, c->x[3]))
+        return failed(mx_fail("[gather_mm] expected matrices that can be multiplied and indices of one shape, got "
+                              "shapes %s, %s, %s and %s", shape_of(c->x[0]), shape_of(c->x[1]), shape_of(index),
+                              shape_of(c->x[3])));
     if (index->ndim + 2 > MX_MAX_NDIM)
         return failed(
             mx_fail("[gather_mm] expected at most %d dimensions of indices, got %d", MX_MAX_NDIM - 2, index->ndim));
@@ -110,11 +123,11 @@ static void gather_mm_vjp(const struct call *c, const mx ct[], const bool want[]
     mx a = c->x[0], b = c->x[1], lhs = c->x[2], rhs = c->x[3];
     if (!dtype_is_inexact(a->dtype))
         return;
-    mx places = mx_flat_places(lhs->ndim, lhs->shape);
+    mx places = mx_flat_places(lhs, lhs->ndim);
     if (want[0])
         dx[0] = mx_add_matrices(gather(ct[0], adjoint(b), places, rhs), lhs, a);
     if (want[1])
-        dx[1] = mx_scatter_mm(conjugated(a), ct[0], lhs, places, rhs, b->ndim - 2, b->shape);
+        dx[1] = mx_scatter_mm(conjugated(a), ct[0], lhs, places, rhs, b);
 }
 
 static void gather_mm_jvp(const struct call *c, const mx t[], mx dy[])
@@ -126,7 +139,7 @@ static void gather_mm_jvp(const struct call *c, const mx t[], mx dy[])
 
 static void gather_mm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    int n = batch_size(c, axis);
+    struct size n = batch_size(c, axis);
     mx x[4];
     for (int i = 0; i < 2; i++) {
         x[i] = batch_first(c->x[i], axis[i]);
@@ -167,14 +180,18 @@ mx mx_gather_mm_for(bool quantized, mx a, mx b, mx lhs, mx rhs)
 
 /* ---- scatter_mm: y[rhs[p]] += a[la[p]]^T c[lc[p]] ---- */
 
-static const struct field scatter_mm_args_fields[] = { FIELD(scatter_mm_args, batch), { 0 } };
+static const struct field scatter_mm_args_fields[] = { SIZES(scatter_mm_args, batch), { 0 } };
 
 static int scatter_mm_shapes(const struct call *c, struct spec out[])
 {
     struct ints batch = ((const struct scatter_mm_args *)c->args)->batch;
     out->dtype = c->x[0]->dtype;
     out->ndim = batch.n + 2;
-    for (int i = 0; i < batch.n; i++) out->shape[i] = (int)batch.v[i];
+    for (int i = 0; i < batch.n; i++) out->shape[i] = (int)size_in(c, batch.v[i]);
+    if (dim(c->x[0], -2) != dim(c->x[1], -2) || !same_shape(c->x[2], c->x[3]) || !same_shape(c->x[2], c->x[4]))
+        return failed(mx_fail("[scatter_mm] expected matrices of as many rows and indices of one shape, got shapes %s, "
+                              "%s, %s, %s and %s", shape_of(c->x[0]), shape_of(c->x[1]), shape_of(c->x[2]),
+                              shape_of(c->x[3]), shape_of(c->x[4])));
     out->shape[batch.n] = dim(c->x[0], -1);
     out->shape[batch.n + 1] = dim(c->x[1], -1);
     return 0;
@@ -194,10 +211,10 @@ static void scatter_mm_jvp(const struct call *c, const mx t[], mx dy[])
     mx terms[2] = { NULL, NULL };
     for (int i = 0; i < 2; i++)
         if (t[i]) {
-            mx x[5];
-            memcpy(x, c->x, sizeof x);
+            mx x[5 + MX_MAX_NDIM];
+            memcpy(x, c->x, (size_t)c->nin * sizeof *x);
             x[i] = t[i];
-            terms[i] = mx_infer(c->op, c->args, 5, x);
+            terms[i] = mx_infer(c->op, c->args, c->nin, x);
         }
     dy[0] = sum_of(terms[0], terms[1]);
 }
@@ -205,31 +222,37 @@ static void scatter_mm_jvp(const struct call *c, const mx t[], mx dy[])
 static void scatter_mm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     struct ints batch = ((const struct scatter_mm_args *)c->args)->batch;
-    int n = batch_size(c, axis), shape[MX_MAX_NDIM];
-    int64_t size[MX_MAX_NDIM];
-    mx x[5];
+    struct size n = batch_size(c, axis), sizes[MX_MAX_NDIM] = { n };
+    int64_t v[MX_MAX_NDIM];
+    mx x[5 + MX_MAX_NDIM];
     for (int i = 0; i < 2; i++) {
         x[i] = batch_first(c->x[i], axis[i]);
         x[2 + i] = mx_batched_places(c->x[2 + i], axis[2 + i], n, axis[i] >= 0 ? x[i] : NULL);
     }
-    with_first(n, batch, 0, shape);
-    int ndim = batch.n + 3; /* as if of matrices: only the batch is looked at */
-    shape[ndim - 2] = shape[ndim - 1] = 1;
-    x[4] = mx_batched_places(c->x[4], axis[4], n, zeros_shaped(DT_bool_, ndim, shape));
-    y[0] = mx_infer(c->op, &(struct scatter_mm_args){ ints_of(batch.n + 1, shape, size) }, 5, x);
+    for (int i = 0; i < batch.n; i++) {
+        int at = (int)(SIZE_OF(0, 0) - batch.v[i]), k = at / MX_MAX_NDIM, d = at % MX_MAX_NDIM;
+        bool lent = batch.v[i] <= SIZE_OF(0, 0);
+        d += lent && axis[k] >= 0 && d >= axis[k];
+        sizes[1 + i] = lent ? size_of(c->x[k], d) : size_is((int)batch.v[i]);
+    }
+    x[4] = places_among(c->x[4], axis[4], n, batch.n, sizes + 1);
+    int m = size_operands(5, x, 1 + batch.n, sizes, v);
+    y[0] = mx_infer(c->op, &(struct scatter_mm_args){ { 1 + batch.n, v } }, m, x);
     yaxis[0] = 0;
 }
 
 const struct op op_scatter_mm = {
-    OP_ROW(scatter_mm),    ARGS(scatter_mm_args), .shapes = scatter_mm_shapes,
+    OP_ROW(scatter_mm),    ARGS(scatter_mm_args), .own = 5, .shapes = scatter_mm_shapes,
     .vjp = scatter_mm_vjp, .jvp = scatter_mm_jvp, .vmap = scatter_mm_vmap,
 };
 
-mx mx_scatter_mm(mx a, mx c, mx la, mx lc, mx rhs, int n, const int *batch)
+mx mx_scatter_mm(mx a, mx c, mx la, mx lc, mx rhs, mx like)
 {
-    int64_t size[MX_MAX_NDIM];
-    return mx_infer(&op_scatter_mm, &(struct scatter_mm_args){ ints_of(n, batch, size) }, 5,
-                    (mx[]){ a, c, la, lc, rhs });
+    mx x[5 + MX_MAX_NDIM] = { a, c, la, lc, rhs };
+    struct size sizes[MX_MAX_NDIM];
+    int64_t v[MX_MAX_NDIM];
+    int n = sizes_like(like, sizes) - 2, m = size_operands(5, x, n, sizes, v);
+    return mx_infer(&op_scatter_mm, &(struct scatter_mm_args){ { n, v } }, m, x);
 }
 
 /* ---- segmented_mm: y[s] = a[:, begin:end] b[begin:end]; and what undoes it ---- */
@@ -237,6 +260,9 @@ mx mx_scatter_mm(mx a, mx c, mx la, mx lc, mx rhs, int n, const int *batch)
 static int segmented_mm_shapes(const struct call *c, struct spec out[])
 {
     mx segments = c->x[2];
+    if (dim(c->x[0], 1) != dim(c->x[1], 0) || dim(segments, -1) != 2)
+        return failed(mx_fail("[segmented_mm] expected matrices that can be multiplied and segments of shape (..., 2), "
+                              "got %s, %s and %s", shape_of(c->x[0]), shape_of(c->x[1]), shape_of(segments)));
     spec_set(out, c->x[0]->dtype, segments->ndim - 1, segments->shape);
     if (segments->ndim + 1 > MX_MAX_NDIM)
         return failed(mx_fail("[segmented_mm] expected at most %d dimensions of segments, got %d", MX_MAX_NDIM - 1,
@@ -271,8 +297,9 @@ static void segmented_jvp(const struct call *c, const mx t[], mx dy[])
 /* One example after the other: operands of a batch are matrices of their own. */
 static void segmented_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    int n = batch_size(c, axis);
+    int n = batch_size(c, axis).now;
     mx x[3], all = NULL;
+    shapes_matter("segmented_mm");
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < 3; k++) x[k] = axis[k] < 0 ? c->x[k] : mx_take(c->x[k], array_of_int(i, DT_int32), axis[k]);
         mx one = mx_expand_dims(mx_infer(c->op, NULL, 3, x), (int[]){ 0 }, 1);
@@ -337,6 +364,19 @@ static mx spread(mx mask, int axis, int n, int size)
     return mx_slice_axis(mx_flatten(y, axis, axis + 1), axis, 0, n, 1);
 }
 
+/* The same for the last two dimensions of x, whatever their sizes: as many blocks as there are of x. */
+static mx taken_mask(mx mask, mx x, int size)
+{
+    mx zero = array_of_int(0, DT_int32);
+    for (int axis = -2; axis < 0; axis++) {
+        struct size n = size_of(x, axis), blocks = size_of(mask, axis);
+        mx place = mx_arange_by(1, &n, DT_int32), firsts = mx_slice_axis(place, 0, 0, TO_END, size);
+        mx fits = mx_sum(mx_shape_checked(mx_broadcast_by(zero, 1, &blocks), firsts), NULL, 0, false);
+        mask = mx_take(mask, mx_add(mx_floor_divide(place, array_of_int(size, DT_int32)), fits), axis);
+    }
+    return mask;
+}
+
 /* x with each of its blocks multiplied by an element of the mask, or kept where that is true. */
 static mx masked(const char *which, mx x, mx mask, int size)
 {
@@ -349,7 +389,8 @@ static mx masked(const char *which, mx x, mx mask, int size)
         return mx_fail("[block_masked_mm] expected %s of shape (..., %d, %d) for blocks of %d of an array "
                        "of shape %s, got %s",
                        which, down, across, size, shape_of(x), shape_of(mask));
-    mx each = spread(spread(mask, -2, m, size < m ? size : m), -1, n, size < n ? size : n);
+    mx each = x->tracer && shapeless() ? taken_mask(mask, x, size)
+                                       : spread(spread(mask, -2, m, size < m ? size : m), -1, n, size < n ? size : n);
     if (mask->dtype == DT_bool_)
         return mx_where(each, x, mx_scalar_like(0, x));
     return mx_multiply(x, mx_astype(each, x->dtype));
@@ -392,7 +433,14 @@ int hadamard_odd(int64_t n)
     return (odd == 3 || odd == 5 || odd == 7) && n % 4 == 0 ? (int)odd * 4 : 0;
 }
 
-static int hadamard_shapes(const struct call *c, struct spec out[]) { return spec_like(out, c->x[0]); }
+static int hadamard_shapes(const struct call *c, struct spec out[])
+{
+    int n = dim(c->x[0], -1);
+    if (n && hadamard_odd(n))
+        return spec_like(out, c->x[0]);
+    return failed(mx_fail("[hadamard_transform] expected a last dimension of m * 2**k with m one of 1, 12, 20, 28, got "
+                          "shape %s", shape_of(c->x[0])));
+}
 
 static mx hadamard(const struct call *c, mx x, bool turn)
 {
@@ -431,12 +479,9 @@ mx mx_hadamard_transform(mx x, const double *scale)
     bool scalar = x->ndim == 0;
     if (scalar)
         x = mx_expand_dims(x, (int[]){ 0 }, 1);
-    int n = dim(x, -1);
-    if (n == 0 || !hadamard_odd(n))
-        return mx_fail("[hadamard_transform] expected a last dimension of m * 2**k with m one of 1, 12, 20, "
-                       "28, got shape %s",
-                       shape_of(x));
-    struct hadamard_args a = { scale ? *scale : 1 / __builtin_sqrt((double)n), false };
+    if (!scale) /* which is that of the size */
+        x = mx_size_checked(x, -1);
+    struct hadamard_args a = { scale ? *scale : 1 / __builtin_sqrt((double)dim(x, -1)), false };
     mx y = mx_infer(&op_hadamard, &a, 1, &x);
     return scalar ? mx_squeeze(y, (int[]){ 0 }, 1) : y;
 }

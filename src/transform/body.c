@@ -162,7 +162,7 @@ static int repeat(const struct graph *g, int n, const mx x[], const bool batched
     int failed = graph_call(g, g->n_in, x, &one);
     for (int k = 0; k < one.n && !failed; k++) {
         MX_SCOPE(NULL);
-        failed = list_push(y, batched[k] ? batch_all(one.v[k].it, -1, n) : one.v[k].it);
+        failed = list_push(y, batched[k] ? batch_all(one.v[k].it, -1, size_is(n)) : one.v[k].it);
     }
     list_clear(&one);
     return failed;

@@ -261,7 +261,7 @@ static int cond_batched(const struct cond_rule *r, const int axis[], bool *out)
 
 static void cond_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    int size = batch_size(c, axis), nout = c->nout;
+    int size = batch_size(c, axis).now, nout = c->nout;
     struct mx_list out = { 0 }, other = { 0 };
     bool *batched = mx_zeroed(nout, sizeof *batched), differs = axis[0] >= 0;
     struct branch_rule shared = { .closure = { { .refs = 1 }, cond_map_branch }, .axes = axis, .batched = batched,
@@ -277,8 +277,8 @@ static void cond_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
         yaxis[k] = bad || (!batched[k] && !differs) ? -1 : 0;
         if (!bad && differs) {
             mx a = y[k], b = list_lent(&other, k);
-            a = batched[k] ? a : batch_all(a, -1, size);
-            b = batched[k] ? b : batch_all(b, -1, size);
+            a = batched[k] ? a : batch_all(a, -1, size_is(size));
+            b = batched[k] ? b : batch_all(b, -1, size_is(size));
             y[k] = mx_where(lifted_like(c->x[0], a), a, b);
         }
     }

@@ -341,7 +341,7 @@ static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
 {
     const struct scan_loop_args *a = c->args;
     struct rule r = scan_rule(c, map_body);
-    int n_out = r.g->n_out, nc = r.nc, size = batch_size(c, axis), length = a->n_xs ? 0 : a->length;
+    int n_out = r.g->n_out, nc = r.nc, size = batch_size(c, axis).now, length = a->n_xs ? 0 : a->length;
     struct mx_list in = { 0 }, out = { 0 };
     mx *x = mx_zeroed(c->nin, sizeof *x);
     bool *batched = x ? mx_zeroed(c->nin + n_out, sizeof *batched) : NULL;
@@ -353,7 +353,9 @@ static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     for (int i = 0; i < c->nin && !bad; i++) {
         bool slices = i >= nc && i < nc + r.nx;
         r.axes[i] = batched[i] ? 0 : -1;
-        x[i] = !batched[i] ? c->x[i] : slices ? mx_moveaxis(c->x[i], axis[i], 1) : batch_all(c->x[i], axis[i], size);
+        x[i] = !batched[i] ? c->x[i]
+               : slices    ? mx_moveaxis(c->x[i], axis[i], 1)
+                           : batch_all(c->x[i], axis[i], size_is(size));
         bad = list_push(&in, x[i]);
     }
     if (!bad) {
@@ -553,7 +555,7 @@ static int masked_body(struct closure *self, int n, const mx x[], struct mx_list
 static void while_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct while_loop_args *a = c->args;
-    int n = a->n_carry, size = batch_size(c, axis), n_test = n + a->n_test;
+    int n = a->n_carry, size = batch_size(c, axis).now, n_test = n + a->n_test;
     struct while_rule w = { 0 };
     struct masked masked = { { { .refs = 1 }, masked_body }, &w };
     struct mx_list out = { 0 }, held = { 0 };
@@ -573,7 +575,7 @@ static void while_vmap(const struct call *c, const int axis[], mx y[], int yaxis
     }
     for (int i = 0; i < c->nin && !bad; i++) {
         bool is = i < n ? kept[i] : axis[i] >= 0;
-        x[i] = is ? batch_all(c->x[i], axis[i], size) : c->x[i];
+        x[i] = is ? batch_all(c->x[i], axis[i], size_is(size)) : c->x[i];
         bad = list_push(&held, x[i]);
     }
     free(w.x);

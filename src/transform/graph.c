@@ -13,7 +13,6 @@ static void graph_destroy(struct object *o)
 {
     struct graph *g = (struct graph *)o;
     recording_free(&g->r);
-    free(g->rank_only);
     free(g);
 }
 
@@ -30,17 +29,12 @@ mx graph_placeholder(enum dtype t, int ndim, const int *shape)
     return x;
 }
 
-static bool is_foreign(const struct graph *g, int v) { return !g->r.dependent[v] && g->r.values[v].it->tracer; }
-
-/* Does one of the first results, or what they are made of, need a placeholder that is not ours? */
-static void note_open(struct graph *g, int n_results)
+/* Do the results need a placeholder that is not ours? */
+static void note_open(struct graph *g)
 {
     g->open = false;
-    for (int i = 0; i < g->r.n && !g->open; i++)
-        for (int k = 0; k < g->r.entries[i].node->nin; k++)
-            g->open |= is_foreign(g, graph_reads(g, i)[k]);
-    for (int k = 0; k < n_results; k++)
-        g->open |= is_foreign(g, g->r.roots[k]);
+    for (int k = 0; k < g->n_out; k++)
+        g->open |= g->r.foreign[g->r.roots[k]];
 }
 
 static int record_dependent(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[],
@@ -63,7 +57,7 @@ static struct graph *graph_from(recorder *how, uint32_t clock, int n, const mx i
         free(g);
         return NULL;
     }
-    note_open(g, n_out);
+    note_open(g);
     return g;
 }
 
@@ -89,32 +83,18 @@ int graph_placeholders(int n, const mx like[], struct mx_list *in)
 
 /* ---- what a function reads of shapes */
 
-static _Thread_local struct reads {
-    struct mx_list arrays;
-    bool *rank_only;
-    int cap, depth;
-} *reads;
+static _Thread_local struct mx_list *reads;
 
-void graph_note_read(mx x, bool rank_only)
+void graph_note_read(mx x)
 {
-    struct reads *r = reads;
-    if (x->tracer && !rank_only)
+    if (x->tracer)
         sizes_are_read();
-    if (!r || !shapeless() || !x->tracer)
+    if (!reads || !shapeless() || !x->tracer)
         return;
-    if (trace_depth() > r->depth) { /* x may be a placeholder of that transform */
-        shapes_matter("a transform inside");
-        return;
-    }
-    for (int i = r->arrays.n; i-- > 0;)
-        if (r->arrays.v[i].it == x && (rank_only || !r->rank_only[i]))
+    for (int i = reads->n; i-- > 0;)
+        if (reads->v[i].it == x)
             return;
-    bool *kinds = mx_grown(r->rank_only, r->arrays.n, &r->cap, sizeof *kinds);
-    if (!kinds)
-        return;
-    r->rank_only = kinds;
-    kinds[r->arrays.n] = rank_only;
-    list_push(&r->arrays, x);
+    list_push(reads, x);
 }
 
 /* Nothing in the graph depends on how many dimensions its operands have. */
@@ -124,31 +104,34 @@ static bool suits_any_rank(const struct graph *g)
         const struct node *n = g->r.entries[i].node;
         bool any = (n->op->traits & FUSE) || n->op == &op_copy || n->op == &op_stop_gradient || n->op == &op_full ||
                    (n->op == &op_broadcast && n->nin > 1);
-        if (!any)
+        if (!any || node_has_lists(n)) /* of axes or sizes */
             return false;
     }
     return true;
 }
 
-static struct graph *trace(struct closure *f, int n, const mx like[], struct reads *seen)
+static struct graph *trace(struct closure *f, int n, const mx like[], const struct mx_list *seen)
 {
     struct mx_list in = { 0 }, out = { 0 };
     trace_begin();
     uint32_t clock = node_clock();
     int failed = graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out);
     int n_out = out.n;
-    for (int i = 0; i < (seen ? seen->arrays.n : 0) && !failed; i++)
-        failed = list_push(&out, seen->arrays.v[i].it);
+    for (int i = 0; i < (seen ? seen->n : 0) && !failed; i++)
+        failed = list_push(&out, seen->v[i].it);
     struct graph *g = failed ? NULL : graph_from(record_anew, clock, n, (mx *)in.v, out.n, (mx *)out.v);
     trace_end();
     if (g) {
-        g->n_read = g->n_out - n_out;
-        g->n_out = n_out;
-        for (int i = 0; i < g->n_read; i++)
-            if (is_foreign(g, g->r.roots[n_out + i]))
+        for (int i = n_out; i < g->n_out; i++) {
+            int k = g->r.roots[i];
+            if (g->r.foreign[k]) { /* of a placeholder of a transform inside: its shape is not known again */
                 g->fixed = "a transform inside";
-        if (g->n_read)
-            note_open(g, n_out);
+                continue;
+            }
+            g->r.roots[n_out + g->n_read++] = k;
+        }
+        g->n_out = n_out;
+        note_open(g);
     }
     list_clear(&in);
     list_clear(&out);
@@ -165,20 +148,17 @@ struct graph *graph_trace(struct closure *f, int n, const mx like[])
 
 struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[])
 {
-    struct reads seen = { .depth = trace_depth() + 1 }, *outside = reads;
+    struct mx_list seen = { 0 }, *outside = reads;
     struct shapeless_trace outer = shapeless_begin(true);
     reads = &seen;
     struct graph *g = trace(f, n, like, &seen);
     reads = outside;
     struct shapeless_trace said = shapeless_end(outer);
-    list_clear(&seen.arrays);
+    list_clear(&seen);
     if (g) {
         g->any_shape = true;
-        g->rank_only = seen.rank_only;
         g->fixed = said.why ? said.why : g->fixed;
         g->any_rank = !said.ranks && suits_any_rank(g);
-    } else {
-        free(seen.rank_only);
     }
     return g;
 }
@@ -215,7 +195,9 @@ static void call_entry(const struct graph *g, int i, mx v[], bool as_traced, mx 
     const int *in = graph_reads(g, i), *out = graph_makes(g, i);
     for (int k = 0; k < n->nin; k++)
         x[k] = v[in[k]];
-    if (!as_traced) {
+    if ((n->op->traits & LENDS) && !shapeless()) {
+        mx_settle_n(n->op, n->args, n->nin, x, n->nout, y);
+    } else if (!as_traced) {
         mx_infer_n(n->op, n->args, n->nin, x, n->nout, y);
     } else if (n->nout > 1) {
         mx_nodes(n->op, n->args, n->nin, x, n->nout, n->specs, y);
@@ -223,11 +205,12 @@ static void call_entry(const struct graph *g, int i, mx v[], bool as_traced, mx 
         mx like = g->r.values[out[0]].it;
         y[0] = mx_node(n->op, n->args, n->nin, x, like->ndim, like->shape, like->dtype);
     }
-    if (n->op == &op_broadcast && n->nin > 1 && !tracing()) /* who only lent its shape has done so */
-        y[0] = mx_broadcast_to(x[0], y[0]->ndim, y[0]->shape);
     for (int k = 0; k < n->nout; k++) {
+        bool fresh = y[k]->node && !is_nil(y[k]);
+        for (int i = 0; i < n->nin; i++)
+            fresh &= y[k] != x[i];
         v[out[k]] = y[k];
-        if (y[k]->node && !is_nil(y[k]))
+        if (fresh)
             y[k]->node->stream = n->stream;
     }
 }
@@ -237,8 +220,7 @@ static bool as_read(const struct graph *g, mx v[])
 {
     for (int i = 0; i < g->n_read; i++) {
         int k = g->r.roots[g->n_out + i];
-        mx was = g->r.values[k].it;
-        if (g->rank_only[i] ? v[k]->ndim != was->ndim : !same_shape(v[k], was))
+        if (!same_shape(v[k], g->r.values[k].it))
             return false;
     }
     return true;
@@ -263,7 +245,7 @@ static int call(const struct graph *g, int n, const mx x[], struct mx_list *y, b
         while (i < g->r.n && !mx_failed())
             call_entry(g, i++, v, as_traced, slots, slots + most);
         failed = mx_failed();
-        if (fits && failed && g->r.entries[i - 1].node->op != &op_reshape) {
+        if (fits && failed && !sizes_were_given(g->r.entries[i - 1].node)) {
             mx_error_clear();
             failed = *fits = false;
         }

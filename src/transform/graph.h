@@ -15,10 +15,9 @@ struct graph {
     struct object object;
     struct recording r; /* value i is input i; r.roots are the results' values, then those of n_read more */
     int n_in, n_out;
-    /* Of a graph for any shape: the values whose shapes (or ranks alone) the function looked at. */
+    /* Of a graph for any shape: the values whose shapes the function looked at. */
     bool any_shape;
     int n_read;
-    bool *rank_only;
     const char *fixed; /* why it serves the traced shapes only, or NULL */
     bool any_rank;
     bool open; /* a constant is a placeholder of a transform around the trace: not to outlive it */
@@ -31,8 +30,8 @@ struct graph {
 struct graph *graph_trace(struct closure *f, int n, const mx like[]);
 /* The same for operands of any shape: f is traced in such a way, and what it reads of shapes is noted. */
 struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[]);
-/* The function being traced looks at the shape of x, or at its rank alone. */
-void graph_note_read(mx x, bool rank_only);
+/* The function being traced looks at the shape of x. */
+void graph_note_read(mx x);
 /* The same of results that were made from `in`, placeholders (LAZY, without a node, marked as tracers). */
 struct graph *graph_of(int n, const mx in[], int n_out, const mx out[]);
 /* The same with everything made since node_clock said `clock`, dependent or not. */

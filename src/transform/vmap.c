@@ -134,7 +134,7 @@ static int replay(const struct recording *g, const struct recorded *e, const boo
 }
 
 /* y with its batch, of `size`, at `axis` of the result. */
-static mx place(mx y, int from, int to, int size)
+static mx place(mx y, int from, int to, struct size size)
 {
     int ndim = y->ndim + (from < 0);
     if (to < -ndim || to >= ndim)
@@ -143,18 +143,19 @@ static mx place(mx y, int from, int to, int size)
     to += to < 0 ? ndim : 0;
     if (from >= 0)
         return mx_moveaxis(y, from, to);
-    int shape[MX_MAX_NDIM + 1];
+    struct size sizes[MX_MAX_NDIM + 1];
     mx z = mx_expand_dims(y, &to, 1);
-    memcpy(shape, z->shape, (size_t)z->ndim * sizeof(int));
-    if (!is_nil(z))
-        shape[to] = size;
-    return mx_broadcast_to(z, z->ndim, shape);
+    int n = sizes_like(z, sizes);
+    if (n)
+        sizes[to] = size;
+    return mx_broadcast_by(z, n, sizes);
 }
 
 int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_out, const mx out[],
                     const int out_axes[], struct mx_list *y)
 {
-    int size = batch_size(n, x, axes), failed = size < 0;
+    int failed = batch_size(n, x, axes) < 0;
+    struct size size = size_is(0);
     struct recording g;
     if (failed || record(&g, n_out, out, n, in, true))
         return 1;
@@ -169,6 +170,7 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
     failed = !v || !slots || !needed;
     for (int i = 0; i < n && !failed; i++)
         if (axes[i] >= 0) {
+            size = size_of(x[i], axes[i]);
             mx_keep(&v[i].x, x[i]);
             v[i].axis = axes[i];
         }

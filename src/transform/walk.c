@@ -16,12 +16,12 @@ struct walk {
     uint32_t clock; /* with `since` */
     struct frame *stack;
     int depth, cap;
-    bool *dependent; /* by value */
-    int dependent_cap;
+    bool *dependent, *foreign; /* by value */
+    int dependent_cap, foreign_cap;
 };
 
 /* Numbers x; its reference is the recording's. */
-static bool number(struct walk *w, mx x, bool dependent)
+static bool number(struct walk *w, mx x, bool dependent, bool foreign)
 {
     struct recording *r = w->r;
     mx_own *v = mx_grown(r->values, r->n_values, &r->values_cap, sizeof *v);
@@ -33,6 +33,11 @@ static bool number(struct walk *w, mx x, bool dependent)
         return false;
     w->dependent = d;
     d[r->n_values] = dependent;
+    bool *f = mx_grown(w->foreign, r->n_values, &w->foreign_cap, sizeof *f);
+    if (!f)
+        return false;
+    w->foreign = f;
+    f[r->n_values] = foreign;
     v[r->n_values].it = NULL;
     mx_keep(&v[r->n_values], x);
     x->mark = w->epoch;
@@ -81,11 +86,13 @@ static bool append(struct walk *w, mx x)
 {
     struct recording *r = w->r;
     struct node *n = x->node;
-    bool dependent = false;
-    for (int i = 0; i < n->nin; i++)
+    bool dependent = false, foreign = false;
+    for (int i = 0; i < n->nin; i++) {
         dependent |= w->dependent[n->in[i]->slot];
+        foreign |= w->foreign[n->in[i]->slot];
+    }
     if (w->only_dependent && !dependent && x->tracer)
-        return number(w, x, false);
+        return number(w, x, false, foreign);
     struct recorded *all = mx_grown(r->entries, r->n, &r->cap, sizeof *all);
     if (!all)
         return false;
@@ -101,7 +108,7 @@ static bool append(struct walk *w, mx x)
         mx y = x;
         if (n->nout > 1 && is_nil(y = node_output(n, k)))
             return false;
-        bool ok = number(w, y, dependent);
+        bool ok = number(w, y, dependent, foreign);
         numbers[at + n->nin + k] = y->slot;
         if (n->nout > 1)
             mx_release(y);
@@ -127,7 +134,7 @@ static bool visit(struct walk *w, mx root)
             continue;
         }
         if (!n || ends_at(w, x)) {
-            if (!number(w, x, false))
+            if (!number(w, x, false, x->tracer && x->status == LAZY))
                 return false;
             w->depth--;
             continue;
@@ -156,7 +163,7 @@ static int record_walk(struct walk *w, int n_roots, const mx roots[], int n_leav
     graph_lock();
     w->epoch = walk_begin();
     for (int i = 0; i < n_leaves && ok; i++)
-        ok = numbered(w, leaves[i]) || number(w, leaves[i], true);
+        ok = numbered(w, leaves[i]) || number(w, leaves[i], true, false);
     for (int i = 0; i < n_roots && ok; i++)
         ok = visit(w, roots[i]);
     if (ok && n_roots) {
@@ -167,6 +174,7 @@ static int record_walk(struct walk *w, int n_roots, const mx roots[], int n_leav
     }
     graph_unlock();
     r->dependent = w->dependent;
+    r->foreign = w->foreign;
     free(w->stack);
     if (!ok)
         recording_free(r);
@@ -222,6 +230,7 @@ void recording_free(struct recording *r)
     free(r->numbers);
     free(r->values);
     free(r->dependent);
+    free(r->foreign);
     free(r->roots);
     *r = (struct recording){ 0 };
 }

@@ -19,6 +19,7 @@ struct recording {
     int n_values, values_cap;
     mx_own *values;
     bool *dependent; /* by value: does it depend on a leaf? */
+    bool *foreign;   /* by value: on a placeholder that is none? */
     int *roots;      /* the roots' values */
 };
 

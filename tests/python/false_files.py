@@ -106,7 +106,7 @@ STATES = {
     "I": many(i32), "H": many(i32), "L": many(number("q")), "U": many(u64), "n": lambda f, v: None,
 }  # fmt: skip
 # Extensions say of each argument its name and kind; a body is a file of its own.
-KINDS = {1: "b", 2: "i", 3: "e", 4: "q", 5: "d", 6: "L", 7: "s", 8: "F"}
+KINDS = {1: "b", 2: "i", 3: "e", 4: "q", 5: "d", 6: "L", 7: "s", 8: "F", 9: "L"}
 
 
 def whole(f, v):
@@ -260,7 +260,10 @@ def together(tree):
 
 # Lies
 
-NUMBERS = [0, 1, -1, 2, 3, 7, 31, 32, 33, 64, 128, 255, 1000, 2**31 - 1, -(2**31), 2**32, 2**62, 2**63 - 1, -(2**63)]
+NUMBERS = [
+    0, 1, -1, -2, -66, 2, 3, 7, 31, 32, 33, 64, 128, 255, 1000,
+    2**31 - 1, -(2**31), 2**32, 2**62, 2**63 - 1, -(2**63),
+]  # fmt: skip
 REALS = [0.0, -0.0, 1.0, -1.0, 1e-30, 1e38, -1e38, float("inf"), float("nan")]
 
 
@@ -291,7 +294,7 @@ def another(v, kind, tree, rng):
         known = [i for t in traces(tree) for i in t["inputs"]] + [i for e in entries(tree) for i in specs_of(e)]
         return rng.choice(known + [12345])
     if kind in ("shape", "shapes"):
-        return max(0, rng.choice(near + of_kind(tree, ("shape", "shapes")) + NUMBERS[:14]))
+        return max(0, rng.choice(near + of_kind(tree, ("shape", "shapes")) + NUMBERS[:16]))
     if kind in ("type", "types", "t"):
         return rng.randrange(14)
     if kind == "block":

@@ -12,6 +12,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import false_files  # noqa: E402
+from any_shape_cases import functions as for_any_shape  # noqa: E402
 from export_cases import any_shape, more  # noqa: E402
 from test_dtypes_everywhere import DTYPES  # noqa: E402
 from test_export_files import Trace, f32, flag, header, i32, ramp  # noqa: E402
@@ -96,6 +97,7 @@ def functions(tmp_path_factory):
     """A function of every primitive and extension, each in one of the types that it takes; gguf of every type."""
     folder = tmp_path_factory.mktemp("false")
     todo = [(f, xs, {}) for _, f, xs in more(mx)] + [(f, xs, {"shapeless": True}) for _, f, xs, _ in any_shape(mx)]
+    todo += [(f, calls[0], {"shapeless": True, "portable": False}) for _, f, calls in for_any_shape(mx)]
     todo += [(f, xs, {"portable": False}) for f, xs in (*loops(), *fused())]
     todo += [(f, xs, {}) for f, xs in fused()]
     last = None

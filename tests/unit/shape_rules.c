@@ -25,8 +25,8 @@
 
 ONE(broadcast, mx_broadcast_to(x[0], 4, A(2, 3, 4, 3)))
 ONE(broadcast_wide, mx_broadcast_to(x[0], 2, A(5, 3)))
-ONE(broadcast_like, mx_broadcast_like(2, x, NULL, 0))
-ONE(broadcast_but, mx_broadcast_like(2, x, A(-2, -1), 2))
+ONE(broadcast_like, mx_broadcast_with(2, x, NULL, 0))
+ONE(broadcast_but, mx_broadcast_with(2, x, A(-2, -1), 2))
 ONE(reshape, mx_reshape(x[0], 3, A(2, -1, 3)))
 ONE(reshape_scalar, mx_reshape(x[0], 2, A(1, 1)))
 ONE(flatten, mx_flatten(x[0], 1, 2))

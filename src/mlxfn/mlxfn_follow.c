@@ -1,0 +1,571 @@
+/* mlxfn_follow.c: operations of graphs for any shape, put in terms of what exported files can say.
+ *
+ * Files know no sizes but numbers, -1 and those that arrays lend to a broadcast.  A size that is needed as
+ * a number is a NumberOfElements; one that is needed as an extent, a row of ones that is as long, which
+ * comes from broadcasting a one; 0, 1, 2, ... along it are the running sums of those.  A shorter row is what
+ * a convolution makes of it.  What cannot be said in this way says that shapes matter. */
+#include <string.h>
+
+#include "core/shape.h"
+#include "mlxfn/mlxfn.h"
+#include "mlxfn/mlxfn_compose.h"
+#include "ops/conv.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/rules.h"
+#include "ops/slice.h"
+#include "ops/special_products.h"
+
+#define COMPOSE(name) void compose_##name(const struct call *c, mx y[])
+
+static const int first[] = { 0 }, last[] = { -1 };
+
+static struct ints ints_at(const struct call *c, const char *name)
+{
+    return *(const struct ints *)wire_field(c, name);
+}
+
+static bool is_lent(int64_t size) { return size <= SIZE_OF(0, 0); }
+
+/* What an entry of SIZES is. */
+static struct size size_at(const struct call *c, int64_t v)
+{
+    int at = (int)(SIZE_OF(0, 0) - v);
+    return is_lent(v) ? size_of(c->x[at / MX_MAX_NDIM], at % MX_MAX_NDIM) : size_is((int)v);
+}
+
+static mx whole_number(int64_t n) { return array_of_int(n, DT_int64); }
+static mx plus(mx x, int64_t n) { return n ? mx_add(x, whole_number(n)) : x; }
+static mx times(mx x, int64_t n) { return n == 1 ? x : mx_multiply(x, whole_number(n)); }
+
+/* As many ones as there are places along the axis. */
+static mx ones_along(struct size s)
+{
+    mx one = whole_number(1), x = s.of;
+    int all[MX_MAX_NDIM], others[MX_MAX_NDIM], from_end[MX_MAX_NDIM], n = 0;
+    if (!x)
+        return mx_broadcast_to(one, 1, &s.now);
+    for (int i = 0; i < x->ndim; i++) {
+        all[i] = i;
+        others[n] = i;
+        from_end[n] = i - x->ndim;
+        n += i != s.axis;
+    }
+    mx row = mx_broadcast_with(2, (mx[]){ mx_expand_dims(one, all, x->ndim), x }, from_end, n);
+    return mx_squeeze(row, others, n);
+}
+
+/* The same of every step-th place, those at the end left out, `less` of them.  An error where there are not
+ * more of them. */
+static mx fewer_ones(struct size s, int64_t less, int64_t step)
+{
+    int low = 0, one = 1, stride = (int)step, apart = less > 1 ? (int)less : 1, taps[3] = { 1, less ? 2 : 1, 1 };
+    if (less == 0 && step == 1)
+        return ones_along(s);
+    if (less > INT32_MAX || step > INT32_MAX)
+        return mx_fail("[slice] expected bounds and steps that an int holds");
+    mx row = mx_expand_dims(mx_astype(ones_along(s), DT_float32), (int[]){ 0, 2 }, 2);
+    mx seen = mx_conv("slice", row, mx_ones(3, taps, DT_float32),
+                      &(struct conv){ .n = 1, .stride = &stride, .low = &low, .high = &low, .dilation = &apart,
+                                      .input_dilation = &one, .groups = 1 });
+    seen = mx_squeeze(seen, (int[]){ 0, 2 }, 2);
+    return mx_broadcast_with(2, (mx[]){ whole_number(1), seen }, NULL, 0);
+}
+
+/* 0, 1, 2, ... along a row of ones. */
+static mx counted(mx ones) { return plus(mx_cumsum(ones, 0, false, true), -1); }
+
+static mx numbered(struct size s) { return s.of ? counted(ones_along(s)) : mx_arange(0, s.now, 1, DT_int64); }
+
+static mx number(struct size s)
+{
+    return s.of ? mx_number_of_elements(s.of, &s.axis, 1, false, DT_int64) : whole_number(s.now);
+}
+
+/* The same; an error where it is less than `least`. */
+static mx number_from(struct size s, int64_t least)
+{
+    if (least < 2)
+        return number(s);
+    mx ones = fewer_ones(s, least - 1, 1);
+    return plus(mx_number_of_elements(ones, first, 1, false, DT_int64), least - 1);
+}
+
+/* x, of one dimension, along dimension `at` of n. */
+static mx along(mx x, int at, int n)
+{
+    int ones[MX_MAX_NDIM], m = 0;
+    for (int i = 0; i < n; i++)
+        if (i != at)
+            ones[m++] = i;
+    return mx_expand_dims(x, ones, m);
+}
+
+/* 0, 1, 2, ... in a shape. */
+static mx places(int n, const struct size sizes[])
+{
+    mx sum = NULL, stride = whole_number(1);
+    for (int i = n; i-- > 0;) {
+        mx term = mx_multiply(along(numbered(sizes[i]), i, n), stride);
+        sum = sum ? mx_add(sum, term) : term;
+        stride = mx_multiply(stride, number(sizes[i]));
+    }
+    return sum ? sum : whole_number(0);
+}
+
+static mx flat(mx x) { return x->ndim ? mx_flatten(x, 0, -1) : mx_expand_dims(x, first, 1); }
+
+/* The elements along one axis that have these numbers. */
+static mx picked(mx x, int axis, mx at)
+{
+    return is_nil(x) || is_nil(at) ? MX_NIL : mx_take_along_axis(x, along(at, axis, x->ndim), axis);
+}
+
+mx composed_first(mx x, int axis, struct size n)
+{
+    int a = axis < 0 ? axis + x->ndim : axis;
+    return n.of ? picked(x, a, numbered(n)) : mx_slice_axis(x, a, 0, n.now, 1);
+}
+
+/* ---- sizes that arrays lend */
+
+/* The axes in front and behind stay; between them one axis becomes several, or all elements are taken one by
+ * one, by their numbers. */
+COMPOSE(reshape)
+{
+    struct ints v = ints_at(c, "shape");
+    mx x = c->x[0];
+    struct size sizes[MX_MAX_NDIM];
+    int front = 0, back = 0, numbers[MX_MAX_NDIM];
+    while (front < v.n && v.v[front] == SIZE_OF(0, front)) front++;
+    while (back < v.n - front && v.v[v.n - 1 - back] == SIZE_OF(0, x->ndim - 1 - back)) back++;
+    int from = x->ndim - front - back, to = v.n - front - back;
+    bool lent = false;
+    for (int i = 0; i < to; i++) {
+        lent |= is_lent(v.v[front + i]);
+        numbers[i] = (int)v.v[front + i];
+    }
+    if (!lent && from > 1 && to > 0) {
+        y[0] = mx_unflatten(mx_flatten(x, front, front + from - 1), front, to, numbers);
+        return;
+    }
+    for (int i = 0; i < v.n; i++) {
+        sizes[i] = size_at(c, v.v[i]);
+        if (v.v[i] == -1)
+            shapes_matter("a reshape in which sizes are those of other arrays");
+        sizes[i].now = c->y[0]->shape[i];
+    }
+    int axis = 0;
+    mx at = places(v.n, sizes);
+    y[0] = mx_squeeze(mx_gather(flat(x), &at, &axis, 1, (int[]){ 1 }), last, 1);
+}
+
+/* Every size that operand 0 has not of its own is broadcast against an array that has it. */
+static mx broadcast(mx x, int n, const struct size sizes[])
+{
+    mx all[1 + MX_MAX_NDIM] = { x };
+    int m = 1;
+    for (int i = 0; i < n; i++) {
+        int own = i - (n - x->ndim);
+        bool has = own >= 0 && (sizes[i].of ? sizes[i].of == x && sizes[i].axis == own : sizes[i].now == 1);
+        if (!has)
+            all[m++] = along(ones_along(sizes[i]), i, n);
+    }
+    return mx_broadcast_with(m, all, NULL, 0);
+}
+
+COMPOSE(broadcast)
+{
+    struct ints v = ints_at(c, "shape");
+    struct size sizes[MX_MAX_NDIM];
+    for (int i = 0; i < v.n; i++) sizes[i] = size_at(c, v.v[i]);
+    y[0] = broadcast(c->x[0], v.n, sizes);
+}
+
+COMPOSE(arange)
+{
+    const struct arange_args *a = c->args;
+    struct size sizes[MX_MAX_NDIM];
+    for (int i = 0; i < a->count.n; i++) sizes[i] = size_at(c, a->count.v[i]);
+    mx at = a->count.n == 1 ? numbered(sizes[0]) : flat(places(a->count.n, sizes));
+    y[0] = mx_astype(at, (enum dtype)a->dtype);
+}
+
+/* ---- parts */
+
+/* The numbers of the elements that a slice takes along an axis.  It walks from one end, of which it leaves
+ * out `skip` elements; or from a place that is so and so far from the other end.  Likewise where it stops. */
+static mx sliced(struct size s, int64_t start, int64_t stop, int64_t step)
+{
+    struct range r = range_of(s.now, start, stop, step);
+    bool down = step < 0;
+    int64_t n = s.now, by = down ? -step : step;
+    bool far_start = down ? start >= 0 && start < n : start < 0 && start >= -n;
+    bool far_stop = down ? stop >= 0 || stop == TO_START : stop < 0 || stop == TO_END;
+    bool near_start = down ? start < 0 || start == TO_END : start >= 0;
+    bool near_stop = !far_stop && (down ? stop >= -n : stop <= n);
+    mx at;
+    if (near_start && far_stop && r.count) {
+        int64_t skip = !down ? start : start == TO_END ? 0 : -1 - start;
+        int64_t rest = stop == TO_END || stop == TO_START ? 0 : down ? stop + 1 : -stop;
+        at = plus(times(counted(fewer_ones(s, skip + rest, by)), by), skip);
+        return down ? mx_subtract(plus(number(s), -1), at) : at;
+    }
+    if (r.count == 0 || (!(far_start && far_stop) && !(near_start && near_stop))) {
+        shapes_matter("a slice of as many elements as there are");
+        return whole_number(0);
+    }
+    at = mx_arange(0, (double)r.count, 1, DT_int64);
+    bool from_end = down == near_start; /* how far is the first from the end of the axis? */
+    int64_t end = r.first + (r.count - 1) * r.step, low = down ? end : r.first, high = down ? r.first : end;
+    int64_t least = from_end ? n - low : 1 + high;
+    mx size = number_from(s, least);
+    mx shift = from_end ? plus(size, r.first - n) : plus(mx_subtract(size, number(s)), r.first);
+    return mx_add(times(at, r.step), shift);
+}
+
+static mx part(mx x, int axis, int64_t start, int64_t stop, int64_t step)
+{
+    bool all = start == 0 && stop == TO_END && step == 1;
+    return is_nil(x) || all ? x : picked(x, axis, sliced(size_of(x, axis), start, stop, step));
+}
+
+COMPOSE(slice)
+{
+    const struct slice_args *a = c->args;
+    y[0] = c->x[0];
+    for (int i = 0; i < a->start.n; i++) y[0] = part(y[0], i, a->start.v[i], a->stop.v[i], a->step.v[i]);
+}
+
+COMPOSE(split)
+{
+    const struct split_args *a = c->args;
+    mx x = c->x[0], from = whole_number(0);
+    for (int k = 0; k < c->nout; k++) {
+        if (a->sizes.n) {
+            struct size s = size_at(c, a->sizes.v[k]);
+            y[k] = picked(x, a->axis, mx_add(numbered(s), from));
+            from = mx_add(from, number(s));
+        } else {
+            y[k] = part(x, a->axis, k ? a->cuts.v[k - 1] : 0, k < a->cuts.n ? a->cuts.v[k] : TO_END, 1);
+        }
+    }
+}
+
+/* One of the numbers of a corner. */
+static mx coordinate(mx start, int k) { return mx_squeeze(mx_slice_axis(start, 0, k, k + 1, 1), first, 1); }
+
+COMPOSE(dynamic_slice)
+{
+    const struct dynamic_args *a = c->args;
+    mx x = c->x[0];
+    for (int i = 0; i < a->sizes.n; i++) {
+        struct size s = size_at(c, a->sizes.v[i]);
+        mx at = numbered(s);
+        bool whole = s.of == c->x[0] && s.axis == i;
+        for (int k = 0; k < a->axes.n; k++)
+            if (a->axes.v[k] == i) {
+                at = mx_add(at, mx_astype(coordinate(c->x[1], k), DT_int64));
+                whole = false;
+            }
+        x = whole ? x : picked(x, i, at);
+    }
+    y[0] = x;
+}
+
+/* With a corner that counts from the end, and what is written backwards turned round. */
+COMPOSE(slice_update)
+{
+    const struct slice_update_args *a = c->args;
+    const struct slice_args at = { a->start, a->stop, a->step };
+    mx x = c->x[0], u = c->x[1], corner[MX_MAX_NDIM];
+    mx old = a->fold == SCATTER_SET ? NULL : mx_infer(&op_slice, &at, 1, &x);
+    int axes[MX_MAX_NDIM];
+    switch ((enum scatter_fold)a->fold) {
+    case SCATTER_SET: break;
+    case SCATTER_ADD: u = mx_add(old, u); break;
+    case SCATTER_PROD: u = mx_multiply(old, u); break;
+    case SCATTER_MAX: u = mx_maximum(old, u); break;
+    case SCATTER_MIN: u = mx_minimum(old, u); break;
+    }
+    for (int i = 0; i < a->start.n; i++) {
+        int64_t start = a->start.v[i], step = a->step.v[i];
+        bool turned = step == -1 && start == TO_END && a->stop.v[i] == TO_START;
+        if (turned)
+            u = part(u, i, TO_END, TO_START, -1);
+        else if (step != 1)
+            shapes_matter("an update of a slice with steps");
+        struct size s = size_of(x, i);
+        mx from = turned ? whole_number(0) : start < 0 ? plus(number_from(s, -start), start) : whole_number(start);
+        corner[i] = mx_expand_dims(from, first, 1);
+        axes[i] = i;
+    }
+    y[0] = mx_slice_update_dynamic(x, u, mx_concatenate(a->start.n, corner, 0), axes, a->start.n);
+}
+
+COMPOSE(pad)
+{
+    const struct pad_args *a = c->args;
+    mx x = c->x[0];
+    for (int i = 0; i < a->low.n; i++) {
+        mx parts[3];
+        int n = 0, shape[MX_MAX_NDIM];
+        for (int k = 0; k < x->ndim; k++) shape[k] = 1;
+        for (int side = 0; side < 3; side++) {
+            shape[i] = (int)(side == 0 ? a->low.v[i] : a->high.v[i]);
+            mx all[2] = { mx_broadcast_to(c->x[1], x->ndim, shape), x };
+            if (side == 1)
+                parts[n++] = x;
+            else if (shape[i])
+                parts[n++] = mx_broadcast_with(2, all, (int[]){ i - x->ndim }, 1);
+        }
+        x = n > 1 ? mx_concatenate(n, parts, i) : x;
+    }
+    y[0] = x;
+}
+
+COMPOSE(depends)
+{
+    for (int k = 0; k < c->nout; k++) y[k] = c->x[c->nin - c->nout + k];
+}
+
+/* ---- indices */
+
+/* The index array with x's shape but for the axis: what the primitives take. */
+static mx whole_index(mx x, mx index, int axis)
+{
+    return mx_broadcast_with(2, (mx[]){ index, x }, (int[]){ axis - x->ndim }, 1);
+}
+
+COMPOSE(gather_axis)
+{
+    struct gather_axis_args a = *(const struct gather_axis_args *)c->args;
+    a.whole = true;
+    y[0] = mx_infer(c->op, &a, 2, (mx[]){ c->x[0], whole_index(c->x[0], c->x[1], a.axis) });
+}
+
+/* Sums and assignments have a primitive; other folds index every axis. */
+COMPOSE(scatter_axis)
+{
+    struct scatter_axis_args a = *(const struct scatter_axis_args *)c->args;
+    mx x = c->x[0], index = whole_index(x, c->x[1], a.axis), at[MX_MAX_NDIM];
+    int n = x->ndim, axes[MX_MAX_NDIM], ones[MX_MAX_NDIM];
+    a.whole = true;
+    if (a.fold == SCATTER_SET || a.fold == SCATTER_ADD) {
+        y[0] = mx_infer(c->op, &a, 3, (mx[]){ x, index, c->x[2] });
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        at[i] = i == a.axis ? mx_astype(index, DT_int64) : along(numbered(size_of(index, i)), i, n);
+        axes[i] = i;
+        ones[i] = n + i;
+    }
+    y[0] = mx_scatter(x, at, axes, n, mx_expand_dims(c->x[2], ones, n), (enum scatter_fold)a.fold);
+}
+
+static int place_in(struct ints axes, int axis)
+{
+    for (int k = 0; k < axes.n; k++)
+        if (axes.v[k] == axis)
+            return k;
+    return -1;
+}
+
+/* Index arrays of one type; where sizes are lent, all axes of more than one element are indexed, by all the
+ * numbers that belong to the slice. */
+COMPOSE(gather)
+{
+    const struct gather_args *a = c->args;
+    mx x = c->x[0], at[MX_MAX_NDIM];
+    int n = a->axes.n, lead = c->x[1]->ndim, wide = 0, axes[MX_MAX_NDIM], ones[MX_MAX_NDIM], gone[MX_MAX_NDIM];
+    struct size sizes[MX_MAX_NDIM];
+    bool lent = false;
+    for (int i = 0; i < x->ndim; i++) {
+        sizes[i] = size_at(c, a->sizes.v[i]);
+        lent |= sizes[i].of != NULL;
+        wide += sizes[i].of || sizes[i].now != 1;
+    }
+    wide = lent ? wide : 0;
+    for (int i = 0; i < wide; i++) ones[i] = lead + i;
+    for (int k = 0; k < n; k++) {
+        at[k] = mx_expand_dims(mx_astype(c->x[1 + k], DT_int64), ones, wide);
+        axes[k] = (int)a->axes.v[k];
+    }
+    if (!lent) {
+        y[0] = mx_gather_as((struct asked){ a->asker, a->outside }, x, at, axes, n, sizes);
+        return;
+    }
+    int seen = 0, alone = 0;
+    for (int i = 0; i < x->ndim; i++) {
+        int k = place_in(a->axes, i);
+        gone[i] = lead + wide + i;
+        if (!sizes[i].of && sizes[i].now == 1) {
+            ones[alone++] = lead + i;
+            continue;
+        }
+        mx here = along(numbered(sizes[i]), lead + seen++, lead + wide);
+        if (k < 0)
+            axes[k = n++] = i;
+        else
+            here = mx_add(here, at[k]);
+        at[k] = here;
+        sizes[i] = size_is(1);
+    }
+    mx g = mx_gather_as((struct asked){ a->asker, a->outside }, x, at, axes, n, sizes);
+    y[0] = mx_expand_dims(mx_squeeze(g, gone, x->ndim), ones, alone);
+}
+
+/* Indices into n places from the first on; one that is out of range is what it stands for, or else n. */
+static mx from_first(mx given, mx n, unsigned outside)
+{
+    mx i = mx_astype(given, DT_int64), zero = whole_number(0);
+    i = mx_where(mx_less(i, zero), mx_add(i, n), i);
+    return outside == OUTSIDE_NEAREST ? mx_minimum(mx_maximum(i, zero), plus(n, -1))
+                                      : mx_minimum(mx_where(mx_less(i, zero), n, i), n);
+}
+
+/* Index arrays of one type; for any shape, as a scatter along one axis: of x as it is where one axis is
+ * indexed, else of all its elements. */
+COMPOSE(scatter)
+{
+    const struct scatter_args *a = c->args;
+    mx x = c->x[0], index = c->x[1], u = c->x[c->nin - 1], at[MX_MAX_NDIM];
+    int lead = index->ndim, axis = (int)a->axes.v[0], axes[MX_MAX_NDIM];
+    bool adds = a->fold == SCATTER_ADD;
+    if (!shapeless()) {
+        for (int k = 0; k < a->axes.n; k++) {
+            at[k] = mx_astype(c->x[1 + k], DT_int64);
+            axes[k] = (int)a->axes.v[k];
+        }
+        y[0] = mx_scatter_as((struct asked){ a->asker, a->outside }, x, at, axes, a->axes.n, u,
+                             (enum scatter_fold)a->fold);
+        return;
+    }
+    for (int i = 0; i < x->ndim; i++)
+        if (u->shape[lead + i] != (place_in(a->axes, i) >= 0 ? 1 : x->shape[i]))
+            shapes_matter("scatter");
+    if (a->axes.n == 1) {
+        index = along(flat(from_first(index, number(size_of(x, axis)), a->outside)), axis, x->ndim);
+        u = lead ? mx_flatten(u, 0, lead - 1) : mx_expand_dims(u, first, 1);
+        u = mx_moveaxis(mx_squeeze(u, (int[]){ 1 + axis }, 1), 0, axis);
+        y[0] = adds ? mx_scatter_add_axis(x, index, u, axis) : mx_put_along_axis(x, index, u, axis);
+        return;
+    }
+    int ones[MX_MAX_NDIM];
+    for (int i = 0; i < x->ndim; i++) ones[i] = lead + i;
+    mx where = NULL, inside = NULL, stride = whole_number(1);
+    for (int i = x->ndim; i-- > 0;) {
+        struct size s = size_of(x, i);
+        int k = place_in(a->axes, i);
+        mx here = along(numbered(s), lead + i, lead + x->ndim), n = number(s);
+        if (k >= 0) {
+            here = mx_expand_dims(from_first(c->x[1 + k], n, a->outside), ones, x->ndim);
+            inside = inside ? mx_logical_and(inside, mx_less(here, n)) : mx_less(here, n);
+        }
+        where = where ? mx_add(where, mx_multiply(here, stride)) : here;
+        stride = mx_multiply(stride, n);
+    }
+    mx z = flat(x);
+    where = mx_where(inside, where, stride); /* which is behind all of them */
+    where = flat(mx_broadcast_with(2, (mx[]){ where, u }, NULL, 0));
+    u = flat(u);
+    z = adds ? mx_scatter_add_axis(z, where, u, 0) : mx_put_along_axis(z, where, u, 0);
+    y[0] = mx_reshape_like(z, x);
+}
+
+/* ---- orders: a whole one is a partition too */
+
+COMPOSE(partition) { y[0] = mx_sort(c->x[0], -1); }
+COMPOSE(argpartition) { y[0] = mx_argsort(c->x[0], -1); }
+
+/* ---- products */
+
+/* The padding behind x that makes `size` positions of what w sees, and those that a stride leaves out. */
+static int padding_for(const struct conv *g, int i, int64_t size, mx x, mx w)
+{
+    int64_t whole = 1 + (dim(x, 1 + i) - (int64_t)1) * g->input_dilation[i];
+    int64_t seen = 1 + (dim(w, 1 + i) - (int64_t)1) * g->dilation[i];
+    return (int)((size - 1) * g->stride[i] + seen - whole - g->low[i]);
+}
+
+/* A convolution whose result has these sizes, of which -1 is what a padding of `high` makes.  For any shape,
+ * with padding that is enough, and then the first of its results: how much is needed varies with the sizes by
+ * less than the steps of the geometry. */
+static mx conv_to(struct conv *g, mx x, mx w, const struct size sizes[], struct ints high)
+{
+    bool vary = shapeless() && (x->tracer || w->tracer);
+    int padding[3];
+    for (int i = 0; i < g->n; i++) {
+        int more = vary ? g->stride[i] + g->dilation[i] + g->input_dilation[i] - 3 : 0;
+        padding[i] = sizes[i].now < 0 ? (int)high.v[i] : padding_for(g, i, sizes[i].now, x, w) + more;
+    }
+    g->high = padding;
+    mx y = mx_conv("conv", x, w, g);
+    for (int i = 0; i < g->n && vary && !is_nil(y); i++)
+        y = sizes[i].now < 0 ? y : composed_first(y, 1 + i, sizes[i]);
+    return y;
+}
+
+static void numbers_of(struct ints v, int out[])
+{
+    for (int i = 0; i < v.n; i++) out[i] = (int)v.v[i];
+}
+
+COMPOSE(conv)
+{
+    const struct conv_args *a = c->args;
+    int v[4][3];
+    struct size sizes[3];
+    numbers_of(a->stride, v[0]);
+    numbers_of(a->low, v[1]);
+    numbers_of(a->dilation, v[2]);
+    numbers_of(a->input_dilation, v[3]);
+    for (int i = 0; i < a->size.n; i++) sizes[i] = size_at(c, a->size.v[i]);
+    struct conv g = { .n = a->size.n, .stride = v[0], .low = v[1], .dilation = v[2], .input_dilation = v[3],
+                      .groups = a->groups };
+    y[0] = conv_to(&g, c->x[0], c->x[1], sizes, a->high);
+}
+
+/* dw[f, k, c] = sum over n, o of x[n, o stride - low + k dilation, c] y[n, o, f]: a convolution of the
+ * channels of x, as images, with those of y, in which stride and dilation have changed places. */
+COMPOSE(conv_weight)
+{
+    const struct conv_args *a = c->args;
+    int n = a->size.n, g = a->groups, v[4][3];
+    struct size sizes[3];
+    mx x = c->x[0], w = mx_moveaxis(c->x[1], -1, 0); /* (F, o, N) */
+    w = mx_moveaxis(w, 1, -1);
+    x = mx_unflatten(x, -1, 2, (int[]){ g, -1 });  /* (N, s, G, C) */
+    x = mx_moveaxis(mx_moveaxis(x, -1, 0), 1, -1); /* (C, s, G, N) */
+    x = mx_flatten(x, -2, -1);
+    if (is_nil(x) || is_nil(w))
+        return;
+    numbers_of(a->dilation, v[0]);
+    numbers_of(a->low, v[1]);
+    numbers_of(a->stride, v[2]);
+    numbers_of(a->input_dilation, v[3]);
+    for (int i = 0; i < n; i++) sizes[i] = size_at(c, a->size.v[i]);
+    struct conv geometry = { .n = n, .stride = v[0], .low = v[1], .dilation = v[2], .input_dilation = v[3],
+                             .groups = g };
+    y[0] = mx_moveaxis(conv_to(&geometry, x, w, sizes, a->high), 0, -1); /* (C, k, F) to (k, F, C) */
+    y[0] = mx_moveaxis(y[0], -2, 0);
+}
+
+/* The matrices of a batch by their flat numbers. */
+static mx matrices(mx x, mx index)
+{
+    return mx_take(x->ndim == 2 ? mx_expand_dims(x, first, 1) : mx_flatten(x, 0, -3), index, 0);
+}
+
+/* y[rhs[p]] += a[la[p]]^T c[lc[p]] */
+COMPOSE(scatter_mm)
+{
+    struct ints batch = ints_at(c, "batch");
+    mx a = matrices(c->x[0], c->x[2]), b = matrices(c->x[1], c->x[3]);
+    struct size sizes[MX_MAX_NDIM];
+    for (int i = 0; i < batch.n; i++) sizes[i] = size_at(c, batch.v[i]);
+    sizes[batch.n] = size_of(c->x[0], -1);
+    sizes[batch.n + 1] = size_of(c->x[1], -1);
+    mx like = mx_broadcast_by(array_of_int(0, a->dtype), batch.n + 2, sizes);
+    y[0] = mx_add_matrices(mx_matmul(mx_swapaxes(a, -1, -2), b), c->x[4], like);
+}
