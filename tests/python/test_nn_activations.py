@@ -250,6 +250,57 @@ def test_layer_is_the_function(layer, fn):
     assert pickle.loads(pickle.dumps(layer))(x).tolist() == fn(x).tolist()
 
 
+SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772
+
+
+@pytest.mark.parametrize("dtype", EPS, ids=str)
+@pytest.mark.parametrize(
+    "f, left, right",  # slopes up to 0 and after it
+    [
+        (nn.elu, np.exp, 1),
+        (lambda x: nn.elu(x, 2.0), lambda x: 2 * np.exp(x), 1),
+        (nn.selu, lambda x: SCALE * ALPHA * np.exp(x), SCALE),
+        (nn.celu, np.exp, 1),
+        (lambda x: nn.celu(x, 0.5), lambda x: np.exp(2 * x), 1),
+        (lambda x: nn.prelu(x, mx.array([0.25], x.dtype)), lambda x: 0.25 + 0 * x, 1),
+        (nn.relu, lambda x: 0 * x, 1),
+    ],
+    ids="elu elu2 selu celu celu.5 prelu relu".split(),
+)
+def test_slopes_at_zero_and_in_tails(dtype, f, left, right):
+    with mx.stream(mx.cpu):
+        x = mx.array([-20, -9.5, -6, -4, -1.5, -0.01, -0.0, 0, 0.01, 3, 300], dtype)
+        wide = np.array(x.astype(mx.float64))
+        want = np.where(wide <= 0, left(np.minimum(wide, 0)), right)
+        for got in (
+            mx.grad(lambda x: f(x).sum())(x),
+            mx.compile(mx.grad(lambda x: f(x).sum()))(x),
+            mx.jvp(f, [x], [mx.ones_like(x)])[1][0],
+        ):
+            assert got.dtype == dtype
+            # Half a unit of each factor and of x / alpha, and what is below the normal numbers.
+            tiny = 2.0**-24 if dtype == mx.float16 else 0
+            np.testing.assert_allclose(np.array(got.astype(mx.float64)), want, rtol=3 * EPS[dtype], atol=2 * tiny)
+        at = mx.array([mx.inf, -mx.inf, mx.nan], dtype)
+        got = mx.grad(lambda x: f(x).sum())(at)
+        assert got[:2].tolist() == [mx.array(right, dtype).item(), mx.array(left(np.float64(-1e9)), dtype).item()]
+        assert np.isnan(np.array(f(at).astype(mx.float32)))[2]
+
+
+def test_leaky_relu_at_zero():
+    slope = mx.grad(lambda x: nn.leaky_relu(x, 0.25).sum())
+    assert slope(mx.array([-mx.inf, -1, -0.0, 0, 1])).tolist() == [0.25, 0.25, 1, 1, 1]
+
+
+@pytest.mark.parametrize("f", [nn.hard_shrink, nn.softshrink], ids=["hard", "soft"])
+def test_shrinks_hand_nan_on(f):
+    x = mx.array([mx.nan, -1, -0.5, 0.5, 1, mx.inf])
+    assert np.isnan(f(x)[0].item()) and f(x)[1:].tolist() == (
+        [-1, 0, 0, 1, mx.inf] if f is nn.hard_shrink else [-0.5, 0, 0, 0.5, mx.inf]
+    )
+    assert mx.grad(lambda x: f(x).sum())(x)[1:].tolist() == [1, 0, 0, 1, 1]
+
+
 def test_prelu_learns():
     layer = nn.PReLU(3, init=0.5)
     assert layer.weight.tolist() == [0.5, 0.5, 0.5]

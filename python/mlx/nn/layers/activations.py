@@ -63,23 +63,25 @@ def relu6(x):
 
 
 def leaky_relu(x, negative_slope=0.01):
-    """x where x > 0, else negative_slope * x (Maas et al., 2013)"""
-    return mx.where(x > 0, x, negative_slope * x)
+    """x where x >= 0, else negative_slope * x (Maas et al., 2013)"""
+    return mx.where(x >= 0, x, negative_slope * x)
 
 
 def prelu(x: mx.array, alpha: mx.array) -> mx.array:
     """x where x > 0, else alpha * x, with alpha learned (He et al., 2015)"""
-    return mx.maximum(x, 0) + alpha * mx.minimum(x, 0)
+    return mx.where(x > 0, x, alpha * x)
 
 
 def elu(x, alpha=1.0):
     """x where x > 0, else alpha * (exp(x) - 1) (Clevert et al., 2015)"""
-    return mx.where(x > 0, x, alpha * mx.expm1(mx.minimum(x, 0)))
+    right = x > 0
+    return mx.where(right, x, alpha * mx.expm1(mx.where(right, 0, x)))
 
 
 def celu(x, alpha=1.0):
     """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0), smooth for every alpha (Barron, 2017)"""
-    return mx.maximum(x, 0) + alpha * mx.expm1(mx.minimum(x, 0) / alpha)
+    right = x > 0
+    return mx.where(right, x, alpha * mx.expm1(mx.where(right, 0, x) / alpha))
 
 
 def selu(x):
@@ -142,12 +144,12 @@ def glu(x: mx.array, axis: int = -1) -> mx.array:
 
 def hard_shrink(x, lambd=0.5):
     """x where |x| > lambd, else 0 (Donoho & Johnstone, 1994)"""
-    return mx.where(mx.abs(x) > lambd, x, 0)
+    return mx.where(mx.abs(x) <= lambd, 0, x)
 
 
 def softshrink(x, lambd: float = 0.5):
     """x - sign(x) * lambd where |x| > lambd, else 0 (Donoho & Johnstone, 1994)"""
-    return mx.where(mx.abs(x) > lambd, x - mx.sign(x) * lambd, 0)
+    return mx.where(mx.abs(x) <= lambd, 0, x - mx.sign(x) * lambd)
 
 
 # ------------------------------------------------------------------ softmax family
