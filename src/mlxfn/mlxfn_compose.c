@@ -4,6 +4,7 @@
  * there for the sake of graphs for any shape is in mlxfn_follow.c. */
 #include "mlxfn/mlxfn_compose.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/index.h"
+#include "ops/linalg.h"
 #include "ops/quantize.h"
 #include "ops/reduce.h"
 #include "ops/rules.h"
@@ -336,6 +338,108 @@ COMPOSE(gather_qmm)
     y[0] = with_operands(c, x);
 }
 
+/* ---- linear algebra */
+
+/* As many columns of the full one as there are values. */
+COMPOSE(svd)
+{
+    mx out[3];
+    mx_svd(c->x[0], SVD_FULL, out);
+    if (is_nil(out[0]))
+        return;
+    y[0] = composed_first(out[0], -1, size_of(out[1], -1));
+    y[1] = out[1];
+    y[2] = composed_first(out[2], -2, size_of(out[1], -1));
+}
+
+/* A triangle by its inverse; other matrices by an orthogonal factor and a triangle. */
+COMPOSE(solve)
+{
+    const struct part_args *p = c->args;
+    mx a = c->x[0], b = c->x[1], qr[2];
+    if (p->part == PART_ALL) {
+        mx_qr(a, qr);
+        a = qr[1];
+        b = mx_matmul(linalg_adjoint(qr[0]), b);
+    }
+    y[0] = mx_matmul(mx_tri_inv(a, p->part != PART_LOWER), b);
+}
+
+COMPOSE(pinv)
+{
+    mx x = c->x[0], usv[3];
+    mx_svd(x, SVD_THIN, usv);
+    mx s = usv[1];
+    if (is_nil(s))
+        return;
+    mx rows = mx_count(x, x->ndim - 2, 1, s->dtype), columns = mx_count(x, x->ndim - 1, 1, s->dtype);
+    mx eps = mx_scalar_like(s->dtype == DT_float64 ? DBL_EPSILON : FLT_EPSILON, s);
+    mx least = mx_multiply(mx_slice_axis(s, -1, 0, 1, 1), mx_multiply(eps, mx_maximum(rows, columns)));
+    s = mx_where(mx_less_equal(s, least), mx_scalar_like(0, s), mx_reciprocal(s));
+    y[0] = mx_matmul(linalg_columns(linalg_adjoint(usv[2]), s), linalg_adjoint(usv[0]));
+}
+
+/* x[..., i, j] */
+static mx entry(mx x, int i, int j) { return mx_squeeze(linalg_block(x, i, i + 1, j, j + 1), (int[]){ -2, -1 }, 2); }
+
+/* Of rows i and i + 1, columns j and k. */
+static mx minor_of(mx x, int i, int j, int k)
+{
+    return mx_subtract(mx_multiply(entry(x, i, j), entry(x, i + 1, k)),
+                       mx_multiply(entry(x, i, k), entry(x, i + 1, j)));
+}
+
+static mx small_determinant(mx x)
+{
+    int n = dim(x, -1);
+    if (n < 3)
+        return n == 1 ? entry(x, 0, 0) : minor_of(x, 0, 0, 1);
+    mx sum = mx_multiply(entry(x, 0, 0), minor_of(x, 1, 1, 2));
+    sum = mx_add(sum, mx_multiply(entry(x, 0, 1), minor_of(x, 1, 2, 0)));
+    return mx_add(sum, mx_multiply(entry(x, 0, 2), minor_of(x, 1, 0, 1)));
+}
+
+/* The sign, or direction, of a determinant, and numbers of which its modulus is the product.  The moduli are on the
+ * diagonal of R in A = Q R; which way Q turns is in the eigenvalues. */
+static mx determinant_parts(mx x, mx *moduli)
+{
+    mx qr[2], values = mx_eigvals(x);
+    mx_qr(x, qr);
+    struct size n = size_of(x, -1);
+    mx r = mx_where(mx_eye_by(n, n, 0, DT_bool_), qr[1], mx_scalar_like(0, x));
+    *moduli = mx_abs(mx_sum(r, last, 1, false));
+    mx zero = mx_scalar_like(0, values), size = mx_astype(mx_abs(values), values->dtype);
+    mx sign = mx_prod(mx_where(mx_equal(values, zero), zero, mx_divide(values, size)), last, 1, false);
+    return mx_astype(dtype_is_complex(x->dtype) ? sign : mx_rint(mx_real(sign)), x->dtype);
+}
+
+static bool is_small(mx x) { return !shapeless() && dim(x, -1) >= 1 && dim(x, -1) <= 3; }
+
+COMPOSE(det)
+{
+    mx moduli, x = c->x[0];
+    if (is_small(x)) {
+        y[0] = small_determinant(x);
+        return;
+    }
+    mx sign = determinant_parts(x, &moduli);
+    y[0] = mx_multiply(sign, mx_prod(moduli, last, 1, false));
+}
+
+COMPOSE(slogdet)
+{
+    mx moduli, x = c->x[0];
+    if (is_small(x)) {
+        mx det = small_determinant(x);
+        y[0] = mx_where(mx_isnan(det), det, mx_sign(det));
+        y[1] = mx_log(mx_abs(det));
+        return;
+    }
+    y[0] = determinant_parts(x, &moduli);
+    mx sum = mx_sum(mx_log(moduli), last, 1, false), none = mx_scalar_like(0, y[0]);
+    y[1] = mx_where(mx_equal(y[0], none), mx_scalar_like(-INFINITY, sum), sum);
+}
+
 /* ---- the rest */
 
 /* x moved on by `by` places, with `first` in those that become free. */
@@ -357,18 +461,6 @@ COMPOSE(recurrence)
         a = mx_multiply(a, moved_on(a, r->axis, by, r->reverse, 1));
     }
     y[0] = b;
-}
-
-/* As many columns of the full one as there are values. */
-COMPOSE(svd)
-{
-    mx out[3];
-    mx_svd(c->x[0], SVD_FULL, out);
-    if (is_nil(out[0]))
-        return;
-    y[0] = composed_first(out[0], -1, size_of(out[1], -1));
-    y[1] = out[1];
-    y[2] = composed_first(out[2], -2, size_of(out[1], -1));
 }
 
 /* What a function with rules of its own computed. */

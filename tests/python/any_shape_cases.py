@@ -398,14 +398,17 @@ def functions(mx):
     yield "singular values", lambda x: mx.linalg.svd(x, stream=mx.cpu)[1], squares
     yield "eigvalsh", lambda x: mx.linalg.eigvalsh(x + mx.swapaxes(x, -1, -2), stream=mx.cpu), squares
     yield "pinv", on_cpu(mx.linalg.pinv), squares
+    yield "det", on_cpu(mx.linalg.det), squares
+    yield "slogdet", on_cpu(mx.linalg.slogdet), squares
     yield "solve", lambda x: mx.linalg.solve(x, x[..., :1], stream=mx.cpu), squares
     yield "solve_triangular", lambda x: mx.linalg.solve_triangular(mx.tril(x), x, stream=mx.cpu), squares
 
 
 # What files for the package cannot hold for any shape: it has no rule for the shapes of the results.
-ONLY_HERE = {"inv", "cholesky", "qr", "singular values", "norm nuc of matrices", "view"}
-# Which have no form there at all.
-NOT_PORTABLE = {"pinv", "solve", "solve_triangular"}
+ONLY_HERE = {
+    "inv", "cholesky", "qr", "singular values", "norm nuc of matrices", "view", "pinv", "solve", "solve_triangular",
+    "det", "slogdet",
+}  # fmt: skip
 # What files that the package writes itself give otherwise, or fail at, for other shapes than the first.
 WRONG_THERE = {
     "gradient conv1d of weights", "gradient conv2d strided", "vmap conv1d", "gather_qmm", "gather_mm",
@@ -421,7 +424,7 @@ WRONG_THERE = {
     "dequantize", "gradient broadcast", "gradient matmul of weights and batches", "gradient sum of an axis",
     "gradient x[i]", "gradient flatten", "gradient logsumexp", "gradient slices", "jvp", "gradient checkpoint",
     "vmap outer", "vmap along columns", "vmap gradient", "vmap rms_norm", "vmap of a captured array", "inv",
-    "cholesky", "qr", "singular values", "pinv", "solve", "solve_triangular",
+    "cholesky", "qr", "singular values", "pinv", "solve", "solve_triangular", "det", "slogdet",
 }  # fmt: skip
 
 

@@ -71,6 +71,9 @@ def more(mx):
     yield "dequantize", lambda a, b, c: mx.dequantize(a, b, c, group_size=32, bits=4), list(packed)
     yield "quantized product", lambda x, *p: mx.quantized_matmul(x, *p, group_size=32, bits=4), [w[:2], *packed]
     yield "integer power", lambda x: (x**2, x // 3, x % 3, -x), [mx.arange(9) - 4]
+    square = mx.sin(mx.arange(25).reshape(5, 5).astype(mx.float32)) + 2 * mx.eye(5)
+    yield "determinant", lambda a: (mx.linalg.det(a, stream=mx.cpu), *mx.linalg.slogdet(-a, stream=mx.cpu)), [square]
+    yield "solve", lambda a, b: mx.linalg.solve(a, b, stream=mx.cpu), [square, x.T[:5]]
     yield "svd", lambda x: mx.linalg.svd(x, stream=mx.cpu)[1], [x]
     yield "scans", lambda x: (mx.cumsum(x, 0, reverse=True, inclusive=False), mx.cummax(x, 1)), [x]
     yield "nothing", lambda x: x[:0], [x]

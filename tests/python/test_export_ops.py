@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from any_shape_cases import NOT_PORTABLE, ONLY_HERE, other_calls  # noqa: E402
+from any_shape_cases import ONLY_HERE, other_calls  # noqa: E402
 from export_cases import any_shape, more  # noqa: E402
 from test_dtypes_everywhere import DTYPES, SAMPLES, refusal, short, values  # noqa: E402
 
@@ -24,8 +24,7 @@ UPSTREAM = os.environ.get("MLX_UPSTREAM_PYTHON")  # with NumPy and SciPy
 UNTRACEABLE = {"unique", "from_dlpack", "asarray"}
 # Operations that the format has no form for, by function.
 EXTENSIONS = {
-    "segmented_mm", "linalg.det", "linalg.slogdet", "linalg.solve", "linalg.solve_triangular", "linalg.lu",
-    "linalg.lu_factor", "linalg.pinv", "to_fp8",
+    "segmented_mm", "linalg.lu", "linalg.lu_factor", "to_fp8",
 }  # fmt: skip
 
 
@@ -173,7 +172,10 @@ def upstream(what, folder):
 
 
 # What upstream's CPU has no kernel for: complex matrices.
-NOT_THERE = {"linalg.inv", "linalg.cholesky", "linalg.cholesky_inv", "linalg.tri_inv", "linalg.qr"}
+NOT_THERE = {
+    "linalg.inv", "linalg.cholesky", "linalg.cholesky_inv", "linalg.tri_inv", "linalg.qr", "linalg.solve",
+    "linalg.solve_triangular",
+}  # fmt: skip
 
 
 @pytest.mark.skipif(not UPSTREAM, reason="MLX_UPSTREAM_PYTHON names no Python with the mlx package")
@@ -194,7 +196,7 @@ def test_what_is_written_here_runs_there(tmp_path):
         mx.save_safetensors(path + ".in.safetensors", {str(i): x for i, x in enumerate(inputs)})
         all_cases.append((name, None, want, len(inputs)))
     for name, call, example, inputs in [*any_shape(mx), *other_calls(mx)]:
-        if name.split(" #")[0] in NOT_PORTABLE | ONLY_HERE:
+        if name.split(" #")[0] in ONLY_HERE:
             continue
         path = str(tmp_path / str(len(all_cases)))
         mx.export_function(path + ".mlxfn", lambda *xs, call=call: flat(call(*xs)), *example, shapeless=True)
