@@ -3,13 +3,13 @@
 
 PyObject *fn_fast_rms_norm(struct call *c)
 {
-    return give(c, mlx_fast_rms_norm(&c->res, ARRAY(0), ARRAY(1), (float)DOUBLE(2), STREAM));
+    return give(c, mlx_fast_rms_norm_double(&c->res, ARRAY(0), ARRAY(1), DOUBLE(2), STREAM));
 }
 
 PyObject *fn_fast_layer_norm(struct call *c)
 {
     return give(
-        c, mlx_fast_layer_norm(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), (float)DOUBLE(3), STREAM));
+        c, mlx_fast_layer_norm_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3), STREAM));
 }
 
 PyObject *fn_fast_cross_entropy(struct call *c)
@@ -19,11 +19,10 @@ PyObject *fn_fast_cross_entropy(struct call *c)
 
 PyObject *fn_fast_rope(struct call *c)
 {
-    mlx_optional_float base = { GIVEN(3) ? (float)DOUBLE(3) : 0, GIVEN(3) };
     if (call_operands(c, 5, 1))
         return NULL;
-    return give(c, mlx_fast_rope_dynamic(&c->res, ARRAY(0), INT(1), BOOL(2), base, (float)DOUBLE(4),
-                                         ARRAY(5), ARRAY(6), STREAM));
+    return give(c, mlx_fast_rope_double(&c->res, ARRAY(0), INT(1), BOOL(2), GIVEN(3) ? &DOUBLE(3) : NULL, DOUBLE(4),
+                                        ARRAY(5), ARRAY(6), STREAM));
 }
 
 /* An array, or what looks like one, where a str might have been. */
@@ -56,9 +55,8 @@ PyObject *fn_fast_scaled_dot_product_attention(struct call *c)
         if (array_or_str(c, 4, &array))
             return NULL;
     }
-    return give(c, mlx_fast_scaled_dot_product_attention(&c->res, ARRAY(0), ARRAY(1), ARRAY(2),
-                                                         (float)DOUBLE(3), mode, array, ARRAY(5),
-                                                         STREAM));
+    return give(c, mlx_fast_scaled_dot_product_attention_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3),
+                                                                mode, array, ARRAY(5), STREAM));
 }
 
 PyObject *fn_fast_gated_delta_update(struct call *c)

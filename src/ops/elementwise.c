@@ -467,14 +467,16 @@ mx mx_round(mx x, int decimals)
         mx scale = array_of_double(power, DT_float64);
         return mx_astype(mx_multiply(mx_rint(mx_divide(mx_astype(x, DT_float64), scale)), scale), x->dtype);
     }
-    if (x->dtype == DT_float16 && power > 65504)
-        return mx_astype(mx_round(mx_astype(x, DT_float32), decimals), DT_float16);
+    if (dtype_is_half(x->dtype)) /* the product with the power is rounded before it is cut off */
+        return mx_astype(mx_round(mx_astype(x, DT_float32), decimals), x->dtype);
     if (power > (x->dtype == DT_float64 ? DBL_MAX : FLT_MAX)) /* no number has so many digits */
         return decimals > 0 ? mx_copy(x) : mx_where(mx_isfinite(x), mx_multiply(x, mx_scalar_like(0, x)), x);
     /* A power of ten is exact where 10^-d is not, so multiply or divide by it as d's sign says. */
     mx scale = mx_scalar_like(power, x);
-    return decimals > 0 ? mx_divide(mx_rint(mx_multiply(x, scale)), scale)
-                        : mx_multiply(mx_rint(mx_divide(x, scale)), scale);
+    if (decimals < 0)
+        return mx_multiply(mx_rint(mx_divide(x, scale)), scale);
+    mx product = mx_multiply(x, scale);
+    return mx_where(mx_isinf(product), x, mx_divide(mx_rint(product), scale)); /* so large numbers are whole */
 }
 
 /* A bool array of x's shape for types that are never NaN or infinite. */
@@ -512,6 +514,12 @@ mx mx_isfinite(mx x)
     if (dtype_is_complex(x->dtype))
         return mx_logical_and(mx_isfinite(mx_real(x)), mx_isfinite(mx_imag(x)));
     return dtype_is_float(x->dtype) ? mx_less(mx_abs(x), infinity(x, 1)) : always(x, true);
+}
+
+mx mx_root(mx x)
+{
+    mx zero = mx_scalar_like(0, x), none = mx_equal(x, zero);
+    return mx_where(none, zero, mx_sqrt(mx_where(none, mx_scalar_like(1, x), x)));
 }
 
 mx mx_reciprocal(mx x)

@@ -144,17 +144,17 @@ static enum dtype norm_dtype(mx x)
     return dtype_is_half(x->dtype) ? (enum dtype)x->dtype : linalg_real(norm_operand(x)->dtype);
 }
 
-/* sqrt with the derivative 0 at 0, which for a norm is one of its subgradients. */
-static mx root(mx x)
-{
-    mx zero = mx_scalar_like(0, x), none = mx_equal(x, zero);
-    return mx_where(none, zero, mx_sqrt(mx_where(none, mx_scalar_like(1, x), x)));
-}
-
 static mx l2(mx x, const int *axes, int n, bool keepdims)
 {
     mx y = dtype_is_complex(x->dtype) ? mx_add(mx_square(mx_real(x)), mx_square(mx_imag(x))) : mx_square(x);
-    return root(mx_sum(y, axes, n, keepdims));
+    return mx_root(mx_sum(y, axes, n, keepdims));
+}
+
+/* x^p with the derivative 0 at 0. */
+static mx power_but_at_0(mx x, double p)
+{
+    mx none = mx_equal(x, mx_scalar_like(0, x)), safe = mx_where(none, mx_scalar_like(1, x), x);
+    return mx_where(none, mx_scalar_like(p > 0 ? 0 : INFINITY, x), mx_power(safe, mx_scalar_like(p, x)));
 }
 
 static mx vector_norm(mx x, double ord, int axis, bool keepdims)
@@ -170,8 +170,9 @@ static mx vector_norm(mx x, double ord, int axis, bool keepdims)
         mx some = mx_not_equal(a, mx_scalar_like(0, a));
         return mx_sum(mx_astype(some, a->dtype), &axis, 1, keepdims);
     }
-    mx sum = mx_sum(mx_power(a, mx_scalar_like(ord, a)), &axis, 1, keepdims);
-    return mx_power(sum, mx_scalar_like(1 / ord, a));
+    /* Powers below 1 have no slope at 0, and no norm has where all is 0: 0 is taken for it. */
+    mx p = ord < 1 ? power_but_at_0(a, ord) : mx_power(a, mx_scalar_like(ord, a));
+    return power_but_at_0(mx_sum(p, &axis, 1, keepdims), 1 / ord);
 }
 
 /* Singular values of the matrices that two axes make. */

@@ -274,6 +274,8 @@ static mx times_i(mx x) { return mx_multiply(x, array_of_complex(0, 1, DT_comple
 /* 1 / v_k at the place of v_k in each column, zero elsewhere. */
 static mx anchor(mx v)
 {
+    if (dim(v, -2) == 0) /* no largest entry */
+        return mx_real(v);
     struct size rows = size_of(v, -2);
     mx at = mx_arg_reduce(mx_abs(v), ARG_MAX, -2, true), n = mx_arange_by(1, &rows, DT_uint32);
     mx hit = mx_equal(mx_expand_dims(n, (int[]){ -1 }, 1), at);

@@ -21,6 +21,8 @@ mx mx_isinf(mx x);
 mx mx_isfinite(mx x);
 mx mx_isposinf(mx x);
 mx mx_isneginf(mx x);
+/* sqrt with the derivative 0 at 0, which for a norm is one of its subgradients. */
+mx mx_root(mx x);
 mx mx_reciprocal(mx x);
 mx mx_degrees(mx x);
 mx mx_radians(mx x);

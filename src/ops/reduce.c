@@ -259,7 +259,7 @@ mx mx_var(mx x, const int *axes, int n, bool keepdims, int ddof)
     return mx_astype(mx_divide(sum, count_of("var", x, axes, n, ddof, sum->dtype)), t);
 }
 
-mx mx_std(mx x, const int *axes, int n, bool keepdims, int ddof) { return mx_sqrt(mx_var(x, axes, n, keepdims, ddof)); }
+mx mx_std(mx x, const int *axes, int n, bool keepdims, int ddof) { return mx_root(mx_var(x, axes, n, keepdims, ddof)); }
 
 mx mx_sum_to_like(mx x, mx like)
 {

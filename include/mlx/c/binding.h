@@ -203,6 +203,19 @@ MLX_API int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int
 MLX_API int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array a,
                              const mlx_array b, double alpha, double beta, const mlx_stream s);
 
+/* As the functions of fast.h, with numbers in double precision; NULL for no base. */
+MLX_API int mlx_fast_layer_norm_double(mlx_array *res, const mlx_array x, const mlx_array weight,
+                                       const mlx_array bias, double eps, const mlx_stream s);
+MLX_API int mlx_fast_rms_norm_double(mlx_array *res, const mlx_array x, const mlx_array weight, double eps,
+                                     const mlx_stream s);
+MLX_API int mlx_fast_rope_double(mlx_array *res, const mlx_array x, int dims, bool traditional, const double *base,
+                                 double scale, const mlx_array offset, const mlx_array freqs, const mlx_stream s);
+MLX_API int mlx_fast_scaled_dot_product_attention_double(mlx_array *res, const mlx_array queries,
+                                                         const mlx_array keys, const mlx_array values,
+                                                         double scale, const char *mask_mode,
+                                                         const mlx_array mask_arr, const mlx_array sinks,
+                                                         const mlx_stream s);
+
 /* As mlx_nan_to_num, with numbers in double precision; NULL leaves one out. */
 MLX_API int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan,
                                   const double *posinf, const double *neginf, const mlx_stream s);

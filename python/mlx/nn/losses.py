@@ -235,16 +235,10 @@ def cosine_similarity_loss(
     It grows with similarity, so to bring vectors together minimize its negative.
     """
     _check_axis("cosine_similarity_loss", axis, x1, x2)
-    lengths = _length(x1, axis) * _length(x2, axis)
+    x1, x2 = mx.broadcast_arrays(x1, x2)
+    lengths = mx.linalg.norm(x1, axis=axis) * mx.linalg.norm(x2, axis=axis)
     loss = mx.sum(x1 * x2, axis=axis) / mx.maximum(lengths, eps)
     return _reduce(loss, reduction, "cosine_similarity_loss")
-
-
-def _length(x, axis):
-    """sqrt(sum x^2), with gradient 0 instead of 0/0 where x is 0."""
-    squared = mx.sum(mx.square(x), axis=axis)
-    zero = squared == 0
-    return mx.where(zero, 0, mx.sqrt(mx.where(zero, 1, squared)))
 
 
 def margin_ranking_loss(

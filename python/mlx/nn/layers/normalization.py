@@ -138,7 +138,8 @@ class GroupNorm(_Affine):
         self._check_last_axis(x, self.dims)
         if x.ndim < 2:
             raise mx.Error(f"[GroupNorm] expected an array (N, ..., {self.dims}), got shape {x.shape}")
-        y = _normalize(x.reshape(x.shape[0], -1, self.dims), self._group_means, self.eps)
+        places = mx.flatten(x, 1, -2) if x.ndim > 2 else mx.expand_dims(x, 1)
+        y = _normalize(places, self._group_means, self.eps)
         return self._scale_and_shift(y.reshape(x.shape))
 
     def _group_means(self, x):

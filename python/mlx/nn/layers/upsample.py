@@ -89,9 +89,10 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
             indices.append([min(max(j, 0), n - 1) for j in near])
             weights.append([v / sum(w) for v in w] if antialias else w)
         shape = [len(weights) if i == axis else 1 for i in range(x.ndim)]
-        weights = mx.array(weights, mx.float32)
+        weights = mx.array(weights, mx.float64 if x.dtype == mx.float64 else mx.float32)
         indices = mx.array(indices)
-        return sum(mx.take(x, indices[:, k], axis=axis) * weights[:, k].reshape(shape) for k in range(taps))
+        y = sum(mx.take(x, indices[:, k], axis=axis) * weights[:, k].reshape(shape) for k in range(taps))
+        return y.astype(x.dtype) if mx.issubdtype(x.dtype, mx.inexact) else y
 
     return _along_axes(x, scale_factor, resample)
 
