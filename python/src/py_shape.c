@@ -16,6 +16,9 @@ PyObject *fn_unflatten(struct call *c)
     return give(c, mlx_unflatten(&c->res, ARRAY(0), INT(1), INTS(2), STREAM));
 }
 
+PyObject *fn__alike(struct call *c) { return give(c, mlx_alike(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
+PyObject *fn__of_size(struct call *c) { return give(c, mlx_of_size(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
+
 PyObject *fn_squeeze(struct call *c)
 {
     return give(c, GIVEN(1) ? mlx_squeeze_axes(&c->res, ARRAY(0), INTS(1), STREAM)

@@ -671,6 +671,25 @@ int mlx_log_softmax(mlx_array *res, const mlx_array a, const int *axes, size_t a
     return capi_publish(res, mx_log_softmax(capi_in(a), axes, (int)axes_num));
 }
 
+int mlx_alike(mlx_array *res, const mlx_array a, const mlx_array like, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    mx x = capi_in(a), y = capi_in(like);
+    if (!is_nil(x) && !is_nil(y) && !same_shape(x, y))
+        x = mx_fail("[alike] expected an array of shape %s, got %s", shape_of(y), shape_of(x));
+    return capi_publish(res, mx_shape_checked(x, y));
+}
+
+int mlx_of_size(mlx_array *res, const mlx_array a, int axis, int size, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    mx x = capi_in(a);
+    int i = is_nil(x) ? -1 : axis_of("of_size", axis, x->ndim);
+    if (i >= 0 && x->shape[i] != size)
+        x = mx_fail("[of_size] expected %d elements along axis %d, got shape %s", size, axis, shape_of(x));
+    return capi_publish(res, i < 0 ? MX_NIL : mx_size_checked(x, i));
+}
+
 #define ARG_REDUCE(name, fold)                                                           \
     int mlx_##name(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s) \
     {                                                                                    \

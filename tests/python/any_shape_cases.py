@@ -20,6 +20,8 @@ def size(shape):
 
 
 def functions(mx):
+    import mlx.nn as nn
+
     def x(*shape):
         return ramp(mx, *shape)
 
@@ -384,6 +386,40 @@ def functions(mx):
     yield "vmap sort", lambda x: mx.vmap(lambda r: mx.sort(r))(x), free
     yield "vmap of a captured array", lambda a, b: mx.vmap(lambda r: r * b)(a), [(a, b[0]) for a, b in two]
 
+    # Layers and losses
+    attend, encoder = nn.MultiHeadAttention(8, 2), nn.TransformerEncoder(1, 8, 2, 16).eval()
+    words = each(lambda b, n: (x(b, n, 8),), (2, 3), (1, 5), (4, 1), (3, 7))
+    yield "layer MultiHeadAttention", lambda x: attend(x, x, x), words
+    yield "layer TransformerEncoder", lambda x: encoder(x, None), words
+    for layer, calls in (
+        (nn.Linear(4, 5), rows), (nn.Bilinear(4, 4, 5), each(lambda n: (x(n, 4), x(n, 4) * 2), (3,), (5,), (1,), (7,))),
+        (nn.QuantizedLinear(64, 16, group_size=32), each(lambda n: (x(n, 64),), (3,), (5,), (1,), (7,))),
+        (nn.Embedding(10, 4), ids), (nn.Conv1d(8, 6, 3, padding=1), words), (nn.Conv2d(4, 6, 3, stride=2), images),
+        (nn.ConvTranspose2d(4, 6, 3, stride=2), images), (nn.LayerNorm(4), rows), (nn.RMSNorm(4), rows),
+        (nn.GroupNorm(2, 4), images), (nn.InstanceNorm(4), images), (nn.BatchNorm(4).eval(), rows),
+    ):  # fmt: skip
+        yield f"layer {type(layer).__name__}", layer, calls
+
+    def positive(f):
+        return lambda a, b: f(mx.abs(a) + 0.1, mx.abs(b) + 0.1)
+
+    losses = nn.losses
+    classes = each(lambda n, k: (x(n, k), ints(mx, k, n)), (3, 4), (5, 6), (1, 8), (7, 2))
+    for name, f, calls in (
+        ("cross_entropy", losses.cross_entropy, classes),
+        ("cross_entropy smooth", lambda a, b: losses.cross_entropy(a, b, label_smoothing=0.1), classes),
+        ("cross_entropy of probabilities", lambda a, b: losses.cross_entropy(a, mx.softmax(b, -1)), two),
+        ("nll", losses.nll_loss, classes), ("binary_cross_entropy", losses.binary_cross_entropy, two),
+        ("l1", losses.l1_loss, two), ("mse", losses.mse_loss, two), ("smooth_l1", losses.smooth_l1_loss, two),
+        ("gaussian_nll", positive(lambda a, b: losses.gaussian_nll_loss(a, b, a)), two),
+        ("kl_div", losses.kl_div_loss, two), ("triplet", lambda a, b: losses.triplet_loss(a, b, a * b), two),
+        ("hinge", losses.hinge_loss, two), ("huber", losses.huber_loss, two), ("log_cosh", losses.log_cosh_loss, two),
+        ("cosine_similarity", losses.cosine_similarity_loss, two),
+        ("margin_ranking", lambda a, b: losses.margin_ranking_loss(a, b, mx.sign(a)), two),
+    ):  # fmt: skip
+        yield f"loss {name}", f, calls
+        yield f"gradient loss {name}", lambda a, b, f=f: mx.grad(lambda a: f(a, b).mean())(a), calls
+
     # Matrices
     def square(*s):
         return x(*s) + 4 * mx.eye(s[-1])
@@ -425,6 +461,8 @@ WRONG_THERE = {
     "gradient x[i]", "gradient flatten", "gradient logsumexp", "gradient slices", "jvp", "gradient checkpoint",
     "vmap outer", "vmap along columns", "vmap gradient", "vmap rms_norm", "vmap of a captured array", "inv",
     "cholesky", "qr", "singular values", "pinv", "solve", "solve_triangular", "det", "slogdet",
+    "layer TransformerEncoder", "layer Linear", "layer GroupNorm", "layer InstanceNorm",
+    "gradient loss margin_ranking",
 }  # fmt: skip
 
 

@@ -3,22 +3,25 @@
 With MLX_UPSTREAM_PYTHON test_export_ops.py exchanges the same functions with the `mlx` package.
 """
 
+import itertools
 import pathlib
 import sys
 import warnings
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from any_shape_cases import functions  # noqa: E402
+from any_shape_cases import functions, ramp  # noqa: E402
 
 CASES = {name: (f, calls) for name, f, calls in functions(mx)}
+RECURRENT = nn.GRU(4, 6)
 # Put in terms of other operations in files, these differ within the rounding of the type.
 ROUNDED = {
     "attention", "conv", "dequantize", "einsum", "gradient", "layer_norm", "norm", "rms_norm", "rope", "vmap",
-    "pinv", "det", "slogdet", "solve", "solve_triangular",
+    "layer", "loss", "pinv", "det", "slogdet", "solve", "solve_triangular",
 }  # fmt: skip
 
 
@@ -60,3 +63,37 @@ def test_exported(name, portable, tmp_path):
     again = mx.compile(g, shapeless=True)
     for xs in calls:
         same(name, again(*xs), flat(f(*xs)))
+
+
+@pytest.mark.parametrize(
+    "f, calls",
+    [
+        (lambda x: x * x.shape[0], [(3,), (5,), (0,)]),
+        (lambda x: x + mx.arange(x.size), [(3,), (5,), (4,)]),
+        (lambda x: mx.squeeze(x), [(3, 1), (1, 5), (2, 2)]),
+        (lambda x: mx.pad(x, 2, mode="edge"), [(3,), (5,), (1,)]),
+        (lambda x: mx.roll(x, 4, axis=0), [(3,), (5,), (0,)]),
+        (lambda x: mx.fft.fftshift(x), [(0, 4), (3, 0), (3, 5)]),
+        (lambda x: mx.diag(x), [(3,), (5,), (0,)]),
+        (lambda x: mx.stack(mx.unstack(x), axis=-1), [(3, 2), (5, 2), (1, 3)]),
+        (lambda x: nn.AvgPool1d(2, 2)(x), [(2, 4, 3), (2, 7, 3), (1, 2, 5)]),
+        (lambda x: nn.Upsample(2.0, mode="linear")(x), [(2, 4, 3), (2, 7, 3), (1, 2, 5)]),
+        (RECURRENT, [(2, 3, 4), (1, 5, 4), (3, 1, 4)]),
+    ],
+)
+def test_what_depends_on_sizes_is_traced_anew(f, calls):
+    """Every order of calls: no graph is replayed for sizes that it does not serve."""
+    for order in itertools.permutations(calls):
+        compiled = mx.compile(f, shapeless=True)
+        for shape in order:
+            x = ramp(mx, *shape)
+            same("layer", [compiled(x)], [f(x)])
+
+
+def test_a_loss_refuses_other_shapes_in_every_call():
+    for loss, wrong in ((nn.losses.mse_loss, (4,)), (nn.losses.cross_entropy, (1,))):
+        compiled = mx.compile(loss, shapeless=True)
+        targets = mx.zeros((3, 4)) if loss is nn.losses.mse_loss else mx.array([0, 1, 2])
+        compiled(mx.ones((3, 4)), targets)
+        with pytest.raises(ValueError, match="shape"):
+            compiled(mx.ones((3, 4)), mx.zeros(wrong, targets.dtype))

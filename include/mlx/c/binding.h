@@ -94,6 +94,11 @@ MLX_API int mlx_logsumexp_parts(mlx_vector_array *res, const mlx_array a, const 
 /* log(softmax(a)) along the axes, all for NULL. */
 MLX_API int mlx_log_softmax(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, const mlx_stream s);
 
+/* a, an error if it has not the shape of `like`, or not that size along the axis.  A function compiled for any shape
+ * asks this in each call, where one that looks at a shape is traced again for every other. */
+MLX_API int mlx_alike(mlx_array *res, const mlx_array a, const mlx_array like, const mlx_stream s);
+MLX_API int mlx_of_size(mlx_array *res, const mlx_array a, int axis, int size, const mlx_stream s);
+
 /* The linear attention of gated delta networks: for each step t of q, k (B, T, H, D) and v (B, T, N,
  * E), with N a multiple of H, the state S (B, N, E, D) becomes S' = gamma S, then
  * S' + beta (v - S' k) k^T, and the output is S q.  gamma is (B, T, N) or (B, T, N, D), beta (B, T,

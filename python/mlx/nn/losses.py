@@ -23,10 +23,23 @@ def _reduce(loss, reduction, caller):
 
 
 def _same_shape(caller, **arrays):
-    """Broadcasting predictions against targets is nearly always a mistake, so shapes must agree."""
-    if len({tuple(a.shape) for a in arrays.values()}) > 1:
+    """The arrays.  Broadcasting predictions against targets is nearly always a mistake, so shapes must agree."""
+    first, *others = arrays.values()
+    try:
+        return [first, *(mx._alike(a, first) for a in others)]
+    except mx.Error:
         shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
-        raise mx.Error(f"[{caller}] expected arrays of one shape, got {shapes}")
+        raise mx.Error(f"[{caller}] expected arrays of one shape, got {shapes}") from None
+
+
+def _at_classes(x, targets, axis):
+    """x at the class numbers along an axis, which they do not have."""
+    at = mx.take_along_axis(x, mx.expand_dims(targets, axis), axis).squeeze(axis)
+    return mx._alike(at, targets)
+
+
+def _without(shape, axis):
+    return [*shape[:axis], *shape[axis:][1:]]
 
 
 def _check_axis(caller, axis, *arrays):
@@ -40,7 +53,7 @@ def _check_axis(caller, axis, *arrays):
 def _weigh(loss, weights, caller):
     if weights is None:
         return loss
-    _same_shape(caller, weights=weights, losses=loss)
+    weights, loss = _same_shape(caller, weights=weights, losses=loss)
     return weights * loss
 
 
@@ -65,20 +78,25 @@ def cross_entropy(
         raise mx.Error(f"[cross_entropy] expected label_smoothing in [0, 1), got {label_smoothing}")
     _check_axis("cross_entropy", axis, logits)
     as_probabilities = targets.ndim == logits.ndim
-    expected = list(logits.shape)
-    if not as_probabilities:
-        expected.pop(axis)
-    if list(targets.shape) != expected:
+    try:
+        if as_probabilities:
+            targets = mx._alike(targets, logits)
+        else:
+            at_classes = _at_classes(logits, targets, axis)
+    except mx.Error:
+        shape, got = logits.shape, targets.shape
+        if list(got) == (list(shape) if as_probabilities else _without(shape, axis)):
+            raise
         raise mx.Error(
-            f"[cross_entropy] expected targets of shape {logits.shape} or that without axis {axis}, got {targets.shape}"
-        )
+            f"[cross_entropy] expected targets of shape {shape} or that without axis {axis}, got {got}"
+        ) from None
 
     # log(softmax(x)_k) = x_k - logsumexp(x), and the p_k sum to 1. What is rounded is no larger than the loss.
     most, log = mx._logsumexp_parts(logits, axis, True)
     if as_probabilities:
         score = mx.sum((logits - most) * targets, axis=axis)
     else:
-        score = (mx.take_along_axis(logits, mx.expand_dims(targets, axis), axis) - most).squeeze(axis)
+        score = at_classes - most.squeeze(axis)
     if label_smoothing > 0:
         score = (1 - label_smoothing) * score + label_smoothing * mx.mean(logits - most, axis=axis)
     loss = log.squeeze(axis) - score
@@ -98,7 +116,7 @@ def binary_cross_entropy(
 
     Logarithms of probabilities are cut off at -100, so that p = 0 and p = 1 give finite losses.
     """
-    _same_shape("binary_cross_entropy", inputs=inputs, targets=targets)
+    inputs, targets = _same_shape("binary_cross_entropy", inputs=inputs, targets=targets)
     if with_logits:
         loss = mx.logaddexp(inputs, 0) - inputs * targets
     else:
@@ -112,13 +130,13 @@ def binary_cross_entropy(
 def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none") -> mx.array:
     """-inputs[target] along `axis`, for inputs that are log-probabilities"""
     _check_axis("nll_loss", axis, inputs)
-    expected = list(inputs.shape)
-    expected.pop(axis)
-    if list(targets.shape) != expected:
-        raise mx.Error(
-            f"[nll_loss] expected targets of the shape {inputs.shape} without axis {axis}, got {targets.shape}"
-        )
-    loss = -mx.take_along_axis(inputs, mx.expand_dims(targets, axis), axis).squeeze(axis)
+    try:
+        loss = -_at_classes(inputs, targets, axis)
+    except mx.Error:
+        shape, got = inputs.shape, targets.shape
+        if list(got) == _without(shape, axis):
+            raise
+        raise mx.Error(f"[nll_loss] expected targets of the shape {shape} without axis {axis}, got {got}") from None
     return _reduce(loss, reduction, "nll_loss")
 
 
@@ -139,13 +157,13 @@ def hinge_loss(inputs: mx.array, targets: mx.array, reduction: _Reduction = "non
 
 def l1_loss(predictions: mx.array, targets: mx.array, reduction: _Reduction = "mean") -> mx.array:
     """|predictions - targets|"""
-    _same_shape("l1_loss", predictions=predictions, targets=targets)
+    predictions, targets = _same_shape("l1_loss", predictions=predictions, targets=targets)
     return _reduce(mx.abs(predictions - targets), reduction, "l1_loss")
 
 
 def mse_loss(predictions: mx.array, targets: mx.array, reduction: _Reduction = "mean") -> mx.array:
     """(predictions - targets)^2"""
-    _same_shape("mse_loss", predictions=predictions, targets=targets)
+    predictions, targets = _same_shape("mse_loss", predictions=predictions, targets=targets)
     return _reduce(mx.square(predictions - targets), reduction, "mse_loss")
 
 
@@ -156,7 +174,7 @@ def smooth_l1_loss(
 
     (Girshick, "Fast R-CNN", 2015). With beta = 0 it is `l1_loss`.
     """
-    _same_shape("smooth_l1_loss", predictions=predictions, targets=targets)
+    predictions, targets = _same_shape("smooth_l1_loss", predictions=predictions, targets=targets)
     if beta < 0:
         raise mx.Error(f"[smooth_l1_loss] expected beta >= 0, got {beta}")
     d = mx.abs(predictions - targets)
@@ -191,7 +209,7 @@ def gaussian_nll_loss(
     The negative log-likelihood of targets whose mean and variance a network predicts (Nix &
     Weigend, 1994).
     """
-    _same_shape("gaussian_nll_loss", inputs=inputs, targets=targets, vars=vars)
+    inputs, targets, vars = _same_shape("gaussian_nll_loss", inputs=inputs, targets=targets, vars=vars)
     v = mx.maximum(vars, eps)
     loss = 0.5 * (mx.log(v) + mx.square(targets - inputs) / v)
     if full:
@@ -249,6 +267,6 @@ def margin_ranking_loss(
     reduction: _Reduction = "none",
 ) -> mx.array:
     """max(-targets * (inputs1 - inputs2) + margin, 0): target 1 wants inputs1 larger, -1 inputs2"""
-    _same_shape("margin_ranking_loss", inputs1=inputs1, inputs2=inputs2, targets=targets)
+    inputs1, inputs2, targets = _same_shape("margin_ranking_loss", inputs1=inputs1, inputs2=inputs2, targets=targets)
     loss = mx.maximum(margin - targets * (inputs1 - inputs2), 0)
     return _reduce(loss, reduction, "margin_ranking_loss")

@@ -78,6 +78,6 @@ class Bilinear(Module):
     def __call__(self, x1: mx.array, x2: mx.array) -> mx.array:
         out, in2, in1 = self.weight.shape
         # W x1 for all k at once, as one product with a (out * in2, in1) matrix.
-        wx1 = (x1 @ self.weight.reshape(out * in2, in1).T).reshape(*x1.shape[:-1], out, in2)
+        wx1 = mx.unflatten(x1 @ self.weight.reshape(out * in2, in1).T, -1, (out, in2))
         y = (wx1 @ x2[..., None]).squeeze(-1)
         return y + self.bias if "bias" in self else y

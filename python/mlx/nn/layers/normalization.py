@@ -44,9 +44,13 @@ class _Affine(Module):
             x = x + self.bias
         return x
 
-    def _check_last_axis(self, x, dims):
-        if x.ndim == 0 or x.shape[-1] != dims:
-            raise mx.Error(f"[{type(self).__name__}] expected a last axis of size {dims}, got shape {x.shape}")
+    def _with_last_axis(self, x, dims):
+        """x, whose last axis has to be of this size."""
+        try:
+            return mx._of_size(x, -1, dims)
+        except mx.Error:
+            name = type(self).__name__
+            raise mx.Error(f"[{name}] expected a last axis of size {dims}, got shape {x.shape}") from None
 
 
 class LayerNorm(_Affine):
@@ -61,7 +65,7 @@ class LayerNorm(_Affine):
         return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
 
     def __call__(self, x):
-        self._check_last_axis(x, self.dims)
+        x = self._with_last_axis(x, self.dims)
         return mx.fast.layer_norm(x, self.get("weight"), self.get("bias"), self.eps)
 
 
@@ -81,7 +85,7 @@ class RMSNorm(_Affine):
         return f"{self.weight.shape[0]}, eps={self.eps}"
 
     def __call__(self, x):
-        self._check_last_axis(x, self.weight.shape[0])
+        x = self._with_last_axis(x, self.weight.shape[0])
         return mx.fast.rms_norm(x, self.weight, self.eps)
 
 
@@ -98,7 +102,7 @@ class InstanceNorm(_Affine):
         return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        self._check_last_axis(x, self.dims)
+        x = self._with_last_axis(x, self.dims)
         places = tuple(range(1, x.ndim - 1))
         return self._scale_and_shift(_normalize(x, partial(mx.mean, axis=places, keepdims=True), self.eps))
 
@@ -135,20 +139,18 @@ class GroupNorm(_Affine):
         )
 
     def __call__(self, x):
-        self._check_last_axis(x, self.dims)
+        x = self._with_last_axis(x, self.dims)
         if x.ndim < 2:
             raise mx.Error(f"[GroupNorm] expected an array (N, ..., {self.dims}), got shape {x.shape}")
-        places = mx.flatten(x, 1, -2) if x.ndim > 2 else mx.expand_dims(x, 1)
-        y = _normalize(places, self._group_means, self.eps)
-        return self._scale_and_shift(y.reshape(x.shape))
+        return self._scale_and_shift(_normalize(x, self._group_means, self.eps))
 
     def _group_means(self, x):
-        """For each channel the mean of its group, (N, 1, dims), of x: (N, places, dims)."""
+        """For each channel the mean of its group, (N, 1, ..., 1, dims), of x: (N, ..., dims)."""
         groups, size = self.num_groups, self.dims // self.num_groups
-        shape = (x.shape[0], groups, size) if self.pytorch_compatible else (x.shape[0], size, groups)
-        means = mx.mean(x, axis=1).reshape(shape)  # of each channel
-        means = mx.mean(means, axis=2 if self.pytorch_compatible else 1, keepdims=True)
-        return mx.broadcast_to(means, shape).reshape(x.shape[0], 1, self.dims)
+        members = -1 if self.pytorch_compatible else -2
+        means = mx.mean(x, axis=tuple(range(1, x.ndim - 1)), keepdims=True)  # of each channel
+        means = mx.unflatten(means, -1, (groups, size) if self.pytorch_compatible else (size, groups))
+        return mx.flatten(mx.repeat(mx.mean(means, axis=members, keepdims=True), size, axis=members), -2)
 
 
 class BatchNorm(_Affine):
@@ -198,7 +200,7 @@ class BatchNorm(_Affine):
     def __call__(self, x: mx.array) -> mx.array:
         if not 2 <= x.ndim <= 4:
             raise mx.Error(f"[BatchNorm] expected 2, 3 or 4 dimensions, got shape {x.shape}")
-        self._check_last_axis(x, self.num_features)
+        x = self._with_last_axis(x, self.num_features)
 
         if self.track_running_stats and not self.training:
             scale = mx.rsqrt(self.running_var + self.eps)

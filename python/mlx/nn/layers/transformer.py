@@ -54,6 +54,7 @@ class MultiHeadAttention(Module):
                 f"got {num_heads} for {dims} and {value_dims}"
             )
         self.num_heads = num_heads
+        self._scale = (dims // num_heads) ** -0.5
         self.query_proj = Linear(query_input_dims, dims, bias=bias)
         self.key_proj = Linear(key_input_dims, dims, bias=bias)
         self.value_proj = Linear(value_input_dims, value_dims, bias=bias)
@@ -70,7 +71,7 @@ class MultiHeadAttention(Module):
         q = self._split(self.query_proj(queries))
         k = self._split(self.key_proj(keys))
         v = self._split(self.value_proj(values))
-        y = mx.fast.scaled_dot_product_attention(q, k, v, scale=q.shape[-1] ** -0.5, mask=mask)
+        y = mx.fast.scaled_dot_product_attention(q, k, v, scale=self._scale, mask=mask)
         return self.out_proj(mx.flatten(y.swapaxes(1, 2), -2))
 
     @staticmethod
