@@ -269,9 +269,9 @@ static mx coordinate(const struct rope_args *a, mx x, int i)
 static mx positions(const struct call *c)
 {
     const struct rope_args *a = c->args;
-    mx x = c->x[0], offset = mx_astype(c->x[1], DT_float32);
+    mx x = c->x[0], offset = mx_astype(c->x[1], wide_of(x));
     struct size length = size_of(x, -2);
-    mx t = mx_expand_dims(mx_arange_by(1, &length, DT_float32), (int[]){ 1 }, 1);
+    mx t = mx_expand_dims(mx_arange_by(1, &length, wide_of(x)), (int[]){ 1 }, 1);
     if (offset->ndim == 1) {
         int ones[MX_MAX_NDIM];
         for (int i = 1; i < x->ndim; i++) ones[i - 1] = i;
@@ -295,7 +295,7 @@ static mx turn(const struct call *c, mx y, mx angle)
 /* The angle is position / frequency; of the adjoint, its negative. */
 static mx angle_slope(const struct call *c)
 {
-    mx slope = mx_divide(positions(c), mx_square(mx_astype(c->x[2], DT_float32)));
+    mx slope = mx_divide(positions(c), mx_square(mx_astype(c->x[2], wide_of(c->x[0]))));
     return ((const struct rope_args *)c->args)->inverse ? slope : mx_negative(slope);
 }
 
@@ -367,7 +367,7 @@ static void compose_rope(const struct call *c, mx y[])
     const struct rope_args *a = c->args;
     enum dtype wide = wide_of(c->x[0]);
     bool all = a->dims == dim(c->x[0], -1);
-    mx x = mx_astype(all ? mx_size_checked(c->x[0], -1) : c->x[0], wide), angle = mx_astype(positions(c), wide);
+    mx x = mx_astype(all ? mx_size_checked(c->x[0], -1) : c->x[0], wide), angle = positions(c);
     if (a->freqs) {
         angle = mx_divide(angle, mx_astype(c->x[2], wide));
     } else {

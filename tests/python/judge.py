@@ -248,6 +248,7 @@ class Elementwise:
     second_terms: object = None
     only: object = None
     normal: bool = False
+    kinds: tuple = tuple(KINDS)
 
     def points(self, kind):
         seed = seed_of(self.name, kind.name)
@@ -367,6 +368,9 @@ class Arrays:
     gives   the dtype of results, where not that of the operands
     scales  powers of two, as parts of the dtype's largest exponent, that all operands are multiplied by
 
+    normwise  errors are in units of the largest element: of what is made of several steps, each rounded, of which
+            every element of the last may depend on all
+
     Errors of values and derivatives are in units of the sizes of the terms that add up to them: a sum of n numbers
     that cancels may be off by what the largest of them is rounded by.
     """
@@ -382,6 +386,7 @@ class Arrays:
     kinds: tuple = tuple(KINDS)
     gives: object = None
     terms: object = None
+    normwise: bool = False
 
 
 def _each(f):
@@ -489,6 +494,17 @@ def _judge_arrays_at(row, kind, scale, verdict, whole):
         n = range(len(numbers))
         J = [[(b - a) / (2 * h) for a, b in zip(moved((j, -h)), moved((j, h)))] for j in n]  # [input][output]
         size = [sum(abs(J[j][i] * numbers[j]) for j in n) for i in range(len(true))]
+
+        def largest(sizes, arrays):
+            """For each element of the arrays the largest of its array, if that is what counts."""
+            if not row.normwise:
+                return sizes
+            of, ends = [], np.cumsum([0] + [a.size for a in arrays])
+            for low, high in zip(ends, ends[1:]):
+                of += [max(sizes[low:high], default=0)] * int(high - low)
+            return of
+
+        size = largest([max(s, abs(v)) for s, v in zip(size, true)], y)
         see("value", flat(y), true, row.value, size)
         if bound_of(row.slope, kind) is None:
             return
@@ -501,10 +517,12 @@ def _judge_arrays_at(row, kind, scale, verdict, whole):
         floor = max((abs(v) for line in terms for v in line), default=0) * mpf(2) ** -100
         g = mx.vjp(fn, X, CT)[1]
         own = [abs(v) for v in _flat(row.terms(*map(_exact_array, raw)))] if row.terms else [0] * len(true)
-        see("vjp", flat(g), list(map(sum, terms)), row.slope, _at_least(own, [sum(map(abs, v)) for v in terms]))
+        size = largest([sum(map(abs, v)) for v in terms], X)
+        see("vjp", flat(g), list(map(sum, terms)), row.slope, _at_least(own, size))
         terms = [[J[j][i] * d[j] for j in n] for i in range(len(true))]
         g = mx.jvp(fn, X, T)[1]
-        see("jvp", flat(g), list(map(sum, terms)), row.slope, _at_least(own, [sum(map(abs, v)) for v in terms]))
+        size = largest([sum(map(abs, v)) for v in terms], y)
+        see("jvp", flat(g), list(map(sum, terms)), row.slope, _at_least(own, size))
         if bound_of(row.second, kind) is None or not whole:
             return
         # How the cotangents change along t: differences of differences of the sum of ct y.
@@ -520,8 +538,8 @@ def _judge_arrays_at(row, kind, scale, verdict, whole):
             for j in n
         ]
         g = mx.jvp(lambda *v: mx.vjp(fn, list(v), CT)[1], X, T)[1]
-        largest = max([floor, *map(abs, second)])
-        see("second", flat(g), second, row.second, [largest] * len(second))
+        size = max([floor, *map(abs, second)])
+        see("second", flat(g), second, row.second, [size] * len(second))
 
 
 def judge(row, kind, most=None):

@@ -62,6 +62,27 @@ ROWS = [
         only=lambda a, b: 1e-12 < a < 1e12 and abs(b) < 20 or a < 1e150 and 1 < b < 2,
         normal=True,
     ),
+    E("maximum", mx.maximum, max, (U, U), value=0, slope=0, second=0, only=lambda a, b: a != b),
+    E("minimum", mx.minimum, min, (U, U), value=0, slope=0, second=0, only=lambda a, b: a != b),
+    E(
+        "copysign",
+        mx.copysign,
+        lambda a, b: mp.sign(b) * abs(a),
+        (U, U),
+        value=0,
+        slope=0,
+        second=0,
+        only=lambda a, b: a and b,
+    ),
+    # By the first operand 1, by the second less the number of times it went in.
+    E(
+        "remainder",
+        mx.remainder,
+        lambda a, b: a - b * mp.floor(a / b),
+        ({"low": -12, "high": 12}, {"low": 0.25, "high": 12}),
+        value_terms=lambda a, b: abs(a) + abs(b),
+        only=lambda a, b: a % b > 1e-3 and a % b < b - 1e-3,
+    ),
     E(
         "arctan2",
         mx.arctan2,

@@ -1,21 +1,27 @@
 """Values and derivatives of every function, element by element over the range of every floating dtype.
 
-The tables are judge_core.py and judge_nn.py, what they are judged by judge.py. `make test` looks at a few points of
-each row, `make test-full` at all. The errors seen, as a table: `python tests/python/test_derivatives.py [NAME...]`.
+The tables are judge_core.py, judge_linalg.py and judge_nn.py, what they are judged by judge.py. `make test` looks at a
+few points of each row, `make test-full` at all. The errors seen, as a table:
+`python tests/python/test_derivatives.py [NAME...]`.
 """
 
 import sys
 
+import mlx.core as mx
+import mlx.nn as nn
 import pytest
 from judge import KINDS, judge
 from judge_core import ROWS as CORE
+from judge_linalg import ROWS as LINALG
+from judge_nn import ROWS as NN
 
-ROWS = {row.name: row for row in CORE}
+ROWS = {row.name: row for row in CORE + LINALG} | {f"nn.{row.name}": row for row in NN}
 FEW = 10  # points in `make test`
 
 
 def complaints(row, most=None):
-    return [str(c) for kind in KINDS.values() for c in judge(row, kind, most).complaints]
+    with mx.stream(mx.cpu):
+        return [str(c) for kind in row.kinds for c in judge(row, KINDS[kind], most).complaints]
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -31,9 +37,101 @@ def test_every_point(name):
     assert not wrong, "\n".join(wrong[:20])
 
 
+# ---- what is judged: all, but for these
+
+
+def words(text):
+    return text.split()
+
+
+# Other names of functions that are judged.
+ALIASES = {
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "concat": "concatenate",
+    "cumulative_prod": "cumprod",
+    "cumulative_sum": "cumsum",
+    "matrix_norm": "linalg.norm",
+    "permute_dims": "transpose",
+    "pow": "power",
+}
+
+UNJUDGED = {
+    "no derivative: integers, bool, or constant between jumps": words("""
+        all allclose any argmax argmin argpartition argsort argwhere array_equal bitwise_and bitwise_invert
+        bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor ceil count_nonzero equal flatnonzero floor
+        floor_divide greater greater_equal isclose isfinite isin isinf isnan isneginf isposinf left_shift less
+        less_equal logical_and logical_not logical_or logical_xor nextafter nonzero not_equal right_shift round
+        searchsorted sign
+        signbit trunc unique unique_all unique_counts unique_inverse unique_values nn.step nn.Step stop_gradient
+        divmod"""),
+    "hands its operand on, or parts of it": words("""
+        asarray conj conjugate real imag positive from_dlpack view depends nn.Dropout nn.Dropout2d nn.Dropout3d"""),
+    "makes an array of nothing that it could be differentiated by": words("""
+        arange bartlett blackman empty empty_like eye full full_like hamming hanning identity linspace ones ones_like
+        tri zeros zeros_like fft.fftfreq fft.rfftfreq load"""),
+    "of a key; what else they take is added or multiplied, as in random.uniform and random.normal": words("""
+        random.bernoulli random.categorical random.gumbel random.key random.laplace random.multivariate_normal
+        random.permutation random.randint random.seed random.split random.truncated_normal"""),
+    "quantized: judged by its own formats in tests/python/test_quantize.py": words("""
+        dequantize from_fp8 gather_qmm gather_qqmm qqmm quantize quantized_matmul to_fp8 nn.QQLinear
+        nn.QuantizedLinear
+        nn.QuantizedEmbedding nn.quantize"""),
+    "functions of functions, tests/python/test_transforms.py and test_control.py": words("""
+        checkpoint compile cond export_function export_to_dot exporter grad hessian import_function inspect_function
+        jacfwd jacrev jvp linearize pullback scan value_and_grad vjp vmap while_loop nn.value_and_grad"""),
+    "devices, memory, settings, files, questions": words("""
+        async_eval broadcast_shapes can_cast clear_cache clear_streams default_device default_stream device_count
+        device_info disable_compile einsum_path enable_compile eval get_active_memory get_array_buffer_size
+        get_cache_memory get_memory_limit get_peak_memory get_printoptions is_available isdtype issubdtype new_stream
+        new_thread_local_stream new_thread_unsafe_stream printoptions reset_peak_memory result_type save save_gguf
+        save_safetensors savez savez_compressed set_cache_limit set_default_device set_default_stream set_index_errors
+        set_memory_limit set_printoptions set_wired_limit stream synchronize"""),
+    "complex, of a phase that is a choice: tests/python/test_linalg.py": words("linalg.eig"),
+    "of frames, by the adjoint of each other: tests/python/test_fft.py": words("fft.stft fft.istft"),
+    "the rules are those of a user's text": words(
+        "fast.cpu_kernel fast.cuda_kernel fast.metal_kernel fast.precompiled_cuda_kernel"
+    ),
+    "by composition: tests/python/test_fast.py": words("fast.gated_delta_update"),
+    "several processes, tests/python/test_distributed.py": words("""
+        nn.AllToShardedLinear nn.FullyShardedModule nn.QuantizedAllToShardedLinear nn.QuantizedShardedToAllLinear
+        nn.ShardedToAllLinear nn.average_gradients nn.fully_shard"""),
+    "made of layers that are judged": words("""
+        nn.Module nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder
+        nn.TransformerEncoderLayer"""),
+}  # fmt: skip
+
+
+def public():
+    modules = {"": mx, "linalg.": mx.linalg, "fft.": mx.fft, "fast.": mx.fast, "random.": mx.random}
+    for prefix, module in (modules | {"nn.": nn, "nn.losses.": nn.losses}).items():
+        for name, value in vars(module).items():
+            if name.startswith("_") or not callable(value):
+                continue
+            layer = prefix == "nn." and isinstance(value, type)
+            foreign = prefix.startswith("nn.") and not value.__module__.startswith("mlx")
+            if (layer or not isinstance(value, type)) and not foreign:
+                yield prefix + name
+
+
+def test_every_function_is_judged_or_has_a_reason():
+    """A new function is in a table here, or says why it is in none."""
+    judged = {name.split()[0] for name in ROWS}
+    reasons = {name for names in UNJUDGED.values() for name in names}
+    names = set(public())
+    assert names - judged - reasons - set(ALIASES) == set()
+    assert reasons & judged == set() and reasons - names == set() and set(ALIASES) - names == set()
+    assert set(ALIASES.values()) - judged == set()
+
+
 if __name__ == "__main__":
     for row in [ROWS[name] for name in sys.argv[1:] or ROWS]:
-        for kind in KINDS.values():
-            verdict = judge(row, kind)
+        for kind in row.kinds:
+            verdict = judge(row, KINDS[kind])
             worst = ", ".join(f"{what} {error:.3g}" for what, (error, _) in verdict.worst.items())
-            print(f"{row.name} {kind.name}: {worst}", *verdict.complaints[:12], sep="\n    ")
+            print(f"{row.name} {kind}: {worst}", *verdict.complaints[:12], sep="\n    ")
