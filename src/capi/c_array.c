@@ -182,6 +182,12 @@ static mlx_array borrow(const char *func, const void *data, const int *shape, co
     MX_SCOPE(NULL);
     mlx_array none = { NULL };
     int64_t size = check_data(func + 4, data, shape, dim, dtype), low = 0, high = size - 1;
+    size_t align = size < 0 ? 1 : dtype == MLX_COMPLEX64 ? sizeof(float) : dtype_size((enum dtype)dtype);
+    if ((uintptr_t)data % align) {
+        mx_fail("[%s] expected `data` at a multiple of %zu bytes for %s, got %p", func + 4, align,
+                dtype_name((enum dtype)dtype), data);
+        size = -1;
+    }
     if (size > 0 && strides && !reach(dim, shape, strides, &low, &high)) {
         mx_fail("[%s] expected strides that stay inside of memory, got some that leave it", func + 4);
         size = -1;
@@ -222,13 +228,6 @@ static mlx_array borrow(const char *func, const void *data, const int *shape, co
 mlx_array mlx_array_new_borrowed(const void *data, const int *shape, const int64_t *strides, int dim, mlx_dtype dtype,
                                  void *payload, void (*dtor)(void *))
 {
-    size_t item = (unsigned)dtype < DT_COUNT ? dtype_size((enum dtype)dtype) : 1;
-    size_t align = dtype == MLX_COMPLEX64 ? sizeof(float) : item;
-    if ((uintptr_t)data % align) {
-        mx_fail("[array_new_borrowed] expected `data` at a multiple of %zu bytes for %s, got %p", align,
-                dtype_name((enum dtype)dtype), data);
-        return capi_report(), (mlx_array){ NULL };
-    }
     return borrow(__func__, data, shape, strides, dim, dtype, payload, dtor);
 }
 

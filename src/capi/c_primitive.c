@@ -383,7 +383,8 @@ static bool good_class(const char *func, const struct mlx_primitive_class *cls)
     if (cls->abi != MLX_PRIMITIVE_ABI)
         mx_fail_as(MX_RUNTIME, "[%s] expected a class compiled for interface %d of primitives, which mlx %s has, "
                                "got one for %d", func + 4, MLX_PRIMITIVE_ABI, MLX_VERSION, cls->abi);
-    else if (cls->struct_size < offsetof(struct mlx_primitive_class, eval_cpu))
+    else if (cls->struct_size < offsetof(struct mlx_primitive_class, eval_cpu) ||
+             cls->struct_size % sizeof cls->eval_cpu) /* of another version: more members or fewer, but whole ones */
         mx_fail("[%s] expected the size of a class in struct_size, got %zu", func + 4, cls->struct_size);
     else if (!cls->name || !is_identifier(cls->name, NAME_MOST))
         mx_fail("[%s] expected a name that is an identifier of up to %d characters, got '%s'", func + 4, NAME_MOST,
@@ -485,7 +486,7 @@ int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitive_class 
     const struct primitive *p = capi_out(res) ? registered(__func__, cls) : NULL;
     if (!p) {
         if (state && cls && cls->abi == MLX_PRIMITIVE_ABI &&
-            cls->struct_size > offsetof(struct mlx_primitive_class, destroy) && cls->destroy)
+            cls->struct_size >= offsetof(struct mlx_primitive_class, destroy) + sizeof cls->destroy && cls->destroy)
             cls->destroy(state);
         return capi_report();
     }

@@ -4,6 +4,7 @@
  * is walked by a list, not by recursion, so a million nodes are freed on a small stack. */
 #include "core/array.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/buffer.h"
@@ -184,6 +185,34 @@ void array_note_layout(mx x)
 }
 
 /* ---- scalars */
+
+static float float_of_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* Sign, 5 bits of exponent biased by 15, 10 bits of fraction. */
+static double float16_value(uint16_t h)
+{
+    int e = h >> 10 & 31, fraction = h & 1023;
+    double v = e == 31 ? (fraction ? NAN : INFINITY)
+               : e     ? ldexp(1024 + fraction, e - 25)
+                       : ldexp(fraction, -24);
+    return h & 0x8000 ? -v : v;
+}
+
+double float_at(enum dtype t, const void *at)
+{
+    switch (t) {
+    case DT_float16: return float16_value(*(const uint16_t *)at);
+    case DT_bfloat16: return float_of_bits((uint32_t) * (const uint16_t *)at << 16);
+    case DT_float32: return *(const float *)at;
+    case DT_float64: return *(const double *)at;
+    default: return NAN;
+    }
+}
 
 /* float32 to bfloat16 and float16, to nearest even; kept here so that core needs no kernels. */
 static uint16_t to_bfloat16(float f)

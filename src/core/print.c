@@ -22,23 +22,6 @@ struct printer {
     int precision;
 };
 
-static float float_of_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-/* Sign, 5 bits of exponent biased by 15, 10 bits of fraction. */
-static double float16_value(uint16_t h)
-{
-    int e = h >> 10 & 31, fraction = h & 1023;
-    double v = e == 31 ? (fraction ? NAN : INFINITY)
-               : e     ? ldexp(1024 + fraction, e - 25)
-                       : ldexp(fraction, -24);
-    return h & 0x8000 ? -v : v;
-}
-
 static void put_float(const struct printer *p, double v)
 {
     if (isnan(v))
@@ -71,10 +54,10 @@ static void put_element(const struct printer *p, const void *at)
     case DT_int16: fprintf(p->out, "%" PRId16, *(const int16_t *)at); break;
     case DT_int32: fprintf(p->out, "%" PRId32, *(const int32_t *)at); break;
     case DT_int64: fprintf(p->out, "%" PRId64, *(const int64_t *)at); break;
-    case DT_float16: put_float(p, float16_value(*(const uint16_t *)at)); break;
-    case DT_bfloat16: put_float(p, float_of_bits((uint32_t) * (const uint16_t *)at << 16)); break;
-    case DT_float32: put_float(p, *(const float *)at); break;
-    case DT_float64: put_float(p, *(const double *)at); break;
+    case DT_float16:
+    case DT_bfloat16:
+    case DT_float32:
+    case DT_float64: put_float(p, float_at(p->x->dtype, at)); break;
     case DT_complex64: put_complex(p, *(const float _Complex *)at); break;
     case DT_COUNT: break;
     }

@@ -322,6 +322,41 @@ static int by_offset(const void *a, const void *b)
                                   : (s->bytes > t->bytes) - (s->bytes < t->bytes);
 }
 
+/* Where the name of a part begins: "a.weight" has "a.scales" beside it, "a" too. */
+static size_t stem(const char *name)
+{
+    static const char suffix[] = ".weight";
+    size_t n = strlen(name), most = strlen(suffix);
+    return n >= most && !strcmp(name + n - most, suffix) ? n - most : n;
+}
+
+/* No tensor has the name that unpacking another gives a part.  `sorted` by name. */
+static bool check_parts(struct cursor *c, const struct tensor *const sorted[], uint64_t n)
+{
+    static const char *const parts[] = { ".scales", ".biases" }, *const wholes[] = { "", ".weight" };
+    bool ok = true;
+    for (uint64_t i = 0; i < n && ok; i++) {
+        const char *name = sorted[i]->name;
+        size_t m = strlen(name) < 7 ? 0 : strlen(name) - 7;
+        if (strcmp(name + m, parts[0]) && strcmp(name + m, parts[1]))
+            continue;
+        char *whole = mx_malloc(m + 8);
+        if (!whole)
+            return false;
+        memcpy(whole, name, m);
+        for (int k = 0; k < 2 && ok; k++) {
+            strcpy(whole + m, wholes[k]);
+            const struct tensor key = { .name = whole }, *wanted = &key,
+                                *const *found = bsearch(&wanted, sorted, n, sizeof *sorted, by_name);
+            if (found && ((*found)->type->form == GGML_AFFINE || (*found)->type->form == GGML_MXFP4))
+                ok = bad(c, sorted[i]->at, "the name '%.80s' comes twice: '%.80s', which is packed, has such a part", name,
+                         whole);
+        }
+        free(whole);
+    }
+    return ok;
+}
+
 /* Names are all different, and no byte belongs to two tensors. */
 static bool check_tensors(struct cursor *c, const struct tensor *t, uint64_t n, uint64_t base, uint64_t alignment)
 {
@@ -342,6 +377,7 @@ static bool check_tensors(struct cursor *c, const struct tensor *t, uint64_t n, 
     for (uint64_t i = 1; i < n && ok; i++)
         if (!strcmp(v[i - 1]->name, v[i]->name))
             ok = bad(c, v[i]->at, "the name '%.80s' comes twice", v[i]->name);
+    ok = ok && check_parts(c, v, n);
     if (ok)
         qsort(v, n, sizeof *v, by_offset);
     for (uint64_t i = 1; i < n && ok; i++)
@@ -364,13 +400,9 @@ static bool add_part(struct source *s, const struct tensor *t, uint64_t at, enum
     return ok;
 }
 
-/* "a.weight" has "a.scales" beside it, "a" too. */
 static bool add_packed(struct source *s, const struct tensor *t, uint64_t at, struct gguf *g)
 {
-    static const char suffix[] = ".weight";
-    size_t n = strlen(t->name);
-    if (n >= strlen(suffix) && !strcmp(t->name + n - strlen(suffix), suffix))
-        n -= strlen(suffix);
+    size_t n = stem(t->name);
     char *name = mx_malloc(n + 16);
     if (!name)
         return false;
@@ -419,7 +451,7 @@ static bool alignment_of(struct cursor *c, struct gguf *g, uint64_t *alignment)
         return bad(c, c->at, "expected 'general.alignment' to be a number of type uint32");
     *alignment = *(const uint32_t *)array_host(x);
     if (*alignment < 8 || *alignment > MOST_ALIGNMENT || *alignment & (*alignment - 1))
-        return bad(c, c->at, "expected 'general.alignment' to be a power of two from 8 on, got %llu",
+        return bad(c, c->at, "expected 'general.alignment' to be a power of two from 8 to %d, got %llu", MOST_ALIGNMENT,
                    (unsigned long long)*alignment);
     return true;
 }

@@ -497,10 +497,22 @@ static mx factor_slopes(const struct call *c)
     return mx_where(mx_equal(zeros, mx_astype(is_zero, DT_int32)), slope, zero);
 }
 
+/* Of a maximum or minimum: which elements and updates equal it, and how many of both there are; they share its
+ * derivative. */
+struct share { mx x, u, of; };
+
+static struct share shares(const struct call *c, enum dtype t)
+{
+    struct share s = { .x = mx_equal(c->x[0], c->y[0]), .u = mx_equal(c->x[c->nin - 1], read_through(c, c->y[0])) };
+    mx n = write_through(c, mx_astype(s.x, t), mx_astype(s.u, t), SCATTER_ADD);
+    s.of = mx_maximum(n, array_of_int(1, t)); /* none equals NaN */
+    return s;
+}
+
 static void scatter_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     int last = c->nin - 1;
-    mx x = c->x[0], u = c->x[last], zero = array_of_int(0, ct[0]->dtype);
+    mx u = c->x[last], zero = array_of_int(0, ct[0]->dtype);
     switch (fold_of(c)) {
     case SCATTER_SET:
         if (want[0])
@@ -520,13 +532,15 @@ static void scatter_vjp(const struct call *c, const mx ct[], const bool want[], 
             dx[last] = mx_multiply(read_through(c, ct[0]), conjugated(factor_slopes(c)));
         break;
     case SCATTER_MAX:
-    case SCATTER_MIN: /* whatever equals the extremum has a part in it */
+    case SCATTER_MIN: {
+        struct share s = shares(c, ct[0]->dtype);
+        mx part = mx_divide(ct[0], s.of);
         if (want[0])
-            dx[0] = mx_where(mx_equal(x, c->y[0]), ct[0], zero);
+            dx[0] = mx_where(s.x, part, zero);
         if (want[last])
-            dx[last] =
-                mx_where(mx_equal(u, read_through(c, c->y[0])), read_through(c, ct[0]), zero);
+            dx[last] = mx_where(s.u, read_through(c, part), zero);
         break;
+    }
     }
 }
 
@@ -537,6 +551,7 @@ static void scatter_jvp(const struct call *c, const mx t[], mx dy[])
         return;
     mx x = c->x[0], u = c->x[last], tx = or_zeros(t[0], x), tu = or_zeros(t[last], u),
        zero = array_of_int(0, tx->dtype);
+    struct share share;
     switch (fold_of(c)) {
     case SCATTER_SET:
     case SCATTER_ADD:
@@ -549,10 +564,11 @@ static void scatter_jvp(const struct call *c, const mx t[], mx dy[])
         break;
     case SCATTER_MAX:
     case SCATTER_MIN:
-        dy[0] = mx_where(mx_equal(x, c->y[0]), tx, zero);
+        share = shares(c, tx->dtype);
+        dy[0] = mx_where(share.x, tx, zero);
         if (t[last])
-            dy[0] = write_through(
-                c, dy[0], mx_where(mx_equal(u, read_through(c, c->y[0])), tu, zero), SCATTER_ADD);
+            dy[0] = write_through(c, dy[0], mx_where(share.u, tu, zero), SCATTER_ADD);
+        dy[0] = mx_divide(dy[0], share.of);
         break;
     }
 }

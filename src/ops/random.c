@@ -5,6 +5,7 @@
  * whatever the thread count or device.  Everything else is composed of bits and element-wise
  * operations.  Without a key the thread's process-wide state is split: its first half goes on as
  * the state, the second is used. */
+#include <float.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "ops/op.h"
 #include "ops/ops.h"
 #include "ops/random.h"
+#include "shared/threefry.h"
 
 static const struct field bits_fields[] = { FIELD(random_bits_args, shape), FIELD(random_bits_args, width), { 0 } };
 
@@ -77,12 +79,22 @@ void mx_random_set_state(mx key)
     unlock_state();
 }
 
+/* With the lock held.  MX_NIL after mx_fail; the next call tries again. */
+static mx current_state(void)
+{
+    if (!state.it) {
+        mx key = first_key();
+        if (is_nil(key))
+            return key;
+        mx_keep(&state, key);
+    }
+    return state.it;
+}
+
 mx mx_random_state(void)
 {
     lock_state();
-    if (!state.it)
-        mx_keep(&state, first_key());
-    mx x = state.it;
+    mx x = current_state();
     if (!is_nil(x))
         mx_retain(x);
     unlock_state();
@@ -103,16 +115,35 @@ void mx_random_split_pair(mx key, mx pair[2])
     for (int i = 0; i < 2; i++) pair[i] = mx_squeeze(mx_slice_axis(both, -2, i, i + 1, 1), (int[]){ -2 }, 1);
 }
 
+static bool is_known(mx x)
+{
+    return !is_nil(x) && x->status == READY && !x->tracer && x->buf && (atomic_load(&x->buf->state) & ON_HOST);
+}
+
+/* The halves of a key whose value is known are known at once: a chain of splits that nobody evaluates would grow with
+ * every draw, and an operation costs more than the numbers. */
+static void split_at_once_or_later(mx key, mx pair[2])
+{
+    if (!is_known(key) || key->dtype != DT_uint32 || key->ndim != 1 || key->size != 2 || key->strides[0] != 1) {
+        mx_random_split_pair(key, pair);
+        return;
+    }
+    const uint32_t *k = array_host(key);
+    uint32_t a[2], b[2];
+    for (uint32_t i = 0; i < 2; i++)
+        threefry(&a[i], &b[i], i, i + 2, k[0], k[1]);
+    pair[0] = words(a[0], a[1]);
+    pair[1] = words(b[0], b[1]);
+}
+
 /* The key given, or the next one of the state; two threads never get the same. */
 static mx key_or_next(mx key)
 {
     if (key)
         return key;
     lock_state();
-    if (!state.it)
-        mx_keep(&state, first_key());
     mx next_use[2];
-    mx_random_split_pair(state.it, next_use);
+    split_at_once_or_later(current_state(), next_use);
     if (!is_nil(next_use[0]) && !is_nil(next_use[1]))
         mx_keep(&state, next_use[0]);
     unlock_state();
@@ -208,12 +239,26 @@ static bool fits(const char *name, mx p, int ndim, const int *shape)
     return ok;
 }
 
+/* The number that x is, where that is known; NaN where it is not. */
+static double known_number(mx x) { return is_known(x) && x->ndim == 0 ? float_at(x->dtype, array_host(x)) : NAN; }
+
+/* Is the difference of two numbers infinite, which they are not themselves? */
+static bool too_wide(mx low, mx high, enum dtype t)
+{
+    double a = known_number(low), b = known_number(high),
+           most = t == DT_float16 ? 65504 : t == DT_float64 ? DBL_MAX : FLT_MAX;
+    return fabs(a) <= most && fabs(b) <= most && fabs(b / 2 - a / 2) > most / 2;
+}
+
 static mx uniform(const char *op, mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
 {
     if (!real_type(op, t) || !fits(op, low, ndim, shape) || !fits(op, high, ndim, shape))
         return MX_NIL;
-    mx lo = mx_astype(low, t), range = mx_subtract(mx_astype(high, t), lo);
-    return mx_add(mx_multiply(range, unit(op, ndim, shape, t, key)), lo);
+    mx u = unit(op, ndim, shape, t, key), lo = mx_astype(low, t), hi = mx_astype(high, t);
+    if (!too_wide(low, high, t))
+        return mx_add(mx_multiply(mx_subtract(hi, lo), u), lo);
+    mx half = constant(0.5, t), range = mx_subtract(mx_multiply(half, hi), mx_multiply(half, lo));
+    return mx_multiply(mx_add(mx_multiply(range, u), mx_multiply(half, lo)), constant(2, t));
 }
 
 mx mx_random_uniform(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)

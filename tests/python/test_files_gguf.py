@@ -207,6 +207,14 @@ BAD = {
     "alignment 0": (gguf(values=[value("general.alignment", 4, struct.pack("<I", 0))]), "a power of two"),
     "alignment type": (gguf(values=[value("general.alignment", 8, text("32"))]), "of type uint32"),
     "names": (gguf([tensor("a"), tensor("a", offset=32)]), "the name 'a' comes twice"),
+    "names of parts": (
+        gguf([tensor("a.scales"), tensor("a.weight", (32,), 8, 32)], data=b"\0" * 96),
+        "the name 'a.scales' comes twice: 'a.weight'",
+    ),
+    "names of parts, without weight": (
+        gguf([tensor("a", (32,), 8), tensor("a.biases", offset=64)], data=b"\0" * 96),
+        "the name 'a.biases' comes twice: 'a'",
+    ),
     "overlap": (gguf([tensor("a", (16,)), tensor("b", offset=32)]), "'a' and 'b' overlap"),
     "dimensions": (gguf([tensor(dims=(1,) * 9)]), "'t' has 9 dimensions"),
     "many dimensions": (gguf([text("t") + struct.pack("<I", 2**32 - 1)], data=b"\0" * 99), "4294967295 dimensions"),

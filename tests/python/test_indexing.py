@@ -378,3 +378,23 @@ def test_deleting_elements():
     x = mx.zeros(3)
     with pytest.raises(TypeError):
         del x[0]
+
+
+@pytest.mark.parametrize("fold, v", [("maximum", 1.0), ("maximum", 0.0), ("minimum", -1.0), ("minimum", 0.0)])
+def test_equal_updates_share_the_derivative_of_an_extremum(fold, v):
+    i = mx.array([0, 0, 2, 0])
+
+    def f(x, v):
+        return getattr(x.at[i], fold)(v)
+
+    x, v = mx.zeros(3), mx.array(v)
+    # along (1, 1) the extremum of equal numbers moves as they do
+    _, (dy,) = mx.jvp(f, [x, v], [mx.ones(3), mx.array(1.0)])
+    np.testing.assert_allclose(dy, 1)
+    _, (dx, dv) = mx.vjp(f, [x, v], [mx.array([5.0, 7.0, 11.0])])
+    assert dx.sum().item() + dv.item() == 23
+    if v.item():
+        np.testing.assert_allclose(dx, [0, 7, 0])
+    # of updates that differ only the largest has a part
+    _, (dx, dv) = mx.vjp(f, [x, v * mx.array([1.0, 2.0, 3.0, 2.0])], [mx.ones(3)])
+    np.testing.assert_allclose(dv, [0, 0.5, 1, 0.5] if v.item() else [0.25, 0.25, 0.5, 0.25])

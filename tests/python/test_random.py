@@ -1,5 +1,6 @@
 """mlx.core.random: known numbers, the state, shapes and distributions."""
 
+import io
 import math
 import threading
 
@@ -260,3 +261,30 @@ def test_logits_without_probabilities_give_some_category(logits):
         assert draws.max().item() < 3
     if not np.isnan(np.array(logits)).any():
         assert set(r.categorical(logits, num_samples=200).tolist()) == set(np.flatnonzero(logits == logits.max()))
+
+
+def test_uniform_of_a_range_wider_than_its_type_holds():
+    for t, a in ((mx.float32, 3e38), (mx.float16, 6e4), (mx.float64, 1.5e308)):
+        with mx.stream(mx.cpu):
+            ends = [mx.array(v, t) for v in (-a, a)] if t == mx.float64 else (-a, a)
+            x = np.array(mx.random.uniform(*ends, (1000,), dtype=t, key=mx.random.key(3))).astype(np.float64)
+        assert np.isfinite(x).all() and abs(x).max() <= a * (1 + 1e-3)
+        assert abs((x / a).mean()) < 0.1 and x.min() < -0.9 * a and x.max() > 0.9 * a
+
+
+def test_draws_that_nobody_evaluates_leave_nothing():
+    mx.random.seed(3)
+    first = [mx.random.uniform(shape=(2,)) for _ in range(3)]
+    mx.random.seed(3)
+    key, drawn = mx.random.state[0], []
+    for _ in range(3):
+        key, other = mx.random.split(key)
+        drawn.append(mx.random.uniform(shape=(2,), key=other))
+    assert mx.array_equal(mx.stack(first), mx.stack(drawn))
+    before = mx.get_active_memory()
+    for _ in range(2000):
+        mx.random.uniform(shape=(2,))
+    assert mx.get_active_memory() - before < 1000
+    dot = io.StringIO()
+    mx.export_to_dot(dot, mx.random.state[0])
+    assert "RandomBits" not in dot.getvalue()

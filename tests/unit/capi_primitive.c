@@ -421,6 +421,8 @@ static void refuses(void **state)
     older.name = "Older";
     older.struct_size = offsetof(struct mlx_primitive_class, vmap);
     OK(mlx_primitive_register(&older));
+    older.struct_size = offsetof(struct mlx_primitive_class, eval_cpu) + 5; /* inside of a member */
+    FAILS(mlx_primitive_register(&older), "the size of a class in struct_size");
     expect_array(r, "7, dtype=float32");
     mlx_array_free(r);
     mlx_array_free(x);

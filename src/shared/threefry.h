@@ -1,0 +1,33 @@
+/* threefry.h: Threefry-2x32 with 20 rounds (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011). */
+#ifndef MX_SHARED_THREEFRY_H
+#define MX_SHARED_THREEFRY_H
+
+#include <stdint.h>
+
+#define ROUND(r)  \
+    x0 += x1;     \
+    x1 = ((x1 << (r)) | (x1 >> (32 - (r)))) ^ x0;
+
+#define INJECT(a, b, i) \
+    x0 += a;            \
+    x1 += b + (i);
+
+/* The two words that the counter (x0, x1) gives under the key (k0, k1). */
+static inline void threefry(uint32_t *a, uint32_t *b, uint32_t x0, uint32_t x1, uint32_t k0, uint32_t k1)
+{
+    uint32_t k2 = k0 ^ k1 ^ 0x1bd11bda;
+    x0 += k0;
+    x1 += k1;
+    ROUND(13) ROUND(15) ROUND(26) ROUND(6) INJECT(k1, k2, 1)
+    ROUND(17) ROUND(29) ROUND(16) ROUND(24) INJECT(k2, k0, 2)
+    ROUND(13) ROUND(15) ROUND(26) ROUND(6) INJECT(k0, k1, 3)
+    ROUND(17) ROUND(29) ROUND(16) ROUND(24) INJECT(k1, k2, 4)
+    ROUND(13) ROUND(15) ROUND(26) ROUND(6) INJECT(k2, k0, 5)
+    *a = x0;
+    *b = x1;
+}
+
+#undef ROUND
+#undef INJECT
+
+#endif
