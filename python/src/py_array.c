@@ -333,7 +333,7 @@ static PyObject *number(PyObject *o, const char *what)
         return array_item(a);
     PyObject *shape = ints_to_tuple(mlx_array_shape(a), mlx_array_ndim(a));
     if (shape)
-        PyErr_Format(exc_value,
+        PyErr_Format(exc_conversion,
                      "[%s] expected an array with one element, got one of shape %R", what, shape);
     Py_XDECREF(shape);
     return NULL;

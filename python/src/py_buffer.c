@@ -431,6 +431,7 @@ PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, 
     if (!p)
         return dl_free(e), NULL;
     failed = mlx_array_is_writable(&writable, e->it);
+    writable |= mlx_array_size(e->it) == 0;
     size_t ndim = mlx_array_ndim(e->it);
     const int64_t *strides = array_strides(e->it);
     for (size_t i = 0; i < ndim; i++) {

@@ -14,14 +14,15 @@ PyObject *fn_convolve(struct call *c)
     return NULL;
 }
 
-/* Numbers for each of n spatial axes from an object: one for all of them or a sequence of n. */
-static int axes_from(struct call *c, int i, PyObject *o, int n, const int **v)
+/* Numbers for each of n spatial axes from an object: one for all of them or a sequence of n; or `none`, where it is
+ * not negative, for an empty one. */
+static int axes_or(struct call *c, int i, PyObject *o, int n, int none, const int **v)
 {
     int got = call_ints(c, i, o, v);
     if (got < 0 || got == n)
         return got < 0 ? -1 : 0;
-    if (got == 1) {
-        int *all = c->ints + c->nints, one = (*v)[0];
+    if (got == 1 || (got == 0 && none >= 0)) {
+        int *all = c->ints + c->nints, one = got ? (*v)[0] : none;
         if (c->nints + n > (int)LENGTH(c->ints))
             return -1;
         c->nints += n;
@@ -33,6 +34,8 @@ static int axes_from(struct call *c, int i, PyObject *o, int n, const int **v)
                  c->sig->name, n, name_of(c, i), got);
     return -1;
 }
+
+static int axes_from(struct call *c, int i, PyObject *o, int n, const int **v) { return axes_or(c, i, o, n, -1, v); }
 
 PyObject *fn_conv1d(struct call *c)
 {
@@ -100,10 +103,10 @@ static int both_sides(struct call *c, int n, const int **low, const int **high)
         return -1;
     int failed;
     if (PyTuple_Check(items) && PyTuple_Size(items) == 2 && PySequence_Check(PyTuple_GetItem(items, 0))) {
-        failed = axes_from(c, 3, PyTuple_GetItem(items, 0), n, low) ||
-                 axes_from(c, 3, PyTuple_GetItem(items, 1), n, high);
+        failed =
+            axes_or(c, 3, PyTuple_GetItem(items, 0), n, 0, low) || axes_or(c, 3, PyTuple_GetItem(items, 1), n, 0, high);
     } else {
-        failed = axes_from(c, 3, items, n, low);
+        failed = axes_or(c, 3, items, n, 0, low);
         *high = *low;
     }
     Py_DECREF(items);
@@ -115,8 +118,8 @@ PyObject *fn_conv_general(struct call *c)
     int n = (int)mlx_array_ndim(ARRAY(0)) - 2;
     const int *stride, *low, *high, *dilation, *input_dilation;
     n = n < 1 ? 1 : n > 3 ? 3 : n; /* what is wrong then is said by the library */
-    if (axes_from(c, 2, c->v[2].o, n, &stride) || both_sides(c, n, &low, &high) ||
-        axes_from(c, 4, c->v[4].o, n, &dilation) || axes_from(c, 5, c->v[5].o, n, &input_dilation))
+    if (axes_or(c, 2, c->v[2].o, n, 1, &stride) || both_sides(c, n, &low, &high) ||
+        axes_or(c, 4, c->v[4].o, n, 1, &dilation) || axes_or(c, 5, c->v[5].o, n, 1, &input_dilation))
         return NULL;
     size_t m = (size_t)n;
     return give(c, mlx_conv_general(&c->res, ARRAY(0), ARRAY(1), stride, m, low, m, high, m,

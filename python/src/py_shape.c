@@ -275,11 +275,6 @@ PyObject *fn_pad(struct call *c)
 
 static PyObject *atleast(struct call *c, int (*op)(mlx_array *, const mlx_array, const mlx_stream))
 {
-    if (c->nrest == 0) {
-        PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional argument: 'arys'",
-                     c->sig->name);
-        return NULL;
-    }
     mlx_vector_array in = call_rest_arrays(c), out = mlx_vector_array_new();
     int failed = !in.ctx || !out.ctx;
     for (Py_ssize_t i = 0; !failed && i < c->nrest; i++) {
@@ -288,7 +283,7 @@ static PyObject *atleast(struct call *c, int (*op)(mlx_array *, const mlx_array,
                  mlx_vector_array_append_value(out, a);
         mlx_array_free(a);
     }
-    if (failed || c->nrest > 1)
+    if (failed || c->nrest != 1)
         return give_list(failed, out);
     failed = mlx_vector_array_get(&c->res, out, 0);
     mlx_vector_array_free(out);

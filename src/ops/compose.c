@@ -316,10 +316,9 @@ mx mx_diff(mx x, int n, int axis)
 
 /* ---- windows: sums of cosines, and a triangle */
 
-static mx window(const char *name, int n, double a0, double a1, double a2, bool triangle)
+static mx window(int n, double a0, double a1, double a2, bool triangle)
 {
-    if (n < 0)
-        return mx_fail("[%s] expected a number of points that is not negative, got %d", name, n);
+    n = n < 0 ? 0 : n; /* as NumPy */
     float *v = mx_malloc(((size_t)n + 1) * sizeof *v);
     if (!v)
         return MX_NIL;
@@ -334,10 +333,10 @@ static mx window(const char *name, int n, double a0, double a1, double a2, bool 
     return x;
 }
 
-mx mx_bartlett(int n) { return window("bartlett", n, 0, 0, 0, true); }
-mx mx_hanning(int n) { return window("hanning", n, 0.5, 0.5, 0, false); }
-mx mx_hamming(int n) { return window("hamming", n, 0.54, 0.46, 0, false); }
-mx mx_blackman(int n) { return window("blackman", n, 0.42, 0.5, 0.08, false); }
+mx mx_bartlett(int n) { return window(n, 0, 0, 0, true); }
+mx mx_hanning(int n) { return window(n, 0.5, 0.5, 0, false); }
+mx mx_hamming(int n) { return window(n, 0.54, 0.46, 0, false); }
+mx mx_blackman(int n) { return window(n, 0.42, 0.5, 0.08, false); }
 
 /* ---- elements to the places of a mask */
 

@@ -34,7 +34,7 @@ mx mx_full_like(mx x, mx value, enum dtype t)
 {
     if (is_nil(x) || is_nil(value))
         return MX_NIL;
-    if (!shapeless())
+    if (!shapeless() && value->ndim == 0)
         return mx_full(x->ndim, x->shape, value, t);
     mx v = mx_broadcast_with(2, (mx[]){ mx_astype(value, t), x }, NULL, 0);
     return mx_infer(&op_full, NULL, 1, &v);
@@ -189,9 +189,7 @@ mx mx_tri_by(struct size n, struct size m, int k, enum dtype t) { return mx_asty
 
 mx mx_tri(int n, int m, int k, enum dtype t)
 {
-    if (n < 0 || m < 0)
-        return mx_fail("[tri] expected sizes of 0 or more, got %d and %d", n, m);
-    return mx_tri_by(size_is(n), size_is(m), k, t);
+    return mx_tri_by(size_is(n < 0 ? 0 : n), size_is(m < 0 ? 0 : m), k, t); /* as NumPy */
 }
 
 static mx part_of_matrix(const char *op, mx x, int k, bool lower)

@@ -652,7 +652,7 @@ const struct op op_scatter_axis = {
 static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, int axis,
                          enum scatter_fold f)
 {
-    if (is_nil(values) || !check_along_axis(index_asker("put_along_axis", asker), &x, indices, &axis, false))
+    if (is_nil(values) || !check_along_axis(index_asker("put_along_axis", asker), &x, indices, &axis, true))
         return MX_NIL;
     int shape[MX_MAX_NDIM];
     struct size sizes[MX_MAX_NDIM];

@@ -119,8 +119,6 @@ static mx solve(const char *name, mx a, mx b, enum part part)
 {
     if (is_nil(b) || !linalg_square(name, &a))
         return MX_NIL;
-    if (dtype_is_half(b->dtype))
-        return mx_fail("[%s] expected arrays of float32, float64 or complex64, got %s", name, dtype_name(b->dtype));
     bool vector = b->ndim == 1;
     if (vector)
         b = mx_expand_dims(b, (int[]){ 1 }, 1);

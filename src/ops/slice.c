@@ -578,12 +578,19 @@ mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n)
     if (is_nil(x) || is_nil(update) || is_nil(start) ||
         check_corner("slice_update", x, start, axes, n, at))
         return MX_NIL;
-    /* Axes that the update lacks in front have size 1 there. */
-    int lead = x->ndim - update->ndim, ones[MX_MAX_NDIM];
-    for (int i = 0; i < lead; i++)
-        ones[i] = i;
+    /* Axes that the update lacks in front have size 1 there, or all of x's where they have no start. */
+    int lead = x->ndim - update->ndim, front[MX_MAX_NDIM];
+    struct size sizes[MX_MAX_NDIM];
+    for (int i = 0; i < lead; i++) {
+        front[i] = i;
+        sizes[i] = size_of(x, i);
+    }
+    for (int i = 0; i < n; i++)
+        if (at[i] < lead)
+            sizes[at[i]] = size_is(1);
+    for (int i = lead < 0 ? 0 : lead; i < x->ndim; i++) sizes[i] = size_of(update, i - lead);
     if (lead > 0)
-        update = mx_expand_dims(update, ones, lead);
+        update = mx_broadcast_by(mx_expand_dims(update, front, lead), x->ndim, sizes);
     struct dynamic_args a = { .axes = ints_of(n, at, v), .outside = OUTSIDE_NOTHING };
     return dynamic_update(&a, x, mx_astype(update, x->dtype),
                           start->ndim ? start : mx_reshape(start, 1, (const int[]){ 1 }));

@@ -377,6 +377,13 @@ static mx taken_mask(mx mask, mx x, int size)
     return mask;
 }
 
+static bool mask_broadcasts(mx mask, int down, int across)
+{
+    int n = mask->ndim;
+    return (n < 1 || dim(mask, -1) == 1 || dim(mask, -1) == across) &&
+           (n < 2 || dim(mask, -2) == 1 || dim(mask, -2) == down);
+}
+
 /* x with each of its blocks multiplied by an element of the mask, or kept where that is true. */
 static mx masked(const char *which, mx x, mx mask, int size)
 {
@@ -385,12 +392,22 @@ static mx masked(const char *which, mx x, mx mask, int size)
     int m = dim(x, -2), n = dim(x, -1), down = m / size + (m % size != 0), across = n / size + (n % size != 0);
     if (is_nil(mask))
         return mask;
-    if (mask->ndim < 2 || mask->ndim + 2 > MX_MAX_NDIM || dim(mask, -2) != down || dim(mask, -1) != across)
+    bool follows = x->tracer && shapeless();
+    if (!follows && mask_broadcasts(mask, down, across)) {
+        int shape[MX_MAX_NDIM] = { 0 }, ndim = mask->ndim < 2 ? 2 : mask->ndim;
+        memcpy(shape, mask->shape, (size_t)mask->ndim * sizeof *shape);
+        shape[ndim - 2] = down;
+        shape[ndim - 1] = across;
+        mask = mx_broadcast_to(mask, ndim, shape);
+    }
+    if (mask->ndim > 0 &&
+        (mask->ndim < 2 || mask->ndim + 2 > MX_MAX_NDIM || dim(mask, -2) != down || dim(mask, -1) != across))
         return mx_fail("[block_masked_mm] expected %s of shape (..., %d, %d) for blocks of %d of an array "
                        "of shape %s, got %s",
                        which, down, across, size, shape_of(x), shape_of(mask));
-    mx each = x->tracer && shapeless() ? taken_mask(mask, x, size)
-                                       : spread(spread(mask, -2, m, size < m ? size : m), -1, n, size < n ? size : n);
+    mx each = mask->ndim == 0 ? mask
+              : follows       ? taken_mask(mask, x, size)
+                              : spread(spread(mask, -2, m, size < m ? size : m), -1, n, size < n ? size : n);
     if (mask->dtype == DT_bool_)
         return mx_where(each, x, mx_scalar_like(0, x));
     return mx_multiply(x, mx_astype(each, x->dtype));

@@ -273,7 +273,7 @@ def test_arguments_refused():
         (lambda: L.inv(mx.ones((2, 3))), r"\[linalg.inv\] expected square matrices, got shape \(2,3\)"),
         (lambda: L.qr(mx.ones((2,))), "at least two dimensions"),
         (lambda: L.svd(eye.astype(mx.float16)), "expected an array of float32, float64 or complex64, got float16"),
-        (lambda: L.solve(eye, mx.ones((2, 2), dtype=mx.bfloat16)), "got bfloat16"),
+        (lambda: L.solve(eye.astype(mx.bfloat16), mx.ones((2, 2))), "got bfloat16"),
         (lambda: L.eigh(eye, "X"), "'X'"),
         (lambda: L.solve(eye, mx.ones((3,))), "as many rows"),
         (lambda: L.solve(mx.ones((4, 2, 2)), mx.ones((3, 2, 2))), "broadcast"),

@@ -128,7 +128,7 @@ empty               | (-1,)
 eye                 | -1
 eye                 | 2, -1
 identity            | -1
-tri                 | -1
+tri                 | 2**31
 tril                | V
 triu                | V
 asarray             | [[1, 2], [3]]

@@ -344,7 +344,7 @@ MLX_API int mlx_eye(mlx_array *res, int n, int m, int k, mlx_dtype dtype, const 
 MLX_API int mlx_full(mlx_array *res, const int *shape, size_t shape_num, const mlx_array vals,
                      mlx_dtype dtype, const mlx_stream s);
 
-/* The same with the shape of a. */
+/* The same with the shape of a, or what that broadcasts to with vals. */
 MLX_API int mlx_full_like(mlx_array *res, const mlx_array a, const mlx_array vals, mlx_dtype dtype,
                           const mlx_stream s);
 
@@ -498,7 +498,7 @@ MLX_API int mlx_slice_update(mlx_array *res, const mlx_array src, const mlx_arra
                              const int *strides, size_t strides_num, const mlx_stream s);
 
 /* src with `update` in place of the slice of its size that begins at `start`, as for
- * mlx_slice_dynamic. */
+ * mlx_slice_dynamic.  Leading axes that it lacks have size 1 where they are among `axes`, else that of src. */
 MLX_API int mlx_slice_update_dynamic(mlx_array *res, const mlx_array src, const mlx_array update,
                                      const mlx_array start, const int *axes, size_t axes_num,
                                      const mlx_stream s);
@@ -899,8 +899,8 @@ MLX_API int mlx_segmented_mm(mlx_array *res, const mlx_array a, const mlx_array 
                              const mlx_array segments, const mlx_stream s);
 
 /* The matrix product of operands of which blocks of block_size rows and columns are multiplied with
- * the elements of a mask, or left out where that is false; likewise the result.  Masks may be empty
- * handles. */
+ * the elements of a mask, which broadcasts to one for each block, or left out where that is false; likewise the
+ * result.  Masks may be empty handles. */
 MLX_API int mlx_block_masked_mm(mlx_array *res, const mlx_array a, const mlx_array b,
                                 int block_size, const mlx_array mask_out,
                                 const mlx_array mask_lhs, const mlx_array mask_rhs,

@@ -159,6 +159,6 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Callable[[mx.
         q, r = mx.linalg.qr(mx.random.normal(shape=(n, n)), stream=mx.cpu)
         # Signs of r's diagonal make the law of q uniform (Mezzadri, 2006), and so that of its parts.
         q = q * mx.where(mx.diag(r) < 0, -1, 1)
-        return (gain * q[:rows, :cols]).astype(dtype)
+        return mx.multiply(q[:rows, :cols], gain).astype(dtype)
 
     return initializer

@@ -5,6 +5,7 @@
 """
 
 import math
+from operator import index
 from typing import Literal
 
 import mlx.core as mx
@@ -42,11 +43,18 @@ def _without(shape, axis):
     return [*shape[:axis], *shape[axis:][1:]]
 
 
+def _check_arrays(caller, **arrays):
+    """Refuse what is not an array, of ours or another library's."""
+    for name, a in arrays.items():
+        if not hasattr(a, "ndim"):
+            raise mx.ConversionError(f"[{caller}] expected an array for {name}, got {type(a).__name__}")
+
+
 def _check_axis(caller, axis, *arrays):
     """Refuse an axis that what the arrays make together does not have."""
-    ndim = max(a.ndim for a in arrays)
-    for i in axis if isinstance(axis, (tuple, list)) else (axis,):
-        if not -ndim <= i < ndim:
+    ndim = max(getattr(a, "ndim", 0) for a in arrays)
+    for i in () if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,):
+        if not -ndim <= index(i) < ndim:
             raise mx.AxisError(f"[{caller}] axis {i} is out of range for an array with {ndim} dimensions")
 
 
@@ -76,6 +84,8 @@ def cross_entropy(
     """
     if not 0 <= label_smoothing < 1:
         raise mx.Error(f"[cross_entropy] expected label_smoothing in [0, 1), got {label_smoothing}")
+    _check_arrays("cross_entropy", logits=logits, targets=targets)
+    targets = targets if isinstance(targets, mx.array) else mx.array(targets)
     _check_axis("cross_entropy", axis, logits)
     as_probabilities = targets.ndim == logits.ndim
     try:
@@ -129,6 +139,7 @@ def binary_cross_entropy(
 
 def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none") -> mx.array:
     """-inputs[target] along `axis`, for inputs that are log-probabilities"""
+    _check_arrays("nll_loss", inputs=inputs, targets=targets)
     _check_axis("nll_loss", axis, inputs)
     try:
         loss = -_at_classes(inputs, targets, axis)
@@ -143,7 +154,7 @@ def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Re
 def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none") -> mx.array:
     """sum_k q_k (log q_k - log p_k) along `axis`, from log p (`inputs`) and log q (`targets`)"""
     _check_axis("kl_div_loss", axis, inputs, targets)
-    loss = mx.sum(mx.exp(targets) * (targets - inputs), axis=axis)
+    loss = mx.sum(mx.exp(targets) * mx.subtract(targets, inputs), axis=axis)
     return _reduce(loss, reduction, "kl_div_loss")
 
 
@@ -175,10 +186,11 @@ def smooth_l1_loss(
     (Girshick, "Fast R-CNN", 2015). With beta = 0 it is `l1_loss`.
     """
     predictions, targets = _same_shape("smooth_l1_loss", predictions=predictions, targets=targets)
-    if beta < 0:
+    several = getattr(beta, "ndim", 0) > 0  # each loss has its own
+    if not several and beta < 0:
         raise mx.Error(f"[smooth_l1_loss] expected beta >= 0, got {beta}")
     d = mx.abs(predictions - targets)
-    if beta > 0:
+    if several or beta != 0:
         d = mx.where(d < beta, mx.square(d) * (0.5 / beta), d - 0.5 * beta)
     return _reduce(d, reduction, "smooth_l1_loss")
 
@@ -239,7 +251,7 @@ def triplet_loss(
     _check_axis("triplet_loss", axis, anchors, positives, negatives)
 
     def distance(x, y):
-        return mx.power(mx.sum(mx.power(mx.abs(x - y), p), axis=axis) + eps, 1 / p)
+        return mx.power(mx.sum(mx.power(mx.abs(mx.subtract(x, y)), p), axis=axis) + eps, 1 / p)
 
     loss = mx.maximum(distance(anchors, positives) - distance(anchors, negatives) + margin, 0)
     return _reduce(loss, reduction, "triplet_loss")
@@ -252,7 +264,9 @@ def cosine_similarity_loss(
 
     It grows with similarity, so to bring vectors together minimize its negative.
     """
-    _check_axis("cosine_similarity_loss", axis, x1, x2)
+    _check_arrays("cosine_similarity_loss", x1=x1, x2=x2)
+    for x in (x1, x2):
+        _check_axis("cosine_similarity_loss", axis, x)
     x1, x2 = mx.broadcast_arrays(x1, x2)
     lengths = mx.linalg.norm(x1, axis=axis) * mx.linalg.norm(x2, axis=axis)
     loss = mx.sum(x1 * x2, axis=axis) / mx.maximum(lengths, eps)

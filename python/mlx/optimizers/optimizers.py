@@ -177,6 +177,15 @@ class Optimizer:
             if not lower <= value < upper:
                 raise mx.Error(f"[{type(self).__name__}] expected {name} in [{lower}, {upper}), got {value}")
 
+    def _pair(self, name, values):
+        try:
+            first, second = values
+        except (TypeError, ValueError):
+            raise mx.ConversionError(
+                f"[{type(self).__name__}] expected two numbers for {name}, got {values!r}"
+            ) from None
+        return first, second
+
     def _check_positive(self, **values):
         for name, value in values.items():
             if not value > 0:
@@ -452,7 +461,8 @@ class Adam(Optimizer):
     ):
         super().__init__()
         self._maybe_schedule("learning_rate", learning_rate)
-        self._check(beta1=(betas[0], 0, 1), beta2=(betas[1], 0, 1), eps=(eps, 0, _INF))
+        b1, b2 = self._pair("betas", betas)
+        self._check(beta1=(b1, 0, 1), beta2=(b2, 0, 1), eps=(eps, 0, _INF))
         self.betas = betas
         self.eps = eps
         self.bias_correction = bias_correction
@@ -543,7 +553,8 @@ class Lion(Optimizer):
     ):
         super().__init__()
         self._maybe_schedule("learning_rate", learning_rate)
-        self._check(beta1=(betas[0], 0, 1), beta2=(betas[1], 0, 1))
+        b1, b2 = self._pair("betas", betas)
+        self._check(beta1=(b1, 0, 1), beta2=(b2, 0, 1))
         self.betas = betas
         self.weight_decay = weight_decay
 
@@ -598,7 +609,7 @@ class Adafactor(Optimizer):
             self._maybe_schedule("learning_rate", learning_rate)
         elif not relative_step:
             raise mx.Error("[Adafactor] without relative_step a learning_rate is needed")
-        self._check(**{f"eps[{i}]": (e, 0, _INF) for i, e in enumerate(eps)})
+        self._check(**{f"eps[{i}]": (e, 0, _INF) for i, e in enumerate(self._pair("eps", eps))})
         self.eps = eps
         self.clip_threshold = clip_threshold
         self.decay_rate = decay_rate

@@ -44,7 +44,7 @@ def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Callable:
 
     def schedule(step):
         s = mx.minimum(step, decay_steps)
-        return end + (init - end) * 0.5 * (1 + mx.cos(s * (math.pi / decay_steps)))
+        return mx.add(end, mx.multiply((init - end) * 0.5, 1 + mx.cos(s * (math.pi / decay_steps))))
 
     return schedule
 
@@ -55,7 +55,7 @@ def linear_schedule(init: float, end: float, steps: int) -> Callable:
         raise mx.Error(f"[linear_schedule] expected steps > 0, got {steps}")
 
     def schedule(step):
-        return init + mx.minimum(step, steps) * ((end - init) / steps)
+        return mx.add(init, mx.multiply(mx.minimum(step, steps), (end - init) / steps))
 
     return schedule
 

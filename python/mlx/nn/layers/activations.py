@@ -31,7 +31,7 @@ def tanh(x):
 
 def softsign(x):
     """x / (1 + |x|)"""
-    return x / (1 + mx.abs(x))
+    return mx.divide(x, 1 + mx.abs(x))
 
 
 def hard_tanh(x, min_val=-1.0, max_val=1.0):

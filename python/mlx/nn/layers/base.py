@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Callable, Iterable
+from operator import index
 from os import PathLike
 from reprlib import recursive_repr
 from typing import Any
@@ -361,8 +362,18 @@ def _check_new(module, above):
         )
 
 
+def _check_ints(layer, **values):
+    """Raise an error for a value, given by its name, that is no int."""
+    for name, value in values.items():
+        try:
+            index(value)
+        except TypeError:
+            raise mx.ConversionError(f"[{type(layer).__name__}] expected an int for {name}, got {value!r}") from None
+
+
 def _check_sizes(layer, **sizes):
     """Raise an error for a size, given by its name, below 1: random weights of such a layer have no scale."""
+    _check_ints(layer, **sizes)
     for name, size in sizes.items():
         if size < 1:
             raise mx.Error(f"[{type(layer).__name__}] expected {name} of at least 1, got {size}")

@@ -13,18 +13,18 @@ from operator import index
 
 import mlx.core as mx
 
-from .base import Module, _check_sizes
+from .base import Module, _check_ints, _check_sizes
 
 
 def _sizes(layer, name, value, ndim):
     """`value`, one int or one for each of `ndim` axes, as a tuple."""
-    sizes = value if isinstance(value, (tuple, list)) else (value,) * ndim
+    several = isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) == 1
     try:
-        sizes = tuple(index(n) for n in sizes)
+        sizes = tuple(index(n) for n in (value if several else (value,) * ndim))
     except TypeError:
         sizes = ()
     if len(sizes) != ndim:
-        raise mx.Error(f"[{type(layer).__name__}] expected an int or {ndim} ints for {name}, got {value!r}")
+        raise mx.ConversionError(f"[{type(layer).__name__}] expected an int or {ndim} ints for {name}, got {value!r}")
     return sizes
 
 
@@ -37,6 +37,7 @@ class _Convolution(Module):
 
     def __init__(self, in_channels, out_channels, window, groups, bias):
         super().__init__()
+        _check_ints(self, in_channels=in_channels, out_channels=out_channels, groups=groups)
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise mx.Error(
                 f"[{type(self).__name__}] expected groups to divide the channels, "

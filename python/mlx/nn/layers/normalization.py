@@ -102,7 +102,8 @@ class InstanceNorm(_Affine):
         return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        x = self._with_last_axis(x, self.dims)
+        if "weight" in self:  # without, any number of channels will do
+            x = self._with_last_axis(x, self.dims)
         places = tuple(range(1, x.ndim - 1))
         return self._scale_and_shift(_normalize(x, partial(mx.mean, axis=places, keepdims=True), self.eps))
 

@@ -68,7 +68,7 @@ class SinusoidalPositionalEncoding(Module):
     def __call__(self, x):
         angles = x[..., None] * self._sigmas
         sin, cos = mx.sin(angles), mx.cos(angles)
-        return self.scale * mx.concatenate([cos, sin] if self.cos_first else [sin, cos], axis=-1)
+        return mx.concatenate([cos, sin] if self.cos_first else [sin, cos], axis=-1) * self.scale
 
 
 class ALiBi(Module):

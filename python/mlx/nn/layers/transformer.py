@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from ..utils import checkpoint as _checkpoint
 from .activations import relu
-from .base import Module, _check_sizes
+from .base import Module, _check_ints, _check_sizes
 from .dropout import Dropout
 from .linear import Linear
 from .normalization import LayerNorm
@@ -43,11 +43,13 @@ class MultiHeadAttention(Module):
     ):
         super().__init__()
         _check_sizes(self, dims=dims)
+        _check_ints(self, num_heads=num_heads)
         query_input_dims = query_input_dims or dims
         key_input_dims = key_input_dims or dims
         value_input_dims = value_input_dims or key_input_dims
         value_dims = value_dims or dims
         value_output_dims = value_output_dims or dims
+        _check_ints(self, value_dims=value_dims)
         if num_heads < 1 or dims % num_heads or value_dims % num_heads:
             raise mx.Error(
                 f"[MultiHeadAttention] expected num_heads to divide dims and value_dims, "
