@@ -413,8 +413,10 @@ void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], in
 
 int64_t size_in(const struct call *c, int64_t v)
 {
-    int at = (int)(SIZE_OF(0, 0) - v);
-    return v > SIZE_OF(0, 0) ? v : dim(c->x[at / MX_MAX_NDIM], at % MX_MAX_NDIM);
+    int64_t at = v < -INT32_MAX ? INT32_MAX : SIZE_OF(0, 0) - v, k = at / MX_MAX_NDIM, axis = at % MX_MAX_NDIM;
+    if (v > SIZE_OF(0, 0))
+        return v;
+    return k < c->nin && axis < c->x[k]->ndim ? dim(c->x[k], (int)axis) : -1;
 }
 
 /* Numbers for the sizes in a copy of arguments. */

@@ -167,8 +167,12 @@ static bool check_indices(const char *op, mx x, const mx indices[], const int *a
 mx mx_gather(mx x, const mx indices[], const int *axes, int n, const int *slice_sizes)
 {
     struct size sizes[MX_MAX_NDIM];
-    for (int i = 0; i < x->ndim; i++)
+    for (int i = 0; i < x->ndim && !is_nil(x); i++) {
+        if (slice_sizes[i] < 0)
+            return mx_fail("[gather] expected a slice size from 0 to %d for axis %d, got %d", x->shape[i], i,
+                           slice_sizes[i]);
         sizes[i] = size_is(slice_sizes[i]);
+    }
     return mx_gather_by(ITSELF, x, indices, axes, n, sizes);
 }
 

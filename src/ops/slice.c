@@ -506,8 +506,11 @@ mx mx_slice_dynamic(mx x, mx start, const int *axes, int n, const int *sizes)
     struct size given[MX_MAX_NDIM];
     if (is_nil(x) || is_nil(start) || check_corner("slice", x, start, axes, n, at))
         return MX_NIL;
-    for (int i = 0; i < x->ndim; i++)
+    for (int i = 0; i < x->ndim; i++) {
+        if (sizes[i] < 0 || sizes[i] > x->shape[i])
+            return mx_fail("[slice] expected a size from 0 to %d for axis %d, got %d", x->shape[i], i, sizes[i]);
         given[i] = size_is(sizes[i]);
+    }
     struct dynamic_args a = { .axes = ints_of(n, at, v), .outside = OUTSIDE_NEAREST };
     return dynamic_slice(&a, x, start->ndim ? start : mx_reshape(start, 1, (const int[]){ 1 }), given);
 }

@@ -56,7 +56,9 @@ OPTIONAL = {
 REQUIRED_IN = {"mlx_random_split": {"key"}, "mlx_random_split_num": {"key"}, "mlx_random_set_state": {"key"}}
 OPTIONAL_IN = {
     "mlx_fast_layer_norm": {"weight", "bias"},
+    "mlx_fast_layer_norm_double": {"weight", "bias"},
     "mlx_fast_rms_norm": {"weight"},
+    "mlx_fast_rms_norm_double": {"weight"},
     "mlx_random_normal_broadcast": {"loc", "scale"},
     "mlx_custom_function": {"fun_vjp", "fun_jvp", "fun_vmap"},
 }
