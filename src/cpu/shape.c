@@ -176,6 +176,7 @@ static int only_a_view(const struct run *r)
     return 1;
 }
 int run_slice(const struct run *r) { return only_a_view(r); }
+int run_diagonal(const struct run *r) { return only_a_view(r); }
 int run_split(const struct run *r) { return only_a_view(r); }
 int run_depends(const struct run *r) { return only_a_view(r); }
 int run_custom(const struct run *r) { return only_a_view(r); }

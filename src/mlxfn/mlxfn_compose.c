@@ -18,6 +18,7 @@
 #include "ops/reduce.h"
 #include "ops/rules.h"
 #include "ops/scan.h"
+#include "ops/slice.h"
 #include "ops/special_products.h"
 
 #define COMPOSE(name) void compose_##name(const struct call *c, mx y[])
@@ -131,6 +132,23 @@ COMPOSE(as_strided)
 {
     mx flat = mx_reshape(c->x[0], 1, last);
     y[0] = mx_infer(c->op, c->args, 1, &flat);
+}
+
+/* Every so-and-so-many elements of rows one after the other. */
+COMPOSE(diagonal)
+{
+    const struct diagonal_args *a = c->args;
+    mx x = c->x[0];
+    struct line l = line_of(a, x);
+    int perm[MX_MAX_NDIM], n = 0, columns = x->shape[a->axis2];
+    for (int i = 0; i < x->ndim; i++)
+        if (i != a->axis1 && i != a->axis2)
+            perm[n++] = i;
+    perm[n] = a->axis1;
+    perm[n + 1] = a->axis2;
+    int64_t first = l.count ? l.down * columns + l.right : 0, last = first + (l.count - 1) * ((int64_t)columns + 1);
+    y[0] = mx_flatten(mx_transpose(x, perm, x->ndim), n, n + 1);
+    y[0] = l.count ? mx_slice_axis(y[0], n, (int)first, (int)(last + 1), columns + 1) : mx_slice_axis(y[0], n, 0, 0, 1);
 }
 
 static mx with_operands(const struct call *c, mx x[]) { return mx_infer(c->op, c->args, c->nin, x); }

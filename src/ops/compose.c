@@ -242,35 +242,6 @@ bool mx_meshgrid(int n, const mx x[], bool sparse, bool xy, mx y[])
 
 /* ---- diagonals */
 
-mx mx_diagonal(mx x, int offset, int axis1, int axis2)
-{
-    if (is_nil(x))
-        return x;
-    if (x->ndim < 2)
-        return mx_fail("[diagonal] expected an array of at least two dimensions, got shape %s", shape_of(x));
-    int a = axis_of("diagonal", axis1, x->ndim), b = axis_of("diagonal", axis2, x->ndim);
-    if (a < 0 || b < 0)
-        return MX_NIL;
-    if (a == b)
-        return mx_fail("[diagonal] expected two different axes, got %d and %d", axis1, axis2);
-    int perm[MX_MAX_NDIM], n = 0, rows = x->shape[a], cols = x->shape[b];
-    x = mx_size_checked(mx_size_checked(x, a), b);
-    for (int i = 0; i < x->ndim; i++)
-        if (i != a && i != b)
-            perm[n++] = i;
-    perm[n] = a;
-    perm[n + 1] = b;
-    int64_t down = offset < 0 ? -(int64_t)offset : 0, right = offset > 0 ? offset : 0;
-    int64_t count = rows - down < cols - right ? rows - down : cols - right;
-    mx y = mx_flatten(mx_transpose(x, perm, x->ndim), n, n + 1);
-    if (is_nil(y))
-        return y;
-    if (count <= 0)
-        return mx_slice_axis(y, n, 0, 0, 1);
-    int64_t first = down * cols + right, last = first + (count - 1) * ((int64_t)cols + 1);
-    return mx_slice_axis(y, n, (int)first, (int)(last + 1), cols + 1);
-}
-
 mx mx_diag(mx x, int k)
 {
     if (is_nil(x))

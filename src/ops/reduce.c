@@ -434,6 +434,11 @@ mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)
         mx y = mx_add(mx_log(mx_sum(mx_exp(mx_subtract(x, most)), axes, n, true)), most);
         return drop_axes(y, a, na, keepdims);
     }
+    int64_t size = 1;
+    for (int i = 0; i < na && size <= INT32_MAX; i++)
+        size *= x->shape[a[i]];
+    if (na > 1 && size > INT32_MAX) /* no axis is that long: one after the other */
+        return drop_axes(mx_logsumexp(mx_logsumexp(x, a, na - 1, true), &a[na - 1], 1, true), a, na, keepdims);
     mx z = axes_last("logsumexp", x, axes, n, &m);
     return folded_back(mx_infer(&op_logsumexp, NULL, 1, &z), &m, a, na, keepdims);
 }

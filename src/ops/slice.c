@@ -210,6 +210,96 @@ const struct op op_slice = {
     .vjp = slice_vjp, .jvp = slice_jvp, .vmap = slice_vmap,
 };
 
+/* ---- diagonal: of two axes, as the last axis of the result */
+
+static const struct field diagonal_args_fields[] = {
+    FIELD(diagonal_args, offset), FIELD(diagonal_args, axis1), FIELD(diagonal_args, axis2), { 0 }
+};
+
+struct line line_of(const struct diagonal_args *a, mx x)
+{
+    struct line l = { a->offset < 0 ? -(int64_t)a->offset : 0, a->offset > 0 ? a->offset : 0, 0 };
+    int64_t rows = x->shape[a->axis1] - l.down, columns = x->shape[a->axis2] - l.right;
+    l.count = rows < columns ? rows : columns;
+    return l.count > 0 ? l : (struct line){ 0 };
+}
+
+static int diagonal_shapes(const struct call *c, struct spec out[])
+{
+    const struct diagonal_args *a = c->args;
+    int shape[MX_MAX_NDIM], n = 0;
+    for (int i = 0; i < c->x[0]->ndim; i++)
+        if (i != a->axis1 && i != a->axis2)
+            shape[n++] = c->x[0]->shape[i];
+    shape[n++] = (int)line_of(a, c->x[0]).count;
+    return spec_set(out, c->x[0]->dtype, n, shape);
+}
+
+static bool diagonal_view(const struct call *c, mx y)
+{
+    const struct diagonal_args *a = c->args;
+    mx x = c->x[0];
+    struct line l = line_of(a, x);
+    int n = 0;
+    for (int i = 0; i < x->ndim; i++)
+        if (i != a->axis1 && i != a->axis2)
+            y->strides[n++] = x->strides[i];
+    y->strides[n] = x->strides[a->axis1] + x->strides[a->axis2];
+    y->offset = x->offset + l.down * x->strides[a->axis1] + l.right * x->strides[a->axis2];
+    return true;
+}
+
+/* The cotangent along the rows, of all columns of which the mask of a diagonal takes one. */
+static void diagonal_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+{
+    const struct diagonal_args *a = c->args;
+    mx x = c->x[0];
+    int n = x->ndim, rows = x->shape[a->axis1], columns = x->shape[a->axis2], last = n - 2, perm[MX_MAX_NDIM], k = 0;
+    if (!want[0])
+        return;
+    struct line l = line_of(a, x);
+    int low = (int)l.down, high = (int)(rows - l.down - l.count);
+    mx zero = mx_scalar_like(0, ct[0]);
+    mx each = mx_expand_dims(mx_pad(ct[0], &last, 1, &low, &high, zero, PAD_CONSTANT), (int[]){ -1 }, 1);
+    for (int i = 0; i < n; i++) perm[i] = i == a->axis1 ? n - 2 : i == a->axis2 ? n - 1 : k++;
+    dx[0] = mx_transpose(mx_where(mx_eye(rows, columns, a->offset, DT_bool_), each, zero), perm, n);
+}
+
+static void diagonal_jvp(const struct call *c, const mx t[], mx dy[])
+{
+    dy[0] = mx_infer(&op_diagonal, c->args, 1, t);
+}
+
+static void diagonal_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+{
+    struct diagonal_args a = *(const struct diagonal_args *)c->args;
+    a.axis1 += a.axis1 >= axis[0];
+    a.axis2 += a.axis2 >= axis[0];
+    mx x = c->x[0];
+    y[0] = mx_infer(&op_diagonal, &a, 1, &x);
+    yaxis[0] = axis[0] - (a.axis1 < axis[0]) - (a.axis2 < axis[0]);
+}
+
+mx mx_diagonal(mx x, int offset, int axis1, int axis2)
+{
+    if (is_nil(x))
+        return x;
+    if (x->ndim < 2)
+        return mx_fail("[diagonal] expected an array of at least two dimensions, got shape %s", shape_of(x));
+    struct diagonal_args a = { offset, axis_of("diagonal", axis1, x->ndim), axis_of("diagonal", axis2, x->ndim) };
+    if (a.axis1 < 0 || a.axis2 < 0)
+        return MX_NIL;
+    if (a.axis1 == a.axis2)
+        return mx_fail("[diagonal] expected two different axes, got %d and %d", axis1, axis2);
+    x = mx_size_checked(mx_size_checked(x, a.axis1), a.axis2);
+    return mx_infer(&op_diagonal, &a, 1, &x);
+}
+
+const struct op op_diagonal = {
+    OP_ROW(diagonal), ARGS(diagonal_args), .shapes = diagonal_shapes, .view = diagonal_view,
+    .vjp = diagonal_vjp, .jvp = diagonal_jvp, .vmap = diagonal_vmap,
+};
+
 /* ---- slice_update: y = x but for x[slice], which becomes fold(x[slice], update) */
 
 static int slice_update_shapes(const struct call *c, struct spec out[])

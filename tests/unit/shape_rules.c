@@ -49,6 +49,9 @@ ONE(pad, mx_pad(x[0], A(1, 0), 2, A(1, 2), A(3, 0), x[1], PAD_CONSTANT))
 ONE(pad_edge, mx_pad(x[0], A(1, 0), 2, A(1, 2), A(3, 0), NULL, PAD_EDGE))
 ONE(pad_reflect, mx_pad(x[0], A(1, 0), 2, A(1, 2), A(6, 0), NULL, PAD_REFLECT))
 ONE(as_strided, mx_as_strided(x[0], 3, A(2, 3, 2), (const int64_t[]){ 3, -1, 1 }, 3))
+ONE(diagonal, mx_diagonal(x[0], 1, 2, 0))
+ONE(diagonal_below, mx_diagonal(x[0], -1, 0, 1))
+ONE(diagonal_outside, mx_diagonal(x[0], 5, 0, 1))
 ONE(tril, mx_tril(x[0], -1))
 ONE(triu, mx_triu(x[0], 1))
 ONE(viewed, mx_view(mx_view(x[0], DT_int32), DT_int64))
@@ -130,6 +133,9 @@ static const struct rule_case shape_cases[] = {
     { "pad edge", pad_edge, 1, { F(2, { 2, 3 }) } },
     { "pad reflect", pad_reflect, 1, { F(2, { 2, 3 }) } },
     { "as_strided", as_strided, 1, { F(2, { 3, 3 }) } },
+    { "diagonal", diagonal, 1, { F(3, { 4, 2, 3 }) } },
+    { "diagonal below", diagonal_below, 1, { F(3, { 4, 3, 2 }) } },
+    { "diagonal outside", diagonal_outside, 1, { F(3, { 3, 4, 2 }) } },
     { "tril", tril, 1, { F(3, { 2, 3, 3 }) } },
     { "triu", triu, 1, { F(3, { 2, 3, 3 }) } },
 };
