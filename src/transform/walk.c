@@ -163,7 +163,7 @@ static int record_walk(struct walk *w, int n_roots, const mx roots[], int n_leav
     graph_lock();
     w->epoch = walk_begin();
     for (int i = 0; i < n_leaves && ok; i++)
-        ok = numbered(w, leaves[i]) || number(w, leaves[i], true, false);
+        ok = number(w, leaves[i], true, false);
     for (int i = 0; i < n_roots && ok; i++)
         ok = visit(w, roots[i]);
     if (ok && n_roots) {

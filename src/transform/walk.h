@@ -6,7 +6,7 @@
 #include "ops/op.h"
 
 /* A recorded graph: entries in an order in which operands come before users.  Values are numbered,
- * leaves first (leaf i is value i, if the leaves are distinct), results and constants alike. */
+ * leaves first (leaf i is value i; where one is there twice, entries have the last), results and constants alike. */
 struct recorded {
     struct node *node; /* owned */
     int at;            /* numbers[at ...]: the operands, then the results */

@@ -216,3 +216,20 @@ def test_a_batch_of_no_examples(name):
         total = mx.grad(lambda *a: mx.vmap(f, in_axes=axes)(*a).sum(), argnums=(0, 2))(*empty)  # noqa: B023
         for slope, k in zip(total, (0, 2)):
             assert slope.shape == empty[k].shape and not np.any(np.array(slope))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, mx.compile, mx.checkpoint])
+def test_one_array_for_several_unmapped_arguments(wrap):
+    a, y = mx.array([10.0, 11.0]), mx.array([[1.0, 2.0], [3.0, 4.0]])
+    same, other = (a, a, y, a), (a, mx.array(a), y, a + 0)
+
+    def f(p, q, y, r):
+        return p + y, q * y, y - r, q, p * r
+
+    for axes in [(None, None, 0, None), (None, None, 1, 0), (0, None, 1, None), (None, 0, 1, None)]:
+        got, want = (mx.vmap(wrap(f), in_axes=axes)(*args) for args in (same, other))
+        for one, two in zip(got, want, strict=True):
+            assert np.array_equal(one, two)
+    twice = mx.vmap(mx.vmap(wrap(f), (None, None, 0, None)), (None, None, 0, None))
+    for one, two in zip(twice(a, a, y[None], a), twice(a, mx.array(a), y[None], a + 0), strict=True):
+        assert np.array_equal(one, two)
