@@ -738,7 +738,7 @@ int run_attention(const struct run *r)
         j.top = host(r->y[1]);
         j.sum = host(r->y[2]);
         int64_t group = j.heads / j.kv;
-        bool few = group * j.length <= FEW && cpu->gemm->gemv[j.t];
+        bool few = group * j.length <= FEW && j.d && cpu->gemm->gemv[j.t]; /* no sum of nothing is written */
         j.fold = j.length < j.width ? group : 1;
         j.fold = few ? group : j.fold;
         if (!j.keys)

@@ -560,3 +560,22 @@ def test_errors_of_gated_delta_update():
     ):
         with pytest.raises(ValueError, match=r"\[gated_delta_update\] expected"):
             call()
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "array"])
+@pytest.mark.parametrize("queries, keys", [(1, 5), (3, 64), (3, 100), (9, 64), (40, 40)])
+def test_attention_of_heads_without_elements(queries, keys, mask):
+    """All scores are 0, whatever memory held before."""
+    value = np.random.default_rng(0).standard_normal((1, 2, keys, 8)).astype(np.float32)
+    seen = np.ones((queries, keys), bool)
+    if mask == "causal":
+        seen = np.tril(seen, keys - queries)
+    elif mask == "array":
+        seen[:, ::3] = False
+        mask = mx.array(seen)
+    want = seen / seen.sum(-1, keepdims=True) @ value
+    for _ in range(3):
+        mx.eval([mx.full((n,), 7.0 + n) for n in (5, 64, 100, 256, 4096)])
+        q, k = mx.zeros((1, 2, queries, 0)), mx.zeros((1, 2, keys, 0))
+        got = mx.fast.scaled_dot_product_attention(q, k, mx.array(value), scale=1.0, mask=mask)
+        np.testing.assert_allclose(got, want, atol=1e-5)
