@@ -22,7 +22,7 @@ def save(file, args, kwargs, compressed):
         if "\0" in name:
             raise mx.Error(f"[savez] expected names without null characters, got {name!r}")
     if hasattr(file, "write"):
-        return write(Watched(Whole(file) if isinstance(file, io.RawIOBase) else file), arrays, compressed)
+        return write(Watched(file), arrays, compressed)
     path = os.fsdecode(file)
     if "\0" in path:
         raise mx.Error(f"[savez] expected a path without a null character, got {path!r}")
@@ -47,30 +47,9 @@ def save(file, args, kwargs, compressed):
         raise
 
 
-class Whole:
-    """A raw stream, which may take some of what it is given or nothing, as one that takes all."""
-
-    def __init__(self, raw):
-        self.raw = raw
-
-    def __getattr__(self, name):
-        return getattr(self.raw, name)
-
-    def write(self, data):
-        left = memoryview(data)
-        while left:
-            n = self.raw.write(left)
-            if not n:
-                raise OSError(
-                    f"[savez] the file object's write gave {n}: it is not blocking and took none of {len(left)} bytes"
-                )
-            left = left[n:]
-        return len(data)
-
-
 class Watched:
-    """A stream that has to be where it says it is: sizes are written back into an archive. One whose first tell or
-    seek fails is written without that."""
+    """A stream that takes all it is given, though its write may take some, and has to be where it says it is: sizes are
+    written back into an archive. One whose first tell or seek fails is written without that."""
 
     def __init__(self, stream):
         self.stream = stream
@@ -80,9 +59,23 @@ class Watched:
         return getattr(self.stream, name)
 
     def write(self, data):
-        self.stream.write(data)
+        left = memoryview(data).cast("B")
         if self.at is not None:
-            self.at += memoryview(data).nbytes
+            self.at += len(left)
+        while left:
+            n = self.stream.write(left)
+            if n is None and not isinstance(self.stream, io.RawIOBase):
+                break  # one that does not say
+            if n is None:
+                raise OSError(
+                    f"[savez] the file object's write gave None: it is not blocking and took none of {len(left)} bytes"
+                )
+            if not isinstance(n, int) or not 0 < n <= len(left):
+                raise OSError(
+                    f"[savez] write() of the file got {len(left)} bytes and returned {reprlib.repr(n)}, "
+                    "not how many it wrote"
+                )
+            left = left[n:]
         return len(data)
 
     def tell(self):

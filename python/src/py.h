@@ -142,6 +142,8 @@ PyObject *array_tolist(mlx_array a);
 /* Buffers and DLPack (py_buffer.c) */
 
 int buffer_get(PyObject *array, Py_buffer *view, int flags);
+/* Was the last buffer_get for this array, and ended by Ctrl-C?  Says so once. */
+bool buffer_interrupted(const PyObject *array);
 void buffer_put(PyObject *array, Py_buffer *view);
 enum sharing { COPY, SHARE };
 /* An array of what an exporter of buffers, or of DLPack capsules, holds. */

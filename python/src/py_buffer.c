@@ -65,9 +65,20 @@ static bool layout_suits(const struct exported *e, int flags)
     return (flags & PyBUF_ANY_CONTIGUOUS) != PyBUF_ANY_CONTIGUOUS || rows || columns;
 }
 
+/* The array whose elements were asked for when Ctrl-C ended that: NumPy forgets the exception and asks __array__. */
+static const PyObject *interrupted;
+
+bool buffer_interrupted(const PyObject *o)
+{
+    bool is = o == interrupted;
+    interrupted = NULL;
+    return is;
+}
+
 int buffer_get(PyObject *o, Py_buffer *view, int flags)
 {
     view->obj = NULL;
+    interrupted = NULL;
     mlx_array a = handle_of(o);
     const char *format = format_of(mlx_array_dtype(a));
     if (!format && (flags & PyBUF_FORMAT)) { /* who asks for none wants bytes: a file, a hash */
@@ -80,6 +91,7 @@ int buffer_get(PyObject *o, Py_buffer *view, int flags)
     struct exported *e = export(a);
     bool writable = false;
     if (!e) {
+        interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) ? o : NULL;
         warning_unheard(); /* NumPy then asks for __array__ */
         return -1;
     }
@@ -508,6 +520,10 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
     if (d->ndim < 0 || d->ndim > MAX_NDIM) {
         PyErr_Format(exc_value, "[from_dlpack] expected at most %d dimensions, got %d",
                      MAX_NDIM, (int)d->ndim);
+        return -1;
+    }
+    if (d->ndim && !d->shape) {
+        PyErr_Format(exc_value, "[from_dlpack] expected a shape of %d dimensions, got none", (int)d->ndim);
         return -1;
     }
     int64_t expected = 1, size = 1;

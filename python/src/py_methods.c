@@ -65,6 +65,10 @@ static PyObject *bfloat16_to_numpy(struct call *c, PyObject *numpy)
 PyObject *fn_as_numpy(struct call *c)
 {
     bool has_buffer = mlx_array_dtype(ARRAY(0)) != MLX_BFLOAT16;
+    if (buffer_interrupted(c->v[0].o)) {
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+        return NULL;
+    }
     PyObject *numpy = PyImport_ImportModule("numpy");
     PyObject *view = numpy && has_buffer ? PyMemoryView_FromObject(c->v[0].o) : NULL;
     PyObject *result = view                   ? PyObject_CallMethod(numpy, "asarray", "O", view)

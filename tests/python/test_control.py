@@ -704,6 +704,19 @@ def test_an_endless_loop_can_be_stopped():
     assert mx.sum(mx.ones(3)).item() == 3
 
 
+@pytest.mark.parametrize("convert", [np.array, np.asarray, memoryview, lambda x: np.asarray(x, np.float64)])
+def test_a_conversion_can_be_stopped(convert):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    x = mx.scan(lambda c, _: (mx.sin(c), None), mx.array(1.0), length=50_000_000)[0]
+    soon = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    soon.start()
+    with pytest.raises(KeyboardInterrupt):
+        convert(x)
+    soon.join()
+    signal.signal(signal.SIGINT, before)
+    assert np.array(mx.ones(3) + 1).tolist() == [2, 2, 2]
+
+
 def test_what_the_functions_raise_comes_out():
     class Odd(Exception):
         pass

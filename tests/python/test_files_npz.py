@@ -328,3 +328,26 @@ def test_an_archive_behind_something_else():
     assert file.getvalue()[:6] == b"before"
     with zipfile.ZipFile(file) as archive:
         assert np.load(archive.open("a.npy")).tolist() == [0, 1, 2]
+
+
+class Writer:
+    """No class of io: its write does what `take` says to it."""
+
+    def __init__(self, take):
+        self.take, self.data = take, b""
+
+    def write(self, data):
+        n = self.take(len(data))
+        self.data += bytes(data)[: n if isinstance(n, int) and n > 0 else len(data) if n is None else 0]
+        return n
+
+
+@pytest.mark.parametrize("save", [mx.savez, mx.savez_compressed])
+def test_writes_that_take_some(save):
+    for take in (lambda n: min(n, 7), lambda n: None, lambda n: n):
+        file = Writer(take)
+        save(file, a=mx.arange(100))
+        assert mx.load(io.BytesIO(file.data), format="npz")["a"].tolist() == list(range(100))
+    for lie in (0, -1, 2**80, "a"):
+        with pytest.raises(OSError, match=r"\[savez\] write\(\) of the file got \d+ bytes and returned"):
+            save(Writer(lambda n, lie=lie: lie), a=mx.arange(100))

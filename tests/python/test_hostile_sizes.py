@@ -123,7 +123,8 @@ def test_strides_and_dilations_of_a_convolution_without_end():
 class Lying:
     """DLPack of an empty array of a shape that has no product."""
 
-    def __init__(self, shape):
+    def __init__(self, shape, forgets=False):
+        self.forgets = forgets
         self.x = np.zeros((0,) + (1,) * (len(shape) - 1), np.float32)
         self.shape = shape
 
@@ -138,6 +139,8 @@ class Lying:
         sizes = ctypes.cast(ctypes.c_void_p.from_address(tensor + 24).value, ctypes.POINTER(ctypes.c_int64))
         for i, size in enumerate(self.shape):
             sizes[i] = size
+        if self.forgets:
+            ctypes.c_void_p.from_address(tensor + 24).value = None
         return capsule
 
     def __dlpack_device__(self):
@@ -150,6 +153,8 @@ def test_dlpack_shapes_without_a_product():
         mx.from_dlpack(Lying((0, MOST, MOST, MOST)))
     with pytest.raises(ValueError, match="does not fit 32 bits"):
         mx.from_dlpack(Lying((0, 2**31)))
+    with pytest.raises(ValueError, match="expected a shape of 2 dimensions, got none"):
+        mx.from_dlpack(Lying((0, 2), forgets=True))
 
 
 def test_matrices_without_elements_are_not_counted():
