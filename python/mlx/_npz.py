@@ -78,6 +78,10 @@ class Watched:
             left = left[n:]
         return len(data)
 
+    def flush(self):
+        if hasattr(self.stream, "flush"):
+            self.stream.flush()
+
     def tell(self):
         at = self.stream.tell()
         if self.at is None and isinstance(at, int) and at >= 0:

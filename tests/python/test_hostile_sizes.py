@@ -47,6 +47,17 @@ def test_all_calls_with_hostile_sizes_end(tmp_path, part, program):
     survives(program, [built() if "calls" in program else tmp_path / "log"], part, 4, tmp_path)
 
 
+@pytest.mark.parametrize("size", [-1, -2, -3, -66, -(2**31)])
+def test_sizes_of_slices_that_are_negative(size):
+    x, start = mx.arange(6), mx.array([2])
+    for f in (
+        lambda x: mx.slice(x, start, (0,), (size,)),
+        mx.compile(lambda x: mx.slice(x, start, (0,), (size,)), shapeless=True),
+    ):
+        with pytest.raises(ValueError, match=r"\[slice\] expected a size from 0 to 6 for axis 0, got -"):
+            f(x)
+
+
 def test_sizes_of_empty_arrays_have_a_product():
     """So that strides and sizes made of some of the axes fit."""
     with pytest.raises(ValueError, match="sizes whose product fits 63 bits"):
