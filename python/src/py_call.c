@@ -357,9 +357,14 @@ static int to_bool(struct call *c, int i)
         v->b = v->o == Py_True;
         return 0;
     }
-    /* NumPy's bool is a number as well; whatever is true in some other way is rather a mistake. */
+    /* NumPy's bool is a number as well; whatever is true in some other way is rather a mistake, such as an axis. */
+    int n = 0;
     if (!PyNumber_Check(v->o) || PyFloat_Check(v->o) || PyComplex_Check(v->o) || is_array(v->o) ||
         PySequence_Check(v->o))
+        return refuse(c, i);
+    if (int_from(c, name_of(c, i), v->o, &n) < 0)
+        return -1;
+    if (n != 0 && n != 1)
         return refuse(c, i);
     int truth = PyObject_IsTrue(v->o);
     v->b = truth > 0;

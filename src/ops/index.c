@@ -33,9 +33,9 @@ static const struct field scatter_axis_args_fields[] = {
 static bool bad_index_type(const char *op, mx index)
 {
     if (index->dtype == DT_bool_)
-        mx_fail("[%s] expected integer indices, got bool; where() selects by a mask", op);
+        mx_fail_as(MX_TYPE, "[%s] expected integer indices, got bool; where() selects by a mask", op);
     else if (!dtype_is_integer(index->dtype))
-        mx_fail("[%s] expected integer indices, got %s", op, dtype_name(index->dtype));
+        mx_fail_as(MX_TYPE, "[%s] expected integer indices, got %s", op, dtype_name(index->dtype));
     return !dtype_is_integer(index->dtype);
 }
 

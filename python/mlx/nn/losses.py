@@ -86,7 +86,7 @@ def cross_entropy(
         raise mx.Error(f"[cross_entropy] expected label_smoothing in [0, 1), got {label_smoothing}")
     _check_arrays("cross_entropy", logits=logits, targets=targets)
     targets = targets if isinstance(targets, mx.array) else mx.array(targets)
-    _check_axis("cross_entropy", axis, logits)
+    _check_axis("cross_entropy", index(axis), logits)
     as_probabilities = targets.ndim == logits.ndim
     try:
         if as_probabilities:
@@ -140,7 +140,7 @@ def binary_cross_entropy(
 def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none") -> mx.array:
     """-inputs[target] along `axis`, for inputs that are log-probabilities"""
     _check_arrays("nll_loss", inputs=inputs, targets=targets)
-    _check_axis("nll_loss", axis, inputs)
+    _check_axis("nll_loss", index(axis), inputs)
     try:
         loss = -_at_classes(inputs, targets, axis)
     except mx.Error:

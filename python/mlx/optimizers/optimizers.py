@@ -4,6 +4,7 @@ In the formulas w is a parameter, g its gradient, lr the learning rate and t the
 1 for the first. Operations on arrays are element by element.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import mlx.core as mx
@@ -742,6 +743,8 @@ def clip_grad_norm(grads, max_norm):
     training recurrent neural networks", 2012). The sum is in float32 at least, and so is what becomes
     of integers.
     """
+    if math.prod(getattr(max_norm, "shape", ())) != 1:
+        raise mx.ConversionError(f"[clip_grad_norm] expected one number for max_norm, got shape {max_norm.shape}")
     if not isinstance(max_norm, mx.array) and not max_norm >= 0:
         raise mx.Error(f"[clip_grad_norm] expected max_norm >= 0, got {max_norm}")
 

@@ -27,6 +27,12 @@ def _normalize(x, mean, eps):
     return (centred * mx.rsqrt(mean(mx.square(centred)) + eps)).astype(x.dtype)
 
 
+def _checked_eps(layer, eps):
+    if not eps >= 0:
+        raise mx.Error(f"[{type(layer).__name__}] expected eps >= 0, got {eps}")
+    return eps
+
+
 class _Affine(Module):
     """What the layers here share: `weight` and `bias` of the size of the last axis, or neither."""
 
@@ -59,7 +65,7 @@ class LayerNorm(_Affine):
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = True, bias: bool = True):
         super().__init__(dims, affine, affine and bias)
         self.dims = dims
-        self.eps = eps
+        self.eps = _checked_eps(self, eps)
 
     def _extra_repr(self):
         return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
@@ -79,7 +85,7 @@ class RMSNorm(_Affine):
 
     def __init__(self, dims: int, eps: float = 1e-5):
         super().__init__(dims, True, False)
-        self.eps = eps
+        self.eps = _checked_eps(self, eps)
 
     def _extra_repr(self):
         return f"{self.weight.shape[0]}, eps={self.eps}"
@@ -96,7 +102,7 @@ class InstanceNorm(_Affine):
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = False):
         super().__init__(dims, affine, affine)
         self.dims = dims
-        self.eps = eps
+        self.eps = _checked_eps(self, eps)
 
     def _extra_repr(self):
         return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
@@ -130,7 +136,7 @@ class GroupNorm(_Affine):
             raise mx.Error(f"[GroupNorm] expected num_groups to divide dims, got {num_groups} and {dims}")
         self.num_groups = num_groups
         self.dims = dims
-        self.eps = eps
+        self.eps = _checked_eps(self, eps)
         self.pytorch_compatible = pytorch_compatible
 
     def _extra_repr(self):
@@ -175,7 +181,7 @@ class BatchNorm(_Affine):
     ):
         super().__init__(num_features, affine, affine)
         self.num_features = num_features
-        self.eps = eps
+        self.eps = _checked_eps(self, eps)
         self.momentum = momentum
         self.track_running_stats = track_running_stats
         if track_running_stats:

@@ -58,6 +58,8 @@ class SinusoidalPositionalEncoding(Module):
         super().__init__()
         if dims < 2 or dims % 2:
             raise mx.Error(f"[SinusoidalPositionalEncoding] expected dims to be positive and even, got {dims}")
+        if max_freq == 0:
+            raise mx.Error("[SinusoidalPositionalEncoding] expected max_freq other than 0")
         n = dims // 2
         falling = mx.arange(n) / max(n - 1, 1)
         frequencies = max_freq * mx.exp(falling * math.log(min_freq / max_freq))
