@@ -29,7 +29,7 @@ def find_nvrtc():
         for path in sorted(Path(place, "lib").glob("libnvrtc.so.*")):
             return str(path)
     sys.exit(
-        "cuda_kernels: no nvidia.cuda_nvrtc here: pip install nvidia-cuda-nvrtc-cu12, or give --nvrtc (CMake: MLX_NVRTC)."
+        "cuda_kernels: no nvidia.cuda_nvrtc: pip install nvidia-cuda-nvrtc-cu12, or give --nvrtc (CMake: MLX_NVRTC)"
     )
 
 

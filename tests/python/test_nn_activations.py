@@ -265,7 +265,7 @@ SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772
         (lambda x: nn.prelu(x, mx.array([0.25], x.dtype)), lambda x: 0.25 + 0 * x, 1),
         (nn.relu, lambda x: 0 * x, 1),
     ],
-    ids="elu elu2 selu celu celu.5 prelu relu".split(),
+    ids=["elu", "elu2", "selu", "celu", "celu.5", "prelu", "relu"],
 )
 def test_slopes_at_zero_and_in_tails(dtype, f, left, right):
     with mx.stream(mx.cpu):

@@ -32,7 +32,8 @@ MLX_API int mlx_get_peak_memory(size_t *res);
 /* Starts the peak anew: it is 0 until something is allocated. */
 MLX_API int mlx_reset_peak_memory(void);
 
-/* Sets how much the cache may hold, by default three quarters of the machine's memory; `res` gets the limit before.  0 turns caching off. */
+/* Sets how much the cache may hold, by default three quarters of the machine's memory; `res` gets the limit before.
+ * 0 turns caching off. */
 MLX_API int mlx_set_cache_limit(size_t *res, size_t limit);
 
 /* Sets how much memory arrays may use, past which allocating fails; `res` gets the limit before. */
