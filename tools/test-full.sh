@@ -19,13 +19,14 @@ thread_sanitized() {
 }
 
 # Python itself is not instrumented, so the runtimes are loaded before it, and what the interpreter
-# keeps until it ends is no leak of ours.  Reports go to files, so that one in a child fails the step as well,
-# however its test takes the end of the child.
+# keeps until it ends is no leak of ours.  Memory that is not there is NULL, as anywhere.  Reports go to
+# files, so that one in a child fails the step as well, however its test takes the end of the child.
 sanitized_python() {
     local runtimes reports=$results/report status=0 file
     runtimes="$(cc -print-file-name=libasan.so):$(cc -print-file-name=libubsan.so)"
     LD_PRELOAD=$runtimes PYTHONMALLOC=malloc PYTHONPATH=$PWD/build/asan/python \
-        ASAN_OPTIONS=detect_leaks=0:log_path=$reports UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports \
+        ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$reports \
+        UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports \
         run_pytest asan -m 'not slow' || status=1
     for file in "$reports".*; do
         if [ -e "$file" ]; then cat "$file"; status=1; fi

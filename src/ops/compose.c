@@ -290,18 +290,17 @@ mx mx_diff(mx x, int n, int axis)
 static mx window(int n, double a0, double a1, double a2, bool triangle)
 {
     n = n < 0 ? 0 : n; /* as NumPy */
-    float *v = mx_malloc(((size_t)n + 1) * sizeof *v);
-    if (!v)
+    struct buffer *b = buffer_new((size_t)n * sizeof(float)); /* refused beyond the limit, before the work */
+    if (!b)
         return MX_NIL;
+    float *v = b->host;
     for (int i = 0; i < n; i++) {
         double t = n == 1 ? 0.5 : (double)i / (n - 1);
         v[i] = (float)(n == 1     ? 1
                        : triangle ? 1 - fabs(2 * t - 1)
                                   : a0 - a1 * cos(2 * M_PI * t) + a2 * cos(4 * M_PI * t));
     }
-    mx x = array_of_data(DT_float32, 1, &n, v);
-    free(v);
-    return x;
+    return array_of_buffer(DT_float32, 1, &n, b);
 }
 
 mx mx_bartlett(int n) { return window(n, 0, 0, 0, true); }

@@ -1,5 +1,7 @@
 """Operations made of others, against NumPy in float64."""
 
+import time
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -127,3 +129,15 @@ def test_errors():
     ]:
         with pytest.raises(ValueError, match=match):
             call()
+
+
+@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hanning"])
+def test_windows_beyond_the_memory_limit_cost_no_time(name):
+    limit = mx.set_memory_limit(1 << 26)
+    start = time.process_time()
+    try:
+        with pytest.raises(MemoryError):
+            getattr(mx, name)(1 << 28)
+    finally:
+        mx.set_memory_limit(limit)
+    assert time.process_time() - start < 0.5
