@@ -392,8 +392,11 @@ static mx masked(const char *which, mx x, mx mask, int size)
     int m = dim(x, -2), n = dim(x, -1), down = m / size + (m % size != 0), across = n / size + (n % size != 0);
     if (is_nil(mask))
         return mask;
-    bool follows = x->tracer && shapeless();
-    if (!follows && mask_broadcasts(mask, down, across)) {
+    bool whole = mask->ndim >= 2 && dim(mask, -2) == down && dim(mask, -1) == across;
+    bool follows = x->tracer && shapeless() && (whole || mask->ndim == 0);
+    if (!whole && !follows && mask_broadcasts(mask, down, across)) {
+        if (x->tracer && shapeless())
+            shapes_matter("block_masked_mm");
         int shape[MX_MAX_NDIM] = { 0 }, ndim = mask->ndim < 2 ? 2 : mask->ndim;
         memcpy(shape, mask->shape, (size_t)mask->ndim * sizeof *shape);
         shape[ndim - 2] = down;

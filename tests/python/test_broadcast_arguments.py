@@ -19,6 +19,8 @@ def test_masks_of_blocks_broadcast(mask, which):
     arrays = [mx.array(v, mx.float32) for v in (a, b)]
     got = mx.block_masked_mm(*arrays, 32, **{which: mx.array(mask)})
     np.testing.assert_allclose(np.array(got), want[which](), atol=1e-4)
+    any_shape = mx.compile(lambda a, b, m: mx.block_masked_mm(a, b, 32, **{which: m}), shapeless=True)
+    assert mx.array_equal(any_shape(*arrays, mx.array(mask)), got)
 
 
 @pytest.mark.parametrize(
