@@ -203,6 +203,12 @@ static double float16_value(uint16_t h)
     return h & 0x8000 ? -v : v;
 }
 
+bool array_readable(mx x)
+{
+    return !is_nil(x) && atomic_load(&x->status) == READY && x->buf &&
+           (atomic_load_explicit(&x->buf->state, memory_order_acquire) & ON_HOST);
+}
+
 double float_at(enum dtype t, const void *at)
 {
     switch (t) {

@@ -91,6 +91,8 @@ static inline int64_t nbytes(mx x) { return x->size * (int64_t)itemsize(x); }
 
 /* Host address of the first element of a READY array whose buffer the host owns. */
 void *array_host(mx x);
+/* Can its elements be read at once, without waiting for them or bringing them? */
+bool array_readable(mx x);
 /* The number of a real floating point type that is kept there; NaN for another type. */
 double float_at(enum dtype t, const void *at);
 /* Recomputes `row` from shape and strides. */

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/op.h"
@@ -115,16 +114,13 @@ void mx_random_split_pair(mx key, mx pair[2])
     for (int i = 0; i < 2; i++) pair[i] = mx_squeeze(mx_slice_axis(both, -2, i, i + 1, 1), (int[]){ -2 }, 1);
 }
 
-static bool is_known(mx x)
-{
-    return !is_nil(x) && x->status == READY && !x->tracer && x->buf && (atomic_load(&x->buf->state) & ON_HOST);
-}
-
 /* The halves of a key whose value is known are known at once: a chain of splits that nobody evaluates would grow with
  * every draw, and an operation costs more than the numbers. */
 static void split_at_once_or_later(mx key, mx pair[2])
 {
-    if (!is_known(key) || key->dtype != DT_uint32 || key->ndim != 1 || key->size != 2 || key->strides[0] != 1) {
+    bool known = array_readable(key) && !key->tracer && key->dtype == DT_uint32 && key->ndim == 1 && key->size == 2 &&
+                 key->strides[0] == 1;
+    if (!known) {
         mx_random_split_pair(key, pair);
         return;
     }
@@ -239,15 +235,27 @@ static bool fits(const char *name, mx p, int ndim, const int *shape)
     return ok;
 }
 
-/* The number that x is, where that is known; NaN where it is not. */
-static double known_number(mx x) { return is_known(x) && x->ndim == 0 ? float_at(x->dtype, array_host(x)) : NAN; }
+/* The value, or real part, of a single number that is there already. */
+static bool known(mx x, double *v)
+{
+    if (!array_readable(x) || x->size != 1)
+        return false;
+    if (dtype_is_inexact(x->dtype)) {
+        *v = float_at(dtype_is_complex(x->dtype) ? DT_float32 : x->dtype, array_host(x));
+        return true;
+    }
+    uint64_t raw = 0;
+    int unused = 64 - 8 * (int)itemsize(x);
+    memcpy(&raw, array_host(x), itemsize(x));
+    *v = dtype_kind(x->dtype) == 'i' ? (double)((int64_t)(raw << unused) >> unused) : (double)raw;
+    return true;
+}
 
 /* Is the difference of two numbers infinite, which they are not themselves? */
 static bool too_wide(mx low, mx high, enum dtype t)
 {
-    double a = known_number(low), b = known_number(high),
-           most = t == DT_float16 ? 65504 : t == DT_float64 ? DBL_MAX : FLT_MAX;
-    return fabs(a) <= most && fabs(b) <= most && fabs(b / 2 - a / 2) > most / 2;
+    double a, b, most = t == DT_float16 ? 65504 : t == DT_float64 ? DBL_MAX : FLT_MAX;
+    return known(low, &a) && known(high, &b) && fabs(a) <= most && fabs(b) <= most && fabs(b / 2 - a / 2) > most / 2;
 }
 
 static mx uniform(const char *op, mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
@@ -315,29 +323,13 @@ mx mx_random_bernoulli(mx p, int ndim, const int *shape, mx key)
     return mx_less(mx_astype(bits("bernoulli", ndim, shape, 4, key), DT_float32), bound);
 }
 
-/* The value of a single number that is there already. */
-static bool known(mx x, double *v)
-{
-    if (is_nil(x) || x->size != 1 || dtype_is_half(x->dtype) || atomic_load(&x->status) != READY)
-        return false;
-    if (dtype_is_inexact(x->dtype)) {
-        *v = x->dtype == DT_float64 ? *(const double *)array_host(x) : *(const float *)array_host(x);
-        return true;
-    }
-    uint64_t raw = 0;
-    int unused = 64 - 8 * (int)itemsize(x);
-    memcpy(&raw, array_host(x), itemsize(x));
-    *v = dtype_kind(x->dtype) == 'i' ? (double)((int64_t)(raw << unused) >> unused) : (double)raw;
-    return true;
-}
-
 /* A bound that the type does not hold: numbers are looked at, arrays yet to be computed are not. */
 static bool bound_fits(const char *which, mx bound, int beyond, enum dtype t)
 {
     bool has_sign = dtype_kind(t) == 'i';
     double v, size = t == DT_bool_ ? 2 : ldexp(1, 8 * (int)dtype_size(t));
     double least = has_sign ? -size / 2 : 0, most = (has_sign ? size / 2 : size) - 1 + beyond;
-    if (!known(bound, &v) || (v >= least && v <= most))
+    if (dtype_is_half(bound->dtype) || !known(bound, &v) || (v >= least && v <= most))
         return true;
     mx_fail("[randint] expected the %s bound to be from %.20g to %.20g for %s, got %.20g", which, least, most,
             dtype_name(t), v);

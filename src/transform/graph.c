@@ -319,7 +319,7 @@ static bool same_entry(const struct graph *g, int i, int j)
            !memcmp(graph_reads(g, i), graph_reads(g, j), (size_t)a->nin * sizeof(int));
 }
 
-static bool is_scalar(mx x) { return x->ndim == 0 && x->status == READY && !x->tracer && x->buf; }
+static bool is_number(mx x) { return x->ndim == 0 && !x->tracer && array_readable(x); }
 
 static uint64_t scalar_bits(mx x)
 {
@@ -336,7 +336,7 @@ static void merge_constants(const struct graph *g, const bool *made, int *goes, 
 {
     for (int i = g->n_in; i < g->r.n_values; i++) {
         mx x = g->r.values[i].it;
-        if (made[i] || !is_scalar(x) || !(atomic_load(&x->buf->state) & ON_HOST))
+        if (made[i] || !is_number(x))
             continue;
         uint64_t bits = scalar_bits(x), h = (bits + x->dtype) * 0x9e3779b97f4a7c15u;
         uint32_t at = (uint32_t)(h >> 32) & (t->size - 1);

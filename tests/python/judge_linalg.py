@@ -271,21 +271,16 @@ ROWS += [
         kinds=("float32",),
         normwise=True,
     ),
-    A(
-        "fft.irfft2",
-        lambda a, b: mx.fft.irfft2(complex_of(a, b), axes=(0, 1)),
-        lambda a, b: half_back(*parts(fourier(a + 1j * b, (0,), 1)), 4),
-        (some(1, 3), some(1, 3)),
-        kinds=("float32",),
-        normwise=True,
-    ),
-    A(
-        "fft.irfftn",
-        lambda a, b: mx.fft.irfftn(complex_of(a, b), axes=(0, 1)),
-        lambda a, b: half_back(*parts(fourier(a + 1j * b, (0,), 1)), 4),
-        (some(1, 3), some(1, 3)),
-        kinds=("float32",),
-        normwise=True,
+    *(
+        A(
+            name,
+            lambda a, b, f=f: f(complex_of(a, b), axes=(0, 1)),
+            lambda a, b: half_back(*parts(fourier(a + 1j * b, (0,), 1)), 4),
+            (some(1, 3), some(1, 3)),
+            kinds=("float32",),
+            normwise=True,
+        )
+        for name, f in (("fft.irfft2", mx.fft.irfft2), ("fft.irfftn", mx.fft.irfftn))
     ),
     M("fft.fftshift", mx.fft.fftshift, np.fft.fftshift, some(3, 2)),
     M("fft.ifftshift", mx.fft.ifftshift, np.fft.ifftshift, some(3, 2)),
