@@ -81,6 +81,7 @@ PyObject *ints_to_tuple(const int *v, size_t n);
 
 /* Makes the elements readable: evaluates without the GIL if need be. */
 int array_ready(mlx_array a);
+int arrays_ready(mlx_vector_array all);
 /* The same for an operation that evaluates its operand, so that it need not wait with the GIL; what
  * goes wrong is left for it to say. */
 int array_known(mlx_array a);

@@ -471,12 +471,14 @@ PyObject *fn_set_default_stream(struct call *c)
     Py_RETURN_NONE;
 }
 
+static int synchronize(void *stream)
+{
+    return mlx_synchronize(*(mlx_stream *)stream);
+}
+
 PyObject *fn_synchronize(struct call *c)
 {
-    int failed;
-    Py_BEGIN_ALLOW_THREADS failed = mlx_synchronize(c->stream);
-    Py_END_ALLOW_THREADS if (failed) return raise_last(), NULL;
-    if (PyErr_CheckSignals() || warn_kept())
+    if (evaluate_with(synchronize, &c->stream))
         return NULL;
     Py_RETURN_NONE;
 }

@@ -458,8 +458,9 @@ PyObject *fn_save(struct call *c)
         if (!bytes)
             return NULL;
         const char *name = PyBytes_AsString(bytes);
+        failed = array_ready(ARRAY(1));
         Py_BEGIN_ALLOW_THREADS
-        failed = mlx_save(name, ARRAY(1));
+        failed = failed || mlx_save(name, ARRAY(1));
         Py_END_ALLOW_THREADS
         Py_DECREF(bytes);
     } else {
@@ -493,6 +494,21 @@ static int array_map(struct call *c, PyObject *dict, mlx_map_string_to_array map
     return 0;
 }
 
+/* Makes the elements of a dict's arrays readable; -1 with an exception set. */
+static int values_ready(PyObject *dict)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    int failed = 0;
+    mlx_vector_array all = mlx_vector_array_new();
+    while (!failed && PyDict_Next(dict, &at, &key, &value))
+        if (is_array(value) && mlx_vector_array_append_value(all, handle_of(value)))
+            failed = raise_last();
+    failed = failed || arrays_ready(all) ? -1 : 0;
+    mlx_vector_array_free(all);
+    return failed;
+}
+
 static int text_map(struct call *c, PyObject *dict, mlx_map_string_to_string map)
 {
     PyObject *key, *value;
@@ -521,7 +537,8 @@ PyObject *fn_save_safetensors(struct call *c)
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
     mlx_map_string_to_string meta = mlx_map_string_to_string_new();
     int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed;
-    if (is_path < 0 || array_map(c, c->v[1].o, arrays) || text_map(c, c->v[2].o, meta))
+    if (is_path < 0 || array_map(c, c->v[1].o, arrays) || text_map(c, c->v[2].o, meta) ||
+        values_ready(c->v[1].o))
         goto done;
     if (is_path) {
         if (!(bytes = encoded(path, ".safetensors")))
@@ -610,7 +627,8 @@ PyObject *fn_save_gguf(struct call *c)
     PyObject *path = NULL, *bytes = NULL, *result = NULL;
     mlx_io_gguf g = mlx_io_gguf_new();
     int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed;
-    if (is_path < 0 || gguf_fill(c, g) || (is_path && !(bytes = encoded(path, ".gguf"))))
+    if (is_path < 0 || gguf_fill(c, g) || values_ready(c->v[1].o) ||
+        (is_path && !(bytes = encoded(path, ".gguf"))))
         goto done;
     if (is_path) {
         const char *name = PyBytes_AsString(bytes);

@@ -41,6 +41,12 @@ static PyObject *evaluate(struct call *c, int (*eval)(const mlx_vector_array))
     Py_RETURN_NONE;
 }
 
+int arrays_ready(mlx_vector_array all)
+{
+    struct evaluation e = { mlx_eval, all };
+    return evaluate_with(evaluate_all, &e);
+}
+
 PyObject *fn_eval(struct call *c) { return evaluate(c, mlx_eval); }
 PyObject *fn_async_eval(struct call *c) { return evaluate(c, mlx_async_eval); }
 

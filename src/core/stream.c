@@ -244,15 +244,21 @@ void event_wait(struct event *e)
     pthread_mutex_unlock(&event_lock);
 }
 
-bool event_wait_for(struct event *e, int ms)
+struct timespec time_after(int ms)
 {
-    if (spin(e))
-        return true;
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_nsec += ms % 1000 * 1000000L;
     end.tv_sec += ms / 1000 + end.tv_nsec / 1000000000L;
     end.tv_nsec %= 1000000000L;
+    return end;
+}
+
+bool event_wait_for(struct event *e, int ms)
+{
+    if (spin(e))
+        return true;
+    struct timespec end = time_after(ms);
     pthread_mutex_lock(&event_lock);
     int late = 0;
     while (!late && !atomic_load_explicit(&e->done, memory_order_acquire))

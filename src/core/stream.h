@@ -92,6 +92,7 @@ void event_retain(struct event *e);
 void event_release(struct event *e);
 void event_set(struct event *e, enum mx_error kind, const char *message);
 void event_wait(struct event *e); /* returns when it is set, whatever the outcome */
+struct timespec time_after(int ms); /* from now, for pthread_cond_timedwait */
 bool event_wait_for(struct event *e, int ms); /* no longer than that; whether it is set */
 
 #endif

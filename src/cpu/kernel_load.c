@@ -23,6 +23,7 @@
 
 #include "core/buffer.h"
 #include "cpu/cpu_kernel.h"
+#include "run/eval.h"
 
 extern char **environ;
 
@@ -259,7 +260,8 @@ static int run(const char *name, char *const argv[], const char *log)
     error = error ? error : posix_spawn_file_actions_adddup2(&files, 1, 2);
     posix_spawnattr_setsigmask(&how, &none); /* this may be a thread that has signals blocked */
     posix_spawnattr_setsigdefault(&how, &defaults);
-    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&how, 0); /* one with what the compiler starts, so that all of it can be ended */
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     error = error ? error : posix_spawnp(&child, argv[0], &files, &how, argv, environ);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&how);
@@ -269,8 +271,15 @@ static int run(const char *name, char *const argv[], const char *log)
         return -1;
     }
     pid_t ended;
-    do ended = waitpid(child, &status, 0);
-    while (ended < 0 && errno == EINTR);
+    int64_t asked = 0;
+    while ((ended = waitpid(child, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
+        if (mx_interrupted(&asked)) {
+            kill(-child, SIGKILL);
+            while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+            return -1;
+        }
+        nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+    }
     /* A program that reaps all children, or ignores them, has taken the status: the result tells as much. */
     return ended < 0 ? 0 : status;
 }
@@ -403,10 +412,12 @@ static struct program *find(const char *key, size_t size)
 /* Under the lock, which is let go of meanwhile: one that another thread compiles. */
 static kernel_fn *wait_for(struct program *p)
 {
+    int64_t asked = 0;
+    bool stopped = false;
     p->waiting++;
-    while (p->state == COMPILING) pthread_cond_wait(&changed, &lock);
+    while (p->state == COMPILING && !stopped) stopped = mx_wait_interruptible(&changed, &lock, &asked);
     p->waiting--;
-    kernel_fn *run = p->run;
+    kernel_fn *run = stopped ? NULL : p->run;
     if (p->state == FAILED) {
         mx_fail_as(MX_RUNTIME, "%s", p->message ? p->message : "[cpu_kernel] cannot compile the kernel");
         if (!p->waiting)
@@ -431,7 +442,8 @@ static kernel_fn *make(struct program *p, const char *text, const char *flags, b
         struct program **at = &programs;
         while (*at != p) at = &(*at)->next;
         *at = p->next;
-        p->message = strdup(mx_error_message());
+        if (mx_error_kind() != MX_INTERRUPTED)
+            p->message = strdup(mx_error_message());
         run = NULL;
         if (!p->waiting)
             discard(p);

@@ -43,7 +43,7 @@ static int open_nameless(const char *target)
 {
     const char *slash = strrchr(target, '/');
     char *folder = slash ? strndup(target, (size_t)(slash + 1 - target)) : strdup(".");
-    int fd = folder && !access("/proc/self/fd", X_OK) ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
+    int fd = folder && !access("/proc/self/fd", X_OK) ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666) : -1;
     free(folder);
     return fd;
 }
@@ -51,17 +51,17 @@ static int open_nameless(const char *target)
 const char *new_file_open(struct new_file *f, const char *path)
 {
     *f = (struct new_file){ .fd = -1, .target = followed(path) };
+    if (!*path) {
+        new_file_close(f);
+        errno = ENOENT;
+        return "the name is empty";
+    }
     struct stat st;
-    mode_t mode = umask(0);
-    umask(mode);
-    mode = 0666 & ~mode;
-    if (f->target && !stat(f->target, &st)) {
-        if (!S_ISREG(st.st_mode)) {
-            new_file_close(f);
-            errno = EINVAL;
-            return "not a regular file";
-        }
-        mode = st.st_mode & 07777;
+    bool there = f->target && !stat(f->target, &st);
+    if (there && !S_ISREG(st.st_mode)) {
+        new_file_close(f);
+        errno = EINVAL;
+        return "not a regular file";
     }
     if (f->target)
         f->fd = open_nameless(f->target);
@@ -71,6 +71,10 @@ const char *new_file_open(struct new_file *f, const char *path)
         else if ((f->fd = mkostemp(f->temporary, O_CLOEXEC)) < 0) {
             free(f->temporary); /* which is not there */
             f->temporary = NULL;
+        } else {
+            mode_t mask = umask(0); /* other threads see it for this moment, which O_TMPFILE spares them */
+            umask(mask);
+            fchmod(f->fd, 0666 & ~mask);
         }
     }
     if (f->fd < 0) {
@@ -78,7 +82,8 @@ const char *new_file_open(struct new_file *f, const char *path)
         new_file_close(f);
         return why;
     }
-    fchmod(f->fd, mode);
+    if (there)
+        fchmod(f->fd, st.st_mode & 07777);
     return NULL;
 }
 

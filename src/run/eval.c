@@ -53,6 +53,16 @@ int mx_interrupted(int64_t *next)
     return given_up;
 }
 
+int mx_wait_interruptible(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t *next)
+{
+    struct timespec end = time_after(ASK_MS);
+    pthread_cond_timedwait(changed, lock, &end);
+    pthread_mutex_unlock(lock);
+    int interrupted = mx_interrupted(next);
+    pthread_mutex_lock(lock);
+    return interrupted;
+}
+
 /* The backends of this build. */
 __attribute__((constructor)) static void add_backends(void)
 {

@@ -2,6 +2,8 @@
 #ifndef MX_RUN_EVAL_H
 #define MX_RUN_EVAL_H
 
+#include <pthread.h>
+
 #include "core/array.h"
 #include "run/backend.h"
 
@@ -20,6 +22,8 @@ void mx_stop_when(bool (*stop)(void));
 /* For operations that run for long: fails where this thread's evaluations are to stop.  *next is 0 at
  * first, and kept by the caller. */
 int mx_interrupted(int64_t *next);
+/* As pthread_cond_wait, for a moment at most; then as mx_interrupted, without the lock. */
+int mx_wait_interruptible(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t *next);
 /* Makes x READY and its bytes current on the host. */
 int mx_wait_host(mx x);
 

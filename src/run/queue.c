@@ -146,8 +146,13 @@ void queue_run_now(struct stream *s, struct batch *b)
 int queue_synchronize(struct stream *s)
 {
     struct batch_queue *q = s->queue;
+    int64_t asked = 0;
     pthread_mutex_lock(&q->lock);
-    wait_for_given(q);
+    for (uint64_t given = q->given; q->done < given;)
+        if (mx_wait_interruptible(&q->changed, &q->lock, &asked)) {
+            pthread_mutex_unlock(&q->lock);
+            return 1;
+        }
     enum mx_error error = q->error;
     char *message = q->message;
     q->error = MX_OK;

@@ -524,6 +524,27 @@ except KeyboardInterrupt:
 
 
 @needs_compiler
+def test_a_compilation_that_takes_for_ever_can_be_stopped(tmp_path):
+    tens = "\\n".join(f"#define T{i} {f'T{i - 1} ' * 10}" for i in range(1, 9))
+    script = f"""
+import os, signal, threading, time, mlx.core as mx
+signal.signal(signal.SIGINT, signal.default_int_handler)
+k = mx.fast.cpu_kernel('k', ['x'], ['y'], 'y[0] = 0; T8', header='#define T0 y[0] += 1;\\n{tens}')
+y = k(inputs=[1.0], output_shapes=[(1,)], output_dtypes=[mx.float32], grid=(1, 1, 1), threadgroup=(1, 1, 1))
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    mx.eval(y)
+except KeyboardInterrupt:
+    mx.synchronize()
+    print('stopped')
+"""
+    done = fresh(script, XDG_CACHE_HOME=str(tmp_path))
+    assert done.stdout == "stopped\n", done.stderr
+    assert os.listdir(tmp_path / "mlx" / "cpu_kernels") == []
+    assert str(tmp_path) not in subprocess.run(["ps", "axww"], capture_output=True, text=True).stdout
+
+
+@needs_compiler
 def test_many_operands_and_results():
     names = [f"a{i}" for i in range(200)]
     many = made("y[0] = " + " + ".join(f"{name}[0]" for name in names) + ";", inputs=names)

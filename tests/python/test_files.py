@@ -214,10 +214,16 @@ def test_symlinks_and_modes(tmp_path):
         mx.save(link, mx.zeros((2,)))
         assert link.is_symlink() and os.stat(target).st_mode & 0o7777 == mode
     assert np.load(target).tolist() == [0, 0]
-    mx.savez(tmp_path / "z.npz", a=mx.ones((2,)))
-    umask = os.umask(0)
+    umask = os.umask(0o027)
+    for format, save in SAVES.items():
+        save(tmp_path / f"z.{format}", mx.ones((2,)))
+        assert os.stat(tmp_path / f"z.{format}").st_mode & 0o777 == 0o640
     os.umask(umask)
-    assert os.stat(tmp_path / "z.npz").st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_function_is_exported_to_a_name():
+    with pytest.raises(FileNotFoundError, match="the name is empty"):
+        mx.export_function("", lambda x: x, mx.ones((2,)))
 
 
 SAVES = {

@@ -515,6 +515,34 @@ except KeyboardInterrupt:
     assert out == "interrupted 3\n"
 
 
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "mx.async_eval(b); mx.synchronize()",
+        "mx.save('b.npy', b)",
+        "mx.save(open('b.npy', 'wb'), b)",
+        "mx.savez('b.npz', b)",
+        "mx.save_safetensors('b.safetensors', {'b': b})",
+        "mx.save_gguf('b.gguf', {'b': b})",
+        "np.array(b)",
+    ],
+)
+def test_ctrl_c_ends_every_wait_for_an_array(wait, tmp_path):
+    out = interrupted(f"""
+import numpy as np
+os.chdir({str(tmp_path)!r})
+b = long(50000)
+soon()
+try:
+    {wait}
+except KeyboardInterrupt:
+    left = [name for name in os.listdir() if os.path.getsize(name)]
+    print("interrupted", left)
+    os._exit(0 if sys.stdout.flush() is None else 1)
+""")
+    assert out == "interrupted []\n"
+
+
 def test_ctrl_c_while_other_threads_compute():
     out = interrupted("""
 b = long(2000); mx.async_eval(b)
