@@ -60,6 +60,16 @@ UNARY(isfinite, mlx_isfinite)
 UNARY(isposinf, mlx_isposinf)
 UNARY(isneginf, mlx_isneginf)
 
+PyObject *fn__silu(struct call *c)
+{
+    if (mlx_array_dtype(ARRAY(0)) != MLX_COMPLEX64)
+        return give(c, mlx_silu(&c->res, ARRAY(0), STREAM));
+    mlx_array gate = mlx_array_new();
+    if (mlx_sigmoid(&gate, ARRAY(0), STREAM))
+        return raise_last(), NULL;
+    return call_keep(c, gate, &gate) ? NULL : give(c, mlx_multiply(&c->res, ARRAY(0), gate, STREAM));
+}
+
 PyObject *fn_positive(struct call *c)
 {
     return call_operands(c, 0, 1) ? NULL : give(c, mlx_array_set(&c->res, ARRAY(0)));

@@ -44,6 +44,14 @@ COMPOSE(abs)
     y[0] = mx_astype(mx_node(&op_abs, NULL, 1, &x, x->ndim, x->shape, DT_complex64), DT_float32);
 }
 COMPOSE(sigmoid) { y[0] = mx_reciprocal(mx_add(mx_scalar_like(1, c->x[0]), mx_exp(mx_negative(c->x[0])))); }
+COMPOSE(silu) { y[0] = mx_multiply(c->x[0], mx_sigmoid(c->x[0])); }
+
+COMPOSE(silu_slope)
+{
+    mx x = c->x[0], s = mx_sigmoid(x);
+    y[0] = mx_add(s, mx_multiply(s, mx_multiply(x, mx_sigmoid(mx_negative(x)))));
+}
+
 COMPOSE(sigmoid_slope) { y[0] = mx_multiply(mx_sigmoid(c->x[0]), mx_sigmoid(mx_negative(c->x[0]))); }
 
 static mx complex_of(mx re, mx im)

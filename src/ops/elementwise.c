@@ -90,6 +90,12 @@ PARTIAL(erf)        { return mx_multiply(times(M_2_SQRTPI, wide(t)), mx_exp(mx_n
 PARTIAL(erfinv)     { return mx_multiply(times(1 / M_2_SQRTPI, wide(t)), mx_exp(mx_square(wide(y)))); }
 PARTIAL(sigmoid)    { return times_sigmoid_slope(t, x[0]); }
 PARTIAL(sigmoid_slope) { return mx_negative(mx_multiply(mx_multiply(t, y), mx_tanh(times(0.5, x[0])))); }
+PARTIAL(silu)       { return mx_multiply(t, mx_silu_slope(x[0])); }
+PARTIAL(silu_slope) /* s'(x) (2 - x tanh(x / 2)) */
+{
+    mx turn = mx_multiply(x[0], mx_tanh(times(0.5, x[0])));
+    return mx_multiply(mx_multiply(t, mx_sigmoid_slope(x[0])), mx_subtract(scalar(2, turn), turn));
+}
 PARTIAL(real)       { return t; }
 PARTIAL(imag)
 {

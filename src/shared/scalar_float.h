@@ -43,6 +43,21 @@ FN T K(sigmoid_slope)(T x)
     return e / (u * u);
 }
 
+/* x e^x / (1 + e^x) below zero, with the root of e^x, which is a normal number where x e^x is one. */
+FN T K(silu)(T x)
+{
+    T h = M(exp)(-M(fabs)(x) / 2);
+    return (x < 0 ? x * h * h : x) / (1 + h * h);
+}
+
+/* Its derivative, s(x) (1 + x s(-x)) with the sigmoid s, likewise.  Infinite x meet h = 0. */
+FN T K(silu_slope)(T x)
+{
+    T h = M(exp)(-M(fabs)(x) / 2), s = 1 / (1 + h * h), most = h > 0 ? x : (T)0;
+    T gate = x < 0 ? h * s : s, rest = x < 0 ? h : (T)1, other = x < 0 ? s : h * h * s;
+    return gate * (rest + rest * (most * other));
+}
+
 FN T K(floor)(T x) { return M(floor)(x); }
 FN T K(ceil)(T x) { return M(ceil)(x); }
 FN T K(trunc)(T x) { return M(trunc)(x); }

@@ -174,7 +174,7 @@ static real allowed(const struct row *r, enum dtype t)
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         if (!strcmp(r->name, exact[i]))
             return t == DT_complex64 ? 1.5L : 0.501L;
-    return 4;
+    return !strcmp(r->name, "silu_slope") ? 6 : 4; /* the square of an exponential: its error counts twice */
 }
 
 /* In units in the last place of the complex number's size.  Not asked where a part of it leaves the
@@ -234,6 +234,8 @@ static real one_error(const struct row *r, mx y, int64_t i, mx a, mx b, enum dty
         return got == x ? 0 : INFINITY;
     if (!strcmp(r->name, "logaddexp") && isfinite(u) && isfinite(v)) /* what cancels was rounded */
         return fabsl(got - x) / ulp_of(t, fmaxl(fabsl(x), fabsl(fmaxl(u, v))));
+    if (!strcmp(r->name, "silu_slope") && isfinite(u)) /* likewise, 1 + u s(-u) near its zero */
+        return fabsl(got - x) / ulp_of(t, fmaxl(fabsl(x), r_sigmoid(u)));
     return error_in_ulp(t, got, x);
 }
 

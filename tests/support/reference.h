@@ -64,6 +64,12 @@ real r_erfinv(real y)
 }
 real r_sigmoid(real x) { return 1 / (1 + expl(-x)); }
 real r_sigmoid_slope(real x) { return expl(-fabsl(x)) / ((1 + expl(-fabsl(x))) * (1 + expl(-fabsl(x)))); }
+real r_silu(real x) { return x / (1 + expl(-x)); }
+real r_silu_slope(real x)
+{
+    real s = r_sigmoid(x), q = r_sigmoid(-x);
+    return s > 0 && q > 0 ? s * (1 + x * q) : s;
+}
 real r_floor(real x) { return floorl(x); }
 real r_ceil(real x) { return ceill(x); }
 real r_trunc(real x) { return truncl(x); }

@@ -127,6 +127,12 @@ MLX_API int mlx_sigmoid(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* The derivative of the sigmoid, e^-a / (1 + e^-a)^2, accurate at both ends; real numbers only. */
 MLX_API int mlx_sigmoid_slope(mlx_array *res, const mlx_array a, const mlx_stream s);
 
+/* a / (1 + e^-a); real numbers only. */
+MLX_API int mlx_silu(mlx_array *res, const mlx_array a, const mlx_stream s);
+
+/* The derivative of silu. */
+MLX_API int mlx_silu_slope(mlx_array *res, const mlx_array a, const mlx_stream s);
+
 /* The square root. */
 MLX_API int mlx_sqrt(mlx_array *res, const mlx_array a, const mlx_stream s);
 
