@@ -399,6 +399,9 @@ def functions(mx):
         (nn.GroupNorm(2, 4), images), (nn.InstanceNorm(4), images), (nn.BatchNorm(4).eval(), rows),
     ):  # fmt: skip
         yield f"layer {type(layer).__name__}", layer, calls
+    yield "layer silu", nn.silu, free
+    yield "gradient layer silu", mx.grad(lambda x: nn.silu(x).sum()), free
+    yield "vmap layer silu", mx.vmap(nn.silu), free
 
     def positive(f):
         return lambda a, b: f(mx.abs(a) + 0.1, mx.abs(b) + 0.1)

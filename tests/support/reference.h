@@ -2,7 +2,8 @@
  * and integers of 128 bits.  Included by the one file of a test program.
  *
  * A row without a meaning here in some kind of number is NULL there (the symbol is weak): its values
- * are then compared between layouts and instruction sets alone. */
+ * are then compared between layouts and instruction sets alone.  Where terms of a row that were rounded
+ * cancel, scale_ is what its errors are measured against if that is more than the value. */
 #ifndef MX_TESTS_REFERENCE_H
 #define MX_TESTS_REFERENCE_H
 
@@ -11,13 +12,15 @@
 typedef __int128 whole;
 
 #define WEAK __attribute__((weak))
-#define UNARY(name, ...)      \
-    WEAK real r_##name(real); \
-    WEAK cplx c_##name(cplx); \
+#define UNARY(name, ...)          \
+    WEAK real r_##name(real);     \
+    WEAK real scale_##name(real); \
+    WEAK cplx c_##name(cplx);     \
     WEAK whole i_##name(whole, whole, int);
-#define BINARY(name, ...)           \
-    WEAK real r_##name(real, real); \
-    WEAK cplx c_##name(cplx, cplx); \
+#define BINARY(name, ...)               \
+    WEAK real r_##name(real, real);     \
+    WEAK real scale_##name(real, real); \
+    WEAK cplx c_##name(cplx, cplx);     \
     WEAK whole i_##name(whole, whole, int);
 #include "ops/ops.def"
 #undef WEAK
@@ -70,6 +73,8 @@ real r_silu_slope(real x)
     real s = r_sigmoid(x), q = r_sigmoid(-x);
     return s > 0 && q > 0 ? s * (1 + x * q) : s;
 }
+/* s(x) and x s(x) s(-x) cancel near -1.28. */
+real scale_silu_slope(real x) { return isfinite(x) ? r_sigmoid(x) : 0; }
 real r_floor(real x) { return floorl(x); }
 real r_ceil(real x) { return ceill(x); }
 real r_trunc(real x) { return truncl(x); }
@@ -107,6 +112,12 @@ real r_logaddexp(real a, real b)
         return NAN;
     return a == b ? a + 0.69314718055994530941723212145817657L
                   : fmaxl(a, b) + log1pl(expl(-fabsl(a - b)));
+}
+/* The larger operand, and the logarithm, whose exponential has the rounding of a - b as a relative error. */
+real scale_logaddexp(real a, real b)
+{
+    real d = fabsl(a - b);
+    return isfinite(a) && isfinite(b) ? fmaxl(fabsl(fmaxl(a, b)), log1pl(expl(-d)) * (1 + d)) : 0;
 }
 real r_arctan2(real a, real b) { return atan2l(a, b); }
 real r_hypot(real a, real b) { return hypotl(a, b); }

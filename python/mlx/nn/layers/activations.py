@@ -120,7 +120,7 @@ def gelu_fast_approx(x):
 
 def silu(x):
     """x * sigmoid(x), also called swish (Elfwing et al., 2017)"""
-    return mx._silu(x)
+    return mx._silu(x) if isinstance(x, mx.array) else x * mx.sigmoid(x)
 
 
 def mish(x: mx.array) -> mx.array:
