@@ -17,6 +17,15 @@ PyObject *fn_unflatten(struct call *c)
 }
 
 PyObject *fn__alike(struct call *c) { return give(c, mlx_alike(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
+
+PyObject *fn__of_any_size(struct call *c)
+{
+    bool any = mlx_of_any_size(ARRAY(0));
+    if (any && *TEXT(1))
+        mlx_sizes_matter(TEXT(1));
+    return PyBool_FromLong(any);
+}
+
 PyObject *fn__of_size(struct call *c) { return give(c, mlx_of_size(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
 
 PyObject *fn_squeeze(struct call *c)
@@ -200,26 +209,10 @@ PyObject *fn_stack(struct call *c)
 
 PyObject *fn_unstack(struct call *c)
 {
-    int ndim = (int)mlx_array_ndim(ARRAY(0)), axis = INT(1) < 0 ? INT(1) + ndim : INT(1);
-    if (axis < 0 || axis >= ndim)
-        return raise_axis("unstack", INT(1), ndim);
-    /* One node for all parts, so that their gradients meet in one concatenation. */
-    int n = mlx_array_shape(ARRAY(0))[axis];
     mlx_vector_array parts = mlx_vector_array_new();
-    if (n > 0 && mlx_split(&parts, ARRAY(0), n, axis, STREAM)) {
-        mlx_vector_array_free(parts);
-        return raise_last(), NULL;
-    }
-    PyObject *all = PyTuple_New(n);
-    for (int i = 0; all && i < n; i++) {
-        mlx_array wide = mlx_array_new(), part = mlx_array_new();
-        mlx_vector_array_get(&wide, parts, (size_t)i);
-        PyObject *item = array_result(mlx_squeeze_axis(&part, wide, axis, STREAM), part);
-        mlx_array_free(wide);
-        if (!item || PyTuple_SetItem(all, i, item))
-            Py_CLEAR(all);
-    }
-    mlx_vector_array_free(parts);
+    PyObject *list = give_list(mlx_unstack(&parts, ARRAY(0), INT(1), STREAM), parts);
+    PyObject *all = list ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(list);
     return all;
 }
 

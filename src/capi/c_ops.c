@@ -10,6 +10,7 @@
 #include "core/buffer.h"
 #include "core/shape.h"
 #include "ops/ops.h"
+#include "transform/graph.h"
 
 #define UNARY(name, ...)                                                  \
     int mlx_##name(mlx_array *res, const mlx_array a, const mlx_stream s) \
@@ -688,6 +689,36 @@ int mlx_of_size(mlx_array *res, const mlx_array a, int axis, int size, const mlx
     if (i >= 0 && x->shape[i] != size)
         x = mx_fail("[of_size] expected %d elements along axis %d, got shape %s", size, axis, shape_of(x));
     return capi_publish(res, i < 0 ? MX_NIL : mx_size_checked(x, i));
+}
+
+int mlx_unstack(mlx_vector_array *res, const mlx_array a, int axis, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    mx x = capi_in(a);
+    int i = is_nil(x) ? -1 : axis_of("unstack", axis, x->ndim), n = i < 0 ? -1 : dim(x, i);
+    if (n == 0)
+        graph_note_read(x); /* there is no part to say it of */
+    mx *part = n < 0 ? NULL : mx_malloc(((size_t)n + 1) * sizeof *part);
+    /* One node for all parts, so that their gradients meet in one concatenation. */
+    if (!part || (n > 0 && mx_split(mx_size_checked(x, i), n, i, part) < 0))
+        n = -1;
+    for (int k = 0; k < n; k++) part[k] = mx_squeeze(part[k], &i, 1);
+    struct list *l = n < 0 ? NULL : capi_list_of(n, part);
+    free(part);
+    return capi_publish_list(res, l);
+}
+
+bool mlx_of_any_size(const mlx_array a)
+{
+    mx x = capi_in(a);
+    return is_nil(x) ? capi_report(), false : x->tracer && shapeless();
+}
+
+void mlx_sizes_matter(const char *why)
+{
+    static _Thread_local char said[120]; /* until the trace ends */
+    snprintf(said, sizeof said, "%s", why);
+    shapes_matter(said);
 }
 
 #define ARG_REDUCE(name, fold)                                                           \

@@ -19,6 +19,15 @@ def size(shape):
     return n
 
 
+# Layers that look at pieces of axes, and along how many.
+WINDOWS = [
+    ("MaxPool1d(2)", 1), ("MaxPool1d(3, 2, 1)", 1), ("AvgPool1d(2)", 1), ("AvgPool1d(3, stride=1)", 1),
+    ("MaxPool2d(2)", 2), ("MaxPool2d((3, 2), (2, 1), (1, 0))", 2), ("AvgPool2d(3, 2, 1)", 2), ("MaxPool3d(2)", 3),
+    ("AvgPool3d(2, padding=1)", 3), ("Upsample(2)", 2), ("Upsample(3, 'linear')", 2), ("Upsample((1, 2), 'cubic')", 2),
+    ("Upsample(2, 'linear')", 1),
+]  # fmt: skip
+
+
 def functions(mx):
     import mlx.nn as nn
 
@@ -399,6 +408,14 @@ def functions(mx):
         (nn.GroupNorm(2, 4), images), (nn.InstanceNorm(4), images), (nn.BatchNorm(4).eval(), rows),
     ):  # fmt: skip
         yield f"layer {type(layer).__name__}", layer, calls
+    series = each(lambda b, n: (x(b, n, 4),), (2, 8), (1, 5), (3, 9), (2, 12))
+    solids = each(lambda b, n, m, k: (x(b, n, m, k, 2),), (2, 4, 5, 6), (1, 2, 7, 3), (3, 5, 2, 2))
+    for text, axes in WINDOWS:
+        layer = eval(f"nn.{text}", {"nn": nn})
+        calls = (series, images, solids)[axes - 1]
+        yield f"layer {text}", layer, calls
+        yield f"gradient layer {text}", lambda x, f=layer: mx.grad(lambda x: (f(x) ** 2).sum())(x), calls
+    yield "unstack", lambda x: [a * k for k, a in enumerate(mx.unstack(x, axis=1))], rows
     yield "layer silu", nn.silu, free
     yield "gradient layer silu", mx.grad(lambda x: nn.silu(x).sum()), free
     yield "vmap layer silu", mx.vmap(nn.silu), free
@@ -465,7 +482,7 @@ WRONG_THERE = {
     "vmap outer", "vmap along columns", "vmap gradient", "vmap rms_norm", "vmap of a captured array", "inv",
     "cholesky", "qr", "singular values", "pinv", "solve", "solve_triangular", "det", "slogdet",
     "layer TransformerEncoder", "layer Linear", "layer GroupNorm", "layer InstanceNorm",
-    "gradient loss margin_ranking",
+    "gradient loss margin_ranking", *(f"{what}layer {text}" for what in ("", "gradient ") for text, _ in WINDOWS),
 }  # fmt: skip
 
 

@@ -76,8 +76,8 @@ def test_exported(name, portable, tmp_path):
         (lambda x: mx.fft.fftshift(x), [(0, 4), (3, 0), (3, 5)]),
         (lambda x: mx.diag(x), [(3,), (5,), (0,)]),
         (lambda x: mx.stack(mx.unstack(x), axis=-1), [(3, 2), (5, 2), (1, 3)]),
-        (lambda x: nn.AvgPool1d(2, 2)(x), [(2, 4, 3), (2, 7, 3), (1, 2, 5)]),
-        (lambda x: nn.Upsample(2.0, mode="linear")(x), [(2, 4, 3), (2, 7, 3), (1, 2, 5)]),
+        (lambda x: nn.Upsample(1.5)(x), [(2, 4, 3), (2, 7, 3), (1, 2, 5)]),
+        (lambda x: nn.Upsample(2.0, mode="linear", align_corners=True)(x), [(2, 4, 3), (2, 7, 3), (1, 2, 5)]),
         (RECURRENT, [(2, 3, 4), (1, 5, 4), (3, 1, 4)]),
     ],
 )
@@ -88,6 +88,41 @@ def test_what_depends_on_sizes_is_traced_anew(f, calls):
         for shape in order:
             x = ramp(mx, *shape)
             same("layer", [compiled(x)], [f(x)])
+
+
+@pytest.mark.parametrize("portable", [True, False])
+@pytest.mark.parametrize(
+    "layer, shape, why",
+    [
+        (nn.RNN(4, 6), (2, 3, 4), "RNN, which"),
+        (nn.GRU(4, 6), (2, 3, 4), "GRU, which"),
+        (nn.LSTM(4, 6), (2, 3, 4), "LSTM, which"),
+        (nn.Upsample(1.5), (2, 3, 4), "Upsample"),
+        (nn.Upsample(1.5, mode="cubic"), (2, 3, 4), "Upsample"),
+        (nn.Upsample(2, mode="linear", align_corners=True), (2, 3, 4), "Upsample"),
+        (nn.Upsample(2, mode="linear", antialias=True), (2, 3, 4), "Upsample"),
+        (nn.ALiBi(), (1, 2, 3, 4), "ALiBi"),
+        (nn.BatchNorm(4), (3, 4), "BatchNorm in training"),
+    ],
+    ids=str,
+)
+def test_layers_that_need_a_size_are_not_exported_for_any(layer, shape, why, portable, tmp_path):
+    with pytest.raises(ValueError, match=rf"for any shape.*\({why}"):
+        mx.export_function(
+            str(tmp_path / "f"), lambda x: flat(layer(x)), mx.ones(shape), shapeless=True, portable=portable
+        )
+    assert not list(tmp_path.iterdir())
+    mx.export_function(str(tmp_path / "f"), lambda x: flat(layer(x)), mx.ones(shape), portable=portable)
+
+
+def test_windows_that_do_not_fit():
+    """A call as it is says so; one of a function for any shape gives as many windows as there are, or says so."""
+    pool = nn.MaxPool1d(5, stride=2)
+    with pytest.raises(ValueError, match="windows that fit"):
+        pool(mx.ones((1, 2, 3)))
+    compiled = mx.compile(pool, shapeless=True)
+    assert compiled(mx.ones((1, 7, 3))).shape == (1, 2, 3)
+    assert compiled(mx.ones((1, 2, 3))).shape == (1, 0, 3)
 
 
 def test_a_loss_refuses_other_shapes_in_every_call():

@@ -99,6 +99,16 @@ MLX_API int mlx_log_softmax(mlx_array *res, const mlx_array a, const int *axes, 
 MLX_API int mlx_alike(mlx_array *res, const mlx_array a, const mlx_array like, const mlx_stream s);
 MLX_API int mlx_of_size(mlx_array *res, const mlx_array a, int axis, int size, const mlx_stream s);
 
+/* The parts of a along an axis, without it: a view of each.  A trace for any shape serves as many alone. */
+MLX_API int mlx_unstack(mlx_vector_array *res, const mlx_array a, int axis, const mlx_stream s);
+
+/* Whether a function is traced for any shape, and `a` is what another call may give another shape. */
+MLX_API bool mlx_of_any_size(const mlx_array a);
+
+/* What is traced serves the shapes at hand alone, because of `why`: a compiled function is traced again for others,
+ * and not exported for any shape. */
+MLX_API void mlx_sizes_matter(const char *why);
+
 /* The linear attention of gated delta networks: for each step t of q, k (B, T, H, D) and v (B, T, N,
  * E), with N a multiple of H, the state S (B, N, E, D) becomes S' = gamma S, then
  * S' + beta (v - S' k) k^T, and the output is S q.  gamma is (B, T, N) or (B, T, N, D), beta (B, T,

@@ -218,6 +218,7 @@ class BatchNorm(_Affine):
             mean = mx.mean(wide, axis=axes)
             var = mx.mean(mx.square(wide - mean), axis=axes)
             if self.track_running_stats:
+                mx._of_any_size(x, "BatchNorm in training, which counts the values")
                 self._track(mean, var, math.prod(x.shape[:-1]))
             y = (wide - mean) * mx.rsqrt(var + self.eps)
         return self._scale_and_shift(y.astype(x.dtype))

@@ -53,16 +53,14 @@ class _Pool(Module):
             if padding:
                 margins = [(padding, padding) if i == axis else (0, 0) for i in range(x.ndim)]
                 x = mx.pad(x, margins, constant_values=padding_value)
-            last = x.shape[axis] - size  # where the last window may begin
-            if last < 0 and last + stride >= 0:
-                last = -1  # no window
-            elif last < 0:
+            if not mx._of_any_size(x) and x.shape[axis] + stride < size:
                 raise mx.Error(
                     f"[{type(self).__name__}] expected windows that fit, got one of {size} for axis {axis} of "
                     f"{x.shape[axis]} with its padding"
                 )
             before = (slice(None),) * axis
-            x = reduce(fold, [x[(*before, slice(k, k + last + 1, stride))] for k in range(size if last >= 0 else 1)])
+            # The last window begins `size` before the end: no number of windows is needed.
+            x = reduce(fold, [x[(*before, slice(k, k - size + 1 or None, stride))] for k in range(size)])
         return x
 
 

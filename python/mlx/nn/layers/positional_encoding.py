@@ -115,6 +115,7 @@ class ALiBi(Module):
         return mx.array(all_heads, dtype)[:, None, None]
 
     def __call__(self, attention_scores: mx.array, offset: int = 0, mask: mx.array | None = None) -> mx.array:
+        mx._of_any_size(attention_scores, "ALiBi, whose biases are one for each number of queries and keys")
         _, heads, queries, keys = attention_scores.shape
         bias = self.create_alibi_matrix(queries + offset, keys, heads, offset, attention_scores.dtype)
         return attention_scores + (bias if mask is None else bias + mask)

@@ -25,6 +25,7 @@ def _times(x, weight, bias):
 
 def _check(layer, x, width, **states):
     """Refuse inputs and first states of shapes that do not go together."""
+    mx._of_any_size(x, f"{type(layer).__name__}, which is one step after the other, as many as there are")
     if x.ndim < 2 or x.shape[-1] != width:
         raise mx.Error(f"[{type(layer).__name__}] expected an array (..., L, {width}), got shape {x.shape}")
     if x.shape[-2] == 0:

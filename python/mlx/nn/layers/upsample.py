@@ -39,6 +39,12 @@ def _places(n, scale, align_corners):
     return [i * step - start for i in range(m)]
 
 
+def _size(x, axis):
+    """Of an axis whose places are computed here, in Python."""
+    mx._of_any_size(x, "Upsample by what is no whole number, with align_corners or antialias")
+    return x.shape[axis]
+
+
 def _along_axes(x, scale_factor, resample):
     """`resample(x, axis, scale)` for each axis whose scale is not 1."""
     if x.ndim != len(scale_factor) + 2:
@@ -60,7 +66,7 @@ def upsample_nearest(x: mx.array, scale_factor: tuple):
     def resample(x, axis, scale):
         if scale == int(scale):
             return mx.repeat(x, int(scale), axis=axis)
-        n = x.shape[axis]
+        n = _size(x, axis)
         m = _length(n, scale)
         nearest = [i * n // m if scale < 1 else round(((2 * i + 1) * n / m - 1) / 2) for i in range(m)]
         return mx.take(x, mx.array(nearest), axis=axis)
@@ -78,8 +84,31 @@ def _interpolate(x, scale_factor, kernel, reach, align_corners, antialias):
     if antialias and align_corners:
         raise mx.Error("[Upsample] expected antialias or align_corners, got both")
 
+    def whole(x, axis, scale):
+        """p_i for i = scale q + r is q plus what depends on r alone, so all results with the same r are one sum of
+        pieces of x, whatever its length."""
+        if not mx._of_any_size(x):
+            _length(x.shape[axis], scale)
+        dtype = x.dtype
+        before = (slice(None),) * axis
+        x = x.astype(mx.float64 if dtype == mx.float64 else mx.result_type(dtype, mx.float32))
+        ends = [x[(*before, slice(0, 1))]] * reach, [x[(*before, slice(-1, None))]] * reach
+        x = mx.concatenate([*ends[0], x, *ends[1]], axis=axis)
+        phases = []
+        for r in range(scale):
+            p = (r - (scale - 1) / 2) / scale
+            near = range(math.floor(p) - reach + 1, math.floor(p) + reach + 1)
+            terms = [
+                x[(*before, slice(reach + j, j - reach or None))] * kernel(p - j) for j in near if kernel(p - j) != 0
+            ]
+            phases.append(sum(terms[1:], terms[0]))
+        y = mx.stack(phases, axis=axis + 1).flatten(axis, axis + 1)
+        return y.astype(dtype) if mx.issubdtype(dtype, mx.inexact) else y
+
     def resample(x, axis, scale):
-        n = x.shape[axis]
+        if scale == int(scale) and scale > 0 and not align_corners and not antialias:
+            return whole(x, axis, int(scale))
+        n = _size(x, axis)
         stretch = max(1 / scale, 1) if antialias else 1
         taps = 2 * math.ceil(reach * stretch)
         indices, weights = [], []
