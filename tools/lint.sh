@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Check the layout of C and Python, and look for mistakes.  With --fix, apply the format instead: to
-# all Python files, and to the C files named after it.
+# all Python files, and to the C files among those named after it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
 
 if [ "${1:-}" = --fix ]; then
     shift
-    [ $# -eq 0 ] || "$bin/clang-format" -i "$@"
+    for file; do
+        case $file in *.c | *.h | *.inc | *.cu) "$bin/clang-format" -i "$file" ;; esac
+    done
     "$bin/ruff" format && "$bin/ruff" check --fix
     exit
 fi

@@ -134,6 +134,10 @@ int array_meet(mlx_array *a, mlx_dtype like);
 /* An array of what looks like one to Python (by buffer, __dlpack__ or __array__); leaves *out
  * empty for numbers, lists and whatever else. */
 int array_from_foreign(mlx_array *out, PyObject *o);
+
+/* A number of another class than Python's own, such as Fraction and Decimal (numbers.Number), as a float.  NULL without
+ * an exception: it is none. */
+PyObject *float_from_number(PyObject *o);
 /* float64 becomes float32: double precision is asked for, not come by. */
 int array_narrow(mlx_array *a);
 PyObject *element_to_python(const void *p, mlx_dtype t);

@@ -186,7 +186,14 @@ static int other_operand(mlx_array *out, PyObject *o, mlx_dtype like)
         return 0;
     if (array_from_foreign(out, o))
         return -1;
-    return out->ctx ? array_meet(out, like) : 1;
+    if (out->ctx)
+        return array_meet(out, like);
+    PyObject *number = float_from_number(o);
+    if (!number)
+        return PyErr_Occurred() ? -1 : 1;
+    int failed = scalar_to_array(out, number, 'f', mlx_dtype_promote_scalar(like, 'f'));
+    Py_DECREF(number);
+    return failed;
 }
 
 /* What an operand is told that we do not know.  Python asks its type next; but a sequence would repeat itself, by

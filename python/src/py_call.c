@@ -624,8 +624,14 @@ static int operand(struct call *c, int i, const mlx_dtype *like)
     if (!kind) {
         if (array_from_foreign(&a, v->o))
             return -1;
-        if (!a.ctx)
-            return refuse(c, i);
+        PyObject *number = a.ctx ? NULL : float_from_number(v->o);
+        if (!a.ctx && !number)
+            return PyErr_Occurred() ? -1 : refuse(c, i);
+        if (number) {
+            int failed = scalar_to_array(&a, number, 'f', like ? mlx_dtype_promote_scalar(*like, 'f') : MLX_FLOAT32);
+            Py_DECREF(number);
+            return failed ? -1 : call_keep(c, a, &v->a);
+        }
         if (like ? array_meet(&a, *like) : array_narrow(&a))
             return -1;
         return call_keep(c, a, &v->a);

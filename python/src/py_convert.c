@@ -556,6 +556,18 @@ int array_meet(mlx_array *a, mlx_dtype like)
     return failed;
 }
 
+PyObject *float_from_number(PyObject *o)
+{
+    if (!PyType_GetSlot(Py_TYPE(o), Py_nb_float))
+        return NULL;
+    PyObject *numbers = PyImport_ImportModule("numbers");
+    PyObject *number = numbers ? PyObject_GetAttrString(numbers, "Number") : NULL;
+    int is = number ? PyObject_IsInstance(o, number) : -1;
+    Py_XDECREF(number);
+    Py_XDECREF(numbers);
+    return is > 0 ? PyNumber_Float(o) : NULL;
+}
+
 /* array_from of what `outer` sequences are around: the items of a sequence may be sequences without end. */
 static int array_inside(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int outer)
 {
@@ -584,6 +596,14 @@ static int array_inside(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int
             Py_XDECREF(list);
             return failed;
         }
+        PyObject *number = out->ctx ? NULL : float_from_number(o);
+        if (number) {
+            int failed = array_inside(out, number, dtype, outer);
+            Py_DECREF(number);
+            return failed;
+        }
+        if (!out->ctx && PyErr_Occurred())
+            return -1;
         if (!out->ctx) {
             PyErr_Format(exc_conversion,
                          "[array] expected numbers, nested lists or tuples of them, or an "

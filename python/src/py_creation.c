@@ -34,6 +34,10 @@ PyObject *fn_arange(struct call *c)
         given[1] = given[0];
         given[0] = NULL;
     }
+    if (PyBool_Check(given[1]) && (!given[0] || PyBool_Check(given[0])) && (!given[2] || PyBool_Check(given[2]))) {
+        PyErr_SetString(exc_value, "[arange] expected an int or a float, got bool");
+        return NULL;
+    }
     for (int i = 0; i < 3; i++) {
         if (!given[i])
             continue;

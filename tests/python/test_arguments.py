@@ -1,6 +1,8 @@
 """What goes for an int, a shape or an axis; what may be left out or named; arguments at their ends."""
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -136,6 +138,30 @@ def test_arange_needs_a_stop():
     assert x.tolist() == [0, 1, 2] and x.dtype == mx.float16
     with pytest.raises(TypeError, match="must be a number, not Dtype"):
         mx.arange(3, mx.float16)
+
+
+def test_arange_of_bool_alone():
+    for given in ((True,), (False, True), (False, True, True)):
+        with pytest.raises(ValueError, match=r"\[arange\] expected an int or a float, got bool"):
+            mx.arange(*given)
+    assert mx.arange(True, 3).tolist() == [1, 2] and mx.arange(0, 3, True).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("half", [Fraction(1, 2), Decimal("0.5")])
+def test_numbers_of_other_classes_are_floats(half):
+    x = mx.array([1.0, 3.0], mx.float16)
+    assert (x * half).tolist() == (half * x).tolist() == [0.5, 1.5] and (x - half).dtype == mx.float16
+    assert (half / mx.array(2)).item() == 0.25 and (mx.array([1, 2]) + half).dtype == mx.float32
+    assert (x > half).tolist() == [True, True] and (mx.array(0.5) == half).item() is True
+    x *= half
+    x[1] = half
+    assert x.tolist() == [0.5, 0.5] and mx.maximum(x, half).dtype == mx.float16
+    assert mx.add(half, half).item() == 1 and mx.array(half).dtype == mx.float32
+    assert mx.pad(mx.ones(1), 1, constant_values=half).tolist() == [0.5, 1, 0.5]
+    with pytest.raises(TypeError):
+        x * object()
+    with pytest.raises(OverflowError):
+        x * Fraction(10**400)
 
 
 @pytest.mark.parametrize("start, stop", [(0, 1), (1, 0), (0, 0), (2, -3), (1.5, 7.5), (-1e30, 1e30)])

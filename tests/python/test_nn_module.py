@@ -587,3 +587,22 @@ def test_a_module_in_several_places():
     assert not tree_flatten(m.trainable_parameters()) and len(tree_flatten(m.parameters())) == 5
     m.train(False)
     assert not other.training
+
+
+def test_a_compiled_module_is_walked_as_the_module():
+    m = Holder()
+    m.a = mx.compile(nn.Linear(2, 3))
+    m.c = [mx.compile(nn.Linear(3, 1)), {"k": mx.compile(nn.relu)}]
+    names = [name for name, _ in tree_flatten(m.parameters())]
+    assert names == ["w", "a.weight", "a.bias", "c.0.weight", "c.0.bias"]
+    assert [name for name, _ in m.named_modules()] == ["", "c.0", "a"]
+    assert m.c[0](m.a(mx.ones((1, 2)))).shape == (1, 1)
+    m.freeze()
+    assert not tree_flatten(m.trainable_parameters()) and not tree_flatten(m.a.trainable_parameters())
+    assert not m.eval().a.training
+    # What the traces hold would stay what it was.
+    with pytest.raises(TypeError, match=r"\[update\] expected a module for a, got a compiled one"):
+        m.update(m.parameters())
+    m.update({"w": mx.zeros(2)})
+    m.a = mx.array(1.0)
+    assert [name for name, _ in m.named_modules()] == ["", "c.0"]

@@ -47,7 +47,7 @@ class Module(dict):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
 
     def __setattr__(self, key: str, val: Any):
-        is_item = isinstance(val, (mx.array, dict, list, tuple))
+        is_item = isinstance(_compiled_module(val), (mx.array, dict, list, tuple))
         if is_item and not isinstance(getattr(type(self), key, None), property):
             self.__dict__.pop(key, None)
             self[key] = val
@@ -123,6 +123,7 @@ class Module(dict):
 
         def visit(module, key, value):
             """Map one item; `key` is its name within `module`, the innermost module around it."""
+            value = _compiled_module(value)
             if is_leaf_fn(module, key, value):
                 return map_fn(value)
             if isinstance(value, Module):
@@ -137,12 +138,12 @@ class Module(dict):
             )
 
         def visit_nested(module, key, value):
-            return visit(module, key, value) if filter_fn(module, key, value) else {}
+            return visit(module, key, value) if filter_fn(module, key, _compiled_module(value)) else {}
 
         def visit_items(module):
             _check_new(module, above)
             above.append(module)
-            items = {k: visit(module, k, v) for k, v in module.items() if filter_fn(module, k, v)}
+            items = {k: visit(module, k, v) for k, v in module.items() if filter_fn(module, k, _compiled_module(v))}
             above.pop()
             return items
 
@@ -421,6 +422,15 @@ def _weight(name, value):
     raise mx.Error(f"[load_weights] expected an array for {name}, got {type(value).__name__}")
 
 
+def _compiled_module(value):
+    """The module that mx.compile made this function of: it is walked in its place. Anything else as it is."""
+    module = value.__wrapped__ if type(value) is _Compiled else None
+    return module if isinstance(module, Module) else value
+
+
+_Compiled = type(mx.compile(len))
+
+
 def _unchanged(value):
     return value
 
@@ -456,4 +466,9 @@ def _replace(target, source, kind, strict, caller, path):
         elif isinstance(new, kind) and isinstance(target[key], kind):
             target[key] = new
         else:
+            if _compiled_module(target[key]) is not target[key] and len(new):
+                raise mx.ConversionError(
+                    f"[{caller}] expected a module for {name}, got a compiled one, whose traces hold the values "
+                    "that it had: compile it anew afterwards"
+                )
             _replace(target[key], new, kind, strict, caller, name)
