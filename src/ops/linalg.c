@@ -123,7 +123,7 @@ mx linalg_block(mx x, int a, int b, int c, int d)
     if (is_nil(x))
         return x;
     for (int i = 0; i < x->ndim; i++) {
-        stop[i] = x->shape[i];
+        stop[i] = TO_END;
         step[i] = 1;
     }
     start[x->ndim - 2] = a, stop[x->ndim - 2] = b;

@@ -90,7 +90,7 @@ static mx part(mx all, int begin, bool columns, mx y, mx x)
     if (is_nil(all))
         return all;
     for (int d = 0; d < all->ndim; d++) {
-        stop[d] = all->shape[d];
+        stop[d] = TO_END;
         step[d] = 1;
     }
     stop[0] = begin + (int)(columns ? x->size : y->size);

@@ -451,6 +451,8 @@ def functions(mx):
     yield "inv", on_cpu(mx.linalg.inv), squares
     yield "cholesky", lambda x: mx.linalg.cholesky(x @ mx.swapaxes(x, -1, -2), stream=mx.cpu), squares
     yield "qr", on_cpu(mx.linalg.qr), squares
+    batches = each(lambda a, b: (square(a, b, 4, 4),), (1, 2), (1, 4), (3, 2), (2, 1))
+    yield "gradient qr", mx.grad(lambda x: mx.square(mx.linalg.qr(x, stream=mx.cpu)[0]).sum()), batches
     yield "singular values", lambda x: mx.linalg.svd(x, stream=mx.cpu)[1], squares
     yield "eigvalsh", lambda x: mx.linalg.eigvalsh(x + mx.swapaxes(x, -1, -2), stream=mx.cpu), squares
     yield "pinv", on_cpu(mx.linalg.pinv), squares
@@ -462,8 +464,8 @@ def functions(mx):
 
 # What files for the package cannot hold for any shape: it has no rule for the shapes of the results.
 ONLY_HERE = {
-    "inv", "cholesky", "qr", "singular values", "norm nuc of matrices", "view", "pinv", "solve", "solve_triangular",
-    "det", "slogdet",
+    "inv", "cholesky", "qr", "gradient qr", "singular values", "norm nuc of matrices", "view", "pinv", "solve",
+    "solve_triangular", "det", "slogdet",
 }  # fmt: skip
 # What files that the package writes itself give otherwise, or fail at, for other shapes than the first.
 WRONG_THERE = {
