@@ -157,8 +157,7 @@ struct managed {
 static void end_managed(void *payload)
 {
     struct managed *m = payload;
-    if (m->dtor)
-        m->dtor(m->payload);
+    mx_let_go(m->dtor, m->payload);
     free(m);
 }
 

@@ -136,8 +136,7 @@ int capi_value_and_grad_end(const char *func, mlx_closure_value_and_grad *res,
 static void user_destroy(struct object *o)
 {
     struct user *u = (struct user *)o;
-    if (u->dtor)
-        u->dtor(u->payload);
+    mx_let_go(u->dtor, u->payload);
     free(u);
 }
 

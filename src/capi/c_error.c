@@ -47,8 +47,7 @@ static void release(struct handler *h)
 {
     if (h == &printing[ERRORS] || h == &printing[WARNINGS] || atomic_fetch_sub(&h->refs, 1) != 1)
         return;
-    if (h->dtor)
-        h->dtor(h->data);
+    mx_let_go(h->dtor, h->data);
     free(h);
 }
 

@@ -206,8 +206,7 @@ static int hear(struct export_listener *self, const char *json, int n, const mx 
 static void listener_destroy(struct object *o)
 {
     struct listener *l = (struct listener *)o;
-    if (l->dtor)
-        l->dtor(l->payload);
+    mx_let_go(l->dtor, l->payload);
     free(l);
 }
 

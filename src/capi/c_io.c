@@ -31,8 +31,8 @@ static void *port_new(const char *func, enum handle_kind kind, void *desc, mlx_i
 static int port_free(enum handle_kind kind, struct port *p)
 {
     capi_gone(kind, p);
-    if (p && p->vtable.free)
-        p->vtable.free(p->desc);
+    if (p)
+        mx_let_go(p->vtable.free, p->desc);
     free(p);
     return 0;
 }

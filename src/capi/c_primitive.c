@@ -43,8 +43,8 @@ static const struct field plugin_args_fields[] = { FIELD(plugin_args, state), { 
 static void state_destroy(struct object *o)
 {
     struct state *s = (struct state *)o;
-    if (s->p->cls.destroy && s->it)
-        s->p->cls.destroy(s->it);
+    if (s->it)
+        mx_let_go(s->p->cls.destroy, s->it);
     free(s);
 }
 
@@ -54,8 +54,8 @@ static struct object *state_new(const struct primitive *p, void *it)
     struct state *s = mx_malloc(sizeof *s);
     if (s)
         *s = (struct state){ { .refs = 1, .destroy = state_destroy }, p, it };
-    else if (p->cls.destroy && it)
-        p->cls.destroy(it);
+    else if (it)
+        mx_let_go(p->cls.destroy, it);
     return s ? &s->object : NULL;
 }
 
@@ -486,8 +486,8 @@ int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitive_class 
     const struct primitive *p = capi_out(res) ? registered(__func__, cls) : NULL;
     if (!p) {
         if (state && cls && cls->abi == MLX_PRIMITIVE_ABI &&
-            cls->struct_size >= offsetof(struct mlx_primitive_class, destroy) + sizeof cls->destroy && cls->destroy)
-            cls->destroy(state);
+            cls->struct_size >= offsetof(struct mlx_primitive_class, destroy) + sizeof cls->destroy)
+            mx_let_go(cls->destroy, state);
         return capi_report();
     }
     struct object *it = state_new(p, state);

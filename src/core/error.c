@@ -11,11 +11,12 @@
 #include "core/array.h"
 #include "core/buffer.h"
 
-static _Thread_local struct {
+struct failure {
     enum mx_error kind;
     bool computing;
     char message[4096];
-} failure;
+};
+static _Thread_local struct failure failure;
 
 static struct mx_array *fail(enum mx_error kind, const char *fmt, va_list args)
 {
@@ -82,3 +83,22 @@ bool mx_failed(void) { return failure.kind != MX_OK; }
 enum mx_error mx_error_kind(void) { return failure.kind; }
 const char *mx_error_message(void) { return failure.kind == MX_OK ? "" : failure.message; }
 void mx_error_clear(void) { failure.kind = MX_OK; }
+
+static void copy(struct failure *to, const struct failure *from)
+{
+    to->kind = from->kind;
+    to->computing = from->computing;
+    if (from->kind != MX_OK)
+        memcpy(to->message, from->message, strlen(from->message) + 1);
+}
+
+void mx_let_go(void (*dtor)(void *), void *payload)
+{
+    struct failure kept;
+    if (!dtor)
+        return;
+    copy(&kept, &failure);
+    mx_error_clear();
+    dtor(payload);
+    copy(&failure, &kept);
+}

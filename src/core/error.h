@@ -43,4 +43,8 @@ enum mx_error mx_error_kind(void);
 const char *mx_error_message(void);
 void mx_error_clear(void);
 
+/* Calls what the program gave to let go of `payload`, if anything: it may call the library, also while a failure is
+ * on its way. */
+void mx_let_go(void (*dtor)(void *), void *payload);
+
 #endif

@@ -79,8 +79,7 @@ struct compiled {
 static void trace_destroy(struct object *o)
 {
     struct trace *t = (struct trace *)o;
-    if (t->drop)
-        t->drop(t->payload);
+    mx_let_go(t->drop, t->payload);
     object_release(&t->g->object);
     free(t);
 }
@@ -473,8 +472,8 @@ void compiled_attach(struct compiled *c, int64_t number, void *payload, void (*d
         t->drop = drop;
     }
     pthread_mutex_unlock(&c->lock);
-    if (!t && drop)
-        drop(payload);
+    if (!t)
+        mx_let_go(drop, payload);
 }
 
 void *compiled_payload(struct compiled *c, int64_t number)

@@ -190,12 +190,65 @@ static void warnings(void **state)
     mlx_stream_free(other);
 }
 
+/* What lets go of memory may call the library while a failure is on its way, and fail there itself. */
+static int let_go;
+static void call_and_fail(void *payload)
+{
+    (void)payload;
+    mlx_array one = mlx_array_new_int(3);
+    mlx_array_free(one);
+    if (let_go++ % 2)
+        mlx_array_dim(mlx_array_empty, 0);
+}
+
+static int given_up(mlx_vector_array *res, const mlx_vector_array in)
+{
+    static float memory[4];
+    int n = 4;
+    (void)in;
+    mlx_array m = mlx_array_new_data_managed_payload(memory, &n, 1, MLX_FLOAT32, NULL, call_and_fail);
+    mlx_vector_array_append_value(*res, m);
+    mlx_array_free(m);
+    return 5;
+}
+
+static void failures_survive_what_lets_go(void **state)
+{
+    (void)state;
+    mlx_stream s = mlx_default_cpu_stream_new();
+    mlx_closure f = mlx_closure_new_func(given_up), compiled = mlx_closure_new();
+    mlx_array x = mlx_array_new_float(2);
+    mlx_vector_array in = mlx_vector_array_new_value(x), y = mlx_vector_array_new(), dx = mlx_vector_array_new();
+    OK(mlx_compile(&compiled, f, false));
+    for (int odd = 0; odd < 2; odd++) {
+        let_go = odd;
+        assert_int_equal(mlx_closure_apply(&y, f, in), 1);
+        expect_heard(1 + odd, "expected the function to return 0, got 5");
+        let_go = odd;
+        assert_int_equal(mlx_closure_apply(&y, compiled, in), 1);
+        expect_heard(1 + odd, "expected the function to return 0, got 5");
+        let_go = odd;
+        assert_int_equal(mlx_vjp(&y, &dx, f, in, in), 1);
+        expect_heard(1 + odd, "expected the function to return 0, got 5");
+        let_go = odd;
+        assert_int_equal(mlx_while_loop(&y, f, f, in, s), 1);
+        expect_heard(1 + odd, "expected the function to return 0, got 5");
+    }
+    mlx_array_free(x);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+    mlx_closure_free(f);
+    mlx_closure_free(compiled);
+    mlx_stream_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_errors), cmocka_unit_test(handlers), cmocka_unit_test(failing_handler),
         cmocka_unit_test(printing),   cmocka_unit_test(threads),  cmocka_unit_test(absent_devices),
-        cmocka_unit_test(warnings),
+        cmocka_unit_test(warnings),   cmocka_unit_test(failures_survive_what_lets_go),
     };
     return cmocka_run_group_tests_name("C API: errors", tests, start_listening, all_gone);
 }
