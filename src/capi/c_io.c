@@ -77,14 +77,19 @@ static bool is_good(const struct port *p) { return !p->vtable.good || p->vtable.
 
 static bool port_read(struct source *self, void *data, uint64_t n, uint64_t offset)
 {
+    enum { HEADER = 1 << 12 };
     const struct port *p = ((struct port_reader *)self)->port;
+    bool whole = true;
+    if (n <= HEADER) /* where nothing is read nothing is taken for a size */
+        memset(data, 0, n);
     if (p->vtable.read_at_offset) {
         p->vtable.read_at_offset(p->desc, data, n, (size_t)offset);
     } else {
         p->vtable.seek(p->desc, (int64_t)offset, SEEK_SET);
         p->vtable.read(p->desc, data, n);
+        whole = p->vtable.tell(p->desc) == offset + n;
     }
-    if (is_good(p))
+    if (whole && is_good(p))
         return true;
     mx_fail_as(MX_RUNTIME, "[load] %s: could not read %llu bytes at offset %llu", self->label,
                (unsigned long long)n, (unsigned long long)offset);

@@ -424,6 +424,9 @@ union arguments {
     struct slice_update_args update;
     struct split_args split;
     struct gather_args gather;
+    struct scatter_args scatter;
+    struct gather_axis_args gather_axis;
+    struct scatter_axis_args scatter_axis;
     struct dynamic_args dynamic;
     struct conv_args conv;
     struct scatter_mm_args scatter_mm;
@@ -471,6 +474,17 @@ static bool makes_sense(const struct op *op, const union arguments *a, int nin, 
                are_axes(a->gather.axes, first->ndim) && are_sizes(a->gather.sizes, 0, nin, x) &&
                are_indices(nin - 1, x + 1) && a->gather.asker <= SCATTER_ADD_AXIS &&
                a->gather.outside <= OUTSIDE_NOTHING;
+    case OP_scatter:
+        return a->scatter.axes.n >= 1 && nin == 2 + a->scatter.axes.n && are_axes(a->scatter.axes, first->ndim) &&
+               are_indices(nin - 2, x + 1) && a->scatter.fold <= SCATTER_MIN &&
+               a->scatter.asker <= SCATTER_ADD_AXIS && a->scatter.outside <= OUTSIDE_NOTHING;
+    case OP_gather_axis:
+        return nin == 2 && a->gather_axis.axis >= 0 && a->gather_axis.axis < first->ndim && are_indices(1, x + 1) &&
+               a->gather_axis.asker <= SCATTER_ADD_AXIS && a->gather_axis.outside <= OUTSIDE_NOTHING;
+    case OP_scatter_axis:
+        return nin == 3 && a->scatter_axis.axis >= 0 && a->scatter_axis.axis < first->ndim &&
+               are_indices(1, x + 1) && a->scatter_axis.fold <= SCATTER_MIN &&
+               a->scatter_axis.asker <= SCATTER_ADD_AXIS && a->scatter_axis.outside <= OUTSIDE_NOTHING;
     case OP_dynamic_slice:
         return nin >= 2 && a->dynamic.sizes.n == first->ndim && are_axes(a->dynamic.axes, first->ndim) &&
                are_sizes(a->dynamic.sizes, 0, nin, x) && are_indices(1, x + 1) &&
@@ -637,6 +651,9 @@ void extension_build(const struct op *op, const char *s, uint64_t n, int nin, co
     case OP_slice_update:
     case OP_split:
     case OP_gather:
+    case OP_scatter:
+    case OP_gather_axis:
+    case OP_scatter_axis:
     case OP_dynamic_slice:
     case OP_conv:
     case OP_conv_weight:

@@ -16,6 +16,7 @@
 #include "mlxfn/mlxfn_compose.h"
 #include "ops/create.h"
 #include "ops/fft.h"
+#include "ops/index.h"
 #include "ops/rules.h"
 #include "ops/slice.h"
 #include "ops/special_products.h"
@@ -334,12 +335,18 @@ static bool of_one_dtype(int n, const mx x[])
     return true;
 }
 
+/* The primitives do not say what an index out of range stands for: in files that hold it, an extension does. */
+static bool outside_is(const struct call *c, const struct wire_form *f, enum outside usual)
+{
+    return f->portable || enum_at(c, "outside") == usual;
+}
+
 FORM(gather)
 {
     f->name = "Gather";
     add_list(f, ints_at(c, "axes"));
     add_list(f, ints_at(c, "sizes"));
-    return !lends(ints_at(c, "sizes")) && of_one_dtype(c->nin - 1, c->x + 1);
+    return outside_is(c, f, OUTSIDE_NEAREST) && !lends(ints_at(c, "sizes")) && of_one_dtype(c->nin - 1, c->x + 1);
 }
 
 FORM(scatter)
@@ -349,7 +356,7 @@ FORM(scatter)
     add_int(f, fold_codes[fold]);
     add_list(f, ints_at(c, "axes"));
     bool other = f->elsewhere && (fold == SCATTER_SET || fold == SCATTER_ADD);
-    return !other && of_one_dtype(c->nin - 2, c->x + 1);
+    return outside_is(c, f, OUTSIDE_NOTHING) && !other && of_one_dtype(c->nin - 2, c->x + 1);
 }
 
 /* The index array may be 1 where it is the same everywhere; theirs is whole. */
@@ -366,7 +373,7 @@ static bool whole_index(const struct call *c, const struct wire_form *f)
 
 FORM(gather_axis)
 {
-    return one_axis(c, f) && whole_index(c, f);
+    return one_axis(c, f) && outside_is(c, f, OUTSIDE_NEAREST) && whole_index(c, f);
 }
 
 FORM(scatter_axis)
@@ -375,7 +382,7 @@ FORM(scatter_axis)
     f->name = "ScatterAxis";
     add_int(f, fold == SCATTER_SET);
     add_int(f, int_at(c, "axis"));
-    return (fold == SCATTER_SET || fold == SCATTER_ADD) && whole_index(c, f);
+    return outside_is(c, f, OUTSIDE_NOTHING) && (fold == SCATTER_SET || fold == SCATTER_ADD) && whole_index(c, f);
 }
 
 FORM(dynamic_slice)
@@ -622,6 +629,7 @@ bool wire_form(const struct call *c, bool shapeless, bool portable, struct wire_
     f->rotate = 0;
     f->text = NULL;
     f->shapeless = shapeless;
+    f->portable = portable;
     f->elsewhere = shapeless && portable;
     if (!r->form || !r->form(c, f))
         return false;

@@ -148,7 +148,8 @@ const struct op op_layer_norm = {
 static void compose_tangent(const struct call *c, mx y[])
 {
     const struct norm_tangent_args *a = c->args;
-    mx x = c->x[0], v = c->x[1];
+    enum dtype t = wide_of(c->x[0]);
+    mx x = mx_astype(c->x[0], t), v = mx_astype(c->x[1], t);
     if (a->centered)
         x = mx_subtract(x, mx_mean(x, last, 1, true));
     mx rstd = mx_rsqrt(mx_add(mx_mean(mx_square(x), last, 1, true), mx_scalar_like(a->eps, x)));
@@ -156,7 +157,7 @@ static void compose_tangent(const struct call *c, mx y[])
        d = mx_subtract(v, mx_multiply(z, mx_mean(mx_multiply(z, v), last, 1, true)));
     if (a->centered)
         d = mx_subtract(d, mx_mean(v, last, 1, true));
-    y[0] = mx_multiply(d, rstd);
+    y[0] = mx_astype(mx_multiply(d, rstd), c->x[0]->dtype);
 }
 
 static mx tangent_node(const struct call *c, mx x, mx v)

@@ -377,13 +377,13 @@ static int scatter_shapes(const struct call *c, struct spec out[])
 {
     const struct scatter_args *a = c->args;
     mx x = c->x[0], index = c->x[1], u = c->x[c->nin - 1];
-    bool fits = u->ndim == index->ndim + x->ndim;
+    bool fits = u->dtype == x->dtype && u->ndim == index->ndim + x->ndim;
     for (int i = 0; i < index->ndim && fits; i++) fits = u->shape[i] == index->shape[i];
     for (int i = 0; i < x->ndim && fits; i++) fits = u->shape[index->ndim + i] <= most_of_axis(x, a->axes, i);
     if (!fits)
         return failed(mx_fail("[scatter] expected updates of the shape of the indices, %s, then "
-                              "that of a slice of %s, got %s",
-                              shape_of(index), shape_of(x), shape_of(u)));
+                              "that of a slice of %s, of type %s, got %s of %s",
+                              shape_of(index), shape_of(x), dtype_name(x->dtype), shape_of(u), dtype_name(u->dtype)));
     return spec_like(out, x);
 }
 
@@ -391,13 +391,13 @@ static int scatter_axis_shapes(const struct call *c, struct spec out[])
 {
     const struct scatter_axis_args *a = c->args;
     mx x = c->x[0], index = c->x[1], u = c->x[2];
-    bool fits = along_axis_fits(x, index, a->axis) && u->ndim == x->ndim;
+    bool fits = along_axis_fits(x, index, a->axis) && u->ndim == x->ndim && u->dtype == x->dtype;
     for (int i = 0; i < x->ndim && fits; i++)
         fits = u->shape[i] == (i == a->axis ? index->shape[i] : x->shape[i]);
     if (!fits)
-        return failed(mx_fail("[scatter_axis] expected indices and updates of shape %s but for "
-                              "axis %d, got %s and %s",
-                              shape_of(x), a->axis, shape_of(index), shape_of(u)));
+        return failed(mx_fail("[scatter_axis] expected indices and updates of shape %s but for axis %d, and updates "
+                              "of type %s, got %s and %s of %s", shape_of(x), a->axis, dtype_name(x->dtype),
+                              shape_of(index), shape_of(u), dtype_name(u->dtype)));
     return spec_like(out, x);
 }
 
@@ -485,6 +485,9 @@ static mx winners(const struct call *c)
                     number);
 }
 
+/* Of one type: integers stay integers. */
+static mx quotient(mx a, mx b) { return is_nil(a) ? a : mx_astype(mx_divide(a, b), (enum dtype)a->dtype); }
+
 /* The derivative of the product at each place by each of its factors u_j: x times the other
  * factors, p / u_j.  Zeros are counted and left out of p: with one zero only its own derivative is
  * not zero, with two or more none is. */
@@ -497,7 +500,7 @@ static mx factor_slopes(const struct call *c)
                              SCATTER_ADD);
     mx zeros = read_through(c, count),
        others = read_through(c, write_through(c, x, rest, SCATTER_PROD));
-    mx slope = mx_where(is_zero, others, mx_divide(others, rest));
+    mx slope = mx_where(is_zero, others, quotient(others, rest));
     return mx_where(mx_equal(zeros, mx_astype(is_zero, DT_int32)), slope, zero);
 }
 
@@ -538,7 +541,7 @@ static void scatter_vjp(const struct call *c, const mx ct[], const bool want[], 
     case SCATTER_MAX:
     case SCATTER_MIN: {
         struct share s = shares(c, ct[0]->dtype);
-        mx part = mx_divide(ct[0], s.of);
+        mx part = quotient(ct[0], s.of);
         if (want[0])
             dx[0] = mx_where(s.x, part, zero);
         if (want[last])
@@ -572,7 +575,7 @@ static void scatter_jvp(const struct call *c, const mx t[], mx dy[])
         dy[0] = mx_where(share.x, tx, zero);
         if (t[last])
             dy[0] = write_through(c, dy[0], mx_where(share.u, tu, zero), SCATTER_ADD);
-        dy[0] = mx_divide(dy[0], share.of);
+        dy[0] = quotient(dy[0], share.of);
         break;
     }
 }

@@ -309,9 +309,9 @@ static int slice_update_shapes(const struct call *c, struct spec out[])
     int shape[MX_MAX_NDIM];
     if (sliced_shape("slice_update", x, a->start, a->stop, a->step, shape))
         return 1;
-    if (u->ndim != x->ndim || memcmp(u->shape, shape, (size_t)x->ndim * sizeof *shape))
-        return failed(mx_fail("[slice_update] expected an update of shape %s, got %s",
-                              shape_text(x->ndim, shape), shape_of(u)));
+    if (u->ndim != x->ndim || memcmp(u->shape, shape, (size_t)x->ndim * sizeof *shape) || u->dtype != x->dtype)
+        return failed(mx_fail("[slice_update] expected an update of shape %s and type %s, got %s of %s",
+                              shape_text(x->ndim, shape), dtype_name(x->dtype), shape_of(u), dtype_name(u->dtype)));
     return spec_like(out, x);
 }
 
@@ -614,14 +614,14 @@ const struct op op_dynamic_slice = {
 static int dynamic_slice_update_shapes(const struct call *c, struct spec out[])
 {
     mx x = c->x[0], u = c->x[1];
-    bool fits = u->ndim == x->ndim;
+    bool fits = u->ndim == x->ndim && u->dtype == x->dtype;
     if (!corner_fits("slice_update", c->args, c->x[2]))
         return 1;
     for (int i = 0; i < x->ndim && fits; i++)
         fits = u->shape[i] <= x->shape[i];
     if (!fits)
-        return failed(mx_fail("[slice_update] expected an update no larger than shape %s, got %s",
-                              shape_of(x), shape_of(u)));
+        return failed(mx_fail("[slice_update] expected an update no larger than shape %s, of type %s, got %s of %s",
+                              shape_of(x), dtype_name(x->dtype), shape_of(u), dtype_name(u->dtype)));
     return spec_like(out, x);
 }
 

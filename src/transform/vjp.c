@@ -149,7 +149,7 @@ static int pull(const struct recording *g, const struct recorded *e, mx_own ct[]
     n->op->vjp(&c, s->out, s->want, s->in);
     for (int i = 0; i < n->nin; i++)
         if (s->want[i] && s->in[i])
-            accumulate(&ct[in[i]], s->in[i]);
+            accumulate(&ct[in[i]], mx_astype(s->in[i], (enum dtype)s->x[i]->dtype));
     for (int k = 0; k < n->nout; k++)
         mx_drop(&ct[out[k]]);
     return mx_failed();
@@ -279,7 +279,7 @@ static int push_forward(const struct recording *g, const struct recorded *e, con
     n->op->jvp(&c, s->in, s->out);
     for (int k = 0; k < n->nout; k++)
         if (s->out[k])
-            mx_keep(&tangent[out[k]], s->out[k]);
+            mx_keep(&tangent[out[k]], mx_astype(s->out[k], (enum dtype)s->y[k]->dtype));
     return mx_failed();
 }
 

@@ -135,3 +135,37 @@ if __name__ == "__main__":
             verdict = judge(row, KINDS[kind])
             worst = ", ".join(f"{what} {error:.3g}" for what, (error, _) in verdict.worst.items())
             print(f"{row.name} {kind}: {worst}", *verdict.complaints[:12], sep="\n    ")
+
+
+INTEGERS = [mx.bool_, mx.uint8, mx.int8, mx.int16, mx.int32, mx.int64]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("fold", ["add", "subtract", "multiply", "divide", "maximum", "minimum"])
+def test_derivatives_of_updates_of_integers_are_integers(fold, dtype):
+    """Rules that divide, and write what they divided through indices."""
+    i = mx.array([3, 1, 1, 2])
+
+    def scattered(x):
+        return getattr(x.at[i], fold)(x[i])
+
+    def sliced(x):
+        return getattr(x.at[1:5], fold)(x[:4])
+
+    for f in (scattered, sliced):
+        x, real = mx.arange(1, 34).astype(dtype), mx.arange(1.0, 34.0)
+        for derive in (lambda f, x: mx.vjp(f, [x], [mx.ones_like(x)]), lambda f, x: mx.jvp(f, [x], [mx.ones_like(x)])):
+            d = derive(f, x)[1][0]
+            assert d.dtype == dtype
+            if fold == "multiply" and dtype != mx.bool_:
+                assert d.tolist() == derive(f, real)[1][0].astype(dtype).tolist()
+            elif dtype != mx.bool_:  # at most a number for each update
+                assert all(abs(v) <= 3 or v == 255 for v in d.tolist())
+
+
+def test_integers_between_functions_of_real_numbers():
+    def f(x):
+        k = x.astype(mx.int32)
+        return k.at[mx.array([0, 0])].multiply(k[:2]).astype(mx.float32)
+
+    assert mx.jvp(f, [mx.arange(1.0, 4.0)], [mx.ones(3)])[1][0].tolist() == [5.0, 1.0, 1.0]

@@ -163,6 +163,24 @@ def test_every_derivative_comes_back(tmp_path):
     assert counted > 1000
 
 
+@pytest.mark.parametrize("t", [mx.float16, mx.bfloat16])
+@pytest.mark.parametrize("norm", [mx.fast.layer_norm, mx.fast.rms_norm])
+def test_derivatives_of_norms_in_half_types_keep_their_accuracy(norm, t, tmp_path):
+    """Rows of two numbers cancel: computed in the type itself little of the derivative is left."""
+    path = str(tmp_path / "f.mlxfn")
+    weights = (None, None, 1e-5) if norm is mx.fast.layer_norm else (None, 1e-5)
+    x = mx.array([[1.5, 1.25], [-3.0, 2.0], [0.1, 40.0]]).astype(t)
+    ct = mx.array([[1.0, 3.0], [2.0, -1.0], [1.0, 0.5]]).astype(t)
+
+    def derivatives(x, ct):
+        return mx.vjp(lambda x: norm(x, *weights), [x], [ct])[1] + mx.jvp(lambda x: norm(x, *weights), [x], [ct])[1]
+
+    mx.export_function(path, derivatives, x, ct)
+    for there, here in zip(mx.import_function(path)(x, ct), derivatives(x, ct), strict=True):
+        assert there.dtype == here.dtype == t
+        np.testing.assert_allclose(numbers(there), numbers(here), rtol=float(mx.finfo(t).eps), atol=1e-6)
+
+
 def upstream(what, folder):
     """Runs export_there.py with the other package, which must not find this one."""
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}

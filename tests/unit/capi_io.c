@@ -179,6 +179,12 @@ static void write_on(void *desc, const char *data, size_t n)
         m->size = m->at;
 }
 
+/* The end of what there is: half of it, without a word. */
+static void read_half(void *desc, char *data, size_t n)
+{
+    read_on(desc, data, n / 2);
+}
+
 static const mlx_io_vtable in_memory = { is_open, good,     tell,  seek, read_on,
                                          read_at, write_on, label, freed };
 
@@ -212,6 +218,10 @@ static void streams(void **state)
     expect_matrix(b);
     mlx_io_reader_free(p);
     assert_int_equal(m.freed, 0);
+    plain.read = read_half;
+    p = mlx_io_reader_new(&m, plain);
+    FAILS(mlx_load_reader(&b, p, s), "could not read");
+    mlx_io_reader_free(p);
 
     m.limit = 60; /* the stream breaks off */
     FAILS(mlx_load_reader(&b, r, s), "<memory>");
