@@ -183,17 +183,29 @@ int mlx_run_error(mlx_run run, const char *format, ...)
 struct work {
     void (*fn)(void *ctx, size_t begin, size_t end);
     void *ctx;
+    size_t first;
 };
 
 static void part(void *ctx, int64_t begin, int64_t end)
 {
     const struct work *w = ctx;
-    w->fn(w->ctx, (size_t)begin, (size_t)end);
+    w->fn(w->ctx, w->first + (size_t)begin, w->first + (size_t)end);
 }
 
 void mlx_parallel_for(size_t n, size_t grain, void (*fn)(void *ctx, size_t begin, size_t end), void *ctx)
 {
-    struct work w = { fn, ctx };
-    if (n && fn && n <= INT64_MAX)
-        pool_for((int64_t)n, grain && grain <= n ? (int64_t)grain : grain ? (int64_t)n : 1, part, &w);
+    struct work w = { fn, ctx, 0 };
+    grain = grain ? grain : 1;
+    if (!fn || !n)
+        return;
+    if (grain >= n || grain > INT64_MAX) {
+        fn(ctx, 0, n);
+        return;
+    }
+    for (size_t most = INT64_MAX / grain * grain; w.first < n; w.first += most) {
+        size_t left = n - w.first;
+        pool_for((int64_t)(left < most ? left : most), (int64_t)grain, part, &w);
+        if (left <= most)
+            return;
+    }
 }

@@ -90,6 +90,7 @@ static void put_axis(const struct printer *p, int axis, const char *at)
 
 char *array_text(mx x, int precision)
 {
+    enum { MOST = 1074 }; /* the last digit of the smallest float64 */
     char *text = NULL;
     size_t size;
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -101,7 +102,7 @@ char *array_text(mx x, int precision)
         return NULL;
     }
     locale_t before = uselocale(plain);
-    struct printer p = { out, x, precision };
+    struct printer p = { out, x, precision < MOST ? precision : MOST };
     fputs("array(", out);
     put_axis(&p, 0, array_host(x));
     fprintf(out, ", dtype=%s)", dtype_name(x->dtype));

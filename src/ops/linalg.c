@@ -295,6 +295,8 @@ mx mx_cross(mx a, mx b, int axis)
         return mx_fail("[linalg.cross] expected size 2 or 3 along axis %d, got shapes %s and %s", axis, shape_of(a),
                        shape_of(b));
     mx p[3], q[3], y[3];
+    a = mx_size_checked(a, ia);
+    b = mx_size_checked(b, ib);
     for (int i = 0; i < 3; i++) {
         p[i] = mx_astype(component(a, ia, i), t);
         q[i] = mx_astype(component(b, ib, i), t);

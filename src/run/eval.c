@@ -39,6 +39,15 @@ static int64_t milliseconds(void)
 
 static _Thread_local struct event *running; /* of the batch that this thread runs */
 
+/* It may be asked in the middle of a batch, behind which the stream would put what it evaluates. */
+static bool asked_to_stop(void)
+{
+    const char *was = eval_forbid("the answer whether to stop");
+    bool answer = stop();
+    eval_forbid(was);
+    return answer;
+}
+
 int mx_interrupted(int64_t *next)
 {
     bool given_up = running && atomic_load_explicit(&running->given_up, memory_order_relaxed);
@@ -46,7 +55,7 @@ int mx_interrupted(int64_t *next)
         int64_t now = milliseconds();
         bool ask = *next && now >= *next;
         *next = !*next || ask ? now + ASK_MS : *next;
-        given_up = ask && stop();
+        given_up = ask && asked_to_stop();
     }
     if (given_up)
         mx_fail_as(MX_INTERRUPTED, "[eval] interrupted");
@@ -507,7 +516,7 @@ static void run_fused(struct batch *b, int i, bool stopped, struct failure *own,
         if (how == SPOILED) /* not all of them, perhaps */
             settle(m[k], run_entry(b->stream, m[k]), true, own, before);
         else
-            settle(m[k], how, wanted[k], own, before);
+            settle(m[k], how, how == FAILED || wanted[k], own, before);
     for (int k = 0; k < n; k++)
         entry_release(m[k]);
 }
@@ -531,7 +540,7 @@ void run_batch(struct batch *b)
         if (e->waits)
             continue;
         if (next != INT64_MAX && !stopped && milliseconds() >= next) {
-            stopped = stop();
+            stopped = asked_to_stop();
             next = milliseconds() + ASK_MS;
         }
         if (stopped)
@@ -615,7 +624,7 @@ static int await(mx x)
     graph_unlock();
     if (e) {
         bool stopped = false;
-        while (stop && !stopped && !event_wait_for(e, ASK_MS)) stopped = stop();
+        while (stop && !stopped && !event_wait_for(e, ASK_MS)) stopped = asked_to_stop();
         if (stopped)
             atomic_store(&e->given_up, true);
         else

@@ -40,6 +40,17 @@ static void empty_handles(void **state)
     mlx_array_free(to);
 }
 
+static void digits(void **state)
+{
+    (void)state;
+    mlx_string text = mlx_string_new();
+    mlx_array tenth = mlx_array_new_float(0.1f);
+    OK(mlx_array_text(&text, tenth, INT32_MAX)); /* all its digits, and no more room than they may take */
+    assert_int_equal(strlen(mlx_string_data(text)), strlen("array(0., dtype=float32)") + 1074);
+    mlx_array_free(tenth);
+    mlx_string_free(text);
+}
+
 static void scalars(void **state)
 {
     (void)state;
@@ -256,7 +267,7 @@ static void bools_of_any_byte(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_handles), cmocka_unit_test(scalars),
+        cmocka_unit_test(empty_handles), cmocka_unit_test(digits), cmocka_unit_test(scalars),
         cmocka_unit_test(sharing),       cmocka_unit_test(data),
         cmocka_unit_test(bad_data),      cmocka_unit_test(foreign_memory),
         cmocka_unit_test(text),          cmocka_unit_test(bools_of_any_byte),

@@ -243,12 +243,44 @@ static void failures_survive_what_lets_go(void **state)
     mlx_stream_free(s);
 }
 
+/* Asked whether to stop, a program may look, but not evaluate: its stream is at work. */
+static int asked;
+static bool evaluate_meanwhile(void)
+{
+    mlx_array a = mlx_array_new_int(3), b = mlx_array_new();
+    mlx_stream s = mlx_default_cpu_stream_new();
+    int failed = mlx_add(&b, a, a, s) || mlx_array_eval(b);
+    mlx_stream_free(s);
+    mlx_array_free(a);
+    mlx_array_free(b);
+    return ++asked > 3 || !failed;
+}
+
+static void asking_does_not_evaluate(void **state)
+{
+    (void)state;
+    mlx_stream s = mlx_default_cpu_stream_new();
+    mlx_array a = mlx_array_new(), half = mlx_array_new_float(0.5f);
+    OK(mlx_full(&a, (int[]){ 1 << 20 }, 1, half, MLX_FLOAT32, s));
+    mlx_array_free(half);
+    for (int i = 0; i < 20000; i++) mlx_sin(&a, a, s);
+    mlx_stop_when(evaluate_meanwhile);
+    assert_int_equal(mlx_array_eval(a), 1);
+    mlx_stop_when(NULL);
+    assert_int_equal(asked, 4);
+    assert_int_equal(mlx_last_error(NULL), MLX_ERROR_INTERRUPTED);
+    expect_heard(5, "interrupted");
+    mlx_array_free(a);
+    mlx_stream_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_errors), cmocka_unit_test(handlers), cmocka_unit_test(failing_handler),
         cmocka_unit_test(printing),   cmocka_unit_test(threads),  cmocka_unit_test(absent_devices),
         cmocka_unit_test(warnings),   cmocka_unit_test(failures_survive_what_lets_go),
+        cmocka_unit_test(asking_does_not_evaluate),
     };
     return cmocka_run_group_tests_name("C API: errors", tests, start_listening, all_gone);
 }

@@ -536,12 +536,30 @@ static void loads(void **state)
     remove(file);
 }
 
+static void whole(void *ctx, size_t begin, size_t end)
+{
+    size_t *seen = ctx;
+    assert_int_equal(begin, 0);
+    *seen = end;
+}
+
+static void counts_past_signed_numbers(void **state)
+{
+    (void)state;
+    for (size_t grain = SIZE_MAX; grain > SIZE_MAX / 2; grain -= SIZE_MAX / 8) {
+        size_t seen = 0;
+        mlx_parallel_for(SIZE_MAX, grain, whole, &seen);
+        assert_true(seen == SIZE_MAX);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(computes), cmocka_unit_test(derives), cmocka_unit_test(maps), cmocka_unit_test(compiles),
         cmocka_unit_test(travels), cmocka_unit_test(refuses), cmocka_unit_test(prints), cmocka_unit_test(loads),
         cmocka_unit_test(runs_on_devices), cmocka_unit_test(tells_whose_rule),
+        cmocka_unit_test(counts_past_signed_numbers),
     };
     return cmocka_run_group_tests(tests, start_listening, all_gone);
 }

@@ -53,7 +53,7 @@ MLX_API void mlx_index_warn_again(void);
 /* Evaluations of this thread ask `stop` every 50 ms or so, between two operations and while they wait
  * for other threads, and give up with an error of kind MLX_ERROR_INTERRUPTED where it answers true:
  * for languages that take Ctrl-C themselves.  Nothing is lost; arrays that have no value yet get it
- * from a later evaluation.  NULL: never asked, as at the start. */
+ * from a later evaluation.  `stop` cannot evaluate itself.  NULL: never asked, as at the start. */
 MLX_API int mlx_stop_when(bool (*stop)(void));
 
 /* Dtypes */
@@ -142,7 +142,8 @@ MLX_API int mlx_clear_streams(void);
  * After an update in place a handle holds another array. */
 MLX_API uintptr_t mlx_array_id(const mlx_array arr);
 
-/* As mlx_array_tostring, with `precision` digits after the point; -1 for six significant digits. */
+/* As mlx_array_tostring, with `precision` digits after the point, of 1074 at most;
+ * -1 for six significant digits. */
 MLX_API int mlx_array_text(mlx_string *str, const mlx_array arr, int precision);
 
 /* Whether whoever has the array's data pointer may write through it: the memory is the library's
