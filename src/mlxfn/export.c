@@ -339,6 +339,10 @@ void exporter_free(struct exporter *e)
     if (!e)
         return;
     exporter_close(e, false);
+    if (e->tracing) {
+        e->freed = true;
+        return;
+    }
     for (int i = 0; i < e->n; i++)
         signature_free(&e->traces[i]);
     free(e->traces);
@@ -424,8 +428,10 @@ bool exporter_sizes_read(const struct exporter *e) { return e->sizes_read; }
 
 int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const keys[], const mx x[])
 {
-    if (e->closed) {
-        mx_fail_as(MX_RUNTIME, "[export_function] Attempting to write after exporting is done: the exporter is closed");
+    if (e->tracing || e->closed) {
+        mx_fail_as(MX_RUNTIME, "[export_function] %s",
+                   e->tracing ? "the exporter is at work: what it traces or tells cannot use it"
+                              : "Attempting to write after exporting is done: the exporter is closed");
         return 1;
     }
     int n = n_pos + n_keys;
@@ -438,10 +444,14 @@ int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const 
         if (n)
             memcpy(in, x, (size_t)n * sizeof *in);
         sort_keys(n_keys, sorted, in + n_pos);
+        e->tracing = true;
         failed = add_trace(e, n_pos, n_keys, sorted, in);
+        e->tracing = false;
     }
     free(sorted);
     free(in);
+    if (e->freed)
+        exporter_free(e);
     return failed;
 }
 

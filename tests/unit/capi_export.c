@@ -177,6 +177,54 @@ static void listeners(void **state)
     mlx_closure_kwargs_free(f);
 }
 
+/* A listener that uses, closes or frees the exporter that tells it. */
+static struct { mlx_function_exporter e; mlx_vector_array in; int does, failed; } nested;
+static int use_exporter(const char *event, const mlx_vector_array constants, void *payload)
+{
+    (void)event, (void)constants, (void)payload;
+    if (nested.does == 0)
+        nested.failed += mlx_function_exporter_apply(nested.e, nested.in);
+    else if (nested.does == 1)
+        mlx_function_exporter_close(nested.e, true);
+    else if (nested.does++ == 2)
+        mlx_function_exporter_free(nested.e);
+    return 0;
+}
+
+static int traced_apply(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array kwargs)
+{
+    (void)kwargs;
+    nested.failed += nested.does == 0 && mlx_function_exporter_apply(nested.e, nested.in);
+    return mlx_vector_array_set(res, in);
+}
+
+static void exporters_at_work(void **state)
+{
+    (void)state;
+    for (nested.does = 0; nested.does < 3; nested.does++) {
+        mlx_closure_kwargs f = mlx_closure_kwargs_new_func(traced_apply);
+        mlx_vector_array in = vector(1, (float[]){ 3 });
+        nested.in = vector(2, (float[]){ 3, 4 });
+        nested.failed = 0;
+        heard.n = 0;
+        int does = nested.does;
+        nested.e = mlx_function_exporter_new_callback(use_exporter, NULL, NULL, f, false, true);
+        mlx_function_exporter_apply(nested.e, in);
+        assert_int_equal(heard.n, nested.failed);
+        if (does == 0) {
+            assert_true(nested.failed >= 3); /* by the function, and for each event */
+            assert_non_null(strstr(heard.last, "the exporter is at work"));
+        }
+        if (does < 2)
+            mlx_function_exporter_free(nested.e);
+        nested.does = does;
+        heard.n = 0;
+        mlx_vector_array_free(in);
+        mlx_vector_array_free(nested.in);
+        mlx_closure_kwargs_free(f);
+    }
+}
+
 static void mistakes(void **state)
 {
     (void)state;
@@ -245,7 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_function), cmocka_unit_test(several_traces), cmocka_unit_test(listeners),
-        cmocka_unit_test(mistakes),     cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(exporters_at_work), cmocka_unit_test(mistakes), cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, start, finish);
 }

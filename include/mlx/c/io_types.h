@@ -53,7 +53,7 @@ MLX_API int mlx_io_reader_descriptor(void **desc_, mlx_io_reader io);
 /* Writes the reader's label. */
 MLX_API int mlx_io_reader_tostring(mlx_string *str_, mlx_io_reader io);
 
-/* Releases the handle. */
+/* Releases the handle; not from within a call that reads by it. */
 MLX_API int mlx_io_reader_free(mlx_io_reader io);
 
 /* A writer on `desc`; the table is copied. */
@@ -65,7 +65,7 @@ MLX_API int mlx_io_writer_descriptor(void **desc_, mlx_io_writer io);
 /* Writes the writer's label. */
 MLX_API int mlx_io_writer_tostring(mlx_string *str_, mlx_io_writer io);
 
-/* Releases the handle. */
+/* Releases the handle; not from within a call that writes by it. */
 MLX_API int mlx_io_writer_free(mlx_io_writer io);
 
 /* What is in a gguf file, or goes into one: arrays by name, and by key values about them, each an array
