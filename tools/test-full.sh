@@ -34,13 +34,19 @@ sanitized_python() {
     return $status
 }
 
-# Programs written for the `mlx` package, in an environment of their own that has no other `mlx`.
+# Programs written for the `mlx` package, in an environment of their own that has no other `mlx`; mlx-lm's own tests
+# come with its source.
 programs() {
-    local env=build/programs
+    local env=build/programs sources=build/programs-sources lm
+    lm=$(sed -n 's/^mlx-lm==/mlx_lm-/p' tools/requirements-mlx-lm.txt)
     [ -x $env/bin/python ] || .venv/bin/python -m venv $env || return 1
     $env/bin/pip install -q --disable-pip-version-check --no-deps -r tools/requirements-programs.txt || return 1
-    PYTHONPATH=$PWD/build/release/python \
-        $env/bin/python -m pytest -q --junitxml "$results/pytest-programs.xml" tests/programs
+    if ! [ -d "$sources/$lm/tests" ]; then
+        $env/bin/pip download -q --disable-pip-version-check --no-deps --no-binary mlx-lm -d $sources \
+            "mlx-lm==${lm#*-}" && tar -xzf "$sources/$lm.tar.gz" -C $sources || return 1
+    fi
+    MLX_LM_SOURCE=$PWD/$sources/$lm PYTHONPATH=$PWD/build/release/python \
+        $env/bin/python -m pytest -q -n "$jobs" --junitxml "$results/pytest-programs.xml" tests/programs
 }
 
 # With real models, in a folder of their own: what examples/python/{chat,search} say.
