@@ -328,12 +328,14 @@ def apart(texts):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
             os.dup2(null, 2)
-            with os.fdopen(w, "w") as out:
-                for t in texts[len(found) :]:
-                    signal.alarm(20)
-                    out.write(json.dumps(answer(t)) + "\n")
-                    out.flush()
-            os._exit(0)
+            try:
+                with os.fdopen(w, "w") as out:
+                    for t in texts[len(found) :]:
+                        signal.alarm(20)
+                        out.write(json.dumps(answer(t)) + "\n")
+                        out.flush()
+            finally:
+                os._exit(0)
         os.close(w)
         with os.fdopen(r) as lines:
             found += [json.loads(line) for line in lines if line.endswith("\n")]

@@ -53,12 +53,16 @@ class _Pool(Module):
             if padding:
                 margins = [(padding, padding) if i == axis else (0, 0) for i in range(x.ndim)]
                 x = mx.pad(x, margins, constant_values=padding_value)
-            if not mx._of_any_size(x) and x.shape[axis] + stride < size:
+            before = (slice(None),) * axis
+            room = size if mx._of_any_size(x) else x.shape[axis]
+            if room + stride < size:
                 raise mx.Error(
                     f"[{type(self).__name__}] expected windows that fit, got one of {size} for axis {axis} of "
-                    f"{x.shape[axis]} with its padding"
+                    f"{room} with its padding"
                 )
-            before = (slice(None),) * axis
+            if room < size:  # however large
+                x = x[(*before, slice(0, 0))]
+                continue
             # The last window begins `size` before the end: no number of windows is needed.
             x = reduce(fold, [x[(*before, slice(k, k - size + 1 or None, stride))] for k in range(size)])
         return x
