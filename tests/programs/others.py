@@ -1,10 +1,15 @@
 """Programs from PyPI that are written for the `mlx` package, each made small and run with the same random weights
 wherever this runs: what they compute, as arrays by name."""
 
+import itertools
+import pathlib
+import tempfile
+
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from architectures import filled
+from architectures import COMMON, digest, filled
+from mlx.optimizers import AdamW
 from mlx.utils import tree_flatten
 
 EDGES = [[0, 1, 2, 3, 4, 5, 1], [1, 2, 3, 4, 5, 0, 4]]
@@ -22,6 +27,68 @@ def gradient(model, f):
     """The value, and all derivatives by the model's weights."""
     value, grads = nn.value_and_grad(model, f)(model)
     return mx.concatenate([value.reshape(1), *(g.reshape(-1) for _, g in sorted(tree_flatten(grads)))])
+
+
+def mlx_lm():
+    """Ways to generate and to fine-tune, with random numbers of the same seed."""
+    from mlx_lm.generate import generate_step, speculative_generate_step
+    from mlx_lm.models import qwen2
+    from mlx_lm.sample_utils import make_logits_processors, make_sampler
+    from mlx_lm.tuner import TrainingArgs, linear_to_lora_layers, train
+    from mlx_lm.tuner.callbacks import TrainingCallback
+
+    def made():
+        mx.random.seed(0)
+        return filled(qwen2.Model(qwen2.ModelArgs.from_dict({**COMMON, "model_type": "qwen2", "hidden_size": 128})))
+
+    model, draft, found = made(), made(), {}
+    prompt = mx.array([5, 17, 42, 3, 28, 60])
+
+    def keep(name, steps):
+        mx.random.seed(11)
+        steps = list(steps)
+        found[f"{name}, tokens"] = mx.array([step[0] for step in steps])
+        found[f"{name}, log p"] = mx.stack([step[1][step[0]] for step in steps])
+
+    for name, sampled in {
+        "temperature": {"temp": 0.8},
+        "top_p": {"temp": 1.0, "top_p": 0.7},
+        "min_p": {"temp": 1.0, "min_p": 0.1},
+        "top_k": {"temp": 1.0, "top_k": 8},
+        "xtc": {"temp": 1.0, "xtc_probability": 0.5, "xtc_threshold": 0.05},
+    }.items():
+        keep(name, generate_step(prompt, model, max_tokens=24, sampler=make_sampler(**sampled)))
+    for name, more in {
+        "greedy": {},
+        "penalty": {"logits_processors": make_logits_processors({3: 2.0}, 1.3, 8)},
+        "rotating cache": {"max_kv_size": 12},
+        "quantized cache": {"kv_bits": 8, "kv_group_size": 32},
+        "prompt in parts": {"prefill_step_size": 2},
+    }.items():
+        keep(name, generate_step(prompt, model, max_tokens=24, **more))
+    keep("speculative", speculative_generate_step(prompt, model, draft, max_tokens=24))
+
+    rng = np.random.default_rng(0)
+    data = [(rng.integers(0, 96, 20).tolist(), 0) for _ in range(16)]
+    for dora, packed in itertools.product((False, True), (False, True)):
+        np.random.seed(0)
+        model, losses = made(), []
+        if packed:
+            nn.quantize(model, 32, 4)
+        model.freeze()
+        linear_to_lora_layers(model, 2, {"rank": 4, "scale": 10.0, "dropout": 0.1}, use_dora=dora)
+        report = TrainingCallback()
+        report.on_train_loss_report = lambda info, losses=losses: losses.append(info["train_loss"])
+        report.on_val_loss_report = lambda info, losses=losses: losses.append(info["val_loss"])
+        sizes = {"batch_size": 4, "iters": 8, "val_batches": 2, "max_seq_length": 32}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "adapters.safetensors"
+            how = TrainingArgs(**sizes, steps_per_report=2, steps_per_eval=4, adapter_file=file)
+            train(model, AdamW(1e-3), data, data, how, training_callback=report)
+        name = ("DoRA" if dora else "LoRA") + (" of 4 bits" if packed else "")
+        found[f"{name}, losses"] = mx.array(losses)
+        found[f"{name}, weights"] = weights(model)
+    return found
 
 
 def mlx_optimizers():
@@ -332,6 +399,7 @@ def mlx_wigner():
 
 
 PROGRAMS = [
+    mlx_lm,
     mlx_optimizers,
     mlx_snn,
     mlx_image,
@@ -350,3 +418,9 @@ PROGRAMS = [
     mlx_wigner,
     einops,
 ]
+
+
+def numbers(program):
+    """What test_others.py compares: a digest of each result."""
+    mx.random.seed(0)
+    return {name: digest(x) for name, x in program().items()}

@@ -1,8 +1,9 @@
 """Writes architectures_of_mlx.json and others_of_mlx.json: what test_architectures.py and test_others.py compare with,
-computed with the `mlx` package 0.32 on the CPU. FOLDER is that of the tests in mlx-lm's source.
+computed with the `mlx` package 0.32 on the CPU. FOLDER is that of the tests in mlx-lm's source; without it,
+the second alone.
 
 pip install --no-deps "mlx==0.32.*" "mlx-cpu==0.32.*" -r ../../tools/requirements-programs.txt
-python programs_of_mlx.py FOLDER
+python programs_of_mlx.py [FOLDER]
 """
 
 import json
@@ -10,8 +11,8 @@ import pathlib
 import sys
 
 import mlx.core as mx
-from architectures import all_models, digest, study
-from others import PROGRAMS
+from architectures import all_models, study
+from others import PROGRAMS, numbers
 
 
 def write(name, found):
@@ -21,5 +22,6 @@ def write(name, found):
 
 if __name__ == "__main__":
     mx.set_default_device(mx.cpu)
-    write("others_of_mlx.json", {f.__name__: {k: digest(v) for k, v in f().items()} for f in PROGRAMS})
-    write("architectures_of_mlx.json", {key: study(model) for key, model in all_models(sys.argv[1])})
+    write("others_of_mlx.json", {f.__name__: numbers(f) for f in PROGRAMS})
+    if len(sys.argv) > 1:
+        write("architectures_of_mlx.json", {key: study(model) for key, model in all_models(sys.argv[1])})
