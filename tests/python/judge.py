@@ -371,6 +371,10 @@ class Arrays:
     normwise  errors are in units of the largest element: of what is made of several steps, each rounded, of which
             every element of the last may depend on all
 
+    conditioned  errors of derivatives are as well in units of what the true ones change by when every operand moves
+            by its own size, up or down: a result of rounded operands would be as far off.  So a bound says of how
+            many roundings of an operand the errors of all steps are worth, whatever the condition of the matrix
+
     Errors of values and derivatives are in units of the sizes of the terms that add up to them: a sum of n numbers
     that cancels may be off by what the largest of them is rounded by.
     """
@@ -387,6 +391,7 @@ class Arrays:
     gives: object = None
     terms: object = None
     normwise: bool = False
+    conditioned: bool = False
 
 
 def _each(f):
@@ -423,6 +428,11 @@ def _exact_array(a):
 
 def _at_least(low, sizes):
     return [max(a, b) for a, b in zip(low, sizes)] if len(low) == len(sizes) else sizes
+
+
+def _signs(rng, row, n):
+    """Ways for all operands to move at once."""
+    return rng.choice([-1, 1], (4 if row.conditioned else 0, n)).tolist()
 
 
 def judge_arrays(row, kind, most=None):
@@ -516,15 +526,23 @@ def _judge_arrays_at(row, kind, scale, verdict, whole):
         terms = [[a * b for a, b in zip(J[j], c)] for j in n]
         floor = max((abs(v) for line in terms for v in line), default=0) * mpf(2) ** -100
         g = mx.vjp(fn, X, CT)[1]
-        own = [abs(v) for v in _flat(row.terms(*map(_exact_array, raw)))] if row.terms else [0] * len(true)
-        size = largest([sum(map(abs, v)) for v in terms], X)
-        see("vjp", flat(g), list(map(sum, terms)), row.slope, _at_least(own, size))
-        terms = [[J[j][i] * d[j] for j in n] for i in range(len(true))]
-        g = mx.jvp(fn, X, T)[1]
-        size = largest([sum(map(abs, v)) for v in terms], y)
-        see("jvp", flat(g), list(map(sum, terms)), row.slope, _at_least(own, size))
-        if bound_of(row.second, kind) is None or not whole:
-            return
+        moves = [[(k, s * v * h) for k, (s, v) in enumerate(zip(signs, numbers))] for signs in _signs(rng, row, len(n))]
+
+        def sway(f):
+            """For each number of f, a derivative, by how much all that moves moves it, at most."""
+            less, more = ([f(*[(k, s * v) for k, v in move]) for move in moves] for s in (-1, 1))
+            parts = [[abs(b - a) / (2 * h) for a, b in zip(u, v)] for u, v in zip(less, more)]
+            return [max(of) for of in zip(*parts)]
+
+        def across(*by):
+            return [(total((j, h), *by) - total((j, -h), *by)) / (2 * h) for j in n]
+
+        def forth(*by):
+            return [(b - a) / (2 * h) for a, b in zip(moved(*back, *by), moved(*along, *by))]
+
+        def added(sizes, f):
+            return [s + v for s, v in zip(sizes, sway(f))] if moves else sizes
+
         # How the cotangents change along t: differences of differences of the sum of ct y.
         along = [(j, v * h) for j, v in enumerate(d)]
         back = [(j, -v) for j, v in along]
@@ -532,13 +550,22 @@ def _judge_arrays_at(row, kind, scale, verdict, whole):
         def total(*by):
             return sum(a * b for a, b in zip(moved(*by), c))
 
-        second = [
-            (total((j, h), *along) - total((j, h), *back) - total((j, -h), *along) + total((j, -h), *back))
-            / (4 * h * h)
-            for j in n
-        ]
+        own = [abs(v) for v in _flat(row.terms(*map(_exact_array, raw)))] if row.terms else [0] * len(true)
+        size = largest(added([sum(map(abs, v)) for v in terms], across), X)
+        see("vjp", flat(g), list(map(sum, terms)), row.slope, _at_least(own, size))
+        terms = [[J[j][i] * d[j] for j in n] for i in range(len(true))]
+        g = mx.jvp(fn, X, T)[1]
+        size = largest(added([sum(map(abs, v)) for v in terms], forth), y)
+        see("jvp", flat(g), list(map(sum, terms)), row.slope, _at_least(own, size))
+        if bound_of(row.second, kind) is None or not whole:
+            return
+
+        def twice(*by):
+            return [(b - a) / (2 * h) for a, b in zip(across(*back, *by), across(*along, *by))]
+
+        second = twice()
         g = mx.jvp(lambda *v: mx.vjp(fn, list(v), CT)[1], X, T)[1]
-        size = max([floor, *map(abs, second)])
+        size = max([floor, *added(list(map(abs, second)), twice)])
         see("second", flat(g), second, row.second, [size] * len(second))
 
 

@@ -1,5 +1,6 @@
 """The functions of mlx.nn for judge.py."""
 
+import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from judge import KINDS, Arrays
@@ -19,6 +20,13 @@ def A(*args, **kw):
 
 def sigmoid(x):
     return 1 / (1 + mp.exp(-x))
+
+
+def fast_gate(x, times=1):
+    """The size of sigmoid(u), u = 1.702 x, with what it changes by when u is moved by its own size, since 1.702 is
+    rounded. The slope has that change as a term, which changes as much again."""
+    u = mpf("1.702") * x
+    return sigmoid(u) * (1 + abs(u) * sigmoid(-u)) ** times
 
 
 def softplus(x):
@@ -100,20 +108,19 @@ ROWS = [
         nn.gelu_fast_approx,
         lambda x: x * sigmoid(mpf("1.702") * x),
         ({"low": -5, "high": 60},),
-        value=12,
-        slope=24,
-        second=24,
-        terms=lambda x: sigmoid(mpf("1.702") * x),
-        second_terms=lambda x: sigmoid(mpf("1.702") * x),
+        value_terms=lambda x: abs(x) * fast_gate(x),
+        terms=lambda x: fast_gate(x, 2),
+        second_terms=lambda x: fast_gate(x, 2),
     ),
-    E("silu", nn.silu, lambda x: x * sigmoid(x), (NEAR,), slope=12, second=12, terms=sigmoid, second_terms=sigmoid),
+    # One operation; its slope is the square of an exponential times two terms.
+    E("silu", nn.silu, lambda x: x * sigmoid(x), (NEAR,), slope=5, second=5, terms=sigmoid, second_terms=sigmoid),
     E(
         "mish",
         nn.mish,
         lambda x: x * mp.tanh(softplus(x)),
         (NEAR,),
-        slope=16,
-        second=24,
+        slope=8,  # of the softplus, of the tanh of it, and twice of the square of that
+        second=8,
         terms=lambda x: mp.tanh(softplus(x)),
         second_terms=lambda x: mp.tanh(softplus(x)),
     ),
@@ -126,11 +133,10 @@ ROWS = [
             f,
             means,
             (on,),
-            value=4,
             value_terms=abs,
             terms=one,
-            slope=24,
-            second=48,
+            slope=3,
+            second=3,
             second_terms=one,
             kinds=kinds,
         )
@@ -584,16 +590,87 @@ ROWS += [
         "MultiHeadAttention",
         attend,
         lambda x, y, **p: multi_head(x, y, **p),
-        some(1, 2, 2),
-        some(1, 3, 2),
+        fraction(1, 2, 2),
+        fraction(1, 3, 2),
         call=lambda x, y: attend(x, y, y),
-        slope=64,
-        second=99,
-    ),  # exp of products of four random numbers
+        conditioned=True,
+        slope=4,
+        second=4,
+    ),
     layer("Upsample nearest", nn.Upsample(2), lambda x: np.repeat(np.repeat(x, 2, 1), 2, 2), some(1, 2, 2, 1)),
     layer("Upsample", nn.Upsample(2, "linear"), lambda x: resampled(x, 2, linear_kernel, 1), some(1, 2, 2, 1)),
     layer("Upsample cubic", nn.Upsample(2, "cubic"), lambda x: resampled(x, 2, keys, 2), some(1, 3, 2, 1)),
     layer("PReLU", nn.PReLU(), lambda x, weight: np.where(x > 0, x, weight * x), some(2, 3)),
+]
+
+
+# ------------------------------------------------------------------ transformers, as functions of their inputs
+
+
+def of_inputs(name, module, means, *inputs, **kw):
+    """A module whose layers are judged with their parameters, which are numbers of any dtype here."""
+    from mlx.utils import tree_flatten, tree_unflatten
+
+    rng = np.random.default_rng(11)
+    chosen = [(key, rng.integers(-12, 13, p.shape) / 8 + 1 / 16) for key, p in tree_flatten(module.parameters())]
+    exact = tree_unflatten([(key, np.frompyfunc(mpf, 1, 1)(a)) for key, a in chosen])
+
+    def fn(*x):
+        module.update(tree_unflatten([(key, mx.array(a, mx.float64).astype(x[0].dtype)) for key, a in chosen]))
+        return module(*x, *[None] * (3 if name == "Transformer" else len(x)))
+
+    return A(name, fn, lambda *x: means(exact, *x), inputs, conditioned=True, slope=6, second=6, **kw)
+
+
+def layer_norm(p, x):
+    return normalized(x, (-1,), 1e-5) * p["weight"] + p["bias"]
+
+
+def attended(p, x, y):
+    w = {key: part["weight"] for key, part in p.items()}
+    a = attention(x @ w["query_proj"].T, y @ w["key_proj"].T, y @ w["value_proj"].T, 1 / mp.sqrt(x.shape[-1] // 2), 2)
+    return a @ w["out_proj"].T
+
+
+def fed_forward(p, x):
+    return linear(np.maximum(linear(x, **p["linear1"]), mpf(0)), **p["linear2"])
+
+
+def encoder_layer(p, x):
+    y = layer_norm(p["ln1"], x)
+    x = x + attended(p["attention"], y, y)
+    return x + fed_forward(p, layer_norm(p["ln2"], x))
+
+
+def decoder_layer(p, x, memory):
+    y = layer_norm(p["ln1"], x)
+    x = x + attended(p["self_attention"], y, y)
+    x = x + attended(p["cross_attention"], layer_norm(p["ln2"], x), memory)
+    return x + fed_forward(p, layer_norm(p["ln3"], x))
+
+
+def stacked(one):
+    def all_of(p, x, *memory):
+        for inside in p["layers"]:
+            x = one(inside, x, *memory)
+        return layer_norm(p["ln"], x)
+
+    return all_of
+
+
+PLACES = fraction(1, 1, 4), fraction(1, 2, 4)  # of the target and of the memory
+encoder, decoder = stacked(encoder_layer), stacked(decoder_layer)
+ROWS += [
+    of_inputs("TransformerEncoderLayer", nn.TransformerEncoderLayer(4, 2, 3), encoder_layer, fraction(1, 2, 4)),
+    of_inputs("TransformerEncoder", nn.TransformerEncoder(1, 4, 2, 3), encoder, fraction(1, 2, 4)),
+    of_inputs("TransformerDecoderLayer", nn.TransformerDecoderLayer(4, 2, 3), decoder_layer, *PLACES),
+    of_inputs("TransformerDecoder", nn.TransformerDecoder(1, 4, 2, 3), decoder, *PLACES),
+    of_inputs(
+        "Transformer",
+        nn.Transformer(4, 2, 1, 1, 3),
+        lambda p, x, y: decoder(p["decoder"], y, encoder(p["encoder"], x)),
+        *reversed(PLACES),
+    ),
 ]
 ACTIVATIONS = {
     "Sigmoid": nn.sigmoid,

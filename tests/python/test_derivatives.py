@@ -78,10 +78,8 @@ UNJUDGED = {
     "of a key; what else they take is added or multiplied, as in random.uniform and random.normal": words("""
         random.bernoulli random.categorical random.gumbel random.key random.laplace random.multivariate_normal
         random.permutation random.randint random.seed random.split random.truncated_normal"""),
-    "quantized: judged by its own formats in tests/python/test_quantize.py": words("""
-        dequantize from_fp8 gather_qmm gather_qqmm qqmm quantize quantized_matmul to_fp8 nn.QQLinear
-        nn.QuantizedLinear
-        nn.QuantizedEmbedding nn.quantize"""),
+    "rounds to a format of few bits, which has no derivative; its layers are quantized_matmul and dequantize": words("""
+        from_fp8 gather_qqmm qqmm quantize to_fp8 nn.QQLinear nn.QuantizedLinear nn.QuantizedEmbedding nn.quantize"""),
     "functions of functions, tests/python/test_transforms.py and test_control.py": words("""
         checkpoint compile cond export_function export_to_dot exporter grad hessian import_function inspect_function
         jacfwd jacrev jvp linearize pullback scan value_and_grad vjp vmap while_loop nn.value_and_grad"""),
@@ -92,19 +90,31 @@ UNJUDGED = {
         new_thread_local_stream new_thread_unsafe_stream printoptions reset_peak_memory result_type save save_gguf
         save_safetensors savez savez_compressed set_cache_limit set_default_device set_default_stream set_index_errors
         set_memory_limit set_printoptions set_wired_limit stream synchronize"""),
-    "complex, of a phase that is a choice: tests/python/test_linalg.py": words("linalg.eig"),
-    "of frames, by the adjoint of each other: tests/python/test_fft.py": words("fft.stft fft.istft"),
     "the rules are those of a user's text": words(
         "fast.cpu_kernel fast.cuda_kernel fast.metal_kernel fast.precompiled_cuda_kernel"
     ),
-    "by composition: tests/python/test_fast.py": words("fast.gated_delta_update"),
     "several processes, tests/python/test_distributed.py": words("""
         nn.AllToShardedLinear nn.FullyShardedModule nn.QuantizedAllToShardedLinear nn.QuantizedShardedToAllLinear
         nn.ShardedToAllLinear nn.average_gradients nn.fully_shard"""),
-    "made of layers that are judged": words("""
-        nn.Module nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder
-        nn.TransformerEncoderLayer"""),
+    "what layers are made of": words("nn.Module"),
 }  # fmt: skip
+
+
+# What is not judged in every floating dtype, and why.
+LAPACK = words(
+    "inv det slogdet solve solve_triangular tri_inv cholesky cholesky_inv pinv qr lu lu_factor svd eigvalsh eigh"
+)
+FEWER = {
+    "matrices of half types are refused": [f"linalg.{name}" for name in LAPACK],
+    "complex64, whatever the operand is of": words("""
+        linalg.eig linalg.eigvals fft.fft fft.fft2 fft.fftn fft.ifft fft.ifft2 fft.ifftn fft.rfft fft.rfft2 fft.rfftn
+        fft.irfft fft.irfft2 fft.irfftn fft.stft fft.istft"""),
+    "float64 is refused, or becomes float32": words("""
+        fast.gated_delta_update quantized_matmul gather_qmm fast.cross_entropy"""),
+    "each dtype has random numbers of its own, to which the same rule applies": words("random.uniform random.normal"),
+    "its frequencies are float32": words("nn.SinusoidalPositionalEncoding"),
+    "float16 has no room for the cotangents": ["nn.gelu in its tail", "nn.gelu_approx in its tail"],
+}
 
 
 def public():
@@ -127,6 +137,12 @@ def test_every_function_is_judged_or_has_a_reason():
     assert names - judged - reasons - set(ALIASES) == set()
     assert reasons & judged == set() and reasons - names == set() and set(ALIASES) - names == set()
     assert set(ALIASES.values()) - judged == set()
+
+
+def test_all_dtypes_are_judged_or_there_is_a_reason():
+    assert {name for name, row in ROWS.items() if set(row.kinds) != set(KINDS)} == {
+        n for ns in FEWER.values() for n in ns
+    }
 
 
 if __name__ == "__main__":
