@@ -5,10 +5,12 @@
 #   make test       everything a change must pass
 #   make test-full  the slow rest: thread sanitizer, sanitizers over everything, long tests
 #   make test-bare  as root: the README's two commands in a Debian 12 that has nothing else, in build/bare
+#   make test-gpu   with an NVIDIA GPU: each operation beside the CPU, the Python tests on the GPU
 #   make fuzz       damaged files of every format for SECONDS (60) each, under the sanitizers
 #   make demo       train on scanned digits in Python, classify the same digits from C
 #   make bench      print the figures of merit beside NumPy and JAX; PEERS=all: PyTorch and llama.cpp too
-#   make accuracy  the table of docs/accuracy.md, over 10^8 operands for each function
+#   make bench-gpu  with an NVIDIA GPU: beside PyTorch where it is installed, and the bandwidth of a copy
+#   make accuracy   the table of docs/accuracy.md, over 10^8 operands for each function
 #   make docs       the C API as HTML and man pages, in build/docs
 #   make install PREFIX=dir
 #   make lint       check the layout of C and Python, and look for mistakes
@@ -20,7 +22,7 @@ JOBS   ?= $(shell nproc)
 PYTHON  = .venv/bin/python
 export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: help setup build test test-full test-bare fuzz demo bench accuracy docs install lint format clean
+.PHONY: help setup build test test-full test-bare test-gpu fuzz demo bench bench-gpu accuracy docs install lint format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -43,6 +45,9 @@ test-bare:
 	@tools/setup.sh bare
 	@tools/test-bare.sh
 
+test-gpu: setup
+	@tools/test-gpu.sh
+
 SECONDS ?= 60
 fuzz: setup
 	@tools/fuzz.sh $(SECONDS)
@@ -52,6 +57,9 @@ demo: build
 
 bench: build
 	@tools/bench.sh
+
+bench-gpu: setup
+	@tools/bench-gpu.sh
 
 accuracy: build
 	@tools/accuracy.sh

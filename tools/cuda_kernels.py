@@ -8,6 +8,7 @@ it is made of, so only what changed is compiled again; several are compiled at o
 
 import argparse
 import ctypes
+import ctypes.util
 import hashlib
 import importlib.util
 import os
@@ -23,11 +24,17 @@ OPTIONS = ["-fmad=false", "--device-int128", "-default-device", "-std=c++17"]
 
 
 def find_nvrtc():
-    """libnvrtc of the package nvidia-cuda-nvrtc-cu12."""
+    """libnvrtc of the package nvidia-cuda-nvrtc-cu12, or of a CUDA toolkit."""
     spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
     for place in spec.submodule_search_locations if spec else []:
         for path in sorted(Path(place, "lib").glob("libnvrtc.so.*")):
             return str(path)
+    toolkits = [os.environ.get("CUDA_HOME", "/usr/local/cuda"), "/usr/local/cuda"]
+    for place in [Path(t, part) for t in toolkits for part in ("lib64", "targets/x86_64-linux/lib")]:
+        for path in sorted(place.glob("libnvrtc.so.*")):
+            return str(path)
+    if ctypes.util.find_library("nvrtc"):
+        return ctypes.util.find_library("nvrtc")
     sys.exit(
         "cuda_kernels: no nvidia.cuda_nvrtc: pip install nvidia-cuda-nvrtc-cu12, or give --nvrtc (CMake: MLX_NVRTC)"
     )

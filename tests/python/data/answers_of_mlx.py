@@ -329,6 +329,7 @@ def apart(texts):
             os.dup2(null, 1)
             os.dup2(null, 2)
             try:
+                mx.set_default_device(mx.cpu)  # a GPU does not work in the child of a process that uses it
                 with os.fdopen(w, "w") as out:
                     for t in texts[len(found) :]:
                         signal.alarm(20)

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# On a machine with an NVIDIA GPU: every operation there beside the CPU, then the Python tests with the GPU as
+# the default device.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. tools/steps.sh
+. tools/gpu.sh
+
+on_gpu() {
+    PYTHONPATH=$PWD/build/cuda/python run_pytest "$@"
+}
+
+step 'Build with CUDA' build_cuda
+step 'Operations, beside the CPU' on_gpu gpu tests/python/test_gpu.py
+step 'Python tests, the GPU by default' on_gpu gpu-default -m 'not slow' --ignore tests/python/test_gpu.py \
+    --ignore tests/python/test_contributing.py --ignore tests/python/test_install.py
+summary
