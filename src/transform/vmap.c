@@ -120,12 +120,14 @@ static int replay(const struct recording *g, const struct recorded *e, const boo
     MX_SCOPE(n->stream);
     for (int k = 0; k < n->nout; k++)
         yaxis[k] = -1;
-    if (none)
+    if (none) {
+        shapes_matter("vmap over no examples");
         none_of(g, n, out, y, yaxis);
-    else if (any)
+    } else if (any) {
         n->op->vmap(&c, axis, y, yaxis);
-    else
+    } else {
         remake(g, n, out, x, y);
+    }
     for (int k = 0; k < n->nout && !mx_failed(); k++) {
         mx_keep(&v[out[k]].x, y[k]);
         v[out[k]].axis = yaxis[k];

@@ -78,6 +78,8 @@ def test_exported(name, portable, tmp_path):
         (lambda x: mx.stack(mx.unstack(x), axis=-1), [(3, 2), (5, 2), (1, 3)]),
         (lambda x: nn.Upsample(1.5)(x), [(2, 4, 3), (2, 7, 3), (1, 2, 5)]),
         (lambda x: nn.Upsample(2.0, mode="linear", align_corners=True)(x), [(2, 4, 3), (2, 7, 3), (1, 2, 5)]),
+        (mx.vmap(lambda y: y * 2 + y.sum()), [(0, 3), (4, 3), (2, 5)]),
+        (mx.vmap(mx.grad(lambda y: (y * y * y).sum())), [(0, 3), (4, 3), (1, 2)]),
         (lambda x: mx.linalg.cross(x, x[::-1]), [(2, 2), (2, 3), (4, 3)]),
         (lambda x: mx.linalg.lu(x, stream=mx.cpu)[1], [(1, 2, 4, 4), (1, 4, 4, 4), (3, 2, 3)]),
         (lambda x: mx.linalg.lu(x, stream=mx.cpu)[2], [(1, 2, 4, 4), (1, 4, 4, 4), (3, 2, 3)]),
