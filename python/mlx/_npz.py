@@ -5,7 +5,6 @@ import io
 import os
 import reprlib
 import secrets
-import tempfile
 import zipfile
 
 import mlx.core as mx
@@ -30,20 +29,26 @@ def save(file, args, kwargs, compressed):
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"[savez] {path} is not a regular file")
     # Written without a name, or beside, and renamed, so that an interrupted save leaves the old file whole.
+    beside = free_name(path)
     try:
-        descriptor, beside = open_beside(path)
-    except FileNotFoundError as error:
-        raise mx.MissingFileError(f"[savez] could not create {path}: {error.strerror}") from None
-    try:
+        try:
+            descriptor = open_beside(path, beside)
+        except FileNotFoundError as error:
+            raise mx.MissingFileError(f"[savez] could not create {path}: {error.strerror}") from None
         with os.fdopen(descriptor, "wb") as out:
-            os.fchmod(descriptor, mode_of(path))
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(descriptor, os.stat(path).st_mode & 0o7777)
             write(out, arrays, compressed)
             out.flush()
-            beside = beside or name_beside(path, descriptor)
+            if not os.path.exists(beside):
+                name_it(beside, descriptor)
         os.replace(beside, path)
-    except BaseException:
-        if beside:
+    except BaseException as error:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(beside)
+        interrupt = error.__context__
+        if isinstance(error, Exception) and interrupt is not None and not isinstance(interrupt, Exception):
+            raise interrupt from None  # of which closing the archive made an error of its own
         raise
 
 
@@ -99,37 +104,29 @@ class Watched:
         return self.tell()
 
 
-def open_beside(path):
-    """A new file in the folder of the path; without a name (None) where the file system has such files."""
-    folder = os.path.dirname(path)
-    try:
+def free_name(path):
+    """One beside the path that nothing has, known before anything is there: so an interrupt leaves nothing."""
+    while True:
+        name = f"{path}.{secrets.token_hex(4)}"
+        if not os.path.lexists(name):
+            return name
+
+
+def open_beside(path, name):
+    """A new file in the folder of the path, without a name where the file system has such files."""
+    with contextlib.suppress(OSError):
         if os.path.exists("/proc/self/fd"):
-            return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), None
-    except OSError:
-        pass
-    return tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
+            return os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    return os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
 
 
-def name_beside(path, descriptor):
-    """Gives a file without a name one beside the path."""
+def name_it(name, descriptor):
+    """Gives a file without a name one."""
     files = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        while True:
-            name = f"{path}.{secrets.token_hex(3)}"
-            with contextlib.suppress(FileExistsError):
-                os.link(str(descriptor), name, src_dir_fd=files)
-                return name
+        os.link(str(descriptor), name, src_dir_fd=files)
     finally:
         os.close(files)
-
-
-def mode_of(path):
-    try:
-        return os.stat(path).st_mode & 0o7777
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
 
 
 def write(file, arrays, compressed):

@@ -443,7 +443,7 @@ int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp c
     struct user *u = object_of(__func__, "cls", cls.ctx);
     struct capi_result r;
     if (!ready(__func__, u, res, "input_0", input_0.ctx) || !ready(__func__, u, res, "input_1", input_1.ctx) ||
-        !capi_result_open(&r))
+        (input_2_num && !capi_given(input_2, "numbers")) || !capi_result_open(&r))
         return capi_report();
     unsigned long before = capi_reports();
     int status = CALL(custom_jvp, u, &r.vec, input_0, input_1, input_2, input_2_num);
@@ -457,7 +457,7 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
     struct user *u = object_of(__func__, "cls", cls.ctx);
     struct capi_result r;
     if (!ready(__func__, u, res_0, "input_0", input_0.ctx) || !ready(__func__, u, res_1, "input_0", input_0.ctx) ||
-        !capi_result_open(&r))
+        (input_1_num && !capi_given(input_1, "axes")) || !capi_result_open(&r))
         return capi_report();
     struct capi_axes axes;
     bool opened = capi_axes_open(&axes);

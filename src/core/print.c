@@ -88,6 +88,15 @@ static void put_axis(const struct printer *p, int axis, const char *at)
     fputc(']', p->out);
 }
 
+/* Many short axes make a text that no memory holds, of an array that takes none (broadcast, or empty). */
+static bool fits(mx x)
+{
+    int64_t parts = 1;
+    for (int i = 0; i < x->ndim && x->shape[i] && parts <= 1 << 24; i++)
+        parts *= x->shape[i] > 2 * EDGE ? 2 * EDGE + 1 : x->shape[i];
+    return parts <= 1 << 24;
+}
+
 char *array_text(mx x, int precision)
 {
     enum { MOST = 1074 }; /* the last digit of the smallest float64 */
@@ -104,7 +113,10 @@ char *array_text(mx x, int precision)
     locale_t before = uselocale(plain);
     struct printer p = { out, x, precision < MOST ? precision : MOST };
     fputs("array(", out);
-    put_axis(&p, 0, array_host(x));
+    if (fits(x))
+        put_axis(&p, 0, array_host(x));
+    else
+        fputs(x->size ? "[...]" : "[]", out);
     fprintf(out, ", dtype=%s)", dtype_name(x->dtype));
     uselocale(before);
     freelocale(plain);

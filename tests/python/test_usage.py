@@ -414,3 +414,10 @@ def test_forms_that_programs_use():
     assert mx.roll(x, 1, axis=0).tolist() == mx.roll(x, shift=1, axis=0).tolist() == [[3, 4, 5], [0, 1, 2]]
     assert mx.concatenate(x).tolist() == [0, 1, 2, 3, 4, 5]
     assert mx.stack(x).tolist() == x.tolist()
+
+
+def test_texts_of_many_short_axes_are_short():
+    """An array that takes no memory may have more brackets than there is memory for."""
+    assert str(mx.zeros([3] * 36 + [0])) == "array([], dtype=float32)"
+    assert str(mx.broadcast_to(mx.array(1), [3] * 36)) == "array([...], dtype=int32)"
+    assert str(mx.zeros((2, 0))) == "array([[],\n       []], dtype=float32)"

@@ -583,6 +583,7 @@ static void rules(void **state)
     assert_int_equal(mlx_vector_array_size(res), 2);
     OK(mlx_vector_int_get(&axis, axes, 0));
     assert_int_equal(axis, 1);
+    FAILS(mlx_closure_custom_vmap_apply(&res, &axes, m2, x, NULL, 2), "`input_1`, got NULL");
     FAILS(mlx_closure_custom_vmap_apply(&res, &axes, mlx_closure_custom_vmap_new(), x, argnums, 1),
           "a closure");
     mlx_closure_custom_jvp_free(j);
