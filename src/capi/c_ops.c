@@ -696,8 +696,10 @@ int mlx_unstack(mlx_vector_array *res, const mlx_array a, int axis, const mlx_st
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a);
     int i = is_nil(x) ? -1 : axis_of("unstack", axis, x->ndim), n = i < 0 ? -1 : dim(x, i);
-    if (n == 0)
-        graph_note_read(x); /* there is no part to say it of */
+    if (n == 0) { /* there is no part to say it of */
+        graph_note_read(x);
+        shapes_matter("unstack");
+    }
     mx *part = n < 0 ? NULL : mx_malloc(((size_t)n + 1) * sizeof *part);
     /* One node for all parts, so that their gradients meet in one concatenation. */
     if (!part || (n > 0 && mx_split(mx_size_checked(x, i), n, i, part) < 0))

@@ -127,6 +127,10 @@ static void compose_attention(const struct call *c, mx y[])
     enum dtype wide = wide_of(q);
     mx k = mx_astype(c->x[1], wide), v = mx_astype(c->x[2], wide);
     int group = dim(q, -3) / dim(k, -3);
+    if (group != 1) { /* which another number of heads would change */
+        q = mx_size_checked(q, -3);
+        k = mx_size_checked(k, -3);
+    }
     mx scaled = mx_multiply(mx_astype(q, wide), array_of_double(a->scale, wide));
     mx s = by_heads(scaled, mx_swapaxes(k, -1, -2), group);
     if (a->causal)

@@ -25,6 +25,13 @@ ROUNDED = {
 }  # fmt: skip
 
 
+def heads_of_one(k):
+    """The derivative of attention of four heads, whatever the number of theirs that share keys."""
+    q = ramp(mx, 1, 4, 3, 4)
+    attention = mx.fast.scaled_dot_product_attention
+    return mx.jvp(lambda k: attention(q, k, k, scale=0.5), [k], [k * 2])[1][0]
+
+
 def flat(y):
     return [b for a in y for b in flat(a)] if isinstance(y, (list, tuple)) else [y]
 
@@ -80,6 +87,8 @@ def test_exported(name, portable, tmp_path):
         (lambda x: nn.Upsample(2.0, mode="linear", align_corners=True)(x), [(2, 4, 3), (2, 7, 3), (1, 2, 5)]),
         (mx.vmap(lambda y: y * 2 + y.sum()), [(0, 3), (4, 3), (2, 5)]),
         (mx.vmap(mx.grad(lambda y: (y * y * y).sum())), [(0, 3), (4, 3), (1, 2)]),
+        (lambda x: sum(mx.unstack(x), mx.zeros(3)), [(0, 3), (2, 3), (1, 3)]),
+        (heads_of_one, [(1, 1, 2, 4), (1, 2, 2, 4), (1, 4, 5, 4)]),
         (lambda x: mx.linalg.cross(x, x[::-1]), [(2, 2), (2, 3), (4, 3)]),
         (lambda x: mx.linalg.lu(x, stream=mx.cpu)[1], [(1, 2, 4, 4), (1, 4, 4, 4), (3, 2, 3)]),
         (lambda x: mx.linalg.lu(x, stream=mx.cpu)[2], [(1, 2, 4, 4), (1, 4, 4, 4), (3, 2, 3)]),

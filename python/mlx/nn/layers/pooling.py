@@ -24,6 +24,27 @@ def _smallest(dtype):
     return -mx.inf if mx.issubdtype(dtype, mx.floating) else mx.iinfo(dtype).min
 
 
+# Windows up to this are a chain of slices, which takes only the windows there are; larger ones are made of windows of
+# 1, 2, 4, ... at every place.
+_CHAIN = 32
+
+
+def _folded(x, fold, before, size, stride):
+    """Windows of `size` along the axis behind the slices `before`, folded. The last one begins `size` before the end:
+    no number of windows is needed."""
+    if size <= _CHAIN:
+        return reduce(fold, [x[(*before, slice(k, k - size + 1 or None, stride))] for k in range(size)])
+    parts, begin, width = [], 0, 1
+    while width <= size:
+        if size & width:
+            parts.append(x[(*before, slice(begin, begin + width - size or None, stride))])
+            begin += width
+        if 2 * width <= size:
+            x = fold(x[(*before, slice(None, -width))], x[(*before, slice(width, None))])
+        width *= 2
+    return reduce(fold, parts)
+
+
 class _Pool(Module):
     """What the layers share. A window is a box, so its maximum and its sum are taken along one axis
     after the other, and along one axis they are a chain of the slices x[k], x[k + stride], ..."""
@@ -63,8 +84,7 @@ class _Pool(Module):
             if room < size:  # however large
                 x = x[(*before, slice(0, 0))]
                 continue
-            # The last window begins `size` before the end: no number of windows is needed.
-            x = reduce(fold, [x[(*before, slice(k, k - size + 1 or None, stride))] for k in range(size)])
+            x = _folded(x, fold, before, size, stride)
         return x
 
 
