@@ -211,10 +211,22 @@ static struct conv_args grouped_by(const struct conv_args *a, struct size batch,
     return b;
 }
 
-static void conv_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+/* The operands that only lend sizes, of one example. */
+static struct call lent_by_one(const struct call *c, const int axis[], mx in[])
 {
+    struct call one = *c;
+    one.x = in;
+    for (int i = 0; i < c->nin; i++)
+        in[i] = i < 2 || axis[i] < 0 ? c->x[i] : mx_squeeze(mx_slice_axis(c->x[i], axis[i], 0, 1, 1), &axis[i], 1);
+    return one;
+}
+
+static void conv_vmap(const struct call *mapped, const int axis[], mx y[], int yaxis[])
+{
+    mx v[2 + MX_MAX_NDIM];
+    const struct call one = lent_by_one(mapped, axis, v), *c = &one;
     const struct conv_args *a = c->args;
-    struct size batch = batch_size(c, axis);
+    struct size batch = batch_size(mapped, axis);
     mx x = c->x[0], w = c->x[1];
     yaxis[0] = 0;
     if (axis[1] < 0) {
@@ -234,10 +246,12 @@ static void conv_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     y[0] = out_of(node_of(c, &b, x, into_rows(w, groups)), -1, groups, batch, dim(w, 1) / groups);
 }
 
-static void conv_weight_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+static void conv_weight_vmap(const struct call *mapped, const int axis[], mx y[], int yaxis[])
 {
+    mx v[2 + MX_MAX_NDIM];
+    const struct call one = lent_by_one(mapped, axis, v), *c = &one;
     const struct conv_args *a = c->args;
-    struct size batch = batch_size(c, axis);
+    struct size batch = batch_size(mapped, axis);
     int groups = a->groups;
     mx x = batch_first(c->x[0], axis[0]), ct = batch_first(c->x[1], axis[1]);
     int in = dim(x, -1) / groups, out = dim(ct, -1);

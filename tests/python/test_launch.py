@@ -60,6 +60,7 @@ def test_a_program_runs(program, tmp_path):
 def test_other_programs(program):
     assert call("launch", "-n", 1, "printf", "%s.", "-n", "5").stdout == "-n.5."
     assert json.loads(call("launch", sys.executable, program, "x").stdout)[2] == ["x"]
+    assert json.loads(call("launch", "-n", 1, "--", sys.executable, program, "--", "x").stdout)[2] == ["--", "x"]
     assert json.loads(call("launch", "--python", sys.executable, program, "y").stdout)[2] == ["y"]
     assert call("launch", "--print-python").stdout.strip() == sys.executable
 

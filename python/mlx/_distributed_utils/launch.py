@@ -61,6 +61,8 @@ def main(argv=None):
     if args.print_python:
         print(sys.executable)
         return 0
+    if args.command[:1] == ["--"]:  # which ends the options of this program
+        del args.command[0]
     if not args.command:
         parser.error("expected a program to run")
     asked_for(parser, args)
