@@ -45,6 +45,9 @@ def _jacobian(name, fun, argnums, has_aux, compute):
             return value if has_aux else (value, None)
 
         chosen = tuple(args[i] for i in places)
+        for _, leaf in tree_flatten(chosen):
+            if isinstance(leaf, mx.array):
+                mx._of_any_size(leaf, f"{name}, which takes as many directions as there are elements")
         value, aux, whole = compute(name, of_chosen, chosen)
         result = tree_map(lambda leaf: whole(leaf, several), value)
         return (result, aux) if has_aux else result

@@ -444,6 +444,10 @@ COMPOSE(scatter)
     for (int i = 0; i < x->ndim; i++)
         if (u->shape[lead + i] != (place_in(a->axes, i) >= 0 ? 1 : x->shape[i]))
             shapes_matter("scatter");
+        else if (place_in(a->axes, i) < 0 && x->shape[i] == 1) /* all of it, or the first of it */
+            x = mx_size_checked(x, i);
+    if (is_nil(x))
+        return;
     if (a->axes.n == 1) {
         index = along(flat(from_first(index, number(size_of(x, axis)), a->outside)), axis, x->ndim);
         u = lead ? mx_flatten(u, 0, lead - 1) : mx_expand_dims(u, first, 1);

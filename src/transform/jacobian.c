@@ -11,6 +11,7 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "ops/op.h"
 #include "ops/ops.h"
 #include "transform/body.h"
 
@@ -122,6 +123,7 @@ static int call_jacobian(struct closure *self, int n, const mx x[], struct mx_li
     struct mx_list by = { 0 }, y = { 0 }, basis = { 0 }, batches = { 0 };
     struct closure *derivative = NULL;
     int failed = 0, *axes = NULL;
+    shapes_matter(name_of(j)); /* as many directions as elements */
     for (int i = 0; i < j->n && !failed; i++) {
         if ((failed = j->argnums[i] >= n))
             mx_fail("[%s] cannot differentiate by argument %d of a call with %d", name_of(j), j->argnums[i], n);

@@ -93,6 +93,7 @@ def test_exported(name, portable, tmp_path):
         (mx.vmap(mx.grad(lambda y: (y * y * y).sum())), [(0, 3), (4, 3), (1, 2)]),
         (lambda x: sum(mx.unstack(x), mx.zeros(3)), [(0, 3), (2, 3), (1, 3)]),
         (heads_of_one, [(1, 1, 2, 4), (1, 2, 2, 4), (1, 4, 5, 4)]),
+        (mx.jacrev(mx.sin), [(3,), (1,), (0,), (2,)]),
         (mx.vmap(mx.grad(strided)), [(2, 1, 9, 2), (3, 1, 7, 2), (1, 2, 4, 2)]),
         (lambda x: mx.linalg.cross(x, x[::-1]), [(2, 2), (2, 3), (4, 3)]),
         (lambda x: mx.linalg.lu(x, stream=mx.cpu)[1], [(1, 2, 4, 4), (1, 4, 4, 4), (3, 2, 3)]),
