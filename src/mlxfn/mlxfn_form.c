@@ -270,8 +270,9 @@ static const int fold_codes[] = { [SCATTER_SET] = 4, [SCATTER_ADD] = 2, [SCATTER
 FORM(slice_update)
 {
     struct ints start = ints_at(c, "start"), step = ints_at(c, "step");
-    bool from_front = true; /* where it ends is told by the size of the update */
-    for (int i = 0; i < start.n; i++) from_front = from_front && start.v[i] >= 0 && step.v[i] > 0;
+    bool from_front = true; /* where it ends is told by the size of the update, and where it begins if that is not 0 */
+    for (int i = 0; i < start.n; i++)
+        from_front = from_front && start.v[i] >= 0 && step.v[i] > 0 && c->x[1]->shape[i] > 0;
     f->name = "SliceUpdate";
     add_int(f, fold_codes[enum_at(c, "fold")]);
     add_bounds(f, c);

@@ -153,3 +153,17 @@ def test_a_loss_refuses_other_shapes_in_every_call():
         compiled(mx.ones((3, 4)), targets)
         with pytest.raises(ValueError, match="shape"):
             compiled(mx.ones((3, 4)), mx.zeros(wrong, targets.dtype))
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+@pytest.mark.parametrize(
+    "f", [lambda x: x.at[1:].add(10), lambda x: mx.grad(lambda x: x[1:].sum())(x), lambda x: mx.diff(x * x)]
+)
+def test_slices_that_are_empty_in_the_example(f, first, tmp_path):
+    """In files of our own, where the start of such a slice is kept."""
+    path = str(tmp_path / "f.mlxfn")
+    mx.export_function(path, f, mx.zeros(first), shapeless=True, portable=False)
+    g = mx.import_function(path)
+    for n in (4, 1, 3):
+        x = mx.arange(1.0, n + 1.0)
+        assert g(x)[0].tolist() == f(x).tolist()
