@@ -89,7 +89,6 @@ struct wire_form {
     int rotate;                    /* the first operands, that many, come last */
     bool shapeless;                /* asked for in a file for any shapes, and they may vary */
     bool portable;                 /* the mlx package reads it too */
-    bool elsewhere;                /* and which the mlx package reads, where some primitives have one shape */
 };
 /* How a call with these operands and results is written; false: not by one primitive. */
 bool wire_form(const struct call *c, bool shapeless, bool portable, struct wire_form *f);

@@ -39,6 +39,9 @@ static double real_at(const struct call *c, const char *name) { return *(const d
 
 /* ---- states */
 
+/* For any shapes in the mlx package too, where some primitives have one shape. */
+static bool elsewhere(const struct wire_form *f) { return f->shapeless && f->portable; }
+
 static struct wire_value *next(struct wire_form *f, char kind)
 {
     struct wire_value *v = &f->s.v[f->s.n++];
@@ -210,7 +213,7 @@ FORM(reshape)
     }
     bool unknown = false; /* which theirs does not say, so that it is of one size */
     for (int i = 0; i < to; i++) unknown = unknown || v.v[front + i] == -1;
-    if (from == 1 && to > 0 && numbers && x->ndim > 1 && !(unknown && f->shapeless && !f->elsewhere)) {
+    if (from == 1 && to > 0 && numbers && x->ndim > 1 && !(unknown && f->shapeless && !f->portable)) {
         f->name = "Unflatten";
         add_int(f, front);
         int64_t *shape = add_new_list(f, to);
@@ -284,14 +287,14 @@ FORM(split)
     f->name = "Split";
     add_list(f, ints_at(c, "cuts"));
     add_int(f, int_at(c, "axis"));
-    return !f->elsewhere && ints_at(c, "sizes").n == 0;
+    return !elsewhere(f) && ints_at(c, "sizes").n == 0;
 }
 
 FORM(depends)
 {
     f->name = "Depends";
     f->rotate = c->nin - c->nout;
-    return !f->elsewhere;
+    return !elsewhere(f);
 }
 
 FORM(one_axis)
@@ -307,7 +310,7 @@ FORM(pad)
     add_all_axes(f, c->x[0]->ndim);
     add_list(f, ints_at(c, "low"));
     add_list(f, ints_at(c, "high"));
-    return !f->elsewhere;
+    return !elsewhere(f);
 }
 
 FORM(arange)
@@ -356,7 +359,7 @@ FORM(scatter)
     f->name = "Scatter";
     add_int(f, fold_codes[fold]);
     add_list(f, ints_at(c, "axes"));
-    bool other = f->elsewhere && (fold == SCATTER_SET || fold == SCATTER_ADD);
+    bool other = elsewhere(f) && (fold == SCATTER_SET || fold == SCATTER_ADD);
     return outside_is(c, f, OUTSIDE_NOTHING) && !other && of_one_dtype(c->nin - 2, c->x + 1);
 }
 
@@ -631,7 +634,6 @@ bool wire_form(const struct call *c, bool shapeless, bool portable, struct wire_
     f->text = NULL;
     f->shapeless = shapeless;
     f->portable = portable;
-    f->elsewhere = shapeless && portable;
     if (!r->form || !r->form(c, f))
         return false;
     const struct primitive *p = primitive_named(f->name, strlen(f->name));

@@ -119,16 +119,13 @@ mx linalg_differences(mx v)
 
 mx linalg_block(mx x, int a, int b, int c, int d)
 {
-    int start[MX_MAX_NDIM] = { 0 }, stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
+    int start[MX_MAX_NDIM] = { 0 }, stop[MX_MAX_NDIM];
     if (is_nil(x))
         return x;
-    for (int i = 0; i < x->ndim; i++) {
-        stop[i] = TO_END;
-        step[i] = 1;
-    }
+    for (int i = 0; i < x->ndim; i++) stop[i] = TO_END;
     start[x->ndim - 2] = a, stop[x->ndim - 2] = b;
     start[x->ndim - 1] = c, stop[x->ndim - 1] = d;
-    return mx_slice(x, start, stop, step);
+    return mx_slice(x, start, stop, NULL);
 }
 
 /* ---- norms */

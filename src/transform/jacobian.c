@@ -83,19 +83,14 @@ static int push_basis(const struct mx_list *x, int total, struct mx_list *out)
 /* Elements begin... of the batch in front of `all`, in the shape of y followed by that of x. */
 static mx part(mx all, int begin, bool columns, mx y, mx x)
 {
-    int start[MX_MAX_NDIM] = { begin }, stop[MX_MAX_NDIM], step[MX_MAX_NDIM], shape[2 * MX_MAX_NDIM];
+    int shape[2 * MX_MAX_NDIM];
     int ndim = y->ndim + x->ndim;
     if (ndim > MX_MAX_NDIM)
         return mx_fail("[jacobian] expected results and arguments of %d dimensions together, got %d and %d",
                        MX_MAX_NDIM, y->ndim, x->ndim);
     if (is_nil(all))
         return all;
-    for (int d = 0; d < all->ndim; d++) {
-        stop[d] = TO_END;
-        step[d] = 1;
-    }
-    stop[0] = begin + (int)(columns ? x->size : y->size);
-    mx mine = mx_slice(all, start, stop, step);
+    mx mine = mx_slice_axis(all, 0, begin, begin + (int)(columns ? x->size : y->size), 1);
     if (columns)
         mine = mx_moveaxis(mine, 0, -1);
     for (int d = 0; d < ndim; d++) shape[d] = d < y->ndim ? y->shape[d] : x->shape[d - y->ndim];
