@@ -211,11 +211,11 @@ static mx sliced(struct size s, int64_t start, int64_t stop, int64_t step)
         at = plus(times(counted(fewer_ones(s, skip + rest, by)), by), skip);
         return down ? mx_subtract(plus(number(s), -1), at) : at;
     }
+    at = mx_arange(0, (double)r.count, 1, DT_int64);
     if (r.count == 0 || (!(far_start && far_stop) && !(near_start && near_stop))) {
         shapes_matter("a slice of as many elements as there are");
-        return whole_number(0);
+        return plus(times(at, r.step), r.first);
     }
-    at = mx_arange(0, (double)r.count, 1, DT_int64);
     bool from_end = down == near_start; /* how far is the first from the end of the axis? */
     int64_t end = r.first + (r.count - 1) * r.step, low = down ? end : r.first, high = down ? r.first : end;
     int64_t least = from_end ? n - low : 1 + high;
@@ -296,6 +296,10 @@ COMPOSE(slice_update)
         else if (step != 1)
             shapes_matter("an update of a slice with steps");
         struct size s = size_of(x, i);
+        if (start < -(int64_t)s.now && !turned) {
+            shapes_matter("an update of a slice that begins before the first element");
+            start = 0;
+        }
         mx from = turned ? whole_number(0) : start < 0 ? plus(number_from(s, -start), start) : whole_number(start);
         corner[i] = mx_expand_dims(from, first, 1);
         axes[i] = i;

@@ -167,3 +167,25 @@ def test_slices_that_are_empty_in_the_example(f, first, tmp_path):
     for n in (4, 1, 3):
         x = mx.arange(1.0, n + 1.0)
         assert g(x)[0].tolist() == f(x).tolist()
+
+
+@pytest.mark.parametrize("bounds", [(1, 99), (-99, -1), (99, None)])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, part: x[part],
+        lambda x, part: x.at[part].add(10),
+        lambda x, part: x.at[part].maximum(mx.array([10.0])),
+        lambda x, part: x.reshape(2, -1).at[:, part].add(mx.array(10.0)),
+    ],
+)
+def test_slices_that_end_at_an_array_are_not_exported_for_any(f, bounds, tmp_path):
+    """How many elements they take no portable file can say; it is said in those words."""
+    part, path = slice(*bounds), str(tmp_path / "f.mlxfn")
+    with pytest.raises(ValueError, match=r"^\[export_function\] cannot export the function for any shape.*slice"):
+        mx.export_function(path, lambda x: f(x, part), mx.zeros(6), shapeless=True)
+    mx.export_function(path, lambda x: f(x, part), mx.zeros(6), shapeless=True, portable=False)
+    g = mx.import_function(path)
+    for n in (4, 6, 120):
+        x = mx.arange(float(n))
+        assert g(x)[0].tolist() == f(x, part).tolist()
