@@ -252,8 +252,24 @@ COMPOSE(split)
     }
 }
 
+static int place_in(struct ints axes, int axis)
+{
+    for (int k = 0; k < axes.n; k++)
+        if (axes.v[k] == axis)
+            return k;
+    return -1;
+}
+
 /* One of the numbers of a corner. */
 static mx coordinate(mx start, int k) { return mx_squeeze(mx_slice_axis(start, 0, k, k + 1, 1), first, 1); }
+
+/* Where a slice of `s` elements begins that is to do so at `start`: at the nearest place that leaves room for it. */
+static mx begin(mx start, struct size s, struct size axis)
+{
+    mx n = s.of ? number(axis) : number_from(axis, s.now), zero = whole_number(0);
+    start = mx_where(mx_less(start, zero), mx_add(start, n), start);
+    return mx_minimum(mx_maximum(start, zero), mx_subtract(n, number(s)));
+}
 
 COMPOSE(dynamic_slice)
 {
@@ -261,14 +277,11 @@ COMPOSE(dynamic_slice)
     mx x = c->x[0];
     for (int i = 0; i < a->sizes.n; i++) {
         struct size s = size_at(c, a->sizes.v[i]);
-        mx at = numbered(s);
-        bool whole = s.of == c->x[0] && s.axis == i;
-        for (int k = 0; k < a->axes.n; k++)
-            if (a->axes.v[k] == i) {
-                at = mx_add(at, mx_astype(coordinate(c->x[1], k), DT_int64));
-                whole = false;
-            }
-        x = whole ? x : picked(x, i, at);
+        int k = place_in(a->axes, i);
+        if (k < 0 && s.of == c->x[0] && s.axis == i)
+            continue;
+        mx start = k < 0 ? whole_number(0) : mx_astype(coordinate(c->x[1], k), DT_int64);
+        x = picked(x, i, mx_add(numbered(s), begin(start, s, size_of(x, i))));
     }
     y[0] = x;
 }
@@ -365,14 +378,6 @@ COMPOSE(scatter_axis)
         ones[i] = n + i;
     }
     y[0] = mx_scatter(x, at, axes, n, mx_expand_dims(c->x[2], ones, n), (enum scatter_fold)a.fold);
-}
-
-static int place_in(struct ints axes, int axis)
-{
-    for (int k = 0; k < axes.n; k++)
-        if (axes.v[k] == axis)
-            return k;
-    return -1;
 }
 
 /* Index arrays of one type; where sizes are lent, all axes of more than one element are indexed, by all the

@@ -181,9 +181,10 @@ static mx product_of_any_shape(mx a, mx b, mx plus, const struct addmm_args *arg
     static const int matrix[] = { -2, -1 };
     mx x[2] = { mx_broadcast_with(2, (mx[]){ a, b }, matrix, 2), mx_broadcast_with(2, (mx[]){ b, a }, matrix, 2) };
     mx y = mx_infer(&op_matmul, NULL, 2, x);
-    return plus ? mx_add(mx_multiply(mx_scalar_like(args->alpha, y), y),
-                         mx_multiply(mx_scalar_like(args->beta, plus), plus))
-                : y;
+    if (!plus || is_nil(y))
+        return y;
+    plus = mx_multiply(mx_scalar_like(args->beta, plus), plus);
+    return mx_add(mx_multiply(mx_scalar_like(args->alpha, y), y), mx_broadcast_like(plus, y));
 }
 
 /* Operands of one dtype and at least two dimensions; plus NULL: no sum. */

@@ -29,6 +29,10 @@ def strided(x):
     return mx.square(mx.conv1d(x, ramp(mx, 3, 3, 2), stride=2, padding=1)).sum()
 
 
+def convolved(x):
+    return mx.square(mx.convolve(x, ramp(mx, 3))).sum()
+
+
 def heads_of_one(k):
     """The derivative of attention of four heads, whatever the number of theirs that share keys."""
     q = ramp(mx, 1, 4, 3, 4)
@@ -95,6 +99,7 @@ def test_exported(name, portable, tmp_path):
         (heads_of_one, [(1, 1, 2, 4), (1, 2, 2, 4), (1, 4, 5, 4)]),
         (mx.jacrev(mx.sin), [(3,), (1,), (0,), (2,)]),
         (mx.vmap(mx.grad(strided)), [(2, 1, 9, 2), (3, 1, 7, 2), (1, 2, 4, 2)]),
+        (mx.vmap(mx.grad(convolved)), [(2, 1), (2, 3), (1, 5), (3, 2)]),
         (lambda x: mx.linalg.cross(x, x[::-1]), [(2, 2), (2, 3), (4, 3)]),
         (lambda x: mx.linalg.lu(x, stream=mx.cpu)[1], [(1, 2, 4, 4), (1, 4, 4, 4), (3, 2, 3)]),
         (lambda x: mx.linalg.lu(x, stream=mx.cpu)[2], [(1, 2, 4, 4), (1, 4, 4, 4), (3, 2, 3)]),
@@ -153,6 +158,48 @@ def test_a_loss_refuses_other_shapes_in_every_call():
         compiled(mx.ones((3, 4)), targets)
         with pytest.raises(ValueError, match="shape"):
             compiled(mx.ones((3, 4)), mx.zeros(wrong, targets.dtype))
+
+
+@pytest.mark.parametrize(
+    "f, first, then",
+    [
+        (mx.addmm, [(1, 1), (1, 1), (1, 1)], [(1, 2), (1, 3), (3, 1)]),
+        (mx.addmm, [(1, 1), (1, 1), (1, 1)], [(3, 2), (1, 3), (3, 2)]),
+        (mx.vmap(mx.addmm, (None, 0, None)), [(1, 1), (2, 1, 1), (1, 1)], [(2, 2), (2, 1, 3), (3, 2)]),
+        (
+            lambda m, q: mx.fast.scaled_dot_product_attention(q, q, q, scale=1.0, mask=m),
+            [(1, 1), (1, 2, 1, 4)],
+            [(2, 1), (1, 2, 1, 4)],
+        ),
+        (lambda x: mx.slice(x, mx.array([0]), (0,), (2, 2)), [(3, 3)], [(1, 3)]),
+        (lambda x: mx.slice(x, mx.array([0]), (0,), (2, 2)), [(3, 3)], [(3, 1)]),
+        (mx.vmap(lambda x: mx.slice(x, mx.array([0]), (0,), (2, 2))), [(2, 3, 3)], [(1, 3, 1)]),
+        (lambda x, u: mx.slice_update(x, u, mx.array([0]), (0,)), [(3,), (2,)], [(1,), (2,)]),
+    ],
+)
+def test_what_eager_refuses_is_refused(f, first, then):
+    compiled = mx.compile(f, shapeless=True)
+    compiled(*[mx.ones(s) for s in first])
+    for call in (f, compiled):
+        with pytest.raises(ValueError, match="expected"):
+            call(*[mx.ones(s) for s in then])
+
+
+@pytest.mark.parametrize("start", [0, 3, 4, 9, -1, -9])
+@pytest.mark.parametrize("portable", [True, False])
+def test_dynamic_slices_begin_where_there_is_room(portable, start, tmp_path):
+    f = mx.vmap(lambda x: mx.slice(x, mx.array([start]), (1,), (2, 3)))
+    path = str(tmp_path / "f.mlxfn")
+    mx.export_function(path, f, mx.ones((2, 3, 5)), shapeless=True, portable=portable)
+    g = mx.import_function(path)
+    for shape in ((2, 3, 5), (1, 2, 4), (3, 4, 3)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        begin = min(max(start + shape[2] * (start < 0), 0), shape[2] - 3)
+        assert g(mx.array(x))[0].tolist() == f(mx.array(x)).tolist() == x[:, :2, begin : begin + 3].tolist()
+    for shape in ((2, 1, 5), (2, 3, 2)):
+        for call in (f, g):
+            with pytest.raises(ValueError, match="expected"):
+                call(mx.ones(shape))
 
 
 @pytest.mark.parametrize("first", [0, 1, 3])
