@@ -8,6 +8,7 @@
 
 #include "core/buffer.h"
 #include "core/scope.h"
+#include "mlxfn/export.h"
 #include "mlxfn/mlxfn.h"
 #include "ops/attention.h"
 #include "ops/conv.h"
@@ -23,7 +24,6 @@
 #include "ops/sort.h"
 #include "ops/special_products.h"
 #include "transform/control.h"
-#include "mlxfn/export.h"
 
 #define AT(type, args, f) (*(type *)((char *)(uintptr_t)(args) + (f)->offset))
 
@@ -78,7 +78,9 @@ char *extension_encode(const struct op *op, const void *args, uint64_t *length)
 
 /* ---- fields that are read */
 
-struct fields { const uint8_t *at, *end; };
+struct fields {
+    const uint8_t *at, *end;
+};
 
 static bool take(struct fields *s, size_t n, uint64_t *v)
 {
@@ -121,8 +123,7 @@ static int64_t number(const char *state, uint64_t length, const char *name, int 
 {
     struct fields s;
     uint64_t v = 0;
-    if (!find(state, length, name, kind, &s) ||
-        !take(&s, kind == F_BOOL ? 1 : kind == F_I64 ? 8 : 4, &v))
+    if (!find(state, length, name, kind, &s) || !take(&s, kind == F_BOOL ? 1 : kind == F_I64 ? 8 : 4, &v))
         mx_fail("[import_function] expected an argument '%s'", name);
     return kind == F_I64 ? (int64_t)v : kind == F_BOOL ? v != 0 : (int32_t)(uint32_t)v;
 }
@@ -280,7 +281,8 @@ static mx segmented_outer(const struct op *op, const mx x[])
     for (int i = 0; fits && i < s->ndim - 1; i++) fits = x[1]->shape[i] == s->shape[i];
     if (!fits)
         return mx_fail("[segmented_outer] expected a matrix, one for each segment and segments, got shapes %s, %s and "
-                       "%s", shape_of(x[0]), shape_of(x[1]), shape_of(s));
+                       "%s",
+                       shape_of(x[0]), shape_of(x[1]), shape_of(s));
     return mx_infer(op, NULL, 3, x);
 }
 
@@ -476,18 +478,20 @@ static bool makes_sense(const struct op *op, const union arguments *a, int nin, 
                a->gather.outside <= OUTSIDE_NOTHING;
     case OP_scatter:
         return a->scatter.axes.n >= 1 && nin == 2 + a->scatter.axes.n && are_axes(a->scatter.axes, first->ndim) &&
-               are_indices(nin - 2, x + 1) && a->scatter.fold <= SCATTER_MIN &&
-               a->scatter.asker <= SCATTER_ADD_AXIS && a->scatter.outside <= OUTSIDE_NOTHING;
+               are_indices(nin - 2, x + 1) && a->scatter.fold <= SCATTER_MIN && a->scatter.asker <= SCATTER_ADD_AXIS &&
+               a->scatter.outside <= OUTSIDE_NOTHING;
     case OP_gather_axis:
         return nin == 2 && a->gather_axis.axis >= 0 && a->gather_axis.axis < first->ndim && are_indices(1, x + 1) &&
                a->gather_axis.asker <= SCATTER_ADD_AXIS && a->gather_axis.outside <= OUTSIDE_NOTHING;
     case OP_scatter_axis:
-        return nin == 3 && a->scatter_axis.axis >= 0 && a->scatter_axis.axis < first->ndim &&
-               are_indices(1, x + 1) && a->scatter_axis.fold <= SCATTER_MIN &&
-               a->scatter_axis.asker <= SCATTER_ADD_AXIS && a->scatter_axis.outside <= OUTSIDE_NOTHING;
+        return nin == 3 && a->scatter_axis.axis >= 0 && a->scatter_axis.axis < first->ndim && are_indices(1, x + 1) &&
+               a->scatter_axis.fold <= SCATTER_MIN && a->scatter_axis.asker <= SCATTER_ADD_AXIS &&
+               a->scatter_axis.outside <= OUTSIDE_NOTHING;
     case OP_dynamic_slice:
         return nin >= 2 && a->dynamic.sizes.n == first->ndim && are_axes(a->dynamic.axes, first->ndim) &&
-               are_sizes(a->dynamic.sizes, 0, nin, x) && are_indices(1, x + 1) &&
+               are_sizes(a->dynamic.sizes, 0, nin, x) && are_indices(1, x + 1) && a->dynamic.outside <= OUTSIDE_NOTHING;
+    case OP_dynamic_slice_update:
+        return nin == 3 && a->dynamic.sizes.n == 0 && are_axes(a->dynamic.axes, first->ndim) && are_indices(1, x + 2) &&
                a->dynamic.outside <= OUTSIDE_NOTHING;
     case OP_conv:
     case OP_conv_weight: return nin >= 2 && is_geometry(&a->conv, nin, x);
@@ -603,9 +607,9 @@ void extension_build(const struct op *op, const char *s, uint64_t n, int nin, co
         registered(plugin_of(op), s, n, nin, x, nout, y);
         return;
     }
-#define ONE(operands, expression)             \
-    if (counts(op, nin, nout, operands, 1))   \
-        y[0] = expression;                    \
+#define ONE(operands, expression)           \
+    if (counts(op, nin, nout, operands, 1)) \
+        y[0] = expression;                  \
     break
     switch (op->id) {
     case OP_segmented_mm: ONE(3, mx_segmented_mm(x[0], x[1], x[2]));
@@ -655,6 +659,7 @@ void extension_build(const struct op *op, const char *s, uint64_t n, int nin, co
     case OP_gather_axis:
     case OP_scatter_axis:
     case OP_dynamic_slice:
+    case OP_dynamic_slice_update:
     case OP_conv:
     case OP_conv_weight:
     case OP_scatter_mm:

@@ -12,11 +12,11 @@
 
 #include "core/buffer.h"
 #include "mlxfn/mlxfn.h"
-#include "ops/plugin.h"
 #include "mlxfn/mlxfn_compose.h"
 #include "ops/create.h"
 #include "ops/fft.h"
 #include "ops/index.h"
+#include "ops/plugin.h"
 #include "ops/rules.h"
 #include "ops/slice.h"
 #include "ops/special_products.h"
@@ -240,7 +240,7 @@ FORM(strided)
     f->name = "AsStrided";
     add_list(f, ints_at(c, "shape"));
     add_list(f, ints_at(c, "strides"));
-    next(f, 'u')->u = (uint64_t)*(const int64_t *)wire_field(c, "offset");
+    next(f, 'u')->u = (uint64_t) * (const int64_t *)wire_field(c, "offset");
     return c->x[0]->ndim == 1;
 }
 
@@ -267,8 +267,9 @@ FORM(slice)
     return !f->shapeless;
 }
 
-static const int fold_codes[] = { [SCATTER_SET] = 4, [SCATTER_ADD] = 2, [SCATTER_PROD] = 3, [SCATTER_MAX] = 0,
-                                  [SCATTER_MIN] = 1 };
+static const int fold_codes[] = {
+    [SCATTER_SET] = 4, [SCATTER_ADD] = 2, [SCATTER_PROD] = 3, [SCATTER_MAX] = 0, [SCATTER_MIN] = 1
+};
 
 FORM(slice_update)
 {
@@ -375,10 +376,7 @@ static bool whole_index(const struct call *c, const struct wire_form *f)
     return true;
 }
 
-FORM(gather_axis)
-{
-    return one_axis(c, f) && outside_is(c, f, OUTSIDE_NEAREST) && whole_index(c, f);
-}
+FORM(gather_axis) { return one_axis(c, f) && outside_is(c, f, OUTSIDE_NEAREST) && whole_index(c, f); }
 
 FORM(scatter_axis)
 {
@@ -394,13 +392,21 @@ FORM(dynamic_slice)
     f->name = "DynamicSlice";
     add_list(f, ints_at(c, "axes"));
     add_list(f, ints_at(c, "sizes"));
-    return !lends(ints_at(c, "sizes"));
+    return outside_is(c, f, OUTSIDE_NEAREST) && !lends(ints_at(c, "sizes"));
+}
+
+FORM(dynamic_slice_update)
+{
+    f->name = "DynamicSliceUpdate";
+    add_list(f, ints_at(c, "axes"));
+    return outside_is(c, f, OUTSIDE_NOTHING);
 }
 
 FORM(reduction)
 {
-    static const int codes[] = { [FOLD_ALL] = 0, [FOLD_ANY] = 1, [FOLD_SUM] = 2, [FOLD_PROD] = 3, [FOLD_MIN] = 4,
-                                 [FOLD_MAX] = 5 };
+    static const int codes[] = {
+        [FOLD_ALL] = 0, [FOLD_ANY] = 1, [FOLD_SUM] = 2, [FOLD_PROD] = 3, [FOLD_MIN] = 4, [FOLD_MAX] = 5
+    };
     f->name = "Reduce";
     add_int(f, codes[enum_at(c, "fold")]);
     add_list(f, ints_at(c, "axes"));
@@ -581,8 +587,9 @@ FORM(search)
 
 FORM(scan)
 {
-    static const int codes[] = { [SCAN_MAX] = 0, [SCAN_MIN] = 1, [SCAN_SUM] = 2, [SCAN_PROD] = 3,
-                                 [SCAN_LOGSUMEXP] = 4 };
+    static const int codes[] = {
+        [SCAN_MAX] = 0, [SCAN_MIN] = 1, [SCAN_SUM] = 2, [SCAN_PROD] = 3, [SCAN_LOGSUMEXP] = 4
+    };
     f->name = "Scan";
     add_int(f, codes[enum_at(c, "fold")]);
     add_int(f, int_at(c, "axis"));
@@ -667,8 +674,8 @@ bool wire_extension(const struct call *c, struct wire_form *f)
     f->s.n = 0;
     f->rotate = 0;
     struct wire_value *v = next(f, 's');
-    f->text = p ? p->encode(p, ((const struct plugin_args *)c->args)->state, &v->n)
-                : extension_encode(c->op, c->args, &v->n);
+    f->text =
+        p ? p->encode(p, ((const struct plugin_args *)c->args)->state, &v->n) : extension_encode(c->op, c->args, &v->n);
     v->s = f->text;
     return f->text;
 }

@@ -8,8 +8,8 @@
 #include <float.h>
 
 #include "core/scope.h"
-#include "ops/rules.h"
 #include "ops/composed.h"
+#include "ops/rules.h"
 
 static const struct field attention_args_fields[] = { FIELD(attention_args, scale),
                                                       FIELD(attention_args, causal),
@@ -18,10 +18,7 @@ static const struct field attention_args_fields[] = { FIELD(attention_args, scal
                                                       { 0 } };
 
 static enum dtype wide_of(mx x) { return x->dtype == DT_float64 ? DT_float64 : DT_float32; }
-static mx mask_of(const struct call *c)
-{
-    return ((const struct attention_args *)c->args)->mask ? c->x[3] : NULL;
-}
+static mx mask_of(const struct call *c) { return ((const struct attention_args *)c->args)->mask ? c->x[3] : NULL; }
 static mx sinks_of(const struct call *c)
 {
     const struct attention_args *a = c->args;
@@ -44,8 +41,8 @@ static bool operands_fit(const struct call *c)
     mx q = c->x[ATTENTION_Q], k = c->x[ATTENTION_K], v = c->x[ATTENTION_V], mask = mask_of(c), sinks = sinks_of(c);
     enum dtype t = q->dtype;
     int lead = q->ndim - 3; /* before the heads */
-    bool fits = dtype_is_float(t) && k->dtype == t && v->dtype == t && lead >= 0 && k->ndim == q->ndim &&
-                dim(k, -3) && dim(q, -3) % dim(k, -3) == 0 && is_like(v, k, lead + 1, dim(k, -2), dim(v, -1));
+    bool fits = dtype_is_float(t) && k->dtype == t && v->dtype == t && lead >= 0 && k->ndim == q->ndim && dim(k, -3) &&
+                dim(q, -3) % dim(k, -3) == 0 && is_like(v, k, lead + 1, dim(k, -2), dim(v, -1));
     for (int i = 0; fits && i < lead; i++) fits = q->shape[i] == k->shape[i];
     fits = fits && dim(q, -1) == dim(k, -1);
     if (fits && mask)
@@ -90,10 +87,11 @@ static int attention_vjp_shapes(const struct call *c, struct spec out[])
 
 /* ---- the formula */
 
-/* x (..., N, T, D) as (..., M, N / M, T, D), where a group of heads shares a key. */
-static mx grouped(mx x, int group)
+/* x (..., N, T, D) as (..., M, N / M, T, D), where a group of heads shares one of the M keys. */
+static mx grouped(mx x, mx k, int group)
 {
-    return mx_unflatten_by(x, -3, 2, (struct size[]){ size_is(-1), size_is(group) });
+    struct size of_keys = group ? size_is(-1) : size_is(dim(k, -3)); /* without heads nothing says how many */
+    return mx_unflatten_by(x, -3, 2, (struct size[]){ of_keys, size_is(group) });
 }
 
 /* q k of the heads, and those together again. */
@@ -101,7 +99,7 @@ static mx by_heads(mx q, mx k, int group)
 {
     if (group == 1)
         return mx_matmul(q, k);
-    return mx_flatten(mx_matmul(grouped(q, group), mx_expand_dims(k, (int[]){ -3 }, 1)), -4, -3);
+    return mx_flatten(mx_matmul(grouped(q, k, group), mx_expand_dims(k, (int[]){ -3 }, 1)), -4, -3);
 }
 
 /* May query i look at key j?  The last ones of both are at the same place. */
@@ -115,10 +113,7 @@ static mx not_ahead(mx q, mx k)
     return mx_less_equal(mx_arange_by(1, &s, DT_int64), mx_add(i, behind));
 }
 
-static mx lowest(mx like)
-{
-    return mx_scalar_like(like->dtype == DT_float64 ? -DBL_MAX : (double)-FLT_MAX, like);
-}
+static mx lowest(mx like) { return mx_scalar_like(like->dtype == DT_float64 ? -DBL_MAX : (double)-FLT_MAX, like); }
 
 static void compose_attention(const struct call *c, mx y[])
 {
@@ -202,7 +197,7 @@ static void attention_node_vjp(const struct call *c, const mx ct[], const bool w
 
 static void attention_node_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    mx all[3];
+    mx all[3] = { NULL };
     composed_jvp(compose_attention, c, t, all);
     dy[0] = all[0];
 }
@@ -228,14 +223,12 @@ static void attention_vmap(const struct call *c, const int axis[], mx y[], int y
 }
 
 const struct op op_attention = {
-    OP_ROW(attention),         ARGS(attention_args),      .shapes = attention_shapes,
-    .vjp = attention_node_vjp, .jvp = attention_node_jvp, .vmap = attention_vmap,
-    .compose = compose_attention,
+    OP_ROW(attention),         ARGS(attention_args),   .shapes = attention_shapes,   .vjp = attention_node_vjp,
+    .jvp = attention_node_jvp, .vmap = attention_vmap, .compose = compose_attention,
 };
 const struct op op_attention_vjp = {
-    OP_ROW(attention_vjp),    ARGS(attention_args),     .shapes = attention_vjp_shapes,
-    .vjp = attention_vjp_vjp, .jvp = attention_vjp_jvp, .vmap = attention_vmap,
-    .compose = compose_attention_vjp,
+    OP_ROW(attention_vjp),    ARGS(attention_args),   .shapes = attention_vjp_shapes,   .vjp = attention_vjp_vjp,
+    .jvp = attention_vjp_jvp, .vmap = attention_vmap, .compose = compose_attention_vjp,
 };
 
 /* ---- builder */
@@ -247,13 +240,12 @@ static bool shapes_fit(mx q, mx k, mx v)
     mx all[] = { q, k, v };
     for (int i = 0; i < 3; i++)
         if (all[i]->ndim != 4) {
-            mx_fail("[" NAME "] expected queries, keys and values of 4 dimensions, got shape %s",
-                    shape_of(all[i]));
+            mx_fail("[" NAME "] expected queries, keys and values of 4 dimensions, got shape %s", shape_of(all[i]));
             return false;
         }
-    bool fits = q->shape[0] == k->shape[0] && q->shape[0] == v->shape[0] &&
-                k->shape[1] == v->shape[1] && k->shape[2] == v->shape[2] &&
-                q->shape[3] == k->shape[3] && k->shape[1] && q->shape[1] % k->shape[1] == 0;
+    bool fits = q->shape[0] == k->shape[0] && q->shape[0] == v->shape[0] && k->shape[1] == v->shape[1] &&
+                k->shape[2] == v->shape[2] && q->shape[3] == k->shape[3] && k->shape[1] &&
+                q->shape[1] % k->shape[1] == 0;
     if (!fits)
         mx_fail("[" NAME "] expected queries (B, N, T, D), keys (B, M, S, D) and values (B, M, S, "
                 "E) with N a multiple of M, got shapes %s, %s and %s",
@@ -267,11 +259,10 @@ static mx whole_mask(mx mask, enum dtype t, const struct size *sizes)
     int scores[4];
     for (int i = 0; i < 4; i++) scores[i] = sizes[i].now;
     if (mask->ndim > 4)
-        return mx_fail("[" NAME "] expected a mask of at most 4 dimensions, got shape %s",
-                       shape_of(mask));
+        return mx_fail("[" NAME "] expected a mask of at most 4 dimensions, got shape %s", shape_of(mask));
     if (mask->dtype != DT_bool_ && promote(mask->dtype, t) != t)
-        return mx_fail("[" NAME "] expected a mask of bool or of a type that %s holds, got %s",
-                       dtype_name(t), dtype_name(mask->dtype));
+        return mx_fail("[" NAME "] expected a mask of bool or of a type that %s holds, got %s", dtype_name(t),
+                       dtype_name(mask->dtype));
     for (int i = 0; i < mask->ndim; i++) {
         int have = mask->shape[mask->ndim - 1 - i], need = scores[3 - i];
         if (have != need && have != 1)
@@ -298,11 +289,11 @@ mx mx_attention(mx q, mx k, mx v, double scale, bool causal, mx mask, mx sinks)
         return MX_NIL;
     if (sinks) {
         if (sinks->ndim != 1 || dim(sinks, 0) != q->shape[1])
-            return mx_fail("[" NAME "] expected one sink for each of the %d heads, got shape %s",
-                           q->shape[1], shape_of(sinks));
+            return mx_fail("[" NAME "] expected one sink for each of the %d heads, got shape %s", q->shape[1],
+                           shape_of(sinks));
         if (promote(sinks->dtype, t) != t)
-            return mx_fail("[" NAME "] expected sinks of a type that %s holds, got %s",
-                           dtype_name(t), dtype_name(sinks->dtype));
+            return mx_fail("[" NAME "] expected sinks of a type that %s holds, got %s", dtype_name(t),
+                           dtype_name(sinks->dtype));
         in[n++] = mx_broadcast_by(mx_astype(sinks, t), 2, scores);
     }
     mx y[3];

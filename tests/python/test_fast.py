@@ -328,6 +328,20 @@ def heads(b, n, m, t, s, d, e=None, dtype=mx.float32):
     )
 
 
+@pytest.mark.parametrize("t", [3, 0])
+def test_attention_of_no_queries_heads(t):
+    q, k, v = heads(2, 0, 2, t, 5, 8)
+
+    def f(q, k, v):
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5)
+
+    assert f(q, k, v).shape == (2, 0, t, 8)
+    assert mx.jvp(f, [q, k, v], [q, k, v])[1][0].shape == (2, 0, t, 8)
+    gradients = mx.grad(lambda *x: mx.jvp(f, x, x)[1][0].sum(), argnums=(0, 1, 2))(q, k, v)
+    assert [g.shape for g in gradients] == [q.shape, k.shape, v.shape]
+    assert all(mx.all(g == 0) for g in gradients)
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(
     "shape",
