@@ -54,7 +54,7 @@ TEMPLATE double one_max(double a, double x) { return x > a || x != x ? x : a; }
             FOLD_##fold(V, M, carried, v);                                                         \
             carried = LAST(v);                                                                     \
             v = back ? TURNED(v) : v;                                                              \
-            *(LOAD *)(y + at) = __builtin_convertvector(v, LOAD);                                  \
+            *(LOAD *)(y + at) = __builtin_convertvector(v, S##x8);                                 \
         }                                                                                          \
         double last = (double)carried[0];                                                          \
         for (; i < n; i++) {                                                                       \
