@@ -79,7 +79,9 @@ struct device default_device(void);
 int set_default_device(struct device d);
 const char *device_text(struct device d); /* "Device(cpu, 0)" */
 
-/* Streams and their queues live until the process ends. */
+/* Streams and their queues live until the process ends: handles are copied as numbers, and arrays that are yet to be
+ * computed, events and keys of compiled functions hold addresses of streams without counting them.  So one that nobody
+ * made a handle of any more may still be submitted to, and its address must not come to mean another stream. */
 struct stream *stream_new(struct device d);
 struct stream *default_stream(struct device d);
 void set_default_stream(struct stream *s);

@@ -349,8 +349,8 @@ static bool check_parts(struct cursor *c, const struct tensor *const sorted[], u
             const struct tensor key = { .name = whole }, *wanted = &key,
                                 *const *found = bsearch(&wanted, sorted, n, sizeof *sorted, by_name);
             if (found && ((*found)->type->form == GGML_AFFINE || (*found)->type->form == GGML_MXFP4))
-                ok = bad(c, sorted[i]->at, "the name '%.80s' comes twice: '%.80s', which is packed, has such a part", name,
-                         whole);
+                ok = bad(c, sorted[i]->at, "the name '%.80s' comes twice: '%.80s', which is packed, has such a part",
+                         name, whole);
         }
         free(whole);
     }

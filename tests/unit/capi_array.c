@@ -214,7 +214,8 @@ static void foreign_memory(void **state)
     /* After a failure the memory stays the caller's. */
     FAILS(mlx_array_new_data_managed(v, &bad, 1, MLX_INT32, end).ctx == NULL,
           "array_new_data_managed");
-    FAILS(mlx_array_new_data_managed((char *)v + 1, &n, 1, MLX_INT32, end).ctx == NULL, "at a multiple of 4 bytes for int32");
+    FAILS(mlx_array_new_data_managed((char *)v + 1, &n, 1, MLX_INT32, end).ctx == NULL,
+          "at a multiple of 4 bytes for int32");
     assert_int_equal(ended, 2);
 }
 

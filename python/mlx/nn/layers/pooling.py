@@ -75,7 +75,11 @@ class _Pool(Module):
                 margins = [(padding, padding) if i == axis else (0, 0) for i in range(x.ndim)]
                 x = mx.pad(x, margins, constant_values=padding_value)
             before = (slice(None),) * axis
-            room = size if mx._of_any_size(x) else x.shape[axis]
+            varies = mx._of_any_size(x)
+            if varies and stride < size:  # an empty slice, which has to be within the array
+                least = [size - stride if i == axis else 0 for i in range(x.ndim)]
+                x = mx.depends(x, mx.slice(x, mx.array([0]), (axis,), least))
+            room = size if varies else x.shape[axis]
             if room + stride < size:
                 raise mx.Error(
                     f"[{type(self).__name__}] expected windows that fit, got one of {size} for axis {axis} of "
