@@ -1,29 +1,46 @@
 /* When the n-th allocation fails, for every n: a call reports one error, leaves its result as it
  * was, and nothing leaks. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "core/buffer.h"
 #include "support/heard.h"
 
 static mlx_stream s;
 
+/* Copies of texts, which the C library allocates: the n-th fails. */
+static long copy_to_fail;
+static void fail_copy_at(long n) { copy_to_fail = n; }
+char *strdup(const char *text)
+{
+    if (copy_to_fail && !--copy_to_fail) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    size_t n = strlen(text) + 1;
+    char *copy = malloc(n);
+    return copy ? memcpy(copy, text, n) : NULL;
+}
+
 /* Runs a sequence of calls for each n until it gets by without failing.  It returns 0 or, after a
  * failure, non-zero, and frees everything either way. */
-static void sweep(int (*calls)(void))
+static void sweep(int (*calls)(void), void (*fail_at)(long), long least)
 {
     OK(calls()); /* what is made once, such as workers, is there now */
     for (long n = 1;; n++) {
         long live = array_live_count();
-        mx_test_fail_at(n);
+        fail_at(n);
         int failed = calls();
-        mx_test_fail_at(0);
+        fail_at(0);
         if (!failed) {
             expect_heard(0, "");
-            assert_true(n > 3); /* at least that many allocations */
+            assert_true(n > least); /* at least that many allocations */
             return;
         }
-        expect_heard(1, "could not allocate");
+        expect_heard(1, " allocate"); /* could not, or the system cannot */
         assert_int_equal(array_live_count(), live);
         assert_true(n < 10000);
     }
@@ -278,13 +295,64 @@ static int rules(void)
     return failed;
 }
 
+static int files(void)
+{
+    char exported[64], saved[64], packed[64];
+    snprintf(exported, sizeof exported, "/tmp/capi_alloc.%ld.mlxfn", (long)getpid());
+    snprintf(saved, sizeof saved, "/tmp/capi_alloc.%ld.safetensors", (long)getpid());
+    snprintf(packed, sizeof packed, "/tmp/capi_alloc.%ld.gguf", (long)getpid());
+    mlx_array x = mlx_array_new_float(2);
+    if (made(x.ctx))
+        return 1;
+    mlx_vector_array in = mlx_vector_array_new_value(x), y = mlx_vector_array_new();
+    mlx_map_string_to_array arrays = mlx_map_string_to_array_new(), read = mlx_map_string_to_array_new();
+    mlx_map_string_to_string texts = mlx_map_string_to_string_new(), read_texts = mlx_map_string_to_string_new();
+    mlx_io_gguf gguf = mlx_io_gguf_new(), read_gguf = mlx_io_gguf_new();
+    mlx_closure f = { NULL }, g = mlx_closure_new();
+    mlx_imported_function again = { NULL };
+    int failed = made(in.ctx);
+    if (!failed)
+        failed = made((f = mlx_closure_new_func_payload(cube, NULL, NULL)).ctx);
+    failed = failed || mlx_compile(&g, f, false) || mlx_closure_apply(&y, g, in) ||
+             mlx_export_function(exported, f, in, false);
+    if (!failed)
+        failed = made((again = mlx_imported_function_new(exported)).ctx);
+    failed = failed || mlx_imported_function_apply(&y, again, in) || mlx_map_string_to_array_insert(arrays, "x", x) ||
+             mlx_map_string_to_string_insert(texts, "k", "v") || mlx_save_safetensors(saved, arrays, texts) ||
+             mlx_load_safetensors(&read, &read_texts, saved, s) || mlx_io_gguf_set_array(gguf, "x", x) ||
+             mlx_io_gguf_set_metadata_string(gguf, "k", "v") || mlx_save_gguf(packed, gguf) ||
+             mlx_load_gguf(&read_gguf, packed, s);
+    mlx_array_free(x);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(y);
+    mlx_map_string_to_array_free(arrays);
+    mlx_map_string_to_array_free(read);
+    mlx_map_string_to_string_free(texts);
+    mlx_map_string_to_string_free(read_texts);
+    mlx_io_gguf_free(gguf);
+    mlx_io_gguf_free(read_gguf);
+    mlx_closure_free(f);
+    mlx_closure_free(g);
+    mlx_imported_function_free(again);
+    unlink(exported);
+    unlink(saved);
+    unlink(packed);
+    return failed;
+}
+
+static void copies_of_texts(void **state)
+{
+    (void)state;
+    sweep(files, fail_copy_at, 8);
+}
+
 static void all(void **state)
 {
     (void)state;
     int (*const sequences[])(void) = {
         arrays, foreign, vectors, maps, texts, closures, custom, rules,
     };
-    for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) sweep(sequences[i]);
+    for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) sweep(sequences[i], mx_test_fail_at, 3);
 }
 
 static int make(void **state)
@@ -295,6 +363,6 @@ static int make(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all), cmocka_unit_test(copies_of_texts) };
     return cmocka_run_group_tests_name("C API: allocations that fail", tests, make, all_gone);
 }
