@@ -71,8 +71,13 @@ RETURNS = {
     "tuple[int, ...]": "broadcast_shapes",
     "tuple[int, int]": "__dlpack_device__",
     "tuple[Any, Any]": "scan",
-    "tuple[array, array]": "minmax qr eig eigh lu_factor slogdet",
-    "tuple[array, array, array]": "lu svd quantize",
+    "tuple[array, array]": "minmax lu_factor",
+    "tuple[array, array, array]": "lu quantize",
+    "QR": "qr",
+    "SVD": "svd",
+    "Eig": "eig",
+    "Eigh": "eigh",
+    "SLogDet": "slogdet",
     "tuple[list[tuple[int, ...]], str]": "einsum_path",
     "tuple[array, ...]": "unstack nonzero",
     "array | tuple[array, ...]": "unique",
@@ -92,6 +97,7 @@ RETURNS = {
     "str": "__format__",
     "tuple[Any, ...]": "__getstate__ __reduce__",
     "Any": "__dlpack__ __array__ while_loop cond import_function",
+    "Self": "to_device",
 }
 RETURN = {name: kind for kind, names in RETURNS.items() for name in names.split()}
 
@@ -121,7 +127,7 @@ FFT = '''"""Discrete Fourier transforms."""
 
 from collections.abc import Sequence
 
-from mlx.core import StreamOrDevice, array
+from mlx.core import Dtype, StreamOrDevice, array
 '''
 
 FAST = '''"""Operations of neural networks with kernels of their own."""
@@ -134,7 +140,12 @@ from mlx.core import ArrayLike, Dtype, StreamOrDevice, array
 
 LINALG = '''"""Linear algebra, of the last two axes."""
 
-from mlx.core import StreamOrDevice, array
+from collections.abc import Sequence
+
+from mlx._array_api import QR, SVD, Eig, Eigh, SLogDet
+from mlx.core import Dtype, StreamOrDevice, array, scalar
+from mlx.core import matmul as matmul, matrix_transpose as matrix_transpose, outer as outer
+from mlx.core import tensordot as tensordot
 '''
 
 DISTRIBUTED = '''"""Arrays sent between processes."""
@@ -202,7 +213,7 @@ class DtypeCategory(enum.Enum):
 
 @final
 class finfo:
-    def __new__(cls, arg: Dtype, /) -> Self: ...
+    def __new__(cls, arg: Dtype | array, /) -> Self: ...
     @property
     def bits(self) -> int: ...
     @property
@@ -218,7 +229,7 @@ class finfo:
 
 @final
 class iinfo:
-    def __new__(cls, arg: Dtype, /) -> Self: ...
+    def __new__(cls, arg: Dtype | array, /) -> Self: ...
     @property
     def min(self) -> int: ...
     @property
@@ -353,6 +364,7 @@ PROPERTIES = {
     "Dtype": "dtype",
     "array": "real imag T mT",
     "ArrayAt": "at",
+    "Device": "device",
 }
 DTYPES = [
     "bool_",
@@ -411,6 +423,20 @@ def rows(compiler):
         yield word, name, signature, "\n\n".join(part for part in (doc, note, examples.get(full)) if part)
 
 
+def named(signature):
+    """The signature with the first names of parameters, and where some have second ones, also with those; but for
+    `device`, which is that of `stream` in too many functions to be worth a second form of each."""
+    second = re.compile(r"\b(\w+)\|(\w+):")
+    signature = signature.replace("stream|device:", "stream:")
+    first = second.search(signature)
+    yield second.sub(r"\1:", signature)
+    if first:
+        before, after = signature[: first.start()], signature[first.start() :]
+        if ", /" in after:  # these can be named
+            before, after = before + "/, ", after.replace(", /", "", 1)
+        yield second.sub(r"\2:", before + after)
+
+
 def typed(signature):
     """The signature as type checkers know it."""
     signature = signature.replace("?,", " = ...,")  # may be left out
@@ -423,10 +449,12 @@ def typed(signature):
 
 
 def definition(name, signature, doc, result="array"):
-    signature = typed(signature)
-    lines = [f"def {name}({signature}) -> {result}:"]
+    forms = [f"def {name}({typed(form)}) -> {result}:" for form in named(signature)]
     quoted = f'"""{doc}"""' if "\n" not in doc else f'"""{doc}\n"""'
-    return "\n".join(lines + ["    " + line if line else "" for line in quoted.split("\n")])
+    text = "\n".join("    " + line if line else "" for line in quoted.split("\n"))
+    if len(forms) == 1:
+        return f"{forms[0]}\n{text}"
+    return "\n".join([f"@overload\n{forms[0]}\n{text}", *(f"@overload\n{form} ..." for form in forms[1:])])
 
 
 def method(name, signature, doc):

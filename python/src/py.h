@@ -169,6 +169,7 @@ PyObject *array_at(PyObject *self, void *unused);
 PyObject *dtype_object(mlx_dtype t);         /* borrowed */
 int dtype_from(PyObject *o, mlx_dtype *out); /* 1: it is one, 0: it is not */
 char dtype_kind(mlx_dtype t);
+mlx_dtype dtype_of_sum(mlx_array a); /* where none is asked for */
 int dtype_init(PyObject *module);
 
 /* Devices and streams (py_device.c) */
@@ -315,6 +316,13 @@ PyObject *call_refuse(struct call *c, int i, const char *what);
 int call_operands(struct call *c, int first, int n);
 /* The same with the dtype given by `like`. */
 int call_operand_like(struct call *c, int i, mlx_dtype like);
+/* Argument 0 in the dtype that argument i asks for, if it does. */
+int call_as_dtype(struct call *c, int i);
+/* The function of the call's name in mlx/_array_api.py, given the arguments: arrays as such, others as they are, None
+ * for those left out, and the stream, which is the last. */
+PyObject *call_in_python(struct call *c);
+/* A tuple, which is taken over, as the tuple with names that mlx/_array_api.py has under this one. */
+PyObject *with_names(const char *name, PyObject *tuple);
 
 /* Arguments by number, for the bodies. */
 #define ARRAY(k) (c->v[k].a)

@@ -408,6 +408,13 @@ static PyObject *get_dtype(PyObject *o, void *unused)
     return Py_NewRef(dtype_object(mlx_array_dtype(handle_of(o))));
 }
 
+static PyObject *get_device(PyObject *o, void *unused)
+{
+    (void)o;
+    (void)unused;
+    return fn_default_device(NULL);
+}
+
 #define GETTER(name)                                              \
     static PyObject *get_##name(PyObject *o, void *unused)        \
     {                                                             \
@@ -446,6 +453,8 @@ static PyGetSetDef properties[] = {
     { "nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL },
     { "shape", get_shape, NULL, "The sizes of the axes, a tuple.", NULL },
     { "dtype", get_dtype, NULL, "The type of the elements.", NULL },
+    { "device", get_device, NULL, "Where operations on the array run, if nothing else is said: the default device.",
+      NULL },
     { "real", get_real, NULL, "Real part.", NULL },
     { "imag", get_imag, NULL, "Imaginary part.", NULL },
     { "T", get_transposed, NULL, "The array with its axes in reverse order.", NULL },

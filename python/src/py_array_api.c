@@ -2,24 +2,24 @@
  * mlx/_array_api.py. */
 #include "py.h"
 
-/* The function of this call's name, given the first `arrays` arguments as arrays, the rest of the
- * first n as they are, and the stream, which is argument n. */
-static PyObject *in_python(struct call *c, int arrays, int n)
+static PyObject *in_module(const char *name)
 {
     PyObject *module = PyImport_ImportModule("mlx._array_api");
-    PyObject *f = module ? PyObject_GetAttrString(module, c->sig->name) : NULL;
-    PyObject *args = f ? PyTuple_New(n + 1) : NULL, *result = NULL;
+    PyObject *f = module ? PyObject_GetAttrString(module, name) : NULL;
+    Py_XDECREF(module);
+    return f;
+}
+
+PyObject *call_in_python(struct call *c)
+{
+    int n = c->sig->n;
+    const char *dot = strchr(c->sig->name, '.');
+    PyObject *f = in_module(dot ? dot + 1 : c->sig->name), *args = f ? PyTuple_New(n) : NULL, *result = NULL;
     bool good = args != NULL;
-    for (int i = 0; good && i <= n; i++) {
-        PyObject *o;
-        if (i < arrays) {
-            mlx_array a = mlx_array_new();
-            o = array_result(mlx_array_set(&a, ARRAY(i)), a);
-        } else if (i < n) {
-            o = Py_NewRef(BOOL(i) ? Py_True : Py_False);
-        } else {
-            o = Py_NewRef(c->v[i].o ? c->v[i].o : Py_None);
-        }
+    for (int i = 0; good && i < n; i++) {
+        mlx_array a = mlx_array_new();
+        PyObject *o = c->v[i].o ? c->v[i].o : Py_None;
+        o = ARRAY(i).ctx && !is_array(o) ? array_result(mlx_array_set(&a, ARRAY(i)), a) : Py_NewRef(o);
         good = o && !PyTuple_SetItem(args, i, o);
     }
     if (good)
@@ -31,22 +31,33 @@ static PyObject *in_python(struct call *c, int arrays, int n)
     }
     Py_XDECREF(args);
     Py_XDECREF(f);
-    Py_XDECREF(module);
     return result;
 }
 
-PyObject *fn_signbit(struct call *c) { return in_python(c, 1, 1); }
-PyObject *fn_nextafter(struct call *c) { return in_python(c, 2, 2); }
-PyObject *fn_isin(struct call *c) { return in_python(c, 2, 3); }
-PyObject *fn_unique_all(struct call *c) { return in_python(c, 1, 1); }
-PyObject *fn_unique_counts(struct call *c) { return in_python(c, 1, 1); }
-PyObject *fn_unique_inverse(struct call *c) { return in_python(c, 1, 1); }
-PyObject *fn_unique_values(struct call *c) { return in_python(c, 1, 1); }
+PyObject *with_names(const char *name, PyObject *tuple)
+{
+    PyObject *type = tuple ? in_module(name) : NULL;
+    PyObject *named = type ? PyObject_CallObject(type, tuple) : NULL;
+    Py_XDECREF(type);
+    Py_XDECREF(tuple);
+    return named;
+}
+
+#define IN_PYTHON(name) \
+    PyObject *fn_##name(struct call *c) { return call_in_python(c); }
+IN_PYTHON(signbit)
+IN_PYTHON(unique_all)
+IN_PYTHON(unique_counts)
+IN_PYTHON(unique_inverse)
+IN_PYTHON(unique_values)
+
+PyObject *fn_nextafter(struct call *c) { return call_operands(c, 0, 2) ? NULL : call_in_python(c); }
+PyObject *fn_isin(struct call *c) { return call_operands(c, 0, 2) ? NULL : call_in_python(c); }
+
 PyObject *fn___array_namespace_info__(struct call *c)
 {
     (void)c;
-    PyObject *module = PyImport_ImportModule("mlx._array_api");
-    PyObject *info = module ? PyObject_CallMethod(module, "ArrayNamespaceInfo", NULL) : NULL;
-    Py_XDECREF(module);
+    PyObject *type = in_module("ArrayNamespaceInfo"), *info = type ? PyObject_CallNoArgs(type) : NULL;
+    Py_XDECREF(type);
     return info;
 }

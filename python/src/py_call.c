@@ -6,7 +6,10 @@
  *
  * is compiled at the first call into one `struct param` for each parameter: its name, the kind
  * of value that its annotation asks for, and its default.  Numbers given for operands
- * (scalar|array) wait until the body says with which arrays they meet. */
+ * (scalar|array) wait until the body says with which arrays they meet.
+ *
+ * A parameter such as `vals|fill_value` has a second name, mostly that of the array API standard, which goes for
+ * a keyword too, and is not shown.  By it a parameter before the slash can be named. */
 #include "py.h"
 
 #include <ctype.h>
@@ -50,7 +53,7 @@ static const struct {
 };
 
 struct param {
-    PyObject *name; /* interned */
+    PyObject *name, *also; /* interned; also: the second name, or NULL */
     const char *what;
     enum kind kind;
     bool required, none; /* none: may be None */
@@ -133,7 +136,9 @@ static int set_default(struct param *p, const char *s, size_t n)
                 v->t = (mlx_dtype)t;
     } else {
         double d = strtod(s, NULL);
-        v->o = memchr(s, '.', n) ? PyFloat_FromDouble(d) : PyLong_FromDouble(d);
+        v->o = *s == '\''           ? PyUnicode_FromStringAndSize(s + 1, (Py_ssize_t)n - 2)
+               : memchr(s, '.', n) ? PyFloat_FromDouble(d)
+                                   : PyLong_FromDouble(d);
         return v->o ? 0 : -1;
     }
     return 0;
@@ -159,6 +164,14 @@ static size_t trimmed(const char **s, const char *end)
     return (size_t)(end - *s);
 }
 
+static PyObject *interned(const char *s, size_t n)
+{
+    PyObject *text = PyUnicode_FromStringAndSize(s, (Py_ssize_t)n);
+    if (text)
+        PyUnicode_InternInPlace(&text);
+    return text;
+}
+
 static int compile(struct signature *sig)
 {
     struct param *all = calloc(MAX_PARAMS, sizeof *all);
@@ -177,12 +190,12 @@ static int compile(struct signature *sig)
             struct param *p = &all[n++];
             const char *stop = piece(word, ":=,"), *name = word;
             size_t length = trimmed(&name, stop < end ? stop : end);
+            const char *bar = memchr(name, '|', length);
             p->required = true;
-            PyObject *text = PyUnicode_FromStringAndSize(name, (Py_ssize_t)length);
-            if (!text)
+            p->name = interned(name, bar ? (size_t)(bar - name) : length);
+            p->also = bar ? interned(bar + 1, (size_t)(name + length - bar - 1)) : NULL;
+            if (!p->name || (bar && !p->also))
                 return -1;
-            PyUnicode_InternInPlace(&text);
-            p->name = text;
             if (*stop == ':') {
                 const char *annotation = stop + 1;
                 stop = piece(annotation, "=,");
@@ -470,19 +483,19 @@ static int convert(struct call *c, int i)
 
 /* Which argument is which */
 
+static bool is_second_name(const struct param *p, PyObject *name)
+{
+    return p->also && PyUnicode_Compare(p->also, name) == 0;
+}
+
 static int find(const struct signature *sig, PyObject *name)
 {
     for (int i = 0; i < sig->n; i++)
         if (sig->params[i].name == name)
             return i;
     for (int i = 0; i < sig->n; i++)
-        if (PyUnicode_Compare(sig->params[i].name, name) == 0)
+        if (PyUnicode_Compare(sig->params[i].name, name) == 0 || is_second_name(&sig->params[i], name))
             return i;
-    /* The array API standard's name for ddof. */
-    if (PyUnicode_CompareWithASCIIString(name, "correction") == 0)
-        for (int i = 0; i < sig->n; i++)
-            if (PyUnicode_CompareWithASCIIString(sig->params[i].name, "ddof") == 0)
-                return i;
     return -1;
 }
 
@@ -498,7 +511,7 @@ static int take_keywords(struct call *c, PyObject *const *args, PyObject *kwname
                          name);
             return -1;
         }
-        if (i < sig->nposonly && strcmp(sig->name, "roll") != 0) { /* whose axis programs name */
+        if (i < sig->nposonly && !is_second_name(&sig->params[i], name)) {
             PyErr_Format(
                 PyExc_TypeError,
                 "%s() got some positional-only arguments passed as keyword arguments: '%U'",
@@ -662,6 +675,16 @@ int call_operands(struct call *c, int first, int n)
 int call_operand_like(struct call *c, int i, mlx_dtype like)
 {
     return ARRAY(i).ctx || !c->v[i].o || !GIVEN(i) ? 0 : operand(c, i, &like);
+}
+
+int call_as_dtype(struct call *c, int i)
+{
+    mlx_array cast = mlx_array_new();
+    if (!GIVEN(i))
+        return 0;
+    if (mlx_astype(&cast, ARRAY(0), c->v[i].t, STREAM))
+        return raise_last();
+    return call_keep(c, cast, &ARRAY(0));
 }
 
 /* Results */

@@ -22,7 +22,30 @@ PyObject *fn_vecdot(struct call *c)
     return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM));
 }
 
-PyObject *fn_diff(struct call *c) { return give(c, mlx_diff(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
+/* The array between those that are put before and after it. */
+static int extended(struct call *c)
+{
+    const int order[] = { 3, 0, 4 };
+    mlx_vector_array parts = mlx_vector_array_new();
+    mlx_array whole = mlx_array_new();
+    int failed = 0;
+    for (size_t i = 0; i < LENGTH(order) && !failed; i++)
+        failed = ARRAY(order[i]).ctx && mlx_vector_array_append_value(parts, ARRAY(order[i]));
+    failed = failed || mlx_concatenate_axis(&whole, parts, INT(2), STREAM);
+    mlx_vector_array_free(parts);
+    if (failed) {
+        mlx_array_free(whole);
+        return raise_last();
+    }
+    return call_keep(c, whole, &ARRAY(0));
+}
+
+PyObject *fn_diff(struct call *c)
+{
+    if ((GIVEN(3) || GIVEN(4)) && INT(1) != 0 && extended(c))
+        return NULL;
+    return give(c, mlx_diff(&c->res, ARRAY(0), INT(1), INT(2), STREAM));
+}
 
 /* An int, or a pair of sequences of ints. */
 PyObject *fn_tensordot(struct call *c)
@@ -47,8 +70,12 @@ PyObject *fn_tensordot(struct call *c)
 
 PyObject *fn_repeat(struct call *c)
 {
-    return give(c, GIVEN(2) ? mlx_repeat_axis(&c->res, ARRAY(0), INT(1), INT(2), STREAM)
-                            : mlx_repeat(&c->res, ARRAY(0), INT(1), STREAM));
+    int n;
+    int many = call_int(c, 1, c->v[1].o, &n);
+    if (many)
+        return many < 0 ? NULL : ARRAY(1).ctx ? call_in_python(c) : call_refuse(c, 1, "an int or an array");
+    return give(c, GIVEN(2) ? mlx_repeat_axis(&c->res, ARRAY(0), n, INT(2), STREAM)
+                            : mlx_repeat(&c->res, ARRAY(0), n, STREAM));
 }
 
 PyObject *fn_tile(struct call *c) { return give(c, mlx_tile(&c->res, ARRAY(0), INTS(1), STREAM)); }
@@ -66,14 +93,17 @@ PyObject *fn_diagonal(struct call *c)
 
 PyObject *fn_diag(struct call *c) { return give(c, mlx_diag(&c->res, ARRAY(0), INT(1), STREAM)); }
 
-/* Without a dtype, that of a sum. */
-PyObject *fn_trace(struct call *c)
+mlx_dtype dtype_of_sum(mlx_array a)
 {
-    mlx_dtype t = mlx_array_dtype(ARRAY(0));
+    mlx_dtype t = mlx_array_dtype(a);
     char kind = dtype_kind(t);
     bool narrow = kind == 'b' || ((kind == 'i' || kind == 'u') && mlx_dtype_size(t) < 4);
-    t = narrow ? (kind == 'u' ? MLX_UINT32 : MLX_INT32) : t;
-    return give(c, mlx_trace(&c->res, ARRAY(0), INT(1), INT(2), INT(3), DTYPE(4, t), STREAM));
+    return narrow ? (kind == 'u' ? MLX_UINT32 : MLX_INT32) : t;
+}
+
+PyObject *fn_trace(struct call *c)
+{
+    return give(c, mlx_trace(&c->res, ARRAY(0), INT(1), INT(2), INT(3), DTYPE(4, dtype_of_sum(ARRAY(0))), STREAM));
 }
 
 PyObject *fn_meshgrid(struct call *c)

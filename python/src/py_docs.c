@@ -33,7 +33,7 @@ static char *put_plain(char *to, const char *doc)
     for (const char *s = doc; end && s < end; s++) {
         depth += *s == '(' || *s == '[';
         depth -= *s == ')' || *s == ']';
-        if (depth == 1 && *s == ':')
+        if (depth == 1 && (*s == ':' || *s == '|')) /* or a second name */
             annotation = true;
         if (depth == 1 && (*s == ',' || *s == '='))
             annotation = false;

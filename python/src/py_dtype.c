@@ -250,8 +250,8 @@ static PyObject *limits_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     }
     if (!PyArg_UnpackTuple(args, name, 1, 1, &o))
         return NULL;
-    if (!dtype_from(o, &t)) {
-        PyErr_Format(exc_conversion, "%s(): expected a Dtype, not %s", name, type_name(o));
+    if (!dtype_or_array(o, &t)) {
+        PyErr_Format(exc_conversion, "%s(): expected a Dtype or an array, not %s", name, type_name(o));
         return NULL;
     }
     char kind = dtype_kind(t);
@@ -365,7 +365,7 @@ static PyType_Slot finfo_slots[] = {
     { Py_tp_dealloc, limits_dealloc },
     { Py_tp_repr, finfo_repr },
     { Py_tp_getset, finfo_properties },
-    { Py_tp_doc, DOC("finfo(arg, /)\n--\n\nLimits of a floating-point dtype.") },
+    { Py_tp_doc, DOC("finfo(arg, /)\n--\n\nLimits of a floating-point dtype, or of that of an array.") },
     { 0, NULL },
 };
 static PyType_Slot iinfo_slots[] = {
@@ -373,7 +373,7 @@ static PyType_Slot iinfo_slots[] = {
     { Py_tp_dealloc, limits_dealloc },
     { Py_tp_repr, iinfo_repr },
     { Py_tp_getset, iinfo_properties },
-    { Py_tp_doc, DOC("iinfo(arg, /)\n--\n\nLimits of an integer dtype.") },
+    { Py_tp_doc, DOC("iinfo(arg, /)\n--\n\nLimits of an integer dtype, or of that of an array.") },
     { 0, NULL },
 };
 static PyType_Spec finfo_spec = { "mlx.core.finfo", sizeof(struct limits), 0, Py_TPFLAGS_DEFAULT,

@@ -108,6 +108,8 @@ PyObject *fn_where(struct call *c)
 
 PyObject *fn_clip(struct call *c)
 {
+    if (!GIVEN(1) && !GIVEN(2))
+        return fn_positive(c);
     return call_operands(c, 0, 3)
                ? NULL
                : give(c, mlx_clip(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), STREAM));
@@ -146,9 +148,16 @@ PyObject *fn_array_equal(struct call *c)
     return give(c, mlx_array_equal(&c->res, ARRAY(0), ARRAY(1), BOOL(2), STREAM));
 }
 
-PyObject *fn_astype(struct call *c)
+PyObject *fn_astype_method(struct call *c)
 {
     return give(c, mlx_astype(&c->res, ARRAY(0), c->v[1].t, STREAM));
+}
+
+PyObject *fn_astype(struct call *c)
+{
+    if (!BOOL(2) && is_array(c->v[0].o) && mlx_array_dtype(ARRAY(0)) == c->v[1].t)
+        return Py_NewRef(c->v[0].o);
+    return fn_astype_method(c);
 }
 
 PyObject *fn_view(struct call *c)

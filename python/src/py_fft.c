@@ -63,14 +63,17 @@ SEVERAL(ifftn)
 SEVERAL(rfftn)
 SEVERAL(irfftn)
 
+PyObject *fn_fft_hfft(struct call *c) { return call_in_python(c); }
+PyObject *fn_fft_ihfft(struct call *c) { return call_in_python(c); }
+
 PyObject *fn_fft_fftfreq(struct call *c)
 {
-    return give(c, mlx_fft_fftfreq(&c->res, INT(0), DOUBLE(1), STREAM));
+    return give(c, mlx_fft_fftfreq_dtype(&c->res, INT(0), DOUBLE(1), DTYPE(3, MLX_FLOAT32), STREAM));
 }
 
 PyObject *fn_fft_rfftfreq(struct call *c)
 {
-    return give(c, mlx_fft_rfftfreq(&c->res, INT(0), DOUBLE(1), STREAM));
+    return give(c, mlx_fft_rfftfreq_dtype(&c->res, INT(0), DOUBLE(1), DTYPE(3, MLX_FLOAT32), STREAM));
 }
 
 #define SHIFT(name)                                                                                \

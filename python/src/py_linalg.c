@@ -1,8 +1,10 @@
 /* py_linalg.c: mlx.core.linalg. */
+#include <string.h>
+
 #include "py.h"
 
-/* Results in two arrays, which are taken over. */
-static PyObject *pair(int failed, mlx_array a, mlx_array b)
+/* Results in two arrays, which are taken over; names: what mlx/_array_api.py calls such a pair, or NULL. */
+static PyObject *pair(int failed, mlx_array a, mlx_array b, const char *names)
 {
     PyObject *first = array_result(failed, a), *second = first ? array_result(0, b) : NULL;
     if (!first)
@@ -10,15 +12,52 @@ static PyObject *pair(int failed, mlx_array a, mlx_array b)
     PyObject *both = first && second ? PyTuple_Pack(2, first, second) : NULL;
     Py_XDECREF(first);
     Py_XDECREF(second);
-    return both;
+    return names ? with_names(names, both) : both;
 }
 
 #define ONE(name) \
     PyObject *fn_linalg_##name(struct call *c) { return give(c, mlx_linalg_##name(&c->res, ARRAY(0), STREAM)); }
 ONE(inv)
-ONE(pinv)
 ONE(det)
 ONE(eigvals)
+
+PyObject *fn_linalg_pinv(struct call *c)
+{
+    if (GIVEN(1))
+        return call_operand_like(c, 1, mlx_array_dtype(ARRAY(0))) ? NULL : call_in_python(c);
+    return give(c, mlx_linalg_pinv(&c->res, ARRAY(0), STREAM));
+}
+
+#define IN_PYTHON(name) \
+    PyObject *fn_linalg_##name(struct call *c) { return call_in_python(c); }
+IN_PYTHON(matrix_norm)
+IN_PYTHON(vector_norm)
+IN_PYTHON(matrix_power)
+IN_PYTHON(matrix_rank)
+
+PyObject *fn_linalg_svdvals(struct call *c)
+{
+    mlx_vector_array vec = mlx_vector_array_new();
+    int failed = mlx_linalg_svd(&vec, ARRAY(0), false, STREAM) || mlx_vector_array_get(&c->res, vec, 0);
+    mlx_vector_array_free(vec);
+    return give(c, failed);
+}
+
+/* Of the last two axes. */
+PyObject *fn_linalg_diagonal(struct call *c)
+{
+    return give(c, mlx_diagonal(&c->res, ARRAY(0), INT(1), -2, -1, STREAM));
+}
+
+PyObject *fn_linalg_trace(struct call *c)
+{
+    return give(c, mlx_trace(&c->res, ARRAY(0), INT(1), -2, -1, DTYPE(2, dtype_of_sum(ARRAY(0))), STREAM));
+}
+
+PyObject *fn_linalg_vecdot(struct call *c)
+{
+    return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM));
+}
 
 #define TRIANGLE(name)                                                         \
     PyObject *fn_linalg_##name(struct call *c)                                 \
@@ -29,23 +68,34 @@ TRIANGLE(tri_inv)
 TRIANGLE(cholesky)
 TRIANGLE(cholesky_inv)
 
-#define TWO(name)                                                 \
+#define TWO(name, names)                                          \
     PyObject *fn_linalg_##name(struct call *c)                    \
     {                                                             \
         mlx_array a = mlx_array_new(), b = mlx_array_new();       \
         int failed = mlx_linalg_##name(&a, &b, ARRAY(0), STREAM); \
-        return pair(failed, a, b);                                \
+        return pair(failed, a, b, names);                         \
     }
-TWO(qr)
-TWO(eig)
-TWO(lu_factor)
-TWO(slogdet)
+TWO(eig, "Eig")
+TWO(lu_factor, NULL)
+TWO(slogdet, "SLogDet")
+
+PyObject *fn_linalg_qr(struct call *c)
+{
+    const char *mode = TEXT(1);
+    if (!strcmp(mode, "complete"))
+        return with_names("QR", call_in_python(c));
+    if (strcmp(mode, "reduced"))
+        return PyErr_Format(exc_value, "[qr] expected mode to be 'reduced' or 'complete', got '%s'", mode);
+    mlx_array q = mlx_array_new(), r = mlx_array_new();
+    int failed = mlx_linalg_qr(&q, &r, ARRAY(0), STREAM);
+    return pair(failed, q, r, "QR");
+}
 
 PyObject *fn_linalg_eigh(struct call *c)
 {
     mlx_array w = mlx_array_new(), v = mlx_array_new();
     int failed = mlx_linalg_eigh(&w, &v, ARRAY(0), TEXT(1), STREAM);
-    return pair(failed, w, v);
+    return pair(failed, w, v, "Eigh");
 }
 
 PyObject *fn_linalg_eigvalsh(struct call *c)
@@ -68,8 +118,10 @@ static PyObject *unlisted(int failed, mlx_vector_array vec)
 PyObject *fn_linalg_svd(struct call *c)
 {
     mlx_vector_array vec = mlx_vector_array_new();
-    int failed = mlx_linalg_svd(&vec, ARRAY(0), BOOL(1), STREAM);
-    return unlisted(failed, vec);
+    int failed = BOOL(1) && !BOOL(2) ? mlx_linalg_svd_thin(&vec, ARRAY(0), STREAM)
+                                     : mlx_linalg_svd(&vec, ARRAY(0), BOOL(1), STREAM);
+    PyObject *result = unlisted(failed, vec);
+    return BOOL(1) ? with_names("SVD", result) : result;
 }
 
 PyObject *fn_linalg_lu(struct call *c)
@@ -136,5 +188,12 @@ int linalg_init(PyObject *module)
     PyObject *norm = sub ? PyObject_GetAttrString(sub, "norm") : NULL;
     int failed = norm ? PyModule_AddObjectRef(module, "matrix_norm", norm) : -1; /* a second name */
     Py_XDECREF(norm);
+    /* What the array API standard has in both places. */
+    static const char *const names[] = { "matmul", "matrix_transpose", "outer", "tensordot" };
+    for (size_t i = 0; !failed && i < LENGTH(names); i++) {
+        PyObject *f = PyObject_GetAttrString(module, names[i]);
+        failed = f ? PyModule_AddObjectRef(sub, names[i], f) : -1;
+        Py_XDECREF(f);
+    }
     return failed;
 }

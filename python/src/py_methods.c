@@ -20,8 +20,23 @@ PyObject *fn_deepcopy(struct call *c) { return fn_copy(c); }
 
 PyObject *fn_array_namespace(struct call *c)
 {
-    (void)c;
+    static const char *const versions[] = { "2021.12", "2022.12", "2023.12", "2024.12", "2025.12" };
+    bool known = !GIVEN(1);
+    for (size_t i = 0; i < LENGTH(versions) && !known; i++) known = !strcmp(TEXT(1), versions[i]);
+    if (!known)
+        return PyErr_Format(exc_value, "[__array_namespace__] expected an api_version from '%s' to '%s', got '%s'",
+                            versions[0], versions[LENGTH(versions) - 1], TEXT(1));
     return PyImport_ImportModule("mlx.core");
+}
+
+PyObject *fn_to_device(struct call *c)
+{
+    mlx_device d = mlx_device_new();
+    int status = device_from(c->v[1].o, &d);
+    mlx_device_free(d);
+    if (status)
+        return status < 0 ? NULL : call_refuse(c, 1, "a Device or a DeviceType");
+    return Py_NewRef(c->v[0].o);
 }
 
 PyObject *fn_dlpack(struct call *c)

@@ -179,10 +179,28 @@ static int add_constants(PyObject *module)
             return -1;
     }
     return PyModule_AddObjectRef(module, "newaxis", Py_None) ||
-                   PyModule_AddStringConstant(module, "__array_api_version__", "2024.12") ||
+                   PyModule_AddStringConstant(module, "__array_api_version__", "2025.12") ||
                    PyModule_AddStringConstant(module, "__version__", MLX_VERSION)
                ? -1
                : 0;
+}
+
+/* The name `bool`, which the array API standard asks for.  `from mlx.core import *` leaves it out, for it would take
+ * Python's own away. */
+static int add_bool(PyObject *module)
+{
+    PyObject *names = PyObject_Dir(module), *all = names ? PyList_New(0) : NULL;
+    int failed = all ? 0 : -1;
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(names); i++) {
+        PyObject *name = PyList_GetItem(names, i);
+        if (PyUnicode_ReadChar(name, 0) != '_')
+            failed = PyList_Append(all, name);
+    }
+    failed = failed || PyModule_AddObjectRef(module, "__all__", all) ||
+             PyModule_AddObjectRef(module, "bool", dtype_object(MLX_BOOL));
+    Py_XDECREF(all);
+    Py_XDECREF(names);
+    return failed ? -1 : 0;
 }
 
 static struct PyModuleDef definition = {
@@ -224,7 +242,7 @@ PyMODINIT_FUNC PyInit_core(void)
         linear_init(module) || compile_init(module) || graph_init(module) || export_init(module) ||
         printing_init(module) || random_init(module) || kernel_init(module) || fast_init(module) || fft_init(module) ||
         linalg_init(module) || distributed_init(module) || add_constants(module) || add_devices(module) ||
-        capsule_init(module))
+        capsule_init(module) || add_bool(module))
         Py_CLEAR(module);
     else if (Py_AtExit(forget) == 0)
         made = Py_NewRef(module);

@@ -1,20 +1,20 @@
 /* py_reduce.c: reductions.  With axis=None they go over all axes, with axis=[] over none. */
 #include "py.h"
 
-#define REDUCTION(name)                                                                          \
-    PyObject *fn_##name(struct call *c)                                                          \
-    {                                                                                            \
-        return give(c, GIVEN(1) ? mlx_##name##_axes(&c->res, ARRAY(0), INTS(1), BOOL(2), STREAM) \
-                                : mlx_##name(&c->res, ARRAY(0), BOOL(2), STREAM));               \
-    }
+#define REDUCE(name) \
+    give(c, GIVEN(1) ? mlx_##name##_axes(&c->res, ARRAY(0), INTS(1), BOOL(2), STREAM) \
+                     : mlx_##name(&c->res, ARRAY(0), BOOL(2), STREAM))
+#define REDUCTION(name) \
+    PyObject *fn_##name(struct call *c) { return REDUCE(name); }
 REDUCTION(all)
 REDUCTION(any)
-REDUCTION(sum)
-REDUCTION(prod)
 REDUCTION(min)
 REDUCTION(max)
 REDUCTION(mean)
 REDUCTION(logsumexp)
+
+PyObject *fn_sum(struct call *c) { return call_as_dtype(c, 3) ? NULL : REDUCE(sum); }
+PyObject *fn_prod(struct call *c) { return call_as_dtype(c, 3) ? NULL : REDUCE(prod); }
 
 /* Unless the axis is None: the axes, else all. */
 #define AXES(k) GIVEN(k) ? c->v[k].ints.v : NULL, GIVEN(k) ? (size_t)c->v[k].ints.n : 0
@@ -37,12 +37,11 @@ PyObject *fn_minmax(struct call *c)
     return both;
 }
 
-#define SPREAD(name)                                                                                   \
-    PyObject *fn_##name(struct call *c)                                                                \
-    {                                                                                                  \
-        int ddof = c->sig->n > 5 && GIVEN(4) ? INT(4) : INT(3); /* methods have correction too */      \
-        return give(c, GIVEN(1) ? mlx_##name##_axes(&c->res, ARRAY(0), INTS(1), BOOL(2), ddof, STREAM) \
-                                : mlx_##name(&c->res, ARRAY(0), BOOL(2), ddof, STREAM));               \
+#define SPREAD(name)                                                                                       \
+    PyObject *fn_##name(struct call *c)                                                                    \
+    {                                                                                                      \
+        double ddof = c->sig->n > 5 && GIVEN(4) ? DOUBLE(4) : DOUBLE(3); /* methods have correction too */ \
+        return give(c, mlx_##name##_double(&c->res, ARRAY(0), AXES(1), BOOL(2), ddof, STREAM));            \
     }
 SPREAD(var)
 SPREAD(std)
@@ -54,7 +53,7 @@ PyObject *fn_count_nonzero(struct call *c)
         return raise_last(), NULL;
     if (call_keep(c, truth, &ARRAY(0)))
         return NULL;
-    return fn_sum(c);
+    return REDUCE(sum);
 }
 
 #define ARGUMENT(name)                                                                          \

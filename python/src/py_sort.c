@@ -7,14 +7,35 @@
 static bool whole(const struct call *c, int i) { return c->v[i].o == Py_None; }
 static int axis_or_last(const struct call *c, int i) { return GIVEN(i) ? INT(i) : -1; }
 
-#define ORDER(name)                                                                                \
-    PyObject *fn_##name(struct call *c)                                                            \
-    {                                                                                              \
-        return give(c, whole(c, 1) ? mlx_##name(&c->res, ARRAY(0), STREAM)                         \
-                                   : mlx_##name##_axis(&c->res, ARRAY(0), axis_or_last(c, 1), STREAM)); \
+#define ORDER(name)                                                        \
+    (whole(c, 1) ? mlx_##name(&c->res, ARRAY(0), STREAM)                  \
+                 : mlx_##name##_axis(&c->res, ARRAY(0), axis_or_last(c, 1), STREAM))
+
+/* What is in the opposite order but for NaN, which stays last, and becomes the same again. */
+static int opposite(mlx_array *res, mlx_array a, mlx_stream s)
+{
+    switch (dtype_kind(mlx_array_dtype(a))) {
+    case 'b': return mlx_logical_not(res, a, s);
+    case 'i':
+    case 'u': return mlx_bitwise_invert(res, a, s);
+    default: return mlx_negative(res, a, s);
     }
-ORDER(sort)
-ORDER(argsort)
+}
+
+static int descending(struct call *c)
+{
+    mlx_array key = mlx_array_new();
+    return opposite(&key, ARRAY(0), STREAM) ? raise_last() : call_keep(c, key, &ARRAY(0));
+}
+
+PyObject *fn_sort(struct call *c)
+{
+    if (!BOOL(2))
+        return give(c, ORDER(sort));
+    return descending(c) ? NULL : give(c, ORDER(sort) || opposite(&c->res, c->res, STREAM));
+}
+
+PyObject *fn_argsort(struct call *c) { return BOOL(2) && descending(c) ? NULL : give(c, ORDER(argsort)); }
 
 #define PARTIAL_ORDER(name)                                                                        \
     PyObject *fn_##name(struct call *c)                                                            \
@@ -43,6 +64,15 @@ PyObject *fn_searchsorted(struct call *c)
     bool right = side && !strcmp(side, "right");
     if (side && !right && strcmp(side, "left"))
         return PyErr_Format(exc_value, "[searchsorted] expected side to be 'left' or 'right', got '%s'", side);
+    if (call_operand_like(c, 1, mlx_array_dtype(ARRAY(0))))
+        return NULL;
+    if (GIVEN(3)) {
+        mlx_array sorted = mlx_array_new();
+        if (mlx_take_axis(&sorted, ARRAY(0), ARRAY(3), 0, STREAM))
+            return raise_last(), NULL;
+        if (call_keep(c, sorted, &ARRAY(0)))
+            return NULL;
+    }
     return give(c, mlx_searchsorted(&c->res, ARRAY(0), ARRAY(1), right, STREAM));
 }
 
@@ -56,16 +86,6 @@ static int flattened(struct call *c)
     if (mlx_flatten(&flat, ARRAY(0), 0, -1, STREAM))
         return raise_last();
     return call_keep(c, flat, &ARRAY(0));
-}
-
-static int in_dtype(struct call *c, int i)
-{
-    mlx_array cast = mlx_array_new();
-    if (!GIVEN(i))
-        return 0;
-    if (mlx_astype(&cast, ARRAY(0), c->v[i].t, STREAM))
-        return raise_last();
-    return call_keep(c, cast, &ARRAY(0));
 }
 
 #define SCAN(name)                                                                                 \
@@ -85,10 +105,30 @@ SCAN(logcumsumexp)
 SCAN_METHOD(cumsum)
 SCAN_METHOD(cumprod)
 
-PyObject *fn_cumsum(struct call *c) { return in_dtype(c, 4) ? NULL : fn_cumsum_method(c); }
-PyObject *fn_cumprod(struct call *c) { return in_dtype(c, 4) ? NULL : fn_cumprod_method(c); }
-PyObject *fn_cumulative_sum(struct call *c) { return fn_cumsum(c); }
-PyObject *fn_cumulative_prod(struct call *c) { return fn_cumprod(c); }
+PyObject *fn_cumsum(struct call *c) { return call_as_dtype(c, 4) ? NULL : fn_cumsum_method(c); }
+PyObject *fn_cumprod(struct call *c) { return call_as_dtype(c, 4) ? NULL : fn_cumprod_method(c); }
+
+/* With the sum or product of no element before the others: behind them where it goes backwards. */
+static PyObject *with_initial(struct call *c, function_body *fold, int initial)
+{
+    int axis = GIVEN(1) ? INT(1) : 0, before = !BOOL(2), after = BOOL(2);
+    if (GIVEN(5) && BOOL(5) && !BOOL(3))
+        return PyErr_Format(exc_value, "[%s] expected one of include_initial and inclusive=False, got both",
+                            c->sig->name);
+    PyObject *folded = fold(c);
+    if (!folded || !GIVEN(5) || !BOOL(5))
+        return folded;
+    mlx_array a = handle_of(folded), v = mlx_array_new();
+    int failed = mlx_scalar_int(&v, initial, mlx_array_dtype(a)) ||
+                 mlx_pad(&c->res, a, &axis, 1, &before, 1, &after, 1, v, "constant", STREAM);
+    PyObject *result = give(c, failed);
+    mlx_array_free(v);
+    Py_DECREF(folded);
+    return result;
+}
+
+PyObject *fn_cumulative_sum(struct call *c) { return with_initial(c, fn_cumsum, 0); }
+PyObject *fn_cumulative_prod(struct call *c) { return with_initial(c, fn_cumprod, 1); }
 
 /* ---- shapes that depend on elements */
 

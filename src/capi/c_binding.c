@@ -169,6 +169,35 @@ int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan, const d
     return capi_publish(res, mx_nan_to_num(capi_in(a), nan, posinf, neginf));
 }
 
+#define SPREAD(name)                                                                                        \
+    int mlx_##name##_double(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,            \
+                            bool keepdims, double ddof, const mlx_stream s)                                 \
+    {                                                                                                       \
+        MX_SCOPE(capi_stream(s));                                                                           \
+        return capi_publish(res, mx_##name(capi_in(a), axes, (int)axes_num, keepdims, ddof));               \
+    }
+SPREAD(std)
+SPREAD(var)
+
+#define FREQUENCIES(name, half)                                                                           \
+    int mlx_fft_##name##_dtype(mlx_array *res, int n, double d, mlx_dtype dtype, const mlx_stream s)      \
+    {                                                                                                     \
+        MX_SCOPE(capi_stream(s));                                                                         \
+        if (!good_dtype(#name, dtype))                                                                    \
+            return capi_report();                                                                         \
+        return capi_publish(res, mx_fftfreq(n, d, half, (enum dtype)dtype));                              \
+    }
+FREQUENCIES(fftfreq, false)
+FREQUENCIES(rfftfreq, true)
+
+int mlx_linalg_svd_thin(mlx_vector_array *res, const mlx_array a, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    mx y[3];
+    mx_svd(capi_in(a), SVD_THIN, y);
+    return capi_publish_list(res, capi_list_of(3, y));
+}
+
 /* Random numbers */
 
 int mlx_random_state(mlx_array *res)

@@ -53,13 +53,13 @@ SEVERAL(irfftn, FFT_HERMITIAN, true)
 int mlx_fft_fftfreq(mlx_array *res, int n, double d, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res, mx_fftfreq(n, d, false));
+    return capi_publish(res, mx_fftfreq(n, d, false, DT_float32));
 }
 
 int mlx_fft_rfftfreq(mlx_array *res, int n, double d, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res, mx_fftfreq(n, d, true));
+    return capi_publish(res, mx_fftfreq(n, d, true, DT_float32));
 }
 
 #define SHIFT(name, back)                                                                                       \

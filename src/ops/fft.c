@@ -171,7 +171,7 @@ mx mx_fftshift(mx x, const int *axes, int n, bool back)
     return n ? mx_roll(x, shift, n, axis, n) : x;
 }
 
-mx mx_fftfreq(int n, double d, bool half)
+mx mx_fftfreq(int n, double d, bool half, enum dtype t)
 {
     const char *name = half ? "rfftfreq" : "fftfreq";
     if (n < 1)
@@ -181,7 +181,7 @@ mx mx_fftfreq(int n, double d, bool half)
     mx k = mx_arange(0, half ? n / 2 + 1 : n, 1, DT_float64), whole = array_of_double(n, DT_float64);
     if (!half)
         k = mx_where(mx_less(k, array_of_int(n / 2 + n % 2, DT_float64)), k, mx_subtract(k, whole));
-    return mx_astype(mx_divide(k, array_of_double(n * d, DT_float64)), DT_float32);
+    return mx_astype(mx_divide(k, array_of_double(n * d, DT_float64)), t);
 }
 
 /* ---- short-time transforms */

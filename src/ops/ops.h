@@ -119,8 +119,8 @@ mx mx_max(mx x, const int *axes, int n, bool keepdims);
 mx mx_all(mx x, const int *axes, int n, bool keepdims);
 mx mx_any(mx x, const int *axes, int n, bool keepdims);
 mx mx_mean(mx x, const int *axes, int n, bool keepdims);
-mx mx_var(mx x, const int *axes, int n, bool keepdims, int ddof);
-mx mx_std(mx x, const int *axes, int n, bool keepdims, int ddof);
+mx mx_var(mx x, const int *axes, int n, bool keepdims, double ddof);
+mx mx_std(mx x, const int *axes, int n, bool keepdims, double ddof);
 mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims);
 /* The largest of real numbers along the axes, which nothing is differentiated through, and how far logsumexp is above
  * it: logsumexp itself, rounded, no longer says where the numbers are large.  In float32 for half types. */
@@ -305,7 +305,7 @@ enum fft_norm { FFT_BACKWARD, FFT_ORTHO, FFT_FORWARD };
 mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes, const int *axes,
            int n_axes, enum fft_norm norm);
 mx mx_fftshift(mx x, const int *axes, int n, bool back);
-mx mx_fftfreq(int n, double d, bool half);
+mx mx_fftfreq(int n, double d, bool half, enum dtype t);
 mx mx_stft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enum pad_mode mode,
            enum fft_norm norm, int onesided); /* onesided -1: where x is real */
 mx mx_istft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enum fft_norm norm,

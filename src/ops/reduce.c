@@ -217,7 +217,7 @@ static double count(const char *name, mx x, const int *axes, int n)
 }
 
 /* count - ddof, or 0 where that is negative, as a scalar. */
-static mx count_of(const char *name, mx x, const int *axes, int n, int ddof, enum dtype t)
+static mx count_of(const char *name, mx x, const int *axes, int n, double ddof, enum dtype t)
 {
     int a[MX_MAX_NDIM];
     if (!shapeless() || !x->tracer) {
@@ -247,7 +247,7 @@ mx mx_mean(mx x, const int *axes, int n, bool keepdims)
 }
 
 /* Two passes: the mean, then the mean square of what is left. */
-mx mx_var(mx x, const int *axes, int n, bool keepdims, int ddof)
+mx mx_var(mx x, const int *axes, int n, bool keepdims, double ddof)
 {
     x = as_inexact(x);
     if (is_nil(x))
@@ -259,7 +259,10 @@ mx mx_var(mx x, const int *axes, int n, bool keepdims, int ddof)
     return mx_astype(mx_divide(sum, count_of("var", x, axes, n, ddof, sum->dtype)), t);
 }
 
-mx mx_std(mx x, const int *axes, int n, bool keepdims, int ddof) { return mx_root(mx_var(x, axes, n, keepdims, ddof)); }
+mx mx_std(mx x, const int *axes, int n, bool keepdims, double ddof)
+{
+    return mx_root(mx_var(x, axes, n, keepdims, ddof));
+}
 
 mx mx_sum_to_like(mx x, mx like)
 {

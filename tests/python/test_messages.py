@@ -51,7 +51,6 @@ divmod              | V, X
 reciprocal          | 'a'
 where               | B, V, X
 where               | B, V
-clip                | V, None, None
 clip                | V, X, None
 isclose             | V, X
 allclose            | V, X
@@ -176,6 +175,7 @@ unique              | X, 3, fill_value=V
 cumsum              | X, axis=5
 cumprod             | X, axis=5
 cumulative_sum      | X, axis=5
+cumulative_sum      | V, inclusive=False, include_initial=True
 cumulative_prod     | X, axis=5
 cummax              | X, axis=5
 cummin              | X, axis=5
@@ -319,6 +319,9 @@ tensordot           | X, X, [[0], [0, 1]]
 tensordot           | X, X, -1
 repeat              | X, -1
 repeat              | X, 2, 5
+repeat              | X, mx.array([1, 2, 3])
+repeat              | X, mx.array([1.0]), 0
+repeat              | V, mx.array([-1]), 0
 tile                | X, -1
 roll                | X, 1, 5
 meshgrid            | V, indexing='yx'
@@ -447,6 +450,21 @@ linalg.norm         | X, 'max'
 linalg.norm         | X, 3
 linalg.norm         | T, 2
 linalg.norm         | E, float('inf')
+linalg.matrix_norm  | V
+linalg.matrix_norm  | X, ord='max'
+linalg.vector_norm  | X, axis=5
+linalg.vector_norm  | X, axis=[0, 5]
+linalg.matrix_power | X, 2
+linalg.matrix_power | V, 2
+linalg.matrix_rank  | V
+linalg.matrix_rank  | H
+linalg.diagonal     | V
+linalg.trace        | V
+linalg.vecdot       | X, V
+linalg.vecdot       | X, X, axis=5
+linalg.qr           | X, mode='full'
+linalg.svdvals      | V
+linalg.svdvals      | H
 linalg.qr           | V
 linalg.qr           | H
 linalg.svd          | V
@@ -504,6 +522,11 @@ fft.fft             | X, norm='half'
 fft.ifft            | X, 0
 fft.ifft            | X, 4, 5
 fft.ifft            | X, norm='half'
+fft.hfft            | X, 0
+fft.hfft            | X, 4, 5
+fft.ihfft           | X, 0
+fft.ihfft           | X, norm='half'
+fft.ihfft           | C
 fft.rfft            | X, 0
 fft.rfft            | X, 4, 5
 fft.rfft            | C

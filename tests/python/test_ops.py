@@ -464,7 +464,7 @@ def test_streams_and_devices_as_arguments():
         ),
         (
             lambda x: mx.clip(),
-            r"missing 3 required positional arguments: 'a', 'a_min', and 'a_max'",
+            r"missing 1 required positional argument: 'a'",
         ),
         (lambda x: mx.exp(x, x), r"exp\(\) takes 1 positional argument but 2 were given"),
         (lambda x: mx.sum(x, 0, False, 3), r"takes from 1 to 3 positional arguments but 4 were"),
@@ -577,8 +577,8 @@ def test_no_arguments_make_any_function_crash(owner, name):
 
 
 def test_signatures_can_be_looked_at():
-    assert str(inspect.signature(mx.sum)) == "(a, /, axis=None, keepdims=False, *, stream=None)"
-    assert str(inspect.signature(mx.array.sum)) == ("(self, /, axis=None, keepdims=False, *, stream=None)")
+    assert str(inspect.signature(mx.mean)) == "(a, /, axis=None, keepdims=False, *, stream=None)"
+    assert str(inspect.signature(mx.array.mean)) == ("(self, /, axis=None, keepdims=False, *, stream=None)")
     assert str(inspect.signature(mx.array.item)) == "(self, /)"
     assert str(inspect.signature(mx.eval)) == "(*args)"
     assert str(inspect.signature(mx.array)) == "(val, dtype=None)"

@@ -26,7 +26,7 @@ def names(path):
 @pytest.mark.parametrize("module, file", [(mx, "__init__"), (mx.random, "random")])
 def test_every_name_is_in_the_stubs(module, file):
     there = set(names(FOLDER / f"{file}.pyi"))
-    public = {name for name in dir(module) if not name.startswith("_")}
+    public = {name for name in dir(module) if not name.startswith("_")} - {"bool"}  # which annotations need
     assert public - there == set()
 
 

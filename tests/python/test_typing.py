@@ -13,13 +13,16 @@ SAMPLES = pathlib.Path(__file__).resolve().parents[1] / "typing"
 PACKAGES = pathlib.Path(mlx.__file__).parents[1]
 
 # Names of types for the stubs alone; arguments that a signature text cannot say are optional; and
-# the third argument that Python gives __pow__, always None; and `portable`, which the signature of the mlx
-# package does not have.
+# the third argument that Python gives __pow__, always None; `portable`, which the signature of the mlx
+# package does not have; `bool`, for annotations need Python's own, and the list of names without it; and second
+# names of parameters.
 NOT_IN_THE_MODULE = r"""
 mlx\.core\.(P|R|scalar|file|StreamOrDevice)
 mlx\.core\.(where|unique)
 mlx\.core\.array\.__r?pow__
 mlx\.core\.exporter
+mlx\.core\.(bool|__all__)
+mlx\.core\.(clip|full|full_like|roll|std|var)
 """
 
 

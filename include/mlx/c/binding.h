@@ -215,6 +215,20 @@ MLX_API int mlx_gather_qqmm(mlx_array *res, const mlx_array x, const mlx_array w
 MLX_API int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bool endpoint,
                                   mlx_dtype dtype, const mlx_stream s);
 
+/* As mlx_std and mlx_var along the axes, all for NULL, with a ddof that need not be whole. */
+MLX_API int mlx_std_double(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, bool keepdims,
+                           double ddof, const mlx_stream s);
+MLX_API int mlx_var_double(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, bool keepdims,
+                           double ddof, const mlx_stream s);
+
+/* As mlx_fft_fftfreq and mlx_fft_rfftfreq, in any dtype. */
+MLX_API int mlx_fft_fftfreq_dtype(mlx_array *res, int n, double d, mlx_dtype dtype, const mlx_stream s);
+MLX_API int mlx_fft_rfftfreq_dtype(mlx_array *res, int n, double d, mlx_dtype dtype, const mlx_stream s);
+
+/* As mlx_linalg_svd, without the columns of u and v that belong to no singular value: (..., M, K), (..., K) and
+ * (..., K, N), where K is the smaller of M and N. */
+MLX_API int mlx_linalg_svd_thin(mlx_vector_array *res, const mlx_array a, const mlx_stream s);
+
 /* As mlx_addmm, with numbers in double precision. */
 MLX_API int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array a,
                              const mlx_array b, double alpha, double beta, const mlx_stream s);
