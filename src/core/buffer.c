@@ -335,8 +335,6 @@ static void release_foreign(struct buffer *b)
         ;
 }
 
-static bool is_small(const struct buffer *b) { return (char *)b->host == (const char *)b + HEADER; }
-
 static struct buffer *header_new(void)
 {
     struct buffer *b = mx_malloc(sizeof *b);
@@ -353,7 +351,9 @@ static struct buffer *small_new(size_t bytes)
         return NULL;
     struct buffer *b = slab_new(HEADER + capacity);
     if (b)
-        *b = (struct buffer){ .refs = 1, .writable = true, .capacity = capacity, .host = (char *)b + HEADER };
+        *b = (struct buffer){
+            .refs = 1, .writable = true, .inside = true, .capacity = capacity, .host = (char *)b + HEADER,
+        };
     return b;
 }
 
@@ -575,7 +575,7 @@ void buffer_release(struct buffer *b)
         return;
     }
     atomic_fetch_sub_explicit(&active, b->capacity, memory_order_relaxed);
-    if (is_small(b)) {
+    if (b->inside) {
         slab_free(b, HEADER + b->capacity);
         return;
     }

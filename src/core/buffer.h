@@ -31,6 +31,7 @@ struct buffer {
     _Atomic uint8_t state;          /* set of enum where: where the current bytes are */
     bool writable;                  /* foreign memory may be read-only: never written in place */
     bool mapped;                    /* pages of a file: may be written, but each is copied then */
+    bool inside;                    /* the host's bytes are one piece with this header */
     size_t bytes;                   /* as asked for */
     size_t capacity;                /* as got */
     void *host;                     /* may be NULL while only the device has it */

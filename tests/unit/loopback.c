@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -56,6 +57,29 @@ static void computes_there(void **state)
         assert_float_equal(at(y.it, i), (float)(i * i + 1), 0);
     assert_int_equal(y.it->buf->state, ON_DEVICE | ON_HOST);
     mx_drop(&y);
+}
+
+/* Where malloc happens to put the host's bytes, right behind a header too, says nothing of how a buffer was made:
+ * they go back to the cache. */
+static void keeps_host_memory_apart(void **state)
+{
+    (void)state;
+    enum { N = 256, BYTES = 500 };
+    static struct buffer *b[N];
+    static void *others[N];
+    for (int i = 0; i < N; i += 2) {
+        others[i] = malloc(8 + 16 * (size_t)(i / 2 % 8)); /* so that headers come to lie at every alignment */
+        b[i] = buffer_wrap(NULL, BYTES, true, NULL, NULL);
+        b[i + 1] = buffer_wrap(NULL, BYTES, true, NULL, NULL);
+        assert_true(b[i] && b[i + 1] && !buffer_need_host(b[i]) && !buffer_need_host(b[i + 1]));
+    }
+    for (int i = 0; i < N; i++) {
+        size_t before = memory_cached(), capacity = b[i]->capacity;
+        buffer_release(b[i]);
+        assert_int_equal(memory_cached(), before + capacity);
+        free(others[i]);
+    }
+    memory_clear_cache();
 }
 
 /* A chain that changes sides at every step, each step slow. */
@@ -251,6 +275,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(computes_there, nothing_left),
+        cmocka_unit_test_teardown(keeps_host_memory_apart, nothing_left),
         cmocka_unit_test_teardown(crosses_streams, nothing_left),
         cmocka_unit_test_teardown(views_share, nothing_left),
         cmocka_unit_test_teardown(errors_in_flight, nothing_left),
