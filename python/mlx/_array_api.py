@@ -166,6 +166,16 @@ def unique_values(a, stream):
     return _unique(a, stream)
 
 
+def linspace(start, stop, num, endpoint, dtype, stream):
+    """Between complex numbers."""
+    num = 50 if num is None else num
+    if num < 0:
+        raise mx.Error(f"[linspace] expected a number of at least 0, got {num}")
+    with _on(stream):
+        t = mx.arange(num) / max(num - (endpoint is None or bool(endpoint)), 1)
+        return (complex(start) * (1 - t) + complex(stop) * t).astype(dtype or mx.complex64)
+
+
 def repeat(a, repeats, axis, stream):
     """Each slice of ``a`` along the axis as often as ``repeats``, known now, says: taken where the count has got to."""
     if not mx.issubdtype(repeats.dtype, mx.integer) or repeats.ndim > 1:

@@ -168,6 +168,8 @@ PyObject *array_at(PyObject *self, void *unused);
 
 PyObject *dtype_object(mlx_dtype t);         /* borrowed */
 int dtype_from(PyObject *o, mlx_dtype *out); /* 1: it is one, 0: it is not */
+/* The same where one is asked for, by Python's bool, int, float or complex too: the dtype that their numbers get. */
+int dtype_asked(PyObject *o, mlx_dtype *out);
 char dtype_kind(mlx_dtype t);
 mlx_dtype dtype_of_sum(mlx_array a); /* where none is asked for */
 int dtype_init(PyObject *module);

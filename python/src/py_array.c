@@ -60,7 +60,7 @@ static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
     mlx_dtype t;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:array", (char **)names, &val, &dtype))
         return NULL;
-    if (dtype != Py_None && !dtype_from(dtype, &t)) {
+    if (dtype != Py_None && !dtype_asked(dtype, &t)) {
         PyErr_Format(exc_conversion, "array(): argument 'dtype' must be a Dtype or None, not %s",
                      type_name(dtype));
         return NULL;

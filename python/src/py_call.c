@@ -468,7 +468,7 @@ static int convert(struct call *c, int i)
     case K_SEQUENCE: return to_ints(c, i, false);
     case K_INTS: return to_ints(c, i, true);
     case K_ARRAYS: return to_arrays(c, i);
-    case K_DTYPE: return dtype_from(v->o, &v->t) ? 0 : refuse(c, i);
+    case K_DTYPE: return dtype_asked(v->o, &v->t) ? 0 : refuse(c, i);
     case K_INT: {
         int status = int_from(c, name_of(c, i), v->o, &v->i);
         return status > 0 ? refuse(c, i) : status;

@@ -65,8 +65,18 @@ PyObject *fn_arange(struct call *c)
 
 PyObject *fn_linspace(struct call *c)
 {
-    return give(c, mlx_linspace_endpoint(&c->res, DOUBLE(0), DOUBLE(1), GIVEN(2) ? INT(2) : 50,
-                                         BOOL(3), DTYPE(4, MLX_FLOAT32), STREAM));
+    double ends[2];
+    for (int i = 0; i < 2; i++) {
+        PyObject *o = c->v[i].o;
+        if (scalar_kind(o) == 'c')
+            return call_in_python(c);
+        if (!PyNumber_Check(o))
+            return call_refuse(c, i, "a number");
+        if (double_from(o, &ends[i]))
+            return NULL;
+    }
+    return give(c, mlx_linspace_endpoint(&c->res, ends[0], ends[1], GIVEN(2) ? INT(2) : 50, BOOL(3),
+                                         DTYPE(4, MLX_FLOAT32), STREAM));
 }
 
 PyObject *fn_full(struct call *c)

@@ -25,6 +25,25 @@ int dtype_from(PyObject *o, mlx_dtype *out)
     return 1;
 }
 
+int dtype_asked(PyObject *o, mlx_dtype *out)
+{
+    const struct {
+        const PyTypeObject *type;
+        mlx_dtype t;
+    } plain[] = {
+        { &PyBool_Type, MLX_BOOL },
+        { &PyLong_Type, MLX_INT32 },
+        { &PyFloat_Type, MLX_FLOAT32 },
+        { &PyComplex_Type, MLX_COMPLEX64 },
+    };
+    for (size_t i = 0; i < LENGTH(plain); i++)
+        if (o == (const PyObject *)plain[i].type) {
+            *out = plain[i].t;
+            return 1;
+        }
+    return dtype_from(o, out);
+}
+
 char dtype_kind(mlx_dtype t)
 {
     return t == MLX_BOOL        ? 'b'

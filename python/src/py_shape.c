@@ -97,9 +97,40 @@ PyObject *fn_swapaxes(struct call *c)
     return give(c, mlx_swapaxes(&c->res, ARRAY(0), INT(1), INT(2), STREAM));
 }
 
+/* Several axes: each goes to its place, and the others fill the rest in order. */
+static PyObject *move_axes(struct call *c, const int *from, const int *to, int n)
+{
+    int ndim = (int)mlx_array_ndim(ARRAY(0)), order[MAX_NDIM], next = 0;
+    bool taken[MAX_NDIM] = { false }, moved[MAX_NDIM] = { false };
+    for (int i = 0; i < n; i++) {
+        const int axis[] = { from[i], to[i] };
+        for (size_t k = 0; k < LENGTH(axis); k++)
+            if (axis[k] < -ndim || axis[k] >= ndim)
+                return raise_axis("moveaxis", axis[k], ndim);
+        int source = axis[0] < 0 ? axis[0] + ndim : axis[0], place = axis[1] < 0 ? axis[1] + ndim : axis[1];
+        if (moved[source] || taken[place])
+            return PyErr_Format(exc_value, "[moveaxis] expected every axis once, got %d twice",
+                                moved[source] ? from[i] : to[i]);
+        moved[source] = taken[place] = true;
+        order[place] = source;
+    }
+    for (int place = 0; place < ndim; place++) {
+        if (taken[place])
+            continue;
+        while (moved[next]) next++;
+        order[place] = next++;
+    }
+    return give(c, mlx_transpose_axes(&c->res, ARRAY(0), order, (size_t)ndim, STREAM));
+}
+
 PyObject *fn_moveaxis(struct call *c)
 {
-    return give(c, mlx_moveaxis(&c->res, ARRAY(0), INT(1), INT(2), STREAM));
+    int n = c->v[1].ints.n, m = c->v[2].ints.n;
+    if (n != m)
+        return PyErr_Format(exc_value, "[moveaxis] expected as many axes as places for them, got %d and %d", n, m);
+    if (n != 1)
+        return move_axes(c, c->v[1].ints.v, c->v[2].ints.v, n);
+    return give(c, mlx_moveaxis(&c->res, ARRAY(0), c->v[1].ints.v[0], c->v[2].ints.v[0], STREAM));
 }
 
 PyObject *fn_flip(struct call *c)

@@ -145,7 +145,9 @@ PyObject *fn_nonzero(struct call *c)
     mlx_vector_array rows = mlx_vector_array_new();
     PyObject *result = NULL;
     size_t n = mlx_array_ndim(ARRAY(0));
-    if (!places(c, &all)) {
+    if (n == 0) {
+        PyErr_SetString(exc_value, "[nonzero] expected at least one dimension, got a scalar");
+    } else if (!places(c, &all)) {
         int failed = 0;
         for (size_t i = 0; i < n && !failed; i++) {
             mlx_array row = mlx_array_new();

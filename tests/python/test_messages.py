@@ -77,6 +77,9 @@ permute_dims        | X, (0, 0)
 matrix_transpose    | V
 swapaxes            | X, 0, 5
 moveaxis            | X, 0, 5
+moveaxis            | X, (0, 1), (0, 5)
+moveaxis            | X, (0, 0), (0, 1)
+moveaxis            | X, (0, 1), 0
 flip                | X, 5
 broadcast_to        | X, (3, 5)
 broadcast_to        | X, (4,)
