@@ -424,10 +424,8 @@ def rows(compiler):
 
 
 def named(signature):
-    """The signature with the first names of parameters, and where some have second ones, also with those; but for
-    `device`, which is that of `stream` in too many functions to be worth a second form of each."""
+    """The signature with the first names of parameters, and where some have second ones, also with those."""
     second = re.compile(r"\b(\w+)\|(\w+):")
-    signature = signature.replace("stream|device:", "stream:")
     first = second.search(signature)
     yield second.sub(r"\1:", signature)
     if first:

@@ -1,7 +1,6 @@
 """Functions of the Python array API standard that are short programs of others.
 
-``mlx.core`` has each under its name, with the arguments in order, None for those left out, and the stream as the
-last one.
+``mlx.core`` has each under its name, with all its parameters in order, None for those left out.
 """
 
 from collections import namedtuple
@@ -166,12 +165,12 @@ def unique_values(a, stream):
     return _unique(a, stream)
 
 
-def linspace(start, stop, num, endpoint, dtype, stream):
+def linspace(start, stop, num, endpoint, dtype, stream, device):
     """Between complex numbers."""
     num = 50 if num is None else num
     if num < 0:
         raise mx.Error(f"[linspace] expected a number of at least 0, got {num}")
-    with _on(stream):
+    with _on(device or stream):
         t = mx.arange(num) / max(num - (endpoint is None or bool(endpoint)), 1)
         return (complex(start) * (1 - t) + complex(stop) * t).astype(dtype or mx.complex64)
 

@@ -321,7 +321,7 @@ int call_operand_like(struct call *c, int i, mlx_dtype like);
 /* Argument 0 in the dtype that argument i asks for, if it does. */
 int call_as_dtype(struct call *c, int i);
 /* The function of the call's name in mlx/_array_api.py, given the arguments: arrays as such, others as they are, None
- * for those left out, and the stream, which is the last. */
+ * for those left out. */
 PyObject *call_in_python(struct call *c);
 /* A tuple, which is taken over, as the tuple with names that mlx/_array_api.py has under this one. */
 PyObject *with_names(const char *name, PyObject *tuple);

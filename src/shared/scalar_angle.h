@@ -13,17 +13,21 @@ FN pair K(pair_exp)(pair z)
     return pair_make(re, im);
 }
 
-/* sin re cosh im + i cos re sinh im */
+/* sin re cosh im + i cos re sinh im; infinitely far out whatever the angle. */
 FN pair K(pair_sin)(pair z)
 {
     double y = box(z.im, 700);
-    return pair_make(times(M(cosh)(y), A(sin)(z.re)), times(A(cos)(z.re), M(sinh)(y)));
+    int lost = is_inf(z.im) && !is_finite(z.re);
+    return pair_make(times(M(cosh)(y), A(sin)(z.re)),
+                     lost ? z.im : times(A(cos)(z.re), M(sinh)(y)));
 }
-/* cos re cosh im - i sin re sinh im */
+/* cos re cosh im - i sin re sinh im, likewise */
 FN pair K(pair_cos)(pair z)
 {
     double y = box(z.im, 700), s = A(sin)(z.re);
-    return pair_make(A(cos)(z.re) * M(cosh)(y), -(s == 0 ? s * y : times(s, M(sinh)(y))));
+    int lost = is_inf(z.im) && !is_finite(z.re);
+    return pair_make(lost ? (double)INFINITY : A(cos)(z.re) * M(cosh)(y),
+                     -(s == 0 ? times(y, s) : times(s, M(sinh)(y))));
 }
 /* (sin re cos re + i sinh im cosh im) / (cos^2 re + sinh^2 im) */
 FN pair K(pair_tan)(pair z)
@@ -32,7 +36,7 @@ FN pair K(pair_tan)(pair z)
     double s = A(sin)(z.re), c = A(cos)(z.re), sh = M(sinh)(y), ch = M(cosh)(y);
     double d = 1 / (c * c + sh * sh);
     int lost = is_inf(z.im) && !is_finite(z.re);
-    return pair_make(lost ? 0 : s * c * d, lost ? M(copysign)(1.0, y) : times(d * ch, sh));
+    return pair_make(lost ? 0 : times(c * d, s), lost ? M(copysign)(1.0, y) : times(d * ch, sh));
 }
 
 FN T K(exp)(T z) { return pair_round(K(pair_exp)(pair_of(z))); }

@@ -111,7 +111,8 @@ FN pair pair_arcsin(pair z)
     pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)),
          q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
     double im = M(asinh)(p.re * q.im - p.im * q.re);
-    return pair_make(M(atan2)(w.re, p.re * q.re - p.im * q.im),
+    double re = M(atan2)(w.re, p.re * q.re - p.im * q.im);
+    return pair_make(w.re == 0 ? w.re : re,
                      pair_is_inf(z) ? M(copysign)((double)INFINITY, z.im) : im);
 }
 FN pair pair_arccos(pair z)
@@ -120,7 +121,8 @@ FN pair pair_arccos(pair z)
     pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)),
          q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
     double im = M(asinh)(q.re * p.im - q.im * p.re);
-    return pair_make(2 * M(atan2)(p.re, q.re),
+    double re = 2 * M(atan2)(p.re, q.re);
+    return pair_make(w.re == 0 ? 1.57079632679489661923 : re,
                      pair_is_inf(z) ? M(copysign)((double)INFINITY, -z.im) : im);
 }
 /* i arccos z or -i arccos z, the one right of zero. */
@@ -133,7 +135,7 @@ FN pair pair_arccosh(pair z)
 FN pair pair_arctanh(pair z)
 {
     double x = M(fabs)(z.re), far = 1 - x, size = far * far + z.im * z.im;
-    double re = 0.25 * M(log1p)(size == INFINITY ? 0 : 4 * x / size);
+    double re = 0.25 * M(log1p)(size == INFINITY || x == 0 ? 0 : 4 * x / size);
     double im = 0.5 * M(atan2)(2 * z.im, far * (1 + x) - z.im * z.im);
     int inf = pair_is_inf(z);
     im = inf && z.im == z.im ? M(copysign)(1.57079632679489661923, z.im) : im;

@@ -57,6 +57,9 @@ ALIASES = {
     "cumulative_prod": "cumprod",
     "cumulative_sum": "cumsum",
     "matrix_norm": "linalg.norm",
+    **{f"linalg.{n}": n for n in words("diagonal matmul matrix_transpose outer tensordot trace vecdot")},
+    "linalg.matrix_norm": "linalg.norm",
+    "linalg.svdvals": "linalg.svd",
     "permute_dims": "transpose",
     "pow": "power",
 }
@@ -66,10 +69,9 @@ UNJUDGED = {
         all allclose any argmax argmin argpartition argsort argwhere array_equal bitwise_and bitwise_invert
         bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor ceil count_nonzero equal flatnonzero floor
         floor_divide greater greater_equal isclose isfinite isin isinf isnan isneginf isposinf left_shift less
-        less_equal logical_and logical_not logical_or logical_xor nextafter nonzero not_equal right_shift round
-        searchsorted sign
-        signbit trunc unique unique_all unique_counts unique_inverse unique_values nn.step nn.Step stop_gradient
-        divmod"""),
+        less_equal linalg.matrix_rank logical_and logical_not logical_or logical_xor nextafter nonzero not_equal
+        right_shift round searchsorted sign signbit trunc unique unique_all unique_counts unique_inverse unique_values
+        nn.step nn.Step stop_gradient divmod"""),
     "hands its operand on, or parts of it": words("""
         asarray conj conjugate real imag positive from_dlpack view depends nn.Dropout nn.Dropout2d nn.Dropout3d"""),
     "makes an array of nothing that it could be differentiated by": words("""
@@ -108,7 +110,7 @@ FEWER = {
     "matrices of half types are refused": [f"linalg.{name}" for name in LAPACK],
     "complex64, whatever the operand is of": words("""
         linalg.eig linalg.eigvals fft.fft fft.fft2 fft.fftn fft.ifft fft.ifft2 fft.ifftn fft.rfft fft.rfft2 fft.rfftn
-        fft.irfft fft.irfft2 fft.irfftn fft.stft fft.istft"""),
+        fft.irfft fft.irfft2 fft.irfftn fft.hfft fft.ihfft fft.stft fft.istft"""),
     "float64 is refused, or becomes float32": words("""
         fast.gated_delta_update quantized_matmul gather_qmm fast.cross_entropy"""),
     "each dtype has random numbers of its own, to which the same rule applies": words("random.uniform random.normal"),

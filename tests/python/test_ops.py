@@ -583,7 +583,7 @@ def test_signatures_can_be_looked_at():
     assert str(inspect.signature(mx.eval)) == "(*args)"
     assert str(inspect.signature(mx.array)) == "(val, dtype=None)"
     # A dtype is no default that inspect could show, so the docstring does.
-    assert mx.zeros.__doc__.startswith("zeros(shape, dtype=float32, *, stream=None)\n\nZeros.")
+    assert mx.zeros.__doc__.startswith("zeros(shape, dtype=float32, *, stream=None, device=None)\n\nZeros.")
 
 
 @pytest.mark.parametrize("owner, name", EVERYTHING, ids=lambda v: getattr(v, "__name__", v))
