@@ -178,16 +178,18 @@ def linspace(start, stop, num, endpoint, dtype, stream, device):
 def repeat(a, repeats, axis, stream):
     """Each slice of ``a`` along the axis as often as ``repeats``, known now, says: taken where the count has got to."""
     if not mx.issubdtype(repeats.dtype, mx.integer) or repeats.ndim > 1:
-        raise mx.Error(f"[repeat] expected a vector of integers, got {repeats.dtype} of shape {repeats.shape}")
+        raise mx.ConversionError(
+            f"[repeat] expected a vector of integers, got {repeats.dtype} of shape {repeats.shape}"
+        )
     if axis is None:
         a, axis = mx.flatten(a, stream=stream), 0
     size = a.shape[axis]
     if repeats.size not in (1, size):
-        raise mx.Error(f"[repeat] expected a number for each of {size} elements, got {repeats.size}")
+        raise mx.ConversionError(f"[repeat] expected a number for each of {size} elements, got {repeats.size}")
     with _on(stream):
         ends = mx.cumsum(mx.broadcast_to(repeats.astype(mx.int64), (size,)))
         if size and mx.min(repeats).item() < 0:
-            raise mx.Error(f"[repeat] expected numbers of at least 0, got {mx.min(repeats).item()}")
+            raise mx.ConversionError(f"[repeat] expected numbers of at least 0, got {mx.min(repeats).item()}")
         total = ends[-1].item() if size else 0
         places = mx.searchsorted(ends, mx.arange(total, dtype=mx.int64), side="right")
         return mx.take(a, places, axis=axis)

@@ -275,7 +275,7 @@ static PyObject *limits_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     }
     char kind = dtype_kind(t);
     if (integer ? kind != 'i' && kind != 'u' : kind != 'f' && kind != 'c') {
-        PyErr_Format(exc_value, "[%s] expected %s dtype, got %s", name,
+        PyErr_Format(exc_conversion, "[%s] expected %s dtype, got %s", name,
                      integer ? "an integer" : "an inexact", mlx_dtype_name(t));
         return NULL;
     }

@@ -109,7 +109,7 @@ static PyObject *move_axes(struct call *c, const int *from, const int *to, int n
                 return raise_axis("moveaxis", axis[k], ndim);
         int source = axis[0] < 0 ? axis[0] + ndim : axis[0], place = axis[1] < 0 ? axis[1] + ndim : axis[1];
         if (moved[source] || taken[place])
-            return PyErr_Format(exc_value, "[moveaxis] expected every axis once, got %d twice",
+            return PyErr_Format(exc_conversion, "[moveaxis] expected every axis once, got %d twice",
                                 moved[source] ? from[i] : to[i]);
         moved[source] = taken[place] = true;
         order[place] = source;
@@ -127,7 +127,7 @@ PyObject *fn_moveaxis(struct call *c)
 {
     int n = c->v[1].ints.n, m = c->v[2].ints.n;
     if (n != m)
-        return PyErr_Format(exc_value, "[moveaxis] expected as many axes as places for them, got %d and %d", n, m);
+        return PyErr_Format(exc_conversion, "[moveaxis] expected as many axes as places for them, got %d and %d", n, m);
     if (n != 1)
         return move_axes(c, c->v[1].ints.v, c->v[2].ints.v, n);
     return give(c, mlx_moveaxis(&c->res, ARRAY(0), c->v[1].ints.v[0], c->v[2].ints.v[0], STREAM));

@@ -294,7 +294,8 @@ def described(y, depth=0):
     if depth < 4 and isinstance(y, dict):
         return ["dict", {str(k): described(v, depth + 1) for k, v in y.items()}]
     if depth < 4 and isinstance(y, (list, tuple)):
-        return [type(y).__name__, [described(v, depth + 1) for v in y]]
+        kind = "tuple" if hasattr(y, "_fields") else type(y).__name__  # named or not
+        return [kind, [described(v, depth + 1) for v in y]]
     if isinstance(y, mx.Dtype):
         return ["Dtype", str(y).rpartition(".")[2]]
     return [type(y).__name__]

@@ -161,6 +161,8 @@ NumPy's numbers are not cut off, and results are arrays
     ^answer optim\.(cosine_decay|linear_schedule)\(.*np\.
 a prefix keeps its first character unless that is a point
     ^answer utils\.tree_flatten\(
+Python's types stand for dtypes, and a function may have no use for that one
+    ^class TypeError ValueError .*dtype=(int|float)\)
 bytes are no number
     ^raises TypeError nn\.losses\.huber_loss\(X, X, delta=b'a'\)
 """
