@@ -147,10 +147,10 @@ PyObject *fn_asarray(struct call *c)
     const mlx_dtype *t = GIVEN(1) ? &c->v[1].t : NULL;
     if (!GIVEN(2) || BOOL(2))
         return give_made(c, array_from(&c->res, o, t));
-    int failed = is_array(o) ? (mlx_array_set(&c->res, handle_of(o)) ? raise_last() : 0)
-                 : PyObject_CheckBuffer(o) ? array_from_buffer(&c->res, o, SHARE)
-                                           : 0;
-    if (!failed && !c->res.ctx && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__"))
+    if (is_array(o) && (!t || *t == mlx_array_dtype(handle_of(o))))
+        return Py_NewRef(o);
+    int failed = PyObject_CheckBuffer(o) && !is_array(o) ? array_from_buffer(&c->res, o, SHARE) : 0;
+    if (!failed && !c->res.ctx && !is_array(o) && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__"))
         failed = array_from_dlpack(&c->res, o, SHARE);
     if (!failed && (!c->res.ctx || (t && *t != mlx_array_dtype(c->res)))) {
         PyErr_Format(exc_value, "[asarray] expected what can be shared without a copy, got %s",

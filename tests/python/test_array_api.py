@@ -771,6 +771,7 @@ def test_attributes(a):
     ours = converted(mx, a)
     assert ours.device == mx.default_device() == mx.__array_namespace_info__().default_device()
     assert ours.to_device(ours.device, stream=None) is ours
+    assert mx.asarray(ours, copy=False) is ours is mx.astype(ours, ours.dtype, copy=False)
     for name in ATTRIBUTES - {"T", "device", "to_device"}:
         compare(name, getattr(converted(mx, a), name), getattr(converted(strict, a), name))
     a = a.reshape(a.shape[0], -1)
