@@ -5,6 +5,7 @@
 #include "core/array.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/buffer.h"
@@ -279,3 +280,32 @@ static mx scalar_of(enum dtype t, double re, double im, int64_t i, bool integral
 mx array_of_int(int64_t v, enum dtype t) { return scalar_of(t, 0, 0, v, true); }
 mx array_of_double(double v, enum dtype t) { return scalar_of(t, v, 0, 0, false); }
 mx array_of_complex(double re, double im, enum dtype t) { return scalar_of(t, re, im, 0, false); }
+
+int list_push(struct mx_list *l, mx x)
+{
+    if (is_nil(x))
+        return 1;
+    mx_own *v = mx_grown(l->v, l->n, &l->cap, sizeof *v);
+    if (!v)
+        return 1;
+    l->v = v;
+    l->v[l->n].it = NULL;
+    mx_keep(&l->v[l->n++], x);
+    return 0;
+}
+
+int list_push_all(struct mx_list *l, int n, const mx x[])
+{
+    int bad = 0;
+    for (int i = 0; i < n && !bad; i++)
+        bad = list_push(l, x[i]);
+    return bad;
+}
+
+void list_clear(struct mx_list *l)
+{
+    for (int i = 0; i < l->n; i++)
+        mx_drop(&l->v[i]);
+    free(l->v);
+    *l = (struct mx_list){ 0 };
+}

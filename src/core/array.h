@@ -70,6 +70,15 @@ bool mx_try_retain(mx x); /* false if x is already on its way out */
 void mx_keep(mx_own *slot, mx x);
 void mx_drop(mx_own *slot);
 
+/* A growing list of owned arrays. */
+struct mx_list {
+    int n, cap;
+    mx_own *v;
+};
+int list_push(struct mx_list *l, mx x); /* non-zero after mx_fail */
+int list_push_all(struct mx_list *l, int n, const mx x[]);
+void list_clear(struct mx_list *l);
+
 /* New arrays, lent to the current scope.  Shapes are checked: negative sizes and products past
  * 2^63 bytes fail.  `array_new` is LAZY without a node: the caller fills it in. */
 mx array_new(enum dtype t, int ndim, const int *shape);

@@ -63,12 +63,6 @@ static int check_captured(const struct trace *t, const mx like[])
     return 0;
 }
 
-static int record_trace(struct trace *t, int n_out, const mx out[])
-{
-    recording_free(&t->g.r);
-    return record(&t->g.r, n_out, out, t->in.n, (mx *)t->in.v, false);
-}
-
 /* Fails where shapes matter; `why` is then not NULL. */
 static int follows_none(const char *why, const char *how)
 {
@@ -78,12 +72,27 @@ static int follows_none(const char *why, const char *how)
     return why != NULL;
 }
 
+/* Records what makes the results and everything else that stays in the file, in roots, and the checks. */
+static int record_with(struct trace *t, struct mx_list *roots, const struct mx_list *checks)
+{
+    if (list_push_all(roots, checks->n, checks->n ? (mx *)checks->v : NULL))
+        return 1;
+    t->g.n_check = roots->n - t->g.n_out;
+    recording_free(&t->g.r);
+    if (record(&t->g.r, roots->n, (mx *)roots->v, t->in.n, (mx *)t->in.v, false))
+        return 1;
+    bool inside = false;
+    for (int k = t->g.n_out; k < roots->n; k++)
+        inside |= t->g.r.foreign[t->g.r.roots[k]];
+    return follows_none(inside ? "a transform inside" : NULL, "");
+}
+
 static int trace_function(struct exporter *e, struct bound *b, int n, const mx like[], struct trace *t)
 {
-    struct mx_list out = { 0 };
+    struct mx_list out = { 0 }, checks = { 0 };
     *t = (struct trace){ 0 };
     trace_begin();
-    struct shapeless_trace outer = shapeless_begin(e->shapeless);
+    struct shapeless_trace outer = shapeless_begin(e->shapeless ? &checks : NULL);
     int failed = graph_placeholders(n, like, &t->in) || b->closure.call(&b->closure, n, (mx *)t->in.v, &out);
     struct shapeless_trace said = shapeless_end(outer);
     e->sizes_read = said.sizes_read;
@@ -91,8 +100,9 @@ static int trace_function(struct exporter *e, struct bound *b, int n, const mx l
     failed = failed || follows_none(said.why, "");
     t->g.n_in = n;
     t->g.n_out = out.n;
-    failed = failed || record_trace(t, out.n, (mx *)out.v) || check_captured(t, like);
+    failed = failed || record_with(t, &out, &checks) || check_captured(t, like);
     list_clear(&out);
+    list_clear(&checks);
     return failed;
 }
 
@@ -165,9 +175,9 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
         free(f);
         return 1;
     }
-    struct mx_list out = { 0 };
+    struct mx_list out = { 0 }, checks = { 0 };
     trace_begin();
-    struct shapeless_trace outer = shapeless_begin(e->shapeless);
+    struct shapeless_trace outer = shapeless_begin(e->shapeless ? &checks : NULL);
     {
         MX_SCOPE(NULL);
         mx *x = v + g->r.n_values, *y = x + most;
@@ -205,15 +215,16 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
             }
             failed = mx_failed();
         }
-        for (int k = 0; k < g->n_out && !failed; k++)
+        for (int k = 0; k < graph_roots(g) && !failed; k++)
             failed = list_push(&out, v[g->r.roots[k]]);
     }
     struct shapeless_trace said = shapeless_end(outer);
     trace_end();
     failed = failed || follows_none(said.why, e->portable ? " and for the mlx package; portable=False may do" : "");
     if (!failed && *left)
-        failed = record_trace(t, out.n, (mx *)out.v);
+        failed = record_with(t, &out, &checks);
     list_clear(&out);
+    list_clear(&checks);
     free(v);
     free(f);
     return failed;

@@ -146,7 +146,7 @@ struct running {
     struct cursor c;
     struct id_table at; /* values by id */
     int n, cap;
-    struct value { mx x; const struct spec *declared; struct spec *own; } *v;
+    struct value { mx x; const struct spec *declared; struct spec *own; bool read; } *v;
     bool again; /* shapes follow from the operands */
     uint64_t entry; /* where the one in hand begins */
 };
@@ -168,7 +168,7 @@ static int define(struct running *r, uint64_t id, mx x, const struct spec *decla
     if (!v)
         return 1;
     r->v = v;
-    v[r->n] = (struct value){ x, declared, NULL };
+    v[r->n] = (struct value){ x, declared, NULL, false };
     if (r->again) { /* what was declared goes with its entry */
         if (!(v[r->n].own = mx_malloc(sizeof *declared)))
             return 1;
@@ -253,6 +253,7 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
             break;
         }
         x[i] = r->v[*k].x;
+        r->v[*k].read = true;
         settled = settled && (!r->again || has_shape(x[i], r->v[*k].declared));
     }
     if (!failed && !e->p && !e->extension) {
@@ -309,6 +310,8 @@ static int run_trace(struct running *r, const mx in[], struct mx_list *out)
     r->c.at = r->t->tape;
     for (uint64_t i = 0; i < r->t->entries && !failed; i++)
         failed = run_entry(r);
+    for (int i = r->t->n_in; i < r->n && shapeless() && !failed; i++)
+        failed = !r->v[i].read && r->v[i].x->tracer && is_nil(shapeless_check(r->v[i].x));
     for (int k = 0; k < r->t->n_out && !failed; k++) {
         int *at = id_find(&r->at, r->t->out_ids[k]);
         if (at) {
@@ -333,7 +336,7 @@ static int read_function(struct imported *f, struct cursor *c, struct function *
     struct mx_list in = { 0 }, out = { 0 };
     int failed = read_trace(c, f->version, &fn->t);
     trace_begin();
-    struct shapeless_trace outer = shapeless_begin(false);
+    struct shapeless_trace outer = shapeless_begin(NULL);
     {
         MX_SCOPE(NULL);
         for (int i = 0; i < fn->t.n_in && !failed; i++)

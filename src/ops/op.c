@@ -60,21 +60,24 @@ enum dtype op_result_dtype(const struct op *op, enum dtype t)
 
 static _Thread_local struct shapeless_trace any_shape;
 
-bool shapeless(void) { return any_shape.on; }
+bool shapeless(void) { return any_shape.checks; }
+struct mx_list *shapeless_checks(void) { return any_shape.checks; }
+
+mx shapeless_check(mx y) { return any_shape.checks && list_push(any_shape.checks, y) ? MX_NIL : y; }
 
 void shapes_matter(const char *why)
 {
-    if (any_shape.on && !any_shape.why)
+    if (any_shape.checks && !any_shape.why)
         any_shape.why = why;
 }
 
 void ranks_matter(void) { any_shape.ranks = true; }
 void sizes_are_read(void) { any_shape.sizes_read = true; }
 
-struct shapeless_trace shapeless_begin(bool on)
+struct shapeless_trace shapeless_begin(struct mx_list *checks)
 {
     struct shapeless_trace outer = any_shape;
-    any_shape = (struct shapeless_trace){ .on = on };
+    any_shape = (struct shapeless_trace){ .checks = checks };
     return outer;
 }
 

@@ -40,10 +40,15 @@ void shapes_matter(const char *why);
 void ranks_matter(void);
 /* The function that is traced looks at sizes, which may go into anything. */
 void sizes_are_read(void);
-/* Begins and ends such a trace; `outer` keeps what was said in the one around it.  The end gives what
- * was said in this one. */
-struct shapeless_trace { bool on, ranks, sizes_read; const char *why; };
-struct shapeless_trace shapeless_begin(bool on);
+/* y, which cannot be made for sizes that the graph does not serve: it stays in the graph whether results need it or
+ * not, since what was built after it may not follow from it. */
+mx shapeless_check(mx y);
+/* What stays in the graph being traced so; NULL in a trace for one shape. */
+struct mx_list *shapeless_checks(void);
+/* Begins and ends such a trace, whose checks are pushed to the list; NULL: one for a shape.  `outer` keeps what was
+ * said in the one around it.  The end gives what was said in this one. */
+struct shapeless_trace { struct mx_list *checks; bool ranks, sizes_read; const char *why; };
+struct shapeless_trace shapeless_begin(struct mx_list *checks);
 struct shapeless_trace shapeless_end(struct shapeless_trace outer);
 
 #endif

@@ -270,7 +270,7 @@ mx mx_shape_checked(mx x, mx like)
         return MX_NIL;
     if (!shapeless() || x == like || !(x->tracer || like->tracer) || x->ndim == 0)
         return x;
-    return mx_infer(&op_broadcast, &(struct broadcast_args){ .alike = true }, 2, (mx[]){ x, like });
+    return shapeless_check(mx_infer(&op_broadcast, &(struct broadcast_args){ .alike = true }, 2, (mx[]){ x, like }));
 }
 
 /* In a graph for any shape each operand follows all that may grow: what is 0-d and known never does. */
@@ -549,7 +549,7 @@ mx mx_reshape_like(mx x, mx like)
 mx mx_size_checked(mx x, int axis)
 {
     int n = dim(x, axis), a = axis < 0 ? axis + x->ndim : axis;
-    return is_nil(x) || !(x->tracer && shapeless()) ? x : regroup(x, a, a, 1, &n, false);
+    return is_nil(x) || !(x->tracer && shapeless()) ? x : shapeless_check(regroup(x, a, a, 1, &n, false));
 }
 
 mx mx_unflatten_by(mx x, int axis, int n, const struct size sizes[])

@@ -84,7 +84,7 @@ int body_trace(struct body *b, struct closure *f, int n, const mx like[], bool w
     *b = (struct body){ 0 };
     if (shapeless())
         shapes_matter("a loop or a branch");
-    struct shapeless_trace outer = shapeless_begin(false);
+    struct shapeless_trace outer = shapeless_begin(NULL);
     trace_begin();
     uint32_t clock = node_clock();
     int failed = graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out) ||
@@ -223,14 +223,6 @@ int list_push_node(const struct op *op, const void *args, const struct mx_list *
             bad = list_push(out, y[k]);
     }
     free(y);
-    return bad;
-}
-
-int list_push_all(struct mx_list *l, int n, const mx x[])
-{
-    int bad = 0;
-    for (int i = 0; i < n && !bad; i++)
-        bad = list_push(l, x[i]);
     return bad;
 }
 

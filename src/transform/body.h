@@ -40,10 +40,9 @@ mx lifted_like(mx p, mx x);
 
 /* Fails as [op] where the first n results of g do not have the shapes and dtypes of the carry `before`. */
 int body_check(const char *op, int n, const mx before[], const struct graph *g);
-/* Makes the node and pushes the first n of its results.  Non-zero after mx_fail, as in the next two. */
+/* Makes the node and pushes the first n of its results.  Non-zero after mx_fail, as in the next one. */
 int list_push_node(const struct op *op, const void *args, const struct mx_list *in, int nout, int n,
                    struct mx_list *out);
-int list_push_all(struct mx_list *l, int n, const mx x[]);
 int list_push_captured(struct mx_list *l, const struct body *b);
 /* The array, lent to the scope that is open. */
 mx list_lent(const struct mx_list *l, int i);

@@ -110,26 +110,36 @@ static bool suits_any_rank(const struct graph *g)
     return true;
 }
 
-static struct graph *trace(struct closure *f, int n, const mx like[], const struct mx_list *seen)
+/* Puts the values of the roots from *from on after those of the others, but for what depends on a placeholder of a
+ * transform inside, which is not known again; how many. */
+static int more_roots(struct graph *g, int to, int from, int n)
+{
+    int kept = 0;
+    for (int i = from; i < from + n; i++) {
+        int k = g->r.roots[i];
+        if (g->r.foreign[k])
+            g->fixed = "a transform inside";
+        else
+            g->r.roots[to + kept++] = k;
+    }
+    return kept;
+}
+
+static struct graph *trace(struct closure *f, int n, const mx like[], const struct mx_list *seen,
+                           const struct mx_list *checks)
 {
     struct mx_list in = { 0 }, out = { 0 };
     trace_begin();
     uint32_t clock = node_clock();
     int failed = graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out);
-    int n_out = out.n;
-    for (int i = 0; i < (seen ? seen->n : 0) && !failed; i++)
-        failed = list_push(&out, seen->v[i].it);
+    int n_out = out.n, n_seen = seen ? seen->n : 0, n_checks = checks ? checks->n : 0;
+    failed = failed || list_push_all(&out, n_seen, n_seen ? (mx *)seen->v : NULL) ||
+             list_push_all(&out, n_checks, n_checks ? (mx *)checks->v : NULL);
     struct graph *g = failed ? NULL : graph_from(record_anew, clock, n, (mx *)in.v, out.n, (mx *)out.v);
     trace_end();
     if (g) {
-        for (int i = n_out; i < g->n_out; i++) {
-            int k = g->r.roots[i];
-            if (g->r.foreign[k]) { /* of a placeholder of a transform inside: its shape is not known again */
-                g->fixed = "a transform inside";
-                continue;
-            }
-            g->r.roots[n_out + g->n_read++] = k;
-        }
+        g->n_read = more_roots(g, n_out, n_out, n_seen);
+        g->n_check = more_roots(g, n_out + g->n_read, n_out + n_seen, n_checks);
         g->n_out = n_out;
         note_open(g);
     }
@@ -140,21 +150,22 @@ static struct graph *trace(struct closure *f, int n, const mx like[], const stru
 
 struct graph *graph_trace(struct closure *f, int n, const mx like[])
 {
-    struct shapeless_trace outer = shapeless_begin(false);
-    struct graph *g = trace(f, n, like, NULL);
+    struct shapeless_trace outer = shapeless_begin(NULL);
+    struct graph *g = trace(f, n, like, NULL, NULL);
     shapeless_end(outer);
     return g;
 }
 
 struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[])
 {
-    struct mx_list seen = { 0 }, *outside = reads;
-    struct shapeless_trace outer = shapeless_begin(true);
+    struct mx_list seen = { 0 }, checks = { 0 }, *outside = reads;
+    struct shapeless_trace outer = shapeless_begin(&checks);
     reads = &seen;
-    struct graph *g = trace(f, n, like, &seen);
+    struct graph *g = trace(f, n, like, &seen, &checks);
     reads = outside;
     struct shapeless_trace said = shapeless_end(outer);
     list_clear(&seen);
+    list_clear(&checks);
     if (g) {
         g->any_shape = true;
         g->fixed = said.why ? said.why : g->fixed;
@@ -377,7 +388,7 @@ static void merge_entries(struct graph *g, int *goes, struct table *t)
             for (int k = 0; k < g->r.entries[i].node->nout; k++)
                 goes[graph_makes(g, i)[k]] = graph_makes(g, t->at[at])[k];
     }
-    for (int k = 0; k < g->n_out + g->n_read; k++)
+    for (int k = 0; k < graph_roots(g); k++)
         g->r.roots[k] = goes[g->r.roots[k]];
 }
 
@@ -386,7 +397,7 @@ static int drop_dead(struct graph *g, bool *needed)
 {
     int kept = 0, before = g->r.n;
     memset(needed, 0, (size_t)g->r.n_values);
-    for (int k = 0; k < g->n_out + g->n_read; k++)
+    for (int k = 0; k < graph_roots(g); k++)
         needed[g->r.roots[k]] = true;
     for (int i = before; i-- > 0;) {
         bool used = false;

@@ -13,15 +13,19 @@
 
 struct graph {
     struct object object;
-    struct recording r; /* value i is input i; r.roots are the results' values, then those of n_read more */
+    struct recording r; /* value i is input i; r.roots are the values of n_out results, n_read and n_check more */
     int n_in, n_out;
     /* Of a graph for any shape: the values whose shapes the function looked at. */
     bool any_shape;
     int n_read;
+    int n_check; /* what must be possible to make, needed or not (shapeless_check) */
     const char *fixed; /* why it serves the traced shapes only, or NULL */
     bool any_rank;
     bool open; /* a constant is a placeholder of a transform around the trace: not to outlive it */
 };
+
+/* How many roots it has: values that stay in it. */
+static inline int graph_roots(const struct graph *g) { return g->n_out + g->n_read + g->n_check; }
 
 /* Calls f on placeholders of the shapes and dtypes of `like` and keeps the graph between them and the
  * results.  What does not depend on them is a constant if it is small; what is large f's graph makes in each call, as

@@ -5,14 +5,6 @@
 #include "core/array.h"
 #include "ops/op.h"
 
-/* A growing list of owned arrays. */
-struct mx_list {
-    int n, cap;
-    mx_own *v;
-};
-int list_push(struct mx_list *l, mx x); /* non-zero after mx_fail */
-void list_clear(struct mx_list *l);
-
 /* A function of arrays that transforms call.  The operands are owned by the caller and valid during
  * the call; results are pushed.  0, or non-zero after mx_fail (MX_USER if the error is the callback's). */
 struct closure {

@@ -14,27 +14,6 @@
 #include "transform/custom.h"
 #include "transform/walk.h"
 
-int list_push(struct mx_list *l, mx x)
-{
-    if (is_nil(x))
-        return 1;
-    mx_own *v = mx_grown(l->v, l->n, &l->cap, sizeof *v);
-    if (!v)
-        return 1;
-    l->v = v;
-    l->v[l->n].it = NULL;
-    mx_keep(&l->v[l->n++], x);
-    return 0;
-}
-
-void list_clear(struct mx_list *l)
-{
-    for (int i = 0; i < l->n; i++)
-        mx_drop(&l->v[i]);
-    free(l->v);
-    *l = (struct mx_list){ 0 };
-}
-
 /* ---- tracing */
 
 /* What one argument becomes inside: the same value, told apart from every other use of it. */

@@ -153,13 +153,24 @@ static mx place(mx y, int from, int to, struct size size)
     return mx_broadcast_by(z, n, sizes);
 }
 
+/* The roots and, after them, what a graph for any shape must be able to make. */
+static int with_checks(int n_out, const mx out[], const struct mx_list *checks, struct mx_list *roots)
+{
+    return list_push_all(roots, n_out, out) || (checks && list_push_all(roots, checks->n, (mx *)checks->v));
+}
+
 int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_out, const mx out[],
                     const int out_axes[], struct mx_list *y)
 {
     int failed = batch_size(n, x, axes) < 0;
     struct size size = size_is(0);
     struct recording g;
-    if (failed || record(&g, n_out, out, n, in, true))
+    struct mx_list *checks = shapeless_checks(), roots = { 0 };
+    failed = failed || with_checks(n_out, out, checks, &roots) ||
+             record(&g, roots.n, (mx *)roots.v, n, in, true);
+    int n_roots = roots.n;
+    list_clear(&roots);
+    if (failed)
         return 1;
     int most = recording_widest(&g);
     size_t values = ((size_t)g.n_values + 1) * sizeof(struct batched);
@@ -168,7 +179,7 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
         memset(v, 0, values);
     mx *slots = mx_malloc((size_t)most * 2 * (sizeof(mx) + sizeof(int)));
     int *places = slots ? (int *)(slots + 2 * most) : NULL;
-    bool *needed = recording_needs(&g, n_out, vmap_reads);
+    bool *needed = recording_needs(&g, n_roots, vmap_reads);
     failed = !v || !slots || !needed;
     for (int i = 0; i < n && !failed; i++)
         if (axes[i] >= 0) {
@@ -191,6 +202,11 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
             continue;
         }
         failed = list_push(y, place(b->x.it ? b->x.it : out[k], b->x.it ? b->axis : -1, out_axes[k], size));
+    }
+    for (int k = n_out; k < n_roots && !failed; k++) { /* checks of one example are now those of the batch */
+        mx y = v[g.roots[k]].x.it;
+        if (y)
+            mx_keep(&checks->v[k - n_out], y);
     }
     for (int i = 0; v && i < g.n_values; i++)
         mx_drop(&v[i].x);

@@ -115,6 +115,40 @@ def test_what_depends_on_sizes_is_traced_anew(f, calls):
             same("layer", [compiled(x)], [f(x)])
 
 
+def gradient_alone(f):
+    return lambda x, c: mx.vjp(f, [x], [c])[1][0]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize(
+    "f, first, then",
+    [
+        (lambda x: mx.roll(x, 3, axis=0), 3, 4),
+        (lambda x: mx.roll(x, 3), 3, 4),
+        (mx.hadamard_transform, 1, 4),
+        (lambda x: mx.cumsum(x, inclusive=False), 0, 3),
+        (lambda x: mx.cumsum(x, inclusive=False, reverse=True), 0, 3),
+        (lambda x: mx.fft.fft(x).real, 3, 4),
+    ],
+)
+def test_a_gradient_knows_the_sizes_that_its_values_were_for(f, first, then, mapped, tmp_path):
+    """The value that is differentiated, which needs the size, is not computed: neither results nor operands need it."""
+    g = mx.vmap(gradient_alone(f)) if mapped else gradient_alone(f)
+    few, more = ([ramp(mx, *[2][:mapped], n), ramp(mx, *[2][:mapped], n) + 1] for n in (first, then))
+    compiled = mx.compile(g, shapeless=True)
+    for xs in (few, more, few):
+        same("layer", [compiled(*xs)], [g(*xs)])
+    for portable in (True, False):
+        path = str(tmp_path / f"{portable}")
+        mx.export_function(path, g, *few, shapeless=True, portable=portable)
+        imported = mx.import_function(path)
+        again = mx.compile(imported, shapeless=True)
+        for h in (imported, again):
+            same("layer", h(*few), [g(*few)])
+            with pytest.raises(ValueError, match="expected"):
+                h(*more)
+
+
 @pytest.mark.parametrize("portable", [True, False])
 @pytest.mark.parametrize(
     "layer, shape, why",
