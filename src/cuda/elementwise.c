@@ -33,7 +33,7 @@ static void *kernel_of(struct gpu *g, const struct op *op, enum dtype t)
 }
 
 /* Elements of a thread, as in kernels/elementwise.cu. */
-static int lanes_of(enum dtype t) { return dtype_size(t) == 1 ? 8 : 4; }
+static int lanes_of(enum dtype t) { return dtype_size(t) <= 2 ? 8 : 4; }
 
 static int run_elementwise(const struct gpu_run *r)
 {

@@ -5,15 +5,21 @@
 
 FN float f32_from_bf16(uint16_t h) { return f32_bits((uint32_t)h << 16); }
 
-/* Half an ulp is added, just less where the result would be odd: ties go to even.  A NaN keeps its
- * sign and becomes the quiet one. */
-FN uint16_t bf16_from_f32(float x)
+/* GPUs have instructions for it; their NaN is always the same one. */
+#ifdef __CUDACC__
+FN float f32_from_f16(uint16_t h)
 {
-    uint32_t u = bits_f32(x);
-    uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    return (uint16_t)(x != x ? (u >> 16 & 0x8000) | 0x7fc0 : rounded);
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
 }
-
+FN uint16_t f16_from_f32(float x)
+{
+    uint16_t h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+#else
 /* The bits moved into place are the number times 2^-112, subnormals included; the multiplication is
  * exact.  An exponent of all ones stays one. */
 FN float f32_from_f16(uint16_t h)
@@ -33,6 +39,25 @@ FN uint16_t f16_from_f32(float x)
     uint32_t h = a < 0x38800000u ? tiny : a < 0x477ff000u ? normal : 0x7c00u;
     return (uint16_t)(sign | (a > 0x7f800000u ? 0x7e00u : h));
 }
+#endif
+
+#if defined __CUDACC__ && __CUDA_ARCH__ >= 800
+FN uint16_t bf16_from_f32(float x)
+{
+    uint16_t h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+#else
+/* Half an ulp is added, just less where the result would be odd: ties go to even.  A NaN keeps its
+ * sign and becomes the quiet one. */
+FN uint16_t bf16_from_f32(float x)
+{
+    uint32_t u = bits_f32(x);
+    uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    return (uint16_t)(x != x ? (u >> 16 & 0x8000) | 0x7fc0 : rounded);
+}
+#endif
 
 /* The nearest float, with a last bit of 1 wherever that is inexact: rounding once more, to a half
  * type, then gives what rounding the double at once would ("round to odd"). */

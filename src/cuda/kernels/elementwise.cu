@@ -26,7 +26,7 @@ FN uint8_t as_it_is(uint8_t x) { return x; }
 #define OUT(x) (x)
 #endif
 
-enum { LANES = sizeof(S) == 1 ? 8 : 4 };
+enum { LANES = sizeof(S) <= 2 ? 8 : 4 };
 
 /* Elements as the piece of memory that they are, which is read and written at once. */
 struct ALIGNED(16) words4 { uint32_t w[4]; };
