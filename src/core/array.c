@@ -15,10 +15,13 @@
 #include "core/stream.h"
 #include "core/node.h"
 
-static int nil_shape[1];
-static int64_t nil_strides[1];
+/* Whoever reads a size of the nil array, at any axis from either end, before looking whether there is one, reads 1. */
+#define ONES 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
+static int nil_shape[] = { ONES, ONES, ONES, ONES, ONES, ONES, ONES, ONES };
+static int64_t nil_strides[2 * MX_MAX_NDIM];
+_Static_assert(sizeof nil_shape == 2 * MX_MAX_NDIM * sizeof *nil_shape, "one size for each axis from either end");
 struct mx_array mx_nil_array = { .refs = 1,      .status = READY,    .dtype = DT_float32, .row = true,
-                                 .shape = nil_shape, .strides = nil_strides };
+                                 .shape = nil_shape + MX_MAX_NDIM, .strides = nil_strides + MX_MAX_NDIM };
 
 static atomic_long live;
 long array_live_count(void) { return atomic_load(&live); }

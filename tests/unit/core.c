@@ -50,6 +50,15 @@ static void evaluates(void **state)
     assert_int_equal(scope_depth(), 0);
 }
 
+static void nil_has_sizes(void **state)
+{
+    (void)state;
+    for (int i = -MX_MAX_NDIM; i < MX_MAX_NDIM; i++) {
+        assert_int_equal(MX_NIL->shape[i], 1);
+        assert_int_equal(MX_NIL->strides[i], 0);
+    }
+}
+
 static void deep_chain(void **state)
 {
     (void)state;
@@ -282,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(evaluates, nothing_left),
+        cmocka_unit_test_teardown(nil_has_sizes, nothing_left),
         cmocka_unit_test_teardown(deep_chain, nothing_left),
         cmocka_unit_test_teardown(reuses_buffers, nothing_left),
         cmocka_unit_test_teardown(fails_and_recovers, nothing_left),
