@@ -322,6 +322,12 @@ struct exporter *exporter_new_listener(struct export_listener *l, struct named_f
     return e;
 }
 
+static void forget_constants(struct exporter *e)
+{
+    list_clear(&e->constants);
+    id_free(&e->known);
+}
+
 int exporter_close(struct exporter *e, bool keep)
 {
     int failed = 0;
@@ -332,8 +338,7 @@ int exporter_close(struct exporter *e, bool keep)
         failed = export_publish(e);
     if (!new_file_close(&e->file) && !failed)
         failed = export_file_failed(e, "close");
-    list_clear(&e->constants);
-    id_free(&e->known);
+    forget_constants(e);
     return failed;
 }
 
@@ -458,6 +463,8 @@ int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const 
         e->tracing = true;
         failed = add_trace(e, n_pos, n_keys, sorted, in);
         e->tracing = false;
+        if (e->closed) /* by who was told of the trace, which went on */
+            forget_constants(e);
     }
     free(sorted);
     free(in);

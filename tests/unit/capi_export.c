@@ -225,6 +225,36 @@ static void exporters_at_work(void **state)
     }
 }
 
+static int scaled_by_twos(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array kwargs)
+{
+    mlx_array x = mlx_array_new(), twos = mlx_array_new_data((float[]){ 2, 2 }, (int[]){ 2 }, 1, MLX_FLOAT32);
+    (void)kwargs;
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&x, x, twos, cpu) || mlx_vector_array_set_value(res, x);
+    mlx_array_free(x);
+    mlx_array_free(twos);
+    return failed;
+}
+
+static void closed_before_constants_are_told(void **state)
+{
+    (void)state;
+    for (nested.does = 1; nested.does < 3; nested.does++) {
+        mlx_closure_kwargs f = mlx_closure_kwargs_new_func(scaled_by_twos);
+        mlx_vector_array in = vector(2, (float[]){ 3, 4 });
+        int does = nested.does;
+        long before = array_live_count();
+        heard.n = 0;
+        nested.e = mlx_function_exporter_new_callback(use_exporter, NULL, NULL, f, false, true);
+        OK(mlx_function_exporter_apply(nested.e, in));
+        if (does == 1)
+            mlx_function_exporter_free(nested.e);
+        nested.does = does;
+        assert_int_equal(array_live_count(), before);
+        mlx_vector_array_free(in);
+        mlx_closure_kwargs_free(f);
+    }
+}
+
 static void mistakes(void **state)
 {
     (void)state;
@@ -293,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_function), cmocka_unit_test(several_traces), cmocka_unit_test(listeners),
+        cmocka_unit_test(closed_before_constants_are_told),
         cmocka_unit_test(exporters_at_work), cmocka_unit_test(mistakes), cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, start, finish);
