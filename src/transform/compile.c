@@ -38,12 +38,17 @@ enum compile_mode compile_mode(void) { return (enum compile_mode)atomic_load(&mo
 
 /* ---- what is kept */
 
+struct attached {
+    struct attached *older;
+    void *payload;
+    void (*drop)(void *);
+};
+
 struct trace {
     struct object object;
     struct graph *g;
     int64_t number;
-    void *payload;
-    void (*drop)(void *);
+    struct attached *attached; /* the last one; who has an older one may still be at work with it */
 };
 
 struct key {
@@ -79,7 +84,11 @@ struct compiled {
 static void trace_destroy(struct object *o)
 {
     struct trace *t = (struct trace *)o;
-    mx_let_go(t->drop, t->payload);
+    for (struct attached *a = t->attached, *older; a; a = older) {
+        older = a->older;
+        mx_let_go(a->drop, a->payload);
+        free(a);
+    }
     object_release(&t->g->object);
     free(t);
 }
@@ -465,22 +474,25 @@ static struct trace *numbered(struct compiled *c, int64_t number)
 
 void compiled_attach(struct compiled *c, int64_t number, void *payload, void (*drop)(void *))
 {
+    struct attached *a = malloc(sizeof *a); /* without memory it is simply not kept */
     pthread_mutex_lock(&c->lock);
-    struct trace *t = numbered(c, number);
+    struct trace *t = a ? numbered(c, number) : NULL;
     if (t) {
-        t->payload = payload;
-        t->drop = drop;
+        *a = (struct attached){ t->attached, payload, drop };
+        t->attached = a;
     }
     pthread_mutex_unlock(&c->lock);
-    if (!t)
-        mx_let_go(drop, payload);
+    if (t)
+        return;
+    free(a);
+    mx_let_go(drop, payload);
 }
 
 void *compiled_payload(struct compiled *c, int64_t number)
 {
     pthread_mutex_lock(&c->lock);
     struct trace *t = numbered(c, number);
-    void *payload = t ? t->payload : NULL;
+    void *payload = t && t->attached ? t->attached->payload : NULL;
     pthread_mutex_unlock(&c->lock);
     return payload;
 }

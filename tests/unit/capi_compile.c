@@ -148,13 +148,14 @@ static void what_a_binding_keeps(void **state)
     mlx_compiled c = mlx_compiled_new("the function", false);
     mlx_closure fun = mlx_closure_new_func(twice);
     mlx_vector_array out = mlx_vector_array_new();
-    int ended = 0;
+    int ended = 0, ended_early = 0;
     OK(mlx_compiled_set_limit(c, 2));
     for (int n = 1; n <= 4; n++) {
         mlx_vector_array in = ones(n);
         int64_t trace = -2;
         OK(mlx_compiled_apply(&out, &trace, c, fun, NULL, 0, in));
         assert_int_equal(trace, n - 1);
+        OK(mlx_compiled_attach(c, trace, &ended_early, count));
         OK(mlx_compiled_attach(c, trace, &ended, count));
         assert_ptr_equal(mlx_compiled_payload(c, trace), &ended);
         mlx_vector_array_free(in);
@@ -172,6 +173,7 @@ static void what_a_binding_keeps(void **state)
     mlx_closure_free(fun);
     OK(mlx_compiled_free(c));
     assert_int_equal(ended, 4);
+    assert_int_equal(ended_early, 4);
 }
 
 int main(void)

@@ -77,7 +77,7 @@ MLX_API int mlx_compiled_apply(mlx_vector_array *res, int64_t *trace, mlx_compil
  * once where it is not kept. */
 MLX_API int mlx_compiled_attach(mlx_compiled c, int64_t trace, void *payload, void (*dtor)(void *));
 
-/* What is kept with a trace; NULL where nothing is. */
+/* What was attached last; NULL where nothing is. */
 MLX_API void *mlx_compiled_payload(mlx_compiled c, int64_t trace);
 
 /* To be called by the function that is being traced: what its arguments are called in
