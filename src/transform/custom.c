@@ -295,8 +295,8 @@ static void exit_node(const struct custom_args *args, int nx, const mx x[], int 
         out[k] = MX_NIL;
     if (!all)
         return;
-    memcpy(all, x, (size_t)nx * sizeof *all);
-    memcpy(all + nx, y, (size_t)ny * sizeof *all);
+    for (int i = 0; i < nx + ny; i++)
+        all[i] = i < nx ? x[i] : y[i - nx];
     mx_infer_n(&op_custom, args, nx + ny, all, ny, out);
     free(all);
 }

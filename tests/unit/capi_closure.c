@@ -521,6 +521,30 @@ static void custom_function(void **state)
     mlx_vector_array_free(dx);
 }
 
+static int nothing(mlx_vector_array *res, const mlx_vector_array in)
+{
+    (void)res, (void)in;
+    return 0;
+}
+
+static void checkpoint_without_results(void **state)
+{
+    (void)state;
+    const float v[] = { 3, 5 };
+    mlx_vector_array x = vector_of(2, v), none = mlx_vector_array_new(), y = { NULL }, dx = { NULL };
+    mlx_closure f = mlx_closure_new_func(nothing), g = mlx_closure_new();
+    OK(mlx_checkpoint(&g, f));
+    OK(mlx_vjp(&y, &dx, g, x, none));
+    assert_int_equal(mlx_vector_array_size(y), 0);
+    assert_true(at(dx, 0) == 0 && at(dx, 1) == 0);
+    mlx_vector_array_free(x);
+    mlx_vector_array_free(none);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+    mlx_closure_free(f);
+    mlx_closure_free(g);
+}
+
 static void checkpoint_and_derivatives_at_a_point(void **state)
 {
     (void)state;
@@ -653,7 +677,7 @@ int main(void)
         cmocka_unit_test(failing),        cmocka_unit_test(kwargs),
         cmocka_unit_test(value_and_grad), cmocka_unit_test(vjp_and_jvp),
         cmocka_unit_test(custom_function),
-        cmocka_unit_test(checkpoint_and_derivatives_at_a_point),
+        cmocka_unit_test(checkpoint_and_derivatives_at_a_point), cmocka_unit_test(checkpoint_without_results),
         cmocka_unit_test(custom_vjp),     cmocka_unit_test(rules),
         cmocka_unit_test(evaluation),
     };
