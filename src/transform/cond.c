@@ -144,7 +144,7 @@ static int cond_jvp_branch(struct closure *self, int n, const mx x[], struct mx_
     if (!by)
         return free(w), 1;
     for (int i = 0; i < n_in; i++)
-        if (r->t[r->at[i]] && is_inexact(r->x[i]))
+        if (r->t[r->at[i]])
             by[n_w] = r->x[i], t[n_w] = r->t[r->at[i]], w[n_w++] = i;
     struct part f = graph_part(r->g, r->x, w, 0, NULL);
     int bad = mx_jvp(&f.closure, n_w, by, n_w, t, &y, &dy) || list_push_all(out, dy.n, (mx *)dy.v);
@@ -209,9 +209,9 @@ static void cond_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     bool *wanted = mx_zeroed(c->nin, sizeof *wanted), any = false, some = false;
     mx *cts = wanted ? mx_zeroed(c->nout, sizeof *cts) : NULL;
     for (int i = 1; i < c->nin && cts; i++)
-        any |= wanted[i] = want[i] && is_inexact(c->x[i]);
+        any |= wanted[i] = want[i];
     for (int k = 0; k < c->nout && cts; k++)
-        some |= (cts[k] = is_inexact(c->y[k]) ? ct[k] : NULL) != NULL;
+        some |= (cts[k] = ct[k]) != NULL;
     struct branch_rule shared = { .closure = { { .refs = 1 }, cond_vjp_branch }, .ct = cts, .want = wanted, .t = c->x,
                                   .n_ops = c->nin };
     struct cond_rule r = { 0 };
@@ -233,10 +233,10 @@ static void cond_jvp(const struct call *c, const mx t[], mx dy[])
     struct cond_rule r = { 0 };
     bool any = false;
     for (int i = 1; i < c->nin; i++)
-        any |= t[i] && is_inexact(c->x[i]);
+        any |= t[i] != NULL;
     if (any && !cond_rule(&r, c, &shared) && !mx_cond(c->x[0], &r.yes.closure, &r.no.closure, 0, NULL, &out))
         for (int k = 0; k < c->nout; k++)
-            dy[k] = is_inexact(c->y[k]) ? list_lent(&out, k) : NULL;
+            dy[k] = list_lent(&out, k);
     cond_rule_free(&r);
     list_clear(&out);
 }

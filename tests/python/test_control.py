@@ -463,6 +463,22 @@ def test_a_branch_without_the_variable_has_no_gradient():
     assert mx.grad(safe)(mx.array(0.0)).item() == 0 and mx.grad(safe)(mx.array(4.0)).item() == 0.25
 
 
+@pytest.mark.parametrize("captured", [True, False])
+def test_branches_pass_derivatives_through_integers_as_others_do(captured):
+    def f(x, how):
+        c = x.astype(mx.int32)
+        if captured:
+            return how((x > 100).any(), lambda x: x + c, lambda x: x * c, x)
+        return how((x > 100).any(), lambda x, c: x + c, lambda x, c: x * c, x, c)
+
+    x, t = mx.array([1.5, 2.5, 3.5]), mx.array([1.0, 1.0, 2.0])
+    for how in (mx.cond, lambda p, yes, no, *xs: mx.where(p, yes(*xs), no(*xs))):
+        of = lambda x, how=how: f(x, how)  # noqa: E731
+        for g in (of, lambda x, of=of: mx.vmap(of)(x[None])[0]):
+            assert mx.jvp(g, [x], [t])[1][0].tolist() == [2.5, 4.5, 13.0]
+            assert mx.vjp(g, [x], [t])[1][0].tolist() == [2.0, 4.0, 13.0]  # those of integers are integers
+
+
 def test_loops_in_derivatives_of_loops():
     def f(x, scan):
         def outer(c, v):

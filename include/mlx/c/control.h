@@ -20,7 +20,9 @@ extern "C" {
 #endif
 
 /* The outputs of `true_fun` for the operands where `pred`, a scalar, holds, else those of
- * `false_fun`, which must have the same shapes and dtypes.  One of them is computed. */
+ * `false_fun`, which must have the same shapes and dtypes.  One of them is computed, going back too; where vmap
+ * gives each example its own `pred`, both are, and one is chosen by element (mlx_where): a derivative that is
+ * infinite or NaN in the branch not taken then makes that of the operands NaN. */
 MLX_API int mlx_cond(mlx_vector_array *res, const mlx_array pred, const mlx_closure true_fun,
                      const mlx_closure false_fun, const mlx_vector_array operands,
                      const mlx_stream s);
