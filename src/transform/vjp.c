@@ -154,6 +154,7 @@ static int seed(const struct recording *g, mx_own ct[], int k, mx value)
         mx_fail("[vjp] cotangent %d: expected shape %s of the result, got %s", k, shape_of(y), shape_of(value));
         return 1;
     }
+    mx_shape_checked(value, y); /* a graph for any shape fails as this does */
     if (g->dependent[g->roots[k]])
         accumulate(&ct[g->roots[k]], mx_astype(value, (enum dtype)y->dtype));
     return mx_failed();
@@ -274,7 +275,10 @@ static int check_tangents(int n, const mx x[], int n_t, const mx tangents[])
                     shape_of(tangents[i]));
             return 1;
         }
-    return 0;
+    MX_SCOPE(NULL);
+    for (int i = 0; i < n; i++)
+        mx_shape_checked(tangents[i], x[i]);
+    return mx_failed();
 }
 
 /* From tangents of the arguments to those of the results. */

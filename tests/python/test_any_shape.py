@@ -149,6 +149,20 @@ def test_a_gradient_knows_the_sizes_that_its_values_were_for(f, first, then, map
                 h(*more)
 
 
+@pytest.mark.parametrize("derivative", [mx.vjp, mx.jvp])
+def test_derivatives_compare_shapes_in_every_call(derivative, tmp_path):
+    f = lambda x, c: derivative(lambda x: x * 3, [x], [c])[1][0]  # noqa: E731
+    compiled = mx.compile(f, shapeless=True)
+    mx.export_function(str(tmp_path / "f"), f, mx.ones((3, 3)), mx.ones((3, 3)), shapeless=True)
+    imported = mx.import_function(str(tmp_path / "f"))
+    for g in (compiled, lambda *xs: imported(*xs)[0]):
+        for n in (3, 4):
+            same("layer", [g(mx.ones((n, 3)), mx.ones((n, 3)))], [mx.full((n, 3), 3.0)])
+        for wrong in ((4, 4), (1, 3)):
+            with pytest.raises(ValueError, match="shape"):
+                g(mx.ones((4, 3)), mx.ones(wrong))
+
+
 @pytest.mark.parametrize("portable", [True, False])
 @pytest.mark.parametrize(
     "layer, shape, why",

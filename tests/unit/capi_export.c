@@ -229,7 +229,8 @@ static int scaled_by_twos(mlx_vector_array *res, const mlx_vector_array in, cons
 {
     mlx_array x = mlx_array_new(), twos = mlx_array_new_data((float[]){ 2, 2 }, (int[]){ 2 }, 1, MLX_FLOAT32);
     (void)kwargs;
-    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&x, x, twos, cpu) || mlx_vector_array_set_value(res, x);
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&x, x, twos, cpu) ||
+                 mlx_vector_array_set_value(res, x);
     mlx_array_free(x);
     mlx_array_free(twos);
     return failed;
