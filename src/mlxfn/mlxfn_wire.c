@@ -15,6 +15,10 @@ void put_bytes(struct bytes *b, const void *data, size_t n)
 {
     if (b->failed || n == 0)
         return;
+    if (!data) { /* what there was no memory for, as has been said */
+        b->failed = true;
+        return;
+    }
     if (n > b->cap - b->n) {
         size_t cap = b->cap ? b->cap : 4096;
         while (cap - b->n < n) cap *= 2;

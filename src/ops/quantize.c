@@ -146,6 +146,9 @@ static mx hits(mx x, mx edge)
     return mx_divide(hit, mx_sum(hit, last, 1, true));
 }
 
+/* As the kernel sees it, which computes in float32. */
+static mx narrowed(mx x) { return x->dtype == DT_float64 ? mx_astype(x, DT_float32) : x; }
+
 /* How scales and biases vary with each element of the groups of w.  The bias is the end of the range
  * that is farther from zero, the scale a fixed fraction of it; with one bit the scale is the width of
  * the range and the bias its lower end. */
@@ -160,7 +163,7 @@ static void affine_partials(const struct call *c, mx *ds, mx *db)
         return;
     }
     mx zero = mx_scalar_like(0, x), flat = mx_equal(bias, zero);
-    *db = mx_where(flat, zero, hits(x, bias));
+    *db = mx_where(flat, zero, hits(narrowed(x), narrowed(bias)));
     mx steps = mx_where(flat, mx_scalar_like(1, x), mx_round(mx_divide(bias, scale), 0));
     *ds = mx_divide(*db, steps);
 }

@@ -440,6 +440,19 @@ def test_quantize_gradients(bits):
     assert mx.jvp(f, (w,), (t,))[1][0].item() == pytest.approx((mx.grad(f)(w) * t).sum().item(), rel=1e-3)
 
 
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+@pytest.mark.parametrize("which", [1, 2])
+def test_quantize_gradients_of_doubles(bits, which):
+    """Numbers that float32 does not have are at the end of their group as float32 has it."""
+    w = np.random.default_rng(bits).normal(size=(3, 64)) * (1 + 1e-10)
+    got, want = (
+        mx.grad(lambda x: mx.quantize(x, group_size=32, bits=bits)[which].sum())(mx.array(w, dtype))
+        for dtype in (mx.float64, mx.float32)
+    )
+    np.testing.assert_allclose(np.array(got), np.array(want), rtol=1e-5, atol=1e-7)
+
+
+
 def test_round_trip_passes_derivatives():
     x = mx.array(sample(2, 32))
     eye = mx.eye(32)
