@@ -452,7 +452,6 @@ def test_quantize_gradients_of_doubles(bits, which):
     np.testing.assert_allclose(np.array(got), np.array(want), rtol=1e-5, atol=1e-7)
 
 
-
 def test_round_trip_passes_derivatives():
     x = mx.array(sample(2, 32))
     eye = mx.eye(32)
