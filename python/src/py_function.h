@@ -53,16 +53,11 @@ PyObject *hollowed(PyObject *tree);
 PyObject *hollowed_plain(PyObject *tree);
 
 /* The same in the lists and dicts that the tree has (py_places.c): what was replaced is put back by
- * places_put_back, which must be called, also after a failure and while an exception is set. */
-struct places {
-    struct place *v, **sorted;
-    size_t n, cap;
-    bool active;
-    unsigned long thread;
-    struct places *others;
-};
+ * places_put_back, which must be called, also after a failure and while an exception is set, and frees p. */
+struct places;
+struct places *places_new(void); /* NULL with an exception set */
 PyObject *places_fill(struct places *p, PyObject *tree, struct replacing *r);
-int places_put_back(struct places *p);
+int places_put_back(struct places *p); /* p may be NULL */
 
 /* The arguments of the call with arrays replaced: in place if `where` is given, else in copies. */
 PyObject *new_args(const struct python_call *p, struct replacing *r, struct places *where);

@@ -6,7 +6,9 @@
  * containers, and have not been updated, give way to what they stood for.  Tuples and objects of registered
  * types are made anew.
  *
- * A list or a dict that another thread has in such a call is copied: each thread has its own arrays in it. */
+ * A list or a dict that another thread has in such a call is copied: each thread has its own arrays in it.
+ * The calls of one thread need not end in the order they began in: greenlets take turns.  Nothing here lies on
+ * a thread's stack, which greenlets move and a fork gives away. */
 #include "py_function.h"
 
 #include <stdlib.h>
@@ -19,7 +21,14 @@ struct place {
     bool moved;   /* it was not where it had been put */
 };
 
-static struct places *active; /* those of all threads; the GIL guards it */
+struct places {
+    struct place *v, **sorted;
+    size_t n, cap;
+    unsigned long thread;
+    struct places *others;
+};
+
+static struct places *active; /* those of all threads, the latest first; the GIL guards it */
 
 static uintptr_t id_of(PyObject *o) { return is_array(o) ? mlx_array_id(handle_of(o)) : 0; }
 
@@ -137,16 +146,16 @@ static PyObject *fill(struct places *p, PyObject *tree, struct replacing *r)
     return result;
 }
 
-PyObject *places_fill(struct places *p, PyObject *tree, struct replacing *r)
+struct places *places_new(void)
 {
-    if (!p->active) {
-        p->active = true;
-        p->thread = PyThread_get_thread_ident();
-        p->others = active;
-        active = p;
-    }
-    return fill(p, tree, r);
+    struct places *p = malloc(sizeof *p);
+    if (!p)
+        return PyErr_NoMemory(), NULL;
+    *p = (struct places){ .thread = PyThread_get_thread_ident(), .others = active };
+    return active = p;
 }
+
+PyObject *places_fill(struct places *p, PyObject *tree, struct replacing *r) { return fill(p, tree, r); }
 
 /* ---- putting back */
 
@@ -210,6 +219,23 @@ static int put_back_all(struct places *p, PyObject *container)
     return failed;
 }
 
+/* Later calls of this thread that are not over yet put back what p put there: now it is what stood there before p. */
+static int hand_down(struct places *p)
+{
+    for (struct places *q = active; q != p; q = q->others) {
+        if (q->thread != p->thread)
+            continue;
+        if (sort(p))
+            return -1;
+        for (size_t k = 0; k < q->n; k++) {
+            PyObject *was = q->v[k].before;
+            q->v[k].before = Py_NewRef(original(p, was));
+            Py_DECREF(was);
+        }
+    }
+    return 0;
+}
+
 /* Keeps the first exception. */
 static void note(PyObject **error)
 {
@@ -221,7 +247,7 @@ static void note(PyObject **error)
 
 int places_put_back(struct places *p)
 {
-    if (!p->active)
+    if (!p)
         return 0;
     PyObject *error = error_take();
     bool failed = false;
@@ -231,12 +257,49 @@ int places_put_back(struct places *p)
     for (size_t k = 0; k < p->n; k++)
         if (p->v[k].moved && put_back_all(p, p->v[k].container))
             failed = true, note(&error);
+    if (hand_down(p))
+        failed = true, note(&error);
     struct places **link = &active;
     while (*link != p) link = &(*link)->others;
     *link = p->others;
     places_free(p);
+    free(p);
     error_put(error);
     return failed ? -1 : 0;
+}
+
+/* In the child of a fork: the calls of the threads that are no more will not end.  Runs Python code, which may
+ * begin calls: each time from the start. */
+static PyObject *after_fork(PyObject *self, PyObject *unused)
+{
+    unsigned long thread = PyThread_get_thread_ident();
+    (void)self, (void)unused;
+    for (struct places *p = active; p;) {
+        if (p->thread == thread) {
+            p = p->others;
+            continue;
+        }
+        if (places_put_back(p))
+            PyErr_WriteUnraisable(NULL);
+        p = active;
+    }
+    Py_RETURN_NONE;
+}
+
+static int survive_fork(void)
+{
+    static PyMethodDef def = { "after_fork", after_fork, METH_NOARGS, NULL };
+    PyObject *os = PyImport_ImportModule("os"), *enter = os ? PyObject_GetAttrString(os, "register_at_fork") : NULL;
+    PyObject *f = enter ? PyCFunction_New(&def, NULL) : NULL, *none = f ? PyTuple_New(0) : NULL;
+    PyObject *named = none ? Py_BuildValue("{s:O}", "after_in_child", f) : NULL;
+    PyObject *done = named ? PyObject_Call(enter, none, named) : NULL;
+    Py_XDECREF(os);
+    Py_XDECREF(enter);
+    Py_XDECREF(f);
+    Py_XDECREF(none);
+    Py_XDECREF(named);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
 }
 
 /* ---- for mlx.nn: what a module's update is about to put into it */
@@ -352,4 +415,4 @@ static PyType_Spec placed_spec = {
     "mlx.core._Placed", sizeof(struct placed), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, placed_slots,
 };
 
-int places_init(PyObject *module) { return add_type(module, &placed_spec) ? 0 : -1; }
+int places_init(PyObject *module) { return add_type(module, &placed_spec) && !survive_fork() ? 0 : -1; }

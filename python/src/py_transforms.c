@@ -191,8 +191,8 @@ static int call_python(mlx_vector_array *res, const mlx_vector_array in, void *p
 {
     struct python_call *p = payload;
     struct replacing r = { in, 0 };
-    struct places places = { NULL }, *where = p->in_place ? &places : NULL;
-    PyObject *args = new_args(p, &r, where);
+    struct places *where = p->in_place ? places_new() : NULL;
+    PyObject *args = where || !p->in_place ? new_args(p, &r, where) : NULL;
     PyObject *kwargs = args ? new_kwargs(p, &r, where) : NULL;
     PyObject *value = NULL;
     if (args && (kwargs || !p->kwargs))
@@ -205,7 +205,7 @@ static int call_python(mlx_vector_array *res, const mlx_vector_array in, void *p
         Py_DECREF(returned);
     }
     int failed = !value || check_value(p, value) || tree_arrays(value, *res, NULL);
-    failed |= places_put_back(&places);
+    failed |= places_put_back(where);
     if (failed) {
         Py_XDECREF(value);
         keep_error(p);

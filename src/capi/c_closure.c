@@ -10,6 +10,7 @@
 
 #include "capi/capi.h"
 #include "core/buffer.h"
+#include "core/scope.h"
 
 struct handle {
     struct object *it;
@@ -32,10 +33,18 @@ struct user {
     void (*dtor)(void *);
 };
 
-/* Calls u's function, of this type or, with a payload behind the arguments, of type_payload. */
-#define CALL(type, u, ...)                                                       \
-    ((u)->with_payload ? ((type##_payload *)(u)->fun)(__VA_ARGS__, (u)->payload) \
-                       : ((type *)(u)->fun)(__VA_ARGS__))
+/* Calls u's function, of this type or, with a payload behind the arguments, of type_payload.  What the thread has
+ * lent (by the rule of an operation that is derived) is aside meanwhile. */
+#define CALL(type, u, ...)                                                                            \
+    (!scopes_aside(&aside)  ? 1                                                                        \
+     : (u)->with_payload ? came_back(&aside, ((type##_payload *)(u)->fun)(__VA_ARGS__, (u)->payload)) \
+                         : came_back(&aside, ((type *)(u)->fun)(__VA_ARGS__)))
+
+static int came_back(struct scopes_aside *aside, int status)
+{
+    scopes_back(aside);
+    return status;
+}
 
 typedef int unary(mlx_array *, const mlx_array);
 typedef int plain(mlx_vector_array *, const mlx_vector_array);
@@ -222,6 +231,7 @@ static int call_plain(struct closure *self, int n, const mx x[], struct mx_list 
     mlx_vector_array in = { capi_lend(n, x) };
     if (capi_result_open(&res) && in.ctx) {
         unsigned long before = capi_reports();
+        struct scopes_aside aside;
         int status = CALL(plain, u, &res.vec, in);
         if (status)
             capi_callback_failed(status, before);
@@ -243,7 +253,8 @@ static int call_unary(struct closure *self, int n, const mx x[], struct mx_list 
     mlx_array in = { NULL }, res = { NULL };
     if (!capi_publish(&in, x[0])) {
         unsigned long before = capi_reports();
-        int status = ((unary *)u->fun)(&res, in);
+        struct scopes_aside aside;
+        int status = !scopes_aside(&aside) ? 1 : came_back(&aside, ((unary *)u->fun)(&res, in));
         if (status)
             capi_callback_failed(status, before);
         else if (res.ctx == in.ctx)
@@ -291,6 +302,7 @@ int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls,
     if (!ready(__func__, u, res, "input_0", input_0.ctx) || !capi_in_map(input_1) || !capi_result_open(&r))
         return capi_report();
     unsigned long before = capi_reports();
+    struct scopes_aside aside;
     int status = CALL(kwargs, u, &r.vec, input_0, input_1);
     return end_result(__func__, res, &r, status, before);
 }
@@ -306,6 +318,7 @@ static int call_grads(struct value_and_grad *self, int n, const mx x[], struct m
     bool opened = capi_result_open(&values);
     if (capi_result_open(&gradients) && opened && in.ctx) {
         unsigned long before = capi_reports();
+        struct scopes_aside aside;
         int status = CALL(grads, u, &values.vec, &gradients.vec, in);
         if (status) {
             capi_callback_failed(status, before);
@@ -347,6 +360,7 @@ static int call_custom(struct vjp_rule *self, int nx, const mx x[], int ny, cons
     mlx_vector_array out = { capi_lend(ny, y) };
     if (capi_result_open(&res) && in.ctx && cts.ctx && out.ctx) {
         unsigned long before = capi_reports();
+        struct scopes_aside aside;
         int status = CALL(custom, u, &res.vec, in, cts, out);
         if (status)
             capi_callback_failed(status, before);
@@ -370,6 +384,7 @@ int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls,
         !ready(__func__, u, res, "input_2", input_2.ctx) || !capi_result_open(&r))
         return capi_report();
     unsigned long before = capi_reports();
+    struct scopes_aside aside;
     int status = CALL(custom, u, &r.vec, input_0, input_1, input_2);
     return end_result(__func__, res, &r, status, before);
 }
@@ -392,6 +407,7 @@ static int call_custom_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, 
     mlx_vector_array in = { capi_lend(nx, x) }, ts = { given ? capi_lend(n, given) : NULL };
     if (capi_result_open(&res) && in.ctx && ts.ctx && argnums) {
         unsigned long before = capi_reports();
+        struct scopes_aside aside;
         int status = CALL(custom_jvp, u, &res.vec, in, ts, argnums, (size_t)n);
         if (status)
             capi_callback_failed(status, before);
@@ -418,6 +434,7 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
     mlx_vector_array in = { capi_lend(nx, x) };
     if (capi_result_open(&res) && opened && in.ctx) {
         unsigned long before = capi_reports();
+        struct scopes_aside aside;
         int status = CALL(custom_vmap, u, &res.vec, &axes.vec, in, axis, (size_t)nx);
         const struct list *l = axes.vec.ctx;
         if (status)
@@ -446,6 +463,7 @@ int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp c
         (input_2_num && !capi_given(input_2, "numbers")) || !capi_result_open(&r))
         return capi_report();
     unsigned long before = capi_reports();
+    struct scopes_aside aside;
     int status = CALL(custom_jvp, u, &r.vec, input_0, input_1, input_2, input_2_num);
     return end_result(__func__, res, &r, status, before);
 }
@@ -462,6 +480,7 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
     struct capi_axes axes;
     bool opened = capi_axes_open(&axes);
     unsigned long before = capi_reports();
+    struct scopes_aside aside;
     int status = opened ? CALL(custom_vmap, u, &r.vec, &axes.vec, input_0, input_1, input_1_num) : 0;
     int failed = end_result(__func__, res_0, &r, status, before);
     if (!failed)

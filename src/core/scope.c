@@ -54,6 +54,39 @@ void scope_close(struct scope *sc)
     }
 }
 
+bool scopes_aside(struct scopes_aside *a)
+{
+    *a = (struct scopes_aside){ .stream = here.stream };
+    if (here.n == 0)
+        return true;
+    if (here.lent == here.first) { /* the room inside goes to whoever is next */
+        size_t cap = 2 * sizeof here.first / sizeof *here.first;
+        mx *lent = mx_malloc(cap * sizeof *lent);
+        if (!lent)
+            return false;
+        here.lent = memcpy(lent, here.first, here.n * sizeof *lent);
+        here.cap = cap;
+    }
+    a->lent = here.lent;
+    a->n = here.n;
+    a->cap = here.cap;
+    here.lent = NULL;
+    here.n = here.cap = 0;
+    return true;
+}
+
+void scopes_back(struct scopes_aside *a)
+{
+    here.stream = a->stream;
+    if (!a->lent)
+        return;
+    if (here.lent != here.first)
+        free(here.lent);
+    here.lent = a->lent;
+    here.n = a->n;
+    here.cap = a->cap;
+}
+
 mx scope_lend(mx x)
 {
     if (is_nil(x))

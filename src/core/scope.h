@@ -19,8 +19,17 @@ struct scope scope_open(struct stream *s); /* NULL: keep the enclosing scope's s
 void scope_close(struct scope *sc);
 
 /* Opens a scope until the end of the block. */
-#define MX_SCOPE(s) \
-    __attribute__((cleanup(scope_close), unused)) struct scope scope_here_ = scope_open(s)
+#define MX_SCOPE(s) __attribute__((cleanup(scope_close), unused)) struct scope scope_here_ = scope_open(s)
+
+/* Code of the caller need not come back in the order it was entered in: coroutines on one thread take turns.
+ * While it runs, what the thread has lent is kept aside, and the stack is empty.  False after mx_fail. */
+struct scopes_aside {
+    mx *lent;
+    size_t n, cap;
+    struct stream *stream;
+};
+bool scopes_aside(struct scopes_aside *a);
+void scopes_back(struct scopes_aside *a);
 
 /* Puts an array whose one reference the caller holds on the stack: it becomes borrowed. */
 mx scope_lend(mx x);

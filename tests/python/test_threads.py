@@ -5,6 +5,7 @@ import sys
 
 import mlx.core as mx
 import numpy as np
+import pytest
 
 # In a process of its own: what goes wrong here hangs or ends it.
 CLEARED = """
@@ -58,3 +59,88 @@ def test_what_was_given_to_streams_is_done_when_they_are_clear():
     mx.clear_streams()
     for k in range(3):
         np.testing.assert_array_equal(y[k], np.arange(1000) + k)
+
+
+# A fork while another thread differentiates: the child has that thread's places in lists and dicts, not the thread.
+FORKED = """
+import os, signal, threading
+import mlx.core as mx
+
+inside, go = threading.Event(), threading.Event()
+tree = {"w": mx.array(1.0), "deep": [mx.array(5.0)]}
+
+def slow(d):
+    inside.set()
+    go.wait()
+    return d["w"] * 2 + d["deep"][0]
+
+threading.Thread(target=lambda: mx.grad(slow)(tree), daemon=True).start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    assert tree["w"].item() == 1 and tree["deep"][0].item() == 5
+    found = []
+    for _ in range(3):
+        threads = [threading.Thread(target=lambda: found.append(mx.grad(lambda d: d["w"] * 3)(tree))) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    os._exit(0 if [g["w"].item() for g in found] == [3.0] * 9 and tree["w"].item() == 1 else 1)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+go.set()
+assert status == 0, status
+"""
+
+
+def test_a_fork_while_another_thread_differentiates():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
+# Calls of one thread that end in the order they began in, on the same dict and list.
+GREENLETS = """
+import greenlet
+import mlx.core as mx
+
+hub = greenlet.getcurrent()
+tree = {"w": mx.arange(4.0), "deep": [mx.array(2.0)]}
+found = {}
+
+def f(d):
+    y = mx.sin(d["w"])
+    hub.switch()
+    return (y * d["w"]).sum() + d["deep"][0]
+
+@mx.custom_function
+def g(x):
+    return mx.sin(x)
+
+@g.vjp
+def of_g(x, dy, y):
+    hub.switch()
+    return dy * mx.cos(x)
+
+calls = [
+    lambda: mx.grad(f)(tree)["w"],
+    lambda: mx.grad(lambda x: (g(x) * x).sum())(mx.arange(4.0)),
+    lambda: mx.vmap(lambda x: (hub.switch(), mx.sin(x))[1])(mx.arange(4.0)),
+    lambda: mx.compile(lambda x: (hub.switch(), mx.sin(x) * 2)[1])(mx.arange(4.0)),
+]
+alone = [mx.sin(tree["w"]) + tree["w"] * mx.cos(tree["w"])] * 2 + [mx.sin(tree["w"]), mx.sin(tree["w"]) * 2]
+for one in range(4):
+    for other in range(4):
+        order = [greenlet.greenlet(calls[k]) for k in (one, other)]
+        for each in order:
+            each.switch()
+        for each, k in zip(order, (one, other)):
+            assert mx.allclose(each.switch(), alone[k]), (one, other)
+        assert tree["w"].tolist() == [0, 1, 2, 3] and tree["deep"][0].item() == 2, (one, other)
+"""
+
+
+def test_greenlets_take_turns_inside_transforms():
+    pytest.importorskip("greenlet")
+    done = subprocess.run([sys.executable, "-c", GREENLETS], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (done.returncode, done.stderr)

@@ -1,7 +1,9 @@
 /* Closures of all six kinds, and the transforms that C programs reach them through. */
 #include <math.h>
 #include <stdlib.h>
+#include <ucontext.h>
 
+#include "core/scope.h"
 #include "support/heard.h"
 
 static mlx_stream cpu(void) { return mlx_default_cpu_stream_new(); }
@@ -406,6 +408,77 @@ static void custom_vjp(void **state)
     mlx_vector_array_free(ct);
 }
 
+/* ---- coroutines: calls of one thread that end in the order they began in */
+
+static ucontext_t hub, turns[2];
+static int turn;
+static float gradients[2];
+
+/* The rule of product_and_sum above, which lets others run before it answers. */
+static int odd_vjp_in_turns(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array ct,
+                            const mlx_vector_array y)
+{
+    assert_int_equal(scope_depth(), 0);
+    assert_int_equal(swapcontext(&turns[turn], &hub), 0);
+    return odd_vjp(res, x, ct, y);
+}
+
+/* The first result of another function: the cotangent of the second is lent to the rule. */
+static int first_of(mlx_vector_array *res, const mlx_vector_array in, void *payload)
+{
+    mlx_vector_array y = mlx_vector_array_new();
+    mlx_array a = mlx_array_new();
+    int failed = mlx_closure_apply(&y, *(mlx_closure *)payload, in) || mlx_vector_array_get(&a, y, 0) ||
+                 mlx_vector_array_append_value(*res, a);
+    mlx_array_free(a);
+    mlx_vector_array_free(y);
+    return failed;
+}
+
+static void derive_in_turns(void)
+{
+    int i = turn;
+    const float v[] = { 3, 5 }, c[] = { (float)(i + 1) };
+    mlx_vector_array x = vector_of(2, v), ct = vector_of(1, c), y = { NULL }, dx = { NULL };
+    mlx_closure f = mlx_closure_new_func(product_and_sum), g = mlx_closure_new();
+    mlx_closure first = mlx_closure_new_func_payload(first_of, &g, NULL);
+    mlx_closure_custom rule = mlx_closure_custom_new_func(odd_vjp_in_turns);
+    OK(mlx_custom_vjp(&g, f, rule));
+    OK(mlx_vjp(&y, &dx, first, x, ct));
+    gradients[i] = at(dx, 1);
+    mlx_closure_custom_free(rule);
+    mlx_closure_free(f);
+    mlx_closure_free(g);
+    mlx_closure_free(first);
+    mlx_vector_array_free(x);
+    mlx_vector_array_free(ct);
+    mlx_vector_array_free(y);
+    mlx_vector_array_free(dx);
+}
+
+static void take_turns(void **state)
+{
+    (void)state;
+    enum { STACK = 1 << 20 };
+    char *stacks = malloc(2 * STACK);
+    assert_non_null(stacks);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(getcontext(&turns[i]), 0);
+        turns[i].uc_stack.ss_sp = stacks + i * STACK;
+        turns[i].uc_stack.ss_size = STACK;
+        turns[i].uc_link = &hub;
+        makecontext(&turns[i], derive_in_turns, 0);
+    }
+    for (int k = 0; k < 4; k++) {
+        turn = k % 2;
+        assert_int_equal(swapcontext(&hub, &turns[turn]), 0);
+    }
+    free(stacks);
+    assert_float_equal(gradients[0], 100, 0);
+    assert_float_equal(gradients[1], 200, 0);
+    assert_int_equal(scope_depth(), 0);
+}
+
 static int jvp_rule(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t,
                     const int *argnums, size_t n)
 {
@@ -679,7 +752,7 @@ int main(void)
         cmocka_unit_test(custom_function),
         cmocka_unit_test(checkpoint_and_derivatives_at_a_point), cmocka_unit_test(checkpoint_without_results),
         cmocka_unit_test(custom_vjp),     cmocka_unit_test(rules),
-        cmocka_unit_test(evaluation),
+        cmocka_unit_test(evaluation),     cmocka_unit_test(take_turns),
     };
     return cmocka_run_group_tests_name("C API: closures", tests, start_listening, all_gone);
 }
