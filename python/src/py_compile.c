@@ -5,6 +5,7 @@
  * attached to it, and filled with the results of later calls. */
 #include "py_function.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,17 +40,83 @@ static int put_int(struct flat *f, Py_ssize_t n)
     return failed;
 }
 
-/* Constants that equal each other but are not the same: 1, 1.0 and True; 0.0 and -0.0; NaN equals none. */
+static PyObject *mark_of(double v, PyObject *otherwise)
+{
+    return v != v ? nan_mark : v == 0 && signbit(v) ? negative_zero_mark : otherwise;
+}
+
+static int put_constant(struct flat *f, PyObject *o);
+
+static int put_parts(struct flat *f, PyObject *o)
+{
+    double v[2] = { PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o) };
+    int failed = PyErr_Occurred() ? -1 : 0;
+    for (int i = 0; i < 2 && !failed; i++) {
+        PyObject *part = PyFloat_FromDouble(v[i]);
+        failed = part ? put(f, mark_of(v[i], part)) : -1;
+        Py_XDECREF(part);
+    }
+    return failed;
+}
+
+static int put_members(struct flat *f, PyObject *tuple)
+{
+    int failed = Py_EnterRecursiveCall(" in a constant of a compiled function");
+    if (failed)
+        return -1;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple) && !failed; i++)
+        failed = put_constant(f, PyTuple_GetItem(tuple, i));
+    Py_LeaveRecursiveCall();
+    return failed ? -1 : 0;
+}
+
+/* The numbers, and the tuples, that a dataclass compares its instances by. */
+static int put_fields(struct flat *f, PyObject *o)
+{
+    PyTypeObject *type = Py_TYPE(o);
+    if (PyType_GetSlot(type, Py_tp_richcompare) == PyType_GetSlot(&PyBaseObject_Type, Py_tp_richcompare))
+        return 0; /* equal to itself alone */
+    PyObject *fields = PyObject_GetAttrString((PyObject *)type, "__dataclass_fields__"), *values = NULL, *name, *field;
+    if (fields && PyDict_Check(fields))
+        values = PyList_New(0);
+    else
+        PyErr_Clear();
+    Py_ssize_t at = 0;
+    while (values && PyDict_Next(fields, &at, &name, &field)) {
+        PyObject *compared = PyObject_GetAttrString(field, "compare");
+        PyObject *v = compared == Py_True ? PyObject_GetAttr(o, name) : NULL;
+        bool taken = v && (PyFloat_Check(v) || PyLong_Check(v) || PyComplex_Check(v) || PyTuple_Check(v));
+        if (taken && PyObject_Hash(v) != -1 && PyList_Append(values, v))
+            Py_CLEAR(values);
+        if (values)
+            PyErr_Clear(); /* what cannot be read or hashed is left out */
+        Py_XDECREF(v);
+        Py_XDECREF(compared);
+    }
+    PyObject *all = values ? PyList_AsTuple(values) : NULL;
+    int failed = all ? put_members(f, all) : PyErr_Occurred() ? -1 : 0;
+    Py_XDECREF(all);
+    Py_XDECREF(values);
+    Py_XDECREF(fields);
+    return failed;
+}
+
+/* Constants that equal each other but are not the same: 1, 1.0 and True; 0.0 and -0.0; NaN equals none.  They may
+ * be parts of a complex number, members of a tuple and fields of a dataclass. */
 static int put_constant(struct flat *f, PyObject *o)
 {
-    if (PyFloat_Check(o)) {
-        double v = PyFloat_AsDouble(o);
-        if (v != v)
-            o = nan_mark;
-        else if (v == 0 && 1 / v < 0)
-            o = negative_zero_mark;
-    }
-    return put(f, (PyObject *)Py_TYPE(o)) || put(f, o) ? -1 : 0;
+    if (PyFloat_Check(o))
+        o = mark_of(PyFloat_AsDouble(o), o);
+    if (put(f, (PyObject *)Py_TYPE(o)))
+        return -1;
+    if (PyComplex_Check(o))
+        return put_parts(f, o);
+    if (put(f, o))
+        return -1;
+    if (PyTuple_Check(o))
+        return put_members(f, o);
+    bool plain = PyUnicode_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyBytes_Check(o) || PyType_Check(o);
+    return plain ? 0 : put_fields(f, o);
 }
 
 static bool is_constant(PyObject *o)
@@ -95,7 +162,7 @@ static int flatten_dict(struct flat *f, PyObject *tree)
                  put_int(f, size);
     while (!failed && PyDict_Size(dict) == size && PyDict_Next(dict, &at, &key, &value)) {
         Py_INCREF(value);
-        failed = put(f, key) || flatten(f, value);
+        failed = put_constant(f, key) || flatten(f, value);
         Py_DECREF(value);
     }
     Py_XDECREF(dict);

@@ -1,5 +1,6 @@
 """mx.compile: caching, captured state, composition, errors, what it tells."""
 
+import dataclasses
 import gc
 import math
 import os
@@ -882,3 +883,42 @@ def test_a_small_constant_of_a_trace_is_computed_once():
     mx.reset_peak_memory()
     mx.eval(g(mx.ones(3)))
     assert mx.get_peak_memory() - before < 2**20
+
+
+class Scaled:
+    def __init__(self, a, by):
+        self.a, self.by = a, by
+
+
+mlx.utils.register_tree_node(Scaled, lambda n: ((n.a,), (n.by,)), lambda aux, children: Scaled(children[0], aux[0]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    by: object
+
+    def __call__(self, x):
+        return x * self.by
+
+
+def first_key(d):
+    return next(iter(d.values())) * next(iter(d))
+
+
+@pytest.mark.parametrize("k, same", [(2, 2.0), (1, True), (0.0, -0.0), (0j, complex(0, -0.0)), (0j, complex(-0.0, 0))])
+def test_constants_that_equal_each_other_are_told_apart_wherever_they_are(k, same):
+    x = mx.array([2000000000])
+    calls = [
+        (lambda n: n.a * n.by, lambda c: Scaled(x, c)),
+        (lambda d: first_key(d), lambda c: {c: x}),
+        (lambda h: h(x), Scale),
+        (lambda h: h.by[0][1] * x, lambda c: Scale(((0, c),))),
+        (lambda c: c * x, lambda c: c),
+    ]
+    for f, argument in calls:
+        traced = []
+        compiled = mx.compile(lambda v, f=f, traced=traced: (traced.append(1), f(v))[1])
+        for c in (k, same, k, same):
+            got, expected = compiled(argument(c)), f(argument(c))
+            assert got.dtype == expected.dtype and bytes(np.array(got)) == bytes(np.array(expected))
+        assert len(traced) == 2
