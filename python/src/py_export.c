@@ -199,7 +199,7 @@ static struct exporter *exporter_made(const char *who, PyObject *file, PyObject 
         PyErr_Format(exc_value, "[%s] metadata belongs to files, not to callbacks", who);
         return NULL;
     }
-    struct exporter *e = PyObject_New(struct exporter, exporter_type);
+    struct exporter *e = PyObject_GC_New(struct exporter, exporter_type);
     if (!e) {
         Py_XDECREF(path);
         return NULL;
@@ -227,19 +227,47 @@ static struct exporter *exporter_made(const char *who, PyObject *file, PyObject 
         release_now();
         return NULL;
     }
+    PyObject_GC_Track(e);
     return e;
+}
+
+static int exporter_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct exporter *e = (struct exporter *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(e->p->fun);
+    if (e->listener)
+        Py_VISIT(e->listener->fun);
+    return 0;
+}
+
+static void forget(struct python_call *p)
+{
+    PyObject *fun = p->fun;
+    p->fun = Py_NewRef(Py_None);
+    Py_DECREF(fun);
+}
+
+static int exporter_clear(PyObject *self)
+{
+    struct exporter *e = (struct exporter *)self;
+    forget(e->p);
+    if (e->listener)
+        forget(e->listener);
+    return 0;
 }
 
 static void exporter_dealloc(PyObject *self)
 {
     struct exporter *e = (struct exporter *)self;
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     if (e->it.ctx)
         mlx_function_exporter_free(e->it);
     if (e->f.ctx)
         mlx_closure_kwargs_free(e->f);
     release_now();
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -309,6 +337,8 @@ static PyMethodDef exporter_methods[] = {
 
 static PyType_Slot exporter_slots[] = {
     { Py_tp_dealloc, exporter_dealloc },
+    { Py_tp_traverse, exporter_traverse },
+    { Py_tp_clear, exporter_clear },
     { Py_tp_call, exporter_call },
     { Py_tp_methods, exporter_methods },
     { Py_tp_doc, DOC("What exporter gives: called with example arguments, it adds a trace of the function\n"
@@ -319,7 +349,7 @@ static PyType_Spec exporter_spec = {
     "mlx.core.FunctionExporter",
     sizeof(struct exporter),
     0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     exporter_slots,
 };
 

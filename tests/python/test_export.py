@@ -1,7 +1,9 @@
 """Functions in files: what is written is read again, by every way to call it."""
 
+import gc
 import os
 import pathlib
+import weakref
 
 import mlx.core as mx
 import numpy as np
@@ -435,3 +437,19 @@ def test_an_exporter_without_a_trace(path):
     assert mx.import_function(path)(mx.array([-1.0, 2.0]))[0].tolist() == [1, 2]
     mx.exporter(path, mx.sin).close()  # which says that it is to be empty
     assert mx.inspect_function(path)["traces"] == []
+
+
+def test_a_cycle_through_an_exporter_is_collected(tmp_path):
+    class Holder:
+        pass
+
+    def held(file):
+        h = Holder()
+        h.exporter = mx.exporter(file(h), lambda x: (h, x)[1])
+        h.exporter(mx.ones(2))
+        return weakref.ref(h)
+
+    to_file = held(lambda h: str(tmp_path / "f.mlxfn"))
+    to_listener = held(lambda h: lambda event: (h, None)[1])
+    gc.collect()
+    assert to_file() is None and to_listener() is None
