@@ -331,8 +331,9 @@ static bool supports(const struct node *n)
 
 static void shadow_of(struct shadow *d, mx x, const void *data)
 {
-    d->array = *x;
-    d->array.refs = 1000;
+    /* Not *x as a whole: others retain and release it meanwhile. */
+    d->array = (struct mx_array){ .refs = 1000, .status = atomic_load(&x->status), .dtype = x->dtype, .row = x->row,
+                                  .ndim = x->ndim, .size = x->size, .offset = x->offset };
     d->array.shape = memcpy(d->numbers, x->shape, (size_t)x->ndim * sizeof *x->shape);
     d->array.strides = memcpy(d->numbers + MX_MAX_NDIM, x->strides, (size_t)x->ndim * sizeof *x->strides);
     d->buffer = (struct buffer){ .refs = 1000, .state = ON_HOST, .bytes = x->buf->bytes, .host = (void *)data };
