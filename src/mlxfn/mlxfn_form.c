@@ -450,6 +450,9 @@ FORM(convolution)
         int64_t seen = 1 + (dim(w, 1 + i) - (int64_t)1) * dilation.v[i];
         int64_t read = (dim(c->y[0], 1 + i) - (int64_t)1) * stride.v[i] + seen;
         high[i] = size.v[i] == -1 ? behind.v[i] : read - whole - low.v[i];
+        /* What a stride leaves out need not be cut off, and negative padding ends the package's process. */
+        if (high[i] < 0)
+            high[i] = high[i] + stride.v[i] > 0 ? 0 : high[i] + stride.v[i] - 1;
     }
     add_list(f, dilation);
     add_list(f, input);

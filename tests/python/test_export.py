@@ -453,3 +453,15 @@ def test_a_cycle_through_an_exporter_is_collected(tmp_path):
     to_listener = held(lambda h: lambda event: (h, None)[1])
     gc.collect()
     assert to_file() is None and to_listener() is None
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [7, 8, 9, 10])
+def test_what_a_stride_leaves_out_is_no_negative_padding(size, stride):
+    """Which ends the process of the mlx package, where such a file is run."""
+    heard = []
+    w = mx.ones((2, 3, 3, 1))
+    with mx.exporter(heard.append, lambda x: mx.conv2d(x, w, stride=stride)) as exporter:
+        exporter(mx.ones((1, size, size, 1)))
+    paddings = [p["arguments"][1:3] for p in heard if p.get("name") == "Convolution"]
+    assert len(paddings) == 1 and all(n >= 0 for low, high in paddings for n in (*low, *high))
