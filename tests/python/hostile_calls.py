@@ -11,12 +11,12 @@ import signal
 import sys
 
 from hostile_sizes import limit_memory
-from null_calls import Calls
+from null_calls import ITEMS, Calls
 
 MOST = 2**31 - 1
 INTS = {
     "int": [-(2**31), 1 - 2**31, -1, 0, 2, 3, 64, MOST - 1, MOST],
-    "size_t": [0, 3, 65],  # as a number of items in the caller's memory it has to be right
+    "size_t": [0, 3, 65],  # as a number of items or bytes in the caller's memory it has to be right: up to ITEMS
     "int64_t": [-(2**63), -1, 0, 2**63 - 1],
     "uint64_t": [0, 2**64 - 1],
     "double": [float("nan"), float("inf"), -1e300],
@@ -83,11 +83,11 @@ class Hostile(Calls):
             yield from ((str(v), v) for v in (-1, 1, 99))
         elif plain == "int*" and kind.startswith("const "):
             for v in (-(2**31), -1, 0, 2, MOST):
-                yield f"{v}...", self.ints([v] * 128)
-            yield "1, 2...", self.ints(range(128))
+                yield f"{v}...", self.ints([v] * ITEMS)
+            yield "1, 2...", self.ints(range(ITEMS))
         elif plain == "int64_t*" and kind.startswith("const "):
             for v in (-(2**63), -1, 2**63 - 1):
-                numbers = (ctypes.c_int64 * 128)(*[v] * 128)
+                numbers = (ctypes.c_int64 * ITEMS)(*[v] * ITEMS)
                 self.keep.append(numbers)
                 yield f"{v}...", ctypes.cast(numbers, ctypes.c_void_p)
         elif plain.startswith("mlx_optional_int"):
@@ -96,7 +96,7 @@ class Hostile(Calls):
             yield from ((str(v), v) for v in INTS[plain])
 
     def ints(self, values):
-        numbers = (ctypes.c_int * 128)(*values)
+        numbers = (ctypes.c_int * ITEMS)(*values)
         self.keep.append(numbers)
         return ctypes.cast(numbers, ctypes.c_void_p)
 

@@ -90,6 +90,8 @@ CHANGES = (
     "mlx_set_default_",
     "mlx_clear_streams",
 )
+# What is behind a pointer: more than any number of items or bytes that a call is given.
+ITEMS, ROOM = 128, 4096
 PLAIN = {
     "int": ctypes.c_int,
     "size_t": ctypes.c_size_t,
@@ -227,7 +229,7 @@ class Calls:
         if name == "dtype" and plain == "mlx_dtype":
             return self.float32, None
         if plain == "int*":
-            ones = (ctypes.c_int * 128)(1, 0, *[1] * 126)
+            ones = (ctypes.c_int * ITEMS)(1, 0, *[1] * (ITEMS - 2))
             self.keep.append(ones)
             return ctypes.cast(ones, ctypes.c_void_p), ctypes.c_void_p()
         if name in ("fun", "callback") and kind == "function":
@@ -245,16 +247,20 @@ class Calls:
                 return None, None
             self.keep.append(result)
             return ctypes.pointer(result), None
-        if plain == "char*":
-            return ctypes.c_char_p(b"x"), ctypes.c_char_p(None)
+        if plain == "char*":  # with room for every length that may go with it
+            text = ctypes.create_string_buffer(b"x", ROOM)
+            self.keep.append(text)
+            return ctypes.cast(text, ctypes.c_char_p), ctypes.c_char_p(None)
         if plain == "char* const*":
-            return ctypes.cast(ctypes.pointer(ctypes.c_char_p(b"x")), ctypes.c_void_p), ctypes.c_void_p()
+            texts = (ctypes.c_char_p * ITEMS)(*[b"x"] * ITEMS)
+            self.keep.append(texts)
+            return ctypes.cast(texts, ctypes.c_void_p), ctypes.c_void_p()
         if plain == "FILE*":
             return self.libc.fopen(b"/dev/null", b"w"), None
         if kind == "function":
             return None, None
         if plain.endswith("*"):
-            room = (ctypes.c_char * 4096)()
+            room = (ctypes.c_char * ROOM)()
             self.keep.append(room)
             return ctypes.cast(room, ctypes.c_void_p), ctypes.c_void_p(None)
         if plain in self.headers.structs or plain.startswith("mlx_optional"):
