@@ -253,7 +253,7 @@ mlx_array mlx_array_new_data_managed(void *data, const int *shape, int dim, mlx_
         looks;                                 \
         return value;                          \
     }
-#define LOOKS() (shapeless() ? graph_note_read(x) : (void)0)
+#define LOOKS() (shapeless() ? sizes_are_read(x) : (void)0)
 
 GET(size_t, itemsize, itemsize(x), (void)0)
 GET(size_t, size, (size_t)x->size, LOOKS())

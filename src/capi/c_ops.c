@@ -697,7 +697,7 @@ int mlx_unstack(mlx_vector_array *res, const mlx_array a, int axis, const mlx_st
     mx x = capi_in(a);
     int i = is_nil(x) ? -1 : axis_of("unstack", axis, x->ndim), n = i < 0 ? -1 : dim(x, i);
     if (n == 0) { /* there is no part to say it of */
-        graph_note_read(x);
+        sizes_are_read(x);
         shapes_matter("unstack");
     }
     mx *part = n < 0 ? NULL : mx_malloc(((size_t)n + 1) * sizeof *part);

@@ -283,7 +283,7 @@ static int primitive_shapes(const struct call *c, struct spec out[])
     if (in.ctx) {
         memset(o, 0, (size_t)c->nout * sizeof *o);
         /* The rule may look at shapes, which it follows. */
-        struct shapeless_trace outer = shapeless_begin(NULL);
+        struct shapeless_trace outer = shapeless_begin(NULL, NULL);
         unsigned long before = capi_reports();
         int status = p->cls.output_shapes(state_of(c), in, o, (size_t)c->nout);
         shapeless_end(outer);

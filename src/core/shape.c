@@ -65,9 +65,9 @@ int64_t shape_size(const char *op, int ndim, const int *shape)
     return empty ? 0 : size;
 }
 
-bool same_shape(mx a, mx b)
+bool shape_is(mx x, int ndim, const int *shape)
 {
-    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(int));
+    return x->ndim == ndim && (ndim == 0 || !memcmp(x->shape, shape, (size_t)ndim * sizeof *shape));
 }
 
 bool broadcast_shape(const char *op, int n, const mx x[], int *ndim, int *shape)

@@ -12,7 +12,8 @@ int axes_of(const char *op, const int *axes, int n, int ndim, int *out);
 /* Number of elements; -1 and a failure if a size is negative or the product does not fit, that of an empty
  * shape without its zeros: so the product of any axes of an array fits, and its strides do. */
 int64_t shape_size(const char *op, int ndim, const int *shape);
-bool same_shape(mx a, mx b);
+bool shape_is(mx x, int ndim, const int *shape);
+static inline bool same_shape(mx a, mx b) { return shape_is(a, b->ndim, b->shape); }
 /* The shape that n arrays broadcast to; fails and returns false where they do not. */
 bool broadcast_shape(const char *op, int n, const mx x[], int *ndim, int *shape);
 /* Row-major strides in elements. */

@@ -89,13 +89,14 @@ static int record_with(struct trace *t, struct mx_list *roots, const struct mx_l
 
 static int trace_function(struct exporter *e, struct bound *b, int n, const mx like[], struct trace *t)
 {
-    struct mx_list out = { 0 }, checks = { 0 };
+    struct mx_list out = { 0 }, checks = { 0 }, reads = { 0 };
     *t = (struct trace){ 0 };
     trace_begin();
-    struct shapeless_trace outer = shapeless_begin(e->shapeless ? &checks : NULL);
+    struct shapeless_trace outer = shapeless_begin(e->shapeless ? &checks : NULL, &reads);
     int failed = graph_placeholders(n, like, &t->in) || b->closure.call(&b->closure, n, (mx *)t->in.v, &out);
     struct shapeless_trace said = shapeless_end(outer);
-    e->sizes_read = said.sizes_read;
+    e->sizes_read = reads.n > 0;
+    list_clear(&reads);
     trace_end();
     failed = failed || follows_none(said.why, "");
     t->g.n_in = n;
@@ -177,7 +178,7 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
     }
     struct mx_list out = { 0 }, checks = { 0 };
     trace_begin();
-    struct shapeless_trace outer = shapeless_begin(e->shapeless ? &checks : NULL);
+    struct shapeless_trace outer = shapeless_begin(e->shapeless ? &checks : NULL, NULL);
     {
         MX_SCOPE(NULL);
         mx *x = v + g->r.n_values, *y = x + most;

@@ -336,7 +336,7 @@ static int read_function(struct imported *f, struct cursor *c, struct function *
     struct mx_list in = { 0 }, out = { 0 };
     int failed = read_trace(c, f->version, &fn->t);
     trace_begin();
-    struct shapeless_trace outer = shapeless_begin(NULL);
+    struct shapeless_trace outer = shapeless_begin(NULL, NULL);
     {
         MX_SCOPE(NULL);
         for (int i = 0; i < fn->t.n_in && !failed; i++)

@@ -1,6 +1,8 @@
 /* op.c: the table of operations, the types they compute in, and whether this thread traces. */
 #include "ops/op.h"
 
+#include "core/shape.h"
+
 const struct op *const op_table[OP_COUNT] = {
 #define UNARY(name, ...) [OP_##name] = &op_##name,
 #define BINARY(name, ...) [OP_##name] = &op_##name,
@@ -72,12 +74,31 @@ void shapes_matter(const char *why)
 }
 
 void ranks_matter(void) { any_shape.ranks = true; }
-void sizes_are_read(void) { any_shape.sizes_read = true; }
 
-struct shapeless_trace shapeless_begin(struct mx_list *checks)
+void sizes_are_read(mx x)
+{
+    struct mx_list *reads = any_shape.reads;
+    if (!reads || !x->tracer)
+        return;
+    for (int i = reads->n; i-- > 0;)
+        if (reads->v[i].it == x)
+            return;
+    list_push(reads, x);
+}
+
+bool shape_was_read(int ndim, const int *shape)
+{
+    const struct mx_list *reads = any_shape.reads;
+    for (int i = reads ? reads->n : 0; i-- > 0;)
+        if (shape_is(reads->v[i].it, ndim, shape))
+            return true;
+    return false;
+}
+
+struct shapeless_trace shapeless_begin(struct mx_list *checks, struct mx_list *reads)
 {
     struct shapeless_trace outer = any_shape;
-    any_shape = (struct shapeless_trace){ .checks = checks };
+    any_shape = (struct shapeless_trace){ .checks = checks, .reads = reads };
     return outer;
 }
 

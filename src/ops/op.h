@@ -38,17 +38,19 @@ bool shapeless(void);
 void shapes_matter(const char *why);
 /* Not the sizes, but how many there are. */
 void ranks_matter(void);
-/* The function that is traced looks at sizes, which may go into anything. */
-void sizes_are_read(void);
+/* The function that is traced looks at the sizes of x, which may go into anything. */
+void sizes_are_read(mx x);
+/* Has it looked at an array of this shape? */
+bool shape_was_read(int ndim, const int *shape);
 /* y, which cannot be made for sizes that the graph does not serve: it stays in the graph whether results need it or
  * not, since what was built after it may not follow from it. */
 mx shapeless_check(mx y);
 /* What stays in the graph being traced so; NULL in a trace for one shape. */
 struct mx_list *shapeless_checks(void);
-/* Begins and ends such a trace, whose checks are pushed to the list; NULL: one for a shape.  `outer` keeps what was
- * said in the one around it.  The end gives what was said in this one. */
-struct shapeless_trace { struct mx_list *checks; bool ranks, sizes_read; const char *why; };
-struct shapeless_trace shapeless_begin(struct mx_list *checks);
+/* Begins and ends such a trace, whose checks and what it looks at are pushed to the lists; without lists: one for a
+ * shape.  `outer` keeps what was said in the one around it.  The end gives what was said in this one. */
+struct shapeless_trace { struct mx_list *checks, *reads; bool ranks; const char *why; };
+struct shapeless_trace shapeless_begin(struct mx_list *checks, struct mx_list *reads);
 struct shapeless_trace shapeless_end(struct shapeless_trace outer);
 
 #endif

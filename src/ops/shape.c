@@ -15,11 +15,6 @@ static const struct field shape_args_fields[] = { SIZES(shape_args, shape), FIEL
 struct axes_args { struct ints axes; };
 static const struct field axes_args_fields[] = { FIELD(axes_args, axes), { 0 } };
 
-static bool shape_is(mx x, int ndim, const int *shape)
-{
-    return x->ndim == ndim && (ndim == 0 || !memcmp(x->shape, shape, (size_t)ndim * sizeof *shape));
-}
-
 /* ---- sizes of graphs for any shape */
 
 struct size size_is(int n) { return (struct size){ n, NULL, 0 }; }
@@ -453,8 +448,9 @@ static mx reshape(mx x, int ndim, const int *shape, bool given)
     struct call c = { .op = &op_reshape, .args = &a, .nin = 1, .nout = 1, .x = &x };
     if (reshape_shapes(&c, &s))
         return MX_NIL;
-    if (settled && shape_is(x, s.ndim, s.shape))
-        return x;
+    if (shape_is(x, s.ndim, s.shape) && (settled || (given && shape_was_read(s.ndim, s.shape))))
+        return x; /* x.reshape(x.shape) at any size */
+    a.given = given && !shape_was_read(s.ndim, s.shape);
     return mx_node(&op_reshape, &a, 1, &x, s.ndim, s.shape, s.dtype);
 }
 

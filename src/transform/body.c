@@ -84,7 +84,7 @@ int body_trace(struct body *b, struct closure *f, int n, const mx like[], bool w
     *b = (struct body){ 0 };
     if (shapeless())
         shapes_matter("a loop or a branch");
-    struct shapeless_trace outer = shapeless_begin(NULL);
+    struct shapeless_trace outer = shapeless_begin(NULL, NULL);
     trace_begin();
     uint32_t clock = node_clock();
     int failed = graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out) ||

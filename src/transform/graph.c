@@ -81,21 +81,7 @@ int graph_placeholders(int n, const mx like[], struct mx_list *in)
     return failed;
 }
 
-/* ---- what a function reads of shapes */
-
-static _Thread_local struct mx_list *reads;
-
-void graph_note_read(mx x)
-{
-    if (x->tracer)
-        sizes_are_read();
-    if (!reads || !shapeless() || !x->tracer)
-        return;
-    for (int i = reads->n; i-- > 0;)
-        if (reads->v[i].it == x)
-            return;
-    list_push(reads, x);
-}
+/* ---- traces for any shape */
 
 /* Nothing in the graph depends on how many dimensions its operands have. */
 static bool suits_any_rank(const struct graph *g)
@@ -150,7 +136,7 @@ static struct graph *trace(struct closure *f, int n, const mx like[], const stru
 
 struct graph *graph_trace(struct closure *f, int n, const mx like[])
 {
-    struct shapeless_trace outer = shapeless_begin(NULL);
+    struct shapeless_trace outer = shapeless_begin(NULL, NULL);
     struct graph *g = trace(f, n, like, NULL, NULL);
     shapeless_end(outer);
     return g;
@@ -158,11 +144,9 @@ struct graph *graph_trace(struct closure *f, int n, const mx like[])
 
 struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[])
 {
-    struct mx_list seen = { 0 }, checks = { 0 }, *outside = reads;
-    struct shapeless_trace outer = shapeless_begin(&checks);
-    reads = &seen;
+    struct mx_list seen = { 0 }, checks = { 0 };
+    struct shapeless_trace outer = shapeless_begin(&checks, &seen);
     struct graph *g = trace(f, n, like, &seen, &checks);
-    reads = outside;
     struct shapeless_trace said = shapeless_end(outer);
     list_clear(&seen);
     list_clear(&checks);

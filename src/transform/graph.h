@@ -34,8 +34,6 @@ static inline int graph_roots(const struct graph *g) { return g->n_out + g->n_re
 struct graph *graph_trace(struct closure *f, int n, const mx like[]);
 /* The same for operands of any shape: f is traced in such a way, and what it reads of shapes is noted. */
 struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[]);
-/* The function being traced looks at the shape of x. */
-void graph_note_read(mx x);
 /* The same of results that were made from `in`, placeholders (LAZY, without a node, marked as tracers). */
 struct graph *graph_of(int n, const mx in[], int n_out, const mx out[]);
 /* The same with everything made since node_clock said `clock`, dependent or not. */

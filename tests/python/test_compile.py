@@ -669,6 +669,14 @@ def test_a_reshape_to_the_traced_sizes_fails():
     assert compiled(mx.zeros((4, 3, 2))).shape == (12, 2)  # fits 6, so nothing failed: traced anew, never stale
 
 
+@pytest.mark.parametrize("f", [lambda x: x.reshape(x.shape) * 2, lambda x: (x.T * 2).reshape(x.shape)])
+def test_a_reshape_to_a_shape_that_is_looked_at(f):
+    compiled = mx.compile(f, shapeless=True)
+    for shape in ((2, 3), (5, 7), (7, 5), (0, 3)):
+        x = mx.arange(shape[0] * shape[1]).reshape(shape)
+        assert mx.array_equal(compiled(x), f(x))
+
+
 def test_flatten_follows():
     assert shapeless(lambda x: x.flatten(0, 1), (mx.zeros((2, 3, 4)),), (mx.zeros((5, 5, 3)),)) == 1
 
