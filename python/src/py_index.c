@@ -170,10 +170,19 @@ static int masks_known(const struct items *s)
     return 0;
 }
 
-/* Is all there is one mask, which is written through without looking at it? */
-static bool mask_alone(const struct items *s)
+/* Is there one mask alone, or only masks without dimensions?  Those are written through without a look at them, unless
+ * there is nothing to be written. */
+static bool written_through(const struct items *s, mlx_array value)
 {
-    return s->n == 1 && s->v[0].kind == MLX_INDEX_ARRAY && mlx_array_ndim(s->v[0].array) > 0;
+    if (mlx_array_size(value) == 0)
+        return false;
+    if (s->n == 1 && s->v[0].kind == MLX_INDEX_ARRAY && mlx_array_ndim(s->v[0].array) > 0)
+        return true;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->v[i].kind == MLX_INDEX_ARRAY && mlx_array_dtype(s->v[i].array) == MLX_BOOL &&
+            mlx_array_ndim(s->v[i].array) > 0)
+            return false;
+    return true;
 }
 
 PyObject *array_getitem(PyObject *self, PyObject *index)
@@ -202,7 +211,7 @@ static int value_for(mlx_array *out, PyObject *value, mlx_array a)
 static int update(mlx_array *out, mlx_array a, PyObject *index, mlx_array value, mlx_fold fold)
 {
     struct items s;
-    bool known = !items_from(&s, index) && (mask_alone(&s) || !masks_known(&s));
+    bool known = !items_from(&s, index) && (written_through(&s, value) || !masks_known(&s));
     int failed = known ? 0 : -1;
     if (known && mlx_setitem(out, a, s.v, s.n, value, fold, mlx_stream_new()))
         failed = raise_last();

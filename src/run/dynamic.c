@@ -72,31 +72,43 @@ static int dims_of(const struct item *it)
     return is_mask(it) ? it->array->ndim : it->kind != ITEM_NEWAXIS && it->kind != ITEM_ELLIPSIS;
 }
 
-/* Items with each mask replaced by an index array for each of its dimensions; how many, -1 after a failure. */
-static int without_masks(const char *op, mx x, int n, const struct item items[], struct item out[])
+enum { MAX_ITEMS = 5 * MX_MAX_NDIM };
+
+/* An index in terms of arrays of places: x[item]. */
+struct placed {
+    mx x; /* with a dimension of size 1 for each mask that has none: its places are [0] or [] */
+    int n;
+    struct item item[MAX_ITEMS];
+};
+
+/* Each mask replaced by an index array for each of its dimensions; masks without dimensions are not looked at but
+ * taken as true where assume_true.  False after a failure. */
+static bool without_masks(const char *op, mx x, int n, const struct item items[], bool assume_true, struct placed *p)
 {
-    int used = 0, at = 0, m = 0;
+    int used = 0, at = 0, made = 0;
     for (int i = 0; i < n; i++)
         used += dims_of(&items[i]);
-    for (int i = 0; i < n; i++) {
+    *p = (struct placed){ .x = x };
+    for (int i = 0; i < n && !mx_failed(); i++) {
         if (!is_mask(&items[i])) {
-            out[m++] = items[i];
+            p->item[p->n++] = items[i];
             at += items[i].kind == ITEM_ELLIPSIS ? x->ndim - used : dims_of(&items[i]);
             continue;
         }
         mx mask = items[i].array;
         if (mask->ndim == 0) {
-            mx_fail_as(MX_INDEX, "[%s] expected masks with at least one dimension beside other indices", op);
-            return -1;
+            mx place = assume_true ? mx_zeros(1, (int[]){ 1 }, DT_int32)
+                                   : row_of(mx_places(op, mx_reshape(mask, 1, (int[]){ 1 }), where), 0);
+            p->item[p->n++] = (struct item){ .kind = ITEM_ARRAY, .array = place };
+            p->x = mx_expand_dims(p->x, (int[]){ at + made++ }, 1);
+        } else if (covers(op, x, at, mask)) {
+            mx places = mx_places(op, mask, where);
+            for (int d = 0; d < mask->ndim; d++)
+                p->item[p->n++] = (struct item){ .kind = ITEM_ARRAY, .array = row_of(places, d) };
+            at += mask->ndim;
         }
-        if (!covers(op, x, at, mask))
-            return -1;
-        mx places = mx_places(op, mask, where);
-        for (int d = 0; d < mask->ndim; d++)
-            out[m++] = (struct item){ .kind = ITEM_ARRAY, .array = row_of(places, d) };
-        at += mask->ndim;
     }
-    return mx_failed() ? -1 : m;
+    return !mx_failed();
 }
 
 /* x[mask]: rows of x with the mask's dimensions joined into one. */
@@ -118,17 +130,14 @@ static bool any_mask(mx x, int n, const struct item items[])
     return any;
 }
 
-enum { MAX_ITEMS = 5 * MX_MAX_NDIM };
-
 mx mx_getitem_masked(mx x, int n, const struct item items[])
 {
     if (!any_mask(x, n, items))
         return mx_getitem(x, n, items);
     if (n == 1)
         return masked(x, items[0].array);
-    struct item out[MAX_ITEMS];
-    int m = without_masks("getitem", x, n, items, out);
-    return m < 0 ? MX_NIL : mx_getitem(x, m, out);
+    struct placed p;
+    return without_masks("getitem", x, n, items, false, &p) ? mx_getitem(p.x, p.n, p.item) : MX_NIL;
 }
 
 /* Is v, but for sizes of 1 in front, one value for all elements of a mask of m dimensions? */
@@ -151,8 +160,6 @@ static mx in_places(mx x, mx mask, mx v)
         v = mx_squeeze(v, gone, extra - 1);
     if (is_nil(v))
         return v;
-    if (dim(v, 0) == 0)
-        return mx_fail("[setitem] expected values for a mask that is not known yet, got shape %s", shape_of(v));
     shape[0] = dim(v, 0);
     for (int i = 0; i < rest; i++) shape[1 + i] = x->shape[mask->ndim + i];
     mx order = mx_mask_order(mx_reshape(mask, 1, (int[]){ (int)mask->size }), 0);
@@ -161,19 +168,37 @@ static mx in_places(mx x, mx mask, mx v)
 }
 
 /* Values for the true places of one mask, of which those that are too many are left out.  A mask that is not evaluated
- * yet stays so. */
+ * yet stays so where there are any. */
 static mx set_in_order(mx x, struct item item, mx v, enum scatter_fold f)
 {
     mx mask = item.array;
     if (!covers("setitem", x, 0, mask))
         return MX_NIL;
-    if (mask->status == LAZY)
+    if (mask->status == LAZY && v->size)
         return x->size ? mx_set_where(x, mask, in_places(x, mask, v), f) : x;
-    struct item out[MAX_ITEMS];
-    int m = without_masks("setitem", x, 1, &item, out), at = v->ndim - (x->ndim - mask->ndim) - 1;
-    if (m > 0 && at >= 0 && dim(v, at) > out[0].array->size)
-        v = mx_slice_axis(v, at, 0, (int)out[0].array->size, 1);
-    return m < 0 ? MX_NIL : mx_setitem(x, m, out, v, f);
+    struct placed p;
+    if (!without_masks("setitem", x, 1, &item, false, &p))
+        return MX_NIL;
+    int at = v->ndim - (x->ndim - mask->ndim) - 1;
+    if (at >= 0 && dim(v, at) > p.item[0].array->size)
+        v = mx_slice_axis(v, at, 0, (int)p.item[0].array->size, 1);
+    return mx_setitem(x, p.n, p.item, v, f);
+}
+
+/* Whether all masks, which have no dimensions, are true; nil where others are there or all are known already. */
+static mx all_true(int n, const struct item items[])
+{
+    mx all = MX_NIL;
+    bool lazy = false;
+    for (int i = 0; i < n; i++) {
+        if (!is_mask(&items[i]))
+            continue;
+        if (items[i].array->ndim)
+            return MX_NIL;
+        lazy |= items[i].array->status == LAZY;
+        all = is_nil(all) ? items[i].array : mx_logical_and(all, items[i].array);
+    }
+    return lazy ? all : MX_NIL;
 }
 
 mx mx_setitem_masked(mx x, int n, const struct item items[], mx value, enum scatter_fold f)
@@ -183,7 +208,11 @@ mx mx_setitem_masked(mx x, int n, const struct item items[], mx value, enum scat
         return mx_setitem(x, n, items, value, f);
     if (alone && items[0].array->ndim)
         return set_in_order(x, items[0], value, f);
-    struct item out[MAX_ITEMS];
-    int m = without_masks("setitem", x, n, items, out);
-    return m < 0 ? MX_NIL : mx_setitem(x, m, out, value, f);
+    struct placed p;
+    mx written = value->size ? all_true(n, items) : MX_NIL;
+    if (!without_masks("setitem", x, n, items, !is_nil(written), &p))
+        return MX_NIL;
+    mx y = mx_setitem(p.x, p.n, p.item, value, f);
+    y = p.x == x ? y : mx_reshape_like(y, x);
+    return is_nil(written) ? y : mx_where(written, y, x);
 }

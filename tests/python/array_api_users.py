@@ -51,7 +51,7 @@ CALLS = {
         ("stats.trim_mean(A, 0.1)", ""),
         ("stats.$(A, B, axis=-1)", "ttest_ind ttest_rel pearsonr mannwhitneyu kruskal wilcoxon ansari chatterjeexi"),
         ("stats.$(A, B, axis=-1)", "cramervonmises_2samp brunnermunzel epps_singleton_2samp mood"),
-        ("stats.$(V, W)", "f_oneway bartlett levene fligner alexandergovern"),
+        ("stats.$(V, W)", "pearsonr f_oneway bartlett levene fligner alexandergovern"),
         ("stats.ttest_1samp(A, 0.0)", ""),
         ("stats.$(L)", "skewtest kurtosistest normaltest jarque_bera"),
         ("stats.$(counts)", "chisquare power_divergence"),

@@ -303,6 +303,81 @@ def test_leading_sizes_of_one_are_dropped_from_a_value():
         x[0] = mx.ones((2, 3))
 
 
+MASKS = {"T": np.array(True), "F": np.array(False), "m": np.array([True, False]), "j": np.array([0, 1]), "...": ...}
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize(
+    "index",
+    [
+        "T",
+        "F",
+        "T ...",
+        "... T",
+        "F ...",
+        "None T",
+        "T None",
+        "T 0",
+        "0 T",
+        "F 0 ...",
+        "T T",
+        "T F",
+        "T j",
+        "j T",
+        "T m",
+        "m T",
+        "0 ... T",
+        "T ... 0 T",
+        "m F",
+    ],
+)
+def test_masks_without_dimensions_beside_others(index, lazy):
+    def items(make):
+        return tuple(make(MASKS[w]) if w in MASKS else eval(w) for w in index.split())
+
+    def ours(v):
+        return v if v is ... else mx.array(v) if not lazy or v.dtype != bool else mx.array(v.astype("f")) > 0
+
+    for shape in (2, 3), (2, 2, 4):
+        x, there = iota(shape), items(lambda v: v)
+        try:
+            want = x[there]
+        except IndexError:
+            with pytest.raises(IndexError, match=r"\[getitem\]"):
+                mx.array(x)[items(ours)]
+            continue
+        got = mx.array(x)[items(ours)]
+        assert got.shape == want.shape and np.array_equal(got, want)
+        for value in -1.0, np.full(want.shape, -2.0):
+            a, b = mx.array(x), x.copy()
+            a[items(ours)], b[there] = mx.array(value), value
+            assert np.array_equal(a, b)
+            assert np.array_equal(mx.array(x).at[items(ours)].add(mx.array(value)), np.where(x == b, x, x + b))
+    bools = mx.array(3.0)
+    assert bools[True].shape == (1,) and bools[False, ...].shape == (0,) and mx.zeros(3)[..., False].shape == (3, 0)
+
+
+def test_masks_without_dimensions_are_not_evaluated_for_writing():
+    def write(x, yes, v):
+        x[yes, ..., 1] = v
+        return x
+
+    x, v = iota((3, 2)), mx.array([5.0, 6.0, 7.0])
+    for yes in True, False:
+        want = write(x.copy(), np.array(yes), np.array(v))
+        assert np.array_equal(mx.compile(write)(mx.array(x), mx.array(yes), v), want)
+        assert np.array_equal(mx.vmap(write, (None, 0, None))(mx.array(x), mx.array([yes]), v)[0], want)
+        assert mx.grad(lambda v: write(mx.array(x), mx.array(yes), v).sum())(v).tolist() == [yes] * 3  # noqa: B023
+
+
+def test_nothing_to_write_where_a_mask_that_is_not_evaluated_is_nowhere_true():
+    x, a = mx.array([1.0, 2.0]), mx.array([3.0, 4.0])
+    x[a > 5] = a[a > 5]
+    assert x.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="broadcast"):
+        x[a > 3] = mx.zeros(0)
+
+
 def test_masks_can_be_written_through_with_one_value():
     a = iota((2, 3))
     x = mx.array(a)
