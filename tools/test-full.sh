@@ -5,6 +5,10 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/steps.sh
 
+# On the stacks that it fakes to find uses after a return, GCC 13 may align vectors of 64 bytes to 32 (its bug 110027),
+# and code for AVX-512 dies.  Its predecessors do not fake them unless told to.
+export ASAN_OPTIONS=detect_stack_use_after_return=0
+
 sanitized() {
     build_preset "$1" all && run_ctest "$1"
 }
@@ -25,7 +29,7 @@ sanitized_python() {
     local runtimes reports=$results/report status=0 file
     runtimes="$(cc -print-file-name=libasan.so):$(cc -print-file-name=libubsan.so)"
     LD_PRELOAD=$runtimes PYTHONMALLOC=malloc PYTHONPATH=$PWD/build/asan/python \
-        ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$reports \
+        ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0:allocator_may_return_null=1:log_path=$reports \
         UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports \
         run_pytest asan -m 'not slow' || status=1
     for file in "$reports".*; do
