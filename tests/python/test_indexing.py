@@ -309,27 +309,8 @@ MASKS = {"T": np.array(True), "F": np.array(False), "m": np.array([True, False])
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize(
     "index",
-    [
-        "T",
-        "F",
-        "T ...",
-        "... T",
-        "F ...",
-        "None T",
-        "T None",
-        "T 0",
-        "0 T",
-        "F 0 ...",
-        "T T",
-        "T F",
-        "T j",
-        "j T",
-        "T m",
-        "m T",
-        "0 ... T",
-        "T ... 0 T",
-        "m F",
-    ],
+    ["T", "F", "T ...", "... T", "F ...", "None T", "T None", "T 0", "0 T", "F 0 ...", "T T", "T F", "T j", "j T"]
+    + ["T m", "m T", "0 ... T", "T ... 0 T", "m F"],
 )
 def test_masks_without_dimensions_beside_others(index, lazy):
     def items(make):

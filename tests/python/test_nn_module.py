@@ -385,6 +385,26 @@ def test_unfreeze_keeps_statistics_frozen():
     model.freeze().unfreeze()
     trainable = ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"]
     assert names(model.trainable_parameters()) == trainable
+    model.layers[0].unfreeze(keys=["running_mean"])
+    assert names(model.trainable_parameters()) == trainable
+    model.unfreeze(keys=["running_mean"])  # by name, from above
+    assert names(model.trainable_parameters()) == [*trainable[:2], "layers.0.running_mean", *trainable[2:]]
+    model.freeze(keys=["running_mean"])
+    assert names(model.trainable_parameters()) == trainable
+    model.unfreeze(keys="running_var").unfreeze()
+    assert names(model.trainable_parameters()) == trainable
+
+
+def test_methods_of_modules_below_are_not_called_to_freeze_them():
+    class Stubborn(nn.Linear):
+        def freeze(self):
+            raise AssertionError
+
+        unfreeze = freeze
+
+    model = nn.Sequential(Stubborn(2, 1))
+    assert names(model.freeze().trainable_parameters()) == []
+    assert names(model.unfreeze().trainable_parameters()) == ["layers.0.weight", "layers.0.bias"]
 
 
 # ------------------------------------------------------------------ files

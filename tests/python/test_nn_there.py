@@ -33,7 +33,6 @@ DIFFERENT = {
     "nn.BatchNorm(4).unfreeze()": "gives the layer, not None",
     "nn.BatchNorm(4).freeze().unfreeze(": "gives the layer, not None",
     "nn.Sequential(nn.BatchNorm(4)).freeze().unfreeze()": "statistics stay frozen",
-    "nn.Sequential(nn.QuantizedAllToShardedLinear": "packed weights stay frozen",
     "tree_flatten(TREE, prefix=": "a prefix loses its first character only where that is a dot",
 }
 

@@ -206,10 +206,10 @@ class LeakyReLU(Module):
 
     def __init__(self, negative_slope=0.01):
         super().__init__()
-        self.negative_slope = negative_slope
+        self._negative_slope = negative_slope
 
     def __call__(self, x):
-        return leaky_relu(x, self.negative_slope)
+        return leaky_relu(x, self._negative_slope)
 
 
 class PReLU(Module):
@@ -228,10 +228,10 @@ class ELU(Module):
 
     def __init__(self, alpha=1.0):
         super().__init__()
-        self.alpha = alpha
+        self._alpha = alpha
 
     def __call__(self, x):
-        return elu(x, self.alpha)
+        return elu(x, self._alpha)
 
 
 class CELU(Module):
@@ -239,10 +239,10 @@ class CELU(Module):
 
     def __init__(self, alpha=1.0):
         super().__init__()
-        self.alpha = alpha
+        self._alpha = alpha
 
     def __call__(self, x):
-        return celu(x, self.alpha)
+        return celu(x, self._alpha)
 
 
 class GELU(Module):
@@ -263,10 +263,10 @@ class GELU(Module):
         super().__init__()
         if approx not in self._formulas:
             raise mx.Error(f"[GELU] expected approx to be one of {list(self._formulas)}, got {approx!r}")
-        self.approx = approx
+        self._approx = approx
 
     def __call__(self, x):
-        return self._formulas[self.approx](x)
+        return self._formulas[self._approx](x)
 
 
 class GLU(Module):

@@ -294,11 +294,8 @@ class Module(dict):
         """
         if strict:
             self._check_keys("freeze", keys, recurse)
-        if recurse:
-            for module in self.modules():
-                module.freeze(recurse=False, keys=keys)
-        else:
-            self._no_grad |= self._frozen_names(keys)
+        for module in self.modules() if recurse else [self]:
+            module._no_grad |= module._frozen_names(keys)
         return self
 
     def unfreeze(
@@ -308,17 +305,23 @@ class Module(dict):
         keys: str | list[str] | None = None,
         strict: bool = False,
     ) -> "Module":
-        """The opposite of `freeze`, with the same arguments."""
+        """The opposite of `freeze`, with the same arguments.
+
+        What `BatchNorm` counts along is left frozen where `keys` does not name it.
+        """
         if strict:
             self._check_keys("unfreeze", keys, recurse)
-        if recurse:
-            for module in self.modules():
-                module.unfreeze(recurse=False, keys=keys)
-        elif keys is None:
-            self._no_grad.clear()
-        else:
-            self._no_grad -= self._frozen_names(keys)
+        for module in self.modules() if recurse else [self]:
+            if keys is None:
+                module._no_grad.clear()
+                module._no_grad |= module._statistics()
+            else:
+                module._no_grad -= module._frozen_names(keys)
         return self
+
+    def _statistics(self):
+        """The names of parameters that are not learned, only saved with the others."""
+        return set()
 
     def _frozen_names(self, keys):
         """The set of names that `keys`, the argument of `freeze` and `unfreeze`, stands for."""

@@ -230,9 +230,10 @@ class _PackedPart(_Packed):
         self.group = group
         _check_sizes(self, input_dims=inputs)
         bound = math.sqrt(1.0 / inputs)
+        self._pack(mx.random.uniform(-bound, bound, (outputs, inputs)))
         if biases is not None:
             self.bias = mx.zeros((biases,))
-        self._pack(mx.random.uniform(-bound, bound, (outputs, inputs)))
+            self.freeze(keys="bias", recurse=False)
 
     def unfreeze(self, *args, **kwargs):
         """Modules below can be unfrozen; there are no weights here that could be."""

@@ -17,18 +17,18 @@ class _Dropout(Module):
         super().__init__()
         if not 0 <= p < 1:
             raise mx.Error(f"[{type(self).__name__}] expected p in [0, 1), got {p}")
-        self.p = p
+        self._p_1 = 1 - p
 
     def _extra_repr(self):
-        return f"p={self.p}"
+        return f"p={round(1 - self._p_1, 15)}"
 
     def _mask_shape(self, x):
         return x.shape
 
     def __call__(self, x: mx.array) -> mx.array:
-        if self.p == 0 or not self.training:
+        keep = self._p_1
+        if keep == 1 or not self.training:
             return x
-        keep = 1 - self.p
         return mx.where(mx.random.bernoulli(keep, self._mask_shape(x)), x * (1 / keep), 0)
 
 

@@ -131,7 +131,9 @@ class GroupNorm(_Affine):
         pytorch_compatible: bool = False,
     ):
         _check_sizes(self, dims=dims)
-        super().__init__(dims, affine, affine)
+        super().__init__(dims, False, affine)
+        if affine:  # behind the bias, as checkpoints and sums over all parameters have them
+            self.weight = mx.ones((dims,))
         if num_groups < 1 or dims % num_groups:
             raise mx.Error(f"[GroupNorm] expected num_groups to divide dims, got {num_groups} and {dims}")
         self.num_groups = num_groups
@@ -187,15 +189,14 @@ class BatchNorm(_Affine):
         if track_running_stats:
             self.running_mean = mx.zeros((num_features,))
             self.running_var = mx.ones((num_features,))
-            self._freeze_statistics()
+            self._no_grad |= self._statistics()
 
-    def _freeze_statistics(self):
-        self.freeze(keys=["running_mean", "running_var"], recurse=False)
+    def _statistics(self):
+        return {"running_mean", "running_var"} if self.track_running_stats else set()
 
     def unfreeze(self, *args, **kwargs):
         super().unfreeze(*args, **kwargs)
-        if self.track_running_stats:
-            self._freeze_statistics()
+        self._no_grad |= self._statistics()
         return self
 
     def _extra_repr(self):
