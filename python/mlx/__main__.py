@@ -24,7 +24,7 @@ def main(argv=None):
     if answer is None:
         import mlx.core
 
-        answer = mlx.core.__version__
+        answer = mlx.core._release
     print(answer)
 
 

@@ -323,6 +323,12 @@ static PyObject *kernel_object(struct language *l, void *it, const char *math)
 {
     if (!it)
         return raise_last(), NULL;
+    bool runs = l != &language_cuda;
+    if (!runs && (mlx_cuda_is_available(&runs) || !runs)) {
+        PyErr_Format(exc_value, "[%s] expected a CUDA device, there is none here", l->name);
+        l->free_kernel(it);
+        return NULL;
+    }
     struct kernel *k = PyObject_New(struct kernel, kernel_type);
     if (!k) {
         l->free_kernel(it);

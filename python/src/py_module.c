@@ -116,9 +116,7 @@ static PyObject *no_capture(PyObject *m, PyObject *unused)
 {
     (void)m;
     (void)unused;
-    PyErr_SetString(exc_value,
-                    "[metal] there is no Metal device whose work could be captured");
-    return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef metal[] = {
@@ -126,9 +124,9 @@ static PyMethodDef metal[] = {
       "is_available()\n--\n\nWhether Metal can be used; it cannot." },
     { "device_info", no_facts, METH_NOARGS, "device_info()\n--\n\nFacts about the device: none." },
     { "start_capture", no_capture, METH_O,
-      "start_capture(path)\n--\n\nRecord work; an error here." },
+      "start_capture(path)\n--\n\nRecord the GPU's work into a file; does nothing here." },
     { "stop_capture", no_capture, METH_NOARGS,
-      "stop_capture()\n--\n\nEnd recording; an error here." },
+      "stop_capture()\n--\n\nEnd recording; does nothing here." },
     { NULL, NULL, 0, NULL },
 };
 static const char *const in_metal[] = {
@@ -180,7 +178,8 @@ static int add_constants(PyObject *module)
     }
     return PyModule_AddObjectRef(module, "newaxis", Py_None) ||
                    PyModule_AddStringConstant(module, "__array_api_version__", "2025.12") ||
-                   PyModule_AddStringConstant(module, "__version__", MLX_VERSION)
+                   PyModule_AddStringConstant(module, "__version__", MLX_LEVEL) ||
+                   PyModule_AddStringConstant(module, "_release", MLX_VERSION)
                ? -1
                : 0;
 }

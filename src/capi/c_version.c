@@ -14,17 +14,6 @@ static int no(const char *func, bool *res)
 int mlx_cuda_is_available(bool *res) { return no(__func__, res); }
 int mlx_metal_is_available(bool *res) { return no(__func__, res); }
 
-int mlx_metal_start_capture(const char *path)
-{
-    (void)path;
-    mx_fail_as(MX_RUNTIME,
-               "[metal_start_capture] expected a Metal device, got a build without Metal");
-    return capi_report();
-}
-
-int mlx_metal_stop_capture(void)
-{
-    mx_fail_as(MX_RUNTIME,
-               "[metal_stop_capture] expected a Metal device, got a build without Metal");
-    return capi_report();
-}
+/* Without a device there is nothing to record: a program that records all it does runs. */
+int mlx_metal_start_capture(const char *path) { return (void)path, 0; }
+int mlx_metal_stop_capture(void) { return 0; }

@@ -142,7 +142,7 @@ def test_a_wheel_stands_alone(tmp_path):
     run(sys.executable, "-m", "venv", tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "--no-index", file)
-    code = "import mlx.core as mx; print(mx.__version__, (mx.array([1, 2]) + 1).tolist())"
+    code = "import mlx.core as mx; print(mx._release, (mx.array([1, 2]) + 1).tolist())"
     assert run(python, "-c", code, cwd=tmp_path).split(maxsplit=1) == [version(), "[2, 3]\n"]
     root = run(python, "-m", "mlx", "--cmake-dir").strip()
     assert cmake_user(tmp_path / "user", root, ["mlx", "mlxc"]) == {version()}

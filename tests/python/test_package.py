@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+import mlx.core as mx
 import pytest
 
 OURS = pathlib.Path(__file__).resolve().parents[2] / "python"
@@ -85,6 +86,11 @@ def test_the_module_tells_where_the_c_library_lies():
     assert (pathlib.Path(tell("--cmake-dir")) / "MLXConfig.cmake").is_file()
     assert (pathlib.Path(tell("--include-dir")) / "mlx" / "c" / "api.h").is_file()
     assert (pathlib.Path(tell("--lib-dir")) / "libmlx.so").exists()
+
+
+def test_the_version_is_that_of_the_interface_and_the_release_counts_on():
+    assert [len(v.split(".")) for v in (mx.__version__, mx._release)] == [3, 4]
+    assert mx._release.startswith(mx.__version__ + ".") and tell("--version") == mx._release
 
 
 def test_an_unknown_question_is_refused():

@@ -127,8 +127,8 @@ static void absent_devices(void **state)
     yes = true;
     OK(mlx_cuda_is_available(&yes));
     assert_false(yes);
-    FAILS(mlx_metal_start_capture("x"), "metal_start_capture");
-    FAILS(mlx_metal_stop_capture(), "metal_stop_capture");
+    OK(mlx_metal_start_capture("x"));
+    OK(mlx_metal_stop_capture());
     FAILS(mlx_metal_is_available(NULL), "place for the result");
 }
 

@@ -16,10 +16,10 @@ extern "C" {
 /* Whether Metal can be used: always false. */
 MLX_API int mlx_metal_is_available(bool *res);
 
-/* Would record the GPU's commands into the file `path`; always an error. */
+/* Would record the GPU's commands into the file `path`; does nothing. */
 MLX_API int mlx_metal_start_capture(const char *path);
 
-/* Would end the recording; always an error. */
+/* Would end the recording; does nothing. */
 MLX_API int mlx_metal_stop_capture(void);
 
 #ifdef __cplusplus
