@@ -12,12 +12,29 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-def test_python():
-    script = re.search(r"```python\n(.*?)```", README, re.S).group(1)
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    loss, inside = re.match(r"loss ([\d.]+), in the circle: ([\d.]+)", run.stdout).groups()
+def python_blocks(folder):
+    """What each of the Python programs prints, run in this folder."""
+    for script in re.findall(r"```python\n(.*?)```", README, re.S):
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=folder)
+        assert run.returncode == 0, run.stderr
+        yield run.stdout
+
+
+def test_python(tmp_path):
+    trained, compiled = python_blocks(tmp_path)
+    loss, inside = re.match(r"loss ([\d.]+), in the circle: ([\d.]+)", trained).groups()
     assert float(loss) < 0.3 and float(inside) > 0.7
+    assert "trace 0: first call" in compiled
+    assert {file.name for file in tmp_path.iterdir()} == {"circle.safetensors", "gelu.mlxfn"}
+
+
+def test_environment():
+    asked = set()
+    for file in [*(ROOT / "src").rglob("*.c"), *(ROOT / "python" / "src").glob("*.c")]:
+        asked |= set(re.findall(r'(?:getenv|set_in_environment)\("(MLX_\w+)"\)', file.read_text()))
+    told = set(re.findall(r"^\| `(MLX_\w+)=", README, re.M))
+    assert told <= asked
+    assert asked - told == {"MLX_FALLBACK", "MLX_WORLD_SIZE", "MLX_RANK", "MLX_HOSTFILE"}, "of GPUs and mlx.launch"
 
 
 def test_c(tmp_path):
