@@ -744,6 +744,25 @@ static PyType_Spec compiled_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     compiled_slots,
 };
+/* A trace begins in the frame that called it; those of another greenlet are not among the callers. */
+static bool called_from(void *outer, void **site)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *error = error_take(), *frame = Py_XNewRef((PyObject *)PyEval_GetFrame());
+    *site = frame;
+    while (outer && frame && frame != outer && frame != Py_None) {
+        PyObject *back = PyObject_GetAttrString(frame, "f_back");
+        Py_DECREF(frame);
+        frame = back;
+    }
+    bool found = !outer || frame == outer;
+    Py_XDECREF(frame);
+    PyErr_Clear();
+    error_put(error);
+    PyGILState_Release(gil);
+    return found;
+}
+
 static int marks_init(void)
 {
     PyObject **const marks[] = { &array_mark, &list_mark, &tuple_mark, &dict_mark, &nan_mark, &negative_zero_mark };
@@ -757,6 +776,7 @@ int compile_init(PyObject *module)
 {
     if (marks_init())
         return -1;
+    mlx_traces_take_turns_by(called_from);
     compiled_type = add_type(module, &compiled_spec);
     return compiled_type ? 0 : -1;
 }

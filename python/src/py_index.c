@@ -174,15 +174,15 @@ static int masks_known(const struct items *s)
  * there is nothing to be written. */
 static bool written_through(const struct items *s, mlx_array value)
 {
-    if (mlx_array_size(value) == 0)
-        return false;
-    if (s->n == 1 && s->v[0].kind == MLX_INDEX_ARRAY && mlx_array_ndim(s->v[0].array) > 0)
-        return true;
+    bool masks = false, with_axes = false;
     for (size_t i = 0; i < s->n; i++)
-        if (s->v[i].kind == MLX_INDEX_ARRAY && mlx_array_dtype(s->v[i].array) == MLX_BOOL &&
-            mlx_array_ndim(s->v[i].array) > 0)
-            return false;
-    return true;
+        if (s->v[i].kind == MLX_INDEX_ARRAY && mlx_array_dtype(s->v[i].array) == MLX_BOOL) {
+            masks = true;
+            with_axes |= mlx_array_ndim(s->v[i].array) > 0;
+        }
+    if (!masks) /* the size is not looked at, which a trace for any shape would note */
+        return true;
+    return mlx_array_size(value) > 0 && (s->n == 1 || !with_axes);
 }
 
 PyObject *array_getitem(PyObject *self, PyObject *index)

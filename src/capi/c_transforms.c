@@ -25,6 +25,12 @@ int mlx_stop_when(bool (*stop)(void))
     return 0;
 }
 
+int mlx_traces_take_turns_by(bool (*inside)(void *outer, void **site))
+{
+    traces_take_turns_by(inside);
+    return 0;
+}
+
 int mlx_async_eval(const mlx_vector_array outputs)
 {
     int n = 0;

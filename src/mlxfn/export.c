@@ -89,21 +89,22 @@ static int record_with(struct trace *t, struct mx_list *roots, const struct mx_l
 
 static int trace_function(struct exporter *e, struct bound *b, int n, const mx like[], struct trace *t)
 {
-    struct mx_list out = { 0 }, checks = { 0 }, reads = { 0 };
+    struct mx_list out = { 0 };
     *t = (struct trace){ 0 };
+    struct shapeless_trace *said = shapeless_begin(e->shapeless);
+    if (!said)
+        return 1;
     trace_begin();
-    struct shapeless_trace outer = shapeless_begin(e->shapeless ? &checks : NULL, &reads);
     int failed = graph_placeholders(n, like, &t->in) || b->closure.call(&b->closure, n, (mx *)t->in.v, &out);
-    struct shapeless_trace said = shapeless_end(outer);
-    e->sizes_read = reads.n > 0;
-    list_clear(&reads);
     trace_end();
-    failed = failed || follows_none(said.why, "");
+    shapeless_end(said);
+    e->sizes_read = said->reads.n > 0;
+    failed = failed || (said->any && follows_none(said->why, ""));
     t->g.n_in = n;
     t->g.n_out = out.n;
-    failed = failed || record_with(t, &out, &checks) || check_captured(t, like);
+    failed = failed || record_with(t, &out, &said->checks) || check_captured(t, like);
     list_clear(&out);
-    list_clear(&checks);
+    shapeless_free(said);
     return failed;
 }
 
@@ -168,17 +169,18 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
     int most = export_widest(g), failed = 0;
     mx *v = mx_malloc(((size_t)g->r.n_values + 2 * (size_t)most) * sizeof *v);
     struct wire_form *f = v ? mx_malloc(sizeof *f) : NULL;
+    struct shapeless_trace *said = f ? shapeless_begin(e->shapeless) : NULL;
     free(t->folded);
-    t->folded = f ? calloc((size_t)g->r.n + 1, sizeof *t->folded) : NULL;
+    t->folded = said ? calloc((size_t)g->r.n + 1, sizeof *t->folded) : NULL;
     *left = 0;
     if (!t->folded) {
+        shapeless_free(said);
         free(v);
         free(f);
         return 1;
     }
-    struct mx_list out = { 0 }, checks = { 0 };
+    struct mx_list out = { 0 };
     trace_begin();
-    struct shapeless_trace outer = shapeless_begin(e->shapeless ? &checks : NULL, NULL);
     {
         MX_SCOPE(NULL);
         mx *x = v + g->r.n_values, *y = x + most;
@@ -219,13 +221,14 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
         for (int k = 0; k < graph_roots(g) && !failed; k++)
             failed = list_push(&out, v[g->r.roots[k]]);
     }
-    struct shapeless_trace said = shapeless_end(outer);
     trace_end();
-    failed = failed || follows_none(said.why, e->portable ? " and for the mlx package; portable=False may do" : "");
+    shapeless_end(said);
+    const char *how = e->portable ? " and for the mlx package; portable=False may do" : "";
+    failed = failed || (said->any && follows_none(said->why, how));
     if (!failed && *left)
-        failed = record_with(t, &out, &checks);
+        failed = record_with(t, &out, &said->checks);
     list_clear(&out);
-    list_clear(&checks);
+    shapeless_free(said);
     free(v);
     free(f);
     return failed;

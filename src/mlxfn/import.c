@@ -336,7 +336,8 @@ static int read_function(struct imported *f, struct cursor *c, struct function *
     struct mx_list in = { 0 }, out = { 0 };
     int failed = read_trace(c, f->version, &fn->t);
     trace_begin();
-    struct shapeless_trace outer = shapeless_begin(NULL, NULL);
+    struct shapeless_trace *said = shapeless_begin(false);
+    failed = failed || !said;
     {
         MX_SCOPE(NULL);
         for (int i = 0; i < fn->t.n_in && !failed; i++)
@@ -345,7 +346,7 @@ static int read_function(struct imported *f, struct cursor *c, struct function *
         failed = failed || run_trace(&r, (mx *)in.v, &out);
         c->at = r.c.at;
     }
-    shapeless_end(outer);
+    shapeless_free(said);
     fn->g = failed ? NULL : graph_of(in.n, (mx *)in.v, out.n, (mx *)out.v);
     trace_end();
     list_clear(&in);

@@ -1,6 +1,9 @@
 /* op.c: the table of operations, the types they compute in, and whether this thread traces. */
 #include "ops/op.h"
 
+#include <stdlib.h>
+
+#include "core/buffer.h"
 #include "core/shape.h"
 
 const struct op *const op_table[OP_COUNT] = {
@@ -60,26 +63,20 @@ enum dtype op_result_dtype(const struct op *op, enum dtype t)
 
 /* ---- traces for any shape */
 
-static _Thread_local struct shapeless_trace any_shape;
+/* None of them lies on the stack, which coroutines move. */
+static _Thread_local struct shapeless_trace *innermost;
+static bool (*inside)(void *outer, void **site);
 
-bool shapeless(void) { return any_shape.checks; }
-struct mx_list *shapeless_checks(void) { return any_shape.checks; }
+bool shapeless(void) { return innermost && innermost->any; }
+struct mx_list *shapeless_checks(void) { return shapeless() ? &innermost->checks : NULL; }
 
-mx shapeless_check(mx y) { return any_shape.checks && list_push(any_shape.checks, y) ? MX_NIL : y; }
-
-void shapes_matter(const char *why)
-{
-    if (any_shape.checks && !any_shape.why)
-        any_shape.why = why;
-}
-
-void ranks_matter(void) { any_shape.ranks = true; }
+mx shapeless_check(mx y) { return shapeless() && list_push(&innermost->checks, y) ? MX_NIL : y; }
 
 void sizes_are_read(mx x)
 {
-    struct mx_list *reads = any_shape.reads;
-    if (!reads || !x->tracer)
+    if (!shapeless() || !x->tracer)
         return;
+    struct mx_list *reads = &innermost->reads;
     for (int i = reads->n; i-- > 0;)
         if (reads->v[i].it == x)
             return;
@@ -88,23 +85,58 @@ void sizes_are_read(mx x)
 
 bool shape_was_read(int ndim, const int *shape)
 {
-    const struct mx_list *reads = any_shape.reads;
-    for (int i = reads ? reads->n : 0; i-- > 0;)
-        if (shape_is(reads->v[i].it, ndim, shape))
+    for (int i = shapeless() ? innermost->reads.n : 0; i-- > 0;)
+        if (shape_is(innermost->reads.v[i].it, ndim, shape))
             return true;
     return false;
 }
 
-struct shapeless_trace shapeless_begin(struct mx_list *checks, struct mx_list *reads)
+void shapes_matter(const char *why)
 {
-    struct shapeless_trace outer = any_shape;
-    any_shape = (struct shapeless_trace){ .checks = checks, .reads = reads };
-    return outer;
+    if (shapeless() && !innermost->why)
+        innermost->why = why;
 }
 
-struct shapeless_trace shapeless_end(struct shapeless_trace outer)
+void ranks_matter(void)
 {
-    struct shapeless_trace inner = any_shape;
-    any_shape = outer;
-    return inner;
+    if (innermost)
+        innermost->ranks = true;
+}
+
+void traces_take_turns_by(bool (*f)(void *outer, void **site)) { inside = f; }
+
+struct shapeless_trace *shapeless_begin(bool any)
+{
+    struct shapeless_trace *t = mx_malloc(sizeof *t);
+    if (!t)
+        return NULL;
+    *t = (struct shapeless_trace){ .any = any, .outer = innermost };
+    if (inside && !inside(innermost ? innermost->site : NULL, &t->site))
+        for (struct shapeless_trace *o = t; o; o = o->outer) o->why = "traces that took turns";
+    return innermost = t;
+}
+
+void shapeless_end(struct shapeless_trace *t)
+{
+    struct shapeless_trace **link = &innermost;
+    while (*link && *link != t) link = &(*link)->outer;
+    if (*link)
+        *link = t->outer;
+}
+
+void shapeless_free(struct shapeless_trace *t)
+{
+    if (!t)
+        return;
+    shapeless_end(t);
+    list_clear(&t->checks);
+    list_clear(&t->reads);
+    free(t);
+}
+
+const char *traced_name(void)
+{
+    const struct shapeless_trace *t = innermost;
+    while (t && !t->name) t = t->outer;
+    return t ? t->name : NULL;
 }

@@ -47,10 +47,27 @@ bool shape_was_read(int ndim, const int *shape);
 mx shapeless_check(mx y);
 /* What stays in the graph being traced so; NULL in a trace for one shape. */
 struct mx_list *shapeless_checks(void);
-/* Begins and ends such a trace, whose checks and what it looks at are pushed to the lists; without lists: one for a
- * shape.  `outer` keeps what was said in the one around it.  The end gives what was said in this one. */
-struct shapeless_trace { struct mx_list *checks, *reads; bool ranks; const char *why; };
-struct shapeless_trace shapeless_begin(struct mx_list *checks, struct mx_list *reads);
-struct shapeless_trace shapeless_end(struct shapeless_trace outer);
+
+/* What is said of a trace while a function of the caller's runs. */
+struct shapeless_trace {
+    bool any; /* meant for any shape; else for those at hand, and nothing is noted */
+    bool ranks;
+    const char *why;
+    struct mx_list checks, reads;
+    const char *name; /* of what is compiled, NULL for none */
+    void *site;
+    struct shapeless_trace *outer;
+};
+/* Begins a trace inside those of this thread; NULL after mx_fail.  Ended, it no longer hears of anything. */
+struct shapeless_trace *shapeless_begin(bool any);
+void shapeless_end(struct shapeless_trace *t);
+void shapeless_free(struct shapeless_trace *t); /* ends it, too */
+/* The name of the innermost trace of this thread that has one. */
+const char *traced_name(void);
+
+/* Coroutines of one thread may trace in turns, and what one does is then said of the trace of another: all of these
+ * serve the traced shapes alone.  `inside`, of a language with coroutines, gives in *site where the caller is, which
+ * stays so until the trace ends, and tells whether that is in a call from `outer`, the site of the trace around. */
+void traces_take_turns_by(bool (*inside)(void *outer, void **site));
 
 #endif

@@ -254,7 +254,7 @@ static bool visit(struct tape *t, mx root)
             if (x == root && !was_interrupted(x) && raise_kept(x))
                 return false;
             if (!x->node) {
-                const char *f = compiling();
+                const char *f = traced_name();
                 mx_fail_as(MX_RUNTIME,
                            "[eval] Not allowed inside a graph transformation: array of shape %s and type %s has no "
                            "value, it is a placeholder of %s%s",

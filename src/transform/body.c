@@ -84,13 +84,15 @@ int body_trace(struct body *b, struct closure *f, int n, const mx like[], bool w
     *b = (struct body){ 0 };
     if (shapeless())
         shapes_matter("a loop or a branch");
-    struct shapeless_trace outer = shapeless_begin(NULL, NULL);
+    struct shapeless_trace *said = shapeless_begin(false);
+    if (!said)
+        return 1;
     trace_begin();
     uint32_t clock = node_clock();
     int failed = graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out) ||
                  body_of(b, whole, clock, &in, &out);
     trace_end();
-    shapeless_end(outer);
+    shapeless_free(said);
     list_clear(&in);
     list_clear(&out);
     return failed;

@@ -499,17 +499,11 @@ void *compiled_payload(struct compiled *c, int64_t number)
 
 /* ---- calling */
 
-static _Thread_local const char *current;
-const char *compiling(void) { return current; }
-
 /* A new trace; NULL after mx_fail. */
 static struct trace *trace_new(struct compiled *c, struct closure *f, const struct key *k, int n, const mx x[])
 {
     double start = now_ms();
-    const char *outer = current;
-    current = c->name;
-    struct graph *g = c->shapeless ? graph_trace_shapeless(f, n, x) : graph_trace(f, n, x);
-    current = outer;
+    struct graph *g = c->shapeless ? graph_trace_shapeless(f, n, x, c->name) : graph_trace(f, n, x, c->name);
     struct trace *t = g ? mx_malloc(sizeof *t) : NULL;
     if (!t) {
         if (g)

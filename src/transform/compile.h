@@ -42,7 +42,4 @@ void compiled_set_limit(struct compiled *c, int limit);
 int compiled_limit(struct compiled *c);
 void compiled_clear(struct compiled *c);
 
-/* The name of the function that this thread is tracing, or NULL. */
-const char *compiling(void);
-
 #endif

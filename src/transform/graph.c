@@ -111,51 +111,46 @@ static int more_roots(struct graph *g, int to, int from, int n)
     return kept;
 }
 
-static struct graph *trace(struct closure *f, int n, const mx like[], const struct mx_list *seen,
-                           const struct mx_list *checks)
+static struct graph *trace(struct closure *f, int n, const mx like[], bool any_shape, const char *name)
 {
     struct mx_list in = { 0 }, out = { 0 };
+    struct shapeless_trace *said = shapeless_begin(any_shape);
+    if (!said)
+        return NULL;
+    said->name = name;
     trace_begin();
     uint32_t clock = node_clock();
     int failed = graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out);
-    int n_out = out.n, n_seen = seen ? seen->n : 0, n_checks = checks ? checks->n : 0;
-    failed = failed || list_push_all(&out, n_seen, n_seen ? (mx *)seen->v : NULL) ||
-             list_push_all(&out, n_checks, n_checks ? (mx *)checks->v : NULL);
+    shapeless_end(said);
+    const struct mx_list *reads = &said->reads, *checks = &said->checks;
+    int n_out = out.n;
+    failed = failed || list_push_all(&out, reads->n, reads->n ? (mx *)reads->v : NULL) ||
+             list_push_all(&out, checks->n, checks->n ? (mx *)checks->v : NULL);
     struct graph *g = failed ? NULL : graph_from(record_anew, clock, n, (mx *)in.v, out.n, (mx *)out.v);
     trace_end();
     if (g) {
-        g->n_read = more_roots(g, n_out, n_out, n_seen);
-        g->n_check = more_roots(g, n_out + g->n_read, n_out + n_seen, n_checks);
+        g->n_read = more_roots(g, n_out, n_out, reads->n);
+        g->n_check = more_roots(g, n_out + g->n_read, n_out + reads->n, checks->n);
         g->n_out = n_out;
         note_open(g);
+        g->any_shape = any_shape;
+        g->fixed = any_shape && said->why ? said->why : g->fixed;
+        g->any_rank = any_shape && !said->ranks && suits_any_rank(g);
     }
+    shapeless_free(said);
     list_clear(&in);
     list_clear(&out);
     return g;
 }
 
-struct graph *graph_trace(struct closure *f, int n, const mx like[])
+struct graph *graph_trace(struct closure *f, int n, const mx like[], const char *name)
 {
-    struct shapeless_trace outer = shapeless_begin(NULL, NULL);
-    struct graph *g = trace(f, n, like, NULL, NULL);
-    shapeless_end(outer);
-    return g;
+    return trace(f, n, like, false, name);
 }
 
-struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[])
+struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[], const char *name)
 {
-    struct mx_list seen = { 0 }, checks = { 0 };
-    struct shapeless_trace outer = shapeless_begin(&checks, &seen);
-    struct graph *g = trace(f, n, like, &seen, &checks);
-    struct shapeless_trace said = shapeless_end(outer);
-    list_clear(&seen);
-    list_clear(&checks);
-    if (g) {
-        g->any_shape = true;
-        g->fixed = said.why ? said.why : g->fixed;
-        g->any_rank = !said.ranks && suits_any_rank(g);
-    }
-    return g;
+    return trace(f, n, like, true, name);
 }
 
 /* ---- calling */

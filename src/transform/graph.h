@@ -29,11 +29,11 @@ static inline int graph_roots(const struct graph *g) { return g->n_out + g->n_re
 
 /* Calls f on placeholders of the shapes and dtypes of `like` and keeps the graph between them and the
  * results.  What does not depend on them is a constant if it is small; what is large f's graph makes in each call, as
- * f would, so that the graph holds nothing of the size of its operands.  NULL after mx_fail; the caller gets the only
- * reference (object_release(&g->object)). */
-struct graph *graph_trace(struct closure *f, int n, const mx like[]);
+ * f would, so that the graph holds nothing of the size of its operands.  Messages call f `name`, which may be NULL.
+ * NULL after mx_fail; the caller gets the only reference (object_release(&g->object)). */
+struct graph *graph_trace(struct closure *f, int n, const mx like[], const char *name);
 /* The same for operands of any shape: f is traced in such a way, and what it reads of shapes is noted. */
-struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[]);
+struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[], const char *name);
 /* The same of results that were made from `in`, placeholders (LAZY, without a node, marked as tracers). */
 struct graph *graph_of(int n, const mx in[], int n_out, const mx out[]);
 /* The same with everything made since node_clock said `clock`, dependent or not. */

@@ -82,6 +82,7 @@ NEED_STREAM = {
 }
 # Called with arguments of any types, or with what cannot be made up here.
 NOT_CALLED = {"_mlx_error", "mlx_run_error", "mlx_set_error_handler", "mlx_stop_when", "mlx_primitive_apply"}
+NOT_CALLED |= {"mlx_traces_take_turns_by"}
 # Would change the process for the calls that follow.
 CHANGES = (
     "mlx_set_memory_limit",

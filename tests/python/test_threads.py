@@ -5,7 +5,6 @@ import sys
 
 import mlx.core as mx
 import numpy as np
-import pytest
 
 # In a process of its own: what goes wrong here hangs or ends it.
 CLEARED = """
@@ -141,6 +140,105 @@ for one in range(4):
 
 
 def test_greenlets_take_turns_inside_transforms():
-    pytest.importorskip("greenlet")
     done = subprocess.run([sys.executable, "-c", GREENLETS], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
+# Each order in which two traces may begin, go on and end, one of them at least for any shape.
+ANY_SHAPE = """
+import itertools
+import greenlet
+import mlx.core as mx
+
+hub = greenlet.getcurrent()
+
+def f(x):
+    y = mx.ones(4)
+    hub.switch()
+    y = x - x.mean(axis=0, keepdims=True) + x.shape[-1]
+    hub.switch()
+    return mx.concatenate([y.reshape(-1), x.flatten()]) * x.size
+
+def nested(x):
+    return mx.compile(f)(x) + 0
+
+calls = [None] * 3 + [mx.grad(lambda x: f(x).sum())]
+small, large = mx.arange(6.0).reshape(2, 3), mx.arange(20.0).reshape(4, 5)
+hub_of = lambda k, x: greenlet.greenlet(lambda: calls[k](x))
+
+def drained(g):
+    got = g.switch()
+    while not g.dead:
+        got = g.switch()
+    return got
+
+def direct(k, x):
+    return drained(greenlet.greenlet(lambda: mx.grad(lambda x: f(x).sum())(x) if k == 3 else f(x)))
+
+want = {(k, x.shape): direct(k, x).tolist() for k in range(4) for x in (small, large)}
+for one, other in itertools.product(range(4), range(4)):
+    for order in sorted(set(itertools.permutations([0, 0, 0, 1, 1, 1]))):
+        calls = [mx.compile(f, shapeless=True), mx.compile(f), mx.compile(nested, shapeless=True), calls[3]]
+        ks, got = (one, other), [(), ()]
+        turns = [hub_of(one, small), hub_of(other, small)]
+        for i in order:
+            got[i] = turns[i].switch()
+            mx.eval(mx.ones((3, 3)).sum(axis=0) + mx.ones(3))
+        for k, y in zip(ks, got):
+            assert y == () or y.tolist() == want[k, small.shape], (one, other, order)
+        for g in turns:
+            while not g.dead:
+                g.switch()
+        for k in ks:
+            for x in (large, small):
+                assert drained(hub_of(k, x)).tolist() == want[k, x.shape], (one, other, order, x.shape)
+"""
+
+
+def test_greenlets_take_turns_inside_traces_for_any_shape():
+    done = subprocess.run([sys.executable, "-c", ANY_SHAPE], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
+# Exports: right, or refused.
+ANY_SHAPE_EXPORT = """
+import itertools, warnings
+import greenlet
+import mlx.core as mx
+
+warnings.simplefilter("ignore")
+hub = greenlet.getcurrent()
+x = mx.arange(20.0).reshape(4, 5)
+
+def f(x):
+    hub.switch()
+    y = x - x.mean(axis=0)
+    hub.switch()
+    return y.reshape(-1)
+
+def exporting(path, any_shape):
+    return greenlet.greenlet(lambda: mx.export_function(path, f, mx.ones((2, 3)), shapeless=any_shape))
+
+refused = 0
+for order in sorted(set(itertools.permutations([0, 0, 0, 1, 1, 1]))):
+    for other in (True, False):
+        turns, failed = [exporting("one.mlxfn", True), exporting("other.mlxfn", other)], [False, False]
+        for i in order:
+            try:
+                turns[i].switch()
+            except ValueError as e:
+                assert "took turns" in str(e), e
+                failed[i] = True
+        refused += any(failed)
+        for path, k in (("one.mlxfn", 0), ("other.mlxfn", 1)):
+            if not failed[k] and (other or k == 0):
+                got = mx.import_function(path)(x)[0]
+                assert mx.allclose(got, (x - x.mean(axis=0)).reshape(-1)), (order, other, path)
+assert refused
+"""
+
+
+def test_greenlets_take_turns_inside_exports_for_any_shape(tmp_path):
+    command = [sys.executable, "-c", ANY_SHAPE_EXPORT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 0, (done.returncode, done.stderr)

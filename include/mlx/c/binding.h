@@ -56,6 +56,13 @@ MLX_API void mlx_index_warn_again(void);
  * from a later evaluation.  `stop` cannot evaluate itself.  NULL: never asked, as at the start. */
 MLX_API int mlx_stop_when(bool (*stop)(void));
 
+/* Coroutines of one thread may be inside traced functions in turns, and what one of them does is then noted with the
+ * trace of another: the graphs of all of them serve only the shapes they were traced with, and they cannot be exported
+ * for any.  `inside`, of a language with coroutines, is asked where a trace begins.  It gives in `*site` where the
+ * caller is, which stays alive until the trace ends, and tells whether that is inside the call at `outer`, the site of
+ * the trace around this one; NULL is around everything.  NULL: not asked, as at the start. */
+MLX_API int mlx_traces_take_turns_by(bool (*inside)(void *outer, void **site));
+
 /* Dtypes */
 
 /* The name of a dtype, "float32". */
