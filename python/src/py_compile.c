@@ -70,39 +70,75 @@ static int put_members(struct flat *f, PyObject *tuple)
     return failed ? -1 : 0;
 }
 
-/* The numbers, and the tuples, that a dataclass compares its instances by. */
-static int put_fields(struct flat *f, PyObject *o)
+/* The members of a frozenset, in no order. */
+static int put_set(struct flat *f, PyObject *set)
 {
-    PyTypeObject *type = Py_TYPE(o);
-    if (PyType_GetSlot(type, Py_tp_richcompare) == PyType_GetSlot(&PyBaseObject_Type, Py_tp_richcompare))
-        return 0; /* equal to itself alone */
-    PyObject *fields = PyObject_GetAttrString((PyObject *)type, "__dataclass_fields__"), *values = NULL, *name, *field;
-    if (fields && PyDict_Check(fields))
-        values = PyList_New(0);
-    else
-        PyErr_Clear();
-    Py_ssize_t at = 0;
-    while (values && PyDict_Next(fields, &at, &name, &field)) {
-        PyObject *compared = PyObject_GetAttrString(field, "compare");
-        PyObject *v = compared == Py_True ? PyObject_GetAttr(o, name) : NULL;
-        bool taken = v && (PyFloat_Check(v) || PyLong_Check(v) || PyComplex_Check(v) || PyTuple_Check(v));
-        if (taken && PyObject_Hash(v) != -1 && PyList_Append(values, v))
-            Py_CLEAR(values);
-        if (values)
-            PyErr_Clear(); /* what cannot be read or hashed is left out */
-        Py_XDECREF(v);
-        Py_XDECREF(compared);
+    PyObject *members = PySequence_List(set), *keys = members ? PyList_New(0) : NULL;
+    int failed = keys ? 0 : -1;
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(members); i++) {
+        struct flat one = { .key = PyList_New(0) };
+        PyObject *member = PyTuple_Pack(1, PyList_GetItem(members, i));
+        PyObject *key = one.key && member && !put_members(&one, member) ? PyList_AsTuple(one.key) : NULL;
+        failed = key ? PyList_Append(keys, key) : -1;
+        Py_XDECREF(key);
+        Py_XDECREF(member);
+        Py_XDECREF(one.key);
     }
-    PyObject *all = values ? PyList_AsTuple(values) : NULL;
-    int failed = all ? put_members(f, all) : PyErr_Occurred() ? -1 : 0;
+    PyObject *all = failed ? NULL : PyFrozenSet_New(keys);
+    failed = all ? put(f, all) : -1;
     Py_XDECREF(all);
-    Py_XDECREF(values);
-    Py_XDECREF(fields);
+    Py_XDECREF(keys);
+    Py_XDECREF(members);
     return failed;
 }
 
-/* Constants that equal each other but are not the same: 1, 1.0 and True; 0.0 and -0.0; NaN equals none.  They may
- * be parts of a complex number, members of a tuple and fields of a dataclass. */
+/* The fields of a dataclass, whether it compares its instances by them or not; NULL where they do not tell what o is,
+ * with an exception or without. */
+static PyObject *fields_of(PyObject *o)
+{
+    PyObject *own = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__dict__");
+    PyObject *fields = own ? PyMapping_GetItemString(own, "__dataclass_fields__") : NULL;
+    PyObject *names = fields ? PySequence_List(fields) : NULL, *values = names ? PyList_New(0) : NULL;
+    for (Py_ssize_t i = 0; values && i < PyList_Size(names); i++) {
+        PyObject *v = PyObject_GetAttr(o, PyList_GetItem(names, i));
+        if (!v || PyObject_Hash(v) == -1 || PyList_Append(values, v))
+            Py_CLEAR(values);
+        Py_XDECREF(v);
+    }
+    PyErr_Clear(); /* what cannot be read or hashed */
+    PyObject *all = values ? PyList_AsTuple(values) : NULL;
+    Py_XDECREF(values);
+    Py_XDECREF(names);
+    Py_XDECREF(fields);
+    Py_XDECREF(own);
+    return all;
+}
+
+static bool compares_as(PyObject *o, PyTypeObject *type)
+{
+    return PyType_GetSlot(Py_TYPE(o), Py_tp_richcompare) == PyType_GetSlot(type, Py_tp_richcompare);
+}
+
+static bool is_ours(PyObject *o)
+{
+    static const char *const types[] = { "Dtype", "Device", "Stream", "ThreadLocalStream", "DeviceType" };
+    for (size_t i = 0; i < LENGTH(types); i++)
+        if (!strcmp(type_name(o), types[i]))
+            return true;
+    return false;
+}
+
+/* Are objects of its type that equal each other the same to every function? */
+static bool is_plain(PyObject *o)
+{
+    bool attributes = PyType_GetFlags(Py_TYPE(o)) & Py_TPFLAGS_HEAPTYPE; /* a class may add some */
+    bool number = PyUnicode_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyBytes_Check(o);
+    return compares_as(o, &PyBaseObject_Type) || (!attributes && (number || PyCallable_Check(o))) || is_ours(o);
+}
+
+/* Constants that equal each other but are not the same: 1, 1.0 and True; 0.0 and -0.0; NaN equals none; and whatever
+ * the __eq__ of a class says.  They may be parts of a complex number, members of a tuple or a frozenset and fields of
+ * a dataclass.  Anything else with an __eq__ of its own is the same as itself alone. */
 static int put_constant(struct flat *f, PyObject *o)
 {
     if (PyFloat_Check(o))
@@ -111,23 +147,28 @@ static int put_constant(struct flat *f, PyObject *o)
         return -1;
     if (PyComplex_Check(o))
         return put_parts(f, o);
+    if (Py_TYPE(o) == &PyFrozenSet_Type)
+        return put_set(f, o);
     if (put(f, o))
         return -1;
-    if (PyTuple_Check(o))
+    if (is_plain(o))
+        return 0;
+    if (PyTuple_Check(o) && compares_as(o, &PyTuple_Type))
         return put_members(f, o);
-    bool plain = PyUnicode_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyBytes_Check(o) || PyType_Check(o);
-    return plain ? 0 : put_fields(f, o);
+    PyObject *fields = fields_of(o), *id = fields ? NULL : PyLong_FromVoidPtr(o);
+    int failed = fields ? put_members(f, fields) : id ? put(f, id) : -1;
+    Py_XDECREF(fields);
+    Py_XDECREF(id);
+    return failed;
 }
 
 static bool is_constant(PyObject *o)
 {
-    static const char *const types[] = { "Dtype", "Device", "Stream", "ThreadLocalStream", "DeviceType" };
     if (o == Py_None || o == Py_Ellipsis || PyUnicode_Check(o) || PyLong_Check(o) || PyFloat_Check(o) ||
         PyBytes_Check(o) || PyComplex_Check(o) || PyCallable_Check(o) || PyObject_HasAttrString(o, "__enum_member__"))
         return PyObject_HasAttrString(o, "__hash__");
-    for (size_t i = 0; i < LENGTH(types); i++)
-        if (!strcmp(type_name(o), types[i]))
-            return true;
+    if (is_ours(o))
+        return true;
     PyObject *enumeration = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__members__");
     if (!enumeration)
         PyErr_Clear();

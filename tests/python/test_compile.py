@@ -921,6 +921,9 @@ def test_constants_that_equal_each_other_are_told_apart_wherever_they_are(k, sam
         (lambda d: first_key(d), lambda c: {c: x}),
         (lambda h: h(x), Scale),
         (lambda h: h.by[0][1] * x, lambda c: Scale(((0, c),))),
+        (lambda h: h.by.by * x, lambda c: Scale(Scale(c))),
+        (lambda n: n.a * next(iter(n.by)), lambda c: Scaled(x, frozenset([c]))),
+        (lambda n: n.a * next(iter(n.by))[0].by, lambda c: Scaled(x, frozenset([(Scale(c),)]))),
         (lambda c: c * x, lambda c: c),
     ]
     for f, argument in calls:
@@ -930,3 +933,50 @@ def test_constants_that_equal_each_other_are_told_apart_wherever_they_are(k, sam
             got, expected = compiled(argument(c)), f(argument(c))
             assert got.dtype == expected.dtype and bytes(np.array(got)) == bytes(np.array(expected))
         assert len(traced) == 2
+
+
+class AnyScale(Scale):
+    """Equals every other."""
+
+    def __eq__(self, other):
+        return isinstance(other, AnyScale)
+
+    def __hash__(self):
+        return 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Uncompared:
+    by: object = dataclasses.field(compare=False)
+
+    __call__ = Scale.__call__
+
+
+class Tagged(int):
+    """An int with more to it."""
+
+    def __call__(self, x):
+        return x * self.by
+
+
+def tagged(by):
+    it = Tagged(1)
+    it.by = by
+    return it
+
+
+@pytest.mark.parametrize("make", [AnyScale, Uncompared, tagged, lambda by: Scale(AnyScale(by)).by])
+def test_what_an_eq_of_its_own_calls_equal_is_traced_anew(make):
+    x = mx.array([2.0])
+    two, three = make(2), make(3)
+    assert two == three
+    traced = []
+    compiled = mx.compile(lambda h: (traced.append(1), h(x))[1])
+    assert [compiled(h).item() for h in (two, three, two, three)] == [4, 6, 4, 6]
+    assert len(traced) == 2
+    node = mx.compile(lambda n: next(iter(n.by))(n.a))
+    assert [node(Scaled(x, frozenset([h]))).item() for h in (two, three)] == [4, 6]
+    key = mx.compile(lambda d: next(iter(d))(x))
+    assert [key({h: x}).item() for h in (two, three)] == [4, 6]
+    members = mx.compile(lambda n: n.by[0](n.a))
+    assert [members(Scaled(x, (h,))).item() for h in (two, three)] == [4, 6]
