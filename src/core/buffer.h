@@ -1,8 +1,6 @@
-/* buffer.h: reference-counted memory, and the cache it comes from.
+/* buffer.h: reference-counted memory.
  *
- * A buffer has a host side, a device side, or both; `state` says which of them hold the current
- * bytes.  Freed host memory is kept by size class and handed out again, large blocks on huge pages,
- * so that a loop in its steady state touches no fresh page. */
+ * A buffer has a host side, device sides, or both; `state` says which of them hold the current bytes. */
 #ifndef MX_CORE_BUFFER_H
 #define MX_CORE_BUFFER_H
 
@@ -10,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "core/memory.h"
 
 struct device;
 struct stream;
@@ -64,28 +64,5 @@ void buffer_defer_releases(bool on);
 void buffer_run_releases(void);
 /* Makes sure that the host side exists (allocates it, contents undefined). */
 int buffer_need_host(struct buffer *b);
-
-/* The size that a request is rounded up to, and the number of its class: 4, 5, 6 and 7 times powers of two. */
-size_t memory_class(size_t bytes, int *bin);
-
-/* Statistics and limits, in bytes.  Devices count what buffers take there. */
-void memory_count(int64_t bytes); /* taken, or below zero given back */
-size_t memory_active(void);
-size_t memory_peak(void);
-size_t memory_cached(void);
-size_t memory_limit(void);
-void memory_reset_peak(void);
-size_t memory_set_limit(size_t bytes);       /* returns the former one */
-size_t memory_set_cache_limit(size_t bytes); /* returns the former one */
-size_t memory_set_wired_limit(size_t bytes); /* returns the former one; kept, nothing to wire on a CPU */
-void memory_clear_cache(void);
-
-/* The n-th allocation from now on fails (arrays, nodes and buffers alike); 0: none. */
-void mx_test_fail_at(long n);
-/* malloc that takes part in mx_test_fail_at and reports its failure. */
-void *mx_malloc(size_t bytes);
-/* A growing array of *cap items with room for the one numbered n; NULL after mx_fail, `old` as it was. */
-void *mx_grown(void *old, int n, int *cap, size_t item);
-bool mx_test_should_fail(void);
 
 #endif

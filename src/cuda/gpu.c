@@ -42,11 +42,10 @@ static int open_gpu(struct gpu *g, int number)
         return e;
     g->number = number;
     cu.device_name(g->name, sizeof g->name, g->device);
-    cu.device_memory(&g->memory, g->device);
+    gpu_memory_open(g);
     g->major = attribute(g->device, CUDA_ATTRIBUTE_MAJOR);
     g->minor = attribute(g->device, CUDA_ATTRIBUTE_MINOR);
     g->multiprocessors = attribute(g->device, CUDA_ATTRIBUTE_MULTIPROCESSORS);
-    pthread_mutex_init(&g->lock, NULL);
     atomic_store(&g->opened, true);
     return 0;
 }
@@ -306,10 +305,10 @@ static void info(int device, void (*add)(void *, const char *, const char *, siz
     cu.memory_info(&available, &total);
     add(ctx, "device_name", g->name, 0);
     add(ctx, "architecture", text, 0);
-    add(ctx, "memory_size", NULL, g->memory);
+    add(ctx, "memory_size", NULL, g->memory.most);
     add(ctx, "free_memory", NULL, available);
     add(ctx, "total_memory", NULL, total);
-    add(ctx, "max_recommended_working_set_size", NULL, g->memory / 20 * 19);
+    add(ctx, "max_recommended_working_set_size", NULL, g->memory.most / 20 * 19);
     add(ctx, "compute_capability_major", NULL, (size_t)g->major);
     add(ctx, "compute_capability_minor", NULL, (size_t)g->minor);
     add(ctx, "multiprocessors", NULL, (size_t)g->multiprocessors);

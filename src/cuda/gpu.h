@@ -12,19 +12,12 @@
 
 enum { MAX_GPUS = 16, MODULES = 64, RING = 64 };
 
-/* Freed memory of one size class, and the stream whose queued work may still use it. */
-struct gpu_block { uint64_t address; struct stream *stream; };
-struct gpu_bin { int n, cap; struct gpu_block *block; size_t bytes; };
-
 struct gpu {
+    struct memory memory; /* the first member */
     int number, device;
     void *context;
     char name[128];
     int major, minor, multiprocessors;
-    size_t memory;
-    pthread_mutex_t lock; /* of the bins */
-    struct gpu_bin bin[63 * 4];
-    size_t cached;
     void *_Atomic module[MODULES]; /* loaded, by number in the library's list */
     void *copies;                  /* the driver's stream for copies to the host */
     _Atomic int lost;              /* the driver's error after which nothing works any more */
@@ -48,9 +41,9 @@ struct gpu *gpu_use(int number);
 /* 0, or after mx_fail non-zero; an error that the driver does not recover from loses the device. */
 int gpu_check(struct gpu *g, const char *op, int error);
 
+void gpu_memory_open(struct gpu *g);
 void *gpu_alloc(struct stream *s, size_t bytes);
 void gpu_free(struct stream *s, void *p, size_t bytes);
-void gpu_trim(struct gpu *g); /* gives cached memory back to the driver, after waiting for its last uses */
 
 /* A kernel of a module by name: "elementwise_f32", "cu_add_f32".  NULL after mx_fail. */
 void *gpu_kernel(struct gpu *g, const char *module, const char *kernel);

@@ -49,6 +49,7 @@ static size_t pages(size_t bytes)
 
 /* Several threads may have the device open: pages are counted open, not per block. */
 static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool open_here; /* this thread has it open, and writes at once */
 
 static void open_pages(const void *p, size_t bytes) { mprotect((void *)p, pages(bytes), PROT_READ | PROT_WRITE); }
 static void close_pages(const void *p, size_t bytes) { mprotect((void *)p, pages(bytes), PROT_NONE); }
@@ -68,9 +69,18 @@ static void move(void *to, bool to_device, const void *from, bool from_device, s
     pthread_mutex_unlock(&door);
 }
 
+static void spoil(void *p, size_t bytes)
+{
+    pthread_mutex_lock(&door);
+    open_pages(p, bytes);
+    memset(p, POISON, bytes);
+    close_pages(p, bytes);
+    pthread_mutex_unlock(&door);
+}
+
 /* ---- tasks */
 
-enum what { RUN, COPY, MARK, FOLLOW, FREE };
+enum what { RUN, COPY, MARK, FOLLOW, SPOIL };
 struct shadow { struct mx_array array; struct buffer buffer; int64_t numbers[2 * MX_MAX_NDIM]; };
 struct task {
     struct task *next;
@@ -158,10 +168,7 @@ static void *work(void *arg)
         switch (t->what) {
         case RUN: usleep(delay), run_late(t); break;
         case COPY: move(t->to, true, t->from, t->from_device, t->bytes); break;
-        case FREE:
-            munmap(t->to, pages(t->bytes));
-            atomic_fetch_sub(&in_use, pages(t->bytes));
-            break;
+        case SPOIL: spoil(t->to, t->bytes); break;
         default: break;
         }
         if (t->what == COPY && !t->from_device)
@@ -249,31 +256,51 @@ static int synchronize(struct stream *s) { return queue_synchronize(s) || wait_f
 
 /* ---- memory and copies */
 
-static void *dev_alloc(struct stream *s, size_t bytes)
+static void *dev_fresh(struct memory *m, size_t bytes, struct stream *s)
 {
+    (void)m;
+    (void)s;
     size_t n = pages(bytes);
     if (memory && atomic_load(&in_use) + n > memory)
-        wait_for(s, mark(s)); /* what is freed late */
-    if (memory && atomic_load(&in_use) + n > memory) {
-        mx_fail_as(MX_MEMORY, "[loopback] could not allocate %zu bytes of device memory", bytes);
         return NULL;
-    }
-    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    memset(p, POISON, n);
-    close_pages(p, bytes);
     atomic_fetch_add(&in_use, n);
     return p;
 }
 
-static void dev_free(struct stream *s, void *p, size_t bytes)
+static void dev_discard(struct memory *m, const struct memory_block *b)
 {
-    struct task *t = task_new(FREE);
-    t->to = p;
-    t->bytes = bytes;
-    queue_task(loop_of(s), t);
+    (void)m;
+    wait_for(b->last, mark(b->last));
+    munmap(b->p, pages(b->bytes));
+    atomic_fetch_sub(&in_use, pages(b->bytes));
 }
+
+static struct memory room[DEVICES];
+
+static void *dev_alloc(struct stream *s, size_t bytes)
+{
+    size_t size;
+    struct stream *last;
+    void *p = memory_take(&room[s->device.index], bytes, s, &size, &last);
+    if (!p) {
+        mx_fail_as(MX_MEMORY, "[loopback] could not allocate %zu bytes of device memory", bytes);
+        return NULL;
+    }
+    if (last != s)
+        follow(s, last, mark(last));
+    if (!open_here) {
+        struct task *t = task_new(SPOIL); /* what used it last is done by then */
+        t->to = p;
+        t->bytes = size;
+        queue_task(loop_of(s), t);
+    }
+    return p;
+}
+
+static void dev_free(struct stream *s, void *p, size_t bytes) { memory_give(&room[s->device.index], p, bytes, s); }
 
 static void queue_copy(struct stream *s, void *to, void *from, bool from_device, size_t bytes)
 {
@@ -393,7 +420,9 @@ static int run_plugin_here(struct stream *s, struct entry *e)
     wait_for(s, mark(s));
     pthread_mutex_lock(&door);
     for (int i = 0; i < n->nin; i++) open_pages(buffer_on(n->in[i]->buf, s), n->in[i]->buf->bytes);
+    open_here = true;
     int failed = p->run(p, &r);
+    open_here = false;
     for (int i = 0; i < n->nin; i++) close_pages(buffer_on(n->in[i]->buf, s), n->in[i]->buf->bytes);
     for (int k = 0; k < n->nout; k++)
         if (r.y[k]->buf)
@@ -438,4 +467,11 @@ static const struct backend loopback = {
     .launch = launch,
 };
 
-void loopback_register(void) { devices_register(&loopback.devices); }
+void loopback_register(void)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        room[i] = (struct memory){ .fresh = dev_fresh, .discard = dev_discard };
+        memory_open(&room[i]);
+    }
+    devices_register(&loopback.devices);
+}

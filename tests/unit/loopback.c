@@ -241,6 +241,7 @@ static void freed_while_read(void **state)
 static void out_of_memory(void **state)
 {
     (void)state;
+    memory_clear_cache();
     size_t before = loopback_in_use();
     mx_own x = { 0 }, y = { 0 };
     {
@@ -259,7 +260,63 @@ static void out_of_memory(void **state)
     mx_drop(&x);
     mx_drop(&y);
     assert_int_equal(stream_synchronize(gpu_stream), 0);
+    memory_clear_cache();
     assert_int_equal(loopback_in_use(), before);
+}
+
+/* n times 1 in memory that s takes, not evaluated yet. */
+static mx ones(struct stream *s, int n, mx_own *y)
+{
+    MX_SCOPE(s);
+    mx x = mx_broadcast_to(mx_scalar_like(-1, ramp(1)), 1, &n);
+    mx_keep(y, mx_negative(mx_reshape(x, 1, (int[]){ -1 })));
+    return y->it;
+}
+
+/* What the device's memory comes from is what the host's comes from: counted, kept by size, limited, and given to
+ * another stream when there is no more, behind the last use. */
+static void memory_of_devices(void **state)
+{
+    (void)state;
+    enum { N = 1 << 16, BYTES = 4 * N };
+    memory_clear_cache();
+    mx_own x = { 0 }, y = { 0 };
+    size_t before = memory_active();
+    mx a = ones(gpu_stream, N, &x);
+    assert_int_equal(mx_eval(1, &a), 0);
+    assert_int_equal(stream_synchronize(gpu_stream), 0);
+    assert_in_range(memory_active() - before, BYTES, BYTES + 4096);
+    size_t used = loopback_in_use();
+    mx_drop(&x);
+    assert_true(memory_cached() >= BYTES);
+    for (int i = 0; i < 4; i++) {
+        a = ones(gpu_stream, N, &x);
+        assert_int_equal(mx_eval(1, &a), 0);
+        mx_drop(&x);
+    }
+    assert_int_equal(loopback_in_use(), used);
+    loopback_set_memory(used);
+    loopback_set_delay(2000);
+    a = ones(gpu_stream, N, &x);
+    assert_int_equal(mx_async_eval(1, &a), 0);
+    mx_drop(&x);
+    struct stream *beside = stream_new((struct device){ DEVICE_GPU, 0 });
+    ones(beside, N, &y);
+    assert_float_equal(at(y.it, N - 1), 1, 0);
+    assert_int_equal(loopback_in_use(), used);
+    loopback_set_delay(0);
+    mx_drop(&y);
+    loopback_set_memory(0);
+    size_t cached = memory_set_cache_limit(0);
+    assert_int_equal(memory_cached(), 0);
+    memory_set_cache_limit(cached);
+    size_t limit = memory_set_limit(memory_active() + BYTES / 2);
+    a = ones(gpu_stream, N, &x);
+    assert_int_equal(mx_eval(1, &a), 1);
+    assert_int_equal(mx_error_kind(), MX_MEMORY);
+    mx_error_clear();
+    memory_set_limit(limit);
+    mx_drop(&x);
 }
 
 static int nothing_left(void **state)
@@ -283,6 +340,7 @@ int main(void)
         cmocka_unit_test_teardown(two_devices, nothing_left),
         cmocka_unit_test_teardown(freed_while_read, nothing_left),
         cmocka_unit_test_teardown(out_of_memory, nothing_left),
+        cmocka_unit_test_teardown(memory_of_devices, nothing_left),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

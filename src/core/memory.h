@@ -1,0 +1,80 @@
+/* memory.h: memory of the host and of devices: the cache of freed blocks, statistics, limits.
+ *
+ * Freed memory is kept by size class and handed out again, so that a loop in its steady state asks neither the
+ * operating system nor a driver. */
+#ifndef MX_CORE_MEMORY_H
+#define MX_CORE_MEMORY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stream;
+
+enum { MEMORY_BINS = 63 * 4 }; /* four to an octave, up to the 2^63 bytes that a shape may ask for */
+
+/* Freed memory; `last` is the stream whose queued work may still use it, NULL on the host. */
+struct memory_block { void *p; size_t bytes; struct stream *last; int next; };
+
+/* The memory of the host, or of one device. */
+struct memory {
+    /* From the operating system or the driver, for s; NULL: there is none (no failure is kept). */
+    void *(*fresh)(struct memory *m, size_t bytes, struct stream *s);
+    /* Gives a block back, once what uses it is done. */
+    void (*discard)(struct memory *m, const struct memory_block *b);
+    size_t least; /* smaller blocks are pieces of others, and stay */
+    size_t most;  /* bytes to take at most where no limit is set; 0: as many as there are */
+
+    /* Kept by memory.c. */
+    bool device;
+    pthread_mutex_t lock;
+    struct memory *next;
+    struct memory_bin {
+        int first;
+        size_t n, idle; /* blocks; the fewest since the last sweep, so many of which nobody needed */
+    } bins[MEMORY_BINS];
+    struct memory_block *blocks; /* those in bins, and spare ones in a list of their own */
+    int spare, n_blocks, blocks_cap;
+    atomic_size_t active, cached;
+    size_t traffic, most_cached; /* bytes since the last sweep: taken and put, cached at most */
+};
+
+extern struct memory host_memory;
+/* A device's, whose first four members are set: it lives until the process ends. */
+void memory_open(struct memory *m);
+
+/* Memory of at least so many bytes, what `*capacity` says, for work on s; *last: where that is not s, the stream whose
+ * queued work s has to come after.  NULL, without a failure being kept: there is none, or the limit forbids it. */
+void *memory_take(struct memory *m, size_t bytes, struct stream *s, size_t *capacity, struct stream **last);
+/* Takes it back, of the bytes asked for or the capacity got. */
+void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last);
+/* A piece of what `fresh` got, which nobody has used yet. */
+void memory_stock(struct memory *m, void *p, size_t bytes, struct stream *s);
+
+/* The size that a request is rounded up to, and the number of its class: 4, 5, 6 and 7 times powers of two. */
+size_t memory_class(size_t bytes, int *bin);
+
+/* Statistics and limits, in bytes: of the host and all devices together; a limit holds for each of them. */
+void memory_count(int64_t bytes); /* the host's, from elsewhere: taken, or below zero given back */
+bool memory_allows(size_t bytes); /* may the host take so many more? */
+size_t memory_active(void);
+size_t memory_peak(void);
+size_t memory_cached(void);
+size_t memory_limit(void);
+void memory_reset_peak(void);
+size_t memory_set_limit(size_t bytes);       /* returns the former one */
+size_t memory_set_cache_limit(size_t bytes); /* returns the former one */
+size_t memory_set_wired_limit(size_t bytes); /* returns the former one; kept, nothing to wire on a CPU */
+void memory_clear_cache(void);
+
+/* The n-th allocation from now on fails (arrays, nodes and buffers alike); 0: none. */
+void mx_test_fail_at(long n);
+bool mx_test_should_fail(void);
+/* malloc that takes part in mx_test_fail_at and reports its failure. */
+void *mx_malloc(size_t bytes);
+/* A growing array of *cap items with room for the one numbered n; NULL after mx_fail, `old` as it was. */
+void *mx_grown(void *old, int n, int *cap, size_t item);
+
+#endif
