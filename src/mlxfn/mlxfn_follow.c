@@ -501,17 +501,49 @@ static int padding_for(const struct conv *g, int i, int64_t size, mx x, mx w)
     return (int)((size - 1) * g->stride[i] + seen - whole - g->low[i]);
 }
 
+static int quotient_up(int a, int b) { return a / b + (a % b > 0); }
+
+/* x without what negative padding cuts off, which is not negative any longer then.  An element that goes takes the
+ * zeros behind it along, which input dilation put there, and the padding gives back those that stay. */
+static mx cut_to_padding(const struct conv *g, mx x, int low[], int high[])
+{
+    int start[MX_MAX_NDIM] = { 0 }, stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
+    bool cut = false, empty = false, any_size = shapeless() && x->tracer;
+    for (int i = 0; i < x->ndim; i++) stop[i] = TO_END, step[i] = 1;
+    for (int i = 0; i < g->n; i++) {
+        int apart = g->input_dilation[i];
+        int front = low[i] < 0 ? quotient_up(-low[i], apart) : 0, back = high[i] < 0 ? quotient_up(-high[i], apart) : 0;
+        if ((front || back) && front + back >= dim(x, 1 + i) && dim(x, 1 + i) && !any_size) {
+            /* Only such zeros stay: as many, of one element that is zero. */
+            int rest = (dim(x, 1 + i) - 1) * apart + 1 + low[i] + high[i];
+            empty = true, front = 0, back = dim(x, 1 + i) - 1;
+            low[i] = 0, high[i] = rest - 1;
+        } else {
+            low[i] += front * apart;
+            high[i] += back * apart;
+        }
+        start[1 + i] = front;
+        stop[1 + i] = back ? -back : TO_END;
+        cut |= front || back;
+    }
+    x = cut ? mx_slice(x, start, stop, step) : x;
+    return empty ? mx_zeros_like(x) : x;
+}
+
 /* A convolution whose result has these sizes, of which -1 is what a padding of `high` makes.  For any shape,
  * with padding that is enough, and then the first of its results: how much is needed varies with the sizes by
  * less than the steps of the geometry. */
 static mx conv_to(struct conv *g, mx x, mx w, const struct size sizes[], struct ints high)
 {
     bool vary = shapeless() && (x->tracer || w->tracer);
-    int padding[3];
+    int low[3], padding[3];
     for (int i = 0; i < g->n; i++) {
+        low[i] = g->low[i];
         int more = vary ? g->stride[i] + g->dilation[i] + g->input_dilation[i] - 3 : 0;
         padding[i] = sizes[i].now < 0 ? (int)high.v[i] : padding_for(g, i, sizes[i].now, x, w) + more;
     }
+    x = cut_to_padding(g, x, low, padding);
+    g->low = low;
     g->high = padding;
     mx y = mx_conv("conv", x, w, g);
     for (int i = 0; i < g->n && vary && !is_nil(y); i++)

@@ -445,20 +445,21 @@ FORM(convolution)
     add_list(f, stride);
     add_list(f, low);
     int64_t *high = add_new_list(f, size.n);
+    bool cuts = false; /* by negative padding, which ends the package's process */
     for (int i = 0; i < size.n; i++) {
         int64_t whole = 1 + (dim(x, 1 + i) - (int64_t)1) * input.v[i];
         int64_t seen = 1 + (dim(w, 1 + i) - (int64_t)1) * dilation.v[i];
         int64_t read = (dim(c->y[0], 1 + i) - (int64_t)1) * stride.v[i] + seen;
         high[i] = size.v[i] == -1 ? behind.v[i] : read - whole - low.v[i];
-        /* What a stride leaves out need not be cut off, and negative padding ends the package's process. */
-        if (high[i] < 0)
-            high[i] = high[i] + stride.v[i] > 0 ? 0 : high[i] + stride.v[i] - 1;
+        if (high[i] < 0 && high[i] + stride.v[i] > 0) /* What a stride leaves out need not be cut off. */
+            high[i] = 0;
+        cuts |= low.v[i] < 0 || high[i] < 0;
     }
     add_list(f, dilation);
     add_list(f, input);
     add_int(f, int_at(c, "groups"));
     add_bool(f, false);
-    return !lends(size);
+    return !lends(size) && !cuts;
 }
 
 FORM(fourier)

@@ -471,3 +471,33 @@ def test_what_a_stride_leaves_out_is_no_negative_padding(size, stride):
         exporter(mx.ones((1, size, size, 1)))
     paddings = [p["arguments"][1:3] for p in heard if p.get("name") == "Convolution"]
     assert len(paddings) == 1 and all(n >= 0 for low, high in paddings for n in (*low, *high))
+
+
+CONVOLUTIONS = {  # input, kernel, and the rest
+    "a stride that leaves rows out": (8, 3, {"stride": 2}),
+    "two that are left out": (8, 3, {"stride": 3}),
+    "padding wider than the kernel": (8, 2, {"stride": 2, "padding": 3}),
+    "negative padding": (9, 3, {"padding": ([-1, -2], [-2, 1])}),
+    "negative padding between elements": (6, 2, {"padding": ([-1, -2], [-4, 0]), "input_dilation": 3, "stride": 2}),
+    "only zeros between elements": (2, 1, {"padding": ([-1, -1], [-1, -2]), "input_dilation": 5}),
+}
+
+
+@pytest.mark.parametrize("derivative", [None, 0, 1])
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions_without_negative_padding(tmp_path, case, derivative):
+    size, kernel, rest = CONVOLUTIONS[case]
+    x, w = mx.random.normal((2, size, size, 3)), mx.random.normal((4, kernel, kernel, 3))
+
+    def f(x, w):
+        return mx.conv_general(x, w, **rest).square()
+
+    if derivative is not None:
+        f = mx.grad(lambda *args, f=f: f(*args).sum(), argnums=derivative)
+    heard, path = [], str(tmp_path / "f.mlxfn")
+    with mx.exporter(heard.append, f) as exporter:
+        exporter(x, w)
+    paddings = [p["arguments"][1:3] for p in heard if p.get("name") == "Convolution"]
+    assert paddings and all(n >= 0 for both in paddings for n in sum(both, []))
+    mx.export_function(path, f, x, w)
+    np.testing.assert_allclose(mx.import_function(path)(x, w)[0], f(x, w), rtol=1e-4, atol=1e-4)
