@@ -43,12 +43,9 @@ def save(file, args, kwargs, compressed):
             if not os.path.exists(beside):
                 name_it(beside, descriptor)
         os.replace(beside, path)
-    except BaseException as error:
+    except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(beside)
-        interrupt = error.__context__
-        if isinstance(error, Exception) and interrupt is not None and not isinstance(interrupt, Exception):
-            raise interrupt from None  # of which closing the archive made an error of its own
         raise
 
 
@@ -131,15 +128,35 @@ def name_it(name, descriptor):
 
 def write(file, arrays, compressed):
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    with zipfile.ZipFile(file, "w", method, allowZip64=True) as archive:
-        for name, array in arrays.items():
-            info = zipfile.ZipInfo(name + ".npy")
-            info.compress_type = method
-            info.external_attr = 0o600 << 16
-            if not compressed:
-                info.extra = padding(archive.start_dir + LOCAL_HEADER + len(info.filename.encode()))
-            with archive.open(info, "w", force_zip64=True) as entry:
-                mx.save(entry, array if isinstance(array, mx.array) else mx.array(array))
+    first = First()
+    try:
+        with zipfile.ZipFile(file, "w", method, allowZip64=True) as archive, first:
+            for name, array in arrays.items():
+                info = zipfile.ZipInfo(name + ".npy")
+                info.compress_type = method
+                info.external_attr = 0o600 << 16
+                if not compressed:
+                    info.extra = padding(archive.start_dir + LOCAL_HEADER + len(info.filename.encode()))
+                with archive.open(info, "w", force_zip64=True) as entry, first:
+                    mx.save(entry, array if isinstance(array, mx.array) else mx.array(array))
+    except BaseException as error:
+        if first.error is None or first.error is error:
+            raise
+        raise first.error from None  # of which closing the archive made an error of its own
+
+
+class First:
+    """Notes the first exception that comes by: that of a signal's handler, say, which may be raised anywhere."""
+
+    def __init__(self):
+        self.error = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if self.error is None:
+            self.error = error
 
 
 LOCAL_HEADER = 30 + 20  # with the sizes in 64 bits
