@@ -392,21 +392,30 @@ static void delete_plain(struct dl_managed *m) { dl_free(m->manager); }
 static void delete_versioned(struct dl_versioned *m) { dl_free(m->manager); }
 
 /* A capsule that nobody took its content from. */
+/* A deleter may run Python code, which begins without an exception and takes care of its own. */
+static void dl_delete(struct dl_managed *plain, struct dl_versioned *versioned)
+{
+    PyObject *error = error_take();
+    if (plain && plain->deleter)
+        plain->deleter(plain);
+    if (versioned && versioned->deleter)
+        versioned->deleter(versioned);
+    if (PyErr_Occurred())
+        PyErr_WriteUnraisable(NULL);
+    error_put(error);
+}
+
 static void end_plain(PyObject *capsule)
 {
     if (!PyCapsule_IsValid(capsule, "dltensor"))
         return;
-    struct dl_managed *m = PyCapsule_GetPointer(capsule, "dltensor");
-    if (m->deleter)
-        m->deleter(m);
+    dl_delete(PyCapsule_GetPointer(capsule, "dltensor"), NULL);
 }
 static void end_versioned(PyObject *capsule)
 {
     if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
         return;
-    struct dl_versioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-    if (m->deleter)
-        m->deleter(m);
+    dl_delete(NULL, PyCapsule_GetPointer(capsule, "dltensor_versioned"));
 }
 
 PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, bool copy)
@@ -491,10 +500,7 @@ static void end_owner(
     struct released *r) /* with the GIL, which deleters of Python libraries need */
 {
     struct dl_owner *owner = (struct dl_owner *)r;
-    if (owner->plain && owner->plain->deleter)
-        owner->plain->deleter(owner->plain);
-    if (owner->versioned && owner->versioned->deleter)
-        owner->versioned->deleter(owner->versioned);
+    dl_delete(owner->plain, owner->versioned);
     free(owner);
 }
 
@@ -505,6 +511,7 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
     mlx_dtype t;
     bool wide_complex;
     int shape[MAX_NDIM];
+    static uint64_t nothing;
     if (d->device.type != DL_CPU) {
         PyErr_Format(exc_value,
                      "[from_dlpack] expected memory of the CPU, got a device of type %d",
@@ -545,7 +552,11 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
         }
     }
     size *= expected;
-    char *data = (char *)d->data + d->byte_offset;
+    if (!d->data && size) {
+        PyErr_Format(exc_value, "[from_dlpack] expected the data of %lld elements, got none", (long long)size);
+        return -1;
+    }
+    char *data = d->data ? (char *)d->data + d->byte_offset : (char *)&nothing;
     size_t itemsize = d->dtype.bits / 8;
     if (owner && !wide_complex && (rows || size == 0) && (size_t)data % itemsize == 0) {
         *out = mlx_array_new_data_managed_payload(data, shape, d->ndim, t, owner, release_owner);

@@ -1,5 +1,6 @@
 """Numbers at the ends of what an int holds, and empty arrays with axes as long as they may be, given to everything."""
 
+import ctypes
 import os
 import pathlib
 import subprocess
@@ -134,14 +135,12 @@ def test_strides_and_dilations_of_a_convolution_without_end():
 class Lying:
     """DLPack of an empty array of a shape that has no product."""
 
-    def __init__(self, shape, forgets=False):
-        self.forgets = forgets
+    def __init__(self, shape, forgets=False, empty=False):
+        self.forgets, self.empty = forgets, empty
         self.x = np.zeros((0,) + (1,) * (len(shape) - 1), np.float32)
         self.shape = shape
 
     def __dlpack__(self, **kw):
-        import ctypes
-
         capsule = self.x.__dlpack__()
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -152,6 +151,8 @@ class Lying:
             sizes[i] = size
         if self.forgets:
             ctypes.c_void_p.from_address(tensor + 24).value = None
+        if self.empty:
+            ctypes.c_void_p.from_address(tensor).value = None
         return capsule
 
     def __dlpack_device__(self):
@@ -166,6 +167,38 @@ def test_dlpack_shapes_without_a_product():
         mx.from_dlpack(Lying((0, 2**31)))
     with pytest.raises(ValueError, match="expected a shape of 2 dimensions, got none"):
         mx.from_dlpack(Lying((0, 2), forgets=True))
+
+
+def test_dlpack_without_data_is_empty():
+    for take in (mx.from_dlpack, mx.array, lambda x: mx.from_dlpack(x, copy=True), lambda x: mx.asarray(x, copy=False)):
+        assert (take(Lying((0, 5), empty=True)) + 1).shape == (0, 5)
+        with pytest.raises(ValueError, match="expected the data of 10 elements, got none"):
+            take(Lying((2, 5), empty=True))
+
+
+def test_deleters_of_dlpack_begin_without_an_exception():
+    """What they raise is theirs, and the error of from_dlpack arrives."""
+    DELETER = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    occurred = ctypes.pythonapi.PyErr_Occurred
+    occurred.restype = ctypes.c_void_p
+    seen = []
+
+    @DELETER
+    def deleter(_):
+        seen.append(occurred())
+
+    class Refused(Lying):
+        def __dlpack__(self, **kw):
+            self.capsule = super().__dlpack__()
+            tensor = pointer(self.capsule, b"dltensor")
+            ctypes.c_void_p.from_address(tensor + 56).value = ctypes.cast(deleter, ctypes.c_void_p).value
+            return self.capsule
+
+    with pytest.raises(ValueError, match="expected the data of 10"):
+        mx.from_dlpack(Refused((2, 5), empty=True))
+    assert seen == [None]
 
 
 def test_matrices_without_elements_are_not_counted():
