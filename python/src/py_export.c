@@ -459,15 +459,29 @@ struct imported {
 };
 static PyTypeObject *imported_type;
 
+static int imported_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct imported *)self)->path);
+    return 0;
+}
+
+static int imported_clear(PyObject *self)
+{
+    Py_CLEAR(((struct imported *)self)->path);
+    return 0;
+}
+
 static void imported_dealloc(PyObject *self)
 {
     struct imported *f = (struct imported *)self;
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     if (f->weak)
         PyObject_ClearWeakRefs(self);
     mlx_imported_function_free(f->it);
-    Py_XDECREF(f->path);
-    PyObject_Free(self);
+    imported_clear(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -498,6 +512,8 @@ static PyMemberDef imported_members[] = {
 };
 static PyType_Slot imported_slots[] = {
     { Py_tp_dealloc, imported_dealloc },
+    { Py_tp_traverse, imported_traverse },
+    { Py_tp_clear, imported_clear },
     { Py_tp_call, imported_call },
     { Py_tp_repr, imported_repr },
     { Py_tp_members, imported_members },
@@ -508,7 +524,7 @@ static PyType_Spec imported_spec = {
     "mlx.core._ImportedFunction",
     sizeof(struct imported),
     0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     imported_slots,
 };
 
@@ -521,7 +537,7 @@ PyObject *fn_import_function(struct call *c)
     Py_DECREF(path);
     if (!it.ctx)
         return raise_last(), NULL;
-    struct imported *f = PyObject_New(struct imported, imported_type);
+    struct imported *f = PyObject_GC_New(struct imported, imported_type);
     if (!f) {
         mlx_imported_function_free(it);
         return NULL;
@@ -529,6 +545,7 @@ PyObject *fn_import_function(struct call *c)
     f->it = it;
     f->path = Py_NewRef(c->v[0].o);
     f->weak = NULL;
+    PyObject_GC_Track((PyObject *)f);
     if (!BOOL(1))
         return (PyObject *)f;
     const char *text = "";

@@ -461,6 +461,23 @@ def test_a_cycle_through_an_exporter_is_collected(tmp_path):
     assert to_file() is None and to_listener() is None
 
 
+def test_imported_functions_take_part_in_garbage_collection(tmp_path):
+    path = str(tmp_path / "f.mlxfn")
+    mx.export_function(path, lambda x: x + 1, mx.ones(2))
+
+    class Path:
+        def __fspath__(self):
+            return path
+
+    p = Path()
+    p.f = mx.import_function(p)
+    gone = weakref.ref(p)
+    assert p.f(mx.ones(2))[0].tolist() == [2, 2]
+    del p
+    gc.collect()
+    assert gone() is None
+
+
 @pytest.mark.parametrize("stride", [1, 2, 3, 4])
 @pytest.mark.parametrize("size", [7, 8, 9, 10])
 def test_what_a_stride_leaves_out_is_no_negative_padding(size, stride):
