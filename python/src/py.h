@@ -72,6 +72,8 @@ static inline mlx_array handle_of(PyObject *o) { return ((struct array *)o)->it;
 
 /* A Python array around a handle, which it takes over, also on failure. */
 PyObject *array_wrap(mlx_array it);
+/* The same as an object of a class made from array's. */
+PyObject *array_wrap_as(PyTypeObject *type, mlx_array it);
 /* The same after an operation that returned `failed`; the handle of a failed one is freed. */
 PyObject *array_result(int failed, mlx_array it);
 /* The arrays of a vector, in a list after which it is freed, or in a tuple. */

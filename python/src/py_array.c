@@ -52,33 +52,65 @@ static void dealloc(PyObject *o)
     Py_DECREF(type);
 }
 
-/* array(val, dtype=None) */
-static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
+PyObject *array_wrap_as(PyTypeObject *type, mlx_array it)
+{
+    if (type == array_type)
+        return array_wrap(it);
+    PyObject *self = ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self)
+        ((struct array *)self)->it = it;
+    else
+        mlx_array_free(it);
+    return self;
+}
+
+/* array(val, dtype=None), in it, which is left as it is where that fails. */
+static int made_of(mlx_array *it, PyObject *args, PyObject *kwargs)
 {
     static const char *const names[] = { "val", "dtype", NULL };
     PyObject *val, *dtype = Py_None;
     mlx_dtype t;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:array", (char **)names, &val, &dtype))
-        return NULL;
+        return -1;
     if (dtype != Py_None && !dtype_asked(dtype, &t)) {
         PyErr_Format(exc_conversion, "array(): argument 'dtype' must be a Dtype or None, not %s",
                      type_name(dtype));
-        return NULL;
+        return -1;
     }
+    return array_from(it, val, dtype == Py_None ? NULL : &t);
+}
+
+/* A class may have an __init__ of its own, of any arguments. */
+static bool has_own_init(PyTypeObject *type)
+{
+    return type != array_type && PyType_GetSlot(type, Py_tp_init) != PyType_GetSlot(array_type, Py_tp_init);
+}
+
+static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
     mlx_array it = mlx_array_new();
-    if (array_from(&it, val, dtype == Py_None ? NULL : &t)) {
-        mlx_array_free(it);
-        return NULL;
+    int failed = made_of(&it, args, kwargs);
+    if (failed && has_own_init(type) && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear(); /* what it hands to array's is told later */
+        failed = mlx_array_set_data(&it, NULL, (const int[]){ 0 }, 1, MLX_FLOAT32) ? raise_last() : 0;
     }
-    if (type == array_type)
-        return array_wrap(it);
-    PyObject *self = ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    if (!self) {
-        mlx_array_free(it);
-        return NULL;
-    }
-    ((struct array *)self)->it = it;
-    return self;
+    if (!failed)
+        return array_wrap_as(type, it);
+    mlx_array_free(it);
+    return NULL;
+}
+
+/* Of a class whose __init__ calls this one. */
+static int init(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    if (!has_own_init(Py_TYPE(self)))
+        return 0;
+    mlx_array it = mlx_array_new();
+    int failed = made_of(&it, args, kwargs);
+    if (!failed && mlx_array_set(&((struct array *)self)->it, it))
+        failed = raise_last();
+    mlx_array_free(it);
+    return failed;
 }
 
 /* Lists of results */
@@ -582,6 +614,7 @@ static PyMemberDef members[] = {
 
 static PyType_Slot slots[] = {
     { Py_tp_new, new },
+    { Py_tp_init, init },
     { Py_tp_dealloc, dealloc },
     { Py_tp_doc,
       DOC("array(val, dtype=None)\n--\n\n"

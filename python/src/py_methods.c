@@ -15,8 +15,50 @@ PyObject *fn_item(struct call *c)
 
 PyObject *fn_tolist(struct call *c) { return array_tolist(ARRAY(0)); }
 PyObject *fn_bytes(struct call *c) { return array_bytes(ARRAY(0)); }
-PyObject *fn_copy(struct call *c) { return give(c, mlx_array_set(&c->res, ARRAY(0))); }
-PyObject *fn_deepcopy(struct call *c) { return fn_copy(c); }
+/* The attributes of an object of a class made from array's, or NULL. */
+static PyObject *attributes_of(PyObject *o)
+{
+    PyObject *attributes = Py_TYPE(o) == array_type ? NULL : PyObject_GetAttrString(o, "__dict__");
+    if (!attributes)
+        PyErr_Clear();
+    return attributes;
+}
+
+static int set_attributes(PyObject *o, PyObject *attributes)
+{
+    PyObject *own = PyObject_GetAttrString(o, "__dict__");
+    int failed = own ? PyDict_Update(own, attributes) : -1;
+    Py_XDECREF(own);
+    return failed;
+}
+
+/* Its attributes copied too where there is a memo, as copy.deepcopy hands it. */
+static PyObject *copied(struct call *c, PyObject *memo)
+{
+    PyObject *o = c->v[0].o;
+    if (Py_TYPE(o) == array_type)
+        return give(c, mlx_array_set(&c->res, ARRAY(0)));
+    mlx_array it = mlx_array_new();
+    PyObject *result = mlx_array_set(&it, ARRAY(0)) ? (raise_last(), NULL) : array_wrap_as(Py_TYPE(o), it);
+    PyObject *attributes = result ? attributes_of(o) : NULL;
+    if (attributes && memo) {
+        PyObject *id = PyLong_FromVoidPtr(o), *module = PyImport_ImportModule("copy"), *deep = NULL;
+        if (id && module && !PyObject_SetItem(memo, id, result)) /* the attributes may hold it */
+            deep = PyObject_CallMethod(module, "deepcopy", "OO", attributes, memo);
+        Py_XDECREF(id);
+        Py_XDECREF(module);
+        Py_DECREF(attributes);
+        if (!(attributes = deep))
+            Py_CLEAR(result);
+    }
+    if (attributes && set_attributes(result, attributes))
+        Py_CLEAR(result);
+    Py_XDECREF(attributes);
+    return result;
+}
+
+PyObject *fn_copy(struct call *c) { return copied(c, NULL); }
+PyObject *fn_deepcopy(struct call *c) { return copied(c, c->v[1].o); }
 
 PyObject *fn_array_namespace(struct call *c)
 {
@@ -104,7 +146,7 @@ PyObject *fn_as_numpy(struct call *c)
     return result;
 }
 
-/* Pickle: (bytes, shape, name of the dtype) */
+/* Pickle: (bytes, shape, name of the dtype), and for other classes the class and the attributes */
 
 PyObject *fn_getstate(struct call *c)
 {
@@ -154,28 +196,54 @@ static int from_state(mlx_array *out, PyObject *state)
 
 PyObject *fn_setstate(struct call *c)
 {
-    if (from_state(&((struct array *)c->v[0].o)->it, c->v[1].o))
+    if (PyDict_Check(c->v[1].o)) {
+        if (set_attributes(c->v[0].o, c->v[1].o))
+            return NULL;
+    } else if (from_state(&((struct array *)c->v[0].o)->it, c->v[1].o))
         return NULL;
     Py_RETURN_NONE;
 }
 
-static PyObject *restore(PyObject *module, PyObject *state)
+static PyObject *restore(PyObject *module, PyObject *args)
 {
+    PyObject *state, *type = (PyObject *)array_type;
     (void)module;
+    if (!PyArg_UnpackTuple(args, "_array_from_state", 1, 2, &state, &type))
+        return NULL;
+    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, array_type)) {
+        PyErr_SetString(PyExc_TypeError, "the type of an array's state is array or made from it");
+        return NULL;
+    }
     mlx_array a = mlx_array_new();
     if (!from_state(&a, state))
-        return array_wrap(a);
+        return array_wrap_as((PyTypeObject *)type, a);
     mlx_array_free(a);
     return NULL;
 }
-static PyMethodDef restore_method = { "_array_from_state", restore, METH_O, "For pickle." };
+static PyMethodDef restore_method = { "_array_from_state", restore, METH_VARARGS, "For pickle." };
+
+/* What a class says of its objects by a __getstate__ of its own, or else their attributes. */
+static PyObject *state_of_class(PyObject *o)
+{
+    PyObject *base = PyObject_GetAttrString((PyObject *)array_type, "__getstate__");
+    PyObject *own = base ? PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__getstate__") : NULL, *state = NULL;
+    if (own)
+        state = own != base ? PyObject_CallMethod(o, "__getstate__", NULL) : attributes_of(o);
+    Py_XDECREF(base);
+    Py_XDECREF(own);
+    return state || PyErr_Occurred() ? state : Py_NewRef(Py_None);
+}
 
 PyObject *fn_reduce_to_state(struct call *c)
 {
-    PyObject *state = fn_getstate(c);
+    PyObject *o = c->v[0].o, *state = fn_getstate(c), *of_class = NULL, *result = NULL;
     PyObject *module = state ? PyImport_ImportModule("mlx.core") : NULL;
     PyObject *make = module ? PyObject_GetAttrString(module, "_array_from_state") : NULL;
-    PyObject *result = make ? Py_BuildValue("(O(O))", make, state) : NULL;
+    if (make && Py_TYPE(o) == array_type)
+        result = Py_BuildValue("(O(O))", make, state);
+    else if (make && (of_class = state_of_class(o)))
+        result = Py_BuildValue("(O(OO)O)", make, state, Py_TYPE(o), of_class);
+    Py_XDECREF(of_class);
     Py_XDECREF(make);
     Py_XDECREF(module);
     Py_XDECREF(state);
@@ -198,17 +266,33 @@ static PyObject *like_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     if (!PyArg_UnpackTuple(args, "ArrayLike", 1, 1, &o))
         return NULL;
-    struct like *self = PyObject_New(struct like, type);
-    if (self)
+    struct like *self = PyObject_GC_New(struct like, type);
+    if (self) {
         self->o = Py_NewRef(o);
+        PyObject_GC_Track((PyObject *)self);
+    }
     return (PyObject *)self;
+}
+
+static int like_traverse(PyObject *o, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(o));
+    Py_VISIT(((struct like *)o)->o);
+    return 0;
+}
+
+static int like_clear(PyObject *o)
+{
+    Py_CLEAR(((struct like *)o)->o);
+    return 0;
 }
 
 static void like_dealloc(PyObject *o)
 {
     PyTypeObject *type = Py_TYPE(o);
-    Py_DECREF(((struct like *)o)->o);
-    PyObject_Free(o);
+    PyObject_GC_UnTrack(o);
+    like_clear(o);
+    PyObject_GC_Del(o);
     Py_DECREF(type);
 }
 
@@ -216,7 +300,10 @@ static PyObject *like_array(PyObject *o, PyObject *unused)
 {
     (void)unused;
     mlx_array a = mlx_array_new();
-    if (!array_from(&a, ((struct like *)o)->o, NULL))
+    PyObject *held = Py_XNewRef(((struct like *)o)->o); /* NULL where the collector has been */
+    int failed = array_from(&a, held ? held : Py_None, NULL);
+    Py_XDECREF(held);
+    if (!failed)
         return array_wrap(a);
     mlx_array_free(a);
     return NULL;
@@ -229,13 +316,15 @@ static PyMethodDef like_methods[] = {
 static PyType_Slot like_slots[] = {
     { Py_tp_new, like_new },
     { Py_tp_dealloc, like_dealloc },
+    { Py_tp_traverse, like_traverse },
+    { Py_tp_clear, like_clear },
     { Py_tp_methods, like_methods },
     { Py_tp_doc, DOC("ArrayLike(arg, /)\n--\n\n"
                      "Something to be taken for an array: an object with __mlx_array__, say.") },
     { 0, NULL },
 };
 static PyType_Spec like_spec = {
-    "mlx.core.ArrayLike", sizeof(struct like), 0, Py_TPFLAGS_DEFAULT, like_slots,
+    "mlx.core.ArrayLike", sizeof(struct like), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, like_slots,
 };
 
 int methods_init(PyObject *module)

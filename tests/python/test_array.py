@@ -272,6 +272,75 @@ def test_subclasses():
     gc.collect()
 
 
+def test_an_array_like_takes_part_in_garbage_collection():
+    class Holder:
+        def __mlx_array__(self):
+            return mx.array([1, 2])
+
+    h = Holder()
+    h.like = mx.ArrayLike(h)
+    gone = weakref.ref(h)
+    assert mx.sum(h.like).item() == 3
+    del h
+    gc.collect()
+    assert gone() is None
+
+
+class Labelled(mx.array):
+    def __init__(self, val, label):
+        super().__init__(val, mx.float16)
+        self.label = label
+
+
+class Stated(mx.array):
+    def __getstate__(self):
+        return [1]
+
+    def __setstate__(self, state):
+        self.state = state
+
+
+def test_a_class_may_have_an_init_of_its_own():
+    x = Labelled([1, 2], label=["a"])
+    assert x.label == ["a"] and x.tolist() == [1, 2] and x.dtype == mx.float16
+    assert Labelled(x, 3).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="Invalid type|array"):
+        Labelled(object(), 3)
+
+    class New(mx.array):
+        def __new__(cls, val, label):
+            return super().__new__(cls, val)
+
+    assert New([3], "b").tolist() == [3]
+
+
+COPIES = [copy.copy, copy.deepcopy]
+COPIES += [lambda x, p=p: pickle.loads(pickle.dumps(x, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1)]
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_copies_are_of_the_same_class(copied):
+    x = Labelled([1, 2], ["a"])
+    x.itself = x
+    y = copied(x)
+    assert type(y) is Labelled and y.tolist() == [1, 2] and y.dtype == mx.float16
+    assert y.label == ["a"] and (y.label is x.label) == (copied is copy.copy)
+    assert y.itself is (x if copied is copy.copy else y)
+    y[0] = 5
+    y.other = 1
+    assert x.tolist() == [1, 2] and not hasattr(x, "other")
+    assert type(copied(mx.array([1]))) is mx.array
+    if copied not in (copy.copy, copy.deepcopy):
+        assert copied(Stated([1, 2])).state == [1] and copied(Stated([1, 2])).tolist() == [1, 2]
+
+
+def test_states_of_what_is_no_array():
+    state = mx.array([1]).__getstate__()
+    for other in (int, 3, None):
+        with pytest.raises(TypeError, match="the type of an array's state"):
+            mx._array_from_state(state, other)
+
+
 # Printed
 
 
