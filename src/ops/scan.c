@@ -44,8 +44,9 @@ static mx recurrence(mx a, mx b, int axis, bool reverse)
 static mx moved_on(mx x, int axis, bool reverse, double first)
 {
     int low = !reverse, high = reverse;
-    if (is_nil(x) || dim(x, axis) == 0)
-        return mx_size_checked(x, axis);
+    bool any = x->tracer && shapeless();
+    if (is_nil(x) || (dim(x, axis) == 0 && !any))
+        return x;
     mx v = mx_scalar_like(first, x);
     if (isinf(first) && dtype_is_integer(x->dtype)) {
         int bits = (int)dtype_size(x->dtype) * 8;
@@ -53,8 +54,9 @@ static mx moved_on(mx x, int axis, bool reverse, double first)
         uint64_t most = UINT64_MAX >> (64 - bits) >> is_signed;
         v = array_of_int((int64_t)(first > 0 ? most : is_signed ? ~most : 0), x->dtype);
     }
-    mx y = mx_pad(mx_slice_axis(x, axis, high, low ? -1 : TO_END, 1), &axis, 1, &low, &high, v, PAD_CONSTANT);
-    return mx_shape_checked(y, x); /* nothing has no place to become free */
+    if (any) /* nothing has no place to become free, and none to leave out */
+        return mx_slice_axis(mx_pad(x, &axis, 1, &low, &high, v, PAD_CONSTANT), axis, high, low ? -1 : TO_END, 1);
+    return mx_pad(mx_slice_axis(x, axis, high, low ? -1 : TO_END, 1), &axis, 1, &low, &high, v, PAD_CONSTANT);
 }
 
 /* Where each running extreme was met, the last of equals. */
