@@ -2,7 +2,7 @@
 #
 #   make setup      install what is missing (Debian packages, .venv)
 #   make build      the library, and `mlx` importable from .venv/bin/python
-#   make test       everything a change must pass
+#   make test       everything a change must pass; DEVICE=loopback: the Python tests on devices made of threads
 #   make test-full  the slow rest: thread sanitizer, sanitizers over everything, long tests
 #   make test-bare  as root: the README's two commands in a Debian 12 that has nothing else, in build/bare
 #   make test-gpu   with an NVIDIA GPU: each operation beside the CPU, the Python tests on the GPU

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The tests of `make test`, on a release build: C tests, C unit tests under the address and
 # undefined-behaviour sanitizers, Python tests.  All three run whatever fails; the last line counts.
+# With DEVICE=loopback in the environment: the Python tests on two devices that are threads of this machine, whose
+# memory nobody else can touch, as the GPUs (tests/support/loopback.h).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/steps.sh
@@ -9,6 +11,17 @@ sanitized_units() {
     build_preset asan unit_tests && run_ctest asan -L '^unit$'
 }
 
+on_loopback() {
+    build_preset release mlx_loopback &&
+        LD_LIBRARY_PATH=$PWD/build/release/tests/loopback run_pytest loopback -m 'not slow' \
+            --ignore tests/python/test_contributing.py --ignore tests/python/test_install.py
+}
+
+if [ "${DEVICE:-}" = loopback ]; then
+    step 'Python tests, loopback devices' on_loopback
+    summary
+    exit
+fi
 step 'C tests' run_ctest release
 step 'C unit tests, sanitized' sanitized_units
 step 'Python tests' run_pytest quick -m 'not slow'

@@ -156,7 +156,7 @@ static void select_runs(const struct runs *r, int64_t at, const void *const x[],
     r->fn.select(runs_y(r, at), x[0], s[0], x[1], s[1], x[2], s[2], (size_t)n);
 }
 
-int run_select(const struct run *r)
+int run_where(const struct run *r)
 {
     const void *data[3] = { host(r->x[0]), host(r->x[1]), host(r->x[2]) };
     if (out_over_any(r, 0))

@@ -271,13 +271,13 @@ static void give_registers(struct maker *k, int n, const int s[])
     for (int i = 0; i < n; i++) k->free[k->n_free++] = s[i];
 }
 
-static bool computes(const struct node *n) { return n->op != &op_select && n->op != &op_astype; }
+static bool computes(const struct node *n) { return n->op != &op_where && n->op != &op_astype; }
 
 /* The kernel of member i; NULL after mx_fail. */
 static union kernel kernel_of(const struct node *n, enum dtype to, enum step_kind *kind)
 {
-    *kind = n->op == &op_select ? STEP_SELECT : n->nin == 1 ? STEP_UNARY : STEP_BINARY;
-    if (n->op == &op_select)
+    *kind = n->op == &op_where ? STEP_SELECT : n->nin == 1 ? STEP_UNARY : STEP_BINARY;
+    if (n->op == &op_where)
         return (union kernel){ .select = select_kernel(n) };
     if (n->op == &op_astype)
         return (union kernel){ .unary = cpu->cast[n->in[0]->dtype][to] };

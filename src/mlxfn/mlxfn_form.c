@@ -631,7 +631,7 @@ static const struct row *row_of(const struct op *op)
 {
     static const struct row none, element_wise = { NULL, NULL, true, true };
     const struct row *r = op->id < OP_COUNT ? &rows[op->id] : &none;
-    return !r->stated && op->id < OP_select ? &element_wise : r;
+    return !r->stated && op->id < OP_where ? &element_wise : r;
 }
 
 bool wire_stated(const struct op *op) { return row_of(op)->stated; }

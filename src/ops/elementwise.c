@@ -314,9 +314,8 @@ static int select_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
-const struct op op_select = {
-    .id = OP_select, .name = "where", .label = "Select", .traits = FUSE, .shapes = select_shapes,
-    .vjp = select_vjp, .jvp = select_jvp, .vmap = elementwise_vmap,
+const struct op op_where = {
+    OP_ROW(where), .shapes = select_shapes, .vjp = select_vjp, .jvp = select_jvp, .vmap = elementwise_vmap,
 };
 
 mx mx_where(mx condition, mx a, mx b)
@@ -333,13 +332,13 @@ mx mx_where(mx condition, mx a, mx b)
     else
         for (int i = 0; i < 3; i++)
             x[i] = mx_broadcast_to(x[i], ndim, shape);
-    return mx_node(&op_select, NULL, 3, x, ndim, shape, t);
+    return mx_node(&op_where, NULL, 3, x, ndim, shape, t);
 }
 
 /* ---- astype */
 
 struct astype_args { unsigned dtype; };
-static const struct field astype_fields[] = { FIELD(astype_args, dtype), { 0 } };
+static const struct field astype_args_fields[] = { FIELD(astype_args, dtype), { 0 } };
 
 static int astype_shapes(const struct call *c, struct spec out[])
 {
@@ -362,8 +361,8 @@ static void astype_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_astype = {
-    .id = OP_astype, .name = "astype", .label = "AsType", .traits = FUSE, .args_size = sizeof(struct astype_args),
-    .fields = astype_fields, .shapes = astype_shapes, .vjp = astype_vjp, .jvp = astype_jvp, .vmap = elementwise_vmap,
+    OP_ROW(astype), ARGS(astype_args), .shapes = astype_shapes, .vjp = astype_vjp, .jvp = astype_jvp,
+    .vmap = elementwise_vmap,
 };
 
 mx mx_astype(mx x, enum dtype t)
@@ -401,15 +400,17 @@ static void identity_vmap(const struct call *c, const int axis[], mx y[], int ya
     yaxis[0] = axis[0];
 }
 
-#define IDENTITY(name_, label_, traits_, view_, vjp_, jvp_)                                        \
-    const struct op op_##name_ = {                                                                 \
-        .id = OP_##name_, .name = #name_, .label = label_, .traits = traits_, .view = view_,       \
-        .shapes = elementwise_shapes, .vjp = vjp_, .jvp = jvp_, .vmap = identity_vmap,             \
-    };
-
-IDENTITY(copy, "Copy", VIEW, same_view, identity_vjp, identity_jvp)
-IDENTITY(stop_gradient, "StopGradient", VIEW, same_view, no_vjp, no_jvp)
-IDENTITY(full, "Full", 0, NULL, identity_vjp, identity_jvp)
+const struct op op_copy = {
+    OP_ROW(copy), .view = same_view, .shapes = elementwise_shapes, .vjp = identity_vjp, .jvp = identity_jvp,
+    .vmap = identity_vmap,
+};
+const struct op op_stop_gradient = {
+    OP_ROW(stop_gradient), .view = same_view, .shapes = elementwise_shapes, .vjp = no_vjp, .jvp = no_jvp,
+    .vmap = identity_vmap,
+};
+const struct op op_full = {
+    OP_ROW(full), .shapes = elementwise_shapes, .vjp = identity_vjp, .jvp = identity_jvp, .vmap = identity_vmap,
+};
 
 static mx identity(const struct op *op, mx x) { return mx_node(op, NULL, 1, &x, x->ndim, x->shape, x->dtype); }
 
@@ -417,7 +418,7 @@ mx mx_copy(mx x) { return identity(&op_copy, x); }
 mx mx_stop_gradient(mx x) { return identity(&op_stop_gradient, x); }
 
 struct contiguous_args { bool allow_col_major; };
-static const struct field contiguous_fields[] = { FIELD(contiguous_args, allow_col_major), { 0 } };
+static const struct field contiguous_args_fields[] = { FIELD(contiguous_args, allow_col_major), { 0 } };
 
 /* Data that already lies as asked for is shared. */
 static bool contiguous_view(const struct call *c, mx y)
@@ -433,9 +434,8 @@ static bool contiguous_view(const struct call *c, mx y)
 }
 
 const struct op op_contiguous = {
-    .id = OP_contiguous, .name = "contiguous", .label = "Contiguous", .traits = VIEW,
-    .args_size = sizeof(struct contiguous_args), .fields = contiguous_fields, .view = contiguous_view,
-    .shapes = elementwise_shapes, .vjp = identity_vjp, .jvp = identity_jvp, .vmap = identity_vmap,
+    OP_ROW(contiguous), ARGS(contiguous_args), .view = contiguous_view, .shapes = elementwise_shapes,
+    .vjp = identity_vjp, .jvp = identity_jvp, .vmap = identity_vmap,
 };
 
 mx mx_contiguous(mx x, bool allow_col_major)

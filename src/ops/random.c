@@ -16,9 +16,10 @@
 #include "ops/op.h"
 #include "ops/ops.h"
 #include "ops/random.h"
+#include "ops/rules.h"
 #include "shared/threefry.h"
 
-static const struct field bits_fields[] = { FIELD(random_bits_args, shape), FIELD(random_bits_args, width), { 0 } };
+static const struct field random_bits_args_fields[] = { FIELD(random_bits_args, shape), FIELD(random_bits_args, width), { 0 } };
 
 /* Keys of shape (..., 2) give leading axes, then the shape asked for. */
 static int bits_shapes(const struct call *c, struct spec out[])
@@ -46,9 +47,8 @@ static void bits_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
 }
 
 const struct op op_random_bits = {
-    .id = OP_random_bits, .name = "bits", .label = "RandomBits", .traits = RANDOM,
-    .args_size = sizeof(struct random_bits_args), .fields = bits_fields, .shapes = bits_shapes,
-    .vjp = no_vjp, .jvp = no_jvp, .vmap = bits_vmap,
+    OP_ROW(random_bits), ARGS(random_bits_args), .shapes = bits_shapes, .vjp = no_vjp, .jvp = no_jvp,
+    .vmap = bits_vmap,
 };
 
 /* ---- keys */

@@ -11,8 +11,9 @@
 #include "ops/op.h"
 #include "ops/ops.h"
 #include "ops/reduce.h"
+#include "ops/rules.h"
 
-static const struct field reduce_fields[] = { FIELD(reduce_args, fold), FIELD(reduce_args, axes),
+static const struct field reduce_args_fields[] = { FIELD(reduce_args, fold), FIELD(reduce_args, axes),
                                               FIELD(reduce_args, dtype), { 0 } };
 
 static const char *fold_name(enum fold f)
@@ -144,8 +145,8 @@ static void reduce_vmap(const struct call *c, const int axis[], mx y[], int yaxi
 }
 
 const struct op op_reduce = {
-    .id = OP_reduce, .name = "reduce", .label = "Reduce", .args_size = sizeof(struct reduce_args),
-    .fields = reduce_fields, .shapes = reduce_shapes, .vjp = reduce_vjp, .jvp = reduce_jvp, .vmap = reduce_vmap,
+    OP_ROW(reduce), ARGS(reduce_args), .shapes = reduce_shapes, .vjp = reduce_vjp, .jvp = reduce_jvp,
+    .vmap = reduce_vmap,
 };
 
 /* ---- builders */
@@ -315,8 +316,7 @@ static void softmax_vjp(const struct call *c, const mx ct[], const bool want[], 
 static void softmax_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = softmax_times(c->y[0], t[0]); }
 
 const struct op op_softmax = {
-    .id = OP_softmax, .name = "softmax", .label = "Softmax", .traits = IN_PLACE, .shapes = same_shapes,
-    .vjp = softmax_vjp, .jvp = softmax_jvp, .vmap = last_vmap,
+    OP_ROW(softmax), .shapes = same_shapes, .vjp = softmax_vjp, .jvp = softmax_jvp, .vmap = last_vmap,
 };
 
 static void logsumexp_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
@@ -331,8 +331,7 @@ static void logsumexp_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_logsumexp = {
-    .id = OP_logsumexp, .name = "logsumexp", .label = "LogSumExp", .shapes = last_shapes,
-    .vjp = logsumexp_vjp, .jvp = logsumexp_jvp, .vmap = last_vmap,
+    OP_ROW(logsumexp), .shapes = last_shapes, .vjp = logsumexp_vjp, .jvp = logsumexp_jvp, .vmap = last_vmap,
 };
 
 /* ---- the parts of logsumexp */
@@ -368,8 +367,7 @@ static void parts_vmap(const struct call *c, const int axis[], mx y[], int yaxis
 }
 
 const struct op op_logsumexp_parts = {
-    .id = OP_logsumexp_parts, .name = "logsumexp_parts", .label = "LogSumExpParts", .shapes = parts_shapes,
-    .vjp = parts_vjp, .jvp = parts_jvp, .vmap = parts_vmap,
+    OP_ROW(logsumexp_parts), .shapes = parts_shapes, .vjp = parts_vjp, .jvp = parts_jvp, .vmap = parts_vmap,
 };
 
 /* Half types always accumulate in float32, so `precise` changes nothing here. */
@@ -448,7 +446,7 @@ mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)
 
 /* ---- argmin and argmax */
 
-static const struct field arg_fields[] = { FIELD(arg_reduce_args, fold), FIELD(arg_reduce_args, axis), { 0 } };
+static const struct field arg_reduce_args_fields[] = { FIELD(arg_reduce_args, fold), FIELD(arg_reduce_args, axis), { 0 } };
 
 static int arg_shapes(const struct call *c, struct spec out[])
 {
@@ -470,8 +468,7 @@ static void arg_vmap(const struct call *c, const int axis[], mx y[], int yaxis[]
 }
 
 const struct op op_arg_reduce = {
-    .id = OP_arg_reduce, .name = "arg_reduce", .label = "ArgReduce", .args_size = sizeof(struct arg_reduce_args),
-    .fields = arg_fields, .shapes = arg_shapes, .vjp = no_vjp, .jvp = no_jvp, .vmap = arg_vmap,
+    OP_ROW(arg_reduce), ARGS(arg_reduce_args), .shapes = arg_shapes, .vjp = no_vjp, .jvp = no_jvp, .vmap = arg_vmap,
 };
 
 mx mx_arg_reduce(mx x, enum arg_fold f, int axis, bool keepdims)

@@ -28,7 +28,7 @@ static const char *rule(const struct op *op, int i)
 {
     if (i > 0 && (!takes_operands(op) || op->id == OP_cpu_kernel)) /* whose text nobody differentiates */
         return "none";
-    bool elementwise = op->id < OP_select; /* whose rules come from the partial */
+    bool elementwise = op->id < OP_where; /* whose rules come from the partial */
     switch (i) {
     case 0: return op->shapes ? "yes" : NULL;
     case 1: return !op->vjp ? NULL : op->vjp == no_vjp || (elementwise && !op->partial) ? "none" : "yes";
@@ -73,6 +73,25 @@ static void every_form(void **state)
     assert_null(primitive_named("Sum", 3));
 }
 
+/* The columns of ops.def are those of the table. */
+static void columns_agree(void **state)
+{
+    (void)state;
+    static const struct row { const char *name, *label; unsigned traits; enum dtype_set dtypes; } rows[] = {
+#define UNARY(name, label, dtypes, traits, form, doc) { #name, label, traits, dtypes },
+#define BINARY(name, label, dtypes, traits, form, doc) { #name, label, traits, dtypes },
+#define OTHER(name, label, traits) { #name, label, traits, ANY },
+#include "ops/ops.def"
+    };
+    assert_int_equal(sizeof rows / sizeof *rows, OP_COUNT);
+    for (int id = 0; id < OP_COUNT; id++) {
+        assert_string_equal(op_table[id]->name, rows[id].name);
+        assert_string_equal(op_table[id]->label, rows[id].label);
+        assert_int_equal(op_table[id]->traits, rows[id].traits);
+        assert_int_equal(op_table[id]->dtypes, rows[id].dtypes);
+    }
+}
+
 /* A derivative that exists one way exists the other way, and names are told apart. */
 static void rows_agree(void **state)
 {
@@ -104,6 +123,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule),
         cmocka_unit_test(every_form),
+        cmocka_unit_test(columns_agree),
         cmocka_unit_test(rows_agree),
         cmocka_unit_test(cpu_runs_every_row),
     };
