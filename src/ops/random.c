@@ -19,7 +19,9 @@
 #include "ops/rules.h"
 #include "shared/threefry.h"
 
-static const struct field random_bits_args_fields[] = { FIELD(random_bits_args, shape), FIELD(random_bits_args, width), { 0 } };
+static const struct field random_bits_args_fields[] = {
+    FIELD(random_bits_args, shape), FIELD(random_bits_args, width), { 0 }
+};
 
 /* Keys of shape (..., 2) give leading axes, then the shape asked for. */
 static int bits_shapes(const struct call *c, struct spec out[])

@@ -446,7 +446,9 @@ mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)
 
 /* ---- argmin and argmax */
 
-static const struct field arg_reduce_args_fields[] = { FIELD(arg_reduce_args, fold), FIELD(arg_reduce_args, axis), { 0 } };
+static const struct field arg_reduce_args_fields[] = {
+    FIELD(arg_reduce_args, fold), FIELD(arg_reduce_args, axis), { 0 }
+};
 
 static int arg_shapes(const struct call *c, struct spec out[])
 {
