@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -39,6 +40,13 @@ void *mx_malloc(size_t bytes)
     if (!p)
         mx_fail_memory(bytes);
     return p;
+}
+
+char *mx_strdup(const char *s)
+{
+    size_t bytes = strlen(s) + 1;
+    char *copy = mx_malloc(bytes);
+    return copy ? memcpy(copy, s, bytes) : NULL;
 }
 
 void *mx_grown(void *old, int n, int *cap, size_t item)

@@ -74,6 +74,7 @@ void mx_test_fail_at(long n);
 bool mx_test_should_fail(void);
 /* malloc that takes part in mx_test_fail_at and reports its failure. */
 void *mx_malloc(size_t bytes);
+char *mx_strdup(const char *s);
 /* A growing array of *cap items with room for the one numbered n; NULL after mx_fail, `old` as it was. */
 void *mx_grown(void *old, int n, int *cap, size_t item);
 

@@ -380,10 +380,8 @@ static bool signature_of(struct signature *s, int n_pos, int n_keys, const char 
     s->keys = mx_malloc(((size_t)n_keys + 1) * sizeof *s->keys);
     s->in = s->keys ? mx_malloc(((size_t)n + 1) * sizeof *s->in) : NULL;
     for (int i = 0; s->in && i < n_keys; i++, s->n_keys++)
-        if (!(s->keys[i] = strdup(keys[i]))) {
-            mx_fail_memory(strlen(keys[i]));
+        if (!(s->keys[i] = mx_strdup(keys[i])))
             return false;
-        }
     for (int i = 0; s->in && i < n; i++) {
         s->in[i] = (struct spec){ .dtype = x[i]->dtype, .ndim = x[i]->ndim };
         memcpy(s->in[i].shape, x[i]->shape, (size_t)x[i]->ndim * sizeof(int));
@@ -500,7 +498,7 @@ char *export_graph(struct graph *g, uint64_t *length)
     char *bytes = NULL;
     if (!e)
         return NULL;
-    e->name = strdup("a graph");
+    e->name = mx_strdup("a graph");
     e->file = (struct new_file){ .fd = memfd_create("mlxfn", MFD_CLOEXEC), .placed = true };
     if (!e->name || e->file.fd < 0)
         mx_fail_as(MX_RUNTIME, "[export_function] could not write a graph: %s", strerror(errno));

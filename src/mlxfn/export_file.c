@@ -266,8 +266,8 @@ int export_write(struct exporter *e, struct trace *t, int n_keys, const char *co
 
 int export_create(struct exporter *e, const char *path)
 {
-    if (!(e->name = strdup(path)))
-        return mx_fail_memory(strlen(path)), 1;
+    if (!(e->name = mx_strdup(path)))
+        return 1;
     const char *why = new_file_open(&e->file, path);
     if (why)
         mx_fail_as(mx_error_of_system(errno), "[export_function] Failed to open %s: %s", path, why);

@@ -394,9 +394,7 @@ static struct imported *imported_of(struct file *file, const char *label)
             object_release(&file->source.object);
         return NULL;
     }
-    *f = (struct imported){ .refs = 1, .file = file, .label = strdup(label) };
-    if (!f->label)
-        mx_fail_memory(strlen(label));
+    *f = (struct imported){ .refs = 1, .file = file, .label = mx_strdup(label) };
     if (!f->label || read_all(f)) {
         imported_release(f);
         return NULL;

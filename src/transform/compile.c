@@ -101,8 +101,7 @@ struct compiled *compiled_new(const char *name, bool shapeless)
     const char *limit = getenv("MLX_COMPILE_CACHE");
     *c = (struct compiled){ .refs = 1, .shapeless = shapeless, .limit = limit && atoi(limit) > 0 ? atoi(limit) : 64 };
     pthread_mutex_init(&c->lock, NULL);
-    if (!(c->name = strdup(name ? name : "a function"))) {
-        mx_fail_memory(strlen(name ? name : "") + 1);
+    if (!(c->name = mx_strdup(name ? name : "a function"))) {
         compiled_release(c);
         return NULL;
     }

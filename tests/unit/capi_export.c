@@ -12,6 +12,8 @@
 
 #include "core/array.h"
 #include "core/buffer.h"
+#include "core/error.h"
+#include "core/memory.h"
 #include "mlx/c/mlx.h"
 #include "support/heard.h"
 
@@ -320,12 +322,42 @@ static void out_of_memory(void **state)
     mlx_closure_free(f);
 }
 
+/* The same where the arrays have names, which are copied. */
+static void out_of_memory_for_names(void **state)
+{
+    (void)state;
+    mlx_closure_kwargs f = mlx_closure_kwargs_new_func(scaled);
+    mlx_vector_array in = vector(1, (float[]){ 3 });
+    mlx_map_string_to_array named = mlx_map_string_to_array_new();
+    mlx_array four = mlx_array_new_float(4);
+    mlx_map_string_to_array_insert(named, "by", four);
+    mlx_array_free(four);
+    assert_int_equal(mlx_export_function_kwargs(path, f, in, named, false), 0);
+    long live = array_live_count(), n = 0;
+    for (int failed = 1; failed; n++) {
+        mx_test_fail_at(n + 1);
+        failed = mlx_export_function_kwargs(path, f, in, named, false);
+        mx_test_fail_at(0);
+        assert_int_equal(array_live_count(), live);
+    }
+    assert_true(n > 20);
+    mx_test_fail_at(1);
+    assert_null(mx_strdup("by"));
+    mx_test_fail_at(0);
+    assert_true(mx_error_kind() == MX_MEMORY);
+    mx_error_clear();
+    mlx_map_string_to_array_free(named);
+    mlx_vector_array_free(in);
+    mlx_closure_kwargs_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_function), cmocka_unit_test(several_traces), cmocka_unit_test(listeners),
         cmocka_unit_test(closed_before_constants_are_told),
         cmocka_unit_test(exporters_at_work), cmocka_unit_test(mistakes), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(out_of_memory_for_names),
     };
     return cmocka_run_group_tests(tests, start, finish);
 }
