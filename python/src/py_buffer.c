@@ -12,6 +12,7 @@
 
 struct exported {
     mlx_array it;
+    bool lent; /* to somebody who may write */
     Py_ssize_t shape[MAX_NDIM], strides[MAX_NDIM];
 };
 
@@ -25,6 +26,8 @@ static const char *format_of(mlx_dtype t)
 
 static void exported_free(struct exported *e)
 {
+    if (e && e->lent)
+        mlx_array_take_back(e->it);
     if (e)
         mlx_array_free(e->it);
     free(e);
@@ -110,6 +113,7 @@ int buffer_get(PyObject *o, Py_buffer *view, int flags)
         exported_free(e);
         return -1;
     }
+    e->lent = writable && !mlx_array_lend(e->it);
     view->buf = (void *)array_data(e->it);
     view->len = (Py_ssize_t)mlx_array_nbytes(e->it);
     view->itemsize = (Py_ssize_t)mlx_array_itemsize(e->it);
@@ -380,11 +384,14 @@ struct dl_export {
     struct dl_managed plain;
     struct dl_versioned versioned;
     mlx_array it;
+    bool lent;
     int64_t shape[MAX_NDIM], strides[MAX_NDIM];
 };
 
 static void dl_free(struct dl_export *e)
 {
+    if (e->lent)
+        mlx_array_take_back(e->it);
     mlx_array_free(e->it);
     free(e);
 }
@@ -452,6 +459,7 @@ PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, 
     if (!p)
         return dl_free(e), NULL;
     failed = mlx_array_is_writable(&writable, e->it);
+    e->lent = !failed && writable && !mlx_array_lend(e->it);
     writable |= mlx_array_size(e->it) == 0;
     size_t ndim = mlx_array_ndim(e->it);
     const int64_t *strides = array_strides(e->it);

@@ -85,6 +85,24 @@ int mlx_array_is_writable(bool *res, const mlx_array arr)
     return 0;
 }
 
+int mlx_array_lend(const mlx_array arr)
+{
+    mx x = capi_in(arr);
+    if (is_nil(x) || mx_wait_host(x))
+        return capi_report();
+    buffer_lend(x->buf);
+    return 0;
+}
+
+int mlx_array_take_back(const mlx_array arr)
+{
+    mx x = capi_in(arr);
+    if (is_nil(x) || !x->buf)
+        return capi_report();
+    buffer_take_back(x->buf);
+    return 0;
+}
+
 /* Indexing */
 
 /* The items as the core has them, in memory to be freed by the caller; NULL after a failure. */

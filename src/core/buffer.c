@@ -206,16 +206,36 @@ static int to_device(struct buffer *b, struct stream *s)
     return 0;
 }
 
+void buffer_lend(struct buffer *b)
+{
+    atomic_fetch_add(&b->lent, 1);
+    atomic_store(&b->touched, true);
+}
+
+void buffer_take_back(struct buffer *b) { atomic_fetch_sub(&b->lent, 1); }
+
+/* What another device has is copied there when it is next needed. */
+static int copy_again(struct buffer *b, struct side *d, struct stream *s)
+{
+    if (!atomic_load(&b->lent))
+        atomic_store(&b->touched, false);
+    for (struct side *other = atomic_load(&b->sides); other; other = other->next)
+        if (other != d)
+            atomic_store(&b->touched, true);
+    return read_on(d, s) || s->on->to_device(s, d->p, b->host, b->bytes);
+}
+
 int buffer_bring(struct buffer *b, struct stream *s)
 {
     if (!s->on->alloc)
         return buffer_bring_host(b);
     struct side *d = side_on(b, s);
-    if (d && d->stream == s)
+    bool touched = atomic_load_explicit(&b->touched, memory_order_relaxed);
+    if (d && d->stream == s && !touched)
         return 0;
     pthread_mutex_lock(&moving);
     d = side_on(b, s);
-    int failed = d ? read_on(d, s) : to_device(b, s);
+    int failed = !d ? to_device(b, s) : touched ? copy_again(b, d, s) : read_on(d, s);
     pthread_mutex_unlock(&moving);
     return failed;
 }

@@ -32,6 +32,8 @@ struct buffer {
     bool writable;                  /* foreign memory may be read-only: never written in place */
     bool mapped;                    /* pages of a file: may be written, but each is copied then */
     bool inside;                    /* the host's bytes are one piece with this header */
+    atomic_bool touched;            /* lent since they were last copied to a device */
+    atomic_int lent;                /* how many there are outside who may write the host's bytes */
     size_t bytes;                   /* as asked for */
     size_t capacity;                /* as got */
     void *host;                     /* may be NULL while only the device has it */
@@ -55,6 +57,9 @@ int buffer_wait(struct buffer *b);
 void *buffer_on(const struct buffer *b, const struct stream *s);
 /* The host's bytes are about to change: other sides go. */
 void buffer_leave_devices(struct buffer *b);
+/* Between the two somebody outside may write the host's bytes, which devices copy anew for every reader. */
+void buffer_lend(struct buffer *b);
+void buffer_take_back(struct buffer *b);
 /* Memory of somebody else.  On failure NULL, and `release` was not called. */
 struct buffer *buffer_wrap(void *host, size_t bytes, bool writable, void (*release)(void *), void *payload);
 void buffer_retain(struct buffer *b);

@@ -319,6 +319,33 @@ static void memory_of_devices(void **state)
     mx_drop(&x);
 }
 
+/* Whoever has the host's bytes to write to is heard by every operation until he gives them back, and once more. */
+static void written_from_outside(void **state)
+{
+    (void)state;
+    mx_own x = { 0 }, y = { 0 };
+    {
+        MX_SCOPE(cpu_stream);
+        mx_keep(&x, array_of_data(DT_float32, 1, (int[]){ 2 }, (float[]){ 1, 2 }));
+    }
+    float *p = (float *)x.it->buf->host + x.it->offset;
+    long before = loopback_copies();
+    for (int i = 0; i < 6; i++) {
+        if (i == 1)
+            buffer_lend(x.it->buf);
+        if (i >= 1 && i <= 3)
+            p[1] = (float)(10 * i);
+        if (i == 3)
+            buffer_take_back(x.it->buf);
+        MX_SCOPE(gpu_stream);
+        mx_keep(&y, mx_negative(x.it));
+        assert_float_equal(at(y.it, 1), i == 0 ? -2 : -10 * (i < 3 ? i : 3), 0);
+    }
+    assert_int_equal(loopback_copies() - before, 4 + 6); /* as often as it may have changed; and the answers */
+    mx_drop(&x);
+    mx_drop(&y);
+}
+
 static int nothing_left(void **state)
 {
     (void)state;
@@ -341,6 +368,7 @@ int main(void)
         cmocka_unit_test_teardown(freed_while_read, nothing_left),
         cmocka_unit_test_teardown(out_of_memory, nothing_left),
         cmocka_unit_test_teardown(memory_of_devices, nothing_left),
+        cmocka_unit_test_teardown(written_from_outside, nothing_left),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

@@ -156,6 +156,10 @@ MLX_API int mlx_array_text(mlx_string *str, const mlx_array arr, int precision);
 /* Whether whoever has the array's data pointer may write through it: the memory is the library's
  * own, and no two elements share a place.  Evaluates. */
 MLX_API int mlx_array_is_writable(bool *res, const mlx_array arr);
+/* Somebody may write through that pointer until mlx_array_take_back: meanwhile a device copies the bytes for every
+ * operation that reads them.  Evaluates. */
+MLX_API int mlx_array_lend(const mlx_array arr);
+MLX_API int mlx_array_take_back(const mlx_array arr);
 
 /* Indexing.  Between the brackets of a[i, 2:, None, ..., k] stands a list of items. */
 
