@@ -238,6 +238,8 @@ size_t memory_class(size_t bytes, int *bin)
 
 /* The rest of this part is called with the lock held. */
 
+static size_t counted(const struct memory *m, size_t bytes) { return bytes < m->least ? 0 : bytes; }
+
 /* Takes a block out: the one after `before`, or the first where that is -1. */
 static int take_out(struct memory *m, struct memory_bin *bin, int before)
 {
@@ -246,7 +248,7 @@ static int take_out(struct memory *m, struct memory_bin *bin, int before)
     bin->n--;
     if (bin->n < bin->idle)
         bin->idle = bin->n;
-    atomic_fetch_sub(&m->cached, m->blocks[i].bytes);
+    atomic_fetch_sub(&m->cached, counted(m, m->blocks[i].bytes));
     return i;
 }
 
@@ -292,7 +294,7 @@ static bool put(struct memory *m, int bin, struct memory_block b)
     m->blocks[i] = b;
     chain(m, &m->bins[bin].first, i);
     m->bins[bin].n++;
-    size_t now = atomic_fetch_add(&m->cached, b.bytes) + b.bytes;
+    size_t bytes = counted(m, b.bytes), now = atomic_fetch_add(&m->cached, bytes) + bytes;
     if (now > m->most_cached)
         m->most_cached = now;
     return true;
@@ -404,15 +406,6 @@ void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last)
         m->discard(m, &b);
     if (atomic_load(&m->cached) > atomic_load(&cache_limit))
         trim(m, atomic_load(&cache_limit));
-}
-
-void memory_stock(struct memory *m, void *p, size_t bytes, struct stream *s)
-{
-    int bin;
-    struct memory_block b = { .p = p, .bytes = memory_class(bytes, &bin), .last = s };
-    pthread_mutex_lock(&m->lock);
-    put(m, bin, b);
-    pthread_mutex_unlock(&m->lock);
 }
 
 size_t memory_set_cache_limit(size_t n)

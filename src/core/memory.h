@@ -24,7 +24,7 @@ struct memory {
     void *(*fresh)(struct memory *m, size_t bytes, struct stream *s);
     /* Gives a block back, once what uses it is done. */
     void (*discard)(struct memory *m, const struct memory_block *b);
-    size_t least; /* smaller blocks are pieces of others, and stay */
+    size_t least; /* smaller blocks are pieces of others: they stay, and do not count as cached */
     size_t most;  /* bytes to take at most where no limit is set; 0: as many as there are */
 
     /* Kept by memory.c. */
@@ -50,9 +50,6 @@ void memory_open(struct memory *m);
 void *memory_take(struct memory *m, size_t bytes, struct stream *s, size_t *capacity, struct stream **last);
 /* Takes it back, of the bytes asked for or the capacity got. */
 void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last);
-/* A piece of what `fresh` got, which nobody has used yet. */
-void memory_stock(struct memory *m, void *p, size_t bytes, struct stream *s);
-
 /* The size that a request is rounded up to, and the number of its class: 4, 5, 6 and 7 times powers of two. */
 size_t memory_class(size_t bytes, int *bin);
 

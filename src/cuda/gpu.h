@@ -14,6 +14,9 @@ enum { MAX_GPUS = 16, MODULES = 64, RING = 64 };
 
 struct gpu {
     struct memory memory; /* the first member */
+    pthread_mutex_t cutting;
+    char *slab; /* what is left of the newest one that small blocks are cut from */
+    size_t slab_left;
     int number, device;
     void *context;
     char name[128];

@@ -1,7 +1,7 @@
 /* memory.c: a GPU's memory, which core/memory caches.
  *
- * Blocks of less than a megabyte are cut from larger ones, since the driver takes long for each and waits for the
- * device. */
+ * Blocks of less than a megabyte are cut from larger ones, of all sizes one after the other, since the driver takes
+ * long for each and waits for the device. */
 #include "cuda/gpu.h"
 
 static const size_t SLAB = 8u << 20, CUT = 1u << 20;
@@ -12,14 +12,23 @@ static void *from_driver(size_t bytes)
     return cu.memory_alloc(&p, bytes) ? NULL : (void *)p;
 }
 
-/* Of a slab the first block, with the others put by. */
 static void *fresh(struct memory *m, size_t bytes, struct stream *s)
 {
+    (void)s;
     if (bytes >= CUT)
         return from_driver(bytes);
-    char *p = from_driver(SLAB);
-    for (size_t at = bytes; p && at + bytes <= SLAB; at += bytes)
-        memory_stock(m, p + at, bytes, s);
+    struct gpu *g = (struct gpu *)m;
+    pthread_mutex_lock(&g->cutting);
+    if (g->slab_left < bytes) {
+        g->slab = from_driver(SLAB);
+        g->slab_left = g->slab ? SLAB : 0;
+    }
+    char *p = g->slab;
+    if (p) {
+        g->slab += bytes;
+        g->slab_left -= bytes;
+    }
+    pthread_mutex_unlock(&g->cutting);
     return p;
 }
 
@@ -38,6 +47,7 @@ void gpu_memory_open(struct gpu *g)
     size_t all = 0;
     cu.device_memory(&all, g->device);
     g->memory = (struct memory){ .fresh = fresh, .discard = discard, .least = CUT, .most = all };
+    pthread_mutex_init(&g->cutting, NULL);
     memory_open(&g->memory);
 }
 

@@ -53,8 +53,12 @@ UNNAMED |= {"Dtype", "Stream", "ThreadLocalStream", "Group"}
 
 @pytest.fixture(autouse=True)
 def as_it_was():
+    """They show what the CPU gives, whatever the default is here."""
+    default = mx.default_device()
+    mx.set_default_device(mx.cpu)
     yield
     mx.set_printoptions()
+    mx.set_default_device(default)
 
 
 def test_functions_and_methods_are_found():

@@ -470,7 +470,7 @@ static const struct backend loopback = {
 void loopback_register(void)
 {
     for (int i = 0; i < DEVICES; i++) {
-        room[i] = (struct memory){ .fresh = dev_fresh, .discard = dev_discard };
+        room[i] = (struct memory){ .fresh = dev_fresh, .discard = dev_discard, .most = memory_limit() };
         memory_open(&room[i]);
     }
     devices_register(&loopback.devices);
