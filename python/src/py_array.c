@@ -243,6 +243,19 @@ static PyObject *not_known(PyObject *o, binary_op *op)
     return NULL;
 }
 
+static bool is_inexact(mlx_array a) { return strchr("fc", dtype_kind(mlx_array_dtype(a))); }
+
+/* Operators that are for nobody: a number in a product of matrices, and bits of a float where the array is on the
+ * right.  Python's TypeError says so, as that of the mlx package. */
+static bool declined(binary_op *op, mlx_array other, mlx_array mine, bool reflected)
+{
+    if (op == mlx_matmul)
+        return mlx_array_ndim(other) == 0;
+    bool bits = op == mlx_bitwise_and || op == mlx_bitwise_or || op == mlx_bitwise_xor || op == mlx_left_shift ||
+                op == mlx_right_shift;
+    return reflected && bits && (is_inexact(other) || is_inexact(mine));
+}
+
 static PyObject *binary(PyObject *l, PyObject *r, binary_op *op)
 {
     mlx_array res = { NULL };
@@ -255,6 +268,10 @@ static PyObject *binary(PyObject *l, PyObject *r, binary_op *op)
         return not_known(mine == l ? r : l, op);
     if (status < 0)
         return NULL;
+    if (declined(op, other, handle_of(mine), mine == r)) {
+        mlx_array_free(other);
+        Py_RETURN_NOTIMPLEMENTED;
+    }
     mlx_array a = mine == l ? handle_of(l) : other, b = mine == l ? other : handle_of(r);
     PyObject *result = array_result(op(&res, a, b, anywhere), res);
     mlx_array_free(other);
@@ -270,6 +287,10 @@ static PyObject *in_place(PyObject *self, PyObject *o, binary_op *op)
         Py_RETURN_NOTIMPLEMENTED;
     if (status < 0)
         return NULL;
+    if (other.ctx && declined(op, other, *mine, false)) {
+        mlx_array_free(other);
+        Py_RETURN_NOTIMPLEMENTED;
+    }
     int failed = op(mine, *mine, is_array(o) ? handle_of(o) : other, anywhere);
     mlx_array_free(other);
     if (failed)

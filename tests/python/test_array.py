@@ -854,6 +854,22 @@ def test_operators_refuse_what_they_do_not_know(other):
     assert (x != other) is True
 
 
+def test_operators_decline_numbers_that_make_no_sense():
+    x, floats = mx.array([1, 2]), mx.array([1.5, 2.5])
+    for f in [
+        lambda: x @ 3,
+        lambda: 3 @ x,
+        lambda: operator.imatmul(x, np.float32(3)),
+        lambda: 0.5 | x,
+        lambda: 1 << floats,
+        lambda: True & floats,
+    ]:
+        with pytest.raises(TypeError, match="unsupported operand"):
+            f()
+    with pytest.raises(ValueError, match="bitwise_or"):
+        x | 0.5
+
+
 def test_another_class_may_answer():
     class Answers:
         def __radd__(self, x):
