@@ -23,6 +23,7 @@ int cuda_fail(const char *op, int error);
 /* Numbers of the driver's interface. */
 enum {
     CUDA_SUCCESS = 0,
+    CUDA_NOT_READY = 600,
     CUDA_OUT_OF_MEMORY = 2,
     CUDA_STREAM_NON_BLOCKING = 1,
     CUDA_EVENT_BLOCKING = 1,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/shape.h"
 #include "plan/result.h"
@@ -174,6 +175,20 @@ static int follow(struct stream *s, struct stream *other, uint64_t m)
     return gpu_check(q->gpu, "eval", e);
 }
 
+/* Waking a thread takes longer than small work does: it is asked for a while, then slept for. */
+static int wait_event(void *event)
+{
+    enum { A_WHILE = 30000 };
+    struct timespec from, now;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    int e;
+    do {
+        e = cu.event_query(event);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (e == CUDA_NOT_READY && (now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < A_WHILE);
+    return e == CUDA_NOT_READY ? cu.event_wait(event) : e;
+}
+
 static int wait_for(struct stream *s, uint64_t m)
 {
     struct gpu_stream *q = gpu_stream(s);
@@ -182,7 +197,7 @@ static int wait_for(struct stream *s, uint64_t m)
         return 1;
     int e = event_at(q, m, &event);
     if (!e)
-        e = cu.event_wait(event);
+        e = wait_event(event);
     return gpu_check(q->gpu, "eval", e);
 }
 
