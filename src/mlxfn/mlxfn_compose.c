@@ -383,6 +383,10 @@ COMPOSE(solve)
 {
     const struct part_args *p = c->args;
     mx a = c->x[0], b = c->x[1], qr[2];
+    struct size square[MX_MAX_NDIM];
+    int n = sizes_like(a, square);
+    square[n - 1] = square[n - 2];
+    a = mx_sizes_checked(a, n, square);
     if (p->part == PART_ALL) {
         mx_qr(a, qr);
         a = qr[1];

@@ -57,11 +57,9 @@ static mx ones_along(struct size s)
 
 /* The same of every step-th place, those at the end left out, `less` of them.  An error where there are not
  * more of them. */
-static mx fewer_ones(struct size s, int64_t less, int64_t step)
+static mx windows(struct size s, int64_t less, int64_t step)
 {
     int low = 0, one = 1, stride = (int)step, apart = less > 1 ? (int)less : 1, taps[3] = { 1, less ? 2 : 1, 1 };
-    if (less == 0 && step == 1)
-        return ones_along(s);
     if (less > INT32_MAX || step > INT32_MAX)
         return mx_fail("[slice] expected bounds and steps that an int holds");
     mx row = mx_expand_dims(mx_astype(ones_along(s), DT_float32), (int[]){ 0, 2 }, 2);
@@ -70,6 +68,12 @@ static mx fewer_ones(struct size s, int64_t less, int64_t step)
                                       .input_dilation = &one, .groups = 1 });
     seen = mx_squeeze(seen, (int[]){ 0, 2 }, 2);
     return mx_broadcast_with(2, (mx[]){ whole_number(1), seen }, NULL, 0);
+}
+
+/* The same; of all places there may be none. */
+static mx fewer_ones(struct size s, int64_t less, int64_t step)
+{
+    return less == 0 && step == 1 ? ones_along(s) : windows(s, less, step);
 }
 
 /* 0, 1, 2, ... along a row of ones. */
@@ -85,9 +89,9 @@ static mx number(struct size s)
 /* The same; an error where it is less than `least`. */
 static mx number_from(struct size s, int64_t least)
 {
-    if (least < 2)
+    if (least < 1)
         return number(s);
-    mx ones = fewer_ones(s, least - 1, 1);
+    mx ones = windows(s, least - 1, 1);
     return plus(mx_number_of_elements(ones, first, 1, false, DT_int64), least - 1);
 }
 
@@ -160,26 +164,37 @@ COMPOSE(reshape)
     y[0] = mx_squeeze(mx_gather(flat(x), &at, &axis, 1, (int[]){ 1 }), last, 1);
 }
 
-/* Every size that operand 0 has not of its own is broadcast against an array that has it. */
+/* Every size that operand 0 has not of its own is broadcast against an array that has it; a size of its own that is
+ * not the same must be 1. */
 static mx broadcast(mx x, int n, const struct size sizes[])
 {
-    mx all[1 + MX_MAX_NDIM] = { x };
+    mx all[1 + MX_MAX_NDIM] = { x }, wanted[MX_MAX_NDIM];
     int m = 1;
+    bool checked = false;
     for (int i = 0; i < n; i++) {
         int own = i - (n - x->ndim);
-        bool has = own >= 0 && (sizes[i].of ? sizes[i].of == x && sizes[i].axis == own : sizes[i].now == 1);
-        if (!has)
-            all[m++] = along(ones_along(sizes[i]), i, n);
+        bool has = own >= 0 && sizes[i].of == x && sizes[i].axis == own;
+        wanted[i] = along(ones_along(sizes[i]), i, n);
+        checked |= own >= 0 && !has;
+        if (!has && (own < 0 || sizes[i].of || sizes[i].now != 1))
+            all[m++] = wanted[i];
     }
-    return mx_broadcast_with(m, all, NULL, 0);
+    mx y = mx_broadcast_with(m, all, NULL, 0);
+    return checked ? mx_shape_checked(y, mx_broadcast_with(n, wanted, NULL, 0)) : y;
 }
 
 COMPOSE(broadcast)
 {
     struct ints v = ints_at(c, "shape");
     struct size sizes[MX_MAX_NDIM];
-    for (int i = 0; i < v.n; i++) sizes[i] = size_at(c, v.v[i]);
-    y[0] = broadcast(c->x[0], v.n, sizes);
+    mx x = c->x[0], like = c->nin > 1 ? c->x[1] : NULL;
+    bool whole = like && v.n == like->ndim; /* of one array, all of them? */
+    for (int i = 0; i < v.n; i++) {
+        sizes[i] = size_at(c, v.v[i]);
+        whole = whole && sizes[i].of == like && sizes[i].axis == i;
+    }
+    y[0] = whole ? mx_shape_checked(mx_broadcast_with(2, (mx[]){ x, like }, NULL, 0), like)
+                 : broadcast(x, v.n, sizes);
 }
 
 COMPOSE(arange)

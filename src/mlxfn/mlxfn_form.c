@@ -179,7 +179,8 @@ static bool are_those_of_other(const struct call *c, struct ints sizes)
     return same;
 }
 
-/* Without axes, of two arrays: theirs gives the first as it is, ours looks whether both have one shape. */
+/* Without axes, of two arrays: theirs gives the first as it is, ours looks whether both have one shape.  For any
+ * shape, sizes of its own could be larger than those that are lent: only a scalar has none. */
 FORM(broadcast)
 {
     struct ints axes = ints_at(c, "axes"), sizes = ints_at(c, "shape");
@@ -190,7 +191,8 @@ FORM(broadcast)
         f->name = "Broadcast";
         add_shape(f, c->y[0]);
     }
-    return sizes.n == 0 || !lends(sizes) || are_those_of_other(c, sizes);
+    bool fits = !f->shapeless || c->x[0]->ndim == 0;
+    return sizes.n == 0 || !lends(sizes) || (fits && are_those_of_other(c, sizes));
 }
 
 /* Axes that stay as they are, in front and behind, and one axis for several between them, or the other way
@@ -275,8 +277,10 @@ FORM(slice_update)
 {
     struct ints start = ints_at(c, "start"), step = ints_at(c, "step");
     bool from_front = true; /* where it ends is told by the size of the update, and where it begins if that is not 0 */
-    for (int i = 0; i < start.n; i++)
-        from_front = from_front && start.v[i] >= 0 && step.v[i] > 0 && c->x[1]->shape[i] > 0;
+    for (int i = 0; i < start.n; i++) {
+        bool whole = start.v[i] == 0 && step.v[i] == 1;
+        from_front = from_front && start.v[i] >= 0 && step.v[i] > 0 && (whole || c->x[1]->shape[i] > 0);
+    }
     f->name = "SliceUpdate";
     add_int(f, fold_codes[enum_at(c, "fold")]);
     add_bounds(f, c);

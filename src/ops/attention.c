@@ -94,9 +94,20 @@ static mx grouped(mx x, mx k, int group)
     return mx_unflatten_by(x, -3, 2, (struct size[]){ of_keys, size_is(group) });
 }
 
+/* In a graph for any shape an error where the axes but the last `kept` of x are not those of y: a product would
+ * broadcast them. */
+static void check_batch(mx x, mx y, int kept)
+{
+    static const int axes[] = { -3, -2, -1 };
+    if (shapeless())
+        mx_shape_checked(x, mx_broadcast_with(2, (mx[]){ x, y }, axes + 3 - kept, kept));
+}
+
 /* q k of the heads, and those together again. */
 static mx by_heads(mx q, mx k, int group)
 {
+    check_batch(q, k, group == 1 ? 2 : 3);
+    check_batch(k, q, group == 1 ? 2 : 3);
     if (group == 1)
         return mx_matmul(q, k);
     return mx_flatten(mx_matmul(grouped(q, k, group), mx_expand_dims(k, (int[]){ -3 }, 1)), -4, -3);
@@ -125,6 +136,7 @@ static void compose_attention(const struct call *c, mx y[])
     if (group != 1) { /* which another number of heads would change */
         q = mx_size_checked(q, -3);
         k = mx_size_checked(k, -3);
+        v = mx_size_checked(v, -3);
     }
     mx scaled = mx_multiply(mx_astype(q, wide), array_of_double(a->scale, wide));
     mx s = by_heads(scaled, mx_swapaxes(k, -1, -2), group);

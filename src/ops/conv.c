@@ -57,7 +57,7 @@ static bool nodes_fit(const struct call *c, bool weight)
     mx x = c->x[0], w = c->x[1];
     int n = a->size.n, in = dim(x, -1), out = weight ? dim(w, -1) : dim(w, 0);
     bool fits = x->ndim == n + 2 && w->ndim == n + 2 && in % a->groups == 0 && out % a->groups == 0 &&
-                (weight ? dim(x, 0) == dim(w, 0) : in / a->groups == dim(w, -1) || in == 0);
+                (weight ? dim(x, 0) == dim(w, 0) : in / a->groups == dim(w, -1) || (in == 0 && dim(w, 0) == 0));
     if (!fits)
         mx_fail("[%s] expected an input and weights, or an input and a result, of %d groups, got shapes %s and %s",
                 c->op->name, a->groups, shape_of(x), shape_of(w));

@@ -117,10 +117,11 @@ static void compose_norm(const struct call *c, mx y[])
     if (c->op == &op_layer_norm)
         x = mx_subtract(x, mx_mean(x, last, 1, true));
     x = mx_multiply(x, mx_rsqrt(mx_add(mx_mean(mx_square(x), last, 1, true), mx_scalar_like(a->eps, x))));
+    struct size row = size_of(x, -1);
     if (a->weight)
-        x = mx_multiply(x, mx_astype(c->x[1], x->dtype));
+        x = mx_multiply(x, mx_sizes_checked(mx_astype(c->x[1], x->dtype), 1, &row));
     if (a->bias)
-        x = mx_add(x, mx_astype(c->x[1 + a->weight], x->dtype));
+        x = mx_add(x, mx_sizes_checked(mx_astype(c->x[1 + a->weight], x->dtype), 1, &row));
     y[0] = mx_astype(x, c->x[0]->dtype);
 }
 
@@ -449,7 +450,7 @@ mx mx_cross_entropy(mx logits, mx targets)
                        shape_of(logits), shape_of(targets));
     mx at = mx_expand_dims(targets, last, 1), parts[2];
     mx picked = mx_squeeze(mx_take_along_axis_for(CROSS_ENTROPY, logits, at, -1), last, 1);
-    picked = mx_shape_checked(picked, targets);
     mx_logsumexp_parts(logits, last, 1, false, parts);
-    return mx_astype(mx_subtract(parts[1], mx_subtract(picked, parts[0])), DT_float32);
+    mx sum = mx_shape_checked(parts[1], targets);
+    return mx_astype(mx_subtract(sum, mx_subtract(picked, parts[0])), DT_float32);
 }

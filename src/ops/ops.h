@@ -51,6 +51,8 @@ mx mx_broadcast_by(mx x, int n, const struct size sizes[]);
 mx mx_broadcast_like(mx x, mx like);
 /* x, of the shape of `like`: a graph for any shape does not serve operands for which it is another. */
 mx mx_shape_checked(mx x, mx like);
+/* The same with the sizes that x is to have. */
+mx mx_sizes_checked(mx x, int n, const struct size sizes[]);
 /* x; nor does it serve those of another size along the axis. */
 mx mx_size_checked(mx x, int axis);
 

@@ -268,6 +268,11 @@ mx mx_shape_checked(mx x, mx like)
     return shapeless_check(mx_infer(&op_broadcast, &(struct broadcast_args){ .alike = true }, 2, (mx[]){ x, like }));
 }
 
+mx mx_sizes_checked(mx x, int n, const struct size sizes[])
+{
+    return shapeless() && !is_nil(x) ? mx_shape_checked(x, mx_broadcast_by(array_of_int(0, DT_bool_), n, sizes)) : x;
+}
+
 /* In a graph for any shape each operand follows all that may grow: what is 0-d and known never does. */
 static bool follow(int n, mx x[])
 {

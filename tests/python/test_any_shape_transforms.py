@@ -184,5 +184,43 @@ def test_exported(name, tmp_path):
     """As far as they are exported; indices out of range keep their meaning in files of our own alone."""
     path = str(tmp_path / "f.mlxfn")
     check(name, lambda g, args: imported(path, g, args, False), 3, {"value", "grad", "vmap", "vmap of grad"})
-    if name != "solve":  # its x[..., :1] of no columns has one, without elements, in a portable file
-        check(name, lambda g, args: imported(path, g, args, True), 3, {"value"})
+    check(name, lambda g, args: imported(path, g, args, True), 3, {"value"})
+
+
+def grown(shapes):
+    """The shapes, and those with one size of one operand another."""
+    yield shapes
+    for i, shape in enumerate(shapes):
+        for a, n in enumerate(shape):
+            for m in {0, 1, 3} - {n}:
+                yield [*shapes[:i], (*shape[:a], m, *shape[a + 1 :]), *shapes[i + 1 :]]
+
+
+@pytest.mark.filterwarnings("ignore:.*out of range:RuntimeWarning")
+@pytest.mark.parametrize("name", NAMES)
+def test_refused_in_every_way(name, tmp_path):
+    """What the function refuses at other sizes no trace gives elements for."""
+    f, make, shapes, _ = CASES[name]
+    path = str(tmp_path / "f.mlxfn")
+
+    def g(*x):
+        return flat(f(*x))
+
+    def each(variations):
+        for s in variations:
+            try:
+                x = make(s)
+            except ValueError:
+                continue
+            yield s, x, result(g, x)
+
+    others = [(s, x) for s, x, y in each(grown(shapes)) if isinstance(y, type)]
+    ones = [tuple(min(n, 1) for n in shape) for shape in shapes]
+    for first, args, y in each([shapes, ones, *variations(shapes)][:4]) if others else ():
+        if isinstance(y, type):
+            continue
+        for trace in (compiled, lambda *a: imported(path, *a, True), lambda *a: imported(path, *a, False)):
+            h = trace(g, args)
+            for other, x in others if h else ():
+                got = result(h, x)
+                assert isinstance(got, type) or not any(y.size for y in got), (first, other, [y.shape for y in got])
