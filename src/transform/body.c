@@ -132,22 +132,22 @@ struct part graph_part(const struct graph *g, const mx x[], const int *in, int n
 
 /* ---- dependence */
 
-static bool counts(mx x, bool inexact) { return !inexact || dtype_is_inexact((enum dtype)x->dtype); }
+static bool counts(mx x, bool derivatives) { return !derivatives || has_derivative(x); }
 
-int graph_spread(const struct graph *g, const bool in[], bool out[], bool inexact)
+int graph_spread(const struct graph *g, const bool in[], bool out[], bool derivatives)
 {
     bool *v = mx_zeroed(g->r.n_values, sizeof *v);
     if (!v)
         return 1;
     for (int i = 0; i < g->n_in; i++)
-        v[i] = in[i] && counts(g->r.values[i].it, inexact);
+        v[i] = in[i] && counts(g->r.values[i].it, derivatives);
     for (int i = 0; i < g->r.n; i++) {
         const struct node *n = g->r.entries[i].node;
-        bool any = false;
-        for (int k = 0; k < n->nin; k++)
+        bool any = false, stops = derivatives && n->op->jvp == no_jvp;
+        for (int k = 0; k < n->nin && !stops; k++)
             any |= v[graph_reads(g, i)[k]];
         for (int k = 0; k < n->nout; k++)
-            v[graph_makes(g, i)[k]] = any && counts(g->r.values[graph_makes(g, i)[k]].it, inexact);
+            v[graph_makes(g, i)[k]] = any && counts(g->r.values[graph_makes(g, i)[k]].it, derivatives);
     }
     for (int k = 0; k < g->n_out; k++)
         out[k] = v[g->r.roots[k]];

@@ -29,9 +29,9 @@ struct part {
 };
 struct part graph_part(const struct graph *g, const mx x[], const int *in, int n_out, const int *out);
 
-/* What a graph's results depend on: out[k] if it does on an input with in[i] (numbers that are not
- * differentiable stop it, if `inexact`).  Non-zero after mx_fail. */
-int graph_spread(const struct graph *g, const bool in[], bool out[], bool inexact);
+/* What a graph's results depend on: out[k] if it does on an input with in[i] (with `derivatives`, in a way that
+ * those take).  Non-zero after mx_fail. */
+int graph_spread(const struct graph *g, const bool in[], bool out[], bool derivatives);
 /* The results for a batch of n: axis 0 where batched[k], as they are where not.  Axes as mx_vmap takes them. */
 int graph_map(const struct graph *g, int n, const mx x[], const int axes[], const bool batched[], struct mx_list *y);
 
@@ -48,6 +48,8 @@ int list_push_captured(struct mx_list *l, const struct body *b);
 mx list_lent(const struct mx_list *l, int i);
 static inline struct graph *graph_in(struct object *o) { return (struct graph *)o; }
 static inline bool is_inexact(mx x) { return dtype_is_inexact((enum dtype)x->dtype); }
+/* Derivatives pass through integers, in integers, as where there is no loop. */
+static inline bool has_derivative(mx x) { return x->dtype != DT_bool_; }
 /* n things and one more, all zero; NULL after mx_fail. */
 void *mx_zeroed(int64_t n, size_t size);
 

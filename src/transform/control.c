@@ -170,6 +170,24 @@ static const mx *scan_kept(const struct call *c, mx *fresh)
     return mx_failed() ? NULL : fresh + n_out;
 }
 
+/* Which carries vary, or are batched, if those of `in` do at first: on return every one that does so in
+ * some step.  out: the body's results. */
+static int settle(const struct graph *g, int nc, bool in[], bool out[], bool derivatives)
+{
+    for (bool more = true; more;) {
+        if (graph_spread(g, in, out, derivatives))
+            return 1;
+        more = false;
+        for (int i = 0; i < nc; i++) {
+            more |= out[i] && !in[i];
+            in[i] |= out[i];
+        }
+    }
+    for (int i = 0; i < nc; i++)
+        out[i] = in[i];
+    return 0;
+}
+
 static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct scan_loop_args *a = c->args;
@@ -178,8 +196,12 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     struct mx_list init = { 0 }, xs = { 0 }, out = { 0 };
     int *lists = mx_zeroed(c->nin + n_out + nc, sizeof *lists);
     mx *fresh = lists ? mx_zeroed(n_out + nc, sizeof *fresh) : NULL;
-    const mx *began = fresh ? scan_kept(c, fresh) : NULL;
+    bool *in = fresh ? mx_zeroed(c->nin + n_out, sizeof *in) : NULL, *varies = in ? in + c->nin : NULL;
+    for (int i = 0; i < c->nin && in; i++)
+        in[i] = want[i] && has_derivative(c->x[i]);
+    const mx *began = in && !settle(r.g, nc, in, varies, true) ? scan_kept(c, fresh) : NULL;
     if (!began) {
+        free(in);
         free(fresh);
         list_clear(&init);
         free(lists);
@@ -191,19 +213,19 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     r.kept = kept;
     int bad = list_push_all(&xs, nc, began) || list_push_all(&xs, r.nx, c->x + nc);
     for (int i = 0; i < nc && !bad; i++)
-        if (is_inexact(c->x[i])) {
+        if (in[i]) {
             r.w[r.n_w++] = r.d[r.n_d++] = i;
             bad = list_push(&init, or_zeros(ct[i], c->x[i]));
         }
     r.n_wc = r.n_w;
     for (int i = nc; i < c->nin && !bad; i++)
-        if (want[i] && is_inexact(c->x[i])) {
+        if (in[i]) {
             r.n_wx += i < nc + r.nx;
             r.w[r.n_w++] = i;
             bad = i >= nc + r.nx && list_push(&init, zeros_of(c->x[i]));
         }
     for (int k = nc; k < n_out && !bad; k++)
-        if (ct[k] && is_inexact(c->y[k])) {
+        if (ct[k] && varies[k]) {
             r.d[r.n_d++] = k;
             bad = list_push(&xs, ct[k]);
         }
@@ -223,27 +245,10 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     }
     list_clear(&xs);
     list_clear(&out);
+    free(in);
     free(fresh);
     list_clear(&init);
     free(lists);
-}
-
-/* Which carries vary, or are batched, if those of `in` do at first: on return every one that does so in
- * some step.  out: the body's results. */
-static int settle(const struct graph *g, int nc, bool in[], bool out[], bool only_inexact)
-{
-    for (bool more = true; more;) {
-        if (graph_spread(g, in, out, only_inexact))
-            return 1;
-        more = false;
-        for (int i = 0; i < nc; i++) {
-            more |= out[i] && !in[i];
-            in[i] |= out[i];
-        }
-    }
-    for (int i = 0; i < nc; i++)
-        out[i] = in[i];
-    return 0;
 }
 
 /* carries: the carries, their tangents; xs: the xs, their tangents.  Results: both carries; tangents of ys. */
@@ -277,7 +282,7 @@ static int find_varying(struct rule *r, const mx t[], int *lists, bool *varies)
 {
     bool *in = varies, *out = varies + r->n_in;
     for (int i = 0; i < r->n_in; i++)
-        in[i] = t[i] && is_inexact(r->x[i]);
+        in[i] = t[i] && has_derivative(r->x[i]);
     if (settle(r->g, r->nc, in, out, true))
         return 1;
     r->w = lists;

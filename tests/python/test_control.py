@@ -404,6 +404,79 @@ def test_integers_have_no_gradient_but_do_not_stop_others():
     assert mx.grad(f)(x).item() == pytest.approx(mx.grad(lambda x: f(x, python_scan))(x).item(), rel=1e-12)
 
 
+def whole_steps(draw):
+    """A step of whole numbers, floats and integers that go into one another: (a, n, m) with x and constants w, k."""
+    kinds = draw.integers(0, 8, 3)
+
+    def step(a, n, m, x, w, k, k_as_float):
+        for kind in kinds:
+            if kind == 0:
+                a = a * 2 + n.astype(a.dtype) * w
+            elif kind == 1:
+                n = n + (a * 3).astype(mx.int32)
+            elif kind == 2:
+                m = m * 2 - n
+            elif kind == 3:
+                a = a + (m % 5).astype(a.dtype) * x
+            elif kind == 4:
+                n = n * k + 1
+            elif kind == 5:
+                n = mx.where(a > 0, n, m)
+            elif kind == 6:
+                a = a * w + k_as_float
+            else:
+                m = m + mx.argmax(mx.stack([a, x])).astype(mx.int32)
+        return a, n, m
+
+    return step
+
+
+def python_while(test, f, carry):
+    while test(carry).item():
+        carry = f(carry)
+    return carry
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_derivatives_pass_through_integers_as_in_python(seed):
+    """Carries, xs, results and captured arrays.  Of whole numbers: fractions are cut off where they become integers."""
+    draw = np.random.default_rng(seed)
+    step, (captured, first, xs, ys) = whole_steps(draw), draw.random(4) < 0.6
+    numbers, z = (mx.array(draw.integers(-2, 3, n).astype(np.float64)) for n in (4, 5))
+
+    def f(z, loop):
+        k = (z[1] * 4).astype(mx.int32) if captured else mx.array(2)
+        start = z[4], (z[2] * 5).astype(mx.int32) if first else mx.array(1), mx.array(3)
+        items = z[3] * numbers
+        constants = z[0], k, k.astype(z.dtype)
+        if loop in (mx.while_loop, python_while):
+            a, n, m, _ = loop(lambda c: c[3] < 4, lambda c: (*step(*c[:3], items[1], *constants), c[3] + 1),
+                              (*start, mx.array(0)))  # fmt: skip
+            return a + 2 * n.astype(z.dtype) + m.astype(z.dtype)
+
+        def body(c, i):
+            a, n, m = step(*c, i.astype(z.dtype), *constants)
+            return (a, n, m), (n + m if ys else a)
+
+        (a, n, m), y = loop(body, start, items.astype(mx.int32) if xs else items)
+        return a + 2 * n.astype(z.dtype) + m.astype(z.dtype) + (y.astype(z.dtype) * mx.array([1, 2, 3, 4])).sum()
+
+    weights = mx.arange(1, 6).astype(z.dtype)
+
+    def forward(loop):
+        return mx.jvp(lambda z: f(z, loop), [z], [weights])[1][0]
+
+    def gradient(loop, z=z):
+        return mx.grad(lambda z: f(z, loop))(z)
+
+    def second(loop):
+        return mx.grad(lambda z: (gradient(loop, z) * weights).sum())(z)
+
+    for derivative in (forward, gradient, second):
+        assert derivative(mx.scan).tolist() == derivative(python_scan).tolist()
+    assert forward(mx.while_loop).tolist() == forward(python_while).tolist()
+
+
 def test_gradient_of_half_types():
     w = mx.array([0.5, -0.25], dtype=mx.bfloat16)
 
