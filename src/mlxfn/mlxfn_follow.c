@@ -439,12 +439,13 @@ COMPOSE(gather)
     y[0] = mx_expand_dims(mx_squeeze(g, gone, x->ndim), ones, alone);
 }
 
-/* Indices into n places from the first on; one that is out of range is what it stands for, or else n. */
-static mx from_first(mx given, mx n, unsigned outside)
+/* Where parts of n places begin, `size` of them each, counted from the first on; a part that is out of range is the
+ * one that it stands for, or else begins behind all of them. */
+static mx from_first(mx given, mx n, int size, unsigned outside)
 {
     mx i = mx_astype(given, DT_int64), zero = whole_number(0);
     i = mx_where(mx_less(i, zero), mx_add(i, n), i);
-    return outside == OUTSIDE_NEAREST ? mx_minimum(mx_maximum(i, zero), plus(n, -1))
+    return outside == OUTSIDE_NEAREST ? mx_minimum(mx_maximum(i, zero), plus(n, -size))
                                       : mx_minimum(mx_where(mx_less(i, zero), n, i), n);
 }
 
@@ -455,7 +456,7 @@ COMPOSE(scatter)
     const struct scatter_args *a = c->args;
     mx x = c->x[0], index = c->x[1], u = c->x[c->nin - 1], at[MX_MAX_NDIM];
     int lead = index->ndim, axis = (int)a->axes.v[0], axes[MX_MAX_NDIM];
-    bool adds = a->fold == SCATTER_ADD;
+    bool adds = a->fold == SCATTER_ADD, parts = false; /* of sizes of their own */
     if (!shapeless()) {
         for (int k = 0; k < a->axes.n; k++) {
             at[k] = mx_astype(c->x[1 + k], DT_int64);
@@ -467,13 +468,13 @@ COMPOSE(scatter)
     }
     for (int i = 0; i < x->ndim; i++)
         if (u->shape[lead + i] != (place_in(a->axes, i) >= 0 ? 1 : x->shape[i]))
-            shapes_matter("scatter");
+            parts = true, u = mx_size_checked(u, lead + i);
         else if (place_in(a->axes, i) < 0 && x->shape[i] == 1) /* all of it, or the first of it */
             x = mx_size_checked(x, i);
-    if (is_nil(x))
+    if (is_nil(x) || is_nil(u))
         return;
-    if (a->axes.n == 1) {
-        index = along(flat(from_first(index, number(size_of(x, axis)), a->outside)), axis, x->ndim);
+    if (a->axes.n == 1 && !parts) {
+        index = along(flat(from_first(index, number(size_of(x, axis)), 1, a->outside)), axis, x->ndim);
         u = lead ? mx_flatten(u, 0, lead - 1) : mx_expand_dims(u, first, 1);
         u = mx_moveaxis(mx_squeeze(u, (int[]){ 1 + axis }, 1), 0, axis);
         y[0] = adds ? mx_scatter_add_axis(x, index, u, axis) : mx_put_along_axis(x, index, u, axis);
@@ -484,11 +485,15 @@ COMPOSE(scatter)
     mx where = NULL, inside = NULL, stride = whole_number(1);
     for (int i = x->ndim; i-- > 0;) {
         struct size s = size_of(x, i);
-        int k = place_in(a->axes, i);
-        mx here = along(numbered(s), lead + i, lead + x->ndim), n = number(s);
+        int k = place_in(a->axes, i), size = u->shape[lead + i];
+        bool part = size != (k >= 0 ? 1 : x->shape[i]);
+        mx here = along(k >= 0 || part ? numbered(size_is(size)) : numbered(s), lead + i, lead + x->ndim);
+        mx n = part ? number_from(s, size) : number(s);
         if (k >= 0) {
-            here = mx_expand_dims(from_first(c->x[1 + k], n, a->outside), ones, x->ndim);
-            inside = inside ? mx_logical_and(inside, mx_less(here, n)) : mx_less(here, n);
+            mx start = mx_expand_dims(from_first(c->x[1 + k], n, size, a->outside), ones, x->ndim);
+            mx fits = mx_less(start, plus(n, 1 - size));
+            inside = inside ? mx_logical_and(inside, fits) : fits;
+            here = part ? mx_add(start, here) : start;
         }
         where = where ? mx_add(where, mx_multiply(here, stride)) : here;
         stride = mx_multiply(stride, n);

@@ -306,6 +306,40 @@ def test_dynamic_slices_begin_where_there_is_room(portable, start, tmp_path):
                 call(mx.ones(shape))
 
 
+@pytest.mark.parametrize("portable", [True, False])
+@pytest.mark.parametrize(
+    "axes, size", [((0,), (1, 2)), ((0,), (2, 2)), ((1,), (3, 1)), ((0, 1), (2, 3)), ((1, 0), (1, 1))]
+)
+def test_gradients_of_parts_from_many_places(axes, size, portable, tmp_path):
+    """They overlap, and count from the end."""
+
+    def f(x, starts):
+        def parts(x):
+            return mx.vmap(lambda start: mx.slice(x, start, axes, size))(starts)
+
+        return mx.vjp(parts, [x], [ramp(mx, len(STARTS), *size)])[1][0]
+
+    path = str(tmp_path / "f.mlxfn")
+    starts = mx.array(STARTS)[:, : len(axes)]
+    mx.export_function(path, f, mx.ones((4, 5)), starts, shapeless=True, portable=portable)
+    g = mx.import_function(path)
+    for shape in ((4, 5), (3, 7), (6, 5)):
+        want, at = np.zeros(shape, np.float32), np.array(STARTS)[:, : len(axes)]
+        for start, values in zip(at, np.array(ramp(mx, len(STARTS), *size)), strict=True):
+            begin = [0, 0]
+            for axis, i in zip(axes, start, strict=True):
+                begin[axis] = i + shape[axis] * (i < 0)
+            want[begin[0] : begin[0] + size[0], begin[1] : begin[1] + size[1]] += values
+        for call in (f, lambda x, starts: g(x, starts)[0]):
+            np.testing.assert_allclose(np.array(call(mx.zeros(shape), starts)), want, rtol=1e-6, atol=1e-6)
+    if max(size) > 1:
+        with pytest.raises(ValueError, match="expected"):
+            g(mx.zeros([n - (n == max(size)) for n in size]), starts)
+
+
+STARTS = [[0, 0], [1, 1], [0, 2], [-2, -3], [1, 1]]
+
+
 @pytest.mark.parametrize("first", [0, 1, 3])
 @pytest.mark.parametrize(
     "f", [lambda x: x.at[1:].add(10), lambda x: mx.grad(lambda x: x[1:].sum())(x), lambda x: mx.diff(x * x)]
