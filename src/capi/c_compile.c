@@ -214,8 +214,7 @@ int mlx_compiled_describe(mlx_compiled c, const char *const *names, size_t names
     for (size_t i = 0; names && i < names_num; i++)
         if (!capi_need(__func__, "names", "names", names[i]))
             return capi_report();
-    compiled_describe(c.ctx, names ? (int)names_num : 0, names, why);
-    return 0;
+    return compiled_describe(c.ctx, names ? (int)names_num : 0, names, why) ? capi_report() : 0;
 }
 
 int mlx_compiled_text(mlx_string *res, mlx_compiled c)

@@ -179,13 +179,11 @@ static void register_library(const char *name, const char *path)
                 file);
     struct library *l = kind < 0 ? NULL : mx_malloc(sizeof *l + strlen(name) + 1);
     if (l) {
-        *l = (struct library){ .kind = (mlx_library_kind)kind, .path = strdup(file) };
+        *l = (struct library){ .kind = (mlx_library_kind)kind, .path = mx_strdup(file) };
         strcpy(l->name, name);
-        if (!l->path)
-            mx_fail_memory(strlen(file));
-        else if (kind == MLX_LIBRARY_SHARED)
+        if (l->path && kind == MLX_LIBRARY_SHARED)
             load_shared(name, file);
-        else if (read_whole(l, file))
+        else if (l->path && read_whole(l, file))
             good_contents(l);
         if (mx_failed())
             library_free(l);

@@ -449,16 +449,19 @@ char *compiled_text(struct compiled *c)
     return s.s;
 }
 
-void compiled_describe(struct compiled *c, int n, const char *const names[], const char *why)
+int compiled_describe(struct compiled *c, int n, const char *const names[], const char *why)
 {
     pthread_mutex_lock(&c->lock);
     forget_names(c);
-    c->names = calloc((size_t)n + 1, sizeof *c->names);
+    c->names = mx_malloc(((size_t)n + 1) * sizeof *c->names);
     for (c->n_names = 0; c->names && c->n_names < n; c->n_names++)
-        if (!(c->names[c->n_names] = strdup(names[c->n_names])))
+        if (!(c->names[c->n_names] = mx_strdup(names[c->n_names])))
             break;
-    c->why = why ? strdup(why) : NULL;
+    bool bad = !c->names || c->n_names < n || (why && !(c->why = mx_strdup(why)));
+    if (bad)
+        forget_names(c);
     pthread_mutex_unlock(&c->lock);
+    return bad;
 }
 
 /* ---- things attached */

@@ -32,8 +32,8 @@ void compiled_attach(struct compiled *c, int64_t trace, void *payload, void (*dr
 void *compiled_payload(struct compiled *c, int64_t trace);
 
 /* For what compiled_text says of the trace in hand; called from inside f.  names[i] is argument i;
- * why, NULL or a reason for tracing that the caller knows.  Both copied. */
-void compiled_describe(struct compiled *c, int n, const char *const names[], const char *why);
+ * why, NULL or a reason for tracing that the caller knows.  Both copied.  Non-zero after mx_fail: nothing is known. */
+int compiled_describe(struct compiled *c, int n, const char *const names[], const char *why);
 /* Every trace and why it was made, a line each; the caller frees it.  NULL after mx_fail. */
 char *compiled_text(struct compiled *c);
 int64_t compiled_traces(struct compiled *c); /* how many there were so far */

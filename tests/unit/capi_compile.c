@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "support/heard.h"
 
 static mlx_stream s;
@@ -176,12 +177,29 @@ static void what_a_binding_keeps(void **state)
     assert_int_equal(ended_early, 4);
 }
 
+static void names_that_cannot_be_copied(void **state)
+{
+    (void)state;
+    mlx_compiled c = mlx_compiled_new("the function", false);
+    const char *const names[] = { "x", "y" };
+    long n = 0;
+    for (int failed = 1; failed; n++) {
+        mx_test_fail_at(n + 1);
+        failed = mlx_compiled_describe(c, names, 2, "it is new");
+        mx_test_fail_at(0);
+        expect_heard(failed, failed ? "memory" : "");
+    }
+    assert_int_equal(n, 5); /* the list, two names, the reason, and then none */
+    OK(mlx_compiled_free(c));
+}
+
 int main(void)
 {
     s = mlx_default_cpu_stream_new();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(traced_once_for_each_shape), cmocka_unit_test(known_by_number), cmocka_unit_test(modes),
         cmocka_unit_test(failures),                   cmocka_unit_test(what_a_binding_keeps),
+        cmocka_unit_test(names_that_cannot_be_copied),
     };
     return cmocka_run_group_tests_name("C API: compile", tests, start_listening, all_gone);
 }

@@ -1,6 +1,7 @@
 /* Primitives of a program's own: every rule and its absence, in every transform, and libraries of them. */
 #include <stdlib.h>
 
+#include "core/memory.h"
 #include "support/heard.h"
 #include "support/loopback.h"
 
@@ -511,6 +512,9 @@ static void loads(void **state)
     assert_false(there);
     FAILS(mlx_register_library("cubed", PLUGINS "absent.so"), "absent.so");
     FAILS(mlx_register_library("nothing", PLUGINS "nothing.so"), "expected the symbol mlx_plugin");
+    mx_test_fail_at(2); /* the copy of the path */
+    FAILS(mlx_register_library("nothing", PLUGINS "nothing.so"), "memory");
+    mx_test_fail_at(0);
     FAILS(mlx_register_library("newer", PLUGINS "newer.so"), "got interface 2 of mlx 9.0");
     OK(mlx_register_library("cubed", PLUGINS "cubed.so"));
     OK(mlx_register_library("cubed", PLUGINS "../plugins/cubed.so"));
