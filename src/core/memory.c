@@ -390,18 +390,29 @@ taken:
     return b.p;
 }
 
+/* A turn of the program, in which each memory has had its part. */
+static void sweep_all(void)
+{
+    for EACH (m) {
+        pthread_mutex_lock(&m->lock);
+        int gone = sweep(m);
+        pthread_mutex_unlock(&m->lock);
+        discard_all(m, gone);
+    }
+}
+
 void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last)
 {
-    int bin, gone = -1;
+    int bin;
     struct memory_block b = { .p = p, .bytes = memory_class(bytes, &bin), .last = last };
     count(m, -(int64_t)b.bytes);
     pthread_mutex_lock(&m->lock);
     bool kept = put(m, bin, b);
     m->traffic += b.bytes;
-    if (time_to_sweep(m))
-        gone = sweep(m);
+    bool turned = time_to_sweep(m);
     pthread_mutex_unlock(&m->lock);
-    discard_all(m, gone);
+    if (turned)
+        sweep_all();
     if (!kept && b.bytes >= m->least)
         m->discard(m, &b);
     if (atomic_load(&m->cached) > atomic_load(&cache_limit))

@@ -80,7 +80,7 @@ static void spoil(void *p, size_t bytes)
 
 /* ---- tasks */
 
-enum what { RUN, COPY, MARK, FOLLOW, SPOIL };
+enum what { RUN, COPY, MARK, FOLLOW, SPOIL, FREE };
 struct shadow { struct mx_array array; struct buffer buffer; int64_t numbers[2 * MX_MAX_NDIM]; };
 struct task {
     struct task *next;
@@ -169,6 +169,10 @@ static void *work(void *arg)
         case RUN: usleep(delay), run_late(t); break;
         case COPY: move(t->to, true, t->from, t->from_device, t->bytes); break;
         case SPOIL: spoil(t->to, t->bytes); break;
+        case FREE:
+            munmap(t->to, pages(t->bytes));
+            atomic_fetch_sub(&in_use, pages(t->bytes));
+            break;
         default: break;
         }
         if (t->what == COPY && !t->from_device)
@@ -259,8 +263,9 @@ static int synchronize(struct stream *s) { return queue_synchronize(s) || wait_f
 static void *dev_fresh(struct memory *m, size_t bytes, struct stream *s)
 {
     (void)m;
-    (void)s;
     size_t n = pages(bytes);
+    if (memory && atomic_load(&in_use) + n > memory)
+        wait_for(s, mark(s)); /* what is freed late */
     if (memory && atomic_load(&in_use) + n > memory)
         return NULL;
     void *p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -272,10 +277,11 @@ static void *dev_fresh(struct memory *m, size_t bytes, struct stream *s)
 
 static void dev_discard(struct memory *m, const struct memory_block *b)
 {
-    (void)m;
-    wait_for(b->last, mark(b->last));
-    munmap(b->p, pages(b->bytes));
-    atomic_fetch_sub(&in_use, pages(b->bytes));
+    (void)m; /* a device's own thread may be here, and does not wait for itself */
+    struct task *t = task_new(FREE);
+    t->to = b->p;
+    t->bytes = b->bytes;
+    queue_task(loop_of(b->last), t);
 }
 
 static struct memory room[DEVICES];

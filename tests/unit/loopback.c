@@ -242,6 +242,7 @@ static void out_of_memory(void **state)
 {
     (void)state;
     memory_clear_cache();
+    assert_int_equal(streams_synchronize_all(), 0);
     size_t before = loopback_in_use();
     mx_own x = { 0 }, y = { 0 };
     {
@@ -261,6 +262,7 @@ static void out_of_memory(void **state)
     mx_drop(&y);
     assert_int_equal(stream_synchronize(gpu_stream), 0);
     memory_clear_cache();
+    assert_int_equal(streams_synchronize_all(), 0);
     assert_int_equal(loopback_in_use(), before);
 }
 
@@ -280,6 +282,7 @@ static void memory_of_devices(void **state)
     (void)state;
     enum { N = 1 << 16, BYTES = 4 * N };
     memory_clear_cache();
+    assert_int_equal(streams_synchronize_all(), 0);
     mx_own x = { 0 }, y = { 0 };
     size_t before = memory_active();
     mx a = ones(gpu_stream, N, &x);
