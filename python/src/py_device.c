@@ -427,7 +427,7 @@ PyObject *fn_new_thread_local_stream(struct call *c)
     mlx_device d = device_argument(c, 0);
     if (!d.ctx)
         return NULL;
-    PyObject *device = device_object(d);
+    PyObject *device = device_give(d);
     struct local_stream *self = device ? PyObject_New(struct local_stream, local_type) : NULL;
     if (self) {
         self->device = *(struct device *)device;
@@ -559,7 +559,7 @@ static int enter(mlx_stream s, PyObject **device, PyObject **stream)
         mlx_device_free(old);
         return raise_last();
     }
-    *device = device_object(old);
+    *device = device_give(old);
     *stream = stream_object(former);
     return *device && *stream ? 0 : -1;
 }

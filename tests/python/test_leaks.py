@@ -108,6 +108,12 @@ def exported_again(folder):
     mx.eval(mx.compile(f)(X), mx.grad(lambda x: f(x)[0].sum())(X))
 
 
+def stream_contexts(folder):
+    for _ in range(20):
+        with mx.stream(mx.default_stream(mx.cpu)):
+            mx.new_thread_local_stream(mx.cpu)
+
+
 ACTIONS = {
     "npy": written("npy"),
     "npz": written("npz"),
@@ -119,6 +125,7 @@ ACTIONS = {
     "import": called,
     "exported again": exported_again,
     "streams": lambda folder: mx.save(io.BytesIO(), X),
+    "stream contexts": stream_contexts,
 }
 
 
