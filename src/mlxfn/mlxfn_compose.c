@@ -174,9 +174,14 @@ enum dtype composed_reduce_dtype(const struct call *c)
     return t == DT_bool_ || t == DT_int8 || t == DT_int16 ? DT_int32 : t;
 }
 
+/* Into a type of its own, or of axes of size 1, which leave each element as it is. */
 COMPOSE(reduce)
 {
     const struct reduce_args *a = c->args;
+    if (a->dtype == composed_reduce_dtype(c)) {
+        y[0] = mx_astype(c->x[0], a->dtype);
+        return;
+    }
     enum dtype t = a->dtype, have = c->x[0]->dtype;
     bool widens = dtype_size(t) > dtype_size(have) || (dtype_is_inexact(t) && !dtype_is_inexact(have));
     int axes[MX_MAX_NDIM];

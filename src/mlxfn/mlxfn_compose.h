@@ -22,6 +22,8 @@
 enum dtype composed_reduce_dtype(const struct call *c);
 /* Is the direction and scale that of a primitive? */
 bool composed_fft_is_plain(const struct fft_args *a);
+/* Has it groups in three dimensions, for which the mlx package has no kernel? */
+bool composed_conv_by_group(const struct call *c);
 /* Do scales have the type of x, and batches of the packed matrix that of x? */
 bool composed_packed_fits(const struct call *c);
 /* The first of x along the axis, that many. */

@@ -4,8 +4,10 @@
  * a number is a NumberOfElements; one that is needed as an extent, a row of ones that is as long, which
  * comes from broadcasting a one; 0, 1, 2, ... along it are the running sums of those.  A shorter row is what
  * a convolution makes of it.  What cannot be said in this way says that shapes matter. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "core/shape.h"
 #include "mlxfn/mlxfn.h"
 #include "mlxfn/mlxfn_compose.h"
@@ -20,10 +22,7 @@
 
 static const int first[] = { 0 }, last[] = { -1 };
 
-static struct ints ints_at(const struct call *c, const char *name)
-{
-    return *(const struct ints *)wire_field(c, name);
-}
+static struct ints ints_at(const struct call *c, const char *name) { return *(const struct ints *)wire_field(c, name); }
 
 static bool is_lent(int64_t size) { return size <= SIZE_OF(0, 0); }
 
@@ -64,8 +63,13 @@ static mx windows(struct size s, int64_t less, int64_t step)
         return mx_fail("[slice] expected bounds and steps that an int holds");
     mx row = mx_expand_dims(mx_astype(ones_along(s), DT_float32), (int[]){ 0, 2 }, 2);
     mx seen = mx_conv("slice", row, mx_ones(3, taps, DT_float32),
-                      &(struct conv){ .n = 1, .stride = &stride, .low = &low, .high = &low, .dilation = &apart,
-                                      .input_dilation = &one, .groups = 1 });
+                      &(struct conv){ .n = 1,
+                                      .stride = &stride,
+                                      .low = &low,
+                                      .high = &low,
+                                      .dilation = &apart,
+                                      .input_dilation = &one,
+                                      .groups = 1 });
     seen = mx_squeeze(seen, (int[]){ 0, 2 }, 2);
     return mx_broadcast_with(2, (mx[]){ whole_number(1), seen }, NULL, 0);
 }
@@ -193,8 +197,7 @@ COMPOSE(broadcast)
         sizes[i] = size_at(c, v.v[i]);
         whole = whole && sizes[i].of == like && sizes[i].axis == i;
     }
-    y[0] = whole ? mx_shape_checked(mx_broadcast_with(2, (mx[]){ x, like }, NULL, 0), like)
-                 : broadcast(x, v.n, sizes);
+    y[0] = whole ? mx_shape_checked(mx_broadcast_with(2, (mx[]){ x, like }, NULL, 0), like) : broadcast(x, v.n, sizes);
 }
 
 COMPOSE(arange)
@@ -566,8 +569,34 @@ static mx conv_to(struct conv *g, mx x, mx w, const struct size sizes[], struct 
     g->low = low;
     g->high = padding;
     mx y = mx_conv("conv", x, w, g);
-    for (int i = 0; i < g->n && vary && !is_nil(y); i++)
-        y = sizes[i].now < 0 ? y : composed_first(y, 1 + i, sizes[i]);
+    for (int i = 0; i < g->n && vary && !is_nil(y); i++) y = sizes[i].now < 0 ? y : composed_first(y, 1 + i, sizes[i]);
+    return y;
+}
+
+bool composed_conv_by_group(const struct call *c)
+{
+    const struct conv_args *a = c->args;
+    return a->size.n == 3 && a->groups > 1;
+}
+
+/* The groups of the channels of x, on an axis of their own. */
+static mx grouped(mx x, int groups) { return mx_unflatten(x, -1, 2, (int[]){ groups, -1 }); }
+
+/* One convolution for each group of x, which is grouped(). */
+static mx conv_by_group(const struct conv *g, mx x, mx w, const struct size sizes[], struct ints high)
+{
+    mx y = MX_NIL, *part = mx_malloc(2 * (size_t)g->groups * sizeof *part), *weights = part ? part + g->groups : NULL;
+    if (!part)
+        return y;
+    mx_split(x, g->groups, -2, part);
+    mx_split(w, g->groups, 0, weights);
+    for (int k = 0; k < g->groups && !mx_failed(); k++) {
+        struct conv one = *g;
+        one.groups = 1;
+        part[k] = conv_to(&one, mx_squeeze(part[k], (int[]){ -2 }, 1), weights[k], sizes, high);
+    }
+    y = mx_failed() ? y : mx_concatenate(g->groups, part, -1);
+    free(part);
     return y;
 }
 
@@ -586,9 +615,13 @@ COMPOSE(conv)
     numbers_of(a->dilation, v[2]);
     numbers_of(a->input_dilation, v[3]);
     for (int i = 0; i < a->size.n; i++) sizes[i] = size_at(c, a->size.v[i]);
-    struct conv g = { .n = a->size.n, .stride = v[0], .low = v[1], .dilation = v[2], .input_dilation = v[3],
-                      .groups = a->groups };
-    y[0] = conv_to(&g, c->x[0], c->x[1], sizes, a->high);
+    struct conv g = {
+        .n = a->size.n, .stride = v[0], .low = v[1], .dilation = v[2], .input_dilation = v[3], .groups = a->groups
+    };
+    if (composed_conv_by_group(c))
+        y[0] = conv_by_group(&g, grouped(c->x[0], a->groups), c->x[1], sizes, a->high);
+    else
+        y[0] = conv_to(&g, c->x[0], c->x[1], sizes, a->high);
 }
 
 /* dw[f, k, c] = sum over n, o of x[n, o stride - low + k dilation, c] y[n, o, f]: a convolution of the
@@ -600,9 +633,9 @@ COMPOSE(conv_weight)
     struct size sizes[3];
     mx x = c->x[0], w = mx_moveaxis(c->x[1], -1, 0); /* (F, o, N) */
     w = mx_moveaxis(w, 1, -1);
-    x = mx_unflatten(x, -1, 2, (int[]){ g, -1 });  /* (N, s, G, C) */
-    x = mx_moveaxis(mx_moveaxis(x, -1, 0), 1, -1); /* (C, s, G, N) */
-    x = mx_flatten(x, -2, -1);
+    x = mx_moveaxis(mx_moveaxis(grouped(x, g), -1, 0), 1, -1); /* (N, s, G, C) to (C, s, G, N) */
+    bool by_group = composed_conv_by_group(c);
+    x = by_group ? x : mx_flatten(x, -2, -1);
     if (is_nil(x) || is_nil(w))
         return;
     numbers_of(a->dilation, v[0]);
@@ -610,10 +643,11 @@ COMPOSE(conv_weight)
     numbers_of(a->stride, v[2]);
     numbers_of(a->input_dilation, v[3]);
     for (int i = 0; i < n; i++) sizes[i] = size_at(c, a->size.v[i]);
-    struct conv geometry = { .n = n, .stride = v[0], .low = v[1], .dilation = v[2], .input_dilation = v[3],
-                             .groups = g };
-    y[0] = mx_moveaxis(conv_to(&geometry, x, w, sizes, a->high), 0, -1); /* (C, k, F) to (k, F, C) */
-    y[0] = mx_moveaxis(y[0], -2, 0);
+    struct conv geometry = {
+        .n = n, .stride = v[0], .low = v[1], .dilation = v[2], .input_dilation = v[3], .groups = g
+    };
+    y[0] = by_group ? conv_by_group(&geometry, x, w, sizes, a->high) : conv_to(&geometry, x, w, sizes, a->high);
+    y[0] = mx_moveaxis(mx_moveaxis(y[0], 0, -1), -2, 0); /* (C, k, F) to (F, k, C) */
 }
 
 /* The matrices of a batch by their flat numbers. */

@@ -406,6 +406,7 @@ FORM(dynamic_slice_update)
     return outside_is(c, f, OUTSIDE_NOTHING);
 }
 
+/* Where the shape stays, the package's kernels end its process: its own functions make no Reduce of that. */
 FORM(reduction)
 {
     static const int codes[] = {
@@ -414,7 +415,7 @@ FORM(reduction)
     f->name = "Reduce";
     add_int(f, codes[enum_at(c, "fold")]);
     add_list(f, ints_at(c, "axes"));
-    return c->y[0]->dtype == composed_reduce_dtype(c);
+    return c->y[0]->dtype == composed_reduce_dtype(c) && (f->shapeless || !same_shape(c->x[0], c->y[0]));
 }
 
 FORM(arg_reduction)
@@ -463,7 +464,7 @@ FORM(convolution)
     add_list(f, input);
     add_int(f, int_at(c, "groups"));
     add_bool(f, false);
-    return !lends(size) && !cuts;
+    return !lends(size) && !cuts && !(f->portable && composed_conv_by_group(c));
 }
 
 FORM(fourier)

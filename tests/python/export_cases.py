@@ -1,6 +1,20 @@
 """Functions to export, for this package and for `mlx`: whoever uses them passes its mlx.core."""
 
 
+def ones_folded(mx, x, mask, ints):
+    """Every fold of axes of size 1 only: the shape stays."""
+    folds = [mx.sum, mx.prod, mx.min, mx.max, mx.all, mx.any]
+    y = [f(a, axis=0, keepdims=True) for f in folds for a in (x, mask, ints)]
+    y += [f(x[0, 0]) for f in folds] + [
+        f(x, axis=0) for f in [mx.mean, mx.var, mx.median, mx.logsumexp, mx.linalg.norm]
+    ]
+    return [*y, *[f(x, axis=0) for f in [mx.argmin, mx.argmax, mx.cumsum, mx.cummax, mx.softmax, mx.sort, mx.argsort]]]
+
+
+def grouped3d_gradients(mx, x, w):
+    return mx.grad(lambda x, w: (mx.conv3d(x, w, stride=(1, 2, 1), groups=2) ** 2).sum(), argnums=(0, 1))(x, w)
+
+
 def more(mx):
     """What the table has no sample of: name, function, inputs.  For either package."""
     import mlx.nn as nn
@@ -53,6 +67,18 @@ def more(mx):
         mx.grad(lambda w, x: (mx.conv1d(x, w, groups=2, dilation=2) ** 3).sum()),
         [mx.sin(mx.arange(24).reshape(4, 3, 2).astype(mx.float32)), mx.cos(mx.arange(64).reshape(2, 8, 4))],
     )
+    deep = [mx.sin(mx.arange(360).reshape(2, 3, 5, 3, 4)), mx.cos(mx.arange(96).reshape(6, 2, 2, 2, 2))]
+    yield "gradient of grouped conv3d", lambda x, w: grouped3d_gradients(mx, x, w), deep
+    yield (
+        "grouped conv in three dimensions",
+        lambda x, w: (
+            mx.conv_general(x, w, (1, 2, 1), ([1, 0, 2], [0, 2, 1]), (1, 1, 2), (2, 1, 1), groups=2, flip=True),
+            mx.conv_transpose3d(x, w, stride=2, groups=2),
+        ),
+        deep,
+    )
+    yield "folds of one element", lambda *x: ones_folded(mx, *x), [x[:1], x[:1] > 0, (x[:1] * 100).astype(mx.int16)]
+    yield "median of an odd number", lambda x: mx.median(x[:3], axis=0), [x]
     yield (
         "gradient of attention",
         mx.grad(
@@ -109,6 +135,12 @@ def any_shape(mx):
         lambda x, y: mx.concatenate([x, y], axis=0),
         [ramp(2, 3), ramp(1, 3)],
         [ramp(4, 2), ramp(3, 2)],
+    )
+    yield (
+        "grouped conv3d",
+        lambda x, w: (mx.conv3d(x, w, groups=2), *grouped3d_gradients(mx, x, w)),
+        [ramp(2, 3, 4, 3, 4), ramp(6, 2, 2, 2, 2)],
+        [ramp(3, 2, 5, 6, 4), ramp(6, 2, 2, 2, 2)],
     )
     table = ramp(10, 3)
     yield "lookup", lambda i: table[i] * 2, [mx.array([1, 2])], [mx.array([4, 9, 0])]

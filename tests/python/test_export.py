@@ -518,3 +518,23 @@ def test_convolutions_without_negative_padding(tmp_path, case, derivative):
     assert paddings and all(n >= 0 for both in paddings for n in sum(both, []))
     mx.export_function(path, f, x, w)
     np.testing.assert_allclose(mx.import_function(path)(x, w)[0], f(x, w), rtol=1e-4, atol=1e-4)
+
+
+def test_folds_of_axes_of_size_1_are_no_reductions(path):
+    """Which end the process of the `mlx` package where the shape stays."""
+    x = mx.ones((1, 5, 1))
+    folds = [mx.sum, mx.prod, mx.min, mx.max, mx.all, mx.any]
+    mx.export_function(path, lambda x: [f(x, axis=(0, 2), keepdims=True) for f in folds], x)
+    assert "Reduce" not in mx.inspect_function(path)["traces"][0]["operations"]
+    mx.export_function(path, lambda x: [f(x, axis=(0, 1)) for f in folds], x)
+    assert mx.inspect_function(path)["traces"][0]["operations"]["Reduce"] == len(folds)
+    mx.export_function(path, lambda x: mx.sum(x, axis=0), x, shapeless=True)
+    assert mx.import_function(path)(mx.ones((3, 2, 2)))[0].tolist() == [[3.0, 3.0], [3.0, 3.0]]
+
+
+def test_groups_in_three_dimensions_are_a_convolution_each(path):
+    x, w = mx.ones((1, 3, 3, 3, 4)), mx.ones((2, 2, 2, 2, 2))
+    mx.export_function(path, lambda x, w: mx.conv3d(x, w, groups=2), x, w)
+    assert mx.inspect_function(path)["traces"][0]["operations"]["Convolution"] == 2
+    mx.export_function(path, lambda x, w: mx.conv3d(x, w, groups=2), x, w, portable=False)
+    assert mx.inspect_function(path)["traces"][0]["operations"] == {"Convolution": 1}
