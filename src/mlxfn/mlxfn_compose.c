@@ -46,13 +46,28 @@ COMPOSE(abs)
 COMPOSE(sigmoid) { y[0] = mx_reciprocal(mx_add(mx_scalar_like(1, c->x[0]), mx_exp(mx_negative(c->x[0])))); }
 COMPOSE(silu) { y[0] = mx_multiply(c->x[0], mx_sigmoid(c->x[0])); }
 
-COMPOSE(silu_slope)
+/* x as a factor of what is 0 where x is infinite. */
+static mx bounded(mx x)
 {
-    mx x = c->x[0], s = mx_sigmoid(x);
-    y[0] = mx_add(s, mx_multiply(s, mx_multiply(x, mx_sigmoid(mx_negative(x)))));
+    double most = x->dtype == DT_float64 ? DBL_MAX : FLT_MAX;
+    if (dtype_is_complex(x->dtype))
+        return x;
+    return mx_minimum(mx_maximum(x, mx_scalar_like(-most, x)), mx_scalar_like(most, x));
 }
 
-COMPOSE(sigmoid_slope) { y[0] = mx_multiply(mx_sigmoid(c->x[0]), mx_sigmoid(mx_negative(c->x[0]))); }
+/* Its parts cancel: half types are computed in float32. */
+COMPOSE(silu_slope)
+{
+    mx x = wide(c->x[0]), s = mx_sigmoid(x);
+    mx slope = mx_add(s, mx_multiply(mx_multiply(s, bounded(x)), mx_sigmoid(mx_negative(x))));
+    y[0] = mx_astype(slope, c->x[0]->dtype);
+}
+
+COMPOSE(sigmoid_slope)
+{
+    mx x = wide(c->x[0]);
+    y[0] = mx_astype(mx_multiply(mx_sigmoid(x), mx_sigmoid(mx_negative(x))), c->x[0]->dtype);
+}
 
 static mx complex_of(mx re, mx im)
 {
@@ -60,13 +75,14 @@ static mx complex_of(mx re, mx im)
     return mx_add(mx_astype(re, DT_complex64), i);
 }
 
-/* e^(a + bi) - 1 = (e^a - 1) cos b - 2 sin(b / 2)^2 + i e^a sin b */
+/* e^(a + bi) - 1 = (e^a - 1) cos b - 2 sin(b / 2)^2 + i e^a sin b, as far as the 1 matters: exp knows infinities. */
 COMPOSE(expm1)
 {
-    mx a = mx_real(c->x[0]), b = mx_imag(c->x[0]);
+    mx x = c->x[0], b = mx_imag(x), most = array_of_double(20, b->dtype), a = mx_minimum(mx_real(x), most);
     mx half = mx_square(mx_sin(mx_multiply(b, mx_scalar_like(0.5, b))));
     mx re = mx_subtract(mx_multiply(mx_expm1(a), mx_cos(b)), mx_add(half, half));
-    y[0] = complex_of(re, mx_multiply(mx_exp(a), mx_sin(b)));
+    mx near = complex_of(re, mx_multiply(mx_exp(a), mx_sin(b)));
+    y[0] = mx_where(mx_greater(mx_abs(mx_real(x)), most), mx_subtract(mx_exp(x), mx_scalar_like(1, x)), near);
 }
 
 COMPOSE(logsumexp_parts)

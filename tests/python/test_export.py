@@ -6,6 +6,7 @@ import pathlib
 import weakref
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 
@@ -538,3 +539,32 @@ def test_groups_in_three_dimensions_are_a_convolution_each(path):
     assert mx.inspect_function(path)["traces"][0]["operations"]["Convolution"] == 2
     mx.export_function(path, lambda x, w: mx.conv3d(x, w, groups=2), x, w, portable=False)
     assert mx.inspect_function(path)["traces"][0]["operations"] == {"Convolution": 1}
+
+
+@pytest.mark.parametrize("t", [mx.float16, mx.bfloat16, mx.float32, mx.float64])
+def test_slopes_of_sigmoid_and_silu_keep_their_accuracy(path, t):
+    x = mx.array([-np.inf, -20.0, -5.0, -1.28, -0.0, 1.0, 7.0, np.inf]).astype(t, stream=mx.cpu)
+
+    def slopes(x):
+        return [mx.grad(lambda x, f=f: f(x).sum())(x) for f in (nn.silu, mx.sigmoid)]
+
+    mx.export_function(path, slopes, x)
+    z = np.array(x.astype(mx.float64, stream=mx.cpu))
+    s, other = 1 / (1 + np.exp(-z)), 1 / (1 + np.exp(z))
+    want = [s * (1 + np.nan_to_num(z) * other), s * other]
+    eps = float(mx.finfo(t).eps)
+    for got, w in zip(mx.import_function(path)(x), want, strict=True):
+        assert got.dtype == t
+        np.testing.assert_allclose(np.array(got.astype(mx.float64, stream=mx.cpu)), w, rtol=eps, atol=1e-7)
+
+
+@pytest.mark.parametrize("shapeless", [False, True])
+def test_expm1_of_complex_numbers_at_its_ends(path, shapeless):
+    x = mx.array(
+        [200, -np.inf, 200 + 1j, 200 + 3j, 1e-6 + 1e-7j, 19.9 + 1j, 20.1 + 1j, -30 + 2j, complex(-np.inf, np.inf)]
+    )
+    mx.export_function(path, mx.expm1, x, shapeless=shapeless)
+    got, want = np.array(mx.import_function(path)(x)[0]), np.array(mx.expm1(x))
+    for a, b in ((got.real, want.real), (got.imag, want.imag)):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert got[0] == complex(np.inf, 0) and got[-1] == -1
