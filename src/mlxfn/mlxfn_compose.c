@@ -14,6 +14,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/linalg.h"
+#include "ops/matmul.h"
 #include "ops/quantize.h"
 #include "ops/reduce.h"
 #include "ops/rules.h"
@@ -271,12 +272,28 @@ COMPOSE(fft)
     y[0] = scale == 1 ? x : mx_multiply(x, mx_scalar_like(scale, x));
 }
 
+/* The scalars of primitives are of float32, which is not all that float64 needs. */
+bool composed_scalar_fits(double scalar, enum dtype t) { return t != DT_float64 || (float)scalar == scalar; }
+
+COMPOSE(addmm)
+{
+    const struct addmm_args *a = c->args;
+    mx product = mx_matmul(c->x[0], c->x[1]), plus = c->x[2];
+    product = mx_multiply(mx_scalar_like(a->alpha, product), product);
+    y[0] = mx_add(product, mx_multiply(mx_scalar_like(a->beta, plus), plus));
+}
+
 /* x H is H x for sizes that are a power of two; else by the matrix. */
 COMPOSE(hadamard)
 {
     const struct hadamard_args *a = c->args;
     mx x = c->x[0];
     int n = dim(x, -1);
+    if (!composed_scalar_fits(a->scale, x->dtype)) {
+        mx sums = mx_infer(c->op, &(struct hadamard_args){ 1, a->transposed }, 1, &x);
+        y[0] = mx_multiply(sums, mx_scalar_like(a->scale, sums));
+        return;
+    }
     mx h = mx_hadamard_transform(mx_eye(n, n, 0, DT_float32), &a->scale);
     y[0] = mx_astype(mx_matmul(wide(x), mx_swapaxes(h, 0, 1)), x->dtype);
 }

@@ -24,6 +24,8 @@ enum dtype composed_reduce_dtype(const struct call *c);
 bool composed_fft_is_plain(const struct fft_args *a);
 /* Has it groups in three dimensions, for which the mlx package has no kernel? */
 bool composed_conv_by_group(const struct call *c);
+/* Can a primitive on numbers of this type hold the scalar? */
+bool composed_scalar_fits(double scalar, enum dtype t);
 /* Do scales have the type of x, and batches of the packed matrix that of x? */
 bool composed_packed_fits(const struct call *c);
 /* The first of x along the axis, that many. */

@@ -436,9 +436,11 @@ FORM(softmax)
 FORM(addmm)
 {
     f->name = "AddMM";
-    add_float(f, real_at(c, "alpha"));
-    add_float(f, real_at(c, "beta"));
-    return true;
+    double alpha = real_at(c, "alpha"), beta = real_at(c, "beta");
+    enum dtype t = c->y[0]->dtype;
+    add_float(f, alpha);
+    add_float(f, beta);
+    return composed_scalar_fits(alpha, t) && composed_scalar_fits(beta, t);
 }
 
 FORM(convolution)
@@ -482,8 +484,10 @@ FORM(fourier)
 FORM(hadamard)
 {
     f->name = "Hadamard";
-    add_float(f, real_at(c, "scale"));
-    return !bool_at(c, "transposed") || hadamard_odd(dim(c->x[0], -1)) == 1;
+    double scale = real_at(c, "scale");
+    add_float(f, scale);
+    bool turned = bool_at(c, "transposed") && hadamard_odd(dim(c->x[0], -1)) != 1;
+    return !turned && composed_scalar_fits(scale, c->x[0]->dtype);
 }
 
 FORM(quantize)

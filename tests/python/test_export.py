@@ -568,3 +568,19 @@ def test_expm1_of_complex_numbers_at_its_ends(path, shapeless):
     for a, b in ((got.real, want.real), (got.imag, want.imag)):
         np.testing.assert_allclose(a, b, rtol=1e-6)
     assert got[0] == complex(np.inf, 0) and got[-1] == -1
+
+
+@pytest.mark.parametrize("n", [8, 12])
+def test_scalars_of_float64_are_kept(path, n):
+    x = mx.arange(n * n, dtype=mx.float64, stream=mx.cpu).reshape(n, n)
+
+    def f(x):
+        with mx.stream(mx.cpu):
+            h = mx.grad(lambda x: (mx.hadamard_transform(x) * x).sum())(x)
+            return mx.hadamard_transform(x), h, mx.hadamard_transform(x, 0.1), mx.addmm(x, x, x, alpha=0.1, beta=0.3)
+
+    mx.export_function(path, f, x)
+    for got, want in zip(mx.import_function(path)(x), f(x), strict=True):
+        np.testing.assert_allclose(np.array(got), np.array(want), rtol=1e-14, atol=1e-12)
+    y = np.arange(n * n).reshape(n, n)
+    np.testing.assert_allclose(np.array(mx.import_function(path)(x)[3]), 0.1 * (y @ y) + 0.3 * y, rtol=1e-14)
