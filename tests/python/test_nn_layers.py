@@ -260,6 +260,17 @@ def test_batch_norm(rng, shape):
     close(layer.running_mean, mean)
 
 
+@pytest.mark.parametrize(
+    "weights, inputs, kept",
+    [("float16", "float16", "float16"), ("float32", "bfloat16", "float32"), ("float16", "float32", "float32")],
+)
+def test_batch_norm_keeps_the_dtype_of_its_statistics(weights, inputs, kept):
+    layer = nn.BatchNorm(3)
+    layer.set_dtype(getattr(mx, weights))
+    layer(mx.ones((4, 3), getattr(mx, inputs)))
+    assert layer.running_mean.dtype == layer.running_var.dtype == getattr(mx, kept)
+
+
 def test_batch_norm_without_tracking(rng):
     layer = nn.BatchNorm(3, track_running_stats=False, affine=False)
     assert layer.parameters() == {}

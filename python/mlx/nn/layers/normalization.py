@@ -220,13 +220,15 @@ class BatchNorm(_Affine):
             var = mx.mean(mx.square(wide - mean), axis=axes)
             if self.track_running_stats:
                 mx._of_any_size(x, "BatchNorm in training, which counts the values")
-                self._track(mean, var, math.prod(x.shape[:-1]))
+                self._track(mean, var, math.prod(x.shape[:-1]), x.dtype)
             y = (wide - mean) * mx.rsqrt(var + self.eps)
         return self._scale_and_shift(y.astype(x.dtype))
 
-    def _track(self, mean, var, n):
+    def _track(self, mean, var, n, dtype):
         if n < 2:
             raise mx.Error("[BatchNorm] training needs more than one value per channel")
         keep, new = 1 - self.momentum, self.momentum
-        self.running_mean = keep * self.running_mean + new * mx.stop_gradient(mean)
-        self.running_var = keep * self.running_var + (new * n / (n - 1)) * mx.stop_gradient(var)
+        mean, var = new * mx.stop_gradient(mean), (new * n / (n - 1)) * mx.stop_gradient(var)
+        dtype = mx.result_type(self.running_mean, dtype)  # not that of the sums, which half types have in float32
+        self.running_mean = (keep * self.running_mean + mean).astype(dtype)
+        self.running_var = (keep * self.running_var + var).astype(dtype)
