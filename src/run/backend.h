@@ -38,6 +38,8 @@ struct batch {
     int first; /* number of the first entry on the tape */
     struct event *done;
     bool now; /* somebody waits for it: failures are theirs alone, not the stream's */
+    uint64_t turn; /* its number on its queue, whose batches run in order */
+    bool reserved; /* the queue is idle, and kept so, until it runs */
     struct batch *next;
 };
 

@@ -39,7 +39,7 @@ static void *work(void *arg)
     struct batch_queue *q = arg;
     pthread_mutex_lock(&q->lock);
     for (;;) {
-        while (employed(q) && (q->busy || !q->first))
+        while (employed(q) && (q->busy || !q->first || q->first->turn != q->done + 1))
             pthread_cond_wait(&q->changed, &q->lock);
         if (!employed(q))
             break;
@@ -105,14 +105,15 @@ int queue_submit(struct stream *s, struct batch *b, bool here)
     struct batch_queue *q = s->queue;
     b->next = NULL;
     pthread_mutex_lock(&q->lock);
-    q->given++;
-    bool idle = !q->busy && !q->first;
+    b->turn = ++q->given;
+    bool idle = q->done + 1 == b->turn;
     if (!q->started && !(here && idle))
         q->started = !pthread_create(&q->worker, NULL, work, q);
-    here = idle && (here || !q->started); /* also where no thread is to be had */
-    if (here) {
+    here = (here && idle) || !q->started; /* where no thread is to be had every thread runs what it submits */
+    b->reserved = here && idle;
+    if (b->reserved) {
         q->busy = true;
-    } else {
+    } else if (!here) {
         if (q->first)
             q->last->next = b;
         else
@@ -124,23 +125,16 @@ int queue_submit(struct stream *s, struct batch *b, bool here)
     return here;
 }
 
-/* The next batch of a queue that has no worker, which is then busy. */
-static struct batch *left_over(struct batch_queue *q)
-{
-    pthread_mutex_lock(&q->lock);
-    struct batch *b = q->started || q->busy ? NULL : q->first;
-    if (b) {
-        q->first = b->next;
-        q->busy = true;
-    }
-    pthread_mutex_unlock(&q->lock);
-    return b;
-}
-
+/* Batches are submitted in an order in which they can run, and threads run theirs in that order: the first of all that
+ * are left need not wait for any other. */
 void queue_run_now(struct stream *s, struct batch *b)
 {
-    for (struct batch_queue *q = s->queue; b; b = left_over(q))
-        run_one(q, b);
+    struct batch_queue *q = s->queue;
+    pthread_mutex_lock(&q->lock);
+    while (!b->reserved && (q->busy || q->done + 1 != b->turn)) pthread_cond_wait(&q->changed, &q->lock);
+    q->busy = true;
+    pthread_mutex_unlock(&q->lock);
+    run_one(q, b);
 }
 
 int queue_synchronize(struct stream *s)

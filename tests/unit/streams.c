@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -149,9 +151,54 @@ static void no_stream_without_a_queue(void **state)
     assert_true(n > 3); /* the stream, its queue */
 }
 
+/* What threads do that run what they submit, on two streams that need each other in turns. */
+static void *turns(void *arg)
+{
+    struct stream *const *s = arg;
+    mx_own x = { 0 };
+    for (int k = 0; k < 50; k++) {
+        {
+            MX_SCOPE(s[0]);
+            mx_keep(&x, array_of_double(1, DT_float32));
+        }
+        for (int i = 0; i < 5; i++) {
+            MX_SCOPE(s[i % 2]);
+            mx_keep(&x, mx_add(x.it, x.it));
+        }
+        if (mx_eval(1, &x.it) || *(float *)array_host(x.it) != 32)
+            _exit(2);
+    }
+    mx_drop(&x);
+    return NULL;
+}
+
+/* In a child that may start no thread but one: work runs where it is waited for, in the order of submission. */
+static void no_worker_to_be_had(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        struct device cpu = { DEVICE_CPU, 0 };
+        struct stream *s[2] = { stream_new(cpu), stream_new(cpu) };
+        pthread_t beside;
+        struct rlimit none = { 0, 0 };
+        if (pthread_create(&beside, NULL, turns, s) || setrlimit(RLIMIT_NPROC, &none) || (!getuid() && setuid(65534)))
+            _exit(3);
+        turns(s);
+        pthread_join(beside, NULL);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_worker_to_be_had),
         cmocka_unit_test(overlap),
         cmocka_unit_test(cleared_meanwhile),
         cmocka_unit_test(clears),
