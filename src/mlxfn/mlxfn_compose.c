@@ -416,21 +416,19 @@ COMPOSE(svd)
     y[2] = composed_first(out[2], -2, size_of(out[1], -1));
 }
 
-/* A triangle by its inverse; other matrices by an orthogonal factor and a triangle. */
+/* By the inverse, which says which matrices are singular; what that loses is solved for once more. */
 COMPOSE(solve)
 {
     const struct part_args *p = c->args;
-    mx a = c->x[0], b = c->x[1], qr[2];
+    mx a = c->x[0], b = c->x[1];
     struct size square[MX_MAX_NDIM];
     int n = sizes_like(a, square);
     square[n - 1] = square[n - 2];
     a = mx_sizes_checked(a, n, square);
-    if (p->part == PART_ALL) {
-        mx_qr(a, qr);
-        a = qr[1];
-        b = mx_matmul(linalg_adjoint(qr[0]), b);
-    }
-    y[0] = mx_matmul(mx_tri_inv(a, p->part != PART_LOWER), b);
+    mx inverse = p->part == PART_ALL ? mx_inv(a) : mx_tri_inv(a, p->part != PART_LOWER);
+    y[0] = mx_matmul(inverse, b);
+    if (p->part == PART_ALL)
+        y[0] = mx_add(y[0], mx_matmul(inverse, mx_subtract(b, mx_matmul(a, y[0]))));
 }
 
 COMPOSE(pinv)

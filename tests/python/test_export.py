@@ -584,3 +584,18 @@ def test_scalars_of_float64_are_kept(path, n):
         np.testing.assert_allclose(np.array(got), np.array(want), rtol=1e-14, atol=1e-12)
     y = np.arange(n * n).reshape(n, n)
     np.testing.assert_allclose(np.array(mx.import_function(path)(x)[3]), 0.1 * (y @ y) + 0.3 * y, rtol=1e-14)
+
+
+@pytest.mark.parametrize("t", [mx.float32, mx.complex64])
+def test_solving_in_files_knows_singular_matrices(path, t):
+    a = mx.array([[[2.0, 1], [1, 3]], [[1e-4, 1], [1, 1]], [[1, 1], [1, 1.001]]]).astype(t)
+    b = mx.array([[1.0, 2], [3, 4]]).astype(t)
+    mx.export_function(path, lambda a, b: mx.linalg.solve(a, b, stream=mx.cpu), a, b)
+    solve = mx.import_function(path)
+    want = np.linalg.solve(np.array(a).astype(np.complex128), np.array(b).astype(np.complex128))
+    np.testing.assert_allclose(np.array(solve(a, b)[0]), want, rtol=1e-3, atol=1e-6)
+    residual = np.array(a) @ np.array(solve(a, b)[0]) - np.array(b)
+    assert np.abs(residual).max() < 1e-6 * np.abs(want).max()
+    for singular in ([[1.0, 1], [1, 1]], [[1, 2], [2, 4]], [[0, 0], [0, 0]]):
+        with pytest.raises(ValueError, match="singular"):
+            mx.eval(solve(mx.stack([a[0], mx.array(singular).astype(t), a[1]]), b))
