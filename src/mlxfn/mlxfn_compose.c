@@ -207,13 +207,48 @@ COMPOSE(reduce)
     y[0] = mx_astype(mx_reduce(x, (enum fold)a->fold, axes, a->axes.n, true), t);
 }
 
-/* Of integers, whose products have no primitive. */
+/* Byte i of integers without a sign. */
+static mx byte_of(mx x, int i)
+{
+    x = i ? mx_right_shift(x, array_of_int(8 * i, x->dtype)) : x;
+    return mx_astype(mx_bitwise_and(x, array_of_int(255, x->dtype)), DT_float32);
+}
+
+/* The product of integers without a sign by those of their bytes, as many at a time as float32 is exact for. */
+static mx product_of_bytes(mx a, mx b)
+{
+    enum { AT_ONCE = 256 };
+    mx sum = NULL;
+    for (int k = 0, n = dim(a, -1), bytes = (int)itemsize(a); k < n; k += AT_ONCE) {
+        int end = k + AT_ONCE < n ? k + AT_ONCE : n;
+        mx u = mx_slice_axis(a, -1, k, end, 1), v = mx_slice_axis(b, -2, k, end, 1);
+        for (int i = 0; i < bytes; i++)
+            for (int j = 0; i + j < bytes && !mx_failed(); j++) {
+                mx part = mx_matmul(byte_of(u, i), byte_of(v, j));
+                part = mx_astype(mx_astype(part, DT_uint32), a->dtype);
+                part = i + j ? mx_left_shift(part, array_of_int(8 * (i + j), a->dtype)) : part;
+                sum = sum ? mx_add(sum, part) : part;
+            }
+    }
+    return sum;
+}
+
+/* Of integers, whose products have no primitive: as a sum of all products where these are few. */
 COMPOSE(matmul)
 {
-    mx a = mx_expand_dims(c->x[0], last, 1), b = mx_expand_dims(c->x[1], (int[]){ -3 }, 1);
-    enum fold f = a->dtype == DT_bool_ ? FOLD_ANY : FOLD_SUM;
-    mx product = a->dtype == DT_bool_ ? mx_logical_and(a, b) : mx_multiply(a, b);
-    y[0] = mx_astype(mx_reduce(product, f, (int[]){ -2 }, 1, false), c->y[0]->dtype);
+    static const enum dtype of_size[] = { [1] = DT_uint8, [2] = DT_uint16, [4] = DT_uint32, [8] = DT_uint64 };
+    mx a = c->x[0], b = c->x[1];
+    if (a->dtype == DT_bool_) {
+        mx count = mx_matmul(mx_astype(a, DT_float32), mx_astype(b, DT_float32));
+        y[0] = mx_greater(count, mx_scalar_like(0, count));
+    } else if (shapeless() || c->y[0]->size * dim(a, -1) <= 1 << 16) {
+        mx product = mx_multiply(mx_expand_dims(a, last, 1), mx_expand_dims(b, (int[]){ -3 }, 1));
+        y[0] = mx_sum(product, (int[]){ -2 }, 1, false);
+    } else {
+        enum dtype t = of_size[itemsize(a)];
+        y[0] = product_of_bytes(mx_astype(a, t), mx_astype(b, t));
+    }
+    y[0] = mx_astype(y[0], c->y[0]->dtype);
 }
 
 /* Numbers of matrices as they are written: uint32, from the first on. */

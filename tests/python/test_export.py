@@ -599,3 +599,20 @@ def test_solving_in_files_knows_singular_matrices(path, t):
     for singular in ([[1.0, 1], [1, 1]], [[1, 2], [2, 4]], [[0, 0], [0, 0]]):
         with pytest.raises(ValueError, match="singular"):
             mx.eval(solve(mx.stack([a[0], mx.array(singular).astype(t), a[1]]), b))
+
+
+@pytest.mark.parametrize("t", ["bool", "int8", "uint16", "int32", "int64"])
+def test_products_of_integers_in_files_are_exact_and_small(path, t):
+    low, high = (0, 1) if t == "bool" else (np.iinfo(t).min, np.iinfo(t).max)
+    rng = np.random.default_rng(0)
+    a, b = [rng.integers(low, high, shape, "int64", endpoint=True).astype(t) for shape in ((2, 9, 300), (30, 300))]
+    mx.export_function(path, mx.inner, mx.array(a), mx.array(b))
+    mx.eval(want := mx.import_function(path)(mx.array(a), mx.array(b))[0])
+    np.testing.assert_array_equal(np.array(want), np.inner(a, b))
+    x = mx.zeros((32, 32, 256), getattr(mx, t if t != "bool" else "bool_"))
+    mx.export_function(path, mx.inner, x, x)
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    (y,) = mx.import_function(path)(x, x)
+    mx.eval(y)
+    assert mx.get_peak_memory() - before < 16 * max(y.nbytes, 4 * y.size)  # all products are 256 times as many
