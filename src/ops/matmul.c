@@ -183,8 +183,7 @@ static mx product_of_any_shape(mx a, mx b, mx plus, const struct addmm_args *arg
     mx y = mx_infer(&op_matmul, NULL, 2, x);
     if (!plus || is_nil(y))
         return y;
-    plus = mx_multiply(mx_scalar_like(args->beta, plus), plus);
-    return mx_add(mx_multiply(mx_scalar_like(args->alpha, y), y), mx_broadcast_like(plus, y));
+    return mx_infer(&op_addmm, args, 3, (mx[]){ x[0], x[1], mx_broadcast_like(plus, y) });
 }
 
 /* Operands of one dtype and at least two dimensions; plus NULL: no sum. */

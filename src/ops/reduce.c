@@ -223,7 +223,7 @@ static mx count_of(const char *name, mx x, const int *axes, int n, double ddof, 
     int a[MX_MAX_NDIM];
     if (!shapeless() || !x->tracer) {
         double m = count(name, x, axes, n) - ddof;
-        return array_of_double(m > 0 ? m : 0, t);
+        return array_of_double(m < 0 ? 0 : m, t);
     }
     if ((n = axes_of(name, axes, n, x->ndim, a)) < 0)
         return MX_NIL;

@@ -416,3 +416,30 @@ def test_exclusive_scans_of_short_axes(scan, reverse, tmp_path):
             assert mx.import_function(ours)(x[:n])[0].tolist() == want[0]
             if n:  # or it refuses
                 assert mx.import_function(portable)(x[:n])[0].tolist() == want[0]
+
+
+@pytest.mark.parametrize("alpha, beta", [(-1.0, 1.0), (0.5, 10.0), (1.0, 0.0)])
+def test_real_factors_of_complex_sums(alpha, beta):
+    """Keep infinities: they do not meet the imaginary part that a real number does not have."""
+    compiled = mx.compile(lambda c, a: mx.addmm(c, a, a, alpha, beta), shapeless=True)
+    one, inf = mx.array([[1 + 0j]]), mx.array([[float("inf") + 0j]])
+    for c, a in (one, one), (inf, one), (one, inf):
+        assert str(compiled(c, a)) == str(mx.addmm(c, a, a, alpha, beta))
+
+
+def test_differences_of_a_high_order_end_with_the_axis():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return mx.diff(x, 10**6)
+
+    compiled = mx.compile(f, shapeless=True)
+    assert compiled(mx.ones((1, 1))).shape == (1, 0) and compiled(mx.ones((3, 5))).shape == (3, 0)
+    assert len(calls) == 2
+
+
+def test_a_deviation_by_no_number_is_none():
+    for f in (mx.std, mx.var):
+        compiled = mx.compile(lambda x: f(x, ddof=float("nan")), shapeless=True)  # noqa: B023
+        assert str(compiled(mx.ones(3))) == str(f(mx.ones(3), ddof=float("nan"))) == "array(nan, dtype=float32)"
