@@ -100,7 +100,9 @@ static bool port_write(struct writer *self, const void *data, size_t n)
 {
     const struct port *p = ((struct port_writer *)self)->port;
     p->vtable.write(p->desc, data, n);
-    return is_good(p);
+    if (!is_good(p))
+        mx_fail_as(MX_RUNTIME, "[save] %s: could not write %zu bytes: the writer is not good any more", self->label, n);
+    return !mx_failed();
 }
 
 static bool is_usable(const char *func, const struct port *p)

@@ -57,7 +57,7 @@ int64_t shape_size(const char *op, int ndim, const int *shape)
         }
         /* 16 bytes are the most an element may take, so byte counts fit as well. */
         if (__builtin_mul_overflow(size, (int64_t)shape[i], &size) || size > INT64_MAX / 16) {
-            mx_fail("[%s] expected sizes whose product fits 63 bits in bytes, got shape %s", op,
+            mx_fail("[%s] expected sizes whose product fits 63 bits in bytes, 16 for each element, got shape %s", op,
                     shape_text(ndim, shape));
             return -1;
         }

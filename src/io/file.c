@@ -109,7 +109,8 @@ bool io_write(struct writer *w, const void *data, size_t n)
 {
     if (n == 0 || w->write(w, data, n))
         return true;
-    mx_fail_as(MX_RUNTIME, "[save] %s: could not write %zu bytes: %s", w->label, n, strerror(errno));
+    if (!mx_failed())
+        mx_fail_as(MX_RUNTIME, "[save] %s: could not write %zu bytes: %s", w->label, n, strerror(errno));
     return false;
 }
 

@@ -73,6 +73,11 @@ int body_of(struct body *b, bool whole, uint32_t clock, struct mx_list *in, cons
     if (between != g)
         object_release((struct object *)between);
     object_release((struct object *)g);
+    if (b->g && b->g->loops >= LOOPS_MOST) {
+        mx_fail("[control] expected at most %d loops and branches in each other", LOOPS_MOST);
+        object_release(&b->g->object);
+        b->g = NULL;
+    }
     if (b->g)
         graph_simplify(b->g);
     return !b->g;

@@ -37,6 +37,19 @@ static void note_open(struct graph *g)
         g->open |= g->r.foreign[g->r.roots[k]];
 }
 
+static void note_loops(struct graph *g)
+{
+    for (int i = 0; i < g->r.n; i++) {
+        const struct node *n = g->r.entries[i].node;
+        for (const struct field *f = n->op->fields; f && f->name; f++) {
+            struct object *o = f->kind == F_OBJECT ? *(struct object **)((char *)n->args + f->offset) : NULL;
+            const struct graph *in = graph_of_object(o);
+            if (in && in->loops >= g->loops)
+                g->loops = in->loops + 1;
+        }
+    }
+}
+
 static int record_dependent(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[],
                             uint32_t clock)
 {
@@ -58,6 +71,7 @@ static struct graph *graph_from(recorder *how, uint32_t clock, int n, const mx i
         return NULL;
     }
     note_open(g);
+    note_loops(g);
     return g;
 }
 

@@ -11,10 +11,12 @@
 #include "transform/transform.h"
 #include "transform/walk.h"
 
+enum { LOOPS_MOST = 100 }; /* in each other, of some 4 KB of stack each where they run, more in derivatives */
 struct graph {
     struct object object;
     struct recording r; /* value i is input i; r.roots are the values of n_out results, n_read and n_check more */
     int n_in, n_out;
+    int loops; /* how many loops and branches are in each other */
     /* Of a graph for any shape: the values whose shapes the function looked at. */
     bool any_shape;
     int n_read;

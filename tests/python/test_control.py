@@ -997,3 +997,19 @@ def test_results_of_several_results_are_told_apart():
     for body in (f, checkpointed, by_rule):
         for got, want in zip(grad(body), grad(plain), strict=True):
             assert mx.allclose(got, want)
+
+
+@pytest.mark.parametrize("nest", ["cond", "scan", "while_loop"])
+def test_loops_in_each_other_have_an_end(nest):
+    """Each takes stack where it runs."""
+    x = mx.ones(2)
+    inner = {
+        "cond": lambda f: lambda a: mx.cond(a.sum() > 0, f, lambda b: b, a),
+        "scan": lambda f: lambda a: mx.scan(lambda c, _: (f(c), None), a, length=1)[0],
+        "while_loop": lambda f: lambda a: mx.while_loop(lambda b: b[0] < 0, f, a),
+    }[nest]
+    f = mx.compile(lambda a: a + 1)
+    with pytest.raises(ValueError, match="100 loops and branches in each other"):
+        for _ in range(200):
+            f = mx.compile(inner(f))
+            f(x)

@@ -170,7 +170,8 @@ MLX_API int mlx_array_dim(const mlx_array arr, int dim);
 /* The type of the elements. */
 MLX_API mlx_dtype mlx_array_dtype(const mlx_array arr);
 
-/* Computes the array and everything it needs, and waits for it. */
+/* Computes the array and everything it needs, and waits for it.  Much of that happens on the calling thread, which
+ * needs 512 KB of stack, and more for derivatives of loops in many others. */
 MLX_API int mlx_array_eval(mlx_array arr);
 
 /* Reading one element.  The array must have exactly one element, of whatever dimensions; it is

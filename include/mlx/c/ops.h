@@ -638,7 +638,7 @@ MLX_API int mlx_addmm(mlx_array *res, const mlx_array c, const mlx_array a, cons
                       float alpha, float beta, const mlx_stream s);
 
 /* Elements by index.  Indices are integers; a negative one counts from the end.  An index out of
- * range fails when the result is evaluated. */
+ * range reads the nearest element, and a write there is left out, unless that is made an error (error.h). */
 
 /* The elements of a, in row-major order, at the indices, in their shape. */
 MLX_API int mlx_take(mlx_array *res, const mlx_array a, const mlx_array indices,
@@ -658,8 +658,9 @@ MLX_API int mlx_put_along_axis(mlx_array *res, const mlx_array a, const mlx_arra
                                const mlx_array values, int axis, const mlx_stream s);
 
 /* a with the elements of `src`, row by row, in place of those where `mask` is true.  The mask has the
- * shape of a, or of its first dimensions, and stands for all of the others.  Fewer elements than places
- * are an error when the result is computed; any more are left out. */
+ * shape of a, or of its first dimensions, and stands for all of the others.  Where there are fewer
+ * elements than places the last one is repeated, as an index out of range reads the nearest element (see
+ * error.h); any more are left out. */
 MLX_API int mlx_masked_scatter(mlx_array *res, const mlx_array a, const mlx_array mask,
                                const mlx_array src, const mlx_stream s);
 
@@ -893,8 +894,8 @@ MLX_API int mlx_logcumsumexp(mlx_array *res, const mlx_array a, int axis, bool r
 
 /* The products of pairs of matrices: lhs_indices and rhs_indices, integers that broadcast to the
  * shape of the result's batch, are flat numbers of matrices in the batches of a and b (all but the
- * last two dimensions); an empty handle takes all of them in order.  An index out of range fails
- * when the result is evaluated. */
+ * last two dimensions); an empty handle takes all of them in order.  An index out of range is as
+ * error.h says. */
 MLX_API int mlx_gather_mm(mlx_array *res, const mlx_array a, const mlx_array b,
                           const mlx_array lhs_indices, const mlx_array rhs_indices,
                           bool sorted_indices, const mlx_stream s);
