@@ -167,14 +167,15 @@ static int call_body(struct closure *self, int n, const mx x[], struct mx_list *
 static bool body_of(const char *state, uint64_t length, const char *name, int n, const mx captured[],
                     struct body_function *b)
 {
+    enum { DEPTH = 100 }; /* of some 4 KB of stack each */
     static _Thread_local int depth;
     struct fields s;
     uint64_t size = 0;
     *b = (struct body_function){ { { .refs = 1 }, call_body }, NULL, n, captured };
     if (!find(state, length, name, F_OBJECT, &s) || !take(&s, 8, &size) || size > (uint64_t)(s.end - s.at))
         mx_fail("[import_function] expected a graph '%s'", name);
-    else if (depth == LOOPS_MOST)
-        mx_fail("[import_function] loops in loops more than %d deep", LOOPS_MOST);
+    else if (depth == DEPTH)
+        mx_fail("[import_function] loops in loops more than %d deep", DEPTH);
     else {
         depth++;
         b->f = imported_of_bytes(s.at, size, name);

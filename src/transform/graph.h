@@ -11,7 +11,7 @@
 #include "transform/transform.h"
 #include "transform/walk.h"
 
-enum { LOOPS_MOST = 100 }; /* in each other, of some 4 KB of stack each where they run, more in derivatives */
+enum { LOOPS_MOST = 500 }; /* in each other: where they run each takes some 1 KB of stack, more in derivatives */
 struct graph {
     struct object object;
     struct recording r; /* value i is input i; r.roots are the values of n_out results, n_read and n_check more */

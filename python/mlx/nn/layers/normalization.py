@@ -228,7 +228,7 @@ class BatchNorm(_Affine):
         if n < 2:
             raise mx.Error("[BatchNorm] training needs more than one value per channel")
         keep, new = 1 - self.momentum, self.momentum
-        mean, var = new * mx.stop_gradient(mean), (new * n / (n - 1)) * mx.stop_gradient(var)
+        mean, var = mx.stop_gradient(mean) * new, mx.stop_gradient(var) * (new * n / (n - 1))
         dtype = mx.result_type(self.running_mean, dtype)  # not that of the sums, which half types have in float32
-        self.running_mean = (keep * self.running_mean + mean).astype(dtype)
-        self.running_var = (keep * self.running_var + var).astype(dtype)
+        self.running_mean = (self.running_mean * keep + mean).astype(dtype)
+        self.running_var = (self.running_var * keep + var).astype(dtype)
