@@ -398,7 +398,6 @@ static void dl_free(struct dl_export *e)
 static void delete_plain(struct dl_managed *m) { dl_free(m->manager); }
 static void delete_versioned(struct dl_versioned *m) { dl_free(m->manager); }
 
-/* A capsule that nobody took its content from. */
 /* A deleter may run Python code, which begins without an exception and takes care of its own. */
 static void dl_delete(struct dl_managed *plain, struct dl_versioned *versioned)
 {
@@ -412,6 +411,7 @@ static void dl_delete(struct dl_managed *plain, struct dl_versioned *versioned)
     error_put(error);
 }
 
+/* Capsules that nobody took the content from. */
 static void end_plain(PyObject *capsule)
 {
     if (!PyCapsule_IsValid(capsule, "dltensor"))
