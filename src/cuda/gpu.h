@@ -10,7 +10,7 @@
 #include "ops/op.h"
 #include "run/queue.h"
 
-enum { MAX_GPUS = 16, MODULES = 64, RING = 64 };
+enum { MAX_GPUS = 16, MODULES = 512, RING = 64 };
 
 struct gpu {
     struct memory memory; /* the first member */
@@ -50,6 +50,10 @@ void gpu_free(struct stream *s, void *p, size_t bytes);
 
 /* A kernel of a module by name: "elementwise_f32", "cu_add_f32".  NULL after mx_fail. */
 void *gpu_kernel(struct gpu *g, const char *module, const char *kernel);
+/* The same, found once on each device: cu_<kernel>_<suffix> of <module>_<suffix> for a type, with the suffixes of
+ * core/dtype.h; cu_<kernel> of <module> where t is DT_COUNT.  A slot belongs to one kernel. */
+struct gpu_found { void *_Atomic on[MAX_GPUS]; };
+void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, enum dtype t);
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 
@@ -63,7 +67,7 @@ struct gpu_run {
     bool keep;
 };
 typedef int gpu_run_fn(const struct gpu_run *r);
-/* NULL: the operation has no kernel for these operands. */
+/* NULL: the operation has no kernel for these operands (dispatch.c). */
 gpu_run_fn *gpu_runner(const struct node *n);
 
 /* Row-major memory for y[k]. */

@@ -1,6 +1,7 @@
 /* modules.c: loading kernels when they are first used. */
 #include "cuda/modules.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -63,4 +64,23 @@ void *gpu_kernel(struct gpu *g, const char *module, const char *kernel)
     if (e)
         mx_fail_as(MX_RUNTIME, "[cuda] kernel %s of %s: %s", kernel, module, cuda_error_text(e));
     return e ? NULL : f;
+}
+
+void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, enum dtype t)
+{
+    static const char *const suffix[DT_COUNT + 1] = {
+#define X(name, suffix, type, size, kind) [DT_##name] = "_" #suffix,
+        MX_DTYPES(X)
+#undef X
+        [DT_COUNT] = "",
+    };
+    void *f = atomic_load_explicit(&slot->on[g->number], memory_order_acquire);
+    if (f)
+        return f;
+    char of[64], name[64];
+    snprintf(of, sizeof of, "%s%s", module, suffix[t]);
+    snprintf(name, sizeof name, "cu_%s%s", kernel, suffix[t]);
+    f = gpu_kernel(g, of, name);
+    atomic_store_explicit(&slot->on[g->number], f, memory_order_release);
+    return f;
 }
