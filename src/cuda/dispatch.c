@@ -1,19 +1,11 @@
 /* dispatch.c: which operation runs how on a GPU. */
 #include "cuda/gpu.h"
 
-/* Says whether a runner takes these operands, whose shapes and dtypes are known and nothing more. */
-typedef bool takes_fn(const struct node *n);
-
-#define RUNNER(op, run, takes) \
-    gpu_run_fn run;            \
-    takes_fn takes;
-#include "cuda/runners.def"
-
 bool gpu_takes_all(const struct node *n) { return (void)n, true; }
 
 gpu_run_fn *gpu_runner(const struct node *n)
 {
-    static const struct { gpu_run_fn *run; takes_fn *takes; } runners[OP_COUNT] = {
+    static const struct { gpu_run_fn *run; gpu_takes_fn *takes; } runners[OP_COUNT] = {
 #define RUNNER(op, run, takes) [OP_##op] = { run, takes },
 #include "cuda/runners.def"
     };

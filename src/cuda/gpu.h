@@ -67,6 +67,12 @@ struct gpu_run {
     bool keep;
 };
 typedef int gpu_run_fn(const struct gpu_run *r);
+/* Says whether a runner takes the node's operands, whose shapes and dtypes are known and nothing more. */
+typedef bool gpu_takes_fn(const struct node *n);
+#define RUNNER(op, run, takes) \
+    gpu_run_fn run;            \
+    gpu_takes_fn takes;
+#include "cuda/runners.def"
 /* NULL: the operation has no kernel for these operands (dispatch.c). */
 gpu_run_fn *gpu_runner(const struct node *n);
 
