@@ -586,8 +586,9 @@ static PyMethodDef functions[] = {
       "one that has no value yet the operations are written that make it). With ``shapeless`` it can be called\n"
       "with other shapes of the same ranks, but sizes that ``fun`` reads stay what they were: a warning says so.\n"
       "An operation that only this library has is an error unless the keyword argument ``portable`` is False\n"
-      "(it is True); those of registered libraries are written either way. An older file stays as it is until\n"
-      "the new one is complete.\n\n"
+      "(it is True); those of registered libraries are written either way. For any shape, the mlx package runs\n"
+      "no Fourier transforms, factorizations, inverses and views of another dtype. An older file stays as it is\n"
+      "until the new one is complete.\n\n"
       "Instead of a path there may be a function: it is called with dicts that tell inputs, outputs, constants\n"
       "and operations one by one." },
     { "exporter", (PyCFunction)(void (*)(void))exporter, METH_VARARGS | METH_KEYWORDS,

@@ -146,7 +146,7 @@ struct running {
     struct cursor c;
     struct id_table at; /* values by id */
     int n, cap;
-    struct value { mx x; const struct spec *declared; struct spec *own; bool read; } *v;
+    struct value { mx x, narrow; const struct spec *declared; struct spec *own; bool read; } *v;
     bool again; /* shapes follow from the operands */
     uint64_t entry; /* where the one in hand begins */
 };
@@ -159,8 +159,8 @@ static bool known_to_file(void *ctx, uint64_t id)
     return k && r->f->first[*k] != r->entry;
 }
 
-/* The first one of an id stays. */
-static int define(struct running *r, uint64_t id, mx x, const struct spec *declared)
+/* The first one of an id stays.  `narrow` is x before it was broadcast. */
+static int define(struct running *r, uint64_t id, mx x, mx narrow, const struct spec *declared)
 {
     if (id_find(&r->at, id))
         return 0;
@@ -168,7 +168,7 @@ static int define(struct running *r, uint64_t id, mx x, const struct spec *decla
     if (!v)
         return 1;
     r->v = v;
-    v[r->n] = (struct value){ x, declared, NULL, false };
+    v[r->n] = (struct value){ x, narrow, declared, NULL, false };
     if (r->again) { /* what was declared goes with its entry */
         if (!(v[r->n].own = mx_malloc(sizeof *declared)))
             return 1;
@@ -201,7 +201,7 @@ static int constant(struct running *r, const struct mlxfn_entry *e)
     mx x = f->constants.v[*k].it;
     struct spec s = { .dtype = x->dtype, .ndim = x->ndim };
     memcpy(s.shape, x->shape, (size_t)x->ndim * sizeof(int));
-    return define(r, e->id, x, &s);
+    return define(r, e->id, x, x, &s);
 }
 
 /* What a builder said, with the place in the file; of bodies in bodies the innermost, which comes last. */
@@ -239,7 +239,7 @@ static int check_result(const struct running *r, const struct mlxfn_entry *e, in
 
 static int primitive(struct running *r, const struct mlxfn_entry *e)
 {
-    mx *x = mx_malloc(((size_t)e->nin + (size_t)e->nout + 1) * sizeof *x), *y = x + e->nin;
+    mx *x = mx_malloc((2 * (size_t)e->nin + (size_t)e->nout + 1) * sizeof *x), *narrow = x + e->nin, *y = narrow + e->nin;
     if (!x)
         return 1;
     int failed = 0;
@@ -253,6 +253,7 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
             break;
         }
         x[i] = r->v[*k].x;
+        narrow[i] = r->v[*k].narrow;
         r->v[*k].read = true;
         settled = settled && (!r->again || has_shape(x[i], r->v[*k].declared));
     }
@@ -269,7 +270,8 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
     }
     if (!failed) {
         bool hold = settled && !(shapeless() && e->p && e->p->follows);
-        struct building b = { e->p, &e->state, r->f->version, e->nin, e->nout, x, e->spec, hold ? e->spec : NULL };
+        struct building b = { e->p, &e->state, r->f->version, e->nin, e->nout, x, narrow, e->spec,
+                              hold ? e->spec : NULL };
         for (int i = 0; i < e->nin && e->p && !e->p->follows; i++)
             if (x[i]->tracer)
                 shapes_matter(e->p->name);
@@ -277,8 +279,10 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
             e->p->build(&b, y);
         else
             extension_build(e->extension, e->state.v[0].s, e->state.v[0].n, e->nin, x, e->nout, y);
+        bool broadcast = e->p && e->p->build == build_Broadcast && e->nin == 1;
         for (int k = 0; k < e->nout && !failed; k++)
-            failed = check_result(r, e, k, &y[k], settled) || define(r, e->out[k], y[k], &e->spec[k]);
+            failed = check_result(r, e, k, &y[k], settled) ||
+                     define(r, e->out[k], y[k], broadcast ? narrow[0] : y[k], &e->spec[k]);
     }
     free(x);
     return failed;
@@ -306,7 +310,7 @@ static int run_trace(struct running *r, const mx in[], struct mx_list *out)
 {
     int failed = 0;
     for (int i = 0; i < r->t->n_in && !failed; i++)
-        failed = define(r, r->t->in_ids[i], in[i], &r->t->in[i]);
+        failed = define(r, r->t->in_ids[i], in[i], in[i], &r->t->in[i]);
     r->c.at = r->t->tape;
     for (uint64_t i = 0; i < r->t->entries && !failed; i++)
         failed = run_entry(r);

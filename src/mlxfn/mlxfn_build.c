@@ -459,7 +459,9 @@ ONE(Softmax, mx_softmax(x[0], last, 1, flag(b, 0)))
 /* ---- products and transforms */
 
 ONE(Matmul, mx_matmul(x[0], x[1]))
-ONE(AddMM, mx_addmm(x[2], x[0], x[1], real_of(b, 0), real_of(b, 1)))
+/* The mlx package writes the summand broadcast to the product of the traced operands, in files for any shape too
+ * (and reads beyond it there). */
+ONE(AddMM, mx_addmm(b->like ? x[2] : b->narrow[2], x[0], x[1], real_of(b, 0), real_of(b, 1)))
 ONE(GatherMM, mx_gather_mm(x[0], x[1], x[2], x[3]))
 
 BUILD(Hadamard)

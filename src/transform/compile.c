@@ -388,6 +388,8 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
 /* Notes a new trace: why, and what came of it. */
 static void tell(struct compiled *c, const struct key *k, const struct trace *t, int gone, double ms)
 {
@@ -407,11 +409,13 @@ static void tell(struct compiled *c, const struct key *k, const struct trace *t,
         say(&s, " (shapes matter to %s)", c->newest->trace->g->fixed);
     else if (c->newest && c->shapeless && c->newest->trace->g->n_read)
         say(&s, " (the function looks at a shape)");
-    say(&s, "; %d operations", t->g->r.n);
+    say(&s, "; %d operation%s", t->g->r.n, plural(t->g->r.n));
     if (gone)
         say(&s, " (%d merged or dropped)", gone);
     if (kernels >= 0)
-        say(&s, " in %d kernels, %d of them fused", kernels, fused);
+        say(&s, " in %d kernel%s", kernels, plural(kernels));
+    if (fused)
+        say(&s, " (%d fused)", fused);
     say(&s, ", traced in %.2f ms", ms);
     forget_names(c);
     free(c->said[t->number % REMEMBERED]);
@@ -439,7 +443,8 @@ char *compiled_text(struct compiled *c)
     struct say s = { 0 };
     pthread_mutex_lock(&c->lock);
     int64_t first = c->traces > REMEMBERED ? c->traces - REMEMBERED : 0;
-    say(&s, "%s: %lld traces, %d kept (at most %d)", c->name, (long long)c->traces, distinct(c), c->limit);
+    say(&s, "%s: %lld trace%s, %d kept (at most %d)", c->name, (long long)c->traces, plural(c->traces),
+        distinct(c), c->limit);
     for (int64_t i = first; i < c->traces; i++)
         if (c->said[i % REMEMBERED])
             say(&s, "\n%s", c->said[i % REMEMBERED]);

@@ -470,7 +470,7 @@ def test_the_log():
 def operations(compiled, *args):
     compiled(*args)
     line = compiled.explain().splitlines()[-1]
-    return int(line.split(" operations")[0].split()[-1])
+    return int(line.split(" operation")[0].split()[-1])
 
 
 def test_common_subexpressions_are_merged():

@@ -686,7 +686,7 @@ def operations(f):
     """How many operations the graph of f has."""
     compiled = mx.compile(f)
     compiled(mx.array(1.0))
-    return compiled.explain().splitlines()[-1].split(" operations")[0].split()[-1]
+    return compiled.explain().splitlines()[-1].split(" operation")[0].split()[-1]
 
 
 def test_building_does_not_depend_on_the_length():

@@ -279,6 +279,25 @@ def test_bad_files(load, tmp_path):
         mx.import_function(str(tmp_path))
 
 
+@pytest.mark.parametrize("bias", [ramp(2), ramp(1, 2), ramp(1), mx.array(0.5)], ids=lambda b: str(b.shape))
+def test_a_bias_broadcast_to_the_traced_product(load, bias):
+    """So the `mlx` package writes a linear layer, for any shape too."""
+    example, w = mx.ones((3, 4)), ramp(4, 2)
+    t = Trace(example)
+    b, c = t.constant(bias), t.constant(w)
+    wide = t.primitive("Broadcast", [b], ints((3, 2)), [(3, 2)])
+    product = t.primitive("AddMM", [1, c, wide], f32(0.5) + f32(2.0), [(3, 2)])
+    f = load(header(shapeless=True) + t.bytes(product))
+    compiled = mx.compile(lambda x: f(x)[0], shapeless=True)
+    for rows in 3, 1, 5:
+        x = ramp(rows, 4)
+        close(f(x)[0], 0.5 * x @ w + 2 * bias)
+        close(compiled(x), 0.5 * x @ w + 2 * bias)
+    fixed = load(header() + t.bytes(product))
+    with pytest.raises(ValueError, match=r"\(5, 4\)|\(5,4\)"):
+        fixed(ramp(5, 4))
+
+
 def test_no_traces_and_odd_counts(load):
     for count in (0, -5):
         with pytest.raises(ValueError, match="It has 0"):

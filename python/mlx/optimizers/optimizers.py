@@ -101,7 +101,9 @@ class Optimizer:
             raise
 
     def _updated(self, gradient, parameter, state):
-        """`apply_single`, with a look at what it returns."""
+        """`apply_single`, with a look at what it returns; a table of integers or a mask is not trained."""
+        if gradient.dtype not in _INEXACT:
+            return parameter
         updated = self.apply_single(gradient, parameter, state)
         shape = getattr(parameter, "shape", ())
         if updated.shape != shape:
@@ -217,8 +219,6 @@ def _misfit(gradient, parameter):
         if isinstance(parameter, (int, float, complex)):  # as good as an array without dimensions
             return None if gradient.ndim == 0 else f"a gradient of shape (), got {gradient.shape},"
         return f"an array, got {type(parameter).__name__} as the parameter"
-    if parameter.dtype not in _INEXACT:
-        return f"a floating or complex dtype, got {parameter.dtype} as the parameter's"
     ours, other = parameter.shape, gradient.shape
     if ours == other:
         return None
@@ -636,7 +636,8 @@ class Adafactor(Optimizer):
             rate = mx.minimum(1e-6 * t if self.warmup_init else 1e-2, mx.rsqrt(t))
         else:
             rate = self.learning_rate
-        rate = rate.astype(parameter.dtype)
+        if parameter.dtype in _INEXACT:
+            rate = rate.astype(parameter.dtype)
         if self.scale_parameter:
             rate = rate * mx.maximum(self.eps[1], _rms(parameter))
         return rate
