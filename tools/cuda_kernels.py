@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
+EMULATED = "ptx0"  # as a target: nothing is compiled, tests/emulated/cuda.c has the kernels
 # One rounding: fused multiply-add only where it is written.
 OPTIONS = ["-fmad=false", "--device-int128", "-default-device", "-std=c++17"]
 
@@ -62,7 +63,9 @@ def included(path, seen):
 
 
 def compile_image(nvrtc, name, file, defined, target):
-    """Machine code for sm_<n>, or the text of PTX for ptx<n>."""
+    """Machine code for sm_<n>, the text of PTX for ptx<n>, or for the emulator (tests/emulated) the module's name."""
+    if target == EMULATED:
+        return name.encode()
     lib = ctypes.CDLL(nvrtc)
     ptx = target.startswith("ptx")
     arch = f"compute_{target[3:]}" if ptx else f"sm_{target}"
@@ -106,7 +109,7 @@ def main():
     parser.add_argument("--nvrtc")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
-    nvrtc = given.nvrtc or find_nvrtc()
+    nvrtc = EMULATED if given.targets == EMULATED else given.nvrtc or find_nvrtc()
     given.out = given.out.resolve()
     given.out.mkdir(parents=True, exist_ok=True)
     asked = [(name, file, defined, target) for target in given.targets.split(",") for name, file, defined in modules()]

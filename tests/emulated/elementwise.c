@@ -1,6 +1,7 @@
 /* elementwise.c: src/cuda/kernels/elementwise.cu for one type, as modules.def has it, on the host. */
 #include "cuda/kernels/elementwise.cu"
 
+#include "emulated/kernels.h"
 #include "emulated/rows.h"
 
 #define RUN_1(name)                                                                                        \
@@ -25,3 +26,20 @@ const struct emulated_row K(emulated)[] = {
 #include "ops/ops.def"
     { 0 },
 };
+
+/* The same for the emulated driver. */
+#define UNARY(name, label, set, ...) \
+    ROW(set, static void K(launched_##name)(void **a) \
+    { K(cu_##name)(*(void **)a[0], *(void **)a[1], *(struct walk *)a[2]); })
+#define BINARY(name, label, set, ...) \
+    ROW(set, static void K(launched_##name)(void **a) \
+    { K(cu_##name)(*(void **)a[0], *(void **)a[1], *(void **)a[2], *(struct walk *)a[3]); })
+#include "ops/ops.def"
+
+static const struct emulated_kernel kernels[] = {
+#define UNARY(name, label, set, ...) ROW(set, { "cu_" #name "_" TEXT(SUFFIX), K(launched_##name) }, )
+#define BINARY(name, label, set, ...) ROW(set, { "cu_" #name "_" TEXT(SUFFIX), K(launched_##name) }, )
+#include "ops/ops.def"
+    { 0 },
+};
+EMULATED_KERNELS(kernels)

@@ -1,16 +1,60 @@
-/* emulator.h: what kernels of GPUs find when they are compiled for the host: a grid is a loop.
+/* emulator.h: what kernels of GPUs find when they are compiled for the host.
  *
- * Threads of a block run one after the other, which is all that kernels without barriers can tell. */
+ * A block's threads are coroutines: each runs until it comes to a barrier or a shuffle, where the others catch up; odd
+ * blocks go through their threads backwards, so that one which relies on the order shows.  Threads that wait at
+ * different places, or for some that have left, end the program with a message.  Shared memory is static, so that the
+ * address sanitizer knows its bounds. */
 #ifndef TESTS_EMULATOR_H
 #define TESTS_EMULATOR_H
 
-struct emulated_place { unsigned x, y, z; };
-static struct emulated_place threadIdx, blockIdx, blockDim, gridDim;
+#include <stddef.h>
 
-/* Runs the statement that follows for each thread of a grid in one dimension. */
+struct emulated_place { unsigned x, y, z; };
+extern struct emulated_place threadIdx, blockIdx, blockDim, gridDim;
+
+/* Runs the statement that follows for each thread of a grid in one dimension: for kernels without barriers. */
 #define EMULATED_GRID(blocks, threads)                                                                       \
     for (gridDim.x = (unsigned)(blocks), blockDim.x = (unsigned)(threads), blockIdx.x = 0; blockIdx.x < gridDim.x; \
          blockIdx.x++)                                                                                       \
         for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++)
+
+/* One thread of a kernel, whose arguments are where args points, as the driver gets them. */
+typedef void emulated_fn(void **args);
+/* Runs every thread of a grid; one launch at a time. */
+void emulated_launch(emulated_fn *f, void **args, struct emulated_place grid, struct emulated_place block);
+
+/* What kernels call, through the macros of cuda/kernels/gpu.h. */
+void emulated_barrier(const char *file, int line);
+/* Puts the value that the thread of the warp has whose lane differs in these bits into *value; 16 bytes at most. */
+void emulated_shuffle_xor(void *value, size_t size, unsigned bits, const char *file, int line);
+/* All 32 values of the warp, of `size` bytes each, which is what products of matrices by a warp are made of. */
+void emulated_gather(const void *value, size_t size, void *all, const char *file, int line);
+
+/* The kernels of a module by name, for the emulated driver (emulated/cuda.c); an empty name ends them. */
+struct emulated_kernel { const char *name; emulated_fn *run; };
+struct emulated_kernels { const struct emulated_kernel *list; struct emulated_kernels *next; };
+void emulated_add(struct emulated_kernels *k);
+emulated_fn *emulated_find(const char *name); /* NULL: there is none */
+
+/* In the file of a module: its table, which the driver finds once the program has started. */
+#define EMULATED_KERNELS(table)                                                      \
+    __attribute__((constructor)) static void add_kernels(void)                       \
+    {                                                                                \
+        static struct emulated_kernels k = { table, NULL };                          \
+        emulated_add(&k);                                                            \
+    }
+
+/* KERNEL of cuda/kernels/gpu.h: a function of one struct, which the driver finds by itself. */
+#define EMULATED_KERNEL(name, type) EMULATED_KERNEL_(name, type)
+#define EMULATED_KERNEL_(name, type)                                                          \
+    static void name(const type a);                                                           \
+    static void launched_##name(void **args) { name(*(const type *)args[0]); }                \
+    __attribute__((constructor)) static void add_##name(void)                                 \
+    {                                                                                         \
+        static const struct emulated_kernel list[] = { { #name, launched_##name }, { 0 } };   \
+        static struct emulated_kernels k = { list, NULL };                                    \
+        emulated_add(&k);                                                                     \
+    }                                                                                         \
+    static void name(const type a)
 
 #endif

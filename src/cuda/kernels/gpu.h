@@ -1,8 +1,11 @@
 /* gpu.h: the language of the kernels, which is both CUDA C as NVRTC takes it, without any header, and
  * C17 under the emulator of the tests (tests/support/emulator.h), where a grid runs on the host.
  *
- * A kernel is GPU_KERNEL name(arguments) { ... }.  Inside are threadIdx, blockIdx, blockDim and gridDim;
- * functions are FN (shared/scalar.h). */
+ * A kernel is KERNEL(name, struct its_arguments) { ... a.field ... }, where the struct, which the runner fills, is of a
+ * header that both include, or GPU_KERNEL name(arguments) { ... }.  Inside are threadIdx, blockIdx, blockDim and gridDim;
+ * functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; BARRIER() has them wait for
+ * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take part, whose lane
+ * differs in these bits. */
 #ifndef MX_CUDA_KERNELS_GPU_H
 #define MX_CUDA_KERNELS_GPU_H
 
@@ -13,18 +16,31 @@
 #ifdef __CUDACC__
 #define GPU_KERNEL extern "C" __global__ void
 #define BY_VALUE const __grid_constant__ /* a struct that stays in constant memory */
+#define KERNEL(name, type) GPU_KERNEL name(BY_VALUE type a)
 #define ALIGNED(n) __align__(n)
 #define ROLLED _Pragma("unroll 1")
 #define FN_APART static __device__ __noinline__
 #define TYPE_OF(x) decltype(x)
+#define SHARED __shared__
+#define BARRIER() __syncthreads()
+#define SHUFFLE_XOR(x, bits) __shfl_xor_sync(0xffffffffu, x, bits)
 #else
 #include "support/emulator.h"
 #define GPU_KERNEL static void
 #define BY_VALUE const
+#define KERNEL(name, type) EMULATED_KERNEL(name, type)
 #define ALIGNED(n) __attribute__((aligned(n)))
 #define ROLLED
 #define FN_APART static
 #define TYPE_OF(x) __typeof__(x)
+#define SHARED static
+#define BARRIER() emulated_barrier(__FILE__, __LINE__)
+#define SHUFFLE_XOR(x, bits)                                               \
+    __extension__({                                                        \
+        __typeof__(x) v_ = (x);                                            \
+        emulated_shuffle_xor(&v_, sizeof v_, bits, __FILE__, __LINE__);    \
+        v_;                                                                \
+    })
 #endif
 
 #define PASTE_(a, b) a##_##b

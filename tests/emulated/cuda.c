@@ -1,0 +1,91 @@
+/* cuda.c: libcuda.so.1 as src/cuda knows it, for a machine without a GPU: one device, whose memory is the host's and
+ * whose kernels run under the emulator, at once, when they are launched.  An image is the name of its module. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/emulator.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+#define CU(name, symbol, args) EXPORTED int name args __asm__(symbol);
+#include "cuda/driver.def"
+
+enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_FOUND = 500 };
+static const size_t MEMORY = (size_t)4 << 30;
+
+int init(unsigned flags) { return (int)flags; }
+int error_name(int error, const char **text) { return *text = error == NOT_FOUND ? "NOT_FOUND" : "FAILED", SUCCESS; }
+int error_text(int error, const char **text) { return *text = "of the emulated driver", (void)error, SUCCESS; }
+int driver_version(int *version) { return *version = 12000, SUCCESS; }
+int device_count(int *count) { return *count = 1, SUCCESS; }
+int device_get(int *device, int number) { return *device = number, SUCCESS; }
+int device_name(char *name, int size, int device)
+{
+    (void)device;
+    strncpy(name, "emulated", (size_t)size);
+    return SUCCESS;
+}
+/* A device that has every instruction that kernels use. */
+int device_attribute(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : 4;
+    return SUCCESS;
+}
+int device_memory(size_t *bytes, int device) { return *bytes = MEMORY, (void)device, SUCCESS; }
+int context_retain(void **context, int device) { return *context = (void *)&MEMORY, (void)device, SUCCESS; }
+int context_use(void *context) { return context ? SUCCESS : INVALID_VALUE; }
+int memory_info(size_t *available, size_t *total) { return *available = *total = MEMORY, SUCCESS; }
+int memory_alloc(uint64_t *address, size_t bytes)
+{
+    *address = (uint64_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return *address ? SUCCESS : OUT_OF_MEMORY;
+}
+int memory_free(uint64_t address) { return free((void *)address), SUCCESS; }
+int copy_to_device(uint64_t to, const void *from, size_t bytes, void *stream)
+{
+    (void)stream;
+    memcpy((void *)to, from, bytes);
+    return SUCCESS;
+}
+int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
+{
+    (void)stream;
+    memcpy(to, (const void *)from, bytes);
+    return SUCCESS;
+}
+int copy_on_device(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+    return copy_to_host((void *)to, from, bytes, stream);
+}
+int copy_from_peer(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t bytes, void *stream)
+{
+    (void)to_context;
+    (void)from_context;
+    return copy_on_device(to, from, bytes, stream);
+}
+/* What is queued is done: streams and events have nothing to remember. */
+int stream_create(void **stream, unsigned flags) { return *stream = (void *)&MEMORY, (void)flags, SUCCESS; }
+int stream_wait_event(void *stream, void *event, unsigned flags) { return stream && event ? (int)flags : INVALID_VALUE; }
+int stream_wait(void *stream) { return stream ? SUCCESS : INVALID_VALUE; }
+int event_create(void **event, unsigned flags) { return *event = (void *)&MEMORY, (void)flags, SUCCESS; }
+int event_record(void *event, void *stream) { return event && stream ? SUCCESS : INVALID_VALUE; }
+int event_wait(void *event) { return event ? SUCCESS : INVALID_VALUE; }
+int event_query(void *event) { return event ? SUCCESS : INVALID_VALUE; }
+int module_load(void **module, const void *image) { return *module = (void *)&MEMORY, image ? SUCCESS : INVALID_VALUE; }
+int module_function(void **function, void *module, const char *name)
+{
+    emulated_fn *f = emulated_find(name);
+    memcpy(function, &f, sizeof f);
+    return module && f ? SUCCESS : NOT_FOUND;
+}
+int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+           void *stream, void **args, void **extra)
+{
+    emulated_fn *f;
+    memcpy(&f, &function, sizeof f);
+    if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || shared || !stream || extra)
+        return INVALID_VALUE;
+    emulated_launch(f, args, (struct emulated_place){ gx, gy, gz }, (struct emulated_place){ bx, by, bz });
+    return SUCCESS;
+}
