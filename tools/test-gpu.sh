@@ -11,7 +11,7 @@ on_gpu() {
 }
 
 step 'Build with CUDA' build_cuda
-step 'Operations, beside the CPU' on_gpu gpu tests/python/test_gpu.py
-step 'Python tests, the GPU by default' on_gpu gpu-default -m 'not slow' --ignore tests/python/test_gpu.py \
+step 'Operations, beside the CPU' on_gpu gpu tests/python/test_gpu*.py
+step 'Python tests, the GPU by default' on_gpu gpu-default -m 'not slow' --ignore-glob "tests/python/test_gpu*.py" \
     --ignore tests/python/test_contributing.py --ignore tests/python/test_install.py
 summary

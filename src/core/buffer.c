@@ -273,6 +273,21 @@ void buffer_leave_devices(struct buffer *b)
     atomic_store(&b->state, ON_HOST);
 }
 
+bool buffer_claim_on(struct buffer *b, struct stream *s)
+{
+    struct side *d = atomic_load_explicit(&b->sides, memory_order_acquire);
+    if (!d || d->next || d->stream != s || b->release || atomic_load(&b->lent) || atomic_load(&b->touched))
+        return false;
+    if (d->reader && s->on->follow(s, d->reader, d->read)) {
+        mx_error_clear();
+        return false;
+    }
+    d->reader = NULL;
+    d->mark = s->on->mark(s);
+    atomic_store(&b->state, ON_DEVICE);
+    return true;
+}
+
 struct buffer *buffer_wrap(void *memory, size_t bytes, bool writable, void (*release)(void *), void *payload)
 {
     struct buffer *b = header_new();

@@ -2,9 +2,11 @@
 #ifndef MX_CORE_DTYPE_H
 #define MX_CORE_DTYPE_H
 
+#ifndef __CUDACC__
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 /* X(name, suffix, C type, size in bytes, DLPack-style kind): 'b'ool 'u'nsigned 'i'nteger 'f'loat 'c'omplex */
 #define MX_DTYPES(X)                        \

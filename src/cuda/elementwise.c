@@ -9,28 +9,30 @@ static int lanes_of(enum dtype t) { return dtype_size(t) <= 2 ? 8 : 4; }
 
 int gpu_run_elementwise(const struct gpu_run *r)
 {
-    mx y = r->y[0];
-    enum dtype t = (enum dtype)r->x[0]->dtype;
+    mx y = r->y[0], x[2] = { r->x[0], r->x[r->nin - 1] };
+    mx_own hold[2] = { 0 };
+    enum dtype t = (enum dtype)x[0]->dtype;
     struct gpu *g = gpu_stream(r->stream)->gpu;
     static struct gpu_found found[OP_COUNT][DT_COUNT];
     const struct op *op = r->node->op;
     struct walk w;
     void *f = gpu_find(g, &found[op->id][t], "elementwise", op->name, t);
-    if (!f || gpu_out_new(r, 0))
-        return 1;
-    if (!layout_walk(&w, y, r->nin, r->x)) {
-        mx_fail_as(MX_RUNTIME, "[%s] expected operands whose strides come to at most %d dimensions, got %d",
-                   op->name, WALK_DIMS, y->ndim);
-        return 1;
+    int failed = !f || gpu_out_new(r, 0);
+    if (!failed && !layout_walk(&w, y, r->nin, x)) { /* more dimensions than a kernel knows */
+        for (int i = 0; i < r->nin; i++) failed |= is_nil(x[i] = gpu_row_major(r, x[i], &hold[i]));
+        layout_walk(&w, y, r->nin, x);
     }
-    uint64_t to = gpu_address(r, y), at[2] = { 0 };
-    uint64_t low = to;
-    for (int i = 0; i < r->nin; i++) {
-        at[i] = gpu_address(r, r->x[i]);
-        low |= w.step[i] ? at[i] : 0;
+    if (!failed) {
+        uint64_t to = gpu_address(r, y), at[2] = { 0 }, low = to;
+        for (int i = 0; i < r->nin; i++) {
+            at[i] = gpu_address(r, x[i]);
+            low |= w.step[i] ? at[i] : 0;
+        }
+        w.aligned = low % 16 == 0;
+        void *unary[] = { &to, &at[0], &w }, *binary[] = { &to, &at[0], &at[1], &w };
+        failed = gpu_launch(r->stream, op->name, f, gpu_blocks(w.n, (int64_t)THREADS * lanes_of(t)), THREADS,
+                            r->nin == 1 ? unary : binary);
     }
-    w.aligned = low % 16 == 0;
-    int64_t each = (int64_t)THREADS * lanes_of(t);
-    void *unary[] = { &to, &at[0], &w }, *binary[] = { &to, &at[0], &at[1], &w };
-    return gpu_launch(r->stream, op->name, f, (w.n + each - 1) / each, THREADS, r->nin == 1 ? unary : binary);
+    for (int i = 0; i < r->nin; i++) mx_drop(&hold[i]);
+    return failed;
 }

@@ -8,6 +8,7 @@
 #include "core/buffer.h"
 #include "cuda/driver.h"
 #include "ops/op.h"
+#include "plan/box.h"
 #include "run/queue.h"
 
 enum { MAX_GPUS = 16, MODULES = 512, RING = 64 };
@@ -54,6 +55,8 @@ void *gpu_kernel(struct gpu *g, const char *module, const char *kernel);
  * core/dtype.h; cu_<kernel> of <module> where t is DT_COUNT.  A slot belongs to one kernel. */
 struct gpu_found { void *_Atomic on[MAX_GPUS]; };
 void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, enum dtype t);
+/* By the size of an element: cu_<kernel>_<size> of <module>_<size>.  The slots are one for each of 1, 2, 4, 8, 16. */
+void *gpu_find_sized(struct gpu *g, struct gpu_found slots[5], const char *module, const char *kernel, size_t size);
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 
@@ -78,7 +81,20 @@ gpu_run_fn *gpu_runner(const struct node *n);
 
 /* Row-major memory for y[k]. */
 int gpu_out_new(const struct gpu_run *r, int k);
+/* y[k] becomes operand i with room to be changed: in its memory where nobody else looks at it, else a copy. */
+int gpu_out_from(const struct gpu_run *r, int k, int i);
 /* The address of an array's first element. */
 uint64_t gpu_address(const struct gpu_run *r, mx x);
+static inline void *gpu_pointer(const struct gpu_run *r, mx x) { return (void *)gpu_address(r, x); }
+/* How many blocks of so many elements n elements take. */
+static inline int64_t gpu_blocks(int64_t n, int64_t each) { return (n + each - 1) / each; }
+
+/* Copies elements from one address to another as the box says (move.c); overlapping memory is not expected. */
+int gpu_copy_box(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from);
+/* x into row-major memory. */
+int gpu_copy_to(const struct gpu_run *r, uint64_t to, mx x);
+/* x itself where it is row-major, else a copy in `hold`, to be dropped once what reads it is queued; MX_NIL after
+ * mx_fail. */
+mx gpu_row_major(const struct gpu_run *r, mx x, mx_own *hold);
 
 #endif

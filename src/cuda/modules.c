@@ -66,6 +66,16 @@ void *gpu_kernel(struct gpu *g, const char *module, const char *kernel)
     return e ? NULL : f;
 }
 
+static void *find(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, const char *suffix)
+{
+    char of[64], name[64];
+    snprintf(of, sizeof of, "%s%s", module, suffix);
+    snprintf(name, sizeof name, "cu_%s%s", kernel, suffix);
+    void *f = gpu_kernel(g, of, name);
+    atomic_store_explicit(&slot->on[g->number], f, memory_order_release);
+    return f;
+}
+
 void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, enum dtype t)
 {
     static const char *const suffix[DT_COUNT + 1] = {
@@ -75,12 +85,13 @@ void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const 
         [DT_COUNT] = "",
     };
     void *f = atomic_load_explicit(&slot->on[g->number], memory_order_acquire);
-    if (f)
-        return f;
-    char of[64], name[64];
-    snprintf(of, sizeof of, "%s%s", module, suffix[t]);
-    snprintf(name, sizeof name, "cu_%s%s", kernel, suffix[t]);
-    f = gpu_kernel(g, of, name);
-    atomic_store_explicit(&slot->on[g->number], f, memory_order_release);
-    return f;
+    return f ? f : find(g, slot, module, kernel, suffix[t]);
+}
+
+void *gpu_find_sized(struct gpu *g, struct gpu_found slots[5], const char *module, const char *kernel, size_t size)
+{
+    static const char *const suffix[] = { "_1", "_2", "_4", "_8", "_16" };
+    int k = __builtin_ctzl(size);
+    void *f = atomic_load_explicit(&slots[k].on[g->number], memory_order_acquire);
+    return f ? f : find(g, &slots[k], module, kernel, suffix[k]);
 }

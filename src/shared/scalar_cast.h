@@ -73,6 +73,19 @@ FN float f32_odd_from_f64(double x)
 FN uint16_t f16_from_f64(double x) { return f16_from_f32(f32_odd_from_f64(x)); }
 FN uint16_t bf16_from_f64(double x) { return bf16_from_f32(f32_odd_from_f64(x)); }
 
+/* The same of 64-bit integers.  Of one that double does not hold, one bit stands for the low 16: more than float's 24
+ * remain above it. */
+FN float f32_odd_from_i64(int64_t x)
+{
+    double rough = (double)(x >> 16 | ((x & 0xffff) != 0)) * 0x1p16;
+    return f32_odd_from_f64(x >> 52 == x >> 63 ? (double)x : rough);
+}
+FN float f32_odd_from_u64(uint64_t x)
+{
+    double rough = (double)(x >> 16 | ((x & 0xffff) != 0)) * 0x1p16;
+    return f32_odd_from_f64(x >> 52 == 0 ? (double)x : rough);
+}
+
 /* Float to integer cuts the fraction.  What does not fit is undefined in C; here it is what
  * NumPy shows on x86.  int32 and int64 become their least value, for NaN too; the narrow types
  * take the low bits of int32; uint32 and uint64 those of their signed twins, or for numbers of

@@ -124,24 +124,11 @@ FROM_HALF(c64, 8)
 VIA(f16, 2, bf16, 2, f32_from_bf16, f16_from_f32)
 VIA(bf16, 2, f16, 2, f32_from_f16, bf16_from_f32)
 
-/* The nearest float, or the odd one where that is inexact.  Of a 64-bit integer that double does
- * not hold, one bit stands for the low 16: more than float's 24 remain above it. */
-FN float odd_i64(int64_t x)
-{
-    double rough = (double)(x >> 16 | ((x & 0xffff) != 0)) * 0x1p16;
-    return f32_odd_from_f64(x >> 52 == x >> 63 ? (double)x : rough);
-}
-FN float odd_u64(uint64_t x)
-{
-    double rough = (double)(x >> 16 | ((x & 0xffff) != 0)) * 0x1p16;
-    return f32_odd_from_f64(x >> 52 == 0 ? (double)x : rough);
-}
-
 CAST(odd, f64, float, double, f32_odd_from_f64(x[i]))
 CAST(odd, u32, float, uint32_t, f32_odd_from_f64(x[i]))
 CAST(odd, i32, float, int32_t, f32_odd_from_f64(x[i]))
-CAST(odd, u64, float, uint64_t, odd_u64(x[i]))
-CAST(odd, i64, float, int64_t, odd_i64(x[i]))
+CAST(odd, u64, float, uint64_t, f32_odd_from_u64(x[i]))
+CAST(odd, i64, float, int64_t, f32_odd_from_i64(x[i]))
 TO_HALF(f64, 8, odd)
 TO_HALF(u32, 4, odd)
 TO_HALF(i32, 4, odd)

@@ -1,0 +1,73 @@
+/* cast.cu: from one type to any other: cu_cast_f32.  The build compiles it for each line of modules.def, with SUFFIX
+ * and S, the type that is read, as stored, defined. */
+#include "cuda/kernels/gpu.h"
+
+#include "cuda/kernels/cast.h"
+#include "cuda/kernels/convert.h"
+#include "cuda/kernels/places.h"
+
+struct ALIGNED(16) words4 { uint32_t w[4]; };
+
+FN int64_t place_of(const struct walk *w, int64_t i)
+{
+    int64_t p = 0;
+    if (w->ndim == 0)
+        return w->step[0] ? i : 0;
+    ROLLED
+    for (int d = w->ndim; d-- > 0;) p += place_along(&i, w->shape[d], w->n) * w->stride[0][d];
+    return p;
+}
+
+/* Neighbours, read and written at once, where memory is aligned for that; else one in every blockDim.x. */
+#define CAST(name, suffix, T)                                                                              \
+    case DT_##name: {                                                                                      \
+        union { T v[CAST_EACH]; struct words4 align; } r;                                                  \
+        T *y = (T *)a.y;                                                                                   \
+        if (side_by_side) {                                                                                \
+            for (int k = 0; k < CAST_EACH; k++) r.v[k] = CONVERT(suffix, SUFFIX, u.v[k]);                  \
+            struct ALIGNED(sizeof r.v < 16 ? sizeof r.v : 16) piece { uint8_t b[sizeof r.v]; };            \
+            *(struct piece *)(y + first) = *(const struct piece *)r.v;                                     \
+        } else {                                                                                           \
+            for (int k = 0; k < CAST_EACH; k++) {                                                          \
+                int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;                                 \
+                if (i < a.w.n)                                                                             \
+                    y[i] = CONVERT(suffix, SUFFIX, u.v[k]);                                                \
+            }                                                                                              \
+        }                                                                                                  \
+        break;                                                                                             \
+    }
+
+KERNEL(PASTE(cu_cast, SUFFIX), struct cast_args)
+{
+    union { S v[CAST_EACH]; struct words4 align; } u;
+    struct ALIGNED(sizeof u.v < 16 ? sizeof u.v : 16) lanes { uint8_t b[sizeof u.v]; };
+    const S *x = (const S *)a.x;
+    int64_t mine = (int64_t)blockDim.x * CAST_EACH, block = blockIdx.x * mine;
+    int64_t first = block + (int64_t)threadIdx.x * CAST_EACH;
+    bool side_by_side = a.w.ndim == 0 && a.w.step[0] && a.w.aligned && block + mine <= a.w.n;
+    if (side_by_side) {
+        *(struct lanes *)u.v = *(const struct lanes *)(x + first);
+    } else {
+        for (int k = 0; k < CAST_EACH; k++) {
+            int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;
+            if (i < a.w.n)
+                u.v[k] = x[place_of(&a.w, i)];
+        }
+    }
+    switch (a.to) {
+        CAST(bool_, b8, uint8_t)
+        CAST(uint8, u8, uint8_t)
+        CAST(uint16, u16, uint16_t)
+        CAST(uint32, u32, uint32_t)
+        CAST(uint64, u64, uint64_t)
+        CAST(int8, i8, int8_t)
+        CAST(int16, i16, int16_t)
+        CAST(int32, i32, int32_t)
+        CAST(int64, i64, int64_t)
+        CAST(float16, f16, uint16_t)
+        CAST(float32, f32, float)
+        CAST(float64, f64, double)
+        CAST(bfloat16, bf16, uint16_t)
+        CAST(complex64, c64, complex64)
+    }
+}

@@ -1,0 +1,55 @@
+/* move.h: the arguments of move.cu, for the kernels and for who launches them. */
+#ifndef MX_CUDA_KERNELS_MOVE_H
+#define MX_CUDA_KERNELS_MOVE_H
+
+#include "plan/walk.h"
+
+enum { MOVE_THREADS = 256, MOVE_EACH = 4, MOVE_DIMS = 16, TURN_SIDE = 32, TURN_ROWS = 8 };
+
+/* to[place] = from[place]: n elements of a shape, with strides in elements on either side.  A corner that only the
+ * device knows comes on top. */
+struct move_args {
+    void *to;
+    const void *from;
+    int64_t n;
+    int32_t ndim;
+    uint32_t shape[MOVE_DIMS];
+    int64_t to_stride[MOVE_DIMS], from_stride[MOVE_DIMS];
+};
+
+/* to[0..n) = *from */
+struct fill_args {
+    void *to;
+    const void *from;
+    int64_t n;
+};
+
+/* Elements whose neighbours in `from` lie along rows and in `to` along columns, in squares; the other dimensions are
+ * walked by blocks. */
+struct turn_args {
+    void *to;
+    const void *from;
+    int64_t rows, columns;     /* sizes; in `from` a row steps by 1, in `to` a column does */
+    int64_t to_row, from_column;
+    uint32_t tall, wide;       /* squares along rows and columns */
+    int32_t ndim;
+    uint32_t shape[MOVE_DIMS];
+    int64_t to_stride[MOVE_DIMS], from_stride[MOVE_DIMS];
+};
+
+/* y = c ? p : q */
+struct select_args {
+    void *y;
+    const uint8_t *c;
+    const void *p, *q;
+    struct walk w;
+};
+
+/* y[i][j] = j == i + k ? one : 0, for `columns` columns */
+struct eye_args_of {
+    void *y;
+    int64_t n, columns, k;
+    uint64_t one;
+};
+
+#endif

@@ -1,0 +1,268 @@
+/* move.c: elements moved as they are: copies of every layout, parts put together, selection. */
+#include "core/scope.h"
+#include "core/shape.h"
+#include "cuda/gpu.h"
+#include "cuda/kernels/move.h"
+#include "ops/create.h"
+#include "ops/slice.h"
+#include "plan/layout.h"
+#include "plan/result.h"
+
+static struct gpu *gpu_of(const struct gpu_run *r) { return gpu_stream(r->stream)->gpu; }
+static const char *name_of(const struct gpu_run *r) { return r->node->op->name; }
+
+/* ---- boxes */
+
+static bool is_row(const struct box *b, const int64_t *strides)
+{
+    int64_t s = 1;
+    for (int i = b->ndim; i-- > 0; s *= b->shape[i])
+        if (strides[i] != s)
+            return false;
+    return true;
+}
+
+static bool is_one(const struct box *b)
+{
+    for (int i = 0; i < b->ndim; i++)
+        if (b->from[i])
+            return false;
+    return true;
+}
+
+static int fill(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from)
+{
+    static struct gpu_found found[5];
+    void *f = gpu_find_sized(gpu_of(r), found, "move", "fill", b->item);
+    struct fill_args a = { (void *)to, (const void *)from, box_size(b) };
+    void *args[] = { &a };
+    return !f || gpu_launch(r->stream, name_of(r), f, gpu_blocks(a.n, MOVE_THREADS * (16 / (int64_t)b->item)),
+                            MOVE_THREADS, args);
+}
+
+/* The dimension along which `from` steps by 1 while `to` steps along the last one: both long enough for squares.
+ * -1: there is none. */
+static int turned(const struct box *b)
+{
+    int last = b->ndim - 1;
+    if (last < 1 || b->item > 8 || b->to[last] != 1 || b->from[last] == 1 || b->from[last] == 0 ||
+        b->shape[last] < TURN_SIDE / 2)
+        return -1;
+    for (int i = 0; i < last; i++)
+        if (b->from[i] == 1 && b->shape[i] >= TURN_SIDE / 2)
+            return i;
+    return -1;
+}
+
+static int turn(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from, int row)
+{
+    static struct gpu_found found[5];
+    void *f = gpu_find_sized(gpu_of(r), found, "move", "turn", b->item);
+    int last = b->ndim - 1;
+    struct turn_args a = { .to = (void *)to, .from = (const void *)from, .rows = b->shape[row],
+                           .columns = b->shape[last], .to_row = b->to[row], .from_column = b->from[last] };
+    a.tall = (uint32_t)gpu_blocks(a.rows, TURN_SIDE);
+    a.wide = (uint32_t)gpu_blocks(a.columns, TURN_SIDE);
+    int64_t blocks = (int64_t)a.tall * a.wide;
+    for (int i = 0; i < last; i++)
+        if (i != row) {
+            a.shape[a.ndim] = (uint32_t)b->shape[i];
+            a.to_stride[a.ndim] = b->to[i];
+            a.from_stride[a.ndim++] = b->from[i];
+            blocks *= b->shape[i];
+        }
+    void *args[] = { &a };
+    return !f || gpu_launch(r->stream, name_of(r), f, blocks, TURN_SIDE * TURN_ROWS, args);
+}
+
+static int copy(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from)
+{
+    static struct gpu_found found[5];
+    void *f = gpu_find_sized(gpu_of(r), found, "move", "copy", b->item);
+    struct move_args a = { .to = (void *)to, .from = (const void *)from, .n = box_size(b), .ndim = b->ndim };
+    for (int i = 0; i < b->ndim; i++) {
+        a.shape[i] = (uint32_t)b->shape[i];
+        a.to_stride[i] = b->to[i];
+        a.from_stride[i] = b->from[i];
+    }
+    void *args[] = { &a };
+    return !f || gpu_launch(r->stream, name_of(r), f, gpu_blocks(a.n, MOVE_THREADS * MOVE_EACH), MOVE_THREADS, args);
+}
+
+/* One box for each place along the outermost dimension, while there are more than kernels know. */
+static int copy_parts(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from)
+{
+    struct box part = { .item = b->item, .ndim = b->ndim - 1 };
+    int failed = 0;
+    for (int i = 1; i < b->ndim; i++) {
+        part.shape[i - 1] = b->shape[i];
+        part.to[i - 1] = b->to[i];
+        part.from[i - 1] = b->from[i];
+    }
+    for (int i = 0; i < b->shape[0] && !failed; i++)
+        failed = gpu_copy_box(r, &part, to + (uint64_t)(i * b->to[0]) * b->item,
+                              from + (uint64_t)(i * b->from[0]) * b->item);
+    return failed;
+}
+
+int gpu_copy_box(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from)
+{
+    struct box wide = *b;
+    int64_t n = box_size(b);
+    if (n == 0)
+        return 0;
+    if (is_row(b, b->to) && is_row(b, b->from))
+        return gpu_check(gpu_of(r), name_of(r),
+                         cu.copy_on_device(to, from, (size_t)n * b->item, gpu_stream(r->stream)->stream));
+    if (is_row(b, b->to) && is_one(b) && to % 16 == 0)
+        return fill(r, b, to, from);
+    if (b->ndim > MOVE_DIMS)
+        return copy_parts(r, b, to, from);
+    int row = turned(b);
+    if (row >= 0)
+        return turn(r, b, to, from, row);
+    box_widen(&wide, to | from, 0, NULL);
+    return copy(r, &wide, to, from);
+}
+
+int gpu_copy_to(const struct gpu_run *r, uint64_t to, mx x)
+{
+    int64_t strides[MX_MAX_NDIM];
+    row_strides(x->ndim, x->shape, strides);
+    struct box b = box_of(itemsize(x), x->ndim, x->shape, strides, x->strides);
+    return gpu_copy_box(r, &b, to, gpu_address(r, x));
+}
+
+mx gpu_row_major(const struct gpu_run *r, mx x, mx_own *hold)
+{
+    if (x->row)
+        return x;
+    struct buffer *b = buffer_new_on(r->stream, (size_t)nbytes(x));
+    if (!b)
+        return MX_NIL;
+    MX_SCOPE(NULL);
+    mx_keep(hold, array_of_buffer((enum dtype)x->dtype, x->ndim, x->shape, b));
+    if (is_nil(hold->it) || gpu_copy_to(r, gpu_address(r, hold->it), x))
+        return MX_NIL;
+    return hold->it;
+}
+
+int gpu_out_from(const struct gpu_run *r, int k, int i)
+{
+    mx x = r->x[i], y = r->y[k];
+    bool again = false; /* what is read from must not change under the hand */
+    for (int j = 0; j < r->nin; j++) again |= j != i && r->x[j] == x;
+    if (!again && result_fits_operand(r->node, r->keep, y, x) && buffer_claim_on(x->buf, r->stream)) {
+        buffer_retain(x->buf);
+        result_in(y, x->buf);
+        return 0;
+    }
+    return gpu_out_new(r, k) || gpu_copy_to(r, gpu_address(r, y), x);
+}
+
+/* ---- operations that come to a copy */
+
+/* Views whose operand's strides did not allow one are copied, too. */
+int gpu_run_copy(const struct gpu_run *r)
+{
+    return gpu_out_new(r, 0) || gpu_copy_to(r, gpu_address(r, r->y[0]), r->x[0]);
+}
+
+/* x into the place of y that begins `offset` elements behind its first and has these strides. */
+static int put(const struct gpu_run *r, mx y, int64_t offset, const int64_t *strides, mx x)
+{
+    struct box b = box_of(itemsize(x), x->ndim, x->shape, strides, x->strides);
+    return gpu_copy_box(r, &b, gpu_address(r, y) + (uint64_t)offset * itemsize(y), gpu_address(r, x));
+}
+
+int gpu_run_concatenate(const struct gpu_run *r)
+{
+    const struct axis_args *a = r->args;
+    mx y = r->y[0];
+    int64_t at = 0;
+    int failed = gpu_out_new(r, 0);
+    for (int k = 0; k < r->nin && !failed; k++) {
+        failed = put(r, y, at * y->strides[a->axis], y->strides, r->x[k]);
+        at += r->x[k]->shape[a->axis];
+    }
+    return failed;
+}
+
+/* All of y becomes the value, then x is put where it belongs. */
+int gpu_run_pad(const struct gpu_run *r)
+{
+    const struct pad_args *a = r->args;
+    mx y = r->y[0];
+    int64_t none[MX_MAX_NDIM] = { 0 }, offset = 0;
+    if (gpu_out_new(r, 0))
+        return 1;
+    struct box b = box_of(itemsize(y), y->ndim, y->shape, y->strides, none);
+    for (int i = 0; i < y->ndim; i++) offset += a->low.v[i] * y->strides[i];
+    return gpu_copy_box(r, &b, gpu_address(r, y), gpu_address(r, r->x[1])) ||
+           put(r, y, offset, y->strides, r->x[0]);
+}
+
+bool gpu_takes_set(const struct node *n) { return ((const struct slice_update_args *)n->args)->fold == SCATTER_SET; }
+
+int gpu_run_slice_update(const struct gpu_run *r)
+{
+    const struct slice_update_args *a = r->args;
+    mx y = r->y[0];
+    int64_t strides[MX_MAX_NDIM], offset = 0;
+    if (gpu_out_from(r, 0, 0))
+        return 1;
+    for (int i = 0; i < y->ndim; i++) {
+        struct range s = range_of(y->shape[i], a->start.v[i], a->stop.v[i], a->step.v[i]);
+        offset += s.first * y->strides[i];
+        strides[i] = s.step * y->strides[i];
+    }
+    return put(r, y, offset, strides, r->x[1]);
+}
+
+/* Of an operand that is not row-major; the others are views. */
+int gpu_run_as_strided(const struct gpu_run *r)
+{
+    mx y = r->y[0], x;
+    mx_own hold = { 0 };
+    if (is_nil(x = gpu_row_major(r, r->x[0], &hold)))
+        return 1;
+    struct call c = { .op = r->node->op, .args = r->args, .nin = 1, .nout = 1, .x = &x };
+    int64_t strides[MX_MAX_NDIM];
+    c.op->view(&c, y);
+    int64_t offset = y->offset - x->offset;
+    for (int i = 0; i < y->ndim; i++) strides[i] = y->strides[i];
+    int failed = gpu_out_new(r, 0);
+    if (!failed) {
+        struct box b = box_of(itemsize(y), y->ndim, y->shape, y->strides, strides);
+        failed = gpu_copy_box(r, &b, gpu_address(r, y), gpu_address(r, x) + (uint64_t)offset * itemsize(x));
+    }
+    mx_drop(&hold);
+    return failed;
+}
+
+/* ---- selection */
+
+int gpu_run_where(const struct gpu_run *r)
+{
+    static struct gpu_found found[5];
+    mx y = r->y[0];
+    mx_own hold[3] = { 0 };
+    mx x[3] = { r->x[0], r->x[1], r->x[2] };
+    struct select_args a;
+    void *f = gpu_find_sized(gpu_of(r), found, "move", "select", itemsize(y));
+    int failed = !f || gpu_out_new(r, 0);
+    if (!failed && !layout_walk(&a.w, y, 3, x)) {
+        for (int i = 0; i < 3; i++) failed |= is_nil(x[i] = gpu_row_major(r, x[i], &hold[i]));
+        layout_walk(&a.w, y, 3, x);
+    }
+    if (!failed) {
+        a.y = gpu_pointer(r, y);
+        a.c = gpu_pointer(r, x[0]);
+        a.p = gpu_pointer(r, x[1]);
+        a.q = gpu_pointer(r, x[2]);
+        void *args[] = { &a };
+        failed = gpu_launch(r->stream, name_of(r), f, gpu_blocks(a.w.n, MOVE_THREADS * MOVE_EACH), MOVE_THREADS, args);
+    }
+    for (int i = 0; i < 3; i++) mx_drop(&hold[i]);
+    return failed;
+}

@@ -1,0 +1,28 @@
+"""The tests of GPU kernels where there is no GPU: the same text, compiled for the host (tests/emulated)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+HERE = Path(__file__).parent
+EMULATED = HERE.parents[1] / "build" / "release" / "tests" / "emulated"
+
+
+@pytest.mark.skipif(mx.is_available(mx.gpu), reason="runs them on the GPU that is there")
+@pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
+def test_on_the_emulated_driver():
+    env = {**os.environ, "LD_LIBRARY_PATH": str(EMULATED)}
+    tests = ["test_gpu_moves.py"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests],
+        cwd=HERE,
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]
+    assert " passed" in ran.stdout and "skipped" not in ran.stdout
