@@ -1,6 +1,5 @@
 """Operations that move elements on a GPU, each beside the same on the CPU; skipped where there is none."""
 
-import os
 
 import mlx.core as mx
 import numpy as np

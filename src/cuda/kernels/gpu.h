@@ -1,11 +1,11 @@
 /* gpu.h: the language of the kernels, which is both CUDA C as NVRTC takes it, without any header, and
  * C17 under the emulator of the tests (tests/support/emulator.h), where a grid runs on the host.
  *
- * A kernel is KERNEL(name, struct its_arguments) { ... a.field ... }, where the struct, which the runner fills, is of a
- * header that both include, or GPU_KERNEL name(arguments) { ... }.  Inside are threadIdx, blockIdx, blockDim and gridDim;
- * functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; BARRIER() has them wait for
- * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take part, whose lane
- * differs in these bits. */
+ * A kernel is KERNEL(name, struct its_arguments) { ... a.field ... }, where the struct, which the runner fills, is
+ * of a header that both include, or GPU_KERNEL name(arguments) { ... }.  Inside are threadIdx, blockIdx, blockDim
+ * and gridDim; functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; BARRIER() has
+ * them wait for each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
+ * part, whose lane differs in these bits. */
 #ifndef MX_CUDA_KERNELS_GPU_H
 #define MX_CUDA_KERNELS_GPU_H
 
