@@ -103,13 +103,14 @@ static struct named_function *named_of_kwargs(const char *func, mlx_closure_kwar
 
 struct arguments {
     mx *x; /* positional ones, then those of keys */
-    const char **keys;
+    char **keys; /* copies */
     int n_pos, n_keys;
 };
 
 static void arguments_free(struct arguments *a)
 {
     capi_arrays_free(a->n_pos + a->n_keys, a->x);
+    for (int i = 0; i < a->n_keys && a->keys; i++) free(a->keys[i]);
     free(a->keys);
 }
 
@@ -134,12 +135,19 @@ static bool arguments_of(const char *func, mlx_vector_array args, const struct m
         if (a->n_pos)
             memcpy(all, x, (size_t)a->n_pos * sizeof *all);
         for (int i = 0; i < a->n_keys; i++) {
-            capi_map_entry(kwargs, (size_t)i, &a->keys[i], &value);
+            capi_map_entry(kwargs, (size_t)i, &key, &value);
+            a->keys[i] = mx_strdup(key); /* a function that is called may change the map */
             all[a->n_pos + i] = value.array.it;
             mx_retain(value.array.it);
         }
         free(x);
         x = all;
+        if (mx_failed()) {
+            a->x = x;
+            arguments_free(a);
+            *a = (struct arguments){ 0 };
+            return false;
+        }
     } else if (!x) {
         a->n_pos = a->n_keys = 0;
     }
@@ -252,7 +260,7 @@ static int apply(const char *func, void *exporter, mlx_vector_array args, const 
 {
     struct arguments a;
     if (capi_need(func, "an exporter", "xfunc", exporter) && arguments_of(func, args, kwargs, &a)) {
-        exporter_trace(exporter, a.n_pos, a.n_keys, a.keys, a.x);
+        exporter_trace(exporter, a.n_pos, a.n_keys, (const char *const *)a.keys, a.x);
         arguments_free(&a);
     }
     return capi_end();
@@ -323,7 +331,7 @@ static int call_imported(const char *func, mlx_vector_array *res, struct importe
     struct arguments a;
     struct mx_list y = { 0 };
     if (capi_need(func, "an imported function", "xfunc", f) && arguments_of(func, args, kwargs, &a)) {
-        imported_call(f, a.n_pos, a.n_keys, a.keys, a.x, &y);
+        imported_call(f, a.n_pos, a.n_keys, (const char *const *)a.keys, a.x, &y);
         arguments_free(&a);
     }
     return capi_results_end(func, res, &y, NULL, NULL);

@@ -166,8 +166,12 @@ int mlx_save_writer(mlx_io_writer out_stream, const mlx_array a)
 {
     struct port_writer w;
     mx x = capi_in(a);
-    if (!is_nil(x) && capi_open_writer(__func__, "out_stream", out_stream.ctx, &w))
-        npy_save(&w.base, x);
+    if (!is_nil(x)) {
+        mx_retain(x); /* the writer's functions may give the handle another array */
+        if (capi_open_writer(__func__, "out_stream", out_stream.ctx, &w))
+            npy_save(&w.base, x);
+        mx_release(x);
+    }
     return capi_end();
 }
 

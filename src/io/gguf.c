@@ -661,8 +661,12 @@ int gguf_save(struct writer *w, const struct gguf *g)
     char *zeros = ok ? mx_malloc(alignment) : NULL;
     if (zeros)
         memset(zeros, 0, alignment);
-    ok = zeros && io_write(w, b.v, b.n) && io_write(w, zeros, round_up(b.n, alignment) - b.n);
-    for (int i = 0; i < g->tensors.n && ok; i++) ok = write_tensor(w, g->tensors.arrays[i].array.it, zeros, alignment);
+    struct mx_list x = { 0 }; /* the writer may change g from now on */
+    ok = zeros;
+    for (int i = 0; i < g->tensors.n && ok; i++) ok = !list_push(&x, g->tensors.arrays[i].array.it);
+    ok = ok && io_write(w, b.v, b.n) && io_write(w, zeros, round_up(b.n, alignment) - b.n);
+    for (int i = 0; i < x.n && ok; i++) ok = write_tensor(w, x.v[i].it, zeros, alignment);
+    list_clear(&x);
     free(zeros);
     free(b.v);
     return !ok;

@@ -239,7 +239,8 @@ static int check_result(const struct running *r, const struct mlxfn_entry *e, in
 
 static int primitive(struct running *r, const struct mlxfn_entry *e)
 {
-    mx *x = mx_malloc((2 * (size_t)e->nin + (size_t)e->nout + 1) * sizeof *x), *narrow = x + e->nin, *y = narrow + e->nin;
+    mx *x = mx_malloc((2 * (size_t)e->nin + (size_t)e->nout + 1) * sizeof *x);
+    mx *narrow = x + e->nin, *y = narrow + e->nin;
     if (!x)
         return 1;
     int failed = 0;

@@ -55,8 +55,9 @@ const struct primitive *primitive_named(const char *name, size_t length);
 /* In the order of primitives.def; NULL past the last. */
 const struct primitive *primitive_at(int i);
 
-/* A primitive on operands; `narrow` are those that Broadcast of one operand made as they were before.  `declared` are shape and dtype of each result in the file; `like` is the same
- * where the shapes hold, NULL where they follow from the operands. */
+/* A primitive on operands; `narrow` are the same, but for those that Broadcast of one operand made: as they were
+ * before.  `declared` are shape and dtype of each result in the file; `like` is the same where the shapes hold, NULL
+ * where they follow from the operands. */
 struct building {
     const struct primitive *p;
     const struct wire_state *s;

@@ -351,13 +351,41 @@ static void out_of_memory_for_names(void **state)
     mlx_closure_kwargs_free(f);
 }
 
+static int emptied(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array named, void *map)
+{
+    mlx_map_string_to_array none = mlx_map_string_to_array_new();
+    int failed = mlx_map_string_to_array_set(map, none) || scaled(res, in, named);
+    mlx_map_string_to_array_free(none);
+    return failed;
+}
+
+/* The arguments are those that there were when the call began. */
+static void a_function_that_changes_its_arguments(void **state)
+{
+    (void)state;
+    mlx_map_string_to_array named = mlx_map_string_to_array_new();
+    mlx_array two = mlx_array_new_float(2);
+    mlx_map_string_to_array_insert(named, "by", two);
+    mlx_vector_array in = vector(1, (float[]){ 3 });
+    mlx_closure_kwargs f = mlx_closure_kwargs_new_func_payload(emptied, &named, NULL);
+    assert_int_equal(mlx_export_function_kwargs(path, f, in, named, false), 0);
+    mlx_string text = mlx_string_new();
+    assert_int_equal(mlx_inspect_function(&text, path), 0);
+    assert_non_null(strstr(mlx_string_data(text), "\"by\""));
+    mlx_string_free(text);
+    mlx_array_free(two);
+    mlx_closure_kwargs_free(f);
+    mlx_vector_array_free(in);
+    mlx_map_string_to_array_free(named);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_function), cmocka_unit_test(several_traces), cmocka_unit_test(listeners),
         cmocka_unit_test(closed_before_constants_are_told),
         cmocka_unit_test(exporters_at_work), cmocka_unit_test(mistakes), cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(out_of_memory_for_names),
+        cmocka_unit_test(out_of_memory_for_names), cmocka_unit_test(a_function_that_changes_its_arguments),
     };
     return cmocka_run_group_tests(tests, start, finish);
 }

@@ -264,6 +264,71 @@ static void streams(void **state)
     mlx_array_free(b);
 }
 
+/* A writer that gives what is being saved other content, at the first chance or after some writes. */
+struct meddler {
+    struct memory m; /* the first member */
+    mlx_array *a;
+    mlx_io_gguf g;
+    int writes;
+};
+
+static bool replace_array(void *desc)
+{
+    struct meddler *w = desc;
+    return !w->a || !mlx_array_set_int(w->a, 7);
+}
+
+static void replace_tensor(void *desc, const char *data, size_t n)
+{
+    struct meddler *w = desc;
+    write_on(desc, data, n);
+    if (w->g.ctx && ++w->writes == 3) {
+        mlx_array seven = mlx_array_new_int(7);
+        OK(mlx_io_gguf_set_array(w->g, "b", seven));
+        OK(mlx_io_gguf_set_array(w->g, "c", seven));
+        mlx_array_free(seven);
+    }
+}
+
+static void writers_that_change_what_is_saved(void **state)
+{
+    (void)state;
+    static struct meddler m = { .m = { .limit = 4096, .open = true } };
+    mlx_io_vtable meddling = in_memory;
+    meddling.is_open = replace_array;
+    meddling.write = replace_tensor;
+    meddling.free = NULL;
+    mlx_array a = matrix(), b = mlx_array_new();
+    m.a = &a;
+    mlx_io_writer w = mlx_io_writer_new(&m, meddling);
+    mlx_io_reader r = mlx_io_reader_new(&m, in_memory);
+    OK(mlx_save_writer(w, a));
+    OK(mlx_load_reader(&b, r, s));
+    expect_matrix(b);
+    assert_int_equal(mlx_array_ndim(a), 0);
+    mlx_array_free(a);
+
+    a = matrix();
+    mlx_io_gguf g = mlx_io_gguf_new(), back = mlx_io_gguf_new();
+    OK(mlx_io_gguf_set_array(g, "a", a));
+    OK(mlx_io_gguf_set_array(g, "b", a));
+    m = (struct meddler){ .m = { .limit = 4096, .open = true }, .g = g };
+    OK(mlx_save_gguf_writer(w, g));
+    assert_true(m.writes > 3);
+    FILE *f = fopen(in_folder("changed.gguf"), "wb");
+    assert_int_equal(fwrite(m.m.bytes, 1, m.m.size, f), m.m.size);
+    fclose(f);
+    OK(mlx_load_gguf(&back, in_folder("changed.gguf"), s));
+    OK(mlx_io_gguf_get_array(&b, back, "b"));
+    expect_matrix(b);
+    mlx_io_gguf_free(back);
+    mlx_io_gguf_free(g);
+    mlx_io_writer_free(w);
+    mlx_io_reader_free(r);
+    mlx_array_free(a);
+    mlx_array_free(b);
+}
+
 static int make(void **state)
 {
     s = mlx_default_cpu_stream_new();
@@ -284,6 +349,7 @@ int main(void)
         cmocka_unit_test(safetensors),
         cmocka_unit_test(safetensors_of_others),
         cmocka_unit_test(streams),
+        cmocka_unit_test(writers_that_change_what_is_saved),
     };
     return cmocka_run_group_tests_name("C API: files", tests, make, unmake);
 }

@@ -10,7 +10,7 @@ from typing import Literal
 
 import mlx.core as mx
 
-_Reduction = Literal["none", "mean", "sum"]
+Reduction = Literal["none", "mean", "sum"]
 
 
 def _reduce(loss, reduction, caller):
@@ -74,7 +74,7 @@ def cross_entropy(
     weights: mx.array | None = None,
     axis: int = -1,
     label_smoothing: float = 0.0,
-    reduction: _Reduction = "none",
+    reduction: Reduction = "none",
 ) -> mx.array:
     """-sum_k p_k log(softmax(logits)_k), the sum along `axis`
 
@@ -120,7 +120,7 @@ def binary_cross_entropy(
     targets: mx.array,
     weights: mx.array | None = None,
     with_logits: bool = True,
-    reduction: _Reduction = "mean",
+    reduction: Reduction = "mean",
 ) -> mx.array:
     """-(t log p + (1 - t) log(1 - p)), where p = sigmoid(inputs), or inputs itself without logits
 
@@ -137,7 +137,7 @@ def binary_cross_entropy(
     return _reduce(loss, reduction, "binary_cross_entropy")
 
 
-def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none") -> mx.array:
+def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: Reduction = "none") -> mx.array:
     """-inputs[target] along `axis`, for inputs that are log-probabilities"""
     _check_arrays("nll_loss", inputs=inputs, targets=targets)
     _check_axis("nll_loss", index(axis), inputs)
@@ -151,14 +151,14 @@ def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Re
     return _reduce(loss, reduction, "nll_loss")
 
 
-def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: _Reduction = "none") -> mx.array:
+def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: Reduction = "none") -> mx.array:
     """sum_k q_k (log q_k - log p_k) along `axis`, from log p (`inputs`) and log q (`targets`)"""
     _check_axis("kl_div_loss", axis, inputs, targets)
     loss = mx.sum(mx.exp(targets) * mx.subtract(targets, inputs), axis=axis)
     return _reduce(loss, reduction, "kl_div_loss")
 
 
-def hinge_loss(inputs: mx.array, targets: mx.array, reduction: _Reduction = "none") -> mx.array:
+def hinge_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none") -> mx.array:
     """max(1 - inputs * targets, 0), for targets that are 1 or -1"""
     return _reduce(mx.maximum(1 - inputs * targets, 0), reduction, "hinge_loss")
 
@@ -166,20 +166,20 @@ def hinge_loss(inputs: mx.array, targets: mx.array, reduction: _Reduction = "non
 # ------------------------------------------------------------------ regression
 
 
-def l1_loss(predictions: mx.array, targets: mx.array, reduction: _Reduction = "mean") -> mx.array:
+def l1_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "mean") -> mx.array:
     """|predictions - targets|"""
     predictions, targets = _same_shape("l1_loss", predictions=predictions, targets=targets)
     return _reduce(mx.abs(predictions - targets), reduction, "l1_loss")
 
 
-def mse_loss(predictions: mx.array, targets: mx.array, reduction: _Reduction = "mean") -> mx.array:
+def mse_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "mean") -> mx.array:
     """(predictions - targets)^2"""
     predictions, targets = _same_shape("mse_loss", predictions=predictions, targets=targets)
     return _reduce(mx.square(predictions - targets), reduction, "mse_loss")
 
 
 def smooth_l1_loss(
-    predictions: mx.array, targets: mx.array, beta: float = 1.0, reduction: _Reduction = "mean"
+    predictions: mx.array, targets: mx.array, beta: float = 1.0, reduction: Reduction = "mean"
 ) -> mx.array:
     """d^2 / (2 beta) where d = |predictions - targets| < beta, else d - beta / 2
 
@@ -195,14 +195,14 @@ def smooth_l1_loss(
     return _reduce(d, reduction, "smooth_l1_loss")
 
 
-def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0, reduction: _Reduction = "none") -> mx.array:
+def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0, reduction: Reduction = "none") -> mx.array:
     """d^2 / 2 where d = |inputs - targets| <= delta, else delta (d - delta / 2) (Huber, 1964)"""
     d = mx.abs(inputs - targets)
     loss = mx.where(d <= delta, 0.5 * mx.square(d), delta * (d - 0.5 * delta))
     return _reduce(loss, reduction, "huber_loss")
 
 
-def log_cosh_loss(inputs: mx.array, targets: mx.array, reduction: _Reduction = "none") -> mx.array:
+def log_cosh_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none") -> mx.array:
     """log(cosh(inputs - targets)): about d^2 / 2 for small differences, |d| - log 2 for large"""
     d = inputs - targets
     return _reduce(mx.logaddexp(d, -d) - math.log(2), reduction, "log_cosh_loss")
@@ -214,7 +214,7 @@ def gaussian_nll_loss(
     vars: mx.array,
     full: bool = False,
     eps: float = 1e-6,
-    reduction: _Reduction = "mean",
+    reduction: Reduction = "mean",
 ) -> mx.array:
     """(log v + (inputs - targets)^2 / v) / 2 with v = max(vars, eps), plus log(2 pi) / 2 if `full`
 
@@ -240,7 +240,7 @@ def triplet_loss(
     p: int = 2,
     margin: float = 1.0,
     eps: float = 1e-6,
-    reduction: _Reduction = "none",
+    reduction: Reduction = "none",
 ) -> mx.array:
     """max(|anchors - positives|_p - |anchors - negatives|_p + margin, 0), norms along `axis`
 
@@ -258,7 +258,7 @@ def triplet_loss(
 
 
 def cosine_similarity_loss(
-    x1: mx.array, x2: mx.array, axis: int = 1, eps: float = 1e-8, reduction: _Reduction = "none"
+    x1: mx.array, x2: mx.array, axis: int = 1, eps: float = 1e-8, reduction: Reduction = "none"
 ) -> mx.array:
     """x1 . x2 / max(|x1| |x2|, eps) along `axis`: 1 for the same direction, -1 for the opposite
 
@@ -278,7 +278,7 @@ def margin_ranking_loss(
     inputs2: mx.array,
     targets: mx.array,
     margin: float = 0.0,
-    reduction: _Reduction = "none",
+    reduction: Reduction = "none",
 ) -> mx.array:
     """max(-targets * (inputs1 - inputs2) + margin, 0): target 1 wants inputs1 larger, -1 inputs2"""
     inputs1, inputs2, targets = _same_shape("margin_ranking_loss", inputs1=inputs1, inputs2=inputs2, targets=targets)
