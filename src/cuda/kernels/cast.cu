@@ -4,9 +4,8 @@
 
 #include "cuda/kernels/cast.h"
 #include "cuda/kernels/convert.h"
+#include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
-
-struct ALIGNED(16) words4 { uint32_t w[4]; };
 
 FN int64_t place_of(const struct walk *w, int64_t i)
 {
@@ -25,8 +24,7 @@ FN int64_t place_of(const struct walk *w, int64_t i)
         T *y = (T *)a.y;                                                                                   \
         if (side_by_side) {                                                                                \
             for (int k = 0; k < CAST_EACH; k++) r.v[k] = CONVERT(suffix, SUFFIX, u.v[k]);                  \
-            struct ALIGNED(sizeof r.v < 16 ? sizeof r.v : 16) piece { uint8_t b[sizeof r.v]; };            \
-            *(struct piece *)(y + first) = *(const struct piece *)r.v;                                     \
+            COPY_LANES(y + first, r.v, sizeof r.v);                                                        \
         } else {                                                                                           \
             for (int k = 0; k < CAST_EACH; k++) {                                                          \
                 int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;                                 \
@@ -40,13 +38,12 @@ FN int64_t place_of(const struct walk *w, int64_t i)
 KERNEL(PASTE(cu_cast, SUFFIX), struct cast_args)
 {
     union { S v[CAST_EACH]; struct words4 align; } u;
-    struct ALIGNED(sizeof u.v < 16 ? sizeof u.v : 16) lanes { uint8_t b[sizeof u.v]; };
     const S *x = (const S *)a.x;
     int64_t mine = (int64_t)blockDim.x * CAST_EACH, block = blockIdx.x * mine;
     int64_t first = block + (int64_t)threadIdx.x * CAST_EACH;
     bool side_by_side = a.w.ndim == 0 && a.w.step[0] && a.w.aligned && block + mine <= a.w.n;
     if (side_by_side) {
-        *(struct lanes *)u.v = *(const struct lanes *)(x + first);
+        COPY_LANES(u.v, x + first, sizeof u.v);
     } else {
         for (int k = 0; k < CAST_EACH; k++) {
             int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;

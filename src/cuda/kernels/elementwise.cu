@@ -5,6 +5,7 @@
  * A thread makes LANES results: neighbours, read and written 16 bytes at a time, where operands are
  * contiguous; else one in every blockDim.x, so that the threads of a warp write side by side. */
 #include "cuda/kernels/gpu.h"
+#include "cuda/kernels/lanes.h"
 #include "plan/walk.h"
 
 #define K(name) PASTE(name, SUFFIX)
@@ -28,18 +29,7 @@ FN uint8_t as_it_is(uint8_t x) { return x; }
 
 enum { LANES = sizeof(S) <= 2 ? 8 : 4 };
 
-/* Elements as the piece of memory that they are, which is read and written at once. */
-struct ALIGNED(16) words4 { uint32_t w[4]; };
-struct ALIGNED(8) words2 { uint32_t w[2]; };
-
 /* LANES neighbours, of S or of a result. */
-#define COPY_LANES(to, from, size)                                                    \
-    if ((size) % 16 == 0)                                                             \
-        for (int c = 0; c < (int)(size) / 16; c++) ((struct words4 *)(to))[c] = ((const struct words4 *)(from))[c]; \
-    else if ((size) == 8)                                                             \
-        *(struct words2 *)(to) = *(const struct words2 *)(from);                      \
-    else                                                                              \
-        *(uint32_t *)(to) = *(const uint32_t *)(from)
 union lanes { S v[LANES]; struct words4 align; };
 
 FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
