@@ -1,10 +1,11 @@
 /* move.cu: elements moved as they are, by their size: cu_copy_4.  The build compiles it for each line of modules.def,
  * with SIZE and UNIT, a type of that size, defined. */
 #include "cuda/kernels/gpu.h"
+#include "cuda/kernels/lanes.h"
 #include "cuda/kernels/move.h"
 #include "cuda/kernels/places.h"
 
-typedef struct ALIGNED(16) { uint32_t w[4]; } words;
+typedef struct words4 words;
 #define K(name) PASTE(name, SIZE)
 
 KERNEL(K(cu_copy), struct move_args)
@@ -83,12 +84,5 @@ KERNEL(K(cu_select), struct select_args)
     for (int k = 0; k < MOVE_EACH; k++)
         if (first + (int64_t)k * blockDim.x < a.w.n)
             y[first + (int64_t)k * blockDim.x] = v[k];
-}
-
-KERNEL(K(cu_eye), struct eye_args_of)
-{
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < a.n)
-        ((UNIT *)a.y)[i] = (UNIT)(i % a.columns == i / a.columns + a.k ? a.one : 0);
 }
 #endif

@@ -6,8 +6,7 @@
 
 enum { MOVE_THREADS = 256, MOVE_EACH = 4, MOVE_DIMS = 16, TURN_SIDE = 32, TURN_ROWS = 8 };
 
-/* to[place] = from[place]: n elements of a shape, with strides in elements on either side.  A corner that only the
- * device knows comes on top. */
+/* to[place] = from[place]: n elements of a shape, with strides in elements on either side. */
 struct move_args {
     void *to;
     const void *from;
@@ -43,13 +42,6 @@ struct select_args {
     const uint8_t *c;
     const void *p, *q;
     struct walk w;
-};
-
-/* y[i][j] = j == i + k ? one : 0, for `columns` columns */
-struct eye_args_of {
-    void *y;
-    int64_t n, columns, k;
-    uint64_t one;
 };
 
 #endif
