@@ -272,20 +272,20 @@ int mlx_array_dim(const mlx_array arr, int dim)
     return x->shape[i];
 }
 
-/* The handle's array with its elements on the host; NULL after a report. */
+/* The handle's array with its elements on the host; NULL after a report.  Whoever looked tells of capi_waited():
+ * handlers may give the handle another array. */
 static mx elements(const char *func, mlx_array arr)
 {
     mx x = capi_array(func, "arr", arr);
-    if (is_nil(x) || mx_wait_host(x))
-        return capi_report(), NULL;
-    capi_waited();
-    return x;
+    return is_nil(x) || mx_wait_host(x) ? (capi_report(), NULL) : x;
 }
 
 const size_t *mlx_array_strides(const mlx_array arr)
 {
     mx x = elements(__func__, arr);
-    return x ? (const size_t *)x->strides : NULL;
+    const size_t *strides = x ? (const size_t *)x->strides : NULL;
+    capi_waited();
+    return strides;
 }
 
 static int evaluate(const char *func, mlx_array arr)
@@ -299,7 +299,11 @@ int mlx_array_eval(mlx_array arr) { return evaluate(__func__, arr); }
 int mlx_array_tostring(mlx_string *str, const mlx_array arr)
 {
     mx x = elements(__func__, arr);
-    return x ? capi_publish_text(str, array_text(x, -1)) : 1;
+    if (!x)
+        return 1;
+    char *text = array_text(x, -1);
+    capi_waited();
+    return capi_publish_text(str, text);
 }
 
 /* Elements */
@@ -342,8 +346,9 @@ static const void *data(const char *func, mlx_array arr, enum dtype t)
     }
     if (mx_wait_host(x))
         return capi_report(), NULL;
+    const void *host = array_host(x);
     capi_waited();
-    return array_host(x);
+    return host;
 }
 
 #define ELEMENT(name, type, dtype)                            \
@@ -415,6 +420,7 @@ static int layout(const char *func, bool *res, mlx_array arr, bool (*is)(mx))
     if (!x)
         return 1;
     *res = x->size == 0 || is(x);
+    capi_waited();
     return 0;
 }
 

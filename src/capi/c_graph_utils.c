@@ -263,7 +263,9 @@ static int draw(const char *func, FILE *os, mlx_node_namer namer, mlx_vector_arr
                 void write(struct drawing *d, const bool is_sink[], const bool is_made[]))
 {
     int n = 0;
-    struct drawing d = { .os = os, .namer = namer.ctx, .next = 0 };
+    char *text = NULL; /* first here: the stream may be one of a caller's functions, which may change the namer */
+    size_t size = 0;
+    struct drawing d = { .namer = namer.ctx };
     mx *x = capi_need(func, "a stream", "os", os) ? capi_arrays(func, "outputs", outputs, &n) : NULL;
     if (x && !record(&d.graph, n, x, 0, NULL, false)) {
         struct recording *g = &d.graph;
@@ -271,7 +273,8 @@ static int draw(const char *func, FILE *os, mlx_node_namer namer, mlx_vector_arr
         bool *flags = mx_malloc(2 * all * sizeof *flags);
         d.made_up = mx_malloc(all * sizeof *d.made_up);
         d.n_outputs = n;
-        if (flags && d.made_up) {
+        d.os = open_memstream(&text, &size);
+        if (flags && d.made_up && d.os) {
             memset(flags, 0, 2 * all * sizeof *flags);
             for (size_t i = 0; i < all; i++) d.made_up[i] = -1;
             for (int i = 0; i < n; i++) flags[g->roots[i]] = true;
@@ -283,11 +286,16 @@ static int draw(const char *func, FILE *os, mlx_node_namer namer, mlx_vector_arr
             }
             write(&d, flags, flags + all);
         }
+        if (!d.os || fclose(d.os))
+            mx_fail_memory(size);
         free(flags);
         free(d.made_up);
         recording_free(g);
     }
     capi_arrays_free(n, x);
+    if (!mx_failed() && fwrite(text, 1, size, os) < size)
+        mx_fail("[%s] expected a stream that can be written to, got one that fails", func + strlen("mlx_"));
+    free(text);
     return capi_end();
 }
 

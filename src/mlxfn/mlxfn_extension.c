@@ -27,6 +27,32 @@
 
 #define AT(type, args, f) (*(type *)((char *)(uintptr_t)(args) + (f)->offset))
 
+/* Bodies in bodies, each of some 4 KB of stack when they are read. */
+enum { DEPTH = 100 };
+static _Thread_local int depth;
+
+static bool enter(const char *func)
+{
+    if (depth == DEPTH)
+        return mx_fail("[%s] loops in loops more than %d deep", func, DEPTH), false;
+    return ++depth;
+}
+
+static char *body_encode(struct object *body, const char *op, const char *field, uint64_t *n)
+{
+    struct graph *g = graph_of_object(body);
+    *n = 0;
+    if (!g) {
+        mx_fail("[export_function] the argument %s of %s cannot be written", field, op);
+        return NULL;
+    }
+    if (!enter("export_function"))
+        return NULL;
+    char *bytes = export_graph(g, n);
+    depth--;
+    return bytes;
+}
+
 char *extension_encode(const struct op *op, const void *args, uint64_t *length)
 {
     struct bytes b = { 0 };
@@ -57,11 +83,8 @@ char *extension_encode(const struct op *op, const void *args, uint64_t *length)
             break;
         }
         case F_OBJECT: {
-            struct graph *g = graph_of_object(AT(struct object *, args, f));
-            uint64_t n = 0;
-            char *bytes = g ? export_graph(g, &n) : NULL;
-            if (!g)
-                mx_fail("[export_function] the argument %s of %s cannot be written", f->name, op->label);
+            uint64_t n;
+            char *bytes = body_encode(AT(struct object *, args, f), op->label, f->name, &n);
             put_text(&b, bytes, n);
             free(bytes);
             break;
@@ -167,17 +190,12 @@ static int call_body(struct closure *self, int n, const mx x[], struct mx_list *
 static bool body_of(const char *state, uint64_t length, const char *name, int n, const mx captured[],
                     struct body_function *b)
 {
-    enum { DEPTH = 100 }; /* of some 4 KB of stack each */
-    static _Thread_local int depth;
     struct fields s;
     uint64_t size = 0;
     *b = (struct body_function){ { { .refs = 1 }, call_body }, NULL, n, captured };
     if (!find(state, length, name, F_OBJECT, &s) || !take(&s, 8, &size) || size > (uint64_t)(s.end - s.at))
         mx_fail("[import_function] expected a graph '%s'", name);
-    else if (depth == DEPTH)
-        mx_fail("[import_function] loops in loops more than %d deep", DEPTH);
-    else {
-        depth++;
+    else if (enter("import_function")) {
         b->f = imported_of_bytes(s.at, size, name);
         depth--;
     }

@@ -1,6 +1,8 @@
 /* Graphs as text, names of arrays, and the operations of the C API that have to do with them. */
+#define _GNU_SOURCE
 #include "support/heard.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static char *written(int (*write)(FILE *, const mlx_node_namer, const mlx_vector_array),
@@ -77,6 +79,52 @@ static void graphs(void **state)
     mlx_stream_free(s);
 }
 
+/* A stream whose writes let go of the names and the arrays that are written, or do not write. */
+struct taking {
+    mlx_node_namer *namer;
+    mlx_array *y;
+    char got[256];
+};
+
+static ssize_t take(void *cookie, const char *bytes, size_t size)
+{
+    struct taking *t = cookie;
+    if (!t->namer)
+        return 0;
+    if (t->namer->ctx) {
+        mlx_node_namer_free(*t->namer);
+        *t->namer = (mlx_node_namer){ NULL };
+        mlx_array_free(*t->y);
+        *t->y = mlx_array_new();
+    }
+    strncat(t->got, bytes, size);
+    return (ssize_t)size;
+}
+
+static void streams_of_a_caller(void **state)
+{
+    (void)state;
+    mlx_stream s = mlx_default_cpu_stream_new();
+    mlx_node_namer namer = mlx_node_namer_new();
+    mlx_array a = mlx_array_new_float(1), y = mlx_array_new();
+    OK(mlx_exp(&y, a, s));
+    OK(mlx_node_namer_set_name(namer, y, "result"));
+    mlx_vector_array outputs = mlx_vector_array_new_value(y);
+    struct taking t = { &namer, &y, "" };
+    FILE *os = fopencookie(&t, "w", (cookie_io_functions_t){ .write = take });
+    assert_non_null(os);
+    setvbuf(os, NULL, _IONBF, 0);
+    OK(mlx_print_graph(os, namer, outputs));
+    assert_string_equal(t.got, "Inputs: A [(), float32]\nExp A -> result [(), float32]\nOutputs: result\n");
+    t.namer = NULL;
+    FAILS(mlx_print_graph(os, namer, outputs), "[print_graph] expected a stream that can be written to");
+    fclose(os);
+    mlx_vector_array_free(outputs);
+    mlx_array_free(a);
+    mlx_array_free(y);
+    mlx_stream_free(s);
+}
+
 static void views_and_dependencies(void **state)
 {
     (void)state;
@@ -112,6 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(streams_of_a_caller),
         cmocka_unit_test(views_and_dependencies),
     };
     return cmocka_run_group_tests_name("C API: graphs", tests, start_listening, all_gone);
