@@ -19,8 +19,7 @@ static void *add_part(void *arg)
     struct part *p = arg;
     const float *a = p->a, *b = p->b;
     float *y = p->y;
-    for (size_t i = 0; i < p->n; i++)
-        y[i] = a[i] + b[i];
+    for (size_t i = 0; i < p->n; i++) y[i] = a[i] + b[i];
     return NULL;
 }
 
@@ -30,20 +29,16 @@ static void *sum_part(void *arg)
     float lane[64] = { 0 };
     size_t i = 0;
     for (; i + 64 <= p->n; i += 64)
-        for (int k = 0; k < 64; k++)
-            lane[k] += p->a[i + (size_t)k];
-    for (; i < p->n; i++)
-        lane[0] += p->a[i];
-    for (int k = 0; k < 64; k++)
-        p->sum += (double)lane[k];
+        for (int k = 0; k < 64; k++) lane[k] += p->a[i + (size_t)k];
+    for (; i < p->n; i++) lane[0] += p->a[i];
+    for (int k = 0; k < 64; k++) p->sum += (double)lane[k];
     return NULL;
 }
 
 static void *touch_part(void *arg)
 {
     struct part *p = arg;
-    for (size_t i = 0; i < p->n; i++)
-        p->y[i] = p->a[i] * 0.5f;
+    for (size_t i = 0; i < p->n; i++) p->y[i] = p->a[i] * 0.5f;
     return NULL;
 }
 

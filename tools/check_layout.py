@@ -1,8 +1,4 @@
-"""The rules of layout that hold in every C file, tables included; prints what breaks them.
-
-.clang-format has the whole style for new code. It is not enforced line by line, because much of
-this code is tables whose columns say more than a formatter keeps.
-"""
+"""What must be true of every C file besides the form that .clang-format gives it: prints what is not."""
 
 import re
 import subprocess

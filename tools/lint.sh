@@ -15,6 +15,8 @@ if [ "${1:-}" = --fix ]; then
 fi
 
 failed=0
+git ls-files '*.c' '*.h' '*.inc' '*.cu' ':!third_party' |
+    xargs -P "$(nproc)" -n 16 "$bin/clang-format" --dry-run --Werror || failed=1
 "$bin/python" tools/check_layout.py || failed=1
 "$bin/python" tools/check_rooms.py || failed=1
 "$bin/ruff" format --check || failed=1

@@ -100,8 +100,8 @@ int main(int argc, char **argv)
 
     int count = (int)mlx_array_size(labels);
     int agree = agreements(x, answers), right = agreements(x, labels);
-    printf("From C: %d of %d test digits read correctly, the same answer as Python on %d of %d.\n",
-           right, count, agree, count);
+    printf("From C: %d of %d test digits read correctly, the same answer as Python on %d of %d.\n", right, count, agree,
+           count);
 
     mlx_array_free(x);
     mlx_array_free(labels);

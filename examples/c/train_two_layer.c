@@ -87,8 +87,8 @@ static int network(mlx_array *z, const mlx_vector_array in)
         a[i] = mlx_array_new();
         failed = failed || mlx_vector_array_get(&a[i], in, (size_t)i);
     }
-    failed = failed || mlx_matmul(&h, a[X], a[W1], cpu) || mlx_add(&h, h, a[B1], cpu) ||
-             mlx_tanh(&h, h, cpu) || mlx_matmul(&h, h, a[W2], cpu) || mlx_add(z, h, a[B2], cpu);
+    failed = failed || mlx_matmul(&h, a[X], a[W1], cpu) || mlx_add(&h, h, a[B1], cpu) || mlx_tanh(&h, h, cpu) ||
+             mlx_matmul(&h, h, a[W2], cpu) || mlx_add(z, h, a[B2], cpu);
     for (int i = 0; i <= X; i++) mlx_array_free(a[i]);
     mlx_array_free(h);
     return failed;
@@ -117,16 +117,15 @@ static int loss_function(mlx_vector_array *res, const mlx_vector_array in)
 }
 
 /* parameters = parameters - rate * gradients */
-static int descend(mlx_vector_array *parameters, const mlx_vector_array gradients,
-                   const mlx_array rate)
+static int descend(mlx_vector_array *parameters, const mlx_vector_array gradients, const mlx_array rate)
 {
     mlx_vector_array updated = mlx_vector_array_new();
     mlx_array p = mlx_array_new(), g = mlx_array_new();
     int failed = 0;
     for (size_t i = 0; i < PARAMETERS && !failed; i++)
-        failed = mlx_vector_array_get(&p, *parameters, i) ||
-                 mlx_vector_array_get(&g, gradients, i) || mlx_multiply(&g, g, rate, cpu) ||
-                 mlx_subtract(&p, p, g, cpu) || mlx_vector_array_append_value(updated, p);
+        failed = mlx_vector_array_get(&p, *parameters, i) || mlx_vector_array_get(&g, gradients, i) ||
+                 mlx_multiply(&g, g, rate, cpu) || mlx_subtract(&p, p, g, cpu) ||
+                 mlx_vector_array_append_value(updated, p);
     failed = failed || mlx_vector_array_set(parameters, updated);
     mlx_vector_array_free(updated);
     mlx_array_free(p);
@@ -160,18 +159,15 @@ static int train(float *accuracy)
 
     for (int step = 0; step <= STEPS && !failed; step++) {
         /* A step builds the graph of loss, gradients and new parameters, then evaluates it. */
-        failed =
-            mlx_vector_array_set(&inputs, parameters) ||
-            mlx_vector_array_append_value(inputs, points) ||
-            mlx_vector_array_append_value(inputs, labels) ||
-            mlx_closure_value_and_grad_apply(&values, &gradients, loss_and_gradients, inputs) ||
-            descend(&parameters, gradients, rate) || mlx_eval(parameters);
+        failed = mlx_vector_array_set(&inputs, parameters) || mlx_vector_array_append_value(inputs, points) ||
+                 mlx_vector_array_append_value(inputs, labels) ||
+                 mlx_closure_value_and_grad_apply(&values, &gradients, loss_and_gradients, inputs) ||
+                 descend(&parameters, gradients, rate) || mlx_eval(parameters);
         if (!failed && step % 200 == 0) {
             float mean_loss;
             failed = number(&mean_loss, values, 0) || number(accuracy, values, 1);
             if (!failed)
-                printf("step %4d   loss %.4f   accuracy %5.1f%%\n", step, mean_loss,
-                       100 * *accuracy);
+                printf("step %4d   loss %.4f   accuracy %5.1f%%\n", step, mean_loss, 100 * *accuracy);
         }
     }
 
@@ -197,7 +193,6 @@ int main(void)
     mlx_stream_free(cpu);
     if (failed)
         return 2;
-    puts(accuracy > 0.98f ? "The network tells the spirals apart."
-                          : "The spirals were not learnt.");
+    puts(accuracy > 0.98f ? "The network tells the spirals apart." : "The spirals were not learnt.");
     return accuracy > 0.98f ? 0 : 1;
 }

@@ -32,8 +32,9 @@ static PyMethodDef functions[] = {
       "    array: ``alpha * x + beta * y``" },
     { NULL, NULL, 0, NULL },
 };
-static struct PyModuleDef module = { PyModuleDef_HEAD_INIT, "_ext", "Sample extensions in C.", -1, functions,
-                                     NULL, NULL, NULL, NULL };
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_ext", "Sample extensions in C.", -1, functions, NULL, NULL, NULL, NULL
+};
 
 PyMODINIT_FUNC PyInit__ext(void)
 {

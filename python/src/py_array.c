@@ -73,8 +73,7 @@ static int made_of(mlx_array *it, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:array", (char **)names, &val, &dtype))
         return -1;
     if (dtype != Py_None && !dtype_asked(dtype, &t)) {
-        PyErr_Format(exc_conversion, "array(): argument 'dtype' must be a Dtype or None, not %s",
-                     type_name(dtype));
+        PyErr_Format(exc_conversion, "array(): argument 'dtype' must be a Dtype or None, not %s", type_name(dtype));
         return -1;
     }
     return array_from(it, val, dtype == Py_None ? NULL : &t);
@@ -327,10 +326,8 @@ static PyObject *nb_idivide(PyObject *l, PyObject *r)
 {
     char kind = dtype_kind(mlx_array_dtype(handle_of(l)));
     if (kind != 'f' && kind != 'c') {
-        PyErr_Format(
-            exc_value,
-            "[divide] expected floating-point elements to be divided in place, got an array of %s",
-            mlx_dtype_name(mlx_array_dtype(handle_of(l))));
+        PyErr_Format(exc_value, "[divide] expected floating-point elements to be divided in place, got an array of %s",
+                     mlx_dtype_name(mlx_array_dtype(handle_of(l))));
         return NULL;
     }
     return in_place(l, r, mlx_divide);
@@ -393,8 +390,7 @@ static PyObject *number(PyObject *o, const char *what)
         return array_item(a);
     PyObject *shape = ints_to_tuple(mlx_array_shape(a), mlx_array_ndim(a));
     if (shape)
-        PyErr_Format(exc_conversion,
-                     "[%s] expected an array with one element, got one of shape %R", what, shape);
+        PyErr_Format(exc_conversion, "[%s] expected an array with one element, got one of shape %R", what, shape);
     Py_XDECREF(shape);
     return NULL;
 }
@@ -421,8 +417,7 @@ static PyObject *to_complex(PyObject *self, PyObject *unused)
 {
     (void)unused;
     PyObject *v = number(self, "complex");
-    PyObject *result =
-        v ? PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, v, NULL) : NULL;
+    PyObject *result = v ? PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, v, NULL) : NULL;
     Py_XDECREF(v);
     return result;
 }
@@ -433,8 +428,7 @@ static PyObject *nb_index(PyObject *o)
     char kind = dtype_kind(mlx_array_dtype(a));
     if (mlx_array_ndim(a) == 0 && (kind == 'i' || kind == 'u'))
         return array_item(a);
-    PyErr_Format(PyExc_TypeError,
-                 "only an integer array without dimensions can be used as an index");
+    PyErr_Format(PyExc_TypeError, "only an integer array without dimensions can be used as an index");
     return NULL;
 }
 
@@ -482,10 +476,7 @@ GETTER(nbytes)
 
 static PyObject *get_real(PyObject *o, void *unused) { return (void)unused, unary(o, mlx_real); }
 static PyObject *get_imag(PyObject *o, void *unused) { return (void)unused, unary(o, mlx_imag); }
-static PyObject *get_transposed(PyObject *o, void *unused)
-{
-    return (void)unused, unary(o, mlx_transpose);
-}
+static PyObject *get_transposed(PyObject *o, void *unused) { return (void)unused, unary(o, mlx_transpose); }
 
 static PyObject *get_matrix_transposed(PyObject *o, void *unused)
 {
@@ -512,8 +503,7 @@ static PyGetSetDef properties[] = {
     { "imag", get_imag, NULL, "Imaginary part.", NULL },
     { "T", get_transposed, NULL, "The array with its axes in reverse order.", NULL },
     { "mT", get_matrix_transposed, NULL, "The array with its last two axes swapped.", NULL },
-    { "at", array_at, NULL,
-      "For updates that add up where an index comes twice: ``x.at[i].add(v)`` gives a new array.",
+    { "at", array_at, NULL, "For updates that add up where an index comes twice: ``x.at[i].add(v)`` gives a new array.",
       NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
@@ -576,10 +566,7 @@ static PyType_Slot iterator_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec iterator_spec = {
-    "mlx.core.ArrayIterator",
-    sizeof(struct iterator),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    "mlx.core.ArrayIterator", sizeof(struct iterator), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     iterator_slots,
 };
 
@@ -618,13 +605,10 @@ static Py_hash_t hash(PyObject *o) /* by identity, although == compares elements
 #include "functions.def"
 
 static PyMethodDef methods[] = {
-#define METHOD(name, body, text, doc) \
-    { #name, PYFN(py_##name), FAST, #name "($self, " text ")\n--\n\n" doc },
+#define METHOD(name, body, text, doc) { #name, PYFN(py_##name), FAST, #name "($self, " text ")\n--\n\n" doc },
 #include "functions.def"
-    { "__complex__", to_complex, METH_NOARGS,
-      "__complex__($self)\n--\n\nThe one element as a complex number." },
-    { "__round__", PYFN(round_), METH_FASTCALL,
-      "__round__($self, ndigits=None, /)\n--\n\nSee :func:`round`." },
+    { "__complex__", to_complex, METH_NOARGS, "__complex__($self)\n--\n\nThe one element as a complex number." },
+    { "__round__", PYFN(round_), METH_FASTCALL, "__round__($self, ndigits=None, /)\n--\n\nSee :func:`round`." },
     { NULL, NULL, 0, NULL },
 };
 
@@ -637,12 +621,11 @@ static PyType_Slot slots[] = {
     { Py_tp_new, new },
     { Py_tp_init, init },
     { Py_tp_dealloc, dealloc },
-    { Py_tp_doc,
-      DOC("array(val, dtype=None)\n--\n\n"
-          "An array of numbers.\n\nOperations on it are noted and computed when the elements are "
-          "first needed, or by\n:func:`eval`. ``val`` is a number, nested lists or tuples of "
-          "numbers "
-          "or arrays, or\nanother library's array.") },
+    { Py_tp_doc, DOC("array(val, dtype=None)\n--\n\n"
+                     "An array of numbers.\n\nOperations on it are noted and computed when the elements are "
+                     "first needed, or by\n:func:`eval`. ``val`` is a number, nested lists or tuples of "
+                     "numbers "
+                     "or arrays, or\nanother library's array.") },
     { Py_tp_methods, methods },
     { Py_tp_members, members },
     { Py_tp_getset, properties },

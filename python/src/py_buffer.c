@@ -19,8 +19,7 @@ struct exported {
 /* The struct module's code of a dtype; NULL for those that have none. */
 static const char *format_of(mlx_dtype t)
 {
-    static const char *const formats[] = { "?", "B", "H", "I", "Q", "b",  "h",
-                                           "i", "q", "e", "f", "d", NULL, "Zf" };
+    static const char *const formats[] = { "?", "B", "H", "I", "Q", "b", "h", "i", "q", "e", "f", "d", NULL, "Zf" };
     return formats[t];
 }
 
@@ -197,9 +196,8 @@ static void release_borrowed(void *payload) { release_soon(payload); }
 
 static int cannot_share(void)
 {
-    PyErr_SetString(exc_value,
-                    "[asarray] this memory cannot be shared without a copy: its elements are "
-                    "not in row-major order without gaps");
+    PyErr_SetString(exc_value, "[asarray] this memory cannot be shared without a copy: its elements are "
+                               "not in row-major order without gaps");
     return -1;
 }
 
@@ -212,8 +210,7 @@ static int share_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_d
     if (!own)
         return PyErr_NoMemory(), -1;
     *own = (struct borrowed){ { NULL, end_borrowed }, *view };
-    *out =
-        mlx_array_new_data_managed_payload(view->buf, shape, view->ndim, t, own, release_borrowed);
+    *out = mlx_array_new_data_managed_payload(view->buf, shape, view->ndim, t, own, release_borrowed);
     if (out->ctx) {
         view->obj = NULL; /* own's now */
         return 0;
@@ -228,8 +225,7 @@ static void narrow_in_place(void *memory, size_t n)
     for (size_t i = 0; i < n; i++) ((float *)memory)[i] = (float)((double *)memory)[i];
 }
 
-static int copy_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_dtype t,
-                       bool wide_complex)
+static int copy_buffer(mlx_array *out, Py_buffer *view, const int *shape, mlx_dtype t, bool wide_complex)
 {
     void *memory = NULL;
     const void *rows = view->buf;
@@ -293,15 +289,13 @@ int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing)
                      view.format ? view.format : "B");
         failed = -1;
     } else if (view.ndim > MAX_NDIM) {
-        PyErr_Format(exc_value, "[array] expected at most %d dimensions, got %d", MAX_NDIM,
-                     view.ndim);
+        PyErr_Format(exc_value, "[array] expected at most %d dimensions, got %d", MAX_NDIM, view.ndim);
         failed = -1;
     }
     for (int i = 0; !failed && i < view.ndim; i++) {
         Py_ssize_t n = view.shape[i];
         if (n > INT32_MAX) {
-            PyErr_Format(exc_value,
-                         "[array] a dimension of %zd elements does not fit 32 bits", n);
+            PyErr_Format(exc_value, "[array] a dimension of %zd elements does not fit 32 bits", n);
             failed = -1;
         }
         shape[i] = (int)n;
@@ -309,8 +303,7 @@ int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing)
     if (!failed) {
         failed = sharing == COPY || wide_complex ? 1 : share_buffer(out, &view, shape, t);
         if (failed > 0)
-            failed =
-                sharing == SHARE ? cannot_share() : copy_buffer(out, &view, shape, t, wide_complex);
+            failed = sharing == SHARE ? cannot_share() : copy_buffer(out, &view, shape, t, wide_complex);
     }
     PyBuffer_Release(&view);
     return failed;
@@ -438,8 +431,7 @@ PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, 
     if (device && device != Py_None && !PyArg_Parse(device, "(ll)", &type, &id))
         return NULL;
     if (type != DL_CPU) {
-        PyErr_Format(PyExc_BufferError, "[__dlpack__] expected the CPU, device type %d, got %ld",
-                     DL_CPU, type);
+        PyErr_Format(PyExc_BufferError, "[__dlpack__] expected the CPU, device type %d, got %ld", DL_CPU, type);
         return NULL;
     }
     struct dl_export *e = calloc(1, sizeof *e);
@@ -450,8 +442,8 @@ PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, 
                       : mlx_array_set(&e->it, handle_of(self));
     const void *p = failed ? (raise_last(), NULL) : array_data(e->it);
     if (p && copy) {
-        mlx_array own = mlx_array_new_data(p, mlx_array_shape(e->it), (int)mlx_array_ndim(e->it),
-                                           mlx_array_dtype(e->it));
+        mlx_array own =
+            mlx_array_new_data(p, mlx_array_shape(e->it), (int)mlx_array_ndim(e->it), mlx_array_dtype(e->it));
         mlx_array_free(e->it);
         e->it = own;
         p = own.ctx ? array_data(own) : (raise_last(), NULL);
@@ -467,17 +459,12 @@ PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, 
         e->shape[i] = mlx_array_shape(e->it)[i];
         e->strides[i] = strides[i];
     }
-    dl_tensor tensor = { (void *)p,
-                         { DL_CPU, 0 },
-                         (int32_t)ndim,
-                         dl_dtype_of(mlx_array_dtype(e->it)),
-                         e->shape,
-                         e->strides,
-                         0 };
+    dl_tensor tensor = {
+        (void *)p, { DL_CPU, 0 }, (int32_t)ndim, dl_dtype_of(mlx_array_dtype(e->it)), e->shape, e->strides, 0
+    };
     e->plain = (struct dl_managed){ tensor, e, delete_plain };
     e->versioned = (struct dl_versioned){
-        { 1, 0 }, e, delete_versioned, (writable ? 0 : DL_READ_ONLY) | (copy ? DL_COPIED : 0),
-        tensor,
+        { 1, 0 }, e, delete_versioned, (writable ? 0 : DL_READ_ONLY) | (copy ? DL_COPIED : 0), tensor,
     };
     PyObject *capsule = NULL;
     if (failed)
@@ -485,9 +472,8 @@ PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, 
     else if (major >= 1)
         capsule = PyCapsule_New(&e->versioned, "dltensor_versioned", end_versioned);
     else if (!writable)
-        PyErr_SetString(PyExc_BufferError,
-                        "[__dlpack__] this array is read-only, which only version 1 of "
-                        "DLPack can say: pass max_version=(1, 0)");
+        PyErr_SetString(PyExc_BufferError, "[__dlpack__] this array is read-only, which only version 1 of "
+                                           "DLPack can say: pass max_version=(1, 0)");
     else
         capsule = PyCapsule_New(&e->plain, "dltensor", end_plain);
     if (!capsule)
@@ -504,8 +490,7 @@ struct dl_owner {
     struct dl_versioned *versioned;
 };
 
-static void end_owner(
-    struct released *r) /* with the GIL, which deleters of Python libraries need */
+static void end_owner(struct released *r) /* with the GIL, which deleters of Python libraries need */
 {
     struct dl_owner *owner = (struct dl_owner *)r;
     dl_delete(owner->plain, owner->versioned);
@@ -521,20 +506,17 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
     int shape[MAX_NDIM];
     static uint64_t nothing;
     if (d->device.type != DL_CPU) {
-        PyErr_Format(exc_value,
-                     "[from_dlpack] expected memory of the CPU, got a device of type %d",
+        PyErr_Format(exc_value, "[from_dlpack] expected memory of the CPU, got a device of type %d",
                      (int)d->device.type);
         return -1;
     }
     if (!dtype_of_dl(d->dtype, &t, &wide_complex)) {
-        PyErr_Format(exc_conversion,
-                     "[from_dlpack] cannot convert elements of type code %d with %d bits",
+        PyErr_Format(exc_conversion, "[from_dlpack] cannot convert elements of type code %d with %d bits",
                      d->dtype.code, d->dtype.bits);
         return -1;
     }
     if (d->ndim < 0 || d->ndim > MAX_NDIM) {
-        PyErr_Format(exc_value, "[from_dlpack] expected at most %d dimensions, got %d",
-                     MAX_NDIM, (int)d->ndim);
+        PyErr_Format(exc_value, "[from_dlpack] expected at most %d dimensions, got %d", MAX_NDIM, (int)d->ndim);
         return -1;
     }
     if (d->ndim && !d->shape) {
@@ -545,8 +527,7 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
     bool rows = true;
     for (int i = d->ndim; i-- > 0;) {
         if (d->shape[i] < 0 || d->shape[i] > INT32_MAX) {
-            PyErr_Format(exc_value,
-                         "[from_dlpack] a dimension of %lld elements does not fit 32 bits",
+            PyErr_Format(exc_value, "[from_dlpack] a dimension of %lld elements does not fit 32 bits",
                          (long long)d->shape[i]);
             return -1;
         }
@@ -628,8 +609,7 @@ int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing)
         PyCapsule_SetName(capsule, "used_dltensor_versioned");
         failed = 0;
     } else {
-        PyErr_SetString(PyExc_TypeError,
-                        "[from_dlpack] expected __dlpack__ to give a capsule named dltensor");
+        PyErr_SetString(PyExc_TypeError, "[from_dlpack] expected __dlpack__ to give a capsule named dltensor");
     }
     Py_DECREF(capsule);
     if (failed)

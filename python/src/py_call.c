@@ -62,10 +62,7 @@ struct param {
 
 /* Compiling */
 
-static bool equals(const char *s, size_t n, const char *word)
-{
-    return strlen(word) == n && !memcmp(s, word, n);
-}
+static bool equals(const char *s, size_t n, const char *word) { return strlen(word) == n && !memcmp(s, word, n); }
 
 /* An annotation that ends with a question mark is of a parameter that may be left out although the
  * signature shows no default. */
@@ -136,7 +133,7 @@ static int set_default(struct param *p, const char *s, size_t n)
                 v->t = (mlx_dtype)t;
     } else {
         double d = strtod(s, NULL);
-        v->o = *s == '\''           ? PyUnicode_FromStringAndSize(s + 1, (Py_ssize_t)n - 2)
+        v->o = *s == '\''          ? PyUnicode_FromStringAndSize(s + 1, (Py_ssize_t)n - 2)
                : memchr(s, '.', n) ? PyFloat_FromDouble(d)
                                    : PyLong_FromDouble(d);
         return v->o ? 0 : -1;
@@ -218,16 +215,12 @@ static int compile(struct signature *sig)
 
 /* Conversions */
 
-const char *name_of(const struct call *c, int i)
-{
-    return PyUnicode_AsUTF8AndSize(c->sig->params[i].name, NULL);
-}
+const char *name_of(const struct call *c, int i) { return PyUnicode_AsUTF8AndSize(c->sig->params[i].name, NULL); }
 
 PyObject *call_refuse(struct call *c, int i, const char *what)
 {
-    PyErr_Format(exc_conversion, "%s(): argument '%s' must be %s%s, not %s", c->sig->name,
-                 name_of(c, i), what, c->sig->params[i].none ? " or None" : "",
-                 type_name(c->v[i].o));
+    PyErr_Format(exc_conversion, "%s(): argument '%s' must be %s%s, not %s", c->sig->name, name_of(c, i), what,
+                 c->sig->params[i].none ? " or None" : "", type_name(c->v[i].o));
     return NULL;
 }
 
@@ -292,9 +285,8 @@ int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v
         return status < 0 ? -1 : 1;
     }
     if (!may_hold_ints(o)) {
-        PyErr_Format(exc_conversion,
-                     "%s(): argument '%s' must be an int or a sequence of ints, not %s",
-                     c->sig->name, name, type_name(o));
+        PyErr_Format(exc_conversion, "%s(): argument '%s' must be an int or a sequence of ints, not %s", c->sig->name,
+                     name, type_name(o));
         return -1;
     }
     PyObject *items = PySequence_Tuple(o);
@@ -303,15 +295,15 @@ int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v
     Py_ssize_t length = PyTuple_Size(items);
     status = 0;
     if (length > MAX_NDIM || length > room) {
-        PyErr_Format(exc_value, "%s(): argument '%s' has %zd items, at most %d are possible",
-                     c->sig->name, name, length, MAX_NDIM);
+        PyErr_Format(exc_value, "%s(): argument '%s' has %zd items, at most %d are possible", c->sig->name, name,
+                     length, MAX_NDIM);
         status = -1;
     }
     while (status == 0 && n < length) {
         status = int_from(c, name, PyTuple_GetItem(items, n), out + n);
         if (status > 0)
-            PyErr_Format(exc_conversion, "%s(): argument '%s' must hold ints, not %s",
-                         c->sig->name, name, type_name(PyTuple_GetItem(items, n)));
+            PyErr_Format(exc_conversion, "%s(): argument '%s' must hold ints, not %s", c->sig->name, name,
+                         type_name(PyTuple_GetItem(items, n)));
         n += status == 0;
     }
     Py_DECREF(items);
@@ -319,10 +311,7 @@ int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v
     return status ? -1 : n;
 }
 
-int call_ints(struct call *c, int i, PyObject *o, const int **v)
-{
-    return call_ints_named(c, name_of(c, i), o, v);
-}
+int call_ints(struct call *c, int i, PyObject *o, const int **v) { return call_ints_named(c, name_of(c, i), o, v); }
 
 static int to_ints(struct call *c, int i, bool one_is_enough)
 {
@@ -403,8 +392,8 @@ static int to_str(struct call *c, int i)
     Py_ssize_t n = 0;
     v->s = PyUnicode_AsUTF8AndSize(v->o, &n);
     if (v->s && strlen(v->s) != (size_t)n) {
-        PyErr_Format(exc_value, "[%s] expected '%s' without null characters, got %R", c->sig->name,
-                     name_of(c, i), v->o);
+        PyErr_Format(exc_value, "[%s] expected '%s' without null characters, got %R", c->sig->name, name_of(c, i),
+                     v->o);
         return -1;
     }
     return v->s ? 0 : -1;
@@ -438,8 +427,8 @@ static int to_arrays(struct call *c, int i)
         if (!failed && !is_array(item) && !a.ctx)
             failed = array_from_foreign(&a, item) || array_narrow(&a);
         if (!failed && !is_array(item) && !a.ctx) {
-            PyErr_Format(exc_conversion, "%s(): argument '%s' must hold arrays, not %s at %zd",
-                         c->sig->name, name_of(c, i), type_name(item), k);
+            PyErr_Format(exc_conversion, "%s(): argument '%s' must hold arrays, not %s at %zd", c->sig->name,
+                         name_of(c, i), type_name(item), k);
             failed = -1;
         }
         if (!failed && mlx_vector_array_append_value(v->vec, is_array(item) ? handle_of(item) : a))
@@ -507,20 +496,16 @@ static int take_keywords(struct call *c, PyObject *const *args, PyObject *kwname
         PyObject *name = PyTuple_GetItem(kwnames, k);
         int i = find(sig, name);
         if (i < 0 || (method && i == 0)) {
-            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", sig->name,
-                         name);
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", sig->name, name);
             return -1;
         }
         if (i < sig->nposonly && !is_second_name(&sig->params[i], name)) {
-            PyErr_Format(
-                PyExc_TypeError,
-                "%s() got some positional-only arguments passed as keyword arguments: '%U'",
-                sig->name, name);
+            PyErr_Format(PyExc_TypeError, "%s() got some positional-only arguments passed as keyword arguments: '%U'",
+                         sig->name, name);
             return -1;
         }
         if (c->v[i].o) {
-            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", sig->name,
-                         name);
+            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", sig->name, name);
             return -1;
         }
         c->v[i].o = args[k];
@@ -533,12 +518,11 @@ static int too_many(const struct signature *sig, Py_ssize_t got, bool method)
     int most = sig->npos - method, least = 0;
     for (int i = method; i < sig->npos; i++) least += sig->params[i].required;
     if (least < most)
-        PyErr_Format(PyExc_TypeError,
-                     "%s() takes from %d to %d positional arguments but %zd were given", sig->name,
+        PyErr_Format(PyExc_TypeError, "%s() takes from %d to %d positional arguments but %zd were given", sig->name,
                      least, most, got);
     else
-        PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd %s given",
-                     sig->name, most, most == 1 ? "" : "s", got, got == 1 ? "was" : "were");
+        PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd %s given", sig->name, most,
+                     most == 1 ? "" : "s", got, got == 1 ? "was" : "were");
     return -1;
 }
 
@@ -568,8 +552,8 @@ static int missing(const struct call *c)
     return -1;
 }
 
-static int begin(struct call *c, struct signature *sig, PyObject *self, PyObject *const *args,
-                 Py_ssize_t nargs, PyObject *kwnames)
+static int begin(struct call *c, struct signature *sig, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                 PyObject *kwnames)
 {
     c->sig = sig;
     c->ntemporaries = c->nvectors = c->nkept = c->nints = 0;
@@ -613,8 +597,8 @@ static void end(struct call *c)
     for (int i = 0; i < c->nvectors; i++) mlx_vector_array_free(c->vectors[i]);
 }
 
-PyObject *call_function(struct signature *sig, function_body *body, PyObject *self,
-                        PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *call_function(struct signature *sig, function_body *body, PyObject *self, PyObject *const *args,
+                        Py_ssize_t nargs, PyObject *kwnames)
 {
     struct call c;
     PyObject *result = begin(&c, sig, self, args, nargs, kwnames) ? NULL : body(&c);

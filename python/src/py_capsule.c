@@ -107,7 +107,8 @@ static int same_version(void)
     if (failed)
         PyErr_Format(PyExc_ImportError,
                      "[mlx] mlx.core %s meets libmlx %s, which another module or LD_LIBRARY_PATH brought in "
-                     "first; import mlx.core before that module", MLX_VERSION, v);
+                     "first; import mlx.core before that module",
+                     MLX_VERSION, v);
     mlx_string_free(version);
     return failed ? -1 : 0;
 }

@@ -64,8 +64,7 @@ static int put_members(struct flat *f, PyObject *tuple)
     int failed = Py_EnterRecursiveCall(" in a constant of a compiled function");
     if (failed)
         return -1;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple) && !failed; i++)
-        failed = put_constant(f, PyTuple_GetItem(tuple, i));
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple) && !failed; i++) failed = put_constant(f, PyTuple_GetItem(tuple, i));
     Py_LeaveRecursiveCall();
     return failed ? -1 : 0;
 }
@@ -199,8 +198,8 @@ static int flatten_dict(struct flat *f, PyObject *tree)
 {
     PyObject *key, *value, *dict = dict_in_order(tree);
     Py_ssize_t at = 0, size = dict ? PyDict_Size(dict) : 0;
-    int failed = !dict || put(f, Py_TYPE(tree) == &PyDict_Type ? dict_mark : (PyObject *)Py_TYPE(tree)) ||
-                 put_int(f, size);
+    int failed =
+        !dict || put(f, Py_TYPE(tree) == &PyDict_Type ? dict_mark : (PyObject *)Py_TYPE(tree)) || put_int(f, size);
     while (!failed && PyDict_Size(dict) == size && PyDict_Next(dict, &at, &key, &value)) {
         Py_INCREF(value);
         failed = put_constant(f, key) || flatten(f, value);
@@ -606,9 +605,8 @@ static PyObject *compiled_explain(PyObject *o, PyObject *unused)
 {
     (void)unused;
     mlx_string s = mlx_string_new();
-    PyObject *text = mlx_compiled_text(&s, ((struct compiled *)o)->traces)
-                         ? (raise_last(), NULL)
-                         : PyUnicode_FromString(mlx_string_data(s));
+    PyObject *text = mlx_compiled_text(&s, ((struct compiled *)o)->traces) ? (raise_last(), NULL)
+                                                                           : PyUnicode_FromString(mlx_string_data(s));
     mlx_string_free(s);
     return text;
 }

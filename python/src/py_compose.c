@@ -1,11 +1,8 @@
 /* py_compose.c: functions made of views, copies and products. */
 #include "py.h"
 
-#define PAIR(name)                                                                            \
-    PyObject *fn_##name(struct call *c)                                                       \
-    {                                                                                         \
-        return give(c, mlx_##name(&c->res, ARRAY(0), ARRAY(1), STREAM));                      \
-    }
+#define PAIR(name) \
+    PyObject *fn_##name(struct call *c) { return give(c, mlx_##name(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
 PAIR(inner)
 PAIR(outer)
 PAIR(kron)
@@ -17,10 +14,7 @@ WINDOW(blackman)
 WINDOW(hamming)
 WINDOW(hanning)
 
-PyObject *fn_vecdot(struct call *c)
-{
-    return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM));
-}
+PyObject *fn_vecdot(struct call *c) { return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM)); }
 
 /* The array between those that are put before and after it. */
 static int extended(struct call *c)

@@ -202,11 +202,11 @@ static PyObject *matched_object(const struct match *m, const struct place *at, P
 static PyObject *matched(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
 {
     PyObject *(*inside)(const struct match *, const struct place *, PyObject *, PyObject *) =
-        is_array(like)           ? matched_array
-        : is_node(like)          ? matched_object
-        : PyDict_Check(like)     ? matched_dict
-        : is_list(like) ? matched_items
-                                 : NULL;
+        is_array(like)       ? matched_array
+        : is_node(like)      ? matched_object
+        : PyDict_Check(like) ? matched_dict
+        : is_list(like)      ? matched_items
+                             : NULL;
     if (inside == matched_array)
         return matched_array(m, at, like, o);
     if (!inside) {
@@ -238,8 +238,7 @@ static PyObject *checked_step(struct python_call *p, PyObject *value)
     if (!PyTuple_Check(value) || PyTuple_Size(value) != 2) {
         PyObject *text = described(value);
         if (text)
-            PyErr_Format(exc_value, "[%s] expected the function to return a tuple (carry, y), got %U", p->who,
-                         text);
+            PyErr_Format(exc_value, "[%s] expected the function to return a tuple (carry, y), got %U", p->who, text);
         Py_XDECREF(text);
         return NULL;
     }

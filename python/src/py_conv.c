@@ -9,8 +9,7 @@ PyObject *fn_convolve(struct call *c)
     for (int i = 0; i < 3; i++)
         if (!strcmp(TEXT(2), names[i]))
             return give(c, mlx_convolve(&c->res, ARRAY(0), ARRAY(1), (mlx_convolve_mode)i, STREAM));
-    PyErr_Format(exc_value,
-                 "[convolve] expected mode 'full', 'same' or 'valid', got '%s'", TEXT(2));
+    PyErr_Format(exc_value, "[convolve] expected mode 'full', 'same' or 'valid', got '%s'", TEXT(2));
     return NULL;
 }
 
@@ -30,8 +29,7 @@ static int axes_or(struct call *c, int i, PyObject *o, int n, int none, const in
         *v = all;
         return 0;
     }
-    PyErr_Format(exc_conversion, "[%s] expected one number or %d as %s, got %d",
-                 c->sig->name, n, name_of(c, i), got);
+    PyErr_Format(exc_conversion, "[%s] expected one number or %d as %s, got %d", c->sig->name, n, name_of(c, i), got);
     return -1;
 }
 
@@ -56,8 +54,8 @@ PyObject *fn_conv2d(struct call *c)
     const int *v[3];
     if (parameters(c, 2, 3, v))
         return NULL;
-    return give(c, mlx_conv2d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[1][0], v[1][1],
-                              v[2][0], v[2][1], INT(5), STREAM));
+    return give(c, mlx_conv2d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[1][0], v[1][1], v[2][0], v[2][1], INT(5),
+                              STREAM));
 }
 
 PyObject *fn_conv3d(struct call *c)
@@ -65,14 +63,13 @@ PyObject *fn_conv3d(struct call *c)
     const int *v[3];
     if (parameters(c, 3, 3, v))
         return NULL;
-    return give(c, mlx_conv3d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[0][2], v[1][0],
-                              v[1][1], v[1][2], v[2][0], v[2][1], v[2][2], INT(5), STREAM));
+    return give(c, mlx_conv3d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[0][2], v[1][0], v[1][1], v[1][2],
+                              v[2][0], v[2][1], v[2][2], INT(5), STREAM));
 }
 
 PyObject *fn_conv_transpose1d(struct call *c)
 {
-    return give(c, mlx_conv_transpose1d(&c->res, ARRAY(0), ARRAY(1), INT(2), INT(3), INT(4), INT(5),
-                                        INT(6), STREAM));
+    return give(c, mlx_conv_transpose1d(&c->res, ARRAY(0), ARRAY(1), INT(2), INT(3), INT(4), INT(5), INT(6), STREAM));
 }
 
 PyObject *fn_conv_transpose2d(struct call *c)
@@ -80,9 +77,8 @@ PyObject *fn_conv_transpose2d(struct call *c)
     const int *v[4];
     if (parameters(c, 2, 4, v))
         return NULL;
-    return give(c, mlx_conv_transpose2d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[1][0],
-                                        v[1][1], v[2][0], v[2][1], v[3][0], v[3][1], INT(6),
-                                        STREAM));
+    return give(c, mlx_conv_transpose2d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[1][0], v[1][1], v[2][0],
+                                        v[2][1], v[3][0], v[3][1], INT(6), STREAM));
 }
 
 PyObject *fn_conv_transpose3d(struct call *c)
@@ -90,9 +86,8 @@ PyObject *fn_conv_transpose3d(struct call *c)
     const int *v[4];
     if (parameters(c, 3, 4, v))
         return NULL;
-    return give(c, mlx_conv_transpose3d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[0][2],
-                                        v[1][0], v[1][1], v[1][2], v[2][0], v[2][1], v[2][2],
-                                        v[3][0], v[3][1], v[3][2], INT(6), STREAM));
+    return give(c, mlx_conv_transpose3d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[0][2], v[1][0], v[1][1],
+                                        v[1][2], v[2][0], v[2][1], v[2][2], v[3][0], v[3][1], v[3][2], INT(6), STREAM));
 }
 
 /* One padding for both sides, or a pair of sequences: before and after. */
@@ -122,6 +117,6 @@ PyObject *fn_conv_general(struct call *c)
         axes_or(c, 4, c->v[4].o, n, 1, &dilation) || axes_or(c, 5, c->v[5].o, n, 1, &input_dilation))
         return NULL;
     size_t m = (size_t)n;
-    return give(c, mlx_conv_general(&c->res, ARRAY(0), ARRAY(1), stride, m, low, m, high, m,
-                                    dilation, m, input_dilation, m, INT(6), BOOL(7), STREAM));
+    return give(c, mlx_conv_general(&c->res, ARRAY(0), ARRAY(1), stride, m, low, m, high, m, dilation, m,
+                                    input_dilation, m, INT(6), BOOL(7), STREAM));
 }

@@ -183,10 +183,10 @@ int scalar_cast(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
     mlx_dtype held = is_half(t) ? t : held_as(t, kind == 'i' || kind == 'b');
     if (number_from(&n, o, kind, held))
         return -1;
-    int failed = n.kind == 'i'          ? mlx_scalar_int(out, n.i, t)
-                 : t == MLX_BOOL        ? mlx_scalar_int(out, n.re != 0 || n.im != 0, t)
-                 : t == MLX_COMPLEX64   ? mlx_scalar_complex(out, n.re, n.im, t)
-                                        : mlx_scalar_double(out, n.re, held);
+    int failed = n.kind == 'i'        ? mlx_scalar_int(out, n.i, t)
+                 : t == MLX_BOOL      ? mlx_scalar_int(out, n.re != 0 || n.im != 0, t)
+                 : t == MLX_COMPLEX64 ? mlx_scalar_complex(out, n.re, n.im, t)
+                                      : mlx_scalar_double(out, n.re, held);
     if (!failed && n.kind != 'i' && held != t)
         failed = mlx_astype(out, *out, t, mlx_stream_new());
     return failed ? raise_last() : 0;
@@ -250,9 +250,8 @@ struct nest {
     int ndim;
     int shape[MAX_NDIM];
     bool has_arrays, has_numbers;
-    bool has_bool, has_int, has_float, has_complex, negative, wide,
-        big;          /* wide: past int32; big: int64 */
-    int at[MAX_NDIM]; /* where we are, for messages */
+    bool has_bool, has_int, has_float, has_complex, negative, wide, big; /* wide: past int32; big: int64 */
+    int at[MAX_NDIM];                                                    /* where we are, for messages */
 };
 
 /* "[1, 0]" of the first n places. */
@@ -261,8 +260,7 @@ static const char *place(const struct nest *s, int n)
     static char text[16 * MAX_NDIM]; /* the GIL is held */
     size_t used = 0;
     for (int i = 0; i < n; i++)
-        used +=
-            (size_t)PyOS_snprintf(text + used, sizeof text - used, "%s%d", i ? ", " : "", s->at[i]);
+        used += (size_t)PyOS_snprintf(text + used, sizeof text - used, "%s%d", i ? ", " : "", s->at[i]);
     text[used] = 0;
     return text;
 }
@@ -289,16 +287,15 @@ static int look_at_number(struct nest *s, PyObject *o, char kind)
 
 static int uneven(const struct nest *s, int depth, const char *expected, const char *found)
 {
-    PyErr_Format(exc_value,
-                 "[array] expected lists of equal length, got %s at [%s] where %s stood before",
-                 found, place(s, depth), expected);
+    PyErr_Format(exc_value, "[array] expected lists of equal length, got %s at [%s] where %s stood before", found,
+                 place(s, depth), expected);
     return -1;
 }
 
 static int too_deep(void)
 {
-    PyErr_Format(exc_value,
-                 "[array] expected at most %d lists in each other, with at most 2147483647 items each", MAX_NDIM);
+    PyErr_Format(exc_value, "[array] expected at most %d lists in each other, with at most 2147483647 items each",
+                 MAX_NDIM);
     return -1;
 }
 
@@ -415,8 +412,7 @@ static int unequal(const struct nest *s, int depth, mlx_vector_array items, mlx_
         PyObject *want = ints_to_tuple(mlx_array_shape(first), n);
         PyObject *got = ints_to_tuple(mlx_array_shape(a), mlx_array_ndim(a));
         if (want && got)
-            PyErr_Format(exc_value,
-                         "[array] expected items of equal shape, got %R at [%s] where %R stood before", got,
+            PyErr_Format(exc_value, "[array] expected items of equal shape, got %R at [%s] where %R stood before", got,
                          place(s, depth + 1), want);
         Py_XDECREF(want);
         Py_XDECREF(got);
@@ -460,8 +456,7 @@ static int from_arrays(mlx_array *out, PyObject *o, const mlx_dtype *dtype, stru
             if (!failed && pass == 0)
                 t = i ? mlx_dtype_promote(t, mlx_array_dtype(a)) : mlx_array_dtype(a);
             else if (!failed)
-                failed = mlx_astype(&a, a, t, mlx_stream_new()) ||
-                         mlx_vector_array_append_value(cast, a);
+                failed = mlx_astype(&a, a, t, mlx_stream_new()) || mlx_vector_array_append_value(cast, a);
             mlx_array_free(a);
             if (failed)
                 raise_last();
@@ -501,8 +496,7 @@ int array_from_method(mlx_array *out, PyObject *o)
         return -1;
     int failed = 0;
     if (!is_array(a)) {
-        PyErr_Format(PyExc_TypeError, "__mlx_array__() should return an array, not %s",
-                     type_name(a));
+        PyErr_Format(PyExc_TypeError, "__mlx_array__() should return an array, not %s", type_name(a));
         failed = -1;
     } else if (mlx_array_set(out, handle_of(a))) {
         failed = raise_last();
@@ -630,9 +624,7 @@ static double half_value(uint16_t h, mlx_dtype t)
         return f;
     }
     int e = h >> 10 & 31, fraction = h & 1023; /* 5 bits of exponent, biased by 15 */
-    double v = e == 31 ? (fraction ? NAN : INFINITY)
-               : e     ? ldexp(1024 + fraction, e - 25)
-                       : ldexp(fraction, -24);
+    double v = e == 31 ? (fraction ? NAN : INFINITY) : e ? ldexp(1024 + fraction, e - 25) : ldexp(fraction, -24);
     return h & 0x8000 ? -v : v;
 }
 
@@ -663,8 +655,8 @@ PyObject *array_item(mlx_array a)
     return p ? element_to_python(p, mlx_array_dtype(a)) : NULL;
 }
 
-static PyObject *nested(const char *p, const int *shape, const int64_t *strides, size_t ndim,
-                        mlx_dtype t, size_t itemsize)
+static PyObject *nested(const char *p, const int *shape, const int64_t *strides, size_t ndim, mlx_dtype t,
+                        size_t itemsize)
 {
     if (ndim == 0)
         return element_to_python(p, t);
@@ -684,8 +676,8 @@ PyObject *array_tolist(mlx_array a)
     if (mlx_array_set(&own, a))
         return raise_last(), NULL;
     const char *p = array_data(own);
-    PyObject *list = p ? nested(p, mlx_array_shape(own), array_strides(own), mlx_array_ndim(own),
-                                mlx_array_dtype(own), mlx_array_itemsize(own))
+    PyObject *list = p ? nested(p, mlx_array_shape(own), array_strides(own), mlx_array_ndim(own), mlx_array_dtype(own),
+                                mlx_array_itemsize(own))
                        : NULL;
     mlx_array_free(own);
     return list;

@@ -42,8 +42,8 @@ PyObject *fn_arange(struct call *c)
         if (!given[i])
             continue;
         if (!PyNumber_Check(given[i]) || PyComplex_Check(given[i])) {
-            PyErr_Format(exc_conversion, "arange(): argument '%s' must be a number, not %s",
-                         names[i], type_name(given[i]));
+            PyErr_Format(exc_conversion, "arange(): argument '%s' must be a number, not %s", names[i],
+                         type_name(given[i]));
             return NULL;
         }
         whole = whole && is_whole(given[i]);
@@ -95,15 +95,9 @@ PyObject *fn_full_like(struct call *c)
     return give(c, mlx_full_like(&c->res, ARRAY(0), ARRAY(1), t, STREAM));
 }
 
-PyObject *fn_zeros(struct call *c)
-{
-    return give(c, mlx_zeros(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), STREAM));
-}
+PyObject *fn_zeros(struct call *c) { return give(c, mlx_zeros(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), STREAM)); }
 
-PyObject *fn_ones(struct call *c)
-{
-    return give(c, mlx_ones(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), STREAM));
-}
+PyObject *fn_ones(struct call *c) { return give(c, mlx_ones(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), STREAM)); }
 
 PyObject *fn_empty(struct call *c) { return fn_zeros(c); }
 
@@ -123,19 +117,14 @@ PyObject *fn_empty_like(struct call *c) { return fn_zeros_like(c); }
 
 PyObject *fn_eye(struct call *c)
 {
-    return give(c, mlx_eye(&c->res, INT(0), GIVEN(1) ? INT(1) : INT(0), INT(2),
-                           DTYPE(3, MLX_FLOAT32), STREAM));
+    return give(c, mlx_eye(&c->res, INT(0), GIVEN(1) ? INT(1) : INT(0), INT(2), DTYPE(3, MLX_FLOAT32), STREAM));
 }
 
-PyObject *fn_identity(struct call *c)
-{
-    return give(c, mlx_identity(&c->res, INT(0), DTYPE(1, MLX_FLOAT32), STREAM));
-}
+PyObject *fn_identity(struct call *c) { return give(c, mlx_identity(&c->res, INT(0), DTYPE(1, MLX_FLOAT32), STREAM)); }
 
 PyObject *fn_tri(struct call *c)
 {
-    return give(c, mlx_tri(&c->res, INT(0), GIVEN(1) ? INT(1) : INT(0), INT(2),
-                           DTYPE(3, MLX_FLOAT32), STREAM));
+    return give(c, mlx_tri(&c->res, INT(0), GIVEN(1) ? INT(1) : INT(0), INT(2), DTYPE(3, MLX_FLOAT32), STREAM));
 }
 
 PyObject *fn_tril(struct call *c) { return give(c, mlx_tril(&c->res, ARRAY(0), INT(1), STREAM)); }
@@ -153,8 +142,7 @@ PyObject *fn_asarray(struct call *c)
     if (!failed && !c->res.ctx && !is_array(o) && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__"))
         failed = array_from_dlpack(&c->res, o, SHARE);
     if (!failed && (!c->res.ctx || (t && *t != mlx_array_dtype(c->res)))) {
-        PyErr_Format(exc_value, "[asarray] expected what can be shared without a copy, got %s",
-                     type_name(o));
+        PyErr_Format(exc_value, "[asarray] expected what can be shared without a copy, got %s", type_name(o));
         failed = -1;
     }
     return give_made(c, failed);

@@ -511,12 +511,8 @@ static PyType_Spec custom_spec = {
 };
 static PyMethodDef checkpoint_methods[] = { WRAPPER_METHODS, { NULL, NULL, 0, NULL } };
 static PyType_Slot checkpoint_slots[] = {
-    { Py_tp_dealloc, custom_dealloc },
-    { Py_tp_traverse, custom_traverse },
-    { Py_tp_call, custom_call },
-    { Py_tp_methods, checkpoint_methods },
-    { Py_tp_getattro, wrapper_getattro },
-    { 0, NULL },
+    { Py_tp_dealloc, custom_dealloc },     { Py_tp_traverse, custom_traverse },  { Py_tp_call, custom_call },
+    { Py_tp_methods, checkpoint_methods }, { Py_tp_getattro, wrapper_getattro }, { 0, NULL },
 };
 static PyType_Spec checkpoint_spec = {
     "mlx.core._Checkpoint",

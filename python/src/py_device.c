@@ -104,8 +104,7 @@ static PyObject *make_device(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|i:Device", (char **)names, &kind, &index))
         return NULL;
     if (kind != kinds[0] && kind != kinds[1]) {
-        PyErr_Format(exc_conversion, "Device(): argument 'type' must be a DeviceType, not %s",
-                     type_name(kind));
+        PyErr_Format(exc_conversion, "Device(): argument 'type' must be a DeviceType, not %s", type_name(kind));
         return NULL;
     }
     return device_new(kind == kinds[1] ? MLX_GPU : MLX_CPU, index);
@@ -160,8 +159,7 @@ static PyType_Slot device_slots[] = {
     { Py_tp_doc, DOC("Device(type, index=0)\n--\n\nA processor that can compute.") },
     { 0, NULL },
 };
-static PyType_Spec device_spec = { "mlx.core.Device", sizeof(struct device), 0, Py_TPFLAGS_DEFAULT,
-                                   device_slots };
+static PyType_Spec device_spec = { "mlx.core.Device", sizeof(struct device), 0, Py_TPFLAGS_DEFAULT, device_slots };
 
 PyObject *fn_default_device(struct call *c)
 {
@@ -314,10 +312,7 @@ static PyObject *stream_compare(PyObject *a, PyObject *b, int op)
     return PyBool_FromLong(equal == (op == Py_EQ));
 }
 
-static Py_hash_t stream_hash(PyObject *o)
-{
-    return (Py_hash_t)((size_t)((struct stream *)o)->it.ctx >> 4);
-}
+static Py_hash_t stream_hash(PyObject *o) { return (Py_hash_t)((size_t)((struct stream *)o)->it.ctx >> 4); }
 
 static PyObject *stream_get_device(PyObject *o, void *unused)
 {
@@ -342,11 +337,7 @@ static PyType_Slot stream_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec stream_spec = {
-    "mlx.core.Stream",
-    sizeof(struct stream),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    stream_slots,
+    "mlx.core.Stream", sizeof(struct stream), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, stream_slots,
 };
 
 /* A stream for each thread, kept in the dict that Python has for thread-local things. */
@@ -380,8 +371,8 @@ static int local_stream_here(PyObject *o, mlx_stream *out)
 static PyObject *local_repr(PyObject *o)
 {
     struct local_stream *s = (struct local_stream *)o;
-    return PyUnicode_FromFormat("ThreadLocalStream(Device(%s, %d), %ld)",
-                                kind_names[s->device.type], s->device.index, s->number);
+    return PyUnicode_FromFormat("ThreadLocalStream(Device(%s, %d), %ld)", kind_names[s->device.type], s->device.index,
+                                s->number);
 }
 
 static PyObject *local_compare(PyObject *a, PyObject *b, int op)
@@ -471,10 +462,7 @@ PyObject *fn_set_default_stream(struct call *c)
     Py_RETURN_NONE;
 }
 
-static int synchronize(void *stream)
-{
-    return mlx_synchronize(*(mlx_stream *)stream);
-}
+static int synchronize(void *stream) { return mlx_synchronize(*(mlx_stream *)stream); }
 
 PyObject *fn_synchronize(struct call *c)
 {
@@ -551,9 +539,8 @@ static int enter(mlx_stream s, PyObject **device, PyObject **stream)
 {
     mlx_device d = mlx_device_new(), old = mlx_device_new();
     mlx_stream former = { NULL };
-    int failed = mlx_stream_get_device(&d, s) || mlx_get_default_device(&old) ||
-                 mlx_get_default_stream(&former, d) || mlx_set_default_device(d) ||
-                 mlx_set_default_stream(s);
+    int failed = mlx_stream_get_device(&d, s) || mlx_get_default_device(&old) || mlx_get_default_stream(&former, d) ||
+                 mlx_set_default_device(d) || mlx_set_default_stream(s);
     mlx_device_free(d);
     if (failed) {
         mlx_device_free(old);
@@ -586,8 +573,7 @@ static PyObject *context_exit(PyObject *o, PyObject *args)
         Py_RETURN_NONE;
     struct device *before = (struct device *)self->device;
     mlx_device d = mlx_device_new_type(before->type, before->index);
-    int failed = !d.ctx || mlx_set_default_stream(((struct stream *)self->stream)->it) ||
-                 mlx_set_default_device(d);
+    int failed = !d.ctx || mlx_set_default_stream(((struct stream *)self->stream)->it) || mlx_set_default_device(d);
     mlx_device_free(d);
     Py_CLEAR(self->device);
     Py_CLEAR(self->stream);
@@ -597,8 +583,7 @@ static PyObject *context_exit(PyObject *o, PyObject *args)
 }
 
 static PyMethodDef context_methods[] = {
-    { "__enter__", context_enter, METH_NOARGS,
-      "__enter__($self)\n--\n\nFrom here on operations run there." },
+    { "__enter__", context_enter, METH_NOARGS, "__enter__($self)\n--\n\nFrom here on operations run there." },
     { "__exit__", context_exit, METH_VARARGS,
       "__exit__($self, exc_type=None, exc_value=None, traceback=None)\n--\n\nAs it was before." },
     { NULL, NULL, 0, NULL },

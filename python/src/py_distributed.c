@@ -94,18 +94,15 @@ static PyType_Spec group_spec = {
     group_slots,
 };
 
-PyObject *fn_distributed_is_available(struct call *c)
-{
-    return PyBool_FromLong(mlx_distributed_is_available(TEXT(0)));
-}
+PyObject *fn_distributed_is_available(struct call *c) { return PyBool_FromLong(mlx_distributed_is_available(TEXT(0))); }
 
 PyObject *fn_distributed_init(struct call *c)
 {
     if (GIVEN(2)) {
         if (!PyCallable_Check(c->v[2].o))
             return call_refuse(c, 2, "a function");
-        PyErr_Format(exc_value,
-                     "[init] expected all_gather_factory with the backend 'jaccl' only, got it with '%s'", TEXT(1));
+        PyErr_Format(exc_value, "[init] expected all_gather_factory with the backend 'jaccl' only, got it with '%s'",
+                     TEXT(1));
         return NULL;
     }
     mlx_distributed_group made = mlx_distributed_group_new();
@@ -116,13 +113,13 @@ PyObject *fn_distributed_init(struct call *c)
 
 /* Messages */
 
-#define COLLECTIVE(name)                                                              \
-    PyObject *fn_distributed_##name(struct call *c)                                   \
-    {                                                                                 \
-        mlx_distributed_group g;                                                      \
-        if (group_argument(c, 1, &g) || call_operands(c, 0, 1))                       \
-            return NULL;                                                              \
-        return give(c, mlx_distributed_##name(&c->res, ARRAY(0), g, STREAM));         \
+#define COLLECTIVE(name)                                                      \
+    PyObject *fn_distributed_##name(struct call *c)                           \
+    {                                                                         \
+        mlx_distributed_group g;                                              \
+        if (group_argument(c, 1, &g) || call_operands(c, 0, 1))               \
+            return NULL;                                                      \
+        return give(c, mlx_distributed_##name(&c->res, ARRAY(0), g, STREAM)); \
     }
 COLLECTIVE(all_sum)
 COLLECTIVE(all_max)

@@ -15,8 +15,7 @@ static bool is_beyond_inspect(const char *signature)
     for (const char *s = strchr(signature, '='); s; s = strchr(s + 1, '=')) {
         static const char *const names[] = { "None", "True", "False" };
         bool known = !isalpha((unsigned char)s[1]);
-        for (size_t i = 0; i < LENGTH(names); i++)
-            known = known || !strncmp(s + 1, names[i], strlen(names[i]));
+        for (size_t i = 0; i < LENGTH(names); i++) known = known || !strncmp(s + 1, names[i], strlen(names[i]));
         if (!known)
             return true;
     }

@@ -46,11 +46,13 @@ int dtype_asked(PyObject *o, mlx_dtype *out)
 
 char dtype_kind(mlx_dtype t)
 {
+    /* clang-format off */
     return t == MLX_BOOL        ? 'b'
            : t <= MLX_UINT64    ? 'u'
            : t <= MLX_INT64     ? 'i'
            : t == MLX_COMPLEX64 ? 'c'
                                 : 'f';
+    /* clang-format on */
 }
 
 static PyObject *dtype_repr(PyObject *o)
@@ -99,11 +101,7 @@ static PyType_Slot dtype_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec dtype_spec = {
-    "mlx.core.Dtype",
-    sizeof(struct dtype),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    dtype_slots,
+    "mlx.core.Dtype", sizeof(struct dtype), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots,
 };
 
 /* Categories: an enumeration, each with what it is within. */
@@ -170,8 +168,7 @@ PyObject *fn_result_type(struct call *c)
         if (!dtype_or_array(c->rest[i], &other)) {
             if (kind)
                 continue;
-            PyErr_Format(exc_conversion, "result_type(): expected arrays and Dtypes, got %s",
-                         type_name(c->rest[i]));
+            PyErr_Format(exc_conversion, "result_type(): expected arrays and Dtypes, got %s", type_name(c->rest[i]));
             return NULL;
         }
         t = mlx_dtype_promote(t, other);
@@ -200,9 +197,8 @@ static int is_kind(mlx_dtype t, const char *name)
     static const struct {
         const char *name, *kinds;
     } kinds[] = {
-        { "bool", "b" },       { "signed integer", "i" }, { "unsigned integer", "u" },
-        { "integral", "iu" },  { "real floating", "f" },  { "complex floating", "c" },
-        { "numeric", "iufc" },
+        { "bool", "b" },          { "signed integer", "i" },   { "unsigned integer", "u" }, { "integral", "iu" },
+        { "real floating", "f" }, { "complex floating", "c" }, { "numeric", "iufc" },
     };
     for (size_t i = 0; i < LENGTH(kinds); i++)
         if (!strcmp(kinds[i].name, name))
@@ -227,8 +223,7 @@ static int matches(struct call *c, mlx_dtype t, PyObject *kind)
         return -1;
     }
     int is = 0;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(kind) && is == 0; i++)
-        is = matches(c, t, PyTuple_GetItem(kind, i));
+    for (Py_ssize_t i = 0; i < PyTuple_Size(kind) && is == 0; i++) is = matches(c, t, PyTuple_GetItem(kind, i));
     return is;
 }
 
@@ -258,8 +253,7 @@ static const struct {
     [MLX_FLOAT64] = { 64, DBL_MAX, DBL_EPSILON, DBL_MIN },
 };
 
-static PyObject *limits_new(PyTypeObject *type, PyObject *args, PyObject *kwargs, const char *name,
-                            bool integer)
+static PyObject *limits_new(PyTypeObject *type, PyObject *args, PyObject *kwargs, const char *name, bool integer)
 {
     PyObject *o;
     mlx_dtype t;
@@ -275,8 +269,8 @@ static PyObject *limits_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     }
     char kind = dtype_kind(t);
     if (integer ? kind != 'i' && kind != 'u' : kind != 'f' && kind != 'c') {
-        PyErr_Format(exc_conversion, "[%s] expected %s dtype, got %s", name,
-                     integer ? "an integer" : "an inexact", mlx_dtype_name(t));
+        PyErr_Format(exc_conversion, "[%s] expected %s dtype, got %s", name, integer ? "an integer" : "an inexact",
+                     mlx_dtype_name(t));
         return NULL;
     }
     struct limits *self = PyObject_New(struct limits, type);
@@ -293,40 +287,24 @@ static void limits_dealloc(PyObject *o)
 }
 
 static mlx_dtype limits_of(PyObject *o) { return ((struct limits *)o)->t; }
-static PyObject *limits_dtype(PyObject *o, void *u)
-{
-    return (void)u, Py_NewRef(dtype_object(limits_of(o)));
-}
+static PyObject *limits_dtype(PyObject *o, void *u) { return (void)u, Py_NewRef(dtype_object(limits_of(o))); }
 
-static PyObject *new_finfo(PyTypeObject *t, PyObject *a, PyObject *k)
-{
-    return limits_new(t, a, k, "finfo", false);
-}
-static PyObject *new_iinfo(PyTypeObject *t, PyObject *a, PyObject *k)
-{
-    return limits_new(t, a, k, "iinfo", true);
-}
+static PyObject *new_finfo(PyTypeObject *t, PyObject *a, PyObject *k) { return limits_new(t, a, k, "finfo", false); }
+static PyObject *new_iinfo(PyTypeObject *t, PyObject *a, PyObject *k) { return limits_new(t, a, k, "iinfo", true); }
 
-#define FINFO(name, value)                              \
-    static PyObject *finfo_##name(PyObject *o, void *u) \
-    {                                                   \
-        return (void)u, PyFloat_FromDouble(value);      \
-    }
+#define FINFO(name, value) \
+    static PyObject *finfo_##name(PyObject *o, void *u) { return (void)u, PyFloat_FromDouble(value); }
 FINFO(min, -floats[limits_of(o)].max)
 FINFO(max, floats[limits_of(o)].max)
 FINFO(eps, floats[limits_of(o)].eps)
 FINFO(smallest_normal, floats[limits_of(o)].normal)
-static PyObject *finfo_bits(PyObject *o, void *u)
-{
-    return (void)u, PyLong_FromLong(floats[limits_of(o)].bits);
-}
+static PyObject *finfo_bits(PyObject *o, void *u) { return (void)u, PyLong_FromLong(floats[limits_of(o)].bits); }
 
 static PyObject *iinfo_min(PyObject *o, void *u)
 {
     (void)u;
     int bits = (int)(8 * mlx_dtype_size(limits_of(o)));
-    return PyLong_FromLongLong(dtype_kind(limits_of(o)) == 'u' ? 0
-                                                               : -1 - (INT64_MAX >> (64 - bits)));
+    return PyLong_FromLongLong(dtype_kind(limits_of(o)) == 'u' ? 0 : -1 - (INT64_MAX >> (64 - bits)));
 }
 
 static PyObject *iinfo_max(PyObject *o, void *u)
@@ -347,16 +325,14 @@ static PyObject *finfo_repr(PyObject *o)
 {
     char text[128];
     double max = floats[limits_of(o)].max;
-    PyOS_snprintf(text, sizeof text, "finfo(min=%g, max=%g, dtype=%s)", -max, max,
-                  mlx_dtype_name(limits_of(o)));
+    PyOS_snprintf(text, sizeof text, "finfo(min=%g, max=%g, dtype=%s)", -max, max, mlx_dtype_name(limits_of(o)));
     return PyUnicode_FromString(text);
 }
 
 static PyObject *iinfo_repr(PyObject *o)
 {
     PyObject *min = iinfo_min(o, NULL), *max = iinfo_max(o, NULL);
-    PyObject *text = PyUnicode_FromFormat("iinfo(min=%S, max=%S, dtype=%s)", min, max,
-                                          mlx_dtype_name(limits_of(o)));
+    PyObject *text = PyUnicode_FromFormat("iinfo(min=%S, max=%S, dtype=%s)", min, max, mlx_dtype_name(limits_of(o)));
     Py_XDECREF(min);
     Py_XDECREF(max);
     return text;
@@ -367,8 +343,7 @@ static PyGetSetDef finfo_properties[] = {
     { "min", finfo_min, NULL, "The smallest finite number.", NULL },
     { "max", finfo_max, NULL, "The largest finite number.", NULL },
     { "eps", finfo_eps, NULL, "From 1 to the next larger number.", NULL },
-    { "smallest_normal", finfo_smallest_normal, NULL, "The smallest positive normal number.",
-      NULL },
+    { "smallest_normal", finfo_smallest_normal, NULL, "The smallest positive normal number.", NULL },
     { "dtype", limits_dtype, NULL, "The dtype; of complex64 that of its parts.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
@@ -395,10 +370,8 @@ static PyType_Slot iinfo_slots[] = {
     { Py_tp_doc, DOC("iinfo(arg, /)\n--\n\nLimits of an integer dtype, or of that of an array.") },
     { 0, NULL },
 };
-static PyType_Spec finfo_spec = { "mlx.core.finfo", sizeof(struct limits), 0, Py_TPFLAGS_DEFAULT,
-                                  finfo_slots };
-static PyType_Spec iinfo_spec = { "mlx.core.iinfo", sizeof(struct limits), 0, Py_TPFLAGS_DEFAULT,
-                                  iinfo_slots };
+static PyType_Spec finfo_spec = { "mlx.core.finfo", sizeof(struct limits), 0, Py_TPFLAGS_DEFAULT, finfo_slots };
+static PyType_Spec iinfo_spec = { "mlx.core.iinfo", sizeof(struct limits), 0, Py_TPFLAGS_DEFAULT, iinfo_slots };
 
 static int add_categories(PyObject *module)
 {

@@ -7,9 +7,8 @@ PyObject *compared_beyond(binary_op *op, PyObject *l, PyObject *r, mlx_stream s)
         binary_op *op;
         bool above, below; /* the answer for a right operand above all elements, and for one below */
     } comparisons[] = {
-        { mlx_equal, false, false }, { mlx_not_equal, true, true },
-        { mlx_less, true, false },   { mlx_less_equal, true, false },
-        { mlx_greater, false, true }, { mlx_greater_equal, false, true },
+        { mlx_equal, false, false },     { mlx_not_equal, true, true }, { mlx_less, true, false },
+        { mlx_less_equal, true, false }, { mlx_greater, false, true },  { mlx_greater_equal, false, true },
     };
     PyObject *error = error_take(), *a = is_array(l) ? l : r, *result = NULL;
     mlx_array res = { NULL };
@@ -33,12 +32,12 @@ PyObject *compared_beyond(binary_op *op, PyObject *l, PyObject *r, mlx_stream s)
     {                                                                                          \
         return call_operands(c, 0, 1) ? NULL : give(c, mlx_##name(&c->res, ARRAY(0), STREAM)); \
     }
-#define BINARY(name, ...)                                                                         \
-    PyObject *fn_##name(struct call *c)                                                           \
-    {                                                                                             \
-        if (call_operands(c, 0, 2))                                                               \
-            return compared_beyond(mlx_##name, c->v[0].o, c->v[1].o, STREAM);                     \
-        return give(c, mlx_##name(&c->res, ARRAY(0), ARRAY(1), STREAM));                          \
+#define BINARY(name, ...)                                                     \
+    PyObject *fn_##name(struct call *c)                                       \
+    {                                                                         \
+        if (call_operands(c, 0, 2))                                           \
+            return compared_beyond(mlx_##name, c->v[0].o, c->v[1].o, STREAM); \
+        return give(c, mlx_##name(&c->res, ARRAY(0), ARRAY(1), STREAM));      \
     }
 #include "ops/ops.def"
 
@@ -110,9 +109,7 @@ PyObject *fn_clip(struct call *c)
 {
     if (!GIVEN(1) && !GIVEN(2))
         return fn_positive(c);
-    return call_operands(c, 0, 3)
-               ? NULL
-               : give(c, mlx_clip(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), STREAM));
+    return call_operands(c, 0, 3) ? NULL : give(c, mlx_clip(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), STREAM));
 }
 
 PyObject *fn_nan_to_num(struct call *c)
@@ -134,8 +131,7 @@ PyObject *fn_allclose(struct call *c)
 {
     if (call_operands(c, 0, 2))
         return NULL;
-    return give(c,
-                mlx_allclose(&c->res, ARRAY(0), ARRAY(1), DOUBLE(2), DOUBLE(3), BOOL(4), STREAM));
+    return give(c, mlx_allclose(&c->res, ARRAY(0), ARRAY(1), DOUBLE(2), DOUBLE(3), BOOL(4), STREAM));
 }
 
 PyObject *fn_array_equal(struct call *c)
@@ -148,10 +144,7 @@ PyObject *fn_array_equal(struct call *c)
     return give(c, mlx_array_equal(&c->res, ARRAY(0), ARRAY(1), BOOL(2), STREAM));
 }
 
-PyObject *fn_astype_method(struct call *c)
-{
-    return give(c, mlx_astype(&c->res, ARRAY(0), c->v[1].t, STREAM));
-}
+PyObject *fn_astype_method(struct call *c) { return give(c, mlx_astype(&c->res, ARRAY(0), c->v[1].t, STREAM)); }
 
 PyObject *fn_astype(struct call *c)
 {
@@ -165,7 +158,4 @@ PyObject *fn_view(struct call *c)
     return call_operands(c, 0, 1) ? NULL : give(c, mlx_view(&c->res, ARRAY(0), c->v[1].t, STREAM));
 }
 
-PyObject *fn_contiguous(struct call *c)
-{
-    return give(c, mlx_contiguous(&c->res, ARRAY(0), BOOL(1), STREAM));
-}
+PyObject *fn_contiguous(struct call *c) { return give(c, mlx_contiguous(&c->res, ARRAY(0), BOOL(1), STREAM)); }

@@ -26,9 +26,7 @@ static int add_items(const char *who, PyObject *sequence, mlx_vector_array out)
     int failed = items ? 0 : -1;
     for (Py_ssize_t i = 0; !failed && i < PyTuple_Size(items); i++) {
         PyObject *item = PyTuple_GetItem(items, i);
-        failed = !is_array(item)                                            ? refuse(who)
-                 : mlx_vector_array_append_value(out, handle_of(item)) ? raise_last()
-                                                                             : 0;
+        failed = !is_array(item) ? refuse(who) : mlx_vector_array_append_value(out, handle_of(item)) ? raise_last() : 0;
     }
     Py_XDECREF(items);
     return failed;

@@ -8,8 +8,7 @@ PyObject *fn_fast_rms_norm(struct call *c)
 
 PyObject *fn_fast_layer_norm(struct call *c)
 {
-    return give(
-        c, mlx_fast_layer_norm_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3), STREAM));
+    return give(c, mlx_fast_layer_norm_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3), STREAM));
 }
 
 PyObject *fn_fast_cross_entropy(struct call *c)
@@ -55,16 +54,16 @@ PyObject *fn_fast_scaled_dot_product_attention(struct call *c)
         if (array_or_str(c, 4, &array))
             return NULL;
     }
-    return give(c, mlx_fast_scaled_dot_product_attention_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3),
-                                                                mode, array, ARRAY(5), STREAM));
+    return give(c, mlx_fast_scaled_dot_product_attention_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3), mode,
+                                                                array, ARRAY(5), STREAM));
 }
 
 PyObject *fn_fast_gated_delta_update(struct call *c)
 {
     mlx_vector_array out = mlx_vector_array_new();
-    return give_list(mlx_fast_gated_delta_update(&out, ARRAY(0), ARRAY(1), ARRAY(2), ARRAY(3),
-                                                 ARRAY(4), ARRAY(5), ARRAY(6), STREAM),
-                     out);
+    return give_list(
+        mlx_fast_gated_delta_update(&out, ARRAY(0), ARRAY(1), ARRAY(2), ARRAY(3), ARRAY(4), ARRAY(5), ARRAY(6), STREAM),
+        out);
 }
 
 #define FUSED(name, text, doc)                                                                 \
@@ -84,8 +83,5 @@ static PyMethodDef functions[] = {
 
 int fast_init(PyObject *module)
 {
-    return submodule(module, "fast", "Operations of neural networks with kernels of their own.",
-                     functions)
-               ? 0
-               : -1;
+    return submodule(module, "fast", "Operations of neural networks with kernels of their own.", functions) ? 0 : -1;
 }

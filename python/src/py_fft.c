@@ -10,28 +10,27 @@ static int norm_of(struct call *c, int i)
     for (size_t k = 0; k < LENGTH(names); k++)
         if (!strcmp(TEXT(i), names[k]))
             return (int)k;
-    PyErr_Format(exc_value,
-                 "[%s] expected a norm of 'backward', 'ortho' or 'forward', got '%s'", c->sig->name,
+    PyErr_Format(exc_value, "[%s] expected a norm of 'backward', 'ortho' or 'forward', got '%s'", c->sig->name,
                  TEXT(i));
     return -1;
 }
 
 /* Of one axis: without n, its length is what the function for several takes by default. */
-#define ALONG(name)                                                                              \
-    PyObject *fn_fft_##name(struct call *c)                                                      \
-    {                                                                                            \
-        int norm = norm_of(c, 3);                                                                \
-        return norm < 0 ? NULL                                                                   \
-                        : give(c, mlx_fft_##name##n(&c->res, ARRAY(0), &INT(1), GIVEN(1),        \
-                                                    &INT(2), 1, (mlx_fft_norm)norm, STREAM));    \
+#define ALONG(name)                                                                                   \
+    PyObject *fn_fft_##name(struct call *c)                                                           \
+    {                                                                                                 \
+        int norm = norm_of(c, 3);                                                                     \
+        return norm < 0 ? NULL                                                                        \
+                        : give(c, mlx_fft_##name##n(&c->res, ARRAY(0), &INT(1), GIVEN(1), &INT(2), 1, \
+                                                    (mlx_fft_norm)norm, STREAM));                     \
     }
 ALONG(fft)
 ALONG(ifft)
 ALONG(rfft)
 ALONG(irfft)
 
-typedef int transform(mlx_array *, const mlx_array, const int *, size_t, const int *, size_t,
-                      mlx_fft_norm, const mlx_stream);
+typedef int transform(mlx_array *, const mlx_array, const int *, size_t, const int *, size_t, mlx_fft_norm,
+                      const mlx_stream);
 
 static PyObject *several(struct call *c, transform *f)
 {
@@ -43,12 +42,10 @@ static PyObject *several(struct call *c, transform *f)
     if (axes == &none) /* along no axis nothing happens, not even to the dtype */
         return give(c, mlx_array_set(&c->res, ARRAY(0)));
     if (GIVEN(1) && c->v[1].ints.n == 0) {
-        PyErr_Format(exc_value, "[%s] expected one size for each axis, got none",
-                     c->sig->name);
+        PyErr_Format(exc_value, "[%s] expected one size for each axis, got none", c->sig->name);
         return NULL;
     }
-    return give(c, f(&c->res, ARRAY(0), GIVEN(1) ? c->v[1].ints.v : NULL,
-                     GIVEN(1) ? (size_t)c->v[1].ints.n : 0, axes,
+    return give(c, f(&c->res, ARRAY(0), GIVEN(1) ? c->v[1].ints.v : NULL, GIVEN(1) ? (size_t)c->v[1].ints.n : 0, axes,
                      GIVEN(2) ? (size_t)c->v[2].ints.n : 0, (mlx_fft_norm)norm, STREAM));
 }
 
@@ -76,13 +73,12 @@ PyObject *fn_fft_rfftfreq(struct call *c)
     return give(c, mlx_fft_rfftfreq_dtype(&c->res, INT(0), DOUBLE(1), DTYPE(3, MLX_FLOAT32), STREAM));
 }
 
-#define SHIFT(name)                                                                                \
-    PyObject *fn_fft_##name(struct call *c)                                                        \
-    {                                                                                              \
-        static const int none;                                                                     \
-        const int *axes = GIVEN(1) ? c->v[1].ints.n ? c->v[1].ints.v : &none : NULL;               \
-        return give(c, mlx_fft_##name(&c->res, ARRAY(0), axes,                                     \
-                                      GIVEN(1) ? (size_t)c->v[1].ints.n : 0, STREAM));             \
+#define SHIFT(name)                                                                                             \
+    PyObject *fn_fft_##name(struct call *c)                                                                     \
+    {                                                                                                           \
+        static const int none;                                                                                  \
+        const int *axes = GIVEN(1) ? c->v[1].ints.n ? c->v[1].ints.v : &none : NULL;                            \
+        return give(c, mlx_fft_##name(&c->res, ARRAY(0), axes, GIVEN(1) ? (size_t)c->v[1].ints.n : 0, STREAM)); \
     }
 SHIFT(fftshift)
 SHIFT(ifftshift)
@@ -97,14 +93,11 @@ PyObject *fn_fft_stft(struct call *c)
     if (norm < 0)
         return NULL;
     if (mode < 0) {
-        PyErr_Format(exc_value,
-                     "[stft] expected a pad_mode of 'reflect', 'constant' or 'edge', got '%s'",
-                     TEXT(6));
+        PyErr_Format(exc_value, "[stft] expected a pad_mode of 'reflect', 'constant' or 'edge', got '%s'", TEXT(6));
         return NULL;
     }
-    return give(c, mlx_fft_stft(&c->res, ARRAY(0), n, GIVEN(2) ? INT(2) : n / 4,
-                                GIVEN(3) ? INT(3) : n, ARRAY(4), BOOL(5), mode, (mlx_fft_norm)norm,
-                                GIVEN(8) ? BOOL(8) : -1, STREAM));
+    return give(c, mlx_fft_stft(&c->res, ARRAY(0), n, GIVEN(2) ? INT(2) : n / 4, GIVEN(3) ? INT(3) : n, ARRAY(4),
+                                BOOL(5), mode, (mlx_fft_norm)norm, GIVEN(8) ? BOOL(8) : -1, STREAM));
 }
 
 PyObject *fn_fft_istft(struct call *c)
@@ -119,9 +112,8 @@ PyObject *fn_fft_istft(struct call *c)
         PyErr_Format(exc_value, "[istft] expected a length of at least 0, got %d", INT(8));
         return NULL;
     }
-    return give(c, mlx_fft_istft(&c->res, ARRAY(0), n, GIVEN(2) ? INT(2) : n / 4,
-                                 GIVEN(3) ? INT(3) : n, ARRAY(4), BOOL(5), (mlx_fft_norm)norm,
-                                 onesided, GIVEN(8) ? INT(8) : -1, STREAM));
+    return give(c, mlx_fft_istft(&c->res, ARRAY(0), n, GIVEN(2) ? INT(2) : n / 4, GIVEN(3) ? INT(3) : n, ARRAY(4),
+                                 BOOL(5), (mlx_fft_norm)norm, onesided, GIVEN(8) ? INT(8) : -1, STREAM));
 }
 
 #define FFT(name, text, doc)                                                                   \
@@ -139,7 +131,4 @@ static PyMethodDef functions[] = {
     { NULL, NULL, 0, NULL },
 };
 
-int fft_init(PyObject *module)
-{
-    return submodule(module, "fft", "Discrete Fourier transforms.", functions) ? 0 : -1;
-}
+int fft_init(PyObject *module) { return submodule(module, "fft", "Discrete Fourier transforms.", functions) ? 0 : -1; }

@@ -12,7 +12,10 @@ struct wrapper {
 };
 PyObject *wrapper_getattro(PyObject *o, PyObject *name);
 PyObject *wrapper_reduce(PyObject *o, PyObject *unused);
-#define WRAPPER_METHODS { "__reduce__", wrapper_reduce, METH_NOARGS, NULL }
+#define WRAPPER_METHODS                                 \
+    {                                                   \
+        "__reduce__", wrapper_reduce, METH_NOARGS, NULL \
+    }
 
 /* A call of a Python function whose trees of arguments have arrays to be replaced. */
 struct python_call {
@@ -26,8 +29,8 @@ struct python_call {
     enum { SOME_ARRAYS, SCALAR, SCALAR_AND_MORE, TREE } returns;
     PyObject *(*checked)(struct python_call *p, PyObject *value); /* NULL, or makes what counts as returned */
     void *with;                                                   /* for it */
-    PyObject *value; /* what the function returned */
-    PyObject *error; /* what it raised */
+    PyObject *value;                                              /* what the function returned */
+    PyObject *error;                                              /* what it raised */
 };
 
 /* A call to be filled in by its maker, and the closure that owns it. */

@@ -36,8 +36,8 @@ PyObject *fn_as_strided(struct call *c)
     int n = GIVEN(1) ? c->v[1].ints.n : (int)mlx_array_ndim(ARRAY(0));
     int64_t strides[MAX_NDIM], next = 1;
     if (GIVEN(2) && c->v[2].ints.n != n) {
-        PyErr_Format(exc_value, "[as_strided] expected one stride for each of %d dimensions, got %d",
-                     n, c->v[2].ints.n);
+        PyErr_Format(exc_value, "[as_strided] expected one stride for each of %d dimensions, got %d", n,
+                     c->v[2].ints.n);
         return NULL;
     }
     if (INT(3) < 0) {
@@ -49,8 +49,7 @@ PyObject *fn_as_strided(struct call *c)
         if (__builtin_mul_overflow(next, (int64_t)shape[i], &next))
             next = 0; /* such a shape is refused */
     }
-    return give(c, mlx_as_strided(&c->res, ARRAY(0), shape, (size_t)n, strides, (size_t)n,
-                                  (size_t)INT(3), STREAM));
+    return give(c, mlx_as_strided(&c->res, ARRAY(0), shape, (size_t)n, strides, (size_t)n, (size_t)INT(3), STREAM));
 }
 
 /* export_to_dot */
@@ -64,8 +63,7 @@ static int collect(void *ctx, PyObject *leaf)
 {
     struct outputs *o = ctx;
     if (!is_array(leaf)) {
-        PyErr_Format(exc_value, "[export_to_dot] expected arrays, or trees of arrays, got %s",
-                     type_name(leaf));
+        PyErr_Format(exc_value, "[export_to_dot] expected arrays, or trees of arrays, got %s", type_name(leaf));
         return -1;
     }
     return mlx_vector_array_append_value(o->all, handle_of(leaf)) ? raise_last() : 0;
@@ -80,8 +78,8 @@ static int gather(struct outputs *o, PyObject *args, PyObject *kwargs)
     for (Py_ssize_t at = 0; kwargs && PyDict_Next(kwargs, &at, &name, &value);) {
         const char *text = text_from("export_to_dot", name);
         if (!is_array(value)) {
-            PyErr_Format(exc_value, "[export_to_dot] expected an array to be called %R, got %s",
-                         name, type_name(value));
+            PyErr_Format(exc_value, "[export_to_dot] expected an array to be called %R, got %s", name,
+                         type_name(value));
             return -1;
         }
         if (!text)
@@ -99,8 +97,7 @@ static char *drawn(PyObject *args, PyObject *kwargs, size_t *size)
     char *text = NULL;
     struct outputs o = { mlx_vector_array_new(), mlx_node_namer_new() };
     FILE *os = open_memstream(&text, size);
-    int failed = !os ? (PyErr_NoMemory(), -1) : !o.all.ctx || !o.namer.ctx ? raise_last()
-                                                                          : gather(&o, args, kwargs);
+    int failed = !os ? (PyErr_NoMemory(), -1) : !o.all.ctx || !o.namer.ctx ? raise_last() : gather(&o, args, kwargs);
     if (!failed && mlx_export_to_dot(os, o.namer, o.all))
         failed = raise_last();
     if (os)

@@ -25,8 +25,7 @@ static int bound(PyObject *o, bool *has, int64_t *v)
     PyObject *index = PyIndex_Check(o) ? PyNumber_Index(o) : NULL;
     if (!index) {
         if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "slice indices must be integers or None, not %s",
-                         type_name(o));
+            PyErr_Format(PyExc_TypeError, "slice indices must be integers or None, not %s", type_name(o));
         return -1;
     }
     int overflow;
@@ -53,19 +52,15 @@ static int add_slice(mlx_index *it, PyObject *o)
         PyErr_SetString(exc_value, "slice step cannot be zero");
         return -1;
     }
-    *it = (mlx_index){ .kind = MLX_INDEX_SLICE,
-                       .has_start = has[0],
-                       .has_stop = has[1],
-                       .start = v[0],
-                       .stop = v[1],
-                       .step = v[2] };
+    *it = (mlx_index){
+        .kind = MLX_INDEX_SLICE, .has_start = has[0], .has_stop = has[1], .start = v[0], .stop = v[1], .step = v[2]
+    };
     return 0;
 }
 
 static int refuse(PyObject *o)
 {
-    PyErr_Format(exc_index,
-                 "[index] expected an int, a slice, None, Ellipsis or an array of integers or bool, got %s",
+    PyErr_Format(exc_index, "[index] expected an int, a slice, None, Ellipsis or an array of integers or bool, got %s",
                  type_name(o));
     return -1;
 }
@@ -101,8 +96,7 @@ static int add(struct items *s, PyObject *o)
     mlx_index *it = &s->v[s->n++];
     if (PyLong_Check(o) && !PyBool_Check(o)) {
         int overflow;
-        *it = (mlx_index){ .kind = MLX_INDEX_INT,
-                           .start = PyLong_AsLongLongAndOverflow(o, &overflow) };
+        *it = (mlx_index){ .kind = MLX_INDEX_INT, .start = PyLong_AsLongLongAndOverflow(o, &overflow) };
         if (overflow) {
             PyErr_Format(exc_index, "[index] %s is out of bounds", int_text(o));
             return -1;
@@ -228,8 +222,7 @@ int array_setitem(PyObject *self, PyObject *index, PyObject *value)
     mlx_array *mine = &((struct array *)self)->it, made = mlx_array_new();
     int failed = is_array(value) ? 0 : value_for(&made, value, *mine);
     if (!failed)
-        failed =
-            update(mine, *mine, index, is_array(value) ? handle_of(value) : made, MLX_FOLD_SET);
+        failed = update(mine, *mine, index, is_array(value) ? handle_of(value) : made, MLX_FOLD_SET);
     mlx_array_free(made);
     if (failed)
         raise_called("setitem");
@@ -256,10 +249,7 @@ static PyObject *at_new(PyObject *array, PyObject *index)
 
 PyObject *array_at(PyObject *self, void *unused) { return (void)unused, at_new(self, NULL); }
 
-static PyObject *at_getitem(PyObject *o, PyObject *index)
-{
-    return at_new(((struct at *)o)->array, index);
-}
+static PyObject *at_getitem(PyObject *o, PyObject *index) { return at_new(((struct at *)o)->array, index); }
 
 static void at_dealloc(PyObject *o)
 {
@@ -280,8 +270,7 @@ static int as_is(mlx_array *v, const mlx_array a, const mlx_array like)
 
 static int negated(mlx_array *v, const mlx_array a, const mlx_array like)
 {
-    return mlx_astype(v, a, mlx_array_dtype(like), mlx_stream_new()) ||
-           mlx_negative(v, *v, mlx_stream_new());
+    return mlx_astype(v, a, mlx_array_dtype(like), mlx_stream_new()) || mlx_negative(v, *v, mlx_stream_new());
 }
 
 static int inverted(mlx_array *v, const mlx_array a, const mlx_array like)
@@ -295,13 +284,11 @@ static PyObject *at_update(PyObject *o, PyObject *value, mlx_fold fold,
 {
     struct at *self = (struct at *)o;
     if (!self->index) {
-        PyErr_SetString(exc_value,
-                        "x.at needs indices before an update, as in x.at[0].add(4)");
+        PyErr_SetString(exc_value, "x.at needs indices before an update, as in x.at[0].add(4)");
         return NULL;
     }
     mlx_array a = handle_of(self->array), v = mlx_array_new(), res = mlx_array_new();
-    int failed = is_array(value) ? (mlx_array_set(&v, handle_of(value)) ? raise_last() : 0)
-                                 : value_for(&v, value, a);
+    int failed = is_array(value) ? (mlx_array_set(&v, handle_of(value)) ? raise_last() : 0) : value_for(&v, value, a);
     if (!failed && change(&v, v, a))
         failed = raise_last();
     if (!failed)
@@ -329,41 +316,29 @@ static PyObject *at_divide(PyObject *o, PyObject *value)
 }
 
 static PyObject *at_add(PyObject *o, PyObject *v) { return at_update(o, v, MLX_FOLD_ADD, as_is); }
-static PyObject *at_subtract(PyObject *o, PyObject *v)
-{
-    return at_update(o, v, MLX_FOLD_ADD, negated);
-}
-static PyObject *at_multiply(PyObject *o, PyObject *v)
-{
-    return at_update(o, v, MLX_FOLD_PROD, as_is);
-}
-static PyObject *at_maximum(PyObject *o, PyObject *v)
-{
-    return at_update(o, v, MLX_FOLD_MAX, as_is);
-}
-static PyObject *at_minimum(PyObject *o, PyObject *v)
-{
-    return at_update(o, v, MLX_FOLD_MIN, as_is);
-}
+static PyObject *at_subtract(PyObject *o, PyObject *v) { return at_update(o, v, MLX_FOLD_ADD, negated); }
+static PyObject *at_multiply(PyObject *o, PyObject *v) { return at_update(o, v, MLX_FOLD_PROD, as_is); }
+static PyObject *at_maximum(PyObject *o, PyObject *v) { return at_update(o, v, MLX_FOLD_MAX, as_is); }
+static PyObject *at_minimum(PyObject *o, PyObject *v) { return at_update(o, v, MLX_FOLD_MIN, as_is); }
 
 /* One argument, by position or as value=. */
-#define AT(name)                                                                                  \
-    static PyObject *py_at_##name(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *kw) \
-    {                                                                                             \
-        Py_ssize_t total = n + (kw ? PyTuple_Size(kw) : 0);                                       \
-        if (total != 1 ||                                                                         \
-            (n == 0 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(kw, 0), "value"))) {      \
-            PyErr_Format(PyExc_TypeError,                                                         \
-                         #name "() takes one argument, value, but %zd were given", total);        \
-            return NULL;                                                                          \
-        }                                                                                         \
-        PyObject *result = at_##name(o, args[0]);                                                 \
-        if (!result)                                                                              \
-            raise_called("at." #name);                                                            \
-        return result;                                                                            \
+#define AT(name)                                                                                            \
+    static PyObject *py_at_##name(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *kw)           \
+    {                                                                                                       \
+        Py_ssize_t total = n + (kw ? PyTuple_Size(kw) : 0);                                                 \
+        if (total != 1 || (n == 0 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(kw, 0), "value"))) {  \
+            PyErr_Format(PyExc_TypeError, #name "() takes one argument, value, but %zd were given", total); \
+            return NULL;                                                                                    \
+        }                                                                                                   \
+        PyObject *result = at_##name(o, args[0]);                                                           \
+        if (!result)                                                                                        \
+            raise_called("at." #name);                                                                      \
+        return result;                                                                                      \
     }
+/* clang-format off */
 AT(add)
 AT(subtract) AT(multiply) AT(divide) AT(maximum) AT(minimum)
+/* clang-format on */
 
 #define ROW(name, doc)                                                      \
     {                                                                       \
@@ -388,11 +363,7 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 static PyType_Spec spec = {
-    "mlx.core.ArrayAt",
-    sizeof(struct at),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    slots,
+    "mlx.core.ArrayAt", sizeof(struct at), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots,
 };
 
 int index_init(PyObject *module)

@@ -226,8 +226,7 @@ static PyObject *load_npy(struct call *c, PyObject *file, const char *path)
 {
     int failed;
     if (path) {
-        Py_BEGIN_ALLOW_THREADS
-        failed = mlx_load(&c->res, path, c->stream);
+        Py_BEGIN_ALLOW_THREADS failed = mlx_load(&c->res, path, c->stream);
         Py_END_ALLOW_THREADS
     } else {
         mlx_io_reader r = mlx_io_reader_new(file, file_table);
@@ -242,8 +241,7 @@ static PyObject *load_npz(struct call *c, PyObject *file, const char *path)
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
     int failed;
     if (path) {
-        Py_BEGIN_ALLOW_THREADS
-        failed = mlx_load_npz(&arrays, path, c->stream);
+        Py_BEGIN_ALLOW_THREADS failed = mlx_load_npz(&arrays, path, c->stream);
         Py_END_ALLOW_THREADS
     } else {
         mlx_io_reader r = mlx_io_reader_new(file, file_table);
@@ -259,8 +257,7 @@ static PyObject *load_safetensors(struct call *c, PyObject *file, const char *pa
     mlx_map_string_to_string meta = mlx_map_string_to_string_new();
     int failed;
     if (path) {
-        Py_BEGIN_ALLOW_THREADS
-        failed = mlx_load_safetensors(&arrays, &meta, path, c->stream);
+        Py_BEGIN_ALLOW_THREADS failed = mlx_load_safetensors(&arrays, &meta, path, c->stream);
         Py_END_ALLOW_THREADS
     } else {
         mlx_io_reader r = mlx_io_reader_new(file, file_table);
@@ -349,8 +346,7 @@ static PyObject *load_gguf(struct call *c, PyObject *file, const char *path, boo
     mlx_io_gguf g = { NULL };
     int failed;
     if (path) {
-        Py_BEGIN_ALLOW_THREADS
-        failed = mlx_load_gguf_as(&g, path, packed, c->stream);
+        Py_BEGIN_ALLOW_THREADS failed = mlx_load_gguf_as(&g, path, packed, c->stream);
         Py_END_ALLOW_THREADS
     } else {
         mlx_io_reader r = mlx_io_reader_new(file, file_table);
@@ -388,8 +384,7 @@ static const char *format_of(struct call *c, PyObject *path)
         for (size_t i = 0; i < LENGTH(known); i++)
             if (!strcmp(TEXT(1), known[i]))
                 return known[i];
-        PyErr_Format(exc_value,
-                     "[load] expected format npy, npz, safetensors, gguf or gguf-packed, got '%s'", TEXT(1));
+        PyErr_Format(exc_value, "[load] expected format npy, npz, safetensors, gguf or gguf-packed, got '%s'", TEXT(1));
         return NULL;
     }
     PyObject *name = path ? Py_NewRef(path) : PyObject_GetAttrString(c->v[0].o, "name");
@@ -459,10 +454,8 @@ PyObject *fn_save(struct call *c)
             return NULL;
         const char *name = PyBytes_AsString(bytes);
         failed = array_ready(ARRAY(1));
-        Py_BEGIN_ALLOW_THREADS
-        failed = failed || mlx_save(name, ARRAY(1));
-        Py_END_ALLOW_THREADS
-        Py_DECREF(bytes);
+        Py_BEGIN_ALLOW_THREADS failed = failed || mlx_save(name, ARRAY(1));
+        Py_END_ALLOW_THREADS Py_DECREF(bytes);
     } else {
         mlx_io_writer w = mlx_io_writer_new(c->v[0].o, file_table);
         failed = array_ready(ARRAY(1)) || mlx_save_writer(w, ARRAY(1));
@@ -537,15 +530,13 @@ PyObject *fn_save_safetensors(struct call *c)
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
     mlx_map_string_to_string meta = mlx_map_string_to_string_new();
     int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed;
-    if (is_path < 0 || array_map(c, c->v[1].o, arrays) || text_map(c, c->v[2].o, meta) ||
-        values_ready(c->v[1].o))
+    if (is_path < 0 || array_map(c, c->v[1].o, arrays) || text_map(c, c->v[2].o, meta) || values_ready(c->v[1].o))
         goto done;
     if (is_path) {
         if (!(bytes = encoded(path, ".safetensors")))
             goto done;
         const char *name = PyBytes_AsString(bytes);
-        Py_BEGIN_ALLOW_THREADS
-        failed = mlx_save_safetensors(name, arrays, meta);
+        Py_BEGIN_ALLOW_THREADS failed = mlx_save_safetensors(name, arrays, meta);
         Py_END_ALLOW_THREADS
     } else {
         mlx_io_writer w = mlx_io_writer_new(c->v[0].o, file_table);
@@ -627,13 +618,11 @@ PyObject *fn_save_gguf(struct call *c)
     PyObject *path = NULL, *bytes = NULL, *result = NULL;
     mlx_io_gguf g = mlx_io_gguf_new();
     int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed;
-    if (is_path < 0 || gguf_fill(c, g) || values_ready(c->v[1].o) ||
-        (is_path && !(bytes = encoded(path, ".gguf"))))
+    if (is_path < 0 || gguf_fill(c, g) || values_ready(c->v[1].o) || (is_path && !(bytes = encoded(path, ".gguf"))))
         goto done;
     if (is_path) {
         const char *name = PyBytes_AsString(bytes);
-        Py_BEGIN_ALLOW_THREADS
-        failed = mlx_save_gguf(name, g);
+        Py_BEGIN_ALLOW_THREADS failed = mlx_save_gguf(name, g);
         Py_END_ALLOW_THREADS
     } else {
         mlx_io_writer w = mlx_io_writer_new(c->v[0].o, file_table);

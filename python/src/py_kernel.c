@@ -33,37 +33,41 @@ struct kernel {
 static PyTypeObject *kernel_type;
 
 #define CONFIG(word, c) ((mlx_fast_##word##_kernel_config){ c })
-#define STEP(word, name, function, list, ...)                                                        \
+#define STEP(word, name, function, list, ...) \
     static int word##_##name list { return mlx_fast_##word##_kernel_config_##function(__VA_ARGS__); }
-#define STEPS(word)                                                                                                   \
-    STEP(word, output, add_output_arg, (void *c, const int *v, size_t n, mlx_dtype t), CONFIG(word, c), v, n, t)      \
-    STEP(word, grid, set_grid, (void *c, int x, int y, int z), CONFIG(word, c), x, y, z)                              \
-    STEP(word, group, set_thread_group, (void *c, int x, int y, int z), CONFIG(word, c), x, y, z)                     \
-    STEP(word, init, set_init_value, (void *c, float v), CONFIG(word, c), v)                                          \
-    STEP(word, verbose, set_verbose, (void *c, bool v), CONFIG(word, c), v)                                           \
-    STEP(word, dtype, add_template_arg_dtype, (void *c, const char *n, mlx_dtype v), CONFIG(word, c), n, v)           \
-    STEP(word, number, add_template_arg_int, (void *c, const char *n, int v), CONFIG(word, c), n, v)                  \
+#define STEPS(word)                                                                                              \
+    STEP(word, output, add_output_arg, (void *c, const int *v, size_t n, mlx_dtype t), CONFIG(word, c), v, n, t) \
+    STEP(word, grid, set_grid, (void *c, int x, int y, int z), CONFIG(word, c), x, y, z)                         \
+    STEP(word, group, set_thread_group, (void *c, int x, int y, int z), CONFIG(word, c), x, y, z)                \
+    STEP(word, init, set_init_value, (void *c, float v), CONFIG(word, c), v)                                     \
+    STEP(word, verbose, set_verbose, (void *c, bool v), CONFIG(word, c), v)                                      \
+    STEP(word, dtype, add_template_arg_dtype, (void *c, const char *n, mlx_dtype v), CONFIG(word, c), n, v)      \
+    STEP(word, number, add_template_arg_int, (void *c, const char *n, int v), CONFIG(word, c), n, v)             \
     STEP(word, truth, add_template_arg_bool, (void *c, const char *n, bool v), CONFIG(word, c), n, v)
-#define HANDLES(word)                                                                                       \
-    static void *word##_config(void) { return mlx_fast_##word##_kernel_config_new().ctx; }                  \
-    static void word##_free_config(void *c) { mlx_fast_##word##_kernel_config_free(CONFIG(word, c)); }      \
-    static void word##_free(void *k) { mlx_fast_##word##_kernel_free((mlx_fast_##word##_kernel){ k }); }    \
-    static int word##_apply(mlx_vector_array *y, void *k, mlx_vector_array x, void *c, mlx_stream s)        \
-    {                                                                                                       \
-        return mlx_fast_##word##_kernel_apply(y, (mlx_fast_##word##_kernel){ k }, x, CONFIG(word, c), s);   \
+#define HANDLES(word)                                                                                     \
+    static void *word##_config(void) { return mlx_fast_##word##_kernel_config_new().ctx; }                \
+    static void word##_free_config(void *c) { mlx_fast_##word##_kernel_config_free(CONFIG(word, c)); }    \
+    static void word##_free(void *k) { mlx_fast_##word##_kernel_free((mlx_fast_##word##_kernel){ k }); }  \
+    static int word##_apply(mlx_vector_array *y, void *k, mlx_vector_array x, void *c, mlx_stream s)      \
+    {                                                                                                     \
+        return mlx_fast_##word##_kernel_apply(y, (mlx_fast_##word##_kernel){ k }, x, CONFIG(word, c), s); \
     }
 #define CALL_                                                                                                   \
     "kernel: object, /, *, inputs: object, output_shapes: object, output_dtypes: object, grid: object, "        \
     "threadgroup: object, template: object|None = None, init_value: float|None = None, verbose: bool = False, " \
     "stream: StreamOrDevice = None"
 enum { KERNEL, INPUTS, SHAPES, DTYPES, GRID, GROUP, TEMPLATES, INIT, VERBOSE };
-#define LANGUAGE(word)                                                                                         \
-    STEPS(word)                                                                                                \
-    HANDLES(word)                                                                                              \
-    static struct language language_##word = {                                                                 \
-        #word "_kernel", SIGNATURE(#word "_kernel", CALL_), word##_config, word##_free_config, word##_output,  \
-        word##_grid, word##_group, word##_init, word##_verbose, word##_dtype, word##_number, word##_truth,     \
-        word##_free, word##_apply,                                                                             \
+#define LANGUAGE(word)                                      \
+    STEPS(word)                                             \
+    HANDLES(word)                                           \
+    static struct language language_##word = {              \
+        #word "_kernel", SIGNATURE(#word "_kernel", CALL_), \
+        word##_config,   word##_free_config,                \
+        word##_output,   word##_grid,                       \
+        word##_group,    word##_init,                       \
+        word##_verbose,  word##_dtype,                      \
+        word##_number,   word##_truth,                      \
+        word##_free,     word##_apply,                      \
     };
 LANGUAGE(cpu)
 LANGUAGE(cuda)
@@ -311,8 +315,8 @@ static int options(struct call *c, int i, const char **mode)
             if (PyUnicode_CompareWithASCIIString(value, modes[m]) == 0)
                 *mode = modes[m];
         if (!*mode) {
-            PyErr_Format(exc_value, "[%s] expected math_mode to be 'safe', 'relaxed' or 'fast', got %R",
-                         c->sig->name, value);
+            PyErr_Format(exc_value, "[%s] expected math_mode to be 'safe', 'relaxed' or 'fast', got %R", c->sig->name,
+                         value);
             return -1;
         }
     }
@@ -340,20 +344,19 @@ static PyObject *kernel_object(struct language *l, void *it, const char *math)
     return (PyObject *)k;
 }
 
-#define MAKE(word, last, mode)                                                                                \
-    PyObject *fn_fast_##word##_kernel(struct call *c)                                                         \
-    {                                                                                                         \
-        mlx_vector_string in = mlx_vector_string_new(), out = mlx_vector_string_new();                        \
-        const char *math = NULL;                                                                              \
-        PyObject *k = NULL;                                                                                   \
-        if (!texts(c, 1, in) && !texts(c, 2, out) && !(mode && options(c, 7, &math)))                         \
-            k = kernel_object(&language_##word,                                                               \
-                              mlx_fast_##word##_kernel_new(TEXT(0), in, out, TEXT(3), TEXT(4), BOOL(5), last) \
-                                  .ctx,                                                                       \
-                              math);                                                                          \
-        mlx_vector_string_free(in);                                                                           \
-        mlx_vector_string_free(out);                                                                          \
-        return k;                                                                                             \
+#define MAKE(word, last, mode)                                                                                     \
+    PyObject *fn_fast_##word##_kernel(struct call *c)                                                              \
+    {                                                                                                              \
+        mlx_vector_string in = mlx_vector_string_new(), out = mlx_vector_string_new();                             \
+        const char *math = NULL;                                                                                   \
+        PyObject *k = NULL;                                                                                        \
+        if (!texts(c, 1, in) && !texts(c, 2, out) && !(mode && options(c, 7, &math)))                              \
+            k = kernel_object(&language_##word,                                                                    \
+                              mlx_fast_##word##_kernel_new(TEXT(0), in, out, TEXT(3), TEXT(4), BOOL(5), last).ctx, \
+                              math);                                                                               \
+        mlx_vector_string_free(in);                                                                                \
+        mlx_vector_string_free(out);                                                                               \
+        return k;                                                                                                  \
     }
 MAKE(cpu, BOOL(6), true)
 MAKE(metal, BOOL(6), true)
@@ -379,8 +382,7 @@ PyObject *fn_fast_precompiled_cuda_kernel(struct call *c)
         raise_last();
     else if (!inputs(c, IN, in) && !outputs(c, OUT_SHAPES, OUT_DTYPES, &language_cuda, config) &&
              !places(c, POINTS, THREADS, &language_cuda, config))
-        PyErr_Format(exc_value, "[precompiled_cuda_kernel] cannot run %s: there is no CUDA device here",
-                     TEXT(NAME));
+        PyErr_Format(exc_value, "[precompiled_cuda_kernel] cannot run %s: there is no CUDA device here", TEXT(NAME));
     mlx_vector_array_free(in);
     if (config)
         cuda_free_config(config);
@@ -400,8 +402,7 @@ static PyType_Slot kernel_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec kernel_spec = {
-    "mlx.core._Kernel", sizeof(struct kernel), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    kernel_slots,
+    "mlx.core._Kernel", sizeof(struct kernel), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kernel_slots,
 };
 
 int kernel_init(PyObject *module) { return (kernel_type = add_type(module, &kernel_spec)) ? 0 : -1; }

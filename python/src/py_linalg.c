@@ -54,10 +54,7 @@ PyObject *fn_linalg_trace(struct call *c)
     return give(c, mlx_trace(&c->res, ARRAY(0), INT(1), -2, -1, DTYPE(2, dtype_of_sum(ARRAY(0))), STREAM));
 }
 
-PyObject *fn_linalg_vecdot(struct call *c)
-{
-    return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM));
-}
+PyObject *fn_linalg_vecdot(struct call *c) { return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM)); }
 
 #define TRIANGLE(name)                                                         \
     PyObject *fn_linalg_##name(struct call *c)                                 \
@@ -168,7 +165,7 @@ PyObject *fn_linalg_norm(struct call *c)
 }
 
 #define LINALG(name, text, doc)                                                                \
-    static struct signature sig_##name = SIGNATURE("linalg." #name, text);                               \
+    static struct signature sig_##name = SIGNATURE("linalg." #name, text);                     \
     static PyObject *py_##name(PyObject *m, PyObject *const *args, Py_ssize_t n, PyObject *kw) \
     {                                                                                          \
         (void)m;                                                                               \

@@ -3,10 +3,7 @@
 
 #include <stdlib.h>
 
-static PyObject *bytes(int failed, size_t n)
-{
-    return failed ? (raise_last(), NULL) : PyLong_FromSize_t(n);
-}
+static PyObject *bytes(int failed, size_t n) { return failed ? (raise_last(), NULL) : PyLong_FromSize_t(n); }
 
 static PyObject *none(int failed)
 {
@@ -15,13 +12,13 @@ static PyObject *none(int failed)
     Py_RETURN_NONE;
 }
 
-#define GETTER(name)                     \
-    PyObject *fn_##name(struct call *c)  \
-    {                                    \
-        (void)c;                         \
-        size_t n = 0;                    \
-        int failed = mlx_##name(&n);     \
-        return bytes(failed, n);         \
+#define GETTER(name)                    \
+    PyObject *fn_##name(struct call *c) \
+    {                                   \
+        (void)c;                        \
+        size_t n = 0;                   \
+        int failed = mlx_##name(&n);    \
+        return bytes(failed, n);        \
     }
 GETTER(get_active_memory)
 GETTER(get_peak_memory)
@@ -65,8 +62,7 @@ PyObject *fn_get_array_buffer_size(struct call *c)
     if (!all.ctx)
         return raise_last(), NULL;
     int failed = 0;
-    for (Py_ssize_t i = 0; i < c->nrest && !failed; i++)
-        failed = tree_arrays(c->rest[i], all, NULL);
+    for (Py_ssize_t i = 0; i < c->nrest && !failed; i++) failed = tree_arrays(c->rest[i], all, NULL);
     size_t n = failed ? 0 : mlx_vector_array_size(all), total = 0;
     struct {
         const char *at;

@@ -8,8 +8,7 @@ PyObject *fn_item(struct call *c)
 {
     if (mlx_array_size(ARRAY(0)) == 1)
         return array_item(ARRAY(0));
-    PyErr_Format(exc_value, "[item] expected an array with one element, got one with %zu",
-                 mlx_array_size(ARRAY(0)));
+    PyErr_Format(exc_value, "[item] expected an array with one element, got one with %zu", mlx_array_size(ARRAY(0)));
     return NULL;
 }
 
@@ -81,10 +80,7 @@ PyObject *fn_to_device(struct call *c)
     return Py_NewRef(c->v[0].o);
 }
 
-PyObject *fn_dlpack(struct call *c)
-{
-    return array_dlpack(c->v[0].o, c->v[2].o, c->v[3].o, GIVEN(4) && BOOL(4));
-}
+PyObject *fn_dlpack(struct call *c) { return array_dlpack(c->v[0].o, c->v[2].o, c->v[3].o, GIVEN(4) && BOOL(4)); }
 
 PyObject *fn_dlpack_device(struct call *c)
 {
@@ -151,8 +147,7 @@ PyObject *fn_as_numpy(struct call *c)
 PyObject *fn_getstate(struct call *c)
 {
     PyObject *bytes = array_bytes(ARRAY(0));
-    PyObject *shape =
-        bytes ? ints_to_tuple(mlx_array_shape(ARRAY(0)), mlx_array_ndim(ARRAY(0))) : NULL;
+    PyObject *shape = bytes ? ints_to_tuple(mlx_array_shape(ARRAY(0)), mlx_array_ndim(ARRAY(0))) : NULL;
     PyObject *state = NULL;
     if (shape)
         state = Py_BuildValue("(OOs)", bytes, shape, mlx_dtype_name(mlx_array_dtype(ARRAY(0))));
@@ -167,10 +162,8 @@ static int from_state(mlx_array *out, PyObject *state)
     const char *name;
     int shape[MAX_NDIM], t = 0;
     size_t expected;
-    if (!PyTuple_Check(state) ||
-        !PyArg_ParseTuple(state, "SO!s", &bytes, &PyTuple_Type, &sizes, &name)) {
-        PyErr_SetString(PyExc_TypeError,
-                        "the state of an array is (bytes, shape, name of the dtype)");
+    if (!PyTuple_Check(state) || !PyArg_ParseTuple(state, "SO!s", &bytes, &PyTuple_Type, &sizes, &name)) {
+        PyErr_SetString(PyExc_TypeError, "the state of an array is (bytes, shape, name of the dtype)");
         return -1;
     }
     while (t <= MLX_COMPLEX64 && strcmp(name, mlx_dtype_name((mlx_dtype)t))) t++;
@@ -186,8 +179,7 @@ static int from_state(mlx_array *out, PyObject *state)
         expected *= good ? (size_t)n : 0;
     }
     if (!good || (size_t)PyBytes_Size(bytes) != expected) {
-        PyErr_SetString(exc_value,
-                        "the bytes, shape and dtype of an array's state do not agree");
+        PyErr_SetString(exc_value, "the bytes, shape and dtype of an array's state do not agree");
         return -1;
     }
     const char *data = PyBytes_AsString(bytes);
@@ -347,8 +339,7 @@ PyObject *fn_format(struct call *c)
     if (PyUnicode_GetLength(spec) == 0 && mlx_array_ndim(ARRAY(0)) > 0)
         return PyObject_Str(c->v[0].o);
     if (mlx_array_ndim(ARRAY(0)) > 0) {
-        PyErr_SetString(PyExc_TypeError,
-                        "unsupported format string passed to mlx.core.array.__format__");
+        PyErr_SetString(PyExc_TypeError, "unsupported format string passed to mlx.core.array.__format__");
         return NULL;
     }
     PyObject *number = array_item(ARRAY(0));

@@ -50,8 +50,7 @@ static const struct {
 
 /* Putting things into modules */
 
-PyObject *add_enum(PyObject *module, const char *name, const char *const names[], size_t n,
-                   PyObject *members[])
+PyObject *add_enum(PyObject *module, const char *name, const char *const names[], size_t n, PyObject *members[])
 {
     PyObject *enums = PyImport_ImportModule("enum"), *pairs = PyList_New(0), *type = NULL;
     int failed = !enums || !pairs;
@@ -67,8 +66,7 @@ PyObject *add_enum(PyObject *module, const char *name, const char *const names[]
         type = PyObject_Call(make, args, kwargs);
     /* They print as "DeviceType.cpu", not with their number. */
     PyObject *str = type ? PyObject_GetAttrString(make, "__str__") : NULL;
-    failed = !str || PyObject_SetAttrString(type, "__repr__", str) ||
-             PyModule_AddObjectRef(module, name, type);
+    failed = !str || PyObject_SetAttrString(type, "__repr__", str) || PyModule_AddObjectRef(module, name, type);
     for (size_t i = 0; i < n && !failed; i++) {
         members[i] = PyObject_GetAttrString(type, names[i]);
         failed = !members[i] || PyModule_AddObjectRef(module, names[i], members[i]);
@@ -89,8 +87,8 @@ PyObject *submodule(PyObject *module, const char *name, const char *doc, PyMetho
     char full[64];
     PyOS_snprintf(full, sizeof full, "mlx.core.%s", name);
     PyObject *sub = PyImport_AddModule(full);
-    if (!sub || add_functions(sub, methods) ||
-        PyModule_SetDocString(sub, doc) || PyModule_AddObjectRef(module, name, sub))
+    if (!sub || add_functions(sub, methods) || PyModule_SetDocString(sub, doc) ||
+        PyModule_AddObjectRef(module, name, sub))
         return NULL;
     return sub;
 }
@@ -120,13 +118,11 @@ static PyObject *no_capture(PyObject *m, PyObject *unused)
 }
 
 static PyMethodDef metal[] = {
-    { "is_available", no, METH_NOARGS,
-      "is_available()\n--\n\nWhether Metal can be used; it cannot." },
+    { "is_available", no, METH_NOARGS, "is_available()\n--\n\nWhether Metal can be used; it cannot." },
     { "device_info", no_facts, METH_NOARGS, "device_info()\n--\n\nFacts about the device: none." },
     { "start_capture", no_capture, METH_O,
       "start_capture(path)\n--\n\nRecord the GPU's work into a file; does nothing here." },
-    { "stop_capture", no_capture, METH_NOARGS,
-      "stop_capture()\n--\n\nEnd recording; does nothing here." },
+    { "stop_capture", no_capture, METH_NOARGS, "stop_capture()\n--\n\nEnd recording; does nothing here." },
     { NULL, NULL, 0, NULL },
 };
 static const char *const in_metal[] = {

@@ -65,8 +65,7 @@ static int set_precision(PyObject *o, PyObject *value, void *unused)
 }
 
 static PyGetSetDef options_properties[] = {
-    { "precision", get_precision, set_precision,
-      "Digits after the point; -1: six significant ones.", NULL },
+    { "precision", get_precision, set_precision, "Digits after the point; -1: six significant ones.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 static PyType_Slot options_slots[] = {
@@ -124,10 +123,7 @@ PyObject *fn_set_printoptions(struct call *c)
     Py_RETURN_NONE;
 }
 
-PyObject *fn_get_printoptions(struct call *c)
-{
-    return (void)c, options_new(options_type, precision);
-}
+PyObject *fn_get_printoptions(struct call *c) { return (void)c, options_new(options_type, precision); }
 PyObject *fn_printoptions(struct call *c) { return options_new(context_type, INT(0)); }
 
 int printing_init(PyObject *module)

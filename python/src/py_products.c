@@ -1,15 +1,11 @@
 /* py_products.c: matrix products, and elements by index arrays. */
 #include "py.h"
 
-PyObject *fn_matmul(struct call *c)
-{
-    return give(c, mlx_matmul(&c->res, ARRAY(0), ARRAY(1), STREAM));
-}
+PyObject *fn_matmul(struct call *c) { return give(c, mlx_matmul(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
 
 PyObject *fn_addmm(struct call *c)
 {
-    return give(
-        c, mlx_addmm_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3), DOUBLE(4), STREAM));
+    return give(c, mlx_addmm_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3), DOUBLE(4), STREAM));
 }
 
 /* An int as the index of take, which is known now; a wrong axis is left for take to refuse. */
@@ -61,8 +57,7 @@ PyObject *fn_put_along_axis(struct call *c)
     if (GIVEN(3))
         return give(c, mlx_put_along_axis(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), INT(3), STREAM));
     mlx_array whole = ARRAY(0), flat = mlx_array_new();
-    if (flatten_operands(c, 2) ||
-        mlx_put_along_axis(&flat, ARRAY(0), ARRAY(1), ARRAY(2), 0, STREAM))
+    if (flatten_operands(c, 2) || mlx_put_along_axis(&flat, ARRAY(0), ARRAY(1), ARRAY(2), 0, STREAM))
         return give(c, 1);
     int failed = mlx_reshape(&c->res, flat, mlx_array_shape(whole), mlx_array_ndim(whole), STREAM);
     mlx_array_free(flat);

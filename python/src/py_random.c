@@ -38,10 +38,7 @@ PyObject *fn_random_key(struct call *c)
     return seed_from(c, &seed) ? NULL : give(c, mlx_random_key(&c->res, seed));
 }
 
-PyObject *fn_random_split(struct call *c)
-{
-    return give(c, mlx_random_split_num(&c->res, ARRAY(0), INT(1), STREAM));
-}
+PyObject *fn_random_split(struct call *c) { return give(c, mlx_random_split_num(&c->res, ARRAY(0), INT(1), STREAM)); }
 
 PyObject *fn_random_uniform(struct call *c)
 {
@@ -56,8 +53,7 @@ PyObject *fn_random_normal(struct call *c)
     mlx_dtype t = DTYPE(1, MLX_FLOAT32);
     if (call_operand_like(c, 2, t) || call_operand_like(c, 3, t))
         return NULL;
-    return give(
-        c, mlx_random_normal_broadcast(&c->res, INTS(0), t, ARRAY(2), ARRAY(3), ARRAY(4), STREAM));
+    return give(c, mlx_random_normal_broadcast(&c->res, INTS(0), t, ARRAY(2), ARRAY(3), ARRAY(4), STREAM));
 }
 
 /* Bounds of integers may be larger than what they bound: high is left out of the range. */
@@ -65,8 +61,7 @@ PyObject *fn_random_randint(struct call *c)
 {
     if (call_operands(c, 0, 2))
         return NULL;
-    return give(c, mlx_random_randint(&c->res, ARRAY(0), ARRAY(1), INTS(2), DTYPE(3, MLX_INT32),
-                                      ARRAY(4), STREAM));
+    return give(c, mlx_random_randint(&c->res, ARRAY(0), ARRAY(1), INTS(2), DTYPE(3, MLX_INT32), ARRAY(4), STREAM));
 }
 
 /* The shape given, or that of the operands 0 to n - 1 together. */
@@ -77,8 +72,7 @@ static int shape_or_operands(struct call *c, int i, int n, int *shape)
         return c->v[i].ints.n;
     }
     int ndim = 0;
-    for (int k = 0; k < n; k++)
-        ndim = (int)mlx_array_ndim(ARRAY(k)) > ndim ? (int)mlx_array_ndim(ARRAY(k)) : ndim;
+    for (int k = 0; k < n; k++) ndim = (int)mlx_array_ndim(ARRAY(k)) > ndim ? (int)mlx_array_ndim(ARRAY(k)) : ndim;
     for (int d = 0; d < ndim; d++) {
         shape[d] = 1;
         for (int k = 0; k < n; k++) {
@@ -106,8 +100,7 @@ PyObject *fn_random_truncated_normal(struct call *c)
     if (call_operand_like(c, 0, t) || call_operand_like(c, 1, t))
         return NULL;
     size_t n = (size_t)shape_or_operands(c, 2, 2, shape);
-    return give(
-        c, mlx_random_truncated_normal(&c->res, ARRAY(0), ARRAY(1), shape, n, t, ARRAY(4), STREAM));
+    return give(c, mlx_random_truncated_normal(&c->res, ARRAY(0), ARRAY(1), shape, n, t, ARRAY(4), STREAM));
 }
 
 PyObject *fn_random_gumbel(struct call *c)
@@ -121,12 +114,9 @@ PyObject *fn_random_categorical(struct call *c)
         PyErr_SetString(exc_value, "[categorical] expected shape or num_samples, got both");
         return NULL;
     }
-    return give(
-        c, GIVEN(2)
-               ? mlx_random_categorical_shape(&c->res, ARRAY(0), INT(1), INTS(2), ARRAY(4), STREAM)
-           : GIVEN(3) ? mlx_random_categorical_num_samples(&c->res, ARRAY(0), INT(1), INT(3),
-                                                           ARRAY(4), STREAM)
-                      : mlx_random_categorical(&c->res, ARRAY(0), INT(1), ARRAY(4), STREAM));
+    return give(c, GIVEN(2)   ? mlx_random_categorical_shape(&c->res, ARRAY(0), INT(1), INTS(2), ARRAY(4), STREAM)
+                   : GIVEN(3) ? mlx_random_categorical_num_samples(&c->res, ARRAY(0), INT(1), INT(3), ARRAY(4), STREAM)
+                              : mlx_random_categorical(&c->res, ARRAY(0), INT(1), ARRAY(4), STREAM));
 }
 
 PyObject *fn_random_multivariate_normal(struct call *c)
@@ -137,8 +127,8 @@ PyObject *fn_random_multivariate_normal(struct call *c)
 
 PyObject *fn_random_laplace(struct call *c)
 {
-    return give(c, mlx_random_laplace(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), (float)DOUBLE(2),
-                                      (float)DOUBLE(3), ARRAY(4), STREAM));
+    return give(c, mlx_random_laplace(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), (float)DOUBLE(2), (float)DOUBLE(3),
+                                      ARRAY(4), STREAM));
 }
 
 PyObject *fn_random_permutation(struct call *c)
@@ -174,8 +164,7 @@ static int state_set_item(PyObject *o, Py_ssize_t i, PyObject *value)
         return -1;
     }
     if (!is_array(value)) {
-        PyErr_Format(exc_conversion, "random.state holds a key, an array, not %s",
-                     type_name(value));
+        PyErr_Format(exc_conversion, "random.state holds a key, an array, not %s", type_name(value));
         return -1;
     }
     return mlx_random_set_state(handle_of(value)) ? raise_last() : 0;
@@ -229,8 +218,7 @@ static PyMethodDef functions[] = {
 
 int random_init(PyObject *module)
 {
-    PyObject *random = submodule(module, "random",
-                                 "Random numbers from explicit keys, or from a state.", functions);
+    PyObject *random = submodule(module, "random", "Random numbers from explicit keys, or from a state.", functions);
     if (!random)
         return -1;
     state_type = (PyTypeObject *)PyType_FromSpec(&state_spec);

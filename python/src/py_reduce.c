@@ -1,7 +1,7 @@
 /* py_reduce.c: reductions.  With axis=None they go over all axes, with axis=[] over none. */
 #include "py.h"
 
-#define REDUCE(name) \
+#define REDUCE(name)                                                                  \
     give(c, GIVEN(1) ? mlx_##name##_axes(&c->res, ARRAY(0), INTS(1), BOOL(2), STREAM) \
                      : mlx_##name(&c->res, ARRAY(0), BOOL(2), STREAM))
 #define REDUCTION(name) \

@@ -1,20 +1,11 @@
 /* py_shape.c: functions that move elements about without changing them. */
 #include "py.h"
 
-PyObject *fn_reshape(struct call *c)
-{
-    return give(c, mlx_reshape(&c->res, ARRAY(0), INTS(1), STREAM));
-}
+PyObject *fn_reshape(struct call *c) { return give(c, mlx_reshape(&c->res, ARRAY(0), INTS(1), STREAM)); }
 
-PyObject *fn_flatten(struct call *c)
-{
-    return give(c, mlx_flatten(&c->res, ARRAY(0), INT(1), INT(2), STREAM));
-}
+PyObject *fn_flatten(struct call *c) { return give(c, mlx_flatten(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
 
-PyObject *fn_unflatten(struct call *c)
-{
-    return give(c, mlx_unflatten(&c->res, ARRAY(0), INT(1), INTS(2), STREAM));
-}
+PyObject *fn_unflatten(struct call *c) { return give(c, mlx_unflatten(&c->res, ARRAY(0), INT(1), INTS(2), STREAM)); }
 
 PyObject *fn__alike(struct call *c) { return give(c, mlx_alike(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
 
@@ -34,10 +25,7 @@ PyObject *fn_squeeze(struct call *c)
                             : mlx_squeeze(&c->res, ARRAY(0), STREAM));
 }
 
-PyObject *fn_expand_dims(struct call *c)
-{
-    return give(c, mlx_expand_dims_axes(&c->res, ARRAY(0), INTS(1), STREAM));
-}
+PyObject *fn_expand_dims(struct call *c) { return give(c, mlx_expand_dims_axes(&c->res, ARRAY(0), INTS(1), STREAM)); }
 
 PyObject *fn_transpose(struct call *c)
 {
@@ -84,18 +72,14 @@ PyObject *fn_transpose_dims(struct call *c)
 PyObject *fn_matrix_transpose(struct call *c)
 {
     if (mlx_array_ndim(ARRAY(0)) < 2) {
-        PyErr_Format(exc_value,
-                     "[matrix_transpose] expected an array of at least 2 dimensions, got %zu",
+        PyErr_Format(exc_value, "[matrix_transpose] expected an array of at least 2 dimensions, got %zu",
                      mlx_array_ndim(ARRAY(0)));
         return NULL;
     }
     return give(c, mlx_swapaxes(&c->res, ARRAY(0), -1, -2, STREAM));
 }
 
-PyObject *fn_swapaxes(struct call *c)
-{
-    return give(c, mlx_swapaxes(&c->res, ARRAY(0), INT(1), INT(2), STREAM));
-}
+PyObject *fn_swapaxes(struct call *c) { return give(c, mlx_swapaxes(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
 
 /* Several axes: each goes to its place, and the others fill the rest in order. */
 static PyObject *move_axes(struct call *c, const int *from, const int *to, int n)
@@ -137,8 +121,7 @@ PyObject *fn_flip(struct call *c)
 {
     size_t ndim = mlx_array_ndim(ARRAY(0));
     mlx_index items[MAX_NDIM];
-    for (size_t i = 0; i < ndim; i++)
-        items[i] = (mlx_index){ .kind = MLX_INDEX_SLICE, .step = GIVEN(1) ? 1 : -1 };
+    for (size_t i = 0; i < ndim; i++) items[i] = (mlx_index){ .kind = MLX_INDEX_SLICE, .step = GIVEN(1) ? 1 : -1 };
     for (int i = 0; GIVEN(1) && i < c->v[1].ints.n; i++) {
         int axis = c->v[1].ints.v[i];
         if (axis < -(int)ndim || axis >= (int)ndim)
@@ -198,8 +181,7 @@ PyObject *fn_broadcast_shapes(struct call *c)
         for (int i = 0; i < n; i++) {
             int *have = &shape[ndim - n + i];
             if (*have != v[i] && *have != 1 && v[i] != 1) {
-                PyErr_Format(exc_value,
-                             "[broadcast_shapes] expected sizes of %d or 1 for axis %d, got %d in shape %zd",
+                PyErr_Format(exc_value, "[broadcast_shapes] expected sizes of %d or 1 for axis %d, got %d in shape %zd",
                              *have, i - n, v[i], k);
                 return NULL;
             }
@@ -253,7 +235,7 @@ PyObject *fn_split(struct call *c)
     int sections;
     int many = call_int(c, 1, c->v[1].o, &sections); /* else it is one int */
     return give_list(!many ? mlx_split(&parts, ARRAY(0), sections, INT(2), STREAM)
-                              : mlx_split_sections(&parts, ARRAY(0), INTS(1), INT(2), STREAM),
+                           : mlx_split_sections(&parts, ARRAY(0), INTS(1), INT(2), STREAM),
                      parts);
 }
 
@@ -303,8 +285,7 @@ static PyObject *atleast(struct call *c, int (*op)(mlx_array *, const mlx_array,
     int failed = !in.ctx || !out.ctx;
     for (Py_ssize_t i = 0; !failed && i < c->nrest; i++) {
         mlx_array a = mlx_array_new();
-        failed = mlx_vector_array_get(&a, in, (size_t)i) || op(&a, a, STREAM) ||
-                 mlx_vector_array_append_value(out, a);
+        failed = mlx_vector_array_get(&a, in, (size_t)i) || op(&a, a, STREAM) || mlx_vector_array_append_value(out, a);
         mlx_array_free(a);
     }
     if (failed || c->nrest != 1)
@@ -325,6 +306,5 @@ PyObject *fn_slice(struct call *c)
 
 PyObject *fn_slice_update(struct call *c)
 {
-    return give(c,
-                mlx_slice_update_dynamic(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), INTS(3), STREAM));
+    return give(c, mlx_slice_update_dynamic(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), INTS(3), STREAM));
 }

@@ -7,8 +7,8 @@
 static bool whole(const struct call *c, int i) { return c->v[i].o == Py_None; }
 static int axis_or_last(const struct call *c, int i) { return GIVEN(i) ? INT(i) : -1; }
 
-#define ORDER(name)                                                        \
-    (whole(c, 1) ? mlx_##name(&c->res, ARRAY(0), STREAM)                  \
+#define ORDER(name)                                      \
+    (whole(c, 1) ? mlx_##name(&c->res, ARRAY(0), STREAM) \
                  : mlx_##name##_axis(&c->res, ARRAY(0), axis_or_last(c, 1), STREAM))
 
 /* What is in the opposite order but for NaN, which stays last, and becomes the same again. */
@@ -37,12 +37,11 @@ PyObject *fn_sort(struct call *c)
 
 PyObject *fn_argsort(struct call *c) { return BOOL(2) && descending(c) ? NULL : give(c, ORDER(argsort)); }
 
-#define PARTIAL_ORDER(name)                                                                        \
-    PyObject *fn_##name(struct call *c)                                                            \
-    {                                                                                              \
-        return give(c, whole(c, 2)                                                                 \
-                           ? mlx_##name(&c->res, ARRAY(0), INT(1), STREAM)                         \
-                           : mlx_##name##_axis(&c->res, ARRAY(0), INT(1), axis_or_last(c, 2), STREAM)); \
+#define PARTIAL_ORDER(name)                                                                                     \
+    PyObject *fn_##name(struct call *c)                                                                         \
+    {                                                                                                           \
+        return give(c, whole(c, 2) ? mlx_##name(&c->res, ARRAY(0), INT(1), STREAM)                              \
+                                   : mlx_##name##_axis(&c->res, ARRAY(0), INT(1), axis_or_last(c, 2), STREAM)); \
     }
 PARTIAL_ORDER(partition)
 PARTIAL_ORDER(argpartition)
@@ -53,8 +52,7 @@ PyObject *fn_median(struct call *c)
     int axes[MAX_NDIM], n = 0;
     if (GIVEN(1))
         return give(c, mlx_median(&c->res, ARRAY(0), INTS(1), BOOL(2), STREAM));
-    for (; n < (int)mlx_array_ndim(ARRAY(0)); n++)
-        axes[n] = n;
+    for (; n < (int)mlx_array_ndim(ARRAY(0)); n++) axes[n] = n;
     return give(c, mlx_median(&c->res, ARRAY(0), axes, (size_t)n, BOOL(2), STREAM));
 }
 
@@ -88,11 +86,11 @@ static int flattened(struct call *c)
     return call_keep(c, flat, &ARRAY(0));
 }
 
-#define SCAN(name)                                                                                 \
-    PyObject *fn_##name(struct call *c)                                                            \
-    {                                                                                              \
-        if (flattened(c))                                                                          \
-            return NULL;                                                                           \
+#define SCAN(name)                                                                                      \
+    PyObject *fn_##name(struct call *c)                                                                 \
+    {                                                                                                   \
+        if (flattened(c))                                                                               \
+            return NULL;                                                                                \
         return give(c, mlx_##name(&c->res, ARRAY(0), GIVEN(1) ? INT(1) : 0, BOOL(2), BOOL(3), STREAM)); \
     }
 SCAN(cummax)
@@ -221,8 +219,9 @@ PyObject *fn_unique(struct call *c)
         goto end;
     for (int i = 0; i < 4; i++) {
         mlx_array one = mlx_array_new();
-        int failed = i > 0 && !BOOL(1 + i) ? 0 : mlx_vector_array_get(&one, all, (size_t)i) ||
-                                                     mlx_vector_array_append_value(some, one);
+        int failed = i > 0 && !BOOL(1 + i)
+                         ? 0
+                         : mlx_vector_array_get(&one, all, (size_t)i) || mlx_vector_array_append_value(some, one);
         mlx_array_free(one);
         if (failed) {
             raise_last();

@@ -446,8 +446,8 @@ static PyObject *positions_from(struct call *c, bool has_names)
         PyObject *number = PyLong_FromLong(i);
         int twice = number ? PySequence_Contains(list, number) : -1;
         if (i < 0 || twice > 0)
-            PyErr_Format(exc_value, "[%s] expected argument numbers from 0, each once, got %d%s", c->sig->name,
-                         i, twice > 0 ? " twice" : "");
+            PyErr_Format(exc_value, "[%s] expected argument numbers from 0, each once, got %d%s", c->sig->name, i,
+                         twice > 0 ? " twice" : "");
         if (i < 0 || twice || PyList_Append(list, number))
             Py_CLEAR(list);
         Py_XDECREF(number);

@@ -299,8 +299,7 @@ static int gather_leaf(void *ctx, PyObject *leaf)
         return mlx_vector_array_append_value(g->out, handle_of(leaf)) ? raise_last() : 0;
     if (!g->strict)
         return random_state_arrays(leaf, g->out);
-    PyErr_Format(exc_value, "[%s] expected only arrays in lists, tuples and dicts, got %s", g->strict,
-                 type_name(leaf));
+    PyErr_Format(exc_value, "[%s] expected only arrays in lists, tuples and dicts, got %s", g->strict, type_name(leaf));
     return -1;
 }
 

@@ -222,12 +222,8 @@ static void mapped_dealloc(PyObject *o)
 
 static PyMethodDef mapped_methods[] = { WRAPPER_METHODS, { NULL, NULL, 0, NULL } };
 static PyType_Slot mapped_slots[] = {
-    { Py_tp_dealloc, mapped_dealloc },
-    { Py_tp_call, mapped_call },
-    { Py_tp_traverse, mapped_traverse },
-    { Py_tp_methods, mapped_methods },
-    { Py_tp_getattro, wrapper_getattro },
-    { 0, NULL },
+    { Py_tp_dealloc, mapped_dealloc }, { Py_tp_call, mapped_call },          { Py_tp_traverse, mapped_traverse },
+    { Py_tp_methods, mapped_methods }, { Py_tp_getattro, wrapper_getattro }, { 0, NULL },
 };
 static PyType_Spec mapped_spec = {
     "mlx.core._Vmapped",

@@ -105,8 +105,7 @@ int mlx_array_set_complex(mlx_array *arr, float real_val, float imag_val)
 }
 
 /* Number of elements that the caller's memory must hold; -1 after a failure. */
-static int64_t check_data(const char *op, const void *data, const int *shape, int dim,
-                          mlx_dtype dtype)
+static int64_t check_data(const char *op, const void *data, const int *shape, int dim, mlx_dtype dtype)
 {
     if ((unsigned)dtype >= DT_COUNT) {
         mx_fail_as(MX_TYPE, "[%s] expected a dtype, got %d", op, (int)dtype);
@@ -230,14 +229,13 @@ mlx_array mlx_array_new_borrowed(const void *data, const int *shape, const int64
     return borrow(__func__, data, shape, strides, dim, dtype, payload, dtor);
 }
 
-mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int dim, mlx_dtype dtype,
-                                             void *payload, void (*dtor)(void *))
+mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int dim, mlx_dtype dtype, void *payload,
+                                             void (*dtor)(void *))
 {
     return borrow(__func__, data, shape, NULL, dim, dtype, payload, dtor);
 }
 
-mlx_array mlx_array_new_data_managed(void *data, const int *shape, int dim, mlx_dtype dtype,
-                                     void (*dtor)(void *))
+mlx_array mlx_array_new_data_managed(void *data, const int *shape, int dim, mlx_dtype dtype, void (*dtor)(void *))
 {
     return borrow(__func__, data, shape, NULL, dim, dtype, data, dtor);
 }
@@ -314,8 +312,7 @@ static int item(const char *func, void *res, mlx_array arr, enum dtype t)
     if (!capi_need(func, "a place for the result", "res", res) || is_nil(x))
         return capi_report();
     if (x->size != 1) {
-        mx_fail("[array_item_%s] expected an array with one element, got one of shape %s",
-                dtype_name(t), shape_of(x));
+        mx_fail("[array_item_%s] expected an array with one element, got one of shape %s", dtype_name(t), shape_of(x));
         return capi_report();
     }
     mx_own converted = { NULL };
@@ -340,8 +337,8 @@ static const void *data(const char *func, mlx_array arr, enum dtype t)
     if (is_nil(x))
         return capi_report(), NULL;
     if (x->dtype != t && !(dtype_kind(t) == 'u' && itemsize(x) == dtype_size(t))) {
-        mx_fail_as(MX_TYPE, "[array_data_%s] expected an array of dtype %s, got one of %s",
-                   dtype_name(t), dtype_name(t), dtype_name(x->dtype));
+        mx_fail_as(MX_TYPE, "[array_data_%s] expected an array of dtype %s, got one of %s", dtype_name(t),
+                   dtype_name(t), dtype_name(x->dtype));
         return capi_report(), NULL;
     }
     if (mx_wait_host(x))
@@ -351,11 +348,8 @@ static const void *data(const char *func, mlx_array arr, enum dtype t)
     return host;
 }
 
-#define ELEMENT(name, type, dtype)                            \
-    int mlx_array_item_##name(type *res, const mlx_array arr) \
-    {                                                         \
-        return item(__func__, res, arr, dtype);               \
-    }                                                         \
+#define ELEMENT(name, type, dtype)                                                                        \
+    int mlx_array_item_##name(type *res, const mlx_array arr) { return item(__func__, res, arr, dtype); } \
     const type *mlx_array_data_##name(const mlx_array arr) { return data(__func__, arr, dtype); }
 
 ELEMENT(bool, bool, DT_bool_)
@@ -426,10 +420,7 @@ static int layout(const char *func, bool *res, mlx_array arr, bool (*is)(mx))
 
 static bool rows_without_gaps(mx x) { return x->row; }
 
-int _mlx_array_is_contiguous(bool *res, const mlx_array arr)
-{
-    return layout(__func__, res, arr, without_gaps);
-}
+int _mlx_array_is_contiguous(bool *res, const mlx_array arr) { return layout(__func__, res, arr, without_gaps); }
 
 int _mlx_array_is_row_contiguous(bool *res, const mlx_array arr)
 {

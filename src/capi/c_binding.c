@@ -51,8 +51,8 @@ mlx_dtype mlx_dtype_promote_scalar(mlx_dtype a, char kind)
 
 SCALAR(int, "scalar_int", array_of_int(val, (enum dtype)dtype), int64_t val)
 SCALAR(double, "scalar_double", array_of_double(val, (enum dtype)dtype), double val)
-SCALAR(complex, "scalar_complex", array_of_complex(real_val, imag_val, (enum dtype)dtype),
-       double real_val, double imag_val)
+SCALAR(complex, "scalar_complex", array_of_complex(real_val, imag_val, (enum dtype)dtype), double real_val,
+       double imag_val)
 
 int mlx_clear_streams(void)
 {
@@ -126,8 +126,7 @@ static struct item *items_of(const char *func, const mlx_index *items, size_t n)
             .step = it->step,
         };
         if ((unsigned)it->kind > MLX_INDEX_ARRAY)
-            mx_fail_as(MX_TYPE, "[%s] expected the kind of an index item, got %d", func + 4,
-                       (int)it->kind);
+            mx_fail_as(MX_TYPE, "[%s] expected the kind of an index item, got %d", func + 4, (int)it->kind);
         if (it->kind == MLX_INDEX_ARRAY)
             out[i].array = capi_array(func, "items", it->array);
     }
@@ -138,8 +137,7 @@ static struct item *items_of(const char *func, const mlx_index *items, size_t n)
     return out;
 }
 
-int mlx_getitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num,
-                const mlx_stream s)
+int mlx_getitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a);
@@ -149,8 +147,8 @@ int mlx_getitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_
     return capi_publish(res, y);
 }
 
-int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num,
-                const mlx_array value, mlx_fold fold, const mlx_stream s)
+int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_t items_num, const mlx_array value,
+                mlx_fold fold, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a), v = capi_in(value);
@@ -164,8 +162,8 @@ int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_
 
 /* Variants of operations */
 
-int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bool endpoint,
-                          mlx_dtype dtype, const mlx_stream s)
+int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bool endpoint, mlx_dtype dtype,
+                          const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!good_dtype("linspace", dtype))
@@ -173,37 +171,37 @@ int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bo
     return capi_publish(res, mx_linspace(start, stop, num, endpoint, (enum dtype)dtype));
 }
 
-int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b,
-                     double alpha, double beta, const mlx_stream s)
+int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b, double alpha, double beta,
+                     const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_addmm(capi_in(c), capi_in(a), capi_in(b), alpha, beta));
 }
 
-int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan, const double *posinf,
-                          const double *neginf, const mlx_stream s)
+int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan, const double *posinf, const double *neginf,
+                          const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_nan_to_num(capi_in(a), nan, posinf, neginf));
 }
 
-#define SPREAD(name)                                                                                        \
-    int mlx_##name##_double(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,            \
-                            bool keepdims, double ddof, const mlx_stream s)                                 \
-    {                                                                                                       \
-        MX_SCOPE(capi_stream(s));                                                                           \
-        return capi_publish(res, mx_##name(capi_in(a), axes, (int)axes_num, keepdims, ddof));               \
+#define SPREAD(name)                                                                                            \
+    int mlx_##name##_double(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, bool keepdims, \
+                            double ddof, const mlx_stream s)                                                    \
+    {                                                                                                           \
+        MX_SCOPE(capi_stream(s));                                                                               \
+        return capi_publish(res, mx_##name(capi_in(a), axes, (int)axes_num, keepdims, ddof));                   \
     }
 SPREAD(std)
 SPREAD(var)
 
-#define FREQUENCIES(name, half)                                                                           \
-    int mlx_fft_##name##_dtype(mlx_array *res, int n, double d, mlx_dtype dtype, const mlx_stream s)      \
-    {                                                                                                     \
-        MX_SCOPE(capi_stream(s));                                                                         \
-        if (!good_dtype(#name, dtype))                                                                    \
-            return capi_report();                                                                         \
-        return capi_publish(res, mx_fftfreq(n, d, half, (enum dtype)dtype));                              \
+#define FREQUENCIES(name, half)                                                                      \
+    int mlx_fft_##name##_dtype(mlx_array *res, int n, double d, mlx_dtype dtype, const mlx_stream s) \
+    {                                                                                                \
+        MX_SCOPE(capi_stream(s));                                                                    \
+        if (!good_dtype(#name, dtype))                                                               \
+            return capi_report();                                                                    \
+        return capi_publish(res, mx_fftfreq(n, d, half, (enum dtype)dtype));                         \
     }
 FREQUENCIES(fftfreq, false)
 FREQUENCIES(rfftfreq, true)
@@ -229,8 +227,8 @@ int mlx_random_set_state(const mlx_array key)
     MX_SCOPE(NULL);
     mx x = capi_in(key);
     if (!is_nil(x) && (x->dtype != DT_uint32 || x->ndim != 1 || x->shape[0] != 2))
-        mx_fail("[random_set_state] expected a key, an array of two uint32, got %s of shape %s",
-                dtype_name(x->dtype), shape_of(x));
+        mx_fail("[random_set_state] expected a key, an array of two uint32, got %s of shape %s", dtype_name(x->dtype),
+                shape_of(x));
     if (!mx_failed())
         mx_random_set_state(x);
     return capi_end();

@@ -35,10 +35,10 @@ struct user {
 
 /* Calls u's function, of this type or, with a payload behind the arguments, of type_payload.  What the thread has
  * lent (by the rule of an operation that is derived) is aside meanwhile. */
-#define CALL(type, u, ...)                                                                            \
-    (!scopes_aside(&aside)  ? 1                                                                        \
-     : (u)->with_payload ? came_back(&aside, ((type##_payload *)(u)->fun)(__VA_ARGS__, (u)->payload)) \
-                         : came_back(&aside, ((type *)(u)->fun)(__VA_ARGS__)))
+#define CALL(type, u, ...)                                                                              \
+    (!scopes_aside(&aside) ? 1                                                                          \
+     : (u)->with_payload   ? came_back(&aside, ((type##_payload *)(u)->fun)(__VA_ARGS__, (u)->payload)) \
+                           : came_back(&aside, ((type *)(u)->fun)(__VA_ARGS__)))
 
 static int came_back(struct scopes_aside *aside, int status)
 {
@@ -50,22 +50,18 @@ typedef int unary(mlx_array *, const mlx_array);
 typedef int plain(mlx_vector_array *, const mlx_vector_array);
 typedef int plain_payload(mlx_vector_array *, const mlx_vector_array, void *);
 typedef int kwargs(mlx_vector_array *, const mlx_vector_array, const mlx_map_string_to_array);
-typedef int kwargs_payload(mlx_vector_array *, const mlx_vector_array,
-                           const mlx_map_string_to_array, void *);
+typedef int kwargs_payload(mlx_vector_array *, const mlx_vector_array, const mlx_map_string_to_array, void *);
 typedef int grads(mlx_vector_array *, mlx_vector_array *, const mlx_vector_array);
 typedef int grads_payload(mlx_vector_array *, mlx_vector_array *, const mlx_vector_array, void *);
-typedef int custom(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array,
-                   const mlx_vector_array);
-typedef int custom_payload(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array,
-                           const mlx_vector_array, void *);
-typedef int custom_jvp(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array,
-                       const int *, size_t);
-typedef int custom_jvp_payload(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array,
-                               const int *, size_t, void *);
-typedef int custom_vmap(mlx_vector_array *, mlx_vector_int *, const mlx_vector_array, const int *,
-                        size_t);
-typedef int custom_vmap_payload(mlx_vector_array *, mlx_vector_int *, const mlx_vector_array,
-                                const int *, size_t, void *);
+typedef int custom(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array, const mlx_vector_array);
+typedef int custom_payload(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array, const mlx_vector_array,
+                           void *);
+typedef int custom_jvp(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array, const int *, size_t);
+typedef int custom_jvp_payload(mlx_vector_array *, const mlx_vector_array, const mlx_vector_array, const int *, size_t,
+                               void *);
+typedef int custom_vmap(mlx_vector_array *, mlx_vector_int *, const mlx_vector_array, const int *, size_t);
+typedef int custom_vmap_payload(mlx_vector_array *, mlx_vector_int *, const mlx_vector_array, const int *, size_t,
+                                void *);
 
 /* Handles */
 
@@ -133,8 +129,7 @@ int capi_closure_end(const char *func, mlx_closure *res, struct closure *f)
     return failed;
 }
 
-int capi_value_and_grad_end(const char *func, mlx_closure_value_and_grad *res,
-                            struct value_and_grad *f)
+int capi_value_and_grad_end(const char *func, mlx_closure_value_and_grad *res, struct value_and_grad *f)
 {
     int failed = publish(func, "res", HANDLE_closure_value_and_grad, res ? &res->ctx : NULL, f ? &f->object : NULL);
     if (f)
@@ -152,8 +147,7 @@ static void user_destroy(struct object *o)
 /* The ctx of a new handle of such a closure; NULL after a report. */
 static void *user_new(const char *func, enum handle_kind kind, struct user given)
 {
-    struct user *u =
-        capi_need(func, "a function", "fun", (void *)given.fun) ? mx_malloc(sizeof *u) : NULL;
+    struct user *u = capi_need(func, "a function", "fun", (void *)given.fun) ? mx_malloc(sizeof *u) : NULL;
     void *ctx = NULL;
     if (!u)
         return capi_report(), NULL;
@@ -203,8 +197,7 @@ void capi_result_push(const struct capi_result *r, struct mx_list *out)
 }
 
 /* The callback returned `status`: the content of `res` becomes what it left, or it failed. */
-static int end_result(const char *func, mlx_vector_array *res, struct capi_result *r, int status,
-                      unsigned long before)
+static int end_result(const char *func, mlx_vector_array *res, struct capi_result *r, int status, unsigned long before)
 {
     struct mx_list y = { 0 };
     if (status)
@@ -218,8 +211,7 @@ static int end_result(const char *func, mlx_vector_array *res, struct capi_resul
 /* What the functions below that call u at once need; false after a failure. */
 static bool ready(const char *func, const struct user *u, const void *res, const char *arg, void *input)
 {
-    return u && capi_need(func, "a place for the result", "res", res) &&
-           capi_held(func, "a vector", arg, input);
+    return u && capi_need(func, "a place for the result", "res", res) && capi_held(func, "a vector", arg, input);
 }
 
 /* mlx_closure: arrays in, arrays out */
@@ -294,8 +286,8 @@ int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_a
 
 /* mlx_closure_kwargs: some of the arrays have names */
 
-int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls,
-                             const mlx_vector_array input_0, const mlx_map_string_to_array input_1)
+int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls, const mlx_vector_array input_0,
+                             const mlx_map_string_to_array input_1)
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
     struct capi_result r;
@@ -309,8 +301,7 @@ int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls,
 
 /* mlx_closure_value_and_grad: values and gradients out */
 
-static int call_grads(struct value_and_grad *self, int n, const mx x[], struct mx_list *y,
-                      struct mx_list *dx)
+static int call_grads(struct value_and_grad *self, int n, const mx x[], struct mx_list *y, struct mx_list *dx)
 {
     struct user *u = (struct user *)self;
     struct capi_result values, gradients;
@@ -333,8 +324,8 @@ static int call_grads(struct value_and_grad *self, int n, const mx x[], struct m
     return mx_failed();
 }
 
-int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *res_1,
-                                     mlx_closure_value_and_grad cls, const mlx_vector_array input)
+int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *res_1, mlx_closure_value_and_grad cls,
+                                     const mlx_vector_array input)
 {
     struct value_and_grad *f = object_of(__func__, "cls", cls.ctx);
     struct mx_list y = { 0 }, dx = { 0 };
@@ -351,8 +342,8 @@ int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *
 
 /* mlx_closure_custom: a vjp rule */
 
-static int call_custom(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[],
-                       const mx ct[], struct mx_list *dx)
+static int call_custom(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx ct[],
+                       struct mx_list *dx)
 {
     struct user *u = (struct user *)self;
     struct capi_result res;
@@ -374,9 +365,8 @@ static int call_custom(struct vjp_rule *self, int nx, const mx x[], int ny, cons
     return mx_failed();
 }
 
-int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls,
-                             const mlx_vector_array input_0, const mlx_vector_array input_1,
-                             const mlx_vector_array input_2)
+int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls, const mlx_vector_array input_0,
+                             const mlx_vector_array input_1, const mlx_vector_array input_2)
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
     struct capi_result r;
@@ -391,8 +381,8 @@ int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls,
 
 /* mlx_closure_custom_jvp: a jvp rule, given the tangents that there are and their numbers */
 
-static int call_custom_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, const mx y[],
-                           const mx t[], struct mx_list *dy)
+static int call_custom_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx t[],
+                           struct mx_list *dy)
 {
     struct user *u = (struct user *)self;
     struct capi_result res;
@@ -424,8 +414,8 @@ static int call_custom_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, 
 
 /* mlx_closure_custom_vmap: a vmap rule */
 
-static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const int axis[], int ny,
-                            struct mx_list *y, int yaxis[])
+static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const int axis[], int ny, struct mx_list *y,
+                            int yaxis[])
 {
     struct user *u = (struct user *)self;
     struct capi_result res;
@@ -444,8 +434,7 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
                     l ? l->n : 0);
         else
             capi_result_push(&res, y);
-        for (int k = 0; k < ny && !mx_failed(); k++)
-            yaxis[k] = l->v[k].number;
+        for (int k = 0; k < ny && !mx_failed(); k++) yaxis[k] = l->v[k].number;
     }
     capi_result_close(&res);
     capi_axes_close(&axes);
@@ -453,9 +442,8 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
     return mx_failed();
 }
 
-int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp cls,
-                                 const mlx_vector_array input_0, const mlx_vector_array input_1,
-                                 const int *input_2, size_t input_2_num)
+int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp cls, const mlx_vector_array input_0,
+                                 const mlx_vector_array input_1, const int *input_2, size_t input_2_num)
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
     struct capi_result r;
@@ -468,9 +456,8 @@ int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp c
     return end_result(__func__, res, &r, status, before);
 }
 
-int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1,
-                                  mlx_closure_custom_vmap cls, const mlx_vector_array input_0,
-                                  const int *input_1, size_t input_1_num)
+int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1, mlx_closure_custom_vmap cls,
+                                  const mlx_vector_array input_0, const int *input_1, size_t input_1_num)
 {
     struct user *u = object_of(__func__, "cls", cls.ctx);
     struct capi_result r;
@@ -491,27 +478,27 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
 
 /* What every kind has.  `member` is what its transforms call. */
 
-#define HANDLE(name)                                                                                 \
-    mlx_##name mlx_##name##_new(void) { return (mlx_##name){ NULL }; }                               \
-    int mlx_##name##_free(mlx_##name cls) { return free_handle(HANDLE_##name, cls.ctx); }            \
-    int mlx_##name##_set(mlx_##name *cls, const mlx_##name src)                                      \
-    {                                                                                                \
-        struct object *o = object_of(__func__, "src", src.ctx);                                      \
-        return publish(__func__, "cls", HANDLE_##name, cls ? &cls->ctx : NULL, o);                   \
+#define HANDLE(name)                                                                      \
+    mlx_##name mlx_##name##_new(void) { return (mlx_##name){ NULL }; }                    \
+    int mlx_##name##_free(mlx_##name cls) { return free_handle(HANDLE_##name, cls.ctx); } \
+    int mlx_##name##_set(mlx_##name *cls, const mlx_##name src)                           \
+    {                                                                                     \
+        struct object *o = object_of(__func__, "src", src.ctx);                           \
+        return publish(__func__, "cls", HANDLE_##name, cls ? &cls->ctx : NULL, o);        \
     }
 
-#define FUNC(name, type, member)                                                                     \
-    HANDLE(name)                                                                                     \
-    mlx_##name mlx_##name##_new_func(type *fun)                                                      \
-    {                                                                                                \
-        struct user u = { member, .fun = (any_function *)fun };                                      \
-        return (mlx_##name){ user_new(__func__, HANDLE_##name, u) };                                 \
-    }                                                                                                \
-    mlx_##name mlx_##name##_new_func_payload(type##_payload *fun, void *payload, void (*dtor)(void *)) \
-    {                                                                                                \
-        struct user u = { member, .fun = (any_function *)fun, .with_payload = true,                  \
-                          .payload = payload, .dtor = dtor };                                        \
-        return (mlx_##name){ user_new(__func__, HANDLE_##name, u) };                                 \
+#define FUNC(name, type, member)                                                                        \
+    HANDLE(name)                                                                                        \
+    mlx_##name mlx_##name##_new_func(type *fun)                                                         \
+    {                                                                                                   \
+        struct user u = { member, .fun = (any_function *)fun };                                         \
+        return (mlx_##name){ user_new(__func__, HANDLE_##name, u) };                                    \
+    }                                                                                                   \
+    mlx_##name mlx_##name##_new_func_payload(type##_payload *fun, void *payload, void (*dtor)(void *))  \
+    {                                                                                                   \
+        struct user u = { member, .fun = (any_function *)fun, .with_payload = true, .payload = payload, \
+                          .dtor = dtor };                                                               \
+        return (mlx_##name){ user_new(__func__, HANDLE_##name, u) };                                    \
     }
 
 FUNC(closure, plain, .as.closure.call = call_plain)

@@ -55,8 +55,9 @@ static int publish(const char *func, mlx_closure *res, struct closure *f, struct
         return capi_closure_end(func, res, NULL);
     }
     object_retain(&f->object);
-    *g = (struct compiled_closure){ .closure = { { .refs = 1, .destroy = destroy }, call }, .f = f, .c = c,
-                                    .n = (int)n };
+    *g = (struct compiled_closure){
+        .closure = { { .refs = 1, .destroy = destroy }, call }, .f = f, .c = c, .n = (int)n
+    };
     if (n)
         memcpy(g->constants, constants, n * sizeof *constants);
     return capi_closure_end(func, res, &g->closure);
@@ -76,7 +77,7 @@ static struct known {
     uintptr_t id;
     bool shapeless;
     struct compiled *c;
-} *all_known;
+} * all_known;
 
 static struct compiled *known(uintptr_t id, bool shapeless)
 {

@@ -18,8 +18,8 @@ static void let_go(struct closure *f)
         object_release(&f->object);
 }
 
-int mlx_cond(mlx_vector_array *res, const mlx_array pred, const mlx_closure true_fun,
-             const mlx_closure false_fun, const mlx_vector_array operands, const mlx_stream s)
+int mlx_cond(mlx_vector_array *res, const mlx_array pred, const mlx_closure true_fun, const mlx_closure false_fun,
+             const mlx_vector_array operands, const mlx_stream s)
 {
     struct mx_list y = { 0 };
     int n = 0;
@@ -39,9 +39,8 @@ int mlx_cond(mlx_vector_array *res, const mlx_array pred, const mlx_closure true
     return capi_results_end(__func__, res, &y, NULL, NULL);
 }
 
-int mlx_scan(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
-             const mlx_vector_array init, const mlx_vector_array xs, int length, bool reverse,
-             const mlx_stream s)
+int mlx_scan(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun, const mlx_vector_array init,
+             const mlx_vector_array xs, int length, bool reverse, const mlx_stream s)
 {
     struct mx_list y = { 0 }, carry = { 0 }, ys = { 0 };
     int n = 0, n_xs = 0, failed = 0;
@@ -52,8 +51,7 @@ int mlx_scan(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure
         MX_SCOPE(capi_stream(s));
         failed = mx_scan_loop(f, n, x, n_xs, slices, length, reverse, &y);
     }
-    for (int k = 0; k < y.n && !failed; k++)
-        failed = list_push(k < n ? &carry : &ys, y.v[k].it);
+    for (int k = 0; k < y.n && !failed; k++) failed = list_push(k < n ? &carry : &ys, y.v[k].it);
     let_go(f);
     list_clear(&y);
     capi_arrays_free(n, x);

@@ -9,55 +9,61 @@ static const int zeros[3], ones[3] = { 1, 1, 1 };
 
 static int axes_of(mx x) { return x->ndim > 5 || x->ndim < 3 ? 1 : x->ndim - 2; }
 
-static mx conv(const char *op, mx x, mx w, int n, const int *stride, const int *padding,
-               const int *dilation, int groups)
+static mx conv(const char *op, mx x, mx w, int n, const int *stride, const int *padding, const int *dilation,
+               int groups)
 {
-    struct conv g = { .n = n, .stride = stride, .low = padding, .high = padding,
-                      .dilation = dilation, .input_dilation = ones, .groups = groups };
+    struct conv g = { .n = n,
+                      .stride = stride,
+                      .low = padding,
+                      .high = padding,
+                      .dilation = dilation,
+                      .input_dilation = ones,
+                      .groups = groups };
     return mx_conv(op, x, w, &g);
 }
 
-int mlx_conv1d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride,
-               int padding, int dilation, int groups, const mlx_stream s)
-{
-    MX_SCOPE(capi_stream(s));
-    mx x = capi_in(input);
-    return capi_publish(res, conv("conv1d", x, capi_in(weight), axes_of(x), ALIKE(stride), ALIKE(padding),
-                                  ALIKE(dilation), groups));
-}
-
-int mlx_conv2d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0,
-               int stride_1, int padding_0, int padding_1, int dilation_0, int dilation_1,
+int mlx_conv1d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride, int padding, int dilation,
                int groups, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res, conv("conv2d", capi_in(input), capi_in(weight), 2,
-                                  (int[]){ stride_0, stride_1 }, (int[]){ padding_0, padding_1 },
-                                  (int[]){ dilation_0, dilation_1 }, groups));
+    mx x = capi_in(input);
+    return capi_publish(
+        res, conv("conv1d", x, capi_in(weight), axes_of(x), ALIKE(stride), ALIKE(padding), ALIKE(dilation), groups));
 }
 
-int mlx_conv3d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0,
-               int stride_1, int stride_2, int padding_0, int padding_1, int padding_2,
-               int dilation_0, int dilation_1, int dilation_2, int groups, const mlx_stream s)
+int mlx_conv2d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0, int stride_1, int padding_0,
+               int padding_1, int dilation_0, int dilation_1, int groups, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res, conv("conv3d", capi_in(input), capi_in(weight), 3,
-                                  (int[]){ stride_0, stride_1, stride_2 },
+    return capi_publish(res, conv("conv2d", capi_in(input), capi_in(weight), 2, (int[]){ stride_0, stride_1 },
+                                  (int[]){ padding_0, padding_1 }, (int[]){ dilation_0, dilation_1 }, groups));
+}
+
+int mlx_conv3d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0, int stride_1, int stride_2,
+               int padding_0, int padding_1, int padding_2, int dilation_0, int dilation_1, int dilation_2, int groups,
+               const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res, conv("conv3d", capi_in(input), capi_in(weight), 3, (int[]){ stride_0, stride_1, stride_2 },
                                   (int[]){ padding_0, padding_1, padding_2 },
                                   (int[]){ dilation_0, dilation_1, dilation_2 }, groups));
 }
 
-static mx transpose(const char *op, mx x, mx w, int n, const int *stride, const int *padding,
-                    const int *dilation, const int *output_padding, int groups)
+static mx transpose(const char *op, mx x, mx w, int n, const int *stride, const int *padding, const int *dilation,
+                    const int *output_padding, int groups)
 {
-    struct conv g = { .n = n, .stride = stride, .low = padding, .high = padding,
-                      .dilation = dilation, .input_dilation = ones, .groups = groups };
+    struct conv g = { .n = n,
+                      .stride = stride,
+                      .low = padding,
+                      .high = padding,
+                      .dilation = dilation,
+                      .input_dilation = ones,
+                      .groups = groups };
     return mx_conv_transpose(op, x, w, &g, output_padding);
 }
 
-int mlx_conv_transpose1d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride,
-                         int padding, int dilation, int output_padding, int groups,
-                         const mlx_stream s)
+int mlx_conv_transpose1d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride, int padding,
+                         int dilation, int output_padding, int groups, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(input);
@@ -65,37 +71,31 @@ int mlx_conv_transpose1d(mlx_array *res, const mlx_array input, const mlx_array 
                                        ALIKE(padding), ALIKE(dilation), ALIKE(output_padding), groups));
 }
 
-int mlx_conv_transpose2d(mlx_array *res, const mlx_array input, const mlx_array weight,
-                         int stride_0, int stride_1, int padding_0, int padding_1, int dilation_0,
-                         int dilation_1, int output_padding_0, int output_padding_1, int groups,
+int mlx_conv_transpose2d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0, int stride_1,
+                         int padding_0, int padding_1, int dilation_0, int dilation_1, int output_padding_0,
+                         int output_padding_1, int groups, const mlx_stream s)
+{
+    MX_SCOPE(capi_stream(s));
+    return capi_publish(res,
+                        transpose("conv_transpose2d", capi_in(input), capi_in(weight), 2, (int[]){ stride_0, stride_1 },
+                                  (int[]){ padding_0, padding_1 }, (int[]){ dilation_0, dilation_1 },
+                                  (int[]){ output_padding_0, output_padding_1 }, groups));
+}
+
+int mlx_conv_transpose3d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0, int stride_1,
+                         int stride_2, int padding_0, int padding_1, int padding_2, int dilation_0, int dilation_1,
+                         int dilation_2, int output_padding_0, int output_padding_1, int output_padding_2, int groups,
                          const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res, transpose("conv_transpose2d", capi_in(input), capi_in(weight), 2,
-                                       (int[]){ stride_0, stride_1 },
-                                       (int[]){ padding_0, padding_1 },
-                                       (int[]){ dilation_0, dilation_1 },
-                                       (int[]){ output_padding_0, output_padding_1 }, groups));
-}
-
-int mlx_conv_transpose3d(mlx_array *res, const mlx_array input, const mlx_array weight,
-                         int stride_0, int stride_1, int stride_2, int padding_0, int padding_1,
-                         int padding_2, int dilation_0, int dilation_1, int dilation_2,
-                         int output_padding_0, int output_padding_1, int output_padding_2,
-                         int groups, const mlx_stream s)
-{
-    MX_SCOPE(capi_stream(s));
     return capi_publish(
-        res, transpose("conv_transpose3d", capi_in(input), capi_in(weight), 3,
-                       (int[]){ stride_0, stride_1, stride_2 },
-                       (int[]){ padding_0, padding_1, padding_2 },
-                       (int[]){ dilation_0, dilation_1, dilation_2 },
+        res, transpose("conv_transpose3d", capi_in(input), capi_in(weight), 3, (int[]){ stride_0, stride_1, stride_2 },
+                       (int[]){ padding_0, padding_1, padding_2 }, (int[]){ dilation_0, dilation_1, dilation_2 },
                        (int[]){ output_padding_0, output_padding_1, output_padding_2 }, groups));
 }
 
 /* A list of n numbers; one alone is for every axis, none means the default.  NULL after a failure. */
-static const int *each_axis(const char *what, const int *v, size_t count, int n,
-                            const int *otherwise, int room[3])
+static const int *each_axis(const char *what, const int *v, size_t count, int n, const int *otherwise, int room[3])
 {
     if (count == 0)
         return otherwise;
@@ -111,12 +111,10 @@ static const int *each_axis(const char *what, const int *v, size_t count, int n,
     return room;
 }
 
-int mlx_conv_general(mlx_array *res, const mlx_array input, const mlx_array weight,
-                     const int *stride, size_t stride_num, const int *padding_lo,
-                     size_t padding_lo_num, const int *padding_hi, size_t padding_hi_num,
-                     const int *kernel_dilation, size_t kernel_dilation_num,
-                     const int *input_dilation, size_t input_dilation_num, int groups, bool flip,
-                     const mlx_stream s)
+int mlx_conv_general(mlx_array *res, const mlx_array input, const mlx_array weight, const int *stride,
+                     size_t stride_num, const int *padding_lo, size_t padding_lo_num, const int *padding_hi,
+                     size_t padding_hi_num, const int *kernel_dilation, size_t kernel_dilation_num,
+                     const int *input_dilation, size_t input_dilation_num, int groups, bool flip, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(input), w = capi_in(weight);
@@ -124,22 +122,19 @@ int mlx_conv_general(mlx_array *res, const mlx_array input, const mlx_array weig
     if (is_nil(x) || is_nil(w))
         return capi_report();
     if (n < 1 || n > 3) {
-        mx_fail("[conv_general] expected an input (N, 1 to 3 spatial axes, C), got %d dimensions",
-                x->ndim);
+        mx_fail("[conv_general] expected an input (N, 1 to 3 spatial axes, C), got %d dimensions", x->ndim);
         return capi_report();
     }
     struct conv g = { .n = n, .groups = groups, .flip = flip };
 #define EACH(v, otherwise, i) each_axis(#v, v, v##_num, n, otherwise, room[i])
     bool good = (g.stride = EACH(stride, ones, 0)) && (g.low = EACH(padding_lo, zeros, 1)) &&
-                (g.high = EACH(padding_hi, zeros, 2)) &&
-                (g.dilation = EACH(kernel_dilation, ones, 3)) &&
+                (g.high = EACH(padding_hi, zeros, 2)) && (g.dilation = EACH(kernel_dilation, ones, 3)) &&
                 (g.input_dilation = EACH(input_dilation, ones, 4));
 #undef EACH
     return capi_publish(res, good ? mx_conv("conv_general", x, w, &g) : MX_NIL);
 }
 
-int mlx_convolve(mlx_array *res, const mlx_array a, const mlx_array v, mlx_convolve_mode mode,
-                 const mlx_stream s)
+int mlx_convolve(mlx_array *res, const mlx_array a, const mlx_array v, mlx_convolve_mode mode, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_convolve(capi_in(a), capi_in(v), (enum conv_mode)mode));

@@ -47,8 +47,7 @@ mlx_device mlx_device_new_type(mlx_device_type type, int index)
     if (index < 0 || check_type("device_new_type", type))
         capi_report();
     else
-        capi_publish_device(&made,
-                            ((struct device){ type == MLX_GPU ? DEVICE_GPU : DEVICE_CPU, index }));
+        capi_publish_device(&made, ((struct device){ type == MLX_GPU ? DEVICE_GPU : DEVICE_CPU, index }));
     return made;
 }
 
@@ -158,13 +157,12 @@ static void add_fact(void *ctx, const char *key, const char *text, size_t number
 }
 
 /* The fact of that name; NULL after a failure, or with `optional` where there is none. */
-static const struct fact *fact_of(const char *func, const void *res, mlx_device_info handle,
-                                  const char *key, bool optional)
+static const struct fact *fact_of(const char *func, const void *res, mlx_device_info handle, const char *key,
+                                  bool optional)
 {
     const struct info *info = handle.ctx;
     if (!capi_need(func, "a place for the result", "res", res) ||
-        !capi_held(func, "the facts about a device", "info", handle.ctx) ||
-        !capi_need(func, "a string", "key", key))
+        !capi_held(func, "the facts about a device", "info", handle.ctx) || !capi_need(func, "a string", "key", key))
         return NULL;
     for (size_t i = 0; i < info->n; i++)
         if (!strcmp(info->facts[i].key, key))
@@ -233,8 +231,7 @@ int mlx_device_info_get_string(const char **value, mlx_device_info info, const c
 {
     const struct fact *f = fact_of(__func__, value, info, key, false);
     if (f && !f->text)
-        mx_fail_as(MX_TYPE, "[device_info] expected a fact that is a text, got the number \"%s\"",
-                   key);
+        mx_fail_as(MX_TYPE, "[device_info] expected a fact that is a text, got the number \"%s\"", key);
     if (!f || mx_failed())
         return capi_report();
     *value = f->text;
@@ -245,8 +242,7 @@ int mlx_device_info_get_size(size_t *value, mlx_device_info info, const char *ke
 {
     const struct fact *f = fact_of(__func__, value, info, key, false);
     if (f && f->text)
-        mx_fail_as(MX_TYPE, "[device_info] expected a fact that is a number, got the text \"%s\"",
-                   key);
+        mx_fail_as(MX_TYPE, "[device_info] expected a fact that is a number, got the text \"%s\"", key);
     if (!f || mx_failed())
         return capi_report();
     *value = f->number;

@@ -58,8 +58,7 @@ static int call_kwargs(struct named_function *self, int n_pos, int n_keys, const
         const struct list *l = y.ctx;
         if (status)
             capi_callback_failed(status, before);
-        for (size_t i = 0; !status && i < l->n; i++)
-            list_push(out, l->v[i].array.it);
+        for (size_t i = 0; !status && i < l->n; i++) list_push(out, l->v[i].array.it);
     }
     capi_list_free(in.ctx);
     capi_list_free(y.ctx);
@@ -102,7 +101,7 @@ static struct named_function *named_of_kwargs(const char *func, mlx_closure_kwar
 /* ---- arguments */
 
 struct arguments {
-    mx *x; /* positional ones, then those of keys */
+    mx *x;       /* positional ones, then those of keys */
     char **keys; /* copies */
     int n_pos, n_keys;
 };
@@ -121,8 +120,7 @@ static bool arguments_of(const char *func, mlx_vector_array args, const struct m
     const char *key;
     *a = (struct arguments){ 0 };
     mx *x = capi_arrays(func, "args", args, &a->n_pos);
-    while (kwargs && capi_map_entry(kwargs, (size_t)a->n_keys, &key, &value))
-        a->n_keys++;
+    while (kwargs && capi_map_entry(kwargs, (size_t)a->n_keys, &key, &value)) a->n_keys++;
     if (x && a->n_keys) {
         mx *all = mx_malloc(((size_t)a->n_pos + (size_t)a->n_keys) * sizeof *all);
         a->keys = all ? mx_malloc((size_t)a->n_keys * sizeof *a->keys) : NULL;

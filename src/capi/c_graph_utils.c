@@ -40,10 +40,7 @@ static struct named *place(const struct namer *m, mx x)
     return &m->v[i];
 }
 
-static const char *name_in(const struct namer *m, mx x)
-{
-    return m && m->cap ? place(m, x)->name : NULL;
-}
+static const char *name_in(const struct namer *m, mx x) { return m && m->cap ? place(m, x)->name : NULL; }
 
 static int make_room(struct namer *m)
 {
@@ -242,8 +239,7 @@ static void write_lines(struct drawing *d, const bool is_sink[], const bool is_m
         fprintf(d->os, "%s", n->op->label);
         if (args[0])
             fprintf(d->os, "(%s)", args);
-        for (int k = 0; k < n->nin; k++)
-            fprintf(d->os, "%s%s", k ? ", " : " ", name_of(d, numbers[k], room));
+        for (int k = 0; k < n->nin; k++) fprintf(d->os, "%s%s", k ? ", " : " ", name_of(d, numbers[k], room));
         fprintf(d->os, " ->");
         for (int k = n->nin; k < n->nin + n->nout; k++) {
             fprintf(d->os, k > n->nin ? ", " : " ");
@@ -281,8 +277,7 @@ static int draw(const char *func, FILE *os, mlx_node_namer namer, mlx_vector_arr
             for (int i = 0; i < g->n; i++) {
                 const struct node *e = g->entries[i].node;
                 for (int k = 0; k < e->nin; k++) flags[g->numbers[g->entries[i].at + k]] = false;
-                for (int k = 0; k < e->nout; k++)
-                    flags[all + (size_t)g->numbers[g->entries[i].at + e->nin + k]] = true;
+                for (int k = 0; k < e->nout; k++) flags[all + (size_t)g->numbers[g->entries[i].at + e->nin + k]] = true;
             }
             write(&d, flags, flags + all);
         }

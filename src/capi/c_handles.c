@@ -49,7 +49,7 @@ static atomic_bool watching;
 static atomic_ulong entered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct note **table; /* chains */
-static size_t chains;        /* 0 or a power of two, at least `entered` */
+static size_t chains;       /* 0 or a power of two, at least `entered` */
 static unsigned long numbers;
 static _Thread_local struct handle_scope *inner;
 
@@ -148,8 +148,9 @@ static int enter(enum handle_kind kind, void *ctx, const char *func, bool watche
     struct note *e = mx_malloc(sizeof *e);
     if (!e)
         return 1;
-    *e = (struct note){ .ctx = ctx, .kind = kind, .func = func, .watched = watched,
-                         .caller = watched ? calling_place() : NULL };
+    *e = (struct note){
+        .ctx = ctx, .kind = kind, .func = func, .watched = watched, .caller = watched ? calling_place() : NULL
+    };
     pthread_mutex_lock(&lock);
     int failed = make_room();
     if (failed) {
@@ -203,10 +204,8 @@ void capi_gone(enum handle_kind kind, void *ctx)
 static void free_handle(enum handle_kind kind, void *ctx)
 {
     switch (kind) {
-#define FREE(name)                                    \
-    case HANDLE_##name:                               \
-        mlx_##name##_free((mlx_##name){ .ctx = ctx }); \
-        break;
+#define FREE(name) \
+    case HANDLE_##name: mlx_##name##_free((mlx_##name){ .ctx = ctx }); break;
         HANDLE_KINDS(FREE)
     case HANDLE_COUNT: break;
     }

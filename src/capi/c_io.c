@@ -59,13 +59,10 @@ static int tostring(const char *func, mlx_string *str, const struct port *p)
     return capi_text_end(func, str, capi_text_copy(label_of(p)));
 }
 
-#define PORT(name, kind)                                                                         \
-    name name##_new(void *desc, mlx_io_vtable vtable)                                            \
-    {                                                                                            \
-        return (name){ port_new(__func__, kind, desc, vtable) };                                 \
-    }                                                                                            \
-    int name##_descriptor(void **desc_, name io) { return descriptor(__func__, desc_, io.ctx); } \
-    int name##_tostring(mlx_string *str_, name io) { return tostring(__func__, str_, io.ctx); }  \
+#define PORT(name, kind)                                                                                           \
+    name name##_new(void *desc, mlx_io_vtable vtable) { return (name){ port_new(__func__, kind, desc, vtable) }; } \
+    int name##_descriptor(void **desc_, name io) { return descriptor(__func__, desc_, io.ctx); }                   \
+    int name##_tostring(mlx_string *str_, name io) { return tostring(__func__, str_, io.ctx); }                    \
     int name##_free(name io) { return port_free(kind, io.ctx); }
 
 PORT(mlx_io_reader, HANDLE_io_reader)
@@ -91,8 +88,8 @@ static bool port_read(struct source *self, void *data, uint64_t n, uint64_t offs
     }
     if (whole && is_good(p))
         return true;
-    mx_fail_as(MX_RUNTIME, "[load] %s: could not read %llu bytes at offset %llu", self->label,
-               (unsigned long long)n, (unsigned long long)offset);
+    mx_fail_as(MX_RUNTIME, "[load] %s: could not read %llu bytes at offset %llu", self->label, (unsigned long long)n,
+               (unsigned long long)offset);
     return false;
 }
 
@@ -109,8 +106,7 @@ static bool is_usable(const char *func, const struct port *p)
 {
     if ((!p->vtable.is_open || p->vtable.is_open(p->desc)) && is_good(p))
         return true;
-    mx_fail_as(MX_RUNTIME, "[%s] expected a stream that is open and good, got %s", func + 4,
-               label_of(p));
+    mx_fail_as(MX_RUNTIME, "[%s] expected a stream that is open and good, got %s", func + 4, label_of(p));
     return false;
 }
 
@@ -129,8 +125,9 @@ bool capi_open_reader(const char *func, const char *arg, const struct port *p, s
     uint64_t size = v->tell(p->desc);
     v->seek(p->desc, 0, SEEK_SET);
     /* On the caller's stack: nobody keeps it, for it is eager. */
-    *r = (struct port_reader){ { .object = { 1, NULL }, .label = label_of(p), .size = size, .eager = true,
-                                  .read = port_read }, p };
+    *r = (struct port_reader){
+        { .object = { 1, NULL }, .label = label_of(p), .size = size, .eager = true, .read = port_read }, p
+    };
     return true;
 }
 
@@ -202,16 +199,15 @@ int mlx_save(const char *file, const mlx_array a)
 /* safetensors */
 
 /* The arrays and texts of a, which is freed, become the content of both maps. */
-static int publish_archive(const char *func, mlx_map_string_to_array *res_0,
-                           mlx_map_string_to_string *res_1, struct archive *a)
+static int publish_archive(const char *func, mlx_map_string_to_array *res_0, mlx_map_string_to_string *res_1,
+                           struct archive *a)
 {
     bool failed = mx_failed() || !capi_need(func, "a place for the result", "res_0", res_0) ||
                   !capi_need(func, "a place for the result", "res_1", res_1);
     struct map *arrays = failed ? NULL : capi_map_new(ARRAYS);
     struct map *texts = arrays ? capi_map_new(TEXTS) : NULL;
     for (int i = 0; texts && !failed && i < a->n; i++)
-        failed =
-            capi_map_put(arrays, a->arrays[i].name, (union slot){ .array = a->arrays[i].array });
+        failed = capi_map_put(arrays, a->arrays[i].name, (union slot){ .array = a->arrays[i].array });
     for (int i = 0; texts && !failed && i < a->n_meta; i++)
         failed = capi_map_put(texts, a->meta[i].name, (union slot){ .text = a->meta[i].text });
     archive_free(a);
@@ -268,8 +264,8 @@ int mlx_load_safetensors_reader(mlx_map_string_to_array *res_0, mlx_map_string_t
     return publish_archive(__func__, res_0, res_1, &a);
 }
 
-int mlx_load_safetensors(mlx_map_string_to_array *res_0, mlx_map_string_to_string *res_1,
-                         const char *file, const mlx_stream s)
+int mlx_load_safetensors(mlx_map_string_to_array *res_0, mlx_map_string_to_string *res_1, const char *file,
+                         const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     struct archive a = { 0 };
@@ -279,8 +275,8 @@ int mlx_load_safetensors(mlx_map_string_to_array *res_0, mlx_map_string_to_strin
 }
 
 /* The content of the maps as an archive; an empty handle of metadata stands for none. */
-static int archive_of(const char *func, mlx_map_string_to_array param,
-                      mlx_map_string_to_string metadata, struct archive *a)
+static int archive_of(const char *func, mlx_map_string_to_array param, mlx_map_string_to_string metadata,
+                      struct archive *a)
 {
     const struct map *arrays = capi_map(func, "param", param.ctx), *texts = metadata.ctx;
     const char *name;
@@ -305,8 +301,7 @@ int mlx_save_safetensors_writer(mlx_io_writer in_stream, const mlx_map_string_to
     return capi_end();
 }
 
-int mlx_save_safetensors(const char *file, const mlx_map_string_to_array param,
-                         const mlx_map_string_to_string metadata)
+int mlx_save_safetensors(const char *file, const mlx_map_string_to_array param, const mlx_map_string_to_string metadata)
 {
     struct archive a = { 0 };
     char *name = capi_with_suffix(__func__, file, ".safetensors");

@@ -163,10 +163,7 @@ LANGUAGES(NEW)
     {                                                             \
         config_free(HANDLE_fast_##word##_kernel_config, cls.ctx); \
     }                                                             \
-    void mlx_fast_##word##_kernel_free(KERNEL(word) cls)          \
-    {                                                             \
-        kernel_free(HANDLE_fast_##word##_kernel, cls.ctx);        \
-    }
+    void mlx_fast_##word##_kernel_free(KERNEL(word) cls) { kernel_free(HANDLE_fast_##word##_kernel, cls.ctx); }
 LANGUAGES(FREE)
 
 #define OUTPUT(word, language)                                                            \
@@ -203,15 +200,20 @@ LANGUAGES(SETTINGS)
     TEMPLATE(word, bool, bool bool_given, BOOL)
 LANGUAGES(TEMPLATES)
 
-#define MAKE(word, language_, parameter, member, given)                                                  \
-    KERNEL(word) mlx_fast_##word##_kernel_new(const char *name, const mlx_vector_string input_names,     \
-                                              const mlx_vector_string output_names, const char *source,  \
-                                              const char *header, bool ensure_row_contiguous, parameter) \
-    {                                                                                                    \
-        struct kernel like = { .language = language_, .name = name, .source = source, .header = header,  \
-                               .row_major = ensure_row_contiguous, .member = given };                    \
-        void *k = kernel(__func__, HANDLE_fast_##word##_kernel, like, input_names, output_names);        \
-        return (KERNEL(word)){ k };                                                                      \
+#define MAKE(word, language_, parameter, member, given)                                                        \
+    KERNEL(word)                                                                                               \
+    mlx_fast_##word##_kernel_new(const char *name, const mlx_vector_string input_names,                        \
+                                 const mlx_vector_string output_names, const char *source, const char *header, \
+                                 bool ensure_row_contiguous, parameter)                                        \
+    {                                                                                                          \
+        struct kernel like = { .language = language_,                                                          \
+                               .name = name,                                                                   \
+                               .source = source,                                                               \
+                               .header = header,                                                               \
+                               .row_major = ensure_row_contiguous,                                             \
+                               .member = given };                                                              \
+        void *k = kernel(__func__, HANDLE_fast_##word##_kernel, like, input_names, output_names);              \
+        return (KERNEL(word)){ k };                                                                            \
     }
 MAKE(cpu, KERNEL_C, bool atomic_outputs, atomic, atomic_outputs)
 MAKE(cuda, KERNEL_CUDA, int shared_memory, shared_memory, shared_memory)

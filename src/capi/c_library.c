@@ -78,16 +78,19 @@ static void load_shared(const char *name, const char *path)
     if (!p) {
         mx_fail_as(MX_RUNTIME, "[register_library] expected the symbol mlx_plugin (MLX_PLUGIN) in %s, got none", path);
     } else if (p->abi != MLX_PRIMITIVE_ABI) {
-        mx_fail_as(MX_RUNTIME, "[register_library] expected %s to be compiled for interface %d of primitives, which "
-                   "mlx %s has, got interface %d of mlx %s", path, MLX_PRIMITIVE_ABI, MLX_VERSION, p->abi,
-                   p->version ? p->version : "?");
+        mx_fail_as(MX_RUNTIME,
+                   "[register_library] expected %s to be compiled for interface %d of primitives, which "
+                   "mlx %s has, got interface %d of mlx %s",
+                   path, MLX_PRIMITIVE_ABI, MLX_VERSION, p->abi, p->version ? p->version : "?");
     } else if (p->struct_size < sizeof *p || !p->load) {
         mx_fail("[register_library] expected the size of its struct and a function to load in mlx_plugin of %s", path);
     } else if (loading && !strcmp(loading, path)) {
         mx_fail("[register_library] expected %s not to load itself", path);
     } else if (other_copy(so)) {
-        mx_fail_as(MX_RUNTIME, "[register_library] expected %s to use the mlx library of this process, got one linked "
-                   "to another, %s", path, other_copy(so));
+        mx_fail_as(MX_RUNTIME,
+                   "[register_library] expected %s to use the mlx library of this process, got one linked "
+                   "to another, %s",
+                   path, other_copy(so));
     } else {
         unsigned long before = capi_reports();
         const char *outer = loading;
@@ -128,11 +131,13 @@ static bool read_whole(struct library *l, const char *path)
     return !mx_failed();
 }
 
+/* clang-format off */
 static const struct { const char *suffix; mlx_library_kind kind; } kinds[] = {
     { ".so", MLX_LIBRARY_SHARED },           { ".cu", MLX_LIBRARY_CUDA_SOURCE },
     { ".ptx", MLX_LIBRARY_CUDA_PTX },        { ".cubin", MLX_LIBRARY_CUDA_CUBIN },
     { ".fatbin", MLX_LIBRARY_CUDA_FATBIN },
 };
+/* clang-format on */
 
 /* By the ending of the file's name, before a version (".so.1"). */
 static int kind_of(const char *path)

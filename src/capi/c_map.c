@@ -168,8 +168,7 @@ static int insert(const char *func, struct map *m, const char *key, const void *
 }
 
 /* The value under the key; NULL without a failure where there is none. */
-static const union slot *get(const char *func, const void *res, const struct map *m,
-                             const char *key)
+static const union slot *get(const char *func, const void *res, const struct map *m, const char *key)
 {
     if (!capi_need(func, "a place for the result", "value", res) || !capi_map(func, "map", m) ||
         !capi_need(func, "a string", "key", key))
@@ -179,15 +178,13 @@ static const union slot *get(const char *func, const void *res, const struct map
 
 enum { ABSENT = 2 };
 
-int mlx_map_string_to_array_get(mlx_array *value, const mlx_map_string_to_array map,
-                                const char *key)
+int mlx_map_string_to_array_get(mlx_array *value, const mlx_map_string_to_array map, const char *key)
 {
     const union slot *s = get(__func__, value, map.ctx, key);
     return s ? capi_publish(value, s->array.it) : mx_failed() ? capi_report() : ABSENT;
 }
 
-int mlx_map_string_to_string_get(const char **value, const mlx_map_string_to_string map,
-                                 const char *key)
+int mlx_map_string_to_string_get(const char **value, const mlx_map_string_to_string map, const char *key)
 {
     const union slot *s = get(__func__, value, map.ctx, key);
     if (!s)
@@ -207,8 +204,7 @@ static size_t *start(const char *func, enum handle_kind kind, const struct map *
 }
 
 /* 0, or what the function is to return. */
-static int step(const char *func, const char **key, const void *value, size_t *next,
-                const struct map *m, union slot *s)
+static int step(const char *func, const char **key, const void *value, size_t *next, const struct map *m, union slot *s)
 {
     if (!next || !m) {
         capi_refuse(func, "an iterator", "it", "an empty handle");
@@ -223,16 +219,14 @@ static int step(const char *func, const char **key, const void *value, size_t *n
     return 0;
 }
 
-int mlx_map_string_to_array_iterator_next(const char **key, mlx_array *value,
-                                          mlx_map_string_to_array_iterator it)
+int mlx_map_string_to_array_iterator_next(const char **key, mlx_array *value, mlx_map_string_to_array_iterator it)
 {
     union slot s = { 0 };
     int end = step(__func__, key, value, it.ctx, it.map_ctx, &s);
     return end ? end : capi_publish(value, s.array.it);
 }
 
-int mlx_map_string_to_string_iterator_next(const char **key, const char **value,
-                                           mlx_map_string_to_string_iterator it)
+int mlx_map_string_to_string_iterator_next(const char **key, const char **value, mlx_map_string_to_string_iterator it)
 {
     union slot s = { 0 };
     int end = step(__func__, key, value, it.ctx, it.map_ctx, &s);
@@ -260,20 +254,14 @@ int mlx_map_string_to_string_iterator_next(const char **key, const char **value,
         const struct map *m = capi_map(__func__, "src", src.ctx);                  \
         return capi_map_end(__func__, map ? &map->ctx : NULL, m ? copy(m) : NULL); \
     }                                                                              \
-    int name##_insert(name map, const char *key, value_type value)                 \
-    {                                                                              \
-        return insert(__func__, map.ctx, key, &value);                             \
-    }
+    int name##_insert(name map, const char *key, value_type value) { return insert(__func__, map.ctx, key, &value); }
 
 #define ITERATOR(name, kind)                                                 \
     name##_iterator name##_iterator_new(name map)                            \
     {                                                                        \
         return (name##_iterator){ start(__func__, kind, map.ctx), map.ctx }; \
     }                                                                        \
-    int name##_iterator_free(name##_iterator it)                             \
-    {                                                                        \
-        return capi_gone(kind, it.ctx), free(it.ctx), 0;                     \
-    }
+    int name##_iterator_free(name##_iterator it) { return capi_gone(kind, it.ctx), free(it.ctx), 0; }
 
 HANDLE(mlx_map_string_to_array, ARRAYS)
 CHANGE(mlx_map_string_to_array, const mlx_array)

@@ -68,8 +68,7 @@ static bool covers(const char *func, const char *arg, size_t n, mx x)
 {
     if (is_nil(x) || n == (size_t)x->ndim)
         return !is_nil(x);
-    mx_fail("[%s] expected one number in `%s` for each of the %d dimensions, got %zu", func + 4,
-            arg, x->ndim, n);
+    mx_fail("[%s] expected one number in `%s` for each of the %d dimensions, got %zu", func + 4, arg, x->ndim, n);
     return false;
 }
 #define COVERS(v, x) (INTS(v) && covers(__func__, #v, v##_num, x))
@@ -85,15 +84,14 @@ static bool is_dtype(const char *func, mlx_dtype t)
 
 /* Element-wise, with arguments */
 
-int mlx_allclose(mlx_array *res, const mlx_array a, const mlx_array b, double rtol, double atol,
-                 bool equal_nan, const mlx_stream s)
+int mlx_allclose(mlx_array *res, const mlx_array a, const mlx_array b, double rtol, double atol, bool equal_nan,
+                 const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_allclose(capi_in(a), capi_in(b), rtol, atol, equal_nan));
 }
 
-int mlx_array_equal(mlx_array *res, const mlx_array a, const mlx_array b, bool equal_nan,
-                    const mlx_stream s)
+int mlx_array_equal(mlx_array *res, const mlx_array a, const mlx_array b, bool equal_nan, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_array_equal(capi_in(a), capi_in(b), equal_nan));
@@ -105,8 +103,7 @@ int mlx_astype(mlx_array *res, const mlx_array a, mlx_dtype dtype, const mlx_str
     return capi_publish(res, DTYPE(dtype) ? mx_astype(capi_in(a), (enum dtype)dtype) : MX_NIL);
 }
 
-int mlx_clip(mlx_array *res, const mlx_array a, const mlx_array a_min, const mlx_array a_max,
-             const mlx_stream s)
+int mlx_clip(mlx_array *res, const mlx_array a, const mlx_array a_min, const mlx_array a_max, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_clip(capi_in(a), capi_opt(a_min), capi_opt(a_max)));
@@ -126,20 +123,20 @@ int mlx_divmod(mlx_vector_array *res, const mlx_array a, const mlx_array b, cons
     return capi_publish_list(res, capi_list_of(2, out));
 }
 
-int mlx_isclose(mlx_array *res, const mlx_array a, const mlx_array b, double rtol, double atol,
-                bool equal_nan, const mlx_stream s)
+int mlx_isclose(mlx_array *res, const mlx_array a, const mlx_array b, double rtol, double atol, bool equal_nan,
+                const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_isclose(capi_in(a), capi_in(b), rtol, atol, equal_nan));
 }
 
-int mlx_nan_to_num(mlx_array *res, const mlx_array a, float nan, mlx_optional_float posinf,
-                   mlx_optional_float neginf, const mlx_stream s)
+int mlx_nan_to_num(mlx_array *res, const mlx_array a, float nan, mlx_optional_float posinf, mlx_optional_float neginf,
+                   const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     double high = posinf.value, low = neginf.value;
-    return capi_publish(res, mx_nan_to_num(capi_in(a), nan, posinf.has_value ? &high : NULL,
-                                           neginf.has_value ? &low : NULL));
+    return capi_publish(
+        res, mx_nan_to_num(capi_in(a), nan, posinf.has_value ? &high : NULL, neginf.has_value ? &low : NULL));
 }
 
 int mlx_round(mlx_array *res, const mlx_array a, int decimals, const mlx_stream s)
@@ -154,8 +151,7 @@ int mlx_view(mlx_array *res, const mlx_array a, mlx_dtype dtype, const mlx_strea
     return capi_publish(res, DTYPE(dtype) ? mx_view(capi_in(a), (enum dtype)dtype) : MX_NIL);
 }
 
-int mlx_where(mlx_array *res, const mlx_array condition, const mlx_array x, const mlx_array y,
-              const mlx_stream s)
+int mlx_where(mlx_array *res, const mlx_array condition, const mlx_array x, const mlx_array y, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_where(capi_in(condition), capi_in(x), capi_in(y)));
@@ -163,12 +159,10 @@ int mlx_where(mlx_array *res, const mlx_array condition, const mlx_array x, cons
 
 /* Making arrays */
 
-int mlx_arange(mlx_array *res, double start, double stop, double step, mlx_dtype dtype,
-               const mlx_stream s)
+int mlx_arange(mlx_array *res, double start, double stop, double step, mlx_dtype dtype, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res,
-                        DTYPE(dtype) ? mx_arange(start, stop, step, (enum dtype)dtype) : MX_NIL);
+    return capi_publish(res, DTYPE(dtype) ? mx_arange(start, stop, step, (enum dtype)dtype) : MX_NIL);
 }
 
 int mlx_eye(mlx_array *res, int n, int m, int k, mlx_dtype dtype, const mlx_stream s)
@@ -177,18 +171,16 @@ int mlx_eye(mlx_array *res, int n, int m, int k, mlx_dtype dtype, const mlx_stre
     return capi_publish(res, DTYPE(dtype) ? mx_eye(n, m, k, (enum dtype)dtype) : MX_NIL);
 }
 
-int mlx_full(mlx_array *res, const int *shape, size_t shape_num, const mlx_array vals,
-             mlx_dtype dtype, const mlx_stream s)
+int mlx_full(mlx_array *res, const int *shape, size_t shape_num, const mlx_array vals, mlx_dtype dtype,
+             const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *sizes = INTS(shape);
     bool good = sizes && DTYPE(dtype);
-    return capi_publish(res, good ? mx_full((int)shape_num, sizes, capi_in(vals), (enum dtype)dtype)
-                                  : MX_NIL);
+    return capi_publish(res, good ? mx_full((int)shape_num, sizes, capi_in(vals), (enum dtype)dtype) : MX_NIL);
 }
 
-int mlx_full_like(mlx_array *res, const mlx_array a, const mlx_array vals, mlx_dtype dtype,
-                  const mlx_stream s)
+int mlx_full_like(mlx_array *res, const mlx_array a, const mlx_array vals, mlx_dtype dtype, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a);
@@ -202,16 +194,13 @@ int mlx_identity(mlx_array *res, int n, mlx_dtype dtype, const mlx_stream s)
     return capi_publish(res, DTYPE(dtype) ? mx_eye(n, n, 0, (enum dtype)dtype) : MX_NIL);
 }
 
-int mlx_linspace(mlx_array *res, double start, double stop, int num, mlx_dtype dtype,
-                 const mlx_stream s)
+int mlx_linspace(mlx_array *res, double start, double stop, int num, mlx_dtype dtype, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res, DTYPE(dtype) ? mx_linspace(start, stop, num, true, (enum dtype)dtype)
-                                          : MX_NIL);
+    return capi_publish(res, DTYPE(dtype) ? mx_linspace(start, stop, num, true, (enum dtype)dtype) : MX_NIL);
 }
 
-int mlx_ones(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
-             const mlx_stream s)
+int mlx_ones(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *sizes = INTS(shape);
@@ -237,8 +226,7 @@ int mlx_triu(mlx_array *res, const mlx_array x, int k, const mlx_stream s)
     return capi_publish(res, mx_triu(capi_in(x), k));
 }
 
-int mlx_zeros(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
-              const mlx_stream s)
+int mlx_zeros(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *sizes = INTS(shape);
@@ -279,8 +267,8 @@ int mlx_atleast_3d(mlx_array *res, const mlx_array a, const mlx_stream s)
     return capi_publish(res, at_least(capi_in(a), 3));
 }
 
-int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
-                   const int64_t *strides, size_t strides_num, size_t offset, const mlx_stream s)
+int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num, const int64_t *strides,
+                   size_t strides_num, size_t offset, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *sizes = INTS(shape);
@@ -292,12 +280,10 @@ int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, size_t s
                 shape_num, strides_num, offset);
         return capi_report();
     }
-    return capi_publish(res, mx_as_strided(capi_in(a), (int)shape_num, sizes, strides,
-                                           (int64_t)offset));
+    return capi_publish(res, mx_as_strided(capi_in(a), (int)shape_num, sizes, strides, (int64_t)offset));
 }
 
-int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
-                const mlx_vector_array dependencies)
+int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs, const mlx_vector_array dependencies)
 {
     MX_SCOPE(NULL);
     int n = 0, n_on = 0;
@@ -328,16 +314,14 @@ int mlx_broadcast_arrays(mlx_vector_array *res, const mlx_vector_array inputs, c
     return capi_publish_list(res, l);
 }
 
-int mlx_broadcast_to(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
-                     const mlx_stream s)
+int mlx_broadcast_to(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *sizes = INTS(shape);
     return capi_publish(res, sizes ? mx_broadcast_to(capi_in(a), (int)shape_num, sizes) : MX_NIL);
 }
 
-int mlx_expand_dims_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
-                         const mlx_stream s)
+int mlx_expand_dims_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *at = INTS(axes);
@@ -362,27 +346,24 @@ int mlx_moveaxis(mlx_array *res, const mlx_array a, int source, int destination,
     return capi_publish(res, mx_moveaxis(capi_in(a), source, destination));
 }
 
-int mlx_number_of_elements(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
-                           bool inverted, mlx_dtype dtype, const mlx_stream s)
+int mlx_number_of_elements(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, bool inverted,
+                           mlx_dtype dtype, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *along = INTS(axes);
     bool good = along && DTYPE(dtype);
-    return capi_publish(res, good ? mx_number_of_elements(capi_in(a), along, (int)axes_num,
-                                                          inverted, (enum dtype)dtype)
+    return capi_publish(res, good ? mx_number_of_elements(capi_in(a), along, (int)axes_num, inverted, (enum dtype)dtype)
                                   : MX_NIL);
 }
 
-int mlx_reshape(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
-                const mlx_stream s)
+int mlx_reshape(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *sizes = INTS(shape);
     return capi_publish(res, sizes ? mx_reshape(capi_in(a), (int)shape_num, sizes) : MX_NIL);
 }
 
-int mlx_squeeze_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
-                     const mlx_stream s)
+int mlx_squeeze_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *at = INTS(axes);
@@ -407,8 +388,7 @@ int mlx_swapaxes(mlx_array *res, const mlx_array a, int axis1, int axis2, const 
     return capi_publish(res, mx_swapaxes(capi_in(a), axis1, axis2));
 }
 
-int mlx_transpose_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
-                       const mlx_stream s)
+int mlx_transpose_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *order = INTS(axes);
@@ -421,21 +401,18 @@ int mlx_transpose(mlx_array *res, const mlx_array a, const mlx_stream s)
     return capi_publish(res, mx_transpose(capi_in(a), NULL, 0));
 }
 
-int mlx_unflatten(mlx_array *res, const mlx_array a, int axis, const int *shape, size_t shape_num,
-                  const mlx_stream s)
+int mlx_unflatten(mlx_array *res, const mlx_array a, int axis, const int *shape, size_t shape_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *sizes = INTS(shape);
-    return capi_publish(res,
-                        sizes ? mx_unflatten(capi_in(a), axis, (int)shape_num, sizes) : MX_NIL);
+    return capi_publish(res, sizes ? mx_unflatten(capi_in(a), axis, (int)shape_num, sizes) : MX_NIL);
 }
 
 /* Joining, splitting, padding */
 
 typedef mx joiner(int n, const mx x[], int axis);
 
-static int join(const char *func, joiner *f, mlx_array *res, mlx_vector_array arrays, int axis,
-                mlx_stream s)
+static int join(const char *func, joiner *f, mlx_array *res, mlx_vector_array arrays, int axis, mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     int n = 0;
@@ -455,8 +432,7 @@ static mx concatenate_flat(int n, const mx x[], int axis)
     return y;
 }
 
-int mlx_concatenate_axis(mlx_array *res, const mlx_vector_array arrays, int axis,
-                         const mlx_stream s)
+int mlx_concatenate_axis(mlx_array *res, const mlx_vector_array arrays, int axis, const mlx_stream s)
 {
     return join(__func__, mx_concatenate, res, arrays, axis, s);
 }
@@ -476,8 +452,7 @@ int mlx_stack(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s)
     return join(__func__, mx_stack, res, arrays, 0, s);
 }
 
-int mlx_split(mlx_vector_array *res, const mlx_array a, int num_splits, int axis,
-              const mlx_stream s)
+int mlx_split(mlx_vector_array *res, const mlx_array a, int num_splits, int axis, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (mx_split_size(capi_in(a), num_splits, axis) < 0)
@@ -489,8 +464,8 @@ int mlx_split(mlx_vector_array *res, const mlx_array a, int num_splits, int axis
     return capi_publish_list(res, l);
 }
 
-int mlx_split_sections(mlx_vector_array *res, const mlx_array a, const int *indices,
-                       size_t indices_num, int axis, const mlx_stream s)
+int mlx_split_sections(mlx_vector_array *res, const mlx_array a, const int *indices, size_t indices_num, int axis,
+                       const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     static const int none[1];
@@ -517,13 +492,12 @@ static int pad_mode_of(const char *func, const char *mode)
     for (int i = 0; i < 4; i++)
         if (!strcmp(mode, names[i]))
             return i;
-    mx_fail("[pad] expected mode \"constant\", \"edge\", \"reflect\" or \"symmetric\", got \"%s\"",
-            mode);
+    mx_fail("[pad] expected mode \"constant\", \"edge\", \"reflect\" or \"symmetric\", got \"%s\"", mode);
     return -1;
 }
 
-static mx pad(const char *func, mx x, const int *axes, int n, const int *low, const int *high,
-              mlx_array value, const char *mode)
+static mx pad(const char *func, mx x, const int *axes, int n, const int *low, const int *high, mlx_array value,
+              const char *mode)
 {
     int m = pad_mode_of(func, mode);
     if (m < 0 || is_nil(x))
@@ -532,26 +506,24 @@ static mx pad(const char *func, mx x, const int *axes, int n, const int *low, co
     return mx_pad(x, axes, n, low, high, fill, (enum pad_mode)m);
 }
 
-int mlx_pad(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
-            const int *low_pad_size, size_t low_pad_size_num, const int *high_pad_size,
-            size_t high_pad_size_num, const mlx_array pad_value, const char *mode,
-            const mlx_stream s)
+int mlx_pad(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, const int *low_pad_size,
+            size_t low_pad_size_num, const int *high_pad_size, size_t high_pad_size_num, const mlx_array pad_value,
+            const char *mode, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *at = INTS(axes), *low = INTS(low_pad_size), *high = INTS(high_pad_size);
     if (!at || !low || !high)
         return capi_report();
     if (low_pad_size_num != axes_num || high_pad_size_num != axes_num) {
-        mx_fail("[pad] expected two sizes for each of the %zu axes, got %zu before and %zu after",
-                axes_num, low_pad_size_num, high_pad_size_num);
+        mx_fail("[pad] expected two sizes for each of the %zu axes, got %zu before and %zu after", axes_num,
+                low_pad_size_num, high_pad_size_num);
         return capi_report();
     }
-    return capi_publish(res,
-                        pad(__func__, capi_in(a), at, (int)axes_num, low, high, pad_value, mode));
+    return capi_publish(res, pad(__func__, capi_in(a), at, (int)axes_num, low, high, pad_value, mode));
 }
 
-int mlx_pad_symmetric(mlx_array *res, const mlx_array a, int pad_width, const mlx_array pad_value,
-                      const char *mode, const mlx_stream s)
+int mlx_pad_symmetric(mlx_array *res, const mlx_array a, int pad_width, const mlx_array pad_value, const char *mode,
+                      const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a);
@@ -565,9 +537,8 @@ int mlx_pad_symmetric(mlx_array *res, const mlx_array a, int pad_width, const ml
 
 /* Slices */
 
-int mlx_slice(mlx_array *res, const mlx_array a, const int *start, size_t start_num,
-              const int *stop, size_t stop_num, const int *strides, size_t strides_num,
-              const mlx_stream s)
+int mlx_slice(mlx_array *res, const mlx_array a, const int *start, size_t start_num, const int *stop, size_t stop_num,
+              const int *strides, size_t strides_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a);
@@ -575,40 +546,34 @@ int mlx_slice(mlx_array *res, const mlx_array a, const int *start, size_t start_
     return capi_publish(res, good ? mx_slice(x, start, stop, strides) : MX_NIL);
 }
 
-int mlx_slice_dynamic(mlx_array *res, const mlx_array a, const mlx_array start, const int *axes,
-                      size_t axes_num, const int *slice_size, size_t slice_size_num,
-                      const mlx_stream s)
+int mlx_slice_dynamic(mlx_array *res, const mlx_array a, const mlx_array start, const int *axes, size_t axes_num,
+                      const int *slice_size, size_t slice_size_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a);
     const int *at = INTS(axes);
     bool good = at && COVERS(slice_size, x);
-    return capi_publish(
-        res, good ? mx_slice_dynamic(x, capi_in(start), at, (int)axes_num, slice_size) : MX_NIL);
+    return capi_publish(res, good ? mx_slice_dynamic(x, capi_in(start), at, (int)axes_num, slice_size) : MX_NIL);
 }
 
-int mlx_slice_update_dynamic(mlx_array *res, const mlx_array src, const mlx_array update,
-                             const mlx_array start, const int *axes, size_t axes_num,
-                             const mlx_stream s)
+int mlx_slice_update_dynamic(mlx_array *res, const mlx_array src, const mlx_array update, const mlx_array start,
+                             const int *axes, size_t axes_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     const int *at = INTS(axes);
-    return capi_publish(res, at ? mx_slice_update_dynamic(capi_in(src), capi_in(update),
-                                                          capi_in(start), at, (int)axes_num)
-                                : MX_NIL);
+    return capi_publish(
+        res, at ? mx_slice_update_dynamic(capi_in(src), capi_in(update), capi_in(start), at, (int)axes_num) : MX_NIL);
 }
 
-#define SLICE_UPDATE(name, fold)                                                                   \
-    int mlx_##name(mlx_array *res, const mlx_array src, const mlx_array update, const int *start,  \
-                   size_t start_num, const int *stop, size_t stop_num, const int *strides,         \
-                   size_t strides_num, const mlx_stream s)                                         \
-    {                                                                                              \
-        MX_SCOPE(capi_stream(s));                                                                  \
-        mx x = capi_in(src);                                                                       \
-        bool good = COVERS(start, x) && COVERS(stop, x) && COVERS(strides, x);                     \
-        return capi_publish(                                                                       \
-            res,                                                                                   \
-            good ? mx_slice_update_fold(x, capi_in(update), start, stop, strides, fold) : MX_NIL); \
+#define SLICE_UPDATE(name, fold)                                                                                    \
+    int mlx_##name(mlx_array *res, const mlx_array src, const mlx_array update, const int *start, size_t start_num, \
+                   const int *stop, size_t stop_num, const int *strides, size_t strides_num, const mlx_stream s)    \
+    {                                                                                                               \
+        MX_SCOPE(capi_stream(s));                                                                                   \
+        mx x = capi_in(src);                                                                                        \
+        bool good = COVERS(start, x) && COVERS(stop, x) && COVERS(strides, x);                                      \
+        return capi_publish(res,                                                                                    \
+                            good ? mx_slice_update_fold(x, capi_in(update), start, stop, strides, fold) : MX_NIL);  \
     }
 
 SLICE_UPDATE(slice_update, SCATTER_SET)
@@ -632,13 +597,13 @@ SLICE_UPDATE(slice_update_prod, SCATTER_PROD)
         MX_SCOPE(capi_stream(s));                                                                  \
         return capi_publish(res, mx_##name(capi_in(a), &axis, 1, LIST A));                         \
     }
-#define OVER_AXES(name, P, A)                                                                     \
-    int mlx_##name##_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,    \
-                          LIST P, const mlx_stream s)                                             \
-    {                                                                                             \
-        MX_SCOPE(capi_stream(s));                                                                 \
-        const int *at = INTS(axes);                                                               \
-        return capi_publish(res, at ? mx_##name(capi_in(a), at, (int)axes_num, LIST A) : MX_NIL); \
+#define OVER_AXES(name, P, A)                                                                          \
+    int mlx_##name##_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, LIST P, \
+                          const mlx_stream s)                                                          \
+    {                                                                                                  \
+        MX_SCOPE(capi_stream(s));                                                                      \
+        const int *at = INTS(axes);                                                                    \
+        return capi_publish(res, at ? mx_##name(capi_in(a), at, (int)axes_num, LIST A) : MX_NIL);      \
     }
 #define OVER(name, P, A)  \
     OVER_ALL(name, P, A)  \
@@ -723,17 +688,16 @@ void mlx_sizes_matter(const char *why)
     shapes_matter(said);
 }
 
-#define ARG_REDUCE(name, fold)                                                           \
-    int mlx_##name(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s) \
-    {                                                                                    \
-        MX_SCOPE(capi_stream(s));                                                        \
-        return capi_publish(res, mx_arg_reduce_all(capi_in(a), fold, keepdims));         \
-    }                                                                                    \
-    int mlx_##name##_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,    \
-                          const mlx_stream s)                                            \
-    {                                                                                    \
-        MX_SCOPE(capi_stream(s));                                                        \
-        return capi_publish(res, mx_arg_reduce(capi_in(a), fold, axis, keepdims));       \
+#define ARG_REDUCE(name, fold)                                                                            \
+    int mlx_##name(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s)                  \
+    {                                                                                                     \
+        MX_SCOPE(capi_stream(s));                                                                         \
+        return capi_publish(res, mx_arg_reduce_all(capi_in(a), fold, keepdims));                          \
+    }                                                                                                     \
+    int mlx_##name##_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims, const mlx_stream s) \
+    {                                                                                                     \
+        MX_SCOPE(capi_stream(s));                                                                         \
+        return capi_publish(res, mx_arg_reduce(capi_in(a), fold, axis, keepdims));                        \
     }
 
 ARG_REDUCE(argmax, ARG_MAX)
@@ -747,8 +711,8 @@ int mlx_matmul(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_s
     return capi_publish(res, mx_matmul(capi_in(a), capi_in(b)));
 }
 
-int mlx_addmm(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b, float alpha,
-              float beta, const mlx_stream s)
+int mlx_addmm(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b, float alpha, float beta,
+              const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_addmm(capi_in(c), capi_in(a), capi_in(b), alpha, beta));
@@ -762,50 +726,44 @@ int mlx_take(mlx_array *res, const mlx_array a, const mlx_array indices, const m
     return capi_publish(res, mx_take_flat(capi_in(a), capi_in(indices)));
 }
 
-int mlx_take_axis(mlx_array *res, const mlx_array a, const mlx_array indices, int axis,
-                  const mlx_stream s)
+int mlx_take_axis(mlx_array *res, const mlx_array a, const mlx_array indices, int axis, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_take(capi_in(a), capi_in(indices), axis));
 }
 
-int mlx_take_along_axis(mlx_array *res, const mlx_array a, const mlx_array indices, int axis,
-                        const mlx_stream s)
+int mlx_take_along_axis(mlx_array *res, const mlx_array a, const mlx_array indices, int axis, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_take_along_axis(capi_in(a), capi_in(indices), axis));
 }
 
-int mlx_put_along_axis(mlx_array *res, const mlx_array a, const mlx_array indices,
-                       const mlx_array values, int axis, const mlx_stream s)
+int mlx_put_along_axis(mlx_array *res, const mlx_array a, const mlx_array indices, const mlx_array values, int axis,
+                       const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res,
-                        mx_put_along_axis(capi_in(a), capi_in(indices), capi_in(values), axis));
+    return capi_publish(res, mx_put_along_axis(capi_in(a), capi_in(indices), capi_in(values), axis));
 }
 
-int mlx_masked_scatter(mlx_array *res, const mlx_array a, const mlx_array mask, const mlx_array src,
-                       const mlx_stream s)
+int mlx_masked_scatter(mlx_array *res, const mlx_array a, const mlx_array mask, const mlx_array src, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_masked_scatter(capi_in(a), capi_in(mask), capi_in(src)));
 }
 
-int mlx_scatter_add_axis(mlx_array *res, const mlx_array a, const mlx_array indices,
-                         const mlx_array values, int axis, const mlx_stream s)
+int mlx_scatter_add_axis(mlx_array *res, const mlx_array a, const mlx_array indices, const mlx_array values, int axis,
+                         const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res,
-                        mx_scatter_add_axis(capi_in(a), capi_in(indices), capi_in(values), axis));
+    return capi_publish(res, mx_scatter_add_axis(capi_in(a), capi_in(indices), capi_in(values), axis));
 }
 
-int mlx_gather_single(mlx_array *res, const mlx_array a, const mlx_array indices, int axis,
-                      const int *slice_sizes, size_t slice_sizes_num, const mlx_stream s)
+int mlx_gather_single(mlx_array *res, const mlx_array a, const mlx_array indices, int axis, const int *slice_sizes,
+                      size_t slice_sizes_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a), index = capi_in(indices);
-    return capi_publish(res, COVERS(slice_sizes, x) ? mx_gather(x, &index, &axis, 1, slice_sizes)
-                                                    : MX_NIL);
+    return capi_publish(res, COVERS(slice_sizes, x) ? mx_gather(x, &index, &axis, 1, slice_sizes) : MX_NIL);
 }
 
 /* The index arrays of a gather or scatter, one for each axis; NULL after a failure. */
@@ -814,14 +772,13 @@ static mx *index_arrays(const char *func, mlx_vector_array indices, size_t axes_
     mx *index = capi_arrays(func, "indices", indices, n);
     if (!index || (size_t)*n == axes_num)
         return index;
-    mx_fail("[%s] expected an array of indices for each of the %zu axes, got %d", func + 4,
-            axes_num, *n);
+    mx_fail("[%s] expected an array of indices for each of the %zu axes, got %d", func + 4, axes_num, *n);
     capi_arrays_free(*n, index);
     return NULL;
 }
 
-int mlx_gather(mlx_array *res, const mlx_array a, const mlx_vector_array indices, const int *axes,
-               size_t axes_num, const int *slice_sizes, size_t slice_sizes_num, const mlx_stream s)
+int mlx_gather(mlx_array *res, const mlx_array a, const mlx_vector_array indices, const int *axes, size_t axes_num,
+               const int *slice_sizes, size_t slice_sizes_num, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a);
@@ -834,35 +791,32 @@ int mlx_gather(mlx_array *res, const mlx_array a, const mlx_vector_array indices
     return failed;
 }
 
-static int scatter(const char *func, mlx_array *res, mlx_array a, mlx_vector_array indices,
-                   mlx_array updates, const int *axes, size_t axes_num, enum scatter_fold fold,
-                   mlx_stream s)
+static int scatter(const char *func, mlx_array *res, mlx_array a, mlx_vector_array indices, mlx_array updates,
+                   const int *axes, size_t axes_num, enum scatter_fold fold, mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_array(func, "a", a), update = capi_array(func, "updates", updates);
     const int *at = ints(func, "axes", axes, axes_num);
     int n = 0;
     mx *index = at ? index_arrays(func, indices, axes_num, &n) : NULL;
-    int failed =
-        capi_publish_array(func, res, index ? mx_scatter(x, index, at, n, update, fold) : MX_NIL);
+    int failed = capi_publish_array(func, res, index ? mx_scatter(x, index, at, n, update, fold) : MX_NIL);
     if (index)
         capi_arrays_free(n, index);
     return failed;
 }
 
-#define SCATTER(name, fold)                                                                       \
-    int mlx_##name(mlx_array *res, const mlx_array a, const mlx_vector_array indices,             \
-                   const mlx_array updates, const int *axes, size_t axes_num, const mlx_stream s) \
-    {                                                                                             \
-        return scatter(__func__, res, a, indices, updates, axes, axes_num, fold, s);              \
-    }                                                                                             \
-    int mlx_##name##_single(mlx_array *res, const mlx_array a, const mlx_array indices,           \
-                            const mlx_array updates, int axis, const mlx_stream s)                \
-    {                                                                                             \
-        MX_SCOPE(capi_stream(s));                                                                 \
-        mx index = capi_in(indices);                                                              \
-        return capi_publish(res,                                                                  \
-                            mx_scatter(capi_in(a), &index, &axis, 1, capi_in(updates), fold));    \
+#define SCATTER(name, fold)                                                                                      \
+    int mlx_##name(mlx_array *res, const mlx_array a, const mlx_vector_array indices, const mlx_array updates,   \
+                   const int *axes, size_t axes_num, const mlx_stream s)                                         \
+    {                                                                                                            \
+        return scatter(__func__, res, a, indices, updates, axes, axes_num, fold, s);                             \
+    }                                                                                                            \
+    int mlx_##name##_single(mlx_array *res, const mlx_array a, const mlx_array indices, const mlx_array updates, \
+                            int axis, const mlx_stream s)                                                        \
+    {                                                                                                            \
+        MX_SCOPE(capi_stream(s));                                                                                \
+        mx index = capi_in(indices);                                                                             \
+        return capi_publish(res, mx_scatter(capi_in(a), &index, &axis, 1, capi_in(updates), fold));              \
     }
 
 SCATTER(scatter, SCATTER_SET)
@@ -883,11 +837,11 @@ PAIR(inner)
 PAIR(kron)
 PAIR(outer)
 
-#define WINDOW(name)                                            \
-    int mlx_##name(mlx_array *res, int M, const mlx_stream s)   \
-    {                                                           \
-        MX_SCOPE(capi_stream(s));                               \
-        return capi_publish(res, mx_##name(M));                 \
+#define WINDOW(name)                                          \
+    int mlx_##name(mlx_array *res, int M, const mlx_stream s) \
+    {                                                         \
+        MX_SCOPE(capi_stream(s));                             \
+        return capi_publish(res, mx_##name(M));               \
     }
 WINDOW(bartlett)
 WINDOW(blackman)

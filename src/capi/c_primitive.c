@@ -111,7 +111,10 @@ static mx lent(const struct mx_list *l, int i, mx like)
 }
 
 /* Some of the operands or their tangents, and which. */
-struct chosen { int n, *number; mx *x; };
+struct chosen {
+    int n, *number;
+    mx *x;
+};
 
 /* Room for `most`, in one block at x; false after a failure. */
 static bool chosen_new(struct chosen *c, int most)
@@ -132,8 +135,7 @@ static void primitive_vjp(const struct call *c, const mx ct[], const bool want[]
     struct mx_list cts = { 0 }, out = { 0 };
     struct chosen w;
     bool ok = chosen_new(&w, c->nin);
-    for (int k = 0; k < c->nout && ok; k++)
-        ok = !list_push(&cts, ct[k] ? ct[k] : mx_zeros_like(c->y[k]));
+    for (int k = 0; k < c->nout && ok; k++) ok = !list_push(&cts, ct[k] ? ct[k] : mx_zeros_like(c->y[k]));
     for (int i = 0; i < c->nin && ok; i++)
         if (want[i]) {
             w.number[w.n] = i;
@@ -151,8 +153,7 @@ static void primitive_vjp(const struct call *c, const mx ct[], const bool want[]
         else
             capi_result_push(&res, &out);
         if (good(c->op, "vjp", &out, w.n, w.x))
-            for (int i = 0; i < w.n; i++)
-                dx[w.number[i]] = lent(&out, i, w.x[i]);
+            for (int i = 0; i < w.n; i++) dx[w.number[i]] = lent(&out, i, w.x[i]);
     }
     capi_result_close(&res);
     capi_list_free(in.ctx);
@@ -189,8 +190,7 @@ static void primitive_jvp(const struct call *c, const mx t[], mx dy[])
         else
             capi_result_push(&res, &out);
         if (good(c->op, "jvp", &out, c->nout, c->y))
-            for (int k = 0; k < c->nout; k++)
-                dy[k] = lent(&out, k, c->y[k]);
+            for (int k = 0; k < c->nout; k++) dy[k] = lent(&out, k, c->y[k]);
     }
     capi_result_close(&res);
     capi_list_free(in.ctx);
@@ -289,8 +289,7 @@ static int primitive_shapes(const struct call *c, struct spec out[])
         shapeless_free(said);
         if (status)
             rule_failed(c->op, "output_shapes", status, before);
-        for (int k = 0; k < c->nout && !mx_failed(); k++)
-            good_output(c->op->name, k, &o[k], &out[k]);
+        for (int k = 0; k < c->nout && !mx_failed(); k++) good_output(c->op->name, k, &o[k], &out[k]);
     }
     free(o);
     capi_list_free(in.ctx);
@@ -381,8 +380,10 @@ static bool good_class(const char *func, const struct mlx_primitive_class *cls)
     if (!capi_need(func, "a class", "cls", cls))
         return false;
     if (cls->abi != MLX_PRIMITIVE_ABI)
-        mx_fail_as(MX_RUNTIME, "[%s] expected a class compiled for interface %d of primitives, which mlx %s has, "
-                               "got one for %d", func + 4, MLX_PRIMITIVE_ABI, MLX_VERSION, cls->abi);
+        mx_fail_as(MX_RUNTIME,
+                   "[%s] expected a class compiled for interface %d of primitives, which mlx %s has, "
+                   "got one for %d",
+                   func + 4, MLX_PRIMITIVE_ABI, MLX_VERSION, cls->abi);
     else if (cls->struct_size < offsetof(struct mlx_primitive_class, eval_cpu) ||
              cls->struct_size % sizeof cls->eval_cpu) /* of another version: more members or fewer, but whole ones */
         mx_fail("[%s] expected the size of a class in struct_size, got %zu", func + 4, cls->struct_size);
@@ -397,8 +398,8 @@ static bool same_class(const struct mlx_primitive_class *a, const struct mlx_pri
 {
     return a->eval_cpu == b->eval_cpu && a->eval_gpu == b->eval_gpu && a->vjp == b->vjp && a->jvp == b->jvp &&
            a->vmap == b->vmap && a->is_equivalent == b->is_equivalent && a->print == b->print &&
-           a->output_shapes == b->output_shapes && a->serialize == b->serialize &&
-           a->deserialize == b->deserialize && a->destroy == b->destroy;
+           a->output_shapes == b->output_shapes && a->serialize == b->serialize && a->deserialize == b->deserialize &&
+           a->destroy == b->destroy;
 }
 
 /* NULL after a failure. */
@@ -421,11 +422,22 @@ static const struct primitive *registered(const char *func, const struct mlx_pri
         p->cls = whole;
         p->cls.name = p->name;
         p->plugin = (struct plugin){
-            .op = { .id = OP_PLUGIN, .name = p->name, .label = p->name, .dtypes = ANY,
-                    .args_size = sizeof(struct plugin_args), .fields = plugin_args_fields, .shapes = primitive_shapes,
-                    .vjp = primitive_vjp, .jvp = primitive_jvp, .vmap = primitive_vmap, .args_equal = equal_states,
+            .op = { .id = OP_PLUGIN,
+                    .name = p->name,
+                    .label = p->name,
+                    .dtypes = ANY,
+                    .args_size = sizeof(struct plugin_args),
+                    .fields = plugin_args_fields,
+                    .shapes = primitive_shapes,
+                    .vjp = primitive_vjp,
+                    .jvp = primitive_jvp,
+                    .vmap = primitive_vmap,
+                    .args_equal = equal_states,
                     .args_text = state_text },
-            .infers = cls->output_shapes != NULL, .supports = supports, .run = compute, .encode = encode,
+            .infers = cls->output_shapes != NULL,
+            .supports = supports,
+            .run = compute,
+            .encode = encode,
             .decode = decode,
         };
         there = (const struct primitive *)plugin_add(&p->plugin);
@@ -462,8 +474,7 @@ static int apply(const struct primitive *p, struct object *state, int n, const m
         return 1;
     mx *y = (mx *)(specs + n_out);
     bool ok = true;
-    for (int k = 0; k < n_out && outputs && ok; k++)
-        ok = good_output(p->name, k, &outputs[k], &specs[k]);
+    for (int k = 0; k < n_out && outputs && ok; k++) ok = good_output(p->name, k, &outputs[k], &specs[k]);
     if (ok && outputs)
         for (int i = 0; i < n; i++)
             if (x[i]->tracer) /* what the caller computed the shapes from */

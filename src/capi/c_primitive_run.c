@@ -28,8 +28,13 @@ static void look(mlx_run_array *a, mx x, const struct plugin_run *r)
     char *there = x->buf && r->on == DEVICE_GPU ? buffer_on(x->buf, r->stream) : NULL;
     char *base = there ? there : x->buf ? x->buf->host : NULL;
     *a = (mlx_run_array){ .data = base ? base + x->offset * (int64_t)itemsize(x) : NULL,
-                           .dtype = (mlx_dtype)x->dtype, .ndim = x->ndim, .shape = x->shape, .strides = x->strides,
-                           .size = x->size, .row_contiguous = x->row, .col_contiguous = column_major(x) };
+                          .dtype = (mlx_dtype)x->dtype,
+                          .ndim = x->ndim,
+                          .shape = x->shape,
+                          .strides = x->strides,
+                          .size = x->size,
+                          .row_contiguous = x->row,
+                          .col_contiguous = column_major(x) };
 }
 
 static bool on_device(const struct plugin_run *r) { return r->on == DEVICE_GPU; }
@@ -43,8 +48,12 @@ int run_open(struct mlx_run_ *run, const char *name, const struct plugin_run *r)
     for (int i = 0; i < r->nin; i++) look(&run->x[i], r->x[i], r);
     for (int k = 0; k < r->nout; k++) {
         mx y = r->y[k];
-        run->y[k] = (mlx_run_array){ .dtype = (mlx_dtype)y->dtype, .ndim = y->ndim, .shape = y->shape,
-                                     .strides = y->strides, .size = y->size, .row_contiguous = true,
+        run->y[k] = (mlx_run_array){ .dtype = (mlx_dtype)y->dtype,
+                                     .ndim = y->ndim,
+                                     .shape = y->shape,
+                                     .strides = y->strides,
+                                     .size = y->size,
+                                     .row_contiguous = true,
                                      .col_contiguous = false };
     }
     return 0;
@@ -149,8 +158,9 @@ int mlx_run_launch(mlx_run run, const char *library, const char *kernel, const i
     mlx_library_kind kind;
     if (!run || mx_failed())
         return 1;
-    struct launch l = { .library = library, .kernel = kernel, .blocks = blocks, .threads = threads, .args = args,
-                        .nargs = args_num };
+    struct launch l = {
+        .library = library, .kernel = kernel, .blocks = blocks, .threads = threads, .args = args, .nargs = args_num
+    };
     const struct backend *be = backend_of(run->r->stream);
     if (!library || !kernel || !blocks || !threads || (!args && args_num))
         return mlx_run_error(run, "expected a library, a kernel, sizes and arguments to launch, got null");

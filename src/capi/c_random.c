@@ -57,8 +57,8 @@ int mlx_random_split(mlx_array *res_0, mlx_array *res_1, const mlx_array key, co
     return capi_publish(res_0, pair[0]) || capi_publish(res_1, pair[1]);
 }
 
-int mlx_random_bits(mlx_array *res, const int *shape, size_t shape_num, int width,
-                    const mlx_array key, const mlx_stream s)
+int mlx_random_bits(mlx_array *res, const int *shape, size_t shape_num, int width, const mlx_array key,
+                    const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!CHECK(MLX_UINT32))
@@ -66,28 +66,28 @@ int mlx_random_bits(mlx_array *res, const int *shape, size_t shape_num, int widt
     return capi_publish(res, mx_random_bits((int)shape_num, shape, width, capi_opt(key)));
 }
 
-int mlx_random_uniform(mlx_array *res, const mlx_array low, const mlx_array high, const int *shape,
-                       size_t shape_num, mlx_dtype dtype, const mlx_array key, const mlx_stream s)
+int mlx_random_uniform(mlx_array *res, const mlx_array low, const mlx_array high, const int *shape, size_t shape_num,
+                       mlx_dtype dtype, const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!CHECK(dtype))
         return capi_report();
-    return capi_publish(res, mx_random_uniform(capi_in(low), capi_in(high), (int)shape_num, shape,
-                                               (enum dtype)dtype, capi_opt(key)));
+    return capi_publish(
+        res, mx_random_uniform(capi_in(low), capi_in(high), (int)shape_num, shape, (enum dtype)dtype, capi_opt(key)));
 }
 
-int mlx_random_randint(mlx_array *res, const mlx_array low, const mlx_array high, const int *shape,
-                       size_t shape_num, mlx_dtype dtype, const mlx_array key, const mlx_stream s)
+int mlx_random_randint(mlx_array *res, const mlx_array low, const mlx_array high, const int *shape, size_t shape_num,
+                       mlx_dtype dtype, const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!CHECK(dtype))
         return capi_report();
-    return capi_publish(res, mx_random_randint(capi_in(low), capi_in(high), (int)shape_num, shape,
-                                               (enum dtype)dtype, capi_opt(key)));
+    return capi_publish(
+        res, mx_random_randint(capi_in(low), capi_in(high), (int)shape_num, shape, (enum dtype)dtype, capi_opt(key)));
 }
 
-int mlx_random_bernoulli(mlx_array *res, const mlx_array p, const int *shape, size_t shape_num,
-                         const mlx_array key, const mlx_stream s)
+int mlx_random_bernoulli(mlx_array *res, const mlx_array p, const int *shape, size_t shape_num, const mlx_array key,
+                         const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!CHECK(MLX_BOOL))
@@ -96,18 +96,17 @@ int mlx_random_bernoulli(mlx_array *res, const mlx_array p, const int *shape, si
 }
 
 int mlx_random_normal_broadcast(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
-                                const mlx_array loc, const mlx_array scale, const mlx_array key,
-                                const mlx_stream s)
+                                const mlx_array loc, const mlx_array scale, const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!CHECK(dtype))
         return capi_report();
-    return capi_publish(res, mx_random_normal((int)shape_num, shape, (enum dtype)dtype,
-                                              capi_opt(loc), capi_opt(scale), capi_opt(key)));
+    return capi_publish(
+        res, mx_random_normal((int)shape_num, shape, (enum dtype)dtype, capi_opt(loc), capi_opt(scale), capi_opt(key)));
 }
 
-int mlx_random_normal(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
-                      float loc, float scale, const mlx_array key, const mlx_stream s)
+int mlx_random_normal(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype, float loc, float scale,
+                      const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!CHECK(dtype))
@@ -115,30 +114,26 @@ int mlx_random_normal(mlx_array *res, const int *shape, size_t shape_num, mlx_dt
     enum dtype t = (enum dtype)dtype;
     mx mean = loc == 0 ? NULL : array_of_double(loc, t);
     mx deviation = scale == 1 ? NULL : array_of_double(scale, t);
-    return capi_publish(res,
-                        mx_random_normal((int)shape_num, shape, t, mean, deviation, capi_opt(key)));
+    return capi_publish(res, mx_random_normal((int)shape_num, shape, t, mean, deviation, capi_opt(key)));
 }
 
-int mlx_random_truncated_normal(mlx_array *res, const mlx_array lower, const mlx_array upper,
-                                const int *shape, size_t shape_num, mlx_dtype dtype,
-                                const mlx_array key, const mlx_stream s)
+int mlx_random_truncated_normal(mlx_array *res, const mlx_array lower, const mlx_array upper, const int *shape,
+                                size_t shape_num, mlx_dtype dtype, const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!CHECK(dtype))
         return capi_report();
-    return capi_publish(res,
-                        mx_random_truncated_normal(capi_in(lower), capi_in(upper), (int)shape_num,
-                                                   shape, (enum dtype)dtype, capi_opt(key)));
+    return capi_publish(res, mx_random_truncated_normal(capi_in(lower), capi_in(upper), (int)shape_num, shape,
+                                                        (enum dtype)dtype, capi_opt(key)));
 }
 
-int mlx_random_gumbel(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
-                      const mlx_array key, const mlx_stream s)
+int mlx_random_gumbel(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype, const mlx_array key,
+                      const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!CHECK(dtype))
         return capi_report();
-    return capi_publish(res,
-                        mx_random_gumbel((int)shape_num, shape, (enum dtype)dtype, capi_opt(key)));
+    return capi_publish(res, mx_random_gumbel((int)shape_num, shape, (enum dtype)dtype, capi_opt(key)));
 }
 
 int mlx_random_multivariate_normal(mlx_array *res, const mlx_array mean, const mlx_array cov, const int *shape,
@@ -151,39 +146,35 @@ int mlx_random_multivariate_normal(mlx_array *res, const mlx_array mean, const m
                                                            (enum dtype)dtype, capi_opt(key)));
 }
 
-int mlx_random_laplace(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
-                       float loc, float scale, const mlx_array key, const mlx_stream s)
+int mlx_random_laplace(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype, float loc, float scale,
+                       const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!CHECK(dtype))
         return capi_report();
-    return capi_publish(res, mx_random_laplace((int)shape_num, shape, (enum dtype)dtype, loc, scale,
-                                               capi_opt(key)));
+    return capi_publish(res, mx_random_laplace((int)shape_num, shape, (enum dtype)dtype, loc, scale, capi_opt(key)));
 }
 
-int mlx_random_categorical(mlx_array *res, const mlx_array logits, int axis, const mlx_array key,
-                           const mlx_stream s)
+int mlx_random_categorical(mlx_array *res, const mlx_array logits, int axis, const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     return capi_publish(res, mx_random_categorical(capi_in(logits), axis, -1, NULL, capi_opt(key)));
 }
 
-int mlx_random_categorical_num_samples(mlx_array *res, const mlx_array logits_, int axis,
-                                       int num_samples, const mlx_array key, const mlx_stream s)
+int mlx_random_categorical_num_samples(mlx_array *res, const mlx_array logits_, int axis, int num_samples,
+                                       const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(
-        res, mx_random_categorical_n(capi_in(logits_), axis, num_samples, capi_opt(key)));
+    return capi_publish(res, mx_random_categorical_n(capi_in(logits_), axis, num_samples, capi_opt(key)));
 }
 
-int mlx_random_categorical_shape(mlx_array *res, const mlx_array logits, int axis, const int *shape,
-                                 size_t shape_num, const mlx_array key, const mlx_stream s)
+int mlx_random_categorical_shape(mlx_array *res, const mlx_array logits, int axis, const int *shape, size_t shape_num,
+                                 const mlx_array key, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     if (!CHECK(MLX_UINT32))
         return capi_report();
-    return capi_publish(
-        res, mx_random_categorical(capi_in(logits), axis, (int)shape_num, shape, capi_opt(key)));
+    return capi_publish(res, mx_random_categorical(capi_in(logits), axis, (int)shape_num, shape, capi_opt(key)));
 }
 
 int mlx_random_permutation(mlx_array *res, const mlx_array x, int axis, const mlx_array key, const mlx_stream s)

@@ -13,10 +13,12 @@ static const char *const any_rank[] = {
 #define UNARY(name, ...) #name,
 #define BINARY(name, ...) #name,
 #include "ops/ops.def"
+    /* clang-format off */
     "astype", "clip", "closure_apply", "compiled_apply", "copy", "degrees", "divmod", "floor_divide",
     "full_like", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "nan_to_num",
     "nan_to_num_double", "negative", "ones_like", "random_set_state", "radians", "reciprocal", "round",
     "stop_gradient", "where", "zeros_like",
+    /* clang-format on */
 };
 
 void capi_note(const char *func, mx x)

@@ -5,16 +5,16 @@
 #include "ops/ops.h"
 #include "run/dynamic.h"
 
-#define ORDER(name)                                                                            \
-    int mlx_##name##_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s)     \
-    {                                                                                          \
-        MX_SCOPE(capi_stream(s));                                                              \
-        return capi_publish(res, mx_##name(capi_in(a), axis));                                 \
-    }                                                                                          \
-    int mlx_##name(mlx_array *res, const mlx_array a, const mlx_stream s)                      \
-    {                                                                                          \
-        MX_SCOPE(capi_stream(s));                                                              \
-        return capi_publish(res, mx_##name##_flat(capi_in(a)));                                \
+#define ORDER(name)                                                                        \
+    int mlx_##name##_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s) \
+    {                                                                                      \
+        MX_SCOPE(capi_stream(s));                                                          \
+        return capi_publish(res, mx_##name(capi_in(a), axis));                             \
+    }                                                                                      \
+    int mlx_##name(mlx_array *res, const mlx_array a, const mlx_stream s)                  \
+    {                                                                                      \
+        MX_SCOPE(capi_stream(s));                                                          \
+        return capi_publish(res, mx_##name##_flat(capi_in(a)));                            \
     }
 ORDER(sort)
 ORDER(argsort)
@@ -51,11 +51,11 @@ int mlx_searchsorted(mlx_array *res, const mlx_array a, const mlx_array v, bool 
     return capi_publish(res, mx_searchsorted(capi_in(a), capi_in(v), right));
 }
 
-#define SCAN(name, fold)                                                                                       \
+#define SCAN(name, fold)                                                                                          \
     int mlx_##name(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive, const mlx_stream s) \
-    {                                                                                                          \
-        MX_SCOPE(capi_stream(s));                                                                              \
-        return capi_publish(res, mx_scan(capi_in(a), fold, axis, reverse, inclusive));                         \
+    {                                                                                                             \
+        MX_SCOPE(capi_stream(s));                                                                                 \
+        return capi_publish(res, mx_scan(capi_in(a), fold, axis, reverse, inclusive));                            \
     }
 SCAN(cumsum, SCAN_SUM)
 SCAN(cumprod, SCAN_PROD)

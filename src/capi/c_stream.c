@@ -94,8 +94,7 @@ int mlx_synchronize(mlx_stream stream)
 int mlx_get_default_stream(mlx_stream *stream, mlx_device dev)
 {
     struct device d;
-    return publish(__func__, stream,
-                   capi_device(__func__, "dev", dev, &d) ? NULL : default_stream(d));
+    return publish(__func__, stream, capi_device(__func__, "dev", dev, &d) ? NULL : default_stream(d));
 }
 
 int mlx_set_default_stream(mlx_stream stream)
@@ -107,10 +106,7 @@ int mlx_set_default_stream(mlx_stream stream)
     return 0;
 }
 
-mlx_stream mlx_default_cpu_stream_new(void)
-{
-    return made(default_stream((struct device){ DEVICE_CPU, 0 }));
-}
+mlx_stream mlx_default_cpu_stream_new(void) { return made(default_stream((struct device){ DEVICE_CPU, 0 })); }
 
 mlx_stream mlx_default_gpu_stream_new(void)
 {

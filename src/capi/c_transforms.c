@@ -41,12 +41,11 @@ int mlx_async_eval(const mlx_vector_array outputs)
     return capi_end();
 }
 
-typedef int derivative(struct closure *f, int n, const mx x[], int n_t, const mx t[],
-                       struct mx_list *y, struct mx_list *dy);
+typedef int derivative(struct closure *f, int n, const mx x[], int n_t, const mx t[], struct mx_list *y,
+                       struct mx_list *dy);
 
-static int derive(const char *func, derivative *transform, mlx_vector_array *res_0,
-                  mlx_vector_array *res_1, mlx_closure fun, mlx_vector_array primals,
-                  mlx_vector_array directions, const char *directions_name)
+static int derive(const char *func, derivative *transform, mlx_vector_array *res_0, mlx_vector_array *res_1,
+                  mlx_closure fun, mlx_vector_array primals, mlx_vector_array directions, const char *directions_name)
 {
     struct mx_list y = { 0 }, dy = { 0 };
     int n = 0, n_t = 0;
@@ -63,14 +62,14 @@ static int derive(const char *func, derivative *transform, mlx_vector_array *res
     return capi_results_end(func, res_0, &y, res_1, &dy);
 }
 
-int mlx_vjp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
-            const mlx_vector_array primals, const mlx_vector_array cotangents)
+int mlx_vjp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun, const mlx_vector_array primals,
+            const mlx_vector_array cotangents)
 {
     return derive(__func__, mx_vjp, res_0, res_1, fun, primals, cotangents, "cotangents");
 }
 
-int mlx_jvp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
-            const mlx_vector_array primals, const mlx_vector_array tangents)
+int mlx_jvp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun, const mlx_vector_array primals,
+            const mlx_vector_array tangents)
 {
     return derive(__func__, mx_jvp, res_0, res_1, fun, primals, tangents, "tangents");
 }
@@ -83,8 +82,7 @@ struct gradient_of {
     int argnums[];
 };
 
-static int call_gradient(struct value_and_grad *self, int n, const mx x[], struct mx_list *y,
-                         struct mx_list *dx)
+static int call_gradient(struct value_and_grad *self, int n, const mx x[], struct mx_list *y, struct mx_list *dx)
 {
     const struct gradient_of *g = (struct gradient_of *)self;
     return mx_value_and_grad(g->f, n, x, g->argnums, g->n, y, dx);
@@ -97,15 +95,13 @@ static void destroy_gradient(struct object *o)
     free(g);
 }
 
-int mlx_value_and_grad(mlx_closure_value_and_grad *res, const mlx_closure fun, const int *argnums,
-                       size_t argnums_num)
+int mlx_value_and_grad(mlx_closure_value_and_grad *res, const mlx_closure fun, const int *argnums, size_t argnums_num)
 {
     struct closure *f = capi_in_closure(fun);
     if (!f || !capi_given(argnums, "the numbers of arguments"))
         return capi_report();
     if (argnums_num == 0 || argnums_num > 1u << 24) {
-        mx_fail("[value_and_grad] expected the number of one argument at least, got %zu",
-                argnums_num);
+        mx_fail("[value_and_grad] expected the number of one argument at least, got %zu", argnums_num);
         return capi_report();
     }
     struct gradient_of *g = mx_malloc(sizeof *g + argnums_num * sizeof *argnums);
@@ -129,14 +125,11 @@ int mlx_custom_vjp(mlx_closure *res, const mlx_closure fun, const mlx_closure_cu
 }
 
 int mlx_custom_function(mlx_closure *res, const mlx_closure fun, const mlx_closure_custom fun_vjp,
-                        const mlx_closure_custom_jvp fun_jvp,
-                        const mlx_closure_custom_vmap fun_vmap)
+                        const mlx_closure_custom_jvp fun_jvp, const mlx_closure_custom_vmap fun_vmap)
 {
     struct closure *f = capi_in_closure(fun);
-    return capi_publish_closure(res, f ? mx_custom_function(f, capi_opt_vjp(fun_vjp),
-                                                            capi_opt_jvp(fun_jvp),
-                                                            capi_opt_vmap(fun_vmap))
-                                       : NULL);
+    return capi_publish_closure(
+        res, f ? mx_custom_function(f, capi_opt_vjp(fun_vjp), capi_opt_jvp(fun_jvp), capi_opt_vmap(fun_vmap)) : NULL);
 }
 
 int mlx_checkpoint(mlx_closure *res, const mlx_closure fun)
@@ -175,14 +168,12 @@ static int derivative_at(const char *func, mlx_vector_array *res_0, mlx_closure 
     return capi_closure_end(func, res_1, derivative);
 }
 
-int mlx_linearize(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun,
-                  const mlx_vector_array primals)
+int mlx_linearize(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun, const mlx_vector_array primals)
 {
     return derivative_at(__func__, res_0, res_1, fun, primals, mx_linearize);
 }
 
-int mlx_pullback(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun,
-                 const mlx_vector_array primals)
+int mlx_pullback(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun, const mlx_vector_array primals)
 {
     return derivative_at(__func__, res_0, res_1, fun, primals, mx_pullback);
 }
@@ -205,10 +196,9 @@ int mlx_detail_vmap_trace(mlx_vector_array *res_0, mlx_vector_array *res_1, cons
     return capi_results_end(__func__, res_0, &in, res_1, &out);
 }
 
-int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs,
-                            const mlx_vector_array s_inputs, const mlx_vector_array s_outputs,
-                            const int *in_axes, size_t in_axes_num, const int *out_axes,
-                            size_t out_axes_num)
+int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs, const mlx_vector_array s_inputs,
+                            const mlx_vector_array s_outputs, const int *in_axes, size_t in_axes_num,
+                            const int *out_axes, size_t out_axes_num)
 {
     struct mx_list y = { 0 };
     int n = 0, n_in = 0, n_out = 0;
@@ -217,8 +207,8 @@ int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs
     mx *in = x ? capi_in_arrays(s_inputs, &n_in) : NULL;
     mx *out = in ? capi_in_arrays(s_outputs, &n_out) : NULL;
     if (out && (n != n_in || (size_t)n != in_axes_num || (size_t)n_out != out_axes_num))
-        mx_fail("[vmap] expected an axis for each of %d inputs and %d results, got %zu and %zu", n,
-                n_out, in_axes_num, out_axes_num);
+        mx_fail("[vmap] expected an axis for each of %d inputs and %d results, got %zu and %zu", n, n_out, in_axes_num,
+                out_axes_num);
     if (out && !mx_failed())
         mx_vmap_replace(n, x, in, in_axes, n_out, out, out_axes, &y);
     capi_arrays_free(n, x);

@@ -13,9 +13,7 @@
 int slot_of(const char *func, const char *arg, enum kind kind, const void *value, union slot *out)
 {
     switch (kind) {
-    case ARRAYS:
-        out->array.it = capi_array(func, arg, *(const mlx_array *)value);
-        return is_nil(out->array.it);
+    case ARRAYS: out->array.it = capi_array(func, arg, *(const mlx_array *)value); return is_nil(out->array.it);
     case LISTS:
         out->list = ((const mlx_vector_array *)value)->ctx;
         if (!out->list)
@@ -205,8 +203,8 @@ static struct list *list_of_results(struct mx_list *y)
     return l;
 }
 
-int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *y,
-                     mlx_vector_array *res_1, struct mx_list *dy)
+int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *y, mlx_vector_array *res_1,
+                     struct mx_list *dy)
 {
     struct list *l = list_of_results(y), *dl = dy ? list_of_results(dy) : NULL;
     if (!l || (dy && !dl) || !capi_need(func, "a place for the result", "res", res_0) ||
@@ -222,15 +220,13 @@ int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *
 /* A list of the n values at `data`, the argument `arg`. */
 static struct list *from_data(const char *func, const char *arg, enum kind kind, const void *data, size_t n)
 {
-    static const size_t size[] = { sizeof(mlx_array), sizeof(mlx_vector_array), sizeof(int),
-                                   sizeof(char *) };
+    static const size_t size[] = { sizeof(mlx_array), sizeof(mlx_vector_array), sizeof(int), sizeof(char *) };
     if (n && !capi_need(func, "elements", arg, data))
         return NULL;
     struct list *l = capi_list_new(kind);
     union slot s;
     for (size_t i = 0; l && i < n; i++)
-        if (slot_of(func, arg, kind, (const char *)data + i * size[kind], &s) ||
-            capi_list_add(l, s)) {
+        if (slot_of(func, arg, kind, (const char *)data + i * size[kind], &s) || capi_list_add(l, s)) {
             capi_list_free(l);
             l = NULL;
         }
@@ -264,8 +260,7 @@ static size_t size_of(const char *func, const struct list *l)
 }
 
 /* The element number idx; NULL after a failure. */
-static const union slot *element(const char *func, const void *res, const struct list *l,
-                                 size_t idx)
+static const union slot *element(const char *func, const void *res, const struct list *l, size_t idx)
 {
     if (!capi_need(func, "a place for the result", "res", res))
         return NULL;
@@ -274,8 +269,7 @@ static const union slot *element(const char *func, const void *res, const struct
         return NULL;
     }
     if (idx >= l->n) {
-        mx_fail_as(MX_INDEX, "[%s] expected an index below the vector's size %zu, got %zu",
-                   func + 4, l->n, idx);
+        mx_fail_as(MX_INDEX, "[%s] expected an index below the vector's size %zu, got %zu", func + 4, l->n, idx);
         return NULL;
     }
     return &l->v[idx];
@@ -284,22 +278,16 @@ static const union slot *element(const char *func, const void *res, const struct
 /* The functions of one kind.  `data` is the type of the arrays of values that are passed in,
  * `value` that of one. */
 
-#define HANDLE(name, kind)                                                \
-    name name##_new(void)                                                 \
-    {                                                                     \
-        return publish_##name(__func__, capi_list_new(kind));             \
-    }                                                                     \
-    int name##_set(name *vec, const name src)                             \
-    {                                                                     \
-        return capi_publish_list(vec, copy_of(__func__, src.ctx));        \
-    }                                                                     \
-    int name##_free(name vec)                                             \
-    {                                                                     \
-        if (vec.ctx && ((struct list *)vec.ctx)->lent)                    \
-            return 0;                                                     \
-        capi_gone(HANDLE_vector_array + kind, vec.ctx);                   \
-        return capi_list_free(vec.ctx), 0;                                \
-    }                                                                     \
+#define HANDLE(name, kind)                                                                                   \
+    name name##_new(void) { return publish_##name(__func__, capi_list_new(kind)); }                          \
+    int name##_set(name *vec, const name src) { return capi_publish_list(vec, copy_of(__func__, src.ctx)); } \
+    int name##_free(name vec)                                                                                \
+    {                                                                                                        \
+        if (vec.ctx && ((struct list *)vec.ctx)->lent)                                                       \
+            return 0;                                                                                        \
+        capi_gone(HANDLE_vector_array + kind, vec.ctx);                                                      \
+        return capi_list_free(vec.ctx), 0;                                                                   \
+    }                                                                                                        \
     size_t name##_size(name vec) { return size_of(__func__, vec.ctx); }
 
 #define MAKE(name, kind, data_type, value_type)                                         \
@@ -322,15 +310,12 @@ static const union slot *element(const char *func, const void *res, const struct
         return capi_publish_list(vec, from_data(__func__, "val", kind, &val, 1));     \
     }
 
-#define APPEND(name, kind, data_type, value_type)                 \
-    int name##_append_data(name vec, data_type data, size_t size) \
-    {                                                             \
+#define APPEND(name, kind, data_type, value_type)                   \
+    int name##_append_data(name vec, data_type data, size_t size)   \
+    {                                                               \
         return append(__func__, vec.ctx, "data", kind, data, size); \
-    }                                                             \
-    int name##_append_value(name vec, value_type val)             \
-    {                                                             \
-        return append(__func__, vec.ctx, "val", kind, &val, 1);   \
-    }
+    }                                                               \
+    int name##_append_value(name vec, value_type val) { return append(__func__, vec.ctx, "val", kind, &val, 1); }
 
 #define VECTOR(name, kind, data_type, value_type)                \
     static name publish_##name(const char *func, struct list *l) \
@@ -355,8 +340,7 @@ int mlx_vector_array_get(mlx_array *res, const mlx_vector_array vec, size_t idx)
     return s ? capi_publish(res, s->array.it) : capi_report();
 }
 
-int mlx_vector_vector_array_get(mlx_vector_array *res, const mlx_vector_vector_array vec,
-                                size_t idx)
+int mlx_vector_vector_array_get(mlx_vector_array *res, const mlx_vector_vector_array vec, size_t idx)
 {
     const union slot *s = element(__func__, res, vec.ctx, idx);
     return s ? capi_publish_list(res, copy(s->list)) : capi_report();

@@ -47,8 +47,7 @@ static inline void capi_waited(void)
 /* Evaluates to p; fails where it is NULL. */
 #define capi_out(p) capi_need(__func__, "a place for the result", #p, p)
 #define capi_given(p, what) capi_need(__func__, what, #p, p)
-static inline const void *capi_need(const char *func, const char *what, const char *arg,
-                                    const void *p)
+static inline const void *capi_need(const char *func, const char *what, const char *arg, const void *p)
 {
     if (!p)
         capi_refuse(func, what, arg, "NULL");
@@ -129,8 +128,8 @@ struct list *capi_list_of(int n, const mx x[]); /* NULL after a failure */
 struct list *capi_lend(int n, const mx x[]);
 struct list *capi_lend_empty(enum kind kind);
 /* The content of the results becomes the lists, which are cleared; dy may be NULL. */
-int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *y,
-                     mlx_vector_array *res_1, struct mx_list *dy);
+int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *y, mlx_vector_array *res_1,
+                     struct mx_list *dy);
 
 /* Maps (capi/c_map.c) */
 struct map;
@@ -180,10 +179,8 @@ void capi_axes_close(struct capi_axes *a);
 /* What a mlx_closure_value_and_grad holds. */
 struct value_and_grad {
     struct object object;
-    int (*call)(struct value_and_grad *self, int n, const mx x[], struct mx_list *y,
-                struct mx_list *dx);
+    int (*call)(struct value_and_grad *self, int n, const mx x[], struct mx_list *y, struct mx_list *dx);
 };
-int capi_value_and_grad_end(const char *func, mlx_closure_value_and_grad *res,
-                            struct value_and_grad *f);
+int capi_value_and_grad_end(const char *func, mlx_closure_value_and_grad *res, struct value_and_grad *f);
 
 #endif

@@ -7,37 +7,37 @@
 
 /* The types of handles, mlx_<name>, that own something.  Vectors and maps stand in the order of their
  * enum kind. */
-#define HANDLE_KINDS(KIND)           \
-    KIND(array)                      \
-    KIND(vector_array)               \
-    KIND(vector_vector_array)        \
-    KIND(vector_int)                 \
-    KIND(vector_string)              \
-    KIND(map_string_to_array)        \
-    KIND(map_string_to_string)       \
+#define HANDLE_KINDS(KIND)              \
+    KIND(array)                         \
+    KIND(vector_array)                  \
+    KIND(vector_vector_array)           \
+    KIND(vector_int)                    \
+    KIND(vector_string)                 \
+    KIND(map_string_to_array)           \
+    KIND(map_string_to_string)          \
     KIND(map_string_to_array_iterator)  \
     KIND(map_string_to_string_iterator) \
-    KIND(string)                     \
-    KIND(closure)                    \
-    KIND(closure_kwargs)             \
-    KIND(closure_value_and_grad)     \
-    KIND(closure_custom)             \
-    KIND(closure_custom_jvp)         \
-    KIND(closure_custom_vmap)        \
-    KIND(compiled)                   \
-    KIND(device)                     \
-    KIND(device_info)                \
-    KIND(function_exporter)          \
-    KIND(imported_function)          \
-    KIND(io_reader)                  \
-    KIND(io_writer)                  \
-    KIND(io_gguf)                    \
-    KIND(node_namer)                 \
-    KIND(fast_cpu_kernel)            \
-    KIND(fast_cpu_kernel_config)     \
-    KIND(fast_cuda_kernel)           \
-    KIND(fast_cuda_kernel_config)    \
-    KIND(fast_metal_kernel)          \
+    KIND(string)                        \
+    KIND(closure)                       \
+    KIND(closure_kwargs)                \
+    KIND(closure_value_and_grad)        \
+    KIND(closure_custom)                \
+    KIND(closure_custom_jvp)            \
+    KIND(closure_custom_vmap)           \
+    KIND(compiled)                      \
+    KIND(device)                        \
+    KIND(device_info)                   \
+    KIND(function_exporter)             \
+    KIND(imported_function)             \
+    KIND(io_reader)                     \
+    KIND(io_writer)                     \
+    KIND(io_gguf)                       \
+    KIND(node_namer)                    \
+    KIND(fast_cpu_kernel)               \
+    KIND(fast_cpu_kernel_config)        \
+    KIND(fast_cuda_kernel)              \
+    KIND(fast_cuda_kernel_config)       \
+    KIND(fast_metal_kernel)             \
     KIND(fast_metal_kernel_config)
 
 #define ENUM(name) HANDLE_##name,

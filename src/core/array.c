@@ -9,19 +9,23 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/node.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/slab.h"
 #include "core/stream.h"
-#include "core/node.h"
 
 /* Whoever reads a size of the nil array, at any axis from either end, before looking whether there is one, reads 1. */
 #define ONES 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 static int nil_shape[] = { ONES, ONES, ONES, ONES, ONES, ONES, ONES, ONES };
 static int64_t nil_strides[2 * MX_MAX_NDIM];
 _Static_assert(sizeof nil_shape == 2 * MX_MAX_NDIM * sizeof *nil_shape, "one size for each axis from either end");
-struct mx_array mx_nil_array = { .refs = 1,      .status = READY,    .dtype = DT_float32, .row = true,
-                                 .shape = nil_shape + MX_MAX_NDIM, .strides = nil_strides + MX_MAX_NDIM };
+struct mx_array mx_nil_array = { .refs = 1,
+                                 .status = READY,
+                                 .dtype = DT_float32,
+                                 .row = true,
+                                 .shape = nil_shape + MX_MAX_NDIM,
+                                 .strides = nil_strides + MX_MAX_NDIM };
 
 static atomic_long live;
 long array_live_count(void) { return atomic_load(&live); }
@@ -47,7 +51,10 @@ static mx array_raw(enum dtype t, int ndim)
 }
 
 /* Dead arrays wait in a list linked through `strides` while one of them is being freed. */
-static _Thread_local struct { mx first; bool busy; } dead;
+static _Thread_local struct {
+    mx first;
+    bool busy;
+} dead;
 
 static void free_one(mx x)
 {
@@ -201,9 +208,7 @@ static float float_of_bits(uint32_t bits)
 static double float16_value(uint16_t h)
 {
     int e = h >> 10 & 31, fraction = h & 1023;
-    double v = e == 31 ? (fraction ? NAN : INFINITY)
-               : e     ? ldexp(1024 + fraction, e - 25)
-                       : ldexp(fraction, -24);
+    double v = e == 31 ? (fraction ? NAN : INFINITY) : e ? ldexp(1024 + fraction, e - 25) : ldexp(fraction, -24);
     return h & 0x8000 ? -v : v;
 }
 
@@ -244,8 +249,7 @@ static uint16_t to_float16(double d)
         return sign | 0x7c00;
     /* The spacing of float16 around a: 2^-24 below 2^-14, else 2^(exponent - 10). */
     int e = -14;
-    while (a >= __builtin_ldexp(1.0, e + 1))
-        e++;
+    while (a >= __builtin_ldexp(1.0, e + 1)) e++;
     double units = __builtin_rint(a * __builtin_ldexp(1.0, 10 - e));
     return (uint16_t)(sign + (uint16_t)units + (uint16_t)((e + 14) * 1024));
 }
@@ -300,15 +304,13 @@ int list_push(struct mx_list *l, mx x)
 int list_push_all(struct mx_list *l, int n, const mx x[])
 {
     int bad = 0;
-    for (int i = 0; i < n && !bad; i++)
-        bad = list_push(l, x[i]);
+    for (int i = 0; i < n && !bad; i++) bad = list_push(l, x[i]);
     return bad;
 }
 
 void list_clear(struct mx_list *l)
 {
-    for (int i = 0; i < l->n; i++)
-        mx_drop(&l->v[i]);
+    for (int i = 0; i < l->n; i++) mx_drop(&l->v[i]);
     free(l->v);
     *l = (struct mx_list){ 0 };
 }

@@ -15,8 +15,10 @@
 #include "core/dtype.h"
 #include "core/error.h"
 
-typedef struct mx_array *mx;              /* borrowed: good until the current scope closes */
-typedef struct { struct mx_array *it; } mx_own; /* owned: good until mx_drop */
+typedef struct mx_array *mx; /* borrowed: good until the current scope closes */
+typedef struct {
+    struct mx_array *it;
+} mx_own; /* owned: good until mx_drop */
 
 enum { MX_MAX_NDIM = 64 };
 
@@ -34,8 +36,8 @@ struct mx_array {
     atomic_int refs;
     _Atomic uint8_t status;
     uint8_t dtype;
-    bool tracer;   /* depends on an argument of a transform; looked at only while tracing */
-    bool row;      /* READY: elements lie row-major without gaps */
+    bool tracer; /* depends on an argument of a transform; looked at only while tracing */
+    bool row;    /* READY: elements lie row-major without gaps */
     int ndim;
     int out;       /* which output of `node` this is */
     uint32_t mark; /* visited by the walk of this number; under the graph lock */
@@ -61,10 +63,7 @@ struct spec {
 };
 
 /* References.  mx_keep takes the new one before it lets the old one go. */
-static inline void mx_retain(mx x)
-{
-    atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed);
-}
+static inline void mx_retain(mx x) { atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed); }
 void mx_release(mx x);
 bool mx_try_retain(mx x); /* false if x is already on its way out */
 void mx_keep(mx_own *slot, mx x);

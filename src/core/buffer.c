@@ -11,8 +11,8 @@
 #include "core/stream.h"
 
 enum {
-    HEADER = 128,            /* struct buffer, padded so that data behind it is 64-byte aligned */
-    SMALL = 1024,            /* bytes of data of the largest block that shares one piece with its header */
+    HEADER = 128, /* struct buffer, padded so that data behind it is 64-byte aligned */
+    SMALL = 1024, /* bytes of data of the largest block that shares one piece with its header */
 };
 
 _Static_assert(sizeof(struct buffer) <= HEADER, "the header holds the struct");
@@ -65,7 +65,11 @@ static struct buffer *small_new(size_t bytes)
     if (!b)
         return NULL;
     *b = (struct buffer){
-        .refs = 1, .writable = true, .inside = true, .capacity = capacity, .host = (char *)b + HEADER,
+        .refs = 1,
+        .writable = true,
+        .inside = true,
+        .capacity = capacity,
+        .host = (char *)b + HEADER,
     };
     memory_count((int64_t)capacity);
     return b;

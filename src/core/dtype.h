@@ -9,20 +9,20 @@
 #endif
 
 /* X(name, suffix, C type, size in bytes, DLPack-style kind): 'b'ool 'u'nsigned 'i'nteger 'f'loat 'c'omplex */
-#define MX_DTYPES(X)                        \
-    X(bool_, b8, uint8_t, 1, 'b')           \
-    X(uint8, u8, uint8_t, 1, 'u')           \
-    X(uint16, u16, uint16_t, 2, 'u')        \
-    X(uint32, u32, uint32_t, 4, 'u')        \
-    X(uint64, u64, uint64_t, 8, 'u')        \
-    X(int8, i8, int8_t, 1, 'i')             \
-    X(int16, i16, int16_t, 2, 'i')          \
-    X(int32, i32, int32_t, 4, 'i')          \
-    X(int64, i64, int64_t, 8, 'i')          \
-    X(float16, f16, uint16_t, 2, 'f')       \
-    X(float32, f32, float, 4, 'f')          \
-    X(float64, f64, double, 8, 'f')         \
-    X(bfloat16, bf16, uint16_t, 2, 'f')     \
+#define MX_DTYPES(X)                    \
+    X(bool_, b8, uint8_t, 1, 'b')       \
+    X(uint8, u8, uint8_t, 1, 'u')       \
+    X(uint16, u16, uint16_t, 2, 'u')    \
+    X(uint32, u32, uint32_t, 4, 'u')    \
+    X(uint64, u64, uint64_t, 8, 'u')    \
+    X(int8, i8, int8_t, 1, 'i')         \
+    X(int16, i16, int16_t, 2, 'i')      \
+    X(int32, i32, int32_t, 4, 'i')      \
+    X(int64, i64, int64_t, 8, 'i')      \
+    X(float16, f16, uint16_t, 2, 'f')   \
+    X(float32, f32, float, 4, 'f')      \
+    X(float64, f64, double, 8, 'f')     \
+    X(bfloat16, bf16, uint16_t, 2, 'f') \
     X(complex64, c64, float _Complex, 8, 'c')
 
 #define X(name, suffix, type, size, kind) DT_##name,

@@ -9,15 +9,15 @@
 
 enum mx_error {
     MX_OK,
-    MX_VALUE,   /* a bad argument: shape, dtype, range of a value  */
-    MX_INDEX,   /* an index outside its axis */
-    MX_AXIS,    /* an axis outside the array: both a value and an index error */
-    MX_TYPE,    /* an argument of the wrong kind */
-    MX_MEMORY,  /* could not allocate */
-    MX_NO_FILE, /* a file, or the folder of a new one, that is not there */
-    MX_RUNTIME, /* everything else: no kernel, a failing file or device */
+    MX_VALUE,       /* a bad argument: shape, dtype, range of a value  */
+    MX_INDEX,       /* an index outside its axis */
+    MX_AXIS,        /* an axis outside the array: both a value and an index error */
+    MX_TYPE,        /* an argument of the wrong kind */
+    MX_MEMORY,      /* could not allocate */
+    MX_NO_FILE,     /* a file, or the folder of a new one, that is not there */
+    MX_RUNTIME,     /* everything else: no kernel, a failing file or device */
     MX_INTERRUPTED, /* given up because the caller asked to */
-    MX_USER,    /* a callback failed; its own error is kept by whoever owns the callback */
+    MX_USER,        /* a callback failed; its own error is kept by whoever owns the callback */
 };
 
 #define MX_PRINTF(f, a) __attribute__((format(printf, f, a)))

@@ -54,8 +54,7 @@ void *mx_grown(void *old, int n, int *cap, size_t item)
     if (n < *cap)
         return old;
     int more = *cap ? *cap * 2 : 16;
-    while (more <= n)
-        more *= 2;
+    while (more <= n) more *= 2;
     void *p = mx_test_should_fail() ? NULL : realloc(old, (size_t)more * item);
     if (!p) {
         mx_fail_memory((size_t)more * item);
@@ -101,8 +100,7 @@ struct memory host_memory = { .fresh = host_fresh, .discard = host_discard, .loc
 /* What the machine has, or the control group may use of it. */
 static size_t physical_memory(void)
 {
-    static const char *const quotas[] = { "/sys/fs/cgroup/memory.max",
-                                          "/sys/fs/cgroup/memory/memory.limit_in_bytes" };
+    static const char *const quotas[] = { "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes" };
     size_t all = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE), quota;
     for (size_t i = 0; i < sizeof quotas / sizeof *quotas; i++) {
         FILE *f = fopen(quotas[i], "re");
@@ -122,8 +120,7 @@ static struct memory *_Atomic memories = &host_memory;
 static void empty(struct memory *m)
 {
     m->spare = -1;
-    for (int i = 0; i < MEMORY_BINS; i++)
-        m->bins[i].first = -1;
+    for (int i = 0; i < MEMORY_BINS; i++) m->bins[i].first = -1;
 }
 
 void memory_open(struct memory *m)
@@ -138,14 +135,16 @@ void memory_open(struct memory *m)
 
 static void lock_all(void)
 {
-    for EACH (m)
-        pthread_mutex_lock(&m->lock);
+    for
+        EACH(m)
+    pthread_mutex_lock(&m->lock);
 }
 
 static void unlock_all(void)
 {
-    for EACH (m)
-        pthread_mutex_unlock(&m->lock);
+    for
+        EACH(m)
+    pthread_mutex_unlock(&m->lock);
 }
 
 __attribute__((constructor)) static void set_up(void)
@@ -170,8 +169,9 @@ size_t memory_set_wired_limit(size_t n) { return atomic_exchange(&wired_limit, n
 size_t memory_cached(void)
 {
     size_t n = 0;
-    for EACH (m)
-        n += atomic_load(&m->cached);
+    for
+        EACH(m)
+    n += atomic_load(&m->cached);
     return n;
 }
 
@@ -310,8 +310,7 @@ static int sweep(struct memory *m)
 {
     int gone = -1;
     for (struct memory_bin *bin = m->bins; bin < m->bins + MEMORY_BINS; bin++) {
-        for (size_t k = may_go(m, bin) ? bin->idle : 0; k > 0; k--)
-            chain(m, &gone, take_out(m, bin, -1));
+        for (size_t k = may_go(m, bin) ? bin->idle : 0; k > 0; k--) chain(m, &gone, take_out(m, bin, -1));
         bin->idle = bin->n;
     }
     m->traffic = 0;
@@ -347,8 +346,7 @@ static void trim(struct memory *m, size_t keep)
     int gone = -1;
     pthread_mutex_lock(&m->lock);
     for (struct memory_bin *bin = m->bins + MEMORY_BINS; bin-- > m->bins && atomic_load(&m->cached) > keep;)
-        while (may_go(m, bin) && atomic_load(&m->cached) > keep)
-            chain(m, &gone, take_out(m, bin, -1));
+        while (may_go(m, bin) && atomic_load(&m->cached) > keep) chain(m, &gone, take_out(m, bin, -1));
     pthread_mutex_unlock(&m->lock);
     discard_all(m, gone);
 }
@@ -393,12 +391,14 @@ taken:
 /* A turn of the program, in which each memory has had its part. */
 static void sweep_all(void)
 {
-    for EACH (m) {
-        pthread_mutex_lock(&m->lock);
-        int gone = sweep(m);
-        pthread_mutex_unlock(&m->lock);
-        discard_all(m, gone);
-    }
+    for
+        EACH(m)
+        {
+            pthread_mutex_lock(&m->lock);
+            int gone = sweep(m);
+            pthread_mutex_unlock(&m->lock);
+            discard_all(m, gone);
+        }
 }
 
 void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last)
@@ -422,14 +422,16 @@ void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last)
 size_t memory_set_cache_limit(size_t n)
 {
     size_t was = atomic_exchange(&cache_limit, n);
-    for EACH (m)
-        trim(m, n);
+    for
+        EACH(m)
+    trim(m, n);
     return was;
 }
 
 void memory_clear_cache(void)
 {
     slab_clear();
-    for EACH (m)
-        trim(m, 0);
+    for
+        EACH(m)
+    trim(m, 0);
 }

@@ -16,7 +16,12 @@ struct stream;
 enum { MEMORY_BINS = 63 * 4 }; /* four to an octave, up to the 2^63 bytes that a shape may ask for */
 
 /* Freed memory; `last` is the stream whose queued work may still use it, NULL on the host. */
-struct memory_block { void *p; size_t bytes; struct stream *last; int next; };
+struct memory_block {
+    void *p;
+    size_t bytes;
+    struct stream *last;
+    int next;
+};
 
 /* The memory of the host, or of one device. */
 struct memory {

@@ -150,8 +150,7 @@ static bool args_equal(const struct op *op, const void *a, const void *b)
 /* FNV-1a */
 static uint64_t mix(uint64_t h, const void *p, size_t n)
 {
-    for (const uint8_t *b = p; n--; b++)
-        h = (h ^ *b) * 0x100000001b3u;
+    for (const uint8_t *b = p; n--; b++) h = (h ^ *b) * 0x100000001b3u;
     return h;
 }
 
@@ -208,10 +207,10 @@ void node_args_text(const struct node *n, char *out, size_t size)
             out[size - 1] = 0;
         return;
     }
-#define PUT(...)                                                              \
-    do {                                                                      \
-        if (at < size)                                                        \
-            at += (size_t)snprintf(out + at, size - at, __VA_ARGS__);         \
+#define PUT(...)                                                      \
+    do {                                                              \
+        if (at < size)                                                \
+            at += (size_t)snprintf(out + at, size - at, __VA_ARGS__); \
     } while (0)
     for (const struct field *f = fields_of(n->op); f->kind; f++) {
         PUT("%s%s=", at ? ", " : "", f->name);
@@ -227,8 +226,7 @@ void node_args_text(const struct node *n, char *out, size_t size)
         case F_SIZES: {
             struct ints v = AT(struct ints, n->args, f);
             PUT("(");
-            for (int i = 0; i < v.n; i++)
-                PUT(i ? ", %lld" : "%lld", (long long)v.v[i]);
+            for (int i = 0; i < v.n; i++) PUT(i ? ", %lld" : "%lld", (long long)v.v[i]);
             PUT(v.n == 1 ? ",)" : ")");
             break;
         }
@@ -257,7 +255,11 @@ static struct node *node_new(const struct op *op, const void *args, int nin, con
         mx_fail_memory(bytes);
         return NULL;
     }
-    *n = (struct node){ .refs = 1, .nin = nin, .nout = nout, .op = op, .stream = scope_stream(),
+    *n = (struct node){ .refs = 1,
+                        .nin = nin,
+                        .nout = nout,
+                        .op = op,
+                        .stream = scope_stream(),
                         .born = atomic_load_explicit(&clock_now, memory_order_relaxed) };
     n->in = (mx *)(n + 1);
     n->out = n->in + nin;
@@ -278,8 +280,7 @@ void node_release(struct node *n)
     if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) != 1)
         return;
     size_t bytes = node_bytes(n->op, n->args, n->nin, n->nout);
-    for (int i = 0; i < n->nin; i++)
-        mx_release(n->in[i]);
+    for (int i = 0; i < n->nin; i++) mx_release(n->in[i]);
     args_release(n->op, n->args);
     slab_free(n, bytes);
 }
@@ -399,8 +400,7 @@ void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], in
     struct call c = { .op = op, .args = args, .nin = nin, .nout = nout, .x = x };
     bool tracer, bad = !out || any_nil(nin, x, &tracer) || mx_failed() || op->shapes(&c, out);
     if (bad)
-        for (int k = 0; k < nout; k++)
-            y[k] = MX_NIL;
+        for (int k = 0; k < nout; k++) y[k] = MX_NIL;
     else if (nout == 1)
         y[0] = mx_node(op, args, nin, x, out->ndim, out->shape, out->dtype);
     else
@@ -427,8 +427,7 @@ static void settle_sizes(const struct call *c, void *args)
             continue;
         struct ints *v = &AT(struct ints, args, f);
         int64_t *numbers = (int64_t *)(uintptr_t)v->v; /* of the copy */
-        for (int i = 0; i < v->n; i++)
-            numbers[i] = size_in(c, numbers[i]);
+        for (int i = 0; i < v->n; i++) numbers[i] = size_in(c, numbers[i]);
     }
 }
 
@@ -452,8 +451,7 @@ static void node_settled(const struct op *op, const void *args, int nin, const m
 void mx_settle_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[])
 {
     bool tracer;
-    for (int k = 0; k < nout; k++)
-        y[k] = MX_NIL;
+    for (int k = 0; k < nout; k++) y[k] = MX_NIL;
     if (any_nil(nin, x, &tracer) || mx_failed())
         return;
     if (op->settled)

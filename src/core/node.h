@@ -18,22 +18,27 @@ struct stream;
 
 /* Traits of a row. */
 enum {
-    FUSE = 1,          /* element by element: may run inside a fused chain */
-    COMMUTES = 2,      /* f(a, b) = f(b, a) */
-    GIVES_BOOL = 4,    /* the result is bool whatever the operands are */
-    GIVES_REAL = 8,    /* complex operands give float32 */
-    VIEW = 16,         /* shares the operand's buffer; run by eval, on any device */
+    FUSE = 1,       /* element by element: may run inside a fused chain */
+    COMMUTES = 2,   /* f(a, b) = f(b, a) */
+    GIVES_BOOL = 4, /* the result is bool whatever the operands are */
+    GIVES_REAL = 8, /* complex operands give float32 */
+    VIEW = 16,      /* shares the operand's buffer; run by eval, on any device */
     RANDOM = 32,
-    FORWARDS = 128,    /* VIEW of its last operands, one for each result */
-    IN_PLACE = 64,     /* the kernel may write its output over a dead operand of the same size */
-    LENDS = 256,       /* has SIZES; operands beyond `own` are there for their shapes alone */
+    FORWARDS = 128, /* VIEW of its last operands, one for each result */
+    IN_PLACE = 64,  /* the kernel may write its output over a dead operand of the same size */
+    LENDS = 256,    /* has SIZES; operands beyond `own` are there for their shapes alone */
 };
 enum { ALL_OWN = -1 };
 
 /* Arguments.  A node keeps a copy of the op's argument struct; `fields` describes it, and copying,
  * equality, hashing, printing and export all read that description. */
-struct ints { int n; const int64_t *v; };        /* deep-copied into the node */
-struct text { const char *s; };                  /* likewise, NUL-terminated */
+struct ints {
+    int n;
+    const int64_t *v;
+}; /* deep-copied into the node */
+struct text {
+    const char *s;
+}; /* likewise, NUL-terminated */
 
 /* Something an argument owns: a closure, a graph.  Reference counted through its class. */
 struct object {
@@ -45,7 +50,7 @@ void object_release(struct object *o);
 
 /* Among the numbers of a field of SIZES stands for the size of axis i of operand k: in a graph for any
  * shape, where it is whatever the operand has when the graph is called. */
-#define SIZE_OF(k, i) (-2 - ((k) * MX_MAX_NDIM + (i)))
+#define SIZE_OF(k, i) (-2 - ((k)*MX_MAX_NDIM + (i)))
 
 enum field_kind { F_END, F_BOOL, F_INT, F_ENUM, F_I64, F_F64, F_INTS, F_TEXT, F_OBJECT, F_SIZES };
 struct field {
@@ -53,14 +58,19 @@ struct field {
     uint16_t kind;
     uint16_t offset;
 };
-#define FIELD(s, m)                                                                      \
-    { #m,                                                                                \
+#define FIELD(s, m)                                                                  \
+    {                                                                                \
+#m,                                                                                \
       _Generic(((struct s *)0)->m, bool: F_BOOL, int: F_INT, unsigned: F_ENUM,           \
                int64_t: F_I64, double: F_F64, struct ints: F_INTS, struct text: F_TEXT,  \
                struct object *: F_OBJECT),                                               \
-      offsetof(struct s, m) }
+      offsetof(struct s, m) \
+    }
 
-#define SIZES(s, m) { #m, F_SIZES, offsetof(struct s, m) } /* of a struct ints */
+#define SIZES(s, m)                        \
+    {                                      \
+#m, F_SIZES, offsetof(struct s, m) \
+    } /* of a struct ints */
 
 struct op;
 
@@ -115,7 +125,7 @@ struct op {
 struct node {
     atomic_int refs;
     int nin, nout;
-    uint32_t born;      /* what node_clock said */
+    uint32_t born; /* what node_clock said */
     const struct op *op;
     struct stream *stream;
     const void *args;
@@ -126,10 +136,8 @@ struct node {
 
 /* New node with one output or several; args is copied as its fields say.  Returns borrowed arrays.
  * If any operand is MX_NIL the result is. */
-mx mx_node(const struct op *op, const void *args, int nin, const mx x[], int ndim, const int *shape,
-           enum dtype t);
-void mx_nodes(const struct op *op, const void *args, int nin, const mx x[], int nout,
-              const struct spec out[], mx y[]);
+mx mx_node(const struct op *op, const void *args, int nin, const mx x[], int ndim, const int *shape, enum dtype t);
+void mx_nodes(const struct op *op, const void *args, int nin, const mx x[], int nout, const struct spec out[], mx y[]);
 /* As mx_node, with shape and dtype from the op's own shape rule. */
 mx mx_infer(const struct op *op, const void *args, int nin, const mx x[]);
 void mx_infer_n(const struct op *op, const void *args, int nin, const mx x[], int nout, mx y[]);
@@ -143,10 +151,7 @@ void node_release(struct node *n);
 void node_forget_output(struct node *n, mx y);
 /* Output k as an owned reference: the array somebody holds, or a new one in its place. */
 mx node_output(struct node *n, int k);
-static inline void node_retain(struct node *n)
-{
-    atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
-}
+static inline void node_retain(struct node *n) { atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed); }
 /* Same op, equal arguments. */
 bool node_equivalent(const struct node *a, const struct node *b);
 uint64_t node_hash(const struct node *n);

@@ -59,10 +59,7 @@ static void futex_wait(atomic_int *word, int value)
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-static void futex_wake(atomic_int *word, int n)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
-}
+static void futex_wake(atomic_int *word, int n) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0); }
 
 static inline void pause_briefly(void)
 {
@@ -210,8 +207,7 @@ static int quota(void)
 static int processors(void)
 {
     cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                        : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     int q = quota();
     return n < 1 ? 1 : n < q ? n : q;
 }
@@ -234,8 +230,7 @@ int pool_threads(void)
     return atomic_load(&wanted);
 }
 
-void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int64_t end),
-              void *ctx)
+void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int64_t end), void *ctx)
 {
     if (n <= 0)
         return;
@@ -243,8 +238,7 @@ void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int
         grain = 1;
     int threads = pool_threads();
     int64_t grains = n / grain + (n % grain != 0);
-    if (n / 2 < grain || threads == 1 ||
-        atomic_flag_test_and_set_explicit(&owned, memory_order_acquire)) {
+    if (n / 2 < grain || threads == 1 || atomic_flag_test_and_set_explicit(&owned, memory_order_acquire)) {
         fn(ctx, 0, n);
         return;
     }

@@ -8,8 +8,7 @@
  * least two grains, and returns when all are done.  Ranges begin at multiples of grain.  The
  * calling thread works too.  A call from inside fn, or while another thread uses the pool, runs
  * serially on its caller: nobody waits for anybody. */
-void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int64_t end),
-              void *ctx);
+void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int64_t end), void *ctx);
 int pool_threads(void);
 void pool_set_threads(int n); /* also MLX_NUM_THREADS; at least 1 */
 

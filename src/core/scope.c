@@ -98,9 +98,6 @@ mx scope_lend(mx x)
     return here.lent[here.n++] = x;
 }
 
-struct stream *scope_stream(void)
-{
-    return here.stream ? here.stream : default_stream(default_device());
-}
+struct stream *scope_stream(void) { return here.stream ? here.stream : default_stream(default_device()); }
 
 size_t scope_depth(void) { return here.n; }

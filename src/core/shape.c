@@ -17,8 +17,7 @@ int axes_of(const char *op, const int *axes, int n, int ndim, int *out)
 {
     bool seen[MX_MAX_NDIM] = { 0 };
     if (!axes) {
-        for (int i = 0; i < ndim; i++)
-            out[i] = i;
+        for (int i = 0; i < ndim; i++) out[i] = i;
         return ndim;
     }
     for (int i = 0; i < n; i++) {
@@ -73,8 +72,7 @@ bool shape_is(mx x, int ndim, const int *shape)
 bool broadcast_shape(const char *op, int n, const mx x[], int *ndim, int *shape)
 {
     int most = 0;
-    for (int k = 0; k < n; k++)
-        most = x[k]->ndim > most ? x[k]->ndim : most;
+    for (int k = 0; k < n; k++) most = x[k]->ndim > most ? x[k]->ndim : most;
     for (int i = 0; i < most; i++) {
         int size = 1;
         for (int k = 0; k < n; k++) {
@@ -114,8 +112,7 @@ const char *shape_text(int ndim, const int *shape)
     char *out = ring[turn++ % 4];
     size_t n = 0, cap = sizeof ring[0];
     n += (size_t)snprintf(out, cap, "(");
-    for (int i = 0; i < ndim && n < cap - 16; i++)
-        n += (size_t)snprintf(out + n, cap - n, i ? ",%d" : "%d", shape[i]);
+    for (int i = 0; i < ndim && n < cap - 16; i++) n += (size_t)snprintf(out + n, cap - n, i ? ",%d" : "%d", shape[i]);
     snprintf(out + n, cap - n, ndim == 1 ? ",)" : ")");
     return out;
 }
@@ -127,22 +124,19 @@ int collapse(int ndim, int *shape, int n, int64_t *strides[])
         if (shape[i] == 1)
             continue;
         bool joins = m > 0;
-        for (int k = 0; k < n && joins; k++)
-            joins = strides[k][m - 1] == strides[k][i] * shape[i];
+        for (int k = 0; k < n && joins; k++) joins = strides[k][m - 1] == strides[k][i] * shape[i];
         if (joins && (int64_t)shape[m - 1] * shape[i] <= INT32_MAX) {
             shape[m - 1] *= shape[i];
             m--;
         } else {
             shape[m] = shape[i];
         }
-        for (int k = 0; k < n; k++)
-            strides[k][m] = strides[k][i];
+        for (int k = 0; k < n; k++) strides[k][m] = strides[k][i];
         m++;
     }
     if (m == 0) {
         shape[0] = 1;
-        for (int k = 0; k < n; k++)
-            strides[k][0] = 1;
+        for (int k = 0; k < n; k++) strides[k][0] = 1;
         m = 1;
     }
     return m;

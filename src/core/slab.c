@@ -22,8 +22,13 @@
 
 enum { STEP = 64, BINS = SLAB_MAX / STEP, DEPTH = 4096 };
 
-struct spare { struct spare *next; };
-struct bin { struct spare *first; int n; };
+struct spare {
+    struct spare *next;
+};
+struct bin {
+    struct spare *first;
+    int n;
+};
 
 static _Thread_local struct bin bins[BINS];
 static _Thread_local enum { UNUSED, OPEN, CLOSED } state;

@@ -86,7 +86,10 @@ static struct stream *_Atomic newest;
 static struct stream *_Atomic first_stream[2][MAX_DEVICES]; /* each device's default */
 /* A thread's own choice, good for one generation of streams. */
 static _Atomic unsigned generation = 1;
-static _Thread_local struct { struct stream *s; unsigned generation; } chosen[2][MAX_DEVICES];
+static _Thread_local struct {
+    struct stream *s;
+    unsigned generation;
+} chosen[2][MAX_DEVICES];
 
 struct stream *stream_new(struct device d)
 {
@@ -151,8 +154,7 @@ int streams_synchronize_all(void)
 
 void streams_clear(void)
 {
-    for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older)
-        s->on->rest(s);
+    for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older) s->on->rest(s);
     buffer_run_releases();
     atomic_fetch_add(&generation, 1);
 }
@@ -239,8 +241,7 @@ void event_wait(struct event *e)
     if (spin(e))
         return;
     pthread_mutex_lock(&event_lock);
-    while (!atomic_load_explicit(&e->done, memory_order_acquire))
-        pthread_cond_wait(&event_cond, &event_lock);
+    while (!atomic_load_explicit(&e->done, memory_order_acquire)) pthread_cond_wait(&event_cond, &event_lock);
     pthread_mutex_unlock(&event_lock);
 }
 

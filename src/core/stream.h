@@ -45,7 +45,7 @@ struct device_class {
     /* The rest is of devices with memory of their own; alloc is NULL for one that computes in the host's.
      * Work on such a device is queued, on a stream in order, and done later.  A mark is a point on a stream:
      * what was queued before mark() was asked is done when its mark has passed. */
-    void *(*alloc)(struct stream *s, size_t bytes);       /* for work on s; NULL after mx_fail */
+    void *(*alloc)(struct stream *s, size_t bytes);        /* for work on s; NULL after mx_fail */
     void (*free)(struct stream *s, void *p, size_t bytes); /* not used before what is queued on s now is done */
     uint64_t (*mark)(struct stream *s);
     /* Work queued on s from now on comes after that mark of another stream of this class. */
@@ -64,7 +64,7 @@ struct event {
     atomic_int refs;
     atomic_int done;
     atomic_bool given_up; /* whoever waited for it was interrupted: what runs for long ends early */
-    enum mx_error error; /* MX_OK, or why what it stands for failed; read after done */
+    enum mx_error error;  /* MX_OK, or why what it stands for failed; read after done */
     char *message;
     unsigned process; /* counts forks: in a child, nobody is left to set the events of its parent */
     struct stream *stream;
@@ -93,8 +93,8 @@ struct event *event_new(struct stream *s);
 void event_retain(struct event *e);
 void event_release(struct event *e);
 void event_set(struct event *e, enum mx_error kind, const char *message);
-void event_wait(struct event *e); /* returns when it is set, whatever the outcome */
-struct timespec time_after(int ms); /* from now, for pthread_cond_timedwait */
+void event_wait(struct event *e);             /* returns when it is set, whatever the outcome */
+struct timespec time_after(int ms);           /* from now, for pthread_cond_timedwait */
 bool event_wait_for(struct event *e, int ms); /* no longer than that; whether it is set */
 
 #endif

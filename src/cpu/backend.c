@@ -33,8 +33,14 @@ static bool cpu_supports(const struct node *n)
 static int cpu_run(struct stream *s, struct entry *e)
 {
     const struct node *n = e->node;
-    struct run r = { .stream = s, .node = n, .args = n->args, .nin = n->nin, .nout = n->nout, .x = n->in,
-                     .y = entry_out(e), .keep = e->keep };
+    struct run r = { .stream = s,
+                     .node = n,
+                     .args = n->args,
+                     .nin = n->nin,
+                     .nout = n->nout,
+                     .x = n->in,
+                     .y = entry_out(e),
+                     .keep = e->keep };
     return plugin_of(n->op) ? run_plugin(&r, s, DEVICE_CPU) : runners[n->op->id](&r);
 }
 
@@ -125,8 +131,14 @@ static void cpu_info(int device, void (*add)(void *, const char *, const char *,
 static int cpu_submit(struct stream *s, struct batch *b) { return queue_submit(s, b, b->now); }
 
 const struct backend cpu_backend = {
-    .devices = { .name = "cpu", .type = DEVICE_CPU, .count = cpu_count, .open = queue_open, .rest = queue_rest,
-                 .forked = queue_forked, .synchronize = queue_synchronize, .info = cpu_info },
+    .devices = { .name = "cpu",
+                 .type = DEVICE_CPU,
+                 .count = cpu_count,
+                 .open = queue_open,
+                 .rest = queue_rest,
+                 .forked = queue_forked,
+                 .synchronize = queue_synchronize,
+                 .info = cpu_info },
     .submit = cpu_submit,
     .run_now = queue_run_now,
     .supports = cpu_supports,

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "cpu/run.h"
-#include "transform/body.h"
 #include "run/eval.h"
 #include "run/steps.h"
+#include "transform/body.h"
 
 /* Nobody will look at result k. */
 static bool unwanted(const struct run *r, int k)
@@ -50,8 +50,7 @@ static int scan_steps(const struct run *r, struct steps *s, int n_out, int lengt
         int t = a->reverse ? length - 1 - i : i;
         if (mx_interrupted(&next))
             return 1;
-        for (int j = nc; j < nc + a->n_xs; j++)
-            steps_put_slice(s, j, r->x[j], t);
+        for (int j = nc; j < nc + a->n_xs; j++) steps_put_slice(s, j, r->x[j], t);
         for (int k = n_out; k < r->nout; k++)
             if (r->y[k]->buf)
                 put_row(r->y[k], t, s->v[k - n_out]);
@@ -82,8 +81,7 @@ int run_scan_loop(const struct run *r)
         if (!unwanted(r, k))
             failed = out_new(r, k);
     failed = failed || scan_steps(r, &s, n_out, length);
-    for (int k = 0; k < nc && !failed; k++)
-        steps_share(r->y[k], s.v[k]);
+    for (int k = 0; k < nc && !failed; k++) steps_share(r->y[k], s.v[k]);
     for (int k = nc; k < r->nout && failed; k++)
         if (r->y[k]->buf) {
             buffer_release(r->y[k]->buf);
@@ -111,17 +109,14 @@ int run_while_loop(const struct run *r)
         body_dims(n_test, r->x, 0, 0, in);
         failed = steps_open(&test, "while_loop", r->stream, (struct graph *)a->test, in, n);
     }
-    for (int i = n; i < n_test && !failed; i++)
-        steps_put(&test, i, r->x[i]);
-    for (int i = 0; i < n && !failed; i++)
-        reads[i] = steps_reads(&test, i);
+    for (int i = n; i < n_test && !failed; i++) steps_put(&test, i, r->x[i]);
+    for (int i = 0; i < n && !failed; i++) reads[i] = steps_reads(&test, i);
     if (!failed) {
         body_operands(r->x, n, n_test, r->nin, x);
         body_dims(n_body, x, 0, 0, in);
         failed = steps_open(&body, "while_loop", r->stream, (struct graph *)a->body, in, n);
     }
-    for (int i = 0; i < n_body && !failed; i++)
-        steps_put(&body, i, x[i]);
+    for (int i = 0; i < n_body && !failed; i++) steps_put(&body, i, x[i]);
     int64_t next = 0;
     for (int64_t step = 0; !failed; step++) {
         if ((failed = mx_interrupted(&next)))
@@ -141,8 +136,7 @@ int run_while_loop(const struct run *r)
         if (!(failed = steps_run(&body) && failed_in("while_loop", step)))
             steps_feed(&body, n);
     }
-    for (int k = 0; k < n && !failed; k++)
-        steps_share(r->y[k], body.v[k]);
+    for (int k = 0; k < n && !failed; k++) steps_share(r->y[k], body.v[k]);
     steps_close(&test);
     steps_close(&body);
     free(reads);
@@ -168,11 +162,9 @@ int run_cond(const struct run *r)
         body_dims(g->n_in, x, 0, 0, in);
         failed = steps_open(&s, "cond", r->stream, g, in, 0);
     }
-    for (int i = 0; i < g->n_in && !failed; i++)
-        steps_put(&s, i, x[i]);
+    for (int i = 0; i < g->n_in && !failed; i++) steps_put(&s, i, x[i]);
     failed = failed || steps_run(&s);
-    for (int k = 0; k < r->nout && !failed; k++)
-        steps_share(r->y[k], steps_result(&s, k));
+    for (int k = 0; k < r->nout && !failed; k++) steps_share(r->y[k], steps_result(&s, k));
     steps_close(&s);
     free(x);
     free(in);

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/pool.h"
 #include "core/scope.h"
 #include "cpu/crew.h"
-#include "core/pool.h"
 #include "cpu/product.h"
 
 enum {
@@ -48,15 +48,14 @@ static void pack_weights(void *ctx, int64_t begin, int64_t end)
         int64_t channel = i % f->each * nr, first = i / f->each * p->out + channel;
         char *to = f->weights + (size_t)(i * p->depth * nr) * p->size;
         for (int64_t t = 0; t < taps; t += some, to += (size_t)(some * n * nr) * p->size)
-            p->g->pack(to, 0, nr,
-                       p->w.p + (first * p->w.s[0] + conv_tap(p, t)) * (int64_t)p->size,
-                       p->w.s[0], p->w.s[4], smaller(nr, p->out - channel), some * n);
+            p->g->pack(to, 0, nr, p->w.p + (first * p->w.s[0] + conv_tap(p, t)) * (int64_t)p->size, p->w.s[0],
+                       p->w.s[4], smaller(nr, p->out - channel), some * n);
     }
 }
 
 /* One panel of output channels, over one stretch of the taps, of every pixel of a strip. */
-static void multiply(const struct forward *f, const struct strip *s, int64_t panel, int64_t from,
-                     int64_t to, const char *weights, char *sums)
+static void multiply(const struct forward *f, const struct strip *s, int64_t panel, int64_t from, int64_t to,
+                     const char *weights, char *sums)
 {
     const struct plain *p = f->p;
     const struct gemm_kernel *g = p->g;
@@ -72,11 +71,9 @@ static void multiply(const struct forward *f, const struct strip *s, int64_t pan
             const char *x = at.x + (i * pitch + group * p->in) * (int64_t)p->size;
             char *y = p->y.p + (at.y + i * ldy + first) * (int64_t)p->item;
             char *c = f->convert ? sums + (at.number + i) * g->nr * (int64_t)p->size : y;
-            g->pixels(c, f->convert ? g->nr : ldy, x, pitch, f->runs + from, to - from, weights, m,
-                      n, from > 0);
+            g->pixels(c, f->convert ? g->nr : ldy, x, pitch, f->runs + from, to - from, weights, m, n, from > 0);
             for (int64_t k = 0; f->convert && last && k < m; k++)
-                cpu->cast[p->ct][p->t](y + k * ldy * (int64_t)p->item,
-                                       c + k * g->nr * (int64_t)p->size, (size_t)n);
+                cpu->cast[p->ct][p->t](y + k * ldy * (int64_t)p->item, c + k * g->nr * (int64_t)p->size, (size_t)n);
         }
     }
 }
@@ -88,12 +85,10 @@ static void one_piece(void *ctx, int64_t i, char *space)
     struct strip s = conv_strip(p, i / f->parts, space);
     int64_t part = i % f->parts;
     char *sums = space + p->strip_bytes;
-    for (int64_t panel = part * f->panels / f->parts; panel < (part + 1) * f->panels / f->parts;
-         panel++) {
+    for (int64_t panel = part * f->panels / f->parts; panel < (part + 1) * f->panels / f->parts; panel++) {
         const char *w = f->weights + (size_t)(panel * p->depth * p->g->nr) * p->size;
         for (int64_t from = 0, to, depth; from < f->n_runs; from = to) {
-            for (to = from, depth = 0;
-                 to < f->n_runs && (to == from || depth + f->runs[to].n <= STRETCH); to++)
+            for (to = from, depth = 0; to < f->n_runs && (to == from || depth + f->runs[to].n <= STRETCH); to++)
                 depth += f->runs[to].n;
             multiply(f, &s, panel, from, to, w, sums);
             w += (size_t)(depth * p->g->nr) * p->size;
@@ -107,8 +102,7 @@ static void cut_runs(struct forward *f)
     const struct plain *p = f->p;
     for (int64_t i = 0; i < p->n_runs; i++)
         for (int64_t from = 0; from < p->runs[i].n; from += PIECE)
-            f->runs[f->n_runs++] = (struct gemm_run){ p->runs[i].at + from,
-                                                      smaller(PIECE, p->runs[i].n - from) };
+            f->runs[f->n_runs++] = (struct gemm_run){ p->runs[i].at + from, smaller(PIECE, p->runs[i].n - from) };
 }
 
 static int shared_weights(struct plain *p)
@@ -119,9 +113,7 @@ static int shared_weights(struct plain *p)
         return 1;
     f.each = ceil_div(p->out, p->g->nr);
     f.panels = f.each * p->groups;
-    f.parts = p->strips < 4 * threads && threads > 1
-                  ? smaller(f.panels, ceil_div(4 * threads, p->strips))
-                  : 1;
+    f.parts = p->strips < 4 * threads && threads > 1 ? smaller(f.panels, ceil_div(4 * threads, p->strips)) : 1;
     int64_t pieces = p->n_runs * ceil_div(p->runs[0].n, PIECE);
     int64_t pixels = p->some * p->axis[0].out * p->axis[1].out * p->axis[2].out;
     if (p->some == 1)
@@ -131,8 +123,7 @@ static int shared_weights(struct plain *p)
     size_t sums = f.convert ? to_lines(pixels * p->g->nr * (int64_t)p->size) : 0;
     int64_t n = p->strips * f.parts;
     threads = (int)smaller(threads, n);
-    struct buffer *b =
-        buffer_new(list + weights + (size_t)threads * (p->strip_bytes + sums));
+    struct buffer *b = buffer_new(list + weights + (size_t)threads * (p->strip_bytes + sums));
     if (!b)
         return 1;
     f.runs = b->host;
@@ -166,11 +157,10 @@ static void own_strip(void *ctx, int64_t i, char *space)
         for (int64_t k = 0; k < s.count[2]; k += TILE) {
             int64_t m = smaller(TILE, s.count[2] - k);
             char *y = p->y.p + (at.y + k * ldy) * (int64_t)p->item, *c = convert ? sums : y;
-            p->g->channels(c, convert ? n : ldy, at.x + k * pitch * (int64_t)p->size, pitch,
-                           p->runs, p->n_runs, o->weights, n, m, n);
+            p->g->channels(c, convert ? n : ldy, at.x + k * pitch * (int64_t)p->size, pitch, p->runs, p->n_runs,
+                           o->weights, n, m, n);
             for (int64_t q = 0; convert && q < m; q++)
-                cpu->cast[p->ct][p->t](y + q * ldy * (int64_t)p->item,
-                                       sums + q * n * (int64_t)p->size, (size_t)n);
+                cpu->cast[p->ct][p->t](y + q * ldy * (int64_t)p->item, sums + q * n * (int64_t)p->size, (size_t)n);
         }
     }
 }
@@ -191,8 +181,7 @@ static int own_weights(struct plain *p)
     o.weights = b->host;
     for (int64_t t = 0; t < taps; t++)
         cpu->move[log2_of(p->size)](o.weights + t * p->channels * (int64_t)p->size, 1,
-                                    p->w.p + conv_tap(p, t) * (int64_t)p->size, p->w.s[0],
-                                    (size_t)p->channels);
+                                    p->w.p + conv_tap(p, t) * (int64_t)p->size, p->w.s[0], (size_t)p->channels);
     crew_for(p->strips, threads, (char *)b->host + weights, each, own_strip, &o);
     buffer_release(b);
     return 0;
@@ -221,10 +210,14 @@ static int as_product(mx x, mx w, mx y)
     mx_own hold = { NULL };
     x = row_major(x, &hold);
     int n = w->ndim;
-    struct product q = { .t = (enum dtype)x->dtype, .m = y->size / dim(y, -1), .n = dim(y, -1),
-                         .k = dim(x, -1), .a = { host(x), dim(x, -1), 1 },
+    struct product q = { .t = (enum dtype)x->dtype,
+                         .m = y->size / dim(y, -1),
+                         .n = dim(y, -1),
+                         .k = dim(x, -1),
+                         .a = { host(x), dim(x, -1), 1 },
                          .b = { host(w), w->strides[n - 1], w->strides[0] },
-                         .y = host(y), .alpha = 1 };
+                         .y = host(y),
+                         .alpha = 1 };
     int status = is_nil(x) || product_run(&q);
     mx_drop(&hold);
     return status;

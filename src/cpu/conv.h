@@ -40,13 +40,13 @@ struct plain {
     bool joined;            /* taps along the last axis are */
 
     /* Strips */
-    int split;           /* the axis they are cut along */
-    int64_t wide;        /* positions of a strip along it */
-    int64_t some;        /* images of a strip, of which more than one are whole */
+    int split;    /* the axis they are cut along */
+    int64_t wide; /* positions of a strip along it */
+    int64_t some; /* images of a strip, of which more than one are whole */
     int64_t strips;
-    bool direct;         /* the input is read where it lies */
-    int64_t s[4];        /* strides of what strips see */
-    size_t strip_bytes;  /* 0 if direct */
+    bool direct;        /* the input is read where it lies */
+    int64_t s[4];       /* strides of what strips see */
+    size_t strip_bytes; /* 0 if direct */
 };
 
 /* What a strip covers, and where its part of the input lies. */
@@ -58,8 +58,8 @@ struct strip {
 /* Calls fn, unless it is NULL, for every plain part; x and w have the layout of the node, y is the result of a
  * convolution (in both directions).  In conv_weight w is what is computed.  Sets *missed where
  * there are positions without taps, or taps without positions. */
-int conv_parts(const struct conv_args *a, mx x, mx w, mx y, int (*fn)(struct plain *p, void *ctx),
-               void *ctx, bool *missed);
+int conv_parts(const struct conv_args *a, mx x, mx w, mx y, int (*fn)(struct plain *p, void *ctx), void *ctx,
+               bool *missed);
 /* How many threads it is worth. */
 int conv_threads(const struct plain *p);
 /* Chooses strips with at most so many bytes of the input, and at least `strips` of them if there

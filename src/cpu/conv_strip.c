@@ -79,11 +79,10 @@ static enum gemm_type computed_in(enum dtype t, enum dtype *ct)
     return t == DT_float64 ? GEMM_f64 : GEMM_f32;
 }
 
-int conv_parts(const struct conv_args *args, mx x, mx w, mx y,
-               int (*fn)(struct plain *p, void *ctx), void *ctx, bool *missed)
+int conv_parts(const struct conv_args *args, mx x, mx w, mx y, int (*fn)(struct plain *p, void *ctx), void *ctx,
+               bool *missed)
 {
-    struct plain p = { .t = (enum dtype)x->dtype, .images = dim(x, 0), .channels = dim(x, -1),
-                       .groups = args->groups };
+    struct plain p = { .t = (enum dtype)x->dtype, .images = dim(x, 0), .channels = dim(x, -1), .groups = args->groups };
     p.g = &cpu->gemm->type[computed_in(p.t, &p.ct)];
     p.item = dtype_size(p.t);
     p.size = dtype_size(p.ct);
@@ -99,10 +98,14 @@ int conv_parts(const struct conv_args *args, mx x, mx w, mx y,
         int k = i - (3 - n);
         whole[i] = (struct whole){ 1, 1, 1, 1, 0, 1, 1, 1 };
         if (k >= 0)
-            whole[i] = (struct whole){ dim(x, 1 + k),         dim(y, 1 + k),
-                                       dim(w, 1 + k),         args->stride.v[k],
-                                       args->low.v[k],        args->dilation.v[k],
-                                       args->input_dilation.v[k], 1 };
+            whole[i] = (struct whole){ dim(x, 1 + k),
+                                       dim(y, 1 + k),
+                                       dim(w, 1 + k),
+                                       args->stride.v[k],
+                                       args->low.v[k],
+                                       args->dilation.v[k],
+                                       args->input_dilation.v[k],
+                                       1 };
         struct whole *a = &whole[i];
         a->period = a->spread / gcd(a->stride, a->spread);
         phases *= smaller(a->period, a->out);
@@ -251,8 +254,8 @@ struct strip conv_strip(const struct plain *p, int64_t i, char *space)
                 }
                 memset(space, 0, (size_t)(begin * pixel));
                 copy_pixels(p, space + begin * pixel,
-                            x + (n * p->x.s[0] + d * p->x.s[1] + h * p->x.s[2] +
-                                 (at[2] + begin) * p->x.s[3]) * (int64_t)p->item,
+                            x + (n * p->x.s[0] + d * p->x.s[1] + h * p->x.s[2] + (at[2] + begin) * p->x.s[3]) *
+                                    (int64_t)p->item,
                             end - begin);
                 memset(space + end * pixel, 0, (size_t)((row - end) * pixel));
             }
@@ -273,8 +276,7 @@ struct pixels conv_row(const struct plain *p, const struct strip *s, int64_t r)
     int64_t j = r % s->count[1], i = r / s->count[1] % s->count[0];
     int64_t n = r / s->count[1] / s->count[0];
     return (struct pixels){
-        s->p + (n * p->s[0] + i * a[0].stride * p->s[1] + j * a[1].stride * p->s[2]) *
-                   (int64_t)p->size,
+        s->p + (n * p->s[0] + i * a[0].stride * p->s[1] + j * a[1].stride * p->s[2]) * (int64_t)p->size,
         (s->image + n) * p->y.s[0] + (a[0].first + (s->begin[0] + i) * a[0].step) * p->y.s[1] +
             (a[1].first + (s->begin[1] + j) * a[1].step) * p->y.s[2] +
             (a[2].first + s->begin[2] * a[2].step) * p->y.s[3],

@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/pool.h"
 #include "cpu/conv.h"
 #include "cpu/crew.h"
-#include "core/pool.h"
 
 enum {
     STRIP = 192 << 10,
-    DEPTH = 256,    /* pixels of one product */
-    TILE_M = 192,   /* output channels of one, */
-    TILE_N = 512,   /* and columns: input channels of taps */
+    DEPTH = 256,  /* pixels of one product */
+    TILE_M = 192, /* output channels of one, */
+    TILE_N = 512, /* and columns: input channels of taps */
     BLOCKS = 32,
     ROOM = 64 << 20, /* bytes for the sums of all blocks */
 };
@@ -22,7 +22,7 @@ enum {
 struct backward {
     const struct plain *p;
     mx w;
-    bool own; /* weights of each channel's own: sums are taps by channels, else channels by taps */
+    bool own;                    /* weights of each channel's own: sums are taps by channels, else channels by taps */
     int64_t blocks, parts, rows; /* parts of `rows` output channels */
     int64_t tile_n;
     char *sums;
@@ -39,21 +39,20 @@ struct stretch {
     } v[DEPTH];
 };
 
-static char *pack_rows(const struct backward *f, char *to, int width, const struct stretch *s,
-                       bool of_x, int64_t offset, int64_t n)
+static char *pack_rows(const struct backward *f, char *to, int width, const struct stretch *s, bool of_x,
+                       int64_t offset, int64_t n)
 {
     const struct plain *p = f->p;
     int64_t step = of_x ? p->axis[2].stride * p->s[3] : p->axis[2].step * p->y.s[3], k = 0;
     for (int i = 0; i < s->n; k += s->v[i++].n)
         p->g->pack(to + (size_t)(k * width) * p->size, s->depth * width, width,
-                   (of_x ? s->v[i].x : s->v[i].y) + offset * (int64_t)p->size, 1, step, n,
-                   s->v[i].n);
+                   (of_x ? s->v[i].x : s->v[i].y) + offset * (int64_t)p->size, 1, step, n, s->v[i].n);
     return to;
 }
 
 /* Adds what a stretch gives to output channels `begin` to `end` of a group. */
-static void add_stretch(const struct backward *f, const struct stretch *s, int64_t group,
-                        int64_t begin, int64_t end, char *sums, char *space)
+static void add_stretch(const struct backward *f, const struct stretch *s, int64_t group, int64_t begin, int64_t end,
+                        char *sums, char *space)
 {
     const struct plain *p = f->p;
     const struct gemm_kernel *g = p->g;
@@ -65,15 +64,13 @@ static void add_stretch(const struct backward *f, const struct stretch *s, int64
             for (int64_t j = 0; j < p->runs[r].n; j += f->tile_n) {
                 int64_t n = smaller(p->runs[r].n - j, f->tile_n);
                 pack_rows(f, b, g->nr, s, true, p->runs[r].at + group * p->in + j, n);
-                g->tile(sums + (size_t)((group * p->out + i) * p->depth + column + j) * p->size,
-                        p->depth, space, s->depth * g->mr, b, s->depth * g->nr, m, n, s->depth,
-                        true);
+                g->tile(sums + (size_t)((group * p->out + i) * p->depth + column + j) * p->size, p->depth, space,
+                        s->depth * g->mr, b, s->depth * g->nr, m, n, s->depth, true);
             }
     }
 }
 
-static void shared_strip(const struct backward *f, const struct strip *s, int64_t part, char *sums,
-                         char *space)
+static void shared_strip(const struct backward *f, const struct strip *s, int64_t part, char *sums, char *space)
 {
     const struct plain *p = f->p;
     int64_t rows = s->images * s->count[0] * s->count[1], size = (int64_t)p->size;
@@ -90,8 +87,7 @@ static void shared_strip(const struct backward *f, const struct strip *s, int64_
             if (q.depth < DEPTH && (r + 1 < rows || i + n < s->count[2]))
                 continue;
             for (int64_t g = 0; g < p->groups; g++)
-                add_stretch(f, &q, g, part * f->rows, smaller((part + 1) * f->rows, p->out), sums,
-                            space);
+                add_stretch(f, &q, g, part * f->rows, smaller((part + 1) * f->rows, p->out), sums, space);
             q.n = 0;
             q.depth = 0;
         }
@@ -105,8 +101,8 @@ static void own_strip(const struct backward *f, const struct strip *s, char *sum
     for (int64_t r = 0; r < rows; r++) {
         struct pixels at = conv_row(p, s, r);
         p->g->channels_weight(p->y.p + at.y * (int64_t)p->size, p->axis[2].step * p->y.s[3], at.x,
-                              p->axis[2].stride * p->s[3], p->runs, p->n_runs, sums, p->channels,
-                              s->count[2], p->channels);
+                              p->axis[2].stride * p->s[3], p->runs, p->n_runs, sums, p->channels, s->count[2],
+                              p->channels);
     }
 }
 
@@ -132,13 +128,11 @@ static void finish(void *ctx, int64_t begin, int64_t end)
     const struct plain *p = f->p;
     int64_t taps = p->depth / p->in, size = (int64_t)p->size;
     char *sums = f->sums + begin * p->depth * size;
-    for (int64_t b = 1; b < f->blocks; b++)
-        p->g->add(sums, sums + b * f->whole * size, (end - begin) * p->depth);
+    for (int64_t b = 1; b < f->blocks; b++) p->g->add(sums, sums + b * f->whole * size, (end - begin) * p->depth);
     for (int64_t o = begin; o < end; o++)
         for (int64_t t = 0; t < taps; t++, sums += p->in * size)
             cpu->cast[p->ct][f->w->dtype](
-                (char *)host(f->w) + (o * p->w.s[0] + conv_tap(p, t)) * (int64_t)itemsize(f->w),
-                sums, (size_t)p->in);
+                (char *)host(f->w) + (o * p->w.s[0] + conv_tap(p, t)) * (int64_t)itemsize(f->w), sums, (size_t)p->in);
 }
 
 static void finish_own(const struct backward *f)
@@ -148,9 +142,9 @@ static void finish_own(const struct backward *f)
     for (int64_t b = 1; b < f->blocks; b++) p->g->add(f->sums, f->sums + b * f->whole * size, f->whole);
     for (int64_t c = 0; c < p->channels; c++)
         for (int64_t t = 0; t < taps; t++)
-            cpu->cast[p->ct][f->w->dtype](
-                (char *)host(f->w) + (c * p->w.s[0] + conv_tap(p, t)) * (int64_t)itemsize(f->w),
-                f->sums + (t * p->channels + c) * size, 1);
+            cpu->cast[p->ct][f->w->dtype]((char *)host(f->w) +
+                                              (c * p->w.s[0] + conv_tap(p, t)) * (int64_t)itemsize(f->w),
+                                          f->sums + (t * p->channels + c) * size, 1);
 }
 
 static int run_part(struct plain *p, void *ctx)
@@ -166,8 +160,8 @@ static int run_part(struct plain *p, void *ctx)
     f.tile_n = ceil_div(TILE_N, nr) * nr;
     int64_t n = f.blocks * f.parts;
     int threads = (int)smaller(n, conv_threads(p));
-    size_t panels = to_lines((TILE_M + mr) * DEPTH * (int64_t)p->size) +
-                    to_lines((f.tile_n + nr) * DEPTH * (int64_t)p->size);
+    size_t panels =
+        to_lines((TILE_M + mr) * DEPTH * (int64_t)p->size) + to_lines((f.tile_n + nr) * DEPTH * (int64_t)p->size);
     size_t each = p->strip_bytes + (f.own ? 0 : panels);
     size_t sums = to_lines(f.blocks * f.whole * (int64_t)p->size);
     struct buffer *b = buffer_new(sums + (size_t)threads * each);

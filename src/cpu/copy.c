@@ -40,10 +40,7 @@ mx row_major(mx x, mx_own *hold)
 /* ---- operations that come to a copy */
 
 /* Views whose operand's strides did not allow one: the same elements in the same order. */
-static int copied(const struct run *r)
-{
-    return out_new(r, 0) || copy_to_row_major(host(r->y[0]), r->x[0]);
-}
+static int copied(const struct run *r) { return out_new(r, 0) || copy_to_row_major(host(r->y[0]), r->x[0]); }
 
 int run_stop_gradient(const struct run *r) { return copied(r); }
 int run_copy(const struct run *r) { return copied(r); }

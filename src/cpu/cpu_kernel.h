@@ -12,12 +12,12 @@
 #include "ops/custom_kernel.h"
 
 /* What a compiled kernel is called with.  The fields are a text as well, the one that it is compiled with. */
-#define KERNEL_CALL_FIELDS                                                           \
-    const void *const *in;            /* first element of each input */              \
-    void *const *out;                                                                \
-    const int *const *shape;          /* of each input, as are strides and ndim */   \
-    const int64_t *const *strides;                                                   \
-    const int *ndim;                                                                 \
+#define KERNEL_CALL_FIELDS                                                \
+    const void *const *in; /* first element of each input */              \
+    void *const *out;                                                     \
+    const int *const *shape; /* of each input, as are strides and ndim */ \
+    const int64_t *const *strides;                                        \
+    const int *ndim;                                                      \
     uint32_t grid[3], group[3];
 struct kernel_call {
     KERNEL_CALL_FIELDS

@@ -22,8 +22,8 @@ static void take_turns(void *ctx, int64_t begin, int64_t end)
             c->fn(c->ctx, i, c->space + (size_t)w * c->bytes);
 }
 
-void crew_for(int64_t n, int threads, char *space, size_t bytes,
-              void (*fn)(void *ctx, int64_t i, char *space), void *ctx)
+void crew_for(int64_t n, int threads, char *space, size_t bytes, void (*fn)(void *ctx, int64_t i, char *space),
+              void *ctx)
 {
     struct crew c = { .n = n, .bytes = bytes, .space = space, .fn = fn, .ctx = ctx };
     pool_for(threads, 1, take_turns, &c);

@@ -51,10 +51,20 @@ int run_gated_delta(const struct run *r)
     if (!failed && r->y[1]->size == 0) {
         memset(host(r->y[0]), 0, (size_t)nbytes(r->y[0]));
     } else if (!failed) {
-        struct delta_job j = { .t = r->y[1]->dtype, .q = host(x[0]), .k = host(x[1]), .v = host(x[2]),
-                               .gamma = host(x[3]), .beta = host(x[4]), .state = host(x[5]),
-                               .mask = x[6] ? host(x[6]) : NULL, .y = host(r->y[0]), .last = host(r->y[1]),
-                               .steps = dim(x[2], 1), .heads = dim(x[2], 2), .kv = dim(x[1], 2), .d = dim(x[1], 3),
+        struct delta_job j = { .t = r->y[1]->dtype,
+                               .q = host(x[0]),
+                               .k = host(x[1]),
+                               .v = host(x[2]),
+                               .gamma = host(x[3]),
+                               .beta = host(x[4]),
+                               .state = host(x[5]),
+                               .mask = x[6] ? host(x[6]) : NULL,
+                               .y = host(r->y[0]),
+                               .last = host(r->y[1]),
+                               .steps = dim(x[2], 1),
+                               .heads = dim(x[2], 2),
+                               .kv = dim(x[1], 2),
+                               .d = dim(x[1], 3),
                                .e = dim(x[2], 3) };
         int64_t count = dim(x[2], 0) * j.heads;
         j.space = mx_malloc((size_t)(count * (j.d + 1) * j.e) * dtype_size(j.t));

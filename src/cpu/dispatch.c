@@ -32,9 +32,8 @@ static bool has_f16c_lzcnt_movbe(void)
  * registers.  All that x86-64-v3 and v4 add is asked for, as a hypervisor may hide any of it. */
 static bool has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-           has_f16c_lzcnt_movbe();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && has_f16c_lzcnt_movbe();
 }
 static bool has_avx512(void)
 {
@@ -85,8 +84,7 @@ __attribute__((constructor)) static void choose(void)
         if (l)
             most = l;
         else
-            fprintf(stderr, "[MLX_CPU] expected base, avx2 or avx512, got %s; it is ignored\n",
-                    asked);
+            fprintf(stderr, "[MLX_CPU] expected base, avx2 or avx512, got %s; it is ignored\n", asked);
     }
     while (!most->usable()) most--;
     cpu = most->kernels;

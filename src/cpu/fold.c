@@ -6,18 +6,18 @@
 
 #include <stdlib.h>
 
+#include "core/pool.h"
 #include "core/shape.h"
 #include "cpu/kernels.h"
-#include "core/pool.h"
 #include "shared/scalar.h"
 
 #define TEMPLATE static inline __attribute__((always_inline))
 
 /* Arithmetic that scalar.h does not have: of the half types, and what stays of two values. */
-#define HALF(op, suffix)                                                                      \
-    FN uint16_t op##_##suffix(uint16_t a, uint16_t b)                                         \
-    {                                                                                         \
-        return suffix##_from_f32(op##_f32(f32_from_##suffix(a), f32_from_##suffix(b)));       \
+#define HALF(op, suffix)                                                                \
+    FN uint16_t op##_##suffix(uint16_t a, uint16_t b)                                   \
+    {                                                                                   \
+        return suffix##_from_f32(op##_f32(f32_from_##suffix(a), f32_from_##suffix(b))); \
     }
 #define HALVES(op) HALF(op, f16) HALF(op, bf16)
 HALVES(add)
@@ -25,7 +25,8 @@ HALVES(multiply)
 HALVES(maximum)
 HALVES(minimum)
 
-#define LATEST(suffix, type) FN type latest_##suffix(type a, type b) { return (void)a, b; }
+#define LATEST(suffix, type) \
+    FN type latest_##suffix(type a, type b) { return (void)a, b; }
 LATEST(b8, uint8_t)
 LATEST(u8, uint8_t)
 LATEST(u16, uint16_t)
@@ -99,10 +100,13 @@ LATEST(c64, complex64)
 
 struct folder folder_of(enum scatter_fold f, enum dtype t)
 {
-#define FOLD(op, suffix) { op##_run_##suffix, op##_at_##suffix, 0, 0 }
-#define X(name, suffix, type, size, kind)                                                     \
-    [DT_##name] = { FOLD(latest, suffix), FOLD(add, suffix), FOLD(multiply, suffix),          \
-                    FOLD(maximum, suffix), FOLD(minimum, suffix) },
+#define FOLD(op, suffix)                          \
+    {                                             \
+        op##_run_##suffix, op##_at_##suffix, 0, 0 \
+    }
+#define X(name, suffix, type, size, kind)                                                                   \
+    [DT_##name] = { FOLD(latest, suffix), FOLD(add, suffix), FOLD(multiply, suffix), FOLD(maximum, suffix), \
+                    FOLD(minimum, suffix) },
     static const struct folder folders[DT_COUNT][SCATTER_MIN + 1] = { MX_DTYPES(X) };
 #undef X
     struct folder out = folders[t][f];
@@ -114,8 +118,10 @@ struct folder folder_of(enum scatter_fold f, enum dtype t)
 /* ---- runs */
 
 static const enum binary_id kernel_of[] = {
-    [SCATTER_ADD] = BINARY_add, [SCATTER_PROD] = BINARY_multiply,
-    [SCATTER_MAX] = BINARY_maximum, [SCATTER_MIN] = BINARY_minimum,
+    [SCATTER_ADD] = BINARY_add,
+    [SCATTER_PROD] = BINARY_multiply,
+    [SCATTER_MAX] = BINARY_maximum,
+    [SCATTER_MIN] = BINARY_minimum,
 };
 
 static void half_run(const struct folder *f, uint16_t *y, const uint16_t *x, int64_t n)
@@ -163,18 +169,16 @@ static void fold_pieces(void *ctx, int64_t begin, int64_t end)
 {
     const struct box *b = ctx;
     int last = b->ndim - 1;
-    int64_t size = (int64_t)dtype_size(b->f->dtype), at[MX_MAX_NDIM], y = 0, x = 0,
-            row = begin / b->pieces;
+    int64_t size = (int64_t)dtype_size(b->f->dtype), at[MX_MAX_NDIM], y = 0, x = 0, row = begin / b->pieces;
     for (int i = last; i-- > 0; row /= b->shape[i]) {
         at[i] = row % b->shape[i];
         y += at[i] * b->sy[i];
         x += at[i] * b->sx[i];
     }
     for (int64_t k = begin % b->pieces; begin < end; begin++) {
-        int64_t from = k * b->piece,
-                n = b->shape[last] - from < b->piece ? b->shape[last] - from : b->piece;
-        fold_run(b->f, b->y + (y + from * b->sy[last]) * size, b->sy[last],
-                 b->x + (x + from * b->sx[last]) * size, b->sx[last], n);
+        int64_t from = k * b->piece, n = b->shape[last] - from < b->piece ? b->shape[last] - from : b->piece;
+        fold_run(b->f, b->y + (y + from * b->sy[last]) * size, b->sy[last], b->x + (x + from * b->sx[last]) * size,
+                 b->sx[last], n);
         if (++k < b->pieces)
             continue;
         k = 0;
@@ -193,13 +197,12 @@ static void fold_pieces(void *ctx, int64_t begin, int64_t end)
 static int64_t rows_of(int ndim, const int *shape)
 {
     int64_t rows = 1;
-    for (int i = 0; i < ndim - 1; i++)
-        rows *= shape[i];
+    for (int i = 0; i < ndim - 1; i++) rows *= shape[i];
     return rows;
 }
 
-void fold_box_here(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy,
-                   const void *x, const int64_t *sx)
+void fold_box_here(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy, const void *x,
+                   const int64_t *sx)
 {
     if (ndim == 1) {
         fold_run(f, y, sy[0], x, sx[0], shape[0]);
@@ -239,8 +242,8 @@ static int across(int ndim, const int *shape, const int64_t *sx, size_t item)
     return shape[last] >= SIDE && ndim + 2 <= MX_MAX_NDIM ? best : -1;
 }
 
-static void shared_out(const struct folder *f, int ndim, const int *shape, char *y,
-                       const int64_t *sy, const char *x, const int64_t *sx)
+static void shared_out(const struct folder *f, int ndim, const int *shape, char *y, const int64_t *sy, const char *x,
+                       const int64_t *sx)
 {
     enum { PIECE = 1 << 14, GRAIN = 1 << 14 };
     int row = shape[ndim - 1], piece = row < PIECE ? row : PIECE;
@@ -251,20 +254,18 @@ static void shared_out(const struct folder *f, int ndim, const int *shape, char 
 
 /* Dimension i and the last one in squares, whose lines of cache on either side stay while they are
  * worked on: four dimensions instead of two.  What is left over at the edges goes the plain way. */
-static void fold_squares(const struct folder *f, int ndim, int *shape, char *y, int64_t *sy,
-                         const char *x, int64_t *sx, int i)
+static void fold_squares(const struct folder *f, int ndim, int *shape, char *y, int64_t *sy, const char *x, int64_t *sx,
+                         int i)
 {
     int last = ndim - 1, wide = shape[last], high = shape[i], m = 0, n[MX_MAX_NDIM];
     int64_t item = (int64_t)dtype_size(f->dtype), ty[MX_MAX_NDIM], tx[MX_MAX_NDIM];
     int columns = wide / SIDE, rows = high / SIDE;
     shape[last] = wide - columns * SIDE;
-    shared_out(f, ndim, shape, y + columns * SIDE * sy[last] * item, sy,
-               x + columns * SIDE * sx[last] * item, sx);
+    shared_out(f, ndim, shape, y + columns * SIDE * sy[last] * item, sy, x + columns * SIDE * sx[last] * item, sx);
     shape[last] = columns * SIDE;
     shape[i] = high - rows * SIDE;
     if (shape[i])
-        shared_out(f, ndim, shape, y + rows * SIDE * sy[i] * item, sy,
-                   x + rows * SIDE * sx[i] * item, sx);
+        shared_out(f, ndim, shape, y + rows * SIDE * sy[i] * item, sy, x + rows * SIDE * sx[i] * item, sx);
     for (int k = 0; k < last; k++)
         if (k != i)
             n[m] = shape[k], ty[m] = sy[k], tx[m++] = sx[k];
@@ -275,8 +276,8 @@ static void fold_squares(const struct folder *f, int ndim, int *shape, char *y, 
     shared_out(f, m, n, y, ty, x, tx);
 }
 
-void fold_box(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy,
-              const void *x, const int64_t *sx)
+void fold_box(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy, const void *x,
+              const int64_t *sx)
 {
     int n[MX_MAX_NDIM];
     int64_t ty[MX_MAX_NDIM], tx[MX_MAX_NDIM], *strides[2] = { ty, tx };

@@ -24,11 +24,11 @@ void fold_run(const struct folder *f, void *y, int64_t sy, const void *x, int64_
 
 /* Folds all of x into a box of y, each walked with strides of its own; `size` elements in all.  On
  * several threads if the box is large. */
-void fold_box(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy,
-              const void *x, const int64_t *sx);
+void fold_box(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy, const void *x,
+              const int64_t *sx);
 /* The same on this thread, for shapes that are collapsed already. */
-void fold_box_here(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy,
-                   const void *x, const int64_t *sx);
+void fold_box_here(const struct folder *f, int ndim, const int *shape, void *y, const int64_t *sy, const void *x,
+                   const int64_t *sx);
 
 /* y[0] becomes x[0] with room to be changed, in place where nobody else looks at it. */
 int start_from_first(const struct run *r);

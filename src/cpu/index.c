@@ -45,8 +45,7 @@ struct lookup {
     bool overlaps; /* slices may, without being the same */
     struct folder fold;
     /* Handles n lookups, whose slices begin at far[i] and near + i * step. */
-    void (*block)(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near,
-                  int64_t step, int64_t n);
+    void (*block)(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int64_t n);
     index_take_fn *take; /* does a row of them in its place, or NULL */
     enum which which;    /* by whether all their indices are in range */
     atomic_bool out_of_range;
@@ -61,24 +60,22 @@ static const char *index_at(const struct index_operand *o, int64_t place)
 
 /* The offsets of n lookups that lie in a row of the grid, from places at[] of the index arrays on;
  * false if an index is out of range, for which the nearest is taken. */
-static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at, int64_t n,
-                        int64_t *far)
+static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at, int64_t n, int64_t *far)
 {
     int last = l->ndim - 1;
     bool fine = true;
-    for (int64_t i = 0; i < n; i++)
-        far[i] = base + i * l->far[last];
+    for (int64_t i = 0; i < n; i++) far[i] = base + i * l->far[last];
     for (int k = 0; k < l->n; k++) {
         const struct index_operand *o = &l->index[k];
-        fine &= cpu->index->offsets[o->array->dtype](far, index_at(o, at[k]), o->steps[last], n, o->size,
-                                                     o->room, o->stride);
+        fine &= cpu->index->offsets[o->array->dtype](far, index_at(o, at[k]), o->steps[last], n, o->size, o->room,
+                                                     o->stride);
     }
     return fine;
 }
 
 /* Those of n lookups in a row that are to be handled. */
-static void some_of_row(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near,
-                        const int64_t *at, int64_t n)
+static void some_of_row(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, const int64_t *at,
+                        int64_t n)
 {
     int last = l->ndim - 1;
     bool in[BLOCK];
@@ -88,29 +85,26 @@ static void some_of_row(const struct lookup *l, const int *sshape, const int64_t
         cpu->index->inside[o->array->dtype](in, index_at(o, at[k]), o->steps[last], n, o->size, o->room);
     }
     for (int64_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && in[end] == in[i];)
-            end++;
+        for (end = i + 1; end < n && in[end] == in[i];) end++;
         if (in[i] == (l->which == IN_RANGE))
             l->block(l, sshape, far + i, near + i * l->near[last], l->near[last], end - i);
     }
 }
 
 /* A row of lookups, from these places on; false if an index is out of range. */
-static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int64_t near,
-                     const int64_t *at, int64_t n)
+static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int64_t near, const int64_t *at, int64_t n)
 {
     int last = l->ndim - 1;
     int64_t offsets[BLOCK], here[MX_MAX_NDIM];
     bool fine = true;
     if (l->take) {
         const struct index_operand *o = &l->index[0];
-        return l->take(l->near_data + near * l->item, l->far_data + far * l->item, o->stride,
-                       index_at(o, at[0]), n, o->size);
+        return l->take(l->near_data + near * l->item, l->far_data + far * l->item, o->stride, index_at(o, at[0]), n,
+                       o->size);
     }
     for (int64_t i = 0, m; i < n; i += m) {
         m = n - i < BLOCK ? n - i : BLOCK;
-        for (int k = 0; k < l->n; k++)
-            here[k] = at[k] + i * l->index[k].steps[last];
+        for (int k = 0; k < l->n; k++) here[k] = at[k] + i * l->index[k].steps[last];
         fine &= row_offsets(l, far + i * l->far[last], here, m, offsets);
         if (l->which == EVERY)
             l->block(l, sshape, offsets, near + i * l->near[last], l->near[last], m);
@@ -132,15 +126,13 @@ static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
         shape[cut] = (int)(end - begin);
         far += begin * l->far[cut];
         near += begin * l->near[cut];
-        for (int k = 0; k < l->n; k++)
-            at[k] += begin * l->index[k].steps[cut];
+        for (int k = 0; k < l->n; k++) at[k] += begin * l->index[k].steps[cut];
     } else {
         sshape[cut - l->ndim] = (int)(end - begin);
         far += begin * l->sfar[cut - l->ndim];
         near += begin * l->snear[cut - l->ndim];
     }
-    for (int i = 0; i < last; i++)
-        rows *= shape[i];
+    for (int i = 0; i < last; i++) rows *= shape[i];
     while (rows-- > 0) {
         if (!walk_row(l, sshape, far, near, at, shape[last]))
             atomic_store_explicit(&l->out_of_range, true, memory_order_relaxed);
@@ -148,8 +140,7 @@ static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
             int64_t by = ++place[i] < shape[i] ? 1 : 1 - shape[i];
             far += by * l->far[i];
             near += by * l->near[i];
-            for (int k = 0; k < l->n; k++)
-                at[k] += by * l->index[k].steps[i];
+            for (int k = 0; k < l->n; k++) at[k] += by * l->index[k].steps[i];
             if (by == 1)
                 break;
             place[i] = 0;
@@ -157,7 +148,10 @@ static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
     }
 }
 
-struct part { struct lookup *l; int cut; };
+struct part {
+    struct lookup *l;
+    int cut;
+};
 
 static void walk_part(void *ctx, int64_t begin, int64_t end)
 {
@@ -165,10 +159,7 @@ static void walk_part(void *ctx, int64_t begin, int64_t end)
     walk(p->l, p->cut, begin, end);
 }
 
-static int extent(const struct lookup *l, int i)
-{
-    return i < l->ndim ? l->shape[i] : l->sshape[i - l->ndim];
-}
+static int extent(const struct lookup *l, int i) { return i < l->ndim ? l->shape[i] : l->sshape[i - l->ndim]; }
 
 /* Shares the work out along one dimension.  Along the slice there is one part for each thread, as
  * each goes through all indices. */
@@ -196,8 +187,7 @@ static void place_text(mx a, const int *at, char *out, size_t size)
 {
     size_t n = (size_t)snprintf(out, size, "(");
     int wide = 0, shown = 0;
-    for (int i = 0; i < a->ndim; i++)
-        wide += a->shape[i] > 1;
+    for (int i = 0; i < a->ndim; i++) wide += a->shape[i] > 1;
     for (int i = 0; i < a->ndim && n + 16 < size; i++)
         if (wide != 1 || a->shape[i] > 1)
             n += (size_t)snprintf(out + n, size - n, shown++ ? ", %d" : "%d", at[i]);
@@ -219,8 +209,8 @@ static int report_first(const char *op, enum outside_use use, const struct index
             place_text(a, at, place, sizeof place);
             snprintf(value, sizeof value, huge ? "%llu" : "%lld", (long long)v);
             if (o->room == o->size - 1)
-                return outside_report(use, "[%s] index %s at position %s is out of range for axis %d of size %lld",
-                                      op, value, place, o->axis, (long long)o->size);
+                return outside_report(use, "[%s] index %s at position %s is out of range for axis %d of size %lld", op,
+                                      value, place, o->axis, (long long)o->size);
             return outside_report(use,
                                   "[%s] a slice of %lld from index %s at position %s is out of range for "
                                   "axis %d of size %lld",
@@ -259,8 +249,7 @@ static void check_part(void *ctx, int64_t begin, int64_t end)
     if (last == 0) {
         fine = run_in_range(c->o, begin * c->strides[0], c->strides[0], end - begin);
     } else {
-        for (int i = 1; i < last; i++)
-            rows *= c->shape[i];
+        for (int i = 1; i < last; i++) rows *= c->shape[i];
         rows *= end - begin;
         offset = begin * c->strides[0];
         while (rows-- > 0) {
@@ -289,8 +278,7 @@ static bool in_range(const struct index_operand *o)
     }
     c.ndim = collapse(a->ndim, c.shape, 1, &strides);
     int64_t work = 1;
-    for (int i = 1; i < c.ndim; i++)
-        work *= c.shape[i];
+    for (int i = 1; i < c.ndim; i++) work *= c.shape[i];
     pool_for(c.shape[0], (4 * GRAIN + work - 1) / work, check_part, &c);
     return !atomic_load(&c.bad);
 }
@@ -303,12 +291,11 @@ static inline void fetch_ahead(const struct lookup *l, const int64_t *far, int64
     enum { AHEAD = 4, LINE = 64, MOST = 512 };
     const char *p = l->far_data + far[i + AHEAD < n ? i + AHEAD : n - 1] * l->item;
     int64_t bytes = l->slice * l->item < MOST ? l->slice * l->item : MOST;
-    for (int64_t k = 0; k < bytes; k += LINE)
-        __builtin_prefetch(p + k);
+    for (int64_t k = 0; k < bytes; k += LINE) __builtin_prefetch(p + k);
 }
 
-static void gather_block(const struct lookup *l, const int *sshape, const int64_t *far,
-                         int64_t near, int64_t step, int64_t n)
+static void gather_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step,
+                         int64_t n)
 {
     char *y = l->near_data + near * l->item;
     const char *x = l->far_data;
@@ -321,13 +308,12 @@ static void gather_block(const struct lookup *l, const int *sshape, const int64_
         }
     } else {
         for (int64_t i = 0; i < n; i++)
-            fold_box_here(&l->fold, l->sdim, sshape, y + i * step * l->item, l->snear,
-                          x + far[i] * l->item, l->sfar);
+            fold_box_here(&l->fold, l->sdim, sshape, y + i * step * l->item, l->snear, x + far[i] * l->item, l->sfar);
     }
 }
 
-static void clear_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near,
-                        int64_t step, int64_t n)
+static void clear_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step,
+                        int64_t n)
 {
     static const int64_t still[MX_MAX_NDIM], zero[2];
     (void)far;
@@ -336,8 +322,8 @@ static void clear_block(const struct lookup *l, const int *sshape, const int64_t
                       (const char *)zero, still);
 }
 
-static void scatter_block(const struct lookup *l, const int *sshape, const int64_t *far,
-                          int64_t near, int64_t step, int64_t n)
+static void scatter_block(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step,
+                          int64_t n)
 {
     const char *u = l->near_data + near * l->item;
     if (l->slice == 1)
@@ -345,8 +331,8 @@ static void scatter_block(const struct lookup *l, const int *sshape, const int64
     else
         for (int64_t i = 0; i < n; i++) {
             fetch_ahead(l, far, i, n);
-            fold_box_here(&l->fold, l->sdim, sshape, l->far_data + far[i] * l->item, l->sfar,
-                          u + i * step * l->item, l->snear);
+            fold_box_here(&l->fold, l->sdim, sshape, l->far_data + far[i] * l->item, l->sfar, u + i * step * l->item,
+                          l->snear);
         }
 }
 
@@ -358,7 +344,9 @@ static void scatter_block(const struct lookup *l, const int *sshape, const int64
 
 enum { STRETCHES = 256, BATCHES = 16, CHUNK = 1 << 16 /* at most */, CHUNK_BYTES = 1 << 18 };
 
-struct update { uint32_t far, number; }; /* in its stretch, and of the chunk */
+struct update {
+    uint32_t far, number;
+}; /* in its stretch, and of the chunk */
 
 struct deal {
     struct lookup *l;
@@ -379,12 +367,10 @@ static void count_batches(void *ctx, int64_t first, int64_t end)
     struct lookup *l = d->l;
     for (int64_t b = first; b < end; b++) {
         int64_t i = batch_begin(d, b), stop = batch_begin(d, b + 1), at[MX_MAX_NDIM];
-        for (int k = 0; k < l->n; k++)
-            at[k] = (d->start + i) * l->index[k].steps[0];
+        for (int k = 0; k < l->n; k++) at[k] = (d->start + i) * l->index[k].steps[0];
         row_offsets(l, (d->start + i) * l->far[0], at, stop - i, d->far + i);
         memset(d->places[b], 0, sizeof d->places[b]);
-        for (; i < stop; i++)
-            d->places[b][d->far[i] >> d->shift]++;
+        for (; i < stop; i++) d->places[b][d->far[i] >> d->shift]++;
     }
 }
 
@@ -417,8 +403,7 @@ static void fold_stretches(void *ctx, int64_t first, int64_t end)
                 pick(values, 1, l->near_data, from, n);
                 l->fold.at(l->far_data, far, values, 1, n);
             } else {
-                for (int64_t j = 0; j < n; j++)
-                    scatter_block(l, l->sshape, far + j, from[j], 0, 1);
+                for (int64_t j = 0; j < n; j++) scatter_block(l, l->sshape, far + j, from[j], 0, 1);
             }
         }
 }
@@ -431,8 +416,7 @@ static int scatter_dealt(struct lookup *l, int64_t size)
     struct deal *d = b->host;
     d->l = l;
     d->shift = 0;
-    while ((size - 1) >> d->shift >= STRETCHES)
-        d->shift++;
+    while ((size - 1) >> d->shift >= STRETCHES) d->shift++;
     int64_t chunk = CHUNK_BYTES / (l->slice * l->item);
     chunk = chunk > CHUNK ? CHUNK : chunk < STRETCHES ? STRETCHES : chunk;
     for (d->start = 0; d->start < l->count; d->start += chunk) {
@@ -461,7 +445,10 @@ static int scatter_dealt(struct lookup *l, int64_t size)
  * Sharing the rows themselves out would have neighbouring threads write neighbouring cache lines,
  * which prefetching then carries to and fro: three times slower than one thread on rows of 1 KiB. */
 
-struct owners { struct lookup *l; int64_t size, parts; };
+struct owners {
+    struct lookup *l;
+    int64_t size, parts;
+};
 
 static void fold_owned(void *ctx, int64_t first, int64_t end)
 {
@@ -508,10 +495,8 @@ static void lookup_finish(struct lookup *l, mx far, mx near)
     l->ndim = collapse(l->ndim, l->shape, 2 + l->n, strides);
     l->sdim = collapse(l->sdim, l->sshape, 2, sstrides);
     l->count = l->slice = 1;
-    for (int i = 0; i < l->ndim; i++)
-        l->count *= l->shape[i];
-    for (int i = 0; i < l->sdim; i++)
-        l->slice *= l->sshape[i];
+    for (int i = 0; i < l->ndim; i++) l->count *= l->shape[i];
+    for (int i = 0; i < l->sdim; i++) l->slice *= l->sshape[i];
     l->far_data = host(far);
     l->near_data = host(near);
     l->item = (int64_t)itemsize(far);
@@ -520,13 +505,15 @@ static void lookup_finish(struct lookup *l, mx far, mx near)
 
 static struct index_operand operand(mx array, int axis, mx far, int slice)
 {
-    return (struct index_operand){ .array = array, .axis = axis, .size = far->shape[axis],
-                                   .room = far->shape[axis] - slice, .stride = far->strides[axis] };
+    return (struct index_operand){ .array = array,
+                                   .axis = axis,
+                                   .size = far->shape[axis],
+                                   .room = far->shape[axis] - slice,
+                                   .stride = far->strides[axis] };
 }
 
 /* gather and scatter: the grid is that of the index arrays, the slice what near has behind it. */
-static void lookup_several(struct lookup *l, mx far, mx near, int n, const mx indices[],
-                           struct ints axes)
+static void lookup_several(struct lookup *l, mx far, mx near, int n, const mx indices[], struct ints axes)
 {
     int grid = indices[0]->ndim;
     l->n = n;
@@ -557,8 +544,7 @@ static void lookup_several(struct lookup *l, mx far, mx near, int n, const mx in
 static void lookup_axis(struct lookup *l, mx far, mx near, mx index, int axis)
 {
     int grid = near->ndim;
-    while (grid > axis + 1 && (index->shape[grid - 1] == 1 || index->strides[grid - 1] == 0))
-        grid--;
+    while (grid > axis + 1 && (index->shape[grid - 1] == 1 || index->strides[grid - 1] == 0)) grid--;
     l->n = 1;
     l->overlaps = false;
     l->ndim = grid;
@@ -582,10 +568,8 @@ static void lookup_axis(struct lookup *l, mx far, mx near, mx index, int axis)
 static index_take_fn *take_kernel(const struct lookup *l)
 {
     int last = l->ndim - 1;
-    bool fits = l->n == 1 && l->slice == 1 && l->far[last] == 0 && l->near[last] == 1 &&
-                l->index[0].steps[last] == 1;
-    return fits ? cpu->index->take[l->index[0].array->dtype][__builtin_ctzl((size_t)l->item)]
-                : NULL;
+    bool fits = l->n == 1 && l->slice == 1 && l->far[last] == 0 && l->near[last] == 1 && l->index[0].steps[last] == 1;
+    return fits ? cpu->index->take[l->index[0].array->dtype][__builtin_ctzl((size_t)l->item)] : NULL;
 }
 
 /* What is gathered becomes 0. */
@@ -742,8 +726,7 @@ int run_scatter_axis(const struct run *r)
     mx u = r->x[2];
     enum which which = EVERY;
     struct lookup l;
-    if ((u->size &&
-         check(r, index_asker("put_along_axis", a->asker), a->outside, r->x[1], a->axis, 1, &which)) ||
+    if ((u->size && check(r, index_asker("put_along_axis", a->asker), a->outside, r->x[1], a->axis, 1, &which)) ||
         start_from_first(r))
         return 1;
     if (u->size == 0)

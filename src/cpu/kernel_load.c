@@ -84,7 +84,7 @@ static bool cache_folder(char *path, size_t size)
         getpwuid_r(geteuid(), &entry, buf, sizeof buf, &user);
         home = user ? user->pw_dir : NULL;
     }
-    int n = cache && *cache == '/'  ? snprintf(path, size, "%s/mlx/cpu_kernels", cache)
+    int n = cache && *cache == '/' ? snprintf(path, size, "%s/mlx/cpu_kernels", cache)
             : home && *home == '/' ? snprintf(path, size, "%s/.cache/mlx/cpu_kernels", home)
                                    : -1;
     if (n < 0 || (size_t)n >= size)
@@ -358,7 +358,8 @@ static bool build(struct program *p, const char *text, const char *flags, bool v
     }
     if (!work_folder(keep ? cache : NULL, work, sizeof work))
         return mx_fail_as(MX_RUNTIME, "[cpu_kernel] %s: cannot make a folder to compile in, %s: %s", p->name, work,
-                          strerror(errno)), false;
+                          strerror(errno)),
+               false;
     snprintf(source, sizeof source, "%s/kernel.c", work);
     snprintf(object, sizeof object, "%s/kernel.so", work);
     snprintf(log, sizeof log, "%s/log", work);

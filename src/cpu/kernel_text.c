@@ -43,9 +43,10 @@ static const char prelude[] =
     "typedef float _Complex complex64;\n"
     "typedef unsigned int uint;\n"
     "typedef struct { uint x, y, z; } uint3;\n"
-    "struct __mlx_call { " TEXT(KERNEL_CALL_FIELDS) " };\n"
-    "#define __MLX_INLINE static inline __attribute__((always_inline, unused))\n"
-    "\n";
+    "struct __mlx_call { " TEXT(
+        KERNEL_CALL_FIELDS) " };\n"
+                            "#define __MLX_INLINE static inline __attribute__((always_inline, unused))\n"
+                            "\n";
 
 /* Halves are numbers of 16 bits with functions to and from float, rounded to the nearest even. */
 static const char halves[] =
@@ -211,7 +212,9 @@ static void check_free(struct writer *w, const char *name)
 /* For each parameter of the body: its declaration, or the value that is passed for it. */
 static void parameters(struct writer *w, bool declare)
 {
-    static const struct { const char *suffix, *type, *value; } facts[] = {
+    static const struct {
+        const char *suffix, *type, *value;
+    } facts[] = {
         { "_shape", "const int *", "shape" },
         { "_strides", "const int64_t *", "strides" },
         { "_ndim", "const int ", "ndim" },
@@ -242,7 +245,9 @@ static void parameters(struct writer *w, bool declare)
 /* What the body knows of its place besides its parameters, where it asks. */
 static void places(struct writer *w)
 {
-    static const struct { const char *name, *declaration; } all[] = {
+    static const struct {
+        const char *name, *declaration;
+    } all[] = {
         { "thread_position_in_threadgroup",
           "const uint3 thread_position_in_threadgroup = { __mlx_at.x % __mlx_group.x, __mlx_at.y % __mlx_group.y,\n"
           "        __mlx_at.z % __mlx_group.z }" },
@@ -266,8 +271,9 @@ static void places(struct writer *w)
 static void entry(struct writer *w)
 {
     const struct kernel *k = w->k;
-    put(w, "__attribute__((visibility(\"default\")))\n"
-           "void " KERNEL_ENTRY "%s(const struct __mlx_call *__mlx_c, int64_t __mlx_begin, int64_t __mlx_end)\n{\n",
+    put(w,
+        "__attribute__((visibility(\"default\")))\n"
+        "void " KERNEL_ENTRY "%s(const struct __mlx_call *__mlx_c, int64_t __mlx_begin, int64_t __mlx_end)\n{\n",
         k->name);
     for (int i = 0; i < k->nin; i++)
         put(w, "    const %s *restrict %s = __mlx_c->in[%d];\n", dtype_name(w->types[i]), k->names[i], i);

@@ -34,8 +34,7 @@ typedef void move_fn(void *y, int64_t sy, const void *x, int64_t sx, size_t n);
 /* y[i * sy + j] = x[j * sx + i] for i < rows, j < cols */
 typedef void transpose_fn(void *y, int64_t sy, const void *x, int64_t sx, size_t rows, size_t cols);
 /* y = c ? a : b by element width; strides 0 or 1 */
-typedef void select_fn(void *y, const void *c, int sc, const void *a, int sa, const void *b,
-                       int sb, size_t n);
+typedef void select_fn(void *y, const void *c, int sc, const void *a, int sa, const void *b, int sb, size_t n);
 
 struct cpu_kernels {
     const char *isa;
@@ -47,20 +46,20 @@ struct cpu_kernels {
     move_fn *move[4];                  /* by log2 of the element size */
     transpose_fn *transpose[4];
     select_fn *select[4];
-    const struct gemm_kernels *gemm;     /* kernels/gemm.h */
-    const struct hadamard_kernels *hadamard; /* kernels/hadamard.h */
-    const struct index_kernels *index;   /* kernels/index.h */
-    const struct quant_kernels *quant;   /* kernels/quantize.h */
-    const struct reduce_kernels *reduce; /* kernels/reduce.h */
-    const struct random_kernels *random; /* kernels/random.h */
-    const struct norm_kernels *norm;     /* kernels/norm.h */
-    const struct fft_kernels *fft;       /* kernels/fft.h */
+    const struct gemm_kernels *gemm;           /* kernels/gemm.h */
+    const struct hadamard_kernels *hadamard;   /* kernels/hadamard.h */
+    const struct index_kernels *index;         /* kernels/index.h */
+    const struct quant_kernels *quant;         /* kernels/quantize.h */
+    const struct reduce_kernels *reduce;       /* kernels/reduce.h */
+    const struct random_kernels *random;       /* kernels/random.h */
+    const struct norm_kernels *norm;           /* kernels/norm.h */
+    const struct fft_kernels *fft;             /* kernels/fft.h */
     const struct attention_kernels *attention; /* kernels/attention.h */
-    const struct sort_kernels *sort;     /* kernels/sort.h */
-    const struct scan_kernels *scan;     /* kernels/scan.h */
+    const struct sort_kernels *sort;           /* kernels/sort.h */
+    const struct scan_kernels *scan;           /* kernels/scan.h */
 };
 
-extern const struct cpu_kernels *cpu; /* chosen at start-up by cpu/dispatch.c */
+extern const struct cpu_kernels *cpu;                         /* chosen at start-up by cpu/dispatch.c */
 const struct cpu_kernels *cpu_kernels_named(const char *isa); /* NULL: unknown or not usable here */
 
 #endif

@@ -49,7 +49,9 @@ static void some(void *ctx, int64_t begin, int64_t end)
 }
 
 /* Why a matrix may fail. */
-struct demand { const char *expected, *got; };
+struct demand {
+    const char *expected, *got;
+};
 
 static int run_all(struct job *j, mx x, int64_t count, const char *name, const struct demand *what)
 {

@@ -30,8 +30,7 @@ static int run_product(const struct run *r, double alpha, double beta)
         q.c = matrix_of(c);
     int shape[MX_MAX_NDIM];
     int64_t strides[3][MX_MAX_NDIM], *each[3] = { strides[0], strides[1], strides[2] };
-    for (int i = 0; i < r->nin; i++)
-        memcpy(strides[i], r->x[i]->strides, (size_t)q.ndim * sizeof **strides);
+    for (int i = 0; i < r->nin; i++) memcpy(strides[i], r->x[i]->strides, (size_t)q.ndim * sizeof **strides);
     memcpy(shape, a->shape, (size_t)q.ndim * sizeof *shape);
     if (q.ndim > 0)
         q.ndim = collapse(q.ndim, shape, r->nin, each);

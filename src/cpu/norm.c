@@ -27,8 +27,7 @@ struct norm_job {
 };
 
 /* Part `at` of a row, m elements, in the type computed in; `tile` keeps what *kept says. */
-static const void *part(const struct norm_job *j, const char *row, int64_t at, size_t m,
-                        float *tile, const char **kept)
+static const void *part(const struct norm_job *j, const char *row, int64_t at, size_t m, float *tile, const char **kept)
 {
     const char *p = row + at * (int64_t)j->size;
     if (j->work == j->t)
@@ -45,8 +44,7 @@ static void norm_row(const struct norm_job *j, char *y, const char *x, const cha
     const char *kept = NULL, *kept_v = NULL;
     int64_t step = j->work == j->t ? j->n : TILE;
     double mean = 0, squares = 0, dots[2] = { 0, 0 };
-#define EACH_PART \
-    for (int64_t at = 0, m; m = j->n - at < step ? j->n - at : step, at < j->n; at += step)
+#define EACH_PART for (int64_t at = 0, m; m = j->n - at < step ? j->n - at : step, at < j->n; at += step)
 #define PART_OF_X part(j, x, at, (size_t)m, tile, &kept)
     if (j->centered) {
         union fold_acc sum = { .f = 0 };
@@ -56,8 +54,7 @@ static void norm_row(const struct norm_job *j, char *y, const char *x, const cha
     EACH_PART squares += cpu->norm->squares[j->work](PART_OF_X, mean, (size_t)m);
     double rstd = 1 / sqrt(squares / (double)j->n + j->eps);
     if (v)
-        EACH_PART cpu->norm->dots[j->work](dots, part(j, v, at, (size_t)m, other, &kept_v),
-                                           PART_OF_X, mean, (size_t)m);
+        EACH_PART cpu->norm->dots[j->work](dots, part(j, v, at, (size_t)m, other, &kept_v), PART_OF_X, mean, (size_t)m);
     EACH_PART
     {
         char *to = y + at * (int64_t)j->size;
@@ -65,12 +62,11 @@ static void norm_row(const struct norm_job *j, char *y, const char *x, const cha
         void *out = j->work == j->t ? (void *)to : v ? (void *)other : (void *)tile;
         int64_t off = at * (int64_t)dtype_size(j->work);
         if (v)
-            cpu->norm->project[j->work](out, part(j, v, at, (size_t)m, other, &kept_v), from, mean,
-                                        rstd, j->centered ? dots[0] / (double)j->n : 0,
-                                        dots[1] / (double)j->n * rstd * rstd, (size_t)m);
+            cpu->norm->project[j->work](out, part(j, v, at, (size_t)m, other, &kept_v), from, mean, rstd,
+                                        j->centered ? dots[0] / (double)j->n : 0, dots[1] / (double)j->n * rstd * rstd,
+                                        (size_t)m);
         else
-            cpu->norm->normalize[j->work](out, from, mean, rstd,
-                                          j->w ? (const char *)j->w + off : NULL,
+            cpu->norm->normalize[j->work](out, from, mean, rstd, j->w ? (const char *)j->w + off : NULL,
                                           j->b ? (const char *)j->b + off : NULL, (size_t)m);
         if (j->work != j->t)
             cpu->cast[DT_float32][j->t](to, out, (size_t)m);
@@ -119,8 +115,7 @@ static int run_norm(const struct run *r, bool centered)
     mx_own hold[3] = { { NULL } };
     mx part[3] = { row_major(x, &hold[0]), NULL, NULL };
     bool failed = is_nil(part[0]);
-    for (int i = 1; i < r->nin && !failed; i++)
-        failed = is_nil(part[i] = widened(r->x[i], work, &hold[i]));
+    for (int i = 1; i < r->nin && !failed; i++) failed = is_nil(part[i] = widened(r->x[i], work, &hold[i]));
     failed = failed || (x->row ? out_over(r, 0, 0) : out_new(r, 0));
     if (!failed && x->size) {
         struct norm_job j = { .t = x->dtype,
@@ -191,8 +186,8 @@ static const char *rope_row(const struct rope_job *j, int64_t r)
 }
 
 /* The points i to i + n of one row. */
-static void rope_piece(const struct rope_job *j, char *y, const char *x, int64_t i, int64_t n,
-                       const void *c, const void *s)
+static void rope_piece(const struct rope_job *j, char *y, const char *x, int64_t i, int64_t n, const void *c,
+                       const void *s)
 {
     const bool pairs = j->a->traditional;
     size_t size = itemsize(j->x), step = pairs ? 2 : 1, m = (size_t)n;
@@ -218,8 +213,7 @@ static void rope_positions(void *ctx, int64_t begin, int64_t end)
 {
     const struct rope_job *j = ctx;
     int64_t chunks = (j->length + POSITIONS - 1) / POSITIONS, half = j->a->dims / 2;
-    size_t size = itemsize(j->x), wsize = dtype_size(j->work),
-           rest = (size_t)(j->width - 2 * half) * size;
+    size_t size = itemsize(j->x), wsize = dtype_size(j->work), rest = (size_t)(j->width - 2 * half) * size;
     double angle[ANGLES], value[ANGLES], table[2][ANGLES * POSITIONS];
     for (int64_t k = begin; k < end; k++) {
         int64_t g = k / chunks, t0 = k % chunks * POSITIONS;
@@ -231,13 +225,11 @@ static void rope_positions(void *ctx, int64_t begin, int64_t end)
                 for (int64_t l = 0; l < n; l++) angle[l] = p * j->turns[i + l];
                 for (int f = 0; f < 2; f++) {
                     cpu->unary[f ? UNARY_sin : UNARY_cos][DT_float64](value, angle, (size_t)n);
-                    cpu->cast[DT_float64][j->work]((char *)table[f] + (size_t)(t * n) * wsize,
-                                                   value, (size_t)n);
+                    cpu->cast[DT_float64][j->work]((char *)table[f] + (size_t)(t * n) * wsize, value, (size_t)n);
                 }
             }
             for (int64_t r = 0; r < j->rows; r++) {
-                const char *x = rope_row(j, g * j->rows + r) +
-                                t0 * j->x->strides[j->x->ndim - 2] * (int64_t)size;
+                const char *x = rope_row(j, g * j->rows + r) + t0 * j->x->strides[j->x->ndim - 2] * (int64_t)size;
                 char *y = j->y + ((g * j->rows + r) * j->length + t0) * j->width * (int64_t)size;
                 for (int64_t t = 0; t < count; t++) {
                     const char *row = x + t * j->x->strides[j->x->ndim - 2] * (int64_t)size;
@@ -245,8 +237,7 @@ static void rope_positions(void *ctx, int64_t begin, int64_t end)
                     size_t at = (size_t)(t * n) * wsize;
                     rope_piece(j, to, row, i, n, (char *)table[0] + at, (char *)table[1] + at);
                     if (i == 0 && rest)
-                        memcpy(to + (size_t)(2 * half) * size, row + (size_t)(2 * half) * size,
-                               rest);
+                        memcpy(to + (size_t)(2 * half) * size, row + (size_t)(2 * half) * size, rest);
                 }
             }
         }
@@ -280,8 +271,7 @@ int run_rope(const struct run *r)
     MX_SCOPE(NULL);
     mx_own hold[2] = { { NULL } };
     double *turns = turns_of(a, a->freqs ? r->x[2] : NULL);
-    mx z = x->strides[x->ndim - 1] == 1 ? x : row_major(x, &hold[0]),
-       offset = row_major(r->x[1], &hold[1]);
+    mx z = x->strides[x->ndim - 1] == 1 ? x : row_major(x, &hold[0]), offset = row_major(r->x[1], &hold[1]);
     bool failed = !turns || is_nil(z) || is_nil(offset);
     if (!failed) {
         struct rope_job j = { .a = a,
@@ -296,8 +286,7 @@ int run_rope(const struct run *r)
                               .turns = turns };
         j.rows = x->size / (j.length * j.width) / j.groups;
         int64_t each = j.rows * POSITIONS * j.width;
-        pool_for(j.groups * ((j.length + POSITIONS - 1) / POSITIONS), WORK / each + 1,
-                 rope_positions, &j);
+        pool_for(j.groups * ((j.length + POSITIONS - 1) / POSITIONS), WORK / each + 1, rope_positions, &j);
     }
     free(turns);
     mx_drop(&hold[0]);

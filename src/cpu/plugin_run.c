@@ -13,7 +13,15 @@ static int over(const struct plugin_run *p, int k, int i) { return out_over(((co
 int run_plugin(const struct run *r, struct stream *s, enum device_type on)
 {
     const struct plugin *p = plugin_of(r->node->op);
-    struct cpu_run c = { { .on = on, .stream = s, .args = r->args, .nin = r->nin, .nout = r->nout, .x = r->x,
-                           .y = r->y, .fresh = fresh, .over = over }, r };
+    struct cpu_run c = { { .on = on,
+                           .stream = s,
+                           .args = r->args,
+                           .nin = r->nin,
+                           .nout = r->nout,
+                           .x = r->x,
+                           .y = r->y,
+                           .fresh = fresh,
+                           .over = over },
+                         r };
     return p->run(p, &c.plugin);
 }

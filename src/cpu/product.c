@@ -13,10 +13,10 @@
 
 #include "core/buffer.h"
 #include "core/error.h"
+#include "core/pool.h"
 #include "cpu/crew.h"
 #include "cpu/kernels.h"
 #include "cpu/kernels/gemm.h"
-#include "core/pool.h"
 
 enum {
     BLOCK = 2048, /* rows and columns of C that panels are made for at once */
@@ -28,8 +28,7 @@ enum {
     ALIGN = 64,
 };
 static const int64_t WORTH_A_THREAD = 32 * 1024; /* multiplications */
-static const int64_t SMALL =
-    64 * 64 * 64; /* likewise: below, operands stay in L1 and L2 as they are */
+static const int64_t SMALL = 64 * 64 * 64;       /* likewise: below, operands stay in L1 and L2 as they are */
 
 /* What holds for every product of a batch. */
 struct plan {
@@ -65,8 +64,7 @@ static struct matrix at(const struct plan *p, struct matrix x, int64_t i, int64_
     return x;
 }
 
-static void share(bool parallel, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t),
-                  void *ctx)
+static void share(bool parallel, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t), void *ctx)
 {
     if (parallel)
         pool_for(n, grain, fn, ctx);
@@ -99,16 +97,14 @@ static void load_into(const struct plan *p, void *to, const void *x, int64_t str
     for (int64_t i = 0; i < n; i += RUN) {
         int64_t some = least(n - i, RUN);
         char *part = (char *)to + (size_t)i * p->size;
-        const void *from =
-            load(p, part, (const char *)x + i * stride * (int64_t)p->item, stride, some);
+        const void *from = load(p, part, (const char *)x + i * stride * (int64_t)p->item, stride, some);
         if (from != part)
             memcpy(part, from, (size_t)some * p->size);
     }
 }
 
 /* As gemm_kernel.pack, from rows of x that may need conversion. */
-static void pack(const struct plan *p, char *panels, int64_t stride, int width, struct matrix x,
-                 int64_t n, int64_t k)
+static void pack(const struct plan *p, char *panels, int64_t stride, int width, struct matrix x, int64_t n, int64_t k)
 {
     enum { STEPS = 16, LONG = STEPS * RUN / WIDEST };
     uint32_t part[STEPS * RUN]; /* types that need conversion are computed in 4 bytes */
@@ -124,8 +120,8 @@ static void pack(const struct plan *p, char *panels, int64_t stride, int width, 
                 int64_t ni = least(n - i, wide), ns = least(k - s, STEPS);
                 for (int64_t r = 0; r < ns; r++)
                     load_into(p, to + (size_t)(r * RUN) * p->size, at(p, x, i, s + r).p, 1, ni);
-                p->g->pack(panels + (size_t)(i / width * stride + s * width) * p->size, stride,
-                           width, to, 1, RUN, ni, ns);
+                p->g->pack(panels + (size_t)(i / width * stride + s * width) * p->size, stride, width, to, 1, RUN, ni,
+                           ns);
             }
         return;
     }
@@ -140,8 +136,7 @@ static void pack(const struct plan *p, char *panels, int64_t stride, int width, 
 
 /* From sums to results, for the m by n part of y that begins at (i, j): alpha, c and beta, and the
  * type.  Without conversion the sums are in y already. */
-static void finish(const struct one *o, const char *sums, int64_t ld, int64_t i, int64_t j,
-                   int64_t m, int64_t n)
+static void finish(const struct one *o, const char *sums, int64_t ld, int64_t i, int64_t j, int64_t m, int64_t n)
 {
     const struct plan *p = o->p;
     const struct product *q = p->q;
@@ -190,12 +185,11 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end)
     int64_t b0 = begin, b1 = least(end, k->pb);
     if (b0 < b1)
         pack(p, k->b + (size_t)(b0 * nr * k->depth) * p->size, nr * k->depth, nr,
-             transposed(at(p, k->o->b, k->k, k->j + b0 * nr)), least(b1 * nr, k->n) - b0 * nr,
-             k->depth);
+             transposed(at(p, k->o->b, k->k, k->j + b0 * nr)), least(b1 * nr, k->n) - b0 * nr, k->depth);
     int64_t a0 = begin > k->pb ? begin - k->pb : 0, a1 = end - k->pb;
     if (a0 < a1)
-        pack(p, k->a + (size_t)(a0 * mr * k->depth) * p->size, mr * k->depth, mr,
-             at(p, k->o->a, k->i + a0 * mr, k->k), least(a1 * mr, k->m) - a0 * mr, k->depth);
+        pack(p, k->a + (size_t)(a0 * mr * k->depth) * p->size, mr * k->depth, mr, at(p, k->o->a, k->i + a0 * mr, k->k),
+             least(a1 * mr, k->m) - a0 * mr, k->depth);
 }
 
 static void compute_tiles(void *ctx, int64_t begin, int64_t end)
@@ -208,8 +202,7 @@ static void compute_tiles(void *ctx, int64_t begin, int64_t end)
         int64_t m = least(k->tm, k->m - i), n = least(k->tn, k->n - j);
         char *sums = k->sums + (size_t)(i * k->ld + j) * p->size;
         g->tile(sums, k->ld, k->a + (size_t)(i * k->depth) * p->size, g->mr * k->depth,
-                k->b + (size_t)(j * k->depth) * p->size, g->nr * k->depth, m, n, k->depth,
-                k->k > 0);
+                k->b + (size_t)(j * k->depth) * p->size, g->nr * k->depth, m, n, k->depth, k->k > 0);
         if (k->last)
             finish(k->o, sums, k->ld, k->i + i, k->j + j, m, n);
     }
@@ -240,8 +233,7 @@ static size_t panel_bytes(const struct plan *p, int64_t rows, int width)
 static size_t panels_space(const struct plan *p)
 {
     const struct product *q = p->q;
-    size_t sums =
-        p->convert ? aligned(least(q->m, BLOCK) * least(q->n, BLOCK) * (int64_t)p->size) : 0;
+    size_t sums = p->convert ? aligned(least(q->m, BLOCK) * least(q->n, BLOCK) * (int64_t)p->size) : 0;
     return panel_bytes(p, q->m, p->g->mr) + panel_bytes(p, q->n, p->g->nr) + sums;
 }
 
@@ -267,8 +259,7 @@ static void by_panels(const struct one *o)
                 k.depth = least(q->k - k.k, p->stretch);
                 k.last = k.k + k.depth == q->k;
                 bool large = o->parallel && k.m * k.n * k.depth >= 2 * WORTH_A_THREAD;
-                share(large, k.pb + k.pa, 1 + WORTH_A_THREAD / 4 / (g->nr * k.depth), pack_panels,
-                      &k);
+                share(large, k.pb + k.pa, 1 + WORTH_A_THREAD / 4 / (g->nr * k.depth), pack_panels, &k);
                 share(large, k.across * up(k.n, k.tn), 1, compute_tiles, &k);
             }
         }
@@ -311,8 +302,7 @@ static void one_strip(void *ctx, int64_t part, char *space)
     const struct product *q = p->q;
     const struct gemm_kernel *g = p->g;
     int64_t i = w->columns ? 0 : part * w->wide, j = w->columns ? part * w->wide : 0;
-    int64_t m = least(q->m - i, w->columns ? q->m : w->wide),
-            n = least(q->n - j, w->columns ? w->wide : q->n);
+    int64_t m = least(q->m - i, w->columns ? q->m : w->wide), n = least(q->n - j, w->columns ? w->wide : q->n);
     char *sums = w->o->y + (size_t)(i * q->n + j) * p->size;
     int64_t ld = q->n;
     if (p->convert) {
@@ -342,8 +332,7 @@ static struct strips plan_strips(const struct plan *p, int threads)
     int64_t all = w.columns ? q->n : q->m;
     w.rows = up(least(q->m, q->n), other) * other;
     w.wide = up(w.columns ? TILE_N : TILE_M, width) * width;
-    while (up(all, w.wide) < 6 * threads && w.wide > 2 * width)
-        w.wide = up(w.wide / 2, width) * width;
+    while (up(all, w.wide) < 6 * threads && w.wide > 2 * width) w.wide = up(w.wide / 2, width) * width;
     return w;
 }
 
@@ -371,12 +360,10 @@ static void by_strips(const struct one *o, int threads)
     struct strips w = plan_strips(p, threads);
     w.o = o;
     w.small = o->space;
-    share(o->parallel, p->stretches, 1 + WORTH_A_THREAD / 4 / (w.rows * p->stretch), pack_small,
-          &w);
+    share(o->parallel, p->stretches, 1 + WORTH_A_THREAD / 4 / (w.rows * p->stretch), pack_small, &w);
     int64_t parts = up(w.columns ? p->q->n : p->q->m, w.wide);
-    crew_for(parts, (int)least(threads, parts),
-             o->space + aligned(w.rows * p->q->k * (int64_t)p->size), strip_space(p, &w), one_strip,
-             &w);
+    crew_for(parts, (int)least(threads, parts), o->space + aligned(w.rows * p->q->k * (int64_t)p->size),
+             strip_space(p, &w), one_strip, &w);
 }
 
 /* ---- a small C and a long K: the stretches are computed side by side, then added in order ---- */
@@ -416,8 +403,7 @@ static void add_stretches(void *ctx, int64_t begin, int64_t end)
     const struct plan *p = d->o->p;
     int64_t whole = p->q->m * p->q->n;
     for (int64_t i = 1; i < d->count; i++)
-        p->g->add(d->sums + (size_t)begin * p->size,
-                  d->sums + (size_t)(i * whole + begin) * p->size, end - begin);
+        p->g->add(d->sums + (size_t)begin * p->size, d->sums + (size_t)(i * whole + begin) * p->size, end - begin);
 }
 
 static bool is_deep(const struct plan *p, int threads)
@@ -481,12 +467,11 @@ struct vectors {
 };
 
 /* `rows` rows from row i on, `depth` of K from k on; row i's sum goes to `sums`. */
-static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_t rows, int64_t k,
-                          int64_t depth)
+static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_t rows, int64_t k, int64_t depth)
 {
     const struct plan *p = w->o->p;
-    p->gemv(sums, w->sy, w->next, at(p, w->x, i, k).p, w->x.rs, w->x.cs, w->v + (size_t)k * p->size,
-            w->apart, w->count, rows, depth, false);
+    p->gemv(sums, w->sy, w->next, at(p, w->x, i, k).p, w->x.rs, w->x.cs, w->v + (size_t)k * p->size, w->apart, w->count,
+            rows, depth, false);
 }
 
 static void some_rows(void *ctx, int64_t begin, int64_t end)
@@ -506,8 +491,8 @@ static void some_blocks(void *ctx, int64_t begin, int64_t end)
     const struct vectors *w = ctx;
     const struct plan *p = w->o->p;
     for (int64_t b = begin; b < end; b++)
-        multiply_rows(w, w->partial + (size_t)(b * w->rows * w->count) * p->size, 0, w->rows,
-                      b * GEMV_BLOCK, least(GEMV_BLOCK, p->q->k - b * GEMV_BLOCK));
+        multiply_rows(w, w->partial + (size_t)(b * w->rows * w->count) * p->size, 0, w->rows, b * GEMV_BLOCK,
+                      least(GEMV_BLOCK, p->q->k - b * GEMV_BLOCK));
 }
 
 static int64_t matrix_rows(const struct plan *p) { return p->turned ? p->q->n : p->q->m; }
@@ -556,15 +541,13 @@ static void by_vectors(const struct one *o, int threads)
         w.partial = space;
         pool_for(blocks, 1 + WORTH_A_THREAD / (GEMV_BLOCK * w.rows * w.count), some_blocks, &w);
         memcpy(w.sums, w.partial, (size_t)whole * p->size);
-        for (int64_t b = 1; b < blocks; b++)
-            p->g->add(w.sums, w.partial + (size_t)(b * whole) * p->size, whole);
+        for (int64_t b = 1; b < blocks; b++) p->g->add(w.sums, w.partial + (size_t)(b * whole) * p->size, whole);
         finish(o, w.sums, q->n, 0, 0, q->m, q->n);
         return;
     }
     /* Whole groups of rows; a column-major matrix is read in longer runs. */
     int64_t group = w.x.rs == 1 ? 256 / w.count : 4;
-    share(o->parallel, w.rows, up(1 + WORTH_A_THREAD / (q->k * w.count), group) * group, some_rows,
-          &w);
+    share(o->parallel, w.rows, up(1 + WORTH_A_THREAD / (q->k * w.count), group) * group, some_rows, &w);
 }
 
 /* ---- the whole ---- */
@@ -579,9 +562,7 @@ static size_t workspace(const struct plan *p, int threads)
 {
     switch (p->way) {
     case PANELS:
-        return is_deep(p, threads) ? deep_space(p, threads)
-               : is_narrow(p)      ? narrow_space(p, threads)
-                                   : panels_space(p);
+        return is_deep(p, threads) ? deep_space(p, threads) : is_narrow(p) ? narrow_space(p, threads) : panels_space(p);
     case VECTORS: return vectors_space(p, threads);
     default: return 0;
     }
@@ -593,8 +574,7 @@ static void zero_plus(const struct one *o)
     const struct product *q = o->p->q;
     const uint64_t zeros[RUN] = { 0 };
     for (int64_t i = 0; i < q->m; i++)
-        for (int64_t j = 0; j < q->n; j += RUN)
-            finish(o, (const char *)zeros, 0, i, j, 1, least(RUN, q->n - j));
+        for (int64_t j = 0; j < q->n; j += RUN) finish(o, (const char *)zeros, 0, i, j, 1, least(RUN, q->n - j));
 }
 
 static void run_one(const struct one *o, int threads)
@@ -652,8 +632,7 @@ static struct plan make_plan(const struct product *q)
         p.way = ZERO;
     else if (p.gemv && less <= FEW && (less == 1 || more * q->k >= 4096))
         p.way = VECTORS, p.turned = q->m < q->n;
-    else if (p.g->direct && !p.convert && q->b.cs == 1 && q->k <= p.g->kc &&
-             q->m * q->n * q->k <= SMALL)
+    else if (p.g->direct && !p.convert && q->b.cs == 1 && q->k <= p.g->kc && q->m * q->n * q->k <= SMALL)
         p.way = DIRECT;
     else
         p.way = PANELS;

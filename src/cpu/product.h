@@ -14,8 +14,7 @@ struct matrix {
 /* y = alpha a b + beta c for each element of a batch.  y is row-major without gaps, batches one
  * after another, and overlaps no operand. */
 struct product {
-    enum dtype
-        t; /* of everything; half types are summed in float32 and rounded once, integers wrap */
+    enum dtype t; /* of everything; half types are summed in float32 and rounded once, integers wrap */
     int64_t m, n, k;
     struct matrix a, b, c; /* c.p NULL: no such term */
     void *y;

@@ -365,8 +365,8 @@ static void multiply_few(const struct qmm *q, int64_t g, int64_t at, int64_t n)
         for (int64_t i = 0; i < rows; i += QUANT_VECTORS) {
             int nv = (int)least(QUANT_VECTORS, rows - i);
             if (q->transpose)
-                q->k->dot(&m, at + j, some, x + i * q->deep, q->deep,
-                          q->sums + (first + i) * q->summed, q->summed, nv, y + i * q->wide + j, q->wide);
+                q->k->dot(&m, at + j, some, x + i * q->deep, q->deep, q->sums + (first + i) * q->summed, q->summed, nv,
+                          y + i * q->wide + j, q->wide);
             else
                 q->k->add_rows(&m, 0, q->depth, x + i * q->deep, q->deep, nv, at / q->block, n / q->block,
                                y + i * q->wide, q->wide);

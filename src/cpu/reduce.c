@@ -142,8 +142,7 @@ static void store(const struct job *j, int64_t i, union fold_acc *a)
 static const char *outer_at(const struct job *j, int64_t i)
 {
     const char *p = j->x;
-    for (int d = j->ndim; d-- > 1; i /= j->shape[d])
-        p += i % j->shape[d] * j->stride[d] * (int64_t)j->in_size;
+    for (int d = j->ndim; d-- > 1; i /= j->shape[d]) p += i % j->shape[d] * j->stride[d] * (int64_t)j->in_size;
     return j->ndim ? p + i * j->stride[0] * (int64_t)j->in_size : p;
 }
 
@@ -269,13 +268,11 @@ static void fold_cols(void *ctx, int64_t begin, int64_t end)
         int64_t m = j->folded - r0 < rows ? j->folded - r0 : rows;
         union fold_acc local[REDUCE_COLS], *acc = j->partial ? j->partial + k * REDUCE_COLS : local;
         union fold_acc first = identity_of(j->fold, j->in);
-        for (size_t c = 0; c < cols; c++)
-            acc[c] = first;
+        for (size_t c = 0; c < cols; c++) acc[c] = first;
         if (m > 0)
             col_tile(j, acc, outer_at(j, i) + (r0 * j->folded_stride + c0) * (int64_t)j->in_size, m, cols);
         if (!j->partial)
-            for (size_t c = 0; c < cols; c++)
-                store(j, i * j->inner + c0 + (int64_t)c, &acc[c]);
+            for (size_t c = 0; c < cols; c++) store(j, i * j->inner + c0 + (int64_t)c, &acc[c]);
     }
 }
 
@@ -294,8 +291,7 @@ static int run_rows(struct job *j)
     pool_for(n, 1, fold_pieces, j);
     for (int64_t i = 0; i < j->outer; i++) {
         union fold_acc acc = identity_of(j->fold, j->in);
-        for (int64_t p = 0; p < j->pieces; p++)
-            merge(j->fold, j->in, &acc, &j->partial[i * j->pieces + p]);
+        for (int64_t p = 0; p < j->pieces; p++) merge(j->fold, j->in, &acc, &j->partial[i * j->pieces + p]);
         store(j, i, &acc);
     }
     free(j->partial);
@@ -320,8 +316,7 @@ static int run_cols(struct job *j)
         int64_t c0 = k % tiles * REDUCE_COLS, cols = j->inner - c0 < REDUCE_COLS ? j->inner - c0 : REDUCE_COLS;
         union fold_acc *acc = j->partial + k * j->pieces * REDUCE_COLS;
         for (int64_t c = 0; c < cols; c++) {
-            for (int64_t p = 1; p < j->pieces; p++)
-                merge(j->fold, j->in, &acc[c], &acc[p * REDUCE_COLS + c]);
+            for (int64_t p = 1; p < j->pieces; p++) merge(j->fold, j->in, &acc[c], &acc[p * REDUCE_COLS + c]);
             store(j, k / tiles * j->inner + c0 + c, &acc[c]);
         }
     }
@@ -346,7 +341,10 @@ static bool plan(struct job *j, mx x, const bool *folds)
             order[k] = order[k - 1];
             order[k - 1] = t;
         }
-    struct { int64_t size, stride; bool folded; } group[MX_MAX_NDIM];
+    struct {
+        int64_t size, stride;
+        bool folded;
+    } group[MX_MAX_NDIM];
     int groups = 0, before = -1;
     for (int i = 0; i < n; i++) {
         int d = order[i];
@@ -432,8 +430,7 @@ static mx folded_last(mx x, const bool *folds, mx_own *hold)
 static int fill_empty(struct job *j, int64_t n)
 {
     union fold_acc none = identity_of(j->fold, j->in);
-    for (int64_t i = 0; i < n; i++)
-        store(j, i, &none);
+    for (int64_t i = 0; i < n; i++) store(j, i, &none);
     return 0;
 }
 
@@ -442,13 +439,18 @@ int run_reduce(const struct run *r)
     const struct reduce_args *a = r->args;
     mx x = r->x[0], y = r->y[0];
     bool folds[MX_MAX_NDIM] = { 0 };
-    for (int i = 0; i < a->axes.n; i++)
-        folds[a->axes.v[i]] = true;
+    for (int i = 0; i < a->axes.n; i++) folds[a->axes.v[i]] = true;
     if (out_new(r, 0))
         return 1;
     enum dtype t = x->dtype;
-    struct job j = { .fold = a->fold, .in = t, .out = y->dtype, .work = dtype_is_half(t) ? DT_float32 : t,
-                     .x = host(x), .y = host(y), .in_size = itemsize(x), .out_size = itemsize(y) };
+    struct job j = { .fold = a->fold,
+                     .in = t,
+                     .out = y->dtype,
+                     .work = dtype_is_half(t) ? DT_float32 : t,
+                     .x = host(x),
+                     .y = host(y),
+                     .in_size = itemsize(x),
+                     .out_size = itemsize(y) };
     j.row = cpu->reduce->row[j.fold][j.work];
     j.col = cpu->reduce->col[j.fold][j.work];
     if (x->size == 0)
@@ -503,9 +505,18 @@ int reduce_made(const struct run *r, const struct made *m)
     enum dtype t = x->dtype;
     if (out_new(r, 0))
         return 1;
-    struct job j = { .fold = a->fold, .in = t, .out = y->dtype, .work = dtype_is_half(t) ? DT_float32 : t,
-                     .y = host(y), .in_size = itemsize(x), .out_size = itemsize(y), .outer = y->size,
-                     .folded = x->size / y->size, .inner = 1, .times = 1, .made = m };
+    struct job j = { .fold = a->fold,
+                     .in = t,
+                     .out = y->dtype,
+                     .work = dtype_is_half(t) ? DT_float32 : t,
+                     .y = host(y),
+                     .in_size = itemsize(x),
+                     .out_size = itemsize(y),
+                     .outer = y->size,
+                     .folded = x->size / y->size,
+                     .inner = 1,
+                     .times = 1,
+                     .made = m };
     j.row = cpu->reduce->row[j.fold][j.work];
     if (j.folded > TILE / 2)
         return run_rows(&j);
@@ -524,7 +535,10 @@ struct arg_job {
     size_t size;
     struct arg_piece *piece; /* NULL: each row is one */
 };
-struct arg_piece { union fold_acc most; size_t at; };
+struct arg_piece {
+    union fold_acc most;
+    size_t at;
+};
 
 static struct arg_piece arg_of(const struct arg_job *j, const char *x, size_t n)
 {
@@ -606,9 +620,13 @@ int run_arg_reduce(const struct run *r)
     int failed = is_nil(z);
     if (!failed) {
         enum dtype t = x->dtype;
-        struct arg_job j = { .in = t, .work = dtype_is_half(t) ? DT_float32 : t,
-                             .fold = a->fold == ARG_MIN ? FOLD_MIN : FOLD_MAX, .x = host(z), .y = host(r->y[0]),
-                             .n = x->shape[a->axis], .size = itemsize(x) };
+        struct arg_job j = { .in = t,
+                             .work = dtype_is_half(t) ? DT_float32 : t,
+                             .fold = a->fold == ARG_MIN ? FOLD_MIN : FOLD_MAX,
+                             .x = host(z),
+                             .y = host(r->y[0]),
+                             .n = x->shape[a->axis],
+                             .size = itemsize(x) };
         int64_t grain = CHUNK / 4 / j.n, rows = r->y[0]->size;
         j.pieces = (j.n + CHUNK - 1) / CHUNK;
         if (j.pieces > 1 && rows < 64)
@@ -622,7 +640,13 @@ int run_arg_reduce(const struct run *r)
 
 /* ---- rows that are normalized */
 
-struct row_job { enum dtype t; const char *x; char *y, *y1; int64_t n; size_t size; };
+struct row_job {
+    enum dtype t;
+    const char *x;
+    char *y, *y1;
+    int64_t n;
+    size_t size;
+};
 
 /* Of a row of half type, a tile of float32 at a time: as kernels do it. */
 static double logsumexp_half(const struct row_job *j, const char *x, double *largest)
@@ -718,8 +742,12 @@ static int over_rows(const struct run *r, void (*fn)(void *, int64_t, int64_t), 
     mx z = row_major(x, &hold);
     if (is_nil(z))
         return 1;
-    struct row_job j = { .t = x->dtype, .x = host(z), .y = host(r->y[0]),
-                         .y1 = r->nout > 1 ? host(r->y[1]) : NULL, .n = dim(x, -1), .size = itemsize(x) };
+    struct row_job j = { .t = x->dtype,
+                         .x = host(z),
+                         .y = host(r->y[0]),
+                         .y1 = r->nout > 1 ? host(r->y[1]) : NULL,
+                         .n = dim(x, -1),
+                         .size = itemsize(x) };
     int64_t grain = CHUNK / 16 / (j.n ? j.n : 1), rows = j.n ? x->size / j.n : r->y[0]->size;
     if (j.n || fn != softmax_rows)
         pool_for(rows, grain ? grain : 1, fn, &j);

@@ -8,10 +8,10 @@
 
 #include "core/array.h"
 #include "core/buffer.h"
-#include "run/backend.h"
-#include "cpu/kernels.h"
 #include "core/pool.h"
+#include "cpu/kernels.h"
 #include "ops/plugin.h"
+#include "run/backend.h"
 
 struct run {
     struct stream *stream; /* of the CPU, whatever the node's is */

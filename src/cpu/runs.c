@@ -14,8 +14,8 @@
 
 #include <stdlib.h>
 
-#include "core/shape.h"
 #include "core/pool.h"
+#include "core/shape.h"
 
 enum {
     SHORT_ROW = 128, /* shorter rows are taken several at a time */
@@ -39,10 +39,7 @@ static void move(void *y, int64_t sy, const void *x, int64_t sx, int64_t n, size
     cpu->move[__builtin_ctzl(size)](y, sy, x, sx, (size_t)n);
 }
 
-static int64_t bytes(const struct runs *r, int k, int axis)
-{
-    return r->strides[k][axis] * (int64_t)r->x_size[k];
-}
+static int64_t bytes(const struct runs *r, int k, int axis) { return r->strides[k][axis] * (int64_t)r->x_size[k]; }
 
 /* Is a run of stride s something the kernel takes? */
 static bool is_run(const struct runs *r, int k, int64_t s) { return s == 1 || (s == 0 && r->repeats >> k & 1); }
@@ -64,10 +61,7 @@ struct place {
     const char *x[RUN_OPERANDS];
 };
 
-static int64_t extent(const struct runs *r, int axis)
-{
-    return axis == r->ndim - 1 ? r->row : r->shape[axis];
-}
+static int64_t extent(const struct runs *r, int axis) { return axis == r->ndim - 1 ? r->row : r->shape[axis]; }
 
 static void go_to(const struct runs *r, struct place *p, int64_t number)
 {
@@ -94,8 +88,7 @@ static void advance(const struct runs *r, struct place *p, int i, int64_t n)
 }
 
 /* Operand k over rows x cols elements from x on: itself if it is a run, else gathered. */
-static const void *fetch(const struct runs *r, int k, const char *x, int64_t rows, int64_t cols,
-                         char *tile, int *s)
+static const void *fetch(const struct runs *r, int k, const char *x, int64_t rows, int64_t cols, char *tile, int *s)
 {
     int64_t across = r->strides[k][r->ndim - 1];
     int64_t down = rows > 1 ? r->strides[k][r->ndim - 2] : 0;
@@ -108,8 +101,7 @@ static const void *fetch(const struct runs *r, int k, const char *x, int64_t row
         move(tile, 1, x, across, rows * cols, size);
     else if (cols > rows)
         for (int64_t i = 0; i < rows; i++)
-            move(tile + (size_t)(i * cols) * size, 1, x + i * bytes(r, k, r->ndim - 2), across,
-                 cols, size);
+            move(tile + (size_t)(i * cols) * size, 1, x + i * bytes(r, k, r->ndim - 2), across, cols, size);
     else
         for (int64_t j = 0; j < cols; j++)
             move(tile + (size_t)j * size, cols, x + j * bytes(r, k, r->ndim - 1), down, rows, size);
@@ -123,9 +115,7 @@ static void range(void *ctx, int64_t begin, int64_t end)
     char *tiles[RUN_OPERANDS];
     int last = r->ndim - 1;
     struct place p;
-    int64_t repeated[RUN_OPERANDS] = {
-        0
-    }; /* elements of a tile that holds one short row over and over */
+    int64_t repeated[RUN_OPERANDS] = { 0 }; /* elements of a tile that holds one short row over and over */
     cut(r, space, TILE, tiles);
     go_to(r, &p, begin);
     while (begin < end) {
@@ -165,13 +155,11 @@ static bool leans(const struct runs *r, int k)
 }
 
 /* rows x cols elements of operand k, transposed into rows of a tile. */
-static void transpose(const struct runs *r, int k, char *tile, const char *x, int64_t rows,
-                      int64_t cols)
+static void transpose(const struct runs *r, int k, char *tile, const char *x, int64_t rows, int64_t cols)
 {
     int64_t across = r->strides[k][r->ndim - 1], down = r->strides[k][r->ndim - 2];
     size_t size = r->x_size[k];
-    for (int64_t j = cols; j < 2 * cols; j++)
-        prefetch(x + j * bytes(r, k, r->ndim - 1), rows * (int64_t)size);
+    for (int64_t j = cols; j < 2 * cols; j++) prefetch(x + j * bytes(r, k, r->ndim - 1), rows * (int64_t)size);
     if (down == 1)
         cpu->transpose[__builtin_ctzl(size)](tile, cols, x, across, (size_t)rows, (size_t)cols);
     else
@@ -228,8 +216,7 @@ static void blocks(void *ctx, int64_t begin, int64_t end)
             y += at[i] * r->y_strides[i];
             for (int k = 0; k < r->n; k++) x[k] += at[i] * bytes(r, k, i);
         }
-        block(r, y, x, least(r->shape[down] - at[down], r->block_rows),
-              least(r->row - at[last], r->block_cols));
+        block(r, y, x, least(r->shape[down] - at[down], r->block_rows), least(r->row - at[last], r->block_cols));
     }
 }
 
@@ -312,8 +299,7 @@ void runs_prepare(struct runs *r, int n, const mx x[], const void *const data[])
         r->most = least(r->most, TILE);
 }
 
-void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
-               const void *const data[])
+void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[], const void *const data[])
 {
     r->y = y;
     r->y_size = y_size;

@@ -40,8 +40,7 @@ struct runs {
 
 /* Calls r->kernel until all elements of row-major y are made, on several threads if they are
  * many.  data[k] is the first element of x[k], and the n operands have one shape, y's. */
-void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[],
-               const void *const data[]);
+void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[], const void *const data[]);
 
 /* The same in two steps: elements begin..end alone, on this thread. */
 void runs_prepare(struct runs *r, int n, const mx x[], const void *const data[]);

@@ -261,8 +261,7 @@ static void scan_cols(void *ctx, int64_t begin, int64_t end)
         size_t cols;
         int64_t at = tile_at(s, k, &cols), step = s->reverse ? -s->inner : s->inner;
         union fold_acc acc[SCAN_COLS];
-        for (size_t j = 0; j < cols; j++)
-            acc[j] = identity_of(s);
+        for (size_t j = 0; j < cols; j++) acc[j] = identity_of(s);
         scan_col_fn *kernel = cpu->scan->col[s->id][s->work];
         if (s->work == s->t) {
             kernel(acc, s->y + at * (int64_t)s->size, s->x + at * (int64_t)s->size, step, (size_t)s->n, cols);
@@ -312,8 +311,11 @@ int run_scan(const struct run *r)
 {
     const struct scan_args *a = r->args;
     mx x = r->x[0];
-    static const enum scan_id id[] = { [SCAN_SUM] = SCAN_ID_SUM, [SCAN_PROD] = SCAN_ID_PROD, [SCAN_MIN] = SCAN_ID_MIN,
-                                       [SCAN_MAX] = SCAN_ID_MAX, [SCAN_LOGSUMEXP] = SCAN_ID_SUM };
+    static const enum scan_id id[] = { [SCAN_SUM] = SCAN_ID_SUM,
+                                       [SCAN_PROD] = SCAN_ID_PROD,
+                                       [SCAN_MIN] = SCAN_ID_MIN,
+                                       [SCAN_MAX] = SCAN_ID_MAX,
+                                       [SCAN_LOGSUMEXP] = SCAN_ID_SUM };
     mx_own hold = { NULL };
     MX_SCOPE(NULL);
     if (out_new(r, 0))
@@ -324,9 +326,14 @@ int run_scan(const struct run *r)
     enum scan_fold fold = (enum scan_fold)a->fold;
     if (x->dtype == DT_bool_ && fold == SCAN_PROD)
         fold = SCAN_MIN;
-    struct scan s = { .fold = fold, .id = id[fold], .t = x->dtype,
-                      .work = dtype_is_half(x->dtype) ? DT_float32 : x->dtype, .reverse = a->reverse,
-                      .x = host(z), .y = host(r->y[0]), .size = itemsize(x) };
+    struct scan s = { .fold = fold,
+                      .id = id[fold],
+                      .t = x->dtype,
+                      .work = dtype_is_half(x->dtype) ? DT_float32 : x->dtype,
+                      .reverse = a->reverse,
+                      .x = host(z),
+                      .y = host(r->y[0]),
+                      .size = itemsize(x) };
     int failed = 0;
     int64_t tiles = lay_out(&s, x, a->axis);
     if (s.inner > 1 && x->size)
@@ -349,8 +356,12 @@ int run_recurrence(const struct run *r)
         return 1;
     mx z[2] = { row_major(x, &hold[0]), row_major(r->x[1], &hold[1]) };
     if (!is_nil(z[0]) && !is_nil(z[1])) {
-        struct scan s = { .t = x->dtype, .reverse = a->reverse, .x = host(z[0]), .more = host(z[1]),
-                          .y = host(r->y[0]), .size = itemsize(x) };
+        struct scan s = { .t = x->dtype,
+                          .reverse = a->reverse,
+                          .x = host(z[0]),
+                          .more = host(z[1]),
+                          .y = host(r->y[0]),
+                          .size = itemsize(x) };
         int64_t tiles = lay_out(&s, x, a->axis);
         if (x->size)
             pool_for(tiles, grain(s.n * (s.inner < SCAN_COLS ? s.inner : SCAN_COLS)), recurrences, &s);

@@ -17,15 +17,14 @@ static void put(enum scatter_fold f, mx y, int64_t offset, const int64_t *stride
 {
     struct folder folder = folder_of(f, y->dtype);
     if (x->size)
-        fold_box(&folder, x->ndim, x->shape, (char *)host(y) + offset * (int64_t)itemsize(y),
-                 strides, host(x), x->strides);
+        fold_box(&folder, x->ndim, x->shape, (char *)host(y) + offset * (int64_t)itemsize(y), strides, host(x),
+                 x->strides);
 }
 
 int start_from_first(const struct run *r)
 {
     bool again = false; /* what is read from must not change under the hand */
-    for (int i = 1; i < r->nin; i++)
-        again |= r->x[i] == r->x[0];
+    for (int i = 1; i < r->nin; i++) again |= r->x[i] == r->x[0];
     if (again ? out_new(r, 0) : out_over(r, 0, 0))
         return 1;
     return host(r->y[0]) == host(r->x[0]) ? 0 : copy_to_row_major(host(r->y[0]), r->x[0]);
@@ -63,8 +62,8 @@ int run_pad(const struct run *r)
         for (int k = 0; k < 2; k++) {
             int64_t start = offset + (k ? (y->shape[i] - sides[1]) * y->strides[i] : 0);
             shape[i] = (int)sides[k];
-            fold_box(&set, y->ndim, shape, (char *)host(y) + start * (int64_t)itemsize(y),
-                     y->strides, host(value), none);
+            fold_box(&set, y->ndim, shape, (char *)host(y) + start * (int64_t)itemsize(y), y->strides, host(value),
+                     none);
         }
         shape[i] = x->shape[i];
         offset += sides[0] * y->strides[i];
@@ -99,8 +98,7 @@ static int corner(const char *op, const struct dynamic_args *a, enum outside_use
     for (int i = 0; i < a->axes.n; i++) {
         int axis = (int)a->axes.v[i], room = x->shape[axis] - sizes[axis];
         int64_t at;
-        const char *p =
-            (const char *)host(start) + i * start->strides[0] * (int64_t)itemsize(start);
+        const char *p = (const char *)host(start) + i * start->strides[0] * (int64_t)itemsize(start);
         cpu->cast[start->dtype][DT_int64](&at, p, 1);
         bool huge = start->dtype == DT_uint64 && at < 0;
         int64_t from = at < 0 && !huge ? at + x->shape[axis] : at;
@@ -128,8 +126,8 @@ int run_dynamic_slice(const struct run *r)
     if (nothing)
         memset(host(y), 0, (size_t)nbytes(y));
     else
-        fold_box(&set, y->ndim, y->shape, host(y), y->strides,
-                 (const char *)host(x) + offset * (int64_t)itemsize(x), x->strides);
+        fold_box(&set, y->ndim, y->shape, host(y), y->strides, (const char *)host(x) + offset * (int64_t)itemsize(x),
+                 x->strides);
     return 0;
 }
 
@@ -163,8 +161,8 @@ int run_as_strided(const struct run *r)
     memcpy(strides, y->strides, (size_t)y->ndim * sizeof *strides);
     int failed = out_new(r, 0);
     if (!failed && y->size)
-        fold_box(&set, y->ndim, y->shape, host(y), y->strides,
-                 (const char *)host(x) + offset * (int64_t)itemsize(x), strides);
+        fold_box(&set, y->ndim, y->shape, host(y), y->strides, (const char *)host(x) + offset * (int64_t)itemsize(x),
+                 strides);
     mx_drop(&hold);
     return failed;
 }
@@ -214,24 +212,21 @@ static void tile_i64(const struct series *s, void *out, int from, int n)
 {
     uint64_t *y = out;
     uint64_t first = s->first_i64, step = s->step_i64;
-    for (int i = 0; i < n; i++)
-        y[i] = first + (uint64_t)(from + i) * step;
+    for (int i = 0; i < n; i++) y[i] = first + (uint64_t)(from + i) * step;
 }
 
 static void tile_f32(const struct series *s, void *out, int from, int n)
 {
     float *y = out;
     float first = s->first_f32, step = s->step_f32;
-    for (int i = 0; i < n; i++)
-        y[i] = first + (float)(from + i) * step;
+    for (int i = 0; i < n; i++) y[i] = first + (float)(from + i) * step;
 }
 
 static void tile_f64(const struct series *s, void *out, int from, int n)
 {
     double *y = out;
     double first = s->first, step = s->step;
-    for (int i = 0; i < n; i++)
-        y[i] = first + (double)(from + i) * step;
+    for (int i = 0; i < n; i++) y[i] = first + (double)(from + i) * step;
     if (from <= s->count && s->count < from + n)
         y[s->count - from] = s->last;
 }
@@ -306,8 +301,7 @@ int run_eye(const struct run *r)
     int64_t row = a->k < 0 ? -(int64_t)a->k : 0, column = a->k > 0 ? a->k : 0;
     int64_t rows = a->n - row, columns = a->m - column, n = rows < columns ? rows : columns;
     if (n > 0)
-        fold_run(&set, (char *)host(y) + (row * a->m + column) * (int64_t)itemsize(y),
-                 (int64_t)a->m + 1, &one, 0, n);
+        fold_run(&set, (char *)host(y) + (row * a->m + column) * (int64_t)itemsize(y), (int64_t)a->m + 1, &one, 0, n);
     return 0;
 }
 

@@ -16,8 +16,8 @@
 #include "ops/sort.h"
 
 enum {
-    LONG_ROW = 1 << 17,   /* worth several threads */
-    GRAIN = 1 << 13,      /* elements sorted in some microseconds */
+    LONG_ROW = 1 << 17, /* worth several threads */
+    GRAIN = 1 << 13,    /* elements sorted in some microseconds */
     MAX_PARTS = 64,
     PIECE = 1 << 16,
 };
@@ -31,7 +31,10 @@ struct long_sort {
     size_t width; /* of a key: 4 or 8 */
     int64_t n, chunk;
     int parts, chunks;
-    union { int32_t v32[MAX_PARTS]; int64_t v64[MAX_PARTS]; } pivot;
+    union {
+        int32_t v32[MAX_PARTS];
+        int64_t v64[MAX_PARTS];
+    } pivot;
     int64_t bound[MAX_PARTS][MAX_PARTS + 1]; /* of the parts in each chunk */
     int64_t start[MAX_PARTS + 1];            /* of the parts in the result */
 };
@@ -90,7 +93,10 @@ static void sort_parts(void *ctx, int64_t begin, int64_t end)
 static void choose(struct long_sort *s)
 {
     enum { EACH = 32 };
-    union { int32_t v32[EACH * MAX_PARTS]; int64_t v64[EACH * MAX_PARTS]; } sample;
+    union {
+        int32_t v32[EACH * MAX_PARTS];
+        int64_t v64[EACH * MAX_PARTS];
+    } sample;
     int n = EACH * s->parts;
     int64_t step = s->n / n;
     uint32_t random = 1;
@@ -121,8 +127,7 @@ static int sort_long(char *to, char *from, size_t width, int64_t n)
     s->to = to;
     s->width = width;
     s->n = n;
-    for (s->parts = 16; s->parts < MAX_PARTS && s->parts < 4 * pool_threads();)
-        s->parts *= 2;
+    for (s->parts = 16; s->parts < MAX_PARTS && s->parts < 4 * pool_threads();) s->parts *= 2;
     s->chunk = ceil_div(n, s->parts);
     s->chunks = (int)ceil_div(n, s->chunk);
     choose(s);
@@ -130,8 +135,7 @@ static int sort_long(char *to, char *from, size_t width, int64_t n)
     s->start[0] = 0;
     for (int p = 0; p < s->parts; p++) {
         s->start[p + 1] = s->start[p];
-        for (int c = 0; c < s->chunks; c++)
-            s->start[p + 1] += s->bound[c][p + 1] - s->bound[c][p];
+        for (int c = 0; c < s->chunks; c++) s->start[p + 1] += s->bound[c][p + 1] - s->bound[c][p];
     }
     pool_for(s->parts, 1, sort_parts, s);
     free(s);
@@ -169,10 +173,8 @@ static void count_sort(const struct rows *r, const uint8_t *x, uint8_t *y)
     uint8_t flip = r->t == DT_int8 ? 128 : 0;
     int64_t i = 0;
     for (; i + 4 <= r->n; i += 4)
-        for (int k = 0; k < 4; k++)
-            count[k][x[i + k]]++;
-    for (; i < r->n; i++)
-        count[0][x[i]]++;
+        for (int k = 0; k < 4; k++) count[k][x[i + k]]++;
+    for (; i < r->n; i++) count[0][x[i]]++;
     for (int v = 2; v < 256 && r->t == DT_bool_; v++)
         for (int k = 0; k < 4; k++) {
             count[k][1] += count[k][v];
@@ -212,8 +214,7 @@ static void value_rows(void *ctx, int64_t begin, int64_t end)
 
 static void indices_of(uint32_t *y, const int64_t *pair, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (uint32_t)pair[i];
+    for (int64_t i = 0; i < n; i++) y[i] = (uint32_t)pair[i];
 }
 
 static int64_t upper(int64_t key) { return key >> 32; }
@@ -224,16 +225,14 @@ static void settle(int64_t *pair, const int64_t *key, int64_t begin, int64_t end
 {
     for (int64_t i = begin, k; i < end; i = k) {
         int64_t high = upper(pair[i]);
-        for (k = i + 1; k < end && upper(pair[k]) == high;)
-            k++;
+        for (k = i + 1; k < end && upper(pair[k]) == high;) k++;
         if (k - i > 1) {
             for (int64_t m = i; m < k; m++) {
                 uint32_t index = (uint32_t)pair[m];
                 pair[m] = paired((int64_t)(uint32_t)key[index] - INT64_C(0x80000000), index);
             }
             cpu->sort->sort_i64(pair + i, (size_t)(k - i));
-            for (int64_t m = i; m < k; m++)
-                pair[m] = paired(high, (uint32_t)pair[m]);
+            for (int64_t m = i; m < k; m++) pair[m] = paired(high, (uint32_t)pair[m]);
         }
     }
 }
@@ -248,15 +247,13 @@ static bool narrow(int64_t *key, int64_t n)
     }
     if ((uint64_t)most - (uint64_t)least > UINT32_MAX)
         return false;
-    for (int64_t i = 0; i < n; i++)
-        key[i] = (int64_t)((uint64_t)key[i] - (uint64_t)least) - INT64_C(0x80000000);
+    for (int64_t i = 0; i < n; i++) key[i] = (int64_t)((uint64_t)key[i] - (uint64_t)least) - INT64_C(0x80000000);
     return true;
 }
 
 static void pair_wide(int64_t *pair, const int64_t *key, int64_t n, bool is_narrow)
 {
-    for (int64_t i = 0; i < n; i++)
-        pair[i] = paired(is_narrow ? key[i] : upper(key[i]), (uint32_t)i);
+    for (int64_t i = 0; i < n; i++) pair[i] = paired(is_narrow ? key[i] : upper(key[i]), (uint32_t)i);
 }
 
 static void place_rows(void *ctx, int64_t begin, int64_t end)
@@ -355,8 +352,7 @@ static int settle_long(struct pieces *p)
     for (int64_t k = 1; k <= pieces; k++) {
         int64_t i = k * PIECE < n ? k * PIECE : n;
         i = i > p->start[k - 1] ? i : p->start[k - 1];
-        while (i < n && upper(p->pair[i]) == upper(p->pair[i - 1]))
-            i++;
+        while (i < n && upper(p->pair[i]) == upper(p->pair[i - 1])) i++;
         p->start[k] = i;
     }
     pool_for(pieces, 1, settle_pieces, p);
@@ -443,14 +439,20 @@ static int take_sorted(const struct run *r, mx z)
     if (!b)
         return 1;
     int64_t n = dim(z, -1);
-    struct rows rows = { .t = DT_complex64, .size = 8, .width = 8, .x = host(z), .y = b->host, .n = n,
-                         .rows = n ? z->size / n : 0, .kth = -1, .places = true };
+    struct rows rows = { .t = DT_complex64,
+                         .size = 8,
+                         .width = 8,
+                         .x = host(z),
+                         .y = b->host,
+                         .n = n,
+                         .rows = n ? z->size / n : 0,
+                         .kth = -1,
+                         .places = true };
     int failed = run_rows(&rows);
     const uint32_t *place = b->host;
     const uint64_t *from = host(z);
     uint64_t *to = host(y);
-    for (int64_t i = 0; i < y->size && !failed; i++)
-        to[i] = from[i - i % n + place[i]];
+    for (int64_t i = 0; i < y->size && !failed; i++) to[i] = from[i - i % n + place[i]];
     buffer_release(b);
     return failed;
 }
@@ -466,8 +468,15 @@ static int run_order(const struct run *r, bool places, int64_t kth)
     if (is_nil(z))
         return 1;
     int64_t n = dim(z, -1);
-    struct rows rows = { .t = x->dtype, .size = itemsize(x), .width = key_width(x->dtype), .x = host(z),
-                         .y = host(r->y[0]), .n = n, .rows = n ? z->size / n : 0, .kth = kth, .places = places };
+    struct rows rows = { .t = x->dtype,
+                         .size = itemsize(x),
+                         .width = key_width(x->dtype),
+                         .x = host(z),
+                         .y = host(r->y[0]),
+                         .n = n,
+                         .rows = n ? z->size / n : 0,
+                         .kth = kth,
+                         .places = places };
     if (places && rows.width == 8)
         rows.kth = -1; /* a whole order is a partition too */
     int failed = !places && dtype_is_complex(x->dtype) ? take_sorted(r, z) : run_rows(&rows);
@@ -496,17 +505,17 @@ struct search {
 };
 
 /* How many of n sorted keys are below v, or not above it. */
-#define SEARCH(T)                                                     \
+#define SEARCH(T)                                                        \
     static uint32_t search_##T(const T *key, int64_t n, T v, bool right) \
-    {                                                                 \
-        const T *p = key;                                             \
-        for (int64_t left = n; left > 0;) {                           \
-            int64_t half = left / 2;                                  \
-            bool go = right ? p[half] <= v : p[half] < v;             \
-            p = go ? p + half + 1 : p;                                \
-            left = go ? left - half - 1 : half;                       \
-        }                                                             \
-        return (uint32_t)(p - key);                                   \
+    {                                                                    \
+        const T *p = key;                                                \
+        for (int64_t left = n; left > 0;) {                              \
+            int64_t half = left / 2;                                     \
+            bool go = right ? p[half] <= v : p[half] < v;                \
+            p = go ? p + half + 1 : p;                                   \
+            left = go ? left - half - 1 : half;                          \
+        }                                                                \
+        return (uint32_t)(p - key);                                      \
     }
 SEARCH(int32_t)
 SEARCH(int64_t)
@@ -534,10 +543,13 @@ int run_searchsorted(const struct run *r)
     struct buffer *b = is_nil(zx) || is_nil(zv) ? NULL : buffer_new((size_t)(x->size + v->size) * width);
     if (b) {
         int64_t n = dim(x, -1), sequences = 1;
-        for (int i = 0; i < x->ndim - 1; i++)
-            sequences *= x->shape[i];
-        struct search s = { .key = b->host, .value = (char *)b->host + (size_t)x->size * width, .y = host(r->y[0]),
-                            .width = width, .n = n, .right = ((const struct searchsorted_args *)r->args)->right };
+        for (int i = 0; i < x->ndim - 1; i++) sequences *= x->shape[i];
+        struct search s = { .key = b->host,
+                            .value = (char *)b->host + (size_t)x->size * width,
+                            .y = host(r->y[0]),
+                            .width = width,
+                            .n = n,
+                            .right = ((const struct searchsorted_args *)r->args)->right };
         s.each = sequences ? v->size / sequences : 1;
         cpu->sort->keys[x->dtype](b->host, host(zx), (size_t)x->size, true);
         cpu->sort->keys[x->dtype]((char *)b->host + (size_t)x->size * width, host(zv), (size_t)v->size, true);
@@ -568,8 +580,7 @@ static void count_pieces(void *ctx, int64_t begin, int64_t end)
     struct places *p = ctx;
     for (int64_t k = begin; k < end; k++) {
         int64_t stop = (k + 1) * PIECE < p->n ? (k + 1) * PIECE : p->n, m = 0;
-        for (int64_t i = k * PIECE; i < stop; i++)
-            m += p->x[i] != 0;
+        for (int64_t i = k * PIECE; i < stop; i++) m += p->x[i] != 0;
         p->before[k] = m;
     }
 }
@@ -589,8 +600,7 @@ static int64_t gather(int32_t *at, const uint8_t *p, int64_t n, int64_t first)
 static void write_row(const struct places *p, int64_t at, int64_t row, const int32_t *last, int64_t m)
 {
     for (int d = p->ndim - 1; d-- > 0 && m > 0; row /= p->shape[d])
-        for (int64_t i = 0; i < m; i++)
-            p->y[d * p->count + at + i] = (int32_t)(row % p->shape[d]);
+        for (int64_t i = 0; i < m; i++) p->y[d * p->count + at + i] = (int32_t)(row % p->shape[d]);
     if (p->ndim)
         memcpy(p->y + (p->ndim - 1) * p->count + at, last, (size_t)m * sizeof *last);
 }
@@ -632,8 +642,13 @@ int run_nonzero(const struct run *r)
     int64_t pieces = ceil_div(x->size, PIECE);
     int64_t *before = is_nil(z) ? NULL : mx_malloc((size_t)(pieces + 1) * sizeof *before);
     if (before) {
-        struct places p = { .x = host(z), .n = x->size, .count = dim(r->y[0], -1), .ndim = x->ndim, .shape = x->shape,
-                            .before = before, .y = host(r->y[0]) };
+        struct places p = { .x = host(z),
+                            .n = x->size,
+                            .count = dim(r->y[0], -1),
+                            .ndim = x->ndim,
+                            .shape = x->shape,
+                            .before = before,
+                            .y = host(r->y[0]) };
         pool_for(pieces, 1, count_pieces, &p);
         int64_t sum = 0;
         for (int64_t k = 0; k < pieces; k++) {

@@ -21,14 +21,14 @@ enum {
     OPERANDS = 3,
     VALUES = FUSE_MOST * (1 + OPERANDS), /* results of members, then operands from outside */
     SLOTS = 4 * VALUES,
-    STEPS = 6 * FUSE_MOST,   /* of a member: three operands widened, the call, rounding, spreading */
-    LEAST = 16,              /* elements of a tile */
-    FRAME = 32 << 10,        /* bytes of registers: LEAST elements of as many as there may be fit in */
-    L1 = 32 << 10,           /* bytes for what a tile and the next one touch */
-    FAR = 2 << 20,           /* bytes of operands and outputs that no cache near the processor holds */
-    MOST = 512,              /* elements of a tile of those; 1,024 measured a little slower */
-    AHEAD = 256,             /* elements of the shortest tile that is worth fetching the next for */
-    STREAMS = 12,            /* slots that are fetched ahead */
+    STEPS = 6 * FUSE_MOST, /* of a member: three operands widened, the call, rounding, spreading */
+    LEAST = 16,            /* elements of a tile */
+    FRAME = 32 << 10,      /* bytes of registers: LEAST elements of as many as there may be fit in */
+    L1 = 32 << 10,         /* bytes for what a tile and the next one touch */
+    FAR = 2 << 20,         /* bytes of operands and outputs that no cache near the processor holds */
+    MOST = 512,            /* elements of a tile of those; 1,024 measured a little slower */
+    AHEAD = 256,           /* elements of the shortest tile that is worth fetching the next for */
+    STREAMS = 12,          /* slots that are fetched ahead */
 };
 
 enum step_kind { STEP_UNARY, STEP_BINARY, STEP_SELECT, STEP_SPREAD };
@@ -62,7 +62,10 @@ struct tape {
 };
 
 /* Where this thread's elements for a reduction go, and the number of the first. */
-static _Thread_local struct { char *y; int64_t at; } making;
+static _Thread_local struct {
+    char *y;
+    int64_t at;
+} making;
 
 /* ---- running */
 
@@ -108,9 +111,7 @@ static inline void run_steps(const struct tape *t, const struct place *w, int64_
         switch (c->kind) {
         case STEP_UNARY: c->fn.unary(p[y], p[a], (size_t)n); break;
         case STEP_BINARY: c->fn.binary(p[y], p[a], stride[a], p[b], stride[b], (size_t)n); break;
-        case STEP_SELECT:
-            c->fn.select(p[y], p[a], stride[a], p[b], stride[b], p[d], stride[d], (size_t)n);
-            break;
+        case STEP_SELECT: c->fn.select(p[y], p[a], stride[a], p[b], stride[b], p[d], stride[d], (size_t)n); break;
         case STEP_SPREAD: c->fn.spread(p[y], 1, p[a], 0, (size_t)n); break;
         }
     }
@@ -412,8 +413,7 @@ static bool dead_after(const struct value *v, int i, mx y)
 {
     mx x = v->array;
     return v->last <= i && !v->taken && x->row && x->offset == 0 && itemsize(x) == itemsize(y) && x->buf->writable &&
-           !x->buf->mapped &&
-           x->buf->bytes == (size_t)nbytes(y) &&
+           !x->buf->mapped && x->buf->bytes == (size_t)nbytes(y) &&
            atomic_load_explicit(&x->refs, memory_order_acquire) == v->uses &&
            atomic_load_explicit(&x->buf->refs, memory_order_acquire) == 1;
 }
@@ -490,7 +490,11 @@ static void lay_out(struct maker *k, struct runs *r, int64_t size)
     r->grain = r->grain > tile ? r->grain : tile;
 }
 
-struct making { struct runs *r; const char *kept; size_t size; };
+struct making {
+    struct runs *r;
+    const char *kept;
+    size_t size;
+};
 
 static const void *make_elements(void *ctx, char *space, int64_t at, int64_t n)
 {

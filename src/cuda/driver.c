@@ -20,8 +20,8 @@ static void open_driver(void)
     void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return;
-#define CU(name, symbol, args)                            \
-    if (!(*(void **)&cu.name = dlsym(lib, symbol)))       \
+#define CU(name, symbol, args)                      \
+    if (!(*(void **)&cu.name = dlsym(lib, symbol))) \
         return;
 #include "cuda/driver.def"
     int n = 0;

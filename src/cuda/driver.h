@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct cuda_driver {
-#define CU(name, symbol, args) int (*name) args;
+#define CU(name, symbol, args) int(*name) args;
 #include "cuda/driver.def"
 };
 extern struct cuda_driver cu;

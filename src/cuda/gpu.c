@@ -252,7 +252,8 @@ static int from_peer(struct stream *s, void *to, const struct stream *other, con
     if (!gpu_use(q->gpu->number))
         return 1;
     int e = bytes ? cu.copy_from_peer((uint64_t)to, q->gpu->context, (uint64_t)from, gpu_stream(other)->gpu->context,
-                                      bytes, q->stream) : 0;
+                                      bytes, q->stream)
+                  : 0;
     return gpu_check(q->gpu, "copy", e);
 }
 
@@ -273,8 +274,14 @@ static int run(struct stream *s, struct entry *e)
     const struct node *n = e->node;
     if (!gpu_use(s->device.index))
         return 1;
-    struct gpu_run r = { .stream = s, .node = n, .args = n->args, .nin = n->nin, .nout = n->nout, .x = n->in,
-                         .y = entry_out(e), .keep = e->keep };
+    struct gpu_run r = { .stream = s,
+                         .node = n,
+                         .args = n->args,
+                         .nin = n->nin,
+                         .nout = n->nout,
+                         .x = n->in,
+                         .y = entry_out(e),
+                         .keep = e->keep };
     return gpu_runner(n)(&r);
 }
 
@@ -303,8 +310,8 @@ int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, i
                    (long long)blocks);
         return 1;
     }
-    return gpu_check(q->gpu, op, cu.launch(kernel, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, 0, q->stream, args,
-                                           NULL));
+    return gpu_check(q->gpu, op,
+                     cu.launch(kernel, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, 0, q->stream, args, NULL));
 }
 
 /* ---- facts */
@@ -330,9 +337,21 @@ static void info(int device, void (*add)(void *, const char *, const char *, siz
 }
 
 const struct backend cuda_backend = {
-    .devices = { .name = "cuda", .type = DEVICE_GPU, .count = gpu_count, .open = open_stream, .rest = rest,
-                 .forked = forked, .synchronize = synchronize, .info = info, .alloc = gpu_alloc, .free = gpu_free,
-                 .mark = mark, .follow = follow, .wait = wait_for, .to_device = to_device, .to_host = to_host,
+    .devices = { .name = "cuda",
+                 .type = DEVICE_GPU,
+                 .count = gpu_count,
+                 .open = open_stream,
+                 .rest = rest,
+                 .forked = forked,
+                 .synchronize = synchronize,
+                 .info = info,
+                 .alloc = gpu_alloc,
+                 .free = gpu_free,
+                 .mark = mark,
+                 .follow = follow,
+                 .wait = wait_for,
+                 .to_device = to_device,
+                 .to_host = to_host,
                  .from_peer = from_peer },
     .submit = submit,
     .run_now = queue_run_now,

@@ -34,7 +34,7 @@ struct gpu_stream {
     struct gpu *gpu;
     void *stream;
     pthread_mutex_t lock;
-    uint64_t now;      /* the mark of what is being queued; marks below are in events[mark % RING] */
+    uint64_t now; /* the mark of what is being queued; marks below are in events[mark % RING] */
     void *event[RING];
 };
 
@@ -53,7 +53,9 @@ void gpu_free(struct stream *s, void *p, size_t bytes);
 void *gpu_kernel(struct gpu *g, const char *module, const char *kernel);
 /* The same, found once on each device: cu_<kernel>_<suffix> of <module>_<suffix> for a type, with the suffixes of
  * core/dtype.h; cu_<kernel> of <module> where t is DT_COUNT.  A slot belongs to one kernel. */
-struct gpu_found { void *_Atomic on[MAX_GPUS]; };
+struct gpu_found {
+    void *_Atomic on[MAX_GPUS];
+};
 void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, enum dtype t);
 /* By the size of an element: cu_<kernel>_<size> of <module>_<size>.  The slots are one for each of 1, 2, 4, 8, 16. */
 void *gpu_find_sized(struct gpu *g, struct gpu_found slots[5], const char *module, const char *kernel, size_t size);

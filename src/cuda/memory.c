@@ -61,8 +61,10 @@ void *gpu_alloc(struct stream *s, size_t bytes)
     void *p = memory_take(&g->memory, bytes, s, &size, &last);
     if (!p) {
         cu.memory_info(&available, &total);
-        mx_fail_as(MX_MEMORY, "[memory] could not allocate %zu bytes on GPU %d: %zu of %zu bytes are free, %zu are "
-                              "used here", bytes, g->number, available, total, atomic_load(&g->memory.active));
+        mx_fail_as(MX_MEMORY,
+                   "[memory] could not allocate %zu bytes on GPU %d: %zu of %zu bytes are free, %zu are "
+                   "used here",
+                   bytes, g->number, available, total, atomic_load(&g->memory.active));
         return NULL;
     }
     if (last != s && s->on->follow(s, last, s->on->mark(last))) {

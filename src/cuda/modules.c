@@ -82,7 +82,7 @@ void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const 
 #define X(name, suffix, type, size, kind) [DT_##name] = "_" #suffix,
         MX_DTYPES(X)
 #undef X
-        [DT_COUNT] = "",
+            [DT_COUNT] = "",
     };
     void *f = atomic_load_explicit(&slot->on[g->number], memory_order_acquire);
     return f ? f : find(g, slot, module, kernel, suffix[t]);

@@ -1,8 +1,8 @@
 /* move.c: elements moved as they are: copies of every layout, parts put together, selection. */
+#include "cuda/kernels/move.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "cuda/gpu.h"
-#include "cuda/kernels/move.h"
 #include "ops/create.h"
 #include "ops/slice.h"
 #include "plan/layout.h"
@@ -59,8 +59,12 @@ static int turn(const struct gpu_run *r, const struct box *b, uint64_t to, uint6
     static struct gpu_found found[5];
     void *f = gpu_find_sized(gpu_of(r), found, "move", "turn", b->item);
     int last = b->ndim - 1;
-    struct turn_args a = { .to = (void *)to, .from = (const void *)from, .rows = b->shape[row],
-                           .columns = b->shape[last], .to_row = b->to[row], .from_column = b->from[last] };
+    struct turn_args a = { .to = (void *)to,
+                           .from = (const void *)from,
+                           .rows = b->shape[row],
+                           .columns = b->shape[last],
+                           .to_row = b->to[row],
+                           .from_column = b->from[last] };
     a.tall = (uint32_t)gpu_blocks(a.rows, TURN_SIDE);
     a.wide = (uint32_t)gpu_blocks(a.columns, TURN_SIDE);
     int64_t blocks = (int64_t)a.tall * a.wide;
@@ -198,8 +202,7 @@ int gpu_run_pad(const struct gpu_run *r)
         return 1;
     struct box b = box_of(itemsize(y), y->ndim, y->shape, y->strides, none);
     for (int i = 0; i < y->ndim; i++) offset += a->low.v[i] * y->strides[i];
-    return gpu_copy_box(r, &b, gpu_address(r, y), gpu_address(r, r->x[1])) ||
-           put(r, y, offset, y->strides, r->x[0]);
+    return gpu_copy_box(r, &b, gpu_address(r, y), gpu_address(r, r->x[1])) || put(r, y, offset, y->strides, r->x[0]);
 }
 
 bool gpu_takes_set(const struct node *n) { return ((const struct slice_update_args *)n->args)->fold == SCATTER_SET; }

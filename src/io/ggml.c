@@ -72,8 +72,7 @@ static void decode_q3_k(const uint8_t *b, float *y)
         int code = (s[j % 8] >> (j < 8 ? 0 : 4) & 15) | (s[8 + j % 4] >> (j / 4 * 2) & 3) << 4;
         float scale = d * (float)(code - 32);
         const uint8_t *at = q + i / 128 * 32 + i % 32, *mask = b + i % 32;
-        for (int k = 0; k < 16; k++)
-            y[i + k] = scale * (float)((at[k] >> shift & 3) - (~mask[k] >> bit & 1) * 4);
+        for (int k = 0; k < 16; k++) y[i + k] = scale * (float)((at[k] >> shift & 3) - (~mask[k] >> bit & 1) * 4);
     }
 }
 
@@ -137,6 +136,7 @@ static void decode_q8_k(const uint8_t *b, float *y)
 
 /* ---- the table */
 
+/* clang-format off */
 static const struct ggml_type types[] = {
     { 0, "F32", GGML_PLAIN, DT_float32, 1, 4, 0, NULL },   { 1, "F16", GGML_PLAIN, DT_float16, 1, 2, 0, NULL },
     { 24, "I8", GGML_PLAIN, DT_int8, 1, 1, 0, NULL },      { 25, "I16", GGML_PLAIN, DT_int16, 1, 2, 0, NULL },
@@ -153,6 +153,7 @@ static const struct ggml_type types[] = {
     { 15, "Q8_K", GGML_COARSE, 0, 256, 292, 0, decode_q8_k },
     { 20, "IQ4_NL", GGML_COARSE, 0, 32, 18, 0, decode_iq4_nl },
 };
+/* clang-format on */
 enum { TYPES = sizeof types / sizeof *types };
 
 const struct ggml_type *ggml_type(uint32_t number)
@@ -166,8 +167,9 @@ const struct ggml_type *ggml_type(uint32_t number)
 const char *ggml_name(uint32_t number)
 {
     static const char *const others[42] = {
-        [9] = "Q8_1", [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S", [21] = "IQ3_S",
-        [22] = "IQ2_S", [23] = "IQ4_XS", [29] = "IQ1_M", [34] = "TQ1_0", [35] = "TQ2_0", [40] = "NVFP4", [41] = "Q1_0",
+        [9] = "Q8_1",   [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S",
+        [21] = "IQ3_S", [22] = "IQ2_S",   [23] = "IQ4_XS", [29] = "IQ1_M",   [34] = "TQ1_0",
+        [35] = "TQ2_0", [40] = "NVFP4",   [41] = "Q1_0",
     };
     const struct ggml_type *t = ggml_type(number);
     return t ? t->name : number < 42 ? others[number] : NULL;
@@ -299,9 +301,16 @@ struct source *ggml_unpacked(struct source *of, const char *name, uint64_t offse
     uint64_t size = items / (uint64_t)t->items * (uint64_t)part_bytes(t, part);
     object_retain(&of->object);
     *u = (struct unpacked){
-        { .object = { 1, unpacked_destroy }, .label = label, .size = size, .grain = of->grain ? 1 << 20 : 0,
-          .eager = of->eager, .read = unpacked_read },
-        of, offset, t, part,
+        { .object = { 1, unpacked_destroy },
+          .label = label,
+          .size = size,
+          .grain = of->grain ? 1 << 20 : 0,
+          .eager = of->eager,
+          .read = unpacked_read },
+        of,
+        offset,
+        t,
+        part,
     };
     return &u->source;
 }

@@ -17,14 +17,14 @@ struct ggml_type {
     uint32_t number; /* in files */
     const char *name;
     enum ggml_form form;
-    enum dtype dtype;    /* of a plain one */
-    int items, bytes;    /* of a block */
-    int bits;            /* of a weight that stays packed */
+    enum dtype dtype; /* of a plain one */
+    int items, bytes; /* of a block */
+    int bits;         /* of a weight that stays packed */
     void (*decode)(const uint8_t *block, float *y);
 };
 
-const struct ggml_type *ggml_type(uint32_t number); /* NULL: not known, or not handled */
-const char *ggml_name(uint32_t number);             /* of any type that there is, else NULL */
+const struct ggml_type *ggml_type(uint32_t number);  /* NULL: not known, or not handled */
+const char *ggml_name(uint32_t number);              /* of any type that there is, else NULL */
 const struct ggml_type *ggml_of_dtype(enum dtype t); /* the plain one; NULL: none */
 
 /* What a part holds for a row-major tensor at `offset` of a file, whose `items` are whole blocks, as a

@@ -21,8 +21,8 @@ enum { ALIGNMENT = 32, MOST_ALIGNMENT = 1 << 20 };
 
 /* By their number in files; strings and arrays have no dtype. */
 static const enum dtype value_types[] = {
-    DT_uint8, DT_int8,  DT_uint16, DT_int16, DT_uint32, DT_int32,   DT_float32,
-    DT_bool_, DT_COUNT, DT_COUNT,  DT_uint64, DT_int64, DT_float64,
+    DT_uint8, DT_int8,  DT_uint16, DT_int16,  DT_uint32, DT_int32,   DT_float32,
+    DT_bool_, DT_COUNT, DT_COUNT,  DT_uint64, DT_int64,  DT_float64,
 };
 enum { VALUE_TYPES = sizeof value_types / sizeof *value_types };
 
@@ -346,8 +346,8 @@ static bool check_parts(struct cursor *c, const struct tensor *const sorted[], u
         memcpy(whole, name, m);
         for (int k = 0; k < 2 && ok; k++) {
             strcpy(whole + m, wholes[k]);
-            const struct tensor key = { .name = whole }, *wanted = &key,
-                                *const *found = bsearch(&wanted, sorted, n, sizeof *sorted, by_name);
+            const struct tensor key = { .name = whole },
+                                *wanted = &key, *const *found = bsearch(&wanted, sorted, n, sizeof *sorted, by_name);
             if (found && ((*found)->type->form == GGML_AFFINE || (*found)->type->form == GGML_MXFP4))
                 ok = bad(c, sorted[i]->at, "the name '%.80s' comes twice: '%.80s', which is packed, has such a part",
                          name, whole);
@@ -528,7 +528,11 @@ int gguf_load(struct source *s, bool packed, struct gguf *g)
 
 /* ---- writing */
 
-struct text_buffer { char *v; size_t n, cap; bool failed; };
+struct text_buffer {
+    char *v;
+    size_t n, cap;
+    bool failed;
+};
 
 static void put(struct text_buffer *b, const void *data, size_t n)
 {
@@ -574,7 +578,8 @@ static bool put_value(struct text_buffer *b, const struct gguf_value *v)
     while (type < VALUE_TYPES && value_types[type] != x->dtype) type++;
     if (x->ndim > 1 || type == VALUE_TYPES) {
         mx_fail("[save_gguf] expected the value of '%s' to be an array of at most one dimension, of bool, integers, "
-                "float32 or float64, got shape %s and type %s", v->key, shape_of(x), dtype_name(x->dtype));
+                "float32 or float64, got shape %s and type %s",
+                v->key, shape_of(x), dtype_name(x->dtype));
         return false;
     }
     mx_own hold = { NULL };
@@ -602,8 +607,8 @@ static bool put_tensors(struct text_buffer *b, const struct gguf *g, uint64_t al
         const struct ggml_type *t = ggml_of_dtype(x->dtype);
         if (!t || x->ndim > MOST_DIMS) {
             mx_fail("[save_gguf] expected '%s' to have at most %d dimensions and a type of float16, bfloat16, "
-                    "float32, float64 or int8 to int64, got shape %s and type %s", name, MOST_DIMS, shape_of(x),
-                    dtype_name(x->dtype));
+                    "float32, float64 or int8 to int64, got shape %s and type %s",
+                    name, MOST_DIMS, shape_of(x), dtype_name(x->dtype));
             return false;
         }
         put_string(b, name);

@@ -21,7 +21,7 @@ struct gguf {
     struct gguf_value *values;
 };
 
-mx gguf_array(struct gguf *g, const char *name);                 /* NULL: none */
+mx gguf_array(struct gguf *g, const char *name);                /* NULL: none */
 struct gguf_value *gguf_value(struct gguf *g, const char *key); /* NULL: none */
 /* What is there under the name is replaced.  Non-zero after mx_fail. */
 int gguf_set_array(struct gguf *g, const char *name, mx x);

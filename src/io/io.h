@@ -20,8 +20,13 @@ struct writer {
 };
 
 /* Names to arrays and names to texts, in the order of the file. */
-struct named_array { char *name; mx_own array; };
-struct named_text { char *name, *text; };
+struct named_array {
+    char *name;
+    mx_own array;
+};
+struct named_text {
+    char *name, *text;
+};
 struct archive {
     int n, cap;
     struct named_array *arrays;

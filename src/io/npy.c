@@ -20,12 +20,16 @@ struct header {
 };
 
 /* The header's text, which begins at `start` of the file, on its way through the parser. */
-struct cursor { struct source *r; const char *p, *text; size_t start; };
+struct cursor {
+    struct source *r;
+    const char *p, *text;
+    size_t start;
+};
 
 static bool bad(struct cursor *t, const char *what)
 {
-    mx_fail("[load] %s: bad npy header: offset %zu: %s, got '%.60s'", t->r->label,
-            t->start + (size_t)(t->p - t->text), what, t->p);
+    mx_fail("[load] %s: bad npy header: offset %zu: %s, got '%.60s'", t->r->label, t->start + (size_t)(t->p - t->text),
+            what, t->p);
     return false;
 }
 
@@ -53,11 +57,13 @@ static bool take_string(struct cursor *t, char *value, size_t cap)
     return true;
 }
 
+/* clang-format off */
 static const struct { const char *code; enum dtype dtype; } codes[] = {
     { "b1", DT_bool_ },    { "u1", DT_uint8 },   { "u2", DT_uint16 },  { "u4", DT_uint32 },   { "u8", DT_uint64 },
     { "i1", DT_int8 },     { "i2", DT_int16 },   { "i4", DT_int32 },   { "i8", DT_int64 },    { "f2", DT_float16 },
     { "f4", DT_float32 },  { "f8", DT_float64 }, { "V2", DT_bfloat16 }, { "c8", DT_complex64 },
 };
+/* clang-format on */
 
 static bool parse_descr(struct cursor *t, struct header *h)
 {
@@ -100,9 +106,10 @@ static bool parse_order(struct cursor *t, struct header *h)
 /* A dictionary with the three keys, each once, in any order. */
 static bool parse(struct source *r, const char *text, size_t start, size_t length, struct header *h)
 {
-    static const struct { const char *key; bool (*parse)(struct cursor *, struct header *); } fields[] = {
-        { "descr", parse_descr }, { "fortran_order", parse_order }, { "shape", parse_shape }
-    };
+    static const struct {
+        const char *key;
+        bool (*parse)(struct cursor *, struct header *);
+    } fields[] = { { "descr", parse_descr }, { "fortran_order", parse_order }, { "shape", parse_shape } };
     struct cursor t = { r, text, text, start };
     unsigned seen = 0;
     if (!take(&t, "{"))
@@ -129,8 +136,7 @@ static bool parse(struct source *r, const char *text, size_t start, size_t lengt
 static mx read_data(struct source *r, const struct header *h, uint64_t at)
 {
     int shape[MX_MAX_NDIM];
-    for (int i = 0; i < h->ndim; i++)
-        shape[i] = h->fortran ? h->shape[h->ndim - 1 - i] : h->shape[i];
+    for (int i = 0; i < h->ndim; i++) shape[i] = h->fortran ? h->shape[h->ndim - 1 - i] : h->shape[i];
     mx x = mx_load_late(r, at, h->ndim, shape, h->dtype, h->swap);
     return h->fortran ? mx_transpose(x, NULL, 0) : x;
 }
@@ -186,14 +192,14 @@ int npy_save(struct writer *w, mx x)
     char dims[MX_MAX_NDIM * 12 + 4], text[sizeof dims + 128];
     size_t n = 0;
     dims[0] = 0;
-    for (int i = 0; i < y->ndim; i++)
-        n += (size_t)snprintf(dims + n, sizeof dims - n, i ? ", %d" : "%d", y->shape[i]);
+    for (int i = 0; i < y->ndim; i++) n += (size_t)snprintf(dims + n, sizeof dims - n, i ? ", %d" : "%d", y->shape[i]);
     snprintf(text, sizeof text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (%s%s), }",
              itemsize(y) == 1 ? '|' : '<', code_of(y->dtype), dims, y->ndim == 1 ? "," : "");
     /* Spaces and a newline bring the data to a multiple of 64. */
     size_t length = strlen(text) + 1, pad = (64 - (10 + length) % 64) % 64;
-    unsigned char head[10] = { 0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)((length + pad) & 255),
-                               (unsigned char)((length + pad) >> 8) };
+    unsigned char head[10] = {
+        0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)((length + pad) & 255), (unsigned char)((length + pad) >> 8)
+    };
     char spaces[65];
     memset(spaces, ' ', sizeof spaces);
     spaces[pad] = '\n';

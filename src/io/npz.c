@@ -22,7 +22,7 @@ enum { END = 22, END64 = 56, LOCATOR = 20, CENTRAL = 46, LOCAL = 30 }; /* sizes 
 enum { MOST_COMMENT = 65535 };
 
 struct member {
-    char *name; /* without .npy */
+    char *name;  /* without .npy */
     bool folder; /* "a/" of no bytes, which some programs that pack folders have in archives */
     int method;
     uint32_t crc;
@@ -147,16 +147,24 @@ static struct source *inflated_new(struct source *of, const struct member *e)
     }
     object_retain(&of->object);
     *f = (struct inflated){
-        { .object = { 1, inflated_destroy }, .label = label, .size = e->size, .eager = of->eager,
+        { .object = { 1, inflated_destroy },
+          .label = label,
+          .size = e->size,
+          .eager = of->eager,
           .read = inflated_read },
-        of, e->data, e->packed, e->crc,
+        of,
+        e->data,
+        e->packed,
+        e->crc,
     };
     return &f->source;
 }
 
 /* ---- the directory */
 
-struct directory { uint64_t n, at, size; };
+struct directory {
+    uint64_t n, at, size;
+};
 
 /* The 64-bit record, where there is one; what it says takes the place of what `d` has. */
 static bool find_zip64(struct source *s, uint64_t end, struct directory *d)
@@ -275,7 +283,8 @@ static size_t parse_entry(struct source *s, const uint8_t *p, uint64_t left, uin
     size_t n = u16(p + 28), extra = u16(p + 30), whole = CENTRAL + n + extra + u16(p + 32);
     if (whole > left)
         return bad(s, e->at, "an entry of the directory would have %zu bytes, %llu are left", whole,
-                   (unsigned long long)left), 0;
+                   (unsigned long long)left),
+               0;
     if (!(e->name = mx_malloc(n + 1)))
         return 0;
     memcpy(e->name, p + CENTRAL, n);

@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "yyjson.h"
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "io/io.h"
+#include "yyjson.h"
 
 enum { MAX_HEADER = 100000000 }; /* what the reference implementation accepts */
 
+/* clang-format off */
 static const struct { const char *code; enum dtype dtype; } codes[] = {
     { "BOOL", DT_bool_ },    { "U8", DT_uint8 },     { "U16", DT_uint16 },    { "U32", DT_uint32 },
     { "U64", DT_uint64 },    { "I8", DT_int8 },      { "I16", DT_int16 },     { "I32", DT_int32 },
@@ -25,6 +26,7 @@ static const struct { const char *code; enum dtype dtype; } codes[] = {
     { "F8_E4M3FNUZ", DT_uint8 }, { "F8_E5M2FNUZ", DT_uint8 },
     { "F4", DT_uint8 }, { "F6_E2M3", DT_uint8 }, { "F6_E3M2", DT_uint8 }, /* rows of bytes */
 };
+/* clang-format on */
 
 /* Of an element, where several share a byte; else 0. */
 static int bits_of(const char *code) { return !strcmp(code, "F4") ? 4 : !strncmp(code, "F6_", 3) ? 6 : 0; }
@@ -47,10 +49,7 @@ static bool bad(struct source *r, uint64_t at, const char *name, const char *wha
 }
 
 /* Where a string of the header is in the file: it was parsed in place. */
-static uint64_t place(yyjson_val *v, const char *header)
-{
-    return 8 + (uint64_t)(yyjson_get_str(v) - header);
-}
+static uint64_t place(yyjson_val *v, const char *header) { return 8 + (uint64_t)(yyjson_get_str(v) - header); }
 
 /* Names go on as strings of C. */
 static bool has_null(yyjson_val *text) { return strlen(yyjson_get_str(text)) != yyjson_get_len(text); }
@@ -77,7 +76,8 @@ static bool parse_shape(struct source *r, yyjson_val *v, struct tensor *t)
         return bad(r, t->at, t->name, "expected 'shape' to be a list of at most 64 sizes");
     size_t i, n;
     yyjson_val *d;
-    yyjson_arr_foreach(v, i, n, d) {
+    yyjson_arr_foreach(v, i, n, d)
+    {
         if (!yyjson_is_uint(d) || yyjson_get_uint(d) > INT32_MAX)
             return bad(r, t->at, t->name, "expected sizes from 0 to 2^31 - 1");
         t->shape[t->ndim++] = (int)yyjson_get_uint(d);
@@ -104,9 +104,10 @@ static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct
         return false;
     if (t->begin > t->end || t->end > room || t->end - t->begin != bytes) {
         mx_fail("[load] %s: offset %llu: '%.80s' of shape %s and type %s needs %llu bytes, its offsets are %llu to "
-                "%llu of %llu", r->label, (unsigned long long)t->at, t->name, shape_text(t->ndim, t->shape),
-                dtype_name(t->dtype), (unsigned long long)bytes, (unsigned long long)t->begin,
-                (unsigned long long)t->end, (unsigned long long)room);
+                "%llu of %llu",
+                r->label, (unsigned long long)t->at, t->name, shape_text(t->ndim, t->shape), dtype_name(t->dtype),
+                (unsigned long long)bytes, (unsigned long long)t->begin, (unsigned long long)t->end,
+                (unsigned long long)room);
         return false;
     }
     return true;
@@ -135,7 +136,8 @@ static bool parse_metadata(struct source *r, yyjson_val *v, uint64_t at, const c
         return bad(r, at, "__metadata__", "expected an object");
     if (a->n_meta)
         return bad(r, at, "__metadata__", "this name occurs twice");
-    yyjson_obj_foreach(v, i, n, key, text) {
+    yyjson_obj_foreach(v, i, n, key, text)
+    {
         if (!yyjson_is_str(text))
             return bad(r, place(key, header), yyjson_get_str(key), "expected metadata to be strings");
         if (has_null(key) || has_null(text))
@@ -172,8 +174,7 @@ static bool check_all(struct source *r, struct tensor *t, size_t n)
 {
     struct tensor **p = mx_malloc((n + 1) * sizeof *p);
     bool ok = p != NULL;
-    for (size_t i = 0; i < n && ok; i++)
-        p[i] = &t[i];
+    for (size_t i = 0; i < n && ok; i++) p[i] = &t[i];
     if (ok) {
         qsort(p, n, sizeof *p, by_name);
         for (size_t i = 1; i < n && ok; i++)
@@ -200,7 +201,8 @@ static bool load_all(struct source *r, yyjson_val *root, const char *header, uin
     yyjson_val *key, *v;
     struct tensor *t = mx_malloc((yyjson_obj_size(root) + 1) * sizeof *t);
     bool ok = t != NULL;
-    yyjson_obj_foreach(root, i, count, key, v) {
+    yyjson_obj_foreach(root, i, count, key, v)
+    {
         const char *name = yyjson_get_str(key);
         if (!ok)
             break;
@@ -216,8 +218,7 @@ static bool load_all(struct source *r, yyjson_val *root, const char *header, uin
         ok = parse_tensor(r, v, r->size - base, &t[n++]);
     }
     ok = ok && check_all(r, t, n);
-    for (size_t k = 0; k < n && ok; k++)
-        ok = load_tensor(r, &t[k], base, a);
+    for (size_t k = 0; k < n && ok; k++) ok = load_tensor(r, &t[k], base, a);
     free(t);
     return ok;
 }
@@ -239,8 +240,7 @@ int safetensors_load(struct source *r, struct archive *a)
     if (!io_read(r, head, 8, 0, "the length of the safetensors header"))
         return 1;
     uint64_t length = 0;
-    for (int i = 8; i-- > 0;)
-        length = length << 8 | head[i];
+    for (int i = 8; i-- > 0;) length = length << 8 | head[i];
     if (length > MAX_HEADER || length > r->size - 8) {
         mx_fail("[load] %s: not a safetensors file: its header would have %llu bytes at offset 8, the file has %llu",
                 r->label, (unsigned long long)length, (unsigned long long)r->size);
@@ -268,7 +268,10 @@ int safetensors_load(struct source *r, struct archive *a)
 
 /* ---- writing */
 
-struct item { const char *name; mx_own x; };
+struct item {
+    const char *name;
+    mx_own x;
+};
 
 /* Wide types first, so that every array is aligned to its items; then by name, so that the same
  * arrays give the same file. */
@@ -294,16 +297,14 @@ static char *header_text(const struct archive *a, struct item *v, size_t *length
     yyjson_mut_doc_set_root(doc, root);
     if (a->n_meta) {
         yyjson_mut_val *meta = yyjson_mut_obj(doc);
-        for (int i = 0; i < a->n_meta; i++)
-            yyjson_mut_obj_add_str(doc, meta, a->meta[i].name, a->meta[i].text);
+        for (int i = 0; i < a->n_meta; i++) yyjson_mut_obj_add_str(doc, meta, a->meta[i].name, a->meta[i].text);
         yyjson_mut_obj_add_val(doc, root, "__metadata__", meta);
     }
     uint64_t at = 0;
     for (int i = 0; i < a->n; i++) {
         mx x = v[i].x.it;
         yyjson_mut_val *o = yyjson_mut_obj(doc), *shape = yyjson_mut_arr(doc), *offsets = yyjson_mut_arr(doc);
-        for (int d = 0; d < x->ndim; d++)
-            yyjson_mut_arr_add_uint(doc, shape, (uint64_t)x->shape[d]);
+        for (int d = 0; d < x->ndim; d++) yyjson_mut_arr_add_uint(doc, shape, (uint64_t)x->shape[d]);
         yyjson_mut_arr_add_uint(doc, offsets, at);
         yyjson_mut_arr_add_uint(doc, offsets, at += (uint64_t)nbytes(x));
         yyjson_mut_obj_add_str(doc, o, "dtype", code_of(x->dtype));
@@ -344,15 +345,12 @@ int safetensors_save(struct writer *w, const struct archive *a)
         if (ok) {
             size_t padded = (length + 7) / 8 * 8;
             unsigned char head[8];
-            for (int i = 0; i < 8; i++)
-                head[i] = (unsigned char)(padded >> 8 * i);
+            for (int i = 0; i < 8; i++) head[i] = (unsigned char)(padded >> 8 * i);
             ok = io_write(w, head, 8) && io_write(w, text, length) && io_write(w, "       ", padded - length);
         }
     }
-    for (int i = 0; i < a->n && ok; i++)
-        ok = io_write(w, array_host(v[i].x.it), (size_t)nbytes(v[i].x.it));
-    while (n-- > 0)
-        mx_drop(&v[n].x);
+    for (int i = 0; i < a->n && ok; i++) ok = io_write(w, array_host(v[i].x.it), (size_t)nbytes(v[i].x.it));
+    while (n-- > 0) mx_drop(&v[n].x);
     free(v);
     free(text);
     return !ok;

@@ -65,7 +65,10 @@ static bool file_read(struct source *self, void *data, uint64_t n, uint64_t offs
     return true;
 }
 
-struct mapping { void *start; size_t bytes; };
+struct mapping {
+    void *start;
+    size_t bytes;
+};
 
 static void unmap(void *payload)
 {
@@ -85,8 +88,8 @@ static struct buffer *file_map(struct source *self, uint64_t offset, uint64_t n)
         return NULL;
     /* Private: what is written to the array stays in this process. */
     *m = (struct mapping){ .bytes = n + slack };
-    m->start = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, f->fd,
-                    (off_t)(offset - slack));
+    m->start =
+        mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, f->fd, (off_t)(offset - slack));
     if (m->start == MAP_FAILED) { /* too many of them, perhaps: then it is read */
         free(m);
         return NULL;
@@ -141,9 +144,14 @@ struct source *source_open(const char *path)
         return NULL;
     }
     *f = (struct file_source){
-        .source = { .object = { 1, file_destroy }, .label = label, .size = (uint64_t)st.st_size, .grain = GRAIN,
-                    .read = file_read, .map = source_may_map() ? file_map : NULL },
-        .fd = fd, .at_open = st,
+        .source = { .object = { 1, file_destroy },
+                    .label = label,
+                    .size = (uint64_t)st.st_size,
+                    .grain = GRAIN,
+                    .read = file_read,
+                    .map = source_may_map() ? file_map : NULL },
+        .fd = fd,
+        .at_open = st,
     };
     return &f->source;
 }
@@ -195,9 +203,15 @@ struct source *source_part(struct source *of, const char *name, uint64_t from, u
         return NULL;
     }
     object_retain(&of->object);
-    *p = (struct part){ { .object = { 1, part_destroy }, .label = label, .size = size, .grain = of->grain,
-                          .eager = of->eager, .read = part_read, .map = of->map ? part_map : NULL,
+    *p = (struct part){ { .object = { 1, part_destroy },
+                          .label = label,
+                          .size = size,
+                          .grain = of->grain,
+                          .eager = of->eager,
+                          .read = part_read,
+                          .map = of->map ? part_map : NULL,
                           .base = of->base + from },
-                        of, from };
+                        of,
+                        from };
     return &p->source;
 }

@@ -13,9 +13,9 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "mlxfn/export_parts.h"
 #include "ops/ops.h"
 #include "ops/plugin.h"
-#include "mlxfn/export_parts.h"
 
 /* ---- the graph of a call */
 
@@ -56,7 +56,8 @@ static int check_captured(const struct trace *t, const mx like[])
         for (int k = 0; k < t->g.n_in; k++)
             if (x == like[k]) {
                 mx_fail("[export_function] input %d, of shape %s, is also used by the function without being passed to "
-                        "it; pass it as an argument, or export with an example that is another array", k, shape_of(x));
+                        "it; pass it as an argument, or export with an example that is another array",
+                        k, shape_of(x));
                 return 1;
             }
     }
@@ -68,7 +69,8 @@ static int follows_none(const char *why, const char *how)
 {
     if (why)
         mx_fail("[export_function] cannot export the function for any shape%s: what it does depends on the shapes of "
-                "its arguments (%s)", how, why);
+                "its arguments (%s)",
+                how, why);
     return why != NULL;
 }
 
@@ -82,8 +84,7 @@ static int record_with(struct trace *t, struct mx_list *roots, const struct mx_l
     if (record(&t->g.r, roots->n, (mx *)roots->v, t->in.n, (mx *)t->in.v, false))
         return 1;
     bool inside = false;
-    for (int k = t->g.n_out; k < roots->n; k++)
-        inside |= t->g.r.foreign[t->g.r.roots[k]];
+    for (int k = t->g.n_out; k < roots->n; k++) inside |= t->g.r.foreign[t->g.r.roots[k]];
     return follows_none(inside ? "a transform inside" : NULL, "");
 }
 
@@ -114,16 +115,14 @@ static int trace_function(struct exporter *e, struct bound *b, int n, const mx l
 struct call export_call_of(const struct graph *g, int i, mx v[], mx x[])
 {
     const struct node *n = g->r.entries[i].node;
-    for (int k = 0; k < n->nin; k++)
-        x[k] = v[graph_reads(g, i)[k]];
-    for (int k = 0; k < n->nout; k++)
-        x[n->nin + k] = v[graph_makes(g, i)[k]];
+    for (int k = 0; k < n->nin; k++) x[k] = v[graph_reads(g, i)[k]];
+    for (int k = 0; k < n->nout; k++) x[n->nin + k] = v[graph_makes(g, i)[k]];
     return (struct call){ n->op, n->args, n->nin, n->nout, x, x + n->nin };
 }
 
 /* With `whole`, f is filled in for what is written; an extension takes some work. */
 enum fate export_fate(const struct exporter *e, const struct graph *g, int i, const struct call *c, bool whole,
-                         struct wire_form *f)
+                      struct wire_form *f)
 {
     /* A file is as portable as the library of a plugin is. */
     bool ours = (!e->portable || plugin_of(c->op)) && wire_has_extension(c->op), composable = wire_composable(c->op);
@@ -146,7 +145,8 @@ void export_refuse(const struct exporter *e, const struct op *op)
         return;
     if (e->portable && wire_has_extension(op))
         mx_fail("[export_function] Unable to serialize primitive %s: the format of the mlx package has none like it; "
-                "portable=False writes it for this library", op->label);
+                "portable=False writes it for this library",
+                op->label);
     else
         mx_fail("[export_function] Unable to serialize primitive %s: %s cannot be exported", op->label,
                 op == &op_cpu_kernel ? "a kernel" : "it");
@@ -184,14 +184,12 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
     {
         MX_SCOPE(NULL);
         mx *x = v + g->r.n_values, *y = x + most;
-        for (int i = 0; i < g->r.n_values; i++)
-            v[i] = g->r.values[i].it;
+        for (int i = 0; i < g->r.n_values; i++) v[i] = g->r.values[i].it;
         for (int i = 0; i < g->r.n && !failed; i++) {
             struct node *n = g->r.entries[i].node;
             struct call c = export_call_of(g, i, v, x);
             bool moved = false;
-            for (int k = 0; k < n->nin; k++)
-                moved |= x[k] != g->r.values[graph_reads(g, i)[k]].it;
+            for (int k = 0; k < n->nin; k++) moved |= x[k] != g->r.values[graph_reads(g, i)[k]].it;
             f->text = NULL;
             enum fate fate = export_fate(e, g, i, &c, false, f);
             if (fate == REPLACED) {
@@ -218,8 +216,7 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
             }
             failed = mx_failed();
         }
-        for (int k = 0; k < graph_roots(g) && !failed; k++)
-            failed = list_push(&out, v[g->r.roots[k]]);
+        for (int k = 0; k < graph_roots(g) && !failed; k++) failed = list_push(&out, v[g->r.roots[k]]);
     }
     trace_end();
     shapeless_end(said);
@@ -259,8 +256,7 @@ bool *export_made(const struct trace *t)
     if (!made)
         mx_fail_memory((size_t)g->r.n_values);
     for (int i = 0; made && i < g->r.n; i++)
-        for (int k = 0; k < g->r.entries[i].node->nout && !t->folded[i]; k++)
-            made[graph_makes(g, i)[k]] = true;
+        for (int k = 0; k < g->r.entries[i].node->nout && !t->folded[i]; k++) made[graph_makes(g, i)[k]] = true;
     return made;
 }
 
@@ -283,10 +279,8 @@ int export_forget(struct exporter *e, int n)
 {
     struct id_table fresh = { 0 };
     int failed = 0;
-    while (e->constants.n > n)
-        mx_drop(&e->constants.v[--e->constants.n]);
-    for (int i = 0; i < n && !failed; i++)
-        failed = id_put(&fresh, (uint64_t)(uintptr_t)e->constants.v[i].it, i);
+    while (e->constants.n > n) mx_drop(&e->constants.v[--e->constants.n]);
+    for (int i = 0; i < n && !failed; i++) failed = id_put(&fresh, (uint64_t)(uintptr_t)e->constants.v[i].it, i);
     id_free(&e->known);
     e->known = fresh;
     return failed;
@@ -348,8 +342,7 @@ int exporter_close(struct exporter *e, bool keep)
 
 static void signature_free(struct signature *s)
 {
-    for (int i = 0; s->keys && i < s->n_keys; i++)
-        free(s->keys[i]);
+    for (int i = 0; s->keys && i < s->n_keys; i++) free(s->keys[i]);
     free(s->keys);
     free(s->in);
 }
@@ -363,8 +356,7 @@ void exporter_free(struct exporter *e)
         e->freed = true;
         return;
     }
-    for (int i = 0; i < e->n; i++)
-        signature_free(&e->traces[i]);
+    for (int i = 0; i < e->n; i++) signature_free(&e->traces[i]);
     free(e->traces);
     free(e->name);
     object_release(&e->f->object);
@@ -392,8 +384,7 @@ static bool signature_of(struct signature *s, int n_pos, int n_keys, const char 
 static bool same_signature(const struct exporter *e, const struct signature *a, const struct signature *b)
 {
     bool same = a->n_pos == b->n_pos && a->n_keys == b->n_keys;
-    for (int i = 0; same && i < a->n_keys; i++)
-        same = !strcmp(a->keys[i], b->keys[i]);
+    for (int i = 0; same && i < a->n_keys; i++) same = !strcmp(a->keys[i], b->keys[i]);
     for (int i = 0; same && i < a->n_pos + a->n_keys; i++)
         same = a->in[i].dtype == b->in[i].dtype && a->in[i].ndim == b->in[i].ndim &&
                (e->shapeless || !memcmp(a->in[i].shape, b->in[i].shape, (size_t)a->in[i].ndim * sizeof(int)));
@@ -422,8 +413,10 @@ static int add_trace(struct exporter *e, int n_pos, int n_keys, const char *cons
         e->traces = all;
     for (int i = 0; i < e->n && !failed; i++)
         if (same_signature(e, &s, &e->traces[i])) {
-            mx_fail_as(MX_RUNTIME, "[export_function] Attempting to export a function twice with the same signature, "
-                                   "that of trace %d", i + 1);
+            mx_fail_as(MX_RUNTIME,
+                       "[export_function] Attempting to export a function twice with the same signature, "
+                       "that of trace %d",
+                       i + 1);
             failed = 1;
         }
     struct trace t = { 0 };

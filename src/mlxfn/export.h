@@ -46,8 +46,7 @@ void imported_retain(struct imported *f);
 void imported_release(struct imported *f);
 const char *imported_metadata(const struct imported *f, size_t *length);
 /* Pushes the results of the trace that takes these arrays. */
-int imported_call(struct imported *f, int n_pos, int n_keys, const char *const keys[], const mx x[],
-                  struct mx_list *y);
+int imported_call(struct imported *f, int n_pos, int n_keys, const char *const keys[], const mx x[], struct mx_list *y);
 
 /* What is in a file, as JSON; free it.  Elements of constants are not read. */
 char *inspect_file(const char *path);

@@ -22,7 +22,10 @@
  *
  * Ids of constants are odd, those of other values even. */
 
-struct hole { size_t at; mx_own x; }; /* the elements of x belong there */
+struct hole {
+    size_t at;
+    mx_own x;
+}; /* the elements of x belong there */
 
 struct writing {
     struct exporter *e;
@@ -32,8 +35,8 @@ struct writing {
     struct hole *holes;
     uint64_t base, elements; /* where b begins in the file, bytes of the elements so far */
     uint64_t entries;
-    bool *made, *done;       /* by value */
-    int fresh;               /* constants known before this trace */
+    bool *made, *done; /* by value */
+    int fresh;         /* constants known before this trace */
 };
 
 static uint64_t id_of(struct writing *w, int v)
@@ -119,8 +122,7 @@ static int put_entry(struct writing *w, int i, mx x[], struct wire_form *f)
     put_u64(b, id_of(w, out[0]));
     put_u8(b, true);
     put_u64(b, (uint64_t)n->nin);
-    for (int k = 0; k < n->nin; k++)
-        put_u64(b, id_of(w, in[(k + f->rotate) % n->nin]));
+    for (int k = 0; k < n->nin; k++) put_u64(b, id_of(w, in[(k + f->rotate) % n->nin]));
     for (int k = 0; k < 3; k++) /* the first stream of the first CPU */
         put_i32(b, 0);
     put_text(b, f->name, strlen(f->name));
@@ -131,14 +133,11 @@ static int put_entry(struct writing *w, int i, mx x[], struct wire_form *f)
         put_spec(b, c.y[0]);
     } else {
         put_u64(b, (uint64_t)n->nout);
-        for (int k = 0; k < n->nout; k++)
-            put_u64(b, id_of(w, out[k]));
+        for (int k = 0; k < n->nout; k++) put_u64(b, id_of(w, out[k]));
         put_u64(b, (uint64_t)n->nout);
-        for (int k = 0; k < n->nout; k++)
-            put_shape(b, c.y[k]->ndim, c.y[k]->shape);
+        for (int k = 0; k < n->nout; k++) put_shape(b, c.y[k]->ndim, c.y[k]->shape);
         put_u64(b, (uint64_t)n->nout);
-        for (int k = 0; k < n->nout; k++)
-            put_dtype(b, c.y[k]->dtype);
+        for (int k = 0; k < n->nout; k++) put_dtype(b, c.y[k]->dtype);
     }
     w->entries++;
     return b->failed;
@@ -149,33 +148,26 @@ static int put_trace(struct writing *w, int n_keys, const char *const keys[])
     const struct graph *g = &w->t->g;
     struct bytes *b = &w->b;
     put_u64(b, (uint64_t)n_keys);
-    for (int i = 0; i < n_keys; i++)
-        put_text(b, keys[i], strlen(keys[i]));
+    for (int i = 0; i < n_keys; i++) put_text(b, keys[i], strlen(keys[i]));
     put_u64(b, (uint64_t)g->n_in);
-    for (int i = 0; i < g->n_in; i++)
-        put_u64(b, 2 * (uint64_t)i);
+    for (int i = 0; i < g->n_in; i++) put_u64(b, 2 * (uint64_t)i);
     put_u64(b, (uint64_t)g->n_in);
-    for (int i = 0; i < g->n_in; i++)
-        put_spec(b, g->r.values[i].it);
+    for (int i = 0; i < g->n_in; i++) put_spec(b, g->r.values[i].it);
     put_u64(b, (uint64_t)g->n_out);
     size_t outputs = b->n; /* the ids of constants are not known yet, nor is the length of the tape */
-    for (int k = 0; k < g->n_out + 1; k++)
-        put_u64(b, 0);
+    for (int k = 0; k < g->n_out + 1; k++) put_u64(b, 0);
     mx *x = mx_malloc((size_t)export_widest(g) * sizeof *x);
     struct wire_form *f = x ? mx_malloc(sizeof *f) : NULL;
     int failed = !f;
-    for (int i = 0; i < g->r.n && !failed; i++)
-        failed = !w->t->folded[i] && put_entry(w, i, x, f);
-    for (int k = 0; k < g->n_out && !failed; k++)
-        failed = g->r.roots[k] >= g->n_in && put_leaf(w, g->r.roots[k]);
+    for (int i = 0; i < g->r.n && !failed; i++) failed = !w->t->folded[i] && put_entry(w, i, x, f);
+    for (int k = 0; k < g->n_out && !failed; k++) failed = g->r.roots[k] >= g->n_in && put_leaf(w, g->r.roots[k]);
     free(x);
     free(f);
     if (failed || b->failed)
         return 1;
     size_t end = b->n;
     b->n = outputs;
-    for (int k = 0; k < g->n_out; k++)
-        put_u64(b, id_of(w, g->r.roots[k]));
+    for (int k = 0; k < g->n_out; k++) put_u64(b, id_of(w, g->r.roots[k]));
     put_u64(b, w->entries);
     b->n = end;
     return 0;
@@ -204,10 +196,7 @@ static int write_at(const struct exporter *e, const void *data, size_t n, uint64
     return 0;
 }
 
-int export_publish(struct exporter *e)
-{
-    return new_file_place(&e->file) ? 0 : export_file_failed(e, "replace it");
-}
+int export_publish(struct exporter *e) { return new_file_place(&e->file) ? 0 : export_file_failed(e, "replace it"); }
 
 static int write_count(const struct exporter *e, int n)
 {
@@ -255,8 +244,7 @@ int export_write(struct exporter *e, struct trace *t, int n_keys, const char *co
     int failed = !w.done || put_trace(&w, n_keys, keys) || commit(e, &w);
     if (failed)
         export_forget(e, w.fresh);
-    for (int i = 0; i < w.n_holes; i++)
-        mx_drop(&w.holes[i].x);
+    for (int i = 0; i < w.n_holes; i++) mx_drop(&w.holes[i].x);
     free(w.holes);
     free(w.made);
     free(w.done);

@@ -10,11 +10,9 @@ static void put_name(struct bytes *b, int number)
 {
     char name[16];
     int n = 0;
-    for (int64_t k = (int64_t)number + 1; k > 0; k = (k - 1) / 26)
-        name[n++] = (char)('A' + (k - 1) % 26);
+    for (int64_t k = (int64_t)number + 1; k > 0; k = (k - 1) / 26) name[n++] = (char)('A' + (k - 1) % 26);
     put_format(b, "\"");
-    while (n > 0)
-        put_bytes(b, &name[--n], 1);
+    while (n > 0) put_bytes(b, &name[--n], 1);
     put_format(b, "\"");
 }
 
@@ -105,8 +103,7 @@ int export_tell(struct exporter *e, struct trace *t, int n_keys, const char *con
     bool *made = x ? export_made(t) : NULL;
     struct bytes b = { 0 };
     int failed = !made;
-    for (int v = 0; v < g->r.n_values && !failed; v++)
-        w.names[v] = -1;
+    for (int v = 0; v < g->r.n_values && !failed; v++) w.names[v] = -1;
     if (!failed) {
         put_format(&b, "{\"type\":\"inputs\",\"inputs\":");
         put_values(&w, &b, g->n_in, NULL, 0);
@@ -134,8 +131,7 @@ int export_tell(struct exporter *e, struct trace *t, int n_keys, const char *con
         put_format(&b, "}");
         failed = tell(&w, &b, 0, NULL) || tell_constants(&w, &b, made);
     }
-    for (int i = 0; i < g->r.n && !failed; i++)
-        failed = !t->folded[i] && tell_entry(&w, &b, i, x, f);
+    for (int i = 0; i < g->r.n && !failed; i++) failed = !t->folded[i] && tell_entry(&w, &b, i, x, f);
     free(b.v);
     free(made);
     free(x);

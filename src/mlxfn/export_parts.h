@@ -2,9 +2,9 @@
 #ifndef MX_MLXFN_EXPORT_PARTS_H
 #define MX_MLXFN_EXPORT_PARTS_H
 
-#include "mlxfn/mlxfn.h"
 #include "io/new_file.h"
 #include "mlxfn/export.h"
+#include "mlxfn/mlxfn.h"
 #include "transform/graph.h"
 
 struct signature {
@@ -20,13 +20,13 @@ struct exporter {
     struct new_file file;
     bool shapeless, portable, closed;
     bool tracing, freed; /* at work; by what it calls meanwhile */
-    bool sizes_read; /* by the function while it was traced for any shape */
+    bool sizes_read;     /* by the function while it was traced for any shape */
     uint64_t count_at, end;
     int n, cap;
     struct signature *traces;
-    struct mx_list constants;   /* those in the file, which must stay what they are */
-    struct id_table known;      /* by address: their numbers */
-    int names;                  /* given to listeners */
+    struct mx_list constants; /* those in the file, which must stay what they are */
+    struct id_table known;    /* by address: their numbers */
+    int names;                /* given to listeners */
 };
 
 /* The values of the graph; `folded` marks entries whose results are constants. */

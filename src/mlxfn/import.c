@@ -20,11 +20,11 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
-#include "mlxfn/mlxfn.h"
 #include "io/source.h"
+#include "mlxfn/export.h"
+#include "mlxfn/mlxfn.h"
 #include "ops/load.h"
 #include "ops/ops.h"
-#include "mlxfn/export.h"
 #include "transform/graph.h"
 
 struct file {
@@ -70,7 +70,8 @@ static struct file *file_of(const void *bytes, uint64_t size, bool mapped, int c
     struct file *f = mx_malloc(sizeof *f);
     if (f)
         *f = (struct file){ { .object = { 1, file_destroy }, .label = "the file", .size = size, .bytes = bytes },
-                            mapped, count };
+                            mapped,
+                            count };
     else if (mapped)
         munmap((void *)(uintptr_t)bytes, size);
     else
@@ -146,8 +147,13 @@ struct running {
     struct cursor c;
     struct id_table at; /* values by id */
     int n, cap;
-    struct value { mx x, narrow; const struct spec *declared; struct spec *own; bool read; } *v;
-    bool again; /* shapes follow from the operands */
+    struct value {
+        mx x, narrow;
+        const struct spec *declared;
+        struct spec *own;
+        bool read;
+    } * v;
+    bool again;     /* shapes follow from the operands */
     uint64_t entry; /* where the one in hand begins */
 };
 
@@ -248,8 +254,8 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
     for (int i = 0; i < e->nin && !failed; i++) {
         int *k = id_find(&r->at, e->in[i]);
         if (!k) {
-            mx_fail("[import_function] %s: byte %llu: operand %d is no value that came before",
-                       r->c.label, (unsigned long long)e->at, i);
+            mx_fail("[import_function] %s: byte %llu: operand %d is no value that came before", r->c.label,
+                    (unsigned long long)e->at, i);
             failed = 1;
             break;
         }
@@ -260,8 +266,8 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
     }
     if (!failed && !e->p && !e->extension) {
         mx_fail("[import_function] %s: byte %llu: Unable to deserialize primitive %.*s: no library that is registered "
-                "has it (mlx_register_library; in Python, import its module first)", r->c.label,
-                (unsigned long long)e->at, e->name_length < 80 ? (int)e->name_length : 80, e->name);
+                "has it (mlx_register_library; in Python, import its module first)",
+                r->c.label, (unsigned long long)e->at, e->name_length < 80 ? (int)e->name_length : 80, e->name);
         failed = 1;
     }
     if (!failed && !settled && e->p && !e->p->follows) {
@@ -271,8 +277,9 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
     }
     if (!failed) {
         bool hold = settled && !(shapeless() && e->p && e->p->follows);
-        struct building b = { e->p, &e->state, r->f->version, e->nin, e->nout, x, narrow, e->spec,
-                              hold ? e->spec : NULL };
+        struct building b = {
+            e->p, &e->state, r->f->version, e->nin, e->nout, x, narrow, e->spec, hold ? e->spec : NULL
+        };
         for (int i = 0; i < e->nin && e->p && !e->p->follows; i++)
             if (x[i]->tracer)
                 shapes_matter(e->p->name);
@@ -300,7 +307,7 @@ static int run_entry(struct running *r)
         failed = primitive(r, &e);
     else if (!failed && !id_find(&r->at, e.id)) {
         mx_fail("[import_function] %s: byte %llu: an entry for an input that there is not", r->c.label,
-                   (unsigned long long)e.at);
+                (unsigned long long)e.at);
         failed = 1;
     }
     entry_free(&e);
@@ -310,11 +317,9 @@ static int run_entry(struct running *r)
 static int run_trace(struct running *r, const mx in[], struct mx_list *out)
 {
     int failed = 0;
-    for (int i = 0; i < r->t->n_in && !failed; i++)
-        failed = define(r, r->t->in_ids[i], in[i], in[i], &r->t->in[i]);
+    for (int i = 0; i < r->t->n_in && !failed; i++) failed = define(r, r->t->in_ids[i], in[i], in[i], &r->t->in[i]);
     r->c.at = r->t->tape;
-    for (uint64_t i = 0; i < r->t->entries && !failed; i++)
-        failed = run_entry(r);
+    for (uint64_t i = 0; i < r->t->entries && !failed; i++) failed = run_entry(r);
     for (int i = r->t->n_in; i < r->n && shapeless() && !failed; i++)
         failed = !r->v[i].read && r->v[i].x->tracer && is_nil(shapeless_check(r->v[i].x));
     for (int k = 0; k < r->t->n_out && !failed; k++) {
@@ -324,11 +329,10 @@ static int run_trace(struct running *r, const mx in[], struct mx_list *out)
             continue;
         }
         mx_fail("[import_function] %s: byte %llu: output %d is no value of its trace", r->c.label,
-                   (unsigned long long)r->t->tape, k);
+                (unsigned long long)r->t->tape, k);
         failed = 1;
     }
-    for (int i = 0; i < r->n; i++)
-        free(r->v[i].own);
+    for (int i = 0; i < r->n; i++) free(r->v[i].own);
     free(r->v);
     id_free(&r->at);
     return failed;
@@ -493,8 +497,9 @@ static void put_difference(struct bytes *b, const struct imported *f, const stru
     for (int i = 0; i < t->n_keys || i < a->n_keys; i++) {
         int order = i >= t->n_keys ? 1 : i >= a->n_keys ? -1 : strcmp(t->keys[i], a->keys[i]);
         if (order)
-            put_format(b, order < 0 ? "\n    differs: the keyword \"%.60s\" is missing"
-                                    : "\n    differs: there is no keyword \"%.60s\"",
+            put_format(b,
+                       order < 0 ? "\n    differs: the keyword \"%.60s\" is missing"
+                                 : "\n    differs: there is no keyword \"%.60s\"",
                        order < 0 ? t->keys[i] : a->keys[i]);
         if (order)
             return;
@@ -614,7 +619,10 @@ struct looking {
 
 static bool known_to_looker(void *ctx, uint64_t id) { return id_find(&((struct looking *)ctx)->constants, id); }
 
-struct count { char name[64]; uint64_t n; };
+struct count {
+    char name[64];
+    uint64_t n;
+};
 
 static int count_operation(const struct mlxfn_entry *e, int *n, int *cap, struct count **all)
 {

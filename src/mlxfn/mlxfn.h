@@ -163,7 +163,7 @@ struct mlxfn_entry {
     /* a primitive */
     const char *name; /* not terminated */
     uint64_t name_length;
-    const struct primitive *p; /* NULL: an extension, whose state is the text in state.v[0] */
+    const struct primitive *p;  /* NULL: an extension, whose state is the text in state.v[0] */
     const struct op *extension; /* NULL beside: of a library that is not registered */
     int device;
     struct wire_state state;
@@ -184,8 +184,8 @@ struct id_table {
     int *value;
     uint32_t size, used; /* a power of two, or 0 */
 };
-int *id_find(const struct id_table *t, uint64_t id);                 /* NULL: not there */
-int id_put(struct id_table *t, uint64_t id, int value);              /* non-zero after a failure */
+int *id_find(const struct id_table *t, uint64_t id);    /* NULL: not there */
+int id_put(struct id_table *t, uint64_t id, int value); /* non-zero after a failure */
 void id_free(struct id_table *t);
 
 #endif

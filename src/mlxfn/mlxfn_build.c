@@ -172,7 +172,8 @@ BUILD(MaskedScatter)
         return;
     if (x->ndim == 0 || from->ndim == 0 || dim(x, 0) != dim(from, 0) || !same_shape(x, mask)) {
         y[0] = mx_fail("[MaskedScatter] expected an array and a mask of one shape and a source of as many examples, "
-                       "got shapes %s, %s and %s", shape_of(x), shape_of(mask), shape_of(from));
+                       "got shapes %s, %s and %s",
+                       shape_of(x), shape_of(mask), shape_of(from));
         return;
     }
     int rows[2] = { dim(x, 0), -1 };
@@ -222,8 +223,8 @@ BUILD(RandomBits)
         y[0] = mx_fail("[RandomBits] expected a shape that begins as that of the keys, %s, got %s", shape_of(key),
                        shape_text(n, shape));
     else if (shape_size("RandomBits", n, shape) >= 0)
-        y[0] = mx_infer(&op_random_bits, &(struct random_bits_args){ ints_of(n - lead, shape + lead, v), width }, 1,
-                        &key);
+        y[0] =
+            mx_infer(&op_random_bits, &(struct random_bits_args){ ints_of(n - lead, shape + lead, v), width }, 1, &key);
 }
 
 /* ---- shapes */
@@ -495,8 +496,14 @@ BUILD(Convolution)
         }
         n = m;
     }
-    struct conv g = { .n = n, .stride = v[0], .low = v[1], .high = v[2], .dilation = v[3], .input_dilation = v[4],
-                      .groups = number(b, 5), .flip = flag(b, 6) };
+    struct conv g = { .n = n,
+                      .stride = v[0],
+                      .low = v[1],
+                      .high = v[2],
+                      .dilation = v[3],
+                      .input_dilation = v[4],
+                      .groups = number(b, 5),
+                      .flip = flag(b, 6) };
     if (b->x[0]->ndim != n + 2)
         mx_fail("[Convolution] expected an input with %d spatial axes, got shape %s", n, shape_of(b->x[0]));
     else
@@ -569,8 +576,8 @@ BUILD(QuantizedMatmul)
     bool affine = mode && mode[0] == 'a';
     y[0] = MX_NIL;
     if (mode && operands(b, 3 + affine, 3 + affine))
-        y[0] = mx_quantized_matmul(x[0], x[1], x[2], affine ? x[3] : NULL, flag(b, 3), number(b, 0), number(b, 1),
-                                   mode);
+        y[0] =
+            mx_quantized_matmul(x[0], x[1], x[2], affine ? x[3] : NULL, flag(b, 3), number(b, 0), number(b, 1), mode);
 }
 
 BUILD(GatherQMM)
@@ -654,8 +661,7 @@ static void norm_gradients(mx y, int n, const mx x[], mx ct, mx out[])
     struct call c = { e->op, e->args, e->nin, 1, e->in, &y };
     ct1[0] = mx_astype(ct, y->dtype);
     e->op->vjp(&c, ct1, (bool[]){ true, true, true }, dx);
-    for (int i = 0, k = 0; i < n; i++)
-        out[i] = i && x[i]->ndim == 0 ? zeros_of(x[i]) : mx_astype(dx[k++], x[i]->dtype);
+    for (int i = 0, k = 0; i < n; i++) out[i] = i && x[i]->ndim == 0 ? zeros_of(x[i]) : mx_astype(dx[k++], x[i]->dtype);
 }
 
 BUILD(RMSNormVJP)

@@ -149,8 +149,8 @@ static int get_count(struct cursor *c, uint64_t least, const char *what, uint64_
         return 1;
     if (*n <= left(c) / least)
         return 0;
-    return bad_file(c, c->at - 8, "%s: a count of %llu, and the file has %llu more bytes", what,
-                    (unsigned long long)*n, (unsigned long long)left(c));
+    return bad_file(c, c->at - 8, "%s: a count of %llu, and the file has %llu more bytes", what, (unsigned long long)*n,
+                    (unsigned long long)left(c));
 }
 
 static int get_text(struct cursor *c, const char *what, const char **s, uint64_t *n)
@@ -352,7 +352,11 @@ const struct primitive *primitive_named(const char *name, size_t length)
 }
 
 /* The layouts of older files, newest first: what files before a version have. */
-static const struct { const char *name; int before; const char *state; } layouts[] = {
+static const struct {
+    const char *name;
+    int before;
+    const char *state;
+} layouts[] = {
     { "FFT", 32004, "Ubb-" },
     { "ScaledDotProductAttention", 24000, "nf----" },
     { "ScaledDotProductAttention", 29001, "nfb---" },

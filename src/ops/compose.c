@@ -22,26 +22,22 @@ static mx as_matrix(mx x, const int *axes, int n, bool folded_last, int *kept, s
 {
     int perm[MX_MAX_NDIM], m = 0;
     bool folded[MX_MAX_NDIM] = { 0 };
-    for (int i = 0; i < n; i++)
-        folded[axes[i]] = true;
+    for (int i = 0; i < n; i++) folded[axes[i]] = true;
     *kept = 0;
     if (!folded_last)
-        for (int i = 0; i < n; i++)
-            perm[m++] = axes[i];
+        for (int i = 0; i < n; i++) perm[m++] = axes[i];
     for (int i = 0; i < x->ndim; i++)
         if (!folded[i]) {
             perm[m++] = i;
             kept_sizes[(*kept)++] = size_of(x, i);
         }
     if (folded_last)
-        for (int i = 0; i < n; i++)
-            perm[m++] = axes[i];
+        for (int i = 0; i < n; i++) perm[m++] = axes[i];
     int first = folded_last ? *kept : n;
     mx y = mx_transpose(x, perm, x->ndim);
     y = merged(merged(y, first, x->ndim - first), 0, first);
     int64_t rows = 1, cols = 1;
-    for (int i = 0; i < x->ndim; i++)
-        *(folded[i] ? &cols : &rows) *= x->shape[i];
+    for (int i = 0; i < x->ndim; i++) *(folded[i] ? &cols : &rows) *= x->shape[i];
     if (rows > INT32_MAX || cols > INT32_MAX)
         return mx_fail("[tensordot] the operand of shape %s makes a matrix of %lld by %lld, past 2^31", shape_of(x),
                        (long long)rows, (long long)cols);
@@ -62,8 +58,7 @@ mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n
             return MX_NIL;
         if (a->shape[fa[i]] != b->shape[fb[i]])
             return mx_fail("[tensordot] expected axes of one size, got axis %d of shape %s and axis %d of shape %s",
-                           axes_a[i],
-                           shape_of(a), axes_b[i], shape_of(b));
+                           axes_a[i], shape_of(a), axes_b[i], shape_of(b));
         for (int k = 0; k < i; k++)
             if (fa[k] == fa[i] || fb[k] == fb[i])
                 return mx_fail("[tensordot] expected distinct axes, got %d and %d twice", axes_a[i], axes_b[i]);
@@ -119,8 +114,7 @@ static mx spread(mx x, int n, bool behind)
 /* Every two of the 2 n axes of x as one. */
 static mx by_twos(mx x, int n)
 {
-    for (int i = 0; i < n; i++)
-        x = mx_flatten(x, i, i + 1);
+    for (int i = 0; i < n; i++) x = mx_flatten(x, i, i + 1);
     return x;
 }
 
@@ -199,10 +193,8 @@ mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)
         return x;
     if (!axes) {
         int64_t sum = 0;
-        for (int i = 0; i < n_shift; i++)
-            sum += shift[i];
-        for (int i = 0; i < x->ndim; i++)
-            x = mx_size_checked(x, i);
+        for (int i = 0; i < n_shift; i++) sum += shift[i];
+        for (int i = 0; i < x->ndim; i++) x = mx_size_checked(x, i);
         int one = x->size ? (int)(sum % x->size) : 0;
         return mx_reshape(mx_roll(flat(x), &one, 1, (int[]){ 0 }, 1), x->ndim, x->shape);
     }
@@ -229,14 +221,12 @@ bool mx_meshgrid(int n, const mx x[], bool sparse, bool xy, mx y[])
         return mx_fail("[meshgrid] expected at most %d arrays, got %d", MX_MAX_NDIM, n), false;
     for (int i = 0; i < n; i++) {
         int at = xy && i < 2 && n > 1 ? 1 - i : i, ones[MX_MAX_NDIM];
-        for (int k = 0; k < n - 1; k++)
-            ones[k] = k < at ? k : k + 1;
+        for (int k = 0; k < n - 1; k++) ones[k] = k < at ? k : k + 1;
         y[i] = flat(x[i]);
         full[at] = size_of(y[i], 0);
         y[i] = mx_expand_dims(y[i], ones, n - 1);
     }
-    for (int i = 0; i < n && !sparse; i++)
-        y[i] = mx_broadcast_by(y[i], n, full);
+    for (int i = 0; i < n && !sparse; i++) y[i] = mx_broadcast_by(y[i], n, full);
     return !mx_failed();
 }
 
@@ -294,7 +284,7 @@ mx mx_diff(mx x, int n, int axis)
 
 static mx window(int n, double a0, double a1, double a2, bool triangle)
 {
-    n = n < 0 ? 0 : n; /* as NumPy */
+    n = n < 0 ? 0 : n;                                        /* as NumPy */
     struct buffer *b = buffer_new((size_t)n * sizeof(float)); /* refused beyond the limit, before the work */
     if (!b)
         return MX_NIL;
@@ -327,12 +317,12 @@ mx mx_masked_scatter(mx x, mx mask, mx from)
         return MX_NIL;
     if (mask->ndim > x->ndim || (mask->ndim && memcmp(mask->shape, x->shape, (size_t)mask->ndim * sizeof(int))))
         return mx_fail("[masked_scatter] expected a mask of the array's shape %s or that of its first dimensions, "
-                       "got %s", shape_of(x), shape_of(mask));
+                       "got %s",
+                       shape_of(x), shape_of(mask));
     if ((x->size == 0 || from->size == 0) && !(shapeless() && (x->tracer || from->tracer)))
         return x;
     int ones[MX_MAX_NDIM];
-    for (int i = mask->ndim; i < x->ndim; i++)
-        ones[i - mask->ndim] = i;
+    for (int i = mask->ndim; i < x->ndim; i++) ones[i - mask->ndim] = i;
     mask = mx_expand_dims(mx_astype(mask, DT_bool_), ones, x->ndim - mask->ndim);
     mask = mx_broadcast_like(mask, x);
     mx taken = mx_take(flat(mx_astype(from, x->dtype)), mx_mask_order(flat(mask), 0), 0);

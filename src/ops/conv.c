@@ -14,10 +14,10 @@
 
 #include "ops/rules.h"
 
-static const struct field conv_args_fields[] = {
-    FIELD(conv_args, stride), FIELD(conv_args, low),  FIELD(conv_args, dilation), FIELD(conv_args, input_dilation),
-    SIZES(conv_args, size),   FIELD(conv_args, high), FIELD(conv_args, groups),   { 0 }
-};
+static const struct field conv_args_fields[] = { FIELD(conv_args, stride),   FIELD(conv_args, low),
+                                                 FIELD(conv_args, dilation), FIELD(conv_args, input_dilation),
+                                                 SIZES(conv_args, size),     FIELD(conv_args, high),
+                                                 FIELD(conv_args, groups),   { 0 } };
 
 /* ---- nodes */
 
@@ -144,8 +144,7 @@ static mx input_of(const struct conv_args *a, mx y, mx w, mx x)
     int64_t low[MX_MAX_NDIM], high[MX_MAX_NDIM], by_padding[MX_MAX_NDIM];
     int n = a->size.n;
     bool plain = a->high.n > 0;
-    for (int i = 0; i < n; i++)
-        w = mx_size_checked(w, 1 + i);
+    for (int i = 0; i < n; i++) w = mx_size_checked(w, 1 + i);
     if (is_nil(y) || is_nil(w) || is_nil(x))
         return MX_NIL;
     for (int i = 0; i < n; i++) {
@@ -155,8 +154,12 @@ static mx input_of(const struct conv_args *a, mx y, mx w, mx x)
         by_padding[i] = -1;
         plain = plain && a->stride.v[i] == 1 && dim(x, 1 + i) > 0;
     }
-    struct conv_args b = { .stride = a->input_dilation, .low = { n, low }, .dilation = a->dilation,
-                           .input_dilation = a->stride, .size = { n, by_padding }, .high = { plain ? n : 0, high },
+    struct conv_args b = { .stride = a->input_dilation,
+                           .low = { n, low },
+                           .dilation = a->dilation,
+                           .input_dilation = a->stride,
+                           .size = { n, by_padding },
+                           .high = { plain ? n : 0, high },
                            .groups = a->groups };
     w = turned(w, a->groups);
     return plain && shapeless() ? node(&op_conv, &b, y, w) : node_like(&op_conv, &b, y, w, x);
@@ -182,8 +185,7 @@ static void conv_weight_vjp(const struct call *c, const mx ct[], const bool want
 
 static void conv_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    dy[0] = sum_of(t[0] ? node_of(c, c->args, t[0], c->x[1]) : NULL,
-                   t[1] ? node_of(c, c->args, c->x[0], t[1]) : NULL);
+    dy[0] = sum_of(t[0] ? node_of(c, c->args, t[0], c->x[1]) : NULL, t[1] ? node_of(c, c->args, c->x[0], t[1]) : NULL);
 }
 
 /* ---- batches: they become images where that is possible, else channels */
@@ -267,13 +269,12 @@ static void conv_weight_vmap(const struct call *mapped, const int axis[], mx y[]
 }
 
 const struct op op_conv = {
-    OP_ROW(conv), ARGS(conv_args), .own = 2, .shapes = conv_shapes, .vjp = conv_vjp, .jvp = conv_jvp,
-    .vmap = conv_vmap,
+    OP_ROW(conv), ARGS(conv_args), .own = 2, .shapes = conv_shapes, .vjp = conv_vjp, .jvp = conv_jvp, .vmap = conv_vmap,
 };
 
 const struct op op_conv_weight = {
-    OP_ROW(conv_weight), ARGS(conv_args), .own = 2, .shapes = conv_weight_shapes, .vjp = conv_weight_vjp,
-    .jvp = conv_jvp, .vmap = conv_weight_vmap,
+    OP_ROW(conv_weight), ARGS(conv_args),          .own = 2, .shapes = conv_weight_shapes, .vjp = conv_weight_vjp,
+    .jvp = conv_jvp,     .vmap = conv_weight_vmap,
 };
 
 /* ---- builders */
@@ -315,10 +316,8 @@ static bool matches(const char *op, mx x, mx w, int n, int groups)
 /* a b of complex numbers, by parts. */
 static mx by_parts(const struct conv_args *a, mx x, mx w)
 {
-    mx re = mx_subtract(node(&op_conv, a, mx_real(x), mx_real(w)),
-                        node(&op_conv, a, mx_imag(x), mx_imag(w)));
-    mx im = mx_add(node(&op_conv, a, mx_real(x), mx_imag(w)),
-                   node(&op_conv, a, mx_imag(x), mx_real(w)));
+    mx re = mx_subtract(node(&op_conv, a, mx_real(x), mx_real(w)), node(&op_conv, a, mx_imag(x), mx_imag(w)));
+    mx im = mx_add(node(&op_conv, a, mx_real(x), mx_imag(w)), node(&op_conv, a, mx_imag(x), mx_real(w)));
     mx i = array_of_complex(0, 1, DT_complex64);
     return mx_add(mx_astype(re, DT_complex64), mx_multiply(mx_astype(im, DT_complex64), i));
 }
@@ -330,20 +329,21 @@ mx mx_conv(const char *op, mx x, mx w, const struct conv *g)
     if (is_nil(x) || is_nil(w))
         return MX_NIL;
     if (n < 1 || n > 3)
-        return mx_fail("[%s] expected an input with 1 to 3 spatial axes, got shape %s", op,
-                       shape_of(x));
+        return mx_fail("[%s] expected an input with 1 to 3 spatial axes, got shape %s", op, shape_of(x));
     if (!matches(op, x, w, n, g->groups) || !positive(op, "strides", n, g->stride) ||
-        !positive(op, "dilations", n, g->dilation) ||
-        !positive(op, "input dilations", n, g->input_dilation))
+        !positive(op, "dilations", n, g->dilation) || !positive(op, "input dilations", n, g->input_dilation))
         return MX_NIL;
     enum dtype t = promote(x->dtype, w->dtype);
     if (!dtype_is_inexact(t))
-        return mx_fail_as(MX_VALUE, "[%s] expected operands of a floating-point type, got %s and %s",
-                          op, dtype_name(x->dtype), dtype_name(w->dtype));
-    struct conv_args a = { .stride = ints_of(n, g->stride, v[0]), .low = ints_of(n, g->low, v[1]),
+        return mx_fail_as(MX_VALUE, "[%s] expected operands of a floating-point type, got %s and %s", op,
+                          dtype_name(x->dtype), dtype_name(w->dtype));
+    struct conv_args a = { .stride = ints_of(n, g->stride, v[0]),
+                           .low = ints_of(n, g->low, v[1]),
                            .dilation = ints_of(n, g->dilation, v[2]),
-                           .input_dilation = ints_of(n, g->input_dilation, v[3]), .size = { n, v[4] },
-                           .high = ints_of(n, g->high, v[5]), .groups = g->groups };
+                           .input_dilation = ints_of(n, g->input_dilation, v[3]),
+                           .size = { n, v[4] },
+                           .high = ints_of(n, g->high, v[5]),
+                           .groups = g->groups };
     for (int i = 0; i < n; i++) {
         v[4][i] = positions(op, &a, x, w, i);
         if (v[4][i] < 0)
@@ -370,12 +370,10 @@ mx mx_conv_transpose(const char *op, mx x, mx w, const struct conv *g, const int
         return matches(op, x, w, g->n, 1), MX_NIL;
     if (!positive(op, "strides", g->n, g->stride) || !positive(op, "dilations", g->n, g->dilation))
         return MX_NIL;
-    for (int i = 0; i < g->n; i++)
-        w = mx_size_checked(w, 1 + i);
+    for (int i = 0; i < g->n; i++) w = mx_size_checked(w, 1 + i);
     for (int i = 0; i < g->n; i++) {
         if (output_padding[i] < 0)
-            return mx_fail("[%s] expected an output padding of 0 or more, got %d", op,
-                           output_padding[i]);
+            return mx_fail("[%s] expected an output padding of 0 or more, got %d", op, output_padding[i]);
         int64_t before = (int64_t)g->dilation[i] * (dim(w, 1 + i) - 1) - g->low[i];
         if (before != (int)before || before + output_padding[i] > INT32_MAX)
             return mx_fail("[%s] expected a result of at most 2147483647 elements along spatial axis %d, got dilation "
@@ -390,9 +388,14 @@ mx mx_conv_transpose(const char *op, mx x, mx w, const struct conv *g, const int
         low[i] = (int)before;
         high[i] = low[i] + output_padding[i];
     }
-    struct conv turned_round = { .n = g->n, .stride = ones, .low = low, .high = high,
-                                 .dilation = g->dilation, .input_dilation = g->stride,
-                                 .groups = g->groups, .flip = true };
+    struct conv turned_round = { .n = g->n,
+                                 .stride = ones,
+                                 .low = low,
+                                 .high = high,
+                                 .dilation = g->dilation,
+                                 .input_dilation = g->stride,
+                                 .groups = g->groups,
+                                 .flip = true };
     return mx_conv(op, x, w, &turned_round);
 }
 
@@ -414,9 +417,14 @@ mx mx_convolve(mx a, mx v, enum conv_mode mode)
     int n = dim(v, 0), one = 1;
     int low = mode == CONV_VALID ? 0 : mode == CONV_SAME ? n / 2 : n - 1;
     int high = mode == CONV_SAME ? n - 1 - low : low;
-    struct conv g = { .n = 1, .stride = &one, .low = &low, .high = &high, .dilation = &one,
-                      .input_dilation = &one, .groups = 1, .flip = true };
-    mx y = mx_conv("convolve", mx_reshape(a, 3, (int[]){ 1, -1, 1 }),
-                   mx_reshape(v, 3, (int[]){ 1, -1, 1 }), &g);
+    struct conv g = { .n = 1,
+                      .stride = &one,
+                      .low = &low,
+                      .high = &high,
+                      .dilation = &one,
+                      .input_dilation = &one,
+                      .groups = 1,
+                      .flip = true };
+    mx y = mx_conv("convolve", mx_reshape(a, 3, (int[]){ 1, -1, 1 }), mx_reshape(v, 3, (int[]){ 1, -1, 1 }), &g);
     return mx_reshape(y, 1, (int[]){ -1 });
 }

@@ -17,18 +17,9 @@ static mx filled(const char *op, int ndim, const int *shape, mx value, enum dtyp
     return mx_node(&op_full, NULL, 1, &x, ndim, shape, t);
 }
 
-mx mx_full(int ndim, const int *shape, mx value, enum dtype t)
-{
-    return filled("full", ndim, shape, value, t);
-}
-mx mx_zeros(int ndim, const int *shape, enum dtype t)
-{
-    return filled("zeros", ndim, shape, array_of_int(0, t), t);
-}
-mx mx_ones(int ndim, const int *shape, enum dtype t)
-{
-    return filled("ones", ndim, shape, array_of_int(1, t), t);
-}
+mx mx_full(int ndim, const int *shape, mx value, enum dtype t) { return filled("full", ndim, shape, value, t); }
+mx mx_zeros(int ndim, const int *shape, enum dtype t) { return filled("zeros", ndim, shape, array_of_int(0, t), t); }
+mx mx_ones(int ndim, const int *shape, enum dtype t) { return filled("ones", ndim, shape, array_of_int(1, t), t); }
 
 mx mx_full_like(mx x, mx value, enum dtype t)
 {
@@ -45,20 +36,16 @@ mx mx_ones_like(mx x) { return mx_full_like(x, array_of_int(1, x->dtype), x->dty
 
 /* ---- arange */
 
-static const struct field arange_args_fields[] = {
-    FIELD(arange_args, start), FIELD(arange_args, stop), FIELD(arange_args, step),
-    FIELD(arange_args, dtype), SIZES(arange_args, count), { 0 }
-};
+static const struct field arange_args_fields[] = { FIELD(arange_args, start), FIELD(arange_args, stop),
+                                                   FIELD(arange_args, step),  FIELD(arange_args, dtype),
+                                                   SIZES(arange_args, count), { 0 } };
 
 static int arange_shapes(const struct call *c, struct spec out[])
 {
     const struct arange_args *a = c->args;
     double n = ceil((a->stop - a->start) / a->step);
-    for (int i = 0; i < a->count.n; i++)
-        n = (i ? n : 1) * (double)size_in(c, a->count.v[i]);
-    int count = n < 0           ? 0
-                : n > INT32_MAX ? dim_of("arange", n < 1e18 ? (int64_t)n : INT64_MAX)
-                                : (int)n;
+    for (int i = 0; i < a->count.n; i++) n = (i ? n : 1) * (double)size_in(c, a->count.v[i]);
+    int count = n < 0 ? 0 : n > INT32_MAX ? dim_of("arange", n < 1e18 ? (int64_t)n : INT64_MAX) : (int)n;
     return count < 0 || spec_set(out, a->dtype, 1, &count);
 }
 
@@ -66,8 +53,7 @@ mx mx_arange(double start, double stop, double step, enum dtype t)
 {
     double span = stop - start;
     if (!isfinite(span) || isnan(step))
-        return mx_fail("[arange] expected finite numbers, got start %g, stop %g and step %g", start,
-                       stop, step);
+        return mx_fail("[arange] expected finite numbers, got start %g, stop %g and step %g", start, stop, step);
     if (isinf(step)) /* the first number, or none */
         step = span == 0 ? 1 : (span > 0) == (step > 0) ? span : -span;
     struct arange_args a = { start, stop, step, t, { 0 } };
@@ -83,8 +69,7 @@ mx mx_arange_by(int n, const struct size sizes[], enum dtype t)
     mx in[MX_MAX_NDIM];
     int64_t v[MX_MAX_NDIM];
     double count = 1;
-    for (int i = 0; i < n; i++)
-        count *= sizes[i].now;
+    for (int i = 0; i < n; i++) count *= sizes[i].now;
     int m = size_operands(0, in, n, sizes, v);
     struct arange_args a = { 0, count, 1, t, { m ? n : 0, v } };
     return mx_infer(&op_arange, &a, m, in);
@@ -109,15 +94,14 @@ static void arange_vmap(const struct call *c, const int axis[], mx y[], int yaxi
 
 const struct op op_arange = {
     OP_ROW(arange), ARGS(arange_args), .shapes = arange_shapes, .settled = arange_settled,
-    .vjp = no_vjp, .jvp = no_jvp, .vmap = arange_vmap,
+    .vjp = no_vjp,  .jvp = no_jvp,     .vmap = arange_vmap,
 };
 
 /* ---- linspace */
 
-static const struct field linspace_args_fields[] = {
-    FIELD(linspace_args, start), FIELD(linspace_args, stop), FIELD(linspace_args, num),
-    FIELD(linspace_args, endpoint), FIELD(linspace_args, dtype), { 0 }
-};
+static const struct field linspace_args_fields[] = { FIELD(linspace_args, start), FIELD(linspace_args, stop),
+                                                     FIELD(linspace_args, num),   FIELD(linspace_args, endpoint),
+                                                     FIELD(linspace_args, dtype), { 0 } };
 
 static int linspace_shapes(const struct call *c, struct spec out[])
 {
@@ -197,8 +181,7 @@ static mx part_of_matrix(const char *op, mx x, int k, bool lower)
     if (is_nil(x))
         return x;
     if (x->ndim < 2)
-        return mx_fail("[%s] expected an array of at least two dimensions, got shape %s", op,
-                       shape_of(x));
+        return mx_fail("[%s] expected an array of at least two dimensions, got shape %s", op, shape_of(x));
     mx keep = triangle(size_of(x, -2), size_of(x, -1), lower ? k : k - (int64_t)1), zero = array_of_int(0, x->dtype);
     return lower ? mx_where(keep, x, zero) : mx_where(keep, zero, x);
 }
@@ -222,8 +205,7 @@ static void number_of_elements_vmap(const struct call *c, const int axis[], mx y
 {
     const struct number_args *a = c->args;
     int64_t v[MX_MAX_NDIM];
-    for (int i = 0; i < a->axes.n; i++)
-        v[i] = a->axes.v[i] + 1;
+    for (int i = 0; i < a->axes.n; i++) v[i] = a->axes.v[i] + 1;
     struct number_args batched = { { a->axes.n, v }, a->inverted, a->dtype };
     mx x = batch_first(c->x[0], axis[0]);
     y[0] = mx_infer(&op_number_of_elements, &batched, 1, &x);
@@ -233,8 +215,7 @@ static void number_of_elements_vmap(const struct call *c, const int axis[], mx y
 mx number_of_elements(mx x, const struct number_args *a)
 {
     int64_t n = 1;
-    for (int i = 0; i < a->axes.n; i++)
-        n *= dim(x, (int)a->axes.v[i]);
+    for (int i = 0; i < a->axes.n; i++) n *= dim(x, (int)a->axes.v[i]);
     return a->inverted ? array_of_double(1.0 / (double)n, a->dtype) : array_of_int(n, a->dtype);
 }
 
@@ -257,7 +238,11 @@ mx mx_number_of_elements(mx x, const int *axes, int n, bool inverted, enum dtype
 static mx number_of_elements_settled(const struct call *c) { return number_of_elements(c->x[0], c->args); }
 
 const struct op op_number_of_elements = {
-    OP_ROW(number_of_elements), ARGS(number_args), .shapes = number_of_elements_shapes,
+    OP_ROW(number_of_elements),
+    ARGS(number_args),
+    .shapes = number_of_elements_shapes,
     .settled = number_of_elements_settled,
-    .vjp = no_vjp, .jvp = no_jvp, .vmap = number_of_elements_vmap,
+    .vjp = no_vjp,
+    .jvp = no_jvp,
+    .vmap = number_of_elements_vmap,
 };

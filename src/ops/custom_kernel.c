@@ -27,16 +27,20 @@ enum { NAME_LENGTH = 255 };
 static bool is_taken(const char *s)
 {
     static const char *const keywords[] = {
+        /* clang-format off */
         "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
         "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed",
         "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "asm",
         "typeof", "bool", "true", "false", "complex", "NULL",
+    /* clang-format on */
 #define X(name, ...) #name,
         MX_DTYPES(X)
 #undef X
+        /* clang-format off */
         "uint", "uint3", "load", "store", "fetch_add", "elem_to_loc", "thread_position_in_grid", "threads_per_grid",
         "thread_position_in_threadgroup", "threads_per_threadgroup", "threadgroup_position_in_grid",
         "thread_index_in_threadgroup",
+        /* clang-format on */
     };
     return AMONG(s, keywords) || (s[0] == '_' && (s[1] == '_' || isupper((unsigned char)s[1])));
 }
@@ -63,7 +67,8 @@ static bool good_names(const struct kernel *k)
         for (int j = 0; j < i; j++)
             if (!strcmp(k->names[i], k->names[j]))
                 return mx_fail("[%s] expected inputs and outputs of different names, got \"%s\" twice",
-                               kernel_word(k->language), k->names[i]), false;
+                               kernel_word(k->language), k->names[i]),
+                       false;
     }
     return true;
 }
@@ -96,7 +101,9 @@ struct kernel *kernel_new(const struct kernel *k)
     const char *word = kernel_word(k->language);
     if (!is_identifier(k->name, NAME_LENGTH))
         return mx_fail("[%s] expected the name of a kernel to be an identifier (at most %d letters, digits and "
-                       "underscores), got \"%.200s\"", word, NAME_LENGTH, k->name), NULL;
+                       "underscores), got \"%.200s\"",
+                       word, NAME_LENGTH, k->name),
+               NULL;
     if (k->nout == 0)
         return mx_fail("[%s] expected at least one output, got none", word), NULL;
     if (k->shared_memory < 0)
@@ -107,8 +114,11 @@ struct kernel *kernel_new(const struct kernel *k)
     if (!new)
         return NULL;
     size_t n = (size_t)k->nin + (size_t)k->nout;
-    *new = (struct kernel){ { .refs = 1, .destroy = destroy }, .language = k->language, .row_major = k->row_major,
-                            .atomic = k->atomic, .shared_memory = k->shared_memory };
+    *new = (struct kernel){ { .refs = 1, .destroy = destroy },
+                            .language = k->language,
+                            .row_major = k->row_major,
+                            .atomic = k->atomic,
+                            .shared_memory = k->shared_memory };
     pthread_mutex_init(&new->lock, NULL);
     bool good = (new->name = copied(k->name)) && (new->source = copied(k->source)) &&
                 (new->header = copied(k->header)) && (new->names = mx_malloc(n * sizeof *new->names));
@@ -142,11 +152,11 @@ int launch_grid(struct kernel_launch *l, int x, int y, int z)
 {
     int64_t n = (int64_t)x * y;
     if (x < 0 || y < 0 || z < 0)
-        return failed(mx_fail("[%s] expected a grid without negative sizes, got (%d,%d,%d)", kernel_word(l->language),
-                              x, y, z));
+        return failed(
+            mx_fail("[%s] expected a grid without negative sizes, got (%d,%d,%d)", kernel_word(l->language), x, y, z));
     if (__builtin_mul_overflow(n, (int64_t)z, &n))
-        return failed(mx_fail("[%s] expected a grid of less than 2^63 points, got (%d,%d,%d)",
-                              kernel_word(l->language), x, y, z));
+        return failed(mx_fail("[%s] expected a grid of less than 2^63 points, got (%d,%d,%d)", kernel_word(l->language),
+                              x, y, z));
     memcpy(l->grid, (int[]){ x, y, z }, sizeof l->grid);
     l->has_grid = true;
     return 0;
@@ -155,8 +165,8 @@ int launch_grid(struct kernel_launch *l, int x, int y, int z)
 int launch_group(struct kernel_launch *l, int x, int y, int z)
 {
     if (x < 1 || y < 1 || z < 1)
-        return failed(mx_fail("[%s] expected a threadgroup of positive sizes, got (%d,%d,%d)",
-                              kernel_word(l->language), x, y, z));
+        return failed(mx_fail("[%s] expected a threadgroup of positive sizes, got (%d,%d,%d)", kernel_word(l->language),
+                              x, y, z));
     memcpy(l->group, (int[]){ x, y, z }, sizeof l->group);
     return 0;
 }
@@ -168,8 +178,7 @@ int launch_template(struct kernel_launch *l, const char *name, enum template_kin
         return 1;
     for (int i = 0; i < l->ntemplate; i++)
         if (!strcmp(l->template[i].name, name))
-            return failed(mx_fail("[%s] expected template arguments of different names, got \"%s\" twice", word,
-                                  name));
+            return failed(mx_fail("[%s] expected template arguments of different names, got \"%s\" twice", word, name));
     if (kind == TEMPLATE_DTYPE && (value < 0 || value >= DT_COUNT))
         return failed(mx_fail("[%s] expected a dtype for the template argument \"%s\", got %d", word, name, value));
     struct template_value *v = mx_grown(l->template, l->ntemplate, &l->template_cap, sizeof *v);
@@ -204,8 +213,8 @@ void launch_clear(struct kernel_launch *l)
 /* ---- the operation */
 
 static const struct field cpu_kernel_args_fields[] = {
-    FIELD(cpu_kernel_args, kernel), FIELD(cpu_kernel_args, template), FIELD(cpu_kernel_args, grid),
-    FIELD(cpu_kernel_args, outputs), FIELD(cpu_kernel_args, math), FIELD(cpu_kernel_args, init),
+    FIELD(cpu_kernel_args, kernel),  FIELD(cpu_kernel_args, template),   FIELD(cpu_kernel_args, grid),
+    FIELD(cpu_kernel_args, outputs), FIELD(cpu_kernel_args, math),       FIELD(cpu_kernel_args, init),
     FIELD(cpu_kernel_args, verbose), FIELD(cpu_kernel_args, init_value), { 0 }
 };
 
@@ -302,9 +311,14 @@ static void cpu_kernel(struct kernel *k, const struct kernel_launch *l, int n, c
         }
         const int *g = l->grid, *t = l->group;
         struct cpu_kernel_args a = {
-            .kernel = &k->object, .template = { template }, .outputs = { (int)room, outputs }, .math = l->math,
+            .kernel = &k->object,
+            .template = { template },
+            .outputs = { (int)room, outputs },
+            .math = l->math,
             .grid = { 6, (const int64_t[]){ g[0], g[1], g[2], t[0], t[1], t[2] } },
-            .init = l->init, .verbose = l->verbose, .init_value = l->init_value,
+            .init = l->init,
+            .verbose = l->verbose,
+            .init_value = l->init_value,
         };
         mx_infer_n(&op_cpu_kernel, &a, n, x, l->nout, y);
     }

@@ -5,8 +5,8 @@
 #include "ops/delta.h"
 
 #include "core/scope.h"
-#include "ops/rules.h"
 #include "ops/composed.h"
+#include "ops/rules.h"
 
 static const struct field gated_delta_args_fields[] = { FIELD(gated_delta_args, mask), { 0 } };
 
@@ -29,7 +29,8 @@ static bool delta_fits(const mx x[], int n, mx state, mx mask)
     mx k = x[K], v = x[V];
     if (k->ndim != 4 || v->ndim != 4 || !k->shape[2] || v->shape[2] % k->shape[2]) {
         mx_fail("[gated_delta_update] expected k of shape (B, T, H, D) and v of shape (B, T, N, E) with N a multiple "
-                "of H, got %s and %s", shape_of(k), shape_of(v));
+                "of H, got %s and %s",
+                shape_of(k), shape_of(v));
         return false;
     }
     int b = k->shape[0], t = k->shape[1], d = k->shape[3], heads = v->shape[2], e = v->shape[3];
@@ -102,9 +103,8 @@ static void delta_vmap(const struct call *c, const int axis[], mx y[], int yaxis
 }
 
 const struct op op_gated_delta = {
-    OP_ROW(gated_delta), ARGS(gated_delta_args), .shapes = delta_shapes,
-    .vjp = delta_vjp,    .jvp = delta_jvp,       .vmap = delta_vmap,
-    .compose = compose_delta,
+    OP_ROW(gated_delta), ARGS(gated_delta_args), .shapes = delta_shapes,   .vjp = delta_vjp,
+    .jvp = delta_jvp,    .vmap = delta_vmap,     .compose = compose_delta,
 };
 
 void mx_gated_delta(mx q, mx k, mx v, mx gamma, mx beta, mx state, mx mask, mx y[2])

@@ -42,8 +42,8 @@ static void depends_vmap(const struct call *c, const int axis[], mx y[], int yax
 }
 
 const struct op op_depends = {
-    OP_ROW(depends),    .shapes = depends_shapes, .view = depends_view, .vjp = depends_vjp,
-    .jvp = depends_jvp, .vmap = depends_vmap,
+    OP_ROW(depends),    .shapes = depends_shapes, .view = depends_view,
+    .vjp = depends_vjp, .jvp = depends_jvp,       .vmap = depends_vmap,
 };
 
 bool mx_depends(int n, const mx x[], int n_on, const mx on[], mx y[])

@@ -363,10 +363,7 @@ static const int *left_places(int from, int n, int *out)
 }
 
 /* n dimensions from `at` on as one. */
-static mx joined(mx x, int at, int n)
-{
-    return n ? mx_flatten(x, at, at + n - 1) : mx_expand_dims(x, &at, 1);
-}
+static mx joined(mx x, int at, int n) { return n ? mx_flatten(x, at, at + n - 1) : mx_expand_dims(x, &at, 1); }
 
 /* The first `kept` dimensions, then m as one, and n. */
 static mx as_matrix(mx x, int kept, int m, int n) { return joined(joined(x, kept + m, n), kept, m); }

@@ -14,8 +14,8 @@
 
 /* ---- partials */
 
-#define PARTIAL(name)                                                                              \
-    static mx d_##name(int i __attribute__((unused)), const mx x[] __attribute__((unused)),        \
+#define PARTIAL(name)                                                                       \
+    static mx d_##name(int i __attribute__((unused)), const mx x[] __attribute__((unused)), \
                        mx y __attribute__((unused)), mx t)
 
 static mx scalar(double v, mx like) { return mx_scalar_like(v, like); }
@@ -56,6 +56,7 @@ PARTIAL(abs)
     mx s = mx_sign(x[0]);
     return mx_multiply(t, dtype_is_complex(s->dtype) ? mx_conjugate(s) : s);
 }
+/* clang-format off */
 PARTIAL(negative)   { return mx_negative(t); }
 PARTIAL(square)     { return mx_multiply(times(2, t), x[0]); }
 PARTIAL(sqrt)       { return mx_divide(t, times(2, y)); }
@@ -128,6 +129,7 @@ PARTIAL(arctan2)
     return i ? mx_negative(d) : d;
 }
 PARTIAL(hypot)      { return mx_multiply(t, mx_divide(x[i], radius(y))); }
+/* clang-format on */
 PARTIAL(copysign)
 {
     mx one = scalar(1, y);
@@ -166,7 +168,8 @@ static int elementwise_shapes(const struct call *c, struct spec out[])
     for (int i = 1; i < c->nin; i++)
         if (!same_shape(c->x[i], c->x[0]))
             return mx_fail("[%s] expected operands of one shape, got %s and %s", c->op->name, shape_of(c->x[0]),
-                           shape_of(c->x[i])), 1;
+                           shape_of(c->x[i])),
+                   1;
     out->dtype = op_result_dtype(c->op, c->x[0]->dtype);
     out->ndim = c->x[0]->ndim;
     memcpy(out->shape, c->x[0]->shape, (size_t)out->ndim * sizeof(int));
@@ -245,11 +248,18 @@ static void elementwise_vmap(const struct call *c, const int axis[], mx y[], int
     yaxis[0] = 0;
 }
 
-#define ELEMENTWISE(name_, label_, dtypes_, traits_)                                              \
-    const struct op op_##name_ = {                                                                \
-        .id = OP_##name_, .name = #name_, .label = label_, .dtypes = dtypes_, .traits = traits_,  \
-        .shapes = elementwise_shapes, .vjp = elementwise_vjp, .jvp = elementwise_jvp,             \
-        .vmap = elementwise_vmap, .partial = d_##name_,                                           \
+#define ELEMENTWISE(name_, label_, dtypes_, traits_) \
+    const struct op op_##name_ = {                   \
+        .id = OP_##name_,                            \
+        .name = #name_,                              \
+        .label = label_,                             \
+        .dtypes = dtypes_,                           \
+        .traits = traits_,                           \
+        .shapes = elementwise_shapes,                \
+        .vjp = elementwise_vjp,                      \
+        .jvp = elementwise_jvp,                      \
+        .vmap = elementwise_vmap,                    \
+        .partial = d_##name_,                        \
     };
 #define UNARY(name, label, dtypes, traits, form, doc) ELEMENTWISE(name, label, dtypes, traits)
 #define BINARY(name, label, dtypes, traits, form, doc) ELEMENTWISE(name, label, dtypes, traits)
@@ -285,8 +295,10 @@ static mx binary(const struct op *op, mx a, mx b)
     return mx_node(op, NULL, 2, x, x[0]->ndim, x[0]->shape, op_result_dtype(op, t));
 }
 
-#define UNARY(name, ...) mx mx_##name(mx a) { return unary(&op_##name, a); }
-#define BINARY(name, ...) mx mx_##name(mx a, mx b) { return binary(&op_##name, a, b); }
+#define UNARY(name, ...) \
+    mx mx_##name(mx a) { return unary(&op_##name, a); }
+#define BINARY(name, ...) \
+    mx mx_##name(mx a, mx b) { return binary(&op_##name, a, b); }
 #include "ops/ops.def"
 
 /* ---- select */
@@ -330,14 +342,15 @@ mx mx_where(mx condition, mx a, mx b)
     if (shapeless())
         mx_broadcast(3, x);
     else
-        for (int i = 0; i < 3; i++)
-            x[i] = mx_broadcast_to(x[i], ndim, shape);
+        for (int i = 0; i < 3; i++) x[i] = mx_broadcast_to(x[i], ndim, shape);
     return mx_node(&op_where, NULL, 3, x, ndim, shape, t);
 }
 
 /* ---- astype */
 
-struct astype_args { unsigned dtype; };
+struct astype_args {
+    unsigned dtype;
+};
 static const struct field astype_args_fields[] = { FIELD(astype_args, dtype), { 0 } };
 
 static int astype_shapes(const struct call *c, struct spec out[])
@@ -361,8 +374,8 @@ static void astype_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_astype = {
-    OP_ROW(astype), ARGS(astype_args), .shapes = astype_shapes, .vjp = astype_vjp, .jvp = astype_jvp,
-    .vmap = elementwise_vmap,
+    OP_ROW(astype),    ARGS(astype_args), .shapes = astype_shapes,
+    .vjp = astype_vjp, .jvp = astype_jvp, .vmap = elementwise_vmap,
 };
 
 mx mx_astype(mx x, enum dtype t)
@@ -401,12 +414,12 @@ static void identity_vmap(const struct call *c, const int axis[], mx y[], int ya
 }
 
 const struct op op_copy = {
-    OP_ROW(copy), .view = same_view, .shapes = elementwise_shapes, .vjp = identity_vjp, .jvp = identity_jvp,
-    .vmap = identity_vmap,
+    OP_ROW(copy),        .view = same_view,   .shapes = elementwise_shapes,
+    .vjp = identity_vjp, .jvp = identity_jvp, .vmap = identity_vmap,
 };
 const struct op op_stop_gradient = {
-    OP_ROW(stop_gradient), .view = same_view, .shapes = elementwise_shapes, .vjp = no_vjp, .jvp = no_jvp,
-    .vmap = identity_vmap,
+    OP_ROW(stop_gradient), .view = same_view, .shapes = elementwise_shapes,
+    .vjp = no_vjp,         .jvp = no_jvp,     .vmap = identity_vmap,
 };
 const struct op op_full = {
     OP_ROW(full), .shapes = elementwise_shapes, .vjp = identity_vjp, .jvp = identity_jvp, .vmap = identity_vmap,
@@ -417,7 +430,9 @@ static mx identity(const struct op *op, mx x) { return mx_node(op, NULL, 1, &x, 
 mx mx_copy(mx x) { return identity(&op_copy, x); }
 mx mx_stop_gradient(mx x) { return identity(&op_stop_gradient, x); }
 
-struct contiguous_args { bool allow_col_major; };
+struct contiguous_args {
+    bool allow_col_major;
+};
 static const struct field contiguous_args_fields[] = { FIELD(contiguous_args, allow_col_major), { 0 } };
 
 /* Data that already lies as asked for is shared. */
@@ -434,8 +449,8 @@ static bool contiguous_view(const struct call *c, mx y)
 }
 
 const struct op op_contiguous = {
-    OP_ROW(contiguous), ARGS(contiguous_args), .view = contiguous_view, .shapes = elementwise_shapes,
-    .vjp = identity_vjp, .jvp = identity_jvp, .vmap = identity_vmap,
+    OP_ROW(contiguous),  ARGS(contiguous_args), .view = contiguous_view, .shapes = elementwise_shapes,
+    .vjp = identity_vjp, .jvp = identity_jvp,   .vmap = identity_vmap,
 };
 
 mx mx_contiguous(mx x, bool allow_col_major)
@@ -498,15 +513,9 @@ mx mx_isnan(mx x) { return dtype_is_inexact(x->dtype) ? mx_not_equal(x, x) : alw
 static mx infinity(mx like, double sign) { return mx_scalar_like(sign * INFINITY, like); }
 
 /* Of complex numbers: infinite, with an imaginary part of 0. */
-mx mx_isposinf(mx x)
-{
-    return dtype_is_inexact(x->dtype) ? mx_equal(x, infinity(x, 1)) : always(x, false);
-}
+mx mx_isposinf(mx x) { return dtype_is_inexact(x->dtype) ? mx_equal(x, infinity(x, 1)) : always(x, false); }
 
-mx mx_isneginf(mx x)
-{
-    return dtype_is_inexact(x->dtype) ? mx_equal(x, infinity(x, -1)) : always(x, false);
-}
+mx mx_isneginf(mx x) { return dtype_is_inexact(x->dtype) ? mx_equal(x, infinity(x, -1)) : always(x, false); }
 
 mx mx_isinf(mx x)
 {

@@ -8,9 +8,9 @@
 #include <math.h>
 
 #include "core/scope.h"
+#include "ops/composed.h"
 #include "ops/index.h"
 #include "ops/rules.h"
-#include "ops/composed.h"
 
 static const int last[] = { -1 };
 
@@ -43,8 +43,7 @@ static mx norm_tangent(const struct call *c, mx v)
 {
     const struct norm_args *a = c->args;
     mx in[] = { c->x[0], v };
-    return mx_infer(&op_norm_tangent,
-                    &(struct norm_tangent_args){ c->op == &op_layer_norm, a->eps }, 2, in);
+    return mx_infer(&op_norm_tangent, &(struct norm_tangent_args){ c->op == &op_layer_norm, a->eps }, 2, in);
 }
 
 static mx normalized(const struct call *c)
@@ -130,19 +129,18 @@ static int norm_shapes(const struct call *c, struct spec out[])
     for (int i = 1; i < c->nin; i++)
         if (c->x[i]->ndim != 1 || c->x[i]->shape[0] != dim(c->x[0], -1))
             return mx_fail("[%s] expected weights of shape (%d,), the last axis of x, got shape %s", c->op->name,
-                           dim(c->x[0], -1), shape_of(c->x[i])), 1;
+                           dim(c->x[0], -1), shape_of(c->x[i])),
+                   1;
     return shapes_like(c, out);
 }
 
 const struct op op_rms_norm = {
-    OP_ROW(rms_norm), ARGS(norm_args), .shapes = norm_shapes,
-    .vjp = norm_vjp,  .jvp = norm_jvp, .vmap = norm_vmap,
-    .compose = compose_norm,
+    OP_ROW(rms_norm), ARGS(norm_args),   .shapes = norm_shapes,   .vjp = norm_vjp,
+    .jvp = norm_jvp,  .vmap = norm_vmap, .compose = compose_norm,
 };
 const struct op op_layer_norm = {
-    OP_ROW(layer_norm), ARGS(norm_args), .shapes = norm_shapes,
-    .vjp = norm_vjp,    .jvp = norm_jvp, .vmap = norm_vmap,
-    .compose = compose_norm,
+    OP_ROW(layer_norm), ARGS(norm_args),   .shapes = norm_shapes,   .vjp = norm_vjp,
+    .jvp = norm_jvp,    .vmap = norm_vmap, .compose = compose_norm,
 };
 
 /* rstd (v - mean(v) - z mean(z v)) for the normalized row z; without mean(v) for rms_norm. */
@@ -154,17 +152,13 @@ static void compose_tangent(const struct call *c, mx y[])
     if (a->centered)
         x = mx_subtract(x, mx_mean(x, last, 1, true));
     mx rstd = mx_rsqrt(mx_add(mx_mean(mx_square(x), last, 1, true), mx_scalar_like(a->eps, x)));
-    mx z = mx_multiply(x, rstd),
-       d = mx_subtract(v, mx_multiply(z, mx_mean(mx_multiply(z, v), last, 1, true)));
+    mx z = mx_multiply(x, rstd), d = mx_subtract(v, mx_multiply(z, mx_mean(mx_multiply(z, v), last, 1, true)));
     if (a->centered)
         d = mx_subtract(d, mx_mean(v, last, 1, true));
     y[0] = mx_astype(mx_multiply(d, rstd), c->x[0]->dtype);
 }
 
-static mx tangent_node(const struct call *c, mx x, mx v)
-{
-    return mx_infer(c->op, c->args, 2, (mx[]){ x, v });
-}
+static mx tangent_node(const struct call *c, mx x, mx v) { return mx_infer(c->op, c->args, 2, (mx[]){ x, v }); }
 
 static void tangent_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
@@ -174,10 +168,7 @@ static void tangent_vjp(const struct call *c, const mx ct[], const bool want[], 
         dx[1] = tangent_node(c, c->x[0], ct[0]);
 }
 
-static void tangent_jvp(const struct call *c, const mx t[], mx dy[])
-{
-    composed_jvp(compose_tangent, c, t, dy);
-}
+static void tangent_jvp(const struct call *c, const mx t[], mx dy[]) { composed_jvp(compose_tangent, c, t, dy); }
 
 static void tangent_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
@@ -187,17 +178,16 @@ static void tangent_vmap(const struct call *c, const int axis[], mx y[], int yax
 }
 
 const struct op op_norm_tangent = {
-    OP_ROW(norm_tangent), ARGS(norm_tangent_args), .shapes = shapes_like,
-    .vjp = tangent_vjp,   .jvp = tangent_jvp,      .vmap = tangent_vmap,
-    .compose = compose_tangent,
+    OP_ROW(norm_tangent), ARGS(norm_tangent_args), .shapes = shapes_like,      .vjp = tangent_vjp,
+    .jvp = tangent_jvp,   .vmap = tangent_vmap,    .compose = compose_tangent,
 };
 
 static bool fits_rows(const char *name, const char *what, mx w, mx x)
 {
     if (!w || is_nil(w) || (w->ndim == 1 && dim(w, 0) == dim(x, -1)))
         return true;
-    mx_fail("[%s] expected a %s of shape (%d), as the last axis of x of shape %s, got shape %s",
-            name, what, dim(x, -1), shape_of(x), shape_of(w));
+    mx_fail("[%s] expected a %s of shape (%d), as the last axis of x of shape %s, got shape %s", name, what, dim(x, -1),
+            shape_of(x), shape_of(w));
     return false;
 }
 
@@ -215,15 +205,11 @@ static mx norm(const struct op *op, mx x, mx weight, mx bias, double eps)
     if (dtype_is_complex(t))
         return mx_fail_as(MX_VALUE, "[%s] expected real numbers, got complex64", op->name);
     t = dtype_is_float(t) ? t : DT_float32;
-    return norm_node(op, mx_astype(x, t), weight ? mx_astype(weight, t) : NULL,
-                     bias ? mx_astype(bias, t) : NULL, eps);
+    return norm_node(op, mx_astype(x, t), weight ? mx_astype(weight, t) : NULL, bias ? mx_astype(bias, t) : NULL, eps);
 }
 
 mx mx_rms_norm(mx x, mx weight, double eps) { return norm(&op_rms_norm, x, weight, NULL, eps); }
-mx mx_layer_norm(mx x, mx weight, mx bias, double eps)
-{
-    return norm(&op_layer_norm, x, weight, bias, eps);
-}
+mx mx_layer_norm(mx x, mx weight, mx bias, double eps) { return norm(&op_layer_norm, x, weight, bias, eps); }
 
 /* ---- rope */
 
@@ -247,8 +233,8 @@ static int rope_shapes(const struct call *c, struct spec out[])
     mx x = c->x[0];
     if (a->dims > dim(x, -1) || !offsets_fit(x, c->x[1]) || (c->nin > 2 && dim(c->x[2], 0) != a->dims / 2))
         return failed(mx_fail("[rope] expected up to %d dims, one offset or %d of them, and freqs for %d dims, got "
-                              "%d dims and offsets of shape %s", dim(x, -1), dim(x, 0), a->dims, a->dims,
-                              shape_of(c->x[1])));
+                              "%d dims and offsets of shape %s",
+                              dim(x, -1), dim(x, 0), a->dims, a->dims, shape_of(c->x[1])));
     return spec_like(out, x);
 }
 
@@ -286,8 +272,7 @@ static mx positions(const struct call *c)
 static mx turn(const struct call *c, mx y, mx angle)
 {
     const struct rope_args *a = c->args;
-    mx u = mx_multiply(mx_negative(coordinate(a, y, 1)), angle),
-       v = mx_multiply(coordinate(a, y, 0), angle);
+    mx u = mx_multiply(mx_negative(coordinate(a, y, 1)), angle), v = mx_multiply(coordinate(a, y, 0), angle);
     if (!a->traditional)
         return mx_concatenate(2, (mx[]){ u, v }, -1);
     mx both = mx_stack(2, (mx[]){ u, v }, u->ndim);
@@ -310,8 +295,7 @@ static void rope_vjp(const struct call *c, const mx ct[], const bool want[], mx 
         mx y = c->y[0], g = ct[0];
         mx angle = mx_subtract(mx_multiply(coordinate(a, g, 1), coordinate(a, y, 0)),
                                mx_multiply(coordinate(a, g, 0), coordinate(a, y, 1)));
-        dx[2] = mx_astype(mx_sum_to_like(mx_multiply(angle, angle_slope(c)), c->x[2]),
-                          c->x[2]->dtype);
+        dx[2] = mx_astype(mx_sum_to_like(mx_multiply(angle, angle_slope(c)), c->x[2]), c->x[2]->dtype);
     }
 }
 
@@ -394,9 +378,8 @@ static void compose_rope(const struct call *c, mx y[])
 }
 
 const struct op op_rope = {
-    OP_ROW(rope),    ARGS(rope_args), .shapes = rope_shapes,
-    .vjp = rope_vjp, .jvp = rope_jvp, .vmap = rope_vmap,
-    .compose = compose_rope,
+    OP_ROW(rope),    ARGS(rope_args),   .shapes = rope_shapes,   .vjp = rope_vjp,
+    .jvp = rope_jvp, .vmap = rope_vmap, .compose = compose_rope,
 };
 
 mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, mx offset, mx freqs)
@@ -404,14 +387,12 @@ mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, m
     if (is_nil(x) || is_nil(offset) || (freqs && is_nil(freqs)))
         return MX_NIL;
     if (x->ndim < 3)
-        return mx_fail("[rope] expected an array of at least 3 dimensions, got shape %s",
-                       shape_of(x));
+        return mx_fail("[rope] expected an array of at least 3 dimensions, got shape %s", shape_of(x));
     if (!dtype_is_float(x->dtype))
         return mx_fail("[rope] expected a floating-point array, got %s", dtype_name(x->dtype));
     if (dims <= 0 || dims % 2 || dims > dim(x, -1))
-        return mx_fail(
-            "[rope] expected an even number of dims from 2 to the size %d of the last axis, got %d",
-            dim(x, -1), dims);
+        return mx_fail("[rope] expected an even number of dims from 2 to the size %d of the last axis, got %d",
+                       dim(x, -1), dims);
     if (!base == !freqs)
         return mx_fail("[rope] expected either base or freqs, got %s", base ? "both" : "neither");
     if (freqs && (freqs->ndim != 1 || dim(freqs, 0) != dims / 2))
@@ -421,8 +402,7 @@ mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, m
     if (!dtype_is_integer(offset->dtype))
         return mx_fail("[rope] expected an integer offset, got %s", dtype_name(offset->dtype));
     if (!offsets_fit(x, offset))
-        return mx_fail("[rope] expected one offset or %d of them, got shape %s", x->shape[0],
-                       shape_of(offset));
+        return mx_fail("[rope] expected one offset or %d of them, got shape %s", x->shape[0], shape_of(offset));
     struct rope_args a = { dims, traditional, freqs, false, base ? *base : 0, scale };
     enum dtype wide = x->dtype == DT_float64 ? DT_float64 : DT_float32;
     mx in[] = { x, mx_astype(offset, DT_int64), freqs ? mx_astype(freqs, wide) : NULL };
@@ -436,11 +416,9 @@ mx mx_cross_entropy(mx logits, mx targets)
     if (is_nil(logits) || is_nil(targets))
         return MX_NIL;
     if (!dtype_is_float(logits->dtype))
-        return mx_fail("[cross_entropy] expected floating-point logits, got %s",
-                       dtype_name(logits->dtype));
+        return mx_fail("[cross_entropy] expected floating-point logits, got %s", dtype_name(logits->dtype));
     if (!dtype_is_integer(targets->dtype))
-        return mx_fail("[cross_entropy] expected integer targets, got %s",
-                       dtype_name(targets->dtype));
+        return mx_fail("[cross_entropy] expected integer targets, got %s", dtype_name(targets->dtype));
     bool fits = logits->ndim == targets->ndim + 1;
     for (int i = 0; fits && i < targets->ndim; i++) fits = logits->shape[i] == targets->shape[i];
     if (!fits)

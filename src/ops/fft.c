@@ -100,8 +100,8 @@ static int fft_axes(const char *name, mx x, const int *axes, int n_axes, int n_s
     bool seen[MX_MAX_NDIM] = { false };
     int n = axes ? n_axes : n_sizes >= 0 ? n_sizes : x->ndim;
     if (n > x->ndim) {
-        mx_fail_as(MX_AXIS, "[%s] expected at most %d axes of an array of shape %s, got %d", name, x->ndim,
-                   shape_of(x), n);
+        mx_fail_as(MX_AXIS, "[%s] expected at most %d axes of an array of shape %s, got %d", name, x->ndim, shape_of(x),
+                   n);
         return -1;
     }
     for (int i = 0; i < n; i++) {

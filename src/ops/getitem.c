@@ -96,8 +96,7 @@ static bool check_array(const char *op, mx index)
                    "be used as an index yet; mx.where chooses by mask)",
                    op);
     else if (!dtype_is_integer(index->dtype))
-        mx_fail_as(MX_INDEX, "[%s] expected integer index arrays, got one of dtype %s", op,
-                   dtype_name(index->dtype));
+        mx_fail_as(MX_INDEX, "[%s] expected integer index arrays, got one of dtype %s", op, dtype_name(index->dtype));
     return !mx_failed();
 }
 
@@ -115,8 +114,8 @@ static bool place(const char *op, struct plan *p, mx x, const struct item *it)
         *s = slice_span(it, n);
     } else if (it->kind == ITEM_INT) {
         if (it->start < -n || it->start >= n) {
-            mx_fail_as(MX_INDEX, "[%s] index %lld is out of bounds for axis %d with size %d", op,
-                       (long long)it->start, d, n);
+            mx_fail_as(MX_INDEX, "[%s] index %lld is out of bounds for axis %d with size %d", op, (long long)it->start,
+                       d, n);
             return false;
         }
         s->is_int = true;
@@ -150,8 +149,8 @@ static int count(const char *op, mx x, int n, const struct item items[])
     if (ellipses > 1)
         mx_fail_as(MX_INDEX, "[%s] expected at most one ellipsis, got %d", op, ellipses);
     else if (used > x->ndim)
-        mx_fail_as(MX_INDEX, "[%s] too many indices: expected one for each of %d dimensions at most, got %d",
-                   op, x->ndim, used);
+        mx_fail_as(MX_INDEX, "[%s] too many indices: expected one for each of %d dimensions at most, got %d", op,
+                   x->ndim, used);
     else if (x->ndim + extra > MX_MAX_NDIM)
         mx_fail_as(MX_INDEX, "[%s] expected a result of at most %d dimensions", op, MX_MAX_NDIM);
     return mx_failed() ? -1 : used;
@@ -196,8 +195,7 @@ static bool lay_out(const char *op, struct plan *p, mx x, int n, const struct it
     p->whole = true;
     for (int i = 0; i <= n; i++) {
         int fill = i == n || items[i].kind == ITEM_ELLIPSIS ? x->ndim - used : 0;
-        bool advanced =
-            i < n && has_arrays && (items[i].kind == ITEM_INT || items[i].kind == ITEM_ARRAY);
+        bool advanced = i < n && has_arrays && (items[i].kind == ITEM_INT || items[i].kind == ITEM_ARRAY);
         if (advanced) {
             if (run == NONE)
                 b_at = p->nfinal;
@@ -347,9 +345,8 @@ static mx align(const struct plan *p, mx v)
     bool fits = v->ndim == p->nfinal;
     for (int i = 0; fits && i < v->ndim; i++) fits = v->shape[i] == p->final[i] || v->shape[i] == 1;
     if (!fits)
-        return mx_fail(
-            "[setitem] cannot broadcast a value of shape %s to the indexed part of shape %s",
-            shape_of(v), shape_text(p->nfinal, p->final));
+        return mx_fail("[setitem] cannot broadcast a value of shape %s to the indexed part of shape %s", shape_of(v),
+                       shape_text(p->nfinal, p->final));
     return v;
 }
 
@@ -381,10 +378,9 @@ static mx set_by_mask(mx x, mx mask, mx v, enum scatter_fold f)
                           shape_of(x), shape_of(mask));
     while (v->ndim > rest && v->ndim > 0 && v->shape[0] == 1) v = mx_squeeze(v, (int[]){ 0 }, 1);
     if (v->ndim > rest)
-        return mx_fail(
-            "[setitem] expected one value for all elements of a mask, that is a shape that "
-            "broadcasts to %s, got %s",
-            shape_text(rest, x->shape + mask->ndim), shape_of(v));
+        return mx_fail("[setitem] expected one value for all elements of a mask, that is a shape that "
+                       "broadcasts to %s, got %s",
+                       shape_text(rest, x->shape + mask->ndim), shape_of(v));
     return mx_set_where(x, mask, v, f);
 }
 

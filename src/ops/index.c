@@ -17,16 +17,18 @@
 static const struct field gather_args_fields[] = {
     FIELD(gather_args, axes), SIZES(gather_args, sizes), FIELD(gather_args, outside), FIELD(gather_args, asker), { 0 }
 };
-static const struct field scatter_args_fields[] = {
-    FIELD(scatter_args, axes), FIELD(scatter_args, fold), FIELD(scatter_args, outside), FIELD(scatter_args, asker),
-    { 0 }
-};
-static const struct field gather_axis_args_fields[] = {
-    FIELD(gather_axis_args, axis), FIELD(gather_axis_args, outside), FIELD(gather_axis_args, asker),
-    FIELD(gather_axis_args, whole), { 0 }
-};
+static const struct field scatter_args_fields[] = { FIELD(scatter_args, axes),
+                                                    FIELD(scatter_args, fold),
+                                                    FIELD(scatter_args, outside),
+                                                    FIELD(scatter_args, asker),
+                                                    { 0 } };
+static const struct field gather_axis_args_fields[] = { FIELD(gather_axis_args, axis),
+                                                        FIELD(gather_axis_args, outside),
+                                                        FIELD(gather_axis_args, asker),
+                                                        FIELD(gather_axis_args, whole),
+                                                        { 0 } };
 static const struct field scatter_axis_args_fields[] = {
-    FIELD(scatter_axis_args, axis), FIELD(scatter_axis_args, fold), FIELD(scatter_axis_args, outside),
+    FIELD(scatter_axis_args, axis),  FIELD(scatter_axis_args, fold),  FIELD(scatter_axis_args, outside),
     FIELD(scatter_axis_args, asker), FIELD(scatter_axis_args, whole), { 0 }
 };
 
@@ -63,15 +65,15 @@ static int gather_shapes(const struct call *c, struct spec out[])
     const struct gather_args *a = c->args;
     mx x = c->x[0], index = c->x[1];
     if (index->ndim + a->sizes.n > MX_MAX_NDIM)
-        return failed(mx_fail("[gather] expected at most %d dimensions in the result, got %d",
-                              MX_MAX_NDIM, index->ndim + a->sizes.n));
+        return failed(mx_fail("[gather] expected at most %d dimensions in the result, got %d", MX_MAX_NDIM,
+                              index->ndim + a->sizes.n));
     spec_set(out, x->dtype, index->ndim, index->shape);
     for (int i = 0; i < a->sizes.n; i++) {
         int most = most_of_axis(x, a->axes, i);
         int64_t size = size_in(c, a->sizes.v[i]);
         if (size < 0 || size > most)
-            return failed(mx_fail("[gather] expected a slice size from 0 to %d for axis %d, got %lld", most, i,
-                                  (long long)size));
+            return failed(
+                mx_fail("[gather] expected a slice size from 0 to %d for axis %d, got %lld", most, i, (long long)size));
         out->shape[out->ndim++] = (int)size;
     }
     return 0;
@@ -81,11 +83,10 @@ static void gather_vjp(const struct call *c, const mx ct[], const bool want[], m
 {
     const struct gather_args *a = c->args;
     int axes[MX_MAX_NDIM];
-    for (int i = 0; i < a->axes.n; i++)
-        axes[i] = (int)a->axes.v[i];
+    for (int i = 0; i < a->axes.n; i++) axes[i] = (int)a->axes.v[i];
     if (want[0])
-        dx[0] = mx_scatter_as((struct asked){ ITSELF, a->outside }, zeros_of(c->x[0]), c->x + 1, axes, a->axes.n,
-                              ct[0], SCATTER_ADD);
+        dx[0] = mx_scatter_as((struct asked){ ITSELF, a->outside }, zeros_of(c->x[0]), c->x + 1, axes, a->axes.n, ct[0],
+                              SCATTER_ADD);
 }
 
 static void gather_jvp(const struct call *c, const mx t[], mx dy[])
@@ -96,18 +97,15 @@ static void gather_jvp(const struct call *c, const mx t[], mx dy[])
 
 /* The n index operands of a vmapped gather or scatter, ready to broadcast against each other; where
  * x is batched as well, the first index is the example's number. */
-static int batched_indices(const mx indices[], const int axis[], int n, struct size batch, bool x_too,
-                           mx out[])
+static int batched_indices(const mx indices[], const int axis[], int n, struct size batch, bool x_too, mx out[])
 {
     int ndim = 0, k = 0, ones[MX_MAX_NDIM];
     for (int i = 0; i < n; i++)
         ndim = indices[i]->ndim - (axis[i] >= 0) > ndim ? indices[i]->ndim - (axis[i] >= 0) : ndim;
-    for (int i = 0; i < ndim; i++)
-        ones[i] = 1 + i;
+    for (int i = 0; i < ndim; i++) ones[i] = 1 + i;
     if (x_too)
         out[k++] = mx_expand_dims(mx_arange_by(1, &batch, DT_int32), ones, ndim);
-    for (int i = 0; i < n; i++)
-        out[k++] = batch_first(indices[i], axis[i]);
+    for (int i = 0; i < n; i++) out[k++] = batch_first(indices[i], axis[i]);
     return k;
 }
 
@@ -128,8 +126,7 @@ static void gather_vmap(const struct call *c, const int axis[], mx y[], int yaxi
     mx x = batch_first(c->x[0], axis[0]), at[MX_MAX_NDIM + 1];
     int by_example = x_too && index_too;
     sizes[0] = index_too ? size_is(1) : size_of(x, 0);
-    for (int i = 0; i < n; i++)
-        axes[by_example + i] = (int)a->axes.v[i] + x_too;
+    for (int i = 0; i < n; i++) axes[by_example + i] = (int)a->axes.v[i] + x_too;
     for (int i = 0; i < a->sizes.n; i++)
         sizes[x_too + i] = a->sizes.v[i] < 0 ? size_of(x, x_too + i) : size_is((int)a->sizes.v[i]);
     int m = batched_indices(c->x + 1, axis + 1, n, batch, by_example, at);
@@ -142,13 +139,11 @@ static void gather_vmap(const struct call *c, const int axis[], mx y[], int yaxi
 }
 
 /* Axes in range and distinct, index types right; the broadcast index arrays in `at`. */
-static bool check_indices(const char *op, mx x, const mx indices[], const int *axes, int n,
-                          int64_t *v, mx at[])
+static bool check_indices(const char *op, mx x, const mx indices[], const int *axes, int n, int64_t *v, mx at[])
 {
     if (n > x->ndim)
-        return !failed(
-            mx_fail("[%s] expected at most %d index arrays for an array of shape %s, got %d", op,
-                    x->ndim, shape_of(x), n));
+        return !failed(mx_fail("[%s] expected at most %d index arrays for an array of shape %s, got %d", op, x->ndim,
+                               shape_of(x), n));
     for (int i = 0; i < n; i++) {
         if (is_nil(indices[i]) || bad_index_type(op, indices[i]))
             return false;
@@ -204,7 +199,7 @@ mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n
 }
 
 const struct op op_gather = {
-    OP_ROW(gather), ARGS(gather_args), .own = ALL_OWN, .shapes = gather_shapes,
+    OP_ROW(gather),    ARGS(gather_args), .own = ALL_OWN,      .shapes = gather_shapes,
     .vjp = gather_vjp, .jvp = gather_jvp, .vmap = gather_vmap,
 };
 
@@ -223,8 +218,8 @@ static int gather_axis_shapes(const struct call *c, struct spec out[])
     const struct gather_axis_args *a = c->args;
     mx x = c->x[0], index = c->x[1];
     if (!along_axis_fits(x, index, a->axis))
-        return failed(mx_fail("[gather_axis] expected indices of shape %s but for axis %d, got %s",
-                              shape_of(x), a->axis, shape_of(index)));
+        return failed(mx_fail("[gather_axis] expected indices of shape %s but for axis %d, got %s", shape_of(x),
+                              a->axis, shape_of(index)));
     spec_like(out, x);
     out->shape[a->axis] = index->shape[a->axis];
     return 0;
@@ -275,7 +270,7 @@ static void gather_axis_vmap(const struct call *c, const int axis[], mx y[], int
 }
 
 const struct op op_gather_axis = {
-    OP_ROW(gather_axis), ARGS(gather_axis_args), .shapes = gather_axis_shapes,
+    OP_ROW(gather_axis),    ARGS(gather_axis_args), .shapes = gather_axis_shapes,
     .vjp = gather_axis_vjp, .jvp = gather_axis_jvp, .vmap = gather_axis_vmap,
 };
 
@@ -301,8 +296,7 @@ mx mx_take_as(struct asked q, mx x, mx indices, int axis)
         return MX_NIL;
     if (n + m > MX_MAX_NDIM)
         return mx_fail("[take] expected at most %d dimensions in the result, got %d", MX_MAX_NDIM, n + m);
-    for (int i = 0; i < n; i++)
-        others[i] = i < a ? i : i + 1;
+    for (int i = 0; i < n; i++) others[i] = i < a ? i : i + 1;
     if (shapeless() && indices->tracer && !x->tracer && a == 0) /* as exported files say it */
         return rows_of(q, x, indices);
     mx index = m ? mx_flatten(indices, 0, -1) : mx_expand_dims(indices, (const int[]){ 0 }, 1);
@@ -336,9 +330,8 @@ static bool check_along_axis(const char *op, mx *x, mx index, int *axis, bool gr
     if (is_nil(*x) || is_nil(index) || bad_index_type(op, index))
         return false;
     if (index->ndim != (*x)->ndim)
-        return !failed(mx_fail(
-            "[%s] expected indices with as many dimensions as the array, got shapes %s and %s", op,
-            shape_of(index), shape_of(*x)));
+        return !failed(mx_fail("[%s] expected indices with as many dimensions as the array, got shapes %s and %s", op,
+                               shape_of(index), shape_of(*x)));
     int a = *axis = axis_of(op, *axis, index->ndim), shape[MX_MAX_NDIM];
     if (a < 0)
         return false;
@@ -346,9 +339,8 @@ static bool check_along_axis(const char *op, mx *x, mx index, int *axis, bool gr
         int from = (*x)->shape[i], to = index->shape[i];
         shape[i] = i != a && grows && from == 1 ? to : from;
         if (i != a && to != 1 && to != shape[i])
-            return !failed(
-                mx_fail("[%s] expected indices of shape %s but for axis %d, or 1 elsewhere, got %s",
-                        op, shape_of(*x), a, shape_of(index)));
+            return !failed(mx_fail("[%s] expected indices of shape %s but for axis %d, or 1 elsewhere, got %s", op,
+                                   shape_of(*x), a, shape_of(index)));
     }
     if (!(shapeless() && ((*x)->tracer || index->tracer)))
         *x = mx_broadcast_to(*x, index->ndim, shape);
@@ -364,10 +356,7 @@ mx mx_take_along_axis_for(enum index_asker asker, mx x, mx indices, int axis)
     return gather_axis((struct asked){ asker, OUTSIDE_NEAREST }, x, indices, axis);
 }
 
-mx mx_take_along_axis(mx x, mx indices, int axis)
-{
-    return mx_take_along_axis_for(ITSELF, x, indices, axis);
-}
+mx mx_take_along_axis(mx x, mx indices, int axis) { return mx_take_along_axis_for(ITSELF, x, indices, axis); }
 
 /* ---- scatter and scatter_axis
  *
@@ -392,12 +381,12 @@ static int scatter_axis_shapes(const struct call *c, struct spec out[])
     const struct scatter_axis_args *a = c->args;
     mx x = c->x[0], index = c->x[1], u = c->x[2];
     bool fits = along_axis_fits(x, index, a->axis) && u->ndim == x->ndim && u->dtype == x->dtype;
-    for (int i = 0; i < x->ndim && fits; i++)
-        fits = u->shape[i] == (i == a->axis ? index->shape[i] : x->shape[i]);
+    for (int i = 0; i < x->ndim && fits; i++) fits = u->shape[i] == (i == a->axis ? index->shape[i] : x->shape[i]);
     if (!fits)
         return failed(mx_fail("[scatter_axis] expected indices and updates of shape %s but for axis %d, and updates "
-                              "of type %s, got %s and %s of %s", shape_of(x), a->axis, dtype_name(x->dtype),
-                              shape_of(index), shape_of(u), dtype_name(u->dtype)));
+                              "of type %s, got %s and %s of %s",
+                              shape_of(x), a->axis, dtype_name(x->dtype), shape_of(index), shape_of(u),
+                              dtype_name(u->dtype)));
     return spec_like(out, x);
 }
 
@@ -481,8 +470,7 @@ static mx winners(const struct call *c)
     in[0] = mx_broadcast_by(array_of_int(0, DT_int32), x->ndim, shape);
     in[c->nin - 1] = number;
     small.x = in;
-    return mx_equal(read_through(&small, write_through(&small, in[0], number, SCATTER_SET)),
-                    number);
+    return mx_equal(read_through(&small, write_through(&small, in[0], number, SCATTER_SET)), number);
 }
 
 /* Of one type: integers stay integers. */
@@ -493,20 +481,20 @@ static mx quotient(mx a, mx b) { return is_nil(a) ? a : mx_astype(mx_divide(a, b
  * not zero, with two or more none is. */
 static mx factor_slopes(const struct call *c)
 {
-    mx x = c->x[0], u = c->x[c->nin - 1], zero = array_of_int(0, u->dtype),
-       one = array_of_int(1, u->dtype);
+    mx x = c->x[0], u = c->x[c->nin - 1], zero = array_of_int(0, u->dtype), one = array_of_int(1, u->dtype);
     mx is_zero = mx_equal(u, zero), rest = mx_where(is_zero, one, u);
-    mx count = write_through(c, mx_broadcast_like(array_of_int(0, DT_int32), x), mx_astype(is_zero, DT_int32),
-                             SCATTER_ADD);
-    mx zeros = read_through(c, count),
-       others = read_through(c, write_through(c, x, rest, SCATTER_PROD));
+    mx count =
+        write_through(c, mx_broadcast_like(array_of_int(0, DT_int32), x), mx_astype(is_zero, DT_int32), SCATTER_ADD);
+    mx zeros = read_through(c, count), others = read_through(c, write_through(c, x, rest, SCATTER_PROD));
     mx slope = mx_where(is_zero, others, quotient(others, rest));
     return mx_where(mx_equal(zeros, mx_astype(is_zero, DT_int32)), slope, zero);
 }
 
 /* Of a maximum or minimum: which elements and updates equal it, and how many of both there are; they share its
  * derivative. */
-struct share { mx x, u, of; };
+struct share {
+    mx x, u, of;
+};
 
 static struct share shares(const struct call *c, enum dtype t)
 {
@@ -561,9 +549,7 @@ static void scatter_jvp(const struct call *c, const mx t[], mx dy[])
     struct share share;
     switch (fold_of(c)) {
     case SCATTER_SET:
-    case SCATTER_ADD:
-        dy[0] = write_through(c, tx, tu, fold_of(c));
-        break;
+    case SCATTER_ADD: dy[0] = write_through(c, tx, tu, fold_of(c)); break;
     case SCATTER_PROD:
         dy[0] = write_through(c, tx, u, SCATTER_PROD);
         if (t[last])
@@ -588,12 +574,10 @@ static void scatter_vmap(const struct call *c, const int axis[], mx y[], int yax
     int n = a->axes.n, last = c->nin - 1, axes[MX_MAX_NDIM + 1] = { 0 };
     struct size batch = batch_size(c, axis);
     bool by_example = any_batched(axis + 1, n);
-    mx x = batch_all(c->x[0], axis[0], batch), u = batch_all(c->x[last], axis[last], batch),
-       at[MX_MAX_NDIM + 1];
+    mx x = batch_all(c->x[0], axis[0], batch), u = batch_all(c->x[last], axis[last], batch), at[MX_MAX_NDIM + 1];
     /* Where the slice begins in the batched updates. */
     int slice = u->ndim - (c->x[0]->ndim - (axis[0] >= 0));
-    for (int i = 0; i < n; i++)
-        axes[by_example + i] = (int)a->axes.v[i] + 1;
+    for (int i = 0; i < n; i++) axes[by_example + i] = (int)a->axes.v[i] + 1;
     int m = batched_indices(c->x + 1, axis + 1, n, batch, by_example, at);
     u = by_example ? mx_expand_dims(u, &slice, 1) : mx_moveaxis(u, 0, slice - 1);
     y[0] = mx_scatter_as((struct asked){ a->asker, a->outside }, x, at, axes, m, u, a->fold);
@@ -637,7 +621,7 @@ mx mx_scatter_as(struct asked q, mx x, const mx indices[], const int *axes, int 
 }
 
 const struct op op_scatter = {
-    OP_ROW(scatter), ARGS(scatter_args), .shapes = scatter_shapes,
+    OP_ROW(scatter),    ARGS(scatter_args), .shapes = scatter_shapes,
     .vjp = scatter_vjp, .jvp = scatter_jvp, .vmap = scatter_vmap,
 };
 
@@ -652,12 +636,11 @@ static void scatter_axis_vmap(const struct call *c, const int axis[], mx y[], in
 
 const struct op op_scatter_axis = {
     OP_ROW(scatter_axis), ARGS(scatter_axis_args), .shapes = scatter_axis_shapes,
-    .vjp = scatter_vjp, .jvp = scatter_jvp, .vmap = scatter_axis_vmap,
+    .vjp = scatter_vjp,   .jvp = scatter_jvp,      .vmap = scatter_axis_vmap,
 };
 
 /* Values broadcast to the shape of the indices, those to x's but for the axis. */
-static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, int axis,
-                         enum scatter_fold f)
+static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, int axis, enum scatter_fold f)
 {
     if (is_nil(values) || !check_along_axis(index_asker("put_along_axis", asker), &x, indices, &axis, true))
         return MX_NIL;
@@ -673,8 +656,8 @@ static mx put_along_axis(enum index_asker asker, mx x, mx indices, mx values, in
         fits = size == 1 || size == shape[x->ndim - values->ndim + i];
     }
     if (!fits)
-        return mx_fail("[%s] expected values that broadcast to shape %s, got %s",
-                       index_asker("put_along_axis", asker), shape_text(x->ndim, shape), shape_of(values));
+        return mx_fail("[%s] expected values that broadcast to shape %s, got %s", index_asker("put_along_axis", asker),
+                       shape_text(x->ndim, shape), shape_of(values));
     return scatter_axis((struct asked){ asker, OUTSIDE_NOTHING }, x, indices,
                         mx_broadcast_by(mx_astype(values, x->dtype), x->ndim, sizes), axis, f);
 }

@@ -11,14 +11,28 @@ enum outside { OUTSIDE_NEAREST, OUTSIDE_NOTHING, OUTSIDE_FOR_MASK };
 
 /* gather: operands x, one index array for each of `axes`, all of one shape.  The result has that
  * shape, then `sizes`.  An index is where the slice starts on its axis; other axes start at 0. */
-struct gather_args { struct ints axes, sizes; unsigned outside, asker; };
+struct gather_args {
+    struct ints axes, sizes;
+    unsigned outside, asker;
+};
 /* scatter: operands x, the index arrays, updates, shaped as gather's result. */
-struct scatter_args { struct ints axes; unsigned fold, outside, asker; };
+struct scatter_args {
+    struct ints axes;
+    unsigned fold, outside, asker;
+};
 /* gather_axis: operands x, indices; scatter_axis: x, indices, updates.  The index array has x's
  * shape but for the axis, where it has as many as are wanted; other axes of it may be 1, if it is not said
  * to be whole. */
-struct gather_axis_args { int axis; unsigned outside, asker; bool whole; };
-struct scatter_axis_args { int axis; unsigned fold, outside, asker; bool whole; };
+struct gather_axis_args {
+    int axis;
+    unsigned outside, asker;
+    bool whole;
+};
+struct scatter_axis_args {
+    int axis;
+    unsigned fold, outside, asker;
+    bool whole;
+};
 
 /* Who asked for one of these, for messages while it runs. */
 enum index_asker { ITSELF, TAKE, GETITEM, SETITEM, CROSS_ENTROPY, SCATTER_ADD_AXIS };
@@ -31,7 +45,9 @@ mx mx_gather_by(enum index_asker asker, mx x, const mx indices[], const int *axe
 mx mx_scatter_for(enum index_asker asker, mx x, const mx indices[], const int *axes, int n, mx updates,
                   enum scatter_fold f);
 /* By whom, and what an index out of range stands for. */
-struct asked { unsigned asker, outside; };
+struct asked {
+    unsigned asker, outside;
+};
 mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n, const struct size sizes[]);
 mx mx_scatter_as(struct asked q, mx x, const mx indices[], const int *axes, int n, mx updates, enum scatter_fold f);
 mx mx_take_as(struct asked q, mx x, mx indices, int axis);

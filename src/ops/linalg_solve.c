@@ -46,10 +46,7 @@ static mx inverse(const char *name, mx x, enum part part, bool factor)
 
 mx mx_inv(mx x) { return inverse("linalg.inv", x, PART_ALL, false); }
 
-mx mx_tri_inv(mx x, bool upper)
-{
-    return inverse("linalg.tri_inv", x, upper ? PART_UPPER : PART_LOWER, false);
-}
+mx mx_tri_inv(mx x, bool upper) { return inverse("linalg.tri_inv", x, upper ? PART_UPPER : PART_LOWER, false); }
 
 /* A = L L^H or U^H U, so that its inverse is L^-H L^-1 or U^-1 U^-H. */
 mx mx_cholesky_inv(mx x, bool upper)

@@ -7,13 +7,12 @@
 #include <string.h>
 
 #include "core/buffer.h"
-#include "ops/rules.h"
 #include "core/node.h"
+#include "ops/rules.h"
 
-static const struct field load_args_fields[] = {
-    FIELD(load_args, from), FIELD(load_args, offset), FIELD(load_args, shape), FIELD(load_args, dtype),
-    FIELD(load_args, swap), { 0 }
-};
+static const struct field load_args_fields[] = { FIELD(load_args, from),  FIELD(load_args, offset),
+                                                 FIELD(load_args, shape), FIELD(load_args, dtype),
+                                                 FIELD(load_args, swap),  { 0 } };
 
 static int load_shapes(const struct call *c, struct spec out[])
 {
@@ -27,12 +26,12 @@ const struct op op_load = { OP_ROW(load), ARGS(load_args), .shapes = load_shapes
 
 static void swap_bytes(uint8_t *p, size_t bytes, size_t item)
 {
-#define SWAP(bits)                                                            \
-    for (size_t i = 0; i < bytes; i += bits / 8) {                            \
-        uint##bits##_t v;                                                     \
-        memcpy(&v, p + i, sizeof v);                                          \
-        v = __builtin_bswap##bits(v);                                         \
-        memcpy(p + i, &v, sizeof v);                                          \
+#define SWAP(bits)                                 \
+    for (size_t i = 0; i < bytes; i += bits / 8) { \
+        uint##bits##_t v;                          \
+        memcpy(&v, p + i, sizeof v);               \
+        v = __builtin_bswap##bits(v);              \
+        memcpy(p + i, &v, sizeof v);               \
     }
     switch (item) {
     case 2: SWAP(16) break;
@@ -130,7 +129,8 @@ mx mx_load(struct source *from, uint64_t offset, int ndim, const int *shape, enu
 {
     int64_t bytes = load_bytes(from, offset, ndim, shape, t);
     return bytes >= 0 && load_inside(from, offset, (uint64_t)bytes, ndim, shape, t, MX_VALUE)
-               ? mx_load_late(from, offset, ndim, shape, t, false) : MX_NIL;
+               ? mx_load_late(from, offset, ndim, shape, t, false)
+               : MX_NIL;
 }
 
 mx load_rows(mx x, int axis, const int *first, int count)

@@ -10,9 +10,7 @@
 #include "ops/matmul.h"
 #include "ops/rules.h"
 
-static const struct field addmm_args_fields[] = { FIELD(addmm_args, alpha),
-                                                  FIELD(addmm_args, beta),
-                                                  { 0 } };
+static const struct field addmm_args_fields[] = { FIELD(addmm_args, alpha), FIELD(addmm_args, beta), { 0 } };
 
 /* ---- rules of a node: a (..., m, k), b (..., k, n), and c (..., m, n) of addmm */
 
@@ -20,15 +18,15 @@ static int matmul_shapes(const struct call *c, struct spec out[])
 {
     mx a = c->x[0], b = c->x[1];
     bool fit = a->ndim >= 2 && b->ndim == a->ndim && dim(a, -1) == dim(b, -2);
-    for (int i = 0; fit && i < a->ndim - 2; i++)
-        fit = a->shape[i] == b->shape[i];
+    for (int i = 0; fit && i < a->ndim - 2; i++) fit = a->shape[i] == b->shape[i];
     if (!fit)
         return failed(mx_fail("[matmul] expected the last dimension of the first operand to equal the second to last "
-                              "of the second, got shapes %s and %s", shape_of(a), shape_of(b)));
+                              "of the second, got shapes %s and %s",
+                              shape_of(a), shape_of(b)));
     spec_like(out, a);
     out->shape[a->ndim - 1] = dim(b, -1);
-    if (c->nin > 2 && (c->x[2]->ndim != out->ndim ||
-                       memcmp(c->x[2]->shape, out->shape, (size_t)out->ndim * sizeof *out->shape)))
+    if (c->nin > 2 &&
+        (c->x[2]->ndim != out->ndim || memcmp(c->x[2]->shape, out->shape, (size_t)out->ndim * sizeof *out->shape)))
         return failed(mx_fail("[addmm] expected a first operand of the product's shape, got shapes %s, %s and %s",
                               shape_of(c->x[2]), shape_of(a), shape_of(b)));
     return 0;
@@ -100,8 +98,7 @@ static void matmul_vmap(const struct call *c, const int axis[], mx y[], int yaxi
 static void addmm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct addmm_args *g = c->args;
-    mx a = batch_first(c->x[0], axis[0]), b = batch_first(c->x[1], axis[1]),
-       plus = batch_first(c->x[2], axis[2]);
+    mx a = batch_first(c->x[0], axis[0]), b = batch_first(c->x[1], axis[1]), plus = batch_first(c->x[2], axis[2]);
     if (axis[0] < 0 && axis[1] < 0) /* the sum alone is batched, and broadcasts no product */
         a = batch_all(a, -1, batch_size(c, axis));
     y[0] = mx_addmm(plus, a, b, g->alpha, g->beta);
@@ -109,13 +106,11 @@ static void addmm_vmap(const struct call *c, const int axis[], mx y[], int yaxis
 }
 
 const struct op op_matmul = {
-    OP_ROW(matmul),    .shapes = matmul_shapes, .vjp = matmul_vjp,
-    .jvp = matmul_jvp, .vmap = matmul_vmap,
+    OP_ROW(matmul), .shapes = matmul_shapes, .vjp = matmul_vjp, .jvp = matmul_jvp, .vmap = matmul_vmap,
 };
 
 const struct op op_addmm = {
-    OP_ROW(addmm),    ARGS(addmm_args), .shapes = matmul_shapes,
-    .vjp = addmm_vjp, .jvp = addmm_jvp, .vmap = addmm_vmap,
+    OP_ROW(addmm), ARGS(addmm_args), .shapes = matmul_shapes, .vjp = addmm_vjp, .jvp = addmm_jvp, .vmap = addmm_vmap,
 };
 
 /* ---- builders */
@@ -126,11 +121,10 @@ static int batch_shape(const char *name, mx a, mx b, int *shape)
 {
     int na = a->ndim - 2, nb = b->ndim - 2, n = na > nb ? na : nb;
     for (int i = 0; i < n; i++) {
-        int da = i < n - na ? 1 : a->shape[i - (n - na)],
-            db = i < n - nb ? 1 : b->shape[i - (n - nb)];
+        int da = i < n - na ? 1 : a->shape[i - (n - na)], db = i < n - nb ? 1 : b->shape[i - (n - nb)];
         if (da != db && da != 1 && db != 1) {
-            mx_fail("[%s] expected batch dimensions that broadcast, got shapes %s and %s", name,
-                    shape_of(a), shape_of(b));
+            mx_fail("[%s] expected batch dimensions that broadcast, got shapes %s and %s", name, shape_of(a),
+                    shape_of(b));
             return -1;
         }
         shape[i] = da == 1 ? db : da;
@@ -222,8 +216,8 @@ static bool fits(const char *name, mx a, mx b)
     if (is_nil(a) || is_nil(b))
         return false;
     if (a->ndim == 0 || b->ndim == 0) {
-        mx_fail("[%s] expected operands of at least one dimension, got shapes %s and %s", name,
-                shape_of(a), shape_of(b));
+        mx_fail("[%s] expected operands of at least one dimension, got shapes %s and %s", name, shape_of(a),
+                shape_of(b));
         return false;
     }
     if (dim(a, -1) != dim(b, b->ndim == 1 ? 0 : -2)) {
@@ -258,12 +252,10 @@ static mx any_product(const char *name, mx a, mx b, mx plus, const struct addmm_
         if (!column)
             shape[n++] = dim(b, -1);
         bool ok = plus->ndim <= n;
-        for (int i = 1; ok && i <= plus->ndim; i++)
-            ok = dim(plus, -i) == 1 || dim(plus, -i) == shape[n - i];
+        for (int i = 1; ok && i <= plus->ndim; i++) ok = dim(plus, -i) == 1 || dim(plus, -i) == shape[n - i];
         if (!ok)
-            return mx_fail(
-                "[%s] expected a first operand that broadcasts to the product's shape %s, got %s",
-                name, shape_text(n, shape), shape_of(plus));
+            return mx_fail("[%s] expected a first operand that broadcasts to the product's shape %s, got %s", name,
+                           shape_text(n, shape), shape_of(plus));
         if (vectors)
             shapes_matter("addmm");
         if (vectors)
@@ -287,6 +279,5 @@ mx mx_addmm(mx c, mx a, mx b, double alpha, double beta)
     if (is_nil(c) || !fits("addmm", a, b))
         return MX_NIL;
     enum dtype t = promote_weak(promote(c->dtype, promote(a->dtype, b->dtype)), 'f');
-    return any_product("addmm", mx_astype(a, t), mx_astype(b, t), mx_astype(c, t),
-                       &(struct addmm_args){ alpha, beta });
+    return any_product("addmm", mx_astype(a, t), mx_astype(b, t), mx_astype(c, t), &(struct addmm_args){ alpha, beta });
 }

@@ -17,6 +17,8 @@ static inline int vector_axes(bool row, bool column, int axes[2])
 }
 
 /* alpha a b + beta c */
-struct addmm_args { double alpha, beta; };
+struct addmm_args {
+    double alpha, beta;
+};
 
 #endif

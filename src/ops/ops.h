@@ -40,10 +40,14 @@ mx mx_scalar_like(double v, mx like);
 /* Sizes that a result is to have.  What a builder or rule takes from its operands' shapes goes into the
  * graph through these: while one for any shape is traced (op.h), such a size is that of an axis of an
  * array (`of`), whatever that is when the graph is called.  Elsewhere, and where it is known, of is NULL. */
-struct size { int now; mx of; int axis; };
+struct size {
+    int now;
+    mx of;
+    int axis;
+};
 struct size size_is(int n);
 struct size size_of(mx x, int axis);
-int sizes_like(mx x, struct size out[]); /* of all axes; how many */
+int sizes_like(mx x, struct size out[]);                  /* of all axes; how many */
 mx mx_reshape_by(mx x, int n, const struct size sizes[]); /* one may be -1 */
 mx mx_reshape_like(mx x, mx like);
 mx mx_unflatten_by(mx x, int axis, int n, const struct size sizes[]);
@@ -63,8 +67,8 @@ bool mx_broadcast(int n, mx x[]); /* all to their common shape, in place */
  * While tracing, the result follows the shapes of later operands too. */
 mx mx_broadcast_with(int n, const mx x[], const int *axes, int n_axes);
 mx mx_reshape(mx x, int ndim, const int *shape); /* one size may be -1 */
-bool sizes_were_given(const struct node *n); /* is it a reshape to what the program said? */
-bool is_matrix_transpose(mx x); /* do columns of its matrices lie as rows of another array? */
+bool sizes_were_given(const struct node *n);     /* is it a reshape to what the program said? */
+bool is_matrix_transpose(mx x);                  /* do columns of its matrices lie as rows of another array? */
 mx mx_flatten(mx x, int start, int end);
 mx mx_unflatten(mx x, int axis, int ndim, const int *shape);
 mx mx_transpose(mx x, const int *axes, int n); /* NULL: reversed */
@@ -73,7 +77,7 @@ mx mx_moveaxis(mx x, int from, int to);
 mx mx_expand_dims(mx x, const int *axes, int n);
 mx mx_squeeze(mx x, const int *axes, int n); /* NULL: every axis of size 1 */
 mx mx_slice(mx x, const int *start, const int *stop,
-            const int *step); /* ndim each, NumPy's rules; steps may be negative */
+            const int *step);                                    /* ndim each, NumPy's rules; steps may be negative */
 mx mx_slice_axis(mx x, int axis, int start, int stop, int step); /* of one axis, which may count from the end */
 enum { TO_END = INT32_MAX, TO_START = INT32_MIN }; /* as a stop, for a positive or a negative step: all there is */
 bool mx_slice_sizes(mx x, const int *start, const int *stop, const int *step, struct size sizes[]);
@@ -86,8 +90,8 @@ mx mx_concatenate(int n, const mx x[], int axis);
 mx mx_stack(int n, const mx x[], int axis);
 int mx_split_size(mx x, int sections, int axis); /* of each equal part; -1 after a failure */
 /* Writes the parts to out and returns their number; sections: equal parts; -1 after a failure. */
-int mx_split(mx x, int sections, int axis, mx *out);                       /* out: sections */
-int mx_split_at(mx x, const int *indices, int n, int axis, mx *out);       /* out: n + 1 */
+int mx_split(mx x, int sections, int axis, mx *out);                 /* out: sections */
+int mx_split_at(mx x, const int *indices, int n, int axis, mx *out); /* out: n + 1 */
 enum pad_mode { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC };
 mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx value, enum pad_mode mode);
 mx mx_view(mx x, enum dtype t);
@@ -158,7 +162,7 @@ mx mx_gather_mm(mx a, mx b, mx lhs, mx rhs);
 mx mx_scatter_mm(mx a, mx c, mx la, mx lc, mx rhs, mx like);
 mx mx_segmented_mm(mx a, mx b, mx segments);
 mx mx_block_masked_mm(mx a, mx b, int size, mx out, mx lhs, mx rhs); /* masks may be NULL */
-mx mx_hadamard_transform(mx x, const double *scale); /* NULL: 1 / sqrt(n) */
+mx mx_hadamard_transform(mx x, const double *scale);                 /* NULL: 1 / sqrt(n) */
 /* For rules of operations that gather matrices: 0, 1, ... in the shape of x's first n axes; the two arrays
  * of indices made ready; indices of a batch of examples, into the matrices of x, which has the
  * examples in front (NULL: x is not batched), with the examples in front; and what is the sum, at each
@@ -174,14 +178,12 @@ enum { QUANT_USUAL = INT32_MIN }; /* as group_size or bits: what is usual in the
 int mx_quantize(mx w, int group_size, int bits, const char *mode, mx global, mx out[3]);
 mx mx_dequantize(mx w, mx scales, mx biases, int group_size, int bits, const char *mode, mx global,
                  const enum dtype *t); /* NULL: that of the scales, else bfloat16 */
-mx mx_quantized_matmul(mx x, mx w, mx scales, mx biases, bool transpose, int group_size, int bits,
-                       const char *mode);
-mx mx_gather_qmm(mx x, mx w, mx scales, mx biases, mx lhs, mx rhs, bool transpose, int group_size,
-                 int bits, const char *mode, mx global);
+mx mx_quantized_matmul(mx x, mx w, mx scales, mx biases, bool transpose, int group_size, int bits, const char *mode);
+mx mx_gather_qmm(mx x, mx w, mx scales, mx biases, mx lhs, mx rhs, bool transpose, int group_size, int bits,
+                 const char *mode, mx global);
 /* Both sides quantized; scales NULL: w is not packed. */
 mx mx_qqmm(mx x, mx w, mx scales, int group_size, int bits, const char *mode, mx gx, mx gw);
-mx mx_gather_qqmm(mx x, mx w, mx scales, mx lhs, mx rhs, int group_size, int bits, const char *mode,
-                  mx gx, mx gw);
+mx mx_gather_qqmm(mx x, mx w, mx scales, mx lhs, mx rhs, int group_size, int bits, const char *mode, mx gx, mx gw);
 mx mx_to_fp8(mx x); /* e4m3 */
 mx mx_from_fp8(mx x, enum dtype t);
 
@@ -228,7 +230,7 @@ mx mx_cumsum(mx x, int axis, bool reverse, bool inclusive);
 
 /* Made of others (ops/compose.c) */
 mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n_b);
-mx mx_tensordot_axis(mx a, mx b, int n); /* the last n axes of a with the first n of b */
+mx mx_tensordot_axis(mx a, mx b, int n);                   /* the last n axes of a with the first n of b */
 mx mx_einsum(const char *subscripts, int n, const mx x[]); /* ops/einsum.c */
 mx mx_inner(mx a, mx b);
 mx mx_outer(mx a, mx b);
@@ -249,7 +251,7 @@ mx mx_hamming(int n);
 mx mx_blackman(int n);
 
 /* Linear algebra (ops/linalg*.c), of the last two axes */
-enum svd_mode { SVD_VALUES, SVD_THIN, SVD_FULL }; /* out: s alone, or u, s and the adjoint of v */
+enum svd_mode { SVD_VALUES, SVD_THIN, SVD_FULL };                    /* out: s alone, or u, s and the adjoint of v */
 mx mx_norm(mx x, double ord, const int *axes, int n, bool keepdims); /* axes NULL: all, one or two */
 mx mx_norm_l2(mx x, const int *axes, int n, bool keepdims);          /* axes NULL: all */
 mx mx_norm_named(mx x, const char *ord, const int *axes, int n, bool keepdims); /* "fro", "nuc" */
@@ -275,12 +277,12 @@ mx mx_eigvals(mx x);
 /* Random (ops/random.c); key: two uint32 or NULL for the global state */
 mx mx_random_key(uint64_t seed);
 void mx_random_seed(uint64_t seed);
-mx mx_random_split(mx key, int num); /* (num, 2) after the batch axes of the key */
+mx mx_random_split(mx key, int num);           /* (num, 2) after the batch axes of the key */
 void mx_random_split_pair(mx key, mx pair[2]); /* each of the key's shape */
 mx mx_random_bits(int ndim, const int *shape, int width, mx key);
 mx mx_random_uniform(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key);
 mx mx_random_normal(int ndim, const int *shape, enum dtype t, mx loc, mx scale, mx key); /* loc, scale may be NULL */
-mx mx_random_bernoulli(mx p, int ndim, const int *shape, mx key); /* ndim -1: p's shape */
+mx mx_random_bernoulli(mx p, int ndim, const int *shape, mx key);                        /* ndim -1: p's shape */
 mx mx_random_randint(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key);
 mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, enum dtype t, mx key);
 mx mx_random_gumbel(int ndim, const int *shape, enum dtype t, mx key);
@@ -304,13 +306,13 @@ mx mx_attention(mx q, mx k, mx v, double scale, bool causal, mx mask, mx sinks);
 /* Fourier transforms (ops/fft.c); sizes, axes and window may be NULL */
 enum fft_kind { FFT_COMPLEX, FFT_REAL, FFT_HERMITIAN };
 enum fft_norm { FFT_BACKWARD, FFT_ORTHO, FFT_FORWARD };
-mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes, const int *axes,
-           int n_axes, enum fft_norm norm);
+mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes, const int *axes, int n_axes,
+           enum fft_norm norm);
 mx mx_fftshift(mx x, const int *axes, int n, bool back);
 mx mx_fftfreq(int n, double d, bool half, enum dtype t);
-mx mx_stft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enum pad_mode mode,
-           enum fft_norm norm, int onesided); /* onesided -1: where x is real */
-mx mx_istft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enum fft_norm norm,
-            bool onesided, int length); /* length -1: what the frames cover */
+mx mx_stft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enum pad_mode mode, enum fft_norm norm,
+           int onesided); /* onesided -1: where x is real */
+mx mx_istft(mx x, int n_fft, int hop, int win_length, mx window, bool center, enum fft_norm norm, bool onesided,
+            int length); /* length -1: what the frames cover */
 
 #endif

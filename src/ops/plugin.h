@@ -8,7 +8,9 @@
 #include "core/stream.h"
 #include "ops/op.h"
 
-struct plugin_args { struct object *state; };
+struct plugin_args {
+    struct object *state;
+};
 
 /* An evaluation: operands that have data where the device reads it, results that have none yet. */
 struct plugin_run {

@@ -11,9 +11,13 @@
 
 #include <string.h>
 
-static const struct field quant_args_fields[] = { FIELD(quant_args, group_size), FIELD(quant_args, bits),
-                                                  FIELD(quant_args, mode),       FIELD(quant_args, dtype),
-                                                  FIELD(quant_args, transpose), FIELD(quant_args, both),  { 0 } };
+static const struct field quant_args_fields[] = { FIELD(quant_args, group_size),
+                                                  FIELD(quant_args, bits),
+                                                  FIELD(quant_args, mode),
+                                                  FIELD(quant_args, dtype),
+                                                  FIELD(quant_args, transpose),
+                                                  FIELD(quant_args, both),
+                                                  { 0 } };
 
 /* ---- what is asked for ---- */
 
@@ -122,7 +126,8 @@ static int quantize_shapes(const struct call *c, struct spec out[])
     const struct quant_args *a = c->args;
     if (dim(c->x[0], -1) % a->group_size)
         return failed(mx_fail("[quantize] expected a last dimension that is a multiple of the group size %d, got shape "
-                              "%s", a->group_size, shape_of(c->x[0])));
+                              "%s",
+                              a->group_size, shape_of(c->x[0])));
     for (int k = 0; k < c->nout; k++) spec_like(&out[k], c->x[0]);
     int *last = &out[0].shape[out[0].ndim - 1], columns = *last;
     out[0].dtype = DT_uint32;
@@ -221,7 +226,8 @@ static int round_trip_shapes(const struct call *c, struct spec out[])
     int size = ((const struct quant_args *)c->args)->group_size;
     if (dim(c->x[0], -1) % size)
         return failed(mx_fail("[quantize] expected a last dimension that is a multiple of the group size %d, got shape "
-                              "%s", size, shape_of(c->x[0])));
+                              "%s",
+                              size, shape_of(c->x[0])));
     return spec_like(out, c->x[0]);
 }
 
@@ -253,13 +259,13 @@ static bool groups_fit(const struct call *c, int i)
     bool fits = true;
     for (int k = i + 1; k <= i + 1 + (a->mode == MODE_AFFINE); k++) {
         mx s = c->x[k];
-        fits = fits && s->ndim == w->ndim &&
-               (int64_t)dim(w, -1) * 32 == (int64_t)dim(s, -1) * a->group_size * a->bits;
+        fits = fits && s->ndim == w->ndim && (int64_t)dim(w, -1) * 32 == (int64_t)dim(s, -1) * a->group_size * a->bits;
         for (int d = 0; fits && d < w->ndim - 1; d++) fits = w->shape[d] == s->shape[d];
     }
     if (!fits)
         mx_fail("[%s] expected scales for groups of %d elements of %d bits, got packed weights of shape %s and scales "
-                "of shape %s", c->op->name, a->group_size, a->bits, shape_of(w), shape_of(c->x[i + 1]));
+                "of shape %s",
+                c->op->name, a->group_size, a->bits, shape_of(w), shape_of(c->x[i + 1]));
     return fits;
 }
 
@@ -511,8 +517,8 @@ static void gather_qmm_vjp(const struct call *c, const mx ct[], const bool want[
     }
     if (is_affine(c) && (want[2] || want[3])) {
         mx places = mx_flat_places(lhs, lhs->ndim);
-        mx whole = a->transpose ? mx_scatter_mm(ct[0], x, places, lhs, rhs, w)
-                                : mx_scatter_mm(x, ct[0], lhs, places, rhs, w);
+        mx whole =
+            a->transpose ? mx_scatter_mm(ct[0], x, places, lhs, rhs, w) : mx_scatter_mm(x, ct[0], lhs, places, rhs, w);
         affine_gradients(a, whole, w, c->x[2], want + 2, dx + 2);
     }
 }

@@ -19,9 +19,9 @@
 #include "ops/rules.h"
 #include "shared/threefry.h"
 
-static const struct field random_bits_args_fields[] = {
-    FIELD(random_bits_args, shape), FIELD(random_bits_args, width), { 0 }
-};
+static const struct field random_bits_args_fields[] = { FIELD(random_bits_args, shape),
+                                                        FIELD(random_bits_args, width),
+                                                        { 0 } };
 
 /* Keys of shape (..., 2) give leading axes, then the shape asked for. */
 static int bits_shapes(const struct call *c, struct spec out[])
@@ -35,8 +35,7 @@ static int bits_shapes(const struct call *c, struct spec out[])
         return 1;
     }
     memcpy(out->shape, key->shape, (size_t)(key->ndim - 1) * sizeof(int));
-    for (int i = 0; i < a->shape.n; i++)
-        out->shape[key->ndim - 1 + i] = (int)a->shape.v[i];
+    for (int i = 0; i < a->shape.n; i++) out->shape[key->ndim - 1 + i] = (int)a->shape.v[i];
     return 0;
 }
 
@@ -49,8 +48,7 @@ static void bits_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
 }
 
 const struct op op_random_bits = {
-    OP_ROW(random_bits), ARGS(random_bits_args), .shapes = bits_shapes, .vjp = no_vjp, .jvp = no_jvp,
-    .vmap = bits_vmap,
+    OP_ROW(random_bits), ARGS(random_bits_args), .shapes = bits_shapes, .vjp = no_vjp, .jvp = no_jvp, .vmap = bits_vmap,
 };
 
 /* ---- keys */
@@ -128,8 +126,7 @@ static void split_at_once_or_later(mx key, mx pair[2])
     }
     const uint32_t *k = array_host(key);
     uint32_t a[2], b[2];
-    for (uint32_t i = 0; i < 2; i++)
-        threefry(&a[i], &b[i], i, i + 2, k[0], k[1]);
+    for (uint32_t i = 0; i < 2; i++) threefry(&a[i], &b[i], i, i + 2, k[0], k[1]);
     pair[0] = words(a[0], a[1]);
     pair[1] = words(b[0], b[1]);
 }
@@ -173,8 +170,7 @@ static mx bits(const char *op, int ndim, const int *shape, int width, mx key)
     if (key->ndim - 1 + ndim > MX_MAX_NDIM)
         return mx_fail("[%s] expected at most %d dimensions, got %d", op, MX_MAX_NDIM, key->ndim - 1 + ndim);
     int64_t v[MX_MAX_NDIM];
-    for (int i = 0; i < ndim; i++)
-        v[i] = shape[i];
+    for (int i = 0; i < ndim; i++) v[i] = shape[i];
     return mx_infer(&op_random_bits, &(struct random_bits_args){ { ndim, v }, width }, 1, &key);
 }
 
@@ -185,8 +181,7 @@ mx mx_random_bits(int ndim, const int *shape, int width, mx key) { return bits("
 /* How many numbers are drawn is said in numbers, also where it is the shape of x that says it. */
 static mx settled(mx x)
 {
-    for (int i = 0; i < x->ndim; i++)
-        x = mx_size_checked(x, i);
+    for (int i = 0; i < x->ndim; i++) x = mx_size_checked(x, i);
     return x;
 }
 
@@ -229,8 +224,7 @@ static bool real_type(const char *name, enum dtype t)
 static bool fits(const char *name, mx p, int ndim, const int *shape)
 {
     bool ok = p->ndim <= ndim;
-    for (int i = 0; i < p->ndim && ok; i++)
-        ok = p->shape[i] == 1 || p->shape[i] == shape[ndim - p->ndim + i];
+    for (int i = 0; i < p->ndim && ok; i++) ok = p->shape[i] == 1 || p->shape[i] == shape[ndim - p->ndim + i];
     if (!ok && !is_nil(p))
         mx_fail("[%s] expected parameters that broadcast to the shape %s, got one of shape %s", name,
                 shape_text(ndim, shape), shape_of(p));
@@ -358,8 +352,7 @@ mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, en
     mx bounds[2] = { mx_astype(lower, t), mx_astype(upper, t) };
     int common[MX_MAX_NDIM];
     if (ndim < 0) {
-        for (int i = 0; i < 2; i++)
-            bounds[i] = settled(bounds[i]);
+        for (int i = 0; i < 2; i++) bounds[i] = settled(bounds[i]);
         if (!broadcast_shape("truncated_normal", 2, bounds, &ndim, common))
             return MX_NIL;
         shape = common;
@@ -451,8 +444,7 @@ mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key
         if (i != a)
             left[rest++] = logits->shape[i];
     bool ok = rest <= ndim && ndim < MX_MAX_NDIM;
-    for (int i = 0; i < rest && ok; i++)
-        ok = left[i] == 1 || left[i] == shape[ndim - rest + i];
+    for (int i = 0; i < rest && ok; i++) ok = left[i] == 1 || left[i] == shape[ndim - rest + i];
     if (!ok)
         return mx_fail("[categorical] expected a shape that logits of shape %s broadcast to with axis %d left out, "
                        "got %s",
@@ -492,7 +484,8 @@ mx mx_random_multivariate_normal(mx mean, mx cov, int ndim, const int *shape, en
     int n = mean->ndim ? dim(mean, -1) : 0;
     if (mean->ndim < 1 || cov->ndim < 2 || dim(cov, -1) != n || dim(cov, -2) != n)
         return mx_fail("[multivariate_normal] expected a mean of shape (..., n) and a covariance of shape (..., n, n), "
-                       "got %s and %s", shape_of(mean), shape_of(cov));
+                       "got %s and %s",
+                       shape_of(mean), shape_of(cov));
     enum dtype wide = dtype_is_half(t) ? DT_float32 : t;
     mx s[3], both[3] = { without_last(mean, 1), without_last(cov, 2), array_new(DT_bool_, ndim, shape) };
     int whole[MX_MAX_NDIM], rank;
@@ -500,7 +493,8 @@ mx mx_random_multivariate_normal(mx mean, mx cov, int ndim, const int *shape, en
         return MX_NIL;
     if (ndim && (rank != ndim || memcmp(whole, shape, (size_t)ndim * sizeof *whole)))
         return mx_fail("[multivariate_normal] expected a shape that mean and covariance broadcast to, got %s for "
-                       "shapes %s and %s", shape_text(ndim, shape), shape_of(mean), shape_of(cov));
+                       "shapes %s and %s",
+                       shape_text(ndim, shape), shape_of(mean), shape_of(cov));
     if (rank == MX_MAX_NDIM)
         return mx_fail("[multivariate_normal] expected fewer than %d dimensions, got %d", MX_MAX_NDIM, rank);
     whole[rank] = n;

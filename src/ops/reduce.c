@@ -13,26 +13,22 @@
 #include "ops/reduce.h"
 #include "ops/rules.h"
 
-static const struct field reduce_args_fields[] = { FIELD(reduce_args, fold), FIELD(reduce_args, axes),
-                                              FIELD(reduce_args, dtype), { 0 } };
+static const struct field reduce_args_fields[] = {
+    FIELD(reduce_args, fold), FIELD(reduce_args, axes), FIELD(reduce_args, dtype), { 0 }
+};
 
-static const char *fold_name(enum fold f)
-{
-    return (const char *[]){ "sum", "prod", "min", "max", "all", "any" }[f];
-}
+static const char *fold_name(enum fold f) { return (const char *[]){ "sum", "prod", "min", "max", "all", "any" }[f]; }
 
 static int to_int(struct ints v, int *out)
 {
-    for (int i = 0; i < v.n; i++)
-        out[i] = (int)v.v[i];
+    for (int i = 0; i < v.n; i++) out[i] = (int)v.v[i];
     return v.n;
 }
 
 static void keep_shape(mx x, struct ints axes, int *shape)
 {
     memcpy(shape, x->shape, (size_t)x->ndim * sizeof(int));
-    for (int i = 0; i < axes.n; i++)
-        shape[axes.v[i]] = 1;
+    for (int i = 0; i < axes.n; i++) shape[axes.v[i]] = 1;
 }
 
 static int reduce_shapes(const struct call *c, struct spec out[])
@@ -42,7 +38,8 @@ static int reduce_shapes(const struct call *c, struct spec out[])
         for (int i = 0; i < a->axes.n; i++)
             if (dim(c->x[0], (int)a->axes.v[i]) == 0)
                 return mx_fail("[%s] expected at least one element along axis %d, got shape %s", fold_name(a->fold),
-                               (int)a->axes.v[i], shape_of(c->x[0])), 1;
+                               (int)a->axes.v[i], shape_of(c->x[0])),
+                       1;
     out->dtype = a->dtype;
     out->ndim = c->x[0]->ndim;
     keep_shape(c->x[0], a->axes, out->shape);
@@ -50,7 +47,11 @@ static int reduce_shapes(const struct call *c, struct spec out[])
 }
 
 /* Brings the axes to the end, several as one; perm and the shape of `spread` undo it. */
-struct moved { int ndim, perm[MX_MAX_NDIM]; mx spread; bool trivial; };
+struct moved {
+    int ndim, perm[MX_MAX_NDIM];
+    mx spread;
+    bool trivial;
+};
 
 static mx axes_last(const char *name, mx x, const int *axes, int n, struct moved *m)
 {
@@ -58,14 +59,12 @@ static mx axes_last(const char *name, mx x, const int *axes, int n, struct moved
     if (is_nil(x) || (n = axes_of(name, axes, n, x->ndim, a)) < 0)
         return MX_NIL;
     bool folded[MX_MAX_NDIM] = { 0 };
-    for (int i = 0; i < n; i++)
-        folded[a[i]] = true;
+    for (int i = 0; i < n; i++) folded[a[i]] = true;
     m->ndim = x->ndim;
     for (int i = 0; i < x->ndim; i++)
         if (!folded[i])
             m->perm[kept++] = i;
-    for (int i = 0; i < n; i++)
-        m->perm[kept + i] = a[i];
+    for (int i = 0; i < n; i++) m->perm[kept + i] = a[i];
     m->trivial = n == 1 && a[0] == x->ndim - 1;
     if (m->trivial)
         return x;
@@ -78,8 +77,7 @@ static mx axes_back(mx y, const struct moved *m)
     if (is_nil(y) || m->trivial)
         return y;
     int inverse[MX_MAX_NDIM];
-    for (int i = 0; i < m->ndim; i++)
-        inverse[m->perm[i]] = i;
+    for (int i = 0; i < m->ndim; i++) inverse[m->perm[i]] = i;
     if (y->ndim != m->ndim)
         y = y->ndim > m->ndim ? mx_squeeze(y, (int[]){ -1 }, 1) : mx_reshape_like(y, m->spread);
     return mx_transpose(y, inverse, m->ndim);
@@ -137,16 +135,15 @@ static void reduce_vmap(const struct call *c, const int axis[], mx y[], int yaxi
 {
     const struct reduce_args *a = c->args;
     int64_t axes[MX_MAX_NDIM];
-    for (int i = 0; i < a->axes.n; i++)
-        axes[i] = a->axes.v[i] + 1;
+    for (int i = 0; i < a->axes.n; i++) axes[i] = a->axes.v[i] + 1;
     mx x = mx_moveaxis(c->x[0], axis[0], 0);
     y[0] = mx_infer(c->op, &(struct reduce_args){ a->fold, { a->axes.n, axes }, a->dtype }, 1, &x);
     yaxis[0] = 0;
 }
 
 const struct op op_reduce = {
-    OP_ROW(reduce), ARGS(reduce_args), .shapes = reduce_shapes, .vjp = reduce_vjp, .jvp = reduce_jvp,
-    .vmap = reduce_vmap,
+    OP_ROW(reduce),    ARGS(reduce_args), .shapes = reduce_shapes,
+    .vjp = reduce_vjp, .jvp = reduce_jvp, .vmap = reduce_vmap,
 };
 
 /* ---- builders */
@@ -171,8 +168,7 @@ static mx reduce_as(const char *name, mx x, enum fold f, const int *axes, int n,
     if (n == 0)
         return mx_astype(x, out);
     int64_t v[MX_MAX_NDIM];
-    for (int i = 0; i < n; i++)
-        v[i] = a[i];
+    for (int i = 0; i < n; i++) v[i] = a[i];
     mx y = mx_infer(&op_reduce, &(struct reduce_args){ f, { n, v }, out }, 1, &x);
     return drop_axes(y, a, n, keepdims);
 }
@@ -212,8 +208,7 @@ static double count(const char *name, mx x, const int *axes, int n)
     if ((n = axes_of(name, axes, n, x->ndim, a)) < 0)
         return 1;
     double m = 1;
-    for (int i = 0; i < n; i++)
-        m *= x->shape[a[i]];
+    for (int i = 0; i < n; i++) m *= x->shape[a[i]];
     return m;
 }
 
@@ -410,8 +405,7 @@ void mx_logsumexp_parts(mx x, const int *axes, int n, bool keepdims, mx out[2])
     }
     mx z = axes_last("logsumexp", x, axes, n, &m);
     mx_infer_n(&op_logsumexp_parts, NULL, 1, &z, 2, out);
-    for (int k = 0; k < 2; k++)
-        out[k] = folded_back(out[k], &m, a, n, keepdims);
+    for (int k = 0; k < 2; k++) out[k] = folded_back(out[k], &m, a, n, keepdims);
 }
 
 mx mx_log_softmax(mx x, const int *axes, int n)
@@ -436,8 +430,7 @@ mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)
         return drop_axes(y, a, na, keepdims);
     }
     int64_t size = 1;
-    for (int i = 0; i < na && size <= INT32_MAX; i++)
-        size *= x->shape[a[i]];
+    for (int i = 0; i < na && size <= INT32_MAX; i++) size *= x->shape[a[i]];
     if (na > 1 && size > INT32_MAX) /* no axis is that long: one after the other */
         return drop_axes(mx_logsumexp(mx_logsumexp(x, a, na - 1, true), &a[na - 1], 1, true), a, na, keepdims);
     mx z = axes_last("logsumexp", x, axes, n, &m);
@@ -446,16 +439,17 @@ mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)
 
 /* ---- argmin and argmax */
 
-static const struct field arg_reduce_args_fields[] = {
-    FIELD(arg_reduce_args, fold), FIELD(arg_reduce_args, axis), { 0 }
-};
+static const struct field arg_reduce_args_fields[] = { FIELD(arg_reduce_args, fold),
+                                                       FIELD(arg_reduce_args, axis),
+                                                       { 0 } };
 
 static int arg_shapes(const struct call *c, struct spec out[])
 {
     same_shapes(c, out);
     if (dim(c->x[0], ((const struct arg_reduce_args *)c->args)->axis) == 0)
         return mx_fail("[argmin] expected at least one element along axis %d, got shape %s",
-                       ((const struct arg_reduce_args *)c->args)->axis, shape_of(c->x[0])), 1;
+                       ((const struct arg_reduce_args *)c->args)->axis, shape_of(c->x[0])),
+               1;
     out->dtype = DT_uint32;
     out->shape[((const struct arg_reduce_args *)c->args)->axis] = 1;
     return 0;
@@ -479,8 +473,7 @@ mx mx_arg_reduce(mx x, enum arg_fold f, int axis, bool keepdims)
     if (is_nil(x))
         return x;
     if (x->ndim == 0) /* as NumPy: a scalar has the one place 0 */
-        return axis == 0 || axis == -1 ? array_of_int(0, DT_uint32)
-                                       : (axis_of(name, axis, 0), MX_NIL);
+        return axis == 0 || axis == -1 ? array_of_int(0, DT_uint32) : (axis_of(name, axis, 0), MX_NIL);
     int a = axis_of(name, axis, x->ndim);
     if (a < 0)
         return MX_NIL;
@@ -496,7 +489,6 @@ mx mx_arg_reduce_all(mx x, enum arg_fold f, bool keepdims)
         return x;
     mx y = mx_arg_reduce(mx_reshape(x, 1, (int[]){ -1 }), f, 0, false);
     int ones[MX_MAX_NDIM];
-    for (int i = 0; i < x->ndim; i++)
-        ones[i] = 1;
+    for (int i = 0; i < x->ndim; i++) ones[i] = 1;
     return keepdims ? mx_reshape(y, x->ndim, ones) : y;
 }

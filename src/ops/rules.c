@@ -5,8 +5,7 @@
 
 struct ints ints_of(int n, const int *v, int64_t *out)
 {
-    for (int i = 0; i < n; i++)
-        out[i] = v[i];
+    for (int i = 0; i < n; i++) out[i] = v[i];
     return (struct ints){ n, out };
 }
 
@@ -14,8 +13,7 @@ int size_operands(int m, mx x[], int n, const struct size sizes[], int64_t *out)
 {
     for (int i = 0; i < n; i++) {
         int k = 0;
-        while (k < m && x[k] != sizes[i].of)
-            k++;
+        while (k < m && x[k] != sizes[i].of) k++;
         if (sizes[i].of && k == m)
             x[m++] = sizes[i].of;
         out[i] = sizes[i].of ? SIZE_OF(k, sizes[i].axis) : sizes[i].now;
@@ -44,8 +42,7 @@ int dim_of(const char *op, int64_t size)
 {
     if (size >= 0 && size <= INT32_MAX)
         return (int)size;
-    mx_fail("[%s] expected dimensions up to 2147483647 of the result, got %lld", op,
-            (long long)size);
+    mx_fail("[%s] expected dimensions up to 2147483647 of the result, got %lld", op, (long long)size);
     return -1;
 }
 
@@ -53,17 +50,13 @@ int spec_set(struct spec *out, enum dtype t, int ndim, const int *shape)
 {
     out->dtype = t;
     out->ndim = ndim;
-    for (int i = 0; i < ndim; i++)
-        out->shape[i] = shape[i];
+    for (int i = 0; i < ndim; i++) out->shape[i] = shape[i];
     return 0;
 }
 
 int spec_like(struct spec *out, mx x) { return spec_set(out, x->dtype, x->ndim, x->shape); }
 
-mx zeros_shaped(enum dtype t, int ndim, const int *shape)
-{
-    return mx_broadcast_to(array_of_int(0, t), ndim, shape);
-}
+mx zeros_shaped(enum dtype t, int ndim, const int *shape) { return mx_broadcast_to(array_of_int(0, t), ndim, shape); }
 
 mx zeros_of(mx x) { return mx_broadcast_like(array_of_int(0, x->dtype), x); }
 mx ones_of(mx x) { return mx_broadcast_like(array_of_int(1, x->dtype), x); }
@@ -103,6 +96,5 @@ mx batch_all(mx x, int axis, struct size n)
 void with_first(int first, struct ints v, int shift, int *out)
 {
     out[0] = first;
-    for (int i = 0; i < v.n; i++)
-        out[1 + i] = (int)v.v[i] + shift;
+    for (int i = 0; i < v.n; i++) out[1 + i] = (int)v.v[i] + shift;
 }

@@ -8,13 +8,11 @@
 
 /* The columns of ops.def that an OTHER row puts into its struct op:
  *     const struct op op_pad = { OP_ROW(pad), ARGS(pad_args), .shapes = pad_shapes, ... }; */
-#define OTHER(name, label, traits)             \
-    enum { traits_of_##name = (traits) };      \
+#define OTHER(name, label, traits)        \
+    enum { traits_of_##name = (traits) }; \
     static const char label_of_##name[] = label;
 #include "ops/ops.def"
-#define OP_ROW(word)                                                         \
-    .id = OP_##word, .name = #word, .label = label_of_##word, .dtypes = ANY, \
-    .traits = traits_of_##word
+#define OP_ROW(word) .id = OP_##word, .name = #word, .label = label_of_##word, .dtypes = ANY, .traits = traits_of_##word
 #define ARGS(type) .args_size = sizeof(struct type), .fields = type##_fields
 
 /* return failed(mx_fail(...)); in functions that return non-zero after a failure */

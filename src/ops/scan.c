@@ -14,10 +14,12 @@
 #include "core/scope.h"
 #include "ops/rules.h"
 
-static const struct field scan_args_fields[] = { FIELD(scan_args, fold), FIELD(scan_args, axis),
-                                                 FIELD(scan_args, reverse), { 0 } };
+static const struct field scan_args_fields[] = {
+    FIELD(scan_args, fold), FIELD(scan_args, axis), FIELD(scan_args, reverse), { 0 }
+};
 static const struct field recurrence_args_fields[] = { FIELD(recurrence_args, axis),
-                                                       FIELD(recurrence_args, reverse), { 0 } };
+                                                       FIELD(recurrence_args, reverse),
+                                                       { 0 } };
 
 static const char *fold_name(enum scan_fold f)
 {
@@ -63,8 +65,7 @@ static mx moved_on(mx x, int axis, bool reverse, double first)
 static mx place_of_extreme(mx x, mx y, const struct scan_args *a)
 {
     struct size n = size_of(x, a->axis), sizes[MX_MAX_NDIM];
-    for (int i = 0; i < x->ndim; i++)
-        sizes[i] = i == a->axis ? n : size_is(1);
+    for (int i = 0; i < x->ndim; i++) sizes[i] = i == a->axis ? n : size_is(1);
     mx places = mx_reshape_by(mx_arange_by(1, &n, DT_int32), x->ndim, sizes);
     mx hit = mx_equal(x, y);
     if (dtype_is_inexact(x->dtype))
@@ -106,9 +107,7 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
         break;
     }
     case SCAN_MIN:
-    case SCAN_MAX:
-        dx[0] = mx_scatter_add_axis(zeros_of(x), place_of_extreme(x, y, a), ct[0], a->axis);
-        break;
+    case SCAN_MAX: dx[0] = mx_scatter_add_axis(zeros_of(x), place_of_extreme(x, y, a), ct[0], a->axis); break;
     case SCAN_LOGSUMEXP: {
         mx w = wider(x), total = scan(w, SCAN_LOGSUMEXP, a->axis, a->reverse);
         mx next = moved_on(total, a->axis, !a->reverse, INFINITY);
@@ -190,16 +189,13 @@ static int recurrence_shapes(const struct call *c, struct spec out[])
 }
 
 const struct op op_recurrence = {
-    OP_ROW(recurrence), ARGS(recurrence_args), .shapes = recurrence_shapes, .vjp = recurrence_vjp,
-    .jvp = recurrence_jvp, .vmap = recurrence_vmap,
+    OP_ROW(recurrence),    ARGS(recurrence_args), .shapes = recurrence_shapes,
+    .vjp = recurrence_vjp, .jvp = recurrence_jvp, .vmap = recurrence_vmap,
 };
 
 /* ---- builders */
 
-static double identity(enum scan_fold f)
-{
-    return (double[]){ 0, 1, INFINITY, -INFINITY, -INFINITY }[f];
-}
+static double identity(enum scan_fold f) { return (double[]){ 0, 1, INFINITY, -INFINITY, -INFINITY }[f]; }
 
 mx mx_scan(mx x, enum scan_fold f, int axis, bool reverse, bool inclusive)
 {
@@ -211,8 +207,7 @@ mx mx_scan(mx x, enum scan_fold f, int axis, bool reverse, bool inclusive)
         x = mx_astype(x, DT_float32);
     /* Columns of which there are few are better scanned as rows. */
     int64_t inner = 1;
-    for (int i = axis + 1; i < x->ndim; i++)
-        inner *= x->shape[i];
+    for (int i = axis + 1; i < x->ndim; i++) inner *= x->shape[i];
     bool any = x->tracer && shapeless() && axis < x->ndim - 1;
     if ((inner > 1 || any) && (f == SCAN_LOGSUMEXP || (inner < 16 && x->shape[axis] > 64)))
         return mx_moveaxis(mx_scan(mx_moveaxis(x, axis, -1), f, -1, reverse, inclusive), -1, axis);

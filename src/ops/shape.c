@@ -12,7 +12,9 @@
 
 static const struct field shape_args_fields[] = { SIZES(shape_args, shape), FIELD(shape_args, given), { 0 } };
 
-struct axes_args { struct ints axes; };
+struct axes_args {
+    struct ints axes;
+};
 static const struct field axes_args_fields[] = { FIELD(axes_args, axes), { 0 } };
 
 /* ---- sizes of graphs for any shape */
@@ -28,8 +30,7 @@ struct size size_of(mx x, int axis)
 
 int sizes_like(mx x, struct size out[])
 {
-    for (int i = 0; i < x->ndim; i++)
-        out[i] = size_of(x, i);
+    for (int i = 0; i < x->ndim; i++) out[i] = size_of(x, i);
     return x->ndim;
 }
 
@@ -86,8 +87,7 @@ static int lent_shapes(const struct call *c, struct spec out[])
     const struct broadcast_args *a = c->args;
     mx x = c->x[0];
     int ndim = 0;
-    for (int k = 0; k < c->nin; k++)
-        ndim = c->x[k]->ndim > ndim ? c->x[k]->ndim : ndim;
+    for (int k = 0; k < c->nin; k++) ndim = c->x[k]->ndim > ndim ? c->x[k]->ndim : ndim;
     for (int k = 1; k < c->nin && a->alike; k++)
         if (!same_shape(x, c->x[k]))
             return failed(mx_fail("[broadcast] expected shape %s, got %s", shape_of(c->x[k]), shape_of(x)));
@@ -118,14 +118,12 @@ static int broadcast_shapes(const struct call *c, struct spec out[])
         return lent_shapes(c, out);
     if (a->shape.n > MX_MAX_NDIM)
         return failed(mx_fail("[broadcast_to] expected at most 64 dimensions, got %d", a->shape.n));
-    for (int i = 0; i < a->shape.n; i++)
-        shape[i] = (int)size_in(c, a->shape.v[i]);
+    for (int i = 0; i < a->shape.n; i++) shape[i] = (int)size_in(c, a->shape.v[i]);
     bool fits = lead >= 0;
-    for (int i = 0; i < x->ndim && fits; i++)
-        fits = x->shape[i] == 1 || x->shape[i] == shape[lead + i];
+    for (int i = 0; i < x->ndim && fits; i++) fits = x->shape[i] == 1 || x->shape[i] == shape[lead + i];
     if (!fits)
-        return failed(mx_fail("[broadcast_to] expected a shape that %s broadcasts to, got %s",
-                              shape_of(x), shape_text(a->shape.n, shape)));
+        return failed(mx_fail("[broadcast_to] expected a shape that %s broadcasts to, got %s", shape_of(x),
+                              shape_text(a->shape.n, shape)));
     return spec_set(out, x->dtype, a->shape.n, shape);
 }
 
@@ -134,8 +132,7 @@ static bool broadcast_view(const struct call *c, mx y)
     mx x = c->x[0];
     int lead = y->ndim - x->ndim;
     for (int i = 0; i < y->ndim; i++)
-        y->strides[i] =
-            i < lead || (x->shape[i - lead] == 1 && y->shape[i] != 1) ? 0 : x->strides[i - lead];
+        y->strides[i] = i < lead || (x->shape[i - lead] == 1 && y->shape[i] != 1) ? 0 : x->strides[i - lead];
     y->offset = x->offset;
     return true;
 }
@@ -167,8 +164,7 @@ static void lent_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     }
     for (int k = 0; k < c->nin; k++) {
         int batched = axis[k] >= 0, missing = ndim - (c->x[k]->ndim - batched) + !batched;
-        for (int i = 0; i < missing && i < MX_MAX_NDIM; i++)
-            ones[i] = batched + i;
+        for (int i = 0; i < missing && i < MX_MAX_NDIM; i++) ones[i] = batched + i;
         x[k] = mx_expand_dims(batch_first(c->x[k], axis[k]), ones, missing);
     }
     y[0] = mx_infer(&op_broadcast, c->args, c->nin, x);
@@ -192,8 +188,7 @@ static void broadcast_vmap(const struct call *c, const int axis[], mx y[], int y
     bool batched = axis[0] >= 0;
     int ones = a->shape.n - (c->x[0]->ndim - batched), between[MX_MAX_NDIM];
     int64_t v[MX_MAX_NDIM + 1];
-    for (int i = 0; i < ones && i < MX_MAX_NDIM; i++)
-        between[i] = 1 + i;
+    for (int i = 0; i < ones && i < MX_MAX_NDIM; i++) between[i] = 1 + i;
     mx x = batched ? mx_expand_dims(batch_first(c->x[0], axis[0]), between, ones) : c->x[0];
     y[0] = with_first_operand(c, &(struct broadcast_args){ .shape = sizes_batched(a->shape, 1, axis, 1 + ones, v) }, x);
     yaxis[0] = batched ? 0 : -1;
@@ -285,8 +280,7 @@ static bool follow(int n, mx x[])
                 lending[m++] = x[k];
         y[i] = mx_broadcast_with(m, lending, NULL, 0);
     }
-    for (int i = 0; i < n; i++)
-        x[i] = lending ? y[i] : MX_NIL;
+    for (int i = 0; i < n; i++) x[i] = lending ? y[i] : MX_NIL;
     free(lending);
     return !mx_failed();
 }
@@ -312,8 +306,9 @@ bool mx_broadcast(int n, mx x[])
 }
 
 const struct op op_broadcast = {
-    OP_ROW(broadcast), ARGS(broadcast_args), .own = 1, .shapes = broadcast_shapes, .view = broadcast_view,
-    .settled = broadcast_settled, .vjp = broadcast_vjp, .jvp = broadcast_jvp, .vmap = broadcast_vmap,
+    OP_ROW(broadcast),          ARGS(broadcast_args),   .own = 1,
+    .shapes = broadcast_shapes, .view = broadcast_view, .settled = broadcast_settled,
+    .vjp = broadcast_vjp,       .jvp = broadcast_jvp,   .vmap = broadcast_vmap,
 };
 
 /* ---- reshape
@@ -349,15 +344,12 @@ static int reshape_shapes(const struct call *c, struct spec out[])
         else
             given = saturating_product(given, shape[i]);
     }
-    for (int i = 0; i < x->ndim; i++)
-        have *= copied[i] ? 1 : x->shape[i];
+    for (int i = 0; i < x->ndim; i++) have *= copied[i] ? 1 : x->shape[i];
     if (infer >= 0 && given == 0)
-        return failed(
-            mx_fail("[reshape] expected other sizes than 0 beside -1, got %s", shape_text(n, shape)));
+        return failed(mx_fail("[reshape] expected other sizes than 0 beside -1, got %s", shape_text(n, shape)));
     if (infer >= 0 ? have % given != 0 : have != given)
-        return failed(
-            mx_fail("[reshape] expected a shape for the %lld elements of shape %s, got %s",
-                    (long long)x->size, shape_of(x), shape_text(n, shape)));
+        return failed(mx_fail("[reshape] expected a shape for the %lld elements of shape %s, got %s",
+                              (long long)x->size, shape_of(x), shape_text(n, shape)));
     if (infer >= 0 && (shape[infer] = dim_of("reshape", have / given)) < 0)
         return 1;
     return spec_set(out, x->dtype, n, shape);
@@ -388,8 +380,7 @@ static bool reshape_view(const struct call *c, mx y)
             left = shape[--j];
             stride = strides[j];
         }
-        while (left % y->shape[i] && j > 0 && strides[j - 1] == stride * left)
-            left *= shape[--j];
+        while (left % y->shape[i] && j > 0 && strides[j - 1] == stride * left) left *= shape[--j];
         if (left % y->shape[i])
             return false;
         y->strides[i] = stride;
@@ -446,8 +437,7 @@ static mx reshape(mx x, int ndim, const int *shape, bool given)
             return mx_fail("[reshape] expected sizes of 0 or more, or -1, got %d in shape %s", shape[i],
                            shape_text(ndim, shape));
         if (shape[i] == INFERRED && unknown++)
-            return mx_fail("[reshape] expected at most one size of -1, got shape %s",
-                           shape_text(ndim, shape));
+            return mx_fail("[reshape] expected at most one size of -1, got shape %s", shape_text(ndim, shape));
     }
     struct spec s;
     struct call c = { .op = &op_reshape, .args = &a, .nin = 1, .nout = 1, .x = &x };
@@ -466,12 +456,9 @@ static mx regroup(mx x, int start, int end, int n, const int *sizes, bool given)
 {
     int64_t v[2 * MX_MAX_NDIM];
     int m = 0;
-    for (int i = 0; i < start; i++)
-        v[m++] = SIZE_OF(0, i);
-    for (int i = 0; i < n; i++)
-        v[m++] = sizes[i];
-    for (int i = end + 1; i < x->ndim; i++)
-        v[m++] = SIZE_OF(0, i);
+    for (int i = 0; i < start; i++) v[m++] = SIZE_OF(0, i);
+    for (int i = 0; i < n; i++) v[m++] = sizes[i];
+    for (int i = end + 1; i < x->ndim; i++) v[m++] = SIZE_OF(0, i);
     struct shape_args a = { { m, v }, given };
     return mx_infer(&op_reshape, &a, 1, &x);
 }
@@ -488,12 +475,10 @@ mx mx_flatten(mx x, int start, int end)
     s = s < 0 ? 0 : s;
     e = e >= x->ndim ? x->ndim - 1 : e;
     if (s >= x->ndim || e < 0)
-        return mx_fail_as(MX_AXIS,
-                          "[flatten] axes %d to %d are outside of an array with %d dimensions",
-                          start, end, x->ndim);
+        return mx_fail_as(MX_AXIS, "[flatten] axes %d to %d are outside of an array with %d dimensions", start, end,
+                          x->ndim);
     if (s > e)
-        return mx_fail("[flatten] expected the first axis not to be behind the last, got %d and %d",
-                       start, end);
+        return mx_fail("[flatten] expected the first axis not to be behind the last, got %d and %d", start, end);
     return s == e ? x : regroup(x, s, e, 1, &inferred, true);
 }
 
@@ -508,20 +493,17 @@ mx mx_unflatten(mx x, int axis, int ndim, const int *shape)
     if (ndim == 0)
         return mx_fail("[unflatten] expected at least one size, got none");
     if (ndim + x->ndim - 1 > MX_MAX_NDIM)
-        return mx_fail("[unflatten] expected at most %d dimensions, got %d", MX_MAX_NDIM,
-                       ndim + x->ndim - 1);
+        return mx_fail("[unflatten] expected at most %d dimensions, got %d", MX_MAX_NDIM, ndim + x->ndim - 1);
     for (int i = 0; i < ndim; i++) {
         unknown += shape[i] == INFERRED;
         if (shape[i] < INFERRED || unknown > 1)
-            return mx_fail("[unflatten] expected sizes, at most one of them -1, got %s",
-                           shape_text(ndim, shape));
+            return mx_fail("[unflatten] expected sizes, at most one of them -1, got %s", shape_text(ndim, shape));
         product = saturating_product(product, shape[i] < 0 ? 1 : shape[i]);
     }
     int size = x->shape[a];
     if (unknown ? product == 0 || size % product : product != size)
-        return mx_fail(
-            "[unflatten] expected sizes that multiply to %d, the size of axis %d, got %s", size,
-            axis, shape_text(ndim, shape));
+        return mx_fail("[unflatten] expected sizes that multiply to %d, the size of axis %d, got %s", size, axis,
+                       shape_text(ndim, shape));
     bool same = ndim == 1 && (unknown || !(shapeless() && x->tracer));
     return same ? x : regroup(x, a, a, ndim, shape, true);
 }
@@ -564,15 +546,15 @@ mx mx_unflatten_by(mx x, int axis, int n, const struct size sizes[])
     for (int i = 0; i < x->ndim; i++) {
         if (i != a)
             all[m++] = size_of(x, i);
-        for (int k = 0; i == a && k < n; k++)
-            all[m++] = sizes[k];
+        for (int k = 0; i == a && k < n; k++) all[m++] = sizes[k];
     }
     return mx_reshape_by(x, m, all);
 }
 
 const struct op op_reshape = {
-    OP_ROW(reshape), ARGS(shape_args), .own = 1, .shapes = reshape_shapes, .view = reshape_view,
-    .settled = reshape_settled, .vjp = reshape_vjp, .jvp = reshape_jvp, .vmap = reshape_vmap,
+    OP_ROW(reshape),          ARGS(shape_args),     .own = 1,
+    .shapes = reshape_shapes, .view = reshape_view, .settled = reshape_settled,
+    .vjp = reshape_vjp,       .jvp = reshape_jvp,   .vmap = reshape_vmap,
 };
 
 /* ---- transpose: axis i of the result is axis axes[i] of the operand */
@@ -581,16 +563,14 @@ static int transpose_shapes(const struct call *c, struct spec out[])
 {
     const struct axes_args *a = c->args;
     int shape[MX_MAX_NDIM];
-    for (int i = 0; i < a->axes.n; i++)
-        shape[i] = dim(c->x[0], (int)a->axes.v[i]);
+    for (int i = 0; i < a->axes.n; i++) shape[i] = dim(c->x[0], (int)a->axes.v[i]);
     return spec_set(out, c->x[0]->dtype, a->axes.n, shape);
 }
 
 static bool transpose_view(const struct call *c, mx y)
 {
     const struct axes_args *a = c->args;
-    for (int i = 0; i < y->ndim; i++)
-        y->strides[i] = c->x[0]->strides[a->axes.v[i]];
+    for (int i = 0; i < y->ndim; i++) y->strides[i] = c->x[0]->strides[a->axes.v[i]];
     y->offset = c->x[0]->offset;
     return true;
 }
@@ -599,8 +579,7 @@ static void transpose_vjp(const struct call *c, const mx ct[], const bool want[]
 {
     const struct axes_args *a = c->args;
     int inverse[MX_MAX_NDIM];
-    for (int i = 0; i < a->axes.n; i++)
-        inverse[a->axes.v[i]] = i;
+    for (int i = 0; i < a->axes.n; i++) inverse[a->axes.v[i]] = i;
     if (want[0])
         dx[0] = mx_transpose(ct[0], inverse, a->axes.n);
 }
@@ -615,8 +594,7 @@ static void transpose_vmap(const struct call *c, const int axis[], mx y[], int y
 {
     const struct axes_args *a = c->args;
     int axes[MX_MAX_NDIM + 1] = { axis[0] };
-    for (int i = 0; i < a->axes.n; i++)
-        axes[1 + i] = (int)a->axes.v[i] + (a->axes.v[i] >= axis[0]);
+    for (int i = 0; i < a->axes.n; i++) axes[1 + i] = (int)a->axes.v[i] + (a->axes.v[i] >= axis[0]);
     y[0] = mx_transpose(c->x[0], axes, 1 + a->axes.n);
     yaxis[0] = 0;
 }
@@ -648,8 +626,7 @@ mx mx_swapaxes(mx x, int a, int b)
     int i = axis_of("swapaxes", a, x->ndim), j = axis_of("swapaxes", b, x->ndim), axes[MX_MAX_NDIM];
     if (i < 0 || j < 0)
         return MX_NIL;
-    for (int k = 0; k < x->ndim; k++)
-        axes[k] = k == i ? j : k == j ? i : k;
+    for (int k = 0; k < x->ndim; k++) axes[k] = k == i ? j : k == j ? i : k;
     return mx_transpose(x, axes, x->ndim);
 }
 
@@ -657,8 +634,7 @@ mx mx_moveaxis(mx x, int from, int to)
 {
     if (is_nil(x))
         return x;
-    int f = axis_of("moveaxis", from, x->ndim), t = axis_of("moveaxis", to, x->ndim),
-        axes[MX_MAX_NDIM], next = 0;
+    int f = axis_of("moveaxis", from, x->ndim), t = axis_of("moveaxis", to, x->ndim), axes[MX_MAX_NDIM], next = 0;
     if (f < 0 || t < 0)
         return MX_NIL;
     for (int i = 0; i < x->ndim; i++) {
@@ -682,7 +658,7 @@ bool is_matrix_transpose(mx x)
 }
 
 const struct op op_transpose = {
-    OP_ROW(transpose), ARGS(axes_args), .shapes = transpose_shapes, .view = transpose_view,
+    OP_ROW(transpose),    ARGS(axes_args),      .shapes = transpose_shapes, .view = transpose_view,
     .vjp = transpose_vjp, .jvp = transpose_jvp, .vmap = transpose_vmap,
 };
 
@@ -734,8 +710,7 @@ static void shifted_axes_vmap(const struct call *c, const int axis[], mx y[], in
 {
     const struct axes_args *a = c->args;
     int64_t v[MX_MAX_NDIM];
-    for (int i = 0; i < a->axes.n; i++)
-        v[i] = a->axes.v[i] + 1;
+    for (int i = 0; i < a->axes.n; i++) v[i] = a->axes.v[i] + 1;
     struct axes_args batched = { { a->axes.n, v } };
     mx x = batch_first(c->x[0], axis[0]);
     y[0] = mx_infer(c->op, &batched, 1, &x);
@@ -749,8 +724,7 @@ mx mx_expand_dims(mx x, const int *axes, int n)
     if (is_nil(x) || n == 0)
         return x;
     if (x->ndim + n > MX_MAX_NDIM)
-        return mx_fail("[expand_dims] expected at most %d dimensions, got %d", MX_MAX_NDIM,
-                       x->ndim + n);
+        return mx_fail("[expand_dims] expected at most %d dimensions, got %d", MX_MAX_NDIM, x->ndim + n);
     if (axes_of("expand_dims", axes, n, x->ndim + n, sorted) < 0)
         return MX_NIL;
     struct axes_args a = { ints_of(n, sorted, v) };
@@ -758,7 +732,7 @@ mx mx_expand_dims(mx x, const int *axes, int n)
 }
 
 const struct op op_expand_dims = {
-    OP_ROW(expand_dims), ARGS(axes_args), .shapes = expand_dims_shapes, .view = expand_dims_view,
+    OP_ROW(expand_dims),    ARGS(axes_args),        .shapes = expand_dims_shapes, .view = expand_dims_view,
     .vjp = expand_dims_vjp, .jvp = expand_dims_jvp, .vmap = shifted_axes_vmap,
 };
 
@@ -774,9 +748,8 @@ static int squeeze_shapes(const struct call *c, struct spec out[])
         }
         k++;
         if (x->shape[i] != 1)
-            return failed(
-                mx_fail("[squeeze] expected an axis of size 1, got axis %d of size %d of shape %s",
-                        i, x->shape[i], shape_of(x)));
+            return failed(mx_fail("[squeeze] expected an axis of size 1, got axis %d of size %d of shape %s", i,
+                                  x->shape[i], shape_of(x)));
     }
     return spec_set(out, x->dtype, n, shape);
 }
@@ -800,10 +773,7 @@ static void squeeze_vjp(const struct call *c, const mx ct[], const bool want[], 
         dx[0] = mx_infer(&op_expand_dims, c->args, 1, ct);
 }
 
-static void squeeze_jvp(const struct call *c, const mx t[], mx dy[])
-{
-    dy[0] = mx_infer(&op_squeeze, c->args, 1, t);
-}
+static void squeeze_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = mx_infer(&op_squeeze, c->args, 1, t); }
 
 mx mx_squeeze(mx x, const int *axes, int n)
 {
@@ -828,13 +798,15 @@ mx mx_squeeze(mx x, const int *axes, int n)
 }
 
 const struct op op_squeeze = {
-    OP_ROW(squeeze), ARGS(axes_args), .shapes = squeeze_shapes, .view = squeeze_view,
+    OP_ROW(squeeze),    ARGS(axes_args),    .shapes = squeeze_shapes,  .view = squeeze_view,
     .vjp = squeeze_vjp, .jvp = squeeze_jvp, .vmap = shifted_axes_vmap,
 };
 
 /* ---- view: the same bytes as another type; between sizes the last axis stretches or shrinks */
 
-struct view_args { unsigned dtype; };
+struct view_args {
+    unsigned dtype;
+};
 static const struct field view_args_fields[] = { FIELD(view_args, dtype), { 0 } };
 
 static int view_shapes(const struct call *c, struct spec out[])
@@ -850,9 +822,8 @@ static int view_shapes(const struct call *c, struct spec out[])
                               dtype_name(x->dtype), dtype_name(a->dtype)));
     int64_t bytes = dim(x, -1) * from;
     if (bytes % to)
-        return failed(mx_fail(
-            "[view] expected a last axis of a multiple of %lld bytes to view as %s, got %lld bytes",
-            (long long)to, dtype_name(a->dtype), (long long)bytes));
+        return failed(mx_fail("[view] expected a last axis of a multiple of %lld bytes to view as %s, got %lld bytes",
+                              (long long)to, dtype_name(a->dtype), (long long)bytes));
     return (out->shape[x->ndim - 1] = dim_of("view", bytes / to)) < 0;
 }
 
@@ -884,8 +855,8 @@ static void view_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     const struct view_args *a = c->args;
     mx x = batch_first(c->x[0], axis[0]);
     if (x->ndim == 1 && itemsize(x) != dtype_size(a->dtype))
-        y[0] = mx_fail("[view] expected a type of the same size for a scalar, got %s to %s",
-                       dtype_name(x->dtype), dtype_name(a->dtype));
+        y[0] = mx_fail("[view] expected a type of the same size for a scalar, got %s to %s", dtype_name(x->dtype),
+                       dtype_name(a->dtype));
     else
         y[0] = mx_view(x, a->dtype);
     yaxis[0] = 0;
@@ -898,16 +869,18 @@ mx mx_view(mx x, enum dtype t)
 }
 
 const struct op op_view = {
-    OP_ROW(view), ARGS(view_args), .shapes = view_shapes, .view = view_view,
-    .vjp = no_vjp, .jvp = no_jvp, .vmap = view_vmap,
+    OP_ROW(view),  ARGS(view_args), .shapes = view_shapes, .view = view_view,
+    .vjp = no_vjp, .jvp = no_jvp,   .vmap = view_vmap,
 };
 
 /* ---- as_strided: any walk over the elements of x, as if it lay row-major */
 
-struct as_strided_args { struct ints shape, strides; int64_t offset; };
+struct as_strided_args {
+    struct ints shape, strides;
+    int64_t offset;
+};
 static const struct field as_strided_args_fields[] = {
-    FIELD(as_strided_args, shape), FIELD(as_strided_args, strides), FIELD(as_strided_args, offset),
-    { 0 }
+    FIELD(as_strided_args, shape), FIELD(as_strided_args, strides), FIELD(as_strided_args, offset), { 0 }
 };
 
 /* The first and the last element that the walk touches; false if a number overflows. */
@@ -917,8 +890,7 @@ static bool reach(const struct as_strided_args *a, int64_t *low, int64_t *high)
     for (int i = 0; i < a->shape.n; i++) {
         int64_t far;
         int64_t *end = a->strides.v[i] < 0 ? low : high;
-        if (__builtin_mul_overflow(a->shape.v[i] - 1, a->strides.v[i], &far) ||
-            __builtin_add_overflow(*end, far, end))
+        if (__builtin_mul_overflow(a->shape.v[i] - 1, a->strides.v[i], &far) || __builtin_add_overflow(*end, far, end))
             return false;
     }
     return true;
@@ -930,8 +902,7 @@ static int as_strided_shapes(const struct call *c, struct spec out[])
     mx x = c->x[0];
     int shape[MX_MAX_NDIM];
     int64_t low, high;
-    for (int i = 0; i < a->shape.n; i++)
-        shape[i] = (int)a->shape.v[i];
+    for (int i = 0; i < a->shape.n; i++) shape[i] = (int)a->shape.v[i];
     int64_t size = shape_size("as_strided", a->shape.n, shape);
     if (size < 0)
         return 1;
@@ -950,8 +921,7 @@ static bool as_strided_view(const struct call *c, mx y)
     if (!c->x[0]->row)
         return false;
     /* What nobody walks may have been given as any number. */
-    for (int i = 0; i < y->ndim; i++)
-        y->strides[i] = y->size && y->shape[i] > 1 ? a->strides.v[i] : 0;
+    for (int i = 0; i < y->ndim; i++) y->strides[i] = y->size && y->shape[i] > 1 ? a->strides.v[i] : 0;
     y->offset = c->x[0]->offset + (y->size ? a->offset : 0);
     return true;
 }
@@ -962,10 +932,9 @@ static mx origins(const struct as_strided_args *a)
     mx at = array_of_int(a->offset, DT_int64);
     for (int i = 0; i < a->shape.n; i++) {
         int behind[MX_MAX_NDIM];
-        for (int k = i + 1; k < a->shape.n; k++)
-            behind[k - i - 1] = 1 + k - i - 1;
-        mx along = mx_multiply(mx_arange(0, (double)a->shape.v[i], 1, DT_int64),
-                               array_of_int(a->strides.v[i], DT_int64));
+        for (int k = i + 1; k < a->shape.n; k++) behind[k - i - 1] = 1 + k - i - 1;
+        mx along =
+            mx_multiply(mx_arange(0, (double)a->shape.v[i], 1, DT_int64), array_of_int(a->strides.v[i], DT_int64));
         at = mx_add(at, mx_expand_dims(along, behind, a->shape.n - 1 - i));
     }
     return mx_flatten(at, 0, -1);
@@ -997,9 +966,7 @@ static void as_strided_vmap(const struct call *c, const int axis[], mx y[], int 
         shape[1 + i] = a->shape.v[i];
         strides[1 + i] = a->strides.v[i];
     }
-    struct as_strided_args batched = { { 1 + a->shape.n, shape },
-                                       { 1 + a->shape.n, strides },
-                                       a->offset };
+    struct as_strided_args batched = { { 1 + a->shape.n, shape }, { 1 + a->shape.n, strides }, a->offset };
     y[0] = mx_infer(&op_as_strided, &batched, 1, &x);
     yaxis[0] = 0;
 }
@@ -1014,6 +981,6 @@ mx mx_as_strided(mx x, int ndim, const int *shape, const int64_t *strides, int64
 }
 
 const struct op op_as_strided = {
-    OP_ROW(as_strided), ARGS(as_strided_args), .shapes = as_strided_shapes, .view = as_strided_view,
+    OP_ROW(as_strided),    ARGS(as_strided_args), .shapes = as_strided_shapes, .view = as_strided_view,
     .vjp = as_strided_vjp, .jvp = as_strided_jvp, .vmap = as_strided_vmap,
 };

@@ -15,10 +15,11 @@
 const struct field slice_args_fields[] = {
     FIELD(slice_args, start), FIELD(slice_args, stop), FIELD(slice_args, step), { 0 }
 };
-const struct field slice_update_args_fields[] = {
-    FIELD(slice_update_args, start), FIELD(slice_update_args, stop), FIELD(slice_update_args, step),
-    FIELD(slice_update_args, fold), { 0 }
-};
+const struct field slice_update_args_fields[] = { FIELD(slice_update_args, start),
+                                                  FIELD(slice_update_args, stop),
+                                                  FIELD(slice_update_args, step),
+                                                  FIELD(slice_update_args, fold),
+                                                  { 0 } };
 
 struct range range_of(int size, int64_t start, int64_t stop, int64_t step)
 {
@@ -32,12 +33,10 @@ struct range range_of(int size, int64_t start, int64_t stop, int64_t step)
 }
 
 /* The shape of x[start:stop:step]. */
-static int sliced_shape(const char *op, mx x, struct ints start, struct ints stop, struct ints step,
-                        int *shape)
+static int sliced_shape(const char *op, mx x, struct ints start, struct ints stop, struct ints step, int *shape)
 {
     if (start.n != x->ndim)
-        return failed(mx_fail("[%s] expected a start for each of %d dimensions, got %d", op,
-                              x->ndim, start.n));
+        return failed(mx_fail("[%s] expected a start for each of %d dimensions, got %d", op, x->ndim, start.n));
     for (int i = 0; i < x->ndim; i++) {
         if (step.v[i] == 0)
             return failed(mx_fail("[%s] the step of axis %d is zero", op, i));
@@ -51,14 +50,10 @@ struct bounds {
     int64_t start[MX_MAX_NDIM + 1], stop[MX_MAX_NDIM + 1], step[MX_MAX_NDIM + 1];
 };
 
-static struct slice_args bounds_of(struct bounds *b, int n, const int *start, const int *stop,
-                                   const int *step)
+static struct slice_args bounds_of(struct bounds *b, int n, const int *start, const int *stop, const int *step)
 {
-    struct slice_args a = { ints_of(n, start, b->start),
-                            ints_of(n, stop, b->stop),
-                            { n, b->step } };
-    for (int i = 0; i < n; i++)
-        b->step[i] = step ? step[i] : 1;
+    struct slice_args a = { ints_of(n, start, b->start), ints_of(n, stop, b->stop), { n, b->step } };
+    for (int i = 0; i < n; i++) b->step[i] = step ? step[i] : 1;
     return a;
 }
 
@@ -116,10 +111,7 @@ static void slice_vjp(const struct call *c, const mx ct[], const bool want[], mx
         dx[0] = put_back(c->args, zeros_of(c->x[0]), ct[0], SCATTER_SET);
 }
 
-static void slice_jvp(const struct call *c, const mx t[], mx dy[])
-{
-    dy[0] = mx_infer(&op_slice, c->args, 1, t);
-}
+static void slice_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = mx_infer(&op_slice, c->args, 1, t); }
 
 static void slice_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
@@ -206,7 +198,7 @@ mx mx_slice_axis(mx x, int axis, int start, int stop, int step)
 }
 
 const struct op op_slice = {
-    OP_ROW(slice), ARGS(slice_args), .shapes = slice_shapes, .view = slice_view,
+    OP_ROW(slice),    ARGS(slice_args), .shapes = slice_shapes, .view = slice_view,
     .vjp = slice_vjp, .jvp = slice_jvp, .vmap = slice_vmap,
 };
 
@@ -265,10 +257,7 @@ static void diagonal_vjp(const struct call *c, const mx ct[], const bool want[],
     dx[0] = mx_transpose(mx_where(mx_eye(rows, columns, a->offset, DT_bool_), each, zero), perm, n);
 }
 
-static void diagonal_jvp(const struct call *c, const mx t[], mx dy[])
-{
-    dy[0] = mx_infer(&op_diagonal, c->args, 1, t);
-}
+static void diagonal_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = mx_infer(&op_diagonal, c->args, 1, t); }
 
 static void diagonal_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
@@ -296,7 +285,7 @@ mx mx_diagonal(mx x, int offset, int axis1, int axis2)
 }
 
 const struct op op_diagonal = {
-    OP_ROW(diagonal), ARGS(diagonal_args), .shapes = diagonal_shapes, .view = diagonal_view,
+    OP_ROW(diagonal),    ARGS(diagonal_args), .shapes = diagonal_shapes, .view = diagonal_view,
     .vjp = diagonal_vjp, .jvp = diagonal_jvp, .vmap = diagonal_vmap,
 };
 
@@ -356,17 +345,14 @@ static void slice_update_jvp(const struct call *c, const mx t[], mx dy[])
     mx tx = or_zeros(t[0], x), tu = or_zeros(t[1], u);
     switch ((enum scatter_fold)a->fold) {
     case SCATTER_SET:
-    case SCATTER_ADD:
-        dy[0] = put_back(&at, tx, tu, a->fold);
-        break;
+    case SCATTER_ADD: dy[0] = put_back(&at, tx, tu, a->fold); break;
     case SCATTER_PROD:
         dy[0] = put_back(&at, put_back(&at, tx, u, SCATTER_PROD), mx_multiply(xs, tu), SCATTER_ADD);
         break;
     case SCATTER_MAX:
     case SCATTER_MIN:
-        dy[0] = put_back(&at, tx,
-                         mx_where(fold_keeps(a->fold, xs, u), mx_infer(&op_slice, &at, 1, &tx), tu),
-                         SCATTER_SET);
+        dy[0] =
+            put_back(&at, tx, mx_where(fold_keeps(a->fold, xs, u), mx_infer(&op_slice, &at, 1, &tx), tu), SCATTER_SET);
         break;
     }
 }
@@ -414,8 +400,7 @@ bool mx_slice_sizes(mx x, const int *start, const int *stop, const int *step, st
     return true;
 }
 
-mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, const int *step,
-                        enum scatter_fold f)
+mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, const int *step, enum scatter_fold f)
 {
     if (is_nil(x) || is_nil(update))
         return MX_NIL;
@@ -426,8 +411,7 @@ mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, cons
     if (sliced_shape("slice_update", x, a.start, a.stop, a.step, shape))
         return MX_NIL;
     /* Leading axes of one element are dropped, as an assignment in NumPy does. */
-    while (update->ndim > x->ndim && update->shape[0] == 1)
-        update = mx_squeeze(update, (const int[]){ 0 }, 1);
+    while (update->ndim > x->ndim && update->shape[0] == 1) update = mx_squeeze(update, (const int[]){ 0 }, 1);
     sizes_within(x, &a, shape, sizes);
     mx u = mx_broadcast_by(mx_astype(update, x->dtype), x->ndim, sizes);
     if (is_nil(u) || (u->size == 0 && !(u->tracer && shapeless())))
@@ -441,7 +425,7 @@ mx mx_slice_update(mx x, mx update, const int *start, const int *stop, const int
 }
 
 const struct op op_slice_update = {
-    OP_ROW(slice_update), ARGS(slice_update_args), .shapes = slice_update_shapes,
+    OP_ROW(slice_update),    ARGS(slice_update_args), .shapes = slice_update_shapes,
     .vjp = slice_update_vjp, .jvp = slice_update_jvp, .vmap = slice_update_vmap,
 };
 
@@ -470,8 +454,8 @@ static int dynamic_slice_shapes(const struct call *c, struct spec out[])
     for (int i = 0; i < a->sizes.n; i++) {
         shape[i] = (int)size_in(c, a->sizes.v[i]);
         if (shape[i] < 0 || shape[i] > dim(c->x[0], i))
-            return failed(mx_fail("[slice] expected a size from 0 to %d for axis %d, got %d",
-                                  dim(c->x[0], i), i, shape[i]));
+            return failed(
+                mx_fail("[slice] expected a size from 0 to %d for axis %d, got %d", dim(c->x[0], i), i, shape[i]));
     }
     return spec_set(out, c->x[0]->dtype, a->sizes.n, shape);
 }
@@ -516,16 +500,14 @@ static void dynamic_slice_jvp(const struct call *c, const mx t[], mx dy[])
  * along their batch as well. */
 static int corners(mx start, int n_axes, mx out[])
 {
-    for (int i = 0; i < n_axes; i++)
-        out[i] = mx_squeeze(mx_slice_axis(start, 1, i, i + 1, 1), (const int[]){ 1 }, 1);
+    for (int i = 0; i < n_axes; i++) out[i] = mx_squeeze(mx_slice_axis(start, 1, i, i + 1, 1), (const int[]){ 1 }, 1);
     return n_axes;
 }
 
 /* Behind a batch axis. */
 static struct dynamic_args moved_up(const struct dynamic_args *a, int64_t *axes)
 {
-    for (int i = 0; i < a->axes.n; i++)
-        axes[i] = a->axes.v[i] + 1;
+    for (int i = 0; i < a->axes.n; i++) axes[i] = a->axes.v[i] + 1;
     return (struct dynamic_args){ .axes = { a->axes.n, axes }, .outside = a->outside };
 }
 
@@ -534,8 +516,7 @@ static void slice_sizes(const struct call *c, struct ints v, const int axis[], s
 {
     for (int i = 0; i < v.n; i++) {
         int at = (int)(SIZE_OF(0, 0) - v.v[i]), k = at / MX_MAX_NDIM, d = at % MX_MAX_NDIM;
-        sizes[i] = v.v[i] > SIZE_OF(0, 0) ? size_is((int)v.v[i])
-                                          : size_of(c->x[k], d + (axis[k] >= 0 && d >= axis[k]));
+        sizes[i] = v.v[i] > SIZE_OF(0, 0) ? size_is((int)v.v[i]) : size_of(c->x[k], d + (axis[k] >= 0 && d >= axis[k]));
     }
 }
 
@@ -564,8 +545,7 @@ static void dynamic_slice_vmap(const struct call *c, const int axis[], mx y[], i
     if (!whole)
         at[0] = mx_arange_by(1, &n, DT_int32);
     int m = k + corners(batch_first(c->x[1], axis[1]), a->axes.n, at + k);
-    for (int i = 0; i < a->axes.n; i++)
-        axes[k + i] = (int)a->axes.v[i] + k;
+    for (int i = 0; i < a->axes.n; i++) axes[k + i] = (int)a->axes.v[i] + k;
     mx g = mx_gather_as((struct asked){ ITSELF, a->outside }, x, at, axes, m, sizes + whole);
     y[0] = whole ? g : mx_squeeze(g, (const int[]){ 1 }, 1);
 }
@@ -573,12 +553,10 @@ static void dynamic_slice_vmap(const struct call *c, const int axis[], mx y[], i
 static int check_corner(const char *op, mx x, mx start, const int *axes, int n, int *out)
 {
     if (!dtype_is_integer(start->dtype))
-        return failed(
-            mx_fail("[%s] expected an integer start, got %s", op, dtype_name(start->dtype)));
+        return failed(mx_fail("[%s] expected an integer start, got %s", op, dtype_name(start->dtype)));
     if (start->size != n || start->ndim > 1)
         return failed(
-            mx_fail("[%s] expected a start of one number for each of %d axes, got shape %s", op, n,
-                    shape_of(start)));
+            mx_fail("[%s] expected a start of one number for each of %d axes, got shape %s", op, n, shape_of(start)));
     for (int i = 0; i < n; i++) {
         if ((out[i] = axis_of(op, axes[i], x->ndim)) < 0)
             return 1;
@@ -606,8 +584,9 @@ mx mx_slice_dynamic(mx x, mx start, const int *axes, int n, const int *sizes)
 }
 
 const struct op op_dynamic_slice = {
-    OP_ROW(dynamic_slice), ARGS(dynamic_args), .own = 2, .shapes = dynamic_slice_shapes,
-    .vjp = dynamic_slice_vjp, .jvp = dynamic_slice_jvp, .vmap = dynamic_slice_vmap,
+    OP_ROW(dynamic_slice),          ARGS(dynamic_args),       .own = 2,
+    .shapes = dynamic_slice_shapes, .vjp = dynamic_slice_vjp, .jvp = dynamic_slice_jvp,
+    .vmap = dynamic_slice_vmap,
 };
 
 /* Operands: x, update, start. */
@@ -617,16 +596,14 @@ static int dynamic_slice_update_shapes(const struct call *c, struct spec out[])
     bool fits = u->ndim == x->ndim && u->dtype == x->dtype;
     if (!corner_fits("slice_update", c->args, c->x[2]))
         return 1;
-    for (int i = 0; i < x->ndim && fits; i++)
-        fits = u->shape[i] <= x->shape[i];
+    for (int i = 0; i < x->ndim && fits; i++) fits = u->shape[i] <= x->shape[i];
     if (!fits)
         return failed(mx_fail("[slice_update] expected an update no larger than shape %s, of type %s, got %s of %s",
                               shape_of(x), dtype_name(x->dtype), shape_of(u), dtype_name(u->dtype)));
     return spec_like(out, x);
 }
 
-static void dynamic_slice_update_vjp(const struct call *c, const mx ct[], const bool want[],
-                                     mx dx[])
+static void dynamic_slice_update_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     struct size sizes[MX_MAX_NDIM];
     sizes_like(c->x[1], sizes);
@@ -639,8 +616,7 @@ static void dynamic_slice_update_vjp(const struct call *c, const mx ct[], const 
 static void dynamic_slice_update_jvp(const struct call *c, const mx t[], mx dy[])
 {
     if (t[0] || t[1])
-        dy[0] = dynamic_update(c->args, or_zeros(t[0], c->x[0]),
-                               or_zeros(t[1], c->x[1]), c->x[2]);
+        dy[0] = dynamic_update(c->args, or_zeros(t[0], c->x[0]), or_zeros(t[1], c->x[1]), c->x[2]);
 }
 
 static void dynamic_slice_update_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
@@ -658,18 +634,16 @@ static void dynamic_slice_update_vmap(const struct call *c, const int axis[], mx
     mx at[MX_MAX_NDIM + 1] = { mx_arange_by(1, &n, DT_int32) };
     int axes[MX_MAX_NDIM + 1] = { 0 };
     int m = 1 + corners(batch_first(c->x[2], axis[2]), a->axes.n, at + 1);
-    for (int i = 0; i < a->axes.n; i++)
-        axes[1 + i] = (int)a->axes.v[i] + 1;
-    y[0] = mx_scatter_as((struct asked){ ITSELF, a->outside }, x, at, axes, m,
-                         mx_expand_dims(u, (const int[]){ 1 }, 1), SCATTER_SET);
+    for (int i = 0; i < a->axes.n; i++) axes[1 + i] = (int)a->axes.v[i] + 1;
+    y[0] = mx_scatter_as((struct asked){ ITSELF, a->outside }, x, at, axes, m, mx_expand_dims(u, (const int[]){ 1 }, 1),
+                         SCATTER_SET);
 }
 
 mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n)
 {
     int at[MX_MAX_NDIM];
     int64_t v[MX_MAX_NDIM];
-    if (is_nil(x) || is_nil(update) || is_nil(start) ||
-        check_corner("slice_update", x, start, axes, n, at))
+    if (is_nil(x) || is_nil(update) || is_nil(start) || check_corner("slice_update", x, start, axes, n, at))
         return MX_NIL;
     /* Axes that the update lacks in front have size 1 there, or all of x's where they have no start. */
     int lead = x->ndim - update->ndim, front[MX_MAX_NDIM];
@@ -690,9 +664,9 @@ mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n)
 }
 
 const struct op op_dynamic_slice_update = {
-    OP_ROW(dynamic_slice_update), ARGS(dynamic_args), .shapes = dynamic_slice_update_shapes,
-    .vjp = dynamic_slice_update_vjp, .jvp = dynamic_slice_update_jvp,
-    .vmap = dynamic_slice_update_vmap,
+    OP_ROW(dynamic_slice_update),          ARGS(dynamic_args),
+    .shapes = dynamic_slice_update_shapes, .vjp = dynamic_slice_update_vjp,
+    .jvp = dynamic_slice_update_jvp,       .vmap = dynamic_slice_update_vmap,
 };
 
 /* ---- split: part k runs from cut k - 1 to cut k */
@@ -707,8 +681,7 @@ static struct range part_of(const struct call *c, int k)
     int size = dim(c->x[0], a->axis);
     if (a->sizes.n) {
         struct range r = { 0, size_in(c, a->sizes.v[k]), 1 };
-        for (int i = 0; i < k; i++)
-            r.first += size_in(c, a->sizes.v[i]);
+        for (int i = 0; i < k; i++) r.first += size_in(c, a->sizes.v[i]);
         return r;
     }
     int64_t from = k ? a->cuts.v[k - 1] : 0, to = k < a->cuts.n ? a->cuts.v[k] : size;
@@ -722,7 +695,7 @@ static int split_shapes(const struct call *c, struct spec out[])
     int size = dim(x, a->axis);
     if (a->cuts.n && a->cuts.v[a->cuts.n - 1] > size)
         return failed(mx_fail("[split] cannot cut axis %d of size %d at %lld", a->axis, size,
-                       (long long)a->cuts.v[a->cuts.n - 1]));
+                              (long long)a->cuts.v[a->cuts.n - 1]));
     int64_t all = 0;
     for (int k = 0; k < c->nout; k++) {
         spec_like(&out[k], x);
@@ -738,8 +711,7 @@ static bool split_view(const struct call *c, mx y)
     const struct split_args *a = c->args;
     mx x = c->x[0];
     memcpy(y->strides, x->strides, (size_t)x->ndim * sizeof *x->strides);
-    y->offset = x->offset +
-                (y->size ? part_of(c, y->out).first * x->strides[a->axis] : 0);
+    y->offset = x->offset + (y->size ? part_of(c, y->out).first * x->strides[a->axis] : 0);
     return true;
 }
 
@@ -749,8 +721,7 @@ static void split_vjp(const struct call *c, const mx ct[], const bool want[], mx
     mx *parts = want[0] ? mx_malloc((size_t)c->nout * sizeof *parts) : NULL;
     if (!parts)
         return;
-    for (int k = 0; k < c->nout; k++)
-        parts[k] = ct[k] ? ct[k] : zeros_of(c->y[k]);
+    for (int k = 0; k < c->nout; k++) parts[k] = ct[k] ? ct[k] : zeros_of(c->y[k]);
     dx[0] = mx_concatenate(c->nout, parts, a->axis);
     free(parts);
 }
@@ -759,8 +730,7 @@ static void split_vjp(const struct call *c, const mx ct[], const bool want[], mx
 static void split_other(const struct call *c, const struct split_args *a, mx first, mx y[])
 {
     mx *in = mx_malloc((size_t)c->nin * sizeof *in);
-    for (int k = 0; k < c->nout && !in; k++)
-        y[k] = MX_NIL;
+    for (int k = 0; k < c->nout && !in; k++) y[k] = MX_NIL;
     if (!in)
         return;
     memcpy(in, c->x, (size_t)c->nin * sizeof *in);
@@ -785,14 +755,12 @@ static void split_vmap(const struct call *c, const int axis[], mx y[], int yaxis
         moved.sizes = sizes_batched(a->sizes, 0, axis, 0, v);
     split_other(c, &moved, v ? batch_first(c->x[0], axis[0]) : MX_NIL, y);
     free(v);
-    for (int k = 0; k < c->nout; k++)
-        yaxis[k] = batched ? 0 : -1;
+    for (int k = 0; k < c->nout; k++) yaxis[k] = batched ? 0 : -1;
 }
 
 static int split_failed(int n, mx *out)
 {
-    for (int k = 0; k < n; k++)
-        out[k] = MX_NIL;
+    for (int k = 0; k < n; k++) out[k] = MX_NIL;
     return -1;
 }
 
@@ -851,16 +819,13 @@ int mx_split(mx x, int sections, int axis, mx *out)
     int64_t *v = mx_malloc((size_t)sections * sizeof *v);
     if (!v)
         return split_failed(sections, out);
-    for (int k = 0; k < sections; k++)
-        v[k] = (int64_t)(k + 1) * size;
+    for (int k = 0; k < sections; k++) v[k] = (int64_t)(k + 1) * size;
     int a = axis < 0 ? axis + x->ndim : axis, n;
     if (x->tracer && shapeless()) { /* as rows of one more axis */
-        for (int k = 0; k < sections; k++)
-            v[k] = k + 1;
+        for (int k = 0; k < sections; k++) v[k] = k + 1;
         mx rows = mx_unflatten_by(x, a, 2, (struct size[]){ size_is(sections), size_is(-1) });
         n = split_up(rows, (struct split_args){ { sections - 1, v }, a, { 0 } }, out);
-        for (int k = 0; k < n; k++)
-            out[k] = mx_squeeze(out[k], &a, 1);
+        for (int k = 0; k < n; k++) out[k] = mx_squeeze(out[k], &a, 1);
     } else {
         n = split_up(x, (struct split_args){ { sections - 1, v }, a, { 0 } }, out);
     }
@@ -898,8 +863,8 @@ int mx_split_at(mx x, const int *indices, int n, int axis, mx *out)
 }
 
 const struct op op_split = {
-    OP_ROW(split), ARGS(split_args), .own = 1, .shapes = split_shapes, .view = split_view,
-    .vjp = split_vjp, .jvp = split_jvp, .vmap = split_vmap,
+    OP_ROW(split),      ARGS(split_args), .own = 1,         .shapes = split_shapes,
+    .view = split_view, .vjp = split_vjp, .jvp = split_jvp, .vmap = split_vmap,
 };
 
 /* ---- concatenate */
@@ -915,12 +880,10 @@ static int concatenate_shapes(const struct call *c, struct spec out[])
     for (int k = 0; k < c->nin; k++) {
         mx x = c->x[k];
         bool fits = x->ndim == first->ndim;
-        for (int i = 0; i < first->ndim && fits; i++)
-            fits = i == a->axis || x->shape[i] == first->shape[i];
+        for (int i = 0; i < first->ndim && fits; i++) fits = i == a->axis || x->shape[i] == first->shape[i];
         if (!fits)
-            return failed(mx_fail(
-                "[concatenate] expected shapes that differ along axis %d alone, got %s and %s",
-                a->axis, shape_of(first), shape_of(x)));
+            return failed(mx_fail("[concatenate] expected shapes that differ along axis %d alone, got %s and %s",
+                                  a->axis, shape_of(first), shape_of(x)));
         total += dim(x, a->axis);
     }
     return (out->shape[a->axis] = dim_of("concatenate", total)) < 0;
@@ -932,8 +895,7 @@ static void concatenate_vjp(const struct call *c, const mx ct[], const bool want
     int64_t at = 0;
     if (shapeless() && ct[0]->tracer) {
         struct size *sizes = mx_malloc((size_t)c->nin * sizeof *sizes);
-        for (int k = 0; k < c->nin && sizes; k++)
-            sizes[k] = size_of(c->x[k], a->axis);
+        for (int k = 0; k < c->nin && sizes; k++) sizes[k] = size_of(c->x[k], a->axis);
         if (sizes)
             split_by(ct[0], a->axis, c->nin, sizes, dx);
         free(sizes);
@@ -954,8 +916,7 @@ static mx joined(const struct call *c, const mx t[], const int axis[], int along
     if (!parts)
         return MX_NIL;
     struct size n = axis ? batch_size(c, axis) : size_is(0);
-    for (int k = 0; k < c->nin; k++)
-        parts[k] = axis ? batch_all(c->x[k], axis[k], n) : or_zeros(t[k], c->x[k]);
+    for (int k = 0; k < c->nin; k++) parts[k] = axis ? batch_all(c->x[k], axis[k], n) : or_zeros(t[k], c->x[k]);
     mx y = mx_concatenate(c->nin, parts, along);
     free(parts);
     return y;
@@ -983,13 +944,11 @@ mx mx_concatenate(int n, const mx x[], int axis)
     if (a.axis < 0 || n == 1)
         return a.axis < 0 ? MX_NIL : x[0];
     enum dtype t = x[0]->dtype;
-    for (int k = 1; k < n; k++)
-        t = promote(t, x[k]->dtype);
+    for (int k = 1; k < n; k++) t = promote(t, x[k]->dtype);
     mx few[16], *in = n <= 16 ? few : mx_malloc((size_t)n * sizeof *in);
     if (!in)
         return MX_NIL;
-    for (int k = 0; k < n; k++)
-        in[k] = mx_astype(x[k], t);
+    for (int k = 0; k < n; k++) in[k] = mx_astype(x[k], t);
     mx y = mx_infer(&op_concatenate, &a, n, in);
     if (in != few)
         free(in);
@@ -1004,15 +963,13 @@ mx mx_stack(int n, const mx x[], int axis)
         if (is_nil(x[k]))
             return MX_NIL;
         if (!same_shape(x[k], x[0]))
-            return mx_fail("[stack] expected arrays of one shape, got %s and %s", shape_of(x[0]),
-                           shape_of(x[k]));
+            return mx_fail("[stack] expected arrays of one shape, got %s and %s", shape_of(x[0]), shape_of(x[k]));
     }
     int a = axis_of("stack", axis, x[0]->ndim + 1);
     mx few[16], *in = n <= 16 ? few : mx_malloc((size_t)n * sizeof *in);
     if (!in)
         return MX_NIL;
-    for (int k = 0; k < n; k++)
-        in[k] = a < 0 ? MX_NIL : mx_expand_dims(x[k], &a, 1);
+    for (int k = 0; k < n; k++) in[k] = a < 0 ? MX_NIL : mx_expand_dims(x[k], &a, 1);
     mx y = mx_concatenate(n, in, a);
     if (in != few)
         free(in);
@@ -1020,7 +977,7 @@ mx mx_stack(int n, const mx x[], int axis)
 }
 
 const struct op op_concatenate = {
-    OP_ROW(concatenate), ARGS(axis_args), .shapes = concatenate_shapes,
+    OP_ROW(concatenate),    ARGS(axis_args),        .shapes = concatenate_shapes,
     .vjp = concatenate_vjp, .jvp = concatenate_jvp, .vmap = concatenate_vmap,
 };
 
@@ -1089,8 +1046,7 @@ static void pad_vmap(const struct call *c, const int axis[], mx y[], int yaxis[]
     }
     /* A value for each example: the padded shape filled with them, x written in. */
     int ones[MX_MAX_NDIM];
-    for (int i = 0; i < m; i++)
-        ones[i] = 1 + i;
+    for (int i = 0; i < m; i++) ones[i] = 1 + i;
     struct slice_args at = inside(&b, &batched);
     mx whole = mx_infer(&op_pad, &batched, 2, (mx[]){ in[0], array_of_int(0, in[0]->dtype) });
     y[0] = put_back(&at, mx_broadcast_like(mx_expand_dims(c->x[1], ones, m), whole), in[0], SCATTER_SET);
@@ -1116,22 +1072,19 @@ static mx pad_with_own(mx x, int axis, int low, int high, enum pad_mode mode)
     if (x->tracer)
         shapes_matter("pad");
     if (n == 0)
-        return mx_fail(
-            "[pad] an axis of size 0 can be padded with a constant only; axis %d of shape %s", axis,
-            shape_of(x));
+        return mx_fail("[pad] an axis of size 0 can be padded with a constant only; axis %d of shape %s", axis,
+                       shape_of(x));
     int total = dim_of("pad", (int64_t)low + n + high);
     int32_t *v = total < 0 ? NULL : mx_malloc((size_t)total * sizeof *v);
     if (!v)
         return MX_NIL;
-    for (int i = 0; i < total; i++)
-        v[i] = (int32_t)mirrored(mode, (int64_t)i - low, n);
+    for (int i = 0; i < total; i++) v[i] = (int32_t)mirrored(mode, (int64_t)i - low, n);
     mx y = mx_take(x, array_of_data(DT_int32, 1, &total, v), axis);
     free(v);
     return y;
 }
 
-mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx value,
-          enum pad_mode mode)
+mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx value, enum pad_mode mode)
 {
     int64_t lo[MX_MAX_NDIM] = { 0 }, hi[MX_MAX_NDIM] = { 0 };
     bool seen[MX_MAX_NDIM] = { 0 }, grows = false;
@@ -1144,8 +1097,7 @@ mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx valu
         if (seen[a])
             return mx_fail("[pad] expected distinct axes, got axis %d twice", a);
         if (low[i] < 0 || high[i] < 0)
-            return mx_fail("[pad] expected padding of 0 or more, got %d and %d for axis %d", low[i],
-                           high[i], a);
+            return mx_fail("[pad] expected padding of 0 or more, got %d and %d for axis %d", low[i], high[i], a);
         seen[a] = true;
         lo[a] = low[i];
         hi[a] = high[i];
@@ -1154,19 +1106,16 @@ mx mx_pad(mx x, const int *axes, int n, const int *low, const int *high, mx valu
     if (!grows)
         return x;
     if (mode != PAD_CONSTANT) {
-        for (int a = 0; a < x->ndim; a++)
-            x = pad_with_own(x, a, (int)lo[a], (int)hi[a], mode);
+        for (int a = 0; a < x->ndim; a++) x = pad_with_own(x, a, (int)lo[a], (int)hi[a], mode);
         return x;
     }
     if (value && value->size != 1)
         return mx_fail("[pad] expected a scalar to pad with, got shape %s", shape_of(value));
     struct pad_args a = { { x->ndim, lo }, { x->ndim, hi } };
-    mx in[2] = { x, value ? mx_astype(mx_reshape(value, 0, NULL), x->dtype)
-                          : array_of_int(0, x->dtype) };
+    mx in[2] = { x, value ? mx_astype(mx_reshape(value, 0, NULL), x->dtype) : array_of_int(0, x->dtype) };
     return mx_infer(&op_pad, &a, 2, in);
 }
 
 const struct op op_pad = {
-    OP_ROW(pad), ARGS(pad_args), .shapes = pad_shapes,
-    .vjp = pad_vjp, .jvp = pad_jvp, .vmap = pad_vmap,
+    OP_ROW(pad), ARGS(pad_args), .shapes = pad_shapes, .vjp = pad_vjp, .jvp = pad_jvp, .vmap = pad_vmap,
 };

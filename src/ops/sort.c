@@ -67,15 +67,15 @@ const struct op op_sort = {
     OP_ROW(sort), .shapes = value_shapes, .vjp = sort_vjp, .jvp = sort_jvp, .vmap = last_axis_vmap,
 };
 const struct op op_partition = {
-    OP_ROW(partition), ARGS(partition_args), .shapes = partition_shapes, .vjp = sort_vjp, .jvp = sort_jvp,
-    .vmap = last_axis_vmap,
+    OP_ROW(partition), ARGS(partition_args), .shapes = partition_shapes,
+    .vjp = sort_vjp,   .jvp = sort_jvp,      .vmap = last_axis_vmap,
 };
 const struct op op_argsort = {
     OP_ROW(argsort), .shapes = place_shapes, .vjp = no_vjp, .jvp = no_jvp, .vmap = last_axis_vmap,
 };
 const struct op op_argpartition = {
-    OP_ROW(argpartition), ARGS(partition_args), .shapes = argpartition_shapes, .vjp = no_vjp, .jvp = no_jvp,
-    .vmap = last_axis_vmap,
+    OP_ROW(argpartition), ARGS(partition_args), .shapes = argpartition_shapes,
+    .vjp = no_vjp,        .jvp = no_jvp,        .vmap = last_axis_vmap,
 };
 
 /* ---- builders */
@@ -157,8 +157,7 @@ mx mx_median(mx x, const int *axes, int n, bool keepdims)
     for (int i = 0; i < x->ndim; i++)
         if (!folded[i])
             perm[kept++] = i;
-    for (int i = 0; i < n; i++)
-        perm[kept + i] = a[i];
+    for (int i = 0; i < n; i++) perm[kept + i] = a[i];
     if (!dtype_is_inexact(x->dtype))
         x = mx_astype(x, DT_float32);
     int last = dim_of("median", size);
@@ -192,8 +191,8 @@ static void searchsorted_vmap(const struct call *c, const int axis[], mx y[], in
 }
 
 const struct op op_searchsorted = {
-    OP_ROW(searchsorted), ARGS(searchsorted_args), .shapes = searchsorted_shapes, .vjp = no_vjp, .jvp = no_jvp,
-    .vmap = searchsorted_vmap,
+    OP_ROW(searchsorted), ARGS(searchsorted_args), .shapes = searchsorted_shapes,
+    .vjp = no_vjp,        .jvp = no_jvp,           .vmap = searchsorted_vmap,
 };
 
 mx mx_searchsorted(mx sorted, mx values, bool right)

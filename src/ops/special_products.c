@@ -74,10 +74,7 @@ mx mx_batched_places(mx index, int axis, struct size n, mx x)
 }
 
 /* x (..., m, n) as (k, m, n). */
-static mx in_a_row(mx x)
-{
-    return x->ndim == 2 ? mx_expand_dims(x, (int[]){ 0 }, 1) : mx_flatten(x, 0, -3);
-}
+static mx in_a_row(mx x) { return x->ndim == 2 ? mx_expand_dims(x, (int[]){ 0 }, 1) : mx_flatten(x, 0, -3); }
 
 mx mx_add_matrices(mx y, mx index, mx like)
 {
@@ -98,8 +95,8 @@ static int gather_mm_shapes(const struct call *c, struct spec out[])
     mx index = c->x[2];
     if (dim(c->x[0], -1) != dim(c->x[1], -2) || !same_shape(index, c->x[3]))
         return failed(mx_fail("[gather_mm] expected matrices that can be multiplied and indices of one shape, got "
-                              "shapes %s, %s, %s and %s", shape_of(c->x[0]), shape_of(c->x[1]), shape_of(index),
-                              shape_of(c->x[3])));
+                              "shapes %s, %s, %s and %s",
+                              shape_of(c->x[0]), shape_of(c->x[1]), shape_of(index), shape_of(c->x[3])));
     if (index->ndim + 2 > MX_MAX_NDIM)
         return failed(
             mx_fail("[gather_mm] expected at most %d dimensions of indices, got %d", MX_MAX_NDIM - 2, index->ndim));
@@ -150,7 +147,7 @@ static void gather_mm_vmap(const struct call *c, const int axis[], mx y[], int y
 }
 
 const struct op op_gather_mm = {
-    OP_ROW(gather_mm), ARGS(gather_mm_args), .shapes = gather_mm_shapes,
+    OP_ROW(gather_mm),    ARGS(gather_mm_args), .shapes = gather_mm_shapes,
     .vjp = gather_mm_vjp, .jvp = gather_mm_jvp, .vmap = gather_mm_vmap,
 };
 
@@ -190,8 +187,9 @@ static int scatter_mm_shapes(const struct call *c, struct spec out[])
     for (int i = 0; i < batch.n; i++) out->shape[i] = (int)size_in(c, batch.v[i]);
     if (dim(c->x[0], -2) != dim(c->x[1], -2) || !same_shape(c->x[2], c->x[3]) || !same_shape(c->x[2], c->x[4]))
         return failed(mx_fail("[scatter_mm] expected matrices of as many rows and indices of one shape, got shapes %s, "
-                              "%s, %s, %s and %s", shape_of(c->x[0]), shape_of(c->x[1]), shape_of(c->x[2]),
-                              shape_of(c->x[3]), shape_of(c->x[4])));
+                              "%s, %s, %s and %s",
+                              shape_of(c->x[0]), shape_of(c->x[1]), shape_of(c->x[2]), shape_of(c->x[3]),
+                              shape_of(c->x[4])));
     out->shape[batch.n] = dim(c->x[0], -1);
     out->shape[batch.n + 1] = dim(c->x[1], -1);
     return 0;
@@ -242,8 +240,8 @@ static void scatter_mm_vmap(const struct call *c, const int axis[], mx y[], int 
 }
 
 const struct op op_scatter_mm = {
-    OP_ROW(scatter_mm),    ARGS(scatter_mm_args), .own = 5, .shapes = scatter_mm_shapes,
-    .vjp = scatter_mm_vjp, .jvp = scatter_mm_jvp, .vmap = scatter_mm_vmap,
+    OP_ROW(scatter_mm),    ARGS(scatter_mm_args),   .own = 5, .shapes = scatter_mm_shapes, .vjp = scatter_mm_vjp,
+    .jvp = scatter_mm_jvp, .vmap = scatter_mm_vmap,
 };
 
 mx mx_scatter_mm(mx a, mx c, mx la, mx lc, mx rhs, mx like)
@@ -262,7 +260,8 @@ static int segmented_mm_shapes(const struct call *c, struct spec out[])
     mx segments = c->x[2];
     if (dim(c->x[0], 1) != dim(c->x[1], 0) || dim(segments, -1) != 2)
         return failed(mx_fail("[segmented_mm] expected matrices that can be multiplied and segments of shape (..., 2), "
-                              "got %s, %s and %s", shape_of(c->x[0]), shape_of(c->x[1]), shape_of(segments)));
+                              "got %s, %s and %s",
+                              shape_of(c->x[0]), shape_of(c->x[1]), shape_of(segments)));
     spec_set(out, c->x[0]->dtype, segments->ndim - 1, segments->shape);
     if (segments->ndim + 1 > MX_MAX_NDIM)
         return failed(mx_fail("[segmented_mm] expected at most %d dimensions of segments, got %d", MX_MAX_NDIM - 1,
@@ -459,7 +458,8 @@ static int hadamard_shapes(const struct call *c, struct spec out[])
     if (n && hadamard_odd(n))
         return spec_like(out, c->x[0]);
     return failed(mx_fail("[hadamard_transform] expected a last dimension of m * 2**k with m one of 1, 12, 20, 28, got "
-                          "shape %s", shape_of(c->x[0])));
+                          "shape %s",
+                          shape_of(c->x[0])));
 }
 
 static mx hadamard(const struct call *c, mx x, bool turn)

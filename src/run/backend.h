@@ -14,9 +14,9 @@
 /* One operation of a tape.  The entry owns a reference to its node and to each output. */
 struct entry {
     struct node *node;
-    mx one;          /* the output, where there is only one */
-    mx *several;     /* else all of them */
-    bool keep;       /* the node stays on its arrays (tracing): operands must not be written over */
+    mx one;      /* the output, where there is only one */
+    mx *several; /* else all of them */
+    bool keep;   /* the node stays on its arrays (tracing): operands must not be written over */
     /* Filled by fuse_plan (run/fuse.h): entries that run as one, at the place of the last. */
     bool waits;      /* runs with a later entry */
     uint8_t from[3]; /* by operand: which member makes it, in order; OUTSIDE: none */
@@ -37,7 +37,7 @@ struct batch {
     struct entry *entries;
     int first; /* number of the first entry on the tape */
     struct event *done;
-    bool now; /* somebody waits for it: failures are theirs alone, not the stream's */
+    bool now;      /* somebody waits for it: failures are theirs alone, not the stream's */
     uint64_t turn; /* its number on its queue, whose batches run in order */
     bool reserved; /* the queue is idle, and kept so, until it runs */
     struct batch *next;

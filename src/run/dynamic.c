@@ -15,7 +15,8 @@ static bool known(const char *op, mx x, mx of, const char *instead)
     if (mx_error_kind() == MX_RUNTIME && strstr(mx_error_message(), "placeholder")) {
         mx_error_clear();
         mx_fail("[%s] the shape of the result depends on the elements of an array of shape %s, which have no values "
-                "while a function is being transformed or compiled; use %s", op, shape_of(of), instead);
+                "while a function is being transformed or compiled; use %s",
+                op, shape_of(of), instead);
     }
     return false;
 }
@@ -27,8 +28,7 @@ mx mx_places(const char *op, mx x, const char *instead)
         return MX_NIL;
     const uint8_t *p = array_host(truth);
     int64_t count = 0;
-    for (int64_t i = 0; i < truth->size; i++)
-        count += p[i] != 0;
+    for (int64_t i = 0; i < truth->size; i++) count += p[i] != 0;
     return mx_nonzero(truth, count);
 }
 
@@ -53,18 +53,14 @@ static bool is_mask(const struct item *it)
 static bool covers(const char *op, mx x, int at, mx mask)
 {
     bool fits = at + mask->ndim <= x->ndim;
-    for (int i = 0; fits && i < mask->ndim; i++)
-        fits = mask->shape[i] == x->shape[at + i];
+    for (int i = 0; fits && i < mask->ndim; i++) fits = mask->shape[i] == x->shape[at + i];
     if (!fits)
         mx_fail_as(MX_INDEX, "[%s] expected a mask with the dimensions of %s from axis %d on, got one of shape %s", op,
                    shape_of(x), at, shape_of(mask));
     return fits;
 }
 
-static mx row_of(mx x, int i)
-{
-    return mx_squeeze(mx_slice_axis(x, 0, i, i + 1, 1), (int[]){ 0 }, 1);
-}
+static mx row_of(mx x, int i) { return mx_squeeze(mx_slice_axis(x, 0, i, i + 1, 1), (int[]){ 0 }, 1); }
 
 /* How many dimensions an item stands for, an ellipsis apart. */
 static int dims_of(const struct item *it)
@@ -86,8 +82,7 @@ struct placed {
 static bool without_masks(const char *op, mx x, int n, const struct item items[], bool assume_true, struct placed *p)
 {
     int used = 0, at = 0, made = 0;
-    for (int i = 0; i < n; i++)
-        used += dims_of(&items[i]);
+    for (int i = 0; i < n; i++) used += dims_of(&items[i]);
     *p = (struct placed){ .x = x };
     for (int i = 0; i < n && !mx_failed(); i++) {
         if (!is_mask(&items[i])) {
@@ -125,8 +120,7 @@ static mx masked(mx x, mx mask)
 static bool any_mask(mx x, int n, const struct item items[])
 {
     bool any = false;
-    for (int i = 0; i < n && !is_nil(x); i++)
-        any |= is_mask(&items[i]);
+    for (int i = 0; i < n && !is_nil(x); i++) any |= is_mask(&items[i]);
     return any;
 }
 

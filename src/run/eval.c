@@ -19,8 +19,8 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/op.h"
-#include "transform/compile.h"
 #include "run/fuse.h"
+#include "transform/compile.h"
 #include "transform/walk.h"
 
 /* ---- giving up */
@@ -83,7 +83,10 @@ __attribute__((constructor)) static void add_backends(void)
 
 /* ---- building the tape */
 
-struct frame { mx x; int next; };
+struct frame {
+    mx x;
+    int next;
+};
 
 struct tape {
     struct batch *first, *last;
@@ -197,8 +200,7 @@ static bool emit(struct tape *t, mx x)
         for (int k = 0; k < n->nout; k++) {
             mx y = e->several[k] = node_output(n, k);
             if (is_nil(y)) {
-                while (k-- > 0)
-                    mx_release(e->several[k]);
+                while (k-- > 0) mx_release(e->several[k]);
                 free(e->several);
                 return false;
             }
@@ -258,9 +260,11 @@ static bool visit(struct tape *t, mx root)
                 mx_fail_as(MX_RUNTIME,
                            "[eval] Not allowed inside a graph transformation: array of shape %s and type %s has no "
                            "value, it is a placeholder of %s%s",
-                           shape_of(x), dtype_name(x->dtype), f ? f : "a function that is or was transformed or "
-                           "compiled (what such a function stores elsewhere is not there; return it, or name it in "
-                           "outputs= of compile)",
+                           shape_of(x), dtype_name(x->dtype),
+                           f ? f
+                             : "a function that is or was transformed or "
+                               "compiled (what such a function stores elsewhere is not there; return it, or name it in "
+                               "outputs= of compile)",
                            f ? ", which is being compiled" : "");
                 return false;
             }
@@ -316,16 +320,14 @@ static void give_back(struct entry *e)
 static void entry_release(struct entry *e)
 {
     struct node *n = e->node;
-    for (int k = 0, m = n->nout; k < m; k++)
-        mx_release(entry_out(e)[k]);
+    for (int k = 0, m = n->nout; k < m; k++) mx_release(entry_out(e)[k]);
     free(e->several);
     node_release(n);
 }
 
 static void batch_free(struct batch *b)
 {
-    for (int i = 0; i < b->nwait; i++)
-        event_release(b->wait[i]);
+    for (int i = 0; i < b->nwait; i++) event_release(b->wait[i]);
     free(b->wait);
     free(b->entries);
     event_release(b->done);
@@ -338,8 +340,7 @@ static void roll_back(struct tape *t)
     for (struct batch *b = t->first, *next; b; b = next) {
         next = b->next;
         for (int i = 0; i < b->n; i++) {
-            for (int k = 0; k < b->entries[i].node->nout; k++)
-                set_event(entry_out(&b->entries[i])[k], NULL);
+            for (int k = 0; k < b->entries[i].node->nout; k++) set_event(entry_out(&b->entries[i])[k], NULL);
             restore(&b->entries[i]);
         }
     }
@@ -349,8 +350,7 @@ static void tape_discard(struct tape *t)
 {
     for (struct batch *b = t->first, *next; b; b = next) {
         next = b->next;
-        for (int i = 0; i < b->n; i++)
-            entry_release(&b->entries[i]);
+        for (int i = 0; i < b->n; i++) entry_release(&b->entries[i]);
         batch_free(b);
     }
 }
@@ -440,7 +440,10 @@ static enum outcome run_entry(struct stream *s, struct entry *e)
 int mx_run_entry(struct stream *s, struct entry *e) { return run_entry(s, e) != RAN; }
 
 /* The first failure of a batch, its own or of one it had to wait for. */
-struct failure { enum mx_error kind; char *message; };
+struct failure {
+    enum mx_error kind;
+    char *message;
+};
 
 static void note(struct failure *f, enum mx_error kind, const char *message)
 {
@@ -517,8 +520,7 @@ static void run_fused(struct batch *b, int i, bool stopped, struct failure *own,
             settle(m[k], run_entry(b->stream, m[k]), true, own, before);
         else
             settle(m[k], how, how == FAILED || wanted[k], own, before);
-    for (int k = 0; k < n; k++)
-        entry_release(m[k]);
+    for (int k = 0; k < n; k++) entry_release(m[k]);
 }
 
 void run_batch(struct batch *b)
@@ -599,8 +601,7 @@ static int evaluate(int n, const mx x[], bool now)
     }
     graph_unlock();
     free(t.stack);
-    for (int i = 0; i < n_detach; i++)
-        node_release(detach[i]);
+    for (int i = 0; i < n_detach; i++) node_release(detach[i]);
     if (t.failed) {
         tape_discard(&t);
         return 1;
@@ -666,8 +667,7 @@ int mx_eval(int n, const mx x[])
     if (eval_refused() || evaluate(n, x, true))
         return 1;
     int failed = 0;
-    for (int i = 0; i < n; i++)
-        failed |= await(x[i]) || buffer_wait(x[i]->buf);
+    for (int i = 0; i < n; i++) failed |= await(x[i]) || buffer_wait(x[i]->buf);
     buffer_run_releases();
     return failed;
 }

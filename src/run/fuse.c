@@ -54,7 +54,10 @@ static int root_of(struct place *p, int i)
 }
 
 /* The walk that marked the outputs of the entries, and the number it gave to the first. */
-struct marks { uint32_t walk; int first; };
+struct marks {
+    uint32_t walk;
+    int first;
+};
 
 /* Which entry makes x; negative: none of them.  All operands come before their users. */
 static int maker(struct marks m, mx x) { return x->mark == m.walk ? x->slot - m.first : -1; }

@@ -76,8 +76,7 @@ void queue_forked(struct stream *s) { queue_init(s->queue); }
 /* Waits for what came before this call, however much comes meanwhile. */
 static void wait_for_given(struct batch_queue *q)
 {
-    for (uint64_t given = q->given; q->done < given;)
-        pthread_cond_wait(&q->changed, &q->lock);
+    for (uint64_t given = q->given; q->done < given;) pthread_cond_wait(&q->changed, &q->lock);
 }
 
 /* A worker that more work has come for is needed, and stays. */

@@ -16,8 +16,8 @@ struct batch_queue {
     pthread_cond_t changed;
     struct batch *first, *last;
     uint64_t given, done; /* how many batches came, how many have run */
-    bool busy;    /* a batch runs, here or on a waiting thread */
-    bool started; /* there is a worker */
+    bool busy;            /* a batch runs, here or on a waiting thread */
+    bool started;         /* there is a worker */
     pthread_t worker;
     enum mx_error error; /* of work nobody waited for, until somebody synchronizes */
     char *message;

@@ -23,7 +23,10 @@ struct step {
     int n;
     int n_counts, n_drops; /* of s->counts and s->drops, one step's behind the other's */
 };
-struct count { mx x; int refs; };
+struct count {
+    mx x;
+    int refs;
+};
 
 /* How a result reaches an input. */
 struct feed {
@@ -42,8 +45,8 @@ static mx value_array(struct steps *s, int i, const struct dims in[])
     mx like = s->g->r.values[i].it;
     if (!like)
         return NULL;
-    mx x = i < s->n_in ? array_new(like->dtype, in[i].ndim, in[i].shape)
-                       : array_new(like->dtype, like->ndim, like->shape);
+    mx x =
+        i < s->n_in ? array_new(like->dtype, in[i].ndim, in[i].shape) : array_new(like->dtype, like->ndim, like->shape);
     if (is_nil(x))
         return NULL;
     mx_retain(x);
@@ -66,14 +69,17 @@ static int make_values(struct steps *s, const struct dims in[])
 
 /* at[i]: when entry i runs.  last[i]: when value i is looked at last, but for those who run with its
  * maker; INT_MAX if it is to stay, -1 if nobody looks. */
-struct layout { int *at, *last; bool *made; int n_counts, n_drops; };
+struct layout {
+    int *at, *last;
+    bool *made;
+    int n_counts, n_drops;
+};
 
 static void find_last(const struct steps *s, int carried, struct layout *l)
 {
     const struct graph *g = s->g;
     int *maker = l->at + g->r.n; /* when a value is made */
-    for (int i = 0; i < s->n_values; i++)
-        l->last[i] = maker[i] = -1;
+    for (int i = 0; i < s->n_values; i++) l->last[i] = maker[i] = -1;
     for (int i = 0; i < g->r.n; i++) {
         const struct node *n = g->r.entries[i].node;
         for (int k = 0; k < n->nin; k++) {
@@ -81,23 +87,20 @@ static void find_last(const struct steps *s, int carried, struct layout *l)
             if (maker[v] != l->at[i] && l->last[v] < l->at[i])
                 l->last[v] = l->at[i];
         }
-        for (int k = 0; k < n->nout; k++)
-            maker[graph_makes(g, i)[k]] = l->at[i];
+        for (int k = 0; k < n->nout; k++) maker[graph_makes(g, i)[k]] = l->at[i];
     }
     for (int i = 0; i < s->n_values; i++) {
         l->made[i] = maker[i] >= 0;
         if (!l->made[i] && i >= carried)
             l->last[i] = INT_MAX;
     }
-    for (int k = 0; k < s->n_out; k++)
-        l->last[g->r.roots[k]] = INT_MAX;
+    for (int k = 0; k < s->n_out; k++) l->last[g->r.roots[k]] = INT_MAX;
 }
 
 static int occurrences(int n, const int v[], int x)
 {
     int count = 0;
-    for (int i = 0; i < n; i++)
-        count += v[i] == x;
+    for (int i = 0; i < n; i++) count += v[i] == x;
     return count;
 }
 
@@ -132,11 +135,17 @@ static int make_nodes(struct steps *s)
     for (int i = 0; i < g->r.n; i++) {
         const struct node *of = g->r.entries[i].node;
         struct node *node = &s->nodes[i];
-        *node = (struct node){ .refs = 1, .nin = of->nin, .nout = of->nout, .op = of->op, .stream = of->stream,
-                               .args = of->args, .specs = of->specs, .in = pieces, .out = pieces + of->nin };
+        *node = (struct node){ .refs = 1,
+                               .nin = of->nin,
+                               .nout = of->nout,
+                               .op = of->op,
+                               .stream = of->stream,
+                               .args = of->args,
+                               .specs = of->specs,
+                               .in = pieces,
+                               .out = pieces + of->nin };
         pieces += of->nin + of->nout;
-        for (int k = 0; k < of->nin; k++)
-            node->in[k] = s->v[graph_reads(g, i)[k]];
+        for (int k = 0; k < of->nin; k++) node->in[k] = s->v[graph_reads(g, i)[k]];
         for (int k = 0; k < of->nout; k++) {
             node->out[k] = s->v[graph_makes(g, i)[k]];
             node->out[k]->out = k;
@@ -249,11 +258,9 @@ static int make_steps(struct steps *s, struct layout *l)
             continue;
         struct step *e = &s->steps[s->n++];
         *e = (struct step){ .members = members, .wanted = wanted };
-        for (int k = i; k >= 0; k = s->entries[k].before)
-            e->n++;
+        for (int k = i; k >= 0; k = s->entries[k].before) e->n++;
         int last = e->n;
-        for (int k = i; k >= 0; k = s->entries[k].before)
-            members[--last] = &s->entries[k];
+        for (int k = i; k >= 0; k = s->entries[k].before) members[--last] = &s->entries[k];
         members += e->n;
         wanted += e->n;
         lay_out(s, e, i, l);
@@ -273,7 +280,9 @@ static int make_feeds(struct steps *s, const bool *made)
     int64_t *strides = (int64_t *)(s->feeds + n);
     for (int k = 0; k < s->n_out; k++) {
         bool again = occurrences(k, roots, roots[k]) > 0, once = occurrences(s->n_out, roots, roots[k]) == 1;
-        s->feeds[k] = (struct feed){ .how = roots[k] == k ? STAYS : made[roots[k]] && once ? MOVES : SHARES,
+        s->feeds[k] = (struct feed){ .how = roots[k] == k            ? STAYS
+                                            : made[roots[k]] && once ? MOVES
+                                                                     : SHARES,
                                      .made = made[roots[k]] && !again,
                                      .strides = strides + k * MX_MAX_NDIM };
     }
@@ -353,8 +362,7 @@ int steps_open(struct steps *s, const char *who, struct stream *on, struct graph
     if (!failed) {
         for (int i = 0; i < s->g->r.n; i++)
             if (!s->entries[i].waits)
-                for (int k = i; k >= 0; k = s->entries[k].before)
-                    l.at[k] = i;
+                for (int k = i; k >= 0; k = s->entries[k].before) l.at[k] = i;
         find_last(s, carried, &l);
         failed = make_steps(s, &l) || make_feeds(s, l.made) || share_constants(s, l.made);
     }
@@ -418,12 +426,10 @@ int steps_run(struct steps *s)
     const struct count *c = s->counts;
     mx *d = s->drops;
     for (const struct step *e = s->steps, *end = e + s->n; e < end; e++) {
-        for (int k = e->n_counts; k-- > 0; c++)
-            atomic_store_explicit(&c->x->refs, c->refs, memory_order_relaxed);
+        for (int k = e->n_counts; k-- > 0; c++) atomic_store_explicit(&c->x->refs, c->refs, memory_order_relaxed);
         if (run_step(s->on, e))
             return 1;
-        for (int k = e->n_drops; k-- > 0; d++)
-            empty(*d);
+        for (int k = e->n_drops; k-- > 0; d++) empty(*d);
     }
     return 0;
 }

@@ -15,7 +15,7 @@ struct steps {
     struct stream *on; /* where the bodies' operations run, whatever stream they were traced on */
     struct graph *g;   /* a reference */
     int n_in, n_out, n_values;
-    mx *v;             /* by value: arrays of our own */
+    mx *v; /* by value: arrays of our own */
     int n;
     struct step *steps;
     struct entry *entries, **members;
@@ -23,7 +23,7 @@ struct steps {
     mx *drops;
     struct feed *feeds;
     struct node *nodes;
-    void *pieces;      /* memory of the nodes' lists */
+    void *pieces; /* memory of the nodes' lists */
 };
 
 /* Prepares g for inputs of these shapes, to be run on `on`.  The first `carried` inputs change hands from

@@ -42,8 +42,7 @@ struct exp_f32 {
 FN struct exp_f32 exp_split_f32(float x)
 {
     float shifted = x * 1.442695041f + ROUNDER_F32, n = shifted - ROUNDER_F32;
-    struct exp_f32 y = { MA(n, -1.428606820e-06f, MA(n, -0.693145752f, x)),
-                         (int)(bits_f32(shifted) - 0x4b400000u) };
+    struct exp_f32 y = { MA(n, -1.428606820e-06f, MA(n, -0.693145752f, x)), (int)(bits_f32(shifted) - 0x4b400000u) };
     return y;
 }
 /* 2^n in two factors, so that subnormal results round once and overflow becomes infinite. */
@@ -57,8 +56,7 @@ FN float scale_f32(float x, int n)
 FN float exp_tail_f32(float r)
 {
     return MA(r * r,
-              poly4_f32(r, 4.999999404e-01f, 1.666651666e-01f, 4.166828096e-02f, 8.369249292e-03f,
-                        1.382077462e-03f),
+              poly4_f32(r, 4.999999404e-01f, 1.666651666e-01f, 4.166828096e-02f, 8.369249292e-03f, 1.382077462e-03f),
               r);
 }
 FN float m_exp_f32(float x)
@@ -71,8 +69,8 @@ FN float m_exp_f32(float x)
 FN float m_expm1_f32(float x)
 {
     struct exp_f32 s = exp_split_f32(x > 89 ? 89 : x < -18 ? -18 : x);
-    float p = poly5_f32(s.r, 0.5f, 1.666666567e-01f, 4.166648537e-02f, 8.333541453e-03f,
-                        1.393322833e-03f, 1.976699423e-04f);
+    float p =
+        poly5_f32(s.r, 0.5f, 1.666666567e-01f, 4.166648537e-02f, 8.333541453e-03f, 1.393322833e-03f, 1.976699423e-04f);
     float h = pow2_f32(s.n - 1); /* halved: 2^128 overflows */
     float y = 2 * (h * MA(s.r * s.r, p, s.r) + (h - 0.5f));
     return x == 0 ? x : y;
@@ -93,8 +91,8 @@ FN struct log_f32 log_split_f32(float x)
 /* log(1 + f) - f */
 FN float log_tail_f32(float f)
 {
-    float p = poly7_f32(f, 3.333333135e-01f, -2.500081956e-01f, 2.000124156e-01f, -1.662340909e-01f,
-                        1.420157999e-01f, -1.315961033e-01f, 1.276221275e-01f, -7.636427879e-02f);
+    float p = poly7_f32(f, 3.333333135e-01f, -2.500081956e-01f, 2.000124156e-01f, -1.662340909e-01f, 1.420157999e-01f,
+                        -1.315961033e-01f, 1.276221275e-01f, -7.636427879e-02f);
     return f * f * MA(f, p, -0.5f);
 }
 /* y where x is in the domain of a logarithm with its pole at `pole`; else what belongs there. */
@@ -115,18 +113,16 @@ FN float m_log_f32(float x)
 FN float m_log2_f32(float x)
 {
     struct log_f32 s = log_split_f32(x);
-    float p = poly9_f32(s.f, 4.426950514e-1f, -7.213475108e-1f, 4.808965325e-1f, -3.606827557e-1f,
-                        2.886176705e-1f, -2.399461269e-1f, 2.041679472e-1f, -1.883136034e-1f,
-                        1.868423522e-1f, -1.162413508e-1f);
+    float p = poly9_f32(s.f, 4.426950514e-1f, -7.213475108e-1f, 4.808965325e-1f, -3.606827557e-1f, 2.886176705e-1f,
+                        -2.399461269e-1f, 2.041679472e-1f, -1.883136034e-1f, 1.868423522e-1f, -1.162413508e-1f);
     return log_edges_f32(s.e + MA(s.f, p, s.f), x, 0);
 }
 
 FN float m_log10_f32(float x)
 {
     struct log_f32 s = log_split_f32(x);
-    float p = poly9_f32(s.f, -1.012086592e-8f, -2.171471864e-1f, 1.447647959e-1f, -1.085808948e-1f,
-                        8.686769009e-2f, -7.212226838e-2f, 6.157938763e-2f, -5.758870393e-2f,
-                        5.615627021e-2f, -3.305850551e-2f);
+    float p = poly9_f32(s.f, -1.012086592e-8f, -2.171471864e-1f, 1.447647959e-1f, -1.085808948e-1f, 8.686769009e-2f,
+                        -7.212226838e-2f, 6.157938763e-2f, -5.758870393e-2f, 5.615627021e-2f, -3.305850551e-2f);
     float low = MA(s.e, 4.605038981e-06f, s.f * p);
     return log_edges_f32(MA(s.e, 0.301025391f, MA(s.f, 4.342944920e-01f, low)), x, 0);
 }
@@ -180,10 +176,8 @@ FN struct angle_f32 angle_far_f32(float x)
 FN float sin_of_f32(struct angle_f32 a)
 {
     float z = a.r * a.r;
-    float s =
-        MA(a.r * z, poly2_f32(z, -1.666665524e-01f, 8.332188241e-03f, -1.951809973e-04f), a.r);
-    float c = MA(z * z, poly2_f32(z, 4.166664556e-02f, -1.388731063e-03f, 2.443255289e-05f),
-                 MA(z, -0.5f, 1.0f));
+    float s = MA(a.r * z, poly2_f32(z, -1.666665524e-01f, 8.332188241e-03f, -1.951809973e-04f), a.r);
+    float c = MA(z * z, poly2_f32(z, 4.166664556e-02f, -1.388731063e-03f, 2.443255289e-05f), MA(z, -0.5f, 1.0f));
     return f32_bits(bits_f32(a.quarter & 1 ? c : s) ^ (a.quarter << 30 & 0x80000000u));
 }
 FN float cos_of_f32(struct angle_f32 a)
@@ -194,8 +188,8 @@ FN float cos_of_f32(struct angle_f32 a)
 FN float tan_of_f32(struct angle_f32 a)
 {
     float z = a.r * a.r;
-    float p = poly6_f32(z, 3.333334923e-1f, 1.333267391e-1f, 5.405916646e-2f, 2.128464542e-2f,
-                        1.083192974e-2f, 9.21582614e-5f, 4.375854507e-3f);
+    float p = poly6_f32(z, 3.333334923e-1f, 1.333267391e-1f, 5.405916646e-2f, 2.128464542e-2f, 1.083192974e-2f,
+                        9.21582614e-5f, 4.375854507e-3f);
     float t = a.r + MA(a.r * z, p, MA(a.tail, z, a.tail)); /* tan' = 1 + tan^2 */
     return a.quarter & 1 ? -1 / t : t;
 }
@@ -203,24 +197,14 @@ FN int m_is_near_f32(float x) { return m_fabs_f32(x) < NEAR_F32; }
 FN float m_sin_near_f32(float x) { return x == 0 ? x : sin_of_f32(angle_near_f32(x)); }
 FN float m_cos_near_f32(float x) { return cos_of_f32(angle_near_f32(x)); }
 FN float m_tan_near_f32(float x) { return x == 0 ? x : tan_of_f32(angle_wide_f32(x)); }
-FN float m_sin_f32(float x)
-{
-    return m_is_near_f32(x) ? m_sin_near_f32(x) : sin_of_f32(angle_far_f32(x));
-}
-FN float m_cos_f32(float x)
-{
-    return m_is_near_f32(x) ? m_cos_near_f32(x) : cos_of_f32(angle_far_f32(x));
-}
-FN float m_tan_f32(float x)
-{
-    return m_is_near_f32(x) ? m_tan_near_f32(x) : tan_of_f32(angle_far_f32(x));
-}
+FN float m_sin_f32(float x) { return m_is_near_f32(x) ? m_sin_near_f32(x) : sin_of_f32(angle_far_f32(x)); }
+FN float m_cos_f32(float x) { return m_is_near_f32(x) ? m_cos_near_f32(x) : cos_of_f32(angle_far_f32(x)); }
+FN float m_tan_f32(float x) { return m_is_near_f32(x) ? m_tan_near_f32(x) : tan_of_f32(angle_far_f32(x)); }
 
 /* (arcsin(s) - s) / s for z = s^2 <= 1/4 */
 FN float asin_tail_f32(float z)
 {
-    return z * poly4_f32(z, 1.66667521e-01f, 7.495306432e-02f, 4.546977207e-02f, 2.418077551e-02f,
-                         4.216640443e-02f);
+    return z * poly4_f32(z, 1.66667521e-01f, 7.495306432e-02f, 4.546977207e-02f, 2.418077551e-02f, 4.216640443e-02f);
 }
 /* pi/2 - 2 arcsin(sqrt((1 - |x|) / 2)) beyond 1/2, where the root's first 12 bits are subtracted on
  * their own so that its rounding does not count twice. */
@@ -248,9 +232,8 @@ FN float m_acos_f32(float x)
 FN float atan_tail_f32(float t)
 {
     float z = t * t;
-    return z * poly8_f32(z, -3.333329856e-1f, 1.999853104e-1f, -1.426405162e-1f, 1.095117256e-1f,
-                         -8.400458097e-2f, 5.790604278e-2f, -3.11262887e-2f, 1.088686846e-2f,
-                         -1.787414425e-3f);
+    return z * poly8_f32(z, -3.333329856e-1f, 1.999853104e-1f, -1.426405162e-1f, 1.095117256e-1f, -8.400458097e-2f,
+                         5.790604278e-2f, -3.11262887e-2f, 1.088686846e-2f, -1.787414425e-3f);
 }
 FN float m_atan_f32(float x)
 {
@@ -293,24 +276,23 @@ FN float m_tanh_f32(float x)
     float a = m_fabs_f32(x), z = a * a;
     struct exp_f32 s = exp_split_f32(2 * (a > 10 ? 10 : a));
     float two_n = pow2_f32(s.n), far = 1 - 2 / (MA(two_n, exp_tail_f32(s.r), two_n) + 1);
-    float p = poly4_f32(z, -3.333328068e-01f, 1.333140582e-01f, -5.373651534e-02f, 2.062816732e-02f,
-                        -5.692296196e-03f);
+    float p = poly4_f32(z, -3.333328068e-01f, 1.333140582e-01f, -5.373651534e-02f, 2.062816732e-02f, -5.692296196e-03f);
     return m_copysign_f32(a < 0.625f ? MA(a * z, p, a) : far, x);
 }
 
 /* erf(x) / x - 1 of z = x^2, below 1 */
 FN float erf_slope_f32(float z)
 {
-    return poly6_f32(z, 1.283791661e-01f, -3.761262596e-01f, 1.128357872e-01f, -2.68533472e-02f,
-                     5.187162198e-03f, -7.997853099e-04f, 7.806903886e-05f);
+    return poly6_f32(z, 1.283791661e-01f, -3.761262596e-01f, 1.128357872e-01f, -2.68533472e-02f, 5.187162198e-03f,
+                     -7.997853099e-04f, 7.806903886e-05f);
 }
 FN float m_erf_near_f32(float x) { return MA(x, erf_slope_f32(x * x), x); }
 /* 1 - e^q(x) beyond 1, with q fitted to log(erfc) */
 FN float m_erf_f32(float x)
 {
     float a = m_fabs_f32(x), b = a > 4 ? 4 : a, p = erf_slope_f32(a * a);
-    float q = poly6_f32(b, -3.41512583e-04f, -1.127089262e+00f, -6.381446719e-01f,
-                        -1.031069234e-01f, 2.183815464e-02f, -2.947681816e-03f, 1.863813814e-04f);
+    float q = poly6_f32(b, -3.41512583e-04f, -1.127089262e+00f, -6.381446719e-01f, -1.031069234e-01f, 2.183815464e-02f,
+                        -2.947681816e-03f, 1.863813814e-04f);
     struct exp_f32 s = exp_split_f32(q);
     float two_n = pow2_f32(s.n), far = 1 - MA(two_n, exp_tail_f32(s.r), two_n);
     return m_copysign_f32(a < 1 ? MA(a, p, a) : far, x);
@@ -323,12 +305,10 @@ FN float m_erfinv_f32(float x)
     struct log_f32 l = log_split_f32((1 - a) * (1 + a));
     float w = -MA(l.e, 0.693147182f, l.f + log_tail_f32(l.f));
     float far = m_sqrt_f32(w) - 3;
-    float p = poly9_f32(w, -3.15809956e-8f, 2.320138216e-1f, 1.15486281e-2f, -2.334232908e-3f,
-                        -1.275561081e-4f, 4.461335266e-5f, 3.965216365e-6f, -1.97256918e-6f,
-                        2.205808016e-7f, -8.769504234e-9f);
-    float q = poly9_f32(far, 2.832976818e+00f, 1.001675129e+00f, 9.445165284e-03f,
-                        -7.638867479e-03f, 5.687218159e-03f, -3.592690686e-03f, 1.484725159e-03f,
-                        -6.207905244e-05f, -3.091575927e-04f, 1.175089637e-04f);
+    float p = poly9_f32(w, -3.15809956e-8f, 2.320138216e-1f, 1.15486281e-2f, -2.334232908e-3f, -1.275561081e-4f,
+                        4.461335266e-5f, 3.965216365e-6f, -1.97256918e-6f, 2.205808016e-7f, -8.769504234e-9f);
+    float q = poly9_f32(far, 2.832976818e+00f, 1.001675129e+00f, 9.445165284e-03f, -7.638867479e-03f, 5.687218159e-03f,
+                        -3.592690686e-03f, 1.484725159e-03f, -6.207905244e-05f, -3.091575927e-04f, 1.175089637e-04f);
     float y = w < 5 ? MA(x, 0.886226952f, x * p) : x * q;
     float out = a == 1 ? x * INFINITY : NAN;
     return a < 1 ? (x == 0 ? x : y) : out;
@@ -338,14 +318,13 @@ FN float m_erfinv_f32(float x)
 FN double log2_wide(double x)
 {
     uint64_t u = bits_f64(x) - 0x3fe6a09e00000000u;
-    double e = f64_bits((u >> 52 ^ 0x800) | 0x4330000000000000u) -
-               4503599627372544.0; /* signed, as double */
+    double e = f64_bits((u >> 52 ^ 0x800) | 0x4330000000000000u) - 4503599627372544.0; /* signed, as double */
     double f = f64_bits((u & 0x000fffffffffffffu) + 0x3fe6a09e00000000u) - 1;
-    double p = poly12_f64(f, 1.44269504086870515, -7.21347520868757086e-1, 4.80898361395356577e-1,
-                          -3.60673674826072987e-1, 2.88537293483468904e-1, -2.40453165737309654e-1,
-                          2.06175359081345627e-1, -1.8030059708136878e-1, 1.58769804840087736e-1,
-                          -1.43156514416573233e-1, 1.44748472488428148e-1, -1.42839074668154153e-1,
-                          7.73700488044156698e-2);
+    double p =
+        poly12_f64(f, 1.44269504086870515, -7.21347520868757086e-1, 4.80898361395356577e-1, -3.60673674826072987e-1,
+                   2.88537293483468904e-1, -2.40453165737309654e-1, 2.06175359081345627e-1, -1.8030059708136878e-1,
+                   1.58769804840087736e-1, -1.43156514416573233e-1, 1.44748472488428148e-1, -1.42839074668154153e-1,
+                   7.73700488044156698e-2);
     return m_fma_f64(f, p, e);
 }
 #define LN2 0.69314718055994530942
@@ -379,9 +358,9 @@ FN float m_pow_f32(float a, float b)
     v = m == 1 || b == 0 ? 0 : v;
     v = v > 200 ? 200 : v < -200 ? -200 : v;
     double shifted = v + ROUNDER_F64, r = v - (shifted - ROUNDER_F64);
-    double p = poly7_f64(r, 9.99999999961681985e-1, 6.93147180728448831e-1, 2.40226511981572605e-1,
-                         5.55041035344246078e-2, 9.61802725384531924e-3, 1.33339225750141351e-3,
-                         1.54692910279868547e-4, 1.52019160221561098e-5);
+    double p =
+        poly7_f64(r, 9.99999999961681985e-1, 6.93147180728448831e-1, 2.40226511981572605e-1, 5.55041035344246078e-2,
+                  9.61802725384531924e-3, 1.33339225750141351e-3, 1.54692910279868547e-4, 1.52019160221561098e-5);
     float y = (float)(p * f64_bits((bits_f64(shifted) + 1023) << 52));
     float half = b * 0.5f;
     int whole = m_trunc_f32(b) == b, odd = whole && m_trunc_f32(half) != half;

@@ -8,14 +8,8 @@ FN T P(poly1)(T x, T a, T b) { return MA(x, b, a); }
 FN T P(poly2)(T x, T a, T b, T c) { return MA(x, MA(x, c, b), a); }
 FN T P(poly3)(T x, T a, T b, T c, T d) { return MA(x * x, P(poly1)(x, c, d), MA(x, b, a)); }
 FN T P(poly4)(T x, T a, T b, T c, T d, T e) { return MA(x * x, P(poly2)(x, c, d, e), MA(x, b, a)); }
-FN T P(poly5)(T x, T a, T b, T c, T d, T e, T f)
-{
-    return MA(x * x, P(poly3)(x, c, d, e, f), MA(x, b, a));
-}
-FN T P(poly6)(T x, T a, T b, T c, T d, T e, T f, T g)
-{
-    return MA(x * x, P(poly4)(x, c, d, e, f, g), MA(x, b, a));
-}
+FN T P(poly5)(T x, T a, T b, T c, T d, T e, T f) { return MA(x * x, P(poly3)(x, c, d, e, f), MA(x, b, a)); }
+FN T P(poly6)(T x, T a, T b, T c, T d, T e, T f, T g) { return MA(x * x, P(poly4)(x, c, d, e, f, g), MA(x, b, a)); }
 FN T P(poly7)(T x, T a, T b, T c, T d, T e, T f, T g, T h)
 {
     return MA(x * x, P(poly5)(x, c, d, e, f, g, h), MA(x, b, a));

@@ -18,8 +18,7 @@ FN pair K(pair_sin)(pair z)
 {
     double y = box(z.im, 700);
     int lost = is_inf(z.im) && !is_finite(z.re);
-    return pair_make(times(M(cosh)(y), A(sin)(z.re)),
-                     lost ? z.im : times(A(cos)(z.re), M(sinh)(y)));
+    return pair_make(times(M(cosh)(y), A(sin)(z.re)), lost ? z.im : times(A(cos)(z.re), M(sinh)(y)));
 }
 /* cos re cosh im - i sin re sinh im, likewise */
 FN pair K(pair_cos)(pair z)

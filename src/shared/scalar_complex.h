@@ -20,10 +20,7 @@ FN pair pair_make(double re, double im)
     pair p = { re, im };
     return p;
 }
-FN pair pair_choose(int first, pair a, pair b)
-{
-    return pair_make(first ? a.re : b.re, first ? a.im : b.im);
-}
+FN pair pair_choose(int first, pair a, pair b) { return pair_make(first ? a.re : b.re, first ? a.im : b.im); }
 FN pair pair_swap(pair z) { return pair_make(z.im, z.re); }
 FN T pair_round(pair z)
 {
@@ -39,10 +36,7 @@ FN double box(double x, double far) { return x > far ? far : x < -far ? -far : x
 /* a * b where an exact zero b wins over a NaN. */
 FN double times(double a, double b) { return b == 0 && a != a ? b : a * b; }
 
-FN pair pair_multiply(pair a, pair b)
-{
-    return pair_make(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
-}
+FN pair pair_multiply(pair a, pair b) { return pair_make(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re); }
 FN double pair_abs(pair z)
 {
     double m = M(sqrt)(z.re * z.re + z.im * z.im);
@@ -108,18 +102,15 @@ FN pair pair_log1p(pair z)
 FN pair pair_arcsin(pair z)
 {
     pair w = pair_make(box(z.re, 1e150), box(z.im, 1e150));
-    pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)),
-         q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
+    pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)), q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
     double im = M(asinh)(p.re * q.im - p.im * q.re);
     double re = M(atan2)(w.re, p.re * q.re - p.im * q.im);
-    return pair_make(w.re == 0 ? w.re : re,
-                     pair_is_inf(z) ? M(copysign)((double)INFINITY, z.im) : im);
+    return pair_make(w.re == 0 ? w.re : re, pair_is_inf(z) ? M(copysign)((double)INFINITY, z.im) : im);
 }
 FN pair pair_arccos(pair z)
 {
     pair w = pair_make(box(z.re, 1e150), box(z.im, 1e150));
-    pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)),
-         q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
+    pair p = pair_sqrt_finite(pair_make(1 - w.re, -w.im)), q = pair_sqrt_finite(pair_make(1 + w.re, w.im));
     double im = M(asinh)(q.re * p.im - q.im * p.re);
     double re = 2 * M(atan2)(p.re, q.re);
     return pair_make(w.re == 0 ? 1.57079632679489661923 : re,
@@ -220,11 +211,5 @@ FN T choose_c64(int first, T a, T b)
     return y;
 }
 FN int is_nan_c64(T z) { return (z.re != z.re) | (z.im != z.im); }
-FN T K(maximum)(T a, T b)
-{
-    return choose_c64(is_nan_c64(a) || (!is_nan_c64(b) && K(greater)(a, b)), a, b);
-}
-FN T K(minimum)(T a, T b)
-{
-    return choose_c64(is_nan_c64(a) || (!is_nan_c64(b) && K(less)(a, b)), a, b);
-}
+FN T K(maximum)(T a, T b) { return choose_c64(is_nan_c64(a) || (!is_nan_c64(b) && K(greater)(a, b)), a, b); }
+FN T K(minimum)(T a, T b) { return choose_c64(is_nan_c64(a) || (!is_nan_c64(b) && K(less)(a, b)), a, b); }

@@ -36,10 +36,7 @@ FN unary_f32 *near_unary_f32(unary_f32 *f)
 }
 FN unary_f64 *near_unary_f64(unary_f64 *f)
 {
-    return f == sin_f64   ? m_sin_near_f64
-           : f == cos_f64 ? m_cos_near_f64
-           : f == tan_f64 ? m_tan_near_f64
-                          : NULL;
+    return f == sin_f64 ? m_sin_near_f64 : f == cos_f64 ? m_cos_near_f64 : f == tan_f64 ? m_tan_near_f64 : NULL;
 }
 FN unary_c64 *near_unary_c64(unary_c64 *f)
 {
@@ -54,14 +51,8 @@ FN unary_c64 *near_unary_c64(unary_c64 *f)
            : f == sigmoid_c64 ? sigmoid_near_c64
                               : NULL;
 }
-FN binary_f32 *near_binary_f32(binary_f32 *f)
-{
-    return f == remainder_f32 ? remainder_near_f32 : NULL;
-}
-FN binary_f64 *near_binary_f64(binary_f64 *f)
-{
-    return f == remainder_f64 ? remainder_near_f64 : NULL;
-}
+FN binary_f32 *near_binary_f32(binary_f32 *f) { return f == remainder_f32 ? remainder_near_f32 : NULL; }
+FN binary_f64 *near_binary_f64(binary_f64 *f) { return f == remainder_f64 ? remainder_near_f64 : NULL; }
 FN binary_c64 *near_binary_c64(binary_c64 *f)
 {
     return f == power_c64 ? power_near_c64 : f == logaddexp_c64 ? logaddexp_near_c64 : NULL;

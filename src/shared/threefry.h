@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#define ROUND(r)  \
-    x0 += x1;     \
+#define ROUND(r) \
+    x0 += x1;    \
     x1 = ((x1 << (r)) | (x1 >> (32 - (r)))) ^ x0;
 
 #define INJECT(a, b, i) \
@@ -18,12 +18,14 @@ static inline void threefry(uint32_t *a, uint32_t *b, uint32_t x0, uint32_t x1, 
     uint32_t k2 = k0 ^ k1 ^ 0x1bd11bda;
     x0 += k0;
     x1 += k1;
+    /* clang-format off */
     ROUND(13) ROUND(15) ROUND(26) ROUND(6) INJECT(k1, k2, 1)
     ROUND(17) ROUND(29) ROUND(16) ROUND(24) INJECT(k2, k0, 2)
     ROUND(13) ROUND(15) ROUND(26) ROUND(6) INJECT(k0, k1, 3)
     ROUND(17) ROUND(29) ROUND(16) ROUND(24) INJECT(k1, k2, 4)
     ROUND(13) ROUND(15) ROUND(26) ROUND(6) INJECT(k2, k0, 5)
-    *a = x0;
+                /* clang-format on */
+                *a = x0;
     *b = x1;
 }
 

@@ -31,8 +31,7 @@ static int find_captured(const struct graph *g, struct mx_list *captured)
     bool *made = mx_zeroed(g->r.n_values, sizeof *made);
     int failed = !made;
     for (int i = 0; i < g->r.n && !failed; i++)
-        for (int k = 0; k < g->r.entries[i].node->nout; k++)
-            made[graph_makes(g, i)[k]] = true;
+        for (int k = 0; k < g->r.entries[i].node->nout; k++) made[graph_makes(g, i)[k]] = true;
     for (int i = g->n_in; i < g->r.n_values && !failed; i++)
         if (!made[i] && g->r.values[i].it && !stays(g->r.values[i].it))
             failed = list_push(captured, g->r.values[i].it);
@@ -64,8 +63,7 @@ int body_of(struct body *b, bool whole, uint32_t clock, struct mx_list *in, cons
     struct graph *g = graph_between(whole, clock, in, out);
     *b = (struct body){ 0 };
     int n = in->n, failed = !g || find_captured(g, &b->captured);
-    for (int i = 0; i < b->captured.n && !failed; i++)
-        failed = list_push(in, b->captured.v[i].it);
+    for (int i = 0; i < b->captured.n && !failed; i++) failed = list_push(in, b->captured.v[i].it);
     struct graph *between = g;
     if (!failed && in->n > n)
         between = graph_between(whole, clock, in, out);
@@ -94,8 +92,8 @@ int body_trace(struct body *b, struct closure *f, int n, const mx like[], bool w
         return 1;
     trace_begin();
     uint32_t clock = node_clock();
-    int failed = graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out) ||
-                 body_of(b, whole, clock, &in, &out);
+    int failed =
+        graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out) || body_of(b, whole, clock, &in, &out);
     trace_end();
     shapeless_free(said);
     list_clear(&in);
@@ -118,13 +116,10 @@ static int call_part(struct closure *self, int n, const mx x[], struct mx_list *
     struct mx_list y = { 0 };
     mx *all = mx_zeroed(p->g->n_in, sizeof *all);
     int failed = !all;
-    for (int i = 0; i < p->g->n_in && !failed; i++)
-        all[i] = p->x ? p->x[i] : x[i];
-    for (int i = 0; i < n && !failed; i++)
-        all[p->in ? p->in[i] : i] = x[i];
+    for (int i = 0; i < p->g->n_in && !failed; i++) all[i] = p->x ? p->x[i] : x[i];
+    for (int i = 0; i < n && !failed; i++) all[p->in ? p->in[i] : i] = x[i];
     failed = failed || graph_call(p->g, p->g->n_in, all, &y);
-    for (int k = 0; k < p->n_out && !failed; k++)
-        failed = list_push(out, y.v[p->out ? p->out[k] : k].it);
+    for (int k = 0; k < p->n_out && !failed; k++) failed = list_push(out, y.v[p->out ? p->out[k] : k].it);
     list_clear(&y);
     free(all);
     return failed;
@@ -144,18 +139,15 @@ int graph_spread(const struct graph *g, const bool in[], bool out[], bool deriva
     bool *v = mx_zeroed(g->r.n_values, sizeof *v);
     if (!v)
         return 1;
-    for (int i = 0; i < g->n_in; i++)
-        v[i] = in[i] && counts(g->r.values[i].it, derivatives);
+    for (int i = 0; i < g->n_in; i++) v[i] = in[i] && counts(g->r.values[i].it, derivatives);
     for (int i = 0; i < g->r.n; i++) {
         const struct node *n = g->r.entries[i].node;
         bool any = false, stops = derivatives && n->op->jvp == no_jvp;
-        for (int k = 0; k < n->nin && !stops; k++)
-            any |= v[graph_reads(g, i)[k]];
+        for (int k = 0; k < n->nin && !stops; k++) any |= v[graph_reads(g, i)[k]];
         for (int k = 0; k < n->nout; k++)
             v[graph_makes(g, i)[k]] = any && counts(g->r.values[graph_makes(g, i)[k]].it, derivatives);
     }
-    for (int k = 0; k < g->n_out; k++)
-        out[k] = v[g->r.roots[k]];
+    for (int k = 0; k < g->n_out; k++) out[k] = v[g->r.roots[k]];
     free(v);
     return 0;
 }
@@ -180,13 +172,11 @@ int graph_map(const struct graph *g, int n, const mx x[], const int axes[], cons
     struct part f = graph_part(g, NULL, NULL, 0, NULL);
     struct mx_list in = { 0 }, out = { 0 };
     bool any = false;
-    for (int i = 0; i < g->n_in; i++)
-        any |= axes[i] >= 0;
+    for (int i = 0; i < g->n_in; i++) any |= axes[i] >= 0;
     if (!any)
         return repeat(g, n, x, batched, y);
     int *to = mx_zeroed(g->n_out, sizeof *to);
-    for (int k = 0; k < g->n_out && to; k++)
-        to[k] = batched[k] ? 0 : VMAP_NONE;
+    for (int k = 0; k < g->n_out && to; k++) to[k] = batched[k] ? 0 : VMAP_NONE;
     int failed = !to || mx_vmap_trace(&f.closure, g->n_in, x, axes, &in, &out) ||
                  mx_vmap_replace(g->n_in, x, (mx *)in.v, axes, out.n, (mx *)out.v, to, y);
     free(to);
@@ -198,8 +188,7 @@ int graph_map(const struct graph *g, int n, const mx x[], const int axes[], cons
 mx lifted_like(mx p, mx x)
 {
     int axes[MX_MAX_NDIM];
-    for (int i = 1; i < x->ndim; i++)
-        axes[i - 1] = i;
+    for (int i = 1; i < x->ndim; i++) axes[i - 1] = i;
     return x->ndim > 1 ? mx_expand_dims(p, axes, x->ndim - 1) : p;
 }
 
@@ -226,8 +215,7 @@ int list_push_node(const struct op *op, const void *args, const struct mx_list *
     if (!bad && nout) {
         MX_SCOPE(NULL);
         mx_infer_n(op, args, in->n, (mx *)in->v, nout, y);
-        for (int k = 0; k < n && !bad; k++)
-            bad = list_push(out, y[k]);
+        for (int k = 0; k < n && !bad; k++) bad = list_push(out, y[k]);
     }
     free(y);
     return bad;

@@ -23,7 +23,7 @@ void body_free(struct body *b);
 struct part {
     struct closure closure;
     const struct graph *g;
-    const mx *x;           /* all inputs */
+    const mx *x; /* all inputs */
     const int *in, *out;
     int n_out;
 };

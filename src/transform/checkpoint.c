@@ -28,8 +28,7 @@ static int call_again(struct vjp_rule *self, int nx, const mx x[], int ny, const
     if (!failed) {
         MX_SCOPE(NULL);
         failed = !mx_depends(nx, x, ny, ct, after);
-        for (int i = 0; i < nx && !failed; i++)
-            failed = list_push(&later, after[i]);
+        for (int i = 0; i < nx && !failed; i++) failed = list_push(&later, after[i]);
     }
     failed = failed || mx_vjp(&f.closure, nx, (mx *)later.v, ny, ct, &values, dx);
     free(after);
@@ -55,8 +54,7 @@ static int push_results(struct graph *g, const struct mx_list *x, const struct m
         *rule = (struct again){ { { .refs = 1, .destroy = again_destroy }, call_again }, g };
         object_retain(&g->object);
         custom_exit(&rule->rule, x->n, (mx *)x->v, y->n, (mx *)y->v, passed);
-        for (int k = 0; k < y->n && !failed; k++)
-            failed = list_push(out, passed[k]);
+        for (int k = 0; k < y->n && !failed; k++) failed = list_push(out, passed[k]);
         object_release(&rule->rule.object);
     } else {
         free(rule);
@@ -79,7 +77,10 @@ static int push_inside(struct mx_list *in, int n, const mx x[])
     return failed;
 }
 
-struct checkpoint { struct closure closure; struct closure *f; };
+struct checkpoint {
+    struct closure closure;
+    struct closure *f;
+};
 
 static int checkpoint_call(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
@@ -91,8 +92,7 @@ static int checkpoint_call(struct closure *self, int n, const mx x[], struct mx_
     int failed = push_inside(&in, n, x);
     uint32_t clock = node_clock();
     failed = failed || f->call(f, n, (mx *)in.v, &y) || body_of(&b, true, clock, &in, &y);
-    for (int i = 0; i < in.n && !failed; i++)
-        failed = list_push(&from, i < n ? x[i] : in.v[i].it);
+    for (int i = 0; i < in.n && !failed; i++) failed = list_push(&from, i < n ? x[i] : in.v[i].it);
     if (!failed && y.n)
         failed = push_results(b.g, &from, &y, out);
     body_free(&b);

@@ -60,8 +60,8 @@ struct key {
 struct slot {
     struct key key; /* v is behind the slot */
     struct trace *trace;
-    struct slot *next;           /* of the same bucket */
-    struct slot *newer, *older;  /* by last use */
+    struct slot *next;          /* of the same bucket */
+    struct slot *newer, *older; /* by last use */
 };
 
 enum { BUCKETS = 256, REMEMBERED = 64 };
@@ -112,8 +112,7 @@ void compiled_retain(struct compiled *c) { atomic_fetch_add_explicit(&c->refs, 1
 
 static void forget_names(struct compiled *c)
 {
-    for (int i = 0; i < c->n_names; i++)
-        free(c->names[i]);
+    for (int i = 0; i < c->n_names; i++) free(c->names[i]);
     free(c->names);
     free(c->why);
     c->names = NULL;
@@ -127,8 +126,7 @@ void compiled_release(struct compiled *c)
         return;
     compiled_clear(c);
     forget_names(c);
-    for (int i = 0; i < REMEMBERED; i++)
-        free(c->said[i]);
+    for (int i = 0; i < REMEMBERED; i++) free(c->said[i]);
     pthread_mutex_destroy(&c->lock);
     free(c->name);
     free(c);
@@ -156,8 +154,7 @@ static struct slot **bucket_of(struct compiled *c, const struct key *k) { return
 static void unlink_slot(struct compiled *c, struct slot *s)
 {
     struct slot **p = bucket_of(c, &s->key);
-    while (*p != s)
-        p = &(*p)->next;
+    while (*p != s) p = &(*p)->next;
     *p = s->next;
     unlist(c, s);
     c->n--;
@@ -259,20 +256,17 @@ static int key_make(struct key *k, int64_t **space, int room, int n_constants, c
                     const mx x[])
 {
     int need = 2 + n_constants + n;
-    for (int i = 0; i < n; i++)
-        need += x[i]->ndim;
+    for (int i = 0; i < n; i++) need += x[i]->ndim;
     if (need > room && !(*space = mx_malloc((size_t)need * sizeof **space)))
         return 1;
     int64_t *v = *space;
     int at = 0;
     v[at++] = n_constants + 1;
     v[at++] = (int64_t)(intptr_t)scope_stream();
-    for (int i = 0; i < n_constants; i++)
-        v[at++] = (int64_t)constants[i];
+    for (int i = 0; i < n_constants; i++) v[at++] = (int64_t)constants[i];
     for (int i = 0; i < n; i++) {
         v[at++] = x[i]->dtype * (MX_MAX_NDIM + 1) + x[i]->ndim;
-        for (int d = 0; d < x[i]->ndim; d++)
-            v[at++] = x[i]->shape[d];
+        for (int d = 0; d < x[i]->ndim; d++) v[at++] = x[i]->shape[d];
     }
     uint64_t h = 0x9e3779b97f4a7c15u;
     for (int i = 0; i < at; i++) {
@@ -285,7 +279,10 @@ static int key_make(struct key *k, int64_t **space, int room, int n_constants, c
 
 /* ---- what is said about traces */
 
-struct say { char *s; size_t n, cap; };
+struct say {
+    char *s;
+    size_t n, cap;
+};
 
 __attribute__((format(printf, 2, 3))) static void say(struct say *t, const char *fmt, ...)
 {
@@ -312,8 +309,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct say *t, const char 
 static void say_shape(struct say *t, int ndim, const int64_t *shape)
 {
     say(t, "(");
-    for (int d = 0; d < ndim; d++)
-        say(t, d ? ", %lld" : "%lld", (long long)shape[d]);
+    for (int d = 0; d < ndim; d++) say(t, d ? ", %lld" : "%lld", (long long)shape[d]);
     say(t, ndim == 1 ? ",)" : ")");
 }
 
@@ -334,8 +330,7 @@ static void say_array(struct say *t, const int64_t *v)
 static int arrays_of(const struct key *k)
 {
     int n = 0;
-    for (int at = 1 + (int)k->v[0]; at < k->n; at += 1 + (int)(k->v[at] % (MX_MAX_NDIM + 1)))
-        n++;
+    for (int at = 1 + (int)k->v[0]; at < k->n; at += 1 + (int)(k->v[at] % (MX_MAX_NDIM + 1))) n++;
     return n;
 }
 
@@ -431,8 +426,7 @@ static int distinct(const struct compiled *c)
     int n = 0;
     for (const struct slot *s = c->newest; s; s = s->older) {
         const struct slot *t = c->newest;
-        while (t->trace != s->trace)
-            t = t->older;
+        while (t->trace != s->trace) t = t->older;
         n += t == s;
     }
     return n;
@@ -443,8 +437,8 @@ char *compiled_text(struct compiled *c)
     struct say s = { 0 };
     pthread_mutex_lock(&c->lock);
     int64_t first = c->traces > REMEMBERED ? c->traces - REMEMBERED : 0;
-    say(&s, "%s: %lld trace%s, %d kept (at most %d)", c->name, (long long)c->traces, plural(c->traces),
-        distinct(c), c->limit);
+    say(&s, "%s: %lld trace%s, %d kept (at most %d)", c->name, (long long)c->traces, plural(c->traces), distinct(c),
+        c->limit);
     for (int64_t i = first; i < c->traces; i++)
         if (c->said[i % REMEMBERED])
             say(&s, "\n%s", c->said[i % REMEMBERED]);
@@ -551,8 +545,7 @@ static struct trace **candidates(struct compiled *c, const struct key *k, int *c
     struct trace **all = malloc(((size_t)c->n + 1) * sizeof(struct trace *));
     for (struct slot *s = c->newest; s && all; s = s->older) {
         bool seen = s->key.v[0] != k->v[0] || memcmp(s->key.v + 1, k->v + 1, (size_t)k->v[0] * sizeof *k->v);
-        for (int i = 0; i < *count && !seen; i++)
-            seen = all[i] == s->trace;
+        for (int i = 0; i < *count && !seen; i++) seen = all[i] == s->trace;
         if (seen)
             continue;
         object_retain(&s->trace->object);
@@ -591,8 +584,10 @@ static struct trace *fitting(struct compiled *c, const struct key *k, int n, con
     }
     free(all);
     if (!found && kind != MX_OK) {
-        mx_fail_as(kind, "%s (in %s, compiled for any shape: the sizes are those of another call; flatten, "
-                   "unflatten and -1 follow the shape)", message ? message : "out of memory", c->name);
+        mx_fail_as(kind,
+                   "%s (in %s, compiled for any shape: the sizes are those of another call; flatten, "
+                   "unflatten and -1 follow the shape)",
+                   message ? message : "out of memory", c->name);
         *failed = 1;
     }
     free(message);

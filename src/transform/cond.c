@@ -39,8 +39,8 @@ static struct graph *branch_at(const struct call *c, bool yes)
 static int check_branches(const struct graph *yes, const struct graph *no)
 {
     if (yes->n_out != no->n_out)
-        return failed(mx_fail("[cond] expected branches with results alike, got %d and %d arrays", yes->n_out,
-                              no->n_out));
+        return failed(
+            mx_fail("[cond] expected branches with results alike, got %d and %d arrays", yes->n_out, no->n_out));
     for (int k = 0; k < yes->n_out; k++) {
         mx y = yes->r.values[yes->r.roots[k]].it, z = no->r.values[no->r.roots[k]].it;
         if (!same_shape(y, z) || y->dtype != z->dtype)
@@ -55,8 +55,7 @@ static int cond_shapes(const struct call *c, struct spec out[])
 {
     struct graph *yes = branch_at(c, true), *no = yes ? branch_at(c, false) : NULL;
     int bad = !no || check_branches(yes, no);
-    for (int k = 0; k < c->nout && !bad; k++)
-        spec_like(&out[k], yes->r.values[yes->r.roots[k]].it);
+    for (int k = 0; k < c->nout && !bad; k++) spec_like(&out[k], yes->r.values[yes->r.roots[k]].it);
     if (yes)
         object_release(&yes->object);
     if (no)
@@ -92,12 +91,12 @@ int mx_cond(mx pred, struct closure *yes, struct closure *no, int n, const mx x[
 struct branch_rule {
     struct closure closure;
     const struct graph *g;
-    const mx *x;       /* the branch's inputs */
-    const int *at;     /* which operand each is */
-    const mx *ct, *t;  /* by result; by operand */
+    const mx *x;      /* the branch's inputs */
+    const int *at;    /* which operand each is */
+    const mx *ct, *t; /* by result; by operand */
     const bool *want, *batched;
-    const int *axes;   /* by operand */
-    int n_ops, size;   /* operands; of the batch */
+    const int *axes; /* by operand */
+    int n_ops, size; /* operands; of the batch */
 };
 
 /* Pushes the cotangent of every operand that is wanted. */
@@ -161,8 +160,7 @@ static int cond_map_branch(struct closure *self, int n, const mx x[], struct mx_
     int n_in = r->g->n_in;
     int *axes = mx_zeroed(n_in, sizeof *axes);
     (void)n, (void)x;
-    for (int i = 0; axes && i < n_in; i++)
-        axes[i] = r->axes[r->at[i]];
+    for (int i = 0; axes && i < n_in; i++) axes[i] = r->axes[r->at[i]];
     int bad = !axes || graph_map(r->g, r->size, r->x, axes, r->batched, out);
     free(axes);
     return bad;
@@ -208,15 +206,13 @@ static void cond_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     struct mx_list out = { 0 };
     bool *wanted = mx_zeroed(c->nin, sizeof *wanted), any = false, some = false;
     mx *cts = wanted ? mx_zeroed(c->nout, sizeof *cts) : NULL;
-    for (int i = 1; i < c->nin && cts; i++)
-        any |= wanted[i] = want[i];
-    for (int k = 0; k < c->nout && cts; k++)
-        some |= (cts[k] = ct[k]) != NULL;
-    struct branch_rule shared = { .closure = { { .refs = 1 }, cond_vjp_branch }, .ct = cts, .want = wanted, .t = c->x,
-                                  .n_ops = c->nin };
+    for (int i = 1; i < c->nin && cts; i++) any |= wanted[i] = want[i];
+    for (int k = 0; k < c->nout && cts; k++) some |= (cts[k] = ct[k]) != NULL;
+    struct branch_rule shared = {
+        .closure = { { .refs = 1 }, cond_vjp_branch }, .ct = cts, .want = wanted, .t = c->x, .n_ops = c->nin
+    };
     struct cond_rule r = { 0 };
-    if (any && some && !cond_rule(&r, c, &shared) &&
-        !mx_cond(c->x[0], &r.yes.closure, &r.no.closure, 0, NULL, &out))
+    if (any && some && !cond_rule(&r, c, &shared) && !mx_cond(c->x[0], &r.yes.closure, &r.no.closure, 0, NULL, &out))
         for (int i = 0, k = 0; i < c->nin; i++)
             if (wanted[i])
                 dx[i] = list_lent(&out, k++);
@@ -232,11 +228,9 @@ static void cond_jvp(const struct call *c, const mx t[], mx dy[])
     struct branch_rule shared = { .closure = { { .refs = 1 }, cond_jvp_branch }, .t = t };
     struct cond_rule r = { 0 };
     bool any = false;
-    for (int i = 1; i < c->nin; i++)
-        any |= t[i] != NULL;
+    for (int i = 1; i < c->nin; i++) any |= t[i] != NULL;
     if (any && !cond_rule(&r, c, &shared) && !mx_cond(c->x[0], &r.yes.closure, &r.no.closure, 0, NULL, &out))
-        for (int k = 0; k < c->nout; k++)
-            dy[k] = list_lent(&out, k);
+        for (int k = 0; k < c->nout; k++) dy[k] = list_lent(&out, k);
     cond_rule_free(&r);
     list_clear(&out);
 }
@@ -249,11 +243,9 @@ static int cond_batched(const struct cond_rule *r, const int axis[], bool *out)
     for (int b = 0; b < 2 && !bad; b++) {
         const struct graph *g = branches[b]->g;
         bool *v = mx_zeroed(g->n_in + n, sizeof *v);
-        for (int i = 0; i < g->n_in && v; i++)
-            v[i] = axis[branches[b]->at[i]] >= 0;
+        for (int i = 0; i < g->n_in && v; i++) v[i] = axis[branches[b]->at[i]] >= 0;
         bad = !v || graph_spread(g, v, v + g->n_in, false);
-        for (int k = 0; k < n && !bad; k++)
-            out[k] |= v[g->n_in + k];
+        for (int k = 0; k < n && !bad; k++) out[k] |= v[g->n_in + k];
         free(v);
     }
     return bad;
@@ -264,8 +256,9 @@ static void cond_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     int size = batch_size(c, axis).now, nout = c->nout;
     struct mx_list out = { 0 }, other = { 0 };
     bool *batched = mx_zeroed(nout, sizeof *batched), differs = axis[0] >= 0;
-    struct branch_rule shared = { .closure = { { .refs = 1 }, cond_map_branch }, .axes = axis, .batched = batched,
-                                  .size = size };
+    struct branch_rule shared = {
+        .closure = { { .refs = 1 }, cond_map_branch }, .axes = axis, .batched = batched, .size = size
+    };
     struct cond_rule r = { 0 };
     int bad = !batched || cond_rule(&r, c, &shared) || cond_batched(&r, axis, batched);
     if (!bad && differs)

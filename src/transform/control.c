@@ -82,8 +82,8 @@ static int scan_build(struct closure *f, int nc, const mx init[], int nx, const 
     }
     bad = bad || body_trace(&b, f, nc + nx, (mx *)like.v, false);
     if (!bad && b.g->n_out < nc)
-        bad = failed(mx_fail("[scan] expected the function to return the %d arrays of the carry first, got %d", nc,
-                             b.g->n_out));
+        bad = failed(
+            mx_fail("[scan] expected the function to return the %d arrays of the carry first, got %d", nc, b.g->n_out));
     if (!bad && !(bad = body_check("scan", nc, init, b.g) || list_push_captured(&in, &b))) {
         struct scan_loop_args args = { &b.g->object, nc, nx, length, reverse, all || tracing() };
         int nout = b.g->n_out + (args.keeps ? nc : 0);
@@ -105,15 +105,15 @@ int mx_scan_loop(struct closure *f, int n_carry, const mx init[], int n_xs, cons
 struct rule {
     struct closure closure;
     const struct graph *g;
-    const mx *x;          /* operands of the loop */
-    int nc, nx, n_in;     /* carries, xs, inputs of the body */
-    int n_w, *w;          /* inputs by which to differentiate: carries, xs, captured ones */
-    int n_wc, n_wx;       /* of which the first are carries, the next xs */
-    int n_d, *d;          /* results with cotangents: carries as in w, then ys */
-    const int *kept;      /* by carry of w: which of the last xs is its own cotangent, or -1 */
-    const mx *t;          /* tangents of the operands */
-    const bool *batched;  /* results */
-    int *axes, size;      /* of the inputs; of the batch */
+    const mx *x;         /* operands of the loop */
+    int nc, nx, n_in;    /* carries, xs, inputs of the body */
+    int n_w, *w;         /* inputs by which to differentiate: carries, xs, captured ones */
+    int n_wc, n_wx;      /* of which the first are carries, the next xs */
+    int n_d, *d;         /* results with cotangents: carries as in w, then ys */
+    const int *kept;     /* by carry of w: which of the last xs is its own cotangent, or -1 */
+    const mx *t;         /* tangents of the operands */
+    const bool *batched; /* results */
+    int *axes, size;     /* of the inputs; of the batch */
 };
 
 /* carries: cotangents of the carries, sums for captured ones; xs: the carries, the xs, cotangents of ys,
@@ -129,21 +129,16 @@ static int scan_vjp_body(struct closure *self, int n, const mx x[], struct mx_li
     (void)n;
     if (!all)
         return 1;
-    for (int i = 0; i < r->n_in; i++)
-        all[i] = i < r->nc ? carries[i] : i < r->nc + r->nx ? xs[i - r->nc] : r->x[i];
-    for (int i = 0; i < r->n_w; i++)
-        by[i] = all[r->w[i]];
-    for (int k = 0; k < r->n_d; k++)
-        cts[k] = k < r->n_wc ? ct[k] : ys[k - r->n_wc];
+    for (int i = 0; i < r->n_in; i++) all[i] = i < r->nc ? carries[i] : i < r->nc + r->nx ? xs[i - r->nc] : r->x[i];
+    for (int i = 0; i < r->n_w; i++) by[i] = all[r->w[i]];
+    for (int k = 0; k < r->n_d; k++) cts[k] = k < r->n_wc ? ct[k] : ys[k - r->n_wc];
     struct part f = graph_part(r->g, all, r->w, r->n_d, r->d);
     int bad = mx_vjp(&f.closure, r->n_w, by, r->n_d, cts, &y, &dx);
     MX_SCOPE(NULL);
     for (int i = 0; i < r->n_wc && !bad; i++)
         bad = list_push(out, r->kept[i] < 0 ? dx.v[i].it : mx_add(dx.v[i].it, kept[r->kept[i]]));
-    for (int i = 0; i < n_sums && !bad; i++)
-        bad = list_push(out, mx_add(sums[i], dx.v[r->n_wc + r->n_wx + i].it));
-    for (int i = 0; i < r->n_wx && !bad; i++)
-        bad = list_push(out, dx.v[r->n_wc + i].it);
+    for (int i = 0; i < n_sums && !bad; i++) bad = list_push(out, mx_add(sums[i], dx.v[r->n_wc + r->n_wx + i].it));
+    for (int i = 0; i < r->n_wx && !bad; i++) bad = list_push(out, dx.v[r->n_wc + i].it);
     list_clear(&y);
     list_clear(&dx);
     free(all);
@@ -153,8 +148,12 @@ static int scan_vjp_body(struct closure *self, int n, const mx x[], struct mx_li
 static struct rule scan_rule(const struct call *c, int (*body)(struct closure *, int, const mx[], struct mx_list *))
 {
     const struct scan_loop_args *a = c->args;
-    return (struct rule){ .closure = { { .refs = 1 }, body }, .g = graph_in(a->body), .x = c->x, .nc = a->n_carry,
-                          .nx = a->n_xs, .n_in = c->nin };
+    return (struct rule){ .closure = { { .refs = 1 }, body },
+                          .g = graph_in(a->body),
+                          .x = c->x,
+                          .nc = a->n_carry,
+                          .nx = a->n_xs,
+                          .n_in = c->nin };
 }
 
 /* The carries that the steps began with; NULL after mx_fail. */
@@ -183,8 +182,7 @@ static int settle(const struct graph *g, int nc, bool in[], bool out[], bool der
             in[i] |= out[i];
         }
     }
-    for (int i = 0; i < nc; i++)
-        out[i] = in[i];
+    for (int i = 0; i < nc; i++) out[i] = in[i];
     return 0;
 }
 
@@ -197,8 +195,7 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     int *lists = mx_zeroed(c->nin + n_out + nc, sizeof *lists);
     mx *fresh = lists ? mx_zeroed(n_out + nc, sizeof *fresh) : NULL;
     bool *in = fresh ? mx_zeroed(c->nin + n_out, sizeof *in) : NULL, *varies = in ? in + c->nin : NULL;
-    for (int i = 0; i < c->nin && in; i++)
-        in[i] = want[i] && has_derivative(c->x[i]);
+    for (int i = 0; i < c->nin && in; i++) in[i] = want[i] && has_derivative(c->x[i]);
     const mx *began = in && !settle(r.g, nc, in, varies, true) ? scan_kept(c, fresh) : NULL;
     if (!began) {
         free(in);
@@ -261,16 +258,14 @@ static int scan_jvp_body(struct closure *self, int n, const mx x[], struct mx_li
     (void)n;
     if (!all)
         return 1;
-    for (int i = 0; i < r->n_in; i++)
-        all[i] = i < r->nc ? x[i] : i < r->nc + r->nx ? xs[i - r->nc] : r->x[i];
+    for (int i = 0; i < r->n_in; i++) all[i] = i < r->nc ? x[i] : i < r->nc + r->nx ? xs[i - r->nc] : r->x[i];
     for (int i = 0; i < r->n_w; i++) {
         by[i] = all[r->w[i]];
         t[i] = i < r->n_wc ? tc[i] : i < r->n_wc + r->n_wx ? tx[i - r->n_wc] : r->t[r->w[i]];
     }
     struct part f = graph_part(r->g, all, r->w, 0, NULL);
     int bad = mx_jvp(&f.closure, r->n_w, by, r->n_w, t, &y, &dy) || list_push_all(out, r->nc, (mx *)y.v);
-    for (int k = 0; k < r->n_d && !bad; k++)
-        bad = list_push(out, dy.v[r->d[k]].it);
+    for (int k = 0; k < r->n_d && !bad; k++) bad = list_push(out, dy.v[r->d[k]].it);
     list_clear(&y);
     list_clear(&dy);
     free(all);
@@ -281,8 +276,7 @@ static int scan_jvp_body(struct closure *self, int n, const mx x[], struct mx_li
 static int find_varying(struct rule *r, const mx t[], int *lists, bool *varies)
 {
     bool *in = varies, *out = varies + r->n_in;
-    for (int i = 0; i < r->n_in; i++)
-        in[i] = t[i] && has_derivative(r->x[i]);
+    for (int i = 0; i < r->n_in; i++) in[i] = t[i] && has_derivative(r->x[i]);
     if (settle(r->g, r->nc, in, out, true))
         return 1;
     r->w = lists;
@@ -310,14 +304,11 @@ static void scan_jvp(const struct call *c, const mx t[], mx dy[])
     bool *varies = lists ? mx_zeroed(c->nin + n_out, sizeof *varies) : NULL;
     int bad = !varies || find_varying(&r, t, lists, varies) || list_push_all(&init, nc, c->x) ||
               list_push_all(&xs, r.nx, c->x + nc);
-    for (int i = 0; i < r.n_wc && !bad; i++)
-        bad = list_push(&init, or_zeros(t[r.w[i]], c->x[r.w[i]]));
-    for (int i = r.n_wc; i < r.n_wc + r.n_wx && !bad; i++)
-        bad = list_push(&xs, t[r.w[i]]);
+    for (int i = 0; i < r.n_wc && !bad; i++) bad = list_push(&init, or_zeros(t[r.w[i]], c->x[r.w[i]]));
+    for (int i = r.n_wc; i < r.n_wc + r.n_wx && !bad; i++) bad = list_push(&xs, t[r.w[i]]);
     if (!bad && r.n_w &&
         !scan_build(&r.closure, init.n, (mx *)init.v, xs.n, (mx *)xs.v, length, a->reverse, a->keeps, &out)) {
-        for (int k = 0; k < r.n_d; k++)
-            dy[r.d[k]] = list_lent(&out, nc + k);
+        for (int k = 0; k < r.n_d; k++) dy[r.d[k]] = list_lent(&out, nc + k);
         for (int i = 0; i < r.n_wc && a->keeps; i++) /* behind the results, and the carries that are no tangents */
             dy[n_out + r.w[i]] = list_lent(&out, nc + r.n_d + nc + i);
     }
@@ -335,8 +326,7 @@ static int map_body(struct closure *self, int n, const mx x[], struct mx_list *o
     mx *all = mx_zeroed(r->n_in, sizeof *all);
     if (!all)
         return 1;
-    for (int i = 0; i < r->n_in; i++)
-        all[i] = i < n ? x[i] : r->x[i];
+    for (int i = 0; i < r->n_in; i++) all[i] = i < n ? x[i] : r->x[i];
     int bad = graph_map(r->g, r->size, all, r->axes, r->batched, out);
     free(all);
     return bad;
@@ -352,8 +342,7 @@ static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     bool *batched = x ? mx_zeroed(c->nin + n_out, sizeof *batched) : NULL;
     r.axes = batched ? mx_zeroed(c->nin, sizeof *r.axes) : NULL;
     int bad = !r.axes;
-    for (int i = 0; i < c->nin && !bad; i++)
-        batched[i] = axis[i] >= 0;
+    for (int i = 0; i < c->nin && !bad; i++) batched[i] = axis[i] >= 0;
     bad = bad || settle(r.g, nc, batched, batched + c->nin, false);
     for (int i = 0; i < c->nin && !bad; i++) {
         bool slices = i >= nc && i < nc + r.nx;
@@ -382,13 +371,17 @@ static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
 }
 
 static const struct field scan_loop_args_fields[] = {
-    FIELD(scan_loop_args, body), FIELD(scan_loop_args, n_carry), FIELD(scan_loop_args, n_xs),
-    FIELD(scan_loop_args, length), FIELD(scan_loop_args, reverse), FIELD(scan_loop_args, keeps), { 0 },
+    FIELD(scan_loop_args, body),
+    FIELD(scan_loop_args, n_carry),
+    FIELD(scan_loop_args, n_xs),
+    FIELD(scan_loop_args, length),
+    FIELD(scan_loop_args, reverse),
+    FIELD(scan_loop_args, keeps),
+    { 0 },
 };
 
 const struct op op_scan_loop = {
-    OP_ROW(scan_loop), ARGS(scan_loop_args), .shapes = scan_shapes, .vjp = scan_vjp, .jvp = scan_jvp,
-    .vmap = scan_vmap,
+    OP_ROW(scan_loop), ARGS(scan_loop_args), .shapes = scan_shapes, .vjp = scan_vjp, .jvp = scan_jvp, .vmap = scan_vmap,
 };
 
 /* ---- while_loop */
@@ -405,8 +398,7 @@ static int while_shapes(const struct call *c, struct spec out[])
     }
     struct graph *g = x ? graph_at(graph_in(a->body), in) : NULL;
     int bad = !g || body_check("while_loop", n, c->x, g);
-    for (int k = 0; k < n && !bad; k++)
-        spec_like(&out[k], c->x[k]);
+    for (int k = 0; k < n && !bad; k++) spec_like(&out[k], c->x[k]);
     if (g)
         object_release(&g->object);
     free(x);
@@ -415,7 +407,10 @@ static int while_shapes(const struct call *c, struct spec out[])
 }
 
 /* Makes the condition's result what the loop reads. */
-struct test { struct closure closure; struct closure *of; };
+struct test {
+    struct closure closure;
+    struct closure *of;
+};
 
 static int call_test(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
@@ -442,8 +437,8 @@ int mx_while_loop(struct closure *test, struct closure *body, int n, const mx in
     int bad = mx_failed() || list_push_all(&in, n, init) || body_trace(&until, &t.closure, n, (mx *)in.v, false) ||
               body_trace(&b, body, n, (mx *)in.v, false);
     if (!bad && b.g->n_out != n)
-        bad = failed(mx_fail("[while_loop] expected the function to return the %d arrays of the carry, got %d", n,
-                             b.g->n_out));
+        bad = failed(
+            mx_fail("[while_loop] expected the function to return the %d arrays of the carry, got %d", n, b.g->n_out));
     if (!bad && !(bad = body_check("while_loop", n, init, b.g) || list_push_captured(&in, &until) ||
                         list_push_captured(&in, &b))) {
         struct while_loop_args args = { &until.g->object, &b.g->object, n, until.captured.n };
@@ -482,10 +477,11 @@ static int while_rule(struct while_rule *w, const struct call *c, const mx x[],
         return 1;
     body_operands(x, n_test, n_test, n_test, w->x);
     body_operands(x, n, n_test, c->nin, w->x + n_test);
-    w->test = (struct rule){ .closure = { { .refs = 1 }, test }, .g = graph_in(a->test), .x = w->x, .nc = n,
-                             .n_in = n_test };
-    w->body = (struct rule){ .closure = { { .refs = 1 }, body }, .g = graph_in(a->body), .x = w->x + n_test, .nc = n,
-                             .n_in = n_body };
+    w->test =
+        (struct rule){ .closure = { { .refs = 1 }, test }, .g = graph_in(a->test), .x = w->x, .nc = n, .n_in = n_test };
+    w->body = (struct rule){
+        .closure = { { .refs = 1 }, body }, .g = graph_in(a->body), .x = w->x + n_test, .nc = n, .n_in = n_body
+    };
     return 0;
 }
 
@@ -497,8 +493,7 @@ static int call_first(struct closure *self, int n, const mx x[], struct mx_list 
     (void)n;
     if (!all)
         return 1;
-    for (int i = 0; i < r->n_in; i++)
-        all[i] = i < r->nc ? x[i] : r->x[i];
+    for (int i = 0; i < r->n_in; i++) all[i] = i < r->nc ? x[i] : r->x[i];
     int bad = graph_call(r->g, r->n_in, all, out);
     free(all);
     return bad;
@@ -516,12 +511,9 @@ static void while_jvp(const struct call *c, const mx t[], mx dy[])
     if (tangents)
         body_operands(t, n, n + a->n_test, c->nin, tangents);
     bad = !tangents || find_varying(&w.body, tangents, lists, varies) || list_push_all(&init, n, c->x);
-    for (int i = 0; i < w.body.n_wc && !bad; i++)
-        bad = list_push(&init, or_zeros(t[w.body.w[i]], c->x[w.body.w[i]]));
-    if (!bad && w.body.n_w &&
-        !mx_while_loop(&w.test.closure, &w.body.closure, init.n, (mx *)init.v, &out))
-        for (int k = 0; k < w.body.n_d; k++)
-            dy[w.body.d[k]] = list_lent(&out, n + k);
+    for (int i = 0; i < w.body.n_wc && !bad; i++) bad = list_push(&init, or_zeros(t[w.body.w[i]], c->x[w.body.w[i]]));
+    if (!bad && w.body.n_w && !mx_while_loop(&w.test.closure, &w.body.closure, init.n, (mx *)init.v, &out))
+        for (int k = 0; k < w.body.n_d; k++) dy[w.body.d[k]] = list_lent(&out, n + k);
     list_clear(&out);
     free(w.x);
     free(tangents);
@@ -541,7 +533,10 @@ static int test_any(struct closure *self, int n, const mx x[], struct mx_list *o
     return bad;
 }
 
-struct masked { struct closure closure; struct while_rule *w; };
+struct masked {
+    struct closure closure;
+    struct while_rule *w;
+};
 
 /* Where it does not hold the carry stays as it is. */
 static int masked_body(struct closure *self, int n, const mx x[], struct mx_list *out)
@@ -550,8 +545,7 @@ static int masked_body(struct closure *self, int n, const mx x[], struct mx_list
     struct mx_list p = { 0 }, y = { 0 };
     int bad = map_body(&w->test.closure, n, x, &p) || map_body(&w->body.closure, n, x, &y);
     MX_SCOPE(NULL);
-    for (int k = 0; k < y.n && !bad; k++)
-        bad = list_push(out, mx_where(lifted_like(p.v[0].it, x[k]), y.v[k].it, x[k]));
+    for (int k = 0; k < y.n && !bad; k++) bad = list_push(out, mx_where(lifted_like(p.v[0].it, x[k]), y.v[k].it, x[k]));
     list_clear(&p);
     list_clear(&y);
     return bad;
@@ -574,8 +568,7 @@ static void while_vmap(const struct call *c, const int axis[], mx y[], int yaxis
         for (int i = 0; i < w.body.n_in; i++)
             in[i] = axis[i < n ? i : i + a->n_test] >= 0 || (i < n && (in[i] || differs));
         bad = settle(w.body.g, n, in, kept, false);
-        for (int i = 0; i < n_test; i++)
-            test_in[i] = i < n ? kept[i] : axis[i] >= 0;
+        for (int i = 0; i < n_test; i++) test_in[i] = i < n ? kept[i] : axis[i] >= 0;
         bad = bad || graph_spread(w.test.g, test_in, &differs, false);
     }
     for (int i = 0; i < c->nin && !bad; i++) {
@@ -587,10 +580,8 @@ static void while_vmap(const struct call *c, const int axis[], mx y[], int yaxis
     w.x = NULL;
     bad = bad || while_rule(&w, c, x, differs ? test_any : map_body, map_body);
     if (!bad) {
-        for (int i = 0; i < n_test; i++)
-            axes[i] = test_in[i] ? 0 : -1;
-        for (int i = 0; i < w.body.n_in; i++)
-            axes[n_test + i] = in[i] ? 0 : -1;
+        for (int i = 0; i < n_test; i++) axes[i] = test_in[i] ? 0 : -1;
+        for (int i = 0; i < w.body.n_in; i++) axes[n_test + i] = in[i] ? 0 : -1;
         w.test.size = w.body.size = size;
         w.test.axes = axes;
         w.body.axes = axes + n_test;
@@ -611,11 +602,14 @@ static void while_vmap(const struct call *c, const int axis[], mx y[], int yaxis
 }
 
 static const struct field while_loop_args_fields[] = {
-    FIELD(while_loop_args, test), FIELD(while_loop_args, body), FIELD(while_loop_args, n_carry),
-    FIELD(while_loop_args, n_test), { 0 },
+    FIELD(while_loop_args, test),
+    FIELD(while_loop_args, body),
+    FIELD(while_loop_args, n_carry),
+    FIELD(while_loop_args, n_test),
+    { 0 },
 };
 
 const struct op op_while_loop = {
-    OP_ROW(while_loop), ARGS(while_loop_args), .shapes = while_shapes, .vjp = while_vjp, .jvp = while_jvp,
-    .vmap = while_vmap,
+    OP_ROW(while_loop), ARGS(while_loop_args), .shapes = while_shapes,
+    .vjp = while_vjp,   .jvp = while_jvp,      .vmap = while_vmap,
 };

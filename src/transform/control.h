@@ -34,10 +34,8 @@ struct cond_args {
  * lists have as many as the body has inputs. */
 static inline void body_operands(const mx x[], int n, int from, int to, mx in[])
 {
-    for (int i = 0; i < n; i++)
-        in[i] = x[i];
-    for (int i = from; i < to; i++)
-        in[n + i - from] = x[i];
+    for (int i = 0; i < n; i++) in[i] = x[i];
+    for (int i = from; i < to; i++) in[n + i - from] = x[i];
 }
 /* Their shapes; those from xs up to xs + n_xs are taken a slice at a time. */
 static inline void body_dims(int n, const mx x[], int xs, int n_xs, struct dims in[])

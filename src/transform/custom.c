@@ -14,7 +14,9 @@
 #include "ops/ops.h"
 #include "ops/rules.h"
 
-struct custom_args { struct object *vjp, *jvp, *vmap; };
+struct custom_args {
+    struct object *vjp, *jvp, *vmap;
+};
 static const struct field custom_args_fields[] = {
     FIELD(custom_args, vjp), FIELD(custom_args, jvp), FIELD(custom_args, vmap), { 0 }
 };
@@ -61,16 +63,14 @@ static int wrong_count(const char *rule, const char *which, int n, int got)
 }
 
 /* May give fewer than nx: what is behind is not asked for. */
-static int call_vjp(struct object *rule, int nx, const mx x[], int ny, const mx y[], const mx ct[],
-                    struct mx_list *dx)
+static int call_vjp(struct object *rule, int nx, const mx x[], int ny, const mx y[], const mx ct[], struct mx_list *dx)
 {
     struct vjp_rule *r = (struct vjp_rule *)rule;
     return r->call(r, nx, x, ny, y, ct, dx) || (dx->n > nx && wrong_count("vjp", "argument", nx, dx->n)) ||
            check_shapes("vjp", dx, dx->n, x);
 }
 
-static int call_jvp(struct object *rule, int nx, const mx x[], const mx t[], int ny, const mx y[],
-                    struct mx_list *dy)
+static int call_jvp(struct object *rule, int nx, const mx x[], const mx t[], int ny, const mx y[], struct mx_list *dy)
 {
     struct jvp_rule *r = (struct jvp_rule *)rule;
     return r->call(r, nx, x, ny, y, t, dy) || (dy->n != ny && wrong_count("jvp", "result", ny, dy->n)) ||
@@ -89,8 +89,7 @@ static mx lent(const struct mx_list *l, int i, mx like)
 static int own(struct mx_list *l, int n, const mx x[])
 {
     int failed = 0;
-    for (int i = 0; i < n && !failed; i++)
-        failed = list_push(l, x[i]);
+    for (int i = 0; i < n && !failed; i++) failed = list_push(l, x[i]);
     return failed;
 }
 
@@ -101,14 +100,12 @@ static void custom_vjp(const struct call *c, const mx ct[], const bool want[], m
     int nx = arguments(c), ny = c->nout;
     struct object *rule = args_of(c)->vjp;
     if (!rule) {
-        for (int k = 0; k < ny; k++)
-            dx[nx + k] = ct[k];
+        for (int k = 0; k < ny; k++) dx[nx + k] = ct[k];
         return;
     }
     struct mx_list in = { 0 }, out = { 0 };
     int failed = own(&in, nx, c->x) || own(&in, ny, c->y);
-    for (int k = 0; k < ny && !failed; k++)
-        failed = list_push(&in, ct[k] ? ct[k] : mx_zeros_like(c->y[k]));
+    for (int k = 0; k < ny && !failed; k++) failed = list_push(&in, ct[k] ? ct[k] : mx_zeros_like(c->y[k]));
     const mx *x = (mx *)in.v;
     failed = failed || call_vjp(rule, nx, x, ny, x + nx, x + nx + ny, &out);
     for (int i = 0; i < nx && !failed; i++) {
@@ -128,13 +125,11 @@ static void custom_jvp(const struct call *c, const mx t[], mx dy[])
     int nx = arguments(c), ny = c->nout;
     struct object *rule = args_of(c)->jvp;
     if (!rule) {
-        for (int k = 0; k < ny; k++)
-            dy[k] = t[nx + k];
+        for (int k = 0; k < ny; k++) dy[k] = t[nx + k];
         return;
     }
     bool any = false;
-    for (int i = 0; i < nx; i++)
-        any |= t[i] != NULL;
+    for (int i = 0; i < nx; i++) any |= t[i] != NULL;
     if (!any) /* what varies has come some other way than through the arguments */
         return;
     struct mx_list in = { 0 }, out = { 0 };
@@ -143,8 +138,7 @@ static void custom_jvp(const struct call *c, const mx t[], mx dy[])
         failed = t[i] && list_push(&in, t[i]);
     const mx *x = (mx *)in.v;
     if (!failed && !call_jvp(rule, nx, x, t, ny, x + nx, &out))
-        for (int k = 0; k < ny; k++)
-            dy[k] = lent(&out, k, c->y[k]);
+        for (int k = 0; k < ny; k++) dy[k] = lent(&out, k, c->y[k]);
     list_clear(&in);
     list_clear(&out);
 }
@@ -187,8 +181,7 @@ static int inner_jvp(struct closure *self, int n, const mx x[], struct mx_list *
     mx *t = mx_malloc((size_t)m->nx * sizeof *t);
     int given = m->nx + m->ny;
     (void)n;
-    for (int i = 0; t && i < m->nx; i++)
-        t[i] = f->t[i] ? x[given++] : NULL;
+    for (int i = 0; t && i < m->nx; i++) t[i] = f->t[i] ? x[given++] : NULL;
     int failed = !t || call_jvp(m->of, m->nx, x, t, m->ny, x + m->nx, out);
     free(t);
     return failed;
@@ -291,12 +284,10 @@ static struct mapped *mapped_new(struct object *of, int size, int nx, const int 
 static void exit_node(const struct custom_args *args, int nx, const mx x[], int ny, const mx y[], mx out[])
 {
     mx *all = mx_malloc((size_t)(nx + ny) * sizeof *all);
-    for (int k = 0; k < ny && !all; k++)
-        out[k] = MX_NIL;
+    for (int k = 0; k < ny && !all; k++) out[k] = MX_NIL;
     if (!all)
         return;
-    for (int i = 0; i < nx + ny; i++)
-        all[i] = i < nx ? x[i] : y[i - nx];
+    for (int i = 0; i < nx + ny; i++) all[i] = i < nx ? x[i] : y[i - nx];
     mx_infer_n(&op_custom, args, nx + ny, all, ny, out);
     free(all);
 }
@@ -337,7 +328,8 @@ static int by_rule(const struct call *c, int size, const int axis[], mx y[], int
         failed = !fits(y[k], yaxis[k], like, axis[nx + k], size);
         if (failed)
             mx_fail("[custom_function] result %d of the vmap rule: expected shape %s with a batch of %d, got %s with "
-                    "it along axis %d", k, shape_of(like), size, shape_of(y[k]), yaxis[k]);
+                    "it along axis %d",
+                    k, shape_of(like), size, shape_of(y[k]), yaxis[k]);
     }
     list_clear(&in);
     list_clear(&out);
@@ -386,7 +378,7 @@ int vmap_reads(const struct node *n)
 }
 
 const struct op op_custom = {
-    OP_ROW(custom), ARGS(custom_args), .shapes = custom_shapes, .view = custom_view,
+    OP_ROW(custom),    ARGS(custom_args), .shapes = custom_shapes, .view = custom_view,
     .vjp = custom_vjp, .jvp = custom_jvp, .vmap = custom_vmap,
 };
 
@@ -399,16 +391,14 @@ struct custom_closure {
 };
 
 /* Pushes what the exit passes on. */
-static int push_exit(const struct custom_args *rules, int n, const mx x[], const struct mx_list *y,
-                     struct mx_list *out)
+static int push_exit(const struct custom_args *rules, int n, const mx x[], const struct mx_list *y, struct mx_list *out)
 {
     mx *passed = mx_malloc((size_t)(y->n ? y->n : 1) * sizeof *passed);
     int failed = !passed;
     if (!failed && y->n) {
         MX_SCOPE(NULL);
         exit_node(rules, n, x, y->n, (mx *)y->v, passed);
-        for (int k = 0; k < y->n && !failed; k++)
-            failed = list_push(out, passed[k]);
+        for (int k = 0; k < y->n && !failed; k++) failed = list_push(out, passed[k]);
     }
     free(passed);
     return failed;
@@ -447,7 +437,8 @@ struct closure *mx_custom_function(struct closure *f, struct vjp_rule *vjp, stru
     struct custom_closure *c = mx_malloc(sizeof *c);
     if (!c)
         return NULL;
-    *c = (struct custom_closure){ { { .refs = 1, .destroy = custom_destroy }, custom_call }, f,
+    *c = (struct custom_closure){ { { .refs = 1, .destroy = custom_destroy }, custom_call },
+                                  f,
                                   { (struct object *)vjp, (struct object *)jvp, (struct object *)vmap } };
     retain(&f->object);
     retain(c->rules.vjp);

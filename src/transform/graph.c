@@ -16,10 +16,7 @@ static void graph_destroy(struct object *o)
     free(g);
 }
 
-struct graph *graph_of_object(struct object *o)
-{
-    return o && o->destroy == graph_destroy ? (struct graph *)o : NULL;
-}
+struct graph *graph_of_object(struct object *o) { return o && o->destroy == graph_destroy ? (struct graph *)o : NULL; }
 
 mx graph_placeholder(enum dtype t, int ndim, const int *shape)
 {
@@ -33,8 +30,7 @@ mx graph_placeholder(enum dtype t, int ndim, const int *shape)
 static void note_open(struct graph *g)
 {
     g->open = false;
-    for (int k = 0; k < g->n_out; k++)
-        g->open |= g->r.foreign[g->r.roots[k]];
+    for (int k = 0; k < g->n_out; k++) g->open |= g->r.foreign[g->r.roots[k]];
 }
 
 static void note_loops(struct graph *g)
@@ -197,8 +193,7 @@ static void call_entry(const struct graph *g, int i, mx v[], bool as_traced, mx 
 {
     struct node *n = g->r.entries[i].node;
     const int *in = graph_reads(g, i), *out = graph_makes(g, i);
-    for (int k = 0; k < n->nin; k++)
-        x[k] = v[in[k]];
+    for (int k = 0; k < n->nin; k++) x[k] = v[in[k]];
     if ((n->op->traits & LENDS) && !shapeless()) {
         mx_settle_n(n->op, n->args, n->nin, x, n->nout, y);
     } else if (!as_traced) {
@@ -211,8 +206,7 @@ static void call_entry(const struct graph *g, int i, mx v[], bool as_traced, mx 
     }
     for (int k = 0; k < n->nout; k++) {
         bool fresh = y[k]->node && !is_nil(y[k]);
-        for (int i = 0; i < n->nin; i++)
-            fresh &= y[k] != x[i];
+        for (int i = 0; i < n->nin; i++) fresh &= y[k] != x[i];
         v[out[k]] = y[k];
         if (fresh)
             y[k]->node->stream = n->stream;
@@ -242,12 +236,10 @@ static int call(const struct graph *g, int n, const mx x[], struct mx_list *y, b
     bool as_traced = same_shapes(g, x);
     {
         MX_SCOPE(NULL);
-        for (int i = 0; i < g->r.n_values; i++)
-            v[i] = i < n ? x[i] : g->r.values[i].it;
+        for (int i = 0; i < g->r.n_values; i++) v[i] = i < n ? x[i] : g->r.values[i].it;
         mx *slots = v + g->r.n_values;
         int i = 0;
-        while (i < g->r.n && !mx_failed())
-            call_entry(g, i++, v, as_traced, slots, slots + most);
+        while (i < g->r.n && !mx_failed()) call_entry(g, i++, v, as_traced, slots, slots + most);
         failed = mx_failed();
         if (fits && failed && !sizes_were_given(g->r.entries[i - 1].node)) {
             mx_error_clear();
@@ -255,8 +247,7 @@ static int call(const struct graph *g, int n, const mx x[], struct mx_list *y, b
         }
         if (fits && *fits && !failed)
             *fits = as_read(g, v);
-        for (int k = 0; k < g->n_out && !failed && (!fits || *fits); k++)
-            failed = list_push(y, v[g->r.roots[k]]);
+        for (int k = 0; k < g->n_out && !failed && (!fits || *fits); k++) failed = list_push(y, v[g->r.roots[k]]);
     }
     if (v != few)
         free(v);
@@ -311,8 +302,7 @@ static uint64_t entry_hash(const struct graph *g, int i)
 {
     const struct node *n = g->r.entries[i].node;
     uint64_t h = node_hash(n);
-    for (int k = 0; k < n->nin; k++)
-        h = (h ^ (uint64_t)(unsigned)graph_reads(g, i)[k]) * 0x9e3779b97f4a7c15u;
+    for (int k = 0; k < n->nin; k++) h = (h ^ (uint64_t)(unsigned)graph_reads(g, i)[k]) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 29;
 }
 
@@ -333,7 +323,10 @@ static uint64_t scalar_bits(mx x)
 }
 
 /* An open hash table of numbers; `size` is a power of two at least twice the number of entries. */
-struct table { uint32_t size; int *at; };
+struct table {
+    uint32_t size;
+    int *at;
+};
 
 /* goes[v] is where value v went: itself, or the one it equals. */
 static void merge_constants(const struct graph *g, const bool *made, int *goes, struct table *t)
@@ -360,8 +353,7 @@ static void merge_constants(const struct graph *g, const bool *made, int *goes, 
 static void redirect(struct graph *g, int i, const int *goes)
 {
     int *in = g->r.numbers + g->r.entries[i].at;
-    for (int k = 0; k < g->r.entries[i].node->nin; k++)
-        in[k] = goes[in[k]];
+    for (int k = 0; k < g->r.entries[i].node->nin; k++) in[k] = goes[in[k]];
 }
 
 static void merge_entries(struct graph *g, int *goes, struct table *t)
@@ -373,16 +365,14 @@ static void merge_entries(struct graph *g, int *goes, struct table *t)
             continue;
         }
         uint32_t at = (uint32_t)entry_hash(g, i) & (t->size - 1);
-        while (t->at[at] >= 0 && !same_entry(g, i, t->at[at]))
-            at = (at + 1) & (t->size - 1);
+        while (t->at[at] >= 0 && !same_entry(g, i, t->at[at])) at = (at + 1) & (t->size - 1);
         if (t->at[at] < 0)
             t->at[at] = i;
         else
             for (int k = 0; k < g->r.entries[i].node->nout; k++)
                 goes[graph_makes(g, i)[k]] = graph_makes(g, t->at[at])[k];
     }
-    for (int k = 0; k < graph_roots(g); k++)
-        g->r.roots[k] = goes[g->r.roots[k]];
+    for (int k = 0; k < graph_roots(g); k++) g->r.roots[k] = goes[g->r.roots[k]];
 }
 
 /* Keeps the entries that the results need, and lets go of the values that nothing names any more. */
@@ -390,17 +380,13 @@ static int drop_dead(struct graph *g, bool *needed)
 {
     int kept = 0, before = g->r.n;
     memset(needed, 0, (size_t)g->r.n_values);
-    for (int k = 0; k < graph_roots(g); k++)
-        needed[g->r.roots[k]] = true;
+    for (int k = 0; k < graph_roots(g); k++) needed[g->r.roots[k]] = true;
     for (int i = before; i-- > 0;) {
         bool used = false;
         const struct node *n = g->r.entries[i].node;
-        for (int k = 0; k < n->nout; k++)
-            used |= needed[graph_makes(g, i)[k]];
-        for (int k = 0; k < n->nin && used; k++)
-            needed[graph_reads(g, i)[k]] = true;
-        for (int k = 0; k < n->nout && used; k++)
-            needed[graph_makes(g, i)[k]] = true;
+        for (int k = 0; k < n->nout; k++) used |= needed[graph_makes(g, i)[k]];
+        for (int k = 0; k < n->nin && used; k++) needed[graph_reads(g, i)[k]] = true;
+        for (int k = 0; k < n->nout && used; k++) needed[graph_makes(g, i)[k]] = true;
         if (!used) {
             node_release(g->r.entries[i].node);
             g->r.entries[i].node = NULL;
@@ -420,17 +406,14 @@ int graph_simplify(struct graph *g)
 {
     int most = g->r.n > g->r.n_values ? g->r.n : g->r.n_values, gone = 0;
     struct table t = { 8, NULL };
-    while (t.size < 2 * (uint32_t)most)
-        t.size *= 2;
+    while (t.size < 2 * (uint32_t)most) t.size *= 2;
     t.at = malloc(t.size * sizeof *t.at);
     int *goes = malloc(((size_t)g->r.n_values + 1) * sizeof *goes);
     bool *flags = calloc((size_t)g->r.n_values + 1, sizeof *flags);
     if (t.at && goes && flags) { /* without memory the graph stays as it is */
-        for (int i = 0; i < g->r.n_values; i++)
-            goes[i] = i;
+        for (int i = 0; i < g->r.n_values; i++) goes[i] = i;
         for (int i = 0; i < g->r.n; i++)
-            for (int k = 0; k < g->r.entries[i].node->nout; k++)
-                flags[graph_makes(g, i)[k]] = true;
+            for (int k = 0; k < g->r.entries[i].node->nout; k++) flags[graph_makes(g, i)[k]] = true;
         memset(t.at, -1, t.size * sizeof *t.at);
         merge_constants(g, flags, goes, &t);
         memset(t.at, -1, t.size * sizeof *t.at);

@@ -20,7 +20,7 @@ struct graph {
     /* Of a graph for any shape: the values whose shapes the function looked at. */
     bool any_shape;
     int n_read;
-    int n_check; /* what must be possible to make, needed or not (shapeless_check) */
+    int n_check;       /* what must be possible to make, needed or not (shapeless_check) */
     const char *fixed; /* why it serves the traced shapes only, or NULL */
     bool any_rank;
     bool open; /* a constant is a placeholder of a transform around the trace: not to outlive it */
@@ -56,7 +56,10 @@ int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y);
 int graph_call_fitting(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits);
 
 /* g for inputs of these shapes: itself, with another reference, or a new graph.  NULL after mx_fail. */
-struct dims { int ndim; const int *shape; };
+struct dims {
+    int ndim;
+    const int *shape;
+};
 struct graph *graph_at(struct graph *g, const struct dims in[]);
 
 /* The graph that an argument of a node is; NULL: it is something else. */

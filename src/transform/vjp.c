@@ -41,8 +41,7 @@ static int trace(struct trace *t, struct closure *f, int n, const mx x[], struct
     int failed = 0;
     {
         MX_SCOPE(NULL);
-        for (int i = 0; i < n && !failed; i++)
-            failed = list_push(&t->in, tracer_of(x[i]));
+        for (int i = 0; i < n && !failed; i++) failed = list_push(&t->in, tracer_of(x[i]));
     }
     int first = y->n;
     mx *in = (mx *)t->in.v; /* mx_own holds nothing else */
@@ -63,7 +62,10 @@ static void trace_free(struct trace *t)
 
 _Static_assert(sizeof(mx_own) == sizeof(mx), "a list of owned arrays reads as an array of mx");
 
-struct slots { mx *x, *y, *in, *out; bool *want; };
+struct slots {
+    mx *x, *y, *in, *out;
+    bool *want;
+};
 
 static int slots_new(struct slots *s, const struct recording *g)
 {
@@ -94,8 +96,7 @@ static mx_own *owned_slots(int n)
 
 static void owned_free(mx_own *v, int n)
 {
-    for (int i = 0; v && i < n; i++)
-        mx_drop(&v[i]);
+    for (int i = 0; v && i < n; i++) mx_drop(&v[i]);
     free(v);
 }
 
@@ -129,8 +130,7 @@ static int pull(const struct recording *g, const struct recorded *e, mx_own ct[]
     for (int i = 0; i < n->nin; i++)
         if (s->want[i] && s->in[i])
             accumulate(&ct[in[i]], mx_astype(s->in[i], (enum dtype)s->x[i]->dtype));
-    for (int k = 0; k < n->nout; k++)
-        mx_drop(&ct[out[k]]);
+    for (int k = 0; k < n->nout; k++) mx_drop(&ct[out[k]]);
     return mx_failed();
 }
 
@@ -141,8 +141,7 @@ static int pull_back(const struct recording *g, mx_own ct[])
     if (slots_new(&s, g))
         return 1;
     int failed = 0;
-    for (int i = g->n; i-- > 0 && !failed;)
-        failed = pull(g, &g->entries[i], ct, &s);
+    for (int i = g->n; i-- > 0 && !failed;) failed = pull(g, &g->entries[i], ct, &s);
     free(s.x);
     return failed;
 }
@@ -244,8 +243,7 @@ static int push_forward(const struct recording *g, const struct recorded *e, con
         s->in[i] = tangent[in[i]].it;
         any |= s->in[i] != NULL;
     }
-    for (int k = 0; k < n->nout; k++)
-        use |= needed[out[k]];
+    for (int k = 0; k < n->nout; k++) use |= needed[out[k]];
     if (!any || !use)
         return 0;
     if (!n->op->jvp)
@@ -276,8 +274,7 @@ static int check_tangents(int n, const mx x[], int n_t, const mx tangents[])
             return 1;
         }
     MX_SCOPE(NULL);
-    for (int i = 0; i < n; i++)
-        mx_shape_checked(tangents[i], x[i]);
+    for (int i = 0; i < n; i++) mx_shape_checked(tangents[i], x[i]);
     return mx_failed();
 }
 
@@ -294,8 +291,7 @@ static int push_all(const struct trace *t, const mx tangents[], struct mx_list *
         mx_keep(&slots[i], mx_astype(tangents[i], (enum dtype)t->in.v[i].it->dtype));
         failed = mx_failed();
     }
-    for (int i = 0; i < g->n && !failed; i++)
-        failed = push_forward(g, &g->entries[i], needed, slots, &s);
+    for (int i = 0; i < g->n && !failed; i++) failed = push_forward(g, &g->entries[i], needed, slots, &s);
     for (int k = 0; k < t->n_out && !failed; k++) {
         MX_SCOPE(NULL);
         mx d = slots[g->roots[k]].it;

@@ -58,8 +58,7 @@ int mx_vmap_trace(struct closure *f, int n, const mx x[], const int axes[], stru
     int failed = 0, first = in->n;
     {
         MX_SCOPE(NULL);
-        for (int i = 0; i < n && !failed; i++)
-            failed = list_push(in, axes[i] < 0 ? x[i] : placeholder(x[i], axes[i]));
+        for (int i = 0; i < n && !failed; i++) failed = list_push(in, axes[i] < 0 ? x[i] : placeholder(x[i], axes[i]));
     }
     if (failed)
         return 1;
@@ -70,7 +69,10 @@ int mx_vmap_trace(struct closure *f, int n, const mx x[], const int axes[], stru
 }
 
 /* A batched value: the array and where its batch is; -1: the same for the whole batch. */
-struct batched { mx_own x; int axis; };
+struct batched {
+    mx_own x;
+    int axis;
+};
 
 /* The entry on other operands of the same shapes. */
 static void remake(const struct recording *g, const struct node *n, const int *out, const mx x[], mx y[])
@@ -108,8 +110,7 @@ static int replay(const struct recording *g, const struct recorded *e, const boo
         none |= axis[i] >= 0 && dim(x[i], axis[i]) == 0;
         other |= b->x.it != NULL;
     }
-    for (int k = 0; k < n->nout; k++)
-        use |= needed[out[k]];
+    for (int k = 0; k < n->nout; k++) use |= needed[out[k]];
     if (!other || !use)
         return 0;
     if (any && !n->op->vmap) {
@@ -118,8 +119,7 @@ static int replay(const struct recording *g, const struct recorded *e, const boo
     }
     struct call c = { n->op, n->args, n->nin, n->nout, x, NULL };
     MX_SCOPE(n->stream);
-    for (int k = 0; k < n->nout; k++)
-        yaxis[k] = -1;
+    for (int k = 0; k < n->nout; k++) yaxis[k] = -1;
     if (none) {
         shapes_matter("vmap over no examples");
         none_of(g, n, out, y, yaxis);
@@ -166,8 +166,7 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
     struct size size = size_is(0);
     struct recording g;
     struct mx_list *checks = shapeless_checks(), roots = { 0 };
-    failed = failed || with_checks(n_out, out, checks, &roots) ||
-             record(&g, roots.n, (mx *)roots.v, n, in, true);
+    failed = failed || with_checks(n_out, out, checks, &roots) || record(&g, roots.n, (mx *)roots.v, n, in, true);
     int n_roots = roots.n;
     list_clear(&roots);
     if (failed)
@@ -208,8 +207,7 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
         if (y)
             mx_keep(&checks->v[k - n_out], y);
     }
-    for (int i = 0; v && i < g.n_values; i++)
-        mx_drop(&v[i].x);
+    for (int i = 0; v && i < g.n_values; i++) mx_drop(&v[i].x);
     free(v);
     free(slots);
     free(needed);

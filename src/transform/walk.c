@@ -8,7 +8,10 @@
 #include "core/scope.h"
 #include "core/shape.h"
 
-struct frame { mx x; int next; };
+struct frame {
+    mx x;
+    int next;
+};
 struct walk {
     struct recording *r;
     uint32_t epoch;
@@ -102,8 +105,7 @@ static bool append(struct walk *w, mx x)
         return false;
     r->numbers = numbers;
     int at = r->n_numbers;
-    for (int i = 0; i < n->nin; i++)
-        numbers[at + i] = n->in[i]->slot;
+    for (int i = 0; i < n->nin; i++) numbers[at + i] = n->in[i]->slot;
     for (int k = 0; k < n->nout; k++) {
         mx y = x;
         if (n->nout > 1 && is_nil(y = node_output(n, k)))
@@ -162,15 +164,12 @@ static int record_walk(struct walk *w, int n_roots, const mx roots[], int n_leav
     bool ok = true;
     graph_lock();
     w->epoch = walk_begin();
-    for (int i = 0; i < n_leaves && ok; i++)
-        ok = number(w, leaves[i], true, false);
-    for (int i = 0; i < n_roots && ok; i++)
-        ok = visit(w, roots[i]);
+    for (int i = 0; i < n_leaves && ok; i++) ok = number(w, leaves[i], true, false);
+    for (int i = 0; i < n_roots && ok; i++) ok = visit(w, roots[i]);
     if (ok && n_roots) {
         r->roots = mx_malloc((size_t)n_roots * sizeof *r->roots);
         ok = r->roots != NULL;
-        for (int i = 0; i < n_roots && ok; i++)
-            r->roots[i] = roots[i]->slot;
+        for (int i = 0; i < n_roots && ok; i++) r->roots[i] = roots[i]->slot;
     }
     graph_unlock();
     r->dependent = w->dependent;
@@ -205,16 +204,13 @@ bool *recording_needs(const struct recording *r, int n_roots, int (*reads)(const
     if (!needed)
         return NULL;
     memset(needed, 0, (size_t)r->n_values + 1);
-    for (int i = 0; i < n_roots; i++)
-        needed[r->roots[i]] = true;
+    for (int i = 0; i < n_roots; i++) needed[r->roots[i]] = true;
     for (int i = r->n; i-- > 0;) {
         const struct node *n = r->entries[i].node;
         const int *in = r->numbers + r->entries[i].at, *out = in + n->nin;
         bool any = false;
-        for (int k = 0; k < n->nout; k++)
-            any |= needed[out[k]];
-        for (int k = any ? reads(n) : 0; k-- > 0;)
-            needed[in[k]] = true;
+        for (int k = 0; k < n->nout; k++) any |= needed[out[k]];
+        for (int k = any ? reads(n) : 0; k-- > 0;) needed[in[k]] = true;
     }
     return needed;
 }
@@ -222,10 +218,8 @@ bool *recording_needs(const struct recording *r, int n_roots, int (*reads)(const
 void recording_free(struct recording *r)
 {
     /* Users before operands, so that long chains go one by one. */
-    for (int i = r->n; i-- > 0;)
-        node_release(r->entries[i].node);
-    for (int i = r->n_values; i-- > 0;)
-        mx_drop(&r->values[i]);
+    for (int i = r->n; i-- > 0;) node_release(r->entries[i].node);
+    for (int i = r->n_values; i-- > 0;) mx_drop(&r->values[i]);
     free(r->entries);
     free(r->numbers);
     free(r->values);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/kernels.h"
 #include "core/pool.h"
+#include "cpu/kernels.h"
 #include "support/numbers.h"
 #include "support/reference.h"
 
@@ -26,7 +26,10 @@ struct row {
     real (*r2)(real, real);
 };
 
-struct worst { real error; double a, b; };
+struct worst {
+    real error;
+    double a, b;
+};
 
 struct job {
     const struct row *row;

@@ -75,10 +75,7 @@ int event_create(void **event, unsigned flags) { return *event = (void *)&MEMORY
 int event_record(void *event, void *stream) { return event && stream ? SUCCESS : INVALID_VALUE; }
 int event_wait(void *event) { return event ? SUCCESS : INVALID_VALUE; }
 int event_query(void *event) { return event ? SUCCESS : INVALID_VALUE; }
-int module_load(void **module, const void *image)
-{
-    return *module = (void *)&MEMORY, image ? SUCCESS : INVALID_VALUE;
-}
+int module_load(void **module, const void *image) { return *module = (void *)&MEMORY, image ? SUCCESS : INVALID_VALUE; }
 int module_function(void **function, void *module, const char *name)
 {
     emulated_fn *f = emulated_find(name);

@@ -4,16 +4,16 @@
 #include "emulated/kernels.h"
 #include "emulated/rows.h"
 
-#define RUN_1(name)                                                                                        \
+#define RUN_1(name)                                                                                             \
     static void K(go_##name)(void *y, const void *a, const void *b, struct walk w, int64_t blocks, int threads) \
-    {                                                                                                      \
-        (void)b;                                                                                           \
-        EMULATED_GRID(blocks, threads) K(cu_##name)(y, a, w);                                              \
+    {                                                                                                           \
+        (void)b;                                                                                                \
+        EMULATED_GRID(blocks, threads) K(cu_##name)(y, a, w);                                                   \
     }
-#define RUN_2(name)                                                                                        \
+#define RUN_2(name)                                                                                             \
     static void K(go_##name)(void *y, const void *a, const void *b, struct walk w, int64_t blocks, int threads) \
-    {                                                                                                      \
-        EMULATED_GRID(blocks, threads) K(cu_##name)(y, a, b, w);                                           \
+    {                                                                                                           \
+        EMULATED_GRID(blocks, threads) K(cu_##name)(y, a, b, w);                                                \
     }
 #define UNARY(name, label, set, ...) ROW(set, RUN_1(name))
 #define BINARY(name, label, set, ...) ROW(set, RUN_2(name))
@@ -28,6 +28,7 @@ const struct emulated_row K(emulated)[] = {
 };
 
 /* The same for the emulated driver. */
+/* clang-format off */
 #define UNARY(name, label, set, ...) \
     ROW(set, static void K(launched_##name)(void **a) \
     { K(cu_##name)(*(void **)a[0], *(void **)a[1], *(struct walk *)a[2]); })
@@ -35,6 +36,7 @@ const struct emulated_row K(emulated)[] = {
     ROW(set, static void K(launched_##name)(void **a) \
     { K(cu_##name)(*(void **)a[0], *(void **)a[1], *(void **)a[2], *(struct walk *)a[3]); })
 #include "ops/ops.def"
+/* clang-format on */
 
 static const struct emulated_kernel kernels[] = {
 #define UNARY(name, label, set, ...) ROW(set, { "cu_" #name "_" TEXT(SUFFIX), K(launched_##name) }, )

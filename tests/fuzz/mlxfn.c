@@ -2,8 +2,8 @@
  * that can be called; never a crash. */
 #include "support/fuzz.h"
 
-#include "ops/ops.h"
 #include "mlxfn/export.h"
+#include "ops/ops.h"
 #include "transform/walk.h"
 
 const char fuzz_format[] = "mlxfn";
@@ -17,8 +17,7 @@ static bool is_small(int n, const mx y[])
         mx_error_clear();
         return false;
     }
-    for (int i = 0; i < r.n_values; i++)
-        all += r.values[i].it->size < 1 << 20 ? r.values[i].it->size : 1 << 24;
+    for (int i = 0; i < r.n_values; i++) all += r.values[i].it->size < 1 << 20 ? r.values[i].it->size : 1 << 24;
     bool small = all < 1 << 22 && r.n < 4096;
     for (int i = 0; i < r.n; i++) { /* which may go on for ever */
         enum op_id id = r.entries[i].node->op->id;

@@ -59,8 +59,7 @@ int main(void)
     mlx_array value = mlx_array_new();
     mlx_map_string_to_array_iterator it = mlx_map_string_to_array_iterator_new(read);
     int n = 0;
-    while (!mlx_map_string_to_array_iterator_next(&key, &value, it))
-        n += (int)mlx_array_size(value);
+    while (!mlx_map_string_to_array_iterator_next(&key, &value, it)) n += (int)mlx_array_size(value);
     mlx_map_string_to_string_get(&text, about, "made by");
     printf("%d elements made by %s\n", n, text);
 

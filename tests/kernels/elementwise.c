@@ -36,8 +36,7 @@ static const struct row binary_rows[] = {
 };
 
 /* Odd lengths, and each remainder of the vectors of every level. */
-static const size_t lengths[] = { 0,  1,  2,  3,  4,  5,  7,  8,   9,   15,  16,
-                                  17, 31, 33, 47, 63, 64, 65, 100, 127, 129, 255 };
+static const size_t lengths[] = { 0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 47, 63, 64, 65, 100, 127, 129, 255 };
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
 /* ---- comparison */
@@ -124,9 +123,7 @@ static bool guards_intact(const uint8_t *y, size_t bytes)
 
 static enum dtype result_dtype(const struct row *r, enum dtype t)
 {
-    return r->traits & GIVES_BOOL                        ? DT_bool_
-           : r->traits & GIVES_REAL && t == DT_complex64 ? DT_float32
-                                                         : t;
+    return r->traits & GIVES_BOOL ? DT_bool_ : r->traits & GIVES_REAL && t == DT_complex64 ? DT_float32 : t;
 }
 
 /* ---- unary and binary rows */
@@ -145,14 +142,12 @@ static void unary_of_level(const struct cpu_kernels *k, int row, enum dtype t)
         fill_random(t, data_a, MOST);
         f(y, x, n);
         if (!guards_intact(y, n * osize))
-            COMPLAIN("%s %s %s: %zu elements: wrote outside\n", k->isa, unary_rows[row].name,
-                     dtype_name(t), n);
+            COMPLAIN("%s %s %s: %zu elements: wrote outside\n", k->isa, unary_rows[row].name, dtype_name(t), n);
         for (size_t i = 0; i < n; i++) {
             f(one, x + i * size, 1);
             if (!near(out, y + i * osize, one, 0))
-                COMPLAIN("%s %s %s(%s): alone %s, element %zu of %zu %s\n", k->isa,
-                         unary_rows[row].name, dtype_name(t), show(t, x + i * size), show(out, one),
-                         i, n, show(out, y + i * osize));
+                COMPLAIN("%s %s %s(%s): alone %s, element %zu of %zu %s\n", k->isa, unary_rows[row].name, dtype_name(t),
+                         show(t, x + i * size), show(out, one), i, n, show(out, y + i * osize));
         }
         if (size != osize)
             continue;
@@ -163,8 +158,8 @@ static void unary_of_level(const struct cpu_kernels *k, int row, enum dtype t)
         f(over, over, n);
         for (size_t i = 0; i < n; i++)
             if (!near(out, over + i * size, expected + i * size, 0))
-                COMPLAIN("%s %s %s: in place element %zu of %zu differs\n", k->isa,
-                         unary_rows[row].name, dtype_name(t), i, n);
+                COMPLAIN("%s %s %s: in place element %zu of %zu differs\n", k->isa, unary_rows[row].name, dtype_name(t),
+                         i, n);
     }
 }
 
@@ -189,9 +184,9 @@ static void binary_of_level(const struct cpu_kernels *k, int row, enum dtype t)
             const uint8_t *ai = a + i * (size_t)sa * size, *bi = b + i * (size_t)sb * size;
             f(one, ai, 1, bi, 1, 1);
             if (!near(out, y + i * osize, one, 0))
-                COMPLAIN("%s %s %s(%s, %s): alone %s, element %zu of %zu (strides %d %d) %s\n",
-                         k->isa, name, dtype_name(t), show(t, ai), show(t, bi), show(out, one), i,
-                         n, sa, sb, show(out, y + i * osize));
+                COMPLAIN("%s %s %s(%s, %s): alone %s, element %zu of %zu (strides %d %d) %s\n", k->isa, name,
+                         dtype_name(t), show(t, ai), show(t, bi), show(out, one), i, n, sa, sb,
+                         show(out, y + i * osize));
         }
         if (size != osize)
             continue;
@@ -204,21 +199,17 @@ static void binary_of_level(const struct cpu_kernels *k, int row, enum dtype t)
             f(over, which ? a : over, sa, which ? over : b, sb, n);
             for (size_t i = 0; i < n; i++)
                 if (!near(out, over + i * size, expected + i * size, 0))
-                    COMPLAIN("%s %s %s: over operand %d, element %zu of %zu differs\n", k->isa,
-                             name, dtype_name(t), which, i, n);
+                    COMPLAIN("%s %s %s: over operand %d, element %zu of %zu differs\n", k->isa, name, dtype_name(t),
+                             which, i, n);
         }
     }
 }
 
 /* Formulas are the same text at every level; base has no fused multiply-add, which moves
  * polynomials by an ulp or two. */
-static int tolerance(enum dtype t)
-{
-    return t == DT_float32 || t == DT_float64 || t == DT_complex64 ? 2 : 0;
-}
+static int tolerance(enum dtype t) { return t == DT_float32 || t == DT_float64 || t == DT_complex64 ? 2 : 0; }
 
-static void against_base(const struct cpu_kernels *k, const struct cpu_kernels *base, bool two,
-                         int row, enum dtype t)
+static void against_base(const struct cpu_kernels *k, const struct cpu_kernels *base, bool two, int row, enum dtype t)
 {
     static _Alignas(64) uint8_t y[MOST * 8], z[MOST * 8];
     const struct row *r = two ? &binary_rows[row] : &unary_rows[row];
@@ -241,9 +232,8 @@ static void against_base(const struct cpu_kernels *k, const struct cpu_kernels *
         }
         for (size_t i = 0; i < MOST; i++)
             if (!near(out, y + i * osize, z + i * osize, tolerance(out)))
-                COMPLAIN("%s %s %s(%s%s%s): %s, base %s\n", k->isa, r->name, dtype_name(t),
-                         show(t, data_a + i * size), two ? ", " : "",
-                         two ? show(t, data_b + i * size) : "", show(out, y + i * osize),
+                COMPLAIN("%s %s %s(%s%s%s): %s, base %s\n", k->isa, r->name, dtype_name(t), show(t, data_a + i * size),
+                         two ? ", " : "", two ? show(t, data_b + i * size) : "", show(out, y + i * osize),
                          show(out, z + i * osize));
     }
 }
@@ -309,10 +299,8 @@ static void table_is_full(void **unused)
 #include "ops/ops.def"
     };
     for (int t = 0; t < DT_COUNT; t++) {
-        for (int r = 0; r < UNARY_COUNT; r++)
-            assert_int_equal(cpu->unary[r][t] != NULL, in_set(unary_sets[r], t));
-        for (int r = 0; r < BINARY_COUNT; r++)
-            assert_int_equal(cpu->binary[r][t] != NULL, in_set(binary_sets[r], t));
+        for (int r = 0; r < UNARY_COUNT; r++) assert_int_equal(cpu->unary[r][t] != NULL, in_set(unary_sets[r], t));
+        for (int r = 0; r < BINARY_COUNT; r++) assert_int_equal(cpu->binary[r][t] != NULL, in_set(binary_sets[r], t));
         for (int to = 0; to < DT_COUNT; to++) assert_non_null(cpu->cast[t][to]);
     }
 }
@@ -334,9 +322,7 @@ static void expected_cast(enum dtype from, enum dtype to, const void *x, void *y
     float f = (float)v;
     double d = (double)v;
     switch (to) {
-    case DT_bool_:
-        *(uint8_t *)y = v != 0 || (from == DT_complex64 && ((const float *)x)[1] != 0);
-        return;
+    case DT_bool_: *(uint8_t *)y = v != 0 || (from == DT_complex64 && ((const float *)x)[1] != 0); return;
     case DT_float32: memcpy(y, &f, 4); return;
     case DT_float64: memcpy(y, &d, 8); return;
     case DT_float16:
@@ -379,8 +365,7 @@ static void fill_for_casts(enum dtype t, void *p, size_t n)
         if (t == DT_float32 && isfinite(middle))
             ((float *)p)[i] = nudge ? nextafterf(f, nudge > 0 ? INFINITY : -INFINITY) : f;
         if (t == DT_float64 && isfinite(middle))
-            ((double *)p)[i] = nudge ? nextafter((double)middle, nudge > 0 ? INFINITY : -INFINITY)
-                                     : (double)middle;
+            ((double *)p)[i] = nudge ? nextafter((double)middle, nudge > 0 ? INFINITY : -INFINITY) : (double)middle;
         if (t == DT_int64 && fabsl(middle) < 0x1p62L)
             ((int64_t *)p)[i] = (int64_t)middle + nudge;
         if (t == DT_uint64 && middle >= 1 && middle < 0x1p63L)
@@ -397,19 +382,16 @@ static void cast_of_level(const struct cpu_kernels *k, enum dtype from, enum dty
     size_t size = dtype_size(from), osize = dtype_size(to);
     for (int l = 0; l < LENGTHS * 3; l++) {
         size_t n = lengths[l / 3], skip = (size_t)l % MISFIT;
-        uint8_t *x = data_a + skip * size, *y = guarded((size_t)(l * 3) % MISFIT * osize),
-                expected[8];
+        uint8_t *x = data_a + skip * size, *y = guarded((size_t)(l * 3) % MISFIT * osize), expected[8];
         fill_for_casts(from, data_a, MOST);
         k->cast[from][to](y, x, n);
         if (!guards_intact(y, n * osize))
-            COMPLAIN("%s %s to %s: %zu elements: wrote outside\n", k->isa, dtype_name(from),
-                     dtype_name(to), n);
+            COMPLAIN("%s %s to %s: %zu elements: wrote outside\n", k->isa, dtype_name(from), dtype_name(to), n);
         for (size_t i = 0; i < n; i++) {
             expected_cast(from, to, x + i * size, expected);
             if (!same_number(to, y + i * osize, expected))
-                COMPLAIN("%s %s to %s: %s gives %s, not %s\n", k->isa, dtype_name(from),
-                         dtype_name(to), show(from, x + i * size), show(to, y + i * osize),
-                         show(to, expected));
+                COMPLAIN("%s %s to %s: %s gives %s, not %s\n", k->isa, dtype_name(from), dtype_name(to),
+                         show(from, x + i * size), show(to, y + i * osize), show(to, expected));
         }
         if (size != osize)
             continue;
@@ -535,8 +517,7 @@ static void selection(void **unused)
         const struct cpu_kernels *k = cpu_kernels_named(levels[l]);
         for (size_t w = 0; k && w < 4; w++)
             for (size_t i = 0; i < LENGTHS * 8; i++) {
-                size_t size = (size_t)1 << w, n = lengths[i / 8], sc = i & 1, sa = i >> 1 & 1,
-                       sb = i >> 2 & 1;
+                size_t size = (size_t)1 << w, n = lengths[i / 8], sc = i & 1, sa = i >> 1 & 1, sb = i >> 2 & 1;
                 uint8_t *y = guarded(i % MISFIT * size);
                 fill_random(DT_uint8, data_a, sizeof data_a);
                 fill_random(DT_uint8, data_b, sizeof data_b);
@@ -544,16 +525,13 @@ static void selection(void **unused)
                 k->select[w](y, c, (int)sc, data_a, (int)sa, data_b, (int)sb, n);
                 assert_true(guards_intact(y, n * size));
                 for (size_t j = 0; j < n; j++)
-                    assert_memory_equal(y + j * size,
-                                        c[j * sc] ? data_a + j * sa * size : data_b + j * sb * size,
+                    assert_memory_equal(y + j * size, c[j * sc] ? data_a + j * sa * size : data_b + j * sb * size,
                                         size);
                 if (sa) {
                     memmove(y, data_a, n * size); /* over an operand */
                     k->select[w](y, c, (int)sc, y, 1, data_b, (int)sb, n);
                     for (size_t j = 0; j < n; j++)
-                        assert_memory_equal(y + j * size,
-                                            c[j * sc] ? data_a + j * size : data_b + j * sb * size,
-                                            size);
+                        assert_memory_equal(y + j * size, c[j * sc] ? data_a + j * size : data_b + j * sb * size, size);
                 }
             }
     }
@@ -576,14 +554,8 @@ struct job {
     int row;
     enum dtype from, to;
 };
-static void bench_unary(const struct job *j)
-{
-    j->k->unary[j->row][j->from](bench_y, bench_a, BENCH);
-}
-static void bench_binary(const struct job *j)
-{
-    j->k->binary[j->row][j->from](bench_y, bench_a, 1, bench_b, 1, BENCH);
-}
+static void bench_unary(const struct job *j) { j->k->unary[j->row][j->from](bench_y, bench_a, BENCH); }
+static void bench_binary(const struct job *j) { j->k->binary[j->row][j->from](bench_y, bench_a, 1, bench_b, 1, BENCH); }
 static void bench_cast(const struct job *j) { j->k->cast[j->from][j->to](bench_y, bench_a, BENCH); }
 
 static double measure(void (*run)(const struct job *), const struct job *j)
@@ -617,15 +589,12 @@ static void bench_rows(const char *only)
                     float f[2] = { (float)uniform(0.1, 3), (float)uniform(0.1, 3) };
                     double d = uniform(0.1, 3);
                     uint64_t u = 1 + bits64() % 5;
-                    const void *v = t == DT_float64       ? (void *)&d
-                                    : dtype_is_inexact(t) ? (void *)f
-                                                          : (void *)&u;
+                    const void *v = t == DT_float64 ? (void *)&d : dtype_is_inexact(t) ? (void *)f : (void *)&u;
                     memcpy(bench_a + e * dtype_size(t), v, dtype_size(t));
                     memcpy(bench_b + (BENCH - 1 - e) * dtype_size(t), v, dtype_size(t));
                 }
                 if (j.k)
-                    printf("  %s %7.3f", levels[l],
-                           measure(i < UNARY_COUNT ? bench_unary : bench_binary, &j));
+                    printf("  %s %7.3f", levels[l], measure(i < UNARY_COUNT ? bench_unary : bench_binary, &j));
             }
             printf("\n");
         }

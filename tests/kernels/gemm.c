@@ -17,8 +17,8 @@
 
 #include "core/buffer.h"
 #include "core/error.h"
-#include "cpu/kernels.h"
 #include "core/pool.h"
+#include "cpu/kernels.h"
 #include "cpu/product.h"
 #include "support/effort.h"
 #include "support/levels.h"
@@ -31,10 +31,7 @@ static uint64_t bits(void)
     state = state * 6364136223846793005u + 1442695040888963407u;
     return state >> 29;
 }
-static int64_t between(int64_t low, int64_t high)
-{
-    return low + (int64_t)(bits() % (uint64_t)(high - low + 1));
-}
+static int64_t between(int64_t low, int64_t high) { return low + (int64_t)(bits() % (uint64_t)(high - low + 1)); }
 
 /* A number without surprises: floats of modest size, integers of all bits. */
 static void put(enum dtype t, char *to)
@@ -44,14 +41,10 @@ static void put(enum dtype t, char *to)
     switch (t) {
     case DT_bool_: *to = (char)(r % 8 == 0); break;
     case DT_float16: *(uint16_t *)to = (uint16_t)((r & 0x83ff) | (10 + r / 65536 % 8) << 10); break;
-    case DT_bfloat16:
-        *(uint16_t *)to = (uint16_t)((r & 0x807f) | (122 + r / 65536 % 8) << 7);
-        break;
+    case DT_bfloat16: *(uint16_t *)to = (uint16_t)((r & 0x807f) | (122 + r / 65536 % 8) << 7); break;
     case DT_float32: *(float *)to = (float)d; break;
     case DT_float64: *(double *)to = d + (double)(bits() % 1000) * 1e-12; break;
-    case DT_complex64:
-        ((float *)to)[0] = (float)d, ((float *)to)[1] = (float)(bits() % 1000) / 300 - 1.5f;
-        break;
+    case DT_complex64: ((float *)to)[0] = (float)d, ((float *)to)[1] = (float)(bits() % 1000) / 300 - 1.5f; break;
     default: r ^= bits() << 32; memcpy(to, &r, dtype_size(t));
     }
 }
@@ -71,16 +64,14 @@ static struct number get(enum dtype t, const char *p)
     case DT_complex64: x.re = ((const float *)p)[0], x.im = ((const float *)p)[1]; break;
     case DT_bfloat16:
         memcpy(&h, p, 2);
-        x.re = (long double)ldexp((h & 0x7f) | (h >> 7 & 0xff ? 0x80 : 0),
-                                  (h >> 7 & 0xff ? h >> 7 & 0xff : 1) - 134);
+        x.re = (long double)ldexp((h & 0x7f) | (h >> 7 & 0xff ? 0x80 : 0), (h >> 7 & 0xff ? h >> 7 & 0xff : 1) - 134);
         if ((h >> 7 & 0xff) == 0xff)
             x.re = h & 0x7f ? (long double)NAN : (long double)INFINITY;
         x.re = h >> 15 ? -x.re : x.re;
         break;
     case DT_float16:
         memcpy(&h, p, 2);
-        x.re = (long double)ldexp((h & 0x3ff) | (h >> 10 & 31 ? 0x400 : 0),
-                                  (h >> 10 & 31 ? h >> 10 & 31 : 1) - 25);
+        x.re = (long double)ldexp((h & 0x3ff) | (h >> 10 & 31 ? 0x400 : 0), (h >> 10 & 31 ? h >> 10 & 31 : 1) - 25);
         if ((h >> 10 & 31) == 31)
             x.re = h & 0x3ff ? (long double)NAN : (long double)INFINITY;
         x.re = h >> 15 ? -x.re : x.re;
@@ -93,14 +84,8 @@ static struct number get(enum dtype t, const char *p)
     return x;
 }
 
-static long double epsilon(enum dtype t)
-{
-    return t == DT_float64 ? 0x1p-53L : 0x1p-24L; /* of the sum */
-}
-static long double rounding(enum dtype t)
-{
-    return t == DT_float16 ? 0x1p-11L : t == DT_bfloat16 ? 0x1p-8L : 0;
-}
+static long double epsilon(enum dtype t) { return t == DT_float64 ? 0x1p-53L : 0x1p-24L; /* of the sum */ }
+static long double rounding(enum dtype t) { return t == DT_float16 ? 0x1p-11L : t == DT_bfloat16 ? 0x1p-8L : 0; }
 
 /* ---- operands ---- */
 
@@ -115,8 +100,7 @@ struct operand {
 
 /* An m by n matrix (and `count` of them) of its own memory, gaps poisoned; every element by
  * put(). */
-static struct operand operand(enum dtype t, enum layout l, int64_t m, int64_t n, int64_t count,
-                              int offset)
+static struct operand operand(enum dtype t, enum layout l, int64_t m, int64_t n, int64_t count, int offset)
 {
     struct operand o = { 0 };
     int64_t size = (int64_t)dtype_size(t), rs, cs;
@@ -139,13 +123,11 @@ static struct operand operand(enum dtype t, enum layout l, int64_t m, int64_t n,
     o.bytes = (size_t)(total * size);
     o.memory = malloc(o.bytes);
     assert_non_null(o.memory);
-    memset(o.memory, dtype_kind(t) == 'b' ? 1 : 0xff,
-           o.bytes); /* NaN, or a number that would show */
+    memset(o.memory, dtype_kind(t) == 'b' ? 1 : 0xff, o.bytes); /* NaN, or a number that would show */
     o.x = (struct matrix){ o.memory + (offset - low) * size, rs, cs };
     for (int64_t b = 0; b < count; b++)
         for (int64_t i = 0; i < m; i++)
-            for (int64_t j = 0; j < n; j++)
-                put(t, (char *)o.x.p + (b * o.batch + i * rs + j * cs) * size);
+            for (int64_t j = 0; j < n; j++) put(t, (char *)o.x.p + (b * o.batch + i * rs + j * cs) * size);
     return o;
 }
 
@@ -174,8 +156,8 @@ enum { EFFORT = 4 };
 #endif
 enum { GUARD = 64 };
 
-static struct product make(const struct problem *p, struct operand a, struct operand b,
-                           struct operand c, char *y, int *shape, int64_t strides[3])
+static struct product make(const struct problem *p, struct operand a, struct operand b, struct operand c, char *y,
+                           int *shape, int64_t strides[3])
 {
     *shape = (int)p->count;
     strides[0] = p->spread_a ? 0 : a.batch;
@@ -207,8 +189,7 @@ static bool close_to(const struct problem *p, long double want, long double got,
     long double error = fabsl(got - want);
     /* Sums of up to kc terms in sequence: far below their bound of k eps, as roundings cancel,
      * unless all the terms are equal. */
-    long double terms =
-        p->a == SAME_COLUMN && p->b == SAME_ROW ? p->k : 0.5L * sqrtl((long double)p->k);
+    long double terms = p->a == SAME_COLUMN && p->b == SAME_ROW ? p->k : 0.5L * sqrtl((long double)p->k);
     long double sum_error = epsilon(p->t) * (8 + terms) * scale;
     long double tiny = p->t == DT_float16 ? 0x1p-25L : 0;
     return error <= sum_error + rounding(p->t) * (fabsl(want) + sum_error) * 1.001L + tiny;
@@ -231,8 +212,7 @@ static void check(const struct problem *p)
     struct operand a = operand(t, p->a, p->m, p->k, p->count, p->offset);
     struct operand b = operand(t, p->b, p->k, p->n, p->count, p->offset);
     struct operand c = operand(t, p->c, p->m, p->n, p->count, p->offset);
-    char *memory = malloc((size_t)(whole * size) + 2 * GUARD + 16),
-         *y = memory + GUARD + p->offset % 2 * size;
+    char *memory = malloc((size_t)(whole * size) + 2 * GUARD + 16), *y = memory + GUARD + p->offset % 2 * size;
     memset(memory, 0xa5, (size_t)(whole * size) + 2 * GUARD + 16);
     int shape;
     int64_t strides[3];
@@ -282,9 +262,8 @@ static void check(const struct problem *p)
                     fail_msg("%s %s: %ld x %ld x %ld, layouts %d %d %d, element (%ld, %ld, %ld): "
                              "want %.9Lg %+.9Lgi "
                              "or %lu, got %.9Lg %+.9Lgi or %lu",
-                             cpu->isa, dtype_name(t), (long)p->m, (long)p->n, (long)p->k, p->a,
-                             p->b, p->c, (long)e, (long)i, (long)j, re, im, (unsigned long)u,
-                             got.re, got.im, (unsigned long)got.u);
+                             cpu->isa, dtype_name(t), (long)p->m, (long)p->n, (long)p->k, p->a, p->b, p->c, (long)e,
+                             (long)i, (long)j, re, im, (unsigned long)u, got.re, got.im, (unsigned long)got.u);
             }
         free(as), free(bs);
     }
@@ -293,14 +272,9 @@ static void check(const struct problem *p)
 
 static struct problem problem(enum dtype t, int64_t m, int64_t n, int64_t k)
 {
-    return (struct problem){ .t = t,
-                             .m = m,
-                             .n = n,
-                             .k = k,
-                             .count = 1,
-                             .alpha = 1,
-                             .beta = 1,
-                             .offset = (int)between(0, 3) };
+    return (struct problem){
+        .t = t, .m = m, .n = n, .k = k, .count = 1, .alpha = 1, .beta = 1, .offset = (int)between(0, 3)
+    };
 }
 
 /* ---- tests; each runs at every level ---- */
@@ -346,12 +320,15 @@ static void small_sizes(void)
 /* Around the edges of register tiles, panels, blocks and stretches. */
 static void edges(void)
 {
+    /* clang-format off */
     static const int mn[] = {
         1, 3, 4, 5, 7, 8, 11, 12, 13, 16, 17, 24, 25, 31, 32, 33, 48, 49, 65
     };
     static const int ks[] = { 1, 2, 15, 16, 17, 31, 33, 255, 256, 257, 511, 512, 513, 1025 };
-    static const enum dtype types[] = { DT_float32,  DT_float64, DT_complex64, DT_float16,
-                                        DT_bfloat16, DT_int8,    DT_int64 };
+    /* clang-format on */
+    static const enum dtype types[] = {
+        DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16, DT_int8, DT_int64
+    };
     int at = 0;
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
         for (size_t i = 0; i < sizeof mn / sizeof *mn; i++)
@@ -369,10 +346,9 @@ static void large_edges(void)
     static const struct {
         int m, n, k;
     } sizes[] = {
-        { 193, 257, 40 }, { 2049, 33, 9 },   { 17, 2051, 11 },  { 5, 4100, 7 },   { 60, 70, 600 },
-        { 20, 13, 3000 }, { 1, 1, 30000 },   { 1, 500, 2100 },  { 500, 1, 2100 }, { 3, 400, 1500 },
-        { 400, 2, 1100 }, { 2, 3, 20000 },   { 4, 4, 4 },       { 300, 300, 3 },  { 30, 700, 530 },
-        { 700, 30, 530 }, { 2060, 2100, 2 }, { 200, 210, 520 },
+        { 193, 257, 40 }, { 2049, 33, 9 },  { 17, 2051, 11 }, { 5, 4100, 7 },   { 60, 70, 600 },   { 20, 13, 3000 },
+        { 1, 1, 30000 },  { 1, 500, 2100 }, { 500, 1, 2100 }, { 3, 400, 1500 }, { 400, 2, 1100 },  { 2, 3, 20000 },
+        { 4, 4, 4 },      { 300, 300, 3 },  { 30, 700, 530 }, { 700, 30, 530 }, { 2060, 2100, 2 }, { 200, 210, 520 },
     };
     static const enum dtype types[] = { DT_float32,  DT_float64, DT_complex64, DT_float16,
                                         DT_bfloat16, DT_uint8,   DT_uint64,    DT_bool_ };
@@ -433,12 +409,13 @@ static void same_bits(void)
     static const struct {
         int m, n, k;
     } sizes[] = {
+        /* clang-format off */
         { 4, 4, 4 },      { 32, 32, 32 },   { 70, 50, 60 },    { 13, 300, 700 },
         { 40, 40, 3000 }, { 1, 900, 1500 }, { 900, 1, 1500 },  { 3, 5, 9000 },
         { 1, 1, 20000 },  { 2, 300, 1100 }, { 250, 260, 530 }, { 4, 600, 77 },
+        /* clang-format on */
     };
-    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16,
-                                        DT_bfloat16 };
+    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16 };
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             enum dtype t = types[s];
@@ -446,8 +423,7 @@ static void same_bits(void)
             size_t bytes = (size_t)(p.m * p.n) * dtype_size(t);
             char *first = malloc(bytes), *y = malloc(bytes + 8);
             p.offset = 0;
-            struct operand a = operand(t, ROWS, p.m, p.k, 1, 0),
-                           b = operand(t, ROWS, p.k, p.n, 1, 0);
+            struct operand a = operand(t, ROWS, p.m, p.k, 1, 0), b = operand(t, ROWS, p.k, p.n, 1, 0);
             int shape;
             int64_t strides[3];
             struct product q = make(&p, a, b, a, first, &shape, strides);
@@ -456,8 +432,7 @@ static void same_bits(void)
             for (int v = 0; v < 2 * EFFORT; v++) {
                 enum layout la = v % 4 == 3 ? BACKWARD_COLUMNS : (enum layout)(v % 4),
                             lb = (enum layout)((v + v / 4) % 3);
-                struct operand a2 = operand(t, la, p.m, p.k, 1, v % 5),
-                               b2 = operand(t, lb, p.k, p.n, 1, v % 3);
+                struct operand a2 = operand(t, la, p.m, p.k, 1, v % 5), b2 = operand(t, lb, p.k, p.n, 1, v % 3);
                 copy_operand(t, a2, a, p.m, p.k);
                 copy_operand(t, b2, b, p.k, p.n);
                 q = make(&p, a2, b2, a, y + v % 2 * 4, &shape, strides);
@@ -466,10 +441,8 @@ static void same_bits(void)
                 pool_set_threads(v % 7 + 1);
                 assert_int_equal(product_run(&q), 0);
                 if (memcmp(q.y, first, bytes))
-                    fail_msg(
-                        "%s %s: %ld x %ld x %ld with layouts %d %d on %d threads gives other bits",
-                        cpu->isa, dtype_name(t), (long)p.m, (long)p.n, (long)p.k, la, lb,
-                        pool_threads());
+                    fail_msg("%s %s: %ld x %ld x %ld with layouts %d %d on %d threads gives other bits", cpu->isa,
+                             dtype_name(t), (long)p.m, (long)p.n, (long)p.k, la, lb, pool_threads());
                 free(a2.memory), free(b2.memory);
             }
             free(a.memory), free(b.memory), free(first), free(y);
@@ -485,23 +458,14 @@ static void halves_round_once(void)
         struct operand a = operand(t, ROWS, M, DEPTH, 1, 0), b = operand(t, ROWS, DEPTH, N, 1, 0);
         struct operand wide_a = operand(DT_float32, ROWS, M, DEPTH, 1, 0),
                        wide_b = operand(DT_float32, ROWS, DEPTH, N, 1, 0);
-        for (int64_t i = 0; i < M * DEPTH; i++)
-            ((float *)wide_a.memory)[i] = (float)get(t, a.memory + 2 * i).re;
-        for (int64_t i = 0; i < DEPTH * N; i++)
-            ((float *)wide_b.memory)[i] = (float)get(t, b.memory + 2 * i).re;
+        for (int64_t i = 0; i < M * DEPTH; i++) ((float *)wide_a.memory)[i] = (float)get(t, a.memory + 2 * i).re;
+        for (int64_t i = 0; i < DEPTH * N; i++) ((float *)wide_b.memory)[i] = (float)get(t, b.memory + 2 * i).re;
         uint16_t y[M * N], rounded[M * N];
         float wide_y[M * N];
-        struct product q = {
-            .t = t, .m = M, .n = N, .k = DEPTH, .a = a.x, .b = b.x, .y = y, .alpha = 1
+        struct product q = { .t = t, .m = M, .n = N, .k = DEPTH, .a = a.x, .b = b.x, .y = y, .alpha = 1 };
+        struct product wide = {
+            .t = DT_float32, .m = M, .n = N, .k = DEPTH, .a = wide_a.x, .b = wide_b.x, .y = wide_y, .alpha = 1
         };
-        struct product wide = { .t = DT_float32,
-                                .m = M,
-                                .n = N,
-                                .k = DEPTH,
-                                .a = wide_a.x,
-                                .b = wide_b.x,
-                                .y = wide_y,
-                                .alpha = 1 };
         assert_int_equal(product_run(&q), 0);
         assert_int_equal(product_run(&wide), 0);
         cpu->cast[DT_float32][t](rounded, wide_y, M * N);
@@ -514,14 +478,9 @@ static void no_memory(void)
 {
     enum { N = 300 };
     static float a[N * N], y[N * N];
-    struct product q = { .t = DT_float32,
-                         .m = N,
-                         .n = N,
-                         .k = N,
-                         .a = { a, N, 1 },
-                         .b = { a, N, 1 },
-                         .y = y,
-                         .alpha = 1 };
+    struct product q = {
+        .t = DT_float32, .m = N, .n = N, .k = N, .a = { a, N, 1 }, .b = { a, N, 1 }, .y = y, .alpha = 1
+    };
     memset(y, 0x11, sizeof y);
     memory_clear_cache();
     mx_test_fail_at(1);
@@ -551,8 +510,8 @@ TEST(no_memory)
 
 /* ---- speed ---- */
 
-void scipy_cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
-                       int lda, const float *b, int ldb, float beta, float *c, int ldc);
+void scipy_cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+                       const float *b, int ldb, float beta, float *c, int ldc);
 void scipy_openblas_set_num_threads(int n);
 
 static double now(void)
@@ -570,10 +529,8 @@ static void blas(void)
     int count = q->ndim ? q->shape[0] : 1, m = (int)q->m, n = (int)q->n, k = (int)q->k;
     for (int i = 0; i < count; i++)
         scipy_cblas_sgemm(101, q->a.cs == 1 ? 111 : 112, q->b.cs == 1 ? 111 : 112, m, n, k, 1,
-                          (const float *)q->a.p + (size_t)i * q->m * q->k,
-                          (int)(q->a.cs == 1 ? q->a.rs : q->a.cs),
-                          (const float *)q->b.p + (size_t)i * q->k * q->n,
-                          (int)(q->b.cs == 1 ? q->b.rs : q->b.cs), 0,
+                          (const float *)q->a.p + (size_t)i * q->m * q->k, (int)(q->a.cs == 1 ? q->a.rs : q->a.cs),
+                          (const float *)q->b.p + (size_t)i * q->k * q->n, (int)(q->b.cs == 1 ? q->b.rs : q->b.cs), 0,
                           (float *)q->y + (size_t)i * q->m * q->n, n);
 }
 
@@ -591,8 +548,7 @@ static void best_times(void (*const f[2])(void), double times[2])
         }
 }
 
-static void compare(const char *label, enum dtype t, int count, int m, int n, int k, bool ta,
-                    bool tb)
+static void compare(const char *label, enum dtype t, int count, int m, int n, int k, bool ta, bool tb)
 {
     size_t size = dtype_size(t);
     char *a = aligned_alloc(64, (size_t)count * m * k * size + 64),
@@ -617,8 +573,7 @@ static void compare(const char *label, enum dtype t, int count, int m, int n, in
     double flop = 2. * count * m * n * k * (t == DT_complex64 ? 4 : 1) * 1e-9;
     double times[2];
     best_times((void (*const[2])(void)){ own, t == DT_float32 ? blas : NULL }, times);
-    printf("%-22s %-9s %c%c %8.1f GFLOP/s", label, dtype_name(t), ta ? 't' : 'n', tb ? 't' : 'n',
-           flop / times[0]);
+    printf("%-22s %-9s %c%c %8.1f GFLOP/s", label, dtype_name(t), ta ? 't' : 'n', tb ? 't' : 'n', flop / times[0]);
     if (t == DT_float32)
         printf(", OpenBLAS %8.1f, ratio %.2f", flop / times[1], times[1] / times[0]);
     printf("\n");
@@ -650,8 +605,7 @@ static int bench(void)
     compare("4096 x 1 x 4096", DT_float32, 1, 4096, 1, 4096, false, false);
     compare("1 x 1 x 1000000", DT_float32, 1, 1, 1, 1000000, false, false);
     compare("1 x 4096 x 4096", DT_bfloat16, 1, 1, 4096, 4096, false, true);
-    for (enum dtype t = DT_int8; t < DT_COUNT; t++)
-        compare("1024 cubed", t, 1, 1024, 1024, 1024, false, false);
+    for (enum dtype t = DT_int8; t < DT_COUNT; t++) compare("1024 cubed", t, 1, 1024, 1024, 1024, false, false);
     return 0;
 }
 
@@ -660,14 +614,9 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--bench"))
         return bench();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_sizes),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_large_edges),
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_halves_round_once),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_small_sizes),       cmocka_unit_test(test_edges),     cmocka_unit_test(test_large_edges),
+        cmocka_unit_test(test_batches),           cmocka_unit_test(test_empty),     cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_halves_round_once), cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,7 @@
 
 enum { MOST = 2200, STEP = 3, GUARD = 16 };
 
-static const enum dtype types[] = { DT_uint8, DT_uint16, DT_uint32, DT_uint64,
-                                    DT_int8,  DT_int16,  DT_int32,  DT_int64 };
+static const enum dtype types[] = { DT_uint8, DT_uint16, DT_uint32, DT_uint64, DT_int8, DT_int16, DT_int32, DT_int64 };
 enum { TYPES = sizeof types / sizeof *types };
 
 static void store(void *p, enum dtype t, int64_t i, int64_t v)
@@ -58,8 +57,7 @@ static void offsets(const struct cpu_kernels *k)
         enum dtype t = types[draw(TYPES)];
         int64_t stride = draw(3) ? draw(2000) - 1000 : 1, base = draw(1000);
         draw_indices(&d, t, true);
-        for (int64_t i = 0; i < MOST + GUARD; i++)
-            far[i] = base + i;
+        for (int64_t i = 0; i < MOST + GUARD; i++) far[i] = base + i;
         assert_true(k->index->offsets[t](far, d.first, d.step, d.n, d.size, d.size - 1, stride));
         for (int64_t i = 0; i < MOST + GUARD; i++)
             assert_int_equal(far[i], base + i + (i < d.n ? d.value[i] * stride : 0));
@@ -70,13 +68,11 @@ static void picks(const struct cpu_kernels *k)
 {
     static _Alignas(64) unsigned char x[1000 * 8], y[(MOST * STEP + GUARD) * 8];
     static int64_t far[MOST];
-    for (size_t i = 0; i < sizeof x; i++)
-        x[i] = (unsigned char)draw(256);
+    for (size_t i = 0; i < sizeof x; i++) x[i] = (unsigned char)draw(256);
     for (int trial = 0; trial < 200; trial++) {
         int64_t width = draw(4), size = 1 << width, n = draw(MOST), step = 1 + draw(STEP);
         memset(y, 0xcc, sizeof y);
-        for (int64_t i = 0; i < n; i++)
-            far[i] = draw(1000);
+        for (int64_t i = 0; i < n; i++) far[i] = draw(1000);
         k->index->pick[width](y, step, x, far, n);
         for (int64_t i = 0; i < MOST * STEP + GUARD; i++)
             for (int64_t b = 0; b < size; b++) {
@@ -90,23 +86,20 @@ static void takes(const struct cpu_kernels *k)
 {
     static struct draw d;
     static _Alignas(64) unsigned char x[30000 * 2 * 8], y[(MOST + GUARD) * 8];
-    for (size_t i = 0; i < sizeof x; i++)
-        x[i] = (unsigned char)draw(256);
+    for (size_t i = 0; i < sizeof x; i++) x[i] = (unsigned char)draw(256);
     for (int trial = 0; trial < 400; trial++) {
         enum dtype t = types[draw(TYPES)];
         int64_t width = draw(4), size = 1 << width, stride = 1 + draw(2);
         index_take_fn *take = k->index->take[t][width];
         if (!take)
             continue;
-        do
-            draw_indices(&d, t, draw(2));
+        do draw_indices(&d, t, draw(2));
         while (d.step != 1);
         memset(y, 0xcc, sizeof y);
         assert_true(take(y, x, stride, d.first, d.n, d.size));
         for (int64_t i = 0; i < MOST + GUARD; i++)
             for (int64_t b = 0; b < size; b++)
-                assert_int_equal(y[i * size + b],
-                                 i < d.n ? x[d.value[i] * stride * size + b] : 0xcc);
+                assert_int_equal(y[i * size + b], i < d.n ? x[d.value[i] * stride * size + b] : 0xcc);
     }
 }
 
@@ -117,8 +110,7 @@ static void ranges(const struct cpu_kernels *k)
     static int64_t far[MOST];
     static bool in[MOST];
     static uint16_t x[30000], y[MOST];
-    for (int i = 0; i < 30000; i++)
-        x[i] = (uint16_t)i;
+    for (int i = 0; i < 30000; i++) x[i] = (uint16_t)i;
     for (int trial = 0; trial < 1000; trial++) {
         enum dtype t = types[draw(TYPES)];
         draw_indices(&d, t, true);
@@ -157,8 +149,7 @@ static void ranges(const struct cpu_kernels *k)
         }
         if (k->index->take[t][1] && whole && d.step == 1) {
             assert_int_equal(k->index->take[t][1](y, x, 1, d.first, d.n, d.size), fits);
-            for (int64_t i = 0; i < d.n; i++)
-                assert_int_equal(y[i], d.value[i]);
+            for (int64_t i = 0; i < d.n; i++) assert_int_equal(y[i], d.value[i]);
         }
     }
     /* Nothing is in range of an axis that is empty. */

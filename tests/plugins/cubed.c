@@ -29,7 +29,10 @@ static int shapes(const void *state, const mlx_vector_array inputs, mlx_output *
 }
 
 static const struct mlx_primitive_class cubed = {
-    .struct_size = sizeof cubed, .abi = MLX_PRIMITIVE_ABI, .name = "Cubed", .eval_cpu = compute,
+    .struct_size = sizeof cubed,
+    .abi = MLX_PRIMITIVE_ABI,
+    .name = "Cubed",
+    .eval_cpu = compute,
     .output_shapes = shapes,
 };
 

@@ -20,9 +20,9 @@
 #include "core/shape.h"
 #include "ops/op.h"
 #include "ops/ops.h"
+#include "run/eval.h"
 #include "support/numbers.h"
 #include "support/reference.h"
-#include "run/eval.h"
 #include "transform/transform.h"
 
 struct row {
@@ -110,10 +110,7 @@ static bool apply(const struct row *r, mx a, mx b, mx_own *y)
     return evaluate(y);
 }
 
-static const char *element(mx x, int64_t i)
-{
-    return (const char *)array_host(x) + i * (int64_t)itemsize(x);
-}
+static const char *element(mx x, int64_t i) { return (const char *)array_host(x) + i * (int64_t)itemsize(x); }
 
 static const char *show(mx x, int64_t i)
 {
@@ -133,9 +130,9 @@ static const char *show(mx x, int64_t i)
 static bool takes(const struct row *r, enum dtype t)
 {
     char kind = dtype_kind(t);
-    return r->set == REAL || r->set == FLOAT ? kind != 'c'
+    return r->set == REAL || r->set == FLOAT        ? kind != 'c'
            : r->set == INTEGER || r->set == SHIFTED ? kind != 'f' && kind != 'c'
-                                                  : true;
+                                                    : true;
 }
 
 static enum dtype computes_in(const struct row *r, enum dtype t)
@@ -169,10 +166,9 @@ static bool has_reference(const struct row *r, enum dtype t)
  * one rounding. */
 static real allowed(const struct row *r, enum dtype t)
 {
-    static const char *const exact[] = { "abs",      "negative", "sign",   "square", "sqrt",
-                                         "floor",    "ceil",     "trunc",  "rint",   "conjugate",
-                                         "real",     "imag",     "add",    "divide", "subtract",
-                                         "multiply", "maximum",  "minimum" };
+    static const char *const exact[] = { "abs",  "negative", "sign",     "square",    "sqrt",    "floor",
+                                         "ceil", "trunc",    "rint",     "conjugate", "real",    "imag",
+                                         "add",  "divide",   "subtract", "multiply",  "maximum", "minimum" };
     if (dtype_is_half(t))
         return 0.51L;
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
@@ -188,8 +184,7 @@ static real complex_error(cplx v, cplx x)
     real size = cabsl(x);
     if (!(size < 1e37L && (size == 0 || size > 1e-37L)))
         return 0;
-    return isnan(creall(v)) || isnan(cimagl(v)) ? INFINITY
-                                                : cabsl(v - x) / ulp_of(DT_float32, size);
+    return isnan(creall(v)) || isnan(cimagl(v)) ? INFINITY : cabsl(v - x) / ulp_of(DT_float32, size);
 }
 
 static bool ordinary(cplx z)
@@ -201,15 +196,13 @@ static bool ordinary(cplx z)
 static real integer_error(const struct row *r, mx y, int64_t i, mx a, mx b, enum dtype t)
 {
     int bits = t == DT_bool_ ? 1 : (int)dtype_size(t) * 8;
-    whole u = (whole)value_of(a->dtype, element(a, i)),
-          v = b ? (whole)value_of(b->dtype, element(b, i)) : 0;
+    whole u = (whole)value_of(a->dtype, element(a, i)), v = b ? (whole)value_of(b->dtype, element(b, i)) : 0;
     if (t == DT_bool_)
         u = u != 0, v = v != 0;
     if (dtype_is_inexact(a->dtype)) /* a row of bool asked about floats */
         u = value_of(a->dtype, element(a, i)) != 0, v = b && value_of(b->dtype, element(b, i)) != 0;
     if (a->dtype == DT_complex64)
-        u = complex_of(a->dtype, element(a, i)) != 0,
-        v = b && complex_of(b->dtype, element(b, i)) != 0;
+        u = complex_of(a->dtype, element(a, i)) != 0, v = b && complex_of(b->dtype, element(b, i)) != 0;
     uint64_t expected = (uint64_t)r->i(u, v, bits), got = 0;
     memcpy(&got, element(y, i), itemsize(y));
     if (y->dtype == DT_bool_)
@@ -259,8 +252,8 @@ static void values_of_row(const struct row *r, enum dtype t)
         enum dtype computed = computes_in(r, t);
         real worst = 0;
         if (y.it->dtype != gives(r, computed) || y.it->size != N)
-            COMPLAIN("%s of %s gives %s of shape %s\n", r->name, dtype_name(t),
-                     dtype_name(y.it->dtype), shape_of(y.it));
+            COMPLAIN("%s of %s gives %s of shape %s\n", r->name, dtype_name(t), dtype_name(y.it->dtype),
+                     shape_of(y.it));
         else if (!has_reference(r, computed)) {
             if (computed == t)
                 print_message("%s of %s has no reference\n", r->name, dtype_name(t));
@@ -269,9 +262,8 @@ static void values_of_row(const struct row *r, enum dtype t)
                 real e = one_error(r, y.it, i, a.it, b.it, computed);
                 worst = e > worst ? e : worst;
                 if (e > allowed(r, computed))
-                    COMPLAIN("%s %s (%s%s%s) = %s, %.3Lg ulp off\n", r->name, dtype_name(t),
-                             show(a.it, i), b.it ? ", " : "", b.it ? show(b.it, i) : "",
-                             show(y.it, i), e);
+                    COMPLAIN("%s %s (%s%s%s) = %s, %.3Lg ulp off\n", r->name, dtype_name(t), show(a.it, i),
+                             b.it ? ", " : "", b.it ? show(b.it, i) : "", show(y.it, i), e);
             }
         if (tell_worst)
             printf("%-16s %-10s %.3Lf\n", r->name, dtype_name(t), worst);
@@ -305,28 +297,23 @@ static mx laid_out(int layout, enum dtype t, int p, int q)
     case 0: x = array_of_data(t, 2, (int[]){ p, q }, data); break;
     case 1: x = mx_transpose(array_of_data(t, 2, (int[]){ q, p }, data), NULL, 0); break;
     case 2: /* backwards, every other column */
-        x = mx_slice(array_of_data(t, 2, (int[]){ p, 2 * q }, data), (int[]){ p - 1, 0 },
-                     (int[]){ -p - 1, 2 * q }, (int[]){ -1, 2 });
+        x = mx_slice(array_of_data(t, 2, (int[]){ p, 2 * q }, data), (int[]){ p - 1, 0 }, (int[]){ -p - 1, 2 * q },
+                     (int[]){ -1, 2 });
         break;
-    case 3:
-        x = mx_broadcast_to(array_of_data(t, 2, (int[]){ 1, q }, data), 2, (int[]){ p, q });
-        break;
-    case 4:
-        x = mx_broadcast_to(array_of_data(t, 2, (int[]){ p, 1 }, data), 2, (int[]){ p, q });
-        break;
+    case 3: x = mx_broadcast_to(array_of_data(t, 2, (int[]){ 1, q }, data), 2, (int[]){ p, q }); break;
+    case 4: x = mx_broadcast_to(array_of_data(t, 2, (int[]){ p, 1 }, data), 2, (int[]){ p, q }); break;
     case 5: x = mx_broadcast_to(array_of_data(t, 0, NULL, data), 2, (int[]){ p, q }); break;
     case 6: /* rows with a gap between them, at an odd offset */
-        x = mx_slice(array_of_data(t, 2, (int[]){ p, q + 1 }, data), (int[]){ 0, 1 },
-                     (int[]){ p, q + 1 }, (int[]){ 1, 1 });
+        x = mx_slice(array_of_data(t, 2, (int[]){ p, q + 1 }, data), (int[]){ 0, 1 }, (int[]){ p, q + 1 },
+                     (int[]){ 1, 1 });
         break;
     case 7: /* columns backwards */
-        x = mx_slice(array_of_data(t, 2, (int[]){ p, q }, data), (int[]){ 0, q - 1 },
-                     (int[]){ p, -q - 1 }, (int[]){ 1, -1 });
+        x = mx_slice(array_of_data(t, 2, (int[]){ p, q }, data), (int[]){ 0, q - 1 }, (int[]){ p, -q - 1 },
+                     (int[]){ 1, -1 });
         break;
     case 8: /* three dimensions permuted */
-        x = mx_reshape(
-            mx_transpose(array_of_data(t, 3, (int[]){ q, 2, p }, data), (int[]){ 1, 2, 0 }, 3), 2,
-            (int[]){ 2 * p, q });
+        x = mx_reshape(mx_transpose(array_of_data(t, 3, (int[]){ q, 2, p }, data), (int[]){ 1, 2, 0 }, 3), 2,
+                       (int[]){ 2 * p, q });
         x = mx_slice(x, (int[]){ 0, 0 }, (int[]){ p, q }, (int[]){ 1, 1 });
         break;
     }
@@ -368,10 +355,10 @@ static void layouts_of_row(const struct row *r, enum dtype t, int p, int q)
                 mx_keep(&a, laid_out(la, t, p, q));
                 mx_keep(&b, laid_out(lb, t, p, q));
             }
-            if (evaluate(&a) && evaluate(&b) && plain(a.it, &pa) && plain(b.it, &pb) &&
-                apply(r, a.it, b.it, &y) && apply(r, pa.it, pb.it, &z) && !same_bytes(y.it, z.it))
-                COMPLAIN("%s %s (%d,%d): layouts %d and %d give something else\n", r->name,
-                         dtype_name(t), p, q, la, lb);
+            if (evaluate(&a) && evaluate(&b) && plain(a.it, &pa) && plain(b.it, &pb) && apply(r, a.it, b.it, &y) &&
+                apply(r, pa.it, pb.it, &z) && !same_bytes(y.it, z.it))
+                COMPLAIN("%s %s (%d,%d): layouts %d and %d give something else\n", r->name, dtype_name(t), p, q, la,
+                         lb);
             mx_drop(&a), mx_drop(&b), mx_drop(&pa), mx_drop(&pb), mx_drop(&y), mx_drop(&z);
         }
 }
@@ -396,8 +383,7 @@ static void layouts(void **state)
     static const int sizes[][2] = { { 300, 301 }, { 5, 20011 }, { 30011, 3 }, { 700, 130 } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int t = 0; t < DT_COUNT; t++) {
-            if (t != DT_bool_ && t != DT_int16 && t != DT_float32 && t != DT_float16 &&
-                t != DT_complex64)
+            if (t != DT_bool_ && t != DT_int16 && t != DT_float32 && t != DT_float16 && t != DT_complex64)
                 continue;
             layouts_of_row(row_named("subtract"), t, sizes[i][0], sizes[i][1]);
             layouts_of_row(row_named("less"), t, sizes[i][0], sizes[i][1]);
@@ -415,8 +401,7 @@ static void layouts_of_select(void **state)
     static const int sizes[][2] = { { 3, 7 }, { 200, 201 }, { 20011, 3 } };
     for (int i = 0; i < 4 * 3 * LAYOUTS * LAYOUTS; i++) {
         enum dtype t = types[i % 4];
-        int p = sizes[i / 4 % 3][0], q = sizes[i / 4 % 3][1], la = i / 12 % LAYOUTS,
-            lb = i / 12 / LAYOUTS;
+        int p = sizes[i / 4 % 3][0], q = sizes[i / 4 % 3][1], la = i / 12 % LAYOUTS, lb = i / 12 / LAYOUTS;
         mx_own c = { 0 }, a = { 0 }, b = { 0 }, pc = { 0 }, pa = { 0 }, pb = { 0 }, y = { 0 };
         {
             MX_SCOPE(NULL);
@@ -428,12 +413,10 @@ static void layouts_of_select(void **state)
         bool wrong = false;
         assert_true(evaluate(&y) && plain(c.it, &pc) && plain(a.it, &pa) && plain(b.it, &pb));
         for (int64_t k = 0; k < y.it->size; k++)
-            wrong |= memcmp(element(y.it, k), element(*element(pc.it, k) ? pa.it : pb.it, k),
-                            itemsize(y.it));
+            wrong |= memcmp(element(y.it, k), element(*element(pc.it, k) ? pa.it : pb.it, k), itemsize(y.it));
         if (wrong)
             COMPLAIN("where of %s (%d,%d), layouts %d and %d\n", dtype_name(t), p, q, la, lb);
-        mx_drop(&c), mx_drop(&a), mx_drop(&b), mx_drop(&pc), mx_drop(&pa), mx_drop(&pb),
-            mx_drop(&y);
+        mx_drop(&c), mx_drop(&a), mx_drop(&b), mx_drop(&pc), mx_drop(&pa), mx_drop(&pb), mx_drop(&y);
     }
     assert_int_equal(complaints, 0);
 }
@@ -460,8 +443,7 @@ static void layouts_of_casts(void **state)
                 }
                 assert_true(evaluate(&y) && evaluate(&z) && plain(y.it, &b));
                 if (!same_bytes(b.it, z.it))
-                    COMPLAIN("%s to %s (%d,%d), layout %d\n", dtype_name(from), dtype_name(to), p,
-                             q, i % LAYOUTS);
+                    COMPLAIN("%s to %s (%d,%d), layout %d\n", dtype_name(from), dtype_name(to), p, q, i % LAYOUTS);
                 mx_drop(&a), mx_drop(&b), mx_drop(&y), mx_drop(&z);
             }
     assert_int_equal(complaints, 0);
@@ -471,8 +453,7 @@ static void layouts_of_casts(void **state)
 static void copies(void **state)
 {
     (void)state;
-    static const int sizes[][2] = { { 3, 7 },     { 1, 1 },    { 64, 64 },
-                                    { 131, 257 }, { 3, 5003 }, { 9001, 4 } };
+    static const int sizes[][2] = { { 3, 7 }, { 1, 1 }, { 64, 64 }, { 131, 257 }, { 3, 5003 }, { 9001, 4 } };
     static const enum dtype types[] = { DT_uint8, DT_float16, DT_int32, DT_complex64 };
     for (int i = 0; i < 6 * 4 * LAYOUTS; i++) {
         enum dtype t = types[i % 4];
@@ -568,10 +549,7 @@ static int call_row(struct closure *self, int n, const mx x[], struct mx_list *o
     return list_push(out, build(((struct of_row *)self)->row, x[0], n > 1 ? x[1] : NULL));
 }
 static void nothing(struct object *o) { (void)o; }
-static struct of_row closure_of(const struct row *r)
-{
-    return (struct of_row){ { { 1, nothing }, call_row }, r };
-}
+static struct of_row closure_of(const struct row *r) { return (struct of_row){ { { 1, nothing }, call_row }, r }; }
 
 /* Where a row is smooth, and its slope is of ordinary size. */
 static void domain(const struct row *r, int i, double *low, double *high)
@@ -650,10 +628,7 @@ static bool ready(struct mx_list *l)
     return true;
 }
 
-static cplx at(mx x, int64_t i)
-{
-    return complex_of(x->dtype, element(x, x->ndim ? i * x->strides[0] : 0));
-}
+static cplx at(mx x, int64_t i) { return complex_of(x->dtype, element(x, x->ndim ? i * x->strides[0] : 0)); }
 
 static void derivatives_of_row(const struct row *r, enum dtype t)
 {
@@ -685,9 +660,9 @@ static void derivatives_of_row(const struct row *r, enum dtype t)
                 continue;
             }
             if (!(cabsl(at(dy.v[0].it, i) - s) <= tolerance * (1 + 4 * cabsl(s))))
-                COMPLAIN("%s %s: jvp at %s%s%s is %s, not %Lg%+Lgi\n", r->name, dtype_name(t),
-                         show(in[0], i), r->n > 1 ? ", " : "", r->n > 1 ? show(in[1], i) : "",
-                         show(dy.v[0].it, i), creall(s), cimagl(s));
+                COMPLAIN("%s %s: jvp at %s%s%s is %s, not %Lg%+Lgi\n", r->name, dtype_name(t), show(in[0], i),
+                         r->n > 1 ? ", " : "", r->n > 1 ? show(in[1], i) : "", show(dy.v[0].it, i), creall(s),
+                         cimagl(s));
         }
         if (skipped > POINTS / 10)
             COMPLAIN("%s %s: %d points skipped\n", r->name, dtype_name(t), skipped);
@@ -700,16 +675,14 @@ static void derivatives_of_row(const struct row *r, enum dtype t)
             /* <J t, ct> = <t, J' ct> at every point, with Re(conj(a) b) as the product */
             for (int i = 0; i < POINTS; i++) {
                 real left = creall(conjl(at(ct.it, i)) * at(dy.v[0].it, i)), right = 0;
-                for (int k = 0; k < r->n; k++)
-                    right += creall(conjl(at(dx.v[k].it, i)) * at(tin[k], i));
+                for (int k = 0; k < r->n; k++) right += creall(conjl(at(dx.v[k].it, i)) * at(tin[k], i));
                 if (!(fabsl(left - right) <= tolerance * (1 + 8 * fabsl(left))))
-                    COMPLAIN("%s %s at %s: <Jt,c> is %Lg, <t,J'c> %Lg\n", r->name, dtype_name(t),
-                             show(in[0], i), left, right);
+                    COMPLAIN("%s %s at %s: <Jt,c> is %Lg, <t,J'c> %Lg\n", r->name, dtype_name(t), show(in[0], i), left,
+                             right);
             }
             for (int k = 0; k < r->n; k++)
                 if (dx.v[k].it->dtype != t)
-                    COMPLAIN("%s %s: gradient of type %s\n", r->name, dtype_name(t),
-                             dtype_name(dx.v[k].it->dtype));
+                    COMPLAIN("%s %s: gradient of type %s\n", r->name, dtype_name(t), dtype_name(dx.v[k].it->dtype));
         }
     }
     list_clear(&y), list_clear(&dy), list_clear(&dx);
@@ -726,8 +699,7 @@ static bool is_step(const struct row *r, enum dtype t)
 static void derivatives(void **state)
 {
     (void)state;
-    static const enum dtype types[] = { DT_float64, DT_float32, DT_float16, DT_bfloat16,
-                                        DT_complex64 };
+    static const enum dtype types[] = { DT_float64, DT_float32, DT_float16, DT_bfloat16, DT_complex64 };
     complaints = 0;
     for (int k = 0; k < ROWS; k++)
         for (int i = 0; i < 5; i++)
@@ -752,11 +724,9 @@ static void broadcast_gradient(void **state)
     }
     assert_int_equal(mx_vjp(&f.closure, 2, (mx[]){ a.it, b.it }, 1, (mx[]){ ct.it }, &y, &dx), 0);
     assert_true(ready(&dx) && dx.v[0].it->size == 3 && dx.v[1].it->size == 2);
-    for (int j = 0; j < 3; j++)
-        assert_true(creall(at(dx.v[0].it, j)) == cv[j] * bv[0] + cv[3 + j] * bv[1]);
+    for (int j = 0; j < 3; j++) assert_true(creall(at(dx.v[0].it, j)) == cv[j] * bv[0] + cv[3 + j] * bv[1]);
     for (int i = 0; i < 2; i++)
-        assert_true(creall(at(dx.v[1].it, i)) ==
-                    cv[3 * i] * 2 + cv[3 * i + 1] * 3 + cv[3 * i + 2] * 5);
+        assert_true(creall(at(dx.v[1].it, i)) == cv[3 * i] * 2 + cv[3 * i + 1] * 3 + cv[3 * i + 2] * 5);
     list_clear(&y), list_clear(&dx);
     mx_drop(&a), mx_drop(&b), mx_drop(&ct);
 }
@@ -793,13 +763,11 @@ static void batch_of_row(const struct row *r, enum dtype t, const int axes[])
         mx_own one = { 0 }, all = { 0 };
         {
             MX_SCOPE(NULL);
-            mx_keep(&one, build(r, member(in[0], axes[0], i),
-                                r->n > 1 ? member(in[1], axes[1], i) : NULL));
+            mx_keep(&one, build(r, member(in[0], axes[0], i), r->n > 1 ? member(in[1], axes[1], i) : NULL));
             mx_keep(&all, mx_contiguous(member(y.v[0].it, 0, i), false));
         }
         if (evaluate(&one) && evaluate(&all) && !same_bytes(one.it, all.it))
-            COMPLAIN("%s %s: vmap over axes %d, %d differs from a loop\n", r->name, dtype_name(t),
-                     axes[0], axes[1]);
+            COMPLAIN("%s %s: vmap over axes %d, %d differs from a loop\n", r->name, dtype_name(t), axes[0], axes[1]);
         mx_drop(&one), mx_drop(&all);
     }
     list_clear(&y);
@@ -827,15 +795,9 @@ int main(int argc, char **argv)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),
-        cmocka_unit_test(layouts),
-        cmocka_unit_test(layouts_of_select),
-        cmocka_unit_test(layouts_of_casts),
-        cmocka_unit_test(copies),
-        cmocka_unit_test(empty_and_scalar),
-        cmocka_unit_test(written_over),
-        cmocka_unit_test(derivatives),
-        cmocka_unit_test(broadcast_gradient),
+        cmocka_unit_test(values),           cmocka_unit_test(layouts),     cmocka_unit_test(layouts_of_select),
+        cmocka_unit_test(layouts_of_casts), cmocka_unit_test(copies),      cmocka_unit_test(empty_and_scalar),
+        cmocka_unit_test(written_over),     cmocka_unit_test(derivatives), cmocka_unit_test(broadcast_gradient),
         cmocka_unit_test(batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -218,8 +218,7 @@ static const struct unary_row unary_rows[] = {
 static void *vector(void) { return malloc(COUNT * sizeof(real)); }
 
 /* The largest of an array of errors must not pass what is allowed. */
-static double worst(const struct format *t, const void *y, const real *truth, const real *scale,
-                    size_t *at)
+static double worst(const struct format *t, const void *y, const real *truth, const real *scale, size_t *at)
 {
     double most = 0;
     for (size_t i = 0; i < COUNT; i++) {
@@ -257,8 +256,8 @@ static void unary(void **state)
                 print_message("  %s %.3f", levels[l], most);
                 if (!(most <= allowed)) {
                     failed++;
-                    print_message(" (more than %g: %s(%a) = %a, not %La)", allowed, row->name,
-                                  load(t, x, at), load(t, y, at), truth[at]);
+                    print_message(" (more than %g: %s(%a) = %a, not %La)", allowed, row->name, load(t, x, at),
+                                  load(t, y, at), truth[at]);
                 }
             }
             print_message("\n");
@@ -340,8 +339,8 @@ static void binary(void **state)
                 print_message("  %s %.3f", levels[l], most);
                 if (!(most <= allowed)) {
                     failed++;
-                    print_message(" (more than %g: %s(%a, %a) = %a, not %La)", allowed, row->name,
-                                  load(t, a, at), load(t, b, at), load(t, y, at), truth[at]);
+                    print_message(" (more than %g: %s(%a, %a) = %a, not %La)", allowed, row->name, load(t, a, at),
+                                  load(t, b, at), load(t, y, at), truth[at]);
                 }
             }
             print_message("\n");

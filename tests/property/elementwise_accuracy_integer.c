@@ -58,9 +58,8 @@ static void check(enum dtype t)
                 int64_t p = load(t, a, i), q = load(t, b, i);
                 whole truth = row ? i_remainder(p, q, 0) : i_floor_divide(p, q, 0);
                 if (load(t, y, i) != wrap(t, truth))
-                    fail_msg("%s %s: %lld %s %lld = %lld, not %lld", levels[l], dtype_name(t),
-                             (long long)p, row ? "%" : "//", (long long)q, (long long)load(t, y, i),
-                             (long long)truth);
+                    fail_msg("%s %s: %lld %s %lld = %lld, not %lld", levels[l], dtype_name(t), (long long)p,
+                             row ? "%" : "//", (long long)q, (long long)load(t, y, i), (long long)truth);
             }
         }
     }

@@ -11,12 +11,12 @@
 
 #include "cpu/run.h"
 #include "ops/ops.h"
+#include "run/eval.h"
+#include "run/fuse.h"
 #include "support/effort.h"
 #include "support/levels.h"
 #include "support/numbers.h"
 #include "support/sample.h"
-#include "run/eval.h"
-#include "run/fuse.h"
 
 enum { POOL = 80 };
 
@@ -40,9 +40,12 @@ struct graph {
     int ndim, shape[4];
 };
 
-static const struct { int ndim, shape[4]; } shapes[] = {
-    { 0, { 0 } }, { 1, { 1 } }, { 1, { 7 } }, { 2, { 3, 5 } }, { 3, { 4, 1, 9 } }, { 2, { 0, 4 } },
-    { 2, { 33, 65 } }, { 3, { 5, 129, 10 } }, { 4, { 2, 3, 4, 5 } }, { 1, { 5000 } }, { 2, { 70, 1100 } },
+static const struct {
+    int ndim, shape[4];
+} shapes[] = {
+    { 0, { 0 } },          { 1, { 1 } },    { 1, { 7 } },        { 2, { 3, 5 } },
+    { 3, { 4, 1, 9 } },    { 2, { 0, 4 } }, { 2, { 33, 65 } },   { 3, { 5, 129, 10 } },
+    { 4, { 2, 3, 4, 5 } }, { 1, { 5000 } }, { 2, { 70, 1100 } },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -159,8 +162,7 @@ static bool same_number(enum dtype t, const void *a, const void *b)
 {
     if (t == DT_complex64)
         return same_number(DT_float32, a, b) && same_number(DT_float32, (const float *)a + 1, (const float *)b + 1);
-    return !memcmp(a, b, dtype_size(t)) ||
-           (dtype_is_float(t) && isnan(value_of(t, a)) && isnan(value_of(t, b)));
+    return !memcmp(a, b, dtype_size(t)) || (dtype_is_float(t) && isnan(value_of(t, a)) && isnan(value_of(t, b)));
 }
 
 static void assert_same_bits(mx a, mx b, uint64_t seed, int number)

@@ -20,20 +20,25 @@ void __sanitizer_finish_switch_fiber(void *fake_stack, const void **bottom, size
 #define START_SWITCH(...) __sanitizer_start_switch_fiber(__VA_ARGS__)
 #define FINISH_SWITCH(...) __sanitizer_finish_switch_fiber(__VA_ARGS__)
 /* To a context: as it was left, or begun. */
-struct place { ucontext_t at; };
+struct place {
+    ucontext_t at;
+};
 #define SWITCH(from, to, begun) ((void)(begun), swapcontext(&(from)->at, &(to)->at))
 #else
 #define START_SWITCH(fake, bottom, size) ((void)(fake), (void)(bottom), (void)(size))
 #define FINISH_SWITCH(fake, bottom, size) ((void)(fake), (void)(bottom), (void)(size))
 /* swapcontext asks the kernel about signals each time, which takes ten times as long as all the rest. */
-struct place { ucontext_t at; jmp_buf left; };
-#define SWITCH(from, to, begun)          \
-    do {                                 \
-        if (_setjmp((from)->left))       \
-            break;                       \
-        if (begun)                       \
-            _longjmp((to)->left, 1);     \
-        setcontext(&(to)->at);           \
+struct place {
+    ucontext_t at;
+    jmp_buf left;
+};
+#define SWITCH(from, to, begun)      \
+    do {                             \
+        if (_setjmp((from)->left))   \
+            break;                   \
+        if (begun)                   \
+            _longjmp((to)->left, 1); \
+        setcontext(&(to)->at);       \
     } while (0)
 #endif
 

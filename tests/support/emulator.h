@@ -9,13 +9,15 @@
 
 #include <stddef.h>
 
-struct emulated_place { unsigned x, y, z; };
+struct emulated_place {
+    unsigned x, y, z;
+};
 extern struct emulated_place threadIdx, blockIdx, blockDim, gridDim;
 
 /* Runs the statement that follows for each thread of a grid in one dimension: for kernels without barriers. */
-#define EMULATED_GRID(blocks, threads)                                                                       \
+#define EMULATED_GRID(blocks, threads)                                                                             \
     for (gridDim.x = (unsigned)(blocks), blockDim.x = (unsigned)(threads), blockIdx.x = 0; blockIdx.x < gridDim.x; \
-         blockIdx.x++)                                                                                       \
+         blockIdx.x++)                                                                                             \
         for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++)
 
 /* One thread of a kernel, whose arguments are where args points, as the driver gets them. */
@@ -31,30 +33,36 @@ void emulated_shuffle_xor(void *value, size_t size, unsigned bits, const char *f
 void emulated_gather(const void *value, size_t size, void *all, const char *file, int line);
 
 /* The kernels of a module by name, for the emulated driver (emulated/cuda.c); an empty name ends them. */
-struct emulated_kernel { const char *name; emulated_fn *run; };
-struct emulated_kernels { const struct emulated_kernel *list; struct emulated_kernels *next; };
+struct emulated_kernel {
+    const char *name;
+    emulated_fn *run;
+};
+struct emulated_kernels {
+    const struct emulated_kernel *list;
+    struct emulated_kernels *next;
+};
 void emulated_add(struct emulated_kernels *k);
 emulated_fn *emulated_find(const char *name); /* NULL: there is none */
 
 /* In the file of a module: its table, which the driver finds once the program has started. */
-#define EMULATED_KERNELS(table)                                                      \
-    __attribute__((constructor)) static void add_kernels(void)                       \
-    {                                                                                \
-        static struct emulated_kernels k = { table, NULL };                          \
-        emulated_add(&k);                                                            \
+#define EMULATED_KERNELS(table)                                \
+    __attribute__((constructor)) static void add_kernels(void) \
+    {                                                          \
+        static struct emulated_kernels k = { table, NULL };    \
+        emulated_add(&k);                                      \
     }
 
 /* KERNEL of cuda/kernels/gpu.h: a function of one struct, which the driver finds by itself. */
 #define EMULATED_KERNEL(name, type) EMULATED_KERNEL_(name, type)
-#define EMULATED_KERNEL_(name, type)                                                          \
-    static void name(const type a);                                                           \
-    static void launched_##name(void **args) { name(*(const type *)args[0]); }                \
-    __attribute__((constructor)) static void add_##name(void)                                 \
-    {                                                                                         \
-        static const struct emulated_kernel list[] = { { #name, launched_##name }, { 0 } };   \
-        static struct emulated_kernels k = { list, NULL };                                    \
-        emulated_add(&k);                                                                     \
-    }                                                                                         \
+#define EMULATED_KERNEL_(name, type)                                                        \
+    static void name(const type a);                                                         \
+    static void launched_##name(void **args) { name(*(const type *)args[0]); }              \
+    __attribute__((constructor)) static void add_##name(void)                               \
+    {                                                                                       \
+        static const struct emulated_kernel list[] = { { #name, launched_##name }, { 0 } }; \
+        static struct emulated_kernels k = { list, NULL };                                  \
+        emulated_add(&k);                                                                   \
+    }                                                                                       \
     static void name(const type a)
 
 #endif

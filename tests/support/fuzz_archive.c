@@ -50,8 +50,13 @@ int fuzz_archive(const uint8_t *data, size_t n, int (*read)(struct source *s, in
     struct {
         struct source s;
         const uint8_t *data;
-    } in = { { .object = { 1, kept }, .label = "fuzz", .size = n, .bytes = way & 1 ? NULL : data, .eager = way & 2,
-               .read = callback }, data };
+    } in = { { .object = { 1, kept },
+               .label = "fuzz",
+               .size = n,
+               .bytes = way & 1 ? NULL : data,
+               .eager = way & 2,
+               .read = callback },
+             data };
     {
         MX_SCOPE(NULL);
         struct archive a = { 0 };

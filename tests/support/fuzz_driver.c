@@ -39,7 +39,10 @@ static uint8_t *file_bytes(const char *path, size_t *n)
 }
 
 enum { SEEDS = 64, ROOM = 1 << 16, WAYS = 8 };
-static struct { uint8_t *bytes; size_t n; } seeds[SEEDS];
+static struct {
+    uint8_t *bytes;
+    size_t n;
+} seeds[SEEDS];
 static int n_seeds;
 
 static void add_seed(const char *path)
@@ -128,8 +131,10 @@ static void read_words(const char *path)
 /* One change to the n bytes of a buffer of ROOM; how many there are then. */
 static size_t change(uint8_t *v, size_t n)
 {
+    /* clang-format off */
     static const uint64_t odd[] = { 0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff,
                                     0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff };
+    /* clang-format on */
     if (n == 0)
         return n;
     size_t at = draw((uint32_t)n), size = 1 + draw(16), from;
@@ -228,8 +233,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < n_seeds; i++) every_byte(i);
     }
     time_t end = time(NULL) + (time_t)seconds;
-    for (long k = 0; seconds > 0 ? k % 64 || time(NULL) < end : k < 20000; k++)
-        changed((int)draw((uint32_t)n_seeds));
+    for (long k = 0; seconds > 0 ? k % 64 || time(NULL) < end : k < 20000; k++) changed((int)draw((uint32_t)n_seeds));
     printf("%s: %d files, %ld executions: %ld were read, %ld evaluated\n", fuzz_format, files, executions, fuzz_loaded,
            fuzz_evaluated);
     for (int i = 0; i < n_seeds; i++) free(seeds[i].bytes);

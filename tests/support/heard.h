@@ -62,9 +62,9 @@ static inline void expect_array(mlx_array a, const char *expected)
     assert_string_equal(mlx_string_data(text), whole);
     mlx_string_free(text);
 }
-#define GIVES(call, text)     \
-    do {                      \
-        OK(call);             \
+#define GIVES(call, text)      \
+    do {                       \
+        OK(call);              \
         expect_array(r, text); \
     } while (0)
 
@@ -89,14 +89,8 @@ static inline int all_gone(void **state)
     return left != 0;
 }
 
-static inline mlx_array ints(int n, const int *v)
-{
-    return mlx_array_new_data(v, &n, 1, MLX_INT32);
-}
+static inline mlx_array ints(int n, const int *v) { return mlx_array_new_data(v, &n, 1, MLX_INT32); }
 
-static inline mlx_array floats(int n, const float *v)
-{
-    return mlx_array_new_data(v, &n, 1, MLX_FLOAT32);
-}
+static inline mlx_array floats(int n, const float *v) { return mlx_array_new_data(v, &n, 1, MLX_FLOAT32); }
 
 #endif

@@ -81,7 +81,11 @@ static void spoil(void *p, size_t bytes)
 /* ---- tasks */
 
 enum what { RUN, COPY, MARK, FOLLOW, SPOIL, FREE };
-struct shadow { struct mx_array array; struct buffer buffer; int64_t numbers[2 * MX_MAX_NDIM]; };
+struct shadow {
+    struct mx_array array;
+    struct buffer buffer;
+    int64_t numbers[2 * MX_MAX_NDIM];
+};
 struct task {
     struct task *next;
     enum what what;
@@ -129,8 +133,9 @@ static void queue_task(struct loop *q, struct task *t)
 static void run_late(struct task *t)
 {
     const struct node *n = t->node;
-    struct node node = { .nin = n->nin, .nout = n->nout, .op = n->op, .stream = n->stream, .args = n->args,
-                         .specs = n->specs }; /* but its references, which others count meanwhile */
+    struct node node = {
+        .nin = n->nin, .nout = n->nout, .op = n->op, .stream = n->stream, .args = n->args, .specs = n->specs
+    }; /* but its references, which others count meanwhile */
     mx x[64], y[16];
     pthread_mutex_lock(&door);
     for (int i = 0; i < node.nin; i++) {
@@ -365,8 +370,13 @@ static bool supports(const struct node *n)
 static void shadow_of(struct shadow *d, mx x, const void *data)
 {
     /* Not *x as a whole: others retain and release it meanwhile. */
-    d->array = (struct mx_array){ .refs = 1000, .status = atomic_load(&x->status), .dtype = x->dtype, .row = x->row,
-                                  .ndim = x->ndim, .size = x->size, .offset = x->offset };
+    d->array = (struct mx_array){ .refs = 1000,
+                                  .status = atomic_load(&x->status),
+                                  .dtype = x->dtype,
+                                  .row = x->row,
+                                  .ndim = x->ndim,
+                                  .size = x->size,
+                                  .offset = x->offset };
     d->array.shape = memcpy(d->numbers, x->shape, (size_t)x->ndim * sizeof *x->shape);
     d->array.strides = memcpy(d->numbers + MX_MAX_NDIM, x->strides, (size_t)x->ndim * sizeof *x->strides);
     d->buffer = (struct buffer){ .refs = 1000, .state = ON_HOST, .bytes = x->buf->bytes, .host = (void *)data };
@@ -421,8 +431,15 @@ static int run_plugin_here(struct stream *s, struct entry *e)
 {
     const struct node *n = e->node;
     const struct plugin *p = plugin_of(n->op);
-    struct plugin_run r = { .on = DEVICE_GPU, .stream = s, .args = n->args, .nin = n->nin, .nout = n->nout,
-                            .x = n->in, .y = entry_out(e), .fresh = fresh, .over = over };
+    struct plugin_run r = { .on = DEVICE_GPU,
+                            .stream = s,
+                            .args = n->args,
+                            .nin = n->nin,
+                            .nout = n->nout,
+                            .x = n->in,
+                            .y = entry_out(e),
+                            .fresh = fresh,
+                            .over = over };
     wait_for(s, mark(s));
     pthread_mutex_lock(&door);
     for (int i = 0; i < n->nin; i++) open_pages(buffer_on(n->in[i]->buf, s), n->in[i]->buf->bytes);
@@ -465,11 +482,27 @@ static void info(int device, void (*add)(void *, const char *, const char *, siz
 }
 
 static const struct backend loopback = {
-    .devices = { .name = "loopback", .type = DEVICE_GPU, .count = count, .open = loop_open, .rest = queue_rest,
-                 .forked = loop_forked, .synchronize = synchronize, .info = info, .alloc = dev_alloc,
-                 .free = dev_free, .mark = mark, .follow = follow, .wait = wait_for, .to_device = to_device,
-                 .to_host = to_host, .from_peer = from_peer },
-    .submit = submit, .run_now = queue_run_now, .supports = supports, .run = run, .end = end_batch,
+    .devices = { .name = "loopback",
+                 .type = DEVICE_GPU,
+                 .count = count,
+                 .open = loop_open,
+                 .rest = queue_rest,
+                 .forked = loop_forked,
+                 .synchronize = synchronize,
+                 .info = info,
+                 .alloc = dev_alloc,
+                 .free = dev_free,
+                 .mark = mark,
+                 .follow = follow,
+                 .wait = wait_for,
+                 .to_device = to_device,
+                 .to_host = to_host,
+                 .from_peer = from_peer },
+    .submit = submit,
+    .run_now = queue_run_now,
+    .supports = supports,
+    .run = run,
+    .end = end_batch,
     .launch = launch,
 };
 

@@ -34,7 +34,7 @@ static inline double uniform(double low, double high)
 /* Mostly ordinary, with special ones and all magnitudes among them. */
 static inline double some_double(void)
 {
-    static const double special[] = { 0.0, -0.0,      1.0,       -1.0, 0.5,    2.0,   1e300,
+    static const double special[] = { 0.0, -0.0,     1.0,       -1.0, 0.5,    2.0,   1e300,
                                       -2., INFINITY, -INFINITY, NAN,  1e-310, 1e-40, 3e38 };
     switch (bits64() % 8) {
     case 0: return special[bits64() % (sizeof special / sizeof *special)];
@@ -51,10 +51,7 @@ static inline int float_digits(enum dtype t)
 {
     return t == DT_float16 ? 10 : t == DT_bfloat16 ? 7 : t == DT_float64 ? 52 : 23;
 }
-static inline int float_low(enum dtype t)
-{
-    return t == DT_float16 ? -14 : t == DT_float64 ? -1022 : -126;
-}
+static inline int float_low(enum dtype t) { return t == DT_float16 ? -14 : t == DT_float64 ? -1022 : -126; }
 
 /* The unit in the last place of the number of type t next to x. */
 static inline real ulp_of(enum dtype t, real x)
@@ -128,8 +125,7 @@ static inline real value_of(enum dtype t, const void *p)
 
 static inline cplx complex_of(enum dtype t, const void *p)
 {
-    return t == DT_complex64 ? CMPLXL(((const float *)p)[0], ((const float *)p)[1])
-                             : CMPLXL(value_of(t, p), 0);
+    return t == DT_complex64 ? CMPLXL(((const float *)p)[0], ((const float *)p)[1]) : CMPLXL(value_of(t, p), 0);
 }
 
 /* A number of the floating type t, rounded. */

@@ -110,8 +110,7 @@ real r_logaddexp(real a, real b)
 {
     if (isnan(a) || isnan(b))
         return NAN;
-    return a == b ? a + 0.69314718055994530941723212145817657L
-                  : fmaxl(a, b) + log1pl(expl(-fabsl(a - b)));
+    return a == b ? a + 0.69314718055994530941723212145817657L : fmaxl(a, b) + log1pl(expl(-fabsl(a - b)));
 }
 /* The larger operand, and the logarithm, whose exponential has the rounding of a - b as a relative error. */
 real scale_logaddexp(real a, real b)
@@ -174,10 +173,7 @@ cplx c_tanh(cplx z) { return ctanhl(z); }
 cplx c_arcsinh(cplx z) { return casinhl(z); }
 cplx c_arccosh(cplx z) { return cacoshl(z); }
 cplx c_arctanh(cplx z) { return catanhl(z); }
-cplx c_sigmoid(cplx z)
-{
-    return creall(z) < 0 ? cexpl(z) / (1 + cexpl(z)) : 1 / (1 + cexpl(-z));
-}
+cplx c_sigmoid(cplx z) { return creall(z) < 0 ? cexpl(z) / (1 + cexpl(z)) : 1 / (1 + cexpl(-z)); }
 cplx c_rint(cplx z) { return CMPLXL(rintl(creall(z)), rintl(cimagl(z))); }
 cplx c_conjugate(cplx z) { return conjl(z); }
 cplx c_real(cplx z) { return creall(z); }
@@ -194,10 +190,7 @@ cplx c_subtract(cplx a, cplx b) { return a - b; }
 cplx c_multiply(cplx a, cplx b) { return a * b; }
 cplx c_divide(cplx a, cplx b) { return a / b; }
 cplx c_floor_divide(cplx a, cplx b) { return a / b; }
-cplx c_power(cplx a, cplx b)
-{
-    return b == 0 ? 1 : a == 0 ? (creall(b) > 0 ? 0 : NAN) : cexpl(b * c_log(a));
-}
+cplx c_power(cplx a, cplx b) { return b == 0 ? 1 : a == 0 ? (creall(b) > 0 ? 0 : NAN) : cexpl(b * c_log(a)); }
 cplx c_maximum(cplx a, cplx b) { return c_compare(a, b) > 0 ? a : b; }
 cplx c_minimum(cplx a, cplx b) { return c_compare(a, b) < 0 ? a : b; }
 cplx c_logaddexp(cplx a, cplx b)
@@ -220,6 +213,7 @@ cplx c_logical_xor(cplx a, cplx b) { return (a != 0) != (b != 0); }
 
 #define INTEGER(name) whole i_##name(whole a, whole b, int bits)
 #define UNUSED (void)a, (void)b, (void)bits
+/* clang-format off */
 INTEGER(abs) { UNUSED; return a < 0 ? -a : a; }
 INTEGER(negative) { UNUSED; return -a; }
 INTEGER(sign) { UNUSED; return (a > 0) - (a < 0); }
@@ -277,6 +271,7 @@ INTEGER(left_shift)
     return b < 0 || b >= bits ? 0 : (whole)((unsigned __int128)a << b);
 }
 INTEGER(right_shift) { return b < 0 || b >= bits ? (a < 0 ? -1 : 0) : a >> b; }
+/* clang-format on */
 #undef INTEGER
 #undef UNUSED
 

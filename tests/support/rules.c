@@ -13,8 +13,8 @@
 #include "core/buffer.h"
 #include "core/shape.h"
 #include "ops/ops.h"
-#include "support/sample.h"
 #include "run/eval.h"
+#include "support/sample.h"
 #include "transform/transform.h"
 #include "transform/walk.h"
 
@@ -50,8 +50,8 @@ static void push_array(struct mx_list *l, mx x) { assert_int_equal(list_push(l, 
 static bool differentiable(const struct operand *o) { return o->dtype == DT_float64; }
 
 /* sum over results of <weight_k, f_k(x)>, operand `i` replaced by v. */
-static double weighed(const struct rule_case *c, const struct mx_list *x, int i,
-                      const struct model *v, const struct model weight[])
+static double weighed(const struct rule_case *c, const struct mx_list *x, int i, const struct model *v,
+                      const struct model weight[])
 {
     struct mx_list in = { 0 }, y = { 0 };
     struct builder f = { { { 1, NULL }, call_builder }, c->build };
@@ -61,12 +61,10 @@ static double weighed(const struct rule_case *c, const struct mx_list *x, int i,
         for (int k = 0; k < c->n; k++)
             push_array(&in, k == i ? array_from(DT_float64, v->ndim, v->shape, v->v) : x->v[k].it);
     }
-    require(c, call_builder(&f.closure, c->n, arrays(&in), &y) || mx_eval(y.n, arrays(&y)),
-            "value");
+    require(c, call_builder(&f.closure, c->n, arrays(&in), &y) || mx_eval(y.n, arrays(&y)), "value");
     for (int k = 0; k < y.n; k++) {
         struct model m = model_of(y.v[k].it);
-        for (int64_t j = 0; j < m.size; j++)
-            sum += m.v[j] * weight[k].v[j];
+        for (int64_t j = 0; j < m.size; j++) sum += m.v[j] * weight[k].v[j];
         model_drop(&m);
     }
     list_clear(&in);
@@ -77,17 +75,14 @@ static double weighed(const struct rule_case *c, const struct mx_list *x, int i,
 static double dot(const struct model *a, const struct model *b)
 {
     double sum = 0;
-    for (int64_t i = 0; i < a->size; i++)
-        sum += a->v[i] * b->v[i];
+    for (int64_t i = 0; i < a->size; i++) sum += a->v[i] * b->v[i];
     return sum;
 }
 
-static void agree(const struct rule_case *c, const char *what, int i, int64_t j, double got,
-                  double want)
+static void agree(const struct rule_case *c, const char *what, int i, int64_t j, double got, double want)
 {
     if (!(fabs(got - want) <= 1e-6 * (1 + fabs(want))))
-        fail_msg("%s: %s, operand %d, element %lld: %.12g, expected %.12g", c->name, what, i,
-                 (long long)j, got, want);
+        fail_msg("%s: %s, operand %d, element %lld: %.12g, expected %.12g", c->name, what, i, (long long)j, got, want);
 }
 
 /* Numbers below 1 are 0 in integer types: tangents that say nothing. */
@@ -119,14 +114,8 @@ void check_derivatives(const struct rule_case *c)
     }
     int results = y.n;
     list_clear(&y);
-    require(c,
-            mx_vjp(&f.closure, c->n, arrays(&x), ct.n, arrays(&ct), &y, &dx) ||
-                mx_eval(dx.n, arrays(&dx)),
-            "vjp");
-    require(c,
-            mx_jvp(&f.closure, c->n, arrays(&x), t.n, arrays(&t), &y2, &dy) ||
-                mx_eval(dy.n, arrays(&dy)),
-            "jvp");
+    require(c, mx_vjp(&f.closure, c->n, arrays(&x), ct.n, arrays(&ct), &y, &dx) || mx_eval(dx.n, arrays(&dx)), "vjp");
+    require(c, mx_jvp(&f.closure, c->n, arrays(&x), t.n, arrays(&t), &y2, &dy) || mx_eval(dy.n, arrays(&dy)), "jvp");
     double along = 0;
     for (int i = 0; i < c->n; i++) {
         const double h = 1e-5;
@@ -201,15 +190,13 @@ void check_second_derivatives(const struct rule_case *c)
     {
         MX_SCOPE(NULL);
         mx x[RULE_OPERANDS];
-        for (int i = 0; i < c->n; i++)
-            x[i] = sample_between(c->x[i].dtype, c->x[i].ndim, c->x[i].shape, 0, 1);
+        for (int i = 0; i < c->n; i++) x[i] = sample_between(c->x[i].dtype, c->x[i].ndim, c->x[i].shape, 0, 1);
         if (c->build(x, y) != 1)
             return;
         struct operand *ct = &outer.x[c->n];
         *ct = (struct operand){ DT_float64, y[0]->ndim, { 0 }, -1, 1 };
         assert_true(y[0]->ndim <= 6);
-        for (int i = 0; i < y[0]->ndim; i++)
-            ct->shape[i] = y[0]->shape[i];
+        for (int i = 0; i < y[0]->ndim; i++) ct->shape[i] = y[0]->shape[i];
     }
     check_derivatives(&outer);
 }
@@ -223,8 +210,7 @@ void check_allocations(const struct rule_case *c)
     {
         MX_SCOPE(NULL);
         for (int i = 0; i < c->n; i++)
-            push_array(&x, sample_between(c->x[i].dtype, c->x[i].ndim, c->x[i].shape, c->x[i].low,
-                                          c->x[i].high));
+            push_array(&x, sample_between(c->x[i].dtype, c->x[i].ndim, c->x[i].shape, c->x[i].low, c->x[i].high));
     }
     long before = array_live_count();
     for (long n = 1, failed = 1; failed; n++) {
@@ -237,8 +223,7 @@ void check_allocations(const struct rule_case *c)
         mx_error_clear();
         list_clear(&y);
         if (array_live_count() != before)
-            fail_msg("%s, allocation %ld: %ld arrays left", c->name, n,
-                     array_live_count() - before);
+            fail_msg("%s, allocation %ld: %ld arrays left", c->name, n, array_live_count() - before);
         if (n > 10000)
             fail_msg("%s: still failing", c->name);
     }
@@ -250,8 +235,8 @@ void check_allocations(const struct rule_case *c)
 enum { BATCH = 3 };
 
 /* Runs the graph on batched leaves; axis[] of leaves in, of results out. */
-static void batched(const struct rule_case *c, const struct recording *g, const mx leaves[],
-                    int axis[], int n_roots, struct mx_list *y)
+static void batched(const struct rule_case *c, const struct recording *g, const mx leaves[], int axis[], int n_roots,
+                    struct mx_list *y)
 {
     mx value[64] = { 0 };
     int at[64];
@@ -318,8 +303,7 @@ static void check_subset(const struct rule_case *c, unsigned subset)
             given[i] = axis[i] = subset >> i & 1 ? (int)draw(o->ndim + 1) : -1;
             for (int k = 0, from = 0; k < o->ndim + (axis[i] >= 0); k++)
                 shape[k] = k == axis[i] ? BATCH : o->shape[from++];
-            push_array(&x,
-                       sample_between(o->dtype, o->ndim + (axis[i] >= 0), shape, o->low, o->high));
+            push_array(&x, sample_between(o->dtype, o->ndim + (axis[i] >= 0), shape, o->low, o->high));
             mx p = array_new(o->dtype, o->ndim, o->shape);
             p->tracer = true;
             push_array(&placeholders, p);
@@ -335,24 +319,20 @@ static void check_subset(const struct rule_case *c, unsigned subset)
         struct mx_list in = { 0 }, want = { 0 }, got = { 0 };
         {
             MX_SCOPE(NULL);
-            for (int i = 0; i < c->n; i++)
-                push_array(&in, example(x.v[i].it, given[i], b));
-            for (int k = 0; k < y.n; k++)
-                push_array(&got, example(y.v[k].it, axis[k], b));
+            for (int i = 0; i < c->n; i++) push_array(&in, example(x.v[i].it, given[i], b));
+            for (int k = 0; k < y.n; k++) push_array(&got, example(y.v[k].it, axis[k], b));
         }
-        require(
-            c, call_builder(&f.closure, c->n, arrays(&in), &want) || mx_eval(want.n, arrays(&want)),
-            "loop");
+        require(c, call_builder(&f.closure, c->n, arrays(&in), &want) || mx_eval(want.n, arrays(&want)), "loop");
         for (int k = 0; k < y.n; k++) {
             struct model m = model_of(want.v[k].it), n;
             if (got.v[k].it->dtype != want.v[k].it->dtype || !same_shape(got.v[k].it, want.v[k].it))
-                fail_msg("%s: vmap of operands %x gives shape %s, the loop %s", c->name, subset,
-                         shape_of(got.v[k].it), shape_of(want.v[k].it));
+                fail_msg("%s: vmap of operands %x gives shape %s, the loop %s", c->name, subset, shape_of(got.v[k].it),
+                         shape_of(want.v[k].it));
             n = model_of(got.v[k].it);
             for (int64_t j = 0; j < m.size; j++)
                 if (!(fabs(m.v[j] - n.v[j]) <= 1e-12 * (1 + fabs(m.v[j]))))
-                    fail_msg("%s: vmap of operands %x, example %d, element %lld: %g, the loop %g",
-                             c->name, subset, b, (long long)j, n.v[j], m.v[j]);
+                    fail_msg("%s: vmap of operands %x, example %d, element %lld: %g, the loop %g", c->name, subset, b,
+                             (long long)j, n.v[j], m.v[j]);
             model_drop(&m);
             model_drop(&n);
         }
@@ -370,6 +350,5 @@ static void check_subset(const struct rule_case *c, unsigned subset)
 void check_batching(const struct rule_case *c)
 {
     for (int again = 0; again < 4; again++)
-        for (unsigned subset = 1; subset < 1u << c->n; subset++)
-            check_subset(c, subset);
+        for (unsigned subset = 1; subset < 1u << c->n; subset++) check_subset(c, subset);
 }

@@ -30,16 +30,12 @@ static uint64_t next(void)
 }
 
 int64_t draw(int64_t n) { return n > 0 ? (int64_t)(next() % (uint64_t)n) : 0; }
-double draw_real(double low, double high)
-{
-    return low + (high - low) * (double)(next() >> 11) * 0x1p-53;
-}
+double draw_real(double low, double high) { return low + (high - low) * (double)(next() >> 11) * 0x1p-53; }
 
 int draw_shape(int max_ndim, int most, bool empty_too, int *shape)
 {
     int ndim = (int)draw(max_ndim + 1);
-    for (int i = 0; i < ndim; i++)
-        shape[i] = 1 + (int)draw(most);
+    for (int i = 0; i < ndim; i++) shape[i] = 1 + (int)draw(most);
     if (empty_too && ndim && draw(8) == 0)
         shape[draw(ndim)] = 0;
     return ndim;
@@ -106,7 +102,7 @@ static double load(const void *p, enum dtype t)
     case DT_int64: return (double)*(const int64_t *)p;
     case DT_float16: return double_of_16(*(const uint16_t *)p);
     case DT_bfloat16:
-        bits = (uint32_t)*(const uint16_t *)p << 16;
+        bits = (uint32_t) * (const uint16_t *)p << 16;
         memcpy(&f, &bits, 4);
         return f;
     case DT_float32: return *(const float *)p;
@@ -124,8 +120,7 @@ static mx laid_out(enum dtype t, int ndim, const int *shape, bool repeats)
 {
     int order[MX_MAX_NDIM], one = 1;
     int64_t strides[MX_MAX_NDIM], step = 1, offset = draw(3);
-    for (int i = 0; i < ndim; i++)
-        order[i] = i;
+    for (int i = 0; i < ndim; i++) order[i] = i;
     if (draw(3))
         for (int i = ndim; i-- > 1;) {
             int k = (int)draw(i + 1), o = order[i];
@@ -159,8 +154,7 @@ static mx laid_out(enum dtype t, int ndim, const int *shape, bool repeats)
 static char *element(mx x, const int64_t *at)
 {
     int64_t offset = x->offset;
-    for (int i = 0; i < x->ndim; i++)
-        offset += at[i] * x->strides[i];
+    for (int i = 0; i < x->ndim; i++) offset += at[i] * x->strides[i];
     return (char *)x->buf->host + offset * (int64_t)dtype_size(x->dtype);
 }
 
@@ -181,25 +175,21 @@ static double whole_number(double low, double high) { return floor(draw_real(low
 mx sample(enum dtype t, int ndim, const int *shape)
 {
     bool is_signed = dtype_kind(t) == 'i' || dtype_kind(t) == 'f' || dtype_kind(t) == 'c';
-    return filled_with(laid_out(t, ndim, shape, true), whole_number, is_signed ? -100 : 0,
-                       t == DT_bool_ ? 2 : 100);
+    return filled_with(laid_out(t, ndim, shape, true), whole_number, is_signed ? -100 : 0, t == DT_bool_ ? 2 : 100);
 }
 
 mx sample_between(enum dtype t, int ndim, const int *shape, double low, double high)
 {
-    return filled_with(laid_out(t, ndim, shape, false),
-                       dtype_is_inexact(t) ? draw_real : whole_number, low, high);
+    return filled_with(laid_out(t, ndim, shape, false), dtype_is_inexact(t) ? draw_real : whole_number, low, high);
 }
 
 mx array_from(enum dtype t, int ndim, const int *shape, const double *v)
 {
     int64_t size = 1;
-    for (int i = 0; i < ndim; i++)
-        size *= shape[i];
+    for (int i = 0; i < ndim; i++) size *= shape[i];
     struct buffer *b = buffer_new((size_t)size * dtype_size(t));
     assert_non_null(b);
-    for (int64_t i = 0; i < size; i++)
-        store((char *)b->host + i * (int64_t)dtype_size(t), t, v[i]);
+    for (int64_t i = 0; i < size; i++) store((char *)b->host + i * (int64_t)dtype_size(t), t, v[i]);
     return array_of_buffer(t, ndim, shape, b);
 }
 
@@ -226,8 +216,7 @@ void model_drop(struct model *m)
 int64_t number_of(const struct model *m, const int64_t *at)
 {
     int64_t n = 0;
-    for (int i = 0; i < m->ndim; i++)
-        n = n * m->shape[i] + at[i];
+    for (int i = 0; i < m->ndim; i++) n = n * m->shape[i] + at[i];
     return n;
 }
 
@@ -261,24 +250,21 @@ static void assert_within(mx y, const struct model *want, double tolerance)
     for (int64_t i = 0; i < got.size; i++) {
         double a = got.v[i], b = want->v[i];
         if (!(a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= tolerance * (1 + fabs(b))))
-            fail_msg("element %lld of shape %s and type %s is %.17g, expected %.17g", (long long)i,
-                     shape_of(y), dtype_name(y->dtype), a, b);
+            fail_msg("element %lld of shape %s and type %s is %.17g, expected %.17g", (long long)i, shape_of(y),
+                     dtype_name(y->dtype), a, b);
     }
     model_drop(&got);
 }
 
 void assert_holds(mx y, const struct model *want) { assert_within(y, want, 0); }
-void assert_close(mx y, const struct model *want, double tolerance)
-{
-    assert_within(y, want, tolerance);
-}
+void assert_close(mx y, const struct model *want, double tolerance) { assert_within(y, want, tolerance); }
 
 void assert_fails(mx y, enum mx_error kind, const char *part)
 {
     if (!is_nil(y) && !mx_eval(1, &y))
         fail_msg("expected an error with \"%s\", got an array of shape %s", part, shape_of(y));
     if (mx_error_kind() != kind || !strstr(mx_error_message(), part))
-        fail_msg("expected error %d with \"%s\", got error %d: %s", (int)kind, part,
-                 (int)mx_error_kind(), mx_error_message());
+        fail_msg("expected error %d with \"%s\", got error %d: %s", (int)kind, part, (int)mx_error_kind(),
+                 mx_error_message());
     mx_error_clear();
 }

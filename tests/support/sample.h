@@ -42,13 +42,13 @@ void assert_close(mx y, const struct model *want, double tolerance);
 void assert_fails(mx y, enum mx_error kind, const char *part);
 
 /* Fills a slot; what else the expression makes is let go of at once. */
-#define KEEP(slot, expression)                      \
-    do {                                            \
-        MX_SCOPE(NULL);                             \
-        mx kept_ = (expression);                    \
-        if (is_nil(kept_) || mx_failed())           \
+#define KEEP(slot, expression)                                   \
+    do {                                                         \
+        MX_SCOPE(NULL);                                          \
+        mx kept_ = (expression);                                 \
+        if (is_nil(kept_) || mx_failed())                        \
             fail_msg("%s: %s", #expression, mx_error_message()); \
-        mx_keep(slot, kept_);                       \
+        mx_keep(slot, kept_);                                    \
     } while (0)
 
 #endif

@@ -5,7 +5,9 @@
 #include "axpby/axpby.h"
 
 /* The source for CUDA devices, where C has one thread after the other. */
-static struct { unsigned x; } threadIdx, blockIdx, blockDim;
+static struct {
+    unsigned x;
+} threadIdx, blockIdx, blockDim;
 #define __CUDACC__
 #define __device__ static
 #define __global__ static
@@ -17,14 +19,14 @@ static bool run(const char *kernel, const int blocks[3], const int threads[3], c
 {
     blockDim.x = (unsigned)threads[0];
     launches++;
-#define RUN(name, T)                                                                                        \
-    if (!strcmp(kernel, "axpby_general_" #name)) {                                                          \
-        for (blockIdx.x = 0; blockIdx.x < (unsigned)blocks[0]; blockIdx.x++)                                \
-            for (threadIdx.x = 0; threadIdx.x < (unsigned)threads[0]; threadIdx.x++)                        \
-                axpby_general_##name(*(const T *const *)args[0], *(const T *const *)args[1],                \
-                                     *(T *const *)args[2], *(const float *)args[3], *(const float *)args[4], \
-                                     *(const struct axpby_layout *)args[5]);                                \
-        return true;                                                                                        \
+#define RUN(name, T)                                                                                               \
+    if (!strcmp(kernel, "axpby_general_" #name)) {                                                                 \
+        for (blockIdx.x = 0; blockIdx.x < (unsigned)blocks[0]; blockIdx.x++)                                       \
+            for (threadIdx.x = 0; threadIdx.x < (unsigned)threads[0]; threadIdx.x++)                               \
+                axpby_general_##name(*(const T *const *)args[0], *(const T *const *)args[1], *(T *const *)args[2], \
+                                     *(const float *)args[3], *(const float *)args[4],                             \
+                                     *(const struct axpby_layout *)args[5]);                                       \
+        return true;                                                                                               \
     }
     EACH_DTYPE(RUN)
     return false;
@@ -125,8 +127,11 @@ static int launch(const void *state, mlx_run run)
 static void launches_are_checked(void **state)
 {
     static const struct mlx_primitive_class launcher = {
-        .struct_size = sizeof launcher, .abi = MLX_PRIMITIVE_ABI, .name = "Launcher",
-        .eval_cpu = launch, .eval_gpu = launch,
+        .struct_size = sizeof launcher,
+        .abi = MLX_PRIMITIVE_ABI,
+        .name = "Launcher",
+        .eval_cpu = launch,
+        .eval_gpu = launch,
     };
     static int kinds[] = { 0, 1, 2, 3 };
     static const char *const says[] = { "got null", "registered as 'nowhere'", "positive sizes", "got null" };

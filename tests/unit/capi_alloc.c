@@ -54,9 +54,8 @@ static int arrays(void)
     const float v[] = { 1, 2, 3 };
     const int n = 3;
     mlx_array a = mlx_array_new_data(v, &n, 1, MLX_FLOAT32), b = mlx_array_new();
-    int failed = made(a.ctx) || mlx_array_set(&b, a) || mlx_array_set_int(&a, 4) ||
-                 mlx_exp(&b, b, s) || mlx_array_eval(b) || mlx_add(&b, a, b, s) ||
-                 mlx_array_set_float(&b, 2);
+    int failed = made(a.ctx) || mlx_array_set(&b, a) || mlx_array_set_int(&a, 4) || mlx_exp(&b, b, s) ||
+                 mlx_array_eval(b) || mlx_add(&b, a, b, s) || mlx_array_set_float(&b, 2);
     mlx_array_free(a);
     mlx_array_free(b);
     return failed;
@@ -94,8 +93,7 @@ static int vectors(void)
     failed = failed || mlx_vector_vector_array_get(&copy, outer, 0);
     if (!failed)
         failed = made((texts = mlx_vector_string_new_data(words, 2)).ctx);
-    failed = failed || mlx_vector_string_append_data(texts, words, 2) ||
-             mlx_vector_string_get(&word, texts, 3);
+    failed = failed || mlx_vector_string_append_data(texts, words, 2) || mlx_vector_string_get(&word, texts, 3);
     mlx_array_free(a);
     mlx_vector_array_free(vec);
     mlx_vector_array_free(copy);
@@ -117,8 +115,7 @@ static int maps(void)
         snprintf(key, sizeof key, "k%d", i);
         failed = mlx_map_string_to_array_insert(map, key, a);
     }
-    failed = failed || mlx_map_string_to_array_set(&copy, map) ||
-             mlx_map_string_to_array_get(&r, copy, "k19");
+    failed = failed || mlx_map_string_to_array_set(&copy, map) || mlx_map_string_to_array_get(&r, copy, "k19");
     if (!failed)
         failed = made((it = mlx_map_string_to_array_iterator_new(copy)).ctx);
     mlx_map_string_to_array_iterator_free(it);
@@ -152,8 +149,8 @@ static int cube(mlx_vector_array *res, const mlx_vector_array in, void *payload)
 {
     (void)payload;
     mlx_array x = mlx_array_new(), y = mlx_array_new();
-    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&y, x, x, s) ||
-                 mlx_multiply(&y, y, x, s) || mlx_vector_array_append_value(*res, y);
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&y, x, x, s) || mlx_multiply(&y, y, x, s) ||
+                 mlx_vector_array_append_value(*res, y);
     mlx_array_free(x);
     mlx_array_free(y);
     return failed;
@@ -173,9 +170,8 @@ static int closures(void)
     if (!failed)
         failed = made((f = mlx_closure_new_func_payload(cube, &ended, end)).ctx);
     bool has_payload = f.ctx != NULL;
-    failed = failed || mlx_value_and_grad(&g, f, &first, 1) ||
-             mlx_closure_value_and_grad_apply(&y, &dx, g, in) || mlx_eval(dx) ||
-             mlx_closure_apply(&y, f, in) || mlx_jvp(&y, &dx, f, in, in);
+    failed = failed || mlx_value_and_grad(&g, f, &first, 1) || mlx_closure_value_and_grad_apply(&y, &dx, g, in) ||
+             mlx_eval(dx) || mlx_closure_apply(&y, f, in) || mlx_jvp(&y, &dx, f, in, in);
     mlx_array_free(x);
     mlx_vector_array_free(in);
     mlx_vector_array_free(y);
@@ -186,8 +182,7 @@ static int closures(void)
     return failed;
 }
 
-static int rule(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array ct,
-                const mlx_vector_array out)
+static int rule(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array ct, const mlx_vector_array out)
 {
     (void)x;
     (void)out;
@@ -218,15 +213,15 @@ static int custom(void)
     return failed;
 }
 
-static int jvp_rule(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t,
-                    const int *argnums, size_t n)
+static int jvp_rule(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t, const int *argnums,
+                    size_t n)
 {
     (void)x, (void)argnums, (void)n;
     return mlx_vector_array_set(res, t);
 }
 
-static int vmap_rule(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array x,
-                     const int *in_axes, size_t n)
+static int vmap_rule(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array x, const int *in_axes,
+                     size_t n)
 {
     (void)n;
     return mlx_vector_array_set(res, x) || mlx_vector_int_append_value(*axes, in_axes[0]);
@@ -249,10 +244,10 @@ static int under_every_transform(mlx_closure f, mlx_vector_array in)
     mlx_vector_array y = { NULL }, dx = { NULL };
     mlx_closure v = { NULL }, push = { NULL }, pull = { NULL };
     int failed = made((v = mlx_closure_new_func_payload(mapped, &f, NULL)).ctx);
-    failed = failed || mlx_vjp(&y, &dx, f, in, in) || mlx_jvp(&y, &dx, f, in, in) ||
-             mlx_closure_apply(&y, v, in) || mlx_vjp(&y, &dx, v, in, in) || mlx_jvp(&y, &dx, v, in, in) ||
-             mlx_linearize(&y, &push, v, in) || mlx_closure_apply(&y, push, in) ||
-             mlx_pullback(&y, &pull, v, in) || mlx_closure_apply(&dx, pull, in) || mlx_eval(dx);
+    failed = failed || mlx_vjp(&y, &dx, f, in, in) || mlx_jvp(&y, &dx, f, in, in) || mlx_closure_apply(&y, v, in) ||
+             mlx_vjp(&y, &dx, v, in, in) || mlx_jvp(&y, &dx, v, in, in) || mlx_linearize(&y, &push, v, in) ||
+             mlx_closure_apply(&y, push, in) || mlx_pullback(&y, &pull, v, in) || mlx_closure_apply(&dx, pull, in) ||
+             mlx_eval(dx);
     mlx_vector_array_free(y);
     mlx_vector_array_free(dx);
     mlx_closure_free(v);

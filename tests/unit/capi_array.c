@@ -59,12 +59,9 @@ static void scalars(void **state)
         mlx_dtype dtype;
         size_t bytes;
     } all[] = {
-        { mlx_array_new_bool(true), MLX_BOOL, 1 },
-        { mlx_array_new_int(-5), MLX_INT32, 4 },
-        { mlx_array_new_float32(0.1f), MLX_FLOAT32, 4 },
-        { mlx_array_new_float(0.1f), MLX_FLOAT32, 4 },
-        { mlx_array_new_float64(0.1), MLX_FLOAT64, 8 },
-        { mlx_array_new_double(0.1), MLX_FLOAT64, 8 },
+        { mlx_array_new_bool(true), MLX_BOOL, 1 },          { mlx_array_new_int(-5), MLX_INT32, 4 },
+        { mlx_array_new_float32(0.1f), MLX_FLOAT32, 4 },    { mlx_array_new_float(0.1f), MLX_FLOAT32, 4 },
+        { mlx_array_new_float64(0.1), MLX_FLOAT64, 8 },     { mlx_array_new_double(0.1), MLX_FLOAT64, 8 },
         { mlx_array_new_complex(1, -2), MLX_COMPLEX64, 8 },
     };
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
@@ -212,8 +209,7 @@ static void foreign_memory(void **state)
     a = mlx_array_new_data_managed(v, &n, 1, MLX_INT32, NULL);
     OK(mlx_array_free(a));
     /* After a failure the memory stays the caller's. */
-    FAILS(mlx_array_new_data_managed(v, &bad, 1, MLX_INT32, end).ctx == NULL,
-          "array_new_data_managed");
+    FAILS(mlx_array_new_data_managed(v, &bad, 1, MLX_INT32, end).ctx == NULL, "array_new_data_managed");
     FAILS(mlx_array_new_data_managed((char *)v + 1, &n, 1, MLX_INT32, end).ctx == NULL,
           "at a multiple of 4 bytes for int32");
     assert_int_equal(ended, 2);
@@ -229,8 +225,7 @@ static void text(void **state)
 {
     (void)state;
     const int v[] = { 0, 2, 4, 6 }, shape[] = { 2, 2 };
-    expect_new(mlx_array_new_data(v, shape, 2, MLX_INT32),
-               "[[0, 2],\n       [4, 6]], dtype=int32");
+    expect_new(mlx_array_new_data(v, shape, 2, MLX_INT32), "[[0, 2],\n       [4, 6]], dtype=int32");
     expect_new(mlx_array_new_bool(true), "True, dtype=bool");
     expect_new(mlx_array_new_float(2.5f), "2.5, dtype=float32");
 }
@@ -268,10 +263,9 @@ static void bools_of_any_byte(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_handles), cmocka_unit_test(digits), cmocka_unit_test(scalars),
-        cmocka_unit_test(sharing),       cmocka_unit_test(data),
-        cmocka_unit_test(bad_data),      cmocka_unit_test(foreign_memory),
-        cmocka_unit_test(text),          cmocka_unit_test(bools_of_any_byte),
+        cmocka_unit_test(empty_handles),  cmocka_unit_test(digits), cmocka_unit_test(scalars),
+        cmocka_unit_test(sharing),        cmocka_unit_test(data),   cmocka_unit_test(bad_data),
+        cmocka_unit_test(foreign_memory), cmocka_unit_test(text),   cmocka_unit_test(bools_of_any_byte),
     };
     return cmocka_run_group_tests_name("C API: arrays", tests, start_listening, all_gone);
 }

@@ -12,8 +12,8 @@ static const float grid[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
 
 static void layout(const float *data, int rows, int columns, int64_t down, int64_t right, const char *text)
 {
-    mlx_array a = mlx_array_new_borrowed(data, (int[]){ rows, columns }, (int64_t[]){ down, right }, 2, MLX_FLOAT32,
-                                         &ended, end);
+    mlx_array a =
+        mlx_array_new_borrowed(data, (int[]){ rows, columns }, (int64_t[]){ down, right }, 2, MLX_FLOAT32, &ended, end);
     mlx_array y = mlx_array_new();
     expect_array(a, text);
     assert_ptr_equal(mlx_array_data_float32(a), data);

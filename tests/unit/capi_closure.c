@@ -39,9 +39,9 @@ static mlx_vector_array vector_of(int n, const float *v)
 static int product_and_sum(mlx_vector_array *res, const mlx_vector_array in)
 {
     mlx_array x = mlx_array_new(), y = mlx_array_new(), z = mlx_array_new();
-    int failed = mlx_vector_array_get(&x, in, 0) || mlx_vector_array_get(&y, in, 1) ||
-                 mlx_multiply(&z, x, y, cpu()) || mlx_vector_array_append_value(*res, z) ||
-                 mlx_add(&z, x, y, cpu()) || mlx_vector_array_append_value(*res, z);
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_vector_array_get(&y, in, 1) || mlx_multiply(&z, x, y, cpu()) ||
+                 mlx_vector_array_append_value(*res, z) || mlx_add(&z, x, y, cpu()) ||
+                 mlx_vector_array_append_value(*res, z);
     mlx_array_free(x);
     mlx_array_free(y);
     mlx_array_free(z);
@@ -87,8 +87,7 @@ static int square(mlx_array *res, const mlx_array x) { return mlx_multiply(res, 
 static int scaled(mlx_vector_array *res, const mlx_vector_array in, void *payload)
 {
     mlx_array x = mlx_array_new(), k = mlx_array_new_float(*(float *)payload);
-    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&x, x, k, cpu()) ||
-                 mlx_vector_array_set_value(res, x);
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&x, x, k, cpu()) || mlx_vector_array_set_value(res, x);
     mlx_array_free(x);
     mlx_array_free(k);
     return failed;
@@ -213,8 +212,7 @@ static void failing(void **state)
     mlx_vector_array_free(out);
 }
 
-static int with_names(mlx_vector_array *res, const mlx_vector_array in,
-                      const mlx_map_string_to_array names)
+static int with_names(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array names)
 {
     mlx_array x = mlx_array_new(), y = mlx_array_new();
     int failed = mlx_vector_array_get(&x, in, 0) || mlx_map_string_to_array_get(&y, names, "y") ||
@@ -224,8 +222,8 @@ static int with_names(mlx_vector_array *res, const mlx_vector_array in,
     return failed;
 }
 
-static int with_names_payload(mlx_vector_array *res, const mlx_vector_array in,
-                              const mlx_map_string_to_array names, void *payload)
+static int with_names_payload(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array names,
+                              void *payload)
 {
     ++*(int *)payload;
     return with_names(res, in, names);
@@ -263,9 +261,9 @@ static void kwargs(void **state)
 static int x2y(mlx_vector_array *res, const mlx_vector_array in)
 {
     mlx_array x = mlx_array_new(), y = mlx_array_new(), z = mlx_array_new();
-    int failed = mlx_vector_array_get(&x, in, 0) || mlx_vector_array_get(&y, in, 1) ||
-                 mlx_multiply(&z, x, x, cpu()) || mlx_multiply(&z, z, y, cpu()) ||
-                 mlx_vector_array_append_value(*res, z) || mlx_vector_array_append_value(*res, x);
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_vector_array_get(&y, in, 1) || mlx_multiply(&z, x, x, cpu()) ||
+                 mlx_multiply(&z, z, y, cpu()) || mlx_vector_array_append_value(*res, z) ||
+                 mlx_vector_array_append_value(*res, x);
     mlx_array_free(x);
     mlx_array_free(y);
     mlx_array_free(z);
@@ -275,14 +273,13 @@ static int x2y(mlx_vector_array *res, const mlx_vector_array in)
 static int by_hand(mlx_vector_array *values, mlx_vector_array *grads, const mlx_vector_array in)
 {
     mlx_array x = mlx_array_new();
-    int failed = x2y(values, in) || mlx_vector_array_get(&x, in, 0) ||
-                 mlx_multiply(&x, x, x, cpu()) || mlx_vector_array_append_value(*grads, x);
+    int failed = x2y(values, in) || mlx_vector_array_get(&x, in, 0) || mlx_multiply(&x, x, x, cpu()) ||
+                 mlx_vector_array_append_value(*grads, x);
     mlx_array_free(x);
     return failed;
 }
 
-static int by_hand_payload(mlx_vector_array *values, mlx_vector_array *grads,
-                           const mlx_vector_array in, void *payload)
+static int by_hand_payload(mlx_vector_array *values, mlx_vector_array *grads, const mlx_vector_array in, void *payload)
 {
     ++*(int *)payload;
     return by_hand(values, grads, in);
@@ -315,8 +312,7 @@ static void value_and_grad(void **state)
     OK(mlx_closure_value_and_grad_set(&vg, own));
     OK(mlx_closure_value_and_grad_apply(&y, &dx, vg, in));
     assert_true(at(y, 0) == 45 && at(dx, 0) == 9);
-    mlx_closure_value_and_grad p =
-        mlx_closure_value_and_grad_new_func_payload(by_hand_payload, &calls, NULL);
+    mlx_closure_value_and_grad p = mlx_closure_value_and_grad_new_func_payload(by_hand_payload, &calls, NULL);
     OK(mlx_closure_value_and_grad_apply(&y, &dx, p, in));
     assert_int_equal(calls, 1);
     mlx_closure_value_and_grad_free(vg);
@@ -357,9 +353,8 @@ static int odd_vjp(mlx_vector_array *res, const mlx_vector_array x, const mlx_ve
                    const mlx_vector_array out)
 {
     mlx_array a = mlx_array_new(), b = mlx_array_new(), hundred = mlx_array_new_float(100);
-    int failed = mlx_vector_array_size(x) != 2 || mlx_vector_array_size(ct) != 2 ||
-                 mlx_vector_array_get(&a, x, 0) || mlx_vector_array_get(&b, x, 1) ||
-                 mlx_add(&a, a, b, cpu()) || mlx_vector_array_get(&b, out, 0) ||
+    int failed = mlx_vector_array_size(x) != 2 || mlx_vector_array_size(ct) != 2 || mlx_vector_array_get(&a, x, 0) ||
+                 mlx_vector_array_get(&b, x, 1) || mlx_add(&a, a, b, cpu()) || mlx_vector_array_get(&b, out, 0) ||
                  mlx_add(&a, a, b, cpu()) || mlx_vector_array_append_value(*res, a) ||
                  mlx_vector_array_get(&a, ct, 0) || mlx_multiply(&a, a, hundred, cpu()) ||
                  mlx_vector_array_append_value(*res, a);
@@ -369,8 +364,8 @@ static int odd_vjp(mlx_vector_array *res, const mlx_vector_array x, const mlx_ve
     return failed;
 }
 
-static int odd_vjp_payload(mlx_vector_array *res, const mlx_vector_array x,
-                           const mlx_vector_array ct, const mlx_vector_array out, void *payload)
+static int odd_vjp_payload(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array ct,
+                           const mlx_vector_array out, void *payload)
 {
     (void)payload;
     return odd_vjp(res, x, ct, out);
@@ -479,31 +474,31 @@ static void take_turns(void **state)
     assert_int_equal(scope_depth(), 0);
 }
 
-static int jvp_rule(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t,
-                    const int *argnums, size_t n)
+static int jvp_rule(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t, const int *argnums,
+                    size_t n)
 {
     mlx_array a = mlx_array_new();
-    int failed = mlx_vector_array_get(&a, n == 1 && argnums[0] == 1 ? t : x, 0) ||
-                 mlx_vector_array_append_value(*res, a);
+    int failed =
+        mlx_vector_array_get(&a, n == 1 && argnums[0] == 1 ? t : x, 0) || mlx_vector_array_append_value(*res, a);
     mlx_array_free(a);
     return failed;
 }
 
-static int jvp_rule_payload(mlx_vector_array *res, const mlx_vector_array x,
-                            const mlx_vector_array t, const int *argnums, size_t n, void *payload)
+static int jvp_rule_payload(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t,
+                            const int *argnums, size_t n, void *payload)
 {
     ++*(int *)payload;
     return jvp_rule(res, x, t, argnums, n);
 }
 
-static int vmap_rule(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array x,
-                     const int *in_axes, size_t n)
+static int vmap_rule(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array x, const int *in_axes,
+                     size_t n)
 {
     return mlx_vector_array_set(res, x) || mlx_vector_int_append_value(*axes, in_axes[n - 1]);
 }
 
-static int vmap_rule_payload(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array x,
-                             const int *in_axes, size_t n, void *payload)
+static int vmap_rule_payload(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array x, const int *in_axes,
+                             size_t n, void *payload)
 {
     ++*(int *)payload;
     return vmap_rule(res, axes, x, in_axes, n);
@@ -535,8 +530,8 @@ static int odd_vmap(mlx_vector_array *res, mlx_vector_int *res_axes, const mlx_v
     return failed;
 }
 
-static int fails_quietly(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t,
-                         const int *argnums, size_t n)
+static int fails_quietly(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t, const int *argnums,
+                         size_t n)
 {
     (void)res, (void)x, (void)t, (void)argnums, (void)n;
     return 7;
@@ -663,16 +658,14 @@ static void rules(void **state)
     mlx_vector_array x = vector_of(2, v), t = vector_of(1, d), res = { NULL };
     mlx_vector_int axes = { NULL };
     mlx_closure_custom_jvp j = mlx_closure_custom_jvp_new_func(jvp_rule), j2 = { NULL };
-    mlx_closure_custom_jvp j3 =
-        mlx_closure_custom_jvp_new_func_payload(jvp_rule_payload, &calls, NULL);
+    mlx_closure_custom_jvp j3 = mlx_closure_custom_jvp_new_func_payload(jvp_rule_payload, &calls, NULL);
     OK(mlx_closure_custom_jvp_set(&j2, j));
     OK(mlx_closure_custom_jvp_apply(&res, j2, x, t, argnums, 1));
     assert_true(at(res, 0) == 8);
     OK(mlx_closure_custom_jvp_apply(&res, j3, x, t, argnums, 0));
     assert_true(at(res, 0) == 3);
     mlx_closure_custom_vmap m = mlx_closure_custom_vmap_new_func(vmap_rule), m2 = { NULL };
-    mlx_closure_custom_vmap m3 =
-        mlx_closure_custom_vmap_new_func_payload(vmap_rule_payload, &calls, NULL);
+    mlx_closure_custom_vmap m3 = mlx_closure_custom_vmap_new_func_payload(vmap_rule_payload, &calls, NULL);
     OK(mlx_closure_custom_vmap_set(&m2, m));
     OK(mlx_closure_custom_vmap_apply(&res, &axes, m2, x, argnums, 1));
     OK(mlx_closure_custom_vmap_apply(&res, &axes, m3, x, argnums, 1));
@@ -681,8 +674,7 @@ static void rules(void **state)
     OK(mlx_vector_int_get(&axis, axes, 0));
     assert_int_equal(axis, 1);
     FAILS(mlx_closure_custom_vmap_apply(&res, &axes, m2, x, NULL, 2), "`input_1`, got NULL");
-    FAILS(mlx_closure_custom_vmap_apply(&res, &axes, mlx_closure_custom_vmap_new(), x, argnums, 1),
-          "a closure");
+    FAILS(mlx_closure_custom_vmap_apply(&res, &axes, mlx_closure_custom_vmap_new(), x, argnums, 1), "a closure");
     mlx_closure_custom_jvp_free(j);
     mlx_closure_custom_jvp_free(j2);
     mlx_closure_custom_jvp_free(j3);
@@ -746,13 +738,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(callbacks_may_free_results),
-        cmocka_unit_test(plain),          cmocka_unit_test(payloads),
-        cmocka_unit_test(failing),        cmocka_unit_test(kwargs),
-        cmocka_unit_test(value_and_grad), cmocka_unit_test(vjp_and_jvp),
+        cmocka_unit_test(plain),
+        cmocka_unit_test(payloads),
+        cmocka_unit_test(failing),
+        cmocka_unit_test(kwargs),
+        cmocka_unit_test(value_and_grad),
+        cmocka_unit_test(vjp_and_jvp),
         cmocka_unit_test(custom_function),
-        cmocka_unit_test(checkpoint_and_derivatives_at_a_point), cmocka_unit_test(checkpoint_without_results),
-        cmocka_unit_test(custom_vjp),     cmocka_unit_test(rules),
-        cmocka_unit_test(evaluation),     cmocka_unit_test(take_turns),
+        cmocka_unit_test(checkpoint_and_derivatives_at_a_point),
+        cmocka_unit_test(checkpoint_without_results),
+        cmocka_unit_test(custom_vjp),
+        cmocka_unit_test(rules),
+        cmocka_unit_test(evaluation),
+        cmocka_unit_test(take_turns),
     };
     return cmocka_run_group_tests_name("C API: closures", tests, start_listening, all_gone);
 }

@@ -77,8 +77,7 @@ static void traced_once_for_each_shape(void **state)
     expect_twos(f, 2);
     assert_int_equal(runs, 3);
     OK(mlx_compile(&f, fun, true));
-    for (int n = 1; n < 6; n++)
-        expect_twos(f, n);
+    for (int n = 1; n < 6; n++) expect_twos(f, n);
     assert_int_equal(runs, 4);
     mlx_closure_free(fun);
     mlx_closure_free(f);
@@ -197,8 +196,11 @@ int main(void)
 {
     s = mlx_default_cpu_stream_new();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(traced_once_for_each_shape), cmocka_unit_test(known_by_number), cmocka_unit_test(modes),
-        cmocka_unit_test(failures),                   cmocka_unit_test(what_a_binding_keeps),
+        cmocka_unit_test(traced_once_for_each_shape),
+        cmocka_unit_test(known_by_number),
+        cmocka_unit_test(modes),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(what_a_binding_keeps),
         cmocka_unit_test(names_that_cannot_be_copied),
     };
     return cmocka_run_group_tests_name("C API: compile", tests, start_listening, all_gone);

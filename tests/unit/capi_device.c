@@ -72,8 +72,7 @@ static void facts(void **state)
     size_t number;
     OK(mlx_device_info_get_string(&text, info, "device_name"));
     assert_true(strlen(text) > 0);
-    FAILS(mlx_device_info_get_size(&number, info, "device_name"),
-          "expected a fact that is a number");
+    FAILS(mlx_device_info_get_size(&number, info, "device_name"), "expected a fact that is a number");
     FAILS(mlx_device_info_get_string(&text, info, "nonsense"), "got \"nonsense\"");
     mlx_vector_string keys = { NULL };
     OK(mlx_device_info_get_keys(&keys, info));
@@ -82,8 +81,7 @@ static void facts(void **state)
         char *key;
         OK(mlx_vector_string_get(&key, keys, i));
         OK(mlx_device_info_is_string(&yes, info, key));
-        OK(yes ? mlx_device_info_get_string(&text, info, key)
-               : mlx_device_info_get_size(&number, info, key));
+        OK(yes ? mlx_device_info_get_string(&text, info, key) : mlx_device_info_get_size(&number, info, key));
     }
     OK(mlx_device_info_get(&info, gpu)); /* of what is not there nothing is known */
     OK(mlx_device_info_get_keys(&keys, info));

@@ -111,8 +111,7 @@ static void threads(void **state)
     (void)state;
     pthread_t t[4];
     mlx_set_error_handler(quiet, calloc(1, sizeof(int)), free);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&t[i], NULL, fail_on_thread, NULL), 0);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&t[i], NULL, fail_on_thread, NULL), 0);
     for (int i = 0; i < 200; i++) mlx_set_error_handler(quiet, calloc(1, sizeof(int)), free);
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
     mlx_set_error_handler(listen, NULL, NULL);
@@ -302,9 +301,14 @@ static void asking_does_not_evaluate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_errors), cmocka_unit_test(handlers), cmocka_unit_test(failing_handler),
-        cmocka_unit_test(printing),   cmocka_unit_test(threads),  cmocka_unit_test(absent_devices),
-        cmocka_unit_test(warnings),   cmocka_unit_test(failures_survive_what_lets_go),
+        cmocka_unit_test(own_errors),
+        cmocka_unit_test(handlers),
+        cmocka_unit_test(failing_handler),
+        cmocka_unit_test(printing),
+        cmocka_unit_test(threads),
+        cmocka_unit_test(absent_devices),
+        cmocka_unit_test(warnings),
+        cmocka_unit_test(failures_survive_what_lets_go),
         cmocka_unit_test(asking_does_not_evaluate),
     };
     return cmocka_run_group_tests_name("C API: errors", tests, start_listening, all_gone);

@@ -180,7 +180,11 @@ static void listeners(void **state)
 }
 
 /* A listener that uses, closes or frees the exporter that tells it. */
-static struct { mlx_function_exporter e; mlx_vector_array in; int does, failed; } nested;
+static struct {
+    mlx_function_exporter e;
+    mlx_vector_array in;
+    int does, failed;
+} nested;
 static int use_exporter(const char *event, const mlx_vector_array constants, void *payload)
 {
     (void)event, (void)constants, (void)payload;
@@ -231,8 +235,8 @@ static int scaled_by_twos(mlx_vector_array *res, const mlx_vector_array in, cons
 {
     mlx_array x = mlx_array_new(), twos = mlx_array_new_data((float[]){ 2, 2 }, (int[]){ 2 }, 1, MLX_FLOAT32);
     (void)kwargs;
-    int failed = mlx_vector_array_get(&x, in, 0) || mlx_multiply(&x, x, twos, cpu) ||
-                 mlx_vector_array_set_value(res, x);
+    int failed =
+        mlx_vector_array_get(&x, in, 0) || mlx_multiply(&x, x, twos, cpu) || mlx_vector_array_set_value(res, x);
     mlx_array_free(x);
     mlx_array_free(twos);
     return failed;
@@ -382,10 +386,15 @@ static void a_function_that_changes_its_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_function), cmocka_unit_test(several_traces), cmocka_unit_test(listeners),
+        cmocka_unit_test(one_function),
+        cmocka_unit_test(several_traces),
+        cmocka_unit_test(listeners),
         cmocka_unit_test(closed_before_constants_are_told),
-        cmocka_unit_test(exporters_at_work), cmocka_unit_test(mistakes), cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(out_of_memory_for_names), cmocka_unit_test(a_function_that_changes_its_arguments),
+        cmocka_unit_test(exporters_at_work),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(out_of_memory_for_names),
+        cmocka_unit_test(a_function_that_changes_its_arguments),
     };
     return cmocka_run_group_tests(tests, start, finish);
 }

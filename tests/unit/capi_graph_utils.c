@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static char *written(int (*write)(FILE *, const mlx_node_namer, const mlx_vector_array),
-                     mlx_node_namer namer, mlx_vector_array outputs)
+static char *written(int (*write)(FILE *, const mlx_node_namer, const mlx_vector_array), mlx_node_namer namer,
+                     mlx_vector_array outputs)
 {
     char *text = NULL;
     size_t size = 0;

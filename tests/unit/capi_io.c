@@ -95,8 +95,7 @@ static void safetensors(void **state)
     (void)state;
     mlx_array a = matrix(), b = mlx_array_new_int(7), r = mlx_array_new();
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new(), back = { NULL };
-    mlx_map_string_to_string texts = mlx_map_string_to_string_new(), back_texts = { NULL },
-                             none = { NULL };
+    mlx_map_string_to_string texts = mlx_map_string_to_string_new(), back_texts = { NULL }, none = { NULL };
     const char *text;
     OK(mlx_map_string_to_array_insert(arrays, "weight", a));
     OK(mlx_map_string_to_array_insert(arrays, "step", b));
@@ -116,8 +115,7 @@ static void safetensors(void **state)
     assert_int_equal(mlx_map_string_to_string_get(&text, back_texts, "format"), 2);
     FAILS(mlx_load_safetensors(&back, NULL, in_folder("model.safetensors"), s), "`res_1`");
     FAILS(mlx_load_safetensors(&back, &back_texts, in_folder("bad.npy"), s), "bad.npy");
-    FAILS(mlx_save_safetensors(in_folder("x"), (mlx_map_string_to_array){ NULL }, texts),
-          "`param`");
+    FAILS(mlx_save_safetensors(in_folder("x"), (mlx_map_string_to_array){ NULL }, texts), "`param`");
     OK(mlx_map_string_to_array_get(&r, back, "weight"));
     mlx_map_string_to_array_free(arrays);
     mlx_map_string_to_array_free(back);
@@ -145,9 +143,7 @@ static void freed(void *desc) { ((struct memory *)desc)->freed++; }
 static void seek(void *desc, int64_t off, int whence)
 {
     struct memory *m = desc;
-    m->at = (size_t)(off + (int64_t)(whence == SEEK_END   ? m->size
-                                     : whence == SEEK_CUR ? m->at
-                                                          : 0));
+    m->at = (size_t)(off + (int64_t)(whence == SEEK_END ? m->size : whence == SEEK_CUR ? m->at : 0));
 }
 
 static void read_at(void *desc, char *data, size_t n, size_t off)
@@ -180,13 +176,9 @@ static void write_on(void *desc, const char *data, size_t n)
 }
 
 /* The end of what there is: half of it, without a word. */
-static void read_half(void *desc, char *data, size_t n)
-{
-    read_on(desc, data, n / 2);
-}
+static void read_half(void *desc, char *data, size_t n) { read_on(desc, data, n / 2); }
 
-static const mlx_io_vtable in_memory = { is_open, good,     tell,  seek, read_on,
-                                         read_at, write_on, label, freed };
+static const mlx_io_vtable in_memory = { is_open, good, tell, seek, read_on, read_at, write_on, label, freed };
 
 static void streams(void **state)
 {

@@ -27,8 +27,8 @@ static int fails(mlx_vector_array *res, const mlx_vector_array in)
 static int counts(mlx_vector_array *res, const mlx_vector_array in)
 {
     mlx_array x = mlx_array_new();
-    int failed = mlx_vector_array_get(&x, in, 0) || mlx_astype(&x, x, MLX_INT32, s) ||
-                 mlx_vector_array_append_value(*res, x);
+    int failed =
+        mlx_vector_array_get(&x, in, 0) || mlx_astype(&x, x, MLX_INT32, s) || mlx_vector_array_append_value(*res, x);
     mlx_array_free(x);
     return failed;
 }

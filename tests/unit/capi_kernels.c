@@ -16,28 +16,28 @@ static mlx_vector_string names(const char *one, const char *two)
 }
 
 /* What there is for each language: a kernel k of x and n to y and z, and a config that fits it. */
-#define MAKE(word, last)                                                                                 \
-    static mlx_fast_##word##_kernel word##_made(const char *name, const char *source)                    \
-    {                                                                                                    \
-        mlx_vector_string in = names("x", "n"), out = names("y", "z");                                   \
+#define MAKE(word, last)                                                                                    \
+    static mlx_fast_##word##_kernel word##_made(const char *name, const char *source)                       \
+    {                                                                                                       \
+        mlx_vector_string in = names("x", "n"), out = names("y", "z");                                      \
         mlx_fast_##word##_kernel k = mlx_fast_##word##_kernel_new(name, in, out, source, NULL, true, last); \
-        mlx_vector_string_free(in);                                                                      \
-        mlx_vector_string_free(out);                                                                     \
-        return k;                                                                                        \
-    }                                                                                                    \
-    static mlx_fast_##word##_kernel_config word##_config(void)                                           \
-    {                                                                                                    \
-        mlx_fast_##word##_kernel_config c = mlx_fast_##word##_kernel_config_new();                       \
-        OK(mlx_fast_##word##_kernel_config_add_output_arg(c, (int[]){ 3 }, 1, MLX_FLOAT32));             \
-        OK(mlx_fast_##word##_kernel_config_add_output_arg(c, NULL, 0, MLX_INT32));                       \
-        OK(mlx_fast_##word##_kernel_config_set_grid(c, 3, 1, 1));                                        \
-        OK(mlx_fast_##word##_kernel_config_set_thread_group(c, 1, 1, 1));                                \
-        OK(mlx_fast_##word##_kernel_config_set_init_value(c, 7));                                        \
-        OK(mlx_fast_##word##_kernel_config_set_verbose(c, false));                                       \
-        OK(mlx_fast_##word##_kernel_config_add_template_arg_dtype(c, "T", MLX_FLOAT32));                 \
-        OK(mlx_fast_##word##_kernel_config_add_template_arg_int(c, "N", -4));                            \
-        OK(mlx_fast_##word##_kernel_config_add_template_arg_bool(c, "B", true));                         \
-        return c;                                                                                        \
+        mlx_vector_string_free(in);                                                                         \
+        mlx_vector_string_free(out);                                                                        \
+        return k;                                                                                           \
+    }                                                                                                       \
+    static mlx_fast_##word##_kernel_config word##_config(void)                                              \
+    {                                                                                                       \
+        mlx_fast_##word##_kernel_config c = mlx_fast_##word##_kernel_config_new();                          \
+        OK(mlx_fast_##word##_kernel_config_add_output_arg(c, (int[]){ 3 }, 1, MLX_FLOAT32));                \
+        OK(mlx_fast_##word##_kernel_config_add_output_arg(c, NULL, 0, MLX_INT32));                          \
+        OK(mlx_fast_##word##_kernel_config_set_grid(c, 3, 1, 1));                                           \
+        OK(mlx_fast_##word##_kernel_config_set_thread_group(c, 1, 1, 1));                                   \
+        OK(mlx_fast_##word##_kernel_config_set_init_value(c, 7));                                           \
+        OK(mlx_fast_##word##_kernel_config_set_verbose(c, false));                                          \
+        OK(mlx_fast_##word##_kernel_config_add_template_arg_dtype(c, "T", MLX_FLOAT32));                    \
+        OK(mlx_fast_##word##_kernel_config_add_template_arg_int(c, "N", -4));                               \
+        OK(mlx_fast_##word##_kernel_config_add_template_arg_bool(c, "B", true));                            \
+        return c;                                                                                           \
     }
 MAKE(cpu, false)
 MAKE(cuda, 0)
@@ -179,10 +179,10 @@ static void kernels(void **state)
     (void)state;
     mlx_vector_string x = names("x", NULL), none = names(NULL, NULL), same = names("x", "x");
     const mlx_vector_string null = { NULL };
-#define REFUSED(part, ...)                                        \
-    do {                                                          \
-        assert_null(mlx_fast_cpu_kernel_new(__VA_ARGS__).ctx);    \
-        expect_heard(1, part);                                    \
+#define REFUSED(part, ...)                                     \
+    do {                                                       \
+        assert_null(mlx_fast_cpu_kernel_new(__VA_ARGS__).ctx); \
+        expect_heard(1, part);                                 \
     } while (0)
     REFUSED("`name`", NULL, x, x, "", NULL, true, false);
     REFUSED("`input_names`", "k", null, x, "", NULL, true, false);
@@ -208,8 +208,9 @@ int main(void)
     s = mlx_default_cpu_stream_new();
     r = mlx_array_new();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results), cmocka_unit_test(refused_by_the_compiler), cmocka_unit_test(not_here),
-        cmocka_unit_test(configs), cmocka_unit_test(kernels),
+        cmocka_unit_test(results),  cmocka_unit_test(refused_by_the_compiler),
+        cmocka_unit_test(not_here), cmocka_unit_test(configs),
+        cmocka_unit_test(kernels),
     };
     start_listening(NULL);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

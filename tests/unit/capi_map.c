@@ -50,8 +50,7 @@ static void arrays(void **state)
 static void strings(void **state)
 {
     (void)state;
-    mlx_map_string_to_string map = mlx_map_string_to_string_new(),
-                             copy = mlx_map_string_to_string_new();
+    mlx_map_string_to_string map = mlx_map_string_to_string_new(), copy = mlx_map_string_to_string_new();
     const char *value = NULL, *key;
     OK(mlx_map_string_to_string_insert(map, "format", "mlx"));
     OK(mlx_map_string_to_string_insert(map, "", "nothing"));

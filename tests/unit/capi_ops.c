@@ -19,7 +19,7 @@ static const mlx_array none = { NULL };
 #define ELEMENT(i, text)                     \
     do {                                     \
         OK(mlx_vector_array_get(&r, rs, i)); \
-        expect_array(r, text);                \
+        expect_array(r, text);               \
     } while (0)
 
 #define INTS(...) (const int[]){ __VA_ARGS__ }, sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int)
@@ -27,16 +27,12 @@ static const mlx_array none = { NULL };
 #define I32 ", dtype=int32"
 #define BOOL ", dtype=bool"
 
-static mlx_array float_array(int n, const float *v)
-{
-    return mlx_array_new_data(v, &n, 1, MLX_FLOAT32);
-}
+static mlx_array float_array(int n, const float *v) { return mlx_array_new_data(v, &n, 1, MLX_FLOAT32); }
 
 static int make(void **state)
 {
     start_listening(state);
-    const int v[] = { 1, 2, 3, 4, 5, 6 }, w[] = { 7, -7, 3 }, shape[] = { 2, 3 }, three = 3,
-              one = 1;
+    const int v[] = { 1, 2, 3, 4, 5, 6 }, w[] = { 7, -7, 3 }, shape[] = { 2, 3 }, three = 3, one = 1;
     const float u[] = { 1, 2, 3, 4, 5, 6 }, x[] = { 0.5f, -1.5f, 2 }, c[] = { 3, 4 };
     const bool t[] = { true, false, true };
     s = mlx_default_cpu_stream_new();
@@ -66,8 +62,7 @@ static void arithmetic(void **state)
     GIVES(mlx_abs(&r, i3, s), "[7, 7, 3]" I32);
     GIVES(mlx_abs(&r, z, s), "[5]" F32);
     GIVES(mlx_add(&r, m, i3, s), "[[8, -5, 6],\n       [11, -2, 9]]" I32);
-    GIVES(mlx_divide(&r, m, i3, s),
-          "[[0.142857, -0.285714, 1],\n       [0.571429, -0.714286, 2]]" F32);
+    GIVES(mlx_divide(&r, m, i3, s), "[[0.142857, -0.285714, 1],\n       [0.571429, -0.714286, 2]]" F32);
     GIVES(mlx_floor_divide(&r, i3, m, s), "[[7, -4, 1],\n       [1, -2, 0]]" I32);
     GIVES(mlx_maximum(&r, h, i3, s), "[7, -1.5, 3]" F32);
     GIVES(mlx_minimum(&r, h, i3, s), "[0.5, -7, 2]" F32);
@@ -258,8 +253,7 @@ static void joining(void **state)
     (void)state;
     mlx_vector_array in = mlx_vector_array_new_value(m);
     OK(mlx_vector_array_append_value(in, m));
-    GIVES(mlx_concatenate_axis(&r, in, 1, s),
-          "[[1, 2, 3, 1, 2, 3],\n       [4, 5, 6, 4, 5, 6]]" I32);
+    GIVES(mlx_concatenate_axis(&r, in, 1, s), "[[1, 2, 3, 1, 2, 3],\n       [4, 5, 6, 4, 5, 6]]" I32);
     OK(mlx_vector_array_set_value(&in, m));
     OK(mlx_vector_array_append_value(in, h));
     OK(mlx_concatenate(&r, in, s));
@@ -280,10 +274,8 @@ static void joining(void **state)
     ELEMENT(2, "[-7, 3]" I32);
 
     mlx_array nine = mlx_array_new_int(9);
-    GIVES(mlx_pad(&r, i3, INTS(0), INTS(2), INTS(1), nine, "constant", s),
-          "[9, 9, 7, -7, 3, 9]" I32);
-    GIVES(mlx_pad(&r, i3, INTS(0), INTS(2), INTS(1), none, "constant", s),
-          "[0, 0, 7, -7, 3, 0]" I32);
+    GIVES(mlx_pad(&r, i3, INTS(0), INTS(2), INTS(1), nine, "constant", s), "[9, 9, 7, -7, 3, 9]" I32);
+    GIVES(mlx_pad(&r, i3, INTS(0), INTS(2), INTS(1), none, "constant", s), "[0, 0, 7, -7, 3, 0]" I32);
     GIVES(mlx_pad(&r, i3, INTS(0), INTS(1), INTS(2), none, "edge", s), "[7, 7, -7, 3, 3, 3]" I32);
     OK(mlx_pad_symmetric(&r, m, 1, nine, "constant", s));
     assert_int_equal(mlx_array_dim(r, 0), 4);
@@ -359,8 +351,7 @@ static void products(void **state)
     OK(mlx_transpose(&t, f, s));
     GIVES(mlx_matmul(&r, f, t, s), "[[14, 32],\n       [32, 77]]" F32);
     GIVES(mlx_matmul(&r, f, h, s), "[3.5, 6.5]" F32);
-    GIVES(mlx_addmm(&r, h, t, f, 2, 10, s),
-          "[[39, 29, 74],\n       [49, 43, 92],\n       [59, 57, 110]]" F32);
+    GIVES(mlx_addmm(&r, h, t, f, 2, 10, s), "[[39, 29, 74],\n       [49, 43, 92],\n       [59, 57, 110]]" F32);
     mlx_array_free(t);
 }
 
@@ -396,8 +387,7 @@ static void by_index(void **state)
     mlx_vector_array in = mlx_vector_array_new_value(first);
     GIVES(mlx_gather(&r, m, in, INTS(0), INTS(1, 2), s), "[[[4, 5]]]" I32);
     OK(mlx_vector_array_append_value(in, k));
-    GIVES(mlx_gather(&r, m, in, INTS(0, 1), INTS(1, 1), s),
-          "[[[6]],\n       [[6]],\n       [[4]]]" I32);
+    GIVES(mlx_gather(&r, m, in, INTS(0, 1), INTS(1, 1), s), "[[[6]],\n       [[6]],\n       [[4]]]" I32);
 
     const int shape[] = { 1, 1, 3 };
     mlx_array u = mlx_array_new_data((const int[]){ 10, 1, -5 }, shape, 3, MLX_INT32);
@@ -448,8 +438,7 @@ static void bad_arguments(void **state)
     FAILS(mlx_split(&rs, m, -1, 1, s), "split");
     FAILS(mlx_split_sections(&rs, m, NULL, 2, 1, s), "`indices`");
     FAILS(mlx_divmod(&rs, none, m, s), "`a`");
-    FAILS(mlx_pad(&r, m, INTS(0), INTS(1, 2), INTS(1), none, "constant", s),
-          "got 2 before and 1 after");
+    FAILS(mlx_pad(&r, m, INTS(0), INTS(1, 2), INTS(1), none, "constant", s), "got 2 before and 1 after");
     FAILS(mlx_pad(&r, m, INTS(0), INTS(1), INTS(1), none, "sideways", s), "got \"sideways\"");
     FAILS(mlx_pad(&r, m, INTS(0), INTS(1), INTS(1), none, NULL, s), "`mode`");
     FAILS(mlx_concatenate(&r, (mlx_vector_array){ NULL }, s), "`arrays`");

@@ -9,7 +9,9 @@ static mlx_stream cpu(void) { return mlx_default_cpu_stream_new(); }
 
 /* ---- z = alpha x + beta y, and x y beside it where the class says so */
 
-struct params { float alpha, beta; };
+struct params {
+    float alpha, beta;
+};
 
 static int destroyed, computed, on_gpu;
 static void destroy(void *state)
@@ -144,14 +146,29 @@ static void *deserialize(const void *bytes, size_t size)
 }
 
 static const struct mlx_primitive_class axpby_class = {
-    .struct_size = sizeof axpby_class, .abi = MLX_PRIMITIVE_ABI, .name = "Axpby", .eval_cpu = compute,
-    .eval_gpu = compute_gpu, .vjp = vjp, .jvp = jvp, .vmap = vmap, .is_equivalent = is_equivalent, .print = print,
-    .output_shapes = shapes, .serialize = serialize, .deserialize = deserialize, .destroy = destroy,
+    .struct_size = sizeof axpby_class,
+    .abi = MLX_PRIMITIVE_ABI,
+    .name = "Axpby",
+    .eval_cpu = compute,
+    .eval_gpu = compute_gpu,
+    .vjp = vjp,
+    .jvp = jvp,
+    .vmap = vmap,
+    .is_equivalent = is_equivalent,
+    .print = print,
+    .output_shapes = shapes,
+    .serialize = serialize,
+    .deserialize = deserialize,
+    .destroy = destroy,
 };
 
 /* What has nothing but a kernel for the CPU. */
 static const struct mlx_primitive_class bare_class = {
-    .struct_size = sizeof bare_class, .abi = MLX_PRIMITIVE_ABI, .name = "Bare", .eval_cpu = compute, .destroy = destroy,
+    .struct_size = sizeof bare_class,
+    .abi = MLX_PRIMITIVE_ABI,
+    .name = "Bare",
+    .eval_cpu = compute,
+    .destroy = destroy,
 };
 
 static int apply(mlx_array *res, const struct mlx_primitive_class *cls, const mlx_output *out, mlx_array x, mlx_array y,
@@ -452,8 +469,13 @@ static int gives_seven(mlx_vector_array *res, const void *state, const mlx_vecto
 }
 
 static const struct mlx_primitive_class odd_class = {
-    .struct_size = sizeof odd_class, .abi = MLX_PRIMITIVE_ABI, .name = "Odd", .eval_cpu = evaluates,
-    .vjp = gives_seven, .output_shapes = shapes, .destroy = destroy,
+    .struct_size = sizeof odd_class,
+    .abi = MLX_PRIMITIVE_ABI,
+    .name = "Odd",
+    .eval_cpu = evaluates,
+    .vjp = gives_seven,
+    .output_shapes = shapes,
+    .destroy = destroy,
 };
 
 static int odd(mlx_vector_array *res, const mlx_vector_array in)
@@ -560,9 +582,16 @@ static void counts_past_signed_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computes), cmocka_unit_test(derives), cmocka_unit_test(maps), cmocka_unit_test(compiles),
-        cmocka_unit_test(travels), cmocka_unit_test(refuses), cmocka_unit_test(prints), cmocka_unit_test(loads),
-        cmocka_unit_test(runs_on_devices), cmocka_unit_test(tells_whose_rule),
+        cmocka_unit_test(computes),
+        cmocka_unit_test(derives),
+        cmocka_unit_test(maps),
+        cmocka_unit_test(compiles),
+        cmocka_unit_test(travels),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(prints),
+        cmocka_unit_test(loads),
+        cmocka_unit_test(runs_on_devices),
+        cmocka_unit_test(tells_whose_rule),
         cmocka_unit_test(counts_past_signed_numbers),
     };
     return cmocka_run_group_tests(tests, start_listening, all_gone);

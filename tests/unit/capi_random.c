@@ -33,38 +33,28 @@ static void keys(void **state)
     OK(mlx_random_bits(&r, SHAPE(2, 2), 2, key, s));
     assert_int_equal(mlx_array_dtype(r), MLX_UINT16);
     OK(mlx_random_seed(11));
-    GIVES(mlx_random_uniform(&r, zero, one, SHAPE(2), MLX_FLOAT32, none, s),
-          "[0.646934, 0.186988]" F32);
-    GIVES(mlx_random_uniform(&r, zero, one, SHAPE(2), MLX_FLOAT32, none, s),
-          "[0.25079, 0.56176]" F32);
+    GIVES(mlx_random_uniform(&r, zero, one, SHAPE(2), MLX_FLOAT32, none, s), "[0.646934, 0.186988]" F32);
+    GIVES(mlx_random_uniform(&r, zero, one, SHAPE(2), MLX_FLOAT32, none, s), "[0.25079, 0.56176]" F32);
     mlx_array_free(other);
 }
 
 static void distributions(void **state)
 {
     (void)state;
-    mlx_array low = mlx_array_new_int(-5), high = mlx_array_new_int(10),
-              half = mlx_array_new_float(0.5f);
-    GIVES(mlx_random_uniform(&r, one, three, SHAPE(3), MLX_FLOAT32, key, s),
-          "[1.44997, 1.85232, 1.90722]" F32);
-    GIVES(mlx_random_randint(&r, low, high, SHAPE(4), MLX_INT32, key, s),
-          "[-2, -2, 1, -2], dtype=int32");
-    GIVES(mlx_random_bernoulli(&r, half, SHAPE(5), key, s),
-          "[True, True, False, True, False], dtype=bool");
-    GIVES(mlx_random_normal(&r, SHAPE(3), MLX_FLOAT32, 0, 1, key, s),
-          "[-0.755466, -0.186158, -0.116547]" F32);
-    GIVES(mlx_random_normal(&r, SHAPE(3), MLX_FLOAT32, 2, 3, key, s),
-          "[-0.266399, 1.44153, 1.65036]" F32);
+    mlx_array low = mlx_array_new_int(-5), high = mlx_array_new_int(10), half = mlx_array_new_float(0.5f);
+    GIVES(mlx_random_uniform(&r, one, three, SHAPE(3), MLX_FLOAT32, key, s), "[1.44997, 1.85232, 1.90722]" F32);
+    GIVES(mlx_random_randint(&r, low, high, SHAPE(4), MLX_INT32, key, s), "[-2, -2, 1, -2], dtype=int32");
+    GIVES(mlx_random_bernoulli(&r, half, SHAPE(5), key, s), "[True, True, False, True, False], dtype=bool");
+    GIVES(mlx_random_normal(&r, SHAPE(3), MLX_FLOAT32, 0, 1, key, s), "[-0.755466, -0.186158, -0.116547]" F32);
+    GIVES(mlx_random_normal(&r, SHAPE(3), MLX_FLOAT32, 2, 3, key, s), "[-0.266399, 1.44153, 1.65036]" F32);
     GIVES(mlx_random_normal_broadcast(&r, SHAPE(3), MLX_FLOAT32, one, three, key, s),
           "[-1.2664, 0.441526, 0.650358]" F32);
     GIVES(mlx_random_normal_broadcast(&r, SHAPE(3), MLX_FLOAT32, none, none, key, s),
           "[-0.755466, -0.186158, -0.116547]" F32);
     GIVES(mlx_random_truncated_normal(&r, zero, one, SHAPE(3), MLX_FLOAT32, key, s),
           "[0.193707, 0.373112, 0.398413]" F32);
-    GIVES(mlx_random_gumbel(&r, SHAPE(3), MLX_FLOAT32, key, s),
-          "[-0.399932, 0.159067, 0.235066]" F32);
-    GIVES(mlx_random_laplace(&r, SHAPE(3), MLX_FLOAT32, 1, 2, key, s),
-          "[2.59715, 1.31958, 1.19474]" F32);
+    GIVES(mlx_random_gumbel(&r, SHAPE(3), MLX_FLOAT32, key, s), "[-0.399932, 0.159067, 0.235066]" F32);
+    GIVES(mlx_random_laplace(&r, SHAPE(3), MLX_FLOAT32, 1, 2, key, s), "[2.59715, 1.31958, 1.19474]" F32);
     mlx_array_free(low);
     mlx_array_free(high);
     mlx_array_free(half);
@@ -78,8 +68,7 @@ static void categories(void **state)
     mlx_array logits = mlx_array_new_data(v, shape, 2, MLX_FLOAT32);
     GIVES(mlx_random_categorical(&r, logits, 1, key, s), "[2, 0]" U32);
     GIVES(mlx_random_categorical(&r, logits, 0, key, s), "[1, 1, 0]" U32);
-    GIVES(mlx_random_categorical_num_samples(&r, logits, 1, 4, key, s),
-          "[[0, 2, 0, 1],\n       [0, 1, 0, 0]]" U32);
+    GIVES(mlx_random_categorical_num_samples(&r, logits, 1, 4, key, s), "[[0, 2, 0, 1],\n       [0, 1, 0, 0]]" U32);
     GIVES(mlx_random_categorical_shape(&r, logits, 1, SHAPE(3, 2), key, s),
           "[[1, 2],\n       [2, 0],\n       [2, 0]]" U32);
     mlx_array_free(logits);

@@ -115,6 +115,7 @@ static void every_kind(void **state)
     assert_int_equal(before, count("mlx_array"));
     OK(mlx_scope_begin());
     make_all(&ended);
+    /* clang-format off */
     static const char *const kinds[] = {
         "mlx_array", "mlx_vector_array", "mlx_vector_vector_array", "mlx_vector_int", "mlx_vector_string",
         "mlx_map_string_to_array", "mlx_map_string_to_string", "mlx_map_string_to_array_iterator",
@@ -123,6 +124,7 @@ static void every_kind(void **state)
         "mlx_compiled", "mlx_device", "mlx_device_info", "mlx_function_exporter", "mlx_imported_function",
         "mlx_io_reader", "mlx_io_writer", "mlx_io_gguf", "mlx_node_namer",
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (count(kinds[i]) == 0)
             fail_msg("no %s is counted", kinds[i]);

@@ -124,11 +124,8 @@ static int unmake(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders),
-        cmocka_unit_test(folds),
-        cmocka_unit_test(shapes_that_depend),
-        cmocka_unit_test(permutations),
-        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(orders),       cmocka_unit_test(folds),         cmocka_unit_test(shapes_that_depend),
+        cmocka_unit_test(permutations), cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests_name("C API: order", tests, make, unmake);
 }

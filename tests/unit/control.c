@@ -11,29 +11,32 @@
 #include "core/scope.h"
 #include "ops/op.h"
 #include "ops/ops.h"
+#include "run/eval.h"
+#include "run/steps.h"
 #include "support/heard.h"
 #include "support/rules.h"
 #include "support/sample.h"
 #include "transform/control.h"
-#include "run/eval.h"
-#include "run/steps.h"
 
 #define COUNT(v) (sizeof(v) / sizeof *(v))
 
 /* ---- functions of arrays */
 
-struct with { struct closure closure; mx w; };
+struct with {
+    struct closure closure;
+    mx w;
+};
 
-#define CLOSURE(name, ...)                                                            \
-    static int name(struct closure *self, int n, const mx x[], struct mx_list *out)   \
-    {                                                                                 \
-        MX_SCOPE(NULL);                                                               \
-        mx w = ((struct with *)self)->w, y[] = { __VA_ARGS__ };                       \
-        (void)n, (void)w, (void)x;                                                    \
-        for (size_t k = 0; k < COUNT(y); k++)                                         \
-            if (list_push(out, y[k]))                                                 \
-                return 1;                                                             \
-        return 0;                                                                     \
+#define CLOSURE(name, ...)                                                          \
+    static int name(struct closure *self, int n, const mx x[], struct mx_list *out) \
+    {                                                                               \
+        MX_SCOPE(NULL);                                                             \
+        mx w = ((struct with *)self)->w, y[] = { __VA_ARGS__ };                     \
+        (void)n, (void)w, (void)x;                                                  \
+        for (size_t k = 0; k < COUNT(y); k++)                                       \
+            if (list_push(out, y[k]))                                               \
+                return 1;                                                           \
+        return 0;                                                                   \
     }
 #define AS(f, w) (&(struct with){ { { .refs = 1 }, f }, w }.closure)
 
@@ -119,7 +122,10 @@ static int nested(const mx x[], mx y[])
     return results(&out, mx_scan_loop(AS(outer, x[1]), 1, x, 1, x + 1, -1, false, &out), y);
 }
 
-#define F(...) { DT_float64, __VA_ARGS__, -1, 1 }
+#define F(...)                         \
+    {                                  \
+        DT_float64, __VA_ARGS__, -1, 1 \
+    }
 static const struct rule_case cases[] = {
     { "scan", scanned, 3, { F(1, { 3 }), F(2, { 4, 3 }), F(1, { 3 }) } },
     { "scan back", scanned_back, 3, { F(1, { 3 }), F(2, { 4, 3 }), F(0, { 0 }) } },
@@ -136,33 +142,27 @@ static const struct rule_case forward[] = {
 static void derivatives(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++)
-        check_derivatives(&cases[i]);
+    for (size_t i = 0; i < COUNT(cases); i++) check_derivatives(&cases[i]);
 }
 
 static void second_derivatives(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++)
-        check_second_derivatives(&cases[i]);
+    for (size_t i = 0; i < COUNT(cases); i++) check_second_derivatives(&cases[i]);
 }
 
 static void batches(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++)
-        check_batching(&cases[i]);
-    for (size_t i = 0; i < COUNT(forward); i++)
-        check_batching(&forward[i]);
+    for (size_t i = 0; i < COUNT(cases); i++) check_batching(&cases[i]);
+    for (size_t i = 0; i < COUNT(forward); i++) check_batching(&forward[i]);
 }
 
 static void allocations(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++)
-        check_allocations(&cases[i]);
-    for (size_t i = 0; i < COUNT(forward); i++)
-        check_allocations(&forward[i]);
+    for (size_t i = 0; i < COUNT(cases); i++) check_allocations(&cases[i]);
+    for (size_t i = 0; i < COUNT(forward); i++) check_allocations(&forward[i]);
 }
 
 /* ---- giving up, failing, streams */
@@ -341,8 +341,7 @@ static void in_c(void **state)
     mlx_vector_array_free(y);
     mlx_vector_array_free(ys);
     mlx_closure all[] = { step, test, twice, nothing, fails, empty };
-    for (size_t i = 0; i < COUNT(all); i++)
-        mlx_closure_free(all[i]);
+    for (size_t i = 0; i < COUNT(all); i++) mlx_closure_free(all[i]);
     mlx_stream_free(s);
 }
 

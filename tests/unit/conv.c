@@ -12,24 +12,28 @@
 #include "cpu/kernels.h"
 #include "ops/op.h"
 #include "ops/ops.h"
+#include "run/eval.h"
 #include "support/levels.h"
 #include "support/rules.h"
 #include "support/sample.h"
-#include "run/eval.h"
 
-#define F(...) { DT_float64, __VA_ARGS__, -2, 2 }
-#define A(...) (const int[]){ __VA_ARGS__ }
+#define F(...)                         \
+    {                                  \
+        DT_float64, __VA_ARGS__, -2, 2 \
+    }
+#define A(...) \
+    (const int[]) { __VA_ARGS__ }
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static const int ones[3] = { 1, 1, 1 }, zeros[3];
 
-#define BUILD(name, n, ...)                                                                  \
-    static int name(const mx x[], mx y[])                                                    \
-    {                                                                                        \
-        struct conv g = { n, ones, zeros, zeros, ones, ones, 1, false };                     \
-        __VA_ARGS__;                                                                         \
-        y[0] = mx_conv(#name, x[0], x[1], &g);                                               \
-        return 1;                                                                            \
+#define BUILD(name, n, ...)                                              \
+    static int name(const mx x[], mx y[])                                \
+    {                                                                    \
+        struct conv g = { n, ones, zeros, zeros, ones, ones, 1, false }; \
+        __VA_ARGS__;                                                     \
+        y[0] = mx_conv(#name, x[0], x[1], &g);                           \
+        return 1;                                                        \
     }
 BUILD(plain, 2, (void)0)
 BUILD(padded, 1, g.stride = A(2), g.low = A(2), g.high = A(1), g.dilation = A(2))
@@ -92,8 +96,7 @@ static int64_t at(const struct model *m, int64_t i, int64_t j, int64_t k, int64_
 static struct model defined(const struct problem *p, const struct model *x, const struct model *w)
 {
     int out[2];
-    for (int i = 0; i < 2; i++)
-        out[i] = (p->in[i] + 2 * p->pad - p->dilation * (p->kernel[i] - 1) - 1) / p->stride + 1;
+    for (int i = 0; i < 2; i++) out[i] = (p->in[i] + 2 * p->pad - p->dilation * (p->kernel[i] - 1) - 1) / p->stride + 1;
     struct model y = model_new(4, A(p->images, out[0], out[1], p->out));
     int in = p->channels / p->groups;
     for (int64_t number = 0; number < y.size; number++) {
@@ -106,8 +109,7 @@ static struct model defined(const struct problem *p, const struct model *x, cons
                 int64_t v = o[2] * p->stride - p->pad + j * p->dilation;
                 bool inside = h >= 0 && h < p->in[0] && v >= 0 && v < p->in[1];
                 for (int c = 0; inside && c < in; c++)
-                    sum += x->v[at(x, o[0], h, v, o[3] / (p->out / p->groups) * in + c)] *
-                           w->v[at(w, o[3], i, j, c)];
+                    sum += x->v[at(x, o[0], h, v, o[3] / (p->out / p->groups) * in + c)] * w->v[at(w, o[3], i, j, c)];
             }
         y.v[number] = sum;
     }
@@ -167,9 +169,8 @@ static void every_level(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(derivatives), cmocka_unit_test(second_derivatives),
-        cmocka_unit_test(allocations), cmocka_unit_test(batches),
-        cmocka_unit_test(every_level),
+        cmocka_unit_test(derivatives), cmocka_unit_test(second_derivatives), cmocka_unit_test(allocations),
+        cmocka_unit_test(batches),     cmocka_unit_test(every_level),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

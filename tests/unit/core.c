@@ -22,8 +22,7 @@
 static mx vec(int n, float start)
 {
     float *v = malloc((size_t)n * sizeof *v);
-    for (int i = 0; i < n; i++)
-        v[i] = start + (float)i;
+    for (int i = 0; i < n; i++) v[i] = start + (float)i;
     mx x = array_of_data(DT_float32, 1, &n, v);
     free(v);
     return x;
@@ -42,8 +41,7 @@ static void evaluates(void **state)
     }
     assert_int_equal(y.it->status, LAZY);
     assert_int_equal(mx_eval(1, &y.it), 0);
-    for (int i = 0; i < 5; i++)
-        assert_float_equal(at(y.it, i), (float)((i + 1) * (i + 2)), 0);
+    for (int i = 0; i < 5; i++) assert_float_equal(at(y.it, i), (float)((i + 1) * (i + 2)), 0);
     assert_null(y.it->node);
     mx_drop(&x);
     mx_drop(&y);
@@ -151,7 +149,8 @@ static void error_reaches_the_reader(void **state)
     size_t limit = memory_set_limit(memory_active() + 1000);
     memory_clear_cache();
     assert_int_equal(mx_async_eval(2, (mx[]){ y.it, good.it }), 0);
-    if (mx_eval(1, &good.it)) fail_msg("%s", mx_error_message());
+    if (mx_eval(1, &good.it))
+        fail_msg("%s", mx_error_message());
     assert_int_equal(mx_eval(1, &y.it), 1);
     assert_int_equal(mx_error_kind(), MX_MEMORY);
     mx_error_clear();
@@ -166,7 +165,10 @@ static void error_reaches_the_reader(void **state)
 
 /* ---- derivatives */
 
-struct fn { struct closure closure; mx (*f)(mx); };
+struct fn {
+    struct closure closure;
+    mx (*f)(mx);
+};
 static int call_fn(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     MX_SCOPE(NULL);
@@ -199,8 +201,7 @@ static void differentiates(void **state)
     struct mx_list y = { 0 }, dx = { 0 };
     assert_int_equal(mx_value_and_grad(&f.closure, 1, &x.it, (int[]){ 0 }, 1, &y, &dx), 0);
     assert_int_equal(mx_eval(1, &dx.v[0].it), 0);
-    for (int i = 0; i < 3; i++)
-        assert_float_equal(at(dx.v[0].it, i), cosf(0.5f + (float)i), 1e-6f);
+    for (int i = 0; i < 3; i++) assert_float_equal(at(dx.v[0].it, i), cosf(0.5f + (float)i), 1e-6f);
     list_clear(&y);
     list_clear(&dx);
     f.f = long_chain;
@@ -270,8 +271,7 @@ static void threads_share_a_graph(void **state)
         }
         pthread_t t[4];
         void *bad;
-        for (int i = 0; i < 4; i++)
-            pthread_create(&t[i], NULL, evaluate_many, x.it);
+        for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, evaluate_many, x.it);
         for (int i = 0; i < 4; i++) {
             pthread_join(t[i], &bad);
             assert_null(bad);

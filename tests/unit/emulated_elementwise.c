@@ -54,7 +54,11 @@ static mx numbers(enum dtype t)
 
 static mx build(const struct emulated_row *r, mx a, mx b)
 {
-    static const struct { const char *name; mx (*one)(mx); mx (*two)(mx, mx); } builders[] = {
+    static const struct {
+        const char *name;
+        mx (*one)(mx);
+        mx (*two)(mx, mx);
+    } builders[] = {
 #define UNARY(name, ...) { #name, mx_##name, NULL },
 #define BINARY(name, ...) { #name, NULL, mx_##name },
 #include "ops/ops.def"
@@ -124,8 +128,7 @@ static void every_row(void **unused)
             mx rest_b = ready(mx_slice_axis(b, 0, 0, N - 1, 1));
             mx grid = mx_reshape(mx_slice_axis(a, 0, 0, 1000, 1), 3, (int[]){ 10, 4, 25 });
             mx turned = ready(mx_transpose(grid, (int[]){ 2, 0, 1 }, 3));
-            mx plain = ready(mx_reshape(mx_slice_axis(b, 0, 0, 1000, 1), 3,
-                                        (int[]){ 25, 10, 4 }));
+            mx plain = ready(mx_reshape(mx_slice_axis(b, 0, 0, 1000, 1), 3, (int[]){ 25, 10, 4 }));
             mx one = ready(mx_broadcast_to(mx_slice_axis(b, 0, 7, 8, 1), 1, (int[]){ N }));
             check(r, "side by side", a, b);
             check(r, "not aligned", rest, rest_b);

@@ -9,10 +9,10 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "ops/ops.h"
-#include "support/effort.h"
-#include "support/loopback.h"
 #include "run/eval.h"
 #include "run/fuse.h"
+#include "support/effort.h"
+#include "support/loopback.h"
 
 static struct stream *cpu_stream, *gpu_stream;
 
@@ -295,8 +295,8 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_teardown(f, nothing_left)
     const struct CMUnitTest tests[] = {
-        TEST(groups), TEST(held), TEST(in_place), TEST(strided), TEST(no_memory), TEST(spoiled), TEST(deep),
-        TEST(interrupted),
+        TEST(groups),    TEST(held),    TEST(in_place), TEST(strided),
+        TEST(no_memory), TEST(spoiled), TEST(deep),     TEST(interrupted),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

@@ -27,8 +27,8 @@ static int read_whole(const char *path)
     int failed;
     {
         MX_SCOPE(NULL);
-        failed = npy    ? archive_add(&a, "x", npy_load_file(path))
-                 : gguf ? gguf_load_file(path, false, &g)
+        failed = npy                    ? archive_add(&a, "x", npy_load_file(path))
+                 : gguf                 ? gguf_load_file(path, false, &g)
                  : strstr(path, ".npz") ? npz_load_file(path, &a)
                                         : safetensors_load_file(path, &a);
     }
@@ -53,7 +53,7 @@ static void without_memory(void **state)
 {
     (void)state;
     static const char *const paths[] = {
-        "tests/fuzz/seeds/two.npy", "tests/fuzz/seeds/two.safetensors", "tests/fuzz/seeds/stored.npz",
+        "tests/fuzz/seeds/two.npy",      "tests/fuzz/seeds/two.safetensors", "tests/fuzz/seeds/stored.npz",
         "tests/fuzz/seeds/deflated.npz", "tests/fuzz/seeds/all.gguf",
     };
     for (size_t k = 0; k < sizeof paths / sizeof *paths; k++) {
@@ -76,7 +76,10 @@ static void without_memory(void **state)
 }
 
 /* Bytes that count from 0, and say how many of them were asked for. */
-struct counting { struct source source; uint64_t asked; };
+struct counting {
+    struct source source;
+    uint64_t asked;
+};
 
 static bool count_read(struct source *self, void *data, uint64_t n, uint64_t offset)
 {

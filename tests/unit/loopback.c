@@ -14,8 +14,8 @@
 #include "core/scope.h"
 #include "core/stream.h"
 #include "ops/ops.h"
-#include "support/loopback.h"
 #include "run/eval.h"
+#include "support/loopback.h"
 
 static struct stream *cpu_stream, *gpu_stream;
 
@@ -31,8 +31,7 @@ static int begin(void **state)
 static mx ramp(int n)
 {
     float v[1000];
-    for (int i = 0; i < n; i++)
-        v[i] = (float)i;
+    for (int i = 0; i < n; i++) v[i] = (float)i;
     return array_of_data(DT_float32, 1, &n, v);
 }
 
@@ -54,8 +53,7 @@ static void computes_there(void **state)
     }
     assert_int_equal(mx_eval(1, &y.it), 0);
     assert_int_equal(y.it->buf->state, ON_DEVICE);
-    for (int i = 0; i < 10; i++)
-        assert_float_equal(at(y.it, i), (float)(i * i + 1), 0);
+    for (int i = 0; i < 10; i++) assert_float_equal(at(y.it, i), (float)(i * i + 1), 0);
     assert_int_equal(y.it->buf->state, ON_DEVICE | ON_HOST);
     mx_drop(&y);
 }

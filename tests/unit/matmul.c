@@ -51,8 +51,8 @@ static mx random_array(enum dtype t, int ndim, const int *shape)
             d[i] = rint((dtype_kind(t) == 'u' ? d[i] + 2 : d[i]) * 20);
         f[i] = (float)d[i];
     }
-    mx x = t == DT_complex64 ? array_of_data(t, ndim, shape, f)
-                             : mx_astype(array_of_data(DT_float64, ndim, shape, d), t);
+    mx x =
+        t == DT_complex64 ? array_of_data(t, ndim, shape, f) : mx_astype(array_of_data(DT_float64, ndim, shape, d), t);
     free(d), free(f);
     return x;
 }
@@ -115,8 +115,7 @@ static int forget(void **state)
 static double _Complex reference(mx a, mx b, mx y, int64_t i)
 {
     int n = y->ndim - 2;
-    int64_t column = i % dim(y, -1), row = i / dim(y, -1) % dim(y, -2),
-            batch = i / dim(y, -1) / dim(y, -2);
+    int64_t column = i % dim(y, -1), row = i / dim(y, -1) % dim(y, -2), batch = i / dim(y, -1) / dim(y, -2);
     int64_t ea = 0, eb = 0, step_a = 1, step_b = 1;
     for (int d = n - 1; d >= 0; batch /= y->shape[d--]) {
         int64_t at = batch % y->shape[d];
@@ -133,8 +132,7 @@ static double _Complex reference(mx a, mx b, mx y, int64_t i)
     int64_t k = dim(a, -1);
     double _Complex sum = 0;
     for (int64_t p = 0; p < k; p++)
-        sum += value(a, (ea * dim(a, -2) + row) * k + p) *
-               value(b, (eb * k + p) * dim(b, -1) + column);
+        sum += value(a, (ea * dim(a, -2) + row) * k + p) * value(b, (eb * k + p) * dim(b, -1) + column);
     return sum;
 }
 
@@ -208,8 +206,8 @@ static void check_pair(enum dtype t, const struct pair *p, int layout_a, int lay
     evaluate();
     for (int64_t i = 0; i < y->size; i++)
         if (!near(reference(a, b, y, i), value(y, i), tolerance(t)))
-            fail_msg("%s %s times %s: element %ld is %g, not %g", dtype_name(t), shape_of(a),
-                     shape_of(b), (long)i, __real__ value(y, i), __real__ reference(a, b, y, i));
+            fail_msg("%s %s times %s: element %ld is %g, not %g", dtype_name(t), shape_of(a), shape_of(b), (long)i,
+                     __real__ value(y, i), __real__ reference(a, b, y, i));
     while (kept.n) mx_drop(&kept.v[--kept.n]);
 }
 
@@ -254,8 +252,7 @@ static void one_dimension(void **state)
     {
         MX_SCOPE(NULL);
         v = keep(random_array(DT_float64, SHAPE(3))), w = keep(random_array(DT_float64, SHAPE(3)));
-        m = keep(random_array(DT_float64, SHAPE(3, 3))),
-        b = keep(random_array(DT_float64, SHAPE(2, 3, 3)));
+        m = keep(random_array(DT_float64, SHAPE(3, 3))), b = keep(random_array(DT_float64, SHAPE(2, 3, 3)));
         vw = keep(mx_matmul(v, w)), vm = keep(mx_matmul(v, m)), mv = keep(mx_matmul(m, v));
         vb = keep(mx_matmul(v, b)), bv = keep(mx_matmul(b, v));
     }
@@ -311,8 +308,7 @@ static void large(void **state)
         y = keep_wide(mx_matmul(mx_astype(a, DT_float32), mx_astype(b, DT_float32)));
     }
     evaluate();
-    for (int64_t i = 0; i < y->size; i += 977)
-        assert_true(near(reference(a, b, y, i), value(y, i), 1e-4));
+    for (int64_t i = 0; i < y->size; i += 977) assert_true(near(reference(a, b, y, i), value(y, i), 1e-4));
 }
 
 /* ---- addmm */
@@ -339,8 +335,7 @@ static void adds(void **state)
         { { 2, { 2, 0 }, 2, { 0, 4 }, 2, { 2, 4 } }, 1, { 4 } },
         { { 3, { 1, 70, 300 }, 2, { 300, 90 }, 3, { 1, 70, 90 } }, 1, { 90 } },
     };
-    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16,
-                                        DT_bfloat16 };
+    static const enum dtype types[] = { DT_float32, DT_float64, DT_complex64, DT_float16, DT_bfloat16 };
     for (size_t s = 0; s < sizeof types / sizeof *types; s++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             enum dtype t = types[s];
@@ -348,8 +343,7 @@ static void adds(void **state)
             mx a, b, c, y;
             {
                 MX_SCOPE(NULL);
-                a = laid_out(t, (int)(i % 3), p->na, p->a),
-                b = laid_out(t, (int)(i / 3 % 3), p->nb, p->b);
+                a = laid_out(t, (int)(i % 3), p->na, p->a), b = laid_out(t, (int)(i / 3 % 3), p->nb, p->b);
                 c = random_array(t, cases[i].nc, cases[i].c);
                 y = keep_wide(mx_addmm(c, a, b, 0.75, -1.5));
                 c = keep_wide(mx_broadcast_to(c, p->ny, p->y));
@@ -359,8 +353,7 @@ static void adds(void **state)
             assert_memory_equal(y->shape, p->y, (size_t)p->ny * sizeof(int));
             evaluate();
             for (int64_t j = 0; j < y->size; j++)
-                if (!near(0.75 * reference(a, b, y, j) - 1.5 * value(c, j), value(y, j),
-                          tolerance(t)))
+                if (!near(0.75 * reference(a, b, y, j) - 1.5 * value(c, j), value(y, j), tolerance(t)))
                     fail_msg("%s case %zu: element %ld", dtype_name(t), i, (long)j);
             while (kept.n) mx_drop(&kept.v[--kept.n]);
         }
@@ -372,8 +365,7 @@ static void adds_to_vectors(void **state)
     mx v, m, c, y, z, s;
     {
         MX_SCOPE(NULL);
-        v = keep(random_array(DT_float64, SHAPE(3))),
-        m = keep(random_array(DT_float64, SHAPE(3, 3)));
+        v = keep(random_array(DT_float64, SHAPE(3))), m = keep(random_array(DT_float64, SHAPE(3, 3)));
         c = keep(random_array(DT_float64, SHAPE(3)));
         y = keep(mx_addmm(c, v, m, 1. / 3, 1. / 7)), z = keep(mx_addmm(c, m, v, 1. / 3, 1. / 7));
         s = keep(mx_addmm(array_of_double(2, DT_float64), v, v, 1, 1));
@@ -390,8 +382,7 @@ static void adds_to_vectors(void **state)
             column += __real__(value(m, i * 3 + k) * value(v, k));
         }
         dot += __real__(value(v, i) * value(v, i));
-        assert_true(
-            near(row / 3 + value(c, i) / 7, value(y, i), 1e-14)); /* alpha and beta in double */
+        assert_true(near(row / 3 + value(c, i) / 7, value(y, i), 1e-14)); /* alpha and beta in double */
         assert_true(near(column / 3 + value(c, i) / 7, value(z, i), 1e-14));
     }
     assert_true(near(dot, value(s, 0), 1e-14));
@@ -415,10 +406,8 @@ static void errors(void **state)
     mx s = array_of_double(1, DT_float32), v = random_array(DT_float32, SHAPE(3)),
        m = random_array(DT_float32, SHAPE(2, 3));
     mx b = random_array(DT_float32, SHAPE(2, 2, 3)), c = random_array(DT_float32, SHAPE(4, 3, 2));
-    fails(mx_matmul(s, m),
-          "[matmul] expected operands of at least one dimension, got shapes () and (2,3)");
-    fails(mx_matmul(m, s),
-          "[matmul] expected operands of at least one dimension, got shapes (2,3) and ()");
+    fails(mx_matmul(s, m), "[matmul] expected operands of at least one dimension, got shapes () and (2,3)");
+    fails(mx_matmul(m, s), "[matmul] expected operands of at least one dimension, got shapes (2,3) and ()");
     fails(mx_matmul(m, m), "[matmul] expected the last dimension of the first operand to equal the "
                            "second to last of the "
                            "second, got shapes (2,3) and (2,3)");
@@ -426,14 +415,12 @@ static void errors(void **state)
           "[matmul] expected the last dimension of the first operand to equal the one of the "
           "second, got shapes (2,2,3) "
           "and (2,)");
-    fails(mx_matmul(b, c),
-          "[matmul] expected batch dimensions that broadcast, got shapes (2,2,3) and (4,3,2)");
+    fails(mx_matmul(b, c), "[matmul] expected batch dimensions that broadcast, got shapes (2,2,3) and (4,3,2)");
     fails(mx_addmm(s, m, m, 1, 1),
           "[addmm] expected the last dimension of the first operand to equal the second to last "
           "of the second, got shapes (2,3) and (2,3)");
-    fails(
-        mx_addmm(v, m, mx_swapaxes(m, 0, 1), 1, 1),
-        "[addmm] expected a first operand that broadcasts to the product's shape (2,2), got (3,)");
+    fails(mx_addmm(v, m, mx_swapaxes(m, 0, 1), 1, 1),
+          "[addmm] expected a first operand that broadcasts to the product's shape (2,2), got (3,)");
     fails(mx_addmm(v, v, v, 1, 1),
           "[addmm] expected a first operand that broadcasts to the product's shape (), got (3,)");
     assert_true(is_nil(mx_matmul(MX_NIL, m)));
@@ -455,10 +442,7 @@ static int call_fn(struct closure *self, int n, const mx x[], struct mx_list *ou
     assert_int_equal(n, add ? 3 : 2);
     return list_push(out, add ? mx_addmm(x[2], x[0], x[1], 0.75, -1.5) : mx_matmul(x[0], x[1]));
 }
-static mx apply(bool add, const mx x[])
-{
-    return add ? mx_addmm(x[2], x[0], x[1], 0.75, -1.5) : mx_matmul(x[0], x[1]);
-}
+static mx apply(bool add, const mx x[]) { return add ? mx_addmm(x[2], x[0], x[1], 0.75, -1.5) : mx_matmul(x[0], x[1]); }
 
 /* Re <conj(a), b> of kept arrays */
 static double inner(mx a, mx b)
@@ -472,8 +456,7 @@ static double inner(mx a, mx b)
     return sum;
 }
 
-static void differentiate(enum dtype t, bool add, int na, const int *a, int nb, const int *b,
-                          int nc, const int *c)
+static void differentiate(enum dtype t, bool add, int na, const int *a, int nb, const int *b, int nc, const int *c)
 {
     struct fn f = { { { .refs = 1 }, call_fn }, add };
     int n = add ? 3 : 2, nd[3] = { na, nb, nc };
@@ -509,12 +492,11 @@ static void differentiate(enum dtype t, bool add, int na, const int *a, int nb, 
         assert_true(same_shape(dx.v[i].it, x[i]));
         assert_int_equal(dx.v[i].it->dtype, t);
         if (!near(inner(ct, change[i]), inner(dx.v[i].it, step[i]), close))
-            fail_msg("%s vjp by operand %d: %g, not %g", dtype_name(t), i,
-                     inner(dx.v[i].it, step[i]), inner(ct, change[i]));
+            fail_msg("%s vjp by operand %d: %g, not %g", dtype_name(t), i, inner(dx.v[i].it, step[i]),
+                     inner(ct, change[i]));
     }
     assert_true(same_shape(dy.v[0].it, both));
-    for (int64_t i = 0; i < both->size; i++)
-        assert_true(near(value(both, i), value(dy.v[0].it, i), close));
+    for (int64_t i = 0; i < both->size; i++) assert_true(near(value(both, i), value(dy.v[0].it, i), close));
     list_clear(&y), list_clear(&dx), list_clear(&y2), list_clear(&dy);
     while (kept.n) mx_drop(&kept.v[--kept.n]);
 }
@@ -524,8 +506,8 @@ static void derivatives(void **state)
     (void)state;
     for (int i = 0; i < PAIRS; i++)
         for (int c = 0; c < 2; c++)
-            differentiate(c ? DT_complex64 : DT_float64, false, pairs[i].na, pairs[i].a,
-                          pairs[i].nb, pairs[i].b, 0, NULL);
+            differentiate(c ? DT_complex64 : DT_float64, false, pairs[i].na, pairs[i].a, pairs[i].nb, pairs[i].b, 0,
+                          NULL);
     for (int c = 0; c < 2; c++) {
         enum dtype t = c ? DT_complex64 : DT_float64;
         differentiate(t, false, SHAPE(3), SHAPE(3), 0, NULL);
@@ -574,8 +556,7 @@ static void batched(void **state)
                         memcpy(shape, sizes[i] + 1 - batch, (size_t)n * sizeof *shape);
                         if (w) {
                             axis[i] = w == 1 ? 0 : w == 2 ? 1 : n;
-                            memmove(shape + axis[i] + 1, shape + axis[i],
-                                    (size_t)(n - axis[i]) * sizeof *shape);
+                            memmove(shape + axis[i] + 1, shape + axis[i], (size_t)(n - axis[i]) * sizeof *shape);
                             shape[axis[i]] = B;
                             n++;
                         }
@@ -599,8 +580,7 @@ static void batched(void **state)
                 assert_int_equal(whole->ndim, parts[0]->ndim + 1);
                 for (int i = 0; i < B; i++)
                     for (int64_t j = 0; j < parts[i]->size; j++)
-                        assert_true(
-                            near(value(parts[i], j), value(whole, i * parts[i]->size + j), 1e-13));
+                        assert_true(near(value(parts[i], j), value(whole, i * parts[i]->size + j), 1e-13));
                 while (kept.n) mx_drop(&kept.v[--kept.n]);
             }
 }
@@ -612,8 +592,7 @@ static void failing_allocations(void **state)
     mx a, b;
     {
         MX_SCOPE(NULL);
-        a = keep(random_array(DT_float16, SHAPE(2, 40, 50))),
-        b = keep(random_array(DT_float16, SHAPE(50, 60)));
+        a = keep(random_array(DT_float16, SHAPE(2, 40, 50))), b = keep(random_array(DT_float16, SHAPE(50, 60)));
     }
     evaluate();
     bool done = false;

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "run/backend.h"
 #include "mlxfn/mlxfn.h"
 #include "ops/op.h"
+#include "run/backend.h"
 
 enum { RULES = 4 };
 static const char *const rule_names[RULES] = { "shapes", "vjp", "jvp", "vmap" };
@@ -77,7 +77,11 @@ static void every_form(void **state)
 static void columns_agree(void **state)
 {
     (void)state;
-    static const struct row { const char *name, *label; unsigned traits; enum dtype_set dtypes; } rows[] = {
+    static const struct row {
+        const char *name, *label;
+        unsigned traits;
+        enum dtype_set dtypes;
+    } rows[] = {
 #define UNARY(name, label, dtypes, traits, form, doc) { #name, label, traits, dtypes },
 #define BINARY(name, label, dtypes, traits, form, doc) { #name, label, traits, dtypes },
 #define OTHER(name, label, traits) { #name, label, traits, ANY },
@@ -121,11 +125,8 @@ static void cpu_runs_every_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rule),
-        cmocka_unit_test(every_form),
-        cmocka_unit_test(columns_agree),
-        cmocka_unit_test(rows_agree),
-        cmocka_unit_test(cpu_runs_every_row),
+        cmocka_unit_test(every_rule), cmocka_unit_test(every_form),         cmocka_unit_test(columns_agree),
+        cmocka_unit_test(rows_agree), cmocka_unit_test(cpu_runs_every_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

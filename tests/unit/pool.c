@@ -30,8 +30,7 @@ static void mark(void *ctx, int64_t begin, int64_t end)
     struct probe *p = ctx;
     if (begin % p->grain || begin >= end || end > p->n)
         atomic_store(&p->wrong, true);
-    for (int64_t i = begin; i < end; i++)
-        atomic_fetch_add_explicit(&p->seen[i], 1, memory_order_relaxed);
+    for (int64_t i = begin; i < end; i++) atomic_fetch_add_explicit(&p->seen[i], 1, memory_order_relaxed);
 }
 
 static bool covers_once(int64_t n, int64_t grain)
@@ -53,8 +52,7 @@ static void coverage(void **state)
         pool_set_threads(threads);
         assert_int_equal(pool_threads(), threads);
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-            for (int64_t grain = 1; grain <= 2000; grain = grain * 3 + 1)
-                assert_true(covers_once(sizes[i], grain));
+            for (int64_t grain = 1; grain <= 2000; grain = grain * 3 + 1) assert_true(covers_once(sizes[i], grain));
     }
     pool_set_threads(0);
     assert_int_equal(pool_threads(), 1);
@@ -246,8 +244,8 @@ static int bench(void)
             pool_for(pool_threads(), 1, burn, &us);
             asleep += (now() - t) / 100;
         }
-        printf("%d pieces of %.0f us on %d threads: %.2f us hot, %.2f with workers asleep\n",
-               pool_threads(), us, pool_threads(), best * 1e6, asleep * 1e6);
+        printf("%d pieces of %.0f us on %d threads: %.2f us hot, %.2f with workers asleep\n", pool_threads(), us,
+               pool_threads(), best * 1e6, asleep * 1e6);
     }
     return 0;
 }

@@ -30,17 +30,14 @@ static void dtypes(void **state)
     expect(of(DT_int16, 1, (int16_t[]){ -32768 }), -1, "array([-32768], dtype=int16)");
     expect(of(DT_uint32, 1, (uint32_t[]){ UINT32_MAX }), -1, "array([4294967295], dtype=uint32)");
     expect(of(DT_int32, 1, (int32_t[]){ INT32_MIN }), -1, "array([-2147483648], dtype=int32)");
-    expect(of(DT_uint64, 1, (uint64_t[]){ UINT64_MAX }), -1,
-           "array([18446744073709551615], dtype=uint64)");
-    expect(of(DT_int64, 1, (int64_t[]){ INT64_MIN }), -1,
-           "array([-9223372036854775808], dtype=int64)");
+    expect(of(DT_uint64, 1, (uint64_t[]){ UINT64_MAX }), -1, "array([18446744073709551615], dtype=uint64)");
+    expect(of(DT_int64, 1, (int64_t[]){ INT64_MIN }), -1, "array([-9223372036854775808], dtype=int64)");
     expect(of(DT_float64, 4, (double[]){ 1.0 / 3, 1e300, 123456789.123, -0.0 }), -1,
            "array([0.333333, 1e+300, 1.23457e+08, -0], dtype=float64)");
     /* 1/3, 1000, 65504, smallest subnormal, largest subnormal, nan */
     expect(of(DT_float16, 6, (uint16_t[]){ 0x3555, 0x63d0, 0x7bff, 0x0001, 0x83ff, 0x7e00 }), -1,
            "array([0.333252, 1000, 65504, 5.96046e-08, -6.09756e-05, nan], dtype=float16)");
-    expect(of(DT_float16, 2, (uint16_t[]){ 0x7c00, 0xfc00 }), -1,
-           "array([inf, -inf], dtype=float16)");
+    expect(of(DT_float16, 2, (uint16_t[]){ 0x7c00, 0xfc00 }), -1, "array([inf, -inf], dtype=float16)");
     expect(of(DT_bfloat16, 4, (uint16_t[]){ 0x3eab, 0x4780, 0xff80, 0xffc0 }), -1,
            "array([0.333984, 65536, -inf, nan], dtype=bfloat16)");
 }
@@ -53,11 +50,9 @@ static void floats_(void **state)
            "array([1, nan, inf, -inf, -0, nan], dtype=float32)");
     expect(of(DT_float32, 6, (float[]){ 1e10f, 1e-10f, 123456789.0f, 0.1f, 999999.5f, 100000 }), -1,
            "array([1e+10, 1e-10, 1.23457e+08, 0.1, 1e+06, 100000], dtype=float32)");
-    expect(
-        of(DT_complex64, 5, (float[]){ 1, 2, 1, -2, NAN, INFINITY, 0, -INFINITY, 1e10f, 1 / 3.0f }),
-        -1, "array([1+2j, 1-2j, nan+infj, 0-infj, 1e+10+0.333333j], dtype=complex64)");
-    expect(of(DT_complex64, 2, (float[]){ -0.0f, -0.0f, 0, -NAN }), -1,
-           "array([-0-0j, 0+nanj], dtype=complex64)");
+    expect(of(DT_complex64, 5, (float[]){ 1, 2, 1, -2, NAN, INFINITY, 0, -INFINITY, 1e10f, 1 / 3.0f }), -1,
+           "array([1+2j, 1-2j, nan+infj, 0-infj, 1e+10+0.333333j], dtype=complex64)");
+    expect(of(DT_complex64, 2, (float[]){ -0.0f, -0.0f, 0, -NAN }), -1, "array([-0-0j, 0+nanj], dtype=complex64)");
 }
 
 static void precision(void **state)
@@ -67,8 +62,7 @@ static void precision(void **state)
     mx x = of(DT_float32, 4, (float[]){ 1 / 3.0f, 1e10f, 2, NAN });
     expect(x, 0, "array([0, 10000000000, 2, nan], dtype=float32)");
     expect(x, 3, "array([0.333, 10000000000.000, 2.000, nan], dtype=float32)");
-    expect(x, 10,
-           "array([0.3333333433, 10000000000.0000000000, 2.0000000000, nan], dtype=float32)");
+    expect(x, 10, "array([0.3333333433, 10000000000.0000000000, 2.0000000000, nan], dtype=float32)");
     expect(of(DT_complex64, 1, (float[]){ 0.5f, -2 }), 1, "array([0.5-2.0j], dtype=complex64)");
     expect(of(DT_int32, 1, (int[]){ 7 }), 3, "array([7], dtype=int32)");
 }
@@ -87,10 +81,8 @@ static void nesting(void **state)
     expect(array_of_int(3, DT_int32), -1, "array(3, dtype=int32)");
     expect(shaped(3, (int[]){ 2, 2, 2 }), -1,
            "array([[[0, 1],\n        [2, 3]],\n       [[4, 5],\n        [6, 7]]], dtype=int32)");
-    expect(shaped(4, (int[]){ 1, 2, 1, 2 }), -1,
-           "array([[[[0, 1]],\n        [[2, 3]]]], dtype=int32)");
-    expect(shaped(3, (int[]){ 1, 3, 1 }), -1,
-           "array([[[0],\n        [1],\n        [2]]], dtype=int32)");
+    expect(shaped(4, (int[]){ 1, 2, 1, 2 }), -1, "array([[[[0, 1]],\n        [[2, 3]]]], dtype=int32)");
+    expect(shaped(3, (int[]){ 1, 3, 1 }), -1, "array([[[0],\n        [1],\n        [2]]], dtype=int32)");
     expect(shaped(1, (int[]){ 0 }), -1, "array([], dtype=int32)");
     expect(shaped(2, (int[]){ 0, 3 }), -1, "array([], dtype=int32)");
     expect(shaped(2, (int[]){ 2, 0 }), -1, "array([[],\n       []], dtype=int32)");

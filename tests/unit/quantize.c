@@ -11,14 +11,14 @@
 
 #include <cmocka.h>
 
+#include "core/pool.h"
 #include "core/scope.h"
 #include "cpu/kernels.h"
 #include "cpu/kernels/quantize.h"
-#include "core/pool.h"
 #include "ops/ops.h"
+#include "run/eval.h"
 #include "support/levels.h"
 #include "support/rules.h"
-#include "run/eval.h"
 
 static uint64_t seed = 1;
 static float number(void)

@@ -16,8 +16,8 @@
 #include "cpu/kernels/random.h"
 #include "ops/ops.h"
 #include "ops/random.h"
-#include "support/levels.h"
 #include "run/eval.h"
+#include "support/levels.h"
 
 static const void *data(mx_own *hold, mx x)
 {
@@ -99,7 +99,9 @@ static void key_and_state(void **state)
     mx_drop(&again);
 }
 
-struct moments { double mean, var, low, high; };
+struct moments {
+    double mean, var, low, high;
+};
 
 static struct moments moments(mx x, enum dtype t)
 {
@@ -113,8 +115,7 @@ static struct moments moments(mx x, enum dtype t)
         m.low = v[i] < m.low ? v[i] : m.low;
         m.high = v[i] > m.high ? v[i] : m.high;
     }
-    for (int64_t i = 0; i < n; i++)
-        m.var += (v[i] - m.mean) * (v[i] - m.mean) / (double)n;
+    for (int64_t i = 0; i < n; i++) m.var += (v[i] - m.mean) * (v[i] - m.mean) / (double)n;
     assert_int_equal(x->dtype, t);
     mx_drop(&hold);
     return m;
@@ -168,9 +169,9 @@ static void shapes_and_errors(void **state)
     y = mx_random_categorical_n(logits, 0, 9, key);
     assert_true(y->ndim == 3 && y->shape[0] == 5 && y->shape[1] == 6 && y->shape[2] == 9);
     assert_false(mx_failed());
-#define BAD(call, part)                                   \
-    assert_true(is_nil(call));                            \
-    assert_non_null(strstr(mx_error_message(), part));    \
+#define BAD(call, part)                                \
+    assert_true(is_nil(call));                         \
+    assert_non_null(strstr(mx_error_message(), part)); \
     mx_error_clear();
     mx one = array_of_double(1, DT_float32);
     BAD(mx_random_uniform(one, one, 0, NULL, DT_int32, key), "[uniform] expected a real floating point type, got int32")

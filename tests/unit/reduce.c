@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
+#include "core/pool.h"
 #include "core/scope.h"
 #include "core/shape.h"
-#include "core/pool.h"
 #include "ops/ops.h"
 #include "run/eval.h"
 #include "support/effort.h"
@@ -40,8 +40,7 @@ static mx sample(enum dtype t, int ndim, const int *shape)
 static mx relaid(mx x)
 {
     int start[8], stop[8], step[8], perm[8];
-    for (int i = 0; i < x->ndim; i++)
-        perm[i] = i;
+    for (int i = 0; i < x->ndim; i++) perm[i] = i;
     switch (draw(5)) {
     case 0:
         for (int i = x->ndim; i-- > 1;) {
@@ -70,8 +69,7 @@ static mx relaid(mx x)
 static double get(mx wide, const int *at)
 {
     int64_t o = 0;
-    for (int i = 0; i < wide->ndim; i++)
-        o += at[i] * wide->strides[i];
+    for (int i = 0; i < wide->ndim; i++) o += at[i] * wide->strides[i];
     return ((double *)array_host(wide))[o];
 }
 
@@ -110,8 +108,7 @@ static void check_fold(mx x, enum fold f, const int *axes, int n)
 {
     mx_own got = ready(mx_astype(mx_reduce(x, f, axes, n, true), DT_float64)), in = ready(mx_astype(x, DT_float64));
     bool folded[9] = { 0 };
-    for (int i = 0; i < n; i++)
-        folded[axes[i]] = true;
+    for (int i = 0; i < n; i++) folded[axes[i]] = true;
     int at[9] = { 0 };
     if (got.it->size)
         do {
@@ -119,14 +116,12 @@ static void check_fold(mx x, enum fold f, const int *axes, int n)
             memcpy(from, at, sizeof from);
             long double want = first[f];
             int span[9];
-            for (int i = 0; i < x->ndim; i++)
-                span[i] = folded[i] ? x->shape[i] : 1;
+            for (int i = 0; i < x->ndim; i++) span[i] = folded[i] ? x->shape[i] : 1;
             int off[9] = { 0 };
             if (x->size)
                 do {
                     int p[9];
-                    for (int i = 0; i < x->ndim; i++)
-                        p[i] = at[i] + off[i];
+                    for (int i = 0; i < x->ndim; i++) p[i] = at[i] + off[i];
                     want = fold_one(f, want, get(in.it, p));
                 } while (next(x->ndim, span, off));
             double y = get(got.it, at);
@@ -152,8 +147,7 @@ static void folds(void **state)
             shape[i] = draw(12) == 0 ? (f == FOLD_MIN || f == FOLD_MAX)
                                      : (int)draw(ndim < 3 ? 70 : 9) + (f != FOLD_SUM ? 1 : 0);
         if (f == FOLD_PROD) /* stay within what the narrow types hold */
-            for (int i = 0; i < ndim; i++)
-                shape[i] = shape[i] % 4 + 1;
+            for (int i = 0; i < ndim; i++) shape[i] = shape[i] % 4 + 1;
         mx x = relaid(sample(t, ndim, shape));
         if (x->size == 0 && (f == FOLD_MIN || f == FOLD_MAX))
             continue;
@@ -210,8 +204,7 @@ static void nan_and_infinity(void **state)
         for (int at = 0; at < n; at += 7) {
             MX_SCOPE(NULL);
             float v[200];
-            for (int i = 0; i < n; i++)
-                v[i] = (float)(i * 37 % 101);
+            for (int i = 0; i < n; i++) v[i] = (float)(i * 37 % 101);
             v[at] = NAN;
             mx x = array_of_data(DT_float32, 1, &n, v);
             mx_own y = ready(mx_max(x, NULL, 0, false)), z = ready(mx_min(x, NULL, 0, false)),
@@ -244,8 +237,7 @@ static void arg_first(void **state)
         if (dtype_is_complex(t))
             continue;
         int ndim = 1 + (int)draw(3), shape[8];
-        for (int i = 0; i < ndim; i++)
-            shape[i] = 1 + (int)draw(20);
+        for (int i = 0; i < ndim; i++) shape[i] = 1 + (int)draw(20);
         mx x = relaid(sample(t, ndim, shape));
         int axis = (int)draw((uint32_t)x->ndim), at[9] = { 0 };
         enum arg_fold f = draw(2) ? ARG_MAX : ARG_MIN;
@@ -279,7 +271,8 @@ static void softmax_rows(void **state)
         int k = (int)draw(4), shape[3] = { 1 + (int)draw(4), 1 + (int)draw(40), 1 + (int)draw(3000) },
             axis = (int)draw(3);
         mx x = mx_astype(mx_multiply(mx_random_normal(3, shape, DT_float32, NULL, NULL, mx_random_key((uint64_t)round)),
-                                     array_of_double(10, DT_float32)), types[k]);
+                                     array_of_double(10, DT_float32)),
+                         types[k]);
         mx_own in = ready(mx_astype(x, DT_float64)), y = ready(mx_astype(mx_softmax(x, &axis, 1, true), DT_float64)),
                l = ready(mx_astype(mx_logsumexp(x, &axis, 1, true), DT_float64));
         int at[3] = { 0 };
@@ -287,10 +280,8 @@ static void softmax_rows(void **state)
             long double most = -INFINITY, sum = 0;
             int p[3];
             memcpy(p, at, sizeof p);
-            for (p[axis] = 0; p[axis] < shape[axis]; p[axis]++)
-                most = fmaxl(most, get(in.it, p));
-            for (p[axis] = 0; p[axis] < shape[axis]; p[axis]++)
-                sum += expl((long double)get(in.it, p) - most);
+            for (p[axis] = 0; p[axis] < shape[axis]; p[axis]++) most = fmaxl(most, get(in.it, p));
+            for (p[axis] = 0; p[axis] < shape[axis]; p[axis]++) sum += expl((long double)get(in.it, p) - most);
             for (p[axis] = 0; p[axis] < shape[axis]; p[axis]++) {
                 long double want = expl((long double)get(in.it, p) - most) / sum;
                 if (fabsl((long double)get(y.it, p) - want) > (long double)tolerance[k] * (want + 1e-4L))
@@ -307,7 +298,10 @@ static void softmax_rows(void **state)
 
 /* ---- derivatives against central differences in float64 */
 
-struct fn { struct closure closure; int which; };
+struct fn {
+    struct closure closure;
+    int which;
+};
 static mx apply(int which, mx x)
 {
     const int one[] = { 1 };
@@ -356,8 +350,7 @@ static void derivatives(void **state)
         for (int zero = 0; zero < 2; zero++) {
             MX_SCOPE(NULL);
             double v[12];
-            for (int i = 0; i < 12; i++)
-                v[i] = sin(i * 1.7 + 0.3) + 0.01 * i;
+            for (int i = 0; i < 12; i++) v[i] = sin(i * 1.7 + 0.3) + 0.01 * i;
             if (zero)
                 v[5] = 0;
             struct fn f = { { { .refs = 1 }, call }, which };

@@ -16,26 +16,25 @@
 #include "core/shape.h"
 #include "ops/op.h"
 #include "ops/ops.h"
-#include "support/sample.h"
 #include "run/eval.h"
+#include "support/sample.h"
 
 enum { TRIALS = 400 };
 
 /* Half of the trials go through nodes: inside a trace no view is made at once. */
-#define TRIAL_OF(slot, expression)     \
-    do {                               \
-        bool lazily = draw(2);         \
-        if (lazily)                    \
-            trace_begin();             \
-        KEEP(slot, expression);        \
-        if (lazily)                    \
-            trace_end();               \
+#define TRIAL_OF(slot, expression) \
+    do {                           \
+        bool lazily = draw(2);     \
+        if (lazily)                \
+            trace_begin();         \
+        KEEP(slot, expression);    \
+        if (lazily)                \
+            trace_end();           \
     } while (0)
 
 static void shuffle(int n, int *v)
 {
-    for (int i = 0; i < n; i++)
-        v[i] = i;
+    for (int i = 0; i < n; i++) v[i] = i;
     for (int i = n; i-- > 1;) {
         int k = (int)draw(i + 1), t = v[i];
         v[i] = v[k];
@@ -71,19 +70,16 @@ static void transposes(void **state)
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
         struct subject s = subject_of(5, 4, true);
-        int n = s.m.ndim, axes[MX_MAX_NDIM], given[MX_MAX_NDIM], shape[MX_MAX_NDIM],
-            kind = (int)draw(4);
+        int n = s.m.ndim, axes[MX_MAX_NDIM], given[MX_MAX_NDIM], shape[MX_MAX_NDIM], kind = (int)draw(4);
         int a = (int)draw(n), b = (int)draw(n);
         mx_own y = { 0 };
         shuffle(n, axes);
         if (n == 0)
             kind = 1;
         if (kind == 1)
-            for (int i = 0; i < n; i++)
-                axes[i] = n - 1 - i;
+            for (int i = 0; i < n; i++) axes[i] = n - 1 - i;
         if (kind == 2) {
-            for (int i = 0; i < n; i++)
-                axes[i] = i;
+            for (int i = 0; i < n; i++) axes[i] = i;
             axes[a] = b;
             axes[b] = a;
         }
@@ -104,8 +100,7 @@ static void transposes(void **state)
         for (int64_t i = 0; i < want.size; i++) {
             int64_t at[MX_MAX_NDIM], from[MX_MAX_NDIM];
             place_of(&want, i, at);
-            for (int k = 0; k < n; k++)
-                from[axes[k]] = at[k];
+            for (int k = 0; k < n; k++) from[axes[k]] = at[k];
             want.v[i] = s.m.v[number_of(&s.m, from)];
         }
         assert_holds(y.it, &want);
@@ -126,8 +121,7 @@ static void reshapes(void **state)
         mx_own y = { 0 };
         while (left != 1 || draw(3) == 0) { /* random factors */
             int64_t f = left ? 1 + draw(left > 12 ? 12 : left) : draw(3);
-            while (left && left % f)
-                f--;
+            while (left && left % f) f--;
             shape[n++] = (int)f;
             left = left ? left / f : f;
             if (left == 0 || n == 8)
@@ -185,8 +179,7 @@ static void flattens(void **state)
                 shape[m++] = s.m.shape[i];
         if (n == 0)
             shape[m++] = 1;
-        TRIAL_OF(&y,
-                 mx_flatten(s.x.it, draw(2) || n == 0 ? a : a - n, draw(2) || n == 0 ? b : b - n));
+        TRIAL_OF(&y, mx_flatten(s.x.it, draw(2) || n == 0 ? a : a - n, draw(2) || n == 0 ? b : b - n));
         struct model want = model_new(m, shape);
         memcpy(want.v, s.m.v, (size_t)want.size * sizeof *want.v);
         assert_holds(y.it, &want);
@@ -194,8 +187,7 @@ static void flattens(void **state)
             int parts[MX_MAX_NDIM];
             memcpy(parts, s.m.shape + a, (size_t)(b - a + 1) * sizeof *parts);
             int64_t known = 1, k = draw(b - a + 1);
-            for (int i = 0; i < b - a + 1; i++)
-                known *= i == k ? 1 : parts[i];
+            for (int i = 0; i < b - a + 1; i++) known *= i == k ? 1 : parts[i];
             if (known && draw(2))
                 parts[k] = -1;
             TRIAL_OF(&z, mx_unflatten(y.it, a, b - a + 1, parts));
@@ -213,8 +205,7 @@ static void expands_and_squeezes(void **state)
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
         struct subject s = subject_of(4, 3, true);
-        int more = (int)draw(4), n = s.m.ndim + more, order[MX_MAX_NDIM], axes[MX_MAX_NDIM],
-            shape[MX_MAX_NDIM];
+        int more = (int)draw(4), n = s.m.ndim + more, order[MX_MAX_NDIM], axes[MX_MAX_NDIM], shape[MX_MAX_NDIM];
         bool added[MX_MAX_NDIM] = { 0 };
         mx_own y = { 0 }, z = { 0 };
         shuffle(n, order);
@@ -222,8 +213,7 @@ static void expands_and_squeezes(void **state)
             axes[i] = draw(2) ? order[i] : order[i] - n;
             added[order[i]] = true;
         }
-        for (int i = 0, from = 0; i < n; i++)
-            shape[i] = added[i] ? 1 : s.m.shape[from++];
+        for (int i = 0, from = 0; i < n; i++) shape[i] = added[i] ? 1 : s.m.shape[from++];
         TRIAL_OF(&y, mx_expand_dims(s.x.it, axes, more));
         struct model want = model_new(n, shape);
         memcpy(want.v, s.m.v, (size_t)want.size * sizeof *want.v);
@@ -261,8 +251,7 @@ static void broadcasts(void **state)
         for (int64_t i = 0; i < want.size; i++) {
             int64_t at[MX_MAX_NDIM];
             place_of(&want, i, at);
-            for (int k = lead; k < n; k++)
-                at[k] = s.m.shape[k - lead] == 1 ? 0 : at[k];
+            for (int k = lead; k < n; k++) at[k] = s.m.shape[k - lead] == 1 ? 0 : at[k];
             want.v[i] = s.m.v[number_of(&s.m, at + lead)];
         }
         assert_holds(y.it, &want);
@@ -297,11 +286,9 @@ static int chosen(int n, int start, int stop, int step, int64_t *at)
     start = start < 0 ? start + n : start;
     stop = stop < 0 ? stop + n : stop;
     if (step > 0)
-        for (int i = start < 0 ? 0 : start; i < n && i < stop; i += step)
-            at[m++] = i;
+        for (int i = start < 0 ? 0 : start; i < n && i < stop; i += step) at[m++] = i;
     else
-        for (int i = start > n - 1 ? n - 1 : start; i >= 0 && i > stop; i += step)
-            at[m++] = i;
+        for (int i = start > n - 1 ? n - 1 : start; i >= 0 && i > stop; i += step) at[m++] = i;
     return m;
 }
 
@@ -314,15 +301,13 @@ static void slices(void **state)
         int64_t at[8][16];
         mx_own y = { 0 };
         draw_slice(n, s.m.shape, start, stop, step);
-        for (int i = 0; i < n; i++)
-            shape[i] = chosen(s.m.shape[i], start[i], stop[i], step[i], at[i]);
+        for (int i = 0; i < n; i++) shape[i] = chosen(s.m.shape[i], start[i], stop[i], step[i], at[i]);
         TRIAL_OF(&y, mx_slice(s.x.it, start, stop, step));
         struct model want = model_new(n, shape);
         for (int64_t i = 0; i < want.size; i++) {
             int64_t p[MX_MAX_NDIM];
             place_of(&want, i, p);
-            for (int k = 0; k < n; k++)
-                p[k] = at[k][p[k]];
+            for (int k = 0; k < n; k++) p[k] = at[k][p[k]];
             want.v[i] = s.m.v[number_of(&s.m, p)];
         }
         assert_holds(y.it, &want);
@@ -359,19 +344,15 @@ static void slice_updates(void **state)
         n = draw_shape(4, 6, true, whole);
         KEEP(&x, sample_between(t, n, whole, 0, t == DT_bool_ ? 2 : 10));
         struct model m = model_of(x.it);
-        for (int64_t i = 0; i < m.size; i++)
-            m.v[i] = trunc(m.v[i]);
+        for (int64_t i = 0; i < m.size; i++) m.v[i] = trunc(m.v[i]);
         KEEP(&x, array_from(t, n, whole, m.v));
         draw_slice(n, m.shape, start, stop, step);
-        for (int i = 0; i < n; i++)
-            shape[i] = chosen(m.shape[i], start[i], stop[i], step[i], at[i]);
+        for (int i = 0; i < n; i++) shape[i] = chosen(m.shape[i], start[i], stop[i], step[i], at[i]);
         /* Updates may broadcast. */
         int ushape[8];
-        for (int i = 0; i < n; i++)
-            ushape[i] = draw(4) ? shape[i] : 1;
+        for (int i = 0; i < n; i++) ushape[i] = draw(4) ? shape[i] : 1;
         int drop = 0;
-        while (drop < n && draw(4) == 0)
-            drop++;
+        while (drop < n && draw(4) == 0) drop++;
         KEEP(&u, sample_between(DT_int32, n - drop, ushape + drop, 0, t == DT_bool_ ? 2 : 10));
         struct model um = model_of(u.it), want = model_new(n, m.shape);
         memcpy(want.v, m.v, (size_t)m.size * sizeof *m.v);
@@ -413,18 +394,14 @@ static void updates_in_place(void **state)
     assert_int_equal(mx_eval(1, &y.it), 0);
     assert_ptr_equal(y.it->buf, b);
     float *v = array_host(y.it);
-    for (int i = 0; i < N; i++)
-        assert_float_equal(v[i], i >= 10 && i < 20 ? 7 : i, 0);
+    for (int i = 0; i < N; i++) assert_float_equal(v[i], i >= 10 && i < 20 ? 7 : i, 0);
 
-    KEEP(&x, mx_slice_update_fold(y.it, y.it, (int[]){ N - 1 }, (int[]){ -N - 1 }, (int[]){ -1 },
-                                  SCATTER_ADD));
+    KEEP(&x, mx_slice_update_fold(y.it, y.it, (int[]){ N - 1 }, (int[]){ -N - 1 }, (int[]){ -1 }, SCATTER_ADD));
     mx_drop(&y);
     assert_int_equal(mx_eval(1, &x.it), 0);
     v = array_host(x.it);
     for (int i = 0; i < N; i++)
-        assert_float_equal(
-            v[i], (i >= 10 && i < 20 ? 7 : i) + (N - 1 - i >= 10 && N - 1 - i < 20 ? 7 : N - 1 - i),
-            0);
+        assert_float_equal(v[i], (i >= 10 && i < 20 ? 7 : i) + (N - 1 - i >= 10 && N - 1 - i < 20 ? 7 : N - 1 - i), 0);
     mx_drop(&x);
 }
 
@@ -439,8 +416,7 @@ static void dynamic_slices(void **state)
         static const enum dtype types[] = { DT_int8, DT_int32, DT_int64, DT_uint32, DT_uint64 };
         enum dtype t = types[draw(5)];
         shuffle(n, order);
-        for (int i = 0; i < n; i++)
-            sizes[i] = (int)draw(s.m.shape[i] + 1);
+        for (int i = 0; i < n; i++) sizes[i] = (int)draw(s.m.shape[i] + 1);
         for (int i = 0; i < m; i++) {
             int a = order[i];
             from[a] = (int)draw(s.m.shape[a] - sizes[a] + 1);
@@ -457,8 +433,7 @@ static void dynamic_slices(void **state)
         for (int64_t i = 0; i < want.size; i++) {
             int64_t at[MX_MAX_NDIM];
             place_of(&want, i, at);
-            for (int k = 0; k < n; k++)
-                at[k] += from[k];
+            for (int k = 0; k < n; k++) at[k] += from[k];
             want.v[i] = s.m.v[number_of(&s.m, at)];
             whole.v[number_of(&s.m, at)] = um.v[i];
         }
@@ -502,11 +477,8 @@ static void views_as_other_types(void **state)
                     memcpy(m.shape, x->shape, (size_t)x->ndim * sizeof(int));
                     int64_t at[MX_MAX_NDIM], offset = x->offset;
                     place_of(&m, i / (int64_t)itemsize(x), at);
-                    for (int j = 0; j < x->ndim; j++)
-                        offset += at[j] * x->strides[j];
-                    *out[k] =
-                        ((unsigned char *)x->buf
-                             ->host)[offset * (int64_t)itemsize(x) + i % (int64_t)itemsize(x)];
+                    for (int j = 0; j < x->ndim; j++) offset += at[j] * x->strides[j];
+                    *out[k] = ((unsigned char *)x->buf->host)[offset * (int64_t)itemsize(x) + i % (int64_t)itemsize(x)];
                 }
                 assert_int_equal(got, want);
             }
@@ -540,16 +512,14 @@ static void as_strideds(void **state)
             for (int64_t i = 0; i < want.size; i++) {
                 int64_t at[MX_MAX_NDIM], k = offset;
                 place_of(&want, i, at);
-                for (int j = 0; j < n; j++)
-                    k += at[j] * strides[j];
+                for (int j = 0; j < n; j++) k += at[j] * strides[j];
                 want.v[i] = s.m.v[k];
             }
             assert_holds(y.it, &want);
             model_drop(&want);
         } else {
             MX_SCOPE(NULL);
-            assert_fails(mx_as_strided(s.x.it, n, shape, strides, offset), MX_INDEX,
-                         "[as_strided]");
+            assert_fails(mx_as_strided(s.x.it, n, shape, strides, offset), MX_INDEX, "[as_strided]");
         }
         mx_drop(&y);
         subject_drop(&s);
@@ -562,15 +532,13 @@ static void concatenates(void **state)
 {
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
-        int n = 1 + (int)draw(4), ndim = 1 + (int)draw(4), axis = (int)draw(ndim),
-            shape[MX_MAX_NDIM], total = 0;
+        int n = 1 + (int)draw(4), ndim = 1 + (int)draw(4), axis = (int)draw(ndim), shape[MX_MAX_NDIM], total = 0;
         bool stack = draw(3) == 0;
         enum dtype t = draw_dtype();
         mx_own x[4] = { { 0 } }, y = { 0 };
         struct model m[4];
         mx in[4];
-        for (int i = 0; i < ndim; i++)
-            shape[i] = 1 + (int)draw(4);
+        for (int i = 0; i < ndim; i++) shape[i] = 1 + (int)draw(4);
         for (int k = 0; k < n; k++) {
             if (!stack)
                 shape[axis] = (int)draw(4);
@@ -582,15 +550,13 @@ static void concatenates(void **state)
         struct model want;
         if (stack) {
             int at = (int)draw(ndim + 1), whole[MX_MAX_NDIM];
-            for (int i = 0; i <= ndim; i++)
-                whole[i] = i == at ? n : shape[i - (i > at)];
+            for (int i = 0; i <= ndim; i++) whole[i] = i == at ? n : shape[i - (i > at)];
             want = model_new(ndim + 1, whole);
             TRIAL_OF(&y, mx_stack(n, in, draw(2) ? at : at - ndim - 1));
             for (int64_t i = 0; i < want.size; i++) {
                 int64_t p[MX_MAX_NDIM], q[MX_MAX_NDIM];
                 place_of(&want, i, p);
-                for (int k = 0; k < ndim; k++)
-                    q[k] = p[k + (k >= at)];
+                for (int k = 0; k < ndim; k++) q[k] = p[k + (k >= at)];
                 want.v[i] = m[p[at]].v[number_of(&m[p[at]], q)];
             }
         } else {
@@ -601,8 +567,7 @@ static void concatenates(void **state)
                 int64_t p[MX_MAX_NDIM];
                 int k = 0;
                 place_of(&want, i, p);
-                while (p[axis] >= m[k].shape[axis])
-                    p[axis] -= m[k++].shape[axis];
+                while (p[axis] >= m[k].shape[axis]) p[axis] -= m[k++].shape[axis];
                 want.v[i] = m[k].v[number_of(&m[k], p)];
             }
         }
@@ -620,8 +585,7 @@ static void concatenates_types(void **state)
 {
     (void)state;
     mx_own y = { 0 };
-    KEEP(&y, mx_concatenate(
-                 2, (mx[]){ mx_arange(0, 2, 1, DT_int16), mx_arange(0, 1, 0.5, DT_float16) }, 0));
+    KEEP(&y, mx_concatenate(2, (mx[]){ mx_arange(0, 2, 1, DT_int16), mx_arange(0, 1, 0.5, DT_float16) }, 0));
     struct model want = model_new(1, (int[]){ 4 });
     memcpy(want.v, (double[]){ 0, 1, 0, 0.5 }, 4 * sizeof(double));
     assert_int_equal(y.it->dtype, DT_float16);
@@ -649,8 +613,7 @@ static void splits(void **state)
             MX_SCOPE(NULL);
             mx out[8];
             if (draw(2)) {
-                for (int i = 0; i < k; i++)
-                    cuts[i] = (int)draw(2 * size + 4) - size - 2;
+                for (int i = 0; i < k; i++) cuts[i] = (int)draw(2 * size + 4) - size - 2;
                 parts = mx_split_at(s.x.it, cuts, k, draw(2) ? axis : axis - n, out);
                 assert_int_equal(parts, k + 1);
                 for (int i = 0; i <= k; i++) {
@@ -661,15 +624,12 @@ static void splits(void **state)
                 bounds[k + 1] = size;
             } else {
                 int sections = 1 + (int)draw(size < 8 ? size + 1 : 8);
-                while (size % sections)
-                    sections--;
+                while (size % sections) sections--;
                 parts = mx_split(s.x.it, sections, axis, out);
                 assert_int_equal(parts, sections);
-                for (int i = 0; i <= sections; i++)
-                    bounds[i] = size / sections * i;
+                for (int i = 0; i <= sections; i++) bounds[i] = size / sections * i;
             }
-            for (int i = 0; i < parts; i++)
-                mx_keep(&part[i], out[i]);
+            for (int i = 0; i < parts; i++) mx_keep(&part[i], out[i]);
         }
         if (lazily)
             trace_end();
@@ -692,8 +652,7 @@ static void splits(void **state)
             assert_ptr_equal(part[i].it->buf, s.x.it->buf);
             model_drop(&want);
         }
-        for (int i = 0; i < parts; i++)
-            mx_drop(&part[i]);
+        for (int i = 0; i < parts; i++) mx_drop(&part[i]);
         subject_drop(&s);
     }
 }
@@ -718,8 +677,7 @@ static void pads(void **state)
     for (int trial = 0; trial < 2 * TRIALS; trial++) {
         struct subject s = subject_of(4, 4, false);
         enum pad_mode mode = (enum pad_mode)draw(4);
-        int n = s.m.ndim, order[8], m = (int)draw(n + 1), low[8], high[8], axes[8], lo[8] = { 0 },
-            shape[8];
+        int n = s.m.ndim, order[8], m = (int)draw(n + 1), low[8], high[8], axes[8], lo[8] = { 0 }, shape[8];
         mx_own y = { 0 };
         memcpy(shape, s.m.shape, (size_t)n * sizeof *shape);
         shuffle(n, order);
@@ -731,8 +689,7 @@ static void pads(void **state)
             shape[order[i]] += low[i] + high[i];
         }
         bool with_value = draw(2);
-        TRIAL_OF(&y, mx_pad(s.x.it, axes, m, low, high,
-                            with_value ? array_of_int(1, DT_int64) : NULL, mode));
+        TRIAL_OF(&y, mx_pad(s.x.it, axes, m, low, high, with_value ? array_of_int(1, DT_int64) : NULL, mode));
         struct model want = model_new(n, shape);
         for (int64_t i = 0; i < want.size; i++) {
             int64_t at[MX_MAX_NDIM];
@@ -774,24 +731,20 @@ static void aranges(void **state)
     for (int t = 1; t < DT_COUNT; t++) {
         double v[40], small = 0.25;
         KEEP(&y, mx_arange(3, 40, 4, (enum dtype)t));
-        for (int i = 0; i < 10; i++)
-            v[i] = 3 + 4 * i;
+        for (int i = 0; i < 10; i++) v[i] = 3 + 4 * i;
         check_series(&y, (enum dtype)t, 10, v, 0);
         if (dtype_kind((enum dtype)t) != 'u') {
             KEEP(&y, mx_arange(5, -6, -2, (enum dtype)t));
-            for (int i = 0; i < 6; i++)
-                v[i] = 5 - 2 * i;
+            for (int i = 0; i < 6; i++) v[i] = 5 - 2 * i;
             check_series(&y, (enum dtype)t, 6, v, 0);
         }
         if (dtype_is_inexact((enum dtype)t)) {
             KEEP(&y, mx_arange(-1, 1, small, (enum dtype)t));
-            for (int i = 0; i < 8; i++)
-                v[i] = -1 + small * i;
+            for (int i = 0; i < 8; i++) v[i] = -1 + small * i;
             check_series(&y, (enum dtype)t, 8, v, 0);
         } else { /* the first two values, as integers, give the step */
             KEEP(&y, mx_arange(0.5, 3, 0.5, (enum dtype)t));
-            for (int i = 0; i < 5; i++)
-                v[i] = i;
+            for (int i = 0; i < 5; i++) v[i] = i;
             check_series(&y, (enum dtype)t, 5, v, 0);
         }
         KEEP(&y, mx_arange(5, 0, 1, (enum dtype)t));
@@ -801,21 +754,18 @@ static void aranges(void **state)
     KEEP(&y, mx_arange(250, 260, 1, DT_uint8));
     check_series(&y, DT_uint8, 10, (double[]){ 250, 251, 252, 253, 254, 255, 0, 1, 2, 3 }, 0);
     KEEP(&y, mx_arange(9007199254740000., 9007199254740003., 1, DT_int64));
-    check_series(&y, DT_int64, 3,
-                 (double[]){ 9007199254740000., 9007199254740001., 9007199254740002. }, 0);
+    check_series(&y, DT_int64, 3, (double[]){ 9007199254740000., 9007199254740001., 9007199254740002. }, 0);
     /* float32, in float32: start + i * step, every operation rounded. */
     KEEP(&y, mx_arange(0.1, 1000, 0.1, DT_float32));
     double *v = malloc(9999 * sizeof *v);
     float first = 0.1f, step = (float)(0.1 + 0.1) - first;
-    for (int i = 0; i < 9999; i++)
-        v[i] = first + (float)i * step;
+    for (int i = 0; i < 9999; i++) v[i] = first + (float)i * step;
     check_series(&y, DT_float32, 9999, v, 0);
     free(v);
     /* Threads and tiles. */
     KEEP(&y, mx_arange(0, 300001, 1, DT_int32));
     assert_int_equal(mx_eval(1, &y.it), 0);
-    for (int i = 0; i < 300001; i++)
-        assert_int_equal(((int32_t *)array_host(y.it))[i], i);
+    for (int i = 0; i < 300001; i++) assert_int_equal(((int32_t *)array_host(y.it))[i], i);
     mx_drop(&y);
 }
 
@@ -832,12 +782,10 @@ static void linspaces(void **state)
     KEEP(&y, mx_linspace(2, 7, 0, true, DT_float32));
     check_series(&y, DT_float32, 0, (double[]){ 0 }, 0);
     double v[1001];
-    for (int i = 0; i < 1001; i++)
-        v[i] = i == 1000 ? 0.3 : -0.7 + i * (1.0 / 1000);
+    for (int i = 0; i < 1001; i++) v[i] = i == 1000 ? 0.3 : -0.7 + i * (1.0 / 1000);
     KEEP(&y, mx_linspace(-0.7, 0.3, 1001, true, DT_float64));
     check_series(&y, DT_float64, 1001, v, 1e-16);
-    for (int i = 0; i < 1001; i++)
-        v[i] = (float)v[i];
+    for (int i = 0; i < 1001; i++) v[i] = (float)v[i];
     KEEP(&y, mx_linspace(-0.7, 0.3, 1001, true, DT_float32));
     check_series(&y, DT_float32, 1001, v, 0);
 }
@@ -885,15 +833,13 @@ static void constants(void **state)
         KEEP(&y, mx_zeros(2, shape, (enum dtype)t));
         assert_holds(y.it, &want);
         assert_true(y.it->row && y.it->buf->bytes >= (size_t)nbytes(y.it)); /* memory of its own */
-        for (int i = 0; i < 6; i++)
-            want.v[i] = 1;
+        for (int i = 0; i < 6; i++) want.v[i] = 1;
         KEEP(&x, mx_ones_like(y.it));
         assert_holds(x.it, &want);
         KEEP(&x, mx_full(2, shape, array_of_int(1, DT_float32), (enum dtype)t));
         assert_int_equal(x.it->dtype, t);
         assert_holds(x.it, &want);
-        for (int i = 0; i < 6; i++)
-            want.v[i] = i % 2;
+        for (int i = 0; i < 6; i++) want.v[i] = i % 2;
         KEEP(&x, mx_full(2, shape, mx_arange(0, 2, 1, DT_int32), (enum dtype)t));
         assert_holds(x.it, &want);
         KEEP(&x, mx_ones(0, NULL, (enum dtype)t));
@@ -964,14 +910,12 @@ static void errors(void **state)
     (void)state;
     MX_SCOPE(NULL);
     mx x = mx_zeros(2, (int[]){ 2, 3 }, DT_float32), s = array_of_int(1, DT_int32), out[8];
-    assert_fails(mx_reshape(x, 2, (int[]){ 4, 2 }), MX_VALUE,
-                 "[reshape] expected a shape for the 6 elements");
+    assert_fails(mx_reshape(x, 2, (int[]){ 4, 2 }), MX_VALUE, "[reshape] expected a shape for the 6 elements");
     assert_fails(mx_reshape(x, 2, (int[]){ -1, -1 }), MX_VALUE, "at most one size of -1");
     assert_fails(mx_reshape(x, 2, (int[]){ -2, 3 }), MX_VALUE, "expected sizes of 0 or more, or -1, got -2");
     assert_fails(mx_reshape(mx_zeros(2, (int[]){ 0, 3 }, DT_int8), 2, (int[]){ -1, 0 }), MX_VALUE,
                  "other sizes than 0 beside -1");
-    assert_fails(mx_broadcast_to(x, 2, (int[]){ 3, 3 }), MX_VALUE,
-                 "[broadcast_to] expected a shape that (2,3)");
+    assert_fails(mx_broadcast_to(x, 2, (int[]){ 3, 3 }), MX_VALUE, "[broadcast_to] expected a shape that (2,3)");
     assert_fails(mx_broadcast_to(x, 1, (int[]){ 3 }), MX_VALUE, "[broadcast_to]");
     assert_fails(mx_broadcast_to(x, 3, (int[]){ -1, 2, 3 }), MX_VALUE, "expected sizes of 0 or more, got -1");
     assert_fails(mx_transpose(x, (int[]){ 0, 0 }, 2), MX_VALUE, "twice");
@@ -985,42 +929,33 @@ static void errors(void **state)
     assert_fails(mx_flatten(x, 1, 0), MX_VALUE, "[flatten]");
     assert_fails(mx_unflatten(x, 1, 2, (int[]){ 2, -1 }), MX_VALUE, "[unflatten]");
     assert_fails(mx_unflatten(x, 1, 0, NULL), MX_VALUE, "[unflatten] expected at least one size");
-    assert_fails(mx_slice(x, (int[]){ 0, 0 }, (int[]){ 1, 1 }, (int[]){ 1, 0 }), MX_VALUE,
-                 "step of axis 1 is zero");
-    assert_fails(mx_slice_update(x, mx_zeros(1, (int[]){ 5 }, DT_float32), (int[]){ 0, 0 },
-                                 (int[]){ 2, 3 }, NULL),
+    assert_fails(mx_slice(x, (int[]){ 0, 0 }, (int[]){ 1, 1 }, (int[]){ 1, 0 }), MX_VALUE, "step of axis 1 is zero");
+    assert_fails(mx_slice_update(x, mx_zeros(1, (int[]){ 5 }, DT_float32), (int[]){ 0, 0 }, (int[]){ 2, 3 }, NULL),
                  MX_VALUE, "(5,)");
     outside_set_fails(true);
-    assert_fails(mx_slice_dynamic(x, array_of_int(3, DT_int32), (int[]){ 1 }, 1, (int[]){ 2, 1 }),
-                 MX_INDEX,
+    assert_fails(mx_slice_dynamic(x, array_of_int(3, DT_int32), (int[]){ 1 }, 1, (int[]){ 2, 1 }), MX_INDEX,
                  "[slice] start 3 is out of range for a slice of 1 along axis 1 of size 3");
-    assert_fails(mx_slice_dynamic(x, array_of_int(-4, DT_int32), (int[]){ 1 }, 1, (int[]){ 2, 1 }),
-                 MX_INDEX, "start -4");
-    assert_fails(
-        mx_slice_dynamic(x, array_of_double(0, DT_float32), (int[]){ 1 }, 1, (int[]){ 2, 1 }),
-        MX_VALUE, "[slice] expected an integer start, got float32");
+    assert_fails(mx_slice_dynamic(x, array_of_int(-4, DT_int32), (int[]){ 1 }, 1, (int[]){ 2, 1 }), MX_INDEX,
+                 "start -4");
+    assert_fails(mx_slice_dynamic(x, array_of_double(0, DT_float32), (int[]){ 1 }, 1, (int[]){ 2, 1 }), MX_VALUE,
+                 "[slice] expected an integer start, got float32");
     assert_fails(mx_slice_dynamic(x, s, (int[]){ 1 }, 1, (int[]){ 3, 1 }), MX_VALUE,
                  "size from 0 to 2 for axis 0, got 3");
-    assert_fails(
-        mx_slice_update_dynamic(x, mx_zeros(1, (int[]){ 3 }, DT_float32), s, (int[]){ 1 }, 1),
-        MX_INDEX, "[slice_update] start 1");
+    assert_fails(mx_slice_update_dynamic(x, mx_zeros(1, (int[]){ 3 }, DT_float32), s, (int[]){ 1 }, 1), MX_INDEX,
+                 "[slice_update] start 1");
     assert_fails(mx_concatenate(0, NULL, 0), MX_VALUE, "at least one array");
     assert_fails(mx_concatenate(2, (mx[]){ x, s }, 0), MX_VALUE, "[concatenate]");
-    assert_fails(mx_concatenate(2, (mx[]){ x, mx_zeros(2, (int[]){ 2, 4 }, DT_int8) }, 0), MX_VALUE,
-                 "(2,3) and (2,4)");
+    assert_fails(mx_concatenate(2, (mx[]){ x, mx_zeros(2, (int[]){ 2, 4 }, DT_int8) }, 0), MX_VALUE, "(2,3) and (2,4)");
     assert_fails(mx_concatenate(2, (mx[]){ s, s }, 0), MX_AXIS, "axis 0");
     assert_fails(mx_stack(2, (mx[]){ x, s }, 0), MX_VALUE, "[stack]");
     assert_int_equal(mx_split(x, 2, 1, out), -1);
     assert_fails(out[0], MX_VALUE, "[split] expected a number of parts that divides axis 1 of shape (2,3), got 2");
     assert_int_equal(mx_split(x, 0, 1, out), -1);
     assert_fails(MX_NIL, MX_VALUE, "[split] expected a positive number");
-    assert_fails(mx_pad(x, (int[]){ 0 }, 1, (int[]){ -1 }, (int[]){ 0 }, NULL, PAD_CONSTANT),
-                 MX_VALUE, "[pad]");
-    assert_fails(mx_pad(mx_zeros(1, (int[]){ 0 }, DT_int8), NULL, 1, (int[]){ 1 }, (int[]){ 0 },
-                        NULL, PAD_EDGE),
+    assert_fails(mx_pad(x, (int[]){ 0 }, 1, (int[]){ -1 }, (int[]){ 0 }, NULL, PAD_CONSTANT), MX_VALUE, "[pad]");
+    assert_fails(mx_pad(mx_zeros(1, (int[]){ 0 }, DT_int8), NULL, 1, (int[]){ 1 }, (int[]){ 0 }, NULL, PAD_EDGE),
                  MX_VALUE, "with a constant only");
-    assert_fails(mx_arange(0, 1, 0, DT_int32), MX_VALUE,
-                 "[arange] expected a step other than 0");
+    assert_fails(mx_arange(0, 1, 0, DT_int32), MX_VALUE, "[arange] expected a step other than 0");
     assert_fails(mx_arange(0, NAN, 1, DT_float32), MX_VALUE, "[arange] expected finite");
     assert_fails(mx_arange(0, 1e10, 1, DT_int64), MX_VALUE, "2147483647");
     assert_fails(mx_arange(-1e300, 1e300, 1e-10, DT_int64), MX_VALUE, "[arange]");
@@ -1029,12 +964,10 @@ static void errors(void **state)
     assert_fails(mx_tril(s, 0), MX_VALUE, "[tril] expected an array of at least two dimensions");
     assert_fails(mx_full(1, (int[]){ -1 }, s, DT_int32), MX_VALUE, "[full] expected sizes of 0 or more");
     assert_fails(mx_full(1, (int[]){ 2 }, x, DT_int32), MX_VALUE, "[broadcast_to]");
-    assert_fails(mx_as_strided(x, 1, (int[]){ 2 }, (int64_t[]){ INT64_MAX }, 0), MX_INDEX,
-                 "[as_strided]");
+    assert_fails(mx_as_strided(x, 1, (int[]){ 2 }, (int64_t[]){ INT64_MAX }, 0), MX_INDEX, "[as_strided]");
     /* Too many dimensions. */
     int many[70];
-    for (int i = 0; i < 70; i++)
-        many[i] = 1;
+    for (int i = 0; i < 70; i++) many[i] = 1;
     assert_fails(mx_reshape(s, 65, many), MX_VALUE, "64 dimensions");
     assert_fails(mx_broadcast_to(s, 65, many), MX_VALUE, "64 dimensions");
     mx deep = mx_reshape(s, 64, many);
@@ -1046,15 +979,13 @@ static void errors(void **state)
                  "[reshape] expected dimensions up to 2147483647 of the result, got 4294967296");
     assert_fails(mx_reshape(wide, 1, (int[]){ -1 }), MX_VALUE, "4294967296");
     mx long_ = mx_broadcast_to(array_of_int(1, DT_int8), 1, (int[]){ INT32_MAX });
-    assert_fails(mx_concatenate(2, (mx[]){ long_, long_ }, 0), MX_VALUE,
-                 "[concatenate] expected dimensions up to");
+    assert_fails(mx_concatenate(2, (mx[]){ long_, long_ }, 0), MX_VALUE, "[concatenate] expected dimensions up to");
     assert_fails(mx_pad(long_, NULL, 1, (int[]){ 1 }, (int[]){ 0 }, NULL, PAD_CONSTANT), MX_VALUE,
                  "[pad] expected dimensions up to");
     assert_fails(mx_pad(long_, NULL, 1, (int[]){ 1 }, (int[]){ 0 }, NULL, PAD_EDGE), MX_VALUE,
                  "[pad] expected dimensions up to");
-    assert_fails(
-        mx_view(mx_broadcast_to(array_of_int(1, DT_int64), 1, (int[]){ INT32_MAX }), DT_int8),
-        MX_VALUE, "[view] expected dimensions up to");
+    assert_fails(mx_view(mx_broadcast_to(array_of_int(1, DT_int64), 1, (int[]){ INT32_MAX }), DT_int8), MX_VALUE,
+                 "[view] expected dimensions up to");
     int huge[4] = { INT32_MAX, INT32_MAX, INT32_MAX, 2 };
     assert_fails(mx_broadcast_to(s, 4, huge), MX_VALUE, "expected sizes whose product fits");
     assert_fails(mx_zeros(4, huge, DT_int8), MX_VALUE, "expected sizes whose product fits");
@@ -1095,8 +1026,7 @@ static void large_views(void **state)
         if (lazily)
             trace_end();
         struct model want = model_new(3, (int[]){ 1, 4, 8 });
-        for (int i = 0; i < 32; i++)
-            want.v[i] = (int8_t)(M - 1 - i % 8 * (M / 8));
+        for (int i = 0; i < 32; i++) want.v[i] = (int8_t)(M - 1 - i % 8 * (M / 8));
         assert_holds(y.it, &want);
         model_drop(&want);
     }
@@ -1115,11 +1045,8 @@ static void large_arrays(void **state)
     int64_t size = (int64_t)ROWS * COLUMNS;
     mx_own x = { 0 }, y = { 0 };
     KEEP(&x, mx_zeros(2, (int[]){ ROWS, COLUMNS }, DT_int8));
-    KEEP(&y,
-         mx_slice_update(
-             x.it,
-             mx_astype(mx_expand_dims(mx_arange(0, ROWS, 1, DT_int32), (int[]){ 1 }, 1), DT_int8),
-             (int[]){ 0, COLUMNS - 3 }, (int[]){ ROWS, COLUMNS }, NULL));
+    KEEP(&y, mx_slice_update(x.it, mx_astype(mx_expand_dims(mx_arange(0, ROWS, 1, DT_int32), (int[]){ 1 }, 1), DT_int8),
+                             (int[]){ 0, COLUMNS - 3 }, (int[]){ ROWS, COLUMNS }, NULL));
     mx_drop(&x);
     assert_int_equal(mx_eval(1, &y.it), 0);
     assert_int_equal(y.it->size, size);
@@ -1128,11 +1055,10 @@ static void large_arrays(void **state)
         if (v[i] != (i % COLUMNS >= COLUMNS - 3 ? i / COLUMNS : 0))
             fail_msg("element %lld is %d", (long long)i, v[i]);
     /* Row-major copies of a transposition, and a concatenation: the offsets are past 2^31 too. */
-    KEEP(&x,
-         mx_concatenate(2,
-                        (mx[]){ mx_slice(y.it, (int[]){ 0, 0 }, (int[]){ ROWS, COLUMNS - 1 }, NULL),
-                                mx_slice(y.it, (int[]){ 0, 0 }, (int[]){ ROWS, 1 }, NULL) },
-                        1));
+    KEEP(&x, mx_concatenate(2,
+                            (mx[]){ mx_slice(y.it, (int[]){ 0, 0 }, (int[]){ ROWS, COLUMNS - 1 }, NULL),
+                                    mx_slice(y.it, (int[]){ 0, 0 }, (int[]){ ROWS, 1 }, NULL) },
+                            1));
     mx_drop(&y);
     assert_int_equal(mx_eval(1, &x.it), 0);
     v = array_host(x.it);
@@ -1141,8 +1067,7 @@ static void large_arrays(void **state)
             fail_msg("element %lld is %d", (long long)i, v[i]);
     KEEP(&y, mx_take(mx_transpose(x.it, NULL, 0), array_of_int(-2, DT_int64), 0));
     struct model want = model_new(1, (int[]){ ROWS });
-    for (int i = 0; i < ROWS; i++)
-        want.v[i] = i;
+    for (int i = 0; i < ROWS; i++) want.v[i] = i;
     assert_holds(y.it, &want);
     model_drop(&want);
     mx_drop(&x);
@@ -1153,18 +1078,30 @@ static void large_arrays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transposes),         cmocka_unit_test(reshapes),
-        cmocka_unit_test(reshapes_share),     cmocka_unit_test(flattens),
-        cmocka_unit_test(expands_and_squeezes), cmocka_unit_test(broadcasts),
-        cmocka_unit_test(slices),             cmocka_unit_test(slice_updates),
-        cmocka_unit_test(updates_in_place),   cmocka_unit_test(dynamic_slices),
-        cmocka_unit_test(views_as_other_types), cmocka_unit_test(as_strideds),
-        cmocka_unit_test(concatenates),       cmocka_unit_test(concatenates_types),
-        cmocka_unit_test(splits),             cmocka_unit_test(pads),
-        cmocka_unit_test(aranges),            cmocka_unit_test(linspaces),
-        cmocka_unit_test(matrices),           cmocka_unit_test(constants),
-        cmocka_unit_test(numbers_of_elements), cmocka_unit_test(no_ops),
-        cmocka_unit_test(errors),             cmocka_unit_test(large_views),
+        cmocka_unit_test(transposes),
+        cmocka_unit_test(reshapes),
+        cmocka_unit_test(reshapes_share),
+        cmocka_unit_test(flattens),
+        cmocka_unit_test(expands_and_squeezes),
+        cmocka_unit_test(broadcasts),
+        cmocka_unit_test(slices),
+        cmocka_unit_test(slice_updates),
+        cmocka_unit_test(updates_in_place),
+        cmocka_unit_test(dynamic_slices),
+        cmocka_unit_test(views_as_other_types),
+        cmocka_unit_test(as_strideds),
+        cmocka_unit_test(concatenates),
+        cmocka_unit_test(concatenates_types),
+        cmocka_unit_test(splits),
+        cmocka_unit_test(pads),
+        cmocka_unit_test(aranges),
+        cmocka_unit_test(linspaces),
+        cmocka_unit_test(matrices),
+        cmocka_unit_test(constants),
+        cmocka_unit_test(numbers_of_elements),
+        cmocka_unit_test(no_ops),
+        cmocka_unit_test(errors),
+        cmocka_unit_test(large_views),
         cmocka_unit_test(large_arrays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,10 +11,17 @@
 #include "ops/ops.h"
 #include "support/rules.h"
 
-#define F(...) { DT_float64, __VA_ARGS__, -2, 2 }
-#define INDEX(low, high, ...) { DT_int32, __VA_ARGS__, low, high }
+#define F(...)                         \
+    {                                  \
+        DT_float64, __VA_ARGS__, -2, 2 \
+    }
+#define INDEX(low, high, ...)            \
+    {                                    \
+        DT_int32, __VA_ARGS__, low, high \
+    }
 
-#define A(...) (const int[]){ __VA_ARGS__ }
+#define A(...) \
+    (const int[]) { __VA_ARGS__ }
 #define BUILD(name) static int name(const mx x[], mx y[])
 #define ONE(name, expression) \
     BUILD(name)               \
@@ -57,10 +64,7 @@ ONE(triu, mx_triu(x[0], 1))
 ONE(viewed, mx_view(mx_view(x[0], DT_int32), DT_int64))
 ONE(elements, mx_number_of_elements(x[0], A(1), 1, false, DT_float64))
 
-BUILD(split)
-{
-    return mx_split(x[0], 3, 1, y);
-}
+BUILD(split) { return mx_split(x[0], 3, 1, y); }
 BUILD(split_uneven)
 {
     mx parts[4];
@@ -89,8 +93,7 @@ ONE(scatter_wide, mx_scatter(x[0], x + 1, A(0), 1, x[2], SCATTER_SET))
 /* Zeros among the factors: none, one or several in a place. */
 BUILD(scatter_zeros)
 {
-    mx kept =
-        array_of_data(DT_float64, 3, A(5, 1, 2), (const double[]){ 1, 1, 0, 1, 1, 0, 0, 1, 1, 1 });
+    mx kept = array_of_data(DT_float64, 3, A(5, 1, 2), (const double[]){ 1, 1, 0, 1, 1, 0, 0, 1, 1, 1 });
     y[0] = mx_scatter(x[0], x + 1, A(0), 1, mx_multiply(x[2], kept), SCATTER_PROD);
     return 1;
 }
@@ -116,14 +119,8 @@ static const struct rule_case shape_cases[] = {
     { "slice_update max", slice_max, 2, { F(2, { 4, 3 }), F(2, { 2, 2 }) } },
     { "slice_update min", slice_min, 2, { F(2, { 4, 3 }), F(2, { 2, 2 }) } },
     { "dynamic slice", dynamic_slice, 2, { F(3, { 4, 2, 3 }), INDEX(0, 2, 1, { 2 }) } },
-    { "dynamic slice from the end",
-      dynamic_slice,
-      2,
-      { F(3, { 4, 2, 3 }), INDEX(-3, -2, 1, { 2 }) } },
-    { "dynamic update",
-      dynamic_update,
-      3,
-      { F(3, { 4, 2, 3 }), F(3, { 3, 2, 1 }), INDEX(0, 2, 1, { 2 }) } },
+    { "dynamic slice from the end", dynamic_slice, 2, { F(3, { 4, 2, 3 }), INDEX(-3, -2, 1, { 2 }) } },
+    { "dynamic update", dynamic_update, 3, { F(3, { 4, 2, 3 }), F(3, { 3, 2, 1 }), INDEX(0, 2, 1, { 2 }) } },
     { "concatenate", concatenate, 3, { F(2, { 2, 3 }), F(2, { 2, 1 }), F(2, { 2, 0 }) } },
     { "concatenate with itself", concatenate_self, 1, { F(2, { 2, 3 }) } },
     { "stack", stack, 2, { F(2, { 2, 3 }), F(2, { 2, 3 }) } },
@@ -145,81 +142,37 @@ static const struct rule_case index_cases[] = {
     { "take one", take_scalar, 2, { F(2, { 4, 3 }), INDEX(-4, 4, 0, { 0 }) } },
     { "take flat", take_flat, 2, { F(2, { 2, 3 }), INDEX(0, 6, 1, { 5 }) } },
     { "take_along_axis", take_along, 2, { F(3, { 2, 3, 2 }), INDEX(0, 3, 3, { 2, 4, 2 }) } },
-    { "take_along_axis, indices broadcast",
-      take_along,
-      2,
-      { F(3, { 2, 3, 2 }), INDEX(0, 3, 3, { 1, 4, 2 }) } },
-    { "take_along_axis, array broadcast",
-      take_along,
-      2,
-      { F(3, { 1, 3, 2 }), INDEX(0, 3, 3, { 3, 4, 1 }) } },
-    { "put_along_axis",
-      put_along,
-      3,
-      { F(3, { 2, 3, 2 }), INDEX(0, 3, 3, { 2, 5, 2 }), F(3, { 2, 5, 2 }) } },
-    { "put_along_axis, broadcast",
-      put_along,
-      3,
-      { F(3, { 2, 3, 2 }), INDEX(0, 3, 3, { 1, 5, 2 }), F(1, { 2 }) } },
-    { "scatter_add_axis",
-      add_along,
-      3,
-      { F(2, { 3, 2 }), INDEX(-3, 3, 2, { 4, 1 }), F(2, { 4, 2 }) } },
+    { "take_along_axis, indices broadcast", take_along, 2, { F(3, { 2, 3, 2 }), INDEX(0, 3, 3, { 1, 4, 2 }) } },
+    { "take_along_axis, array broadcast", take_along, 2, { F(3, { 1, 3, 2 }), INDEX(0, 3, 3, { 3, 4, 1 }) } },
+    { "put_along_axis", put_along, 3, { F(3, { 2, 3, 2 }), INDEX(0, 3, 3, { 2, 5, 2 }), F(3, { 2, 5, 2 }) } },
+    { "put_along_axis, broadcast", put_along, 3, { F(3, { 2, 3, 2 }), INDEX(0, 3, 3, { 1, 5, 2 }), F(1, { 2 }) } },
+    { "scatter_add_axis", add_along, 3, { F(2, { 3, 2 }), INDEX(-3, 3, 2, { 4, 1 }), F(2, { 4, 2 }) } },
     { "gather", gather_one, 2, { F(3, { 3, 4, 2 }), INDEX(-4, 4, 2, { 2, 2 }) } },
-    { "gather by two",
-      gather_two,
-      3,
-      { F(3, { 3, 2, 4 }), INDEX(0, 4, 2, { 3, 1 }), INDEX(0, 3, 1, { 2 }) } },
+    { "gather by two", gather_two, 3, { F(3, { 3, 2, 4 }), INDEX(0, 4, 2, { 3, 1 }), INDEX(0, 3, 1, { 2 }) } },
     { "gather overlapping slices", gather_wide, 2, { F(3, { 4, 3, 2 }), INDEX(0, 3, 1, { 4 }) } },
-    { "scatter set",
-      scatter_set,
-      3,
-      { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 2, 1, 2 }) } },
-    { "scatter add",
-      scatter_add,
-      3,
-      { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 2, 1, 2 }) } },
-    { "scatter prod",
-      scatter_prod,
-      3,
-      { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 2, 1, 2 }) } },
-    { "scatter prod, zeros",
-      scatter_zeros,
-      3,
-      { F(2, { 3, 2 }), INDEX(0, 3, 1, { 5 }), F(3, { 5, 1, 2 }) } },
-    { "scatter max",
-      scatter_max,
-      3,
-      { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 2, 1, 2 }) } },
-    { "scatter min",
-      scatter_min,
-      3,
-      { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 2, 1, 2 }) } },
-    { "scatter parts of rows",
-      scatter_set,
-      3,
-      { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 1, 1, 2 }) } },
+    { "scatter set", scatter_set, 3, { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 2, 1, 2 }) } },
+    { "scatter add", scatter_add, 3, { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 2, 1, 2 }) } },
+    { "scatter prod", scatter_prod, 3, { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 2, 1, 2 }) } },
+    { "scatter prod, zeros", scatter_zeros, 3, { F(2, { 3, 2 }), INDEX(0, 3, 1, { 5 }), F(3, { 5, 1, 2 }) } },
+    { "scatter max", scatter_max, 3, { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 2, 1, 2 }) } },
+    { "scatter min", scatter_min, 3, { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 2, 1, 2 }) } },
+    { "scatter parts of rows", scatter_set, 3, { F(3, { 2, 3, 2 }), INDEX(0, 3, 1, { 5 }), F(4, { 5, 1, 1, 2 }) } },
     { "scatter by two",
       scatter_two,
       4,
       { F(3, { 3, 2, 4 }), INDEX(0, 4, 1, { 3 }), INDEX(0, 3, 1, { 3 }), F(4, { 3, 1, 2, 1 }) } },
-    { "scatter overlapping slices",
-      scatter_wide,
-      3,
-      { F(2, { 4, 3 }), INDEX(0, 3, 1, { 4 }), F(3, { 4, 2, 3 }) } },
+    { "scatter overlapping slices", scatter_wide, 3, { F(2, { 4, 3 }), INDEX(0, 3, 1, { 4 }), F(3, { 4, 2, 3 }) } },
 };
 
 static void derivatives(const struct rule_case *c, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        for (int again = 0; again < 3; again++)
-            check_derivatives(&c[i]);
+        for (int again = 0; again < 3; again++) check_derivatives(&c[i]);
 }
 
 static void batches(const struct rule_case *c, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        check_batching(&c[i]);
+    for (size_t i = 0; i < n; i++) check_batching(&c[i]);
 }
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -240,8 +193,7 @@ static void index_derivatives(void **state)
 static void second_derivatives(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(shape_cases); i++)
-        check_second_derivatives(&shape_cases[i]);
+    for (size_t i = 0; i < COUNT(shape_cases); i++) check_second_derivatives(&shape_cases[i]);
     for (size_t i = 0; i < COUNT(index_cases); i++)
         if (index_cases[i].n < RULE_OPERANDS)
             check_second_derivatives(&index_cases[i]);
@@ -250,10 +202,8 @@ static void second_derivatives(void **state)
 static void allocations(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(shape_cases); i++)
-        check_allocations(&shape_cases[i]);
-    for (size_t i = 0; i < COUNT(index_cases); i++)
-        check_allocations(&index_cases[i]);
+    for (size_t i = 0; i < COUNT(shape_cases); i++) check_allocations(&shape_cases[i]);
+    for (size_t i = 0; i < COUNT(index_cases); i++) check_allocations(&index_cases[i]);
 }
 
 static void shape_batches(void **state)
@@ -276,12 +226,8 @@ static void index_batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shape_derivatives),
-        cmocka_unit_test(index_derivatives),
-        cmocka_unit_test(second_derivatives),
-        cmocka_unit_test(allocations),
-        cmocka_unit_test(shape_batches),
-        cmocka_unit_test(index_batches),
+        cmocka_unit_test(shape_derivatives), cmocka_unit_test(index_derivatives), cmocka_unit_test(second_derivatives),
+        cmocka_unit_test(allocations),       cmocka_unit_test(shape_batches),     cmocka_unit_test(index_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

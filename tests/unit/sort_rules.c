@@ -9,23 +9,29 @@
 
 #include <cmocka.h>
 
-#include "core/scope.h"
 #include "core/pool.h"
+#include "core/scope.h"
 #include "ops/op.h"
 #include "ops/ops.h"
 #include "ops/scan.h"
-#include "support/rules.h"
-#include "support/sample.h"
 #include "run/dynamic.h"
 #include "run/eval.h"
+#include "support/rules.h"
+#include "support/sample.h"
 
-#define F(...) { DT_float64, __VA_ARGS__, -2, 2 }
-#define H(...) { DT_float32, __VA_ARGS__, -2, 2 }
-#define ONE(name, expression)                 \
-    static int name(const mx x[], mx y[])     \
-    {                                         \
-        y[0] = expression;                    \
-        return 1;                             \
+#define F(...)                         \
+    {                                  \
+        DT_float64, __VA_ARGS__, -2, 2 \
+    }
+#define H(...)                         \
+    {                                  \
+        DT_float32, __VA_ARGS__, -2, 2 \
+    }
+#define ONE(name, expression)             \
+    static int name(const mx x[], mx y[]) \
+    {                                     \
+        y[0] = expression;                \
+        return 1;                         \
     }
 #define COUNT(v) (sizeof(v) / sizeof *(v))
 
@@ -59,7 +65,10 @@ static int unique(const mx x[], mx y[])
     return 4;
 }
 
-#define ROWS { F(2, { 3, 4 }) }
+#define ROWS           \
+    {                  \
+        F(2, { 3, 4 }) \
+    }
 static const struct rule_case cases[] = {
     { "sort", sorted, 1, ROWS },
     { "sort_first", sorted_first, 1, ROWS },
@@ -86,34 +95,28 @@ static const struct rule_case places[] = {
 static void derivatives(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++)
-        check_derivatives(&cases[i]);
+    for (size_t i = 0; i < COUNT(cases); i++) check_derivatives(&cases[i]);
 }
 
 static void second_derivatives(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++)
-        check_second_derivatives(&cases[i]);
+    for (size_t i = 0; i < COUNT(cases); i++) check_second_derivatives(&cases[i]);
 }
 
 static void batches(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++)
-        check_batching(&cases[i]);
-    for (size_t i = 0; i < COUNT(places); i++)
-        check_batching(&places[i]);
+    for (size_t i = 0; i < COUNT(cases); i++) check_batching(&cases[i]);
+    for (size_t i = 0; i < COUNT(places); i++) check_batching(&places[i]);
 }
 
 static void allocations(void **state)
 {
     static const struct rule_case more = { "searchsorted", found, 2, { H(1, { 5 }), H(2, { 2, 3 }) } };
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++)
-        check_allocations(&cases[i]);
-    for (size_t i = 0; i < COUNT(places); i++)
-        check_allocations(&places[i]);
+    for (size_t i = 0; i < COUNT(cases); i++) check_allocations(&cases[i]);
+    for (size_t i = 0; i < COUNT(places); i++) check_allocations(&places[i]);
     check_allocations(&more);
 }
 
@@ -129,8 +132,8 @@ ONE(long_cumprod, mx_scan(x[0], SCAN_PROD, 0, false, true))
 ONE(long_cummax, mx_scan(x[0], SCAN_MAX, 0, true, true))
 ONE(long_places, mx_places("test", mx_greater(x[0], array_of_int(0, DT_int32)), "nothing"))
 
-static build_fn *const long_ones[] = { long_sorted, long_argsorted, long_cumsum, long_cumsum_back, long_cumprod,
-                                       long_cummax, long_places };
+static build_fn *const long_ones[] = { long_sorted,  long_argsorted, long_cumsum, long_cumsum_back,
+                                       long_cumprod, long_cummax,    long_places };
 
 static void threads_do_not_matter(void **state)
 {
@@ -157,11 +160,8 @@ static void threads_do_not_matter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(derivatives),
-        cmocka_unit_test(second_derivatives),
-        cmocka_unit_test(batches),
-        cmocka_unit_test(allocations),
-        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(derivatives), cmocka_unit_test(second_derivatives),    cmocka_unit_test(batches),
+        cmocka_unit_test(allocations), cmocka_unit_test(threads_do_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,10 +86,8 @@ static void run_rounds(int rounds, int n_others, void *(*const others[])(void *)
         pthread_t thread[THREADS], other[THREADS];
         void *bad;
         atomic_store(&computing, 1);
-        for (int t = 0; t < THREADS; t++)
-            assert_int_equal(pthread_create(&thread[t], NULL, evaluate_many, x), 0);
-        for (int t = 0; t < n_others; t++)
-            assert_int_equal(pthread_create(&other[t], NULL, others[t], x), 0);
+        for (int t = 0; t < THREADS; t++) assert_int_equal(pthread_create(&thread[t], NULL, evaluate_many, x), 0);
+        for (int t = 0; t < n_others; t++) assert_int_equal(pthread_create(&other[t], NULL, others[t], x), 0);
         for (int t = 0; t < THREADS; t++) {
             pthread_join(thread[t], &bad);
             assert_null(bad);
@@ -198,10 +196,8 @@ static void no_worker_to_be_had(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_worker_to_be_had),
-        cmocka_unit_test(overlap),
-        cmocka_unit_test(cleared_meanwhile),
-        cmocka_unit_test(clears),
+        cmocka_unit_test(no_worker_to_be_had),       cmocka_unit_test(overlap),
+        cmocka_unit_test(cleared_meanwhile),         cmocka_unit_test(clears),
         cmocka_unit_test(no_stream_without_a_queue),
     };
     alarm(500); /* a deadlock ends the test */

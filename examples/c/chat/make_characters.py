@@ -17,6 +17,7 @@ def ranges(kind):
 
 
 def table(name, kind):
+    yield "/* clang-format off */"
     yield f"static const uint32_t {name}[][2] = {{"
     line = "   "
     for first, last in ranges(kind):
@@ -27,6 +28,7 @@ def table(name, kind):
         line += item
     yield line
     yield "};"
+    yield "/* clang-format on */"
 
 
 print(f"""\

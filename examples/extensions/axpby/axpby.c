@@ -23,18 +23,17 @@ struct work {
 };
 
 /* One row: n elements of z from number `at` on, of operands with strides sx and sy. */
-#define ROW(name, T)                                                                                       \
-    static void row_##name(const struct work *w, const char *px, int64_t sx, const char *py, int64_t sy,   \
-                           size_t at, size_t n)                                                            \
-    {                                                                                                      \
-        const T *x = (const T *)px, *y = (const T *)py;                                                    \
-        T *z = (T *)w->z->data + at;                                                                       \
-        float alpha = w->p.alpha, beta = w->p.beta;                                                        \
-        if (sx == 1 && sy == 1)                                                                            \
-            for (size_t i = 0; i < n; i++) z[i] = axpby_##name(x[i], y[i], alpha, beta);                   \
-        else                                                                                               \
-            for (size_t i = 0; i < n; i++)                                                                 \
-                z[i] = axpby_##name(x[(int64_t)i * sx], y[(int64_t)i * sy], alpha, beta);                  \
+#define ROW(name, T)                                                                                                 \
+    static void row_##name(const struct work *w, const char *px, int64_t sx, const char *py, int64_t sy, size_t at,  \
+                           size_t n)                                                                                 \
+    {                                                                                                                \
+        const T *x = (const T *)px, *y = (const T *)py;                                                              \
+        T *z = (T *)w->z->data + at;                                                                                 \
+        float alpha = w->p.alpha, beta = w->p.beta;                                                                  \
+        if (sx == 1 && sy == 1)                                                                                      \
+            for (size_t i = 0; i < n; i++) z[i] = axpby_##name(x[i], y[i], alpha, beta);                             \
+        else                                                                                                         \
+            for (size_t i = 0; i < n; i++) z[i] = axpby_##name(x[(int64_t)i * sx], y[(int64_t)i * sy], alpha, beta); \
     }
 EACH_DTYPE(ROW)
 
@@ -96,7 +95,8 @@ static int eval_cpu(const void *state, mlx_run run)
     }
 #endif
     switch (w.z->dtype) {
-#define CASE(enumerator, name) case enumerator: w.run = row_##name; break;
+#define CASE(enumerator, name) \
+    case enumerator: w.run = row_##name; break;
         CASE(MLX_FLOAT32, float32)
         CASE(MLX_FLOAT64, float64)
         CASE(MLX_FLOAT16, float16)

@@ -83,11 +83,11 @@ FN struct complex64 axpby_complex64(struct complex64 x, struct complex64 y, floa
     return z;
 }
 
-#define EACH_DTYPE(DO)            \
-    DO(float32, float)            \
-    DO(float64, double)           \
-    DO(float16, unsigned short)   \
-    DO(bfloat16, unsigned short)  \
+#define EACH_DTYPE(DO)           \
+    DO(float32, float)           \
+    DO(float64, double)          \
+    DO(float16, unsigned short)  \
+    DO(bfloat16, unsigned short) \
     DO(complex64, struct complex64)
 
 /* Where the elements of x and y are: strides count elements. */
@@ -104,18 +104,17 @@ struct axpby_layout {
 #endif
 
 /* One thread for each element of out, which is row-major. */
-#define GENERAL(name, T)                                                                                \
-    KERNEL axpby_general_##name(const T *x, const T *y, T *out, float alpha, float beta,                \
-                                struct axpby_layout at)                                                 \
-    {                                                                                                   \
-        long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x, rest = i, in_x = 0, in_y = 0;   \
-        if (i >= at.size)                                                                               \
-            return;                                                                                     \
-        for (int k = at.ndim; k-- > 0; rest /= at.shape[k]) {                                           \
-            in_x += rest % at.shape[k] * at.x_strides[k];                                               \
-            in_y += rest % at.shape[k] * at.y_strides[k];                                               \
-        }                                                                                               \
-        out[i] = axpby_##name(x[in_x], y[in_y], alpha, beta);                                           \
+#define GENERAL(name, T)                                                                                         \
+    KERNEL axpby_general_##name(const T *x, const T *y, T *out, float alpha, float beta, struct axpby_layout at) \
+    {                                                                                                            \
+        long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x, rest = i, in_x = 0, in_y = 0;            \
+        if (i >= at.size)                                                                                        \
+            return;                                                                                              \
+        for (int k = at.ndim; k-- > 0; rest /= at.shape[k]) {                                                    \
+            in_x += rest % at.shape[k] * at.x_strides[k];                                                        \
+            in_y += rest % at.shape[k] * at.y_strides[k];                                                        \
+        }                                                                                                        \
+        out[i] = axpby_##name(x[in_x], y[in_y], alpha, beta);                                                    \
     }
 EACH_DTYPE(GENERAL)
 #endif

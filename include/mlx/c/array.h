@@ -48,20 +48,20 @@ static const mlx_array mlx_array_empty = { NULL };
 
 /* The types that elements can have. */
 typedef enum mlx_dtype_ {
-    MLX_BOOL,       /* a byte, 0 or 1 */
-    MLX_UINT8,      /* unsigned, of 8 bits */
-    MLX_UINT16,     /* unsigned, of 16 bits */
-    MLX_UINT32,     /* unsigned, of 32 bits */
-    MLX_UINT64,     /* unsigned, of 64 bits */
-    MLX_INT8,       /* signed, of 8 bits */
-    MLX_INT16,      /* signed, of 16 bits */
-    MLX_INT32,      /* signed, of 32 bits */
-    MLX_INT64,      /* signed, of 64 bits */
-    MLX_FLOAT16,    /* IEEE half precision: 11 bits of precision, up to 65504 */
-    MLX_FLOAT32,    /* IEEE single precision: 24 bits */
-    MLX_FLOAT64,    /* IEEE double precision: 53 bits; on the CPU alone */
-    MLX_BFLOAT16,   /* the upper half of a float32: 8 bits of precision, its range */
-    MLX_COMPLEX64,  /* two float32: real part, imaginary part */
+    MLX_BOOL,      /* a byte, 0 or 1 */
+    MLX_UINT8,     /* unsigned, of 8 bits */
+    MLX_UINT16,    /* unsigned, of 16 bits */
+    MLX_UINT32,    /* unsigned, of 32 bits */
+    MLX_UINT64,    /* unsigned, of 64 bits */
+    MLX_INT8,      /* signed, of 8 bits */
+    MLX_INT16,     /* signed, of 16 bits */
+    MLX_INT32,     /* signed, of 32 bits */
+    MLX_INT64,     /* signed, of 64 bits */
+    MLX_FLOAT16,   /* IEEE half precision: 11 bits of precision, up to 65504 */
+    MLX_FLOAT32,   /* IEEE single precision: 24 bits */
+    MLX_FLOAT64,   /* IEEE double precision: 53 bits; on the CPU alone */
+    MLX_BFLOAT16,  /* the upper half of a float32: 8 bits of precision, its range */
+    MLX_COMPLEX64, /* two float32: real part, imaginary part */
 } mlx_dtype;
 
 /* Bytes of one element. */
@@ -110,9 +110,8 @@ MLX_API mlx_array mlx_array_new_data_managed(void *data, const int *shape, int d
                                              void (*dtor)(void *));
 
 /* As mlx_array_new_data_managed, but at the end dtor(payload) is called. */
-MLX_API mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int dim,
-                                                     mlx_dtype dtype, void *payload,
-                                                     void (*dtor)(void *));
+MLX_API mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int dim, mlx_dtype dtype,
+                                                     void *payload, void (*dtor)(void *));
 
 /* Makes `arr` hold the array of `src`. */
 MLX_API int mlx_array_set(mlx_array *arr, const mlx_array src);
@@ -139,8 +138,7 @@ MLX_API int mlx_array_set_double(mlx_array *arr, double val);
 MLX_API int mlx_array_set_complex(mlx_array *arr, float real_val, float imag_val);
 
 /* Makes `arr` hold a copy of `data`, as mlx_array_new_data does. */
-MLX_API int mlx_array_set_data(mlx_array *arr, const void *data, const int *shape, int dim,
-                               mlx_dtype dtype);
+MLX_API int mlx_array_set_data(mlx_array *arr, const void *data, const int *shape, int dim, mlx_dtype dtype);
 
 /* Layout */
 

@@ -27,16 +27,16 @@ extern "C" {
 
 /* What kind of failure an error was, for languages that have classes of them. */
 typedef enum mlx_error_kind_ {
-    MLX_ERROR_NONE,    /* there was none */
-    MLX_ERROR_VALUE,   /* a bad argument: shape, dtype, range of a value */
-    MLX_ERROR_INDEX,   /* an index outside its axis */
-    MLX_ERROR_AXIS,    /* an axis outside the array: a bad value and a bad index */
-    MLX_ERROR_TYPE,    /* an argument of the wrong kind */
-    MLX_ERROR_MEMORY,  /* no memory for the result */
-    MLX_ERROR_NO_FILE, /* a file, or the folder of a new one, that is not there */
-    MLX_ERROR_RUNTIME, /* everything else: no kernel, a failing file or device */
+    MLX_ERROR_NONE,        /* there was none */
+    MLX_ERROR_VALUE,       /* a bad argument: shape, dtype, range of a value */
+    MLX_ERROR_INDEX,       /* an index outside its axis */
+    MLX_ERROR_AXIS,        /* an axis outside the array: a bad value and a bad index */
+    MLX_ERROR_TYPE,        /* an argument of the wrong kind */
+    MLX_ERROR_MEMORY,      /* no memory for the result */
+    MLX_ERROR_NO_FILE,     /* a file, or the folder of a new one, that is not there */
+    MLX_ERROR_RUNTIME,     /* everything else: no kernel, a failing file or device */
     MLX_ERROR_INTERRUPTED, /* an evaluation given up because of mlx_stop_when */
-    MLX_ERROR_USER,    /* a callback failed, and told about it itself */
+    MLX_ERROR_USER,        /* a callback failed, and told about it itself */
 } mlx_error_kind;
 
 /* The kind of the last error that was reported on this thread, and its message in `message` (if
@@ -89,8 +89,7 @@ MLX_API int mlx_scalar_complex(mlx_array *res, double real_val, double imag_val,
 /* Operations that only Python has names for */
 
 /* logsumexp(logits) - logits[target] over the last axis, in float32. */
-MLX_API int mlx_fast_cross_entropy(mlx_array *res, const mlx_array logits, const mlx_array targets,
-                                   const mlx_stream s);
+MLX_API int mlx_fast_cross_entropy(mlx_array *res, const mlx_array logits, const mlx_array targets, const mlx_stream s);
 
 /* The largest of real numbers along the axes, all for NULL, as a number that nothing is differentiated through, and
  * how far logsumexp is above it; in float32 for half types.  Logits of 1e20 differ from their logsumexp by what its
@@ -121,21 +120,20 @@ MLX_API void mlx_sizes_matter(const char *why);
  * S' + beta (v - S' k) k^T, and the output is S q.  gamma is (B, T, N) or (B, T, N, D), beta (B, T,
  * N).  `initial_state` and `mask` (B, T), which leaves steps out, may be empty.  Results: the
  * outputs (B, T, N, E) and the last state. */
-MLX_API int mlx_fast_gated_delta_update(mlx_vector_array *res, const mlx_array q, const mlx_array k,
-                                        const mlx_array v, const mlx_array gamma,
-                                        const mlx_array beta, const mlx_array initial_state,
+MLX_API int mlx_fast_gated_delta_update(mlx_vector_array *res, const mlx_array q, const mlx_array k, const mlx_array v,
+                                        const mlx_array gamma, const mlx_array beta, const mlx_array initial_state,
                                         const mlx_array mask, const mlx_stream s);
 
 /* Short-time Fourier transform of the last axis: (..., frequencies, frames).  `pad_mode` 0: with
  * zeros, 1: with the elements at the ends, 2: reflected.  `onesided` -1: where x is real. */
-MLX_API int mlx_fft_stft(mlx_array *res, const mlx_array x, int n_fft, int hop_length,
-                         int win_length, const mlx_array window, bool center, int pad_mode,
-                         mlx_fft_norm norm, int onesided, const mlx_stream s);
+MLX_API int mlx_fft_stft(mlx_array *res, const mlx_array x, int n_fft, int hop_length, int win_length,
+                         const mlx_array window, bool center, int pad_mode, mlx_fft_norm norm, int onesided,
+                         const mlx_stream s);
 
 /* Its inverse; `length` -1: what the frames cover. */
-MLX_API int mlx_fft_istft(mlx_array *res, const mlx_array stft_matrix, int n_fft, int hop_length,
-                          int win_length, const mlx_array window, bool center, mlx_fft_norm norm,
-                          bool onesided, int length, const mlx_stream s);
+MLX_API int mlx_fft_istft(mlx_array *res, const mlx_array stft_matrix, int n_fft, int hop_length, int win_length,
+                          const mlx_array window, bool center, mlx_fft_norm norm, bool onesided, int length,
+                          const mlx_stream s);
 
 /* Streams */
 
@@ -206,25 +204,20 @@ MLX_API int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *item
 /* Variants of operations */
 
 /* As mlx_gather_qmm, with a global scale (mode "nvfp4") for all matrices of w or one for each. */
-MLX_API int mlx_gather_qmm_scaled(mlx_array *res, const mlx_array x, const mlx_array w,
-                                  const mlx_array scales, const mlx_array biases,
-                                  const mlx_array lhs_indices, const mlx_array rhs_indices,
-                                  bool transpose, mlx_optional_int group_size,
-                                  mlx_optional_int bits, const char *mode,
-                                  const mlx_array global_scale, bool sorted_indices,
-                                  const mlx_stream s);
+MLX_API int mlx_gather_qmm_scaled(mlx_array *res, const mlx_array x, const mlx_array w, const mlx_array scales,
+                                  const mlx_array biases, const mlx_array lhs_indices, const mlx_array rhs_indices,
+                                  bool transpose, mlx_optional_int group_size, mlx_optional_int bits, const char *mode,
+                                  const mlx_array global_scale, bool sorted_indices, const mlx_stream s);
 
 /* As mlx_qqmm, of the pairs of matrices that indices say, as in mlx_gather_mm. */
-MLX_API int mlx_gather_qqmm(mlx_array *res, const mlx_array x, const mlx_array w,
-                            const mlx_array w_scales, const mlx_array lhs_indices,
-                            const mlx_array rhs_indices, mlx_optional_int group_size,
-                            mlx_optional_int bits, const char *mode,
-                            const mlx_array global_scale_x, const mlx_array global_scale_w,
-                            bool sorted_indices, const mlx_stream s);
+MLX_API int mlx_gather_qqmm(mlx_array *res, const mlx_array x, const mlx_array w, const mlx_array w_scales,
+                            const mlx_array lhs_indices, const mlx_array rhs_indices, mlx_optional_int group_size,
+                            mlx_optional_int bits, const char *mode, const mlx_array global_scale_x,
+                            const mlx_array global_scale_w, bool sorted_indices, const mlx_stream s);
 
 /* As mlx_linspace; without `endpoint` the numbers are those before the last of num + 1. */
-MLX_API int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bool endpoint,
-                                  mlx_dtype dtype, const mlx_stream s);
+MLX_API int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bool endpoint, mlx_dtype dtype,
+                                  const mlx_stream s);
 
 /* As mlx_std and mlx_var along the axes, all for NULL, with a ddof that need not be whole. */
 MLX_API int mlx_std_double(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, bool keepdims,
@@ -241,25 +234,24 @@ MLX_API int mlx_fft_rfftfreq_dtype(mlx_array *res, int n, double d, mlx_dtype dt
 MLX_API int mlx_linalg_svd_thin(mlx_vector_array *res, const mlx_array a, const mlx_stream s);
 
 /* As mlx_addmm, with numbers in double precision. */
-MLX_API int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array a,
-                             const mlx_array b, double alpha, double beta, const mlx_stream s);
+MLX_API int mlx_addmm_double(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b, double alpha,
+                             double beta, const mlx_stream s);
 
 /* As the functions of fast.h, with numbers in double precision; NULL for no base. */
-MLX_API int mlx_fast_layer_norm_double(mlx_array *res, const mlx_array x, const mlx_array weight,
-                                       const mlx_array bias, double eps, const mlx_stream s);
+MLX_API int mlx_fast_layer_norm_double(mlx_array *res, const mlx_array x, const mlx_array weight, const mlx_array bias,
+                                       double eps, const mlx_stream s);
 MLX_API int mlx_fast_rms_norm_double(mlx_array *res, const mlx_array x, const mlx_array weight, double eps,
                                      const mlx_stream s);
 MLX_API int mlx_fast_rope_double(mlx_array *res, const mlx_array x, int dims, bool traditional, const double *base,
                                  double scale, const mlx_array offset, const mlx_array freqs, const mlx_stream s);
-MLX_API int mlx_fast_scaled_dot_product_attention_double(mlx_array *res, const mlx_array queries,
-                                                         const mlx_array keys, const mlx_array values,
-                                                         double scale, const char *mask_mode,
+MLX_API int mlx_fast_scaled_dot_product_attention_double(mlx_array *res, const mlx_array queries, const mlx_array keys,
+                                                         const mlx_array values, double scale, const char *mask_mode,
                                                          const mlx_array mask_arr, const mlx_array sinks,
                                                          const mlx_stream s);
 
 /* As mlx_nan_to_num, with numbers in double precision; NULL leaves one out. */
-MLX_API int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan,
-                                  const double *posinf, const double *neginf, const mlx_stream s);
+MLX_API int mlx_nan_to_num_double(mlx_array *res, const mlx_array a, double nan, const double *posinf,
+                                  const double *neginf, const mlx_stream s);
 
 /* Which positions of a convolution there are. */
 typedef enum mlx_convolve_mode_ {
@@ -269,8 +261,8 @@ typedef enum mlx_convolve_mode_ {
 } mlx_convolve_mode;
 
 /* The convolution of two vectors, of which the shorter one is moved over the other. */
-MLX_API int mlx_convolve(mlx_array *res, const mlx_array a, const mlx_array v,
-                         mlx_convolve_mode mode, const mlx_stream s);
+MLX_API int mlx_convolve(mlx_array *res, const mlx_array a, const mlx_array v, mlx_convolve_mode mode,
+                         const mlx_stream s);
 
 /* Random numbers */
 
@@ -298,15 +290,13 @@ MLX_API int mlx_linalg_det(mlx_array *res, const mlx_array a, const mlx_stream s
 
 /* Their signs (complex: numbers of modulus 1) in `res_0` and the logarithms of their moduli in `res_1`; 0
  * and -infinity for a singular matrix. */
-MLX_API int mlx_linalg_slogdet(mlx_array *res_0, mlx_array *res_1, const mlx_array a,
-                               const mlx_stream s);
+MLX_API int mlx_linalg_slogdet(mlx_array *res_0, mlx_array *res_1, const mlx_array a, const mlx_stream s);
 
 /* Order */
 
 /* Where in a sorted vector each value goes so that it stays sorted, before its equals or after, as
  * uint32. */
-MLX_API int mlx_searchsorted(mlx_array *res, const mlx_array a, const mlx_array v, bool right,
-                             const mlx_stream s);
+MLX_API int mlx_searchsorted(mlx_array *res, const mlx_array a, const mlx_array v, bool right, const mlx_stream s);
 
 /* Results whose shape depends on elements.  These evaluate, and fail inside a transform. */
 
@@ -316,8 +306,8 @@ MLX_API int mlx_nonzero(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* Four vectors: the distinct elements in ascending order, the first index of each, for every element
  * of `a` which of them it is, and how often each comes up.  With a size they are cut off or filled up
  * to it, with `fill_value` or else the smallest, and nothing is evaluated. */
-MLX_API int mlx_unique(mlx_vector_array *res, const mlx_array a, mlx_optional_int size,
-                       const mlx_array fill_value, const mlx_stream s);
+MLX_API int mlx_unique(mlx_vector_array *res, const mlx_array a, mlx_optional_int size, const mlx_array fill_value,
+                       const mlx_stream s);
 
 /* Files */
 
@@ -325,8 +315,7 @@ MLX_API int mlx_unique(mlx_vector_array *res, const mlx_array a, mlx_optional_in
 MLX_API int mlx_load_npz(mlx_map_string_to_array *res, const char *file, const mlx_stream s);
 
 /* The same from a reader. */
-MLX_API int mlx_load_npz_reader(mlx_map_string_to_array *res, mlx_io_reader in_stream,
-                                const mlx_stream s);
+MLX_API int mlx_load_npz_reader(mlx_map_string_to_array *res, mlx_io_reader in_stream, const mlx_stream s);
 
 /* The keys of the values of a gguf file, in the order of the file. */
 MLX_API int mlx_io_gguf_get_metadata_keys(mlx_vector_string *keys, mlx_io_gguf io);
@@ -336,8 +325,7 @@ MLX_API int mlx_io_gguf_get_metadata_keys(mlx_vector_string *keys, mlx_io_gguf i
 MLX_API int mlx_load_gguf_as(mlx_io_gguf *gguf, const char *file, bool packed, const mlx_stream s);
 
 /* The same from a reader. */
-MLX_API int mlx_load_gguf_reader(mlx_io_gguf *gguf, mlx_io_reader in_stream, bool packed,
-                                 const mlx_stream s);
+MLX_API int mlx_load_gguf_reader(mlx_io_gguf *gguf, mlx_io_reader in_stream, bool packed, const mlx_stream s);
 
 /* mlx_save_gguf to a writer. */
 MLX_API int mlx_save_gguf_writer(mlx_io_writer out_stream, mlx_io_gguf gguf);

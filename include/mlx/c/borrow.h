@@ -21,9 +21,8 @@ extern "C" {
  *
  * The memory must stay as it is until the library calls dtor(payload), from any thread, once nothing
  * uses it any more; `dtor` may be NULL.  After an error it stays the caller's. */
-MLX_API mlx_array mlx_array_new_borrowed(const void *data, const int *shape, const int64_t *strides,
-                                         int dim, mlx_dtype dtype, void *payload,
-                                         void (*dtor)(void *));
+MLX_API mlx_array mlx_array_new_borrowed(const void *data, const int *shape, const int64_t *strides, int dim,
+                                         mlx_dtype dtype, void *payload, void (*dtor)(void *));
 
 #ifdef __cplusplus
 }

@@ -33,8 +33,8 @@ MLX_API int mlx_compile(mlx_closure *res, const mlx_closure fun, bool shapeless)
 
 /* The same with traces shared between all that pass one fun_id, and kept apart by `constants`:
  * numbers that stand for what else the function depends on. */
-MLX_API int mlx_detail_compile(mlx_closure *res, const mlx_closure fun, uintptr_t fun_id,
-                               bool shapeless, const uint64_t *constants, size_t constants_num);
+MLX_API int mlx_detail_compile(mlx_closure *res, const mlx_closure fun, uintptr_t fun_id, bool shapeless,
+                               const uint64_t *constants, size_t constants_num);
 
 /* Forgets the traces of all functions with a fun_id. */
 MLX_API int mlx_detail_compile_clear_cache(void);
@@ -69,9 +69,8 @@ MLX_API int mlx_compiled_free(mlx_compiled c);
 /* fun(input), by a trace that fits or by a new one.  `fun` stands for the same function in every
  * call, and is called only to be traced.  *trace (unless NULL) gets the number of the trace, or -1
  * where `fun` was called as it is. */
-MLX_API int mlx_compiled_apply(mlx_vector_array *res, int64_t *trace, mlx_compiled c,
-                               const mlx_closure fun, const uint64_t *constants,
-                               size_t constants_num, const mlx_vector_array input);
+MLX_API int mlx_compiled_apply(mlx_vector_array *res, int64_t *trace, mlx_compiled c, const mlx_closure fun,
+                               const uint64_t *constants, size_t constants_num, const mlx_vector_array input);
 
 /* Keeps something of the caller's with a trace; dtor(payload) is called when the trace goes, or at
  * once where it is not kept. */
@@ -82,8 +81,7 @@ MLX_API void *mlx_compiled_payload(mlx_compiled c, int64_t trace);
 
 /* To be called by the function that is being traced: what its arguments are called in
  * mlx_compiled_text, and why it is traced where that is known (else NULL). */
-MLX_API int mlx_compiled_describe(mlx_compiled c, const char *const *names, size_t names_num,
-                                  const char *why);
+MLX_API int mlx_compiled_describe(mlx_compiled c, const char *const *names, size_t names_num, const char *why);
 
 /* Each trace, why it was made and what came of it, a line each.  With the environment variable
  * MLX_LOG=compile the lines go to the standard error as well. */

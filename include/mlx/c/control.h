@@ -24,22 +24,20 @@ extern "C" {
  * gives each example its own `pred`, both are, and one is chosen by element (mlx_where): a derivative that is
  * infinite or NaN in the branch not taken then makes that of the operands NaN. */
 MLX_API int mlx_cond(mlx_vector_array *res, const mlx_array pred, const mlx_closure true_fun,
-                     const mlx_closure false_fun, const mlx_vector_array operands,
-                     const mlx_stream s);
+                     const mlx_closure false_fun, const mlx_vector_array operands, const mlx_stream s);
 
 /* `fun` takes the arrays of a carry and a slice of each of `xs` along the first axis, and gives the
  * next carry, of the same shapes and dtypes, and any other arrays, ys.  `res_0` gets the last carry
  * and `res_1` the ys of all steps, stacked.  With `reverse` the steps go from the last slice to the
  * first.  Without xs there are `length` steps; with them `length` may be -1. */
 MLX_API int mlx_scan(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
-                     const mlx_vector_array init, const mlx_vector_array xs, int length,
-                     bool reverse, const mlx_stream s);
+                     const mlx_vector_array init, const mlx_vector_array xs, int length, bool reverse,
+                     const mlx_stream s);
 
 /* The carry after `body_fun` took it from `init` on for as long as `cond_fun`, which gives a scalar,
  * held.  It has derivatives in forward mode alone. */
-MLX_API int mlx_while_loop(mlx_vector_array *res, const mlx_closure cond_fun,
-                           const mlx_closure body_fun, const mlx_vector_array init,
-                           const mlx_stream s);
+MLX_API int mlx_while_loop(mlx_vector_array *res, const mlx_closure cond_fun, const mlx_closure body_fun,
+                           const mlx_vector_array init, const mlx_stream s);
 
 #ifdef __cplusplus
 }

@@ -20,8 +20,7 @@ typedef void (*mlx_error_handler_func)(const char *msg, void *data);
 /* Makes `handler` the one for all threads, or with NULL the one that prints.  When it is replaced,
  * dtor(data) is called if `dtor` is not NULL.  The handler may be called by several threads at
  * once. */
-MLX_API void mlx_set_error_handler(mlx_error_handler_func handler, void *data,
-                                   void (*dtor)(void *));
+MLX_API void mlx_set_error_handler(mlx_error_handler_func handler, void *data, void (*dtor)(void *));
 
 /* The same for warnings, about what a program may go on after.  The first one in force prints them to stderr. */
 MLX_API void mlx_set_warning_handler(mlx_error_handler_func handler, void *data, void (*dtor)(void *));

@@ -25,12 +25,10 @@ extern "C" {
 
 /* Writes `fun`, traced on arrays like `args`, to a file, which takes the place of an older one when all
  * is written.  With `shapeless` it can be called with arrays of any shapes of the same ranks. */
-MLX_API int mlx_export_function(const char *file, const mlx_closure fun,
-                                const mlx_vector_array args, bool shapeless);
+MLX_API int mlx_export_function(const char *file, const mlx_closure fun, const mlx_vector_array args, bool shapeless);
 
 /* The same for a function of which some arguments have names. */
-MLX_API int mlx_export_function_kwargs(const char *file, const mlx_closure_kwargs fun,
-                                       const mlx_vector_array args,
+MLX_API int mlx_export_function_kwargs(const char *file, const mlx_closure_kwargs fun, const mlx_vector_array args,
                                        const mlx_map_string_to_array kwargs, bool shapeless);
 
 /* A writer of several traces of one function. */
@@ -39,19 +37,16 @@ typedef struct mlx_function_exporter_ {
 } mlx_function_exporter;
 
 /* An exporter to a file.  Every trace is in the file when it has been applied. */
-MLX_API mlx_function_exporter mlx_function_exporter_new(const char *file, const mlx_closure fun,
-                                                        bool shapeless);
+MLX_API mlx_function_exporter mlx_function_exporter_new(const char *file, const mlx_closure fun, bool shapeless);
 
 /* Closes and releases the exporter.  Where it has written no trace, an older file stays. */
 MLX_API int mlx_function_exporter_free(mlx_function_exporter xfunc);
 
 /* Adds a trace for arguments like these, whose shapes and dtypes no earlier trace has. */
-MLX_API int mlx_function_exporter_apply(const mlx_function_exporter xfunc,
-                                        const mlx_vector_array args);
+MLX_API int mlx_function_exporter_apply(const mlx_function_exporter xfunc, const mlx_vector_array args);
 
 /* The same with named arguments. */
-MLX_API int mlx_function_exporter_apply_kwargs(const mlx_function_exporter xfunc,
-                                               const mlx_vector_array args,
+MLX_API int mlx_function_exporter_apply_kwargs(const mlx_function_exporter xfunc, const mlx_vector_array args,
                                                const mlx_map_string_to_array kwargs);
 
 /* Whether the function, when it was last traced for any shape, looked at sizes: what it did with them
@@ -76,10 +71,8 @@ MLX_API int mlx_imported_function_apply(mlx_vector_array *res, const mlx_importe
                                         const mlx_vector_array args);
 
 /* The same with named arguments. */
-MLX_API int mlx_imported_function_apply_kwargs(mlx_vector_array *res,
-                                               const mlx_imported_function xfunc,
-                                               const mlx_vector_array args,
-                                               const mlx_map_string_to_array kwargs);
+MLX_API int mlx_imported_function_apply_kwargs(mlx_vector_array *res, const mlx_imported_function xfunc,
+                                               const mlx_vector_array args, const mlx_map_string_to_array kwargs);
 
 /* What the mlx package has in Python alone, and what is ours */
 
@@ -87,10 +80,8 @@ MLX_API int mlx_imported_function_apply_kwargs(mlx_vector_array *res,
  * knows is an error; without, it is written for this library to read.  Primitives of registered
  * libraries (primitive.h) are written either way, for programs that register them too.  `metadata` is
  * text of that many bytes, kept in the file. */
-MLX_API mlx_function_exporter mlx_function_exporter_new_kwargs(const char *file,
-                                                               const mlx_closure_kwargs fun,
-                                                               bool shapeless, bool portable,
-                                                               const char *metadata,
+MLX_API mlx_function_exporter mlx_function_exporter_new_kwargs(const char *file, const mlx_closure_kwargs fun,
+                                                               bool shapeless, bool portable, const char *metadata,
                                                                size_t metadata_length);
 
 /* An exporter that writes no file but calls `callback` with what would be in it: one JSON object after
@@ -98,17 +89,15 @@ MLX_API mlx_function_exporter mlx_function_exporter_new_kwargs(const char *file,
  * With "constants" come the arrays that are named there.  dtor(payload) is called, if `dtor` is not
  * NULL, when the exporter is freed. */
 MLX_API mlx_function_exporter mlx_function_exporter_new_callback(
-    int (*callback)(const char *event, const mlx_vector_array constants, void *payload),
-    void *payload, void (*dtor)(void *), const mlx_closure_kwargs fun, bool shapeless,
-    bool portable);
+    int (*callback)(const char *event, const mlx_vector_array constants, void *payload), void *payload,
+    void (*dtor)(void *), const mlx_closure_kwargs fun, bool shapeless, bool portable);
 
 /* Closes the file; nothing can be applied any more.  Unless `keep`, a file without a trace is dropped
  * and an older one left in its place. */
 MLX_API int mlx_function_exporter_close(const mlx_function_exporter xfunc, bool keep);
 
 /* The metadata of the file, which stays the function's. */
-MLX_API int mlx_imported_function_metadata(const char **text, size_t *length,
-                                           const mlx_imported_function xfunc);
+MLX_API int mlx_imported_function_metadata(const char **text, size_t *length, const mlx_imported_function xfunc);
 
 /* What is in a file, as JSON: traces with their inputs, outputs and operations, constants with their
  * sizes.  No constant is read. */

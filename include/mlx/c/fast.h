@@ -20,25 +20,23 @@ extern "C" {
 
 /* Rows of `x`, its last axis, with mean 0 and variance 1, times `weight` plus `bias`: vectors as
  * long as a row, which may be left out. */
-MLX_API int mlx_fast_layer_norm(mlx_array *res, const mlx_array x, const mlx_array weight,
-                                const mlx_array bias, float eps, const mlx_stream s);
+MLX_API int mlx_fast_layer_norm(mlx_array *res, const mlx_array x, const mlx_array weight, const mlx_array bias,
+                                float eps, const mlx_stream s);
 
 /* Rows of `x` with mean square 1, times `weight`, which may be left out. */
-MLX_API int mlx_fast_rms_norm(mlx_array *res, const mlx_array x, const mlx_array weight, float eps,
-                              const mlx_stream s);
+MLX_API int mlx_fast_rms_norm(mlx_array *res, const mlx_array x, const mlx_array weight, float eps, const mlx_stream s);
 
 /* Rotates the first `dims` elements of the rows of `x` (B, ..., T, D), taken as points, by angles
  * that grow with the position: point i at position t turns by scale (offset + t) base^(-2i / dims),
  * or scale (offset + t) / freqs[i].  Exactly one of `base` and `freqs` is given.  A point is two
  * neighbours where `traditional`, else elements i and i + dims / 2. */
-MLX_API int mlx_fast_rope(mlx_array *res, const mlx_array x, int dims, bool traditional,
-                          mlx_optional_float base, float scale, int offset, const mlx_array freqs,
-                          const mlx_stream s);
+MLX_API int mlx_fast_rope(mlx_array *res, const mlx_array x, int dims, bool traditional, mlx_optional_float base,
+                          float scale, int offset, const mlx_array freqs, const mlx_stream s);
 
 /* The same with the offset in an integer array: one for all, or one for each of the B. */
 MLX_API int mlx_fast_rope_dynamic(mlx_array *res, const mlx_array x, int dims, bool traditional,
-                                  mlx_optional_float base, float scale, const mlx_array offset,
-                                  const mlx_array freqs, const mlx_stream s);
+                                  mlx_optional_float base, float scale, const mlx_array offset, const mlx_array freqs,
+                                  const mlx_stream s);
 
 /* softmax(scale Q K^T + mask) V of queries (B, N, T, D), keys (B, M, S, D) and values (B, M, S, E),
  * with N a multiple of M: N / M heads of queries share one of keys.  The result is (B, N, T, E).
@@ -46,11 +44,9 @@ MLX_API int mlx_fast_rope_dynamic(mlx_array *res, const mlx_array x, int dims, b
  * `mask_mode` is "" or "array", or "causal": then the last query sees every key and each one before
  * it one key less.  `mask_arr` broadcasts to (B, N, T, S) and is bool (true: the query sees the
  * key) or added to the scores.  `sinks` (N) are scores of keys without values. */
-MLX_API int mlx_fast_scaled_dot_product_attention(mlx_array *res, const mlx_array queries,
-                                                  const mlx_array keys, const mlx_array values,
-                                                  float scale, const char *mask_mode,
-                                                  const mlx_array mask_arr, const mlx_array sinks,
-                                                  const mlx_stream s);
+MLX_API int mlx_fast_scaled_dot_product_attention(mlx_array *res, const mlx_array queries, const mlx_array keys,
+                                                  const mlx_array values, float scale, const char *mask_mode,
+                                                  const mlx_array mask_arr, const mlx_array sinks, const mlx_stream s);
 
 /* Kernels given as text.
  *
@@ -75,17 +71,15 @@ MLX_API mlx_fast_cpu_kernel_config mlx_fast_cpu_kernel_config_new(void);
 MLX_API void mlx_fast_cpu_kernel_config_free(mlx_fast_cpu_kernel_config cls);
 
 /* One more output, with the `size` dimensions at `shape`. */
-MLX_API int mlx_fast_cpu_kernel_config_add_output_arg(mlx_fast_cpu_kernel_config cls,
-                                                      const int *shape, size_t size,
+MLX_API int mlx_fast_cpu_kernel_config_add_output_arg(mlx_fast_cpu_kernel_config cls, const int *shape, size_t size,
                                                       mlx_dtype dtype);
 
 /* How many points there are along x, y and z; none where one of them is 0. */
-MLX_API int mlx_fast_cpu_kernel_config_set_grid(mlx_fast_cpu_kernel_config cls, int grid1,
-                                                int grid2, int grid3);
+MLX_API int mlx_fast_cpu_kernel_config_set_grid(mlx_fast_cpu_kernel_config cls, int grid1, int grid2, int grid3);
 
 /* How many points along x, y and z make a threadgroup. */
-MLX_API int mlx_fast_cpu_kernel_config_set_thread_group(mlx_fast_cpu_kernel_config cls, int thread1,
-                                                        int thread2, int thread3);
+MLX_API int mlx_fast_cpu_kernel_config_set_thread_group(mlx_fast_cpu_kernel_config cls, int thread1, int thread2,
+                                                        int thread3);
 
 /* What the elements of outputs are before the kernel runs; without it they are whatever was in memory. */
 MLX_API int mlx_fast_cpu_kernel_config_set_init_value(mlx_fast_cpu_kernel_config cls, float value);
@@ -94,21 +88,20 @@ MLX_API int mlx_fast_cpu_kernel_config_set_init_value(mlx_fast_cpu_kernel_config
 MLX_API int mlx_fast_cpu_kernel_config_set_verbose(mlx_fast_cpu_kernel_config cls, bool verbose);
 
 /* One more template argument, a type. */
-MLX_API int mlx_fast_cpu_kernel_config_add_template_arg_dtype(mlx_fast_cpu_kernel_config cls,
-                                                              const char *name, mlx_dtype dtype);
+MLX_API int mlx_fast_cpu_kernel_config_add_template_arg_dtype(mlx_fast_cpu_kernel_config cls, const char *name,
+                                                              mlx_dtype dtype);
 
 /* One more template argument, a number. */
-MLX_API int mlx_fast_cpu_kernel_config_add_template_arg_int(mlx_fast_cpu_kernel_config cls,
-                                                            const char *name, int value);
+MLX_API int mlx_fast_cpu_kernel_config_add_template_arg_int(mlx_fast_cpu_kernel_config cls, const char *name,
+                                                            int value);
 
 /* One more template argument, 0 or 1. */
-MLX_API int mlx_fast_cpu_kernel_config_add_template_arg_bool(mlx_fast_cpu_kernel_config cls,
-                                                             const char *name, bool value);
+MLX_API int mlx_fast_cpu_kernel_config_add_template_arg_bool(mlx_fast_cpu_kernel_config cls, const char *name,
+                                                             bool value);
 
 /* How far the compiler may go with floating-point numbers: "safe", the default, not at all; "relaxed" as if
  * sums could be taken in any order; "fast" as if there were neither infinities nor NaN as well. */
-MLX_API int mlx_fast_cpu_kernel_config_set_math_mode(mlx_fast_cpu_kernel_config cls,
-                                                     const char *mode);
+MLX_API int mlx_fast_cpu_kernel_config_set_math_mode(mlx_fast_cpu_kernel_config cls, const char *mode);
 
 /* A kernel in C. */
 typedef struct mlx_fast_cpu_kernel_ {
@@ -118,21 +111,17 @@ typedef struct mlx_fast_cpu_kernel_ {
 /* A kernel of the body `source` behind `header`, which may be NULL. With `ensure_row_contiguous` inputs are
  * copied where their elements do not lie row-major without gaps.
  * `atomic_outputs` declares outputs that several points add to. An empty handle after an error. */
-MLX_API mlx_fast_cpu_kernel mlx_fast_cpu_kernel_new(const char *name,
-                                                    const mlx_vector_string input_names,
-                                                    const mlx_vector_string output_names,
-                                                    const char *source, const char *header,
-                                                    bool ensure_row_contiguous,
+MLX_API mlx_fast_cpu_kernel mlx_fast_cpu_kernel_new(const char *name, const mlx_vector_string input_names,
+                                                    const mlx_vector_string output_names, const char *source,
+                                                    const char *header, bool ensure_row_contiguous,
                                                     bool atomic_outputs);
 
 /* Releases the handle; calls that are not evaluated yet keep what they need. */
 MLX_API void mlx_fast_cpu_kernel_free(mlx_fast_cpu_kernel cls);
 
 /* Makes `outputs` a vector of the results of a kernel for `inputs`. */
-MLX_API int mlx_fast_cpu_kernel_apply(mlx_vector_array *outputs, mlx_fast_cpu_kernel cls,
-                                      const mlx_vector_array inputs,
-                                      const mlx_fast_cpu_kernel_config config,
-                                      const mlx_stream stream);
+MLX_API int mlx_fast_cpu_kernel_apply(mlx_vector_array *outputs, mlx_fast_cpu_kernel cls, const mlx_vector_array inputs,
+                                      const mlx_fast_cpu_kernel_config config, const mlx_stream stream);
 
 /* Kernels in CUDA, which are kept and checked; to call one is an error, for there is no CUDA device here. */
 
@@ -148,36 +137,33 @@ MLX_API mlx_fast_cuda_kernel_config mlx_fast_cuda_kernel_config_new(void);
 MLX_API void mlx_fast_cuda_kernel_config_free(mlx_fast_cuda_kernel_config cls);
 
 /* One more output, with the `size` dimensions at `shape`. */
-MLX_API int mlx_fast_cuda_kernel_config_add_output_arg(mlx_fast_cuda_kernel_config cls,
-                                                       const int *shape, size_t size,
+MLX_API int mlx_fast_cuda_kernel_config_add_output_arg(mlx_fast_cuda_kernel_config cls, const int *shape, size_t size,
                                                        mlx_dtype dtype);
 
 /* How many points there are along x, y and z; none where one of them is 0. */
-MLX_API int mlx_fast_cuda_kernel_config_set_grid(mlx_fast_cuda_kernel_config cls, int grid1,
-                                                 int grid2, int grid3);
+MLX_API int mlx_fast_cuda_kernel_config_set_grid(mlx_fast_cuda_kernel_config cls, int grid1, int grid2, int grid3);
 
 /* How many points along x, y and z make a threadgroup. */
-MLX_API int mlx_fast_cuda_kernel_config_set_thread_group(mlx_fast_cuda_kernel_config cls,
-                                                         int thread1, int thread2, int thread3);
+MLX_API int mlx_fast_cuda_kernel_config_set_thread_group(mlx_fast_cuda_kernel_config cls, int thread1, int thread2,
+                                                         int thread3);
 
 /* What the elements of outputs are before the kernel runs; without it they are whatever was in memory. */
-MLX_API int mlx_fast_cuda_kernel_config_set_init_value(mlx_fast_cuda_kernel_config cls,
-                                                       float value);
+MLX_API int mlx_fast_cuda_kernel_config_set_init_value(mlx_fast_cuda_kernel_config cls, float value);
 
 /* Whether the program around the body is printed when it runs. */
 MLX_API int mlx_fast_cuda_kernel_config_set_verbose(mlx_fast_cuda_kernel_config cls, bool verbose);
 
 /* One more template argument, a type. */
-MLX_API int mlx_fast_cuda_kernel_config_add_template_arg_dtype(mlx_fast_cuda_kernel_config cls,
-                                                               const char *name, mlx_dtype dtype);
+MLX_API int mlx_fast_cuda_kernel_config_add_template_arg_dtype(mlx_fast_cuda_kernel_config cls, const char *name,
+                                                               mlx_dtype dtype);
 
 /* One more template argument, a number. */
-MLX_API int mlx_fast_cuda_kernel_config_add_template_arg_int(mlx_fast_cuda_kernel_config cls,
-                                                             const char *name, int value);
+MLX_API int mlx_fast_cuda_kernel_config_add_template_arg_int(mlx_fast_cuda_kernel_config cls, const char *name,
+                                                             int value);
 
 /* One more template argument, 0 or 1. */
-MLX_API int mlx_fast_cuda_kernel_config_add_template_arg_bool(mlx_fast_cuda_kernel_config cls,
-                                                              const char *name, bool value);
+MLX_API int mlx_fast_cuda_kernel_config_add_template_arg_bool(mlx_fast_cuda_kernel_config cls, const char *name,
+                                                              bool value);
 
 /* A kernel in CUDA. */
 typedef struct mlx_fast_cuda_kernel_ {
@@ -187,11 +173,9 @@ typedef struct mlx_fast_cuda_kernel_ {
 /* A kernel of the body `source` behind `header`, which may be NULL. With `ensure_row_contiguous` inputs are
  * copied where their elements do not lie row-major without gaps.
  * `shared_memory` is the dynamic shared memory, in bytes. An empty handle after an error. */
-MLX_API mlx_fast_cuda_kernel mlx_fast_cuda_kernel_new(const char *name,
-                                                      const mlx_vector_string input_names,
-                                                      const mlx_vector_string output_names,
-                                                      const char *source, const char *header,
-                                                      bool ensure_row_contiguous,
+MLX_API mlx_fast_cuda_kernel mlx_fast_cuda_kernel_new(const char *name, const mlx_vector_string input_names,
+                                                      const mlx_vector_string output_names, const char *source,
+                                                      const char *header, bool ensure_row_contiguous,
                                                       int shared_memory);
 
 /* Releases the handle; calls that are not evaluated yet keep what they need. */
@@ -199,8 +183,7 @@ MLX_API void mlx_fast_cuda_kernel_free(mlx_fast_cuda_kernel cls);
 
 /* Makes `outputs` a vector of the results of a kernel for `inputs`. */
 MLX_API int mlx_fast_cuda_kernel_apply(mlx_vector_array *outputs, mlx_fast_cuda_kernel cls,
-                                       const mlx_vector_array inputs,
-                                       const mlx_fast_cuda_kernel_config config,
+                                       const mlx_vector_array inputs, const mlx_fast_cuda_kernel_config config,
                                        const mlx_stream stream);
 
 /* Kernels in Metal, which are kept and checked; to call one is an error, for there is no Metal in this build. */
@@ -217,37 +200,33 @@ MLX_API mlx_fast_metal_kernel_config mlx_fast_metal_kernel_config_new(void);
 MLX_API void mlx_fast_metal_kernel_config_free(mlx_fast_metal_kernel_config cls);
 
 /* One more output, with the `size` dimensions at `shape`. */
-MLX_API int mlx_fast_metal_kernel_config_add_output_arg(mlx_fast_metal_kernel_config cls,
-                                                        const int *shape, size_t size,
+MLX_API int mlx_fast_metal_kernel_config_add_output_arg(mlx_fast_metal_kernel_config cls, const int *shape, size_t size,
                                                         mlx_dtype dtype);
 
 /* How many points there are along x, y and z; none where one of them is 0. */
-MLX_API int mlx_fast_metal_kernel_config_set_grid(mlx_fast_metal_kernel_config cls, int grid1,
-                                                  int grid2, int grid3);
+MLX_API int mlx_fast_metal_kernel_config_set_grid(mlx_fast_metal_kernel_config cls, int grid1, int grid2, int grid3);
 
 /* How many points along x, y and z make a threadgroup. */
-MLX_API int mlx_fast_metal_kernel_config_set_thread_group(mlx_fast_metal_kernel_config cls,
-                                                          int thread1, int thread2, int thread3);
+MLX_API int mlx_fast_metal_kernel_config_set_thread_group(mlx_fast_metal_kernel_config cls, int thread1, int thread2,
+                                                          int thread3);
 
 /* What the elements of outputs are before the kernel runs; without it they are whatever was in memory. */
-MLX_API int mlx_fast_metal_kernel_config_set_init_value(mlx_fast_metal_kernel_config cls,
-                                                        float value);
+MLX_API int mlx_fast_metal_kernel_config_set_init_value(mlx_fast_metal_kernel_config cls, float value);
 
 /* Whether the program around the body is printed when it runs. */
-MLX_API int mlx_fast_metal_kernel_config_set_verbose(mlx_fast_metal_kernel_config cls,
-                                                     bool verbose);
+MLX_API int mlx_fast_metal_kernel_config_set_verbose(mlx_fast_metal_kernel_config cls, bool verbose);
 
 /* One more template argument, a type. */
-MLX_API int mlx_fast_metal_kernel_config_add_template_arg_dtype(mlx_fast_metal_kernel_config cls,
-                                                                const char *name, mlx_dtype dtype);
+MLX_API int mlx_fast_metal_kernel_config_add_template_arg_dtype(mlx_fast_metal_kernel_config cls, const char *name,
+                                                                mlx_dtype dtype);
 
 /* One more template argument, a number. */
-MLX_API int mlx_fast_metal_kernel_config_add_template_arg_int(mlx_fast_metal_kernel_config cls,
-                                                              const char *name, int value);
+MLX_API int mlx_fast_metal_kernel_config_add_template_arg_int(mlx_fast_metal_kernel_config cls, const char *name,
+                                                              int value);
 
 /* One more template argument, 0 or 1. */
-MLX_API int mlx_fast_metal_kernel_config_add_template_arg_bool(mlx_fast_metal_kernel_config cls,
-                                                               const char *name, bool value);
+MLX_API int mlx_fast_metal_kernel_config_add_template_arg_bool(mlx_fast_metal_kernel_config cls, const char *name,
+                                                               bool value);
 
 /* A kernel in Metal. */
 typedef struct mlx_fast_metal_kernel_ {
@@ -257,11 +236,9 @@ typedef struct mlx_fast_metal_kernel_ {
 /* A kernel of the body `source` behind `header`, which may be NULL. With `ensure_row_contiguous` inputs are
  * copied where their elements do not lie row-major without gaps.
  * `atomic_outputs` declares outputs that several points add to. An empty handle after an error. */
-MLX_API mlx_fast_metal_kernel mlx_fast_metal_kernel_new(const char *name,
-                                                        const mlx_vector_string input_names,
-                                                        const mlx_vector_string output_names,
-                                                        const char *source, const char *header,
-                                                        bool ensure_row_contiguous,
+MLX_API mlx_fast_metal_kernel mlx_fast_metal_kernel_new(const char *name, const mlx_vector_string input_names,
+                                                        const mlx_vector_string output_names, const char *source,
+                                                        const char *header, bool ensure_row_contiguous,
                                                         bool atomic_outputs);
 
 /* Releases the handle; calls that are not evaluated yet keep what they need. */
@@ -269,8 +246,7 @@ MLX_API void mlx_fast_metal_kernel_free(mlx_fast_metal_kernel cls);
 
 /* Makes `outputs` a vector of the results of a kernel for `inputs`. */
 MLX_API int mlx_fast_metal_kernel_apply(mlx_vector_array *outputs, mlx_fast_metal_kernel cls,
-                                        const mlx_vector_array inputs,
-                                        const mlx_fast_metal_kernel_config config,
+                                        const mlx_vector_array inputs, const mlx_fast_metal_kernel_config config,
                                         const mlx_stream stream);
 
 #ifdef __cplusplus

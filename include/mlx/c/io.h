@@ -35,17 +35,15 @@ MLX_API int mlx_save(const char *file, const mlx_array a);
 /* Named arrays, and texts about them, in the safetensors format */
 
 /* Reads the arrays into `res_0` and the texts into `res_1`, from a reader. */
-MLX_API int mlx_load_safetensors_reader(mlx_map_string_to_array *res_0,
-                                        mlx_map_string_to_string *res_1, mlx_io_reader in_stream,
-                                        const mlx_stream s);
+MLX_API int mlx_load_safetensors_reader(mlx_map_string_to_array *res_0, mlx_map_string_to_string *res_1,
+                                        mlx_io_reader in_stream, const mlx_stream s);
 
 /* Reads the arrays into `res_0` and the texts into `res_1`, from the file named. */
-MLX_API int mlx_load_safetensors(mlx_map_string_to_array *res_0, mlx_map_string_to_string *res_1,
-                                 const char *file, const mlx_stream s);
+MLX_API int mlx_load_safetensors(mlx_map_string_to_array *res_0, mlx_map_string_to_string *res_1, const char *file,
+                                 const mlx_stream s);
 
 /* Writes the arrays of `param` and the texts of `metadata` to a writer. */
-MLX_API int mlx_save_safetensors_writer(mlx_io_writer in_stream,
-                                        const mlx_map_string_to_array param,
+MLX_API int mlx_save_safetensors_writer(mlx_io_writer in_stream, const mlx_map_string_to_array param,
                                         const mlx_map_string_to_string metadata);
 
 /* Writes the arrays of `param` and the texts of `metadata` to the file named; ".safetensors" is

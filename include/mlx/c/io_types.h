@@ -33,15 +33,15 @@ typedef struct mlx_io_writer_ {
  * are in bytes.  A reader needs `seek`, `tell` and one of `read` and `read_at_offset`, a writer needs
  * `write`; the others may be NULL. */
 typedef struct mlx_io_vtable_ {
-    bool (*is_open)(void *); /* Is it usable?  Asked before reading or writing. */
-    bool (*good)(void *);    /* Did all go well so far?  Asked before and after. */
-    size_t (*tell)(void *);  /* The position. */
+    bool (*is_open)(void *);                       /* Is it usable?  Asked before reading or writing. */
+    bool (*good)(void *);                          /* Did all go well so far?  Asked before and after. */
+    size_t (*tell)(void *);                        /* The position. */
     void (*seek)(void *, int64_t off, int whence); /* Moves it; SEEK_SET, SEEK_CUR or SEEK_END. */
-    void (*read)(void *, char *data, size_t n); /* Reads from the position and moves it on. */
+    void (*read)(void *, char *data, size_t n);    /* Reads from the position and moves it on. */
     void (*read_at_offset)(void *, char *data, size_t n, size_t off); /* Reads; need not move it. */
-    void (*write)(void *, const char *data, size_t n); /* Writes at the position and moves it on. */
-    const char *(*label)(void *); /* What it is called in messages. */
-    void (*free)(void *);         /* Called when the handle is freed. */
+    void (*write)(void *, const char *data, size_t n);                /* Writes at the position and moves it on. */
+    const char *(*label)(void *);                                     /* What it is called in messages. */
+    void (*free)(void *);                                             /* Called when the handle is freed. */
 } mlx_io_vtable;
 
 /* A reader on `desc`; the table is copied. */
@@ -93,8 +93,7 @@ MLX_API int mlx_io_gguf_get_metadata_array(mlx_array *arr, mlx_io_gguf io, const
 MLX_API int mlx_io_gguf_get_metadata_string(mlx_string *str, mlx_io_gguf io, const char *key);
 
 /* Writes the value of that key, which must be a list of strings. */
-MLX_API int mlx_io_gguf_get_metadata_vector_string(mlx_vector_string *vstr, mlx_io_gguf io,
-                                                   const char *key);
+MLX_API int mlx_io_gguf_get_metadata_vector_string(mlx_vector_string *vstr, mlx_io_gguf io, const char *key);
 
 /* Is there a value of that key that is an array? */
 MLX_API int mlx_io_gguf_has_metadata_array(bool *flag, mlx_io_gguf io, const char *key);
@@ -115,8 +114,7 @@ MLX_API int mlx_io_gguf_set_metadata_array(mlx_io_gguf io, const char *key, cons
 MLX_API int mlx_io_gguf_set_metadata_string(mlx_io_gguf io, const char *key, const char *mstr);
 
 /* The same for a list of strings. */
-MLX_API int mlx_io_gguf_set_metadata_vector_string(mlx_io_gguf io, const char *key,
-                                                   const mlx_vector_string mvstr);
+MLX_API int mlx_io_gguf_set_metadata_vector_string(mlx_io_gguf io, const char *key, const mlx_vector_string mvstr);
 
 #ifdef __cplusplus
 }

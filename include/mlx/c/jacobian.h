@@ -20,24 +20,21 @@ extern "C" {
 /* The function that gives, for each output y of `fun` and each chosen input x, the derivatives dy/dx in
  * an array of the shape of y followed by that of x.  Those of the first output come first.  Forward
  * mode: for functions with fewer numbers in the inputs than in the outputs. */
-MLX_API int mlx_jacfwd(mlx_closure *res, const mlx_closure fun, const int *argnums,
-                       size_t argnums_num);
+MLX_API int mlx_jacfwd(mlx_closure *res, const mlx_closure fun, const int *argnums, size_t argnums_num);
 
 /* The same in reverse mode: for functions with fewer numbers in the outputs. */
-MLX_API int mlx_jacrev(mlx_closure *res, const mlx_closure fun, const int *argnums,
-                       size_t argnums_num);
+MLX_API int mlx_jacrev(mlx_closure *res, const mlx_closure fun, const int *argnums, size_t argnums_num);
 
 /* The function that gives the second derivatives, for each output y and chosen inputs a and b, the last
  * running fastest, in an array of the shapes of y, a and b one behind the other. */
-MLX_API int mlx_hessian(mlx_closure *res, const mlx_closure fun, const int *argnums,
-                        size_t argnums_num);
+MLX_API int mlx_hessian(mlx_closure *res, const mlx_closure fun, const int *argnums, size_t argnums_num);
 
 /* `fun` for a batch: in_axes[i] is the axis of input i along which the batch lies, or -1 for an input that
  * is the same for all of it; out_axes[k] is where the batch is to lie in output k, negative ones counted
  * from the end, and MLX_VMAP_NONE says that the output does not depend on it.  With out_axes_num 0 the
  * batch is in front of all outputs. */
-MLX_API int mlx_vmap(mlx_closure *res, const mlx_closure fun, const int *in_axes,
-                     size_t in_axes_num, const int *out_axes, size_t out_axes_num);
+MLX_API int mlx_vmap(mlx_closure *res, const mlx_closure fun, const int *in_axes, size_t in_axes_num,
+                     const int *out_axes, size_t out_axes_num);
 
 #ifdef __cplusplus
 }

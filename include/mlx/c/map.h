@@ -22,19 +22,16 @@ typedef struct mlx_map_string_to_array_ {
 MLX_API mlx_map_string_to_array mlx_map_string_to_array_new(void);
 
 /* Makes `map` a map with the same entries as `src`. */
-MLX_API int mlx_map_string_to_array_set(mlx_map_string_to_array *map,
-                                        const mlx_map_string_to_array src);
+MLX_API int mlx_map_string_to_array_set(mlx_map_string_to_array *map, const mlx_map_string_to_array src);
 
 /* Releases the handle and what the map keeps. */
 MLX_API int mlx_map_string_to_array_free(mlx_map_string_to_array map);
 
 /* Stores `value` under `key`, in place of what was there. */
-MLX_API int mlx_map_string_to_array_insert(mlx_map_string_to_array map, const char *key,
-                                           const mlx_array value);
+MLX_API int mlx_map_string_to_array_insert(mlx_map_string_to_array map, const char *key, const mlx_array value);
 
 /* Makes `value` hold the array under `key`; returns 2, without an error, when there is none. */
-MLX_API int mlx_map_string_to_array_get(mlx_array *value, const mlx_map_string_to_array map,
-                                        const char *key);
+MLX_API int mlx_map_string_to_array_get(mlx_array *value, const mlx_map_string_to_array map, const char *key);
 
 /* A walk over the entries; the map must outlive it and not change meanwhile. */
 typedef struct mlx_map_string_to_array_iterator_ {
@@ -43,8 +40,7 @@ typedef struct mlx_map_string_to_array_iterator_ {
 } mlx_map_string_to_array_iterator;
 
 /* A walk that starts before the first entry. */
-MLX_API mlx_map_string_to_array_iterator
-mlx_map_string_to_array_iterator_new(mlx_map_string_to_array map);
+MLX_API mlx_map_string_to_array_iterator mlx_map_string_to_array_iterator_new(mlx_map_string_to_array map);
 
 /* Releases the iterator, not the map. */
 MLX_API int mlx_map_string_to_array_iterator_free(mlx_map_string_to_array_iterator it);
@@ -63,20 +59,17 @@ typedef struct mlx_map_string_to_string_ {
 MLX_API mlx_map_string_to_string mlx_map_string_to_string_new(void);
 
 /* Makes `map` a map with the same entries as `src`. */
-MLX_API int mlx_map_string_to_string_set(mlx_map_string_to_string *map,
-                                         const mlx_map_string_to_string src);
+MLX_API int mlx_map_string_to_string_set(mlx_map_string_to_string *map, const mlx_map_string_to_string src);
 
 /* Releases the handle and what the map keeps. */
 MLX_API int mlx_map_string_to_string_free(mlx_map_string_to_string map);
 
 /* Stores `value` under `key`, in place of what was there. */
-MLX_API int mlx_map_string_to_string_insert(mlx_map_string_to_string map, const char *key,
-                                            const char *value);
+MLX_API int mlx_map_string_to_string_insert(mlx_map_string_to_string map, const char *key, const char *value);
 
 /* Points `value` at the string under `key`, which stays the map's; returns 2, without an error,
  * when there is none. */
-MLX_API int mlx_map_string_to_string_get(const char **value, const mlx_map_string_to_string map,
-                                         const char *key);
+MLX_API int mlx_map_string_to_string_get(const char **value, const mlx_map_string_to_string map, const char *key);
 
 /* A walk over the entries; the map must outlive it and not change meanwhile. */
 typedef struct mlx_map_string_to_string_iterator_ {
@@ -85,8 +78,7 @@ typedef struct mlx_map_string_to_string_iterator_ {
 } mlx_map_string_to_string_iterator;
 
 /* A walk that starts before the first entry. */
-MLX_API mlx_map_string_to_string_iterator
-mlx_map_string_to_string_iterator_new(mlx_map_string_to_string map);
+MLX_API mlx_map_string_to_string_iterator mlx_map_string_to_string_iterator_new(mlx_map_string_to_string map);
 
 /* Releases the iterator, not the map. */
 MLX_API int mlx_map_string_to_string_iterator_free(mlx_map_string_to_string_iterator it);

@@ -46,10 +46,10 @@ typedef struct mlx_output_ {
 
 /* An operand or a result during evaluation. */
 typedef struct mlx_run_array_ {
-    void *data; /* the first element; NULL for a result that has no memory yet, or without elements */
-    mlx_dtype dtype;  /* the type of its elements */
-    int ndim;         /* the number of its dimensions */
-    const int *shape; /* their sizes */
+    void *data;             /* the first element; NULL for a result that has no memory yet, or without elements */
+    mlx_dtype dtype;        /* the type of its elements */
+    int ndim;               /* the number of its dimensions */
+    const int *shape;       /* their sizes */
     const int64_t *strides; /* in elements; 0 along axes that are broadcast */
     int64_t size;           /* in elements */
     bool row_contiguous;    /* in row-major order, without gaps */
@@ -80,8 +80,7 @@ struct mlx_primitive_class {
     /* One array for each result: its derivative along the tangents, which are given for the operands
      * numbered in argnums. The others do not vary. */
     int (*jvp)(mlx_vector_array *jvps, const void *state, const mlx_vector_array primals,
-               const mlx_vector_array tangents, const int *argnums, size_t argnums_num,
-               const mlx_stream s);
+               const mlx_vector_array tangents, const int *argnums, size_t argnums_num, const mlx_stream s);
 
     /* The results for a batch that lies along axes[i] of operand i, or -1 where that is the same for
      * the whole batch; and along which axis of each result the batch lies, or -1. */
@@ -96,8 +95,7 @@ struct mlx_primitive_class {
 
     /* The results for these operands; checks them. Without it mlx_primitive_apply has to be told, and
      * graphs that are compiled or exported for any shape serve the traced shapes only. */
-    int (*output_shapes)(const void *state, const mlx_vector_array inputs, mlx_output *outputs,
-                         size_t outputs_num);
+    int (*output_shapes)(const void *state, const mlx_vector_array inputs, mlx_output *outputs, size_t outputs_num);
 
     /* The state as bytes, for files: writes no more than `size` of them, and returns how many there
      * are. A state that is NULL is written as none without being asked for; without this rule no other
@@ -124,9 +122,9 @@ MLX_API int mlx_primitive_is_registered(bool *res, const char *name);
  * what they are; NULL: the class's output_shapes does. The state is taken over, also where the call
  * fails (unless the class is for another interface), and destroyed with the last graph that uses it.
  * Registers the class. */
-MLX_API int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitive_class *cls,
-                                void *state, const mlx_vector_array inputs,
-                                const mlx_output *outputs, size_t outputs_num, const mlx_stream s);
+MLX_API int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitive_class *cls, void *state,
+                                const mlx_vector_array inputs, const mlx_output *outputs, size_t outputs_num,
+                                const mlx_stream s);
 
 /* Evaluation: what eval_cpu and eval_gpu may call. Pointers are good until the rule returns. */
 
@@ -168,8 +166,7 @@ MLX_API int mlx_run_launch(mlx_run run, const char *library, const char *kernel,
 /* Calls fn(ctx, begin, end) over disjoint ranges that cover 0..n, on the threads that the library
  * computes with where n is at least two grains, and returns when all are done. Ranges begin at
  * multiples of `grain`, so that how work is split does not depend on the number of threads. */
-MLX_API void mlx_parallel_for(size_t n, size_t grain, void (*fn)(void *ctx, size_t begin, size_t end),
-                              void *ctx);
+MLX_API void mlx_parallel_for(size_t n, size_t grain, void (*fn)(void *ctx, size_t begin, size_t end), void *ctx);
 
 /* Libraries */
 
@@ -182,10 +179,9 @@ struct mlx_plugin {
 };
 
 /* Written once in a shared library: MLX_PLUGIN(load) with int load(void). */
-#define MLX_PLUGIN(load)                                                                   \
-    extern __attribute__((visibility("default"))) const struct mlx_plugin mlx_plugin;      \
-    const struct mlx_plugin mlx_plugin = { sizeof(struct mlx_plugin), MLX_PRIMITIVE_ABI,   \
-                                           MLX_PLUGIN_VERSION, load };
+#define MLX_PLUGIN(load)                                                              \
+    extern __attribute__((visibility("default"))) const struct mlx_plugin mlx_plugin; \
+    const struct mlx_plugin mlx_plugin = { sizeof(struct mlx_plugin), MLX_PRIMITIVE_ABI, MLX_PLUGIN_VERSION, load };
 
 /* The version of this header's library. */
 #define MLX_PLUGIN_VERSION "0.32.4"
@@ -207,8 +203,7 @@ typedef enum mlx_library_kind_ {
 
 /* The kind of the library `name` and, for CUDA's, the bytes of its file (followed by a 0, which is not
  * counted; NULL for a shared library); good as long as the process. */
-MLX_API int mlx_library_contents(mlx_library_kind *kind, const void **bytes, size_t *size,
-                                 const char *name);
+MLX_API int mlx_library_contents(mlx_library_kind *kind, const void **bytes, size_t *size, const char *name);
 
 #ifdef __cplusplus
 }

@@ -43,9 +43,9 @@ extern "C" {
 
 /* The table. */
 struct mlx_python_api {
-    size_t struct_size;  /* sizeof(struct mlx_python_api) */
-    int abi;             /* MLX_PYTHON_ABI */
-    const char *version; /* of mlx.core */
+    size_t struct_size;         /* sizeof(struct mlx_python_api) */
+    int abi;                    /* MLX_PYTHON_ABI */
+    const char *version;        /* of mlx.core */
     mlx_array (*library)(void); /* mlx_array_new as mlx.core has it: which copy of the library */
 
     /* Raises the last failure of the library on this thread; gives -1. */

@@ -27,15 +27,12 @@ MLX_API int mlx_checkpoint(mlx_closure *res, const mlx_closure fun);
 
 /* The function `fun` with rules of its own in place of those that follow from its operations; a
  * rule may be an empty handle. */
-MLX_API int mlx_custom_function(mlx_closure *res, const mlx_closure fun,
-                                const mlx_closure_custom fun_vjp,
-                                const mlx_closure_custom_jvp fun_jvp,
-                                const mlx_closure_custom_vmap fun_vmap);
+MLX_API int mlx_custom_function(mlx_closure *res, const mlx_closure fun, const mlx_closure_custom fun_vjp,
+                                const mlx_closure_custom_jvp fun_jvp, const mlx_closure_custom_vmap fun_vmap);
 
 /* The function `fun` with a vjp rule of its own in place of the one that follows from its
  * operations. */
-MLX_API int mlx_custom_vjp(mlx_closure *res, const mlx_closure fun,
-                           const mlx_closure_custom fun_vjp);
+MLX_API int mlx_custom_vjp(mlx_closure *res, const mlx_closure fun, const mlx_closure_custom fun_vjp);
 
 /* Computes the arrays and waits for them. */
 MLX_API int mlx_eval(const mlx_vector_array outputs);
@@ -57,8 +54,8 @@ MLX_API int mlx_pullback(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_
 
 /* The function whose call gives the outputs of `fun` and the gradients of the first of them, a
  * scalar, with respect to the inputs numbered in `argnums`, in that order. */
-MLX_API int mlx_value_and_grad(mlx_closure_value_and_grad *res, const mlx_closure fun,
-                               const int *argnums, size_t argnums_num);
+MLX_API int mlx_value_and_grad(mlx_closure_value_and_grad *res, const mlx_closure fun, const int *argnums,
+                               size_t argnums_num);
 
 /* Reverse mode: `res_0` gets the outputs of `fun` at `primals`, `res_1` `cotangents` times the
  * Jacobian, one for each primal; each cotangent has the shape of its output. */

@@ -22,15 +22,13 @@ extern "C" {
  * the inputs.  in_axes[i] is the mapped axis of input i or -1; out_axes[k] is where the batch goes
  * in result k, negative ones counted from the end. */
 MLX_API int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs,
-                                    const mlx_vector_array s_inputs,
-                                    const mlx_vector_array s_outputs, const int *in_axes,
-                                    size_t in_axes_num, const int *out_axes, size_t out_axes_num);
+                                    const mlx_vector_array s_inputs, const mlx_vector_array s_outputs,
+                                    const int *in_axes, size_t in_axes_num, const int *out_axes, size_t out_axes_num);
 
 /* Calls the function on placeholders: arrays without values that have the inputs' shapes without
  * the mapped axes.  res_0 gets them, res_1 the function's results. */
-MLX_API int mlx_detail_vmap_trace(mlx_vector_array *res_0, mlx_vector_array *res_1,
-                                  const mlx_closure fun, const mlx_vector_array inputs,
-                                  const int *in_axes, size_t in_axes_num);
+MLX_API int mlx_detail_vmap_trace(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
+                                  const mlx_vector_array inputs, const int *in_axes, size_t in_axes_num);
 
 #ifdef __cplusplus
 }

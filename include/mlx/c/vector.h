@@ -63,41 +63,34 @@ typedef struct mlx_vector_vector_array_ {
 MLX_API mlx_vector_vector_array mlx_vector_vector_array_new(void);
 
 /* Makes `vec` a vector of the same elements as `src`. */
-MLX_API int mlx_vector_vector_array_set(mlx_vector_vector_array *vec,
-                                        const mlx_vector_vector_array src);
+MLX_API int mlx_vector_vector_array_set(mlx_vector_vector_array *vec, const mlx_vector_vector_array src);
 
 /* Releases the handle and what the vector keeps. */
 MLX_API int mlx_vector_vector_array_free(mlx_vector_vector_array vec);
 
 /* A vector of the `size` vectors at `data`. */
-MLX_API mlx_vector_vector_array mlx_vector_vector_array_new_data(const mlx_vector_array *data,
-                                                                 size_t size);
+MLX_API mlx_vector_vector_array mlx_vector_vector_array_new_data(const mlx_vector_array *data, size_t size);
 
 /* A vector of one element. */
 MLX_API mlx_vector_vector_array mlx_vector_vector_array_new_value(const mlx_vector_array val);
 
 /* Makes the content of `vec` the `size` vectors at `data`. */
-MLX_API int mlx_vector_vector_array_set_data(mlx_vector_vector_array *vec,
-                                             const mlx_vector_array *data, size_t size);
+MLX_API int mlx_vector_vector_array_set_data(mlx_vector_vector_array *vec, const mlx_vector_array *data, size_t size);
 
 /* Makes the content of `vec` one element. */
-MLX_API int mlx_vector_vector_array_set_value(mlx_vector_vector_array *vec,
-                                              const mlx_vector_array val);
+MLX_API int mlx_vector_vector_array_set_value(mlx_vector_vector_array *vec, const mlx_vector_array val);
 
 /* Puts the `size` vectors at `data` after the last element. */
-MLX_API int mlx_vector_vector_array_append_data(mlx_vector_vector_array vec,
-                                                const mlx_vector_array *data, size_t size);
+MLX_API int mlx_vector_vector_array_append_data(mlx_vector_vector_array vec, const mlx_vector_array *data, size_t size);
 
 /* Puts one vector after the last element. */
-MLX_API int mlx_vector_vector_array_append_value(mlx_vector_vector_array vec,
-                                                 const mlx_vector_array val);
+MLX_API int mlx_vector_vector_array_append_value(mlx_vector_vector_array vec, const mlx_vector_array val);
 
 /* Number of elements. */
 MLX_API size_t mlx_vector_vector_array_size(mlx_vector_vector_array vec);
 
 /* Makes `res` a vector of the arrays of element `idx`, counted from 0. */
-MLX_API int mlx_vector_vector_array_get(mlx_vector_array *res, const mlx_vector_vector_array vec,
-                                        size_t idx);
+MLX_API int mlx_vector_vector_array_get(mlx_vector_array *res, const mlx_vector_vector_array vec, size_t idx);
 
 /* Ints. */
 typedef struct mlx_vector_int_ {

@@ -36,13 +36,11 @@ void LEVEL(f16_from_f32)(void *vy, const void *vx, size_t n)
     const float *x = vx;
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
-        _mm256_storeu_si256((void *)(y + i),
-                            _mm512_cvtps_ph(_mm512_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+        _mm256_storeu_si256((void *)(y + i), _mm512_cvtps_ph(_mm512_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
     if (i < n) {
         __mmask16 rest = (__mmask16)((1u << (n - i)) - 1);
-        _mm256_mask_storeu_epi16(
-            y + i, rest,
-            _mm512_cvtps_ph(_mm512_maskz_loadu_ps(rest, x + i), _MM_FROUND_TO_NEAREST_INT));
+        _mm256_mask_storeu_epi16(y + i, rest,
+                                 _mm512_cvtps_ph(_mm512_maskz_loadu_ps(rest, x + i), _MM_FROUND_TO_NEAREST_INT));
     }
 }
 void LEVEL(f32_from_f16)(void *vy, const void *vx, size_t n)
@@ -50,8 +48,7 @@ void LEVEL(f32_from_f16)(void *vy, const void *vx, size_t n)
     float *y = vy;
     const uint16_t *x = vx;
     size_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        _mm512_storeu_ps(y + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(x + i))));
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(x + i))));
     if (i < n) {
         __mmask16 rest = (__mmask16)((1u << (n - i)) - 1);
         _mm512_mask_storeu_ps(y + i, rest, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(rest, x + i)));
@@ -65,8 +62,7 @@ void LEVEL(f16_from_f32)(void *vy, const void *vx, size_t n)
     const float *x = vx;
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((void *)(y + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+        _mm_storeu_si128((void *)(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
     for (; i < n; i++) y[i] = (uint16_t)_cvtss_sh(x[i], _MM_FROUND_TO_NEAREST_INT);
 }
 void LEVEL(f32_from_f16)(void *vy, const void *vx, size_t n)
@@ -74,8 +70,7 @@ void LEVEL(f32_from_f16)(void *vy, const void *vx, size_t n)
     float *y = vy;
     const uint16_t *x = vx;
     size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + i))));
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + i))));
     for (; i < n; i++) y[i] = _cvtsh_ss(x[i]);
 }
 #else
@@ -84,8 +79,7 @@ CAST(f32, f16, float, uint16_t, f32_from_f16(x[i]))
 #endif
 
 /* From one type to another in two steps. */
-TEMPLATE void via(char *y, size_t sy, const char *x, size_t sx, size_t n, cast_fn *first,
-                  cast_fn *second)
+TEMPLATE void via(char *y, size_t sy, const char *x, size_t sx, size_t n, cast_fn *first, cast_fn *second)
 {
     _Alignas(64) double tile[TILE];
     for (size_t m; n > 0; n -= m, x += m * sx, y += m * sy) {

@@ -49,10 +49,8 @@ enum { VBYTES = 16 };
 #define COMPLEX_VECTORS 2
 #define MADD_f32(acc, v, s) ((V_f32)vfmaq_n_f32((float32x4_t)(acc), (float32x4_t)(v), s))
 #define MADD_f64(acc, v, s) ((V_f64)vfmaq_n_f64((float64x2_t)(acc), (float64x2_t)(v), s))
-#define VMADD_f32(acc, v, w) \
-    ((V_f32)vfmaq_f32((float32x4_t)(acc), (float32x4_t)(v), (float32x4_t)(w)))
-#define VMADD_f64(acc, v, w) \
-    ((V_f64)vfmaq_f64((float64x2_t)(acc), (float64x2_t)(v), (float64x2_t)(w)))
+#define VMADD_f32(acc, v, w) ((V_f32)vfmaq_f32((float32x4_t)(acc), (float32x4_t)(v), (float32x4_t)(w)))
+#define VMADD_f64(acc, v, w) ((V_f64)vfmaq_f64((float64x2_t)(acc), (float64x2_t)(v), (float64x2_t)(w)))
 #define MSUB_f32(acc, v, s) ((V_f32)vfmsq_n_f32((float32x4_t)(acc), (float32x4_t)(v), s))
 #else
 enum { VBYTES = 16 };
@@ -73,24 +71,23 @@ enum { VBYTES = 16 };
  * smaller where vectors are long, the one of B saves more reading where the tile is flat. */
 #define A_STAYS (TILE_ROWS >= 8)
 
-#define REAL_KERNEL(suffix)                                                                 \
-    {                                                                                       \
-        .mr = TILE_ROWS, .nr = TILE_VECTORS * VBYTES / (int)sizeof(T_##suffix),             \
-        .kc = 2048 / (int)sizeof(T_##suffix), .pack = pack_##suffix, .tile = tile_##suffix, \
-        .direct = direct_##suffix, .add = add_##suffix, .axpby = axpby_##suffix,            \
-        .pixels = pixels_##suffix, .channels = channels_##suffix,                           \
-        .channels_weight = channels_weight_##suffix                                         \
+#define REAL_KERNEL(suffix)                                                                                           \
+    {                                                                                                                 \
+        .mr = TILE_ROWS, .nr = TILE_VECTORS * VBYTES / (int)sizeof(T_##suffix), .kc = 2048 / (int)sizeof(T_##suffix), \
+        .pack = pack_##suffix, .tile = tile_##suffix, .direct = direct_##suffix, .add = add_##suffix,                 \
+        .axpby = axpby_##suffix, .pixels = pixels_##suffix, .channels = channels_##suffix,                            \
+        .channels_weight = channels_weight_##suffix                                                                   \
     }
 
 /* n < w elements, w a power of two, in moves of known size: a memcpy of so little would be slow. */
 TEMPLATE void move_some(void *to, const void *from, size_t size, int64_t n, const int w)
 {
-    UNROLL for (int some = w / 2; some; some /= 2)
-        if (n & some) {
-            memcpy(to, from, (size_t)some * size);
-            to = (char *)to + (size_t)some * size;
-            from = (const char *)from + (size_t)some * size;
-        }
+    UNROLL for (int some = w / 2; some; some /= 2) if (n & some)
+    {
+        memcpy(to, from, (size_t)some * size);
+        to = (char *)to + (size_t)some * size;
+        from = (const char *)from + (size_t)some * size;
+    }
 }
 
 typedef float T_f32;

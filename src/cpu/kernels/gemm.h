@@ -36,28 +36,26 @@ struct gemm_kernel {
      * i of panel q at step p goes to panels[q * stride + p * width + i].  The last panel is filled
      * up with zeros.  Strides in elements; complex numbers lie in panels as `width` real parts,
      * then `width` imaginary ones. */
-    void (*pack)(void *panels, int64_t stride, int width, const void *x, int64_t si, int64_t sp,
-                 int64_t n, int64_t k);
+    void (*pack)(void *panels, int64_t stride, int width, const void *x, int64_t si, int64_t sp, int64_t n, int64_t k);
     /* C = A B, or C += A B, of m by n by k, from panels `stride` apart as elements go. */
-    void (*tile)(void *c, int64_t ldc, const void *a, int64_t stride_a, const void *b,
-                 int64_t stride_b, int64_t m, int64_t n, int64_t k, bool add);
+    void (*tile)(void *c, int64_t ldc, const void *a, int64_t stride_a, const void *b, int64_t stride_b, int64_t m,
+                 int64_t n, int64_t k, bool add);
     /* C = A B straight from the operands, for small products: k is at most kc, a row of B has no
      * gaps.  NULL where there is none. */
-    void (*direct)(void *c, int64_t ldc, const void *a, int64_t rs, int64_t cs, const void *b,
-                   int64_t ldb, int64_t m, int64_t n, int64_t k);
+    void (*direct)(void *c, int64_t ldc, const void *a, int64_t rs, int64_t cs, const void *b, int64_t ldb, int64_t m,
+                   int64_t n, int64_t k);
     /* Convolution: C (m pixels by n channels) = or += the sum over runs of pixels times weights.  Pixel
      * i of run r is at a[i * rs + runs[r].at], runs[r].n elements without gaps; b is one panel of
      * weights, run after run.  m is at most mr, n at most nr.  NULL where there is none. */
-    void (*pixels)(void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs,
-                   int64_t n_runs, const void *b, int64_t m, int64_t n, bool add);
+    void (*pixels)(void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs, int64_t n_runs,
+                   const void *b, int64_t m, int64_t n, bool add);
     /* The same where every channel has weights of its own: C (m by n) is the sum over runs r of
      * a[i * rs + runs[r].at + j] * b[r * ldb + j]. */
-    void (*channels)(void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs,
-                     int64_t n_runs, const void *b, int64_t ldb, int64_t m, int64_t n);
+    void (*channels)(void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs, int64_t n_runs,
+                     const void *b, int64_t ldb, int64_t m, int64_t n);
     /* Its derivative: b[r * ldb + j] += sum over i of a[i * rs + runs[r].at + j] * c[i * ldc + j]. */
-    void (*channels_weight)(const void *c, int64_t ldc, const void *a, int64_t rs,
-                            const struct gemm_run *runs, int64_t n_runs, void *b, int64_t ldb,
-                            int64_t m, int64_t n);
+    void (*channels_weight)(const void *c, int64_t ldc, const void *a, int64_t rs, const struct gemm_run *runs,
+                            int64_t n_runs, void *b, int64_t ldb, int64_t m, int64_t n);
     /* y = y + x */
     void (*add)(void *y, const void *x, int64_t n);
     /* y = alpha x + beta c, each rounded for itself; y may be x; c may be NULL. */
@@ -67,8 +65,8 @@ struct gemm_kernel {
 /* y = A x, or y += A x where A and x begin past a multiple of GEMV_BLOCK, for nv <= GEMV_VECTORS
  * vectors x without gaps, sx apart; results syv apart.  A is of the type it is stored in, x and y
  * of the one computed in. */
-typedef void gemv_fn(void *y, int64_t sy, int64_t syv, const void *a, int64_t rs, int64_t cs,
-                     const void *x, int64_t sx, int nv, int64_t m, int64_t k, bool add);
+typedef void gemv_fn(void *y, int64_t sy, int64_t syv, const void *a, int64_t rs, int64_t cs, const void *x, int64_t sx,
+                     int nv, int64_t m, int64_t k, bool add);
 
 struct gemm_kernels {
     struct gemm_kernel type[GEMM_TYPES];

@@ -24,16 +24,16 @@ TEMPLATE bool outside_64(const void *p, int64_t size)
     return _mm512_cmpge_epu64_mask(most, _mm512_set1_epi64(size)) != 0;
 }
 #else
-#define OUTSIDE(bits, V, load, set, or, sub, signs)                                                   \
-    TEMPLATE bool outside_##bits(const void *p, int64_t size)                                         \
-    {                                                                                                 \
-        V last = set, bad = load(p);                                                                  \
-        bad = or(bad, sub(last, bad));                                                                \
-        for (size_t i = sizeof(V); i < GROUP * bits / 8; i += sizeof(V)) {                            \
-            V v = load((const void *)((const char *)p + i));                                          \
-            bad = or(bad, or(v, sub(last, v)));                                                       \
-        }                                                                                             \
-        return signs(bad) != 0;                                                                       \
+#define OUTSIDE(bits, V, load, set, or, sub, signs)                        \
+    TEMPLATE bool outside_##bits(const void *p, int64_t size)              \
+    {                                                                      \
+        V last = set, bad = load(p);                                       \
+        bad = or (bad, sub(last, bad));                                    \
+        for (size_t i = sizeof(V); i < GROUP * bits / 8; i += sizeof(V)) { \
+            V v = load((const void *)((const char *)p + i));               \
+            bad = or (bad, or (v, sub(last, v)));                          \
+        }                                                                  \
+        return signs(bad) != 0;                                            \
     }
 #if defined __AVX2__
 #define SIGNS_32(v) _mm256_movemask_ps(_mm256_castsi256_ps(v))
@@ -47,14 +47,13 @@ OUTSIDE(64, __m256i, _mm256_loadu_si256, _mm256_set1_epi64x(size - 1), _mm256_or
 OUTSIDE(32, __m128i, _mm_loadu_si128, _mm_set1_epi32((int)(size - 1)), _mm_or_si128, _mm_sub_epi32, SIGNS_32)
 OUTSIDE(64, __m128i, _mm_loadu_si128, _mm_set1_epi64x(size - 1), _mm_or_si128, _mm_sub_epi64, SIGNS_64)
 #else
-#define PLAIN(bits)                                                                                   \
-    TEMPLATE bool outside_##bits(const void *p, int64_t size)                                         \
-    {                                                                                                 \
-        const uint##bits##_t *v = p;                                                                  \
-        uint##bits##_t last = (uint##bits##_t)(size - 1), bad = 0;                                    \
-        for (int i = 0; i < GROUP; i++)                                                               \
-            bad |= v[i] | (last - v[i]);                                                              \
-        return bad >> (bits - 1);                                                                     \
+#define PLAIN(bits)                                                  \
+    TEMPLATE bool outside_##bits(const void *p, int64_t size)        \
+    {                                                                \
+        const uint##bits##_t *v = p;                                 \
+        uint##bits##_t last = (uint##bits##_t)(size - 1), bad = 0;   \
+        for (int i = 0; i < GROUP; i++) bad |= v[i] | (last - v[i]); \
+        return bad >> (bits - 1);                                    \
     }
 PLAIN(32)
 PLAIN(64)
@@ -106,25 +105,26 @@ PLAIN(64)
 
 /* ---- elements by their offsets */
 
-#define PICK(E)                                                                               \
-    static void pick_##E(void *y, int64_t sy, const void *x, const int64_t *far, int64_t n)   \
-    {                                                                                         \
-        IVDEP                                                                                 \
-        for (int64_t i = 0; i < n; i++)                                                       \
-            ((E *)y)[i * sy] = ((const E *)x)[far[i]];                                        \
+#define PICK(E)                                                                             \
+    static void pick_##E(void *y, int64_t sy, const void *x, const int64_t *far, int64_t n) \
+    {                                                                                       \
+        IVDEP                                                                               \
+        for (int64_t i = 0; i < n; i++) ((E *)y)[i * sy] = ((const E *)x)[far[i]];          \
     }
 PICK(uint8_t)
 PICK(uint16_t)
 PICK(uint32_t)
 PICK(uint64_t)
 
-#define BY_TYPE(f)                                                                            \
-    {                                                                                         \
-        [DT_uint8] = f##_u8, [DT_uint16] = f##_u16, [DT_uint32] = f##_u32,                    \
-        [DT_uint64] = f##_u64, [DT_int8] = f##_i8, [DT_int16] = f##_i16,                      \
-        [DT_int32] = f##_i32, [DT_int64] = f##_i64                                            \
+#define BY_TYPE(f)                                                                                                    \
+    {                                                                                                                 \
+        [DT_uint8] = f##_u8, [DT_uint16] = f##_u16, [DT_uint32] = f##_u32, [DT_uint64] = f##_u64, [DT_int8] = f##_i8, \
+        [DT_int16] = f##_i16, [DT_int32] = f##_i32, [DT_int64] = f##_i64                                              \
     }
-#define BY_WIDTH(f) { f##_uint8_t, f##_uint16_t, f##_uint32_t, f##_uint64_t }
+#define BY_WIDTH(f)                                           \
+    {                                                         \
+        f##_uint8_t, f##_uint16_t, f##_uint32_t, f##_uint64_t \
+    }
 
 extern const struct index_kernels LEVEL(index_kernels);
 const struct index_kernels LEVEL(index_kernels) = {

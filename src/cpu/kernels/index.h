@@ -12,22 +12,21 @@
 #include "core/dtype.h"
 
 /* far[i] += index * stride, for index[i * step]. */
-typedef bool index_offsets_fn(int64_t *far, const void *index, int64_t step, int64_t n,
-                              int64_t size, int64_t room, int64_t stride);
+typedef bool index_offsets_fn(int64_t *far, const void *index, int64_t step, int64_t n, int64_t size, int64_t room,
+                              int64_t stride);
 typedef bool index_check_fn(const void *index, int64_t step, int64_t n, int64_t size, int64_t room);
 /* in[i] = whether index[i * step] is in range, if it was true */
 typedef void index_inside_fn(bool *in, const void *index, int64_t step, int64_t n, int64_t size, int64_t room);
 /* y[i * sy] = x[far[i]] */
 typedef void index_pick_fn(void *y, int64_t sy, const void *x, const int64_t *far, int64_t n);
 /* y[i] = x[index[i] * stride] */
-typedef bool index_take_fn(void *y, const void *x, int64_t stride, const void *index, int64_t n,
-                           int64_t size);
+typedef bool index_take_fn(void *y, const void *x, int64_t stride, const void *index, int64_t n, int64_t size);
 
 struct index_kernels {
     index_offsets_fn *offsets[DT_COUNT]; /* by the type of the index */
     index_check_fn *check[DT_COUNT];
     index_inside_fn *inside[DT_COUNT];
-    index_pick_fn *pick[4]; /* by log2 of the element size */
+    index_pick_fn *pick[4];           /* by log2 of the element size */
     index_take_fn *take[DT_COUNT][4]; /* NULL but for the usual index types */
 };
 

@@ -36,18 +36,18 @@ TEMPLATE void spread(void *y, size_t size, size_t n)
 }
 
 /* X(name, set, type, suffix, kind) for each type that kernels are written in. */
-#define EACH_TYPE(X, name, set)    \
-    X(name, set, bool_, b8, b)     \
-    X(name, set, uint8, u8, i)     \
-    X(name, set, uint16, u16, i)   \
-    X(name, set, uint32, u32, i)   \
-    X(name, set, uint64, u64, i)   \
-    X(name, set, int8, i8, i)      \
-    X(name, set, int16, i16, i)    \
-    X(name, set, int32, i32, i)    \
-    X(name, set, int64, i64, i)    \
-    X(name, set, float32, f32, f)  \
-    X(name, set, float64, f64, f)  \
+#define EACH_TYPE(X, name, set)   \
+    X(name, set, bool_, b8, b)    \
+    X(name, set, uint8, u8, i)    \
+    X(name, set, uint16, u16, i)  \
+    X(name, set, uint32, u32, i)  \
+    X(name, set, uint64, u64, i)  \
+    X(name, set, int8, i8, i)     \
+    X(name, set, int16, i16, i)   \
+    X(name, set, int32, i32, i)   \
+    X(name, set, int64, i64, i)   \
+    X(name, set, float32, f32, f) \
+    X(name, set, float64, f64, f) \
     X(name, set, complex64, c64, c)
 
 #endif

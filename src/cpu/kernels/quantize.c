@@ -323,8 +323,8 @@ TEMPLATE void dot_rows(const enum quant_format f, const int nr, const int nv, co
             s[r] = scales_of(m->scales, m->scale, at, groups);
             if (biased) {
                 V b = scales_of(m->biases, m->scale, at, groups);
-                UNROLL for (int v = 0; v < nv; v++)
-                    total[r][v] = MADD(total[r][v], b, *(const V_any *)(sums + v * lds + g));
+                UNROLL for (int v = 0; v < nv; v++) total[r][v] =
+                    MADD(total[r][v], b, *(const V_any *)(sums + v * lds + g));
             }
         }
         for (int64_t k = 0; k < chunks; k += W, p += W * words, x += W * n) {

@@ -69,8 +69,7 @@ static void any_b8(union fold_acc *acc, const void *x, size_t n)
     for (size_t at = 0; at < n && !acc->i; at += 4096) {
         size_t m = n - at < 4096 ? n - at : 4096;
         uint8_t any = 0;
-        for (size_t i = 0; i < m; i++)
-            any |= p[at + i];
+        for (size_t i = 0; i < m; i++) any |= p[at + i];
         acc->i = any != 0;
     }
 }
@@ -81,8 +80,7 @@ static void sum_b8(union fold_acc *acc, const void *x, size_t n)
     for (size_t at = 0; at < n; at += 4096) {
         size_t m = n - at < 4096 ? n - at : 4096;
         uint32_t part = 0;
-        for (size_t i = 0; i < m; i++)
-            part += p[at + i] != 0;
+        for (size_t i = 0; i < m; i++) part += p[at + i] != 0;
         acc->u += part;
     }
 }
@@ -105,19 +103,16 @@ static size_t find_b8(const void *x, const union fold_acc *extreme, size_t n)
     return n;
 }
 
-#define COLUMNS_B8(fold, op)                                                                          \
+#define COLUMNS_B8(fold, op)                                                                                 \
     static void fold##_cols_b8(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols) \
-    {                                                                                                 \
-        uint8_t tile[REDUCE_COLS];                                                                    \
-        for (size_t j = 0; j < cols; j++)                                                             \
-            tile[j] = acc[j].i != 0;                                                                  \
-        for (size_t i = 0; i < rows; i++) {                                                           \
-            const uint8_t *p = (const uint8_t *)x + (int64_t)i * stride;                              \
-            for (size_t j = 0; j < cols; j++)                                                         \
-                tile[j] op p[j] != 0;                                                                 \
-        }                                                                                             \
-        for (size_t j = 0; j < cols; j++)                                                             \
-            acc[j].i = tile[j];                                                                       \
+    {                                                                                                        \
+        uint8_t tile[REDUCE_COLS];                                                                           \
+        for (size_t j = 0; j < cols; j++) tile[j] = acc[j].i != 0;                                           \
+        for (size_t i = 0; i < rows; i++) {                                                                  \
+            const uint8_t *p = (const uint8_t *)x + (int64_t)i * stride;                                     \
+            for (size_t j = 0; j < cols; j++) tile[j] op p[j] != 0;                                          \
+        }                                                                                                    \
+        for (size_t j = 0; j < cols; j++) acc[j].i = tile[j];                                                \
     }
 COLUMNS_B8(all, &=)
 COLUMNS_B8(any, |=)
@@ -125,15 +120,12 @@ COLUMNS_B8(any, |=)
 static void sum_cols_b8(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols)
 {
     uint64_t tile[REDUCE_COLS];
-    for (size_t j = 0; j < cols; j++)
-        tile[j] = acc[j].u;
+    for (size_t j = 0; j < cols; j++) tile[j] = acc[j].u;
     for (size_t i = 0; i < rows; i++) {
         const uint8_t *p = (const uint8_t *)x + (int64_t)i * stride;
-        for (size_t j = 0; j < cols; j++)
-            tile[j] += p[j] != 0;
+        for (size_t j = 0; j < cols; j++) tile[j] += p[j] != 0;
     }
-    for (size_t j = 0; j < cols; j++)
-        acc[j].u = tile[j];
+    for (size_t j = 0; j < cols; j++) acc[j].u = tile[j];
 }
 
 /* ---- complex */
@@ -146,14 +138,12 @@ static void sum_c64(union fold_acc *acc, const void *x, size_t n)
         float lane[16] = { 0 };
         size_t i = 0;
         for (; i + 8 <= m; i += 8)
-            for (int k = 0; k < 16; k++)
-                lane[k] += p[(at + i) * 2 + (size_t)k];
+            for (int k = 0; k < 16; k++) lane[k] += p[(at + i) * 2 + (size_t)k];
         for (; i < m; i++) {
             lane[0] += p[(at + i) * 2];
             lane[1] += p[(at + i) * 2 + 1];
         }
-        for (int k = 0; k < 16; k++)
-            acc->c[k & 1] += (double)lane[k];
+        for (int k = 0; k < 16; k++) acc->c[k & 1] += (double)lane[k];
     }
 }
 
@@ -167,8 +157,7 @@ static void fold_times(union fold_acc *acc, double re, double im)
 static void prod_c64(union fold_acc *acc, const void *x, size_t n)
 {
     const float *p = x;
-    for (size_t i = 0; i < n; i++)
-        fold_times(acc, (double)p[2 * i], (double)p[2 * i + 1]);
+    for (size_t i = 0; i < n; i++) fold_times(acc, (double)p[2 * i], (double)p[2 * i + 1]);
 }
 
 /* Order: real part, then imaginary; a NaN wins and stays. */
@@ -205,13 +194,12 @@ static size_t find_c64(const void *x, const union fold_acc *e, size_t n)
     return n;
 }
 
-#define COLUMNS_C64(fold)                                                                             \
-    static void fold##_cols_c64(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols) \
-    {                                                                                                 \
-        const float *p = x;                                                                           \
-        for (size_t i = 0; i < rows; i++)                                                             \
-            for (size_t j = 0; j < cols; j++)                                                         \
-                fold##_c64(&acc[j], p + 2 * ((int64_t)i * stride + (int64_t)j), 1);                   \
+#define COLUMNS_C64(fold)                                                                                         \
+    static void fold##_cols_c64(union fold_acc *acc, const void *x, int64_t stride, size_t rows, size_t cols)     \
+    {                                                                                                             \
+        const float *p = x;                                                                                       \
+        for (size_t i = 0; i < rows; i++)                                                                         \
+            for (size_t j = 0; j < cols; j++) fold##_c64(&acc[j], p + 2 * ((int64_t)i * stride + (int64_t)j), 1); \
     }
 COLUMNS_C64(prod)
 COLUMNS_C64(min)
@@ -233,18 +221,26 @@ static void sum_cols_c64(union fold_acc *acc, const void *x, int64_t stride, siz
 #define min_cols_b8 all_cols_b8
 #define max_cols_b8 any_cols_b8
 const struct reduce_kernels LEVEL(reduce_kernels) = {
+/* clang-format off */
 #define TYPES(X, form, id)                                                                       \
     X(form, id, int8, i8) X(form, id, int16, i16) X(form, id, int32, i32) X(form, id, int64, i64) \
     X(form, id, uint8, u8) X(form, id, uint16, u16) X(form, id, uint32, u32) X(form, id, uint64, u64) \
     X(form, id, float32, f32) X(form, id, float64, f64) X(form, id, complex64, c64) X(form, id, bool_, b8)
+/* clang-format on */
 #define ROW_OF(form, id, dtype, suffix) [DT_##dtype] = form##_##suffix,
 #define COL_OF(form, id, dtype, suffix) [DT_##dtype] = form##_cols_##suffix,
-    .row = { [REDUCE_SUM] = { TYPES(ROW_OF, sum, ) }, [REDUCE_PROD] = { TYPES(ROW_OF, prod, ) },
-             [REDUCE_MIN] = { TYPES(ROW_OF, min, ) }, [REDUCE_MAX] = { TYPES(ROW_OF, max, ) },
-             [REDUCE_ALL] = { [DT_bool_] = all_b8 }, [REDUCE_ANY] = { [DT_bool_] = any_b8 } },
-    .col = { [REDUCE_SUM] = { TYPES(COL_OF, sum, ) }, [REDUCE_PROD] = { TYPES(COL_OF, prod, ) },
-             [REDUCE_MIN] = { TYPES(COL_OF, min, ) }, [REDUCE_MAX] = { TYPES(COL_OF, max, ) },
-             [REDUCE_ALL] = { [DT_bool_] = all_cols_b8 }, [REDUCE_ANY] = { [DT_bool_] = any_cols_b8 } },
+    .row = { [REDUCE_SUM] = { TYPES(ROW_OF, sum, ) },
+             [REDUCE_PROD] = { TYPES(ROW_OF, prod, ) },
+             [REDUCE_MIN] = { TYPES(ROW_OF, min, ) },
+             [REDUCE_MAX] = { TYPES(ROW_OF, max, ) },
+             [REDUCE_ALL] = { [DT_bool_] = all_b8 },
+             [REDUCE_ANY] = { [DT_bool_] = any_b8 } },
+    .col = { [REDUCE_SUM] = { TYPES(COL_OF, sum, ) },
+             [REDUCE_PROD] = { TYPES(COL_OF, prod, ) },
+             [REDUCE_MIN] = { TYPES(COL_OF, min, ) },
+             [REDUCE_MAX] = { TYPES(COL_OF, max, ) },
+             [REDUCE_ALL] = { [DT_bool_] = all_cols_b8 },
+             [REDUCE_ANY] = { [DT_bool_] = any_cols_b8 } },
     .find = { TYPES(ROW_OF, find, ) },
     .softmax = { [DT_float32] = softmax_f32, [DT_float64] = softmax_f64 },
     .logsumexp = { [DT_float32] = logsumexp_f32, [DT_float64] = logsumexp_f64 },

@@ -24,8 +24,8 @@ struct scan_kernels {
     scan_row_fn *row[SCAN_ID_COUNT][DT_COUNT]; /* half types: cast to float32 first */
     scan_col_fn *col[SCAN_ID_COUNT][DT_COUNT];
     /* Logarithms of sums of exponentials: acc->c is the largest exponent and the sum beside it. */
-    scan_row_fn *logsumexp[DT_COUNT]; /* float32 and float64 */
-    reduce_row_fn *total[DT_COUNT]; /* sums in double, of float32 and complex64 */
+    scan_row_fn *logsumexp[DT_COUNT];    /* float32 and float64 */
+    reduce_row_fn *total[DT_COUNT];      /* sums in double, of float32 and complex64 */
     recurrence_fn *recurrence[DT_COUNT]; /* inexact types */
 };
 

@@ -3,8 +3,7 @@
  * Kernels are compiled in several files, so that none takes long; here they meet by name. */
 #include "cpu/kernels/level.h"
 
-#define DECLARE(name, set, type, suffix, kind) \
-    ROW_##set##_##kind(ROW_FN LEVEL(run_##name##_##suffix);)
+#define DECLARE(name, set, type, suffix, kind) ROW_##set##_##kind(ROW_FN LEVEL(run_##name##_##suffix);)
 #define ROW_FN unary_fn
 #define UNARY(name, label, set, ...) EACH_TYPE(DECLARE, name, set)
 #include "ops/ops.def"
@@ -14,11 +13,13 @@
 #include "ops/ops.def"
 
 /* X(to, suffix of from) for each type to cast to. */
+/* clang-format off */
 #define EACH_CAST(X, from)                                                           \
     X(bool_, b8, from) X(uint8, u8, from) X(uint16, u16, from) X(uint32, u32, from)  \
     X(uint64, u64, from) X(int8, i8, from) X(int16, i16, from) X(int32, i32, from)   \
     X(int64, i64, from) X(float16, f16, from) X(float32, f32, from)                  \
     X(float64, f64, from) X(bfloat16, bf16, from) X(complex64, c64, from)
+/* clang-format on */
 
 #define DECLARE_CAST(type, to, from) cast_fn LEVEL(to##_from_##from);
 #define X(name, suffix, type, size, kind) EACH_CAST(DECLARE_CAST, suffix)
@@ -43,8 +44,7 @@ extern const struct scan_kernels LEVEL(scan_kernels);
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define ENTRY(name, set, type, suffix, kind) \
-    ROW_##set##_##kind([DT_##type] = LEVEL(run_##name##_##suffix),)
+#define ENTRY(name, set, type, suffix, kind) ROW_##set##_##kind([DT_##type] = LEVEL(run_##name##_##suffix), )
 #define CAST_ENTRY(type, to, from) [DT_##type] = LEVEL(to##_from_##from),
 
 extern const struct cpu_kernels LEVEL(cpu_kernels);

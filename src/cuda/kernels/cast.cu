@@ -18,26 +18,32 @@ FN int64_t place_of(const struct walk *w, int64_t i)
 }
 
 /* Neighbours, read and written at once, where memory is aligned for that; else one in every blockDim.x. */
-#define CAST(name, suffix, T)                                                                              \
-    case DT_##name: {                                                                                      \
-        union { T v[CAST_EACH]; struct words4 align; } r;                                                  \
-        T *y = (T *)a.y;                                                                                   \
-        if (side_by_side) {                                                                                \
-            for (int k = 0; k < CAST_EACH; k++) r.v[k] = CONVERT(suffix, SUFFIX, u.v[k]);                  \
-            COPY_LANES(y + first, r.v, sizeof r.v);                                                        \
-        } else {                                                                                           \
-            for (int k = 0; k < CAST_EACH; k++) {                                                          \
-                int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;                                 \
-                if (i < a.w.n)                                                                             \
-                    y[i] = CONVERT(suffix, SUFFIX, u.v[k]);                                                \
-            }                                                                                              \
-        }                                                                                                  \
-        break;                                                                                             \
+#define CAST(name, suffix, T)                                                             \
+    case DT_##name: {                                                                     \
+        union {                                                                           \
+            T v[CAST_EACH];                                                               \
+            struct words4 align;                                                          \
+        } r;                                                                              \
+        T *y = (T *)a.y;                                                                  \
+        if (side_by_side) {                                                               \
+            for (int k = 0; k < CAST_EACH; k++) r.v[k] = CONVERT(suffix, SUFFIX, u.v[k]); \
+            COPY_LANES(y + first, r.v, sizeof r.v);                                       \
+        } else {                                                                          \
+            for (int k = 0; k < CAST_EACH; k++) {                                         \
+                int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;                \
+                if (i < a.w.n)                                                            \
+                    y[i] = CONVERT(suffix, SUFFIX, u.v[k]);                               \
+            }                                                                             \
+        }                                                                                 \
+        break;                                                                            \
     }
 
 KERNEL(PASTE(cu_cast, SUFFIX), struct cast_args)
 {
-    union { S v[CAST_EACH]; struct words4 align; } u;
+    union {
+        S v[CAST_EACH];
+        struct words4 align;
+    } u;
     const S *x = (const S *)a.x;
     int64_t mine = (int64_t)blockDim.x * CAST_EACH, block = blockIdx.x * mine;
     int64_t first = block + (int64_t)threadIdx.x * CAST_EACH;

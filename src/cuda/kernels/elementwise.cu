@@ -18,8 +18,8 @@ FN uint16_t K(half_of)(float x) { return PASTE(SUFFIX, from_f32)(x); }
 FN uint8_t K(half_of)(uint8_t x) { return x; }
 #else
 FN uint8_t as_it_is(uint8_t x) { return x; }
-#define half_of_f16(x) _Generic((x), float: f16_from_f32, uint8_t: as_it_is)(x)
-#define half_of_bf16(x) _Generic((x), float: bf16_from_f32, uint8_t: as_it_is)(x)
+#define half_of_f16(x) _Generic((x), float : f16_from_f32, uint8_t : as_it_is)(x)
+#define half_of_bf16(x) _Generic((x), float : bf16_from_f32, uint8_t : as_it_is)(x)
 #endif
 #else
 #define F(name) K(name)
@@ -30,7 +30,10 @@ FN uint8_t as_it_is(uint8_t x) { return x; }
 enum { LANES = sizeof(S) <= 2 ? 8 : 4 };
 
 /* LANES neighbours, of S or of a result. */
-union lanes { S v[LANES]; struct words4 align; };
+union lanes {
+    S v[LANES];
+    struct words4 align;
+};
 
 FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
 {
@@ -41,7 +44,9 @@ FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
 }
 
 /* Where element i is in each of the operands, two at most. */
-struct places { int64_t a, b; };
+struct places {
+    int64_t a, b;
+};
 FN struct places places_of(const struct walk *w, int64_t i)
 {
     struct places p = { 0, 0 };
@@ -72,41 +77,48 @@ FN struct places places_of(const struct walk *w, int64_t i)
 #define FN_FLOAT FN_APART
 
 /* The elements of this thread, where they lie side by side, and in any case; r, u and v are lanes. */
-#define EACH_ELEMENT(load, one, any)                                                  \
-    int64_t mine = (int64_t)blockDim.x * LANES, block = blockIdx.x * mine;            \
-    if (w.ndim == 0 && w.aligned && block + mine <= w.n) {                            \
-        int64_t first = block + (int64_t)threadIdx.x * LANES;                         \
-        load;                                                                         \
-        for (int k = 0; k < LANES; k++) r.v[k] = one;                                 \
-        COPY_LANES(y + first, r.v, sizeof r.v);                                       \
-        return;                                                                       \
-    }                                                                                 \
-    ROLLED                                                                            \
-    for (int k = 0; k < LANES; k++) {                                          \
-        int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;                    \
-        struct places p = places_of(&w, i);                                           \
-        if (i < w.n) y[i] = any;                                                      \
+#define EACH_ELEMENT(load, one, any)                                       \
+    int64_t mine = (int64_t)blockDim.x * LANES, block = blockIdx.x * mine; \
+    if (w.ndim == 0 && w.aligned && block + mine <= w.n) {                 \
+        int64_t first = block + (int64_t)threadIdx.x * LANES;              \
+        load;                                                              \
+        for (int k = 0; k < LANES; k++) r.v[k] = one;                      \
+        COPY_LANES(y + first, r.v, sizeof r.v);                            \
+        return;                                                            \
+    }                                                                      \
+    ROLLED                                                                 \
+    for (int k = 0; k < LANES; k++) {                                      \
+        int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;         \
+        struct places p = places_of(&w, i);                                \
+        if (i < w.n)                                                       \
+            y[i] = any;                                                    \
     }
 
 #define RESULT1(name) TYPE_OF(OUT(F(name)(IN(*(const S *)0))))
 #define RESULT2(name) TYPE_OF(OUT(F(name)(IN(*(const S *)0), IN(*(const S *)0))))
 
-#define UNARY_KERNEL(name, set)                                                       \
-    FN_##set RESULT1(name) K(one_##name)(S a) { return OUT(F(name)(IN(a))); }         \
-    GPU_KERNEL K(cu_##name)(RESULT1(name) *y, const S *a, BY_VALUE struct walk w)     \
-    {                                                                                 \
-        union lanes u;                                                                \
-        union { RESULT1(name) v[LANES]; struct words4 align; } r;                     \
+#define UNARY_KERNEL(name, set)                                                                         \
+    FN_##set RESULT1(name) K(one_##name)(S a) { return OUT(F(name)(IN(a))); }                           \
+    GPU_KERNEL K(cu_##name)(RESULT1(name) * y, const S *a, BY_VALUE struct walk w)                      \
+    {                                                                                                   \
+        union lanes u;                                                                                  \
+        union {                                                                                         \
+            RESULT1(name) v[LANES];                                                                     \
+            struct words4 align;                                                                        \
+        } r;                                                                                            \
         EACH_ELEMENT(load_lanes(&u, a, first, w.step[0]), K(one_##name)(u.v[k]), K(one_##name)(a[p.a])) \
     }
-#define BINARY_KERNEL(name, set)                                                      \
-    FN_##set RESULT2(name) K(one_##name)(S a, S b) { return OUT(F(name)(IN(a), IN(b))); } \
-    GPU_KERNEL K(cu_##name)(RESULT2(name) *y, const S *a, const S *b, BY_VALUE struct walk w) \
-    {                                                                                 \
-        union lanes u, v;                                                             \
-        union { RESULT2(name) v[LANES]; struct words4 align; } r;                     \
+#define BINARY_KERNEL(name, set)                                                                 \
+    FN_##set RESULT2(name) K(one_##name)(S a, S b) { return OUT(F(name)(IN(a), IN(b))); }        \
+    GPU_KERNEL K(cu_##name)(RESULT2(name) * y, const S *a, const S *b, BY_VALUE struct walk w)   \
+    {                                                                                            \
+        union lanes u, v;                                                                        \
+        union {                                                                                  \
+            RESULT2(name) v[LANES];                                                              \
+            struct words4 align;                                                                 \
+        } r;                                                                                     \
         EACH_ELEMENT((load_lanes(&u, a, first, w.step[0]), load_lanes(&v, b, first, w.step[1])), \
-                     K(one_##name)(u.v[k], v.v[k]), K(one_##name)(a[p.a], b[p.b]))    \
+                     K(one_##name)(u.v[k], v.v[k]), K(one_##name)(a[p.a], b[p.b]))               \
     }
 #define UNARY(name, label, set, ...) ROW(set, UNARY_KERNEL(name, set))
 #define BINARY(name, label, set, ...) ROW(set, BINARY_KERNEL(name, set))

@@ -35,11 +35,11 @@
 #define TYPE_OF(x) __typeof__(x)
 #define SHARED static
 #define BARRIER() emulated_barrier(__FILE__, __LINE__)
-#define SHUFFLE_XOR(x, bits)                                               \
-    __extension__({                                                        \
-        __typeof__(x) v_ = (x);                                            \
-        emulated_shuffle_xor(&v_, sizeof v_, bits, __FILE__, __LINE__);    \
-        v_;                                                                \
+#define SHUFFLE_XOR(x, bits)                                            \
+    __extension__({                                                     \
+        __typeof__(x) v_ = (x);                                         \
+        emulated_shuffle_xor(&v_, sizeof v_, bits, __FILE__, __LINE__); \
+        v_;                                                             \
     })
 #endif
 

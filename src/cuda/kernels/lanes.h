@@ -5,15 +5,19 @@
 #define MX_CUDA_KERNELS_LANES_H
 
 /* Elements as the piece of memory that they are, which is read and written at once. */
-struct ALIGNED(16) words4 { uint32_t w[4]; };
-struct ALIGNED(8) words2 { uint32_t w[2]; };
+struct ALIGNED(16) words4 {
+    uint32_t w[4];
+};
+struct ALIGNED(8) words2 {
+    uint32_t w[2];
+};
 
-#define COPY_LANES(to, from, size)                                                    \
-    if ((size) % 16 == 0)                                                             \
+#define COPY_LANES(to, from, size)                                                                                  \
+    if ((size) % 16 == 0)                                                                                           \
         for (int c = 0; c < (int)(size) / 16; c++) ((struct words4 *)(to))[c] = ((const struct words4 *)(from))[c]; \
-    else if ((size) == 8)                                                             \
-        *(struct words2 *)(to) = *(const struct words2 *)(from);                      \
-    else                                                                              \
+    else if ((size) == 8)                                                                                           \
+        *(struct words2 *)(to) = *(const struct words2 *)(from);                                                    \
+    else                                                                                                            \
         *(uint32_t *)(to) = *(const uint32_t *)(from)
 
 #endif

@@ -29,7 +29,10 @@ KERNEL(K(cu_copy), struct move_args)
 #if SIZE <= 8
 KERNEL(K(cu_fill), struct fill_args)
 {
-    union { UNIT v[16 / SIZE]; words all; } u;
+    union {
+        UNIT v[16 / SIZE];
+        words all;
+    } u;
     UNIT *y = (UNIT *)a.to;
     for (int k = 0; k < 16 / SIZE; k++) u.v[k] = *(const UNIT *)a.from;
     int64_t mine = (int64_t)blockDim.x * (16 / SIZE), block = blockIdx.x * mine;

@@ -28,9 +28,9 @@ struct fill_args {
 struct turn_args {
     void *to;
     const void *from;
-    int64_t rows, columns;     /* sizes; in `from` a row steps by 1, in `to` a column does */
+    int64_t rows, columns; /* sizes; in `from` a row steps by 1, in `to` a column does */
     int64_t to_row, from_column;
-    uint32_t tall, wide;       /* squares along rows and columns */
+    uint32_t tall, wide; /* squares along rows and columns */
     int32_t ndim;
     uint32_t shape[MOVE_DIMS];
     int64_t to_stride[MOVE_DIMS], from_stride[MOVE_DIMS];

@@ -10,7 +10,9 @@ FN int64_t place_along(int64_t *i, uint32_t size, int64_t n)
     return here;
 }
 
-struct two_places { int64_t a, b; };
+struct two_places {
+    int64_t a, b;
+};
 FN struct two_places two_places_of(int64_t i, int64_t n, int ndim, const uint32_t *shape, const int64_t *a,
                                    const int64_t *b)
 {
