@@ -10,6 +10,7 @@
 #include "core/pool.h"
 #include "core/shape.h"
 #include "run/backend.h"
+#include "run/eval.h"
 
 /* Without gaps, the first axis fastest. */
 static bool column_major(mx x)
@@ -59,6 +60,17 @@ int run_open(struct mlx_run_ *run, const char *name, const struct plugin_run *r)
     return 0;
 }
 
+/* After mx_fail: nothing of result k is left, nor of an operand whose memory it has. */
+static void give_up(const struct plugin_run *r, int k)
+{
+    struct buffer *b = r->y[k]->buf;
+    r->y[k]->buf = NULL;
+    for (int i = 0; b && i < r->nin; i++)
+        if (r->x[i]->buf == b)
+            mx_lose(r->x[i]);
+    buffer_release(b);
+}
+
 int run_close(struct mlx_run_ *run, int status)
 {
     const struct plugin_run *r = run->r;
@@ -69,12 +81,8 @@ int run_close(struct mlx_run_ *run, int status)
             mx_fail_as(MX_RUNTIME, "[%s] the rule of evaluation gave result %d no memory", run->name, k);
         else if (!r->y[k]->buf)
             r->fresh(r, k);
-    if (mx_failed()) /* nothing of it is left */
-        for (int k = 0; k < r->nout; k++)
-            if (r->y[k]->buf) {
-                buffer_release(r->y[k]->buf);
-                r->y[k]->buf = NULL;
-            }
+    for (int k = 0; k < r->nout && mx_failed(); k++)
+        give_up(r, k);
     free(run->x);
     return mx_failed();
 }

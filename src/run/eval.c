@@ -6,7 +6,8 @@
  * that nobody but this entry will ever look at it, and its buffer may be reused in place.
  *
  * When an entry fails its outputs get their nodes back and are LAZY again, as is everything after
- * it that needed them; nothing is lost, and a later eval may succeed. */
+ * it that needed them; nothing is lost, and a later eval may succeed.  Only an operand that a program's
+ * rule took over before it failed is (mx_lose). */
 #include "run/eval.h"
 
 #include <pthread.h>
@@ -228,9 +229,29 @@ static bool raise_kept(mx x)
         return false;
     }
     mx_fail_computing(e->error, e->message ? e->message : "out of memory");
-    if (x->status == LAZY) /* and may be tried again */
+    if (x->status == LAZY && x->node) /* and may be tried again */
         set_event(x, NULL);
     return true;
+}
+
+/* The error in hand is reported by whoever asked now; to those who ask later it is one of computing. */
+void mx_lose(mx x)
+{
+    static struct event no_memory = { .refs = 1, .done = 1, .error = MX_MEMORY };
+    enum mx_error kind = mx_error_kind();
+    char words[1024];
+    snprintf(words, sizeof words, "%.900s (it wrote over its operand, which is lost)", mx_error_message());
+    struct event *e = event_new(NULL);
+    if (e) {
+        event_set(e, kind == MX_USER || kind == MX_INTERRUPTED ? MX_RUNTIME : kind, words);
+        set_event(x, e);
+        event_release(e);
+    } else {
+        set_event(x, &no_memory);
+    }
+    buffer_release(x->buf);
+    x->buf = NULL;
+    atomic_store_explicit(&x->status, LAZY, memory_order_release);
 }
 
 static bool was_interrupted(mx x)
@@ -254,6 +275,8 @@ static bool visit(struct tape *t, mx root)
             /* Whoever asks for an array hears what went wrong with it; on the way to another one it
              * is simply tried again. */
             if (x == root && !was_interrupted(x) && raise_kept(x))
+                return false;
+            if (!x->node && raise_kept(x)) /* lost */
                 return false;
             if (!x->node) {
                 const char *f = traced_name();

@@ -460,6 +460,86 @@ static int evaluates(const void *state, mlx_run run)
     return failed;
 }
 
+/* Halves its first operand in its place; then fails the first time where the state is 1 and gives a second result no
+ * memory where it is 2. */
+static int attempts;
+static int halves(const void *state, mlx_run run)
+{
+    if (mlx_run_alloc_over(run, 0, 0))
+        return 1;
+    const mlx_run_array *x = mlx_run_input(run, 0), *y = mlx_run_output(run, 0);
+    const float *from = x->data;
+    float *to = y->data;
+    for (int64_t i = 0; i < y->size; i++) to[i] = from[i] / 2;
+    if (attempts++)
+        return 0;
+    return *(const int *)state == 1 && mlx_run_error(run, "not this time");
+}
+
+static const struct mlx_primitive_class halves_class = {
+    .struct_size = sizeof halves_class,
+    .abi = MLX_PRIMITIVE_ABI,
+    .name = "Halves",
+    .eval_cpu = halves,
+    .destroy = free,
+};
+
+/* Of x, which may be let go of here; the first of as many results as the way it fails. */
+static mlx_array halved(mlx_array x, bool keep, int way)
+{
+    static const mlx_output two[] = { { MLX_FLOAT32, 1, { 3 } }, { MLX_FLOAT32, 1, { 3 } } };
+    int *state = malloc(sizeof *state);
+    mlx_vector_array in = mlx_vector_array_new_value(x), out = mlx_vector_array_new();
+    mlx_array y = mlx_array_new();
+    *state = way;
+    attempts = 0;
+    if (!keep)
+        mlx_array_free(x);
+    OK(mlx_primitive_apply(&out, &halves_class, state, in, two, (size_t)way, cpu()));
+    OK(mlx_vector_array_get(&y, out, 0));
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+    return y;
+}
+
+static void start(mlx_array y)
+{
+    mlx_vector_array all = mlx_vector_array_new_value(y);
+    OK(mlx_async_eval(all));
+    mlx_vector_array_free(all);
+}
+
+/* What was written over is not read again, whoever asks, and at hand or computed. */
+static void fails_over_its_operand(void **state)
+{
+    (void)state;
+    static const char *const says[] = { "[Halves] not this time", "[Halves] the rule of evaluation gave result 1 no" };
+    for (int i = 0; i < 8; i++) {
+        int way = 1 + i % 2;
+        mlx_array x = of(3, ramp), r = mlx_array_new();
+        if (i & 2)
+            OK(mlx_square(&x, x, cpu()));
+        mlx_array y = halved(x, false, way);
+        if (i & 4)
+            start(y);
+        FAILS(mlx_array_eval(y), says[way - 1]);
+        FAILS(mlx_array_eval(y), says[way - 1]);
+        OK(mlx_negative(&r, y, cpu()));
+        FAILS(mlx_array_eval(r), says[way - 1]);
+        FAILS(mlx_array_eval(r), "lost");
+        FAILS(mlx_array_eval(y), "lost");
+        mlx_array_free(r);
+        mlx_array_free(y);
+    }
+    /* An operand that others have is not taken over. */
+    mlx_array x = of(3, ramp), r = halved(x, true, 1);
+    FAILS(mlx_array_eval(r), says[0]);
+    GIVES(mlx_array_eval(r), "[0.5, 1, 1.5], dtype=float32");
+    expect_array(x, "[1, 2, 3], dtype=float32");
+    mlx_array_free(x);
+    mlx_array_free(r);
+}
+
 static int gives_seven(mlx_vector_array *res, const void *state, const mlx_vector_array primals,
                        const mlx_vector_array cts, const int *argnums, size_t n, const mlx_vector_array outputs,
                        const mlx_stream s)
@@ -592,6 +672,7 @@ int main(void)
         cmocka_unit_test(loads),
         cmocka_unit_test(runs_on_devices),
         cmocka_unit_test(tells_whose_rule),
+        cmocka_unit_test(fails_over_its_operand),
         cmocka_unit_test(counts_past_signed_numbers),
     };
     return cmocka_run_group_tests(tests, start_listening, all_gone);

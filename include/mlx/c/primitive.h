@@ -144,7 +144,9 @@ MLX_API int mlx_run_alloc(mlx_run run, size_t k);
 MLX_API int mlx_run_alloc_like(mlx_run run, size_t k, size_t i);
 
 /* The memory of operand i, if nobody else will look at it again and it is row-major, whole, and of as
- * many bytes in as many elements as the result; else new memory. Row-major either way. */
+ * many bytes in as many elements as the result; else new memory. Row-major either way. A rule that fails
+ * after this has lost the operand: its results cannot be computed again, and whoever asks for them hears
+ * of that failure. Check before. */
 MLX_API int mlx_run_alloc_over(mlx_run run, size_t k, size_t i);
 
 /* The stream it runs on, borrowed. */
