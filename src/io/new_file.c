@@ -38,45 +38,72 @@ static char *followed(const char *path)
     return at;
 }
 
-/* -1 where the file system, or a system without /proc, cannot. */
-static int open_nameless(const char *target)
+/* A name that nobody has, most likely: the target's, as far as there is room, and six characters more. */
+static bool name_beside(const struct new_file *f, char name[NAME_MAX + 1])
 {
-    const char *slash = strrchr(target, '/');
-    char *folder = slash ? strndup(target, (size_t)(slash + 1 - target)) : strdup(".");
-    int fd = folder && !access("/proc/self/fd", X_OK) ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666) : -1;
-    free(folder);
-    return fd;
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    unsigned char random[6];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return false;
+    int n = snprintf(name, NAME_MAX + 1 - 6, "%.*s.", NAME_MAX - 7, f->name);
+    for (int k = 0; k < 6; k++) name[n + k] = letters[random[k] % 36];
+    name[n + 6] = 0;
+    return true;
+}
+
+enum { TRIES = 100 };
+
+/* Where the file system, or a system without /proc, cannot have a file without a name. */
+static void open_named(struct new_file *f)
+{
+    char name[NAME_MAX + 1];
+    for (int i = 0; i < TRIES && f->fd < 0 && name_beside(f, name); i++) {
+        f->fd = openat(f->folder, name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+        if (f->fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (f->fd >= 0 && !(f->temporary = strdup(name))) {
+        unlinkat(f->folder, name, 0);
+        close(f->fd);
+        f->fd = -1;
+        errno = ENOMEM;
+    }
+}
+
+/* The folder as it is now, whatever the current one is and folders are called later; false: errno says why not. */
+static bool settle(struct new_file *f, const char *path)
+{
+    char *target = followed(path);
+    char *slash = target ? strrchr(target, '/') : NULL;
+    f->name = target ? strdup(slash ? slash + 1 : target) : NULL;
+    if (slash)
+        slash[1] = 0;
+    if (f->name)
+        f->folder = open(slash ? target : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int why = errno;
+    free(target);
+    errno = why;
+    return f->folder >= 0;
 }
 
 const char *new_file_open(struct new_file *f, const char *path)
 {
-    *f = (struct new_file){ .fd = -1, .target = followed(path) };
+    *f = (struct new_file){ .fd = -1, .folder = -1 };
     if (!*path) {
-        new_file_close(f);
         errno = ENOENT;
         return "the name is empty";
     }
     struct stat st;
-    bool there = f->target && !stat(f->target, &st);
+    bool settled = settle(f, path), there = settled && !fstatat(f->folder, *f->name ? f->name : ".", &st, 0);
     if (there && !S_ISREG(st.st_mode)) {
         new_file_close(f);
         errno = EINVAL;
         return "not a regular file";
     }
-    if (f->target)
-        f->fd = open_nameless(f->target);
-    if (f->target && f->fd < 0) {
-        if (asprintf(&f->temporary, "%s.XXXXXX", f->target) < 0)
-            f->temporary = NULL;
-        else if ((f->fd = mkostemp(f->temporary, O_CLOEXEC)) < 0) {
-            free(f->temporary); /* which is not there */
-            f->temporary = NULL;
-        } else {
-            mode_t mask = umask(0); /* other threads see it for this moment, which O_TMPFILE spares them */
-            umask(mask);
-            fchmod(f->fd, 0666 & ~mask);
-        }
-    }
+    if (settled && !access("/proc/self/fd", X_OK))
+        f->fd = openat(f->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (settled && f->fd < 0)
+        open_named(f);
     if (f->fd < 0) {
         const char *why = strerror(errno);
         new_file_close(f);
@@ -90,27 +117,20 @@ const char *new_file_open(struct new_file *f, const char *path)
 /* Gives it a name beside the target. */
 static bool name_it(struct new_file *f, const char *self)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-    size_t n = strlen(f->target);
-    char *name = malloc(n + 8);
-    bool named = false;
-    for (int i = 0; name && i < 100 && !named; i++) {
-        unsigned char random[6] = { 0 };
-        if (getrandom(random, sizeof random, 0) < 0)
-            break;
-        memcpy(name, f->target, n);
-        name[n] = '.';
-        for (int k = 0; k < 6; k++) name[n + 1 + (size_t)k] = letters[random[k] % 36];
-        name[n + 7] = 0;
-        named = !linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
-        if (!named && errno != EEXIST)
+    char name[NAME_MAX + 1];
+    for (int i = 0; i < TRIES && name_beside(f, name); i++) {
+        if (!linkat(AT_FDCWD, self, f->folder, name, AT_SYMLINK_FOLLOW)) {
+            f->temporary = strdup(name);
+            if (!f->temporary) {
+                unlinkat(f->folder, name, 0);
+                errno = ENOMEM;
+            }
+            return f->temporary;
+        }
+        if (errno != EEXIST)
             break;
     }
-    if (named)
-        f->temporary = name;
-    else
-        free(name);
-    return named;
+    return false;
 }
 
 bool new_file_place(struct new_file *f)
@@ -120,13 +140,13 @@ bool new_file_place(struct new_file *f)
     if (!f->temporary) {
         char self[40];
         snprintf(self, sizeof self, "/proc/self/fd/%d", f->fd);
-        f->placed = !linkat(AT_FDCWD, self, AT_FDCWD, f->target, AT_SYMLINK_FOLLOW);
+        f->placed = !linkat(AT_FDCWD, self, f->folder, f->name, AT_SYMLINK_FOLLOW);
         if (f->placed)
             return true;
         if (errno != EEXIST || !name_it(f, self))
             return false;
     }
-    f->placed = !rename(f->temporary, f->target);
+    f->placed = !renameat(f->folder, f->temporary, f->folder, f->name);
     return f->placed;
 }
 
@@ -135,10 +155,12 @@ bool new_file_close(struct new_file *f)
     bool ok = f->fd < 0 || !close(f->fd);
     int why = errno;
     if (f->temporary && !f->placed)
-        unlink(f->temporary);
+        unlinkat(f->folder, f->temporary, 0);
+    if (f->folder >= 0)
+        close(f->folder);
     free(f->temporary);
-    free(f->target);
-    *f = (struct new_file){ .fd = -1, .placed = f->placed };
+    free(f->name);
+    *f = (struct new_file){ .fd = -1, .folder = -1, .placed = f->placed };
     errno = why;
     return ok;
 }

@@ -9,12 +9,13 @@
 
 struct new_file {
     int fd;          /* for reading and writing; -1: closed */
-    char *target;    /* where the path leads to, through links */
-    char *temporary; /* its name until it is placed; NULL: none */
+    int folder;      /* that of what the path led to, through links, when it was opened; -1: closed */
+    char *name;      /* in it */
+    char *temporary; /* its name there until it is placed; NULL: none */
     bool placed;
 };
 
-/* In the folder of what `path` leads to, with the mode that this has.  NULL, or why not. */
+/* In the folder of what `path` leads to now, with the mode that this has.  NULL, or why not. */
 const char *new_file_open(struct new_file *f, const char *path);
 /* Puts it where the target is; once is enough.  false: errno says why not. */
 bool new_file_place(struct new_file *f);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -355,6 +356,54 @@ static void out_of_memory_for_names(void **state)
     mlx_closure_kwargs_free(f);
 }
 
+static void write_text(const char *file, const char *text)
+{
+    FILE *f = fopen(file, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
+/* Its place is settled when the exporter is made: folders that become the current one or take its folder's name later
+ * do not matter, nor do links that appear. */
+static void an_exporter_stays_in_its_folder(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/capi_export.XXXXXX", was[4096], text[8] = "";
+    assert_non_null(getcwd(was, sizeof was));
+    assert_true(mkdtemp(folder) && !chdir(folder) && !mkdir("a", 0700) && !mkdir("b", 0700));
+    write_text("b/m", "mine");
+    write_text("b/old", "mine");
+    write_text("a/old", "old");
+    mlx_vector_array in = vector(2, (float[]){ 1, 2 });
+    mlx_closure f = mlx_closure_new_func(doubled_plus);
+    assert_int_equal(chdir("a"), 0);
+    const char *names[] = { "m", "../a/n", "old", "link" };
+    assert_int_equal(symlink("target", "link"), 0);
+    mlx_function_exporter e[4];
+    for (int i = 0; i < 4; i++) e[i] = mlx_function_exporter_new(names[i], f, false);
+    assert_true(!chdir("../b") && !rename("../a", "../c") && !mkdir("../a", 0700));
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(mlx_function_exporter_apply(e[i], in), 0);
+        mlx_function_exporter_free(e[i]);
+    }
+    static const char *const made[] = { "m", "n", "old", "target" };
+    for (int i = 0; i < 4; i++) {
+        char name[16];
+        struct stat st;
+        snprintf(name, sizeof name, "../c/%s", made[i]);
+        assert_true(!stat(name, &st) && st.st_size > 100 && !unlink(name));
+    }
+    for (int i = 0; i < 2; i++) {
+        FILE *file = fopen(i ? "old" : "m", "r");
+        assert_true(fgets(text, sizeof text, file) && !strcmp(text, "mine"));
+        fclose(file);
+    }
+    assert_true(!unlink("m") && !unlink("old") && !unlink("../c/link") && !chdir("..") && !rmdir("a") && !rmdir("b") &&
+                !rmdir("c") && !rmdir(folder) && !chdir(was));
+    mlx_closure_free(f);
+    mlx_vector_array_free(in);
+}
+
 static int emptied(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array named, void *map)
 {
     mlx_map_string_to_array none = mlx_map_string_to_array_new();
@@ -395,6 +444,7 @@ int main(void)
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(out_of_memory_for_names),
         cmocka_unit_test(a_function_that_changes_its_arguments),
+        cmocka_unit_test(an_exporter_stays_in_its_folder),
     };
     return cmocka_run_group_tests(tests, start, finish);
 }
