@@ -40,9 +40,9 @@
     KIND(fast_metal_kernel)             \
     KIND(fast_metal_kernel_config)
 
-#define ENUM(name) HANDLE_##name,
-enum handle_kind { HANDLE_KINDS(ENUM) HANDLE_COUNT };
-#undef ENUM
+#define NUMBERED(name) HANDLE_##name,
+enum handle_kind { HANDLE_KINDS(NUMBERED) HANDLE_COUNT };
+#undef NUMBERED
 
 /* Enters what a handle of the kind points at from now on, made by the public function `func`.
  * Non-zero after mx_fail, and then it is not entered. */

@@ -14,6 +14,7 @@
 
 #include "core/array.h"
 
+struct closure;
 struct stream;
 
 /* Traits of a row. */
@@ -57,19 +58,26 @@ struct field {
     const char *name;
     uint16_t kind;
     uint16_t offset;
+    uint16_t last; /* of an enum: its largest value */
 };
-#define FIELD(s, m)                                                                  \
-    {                                                                                \
-#m,                                                                                \
-      _Generic(((struct s *)0)->m, bool: F_BOOL, int: F_INT, unsigned: F_ENUM,           \
-               int64_t: F_I64, double: F_F64, struct ints: F_INTS, struct text: F_TEXT,  \
+#define FIELD(s, m)                                                                        \
+    {                                                                                      \
+#m,                                                                                      \
+      _Generic(((struct s *)0)->m, bool: F_BOOL, int: F_INT, int64_t: F_I64,             \
+               double: F_F64, struct ints: F_INTS, struct text: F_TEXT,                  \
                struct object *: F_OBJECT),                                               \
-      offsetof(struct s, m) \
+      offsetof(struct s, m), 0 \
     }
 
-#define SIZES(s, m)                        \
-    {                                      \
-#m, F_SIZES, offsetof(struct s, m) \
+/* Of an unsigned that is an enum, or a dtype, up to `last`. */
+#define ENUM(s, m, last)                                                                 \
+    {                                                                                    \
+#m, _Generic(((struct s *)0)->m, unsigned : F_ENUM), offsetof(struct s, m), last \
+    }
+
+#define SIZES(s, m)                           \
+    {                                         \
+#m, F_SIZES, offsetof(struct s, m), 0 \
     } /* of a struct ints */
 
 struct op;
@@ -120,6 +128,14 @@ struct op {
      * their fields do. */
     bool (*args_equal)(const struct op *op, const void *a, const void *b);
     int (*args_text)(const struct op *op, const void *args, char *out, size_t size);
+    /* Do arguments and operands that no builder has looked at, those of a file, go together wherever rules and
+     * kernels rely on it: in how many operands and results there are, their types and ranks, numbers in range?
+     * Enums are in range, and what `shapes` refuses need not be seen here.  False, after mx_fail or not.  NULL:
+     * no file says it by its arguments. */
+    bool (*fits)(const struct call *c);
+    /* Of an operation whose arguments hold graphs: pushes the results of a call whose arguments lack them, made anew
+     * of functions of the graphs' inputs, in the order of the fields.  Non-zero after mx_fail. */
+    int (*rebuild)(const struct call *c, struct closure *const of[], struct mx_list *out);
 };
 
 struct node {

@@ -12,8 +12,6 @@
 #define COMPOSED(op) void compose_##op(const struct call *c, mx y[]);
 #define OR_COMPOSED(op, form) void compose_##op(const struct call *c, mx y[]);
 #define OR_FOLLOWED(op, form) void compose_##op(const struct call *c, mx y[]);
-#define FUSED(op)
-#define OURS(op)
 #define OR_OURS(op, form)
 #define CONSTANT(op)
 #include "mlxfn/forms.def"

@@ -629,8 +629,6 @@ static const struct row {
 #define COMPOSED(op) [OP_##op] = { NULL, compose_##op, true, false },
 #define OR_COMPOSED(op, form) [OP_##op] = { form, compose_##op, true, false },
 #define OR_FOLLOWED(op, form) [OP_##op] = { form, compose_##op, true, true },
-#define FUSED(op) [OP_##op] = { NULL, NULL, true, true }, /* the operation's own .compose */
-#define OURS(op) [OP_##op] = { NULL, NULL, true, true },
 #define OR_OURS(op, form) [OP_##op] = { form, NULL, true, true },
 #define CONSTANT(op) [OP_##op] = { NULL, NULL, true, false }, /* exporting evaluates it */
 #include "mlxfn/forms.def"
@@ -638,12 +636,16 @@ static const struct row {
 
 static const struct row *row_of(const struct op *op)
 {
-    static const struct row none, element_wise = { NULL, NULL, true, true };
+    static const struct row none = { NULL, NULL, false, false }, by_itself = { NULL, NULL, true, true };
     const struct row *r = op->id < OP_COUNT ? &rows[op->id] : &none;
-    return !r->stated && op->id < OP_where ? &element_wise : r;
+    return !r->stated && op->fits ? &by_itself : r;
 }
 
-bool wire_stated(const struct op *op) { return row_of(op)->stated; }
+bool wire_stated(const struct op *op)
+{
+    const struct row *r = row_of(op);
+    return r->stated && (op->fits || !r->extension);
+}
 
 bool wire_form(const struct call *c, bool shapeless, bool portable, struct wire_form *f)
 {

@@ -234,13 +234,19 @@ static void attention_vmap(const struct call *c, const int axis[], mx y[], int y
     for (int k = 0; k < c->nout; k++) yaxis[k] = 0;
 }
 
+static bool attention_fits(const struct call *c)
+{
+    const struct attention_args *a = c->args;
+    return c->op == &op_attention ? call_has(c, operands(a), 3) : call_has(c, operands(a) + 4, 3 + a->sinks);
+}
+
 const struct op op_attention = {
     OP_ROW(attention),         ARGS(attention_args),   .shapes = attention_shapes,   .vjp = attention_node_vjp,
-    .jvp = attention_node_jvp, .vmap = attention_vmap, .compose = compose_attention,
+    .jvp = attention_node_jvp, .vmap = attention_vmap, .compose = compose_attention, .fits = attention_fits,
 };
 const struct op op_attention_vjp = {
     OP_ROW(attention_vjp),    ARGS(attention_args),   .shapes = attention_vjp_shapes,   .vjp = attention_vjp_vjp,
-    .jvp = attention_vjp_jvp, .vmap = attention_vmap, .compose = compose_attention_vjp,
+    .jvp = attention_vjp_jvp, .vmap = attention_vmap, .compose = compose_attention_vjp, .fits = attention_fits,
 };
 
 /* ---- builder */

@@ -268,13 +268,28 @@ static void conv_weight_vmap(const struct call *mapped, const int axis[], mx y[]
     }
 }
 
+static bool geometry_fits(const struct call *c)
+{
+    const struct conv_args *a = c->args;
+    int n = a->stride.n;
+    bool known = a->high.n == n;
+    return c->nin >= 2 && c->nout == 1 && n >= 1 && n <= 3 && numbers_within(a->stride, n, 1, INT32_MAX) &&
+           numbers_within(a->low, n, INT32_MIN, INT32_MAX) && numbers_within(a->dilation, n, 1, INT32_MAX) &&
+           numbers_within(a->input_dilation, n, 1, INT32_MAX) && a->size.n == n &&
+           numbers_are_sizes(a->size, known ? -1 : 0, c) &&
+           numbers_within(a->high, known ? n : 0, INT32_MIN, INT32_MAX) && a->groups >= 1 && c->x[0]->ndim == n + 2 &&
+           c->x[1]->ndim == n + 2 && one_dtype(c, 2) && dtype_is_float(c->x[0]->dtype);
+}
+
 const struct op op_conv = {
-    OP_ROW(conv), ARGS(conv_args), .own = 2, .shapes = conv_shapes, .vjp = conv_vjp, .jvp = conv_jvp, .vmap = conv_vmap,
+    OP_ROW(conv),    ARGS(conv_args), .own = 2,          .shapes = conv_shapes,
+    .vjp = conv_vjp, .jvp = conv_jvp, .vmap = conv_vmap, .fits = geometry_fits,
 };
 
 const struct op op_conv_weight = {
-    OP_ROW(conv_weight), ARGS(conv_args),          .own = 2, .shapes = conv_weight_shapes, .vjp = conv_weight_vjp,
-    .jvp = conv_jvp,     .vmap = conv_weight_vmap,
+    OP_ROW(conv_weight),          ARGS(conv_args),        .own = 2,
+    .shapes = conv_weight_shapes, .vjp = conv_weight_vjp, .jvp = conv_jvp,
+    .vmap = conv_weight_vmap,     .fits = geometry_fits,
 };
 
 /* ---- builders */

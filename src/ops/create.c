@@ -37,7 +37,7 @@ mx mx_ones_like(mx x) { return mx_full_like(x, array_of_int(1, x->dtype), x->dty
 /* ---- arange */
 
 static const struct field arange_args_fields[] = { FIELD(arange_args, start), FIELD(arange_args, stop),
-                                                   FIELD(arange_args, step),  FIELD(arange_args, dtype),
+                                                   FIELD(arange_args, step),  ENUM(arange_args, dtype, DT_COUNT - 1),
                                                    SIZES(arange_args, count), { 0 } };
 
 static int arange_shapes(const struct call *c, struct spec out[])
@@ -92,16 +92,26 @@ static void arange_vmap(const struct call *c, const int axis[], mx y[], int yaxi
     yaxis[0] = -1;
 }
 
+static bool arange_fits(const struct call *c)
+{
+    const struct arange_args *a = c->args;
+    return c->nout == 1 && numbers_are_sizes(a->count, 0, c) && isfinite(a->start) && isfinite(a->stop) &&
+           isfinite(a->step) && a->step != 0 && a->dtype != DT_bool_;
+}
+
 const struct op op_arange = {
     OP_ROW(arange), ARGS(arange_args), .shapes = arange_shapes, .settled = arange_settled,
-    .vjp = no_vjp,  .jvp = no_jvp,     .vmap = arange_vmap,
+    .vjp = no_vjp,  .jvp = no_jvp,     .vmap = arange_vmap,     .fits = arange_fits,
 };
 
 /* ---- linspace */
 
-static const struct field linspace_args_fields[] = { FIELD(linspace_args, start), FIELD(linspace_args, stop),
-                                                     FIELD(linspace_args, num),   FIELD(linspace_args, endpoint),
-                                                     FIELD(linspace_args, dtype), { 0 } };
+static const struct field linspace_args_fields[] = { FIELD(linspace_args, start),
+                                                     FIELD(linspace_args, stop),
+                                                     FIELD(linspace_args, num),
+                                                     FIELD(linspace_args, endpoint),
+                                                     ENUM(linspace_args, dtype, DT_COUNT - 1),
+                                                     { 0 } };
 
 static int linspace_shapes(const struct call *c, struct spec out[])
 {
@@ -122,7 +132,7 @@ const struct op op_linspace = { OP_ROW(linspace), ARGS(linspace_args), .shapes =
 /* ---- eye and triangles */
 
 static const struct field eye_args_fields[] = {
-    FIELD(eye_args, n), FIELD(eye_args, m), FIELD(eye_args, k), FIELD(eye_args, dtype), { 0 }
+    FIELD(eye_args, n), FIELD(eye_args, m), FIELD(eye_args, k), ENUM(eye_args, dtype, DT_COUNT - 1), { 0 }
 };
 
 static int eye_shapes(const struct call *c, struct spec out[])
@@ -192,7 +202,7 @@ mx mx_triu(mx x, int k) { return part_of_matrix("triu", x, k, false); }
 /* ---- the number of elements along some axes, as an array: known once the operand's shape is */
 
 static const struct field number_args_fields[] = {
-    FIELD(number_args, axes), FIELD(number_args, inverted), FIELD(number_args, dtype), { 0 }
+    FIELD(number_args, axes), FIELD(number_args, inverted), ENUM(number_args, dtype, DT_COUNT - 1), { 0 }
 };
 
 static int number_of_elements_shapes(const struct call *c, struct spec out[])

@@ -213,9 +213,9 @@ void launch_clear(struct kernel_launch *l)
 /* ---- the operation */
 
 static const struct field cpu_kernel_args_fields[] = {
-    FIELD(cpu_kernel_args, kernel),  FIELD(cpu_kernel_args, template),   FIELD(cpu_kernel_args, grid),
-    FIELD(cpu_kernel_args, outputs), FIELD(cpu_kernel_args, math),       FIELD(cpu_kernel_args, init),
-    FIELD(cpu_kernel_args, verbose), FIELD(cpu_kernel_args, init_value), { 0 }
+    FIELD(cpu_kernel_args, kernel),  FIELD(cpu_kernel_args, template),       FIELD(cpu_kernel_args, grid),
+    FIELD(cpu_kernel_args, outputs), ENUM(cpu_kernel_args, math, MATH_FAST), FIELD(cpu_kernel_args, init),
+    FIELD(cpu_kernel_args, verbose), FIELD(cpu_kernel_args, init_value),     { 0 }
 };
 
 static int cpu_kernel_shapes(const struct call *c, struct spec out[])

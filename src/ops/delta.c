@@ -102,9 +102,17 @@ static void delta_vmap(const struct call *c, const int axis[], mx y[], int yaxis
     }
 }
 
+static bool types_fit(const struct call *c)
+{
+    const struct gated_delta_args *a = c->args;
+    enum dtype t = c->nin ? c->x[Q]->dtype : DT_bool_;
+    return call_has(c, STATE + 1 + a->mask, 2) && (t == DT_float32 || t == DT_float64) && one_dtype(c, STATE + 1) &&
+           (!a->mask || c->x[MASK]->dtype == DT_bool_);
+}
+
 const struct op op_gated_delta = {
     OP_ROW(gated_delta), ARGS(gated_delta_args), .shapes = delta_shapes,   .vjp = delta_vjp,
-    .jvp = delta_jvp,    .vmap = delta_vmap,     .compose = compose_delta,
+    .jvp = delta_jvp,    .vmap = delta_vmap,     .compose = compose_delta, .fits = types_fit,
 };
 
 void mx_gated_delta(mx q, mx k, mx v, mx gamma, mx beta, mx state, mx mask, mx y[2])

@@ -176,6 +176,17 @@ static int elementwise_shapes(const struct call *c, struct spec out[])
     return 0;
 }
 
+/* Of a type that the operation computes in? */
+static bool unary_fits(const struct call *c)
+{
+    return call_has(c, 1, 1) && op_compute_dtype(c->op, c->x[0]->dtype) == c->x[0]->dtype;
+}
+
+static bool binary_fits(const struct call *c)
+{
+    return call_has(c, 2, 1) && one_dtype(c, 2) && op_compute_dtype(c->op, c->x[0]->dtype) == c->x[0]->dtype;
+}
+
 /* How z / |z|, which turns with z and does not grow, changes along t; as a map of real and imaginary
  * parts it is its own adjoint. */
 static mx complex_sign_along(mx z, mx y, mx t)
@@ -248,21 +259,22 @@ static void elementwise_vmap(const struct call *c, const int axis[], mx y[], int
     yaxis[0] = 0;
 }
 
-#define ELEMENTWISE(name_, label_, dtypes_, traits_) \
-    const struct op op_##name_ = {                   \
-        .id = OP_##name_,                            \
-        .name = #name_,                              \
-        .label = label_,                             \
-        .dtypes = dtypes_,                           \
-        .traits = traits_,                           \
-        .shapes = elementwise_shapes,                \
-        .vjp = elementwise_vjp,                      \
-        .jvp = elementwise_jvp,                      \
-        .vmap = elementwise_vmap,                    \
-        .partial = d_##name_,                        \
+#define ELEMENTWISE(name_, label_, dtypes_, traits_, fits_) \
+    const struct op op_##name_ = {                          \
+        .id = OP_##name_,                                   \
+        .name = #name_,                                     \
+        .label = label_,                                    \
+        .dtypes = dtypes_,                                  \
+        .traits = traits_,                                  \
+        .shapes = elementwise_shapes,                       \
+        .vjp = elementwise_vjp,                             \
+        .jvp = elementwise_jvp,                             \
+        .vmap = elementwise_vmap,                           \
+        .partial = d_##name_,                               \
+        .fits = fits_,                                      \
     };
-#define UNARY(name, label, dtypes, traits, form, doc) ELEMENTWISE(name, label, dtypes, traits)
-#define BINARY(name, label, dtypes, traits, form, doc) ELEMENTWISE(name, label, dtypes, traits)
+#define UNARY(name, label, dtypes, traits, form, doc) ELEMENTWISE(name, label, dtypes, traits, unary_fits)
+#define BINARY(name, label, dtypes, traits, form, doc) ELEMENTWISE(name, label, dtypes, traits, binary_fits)
 #include "ops/ops.def"
 
 /* ---- builders */
@@ -351,7 +363,7 @@ mx mx_where(mx condition, mx a, mx b)
 struct astype_args {
     unsigned dtype;
 };
-static const struct field astype_args_fields[] = { FIELD(astype_args, dtype), { 0 } };
+static const struct field astype_args_fields[] = { ENUM(astype_args, dtype, DT_COUNT - 1), { 0 } };
 
 static int astype_shapes(const struct call *c, struct spec out[])
 {

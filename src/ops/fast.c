@@ -134,13 +134,25 @@ static int norm_shapes(const struct call *c, struct spec out[])
     return shapes_like(c, out);
 }
 
+/* Rows of floating-point numbers, all operands of one type? */
+static bool rows_fit(const struct call *c)
+{
+    return c->nout == 1 && c->x[0]->ndim > 0 && dtype_is_float(c->x[0]->dtype) && one_dtype(c, c->nin);
+}
+
+static bool norm_fits(const struct call *c)
+{
+    const struct norm_args *a = c->args;
+    return c->nin == 1 + a->weight + a->bias && !(a->bias && c->op == &op_rms_norm) && rows_fit(c);
+}
+
 const struct op op_rms_norm = {
     OP_ROW(rms_norm), ARGS(norm_args),   .shapes = norm_shapes,   .vjp = norm_vjp,
-    .jvp = norm_jvp,  .vmap = norm_vmap, .compose = compose_norm,
+    .jvp = norm_jvp,  .vmap = norm_vmap, .compose = compose_norm, .fits = norm_fits,
 };
 const struct op op_layer_norm = {
     OP_ROW(layer_norm), ARGS(norm_args),   .shapes = norm_shapes,   .vjp = norm_vjp,
-    .jvp = norm_jvp,    .vmap = norm_vmap, .compose = compose_norm,
+    .jvp = norm_jvp,    .vmap = norm_vmap, .compose = compose_norm, .fits = norm_fits,
 };
 
 /* rstd (v - mean(v) - z mean(z v)) for the normalized row z; without mean(v) for rms_norm. */
@@ -177,9 +189,11 @@ static void tangent_vmap(const struct call *c, const int axis[], mx y[], int yax
     yaxis[0] = 0;
 }
 
+static bool tangent_fits(const struct call *c) { return c->nin == 2 && same_shape(c->x[0], c->x[1]) && rows_fit(c); }
+
 const struct op op_norm_tangent = {
     OP_ROW(norm_tangent), ARGS(norm_tangent_args), .shapes = shapes_like,      .vjp = tangent_vjp,
-    .jvp = tangent_jvp,   .vmap = tangent_vmap,    .compose = compose_tangent,
+    .jvp = tangent_jvp,   .vmap = tangent_vmap,    .compose = compose_tangent, .fits = tangent_fits,
 };
 
 static bool fits_rows(const char *name, const char *what, mx w, mx x)
@@ -377,9 +391,18 @@ static void compose_rope(const struct call *c, mx y[])
     y[0] = mx_astype(turned, c->x[0]->dtype);
 }
 
+static bool rope_fits(const struct call *c)
+{
+    const struct rope_args *a = c->args;
+    mx x = c->x[0];
+    return call_has(c, 2 + a->freqs, 1) && x->ndim >= 3 && dtype_is_float(x->dtype) && a->dims > 0 &&
+           a->dims % 2 == 0 && c->x[1]->dtype == DT_int64 &&
+           (!a->freqs || (c->x[2]->ndim == 1 && c->x[2]->dtype == wide_of(x)));
+}
+
 const struct op op_rope = {
     OP_ROW(rope),    ARGS(rope_args),   .shapes = rope_shapes,   .vjp = rope_vjp,
-    .jvp = rope_jvp, .vmap = rope_vmap, .compose = compose_rope,
+    .jvp = rope_jvp, .vmap = rope_vmap, .compose = compose_rope, .fits = rope_fits,
 };
 
 mx mx_rope(mx x, int dims, bool traditional, const double *base, double scale, mx offset, mx freqs)

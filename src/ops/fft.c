@@ -12,8 +12,12 @@
 #include "core/scope.h"
 #include "ops/rules.h"
 
-static const struct field fft_args_fields[] = { FIELD(fft_args, kind),    FIELD(fft_args, axis),  FIELD(fft_args, n),
-                                                FIELD(fft_args, inverse), FIELD(fft_args, scale), { 0 } };
+static const struct field fft_args_fields[] = { ENUM(fft_args, kind, FFT_HERMITIAN),
+                                                FIELD(fft_args, axis),
+                                                FIELD(fft_args, n),
+                                                FIELD(fft_args, inverse),
+                                                FIELD(fft_args, scale),
+                                                { 0 } };
 
 static int fft_shapes(const struct call *c, struct spec out[])
 {

@@ -14,23 +14,27 @@
 
 #include "ops/slice.h"
 
-static const struct field gather_args_fields[] = {
-    FIELD(gather_args, axes), SIZES(gather_args, sizes), FIELD(gather_args, outside), FIELD(gather_args, asker), { 0 }
-};
+static const struct field gather_args_fields[] = { FIELD(gather_args, axes),
+                                                   SIZES(gather_args, sizes),
+                                                   ENUM(gather_args, outside, OUTSIDE_FOR_MASK),
+                                                   ENUM(gather_args, asker, SCATTER_ADD_AXIS),
+                                                   { 0 } };
 static const struct field scatter_args_fields[] = { FIELD(scatter_args, axes),
-                                                    FIELD(scatter_args, fold),
-                                                    FIELD(scatter_args, outside),
-                                                    FIELD(scatter_args, asker),
+                                                    ENUM(scatter_args, fold, SCATTER_MIN),
+                                                    ENUM(scatter_args, outside, OUTSIDE_FOR_MASK),
+                                                    ENUM(scatter_args, asker, SCATTER_ADD_AXIS),
                                                     { 0 } };
 static const struct field gather_axis_args_fields[] = { FIELD(gather_axis_args, axis),
-                                                        FIELD(gather_axis_args, outside),
-                                                        FIELD(gather_axis_args, asker),
+                                                        ENUM(gather_axis_args, outside, OUTSIDE_FOR_MASK),
+                                                        ENUM(gather_axis_args, asker, SCATTER_ADD_AXIS),
                                                         FIELD(gather_axis_args, whole),
                                                         { 0 } };
-static const struct field scatter_axis_args_fields[] = {
-    FIELD(scatter_axis_args, axis),  FIELD(scatter_axis_args, fold),  FIELD(scatter_axis_args, outside),
-    FIELD(scatter_axis_args, asker), FIELD(scatter_axis_args, whole), { 0 }
-};
+static const struct field scatter_axis_args_fields[] = { FIELD(scatter_axis_args, axis),
+                                                         ENUM(scatter_axis_args, fold, SCATTER_MIN),
+                                                         ENUM(scatter_axis_args, outside, OUTSIDE_FOR_MASK),
+                                                         ENUM(scatter_axis_args, asker, SCATTER_ADD_AXIS),
+                                                         FIELD(scatter_axis_args, whole),
+                                                         { 0 } };
 
 static bool bad_index_type(const char *op, mx index)
 {
@@ -198,9 +202,16 @@ mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n
     return gather(&a, x, at);
 }
 
+static bool gather_fits(const struct call *c)
+{
+    const struct gather_args *a = c->args;
+    return a->axes.n >= 1 && call_has(c, 1 + a->axes.n, 1) && numbers_are_axes(a->axes, c->x[0]) &&
+           a->sizes.n == c->x[0]->ndim && numbers_are_sizes(a->sizes, 0, c) && are_indices(a->axes.n, c->x + 1);
+}
+
 const struct op op_gather = {
     OP_ROW(gather),    ARGS(gather_args), .own = ALL_OWN,      .shapes = gather_shapes,
-    .vjp = gather_vjp, .jvp = gather_jvp, .vmap = gather_vmap,
+    .vjp = gather_vjp, .jvp = gather_jvp, .vmap = gather_vmap, .fits = gather_fits,
 };
 
 /* ---- gather_axis */
@@ -269,9 +280,20 @@ static void gather_axis_vmap(const struct call *c, const int axis[], mx y[], int
     yaxis[0] = 0;
 }
 
+/* Operands x, indices and perhaps updates, of which there are `nin` together? */
+static bool axis_fits(const struct call *c, int nin, int axis)
+{
+    return call_has(c, nin, 1) && axis >= 0 && axis < c->x[0]->ndim && are_indices(1, c->x + 1);
+}
+
+static bool gather_axis_fits(const struct call *c)
+{
+    return axis_fits(c, 2, ((const struct gather_axis_args *)c->args)->axis);
+}
+
 const struct op op_gather_axis = {
-    OP_ROW(gather_axis),    ARGS(gather_axis_args), .shapes = gather_axis_shapes,
-    .vjp = gather_axis_vjp, .jvp = gather_axis_jvp, .vmap = gather_axis_vmap,
+    OP_ROW(gather_axis),    ARGS(gather_axis_args),   .shapes = gather_axis_shapes, .vjp = gather_axis_vjp,
+    .jvp = gather_axis_jvp, .vmap = gather_axis_vmap, .fits = gather_axis_fits,
 };
 
 /* Rows of a table, by indices of any shape. */
@@ -620,9 +642,16 @@ mx mx_scatter_as(struct asked q, mx x, const mx indices[], const int *axes, int 
     return mx_infer(&op_scatter, &a, n + 2, in);
 }
 
+static bool scatter_fits(const struct call *c)
+{
+    const struct scatter_args *a = c->args;
+    return a->axes.n >= 1 && call_has(c, 2 + a->axes.n, 1) && numbers_are_axes(a->axes, c->x[0]) &&
+           are_indices(a->axes.n, c->x + 1);
+}
+
 const struct op op_scatter = {
-    OP_ROW(scatter),    ARGS(scatter_args), .shapes = scatter_shapes,
-    .vjp = scatter_vjp, .jvp = scatter_jvp, .vmap = scatter_vmap,
+    OP_ROW(scatter),    ARGS(scatter_args),   .shapes = scatter_shapes, .vjp = scatter_vjp,
+    .jvp = scatter_jvp, .vmap = scatter_vmap, .fits = scatter_fits,
 };
 
 static void scatter_axis_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
@@ -634,9 +663,14 @@ static void scatter_axis_vmap(const struct call *c, const int axis[], mx y[], in
     yaxis[0] = 0;
 }
 
+static bool scatter_axis_fits(const struct call *c)
+{
+    return axis_fits(c, 3, ((const struct scatter_axis_args *)c->args)->axis);
+}
+
 const struct op op_scatter_axis = {
-    OP_ROW(scatter_axis), ARGS(scatter_axis_args), .shapes = scatter_axis_shapes,
-    .vjp = scatter_vjp,   .jvp = scatter_jvp,      .vmap = scatter_axis_vmap,
+    OP_ROW(scatter_axis), ARGS(scatter_axis_args),   .shapes = scatter_axis_shapes, .vjp = scatter_vjp,
+    .jvp = scatter_jvp,   .vmap = scatter_axis_vmap, .fits = scatter_axis_fits,
 };
 
 /* Values broadcast to the shape of the indices, those to x's but for the axis. */

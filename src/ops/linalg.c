@@ -44,6 +44,14 @@ bool linalg_square_in(const struct call *c, mx x)
     return false;
 }
 
+bool linalg_fits(const struct call *c)
+{
+    bool fits = one_dtype(c, c->nin);
+    for (int i = 0; i < c->nin; i++)
+        fits = fits && c->x[i]->ndim >= 2 && dtype_is_inexact(c->x[i]->dtype) && !dtype_is_half(c->x[i]->dtype);
+    return fits;
+}
+
 mx linalg_sized(mx x) { return mx_size_checked(mx_size_checked(x, -1), -2); }
 
 int linalg_spec(struct spec *out, enum dtype t, mx x, int n, const int *sizes)

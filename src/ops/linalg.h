@@ -42,6 +42,8 @@ enum dtype linalg_real(enum dtype t);
 
 /* In shape rules: fails where the matrices are not square. */
 bool linalg_square_in(const struct call *c, mx x);
+/* For .fits: are the operands matrices, of one type that there are kernels for? */
+bool linalg_fits(const struct call *c);
 /* x, of a graph that serves matrices of its sizes alone, in batches of any: for what is done by sizes. */
 mx linalg_sized(mx x);
 void linalg_vmap(const struct call *c, const int axis[], mx y[], int yaxis[]);

@@ -7,7 +7,7 @@
 #include "ops/linalg.h"
 #include "ops/rules.h"
 
-static const struct field part_args_fields[] = { FIELD(part_args, part), { 0 } };
+static const struct field part_args_fields[] = { ENUM(part_args, part, PART_UPPER), { 0 } };
 
 static enum part part_of(const struct call *c) { return ((const struct part_args *)c->args)->part; }
 
@@ -231,8 +231,10 @@ static void lu_jvp(const struct call *c, const mx t[], mx dy[])
     dy[0] = mx_add(mx_matmul(l, mx_tril(inside, -1)), mx_matmul(mx_triu(inside, 0), u));
 }
 
+static bool lu_fits(const struct call *c) { return call_has(c, 1, 3) && linalg_fits(c); }
+
 const struct op op_lu = {
-    OP_ROW(lu), .shapes = lu_shapes, .vjp = lu_vjp, .jvp = lu_jvp, .vmap = linalg_vmap,
+    OP_ROW(lu), .shapes = lu_shapes, .vjp = lu_vjp, .jvp = lu_jvp, .vmap = linalg_vmap, .fits = lu_fits,
 };
 
 static bool factor(const char *name, mx x, mx out[3])

@@ -6,7 +6,7 @@
 #include "ops/linalg.h"
 #include "ops/rules.h"
 
-static const struct field part_args_fields[] = { FIELD(part_args, part), FIELD(part_args, factor), { 0 } };
+static const struct field part_args_fields[] = { ENUM(part_args, part, PART_UPPER), FIELD(part_args, factor), { 0 } };
 
 static enum part part_of(const struct call *c) { return ((const struct part_args *)c->args)->part; }
 
@@ -97,8 +97,11 @@ static void solve_vmap(const struct call *c, const int axis[], mx y[], int yaxis
     yaxis[0] = 0;
 }
 
+static bool solve_fits(const struct call *c) { return call_has(c, 2, 1) && linalg_fits(c); }
+
 const struct op op_solve = {
-    OP_ROW(solve), ARGS(part_args), .shapes = solve_shapes, .vjp = solve_vjp, .jvp = solve_jvp, .vmap = solve_vmap,
+    OP_ROW(solve),    ARGS(part_args),    .shapes = solve_shapes, .vjp = solve_vjp,
+    .jvp = solve_jvp, .vmap = solve_vmap, .fits = solve_fits,
 };
 
 /* One matrix for a batch of right sides: they are columns of one. */
@@ -183,8 +186,10 @@ static void det_vjp(const struct call *c, const mx ct[], const bool want[], mx d
 
 static void det_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = inner(cofactor(c->x[0]), t[0]); }
 
+static bool one_fits(const struct call *c) { return call_has(c, 1, 1 + (c->op == &op_slogdet)) && linalg_fits(c); }
+
 const struct op op_det = {
-    OP_ROW(det), .shapes = scalar_shapes, .vjp = det_vjp, .jvp = det_jvp, .vmap = linalg_vmap,
+    OP_ROW(det), .shapes = scalar_shapes, .vjp = det_vjp, .jvp = det_jvp, .vmap = linalg_vmap, .fits = one_fits,
 };
 
 /* Products of all singular values but the i-th and the j-th, without dividing; 0 for i = j. */
@@ -237,7 +242,8 @@ static void cofactor_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_cofactor = {
-    OP_ROW(cofactor), .shapes = same_shapes, .vjp = cofactor_vjp, .jvp = cofactor_jvp, .vmap = linalg_vmap,
+    OP_ROW(cofactor),    .shapes = same_shapes, .vjp = cofactor_vjp,
+    .jvp = cofactor_jvp, .vmap = linalg_vmap,   .fits = one_fits,
 };
 
 /* d log|det A| = Re tr(X dA), and the sign of a complex determinant turns by the imaginary part. */
@@ -262,7 +268,8 @@ static void slogdet_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_slogdet = {
-    OP_ROW(slogdet), .shapes = scalar_shapes, .vjp = slogdet_vjp, .jvp = slogdet_jvp, .vmap = linalg_vmap,
+    OP_ROW(slogdet),    .shapes = scalar_shapes, .vjp = slogdet_vjp,
+    .jvp = slogdet_jvp, .vmap = linalg_vmap,     .fits = one_fits,
 };
 
 /* Determinants of half types are computed in float32. */
@@ -318,7 +325,7 @@ static void pinv_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_pinv = {
-    OP_ROW(pinv), .shapes = pinv_shapes, .vjp = pinv_vjp, .jvp = pinv_jvp, .vmap = linalg_vmap,
+    OP_ROW(pinv), .shapes = pinv_shapes, .vjp = pinv_vjp, .jvp = pinv_jvp, .vmap = linalg_vmap, .fits = one_fits,
 };
 
 mx mx_pinv(mx x) { return linalg_matrix("linalg.pinv", &x) ? mx_infer(&op_pinv, NULL, 1, &x) : MX_NIL; }

@@ -19,7 +19,7 @@ static mx hermitian_part(mx x) { return mx_multiply(mx_add(x, linalg_adjoint(x))
  * and, complex, the columns of U turn by i Im diag(P) / s more (of U and V together one may choose).
  * The other columns of a full U or V span what is left: dU2 = -U dU^H U2. */
 
-static const struct field svd_args_fields[] = { FIELD(svd_args, mode), { 0 } };
+static const struct field svd_args_fields[] = { ENUM(svd_args, mode, SVD_FULL), { 0 } };
 
 static int svd_shapes(const struct call *c, struct spec out[])
 {
@@ -164,7 +164,7 @@ void mx_svd(mx x, enum svd_mode mode, mx out[3])
 /* ---- Hermitian matrices, of which a triangle is read: A = V diag(w) V^H.
  *     dw = Re diag(P)    dV = V (F o P)    with P = V^H dA V, F_ij = 1 / (w_j - w_i) */
 
-static const struct field eigh_args_fields[] = { FIELD(eigh_args, part), FIELD(eigh_args, vectors), { 0 } };
+static const struct field eigh_args_fields[] = { ENUM(eigh_args, part, PART_UPPER), FIELD(eigh_args, vectors), { 0 } };
 
 static int eigh_shapes(const struct call *c, struct spec out[])
 {

@@ -11,7 +11,7 @@
 #include "ops/rules.h"
 
 static const struct field load_args_fields[] = { FIELD(load_args, from),  FIELD(load_args, offset),
-                                                 FIELD(load_args, shape), FIELD(load_args, dtype),
+                                                 FIELD(load_args, shape), ENUM(load_args, dtype, DT_COUNT - 1),
                                                  FIELD(load_args, swap),  { 0 } };
 
 static int load_shapes(const struct call *c, struct spec out[])

@@ -13,8 +13,8 @@
 
 static const struct field quant_args_fields[] = { FIELD(quant_args, group_size),
                                                   FIELD(quant_args, bits),
-                                                  FIELD(quant_args, mode),
-                                                  FIELD(quant_args, dtype),
+                                                  ENUM(quant_args, mode, MODE_NVFP4),
+                                                  ENUM(quant_args, dtype, DT_COUNT - 1),
                                                   FIELD(quant_args, transpose),
                                                   FIELD(quant_args, both),
                                                   { 0 } };
@@ -26,6 +26,26 @@ static const struct {
     int group_size, bits;
 } modes[] = { { "affine", 64, 4 }, { "mxfp4", 32, 4 }, { "mxfp8", 32, 8 }, { "nvfp4", 16, 4 } };
 enum { MODES = sizeof modes / sizeof *modes };
+
+/* Does the mode have groups of that size, of codes of that many bits? */
+static bool mode_fits(const char *op, const struct quant_args *a)
+{
+    int size = a->group_size, bits = a->bits;
+    if (a->mode != MODE_AFFINE && (size != modes[a->mode].group_size || bits != modes[a->mode].bits)) {
+        mx_fail("[%s] expected what %s has, a group size of %d and %d bits, got %d and %d", op, modes[a->mode].name,
+                modes[a->mode].group_size, modes[a->mode].bits, size, bits);
+        return false;
+    }
+    if (a->mode == MODE_AFFINE && size != 32 && size != 64 && size != 128) {
+        mx_fail("[%s] expected a group size of 32, 64 or 128, got %d", op, size);
+        return false;
+    }
+    if (bits < 1 || bits > 8 || bits == 7) {
+        mx_fail("[%s] expected 1, 2, 3, 4, 5, 6 or 8 bits, got %d", op, bits);
+        return false;
+    }
+    return true;
+}
 
 static bool settle(const char *op, int group_size, int bits, const char *mode, struct quant_args *a)
 {
@@ -39,20 +59,7 @@ static bool settle(const char *op, int group_size, int bits, const char *mode, s
                               .bits = bits == QUANT_USUAL ? modes[m].bits : bits,
                               .mode = m,
                               .dtype = DT_float32 };
-    if (m != MODE_AFFINE && (a->group_size != modes[m].group_size || a->bits != modes[m].bits)) {
-        mx_fail("[%s] expected what %s has, a group size of %d and %d bits, got %d and %d", op, mode,
-                modes[m].group_size, modes[m].bits, a->group_size, a->bits);
-        return false;
-    }
-    if (a->group_size != 32 && a->group_size != 64 && a->group_size != 128 && m == MODE_AFFINE) {
-        mx_fail("[%s] expected a group size of 32, 64 or 128, got %d", op, a->group_size);
-        return false;
-    }
-    if (a->bits < 1 || a->bits > 8 || a->bits == 7) {
-        mx_fail("[%s] expected 1, 2, 3, 4, 5, 6 or 8 bits, got %d", op, a->bits);
-        return false;
-    }
-    return true;
+    return mode_fits(op, a);
 }
 
 static bool is_real_float(const char *op, const char *what, enum dtype t)
@@ -214,9 +221,20 @@ static void quantize_vmap(const struct call *c, const int axis[], mx y[], int ya
     for (int k = 0; k < c->nout; k++) yaxis[k] = 0;
 }
 
+/* Numbers to be put into groups, perhaps with a global scale, for results of which there are so many? */
+static bool groups_of(const struct call *c, int least, int nout)
+{
+    const struct quant_args *a = c->args;
+    return c->nin >= 1 && call_has(c, c->nin > 1 ? 2 : 1, nout) && c->x[0]->ndim >= least &&
+           is_real_float(c->op->name, "an array", c->x[0]->dtype) && mode_fits(c->op->name, a) &&
+           global_fits(c->op->name, c->nin > 1 ? c->x[1] : NULL, a);
+}
+
+static bool quantize_fits(const struct call *c) { return groups_of(c, 2, is_affine(c) ? 3 : 2); }
+
 const struct op op_quantize = {
-    OP_ROW(quantize),    ARGS(quant_args),    .shapes = quantize_shapes,
-    .vjp = quantize_vjp, .jvp = quantize_jvp, .vmap = quantize_vmap,
+    OP_ROW(quantize),    ARGS(quant_args),      .shapes = quantize_shapes, .vjp = quantize_vjp,
+    .jvp = quantize_jvp, .vmap = quantize_vmap, .fits = quantize_fits,
 };
 
 /* ---- rules of round_trip: what quantizing leaves of x.  Derivatives pass as if it left all. ---- */
@@ -244,9 +262,11 @@ static void round_trip_jvp(const struct call *c, const mx t[], mx dy[])
     dy[0] = t[0];
 }
 
+static bool round_trip_fits(const struct call *c) { return groups_of(c, 1, 1); }
+
 const struct op op_round_trip = {
-    OP_ROW(round_trip),    ARGS(quant_args),      .shapes = round_trip_shapes,
-    .vjp = round_trip_vjp, .jvp = round_trip_jvp, .vmap = quantize_vmap,
+    OP_ROW(round_trip),    ARGS(quant_args),      .shapes = round_trip_shapes, .vjp = round_trip_vjp,
+    .jvp = round_trip_jvp, .vmap = quantize_vmap, .fits = round_trip_fits,
 };
 
 /* ---- rules of dequantize ---- */
@@ -759,8 +779,14 @@ static void elementwise_vmap(const struct call *c, const int axis[], mx y[], int
     yaxis[0] = axis[0];
 }
 
+static bool to_fp8_fits(const struct call *c)
+{
+    return call_has(c, 1, 1) && is_real_float("to_fp8", "an array", c->x[0]->dtype);
+}
+
 const struct op op_to_fp8 = {
-    OP_ROW(to_fp8), .shapes = to_fp8_shapes, .vjp = no_vjp, .jvp = no_jvp, .vmap = elementwise_vmap,
+    OP_ROW(to_fp8), .shapes = to_fp8_shapes,  .vjp = no_vjp,
+    .jvp = no_jvp,  .vmap = elementwise_vmap, .fits = to_fp8_fits,
 };
 
 const struct op op_from_fp8 = {

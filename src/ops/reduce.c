@@ -14,7 +14,7 @@
 #include "ops/rules.h"
 
 static const struct field reduce_args_fields[] = {
-    FIELD(reduce_args, fold), FIELD(reduce_args, axes), FIELD(reduce_args, dtype), { 0 }
+    ENUM(reduce_args, fold, FOLD_ANY), FIELD(reduce_args, axes), ENUM(reduce_args, dtype, DT_COUNT - 1), { 0 }
 };
 
 static const char *fold_name(enum fold f) { return (const char *[]){ "sum", "prod", "min", "max", "all", "any" }[f]; }
@@ -439,7 +439,7 @@ mx mx_logsumexp(mx x, const int *axes, int n, bool keepdims)
 
 /* ---- argmin and argmax */
 
-static const struct field arg_reduce_args_fields[] = { FIELD(arg_reduce_args, fold),
+static const struct field arg_reduce_args_fields[] = { ENUM(arg_reduce_args, fold, ARG_MAX),
                                                        FIELD(arg_reduce_args, axis),
                                                        { 0 } };
 

@@ -38,6 +38,44 @@ struct ints sizes_batched(struct ints v, int own, const int axis[], int front, i
     return (struct ints){ batch + v.n, out };
 }
 
+bool one_dtype(const struct call *c, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (c->x[i]->dtype != c->x[0]->dtype)
+            return false;
+    return true;
+}
+
+bool numbers_within(struct ints v, int n, int64_t low, int64_t high)
+{
+    bool fits = v.n == n;
+    for (int i = 0; i < v.n && fits; i++) fits = v.v[i] >= low && v.v[i] <= high;
+    return fits;
+}
+
+bool numbers_are_axes(struct ints v, mx x)
+{
+    bool fits = v.n <= x->ndim && numbers_within(v, v.n, 0, x->ndim - 1);
+    for (int i = 1; i < v.n && fits; i++)
+        for (int k = 0; k < i; k++) fits = fits && v.v[k] != v.v[i];
+    return fits;
+}
+
+bool numbers_are_sizes(struct ints v, int least, const struct call *c)
+{
+    bool fits = true;
+    for (int i = 0; i < v.n && fits; i++)
+        fits = v.v[i] > SIZE_OF(0, 0) ? v.v[i] >= least && v.v[i] <= INT32_MAX : size_in(c, v.v[i]) >= 0;
+    return fits;
+}
+
+bool are_indices(int n, const mx x[])
+{
+    bool fits = true;
+    for (int i = 0; i < n && fits; i++) fits = dtype_is_integer(x[i]->dtype) && same_shape(x[i], x[0]);
+    return fits;
+}
+
 int dim_of(const char *op, int64_t size)
 {
     if (size >= 0 && size <= INT32_MAX)

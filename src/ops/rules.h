@@ -33,6 +33,17 @@ int size_operands(int m, mx x[], int n, const struct size sizes[], int64_t *out)
  * `front` axes follow its own then.  Operands that lend are as they come. */
 struct ints sizes_batched(struct ints v, int own, const int axis[], int front, int64_t *out);
 
+/* For .fits: so many operands and results? */
+static inline bool call_has(const struct call *c, int nin, int nout) { return c->nin == nin && c->nout == nout; }
+/* The first n operands, of one type? */
+bool one_dtype(const struct call *c, int n);
+/* n numbers from low to high?  Different axes of x?  Sizes: numbers from `least` on, or lent by operands there are? */
+bool numbers_within(struct ints v, int n, int64_t low, int64_t high);
+bool numbers_are_axes(struct ints v, mx x);
+bool numbers_are_sizes(struct ints v, int least, const struct call *c);
+/* n arrays of integers, of one shape? */
+bool are_indices(int n, const mx x[]);
+
 /* A dimension computed in 64 bits; fails as [op] and returns -1 where an int does not hold it. */
 int dim_of(const char *op, int64_t size);
 

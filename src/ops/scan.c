@@ -15,7 +15,7 @@
 #include "ops/rules.h"
 
 static const struct field scan_args_fields[] = {
-    FIELD(scan_args, fold), FIELD(scan_args, axis), FIELD(scan_args, reverse), { 0 }
+    ENUM(scan_args, fold, SCAN_LOGSUMEXP), FIELD(scan_args, axis), FIELD(scan_args, reverse), { 0 }
 };
 static const struct field recurrence_args_fields[] = { FIELD(recurrence_args, axis),
                                                        FIELD(recurrence_args, reverse),

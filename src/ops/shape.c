@@ -305,10 +305,18 @@ bool mx_broadcast(int n, mx x[])
     return ok;
 }
 
+static bool broadcast_fits(const struct call *c)
+{
+    const struct broadcast_args *a = c->args;
+    return c->nin >= 1 && c->nout == 1 && (!a->alike || (c->nin == 2 && a->shape.n == 0)) &&
+           numbers_are_sizes(a->shape, 0, c) && numbers_within(a->axes, a->axes.n, -MX_MAX_NDIM, -1);
+}
+
 const struct op op_broadcast = {
     OP_ROW(broadcast),          ARGS(broadcast_args),   .own = 1,
     .shapes = broadcast_shapes, .view = broadcast_view, .settled = broadcast_settled,
     .vjp = broadcast_vjp,       .jvp = broadcast_jvp,   .vmap = broadcast_vmap,
+    .fits = broadcast_fits,
 };
 
 /* ---- reshape
@@ -551,10 +559,18 @@ mx mx_unflatten_by(mx x, int axis, int n, const struct size sizes[])
     return mx_reshape_by(x, m, all);
 }
 
+static bool reshape_fits(const struct call *c)
+{
+    struct ints shape = ((const struct shape_args *)c->args)->shape;
+    int unknown = 0;
+    for (int i = 0; i < shape.n; i++) unknown += shape.v[i] == INFERRED;
+    return c->nin >= 1 && c->nout == 1 && unknown <= 1 && numbers_are_sizes(shape, INFERRED, c);
+}
+
 const struct op op_reshape = {
-    OP_ROW(reshape),          ARGS(shape_args),     .own = 1,
-    .shapes = reshape_shapes, .view = reshape_view, .settled = reshape_settled,
-    .vjp = reshape_vjp,       .jvp = reshape_jvp,   .vmap = reshape_vmap,
+    OP_ROW(reshape),      ARGS(shape_args),           .own = 1,           .shapes = reshape_shapes,
+    .view = reshape_view, .settled = reshape_settled, .vjp = reshape_vjp, .jvp = reshape_jvp,
+    .vmap = reshape_vmap, .fits = reshape_fits,
 };
 
 /* ---- transpose: axis i of the result is axis axes[i] of the operand */
@@ -807,7 +823,7 @@ const struct op op_squeeze = {
 struct view_args {
     unsigned dtype;
 };
-static const struct field view_args_fields[] = { FIELD(view_args, dtype), { 0 } };
+static const struct field view_args_fields[] = { ENUM(view_args, dtype, DT_COUNT - 1), { 0 } };
 
 static int view_shapes(const struct call *c, struct spec out[])
 {

@@ -18,7 +18,7 @@ const struct field slice_args_fields[] = {
 const struct field slice_update_args_fields[] = { FIELD(slice_update_args, start),
                                                   FIELD(slice_update_args, stop),
                                                   FIELD(slice_update_args, step),
-                                                  FIELD(slice_update_args, fold),
+                                                  ENUM(slice_update_args, fold, SCATTER_MIN),
                                                   { 0 } };
 
 struct range range_of(int size, int64_t start, int64_t stop, int64_t step)
@@ -197,9 +197,22 @@ mx mx_slice_axis(mx x, int axis, int start, int stop, int step)
     return mx_slice(x, from, to, by);
 }
 
+/* Bounds for every axis of x? */
+static bool bounds_fit(mx x, struct ints start, struct ints stop, struct ints step)
+{
+    return numbers_within(start, x->ndim, INT32_MIN, INT32_MAX) &&
+           numbers_within(stop, x->ndim, INT32_MIN, INT32_MAX) && numbers_within(step, x->ndim, INT32_MIN, INT32_MAX);
+}
+
+static bool slice_fits(const struct call *c)
+{
+    const struct slice_args *a = c->args;
+    return call_has(c, 1, 1) && bounds_fit(c->x[0], a->start, a->stop, a->step);
+}
+
 const struct op op_slice = {
     OP_ROW(slice),    ARGS(slice_args), .shapes = slice_shapes, .view = slice_view,
-    .vjp = slice_vjp, .jvp = slice_jvp, .vmap = slice_vmap,
+    .vjp = slice_vjp, .jvp = slice_jvp, .vmap = slice_vmap,     .fits = slice_fits,
 };
 
 /* ---- diagonal: of two axes, as the last axis of the result */
@@ -424,16 +437,22 @@ mx mx_slice_update(mx x, mx update, const int *start, const int *stop, const int
     return mx_slice_update_fold(x, update, start, stop, step, SCATTER_SET);
 }
 
+static bool slice_update_fits(const struct call *c)
+{
+    const struct slice_update_args *a = c->args;
+    return call_has(c, 2, 1) && bounds_fit(c->x[0], a->start, a->stop, a->step);
+}
+
 const struct op op_slice_update = {
-    OP_ROW(slice_update),    ARGS(slice_update_args), .shapes = slice_update_shapes,
-    .vjp = slice_update_vjp, .jvp = slice_update_jvp, .vmap = slice_update_vmap,
+    OP_ROW(slice_update),    ARGS(slice_update_args),   .shapes = slice_update_shapes, .vjp = slice_update_vjp,
+    .jvp = slice_update_jvp, .vmap = slice_update_vmap, .fits = slice_update_fits,
 };
 
 /* ---- dynamic slices: the corner is an operand; one that leaves no room for the whole slice is as an index out of
  * range (core/outside.h) */
 
 const struct field dynamic_args_fields[] = {
-    FIELD(dynamic_args, axes), SIZES(dynamic_args, sizes), FIELD(dynamic_args, outside), { 0 }
+    FIELD(dynamic_args, axes), SIZES(dynamic_args, sizes), ENUM(dynamic_args, outside, OUTSIDE_FOR_MASK), { 0 }
 };
 
 /* A number for each of the axes? */
@@ -583,10 +602,17 @@ mx mx_slice_dynamic(mx x, mx start, const int *axes, int n, const int *sizes)
     return dynamic_slice(&a, x, start->ndim ? start : mx_reshape(start, 1, (const int[]){ 1 }), given);
 }
 
+static bool dynamic_slice_fits(const struct call *c)
+{
+    const struct dynamic_args *a = c->args;
+    return c->nin >= 2 && c->nout == 1 && a->sizes.n == c->x[0]->ndim && numbers_are_sizes(a->sizes, 0, c) &&
+           numbers_are_axes(a->axes, c->x[0]) && are_indices(1, c->x + 1);
+}
+
 const struct op op_dynamic_slice = {
-    OP_ROW(dynamic_slice),          ARGS(dynamic_args),       .own = 2,
-    .shapes = dynamic_slice_shapes, .vjp = dynamic_slice_vjp, .jvp = dynamic_slice_jvp,
-    .vmap = dynamic_slice_vmap,
+    OP_ROW(dynamic_slice),          ARGS(dynamic_args),         .own = 2,
+    .shapes = dynamic_slice_shapes, .vjp = dynamic_slice_vjp,   .jvp = dynamic_slice_jvp,
+    .vmap = dynamic_slice_vmap,     .fits = dynamic_slice_fits,
 };
 
 /* Operands: x, update, start. */
@@ -663,10 +689,17 @@ mx mx_slice_update_dynamic(mx x, mx update, mx start, const int *axes, int n)
                           start->ndim ? start : mx_reshape(start, 1, (const int[]){ 1 }));
 }
 
+static bool dynamic_slice_update_fits(const struct call *c)
+{
+    const struct dynamic_args *a = c->args;
+    return call_has(c, 3, 1) && a->sizes.n == 0 && numbers_are_axes(a->axes, c->x[0]) && are_indices(1, c->x + 2);
+}
+
 const struct op op_dynamic_slice_update = {
     OP_ROW(dynamic_slice_update),          ARGS(dynamic_args),
     .shapes = dynamic_slice_update_shapes, .vjp = dynamic_slice_update_vjp,
     .jvp = dynamic_slice_update_jvp,       .vmap = dynamic_slice_update_vmap,
+    .fits = dynamic_slice_update_fits,
 };
 
 /* ---- split: part k runs from cut k - 1 to cut k */
@@ -862,9 +895,19 @@ int mx_split_at(mx x, const int *indices, int n, int axis, mx *out)
     return parts;
 }
 
+static bool split_fits(const struct call *c)
+{
+    const struct split_args *a = c->args;
+    bool ascend = true;
+    for (int i = 1; i < a->cuts.n; i++) ascend &= a->cuts.v[i] >= a->cuts.v[i - 1];
+    return c->nin >= 1 && a->axis >= 0 && a->axis < c->x[0]->ndim && ascend &&
+           c->nout == (a->sizes.n ? a->sizes.n : a->cuts.n + 1) && numbers_within(a->cuts, a->cuts.n, 0, INT32_MAX) &&
+           numbers_are_sizes(a->sizes, 0, c);
+}
+
 const struct op op_split = {
-    OP_ROW(split),      ARGS(split_args), .own = 1,         .shapes = split_shapes,
-    .view = split_view, .vjp = split_vjp, .jvp = split_jvp, .vmap = split_vmap,
+    OP_ROW(split),    ARGS(split_args), .own = 1,           .shapes = split_shapes, .view = split_view,
+    .vjp = split_vjp, .jvp = split_jvp, .vmap = split_vmap, .fits = split_fits,
 };
 
 /* ---- concatenate */

@@ -63,19 +63,22 @@ static void last_axis_vmap(const struct call *c, const int axis[], mx y[], int y
     yaxis[0] = 0;
 }
 
+/* An operand with a last axis? */
+static bool last_axis_fits(const struct call *c) { return call_has(c, 1, 1) && c->x[0]->ndim > 0; }
+
 const struct op op_sort = {
     OP_ROW(sort), .shapes = value_shapes, .vjp = sort_vjp, .jvp = sort_jvp, .vmap = last_axis_vmap,
 };
 const struct op op_partition = {
-    OP_ROW(partition), ARGS(partition_args), .shapes = partition_shapes,
-    .vjp = sort_vjp,   .jvp = sort_jvp,      .vmap = last_axis_vmap,
+    OP_ROW(partition), ARGS(partition_args),   .shapes = partition_shapes, .vjp = sort_vjp,
+    .jvp = sort_jvp,   .vmap = last_axis_vmap, .fits = last_axis_fits,
 };
 const struct op op_argsort = {
     OP_ROW(argsort), .shapes = place_shapes, .vjp = no_vjp, .jvp = no_jvp, .vmap = last_axis_vmap,
 };
 const struct op op_argpartition = {
-    OP_ROW(argpartition), ARGS(partition_args), .shapes = argpartition_shapes,
-    .vjp = no_vjp,        .jvp = no_jvp,        .vmap = last_axis_vmap,
+    OP_ROW(argpartition), ARGS(partition_args),   .shapes = argpartition_shapes, .vjp = no_vjp,
+    .jvp = no_jvp,        .vmap = last_axis_vmap, .fits = last_axis_fits,
 };
 
 /* ---- builders */
@@ -190,9 +193,19 @@ static void searchsorted_vmap(const struct call *c, const int axis[], mx y[], in
     y[0] = mx_infer(c->op, c->args, 2, x);
 }
 
+static bool searchsorted_fits(const struct call *c)
+{
+    if (!call_has(c, 2, 1) || !one_dtype(c, 2) || c->x[0]->ndim == 0)
+        return false;
+    mx x = c->x[0], v = c->x[1];
+    bool fits = x->ndim == 1 || x->ndim <= v->ndim;
+    for (int i = 0; i < x->ndim - 1 && fits; i++) fits = x->shape[i] == v->shape[i];
+    return fits;
+}
+
 const struct op op_searchsorted = {
-    OP_ROW(searchsorted), ARGS(searchsorted_args), .shapes = searchsorted_shapes,
-    .vjp = no_vjp,        .jvp = no_jvp,           .vmap = searchsorted_vmap,
+    OP_ROW(searchsorted), ARGS(searchsorted_args),   .shapes = searchsorted_shapes, .vjp = no_vjp,
+    .jvp = no_jvp,        .vmap = searchsorted_vmap, .fits = searchsorted_fits,
 };
 
 mx mx_searchsorted(mx sorted, mx values, bool right)

@@ -239,9 +239,18 @@ static void scatter_mm_vmap(const struct call *c, const int axis[], mx y[], int 
     yaxis[0] = 0;
 }
 
+static bool scatter_mm_fits(const struct call *c)
+{
+    struct ints batch = ((const struct scatter_mm_args *)c->args)->batch;
+    return c->nin >= 5 && c->nout == 1 && c->x[0]->ndim >= 2 && c->x[1]->ndim >= 2 && one_dtype(c, 2) &&
+           dtype_is_inexact(c->x[0]->dtype) && are_indices(3, c->x + 2) && batch.n <= MX_MAX_NDIM - 2 &&
+           numbers_are_sizes(batch, 0, c);
+}
+
 const struct op op_scatter_mm = {
-    OP_ROW(scatter_mm),    ARGS(scatter_mm_args),   .own = 5, .shapes = scatter_mm_shapes, .vjp = scatter_mm_vjp,
-    .jvp = scatter_mm_jvp, .vmap = scatter_mm_vmap,
+    OP_ROW(scatter_mm),          ARGS(scatter_mm_args),   .own = 5,
+    .shapes = scatter_mm_shapes, .vjp = scatter_mm_vjp,   .jvp = scatter_mm_jvp,
+    .vmap = scatter_mm_vmap,     .fits = scatter_mm_fits,
 };
 
 mx mx_scatter_mm(mx a, mx c, mx la, mx lc, mx rhs, mx like)
@@ -308,9 +317,16 @@ static void segmented_vmap(const struct call *c, const int axis[], mx y[], int y
     yaxis[0] = 0;
 }
 
+static bool segmented_fits(const struct call *c)
+{
+    return call_has(c, 3, 1) && one_dtype(c, 2) && are_indices(1, c->x + 2) && c->x[0]->ndim == 2 && c->x[2]->ndim >= 1;
+}
+
+static bool segmented_mm_fits(const struct call *c) { return segmented_fits(c) && c->x[1]->ndim == 2; }
+
 const struct op op_segmented_mm = {
     OP_ROW(segmented_mm), .shapes = segmented_mm_shapes, .vjp = segmented_mm_vjp,
-    .jvp = segmented_jvp, .vmap = segmented_vmap,
+    .jvp = segmented_jvp, .vmap = segmented_vmap,        .fits = segmented_mm_fits,
 };
 
 /* segmented_outer: y[begin:end] += a[:, begin:end]^T c[s] */
@@ -329,9 +345,20 @@ static void segmented_outer_vjp(const struct call *c, const mx ct[], const bool 
         dx[1] = segmented(&op_segmented_mm, conjugated(c->x[0]), ct[0], c->x[2]);
 }
 
+/* One matrix for each segment. */
+static bool segmented_outer_fits(const struct call *c)
+{
+    if (!segmented_fits(c))
+        return false;
+    mx x = c->x[0], y = c->x[1], s = c->x[2];
+    bool fits = dim(s, -1) == 2 && y->ndim == s->ndim + 1 && dim(y, -2) == dim(x, 0);
+    for (int i = 0; fits && i < s->ndim - 1; i++) fits = y->shape[i] == s->shape[i];
+    return fits;
+}
+
 const struct op op_segmented_outer = {
     OP_ROW(segmented_outer), .shapes = segmented_outer_shapes, .vjp = segmented_outer_vjp,
-    .jvp = segmented_jvp,    .vmap = segmented_vmap,
+    .jvp = segmented_jvp,    .vmap = segmented_vmap,           .fits = segmented_outer_fits,
 };
 
 mx mx_segmented_mm(mx a, mx b, mx segments)

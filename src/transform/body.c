@@ -130,6 +130,21 @@ struct part graph_part(const struct graph *g, const mx x[], const int *in, int n
     return (struct part){ { { .refs = 1 }, call_part }, g, x, in, out, out ? n_out : g->n_out };
 }
 
+static int call_capturing(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct capturing *c = (struct capturing *)self;
+    mx *all = mx_zeroed((int64_t)n + c->n, sizeof *all);
+    for (int i = 0; i < n + c->n && all; i++) all[i] = i < n ? x[i] : c->x[i - n];
+    int failed = !all || c->of->call(c->of, n + c->n, all, out);
+    free(all);
+    return failed;
+}
+
+struct capturing capturing(struct closure *of, int n, const mx x[])
+{
+    return (struct capturing){ { { .refs = 1 }, call_capturing }, of, n, x };
+}
+
 /* ---- dependence */
 
 static bool counts(mx x, bool derivatives) { return !derivatives || has_derivative(x); }

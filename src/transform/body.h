@@ -29,6 +29,15 @@ struct part {
 };
 struct part graph_part(const struct graph *g, const mx x[], const int *in, int n_out, const int *out);
 
+/* A function whose last n inputs are x: what it captured. */
+struct capturing {
+    struct closure closure;
+    struct closure *of;
+    int n;
+    const mx *x;
+};
+struct capturing capturing(struct closure *of, int n, const mx x[]);
+
 /* What a graph's results depend on: out[k] if it does on an input with in[i] (with `derivatives`, in a way that
  * those take).  Non-zero after mx_fail. */
 int graph_spread(const struct graph *g, const bool in[], bool out[], bool derivatives);

@@ -285,6 +285,22 @@ static const struct field cond_args_fields[] = {
     FIELD(cond_args, yes), FIELD(cond_args, no), FIELD(cond_args, n), FIELD(cond_args, n_yes), { 0 },
 };
 
+static bool cond_fits(const struct call *c)
+{
+    const struct cond_args *a = c->args;
+    return a->n >= 0 && a->n_yes >= 0 && 1 + (int64_t)a->n + a->n_yes <= c->nin;
+}
+
+static int cond_rebuild(const struct call *c, struct closure *const of[], struct mx_list *out)
+{
+    const struct cond_args *a = c->args;
+    int from = 1 + a->n + a->n_yes;
+    struct capturing yes = capturing(of[0], a->n_yes, c->x + 1 + a->n),
+                     no = capturing(of[1], c->nin - from, c->x + from);
+    return mx_cond(c->x[0], &yes.closure, &no.closure, a->n, c->x + 1, out);
+}
+
 const struct op op_cond = {
-    OP_ROW(cond), ARGS(cond_args), .shapes = cond_shapes, .vjp = cond_vjp, .jvp = cond_jvp, .vmap = cond_vmap,
+    OP_ROW(cond),    ARGS(cond_args),   .shapes = cond_shapes, .vjp = cond_vjp,
+    .jvp = cond_jvp, .vmap = cond_vmap, .fits = cond_fits,     .rebuild = cond_rebuild,
 };

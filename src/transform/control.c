@@ -380,8 +380,23 @@ static const struct field scan_loop_args_fields[] = {
     { 0 },
 };
 
+static bool scan_fits(const struct call *c)
+{
+    const struct scan_loop_args *a = c->args;
+    return a->n_carry >= 0 && a->n_xs >= 0 && a->length >= 0 && (int64_t)a->n_carry + a->n_xs <= c->nin;
+}
+
+static int scan_rebuild(const struct call *c, struct closure *const of[], struct mx_list *out)
+{
+    const struct scan_loop_args *a = c->args;
+    const mx *xs = c->x + a->n_carry, *captured = xs + a->n_xs;
+    struct capturing f = capturing(of[0], (int)(c->x + c->nin - captured), captured);
+    return mx_scan_loop(&f.closure, a->n_carry, c->x, a->n_xs, xs, a->n_xs ? -1 : a->length, a->reverse, out);
+}
+
 const struct op op_scan_loop = {
-    OP_ROW(scan_loop), ARGS(scan_loop_args), .shapes = scan_shapes, .vjp = scan_vjp, .jvp = scan_jvp, .vmap = scan_vmap,
+    OP_ROW(scan_loop), ARGS(scan_loop_args), .shapes = scan_shapes, .vjp = scan_vjp,
+    .jvp = scan_jvp,   .vmap = scan_vmap,    .fits = scan_fits,     .rebuild = scan_rebuild,
 };
 
 /* ---- while_loop */
@@ -609,7 +624,22 @@ static const struct field while_loop_args_fields[] = {
     { 0 },
 };
 
+static bool while_fits(const struct call *c)
+{
+    const struct while_loop_args *a = c->args;
+    return a->n_carry >= 0 && a->n_test >= 0 && (int64_t)a->n_carry + a->n_test <= c->nin;
+}
+
+static int while_rebuild(const struct call *c, struct closure *const of[], struct mx_list *out)
+{
+    const struct while_loop_args *a = c->args;
+    int n = a->n_carry, n_test = n + a->n_test;
+    struct capturing test = capturing(of[0], a->n_test, c->x + n);
+    struct capturing body = capturing(of[1], c->nin - n_test, c->x + n_test);
+    return mx_while_loop(&test.closure, &body.closure, n, c->x, out);
+}
+
 const struct op op_while_loop = {
-    OP_ROW(while_loop), ARGS(while_loop_args), .shapes = while_shapes,
-    .vjp = while_vjp,   .jvp = while_jvp,      .vmap = while_vmap,
+    OP_ROW(while_loop), ARGS(while_loop_args), .shapes = while_shapes, .vjp = while_vjp,
+    .jvp = while_jvp,   .vmap = while_vmap,    .fits = while_fits,     .rebuild = while_rebuild,
 };

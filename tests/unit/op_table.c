@@ -57,13 +57,30 @@ static void every_rule(void **state)
     assert_int_equal(blanks, 0);
 }
 
-/* Every operation says how exported files are written: by whom, if not by itself. */
+static int graphs_in(const struct op *op)
+{
+    int n = 0;
+    for (const struct field *f = op->fields; f && f->kind; f++) n += f->kind == F_OBJECT;
+    return n;
+}
+
+/* Every operation says how exported files are written; what is written as its arguments can be read. */
 static void every_form(void **state)
 {
     (void)state;
-    for (int id = 0; id < OP_COUNT; id++)
-        if (!wire_stated(op_table[id]))
-            fail_msg("%s has no row in src/mlxfn/forms.def", op_table[id]->name);
+    for (int id = 0; id < OP_COUNT; id++) {
+        const struct op *op = op_table[id];
+        if (!wire_stated(op))
+            fail_msg("%s has neither a row in src/mlxfn/forms.def nor .fits, by which its arguments are read from a "
+                     "file",
+                     op->name);
+        if (!wire_has_extension(op))
+            continue;
+        assert_ptr_equal(extension_named(op->name, strlen(op->name)), op);
+        if (graphs_in(op) > 2 || !op->rebuild != !graphs_in(op))
+            fail_msg("%s has %d graphs in its arguments, and %s .rebuild", op->name, graphs_in(op),
+                     op->rebuild ? "a" : "no");
+    }
     const char *before = "";
     for (int i = 0; primitive_at(i); i++) { /* found by halving */
         assert_true(strcmp(before, primitive_at(i)->name) < 0);
