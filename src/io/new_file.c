@@ -88,7 +88,7 @@ static bool settle(struct new_file *f, const char *path)
 
 const char *new_file_open(struct new_file *f, const char *path)
 {
-    *f = (struct new_file){ .fd = -1, .folder = -1 };
+    *f = new_file_closed();
     if (!*path) {
         errno = ENOENT;
         return "the name is empty";
@@ -160,7 +160,9 @@ bool new_file_close(struct new_file *f)
         close(f->folder);
     free(f->temporary);
     free(f->name);
-    *f = (struct new_file){ .fd = -1, .folder = -1, .placed = f->placed };
+    bool placed = f->placed;
+    *f = new_file_closed();
+    f->placed = placed;
     errno = why;
     return ok;
 }

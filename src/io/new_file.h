@@ -15,6 +15,9 @@ struct new_file {
     bool placed;
 };
 
+/* One that is not open; zeros would be somebody else's descriptor. */
+static inline struct new_file new_file_closed(void) { return (struct new_file){ .fd = -1, .folder = -1 }; }
+
 /* In the folder of what `path` leads to now, with the mode that this has.  NULL, or why not. */
 const char *new_file_open(struct new_file *f, const char *path);
 /* Puts it where the target is; once is enough.  false: errno says why not. */

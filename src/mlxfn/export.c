@@ -294,7 +294,7 @@ static struct exporter *exporter_made(struct named_function *f, bool shapeless, 
     if (!e)
         return NULL;
     object_retain(&f->object);
-    *e = (struct exporter){ .f = f, .file.fd = -1, .shapeless = shapeless, .portable = portable };
+    *e = (struct exporter){ .f = f, .file = new_file_closed(), .shapeless = shapeless, .portable = portable };
     return e;
 }
 
@@ -492,7 +492,8 @@ char *export_graph(struct graph *g, uint64_t *length)
     if (!e)
         return NULL;
     e->name = mx_strdup("a graph");
-    e->file = (struct new_file){ .fd = memfd_create("mlxfn", MFD_CLOEXEC), .placed = true };
+    e->file.fd = memfd_create("mlxfn", MFD_CLOEXEC);
+    e->file.placed = true;
     if (!e->name || e->file.fd < 0)
         mx_fail_as(MX_RUNTIME, "[export_function] could not write a graph: %s", strerror(errno));
     else if (!export_header(e, "", 0) && !exporter_trace(e, g->n_in, 0, NULL, (const mx *)g->r.values))

@@ -328,3 +328,22 @@ def test_a_pipe_is_no_function(tmp_path):
         mx.import_function(str(tmp_path / "f.mlxfn"))
     with pytest.raises(RuntimeError, match="not a regular file"):
         mx.export_function(str(tmp_path / "f.mlxfn"), mx.exp, mx.zeros((2,)))
+
+
+def test_exporting_closes_no_descriptor_of_others(tmp_path):
+    """Bodies of loops are files without a folder, and what only listens has no file."""
+
+    def f(x):
+        return mx.while_loop(lambda c: c.sum() < 50, lambda c: c * 2 + 1, x)
+
+    first = os.open(tmp_path, os.O_RDONLY)
+    low = os.dup(0)
+    try:
+        os.dup2(first, 0)  # of which zeros would be the number
+        mx.export_function(str(tmp_path / "f.mlxfn"), f, mx.ones((3,)), portable=False)
+        mx.export_function(lambda event: None, mx.exp, mx.ones((3,)))
+        assert os.path.samestat(os.fstat(0), os.fstat(first))
+    finally:
+        os.dup2(low, 0)
+        os.close(low)
+        os.close(first)
