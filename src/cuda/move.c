@@ -54,6 +54,13 @@ static int turned(const struct box *b)
     return -1;
 }
 
+static void add_axis(struct move_walk *w, const struct box *b, int i)
+{
+    w->shape[w->ndim] = (uint32_t)b->shape[i];
+    w->stride[0][w->ndim] = b->to[i];
+    w->stride[1][w->ndim++] = b->from[i];
+}
+
 static int turn(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from, int row)
 {
     static struct gpu_found found[5];
@@ -70,9 +77,7 @@ static int turn(const struct gpu_run *r, const struct box *b, uint64_t to, uint6
     int64_t blocks = (int64_t)a.tall * a.wide;
     for (int i = 0; i < last; i++)
         if (i != row) {
-            a.shape[a.ndim] = (uint32_t)b->shape[i];
-            a.to_stride[a.ndim] = b->to[i];
-            a.from_stride[a.ndim++] = b->from[i];
+            add_axis(&a.w, b, i);
             blocks *= b->shape[i];
         }
     void *args[] = { &a };
@@ -83,12 +88,8 @@ static int copy(const struct gpu_run *r, const struct box *b, uint64_t to, uint6
 {
     static struct gpu_found found[5];
     void *f = gpu_find_sized(gpu_of(r), found, "move", "copy", b->item);
-    struct move_args a = { .to = (void *)to, .from = (const void *)from, .n = box_size(b), .ndim = b->ndim };
-    for (int i = 0; i < b->ndim; i++) {
-        a.shape[i] = (uint32_t)b->shape[i];
-        a.to_stride[i] = b->to[i];
-        a.from_stride[i] = b->from[i];
-    }
+    struct move_args a = { .to = (void *)to, .from = (const void *)from, .n = box_size(b) };
+    for (int i = 0; i < b->ndim; i++) add_axis(&a.w, b, i);
     void *args[] = { &a };
     return !f || gpu_launch(r->stream, name_of(r), f, gpu_blocks(a.n, MOVE_THREADS * MOVE_EACH), MOVE_THREADS, args);
 }

@@ -7,16 +7,6 @@
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
 
-FN int64_t place_of(const struct walk *w, int64_t i)
-{
-    int64_t p = 0;
-    if (w->ndim == 0)
-        return w->step[0] ? i : 0;
-    ROLLED
-    for (int d = w->ndim; d-- > 0;) p += place_along(&i, w->shape[d], w->n) * w->stride[0][d];
-    return p;
-}
-
 /* Neighbours, read and written at once, where memory is aligned for that; else one in every blockDim.x. */
 #define CAST(name, suffix, T)                                                             \
     case DT_##name: {                                                                     \
@@ -54,7 +44,7 @@ KERNEL(PASTE(cu_cast, SUFFIX), struct cast_args)
         for (int k = 0; k < CAST_EACH; k++) {
             int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;
             if (i < a.w.n)
-                u.v[k] = x[place_of(&a.w, i)];
+                u.v[k] = x[places_in(&a.w, i, 1).at[0]];
         }
     }
     switch (a.to) {

@@ -6,7 +6,7 @@
  * contiguous; else one in every blockDim.x, so that the threads of a warp write side by side. */
 #include "cuda/kernels/gpu.h"
 #include "cuda/kernels/lanes.h"
-#include "plan/walk.h"
+#include "cuda/kernels/places.h"
 
 #define K(name) PASTE(name, SUFFIX)
 #ifdef HALF /* computes as float32 */
@@ -43,28 +43,6 @@ FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
         for (int k = 0; k < LANES; k++) u->v[k] = *x;
 }
 
-/* Where element i is in each of the operands, two at most. */
-struct places {
-    int64_t a, b;
-};
-FN struct places places_of(const struct walk *w, int64_t i)
-{
-    struct places p = { 0, 0 };
-    if (w->ndim == 0) {
-        p.a = w->step[0] ? i : 0;
-        p.b = w->step[1] ? i : 0;
-        return p;
-    }
-    for (int d = w->ndim; d-- > 0;) {
-        int64_t up = w->n <= 0xffffffffu ? (int64_t)((uint32_t)i / w->shape[d]) : i / w->shape[d];
-        int64_t here = i - up * w->shape[d];
-        p.a += here * w->stride[0][d];
-        p.b += here * w->stride[1][d];
-        i = up;
-    }
-    return p;
-}
-
 /* A formula of some length is a function of its own, called for each element; the others are part of the
  * kernel. */
 #define FN_ANY FN
@@ -77,7 +55,7 @@ FN struct places places_of(const struct walk *w, int64_t i)
 #define FN_FLOAT FN_APART
 
 /* The elements of this thread, where they lie side by side, and in any case; r, u and v are lanes. */
-#define EACH_ELEMENT(load, one, any)                                       \
+#define EACH_ELEMENT(count, load, one, any)                                \
     int64_t mine = (int64_t)blockDim.x * LANES, block = blockIdx.x * mine; \
     if (w.ndim == 0 && w.aligned && block + mine <= w.n) {                 \
         int64_t first = block + (int64_t)threadIdx.x * LANES;              \
@@ -89,7 +67,7 @@ FN struct places places_of(const struct walk *w, int64_t i)
     ROLLED                                                                 \
     for (int k = 0; k < LANES; k++) {                                      \
         int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;         \
-        struct places p = places_of(&w, i);                                \
+        struct places p = places_in(&w, i, count);                         \
         if (i < w.n)                                                       \
             y[i] = any;                                                    \
     }
@@ -97,28 +75,28 @@ FN struct places places_of(const struct walk *w, int64_t i)
 #define RESULT1(name) TYPE_OF(OUT(F(name)(IN(*(const S *)0))))
 #define RESULT2(name) TYPE_OF(OUT(F(name)(IN(*(const S *)0), IN(*(const S *)0))))
 
-#define UNARY_KERNEL(name, set)                                                                         \
-    FN_##set RESULT1(name) K(one_##name)(S a) { return OUT(F(name)(IN(a))); }                           \
-    GPU_KERNEL K(cu_##name)(RESULT1(name) * y, const S *a, BY_VALUE struct walk w)                      \
-    {                                                                                                   \
-        union lanes u;                                                                                  \
-        union {                                                                                         \
-            RESULT1(name) v[LANES];                                                                     \
-            struct words4 align;                                                                        \
-        } r;                                                                                            \
-        EACH_ELEMENT(load_lanes(&u, a, first, w.step[0]), K(one_##name)(u.v[k]), K(one_##name)(a[p.a])) \
+#define UNARY_KERNEL(name, set)                                                                                \
+    FN_##set RESULT1(name) K(one_##name)(S a) { return OUT(F(name)(IN(a))); }                                  \
+    GPU_KERNEL K(cu_##name)(RESULT1(name) * y, const S *a, BY_VALUE struct walk w)                             \
+    {                                                                                                          \
+        union lanes u;                                                                                         \
+        union {                                                                                                \
+            RESULT1(name) v[LANES];                                                                            \
+            struct words4 align;                                                                               \
+        } r;                                                                                                   \
+        EACH_ELEMENT(1, load_lanes(&u, a, first, w.step[0]), K(one_##name)(u.v[k]), K(one_##name)(a[p.at[0]])) \
     }
-#define BINARY_KERNEL(name, set)                                                                 \
-    FN_##set RESULT2(name) K(one_##name)(S a, S b) { return OUT(F(name)(IN(a), IN(b))); }        \
-    GPU_KERNEL K(cu_##name)(RESULT2(name) * y, const S *a, const S *b, BY_VALUE struct walk w)   \
-    {                                                                                            \
-        union lanes u, v;                                                                        \
-        union {                                                                                  \
-            RESULT2(name) v[LANES];                                                              \
-            struct words4 align;                                                                 \
-        } r;                                                                                     \
-        EACH_ELEMENT((load_lanes(&u, a, first, w.step[0]), load_lanes(&v, b, first, w.step[1])), \
-                     K(one_##name)(u.v[k], v.v[k]), K(one_##name)(a[p.a], b[p.b]))               \
+#define BINARY_KERNEL(name, set)                                                                    \
+    FN_##set RESULT2(name) K(one_##name)(S a, S b) { return OUT(F(name)(IN(a), IN(b))); }           \
+    GPU_KERNEL K(cu_##name)(RESULT2(name) * y, const S *a, const S *b, BY_VALUE struct walk w)      \
+    {                                                                                               \
+        union lanes u, v;                                                                           \
+        union {                                                                                     \
+            RESULT2(name) v[LANES];                                                                 \
+            struct words4 align;                                                                    \
+        } r;                                                                                        \
+        EACH_ELEMENT(2, (load_lanes(&u, a, first, w.step[0]), load_lanes(&v, b, first, w.step[1])), \
+                     K(one_##name)(u.v[k], v.v[k]), K(one_##name)(a[p.at[0]], b[p.at[1]]))          \
     }
 #define UNARY(name, label, set, ...) ROW(set, UNARY_KERNEL(name, set))
 #define BINARY(name, label, set, ...) ROW(set, BINARY_KERNEL(name, set))

@@ -8,6 +8,11 @@
 typedef struct words4 words;
 #define K(name) PASTE(name, SIZE)
 
+FN struct places places_moved(const struct move_walk *w, int64_t i, int64_t n)
+{
+    return places_of(i, n, w->ndim, w->shape, 2, w->stride[0], MOVE_DIMS);
+}
+
 KERNEL(K(cu_copy), struct move_args)
 {
     UNIT *y = (UNIT *)a.to, v[MOVE_EACH];
@@ -17,9 +22,9 @@ KERNEL(K(cu_copy), struct move_args)
         int64_t i = first + (int64_t)k * blockDim.x;
         if (i >= a.n)
             break;
-        struct two_places p = two_places_of(i, a.n, a.ndim, a.shape, a.to_stride, a.from_stride);
-        to[k] = p.a;
-        v[k] = x[p.b];
+        struct places p = places_moved(&a.w, i, a.n);
+        to[k] = p.at[0];
+        v[k] = x[p.at[1]];
     }
     for (int k = 0; k < MOVE_EACH; k++)
         if (first + (int64_t)k * blockDim.x < a.n)
@@ -50,15 +55,15 @@ KERNEL(K(cu_turn), struct turn_args)
     const UNIT *x = (const UNIT *)a.from;
     int64_t i = blockIdx.x, rest = gridDim.x;
     int64_t row = place_along(&i, a.tall, rest) * TURN_SIDE, column = place_along(&i, a.wide, rest) * TURN_SIDE;
-    struct two_places p = two_places_of(i, rest, a.ndim, a.shape, a.to_stride, a.from_stride);
+    struct places p = places_moved(&a.w, i, rest);
     int along = (int)threadIdx.x % TURN_SIDE, from = (int)threadIdx.x / TURN_SIDE;
     for (int k = from; k < TURN_SIDE; k += TURN_ROWS)
         if (row + along < a.rows && column + k < a.columns)
-            square[k][along] = x[p.b + row + along + (column + k) * a.from_column];
+            square[k][along] = x[p.at[1] + row + along + (column + k) * a.from_column];
     BARRIER();
     for (int k = from; k < TURN_SIDE; k += TURN_ROWS)
         if (row + k < a.rows && column + along < a.columns)
-            y[p.a + (row + k) * a.to_row + column + along] = square[along][k];
+            y[p.at[0] + (row + k) * a.to_row + column + along] = square[along][k];
 }
 
 KERNEL(K(cu_select), struct select_args)
@@ -67,22 +72,11 @@ KERNEL(K(cu_select), struct select_args)
     const UNIT *x[2] = { (const UNIT *)a.p, (const UNIT *)a.q };
     int64_t first = (int64_t)blockIdx.x * (blockDim.x * MOVE_EACH) + threadIdx.x;
     for (int k = 0; k < MOVE_EACH; k++) {
-        int64_t i = first + (int64_t)k * blockDim.x, left = i, c = 0, p = 0, q = 0;
+        int64_t i = first + (int64_t)k * blockDim.x;
         if (i >= a.w.n)
             break;
-        if (a.w.ndim == 0) {
-            c = a.w.step[0] ? i : 0;
-            p = a.w.step[1] ? i : 0;
-            q = a.w.step[2] ? i : 0;
-        }
-        ROLLED
-        for (int d = a.w.ndim; d-- > 0;) {
-            int64_t here = place_along(&left, a.w.shape[d], a.w.n);
-            c += here * a.w.stride[0][d];
-            p += here * a.w.stride[1][d];
-            q += here * a.w.stride[2][d];
-        }
-        v[k] = a.c[c] ? x[0][p] : x[1][q];
+        struct places p = places_in(&a.w, i, 3);
+        v[k] = a.c[p.at[0]] ? x[0][p.at[1]] : x[1][p.at[2]];
     }
     for (int k = 0; k < MOVE_EACH; k++)
         if (first + (int64_t)k * blockDim.x < a.w.n)

@@ -6,14 +6,19 @@
 
 enum { MOVE_THREADS = 256, MOVE_EACH = 4, MOVE_DIMS = 16, TURN_SIDE = 32, TURN_ROWS = 8 };
 
-/* to[place] = from[place]: n elements of a shape, with strides in elements on either side. */
+/* A shape, with strides in elements on either side: `to` first. */
+struct move_walk {
+    int32_t ndim;
+    uint32_t shape[MOVE_DIMS];
+    int64_t stride[2][MOVE_DIMS];
+};
+
+/* to[place] = from[place], n elements */
 struct move_args {
     void *to;
     const void *from;
     int64_t n;
-    int32_t ndim;
-    uint32_t shape[MOVE_DIMS];
-    int64_t to_stride[MOVE_DIMS], from_stride[MOVE_DIMS];
+    struct move_walk w;
 };
 
 /* to[0..n) = *from */
@@ -31,9 +36,7 @@ struct turn_args {
     int64_t rows, columns; /* sizes; in `from` a row steps by 1, in `to` a column does */
     int64_t to_row, from_column;
     uint32_t tall, wide; /* squares along rows and columns */
-    int32_t ndim;
-    uint32_t shape[MOVE_DIMS];
-    int64_t to_stride[MOVE_DIMS], from_stride[MOVE_DIMS];
+    struct move_walk w;
 };
 
 /* y = c ? p : q */
