@@ -1,8 +1,8 @@
 /* reduce.c: folding axes of arrays of any layout.
  *
- * Axes are put into memory order and merged.  What is left is one of three shapes: rows (the folded
- * axis is innermost), columns (it is not), or neither, which is copied into rows.  Work is cut into
- * fixed pieces, so results do not depend on the number of threads. */
+ * What is left of the axes in memory order (plan/fold.h) is one of three shapes: rows (the folded axis
+ * is innermost), columns (it is not), or neither, which is copied into rows.  Work is cut into fixed
+ * pieces, so results do not depend on the number of threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 #include "cpu/made.h"
 #include "cpu/run.h"
 #include "ops/reduce.h"
+#include "plan/fold.h"
 
 enum { CHUNK = 1 << 16, TILE = MADE_MOST };
 
@@ -324,107 +325,32 @@ static int run_cols(struct job *j)
     return 0;
 }
 
-/* Dimensions of x in memory order, neighbours of the same kind merged.  False if the kept ones are
- * not in the result's order, if some are broadcast, or if there is more than one folded group. */
-static bool plan(struct job *j, mx x, const bool *folds)
+/* Rows or columns that are folded where they are.  False if there is more than one folded group, or none where such
+ * kernels look for it, or if the kept ones are not in the result's order. */
+static bool in_place(struct job *j, const struct fold_plan *p)
 {
-    int order[MX_MAX_NDIM], n = 0;
-    for (int i = 0; i < x->ndim; i++)
-        if (x->shape[i] != 1) {
-            if (x->strides[i] <= 0)
-                return false;
-            order[n++] = i;
-        }
-    for (int i = 1; i < n; i++)
-        for (int k = i; k > 0 && x->strides[order[k - 1]] < x->strides[order[k]]; k--) {
-            int t = order[k];
-            order[k] = order[k - 1];
-            order[k - 1] = t;
-        }
-    struct {
-        int64_t size, stride;
-        bool folded;
-    } group[MX_MAX_NDIM];
-    int groups = 0, before = -1;
-    for (int i = 0; i < n; i++) {
-        int d = order[i];
-        if (!folds[d]) {
-            if (d < before)
-                return false;
-            before = d;
-        }
-        if (groups && group[groups - 1].folded == folds[d] && group[groups - 1].stride == x->strides[d] * x->shape[d]) {
-            group[groups - 1].size *= x->shape[d];
-            group[groups - 1].stride = x->strides[d];
-        } else {
-            group[groups].size = x->shape[d];
-            group[groups].stride = x->strides[d];
-            group[groups++].folded = folds[d];
-        }
-    }
     int at = -1;
-    for (int i = 0; i < groups; i++)
-        if (group[i].folded) {
+    for (int i = 0; i < p->n; i++)
+        if (p->group[i].folded) {
             if (at >= 0)
                 return false;
             at = i;
         }
-    if (at < 0 || at < groups - 2 || group[groups - 1].stride != 1)
+    if (!p->in_order || at < 0 || at < p->n - 2 || p->group[p->n - 1].stride != 1)
         return false;
-    j->folded = group[at].size;
-    j->folded_stride = group[at].stride;
-    j->inner = at == groups - 1 ? 1 : group[groups - 1].size;
+    j->folded = p->group[at].size;
+    j->folded_stride = p->group[at].stride;
+    j->inner = at == p->n - 1 ? 1 : p->group[p->n - 1].size;
     j->ndim = at;
     j->outer = 1;
     for (int i = 0; i < at; i++) {
-        if (group[i].size > INT32_MAX)
+        if (p->group[i].size > INT32_MAX)
             return false;
-        j->shape[i] = (int)group[i].size;
-        j->stride[i] = group[i].stride;
-        j->outer *= group[i].size;
+        j->shape[i] = (int)p->group[i].size;
+        j->stride[i] = p->group[i].stride;
+        j->outer *= p->group[i].size;
     }
     return true;
-}
-
-/* x without the repetitions of its folded axes. */
-static mx once(mx x, const bool *folds, int64_t *times)
-{
-    *times = 1;
-    for (int i = 0; i < x->ndim; i++)
-        if (folds[i] && x->strides[i] == 0)
-            *times *= x->shape[i];
-    if (*times == 1)
-        return x;
-    mx y = array_alias(x);
-    if (is_nil(y))
-        return y;
-    for (int i = 0; i < x->ndim; i++)
-        if (folds[i] && x->strides[i] == 0)
-            y->shape[i] = 1;
-    y->size = x->size / *times;
-    array_note_layout(y);
-    return y;
-}
-
-/* x with its folded axes last, made row-major. */
-static mx folded_last(mx x, const bool *folds, mx_own *hold)
-{
-    mx y = array_new(x->dtype, x->ndim, x->shape);
-    if (is_nil(y))
-        return y;
-    int n = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < x->ndim; i++)
-            if (folds[i] == pass) {
-                y->shape[n] = x->shape[i];
-                y->strides[n++] = x->strides[i];
-            }
-    y->offset = x->offset;
-    y->buf = x->buf;
-    buffer_retain(y->buf);
-    y->status = READY;
-    array_note_layout(y);
-    return row_major(y, hold);
 }
 
 static int fill_empty(struct job *j, int64_t n)
@@ -455,19 +381,19 @@ int run_reduce(const struct run *r)
     j.col = cpu->reduce->col[j.fold][j.work];
     if (x->size == 0)
         return fill_empty(&j, y->size);
-    MX_SCOPE(NULL);
-    x = once(x, folds, &j.times);
-    if (is_nil(x))
-        return 1;
-    if (plan(&j, x, folds))
+    struct fold_plan p;
+    fold_plan_of(&p, x, folds);
+    j.times = p.times;
+    if (in_place(&j, &p))
         return j.inner == 1 ? run_rows(&j) : run_cols(&j);
+    MX_SCOPE(NULL);
     mx_own hold = { NULL };
-    mx z = folded_last(x, folds, &hold);
-    int failed = is_nil(z);
+    mx z = fold_last(x, folds);
+    int failed = is_nil(z) || is_nil(z = row_major(z, &hold));
     if (!failed) {
         j.x = host(z);
-        j.outer = y->size;
-        j.folded = x->size / y->size;
+        j.outer = p.results;
+        j.folded = p.folded;
         j.folded_stride = j.inner = 1;
         j.stride[0] = j.folded;
         j.ndim = 1;
@@ -616,8 +542,8 @@ int run_arg_reduce(const struct run *r)
         return 0;
     MX_SCOPE(NULL);
     mx_own hold = { NULL };
-    mx z = folded_last(x, folds, &hold);
-    int failed = is_nil(z);
+    mx z = fold_last(x, folds);
+    int failed = is_nil(z) || is_nil(z = row_major(z, &hold));
     if (!failed) {
         enum dtype t = x->dtype;
         struct arg_job j = { .in = t,
@@ -625,7 +551,7 @@ int run_arg_reduce(const struct run *r)
                              .fold = a->fold == ARG_MIN ? FOLD_MIN : FOLD_MAX,
                              .x = host(z),
                              .y = host(r->y[0]),
-                             .n = x->shape[a->axis],
+                             .n = dim(z, -1),
                              .size = itemsize(x) };
         int64_t grain = CHUNK / 4 / j.n, rows = r->y[0]->size;
         j.pieces = (j.n + CHUNK - 1) / CHUNK;
