@@ -18,3 +18,12 @@ def index_errors():
     before = mx.set_index_errors(True)
     yield
     mx.set_index_errors(before)
+
+
+@pytest.fixture
+def no_fallback(monkeypatch, capfd):
+    """What runs on the CPU instead is told by the log, once for each operation of a process."""
+    monkeypatch.setenv("MLX_LOG", "fallback")
+    yield
+    told = [line for line in capfd.readouterr().err.splitlines() if "has no kernel" in line]
+    assert not told

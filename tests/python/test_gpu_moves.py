@@ -1,23 +1,16 @@
 """Operations that move elements on a GPU, each beside the same on the CPU; skipped where there is none."""
 
-
 import mlx.core as mx
 import numpy as np
 import pytest
 from test_gpu import FLOATS, INTEGERS, operands, same
 
-pytestmark = pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU")
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
 DTYPES = [*FLOATS, *INTEGERS, mx.bool_, mx.complex64]
 WIDTHS = [mx.uint8, mx.bfloat16, mx.float32, mx.complex64]  # one type of each size
-
-
-@pytest.fixture(autouse=True)
-def no_fallback(monkeypatch, capfd):
-    """What runs on the CPU instead is told by the log, once for each operation of a process."""
-    monkeypatch.setenv("MLX_LOG", "fallback")
-    yield
-    told = [line for line in capfd.readouterr().err.splitlines() if "has no kernel" in line]
-    assert not told
 
 
 def grid(dtype, *shape):

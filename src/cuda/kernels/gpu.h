@@ -19,6 +19,7 @@
 #define KERNEL(name, type) GPU_KERNEL name(BY_VALUE type a)
 #define ALIGNED(n) __align__(n)
 #define ROLLED _Pragma("unroll 1")
+#define FOURS _Pragma("unroll 4")
 #define FN_APART static __device__ __noinline__
 #define TYPE_OF(x) decltype(x)
 #define SHARED __shared__
@@ -31,6 +32,7 @@
 #define KERNEL(name, type) EMULATED_KERNEL(name, type)
 #define ALIGNED(n) __attribute__((aligned(n)))
 #define ROLLED
+#define FOURS
 #define FN_APART static
 #define TYPE_OF(x) __typeof__(x)
 #define SHARED static

@@ -1,0 +1,195 @@
+/* reduce.c: reductions on a GPU: how they are cut into what blocks do. */
+#include <stdlib.h>
+
+#include "core/scope.h"
+#include "cuda/gpu.h"
+#include "cuda/kernels/reduce.h"
+#include "ops/reduce.h"
+#include "plan/fold.h"
+
+enum { MIN_BLOCKS = 1024, THREAD_LEAST = 64 }; /* blocks worth having; elements that a thread is worth */
+
+static int lanes_of(enum dtype t) { return dtype_size(t) <= 2 ? 8 : 4; }
+
+/* The least power of two that is not below n, `most` at most. */
+static int32_t power_of_two(int64_t n, int32_t most)
+{
+    int32_t p = 1;
+    while (p < n && p < most) p *= 2;
+    return p;
+}
+
+/* Are LANES neighbours of the innermost dimension one read wherever they are? */
+static bool is_aligned(const struct reduce_axes *inner, const struct reduce_axes *others, int lanes, size_t size,
+                       const void *x, int64_t other_last)
+{
+    bool fits = inner->ndim && inner->stride[inner->ndim - 1] == 1 && (uintptr_t)x % ((size_t)lanes * size) == 0;
+    fits = fits && ((size_t)lanes * size < 16 || (uintptr_t)x % 16 == 0);
+    for (int d = 0; d + 1 < inner->ndim; d++) fits = fits && inner->stride[d] % lanes == 0;
+    for (int d = 0; d < others->ndim; d++) fits = fits && others->stride[d] % lanes == 0;
+    return fits && other_last % lanes == 0;
+}
+
+/* The shape of the launch: which threads take what. */
+static void cut(struct reduce_call *c, int lanes, size_t size)
+{
+    const struct reduce_axes *kept = &c->kept, *fold = &c->folded;
+    int64_t inner_kept = kept->ndim ? kept->stride[kept->ndim - 1] : INT64_MAX;
+    int64_t inner_fold = fold->ndim ? fold->stride[fold->ndim - 1] : 0;
+    c->columns = llabs(inner_kept) < llabs(inner_fold);
+    int64_t groups = c->columns ? gpu_blocks(c->kept.n, lanes) : c->kept.n, each;
+    if (c->columns) {
+        /* A block that reads 512 bytes side by side at least, where there are so many. */
+        c->width = power_of_two(groups, (int32_t)(512 / ((size_t)lanes * size)));
+        c->team = REDUCE_THREADS / c->width;
+        c->aligned = is_aligned(kept, fold, lanes, size, c->x, kept->shape[kept->ndim - 1] % (unsigned)lanes);
+        each = c->team;
+    } else {
+        c->team = power_of_two(gpu_blocks(c->folded.n, 2 * lanes), REDUCE_THREADS);
+        c->width = REDUCE_THREADS / c->team;
+        c->aligned = fold->ndim == 1 && is_aligned(fold, kept, lanes, size, c->x, 0);
+        each = (int64_t)c->team * lanes;
+    }
+    int64_t blocks = gpu_blocks(groups, c->width), least = (int64_t)THREAD_LEAST * c->team;
+    c->pieces = blocks < MIN_BLOCKS && c->folded.n > 2 * least ? MIN_BLOCKS / blocks : 1;
+    if (c->pieces > c->folded.n / least)
+        c->pieces = c->folded.n / least ? c->folded.n / least : 1;
+    c->piece = gpu_blocks(gpu_blocks(c->folded.n, c->pieces), each) * each;
+    c->pieces = c->folded.n ? gpu_blocks(c->folded.n, c->piece) : 1;
+}
+
+static int out_of(enum dtype t)
+{
+    static const int widths[] = { [1] = OUT_8, [2] = OUT_16, [4] = OUT_32, [8] = OUT_64 };
+    switch (t) {
+    case DT_float16: return OUT_F16;
+    case DT_bfloat16: return OUT_BF16;
+    case DT_float32: return OUT_F32;
+    case DT_float64: return OUT_F64;
+    case DT_complex64: return OUT_C64;
+    default: return widths[dtype_size(t)];
+    }
+}
+
+/* Several pieces: what each comes to is kept in `partial`, and merged by a second launch. */
+static int launch(const struct gpu_run *r, void *kernel, struct reduce_call *c, int lanes)
+{
+    const char *op = r->node->op->name;
+    int64_t groups = c->columns ? gpu_blocks(c->kept.n, lanes) : c->kept.n;
+    int64_t blocks = gpu_blocks(groups, c->width) * c->pieces;
+    if (c->pieces == 1)
+        return gpu_launch(r->stream, op, kernel, blocks, REDUCE_THREADS, (void *[]){ c });
+    struct buffer *b = buffer_new_on(r->stream, (size_t)(c->kept.n * c->pieces) * REDUCE_PART);
+    if (!b)
+        return 1;
+    c->partial = buffer_on(b, r->stream);
+    int failed = gpu_launch(r->stream, op, kernel, blocks, REDUCE_THREADS, (void *[]){ c });
+    c->from = c->partial;
+    c->partial = NULL;
+    c->columns = 0;
+    c->team = power_of_two(c->pieces, REDUCE_THREADS);
+    c->width = REDUCE_THREADS / c->team;
+    if (!failed)
+        failed = gpu_launch(r->stream, op, kernel, gpu_blocks(c->kept.n, c->width), REDUCE_THREADS, (void *[]){ c });
+    buffer_release(b);
+    return failed;
+}
+
+/* The groups of one kind, in the result's order if they are kept.  False where there are too many or too large ones. */
+static bool axes_of(struct reduce_axes *a, const struct fold_plan *p, bool folded)
+{
+    int axis[REDUCE_DIMS];
+    bool large = false;
+    a->n = folded ? p->folded : p->results;
+    for (int i = 0; i < p->n; i++) {
+        const struct fold_group *g = &p->group[i];
+        if (g->folded != folded)
+            continue;
+        if (a->ndim == REDUCE_DIMS)
+            return false;
+        large |= g->size > UINT32_MAX;
+        int k = a->ndim++;
+        for (; k > 0 && !folded && axis[k - 1] > g->axis; k--) {
+            axis[k] = axis[k - 1];
+            a->shape[k] = a->shape[k - 1];
+            a->stride[k] = a->stride[k - 1];
+        }
+        axis[k] = g->axis;
+        a->shape[k] = (uint32_t)g->size;
+        a->stride[k] = g->stride;
+    }
+    return !large || a->ndim == 1;
+}
+
+static bool describe(struct reduce_call *c, mx x, const bool *folds)
+{
+    struct fold_plan p;
+    fold_plan_of(&p, x, folds);
+    c->times = p.times;
+    c->kept.ndim = c->folded.ndim = 0;
+    return axes_of(&c->kept, &p, false) && axes_of(&c->folded, &p, true);
+}
+
+/* What kernels cannot be told is laid out with the folded axes last: as two of them, whatever they were. */
+static int run(const struct gpu_run *r, const bool *folds, struct gpu_found *slot, const char *name)
+{
+    mx x = r->x[0], y = r->y[0];
+    mx_own hold = { 0 };
+    enum dtype t = (enum dtype)x->dtype;
+    struct reduce_call c = { .out = out_of((enum dtype)y->dtype) };
+    void *kernel = gpu_find(gpu_stream(r->stream)->gpu, slot, "reduce", name, t);
+    int failed = !kernel || gpu_out_new(r, 0);
+    MX_SCOPE(NULL);
+    if (!failed && !describe(&c, x, folds)) {
+        bool last[MX_MAX_NDIM];
+        int64_t times = c.times;
+        int kept = 0;
+        for (int i = 0; i < x->ndim; i++) kept += !folds[i];
+        for (int i = 0; i < x->ndim; i++) last[i] = i >= kept;
+        x = fold_last(x, folds);
+        failed = is_nil(x) || is_nil(x = gpu_row_major(r, x, &hold));
+        if (!failed)
+            describe(&c, x, last);
+        c.times = times;
+    }
+    if (!failed) {
+        c.x = gpu_pointer(r, x);
+        c.y = gpu_pointer(r, y);
+        cut(&c, lanes_of(t), itemsize(x));
+        failed = launch(r, kernel, &c, lanes_of(t));
+    }
+    mx_drop(&hold);
+    return failed;
+}
+
+/* Sums of floats come out in any float, those of integers in any integer; extremes as they are. */
+bool gpu_takes_reduce(const struct node *n)
+{
+    const struct reduce_args *a = n->args;
+    enum dtype in = n->in[0]->dtype, out = a->dtype;
+    if (a->fold != FOLD_SUM && a->fold != FOLD_PROD)
+        return in == out;
+    if (dtype_is_complex(in) || dtype_is_float(in))
+        return dtype_is_complex(in) ? in == out : dtype_is_float(out);
+    return !dtype_is_inexact(out) && out != DT_bool_;
+}
+
+int gpu_run_reduce(const struct gpu_run *r)
+{
+    static const char *const names[] = { [FOLD_SUM] = "sum", [FOLD_PROD] = "prod", [FOLD_MIN] = "min",
+                                         [FOLD_MAX] = "max", [FOLD_ALL] = "min",   [FOLD_ANY] = "max" };
+    static struct gpu_found found[FOLD_ANY + 1][DT_COUNT];
+    const struct reduce_args *a = r->args;
+    bool folds[MX_MAX_NDIM] = { 0 };
+    for (int i = 0; i < a->axes.n; i++) folds[a->axes.v[i]] = true;
+    return run(r, folds, &found[a->fold][r->x[0]->dtype], names[a->fold]);
+}
+
+int gpu_run_arg_reduce(const struct gpu_run *r)
+{
+    static struct gpu_found found[2][DT_COUNT];
+    const struct arg_reduce_args *a = r->args;
+    bool folds[MX_MAX_NDIM] = { 0 };
+    folds[a->axis] = true;
+    return run(r, folds, &found[a->fold == ARG_MIN][r->x[0]->dtype], a->fold == ARG_MIN ? "argmin" : "argmax");
+}

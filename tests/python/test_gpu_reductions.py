@@ -1,0 +1,127 @@
+"""Reductions on a GPU, each beside the same on the CPU; skipped where there is none."""
+
+from functools import partial
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from test_gpu import FLOATS, INTEGERS, LAYOUTS, operands
+
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
+DTYPES = [*FLOATS, *INTEGERS, mx.bool_, mx.complex64]
+
+
+def close(f, *x):
+    """f on both devices: floats within some units in the last place of the largest result (of float64, 2^10 of them),
+    the rest equal."""
+    with mx.stream(mx.cpu):
+        there = f(*x)
+        mx.eval(there)
+    with mx.stream(mx.gpu):
+        here = f(*x)
+        mx.eval(here)
+    assert here.dtype == there.dtype and here.shape == there.shape
+    digits = {mx.float16: 10, mx.bfloat16: 7, mx.float64: 42, mx.float32: 23, mx.complex64: 23}.get(here.dtype)
+    with mx.stream(mx.cpu):
+        here, there = (np.array(v if v.dtype == mx.complex64 else v.astype(mx.float64)) for v in (here, there))
+    if digits is None:
+        assert np.array_equal(here, there)
+    else:
+        largest = np.max(np.abs(there[np.isfinite(there)]), initial=0)
+        assert np.allclose(here, there, rtol=4 * 2.0**-digits, atol=4 * 2.0**-digits * largest, equal_nan=True)
+
+
+def folds_of(x, axis):
+    """Every reduction of these axes."""
+    for fold in [mx.sum, mx.prod, mx.any]:
+        if fold is not mx.prod or x.dtype != mx.complex64:  # what is past the largest number depends on the order
+            close(partial(fold, axis=axis), x)
+    if x.size:
+        close(partial(mx.max, axis=axis), x)
+        close(partial(mx.min, axis=axis), x)
+    if x.size and isinstance(axis, int):
+        close(partial(mx.argmax, axis=axis), x)
+        close(partial(mx.argmin, axis=axis), x)
+
+
+def small(dtype, *shape):
+    r = np.random.default_rng(5)
+    with mx.stream(mx.cpu):
+        x = mx.array(r.integers(0, 9, shape) / 4).astype(dtype)
+        mx.eval(x)
+    return x
+
+
+VIEWS = {
+    **LAYOUTS,
+    "backwards": lambda x: x[:, ::-1],
+    "wide": lambda x: mx.broadcast_to(x.reshape(1, 16, 32), (30, 16, 32)),
+    "long": lambda x: mx.broadcast_to(x.reshape(1, 512), (20, 512)).reshape(-1),
+    "repeated": lambda x: mx.broadcast_to(x[:, None, :5, None], (16, 3, 5, 7)),
+    "windows": lambda x: mx.as_strided(x, (100, 9), (1, 1), 3),
+    "windows, turned": lambda x: mx.as_strided(x, (9, 100), (1, 4), 0),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_layouts(view, dtype):
+    with mx.stream(mx.cpu):
+        x = VIEWS[view](small(dtype, 16, 32))
+        mx.eval(x)
+    for axis in [
+        None,
+        *range(x.ndim),
+        *[(i - 2, i) for i in range(2, x.ndim)],
+        *[(i - 1, i) for i in range(1, x.ndim)],
+    ]:
+        folds_of(x, axis)
+
+
+@pytest.mark.parametrize("axes", [range(0, 18, 2), range(1, 18, 2), range(9), [17], [0]], ids=str)
+def test_many_axes(axes):
+    with mx.stream(mx.cpu):
+        x = small(mx.float32, *(2,) * 9, 4)
+        x = mx.broadcast_to(x[(slice(None), None) * 9], (2, 1) * 9 + (4,)).swapaxes(0, 16)
+        y = mx.as_strided(small(mx.float32, 1 << 12), (2,) * 18, tuple(3 + 7 * i for i in range(18)), 0)
+        mx.eval(x, y)
+    folds_of(x, tuple(axes))
+    folds_of(y, tuple(axes))
+    folds_of(y[:, :, :0], tuple(axes))
+
+
+@pytest.mark.parametrize(
+    "shape", [(1 << 18,), (2, 40001), (40001, 3), (257, 1027), (2, 5, 3000), (3000, 2, 5)], ids=str
+)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.int8], ids=str)
+def test_large(shape, dtype):
+    with mx.stream(mx.cpu):
+        x = mx.random.randint(-9, 9, shape, key=mx.random.key(1)).astype(dtype)
+        mx.eval(x)
+    for axis in [None, *range(x.ndim)]:
+        for fold in [mx.sum, mx.max, mx.argmin]:
+            close(partial(fold, axis=axis), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_special_numbers(dtype):
+    x = operands(dtype, 4086, 9)[:4096]
+    with mx.stream(mx.cpu):
+        x = mx.contiguous(x[: x.size // 62 * 62].reshape(62, -1))
+        mx.eval(x)
+    for axis in (0, 1):
+        for fold in (mx.max, mx.min, mx.argmax, mx.argmin, mx.all, mx.any):
+            close(partial(fold, axis=axis), x)
+
+
+def test_large_sums_are_as_accurate():
+    """Against float64: the error of a sum of 2^18 numbers stays that of one rounding."""
+    r = np.random.default_rng(3)
+    x = r.uniform(0, 1, (3, 1 << 18)).astype(np.float32)
+    for shape, axis in [((3, -1), 1), ((-1, 3), 0)]:
+        with mx.stream(mx.gpu):
+            got = np.array(mx.array(x.reshape(shape)).sum(axis))
+        assert np.allclose(got, x.reshape(shape).astype(np.float64).sum(axis), rtol=2**-23)

@@ -1,0 +1,259 @@
+/* The CUDA backend on an emulated driver (tests/emulated/cuda.c): operations there beside the same on the CPU. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/stream.h"
+#include "ops/ops.h"
+#include "run/backend.h"
+#include "run/eval.h"
+#include "support/numbers.h"
+
+#ifdef __SANITIZE_ADDRESS__
+void __asan_poison_memory_region(const volatile void *p, size_t size);
+void __asan_unpoison_memory_region(const volatile void *p, size_t size);
+#define SLOW 1
+#define POISON(p, size) __asan_poison_memory_region(p, size)
+#define UNPOISON(p, size) __asan_unpoison_memory_region(p, size)
+#else
+#define SLOW 0
+#define POISON(p, size) ((void)(p), (void)(size))
+#define UNPOISON(p, size) ((void)(p), (void)(size))
+#endif
+
+/* ---- the backend, with memory whose end the address sanitizer knows */
+
+enum { REST = 64 };
+static struct stream *on_cpu, *on_gpu;
+static struct backend guarded;
+
+static void *guarded_alloc(struct stream *s, size_t bytes)
+{
+    char *p = cuda_backend.devices.alloc(s, bytes + REST);
+    if (p) {
+        UNPOISON(p, bytes);
+        POISON(p + (bytes + 7) / 8 * 8, REST - 8);
+    }
+    return p;
+}
+
+static void guarded_free(struct stream *s, void *p, size_t bytes)
+{
+    UNPOISON(p, bytes + REST);
+    cuda_backend.devices.free(s, p, bytes + REST);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    setenv("MLX_FALLBACK", "error", 1);
+    guarded = cuda_backend;
+    guarded.devices.alloc = guarded_alloc;
+    guarded.devices.free = guarded_free;
+    devices_register(&guarded.devices);
+    on_cpu = default_stream((struct device){ DEVICE_CPU, 0 });
+    on_gpu = default_stream((struct device){ DEVICE_GPU, 0 });
+    return !on_cpu || !on_gpu;
+}
+
+/* ---- comparing */
+
+static const enum dtype types[] = {
+#define X(name, ...) DT_##name,
+    MX_DTYPES(X)
+#undef X
+};
+enum { TYPES = sizeof types / sizeof *types };
+
+/* Something to compute. */
+struct trial {
+    const char *name;
+    mx (*build)(const struct trial *t, const mx x[]);
+    const int *axes;
+    int n;
+    unsigned fold;
+};
+
+static mx on(struct stream *s, const struct trial *t, const mx x[])
+{
+    mx_own y = { NULL };
+    {
+        MX_SCOPE(s);
+        mx_keep(&y, t->build(t, x));
+    }
+    assert_false(is_nil(y.it));
+    if (mx_eval(1, &y.it) || mx_wait_host(y.it))
+        fail_msg("%s: %s", t->name, mx_error_message());
+    return scope_lend(y.it);
+}
+
+static const char *element(mx x, int64_t i)
+{
+    const char *p = array_host(x);
+    for (int d = x->ndim; d-- > 0; i /= x->shape[d]) p += i % x->shape[d] * x->strides[d] * (int64_t)itemsize(x);
+    return p;
+}
+
+static bool near(real a, real b, real relative, real absolute)
+{
+    return isnan(b) ? isnan(a) : a == b || fabsl(a - b) <= relative * fabsl(b) + absolute;
+}
+
+/* The same on both devices, floats but for so much. */
+static void beside(const struct trial *t, const char *what, const mx x[], double relative, double absolute)
+{
+    mx want = on(on_cpu, t, x), got = on(on_gpu, t, x);
+    enum dtype type = want->dtype;
+    assert_int_equal(got->dtype, type);
+    assert_int_equal(got->size, want->size);
+    for (int64_t i = 0; i < want->size; i++) {
+        cplx w = complex_of(type, element(want, i)), g = complex_of(type, element(got, i));
+        bool exact = !dtype_is_inexact(type);
+        real r = exact ? 0 : (real)relative, a = exact ? 0 : (real)absolute;
+        if (!near(creall(g), creall(w), r, a) || !near(cimagl(g), cimagl(w), r, a))
+            fail_msg("%s of %s, %s: element %lld is %Lg + %Lgi, expected %Lg + %Lgi", t->name,
+                     dtype_name((enum dtype)x[0]->dtype), what, (long long)i, creall(g), cimagl(g), creall(w),
+                     cimagl(w));
+    }
+}
+
+/* Integers below a hundred; ordinary floats, with special ones among them if asked for. */
+static mx numbers(enum dtype t, int ndim, const int *shape, bool special)
+{
+    mx_own x = { NULL };
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++) n *= shape[i];
+    double *v[2];
+    for (int part = 0; part < 2; part++) {
+        v[part] = malloc((size_t)(n ? n : 1) * sizeof(double));
+        for (int64_t i = 0; i < n; i++) {
+            double some[] = { INFINITY, -INFINITY, NAN, 0, -0.0, 1, -1, 2 };
+            double whole = floor(uniform(dtype_kind(t) == 'i' ? -100 : 0, 100));
+            v[part][i] = dtype_is_integer(t)              ? whole
+                         : t == DT_bool_                  ? bits64() % 5 != 0
+                         : special && bits64() % 256 == 0 ? some[bits64() % 8]
+                                                          : uniform(-2, 2);
+        }
+    }
+    {
+        MX_SCOPE(on_cpu);
+        mx re = mx_astype(array_of_data(DT_float64, ndim, shape, v[0]), t);
+        mx im = mx_astype(array_of_data(DT_float64, ndim, shape, v[1]), t);
+        mx_keep(&x, dtype_is_complex(t) ? mx_add(re, mx_multiply(im, array_of_complex(0, 1, t))) : re);
+    }
+    free(v[0]);
+    free(v[1]);
+    assert_int_equal(mx_eval(1, &x.it), 0);
+    return scope_lend(x.it);
+}
+
+static mx ready(mx x)
+{
+    assert_int_equal(mx_eval(1, &x), 0);
+    return x;
+}
+
+static double ulp_at_one(enum dtype t) { return (double)ulp_of(dtype_is_complex(t) ? DT_float32 : t, 1); }
+
+/* ---- reductions */
+
+static mx fold(const struct trial *t, const mx x[]) { return mx_reduce(x[0], t->fold, t->axes, t->n, true); }
+static mx arg_fold(const struct trial *t, const mx x[])
+{
+    return mx_arg_reduce(x[0], t->fold ? ARG_MAX : ARG_MIN, t->axes[0], true);
+}
+
+static void fold_all_ways(const char *what, mx x, int n, const int *axes)
+{
+    static const char *const names[] = { "sum", "prod", "min", "max", "all", "any" };
+    int64_t folded = n || !x->ndim ? 1 : x->size;
+    for (int i = 0; i < n; i++) folded *= x->shape[axes[i]];
+    double eps = ulp_at_one((enum dtype)x->dtype);
+    for (unsigned f = FOLD_SUM; f <= FOLD_ANY; f++) {
+        if ((f == FOLD_MIN || f == FOLD_MAX) && folded == 0)
+            continue;
+        if ((f == FOLD_ALL || f == FOLD_ANY) && x->dtype != DT_bool_)
+            continue;
+        struct trial t = { names[f], fold, axes, n, f };
+        double wrong = f == FOLD_SUM && dtype_size(x->dtype) > 2 ? 4 * sqrt((double)folded) * eps : 0;
+        double steps = x->dtype == DT_float64 ? (double)folded : 2;
+        beside(&t, what, &x, f <= FOLD_PROD ? steps * eps : 0, wrong);
+    }
+    for (unsigned f = 0; f < 2 && n == 1 && folded > 0; f++)
+        beside(&(struct trial){ f ? "argmax" : "argmin", arg_fold, axes, 1, f }, what, &x, 0, 0);
+}
+
+static void reductions(void **unused)
+{
+    (void)unused;
+    static const int zero[] = { 0 }, one[] = { 1 }, two[] = { 2 }, outer[] = { 0, 2 }, inner[] = { 1, 2 };
+    for (int k = 0; k < TYPES; k += SLOW ? 3 : 1) {
+        MX_SCOPE(on_cpu);
+        enum dtype t = types[k];
+        mx flat = numbers(t, 2, (int[]){ 5, 1003 }, !dtype_is_complex(t)),
+           box = numbers(t, 3, (int[]){ 6, 10, 24 }, false);
+        fold_all_ways("rows", flat, 1, one);
+        fold_all_ways("columns", flat, 1, zero);
+        fold_all_ways("all", flat, 2, (int[]){ 0, 1 });
+        fold_all_ways("aligned rows", box, 1, two);
+        fold_all_ways("aligned columns", box, 1, one);
+        fold_all_ways("two inner axes", box, 2, inner);
+        fold_all_ways("two axes apart", box, 2, outer);
+        fold_all_ways("turned", ready(mx_transpose(box, (int[]){ 2, 0, 1 }, 3)), 2, outer);
+        fold_all_ways("turned, one axis", ready(mx_transpose(box, (int[]){ 2, 0, 1 }, 3)), 1, two);
+        fold_all_ways("every other", ready(mx_slice_axis(flat, 1, 1, 1001, 2)), 1, one);
+        fold_all_ways("every other, columns", ready(mx_slice_axis(flat, 1, 1, 1001, 2)), 1, zero);
+        fold_all_ways("not aligned", ready(mx_slice_axis(flat, 1, 1, 1003, 1)), 1, one);
+        fold_all_ways("backwards", ready(mx_slice_axis(flat, 1, 1002, -1004, -1)), 1, one);
+        fold_all_ways("broadcast", ready(mx_broadcast_to(mx_slice_axis(box, 0, 1, 2, 1), 3, (int[]){ 4, 10, 24 })), 2,
+                      outer);
+        fold_all_ways("broadcast kept", ready(mx_broadcast_to(mx_slice_axis(box, 1, 1, 2, 1), 3, (int[]){ 6, 9, 24 })),
+                      1, two);
+        fold_all_ways("one number", ready(mx_slice_axis(mx_slice_axis(flat, 0, 1, 2, 1), 1, 5, 6, 1)), 1, one);
+        fold_all_ways("nothing", numbers(t, 2, (int[]){ 0, 4 }, false), 1, zero);
+        fold_all_ways("no results", numbers(t, 2, (int[]){ 0, 4 }, false), 1, one);
+    }
+}
+
+/* Which of several NaN with which other part wins. */
+static void complex_extremes(void **unused)
+{
+    (void)unused;
+    MX_SCOPE(on_cpu);
+    mx x = numbers(DT_complex64, 2, (int[]){ 40, 300 }, true);
+    for (int axis = 0; axis < 2; axis++)
+        for (unsigned f = 0; f < 2; f++) {
+            beside(&(struct trial){ "extreme", fold, &axis, 1, f ? FOLD_MIN : FOLD_MAX }, "special", &x, 0, 0);
+            beside(&(struct trial){ "its place", arg_fold, &axis, 1, f }, "special", &x, 0, 0);
+        }
+}
+
+/* Several blocks for one result, whose parts a second launch merges. */
+static void long_reductions(void **unused)
+{
+    (void)unused;
+    static const enum dtype some[] = { DT_float32, DT_bfloat16, DT_int8, DT_complex64 };
+    for (size_t k = 0; k < sizeof some / sizeof *some; k++) {
+        MX_SCOPE(on_cpu);
+        fold_all_ways("a long row", numbers(some[k], 1, (int[]){ 70001 }, false), 1, (int[]){ 0 });
+        fold_all_ways("long columns", numbers(some[k], 2, (int[]){ 40001, 3 }, false), 1, (int[]){ 0 });
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(complex_extremes),
+        cmocka_unit_test(long_reductions),
+    };
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
