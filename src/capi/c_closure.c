@@ -196,22 +196,53 @@ void capi_result_push(const struct capi_result *r, struct mx_list *out)
     for (size_t i = 0; l && i < l->n; i++) list_push(out, l->v[i].array.it);
 }
 
-/* The callback returned `status`: the content of `res` becomes what it left, or it failed. */
-static int end_result(const char *func, mlx_vector_array *res, struct capi_result *r, int status, unsigned long before)
+/* A call of a handle's function at once.  It may let go of any handle: what is called is held, and what it is given
+ * was made for the call. */
+struct direct_call {
+    struct user *u;
+    struct capi_result res;
+    mlx_vector_array in[3];
+    unsigned long before; /* of capi_reports() */
+};
+
+static void call_close(struct direct_call *c)
+{
+    capi_result_close(&c->res);
+    for (int i = 0; i < 3; i++) capi_list_free(c->in[i].ctx);
+    if (c->u)
+        object_release(&c->u->as.object);
+}
+
+/* Of a closure's ctx, with the content of n vectors; false after a report. */
+static bool call_open(struct direct_call *c, const char *func, void *cls, const void *res, int n, const mlx_vector_array in[])
+{
+    static const char *const args[] = { "input_0", "input_1", "input_2" };
+    *c = (struct direct_call){ .u = object_of(func, "cls", cls), .before = capi_reports() };
+    if (c->u)
+        object_retain(&c->u->as.object);
+    bool good = c->u && capi_need(func, "a place for the result", "res", res);
+    for (int i = 0; i < n && good; i++) {
+        int size = 0;
+        mx *x = capi_arrays(func, args[i], in[i], &size);
+        good = x && (c->in[i].ctx = capi_lend(size, x));
+        capi_arrays_free(size, x);
+    }
+    if (good && capi_result_open(&c->res))
+        return true;
+    call_close(c);
+    return capi_report(), false;
+}
+
+/* The function returned `status`: the content of `res` becomes what it left, or it failed. */
+static int call_end(const char *func, mlx_vector_array *res, struct direct_call *c, int status)
 {
     struct mx_list y = { 0 };
     if (status)
-        capi_callback_failed(status, before);
+        capi_callback_failed(status, c->before);
     else
-        capi_result_push(r, &y);
-    capi_result_close(r);
+        capi_result_push(&c->res, &y);
+    call_close(c);
     return capi_results_end(func, res, &y, NULL, NULL);
-}
-
-/* What the functions below that call u at once need; false after a failure. */
-static bool ready(const char *func, const struct user *u, const void *res, const char *arg, void *input)
-{
-    return u && capi_need(func, "a place for the result", "res", res) && capi_held(func, "a vector", arg, input);
 }
 
 /* mlx_closure: arrays in, arrays out */
@@ -289,14 +320,15 @@ int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_a
 int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls, const mlx_vector_array input_0,
                              const mlx_map_string_to_array input_1)
 {
-    struct user *u = object_of(__func__, "cls", cls.ctx);
-    struct capi_result r;
-    if (!ready(__func__, u, res, "input_0", input_0.ctx) || !capi_in_map(input_1) || !capi_result_open(&r))
-        return capi_report();
-    unsigned long before = capi_reports();
+    struct direct_call c;
     struct scopes_aside aside;
-    int status = CALL(kwargs, u, &r.vec, input_0, input_1);
-    return end_result(__func__, res, &r, status, before);
+    if (!call_open(&c, __func__, cls.ctx, res, 1, &input_0))
+        return 1;
+    const struct map *m = capi_in_map(input_1);
+    mlx_map_string_to_array named = { m ? capi_map_lend(m) : NULL };
+    int status = named.ctx ? CALL(kwargs, c.u, &c.res.vec, c.in[0], named) : 1;
+    capi_map_free(named.ctx);
+    return call_end(__func__, res, &c, status);
 }
 
 /* mlx_closure_value_and_grad: values and gradients out */
@@ -368,15 +400,11 @@ static int call_custom(struct vjp_rule *self, int nx, const mx x[], int ny, cons
 int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls, const mlx_vector_array input_0,
                              const mlx_vector_array input_1, const mlx_vector_array input_2)
 {
-    struct user *u = object_of(__func__, "cls", cls.ctx);
-    struct capi_result r;
-    if (!ready(__func__, u, res, "input_0", input_0.ctx) || !ready(__func__, u, res, "input_1", input_1.ctx) ||
-        !ready(__func__, u, res, "input_2", input_2.ctx) || !capi_result_open(&r))
-        return capi_report();
-    unsigned long before = capi_reports();
+    struct direct_call c;
     struct scopes_aside aside;
-    int status = CALL(custom, u, &r.vec, input_0, input_1, input_2);
-    return end_result(__func__, res, &r, status, before);
+    if (!call_open(&c, __func__, cls.ctx, res, 3, (mlx_vector_array[]){ input_0, input_1, input_2 }))
+        return 1;
+    return call_end(__func__, res, &c, CALL(custom, c.u, &c.res.vec, c.in[0], c.in[1], c.in[2]));
 }
 
 /* mlx_closure_custom_jvp: a jvp rule, given the tangents that there are and their numbers */
@@ -445,31 +473,28 @@ static int call_custom_vmap(struct vmap_rule *self, int nx, const mx x[], const 
 int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp cls, const mlx_vector_array input_0,
                                  const mlx_vector_array input_1, const int *input_2, size_t input_2_num)
 {
-    struct user *u = object_of(__func__, "cls", cls.ctx);
-    struct capi_result r;
-    if (!ready(__func__, u, res, "input_0", input_0.ctx) || !ready(__func__, u, res, "input_1", input_1.ctx) ||
-        (input_2_num && !capi_given(input_2, "numbers")) || !capi_result_open(&r))
-        return capi_report();
-    unsigned long before = capi_reports();
+    struct direct_call c;
     struct scopes_aside aside;
-    int status = CALL(custom_jvp, u, &r.vec, input_0, input_1, input_2, input_2_num);
-    return end_result(__func__, res, &r, status, before);
+    if (input_2_num && !capi_given(input_2, "numbers"))
+        return capi_report();
+    if (!call_open(&c, __func__, cls.ctx, res, 2, (mlx_vector_array[]){ input_0, input_1 }))
+        return 1;
+    return call_end(__func__, res, &c, CALL(custom_jvp, c.u, &c.res.vec, c.in[0], c.in[1], input_2, input_2_num));
 }
 
 int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1, mlx_closure_custom_vmap cls,
                                   const mlx_vector_array input_0, const int *input_1, size_t input_1_num)
 {
-    struct user *u = object_of(__func__, "cls", cls.ctx);
-    struct capi_result r;
-    if (!ready(__func__, u, res_0, "input_0", input_0.ctx) || !ready(__func__, u, res_1, "input_0", input_0.ctx) ||
-        (input_1_num && !capi_given(input_1, "axes")) || !capi_result_open(&r))
+    struct direct_call c;
+    struct scopes_aside aside;
+    if (!capi_out(res_1) || (input_1_num && !capi_given(input_1, "axes")))
         return capi_report();
+    if (!call_open(&c, __func__, cls.ctx, res_0, 1, &input_0))
+        return 1;
     struct capi_axes axes;
     bool opened = capi_axes_open(&axes);
-    unsigned long before = capi_reports();
-    struct scopes_aside aside;
-    int status = opened ? CALL(custom_vmap, u, &r.vec, &axes.vec, input_0, input_1, input_1_num) : 0;
-    int failed = end_result(__func__, res_0, &r, status, before);
+    int status = opened ? CALL(custom_vmap, c.u, &c.res.vec, &axes.vec, c.in[0], input_1, input_1_num) : 1;
+    int failed = call_end(__func__, res_0, &c, status);
     if (!failed)
         failed = mlx_vector_int_set(res_1, axes.vec);
     capi_axes_close(&axes);

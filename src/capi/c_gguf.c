@@ -142,18 +142,22 @@ int mlx_io_gguf_set_metadata_array(mlx_io_gguf io, const char *key, const mlx_ar
 {
     struct gguf *g = HANDLE(io);
     mx x = capi_in(marr);
-    struct gguf_value *v = g && KEY(key) && !is_nil(x) ? gguf_set_value(g, key, GGUF_ARRAY) : NULL;
-    if (v)
-        mx_keep(&v->array, x);
+    struct gguf_value v = { .kind = GGUF_ARRAY };
+    if (g && KEY(key) && !is_nil(x)) {
+        mx_keep(&v.array, x);
+        gguf_set_value(g, key, &v);
+    }
     return capi_end();
 }
 
 int mlx_io_gguf_set_metadata_string(mlx_io_gguf io, const char *key, const char *mstr)
 {
     struct gguf *g = HANDLE(io);
-    struct gguf_value *v = g && KEY(key) && capi_given(mstr, "a string") ? gguf_set_value(g, key, GGUF_TEXT) : NULL;
-    if (v)
-        gguf_add_text(v, mstr, strlen(mstr));
+    struct gguf_value v = { .kind = GGUF_TEXT };
+    if (g && KEY(key) && capi_given(mstr, "a string")) {
+        gguf_add_text(&v, mstr, strlen(mstr));
+        gguf_set_value(g, key, &v);
+    }
     return capi_end();
 }
 
@@ -163,10 +167,12 @@ int mlx_io_gguf_set_metadata_vector_string(mlx_io_gguf io, const char *key, cons
     const struct list *l = mvstr.ctx;
     if (!l)
         capi_refuse(__func__, "a vector of strings", "mvstr", "an empty handle");
-    struct gguf_value *v = g && KEY(key) && l ? gguf_set_value(g, key, GGUF_TEXTS) : NULL;
-    for (size_t i = 0; v && i < l->n; i++)
-        if (gguf_add_text(v, l->v[i].text, strlen(l->v[i].text)))
-            break;
+    struct gguf_value v = { .kind = GGUF_TEXTS };
+    if (g && KEY(key) && l) {
+        for (size_t i = 0; i < l->n && !gguf_add_text(&v, l->v[i].text, strlen(l->v[i].text)); i++)
+            ;
+        gguf_set_value(g, key, &v);
+    }
     return capi_end();
 }
 
@@ -186,10 +192,12 @@ static int publish(const char *func, mlx_io_gguf *gguf, struct gguf *g)
         gguf_free(g);
         return capi_report();
     }
+    struct gguf old = { 0 };
     if (gguf->ctx)
-        gguf_free(to);
+        old = *to;
     *to = *g;
     gguf->ctx = to;
+    gguf_free(&old);
     return 0;
 }
 
@@ -221,21 +229,25 @@ int mlx_load_gguf_reader(mlx_io_gguf *gguf, mlx_io_reader in_stream, bool packed
     return publish(__func__, gguf, &g);
 }
 
+/* Of copies: the caller's functions that are called meanwhile may change the content of the handle. */
+
 int mlx_save_gguf(const char *file, mlx_io_gguf gguf)
 {
-    struct gguf *g = HANDLE(gguf);
+    struct gguf *g = HANDLE(gguf), copy = { 0 };
     char *name = g ? capi_with_suffix(__func__, file, ".gguf") : NULL;
-    if (name)
-        gguf_save_file(name, g);
+    if (name && !gguf_copy(&copy, g))
+        gguf_save_file(name, &copy);
+    gguf_free(&copy);
     free(name);
     return capi_end();
 }
 
 int mlx_save_gguf_writer(mlx_io_writer out_stream, mlx_io_gguf gguf)
 {
-    struct gguf *g = HANDLE(gguf);
+    struct gguf *g = HANDLE(gguf), copy = { 0 };
     struct port_writer w;
-    if (g && capi_open_writer(__func__, "out_stream", out_stream.ctx, &w))
-        gguf_save(&w.base, g);
+    if (g && !gguf_copy(&copy, g) && capi_open_writer(__func__, "out_stream", out_stream.ctx, &w))
+        gguf_save(&w.base, &copy);
+    gguf_free(&copy);
     return capi_end();
 }

@@ -15,6 +15,7 @@ struct pair {
 
 struct map {
     enum kind kind;
+    bool lent; /* to a callback: as a list (capi.h) */
     size_t n, cap;
     struct pair *entries; /* cap */
     size_t *index;        /* 2 cap, a power of two */
@@ -44,7 +45,7 @@ static const union slot *find(const struct map *m, const char *key)
 
 static int grow(struct map *m)
 {
-    struct map g = { m->kind, m->n, m->cap ? 2 * m->cap : 8, NULL, NULL };
+    struct map g = { m->kind, m->lent, m->n, m->cap ? 2 * m->cap : 8, NULL, NULL };
     g.entries = mx_malloc(g.cap * sizeof *g.entries);
     g.index = g.entries ? mx_malloc(2 * g.cap * sizeof *g.index) : NULL;
     if (!g.index) {
@@ -90,9 +91,9 @@ int capi_map_put(struct map *m, const char *key, union slot value)
         return 1;
     size_t *number = place(m, key);
     if (*number) {
-        union slot *old = &m->entries[*number - 1].value;
-        slot_drop(m->kind, old);
-        *old = copy;
+        union slot *at = &m->entries[*number - 1].value, old = *at;
+        *at = copy;
+        slot_drop(m->kind, &old); /* whose owner may look at the map, and change it */
         return 0;
     }
     char *own_key = capi_text_copy(key);
@@ -125,6 +126,14 @@ static struct map *copy(const struct map *m)
     return c;
 }
 
+struct map *capi_map_lend(const struct map *m)
+{
+    struct map *c = copy(m);
+    if (c)
+        c->lent = true;
+    return c;
+}
+
 static enum handle_kind handle_kind(enum kind kind)
 {
     return kind == ARRAYS ? HANDLE_map_string_to_array : HANDLE_map_string_to_string;
@@ -141,6 +150,7 @@ int capi_map_end(const char *func, void **ctx, struct map *m)
         struct map swap = *old;
         *old = *m;
         *m = swap;
+        old->lent = swap.lent;
         capi_map_free(m);
     } else if (capi_made(handle_kind(m->kind), m, func)) {
         capi_map_free(m);
@@ -244,6 +254,8 @@ int mlx_map_string_to_string_iterator_next(const char **key, const char **value,
     }                                                          \
     int name##_free(name map)                                  \
     {                                                          \
+        if (map.ctx && ((struct map *)map.ctx)->lent)          \
+            return 0;                                          \
         capi_gone(handle_kind(kind), map.ctx);                 \
         return capi_map_free(map.ctx), 0;                      \
     }

@@ -70,6 +70,13 @@ struct box {
  * (capi/c_shapes.c). */
 void capi_note(const char *func, mx x);
 mx capi_array(const char *func, const char *arg, mlx_array a);
+/* Keeps x until mx_drop(hold) where it is to be waited for: meanwhile functions of the program run (mlx_stop_when,
+ * handlers), and may let go of the handle. */
+static inline void capi_hold(mx_own *hold, mx x)
+{
+    if (!is_nil(x) && !array_readable(x))
+        mx_keep(hold, x);
+}
 /* The array of a handle; fails where the handle is empty. */
 #define capi_in(a) capi_array(__func__, #a, a)
 /* The same for an argument that may be left out: NULL for an empty handle. */
@@ -135,6 +142,7 @@ int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *
 struct map;
 struct map *capi_map_new(enum kind kind);
 void capi_map_free(struct map *m);
+struct map *capi_map_lend(const struct map *m); /* a copy for the handle that a callback is given; NULL after a failure */
 int capi_map_put(struct map *m, const char *key, union slot value);
 int capi_map_end(const char *func, void **ctx, struct map *m);
 #define capi_publish_map(res, m) capi_map_end(__func__, (res) ? &(res)->ctx : NULL, m)

@@ -73,14 +73,20 @@ static struct gguf_value *new_value(struct gguf *g, const char *key, enum gguf_k
     return &all[g->n++];
 }
 
-struct gguf_value *gguf_set_value(struct gguf *g, const char *key, enum gguf_kind kind)
+int gguf_set_value(struct gguf *g, const char *key, struct gguf_value *v)
 {
-    struct gguf_value *v = gguf_value(g, key);
-    if (!v)
-        return new_value(g, key, kind);
-    empty(v);
-    v->kind = kind;
-    return v;
+    struct gguf_value *to = mx_failed() ? NULL : gguf_value(g, key);
+    if (!to && !mx_failed())
+        to = new_value(g, key, v->kind);
+    struct gguf_value old = *v;
+    if (to) {
+        old = *to;
+        *to = *v;
+        to->key = old.key;
+    }
+    *v = (struct gguf_value){ 0 };
+    empty(&old); /* whose array's owner may look at g, and change it */
+    return !to;
 }
 
 int gguf_add_text(struct gguf_value *v, const char *text, size_t n)
@@ -95,6 +101,23 @@ int gguf_add_text(struct gguf_value *v, const char *text, size_t n)
     copy[n] = 0;
     all[v->n++] = copy;
     return 0;
+}
+
+int gguf_copy(struct gguf *to, const struct gguf *from)
+{
+    for (int i = 0; i < from->tensors.n && !mx_failed(); i++)
+        archive_add(&to->tensors, from->tensors.arrays[i].name, from->tensors.arrays[i].array.it);
+    for (int i = 0; i < from->n && !mx_failed(); i++) {
+        const struct gguf_value *v = &from->values[i];
+        struct gguf_value *copy = new_value(to, v->key, v->kind);
+        if (copy && v->array.it)
+            mx_keep(&copy->array, v->array.it);
+        for (int k = 0; copy && k < v->n && !gguf_add_text(copy, v->texts[k], strlen(v->texts[k])); k++)
+            ;
+    }
+    if (mx_failed())
+        gguf_free(to);
+    return mx_failed();
 }
 
 void gguf_free(struct gguf *g)
@@ -666,12 +689,8 @@ int gguf_save(struct writer *w, const struct gguf *g)
     char *zeros = ok ? mx_malloc(alignment) : NULL;
     if (zeros)
         memset(zeros, 0, alignment);
-    struct mx_list x = { 0 }; /* the writer may change g from now on */
-    ok = zeros;
-    for (int i = 0; i < g->tensors.n && ok; i++) ok = !list_push(&x, g->tensors.arrays[i].array.it);
-    ok = ok && io_write(w, b.v, b.n) && io_write(w, zeros, round_up(b.n, alignment) - b.n);
-    for (int i = 0; i < x.n && ok; i++) ok = write_tensor(w, x.v[i].it, zeros, alignment);
-    list_clear(&x);
+    ok = zeros && io_write(w, b.v, b.n) && io_write(w, zeros, round_up(b.n, alignment) - b.n);
+    for (int i = 0; i < g->tensors.n && ok; i++) ok = write_tensor(w, g->tensors.arrays[i].array.it, zeros, alignment);
     free(zeros);
     free(b.v);
     return !ok;

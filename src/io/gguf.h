@@ -25,9 +25,11 @@ mx gguf_array(struct gguf *g, const char *name);                /* NULL: none */
 struct gguf_value *gguf_value(struct gguf *g, const char *key); /* NULL: none */
 /* What is there under the name is replaced.  Non-zero after mx_fail. */
 int gguf_set_array(struct gguf *g, const char *name, mx x);
-/* A value without texts, to be filled by gguf_add_text or by mx_keep; NULL after mx_fail. */
-struct gguf_value *gguf_set_value(struct gguf *g, const char *key, enum gguf_kind kind);
+/* The same of a value that is complete, but for its key, and is taken over. */
+int gguf_set_value(struct gguf *g, const char *key, struct gguf_value *v);
 int gguf_add_text(struct gguf_value *v, const char *text, size_t n);
+/* Into an empty one; non-zero after mx_fail, with nothing in it. */
+int gguf_copy(struct gguf *to, const struct gguf *from);
 void gguf_free(struct gguf *g);
 
 /* Tensors of block types become quantized weights with scales and perhaps biases, or float16; those

@@ -734,10 +734,91 @@ static void callbacks_may_free_results(void **state)
     mlx_vector_array_free(out);
 }
 
+/* Functions that let go of their own handle and of what they are given, and pass on what they were given. */
+static struct {
+    mlx_closure_kwargs named;
+    mlx_closure_custom vjp;
+    mlx_closure_custom_jvp jvp;
+    mlx_closure_custom_vmap vmap;
+} own;
+static int let_go;
+static void note_that(void *payload) { *(int *)payload += 1; }
+
+static int end_of(mlx_vector_array *res, mlx_vector_array in)
+{
+    assert_int_equal(let_go, 0);
+    return mlx_vector_array_set(res, in) || mlx_vector_array_free(in);
+}
+
+static int named_ends(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array named, void *p)
+{
+    (void)p;
+    mlx_closure_kwargs_free(own.named);
+    mlx_map_string_to_array_free(named);
+    return end_of(res, in);
+}
+
+static int vjp_ends(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array ct,
+                    const mlx_vector_array y, void *p)
+{
+    (void)p;
+    mlx_closure_custom_free(own.vjp);
+    mlx_vector_array_free(ct);
+    mlx_vector_array_free(y);
+    return end_of(res, x);
+}
+
+static int jvp_ends(mlx_vector_array *res, const mlx_vector_array x, const mlx_vector_array t, const int *numbers,
+                    size_t n, void *p)
+{
+    (void)numbers, (void)n, (void)p;
+    mlx_closure_custom_jvp_free(own.jvp);
+    mlx_vector_array_free(t);
+    return end_of(res, x);
+}
+
+static int vmap_ends(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array x, const int *in, size_t n,
+                     void *p)
+{
+    (void)in, (void)n, (void)p;
+    mlx_closure_custom_vmap_free(own.vmap);
+    *res = x;
+    return mlx_vector_int_append_value(*axes, 0);
+}
+
+static void functions_may_let_go_of_themselves(void **state)
+{
+    (void)state;
+    mlx_vector_array x = vector_of(1, (float[]){ 3 }), out = mlx_vector_array_new();
+    mlx_map_string_to_array named = mlx_map_string_to_array_new();
+    mlx_vector_int axes = mlx_vector_int_new();
+    own.named = mlx_closure_kwargs_new_func_payload(named_ends, &let_go, note_that);
+    own.vjp = mlx_closure_custom_new_func_payload(vjp_ends, &let_go, note_that);
+    own.jvp = mlx_closure_custom_jvp_new_func_payload(jvp_ends, &let_go, note_that);
+    own.vmap = mlx_closure_custom_vmap_new_func_payload(vmap_ends, &let_go, note_that);
+    for (int way = 0; way < 4; way++) {
+        let_go = 0;
+        switch (way) {
+        case 0: OK(mlx_closure_kwargs_apply(&out, own.named, x, named)); break;
+        case 1: OK(mlx_closure_custom_apply(&out, own.vjp, x, x, x)); break;
+        case 2: OK(mlx_closure_custom_jvp_apply(&out, own.jvp, x, x, (int[]){ 0 }, 1)); break;
+        case 3: OK(mlx_closure_custom_vmap_apply(&out, &axes, own.vmap, x, (int[]){ 0 }, 1)); break;
+        }
+        assert_int_equal(let_go, 1);
+        assert_float_equal(at(out, 0), 3, 0);
+        assert_float_equal(at(x, 0), 3, 0);
+    }
+    mlx_vector_array_free(x);
+    mlx_vector_array_free(out);
+    mlx_vector_int_free(axes);
+    mlx_map_string_to_array_free(named);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(callbacks_may_free_results),
+        cmocka_unit_test(functions_may_let_go_of_themselves),
         cmocka_unit_test(plain),
         cmocka_unit_test(payloads),
         cmocka_unit_test(failing),

@@ -356,6 +356,32 @@ static void out_of_memory_for_names(void **state)
     mlx_closure_kwargs_free(f);
 }
 
+static int freeing(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array named)
+{
+    int failed = scaled(res, in, named);
+    mlx_vector_array_free(in);
+    mlx_map_string_to_array_free(named);
+    return failed;
+}
+
+static void a_function_that_frees_its_arguments(void **state)
+{
+    (void)state;
+    mlx_map_string_to_array named = mlx_map_string_to_array_new();
+    mlx_array two = mlx_array_new_float(2);
+    mlx_map_string_to_array_insert(named, "by", two);
+    mlx_vector_array in = vector(1, (float[]){ 3 });
+    mlx_closure_kwargs f = mlx_closure_kwargs_new_func(freeing);
+    assert_int_equal(mlx_export_function_kwargs(path, f, in, named, false), 0);
+    mlx_function_exporter e = mlx_function_exporter_new_kwargs(path, f, false, true, NULL, 0);
+    assert_int_equal(mlx_function_exporter_apply_kwargs(e, in, named), 0);
+    mlx_function_exporter_free(e);
+    mlx_array_free(two);
+    mlx_closure_kwargs_free(f);
+    mlx_vector_array_free(in);
+    mlx_map_string_to_array_free(named);
+}
+
 static void write_text(const char *file, const char *text)
 {
     FILE *f = fopen(file, "w");
@@ -444,6 +470,7 @@ int main(void)
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(out_of_memory_for_names),
         cmocka_unit_test(a_function_that_changes_its_arguments),
+        cmocka_unit_test(a_function_that_frees_its_arguments),
         cmocka_unit_test(an_exporter_stays_in_its_folder),
     };
     return cmocka_run_group_tests(tests, start, finish);

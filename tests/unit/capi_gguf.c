@@ -133,12 +133,72 @@ static void without_memory(void **state)
     unlink(path);
 }
 
+/* An array whose owner, told that it is not needed any more, looks at what it was in and adds to it. */
+static mlx_io_gguf its_place;
+static int found;
+
+static void look_and_add(void *payload)
+{
+    mlx_array y = mlx_array_new();
+    mlx_string text = mlx_string_new();
+    bool is_array;
+    (void)payload;
+    OK(mlx_io_gguf_has_metadata_array(&is_array, its_place, "k"));
+    if (is_array) {
+        OK(mlx_io_gguf_get_metadata_array(&y, its_place, "k"));
+        OK(mlx_array_item_int32(&found, y));
+    } else {
+        OK(mlx_io_gguf_get_metadata_string(&text, its_place, "k"));
+        found = mlx_string_data(text)[0] - '0';
+    }
+    for (char key[2] = "a"; *key < 'k'; ++*key) OK(mlx_io_gguf_set_metadata_string(its_place, key, "1"));
+    mlx_array_free(y);
+    mlx_string_free(text);
+}
+
+static void owners_of_what_is_replaced(void **state)
+{
+    (void)state;
+    static int32_t one = 1;
+    mlx_array two = mlx_array_new_int(2);
+    for (int way = 0; way < 3; way++) {
+        its_place = mlx_io_gguf_new();
+        found = 0;
+        mlx_array x = mlx_array_new_data_managed_payload(&one, NULL, 0, MLX_INT32, NULL, look_and_add);
+        OK(mlx_io_gguf_set_metadata_array(its_place, "k", x));
+        mlx_array_free(x);
+        switch (way) {
+        case 0: OK(mlx_io_gguf_set_metadata_array(its_place, "k", two)); break;
+        case 1: OK(mlx_io_gguf_set_metadata_string(its_place, "k", "2")); break;
+        case 2: {
+            mlx_io_gguf other = content();
+            char path[64];
+            mlx_stream s = mlx_default_cpu_stream_new();
+            OK(mlx_io_gguf_set_metadata_array(other, "k", two));
+            OK(mlx_save_gguf(path_of(path), other));
+            OK(mlx_load_gguf(&its_place, path, s));
+            unlink(path);
+            mlx_stream_free(s);
+            mlx_io_gguf_free(other);
+        }
+        }
+        assert_int_equal(found, 2);
+        mlx_string text = mlx_string_new();
+        OK(mlx_io_gguf_get_metadata_string(&text, its_place, "j"));
+        assert_string_equal(mlx_string_data(text), "1");
+        mlx_string_free(text);
+        mlx_io_gguf_free(its_place);
+    }
+    mlx_array_free(two);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_name),
         cmocka_unit_test(errors),
         cmocka_unit_test(without_memory),
+        cmocka_unit_test(owners_of_what_is_replaced),
     };
     return cmocka_run_group_tests(tests, start_listening, all_gone);
 }

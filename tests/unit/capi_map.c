@@ -99,12 +99,51 @@ static void bad_arguments(void **state)
     mlx_array_free(a);
 }
 
+/* An array whose owner, told that it is not needed any more, looks at the map that it was in and adds to it. */
+static mlx_map_string_to_array its_map;
+static float found;
+
+static void look_and_add(void *payload)
+{
+    mlx_array y = mlx_array_new();
+    (void)payload;
+    OK(mlx_map_string_to_array_get(&y, its_map, "k"));
+    OK(mlx_array_item_float32(&found, y));
+    for (char key[2] = "a"; *key <= 'z'; ++*key)
+        if (*key != 'k')
+            OK(mlx_map_string_to_array_insert(its_map, key, y));
+    mlx_array_free(y);
+}
+
+static void owners_of_what_is_replaced(void **state)
+{
+    (void)state;
+    static float one = 1;
+    its_map = mlx_map_string_to_array_new();
+    mlx_array x = mlx_array_new_data_managed_payload(&one, NULL, 0, MLX_FLOAT32, NULL, look_and_add);
+    mlx_array two = mlx_array_new_float(2);
+    OK(mlx_map_string_to_array_insert(its_map, "k", x));
+    mlx_array_free(x);
+    OK(mlx_map_string_to_array_insert(its_map, "k", two));
+    assert_float_equal(found, 2, 0);
+    x = mlx_array_new();
+    for (char key[2] = "a"; *key <= 'z'; ++*key) {
+        OK(mlx_map_string_to_array_get(&x, its_map, key));
+        OK(mlx_array_item_float32(&found, x));
+        assert_float_equal(found, 2, 0);
+    }
+    mlx_map_string_to_array_free(its_map);
+    mlx_array_free(x);
+    mlx_array_free(two);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays),
         cmocka_unit_test(strings),
         cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(owners_of_what_is_replaced),
     };
     return cmocka_run_group_tests_name("C API: maps", tests, start_listening, all_gone);
 }
