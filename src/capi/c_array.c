@@ -270,18 +270,21 @@ int mlx_array_dim(const mlx_array arr, int dim)
     return x->shape[i];
 }
 
-/* The handle's array with its elements on the host; NULL after a report.  Whoever looked tells of capi_waited():
- * handlers may give the handle another array. */
-static mx elements(const char *func, mlx_array arr)
+/* The handle's array with its elements on the host; NULL after a report.  Whoever looked drops `hold`, in any case, and
+ * tells of capi_waited(): handlers may give the handle another array. */
+static mx elements(const char *func, mlx_array arr, mx_own *hold)
 {
     mx x = capi_array(func, "arr", arr);
+    capi_hold(hold, x);
     return is_nil(x) || mx_wait_host(x) ? (capi_report(), NULL) : x;
 }
 
 const size_t *mlx_array_strides(const mlx_array arr)
 {
-    mx x = elements(__func__, arr);
+    mx_own hold = { NULL };
+    mx x = elements(__func__, arr, &hold);
     const size_t *strides = x ? (const size_t *)x->strides : NULL;
+    mx_drop(&hold);
     capi_waited();
     return strides;
 }
@@ -289,17 +292,23 @@ const size_t *mlx_array_strides(const mlx_array arr)
 static int evaluate(const char *func, mlx_array arr)
 {
     mx x = capi_array(func, "arr", arr);
-    return is_nil(x) || mx_eval(1, &x) ? capi_report() : capi_end();
+    mx_own hold = { NULL };
+    capi_hold(&hold, x);
+    int failed = is_nil(x) || mx_eval(1, &x);
+    mx_drop(&hold);
+    return failed ? capi_report() : capi_end();
 }
 
 int mlx_array_eval(mlx_array arr) { return evaluate(__func__, arr); }
 
 int mlx_array_tostring(mlx_string *str, const mlx_array arr)
 {
-    mx x = elements(__func__, arr);
+    mx_own hold = { NULL };
+    mx x = elements(__func__, arr, &hold);
+    char *text = x ? array_text(x, -1) : NULL;
+    mx_drop(&hold);
     if (!x)
         return 1;
-    char *text = array_text(x, -1);
     capi_waited();
     return capi_publish_text(str, text);
 }
@@ -341,9 +350,12 @@ static const void *data(const char *func, mlx_array arr, enum dtype t)
                    dtype_name(t), dtype_name(x->dtype));
         return capi_report(), NULL;
     }
-    if (mx_wait_host(x))
+    mx_own hold = { NULL };
+    capi_hold(&hold, x);
+    const void *host = mx_wait_host(x) ? NULL : array_host(x);
+    mx_drop(&hold);
+    if (mx_failed())
         return capi_report(), NULL;
-    const void *host = array_host(x);
     capi_waited();
     return host;
 }
@@ -410,10 +422,13 @@ static int layout(const char *func, bool *res, mlx_array arr, bool (*is)(mx))
 {
     if (!capi_need(func, "a place for the result", "res", res))
         return capi_report();
-    mx x = elements(func, arr);
+    mx_own hold = { NULL };
+    mx x = elements(func, arr, &hold);
+    if (x)
+        *res = x->size == 0 || is(x);
+    mx_drop(&hold);
     if (!x)
         return 1;
-    *res = x->size == 0 || is(x);
     capi_waited();
     return 0;
 }

@@ -67,31 +67,41 @@ uintptr_t mlx_array_id(const mlx_array arr) { return (uintptr_t)(void *)capi_opt
 int mlx_array_text(mlx_string *str, const mlx_array arr, int precision)
 {
     mx x = capi_in(arr);
-    if (is_nil(x) || mx_wait_host(x))
+    mx_own hold = { NULL };
+    capi_hold(&hold, x);
+    char *text = is_nil(x) || mx_wait_host(x) ? NULL : array_text(x, precision);
+    mx_drop(&hold);
+    if (!text)
         return capi_report();
     capi_waited();
-    return capi_publish_text(str, array_text(x, precision));
+    return capi_publish_text(str, text);
 }
 
 int mlx_array_is_writable(bool *res, const mlx_array arr)
 {
     mx x = capi_in(arr);
-    if (!capi_out(res) || is_nil(x) || mx_wait_host(x))
-        return capi_report();
-    *res = x->buf->writable;
-    for (int i = 0; i < x->ndim; i++)
+    mx_own hold = { NULL };
+    capi_hold(&hold, x);
+    bool there = capi_out(res) && !is_nil(x) && !mx_wait_host(x);
+    if (there)
+        *res = x->buf->writable;
+    for (int i = 0; there && i < x->ndim; i++)
         if (x->shape[i] > 1 && x->strides[i] == 0)
             *res = false;
-    return 0;
+    mx_drop(&hold);
+    return there ? 0 : capi_report();
 }
 
 int mlx_array_lend(const mlx_array arr)
 {
     mx x = capi_in(arr);
-    if (is_nil(x) || mx_wait_host(x))
-        return capi_report();
-    buffer_lend(x->buf);
-    return 0;
+    mx_own hold = { NULL };
+    capi_hold(&hold, x);
+    bool there = !is_nil(x) && !mx_wait_host(x);
+    if (there)
+        buffer_lend(x->buf);
+    mx_drop(&hold);
+    return there ? 0 : capi_report();
 }
 
 int mlx_array_take_back(const mlx_array arr)

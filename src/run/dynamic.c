@@ -3,9 +3,19 @@
 
 #include <string.h>
 
+#include "core/scope.h"
 #include "core/shape.h"
 #include "ops/index.h"
 #include "run/eval.h"
+
+/* Functions of the program that run while something is waited for may let go of what the operands come from. */
+static void hold(mx x)
+{
+    if (is_nil(x))
+        return;
+    mx_retain(x);
+    scope_lend(x);
+}
 
 /* Evaluates x, made of `of`, for `op`; what a placeholder says of itself is put in terms of the operation. */
 static bool known(const char *op, mx x, mx of, const char *instead)
@@ -23,6 +33,7 @@ static bool known(const char *op, mx x, mx of, const char *instead)
 
 mx mx_places(const char *op, mx x, const char *instead)
 {
+    hold(x);
     mx truth = mx_contiguous(mx_astype(x, DT_bool_), false);
     if (!known(op, truth, x, instead))
         return MX_NIL;
@@ -34,6 +45,7 @@ mx mx_places(const char *op, mx x, const char *instead)
 
 void mx_unique_all(mx x, mx out[4])
 {
+    hold(x);
     mx count = mx_unique_count(x);
     out[0] = out[1] = out[2] = out[3] = MX_NIL;
     if (known("unique", count, x, "the argument size, which settles the shape"))
@@ -117,10 +129,16 @@ static mx masked(mx x, mx mask)
     return mx_take(mask->ndim == 1 ? x : mx_flatten(x, 0, mask->ndim - 1), row_of(places, 0), 0);
 }
 
+/* If there is one all operands are held. */
 static bool any_mask(mx x, int n, const struct item items[])
 {
     bool any = false;
     for (int i = 0; i < n && !is_nil(x); i++) any |= is_mask(&items[i]);
+    if (any)
+        hold(x);
+    for (int i = 0; i < n && any; i++)
+        if (items[i].kind == ITEM_ARRAY)
+            hold(items[i].array);
     return any;
 }
 
@@ -197,9 +215,10 @@ static mx all_true(int n, const struct item items[])
 
 mx mx_setitem_masked(mx x, int n, const struct item items[], mx value, enum scatter_fold f)
 {
-    bool alone = n == 1 && any_mask(x, n, items) && !is_nil(value);
-    if (!any_mask(x, n, items) || is_nil(value) || (alone && one_for_all(x, items[0].array->ndim, value)))
+    bool any = !is_nil(value) && any_mask(x, n, items), alone = any && n == 1;
+    if (!any || (alone && one_for_all(x, items[0].array->ndim, value)))
         return mx_setitem(x, n, items, value, f);
+    hold(value);
     if (alone && items[0].array->ndim)
         return set_in_order(x, items[0], value, f);
     struct placed p;

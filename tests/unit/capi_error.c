@@ -298,6 +298,118 @@ static void asking_does_not_evaluate(void **state)
     mlx_stream_free(s);
 }
 
+/* 60 sines of a million numbers, whose vector is the only one who has them. */
+static mlx_array sines(mlx_stream s)
+{
+    mlx_array a = mlx_array_new(), half = mlx_array_new_float(0.5f);
+    OK(mlx_full(&a, (int[]){ 1 << 20 }, 1, half, MLX_FLOAT32, s));
+    for (int i = 0; i < 60; i++) OK(mlx_sin(&a, a, s));
+    mlx_array_free(half);
+    return a;
+}
+
+static bool ask_no_more(void)
+{
+    asked++;
+    mlx_stop_when(NULL);
+    return false;
+}
+
+static void who_is_asked_may_take_itself_off(void **state)
+{
+    (void)state;
+    mlx_stream s = mlx_default_cpu_stream_new();
+    mlx_array a = sines(s);
+    asked = 0;
+    mlx_stop_when(ask_no_more);
+    OK(mlx_array_eval(a));
+    assert_int_equal(asked, 1);
+    mlx_array_free(a);
+    mlx_stream_free(s);
+}
+
+static mlx_array waited_for;
+static mlx_io_gguf saved;
+static bool let_go_of_it(void)
+{
+    if (asked++)
+        return false;
+    mlx_array other = mlx_array_new_float(2);
+    if (saved.ctx) {
+        mlx_io_gguf_set_metadata_array(saved, "x", other);
+        for (char key[2] = "a"; *key <= 'w'; ++*key) mlx_io_gguf_set_metadata_array(saved, key, other);
+    }
+    mlx_array_set(&waited_for, other);
+    mlx_array_free(other);
+    return false;
+}
+
+static int waits(int way)
+{
+    mlx_string text = mlx_string_new();
+    mlx_array r = mlx_array_new();
+    mlx_stream s = mlx_default_cpu_stream_new();
+    bool flag = false;
+    int failed = 1;
+    switch (way) {
+    case 0: failed = mlx_array_eval(waited_for); break;
+    case 1: failed = !mlx_array_data_float32(waited_for); break;
+    case 2: failed = !mlx_array_strides(waited_for); break;
+    case 3: failed = _mlx_array_is_row_contiguous(&flag, waited_for) || !flag; break;
+    case 4: failed = mlx_array_is_writable(&flag, waited_for) || !flag; break;
+    case 5: failed = mlx_array_lend(waited_for); break;
+    case 6: failed = mlx_array_tostring(&text, waited_for) || strncmp(mlx_string_data(text), "array([", 7); break;
+    case 7: failed = mlx_array_text(&text, waited_for, 4) || strncmp(mlx_string_data(text), "array([", 7); break;
+    case 8: failed = mlx_nonzero(&r, waited_for, s) || mlx_array_size(r) != 1 << 20; break;
+    case 9: {
+        mlx_array mask = mlx_array_new(), zero = mlx_array_new_float(0);
+        failed = mlx_greater(&mask, waited_for, zero, s);
+        mlx_array_set(&waited_for, mask);
+        mlx_index item = { .kind = MLX_INDEX_ARRAY, .array = waited_for };
+        failed = failed || mlx_getitem(&r, waited_for, &item, 1, s) || mlx_array_size(r) != 1 << 20;
+        mlx_array_free(mask);
+        mlx_array_free(zero);
+        break;
+    }
+    case 10: {
+        char name[64];
+        snprintf(name, sizeof name, P_tmpdir "/capi_error.%ld.gguf", (long)getpid());
+        saved = mlx_io_gguf_new();
+        failed = mlx_io_gguf_set_metadata_array(saved, "x", waited_for) || mlx_save_gguf(name, saved) || unlink(name);
+        mlx_io_gguf_free(saved);
+        saved.ctx = NULL;
+        break;
+    }
+    }
+    mlx_stream_free(s);
+    mlx_array_free(r);
+    mlx_string_free(text);
+    return failed;
+}
+
+/* Who waits holds what it waits for: on a worker, whose batch does so until it is done, and here. */
+static void who_is_asked_may_let_go(void **state)
+{
+    (void)state;
+    mlx_stream s = mlx_default_cpu_stream_new();
+    for (int way = 0; way <= 10; way++)
+        for (int worker = 0; worker <= (way != 9); worker++) {
+            waited_for = sines(s);
+            asked = 0;
+            if (worker) {
+                mlx_vector_array all = mlx_vector_array_new_value(waited_for);
+                OK(mlx_async_eval(all));
+                mlx_vector_array_free(all);
+            }
+            mlx_stop_when(let_go_of_it);
+            OK(waits(way));
+            mlx_stop_when(NULL);
+            assert_true(asked > 0);
+            mlx_array_free(waited_for);
+        }
+    mlx_stream_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +422,8 @@ int main(void)
         cmocka_unit_test(warnings),
         cmocka_unit_test(failures_survive_what_lets_go),
         cmocka_unit_test(asking_does_not_evaluate),
+        cmocka_unit_test(who_is_asked_may_take_itself_off),
+        cmocka_unit_test(who_is_asked_may_let_go),
     };
     return cmocka_run_group_tests_name("C API: errors", tests, start_listening, all_gone);
 }
