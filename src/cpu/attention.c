@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/scope.h"
+#include "core/sizes.h"
 #include "cpu/kernels/attention.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/reduce.h"
@@ -27,9 +28,6 @@ enum {
     AHEAD = 64,  /* of which so many are asked for ahead */
 };
 static const int64_t ROOM = 256 << 20; /* bytes of packed operands at a time, if one head fits */
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to; }
 
 /* The operands are those of the node, with rows without gaps. */
 struct job {
@@ -101,11 +99,11 @@ static void load(const struct job *j, char *to, const char *x, int64_t stride, i
  * columns are the vectors. */
 static int64_t panels(const struct job *j, int64_t rows, int64_t width)
 {
-    return up(rows, j->g->mr) * j->g->mr * width;
+    return ceil_div(rows, j->g->mr) * j->g->mr * width;
 }
 static int64_t turned_panels(const struct job *j, int64_t rows, int64_t width)
 {
-    return up(width, j->g->mr) * j->g->mr * rows;
+    return ceil_div(width, j->g->mr) * j->g->mr * rows;
 }
 
 /* Block b of the rows of x as panels of rows and, if asked for, as panels of columns. */
@@ -256,7 +254,7 @@ static int64_t seen_by(const struct job *j, int64_t t0, int64_t t1)
 /* A panel of so many rows of the type computed in. */
 static size_t panel_bytes(const struct job *j, int64_t rows)
 {
-    return (size_t)(up(rows, 16) * 16 * j->width) * j->wsize;
+    return (size_t)(ceil_div(rows, 16) * 16 * j->width) * j->wsize;
 }
 static int64_t widest(const struct job *j) { return j->d > j->e ? j->d : j->e; }
 static size_t mask_bytes(const struct job *j) { return (size_t)(BLOCK * j->width) * 16; }
@@ -287,7 +285,7 @@ static char *packed_of(const struct job *j, int64_t unit)
     return j->packed + (size_t)(unit - j->first) * (size_t)j->unit_bytes;
 }
 
-static int64_t blocks(int64_t n) { return up(n, BLOCK); }
+static int64_t blocks(int64_t n) { return ceil_div(n, BLOCK); }
 
 static void pack_keys(struct job *j, int64_t i, char *space)
 {
@@ -314,7 +312,7 @@ static void begin_rows(const struct job *j, char *top, char *sum, int64_t b, int
 }
 
 static int64_t rows_of(const struct job *j) { return j->fold * j->length; }
-static int64_t panels_of(const struct job *j) { return up(rows_of(j), j->width); }
+static int64_t panels_of(const struct job *j) { return ceil_div(rows_of(j), j->width); }
 
 static size_t forward_bytes(const struct job *j)
 {
@@ -399,7 +397,7 @@ static int forward(struct job *j)
 
 /* Of a piece: FEW rows of outputs, then maxima, then sums. */
 static int64_t piece_size(const struct job *j) { return FEW * (j->e + 2); }
-static int64_t pieces(const struct job *j) { return up(j->keys, PIECE); }
+static int64_t pieces(const struct job *j) { return ceil_div(j->keys, PIECE); }
 
 static void ask_for(const char *x, int64_t stride, int64_t rows, int64_t width, size_t size)
 {
@@ -574,7 +572,7 @@ static size_t backward_bytes(const struct job *j)
 static void query_panel(struct job *j, int64_t i, char *space)
 {
     const struct gemm_kernel *g = j->g;
-    int64_t group = j->heads / j->kv, count = up(j->length, j->width);
+    int64_t group = j->heads / j->kv, count = ceil_div(j->length, j->width);
     int64_t unit = j->first + i / count / group, b = unit / j->kv;
     int64_t h = unit % j->kv * group + i / count % group;
     int64_t r = i % count * j->width, n = least(j->width, j->length - r);
@@ -612,7 +610,7 @@ static void query_panel(struct job *j, int64_t i, char *space)
 static void key_panel(struct job *j, int64_t i, char *space)
 {
     const struct gemm_kernel *g = j->g;
-    int64_t group = j->heads / j->kv, count = up(j->keys, j->width);
+    int64_t group = j->heads / j->kv, count = ceil_div(j->keys, j->width);
     int64_t unit = j->first + i / count, b = unit / j->kv, kv = unit % j->kv;
     int64_t key = i % count * j->width, n = least(j->width, j->keys - key);
     struct places p = places(j, unit);
@@ -671,7 +669,7 @@ static int backward(struct job *j)
              group * (panels(j, j->length, j->d) + panels(j, j->length, j->e) + turned_panels(j, j->length, j->d) +
                       turned_panels(j, j->length, j->e)));
     j->bytes = backward_bytes(j);
-    int64_t jobs[] = { group * up(j->length, j->width), up(j->keys, j->width) };
+    int64_t jobs[] = { group * ceil_div(j->length, j->width), ceil_div(j->keys, j->width) };
     return over_units(j, blocks(j->keys) + group * blocks(j->length), pack_all, jobs,
                       (void (*[])(struct job *, int64_t, char *)){ query_panel, key_panel });
 }

@@ -49,7 +49,7 @@ static void pack_weights(void *ctx, int64_t begin, int64_t end)
         char *to = f->weights + (size_t)(i * p->depth * nr) * p->size;
         for (int64_t t = 0; t < taps; t += some, to += (size_t)(some * n * nr) * p->size)
             p->g->pack(to, 0, nr, p->w.p + (first * p->w.s[0] + conv_tap(p, t)) * (int64_t)p->size, p->w.s[0],
-                       p->w.s[4], smaller(nr, p->out - channel), some * n);
+                       p->w.s[4], least(nr, p->out - channel), some * n);
     }
 }
 
@@ -60,14 +60,14 @@ static void multiply(const struct forward *f, const struct strip *s, int64_t pan
     const struct plain *p = f->p;
     const struct gemm_kernel *g = p->g;
     int64_t group = panel / f->each, channel = panel % f->each * g->nr;
-    int64_t n = smaller(g->nr, p->out - channel), first = group * p->out + channel;
+    int64_t n = least(g->nr, p->out - channel), first = group * p->out + channel;
     int64_t pitch = p->axis[2].stride * p->s[3], ldy = p->axis[2].step * p->y.s[3];
     int64_t rows = s->images * s->count[0] * s->count[1];
     bool last = to == f->n_runs;
     for (int64_t r = 0; r < rows; r++) {
         struct pixels at = conv_row(p, s, r);
         for (int64_t i = 0; i < s->count[2]; i += g->mr) {
-            int64_t m = smaller(g->mr, s->count[2] - i);
+            int64_t m = least(g->mr, s->count[2] - i);
             const char *x = at.x + (i * pitch + group * p->in) * (int64_t)p->size;
             char *y = p->y.p + (at.y + i * ldy + first) * (int64_t)p->item;
             char *c = f->convert ? sums + (at.number + i) * g->nr * (int64_t)p->size : y;
@@ -102,7 +102,7 @@ static void cut_runs(struct forward *f)
     const struct plain *p = f->p;
     for (int64_t i = 0; i < p->n_runs; i++)
         for (int64_t from = 0; from < p->runs[i].n; from += PIECE)
-            f->runs[f->n_runs++] = (struct gemm_run){ p->runs[i].at + from, smaller(PIECE, p->runs[i].n - from) };
+            f->runs[f->n_runs++] = (struct gemm_run){ p->runs[i].at + from, least(PIECE, p->runs[i].n - from) };
 }
 
 static int shared_weights(struct plain *p)
@@ -113,7 +113,7 @@ static int shared_weights(struct plain *p)
         return 1;
     f.each = ceil_div(p->out, p->g->nr);
     f.panels = f.each * p->groups;
-    f.parts = p->strips < 4 * threads && threads > 1 ? smaller(f.panels, ceil_div(4 * threads, p->strips)) : 1;
+    f.parts = p->strips < 4 * threads && threads > 1 ? least(f.panels, ceil_div(4 * threads, p->strips)) : 1;
     int64_t pieces = p->n_runs * ceil_div(p->runs[0].n, PIECE);
     int64_t pixels = p->some * p->axis[0].out * p->axis[1].out * p->axis[2].out;
     if (p->some == 1)
@@ -122,7 +122,7 @@ static int shared_weights(struct plain *p)
     size_t weights = to_lines(f.panels * p->depth * p->g->nr * (int64_t)p->size);
     size_t sums = f.convert ? to_lines(pixels * p->g->nr * (int64_t)p->size) : 0;
     int64_t n = p->strips * f.parts;
-    threads = (int)smaller(threads, n);
+    threads = (int)least(threads, n);
     struct buffer *b = buffer_new(list + weights + (size_t)threads * (p->strip_bytes + sums));
     if (!b)
         return 1;
@@ -155,7 +155,7 @@ static void own_strip(void *ctx, int64_t i, char *space)
     for (int64_t r = 0; r < rows; r++) {
         struct pixels at = conv_row(p, &s, r);
         for (int64_t k = 0; k < s.count[2]; k += TILE) {
-            int64_t m = smaller(TILE, s.count[2] - k);
+            int64_t m = least(TILE, s.count[2] - k);
             char *y = p->y.p + (at.y + k * ldy) * (int64_t)p->item, *c = convert ? sums : y;
             p->g->channels(c, convert ? n : ldy, at.x + k * pitch * (int64_t)p->size, pitch, p->runs, p->n_runs,
                            o->weights, n, m, n);
@@ -174,7 +174,7 @@ static int own_weights(struct plain *p)
         return 1;
     size_t weights = to_lines(taps * p->channels * (int64_t)p->size);
     size_t each = p->strip_bytes + to_lines(16 * p->channels * (int64_t)p->size);
-    threads = (int)smaller(threads, p->strips);
+    threads = (int)least(threads, p->strips);
     struct buffer *b = buffer_new(weights + (size_t)threads * each);
     if (!b)
         return 1;

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "core/sizes.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/run.h"
 #include "ops/conv.h"
@@ -79,9 +80,6 @@ struct pixels conv_row(const struct plain *p, const struct strip *s, int64_t r);
 /* x with channels next to each other, in the type computed in if `convert`. */
 mx conv_operand(mx x, bool convert, mx_own *hold);
 
-static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline size_t to_lines(int64_t bytes) { return (size_t)(ceil_div(bytes, 64) * 64); }
 
 #endif

@@ -108,7 +108,7 @@ int conv_parts(const struct conv_args *args, mx x, mx w, mx y, int (*fn)(struct 
                                        1 };
         struct whole *a = &whole[i];
         a->period = a->spread / gcd(a->stride, a->spread);
-        phases *= smaller(a->period, a->out);
+        phases *= least(a->period, a->out);
         taps *= a->taps;
     }
     if (!(p.runs = mx_malloc((size_t)taps * sizeof *p.runs)))
@@ -118,7 +118,7 @@ int conv_parts(const struct conv_args *args, mx x, mx w, mx y, int (*fn)(struct 
     for (int64_t i = 0; i < phases && !status; i++) {
         int64_t rest = i;
         for (int d = 2; d >= 0; d--) {
-            int64_t here = smaller(whole[d].period, whole[d].out);
+            int64_t here = least(whole[d].period, whole[d].out);
             p.axis[d] = part_of(&whole[d], rest % here);
             rest /= here;
         }
@@ -177,17 +177,17 @@ int conv_strips(struct plain *p, int64_t bytes, int64_t strips)
     for (int i = 0; i < 3; i++)
         if (i != s)
             inner = times(inner, span(&a[i], a[i].out));
-    int64_t total = p->images * a[s].out, wanted = larger(1, total / strips);
+    int64_t total = p->images * a[s].out, wanted = greatest(1, total / strips);
     p->some = 1;
     p->wide = a[s].out;
     if (times(inner, span(&a[s], p->wide)) > bytes || p->wide > wanted) {
         int64_t fit = (bytes / inner - span(&a[s], 1)) / a[s].stride + 1;
         int64_t unit = s == 2 ? 4 * p->g->mr : 1; /* whole tiles, where the cut is across them */
-        p->wide = larger(1, smaller(p->wide, smaller(fit, wanted)));
-        p->wide = smaller(ceil_div(p->wide, unit) * unit, a[s].out);
+        p->wide = greatest(1, least(p->wide, least(fit, wanted)));
+        p->wide = least(ceil_div(p->wide, unit) * unit, a[s].out);
     } else {
-        p->some = larger(1, smaller(bytes / (inner * span(&a[s], p->wide)), wanted / p->wide));
-        p->some = smaller(p->some, p->images);
+        p->some = greatest(1, least(bytes / (inner * span(&a[s], p->wide)), wanted / p->wide));
+        p->some = least(p->some, p->images);
     }
     p->strips = ceil_div(p->images, p->some) * ceil_div(a[s].out, p->wide);
     for (int i = 0; i < 3; i++) a[i].seen = span(&a[i], i == s ? p->wide : a[i].out);
@@ -229,10 +229,10 @@ struct strip conv_strip(const struct plain *p, int64_t i, char *space)
     struct strip r = { .p = space };
     int64_t across = ceil_div(a[p->split].out, p->wide), at[3];
     r.image = i / across * p->some;
-    r.images = smaller(p->some, p->images - r.image);
+    r.images = least(p->some, p->images - r.image);
     for (int d = 0; d < 3; d++) {
         r.begin[d] = d == p->split ? i % across * p->wide : 0;
-        r.count[d] = d == p->split ? smaller(p->wide, a[d].out - r.begin[d]) : a[d].out;
+        r.count[d] = d == p->split ? least(p->wide, a[d].out - r.begin[d]) : a[d].out;
         at[d] = a[d].at + r.begin[d] * a[d].stride;
     }
     const char *x = p->x.p + r.image * p->x.s[0] * (int64_t)p->item;
@@ -242,8 +242,8 @@ struct strip conv_strip(const struct plain *p, int64_t i, char *space)
         return r;
     }
     int64_t pixel = p->channels * (int64_t)p->size, row = a[2].seen;
-    int64_t begin = smaller(larger(0, -at[2]), row);
-    int64_t end = larger(begin, smaller(row, a[2].in - at[2]));
+    int64_t begin = least(greatest(0, -at[2]), row);
+    int64_t end = greatest(begin, least(row, a[2].in - at[2]));
     for (int64_t n = 0; n < r.images; n++)
         for (int64_t j = 0; j < a[0].seen; j++)
             for (int64_t k = 0; k < a[1].seen; k++, space += row * pixel) {

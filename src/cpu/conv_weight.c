@@ -58,11 +58,11 @@ static void add_stretch(const struct backward *f, const struct stretch *s, int64
     const struct gemm_kernel *g = p->g;
     char *b = space + to_lines((TILE_M + g->mr) * DEPTH * (int64_t)p->size);
     for (int64_t i = begin; i < end; i += TILE_M) {
-        int64_t m = smaller(end - i, TILE_M), column = 0;
+        int64_t m = least(end - i, TILE_M), column = 0;
         pack_rows(f, space, g->mr, s, false, group * p->out + i, m);
         for (int64_t r = 0; r < p->n_runs; column += p->runs[r++].n)
             for (int64_t j = 0; j < p->runs[r].n; j += f->tile_n) {
-                int64_t n = smaller(p->runs[r].n - j, f->tile_n);
+                int64_t n = least(p->runs[r].n - j, f->tile_n);
                 pack_rows(f, b, g->nr, s, true, p->runs[r].at + group * p->in + j, n);
                 g->tile(sums + (size_t)((group * p->out + i) * p->depth + column + j) * p->size, p->depth, space,
                         s->depth * g->mr, b, s->depth * g->nr, m, n, s->depth, true);
@@ -79,7 +79,7 @@ static void shared_strip(const struct backward *f, const struct strip *s, int64_
     for (int64_t r = 0; r < rows; r++) {
         struct pixels at = conv_row(p, s, r);
         for (int64_t i = 0, n; i < s->count[2]; i += n) {
-            n = smaller(s->count[2] - i, DEPTH - q.depth);
+            n = least(s->count[2] - i, DEPTH - q.depth);
             q.v[q.n].x = at.x + i * pitch * size;
             q.v[q.n].y = p->y.p + (at.y + i * ldy) * size;
             q.v[q.n++].n = n;
@@ -87,7 +87,7 @@ static void shared_strip(const struct backward *f, const struct strip *s, int64_
             if (q.depth < DEPTH && (r + 1 < rows || i + n < s->count[2]))
                 continue;
             for (int64_t g = 0; g < p->groups; g++)
-                add_stretch(f, &q, g, part * f->rows, smaller((part + 1) * f->rows, p->out), sums, space);
+                add_stretch(f, &q, g, part * f->rows, least((part + 1) * f->rows, p->out), sums, space);
             q.n = 0;
             q.depth = 0;
         }
@@ -154,12 +154,12 @@ static int run_part(struct plain *p, void *ctx)
     if (conv_strips(p, STRIP, BLOCKS))
         return 1;
     f.whole = p->out * p->groups * p->depth;
-    f.blocks = larger(1, smaller(ROOM / (f.whole * (int64_t)p->size), smaller(BLOCKS, p->strips)));
+    f.blocks = greatest(1, least(ROOM / (f.whole * (int64_t)p->size), least(BLOCKS, p->strips)));
     f.rows = f.own ? p->out : ceil_div(ceil_div(p->out, ceil_div(BLOCKS / 2, f.blocks)), mr) * mr;
     f.parts = f.own ? 1 : ceil_div(p->out, f.rows);
     f.tile_n = ceil_div(TILE_N, nr) * nr;
     int64_t n = f.blocks * f.parts;
-    int threads = (int)smaller(n, conv_threads(p));
+    int threads = (int)least(n, conv_threads(p));
     size_t panels =
         to_lines((TILE_M + mr) * DEPTH * (int64_t)p->size) + to_lines((f.tile_n + nr) * DEPTH * (int64_t)p->size);
     size_t each = p->strip_bytes + (f.own ? 0 : panels);

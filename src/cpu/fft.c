@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/scope.h"
+#include "core/sizes.h"
 #include "cpu/kernels/fft.h"
 #include "cpu/run.h"
 #include "ops/fft.h"
@@ -312,7 +313,7 @@ static void lanes_job(const void *ctx, int64_t i, float *buf)
     const struct rows *r = ctx;
     const struct fft_kernels *f = cpu->fft;
     const struct plan *p = r->p;
-    int64_t groups = (r->n_inner + f->lanes - 1) / f->lanes, first = i % groups * f->lanes;
+    int64_t groups = ceil_div(r->n_inner, f->lanes), first = i % groups * f->lanes;
     int64_t at = 2 * (i / groups * r->outer + first * r->inner);
     int lanes = (int)(r->n_inner - first < f->lanes ? r->n_inner - first : f->lanes);
     int64_t n = p->n, m = p->way == CHIRP ? p->conv->n : n;
@@ -400,8 +401,8 @@ static int one_split(const struct plan *p, const float *x, int64_t sx, float *y,
         return 1;
     struct split s = { p, x, y, between->host, sx, sy, swap, scale };
     int64_t longest = n1 > n2 ? n1 : n2;
-    int failed = share((n2 + lanes - 1) / lanes, longest + 2 * FFT_STEP, 3, columns_job, &s) ||
-                 share((n1 + lanes - 1) / lanes, longest, 2, rows_job, &s);
+    int failed = share(ceil_div(n2, lanes), longest + 2 * FFT_STEP, 3, columns_job, &s) ||
+                 share(ceil_div(n1, lanes), longest, 2, rows_job, &s);
     buffer_release(between);
     return failed;
 }

@@ -13,6 +13,7 @@
 
 #include "core/outside.h"
 #include "core/shape.h"
+#include "core/sizes.h"
 #include "cpu/fold.h"
 #include "cpu/kernels/index.h"
 #include "ops/index.h"
@@ -166,7 +167,7 @@ static int extent(const struct lookup *l, int i) { return i < l->ndim ? l->shape
 static void walk_along(struct lookup *l, int cut)
 {
     struct part p = { l, cut };
-    int64_t n = extent(l, cut), work = l->count * l->slice / n, grain = (GRAIN + work - 1) / work;
+    int64_t n = extent(l, cut), work = l->count * l->slice / n, grain = ceil_div(GRAIN, work);
     int64_t share = (n + pool_threads() - 1) / pool_threads();
     pool_for(n, cut >= l->ndim && grain < share ? share : grain, walk_part, &p);
 }
@@ -279,7 +280,7 @@ static bool in_range(const struct index_operand *o)
     c.ndim = collapse(a->ndim, c.shape, 1, &strides);
     int64_t work = 1;
     for (int i = 1; i < c.ndim; i++) work *= c.shape[i];
-    pool_for(c.shape[0], (4 * GRAIN + work - 1) / work, check_part, &c);
+    pool_for(c.shape[0], ceil_div(4 * GRAIN, work), check_part, &c);
     return !atomic_load(&c.bad);
 }
 

@@ -1,40 +1,33 @@
 /* matmul.c: matmul and addmm on the CPU: from nodes to products. */
-#include <string.h>
-
-#include "core/shape.h"
+#include "ops/matmul.h"
 #include "cpu/product.h"
 #include "cpu/run.h"
-#include "ops/matmul.h"
+#include "plan/product.h"
 
-static struct matrix matrix_of(mx x)
-{
-    return (struct matrix){ host(x), x->strides[x->ndim - 2], x->strides[x->ndim - 1] };
-}
+static struct matrix matrix_of(mx x, struct steps s) { return (struct matrix){ host(x), s.row, s.column }; }
 
 static int run_product(const struct run *r, double alpha, double beta)
 {
-    mx a = r->x[0], b = r->x[1], c = r->nin > 2 ? r->x[2] : NULL;
+    struct product_plan p;
     if (out_new(r, 0))
         return 1;
-    struct product q = { .t = (enum dtype)a->dtype,
-                         .m = dim(a, -2),
-                         .n = dim(b, -1),
-                         .k = dim(a, -1),
-                         .a = matrix_of(a),
-                         .b = matrix_of(b),
+    product_plan_of(&p, r->nin, r->x);
+    struct product q = { .t = (enum dtype)r->x[0]->dtype,
+                         .m = p.m,
+                         .n = p.n,
+                         .k = p.k,
+                         .a = matrix_of(r->x[0], p.steps[0]),
+                         .b = matrix_of(r->x[1], p.steps[1]),
                          .y = host(r->y[0]),
                          .alpha = alpha,
                          .beta = beta,
-                         .ndim = a->ndim - 2 };
-    if (c)
-        q.c = matrix_of(c);
-    int shape[MX_MAX_NDIM];
-    int64_t strides[3][MX_MAX_NDIM], *each[3] = { strides[0], strides[1], strides[2] };
-    for (int i = 0; i < r->nin; i++) memcpy(strides[i], r->x[i]->strides, (size_t)q.ndim * sizeof **strides);
-    memcpy(shape, a->shape, (size_t)q.ndim * sizeof *shape);
-    if (q.ndim > 0)
-        q.ndim = collapse(q.ndim, shape, r->nin, each);
-    q.shape = shape, q.sa = strides[0], q.sb = strides[1], q.sc = strides[2];
+                         .ndim = p.ndim,
+                         .shape = p.shape,
+                         .sa = p.batch[0],
+                         .sb = p.batch[1],
+                         .sc = p.batch[2] };
+    if (r->nin > 2)
+        q.c = matrix_of(r->x[2], p.steps[2]);
     return product_run(&q);
 }
 

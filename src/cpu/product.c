@@ -14,6 +14,7 @@
 #include "core/buffer.h"
 #include "core/error.h"
 #include "core/pool.h"
+#include "core/sizes.h"
 #include "cpu/crew.h"
 #include "cpu/kernels.h"
 #include "cpu/kernels/gemm.h"
@@ -53,9 +54,7 @@ struct one {
     bool parallel;
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to; }
-static size_t aligned(int64_t bytes) { return (size_t)(up(bytes, ALIGN) * ALIGN); }
+static size_t aligned(int64_t bytes) { return (size_t)(ceil_div(bytes, ALIGN) * ALIGN); }
 static struct matrix transposed(struct matrix x) { return (struct matrix){ x.p, x.cs, x.rs }; }
 
 static struct matrix at(const struct plan *p, struct matrix x, int64_t i, int64_t j)
@@ -211,23 +210,23 @@ static void compute_tiles(void *ctx, int64_t begin, int64_t end)
 /* Tiles small enough for every thread to get several, multiples of the register tile. */
 static void choose_tiles(struct block *k, const struct gemm_kernel *g, int threads)
 {
-    k->tm = up(TILE_M, g->mr) * g->mr;
-    k->tn = up(TILE_N, g->nr) * g->nr;
-    while (threads > 1 && up(k->m, k->tm) * up(k->n, k->tn) < 6 * threads) {
+    k->tm = ceil_div(TILE_M, g->mr) * g->mr;
+    k->tn = ceil_div(TILE_N, g->nr) * g->nr;
+    while (threads > 1 && ceil_div(k->m, k->tm) * ceil_div(k->n, k->tn) < 6 * threads) {
         if (k->tn >= 2 * k->tm && k->tn > g->nr)
-            k->tn = up(k->tn / 2, g->nr) * g->nr;
+            k->tn = ceil_div(k->tn / 2, g->nr) * g->nr;
         else if (k->tm > 2 * g->mr)
-            k->tm = up(k->tm / 2, g->mr) * g->mr;
+            k->tm = ceil_div(k->tm / 2, g->mr) * g->mr;
         else
             break;
     }
-    k->across = up(k->m, k->tm);
+    k->across = ceil_div(k->m, k->tm);
 }
 
 /* Bytes of panels for `rows` rows or columns of an operand. */
 static size_t panel_bytes(const struct plan *p, int64_t rows, int width)
 {
-    return aligned(up(least(rows, BLOCK + width), width) * width * p->stretch * (int64_t)p->size);
+    return aligned(ceil_div(least(rows, BLOCK + width), width) * width * p->stretch * (int64_t)p->size);
 }
 
 static size_t panels_space(const struct plan *p)
@@ -250,8 +249,8 @@ static void by_panels(const struct one *o)
         for (k.i = 0; k.i < q->m; k.i += BLOCK) {
             k.m = least(q->m - k.i, BLOCK);
             k.n = least(q->n - k.j, BLOCK);
-            k.pa = up(k.m, g->mr);
-            k.pb = up(k.n, g->nr);
+            k.pa = ceil_div(k.m, g->mr);
+            k.pb = ceil_div(k.n, g->nr);
             k.ld = p->convert ? k.n : q->n;
             k.sums = p->convert ? sums : o->y + (size_t)(k.i * q->n + k.j) * p->size;
             choose_tiles(&k, g, threads);
@@ -260,7 +259,7 @@ static void by_panels(const struct one *o)
                 k.last = k.k + k.depth == q->k;
                 bool large = o->parallel && k.m * k.n * k.depth >= 2 * WORTH_A_THREAD;
                 share(large, k.pb + k.pa, 1 + WORTH_A_THREAD / 4 / (g->nr * k.depth), pack_panels, &k);
-                share(large, k.across * up(k.n, k.tn), 1, compute_tiles, &k);
+                share(large, k.across * ceil_div(k.n, k.tn), 1, compute_tiles, &k);
             }
         }
 }
@@ -330,9 +329,9 @@ static struct strips plan_strips(const struct plan *p, int threads)
     struct strips w = { .columns = q->m <= q->n };
     int width = w.columns ? p->g->nr : p->g->mr, other = w.columns ? p->g->mr : p->g->nr;
     int64_t all = w.columns ? q->n : q->m;
-    w.rows = up(least(q->m, q->n), other) * other;
-    w.wide = up(w.columns ? TILE_N : TILE_M, width) * width;
-    while (up(all, w.wide) < 6 * threads && w.wide > 2 * width) w.wide = up(w.wide / 2, width) * width;
+    w.rows = ceil_div(least(q->m, q->n), other) * other;
+    w.wide = ceil_div(w.columns ? TILE_N : TILE_M, width) * width;
+    while (ceil_div(all, w.wide) < 6 * threads && w.wide > 2 * width) w.wide = ceil_div(w.wide / 2, width) * width;
     return w;
 }
 
@@ -361,7 +360,7 @@ static void by_strips(const struct one *o, int threads)
     w.o = o;
     w.small = o->space;
     share(o->parallel, p->stretches, 1 + WORTH_A_THREAD / 4 / (w.rows * p->stretch), pack_small, &w);
-    int64_t parts = up(w.columns ? p->q->n : p->q->m, w.wide);
+    int64_t parts = ceil_div(w.columns ? p->q->n : p->q->m, w.wide);
     crew_for(parts, (int)least(threads, parts), o->space + aligned(w.rows * p->q->k * (int64_t)p->size),
              strip_space(p, &w), one_strip, &w);
 }
@@ -383,8 +382,8 @@ static void one_stretch(void *ctx, int64_t i, char *space)
     struct one part = *d->o;
     struct block k = { .o = &part, .m = q->m, .n = q->n, .a = space, .ld = q->n };
     k.b = k.a + panel_bytes(p, q->m, p->g->mr);
-    k.pa = up(k.m, p->g->mr);
-    k.pb = up(k.n, p->g->nr);
+    k.pa = ceil_div(k.m, p->g->mr);
+    k.pb = ceil_div(k.n, p->g->nr);
     k.k = (d->first + i) * p->stretch;
     k.depth = least(q->k - k.k, p->stretch);
     part.a = at(p, part.a, 0, k.k);
@@ -393,7 +392,7 @@ static void one_stretch(void *ctx, int64_t i, char *space)
     k.sums = d->sums + (size_t)(i * q->m * q->n) * p->size;
     choose_tiles(&k, p->g, 1);
     pack_panels(&k, 0, k.pa + k.pb);
-    compute_tiles(&k, 0, k.across * up(k.n, k.tn));
+    compute_tiles(&k, 0, k.across * ceil_div(k.n, k.tn));
 }
 
 /* Adds the sums of a round up, the first of all into place. */
@@ -501,7 +500,7 @@ static int64_t vector_count(const struct plan *p) { return p->turned ? p->q->m :
 /* Too few rows to share them out? */
 static bool cut_k(const struct plan *p, int threads)
 {
-    return threads > 1 && matrix_rows(p) < 16 * threads && up(p->q->k, GEMV_BLOCK) >= 4 * threads;
+    return threads > 1 && matrix_rows(p) < 16 * threads && ceil_div(p->q->k, GEMV_BLOCK) >= 4 * threads;
 }
 
 /* Vectors; sums where they are not the result; sums of blocks. */
@@ -510,7 +509,7 @@ static size_t vectors_space(const struct plan *p, int threads)
     const struct product *q = p->q;
     return (size_t)vector_count(p) * aligned(q->k * (int64_t)p->size) +
            (p->convert ? aligned(q->m * q->n * (int64_t)p->size) : 0) +
-           (cut_k(p, threads) ? aligned(up(q->k, GEMV_BLOCK) * q->m * q->n * (int64_t)p->size) : 0);
+           (cut_k(p, threads) ? aligned(ceil_div(q->k, GEMV_BLOCK) * q->m * q->n * (int64_t)p->size) : 0);
 }
 
 static void by_vectors(const struct one *o, int threads)
@@ -537,7 +536,7 @@ static void by_vectors(const struct one *o, int threads)
     w.sy = p->turned ? 1 : w.count;
     w.next = p->turned ? w.rows : 1;
     if (cut_k(p, threads)) {
-        int64_t blocks = up(q->k, GEMV_BLOCK), whole = q->m * q->n;
+        int64_t blocks = ceil_div(q->k, GEMV_BLOCK), whole = q->m * q->n;
         w.partial = space;
         pool_for(blocks, 1 + WORTH_A_THREAD / (GEMV_BLOCK * w.rows * w.count), some_blocks, &w);
         memcpy(w.sums, w.partial, (size_t)whole * p->size);
@@ -547,7 +546,7 @@ static void by_vectors(const struct one *o, int threads)
     }
     /* Whole groups of rows; a column-major matrix is read in longer runs. */
     int64_t group = w.x.rs == 1 ? 256 / w.count : 4;
-    share(o->parallel, w.rows, up(1 + WORTH_A_THREAD / (q->k * w.count), group) * group, some_rows, &w);
+    share(o->parallel, w.rows, ceil_div(1 + WORTH_A_THREAD / (q->k * w.count), group) * group, some_rows, &w);
 }
 
 /* ---- the whole ---- */
@@ -623,8 +622,8 @@ static struct plan make_plan(const struct product *q)
     p.size = dtype_size(p.ct);
     p.convert = p.ct != q->t;
     p.finish = p.convert || q->c.p || q->alpha != 1;
-    p.stretches = q->k <= p.g->kc ? 1 : up(q->k, p.g->kc); /* of equal length, but for the last */
-    p.stretch = q->k <= p.g->kc ? q->k : up(q->k, p.stretches);
+    p.stretches = q->k <= p.g->kc ? 1 : ceil_div(q->k, p.g->kc); /* of equal length, but for the last */
+    p.stretch = q->k <= p.g->kc ? q->k : ceil_div(q->k, p.stretches);
     /* The order of summation differs between VECTORS and the others, so this looks at shapes
      * alone. */
     int64_t less = least(q->m, q->n), more = q->m + q->n - less;
@@ -689,7 +688,7 @@ int product_run(const struct product *q)
     int within = apart ? 1 : threads_for(&p);
     if (apart) {
         all.grain = 1 + WORTH_A_THREAD / work;
-        threads = (int)least(threads, up(all.count, all.grain));
+        threads = (int)least(threads, ceil_div(all.count, all.grain));
     } else {
         threads = 1;
     }
@@ -700,7 +699,7 @@ int product_run(const struct product *q)
         return 1;
     char *room = space ? space->host : NULL;
     if (apart) {
-        crew_for(up(all.count, all.grain), threads, room, each, some_products, &all);
+        crew_for(ceil_div(all.count, all.grain), threads, room, each, some_products, &all);
     } else {
         for (int64_t i = 0; i < all.count; i++) {
             struct one o = nth(&p, i);

@@ -11,6 +11,7 @@
 
 #include "core/scope.h"
 #include "core/shape.h"
+#include "core/sizes.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/pairs.h"
 #include "cpu/run.h"
@@ -23,9 +24,6 @@ enum {
     GRAIN = 32 * 1024, /* multiplications worth a thread */
     TILE = 1024,
 };
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to; }
 
 static enum quant_format format_of(const struct quant_args *a)
 {
@@ -216,7 +214,7 @@ int run_dequantize(const struct run *r)
                                .factor = factor_of(r->nin > plain ? r->x[plain] : NULL) };
         int block = cpu->quant->lanes * n.k->elements;
         n.blocks = GRAIN / 2 / block;
-        n.parts = up(n.m.columns, n.blocks * block);
+        n.parts = ceil_div(n.m.columns, n.blocks * block);
         int64_t grain = GRAIN / 2 / n.m.columns;
         pool_for(r->y[0]->size / n.m.columns * n.parts, grain ? grain : 1, number_parts, &n);
     }
@@ -396,9 +394,9 @@ static void multiply_many(const struct qmm *q, int64_t g, int64_t at, int64_t n,
 {
     struct quant_matrix m = matrix_at(q, q->pairs->group[g].b);
     int64_t first = q->pairs->group[g].first * q->rows, rows = q->pairs->group[g].n * q->rows;
-    int64_t mr = q->g->mr, padded = up(rows, mr) * mr, depth;
+    int64_t mr = q->g->mr, padded = ceil_div(rows, mr) * mr, depth;
     const float *a = q->panels + (first + g * mr) * q->deep;
-    float *panels = room, *tile = room + up(q->strip, q->g->nr) * q->g->nr * q->stretch;
+    float *panels = room, *tile = room + ceil_div(q->strip, q->g->nr) * q->g->nr * q->stretch;
     for (int64_t k = 0; k < q->deep; k += depth) {
         depth = least(q->stretch, q->deep - k);
         unpack_panels(q, &m, panels, tile, at, n, k, depth);
@@ -417,7 +415,7 @@ static void pack_rows(void *ctx, int64_t begin, int64_t end)
         if (few(q, rows))
             continue;
         float *to = q->panels + (first + i * mr) * q->deep;
-        for (int64_t k = 0; k < q->deep; k += depth, to += up(rows, mr) * mr * depth) {
+        for (int64_t k = 0; k < q->deep; k += depth, to += ceil_div(rows, mr) * mr * depth) {
             depth = least(q->stretch, q->deep - k);
             q->g->pack(to, mr * depth, mr, q->spread + first * q->deep + k, q->deep, 1, rows, depth);
         }
@@ -447,15 +445,15 @@ static int multiply(struct qmm *q)
     bool many = !few(q, most);
     int threads = total * q->columns * q->depth < 2 * GRAIN ? 1 : pool_threads();
     int64_t unit = q->transpose ? 8 : q->block;
-    q->strip = up(STRIP, unit) * unit;
+    q->strip = ceil_div(STRIP, unit) * unit;
     if (!many) { /* as few as give every thread some, each worth a thread */
-        int64_t worth = up(GRAIN, q->depth * (most ? most : 1)), share = up(q->wide, 4 * threads);
-        q->strip = up(worth > share ? worth : share, unit) * unit;
+        int64_t worth = ceil_div(GRAIN, q->depth * (most ? most : 1)), share = ceil_div(q->wide, 4 * threads);
+        q->strip = ceil_div(worth > share ? worth : share, unit) * unit;
     }
-    q->strips = up(q->wide, q->strip);
+    q->strips = ceil_div(q->wide, q->strip);
     q->tasks = q->strips * p->groups;
     q->stretch = least(q->g->kc, q->deep);
-    q->space = many ? (size_t)(2 * up(q->strip, q->g->nr) * q->g->nr * q->stretch) : 0;
+    q->space = many ? (size_t)(2 * ceil_div(q->strip, q->g->nr) * q->g->nr * q->stretch) : 0;
     size_t spread = (size_t)(total * q->deep), sums = q->transpose ? (size_t)(total * q->summed) : 0,
            panels = many ? (size_t)((total + p->groups * q->g->mr) * q->deep) : 0,
            out = q->direct ? 0 : (size_t)(total * q->wide);
@@ -509,9 +507,9 @@ static int run_qmm(const struct run *r, bool gather)
                              .x = host(x[0]),
                              .y = host(y) };
             q.block = q.lanes * q.k->elements;
-            q.wide = q.transpose ? q.columns : up(q.columns, q.block) * q.block;
-            q.deep = q.transpose ? up(q.depth, q.block) * q.block : q.depth;
-            q.summed = up(q.depth / q.m.group, q.lanes) * q.lanes;
+            q.wide = q.transpose ? q.columns : ceil_div(q.columns, q.block) * q.block;
+            q.deep = q.transpose ? ceil_div(q.depth, q.block) * q.block : q.depth;
+            q.summed = ceil_div(q.depth / q.m.group, q.lanes) * q.lanes;
             q.words = (int64_t)dim(x[1], -2) * dim(x[1], -1);
             q.groups = (int64_t)dim(x[2], -2) * dim(x[2], -1);
             q.direct = q.t == DT_float32 && q.transpose && pairs.in_order;

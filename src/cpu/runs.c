@@ -16,6 +16,7 @@
 
 #include "core/pool.h"
 #include "core/shape.h"
+#include "core/sizes.h"
 
 enum {
     SHORT_ROW = 128, /* shorter rows are taken several at a time */
@@ -31,8 +32,6 @@ int run_stride(mx x)
             return -1;
     return 0;
 }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void move(void *y, int64_t sy, const void *x, int64_t sx, int64_t n, size_t size)
 {
@@ -197,14 +196,12 @@ static void block(const struct runs *r, int64_t y, const char *const at[], int64
     }
 }
 
-static int64_t blocks_along(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
-
 static void blocks(void *ctx, int64_t begin, int64_t end)
 {
     const struct runs *r = ctx;
     int last = r->ndim - 1, down = last - 1;
-    int64_t across_n = blocks_along(r->row, r->block_cols);
-    int64_t down_n = blocks_along(r->shape[down], r->block_rows);
+    int64_t across_n = ceil_div(r->row, r->block_cols);
+    int64_t down_n = ceil_div(r->shape[down], r->block_rows);
     for (; begin < end; begin++) {
         int64_t at[MX_MAX_NDIM], rest = begin / across_n / down_n, y = 0;
         const char *x[RUN_OPERANDS];
@@ -255,7 +252,7 @@ static int64_t into_blocks(struct runs *r, int i)
     r->shape[down] = extent;
     r->block_rows = (int)least(extent, BLOCK);
     r->block_cols = (int)least(least(TILE, r->most), BLOCK * BLOCK / r->block_rows);
-    int64_t n = blocks_along(extent, r->block_rows) * blocks_along(r->row, r->block_cols);
+    int64_t n = ceil_div(extent, r->block_rows) * ceil_div(r->row, r->block_cols);
     for (int k = 0; k < down; k++) n *= r->shape[k];
     return n;
 }

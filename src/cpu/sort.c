@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/scope.h"
+#include "core/sizes.h"
 #include "cpu/kernels/sort.h"
 #include "cpu/run.h"
 #include "ops/sort.h"
@@ -21,8 +22,6 @@ enum {
     MAX_PARTS = 64,
     PIECE = 1 << 16,
 };
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* ---- one long row of keys */
 

@@ -20,8 +20,8 @@ int gpu_run_astype(const struct gpu_run *r)
         a.x = gpu_pointer(r, x);
         a.w.aligned = ((uint64_t)a.y | (uint64_t)a.x) % 16 == 0;
         void *args[] = { &a };
-        failed = gpu_launch(r->stream, r->node->op->name, f, gpu_blocks(a.w.n, CAST_THREADS * CAST_EACH), CAST_THREADS,
-                            args);
+        failed =
+            gpu_launch(r->stream, r->node->op->name, f, ceil_div(a.w.n, CAST_THREADS * CAST_EACH), CAST_THREADS, args);
     }
     mx_drop(&hold);
     return failed;

@@ -30,7 +30,7 @@ int gpu_run_elementwise(const struct gpu_run *r)
         }
         w.aligned = low % 16 == 0;
         void *unary[] = { &to, &at[0], &w }, *binary[] = { &to, &at[0], &at[1], &w };
-        failed = gpu_launch(r->stream, op->name, f, gpu_blocks(w.n, (int64_t)THREADS * lanes_of(t)), THREADS,
+        failed = gpu_launch(r->stream, op->name, f, ceil_div(w.n, (int64_t)THREADS * lanes_of(t)), THREADS,
                             r->nin == 1 ? unary : binary);
     }
     for (int i = 0; i < r->nin; i++) mx_drop(&hold[i]);

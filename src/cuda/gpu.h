@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "core/buffer.h"
+#include "core/sizes.h"
 #include "cuda/driver.h"
 #include "ops/op.h"
 #include "plan/box.h"
@@ -88,8 +89,6 @@ int gpu_out_from(const struct gpu_run *r, int k, int i);
 /* The address of an array's first element. */
 uint64_t gpu_address(const struct gpu_run *r, mx x);
 static inline void *gpu_pointer(const struct gpu_run *r, mx x) { return (void *)gpu_address(r, x); }
-/* How many blocks of so many elements n elements take. */
-static inline int64_t gpu_blocks(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
 /* Copies elements from one address to another as the box says (move.c); overlapping memory is not expected. */
 int gpu_copy_box(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from);

@@ -36,7 +36,7 @@ static int fill(const struct gpu_run *r, const struct box *b, uint64_t to, uint6
     void *f = gpu_find_sized(gpu_of(r), found, "move", "fill", b->item);
     struct fill_args a = { (void *)to, (const void *)from, box_size(b) };
     void *args[] = { &a };
-    return !f || gpu_launch(r->stream, name_of(r), f, gpu_blocks(a.n, MOVE_THREADS * (16 / (int64_t)b->item)),
+    return !f || gpu_launch(r->stream, name_of(r), f, ceil_div(a.n, MOVE_THREADS * (16 / (int64_t)b->item)),
                             MOVE_THREADS, args);
 }
 
@@ -72,8 +72,8 @@ static int turn(const struct gpu_run *r, const struct box *b, uint64_t to, uint6
                            .columns = b->shape[last],
                            .to_row = b->to[row],
                            .from_column = b->from[last] };
-    a.tall = (uint32_t)gpu_blocks(a.rows, TURN_SIDE);
-    a.wide = (uint32_t)gpu_blocks(a.columns, TURN_SIDE);
+    a.tall = (uint32_t)ceil_div(a.rows, TURN_SIDE);
+    a.wide = (uint32_t)ceil_div(a.columns, TURN_SIDE);
     int64_t blocks = (int64_t)a.tall * a.wide;
     for (int i = 0; i < last; i++)
         if (i != row) {
@@ -91,7 +91,7 @@ static int copy(const struct gpu_run *r, const struct box *b, uint64_t to, uint6
     struct move_args a = { .to = (void *)to, .from = (const void *)from, .n = box_size(b) };
     for (int i = 0; i < b->ndim; i++) add_axis(&a.w, b, i);
     void *args[] = { &a };
-    return !f || gpu_launch(r->stream, name_of(r), f, gpu_blocks(a.n, MOVE_THREADS * MOVE_EACH), MOVE_THREADS, args);
+    return !f || gpu_launch(r->stream, name_of(r), f, ceil_div(a.n, MOVE_THREADS * MOVE_EACH), MOVE_THREADS, args);
 }
 
 /* One box for each place along the outermost dimension, while there are more than kernels know. */
@@ -265,7 +265,7 @@ int gpu_run_where(const struct gpu_run *r)
         a.p = gpu_pointer(r, x[1]);
         a.q = gpu_pointer(r, x[2]);
         void *args[] = { &a };
-        failed = gpu_launch(r->stream, name_of(r), f, gpu_blocks(a.w.n, MOVE_THREADS * MOVE_EACH), MOVE_THREADS, args);
+        failed = gpu_launch(r->stream, name_of(r), f, ceil_div(a.w.n, MOVE_THREADS * MOVE_EACH), MOVE_THREADS, args);
     }
     for (int i = 0; i < 3; i++) mx_drop(&hold[i]);
     return failed;

@@ -37,7 +37,7 @@ static void cut(struct reduce_call *c, int lanes, size_t size)
     int64_t inner_kept = kept->ndim ? kept->stride[kept->ndim - 1] : INT64_MAX;
     int64_t inner_fold = fold->ndim ? fold->stride[fold->ndim - 1] : 0;
     c->columns = llabs(inner_kept) < llabs(inner_fold);
-    int64_t groups = c->columns ? gpu_blocks(c->kept.n, lanes) : c->kept.n, each;
+    int64_t groups = c->columns ? ceil_div(c->kept.n, lanes) : c->kept.n, each;
     if (c->columns) {
         /* A block that reads 512 bytes side by side at least, where there are so many. */
         c->width = power_of_two(groups, (int32_t)(512 / ((size_t)lanes * size)));
@@ -45,17 +45,17 @@ static void cut(struct reduce_call *c, int lanes, size_t size)
         c->aligned = is_aligned(kept, fold, lanes, size, c->x, kept->shape[kept->ndim - 1] % (unsigned)lanes);
         each = c->team;
     } else {
-        c->team = power_of_two(gpu_blocks(c->folded.n, 2 * lanes), REDUCE_THREADS);
+        c->team = power_of_two(ceil_div(c->folded.n, 2 * lanes), REDUCE_THREADS);
         c->width = REDUCE_THREADS / c->team;
         c->aligned = fold->ndim == 1 && is_aligned(fold, kept, lanes, size, c->x, 0);
         each = (int64_t)c->team * lanes;
     }
-    int64_t blocks = gpu_blocks(groups, c->width), least = (int64_t)THREAD_LEAST * c->team;
+    int64_t blocks = ceil_div(groups, c->width), least = (int64_t)THREAD_LEAST * c->team;
     c->pieces = blocks < MIN_BLOCKS && c->folded.n > 2 * least ? MIN_BLOCKS / blocks : 1;
     if (c->pieces > c->folded.n / least)
         c->pieces = c->folded.n / least ? c->folded.n / least : 1;
-    c->piece = gpu_blocks(gpu_blocks(c->folded.n, c->pieces), each) * each;
-    c->pieces = c->folded.n ? gpu_blocks(c->folded.n, c->piece) : 1;
+    c->piece = ceil_div(ceil_div(c->folded.n, c->pieces), each) * each;
+    c->pieces = c->folded.n ? ceil_div(c->folded.n, c->piece) : 1;
 }
 
 static int out_of(enum dtype t)
@@ -75,8 +75,8 @@ static int out_of(enum dtype t)
 static int launch(const struct gpu_run *r, void *kernel, struct reduce_call *c, int lanes)
 {
     const char *op = r->node->op->name;
-    int64_t groups = c->columns ? gpu_blocks(c->kept.n, lanes) : c->kept.n;
-    int64_t blocks = gpu_blocks(groups, c->width) * c->pieces;
+    int64_t groups = c->columns ? ceil_div(c->kept.n, lanes) : c->kept.n;
+    int64_t blocks = ceil_div(groups, c->width) * c->pieces;
     if (c->pieces == 1)
         return gpu_launch(r->stream, op, kernel, blocks, REDUCE_THREADS, (void *[]){ c });
     struct buffer *b = buffer_new_on(r->stream, (size_t)(c->kept.n * c->pieces) * REDUCE_PART);
@@ -90,7 +90,7 @@ static int launch(const struct gpu_run *r, void *kernel, struct reduce_call *c, 
     c->team = power_of_two(c->pieces, REDUCE_THREADS);
     c->width = REDUCE_THREADS / c->team;
     if (!failed)
-        failed = gpu_launch(r->stream, op, kernel, gpu_blocks(c->kept.n, c->width), REDUCE_THREADS, (void *[]){ c });
+        failed = gpu_launch(r->stream, op, kernel, ceil_div(c->kept.n, c->width), REDUCE_THREADS, (void *[]){ c });
     buffer_release(b);
     return failed;
 }

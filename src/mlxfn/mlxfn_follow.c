@@ -9,6 +9,7 @@
 
 #include "core/memory.h"
 #include "core/shape.h"
+#include "core/sizes.h"
 #include "mlxfn/mlxfn.h"
 #include "mlxfn/mlxfn_compose.h"
 #include "ops/conv.h"
@@ -524,8 +525,6 @@ static int padding_for(const struct conv *g, int i, int64_t size, mx x, mx w)
     return (int)((size - 1) * g->stride[i] + seen - whole - g->low[i]);
 }
 
-static int quotient_up(int a, int b) { return a / b + (a % b > 0); }
-
 /* x without what negative padding cuts off, which is not negative any longer then.  An element that goes takes the
  * zeros behind it along, which input dilation put there, and the padding gives back those that stay. */
 static mx cut_to_padding(const struct conv *g, mx x, int low[], int high[])
@@ -535,7 +534,8 @@ static mx cut_to_padding(const struct conv *g, mx x, int low[], int high[])
     for (int i = 0; i < x->ndim; i++) stop[i] = TO_END, step[i] = 1;
     for (int i = 0; i < g->n; i++) {
         int apart = g->input_dilation[i];
-        int front = low[i] < 0 ? quotient_up(-low[i], apart) : 0, back = high[i] < 0 ? quotient_up(-high[i], apart) : 0;
+        int front = low[i] < 0 ? (int)ceil_div(-low[i], apart) : 0;
+        int back = high[i] < 0 ? (int)ceil_div(-high[i], apart) : 0;
         if ((front || back) && front + back >= dim(x, 1 + i) && dim(x, 1 + i) && !any_size) {
             /* Only such zeros stay: as many, of one element that is zero. */
             int rest = (dim(x, 1 + i) - 1) * apart + 1 + low[i] + high[i];
