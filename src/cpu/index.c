@@ -1,9 +1,4 @@
-/* index.c: reading and writing through arrays of indices.
- *
- * All four operations are lookups: a grid of places, at each of which one index for every indexed
- * axis says where a slice of the indexed array begins.  `far` is that array, whose elements are
- * jumped to, `near` the one that holds the slices in the order of the grid: the result of a gather,
- * the updates of a scatter.  Both are walked by strides, so neither needs to lie row-major.
+/* index.c: reading and writing through arrays of indices (plan/lookup.h).
  *
  * Every element receives its updates in the order of the grid, however the work is split, so
  * results do not depend on the number of threads: threads share out what never meets. */
@@ -17,33 +12,19 @@
 #include "cpu/fold.h"
 #include "cpu/kernels/index.h"
 #include "ops/index.h"
+#include "plan/lookup.h"
 
 enum { BLOCK = 512 /* lookups at a time; their offsets stay in L1 */, GRAIN = 1 << 14 };
-
-struct index_operand {
-    mx array;
-    const char *data;
-    int axis;
-    int64_t size, room;         /* of the axis; a slice may begin at 0..room */
-    int64_t stride;             /* of `far` along the axis */
-    int64_t steps[MX_MAX_NDIM]; /* of the index array along the grid */
-};
 
 /* Which lookups are handled. */
 enum which { EVERY, IN_RANGE, OUT_OF_RANGE };
 
 struct lookup {
-    int n;
-    struct index_operand index[MX_MAX_NDIM];
-    int ndim, shape[MX_MAX_NDIM]; /* the grid */
-    int64_t far[MX_MAX_NDIM], near[MX_MAX_NDIM];
-    int sdim, sshape[MX_MAX_NDIM]; /* the slice */
-    int64_t sfar[MX_MAX_NDIM], snear[MX_MAX_NDIM];
-    int64_t count, slice; /* elements of grid and slice */
+    struct lookup_plan grid;
+    const char *data[MX_MAX_NDIM]; /* of the index arrays */
     char *far_data, *near_data;
     enum dtype type;
     int64_t item;
-    bool overlaps; /* slices may, without being the same */
     struct folder fold;
     /* Handles n lookups, whose slices begin at far[i] and near + i * step. */
     void (*block)(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, int64_t step, int64_t n);
@@ -54,21 +35,21 @@ struct lookup {
 
 /* ---- walking */
 
-static const char *index_at(const struct index_operand *o, int64_t place)
+static const char *index_at(const struct lookup *l, int k, int64_t place)
 {
-    return o->data + place * (int64_t)itemsize(o->array);
+    return l->data[k] + place * (int64_t)itemsize(l->grid.index[k].array);
 }
 
 /* The offsets of n lookups that lie in a row of the grid, from places at[] of the index arrays on;
  * false if an index is out of range, for which the nearest is taken. */
 static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at, int64_t n, int64_t *far)
 {
-    int last = l->ndim - 1;
+    int last = l->grid.ndim - 1;
     bool fine = true;
-    for (int64_t i = 0; i < n; i++) far[i] = base + i * l->far[last];
-    for (int k = 0; k < l->n; k++) {
-        const struct index_operand *o = &l->index[k];
-        fine &= cpu->index->offsets[o->array->dtype](far, index_at(o, at[k]), o->steps[last], n, o->size, o->room,
+    for (int64_t i = 0; i < n; i++) far[i] = base + i * l->grid.far[last];
+    for (int k = 0; k < l->grid.n; k++) {
+        const struct lookup_index *o = &l->grid.index[k];
+        fine &= cpu->index->offsets[o->array->dtype](far, index_at(l, k, at[k]), o->steps[last], n, o->size, o->room,
                                                      o->stride);
     }
     return fine;
@@ -78,39 +59,39 @@ static bool row_offsets(const struct lookup *l, int64_t base, const int64_t *at,
 static void some_of_row(const struct lookup *l, const int *sshape, const int64_t *far, int64_t near, const int64_t *at,
                         int64_t n)
 {
-    int last = l->ndim - 1;
+    int last = l->grid.ndim - 1;
     bool in[BLOCK];
     memset(in, true, (size_t)n);
-    for (int k = 0; k < l->n; k++) {
-        const struct index_operand *o = &l->index[k];
-        cpu->index->inside[o->array->dtype](in, index_at(o, at[k]), o->steps[last], n, o->size, o->room);
+    for (int k = 0; k < l->grid.n; k++) {
+        const struct lookup_index *o = &l->grid.index[k];
+        cpu->index->inside[o->array->dtype](in, index_at(l, k, at[k]), o->steps[last], n, o->size, o->room);
     }
     for (int64_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && in[end] == in[i];) end++;
         if (in[i] == (l->which == IN_RANGE))
-            l->block(l, sshape, far + i, near + i * l->near[last], l->near[last], end - i);
+            l->block(l, sshape, far + i, near + i * l->grid.near[last], l->grid.near[last], end - i);
     }
 }
 
 /* A row of lookups, from these places on; false if an index is out of range. */
 static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int64_t near, const int64_t *at, int64_t n)
 {
-    int last = l->ndim - 1;
+    int last = l->grid.ndim - 1;
     int64_t offsets[BLOCK], here[MX_MAX_NDIM];
     bool fine = true;
     if (l->take) {
-        const struct index_operand *o = &l->index[0];
-        return l->take(l->near_data + near * l->item, l->far_data + far * l->item, o->stride, index_at(o, at[0]), n,
+        const struct lookup_index *o = &l->grid.index[0];
+        return l->take(l->near_data + near * l->item, l->far_data + far * l->item, o->stride, index_at(l, 0, at[0]), n,
                        o->size);
     }
     for (int64_t i = 0, m; i < n; i += m) {
         m = n - i < BLOCK ? n - i : BLOCK;
-        for (int k = 0; k < l->n; k++) here[k] = at[k] + i * l->index[k].steps[last];
-        fine &= row_offsets(l, far + i * l->far[last], here, m, offsets);
+        for (int k = 0; k < l->grid.n; k++) here[k] = at[k] + i * l->grid.index[k].steps[last];
+        fine &= row_offsets(l, far + i * l->grid.far[last], here, m, offsets);
         if (l->which == EVERY)
-            l->block(l, sshape, offsets, near + i * l->near[last], l->near[last], m);
+            l->block(l, sshape, offsets, near + i * l->grid.near[last], l->grid.near[last], m);
         else
-            some_of_row(l, sshape, offsets, near + i * l->near[last], here, m);
+            some_of_row(l, sshape, offsets, near + i * l->grid.near[last], here, m);
     }
     return fine;
 }
@@ -119,19 +100,19 @@ static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int
  * narrowed to begin..end. */
 static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
 {
-    int shape[MX_MAX_NDIM], sshape[MX_MAX_NDIM], place[MX_MAX_NDIM] = { 0 }, last = l->ndim - 1;
+    int shape[MX_MAX_NDIM], sshape[MX_MAX_NDIM], place[MX_MAX_NDIM] = { 0 }, last = l->grid.ndim - 1;
     int64_t at[MX_MAX_NDIM] = { 0 }, far = 0, near = 0, rows = 1;
-    memcpy(shape, l->shape, (size_t)l->ndim * sizeof *shape);
-    memcpy(sshape, l->sshape, (size_t)l->sdim * sizeof *sshape);
-    if (cut < l->ndim) {
+    memcpy(shape, l->grid.shape, (size_t)l->grid.ndim * sizeof *shape);
+    memcpy(sshape, l->grid.sshape, (size_t)l->grid.sdim * sizeof *sshape);
+    if (cut < l->grid.ndim) {
         shape[cut] = (int)(end - begin);
-        far += begin * l->far[cut];
-        near += begin * l->near[cut];
-        for (int k = 0; k < l->n; k++) at[k] += begin * l->index[k].steps[cut];
+        far += begin * l->grid.far[cut];
+        near += begin * l->grid.near[cut];
+        for (int k = 0; k < l->grid.n; k++) at[k] += begin * l->grid.index[k].steps[cut];
     } else {
-        sshape[cut - l->ndim] = (int)(end - begin);
-        far += begin * l->sfar[cut - l->ndim];
-        near += begin * l->snear[cut - l->ndim];
+        sshape[cut - l->grid.ndim] = (int)(end - begin);
+        far += begin * l->grid.sfar[cut - l->grid.ndim];
+        near += begin * l->grid.snear[cut - l->grid.ndim];
     }
     for (int i = 0; i < last; i++) rows *= shape[i];
     while (rows-- > 0) {
@@ -139,9 +120,9 @@ static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
             atomic_store_explicit(&l->out_of_range, true, memory_order_relaxed);
         for (int i = last; i-- > 0;) {
             int64_t by = ++place[i] < shape[i] ? 1 : 1 - shape[i];
-            far += by * l->far[i];
-            near += by * l->near[i];
-            for (int k = 0; k < l->n; k++) at[k] += by * l->index[k].steps[i];
+            far += by * l->grid.far[i];
+            near += by * l->grid.near[i];
+            for (int k = 0; k < l->grid.n; k++) at[k] += by * l->grid.index[k].steps[i];
             if (by == 1)
                 break;
             place[i] = 0;
@@ -160,16 +141,19 @@ static void walk_part(void *ctx, int64_t begin, int64_t end)
     walk(p->l, p->cut, begin, end);
 }
 
-static int extent(const struct lookup *l, int i) { return i < l->ndim ? l->shape[i] : l->sshape[i - l->ndim]; }
+static int extent(const struct lookup *l, int i)
+{
+    return i < l->grid.ndim ? l->grid.shape[i] : l->grid.sshape[i - l->grid.ndim];
+}
 
 /* Shares the work out along one dimension.  Along the slice there is one part for each thread, as
  * each goes through all indices. */
 static void walk_along(struct lookup *l, int cut)
 {
     struct part p = { l, cut };
-    int64_t n = extent(l, cut), work = l->count * l->slice / n, grain = ceil_div(GRAIN, work);
+    int64_t n = extent(l, cut), work = l->grid.count * l->grid.slice / n, grain = ceil_div(GRAIN, work);
     int64_t share = (n + pool_threads() - 1) / pool_threads();
-    pool_for(n, cut >= l->ndim && grain < share ? share : grain, walk_part, &p);
+    pool_for(n, cut >= l->grid.ndim && grain < share ? share : grain, walk_part, &p);
 }
 
 /* ---- indices out of range */
@@ -196,14 +180,15 @@ static void place_text(mx a, const int *at, char *out, size_t size)
 }
 
 /* Reports the first index of an array that is out of range: 1 if there is one and it is a failure. */
-static int report_first(const char *op, enum outside_use use, const struct index_operand *o)
+static int report_first(const char *op, enum outside_use use, const struct lookup_index *o)
 {
     mx a = o->array;
+    const char *data = host(a);
     int at[MX_MAX_NDIM] = { 0 };
     int64_t offset = 0;
     for (int64_t left = a->size; left-- > 0;) {
         bool huge;
-        int64_t v = index_value(a, index_at(o, offset), &huge);
+        int64_t v = index_value(a, data + offset * (int64_t)itemsize(a), &huge);
         int64_t from = v < 0 && !huge ? v + o->size : v;
         if (from < 0 || from > o->room) {
             char place[256], value[24];
@@ -230,15 +215,17 @@ static int report_first(const char *op, enum outside_use use, const struct index
 
 /* The check before anything is written: every element of every index array once. */
 struct check {
-    const struct index_operand *o;
+    const struct lookup_index *o;
+    const char *data;
     int ndim, shape[MX_MAX_NDIM];
     int64_t strides[MX_MAX_NDIM];
     atomic_bool bad;
 };
 
-static bool run_in_range(const struct index_operand *o, int64_t offset, int64_t step, int64_t n)
+static bool run_in_range(const struct check *c, int64_t offset, int64_t step, int64_t n)
 {
-    return cpu->index->check[o->array->dtype](index_at(o, offset), step, n, o->size, o->room);
+    mx a = c->o->array;
+    return cpu->index->check[a->dtype](c->data + offset * (int64_t)itemsize(a), step, n, c->o->size, c->o->room);
 }
 
 static void check_part(void *ctx, int64_t begin, int64_t end)
@@ -248,13 +235,13 @@ static void check_part(void *ctx, int64_t begin, int64_t end)
     int last = c->ndim - 1, place[MX_MAX_NDIM] = { 0 };
     bool fine = true;
     if (last == 0) {
-        fine = run_in_range(c->o, begin * c->strides[0], c->strides[0], end - begin);
+        fine = run_in_range(c, begin * c->strides[0], c->strides[0], end - begin);
     } else {
         for (int i = 1; i < last; i++) rows *= c->shape[i];
         rows *= end - begin;
         offset = begin * c->strides[0];
         while (rows-- > 0) {
-            fine &= run_in_range(c->o, offset, c->strides[last], c->shape[last]);
+            fine &= run_in_range(c, offset, c->strides[last], c->shape[last]);
             for (int i = last; i-- > 0;) {
                 offset += c->strides[i];
                 if (i == 0 || ++place[i] < c->shape[i])
@@ -268,9 +255,9 @@ static void check_part(void *ctx, int64_t begin, int64_t end)
         atomic_store(&c->bad, true);
 }
 
-static bool in_range(const struct index_operand *o)
+static bool in_range(const struct lookup_index *o)
 {
-    struct check c = { .o = o };
+    struct check c = { .o = o, .data = host(o->array) };
     int64_t *strides = c.strides;
     mx a = o->array;
     for (int i = 0; i < a->ndim; i++) {
@@ -291,7 +278,7 @@ static inline void fetch_ahead(const struct lookup *l, const int64_t *far, int64
 {
     enum { AHEAD = 4, LINE = 64, MOST = 512 };
     const char *p = l->far_data + far[i + AHEAD < n ? i + AHEAD : n - 1] * l->item;
-    int64_t bytes = l->slice * l->item < MOST ? l->slice * l->item : MOST;
+    int64_t bytes = l->grid.slice * l->item < MOST ? l->grid.slice * l->item : MOST;
     for (int64_t k = 0; k < bytes; k += LINE) __builtin_prefetch(p + k);
 }
 
@@ -300,16 +287,17 @@ static void gather_block(const struct lookup *l, const int *sshape, const int64_
 {
     char *y = l->near_data + near * l->item;
     const char *x = l->far_data;
-    if (l->slice == 1) {
+    if (l->grid.slice == 1) {
         cpu->index->pick[__builtin_ctzl((size_t)l->item)](y, step, x, far, n);
-    } else if (l->sdim == 1 && l->sfar[0] == 1 && l->snear[0] == 1) {
+    } else if (l->grid.sdim == 1 && l->grid.sfar[0] == 1 && l->grid.snear[0] == 1) {
         for (int64_t i = 0; i < n; i++) {
             fetch_ahead(l, far, i, n);
             memcpy(y + i * step * l->item, x + far[i] * l->item, (size_t)(sshape[0] * l->item));
         }
     } else {
         for (int64_t i = 0; i < n; i++)
-            fold_box_here(&l->fold, l->sdim, sshape, y + i * step * l->item, l->snear, x + far[i] * l->item, l->sfar);
+            fold_box_here(&l->fold, l->grid.sdim, sshape, y + i * step * l->item, l->grid.snear, x + far[i] * l->item,
+                          l->grid.sfar);
     }
 }
 
@@ -319,7 +307,7 @@ static void clear_block(const struct lookup *l, const int *sshape, const int64_t
     static const int64_t still[MX_MAX_NDIM], zero[2];
     (void)far;
     for (int64_t i = 0; i < n; i++)
-        fold_box_here(&l->fold, l->sdim, sshape, l->near_data + (near + i * step) * l->item, l->snear,
+        fold_box_here(&l->fold, l->grid.sdim, sshape, l->near_data + (near + i * step) * l->item, l->grid.snear,
                       (const char *)zero, still);
 }
 
@@ -327,13 +315,13 @@ static void scatter_block(const struct lookup *l, const int *sshape, const int64
                           int64_t n)
 {
     const char *u = l->near_data + near * l->item;
-    if (l->slice == 1)
+    if (l->grid.slice == 1)
         l->fold.at(l->far_data, far, u, step, n);
     else
         for (int64_t i = 0; i < n; i++) {
             fetch_ahead(l, far, i, n);
-            fold_box_here(&l->fold, l->sdim, sshape, l->far_data + far[i] * l->item, l->sfar, u + i * step * l->item,
-                          l->snear);
+            fold_box_here(&l->fold, l->grid.sdim, sshape, l->far_data + far[i] * l->item, l->grid.sfar,
+                          u + i * step * l->item, l->grid.snear);
         }
 }
 
@@ -368,8 +356,8 @@ static void count_batches(void *ctx, int64_t first, int64_t end)
     struct lookup *l = d->l;
     for (int64_t b = first; b < end; b++) {
         int64_t i = batch_begin(d, b), stop = batch_begin(d, b + 1), at[MX_MAX_NDIM];
-        for (int k = 0; k < l->n; k++) at[k] = (d->start + i) * l->index[k].steps[0];
-        row_offsets(l, (d->start + i) * l->far[0], at, stop - i, d->far + i);
+        for (int k = 0; k < l->grid.n; k++) at[k] = (d->start + i) * l->grid.index[k].steps[0];
+        row_offsets(l, (d->start + i) * l->grid.far[0], at, stop - i, d->far + i);
         memset(d->places[b], 0, sizeof d->places[b]);
         for (; i < stop; i++) d->places[b][d->far[i] >> d->shift]++;
     }
@@ -398,13 +386,13 @@ static void fold_stretches(void *ctx, int64_t first, int64_t end)
             n = d->begin[s + 1] - i < BLOCK ? d->begin[s + 1] - i : BLOCK;
             for (int64_t j = 0; j < n; j++) {
                 far[j] = (s << d->shift) + u[j].far;
-                from[j] = (d->start + u[j].number) * l->near[0];
+                from[j] = (d->start + u[j].number) * l->grid.near[0];
             }
-            if (l->slice == 1) {
+            if (l->grid.slice == 1) {
                 pick(values, 1, l->near_data, from, n);
                 l->fold.at(l->far_data, far, values, 1, n);
             } else {
-                for (int64_t j = 0; j < n; j++) scatter_block(l, l->sshape, far + j, from[j], 0, 1);
+                for (int64_t j = 0; j < n; j++) scatter_block(l, l->grid.sshape, far + j, from[j], 0, 1);
             }
         }
 }
@@ -418,11 +406,11 @@ static int scatter_dealt(struct lookup *l, int64_t size)
     d->l = l;
     d->shift = 0;
     while ((size - 1) >> d->shift >= STRETCHES) d->shift++;
-    int64_t chunk = CHUNK_BYTES / (l->slice * l->item);
+    int64_t chunk = CHUNK_BYTES / (l->grid.slice * l->item);
     chunk = chunk > CHUNK ? CHUNK : chunk < STRETCHES ? STRETCHES : chunk;
-    for (d->start = 0; d->start < l->count; d->start += chunk) {
+    for (d->start = 0; d->start < l->grid.count; d->start += chunk) {
         uint32_t sum = 0;
-        d->count = l->count - d->start < chunk ? l->count - d->start : chunk;
+        d->count = l->grid.count - d->start < chunk ? l->grid.count - d->start : chunk;
         pool_for(BATCHES, 1, count_batches, d);
         for (int s = 0; s < STRETCHES; s++) {
             d->begin[s] = sum;
@@ -457,21 +445,21 @@ static void fold_owned(void *ctx, int64_t first, int64_t end)
     const struct lookup *l = o->l;
     int64_t low = o->size * first / o->parts, high = o->size * end / o->parts, at[MX_MAX_NDIM];
     int64_t far[BLOCK], near[BLOCK];
-    for (int64_t i = 0, m; i < l->count; i += m) {
-        m = l->count - i < BLOCK ? l->count - i : BLOCK;
-        for (int k = 0; k < l->n; k++) at[k] = i * l->index[k].steps[0];
-        row_offsets(l, i * l->far[0], at, m, far);
+    for (int64_t i = 0, m; i < l->grid.count; i += m) {
+        m = l->grid.count - i < BLOCK ? l->grid.count - i : BLOCK;
+        for (int k = 0; k < l->grid.n; k++) at[k] = i * l->grid.index[k].steps[0];
+        row_offsets(l, i * l->grid.far[0], at, m, far);
         int64_t mine = 0;
         for (int64_t j = 0; j < m; j++) {
             int64_t f = far[j];
             far[mine] = f;
-            near[mine] = (i + j) * l->near[0];
+            near[mine] = (i + j) * l->grid.near[0];
             mine += f >= low && f < high;
         }
         for (int64_t j = 0; j < mine; j++) {
             fetch_ahead(l, far, j, mine);
-            fold_box_here(&l->fold, l->sdim, l->sshape, l->far_data + far[j] * l->item, l->sfar,
-                          l->near_data + near[j] * l->item, l->snear);
+            fold_box_here(&l->fold, l->grid.sdim, l->grid.sshape, l->far_data + far[j] * l->item, l->grid.sfar,
+                          l->near_data + near[j] * l->item, l->grid.snear);
         }
     }
 }
@@ -480,97 +468,30 @@ static void fold_owned(void *ctx, int64_t first, int64_t end)
 static bool owned(const struct lookup *l, int64_t size)
 {
     enum { ROW = 256 /* bytes */, PAGE = 4096 };
-    int64_t row = l->slice * l->item;
-    return l->ndim == 1 && !l->overlaps && size >> 40 == 0 && row >= ROW && row < PAGE * (int64_t)pool_threads();
+    int64_t row = l->grid.slice * l->item;
+    return l->grid.ndim == 1 && !l->grid.overlaps && size >> 40 == 0 && row >= ROW &&
+           row < PAGE * (int64_t)pool_threads();
 }
 
 /* ---- gathering and scattering */
 
-static void lookup_finish(struct lookup *l, mx far, mx near)
+/* Says where everything is, once the grid is known. */
+static void locate(struct lookup *l, mx far, mx near)
 {
-    int64_t *strides[MX_MAX_NDIM + 2] = { l->far, l->near }, *sstrides[2] = { l->sfar, l->snear };
-    for (int k = 0; k < l->n; k++) {
-        strides[2 + k] = l->index[k].steps;
-        l->index[k].data = host(l->index[k].array);
-    }
-    l->ndim = collapse(l->ndim, l->shape, 2 + l->n, strides);
-    l->sdim = collapse(l->sdim, l->sshape, 2, sstrides);
-    l->count = l->slice = 1;
-    for (int i = 0; i < l->ndim; i++) l->count *= l->shape[i];
-    for (int i = 0; i < l->sdim; i++) l->slice *= l->sshape[i];
+    for (int k = 0; k < l->grid.n; k++) l->data[k] = host(l->grid.index[k].array);
     l->far_data = host(far);
     l->near_data = host(near);
     l->item = (int64_t)itemsize(far);
     l->type = far->dtype;
 }
 
-static struct index_operand operand(mx array, int axis, mx far, int slice)
-{
-    return (struct index_operand){ .array = array,
-                                   .axis = axis,
-                                   .size = far->shape[axis],
-                                   .room = far->shape[axis] - slice,
-                                   .stride = far->strides[axis] };
-}
-
-/* gather and scatter: the grid is that of the index arrays, the slice what near has behind it. */
-static void lookup_several(struct lookup *l, mx far, mx near, int n, const mx indices[], struct ints axes)
-{
-    int grid = indices[0]->ndim;
-    l->n = n;
-    l->ndim = grid;
-    l->sdim = far->ndim;
-    l->overlaps = false;
-    memset(l->far, 0, sizeof l->far);
-    for (int i = 0; i < grid; i++) {
-        l->shape[i] = near->shape[i];
-        l->near[i] = near->strides[i];
-    }
-    for (int i = 0; i < far->ndim; i++) {
-        l->sshape[i] = near->shape[grid + i];
-        l->snear[i] = near->strides[grid + i];
-        l->sfar[i] = far->strides[i];
-    }
-    for (int k = 0; k < n; k++) {
-        int axis = (int)axes.v[k], slice = near->shape[grid + axis];
-        l->index[k] = operand(indices[k], axis, far, slice);
-        l->overlaps |= slice > 1;
-        memcpy(l->index[k].steps, indices[k]->strides, (size_t)grid * sizeof(int64_t));
-    }
-    lookup_finish(l, far, near);
-}
-
-/* gather_axis and scatter_axis: the last axes along which the indices do not change are the slice,
- * the others the grid; along all but the indexed one far is walked too. */
-static void lookup_axis(struct lookup *l, mx far, mx near, mx index, int axis)
-{
-    int grid = near->ndim;
-    while (grid > axis + 1 && (index->shape[grid - 1] == 1 || index->strides[grid - 1] == 0)) grid--;
-    l->n = 1;
-    l->overlaps = false;
-    l->ndim = grid;
-    l->sdim = near->ndim - grid;
-    l->index[0] = operand(index, axis, far, 1);
-    for (int i = 0; i < grid; i++) {
-        l->shape[i] = near->shape[i];
-        l->near[i] = near->strides[i];
-        l->far[i] = i == axis ? 0 : far->strides[i];
-        l->index[0].steps[i] = index->shape[i] == 1 ? 0 : index->strides[i];
-    }
-    for (int i = grid; i < near->ndim; i++) {
-        l->sshape[i - grid] = near->shape[i];
-        l->snear[i - grid] = near->strides[i];
-        l->sfar[i - grid] = far->strides[i];
-    }
-    lookup_finish(l, far, near);
-}
-
 /* Single elements along rows without gaps, by one index. */
 static index_take_fn *take_kernel(const struct lookup *l)
 {
-    int last = l->ndim - 1;
-    bool fits = l->n == 1 && l->slice == 1 && l->far[last] == 0 && l->near[last] == 1 && l->index[0].steps[last] == 1;
-    return fits ? cpu->index->take[l->index[0].array->dtype][__builtin_ctzl((size_t)l->item)] : NULL;
+    int last = l->grid.ndim - 1;
+    bool fits = l->grid.n == 1 && l->grid.slice == 1 && l->grid.far[last] == 0 && l->grid.near[last] == 1 &&
+                l->grid.index[0].steps[last] == 1;
+    return fits ? cpu->index->take[l->grid.index[0].array->dtype][__builtin_ctzl((size_t)l->item)] : NULL;
 }
 
 /* What is gathered becomes 0. */
@@ -579,11 +500,11 @@ static void clear(struct lookup *l, enum which which)
     l->block = clear_block;
     l->which = which;
     l->take = NULL;
-    walk(l, 0, 0, l->shape[0]);
+    walk(l, 0, 0, l->grid.shape[0]);
 }
 
 /* Gathers along an axis that has no element, so that no index of it is in range and none is the nearest. */
-static int nowhere(struct lookup *l, const char *op, unsigned outside, const struct index_operand *o)
+static int nowhere(struct lookup *l, const char *op, unsigned outside, const struct lookup_index *o)
 {
     if (outside != OUTSIDE_NOTHING)
         return report_first(op, OUTSIDE_NOWHERE, o);
@@ -595,14 +516,14 @@ static int gather(struct lookup *l, const char *op, unsigned outside)
 {
     int want = 2 * pool_threads(), cut = 0;
     l->fold = folder_of(SCATTER_SET, l->type);
-    for (int k = 0; k < l->n; k++)
-        if (l->index[k].room < 0)
-            return nowhere(l, op, outside, &l->index[k]);
+    for (int k = 0; k < l->grid.n; k++)
+        if (l->grid.index[k].room < 0)
+            return nowhere(l, op, outside, &l->grid.index[k]);
     l->block = gather_block;
     l->which = EVERY;
     atomic_init(&l->out_of_range, false);
     l->take = take_kernel(l);
-    for (int i = 1; i < l->ndim + l->sdim && extent(l, cut) < want; i++)
+    for (int i = 1; i < l->grid.ndim + l->grid.sdim && extent(l, cut) < want; i++)
         if (extent(l, i) > extent(l, cut))
             cut = i;
     walk_along(l, cut);
@@ -610,11 +531,11 @@ static int gather(struct lookup *l, const char *op, unsigned outside)
         return 0;
     if (outside == OUTSIDE_FOR_MASK) {
         mx_fail("[%s] expected a value for each element where the mask is true, got %lld for more than that", op,
-                (long long)l->index[0].size);
+                (long long)l->grid.index[0].size);
         return 1;
     }
-    for (int k = 0; k < l->n && outside_counts(); k++)
-        if (report_first(op, OUTSIDE_READ, &l->index[k]))
+    for (int k = 0; k < l->grid.n && outside_counts(); k++)
+        if (report_first(op, OUTSIDE_READ, &l->grid.index[k]))
             return 1;
     if (outside == OUTSIDE_NOTHING)
         clear(l, OUT_OF_RANGE);
@@ -626,10 +547,10 @@ static int independent(const struct lookup *l)
 {
     enum { RUN_BYTES = 256 }; /* of a row that is shared out, for each thread */
     int threads = pool_threads(), best = -1;
-    for (int i = 0; i < l->ndim; i++)
-        if (l->far[i] && l->shape[i] >= threads && (best < 0 || l->shape[i] > l->shape[best]))
+    for (int i = 0; i < l->grid.ndim; i++)
+        if (l->grid.far[i] && l->grid.shape[i] >= threads && (best < 0 || l->grid.shape[i] > l->grid.shape[best]))
             best = i;
-    for (int i = l->ndim; i < l->ndim + l->sdim && best < 0 && !l->overlaps; i++)
+    for (int i = l->grid.ndim; i < l->grid.ndim + l->grid.sdim && best < 0 && !l->grid.overlaps; i++)
         if (extent(l, i) * l->item >= (int64_t)threads * RUN_BYTES)
             best = i;
     return best;
@@ -640,8 +561,8 @@ static bool deals(const struct lookup *l, int64_t size)
 {
     enum { MANY = 1 << 14, FEW_THREADS = 4, LONG_ROW = 64 /* bytes */ };
     int threads = pool_threads();
-    return l->ndim == 1 && !l->overlaps && l->count >= MANY && size >> 40 == 0 &&
-           (threads >= FEW_THREADS || (threads > 1 && l->slice * l->item >= LONG_ROW));
+    return l->grid.ndim == 1 && !l->grid.overlaps && l->grid.count >= MANY && size >> 40 == 0 &&
+           (threads >= FEW_THREADS || (threads > 1 && l->grid.slice * l->item >= LONG_ROW));
 }
 
 static int scatter(struct lookup *l, struct folder fold, int64_t size, enum which which)
@@ -652,16 +573,16 @@ static int scatter(struct lookup *l, struct folder fold, int64_t size, enum whic
     l->which = which;
     atomic_init(&l->out_of_range, false);
     int cut = independent(l);
-    if (which == EVERY && (cut < 0 || cut >= l->ndim) && owned(l, size)) {
+    if (which == EVERY && (cut < 0 || cut >= l->grid.ndim) && owned(l, size)) {
         struct owners o = { l, size, pool_threads() };
-        int64_t least = (GRAIN * o.parts + l->count * l->slice - 1) / (l->count * l->slice + 1);
+        int64_t least = (GRAIN * o.parts + l->grid.count * l->grid.slice - 1) / (l->grid.count * l->grid.slice + 1);
         pool_for(o.parts, least, fold_owned, &o);
     } else if (cut >= 0)
         walk_along(l, cut);
     else if (which == EVERY && deals(l, size))
         return scatter_dealt(l, size);
     else
-        walk(l, 0, 0, l->shape[0]);
+        walk(l, 0, 0, l->grid.shape[0]);
     return 0;
 }
 
@@ -673,7 +594,8 @@ int run_gather(const struct run *r)
         return 1;
     if (r->y[0]->size == 0)
         return 0;
-    lookup_several(&l, r->x[0], r->y[0], a->axes.n, r->x + 1, a->axes);
+    lookup_several(&l.grid, r->x[0], r->y[0], a->axes.n, r->x + 1, a->axes);
+    locate(&l, r->x[0], r->y[0]);
     return gather(&l, index_asker("gather", a->asker), a->outside);
 }
 
@@ -685,7 +607,8 @@ int run_gather_axis(const struct run *r)
         return 1;
     if (r->y[0]->size == 0)
         return 0;
-    lookup_axis(&l, r->x[0], r->y[0], r->x[1], a->axis);
+    lookup_axis(&l.grid, r->x[0], r->y[0], r->x[1], a->axis);
+    locate(&l, r->x[0], r->y[0]);
     return gather(&l, index_asker("take_along_axis", a->asker), a->outside);
 }
 
@@ -694,8 +617,7 @@ static int check(const struct run *r, const char *op, unsigned outside, mx index
                  enum which *which)
 {
     enum outside_use use = outside == OUTSIDE_NEAREST ? OUTSIDE_READ : OUTSIDE_WRITTEN;
-    struct index_operand o = operand(index, axis, r->x[0], slice);
-    o.data = host(index);
+    struct lookup_index o = lookup_index_of(index, axis, r->x[0], slice);
     if (index->size == 0 || in_range(&o))
         return 0;
     if (use == OUTSIDE_WRITTEN || o.room < 0)
@@ -717,7 +639,8 @@ int run_scatter(const struct run *r)
         return 1;
     if (u->size == 0)
         return 0;
-    lookup_several(&l, r->y[0], u, a->axes.n, r->x + 1, a->axes);
+    lookup_several(&l.grid, r->y[0], u, a->axes.n, r->x + 1, a->axes);
+    locate(&l, r->y[0], u);
     return scatter(&l, folder_of(a->fold, u->dtype), r->y[0]->size, which);
 }
 
@@ -732,6 +655,7 @@ int run_scatter_axis(const struct run *r)
         return 1;
     if (u->size == 0)
         return 0;
-    lookup_axis(&l, r->y[0], u, r->x[1], a->axis);
+    lookup_axis(&l.grid, r->y[0], u, r->x[1], a->axis);
+    locate(&l, r->y[0], u);
     return scatter(&l, folder_of(a->fold, u->dtype), r->y[0]->size, which);
 }

@@ -1,0 +1,75 @@
+/* lookup.c: see lookup.h. */
+#include "plan/lookup.h"
+
+#include <string.h>
+
+#include "core/shape.h"
+
+static void finish(struct lookup_plan *p)
+{
+    int64_t *strides[MX_MAX_NDIM + 2] = { p->far, p->near }, *sstrides[2] = { p->sfar, p->snear };
+    for (int k = 0; k < p->n; k++) strides[2 + k] = p->index[k].steps;
+    p->ndim = collapse(p->ndim, p->shape, 2 + p->n, strides);
+    p->sdim = collapse(p->sdim, p->sshape, 2, sstrides);
+    p->count = p->slice = 1;
+    for (int i = 0; i < p->ndim; i++) p->count *= p->shape[i];
+    for (int i = 0; i < p->sdim; i++) p->slice *= p->sshape[i];
+}
+
+struct lookup_index lookup_index_of(mx array, int axis, mx far, int slice)
+{
+    return (struct lookup_index){ .array = array,
+                                  .axis = axis,
+                                  .size = far->shape[axis],
+                                  .room = far->shape[axis] - slice,
+                                  .stride = far->strides[axis] };
+}
+
+void lookup_several(struct lookup_plan *p, mx far, mx near, int n, const mx indices[], struct ints axes)
+{
+    int grid = indices[0]->ndim;
+    p->n = n;
+    p->ndim = grid;
+    p->sdim = far->ndim;
+    p->overlaps = false;
+    memset(p->far, 0, sizeof p->far);
+    for (int i = 0; i < grid; i++) {
+        p->shape[i] = near->shape[i];
+        p->near[i] = near->strides[i];
+    }
+    for (int i = 0; i < far->ndim; i++) {
+        p->sshape[i] = near->shape[grid + i];
+        p->snear[i] = near->strides[grid + i];
+        p->sfar[i] = far->strides[i];
+    }
+    for (int k = 0; k < n; k++) {
+        int axis = (int)axes.v[k], slice = near->shape[grid + axis];
+        p->index[k] = lookup_index_of(indices[k], axis, far, slice);
+        p->overlaps |= slice > 1;
+        memcpy(p->index[k].steps, indices[k]->strides, (size_t)grid * sizeof(int64_t));
+    }
+    finish(p);
+}
+
+void lookup_axis(struct lookup_plan *p, mx far, mx near, mx index, int axis)
+{
+    int grid = near->ndim;
+    while (grid > axis + 1 && (index->shape[grid - 1] == 1 || index->strides[grid - 1] == 0)) grid--;
+    p->n = 1;
+    p->overlaps = false;
+    p->ndim = grid;
+    p->sdim = near->ndim - grid;
+    p->index[0] = lookup_index_of(index, axis, far, 1);
+    for (int i = 0; i < grid; i++) {
+        p->shape[i] = near->shape[i];
+        p->near[i] = near->strides[i];
+        p->far[i] = i == axis ? 0 : far->strides[i];
+        p->index[0].steps[i] = index->shape[i] == 1 ? 0 : index->strides[i];
+    }
+    for (int i = grid; i < near->ndim; i++) {
+        p->sshape[i - grid] = near->shape[i];
+        p->snear[i - grid] = near->strides[i];
+        p->sfar[i - grid] = far->strides[i];
+    }
+    finish(p);
+}

@@ -1,0 +1,42 @@
+/* lookup.h: reading and writing through arrays of indices, as grids.
+ *
+ * A lookup is a grid of places, at each of which one index for every indexed axis says where a slice of the indexed
+ * array begins.  `far` is that array, whose elements are jumped to, `near` the one that holds the slices in the order of
+ * the grid: the result of a gather, the updates of a scatter.  Both are walked by strides, in elements, so neither needs
+ * to lie row-major. */
+#ifndef MX_PLAN_LOOKUP_H
+#define MX_PLAN_LOOKUP_H
+
+#include "core/array.h"
+#include "core/node.h"
+
+struct lookup_index {
+    mx array;
+    int axis;
+    int64_t size, room;         /* of the axis; a slice may begin at 0..room */
+    int64_t stride;             /* of `far` along the axis */
+    int64_t steps[MX_MAX_NDIM]; /* of the index array along the grid */
+};
+
+struct lookup_plan {
+    int n;
+    struct lookup_index index[MX_MAX_NDIM];
+    int ndim, shape[MX_MAX_NDIM]; /* the grid */
+    int64_t far[MX_MAX_NDIM], near[MX_MAX_NDIM];
+    int sdim, sshape[MX_MAX_NDIM]; /* the slice */
+    int64_t sfar[MX_MAX_NDIM], snear[MX_MAX_NDIM];
+    int64_t count, slice; /* elements of grid and slice */
+    bool overlaps;        /* slices may, without being the same */
+};
+
+/* An index array whose slices are so long along the axis of `far`; its steps are left out. */
+struct lookup_index lookup_index_of(mx array, int axis, mx far, int slice);
+
+/* gather and scatter: the grid is that of the index arrays, the slice what near has behind it.  Dimensions that all
+ * walk as one are one; grid and slice have one at least. */
+void lookup_several(struct lookup_plan *p, mx far, mx near, int n, const mx indices[], struct ints axes);
+/* gather_axis and scatter_axis: the last axes along which the indices do not change are the slice, the others the grid;
+ * along all but the indexed one far is walked too. */
+void lookup_axis(struct lookup_plan *p, mx far, mx near, mx index, int axis);
+
+#endif
