@@ -38,7 +38,7 @@ static void pack_weights(void *ctx, int64_t begin, int64_t end)
 {
     const struct forward *f = ctx;
     const struct plain *p = f->p;
-    const struct axis *a = p->axis;
+    const struct conv_axis *a = p->axis;
     int nr = p->g->nr;
     int64_t taps = a[0].taps * a[1].taps * a[2].taps, n = p->in;
     /* Taps that lie next to each other are one. */

@@ -1,9 +1,8 @@
 /* conv.h: what the runners of convolutions share.
  *
- * A convolution falls into plain ones, without input dilation: positions of the result that see
- * the same taps of the weights (all of them, where the input is not dilated).  A plain one is
- * computed strip by strip, a strip being some images, or some positions along one axis of an
- * image, and what it sees of the input is first copied to where there are zeros around it. */
+ * A plain one (plan/conv.h) is computed strip by strip, a strip being some images, or some positions
+ * along one axis of an image, and what it sees of the input is first copied to where there are zeros
+ * around it. */
 #ifndef MX_CPU_CONV_H
 #define MX_CPU_CONV_H
 
@@ -12,16 +11,7 @@
 #include "core/sizes.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/run.h"
-#include "ops/conv.h"
-
-/* Position j and tap m meet the input at at + j stride + m dilation. */
-struct axis {
-    int64_t in;
-    int64_t out, first, step; /* positions first, first + step, ... of the result */
-    int64_t taps, tap, apart; /* taps tap, tap + apart, ... of the weights */
-    int64_t at, stride, dilation;
-    int64_t seen; /* of the input by a strip */
-};
+#include "plan/conv.h"
 
 struct strided {
     char *p;
@@ -34,7 +24,7 @@ struct plain {
     const struct gemm_kernel *g;
     int64_t images, channels, groups;
     int64_t in, out; /* channels of one group */
-    struct axis axis[3];
+    struct conv_axis axis[3];
     struct strided x, y, w; /* w: output channel, three axes, input channel */
     struct gemm_run *runs;  /* the taps, in order, neighbours joined where they touch */
     int64_t n_runs, depth;  /* depth: sum of their lengths */
@@ -45,6 +35,7 @@ struct plain {
     int64_t wide; /* positions of a strip along it */
     int64_t some; /* images of a strip, of which more than one are whole */
     int64_t strips;
+    int64_t seen[3];    /* of the input by a strip */
     bool direct;        /* the input is read where it lies */
     int64_t s[4];       /* strides of what strips see */
     size_t strip_bytes; /* 0 if direct */

@@ -7,59 +7,16 @@
 
 /* ---- plain parts */
 
-static int64_t gcd(int64_t a, int64_t b)
+static struct strided strided_of(mx x)
 {
-    while (b) {
-        int64_t c = a % b;
-        a = b;
-        b = c;
-    }
-    return a;
-}
-
-/* One spatial axis of the node. */
-struct whole {
-    int64_t in, out, taps, stride, low, dilation, spread;
-    int64_t period; /* positions that are so many apart see the same taps */
-};
-
-/* Positions phase, phase + period, ...: the taps k with (phase stride - low + k dilation) divisible
- * by the spread of the input. */
-static struct axis part_of(const struct whole *w, int64_t phase)
-{
-    int64_t t = w->spread, apart = t / gcd(w->dilation, t), k = 0, from = 0;
-    for (; k < apart && k < w->taps; k++)
-        if ((from = phase * w->stride - w->low + k * w->dilation) % t == 0)
-            break;
-    bool any = k < apart && k < w->taps;
-    return (struct axis){
-        .in = w->in,
-        .out = ceil_div(w->out - phase, w->period),
-        .first = phase,
-        .step = w->period,
-        .taps = any ? ceil_div(w->taps - k, apart) : 0,
-        .tap = k,
-        .apart = apart,
-        .at = any ? from / t : 0,
-        .stride = w->period * w->stride / t,
-        .dilation = apart * w->dilation / t,
-    };
-}
-
-/* Strides of (first, spatial..., last), with axes of size 1 put in front of the spatial ones. */
-static struct strided spread_out(mx x)
-{
-    struct strided r = { host(x), { 0 } };
-    int n = x->ndim - 2;
-    r.s[0] = x->strides[0];
-    for (int i = 0; i < n; i++) r.s[4 - n + i] = x->strides[1 + i];
-    r.s[4] = x->strides[1 + n];
+    struct strided r = { .p = host(x) };
+    conv_strides(x, r.s);
     return r;
 }
 
 static void list_taps(struct plain *p)
 {
-    const struct axis *a = p->axis;
+    const struct conv_axis *a = p->axis;
     struct gemm_run *r = p->runs;
     p->joined = a[2].dilation == 1 && p->groups == 1;
     int64_t last = p->joined ? 1 : a[2].taps;
@@ -82,60 +39,39 @@ static enum gemm_type computed_in(enum dtype t, enum dtype *ct)
 int conv_parts(const struct conv_args *args, mx x, mx w, mx y, int (*fn)(struct plain *p, void *ctx), void *ctx,
                bool *missed)
 {
-    struct plain p = { .t = (enum dtype)x->dtype, .images = dim(x, 0), .channels = dim(x, -1), .groups = args->groups };
+    struct conv_plan g;
+    conv_plan_of(&g, args, x, w, y);
+    struct plain p = { .t = (enum dtype)x->dtype,
+                       .images = g.images,
+                       .channels = g.channels,
+                       .groups = g.groups,
+                       .in = g.in,
+                       .out = g.out,
+                       .x = strided_of(x),
+                       .w = strided_of(w),
+                       .y = strided_of(y) };
     p.g = &cpu->gemm->type[computed_in(p.t, &p.ct)];
     p.item = dtype_size(p.t);
     p.size = dtype_size(p.ct);
-    p.in = p.channels / p.groups;
-    p.out = dim(w, 0) / p.groups;
-    p.x = spread_out(x);
-    p.w = spread_out(w);
-    p.y = spread_out(y);
-    int n = args->stride.n;
-    int64_t phases = 1, taps = 1;
-    struct whole whole[3];
-    for (int i = 0; i < 3; i++) {
-        int k = i - (3 - n);
-        whole[i] = (struct whole){ 1, 1, 1, 1, 0, 1, 1, 1 };
-        if (k >= 0)
-            whole[i] = (struct whole){ dim(x, 1 + k),
-                                       dim(y, 1 + k),
-                                       dim(w, 1 + k),
-                                       args->stride.v[k],
-                                       args->low.v[k],
-                                       args->dilation.v[k],
-                                       args->input_dilation.v[k],
-                                       1 };
-        struct whole *a = &whole[i];
-        a->period = a->spread / gcd(a->stride, a->spread);
-        phases *= least(a->period, a->out);
-        taps *= a->taps;
-    }
-    if (!(p.runs = mx_malloc((size_t)taps * sizeof *p.runs)))
+    if (!(p.runs = mx_malloc((size_t)g.taps * sizeof *p.runs)))
         return 1;
     int status = 0;
     int64_t met = 0;
-    for (int64_t i = 0; i < phases && !status; i++) {
-        int64_t rest = i;
-        for (int d = 2; d >= 0; d--) {
-            int64_t here = least(whole[d].period, whole[d].out);
-            p.axis[d] = part_of(&whole[d], rest % here);
-            rest /= here;
-        }
-        int64_t seen = p.axis[0].taps * p.axis[1].taps * p.axis[2].taps;
-        met += seen;
-        *missed = *missed || seen == 0;
-        if (seen && fn)
+    for (int64_t i = 0; i < g.parts && !status; i++) {
+        int64_t taps = conv_part(&g, i, p.axis);
+        met += taps;
+        *missed = *missed || taps == 0;
+        if (taps && fn)
             status = fn(&p, ctx);
     }
-    *missed = *missed || met < taps;
+    *missed = *missed || met < g.taps;
     free(p.runs);
     return status;
 }
 
 /* ---- strips */
 
-static int64_t span(const struct axis *a, int64_t positions)
+static int64_t span(const struct conv_axis *a, int64_t positions)
 {
     return (positions - 1) * a->stride + (a->taps - 1) * a->dilation + 1;
 }
@@ -146,7 +82,7 @@ static bool in_place(const struct plain *p)
     if (p->t != p->ct || p->x.s[4] != 1)
         return false;
     for (int i = 0; i < 3; i++) {
-        const struct axis *a = &p->axis[i];
+        const struct conv_axis *a = &p->axis[i];
         if (a->at < 0 || a->at + span(a, a->out) > a->in)
             return false;
     }
@@ -170,7 +106,7 @@ static int64_t times(int64_t a, int64_t b)
 int conv_strips(struct plain *p, int64_t bytes, int64_t strips)
 {
     enum { MOST_BITS = 48 }; /* of a strip's bytes: sizes made of it stay in range */
-    struct axis *a = p->axis;
+    struct conv_axis *a = p->axis;
     for (p->split = 0; p->split < 2 && a[p->split].out == 1;) p->split++;
     int s = p->split;
     int64_t inner = p->channels * (int64_t)p->size;
@@ -190,17 +126,17 @@ int conv_strips(struct plain *p, int64_t bytes, int64_t strips)
         p->some = least(p->some, p->images);
     }
     p->strips = ceil_div(p->images, p->some) * ceil_div(a[s].out, p->wide);
-    for (int i = 0; i < 3; i++) a[i].seen = span(&a[i], i == s ? p->wide : a[i].out);
+    for (int i = 0; i < 3; i++) p->seen[i] = span(&a[i], i == s ? p->wide : a[i].out);
     p->direct = in_place(p);
-    int64_t strip = times(times(inner, a[s].seen), p->some);
+    int64_t strip = times(times(inner, p->seen[s]), p->some);
     if (!p->direct && strip >> MOST_BITS) {
         mx_fail_memory((unsigned long)strip);
         return 1;
     }
     p->s[3] = p->channels;
-    p->s[2] = p->s[3] * a[2].seen;
-    p->s[1] = p->s[2] * a[1].seen;
-    p->s[0] = p->s[1] * a[0].seen;
+    p->s[2] = p->s[3] * p->seen[2];
+    p->s[1] = p->s[2] * p->seen[1];
+    p->s[0] = p->s[1] * p->seen[0];
     p->strip_bytes = p->direct ? 0 : to_lines(p->some * p->s[0] * (int64_t)p->size);
     if (p->direct)
         for (int i = 0; i < 3; i++) p->s[i] = p->x.s[i];
@@ -225,7 +161,7 @@ static void copy_pixels(const struct plain *p, char *to, const char *from, int64
 
 struct strip conv_strip(const struct plain *p, int64_t i, char *space)
 {
-    const struct axis *a = p->axis;
+    const struct conv_axis *a = p->axis;
     struct strip r = { .p = space };
     int64_t across = ceil_div(a[p->split].out, p->wide), at[3];
     r.image = i / across * p->some;
@@ -241,12 +177,12 @@ struct strip conv_strip(const struct plain *p, int64_t i, char *space)
         r.p = x;
         return r;
     }
-    int64_t pixel = p->channels * (int64_t)p->size, row = a[2].seen;
+    int64_t pixel = p->channels * (int64_t)p->size, row = p->seen[2];
     int64_t begin = least(greatest(0, -at[2]), row);
     int64_t end = greatest(begin, least(row, a[2].in - at[2]));
     for (int64_t n = 0; n < r.images; n++)
-        for (int64_t j = 0; j < a[0].seen; j++)
-            for (int64_t k = 0; k < a[1].seen; k++, space += row * pixel) {
+        for (int64_t j = 0; j < p->seen[0]; j++)
+            for (int64_t k = 0; k < p->seen[1]; k++, space += row * pixel) {
                 int64_t d = at[0] + j, h = at[1] + k;
                 if (d < 0 || d >= a[0].in || h < 0 || h >= a[1].in || begin == end) {
                     memset(space, 0, (size_t)(row * pixel));
@@ -264,7 +200,7 @@ struct strip conv_strip(const struct plain *p, int64_t i, char *space)
 
 int64_t conv_tap(const struct plain *p, int64_t t)
 {
-    const struct axis *a = p->axis;
+    const struct conv_axis *a = p->axis;
     int64_t k = t % a[2].taps, j = t / a[2].taps % a[1].taps, i = t / a[2].taps / a[1].taps;
     return (a[0].tap + i * a[0].apart) * p->w.s[1] + (a[1].tap + j * a[1].apart) * p->w.s[2] +
            (a[2].tap + k * a[2].apart) * p->w.s[3];
@@ -272,7 +208,7 @@ int64_t conv_tap(const struct plain *p, int64_t t)
 
 struct pixels conv_row(const struct plain *p, const struct strip *s, int64_t r)
 {
-    const struct axis *a = p->axis;
+    const struct conv_axis *a = p->axis;
     int64_t j = r % s->count[1], i = r / s->count[1] % s->count[0];
     int64_t n = r / s->count[1] / s->count[0];
     return (struct pixels){

@@ -17,8 +17,8 @@ struct product_plan {
     int64_t batch[3][MX_MAX_NDIM]; /* strides of a, b and c along the batch */
 };
 
-/* Of 2 or 3 operands of as many dimensions, broadcast already.  Dimensions of the batch that all of them walk as one are
- * one. */
+/* Of 2 or 3 operands of as many dimensions, broadcast already.  Dimensions of the batch that all of them walk as one
+ * are one. */
 void product_plan_of(struct product_plan *p, int n, const mx x[]);
 
 #endif
