@@ -214,7 +214,8 @@ static void call_close(struct direct_call *c)
 }
 
 /* Of a closure's ctx, with the content of n vectors; false after a report. */
-static bool call_open(struct direct_call *c, const char *func, void *cls, const void *res, int n, const mlx_vector_array in[])
+static bool call_open(struct direct_call *c, const char *func, void *cls, const void *res, int n,
+                      const mlx_vector_array in[])
 {
     static const char *const args[] = { "input_0", "input_1", "input_2" };
     *c = (struct direct_call){ .u = object_of(func, "cls", cls), .before = capi_reports() };

@@ -1,12 +1,12 @@
 /* c_compile.c: compiled functions. */
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capi/capi.h"
 #include "core/buffer.h"
+#include "core/lock.h"
 #include "transform/compile.h"
 
 _Static_assert((int)MLX_COMPILE_MODE_ENABLED == COMPILE_ENABLED, "modes are one list");
@@ -71,7 +71,7 @@ int mlx_compile(mlx_closure *res, const mlx_closure fun, bool shapeless)
 
 /* ---- functions by number */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+LOCK(lock, LOCK_LEAF);
 static struct known {
     struct known *next;
     uintptr_t id;
@@ -81,7 +81,7 @@ static struct known {
 
 static struct compiled *known(uintptr_t id, bool shapeless)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct known *k = all_known;
     while (k && (k->id != id || k->shapeless != shapeless)) k = k->next;
     if (!k && (k = mx_malloc(sizeof *k))) {
@@ -91,14 +91,14 @@ static struct compiled *known(uintptr_t id, bool shapeless)
     struct compiled *c = k ? k->c : NULL;
     if (c)
         compiled_retain(c);
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     return c;
 }
 
 static void forget(bool all, uintptr_t id)
 {
     struct known *gone = NULL;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     for (struct known **p = &all_known, *k; (k = *p);) {
         if (!all && k->id != id) {
             p = &k->next;
@@ -108,7 +108,7 @@ static void forget(bool all, uintptr_t id)
         k->next = gone;
         gone = k;
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     for (struct known *next; gone; gone = next) {
         next = gone->next;
         if (gone->c)

@@ -2,7 +2,6 @@
  *
  * A handler in force is reference counted, so that its data outlives every call under way on
  * other threads when a new one takes its place. */
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "capi/capi.h"
 #include "core/buffer.h"
+#include "core/lock.h"
 #include "core/outside.h"
 
 struct handler {
@@ -35,7 +35,7 @@ static void print_warning(const char *msg, void *data)
 enum use { ERRORS, WARNINGS };
 static struct handler printing[] = { { 1, print_error, NULL, NULL }, { 1, print_warning, NULL, NULL } };
 static struct handler *current[] = { &printing[ERRORS], &printing[WARNINGS] };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+LOCK(lock, LOCK_LEAF);
 static _Thread_local unsigned long reports;
 static _Thread_local struct {
     mlx_error_kind kind;
@@ -53,11 +53,11 @@ static void release(struct handler *h)
 
 static void hand_over(enum use use, const char *msg)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct handler *h = current[use];
     if (h != &printing[use])
         atomic_fetch_add(&h->refs, 1);
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     h->call(msg, h->data);
     release(h);
 }
@@ -91,10 +91,10 @@ static void set_handler(enum use use, mlx_error_handler_func handler, void *data
         }
         *h = (struct handler){ 1, handler, data, dtor };
     }
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct handler *former = current[use];
     current[use] = h;
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     release(former);
 }
 

@@ -12,7 +12,6 @@
 #define HAS_BACKTRACE
 #endif
 #endif
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +20,7 @@
 
 #include "capi/capi.h"
 #include "core/buffer.h"
+#include "core/lock.h"
 
 struct handle_scope;
 struct note {
@@ -47,7 +47,7 @@ static const char *const names[] = {
 static atomic_long live[HANDLE_COUNT];
 static atomic_bool watching;
 static atomic_ulong entered;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+LOCK(lock, LOCK_LEAF);
 static struct note **table; /* chains */
 static size_t chains;       /* 0 or a power of two, at least `entered` */
 static unsigned long numbers;
@@ -151,7 +151,7 @@ static int enter(enum handle_kind kind, void *ctx, const char *func, bool watche
     *e = (struct note){
         .ctx = ctx, .kind = kind, .func = func, .watched = watched, .caller = watched ? calling_place() : NULL
     };
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     int failed = make_room();
     if (failed) {
         free(e);
@@ -163,7 +163,7 @@ static int enter(enum handle_kind kind, void *ctx, const char *func, bool watche
         entered++;
         put_into(e, inner);
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     return failed;
 }
 
@@ -192,10 +192,10 @@ void capi_gone(enum handle_kind kind, void *ctx)
     atomic_fetch_sub_explicit(&live[kind], 1, memory_order_relaxed);
     if (!atomic_load_explicit(&entered, memory_order_relaxed))
         return;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     if (find(ctx))
         strike_off(ctx);
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
 }
 
 /* ---- scopes */
@@ -230,13 +230,13 @@ int mlx_scope_end(void)
     }
     inner = s->outer; /* what freeing calls back makes is not of this scope */
     for (;;) {
-        pthread_mutex_lock(&lock);
+        lock_take(&lock);
         struct note *e = s->last;
         enum handle_kind kind = e ? e->kind : HANDLE_COUNT;
         void *ctx = e ? (void *)(uintptr_t)e->ctx : NULL;
         if (e)
             take_out(e);
-        pthread_mutex_unlock(&lock);
+        lock_give(&lock);
         if (!e)
             break;
         free_handle(kind, ctx);
@@ -248,14 +248,14 @@ int mlx_scope_end(void)
 /* Moves a handle out of its scope: out of all, or of this thread's innermost into the one around it. */
 static void leave(const void *ctx, bool all)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct note *e = find(ctx);
     struct handle_scope *outer = e && e->scope && !all ? e->scope->outer : NULL;
     if (e && (all || (e->scope && e->scope == inner))) {
         take_out(e);
         put_into(e, outer);
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
 }
 
 int mlx_scope_keep(const void *ctx)
@@ -319,14 +319,14 @@ static void print_place(FILE *out, const struct note *e)
 /* Copies of the watched entries, in order; NULL after a failure. */
 static struct note *watched_entries(size_t *n)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct note *all = mx_malloc((entered + 1) * sizeof *all);
     *n = 0;
     for (size_t i = 0; all && i < chains; i++)
         for (const struct note *e = table[i]; e; e = e->next)
             if (e->watched)
                 all[(*n)++] = *e;
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     if (all)
         qsort(all, *n, sizeof *all, by_number);
     return all;

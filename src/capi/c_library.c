@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "capi/capi.h"
 #include "capi/primitive_run.h"
 #include "core/buffer.h"
+#include "core/lock.h"
 
 struct library {
     struct library *next;
@@ -23,15 +23,15 @@ struct library {
     char name[];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list, which only grows */
+LOCK(lock, LOCK_LEAF); /* of the list, which only grows */
 static struct library *first;
 
 static const struct library *named(const char *name)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     const struct library *l = first;
     while (l && strcmp(l->name, name)) l = l->next;
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     return l;
 }
 
@@ -47,10 +47,10 @@ static void library_free(struct library *l)
 /* Takes l over. */
 static void add(struct library *l)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     l->next = first;
     first = l;
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
 }
 
 /* ---- shared libraries */

@@ -142,7 +142,8 @@ int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *
 struct map;
 struct map *capi_map_new(enum kind kind);
 void capi_map_free(struct map *m);
-struct map *capi_map_lend(const struct map *m); /* a copy for the handle that a callback is given; NULL after a failure */
+struct map *capi_map_lend(
+    const struct map *m); /* a copy for the handle that a callback is given; NULL after a failure */
 int capi_map_put(struct map *m, const char *key, union slot value);
 int capi_map_end(const char *func, void **ctx, struct map *m);
 #define capi_publish_map(res, m) capi_map_end(__func__, (res) ? &(res)->ctx : NULL, m)

@@ -3,10 +3,10 @@
  * Small blocks (header and data in one) come from the slab, without a lock; larger ones from the host's cache. */
 #include "core/buffer.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/slab.h"
 #include "core/stream.h"
 
@@ -186,7 +186,7 @@ static int read_on(struct side *d, struct stream *s)
     return failed;
 }
 
-static pthread_mutex_t moving = PTHREAD_MUTEX_INITIALIZER;
+LOCK(moving, LOCK_MOVING);
 
 static int to_device(struct buffer *b, struct stream *s)
 {
@@ -237,10 +237,10 @@ int buffer_bring(struct buffer *b, struct stream *s)
     bool touched = atomic_load_explicit(&b->touched, memory_order_relaxed);
     if (d && d->stream == s && !touched)
         return 0;
-    pthread_mutex_lock(&moving);
+    lock_take(&moving);
     d = side_on(b, s);
     int failed = !d ? to_device(b, s) : touched ? copy_again(b, d, s) : read_on(d, s);
-    pthread_mutex_unlock(&moving);
+    lock_give(&moving);
     return failed;
 }
 
@@ -249,14 +249,14 @@ int buffer_bring_host(struct buffer *b)
     if (atomic_load_explicit(&b->state, memory_order_acquire) & ON_HOST)
         return 0;
     int failed = 0;
-    pthread_mutex_lock(&moving);
+    lock_take(&moving);
     if (!(atomic_load(&b->state) & ON_HOST)) {
         const struct side *d = atomic_load(&b->sides);
         failed = buffer_need_host(b) || d->stream->on->to_host(d->stream, d->mark, b->host, d->p, b->bytes);
         if (!failed)
             atomic_fetch_or(&b->state, ON_HOST);
     }
-    pthread_mutex_unlock(&moving);
+    lock_give(&moving);
     return failed;
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/lock.h"
 #include "core/slab.h"
 
 static const size_t HUGE = 2u << 20;
@@ -95,7 +96,7 @@ static void host_discard(struct memory *m, const struct memory_block *b)
         munmap(b->p, round_up(b->bytes, HUGE));
 }
 
-struct memory host_memory = { .fresh = host_fresh, .discard = host_discard, .lock = PTHREAD_MUTEX_INITIALIZER };
+struct memory host_memory = { .fresh = host_fresh, .discard = host_discard, .lock.mutex = PTHREAD_MUTEX_INITIALIZER };
 
 /* What the machine has, or the control group may use of it. */
 static size_t physical_memory(void)
@@ -125,26 +126,12 @@ static void empty(struct memory *m)
 
 void memory_open(struct memory *m)
 {
-    pthread_mutex_init(&m->lock, NULL);
+    lock_open(&m->lock, LOCK_LEAF);
     m->device = true;
     empty(m);
     m->next = atomic_load(&memories);
     while (!atomic_compare_exchange_weak(&memories, &m->next, m))
         ;
-}
-
-static void lock_all(void)
-{
-    for
-        EACH(m)
-    pthread_mutex_lock(&m->lock);
-}
-
-static void unlock_all(void)
-{
-    for
-        EACH(m)
-    pthread_mutex_unlock(&m->lock);
 }
 
 __attribute__((constructor)) static void set_up(void)
@@ -154,7 +141,7 @@ __attribute__((constructor)) static void set_up(void)
     atomic_store(&limit, all - all / 20);
     atomic_store(&cache_limit, all / 4 * 3);
     empty(&host_memory);
-    pthread_atfork(lock_all, unlock_all, unlock_all);
+    lock_survives(&host_memory.lock, LOCK_LEAF);
 }
 
 /* ---- statistics and limits */
@@ -331,10 +318,10 @@ static bool time_to_sweep(const struct memory *m)
 static void discard_all(struct memory *m, int gone)
 {
     while (gone >= 0) {
-        pthread_mutex_lock(&m->lock);
+        lock_take(&m->lock);
         struct memory_block b = m->blocks[gone];
         chain(m, &m->spare, gone);
-        pthread_mutex_unlock(&m->lock);
+        lock_give(&m->lock);
         m->discard(m, &b);
         gone = b.next;
     }
@@ -344,18 +331,18 @@ static void discard_all(struct memory *m, int gone)
 static void trim(struct memory *m, size_t keep)
 {
     int gone = -1;
-    pthread_mutex_lock(&m->lock);
+    lock_take(&m->lock);
     for (struct memory_bin *bin = m->bins + MEMORY_BINS; bin-- > m->bins && atomic_load(&m->cached) > keep;)
         while (may_go(m, bin) && atomic_load(&m->cached) > keep) chain(m, &gone, take_out(m, bin, -1));
-    pthread_mutex_unlock(&m->lock);
+    lock_give(&m->lock);
     discard_all(m, gone);
 }
 
 static bool found(struct memory *m, int bin, const struct stream *s, bool any, struct memory_block *b)
 {
-    pthread_mutex_lock(&m->lock);
+    lock_take(&m->lock);
     bool is = take(m, bin, s, any, b);
-    pthread_mutex_unlock(&m->lock);
+    lock_give(&m->lock);
     return is;
 }
 
@@ -394,9 +381,9 @@ static void sweep_all(void)
     for
         EACH(m)
         {
-            pthread_mutex_lock(&m->lock);
+            lock_take(&m->lock);
             int gone = sweep(m);
-            pthread_mutex_unlock(&m->lock);
+            lock_give(&m->lock);
             discard_all(m, gone);
         }
 }
@@ -406,11 +393,11 @@ void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last)
     int bin;
     struct memory_block b = { .p = p, .bytes = memory_class(bytes, &bin), .last = last };
     count(m, -(int64_t)b.bytes);
-    pthread_mutex_lock(&m->lock);
+    lock_take(&m->lock);
     bool kept = put(m, bin, b);
     m->traffic += b.bytes;
     bool turned = time_to_sweep(m);
-    pthread_mutex_unlock(&m->lock);
+    lock_give(&m->lock);
     if (turned)
         sweep_all();
     if (!kept && b.bytes >= m->least)

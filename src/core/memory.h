@@ -5,11 +5,12 @@
 #ifndef MX_CORE_MEMORY_H
 #define MX_CORE_MEMORY_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "core/lock.h"
 
 struct stream;
 
@@ -34,7 +35,7 @@ struct memory {
 
     /* Kept by memory.c. */
     bool device;
-    pthread_mutex_t lock;
+    struct lock lock;
     struct memory *next;
     struct memory_bin {
         int first;

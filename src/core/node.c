@@ -1,36 +1,24 @@
 /* node.c: nodes, and the argument descriptions that copying, comparing and printing share. */
 #include "core/node.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/lock.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/slab.h"
 
 /* ---- locks */
 
-static pthread_mutex_t graph = PTHREAD_MUTEX_INITIALIZER;
+LOCK(graph, LOCK_GRAPH);
 /* Guards the weak pointers of nodes with several outputs; taken after the graph lock where both are. */
-static pthread_mutex_t siblings = PTHREAD_MUTEX_INITIALIZER;
+LOCK(siblings, LOCK_LEAF);
 
-void graph_lock(void) { pthread_mutex_lock(&graph); }
-void graph_unlock(void) { pthread_mutex_unlock(&graph); }
-
-static void lock_both(void)
-{
-    graph_lock();
-    pthread_mutex_lock(&siblings);
-}
-static void unlock_both(void)
-{
-    pthread_mutex_unlock(&siblings);
-    graph_unlock();
-}
-__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(lock_both, unlock_both, unlock_both); }
+void graph_lock(void) { lock_take(&graph); }
+void graph_unlock(void) { lock_give(&graph); }
 
 uint32_t walk_begin(void)
 {
@@ -287,10 +275,10 @@ void node_release(struct node *n)
 
 void node_forget_output(struct node *n, mx y)
 {
-    pthread_mutex_lock(&siblings);
+    lock_take(&siblings);
     if (n->out[y->out] == y)
         n->out[y->out] = NULL;
-    pthread_mutex_unlock(&siblings);
+    lock_give(&siblings);
 }
 
 /* Binds y, a new array, to its node; the node's reference passes to y. */
@@ -304,11 +292,11 @@ static void bind(struct node *n, int k, mx y, bool tracer)
 
 mx node_output(struct node *n, int k)
 {
-    pthread_mutex_lock(&siblings);
+    lock_take(&siblings);
     mx y = n->out[k];
     if (y && !mx_try_retain(y))
         y = NULL;
-    pthread_mutex_unlock(&siblings);
+    lock_give(&siblings);
     if (y)
         return y;
     MX_SCOPE(NULL);
@@ -319,9 +307,9 @@ mx node_output(struct node *n, int k)
     for (int i = 0; i < n->nin; i++) tracer |= n->in[i]->tracer;
     mx_retain(y);
     node_retain(n);
-    pthread_mutex_lock(&siblings);
+    lock_take(&siblings);
     bind(n, k, y, tracer);
-    pthread_mutex_unlock(&siblings);
+    lock_give(&siblings);
     return y;
 }
 

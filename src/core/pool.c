@@ -150,11 +150,10 @@ static void forget_workers(void)
     atomic_flag_clear(&owned);
 }
 
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_workers); }
+
 static void start_workers(int n)
 {
-    static bool registered;
-    if (!registered)
-        registered = pthread_atfork(NULL, NULL, forget_workers) == 0;
     /* Signals go to the threads of the program, whose handlers expect them; faults stay where they
      * happen. */
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
@@ -162,7 +161,7 @@ static void start_workers(int n)
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    while (registered && started < n) {
+    while (started < n) {
         pthread_t t;
         if (pthread_create(&t, NULL, worker, (void *)(intptr_t)(started + 1)))
             break; /* the work gets done by those there are */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/lock.h"
 
 /* ---- devices */
 
@@ -161,26 +162,20 @@ void streams_clear(void)
 
 /* ---- events */
 
-static pthread_mutex_t event_lock = PTHREAD_MUTEX_INITIALIZER;
+LOCK(event_lock, LOCK_LEAF);
 static pthread_cond_t event_cond = PTHREAD_COND_INITIALIZER;
 
 static unsigned forks; /* from the first process to this one */
 
-static void lock_events(void) { pthread_mutex_lock(&event_lock); }
-static void unlock_events(void) { pthread_mutex_unlock(&event_lock); }
 static void reset_in_child(void)
 {
     forks++;
-    unlock_events();
     pthread_cond_init(&event_cond, NULL);
     for (struct stream *s = atomic_load(&newest); s; s = s->older)
         if (s->on->forked)
             s->on->forked(s);
 }
-__attribute__((constructor)) static void survive_fork(void)
-{
-    pthread_atfork(lock_events, unlock_events, reset_in_child);
-}
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, reset_in_child); }
 
 struct event *event_new(struct stream *s)
 {
@@ -206,10 +201,10 @@ void event_set(struct event *e, enum mx_error kind, const char *message)
         e->error = kind;
         e->message = message ? strdup(message) : NULL; /* NULL: there was no memory for it */
     }
-    pthread_mutex_lock(&event_lock);
+    lock_take(&event_lock);
     atomic_store_explicit(&e->done, 1, memory_order_release);
     pthread_cond_broadcast(&event_cond);
-    pthread_mutex_unlock(&event_lock);
+    lock_give(&event_lock);
 }
 
 static void cpu_relax(void)
@@ -240,9 +235,9 @@ void event_wait(struct event *e)
 {
     if (spin(e))
         return;
-    pthread_mutex_lock(&event_lock);
-    while (!atomic_load_explicit(&e->done, memory_order_acquire)) pthread_cond_wait(&event_cond, &event_lock);
-    pthread_mutex_unlock(&event_lock);
+    lock_take(&event_lock);
+    while (!atomic_load_explicit(&e->done, memory_order_acquire)) pthread_cond_wait(&event_cond, &event_lock.mutex);
+    lock_give(&event_lock);
 }
 
 struct timespec time_after(int ms)
@@ -260,10 +255,10 @@ bool event_wait_for(struct event *e, int ms)
     if (spin(e))
         return true;
     struct timespec end = time_after(ms);
-    pthread_mutex_lock(&event_lock);
+    lock_take(&event_lock);
     int late = 0;
     while (!late && !atomic_load_explicit(&e->done, memory_order_acquire))
-        late = pthread_cond_timedwait(&event_cond, &event_lock, &end);
-    pthread_mutex_unlock(&event_lock);
+        late = pthread_cond_timedwait(&event_cond, &event_lock.mutex, &end);
+    lock_give(&event_lock);
     return atomic_load_explicit(&e->done, memory_order_acquire);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/lock.h"
 #include "core/scope.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/run.h"
@@ -69,13 +70,15 @@ static kernel_fn *compiled(const struct kernel *k, const struct cpu_kernel_args 
     return run;
 }
 
+LOCK(variants, LOCK_LEAF); /* of all kernels */
+
 static void remember(struct kernel *k, struct variant *v)
 {
-    pthread_mutex_lock(&k->lock);
+    lock_take(&variants);
     v->next = k->variants;
     k->variants = v;
     k->forget = forget;
-    pthread_mutex_unlock(&k->lock);
+    lock_give(&variants);
 }
 
 /* The kernel compiled for the types of this call; NULL after mx_fail. */
@@ -96,12 +99,12 @@ static kernel_fn *function_of(const struct run *r)
         like->key[0] = (char)a->math;
         memcpy(like->key + 1 + n, cpu->isa, level);
         memcpy(like->key + 1 + n + level, a->template.s, text);
-        pthread_mutex_lock(&k->lock);
+        lock_take(&variants);
         for (struct variant *v = k->variants; v && !found; v = v->next)
             if (v->size == like->size && !memcmp(v->key, like->key, like->size))
                 found = v;
         run = found ? found->run : NULL;
-        pthread_mutex_unlock(&k->lock);
+        lock_give(&variants);
         if (!run || a->verbose)
             run = like->run = compiled(k, a, types);
         if (run && !found) {

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "core/buffer.h"
+#include "core/lock.h"
 #include "cpu/cpu_kernel.h"
 #include "run/eval.h"
 
@@ -38,13 +39,11 @@ struct program {
     char *message; /* FAILED */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+LOCK(lock, LOCK_LEAF);
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct program *programs;
 
 /* In a child nobody goes on compiling what its parent does: such programs are begun anew. */
-static void before_fork(void) { pthread_mutex_lock(&lock); }
-static void after_fork(void) { pthread_mutex_unlock(&lock); }
 static void in_child(void)
 {
     for (struct program **p = &programs; *p;)
@@ -53,9 +52,8 @@ static void in_child(void)
         else
             p = &(*p)->next;
     pthread_cond_init(&changed, NULL);
-    pthread_mutex_unlock(&lock);
 }
-__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(before_fork, after_fork, in_child); }
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, in_child); }
 
 /* FNV-1a */
 static uint64_t sum_of(const void *data, size_t n, uint64_t h)
@@ -416,7 +414,7 @@ static kernel_fn *wait_for(struct program *p)
     int64_t asked = 0;
     bool stopped = false;
     p->waiting++;
-    while (p->state == COMPILING && !stopped) stopped = mx_wait_interruptible(&changed, &lock, &asked);
+    while (p->state == COMPILING && !stopped) stopped = mx_wait_interruptible(&changed, &lock.mutex, &asked);
     p->waiting--;
     kernel_fn *run = stopped ? NULL : p->run;
     if (p->state == FAILED) {
@@ -433,9 +431,9 @@ static kernel_fn *make(struct program *p, const char *text, const char *flags, b
 {
     p->next = programs;
     programs = p;
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     bool good = build(p, text, flags, verbose);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     kernel_fn *run = p->run;
     p->state = good ? LOADED : FAILED;
     p->name = NULL;
@@ -462,7 +460,7 @@ kernel_fn *kernel_load(const char *name, const char *text, const char *flags, bo
     if (!key)
         return NULL;
     snprintf(key, size, "%s\n%s\n%s", who, flags, text);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     struct program *p = find(key, size);
     kernel_fn *run = NULL;
     if (p && p->state == COMPILING)
@@ -471,7 +469,7 @@ kernel_fn *kernel_load(const char *name, const char *text, const char *flags, bo
         run = p->run;
     else if ((p = program_new(name, key, size)))
         run = make(p, text, flags, verbose);
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     free(key);
     return run;
 }

@@ -51,6 +51,7 @@ static int open_gpu(struct gpu *g, int number)
     return 0;
 }
 
+LOCK(opening, LOCK_DEVICE);
 static _Thread_local struct gpu *current;
 static _Atomic unsigned forks;
 
@@ -64,12 +65,11 @@ struct gpu *gpu_use(int number)
                                "fork(), where the driver does not work; start processes by spawn, or fork earlier");
         return NULL;
     }
-    static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
     int e = 0;
-    pthread_mutex_lock(&opening);
+    lock_take(&opening);
     if (!atomic_load(&g->opened))
         e = open_gpu(g, number);
-    pthread_mutex_unlock(&opening);
+    lock_give(&opening);
     if (!e)
         e = cu.context_use(g->context);
     if (e) {
@@ -104,7 +104,6 @@ static void *open_stream(struct stream *s)
         return NULL;
     memset(q, 0, sizeof *q);
     queue_init(&q->queue);
-    pthread_mutex_init(&q->lock, NULL);
     q->gpu = g;
     int e = cu.stream_create(&q->stream, CUDA_STREAM_NON_BLOCKING);
     for (int i = 0; i < RING && !e; i++) e = cu.event_create(&q->event[i], CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING);
@@ -113,6 +112,7 @@ static void *open_stream(struct stream *s)
         free(q);
         return NULL;
     }
+    lock_open(&q->lock, LOCK_DEVICE);
     return q;
 }
 
@@ -126,9 +126,9 @@ static void forked(struct stream *s)
 static uint64_t mark(struct stream *s)
 {
     struct gpu_stream *q = gpu_stream(s);
-    pthread_mutex_lock(&q->lock);
+    lock_take(&q->lock);
     uint64_t now = q->now;
-    pthread_mutex_unlock(&q->lock);
+    lock_give(&q->lock);
     return now;
 }
 
@@ -143,10 +143,10 @@ static int record(struct gpu_stream *q)
 /* An event that comes no earlier than the mark. */
 static int event_at(struct gpu_stream *q, uint64_t m, void **event)
 {
-    pthread_mutex_lock(&q->lock);
+    lock_take(&q->lock);
     int e = m >= q->now ? record(q) : 0;
     *event = q->event[(m + RING < q->now ? q->now : m) % RING];
-    pthread_mutex_unlock(&q->lock);
+    lock_give(&q->lock);
     return e;
 }
 
@@ -155,9 +155,9 @@ static int end_batch(struct stream *s)
     struct gpu_stream *q = gpu_stream(s);
     if (!gpu_use(q->gpu->number))
         return 1;
-    pthread_mutex_lock(&q->lock);
+    lock_take(&q->lock);
     int e = record(q);
-    pthread_mutex_unlock(&q->lock);
+    lock_give(&q->lock);
     return gpu_check(q->gpu, "eval", e);
 }
 

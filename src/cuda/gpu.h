@@ -2,10 +2,10 @@
 #ifndef MX_CUDA_GPU_H
 #define MX_CUDA_GPU_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "core/buffer.h"
+#include "core/lock.h"
 #include "core/sizes.h"
 #include "cuda/driver.h"
 #include "ops/op.h"
@@ -16,7 +16,7 @@ enum { MAX_GPUS = 16, MODULES = 512, RING = 64 };
 
 struct gpu {
     struct memory memory; /* the first member */
-    pthread_mutex_t cutting;
+    struct lock cutting;
     char *slab; /* what is left of the newest one that small blocks are cut from */
     size_t slab_left;
     int number, device;
@@ -34,7 +34,7 @@ struct gpu_stream {
     struct batch_queue queue;
     struct gpu *gpu;
     void *stream;
-    pthread_mutex_t lock;
+    struct lock lock;
     uint64_t now; /* the mark of what is being queued; marks below are in events[mark % RING] */
     void *event[RING];
 };

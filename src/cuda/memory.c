@@ -18,7 +18,7 @@ static void *fresh(struct memory *m, size_t bytes, struct stream *s)
     if (bytes >= CUT)
         return from_driver(bytes);
     struct gpu *g = (struct gpu *)m;
-    pthread_mutex_lock(&g->cutting);
+    lock_take(&g->cutting);
     if (g->slab_left < bytes) {
         g->slab = from_driver(SLAB);
         g->slab_left = g->slab ? SLAB : 0;
@@ -28,7 +28,7 @@ static void *fresh(struct memory *m, size_t bytes, struct stream *s)
         g->slab += bytes;
         g->slab_left -= bytes;
     }
-    pthread_mutex_unlock(&g->cutting);
+    lock_give(&g->cutting);
     return p;
 }
 
@@ -47,7 +47,7 @@ void gpu_memory_open(struct gpu *g)
     size_t all = 0;
     cu.device_memory(&all, g->device);
     g->memory = (struct memory){ .fresh = fresh, .discard = discard, .least = CUT, .most = all };
-    pthread_mutex_init(&g->cutting, NULL);
+    lock_open(&g->cutting, LOCK_DEVICE);
     memory_open(&g->memory);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "core/lock.h"
 #include "cuda/gpu.h"
 
 /* Of a module: machine code runs on devices of its major version whose minor is no less; PTX on any later one. */
@@ -46,6 +47,8 @@ static void *load(int image)
     return module;
 }
 
+LOCK(loading, LOCK_DEVICE);
+
 void *gpu_kernel(struct gpu *g, const char *module, const char *kernel)
 {
     int i = best_image(g, module);
@@ -54,12 +57,11 @@ void *gpu_kernel(struct gpu *g, const char *module, const char *kernel)
                    g->major, g->minor);
         return NULL;
     }
-    static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&loading);
+    lock_take(&loading);
     void *m = atomic_load(&g->module[i]), *f = NULL;
     if (!m)
         atomic_store(&g->module[i], m = load(i));
-    pthread_mutex_unlock(&loading);
+    lock_give(&loading);
     int e = m ? cu.module_function(&f, m, kernel) : 0;
     if (e)
         mx_fail_as(MX_RUNTIME, "[cuda] kernel %s of %s: %s", kernel, module, cuda_error_text(e));

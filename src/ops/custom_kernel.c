@@ -85,7 +85,6 @@ static void destroy(struct object *o)
     free((void *)(uintptr_t)k->name);
     free((void *)(uintptr_t)k->source);
     free((void *)(uintptr_t)k->header);
-    pthread_mutex_destroy(&k->lock);
     free(k);
 }
 
@@ -119,7 +118,6 @@ struct kernel *kernel_new(const struct kernel *k)
                             .row_major = k->row_major,
                             .atomic = k->atomic,
                             .shared_memory = k->shared_memory };
-    pthread_mutex_init(&new->lock, NULL);
     bool good = (new->name = copied(k->name)) && (new->source = copied(k->source)) &&
                 (new->header = copied(k->header)) && (new->names = mx_malloc(n * sizeof *new->names));
     for (; good && new->nin < k->nin; new->nin += good) good = (new->names[new->nin] = copied(k->names[new->nin]));

@@ -5,8 +5,6 @@
 #ifndef MX_OPS_CUSTOM_KERNEL_H
 #define MX_OPS_CUSTOM_KERNEL_H
 
-#include <pthread.h>
-
 #include "ops/op.h"
 
 enum kernel_language { KERNEL_METAL, KERNEL_CUDA, KERNEL_C };
@@ -19,12 +17,11 @@ struct kernel {
     enum kernel_language language;
     const char *name, *source, *header;
     int nin, nout;
-    const char **names; /* of the inputs, then of the outputs */
-    bool row_major;     /* inputs are copied where they are not */
-    bool atomic;        /* outputs are added to by several threads */
-    int shared_memory;  /* of a kernel in CUDA, in bytes */
-    pthread_mutex_t lock;
-    struct variant *variants; /* under the lock */
+    const char **names;       /* of the inputs, then of the outputs */
+    bool row_major;           /* inputs are copied where they are not */
+    bool atomic;              /* outputs are added to by several threads */
+    int shared_memory;        /* of a kernel in CUDA, in bytes */
+    struct variant *variants; /* under a lock there */
     void (*forget)(struct variant *all);
 };
 

@@ -1,10 +1,10 @@
 /* plugin.c: the list of operations registered at run time. */
 #include "ops/plugin.h"
+#include "core/lock.h"
 
-#include <pthread.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+LOCK(lock, LOCK_LEAF);
 static _Atomic(struct plugin *) first; /* links are written before it, and never again */
 
 const struct plugin *plugin_named(const char *name, size_t length)
@@ -17,12 +17,12 @@ const struct plugin *plugin_named(const char *name, size_t length)
 
 const struct plugin *plugin_add(struct plugin *p)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     const struct plugin *there = plugin_named(p->op.name, strlen(p->op.name));
     if (!there) {
         p->next = atomic_load(&first);
         atomic_store(&first, p);
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     return there ? there : p;
 }

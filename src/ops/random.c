@@ -7,10 +7,10 @@
  * the state, the second is used. */
 #include <float.h>
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
+#include "core/lock.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/op.h"
@@ -57,11 +57,8 @@ static mx words(uint32_t a, uint32_t b) { return array_of_data(DT_uint32, 1, (in
 
 mx mx_random_key(uint64_t seed) { return words((uint32_t)(seed >> 32), (uint32_t)seed); }
 
-static pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER;
+LOCK(state_lock, LOCK_RANDOM);
 static mx_own state;
-static void lock_state(void) { pthread_mutex_lock(&state_lock); }
-static void unlock_state(void) { pthread_mutex_unlock(&state_lock); }
-__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(lock_state, unlock_state, unlock_state); }
 
 /* A fresh process draws differently each time until it is seeded. */
 static mx first_key(void)
@@ -73,9 +70,12 @@ static mx first_key(void)
 
 void mx_random_set_state(mx key)
 {
-    lock_state();
-    mx_keep(&state, key);
-    unlock_state();
+    mx_retain(key);
+    lock_take(&state_lock);
+    mx_own old = state;
+    state.it = key;
+    lock_give(&state_lock);
+    mx_drop(&old); /* whose owner, told so, may draw */
 }
 
 /* With the lock held.  MX_NIL after mx_fail; the next call tries again. */
@@ -92,11 +92,11 @@ static mx current_state(void)
 
 mx mx_random_state(void)
 {
-    lock_state();
+    lock_take(&state_lock);
     mx x = current_state();
     if (!is_nil(x))
         mx_retain(x);
-    unlock_state();
+    lock_give(&state_lock);
     return scope_lend(x);
 }
 
@@ -136,12 +136,17 @@ static mx key_or_next(mx key)
 {
     if (key)
         return key;
-    lock_state();
+    lock_take(&state_lock);
     mx next_use[2];
+    mx_own old = { NULL };
     split_at_once_or_later(current_state(), next_use);
-    if (!is_nil(next_use[0]) && !is_nil(next_use[1]))
-        mx_keep(&state, next_use[0]);
-    unlock_state();
+    if (!is_nil(next_use[0]) && !is_nil(next_use[1])) {
+        mx_retain(next_use[0]);
+        old = state;
+        state.it = next_use[0];
+    }
+    lock_give(&state_lock);
+    mx_drop(&old);
     return is_nil(next_use[0]) ? MX_NIL : next_use[1];
 }
 

@@ -24,8 +24,8 @@ void mx_stop_when(bool (*stop)(void));
 int mx_interrupted(int64_t *next);
 /* As pthread_cond_wait, for a moment at most; then as mx_interrupted, without the lock. */
 int mx_wait_interruptible(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t *next);
-/* x, READY, which nobody but a node under way will look at, was perhaps written over by what failed just now (mx_failed):
- * it has no value from now on, and what is made of it fails with these words. */
+/* x, READY, which nobody but a node under way will look at, was perhaps written over by what failed just now
+ * (mx_failed): it has no value from now on, and what is made of it fails with these words. */
 void mx_lose(mx x);
 /* Makes x READY and its bytes current on the host. */
 int mx_wait_host(mx x);

@@ -5,7 +5,6 @@
  * and so happens outside the lock; whoever comes second with the same key uses what the first left. */
 #include "transform/compile.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <time.h>
 
 #include "core/buffer.h"
+#include "core/lock.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "transform/graph.h"
@@ -66,9 +66,10 @@ struct slot {
 
 enum { BUCKETS = 256, REMEMBERED = 64 };
 
+LOCK(tables, LOCK_LEAF); /* of all compiled functions: held for looking up and filing alone */
+
 struct compiled {
     atomic_int refs;
-    pthread_mutex_t lock;
     bool shapeless;
     char *name;
     struct slot *bucket[BUCKETS];
@@ -100,7 +101,6 @@ struct compiled *compiled_new(const char *name, bool shapeless)
         return NULL;
     const char *limit = getenv("MLX_COMPILE_CACHE");
     *c = (struct compiled){ .refs = 1, .shapeless = shapeless, .limit = limit && atoi(limit) > 0 ? atoi(limit) : 64 };
-    pthread_mutex_init(&c->lock, NULL);
     if (!(c->name = mx_strdup(name ? name : "a function"))) {
         compiled_release(c);
         return NULL;
@@ -127,7 +127,6 @@ void compiled_release(struct compiled *c)
     compiled_clear(c);
     forget_names(c);
     for (int i = 0; i < REMEMBERED; i++) free(c->said[i]);
-    pthread_mutex_destroy(&c->lock);
     free(c->name);
     free(c);
 }
@@ -192,34 +191,34 @@ static void free_slots(struct slot *s)
 
 void compiled_clear(struct compiled *c)
 {
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     struct slot *gone = evict(c, 0);
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     free_slots(gone);
 }
 
 void compiled_set_limit(struct compiled *c, int limit)
 {
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     c->limit = limit < 1 ? 1 : limit;
     struct slot *gone = evict(c, c->limit);
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     free_slots(gone);
 }
 
 int compiled_limit(struct compiled *c)
 {
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     int limit = c->limit;
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     return limit;
 }
 
 int64_t compiled_traces(struct compiled *c)
 {
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     int64_t n = c->traces;
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     return n;
 }
 
@@ -233,7 +232,7 @@ static void file_under(struct compiled *c, const struct key *k, struct trace *t)
     memcpy(v, k->v, (size_t)k->n * sizeof *v);
     *s = (struct slot){ .key = { k->hash, k->n, v }, .trace = t };
     object_retain(&t->object);
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     struct slot *old = find(c, k), *gone;
     if (old) {
         unlink_slot(c, old);
@@ -244,7 +243,7 @@ static void file_under(struct compiled *c, const struct key *k, struct trace *t)
     list_first(c, s);
     c->n++;
     gone = evict(c, c->limit);
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     free_slots(old);
     free_slots(gone);
 }
@@ -394,7 +393,7 @@ static void tell(struct compiled *c, const struct key *k, const struct trace *t,
         mx_error_clear();
         kernels = -1;
     }
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     say(&s, "%s, trace %lld: ", c->name, (long long)t->number);
     if (c->newest)
         say_difference(&s, c, &c->newest->key, k);
@@ -413,11 +412,13 @@ static void tell(struct compiled *c, const struct key *k, const struct trace *t,
         say(&s, " (%d fused)", fused);
     say(&s, ", traced in %.2f ms", ms);
     forget_names(c);
-    free(c->said[t->number % REMEMBERED]);
-    c->said[t->number % REMEMBERED] = s.s;
+    lock_give(&tables);
     if (s.s && logging())
         fprintf(stderr, "[compile] %s\n", s.s);
-    pthread_mutex_unlock(&c->lock);
+    lock_take(&tables);
+    free(c->said[t->number % REMEMBERED]);
+    c->said[t->number % REMEMBERED] = s.s;
+    lock_give(&tables);
 }
 
 /* How many traces there are under all the keys. */
@@ -435,14 +436,14 @@ static int distinct(const struct compiled *c)
 char *compiled_text(struct compiled *c)
 {
     struct say s = { 0 };
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     int64_t first = c->traces > REMEMBERED ? c->traces - REMEMBERED : 0;
     say(&s, "%s: %lld trace%s, %d kept (at most %d)", c->name, (long long)c->traces, plural(c->traces), distinct(c),
         c->limit);
     for (int64_t i = first; i < c->traces; i++)
         if (c->said[i % REMEMBERED])
             say(&s, "\n%s", c->said[i % REMEMBERED]);
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     if (!s.s)
         mx_fail_memory(64);
     return s.s;
@@ -450,7 +451,7 @@ char *compiled_text(struct compiled *c)
 
 int compiled_describe(struct compiled *c, int n, const char *const names[], const char *why)
 {
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     forget_names(c);
     c->names = mx_malloc(((size_t)n + 1) * sizeof *c->names);
     for (c->n_names = 0; c->names && c->n_names < n; c->n_names++)
@@ -459,7 +460,7 @@ int compiled_describe(struct compiled *c, int n, const char *const names[], cons
     bool bad = !c->names || c->n_names < n || (why && !(c->why = mx_strdup(why)));
     if (bad)
         forget_names(c);
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     return bad;
 }
 
@@ -476,13 +477,13 @@ static struct trace *numbered(struct compiled *c, int64_t number)
 void compiled_attach(struct compiled *c, int64_t number, void *payload, void (*drop)(void *))
 {
     struct attached *a = malloc(sizeof *a); /* without memory it is simply not kept */
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     struct trace *t = a ? numbered(c, number) : NULL;
     if (t) {
         *a = (struct attached){ t->attached, payload, drop };
         t->attached = a;
     }
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     if (t)
         return;
     free(a);
@@ -491,10 +492,10 @@ void compiled_attach(struct compiled *c, int64_t number, void *payload, void (*d
 
 void *compiled_payload(struct compiled *c, int64_t number)
 {
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     struct trace *t = numbered(c, number);
     void *payload = t && t->attached ? t->attached->payload : NULL;
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     return payload;
 }
 
@@ -513,9 +514,9 @@ static struct trace *trace_new(struct compiled *c, struct closure *f, const stru
     }
     int gone = compile_mode() == COMPILE_NO_SIMPLIFY ? 0 : graph_simplify(g);
     *t = (struct trace){ .object = { .refs = 1, .destroy = trace_destroy }, .g = g };
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     t->number = c->traces++;
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     tell(c, k, t, gone, now_ms() - start);
     if (!g->open)
         file_under(c, k, t);
@@ -524,7 +525,7 @@ static struct trace *trace_new(struct compiled *c, struct closure *f, const stru
 
 static struct trace *kept(struct compiled *c, const struct key *k)
 {
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     struct slot *s = find(c, k);
     struct trace *t = s ? s->trace : NULL;
     if (s && c->newest != s) {
@@ -533,7 +534,7 @@ static struct trace *kept(struct compiled *c, const struct key *k)
     }
     if (t)
         object_retain(&t->object);
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     return t;
 }
 
@@ -541,7 +542,7 @@ static struct trace *kept(struct compiled *c, const struct key *k)
 static struct trace **candidates(struct compiled *c, const struct key *k, int *count)
 {
     *count = 0;
-    pthread_mutex_lock(&c->lock);
+    lock_take(&tables);
     struct trace **all = malloc(((size_t)c->n + 1) * sizeof(struct trace *));
     for (struct slot *s = c->newest; s && all; s = s->older) {
         bool seen = s->key.v[0] != k->v[0] || memcmp(s->key.v + 1, k->v + 1, (size_t)k->v[0] * sizeof *k->v);
@@ -551,7 +552,7 @@ static struct trace **candidates(struct compiled *c, const struct key *k, int *c
         object_retain(&s->trace->object);
         all[(*count)++] = s->trace;
     }
-    pthread_mutex_unlock(&c->lock);
+    lock_give(&tables);
     return all;
 }
 

@@ -1,0 +1,39 @@
+/* lock.h: locks that a child of fork() finds free, with what they guard whole.
+ *
+ * fork() copies memory as it is: with the locks that other threads hold, and what they were in the middle of.  So all
+ * locks of the library are known here and taken before a fork, level by level.  Invariant: a thread that has a lock
+ * takes none but those of higher levels, and runs no functions of the program. */
+#ifndef MX_CORE_LOCK_H
+#define MX_CORE_LOCK_H
+
+#include <pthread.h>
+
+enum lock_level {
+    LOCK_RANDOM, /* of the random state, under which keys are split */
+    LOCK_GRAPH,  /* of graphs, under which batches go to queues */
+    LOCK_MOVING, /* of bytes on their way between host and devices */
+    LOCK_DEVICE, /* of a device's driver */
+    LOCK_LEAF,   /* all others: whoever has one takes no more */
+    LOCK_LEVELS
+};
+
+struct lock {
+    pthread_mutex_t mutex;
+    struct lock *next; /* of its level */
+};
+
+/* Defines a lock of a file. */
+#define LOCK(name, level)                                                                                \
+    static struct lock name;                                                                             \
+    __attribute__((constructor)) static void name##_survives_fork(void) { lock_survives(&name, level); } \
+    static struct lock name = { PTHREAD_MUTEX_INITIALIZER, NULL }
+
+/* From now on l, which lives until the process ends, is as above. */
+void lock_survives(struct lock *l, enum lock_level level);
+/* The same of one that is new. */
+void lock_open(struct lock *l, enum lock_level level);
+
+static inline void lock_take(struct lock *l) { pthread_mutex_lock(&l->mutex); }
+static inline void lock_give(struct lock *l) { pthread_mutex_unlock(&l->mutex); }
+
+#endif
