@@ -3,7 +3,8 @@
 Exported functions and gguf files are taken apart into trees of fields, some fields get other values, and the
 tree is written again, every length as it must be.  `python false_files.py FOLDER SEED COUNT` does that COUNT
 times with the files of a folder, and imports, calls and evaluates what comes out: an error or numbers, never a
-crash, a hang or memory that nobody wrote.  FOLDER/case is the file in hand.
+crash, a hang or memory that nobody wrote.  FOLDER/case is the file in hand.  `python false_files.py FOLDER`
+gives every argument of every operation that is written by its arguments each of the EXTREMES instead.
 """
 
 import contextlib
@@ -543,6 +544,62 @@ def use(path, tree, *rest):
     return False
 
 
+EXTREMES = {
+    "i": [-1, 0, 2**31 - 1, -(2**31)],
+    "q": [-1, 0, 2**31 - 1, 2**62, -(2**63)],
+    "e": [-1, *range(16), 2**31 - 1],
+    "d": REALS,
+    "b": [0, 1],
+}
+
+
+def arguments_of(trees):
+    """Every argument of every operation, and each length below 3 of those that are lists, in the smallest of the trees:
+    the tree, the operation, the argument."""
+    best = {}
+    for tree in sorted(trees, key=lambda tree: len(together(tree))):
+        for e in entries(tree):
+            for a in e.get("arguments", []):
+                key = bytes(e["name"]), bytes(a["name"]), min(len(a.get("L", ())), 2)
+                best.setdefault(key, (tree, key[0], a))
+    return best.values()
+
+
+def extremes(a):
+    """Gives the argument one value after the other, and what it had at the end."""
+    ((kind, v),) = [(k, v) for k, v in a.items() if k not in ("name", "kind")]
+    if kind == "L":
+        for i, old in enumerate(v):
+            for x in EXTREMES["q"]:
+                v[i] = x
+                yield
+            v[i] = old
+        for other in (v[:-1], v + v[-1:], v + [0], [0] * 70):
+            a["L"] = other
+            yield
+    for x in EXTREMES.get(kind, ()):
+        a[kind] = x
+        yield
+    a[kind] = v
+
+
+def every(folder):
+    import mlx.core as mx
+    import numpy as np
+
+    trees = [apart(path.read_bytes()) for path in sorted(pathlib.Path(folder).glob("*.file"))]
+    path, made, good, names = os.path.join(folder, "case"), 0, 0, set()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a hang
+    mx.set_cache_limit(1 << 24)
+    for tree, name, a in arguments_of(trees):
+        names.add(name)
+        for _ in extremes(a):
+            signal.alarm(60)
+            made += 1
+            good += use(path, pickle.loads(pickle.dumps(tree)), mx, np, random.Random(made))
+    print(f"{made} files, {good} of them good, of {len(names)} operations")
+
+
 def main(folder, seed, count):
     import mlx.core as mx
     import numpy as np
@@ -574,4 +631,7 @@ def main(folder, seed, count):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    if len(sys.argv) == 2:
+        every(sys.argv[1])
+    else:
+        main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
