@@ -129,12 +129,83 @@ def loops(x):
     return last, sums, mx.cond(x.sum() < 3, lambda v: mx.sin(v), lambda v: v + 1, last)
 
 
-for f in (products, pieces, indexed, windows, solved, fast, quantized, loops):
+# Operations that are written by their arguments, each of them in one of these.
+
+
+def gradient(f, x):
+    return mx.grad(lambda x: mx.sin(f(x)).sum())(x)
+
+
+def again(x):
+    return mx.while_loop(lambda c: c.sum() < 50, lambda c: c * 2 + 1, x)
+
+
+def rows(x):
+    q, row = mx.reshape(x, (1, 1, 3, 4)), x[0]
+    at = mx.array([2])
+
+    def normal(x):
+        return mx.fast.layer_norm(mx.fast.rms_norm(x, row, 1e-5), row, row, 1e-5)
+
+    def turned(q):
+        return mx.fast.rope(q, 4, traditional=True, base=None, scale=1.0, offset=at, freqs=row[:2])
+
+    def attended(q):
+        return mx.fast.scaled_dot_product_attention(q, q, q, scale=0.5, mask=x @ x.T >= 0, sinks=row[:1])
+
+    k = mx.reshape(x, (1, 3, 1, 4))
+    delta = mx.fast.gated_delta_update(k, k, k, k[..., 0], k[..., 1], mask=mx.reshape(x[:, :1] > 0, (1, 3)))
+    return normal(x), gradient(normal, x), gradient(turned, q), attended(q), gradient(attended, q), *delta
+
+
+def matrices(x):
+    a, segments = x @ x.T, mx.array([[0, 1], [1, 3]])
+    det, norm = mx.linalg.det(a), gradient(lambda a: gradient(mx.linalg.det, a), a)
+    y = mx.linalg.pinv(x), *mx.linalg.slogdet(a), *mx.linalg.lu_factor(x), mx.linalg.solve(a, x)
+    parts = gradient(lambda b: mx.segmented_mm(x.T, b, segments), x)
+    return det, norm, *y, parts, gradient(lambda b: mx.gather_mm(x, b, rhs_indices=segments[0]), mx.stack([x.T, x.T]))
+
+
+def packed(x):
+    w = mx.broadcast_to(mx.reshape(x, (12, 1)), (12, 32))
+    y = mx.qqmm(w, w, group_size=16, bits=4, mode="nvfp4")
+    return y, *mx.quantize(w, group_size=32, bits=4), *mx.quantize(w, mode="mxfp8"), mx.to_fp8(x)
+
+
+def places(x):
+    at, i = mx.array([1, 0]), mx.array([2, 0])
+    w = mx.reshape(x, (2, 3, 2))
+    return (
+        gradient(lambda x: x[i, at], x),
+        gradient(lambda x: mx.slice(x, at, (0, 1), (2, 3)), x),
+        gradient(lambda u: mx.slice_update(x, u, at, (0, 1)), x[:2]),
+        gradient(lambda w: mx.conv1d(mx.reshape(x, (1, 6, 2)), w, padding=1, stride=2), w),
+        mx.vmap(mx.searchsorted)(x, x),
+    )
+
+
+def sizes(x):
+    at = mx.array([2, 0])
+    y = mx.split(mx.concatenate([x, x], 1), 2, axis=1)
+    return (
+        mx.flatten(x), y[1], x[-2:, ::2], mx.argpartition(x, -2), mx.partition(x, -2), x.at[1:].add(1), x[at],
+        x.at[at].add(1),
+        mx.take_along_axis(x, mx.argsort(x, 1), 1), gradient(lambda x: mx.take_along_axis(x, mx.argsort(x, 1), 1), x),
+        gradient(lambda x: mx.slice(x, at[1:], (0,), (2, 4)), x), mx.linalg.det(x @ x.T), mx.tri(3) + x[:, :1],
+        gradient(lambda x: mx.concatenate([x[-2:], x], 0), x), mx.stack([x, x])[at - at, at],
+        gradient(lambda x: mx.put_along_axis(x, mx.argsort(x, 1), x, 1), x),
+        gradient(lambda x: mx.conv1d(x[None], mx.ones((2, 3, 4)), padding=1, stride=2), x),
+        mx.broadcast_to(x[:1], (3, 4)), mx.fast.rms_norm(x, None, 1e-5), mx.outer(x, x),
+    )  # fmt: skip
+
+
+here = (solved, indexed, loops, again, rows, matrices, packed, places, sizes)
+for f in (products, pieces, windows, fast, quantized, *here):
 
     def called(x, scale=None, f=f):
         return f(x if scale is None else x * scale)
 
-    shapeless, portable = f is products, f not in (solved, indexed, loops)
-    with mx.exporter(str(folder / f"{f.__name__}.mlxfn"), called, shapeless=shapeless, portable=portable) as e:
+    shapeless = f in (products, sizes)
+    with mx.exporter(str(folder / f"{f.__name__}.mlxfn"), called, shapeless=shapeless, portable=f not in here) as e:
         e(mx.zeros((3, 4)))
         e(mx.zeros((3, 4)), scale=mx.array(1.0))
