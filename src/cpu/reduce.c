@@ -597,7 +597,7 @@ static double logsumexp_half(const struct row_job *j, const char *x, double *lar
 static void softmax_half(const struct row_job *j, char *y, const char *x)
 {
     double most, log = logsumexp_half(j, x, &most);
-    float tile[TILE], shift = (float)most, scale = (float)exp(-log);
+    float tile[TILE], shift = (float)most, scale = (float)exp(-log) + (shift - shift); /* NaN as exp(inf - inf) is */
     for (int64_t at = 0; at < j->n; at += TILE) {
         size_t m = (size_t)(j->n - at < TILE ? j->n - at : TILE);
         cpu->cast[j->t][DT_float32](tile, x + at * (int64_t)j->size, m);

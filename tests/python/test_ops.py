@@ -253,6 +253,15 @@ def test_other_reductions(case, keepdims):
         close(mx.argmin(x, axis, keepdims), a.argmin(axis, keepdims=keepdims))
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_softmax_of_rows_with_infinity_is_nan(dtype):
+    inf = float("inf")
+    x = mx.array([[inf, 0, 1], [inf, -inf, inf], [-inf, -inf, -inf]]).astype(dtype)
+    assert mx.isnan(mx.softmax(x, axis=-1)).all()
+    y = mx.softmax(mx.array([-inf, 0, 0]).astype(dtype), axis=-1)
+    assert y.tolist() == [0, 0.5, 0.5]
+
+
 def test_spread():
     a = np.arange(6.0).reshape(2, 3)
     x = mx.array(a)
