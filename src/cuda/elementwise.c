@@ -4,9 +4,6 @@
 
 enum { THREADS = 256 };
 
-/* Elements of a thread, as in kernels/elementwise.cu. */
-static int lanes_of(enum dtype t) { return dtype_size(t) <= 2 ? 8 : 4; }
-
 int gpu_run_elementwise(const struct gpu_run *r)
 {
     mx y = r->y[0], x[2] = { r->x[0], r->x[r->nin - 1] };
@@ -30,7 +27,7 @@ int gpu_run_elementwise(const struct gpu_run *r)
         }
         w.aligned = low % 16 == 0;
         void *unary[] = { &to, &at[0], &w }, *binary[] = { &to, &at[0], &at[1], &w };
-        failed = gpu_launch(r->stream, op->name, f, ceil_div(w.n, (int64_t)THREADS * lanes_of(t)), THREADS,
+        failed = gpu_launch(r->stream, op->name, f, ceil_div(w.n, (int64_t)THREADS * gpu_lanes(t)), THREADS,
                             r->nin == 1 ? unary : binary);
     }
     for (int i = 0; i < r->nin; i++) mx_drop(&hold[i]);

@@ -60,6 +60,15 @@ struct gpu_found {
 void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, enum dtype t);
 /* By the size of an element: cu_<kernel>_<size> of <module>_<size>.  The slots are one for each of 1, 2, 4, 8, 16. */
 void *gpu_find_sized(struct gpu *g, struct gpu_found slots[5], const char *module, const char *kernel, size_t size);
+/* How many neighbouring elements a thread reads at once (kernels/lanes.h). */
+static inline int gpu_lanes(enum dtype t) { return dtype_size(t) <= 2 ? 8 : 4; }
+/* The least power of two that is not below n, `most`, itself one, at most. */
+static inline int32_t gpu_power_of_two(int64_t n, int32_t most)
+{
+    int32_t p = 1;
+    while (p < n && p < most) p *= 2;
+    return p;
+}
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 

@@ -9,16 +9,6 @@
 
 enum { MIN_BLOCKS = 1024, THREAD_LEAST = 64 }; /* blocks worth having; elements that a thread is worth */
 
-static int lanes_of(enum dtype t) { return dtype_size(t) <= 2 ? 8 : 4; }
-
-/* The least power of two that is not below n, `most` at most. */
-static int32_t power_of_two(int64_t n, int32_t most)
-{
-    int32_t p = 1;
-    while (p < n && p < most) p *= 2;
-    return p;
-}
-
 /* Are LANES neighbours of the innermost dimension one read wherever they are? */
 static bool is_aligned(const struct reduce_axes *inner, const struct reduce_axes *others, int lanes, size_t size,
                        const void *x, int64_t other_last)
@@ -40,12 +30,12 @@ static void cut(struct reduce_call *c, int lanes, size_t size)
     int64_t groups = c->columns ? ceil_div(c->kept.n, lanes) : c->kept.n, each;
     if (c->columns) {
         /* A block that reads 512 bytes side by side at least, where there are so many. */
-        c->width = power_of_two(groups, (int32_t)(512 / ((size_t)lanes * size)));
+        c->width = gpu_power_of_two(groups, (int32_t)(512 / ((size_t)lanes * size)));
         c->team = REDUCE_THREADS / c->width;
         c->aligned = is_aligned(kept, fold, lanes, size, c->x, kept->shape[kept->ndim - 1] % (unsigned)lanes);
         each = c->team;
     } else {
-        c->team = power_of_two(ceil_div(c->folded.n, 2 * lanes), REDUCE_THREADS);
+        c->team = gpu_power_of_two(ceil_div(c->folded.n, 2 * lanes), REDUCE_THREADS);
         c->width = REDUCE_THREADS / c->team;
         c->aligned = fold->ndim == 1 && is_aligned(fold, kept, lanes, size, c->x, 0);
         each = (int64_t)c->team * lanes;
@@ -87,7 +77,7 @@ static int launch(const struct gpu_run *r, void *kernel, struct reduce_call *c, 
     c->from = c->partial;
     c->partial = NULL;
     c->columns = 0;
-    c->team = power_of_two(c->pieces, REDUCE_THREADS);
+    c->team = gpu_power_of_two(c->pieces, REDUCE_THREADS);
     c->width = REDUCE_THREADS / c->team;
     if (!failed)
         failed = gpu_launch(r->stream, op, kernel, ceil_div(c->kept.n, c->width), REDUCE_THREADS, (void *[]){ c });
@@ -155,8 +145,8 @@ static int run(const struct gpu_run *r, const bool *folds, struct gpu_found *slo
     if (!failed) {
         c.x = gpu_pointer(r, x);
         c.y = gpu_pointer(r, y);
-        cut(&c, lanes_of(t), itemsize(x));
-        failed = launch(r, kernel, &c, lanes_of(t));
+        cut(&c, gpu_lanes(t), itemsize(x));
+        failed = launch(r, kernel, &c, gpu_lanes(t));
     }
     mx_drop(&hold);
     return failed;

@@ -1,9 +1,9 @@
 /* lookup.h: reading and writing through arrays of indices, as grids.
  *
  * A lookup is a grid of places, at each of which one index for every indexed axis says where a slice of the indexed
- * array begins.  `far` is that array, whose elements are jumped to, `near` the one that holds the slices in the order of
- * the grid: the result of a gather, the updates of a scatter.  Both are walked by strides, in elements, so neither needs
- * to lie row-major. */
+ * array begins.  `far` is that array, whose elements are jumped to, `near` the one that holds the slices in the order
+ * of the grid: the result of a gather, the updates of a scatter.  Both are walked by strides, in elements, so neither
+ * needs to lie row-major. */
 #ifndef MX_PLAN_LOOKUP_H
 #define MX_PLAN_LOOKUP_H
 

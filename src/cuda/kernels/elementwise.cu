@@ -27,14 +27,6 @@ FN uint8_t as_it_is(uint8_t x) { return x; }
 #define OUT(x) (x)
 #endif
 
-enum { LANES = sizeof(S) <= 2 ? 8 : 4 };
-
-/* LANES neighbours, of S or of a result. */
-union lanes {
-    S v[LANES];
-    struct words4 align;
-};
-
 FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
 {
     if (step)

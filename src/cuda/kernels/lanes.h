@@ -20,4 +20,13 @@ struct ALIGNED(8) words2 {
     else                                                                                                            \
         *(uint32_t *)(to) = *(const uint32_t *)(from)
 
+#ifdef S
+/* How many a thread takes at once; gpu_lanes (cuda/gpu.h) says the same to who launches. */
+enum { LANES = sizeof(S) <= 2 ? 8 : 4 };
+union lanes {
+    S v[LANES];
+    struct words4 align;
+};
+#endif
+
 #endif

@@ -16,7 +16,7 @@
 #define IS_c 4
 #define IS PASTE(IS, KIND)
 
-enum { LANES = sizeof(S) <= 2 ? 8 : 4, BLOCK = 16 };
+enum { BLOCK = 16 };
 
 /* ---- W: the type that elements are compared in; WIDE: the one that they are added in */
 
@@ -244,11 +244,6 @@ EXTREME(max, LEAST, less(a->v, v))
 #endif
 
 /* ---- the kernels */
-
-union lanes {
-    S v[LANES];
-    struct words4 align;
-};
 
 FN_APART int64_t place_in_several(const struct reduce_axes *w, int64_t i)
 {

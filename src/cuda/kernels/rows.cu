@@ -1,0 +1,228 @@
+/* rows.cu: the last axis, row by row: cu_softmax_f32, cu_norm_bf16.  The build compiles it as it does
+ * elementwise.cu.
+ *
+ * A row is read again for each of its passes, from a cache where it is short.  Threads add LANES elements in the type
+ * that is computed in, and those sums in double; who adds what follows from the length of the row. */
+#include "cuda/kernels/gpu.h"
+
+#include "cuda/kernels/lanes.h"
+#include "cuda/kernels/rows.h"
+
+#define K(name) PASTE(name, SUFFIX)
+#ifdef HALF /* computes as float32 */
+typedef float T;
+#define IN(x) PASTE(f32_from, SUFFIX)(x)
+#define OUT(x) PASTE(SUFFIX, from_f32)(x)
+#define OUT_OF_DOUBLE(x) PASTE(SUFFIX, from_f64)(x)
+typedef float WIDE;
+#define F(name) name##_f32
+#else
+typedef S T;
+#define IN(x) (x)
+#define OUT(x) (x)
+#define OUT_OF_DOUBLE(x) ((S)(x))
+typedef S WIDE;
+#define F(name) K(name)
+#endif
+
+/* Which row a thread works on, and as which of its team. */
+struct part {
+    int64_t row;
+    int here; /* is there such a row? */
+    int64_t first, step;
+};
+FN struct part part_of(const struct rows_args *a)
+{
+    struct part p;
+    p.row = (int64_t)blockIdx.x * a->width + threadIdx.x / a->team;
+    p.here = p.row < a->rows;
+    p.first = (int64_t)(threadIdx.x % a->team) * LANES;
+    p.step = (int64_t)a->team * LANES;
+    return p;
+}
+
+/* Elements i, i + 1, ... of a row, LANES of them or as many as there are; returns how many. */
+FN int get(T v[LANES], const struct rows_args *a, const void *from, int64_t i)
+{
+    const S *x = (const S *)from + i;
+    int n = a->n - i < LANES ? (int)(a->n - i) : LANES;
+    union lanes u;
+    if (a->whole) {
+        COPY_LANES(u.v, x, sizeof u.v);
+    } else {
+        for (int k = 0; k < LANES; k++) u.v[k] = k < n ? x[k] : (S)0;
+    }
+    for (int k = 0; k < LANES; k++) v[k] = IN(u.v[k]);
+    return n;
+}
+
+FN void put(const struct rows_args *a, void *to, int64_t i, const T v[LANES])
+{
+    S *y = (S *)to + i;
+    union lanes u;
+    for (int k = 0; k < LANES; k++) u.v[k] = OUT(v[k]);
+    if (a->whole) {
+        COPY_LANES(y, u.v, sizeof u.v);
+    } else {
+        for (int k = 0; k < LANES; k++)
+            if (i + k < a->n)
+                y[k] = u.v[k];
+    }
+}
+
+/* What a team's threads have as one: each of them gets the same.  All threads of the block take part. */
+#define TEAM(name, type, merged)                                                  \
+    FN type name(type mine, const struct rows_args *a)                            \
+    {                                                                             \
+        SHARED type of_warp[ROWS_THREADS / 32];                                   \
+        int warp = (int)threadIdx.x / 32, warps = a->team / 32;                   \
+        for (int bits = (a->team < 32 ? a->team : 32) / 2; bits > 0; bits /= 2) { \
+            type other = SHUFFLE_XOR(mine, bits);                                 \
+            mine = merged;                                                        \
+        }                                                                         \
+        if (warps < 2)                                                            \
+            return mine;                                                          \
+        BARRIER(); /* what was there before has been read */                      \
+        of_warp[warp] = mine;                                                     \
+        BARRIER();                                                                \
+        mine = of_warp[warp / warps * warps];                                     \
+        for (int k = 1; k < warps; k++) {                                         \
+            type other = of_warp[warp / warps * warps + k];                       \
+            mine = merged;                                                        \
+        }                                                                         \
+        return mine;                                                              \
+    }
+TEAM(team_sum, double, mine + other)
+TEAM(team_most, T, other > mine || other != other ? other : mine) /* a NaN wins */
+
+/* ---- softmax and logsumexp */
+
+FN T largest(const struct rows_args *a, const struct part *p, const S *x)
+{
+    T most = (T)-INFINITY, v[LANES];
+    for (int64_t i = p->first; i < a->n && p->here; i += p->step) {
+        int n = get(v, a, x, i);
+        for (int k = 0; k < LANES; k++) most = k < n && (v[k] > most || v[k] != v[k]) ? v[k] : most;
+    }
+    return team_most(most, a);
+}
+
+/* The sum of exp(x - most). */
+FN double sum_of_powers(const struct rows_args *a, const struct part *p, const S *x, T most)
+{
+    double sum = 0;
+    for (int64_t i = p->first; i < a->n && p->here; i += p->step) {
+        T v[LANES], some = 0;
+        int n = get(v, a, x, i);
+        for (int k = 0; k < LANES; k++) some += k < n ? F(exp)(v[k] - most) : (T)0;
+        sum += (double)some;
+    }
+    return team_sum(sum, a);
+}
+
+KERNEL(K(cu_softmax), struct rows_args)
+{
+    struct part p = part_of(&a);
+    const S *x = (const S *)a.x + p.row * a.n;
+    T most = largest(&a, &p, x), scale = (T)(1 / sum_of_powers(&a, &p, x, most)), v[LANES];
+    for (int64_t i = p.first; i < a.n && p.here; i += p.step) {
+        get(v, &a, x, i);
+        for (int k = 0; k < LANES; k++) v[k] = F(exp)(v[k] - most) * scale;
+        put(&a, (S *)a.y + p.row * a.n, i, v);
+    }
+}
+
+/* The largest, and the logsumexp above it: as one number, or as two. */
+KERNEL(K(cu_logsumexp), struct rows_args)
+{
+    struct part p = part_of(&a);
+    const S *x = (const S *)a.x + p.row * a.n;
+    T most = largest(&a, &p, x);
+    double sum = sum_of_powers(&a, &p, x, most), log = most - most != 0 ? 0 : log_f64(sum);
+    if (!p.here || p.first)
+        return;
+    if (a.more) {
+        ((WIDE *)a.y)[p.row] = most;
+        ((WIDE *)a.more)[p.row] = (WIDE)(log + (double)(most - most)); /* NaN as exp(inf - inf) is */
+    } else {
+        ((S *)a.y)[p.row] = OUT_OF_DOUBLE((double)most + log);
+    }
+}
+
+/* ---- norms */
+
+struct moments {
+    T mean, scale;
+    double rstd;
+};
+FN struct moments moments_of(const struct rows_args *a, const struct part *p, const S *x)
+{
+    struct moments m;
+    double sum = 0, squares = 0, n = (double)a->n;
+    for (int64_t i = p->first; i < a->n && p->here && a->centered; i += p->step) {
+        T v[LANES], some = 0;
+        get(v, a, x, i); /* zeros behind the end */
+        for (int k = 0; k < LANES; k++) some += v[k];
+        sum += (double)some;
+    }
+    m.mean = a->centered ? (T)(team_sum(sum, a) / n) : (T)0;
+    for (int64_t i = p->first; i < a->n && p->here; i += p->step) {
+        T v[LANES], some = 0;
+        int here = get(v, a, x, i);
+        for (int k = 0; k < LANES; k++) some += k < here ? (v[k] - m.mean) * (v[k] - m.mean) : (T)0;
+        squares += (double)some;
+    }
+    m.rstd = 1 / sqrt_f64(team_sum(squares, a) / n + a->eps);
+    m.scale = (T)m.rstd;
+    return m;
+}
+
+KERNEL(K(cu_norm), struct rows_args)
+{
+    struct part p = part_of(&a);
+    const S *x = (const S *)a.x + p.row * a.n;
+    struct moments m = moments_of(&a, &p, x);
+    for (int64_t i = p.first; i < a.n && p.here; i += p.step) {
+        T v[LANES], by[LANES];
+        get(v, &a, x, i);
+        for (int k = 0; k < LANES; k++) v[k] = (v[k] - m.mean) * m.scale;
+        if (a.weight) {
+            get(by, &a, a.weight, i);
+            for (int k = 0; k < LANES; k++) v[k] *= by[k];
+        }
+        if (a.bias) {
+            get(by, &a, a.bias, i);
+            for (int k = 0; k < LANES; k++) v[k] += by[k];
+        }
+        put(&a, (S *)a.y + p.row * a.n, i, v);
+    }
+}
+
+KERNEL(K(cu_norm_tangent), struct rows_args)
+{
+    struct part p = part_of(&a);
+    const S *x = (const S *)a.x + p.row * a.n, *v = (const S *)a.v + p.row * a.n;
+    struct moments m = moments_of(&a, &p, x);
+    double sum = 0, dot = 0, n = (double)a.n;
+    T s[LANES], t[LANES];
+    for (int64_t i = p.first; i < a.n && p.here; i += p.step) {
+        T some = 0, product = 0;
+        get(s, &a, x, i);
+        get(t, &a, v, i); /* zeros behind the end */
+        for (int k = 0; k < LANES; k++) {
+            some += t[k];
+            product += t[k] * (s[k] - m.mean);
+        }
+        sum += (double)some;
+        dot += (double)product;
+    }
+    sum = team_sum(sum, &a);
+    dot = team_sum(dot, &a);
+    T shift = a.centered ? (T)(sum / n) : (T)0, along = (T)(dot / n * m.rstd * m.rstd);
+    for (int64_t i = p.first; i < a.n && p.here; i += p.step) {
+        get(s, &a, x, i);
+        get(t, &a, v, i);
+        for (int k = 0; k < LANES; k++) s[k] = m.scale * (t[k] - shift - along * (s[k] - m.mean));
+        put(&a, (S *)a.y + p.row * a.n, i, s);
+    }
+}

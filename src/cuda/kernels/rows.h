@@ -1,0 +1,25 @@
+/* rows.h: the arguments of rows.cu. */
+#ifndef MX_CUDA_KERNELS_ROWS_H
+#define MX_CUDA_KERNELS_ROWS_H
+
+#ifndef __CUDACC__
+#include <stdint.h>
+#endif
+
+enum { ROWS_THREADS = 256 };
+
+/* Rows of n elements without gaps, in memory aligned to 16 bytes.  A block's threads are `width` teams of `team`, a power
+ * of two, each of which has one row. */
+struct rows_args {
+    void *y, *more; /* more: the second result of logsumexp_parts */
+    const void *x;
+    const void *v;             /* norm_tangent: changes of x */
+    const void *weight, *bias; /* of a norm, or NULL */
+    int64_t rows, n;
+    double eps;
+    int32_t team, width;
+    int32_t centered; /* layer_norm; else rms_norm */
+    int32_t whole;    /* n is a multiple of LANES, and all is aligned */
+};
+
+#endif
