@@ -129,6 +129,8 @@ void *buffer_on(const struct buffer *b, const struct stream *s)
     return d ? d->p : NULL;
 }
 
+void buffer_made(struct buffer *b, struct stream *s) { side_on(b, s)->mark = s->on->mark(s); }
+
 /* Memory whose bytes work queued on s is about to make. */
 static struct side *side_new(struct buffer *b, struct stream *s)
 {

@@ -58,6 +58,8 @@ void *buffer_on(const struct buffer *b, const struct stream *s);
 /* Work queued on s is about to change the bytes of this buffer, which nobody else looks at: they are current there
  * alone from now on.  False, and nothing happens, where its memory is not of s alone. */
 bool buffer_claim_on(struct buffer *b, struct stream *s);
+/* What is queued on s by now makes its bytes there: of a side that nobody else knows of yet. */
+void buffer_made(struct buffer *b, struct stream *s);
 /* The host's bytes are about to change: other sides go. */
 void buffer_leave_devices(struct buffer *b);
 /* Between the two somebody outside may write the host's bytes, which devices copy anew for every reader. */

@@ -55,7 +55,7 @@ struct device_class {
     int (*to_device)(struct stream *s, void *device, const void *host, size_t bytes);
     /* Of bytes that are there at that mark; they are on the host when it returns. */
     int (*to_host)(struct stream *s, uint64_t mark, void *host, const void *device, size_t bytes);
-    /* Queued on s: from memory of another device of this class. */
+    /* Queued on s: from memory of another device of this class, or of its own. */
     int (*from_peer)(struct stream *s, void *to, const struct stream *other, const void *from, size_t bytes);
 };
 

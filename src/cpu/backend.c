@@ -21,6 +21,7 @@ static run_fn *const runners[OP_COUNT] = {
 #define UNARY(name, ...) [OP_##name] = run_unary,
 #define BINARY(name, ...) [OP_##name] = run_binary,
 #define OTHER(name, ...) [OP_##name] = run_##name,
+#define BODIES(...)
 #include "ops/ops.def"
 };
 
@@ -48,6 +49,16 @@ static int cpu_run_fused(struct stream *s, int n, struct entry *const m[], const
 {
     (void)s;
     return run_tape(n, m, wanted);
+}
+
+static int cpu_put(struct stream *s, mx y, int64_t at, mx x)
+{
+    (void)s;
+    char *to = (char *)host(y) + (size_t)at * itemsize(y);
+    if (!x->row)
+        return copy_to_row_major(to, x);
+    memcpy(to, host(x), (size_t)nbytes(x));
+    return 0;
 }
 
 int out_new(const struct run *r, int k)
@@ -145,4 +156,5 @@ const struct backend cpu_backend = {
     .run = cpu_run,
     .run_fused = cpu_run_fused,
     .ends = reduces_made,
+    .put = cpu_put,
 };

@@ -57,6 +57,7 @@ int run_plugin(const struct run *r, struct stream *s, enum device_type on);
  * run_unary, run_binary for the element-wise rows and run_<name> for the others (cpu/backend.c). */
 run_fn run_unary, run_binary;
 #define OTHER(name, ...) run_fn run_##name;
+#define BODIES(...)
 #include "ops/ops.def"
 
 #endif

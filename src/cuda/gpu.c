@@ -259,14 +259,6 @@ static int from_peer(struct stream *s, void *to, const struct stream *other, con
 
 /* ---- running */
 
-/* The calling thread queues, unless the batch waits for one that is not even queued and nobody waits for it. */
-static int submit(struct stream *s, struct batch *b)
-{
-    bool here = true;
-    for (int i = 0; i < b->nwait; i++) here &= b->now || atomic_load(&b->wait[i]->done);
-    return queue_submit(s, b, here);
-}
-
 static bool supports(const struct node *n) { return gpu_runner(n) != NULL; }
 
 static int run(struct stream *s, struct entry *e)
@@ -353,7 +345,7 @@ const struct backend cuda_backend = {
                  .to_device = to_device,
                  .to_host = to_host,
                  .from_peer = from_peer },
-    .submit = submit,
+    .submit = queue_submit_launches,
     .run_now = queue_run_now,
     .supports = supports,
     .run = run,

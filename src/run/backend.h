@@ -73,6 +73,9 @@ struct backend {
     /* May this entry, which is not element-wise, be the last member, its operand one that another
      * makes?  NULL: none may. */
     bool (*ends)(const struct node *n);
+    /* Copies x, of any strides, into row-major y of its dtype from element `at` on.  NULL: run/control.c knows how,
+     * for a device. */
+    int (*put)(struct stream *s, mx y, int64_t at, mx x);
     /* Around the entries of a batch, for devices that launch many at once; NULL: nothing to do. */
     void (*begin)(struct stream *s);
     int (*end)(struct stream *s);

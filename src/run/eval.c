@@ -20,6 +20,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "ops/op.h"
+#include "run/control.h"
 #include "run/fuse.h"
 #include "transform/compile.h"
 #include "transform/walk.h"
@@ -453,8 +454,12 @@ static enum outcome run_entry(struct stream *s, struct entry *e)
             return SPOILED;
     if ((n->op->traits & VIEW) && n->nin && make_views(n, entry_out(e)))
         return RAN;
-    if (!backend_of(s)->supports(n) && !(s = elsewhere(s, n)))
-        return FAILED;
+    if (!backend_of(s)->supports(n)) {
+        if (control_is(n->op))
+            return control_run(s, n, entry_out(e), e->keep) ? FAILED : RAN;
+        if (!(s = elsewhere(s, n)))
+            return FAILED;
+    }
     for (int i = 0; i < n->nin; i++)
         if (bring(n->in[i]->buf, s))
             return FAILED;

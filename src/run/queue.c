@@ -124,6 +124,17 @@ int queue_submit(struct stream *s, struct batch *b, bool here)
     return here;
 }
 
+int queue_submit_launches(struct stream *s, struct batch *b)
+{
+    bool here = true;
+    for (int i = 0; i < b->nwait && !b->now; i++) here &= atomic_load(&b->wait[i]->done);
+    for (int i = 0; i < b->n && here && !b->now; i++) {
+        const struct node *n = b->entries[i].node;
+        here = (n->op->traits & VIEW) || backend_of(s)->supports(n);
+    }
+    return queue_submit(s, b, here);
+}
+
 /* Batches are submitted in an order in which they can run, and threads run theirs in that order: the first of all that
  * are left need not wait for any other. */
 void queue_run_now(struct stream *s, struct batch *b)

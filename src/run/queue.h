@@ -32,5 +32,8 @@ int queue_synchronize(struct stream *s);
 void queue_run_now(struct stream *s, struct batch *b);
 /* Takes b over; 1 if the caller is to run it, which it is where that is wanted (`here`) and the queue is idle. */
 int queue_submit(struct stream *s, struct batch *b, bool here);
+/* The same for a backend that queues its work.  The caller is to run what does not keep it (no loop, nothing that the
+ * CPU does in its place, nothing that waits for a batch that is not even queued), or what it waits for anyway. */
+int queue_submit_launches(struct stream *s, struct batch *b);
 
 #endif

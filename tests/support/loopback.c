@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/buffer.h"
+#include "core/scope.h"
 #include "cpu/run.h"
 #include "ops/plugin.h"
 #include "plan/result.h"
@@ -51,8 +52,13 @@ static size_t pages(size_t bytes)
 static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool open_here; /* this thread has it open, and writes at once */
 
-static void open_pages(const void *p, size_t bytes) { mprotect((void *)p, pages(bytes), PROT_READ | PROT_WRITE); }
-static void close_pages(const void *p, size_t bytes) { mprotect((void *)p, pages(bytes), PROT_NONE); }
+static void protect(const void *p, size_t bytes, int how)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p / page * page;
+    mprotect((void *)from, pages((uintptr_t)p - from + bytes), how);
+}
+static void open_pages(const void *p, size_t bytes) { protect(p, bytes, PROT_READ | PROT_WRITE); }
+static void close_pages(const void *p, size_t bytes) { protect(p, bytes, PROT_NONE); }
 
 static void move(void *to, bool to_device, const void *from, bool from_device, size_t bytes)
 {
@@ -94,7 +100,8 @@ struct task {
     size_t bytes;
     struct loop *other;
     uint64_t mark;
-    struct node *node; /* RUN */
+    struct node node;  /* RUN: what has been copied of an entry's */
+    struct node *args; /* who holds its arguments */
     struct shadow *x, *y;
 };
 
@@ -103,6 +110,7 @@ struct loop {
     struct stream *stream;
     pthread_t worker;
     struct task *first, *last;
+    int queued;
     uint64_t now, passed; /* the mark of what is queued; how many have passed */
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -117,9 +125,15 @@ static struct task *task_new(enum what what)
     return t;
 }
 
+/* As with real devices, who queues more than that waits. */
+enum { MOST_QUEUED = 1000 };
+static _Thread_local bool is_device;
+
 static void queue_task(struct loop *q, struct task *t)
 {
     pthread_mutex_lock(&lock);
+    while (q->queued >= MOST_QUEUED && !is_device && !open_here) pthread_cond_wait(&changed, &lock);
+    q->queued++;
     if (q->first)
         q->last->next = t;
     else
@@ -132,10 +146,7 @@ static void queue_task(struct loop *q, struct task *t)
 /* The CPU's kernel, on the memory of the device. */
 static void run_late(struct task *t)
 {
-    const struct node *n = t->node;
-    struct node node = {
-        .nin = n->nin, .nout = n->nout, .op = n->op, .stream = n->stream, .args = n->args, .specs = n->specs
-    }; /* but its references, which others count meanwhile */
+    struct node node = t->node;
     mx x[64], y[16];
     pthread_mutex_lock(&door);
     for (int i = 0; i < node.nin; i++) {
@@ -155,7 +166,8 @@ static void run_late(struct task *t)
         move(t->y[k].buffer.host, true, made->host, false, t->y[k].buffer.bytes);
         buffer_release(made);
     }
-    node_release(t->node);
+    free(node.specs);
+    node_release(t->args);
     free(t->x);
     free(t->y);
 }
@@ -163,6 +175,7 @@ static void run_late(struct task *t)
 static void *work(void *arg)
 {
     struct loop *q = arg;
+    is_device = true;
     for (;;) {
         pthread_mutex_lock(&lock);
         while (!q->first) pthread_cond_wait(&changed, &lock);
@@ -184,6 +197,7 @@ static void *work(void *arg)
             free(t->from);
         pthread_mutex_lock(&lock);
         q->first = t->next;
+        q->queued--;
         if (t->what == MARK)
             q->passed = t->mark + 1;
         pthread_cond_broadcast(&changed);
@@ -257,6 +271,7 @@ static void loop_forked(struct stream *s)
     pthread_mutex_init(&lock, NULL);
     pthread_cond_init(&changed, NULL);
     loop_of(s)->first = NULL;
+    loop_of(s)->queued = 0;
     loop_of(s)->passed = loop_of(s)->now;
     pthread_create(&loop_of(s)->worker, NULL, work, loop_of(s));
 }
@@ -349,13 +364,6 @@ static int to_host(struct stream *s, uint64_t m, void *host, const void *device,
 
 /* ---- running */
 
-static int submit(struct stream *s, struct batch *b)
-{
-    bool here = true;
-    for (int i = 0; i < b->nwait; i++) here &= b->now || atomic_load(&b->wait[i]->done);
-    return queue_submit(s, b, here);
-}
-
 /* What fails with operands that are all right, or asks others for more, runs where it is queued. */
 static bool supports(const struct node *n)
 {
@@ -392,26 +400,37 @@ static int out_on(struct stream *s, mx y)
     return 0;
 }
 
+/* Copies what the work needs: the entry, its node and its arrays may be gone before the work is done. */
 static int queue_run(struct stream *s, struct entry *e)
 {
-    struct node *n = e->node;
+    MX_SCOPE(NULL);
+    const struct node *n = e->node;
     struct task *t = task_new(RUN);
+    t->node = (struct node){ .nin = n->nin, .nout = n->nout, .op = n->op, .stream = n->stream };
     t->x = calloc((size_t)n->nin + 1, sizeof *t->x);
     t->y = calloc((size_t)n->nout + 1, sizeof *t->y);
+    mx twin = mx_node(n->op, n->args, 0, NULL, 0, NULL, DT_bool_);
+    bool failed = is_nil(twin);
     for (int i = 0; i < n->nin; i++) shadow_of(&t->x[i], n->in[i], buffer_on(n->in[i]->buf, s));
-    for (int k = 0; k < n->nout; k++) {
+    for (int k = 0; k < n->nout && !failed; k++) {
         mx y = entry_out(e)[k];
-        if (out_on(s, y)) {
-            free(t->x);
-            free(t->y);
-            free(t);
-            return 1;
+        failed = out_on(s, y);
+        if (!failed) {
+            shadow_of(&t->y[k], y, buffer_on(y->buf, s));
+            t->y[k].array.buf = NULL;
         }
-        shadow_of(&t->y[k], y, buffer_on(y->buf, s));
-        t->y[k].array.buf = NULL;
     }
-    node_retain(n);
-    t->node = n;
+    if (failed) {
+        free(t->x);
+        free(t->y);
+        free(t);
+        return 1;
+    }
+    node_retain(t->args = twin->node);
+    t->node.args = twin->node->args;
+    if (n->specs)
+        t->node.specs =
+            memcpy(malloc((size_t)n->nout * sizeof *n->specs), n->specs, (size_t)n->nout * sizeof *n->specs);
     queue_task(loop_of(s), t);
     return 0;
 }
@@ -498,7 +517,7 @@ static const struct backend loopback = {
                  .to_device = to_device,
                  .to_host = to_host,
                  .from_peer = from_peer },
-    .submit = submit,
+    .submit = queue_submit_launches,
     .run_now = queue_run_now,
     .supports = supports,
     .run = run,

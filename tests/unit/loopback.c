@@ -16,6 +16,7 @@
 #include "ops/ops.h"
 #include "run/eval.h"
 #include "support/loopback.h"
+#include "transform/control.h"
 
 static struct stream *cpu_stream, *gpu_stream;
 
@@ -349,6 +350,75 @@ static void written_from_outside(void **state)
     mx_drop(&y);
 }
 
+/* ---- loops */
+
+static int push(struct mx_list *out, mx x, mx y) { return list_push(out, x) || (y && list_push(out, y)); }
+
+/* (c, x) -> (c + x, c x) */
+static int adds(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    MX_SCOPE(NULL);
+    (void)self, (void)n;
+    return push(out, mx_add(x[0], x[1]), mx_multiply(x[0], x[1]));
+}
+static int below_hundred(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    MX_SCOPE(NULL);
+    (void)self, (void)n;
+    return push(out, mx_less(x[0], mx_scalar_like(100, x[0])), NULL);
+}
+static int doubles(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    MX_SCOPE(NULL);
+    (void)self, (void)n;
+    return push(out, mx_add(x[0], x[0]), NULL);
+}
+static int sorts(struct closure *self, int n, const mx x[], struct mx_list *out) /* for which there is no kernel */
+{
+    MX_SCOPE(NULL);
+    (void)self, (void)n;
+    return push(out, mx_sort(mx_negative(x[0]), 0), NULL);
+}
+
+/* Bodies run where the loop does: the host copies operands over, and reads conditions and what is asked for. */
+static void loops_run_there(void **state)
+{
+    (void)state;
+    struct closure step = { { .refs = 1 }, adds }, test = { { .refs = 1 }, below_hundred },
+                   twice = { { .refs = 1 }, doubles }, sorted = { { .refs = 1 }, sorts };
+    mx_own kept[4] = { 0 };
+    struct mx_list out = { 0 };
+    {
+        MX_SCOPE(gpu_stream);
+        mx zero = array_of_double(0, DT_float32), one = array_of_double(1, DT_float32), x = ramp(10);
+        assert_int_equal(mx_scan_loop(&step, 1, &zero, 1, &x, 10, false, &out), 0);
+        assert_int_equal(out.n, 2);
+        mx_keep(&kept[0], out.v[0].it);
+        mx_keep(&kept[1], out.v[1].it);
+        list_clear(&out);
+        assert_int_equal(mx_while_loop(&test, &twice, 1, &one, &out), 0);
+        mx_keep(&kept[2], out.v[0].it);
+        list_clear(&out);
+        assert_int_equal(mx_cond(mx_greater(one, zero), &sorted, &twice, 1, &x, &out), 0);
+        mx_keep(&kept[3], out.v[0].it);
+        list_clear(&out);
+    }
+    long before = loopback_copies();
+    assert_int_equal(mx_eval(2, (mx[]){ kept[0].it, kept[1].it }), 0);
+    assert_int_equal(kept[0].it->buf->state, ON_DEVICE);
+    assert_int_equal(kept[1].it->buf->state, ON_DEVICE);
+    assert_int_equal(loopback_copies() - before, 2 + 10); /* zero and x; rows into the result, on the device */
+    assert_float_equal(at(kept[0].it, 0), 45, 0);
+    for (int i = 0, sum = 0; i < 10; sum += i++) assert_float_equal(at(kept[1].it, i), (float)(sum * i), 0);
+    before = loopback_copies();
+    assert_int_equal(mx_eval(1, &kept[2].it), 0);
+    assert_int_equal(kept[2].it->buf->state, ON_DEVICE);
+    assert_int_equal(loopback_copies() - before, 2 + 8); /* one and 100; eight answers of the test */
+    assert_float_equal(at(kept[2].it, 0), 128, 0);
+    for (int i = 0; i < 10; i++) assert_float_equal(at(kept[3].it, i), (float)(i - 9), 0);
+    for (int i = 0; i < 4; i++) mx_drop(&kept[i]);
+}
+
 static int nothing_left(void **state)
 {
     (void)state;
@@ -372,6 +442,7 @@ int main(void)
         cmocka_unit_test_teardown(out_of_memory, nothing_left),
         cmocka_unit_test_teardown(memory_of_devices, nothing_left),
         cmocka_unit_test_teardown(written_from_outside, nothing_left),
+        cmocka_unit_test_teardown(loops_run_there, nothing_left),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

@@ -1,17 +1,34 @@
-/* control.c: loops and branches, whose bodies run here, on the thread that runs the operation. */
-#include "transform/control.h"
+/* control.c: loops and branches, whose bodies run here, on the thread that runs the operation.
+ *
+ * On a device the operations of all steps are queued one after the other, and the host waits for nothing but
+ * the truth of a condition. */
+#include "run/control.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/run.h"
+#include "core/buffer.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "ops/ops.h"
+#include "plan/result.h"
 #include "run/eval.h"
 #include "run/steps.h"
 #include "transform/body.h"
+#include "transform/control.h"
+
+struct loop {
+    struct stream *on;
+    const struct node *node;
+    const void *args;
+    int nin, nout;
+    const mx *x, *y;
+    bool keep;
+};
 
 /* Nobody will look at result k. */
-static bool unwanted(const struct run *r, int k)
+static bool unwanted(const struct loop *r, int k)
 {
     return !r->keep && atomic_load_explicit(&r->node->refs, memory_order_acquire) == 1 &&
            atomic_load_explicit(&r->y[k]->refs, memory_order_acquire) == 1;
@@ -30,18 +47,51 @@ static int failed_in(const char *who, int64_t step)
     return 1;
 }
 
-static void put_row(mx y, int t, mx x)
+/* ---- rows of results */
+
+static int result_new(struct stream *s, mx y)
 {
-    char *to = (char *)host(y) + (size_t)t * (size_t)nbytes(x);
-    if (x->row)
-        memcpy(to, host(x), (size_t)nbytes(x));
-    else if (x->size)
-        copy_to_row_major(to, x);
+    struct buffer *b = s->on->alloc ? buffer_new_on(s, (size_t)nbytes(y)) : buffer_new((size_t)nbytes(y));
+    if (!b)
+        return 1;
+    result_in(y, b);
+    return 0;
+}
+
+/* x, of any strides, on a device: into row-major memory of y from element `at` on. */
+static int put_on_device(struct stream *s, mx y, int64_t at, mx x)
+{
+    MX_SCOPE(s);
+    if (!x->row) {
+        mx copy = mx_contiguous(x, false);
+        struct entry e = { .node = copy->node, .one = copy, .keep = true, .before = -1 };
+        if (!e.node || mx_run_entry(s, &e))
+            return 1;
+        atomic_store_explicit(&copy->status, READY, memory_order_relaxed);
+        x = copy;
+    }
+    size_t item = itemsize(x);
+    if (buffer_bring(x->buf, s))
+        return 1;
+    char *to = (char *)buffer_on(y->buf, s) + (size_t)at * item;
+    const char *from = (const char *)buffer_on(x->buf, s) + (size_t)x->offset * item;
+    if (s->on->from_peer(s, to, s, from, (size_t)nbytes(x)))
+        return 1;
+    buffer_made(y->buf, s);
+    return 0;
+}
+
+static int put_row(struct stream *s, mx y, int t, mx x)
+{
+    int64_t at = t * x->size;
+    if (!x->size)
+        return 0;
+    return backend_of(s)->put ? backend_of(s)->put(s, y, at, x) : put_on_device(s, y, at, x);
 }
 
 /* ---- scan */
 
-static int scan_steps(const struct run *r, struct steps *s, int n_out, int length)
+static int scan_steps(const struct loop *r, struct steps *s, int n_out, int length)
 {
     const struct scan_loop_args *a = r->args;
     int nc = a->n_carry;
@@ -52,19 +102,19 @@ static int scan_steps(const struct run *r, struct steps *s, int n_out, int lengt
             return 1;
         for (int j = nc; j < nc + a->n_xs; j++) steps_put_slice(s, j, r->x[j], t);
         for (int k = n_out; k < r->nout; k++)
-            if (r->y[k]->buf)
-                put_row(r->y[k], t, s->v[k - n_out]);
+            if (r->y[k]->buf && put_row(r->on, r->y[k], t, s->v[k - n_out]))
+                return failed_in("scan", i);
         if (steps_run(s))
             return failed_in("scan", i);
         for (int k = nc; k < n_out; k++)
-            if (r->y[k]->buf)
-                put_row(r->y[k], t, steps_result(s, k));
+            if (r->y[k]->buf && put_row(r->on, r->y[k], t, steps_result(s, k)))
+                return failed_in("scan", i);
         steps_feed(s, nc);
     }
     return 0;
 }
 
-int run_scan_loop(const struct run *r)
+static int run_scan_loop(const struct loop *r)
 {
     const struct scan_loop_args *a = r->args;
     struct graph *g = (struct graph *)a->body;
@@ -73,13 +123,13 @@ int run_scan_loop(const struct run *r)
     struct dims *in = mx_zeroed(r->nin, sizeof *in);
     if (in)
         body_dims(r->nin, r->x, nc, a->n_xs, in);
-    int failed = !in || steps_open(&s, "scan", r->stream, g, in, nc);
+    int failed = !in || steps_open(&s, "scan", r->on, g, in, nc);
     for (int i = 0; i < r->nin && !failed; i++)
         if (i < nc || i >= nc + a->n_xs)
             steps_put(&s, i, r->x[i]);
     for (int k = nc; k < r->nout && !failed; k++)
         if (!unwanted(r, k))
-            failed = out_new(r, k);
+            failed = result_new(r->on, r->y[k]);
     failed = failed || scan_steps(r, &s, n_out, length);
     for (int k = 0; k < nc && !failed; k++) steps_share(r->y[k], s.v[k]);
     for (int k = nc; k < r->nout && failed; k++)
@@ -94,9 +144,16 @@ int run_scan_loop(const struct run *r)
 
 /* ---- while_loop */
 
-static bool truth(mx x) { return *(const uint8_t *)host(x) != 0; }
+/* Of a number that is made by now, or queued: the host waits for it. */
+static int truth(mx x, bool *is)
+{
+    if (buffer_bring_host(x->buf))
+        return 1;
+    *is = *(const uint8_t *)array_host(x) != 0;
+    return 0;
+}
 
-int run_while_loop(const struct run *r)
+static int run_while_loop(const struct loop *r)
 {
     const struct while_loop_args *a = r->args;
     int n = a->n_carry, n_test = n + a->n_test, n_body = r->nin - a->n_test;
@@ -107,14 +164,14 @@ int run_while_loop(const struct run *r)
     int failed = !reads;
     if (!failed) {
         body_dims(n_test, r->x, 0, 0, in);
-        failed = steps_open(&test, "while_loop", r->stream, (struct graph *)a->test, in, n);
+        failed = steps_open(&test, "while_loop", r->on, (struct graph *)a->test, in, n);
     }
     for (int i = n; i < n_test && !failed; i++) steps_put(&test, i, r->x[i]);
     for (int i = 0; i < n && !failed; i++) reads[i] = steps_reads(&test, i);
     if (!failed) {
         body_operands(r->x, n, n_test, r->nin, x);
         body_dims(n_body, x, 0, 0, in);
-        failed = steps_open(&body, "while_loop", r->stream, (struct graph *)a->body, in, n);
+        failed = steps_open(&body, "while_loop", r->on, (struct graph *)a->body, in, n);
     }
     for (int i = 0; i < n_body && !failed; i++) steps_put(&body, i, x[i]);
     int64_t next = 0;
@@ -126,7 +183,9 @@ int run_while_loop(const struct run *r)
                 steps_put(&test, i, body.v[i]);
         if ((failed = steps_run(&test) && failed_in("while_loop", step)))
             break;
-        bool more = truth(steps_result(&test, 0));
+        bool more;
+        if ((failed = truth(steps_result(&test, 0), &more)))
+            break;
         steps_forget(&test);
         for (int i = 0; i < n; i++) /* so that the body may write over it */
             if (reads[i])
@@ -147,10 +206,12 @@ int run_while_loop(const struct run *r)
 
 /* ---- cond */
 
-int run_cond(const struct run *r)
+static int run_cond(const struct loop *r)
 {
     const struct cond_args *a = r->args;
-    bool yes = truth(r->x[0]);
+    bool yes;
+    if (truth(r->x[0], &yes))
+        return 1;
     struct graph *g = (struct graph *)(yes ? a->yes : a->no);
     struct steps s = { 0 };
     struct dims *in = mx_zeroed(r->nin, sizeof *in);
@@ -160,7 +221,7 @@ int run_cond(const struct run *r)
         int from = a->n + (yes ? 0 : a->n_yes);
         body_operands(r->x + 1, a->n, from, yes ? from + a->n_yes : r->nin - 1, x);
         body_dims(g->n_in, x, 0, 0, in);
-        failed = steps_open(&s, "cond", r->stream, g, in, 0);
+        failed = steps_open(&s, "cond", r->on, g, in, 0);
     }
     for (int i = 0; i < g->n_in && !failed; i++) steps_put(&s, i, x[i]);
     failed = failed || steps_run(&s);
@@ -169,4 +230,25 @@ int run_cond(const struct run *r)
     free(x);
     free(in);
     return failed;
+}
+
+/* ---- which is which */
+
+static int (*runner(const struct op *op))(const struct loop *)
+{
+    return op->id == OP_scan_loop    ? run_scan_loop
+           : op->id == OP_while_loop ? run_while_loop
+           : op->id == OP_cond       ? run_cond
+                                     : NULL;
+}
+
+bool control_is(const struct op *op) { return runner(op) != NULL; }
+
+int control_run(struct stream *s, const struct node *n, const mx y[], bool keep)
+{
+    struct loop r = { s, n, n->args, n->nin, n->nout, n->in, y, keep };
+    for (int i = n->op->id == OP_cond; i < n->nin; i++)
+        if (buffer_bring(n->in[i]->buf, s))
+            return 1;
+    return runner(n->op)(&r);
 }
