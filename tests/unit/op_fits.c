@@ -1,5 +1,6 @@
 /* Arguments and operands drawn at random, as a file might hold them, for every operation whose arguments are read
- * from files: its .fits and its rule of shapes refuse them, or it gives what the rule says.  Never a crash. */
+ * from files: its .fits and its rule of shapes refuse them, or it gives what the rule says, and its other rules hold
+ * too.  Never a crash. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include "run/eval.h"
 #include "support/effort.h"
 #include "support/sample.h"
+#include "transform/graph.h"
 
 enum { OPERANDS = 9, RESULTS = 4, ROOM = 1 << 12, SMALL = 1 << 16 };
 
@@ -86,6 +88,60 @@ static int small(int n, const mx y[])
     return 1;
 }
 
+/* The operation in a file, as a function. */
+struct said {
+    struct closure closure;
+    const struct op *op;
+    const char *state;
+    uint64_t length;
+    int nout;
+};
+
+static int call_said(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    const struct said *s = (struct said *)self;
+    mx y[RESULTS];
+    MX_SCOPE(NULL);
+    extension_build(s->op, s->state, s->length, n, x, s->nout, y);
+    for (int k = 0; k < s->nout && !mx_failed(); k++) list_push(out, y[k]);
+    return mx_failed();
+}
+
+static void evaluated(struct mx_list *y)
+{
+    if (!mx_failed() && small(y->n, (mx *)y->v))
+        mx_eval(y->n, (mx *)y->v);
+    mx_error_clear();
+    list_clear(y);
+}
+
+/* Derivatives, a batch and a graph for any shape: numbers or errors. */
+static void transformed(struct said *s, int n, const mx x[], const mx y[])
+{
+    struct mx_list a = { 0 }, b = { 0 };
+    mx both[OPERANDS];
+    int axes[OPERANDS];
+    mx_vjp(&s->closure, n, x, s->nout, y, &a, &b);
+    list_clear(&a);
+    evaluated(&b);
+    mx_jvp(&s->closure, n, x, n, x, &a, &b);
+    list_clear(&a);
+    evaluated(&b);
+    for (int i = 0; i < n; i++) {
+        axes[i] = draw(3) ? 0 : VMAP_NONE;
+        both[i] = axes[i] ? x[i] : mx_stack(2, (mx[]){ x[i], x[i] }, 0);
+    }
+    mx_vmap(&s->closure, n, both, axes, &a);
+    evaluated(&a);
+    struct graph *g = graph_trace_shapeless(&s->closure, n, x, NULL);
+    bool fits = false;
+    if (g) {
+        graph_call_fitting(g, n, both, &a, &fits);
+        object_release(&g->object);
+    }
+    evaluated(&a);
+}
+
 /* Non-zero where it was taken. */
 static int taken(const struct op *op)
 {
@@ -97,7 +153,6 @@ static int taken(const struct op *op)
     for (int i = 0; i < nin; i++) x[i] = operand(i ? x[i - 1] : NULL);
     uint64_t n = state_of(op, nin ? x[0] : NULL, &state);
     extension_build(op, state, n, nin, x, nout, y);
-    free(state);
     bool good = !mx_failed();
     for (int k = 0; k < nout; k++)
         if (is_nil(y[k]) == good)
@@ -105,6 +160,9 @@ static int taken(const struct op *op)
     if (good && small(nout, y) && mx_eval(nout, y) && !mx_error_message()[0])
         fail_msg("%s: an error without a message", op->name);
     mx_error_clear();
+    if (good && small(nout, y))
+        transformed(&(struct said){ { { .refs = 1 }, call_said }, op, state, n, nout }, nin, x, y);
+    free(state);
     return good;
 }
 
@@ -116,7 +174,7 @@ static void what_is_said_at_random(void **unused)
         if (!op->fits || op->rebuild) /* graphs are files of their own: tests/fuzz */
             continue;
         long live = array_live_count();
-        int n = 0, most = times(2000);
+        int n = 0, most = times(op->fields ? 20000 : 1000);
         for (int i = 0; i < most; i++) n += taken(op);
         print_message("%-24s %6d of %d\n", op->name, n, most);
         if (array_live_count() != live)
