@@ -199,6 +199,7 @@ int places_init(PyObject *module);
 int vmap_init(PyObject *module);
 int custom_init(PyObject *module);
 int linear_init(PyObject *module);
+int constants_init(PyObject *module);
 int compile_init(PyObject *module);
 int graph_init(PyObject *module);
 int export_init(PyObject *module);
@@ -214,6 +215,9 @@ PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf),
 PyObject *tree_map_plain(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx);
 /* A container of the type of `like` with what is in a list (for lists and tuples) or a dict. */
 PyObject *container_like(PyObject *like, PyObject *content);
+/* What a list, a tuple or a dict of a class of its own has beside its items, by name: a dict, perhaps the object's own;
+ * NULL where its class leaves no room for any, without an exception. */
+PyObject *container_attributes(PyObject *o);
 /* The dict; of an OrderedDict, which has an order of its own, a plain dict in that order. */
 PyObject *dict_in_order(PyObject *dict);
 /* Its items in order: a list of pairs. */

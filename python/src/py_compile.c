@@ -5,7 +5,6 @@
  * attached to it, and filled with the results of later calls. */
 #include "py_function.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ struct compiled {
 };
 
 static PyTypeObject *compiled_type;
-static PyObject *array_mark, *list_mark, *tuple_mark, *dict_mark, *nan_mark, *negative_zero_mark;
+static PyObject *array_mark, *list_mark, *tuple_mark, *dict_mark;
 
 /* ---- keys */
 
@@ -32,160 +31,24 @@ struct flat {
 
 static int put(struct flat *f, PyObject *o) { return PyList_Append(f->key, o); }
 
-static int put_int(struct flat *f, Py_ssize_t n)
-{
-    PyObject *o = PyLong_FromSsize_t(n);
-    int failed = o ? put(f, o) : -1;
-    Py_XDECREF(o);
-    return failed;
-}
-
-static PyObject *mark_of(double v, PyObject *otherwise)
-{
-    return v != v ? nan_mark : v == 0 && signbit(v) ? negative_zero_mark : otherwise;
-}
-
-static int put_constant(struct flat *f, PyObject *o);
-
-static int put_parts(struct flat *f, PyObject *o)
-{
-    double v[2] = { PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o) };
-    int failed = PyErr_Occurred() ? -1 : 0;
-    for (int i = 0; i < 2 && !failed; i++) {
-        PyObject *part = PyFloat_FromDouble(v[i]);
-        failed = part ? put(f, mark_of(v[i], part)) : -1;
-        Py_XDECREF(part);
-    }
-    return failed;
-}
-
-static int put_members(struct flat *f, PyObject *tuple)
-{
-    int failed = Py_EnterRecursiveCall(" in a constant of a compiled function");
-    if (failed)
-        return -1;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple) && !failed; i++) failed = put_constant(f, PyTuple_GetItem(tuple, i));
-    Py_LeaveRecursiveCall();
-    return failed ? -1 : 0;
-}
-
-/* The members of a frozenset, in no order. */
-static int put_set(struct flat *f, PyObject *set)
-{
-    PyObject *members = PySequence_List(set), *keys = members ? PyList_New(0) : NULL;
-    int failed = keys ? 0 : -1;
-    for (Py_ssize_t i = 0; !failed && i < PyList_Size(members); i++) {
-        struct flat one = { .key = PyList_New(0) };
-        PyObject *member = PyTuple_Pack(1, PyList_GetItem(members, i));
-        PyObject *key = one.key && member && !put_members(&one, member) ? PyList_AsTuple(one.key) : NULL;
-        failed = key ? PyList_Append(keys, key) : -1;
-        Py_XDECREF(key);
-        Py_XDECREF(member);
-        Py_XDECREF(one.key);
-    }
-    PyObject *all = failed ? NULL : PyFrozenSet_New(keys);
-    failed = all ? put(f, all) : -1;
-    Py_XDECREF(all);
-    Py_XDECREF(keys);
-    Py_XDECREF(members);
-    return failed;
-}
-
-/* The fields of a dataclass, whether it compares its instances by them or not; NULL where they do not tell what o is,
- * with an exception or without. */
-static PyObject *fields_of(PyObject *o)
-{
-    PyObject *own = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__dict__");
-    PyObject *fields = own ? PyMapping_GetItemString(own, "__dataclass_fields__") : NULL;
-    PyObject *names = fields ? PySequence_List(fields) : NULL, *values = names ? PyList_New(0) : NULL;
-    for (Py_ssize_t i = 0; values && i < PyList_Size(names); i++) {
-        PyObject *v = PyObject_GetAttr(o, PyList_GetItem(names, i));
-        if (!v || PyObject_Hash(v) == -1 || PyList_Append(values, v))
-            Py_CLEAR(values);
-        Py_XDECREF(v);
-    }
-    PyErr_Clear(); /* what cannot be read or hashed */
-    PyObject *all = values ? PyList_AsTuple(values) : NULL;
-    Py_XDECREF(values);
-    Py_XDECREF(names);
-    Py_XDECREF(fields);
-    Py_XDECREF(own);
-    return all;
-}
-
-static bool compares_as(PyObject *o, PyTypeObject *type)
-{
-    return PyType_GetSlot(Py_TYPE(o), Py_tp_richcompare) == PyType_GetSlot(type, Py_tp_richcompare);
-}
-
-static bool is_ours(PyObject *o)
-{
-    static const char *const types[] = { "Dtype", "Device", "Stream", "ThreadLocalStream", "DeviceType" };
-    for (size_t i = 0; i < LENGTH(types); i++)
-        if (!strcmp(type_name(o), types[i]))
-            return true;
-    return false;
-}
-
-/* Are objects of its type that equal each other the same to every function? */
-static bool is_plain(PyObject *o)
-{
-    bool attributes = PyType_GetFlags(Py_TYPE(o)) & Py_TPFLAGS_HEAPTYPE; /* a class may add some */
-    bool number = PyUnicode_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyBytes_Check(o);
-    return compares_as(o, &PyBaseObject_Type) || (!attributes && (number || PyCallable_Check(o))) || is_ours(o);
-}
-
-/* Constants that equal each other but are not the same: 1, 1.0 and True; 0.0 and -0.0; NaN equals none; and whatever
- * the __eq__ of a class says.  They may be parts of a complex number, members of a tuple or a frozenset and fields of
- * a dataclass.  Anything else with an __eq__ of its own is the same as itself alone. */
-static int put_constant(struct flat *f, PyObject *o)
-{
-    if (PyFloat_Check(o))
-        o = mark_of(PyFloat_AsDouble(o), o);
-    if (put(f, (PyObject *)Py_TYPE(o)))
-        return -1;
-    if (PyComplex_Check(o))
-        return put_parts(f, o);
-    if (Py_TYPE(o) == &PyFrozenSet_Type)
-        return put_set(f, o);
-    if (put(f, o))
-        return -1;
-    if (is_plain(o))
-        return 0;
-    if (PyTuple_Check(o) && compares_as(o, &PyTuple_Type))
-        return put_members(f, o);
-    PyObject *fields = fields_of(o), *id = fields ? NULL : PyLong_FromVoidPtr(o);
-    int failed = fields ? put_members(f, fields) : id ? put(f, id) : -1;
-    Py_XDECREF(fields);
-    Py_XDECREF(id);
-    return failed;
-}
-
-static bool is_constant(PyObject *o)
-{
-    if (o == Py_None || o == Py_Ellipsis || PyUnicode_Check(o) || PyLong_Check(o) || PyFloat_Check(o) ||
-        PyBytes_Check(o) || PyComplex_Check(o) || PyCallable_Check(o) || PyObject_HasAttrString(o, "__enum_member__"))
-        return PyObject_HasAttrString(o, "__hash__");
-    if (is_ours(o))
-        return true;
-    PyObject *enumeration = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__members__");
-    if (!enumeration)
-        PyErr_Clear();
-    Py_XDECREF(enumeration);
-    return enumeration != NULL;
-}
-
 static int flatten(struct flat *f, PyObject *tree);
+
+/* The class of a container, and what one of a class of its own has beside its items, which the function sees in its
+ * copy.  Captured trees are not copied: of them the function sees whatever there is when it is traced. */
+static int put_class(struct flat *f, PyObject *tree, PyTypeObject *plain, PyObject *mark)
+{
+    if (Py_TYPE(tree) == plain)
+        return put(f, mark);
+    return put(f, (PyObject *)Py_TYPE(tree)) || (!f->captured && key_put_attributes(f->key, tree)) ? -1 : 0;
+}
 
 static int flatten_items(struct flat *f, PyObject *tree, bool list)
 {
     Py_ssize_t n = items_size(tree);
     int failed = 0;
-    if (put(f, list                             ? list_mark
-               : Py_TYPE(tree) == &PyTuple_Type ? tuple_mark
-                                                : (PyObject *)Py_TYPE(tree)) ||
-        put_int(f, n))
+    if (list ? put_class(f, tree, &PyList_Type, list_mark) : put_class(f, tree, &PyTuple_Type, tuple_mark))
         return -1;
+    failed = key_put_int(f->key, n);
     for (Py_ssize_t i = 0; !failed && i < n && i < items_size(tree); i++) {
         PyObject *item = item_at(tree, i); /* what is looked into may run code that changes the tree */
         failed = !item || flatten(f, item);
@@ -198,11 +61,10 @@ static int flatten_dict(struct flat *f, PyObject *tree)
 {
     PyObject *key, *value, *dict = dict_in_order(tree);
     Py_ssize_t at = 0, size = dict ? PyDict_Size(dict) : 0;
-    int failed =
-        !dict || put(f, Py_TYPE(tree) == &PyDict_Type ? dict_mark : (PyObject *)Py_TYPE(tree)) || put_int(f, size);
+    int failed = !dict || put_class(f, tree, &PyDict_Type, dict_mark) || key_put_int(f->key, size);
     while (!failed && PyDict_Size(dict) == size && PyDict_Next(dict, &at, &key, &value)) {
         Py_INCREF(value);
-        failed = put_constant(f, key) || flatten(f, value);
+        failed = key_put_constant(f->key, key) || flatten(f, value);
         Py_DECREF(value);
     }
     Py_XDECREF(dict);
@@ -212,8 +74,8 @@ static int flatten_dict(struct flat *f, PyObject *tree)
 static int flatten_node(struct flat *f, PyObject *tree)
 {
     PyObject *aux = NULL, *children = tree_open(tree, &aux);
-    int failed = !children || put(f, (PyObject *)Py_TYPE(tree)) || PyObject_Hash(aux) == -1 || put_constant(f, aux) ||
-                 flatten(f, children);
+    int failed = !children || put(f, (PyObject *)Py_TYPE(tree)) || PyObject_Hash(aux) == -1 ||
+                 key_put_constant(f->key, aux) || flatten(f, children);
     Py_XDECREF(children);
     Py_XDECREF(aux);
     return failed ? -1 : 0;
@@ -236,7 +98,7 @@ static int flatten(struct flat *f, PyObject *tree)
     if (is_random_state(tree))
         return random_state_arrays(tree, f->in) || put(f, array_mark) ? -1 : 0;
     if (is_constant(tree))
-        return put_constant(f, tree);
+        return key_put_constant(f->key, tree);
     if (f->captured)
         return put(f, Py_None);
     if (PyObject_HasAttrString(tree, "__array__"))
@@ -329,20 +191,6 @@ static PyObject *parameter(PyObject *fun, Py_ssize_t i)
     return name ? name : PyUnicode_FromFormat("argument %zd", i);
 }
 
-/* A constant as it is told, cut short. */
-static PyObject *shown(PyObject *o)
-{
-    if (o == nan_mark || o == negative_zero_mark)
-        return PyUnicode_FromString(o == nan_mark ? "nan" : "-0.0");
-    PyObject *text = PyObject_Repr(o);
-    if (!text || PyUnicode_GetLength(text) <= 60)
-        return text;
-    PyObject *start = PyUnicode_Substring(text, 0, 60), *cut = start ? PyUnicode_FromFormat("%U...", start) : NULL;
-    Py_DECREF(text);
-    Py_XDECREF(start);
-    return cut;
-}
-
 /* How the constants of two keys differ, where their structure is the same. */
 static PyObject *why(PyObject *old, PyObject *new)
 {
@@ -359,7 +207,7 @@ static PyObject *why(PyObject *old, PyObject *new)
             a = PyTuple_GetItem(old, i + 1);
             b = PyTuple_GetItem(new, i + 1);
         }
-        PyObject *was = shown(a), *is = was ? shown(b) : NULL;
+        PyObject *was = constant_shown(a), *is = was ? constant_shown(b) : NULL;
         PyObject *text = is ? PyUnicode_FromFormat("a constant changed: %U -> %U", was, is) : NULL;
         Py_XDECREF(was);
         Py_XDECREF(is);
@@ -804,7 +652,7 @@ static bool called_from(void *outer, void **site)
 
 static int marks_init(void)
 {
-    PyObject **const marks[] = { &array_mark, &list_mark, &tuple_mark, &dict_mark, &nan_mark, &negative_zero_mark };
+    PyObject **const marks[] = { &array_mark, &list_mark, &tuple_mark, &dict_mark };
     for (size_t i = 0; i < LENGTH(marks); i++)
         if (!(*marks[i] = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type)))
             return -1;

@@ -52,6 +52,7 @@ struct place {
     const struct place *up;
     PyObject *key; /* NULL: number i */
     Py_ssize_t i;
+    bool attribute; /* called `key` */
 };
 
 static PyObject *place_text(const struct match *m, const struct place *at)
@@ -59,16 +60,19 @@ static PyObject *place_text(const struct match *m, const struct place *at)
     if (!at)
         return PyUnicode_FromString(m->root);
     PyObject *before = place_text(m, at->up);
-    PyObject *text = !before   ? NULL
-                     : at->key ? PyUnicode_FromFormat("%U[%R]", before, at->key)
-                               : PyUnicode_FromFormat("%U[%zd]", before, at->i);
+    PyObject *text = !before         ? NULL
+                     : at->attribute ? PyUnicode_FromFormat("%U.%S", before, at->key)
+                     : at->key       ? PyUnicode_FromFormat("%U[%R]", before, at->key)
+                                     : PyUnicode_FromFormat("%U[%zd]", before, at->i);
     Py_XDECREF(before);
     return text;
 }
 
-/* "float32 of shape (3,)", "a dict with keys ['a']" */
+/* "float32 of shape (3,)", "a dict with keys ['a']"; of NULL, "not there" */
 static PyObject *described(PyObject *o)
 {
+    if (!o)
+        return PyUnicode_FromString("not there");
     if (is_array(o)) {
         mlx_array a = handle_of(o);
         PyObject *shape = ints_to_tuple(mlx_array_shape(a), mlx_array_ndim(a));
@@ -136,6 +140,37 @@ static PyObject *matched_array(const struct match *m, const struct place *at, Py
     return NULL;
 }
 
+/* One of them, in either; NULL: it is not there. */
+static int match_attribute(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
+{
+    PyObject *a = like ? value_key(like) : NULL, *b = o ? value_key(o) : NULL;
+    int same = PyErr_Occurred() ? -1 : a && b ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
+    if (same == 0)
+        differs(m, at, like, o);
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    return same == 1 ? 0 : -1;
+}
+
+/* What containers have beside their items is constant, and must be the same. */
+static int match_attributes(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
+{
+    PyObject *a = container_attributes(like), *b = container_attributes(o), *names = PyDict_New(), *name, *value;
+    int failed = !names || PyErr_Occurred() || (a && PyDict_Update(names, a)) || (b && PyDict_Update(names, b));
+    Py_ssize_t next = 0;
+    while (!failed && PyDict_Next(names, &next, &name, &value)) {
+        PyObject *was = a ? Py_XNewRef(PyDict_GetItemWithError(a, name)) : NULL;
+        PyObject *is = b ? Py_XNewRef(PyDict_GetItemWithError(b, name)) : NULL;
+        failed = match_attribute(m, &(struct place){ at, name, 0, true }, was, is);
+        Py_XDECREF(was);
+        Py_XDECREF(is);
+    }
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    Py_XDECREF(names);
+    return failed ? -1 : 0;
+}
+
 static PyObject *matched_dict(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
 {
     PyObject *pairs = dict_items(like), *result = pairs ? PyDict_New() : NULL;
@@ -145,7 +180,7 @@ static PyObject *matched_dict(const struct match *m, const struct place *at, PyO
         PyObject *value = Py_XNewRef(PyDict_GetItemWithError(o, key));
         if (!(same = value != NULL))
             break;
-        PyObject *item = matched(m, &(struct place){ at, key, 0 }, PyTuple_GetItem(pair, 1), value);
+        PyObject *item = matched(m, &(struct place){ at, key, 0, false }, PyTuple_GetItem(pair, 1), value);
         if (!item || PyDict_SetItem(result, key, item))
             Py_CLEAR(result);
         Py_XDECREF(item);
@@ -169,7 +204,8 @@ static PyObject *matched_items(const struct match *m, const struct place *at, Py
     if (b)
         items = n == PyTuple_Size(b) ? PyList_New(n) : differs(m, at, like, o);
     for (Py_ssize_t i = 0; items && i < n; i++) {
-        PyObject *item = matched(m, &(struct place){ at, NULL, i }, PyTuple_GetItem(a, i), PyTuple_GetItem(b, i));
+        PyObject *item =
+            matched(m, &(struct place){ at, NULL, i, false }, PyTuple_GetItem(a, i), PyTuple_GetItem(b, i));
         if (!item || PyList_SetItem(items, i, item))
             Py_CLEAR(items);
     }
@@ -217,7 +253,10 @@ static PyObject *matched(const struct match *m, const struct place *at, PyObject
         return differs(m, at, like, o);
     if (Py_EnterRecursiveCall(" in a tree of arrays"))
         return NULL;
+    bool plain = Py_TYPE(o) == &PyDict_Type || Py_TYPE(o) == &PyList_Type || Py_TYPE(o) == &PyTuple_Type;
     PyObject *result = inside(m, at, like, o);
+    if (result && !plain && inside != matched_object && match_attributes(m, at, like, o))
+        Py_CLEAR(result);
     Py_LeaveRecursiveCall();
     return result;
 }

@@ -81,6 +81,19 @@ struct axes {
 };
 int axes_walk(struct axes *a, PyObject *tree, PyObject *axes);
 
+/* Constants (py_constants.c), which are the same where they put the same into a key, a list of hashable objects. */
+
+bool is_constant(PyObject *o);
+int key_put_constant(PyObject *key, PyObject *o);
+int key_put_int(PyObject *key, Py_ssize_t n);
+/* The attributes of a container of a class of its own: constants and containers of these by what they are, dataclasses
+ * by their fields, all else, arrays too, by what object it is. */
+int key_put_attributes(PyObject *key, PyObject *container);
+/* The key of one such value: a tuple. */
+PyObject *value_key(PyObject *o);
+/* Something out of a key as it is told, cut short. */
+PyObject *constant_shown(PyObject *o);
+
 /* Captured trees (py_captured.c).  Appends what the containers of a tree hold to the list `saved`, and
  * puts it back, also while an exception is set. */
 int captured_remember(PyObject *tree, PyObject *saved);

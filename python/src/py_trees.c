@@ -140,6 +140,45 @@ static PyObject *copied(PyObject *like)
     return other;
 }
 
+/* The dict with what the object's members hold, in a copy where there is something: slots, a defaultdict's factory. */
+static PyObject *with_members(PyObject *o, PyObject *dict)
+{
+    PyObject *all = Py_XNewRef(dict);
+    PyTypeObject *type = Py_TYPE(o);
+    for (; type; type = PyType_GetSlot(type, Py_tp_base)) {
+        PyMemberDef *m = PyType_GetSlot(type, Py_tp_members);
+        for (; m && m->name; m++) {
+            PyObject *value =
+                m->type == T_OBJECT_EX || m->type == T_OBJECT ? PyMember_GetOne((const char *)o, m) : NULL;
+            if (!value) {
+                PyErr_Clear(); /* an empty slot */
+                continue;
+            }
+            if (all == dict) {
+                Py_XDECREF(all);
+                all = dict ? PyDict_Copy(dict) : PyDict_New();
+            }
+            int failed = !all || PyDict_SetItemString(all, m->name, value);
+            Py_DECREF(value);
+            if (failed) {
+                Py_XDECREF(all);
+                return NULL;
+            }
+        }
+    }
+    return all;
+}
+
+PyObject *container_attributes(PyObject *o)
+{
+    PyObject *own = PyObject_GenericGetDict(o, NULL);
+    if (!own)
+        PyErr_Clear(); /* a class without */
+    PyObject *all = with_members(o, own);
+    Py_XDECREF(own);
+    return all;
+}
+
 /* A type that is made from several arguments gets its items without a call of its __new__. */
 static PyObject *tuple_like(PyObject *like, PyObject *items)
 {

@@ -1,5 +1,6 @@
 """mx.compile: caching, captured state, composition, errors, what it tells."""
 
+import collections
 import dataclasses
 import gc
 import math
@@ -980,3 +981,108 @@ def test_what_an_eq_of_its_own_calls_equal_is_traced_anew(make):
     assert [key({h: x}).item() for h in (two, three)] == [4, 6]
     members = mx.compile(lambda n: n.by[0](n.a))
     assert [members(Scaled(x, (h,))).item() for h in (two, three)] == [4, 6]
+
+
+class Box(dict):
+    """A dict with attributes."""
+
+
+class Row(list):
+    """A list with attributes."""
+
+
+class Pair(tuple):
+    """A tuple with attributes."""
+
+
+class Slotted(dict):
+    __slots__ = ("k",)
+
+
+class SlottedRow(list):
+    __slots__ = ("k",)
+
+
+@dataclasses.dataclass
+class Config:
+    scale: float
+
+    def __call__(self, x):
+        return x * self.scale
+
+
+def test_attributes_of_modules_are_constants():
+    x = mx.array([1.0, 1.0])
+    call = mx.compile(lambda model, x: model(x))
+    small, large = nn.RMSNorm(2, eps=0.0), nn.RMSNorm(2, eps=3.0)
+    assert [call(m, x).tolist() for m in (small, large, small, large)] == [[1, 1], [0.5, 0.5]] * 2
+    assert call.trace_count == 2 and "0.0 -> 3.0" in call.explain()
+    drop = nn.Dropout(0.9999)
+    model = nn.Sequential(nn.Sequential(drop))
+    assert [call(model.train(mode), x).tolist() for mode in (True, False)] == [[0, 0], [1, 1]]
+    assert call.trace_count == 4
+    same = nn.Sequential(nn.Sequential(nn.Dropout(0.9999)))
+    assert [call(same.train(mode), x).tolist() for mode in (True, False)] == [[0, 0], [1, 1]]
+    assert call.trace_count == 4
+    names = mx.compile(lambda m: sorted(m.trainable_parameters()))
+    layer = nn.Linear(2, 2)
+    assert names(layer) == ["bias", "weight"] and names(layer.freeze(keys="bias")) == ["weight"]
+
+
+@pytest.mark.parametrize("kind", [Box, Row, Pair, Slotted, SlottedRow])
+def test_attributes_of_other_containers_are_constants(kind):
+    x = mx.array([1.0])
+    times = mx.compile(lambda t: x * t.k)
+    tree = kind()
+    for k in (2.0, 3.0, 2.0, 3, True):
+        tree.k = k
+        assert times(tree).tolist() == [float(k)]
+    assert times.trace_count == 4
+    called = mx.compile(lambda t: t.k(x))
+    for k in (lambda x: x * 2, Config(3.0), Config(4.0), Config(3.0), nn.Tanh()):
+        tree.k = k
+        assert called(tree).tolist() == k(x).tolist()
+    assert called.trace_count == 4
+    inside = mx.compile(lambda t: x * sum(t.k))
+    for k in ([1.0, 2.0], [1.0, 3.0], (1.0, 3.0), {4.0}, {5.0: 1}, {5.0: 2}):
+        tree.k = k
+        assert inside(tree).item() == sum(k)
+    assert inside.trace_count == 6
+    del tree.k
+    there = mx.compile(lambda t: hasattr(t, "k"))
+    assert there(tree) is False
+    tree.k = None
+    assert there(tree) is True
+
+
+def test_arrays_that_are_attributes_are_the_same_as_themselves():
+    box, x = Box(), mx.array([1.0])
+    box.k = mx.array([2.0])
+    times = mx.compile(lambda b: x * b.k)
+    for expected in (2, 3, 4, 5, 6, 7):
+        assert times(box).item() == times(box).item() == expected
+        box.k += 1  # the same object
+    assert times.trace_count == 6
+    box.k = mx.array([2.0])
+    assert times(box).item() == 2
+
+
+def test_an_attribute_may_lead_back_to_its_module():
+    model, x = nn.Linear(2, 2), mx.ones(2)
+    object.__setattr__(model, "parent", model)
+    call = mx.compile(lambda m, x: m(x))
+    assert call(model, x).tolist() == call(model, x).tolist() and call.trace_count == 1
+    model.sizes = None
+    model.__dict__["sizes"] = loop = []
+    loop.append(loop)
+    with pytest.raises(RecursionError):
+        call(model, x)
+
+
+def test_classes_and_factories_of_containers_are_constants():
+    name = mx.compile(lambda t: type(t).__name__)
+    assert [name(kind()) for kind in (list, Row, SlottedRow, tuple, Pair, dict, Box)] == (
+        ["list", "Row", "SlottedRow", "tuple", "Pair", "dict", "Box"]
+    )
+    new = mx.compile(lambda d: d["new"])
+    assert [new(collections.defaultdict(kind)) for kind in (list, dict)] == [[], {}]

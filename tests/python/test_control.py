@@ -9,6 +9,7 @@ import signal
 import threading
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 from mlx.utils import register_dataclass, register_tree_node, tree_flatten
@@ -1013,3 +1014,28 @@ def test_loops_in_each_other_have_an_end(nest):
         for _ in range(600):
             f = mx.compile(inner(f))
             f(x)
+
+
+def test_attributes_that_differ_are_refused():
+    x, no = mx.array([1.0, 1.0]), mx.array(False)
+    small, large = (lambda: nn.RMSNorm(2, eps=0.0)), (lambda: nn.RMSNorm(2, eps=3.0))
+    with pytest.raises(ValueError, match=r"\[cond\].*result.eps of true_fun is 0.0, and that of false_fun 3.0"):
+        mx.cond(no, small, large)
+    with pytest.raises(ValueError, match=r"result\['m'\]\[0\]._training of true_fun is True, and .* False"):
+        mx.cond(no, lambda: {"m": [small()]}, lambda: {"m": [small().eval()]})
+    with pytest.raises(ValueError, match=r"\[scan\].*carry.eps was 0.0, and the function returned 3.0"):
+        mx.scan(lambda m, _: (large(), m(x)), small(), length=2)
+    with pytest.raises(ValueError, match=r"\[while_loop\].*carry\[1\].eps was 0.0, and the function returned 3.0"):
+        mx.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, large()), (0, small()))
+
+    def extra():
+        m = large()
+        m.k = 1
+        return m
+
+    with pytest.raises(ValueError, match="result.k of true_fun is 1, and that of false_fun not there"):
+        mx.cond(no, extra, large)
+    with pytest.raises(ValueError, match="result.k of true_fun is not there, and that of false_fun 1"):
+        mx.cond(no, large, extra)
+    assert mx.cond(no, large, large)(x).tolist() == [0.5, 0.5]
+    assert mx.scan(lambda m, _: (m, m(x)), large(), length=2)[1].tolist() == [[0.5, 0.5]] * 2
