@@ -75,8 +75,8 @@ def _basis(tree, begins, total):
 
 
 def _columns(name, fun, args):
-    (value, aux), push = mx.linearize(fun, *args)
     begins, total = _sizes(name, args, "arguments")
+    (value, aux), push = mx.linearize(fun, *args)
     _sizes(name, value, "result")
     columns = mx.vmap(lambda t: push(*t)[0], in_axes=(0,), out_axes=-1)(_basis(args, begins, total))
     batch = iter([leaf for _, leaf in tree_flatten(columns)])
@@ -95,9 +95,9 @@ def _columns(name, fun, args):
 
 
 def _rows(name, fun, args):
+    _sizes(name, args, "arguments")
     (value, aux), pull = mx.pullback(fun, *args)
     begins, total = _sizes(name, value, "result")
-    _sizes(name, args, "arguments")
     nothing = tree_map(lambda a: mx.zeros_like(a) if isinstance(a, mx.array) else a, aux)
     rows = mx.vmap(lambda ct: pull((ct, nothing)))(_basis(value, begins, total))
     rows = rows if len(args) > 1 else (rows,)

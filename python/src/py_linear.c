@@ -14,7 +14,7 @@ static PyTypeObject *linear_type;
 
 static const char *who(const struct linear *l) { return l->back ? "pullback" : "linearize"; }
 
-/* The arguments as an array of each in the form: what is no array there is not looked at. */
+/* The arguments as an array of each in the form: what is no array there, in a value, is not looked at. */
 static int flat(const struct linear *l, PyObject *args, mlx_vector_array in)
 {
     PyObject *form = l->from, *tree = args;
@@ -57,10 +57,25 @@ static PyObject *linear_call(PyObject *o, PyObject *args, PyObject *kwargs)
     return result;
 }
 
+/* A number in a value does not depend on the arguments. */
+static PyObject *constant_tangent(void *unused, PyObject *leaf)
+{
+    (void)unused;
+    return PyFloat_CheckExact(leaf)     ? PyFloat_FromDouble(0)
+           : PyLong_CheckExact(leaf)    ? PyLong_FromLong(0)
+           : PyComplex_CheckExact(leaf) ? PyComplex_FromDoubles(0, 0)
+                                        : Py_NewRef(leaf);
+}
+
 /* Takes over the closure. */
 static PyObject *linear_new(PyObject *args_form, PyObject *value, mlx_closure f, bool back)
 {
     PyObject *value_form = hollowed(value);
+    if (value_form && !back) {
+        PyObject *tangents = tree_map(value_form, constant_tangent, NULL);
+        Py_DECREF(value_form);
+        value_form = tangents;
+    }
     struct linear *l = value_form ? PyObject_GC_New(struct linear, linear_type) : NULL;
     if (!l) {
         Py_XDECREF(value_form);
@@ -88,7 +103,7 @@ static PyObject *derivative_at(struct call *c, bool back,
     struct python_call *p = args ? python_call_new(c->sig->name, c->v[0].o, args, NULL) : NULL;
     mlx_closure f = p ? closure_of(p) : mlx_closure_new(), at = mlx_closure_new();
     mlx_vector_array in = mlx_vector_array_new(), y = mlx_vector_array_new();
-    if (f.ctx && !tree_arrays(args, in, NULL) && (form = hollowed_plain(args))) {
+    if (f.ctx && !tree_arrays(args, in, c->sig->name) && (form = hollowed_plain(args))) {
         p->returns = TREE;
         p->in_place = true;
         int failed = transform(&y, &at, f, in);
