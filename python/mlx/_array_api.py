@@ -135,7 +135,7 @@ def isin(a, b, invert, stream):
     t = mx.result_type(a, b)
     with _on(stream):
         if b.size == 0:
-            return mx.full(a.shape, invert, dtype=mx.bool_)
+            return mx.full(a.shape, bool(invert), dtype=mx.bool_)
         among = mx.sort(mx.flatten(b.astype(t)))
         values = mx.flatten(a.astype(t))
         place = mx.minimum(mx.searchsorted(among, values), b.size - 1)

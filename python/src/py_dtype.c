@@ -323,10 +323,12 @@ static PyObject *iinfo_bits(PyObject *o, void *u)
 
 static PyObject *finfo_repr(PyObject *o)
 {
-    char text[128];
-    double max = floats[limits_of(o)].max;
-    PyOS_snprintf(text, sizeof text, "finfo(min=%g, max=%g, dtype=%s)", -max, max, mlx_dtype_name(limits_of(o)));
-    return PyUnicode_FromString(text);
+    char *max = PyOS_double_to_string(floats[limits_of(o)].max, 'g', 6, 0, NULL); /* the same in every locale */
+    PyObject *text =
+        max ? PyUnicode_FromFormat("finfo(min=-%s, max=%s, dtype=%s)", max, max, mlx_dtype_name(limits_of(o)))
+            : PyErr_NoMemory();
+    PyMem_Free(max);
+    return text;
 }
 
 static PyObject *iinfo_repr(PyObject *o)

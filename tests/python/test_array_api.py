@@ -463,6 +463,14 @@ def test_isin_of_any_dtype(ab, invert):
     np.testing.assert_array_equal(np.array(ours), np.isin(a, b, invert=invert))
 
 
+@pytest.mark.parametrize("shape", [(), (2,), (2, 0)])
+def test_nothing_is_one_of_none(shape):
+    a, none = mx.ones(shape), mx.zeros(0)
+    for options, expected in (({}, False), ({"invert": False}, False), ({"invert": True}, True)):
+        found = mx.isin(a, none, **options)
+        assert found.dtype == mx.bool_ and found.tolist() == np.full(shape, expected).tolist()
+
+
 def test_every_name_is_accounted_for():
     exported = set(strict.__all__)
     assert exported == set(CASES) | set(KEPT)

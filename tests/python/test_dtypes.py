@@ -1,6 +1,10 @@
 """Dtypes, their categories, their limits, and how they meet."""
 
+import os
 import pickle
+import shutil
+import subprocess
+import sys
 
 import mlx.core as mx
 import numpy as np
@@ -118,3 +122,24 @@ def test_view():
     assert mx.view(x.view(mx.uint16), mx.float32).item() == 1
     with pytest.raises(TypeError):
         x.view("int32")
+
+
+def test_limits_print_alike_in_every_locale(tmp_path):
+    localedef = shutil.which("localedef")
+    made = localedef and subprocess.run(
+        [localedef, "-i", "de_DE", "-f", "UTF-8", str(tmp_path / "de_DE.UTF-8")], capture_output=True
+    )
+    if not made or made.returncode:
+        pytest.skip("no localedef, or nothing to make a locale of")
+    code = (
+        "import locale; import mlx.core as mx; locale.setlocale(locale.LC_ALL, 'de_DE.UTF-8'); "
+        "assert locale.str(0.5) == '0,5'; print(mx.finfo(mx.float32), mx.finfo(mx.float16), mx.finfo(mx.float64))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "LOCPATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert run.stderr == ""
+    assert run.stdout == (
+        "finfo(min=-3.40282e+38, max=3.40282e+38, dtype=float32) finfo(min=-65504, max=65504, dtype=float16) "
+        "finfo(min=-1.79769e+308, max=1.79769e+308, dtype=float64)\n"
+    )
