@@ -65,7 +65,19 @@ static const char *other_copy(void *so)
     return dladdr(theirs, &info) && info.dli_fname ? info.dli_fname : "unknown file";
 }
 
-static _Thread_local const char *loading; /* the file whose `load` is running */
+/* The files whose `load` is running, the innermost first. */
+struct loading {
+    const struct loading *outer;
+    const char *path;
+};
+static _Thread_local const struct loading *loading;
+
+static bool is_loading(const char *path)
+{
+    const struct loading *l = loading;
+    while (l && strcmp(l->path, path)) l = l->outer;
+    return l;
+}
 
 static void load_shared(const char *name, const char *path)
 {
@@ -84,7 +96,7 @@ static void load_shared(const char *name, const char *path)
                    path, MLX_PRIMITIVE_ABI, MLX_VERSION, p->abi, p->version ? p->version : "?");
     } else if (p->struct_size < sizeof *p || !p->load) {
         mx_fail("[register_library] expected the size of its struct and a function to load in mlx_plugin of %s", path);
-    } else if (loading && !strcmp(loading, path)) {
+    } else if (is_loading(path)) {
         mx_fail("[register_library] expected %s not to load itself", path);
     } else if (other_copy(so)) {
         mx_fail_as(MX_RUNTIME,
@@ -93,10 +105,10 @@ static void load_shared(const char *name, const char *path)
                    path, other_copy(so));
     } else {
         unsigned long before = capi_reports();
-        const char *outer = loading;
-        loading = path;
+        struct loading here = { loading, path };
+        loading = &here;
         int status = p->load();
-        loading = outer;
+        loading = here.outer;
         if (status && capi_reports() != before)
             mx_fail_as(MX_USER, "loading failed");
         else if (status)

@@ -638,6 +638,8 @@ static void loads(void **state)
     assert_int_equal(size, 26);
     assert_string_equal(bytes, "__global__ void axpby() {}");
     FAILS(mlx_library_contents(&kind, &bytes, &size, "none"), "no library 'none'");
+    FAILS(mlx_register_library("circle", PLUGINS "circle_here.so"), "circle_here.so not to load itself");
+    FAILS(mlx_library_contents(&kind, &bytes, &size, "circle"), "no library 'circle'");
     FAILS(mlx_register_library("odd", "/etc/passwd"), "ends with .so, .cu");
     remove(file);
 }
