@@ -96,22 +96,38 @@ static void none_of(const struct recording *g, const struct node *n, const int o
     }
 }
 
-static int replay(const struct recording *g, const struct recorded *e, const bool needed[], struct batched v[], mx *x,
-                  mx *y, int *axis, int *yaxis)
+struct replaying {
+    const struct recording *g;
+    bool *needed, *done; /* by value; by entry */
+    struct batched *v;   /* by value */
+    mx *x, *y;           /* of the entry at hand */
+    int *axis, *yaxis;
+};
+
+static bool is_needed(const struct replaying *r, const struct recorded *e)
 {
+    const int *out = r->g->numbers + e->at + e->node->nin;
+    bool needed = false;
+    for (int k = 0; k < e->node->nout; k++) needed |= r->needed[out[k]];
+    return needed;
+}
+
+static int replay(struct replaying *r, const struct recorded *e)
+{
+    const struct recording *g = r->g;
     struct node *n = e->node;
     const int *in = g->numbers + e->at, *out = in + n->nin;
-    bool any = false, other = false, use = false, none = false;
+    mx *x = r->x, *y = r->y;
+    bool any = false, other = false, none = false;
     for (int i = 0; i < n->nin; i++) {
-        struct batched *b = &v[in[i]];
+        struct batched *b = &r->v[in[i]];
         x[i] = b->x.it ? b->x.it : g->values[in[i]].it;
-        axis[i] = b->x.it ? b->axis : -1;
-        any |= axis[i] >= 0;
-        none |= axis[i] >= 0 && dim(x[i], axis[i]) == 0;
+        r->axis[i] = b->x.it ? b->axis : -1;
+        any |= r->axis[i] >= 0;
+        none |= r->axis[i] >= 0 && dim(x[i], r->axis[i]) == 0;
         other |= b->x.it != NULL;
     }
-    for (int k = 0; k < n->nout; k++) use |= needed[out[k]];
-    if (!other || !use)
+    if (!other)
         return 0;
     if (any && !n->op->vmap) {
         mx_fail("[vmap] %s has no vmap rule", n->op->label);
@@ -119,20 +135,57 @@ static int replay(const struct recording *g, const struct recorded *e, const boo
     }
     struct call c = { n->op, n->args, n->nin, n->nout, x, NULL };
     MX_SCOPE(n->stream);
-    for (int k = 0; k < n->nout; k++) yaxis[k] = -1;
+    for (int k = 0; k < n->nout; k++) r->yaxis[k] = -1;
     if (none) {
         shapes_matter("vmap over no examples");
-        none_of(g, n, out, y, yaxis);
+        none_of(g, n, out, y, r->yaxis);
     } else if (any) {
-        n->op->vmap(&c, axis, y, yaxis);
+        n->op->vmap(&c, r->axis, y, r->yaxis);
     } else {
         remake(g, n, out, x, y);
     }
     for (int k = 0; k < n->nout && !mx_failed(); k++) {
-        mx_keep(&v[out[k]].x, y[k]);
-        v[out[k]].axis = yaxis[k];
+        mx_keep(&r->v[out[k]].x, y[k]);
+        r->v[out[k]].axis = r->yaxis[k];
     }
     return mx_failed();
+}
+
+/* Entry i reads its arguments alone where its rule is asked, which it is not where none of them is mapped: then what
+ * else it reads is needed, too.  True if so. */
+static bool needs_more(struct replaying *r, int i)
+{
+    const struct recorded *e = &r->g->entries[i];
+    const int *in = r->g->numbers + e->at;
+    int reads = vmap_reads(e->node);
+    for (int k = 0; k < reads; k++)
+        if (r->v[in[k]].x.it && r->v[in[k]].axis >= 0)
+            return false;
+    bool more = false;
+    for (int k = reads; k < e->node->nin; k++) {
+        more |= !r->needed[in[k]];
+        r->needed[in[k]] = true;
+    }
+    while (more && i-- > 0) {
+        e = &r->g->entries[i];
+        for (int k = is_needed(r, e) && !r->done[i] ? vmap_reads(e->node) : 0; k-- > 0;)
+            r->needed[r->g->numbers[e->at + k]] = true;
+    }
+    return more;
+}
+
+/* What is needed of the first n entries. */
+static int replay_all(struct replaying *r, int n)
+{
+    int failed = 0;
+    for (int i = 0; i < n && !failed; i++) {
+        const struct recorded *e = &r->g->entries[i];
+        if (r->done[i] || !is_needed(r, e))
+            continue;
+        failed = (needs_more(r, i) && replay_all(r, i)) || replay(r, e);
+        r->done[i] = true;
+    }
+    return failed;
 }
 
 /* y with its batch, of `size`, at `axis` of the result. */
@@ -159,6 +212,23 @@ static int with_checks(int n_out, const mx out[], const struct mx_list *checks, 
     return list_push_all(roots, n_out, out) || (checks && list_push_all(roots, checks->n, (mx *)checks->v));
 }
 
+/* Fails where x, without its mapped axis, is not what was traced. */
+static bool unlike(int i, mx x, int axis, mx traced)
+{
+    int shape[MX_MAX_NDIM], n = 0;
+    for (int k = 0; k < x->ndim; k++)
+        if (k != axis)
+            shape[n++] = x->shape[k];
+    if (x->dtype == traced->dtype && n == traced->ndim &&
+        (!n || !memcmp(shape, traced->shape, (size_t)n * sizeof *shape)))
+        return false;
+    mx_fail(
+        "[vmap] expected input %d as it was traced, of shape %s and type %s for each example, got shape %s and type "
+        "%s, mapped along axis %d",
+        i, shape_of(traced), dtype_name(traced->dtype), shape_of(x), dtype_name(x->dtype), axis);
+    return true;
+}
+
 int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_out, const mx out[],
                     const int out_axes[], struct mx_list *y)
 {
@@ -166,6 +236,7 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
     struct size size = size_is(0);
     struct recording g;
     struct mx_list *checks = shapeless_checks(), roots = { 0 };
+    for (int i = 0; i < n && !failed; i++) failed = unlike(i, x[i], axes[i], in[i]);
     failed = failed || with_checks(n_out, out, checks, &roots) || record(&g, roots.n, (mx *)roots.v, n, in, true);
     int n_roots = roots.n;
     list_clear(&roots);
@@ -178,16 +249,18 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
         memset(v, 0, values);
     mx *slots = mx_malloc((size_t)most * 2 * (sizeof(mx) + sizeof(int)));
     int *places = slots ? (int *)(slots + 2 * most) : NULL;
-    bool *needed = recording_needs(&g, n_roots, vmap_reads);
-    failed = !v || !slots || !needed;
+    bool *needed = recording_needs(&g, n_roots, vmap_reads), *done = mx_malloc((size_t)g.n + 1);
+    struct replaying r = { &g, needed, done, v, slots, slots + most, places, places + most };
+    failed = !v || !slots || !needed || !done;
+    if (done)
+        memset(done, 0, (size_t)g.n + 1);
     for (int i = 0; i < n && !failed; i++)
         if (axes[i] >= 0) {
             size = size_of(x[i], axes[i]);
             mx_keep(&v[i].x, x[i]);
             v[i].axis = axes[i];
         }
-    for (int i = 0; i < g.n && !failed; i++)
-        failed = replay(&g, &g.entries[i], needed, v, slots, slots + most, places, places + most);
+    failed = failed || replay_all(&r, g.n);
     for (int k = 0; k < n_out && !failed; k++) {
         MX_SCOPE(NULL);
         struct batched *b = &v[g.roots[k]];
@@ -211,6 +284,7 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
     free(v);
     free(slots);
     free(needed);
+    free(done);
     recording_free(&g);
     return failed || mx_failed();
 }

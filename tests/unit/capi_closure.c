@@ -814,6 +814,137 @@ static void functions_may_let_go_of_themselves(void **state)
     mlx_map_string_to_array_free(named);
 }
 
+/* ---- vmap of functions with a vmap rule whose arguments are not mapped */
+
+static int sine(mlx_vector_array *res, const mlx_vector_array in)
+{
+    mlx_array x = mlx_array_new();
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_sin(&x, x, cpu()) || mlx_vector_array_append_value(*res, x);
+    mlx_array_free(x);
+    return failed;
+}
+
+static int asked;
+static int sine_rule(mlx_vector_array *res, mlx_vector_int *axes, const mlx_vector_array in, const int *axis, size_t n)
+{
+    (void)n;
+    asked++;
+    return mlx_vector_int_append_value(*axes, axis[0]) || sine(res, in);
+}
+
+/* The way to h(x) of x, which is not mapped, and y, which is. */
+enum { BY_CHECKPOINT, BY_DEPENDS, BY_SIZE, TWICE, OF_Y, WAYS };
+static struct {
+    mlx_closure h, first;
+    int way;
+} ruled;
+
+static int takes_first(mlx_vector_array *res, const mlx_vector_array in)
+{
+    mlx_array x = mlx_array_new();
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_vector_array_append_value(*res, x);
+    mlx_array_free(x);
+    return failed;
+}
+
+static int through_rule(mlx_vector_array *res, const mlx_vector_array in)
+{
+    mlx_array x = mlx_array_new(), y = mlx_array_new();
+    mlx_vector_array v = mlx_vector_array_new(), a, b;
+    int failed = mlx_vector_array_get(&x, in, 0) || mlx_vector_array_get(&y, in, 1);
+    a = mlx_vector_array_new_value(x);
+    b = mlx_vector_array_new_value(y);
+    if (ruled.way == BY_CHECKPOINT || ruled.way == TWICE)
+        failed = failed || mlx_closure_apply(&v, ruled.first, in);
+    else if (ruled.way == BY_DEPENDS)
+        failed = failed || mlx_depends(&v, a, b);
+    else if (ruled.way == BY_SIZE)
+        failed = failed || mlx_number_of_elements(&y, y, (int[]){ 0 }, 1, false, MLX_FLOAT32, cpu()) ||
+                 mlx_vector_array_append_value(v, y);
+    else
+        failed = failed || mlx_vector_array_append_value(v, y);
+    failed = failed || (ruled.way == TWICE && mlx_closure_apply(&v, ruled.h, v)) || mlx_closure_apply(res, ruled.h, v);
+    mlx_array_free(x);
+    mlx_array_free(y);
+    mlx_vector_array_free(v);
+    mlx_vector_array_free(a);
+    mlx_vector_array_free(b);
+    return failed;
+}
+
+static void rules_not_asked(void **state)
+{
+    (void)state;
+    const float rows[] = { 1, 2, 3, 4 };
+    mlx_array x = mlx_array_new_data(rows, (int[]){ 2 }, 1, MLX_FLOAT32);
+    mlx_array y = mlx_array_new_data(rows, (int[]){ 2, 2 }, 2, MLX_FLOAT32), r = mlx_array_new();
+    mlx_array both[] = { x, y };
+    mlx_vector_array in = mlx_vector_array_new_data(both, 2), out = mlx_vector_array_new();
+    mlx_closure f = mlx_closure_new_func(through_rule), g = mlx_closure_new();
+    mlx_closure of_sine = mlx_closure_new_func(sine), first = mlx_closure_new_func(takes_first);
+    mlx_closure_custom_vmap rule = mlx_closure_custom_vmap_new_func(sine_rule);
+    ruled.h = mlx_closure_new();
+    ruled.first = mlx_closure_new();
+    OK(mlx_checkpoint(&ruled.first, first));
+    OK(mlx_custom_function(&ruled.h, of_sine, mlx_closure_custom_new(), mlx_closure_custom_jvp_new(), rule));
+    OK(mlx_vmap(&g, f, (int[]){ -1, 0 }, 2, NULL, 0));
+    for (ruled.way = 0; ruled.way < WAYS; ruled.way++) {
+        static const char *const expected[] = {
+            "[[0.841471, 0.909297],\n       [0.841471, 0.909297]], dtype=float32",
+            "[[0.841471, 0.909297],\n       [0.841471, 0.909297]], dtype=float32",
+            "[0.909297, 0.909297], dtype=float32",
+            "[[0.745624, 0.789072],\n       [0.745624, 0.789072]], dtype=float32",
+            "[[0.841471, 0.909297],\n       [0.14112, -0.756802]], dtype=float32",
+        };
+        asked = 0;
+        OK(mlx_closure_apply(&out, g, in));
+        OK(mlx_vector_array_get(&r, out, 0));
+        expect_array(r, expected[ruled.way]);
+        assert_int_equal(asked, ruled.way == OF_Y);
+    }
+    mlx_array_free(x);
+    mlx_array_free(y);
+    mlx_array_free(r);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+    mlx_closure_free(f);
+    mlx_closure_free(g);
+    mlx_closure_free(of_sine);
+    mlx_closure_free(first);
+    mlx_closure_free(ruled.h);
+    mlx_closure_free(ruled.first);
+    mlx_closure_custom_vmap_free(rule);
+}
+
+static void replaced_by_what_was_traced(void **state)
+{
+    (void)state;
+    const float rows[] = { 1, 2, 3, 4 };
+    mlx_array x = mlx_array_new_data(rows, (int[]){ 2, 2 }, 2, MLX_FLOAT32), other = mlx_array_new();
+    mlx_vector_array in = mlx_vector_array_new_value(x), s_in = { NULL }, s_out = { NULL }, y = { NULL };
+    mlx_closure f = mlx_closure_new_func(sine);
+    const int zero = 0, one = 1;
+    OK(mlx_detail_vmap_trace(&s_in, &s_out, f, in, &zero, 1));
+    OK(mlx_detail_vmap_replace(&y, in, s_in, s_out, &one, 1, &zero, 1));
+    for (int way = 0; way < 3; way++) {
+        if (way == 0)
+            OK(mlx_astype(&other, x, MLX_FLOAT16, cpu()));
+        else if (way == 1)
+            OK(mlx_reshape(&other, x, (int[]){ 1, 4 }, 2, cpu()));
+        else
+            OK(mlx_reshape(&other, x, (int[]){ 2, 2, 1 }, 3, cpu()));
+        OK(mlx_vector_array_set_value(&in, other));
+        FAILS(mlx_detail_vmap_replace(&y, in, s_in, s_out, &zero, 1, &zero, 1), "expected input 0 as it was traced");
+    }
+    mlx_array_free(x);
+    mlx_array_free(other);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(s_in);
+    mlx_vector_array_free(s_out);
+    mlx_vector_array_free(y);
+    mlx_closure_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -832,6 +963,8 @@ int main(void)
         cmocka_unit_test(rules),
         cmocka_unit_test(evaluation),
         cmocka_unit_test(take_turns),
+        cmocka_unit_test(rules_not_asked),
+        cmocka_unit_test(replaced_by_what_was_traced),
     };
     return cmocka_run_group_tests_name("C API: closures", tests, start_listening, all_gone);
 }
