@@ -295,7 +295,8 @@ int mlx_save_safetensors_writer(mlx_io_writer in_stream, const mlx_map_string_to
 {
     struct archive a = { 0 };
     struct port_writer w;
-    if (capi_open_writer(__func__, "in_stream", in_stream.ctx, &w) && !archive_of(__func__, param, metadata, &a))
+    /* First the copy: the writer's functions may change the maps. */
+    if (!archive_of(__func__, param, metadata, &a) && capi_open_writer(__func__, "in_stream", in_stream.ctx, &w))
         safetensors_save(&w.base, &a);
     archive_free(&a);
     return capi_end();

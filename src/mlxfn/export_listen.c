@@ -63,11 +63,16 @@ static int tell_constants(struct telling *w, struct bytes *b, const bool *made)
         w->names[v] = w->e->names++;
         put_format(b, all.n ? "," : "");
         put_name(b, w->names[v]);
-        failed = id_put(&w->e->known, (uint64_t)(uintptr_t)x, w->names[v]) || list_push(&w->e->constants, x) ||
-                 list_push(&all, x);
+        failed = list_push(&all, x);
     }
     put_format(b, "]}");
     failed = failed || tell(w, b, all.n, (mx *)all.v);
+    /* Known are those that the listener has taken. */
+    for (int v = w->t->g.n_in; v < r->n_values && !failed; v++) {
+        mx x = r->values[v].it;
+        if (!made[v] && x && export_known(w->e, x) < 0)
+            failed = id_put(&w->e->known, (uint64_t)(uintptr_t)x, w->names[v]) || list_push(&w->e->constants, x);
+    }
     list_clear(&all);
     return failed;
 }

@@ -198,6 +198,58 @@ static int use_exporter(const char *event, const mlx_vector_array constants, voi
     return 0;
 }
 
+static int sum_of_constant(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array named,
+                           void *constant)
+{
+    mlx_array a = mlx_array_new();
+    (void)named;
+    int failed = mlx_vector_array_get(&a, in, 0) || mlx_add(&a, a, *(mlx_array *)constant, cpu) ||
+                 mlx_vector_array_append_value(*res, a);
+    mlx_array_free(a);
+    return failed;
+}
+
+/* Takes constants unless it refuses them. */
+static struct {
+    bool refuses;
+    size_t taken;
+} taker;
+static int take_constants(const char *event, const mlx_vector_array constants, void *payload)
+{
+    (void)payload;
+    bool refused = taker.refuses && strstr(event, "\"constants\"");
+    taker.taken += refused ? 0 : mlx_vector_array_size(constants);
+    return refused;
+}
+
+static void constants_that_were_refused(void **state)
+{
+    (void)state;
+    mlx_array constant = mlx_array_new();
+    assert_int_equal(mlx_arange(&constant, 0, 5000, 1, MLX_FLOAT32, cpu) || mlx_array_eval(constant), 0);
+    mlx_closure_kwargs f = mlx_closure_kwargs_new_func_payload(sum_of_constant, &constant, NULL);
+    mlx_map_string_to_array none = mlx_map_string_to_array_new();
+    mlx_vector_array one = vector(1, (float[]){ 3 }), other = mlx_vector_array_new();
+    mlx_array number = mlx_array_new_float(2);
+    mlx_vector_array_append_value(other, number);
+    mlx_function_exporter e = mlx_function_exporter_new_callback(take_constants, NULL, NULL, f, false, true);
+    taker.refuses = true;
+    assert_int_equal(mlx_function_exporter_apply_kwargs(e, one, none), 1);
+    taker.refuses = false;
+    taker.taken = 0;
+    assert_int_equal(mlx_function_exporter_apply_kwargs(e, one, none), 0);
+    assert_int_equal(taker.taken, 1);
+    assert_int_equal(mlx_function_exporter_apply_kwargs(e, other, none), 0); /* known by now */
+    assert_int_equal(taker.taken, 1);
+    mlx_function_exporter_free(e);
+    mlx_array_free(constant);
+    mlx_map_string_to_array_free(none);
+    mlx_vector_array_free(one);
+    mlx_vector_array_free(other);
+    mlx_array_free(number);
+    mlx_closure_kwargs_free(f);
+}
+
 static int traced_apply(mlx_vector_array *res, const mlx_vector_array in, const mlx_map_string_to_array kwargs)
 {
     (void)kwargs;
@@ -464,6 +516,7 @@ int main(void)
         cmocka_unit_test(one_function),
         cmocka_unit_test(several_traces),
         cmocka_unit_test(listeners),
+        cmocka_unit_test(constants_that_were_refused),
         cmocka_unit_test(closed_before_constants_are_told),
         cmocka_unit_test(exporters_at_work),
         cmocka_unit_test(mistakes),

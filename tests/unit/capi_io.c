@@ -334,6 +334,64 @@ static int unmake(void **state)
     return system(command) | all_gone(state);
 }
 
+/* A writer that frees what is being saved when it is asked whether it is open. */
+static struct {
+    mlx_map_string_to_array arrays;
+    mlx_map_string_to_string texts;
+    mlx_io_gguf g;
+} to_free;
+
+static bool free_them(void *desc)
+{
+    (void)desc;
+    mlx_map_string_to_array_free(to_free.arrays);
+    mlx_map_string_to_string_free(to_free.texts);
+    mlx_io_gguf_free(to_free.g);
+    memset(&to_free, 0, sizeof to_free);
+    return true;
+}
+
+static void what_is_saved_is_freed(void **state)
+{
+    (void)state;
+    static struct memory m = { .limit = 4096, .open = true };
+    mlx_io_vtable freeing = in_memory;
+    freeing.is_open = free_them;
+    freeing.free = NULL;
+    mlx_io_writer w = mlx_io_writer_new(&m, freeing);
+    mlx_io_reader r = mlx_io_reader_new(&m, in_memory);
+    mlx_array a = matrix(), b = mlx_array_new();
+    to_free.arrays = mlx_map_string_to_array_new();
+    to_free.texts = mlx_map_string_to_string_new();
+    OK(mlx_map_string_to_array_insert(to_free.arrays, "w", a));
+    OK(mlx_map_string_to_string_insert(to_free.texts, "format", "ours"));
+    OK(mlx_save_safetensors_writer(w, to_free.arrays, to_free.texts));
+    mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
+    mlx_map_string_to_string texts = mlx_map_string_to_string_new();
+    const char *text;
+    OK(mlx_load_safetensors_reader(&arrays, &texts, r, s));
+    OK(mlx_map_string_to_array_get(&b, arrays, "w"));
+    expect_matrix(b);
+    OK(mlx_map_string_to_string_get(&text, texts, "format"));
+    assert_string_equal(text, "ours");
+
+    m = (struct memory){ .limit = 4096, .open = true };
+    to_free.g = mlx_io_gguf_new();
+    OK(mlx_io_gguf_set_array(to_free.g, "w", a));
+    OK(mlx_save_gguf_writer(w, to_free.g));
+    mlx_io_gguf g = mlx_io_gguf_new();
+    OK(mlx_load_gguf_reader(&g, r, false, s));
+    OK(mlx_io_gguf_get_array(&b, g, "w"));
+    expect_matrix(b);
+    mlx_io_gguf_free(g);
+    mlx_map_string_to_array_free(arrays);
+    mlx_map_string_to_string_free(texts);
+    mlx_io_writer_free(w);
+    mlx_io_reader_free(r);
+    mlx_array_free(a);
+    mlx_array_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +400,7 @@ int main(void)
         cmocka_unit_test(safetensors_of_others),
         cmocka_unit_test(streams),
         cmocka_unit_test(writers_that_change_what_is_saved),
+        cmocka_unit_test(what_is_saved_is_freed),
     };
     return cmocka_run_group_tests_name("C API: files", tests, make, unmake);
 }
