@@ -298,13 +298,36 @@ static void asking_does_not_evaluate(void **state)
     mlx_stream_free(s);
 }
 
-/* 60 sines of a million numbers, whose vector is the only one who has them. */
+/* Ones that take longer than it takes until a program is asked. */
+enum { COUNT = 1000 };
+static int slow_ones(const void *state, mlx_run run)
+{
+    (void)state;
+    if (mlx_run_alloc(run, 0))
+        return 1;
+    usleep(90000);
+    for (int i = 0; i < COUNT; i++) ((float *)mlx_run_output(run, 0)->data)[i] = 1;
+    return 0;
+}
+
+static const struct mlx_primitive_class slow_class = {
+    .struct_size = sizeof slow_class,
+    .abi = MLX_PRIMITIVE_ABI,
+    .name = "SlowOnes",
+    .eval_cpu = slow_ones,
+};
+
+/* Their sines, of which there is one handle. */
 static mlx_array sines(mlx_stream s)
 {
-    mlx_array a = mlx_array_new(), half = mlx_array_new_float(0.5f);
-    OK(mlx_full(&a, (int[]){ 1 << 20 }, 1, half, MLX_FLOAT32, s));
-    for (int i = 0; i < 60; i++) OK(mlx_sin(&a, a, s));
-    mlx_array_free(half);
+    const mlx_output ones = { MLX_FLOAT32, 1, { COUNT } };
+    mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
+    mlx_array a = mlx_array_new();
+    OK(mlx_primitive_apply(&out, &slow_class, NULL, in, &ones, 1, s));
+    OK(mlx_vector_array_get(&a, out, 0));
+    OK(mlx_sin(&a, a, s));
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
     return a;
 }
 
@@ -360,13 +383,13 @@ static int waits(int way)
     case 5: failed = mlx_array_lend(waited_for); break;
     case 6: failed = mlx_array_tostring(&text, waited_for) || strncmp(mlx_string_data(text), "array([", 7); break;
     case 7: failed = mlx_array_text(&text, waited_for, 4) || strncmp(mlx_string_data(text), "array([", 7); break;
-    case 8: failed = mlx_nonzero(&r, waited_for, s) || mlx_array_size(r) != 1 << 20; break;
+    case 8: failed = mlx_nonzero(&r, waited_for, s) || mlx_array_size(r) != COUNT; break;
     case 9: {
         mlx_array mask = mlx_array_new(), zero = mlx_array_new_float(0);
         failed = mlx_greater(&mask, waited_for, zero, s);
         mlx_array_set(&waited_for, mask);
         mlx_index item = { .kind = MLX_INDEX_ARRAY, .array = waited_for };
-        failed = failed || mlx_getitem(&r, waited_for, &item, 1, s) || mlx_array_size(r) != 1 << 20;
+        failed = failed || mlx_getitem(&r, waited_for, &item, 1, s) || mlx_array_size(r) != COUNT;
         mlx_array_free(mask);
         mlx_array_free(zero);
         break;
