@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "core/lock.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "cpu/run.h"
@@ -17,6 +19,69 @@
 void scipy_openblas_set_num_threads(int n);
 
 static void one_thread(void) { scipy_openblas_set_num_threads(1); }
+
+/* ---- OpenBLAS's memory
+ *
+ * OpenBLAS works in a buffer for each thread in it, keeps those it has made, and ends the process where it can make no
+ * more.  So who may need a new one looks whether there is room for it, and where there is not waits for an old one. */
+
+LOCK(door, LOCK_LEAF);
+static pthread_cond_t one_left = PTHREAD_COND_INITIALIZER;
+static int inside, fresh, made; /* threads in OpenBLAS; those of them who may make a buffer; buffers made before */
+
+static bool has_room(int buffers)
+{
+    size_t bytes = ((size_t)buffers * 32 + 8) << 20; /* 32 MiB each, and some for what else is asked for meanwhile */
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return false;
+    munmap(p, bytes);
+    return true;
+}
+
+enum admission { REFUSED, OLD_BUFFER, NEW_BUFFER };
+
+/* To be called before a thread enters OpenBLAS. */
+static enum admission blas_enter(void)
+{
+    enum admission how = REFUSED;
+    lock_take(&door);
+    while (how == REFUSED) {
+        if (inside - fresh < made)
+            how = OLD_BUFFER;
+        else if (has_room(fresh + 1))
+            how = NEW_BUFFER;
+        else if (inside)
+            pthread_cond_wait(&one_left, &door.mutex);
+        else
+            break;
+    }
+    inside += how != REFUSED;
+    fresh += how == NEW_BUFFER;
+    lock_give(&door);
+    return how;
+}
+
+static void blas_leave(enum admission how)
+{
+    lock_take(&door);
+    inside--;
+    fresh -= how == NEW_BUFFER;
+    made += how == NEW_BUFFER;
+    pthread_cond_broadcast(&one_left);
+    lock_give(&door);
+}
+
+/* Who was in it in the parent is not in the child, and keeps a buffer there. */
+static void in_child(void)
+{
+    made -= inside - fresh;
+    inside = fresh = 0;
+    pthread_cond_init(&one_left, NULL);
+}
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, in_child); }
+
+/* ---- batches */
 
 /* The index of a matrix in its batch, " (2, 0)", or nothing where there is but one. */
 static void place_of(mx x, int64_t i, char *text, size_t size)
@@ -34,8 +99,10 @@ static void some(void *ctx, int64_t begin, int64_t end)
 {
     struct job *j = ctx;
     struct scratch s = { .p = malloc(j->scratch + 1) };
-    if (!s.p) {
+    enum admission entry = s.p ? blas_enter() : REFUSED;
+    if (entry == REFUSED) {
         atomic_store(&j->no_memory, true);
+        free(s.p);
         return;
     }
     for (int64_t i = begin; i < end; i++) {
@@ -45,6 +112,7 @@ static void some(void *ctx, int64_t begin, int64_t end)
         long long first = atomic_load(&j->failed);
         while (i < first && !atomic_compare_exchange_weak(&j->failed, &first, i)) {}
     }
+    blas_leave(entry);
     free(s.p);
 }
 

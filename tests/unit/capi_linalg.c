@@ -2,6 +2,11 @@
 #include "support/heard.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static mlx_stream s;
 static mlx_array a, lower, r, q;
@@ -104,6 +109,80 @@ static void products(void **state)
     mlx_array_free(y);
 }
 
+/* ---- little memory */
+
+enum { THREADS = 6, SIZE = 300 };
+static pthread_barrier_t barrier;
+
+static void *factor(void *unused)
+{
+    (void)unused;
+    mlx_stream own = mlx_stream_new_device(mlx_device_new_type(MLX_CPU, 0));
+    mlx_array x = mlx_array_new();
+    int failed = mlx_random_normal(&x, (int[]){ SIZE, SIZE }, 2, MLX_FLOAT32, 0, 1, none, own) || mlx_array_eval(x);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 6 && !failed; i++) {
+        mlx_vector_array v = mlx_vector_array_new();
+        mlx_array y = mlx_array_new();
+        int refused =
+            i % 2 ? mlx_linalg_inv(&y, x, own) : mlx_linalg_svd(&v, x, true, own) || mlx_vector_array_get(&y, v, 1);
+        refused = refused || mlx_array_eval(y);
+        failed = refused && mlx_last_error(NULL) != MLX_ERROR_MEMORY;
+        mlx_array_free(y);
+        mlx_vector_array_free(v);
+    }
+    mlx_array_free(x);
+    return (void *)(intptr_t)failed;
+}
+
+/* In a process of its own, which may use so many more bytes than it has: the number of threads that failed otherwise
+ * than for memory. */
+static int factor_within(size_t bytes)
+{
+    pthread_t threads[THREADS];
+    long pages = 0;
+    int failed = 0;
+    pthread_barrier_init(&barrier, NULL, THREADS + 1);
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, factor, NULL))
+            return THREADS;
+    pthread_barrier_wait(&barrier);
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%ld", &pages) != 1)
+        return THREADS;
+    fclose(f);
+    size_t limit = (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) + bytes;
+    setrlimit(RLIMIT_AS, &(struct rlimit){ limit, limit });
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < THREADS; i++) {
+        void *bad;
+        pthread_join(threads[i], &bad);
+        failed += bad != NULL;
+    }
+    return failed;
+}
+
+static void ignore(const char *message, void *data) { (void)message, (void)data; }
+
+static void without_memory(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip();
+#endif
+    for (size_t mb = 0; mb <= 70; mb += 10) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            mlx_set_error_handler(ignore, NULL, NULL);
+            _exit(factor_within(mb << 20));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 static int make(void **state)
 {
     start_listening(state);
@@ -125,10 +204,8 @@ static int unmake(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms),
-        cmocka_unit_test(inverses),
-        cmocka_unit_test(factors),
-        cmocka_unit_test(products),
+        cmocka_unit_test(norms),    cmocka_unit_test(inverses),       cmocka_unit_test(factors),
+        cmocka_unit_test(products), cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, make, unmake);
 }
