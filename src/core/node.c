@@ -7,6 +7,7 @@
 
 #include "core/buffer.h"
 #include "core/lock.h"
+#include "core/print.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/slab.h"
@@ -207,7 +208,12 @@ void node_args_text(const struct node *n, char *out, size_t size)
         case F_INT:
         case F_ENUM: PUT("%d", AT(int, n->args, f)); break;
         case F_I64: PUT("%lld", (long long)AT(int64_t, n->args, f)); break;
-        case F_F64: PUT("%g", AT(double, n->args, f)); break;
+        case F_F64: {
+            char number[32];
+            number_text(number, sizeof number, -1, AT(double, n->args, f));
+            PUT("%s", number);
+            break;
+        }
         case F_OBJECT: PUT("<object>"); break;
         case F_TEXT: PUT("'%s'", AT(struct text, n->args, f).s ? AT(struct text, n->args, f).s : ""); break;
         case F_INTS:

@@ -97,6 +97,20 @@ static bool fits(mx x)
     return parts <= 1 << 24;
 }
 
+void number_text(char *out, size_t size, int decimals, double v)
+{
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t before = plain ? uselocale(plain) : (locale_t)0;
+    if (decimals < 0)
+        snprintf(out, size, "%g", v);
+    else
+        snprintf(out, size, "%.*f", decimals, v);
+    if (!plain)
+        return;
+    uselocale(before);
+    freelocale(plain);
+}
+
 char *array_text(mx x, int precision)
 {
     enum { MOST = 1074 }; /* the last digit of the smallest float64 */

@@ -13,6 +13,7 @@
 
 #include "core/buffer.h"
 #include "core/lock.h"
+#include "core/print.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "transform/graph.h"
@@ -410,7 +411,9 @@ static void tell(struct compiled *c, const struct key *k, const struct trace *t,
         say(&s, " in %d kernel%s", kernels, plural(kernels));
     if (fused)
         say(&s, " (%d fused)", fused);
-    say(&s, ", traced in %.2f ms", ms);
+    char time[32];
+    number_text(time, sizeof time, 2, ms);
+    say(&s, ", traced in %s ms", time);
     forget_names(c);
     lock_give(&tables);
     if (s.s && logging())

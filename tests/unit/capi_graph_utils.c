@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "support/heard.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -155,6 +156,42 @@ static void views_and_dependencies(void **state)
     mlx_stream_free(s);
 }
 
+/* A locale with a decimal comma is the current one; false where there is none. */
+static bool with_comma(char *folder)
+{
+    char command[256];
+    if (!mkdtemp(folder))
+        return false;
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2>/dev/null", folder);
+    if (system(command) == -1 || setenv("LOCPATH", folder, 1))
+        return false;
+    return setlocale(LC_NUMERIC, "de_DE.UTF-8") && *localeconv()->decimal_point == ',';
+}
+
+static void numbers_have_points(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/capi_graph.XXXXXX", command[64];
+    bool comma = with_comma(folder);
+    mlx_stream s = mlx_default_cpu_stream_new();
+    mlx_array x = mlx_array_new_float(1), y = mlx_array_new(), none = { NULL };
+    OK(mlx_reshape(&x, x, (int[]){ 1 }, 1, s));
+    OK(mlx_fast_rms_norm(&y, x, none, 0.5f, s));
+    mlx_vector_array outputs = mlx_vector_array_new_value(y);
+    char *text = written(mlx_print_graph, (mlx_node_namer){ NULL }, outputs);
+    setlocale(LC_NUMERIC, "C");
+    assert_non_null(strstr(text, "eps=0.5"));
+    free(text);
+    mlx_vector_array_free(outputs);
+    mlx_array_free(x);
+    mlx_array_free(y);
+    mlx_stream_free(s);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    if (!comma)
+        skip();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +199,7 @@ int main(void)
         cmocka_unit_test(graphs),
         cmocka_unit_test(streams_of_a_caller),
         cmocka_unit_test(views_and_dependencies),
+        cmocka_unit_test(numbers_have_points),
     };
     return cmocka_run_group_tests_name("C API: graphs", tests, start_listening, all_gone);
 }
