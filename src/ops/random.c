@@ -337,17 +337,78 @@ static bool bound_fits(const char *which, mx bound, int beyond, enum dtype t)
     return false;
 }
 
+/* What float32 tells apart: [low, high) reaches so far from 0, or is so wide, at most. */
+enum { FEW = 1 << 24 };
+
+/* Of an empty range, `low`. */
+static mx randint_of_few(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
+{
+    mx u = uniform("randint", low, high, ndim, shape, DT_float32, key);
+    mx x = mx_astype(mx_floor(u), t);
+    /* Rounding may have reached the upper end. */
+    mx last = mx_astype(mx_subtract(high, array_of_int(1, dtype_is_inexact(high->dtype) ? DT_int32 : high->dtype)), t);
+    return mx_maximum(mx_minimum(x, last), mx_astype(low, t));
+}
+
+/* floor(r n / 2^96) for r of 96 random bits, a word at a time from the lowest on: floor((a + w n) / 2^32) stays below n.
+ * The number n of uint64 is 2^64 where it is 0; no number is drawn more often than another by more than 2^-32. */
+static mx below(mx n, int ndim, const int *shape, mx key)
+{
+    int three[MX_MAX_NDIM];
+    if (ndim + 1 > MX_MAX_NDIM)
+        return mx_fail("[randint] expected fewer than %d dimensions, got %d", MX_MAX_NDIM, ndim);
+    memcpy(three, shape, (size_t)ndim * sizeof(int));
+    three[ndim] = 3;
+    mx word[3], all = bits("randint", ndim + 1, three, 4, key);
+    if (mx_split(all, 3, -1, word) < 0)
+        return MX_NIL;
+    for (int i = 0; i < 3; i++) word[i] = mx_astype(mx_squeeze(word[i], (int[]){ -1 }, 1), DT_uint64);
+    mx half = array_of_int(32, DT_uint64), mask = array_of_int(UINT32_MAX, DT_uint64), a = array_of_int(0, DT_uint64);
+    mx n0 = mx_bitwise_and(n, mask), n1 = mx_right_shift(n, half);
+    for (int i = 0; i < 3; i++) {
+        mx low = mx_add(mx_multiply(word[i], n0), mx_bitwise_and(a, mask));
+        a = mx_add(mx_add(mx_multiply(word[i], n1), mx_right_shift(a, half)), mx_right_shift(low, half));
+    }
+    mx whole = mx_bitwise_or(mx_left_shift(word[2], half), word[1]);
+    return mx_where(mx_equal(n, array_of_int(0, DT_uint64)), whole, a);
+}
+
+/* All bits of 64. */
+static mx randint_of_many(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
+{
+    if (!fits("randint", low, ndim, shape) || !fits("randint", high, ndim, shape))
+        return MX_NIL;
+    mx from = mx_astype(mx_astype(low, t), DT_uint64), to = mx_astype(mx_astype(high, t), DT_uint64);
+    return mx_astype(mx_add(from, below(mx_subtract(to, from), ndim, shape, key)), t);
+}
+
+/* Which of the two it is, where the bounds do not say it before they are computed. */
+static mx are_few(mx low, mx high, enum dtype t)
+{
+    mx from = mx_astype(low, t), to = mx_astype(high, t), few = array_of_int(FEW, t), none = mx_less_equal(to, from);
+    /* 2^63 is no int64 */
+    if (t == DT_int64 && dtype_kind(high->dtype) == 'u')
+        none = mx_logical_and(none, mx_not_equal(to, array_of_int(INT64_MIN, t)));
+    mx width = mx_subtract(mx_astype(to, DT_uint64), mx_astype(from, DT_uint64));
+    mx near = mx_less_equal(from, few);
+    if (t == DT_int64)
+        near = mx_logical_and(near, mx_greater_equal(from, array_of_int(-FEW, t)));
+    return mx_logical_or(none, mx_logical_and(near, mx_less_equal(width, array_of_int(FEW, DT_uint64))));
+}
+
 mx mx_random_randint(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
 {
     if (dtype_is_inexact(t))
         return mx_fail("[randint] expected an integer type or bool, got %s", dtype_name(t));
     if (!bound_fits("lower", low, 0, t) || !bound_fits("upper", high, 1, t))
         return MX_NIL;
-    mx u = uniform("randint", low, high, ndim, shape, DT_float32, key);
-    mx x = mx_astype(mx_floor(u), t);
-    /* Rounding may have reached the upper end. */
-    mx last = mx_astype(mx_subtract(high, array_of_int(1, dtype_is_inexact(high->dtype) ? DT_int32 : high->dtype)), t);
-    return mx_maximum(mx_minimum(x, last), mx_astype(low, t));
+    double a, b;
+    bool exact = known(low, &a) && known(high, &b) && fabs(a) < 0x1p53 && fabs(b) < 0x1p53;
+    if (dtype_size(t) < 8 || (exact && (b <= a || (fabs(a) < FEW + 1 && trunc(b) - trunc(a) <= FEW))))
+        return randint_of_few(low, high, ndim, shape, t, key);
+    key = key_or_next(key);
+    mx many = randint_of_many(low, high, ndim, shape, t, key);
+    return exact ? many : mx_where(are_few(low, high, t), randint_of_few(low, high, ndim, shape, t, key), many);
 }
 
 mx mx_random_truncated_normal(mx lower, mx upper, int ndim, const int *shape, enum dtype t, mx key)

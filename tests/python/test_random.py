@@ -288,3 +288,63 @@ def test_draws_that_nobody_evaluates_leave_nothing():
     dot = io.StringIO()
     mx.export_to_dot(dot, mx.random.state[0])
     assert "RandomBits" not in dot.getvalue()
+
+
+def of_many(low, high, shape, key):
+    """The numbers that 96 bits say, by Python's integers."""
+    words = np.array(r.split(key, 3 * math.prod(shape) // 2)).astype(object).reshape(*shape, 3)
+    numbers = words[..., 0] + (words[..., 1] << 32) + (words[..., 2] << 64)
+    return (low + (numbers * (high - low) >> 96)).tolist()
+
+
+@pytest.mark.parametrize(
+    "dtype, low, high",
+    [
+        (mx.int64, 0, 2**24 + 1),
+        (mx.int64, 0, 2**31 - 1),
+        (mx.int64, -(2**40), 2**40 + 7),
+        (mx.int64, 2**40, 2**40 + 10),
+        (mx.int64, -(2**63), 2**63 - 1),
+        (mx.int64, -(2**63), 2**63),
+        (mx.int64, -(2**63), -(2**63) + 2),
+        (mx.int64, 2**62, 2**62 + 5),
+        (mx.uint64, 0, 2**40),
+        (mx.uint64, 5, 3 * 2**62),
+        (mx.uint64, 2**64 - 10, 2**64 - 1),
+    ],
+)
+def test_integers_of_64_bits_have_them_all(dtype, low, high):
+    key = r.key(7)
+    bounds = mx.array(low, dtype), mx.array(high, mx.uint64 if high >= 2**63 else dtype)
+    mx.eval(bounds)
+    expected = of_many(low, high, (50,), key)
+    drawn = r.randint(*bounds, (50,), dtype=dtype, key=key)
+    assert drawn.dtype == dtype and drawn.tolist() == expected
+    compiled = mx.compile(lambda a, b, k: r.randint(a, b, (50,), dtype=dtype, key=k))
+    assert compiled(*bounds, key).tolist() == expected
+    lazy = [mx.maximum(b, b) for b in bounds]
+    assert r.randint(*lazy, (50,), dtype=dtype, key=key).tolist() == expected
+
+
+def test_low_bits_of_wide_integers_are_uniform():
+    n = 60_000
+    for high, dtype in ((2**40, mx.int64), (3 * 2**62, mx.uint64), (2**31 - 1, mx.int64)):
+        drawn = np.array(r.randint(mx.array(0, dtype), mx.array(high, dtype), (n,), dtype=dtype, key=r.key(1)))
+        for k in (3, 8):
+            counts = np.bincount((drawn % drawn.dtype.type(k)).astype(int), minlength=k)
+            assert ((counts - n / k) ** 2 / (n / k)).sum() < 40
+
+
+def test_few_integers_of_64_bits_are_those_of_32():
+    key = r.key(3)
+    for low, high in ((0, 10), (-5, 2**24 - 5), (0, 2**24), (-(2**24), 0), (5, 5), (7, -3)):
+        expected = r.randint(low, high, (100,), key=key).tolist()
+        for wrap in (int, mx.array, lambda v: mx.maximum(mx.array(v), v)):
+            assert r.randint(wrap(low), wrap(high), (100,), dtype=mx.int64, key=key).tolist() == expected
+    both = r.randint(mx.array([0, -(2**50), 9], mx.int64), mx.array([10, 2**50, 9], mx.int64), (4, 3), mx.int64, key)
+    assert both[:, 0].tolist() == r.randint(0, 10, (4, 3), key=key)[:, 0].tolist()
+    assert both[:, 1].tolist() == [row[1] for row in of_many(-(2**50), 2**50, (4, 3), key)]
+    assert both[:, 2].tolist() == [9] * 4
+    for high in (2**62 + 1, 3, -(2**63)):
+        nothing = r.randint(mx.array(2**62 + 1), mx.array(high), (3,), dtype=mx.int64, key=key)
+        assert nothing.tolist() == [2**62 + 1] * 3

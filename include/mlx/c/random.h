@@ -46,7 +46,8 @@ MLX_API int mlx_random_bits(mlx_array *res, const int *shape, size_t shape_num, 
 MLX_API int mlx_random_uniform(mlx_array *res, const mlx_array low, const mlx_array high, const int *shape,
                                size_t shape_num, mlx_dtype dtype, const mlx_array key, const mlx_stream s);
 
-/* Uniform integers of dtype in [low, high); the bounds broadcast to the shape. */
+/* Uniform integers of dtype in [low, high); the bounds broadcast to the shape.  Types of up to 32 bits come out of
+ * float32: of a range wider than 2^24 they have only every other number, or fewer. */
 MLX_API int mlx_random_randint(mlx_array *res, const mlx_array low, const mlx_array high, const int *shape,
                                size_t shape_num, mlx_dtype dtype, const mlx_array key, const mlx_stream s);
 
