@@ -12,6 +12,8 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/stream.h"
+#include "ops/fast.h"
+#include "ops/op.h"
 #include "ops/ops.h"
 #include "run/backend.h"
 #include "run/eval.h"
@@ -248,12 +250,47 @@ static void long_reductions(void **unused)
     }
 }
 
+/* ---- rows: lengths around those that threads and teams take */
+
+static mx softmax(const struct trial *t, const mx x[]) { return (void)t, mx_softmax(x[0], (int[]){ -1 }, 1, false); }
+static mx logsumexp(const struct trial *t, const mx x[])
+{
+    return (void)t, mx_logsumexp(x[0], (int[]){ -1 }, 1, false);
+}
+static mx rms_norm(const struct trial *t, const mx x[]) { return (void)t, mx_rms_norm(x[0], x[1], 1e-5); }
+static mx layer_norm(const struct trial *t, const mx x[]) { return (void)t, mx_layer_norm(x[0], x[1], x[1], 1e-5); }
+static mx tangent(const struct trial *t, const mx x[])
+{
+    return (void)t, mx_infer(&op_norm_tangent, &(struct norm_tangent_args){ true, 1e-5 }, 2, (mx[]){ x[0], x[2] });
+}
+
+static void rows(void **unused)
+{
+    (void)unused;
+    static const enum dtype floats[] = { DT_float32, DT_float16, DT_bfloat16, DT_float64 };
+    static const int lengths[] = { 2, 3, 8, 31, 33, 64, 100, 1027, 4096 };
+    for (size_t k = 0; k < 4; k++)
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+            MX_SCOPE(on_cpu);
+            int shape[] = { 5, lengths[l] };
+            mx x[] = { numbers(floats[k], 2, shape, false), numbers(floats[k], 1, shape + 1, false),
+                       numbers(floats[k], 2, shape, false) };
+            double eps = 8 * ulp_at_one(floats[k]);
+            beside(&(struct trial){ .name = "softmax", .build = softmax }, "rows", x, eps, eps);
+            beside(&(struct trial){ .name = "logsumexp", .build = logsumexp }, "rows", x, eps, eps);
+            beside(&(struct trial){ .name = "rms_norm", .build = rms_norm }, "rows", x, eps, eps);
+            beside(&(struct trial){ .name = "layer_norm", .build = layer_norm }, "rows", x, eps, eps);
+            beside(&(struct trial){ .name = "norm_tangent", .build = tangent }, "rows", x, eps, 64 * eps);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions),
         cmocka_unit_test(complex_extremes),
         cmocka_unit_test(long_reductions),
+        cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

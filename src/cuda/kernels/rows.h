@@ -8,8 +8,8 @@
 
 enum { ROWS_THREADS = 256 };
 
-/* Rows of n elements without gaps, in memory aligned to 16 bytes.  A block's threads are `width` teams of `team`, a power
- * of two, each of which has one row. */
+/* Rows of n elements without gaps.  A block's threads are `width` teams of `team`, a power of two, each of which has
+ * one row. */
 struct rows_args {
     void *y, *more; /* more: the second result of logsumexp_parts */
     const void *x;
@@ -19,7 +19,7 @@ struct rows_args {
     double eps;
     int32_t team, width;
     int32_t centered; /* layer_norm; else rms_norm */
-    int32_t whole;    /* n is a multiple of LANES, and all is aligned */
+    int32_t whole;    /* n is a multiple of LANES, and all is aligned to 16 bytes */
 };
 
 #endif
