@@ -335,7 +335,7 @@ static void lanes_job(const void *ctx, int64_t i, float *buf)
 
 static int all_lanes(const struct rows *r)
 {
-    int64_t groups = (r->n_inner + cpu->fft->lanes - 1) / cpu->fft->lanes;
+    int64_t groups = ceil_div(r->n_inner, cpu->fft->lanes);
     int64_t m = r->p->way == CHIRP ? r->p->conv->n : r->p->n;
     return share(r->n_outer * groups, m, 2, lanes_job, r);
 }
@@ -368,7 +368,7 @@ static void columns_job(const void *ctx, int64_t i, float *buf)
     const struct plan *p = s->p;
     const struct fft_kernels *f = cpu->fft;
     int64_t n1 = p->a.n, n2 = p->b.n, c = i * f->lanes, w = 2 * f->lanes;
-    int64_t blocks = (n1 + FFT_STEP - 1) / FFT_STEP;
+    int64_t blocks = ceil_div(n1, FFT_STEP);
     int lanes = (int)(n2 - c < f->lanes ? n2 - c : f->lanes);
     float *other = buf + n1 * w, *coarse = other + n1 * w, *fine = coarse + blocks * w;
     f->load(buf, s->x + 2 * c * s->sx, n2 * s->sx, s->sx, n1, lanes, s->swap);

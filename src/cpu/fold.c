@@ -8,6 +8,7 @@
 
 #include "core/pool.h"
 #include "core/shape.h"
+#include "core/sizes.h"
 #include "cpu/kernels.h"
 #include "shared/scalar.h"
 
@@ -247,9 +248,9 @@ static void shared_out(const struct folder *f, int ndim, const int *shape, char 
 {
     enum { PIECE = 1 << 14, GRAIN = 1 << 14 };
     int row = shape[ndim - 1], piece = row < PIECE ? row : PIECE;
-    struct box b = { f, ndim, shape, y, x, sy, sx, piece, piece ? (row + piece - 1) / piece : 0 };
+    struct box b = { f, ndim, shape, y, x, sy, sx, piece, piece ? ceil_div(row, piece) : 0 };
     if (row)
-        pool_for(rows_of(ndim, shape) * b.pieces, (GRAIN + b.piece - 1) / b.piece, fold_pieces, &b);
+        pool_for(rows_of(ndim, shape) * b.pieces, ceil_div(GRAIN, b.piece), fold_pieces, &b);
 }
 
 /* Dimension i and the last one in squares, whose lines of cache on either side stay while they are

@@ -8,6 +8,7 @@
 
 #include "core/scope.h"
 #include "core/shape.h"
+#include "core/sizes.h"
 #include "cpu/kernels/norm.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/run.h"
@@ -212,7 +213,7 @@ static void rope_piece(const struct rope_job *j, char *y, const char *x, int64_t
 static void rope_positions(void *ctx, int64_t begin, int64_t end)
 {
     const struct rope_job *j = ctx;
-    int64_t chunks = (j->length + POSITIONS - 1) / POSITIONS, half = j->a->dims / 2;
+    int64_t chunks = ceil_div(j->length, POSITIONS), half = j->a->dims / 2;
     size_t size = itemsize(j->x), wsize = dtype_size(j->work), rest = (size_t)(j->width - 2 * half) * size;
     double angle[ANGLES], value[ANGLES], table[2][ANGLES * POSITIONS];
     for (int64_t k = begin; k < end; k++) {
@@ -286,7 +287,7 @@ int run_rope(const struct run *r)
                               .turns = turns };
         j.rows = x->size / (j.length * j.width) / j.groups;
         int64_t each = j.rows * POSITIONS * j.width;
-        pool_for(j.groups * ((j.length + POSITIONS - 1) / POSITIONS), WORK / each + 1, rope_positions, &j);
+        pool_for(j.groups * ceil_div(j.length, POSITIONS), WORK / each + 1, rope_positions, &j);
     }
     free(turns);
     mx_drop(&hold[0]);

@@ -9,6 +9,7 @@
 
 #include "core/scope.h"
 #include "core/shape.h"
+#include "core/sizes.h"
 #include "cpu/kernels/reduce.h"
 #include "cpu/made.h"
 #include "cpu/run.h"
@@ -261,7 +262,7 @@ static void col_tile(const struct job *j, union fold_acc *acc, const char *x, in
 static void fold_cols(void *ctx, int64_t begin, int64_t end)
 {
     const struct job *j = ctx;
-    int64_t tiles = (j->inner + REDUCE_COLS - 1) / REDUCE_COLS, rows = (j->folded + j->pieces - 1) / j->pieces;
+    int64_t tiles = ceil_div(j->inner, REDUCE_COLS), rows = ceil_div(j->folded, j->pieces);
     for (int64_t k = begin; k < end; k++) {
         int64_t piece = k % j->pieces, tile = k / j->pieces % tiles, i = k / j->pieces / tiles;
         int64_t c0 = tile * REDUCE_COLS, r0 = piece * rows;
@@ -279,7 +280,7 @@ static void fold_cols(void *ctx, int64_t begin, int64_t end)
 
 static int run_rows(struct job *j)
 {
-    j->pieces = (j->folded + CHUNK - 1) / CHUNK;
+    j->pieces = ceil_div(j->folded, CHUNK);
     if (j->pieces < 2 || j->outer >= 64) {
         int64_t grain = CHUNK / 4 / (j->folded ? j->folded : 1);
         pool_for(j->outer, grain ? grain : 1, fold_rows, j);
@@ -301,7 +302,7 @@ static int run_rows(struct job *j)
 
 static int run_cols(struct job *j)
 {
-    int64_t tiles = (j->inner + REDUCE_COLS - 1) / REDUCE_COLS, n = j->outer * tiles;
+    int64_t tiles = ceil_div(j->inner, REDUCE_COLS), n = j->outer * tiles;
     /* Few tiles of many rows: split the rows, by shape alone. */
     j->pieces = n < 8 && j->folded >= 4096 ? 8 : 1;
     if (j->pieces == 1) {
@@ -554,7 +555,7 @@ int run_arg_reduce(const struct run *r)
                              .n = dim(z, -1),
                              .size = itemsize(x) };
         int64_t grain = CHUNK / 4 / j.n, rows = r->y[0]->size;
-        j.pieces = (j.n + CHUNK - 1) / CHUNK;
+        j.pieces = ceil_div(j.n, CHUNK);
         if (j.pieces > 1 && rows < 64)
             failed = arg_long_rows(&j, rows);
         else

@@ -306,6 +306,6 @@ void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[], cons
         pool_for(x[0]->size, r->grain, range, r);
     } else {
         int64_t count = into_blocks(r, i), each = (int64_t)r->block_rows * r->block_cols;
-        pool_for(count, (r->grain + each - 1) / each, blocks, r);
+        pool_for(count, ceil_div(r->grain, each), blocks, r);
     }
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/scope.h"
+#include "core/sizes.h"
 #include "cpu/kernels/scan.h"
 #include "cpu/run.h"
 #include "ops/scan.h"
@@ -244,7 +245,7 @@ static int run_long(struct scan *s)
 
 /* ---- columns */
 
-static int64_t tiles_of(const struct scan *s) { return (s->inner + SCAN_COLS - 1) / SCAN_COLS; }
+static int64_t tiles_of(const struct scan *s) { return ceil_div(s->inner, SCAN_COLS); }
 
 /* Where tile k begins: its first row in the direction of the scan. */
 static int64_t tile_at(const struct scan *s, int64_t k, size_t *cols)
@@ -301,7 +302,7 @@ static int64_t lay_out(struct scan *s, mx x, int axis)
             s->outer *= x->shape[i];
         else if (i > axis)
             s->inner *= x->shape[i];
-    s->pieces = (s->n + CHUNK - 1) / CHUNK;
+    s->pieces = ceil_div(s->n, CHUNK);
     return s->outer * tiles_of(s);
 }
 
