@@ -126,6 +126,21 @@ def test_assignments_in_copies_stay_inside(transform):
     assert tree["w"].item() == 3 and tree["in"] is inner and len(inner) == 1 and set(tree) == {"w", "in"}
 
 
+@pytest.mark.parametrize("name", ["checkpoint", "compile", "vmap", "cond", "nn.utils.checkpoint", "outputs"])
+def test_what_becomes_of_statistics(name):
+    """Of a module that is an argument they go with its copy; of one from elsewhere they stay, where that is said."""
+    x, m = mx.arange(8.0).reshape(4, 2), nn.BatchNorm(2)
+    call = {
+        "vmap": lambda: mx.vmap(lambda m, x: m(x), (None, 0))(m, x[None]),
+        "cond": lambda: mx.cond(True, lambda m, x: m(x), lambda m, x: x, m, x),
+        "nn.utils.checkpoint": lambda: nn.utils.checkpoint(m)(x),
+        "outputs": lambda: mx.compile(lambda x: m(x), inputs=[m.state], outputs=[m.state])(x),
+    }.get(name) or (lambda: getattr(mx, name)(lambda m, x: m(x))(m, x))
+    mx.eval(call())
+    stays = name in ("nn.utils.checkpoint", "outputs")
+    np.testing.assert_allclose(np.array(m.running_mean), [0.3, 0.4] if stays else [0, 0], rtol=1e-6)
+
+
 def test_what_a_type_has_besides_comes_along():
     class Params(dict):
         def __init__(self, scale, **items):
