@@ -53,7 +53,8 @@ MLX_API void mlx_index_warn_again(void);
 /* Evaluations of this thread ask `stop` every 50 ms or so, between two operations and while they wait
  * for other threads, and give up with an error of kind MLX_ERROR_INTERRUPTED where it answers true:
  * for languages that take Ctrl-C themselves.  Nothing is lost; arrays that have no value yet get it
- * from a later evaluation.  `stop` cannot evaluate itself.  NULL: never asked, as at the start. */
+ * from a later evaluation.  `stop` cannot evaluate itself; it may let go of any handle, what is waited
+ * for included, and take itself off.  NULL: never asked, as at the start. */
 MLX_API int mlx_stop_when(bool (*stop)(void));
 
 /* Coroutines of one thread may be inside traced functions in turns, and what one of them does is then noted with the

@@ -19,8 +19,9 @@ extern "C" {
 #define MLX_VMAP_NONE (-1000)
 
 /* Results for the batch: what `fun` gave for the placeholders s_inputs, s_outputs, worked out for
- * the inputs.  in_axes[i] is the mapped axis of input i or -1; out_axes[k] is where the batch goes
- * in result k, negative ones counted from the end. */
+ * the inputs, which have the dtypes and shapes of those that were traced.  in_axes[i] is the mapped
+ * axis of input i or -1; out_axes[k] is where the batch goes in result k, negative ones counted from
+ * the end. */
 MLX_API int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs,
                                     const mlx_vector_array s_inputs, const mlx_vector_array s_outputs,
                                     const int *in_axes, size_t in_axes_num, const int *out_axes, size_t out_axes_num);
