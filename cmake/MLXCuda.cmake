@@ -19,6 +19,6 @@ if(MLX_CUDA)
   add_custom_command(OUTPUT ${MLX_CUDA_IMAGES}
     COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/cuda_kernels.py --out ${dir} --targets ${MLX_CUDA_TARGETS} ${nvrtc}
     DEPENDS ${texts} ${PROJECT_SOURCE_DIR}/src/cuda/modules.def ${PROJECT_SOURCE_DIR}/src/plan/walk.h
-            ${PROJECT_SOURCE_DIR}/src/ops/ops.def ${PROJECT_SOURCE_DIR}/tools/cuda_kernels.py
+            ${PROJECT_SOURCE_DIR}/src/core/dtype.h ${PROJECT_SOURCE_DIR}/src/ops/ops.def ${PROJECT_SOURCE_DIR}/tools/cuda_kernels.py
     COMMENT "GPU kernels for ${MLX_CUDA_TARGETS}" VERBATIM)
 endif()
