@@ -81,8 +81,7 @@ int run_close(struct mlx_run_ *run, int status)
             mx_fail_as(MX_RUNTIME, "[%s] the rule of evaluation gave result %d no memory", run->name, k);
         else if (!r->y[k]->buf)
             r->fresh(r, k);
-    for (int k = 0; k < r->nout && mx_failed(); k++)
-        give_up(r, k);
+    for (int k = 0; k < r->nout && mx_failed(); k++) give_up(r, k);
     free(run->x);
     return mx_failed();
 }

@@ -350,8 +350,9 @@ static mx randint_of_few(mx low, mx high, int ndim, const int *shape, enum dtype
     return mx_maximum(mx_minimum(x, last), mx_astype(low, t));
 }
 
-/* floor(r n / 2^96) for r of 96 random bits, a word at a time from the lowest on: floor((a + w n) / 2^32) stays below n.
- * The number n of uint64 is 2^64 where it is 0; no number is drawn more often than another by more than 2^-32. */
+/* floor(r n / 2^96) for r of 96 random bits, a word at a time from the lowest on: floor((a + w n) / 2^32) stays
+ * below n.  The number n of uint64 is 2^64 where it is 0; no number is drawn more often than another by more than
+ * 2^-32. */
 static mx below(mx n, int ndim, const int *shape, mx key)
 {
     int three[MX_MAX_NDIM];
