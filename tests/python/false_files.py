@@ -591,6 +591,7 @@ def every(folder):
     path, made, good, names = os.path.join(folder, "case"), 0, 0, set()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a hang
     mx.set_cache_limit(1 << 24)
+    mx.set_memory_limit(1 << 32)  # on any machine: what is larger takes too long to fill
     for tree, name, a in arguments_of(trees):
         names.add(name)
         for _ in extremes(a):
@@ -613,6 +614,7 @@ def main(folder, seed, count):
     path, made, good = os.path.join(folder, "case"), 0, 0
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a hang
     mx.set_cache_limit(1 << 24)
+    mx.set_memory_limit(1 << 32)  # on any machine: what is larger takes too long to fill
     for k in range(count):
         rng = random.Random(f"{seed} {k}")
         tree = pickle.loads(trees[k % len(trees)])

@@ -20,7 +20,7 @@ done, wrong = [0] * 4, []
 
 def compute(i):
     streams = [mx.new_stream(mx.cpu), mx.default_stream(mx.cpu)]
-    while time.monotonic() < end:
+    while time.monotonic() < end or not done[i]:
         y = [mx.sqrt(mx.add(x, k, stream=streams[k % 2])) for k in range(6)]
         mx.async_eval(y)
         with mx.stream(streams[i % 2]):
@@ -43,7 +43,7 @@ for t in threads:
     t.start()
 for t in threads:
     t.join()
-assert not wrong and all(done), (wrong, done)
+assert not wrong, wrong
 mx.synchronize()
 """
 

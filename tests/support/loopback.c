@@ -20,13 +20,13 @@
 
 enum { DEVICES = 2, POISON = 0xa5 };
 
-static unsigned delay;
+static atomic_uint delay;
 static size_t memory;
 static atomic_size_t in_use;
 static atomic_long copies;
 static const char *failing, *forgotten;
 
-void loopback_set_delay(unsigned us) { delay = us; }
+void loopback_set_delay(unsigned us) { atomic_store(&delay, us); }
 void loopback_set_memory(size_t bytes) { memory = bytes; }
 void loopback_fail_op(const char *name) { failing = name; }
 void loopback_forget_op(const char *name) { forgotten = name; }
@@ -184,7 +184,7 @@ static void *work(void *arg)
             while (t->other->passed <= t->mark) pthread_cond_wait(&changed, &lock);
         pthread_mutex_unlock(&lock);
         switch (t->what) {
-        case RUN: usleep(delay), run_late(t); break;
+        case RUN: usleep(atomic_load(&delay)), run_late(t); break;
         case COPY: move(t->to, true, t->from, t->from_device, t->bytes); break;
         case SPOIL: spoil(t->to, t->bytes); break;
         case FREE:
