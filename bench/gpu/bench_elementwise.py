@@ -1,8 +1,4 @@
-"""Element-wise operations and small graphs on a GPU, beside PyTorch in the same run where it can be imported.
-
-Medians. Ours are on the host's clock with the wait for the result; PyTorch's are between two events of the device. The
-limit is the bandwidth of a copy within the device's memory, measured here by PyTorch.
-"""
+"""Element-wise operations and small graphs on a GPU, beside PyTorch in the same run where it can be imported."""
 
 import statistics
 import subprocess
@@ -10,13 +6,8 @@ import sys
 import time
 
 import mlx.core as mx
+from beside import N, bandwidth, begin, compare, torch
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
-N, TIMES = 2**28, 15
 OPERATIONS = {
     "add": (2, lambda m, x, y: m.add(x, y)),
     "multiply by a number": (1, lambda m, x, y: x * 0.5),
@@ -24,35 +15,6 @@ OPERATIONS = {
     "tanh": (1, lambda m, x, y: m.tanh(x)),
     "power": (2, lambda m, x, y: m.pow(x, y) if m is torch else m.power(x, y)),
 }
-
-
-def ours(f):
-    times = []
-    for _ in range(TIMES):
-        mx.synchronize()
-        start = time.perf_counter()
-        mx.eval(f())
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def theirs(f):
-    times = []
-    for _ in range(TIMES):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        f()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) / 1e3)
-    return statistics.median(times)
-
-
-def bandwidth():
-    """Bytes a second, read and written."""
-    x = torch.rand(N, device="cuda")
-    y = torch.empty_like(x)
-    return 8 * N / theirs(lambda: y.copy_(x))
 
 
 def small(make, wait):
@@ -75,26 +37,26 @@ def one_by_one(make, wait):
 
 
 def main():
-    if not mx.is_available(mx.gpu):
-        sys.exit("bench_elementwise: needs an NVIDIA GPU and a library built for it")
-    print(mx.device_info(mx.gpu).get("device_name", "GPU"), "beside", f"PyTorch {torch.__version__}" if torch else "-")
+    begin()
     limit = bandwidth() if torch else None
     for dtype in ("float32", "bfloat16"):
         for name, (operands, f) in OPERATIONS.items():
             x = (mx.random.uniform(shape=(N,)) + 0.5).astype(getattr(mx, dtype))
             y = x + 1
             mx.eval(x, y)
-            t = ours(lambda f=f, x=x, y=y: f(mx, x, y))
-            line = f"{name:<22} {dtype:<9} ours {t * 1e3:.3f} ms"
+            a = b = None
             if torch:
                 a = torch.rand(N, device="cuda", dtype=getattr(torch, dtype)) + 0.5
                 b = a + 1
-                u = theirs(lambda f=f, a=a, b=b: f(torch, a, b))
-                moved = (operands + 1) * N * x.itemsize
-                line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x)   {moved / t / limit:.2f} of the copy's bandwidth"
-                del a, b
-            print(line, flush=True)
-            del x, y
+            compare(
+                name,
+                dtype,
+                lambda f=f, x=x, y=y: f(mx, x, y),
+                lambda f=f, a=a, b=b: f(torch, a, b),
+                (operands + 1) * N * x.itemsize,
+                limit,
+            )
+            del a, b, x, y
     rows = {"1,000 small additions": small, "one of them, waited for": one_by_one}
     for name, measure in rows.items():
         for _ in range(2):  # the first also loads
