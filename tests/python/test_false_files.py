@@ -110,7 +110,7 @@ def as_they_are():
 
 def by_their_arguments():
     """The operations that files hold by name and arguments, if they need not be portable."""
-    ops = re.findall(r"^(?:UNARY|BINARY|OTHER) ?\((\w+),", (SRC / "ops/ops.def").read_text(), re.M)
+    ops = re.findall(r"^(?:UNARY|BINARY|OTHER|BODIES) ?\((\w+),", (SRC / "ops/ops.def").read_text(), re.M)
     forms = dict(map(reversed, re.findall(r"^(\w+)\((\w+)", (SRC / "mlxfn/forms.def").read_text(), re.M)))
     return [name for name in ops if forms.get(name, "OR_OURS") in ("OR_OURS", "OR_FOLLOWED")]
 
