@@ -327,9 +327,12 @@ static PyObject *kernel_object(struct language *l, void *it, const char *math)
 {
     if (!it)
         return raise_last(), NULL;
-    bool runs = l != &language_cuda;
-    if (!runs && (mlx_cuda_is_available(&runs) || !runs)) {
-        PyErr_Format(exc_value, "[%s] expected a CUDA device, there is none here", l->name);
+    if (l == &language_cuda) {
+        bool is = false;
+        mlx_cuda_is_available(&is);
+        PyErr_Format(exc_value, "[%s] %s", l->name,
+                     is ? "expected a kernel in C, those in CUDA C++ are not run"
+                        : "expected a CUDA device, there is none here");
         l->free_kernel(it);
         return NULL;
     }

@@ -187,12 +187,15 @@ static void count(struct memory *m, int64_t bytes)
     memory_count(bytes);
 }
 
-/* The host's is what is no device's, so that small blocks count once. */
+/* The host's is what is no device's, so that small blocks count once.  Others count meanwhile, between the two reads
+ * too: never more devices' than all. */
 static size_t active_in(const struct memory *m)
 {
-    return m->device ? atomic_load_explicit(&m->active, memory_order_relaxed)
-                     : atomic_load_explicit(&active, memory_order_relaxed) -
-                           atomic_load_explicit(&devices_active, memory_order_relaxed);
+    if (m->device)
+        return atomic_load_explicit(&m->active, memory_order_relaxed);
+    size_t devices = atomic_load_explicit(&devices_active, memory_order_relaxed);
+    size_t all = atomic_load_explicit(&active, memory_order_relaxed);
+    return all > devices ? all - devices : 0;
 }
 
 /* The default is the host's. */

@@ -20,6 +20,11 @@ less less_equal greater greater_equal logical_and logical_or bitwise_and bitwise
 """
 
 
+def test_it_is_there():
+    assert mx.cuda.is_available() and not mx.metal.is_available()
+    assert mx.default_device() == mx.Device(mx.gpu, 0)
+
+
 def operands(dtype, n, seed):
     """Numbers over the range of a type, special ones among them."""
     r = np.random.default_rng(seed)

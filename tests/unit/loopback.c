@@ -1,7 +1,9 @@
 /* A device with memory of its own: copies, events between streams, errors in flight, no memory left. */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +13,12 @@
 #include <cmocka.h>
 
 #include "core/buffer.h"
+#include "core/memory.h"
 #include "core/scope.h"
 #include "core/stream.h"
 #include "ops/ops.h"
 #include "run/eval.h"
+#include "support/effort.h"
 #include "support/loopback.h"
 #include "transform/control.h"
 
@@ -350,6 +354,27 @@ static void written_from_outside(void **state)
     mx_drop(&y);
 }
 
+/* What devices hold is no host's, whenever one looks: memory that comes and goes there refuses none here. */
+static atomic_bool enough;
+static void *come_and_go(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&enough)) buffer_release(buffer_new_on(gpu_stream, 1 << 16));
+    return NULL;
+}
+static void counted_apart(void **state)
+{
+    (void)state;
+    pthread_t t[2];
+    atomic_store(&enough, false);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&t[i], NULL, come_and_go, NULL), 0);
+    int refused = 0;
+    for (int i = 0; i < times(30000000); i++) refused += !memory_allows(64);
+    atomic_store(&enough, true);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
+    assert_int_equal(refused, 0);
+}
+
 /* ---- loops */
 
 static int push(struct mx_list *out, mx x, mx y) { return list_push(out, x) || (y && list_push(out, y)); }
@@ -442,6 +467,7 @@ int main(void)
         cmocka_unit_test_teardown(out_of_memory, nothing_left),
         cmocka_unit_test_teardown(memory_of_devices, nothing_left),
         cmocka_unit_test_teardown(written_from_outside, nothing_left),
+        cmocka_unit_test_teardown(counted_apart, nothing_left),
         cmocka_unit_test_teardown(loops_run_there, nothing_left),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
