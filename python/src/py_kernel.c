@@ -328,11 +328,7 @@ static PyObject *kernel_object(struct language *l, void *it, const char *math)
     if (!it)
         return raise_last(), NULL;
     if (l == &language_cuda) {
-        bool is = false;
-        mlx_cuda_is_available(&is);
-        PyErr_Format(exc_value, "[%s] %s", l->name,
-                     is ? "expected a kernel in C, those in CUDA C++ are not run"
-                        : "expected a CUDA device, there is none here");
+        PyErr_Format(exc_value, "[%s] expected a kernel in C, those for CUDA are not run", l->name);
         l->free_kernel(it);
         return NULL;
     }
@@ -385,7 +381,7 @@ PyObject *fn_fast_precompiled_cuda_kernel(struct call *c)
         raise_last();
     else if (!inputs(c, IN, in) && !outputs(c, OUT_SHAPES, OUT_DTYPES, &language_cuda, config) &&
              !places(c, POINTS, THREADS, &language_cuda, config))
-        PyErr_Format(exc_value, "[precompiled_cuda_kernel] cannot run %s: there is no CUDA device here", TEXT(NAME));
+        PyErr_Format(exc_value, "[precompiled_cuda_kernel] cannot run %s: kernels for CUDA are not run", TEXT(NAME));
     mlx_vector_array_free(in);
     if (config)
         cuda_free_config(config);

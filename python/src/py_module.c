@@ -129,8 +129,15 @@ static const char *const in_metal[] = {
     "get_active_memory", "get_peak_memory", "reset_peak_memory", "get_cache_memory",
     "set_memory_limit",  "set_cache_limit", "set_wired_limit",   "clear_cache",
 };
+static PyObject *cuda_is_available(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    bool is;
+    return mlx_cuda_is_available(&is) ? (raise_last(), NULL) : PyBool_FromLong(is);
+}
 static PyMethodDef cuda[] = {
-    { "is_available", no, METH_NOARGS, "is_available()\n--\n\nWhether CUDA can be used; not yet." },
+    { "is_available", cuda_is_available, METH_NOARGS,
+      "is_available()\n--\n\nWhether there is a GPU that CUDA drives." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -335,7 +335,7 @@ void mx_custom_kernel(struct kernel *k, const struct kernel_launch *l, int n, co
     if (k->language == KERNEL_METAL)
         mx_fail_as(MX_RUNTIME, "[metal_kernel] cannot run %s: there is no Metal in this build", k->name);
     else if (k->language == KERNEL_CUDA)
-        mx_fail_as(MX_RUNTIME, "[cuda_kernel] cannot run %s: CUDA C++ is not compiled here", k->name);
+        mx_fail_as(MX_RUNTIME, "[cuda_kernel] cannot run %s: kernels for CUDA are not run", k->name);
     else
         cpu_kernel(k, l, n, x, y);
 }

@@ -103,6 +103,10 @@ def in_child(body):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+ON_GPU = mx.cuda.is_available() and mx.default_device() == mx.Device(mx.gpu, 0)
+
+
+@pytest.mark.skipif(ON_GPU, reason="a GPU's driver does not work in a child")
 def test_what_is_being_computed_at_a_fork_is_an_error_in_the_child():
     x = mx.ones((1500, 1500))
     mx.eval(x)

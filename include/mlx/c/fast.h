@@ -123,7 +123,7 @@ MLX_API void mlx_fast_cpu_kernel_free(mlx_fast_cpu_kernel cls);
 MLX_API int mlx_fast_cpu_kernel_apply(mlx_vector_array *outputs, mlx_fast_cpu_kernel cls, const mlx_vector_array inputs,
                                       const mlx_fast_cpu_kernel_config config, const mlx_stream stream);
 
-/* Kernels in CUDA, which are kept and checked; to call one is an error, for there is no CUDA device here. */
+/* Kernels in CUDA C++, which are kept and checked; to call one is an error, for they are not run. */
 
 /* How a kernel in CUDA is called. */
 typedef struct mlx_fast_cuda_kernel_config_ {
