@@ -3,7 +3,6 @@
  * Every element receives its updates in the order of the grid, however the work is split, so
  * results do not depend on the number of threads: threads share out what never meets. */
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/outside.h"
@@ -166,19 +165,6 @@ static int64_t index_value(mx a, const char *p, bool *huge)
     return v;
 }
 
-/* "(0, 2)"; where all axes but one are of size 1 they are left out, as who called take has not seen
- * them. */
-static void place_text(mx a, const int *at, char *out, size_t size)
-{
-    size_t n = (size_t)snprintf(out, size, "(");
-    int wide = 0, shown = 0;
-    for (int i = 0; i < a->ndim; i++) wide += a->shape[i] > 1;
-    for (int i = 0; i < a->ndim && n + 16 < size; i++)
-        if (wide != 1 || a->shape[i] > 1)
-            n += (size_t)snprintf(out + n, size - n, shown++ ? ", %d" : "%d", at[i]);
-    snprintf(out + n, size - n, shown == 1 ? ",)" : ")");
-}
-
 /* Reports the first index of an array that is out of range: 1 if there is one and it is a failure. */
 static int report_first(const char *op, enum outside_use use, const struct lookup_index *o)
 {
@@ -191,16 +177,8 @@ static int report_first(const char *op, enum outside_use use, const struct looku
         int64_t v = index_value(a, data + offset * (int64_t)itemsize(a), &huge);
         int64_t from = v < 0 && !huge ? v + o->size : v;
         if (from < 0 || from > o->room) {
-            char place[256], value[24];
-            place_text(a, at, place, sizeof place);
-            snprintf(value, sizeof value, huge ? "%llu" : "%lld", (long long)v);
-            if (o->room == o->size - 1)
-                return outside_report(use, "[%s] index %s at position %s is out of range for axis %d of size %lld", op,
-                                      value, place, o->axis, (long long)o->size);
-            return outside_report(use,
-                                  "[%s] a slice of %lld from index %s at position %s is out of range for "
-                                  "axis %d of size %lld",
-                                  op, (long long)(o->size - o->room), value, place, o->axis, (long long)o->size);
+            struct lookup_outside out = { op, use, o->axis, o->size, o->room, v, huge };
+            return lookup_report(&out, a->ndim, a->shape, at);
         }
         for (int i = a->ndim; i-- > 0;) {
             offset += a->strides[i];

@@ -11,6 +11,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/slice.h"
+#include "plan/lookup.h"
 
 /* Folds all of x into y, from `offset` on and along strides in y that are given. */
 static void put(enum scatter_fold f, mx y, int64_t offset, const int64_t *strides, mx x)
@@ -103,9 +104,8 @@ static int corner(const char *op, const struct dynamic_args *a, enum outside_use
         bool huge = start->dtype == DT_uint64 && at < 0;
         int64_t from = at < 0 && !huge ? at + x->shape[axis] : at;
         if (from < 0 || from > room) {
-            if (outside_counts() &&
-                outside_report(use, "[%s] start %lld is out of range for a slice of %d along axis %d of size %d", op,
-                               (long long)at, sizes[axis], axis, x->shape[axis]))
+            struct lookup_outside out = { op, use, axis, x->shape[axis], room, at, huge };
+            if (outside_counts() && lookup_report_corner(&out))
                 return 1;
             *nothing = a->outside == OUTSIDE_NOTHING;
             from = from < 0 && !huge ? 0 : room;

@@ -135,7 +135,9 @@ static uint64_t mark(struct stream *s)
 /* Under the lock: what is queued so far gets an event. */
 static int record(struct gpu_stream *q)
 {
-    int e = cu.event_record(q->event[q->now % RING], q->stream);
+    int e = gpu_notes_copy(q);
+    if (!e)
+        e = cu.event_record(q->event[q->now % RING], q->stream);
     q->now++;
     return e;
 }
@@ -198,7 +200,7 @@ static int wait_for(struct stream *s, uint64_t m)
     int e = event_at(q, m, &event);
     if (!e)
         e = wait_event(event);
-    return gpu_check(q->gpu, "eval", e);
+    return gpu_check(q->gpu, "eval", e) || gpu_notes_look(q);
 }
 
 static int synchronize(struct stream *s)
@@ -206,7 +208,7 @@ static int synchronize(struct stream *s)
     struct gpu_stream *q = gpu_stream(s);
     if (queue_synchronize(s) || !gpu_use(q->gpu->number))
         return 1;
-    return gpu_check(q->gpu, "synchronize", cu.stream_wait(q->stream));
+    return gpu_check(q->gpu, "synchronize", cu.stream_wait(q->stream)) || gpu_notes_look(q);
 }
 
 static void rest(struct stream *s)
@@ -243,7 +245,7 @@ static int to_host(struct stream *s, uint64_t m, void *host, const void *device,
         e = cu.copy_to_host(host, (uint64_t)device, bytes, q->gpu->copies);
     if (!e)
         e = cu.stream_wait(q->gpu->copies);
-    return gpu_check(q->gpu, "copy", e);
+    return gpu_check(q->gpu, "copy", e) || gpu_notes_look(q);
 }
 
 static int from_peer(struct stream *s, void *to, const struct stream *other, const void *from, size_t bytes)

@@ -29,6 +29,14 @@ struct gpu {
     atomic_bool opened;
 };
 
+/* Notes of indices out of range (note.c). */
+struct gpu_notes {
+    uint64_t on_device; /* two: one that is looked at when work ends, one that is looked at at once; 0: not yet there */
+    uint64_t *launch;   /* of the first, as it was when work last ended */
+    uint64_t launches;
+    bool changed; /* kernels that may note something were launched since */
+};
+
 /* A stream's queue: batches, and the driver's stream that their kernels are put on. */
 struct gpu_stream {
     struct batch_queue queue;
@@ -37,6 +45,7 @@ struct gpu_stream {
     struct lock lock;
     uint64_t now; /* the mark of what is being queued; marks below are in events[mark % RING] */
     void *event[RING];
+    struct gpu_notes notes;
 };
 
 static inline struct gpu_stream *gpu_stream(const struct stream *s) { return s->queue; }
@@ -98,6 +107,18 @@ int gpu_out_from(const struct gpu_run *r, int k, int i);
 /* The address of an array's first element. */
 uint64_t gpu_address(const struct gpu_run *r, mx x);
 static inline void *gpu_pointer(const struct gpu_run *r, mx x) { return (void *)gpu_address(r, x); }
+
+/* Indices out of range.  Before its launch a kernel is told what it would note: when the host is to look, `about` is
+ * filled by the caller.  NOTE_LATER: when the work ends, if it would be reported at all; NOTE_NOW: in gpu_noted, which
+ * says whether there was one, and is 1 for one that was reported as a failure or where the device failed. */
+enum gpu_note { NOTE_LATER, NOTE_NOW };
+struct noting;
+int gpu_noting(const struct gpu_run *r, struct noting *t, enum gpu_note when);
+void gpu_launched_noting(const struct gpu_run *r, const struct noting *t);
+int gpu_noted(const struct gpu_run *r, bool *any, bool report);
+/* Under the stream's lock, before an event is recorded; then, once that is waited for. */
+int gpu_notes_copy(struct gpu_stream *q);
+int gpu_notes_look(struct gpu_stream *q);
 
 /* Copies elements from one address to another as the box says (move.c); overlapping memory is not expected. */
 int gpu_copy_box(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from);

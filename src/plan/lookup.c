@@ -1,6 +1,7 @@
 /* lookup.c: see lookup.h. */
 #include "plan/lookup.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/shape.h"
@@ -29,7 +30,7 @@ void lookup_several(struct lookup_plan *p, mx far, mx near, int n, const mx indi
 {
     int grid = indices[0]->ndim;
     p->n = n;
-    p->ndim = grid;
+    p->ndim = p->grid = grid;
     p->sdim = far->ndim;
     p->overlaps = false;
     memset(p->far, 0, sizeof p->far);
@@ -57,7 +58,7 @@ void lookup_axis(struct lookup_plan *p, mx far, mx near, mx index, int axis)
     while (grid > axis + 1 && (index->shape[grid - 1] == 1 || index->strides[grid - 1] == 0)) grid--;
     p->n = 1;
     p->overlaps = false;
-    p->ndim = grid;
+    p->ndim = p->grid = grid;
     p->sdim = near->ndim - grid;
     p->index[0] = lookup_index_of(index, axis, far, 1);
     for (int i = 0; i < grid; i++) {
@@ -72,4 +73,36 @@ void lookup_axis(struct lookup_plan *p, mx far, mx near, mx index, int axis)
         p->sfar[i - grid] = far->strides[i];
     }
     finish(p);
+}
+
+/* "(0, 2)"; where all axes but one are of size 1 they are left out, as who called take has not seen
+ * them. */
+static void place_text(int ndim, const int *shape, const int *at, char *out, size_t size)
+{
+    size_t n = (size_t)snprintf(out, size, "(");
+    int wide = 0, shown = 0;
+    for (int i = 0; i < ndim; i++) wide += shape[i] > 1;
+    for (int i = 0; i < ndim && n + 16 < size; i++)
+        if (wide != 1 || shape[i] > 1)
+            n += (size_t)snprintf(out + n, size - n, shown++ ? ", %d" : "%d", at[i]);
+    snprintf(out + n, size - n, shown == 1 ? ",)" : ")");
+}
+
+int lookup_report(const struct lookup_outside *o, int ndim, const int *shape, const int *at)
+{
+    char place[256], value[24];
+    place_text(ndim, shape, at, place, sizeof place);
+    snprintf(value, sizeof value, o->huge ? "%llu" : "%lld", (long long)o->value);
+    if (o->room == o->size - 1)
+        return outside_report(o->use, "[%s] index %s at position %s is out of range for axis %d of size %lld", o->op,
+                              value, place, o->axis, (long long)o->size);
+    return outside_report(o->use,
+                          "[%s] a slice of %lld from index %s at position %s is out of range for axis %d of size %lld",
+                          o->op, (long long)(o->size - o->room), value, place, o->axis, (long long)o->size);
+}
+
+int lookup_report_corner(const struct lookup_outside *o)
+{
+    return outside_report(o->use, "[%s] start %lld is out of range for a slice of %lld along axis %d of size %lld",
+                          o->op, (long long)o->value, (long long)(o->size - o->room), o->axis, (long long)o->size);
 }

@@ -9,6 +9,7 @@
 
 #include "core/array.h"
 #include "core/node.h"
+#include "core/outside.h"
 
 struct lookup_index {
     mx array;
@@ -21,7 +22,8 @@ struct lookup_index {
 struct lookup_plan {
     int n;
     struct lookup_index index[MX_MAX_NDIM];
-    int ndim, shape[MX_MAX_NDIM]; /* the grid */
+    int grid;                     /* so many dimensions of `near`, its first, are the grid, */
+    int ndim, shape[MX_MAX_NDIM]; /* which is so many where those that walk as one are one */
     int64_t far[MX_MAX_NDIM], near[MX_MAX_NDIM];
     int sdim, sshape[MX_MAX_NDIM]; /* the slice */
     int64_t sfar[MX_MAX_NDIM], snear[MX_MAX_NDIM];
@@ -38,5 +40,17 @@ void lookup_several(struct lookup_plan *p, mx far, mx near, int n, const mx indi
 /* gather_axis and scatter_axis: the last axes along which the indices do not change are the slice, the others the grid;
  * along all but the indexed one far is walked too. */
 void lookup_axis(struct lookup_plan *p, mx far, mx near, mx index, int axis);
+
+/* An index out of range, of an array of this type and shape: what is said of it, and of a corner of a slice.  Non-zero
+ * if it is a failure (core/outside.h). */
+struct lookup_outside {
+    const char *op;
+    enum outside_use use;
+    int axis;
+    int64_t size, room, value;
+    bool huge; /* the value is a uint64 */
+};
+int lookup_report(const struct lookup_outside *o, int ndim, const int *shape, const int *at);
+int lookup_report_corner(const struct lookup_outside *o);
 
 #endif

@@ -42,6 +42,7 @@ int memory_alloc(uint64_t *address, size_t bytes)
     return *address ? SUCCESS : OUT_OF_MEMORY;
 }
 int memory_free(uint64_t address) { return free((void *)address), SUCCESS; }
+int host_alloc(void **p, size_t bytes) { return *p = malloc(bytes), *p ? SUCCESS : OUT_OF_MEMORY; }
 int copy_to_device(uint64_t to, const void *from, size_t bytes, void *stream)
 {
     (void)stream;

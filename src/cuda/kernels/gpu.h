@@ -5,7 +5,7 @@
  * of a header that both include, or GPU_KERNEL name(arguments) { ... }.  Inside are threadIdx, blockIdx, blockDim
  * and gridDim; functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; BARRIER() has
  * them wait for each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
- * part, whose lane differs in these bits. */
+ * part, whose lane differs in these bits; ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v. */
 #ifndef MX_CUDA_KERNELS_GPU_H
 #define MX_CUDA_KERNELS_GPU_H
 
@@ -25,6 +25,7 @@
 #define SHARED __shared__
 #define BARRIER() __syncthreads()
 #define SHUFFLE_XOR(x, bits) __shfl_xor_sync(0xffffffffu, x, bits)
+#define ATOMIC_MIN(p, v) atomicMin(p, v)
 #else
 #include "support/emulator.h"
 #define GPU_KERNEL static void
@@ -37,6 +38,7 @@
 #define TYPE_OF(x) __typeof__(x)
 #define SHARED static
 #define BARRIER() emulated_barrier(__FILE__, __LINE__)
+#define ATOMIC_MIN(p, v) (*(p) = (v) < *(p) ? (v) : *(p)) /* threads go on by turns */
 #define SHUFFLE_XOR(x, bits)                                            \
     __extension__({                                                     \
         __typeof__(x) v_ = (x);                                         \

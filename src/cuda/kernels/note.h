@@ -1,0 +1,54 @@
+/* note.h: what kernels note of the first index out of range, in memory of the device, for the host to find when the
+ * work ends (cuda/note.c). */
+#ifndef MX_CUDA_KERNELS_NOTE_H
+#define MX_CUDA_KERNELS_NOTE_H
+
+#ifndef __CUDACC__
+#include <stdint.h>
+#endif
+
+enum { NOTE_INDICES = 8, NOTE_DIMS = 64, NOTE_WORDS = 3, NOTE_BITS = 24 };
+
+/* What the host says of it, which kernels only hand on. */
+struct note_about {
+    const char *op;
+    int32_t use; /* enum outside_use */
+    int32_t corner;
+    int64_t count;                  /* places of each index array */
+    uint64_t shown;                 /* the dimensions of the arrays that are not 1, as bits */
+    int32_t ndim, shape[NOTE_DIMS]; /* in which places are numbered */
+    struct {
+        int32_t axis, huge; /* huge: a value is a uint64 */
+        int64_t size, room;
+    } index[NOTE_INDICES];
+};
+
+struct note {
+    uint64_t launch;            /* whose it is; 0: nobody's */
+    uint64_t first[NOTE_WORDS]; /* a place, and below it NOTE_BITS of the index, the lowest in the first word */
+    struct note_about about;
+};
+
+/* What a kernel is given: its number, in the order of the stream. */
+struct noting {
+    struct note *note; /* NULL: nobody wants to know */
+    uint64_t launch;
+    struct note_about about;
+};
+
+#if defined __CUDACC__ || defined TESTS_EMULATOR_H
+/* An index out of range at a place.  Of several of one launch that with the least place stays, whoever comes first: a
+ * place has one index, so each word ends with the bits of that.  Once there is a note, later launches leave it. */
+FN_APART void note_outside(const struct noting *t, uint64_t place, uint64_t index)
+{
+    struct note *n = t->note;
+    if (!n || (n->launch && n->launch != t->launch) || n->first[0] >> NOTE_BITS < place)
+        return;
+    n->launch = t->launch;
+    n->about = t->about;
+    for (int i = 0; i < NOTE_WORDS; i++)
+        ATOMIC_MIN(&n->first[i], place << NOTE_BITS | (index >> i * NOTE_BITS & ((1u << NOTE_BITS) - 1)));
+}
+#endif
+
+#endif

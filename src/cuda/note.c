@@ -1,0 +1,122 @@
+/* note.c: indices out of range, which a device notes and the host finds when the work ends (core/outside.h).
+ *
+ * A stream has a note that kernels write to and that stays until it is read, and beside it on the host a copy of the
+ * number which says whether there is one, made whenever an event is recorded.  Where an index out of range is a
+ * failure, or what follows depends on it, the runner waits and looks at another one at once. */
+#include "cuda/kernels/note.h"
+
+#include <string.h>
+
+#include "cuda/gpu.h"
+#include "plan/lookup.h"
+
+static const struct note empty = { .first = { UINT64_MAX, UINT64_MAX, UINT64_MAX } };
+
+static uint64_t note_at(const struct gpu_stream *q, enum gpu_note when)
+{
+    return q->notes.on_device + (when == NOTE_NOW ? sizeof empty : 0);
+}
+
+static int clear(const struct gpu_stream *q, enum gpu_note when)
+{
+    return cu.copy_to_device(note_at(q, when), &empty, sizeof empty, q->stream);
+}
+
+static int open_notes(struct gpu_stream *q)
+{
+    int e = cu.host_alloc((void **)&q->notes.launch, sizeof *q->notes.launch);
+    if (!e)
+        *q->notes.launch = 0;
+    uint64_t p = 0;
+    if (!e)
+        e = cu.memory_alloc(&p, 2 * sizeof empty);
+    q->notes.on_device = p;
+    if (!e)
+        e = clear(q, NOTE_LATER);
+    return e ? e : clear(q, NOTE_NOW);
+}
+
+int gpu_noting(const struct gpu_run *r, struct noting *t, enum gpu_note when)
+{
+    struct gpu_stream *q = gpu_stream(r->stream);
+    t->note = NULL;
+    if (when == NOTE_LATER && !outside_counts())
+        return 0;
+    lock_take(&q->lock);
+    int e = q->notes.on_device ? 0 : open_notes(q);
+    lock_give(&q->lock);
+    if (gpu_check(q->gpu, r->node->op->name, e))
+        return 1;
+    t->note = (struct note *)note_at(q, when);
+    t->launch = ++q->notes.launches;
+    return 0;
+}
+
+void gpu_launched_noting(const struct gpu_run *r, const struct noting *t)
+{
+    struct gpu_stream *q = gpu_stream(r->stream);
+    if (!t->note)
+        return;
+    lock_take(&q->lock);
+    q->notes.changed = true;
+    lock_give(&q->lock);
+}
+
+static int report(const struct note *n)
+{
+    const struct note_about *a = &n->about;
+    int at[NOTE_DIMS] = { 0 }, shape[NOTE_DIMS];
+    int64_t place = (int64_t)(n->first[0] >> NOTE_BITS), k = place / a->count;
+    uint64_t value = 0;
+    for (int i = NOTE_WORDS; i-- > 0;) value = value << NOTE_BITS | (n->first[i] & ((1u << NOTE_BITS) - 1));
+    place -= k * a->count;
+    for (int i = a->ndim; i-- > 0; place /= a->shape[i]) {
+        bool shown = a->shown >> i & 1;
+        shape[i] = shown ? 2 : 1;
+        at[i] = shown ? (int)(place % a->shape[i]) : 0;
+    }
+    struct lookup_outside o = {
+        a->op,          (enum outside_use)a->use, a->index[k].axis, a->index[k].size, a->index[k].room,
+        (int64_t)value, a->index[k].huge
+    };
+    return a->corner ? lookup_report_corner(&o) : lookup_report(&o, a->ndim, shape, at);
+}
+
+int gpu_noted(const struct gpu_run *r, bool *any, bool reported)
+{
+    struct gpu_stream *q = gpu_stream(r->stream);
+    struct note n;
+    int e = cu.copy_to_host(&n, note_at(q, NOTE_NOW), sizeof n, q->stream);
+    if (!e)
+        e = cu.stream_wait(q->stream);
+    *any = !e && n.launch;
+    if (*any)
+        e = clear(q, NOTE_NOW);
+    return gpu_check(q->gpu, r->node->op->name, e) || (*any && reported && report(&n));
+}
+
+int gpu_notes_copy(struct gpu_stream *q)
+{
+    if (!q->notes.changed)
+        return 0;
+    q->notes.changed = false;
+    return cu.copy_to_host(q->notes.launch, note_at(q, NOTE_LATER), sizeof *q->notes.launch, q->stream);
+}
+
+/* Of the words of the note none changes any more once it is somebody's and his work has ended. */
+int gpu_notes_look(struct gpu_stream *q)
+{
+    struct note n = { 0 };
+    int e = 0;
+    lock_take(&q->lock);
+    if (q->notes.launch && *(volatile uint64_t *)q->notes.launch) {
+        e = cu.copy_to_host(&n, note_at(q, NOTE_LATER), sizeof n, q->gpu->copies);
+        if (!e)
+            e = cu.stream_wait(q->gpu->copies);
+        if (!e && n.launch)
+            e = clear(q, NOTE_LATER);
+        *q->notes.launch = 0;
+    }
+    lock_give(&q->lock);
+    return gpu_check(q->gpu, "eval", e) || (n.launch && report(&n));
+}

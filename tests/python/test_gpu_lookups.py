@@ -1,0 +1,191 @@
+"""Arrays of indices on a GPU, each operation beside the same on the CPU; skipped where there is none."""
+
+import warnings
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from test_gpu import INTEGERS, same
+from test_gpu_moves import DTYPES, LAYOUTS, WIDTHS, grid
+
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
+
+
+def places(shape, n, dtype=mx.int32, seed=1, beyond=False):
+    """Indices into an axis of size n, from both ends where the type has negative numbers; beyond: some in none."""
+    r = np.random.default_rng(seed)
+    info = np.iinfo(str(dtype).split(".")[-1])
+    i = r.integers(max(info.min, -n), min(info.max, n - 1) + 1, shape).astype(info.dtype)
+    if beyond:
+        far = r.choice(np.array([info.min, info.max, max(info.min, -n - 1), min(info.max, n)], info.dtype), shape)
+        i = np.where(r.random(shape) < 0.3, far, i)
+    with mx.stream(mx.cpu):
+        return mx.array(i)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("index", INTEGERS, ids=str)
+def test_take_and_take_along_axis(dtype, index):
+    x = grid(dtype, 5, 40, 70)
+    for axis in range(3):
+        i = places((6, 7), x.shape[axis], index)
+        same(lambda x, i: mx.take(x, i, axis), x, i)  # noqa: B023
+        each = places(tuple(9 if k == axis else n for k, n in enumerate(x.shape)), x.shape[axis], index, 2)
+        same(lambda x, i: mx.take_along_axis(x, i, axis), x, each)  # noqa: B023
+        same(lambda x, i: mx.take_along_axis(x, i[:1], axis), x, each)  # noqa: B023
+        same(lambda x, i: mx.take_along_axis(x, i[..., :1], axis), x, each)  # noqa: B023
+    same(lambda x, i: mx.take(x, i), x, places(1001, 128, index, 3))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", WIDTHS, ids=str)
+def test_layouts_that_are_read(layout, dtype):
+    x = LAYOUTS[layout](grid(dtype, 5, 40, 70))
+    if x.ndim > 8:  # more than kernels know
+        return
+    for axis in range(x.ndim):
+        if x.shape[axis]:
+            same(lambda x, i: mx.take(x, i, axis), x, places((3, 5), x.shape[axis]))  # noqa: B023
+            same(lambda x, i: mx.take_along_axis(x, i, axis), x, places(x.shape, x.shape[axis]))  # noqa: B023
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_indices(layout):
+    i = LAYOUTS[layout](places((5, 40, 70), 33, mx.int64))
+    same(lambda x, i: mx.take(x, i, 1), grid(mx.bfloat16, 2, 33, 6), i)
+    same(lambda x, i: x[i, i // 2], grid(mx.float32, 33, 33), i)
+    if i.ndim == 3:
+        same(lambda x, i: mx.take_along_axis(x, i, 1), grid(mx.float32, i.shape[0], 33, i.shape[2]), i)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 8, 16, 31, 64, 100, 512, 1000, 1024, 4097, 20000])
+def test_rows_of_any_length(width):
+    for dtype in WIDTHS:
+        x = grid(dtype, 9, width)
+        same(lambda x, i: x[i], x, places((4, 11), 9))
+        same(lambda x, i: x[1:, 1:][i], x, places(30, 8))
+        same(lambda x, i: x[:, ::-1][i], x, places(30, 9))
+    same(lambda x, i: x[i], grid(mx.float32, 2, width), places(1, 2))
+
+
+@pytest.mark.parametrize("dtype", WIDTHS, ids=str)
+def test_several_index_arrays(dtype):
+    x = grid(dtype, 6, 7, 8, 9)
+    i, j, k = places((5, 1), 6), places(4, 7, mx.uint8), places((5, 4), 8, mx.int64)
+    same(lambda x, i, j: x[i, j], x, i, j)
+    same(lambda x, i, j: x[i, :, j % 8, 2:7], x, i, j)
+    same(lambda x, i, j, k: x[i, j, k], x, i, j, k)
+    same(lambda x, i, j, k: x[i, j, k, i], x, i, j, k)
+    same(lambda x, i, j, k: x[None, i, :, k, ::2, None], x, i, j, k)
+    same(lambda x, i: x[i[:0]], x, i)
+
+
+@pytest.fixture
+def said():
+    """Takes what is said of indices out of range, and has the next one said again."""
+    before = mx.set_index_errors(False)
+
+    def take(f):
+        mx.set_index_errors(False)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            y = f()
+            mx.eval(y)
+        return [str(w.message) for w in seen]
+
+    yield take
+    mx.set_index_errors(before)
+
+
+BEYOND = {
+    "take": lambda x, i: mx.take(x, i, 0),
+    "take, turned": lambda x, i: mx.take(x, i.reshape(5, 10).T, 1),
+    "getitem": lambda x, i: x[1][i],
+    "take_along_axis": lambda x, i: mx.take_along_axis(x, i[:, None], 0),
+    "whole": lambda x, i: mx.take_along_axis(x, mx.broadcast_to(i[:, None], (50, 20)), 0),
+    "the second of two": lambda x, i: x[i % 7, i],
+    "both of two": lambda x, i: x[i.reshape(5, 10), i[:10]],
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+@pytest.mark.parametrize("index", INTEGERS, ids=str)
+def test_indices_out_of_range(name, index, said):
+    f = BEYOND[name]
+    x, i = grid(mx.float32, 9, 20), places(50, 9, index, 4, beyond=True)
+
+    def on(device):
+        with mx.stream(device):
+            return f(x, i)
+
+    there, here = said(lambda: on(mx.cpu)), said(lambda: on(mx.gpu))
+    assert there == here
+    assert len(here) == 1
+    same(f, x, i)
+    mx.set_index_errors(True)
+    told = []
+    for device in (mx.cpu, mx.gpu):
+        with pytest.raises(IndexError) as caught:
+            mx.eval(on(device))
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+
+
+def test_the_first_of_many_is_told_once(said):
+    x = i = mx.array(np.arange(100_000))
+    with mx.stream(mx.gpu):
+
+        def several():
+            good = x[i]
+            bad = x[i + 777]  # its first index out of range is 100,000
+            worse = x[i * 1000]
+            mx.eval(good, bad)
+            return good + bad + worse
+
+        told = said(several)
+        assert (
+            len(told) == 1 and "index 100000 at position (99223,) is out of range for axis 0 of size 100000" in told[0]
+        )
+        assert said(lambda: x[i]) == []
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            mx.set_index_errors(False)
+            with pytest.raises(RuntimeWarning):
+                mx.eval(x[i + 1])
+
+
+@pytest.mark.parametrize("look", [mx.eval, np.array, repr, lambda x: (mx.async_eval(x), mx.synchronize())])
+def test_who_waits_hears_of_it(look, said):
+    mx.set_index_errors(False)
+    with mx.stream(mx.gpu), pytest.warns(RuntimeWarning, match="index 9 at position"):
+        look(mx.array([1, 2, 3, 4, 5])[mx.array([1, 9])] + 0)
+
+
+def test_nothing_is_near_in_an_empty_axis():
+    told = []
+    for device in (mx.cpu, mx.gpu):
+        with mx.stream(device), pytest.raises(IndexError, match="of size 0") as caught:
+            mx.eval(mx.zeros((3, 0))[:, mx.array([1, 2])])
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+    same(lambda: mx.take(mx.zeros(0), mx.array([], mx.int32)))
+
+
+def test_values_for_a_mask(monkeypatch):
+    """In a trace the number of true elements is not known, so the values may turn out to be too few."""
+    monkeypatch.delenv("MLX_LOG")  # they are counted on the CPU
+    x, m = grid(mx.float32, 40, 7), grid(mx.bool_, 40, 7)
+
+    @mx.compile
+    def put(x, m, v):
+        y = x * 1
+        y[m] = v
+        return y
+
+    same(put, x, m, mx.array(np.arange(280, dtype=np.float32)))
+    for device in (mx.cpu, mx.gpu):
+        with mx.stream(device), pytest.raises(ValueError, match="a value for each element where the mask is true"):
+            mx.eval(put(x, m, mx.array([1.0, 2.0, 3.0])))
