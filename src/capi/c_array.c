@@ -390,7 +390,7 @@ int _mlx_array_is_available(bool *res, const mlx_array arr)
     mx x = capi_in(arr);
     if (!capi_out(res) || is_nil(x))
         return capi_report();
-    *res = atomic_load(&x->status) == READY;
+    *res = atomic_load(&x->status) == READY && buffer_is_there(x->buf);
     return 0;
 }
 

@@ -129,7 +129,12 @@ void *buffer_on(const struct buffer *b, const struct stream *s)
     return d ? d->p : NULL;
 }
 
-void buffer_made(struct buffer *b, struct stream *s) { side_on(b, s)->mark = s->on->mark(s); }
+void buffer_made(struct buffer *b, struct stream *s)
+{
+    struct side *d = s->on->alloc ? side_on(b, s) : NULL;
+    if (d)
+        d->mark = s->on->mark(s);
+}
 
 /* Memory whose bytes work queued on s is about to make. */
 static struct side *side_new(struct buffer *b, struct stream *s)
@@ -175,38 +180,44 @@ struct buffer *buffer_new_on(struct stream *s, size_t bytes)
     return b;
 }
 
-/* What s queues from now on comes after the bytes are there, and they stay until then. */
-static int read_on(struct side *d, struct stream *s)
+/* Under the lock: another stream than the side's own has queued what reads it. */
+static void note_reader(struct side *d, struct stream *s)
 {
     if (d->stream == s)
-        return 0;
-    int failed = s->on->follow(s, d->stream, d->mark);
-    if (d->reader && d->reader != s)
-        failed |= d->stream->on->follow(d->stream, d->reader, d->read);
+        return;
+    if (d->reader && d->reader != s && d->stream->on->follow(d->stream, d->reader, d->read))
+        mx_error_clear(); /* of a lost device, on which nothing runs any more */
     d->reader = s;
     d->read = s->on->mark(s);
-    return failed;
+}
+
+/* What s queues from now on comes after the bytes are there. */
+static int follow_side(struct side *d, struct stream *s)
+{
+    return d->stream == s ? 0 : s->on->follow(s, d->stream, d->mark);
 }
 
 LOCK(moving, LOCK_MOVING);
 
+static int from_peer(struct buffer *b, struct side *d, struct stream *s)
+{
+    struct side *from = atomic_load(&b->sides);
+    while (from->stream->on != s->on) from = from->next;
+    int failed = follow_side(from, s) || s->on->from_peer(s, d->p, from->stream, from->p, b->bytes);
+    note_reader(from, s);
+    return failed;
+}
+
 static int to_device(struct buffer *b, struct stream *s)
 {
-    struct side *d = side_new(b, s), *from;
+    struct side *d = side_new(b, s);
     if (!d)
         return 1;
-    int failed;
-    if (atomic_load(&b->state) & ON_HOST) {
-        failed = s->on->to_device(s, d->p, b->host, b->bytes);
-    } else {
-        for (from = atomic_load(&b->sides); from->stream->on != s->on; from = from->next)
-            ;
-        failed = read_on(from, s) || s->on->from_peer(s, d->p, from->stream, from->p, b->bytes);
-    }
-    if (failed) {
+    if (atomic_load(&b->state) & ON_HOST ? s->on->to_device(s, d->p, b->host, b->bytes) : from_peer(b, d, s)) {
         side_free(d, b->bytes);
         return 1;
     }
+    d->mark = s->on->mark(s);
     side_add(b, d);
     atomic_fetch_or(&b->state, ON_DEVICE);
     return 0;
@@ -220,15 +231,23 @@ void buffer_lend(struct buffer *b)
 
 void buffer_take_back(struct buffer *b) { atomic_fetch_sub(&b->lent, 1); }
 
-/* What another device has is copied there when it is next needed. */
+/* On the side's own stream, behind whoever reads the former bytes.  What another device has is copied there when it
+ * is next needed. */
 static int copy_again(struct buffer *b, struct side *d, struct stream *s)
 {
+    struct stream *own = d->stream;
     if (!atomic_load(&b->lent))
         atomic_store(&b->touched, false);
     for (struct side *other = atomic_load(&b->sides); other; other = other->next)
         if (other != d)
             atomic_store(&b->touched, true);
-    return read_on(d, s) || s->on->to_device(s, d->p, b->host, b->bytes);
+    if (d->reader && own->on->follow(own, d->reader, d->read))
+        return 1;
+    d->reader = NULL;
+    if (own->on->to_device(own, d->p, b->host, b->bytes))
+        return 1;
+    d->mark = own->on->mark(own);
+    return follow_side(d, s);
 }
 
 int buffer_bring(struct buffer *b, struct stream *s)
@@ -241,15 +260,27 @@ int buffer_bring(struct buffer *b, struct stream *s)
         return 0;
     lock_take(&moving);
     d = side_on(b, s);
-    int failed = !d ? to_device(b, s) : touched ? copy_again(b, d, s) : read_on(d, s);
+    int failed = !d ? to_device(b, s) : touched ? copy_again(b, d, s) : follow_side(d, s);
     lock_give(&moving);
     return failed;
+}
+
+void buffer_was_read(struct buffer *b, struct stream *s)
+{
+    struct side *d = s->on->alloc ? side_on(b, s) : NULL;
+    if (!d || d->stream == s)
+        return;
+    lock_take(&moving);
+    note_reader(d, s);
+    lock_give(&moving);
 }
 
 int buffer_bring_host(struct buffer *b)
 {
     if (atomic_load_explicit(&b->state, memory_order_acquire) & ON_HOST)
         return 0;
+    if (buffer_wait(b)) /* not with the lock, which others need to queue work */
+        return 1;
     int failed = 0;
     lock_take(&moving);
     if (!(atomic_load(&b->state) & ON_HOST)) {
@@ -262,11 +293,23 @@ int buffer_bring_host(struct buffer *b)
     return failed;
 }
 
-int buffer_wait(struct buffer *b)
+/* The side that has to be waited for; NULL: the bytes are on the host. */
+static const struct side *only_on_device(const struct buffer *b)
 {
     const struct side *d = atomic_load_explicit(&b->sides, memory_order_acquire);
-    return d && !(atomic_load_explicit(&b->state, memory_order_acquire) & ON_HOST) &&
-           d->stream->on->wait(d->stream, d->mark);
+    return atomic_load_explicit(&b->state, memory_order_acquire) & ON_HOST ? NULL : d;
+}
+
+int buffer_wait(struct buffer *b)
+{
+    const struct side *d = only_on_device(b);
+    return d && d->stream->on->wait(d->stream, d->mark);
+}
+
+bool buffer_is_there(struct buffer *b)
+{
+    const struct side *d = only_on_device(b);
+    return !d || d->stream->on->passed(d->stream, d->mark);
 }
 
 void buffer_leave_devices(struct buffer *b)
@@ -289,7 +332,6 @@ bool buffer_claim_on(struct buffer *b, struct stream *s)
         return false;
     }
     d->reader = NULL;
-    d->mark = s->on->mark(s);
     atomic_store(&b->state, ON_DEVICE);
     return true;
 }

@@ -51,15 +51,20 @@ struct buffer *buffer_new_on(struct stream *s, size_t bytes);
 int buffer_bring(struct buffer *b, struct stream *s);
 /* Makes them current on the host, and waits for that. */
 int buffer_bring_host(struct buffer *b);
-/* The calling thread waits until they are there, wherever that is. */
+/* The calling thread waits until they are there, wherever that is; or asks whether they are. */
 int buffer_wait(struct buffer *b);
+bool buffer_is_there(struct buffer *b);
 /* Address on the device of s, after buffer_bring; NULL: it has no side there. */
 void *buffer_on(const struct buffer *b, const struct stream *s);
 /* Work queued on s is about to change the bytes of this buffer, which nobody else looks at: they are current there
  * alone from now on.  False, and nothing happens, where its memory is not of s alone. */
 bool buffer_claim_on(struct buffer *b, struct stream *s);
-/* What is queued on s by now makes its bytes there: of a side that nobody else knows of yet. */
+/* What is queued on s by now makes its bytes there: of a side that nobody else knows of yet.  And what is queued by now
+ * reads them: the memory is not used for anything else before.  Both are said after the work was queued, since a mark
+ * taken before may have passed by then: anybody may ask for it meanwhile.  Nothing happens where s computes on the
+ * host. */
 void buffer_made(struct buffer *b, struct stream *s);
+void buffer_was_read(struct buffer *b, struct stream *s);
 /* The host's bytes are about to change: other sides go. */
 void buffer_leave_devices(struct buffer *b);
 /* Between the two somebody outside may write the host's bytes, which devices copy anew for every reader. */

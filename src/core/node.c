@@ -243,6 +243,9 @@ uint32_t node_clock(void) { return atomic_fetch_add(&clock_now, 1) + 1; }
 
 static struct node *node_new(const struct op *op, const void *args, int nin, const mx x[], int nout)
 {
+    struct stream *stream = scope_stream();
+    if (!stream) /* the default device's could not be opened */
+        return NULL;
     size_t bytes = node_bytes(op, args, nin, nout);
     struct node *n = mx_test_should_fail() ? NULL : slab_new(bytes);
     if (!n) {
@@ -253,7 +256,7 @@ static struct node *node_new(const struct op *op, const void *args, int nin, con
                         .nin = nin,
                         .nout = nout,
                         .op = op,
-                        .stream = scope_stream(),
+                        .stream = stream,
                         .born = atomic_load_explicit(&clock_now, memory_order_relaxed) };
     n->in = (mx *)(n + 1);
     n->out = n->in + nin;

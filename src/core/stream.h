@@ -50,7 +50,8 @@ struct device_class {
     uint64_t (*mark)(struct stream *s);
     /* Work queued on s from now on comes after that mark of another stream of this class. */
     int (*follow)(struct stream *s, struct stream *other, uint64_t mark);
-    int (*wait)(struct stream *s, uint64_t mark); /* the calling thread waits; non-zero where the device failed */
+    int (*wait)(struct stream *s, uint64_t mark);    /* the calling thread waits; non-zero where the device failed */
+    bool (*passed)(struct stream *s, uint64_t mark); /* would it not wait? */
     /* Queued on s; the host's bytes may change when it returns. */
     int (*to_device)(struct stream *s, void *device, const void *host, size_t bytes);
     /* Of bytes that are there at that mark; they are on the host when it returns. */

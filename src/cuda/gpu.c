@@ -96,6 +96,17 @@ int gpu_check(struct gpu *g, const char *op, int error)
 
 /* ---- streams */
 
+/* One that could not be opened whole. */
+static void close_stream(struct gpu_stream *q)
+{
+    for (int i = 0; i < RING; i++)
+        if (q->event[i])
+            cu.event_destroy(q->event[i]);
+    if (q->stream)
+        cu.stream_destroy(q->stream);
+    free(q);
+}
+
 static void *open_stream(struct stream *s)
 {
     struct gpu *g = gpu_use(s->device.index);
@@ -103,15 +114,15 @@ static void *open_stream(struct stream *s)
     if (!q)
         return NULL;
     memset(q, 0, sizeof *q);
-    queue_init(&q->queue);
     q->gpu = g;
     int e = cu.stream_create(&q->stream, CUDA_STREAM_NON_BLOCKING);
     for (int i = 0; i < RING && !e; i++) e = cu.event_create(&q->event[i], CUDA_EVENT_NO_TIMING | CUDA_EVENT_BLOCKING);
     if (e) {
+        close_stream(q);
         cuda_fail("cuda", e);
-        free(q);
         return NULL;
     }
+    queue_init(&q->queue);
     lock_open(&q->lock, LOCK_DEVICE);
     return q;
 }
@@ -201,6 +212,15 @@ static int wait_for(struct stream *s, uint64_t m)
     if (!e)
         e = wait_event(event);
     return gpu_check(q->gpu, "eval", e) || gpu_notes_look(q);
+}
+
+static bool passed(struct stream *s, uint64_t m)
+{
+    struct gpu_stream *q = gpu_stream(s);
+    void *event;
+    bool is = gpu_use(q->gpu->number) && !event_at(q, m, &event) && cu.event_query(event) == CUDA_SUCCESS;
+    mx_error_clear();
+    return is;
 }
 
 static int synchronize(struct stream *s)
@@ -344,6 +364,7 @@ const struct backend cuda_backend = {
                  .mark = mark,
                  .follow = follow,
                  .wait = wait_for,
+                 .passed = passed,
                  .to_device = to_device,
                  .to_host = to_host,
                  .from_peer = from_peer },

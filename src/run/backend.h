@@ -3,8 +3,16 @@
  * A graph becomes batches of entries, and a backend runs an entry: it gives the outputs memory and fills
  * it.  A backend for the host's processor has done so when `run` returns.  One for a device has queued it: its
  * arrays are READY, which for them means that their work is on its stream, and that their bytes are there
- * once the mark of their buffer's side has passed.  So kernels that follow on the same stream need not wait,
- * other streams of the device follow the mark without the host, and only who reads on the host waits. */
+ * once the mark of their buffer's side has passed.  So
+ *
+ *   - kernels that follow on the same stream need not wait, and other streams of the device follow the mark without
+ *     the host (buffer_bring);
+ *   - only who reads on the host waits (buffer_bring_host), and so does everything that gives an address of the host's
+ *     away: mx_wait_host comes before the buffer protocol, DLPack, files and printing, which see host memory alone;
+ *   - an operand may be written over by who is its last reader on its own stream, behind readers on others
+ *     (buffer_claim_on);
+ *   - memory is free when the last reference goes, before the work is done: what its stream queues next may use it, and
+ *     another stream follows its last use (core/memory.h, struct side). */
 #ifndef MX_RUN_BACKEND_H
 #define MX_RUN_BACKEND_H
 

@@ -77,6 +77,7 @@ static int put_on_device(struct stream *s, mx y, int64_t at, mx x)
     const char *from = (const char *)buffer_on(x->buf, s) + (size_t)x->offset * item;
     if (s->on->from_peer(s, to, s, from, (size_t)nbytes(x)))
         return 1;
+    buffer_was_read(x->buf, s);
     buffer_made(y->buf, s);
     return 0;
 }

@@ -446,6 +446,20 @@ static inline int bring(struct buffer *b, struct stream *s)
     return buffer_bring(b, s);
 }
 
+/* For devices, once an entry's work is queued: whoever asks for its results or frees its operands goes by it. */
+static void note_queued(struct stream *s, struct entry *e, bool failed)
+{
+    const struct node *n = e->node;
+    if (!s->on->alloc)
+        return;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i]->buf)
+            buffer_was_read(n->in[i]->buf, s);
+    for (int k = 0; k < n->nout && !failed; k++)
+        if (entry_out(e)[k]->buf)
+            buffer_made(entry_out(e)[k]->buf, s);
+}
+
 static enum outcome run_entry(struct stream *s, struct entry *e)
 {
     struct node *n = e->node;
@@ -463,7 +477,9 @@ static enum outcome run_entry(struct stream *s, struct entry *e)
     for (int i = 0; i < n->nin; i++)
         if (bring(n->in[i]->buf, s))
             return FAILED;
-    return backend_of(s)->run(s, e) ? FAILED : RAN;
+    int failed = backend_of(s)->run(s, e);
+    note_queued(s, e, failed);
+    return failed ? FAILED : RAN;
 }
 
 int mx_run_entry(struct stream *s, struct entry *e) { return run_entry(s, e) != RAN; }
@@ -511,6 +527,17 @@ static int members(struct batch *b, int i, struct entry *m[])
     return n;
 }
 
+int mx_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < m[i]->node->nin; k++)
+            if (m[i]->from[k] == OUTSIDE && bring(m[i]->node->in[k]->buf, s))
+                return 1;
+    int failed = backend_of(s)->run_fused(s, n, m, wanted);
+    for (int i = 0; i < n; i++) note_queued(s, m[i], failed);
+    return failed;
+}
+
 /* Also finds the outputs that are `wanted`: one that has no other references than its entry's and those
  * of the members' operands will never be looked at.  (A node that somebody else has too may still lead
  * to its arrays.) */
@@ -521,21 +548,15 @@ static enum outcome run_members(struct stream *s, int n, struct entry *const m[]
         const struct node *node = m[i]->node;
         wanted[i] = atomic_load_explicit(&node->refs, memory_order_acquire) != 1;
         uses[i] = 0;
-        for (int k = 0; k < node->nin; k++) {
-            if (m[i]->from[k] != OUTSIDE) {
+        for (int k = 0; k < node->nin; k++)
+            if (m[i]->from[k] != OUTSIDE)
                 uses[m[i]->from[k]] += !wanted[i];
-                continue;
-            }
-            mx x = node->in[k];
-            if (atomic_load_explicit(&x->status, memory_order_acquire) != READY)
+            else if (atomic_load_explicit(&node->in[k]->status, memory_order_acquire) != READY)
                 return SPOILED;
-            if (bring(x->buf, s))
-                return FAILED;
-        }
     }
     for (int i = 0; i < n; i++)
         wanted[i] |= atomic_load_explicit(&m[i]->one->refs, memory_order_acquire) != 1 + uses[i];
-    return backend_of(s)->run_fused(s, n, m, wanted) ? FAILED : RAN;
+    return mx_run_fused(s, n, m, wanted) ? FAILED : RAN;
 }
 
 static void run_fused(struct batch *b, int i, bool stopped, struct failure *own, const struct failure *before)

@@ -36,5 +36,7 @@ int mx_wait_host(mx x);
 void run_batch(struct batch *b);
 /* For operations that run others: runs an entry whose operands are READY.  Non-zero after mx_fail. */
 int mx_run_entry(struct stream *s, struct entry *e);
+/* The same for several as one, as struct backend has it. */
+int mx_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
 
 #endif

@@ -416,21 +416,9 @@ bool steps_reads(const struct steps *s, int i)
     return occurrences(s->n_out, s->g->r.roots, i) > 0;
 }
 
-/* What a fused step takes from elsewhere. */
-static int bring_outside(struct stream *on, const struct step *e)
-{
-    for (int m = 0; m < e->n; m++)
-        for (int k = 0; k < e->members[m]->node->nin; k++)
-            if (e->members[m]->from[k] == OUTSIDE && buffer_bring(e->members[m]->node->in[k]->buf, on))
-                return 1;
-    return 0;
-}
-
 static int run_step(struct stream *on, const struct step *e)
 {
-    if (e->n > 1 && on->on->alloc && bring_outside(on, e))
-        return 1;
-    return e->n == 1 ? mx_run_entry(on, e->members[0]) : backend_of(on)->run_fused(on, e->n, e->members, e->wanted);
+    return e->n == 1 ? mx_run_entry(on, e->members[0]) : mx_run_fused(on, e->n, e->members, e->wanted);
 }
 
 int steps_run(struct steps *s)

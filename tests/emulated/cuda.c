@@ -67,12 +67,14 @@ int copy_from_peer(uint64_t to, void *to_context, uint64_t from, void *from_cont
 }
 /* What is queued is done: streams and events have nothing to remember. */
 int stream_create(void **stream, unsigned flags) { return *stream = (void *)&MEMORY, (void)flags, SUCCESS; }
+int stream_destroy(void *stream) { return stream ? SUCCESS : INVALID_VALUE; }
 int stream_wait_event(void *stream, void *event, unsigned flags)
 {
     return stream && event ? (int)flags : INVALID_VALUE;
 }
 int stream_wait(void *stream) { return stream ? SUCCESS : INVALID_VALUE; }
 int event_create(void **event, unsigned flags) { return *event = (void *)&MEMORY, (void)flags, SUCCESS; }
+int event_destroy(void *event) { return event ? SUCCESS : INVALID_VALUE; }
 int event_record(void *event, void *stream) { return event && stream ? SUCCESS : INVALID_VALUE; }
 int event_wait(void *event) { return event ? SUCCESS : INVALID_VALUE; }
 int event_query(void *event) { return event ? SUCCESS : INVALID_VALUE; }

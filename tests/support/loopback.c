@@ -25,11 +25,16 @@ static size_t memory;
 static atomic_size_t in_use;
 static atomic_long copies;
 static const char *failing, *forgotten;
+static int opens_left = -1;
+static struct stream *held;                       /* under the lock */
+static void (*before_queueing)(struct stream *s); /* by the thread that queues */
 
 void loopback_set_delay(unsigned us) { atomic_store(&delay, us); }
 void loopback_set_memory(size_t bytes) { memory = bytes; }
 void loopback_fail_op(const char *name) { failing = name; }
 void loopback_forget_op(const char *name) { forgotten = name; }
+void loopback_fail_open(int after) { opens_left = after; }
+void loopback_before_queueing(void (*f)(struct stream *s)) { before_queueing = f; }
 size_t loopback_in_use(void) { return atomic_load(&in_use); }
 long loopback_copies(void) { return atomic_load(&copies); }
 
@@ -178,7 +183,7 @@ static void *work(void *arg)
     is_device = true;
     for (;;) {
         pthread_mutex_lock(&lock);
-        while (!q->first) pthread_cond_wait(&changed, &lock);
+        while (!q->first || held == q->stream) pthread_cond_wait(&changed, &lock);
         struct task *t = q->first;
         if (t->what == FOLLOW)
             while (t->other->passed <= t->mark) pthread_cond_wait(&changed, &lock);
@@ -250,6 +255,24 @@ static int wait_for(struct stream *s, uint64_t m)
     return 0;
 }
 
+static bool passed(struct stream *s, uint64_t m)
+{
+    struct loop *q = loop_of(s);
+    reach(q, m);
+    pthread_mutex_lock(&lock);
+    bool is = q->passed > m;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+void loopback_hold(struct stream *s)
+{
+    pthread_mutex_lock(&lock);
+    held = s;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
 static int end_batch(struct stream *s)
 {
     reach(loop_of(s), mark(s));
@@ -258,6 +281,10 @@ static int end_batch(struct stream *s)
 
 static void *loop_open(struct stream *s)
 {
+    if (opens_left >= 0 && opens_left-- == 0) {
+        mx_fail_as(MX_RUNTIME, "[loopback] expected another stream, got none");
+        return NULL;
+    }
     struct loop *q = calloc(1, sizeof *q);
     queue_init(&q->queue);
     q->stream = s;
@@ -431,6 +458,8 @@ static int queue_run(struct stream *s, struct entry *e)
     if (n->specs)
         t->node.specs =
             memcpy(malloc((size_t)n->nout * sizeof *n->specs), n->specs, (size_t)n->nout * sizeof *n->specs);
+    if (before_queueing)
+        before_queueing(s);
     queue_task(loop_of(s), t);
     return 0;
 }
@@ -514,6 +543,7 @@ static const struct backend loopback = {
                  .mark = mark,
                  .follow = follow,
                  .wait = wait_for,
+                 .passed = passed,
                  .to_device = to_device,
                  .to_host = to_host,
                  .from_peer = from_peer },

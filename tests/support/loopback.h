@@ -9,11 +9,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct stream;
+
 void loopback_register(void);
 void loopback_set_delay(unsigned microseconds); /* before each operation */
 void loopback_set_memory(size_t bytes);         /* the device's size; 0: unlimited */
 void loopback_fail_op(const char *name);        /* running this op fails; NULL: none */
 void loopback_forget_op(const char *name);      /* there is no kernel for this op; NULL: all are there */
+void loopback_fail_open(int after);             /* streams, after so many that open; -1: none fails */
+void loopback_hold(struct stream *s);           /* which does nothing until another is held, or NULL */
+/* Called between taking memory for an operation and queueing it, when other threads may do anything. */
+void loopback_before_queueing(void (*f)(struct stream *s));
 /* Runs kernels of libraries; a kernel that it does not know is an error where it returns false. */
 void loopback_set_kernels(bool (*run)(const char *kernel, const int blocks[3], const int threads[3],
                                       const void *const *args));

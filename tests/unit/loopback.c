@@ -242,6 +242,169 @@ static void freed_while_read(void **state)
     assert_int_equal(stream_synchronize(beside), 0);
 }
 
+/* ---- marks */
+
+static struct stream *new_stream(void)
+{
+    struct stream *s = stream_new((struct device){ DEVICE_GPU, 0 });
+    assert_non_null(s);
+    return s;
+}
+
+/* y = op(x) on s, queued. */
+static void queue_unary(struct stream *s, mx_own *y, mx (*op)(mx), mx x)
+{
+    {
+        MX_SCOPE(s);
+        mx_keep(y, op(x ? x : ramp(1000)));
+    }
+    assert_int_equal(mx_async_eval(1, &y->it), 0);
+}
+
+/* Queued is not done, and whether it is can be asked. */
+static void queued_is_not_done(void **state)
+{
+    (void)state;
+    mx_own x = { 0 };
+    loopback_hold(gpu_stream);
+    queue_unary(gpu_stream, &x, mx_square, NULL);
+    assert_int_equal(x.it->status, READY);
+    assert_false(buffer_is_there(x.it->buf));
+    loopback_hold(NULL);
+    assert_int_equal(mx_eval(1, &x.it), 0);
+    assert_true(buffer_is_there(x.it->buf));
+    assert_float_equal(at(x.it, 3), 9, 0);
+    assert_true(buffer_is_there(x.it->buf));
+    mx_drop(&x);
+}
+
+/* What others ask between taking memory and queueing the work says nothing of that work. */
+static void wait_now(struct stream *s) { s->on->wait(s, s->on->mark(s)); }
+static void wait_and_hold(struct stream *s)
+{
+    wait_now(s);
+    loopback_hold(s);
+}
+static void marks_follow_the_work(void **state)
+{
+    (void)state;
+    struct stream *beside = new_stream();
+    mx_own x = { 0 }, y = { 0 }, z = { 0 };
+    loopback_set_delay(2000);
+    loopback_before_queueing(wait_now);
+    queue_unary(gpu_stream, &x, mx_square, NULL);
+    assert_float_equal(at(x.it, 3), 9, 0);
+    queue_unary(gpu_stream, &x, mx_square, NULL);
+    loopback_before_queueing(wait_and_hold);
+    queue_unary(beside, &y, mx_negative, x.it);
+    loopback_before_queueing(NULL);
+    mx_drop(&x); /* which `beside` has yet to read */
+    queue_unary(gpu_stream, &z, mx_exp, NULL);
+    usleep(20000);
+    loopback_hold(NULL);
+    assert_float_equal(at(y.it, 3), -9, 0);
+    loopback_set_delay(0);
+    mx_drop(&y);
+    mx_drop(&z);
+}
+
+/* Two streams that read at once both keep the memory. */
+static void several_readers(void **state)
+{
+    (void)state;
+    struct stream *one = new_stream(), *two = new_stream();
+    mx_own x = { 0 }, y = { 0 }, y2 = { 0 }, z = { 0 };
+    queue_unary(gpu_stream, &x, mx_square, NULL);
+    loopback_hold(one);
+    queue_unary(one, &y, mx_negative, x.it);
+    queue_unary(two, &y2, mx_negative, x.it);
+    mx_drop(&x);
+    queue_unary(gpu_stream, &z, mx_exp, NULL);
+    usleep(20000);
+    loopback_hold(NULL);
+    assert_float_equal(at(y.it, 3), -9, 0);
+    assert_float_equal(at(y2.it, 3), -9, 0);
+    mx_drop(&y);
+    mx_drop(&y2);
+    mx_drop(&z);
+}
+
+/* Bytes that are copied anew for one stream are there for the others, too. */
+static void copied_anew_for_all(void **state)
+{
+    (void)state;
+    struct stream *one = new_stream(), *two = new_stream();
+    mx_own x = { 0 }, y = { 0 }, y1 = { 0 }, y2 = { 0 };
+    {
+        MX_SCOPE(cpu_stream);
+        mx_keep(&x, array_of_data(DT_float32, 1, (int[]){ 2 }, (float[]){ 1, 2 }));
+    }
+    queue_unary(gpu_stream, &y, mx_negative, x.it);
+    assert_float_equal(at(y.it, 1), -2, 0);
+    buffer_lend(x.it->buf);
+    ((float *)x.it->buf->host)[1] = 20;
+    buffer_take_back(x.it->buf);
+    loopback_hold(one);
+    queue_unary(one, &y1, mx_negative, x.it);
+    queue_unary(two, &y2, mx_negative, x.it);
+    usleep(10000);
+    loopback_hold(NULL);
+    assert_float_equal(at(y1.it, 1), -20, 0);
+    assert_float_equal(at(y2.it, 1), -20, 0);
+    mx_drop(&x);
+    mx_drop(&y);
+    mx_drop(&y1);
+    mx_drop(&y2);
+}
+
+/* Who waits for a device keeps nobody from queueing more. */
+static void *read_on_a_thread(void *x)
+{
+    static float v;
+    v = mx_wait_host(x) ? -1 : ((float *)array_host(x))[3];
+    return &v;
+}
+static void waiting_is_no_lock(void **state)
+{
+    (void)state;
+    struct stream *beside = new_stream();
+    mx_own x = { 0 }, y = { 0 };
+    pthread_t reader;
+    void *read;
+    loopback_hold(gpu_stream);
+    queue_unary(gpu_stream, &x, mx_square, NULL);
+    assert_int_equal(pthread_create(&reader, NULL, read_on_a_thread, x.it), 0);
+    usleep(10000);
+    queue_unary(beside, &y, mx_negative, NULL);
+    assert_float_equal(at(y.it, 3), -3, 0);
+    loopback_hold(NULL);
+    pthread_join(reader, &read);
+    assert_float_equal(*(float *)read, 9, 0);
+    mx_drop(&x);
+    mx_drop(&y);
+}
+
+static void no_stream(void **state)
+{
+    (void)state;
+    loopback_fail_open(0);
+    assert_null(stream_new((struct device){ DEVICE_GPU, 0 }));
+    assert_string_equal(mx_error_message(), "[loopback] expected another stream, got none");
+    mx_error_clear();
+    /* A device's first stream is opened when it is first asked for. */
+    assert_int_equal(set_default_device((struct device){ DEVICE_GPU, 1 }), 0);
+    loopback_fail_open(0);
+    {
+        MX_SCOPE(NULL);
+        assert_true(is_nil(mx_square(ramp(4))));
+        assert_string_equal(mx_error_message(), "[loopback] expected another stream, got none");
+    }
+    mx_error_clear();
+    assert_int_equal(set_default_device((struct device){ DEVICE_GPU, 0 }), 0);
+    loopback_fail_open(-1);
+    assert_non_null(default_stream((struct device){ DEVICE_GPU, 1 }));
+}
+
 static void out_of_memory(void **state)
 {
     (void)state;
@@ -462,7 +625,13 @@ int main(void)
         cmocka_unit_test_teardown(views_share, nothing_left),
         cmocka_unit_test_teardown(errors_in_flight, nothing_left),
         cmocka_unit_test_teardown(no_kernel, nothing_left),
+        cmocka_unit_test_teardown(no_stream, nothing_left),
         cmocka_unit_test_teardown(two_devices, nothing_left),
+        cmocka_unit_test_teardown(queued_is_not_done, nothing_left),
+        cmocka_unit_test_teardown(marks_follow_the_work, nothing_left),
+        cmocka_unit_test_teardown(several_readers, nothing_left),
+        cmocka_unit_test_teardown(copied_anew_for_all, nothing_left),
+        cmocka_unit_test_teardown(waiting_is_no_lock, nothing_left),
         cmocka_unit_test_teardown(freed_while_read, nothing_left),
         cmocka_unit_test_teardown(out_of_memory, nothing_left),
         cmocka_unit_test_teardown(memory_of_devices, nothing_left),
