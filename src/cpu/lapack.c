@@ -1,5 +1,6 @@
 /* lapack.c: the factorizations of cpu/linalg.h, by LAPACK, for each type. */
 #include <complex.h>
+#include <dlfcn.h>
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -36,8 +37,9 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define T float
 #define R float
 #define K(f) f##_f32
-#define L(f) scipy_s##f##_
-#define LC(real, complex) scipy_s##real##_
+#define LETTER "s"
+#define L(f) K(blas).f
+#define LC(real, complex) K(blas).real
 #define CONJ(x) (x)
 #define MODULUS(x) fabs((double)(x))
 #define EPSILON FLT_EPSILON
@@ -47,8 +49,9 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define T double
 #define R double
 #define K(f) f##_f64
-#define L(f) scipy_d##f##_
-#define LC(real, complex) scipy_d##real##_
+#define LETTER "d"
+#define L(f) K(blas).f
+#define LC(real, complex) K(blas).real
 #define CONJ(x) (x)
 #define MODULUS(x) fabs((double)(x))
 #define EPSILON DBL_EPSILON
@@ -58,10 +61,13 @@ static const char *uplo_of(unsigned part) { return part == PART_UPPER ? "L" : "U
 #define T float _Complex
 #define R float
 #define K(f) f##_c64
-#define L(f) scipy_c##f##_
-#define LC(real, complex) scipy_c##complex##_
+#define LETTER "c"
+#define L(f) K(blas).f
+#define LC(real, complex) K(blas).complex
 #define CONJ(x) conjf(x)
 #define MODULUS(x) cabs(x)
 #define EPSILON FLT_EPSILON
 #define IS_COMPLEX 1
 #include "cpu/lapack.inc"
+
+bool lapack_open(void *library) { return open_f32(library) && open_f64(library) && open_c64(library); }

@@ -2,13 +2,18 @@
  *
  * LAPACK itself keeps to the thread that calls it, so that results do not depend on how many there
  * are and threads do not multiply. */
+#define _GNU_SOURCE /* dladdr */
 #include "cpu/linalg.h"
 
+#include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/lock.h"
 #include "core/scope.h"
@@ -16,9 +21,44 @@
 #include "cpu/run.h"
 #include "ops/linalg.h"
 
-void scipy_openblas_set_num_threads(int n);
+/* ---- OpenBLAS, opened when it is first needed
+ *
+ * It makes threads when it is loaded: loaded with the program, before main, these would take signals that the program
+ * blocks everywhere to wait for them, and programs without a factorization would start later. */
 
-static void one_thread(void) { scipy_openblas_set_num_threads(1); }
+static char cannot_open[512]; /* why OpenBLAS is not there */
+
+/* The name of OpenBLAS beside libmlx, in whatever folder that is. */
+static void beside_us(char *path, size_t size)
+{
+    const char *name = "libscipy_openblas.so";
+    Dl_info us;
+    const char *end = dladdr(cannot_open, &us) ? strrchr(us.dli_fname, '/') : NULL;
+    snprintf(path, size, "%.*s%s", end ? (int)(end + 1 - us.dli_fname) : 0, end ? us.dli_fname : "", name);
+    if (access(path, R_OK)) /* in a program with the static library in it, which has loaded OpenBLAS */
+        snprintf(path, size, "%s", name);
+}
+
+static void open_blas(void)
+{
+    char path[PATH_MAX];
+    beside_us(path, sizeof path);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!library) {
+        snprintf(cannot_open, sizeof cannot_open, "%s", dlerror());
+        return;
+    }
+    void (*set_threads)(int) = NULL;
+    *(void **)&set_threads = dlsym(library, "scipy_openblas_set_num_threads");
+    if (set_threads && lapack_open(library))
+        set_threads(1);
+    else
+        snprintf(cannot_open, sizeof cannot_open, "%s", dlerror());
+}
 
 /* ---- OpenBLAS's memory
  *
@@ -124,7 +164,11 @@ struct demand {
 static int run_all(struct job *j, mx x, int64_t count, const char *name, const struct demand *what)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, one_thread);
+    pthread_once(&once, open_blas);
+    if (*cannot_open) {
+        mx_fail_as(MX_RUNTIME, "[linalg.%s] expected OpenBLAS beside libmlx, got: %s", name, cannot_open);
+        return 1;
+    }
     struct scratch measure = { NULL, 0 };
     atomic_init(&j->failed, INT64_MAX);
     atomic_init(&j->no_memory, false);

@@ -41,4 +41,7 @@ struct lapack {
 };
 extern const struct lapack lapack_f32, lapack_f64, lapack_c64;
 
+/* Finds LAPACK's functions in an opened library, before any of them is called; are they all there? */
+bool lapack_open(void *library);
+
 #endif

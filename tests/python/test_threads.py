@@ -252,3 +252,27 @@ def test_greenlets_take_turns_inside_exports_for_any_shape(tmp_path):
     command = [sys.executable, "-c", ANY_SHAPE_EXPORT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 0, (done.returncode, done.stderr)
+
+
+SIGNALS = """
+import os
+import re
+
+import mlx.core as mx
+
+x = mx.eye(16) + mx.random.uniform(shape=(1 << 9, 16, 16))
+with mx.stream(mx.cpu):
+    mx.eval(mx.linalg.inv(x), mx.sort(mx.random.normal((1 << 16,))))
+for task in os.listdir("/proc/self/task"):
+    if int(task) != os.getpid():
+        with open(f"/proc/self/task/{task}/status") as status:
+            name, blocked = re.search("Name:\\t(.*)\\n(?:.*\\n)*SigBlk:\\t(.*)\\n", status.read()).groups()
+        for signal in 1, 2, 10, 12, 14, 15, 17:
+            assert int(blocked, 16) >> (signal - 1) & 1, f"the thread {name} takes signal {signal}"
+print("left to the program", len(os.listdir("/proc/self/task")) > 1 or os.cpu_count() == 1)
+"""
+
+
+def test_threads_of_the_library_leave_signals_to_those_of_the_program():
+    done = subprocess.run([sys.executable, "-c", SIGNALS], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "left to the program True\n", done.stderr
