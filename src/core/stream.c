@@ -15,6 +15,7 @@
 
 /* ---- devices */
 
+enum { MAX_DEVICES = 16 }; /* of a type; more are not used */
 static const struct device_class *classes[2];
 static _Atomic int default_type = -1; /* -1: gpu where there is one */
 static _Atomic int default_index;
@@ -42,7 +43,8 @@ static struct device meant(struct device d)
 
 int device_count(enum device_type t)
 {
-    return classes[t] && !(t == DEVICE_GPU && cpu_stands_in()) ? classes[t]->count() : 0;
+    int count = classes[t] && !(t == DEVICE_GPU && cpu_stands_in()) ? classes[t]->count() : 0;
+    return count < MAX_DEVICES ? count : MAX_DEVICES;
 }
 
 struct device default_device(void)
@@ -82,7 +84,6 @@ const char *device_text(struct device d)
 
 /* ---- streams */
 
-enum { MAX_DEVICES = 16 };
 static struct stream *_Atomic newest;
 static struct stream *_Atomic first_stream[2][MAX_DEVICES]; /* each device's default */
 /* A thread's own choice, good for one generation of streams. */
@@ -115,7 +116,7 @@ struct stream *stream_new(struct device d)
 struct stream *default_stream(struct device d)
 {
     d = meant(d);
-    if (d.index < 0 || d.index >= MAX_DEVICES || !device_exists(d))
+    if (!device_exists(d))
         return NULL;
     if (chosen[d.type][d.index].generation == atomic_load_explicit(&generation, memory_order_relaxed))
         return chosen[d.type][d.index].s;
@@ -132,8 +133,6 @@ struct stream *default_stream(struct device d)
 void set_default_stream(struct stream *s)
 {
     struct device d = s->device;
-    if (d.index >= MAX_DEVICES)
-        return;
     chosen[d.type][d.index].s = s;
     chosen[d.type][d.index].generation = atomic_load(&generation);
 }

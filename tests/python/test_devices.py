@@ -43,3 +43,20 @@ def test_the_cpu_stands_in():
     env = {**os.environ, "MLX_GPU": "cpu"}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True)
     assert done.stdout == "[6.0, 8.0] Device(cpu, 0) True\n0 False {}\n", done.stderr
+
+
+@pytest.mark.parametrize("device", [mx.Device(mx.cpu, 77), mx.Device(mx.gpu, 16)], ids=str)
+def test_an_index_without_a_device(device):
+    for use in (
+        lambda: mx.zeros(2, stream=device),
+        lambda: mx.default_stream(device),
+        lambda: mx.new_stream(device),
+        lambda: mx.set_default_device(device),
+        lambda: mx.asarray([1.0], device=device),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"there is no Device\({device.type.name}, {device.index}\): this machine"
+        ):
+            use()
+    with pytest.raises(ValueError, match="there is no Device"), mx.stream(device):
+        pass
