@@ -15,10 +15,11 @@ if(MLX_CUDA)
   endif()
   set(dir ${PROJECT_BINARY_DIR}/cuda)
   set(MLX_CUDA_IMAGES ${dir}/cuda_images.c)
-  file(GLOB_RECURSE texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/* ${PROJECT_SOURCE_DIR}/src/shared/*)
+  file(GLOB_RECURSE texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*
+    ${PROJECT_SOURCE_DIR}/src/shared/* ${PROJECT_SOURCE_DIR}/src/plan/*.h)
   add_custom_command(OUTPUT ${MLX_CUDA_IMAGES}
     COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/cuda_kernels.py --out ${dir} --targets ${MLX_CUDA_TARGETS} ${nvrtc}
-    DEPENDS ${texts} ${PROJECT_SOURCE_DIR}/src/cuda/modules.def ${PROJECT_SOURCE_DIR}/src/plan/walk.h
+    DEPENDS ${texts} ${PROJECT_SOURCE_DIR}/src/cuda/modules.def
             ${PROJECT_SOURCE_DIR}/src/core/dtype.h ${PROJECT_SOURCE_DIR}/src/ops/ops.def ${PROJECT_SOURCE_DIR}/tools/cuda_kernels.py
     COMMENT "GPU kernels for ${MLX_CUDA_TARGETS}" VERBATIM)
 endif()

@@ -12,6 +12,7 @@
 #include "ops/index.h"
 #include "ops/slice.h"
 #include "plan/lookup.h"
+#include "plan/series.h"
 
 /* Folds all of x into y, from `offset` on and along strides in y that are given. */
 static void put(enum scatter_fold f, mx y, int64_t offset, const int64_t *strides, mx x)
@@ -183,26 +184,23 @@ int run_custom(const struct run *r) { return only_a_view(r); }
 
 enum { TILE = 512, GRAIN = 1 << 14 };
 
-/* A row of numbers: value(s, i) is written into tiles of type `computed` and cast from there. */
-struct series {
+/* A row of numbers, written into tiles of type `computed` and cast from there. */
+struct series_job {
+    struct series s;
     void (*tile)(const struct series *s, void *out, int from, int n);
     enum dtype computed;
     mx y;
-    double first, step, last; /* linspace; arange of float64 */
-    float first_f32, step_f32;
-    uint64_t first_i64, step_i64;
-    int64_t count; /* linspace: the last one is `last`, if it has that number */
 };
 
 static void series_range(void *ctx, int64_t begin, int64_t end)
 {
-    const struct series *s = ctx;
+    const struct series_job *s = ctx;
     _Alignas(64) char tile[TILE * 8];
     for (int64_t i = begin; i < end; i += TILE) {
         int64_t n = end - i < TILE ? end - i : TILE;
         char *y = (char *)host(s->y) + i * (int64_t)itemsize(s->y);
         bool direct = s->y->dtype == s->computed;
-        s->tile(s, direct ? y : tile, (int)i, (int)n);
+        s->tile(&s->s, direct ? y : tile, (int)i, (int)n);
         if (!direct)
             cpu->cast[s->computed][s->y->dtype](y, tile, (size_t)n);
     }
@@ -231,60 +229,25 @@ static void tile_f64(const struct series *s, void *out, int from, int n)
         y[s->count - from] = s->last;
 }
 
-/* v as an element of type t, read back as type `as`. */
-static void through(double v, enum dtype t, enum dtype as, void *out)
+static int run_series(const struct run *r, struct series s)
 {
-    uint64_t one = 0;
-    cpu->cast[DT_float64][t](&one, &v, 1);
-    cpu->cast[t][as](out, &one, 1);
-}
-
-/* As NumPy: the first two values are rounded to the type, and their difference is the step. */
-int run_arange(const struct run *r)
-{
-    const struct arange_args *a = r->args;
-    struct series s = { .y = r->y[0], .count = -1 };
-    enum dtype t = s.y->dtype;
-    double second = a->start + a->step;
+    static const struct {
+        void (*tile)(const struct series *s, void *out, int from, int n);
+        enum dtype computed;
+    } kinds[] = { [SERIES_I64] = { tile_i64, DT_int64 },
+                  [SERIES_F32] = { tile_f32, DT_float32 },
+                  [SERIES_F64] = { tile_f64, DT_float64 } };
+    struct series_job j = { .s = s, .tile = kinds[s.in].tile, .computed = kinds[s.in].computed, .y = r->y[0] };
     if (out_new(r, 0))
         return 1;
-    if (t == DT_float64) {
-        s.tile = tile_f64;
-        s.computed = DT_float64;
-        s.first = a->start;
-        s.step = second - a->start;
-    } else if (dtype_is_inexact(t)) {
-        s.tile = tile_f32;
-        s.computed = DT_float32;
-        through(a->start, t, DT_float32, &s.first_f32);
-        through(second, t, DT_float32, &s.step_f32);
-        s.step_f32 -= s.first_f32;
-    } else {
-        s.tile = tile_i64;
-        s.computed = t == DT_uint64 ? DT_uint64 : DT_int64;
-        through(a->start, s.computed, s.computed, &s.first_i64);
-        through(second, s.computed, s.computed, &s.step_i64);
-        s.step_i64 -= s.first_i64;
-    }
-    pool_for(s.y->size, GRAIN, series_range, &s);
+    if (s.in == SERIES_I64 && j.y->dtype == DT_uint64)
+        j.computed = DT_uint64;
+    pool_for(j.y->size, GRAIN, series_range, &j);
     return 0;
 }
 
-int run_linspace(const struct run *r)
-{
-    const struct linspace_args *a = r->args;
-    struct series s = { .y = r->y[0], .tile = tile_f64, .computed = DT_float64, .count = -1 };
-    int steps = a->num - a->endpoint;
-    if (out_new(r, 0))
-        return 1;
-    s.first = a->start;
-    s.step = steps > 0 ? (a->stop - a->start) / steps : 0;
-    s.last = a->stop;
-    if (a->endpoint && a->num > 1)
-        s.count = a->num - 1;
-    pool_for(s.y->size, GRAIN, series_range, &s);
-    return 0;
-}
+int run_arange(const struct run *r) { return run_series(r, series_of_arange(r->args, r->y[0]->dtype)); }
+int run_linspace(const struct run *r) { return run_series(r, series_of_linspace(r->args)); }
 
 int run_eye(const struct run *r)
 {

@@ -2,7 +2,9 @@
 #ifndef MX_SHARED_THREEFRY_H
 #define MX_SHARED_THREEFRY_H
 
+#ifndef __CUDACC__
 #include <stdint.h>
+#endif
 
 #define ROUND(r) \
     x0 += x1;    \

@@ -15,6 +15,7 @@
 #include "ops/fast.h"
 #include "ops/op.h"
 #include "ops/ops.h"
+#include "ops/random.h"
 #include "run/backend.h"
 #include "run/eval.h"
 #include "support/numbers.h"
@@ -284,13 +285,47 @@ static void rows(void **unused)
         }
 }
 
+/* ---- from nothing */
+
+static mx bits_of(const struct trial *t, const mx x[])
+{
+    int64_t n = t->n;
+    return mx_infer(&op_random_bits, &(struct random_bits_args){ { 1, &n }, (int)t->fold }, 1, x);
+}
+static mx numbered(const struct trial *t, const mx x[])
+{
+    return (void)x, mx_arange(3, 3 + 0.75 * t->n, 0.75, (enum dtype)t->fold);
+}
+static mx diagonal(const struct trial *t, const mx x[])
+{
+    return (void)x, mx_eye(t->n, 5, t->n % 3 - 1, (enum dtype)t->fold);
+}
+
+static void from_nothing(void **unused)
+{
+    (void)unused;
+    static const int lengths[] = { 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 32, 33, 64, 1021, 2000 };
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        MX_SCOPE(on_cpu);
+        mx one = numbers(DT_uint32, 1, (int[]){ 2 }, false), many = numbers(DT_uint32, 2, (int[]){ 7, 2 }, false);
+        for (unsigned width = 1; width <= 4; width *= 2) {
+            struct trial t = { "bits", bits_of, NULL, lengths[l], width };
+            beside(&t, "one key", &one, 0, 0);
+            beside(&t, "many keys", &many, 0, 0);
+        }
+        for (int k = 0; k < TYPES; k++) {
+            beside(&(struct trial){ "eye", diagonal, NULL, lengths[l], types[k] }, "a diagonal", &one, 0, 0);
+            if (types[k] != DT_bool_)
+                beside(&(struct trial){ "arange", numbered, NULL, lengths[l], types[k] }, "a series", &one, 0, 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reductions),
-        cmocka_unit_test(complex_extremes),
-        cmocka_unit_test(long_reductions),
-        cmocka_unit_test(rows),
+        cmocka_unit_test(reductions), cmocka_unit_test(complex_extremes), cmocka_unit_test(long_reductions),
+        cmocka_unit_test(rows),       cmocka_unit_test(from_nothing),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

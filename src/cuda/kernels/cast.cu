@@ -6,6 +6,7 @@
 #include "cuda/kernels/convert.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
+#include "cuda/kernels/types.h"
 
 /* Neighbours, read and written at once, where memory is aligned for that; else one in every blockDim.x. */
 #define CAST(name, suffix, T)                                                             \
@@ -48,19 +49,6 @@ KERNEL(PASTE(cu_cast, SUFFIX), struct cast_args)
         }
     }
     switch (a.to) {
-        CAST(bool_, b8, uint8_t)
-        CAST(uint8, u8, uint8_t)
-        CAST(uint16, u16, uint16_t)
-        CAST(uint32, u32, uint32_t)
-        CAST(uint64, u64, uint64_t)
-        CAST(int8, i8, int8_t)
-        CAST(int16, i16, int16_t)
-        CAST(int32, i32, int32_t)
-        CAST(int64, i64, int64_t)
-        CAST(float16, f16, uint16_t)
-        CAST(float32, f32, float)
-        CAST(float64, f64, double)
-        CAST(bfloat16, bf16, uint16_t)
-        CAST(complex64, c64, complex64)
+        GPU_DTYPES(CAST)
     }
 }

@@ -1,0 +1,88 @@
+/* create.c: arrays made from nothing, on a GPU. */
+#include "cuda/kernels/create.h"
+#include "cuda/gpu.h"
+#include "ops/create.h"
+#include "plan/series.h"
+#include "shared/scalar.h"
+
+static int launch(const struct gpu_run *r, struct gpu_found *slot, const char *kernel, int64_t threads, void *args)
+{
+    void *f = gpu_find(gpu_stream(r->stream)->gpu, slot, "create", kernel, DT_COUNT);
+    return !f || gpu_launch(r->stream, r->node->op->name, f, ceil_div(threads, CREATE_THREADS), CREATE_THREADS,
+                            (void *[]){ args });
+}
+
+/* ---- series */
+
+static int run_series(const struct gpu_run *r, struct series s)
+{
+    static struct gpu_found found[3];
+    static const char *const kernels[] = {
+        [SERIES_I64] = "series_i64", [SERIES_F32] = "series_f32", [SERIES_F64] = "series_f64"
+    };
+    mx y = r->y[0];
+    if (gpu_out_new(r, 0))
+        return 1;
+    struct series_args a = { .y = gpu_pointer(r, y), .n = y->size, .to = (int32_t)y->dtype, .s = s };
+    return launch(r, &found[s.in], kernels[s.in], ceil_div(a.n, CREATE_EACH), &a);
+}
+
+int gpu_run_arange(const struct gpu_run *r)
+{
+    return run_series(r, series_of_arange(r->args, (enum dtype)r->y[0]->dtype));
+}
+int gpu_run_linspace(const struct gpu_run *r) { return run_series(r, series_of_linspace(r->args)); }
+
+/* ---- diagonals */
+
+/* The bits of a 1. */
+static uint64_t one_of(enum dtype t)
+{
+    switch (t) {
+    case DT_float16: return f16_from_f32(1);
+    case DT_bfloat16: return bf16_from_f32(1);
+    case DT_float32:
+    case DT_complex64: return bits_f32(1);
+    case DT_float64: return bits_f64(1);
+    default: return 1;
+    }
+}
+
+int gpu_run_eye(const struct gpu_run *r)
+{
+    static struct gpu_found found;
+    const struct eye_args *e = r->args;
+    mx y = r->y[0];
+    if (gpu_out_new(r, 0))
+        return 1;
+    struct diagonal_args a = { .y = gpu_pointer(r, y),
+                               .n = y->size,
+                               .m = e->m,
+                               .k = e->k,
+                               .one = one_of((enum dtype)y->dtype),
+                               .size = (int32_t)itemsize(y) };
+    return launch(r, &found, "diagonal", ceil_div(a.n * a.size, 16), &a);
+}
+
+/* ---- random bits */
+
+int gpu_run_random_bits(const struct gpu_run *r)
+{
+    static struct gpu_found found;
+    mx y = r->y[0], key;
+    mx_own hold = { 0 };
+    if (gpu_out_new(r, 0))
+        return 1;
+    if (y->size == 0)
+        return 0;
+    if (is_nil(key = gpu_row_major(r, r->x[0], &hold)))
+        return 1;
+    struct bits_args a = { .y = gpu_pointer(r, y), .keys = gpu_pointer(r, key), .n_keys = key->size / 2 };
+    a.bytes = nbytes(y) / a.n_keys;
+    a.words = ceil_div(a.bytes, 4);
+    a.pairs = ceil_div(a.words, 2);
+    a.quads = ceil_div(a.pairs, 4);
+    int failed = launch(r, &found, "random_bits", a.n_keys * a.quads, &a);
+    mx_drop(&hold);
+    return failed;
+}

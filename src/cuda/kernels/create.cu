@@ -1,0 +1,123 @@
+/* create.cu: arrays made from nothing: evenly spaced numbers, diagonals, random bits. */
+#include "cuda/kernels/gpu.h"
+
+#include "cuda/kernels/convert.h"
+#include "cuda/kernels/create.h"
+#include "cuda/kernels/lanes.h"
+#include "cuda/kernels/places.h"
+#include "cuda/kernels/types.h"
+#include "shared/threefry.h"
+
+/* ---- series */
+
+FN int64_t number_i64(const struct series *s, int64_t i) { return (int64_t)(s->first_i64 + (uint64_t)i * s->step_i64); }
+FN float number_f32(const struct series *s, int64_t i) { return s->first_f32 + (float)(int)i * s->step_f32; }
+FN double number_f64(const struct series *s, int64_t i)
+{
+    return i == s->count ? s->last : s->first + (double)i * s->step;
+}
+
+#define PUT(name, suffix, T, from)                                                  \
+    case DT_##name: {                                                               \
+        union {                                                                     \
+            T v[CREATE_EACH];                                                       \
+            struct words4 align;                                                    \
+        } r;                                                                        \
+        T *y = (T *)a.y + first;                                                    \
+        for (int k = 0; k < CREATE_EACH; k++) r.v[k] = CONVERT(suffix, from, v[k]); \
+        if (first + CREATE_EACH <= a.n) {                                           \
+            COPY_LANES(y, r.v, sizeof r.v);                                         \
+        } else {                                                                    \
+            for (int64_t k = 0; first + k < a.n; k++) y[k] = r.v[k];                \
+        }                                                                           \
+        break;                                                                      \
+    }
+#define PUT_i64(name, suffix, T) PUT(name, suffix, T, i64)
+#define PUT_f32(name, suffix, T) PUT(name, suffix, T, f32)
+#define PUT_f64(name, suffix, T) PUT(name, suffix, T, f64)
+
+#define SERIES(suffix, type)                                                            \
+    KERNEL(cu_series_##suffix, struct series_args)                                      \
+    {                                                                                   \
+        int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CREATE_EACH; \
+        type v[CREATE_EACH];                                                            \
+        for (int k = 0; k < CREATE_EACH; k++) v[k] = number_##suffix(&a.s, first + k);  \
+        switch (a.to) {                                                                 \
+            GPU_DTYPES(PUT_##suffix)                                                    \
+        }                                                                               \
+    }
+SERIES(i64, int64_t)
+SERIES(f32, float)
+SERIES(f64, double)
+
+/* ---- diagonals */
+
+#define DIAGONAL(T)                                                                           \
+    {                                                                                         \
+        union {                                                                               \
+            T v[16 / sizeof(T)];                                                              \
+            struct words4 all;                                                                \
+        } u;                                                                                  \
+        const int each = 16 / (int)sizeof(T);                                                 \
+        int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * each, row = first; \
+        if (first >= a.n)                                                                     \
+            return;                                                                           \
+        int64_t column = place_along(&row, (uint32_t)a.m, a.n);                               \
+        for (int k = 0; k < each; k++) {                                                      \
+            u.v[k] = column == row + a.k ? (T)a.one : (T)0;                                   \
+            if (++column == a.m) {                                                            \
+                column = 0;                                                                   \
+                row++;                                                                        \
+            }                                                                                 \
+        }                                                                                     \
+        if (first + each <= a.n)                                                              \
+            *(struct words4 *)((T *)a.y + first) = u.all;                                     \
+        else                                                                                  \
+            for (int64_t k = 0; first + k < a.n; k++) ((T *)a.y)[first + k] = u.v[k];         \
+        break;                                                                                \
+    }
+
+KERNEL(cu_diagonal, struct diagonal_args)
+{
+    switch (a.size) {
+    case 1: DIAGONAL(uint8_t)
+    case 2: DIAGONAL(uint16_t)
+    case 4: DIAGONAL(uint32_t)
+    case 8: DIAGONAL(uint64_t)
+    }
+}
+
+/* ---- random bits */
+
+/* The n words from number `word` on, as far as there are bytes for them. */
+FN void put_words(uint8_t *y, int64_t bytes, int64_t word, const struct words4 *v, int64_t n)
+{
+    int64_t left = bytes - 4 * word;
+    y += 4 * word;
+    left = left < 4 * n ? left : 4 * n;
+    if (left == 16 && (uint64_t)y % 16 == 0)
+        *(struct words4 *)y = *v;
+    else if (left > 0 && left % 4 == 0 && (uint64_t)y % 4 == 0)
+        for (int k = 0; 4 * k < left; k++) ((uint32_t *)y)[k] = v->w[k];
+    else
+        for (int k = 0; k < left; k++) y[k] = (uint8_t)(v->w[k / 4] >> k % 4 * 8);
+}
+
+KERNEL(cu_random_bits, struct bits_args)
+{
+    int64_t key = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (key >= a.n_keys * a.quads)
+        return;
+    int64_t first = key % a.quads * 4;
+    key /= a.quads;
+    uint32_t k0 = a.keys[2 * key], k1 = a.keys[2 * key + 1];
+    uint8_t *y = (uint8_t *)a.y + key * a.bytes;
+    struct words4 u, v;
+    for (int k = 0; k < 4; k++) {
+        int64_t i = first + k, second = i + a.pairs;
+        threefry(&u.w[k], &v.w[k], (uint32_t)i, second < a.words ? (uint32_t)second : 0, k0, k1);
+    }
+    int64_t n = a.pairs - first < 4 ? a.pairs - first : 4;
+    put_words(y, a.bytes, first, &u, n);
+    put_words(y, a.bytes, first + a.pairs, &v, n);
+}

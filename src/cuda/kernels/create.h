@@ -1,0 +1,35 @@
+/* create.h: the arguments of create.cu. */
+#ifndef MX_CUDA_KERNELS_CREATE_H
+#define MX_CUDA_KERNELS_CREATE_H
+
+#include "core/dtype.h"
+#include "plan/series.h"
+
+enum { CREATE_THREADS = 256, CREATE_EACH = 4 };
+
+/* y[i] = the series' number i, made a `to`. */
+struct series_args {
+    void *y;
+    int64_t n;
+    int32_t to; /* enum dtype */
+    struct series s;
+};
+
+/* n elements of `size` bytes in rows of m: `one` where the column is the row + k, else 0. */
+struct diagonal_args {
+    void *y;
+    int64_t n, m, k;
+    uint64_t one;
+    int32_t size;
+};
+
+/* `bytes` random ones for each of the keys: the words of the cipher of the counters 0 to `words` in pairs
+ * (i, i + pairs), first all first halves; a missing counter is 0. */
+struct bits_args {
+    void *y;
+    const uint32_t *keys;
+    int64_t n_keys, bytes, words, pairs;
+    int64_t quads; /* of pairs: a thread has one */
+};
+
+#endif
