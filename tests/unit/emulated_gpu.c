@@ -321,11 +321,88 @@ static void from_nothing(void **unused)
     }
 }
 
+/* ---- rope */
+
+static mx turned(const struct trial *t, const mx x[])
+{
+    double base = 100;
+    return mx_rope(x[0], t->n, t->fold, &base, 0.5, x[1], NULL);
+}
+
+static void rotations(void **unused)
+{
+    (void)unused;
+    static const enum dtype floats[] = { DT_float32, DT_float16, DT_bfloat16, DT_float64 };
+    for (size_t k = 0; k < 4; k++)
+        for (int width = 4; width < 40; width += 5) {
+            MX_SCOPE(on_cpu);
+            mx x[] = { numbers(floats[k], 4, (int[]){ 2, 3, 5, width }, false),
+                       numbers(DT_int64, 1, (int[]){ 2 }, false) };
+            for (unsigned pairs = 0; pairs < 2; pairs++)
+                for (int dims = 2; dims <= width; dims += 6)
+                    beside(&(struct trial){ "rope", turned, NULL, dims, pairs }, "rows", x, 0,
+                           8 * ulp_at_one(floats[k]));
+        }
+}
+
+/* ---- packed weights: the parts in turn, and products */
+
+static const struct {
+    const char *mode;
+    int bits, group;
+} packed[] = { { "affine", 1, 32 }, { "affine", 2, 64 }, { "affine", 3, 32 }, { "affine", 4, 64 }, { "affine", 5, 128 },
+               { "affine", 6, 32 }, { "affine", 8, 64 }, { "mxfp4", 4, 32 },  { "mxfp8", 8, 32 },  { "nvfp4", 4, 16 } };
+
+static mx one_part(const struct trial *t, const mx x[])
+{
+    mx part[3];
+    int n = mx_quantize(x[0], packed[t->fold].group, packed[t->fold].bits, packed[t->fold].mode, NULL, part);
+    return part[t->n < n ? t->n : 0];
+}
+static mx back(const struct trial *t, const mx x[])
+{
+    return mx_dequantize(x[0], x[1], x[2], packed[t->fold].group, packed[t->fold].bits, packed[t->fold].mode, NULL,
+                         &(enum dtype){ t->n });
+}
+static mx times(const struct trial *t, const mx x[])
+{
+    return mx_quantized_matmul(x[0], x[1], x[2], x[3], t->n, packed[t->fold].group, packed[t->fold].bits,
+                               packed[t->fold].mode);
+}
+
+static void packed_weights(void **unused)
+{
+    (void)unused;
+    static const enum dtype floats[] = { DT_float32, DT_float16, DT_bfloat16 };
+    for (size_t k = 0; k < 3; k++)
+        for (unsigned f = 0; f < sizeof packed / sizeof *packed; f++) {
+            MX_SCOPE(on_cpu);
+            enum dtype t = floats[k];
+            int columns = 3 * packed[f].group;
+            mx w = numbers(t, 2, (int[]){ 7, columns }, false), part[3] = { NULL };
+            int n = mx_quantize(w, packed[f].group, packed[f].bits, packed[f].mode, NULL, part);
+            for (int i = 0; i < n; i++) {
+                beside(&(struct trial){ "quantize", one_part, NULL, i, f }, packed[f].mode, &w, 0, 0);
+                ready(part[i]);
+            }
+            double eps = 8 * ulp_at_one(t);
+            beside(&(struct trial){ "dequantize", back, NULL, (int)t, f }, packed[f].mode, part, eps, 8 * eps);
+            for (int m = 1; m < 70; m = 3 * m + 1)
+                for (int transpose = 0; transpose < 2; transpose++) {
+                    mx in[] = { numbers(t, 2, (int[]){ m, transpose ? columns : 7 }, false), part[0], part[1],
+                                part[2] };
+                    beside(&(struct trial){ "quantized_matmul", times, NULL, transpose, f }, packed[f].mode, in, eps,
+                           columns * eps);
+                }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reductions), cmocka_unit_test(complex_extremes), cmocka_unit_test(long_reductions),
-        cmocka_unit_test(rows),       cmocka_unit_test(from_nothing),
+        cmocka_unit_test(reductions),     cmocka_unit_test(complex_extremes), cmocka_unit_test(long_reductions),
+        cmocka_unit_test(rows),           cmocka_unit_test(from_nothing),     cmocka_unit_test(rotations),
+        cmocka_unit_test(packed_weights),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

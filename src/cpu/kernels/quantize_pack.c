@@ -4,6 +4,8 @@
 #include "cpu/kernels/level.h"
 #include "shared/scalar.h"
 
+#include "shared/quantize.h"
+
 enum { LONGEST = 128, LANES = 16 };
 
 /* Codes of `bits` bits each, lowest first: 8 of them are that many bytes. */
@@ -60,32 +62,6 @@ static bool range(const float *x, int n, float *low, float *high)
         for (int l = 0; l < LANES; l++) codes[i + l] = (uint8_t)wide[l]; \
     }
 
-/* The scale is such that the end of the range that is farther from zero has a code of its own, and
- * zero too if it is inside; with one bit the two ends are the codes. */
-static void affine_scale(float low, float high, int bits, float *scale, float *bias)
-{
-    float codes = (float)((1 << bits) - 1), width = (high - low) / codes;
-    float step = width > 1e-7f ? width : 1e-7f;
-    bool below = (low < 0 ? -low : low) > (high < 0 ? -high : high);
-    float edge = below ? low : high;
-    if (bits == 1) {
-        *scale = step, *bias = low;
-        return;
-    }
-    step = below ? step : -step;
-    float steps = __builtin_rintf(edge / step);
-    *scale = steps != 0 ? edge / steps : step;
-    *bias = steps != 0 ? edge : 0;
-}
-
-TEMPLATE uint32_t affine_of(float x, float scale, float bias, float most)
-{
-    float v = (x - bias) / scale;
-    v = v > 0 ? v : 0;
-    v = v < most ? v : most;
-    return bits_f32(v + 0x1.8p23f); /* rounded to even in the low bits */
-}
-
 void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
                             int bits);
 void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const float *x, int64_t groups, int group,
@@ -106,46 +82,10 @@ void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const flo
     }
 }
 
-/* The nearest e4m3, ties to even; what is larger than 448 becomes that, NaN stays NaN.  The least
- * numbers are rounded by adding 2^14, whose last place is the least e4m3. */
-TEMPLATE uint32_t e4m3_of(float x)
-{
-    uint32_t u = bits_f32(x), sign = u >> 24 & 0x80, a = u & 0x7fffffff;
-    a = a < 0x43e00000 ? a : 0x43e00000;
-    uint32_t tiny = bits_f32(f32_bits(a) + 0x1p14f) - bits_f32(0x1p14f);
-    uint32_t normal = (a + 0x7ffff + (a >> 20 & 1) - (120u << 23)) >> 20;
-    return sign | (x != x ? 0x7f : a < 0x3c800000 ? tiny : normal);
-}
-
 void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n);
 void LEVEL(to_e4m3)(uint8_t *y, const float *x, int64_t n)
 {
     IVDEP for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)e4m3_of(x[i]);
-}
-
-TEMPLATE float from_e4m3(uint32_t e)
-{
-    float size = f32_bits((e & 0x7f) << 20) * 0x1p120f;
-    return (e & 0x7f) == 0x7f ? __builtin_nanf("") : e & 0x80 ? -size : size;
-}
-
-/* The nearest e2m1, ties toward zero, of which there is one. */
-TEMPLATE uint32_t e2m1_of(float x)
-{
-    float a = x < 0 ? -x : x;
-    uint32_t size = (uint32_t)((a > .25f) + (a > .75f) + (a > 1.25f) + (a > 1.75f) + (a > 2.5f) + (a > 3.5f) + (a > 5));
-    return size | (uint32_t)(size && x < 0) << 3;
-}
-
-/* The least power of two that is no less than x >= 0, as an e8m0; zero has 1. */
-TEMPLATE uint8_t e8m0_of(float x)
-{
-    uint32_t u = bits_f32(x);
-    if (u == 0)
-        return 127;
-    if (u < 0x00800000)
-        return u > 0x00400000;
-    return (uint8_t)((u >> 23) + ((u & 0x7fffff) != 0));
 }
 
 void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int64_t groups, int group, int bits,
@@ -165,10 +105,10 @@ void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int6
         float most = -low > high ? -low : high;
         if (nv) {
             scales[g] = (uint8_t)e4m3_of(most / largest / factor);
-            scale = from_e4m3(scales[g]) * factor;
+            scale = f32_from_e4m3(scales[g]) * factor;
         } else {
             scales[g] = e8m0_of(most / largest);
-            scale = scales[g] ? f32_bits((uint32_t)scales[g] << 23) : 0x1p-127f;
+            scale = f32_from_e8m0(scales[g]);
         }
         if (scale == 0)
             memset(codes, 0, sizeof codes);

@@ -20,6 +20,7 @@
 #define ALIGNED(n) __align__(n)
 #define ROLLED _Pragma("unroll 1")
 #define FOURS _Pragma("unroll 4")
+#define UNROLLED _Pragma("unroll")
 #define FN_APART static __device__ __noinline__
 #define TYPE_OF(x) decltype(x)
 #define SHARED __shared__
@@ -34,6 +35,7 @@
 #define ALIGNED(n) __attribute__((aligned(n)))
 #define ROLLED
 #define FOURS
+#define UNROLLED
 #define FN_APART static
 #define TYPE_OF(x) __typeof__(x)
 #define SHARED static

@@ -1,0 +1,428 @@
+/* quantize.cu: packed weights: making them, reading them, multiplying with them: cu_qmv_u4_bf16.  The build compiles it
+ * as it does elementwise.cu; all is computed in float32.
+ *
+ * A row of a packed matrix is a stream of codes, lowest bits first.  A chunk of it is the fewest whole words that hold
+ * whole codes; a thread works on chunks. */
+#include "cuda/kernels/gpu.h"
+
+#include "core/dtype.h"
+#include "cuda/kernels/lanes.h"
+#include "cuda/kernels/places.h"
+#include "cuda/kernels/quantize.h"
+#include "shared/quantize.h"
+
+#define K(name) PASTE(name, SUFFIX)
+#ifdef HALF
+#define IN(x) PASTE(f32_from, SUFFIX)(x)
+#define OUT(x) PASTE(SUFFIX, from_f32)(x)
+#else
+#define IN(x) ((float)(x))
+#define OUT(x) ((S)(x))
+#endif
+
+/* ---- formats: functions of a constant */
+
+FN int bits_of(const int f)
+{
+    return f == FORMAT_u8 || f == FORMAT_mxfp8 ? 8 : f == FORMAT_mxfp4 || f == FORMAT_nvfp4 ? 4 : f + 1;
+}
+FN int words_of(const int f) { return bits_of(f) == 6 ? 3 : bits_of(f) % 2 ? bits_of(f) == 1 ? 1 : bits_of(f) : 1; }
+FN int elements_of(const int f) { return words_of(f) * 32 / bits_of(f); }
+FN bool is_affine(const int f) { return f <= FORMAT_u8; }
+enum { MOST_WORDS = 5, MOST_ELEMENTS = 32 };
+
+/* Code j of a chunk as a number. */
+FN float number(const int f, const uint32_t *d, const int j)
+{
+    const int bits = bits_of(f), at = j * bits, word = at / 32, shift = at % 32;
+    uint32_t v = d[word] >> shift;
+    if (shift + bits > 32)
+        v |= d[word + 1] << (32 - shift);
+    v &= (1u << bits) - 1;
+    if (f == FORMAT_mxfp8)
+        return f32_from_e4m3(v);
+    if (!is_affine(f))
+        return f32_from_e2m1(v);
+    return f32_bits(0x4b000000u | v) - 8388608.0f; /* 2^23 + v, less that */
+}
+
+/* Scale (or bias) i of a product. */
+FN float scale_at(const int f, const void *s, int64_t i)
+{
+    if (is_affine(f))
+        return IN(((const S *)s)[i]);
+    uint32_t e = ((const uint8_t *)s)[i];
+    return f == FORMAT_nvfp4 ? f32_from_e4m3(e) : f32_from_e8m0(e);
+}
+
+/* The factor of scales that a global scale stands for: as ops/quantize.h has it. */
+FN float factor_of(const float *global) { return global ? *global / (6.0f * 448.0f) : 1; }
+
+/* ---- quantize: a thread has QUANT_EACH numbers, neighbours in a warp the others of the group */
+
+FN void store_bytes(uint8_t *to, uint64_t v, int bytes)
+{
+    if (bytes == 4)
+        *(uint32_t *)to = (uint32_t)v;
+    else if (bytes == 8)
+        *(uint64_t *)to = v;
+    else
+        for (int i = 0; i < bytes; i++) to[i] = (uint8_t)(v >> 8 * i);
+}
+
+struct extent {
+    float low, high;
+    uint32_t bad; /* is a number not finite? */
+};
+
+FN struct extent extent_of(const float x[QUANT_EACH], int team)
+{
+    struct extent e = { x[0], x[0], 0 };
+    for (int k = 0; k < QUANT_EACH; k++) {
+        e.low = x[k] < e.low ? x[k] : e.low;
+        e.high = x[k] > e.high ? x[k] : e.high;
+        e.bad |= (bits_f32(x[k]) & 0x7f800000u) == 0x7f800000u;
+    }
+    for (int bits = team / 2; bits > 0; bits /= 2) {
+        float low = SHUFFLE_XOR(e.low, bits), high = SHUFFLE_XOR(e.high, bits);
+        e.bad |= SHUFFLE_XOR(e.bad, bits);
+        e.low = low < e.low ? low : e.low;
+        e.high = high > e.high ? high : e.high;
+    }
+    return e;
+}
+
+/* What a group's codes are made with, as it is stored and as it comes back. */
+struct scaling {
+    float scale, bias;
+    uint32_t byte;
+    float back; /* what codes are multiplied by */
+};
+
+FN struct scaling scaling_of(const struct pack_args *a, const struct extent *e)
+{
+    struct scaling s = { 0 };
+    if (is_affine(a->format)) {
+        if (e->bad)
+            s.scale = s.bias = NAN;
+        else
+            affine_scale(e->low, e->high, a->bits, &s.scale, &s.bias);
+        s.back = s.scale;
+        return s;
+    }
+    bool nv = a->format == FORMAT_nvfp4;
+    float most = -e->low > e->high ? -e->low : e->high, largest = a->bits == 4 ? 6.0f : 448.0f;
+    float factor = factor_of(a->global);
+    if (nv) {
+        s.byte = e->bad ? 0x7f : e4m3_of(most / largest / factor);
+        s.back = f32_from_e4m3(s.byte);
+        s.scale = s.back * factor;
+    } else {
+        s.byte = e->bad ? 0xff : e8m0_of(most / largest);
+        s.scale = s.back = f32_from_e8m0(s.byte);
+    }
+    return s;
+}
+
+FN uint32_t code_of(const struct pack_args *a, const struct scaling *s, float x)
+{
+    if (is_affine(a->format))
+        return affine_of(x, s->scale, s->bias, (float)((1 << a->bits) - 1)) & 255;
+    if (s->scale == 0)
+        return 0;
+    return a->bits == 4 ? e2m1_of(x / s->scale) : e4m3_of(x / s->scale);
+}
+
+FN float number_back(const struct pack_args *a, const struct scaling *s, uint32_t code)
+{
+    if (is_affine(a->format))
+        return __builtin_fmaf((float)code, s->scale, s->bias);
+    float y = (a->bits == 4 ? f32_from_e2m1(code) : f32_from_e4m3(code)) * s->back;
+    return a->global ? y * factor_of(a->global) : y;
+}
+
+KERNEL(K(cu_quantize), struct pack_args)
+{
+    int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * QUANT_EACH;
+    bool here = first < a.n;
+    float x[QUANT_EACH];
+    for (int k = 0; k < QUANT_EACH; k++) x[k] = here ? IN(((const S *)a.x)[first + k]) : 0.0f;
+    struct extent e = extent_of(x, a.group / QUANT_EACH);
+    if (!here)
+        return;
+    struct scaling s = scaling_of(&a, &e);
+    uint64_t codes = 0;
+    for (int k = 0; k < QUANT_EACH; k++) {
+        uint32_t code = e.bad ? 0 : code_of(&a, &s, x[k]);
+        codes |= (uint64_t)code << k * a.bits;
+        if (a.y)
+            ((S *)a.y)[first + k] = OUT(number_back(&a, &s, code));
+    }
+    if (a.y)
+        return;
+    store_bytes((uint8_t *)a.w + first / QUANT_EACH * a.bits, codes, a.bits);
+    if (first % a.group == 0) {
+        int64_t g = first / a.group;
+        if (is_affine(a.format)) {
+            ((S *)a.scales)[g] = OUT(s.scale);
+            ((S *)a.biases)[g] = OUT(s.bias);
+        } else {
+            ((uint8_t *)a.scales)[g] = (uint8_t)s.byte;
+        }
+    }
+}
+
+/* ---- e4m3 by itself: y of bytes, or from them */
+
+KERNEL(K(cu_to_fp8), struct pack_args)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < a.n)
+        ((uint8_t *)a.y)[i] = (uint8_t)e4m3_of(IN(((const S *)a.x)[i]));
+}
+
+KERNEL(K(cu_from_fp8), struct pack_args)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < a.n)
+        ((S *)a.y)[i] = OUT(f32_from_e4m3(((const uint8_t *)a.x)[i]));
+}
+
+/* ---- dequantize: a chunk for each thread */
+
+FN float stored(const struct unpack_args *a, const void *s, int64_t i)
+{
+    switch (a->t) {
+    case DT_float16: return f32_from_f16(((const uint16_t *)s)[i]);
+    case DT_bfloat16: return f32_from_bf16(((const uint16_t *)s)[i]);
+    case DT_float32: return ((const float *)s)[i];
+    }
+    uint32_t e = ((const uint8_t *)s)[i];
+    return a->format == FORMAT_nvfp4 ? f32_from_e4m3(e) : f32_from_e8m0(e);
+}
+
+#define DEQUANTIZE(format, bits)                                                                       \
+    KERNEL(K(cu_dequantize_##format), struct unpack_args)                                              \
+    {                                                                                                  \
+        enum {                                                                                         \
+            F = FORMAT_##format,                                                                       \
+            ELEMENTS = bits == 1 || bits == 3 || bits == 5 ? 32                                        \
+                       : bits == 6                         ? 16                                        \
+                                                           : 32 / bits                                 \
+        };                                                                                             \
+        int64_t chunk = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, first = chunk * ELEMENTS;      \
+        union {                                                                                        \
+            S v[ELEMENTS];                                                                             \
+            struct words4 align;                                                                       \
+        } u;                                                                                           \
+        uint32_t d[MOST_WORDS];                                                                        \
+        if (first >= a.n)                                                                              \
+            return;                                                                                    \
+        float s = stored(&a, a.scales, first >> a.log_group), factor = factor_of(a.global);            \
+        float b = is_affine(F) ? stored(&a, a.biases, first >> a.log_group) : 0;                       \
+        for (int i = 0; i < words_of(F); i++) d[i] = ((const uint32_t *)a.w)[chunk * words_of(F) + i]; \
+        for (int j = 0; j < ELEMENTS; j++) {                                                           \
+            float v = is_affine(F) ? __builtin_fmaf(number(F, d, j), s, b) : number(F, d, j) * s;      \
+            u.v[j] = OUT(a.global ? v * factor : v);                                                   \
+        }                                                                                              \
+        COPY_LANES((S *)a.y + first, u.v, sizeof u.v);                                                 \
+    }
+QUANT_FORMATS(DEQUANTIZE)
+
+#ifndef WIDE
+/* ---- products */
+
+/* Where a place of the batch has its matrices. */
+struct matrices {
+    const S *x;
+    const uint32_t *w;
+    int64_t group; /* the first one */
+};
+FN struct matrices matrices_of(const struct qmm_args *a, int64_t i)
+{
+    struct matrices p;
+    int64_t x = 0, w = 0, n = i;
+    for (int d = a->ndim; d-- > 0;) {
+        int64_t here = d ? n % a->shape[d] : n;
+        n /= a->shape[d];
+        x += here * a->stride[0][d];
+        w += here * a->stride[1][d];
+    }
+    if (a->lhs) {
+        x = a->lhs[i];
+        w = a->rhs[i];
+    }
+    p.x = (const S *)a->x + x * a->m * a->k;
+    p.w = (const uint32_t *)a->w + w * a->words;
+    p.group = w * a->groups;
+    return p;
+}
+
+/* Scales and biases of group g; biases are 0 where there are none. */
+FN void scale_of(const int f, const struct qmm_args *a, int64_t g, float *s, float *b)
+{
+    *s = scale_at(f, a->scales, g);
+    *b = is_affine(f) ? scale_at(f, a->biases, g) : 0;
+}
+
+/* n numbers of a row of x. */
+FN void load_x(float *to, const S *x, const int n, int aligned)
+{
+    if (aligned) {
+        union {
+            S v[MOST_ELEMENTS];
+            struct words4 align;
+        } u;
+        if (sizeof(S) * n % 16 == 0) {
+            for (int c = 0; c < (int)sizeof(S) * n / 16; c++) ((struct words4 *)u.v)[c] = ((const struct words4 *)x)[c];
+        } else {
+            *(struct words2 *)u.v = *(const struct words2 *)x;
+        }
+        for (int j = 0; j < n; j++) to[j] = IN(u.v[j]);
+    } else {
+        for (int j = 0; j < n; j++) to[j] = IN(x[j]);
+    }
+}
+
+/* The product of a chunk of each row of the matrix with nv rows of x, of which there are `vectors`. */
+FN void add_chunk(const int f, const int nv, const struct qmm_args *a, const S *from, int64_t vectors,
+                  const uint32_t d[QMV_ROWS][MOST_WORDS], const float s[QMV_ROWS], const float b[QMV_ROWS],
+                  float total[QMV_VECTORS][QMV_ROWS])
+{
+    const int n = elements_of(f);
+    float x[QMV_VECTORS][MOST_ELEMENTS], sum[QMV_VECTORS];
+    UNROLLED
+    for (int v = 0; v < nv; v++) {
+        load_x(x[v], from + (v < vectors ? v : 0) * a->k, n, a->aligned);
+        sum[v] = 0;
+        UNROLLED
+        for (int j = 0; j < n && is_affine(f); j++) sum[v] += x[v][j];
+    }
+    UNROLLED
+    for (int r = 0; r < QMV_ROWS; r++) {
+        float part[QMV_VECTORS] = { 0 };
+        UNROLLED
+        for (int j = 0; j < n; j++) {
+            float w = number(f, d[r], j);
+            for (int v = 0; v < nv; v++) part[v] = __builtin_fmaf(w, x[v][j], part[v]);
+        }
+        for (int v = 0; v < nv; v++) {
+            total[v][r] = __builtin_fmaf(s[r], part[v], total[v][r]);
+            if (is_affine(f))
+                total[v][r] = __builtin_fmaf(b[r], sum[v], total[v][r]);
+        }
+    }
+}
+
+/* Rows of the matrix with rows of x: a warp has QMV_ROWS of the former and nv of the latter, or with others of its team
+ * some of their chunks. */
+FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
+{
+    enum { R = QMV_ROWS, V = QMV_VECTORS, WARPS = QMV_THREADS / 32 };
+    SHARED float parts[WARPS][R * V];
+    const int words = words_of(f), n = elements_of(f), ahead = words == 1 && nv == 1 ? 4 : 1;
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, in_team = warp % a->team;
+    uint32_t at = (blockIdx.x * WARPS + (uint32_t)warp) / (uint32_t)a->team, above = at / a->wide;
+    int64_t row = (int64_t)(at % a->wide) * R, v0 = (int64_t)(above % a->tall) * nv, place = above / a->tall;
+    int64_t chunks = a->k / n, row_groups = a->k >> a->log_group, mine = place < a->batch ? chunks : 0;
+    int64_t rows = a->n - row < R ? a->n - row : R, vectors = a->m - v0 < nv ? a->m - v0 : nv;
+    struct matrices p = matrices_of(a, mine ? place : 0);
+    float total[V][R];
+    for (int v = 0; v < nv; v++)
+        for (int r = 0; r < R; r++) total[v][r] = 0;
+    for (int64_t c = in_team * 32 + lane; c < mine; c += 32 * ahead * a->team) {
+        uint32_t d[4][R][MOST_WORDS];
+        float s[4][R], b[4][R];
+        UNROLLED
+        for (int u = 0; u < ahead; u++) /* all are on their way before the first is used */
+            for (int r = 0; r < R; r++) {
+                int64_t chunk = c + (int64_t)u * 32 * a->team, line = row + (r < rows ? r : 0);
+                chunk = chunk < chunks ? chunk : c;
+                for (int i = 0; i < words; i++) d[u][r][i] = p.w[(line * chunks + chunk) * words + i];
+                scale_of(f, a, p.group + line * row_groups + (chunk * n >> a->log_group), &s[u][r], &b[u][r]);
+            }
+        UNROLLED
+        for (int u = 0; u < ahead; u++) {
+            int64_t chunk = c + (int64_t)u * 32 * a->team;
+            if (chunk < chunks)
+                add_chunk(f, nv, a, p.x + v0 * a->k + chunk * n, vectors, d[u], s[u], b[u], total);
+        }
+    }
+    for (int v = 0; v < nv; v++)
+        for (int r = 0; r < R; r++)
+            for (int bits = 16; bits > 0; bits /= 2) total[v][r] += SHUFFLE_XOR(total[v][r], bits);
+    for (int v = 0; v < nv; v++)
+        for (int r = 0; r < R; r++)
+            if (lane == 0)
+                parts[warp][v * R + r] = total[v][r];
+    BARRIER();
+    if (in_team || lane >= nv * R || place >= a->batch)
+        return;
+    float y = parts[warp][lane];
+    for (int w = 1; w < a->team; w++) y += parts[warp + w][lane];
+    if (lane % R < rows && lane / R < vectors)
+        ((S *)a->y)[(place * a->m + v0 + lane / R) * a->n + row + lane % R] = OUT(y);
+}
+
+/* Squares of the product: numbers and rows of x meet in shared memory. */
+FN void multiply_square(const int f, const struct qmm_args *a)
+{
+    enum { SIDE = QMM_SIDE, DEPTH = QMM_DEPTH, EACH = 4, TEAMS = SIDE / EACH };
+    SHARED float xs[DEPTH][SIDE + 4], ws[DEPTH][SIDE + 4];
+    const int words = words_of(f), n = elements_of(f);
+    uint32_t at = blockIdx.x, above = at / a->wide;
+    int64_t j0 = (int64_t)(at % a->wide) * SIDE, i0 = (int64_t)(above % a->tall) * SIDE, place = above / a->tall;
+    int64_t columns = a->transpose ? a->k : a->n; /* of the matrix */
+    int64_t row_words = columns / n * words, row_groups = columns >> a->log_group;
+    int me = (int)threadIdx.x, tx = me % TEAMS, ty = me / TEAMS;
+    struct matrices p = matrices_of(a, place);
+    float total[EACH][EACH];
+    for (int i = 0; i < EACH; i++)
+        for (int j = 0; j < EACH; j++) total[i][j] = 0;
+    for (int64_t k0 = 0; k0 < a->k; k0 += DEPTH) {
+        for (int e = me; e < SIDE * DEPTH; e += QMM_THREADS) {
+            int i = e / DEPTH, k = e % DEPTH;
+            bool here = i0 + i < a->m && k0 + k < a->k;
+            xs[k][i] = here ? IN(p.x[(i0 + i) * a->k + k0 + k]) : 0.0f;
+        }
+        for (int e = me; e < SIDE * DEPTH / n; e += QMM_THREADS) { /* chunks */
+            int across = a->transpose ? DEPTH / n : SIDE / n, line = e / across, first = e % across * n;
+            int64_t row = (a->transpose ? j0 : k0) + line, column = (a->transpose ? k0 : j0) + first;
+            bool here = row < (a->transpose ? a->n : a->k) && column < columns;
+            uint32_t d[MOST_WORDS];
+            float s = 0, b = 0;
+            for (int i = 0; i < words; i++) d[i] = here ? p.w[row * row_words + column / n * words + i] : 0;
+            if (here)
+                scale_of(f, a, p.group + row * row_groups + (column >> a->log_group), &s, &b);
+            for (int j = 0; j < n; j++) {
+                float v = here ? __builtin_fmaf(number(f, d, j), s, b) : 0.0f;
+                if (a->transpose)
+                    ws[first + j][line] = v;
+                else
+                    ws[line][first + j] = v;
+            }
+        }
+        BARRIER();
+        for (int k = 0; k < DEPTH; k++) {
+            float u[EACH], v[EACH];
+            for (int i = 0; i < EACH; i++) u[i] = xs[k][ty * EACH + i];
+            for (int j = 0; j < EACH; j++) v[j] = ws[k][tx * EACH + j];
+            for (int i = 0; i < EACH; i++)
+                for (int j = 0; j < EACH; j++) total[i][j] = __builtin_fmaf(u[i], v[j], total[i][j]);
+        }
+        BARRIER();
+    }
+    for (int i = 0; i < EACH; i++)
+        for (int j = 0; j < EACH; j++) {
+            int64_t row = i0 + ty * EACH + i, column = j0 + tx * EACH + j;
+            if (row < a->m && column < a->n)
+                ((S *)a->y)[(place * a->m + row) * a->n + column] = OUT(total[i][j]);
+        }
+}
+
+#define PRODUCTS(f, bits)                                                                   \
+    KERNEL(K(cu_qmv_##f), struct qmm_args) { multiply_rows(FORMAT_##f, 1, &a); }            \
+    KERNEL(K(cu_qmv4_##f), struct qmm_args) { multiply_rows(FORMAT_##f, QMV_VECTORS, &a); } \
+    KERNEL(K(cu_qmm_##f), struct qmm_args) { multiply_square(FORMAT_##f, &a); }
+QUANT_FORMATS(PRODUCTS)
+#endif

@@ -1,0 +1,75 @@
+/* quantize.h: the arguments of quantize.cu, and formats of packed weights. */
+#ifndef MX_CUDA_KERNELS_QUANTIZE_H
+#define MX_CUDA_KERNELS_QUANTIZE_H
+
+#ifndef __CUDACC__
+#include <stdint.h>
+#endif
+
+/* X(name, bits): integers of so many bits, e2m1 with scales in e8m0, e4m3, e2m1 with scales in e4m3. */
+#define QUANT_FORMATS(X) \
+    X(u1, 1)             \
+    X(u2, 2)             \
+    X(u3, 3)             \
+    X(u4, 4)             \
+    X(u5, 5)             \
+    X(u6, 6)             \
+    X(u8, 8)             \
+    X(mxfp4, 4)          \
+    X(mxfp8, 8)          \
+    X(nvfp4, 4)
+#define X(name, bits) FORMAT_##name,
+enum quant_format { QUANT_FORMATS(X) FORMATS };
+#undef X
+
+/* A thread has QUANT_EACH numbers of a group when it packs; QMV_ROWS, QMV_VECTORS: rows of the matrix and of x that a
+ * warp multiplies with each other; QMM_SIDE: of the square of a product that a block makes, QMM_DEPTH at a time. */
+enum {
+    QUANT_THREADS = 128,
+    QUANT_EACH = 8,
+    QMV_THREADS = 128,
+    QMV_ROWS = 4,
+    QMV_VECTORS = 4,
+    QMM_THREADS = 256,
+    QMM_SIDE = 64,
+    QMM_DEPTH = 32,
+    QMM_DIMS = 8
+};
+
+/* n numbers x in groups, as codes, scales and biases of x's type (bytes in other formats than integers), or y as they
+ * come back. */
+struct pack_args {
+    const void *x;
+    void *w, *scales, *biases, *y;
+    const float *global; /* NULL: none */
+    int64_t n;
+    int32_t group, bits, format;
+};
+
+/* n numbers y from codes in groups; scales and biases of the type `t` (enum dtype). */
+struct unpack_args {
+    void *y;
+    const void *w, *scales, *biases;
+    const float *global;
+    int64_t n;
+    int32_t log_group, format, t;
+};
+
+/* y (m x n) = x (m x k) W, or its transpose, for each place of a batch; scales and biases are of x's type. */
+struct qmm_args {
+    void *y;
+    const void *x, *w, *scales, *biases;
+    int64_t m, n, k, batch;
+    int32_t log_group, transpose;
+    int32_t aligned;           /* rows of x begin at multiples of 16 bytes */
+    int32_t team;              /* of warps that have the same rows of the matrix */
+    uint32_t tall;             /* blocks or teams along m */
+    uint32_t wide;             /* along n */
+    int64_t words, groups;     /* of a matrix */
+    const uint32_t *lhs, *rhs; /* numbers of matrices, for each place of the batch; NULL: they are walked */
+    int32_t ndim;
+    uint32_t shape[QMM_DIMS];
+    int64_t stride[2][QMM_DIMS]; /* in matrices: of x, of w */
+};
+
+#endif

@@ -1,0 +1,31 @@
+/* rope.h: the arguments of rope.cu. */
+#ifndef MX_CUDA_KERNELS_ROPE_H
+#define MX_CUDA_KERNELS_ROPE_H
+
+#ifndef __CUDACC__
+#include <stdint.h>
+#endif
+
+/* ROPE_PAIRS: coordinates that a thread rotates in one row; ROPE_TURNS: pairs of a launch. */
+enum { ROPE_THREADS = 128, ROPE_PAIRS = 4, ROPE_TURNS = 256, ROPE_DIMS = 8 };
+
+/* Rows of `width` elements, at `length` positions for each of `rows` that share an offset, one of `groups`.  A thread
+ * rotates ROPE_PAIRS points at one position, with the same sines, in `each` of those rows; threads behind `quads` copy
+ * what is not rotated. */
+struct rope_call {
+    void *y;
+    const void *x, *freqs; /* freqs: of the type that is computed in, or NULL: then turns */
+    const int64_t *offset;
+    int64_t n, groups, rows, each;
+    uint32_t length, chunks, quads, units; /* chunks of `each` rows; units: of threads along a row */
+    int64_t width, half, first, pairs;     /* pairs first to first + pairs are of this launch */
+    double scale, sign;
+    int32_t pairwise; /* points are neighbours; else `half` apart */
+    int32_t whole;    /* vectors of ROPE_PAIRS coordinates are aligned, and there are no others */
+    int32_t ndim;     /* of the rows in x */
+    uint32_t shape[ROPE_DIMS];
+    int64_t stride[ROPE_DIMS], position; /* position: from one to the next in x */
+    double turns[ROPE_TURNS];
+};
+
+#endif

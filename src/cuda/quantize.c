@@ -1,0 +1,250 @@
+/* quantize.c: packed weights on a GPU. */
+#include "cuda/kernels/quantize.h"
+
+#include <stdio.h>
+
+#include "core/scope.h"
+#include "core/shape.h"
+#include "cuda/gpu.h"
+#include "ops/quantize.h"
+
+static enum quant_format format_of(const struct quant_args *a)
+{
+    switch (a->mode) {
+    case MODE_MXFP4: return FORMAT_mxfp4;
+    case MODE_MXFP8: return FORMAT_mxfp8;
+    case MODE_NVFP4: return FORMAT_nvfp4;
+    default: return a->bits == 8 ? FORMAT_u8 : (enum quant_format)(FORMAT_u1 + a->bits - 1);
+    }
+}
+
+/* The kernel of a name, for elements of type t; of kernels for each format that of the format. */
+static void *kernel_of(const struct gpu_run *r, struct gpu_found *slots, const char *name, int format, enum dtype t)
+{
+    static const char *const names[] = {
+#define X(name, bits) #name,
+        QUANT_FORMATS(X)
+#undef X
+    };
+    char text[32];
+    if (format >= 0)
+        snprintf(text, sizeof text, "%s_%s", name, names[format]);
+    return gpu_find(gpu_stream(r->stream)->gpu, &slots[t], "quantize", format < 0 ? name : text, t);
+}
+
+static int launch(const struct gpu_run *r, void *kernel, int64_t threads, void *args)
+{
+    return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(threads, QUANT_THREADS), QUANT_THREADS,
+                      (void *[]){ args });
+}
+
+/* Row-major versions of n operands; false after a failure.  They are dropped by drop_all in any case. */
+static bool all_row_major(const struct gpu_run *r, int n, mx x[], mx_own hold[])
+{
+    for (int i = 0; i < n; i++)
+        if (is_nil(x[i] = gpu_row_major(r, x[i], &hold[i])))
+            return false;
+    return true;
+}
+static void drop_all(int n, mx_own hold[])
+{
+    for (int i = 0; i < n; i++) mx_drop(&hold[i]);
+}
+
+/* ---- making */
+
+static int pack(const struct gpu_run *r, bool back)
+{
+    static struct gpu_found found[DT_COUNT];
+    const struct quant_args *q = r->args;
+    mx x = r->x[0];
+    mx_own hold = { 0 };
+    void *kernel = kernel_of(r, found, "quantize", -1, (enum dtype)x->dtype);
+    int failed = !kernel;
+    for (int k = 0; k < r->nout && !failed; k++) failed = gpu_out_new(r, k);
+    if (failed || x->size == 0)
+        return failed;
+    if (!all_row_major(r, 1, &x, &hold))
+        return 1;
+    struct pack_args a = { .x = gpu_pointer(r, x),
+                           .global = r->nin > 1 ? gpu_pointer(r, r->x[1]) : NULL,
+                           .n = x->size,
+                           .group = q->group_size,
+                           .bits = q->bits,
+                           .format = format_of(q) };
+    if (back) {
+        a.y = gpu_pointer(r, r->y[0]);
+    } else {
+        a.w = gpu_pointer(r, r->y[0]);
+        a.scales = gpu_pointer(r, r->y[1]);
+        a.biases = r->nout > 2 ? gpu_pointer(r, r->y[2]) : NULL;
+    }
+    failed = launch(r, kernel, a.n / QUANT_EACH, &a);
+    mx_drop(&hold);
+    return failed;
+}
+
+int gpu_run_quantize(const struct gpu_run *r) { return pack(r, false); }
+int gpu_run_round_trip(const struct gpu_run *r) { return pack(r, true); }
+
+/* ---- e4m3 by itself */
+
+static int convert(const struct gpu_run *r, struct gpu_found *slots, const char *name, enum dtype t)
+{
+    mx x = r->x[0];
+    mx_own hold = { 0 };
+    void *kernel = kernel_of(r, slots, name, -1, t);
+    if (!kernel || gpu_out_new(r, 0) || !all_row_major(r, 1, &x, &hold))
+        return 1;
+    struct pack_args a = { .x = gpu_pointer(r, x), .y = gpu_pointer(r, r->y[0]), .n = x->size };
+    int failed = launch(r, kernel, a.n, &a);
+    mx_drop(&hold);
+    return failed;
+}
+
+int gpu_run_to_fp8(const struct gpu_run *r)
+{
+    static struct gpu_found found[DT_COUNT];
+    return convert(r, found, "to_fp8", (enum dtype)r->x[0]->dtype);
+}
+int gpu_run_from_fp8(const struct gpu_run *r)
+{
+    static struct gpu_found found[DT_COUNT];
+    return convert(r, found, "from_fp8", (enum dtype)r->y[0]->dtype);
+}
+
+/* ---- reading */
+
+int gpu_run_dequantize(const struct gpu_run *r)
+{
+    static struct gpu_found found[FORMATS][DT_COUNT];
+    static const int elements[] = { 32, 16, 32, 8, 32, 16, 4, 8, 4, 8 }; /* of a chunk */
+    const struct quant_args *q = r->args;
+    int plain = q->mode == MODE_AFFINE ? 3 : 2, f = format_of(q);
+    mx x[3] = { r->x[0], r->x[1], plain == 3 ? r->x[2] : NULL }, y = r->y[0];
+    mx_own hold[3] = { 0 };
+    void *kernel = kernel_of(r, found[f], "dequantize", f, (enum dtype)y->dtype);
+    int failed = !kernel || gpu_out_new(r, 0);
+    if (failed || y->size == 0)
+        return failed;
+    failed = !all_row_major(r, plain, x, hold);
+    if (!failed) {
+        struct unpack_args a = { .y = gpu_pointer(r, y),
+                                 .w = gpu_pointer(r, x[0]),
+                                 .scales = gpu_pointer(r, x[1]),
+                                 .biases = plain == 3 ? gpu_pointer(r, x[2]) : NULL,
+                                 .global = r->nin > plain ? gpu_pointer(r, r->x[plain]) : NULL,
+                                 .n = y->size,
+                                 .log_group = __builtin_ctz((unsigned)q->group_size),
+                                 .format = f,
+                                 .t = x[1]->dtype };
+        failed = launch(r, kernel, a.n / elements[f], &a);
+    }
+    drop_all(3, hold);
+    return failed;
+}
+
+/* ---- products */
+
+enum { FEW = 16 }; /* rows of x that meet codes as they are read */
+
+static bool few_dimensions(const struct node *n)
+{
+    return n->in[0]->ndim <= QMM_DIMS + 2 && n->in[1]->ndim <= QMM_DIMS + 2;
+}
+bool gpu_takes_quantized(const struct node *n) { return n->in[0]->dtype != DT_float64 && few_dimensions(n); }
+
+/* Scales or biases as elements of x's type, which holds them exactly. */
+static mx as_type(const struct gpu_run *r, mx x, enum dtype t, mx_own *hold)
+{
+    if (x->dtype == t || x->dtype == DT_uint8)
+        return x;
+    mx_keep(hold, array_new(t, x->ndim, x->shape));
+    struct gpu_run cast = { .stream = r->stream, .node = r->node, .nin = 1, .nout = 1, .x = &x, .y = &hold->it };
+    return is_nil(hold->it) || gpu_run_astype(&cast) ? MX_NIL : hold->it;
+}
+
+/* The batch of a product; rows of x follow each other where all of them meet one matrix. */
+static void walk_batch(struct qmm_args *a, mx y, mx x, mx w)
+{
+    int shape[MX_MAX_NDIM], ndim = y->ndim - 2;
+    int64_t strides[2][MX_MAX_NDIM], *all[] = { strides[0], strides[1] };
+    a->m = dim(x, -2);
+    a->batch = y->size / (a->m * a->n);
+    if (w->size == (int64_t)dim(w, -1) * dim(w, -2)) {
+        a->m *= a->batch;
+        a->batch = 1;
+        return;
+    }
+    for (int o = 0; o < 2; o++) {
+        mx z = o ? w : x;
+        int64_t step = 1;
+        for (int d = ndim; d-- > 0;) {
+            int k = d - (ndim - (z->ndim - 2)), size = k < 0 ? 1 : z->shape[k];
+            strides[o][d] = size == 1 ? 0 : step;
+            step *= size;
+        }
+    }
+    for (int d = 0; d < ndim; d++) shape[d] = y->shape[d];
+    a->ndim = collapse(ndim, shape, 2, all);
+    for (int d = 0; d < a->ndim; d++) {
+        a->shape[d] = (uint32_t)shape[d];
+        for (int o = 0; o < 2; o++) a->stride[o][d] = strides[o][d];
+    }
+}
+
+static int multiply(const struct gpu_run *r, struct qmm_args *a, int f, enum dtype t)
+{
+    static struct gpu_found one[FORMATS][DT_COUNT], four[FORMATS][DT_COUNT], many[FORMATS][DT_COUNT];
+    struct gpu *g = gpu_stream(r->stream)->gpu;
+    bool few = a->transpose && a->m <= FEW;
+    void *kernel = !few        ? kernel_of(r, many[f], "qmm", f, t)
+                   : a->m == 1 ? kernel_of(r, one[f], "qmv", f, t)
+                               : kernel_of(r, four[f], "qmv4", f, t);
+    if (!kernel)
+        return 1;
+    a->tall = (uint32_t)ceil_div(a->m, !few ? QMM_SIDE : a->m == 1 ? 1 : QMV_VECTORS);
+    a->wide = (uint32_t)ceil_div(a->n, few ? QMV_ROWS : QMM_SIDE);
+    int64_t teams = (int64_t)a->tall * a->wide * a->batch, warps = QMV_THREADS / 32;
+    if (few) /* more warps for each row where rows are too few to keep memory busy */
+        a->team = gpu_power_of_two(ceil_div((int64_t)g->multiprocessors * 16, teams), (int32_t)warps);
+    return gpu_launch(r->stream, r->node->op->name, kernel, few ? ceil_div(teams * a->team, warps) : teams,
+                      few ? QMV_THREADS : QMM_THREADS, (void *[]){ a });
+}
+
+int gpu_run_quantized_matmul(const struct gpu_run *r)
+{
+    const struct quant_args *q = r->args;
+    bool affine = q->mode == MODE_AFFINE;
+    int n = affine ? 4 : 3;
+    mx y = r->y[0], x[4] = { r->x[0], r->x[1], r->x[2], affine ? r->x[3] : NULL };
+    mx_own hold[4] = { 0 }, cast[2] = { 0 };
+    if (gpu_out_new(r, 0))
+        return 1;
+    if (y->size == 0)
+        return 0;
+    MX_SCOPE(NULL);
+    enum dtype t = (enum dtype)x[0]->dtype;
+    bool failed = false;
+    for (int i = 2; i < n && !failed; i++) failed = is_nil(x[i] = as_type(r, x[i], t, &cast[i - 2]));
+    failed = failed || !all_row_major(r, n, x, hold);
+    if (!failed) {
+        struct qmm_args a = { .y = gpu_pointer(r, y),
+                              .x = gpu_pointer(r, x[0]),
+                              .w = gpu_pointer(r, x[1]),
+                              .scales = gpu_pointer(r, x[2]),
+                              .biases = affine ? gpu_pointer(r, x[3]) : NULL,
+                              .n = dim(y, -1),
+                              .k = dim(x[0], -1),
+                              .log_group = __builtin_ctz((unsigned)q->group_size),
+                              .transpose = q->transpose,
+                              .words = (int64_t)dim(x[1], -2) * dim(x[1], -1),
+                              .groups = (int64_t)dim(x[2], -2) * dim(x[2], -1) };
+        a.aligned = (uint64_t)a.x % 16 == 0;
+        walk_batch(&a, y, x[0], x[1]);
+        failed = multiply(r, &a, format_of(q), t);
+    }
+    drop_all(4, hold);
+    drop_all(2, cast);
+    return failed;
+}

@@ -1,0 +1,144 @@
+"""Packed weights on a GPU, each operation beside the same on the CPU; skipped where there is none."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from test_gpu import FLOATS, same
+from test_gpu_reductions import close
+from test_gpu_rows import normal
+
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
+AFFINE = [("affine", bits, group) for bits in (1, 2, 3, 4, 5, 6, 8) for group in (32, 64, 128)]
+FORMATS = [*AFFINE, ("mxfp4", 4, 32), ("mxfp8", 8, 32), ("nvfp4", 4, 16)]
+SINGLES = [mx.float32, mx.float16, mx.bfloat16]
+
+
+def packed(dtype, fmt, *shape, seed=0):
+    mode, bits, group = fmt
+    with mx.stream(mx.cpu):
+        parts = mx.quantize(normal(dtype, *shape, seed=seed), group, bits, mode=mode)
+        mx.eval(parts)
+    return parts
+
+
+def settings(fmt):
+    return {"mode": fmt[0], "bits": fmt[1], "group_size": fmt[2]}
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_there_and_back(dtype, fmt):
+    x = normal(dtype, 7, 3 * fmt[2])
+    with mx.stream(mx.cpu):
+        r = np.array([[0.0] * 16, [np.inf] + [1.0] * 15, [np.nan] * 16, [3.0] * 16, [-2.0, 0.0] * 8, [1e-9] * 16])
+        special = mx.array(np.repeat(r, fmt[2] // 16, 1)).astype(dtype)
+        mx.eval(special)
+    for v in [x, x.T[: 2 * fmt[2]].T, x[::-1], special]:
+        for part in range(3 if fmt[0] == "affine" else 2):
+            same(lambda v: mx.quantize(v, **settings(fmt))[part], v)  # noqa: B023
+    parts = packed(dtype, fmt, 5, 2 * fmt[2])
+    close(lambda *p: mx.dequantize(*p, **settings(fmt)), *parts)
+    close(lambda *p: mx.dequantize(*[v[1:, : v.shape[1] // 2] for v in p], **settings(fmt)), *parts)
+    for t in SINGLES:
+        close(lambda *p: mx.dequantize(*p, **settings(fmt), dtype=t), *parts)  # noqa: B023
+
+
+def test_global_scales():
+    x, g = normal(mx.float32, 4, 64), mx.array(2.5)
+    for part in range(2):
+        same(lambda x, g: mx.quantize(x, mode="nvfp4", global_scale=g)[part], x, g)  # noqa: B023
+    parts = packed(mx.float32, ("nvfp4", 4, 16), 4, 64)
+    close(lambda w, s, g: mx.dequantize(w, s, mode="nvfp4", global_scale=g), *parts, g)
+
+
+def test_bytes_of_floating_point():
+    for dtype in FLOATS:
+        x = normal(dtype, 1001) * 100
+        same(mx.to_fp8, x)
+        same(lambda x: mx.from_fp8(x, dtype=dtype), mx.arange(256).astype(mx.uint8))  # noqa: B023
+
+
+def close_sums(f, *x):
+    """Sums of many products, in other orders: within some units of the largest."""
+    with mx.stream(mx.cpu):
+        there = np.array(f(*x).astype(mx.float32))
+    with mx.stream(mx.gpu):
+        here = f(*x)
+        mx.eval(here)
+    digits = {mx.float16: 10, mx.bfloat16: 7, mx.float32: 20}[here.dtype]
+    with mx.stream(mx.cpu):
+        here = np.array(here.astype(mx.float32))
+    assert here.shape == there.shape
+    largest = np.max(np.abs(there), initial=0)
+    assert np.allclose(here, there, rtol=2.0**-digits, atol=2.0**-digits * largest)
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+@pytest.mark.parametrize("dtype", SINGLES, ids=str)
+def test_products(dtype, fmt):
+    """Rows of x and of the matrix around those that warps and squares take."""
+    for m, n, groups in [(1, 1, 1), (1, 70, 3), (3, 5, 2), (9, 33, 1), (17, 66, 2), (65, 3, 1)]:
+        k = groups * fmt[2]
+        parts, x = packed(dtype, fmt, n, k), normal(dtype, m, k, seed=2)
+        close_sums(lambda x, *p: mx.quantized_matmul(x, *p, transpose=True, **settings(fmt)), x, *parts)
+        x = normal(dtype, m, n, seed=2)
+        close_sums(lambda x, *p: mx.quantized_matmul(x, *p, transpose=False, **settings(fmt)), x, *parts)
+
+
+@pytest.mark.parametrize("fmt", [("affine", 4, 64), ("affine", 3, 32), ("mxfp8", 8, 32), ("nvfp4", 4, 16)], ids=str)
+def test_batches(fmt):
+    def product(x, *p, transpose=True):
+        return mx.quantized_matmul(x, *p, transpose=transpose, **settings(fmt))
+
+    one, many = packed(mx.float32, fmt, 6, 64), packed(mx.float32, fmt, 3, 1, 6, 64)
+    x = normal(mx.float32, 3, 2, 5, 64)
+    close_sums(product, x, *one)
+    close_sums(product, x, *many)
+    close_sums(product, x[:, :, :1], *many)
+    close_sums(product, x[0, :1], *many)
+    close_sums(product, x.swapaxes(0, 2), *one)
+    close_sums(product, x[..., ::-1], *one)
+    close_sums(product, x.reshape(-1)[3:67], *one)
+    close_sums(lambda *p: product(p[0][..., :6], *p[1:], transpose=False), x, *many)
+    close_sums(product, x, *[mx.broadcast_to(v, (3, 2, *v.shape[2:])) for v in many])
+    close_sums(product, x[:0], *one)
+    close_sums(lambda x, *p: product(x, *[v[..., 1:, :] for v in p]), x, *one)
+
+
+def test_scales_of_another_type():
+    parts = packed(mx.bfloat16, ("affine", 4, 64), 10, 128)
+    for m in (1, 3, 40):
+        close_sums(lambda x, *p: mx.quantized_matmul(x, *p), normal(mx.float32, m, 128), *parts)
+
+
+def test_long_rows():
+    """Several chunks for each thread, and several warps for each row."""
+    for fmt in [("affine", 4, 64), ("affine", 6, 128), ("affine", 8, 32), ("mxfp4", 4, 32)]:
+        parts = packed(mx.bfloat16, fmt, 5, 128 * 71)
+        for m in (1, 2):
+            x = normal(mx.bfloat16, m, 128 * 71)
+            close_sums(lambda x, *p: mx.quantized_matmul(x, *p, **settings(fmt)), x, *parts)  # noqa: B023
+
+
+def test_derivatives():
+    parts = packed(mx.float32, ("affine", 4, 32), 6, 64)
+    x, v = normal(mx.float32, 3, 64), normal(mx.float32, 3, 6, seed=1)
+
+    def f(x, s, b):
+        return mx.quantized_matmul(x, parts[0], s, b, group_size=32)
+
+    close_sums(lambda *a: mx.vjp(f, a[:3], a[3:])[1][0], x, *parts[1:], v)
+    close_sums(lambda *a: mx.jvp(lambda x: f(x, *a[1:]), a[:1], a[:1])[1][0], x, *parts[1:])
+
+
+def test_against_float64():
+    w, x = np.random.default_rng(1).standard_normal((2, 9, 256))
+    with mx.stream(mx.gpu):
+        parts = mx.quantize(mx.array(w.astype(np.float32)), 64, 8)
+        back = np.array(mx.dequantize(*parts, 64, 8)).astype(np.float64)
+        got = np.array(mx.quantized_matmul(mx.array(x.astype(np.float32)), *parts, group_size=64, bits=8))
+    assert np.allclose(back, w, atol=np.abs(w).max() / 127)
+    assert np.allclose(got, x.astype(np.float32) @ back.T, atol=2e-5)

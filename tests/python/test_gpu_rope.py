@@ -1,0 +1,72 @@
+"""Rotary position embeddings on a GPU, beside the same on the CPU; skipped where there is none."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from test_gpu import FLOATS
+from test_gpu_reductions import close
+from test_gpu_rows import normal
+
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
+# shape, dims: all vectors aligned, none, what is left behind, one position
+FORMS = [
+    ((2, 3, 5, 16), 16),
+    ((2, 3, 5, 16), 8),
+    ((2, 7, 6), 6),
+    ((1, 4, 1, 64), 64),
+    ((3, 2, 9, 21), 10),
+    ((2, 1, 3, 40), 24),
+    ((1, 33, 1030), 1026),
+    ((2, 0, 8), 8),
+]
+
+
+def rope(x, dims, traditional, offset=0, freqs=None, base=10000.0, scale=1.0):
+    base = None if freqs is not None else base
+    return mx.fast.rope(x, dims, traditional=traditional, base=base, scale=scale, offset=offset, freqs=freqs)
+
+
+@pytest.mark.parametrize("traditional", [False, True])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_forms(dtype, form, traditional):
+    shape, dims = form
+    x = normal(dtype, *shape)
+    freqs = mx.array(np.linspace(1, 300, dims // 2).astype(np.float32))
+    offsets = mx.array(np.arange(shape[0]) * 7 + 3)
+    close(lambda x: rope(x, dims, traditional), x)
+    close(lambda x: rope(x, dims, traditional, 1000, base=500.0, scale=0.3), x)
+    close(lambda x, o: rope(x, dims, traditional, o), x, mx.array(5))
+    close(lambda x, o: rope(x, dims, traditional, o), x, offsets)
+    close(lambda x, o, f: rope(x, dims, traditional, o, f), x, offsets, freqs)
+    close(lambda x, f: rope(x, dims, traditional, 2, f[::-1]), x, freqs)
+
+
+VIEWS = {
+    "heads behind positions": lambda x: x.transpose(0, 2, 1, 3),
+    "turned": lambda x: x.T,
+    "sliced": lambda x: x[:, 1:, ::2, 4:],
+    "one of all": lambda x: mx.broadcast_to(x[:1], x.shape),
+    "odd offset": lambda x: x.reshape(-1)[3 : 3 + 2 * 8 * 12 * 7].reshape(2, 8, 7, 12),
+    "deep": lambda x: x.reshape(3, 2, 2, 2, 2, 3, 2, 2, 2, 2).transpose(1, 0, 3, 2, 5, 4, 7, 6, 8, 9),
+}
+
+
+@pytest.mark.parametrize("traditional", [False, True])
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+def test_layouts(dtype, view, traditional):
+    x = normal(dtype, 3, 8, 12, 16) if view != "deep" else normal(dtype, 3, 2, 2, 2, 2, 3, 2, 2, 2, 2)
+    dims = {"turned": 2, "deep": 2}.get(view, 8)
+    close(lambda x: rope(VIEWS[view](x), dims, traditional, 3), x)
+
+
+def test_derivatives():
+    x, v, f = normal(mx.float32, 2, 3, 4, 8), normal(mx.float32, 2, 3, 4, 8, seed=1), mx.arange(1.0, 5.0)
+    close(lambda x, v: mx.vjp(lambda x: rope(x, 8, False, 2), [x], [v])[1][0], x, v)
+    close(lambda x, v: mx.jvp(lambda x: rope(x, 6, True, 2), [x], [v])[1][0], x, v)
+    close(lambda x, f, v: mx.vjp(lambda f: rope(x, 8, True, 2, f), [f], [v])[1][0], x, f, v)
+    close(lambda x: mx.vmap(lambda x, o: rope(x, 8, True, o), in_axes=(0, 0))(x, mx.array([1, 2])), x[:, None])
