@@ -33,16 +33,9 @@ static bool cpu_supports(const struct node *n)
 
 static int cpu_run(struct stream *s, struct entry *e)
 {
-    const struct node *n = e->node;
-    struct run r = { .stream = s,
-                     .node = n,
-                     .args = n->args,
-                     .nin = n->nin,
-                     .nout = n->nout,
-                     .x = n->in,
-                     .y = entry_out(e),
-                     .keep = e->keep };
-    return plugin_of(n->op) ? run_plugin(&r, s, DEVICE_CPU) : runners[n->op->id](&r);
+    const struct op *op = e->node->op;
+    struct run r = run_of(s, e);
+    return plugin_of(op) ? run_plugin(&r, s, DEVICE_CPU) : runners[op->id](&r);
 }
 
 static int cpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[])
@@ -61,15 +54,7 @@ static int cpu_put(struct stream *s, mx y, int64_t at, mx x)
     return 0;
 }
 
-int out_new(const struct run *r, int k)
-{
-    mx y = r->y[k];
-    struct buffer *b = buffer_new((size_t)nbytes(y));
-    if (!b)
-        return 1;
-    result_in(y, b);
-    return 0;
-}
+int out_new(const struct run *r, int k) { return result_new(r->stream, r->y[k]); }
 
 void out_take(mx y, mx x)
 {

@@ -13,17 +13,6 @@
 #include "ops/plugin.h"
 #include "run/backend.h"
 
-struct run {
-    struct stream *stream; /* of the CPU, whatever the node's is */
-    const struct node *node;
-    const void *args;
-    int nin, nout;
-    const mx *x;
-    const mx *y;
-    bool keep; /* operands must not be written over */
-};
-typedef int run_fn(const struct run *r);
-
 /* Fresh row-major memory for y[k]. */
 int out_new(const struct run *r, int k);
 /* The memory of operand i, if this is its last use, it is row-major, whole and of y[k]'s item size and

@@ -16,6 +16,7 @@
 #include "cpu/made.h"
 #include "cpu/run.h"
 #include "cpu/runs.h"
+#include "plan/result.h"
 
 enum {
     OPERANDS = 3,
@@ -429,7 +430,7 @@ static int place_output(struct maker *k, int i)
     if (over) {
         over->taken = true;
         out_take(y, over->array);
-    } else if (out_new(&(struct run){ .y = &y }, 0)) {
+    } else if (result_new(NULL, y)) {
         return -1;
     }
     k->stream += over ? 0 : itemsize(y);

@@ -3,7 +3,7 @@
 #include "cuda/gpu.h"
 #include "plan/layout.h"
 
-int gpu_run_astype(const struct gpu_run *r)
+int gpu_run_astype(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     mx x = r->x[0], y = r->y[0];

@@ -3,10 +3,10 @@
 
 bool gpu_takes_all(const struct node *n) { return (void)n, true; }
 
-gpu_run_fn *gpu_runner(const struct node *n)
+run_fn *gpu_runner(const struct node *n)
 {
     static const struct {
-        gpu_run_fn *run;
+        run_fn *run;
         gpu_takes_fn *takes;
     } runners[OP_COUNT] = {
 #define RUNNER(op, run, takes) [OP_##op] = { run, takes },

@@ -4,7 +4,7 @@
 
 enum { THREADS = 256 };
 
-int gpu_run_elementwise(const struct gpu_run *r)
+int gpu_run_elementwise(const struct run *r)
 {
     mx y = r->y[0], x[2] = { r->x[0], r->x[r->nin - 1] };
     mx_own hold[2] = { 0 };

@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "core/shape.h"
-#include "plan/result.h"
 
 static struct gpu gpus[MAX_GPUS];
 
@@ -285,31 +284,13 @@ static bool supports(const struct node *n) { return gpu_runner(n) != NULL; }
 
 static int run(struct stream *s, struct entry *e)
 {
-    const struct node *n = e->node;
     if (!gpu_use(s->device.index))
         return 1;
-    struct gpu_run r = { .stream = s,
-                         .node = n,
-                         .args = n->args,
-                         .nin = n->nin,
-                         .nout = n->nout,
-                         .x = n->in,
-                         .y = entry_out(e),
-                         .keep = e->keep };
-    return gpu_runner(n)(&r);
+    struct run r = run_of(s, e);
+    return gpu_runner(e->node)(&r);
 }
 
-int gpu_out_new(const struct gpu_run *r, int k)
-{
-    mx y = r->y[k];
-    struct buffer *b = buffer_new_on(r->stream, (size_t)nbytes(y));
-    if (!b)
-        return 1;
-    result_in(y, b);
-    return 0;
-}
-
-uint64_t gpu_address(const struct gpu_run *r, mx x)
+uint64_t gpu_address(const struct run *r, mx x)
 {
     return (uint64_t)buffer_on(x->buf, r->stream) + (uint64_t)x->offset * itemsize(x);
 }

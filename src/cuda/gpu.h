@@ -10,6 +10,7 @@
 #include "cuda/driver.h"
 #include "ops/op.h"
 #include "plan/box.h"
+#include "plan/result.h"
 #include "run/queue.h"
 
 enum { MAX_GPUS = 16, MODULES = 512, RING = 64 };
@@ -81,32 +82,22 @@ static inline int32_t gpu_power_of_two(int64_t n, int32_t most)
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 
-/* What a runner gets; operands are on the stream's device. */
-struct gpu_run {
-    struct stream *stream;
-    const struct node *node;
-    const void *args;
-    int nin, nout;
-    const mx *x, *y;
-    bool keep;
-};
-typedef int gpu_run_fn(const struct gpu_run *r);
 /* Says whether a runner takes the node's operands, whose shapes and dtypes are known and nothing more. */
 typedef bool gpu_takes_fn(const struct node *n);
 #define RUNNER(op, run, takes) \
-    gpu_run_fn run;            \
+    run_fn run;                \
     gpu_takes_fn takes;
 #include "cuda/runners.def"
 /* NULL: the operation has no kernel for these operands (dispatch.c). */
-gpu_run_fn *gpu_runner(const struct node *n);
+run_fn *gpu_runner(const struct node *n);
 
 /* Row-major memory for y[k]. */
-int gpu_out_new(const struct gpu_run *r, int k);
+static inline int gpu_out_new(const struct run *r, int k) { return result_new(r->stream, r->y[k]); }
 /* y[k] becomes operand i with room to be changed: in its memory where nobody else looks at it, else a copy. */
-int gpu_out_from(const struct gpu_run *r, int k, int i);
+int gpu_out_from(const struct run *r, int k, int i);
 /* The address of an array's first element. */
-uint64_t gpu_address(const struct gpu_run *r, mx x);
-static inline void *gpu_pointer(const struct gpu_run *r, mx x) { return (void *)gpu_address(r, x); }
+uint64_t gpu_address(const struct run *r, mx x);
+static inline void *gpu_pointer(const struct run *r, mx x) { return (void *)gpu_address(r, x); }
 
 /* Indices out of range.  Before its launch a kernel is told what it would note: when the host is to look, `about` is
  * filled by the caller.  NOTE_LATER: when the work ends, if it would be reported at all; NOTE_NOW: in gpu_noted, which
@@ -121,11 +112,11 @@ int gpu_notes_copy(struct gpu_stream *q);
 int gpu_notes_look(struct gpu_stream *q);
 
 /* Copies elements from one address to another as the box says (move.c); overlapping memory is not expected. */
-int gpu_copy_box(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from);
+int gpu_copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from);
 /* x into row-major memory. */
-int gpu_copy_to(const struct gpu_run *r, uint64_t to, mx x);
+int gpu_copy_to(const struct run *r, uint64_t to, mx x);
 /* x itself where it is row-major, else a copy in `hold`, to be dropped once what reads it is queued; MX_NIL after
  * mx_fail. */
-mx gpu_row_major(const struct gpu_run *r, mx x, mx_own *hold);
+mx gpu_row_major(const struct run *r, mx x, mx_own *hold);
 
 #endif

@@ -6,10 +6,9 @@
 #include "ops/create.h"
 #include "ops/slice.h"
 #include "plan/layout.h"
-#include "plan/result.h"
 
-static struct gpu *gpu_of(const struct gpu_run *r) { return gpu_stream(r->stream)->gpu; }
-static const char *name_of(const struct gpu_run *r) { return r->node->op->name; }
+static struct gpu *gpu_of(const struct run *r) { return gpu_stream(r->stream)->gpu; }
+static const char *name_of(const struct run *r) { return r->node->op->name; }
 
 /* ---- boxes */
 
@@ -30,7 +29,7 @@ static bool is_one(const struct box *b)
     return true;
 }
 
-static int fill(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from)
+static int fill(const struct run *r, const struct box *b, uint64_t to, uint64_t from)
 {
     static struct gpu_found found[5];
     void *f = gpu_find_sized(gpu_of(r), found, "move", "fill", b->item);
@@ -61,7 +60,7 @@ static void add_axis(struct move_walk *w, const struct box *b, int i)
     w->stride[1][w->ndim++] = b->from[i];
 }
 
-static int turn(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from, int row)
+static int turn(const struct run *r, const struct box *b, uint64_t to, uint64_t from, int row)
 {
     static struct gpu_found found[5];
     void *f = gpu_find_sized(gpu_of(r), found, "move", "turn", b->item);
@@ -84,7 +83,7 @@ static int turn(const struct gpu_run *r, const struct box *b, uint64_t to, uint6
     return !f || gpu_launch(r->stream, name_of(r), f, blocks, TURN_SIDE * TURN_ROWS, args);
 }
 
-static int copy(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from)
+static int copy(const struct run *r, const struct box *b, uint64_t to, uint64_t from)
 {
     static struct gpu_found found[5];
     void *f = gpu_find_sized(gpu_of(r), found, "move", "copy", b->item);
@@ -95,7 +94,7 @@ static int copy(const struct gpu_run *r, const struct box *b, uint64_t to, uint6
 }
 
 /* One box for each place along the outermost dimension, while there are more than kernels know. */
-static int copy_parts(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from)
+static int copy_parts(const struct run *r, const struct box *b, uint64_t to, uint64_t from)
 {
     struct box part = { .item = b->item, .ndim = b->ndim - 1 };
     int failed = 0;
@@ -110,7 +109,7 @@ static int copy_parts(const struct gpu_run *r, const struct box *b, uint64_t to,
     return failed;
 }
 
-int gpu_copy_box(const struct gpu_run *r, const struct box *b, uint64_t to, uint64_t from)
+int gpu_copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from)
 {
     struct box wide = *b;
     int64_t n = box_size(b);
@@ -130,7 +129,7 @@ int gpu_copy_box(const struct gpu_run *r, const struct box *b, uint64_t to, uint
     return copy(r, &wide, to, from);
 }
 
-int gpu_copy_to(const struct gpu_run *r, uint64_t to, mx x)
+int gpu_copy_to(const struct run *r, uint64_t to, mx x)
 {
     int64_t strides[MX_MAX_NDIM];
     row_strides(x->ndim, x->shape, strides);
@@ -138,7 +137,7 @@ int gpu_copy_to(const struct gpu_run *r, uint64_t to, mx x)
     return gpu_copy_box(r, &b, to, gpu_address(r, x));
 }
 
-mx gpu_row_major(const struct gpu_run *r, mx x, mx_own *hold)
+mx gpu_row_major(const struct run *r, mx x, mx_own *hold)
 {
     if (x->row)
         return x;
@@ -152,7 +151,7 @@ mx gpu_row_major(const struct gpu_run *r, mx x, mx_own *hold)
     return hold->it;
 }
 
-int gpu_out_from(const struct gpu_run *r, int k, int i)
+int gpu_out_from(const struct run *r, int k, int i)
 {
     mx x = r->x[i], y = r->y[k];
     bool again = false; /* what is read from must not change under the hand */
@@ -168,19 +167,16 @@ int gpu_out_from(const struct gpu_run *r, int k, int i)
 /* ---- operations that come to a copy */
 
 /* Views whose operand's strides did not allow one are copied, too. */
-int gpu_run_copy(const struct gpu_run *r)
-{
-    return gpu_out_new(r, 0) || gpu_copy_to(r, gpu_address(r, r->y[0]), r->x[0]);
-}
+int gpu_run_copy(const struct run *r) { return gpu_out_new(r, 0) || gpu_copy_to(r, gpu_address(r, r->y[0]), r->x[0]); }
 
 /* x into the place of y that begins `offset` elements behind its first and has these strides. */
-static int put(const struct gpu_run *r, mx y, int64_t offset, const int64_t *strides, mx x)
+static int put(const struct run *r, mx y, int64_t offset, const int64_t *strides, mx x)
 {
     struct box b = box_of(itemsize(x), x->ndim, x->shape, strides, x->strides);
     return gpu_copy_box(r, &b, gpu_address(r, y) + (uint64_t)offset * itemsize(y), gpu_address(r, x));
 }
 
-int gpu_run_concatenate(const struct gpu_run *r)
+int gpu_run_concatenate(const struct run *r)
 {
     const struct axis_args *a = r->args;
     mx y = r->y[0];
@@ -194,7 +190,7 @@ int gpu_run_concatenate(const struct gpu_run *r)
 }
 
 /* All of y becomes the value, then x is put where it belongs. */
-int gpu_run_pad(const struct gpu_run *r)
+int gpu_run_pad(const struct run *r)
 {
     const struct pad_args *a = r->args;
     mx y = r->y[0];
@@ -208,7 +204,7 @@ int gpu_run_pad(const struct gpu_run *r)
 
 bool gpu_takes_set(const struct node *n) { return ((const struct slice_update_args *)n->args)->fold == SCATTER_SET; }
 
-int gpu_run_slice_update(const struct gpu_run *r)
+int gpu_run_slice_update(const struct run *r)
 {
     const struct slice_update_args *a = r->args;
     mx y = r->y[0];
@@ -224,7 +220,7 @@ int gpu_run_slice_update(const struct gpu_run *r)
 }
 
 /* Of an operand that is not row-major; the others are views. */
-int gpu_run_as_strided(const struct gpu_run *r)
+int gpu_run_as_strided(const struct run *r)
 {
     mx y = r->y[0], x;
     mx_own hold = { 0 };
@@ -246,7 +242,7 @@ int gpu_run_as_strided(const struct gpu_run *r)
 
 /* ---- selection */
 
-int gpu_run_where(const struct gpu_run *r)
+int gpu_run_where(const struct run *r)
 {
     static struct gpu_found found[5];
     mx y = r->y[0];

@@ -62,7 +62,7 @@ static int out_of(enum dtype t)
 }
 
 /* Several pieces: what each comes to is kept in `partial`, and merged by a second launch. */
-static int launch(const struct gpu_run *r, void *kernel, struct reduce_call *c, int lanes)
+static int launch(const struct run *r, void *kernel, struct reduce_call *c, int lanes)
 {
     const char *op = r->node->op->name;
     int64_t groups = c->columns ? ceil_div(c->kept.n, lanes) : c->kept.n;
@@ -121,7 +121,7 @@ static bool describe(struct reduce_call *c, mx x, const bool *folds)
 }
 
 /* What kernels cannot be told is laid out with the folded axes last: as two of them, whatever they were. */
-static int run(const struct gpu_run *r, const bool *folds, struct gpu_found *slot, const char *name)
+static int run(const struct run *r, const bool *folds, struct gpu_found *slot, const char *name)
 {
     mx x = r->x[0], y = r->y[0];
     mx_own hold = { 0 };
@@ -164,7 +164,7 @@ bool gpu_takes_reduce(const struct node *n)
     return !dtype_is_inexact(out) && out != DT_bool_;
 }
 
-int gpu_run_reduce(const struct gpu_run *r)
+int gpu_run_reduce(const struct run *r)
 {
     static const char *const names[] = { [FOLD_SUM] = "sum", [FOLD_PROD] = "prod", [FOLD_MIN] = "min",
                                          [FOLD_MAX] = "max", [FOLD_ALL] = "min",   [FOLD_ANY] = "max" };
@@ -175,7 +175,7 @@ int gpu_run_reduce(const struct gpu_run *r)
     return run(r, folds, &found[a->fold][r->x[0]->dtype], names[a->fold]);
 }
 
-int gpu_run_arg_reduce(const struct gpu_run *r)
+int gpu_run_arg_reduce(const struct run *r)
 {
     static struct gpu_found found[2][DT_COUNT];
     const struct arg_reduce_args *a = r->args;

@@ -5,7 +5,7 @@
 
 /* Queues a kernel over the rows of x, with what `a` has of arguments; the n arrays of `more`, of x's type, are what it
  * reads besides, and at[] where their addresses belong. */
-static int over_rows(const struct gpu_run *r, const char *name, struct gpu_found slots[DT_COUNT], struct rows_args *a,
+static int over_rows(const struct run *r, const char *name, struct gpu_found slots[DT_COUNT], struct rows_args *a,
                      int n, const mx more[], const void **at[])
 {
     mx x = r->x[0];
@@ -39,7 +39,7 @@ static int over_rows(const struct gpu_run *r, const char *name, struct gpu_found
     return failed;
 }
 
-int gpu_run_softmax(const struct gpu_run *r)
+int gpu_run_softmax(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     struct rows_args a = { 0 };
@@ -47,14 +47,14 @@ int gpu_run_softmax(const struct gpu_run *r)
 }
 
 /* With one result or two. */
-int gpu_run_logsumexp(const struct gpu_run *r)
+int gpu_run_logsumexp(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     struct rows_args a = { 0 };
     return over_rows(r, "logsumexp", found, &a, 0, NULL, NULL);
 }
 
-int gpu_run_norm(const struct gpu_run *r)
+int gpu_run_norm(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     const struct norm_args *n = r->args;
@@ -63,7 +63,7 @@ int gpu_run_norm(const struct gpu_run *r)
     return over_rows(r, "norm", found, &a, r->nin - 1, r->x + 1, at);
 }
 
-int gpu_run_norm_tangent(const struct gpu_run *r)
+int gpu_run_norm_tangent(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     const struct norm_tangent_args *n = r->args;

@@ -2,6 +2,7 @@
 #include "plan/result.h"
 
 #include "core/buffer.h"
+#include "core/stream.h"
 
 void result_in(mx y, struct buffer *b)
 {
@@ -13,6 +14,15 @@ void result_in(mx y, struct buffer *b)
     y->row = true;
     y->offset = 0;
     y->buf = b;
+}
+
+int result_new(struct stream *s, mx y)
+{
+    struct buffer *b = s && s->on->alloc ? buffer_new_on(s, (size_t)nbytes(y)) : buffer_new((size_t)nbytes(y));
+    if (!b)
+        return 1;
+    result_in(y, b);
+    return 0;
 }
 
 /* This entry is the only one who will ever look at x again: all its references are this node's. */

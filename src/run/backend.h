@@ -36,6 +36,22 @@ enum {
 };
 static inline mx *entry_out(struct entry *e) { return e->several ? e->several : &e->one; }
 
+/* An entry in the hands of who runs it: operands that are READY where it runs, results that have no memory yet. */
+struct run {
+    struct stream *stream; /* that it runs on, whatever the node's is */
+    const struct node *node;
+    const void *args;
+    int nin, nout;
+    const mx *x, *y;
+    bool keep; /* operands must not be written over */
+};
+typedef int run_fn(const struct run *r); /* non-zero after mx_fail */
+static inline struct run run_of(struct stream *s, struct entry *e)
+{
+    const struct node *n = e->node;
+    return (struct run){ s, n, n->args, n->nin, n->nout, n->in, entry_out(e), e->keep };
+}
+
 /* A stretch of a tape for one stream: wait, run in order, signal. */
 struct batch {
     struct stream *stream;

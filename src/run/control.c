@@ -18,17 +18,8 @@
 #include "transform/body.h"
 #include "transform/control.h"
 
-struct loop {
-    struct stream *on;
-    const struct node *node;
-    const void *args;
-    int nin, nout;
-    const mx *x, *y;
-    bool keep;
-};
-
 /* Nobody will look at result k. */
-static bool unwanted(const struct loop *r, int k)
+static bool unwanted(const struct run *r, int k)
 {
     return !r->keep && atomic_load_explicit(&r->node->refs, memory_order_acquire) == 1 &&
            atomic_load_explicit(&r->y[k]->refs, memory_order_acquire) == 1;
@@ -48,15 +39,6 @@ static int failed_in(const char *who, int64_t step)
 }
 
 /* ---- rows of results */
-
-static int result_new(struct stream *s, mx y)
-{
-    struct buffer *b = s->on->alloc ? buffer_new_on(s, (size_t)nbytes(y)) : buffer_new((size_t)nbytes(y));
-    if (!b)
-        return 1;
-    result_in(y, b);
-    return 0;
-}
 
 /* x, of any strides, on a device: into row-major memory of y from element `at` on. */
 static int put_on_device(struct stream *s, mx y, int64_t at, mx x)
@@ -92,7 +74,7 @@ static int put_row(struct stream *s, mx y, int t, mx x)
 
 /* ---- scan */
 
-static int scan_steps(const struct loop *r, struct steps *s, int n_out, int length)
+static int scan_steps(const struct run *r, struct steps *s, int n_out, int length)
 {
     const struct scan_loop_args *a = r->args;
     int nc = a->n_carry;
@@ -103,19 +85,19 @@ static int scan_steps(const struct loop *r, struct steps *s, int n_out, int leng
             return 1;
         for (int j = nc; j < nc + a->n_xs; j++) steps_put_slice(s, j, r->x[j], t);
         for (int k = n_out; k < r->nout; k++)
-            if (r->y[k]->buf && put_row(r->on, r->y[k], t, s->v[k - n_out]))
+            if (r->y[k]->buf && put_row(r->stream, r->y[k], t, s->v[k - n_out]))
                 return failed_in("scan", i);
         if (steps_run(s))
             return failed_in("scan", i);
         for (int k = nc; k < n_out; k++)
-            if (r->y[k]->buf && put_row(r->on, r->y[k], t, steps_result(s, k)))
+            if (r->y[k]->buf && put_row(r->stream, r->y[k], t, steps_result(s, k)))
                 return failed_in("scan", i);
         steps_feed(s, nc);
     }
     return 0;
 }
 
-static int run_scan_loop(const struct loop *r)
+static int run_scan_loop(const struct run *r)
 {
     const struct scan_loop_args *a = r->args;
     struct graph *g = (struct graph *)a->body;
@@ -124,13 +106,13 @@ static int run_scan_loop(const struct loop *r)
     struct dims *in = mx_zeroed(r->nin, sizeof *in);
     if (in)
         body_dims(r->nin, r->x, nc, a->n_xs, in);
-    int failed = !in || steps_open(&s, "scan", r->on, g, in, nc);
+    int failed = !in || steps_open(&s, "scan", r->stream, g, in, nc);
     for (int i = 0; i < r->nin && !failed; i++)
         if (i < nc || i >= nc + a->n_xs)
             steps_put(&s, i, r->x[i]);
     for (int k = nc; k < r->nout && !failed; k++)
         if (!unwanted(r, k))
-            failed = result_new(r->on, r->y[k]);
+            failed = result_new(r->stream, r->y[k]);
     failed = failed || scan_steps(r, &s, n_out, length);
     for (int k = 0; k < nc && !failed; k++) steps_share(r->y[k], s.v[k]);
     for (int k = nc; k < r->nout && failed; k++)
@@ -154,7 +136,7 @@ static int truth(mx x, bool *is)
     return 0;
 }
 
-static int run_while_loop(const struct loop *r)
+static int run_while_loop(const struct run *r)
 {
     const struct while_loop_args *a = r->args;
     int n = a->n_carry, n_test = n + a->n_test, n_body = r->nin - a->n_test;
@@ -165,14 +147,14 @@ static int run_while_loop(const struct loop *r)
     int failed = !reads;
     if (!failed) {
         body_dims(n_test, r->x, 0, 0, in);
-        failed = steps_open(&test, "while_loop", r->on, (struct graph *)a->test, in, n);
+        failed = steps_open(&test, "while_loop", r->stream, (struct graph *)a->test, in, n);
     }
     for (int i = n; i < n_test && !failed; i++) steps_put(&test, i, r->x[i]);
     for (int i = 0; i < n && !failed; i++) reads[i] = steps_reads(&test, i);
     if (!failed) {
         body_operands(r->x, n, n_test, r->nin, x);
         body_dims(n_body, x, 0, 0, in);
-        failed = steps_open(&body, "while_loop", r->on, (struct graph *)a->body, in, n);
+        failed = steps_open(&body, "while_loop", r->stream, (struct graph *)a->body, in, n);
     }
     for (int i = 0; i < n_body && !failed; i++) steps_put(&body, i, x[i]);
     int64_t next = 0;
@@ -207,7 +189,7 @@ static int run_while_loop(const struct loop *r)
 
 /* ---- cond */
 
-static int run_cond(const struct loop *r)
+static int run_cond(const struct run *r)
 {
     const struct cond_args *a = r->args;
     bool yes;
@@ -222,7 +204,7 @@ static int run_cond(const struct loop *r)
         int from = a->n + (yes ? 0 : a->n_yes);
         body_operands(r->x + 1, a->n, from, yes ? from + a->n_yes : r->nin - 1, x);
         body_dims(g->n_in, x, 0, 0, in);
-        failed = steps_open(&s, "cond", r->on, g, in, 0);
+        failed = steps_open(&s, "cond", r->stream, g, in, 0);
     }
     for (int i = 0; i < g->n_in && !failed; i++) steps_put(&s, i, x[i]);
     failed = failed || steps_run(&s);
@@ -235,7 +217,7 @@ static int run_cond(const struct loop *r)
 
 /* ---- which is which */
 
-static int (*runner(const struct op *op))(const struct loop *)
+static run_fn *runner(const struct op *op)
 {
     return op->id == OP_scan_loop    ? run_scan_loop
            : op->id == OP_while_loop ? run_while_loop
@@ -245,11 +227,11 @@ static int (*runner(const struct op *op))(const struct loop *)
 
 bool control_is(const struct op *op) { return runner(op) != NULL; }
 
-int control_run(struct stream *s, const struct node *n, const mx y[], bool keep)
+int control_run(struct stream *s, struct entry *e)
 {
-    struct loop r = { s, n, n->args, n->nin, n->nout, n->in, y, keep };
-    for (int i = n->op->id == OP_cond; i < n->nin; i++)
-        if (buffer_bring(n->in[i]->buf, s))
+    struct run r = run_of(s, e);
+    for (int i = r.node->op->id == OP_cond; i < r.nin; i++)
+        if (buffer_bring(r.x[i]->buf, s))
             return 1;
-    return runner(n->op)(&r);
+    return runner(r.node->op)(&r);
 }

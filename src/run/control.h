@@ -6,8 +6,7 @@
 
 /* scan, while_loop or cond? */
 bool control_is(const struct op *op);
-/* Runs n, one of them, for results y on the thread that runs batches of s.  With `keep`, operands must not be written
- * over.  Non-zero after mx_fail. */
-int control_run(struct stream *s, const struct node *n, const mx y[], bool keep);
+/* Runs one of them on the thread that runs batches of s.  Non-zero after mx_fail. */
+int control_run(struct stream *s, struct entry *e);
 
 #endif

@@ -470,7 +470,7 @@ static enum outcome run_entry(struct stream *s, struct entry *e)
         return RAN;
     if (!backend_of(s)->supports(n)) {
         if (control_is(n->op))
-            return control_run(s, n, entry_out(e), e->keep) ? FAILED : RAN;
+            return control_run(s, e) ? FAILED : RAN;
         if (!(s = elsewhere(s, n)))
             return FAILED;
     }

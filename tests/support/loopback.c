@@ -418,15 +418,6 @@ static void shadow_of(struct shadow *d, mx x, const void *data)
     d->array.buf = &d->buffer;
 }
 
-static int out_on(struct stream *s, mx y)
-{
-    struct buffer *b = buffer_new_on(s, (size_t)nbytes(y));
-    if (!b)
-        return 1;
-    result_in(y, b);
-    return 0;
-}
-
 /* Copies what the work needs: the entry, its node and its arrays may be gone before the work is done. */
 static int queue_run(struct stream *s, struct entry *e)
 {
@@ -441,7 +432,7 @@ static int queue_run(struct stream *s, struct entry *e)
     for (int i = 0; i < n->nin; i++) shadow_of(&t->x[i], n->in[i], buffer_on(n->in[i]->buf, s));
     for (int k = 0; k < n->nout && !failed; k++) {
         mx y = entry_out(e)[k];
-        failed = out_on(s, y);
+        failed = result_new(s, y);
         if (!failed) {
             shadow_of(&t->y[k], y, buffer_on(y->buf, s));
             t->y[k].array.buf = NULL;
@@ -468,7 +459,7 @@ static int queue_run(struct stream *s, struct entry *e)
 
 static int fresh(const struct plugin_run *p, int k)
 {
-    if (out_on(p->stream, p->y[k]))
+    if (result_new(p->stream, p->y[k]))
         return 1;
     open_pages(buffer_on(p->y[k]->buf, p->stream), p->y[k]->buf->bytes);
     return 0;
