@@ -116,7 +116,7 @@ static size_t physical_memory(void)
 /* ---- all of them */
 
 static struct memory *_Atomic memories = &host_memory;
-#define EACH(m) (struct memory *m = atomic_load(&memories); m; m = m->next)
+#define FOR_EACH_MEMORY(m) for (struct memory *m = atomic_load(&memories); m; m = m->next)
 
 static void empty(struct memory *m)
 {
@@ -156,9 +156,7 @@ size_t memory_set_wired_limit(size_t n) { return atomic_exchange(&wired_limit, n
 size_t memory_cached(void)
 {
     size_t n = 0;
-    for
-        EACH(m)
-    n += atomic_load(&m->cached);
+    FOR_EACH_MEMORY(m) n += atomic_load(&m->cached);
     return n;
 }
 
@@ -381,14 +379,12 @@ taken:
 /* A turn of the program, in which each memory has had its part. */
 static void sweep_all(void)
 {
-    for
-        EACH(m)
-        {
-            lock_take(&m->lock);
-            int gone = sweep(m);
-            lock_give(&m->lock);
-            discard_all(m, gone);
-        }
+    FOR_EACH_MEMORY(m) {
+        lock_take(&m->lock);
+        int gone = sweep(m);
+        lock_give(&m->lock);
+        discard_all(m, gone);
+    }
 }
 
 void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last)
@@ -412,16 +408,12 @@ void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last)
 size_t memory_set_cache_limit(size_t n)
 {
     size_t was = atomic_exchange(&cache_limit, n);
-    for
-        EACH(m)
-    trim(m, n);
+    FOR_EACH_MEMORY(m) trim(m, n);
     return was;
 }
 
 void memory_clear_cache(void)
 {
     slab_clear();
-    for
-        EACH(m)
-    trim(m, 0);
+    FOR_EACH_MEMORY(m) trim(m, 0);
 }

@@ -85,6 +85,7 @@ const char *device_text(struct device d)
 /* ---- streams */
 
 static struct stream *_Atomic newest;
+#define FOR_EACH_STREAM(s) for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older)
 static struct stream *_Atomic first_stream[2][MAX_DEVICES]; /* each device's default */
 /* A thread's own choice, good for one generation of streams. */
 static _Atomic unsigned generation = 1;
@@ -147,14 +148,13 @@ int stream_synchronize(struct stream *s)
 int streams_synchronize_all(void)
 {
     int failed = 0;
-    for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older)
-        failed |= stream_synchronize(s);
+    FOR_EACH_STREAM(s) failed |= stream_synchronize(s);
     return failed;
 }
 
 void streams_clear(void)
 {
-    for (struct stream *s = atomic_load_explicit(&newest, memory_order_acquire); s; s = s->older) s->on->rest(s);
+    FOR_EACH_STREAM(s) s->on->rest(s);
     buffer_run_releases();
     atomic_fetch_add(&generation, 1);
 }
@@ -170,7 +170,7 @@ static void reset_in_child(void)
 {
     forks++;
     pthread_cond_init(&event_cond, NULL);
-    for (struct stream *s = atomic_load(&newest); s; s = s->older)
+    FOR_EACH_STREAM(s)
         if (s->on->forked)
             s->on->forked(s);
 }
