@@ -124,15 +124,23 @@ int queue_submit(struct stream *s, struct batch *b, bool here)
     return here;
 }
 
+/* Running b queues work for the device of s, and does no work itself, nor waits for any. */
+static bool only_launches(struct stream *s, const struct batch *b)
+{
+    for (int i = 0; i < b->nwait; i++)
+        if (!atomic_load(&b->wait[i]->done))
+            return false;
+    for (int i = 0; i < b->n; i++) {
+        const struct node *n = b->entries[i].node;
+        if (!(n->op->traits & VIEW) && !backend_of(s)->supports(n))
+            return false;
+    }
+    return true;
+}
+
 int queue_submit_launches(struct stream *s, struct batch *b)
 {
-    bool here = true;
-    for (int i = 0; i < b->nwait && !b->now; i++) here &= atomic_load(&b->wait[i]->done);
-    for (int i = 0; i < b->n && here && !b->now; i++) {
-        const struct node *n = b->entries[i].node;
-        here = (n->op->traits & VIEW) || backend_of(s)->supports(n);
-    }
-    return queue_submit(s, b, here);
+    return queue_submit(s, b, b->now || only_launches(s, b));
 }
 
 /* Batches are submitted in an order in which they can run, and threads run theirs in that order: the first of all that
