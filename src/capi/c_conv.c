@@ -5,21 +5,20 @@
 static const int zeros[3], ones[3] = { 1, 1, 1 };
 
 /* A number of a function for one spatial axis is for every axis, should the input have more. */
-#define ALIKE(v) ((const int[]){ v, v, v })
+#define EVERY(v) ((const int[]){ v, v, v })
 
 static int axes_of(mx x) { return x->ndim > 5 || x->ndim < 3 ? 1 : x->ndim - 2; }
 
-static mx conv(const char *op, mx x, mx w, int n, const int *stride, const int *padding, const int *dilation,
-               int groups)
+/* Padded alike on both sides. */
+static struct conv alike(int n, const int *stride, const int *padding, const int *dilation, int groups)
 {
-    struct conv g = { .n = n,
-                      .stride = stride,
-                      .low = padding,
-                      .high = padding,
-                      .dilation = dilation,
-                      .input_dilation = ones,
-                      .groups = groups };
-    return mx_conv(op, x, w, &g);
+    return (struct conv){ .n = n,
+                          .stride = stride,
+                          .low = padding,
+                          .high = padding,
+                          .dilation = dilation,
+                          .input_dilation = ones,
+                          .groups = groups };
 }
 
 int mlx_conv1d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride, int padding, int dilation,
@@ -27,16 +26,17 @@ int mlx_conv1d(mlx_array *res, const mlx_array input, const mlx_array weight, in
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(input);
-    return capi_publish(
-        res, conv("conv1d", x, capi_in(weight), axes_of(x), ALIKE(stride), ALIKE(padding), ALIKE(dilation), groups));
+    struct conv g = alike(axes_of(x), EVERY(stride), EVERY(padding), EVERY(dilation), groups);
+    return capi_publish(res, mx_conv("conv1d", x, capi_in(weight), &g));
 }
 
 int mlx_conv2d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0, int stride_1, int padding_0,
                int padding_1, int dilation_0, int dilation_1, int groups, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res, conv("conv2d", capi_in(input), capi_in(weight), 2, (int[]){ stride_0, stride_1 },
-                                  (int[]){ padding_0, padding_1 }, (int[]){ dilation_0, dilation_1 }, groups));
+    struct conv g = alike(2, (int[]){ stride_0, stride_1 }, (int[]){ padding_0, padding_1 },
+                          (int[]){ dilation_0, dilation_1 }, groups);
+    return capi_publish(res, mx_conv("conv2d", capi_in(input), capi_in(weight), &g));
 }
 
 int mlx_conv3d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0, int stride_1, int stride_2,
@@ -44,22 +44,9 @@ int mlx_conv3d(mlx_array *res, const mlx_array input, const mlx_array weight, in
                const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res, conv("conv3d", capi_in(input), capi_in(weight), 3, (int[]){ stride_0, stride_1, stride_2 },
-                                  (int[]){ padding_0, padding_1, padding_2 },
-                                  (int[]){ dilation_0, dilation_1, dilation_2 }, groups));
-}
-
-static mx transpose(const char *op, mx x, mx w, int n, const int *stride, const int *padding, const int *dilation,
-                    const int *output_padding, int groups)
-{
-    struct conv g = { .n = n,
-                      .stride = stride,
-                      .low = padding,
-                      .high = padding,
-                      .dilation = dilation,
-                      .input_dilation = ones,
-                      .groups = groups };
-    return mx_conv_transpose(op, x, w, &g, output_padding);
+    struct conv g = alike(3, (int[]){ stride_0, stride_1, stride_2 }, (int[]){ padding_0, padding_1, padding_2 },
+                          (int[]){ dilation_0, dilation_1, dilation_2 }, groups);
+    return capi_publish(res, mx_conv("conv3d", capi_in(input), capi_in(weight), &g));
 }
 
 int mlx_conv_transpose1d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride, int padding,
@@ -67,8 +54,8 @@ int mlx_conv_transpose1d(mlx_array *res, const mlx_array input, const mlx_array 
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(input);
-    return capi_publish(res, transpose("conv_transpose1d", x, capi_in(weight), axes_of(x), ALIKE(stride),
-                                       ALIKE(padding), ALIKE(dilation), ALIKE(output_padding), groups));
+    struct conv g = alike(axes_of(x), EVERY(stride), EVERY(padding), EVERY(dilation), groups);
+    return capi_publish(res, mx_conv_transpose("conv_transpose1d", x, capi_in(weight), &g, EVERY(output_padding)));
 }
 
 int mlx_conv_transpose2d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0, int stride_1,
@@ -76,10 +63,10 @@ int mlx_conv_transpose2d(mlx_array *res, const mlx_array input, const mlx_array 
                          int output_padding_1, int groups, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(res,
-                        transpose("conv_transpose2d", capi_in(input), capi_in(weight), 2, (int[]){ stride_0, stride_1 },
-                                  (int[]){ padding_0, padding_1 }, (int[]){ dilation_0, dilation_1 },
-                                  (int[]){ output_padding_0, output_padding_1 }, groups));
+    struct conv g = alike(2, (int[]){ stride_0, stride_1 }, (int[]){ padding_0, padding_1 },
+                          (int[]){ dilation_0, dilation_1 }, groups);
+    return capi_publish(res, mx_conv_transpose("conv_transpose2d", capi_in(input), capi_in(weight), &g,
+                                               (int[]){ output_padding_0, output_padding_1 }));
 }
 
 int mlx_conv_transpose3d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0, int stride_1,
@@ -88,10 +75,10 @@ int mlx_conv_transpose3d(mlx_array *res, const mlx_array input, const mlx_array 
                          const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    return capi_publish(
-        res, transpose("conv_transpose3d", capi_in(input), capi_in(weight), 3, (int[]){ stride_0, stride_1, stride_2 },
-                       (int[]){ padding_0, padding_1, padding_2 }, (int[]){ dilation_0, dilation_1, dilation_2 },
-                       (int[]){ output_padding_0, output_padding_1, output_padding_2 }, groups));
+    struct conv g = alike(3, (int[]){ stride_0, stride_1, stride_2 }, (int[]){ padding_0, padding_1, padding_2 },
+                          (int[]){ dilation_0, dilation_1, dilation_2 }, groups);
+    return capi_publish(res, mx_conv_transpose("conv_transpose3d", capi_in(input), capi_in(weight), &g,
+                                               (int[]){ output_padding_0, output_padding_1, output_padding_2 }));
 }
 
 /* A list of n numbers; one alone is for every axis, none means the default.  NULL after a failure. */
