@@ -270,9 +270,7 @@ int mlx_array_dim(const mlx_array arr, int dim)
     return x->shape[i];
 }
 
-/* The handle's array with its elements on the host; NULL after a report.  Whoever looked drops `hold`, in any case, and
- * tells of capi_waited(): handlers may give the handle another array. */
-static mx elements(const char *func, mlx_array arr, mx_own *hold)
+mx capi_elements_of(const char *func, mlx_array arr, mx_own *hold)
 {
     mx x = capi_array(func, "arr", arr);
     capi_hold(hold, x);
@@ -282,7 +280,7 @@ static mx elements(const char *func, mlx_array arr, mx_own *hold)
 const size_t *mlx_array_strides(const mlx_array arr)
 {
     mx_own hold = { NULL };
-    mx x = elements(__func__, arr, &hold);
+    mx x = capi_elements(arr, &hold);
     const size_t *strides = x ? (const size_t *)x->strides : NULL;
     mx_drop(&hold);
     capi_waited();
@@ -301,16 +299,23 @@ static int evaluate(const char *func, mlx_array arr)
 
 int mlx_array_eval(mlx_array arr) { return evaluate(__func__, arr); }
 
-int mlx_array_tostring(mlx_string *str, const mlx_array arr)
+static int publish_text(const char *func, mlx_string *str, mlx_array arr, int precision)
 {
     mx_own hold = { NULL };
-    mx x = elements(__func__, arr, &hold);
-    char *text = x ? array_text(x, -1) : NULL;
+    mx x = capi_elements_of(func, arr, &hold);
+    char *text = x ? array_text(x, precision) : NULL;
     mx_drop(&hold);
     if (!x)
         return 1;
     capi_waited();
-    return capi_publish_text(str, text);
+    return capi_text_end(func, str, text);
+}
+
+int mlx_array_tostring(mlx_string *str, const mlx_array arr) { return publish_text(__func__, str, arr, -1); }
+
+int mlx_array_text(mlx_string *str, const mlx_array arr, int precision)
+{
+    return publish_text(__func__, str, arr, precision);
 }
 
 /* Elements */
@@ -423,7 +428,7 @@ static int layout(const char *func, bool *res, mlx_array arr, bool (*is)(mx))
     if (!capi_need(func, "a place for the result", "res", res))
         return capi_report();
     mx_own hold = { NULL };
-    mx x = elements(func, arr, &hold);
+    mx x = capi_elements_of(func, arr, &hold);
     if (x)
         *res = x->size == 0 || is(x);
     mx_drop(&hold);

@@ -64,44 +64,29 @@ int mlx_clear_streams(void)
 
 uintptr_t mlx_array_id(const mlx_array arr) { return (uintptr_t)(void *)capi_opt(arr); }
 
-int mlx_array_text(mlx_string *str, const mlx_array arr, int precision)
-{
-    mx x = capi_in(arr);
-    mx_own hold = { NULL };
-    capi_hold(&hold, x);
-    char *text = is_nil(x) || mx_wait_host(x) ? NULL : array_text(x, precision);
-    mx_drop(&hold);
-    if (!text)
-        return capi_report();
-    capi_waited();
-    return capi_publish_text(str, text);
-}
-
 int mlx_array_is_writable(bool *res, const mlx_array arr)
 {
-    mx x = capi_in(arr);
+    if (!capi_out(res))
+        return capi_report();
     mx_own hold = { NULL };
-    capi_hold(&hold, x);
-    bool there = capi_out(res) && !is_nil(x) && !mx_wait_host(x);
-    if (there)
+    mx x = capi_elements(arr, &hold);
+    if (x)
         *res = x->buf->writable;
-    for (int i = 0; there && i < x->ndim; i++)
+    for (int i = 0; x && i < x->ndim; i++)
         if (x->shape[i] > 1 && x->strides[i] == 0)
             *res = false;
     mx_drop(&hold);
-    return there ? 0 : capi_report();
+    return !x;
 }
 
 int mlx_array_lend(const mlx_array arr)
 {
-    mx x = capi_in(arr);
     mx_own hold = { NULL };
-    capi_hold(&hold, x);
-    bool there = !is_nil(x) && !mx_wait_host(x);
-    if (there)
+    mx x = capi_elements(arr, &hold);
+    if (x)
         buffer_lend(x->buf);
     mx_drop(&hold);
-    return there ? 0 : capi_report();
+    return !x;
 }
 
 int mlx_array_take_back(const mlx_array arr)

@@ -77,6 +77,10 @@ static inline void capi_hold(mx_own *hold, mx x)
     if (!is_nil(x) && !array_readable(x))
         mx_keep(hold, x);
 }
+/* The array of a handle with its elements on the host; NULL after a report.  Whoever looked drops `hold`, in any case,
+ * and then tells of capi_waited(): handlers may give the handle another array. */
+mx capi_elements_of(const char *func, mlx_array arr, mx_own *hold);
+#define capi_elements(arr, hold) capi_elements_of(__func__, arr, hold)
 /* The array of a handle; fails where the handle is empty. */
 #define capi_in(a) capi_array(__func__, #a, a)
 /* The same for an argument that may be left out: NULL for an empty handle. */
