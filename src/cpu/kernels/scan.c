@@ -21,10 +21,10 @@ typedef double f64x8_any __attribute__((vector_size(64), aligned(8)));
 #define LAST(x) __builtin_shufflevector(x, x, 7, 7, 7, 7, 7, 7, 7, 7)
 
 /* v = fold of `before` and v.  A later element wins, or what came before it: NaN stays. */
-#define FOLD_sum(V, M, before, v) v = (before) + v
-#define FOLD_prod(V, M, before, v) v = (before)*v
-#define FOLD_min(V, M, before, v) PICK(V, M, before, v, <)
-#define FOLD_max(V, M, before, v) PICK(V, M, before, v, >)
+#define sum_into(V, M, before, v) v = (before) + v
+#define prod_into(V, M, before, v) v = (before)*v
+#define min_into(V, M, before, v) PICK(V, M, before, v, <)
+#define max_into(V, M, before, v) PICK(V, M, before, v, >)
 #define PICK(V, M, before, v, wins)                     \
     do {                                                \
         M ahead = (v wins before) | (v != v);           \
@@ -35,108 +35,64 @@ TEMPLATE double one_prod(double a, double x) { return a * x; }
 TEMPLATE double one_min(double a, double x) { return x < a || x != x ? x : a; }
 TEMPLATE double one_max(double a, double x) { return x > a || x != x ? x : a; }
 
-#define FLOAT_ROW(T, S, LOAD, V, M, fold, first)                                                                       \
-    TEMPLATE void fold##_one_way_##S(union fold_acc *acc, T *y, const T *x, size_t n, const bool back)                 \
-    {                                                                                                                  \
-        const V none = (first) - (V){ 0 };                                                                             \
-        V carried = (__typeof__((V){ 0 }[0]))acc->f - (V){ 0 }, before;                                                \
-        size_t i = 0;                                                                                                  \
-        for (; i + 8 <= n; i += 8) {                                                                                   \
-            size_t at = back ? n - 8 - i : i;                                                                          \
-            V v = __builtin_convertvector(*(const LOAD *)(x + at), V);                                                 \
-            v = back ? TURNED(v) : v;                                                                                  \
-            before = UP_BY_1(v, none);                                                                                 \
-            FOLD_##fold(V, M, before, v);                                                                              \
-            before = UP_BY_2(v, none);                                                                                 \
-            FOLD_##fold(V, M, before, v);                                                                              \
-            before = UP_BY_4(v, none);                                                                                 \
-            FOLD_##fold(V, M, before, v);                                                                              \
-            FOLD_##fold(V, M, carried, v);                                                                             \
-            carried = LAST(v);                                                                                         \
-            v = back ? TURNED(v) : v;                                                                                  \
-            *(LOAD *)(y + at) = __builtin_convertvector(v, S##x8);                                                     \
-        }                                                                                                              \
-        double last = (double)carried[0];                                                                              \
-        for (; i < n; i++) {                                                                                           \
-            size_t at = back ? n - 1 - i : i;                                                                          \
-            last = one_##fold(last, (double)x[at]);                                                                    \
-            y[at] = (T)last;                                                                                           \
-        }                                                                                                              \
-        acc->f = last;                                                                                                 \
-    }                                                                                                                  \
-    static void fold##_##S(union fold_acc *acc, void *y, const void *x, size_t n, bool back)                           \
-    {                                                                                                                  \
-        if (back)                                                                                                      \
-            fold##_one_way_##S(acc, y, x, n, true);                                                                    \
-        else                                                                                                           \
-            fold##_one_way_##S(acc, y, x, n, false);                                                                   \
-    }                                                                                                                  \
-    static void fold##_cols_##S(union fold_acc *acc, void *y, const void *x, int64_t stride, size_t rows, size_t cols) \
-    {                                                                                                                  \
-        double a[SCAN_COLS];                                                                                           \
-        for (size_t j = 0; j < cols; j++) a[j] = acc[j].f;                                                             \
-        for (size_t i = 0; i < rows; i++) {                                                                            \
-            const T *p = (const T *)x + (int64_t)i * stride;                                                           \
-            T *q = (T *)y + (int64_t)i * stride;                                                                       \
-            IVDEP                                                                                                      \
-            for (size_t j = 0; j < cols; j++) {                                                                        \
-                a[j] = one_##fold(a[j], (double)p[j]);                                                                 \
-                q[j] = (T)a[j];                                                                                        \
-            }                                                                                                          \
-        }                                                                                                              \
-        for (size_t j = 0; j < cols; j++) acc[j].f = a[j];                                                             \
-    }
-#define FLOAT_ROWS(T, S, LOAD, V, M)                      \
-    FLOAT_ROW(T, S, LOAD, f64x8, i64x8, sum, 0.0)         \
-    FLOAT_ROW(T, S, LOAD, f64x8, i64x8, prod, 1.0)        \
-    FLOAT_ROW(T, S, LOAD, V, M, min, (T)__builtin_inff()) \
-    FLOAT_ROW(T, S, LOAD, V, M, max, -(T)__builtin_inff())
-FLOAT_ROWS(float, f32, f32x8_any, f32x8, i32x8)
-FLOAT_ROWS(double, f64, f64x8_any, f64x8, i64x8)
+#define T float
+#define S f32
+#define T8 f32x8
+#define M8 i32x8
+#define LOAD f32x8_any
+#include "cpu/kernels/scan_float.inc"
+#define T double
+#define S f64
+#define T8 f64x8
+#define M8 i64x8
+#define LOAD f64x8_any
+#include "cpu/kernels/scan_float.inc"
 
-/* ---- integers; sums and products wrap */
+/* ---- integers and complex numbers */
 
-#define INT_ROW(T, S, M, fold, expression)                                                                             \
-    static void fold##_##S(union fold_acc *acc, void *y, const void *x, size_t n, bool back)                           \
+/* The kernels of one fold. */
+#define FOLDS(fold, id)                                                                                                \
+    static void K(fold)(union fold_acc * acc, void *y, const void *x, size_t n, bool back)                             \
     {                                                                                                                  \
-        const T *p = back ? (const T *)x + (n - 1) : x;                                                                \
-        T *q = back ? (T *)y + (n - 1) : y;                                                                            \
-        int64_t step = back ? -1 : 1;                                                                                  \
-        T a = (T)acc->M;                                                                                               \
-        for (size_t i = 0; i < n; i++, p += step, q += step) {                                                         \
-            T v = *p;                                                                                                  \
-            *q = a = (T)(expression);                                                                                  \
-        }                                                                                                              \
-        acc->M = a;                                                                                                    \
+        K(row)(acc, y, x, n, back, id);                                                                                \
     }                                                                                                                  \
-    static void fold##_cols_##S(union fold_acc *acc, void *y, const void *x, int64_t stride, size_t rows, size_t cols) \
+    static void K(fold##_cols)(union fold_acc * acc, void *y, const void *x, int64_t stride, size_t rows, size_t cols) \
     {                                                                                                                  \
-        T c[SCAN_COLS];                                                                                                \
-        for (size_t j = 0; j < cols; j++) c[j] = (T)acc[j].M;                                                          \
-        for (size_t i = 0; i < rows; i++) {                                                                            \
-            const T *p = (const T *)x + (int64_t)i * stride;                                                           \
-            T *q = (T *)y + (int64_t)i * stride;                                                                       \
-            IVDEP                                                                                                      \
-            for (size_t j = 0; j < cols; j++) {                                                                        \
-                T a = c[j], v = p[j];                                                                                  \
-                q[j] = c[j] = (T)(expression);                                                                         \
-            }                                                                                                          \
-        }                                                                                                              \
-        for (size_t j = 0; j < cols; j++) acc[j].M = c[j];                                                             \
+        K(cols)(acc, y, x, stride, rows, cols, id);                                                                    \
     }
-#define INT_ROWS(T, S, M)                            \
-    INT_ROW(T, S, M, sum, (uint64_t)a + (uint64_t)v) \
-    INT_ROW(T, S, M, prod, (uint64_t)a *(uint64_t)v) \
-    INT_ROW(T, S, M, min, v < a ? v : a)             \
-    INT_ROW(T, S, M, max, v > a ? v : a)
-INT_ROWS(int8_t, i8, i)
-INT_ROWS(int16_t, i16, i)
-INT_ROWS(int32_t, i32, i)
-INT_ROWS(int64_t, i64, i)
-INT_ROWS(uint8_t, u8, u)
-INT_ROWS(uint16_t, u16, u)
-INT_ROWS(uint32_t, u32, u)
-INT_ROWS(uint64_t, u64, u)
+
+#define T int8_t
+#define S i8
+#define WIDE i
+#include "cpu/kernels/scan_integer.inc"
+#define T int16_t
+#define S i16
+#define WIDE i
+#include "cpu/kernels/scan_integer.inc"
+#define T int32_t
+#define S i32
+#define WIDE i
+#include "cpu/kernels/scan_integer.inc"
+#define T int64_t
+#define S i64
+#define WIDE i
+#include "cpu/kernels/scan_integer.inc"
+#define T uint8_t
+#define S u8
+#define WIDE u
+#include "cpu/kernels/scan_integer.inc"
+#define T uint16_t
+#define S u16
+#define WIDE u
+#include "cpu/kernels/scan_integer.inc"
+#define T uint32_t
+#define S u32
+#define WIDE u
+#include "cpu/kernels/scan_integer.inc"
+#define T uint64_t
+#define S u64
+#define WIDE u
+#include "cpu/kernels/scan_integer.inc"
 
 /* ---- complex */
 
@@ -163,90 +119,39 @@ TEMPLATE void next_extreme(union fold_acc *a, double re, double im, int sign)
         a->c[1] = im;
     }
 }
-TEMPLATE void next_min(union fold_acc *a, double re, double im) { next_extreme(a, re, im, -1); }
-TEMPLATE void next_max(union fold_acc *a, double re, double im) { next_extreme(a, re, im, 1); }
-
-#define COMPLEX_ROW(fold)                                                                                              \
-    static void fold##_cols_c64(union fold_acc *acc, void *y, const void *x, int64_t stride, size_t rows, size_t cols) \
-    {                                                                                                                  \
-        for (size_t i = 0; i < rows; i++)                                                                              \
-            for (size_t j = 0; j < cols; j++) {                                                                        \
-                int64_t at = 2 * ((int64_t)i * stride + (int64_t)j);                                                   \
-                next_##fold(&acc[j], (double)((const float *)x)[at], (double)((const float *)x)[at + 1]);              \
-                ((float *)y)[at] = (float)acc[j].c[0];                                                                 \
-                ((float *)y)[at + 1] = (float)acc[j].c[1];                                                             \
-            }                                                                                                          \
-    }                                                                                                                  \
-    static void fold##_c64(union fold_acc *acc, void *y, const void *x, size_t n, bool back)                           \
-    {                                                                                                                  \
-        size_t last = back && n ? 2 * (n - 1) : 0;                                                                     \
-        fold##_cols_c64(acc, (float *)y + last, (const float *)x + last, back ? -1 : 1, n, 1);                         \
+TEMPLATE void next(union fold_acc *a, double re, double im, const enum scan_id id)
+{
+    switch (id) {
+    case SCAN_ID_SUM: next_sum(a, re, im); break;
+    case SCAN_ID_PROD: next_prod(a, re, im); break;
+    default: next_extreme(a, re, im, id == SCAN_ID_MIN ? -1 : 1);
     }
-COMPLEX_ROW(sum)
-COMPLEX_ROW(prod)
-COMPLEX_ROW(min)
-COMPLEX_ROW(max)
+}
 
-/* ---- logsumexp
- *
- * With m the running maximum, s[i] = s[i-1] exp(m[i-1] - m[i]) + exp(x[i] - m[i]) and
- * y[i] = m[i] + log(s[i]).  Where m is infinite or NaN 0 takes its place as the reference, and the sum
- * itself is infinite or NaN from there on. */
-#define LOGSUMEXP(T, S)                                                                            \
-    static void logsumexp_##S(union fold_acc *acc, void *y, const void *x, size_t n, bool back)    \
-    {                                                                                              \
-        enum { TILE = 512 };                                                                       \
-        double m[TILE], e[TILE], f[TILE], most = acc->c[0], sum = acc->c[1];                       \
-        for (size_t at = 0; at < n; at += TILE) {                                                  \
-            size_t count = n - at < TILE ? n - at : TILE;                                          \
-            const T *p = back ? (const T *)x + (n - 1 - at) : (const T *)x + at;                   \
-            T *q = back ? (T *)y + (n - 1 - at) : (T *)y + at;                                     \
-            int64_t step = back ? -1 : 1;                                                          \
-            for (size_t i = 0; i < count; i++) {                                                   \
-                double v = (double)p[(int64_t)i * step], before = most;                            \
-                most = one_max(most, v);                                                           \
-                double from = before - before == 0 ? before : 0, to = most - most == 0 ? most : 0; \
-                m[i] = to;                                                                         \
-                e[i] = v - to;                                                                     \
-                f[i] = before == -(double)__builtin_inff() ? before : from - to;                   \
-            }                                                                                      \
-            IVDEP                                                                                  \
-            for (size_t i = 0; i < count; i++) {                                                   \
-                e[i] = exp_f64(e[i]);                                                              \
-                f[i] = exp_f64(f[i]);                                                              \
-            }                                                                                      \
-            for (size_t i = 0; i < count; i++) f[i] = sum = (sum == 0 ? 0 : sum * f[i]) + e[i];    \
-            IVDEP                                                                                  \
-            for (size_t i = 0; i < count; i++) m[i] += log_f64(f[i]);                              \
-            for (size_t i = 0; i < count; i++) q[(int64_t)i * step] = (T)m[i];                     \
-        }                                                                                          \
-        acc->c[0] = most;                                                                          \
-        acc->c[1] = sum;                                                                           \
-    }
-LOGSUMEXP(float, f32)
-LOGSUMEXP(double, f64)
+TEMPLATE void cols_c64(union fold_acc *acc, void *y, const void *x, int64_t stride, size_t rows, size_t cols,
+                       const enum scan_id id)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++) {
+            int64_t at = 2 * ((int64_t)i * stride + (int64_t)j);
+            next(&acc[j], (double)((const float *)x)[at], (double)((const float *)x)[at + 1], id);
+            ((float *)y)[at] = (float)acc[j].c[0];
+            ((float *)y)[at + 1] = (float)acc[j].c[1];
+        }
+}
 
-/* ---- recurrences */
+TEMPLATE void row_c64(union fold_acc *acc, void *y, const void *x, size_t n, bool back, const enum scan_id id)
+{
+    size_t last = back && n ? 2 * (n - 1) : 0;
+    cols_c64(acc, (float *)y + last, (const float *)x + last, back ? -1 : 1, n, 1, id);
+}
 
-#define RECURRENCE(T, S)                                                                                   \
-    static void recurrence_##S(union fold_acc *acc, void *z, const void *a, const void *b, int64_t stride, \
-                               size_t rows, size_t cols)                                                   \
-    {                                                                                                      \
-        double c[SCAN_COLS];                                                                               \
-        for (size_t j = 0; j < cols; j++) c[j] = acc[j].f;                                                 \
-        for (size_t i = 0; i < rows; i++) {                                                                \
-            int64_t at = (int64_t)i * stride;                                                              \
-            const T *p = (const T *)a + at, *q = (const T *)b + at;                                        \
-            T *y = (T *)z + at;                                                                            \
-            IVDEP                                                                                          \
-            for (size_t j = 0; j < cols; j++) {                                                            \
-                c[j] = (double)p[j] * c[j] + (double)q[j];                                                 \
-                y[j] = (T)c[j];                                                                            \
-            }                                                                                              \
-        }                                                                                                  \
-    }
-RECURRENCE(float, f32)
-RECURRENCE(double, f64)
+#define K(f) PASTE(f, c64)
+FOLDS(sum, SCAN_ID_SUM)
+FOLDS(prod, SCAN_ID_PROD)
+FOLDS(min, SCAN_ID_MIN)
+FOLDS(max, SCAN_ID_MAX)
+#undef K
 
 static void recurrence_c64(union fold_acc *acc, void *z, const void *a, const void *b, int64_t stride, size_t rows,
                            size_t cols)

@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-/* Of each width: a vector V, its number of elements LANES, load, store, least, most, all, step and
+/* SORT_VECTORS has, for each T: a vector VEC, its number of elements K(N), load, store, least, most, all, step and
  * the two ways of separating elements.  load_some and store_some take the first n elements.
  *
  * step(x, c) compares lane i with lane i ^ c and leaves the larger where the highest bit of c is
@@ -21,6 +21,9 @@
  * vector before r.
  * pack(x, v, l, h) writes them from l and from h on, again whole vectors. */
 
+#define EPI_i32 epi32 /* how the names of instructions end */
+#define EPI_i64 epi64
+
 #if defined(__AVX512F__) && defined(__AVX512VL__)
 #define VECTORS
 #define IOTA_i32 _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
@@ -28,47 +31,9 @@
 /* A mask is moved to an integer by name: left to itself GCC 12 may spill 16 bits of it and read 32. */
 #define COUNT_i32(mask) __builtin_popcount(_cvtmask16_u32(mask))
 #define COUNT_i64(mask) __builtin_popcount(_cvtmask8_u32(mask))
-#define LEVEL512(T, S, EPI, MASK, N)                                                                          \
-    typedef __m512i vec_##S;                                                                                  \
-    enum { LANES_##S = N };                                                                                   \
-    TEMPLATE vec_##S load_##S(const T *p) { return _mm512_loadu_si512(p); }                                   \
-    TEMPLATE void store_##S(T *p, vec_##S x) { _mm512_storeu_si512(p, x); }                                   \
-    TEMPLATE MASK first_##S(int n) { return (MASK)(n >= N ? -1 : n <= 0 ? 0 : (1 << n) - 1); }                \
-    TEMPLATE vec_##S load_some_##S(const T *p, int n, T other)                                                \
-    {                                                                                                         \
-        return _mm512_mask_loadu_##EPI(_mm512_set1_##EPI(other), first_##S(n), p);                            \
-    }                                                                                                         \
-    TEMPLATE void store_some_##S(T *p, vec_##S x, int n) { _mm512_mask_storeu_##EPI(p, first_##S(n), x); }    \
-    TEMPLATE vec_##S least_##S(vec_##S a, vec_##S b) { return _mm512_min_##EPI(a, b); }                       \
-    TEMPLATE vec_##S most_##S(vec_##S a, vec_##S b) { return _mm512_max_##EPI(a, b); }                        \
-    TEMPLATE vec_##S all_##S(T v) { return _mm512_set1_##EPI(v); }                                            \
-    TEMPLATE vec_##S across_##S(vec_##S x, int c)                                                             \
-    {                                                                                                         \
-        return _mm512_permutexvar_##EPI(_mm512_xor_si512(IOTA_##S, all_##S(c)), x);                           \
-    }                                                                                                         \
-    TEMPLATE vec_##S step_##S(vec_##S x, int c)                                                               \
-    {                                                                                                         \
-        vec_##S y = across_##S(x, c);                                                                         \
-        MASK upper = (MASK)(c >= 8 ? 0xff00 : c >= 4 ? 0xf0f0 : c >= 2 ? 0xcccc : 0xaaaa);                    \
-        return _mm512_mask_max_##EPI(_mm512_min_##EPI(x, y), upper, x, y);                                    \
-    }                                                                                                         \
-    TEMPLATE size_t part_##S(vec_##S x, vec_##S v, T *l, T *r)                                                \
-    {                                                                                                         \
-        MASK below = _mm512_cmplt_##EPI##_mask(x, v);                                                         \
-        int n = COUNT_##S(below), m = N - n;                                                                  \
-        _mm512_storeu_si512(l, _mm512_maskz_compress_##EPI(below, x));                                        \
-        _mm512_mask_storeu_##EPI(r - m, (MASK)((1u << m) - 1), _mm512_maskz_compress_##EPI((MASK)~below, x)); \
-        return (size_t)n;                                                                                     \
-    }                                                                                                         \
-    TEMPLATE size_t pack_##S(vec_##S x, vec_##S v, T *l, T *h)                                                \
-    {                                                                                                         \
-        MASK below = _mm512_cmplt_##EPI##_mask(x, v);                                                         \
-        _mm512_storeu_si512(l, _mm512_maskz_compress_##EPI(below, x));                                        \
-        _mm512_storeu_si512(h, _mm512_maskz_compress_##EPI((MASK)~below, x));                                 \
-        return (size_t)COUNT_##S(below);                                                                      \
-    }
-LEVEL512(int32_t, i32, epi32, __mmask16, 16)
-LEVEL512(int64_t, i64, epi64, __mmask8, 8)
+#define MASK_i32 __mmask16
+#define MASK_i64 __mmask8
+#define SORT_VECTORS "cpu/kernels/sort_avx512.inc"
 
 #elif defined(__AVX2__) && defined(__BMI2__)
 #define VECTORS
@@ -95,69 +60,10 @@ TEMPLATE __m256i least_i64(__m256i a, __m256i b) { return _mm256_blendv_epi8(a, 
 TEMPLATE __m256i most_i64(__m256i a, __m256i b) { return _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b)); }
 TEMPLATE __m256i all_i32(int32_t v) { return _mm256_set1_epi32(v); }
 TEMPLATE __m256i all_i64(int64_t v) { return _mm256_set1_epi64x(v); }
-#define LEVEL256(T, S, EPI, N)                                                                                   \
-    typedef __m256i vec_##S;                                                                                     \
-    enum { LANES_##S = N };                                                                                      \
-    TEMPLATE vec_##S load_##S(const T *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }       \
-    TEMPLATE void store_##S(T *p, vec_##S x) { _mm256_storeu_si256((__m256i *)(void *)p, x); }                   \
-    TEMPLATE __m256i first_##S(int n) /* n of any size: not all are in this vector */                            \
-    {                                                                                                            \
-        return _mm256_cmpgt_epi32(_mm256_set1_epi32(n * (8 / N)), IOTA_32);                                      \
-    }                                                                                                            \
-    TEMPLATE vec_##S load_some_##S(const T *p, int n, T other)                                                   \
-    {                                                                                                            \
-        __m256i m = first_##S(n);                                                                                \
-        return _mm256_blendv_epi8(all_##S(other), _mm256_maskload_##EPI((const void *)p, m), m);                 \
-    }                                                                                                            \
-    TEMPLATE void store_some_##S(T *p, vec_##S x, int n) { _mm256_maskstore_##EPI((void *)p, first_##S(n), x); } \
-    TEMPLATE vec_##S across_##S(vec_##S x, int c)                                                                \
-    {                                                                                                            \
-        return _mm256_permutevar8x32_epi32(x, _mm256_xor_si256(IOTA_32, _mm256_set1_epi32(c * (8 / N))));        \
-    }                                                                                                            \
-    TEMPLATE vec_##S step_##S(vec_##S x, int c)                                                                  \
-    {                                                                                                            \
-        vec_##S y = across_##S(x, c);                                                                            \
-        __m256i bit = _mm256_set1_epi32((c >= 4 ? 4 : c >= 2 ? 2 : 1) * (8 / N));                                \
-        __m256i upper = _mm256_cmpeq_epi32(_mm256_and_si256(IOTA_32, bit), bit);                                 \
-        return _mm256_blendv_epi8(least_##S(x, y), most_##S(x, y), upper);                                       \
-    }                                                                                                            \
-    TEMPLATE size_t part_##S(vec_##S x, vec_##S v, T *l, T *r)                                                   \
-    {                                                                                                            \
-        unsigned below = below_##S(x, v);                                                                        \
-        vec_##S y = lanes_first(x, below);                                                                       \
-        store_##S(l, y);                                                                                         \
-        store_##S(r - N, y);                                                                                     \
-        return (size_t)__builtin_popcount(below) / (8 / N);                                                      \
-    }                                                                                                            \
-    TEMPLATE size_t pack_##S(vec_##S x, vec_##S v, T *l, T *h)                                                   \
-    {                                                                                                            \
-        unsigned below = below_##S(x, v);                                                                        \
-        store_##S(l, lanes_first(x, below));                                                                     \
-        store_##S(h, lanes_first(x, ~below & 255));                                                              \
-        return (size_t)__builtin_popcount(below) / (8 / N);                                                      \
-    }
-LEVEL256(int32_t, i32, epi32, 8)
-LEVEL256(int64_t, i64, epi64, 4)
+#define SORT_VECTORS "cpu/kernels/sort_avx2.inc"
 
 #else
-#define LEVEL1(T, S)                                           \
-    typedef T vec_##S;                                         \
-    enum { LANES_##S = 1 };                                    \
-    TEMPLATE vec_##S load_##S(const T *p) { return *p; }       \
-    TEMPLATE vec_##S all_##S(T v) { return v; }                \
-    TEMPLATE size_t part_##S(vec_##S x, vec_##S v, T *l, T *r) \
-    {                                                          \
-        *l = x;                                                \
-        r[-1] = x;                                             \
-        return x < v;                                          \
-    }                                                          \
-    TEMPLATE size_t pack_##S(vec_##S x, vec_##S v, T *l, T *h) \
-    {                                                          \
-        *l = *h = x;                                           \
-        return x < v;                                          \
-    }
-LEVEL1(int32_t, i32)
-LEVEL1(int64_t, i64)
+#define SORT_VECTORS "cpu/kernels/sort_single.inc"
 #endif
 
 #define T int32_t
@@ -171,28 +77,15 @@ LEVEL1(int64_t, i64)
 
 /* ---- keys */
 
-#define PLAIN(name, type, key_type, expression, inverse)                    \
-    static void keys_##name(void *key, const void *x, size_t n, bool ranks) \
-    {                                                                       \
-        (void)ranks;                                                        \
-        const type *p = x;                                                  \
-        key_type *k = key;                                                  \
-        IVDEP                                                               \
-        for (size_t i = 0; i < n; i++) {                                    \
-            key_type v = (key_type)p[i];                                    \
-            k[i] = expression;                                              \
-        }                                                                   \
-    }                                                                       \
-    static void values_##name(void *y, const void *key, size_t n)           \
-    {                                                                       \
-        const key_type *k = key;                                            \
-        type *p = y;                                                        \
-        IVDEP                                                               \
-        for (size_t i = 0; i < n; i++) {                                    \
-            key_type v = k[i];                                              \
-            p[i] = (type)(inverse);                                         \
-        }                                                                   \
-    }
+/* key_of_<type> and value_of_<type>, there and back; with `ranks`, numbers that are equal get the same key. */
+#define PLAIN(name, type, key_type, expression, inverse) \
+    TEMPLATE key_type key_of_##name(type x, bool ranks)  \
+    {                                                    \
+        (void)ranks;                                     \
+        key_type v = (key_type)x;                        \
+        return expression;                               \
+    }                                                    \
+    TEMPLATE type value_of_##name(key_type v) { return (type)(inverse); }
 PLAIN(b8, uint8_t, int32_t, v != 0, v)
 PLAIN(u8, uint8_t, int32_t, v, v)
 PLAIN(i8, int8_t, int32_t, v, v)
@@ -205,37 +98,53 @@ PLAIN(u64, uint64_t, int64_t, v ^ INT64_MIN, v ^ INT64_MIN)
 
 /* The bits of a float as a signed integer order as floats do once those of negative ones, but for the
  * sign, are flipped. */
-#define FLOATING(name, bits, key_type, infinity)                            \
-    TEMPLATE bits order_##name(bits b, bool ranks)                          \
-    {                                                                       \
-        const bits top = (bits)(UINT64_MAX >> (65 - sizeof(bits) * 8));     \
-        bits size = b & top;                                                \
-        b = ranks && size == 0 ? 0 : b;                                     \
-        b = b < 0 ? b ^ top : b;                                            \
-        return size > infinity ? top : b;                                   \
-    }                                                                       \
+#define FLOATING(name, bits, infinity)                                  \
+    TEMPLATE bits key_of_##name(bits b, bool ranks)                     \
+    {                                                                   \
+        const bits top = (bits)(UINT64_MAX >> (65 - sizeof(bits) * 8)); \
+        bits size = b & top;                                            \
+        b = ranks && size == 0 ? 0 : b;                                 \
+        b = b < 0 ? b ^ top : b;                                        \
+        return size > infinity ? top : b;                               \
+    }                                                                   \
+    TEMPLATE bits value_of_##name(bits b)                               \
+    {                                                                   \
+        const bits top = (bits)(UINT64_MAX >> (65 - sizeof(bits) * 8)); \
+        return b < 0 ? b ^ top : b;                                     \
+    }
+FLOATING(f16, int16_t, 0x7c00)
+FLOATING(bf16, int16_t, 0x7f80)
+FLOATING(f32, int32_t, 0x7f800000)
+FLOATING(f64, int64_t, 0x7ff0000000000000)
+
+#define KEYS(name, type, key_type)                                          \
     static void keys_##name(void *key, const void *x, size_t n, bool ranks) \
     {                                                                       \
-        const bits *p = x;                                                  \
+        const type *p = x;                                                  \
         key_type *k = key;                                                  \
         IVDEP                                                               \
-        for (size_t i = 0; i < n; i++) k[i] = order_##name(p[i], ranks);    \
+        for (size_t i = 0; i < n; i++) k[i] = key_of_##name(p[i], ranks);   \
     }                                                                       \
     static void values_##name(void *y, const void *key, size_t n)           \
     {                                                                       \
-        const bits top = (bits)(UINT64_MAX >> (65 - sizeof(bits) * 8));     \
         const key_type *k = key;                                            \
-        bits *p = y;                                                        \
+        type *p = y;                                                        \
         IVDEP                                                               \
-        for (size_t i = 0; i < n; i++) {                                    \
-            bits b = (bits)k[i];                                            \
-            p[i] = b < 0 ? b ^ top : b;                                     \
-        }                                                                   \
+        for (size_t i = 0; i < n; i++) p[i] = value_of_##name((type)k[i]);  \
     }
-FLOATING(f16, int16_t, int32_t, 0x7c00)
-FLOATING(bf16, int16_t, int32_t, 0x7f80)
-FLOATING(f32, int32_t, int32_t, 0x7f800000)
-FLOATING(f64, int64_t, int64_t, 0x7ff0000000000000)
+KEYS(b8, uint8_t, int32_t)
+KEYS(u8, uint8_t, int32_t)
+KEYS(i8, int8_t, int32_t)
+KEYS(u16, uint16_t, int32_t)
+KEYS(i16, int16_t, int32_t)
+KEYS(i32, int32_t, int32_t)
+KEYS(u32, uint32_t, int32_t)
+KEYS(i64, int64_t, int64_t)
+KEYS(u64, uint64_t, int64_t)
+KEYS(f16, int16_t, int32_t)
+KEYS(bf16, int16_t, int32_t)
+KEYS(f32, int32_t, int32_t)
+KEYS(f64, int64_t, int64_t)
 
 /* Real part, then imaginary.  Numbers with a NaN come after all others: first those where only the
  * imaginary part is, by the real part; then those where only the real part is; then the rest.  The
@@ -246,7 +155,7 @@ static void keys_c64(void *key, const void *x, size_t n, bool ranks)
     const int32_t *p = x;
     int64_t *k = key;
     for (size_t i = 0; i < n; i++) {
-        int32_t re = order_f32(p[2 * i], true), im = order_f32(p[2 * i + 1], true);
+        int32_t re = key_of_f32(p[2 * i], true), im = key_of_f32(p[2 * i + 1], true);
         int32_t high =
             im != INT32_MAX ? (re != INT32_MAX ? re : 0x7fb00000) : (re != INT32_MAX ? 0x7fa00000 : 0x7fc00000);
         int32_t low = im != INT32_MAX ? im : re;
