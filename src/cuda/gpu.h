@@ -82,6 +82,7 @@ static inline int32_t gpu_power_of_two(int64_t n, int32_t most)
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 
+#define gpu_run run /* its former name */
 /* Says whether a runner takes the node's operands, whose shapes and dtypes are known and nothing more. */
 typedef bool gpu_takes_fn(const struct node *n);
 #define RUNNER(op, run, takes) \
@@ -104,9 +105,9 @@ static inline void *gpu_pointer(const struct run *r, mx x) { return (void *)gpu_
  * says whether there was one, and is 1 for one that was reported as a failure or where the device failed. */
 enum gpu_note { NOTE_LATER, NOTE_NOW };
 struct noting;
-int gpu_noting(const struct gpu_run *r, struct noting *t, enum gpu_note when);
-void gpu_launched_noting(const struct gpu_run *r, const struct noting *t);
-int gpu_noted(const struct gpu_run *r, bool *any, bool report);
+int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when);
+void gpu_launched_noting(const struct run *r, const struct noting *t);
+int gpu_noted(const struct run *r, bool *any, bool report);
 /* Under the stream's lock, before an event is recorded; then, once that is waited for. */
 int gpu_notes_copy(struct gpu_stream *q);
 int gpu_notes_look(struct gpu_stream *q);

@@ -8,7 +8,7 @@
 #include "ops/index.h"
 #include "plan/lookup.h"
 
-static struct gpu *gpu_of(const struct gpu_run *r) { return gpu_stream(r->stream)->gpu; }
+static struct gpu *gpu_of(const struct run *r) { return gpu_stream(r->stream)->gpu; }
 
 /* Index arrays and dimensions that kernels know. */
 bool gpu_takes_lookup(const struct node *n) { return n->in[0]->ndim <= LOOKUP_DIMS && n->nin - 1 <= NOTE_INDICES; }
@@ -45,7 +45,7 @@ static void share_out(struct lookup_call *c)
 }
 
 /* Elements are as wide as layout and addresses allow, if they may be: how wide is returned. */
-static size_t describe(struct lookup_call *c, const struct gpu_run *r, const struct lookup_plan *p, mx far, mx near,
+static size_t describe(struct lookup_call *c, const struct run *r, const struct lookup_plan *p, mx far, mx near,
                        bool wide)
 {
     struct box slice = { .item = itemsize(far), .ndim = p->sdim };
@@ -93,7 +93,7 @@ static size_t describe(struct lookup_call *c, const struct gpu_run *r, const str
 }
 
 /* gather and scatter: index arrays whose grid has more dimensions than kernels know become row-major. */
-static int plan_several(const struct gpu_run *r, struct lookup_plan *p, mx far, mx near, struct ints axes,
+static int plan_several(const struct run *r, struct lookup_plan *p, mx far, mx near, struct ints axes,
                         mx_own hold[NOTE_INDICES])
 {
     lookup_several(p, far, near, (int)axes.n, r->x + 1, axes);
@@ -120,7 +120,7 @@ static bool nowhere(const struct lookup_plan *p)
     return false;
 }
 
-static int gather(const struct gpu_run *r, const struct lookup_plan *p, const char *op, unsigned outside)
+static int gather(const struct run *r, const struct lookup_plan *p, const char *op, unsigned outside)
 {
     static struct gpu_found found[5];
     mx y = r->y[0];
@@ -143,7 +143,7 @@ static int gather(const struct gpu_run *r, const struct lookup_plan *p, const ch
     return any && for_mask;
 }
 
-int gpu_run_gather(const struct gpu_run *r)
+int gpu_run_gather(const struct run *r)
 {
     const struct gather_args *a = r->args;
     struct lookup_plan p;
@@ -156,7 +156,7 @@ int gpu_run_gather(const struct gpu_run *r)
     return failed;
 }
 
-int gpu_run_gather_axis(const struct gpu_run *r)
+int gpu_run_gather_axis(const struct run *r)
 {
     const struct gather_axis_args *a = r->args;
     struct lookup_plan p;

@@ -36,7 +36,7 @@ static int open_notes(struct gpu_stream *q)
     return e ? e : clear(q, NOTE_NOW);
 }
 
-int gpu_noting(const struct gpu_run *r, struct noting *t, enum gpu_note when)
+int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when)
 {
     struct gpu_stream *q = gpu_stream(r->stream);
     t->note = NULL;
@@ -52,7 +52,7 @@ int gpu_noting(const struct gpu_run *r, struct noting *t, enum gpu_note when)
     return 0;
 }
 
-void gpu_launched_noting(const struct gpu_run *r, const struct noting *t)
+void gpu_launched_noting(const struct run *r, const struct noting *t)
 {
     struct gpu_stream *q = gpu_stream(r->stream);
     if (!t->note)
@@ -82,7 +82,7 @@ static int report(const struct note *n)
     return a->corner ? lookup_report_corner(&o) : lookup_report(&o, a->ndim, shape, at);
 }
 
-int gpu_noted(const struct gpu_run *r, bool *any, bool reported)
+int gpu_noted(const struct run *r, bool *any, bool reported)
 {
     struct gpu_stream *q = gpu_stream(r->stream);
     struct note n;
