@@ -5,7 +5,7 @@
 #include "plan/series.h"
 #include "shared/scalar.h"
 
-static int launch(const struct gpu_run *r, struct gpu_found *slot, const char *kernel, int64_t threads, void *args)
+static int launch(const struct run *r, struct gpu_found *slot, const char *kernel, int64_t threads, void *args)
 {
     void *f = gpu_find(gpu_stream(r->stream)->gpu, slot, "create", kernel, DT_COUNT);
     return !f || gpu_launch(r->stream, r->node->op->name, f, ceil_div(threads, CREATE_THREADS), CREATE_THREADS,
@@ -14,7 +14,7 @@ static int launch(const struct gpu_run *r, struct gpu_found *slot, const char *k
 
 /* ---- series */
 
-static int run_series(const struct gpu_run *r, struct series s)
+static int run_series(const struct run *r, struct series s)
 {
     static struct gpu_found found[3];
     static const char *const kernels[] = {
@@ -27,11 +27,8 @@ static int run_series(const struct gpu_run *r, struct series s)
     return launch(r, &found[s.in], kernels[s.in], ceil_div(a.n, CREATE_EACH), &a);
 }
 
-int gpu_run_arange(const struct gpu_run *r)
-{
-    return run_series(r, series_of_arange(r->args, (enum dtype)r->y[0]->dtype));
-}
-int gpu_run_linspace(const struct gpu_run *r) { return run_series(r, series_of_linspace(r->args)); }
+int gpu_run_arange(const struct run *r) { return run_series(r, series_of_arange(r->args, (enum dtype)r->y[0]->dtype)); }
+int gpu_run_linspace(const struct run *r) { return run_series(r, series_of_linspace(r->args)); }
 
 /* ---- diagonals */
 
@@ -48,7 +45,7 @@ static uint64_t one_of(enum dtype t)
     }
 }
 
-int gpu_run_eye(const struct gpu_run *r)
+int gpu_run_eye(const struct run *r)
 {
     static struct gpu_found found;
     const struct eye_args *e = r->args;
@@ -66,7 +63,7 @@ int gpu_run_eye(const struct gpu_run *r)
 
 /* ---- random bits */
 
-int gpu_run_random_bits(const struct gpu_run *r)
+int gpu_run_random_bits(const struct run *r)
 {
     static struct gpu_found found;
     mx y = r->y[0], key;

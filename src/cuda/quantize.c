@@ -19,7 +19,7 @@ static enum quant_format format_of(const struct quant_args *a)
 }
 
 /* The kernel of a name, for elements of type t; of kernels for each format that of the format. */
-static void *kernel_of(const struct gpu_run *r, struct gpu_found *slots, const char *name, int format, enum dtype t)
+static void *kernel_of(const struct run *r, struct gpu_found *slots, const char *name, int format, enum dtype t)
 {
     static const char *const names[] = {
 #define X(name, bits) #name,
@@ -32,14 +32,14 @@ static void *kernel_of(const struct gpu_run *r, struct gpu_found *slots, const c
     return gpu_find(gpu_stream(r->stream)->gpu, &slots[t], "quantize", format < 0 ? name : text, t);
 }
 
-static int launch(const struct gpu_run *r, void *kernel, int64_t threads, void *args)
+static int launch(const struct run *r, void *kernel, int64_t threads, void *args)
 {
     return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(threads, QUANT_THREADS), QUANT_THREADS,
                       (void *[]){ args });
 }
 
 /* Row-major versions of n operands; false after a failure.  They are dropped by drop_all in any case. */
-static bool all_row_major(const struct gpu_run *r, int n, mx x[], mx_own hold[])
+static bool all_row_major(const struct run *r, int n, mx x[], mx_own hold[])
 {
     for (int i = 0; i < n; i++)
         if (is_nil(x[i] = gpu_row_major(r, x[i], &hold[i])))
@@ -53,7 +53,7 @@ static void drop_all(int n, mx_own hold[])
 
 /* ---- making */
 
-static int pack(const struct gpu_run *r, bool back)
+static int pack(const struct run *r, bool back)
 {
     static struct gpu_found found[DT_COUNT];
     const struct quant_args *q = r->args;
@@ -84,12 +84,12 @@ static int pack(const struct gpu_run *r, bool back)
     return failed;
 }
 
-int gpu_run_quantize(const struct gpu_run *r) { return pack(r, false); }
-int gpu_run_round_trip(const struct gpu_run *r) { return pack(r, true); }
+int gpu_run_quantize(const struct run *r) { return pack(r, false); }
+int gpu_run_round_trip(const struct run *r) { return pack(r, true); }
 
 /* ---- e4m3 by itself */
 
-static int convert(const struct gpu_run *r, struct gpu_found *slots, const char *name, enum dtype t)
+static int convert(const struct run *r, struct gpu_found *slots, const char *name, enum dtype t)
 {
     mx x = r->x[0];
     mx_own hold = { 0 };
@@ -102,12 +102,12 @@ static int convert(const struct gpu_run *r, struct gpu_found *slots, const char 
     return failed;
 }
 
-int gpu_run_to_fp8(const struct gpu_run *r)
+int gpu_run_to_fp8(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     return convert(r, found, "to_fp8", (enum dtype)r->x[0]->dtype);
 }
-int gpu_run_from_fp8(const struct gpu_run *r)
+int gpu_run_from_fp8(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     return convert(r, found, "from_fp8", (enum dtype)r->y[0]->dtype);
@@ -115,7 +115,7 @@ int gpu_run_from_fp8(const struct gpu_run *r)
 
 /* ---- reading */
 
-int gpu_run_dequantize(const struct gpu_run *r)
+int gpu_run_dequantize(const struct run *r)
 {
     static struct gpu_found found[FORMATS][DT_COUNT];
     static const int elements[] = { 32, 16, 32, 8, 32, 16, 4, 8, 4, 8 }; /* of a chunk */
@@ -155,12 +155,12 @@ static bool few_dimensions(const struct node *n)
 bool gpu_takes_quantized(const struct node *n) { return n->in[0]->dtype != DT_float64 && few_dimensions(n); }
 
 /* Scales or biases as elements of x's type, which holds them exactly. */
-static mx as_type(const struct gpu_run *r, mx x, enum dtype t, mx_own *hold)
+static mx as_type(const struct run *r, mx x, enum dtype t, mx_own *hold)
 {
     if (x->dtype == t || x->dtype == DT_uint8)
         return x;
     mx_keep(hold, array_new(t, x->ndim, x->shape));
-    struct gpu_run cast = { .stream = r->stream, .node = r->node, .nin = 1, .nout = 1, .x = &x, .y = &hold->it };
+    struct run cast = { .stream = r->stream, .node = r->node, .nin = 1, .nout = 1, .x = &x, .y = &hold->it };
     return is_nil(hold->it) || gpu_run_astype(&cast) ? MX_NIL : hold->it;
 }
 
@@ -193,7 +193,7 @@ static void walk_batch(struct qmm_args *a, mx y, mx x, mx w)
     }
 }
 
-static int multiply(const struct gpu_run *r, struct qmm_args *a, int f, enum dtype t)
+static int multiply(const struct run *r, struct qmm_args *a, int f, enum dtype t)
 {
     static struct gpu_found one[FORMATS][DT_COUNT], four[FORMATS][DT_COUNT], many[FORMATS][DT_COUNT];
     struct gpu *g = gpu_stream(r->stream)->gpu;
@@ -212,7 +212,7 @@ static int multiply(const struct gpu_run *r, struct qmm_args *a, int f, enum dty
                       few ? QMV_THREADS : QMM_THREADS, (void *[]){ a });
 }
 
-int gpu_run_quantized_matmul(const struct gpu_run *r)
+int gpu_run_quantized_matmul(const struct run *r)
 {
     const struct quant_args *q = r->args;
     bool affine = q->mode == MODE_AFFINE;

@@ -37,7 +37,7 @@ static bool is_whole(const struct rope_call *c, size_t item)
 }
 
 /* Pairs `first` on, as many as a launch has. */
-static int launch(const struct gpu_run *r, void *kernel, struct rope_call *c, int64_t first)
+static int launch(const struct run *r, void *kernel, struct rope_call *c, int64_t first)
 {
     const struct rope_args *a = r->args;
     int64_t left = c->half - first, rest = c->width - 2 * c->half;
@@ -51,7 +51,7 @@ static int launch(const struct gpu_run *r, void *kernel, struct rope_call *c, in
     return gpu_launch(r->stream, "rope", kernel, ceil_div(c->n, ROPE_THREADS), ROPE_THREADS, (void *[]){ c });
 }
 
-int gpu_run_rope(const struct gpu_run *r)
+int gpu_run_rope(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     const struct rope_args *a = r->args;
