@@ -201,17 +201,21 @@ struct work {
     void (*fn)(void *ctx, size_t begin, size_t end);
     void *ctx;
     size_t first;
+    const char *rule; /* whose work it is: evaluating is an error on every thread that does a part of it */
 };
 
 static void part(void *ctx, int64_t begin, int64_t end)
 {
     const struct work *w = ctx;
+    const char *was = eval_forbid(w->rule);
     w->fn(w->ctx, w->first + (size_t)begin, w->first + (size_t)end);
+    eval_forbid(was);
 }
 
 void mlx_parallel_for(size_t n, size_t grain, void (*fn)(void *ctx, size_t begin, size_t end), void *ctx)
 {
-    struct work w = { fn, ctx, 0 };
+    struct work w = { fn, ctx, 0, eval_forbid(NULL) };
+    eval_forbid(w.rule);
     grain = grain ? grain : 1;
     if (!fn || !n)
         return;

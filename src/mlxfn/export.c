@@ -197,7 +197,7 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
                 wire_compose(&c, y);
             } else if (fate == REFUSED) {
                 export_refuse(e, n->op);
-            } else if (fate == FOLDED || !moved) {
+            } else if (!moved) {
                 t->folded[i] = fate == FOLDED;
                 continue;
             } else if (n->nout > 1) {

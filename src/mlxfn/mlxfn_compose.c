@@ -88,9 +88,9 @@ COMPOSE(expm1)
 
 COMPOSE(logsumexp_parts)
 {
-    const int last = -1;
-    y[0] = mx_max(wide(c->x[0]), &last, 1, true);
-    y[1] = mx_logsumexp(mx_subtract(wide(c->x[0]), y[0]), &last, 1, true);
+    mx x = wide(c->x[0]);
+    y[0] = dim(x, -1) ? mx_max(x, last, 1, true) : mx_full_like(c->y[0], mx_scalar_like(-INFINITY, x), x->dtype);
+    y[1] = mx_add(mx_logsumexp(mx_subtract(x, y[0]), last, 1, true), mx_subtract(y[0], y[0]));
 }
 
 COMPOSE(trunc)

@@ -397,7 +397,8 @@ void mx_logsumexp_parts(mx x, const int *axes, int n, bool keepdims, mx out[2])
     if (is_nil(x) || (n = axes_of("logsumexp", axes, n, x->ndim, a)) < 0)
         return;
     if (dtype_is_complex(x->dtype)) {
-        mx most = mx_stop_gradient(mx_astype(mx_max(mx_real(x), axes, n, true), DT_complex64));
+        mx re = mx_real(x), largest = x->size ? mx_max(re, axes, n, true) : mx_sum(re, axes, n, true);
+        mx most = mx_stop_gradient(mx_astype(largest, DT_complex64));
         mx sum = mx_sum(mx_exp(mx_subtract(x, most)), axes, n, true);
         out[0] = drop_axes(most, a, n, keepdims);
         out[1] = drop_axes(mx_log(sum), a, n, keepdims);

@@ -616,3 +616,27 @@ def test_products_of_integers_in_files_are_exact_and_small(path, t):
     (y,) = mx.import_function(path)(x, x)
     mx.eval(y)
     assert mx.get_peak_memory() - before < 16 * max(y.nbytes, 4 * y.size)  # all products are 256 times as many
+
+
+@pytest.mark.parametrize("shapeless", [False, True])
+def test_constants_made_of_what_the_format_lacks(path, shapeless):
+    def f(x):
+        levels = mx.from_fp8(mx.to_fp8(mx.linspace(0, 1, 4)), mx.float32)
+        return x * levels, mx.linalg.lu(mx.identity(4) + levels, stream=mx.cpu)[1]
+
+    x = mx.array([1.0, 2, 3, 4])
+    mx.export_function(path, f, x, shapeless=shapeless)
+    for there, here in zip(mx.import_function(path)(x), f(x), strict=True):
+        assert there.tolist() == here.tolist()
+
+
+@pytest.mark.parametrize("t", [mx.float32, mx.float16, mx.complex64])
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0)])
+def test_log_softmax_of_nothing(path, shape, t):
+    def f(x):
+        return nn.log_softmax(x), nn.log_softmax(x, axis=0)
+
+    x = mx.zeros(shape, t)
+    mx.export_function(path, f, x)
+    for y in mx.import_function(path)(x) + f(x):
+        assert y.shape == shape and y.dtype == t

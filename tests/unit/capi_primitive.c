@@ -1,4 +1,5 @@
 /* Primitives of a program's own: every rule and its absence, in every transform, and libraries of them. */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "core/memory.h"
@@ -661,9 +662,58 @@ static void counts_past_signed_numbers(void **state)
     }
 }
 
+static atomic_int evaluated, refused, told;
+
+static void counts(const char *message, void *data)
+{
+    (void)data;
+    told += !!strstr(message, "expected no evaluation while Parts is computed");
+}
+
+static void evaluates_part(void *ctx, size_t begin, size_t end)
+{
+    mlx_array x = mlx_array_new_float(1), z = mlx_array_new();
+    for (int *spins = ctx, i = 0; i < *spins; i++) mlx_add(&z, x, x, cpu()); /* so that other threads get parts */
+    atomic_fetch_add(mlx_array_eval(z) ? &refused : &evaluated, (int)(end - begin));
+    mlx_array_free(x);
+    mlx_array_free(z);
+}
+
+static int evaluates_in_parts(const void *state, mlx_run run)
+{
+    (void)state;
+    int spins = 1000;
+    mlx_parallel_for(64, 1, evaluates_part, &spins);
+    return mlx_run_alloc(run, 0);
+}
+
+static void evaluates_in_no_thread_of_a_rule(void **state)
+{
+    (void)state;
+    static const struct mlx_primitive_class parts_class = {
+        .struct_size = sizeof parts_class,
+        .abi = MLX_PRIMITIVE_ABI,
+        .name = "Parts",
+        .eval_cpu = evaluates_in_parts,
+        .output_shapes = shapes,
+        .destroy = destroy,
+    };
+    mlx_array x = of(3, ramp), z = mlx_array_new();
+    OK(apply(&z, &parts_class, NULL, x, x, 0, 0, cpu()));
+    mlx_set_error_handler(counts, NULL, NULL);
+    assert_false(mlx_array_eval(z));
+    mlx_set_error_handler(listen, NULL, NULL);
+    assert_int_equal(refused, 64);
+    assert_true(told > 0);
+    assert_int_equal(evaluated, 0);
+    mlx_array_free(x);
+    mlx_array_free(z);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(evaluates_in_no_thread_of_a_rule),
         cmocka_unit_test(computes),
         cmocka_unit_test(derives),
         cmocka_unit_test(maps),
