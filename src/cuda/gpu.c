@@ -353,5 +353,7 @@ const struct backend cuda_backend = {
     .run_now = queue_run_now,
     .supports = supports,
     .run = run,
+    .run_fused = gpu_run_fused,
+    .fuses_small = true,
     .end = end_batch,
 };

@@ -89,6 +89,8 @@ typedef bool gpu_takes_fn(const struct node *n);
     run_fn run;                \
     gpu_takes_fn takes;
 #include "cuda/runners.def"
+/* Element-wise entries as one (fused.c). */
+int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
 /* NULL: the operation has no kernel for these operands (dispatch.c). */
 run_fn *gpu_runner(const struct node *n);
 

@@ -94,6 +94,7 @@ struct backend {
      * needed.  Only outputs that are `wanted` get memory: nobody else can look at the others.
      * NULL: entries of this backend are never fused. */
     int (*run_fused)(struct stream *s, int n, struct entry *const m[], const bool wanted[]);
+    bool fuses_small; /* arrays of any size are worth it, since starting a kernel costs more than planning */
     /* May this entry, which is not element-wise, be the last member, its operand one that another
      * makes?  NULL: none may. */
     bool (*ends)(const struct node *n);

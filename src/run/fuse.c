@@ -64,8 +64,10 @@ static int maker(struct marks m, mx x) { return x->mark == m.walk ? x->slot - m.
 
 static bool can_fuse(const struct entry *e)
 {
-    return (e->node->op->traits & FUSE) && !e->keep && e->one->size > 0 &&
-           e->one->size >= atomic_load_explicit(&least, memory_order_relaxed);
+    if (!(e->node->op->traits & FUSE) || e->keep || e->one->size == 0)
+        return false;
+    return e->one->size >= atomic_load_explicit(&least, memory_order_relaxed) ||
+           backend_of(e->node->stream)->fuses_small;
 }
 
 /* A group takes an entry of another kind as its last member, if the backend can do that. */

@@ -15,7 +15,7 @@ bool mx_fuse_enabled(void);
 void mx_fuse_enable(bool on);
 
 /* Arrays of fewer elements are not fused: a pass over them stays in the nearest cache and costs less
- * than planning one for several.  Returns the former number; tests want 1. */
+ * than planning one for several, but on devices (fuses_small).  Returns the former number; tests want 1. */
 int64_t mx_fuse_least(int64_t elements);
 
 /* Fills `from` and, where they are not as for entries that run alone, `waits` and `before` of n

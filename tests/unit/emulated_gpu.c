@@ -12,6 +12,7 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/stream.h"
+#include "cuda/driver.h"
 #include "ops/fast.h"
 #include "ops/op.h"
 #include "ops/ops.h"
@@ -397,12 +398,56 @@ static void packed_weights(void **unused)
         }
 }
 
+/* ---- groups */
+
+static int launches;
+static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                     void **);
+static int count_launch(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared, void *stream, void **args, void **extra)
+{
+    launches++;
+    return launch(f, gx, gy, gz, bx, by, bz, shared, stream, args, extra);
+}
+
+/* (x + y) * x where that is less than y, a row that is broadcast: five members, three operands. */
+static mx chain(const struct trial *t, const mx x[])
+{
+    mx row = mx_broadcast_to(x[2], 2, x[0]->shape), sum = mx_add(x[0], x[1]), y = mx_multiply(sum, x[0]);
+    return (void)t, mx_where(mx_less(y, x[1]), mx_subtract(y, row), x[1]);
+}
+
+static void groups(void **unused)
+{
+    (void)unused;
+    launch = cu.launch;
+    cu.launch = count_launch;
+    for (int k = 0; k < TYPES; k++)
+        for (int n = 1; n < 4000; n = 3 * n + 2) {
+            MX_SCOPE(on_cpu);
+            enum dtype t = types[k];
+            if (t == DT_bool_)
+                continue;
+            mx x[] = { numbers(t, 2, (int[]){ 3, n }, false), numbers(t, 2, (int[]){ 3, n }, false),
+                       numbers(t, 1, &n, false) };
+            bool one = dtype_size(t) == 4 || dtype_is_half(t);
+            launches = 0;
+            beside(&(struct trial){ "a group", chain, NULL, 0, 0 }, "rows", x, 0, 0);
+            if (one)
+                assert_int_equal(launches, 1);
+            x[0] = ready(mx_slice_axis(x[0], 1, n - 1, -n - 1, -1));
+            x[1] = ready(mx_broadcast_to(mx_slice_axis(x[1], 1, 0, 1, 1), 2, (int[]){ 3, n }));
+            beside(&(struct trial){ "a group", chain, NULL, 0, 0 }, "of other strides", x, 0, 0);
+        }
+    cu.launch = launch;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions),     cmocka_unit_test(complex_extremes), cmocka_unit_test(long_reductions),
         cmocka_unit_test(rows),           cmocka_unit_test(from_nothing),     cmocka_unit_test(rotations),
-        cmocka_unit_test(packed_weights),
+        cmocka_unit_test(packed_weights), cmocka_unit_test(groups),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

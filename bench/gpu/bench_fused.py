@@ -1,0 +1,56 @@
+"""Element-wise operations that run as one on a GPU, beside PyTorch in the same run where it can be imported."""
+
+import mlx.core as mx
+import mlx.nn as nn
+from beside import N, bandwidth, begin, compare, torch
+
+
+def gelu(m, x):
+    return x * (1 + m.erf(x * 0.5**0.5)) * 0.5
+
+
+def chain(m, x):
+    for i in range(8):
+        x = (x + 0.5) * (1 - i / 8)
+    return x
+
+
+def rows(m, x):
+    """A bias for each column, and what is below 0 left out."""
+    x = x.reshape(-1, 1024)
+    return m.maximum(x + x[0] * 0.5, x[1]) - x[2]
+
+
+OPERATIONS = {
+    "gelu": (lambda m, x: nn.gelu(x) if m is mx else torch.nn.functional.gelu(x), 2),
+    "gelu of its parts": (gelu, 2),
+    "16 additions and products": (chain, 2),
+    "with rows broadcast": (rows, 2),
+}
+
+
+def main():
+    begin()
+    limit = bandwidth() if torch else None
+    for dtype in ("float32", "bfloat16"):
+        x = mx.random.uniform(shape=(N,)).astype(getattr(mx, dtype))
+        mx.eval(x)
+        a = torch.rand(N, device="cuda", dtype=getattr(torch, dtype)) if torch else None
+        for name, (f, moves) in OPERATIONS.items():
+            compiled = mx.compile(lambda x, f=f: f(mx, x))
+            theirs = torch.compile(lambda a, f=f: f(torch, a)) if torch else None
+            compare(name, dtype, lambda f=f, x=x: f(mx, x), lambda f=f, a=a: f(torch, a), moves * x.nbytes, limit)
+            try:
+                compare(
+                    f"{name}, compiled",
+                    dtype,
+                    lambda g=compiled, x=x: g(x),
+                    lambda g=theirs, a=a: g(a),
+                    moves * x.nbytes,
+                    limit,
+                )
+            except Exception as e:  # no compiler for PyTorch's
+                print(f"{name}, compiled: PyTorch fails: {type(e).__name__}")
+
+
+main()

@@ -1,0 +1,189 @@
+"""Element-wise operations run as one on a GPU, beside the same on the CPU; skipped where there is none."""
+
+import random
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from test_gpu import BINARY, FLOATS, INTEGERS, LAYOUTS, UNARY, operands, same
+
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
+DTYPES = [*FLOATS, *INTEGERS, mx.bool_, mx.complex64]
+
+
+def bound(x):
+    """Copied, so that nothing is fused with what is before."""
+    with mx.stream(mx.cpu):
+        x = mx.contiguous(x)
+        mx.eval(x)
+    return x
+
+
+# Those of the kernel for groups, and some that run one by one.
+COMPUTED = [mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.uint32, mx.bool_, mx.int8, mx.float64, mx.complex64]
+
+
+@pytest.mark.parametrize("dtype", COMPUTED, ids=str)
+def test_unary(dtype):
+    x, y = bound(operands(dtype, 1001, 1)), bound(operands(dtype, 2100, 2))
+    for f in [getattr(mx, name) for name in UNARY.split()]:
+        same(lambda x: f(-x if dtype != mx.bool_ else x & x), x)  # noqa: B023
+        same(lambda y: mx.where(y > y[3], f(y), f(y)), y)  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", COMPUTED, ids=str)
+def test_binary(dtype):
+    x = bound(operands(dtype, 2040, 1))
+    y = bound(x[::-1])
+    for name in BINARY.split():
+        if name == "power" and dtype in (mx.float64, mx.complex64):
+            continue  # the platform's
+        f = getattr(mx, name)
+        same(lambda x, y: f(mx.maximum(x, y), y), x, y)  # noqa: B023
+        same(lambda x: f(x[5], mx.abs(x)) == f(mx.abs(x), x[5]), x)  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_casts(dtype):
+    x = bound(operands(dtype, 2100, 3))
+    for to in DTYPES:
+        if dtype != mx.bool_:
+            same(lambda x: (x + x).astype(to), x)  # noqa: B023
+        same(lambda x: mx.where(x.astype(to) != 0, x.astype(to), x[0].astype(to)), x)  # noqa: B023
+
+
+GELU = {
+    "gelu": nn.gelu,
+    "gelu_approx": nn.gelu_approx,
+    "silu": nn.silu,
+    "softplus": nn.softplus,
+    "mish": nn.mish,
+    "hardswish": nn.hardswish,
+}
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+@pytest.mark.parametrize("name", GELU)
+def test_activations(name, dtype):
+    for n in (1, 5, 2038, 2039, 6134):
+        x = bound(operands(dtype, n, 2)[:n])
+        same(mx.compile(GELU[name]), x)
+        same(mx.grad(lambda x: GELU[name](x).astype(mx.float32).sum()), bound(mx.clip(mx.nan_to_num(x), -9, 9)))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.uint8, mx.int32, mx.bool_], ids=str)
+def test_layouts(layout, dtype):
+    x = bound(operands(mx.float32, 502, 3)[:512].reshape(16, 32).astype(dtype))
+    y = bound(operands(mx.float32, 502, 4)[:512].reshape(16, 32).astype(dtype))
+    view = LAYOUTS[layout]
+    same(lambda a, b: mx.where(view(a) == view(b), view(a), view(b)) != view(b), x, y)
+    same(lambda a, b: mx.maximum(mx.where(view(a) != 0, view(a), b[3, 3]), view(b)), x, y)
+    same(lambda a, b: mx.minimum(mx.maximum(view(a), b.reshape(-1)[:1]), view(b)), x, y)
+
+
+def test_rows_and_columns():
+    x, row, column = (bound(operands(mx.float32, n - 10, n)) for n in (37 * 52, 52, 37))
+    x = x.reshape(37, 52)
+    for width in (52, 51, 48):
+        a, b, c = x[:, :width], row[:width], column[:, None]
+        same(lambda a, b, c: (a * b + c) * b - mx.exp(c), a, b, c)
+        same(lambda a, b, c: (a.T + c.T) * b[:, None] - c.T, a, b, c)
+
+
+def test_what_is_held_comes_out():
+    x = bound(operands(mx.float32, 5000, 1))
+    with mx.stream(mx.gpu):
+        a = x + 1
+        b = a * 2
+        c = b - a
+        mx.eval(c)
+        del c
+        mx.eval(a, b)
+        got = np.array(a), np.array(b)
+    want = np.array(x) + np.float32(1)
+    assert np.array_equal(got[0], want, equal_nan=True)
+    assert np.array_equal(got[1], want * np.float32(2), equal_nan=True)
+
+
+def test_loops():
+    x = bound(operands(mx.float32, 5000, 1))
+
+    def body(c, i):
+        y = mx.sin(c) * 0.5 + c
+        return y, y.astype(mx.float16) * i.astype(mx.float16)
+
+    same(lambda x: mx.scan(body, x, mx.arange(5.0))[0], x)
+    same(lambda x: mx.scan(body, x, mx.arange(5.0))[1], x)
+    y = bound(x.astype(mx.int64))
+    same(lambda y: mx.scan(lambda c, i: (c * 3 + y, c - y), y, mx.arange(4))[1], y)
+
+
+def test_long_and_wide_groups():
+    x = bound(operands(mx.float32, 3000, 1))
+
+    def chain(x):
+        for i in range(100):
+            x = x * 0.5 + float(i)
+        return x
+
+    def tree(x):
+        parts = [x + float(i) for i in range(40)]
+        while len(parts) > 1:
+            parts = [a * b if i % 2 else a - b for i, (a, b) in enumerate(zip(parts[::2], parts[1::2]))] + (
+                [parts[-1]] if len(parts) % 2 else []
+            )
+        return parts[0]
+
+    def many(x):
+        rows = [bound(x[i : i + 100]) for i in range(40)]
+        y = rows[0]
+        for r in rows[1:]:
+            y = mx.maximum(y + r, r)
+        return y
+
+    for f in (chain, tree, many):
+        same(f, x)
+        same(mx.compile(f), x) if f is not many else None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_programs_of_any_kind(seed):
+    """Random graphs of operations on several types, some results held."""
+    r = random.Random(seed)
+    n = r.choice([7, 300, 2048, 5001])
+    inputs = [bound(operands(t, n, seed)[:n]) for t in (mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.uint32)]
+    inputs += [bound(operands(mx.bool_, n, seed)[:n]), bound(operands(mx.uint8, n, seed)[:n])]
+    if seed % 5 == 0:
+        inputs.append(bound(operands(mx.int64, n, seed)[:n]))
+    plan = [(r.random(), r.randrange(99), r.randrange(99), r.randrange(99), r.choice(DTYPES)) for _ in range(25)]
+
+    def program(*x):
+        v = list(x)
+        for kind, i, j, k, t in plan:
+            a, b, c = v[i % len(v)], v[j % len(v)], v[k % len(v)]
+            if kind < 0.2 and t not in (mx.complex64, mx.float64):
+                y = a.astype(t)
+            elif kind < 0.4:
+                y = mx.where(a > b, b, c)
+            elif kind < 0.7:
+                y = [mx.add, mx.multiply, mx.subtract, mx.maximum][k % 4](a, b) if a.dtype != mx.bool_ else a & (b > c)
+            else:
+                y = [mx.abs, mx.sign, mx.square, mx.logical_not, mx.sigmoid, mx.floor][k % 6](a)
+            v.append(y)
+        return v[len(x) :]
+
+    for k in range(0, 25, 6):
+        same(lambda *x: program(*x)[24 - k], *inputs)  # noqa: B023
+    with mx.stream(mx.cpu):
+        there = program(*inputs)
+        mx.eval(there)
+    with mx.stream(mx.gpu):
+        here = program(*inputs)
+        mx.eval(here)
+    for a, b in zip(here, there):
+        same(lambda: a if mx.default_device() == mx.Device(mx.gpu, 0) else b)  # noqa: B023
