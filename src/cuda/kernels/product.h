@@ -1,0 +1,40 @@
+/* product.h: the arguments of product.cu. */
+#ifndef MX_CUDA_KERNELS_PRODUCT_H
+#define MX_CUDA_KERNELS_PRODUCT_H
+
+#ifndef __CUDACC__
+#include <stdint.h>
+#endif
+
+/* A block makes a tile of that many rows and columns; of k it takes PRODUCT_DEPTH at once. */
+enum { PRODUCT_LARGE = 128, PRODUCT_SMALL = 64, PRODUCT_DEPTH = 16, PRODUCT_DIMS = 8 };
+/* Threads of a block; of half types, whose warps multiply matrices where they can. */
+enum { PRODUCT_THREADS = 256, PRODUCT_THREADS_HALF = 128, PRODUCT_MERGE_THREADS = 256 };
+
+/* The lines of an operand run along k: the rows of a, the columns of b.  Steps are in elements, of any sign. */
+struct product_operand {
+    const void *p;
+    int64_t line, depth; /* from a line to the next, and along it */
+    int32_t vectors;     /* LANES neighbours are read at once: sizes, steps and addresses allow it */
+    int32_t across;      /* neighbours in memory are of different lines; else they follow along a line */
+};
+
+/* y = alpha a b + beta c for each product of a batch; y is row-major, c may be missing. */
+struct product_args {
+    void *y;
+    void *partial; /* where there are several pieces: the sums of each, after one another */
+    struct product_operand a, b;
+    const void *c;
+    int64_t c_row, c_column;
+    double alpha, beta;
+    int64_t m, n, k;
+    int64_t piece, pieces, batches; /* k is cut into pieces of so many, which different blocks take */
+    int64_t down, across;           /* tiles of a product */
+    int64_t batch[3][PRODUCT_DIMS]; /* strides of a, b and c along the batch, in elements */
+    uint32_t shape[PRODUCT_DIMS];   /* of the batch, the outermost first */
+    int32_t ndim;
+    int32_t scaled; /* alpha is not 1, or there is c */
+    int32_t fours;  /* rows of y are multiples of four elements */
+};
+
+#endif

@@ -1,0 +1,176 @@
+"""Products of matrices on a GPU, each beside the same on the CPU; skipped where there is none."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from test_gpu import FLOATS, INTEGERS
+
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
+DTYPES = [*FLOATS, *INTEGERS, mx.bool_, mx.complex64]
+DIGITS = {mx.float16: 11, mx.bfloat16: 8, mx.float32: 24, mx.complex64: 24, mx.float64: 53}
+SIZES = [
+    (1, 1, 1),
+    (3, 5, 7),
+    (16, 16, 16),
+    (64, 64, 64),
+    (65, 33, 130),
+    (128, 128, 40),
+    (130, 200, 72),
+    (7, 0, 5),
+    (9, 17, 0),
+]
+
+
+def matrix(dtype, *shape, seed=0):
+    r = np.random.default_rng(seed)
+    with mx.stream(mx.cpu):
+        if dtype in DIGITS:
+            x = r.standard_normal(shape)
+            x = mx.array((x + 1j * r.standard_normal(shape)).astype(np.complex64)) if dtype == mx.complex64 else x
+            x = mx.array(x) if dtype == mx.complex64 else mx.array(x, mx.float64)
+        else:
+            x = mx.array(r.integers(0, 2 if dtype == mx.bool_ else 256, shape))
+        x = x.astype(dtype)
+        mx.eval(x)
+    return x
+
+
+def wide(x):
+    with mx.stream(mx.cpu):
+        return np.array(x if x.dtype == mx.complex64 else x.astype(mx.float64))
+
+
+def close(f, *x, depth=0):
+    """f on both devices: integers equal, floats as near as two orders of summation bring them, with half a unit of what
+    is summed in for each product of a long sum, and one rounding of the result."""
+    with mx.stream(mx.cpu):
+        there = f(*x)
+        mx.eval(there)
+    with mx.stream(mx.gpu):
+        here = f(*x)
+        mx.eval(here)
+    assert here.dtype == there.dtype and here.shape == there.shape
+    digits = DIGITS.get(here.dtype)
+    here, there = wide(here), wide(there)
+    if digits is None:
+        assert np.array_equal(here, there)
+    else:
+        largest = np.max(np.abs(there), initial=1)
+        unit = 2.0 ** -max(digits, 24)
+        tolerance = 2 * 2.0**-digits + 16 * unit
+        assert np.allclose(here, there, rtol=tolerance, atol=tolerance * largest + depth / 2 * unit)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_sizes(dtype, size):
+    m, n, k = size
+    close(mx.matmul, matrix(dtype, m, k), matrix(dtype, k, n, seed=1))
+
+
+VIEWS = {
+    "row": lambda x: x,
+    "turned": lambda x: mx.contiguous(x.T).T,
+    "cut": lambda x: mx.concatenate([x, x], 1)[:, 1 : x.shape[1] + 1],
+    "every other": lambda x: mx.repeat(x, 2, 1)[:, ::2],
+    "every other row": lambda x: mx.repeat(x, 2, 0)[::2],
+    "backwards": lambda x: x[::-1, ::-1],
+    "one row": lambda x: mx.broadcast_to(x[:1], x.shape),
+    "one column": lambda x: mx.broadcast_to(x[:, :1], x.shape),
+}
+
+
+@pytest.mark.parametrize("right", VIEWS)
+@pytest.mark.parametrize("left", VIEWS)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.uint8], ids=str)
+def test_layouts(dtype, left, right):
+    a, b = matrix(dtype, 72, 40), matrix(dtype, 40, 80, seed=1)
+    close(lambda a, b: VIEWS[left](a) @ VIEWS[right](b), a, b)
+
+
+BATCHES = [
+    ((3,), (3,)),
+    ((3,), ()),
+    ((), (3,)),
+    ((2, 1), (1, 3)),
+    ((2, 3), (3,)),
+    ((0,), (0,)),
+    ((2, 1, 3, 1), (1, 2, 1, 3)),
+]
+
+
+@pytest.mark.parametrize("batches", BATCHES, ids=str)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.int32], ids=str)
+def test_batches(dtype, batches):
+    a, b = matrix(dtype, *batches[0], 17, 24), matrix(dtype, *batches[1], 24, 40, seed=1)
+    close(mx.matmul, a, b)
+    close(lambda a, b: a @ mx.swapaxes(b, -1, -2), a, matrix(dtype, *batches[1], 40, 24, seed=1))
+
+
+def test_many_batch_axes():
+    """More than a kernel walks: alternating axes of each operand are broadcast."""
+    a = matrix(mx.float32, *(2, 1) * 5, 3, 4)
+    b = matrix(mx.float32, *(1, 2) * 5, 4, 5, seed=1)
+    close(mx.matmul, a, b)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, mx.complex64, mx.uint8, mx.int64], ids=str)
+@pytest.mark.parametrize("size", [(40, 24, 3000), (1, 1, 5000), (8, 300, 1024), (70, 66, 1047)], ids=str)
+def test_long_sums(dtype, size):
+    m, n, k = size
+    close(mx.matmul, matrix(dtype, m, k), matrix(dtype, k, n, seed=1), depth=k)
+    close(mx.matmul, matrix(dtype, k, m).T, matrix(dtype, n, k, seed=1).T, depth=k)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+def test_many_tiles(dtype):
+    """As many as larger ones are for."""
+    a, b = matrix(dtype, 32, 130, 33), matrix(dtype, 32, 33, 140, seed=1)
+    close(mx.matmul, a, b)
+    close(mx.matmul, mx.contiguous(a[:8].swapaxes(1, 2)).swapaxes(1, 2), matrix(dtype, 140, 33).T)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, mx.complex64], ids=str)
+def test_addmm(dtype):
+    a, b = matrix(dtype, 2, 30, 50), matrix(dtype, 2, 50, 70, seed=1)
+    for c in [matrix(dtype, *s, seed=2) for s in [(2, 30, 70), (30, 70), (70,), (30, 1), (1, 70), ()]]:
+        close(lambda c, a, b: mx.addmm(c, a, b), c, a, b)
+        close(lambda c, a, b: mx.addmm(c, a, b, alpha=0.5, beta=-3), c, a, b)
+    c = matrix(dtype, 3, 5, seed=2)
+    close(lambda c, a, b: mx.addmm(c, a, b, 2.0, 0.25), c, matrix(dtype, 3, 0), matrix(dtype, 0, 5))
+    long = matrix(dtype, 3, 4000), matrix(dtype, 4000, 5)
+    close(lambda c, a, b: mx.addmm(c, a, b, 2.0, 0.25), c, *long, depth=4000)
+    close(lambda c, a, b: mx.addmm(c.T, a, b, 2.0, 0.25), matrix(dtype, 5, 3), *long, depth=4000)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+def test_derivatives(dtype):
+    a, b, c = matrix(dtype, 20, 30), matrix(dtype, 30, 10, seed=1), matrix(dtype, 10, seed=2)
+    for g in (0, 1, 2):
+        close(lambda a, b, c: mx.grad(lambda *x: (mx.addmm(x[2], x[0], x[1], 0.5) ** 2).sum(), g)(a, b, c), a, b, c)  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_against_float64_and_again(dtype):
+    """As exact as sums in float32 of one order are, and the same bits each time."""
+    a, b = matrix(dtype, 50, 2000), matrix(dtype, 2000, 90, seed=1)
+    x, y = wide(a), wide(b)
+    with mx.stream(mx.gpu):
+        z = a @ b
+        assert all(mx.array_equal(a @ b, z).item() for _ in range(3))
+    bound = np.abs(x) @ np.abs(y)
+    assert np.all(np.abs(wide(z) - x @ y) <= 2.0 ** -DIGITS[dtype] * np.abs(x @ y) + 2.0**-21 * bound)
+
+
+def test_special_numbers():
+    inf, nan = float("inf"), float("nan")
+    a = mx.array([[inf, 1, 0], [nan, 0, 0], [-inf, inf, 1], [1, 2, 3]])
+    for dtype in (mx.float32, mx.float16, mx.bfloat16):
+        with mx.stream(mx.cpu):
+            x, y = a.astype(dtype), a.T.astype(dtype)
+            mx.eval(x, y)
+        here = [wide(mx.matmul(x, y, stream=s)) for s in (mx.cpu, mx.gpu)]
+        assert np.array_equal(*here, equal_nan=True)
