@@ -1,16 +1,14 @@
 /* product.c: matrix products on a GPU: how they are cut into what blocks do. */
 #include "plan/product.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda/gpu.h"
 #include "cuda/kernels/product.h"
 #include "ops/matmul.h"
 
-enum {
-    MANY = 128,        /* blocks that a device is worth */
-    LEAST_PIECE = 256, /* of k, that a block is worth */
-};
+enum kernel { SMALL, LARGE, ALONG, ACROSS, MERGE, KERNELS };
 
 /* Integers wrap, and so do without their sign. */
 static enum dtype kernels_of(enum dtype t)
@@ -30,50 +28,100 @@ static bool is_half(enum dtype t) { return t == DT_float16 || t == DT_bfloat16; 
 static size_t sum_size(enum dtype t) { return dtype_size(t) <= 4 ? 4 : 8; }
 
 /* One of the two operands: from line to line, and along k. */
-static struct product_operand operand(const struct gpu_run *r, const struct product_plan *p, mx x, int which)
+static struct product_operand operand(const struct run *r, const struct product_plan *p, mx x, int which)
 {
     struct steps s = p->steps[which];
     int64_t lines = which ? p->n : p->m, lanes = gpu_lanes((enum dtype)x->dtype);
+    /* A step along which there is but one says nothing. */
     struct product_operand o = { .p = gpu_pointer(r, x),
-                                 .line = which ? s.column : s.row,
-                                 .depth = which ? s.row : s.column };
-    /* A step along which there is nothing says nothing. */
-    bool depth_is_one = o.depth == 1 || p->k == 1, line_is_one = o.line == 1 || lines == 1;
-    o.across = line_is_one && (!depth_is_one || lines > p->k);
-    if (!line_is_one && !depth_is_one)
-        o.across = o.line * o.line < o.depth * o.depth;
-    int64_t along = o.across ? lines : p->k, other = o.across ? o.depth : o.line, any = along | other;
+                                 .line = lines == 1 ? 0
+                                         : which    ? s.column
+                                                    : s.row,
+                                 .depth = p->k == 1 ? 0
+                                          : which   ? s.row
+                                                    : s.column };
+    o.across = lines > 1 && o.depth != 1 && (o.line == 1 || llabs(o.line) < llabs(o.depth));
+    int64_t any = o.across ? lines | o.depth : p->k | o.line;
     for (int d = 0; d < p->ndim; d++) any |= p->batch[which][d];
-    o.vectors = (o.across ? o.line == 1 : o.depth == 1) && any % lanes == 0 && (uintptr_t)o.p % 16 == 0;
+    o.vectors = (o.across ? o.line : o.depth) == 1 && any % lanes == 0 && (uintptr_t)o.p % 16 == 0;
     return o;
 }
 
-/* Tiles as large as there are enough of, and k in pieces where there are not. */
-static bool cut(struct product_args *a, bool has_large)
+/* ---- what blocks do */
+
+/* k in pieces, each of which is worth `least_piece`, where there are too few blocks. */
+static void cut_depth(struct product_args *a, int64_t least_piece, int64_t enough)
 {
+    int64_t blocks = a->down * a->across * a->batches, most = greatest(a->k / least_piece, 1);
+    a->pieces = blocks < enough ? least(most, ceil_div(enough, blocks)) : 1;
+    a->piece = ceil_div(ceil_div(a->k, a->pieces), PRODUCT_STEP) * PRODUCT_STEP;
+    a->pieces = a->k ? ceil_div(a->k, a->piece) : 1;
+}
+
+/* Tiles as large as there are enough of. */
+static enum kernel cut_tiles(struct product_args *a, enum dtype t)
+{
+    enum { MANY = 128, LEAST_PIECE = 256 };
     int64_t large = ceil_div(a->m, PRODUCT_LARGE) * ceil_div(a->n, PRODUCT_LARGE) * a->batches;
-    int64_t most = greatest(a->k / LEAST_PIECE, 1);
-    bool is_large = has_large && least(a->m, a->n) > PRODUCT_SMALL && large * most >= MANY;
+    bool is_large = (t == DT_float32 || is_half(t)) && least(a->m, a->n) > PRODUCT_SMALL &&
+                    large * greatest(a->k / LEAST_PIECE, 1) >= MANY;
     int tile = is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
     a->down = ceil_div(a->m, tile);
     a->across = ceil_div(a->n, tile);
-    int64_t blocks = a->down * a->across * a->batches;
-    a->pieces = blocks < MANY ? least(most, 2 * MANY / blocks) : 1;
-    a->piece = ceil_div(ceil_div(a->k, a->pieces), PRODUCT_DEPTH) * PRODUCT_DEPTH;
-    a->pieces = a->k ? ceil_div(a->k, a->piece) : 1;
-    return is_large;
+    cut_depth(a, LEAST_PIECE, a->down * a->across * a->batches < MANY ? 2 * MANY : 1);
+    return is_large ? LARGE : SMALL;
 }
 
-static int launch(const struct gpu_run *r, enum dtype t, struct product_args *a)
+/* y, a row, is the column that b's transpose makes of a's. */
+static void turn(struct product_args *a)
 {
-    static struct gpu_found found[3][DT_COUNT];
-    static const char *const names[] = { "product_small", "product_large", "product_merge" };
+    struct product_operand o = a->a;
+    a->a = a->b;
+    a->b = o;
+    a->m = a->n;
+    a->n = 1;
+    a->c_row = a->c_column;
+    int64_t batch[PRODUCT_DIMS];
+    memcpy(batch, a->batch[0], sizeof batch);
+    memcpy(a->batch[0], a->batch[1], sizeof batch);
+    memcpy(a->batch[1], batch, sizeof batch);
+}
+
+/* As many threads to a line as it is long, if lines are few; or as many side by side as there are lines. */
+static enum kernel cut_vector(struct product_args *a, enum dtype t)
+{
+    enum { MANY = 512, LEAST_PIECE = 128 };
+    int64_t lanes = gpu_lanes(t);
+    bool across = a->a.across;
+    if (across)
+        a->team = gpu_power_of_two(ceil_div(a->m, lanes), 32);
+    else
+        a->team = gpu_power_of_two(ceil_div(a->k, 4 * lanes), a->m * a->batches < MANY ? PRODUCT_THREADS : 32);
+    a->width = PRODUCT_THREADS / a->team;
+    a->down = ceil_div(a->m, across ? a->team * lanes : a->width);
+    a->across = 1;
+    cut_depth(a, across ? LEAST_PIECE : a->team * 4 * lanes, MANY);
+    return across ? ACROSS : ALONG;
+}
+
+static int launch(const struct run *r, enum dtype t, struct product_args *a)
+{
+    static struct gpu_found found[KERNELS][DT_COUNT];
+    static const char *const names[KERNELS] = { [SMALL] = "product_small",
+                                                [LARGE] = "product_large",
+                                                [ALONG] = "product_along",
+                                                [ACROSS] = "product_across",
+                                                [MERGE] = "product_merge" };
     struct gpu *g = gpu_stream(r->stream)->gpu;
     const char *op = r->node->op->name;
-    bool is_large = cut(a, is_half(t) || t == DT_float32);
+    bool is_vector = least(a->m, a->n) == 1;
+    if (is_vector && a->n > 1)
+        turn(a);
+    enum kernel k = is_vector ? cut_vector(a, t) : cut_tiles(a, t);
+    int threads = is_half(t) && !is_vector ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     int64_t sums = a->batches * a->m * a->n;
     t = kernels_of(t);
-    void *kernel = gpu_find(g, &found[is_large][t], "product", names[is_large], t);
+    void *kernel = gpu_find(g, &found[k][t], "product", names[k], t);
     struct buffer *b = NULL;
     int failed = !kernel;
     if (!failed && a->pieces > 1) {
@@ -81,19 +129,19 @@ static int launch(const struct gpu_run *r, enum dtype t, struct product_args *a)
         a->partial = failed ? NULL : buffer_on(b, r->stream);
     }
     if (!failed)
-        failed = gpu_launch(r->stream, op, kernel, a->down * a->across * a->pieces * a->batches,
-                            is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS, (void *[]){ a });
+        failed =
+            gpu_launch(r->stream, op, kernel, a->down * a->across * a->pieces * a->batches, threads, (void *[]){ a });
     if (!failed && a->pieces > 1) {
-        kernel = gpu_find(g, &found[2][t], "product", names[2], t);
-        failed = !kernel || gpu_launch(r->stream, op, kernel, ceil_div(sums, PRODUCT_MERGE_THREADS),
-                                       PRODUCT_MERGE_THREADS, (void *[]){ a });
+        kernel = gpu_find(g, &found[MERGE][t], "product", names[MERGE], t);
+        failed = !kernel ||
+                 gpu_launch(r->stream, op, kernel, ceil_div(sums, PRODUCT_THREADS), PRODUCT_THREADS, (void *[]){ a });
     }
     if (b)
         buffer_release(b);
     return failed;
 }
 
-static int run(const struct gpu_run *r, double alpha, double beta)
+static int run(const struct run *r, double alpha, double beta)
 {
     struct product_plan p;
     mx x[3], y = r->y[0];
@@ -132,9 +180,9 @@ static int run(const struct gpu_run *r, double alpha, double beta)
     return failed;
 }
 
-int gpu_run_matmul(const struct gpu_run *r) { return run(r, 1, 0); }
+int gpu_run_matmul(const struct run *r) { return run(r, 1, 0); }
 
-int gpu_run_addmm(const struct gpu_run *r)
+int gpu_run_addmm(const struct run *r)
 {
     const struct addmm_args *args = r->args;
     return run(r, args->alpha, args->beta);

@@ -91,6 +91,31 @@ def test_layouts(dtype, left, right):
     close(lambda a, b: VIEWS[left](a) @ VIEWS[right](b), a, b)
 
 
+VECTORS = [(1, 1, 9), (1, 40, 64), (40, 1, 64), (1, 300, 33), (300, 1, 33), (1, 7, 0), (5, 1, 2500), (1, 9, 2500)]
+
+
+@pytest.mark.parametrize("size", VECTORS, ids=str)
+@pytest.mark.parametrize("dtype", [*FLOATS, mx.complex64, mx.bool_, mx.uint16, mx.int64], ids=str)
+def test_vectors(dtype, size):
+    """Matrices times vectors, the matrix lying either way."""
+    m, n, k = size
+    close(mx.matmul, matrix(dtype, m, k), matrix(dtype, k, n, seed=1), depth=k)
+    close(mx.matmul, matrix(dtype, k, m).T, matrix(dtype, n, k, seed=1).T, depth=k)
+    if dtype in DIGITS:
+        c = matrix(dtype, n, m, seed=2).T
+        close(lambda c, a, b: mx.addmm(c, a, b, 0.5, -2), c, matrix(dtype, m, k), matrix(dtype, k, n), depth=k)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.uint8, mx.complex64], ids=str)
+def test_layouts_of_vectors(dtype, view):
+    x, row, column = matrix(dtype, 72, 40), matrix(dtype, 3, 72, seed=1)[:1], matrix(dtype, 40, 3, seed=2)[:, 1:2]
+    close(lambda x, v: VIEWS[view](x) @ v, x, column)
+    close(lambda x, v: v @ VIEWS[view](x), x, row)
+    close(lambda x, v: x @ VIEWS[view](v), x, matrix(dtype, 40, 1))
+    close(lambda x, v: mx.broadcast_to(x, (3, 72, 40)) @ VIEWS[view](v)[None], x, matrix(dtype, 40, 1))
+
+
 BATCHES = [
     ((3,), (3,)),
     ((3,), ()),

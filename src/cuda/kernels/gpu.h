@@ -2,9 +2,10 @@
  * C17 under the emulator of the tests (tests/support/emulator.h), where a grid runs on the host.
  *
  * A kernel is KERNEL(name, struct its_arguments) { ... a.field ... }, where the struct, which the runner fills, is
- * of a header that both include, or GPU_KERNEL name(arguments) { ... }.  Inside are threadIdx, blockIdx, blockDim
- * and gridDim; functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; BARRIER() has
- * them wait for each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
+ * of a header that both include, BOUNDED_KERNEL where a multiprocessor should have registers for so many blocks of so
+ * many threads, or GPU_KERNEL name(arguments) { ... }.  Inside are threadIdx, blockIdx, blockDim and gridDim;
+ * functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; BARRIER() has them wait for
+ * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
  * part, whose lane differs in these bits; ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v. */
 #ifndef MX_CUDA_KERNELS_GPU_H
 #define MX_CUDA_KERNELS_GPU_H
@@ -17,6 +18,8 @@
 #define GPU_KERNEL extern "C" __global__ void
 #define BY_VALUE const __grid_constant__ /* a struct that stays in constant memory */
 #define KERNEL(name, type) GPU_KERNEL name(BY_VALUE type a)
+#define BOUNDED_KERNEL(name, type, threads, blocks) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(BY_VALUE type a)
 #define ALIGNED(n) __align__(n)
 #define ROLLED _Pragma("unroll 1")
 #define FOURS _Pragma("unroll 4")
@@ -32,6 +35,7 @@
 #define GPU_KERNEL static void
 #define BY_VALUE const
 #define KERNEL(name, type) EMULATED_KERNEL(name, type)
+#define BOUNDED_KERNEL(name, type, threads, blocks) EMULATED_KERNEL(name, type)
 #define ALIGNED(n) __attribute__((aligned(n)))
 #define ROLLED
 #define FOURS

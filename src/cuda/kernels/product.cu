@@ -8,6 +8,7 @@
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
 #include "cuda/kernels/product.h"
+#include "cuda/kernels/warp.h"
 
 #define K(name) PASTE(name, SUFFIX)
 typedef SUM T;
@@ -163,13 +164,24 @@ KERNEL(K(cu_product_merge), struct product_args)
 
 /* ---- tiles */
 
-#if defined HALF
+FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; }
+
+#if defined HALF && HAS_WARP_PRODUCTS
 #define TILE PRODUCT_LARGE
+#define N(name) name##_large
+#include "cuda/kernels/product_warps.inc"
+#define TILE PRODUCT_SMALL
+#define N(name) name##_small
+#include "cuda/kernels/product_warps.inc"
+#elif defined HALF
+#define TILE PRODUCT_LARGE
+#define DEPTH 16
 #define ROWS 16
 #define COLUMNS 8
 #define N(name) name##_large
 #include "cuda/kernels/product_tile.inc"
 #define TILE PRODUCT_SMALL
+#define DEPTH 16
 #define ROWS 8
 #define COLUMNS 4
 #define N(name) name##_small
@@ -177,14 +189,109 @@ KERNEL(K(cu_product_merge), struct product_args)
 #else
 #if defined LARGE
 #define TILE PRODUCT_LARGE
+#define DEPTH 8
 #define ROWS 8
 #define COLUMNS 8
 #define N(name) name##_large
 #include "cuda/kernels/product_tile.inc"
 #endif
 #define TILE PRODUCT_SMALL
+#define DEPTH 16
 #define ROWS 4
 #define COLUMNS 4
 #define N(name) name##_small
 #include "cuda/kernels/product_tile.inc"
 #endif
+
+/* ---- a matrix times a vector */
+
+/* Elements k, k + 1, ... below `end` of a line, LANES of them, zeros behind. */
+FN void lanes_of(union lanes *u, const struct product_operand *o, const S *x, int64_t k, int64_t end)
+{
+    if (o->vectors) {
+        COPY_LANES(u->v, x + k, sizeof u->v);
+    } else {
+        for (int j = 0; j < LANES; j++) u->v[j] = k + j < end ? x[(k + j) * o->depth] : zero_element();
+    }
+}
+
+FN T exchanged(T x, int bits)
+{
+#ifdef COMPLEX
+    x.re = SHUFFLE_XOR(x.re, bits);
+    x.im = SHUFFLE_XOR(x.im, bits);
+    return x;
+#else
+    return SHUFFLE_XOR(x, bits);
+#endif
+}
+
+/* The sum of a line, or of a piece of it. */
+FN void put_one(const struct product_args *a, const struct spot *s, int64_t line, T sum)
+{
+    int64_t place = s->batch * a->m * a->n + line;
+    if (a->pieces > 1) {
+        ((T *)a->partial)[s->piece * a->batches * a->m * a->n + place] = sum;
+        return;
+    }
+    const S *c = a->c ? (const S *)a->c + s->at.at[2] + line * a->c_row : NULL;
+    ((S *)a->y)[place] = OUT(finished(a, sum, c));
+}
+
+/* Elements follow along lines: a team for each. */
+KERNEL(K(cu_product_along), struct product_args)
+{
+    SHARED T of_warp[PRODUCT_THREADS / 32];
+    struct spot s = spot_of(&a, a.width);
+    int64_t line = s.row + (int)threadIdx.x / a.team, end = line < a.m ? s.end : s.from;
+    const S *x = (const S *)a.a.p + s.at.at[0] + line * a.a.line, *v = (const S *)a.b.p + s.at.at[1];
+    T sum = zero_sum();
+    FOURS
+    for (int64_t k = s.from + (int)threadIdx.x % a.team * LANES; k < end; k += a.team * LANES) {
+        union lanes p, q;
+        lanes_of(&p, &a.a, x, k, end);
+        lanes_of(&q, &a.b, v, k, end);
+        for (int j = 0; j < LANES; j++) sum = plus_product(sum, IN(p.v[j]), IN(q.v[j]));
+    }
+    for (int bits = (a.team < 32 ? a.team : 32) / 2; bits > 0; bits /= 2) sum = plus(sum, exchanged(sum, bits));
+    if (a.team > 32) {
+        if (threadIdx.x % 32 == 0)
+            of_warp[threadIdx.x / 32] = sum;
+        BARRIER();
+        int first = (int)threadIdx.x / a.team * (a.team / 32);
+        sum = of_warp[first];
+        for (int n = 1; n < a.team / 32; n++) sum = plus(sum, of_warp[first + n]);
+    }
+    if (line < a.m && threadIdx.x % (unsigned)a.team == 0)
+        put_one(&a, &s, line, sum);
+}
+
+/* Neighbours are of different lines: a thread has LANES of those, and of k one in every so many as there are teams. */
+KERNEL(K(cu_product_across), struct product_args)
+{
+    SHARED T sums[PRODUCT_THREADS * LANES];
+    struct spot s = spot_of(&a, a.team * LANES);
+    int64_t line = s.row + (int)threadIdx.x % a.team * LANES;
+    const S *x = (const S *)a.a.p + s.at.at[0] + line * a.a.line, *v = (const S *)a.b.p + s.at.at[1];
+    T sum[LANES];
+    for (int j = 0; j < LANES; j++) sum[j] = zero_sum();
+    FOURS
+    for (int64_t k = s.from + (int)threadIdx.x / a.team; k < s.end && line < a.m; k += a.width) {
+        union lanes p;
+        if (a.a.vectors) {
+            COPY_LANES(p.v, x + k * a.a.depth, sizeof p.v);
+        } else {
+            for (int j = 0; j < LANES; j++) p.v[j] = line + j < a.m ? x[k * a.a.depth + j * a.a.line] : zero_element();
+        }
+        T by = IN(v[k * a.b.depth]);
+        for (int j = 0; j < LANES; j++) sum[j] = plus_product(sum[j], IN(p.v[j]), by);
+    }
+    for (int j = 0; j < LANES; j++) sums[(int)threadIdx.x * LANES + j] = sum[j];
+    BARRIER();
+    for (int i = (int)threadIdx.x; i < a.team * LANES; i += PRODUCT_THREADS) {
+        T all = sums[i];
+        for (int n = 1; n < a.width; n++) all = plus(all, sums[n * a.team * LANES + i]);
+        if (s.row + i < a.m)
+            put_one(&a, &s, s.row + i, all);
+    }
+}

@@ -6,17 +6,17 @@
 #include <stdint.h>
 #endif
 
-/* A block makes a tile of that many rows and columns; of k it takes PRODUCT_DEPTH at once. */
-enum { PRODUCT_LARGE = 128, PRODUCT_SMALL = 64, PRODUCT_DEPTH = 16, PRODUCT_DIMS = 8 };
-/* Threads of a block; of half types, whose warps multiply matrices where they can. */
-enum { PRODUCT_THREADS = 256, PRODUCT_THREADS_HALF = 128, PRODUCT_MERGE_THREADS = 256 };
+/* A block makes a tile of that many rows and columns; of k it takes PRODUCT_DEPTH at once, or PRODUCT_STEP. */
+enum { PRODUCT_LARGE = 128, PRODUCT_SMALL = 64, PRODUCT_DEPTH = 16, PRODUCT_STEP = 32, PRODUCT_DIMS = 8 };
+/* Threads of a block; of tiles of half types, whose warps multiply matrices where they can. */
+enum { PRODUCT_THREADS = 256, PRODUCT_THREADS_HALF = 128 };
 
 /* The lines of an operand run along k: the rows of a, the columns of b.  Steps are in elements, of any sign. */
 struct product_operand {
     const void *p;
     int64_t line, depth; /* from a line to the next, and along it */
     int32_t vectors;     /* LANES neighbours are read at once: sizes, steps and addresses allow it */
-    int32_t across;      /* neighbours in memory are of different lines; else they follow along a line */
+    int32_t across;      /* neighbours in memory are of different lines; else they follow along one */
 };
 
 /* y = alpha a b + beta c for each product of a batch; y is row-major, c may be missing. */
@@ -35,6 +35,9 @@ struct product_args {
     int32_t ndim;
     int32_t scaled; /* alpha is not 1, or there is c */
     int32_t fours;  /* rows of y are multiples of four elements */
+    /* A matrix times a vector: how many threads share a line, or have lines side by side, and how many such teams a
+     * block has. */
+    int32_t team, width;
 };
 
 #endif

@@ -1,0 +1,45 @@
+"""Products of matrices on a GPU, beside PyTorch in the same run where it can be imported."""
+
+import mlx.core as mx
+from beside import begin, ours, theirs, torch
+
+# name: dtype, shapes of the operands
+PRODUCTS = {
+    "8192 x 8192 x 8192": ("bfloat16", (8192, 8192), (8192, 8192)),
+    "the same, float16": ("float16", (8192, 8192), (8192, 8192)),
+    "4096 x 4096 x 4096": ("float32", (4096, 4096), (4096, 4096)),
+    "4096 x 4096 times a vector": ("bfloat16", (4096, 4096), (4096, 1)),
+    "a vector times 4096 x 4096": ("bfloat16", (1, 4096), (4096, 4096)),
+    "64 of 512 x 512 x 512": ("bfloat16", (64, 512, 512), (64, 512, 512)),
+    "64 of 512 x 512 x 512, float32": ("float32", (64, 512, 512), (64, 512, 512)),
+    "8 rows times 4096 x 4096": ("bfloat16", (8, 4096), (4096, 4096)),
+    "256 x 65536 x 256": ("bfloat16", (256, 65536), (65536, 256)),
+    "1001 x 1001 x 1001": ("bfloat16", (1001, 1001), (1001, 1001)),
+}
+
+
+def main():
+    begin()
+    if torch:
+        torch.backends.cuda.matmul.allow_tf32 = False
+    for name, (dtype, left, right) in PRODUCTS.items():
+        for turned in (False, True):  # b as it is, and the transpose of a matrix that lies row by row
+            a, b = (mx.random.normal(s).astype(getattr(mx, dtype)) for s in (left, right))
+            b = mx.contiguous(mx.swapaxes(b, -1, -2)).swapaxes(-1, -2) if turned else b
+            mx.eval(a, b)
+            operations = 2 * a.size * right[-1]
+            bytes_ = a.nbytes + b.nbytes + a.size // a.shape[-1] * right[-1] * a.itemsize
+            t = ours(lambda a=a, b=b: a @ b)
+            line = f"{name:<30} {'turned' if turned else '':<6} {dtype:<9} ours {t * 1e3:.3f} ms"
+            line += f" {operations / t / 1e12:.1f} TFLOP/s {bytes_ / t / 1e9:.0f} GB/s"
+            if torch:
+                x, y = (torch.randn(s, device="cuda").to(getattr(torch, dtype)) for s in (left, right))
+                y = y.transpose(-1, -2).contiguous().transpose(-1, -2) if turned else y
+                u = theirs(lambda x=x, y=y: x @ y)
+                line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x)"
+                del x, y
+            print(line, flush=True)
+            del a, b
+
+
+main()

@@ -1,0 +1,101 @@
+/* warp.h: what a warp does with matrices, and copies into shared memory that nobody waits for: sm_80 and later, and the
+ * emulator.  All threads of the warp take part.
+ *
+ * Include cuda/kernels/gpu.h before.  HAS_WARP_PRODUCTS says whether it is there. */
+#ifndef MX_CUDA_KERNELS_WARP_H
+#define MX_CUDA_KERNELS_WARP_H
+
+#ifdef __CUDACC__
+#if __CUDA_ARCH__ >= 800
+#define HAS_WARP_PRODUCTS 1
+#else
+#define HAS_WARP_PRODUCTS 0
+#endif
+#else
+#define HAS_WARP_PRODUCTS 1
+#endif
+
+#if !HAS_WARP_PRODUCTS
+#elif defined __CUDACC__
+
+/* Four 8 by 8 matrices of 16-bit elements in shared memory, whose row r of the q-th is where thread 8 q + r says, at a
+ * multiple of 16 bytes.  A thread gets elements 2 t and 2 t + 1 of row g of each, where t is its number's remainder by
+ * four and g the quotient; `turned`: of column g. */
+FN void load_matrices(uint32_t r[4], const void *row, const int turned)
+{
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+    if (turned)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"(at));
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"(at));
+}
+
+/* c += a b of 16 by 16 and 16 by 8 elements: a is four matrices as loaded, (0, 0), (8, 0), (0, 8), (8, 8); b the two
+ * of its transpose, (0, 0), (0, 8); c has rows g and g + 8, of each elements 2 t and 2 t + 1. */
+#define WARP_PRODUCT(suffix, type)                                                                    \
+    FN void warp_product_##suffix(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)          \
+    {                                                                                                 \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, " \
+                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                  \
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                 \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                 \
+    }
+WARP_PRODUCT(f16, "f16")
+WARP_PRODUCT(bf16, "bf16")
+
+/* 16 bytes into shared memory, zeros where there are none to be read. */
+FN void copy_later(void *to, const void *from, int there)
+{
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(to), bytes = there ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
+}
+/* Those so far are one group; waits until no more than the last n groups are under way. */
+FN void close_group(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
+#define WAIT_GROUPS(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+
+#else
+
+FN void load_matrices(uint32_t r[4], const void *row, const int turned)
+{
+    const uint16_t *rows[32];
+    emulated_gather(&row, sizeof row, rows, __FILE__, __LINE__);
+    int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4 * 2;
+    for (int q = 0; q < 4; q++) {
+        const uint16_t *const *of = rows + 8 * q;
+        r[q] = turned ? of[t][g] | (uint32_t)of[t + 1][g] << 16 : of[g][t] | (uint32_t)of[g][t + 1] << 16;
+    }
+}
+
+#define WARP_PRODUCT(suffix)                                                                                         \
+    FN void warp_product_##suffix(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)                         \
+    {                                                                                                                \
+        struct {                                                                                                     \
+            uint32_t a[4], b[2];                                                                                     \
+        } all[32], mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };                                                \
+        emulated_gather(&mine, sizeof mine, all, __FILE__, __LINE__);                                                \
+        int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;                                                 \
+        for (int e = 0; e < 4; e++)                                                                                  \
+            for (int k = 0; k < 16; k++) {                                                                           \
+                uint32_t x = all[4 * g + k % 8 / 2].a[k / 8 * 2 + e / 2];                                            \
+                uint32_t y = all[4 * (2 * t + e % 2) + k % 8 / 2].b[k / 8];                                          \
+                c[e] +=                                                                                              \
+                    f32_from_##suffix((uint16_t)(x >> k % 2 * 16)) * f32_from_##suffix((uint16_t)(y >> k % 2 * 16)); \
+            }                                                                                                        \
+    }
+WARP_PRODUCT(f16)
+WARP_PRODUCT(bf16)
+
+FN void copy_later(void *to, const void *from, int there)
+{
+    struct words4 zeros = { { 0 } };
+    *(struct words4 *)to = there ? *(const struct words4 *)from : zeros;
+}
+FN void close_group(void) {}
+#define WAIT_GROUPS(n) ((void)(n))
+
+#endif
+#endif
