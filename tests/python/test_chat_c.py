@@ -61,7 +61,7 @@ def programs(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=["small", "SmolLM2"])
+@pytest.fixture(scope="module", params=["small", pytest.param("SmolLM2", marks=pytest.mark.slow)])
 def file(request, python, tmp_path_factory):
     if request.param == "small":
         path = tmp_path_factory.mktemp("model") / "small.gguf"

