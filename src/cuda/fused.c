@@ -69,7 +69,7 @@ static int operation_of(const struct node *n, enum dtype to)
 /* ---- the program */
 
 struct maker {
-    const struct gpu_run *r;
+    const struct run *r;
     struct fused_args *a;
     int n, n_x, n_y, n_strided;
     mx x[FUSED_OPERANDS];
@@ -193,14 +193,14 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
     struct fused_args a = { .n = m[0]->one->size, .steps = n };
     if (!g)
         return 1;
-    struct maker k = { .r = &(struct gpu_run){ .stream = s, .node = m[0]->node }, .a = &a, .n = n };
+    struct maker k = { .r = &(struct run){ .stream = s, .node = m[0]->node }, .a = &a, .n = n };
     if (!make(&k, m, wanted))
         return one_by_one(s, n, m, wanted);
     void *kernel = gpu_find(g, &found, "fused", "fused", DT_COUNT);
     int failed = !kernel;
     for (int i = 0; i < n && !failed; i++)
         if (wanted[i]) {
-            struct gpu_run r = { .stream = s, .node = m[i]->node, .nout = 1, .y = &m[i]->one };
+            struct run r = run_of(s, m[i]);
             failed = gpu_out_new(&r, 0);
             if (!failed)
                 a.y[a.step[i].out] = gpu_pointer(&r, m[i]->one);

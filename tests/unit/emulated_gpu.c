@@ -398,6 +398,37 @@ static void packed_weights(void **unused)
         }
 }
 
+/* ---- running folds */
+
+static mx running(const struct trial *t, const mx x[])
+{
+    return mx_scan(x[0], t->fold, t->n, t->fold % 2, t->fold > 2);
+}
+
+static void scans(void **unused)
+{
+    (void)unused;
+    for (int k = 0; k < TYPES; k++)
+        for (unsigned f = SCAN_SUM; f <= SCAN_LOGSUMEXP; f++) {
+            MX_SCOPE(on_cpu);
+            enum dtype t = types[k];
+            if (f == SCAN_LOGSUMEXP && (!dtype_is_float(t) || dtype_is_complex(t)))
+                continue;
+            double eps = (t == DT_float64 ? 1024 : 8) * ulp_at_one(t);
+            for (int axis = 0; axis < 2; axis++) {
+                struct trial r = { "scan", running, NULL, axis, f };
+                mx x = numbers(t, 2, (int[]){ 11, 37 }, false);
+                beside(&r, "rows", &x, eps, eps);
+                x = ready(mx_slice_axis(numbers(t, 2, (int[]){ 3, 2065 }, false), 1, 1, 65, 1));
+                beside(&r, "not aligned", &x, eps, eps);
+            }
+        }
+    MX_SCOPE(on_cpu);
+    mx x[] = { numbers(DT_int32, 2, (int[]){ 1, 33001 }, false), numbers(DT_int16, 2, (int[]){ 1200, 3 }, false) };
+    beside(&(struct trial){ "scan", running, NULL, 1, SCAN_SUM }, "a long row", &x[0], 0, 0);
+    beside(&(struct trial){ "scan", running, NULL, 0, SCAN_PROD }, "long columns", &x[1], 0, 0);
+}
+
 /* ---- groups */
 
 static int launches;
@@ -445,9 +476,11 @@ static void groups(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reductions),     cmocka_unit_test(complex_extremes), cmocka_unit_test(long_reductions),
-        cmocka_unit_test(rows),           cmocka_unit_test(from_nothing),     cmocka_unit_test(rotations),
-        cmocka_unit_test(packed_weights), cmocka_unit_test(groups),
+        cmocka_unit_test(reductions),      cmocka_unit_test(complex_extremes),
+        cmocka_unit_test(long_reductions), cmocka_unit_test(rows),
+        cmocka_unit_test(from_nothing),    cmocka_unit_test(rotations),
+        cmocka_unit_test(packed_weights),  cmocka_unit_test(scans),
+        cmocka_unit_test(groups),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

@@ -1,0 +1,90 @@
+"""Running folds on a GPU, beside the same on the CPU; skipped where there is none."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from test_gpu import FLOATS, INTEGERS, LAYOUTS, operands
+from test_gpu_reductions import close, small
+
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
+DTYPES = [*FLOATS, *INTEGERS, mx.bool_, mx.complex64]
+# rows and columns around those of threads and warps, and long ones, which come in pieces
+SHAPES = [
+    (1,),
+    (7,),
+    (3, 31),
+    (5, 64),
+    (2, 2049),
+    (31, 3),
+    (64, 40),
+    (2, 5, 3),
+    (3, 4096),
+    (40001,),
+    (3, 33000),
+    (700, 3),
+]
+
+
+FOLDS = [mx.cumsum, mx.cumprod, mx.cummax, mx.cummin, mx.logcumsumexp]
+
+
+def folds_of(x, axis, folds=FOLDS):
+    for i, fold in enumerate(folds):
+        if fold is mx.logcumsumexp and x.dtype not in FLOATS:
+            continue
+        if fold is mx.cumprod and x.dtype == mx.complex64 and x.shape[axis] > 100:
+            continue  # what is past the largest number depends on the order
+        close(lambda x: fold(x, axis=axis, reverse=i % 2 == 0), x)  # noqa: B023
+        if x.size < 200:
+            close(lambda x: fold(x, axis=axis, reverse=i % 2 == 1, inclusive=False), x)  # noqa: B023
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.int8, mx.uint64, mx.complex64], ids=str)
+def test_shapes(dtype, shape):
+    x = small(dtype, *shape)
+    with mx.stream(mx.cpu):
+        x = x - 1 if dtype in FLOATS else x
+        mx.eval(x)
+    for axis in range(len(shape)):
+        folds_of(x, axis, FOLDS if x.size < 5000 else FOLDS[:1])
+
+
+@pytest.mark.parametrize("view", LAYOUTS)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.int8], ids=str)
+def test_layouts(dtype, view):
+    with mx.stream(mx.cpu):
+        x = LAYOUTS[view](small(dtype, 16, 32))
+        mx.eval(x)
+    for axis in range(x.ndim):
+        folds_of(x, axis, FOLDS[:2])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_special_numbers(dtype):
+    x = operands(dtype, 301, 2)
+    with mx.stream(mx.cpu):
+        x = mx.contiguous(x[: x.size // 7 * 7].reshape(7, -1))
+        mx.eval(x)
+    for axis in (0, 1):
+        close(lambda x: mx.cummax(x, axis=axis), x)  # noqa: B023
+        close(lambda x: mx.cummin(x, axis=axis), x)  # noqa: B023
+
+
+def test_infinite_powers():
+    inf, nan = float("inf"), float("nan")
+    rows = [[0, -inf, 1], [-inf] * 3, [inf, 0, 1], [inf, nan, 1], [nan, -inf, 2], [-inf, nan, -inf], [800, 0, -800]]
+    x = mx.array(rows)
+    close(lambda x: mx.logcumsumexp(x, axis=1), x)
+    close(lambda x: mx.logcumsumexp(x, axis=0), x[-1:])
+    close(lambda x: mx.logcumsumexp(x, axis=1, reverse=True), x)
+
+
+def test_against_float64():
+    x = np.random.default_rng(3).uniform(0, 1, (1, 70001)).astype(np.float32)
+    with mx.stream(mx.gpu):
+        got = np.array(mx.cumsum(mx.array(x), axis=1))
+    assert np.allclose(got, np.cumsum(x.astype(np.float64), 1), rtol=2**-23)
