@@ -27,6 +27,8 @@ OPERATIONS = {
     "cumulative sum of short rows": (SHORT, lambda m, x: m.cumsum(x, -1), 2),
     "cumulative sum of columns": (LONG, lambda m, x: m.cumsum(x, 0), 2),
     "cumulative sum of all": ((2**28,), lambda m, x: m.cumsum(x, -1), 2),
+    "sort of rows of 1,024": (SHORT, lambda m, x: m.sort(x, -1), 2),
+    "sort of 16 rows of 131,072": ((16, 131072), lambda m, x: m.sort(x, -1), 2),
     "softmax of long rows": (LONG, lambda m, x: m.softmax(x, -1), 2),
     "softmax of short rows": (SHORT, lambda m, x: m.softmax(x, -1), 2),
     "softmax of rows of 64": ((2**22, 64), lambda m, x: m.softmax(x, -1), 2),

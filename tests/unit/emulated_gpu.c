@@ -429,6 +429,23 @@ static void scans(void **unused)
     beside(&(struct trial){ "scan", running, NULL, 0, SCAN_PROD }, "long columns", &x[1], 0, 0);
 }
 
+/* ---- rows in order */
+
+static mx ordered(const struct trial *t, const mx x[]) { return t->n ? mx_argsort(x[0], -1) : mx_sort(x[0], -1); }
+
+static void orders(void **unused)
+{
+    (void)unused;
+    static const int lengths[] = { 1, 3, 33, 2048, 2051 };
+    for (int k = 0; k < TYPES; k++)
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
+            for (int places = 0; places < 2 && types[k] != DT_complex64; places++) {
+                MX_SCOPE(on_cpu);
+                mx x = numbers(types[k], 2, (int[]){ 3, lengths[l] }, true);
+                beside(&(struct trial){ "sort", ordered, NULL, places, 0 }, "rows", &x, 0, 0);
+            }
+}
+
 /* ---- groups */
 
 static int launches;
@@ -480,7 +497,7 @@ int main(void)
         cmocka_unit_test(long_reductions), cmocka_unit_test(rows),
         cmocka_unit_test(from_nothing),    cmocka_unit_test(rotations),
         cmocka_unit_test(packed_weights),  cmocka_unit_test(scans),
-        cmocka_unit_test(groups),
+        cmocka_unit_test(orders),          cmocka_unit_test(groups),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

@@ -1,6 +1,7 @@
 /* scan.cu: running folds: cu_scan_rows_f32.  The build compiles it as it does reduce.cu.
  *
- * Floats are folded as double, integers as 64 bits.  Which elements are folded in which order follows from the shape. */
+ * Floats are folded as double, integers as 64 bits.  Which elements are folded in which order follows from the
+ * shape. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/lanes.h"
