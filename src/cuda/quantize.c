@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "core/outside.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "cuda/gpu.h"
@@ -212,13 +213,62 @@ static int multiply(const struct run *r, struct qmm_args *a, int f, enum dtype t
                       few ? QMV_THREADS : QMM_THREADS, (void *[]){ a });
 }
 
-int gpu_run_quantized_matmul(const struct run *r)
+/* With one matrix of each operand at least, so that there is a nearest one. */
+bool gpu_takes_gathered(const struct node *n)
+{
+    bool some = n->in[0]->dtype != DT_float64 && n->in[3]->ndim <= NOTE_DIMS;
+    for (int o = 0; o < 2; o++)
+        for (int d = 0; d < n->in[o]->ndim - 2; d++) some &= n->in[o]->shape[d] > 0;
+    return some;
+}
+
+static int64_t matrices(mx x)
+{
+    int64_t n = 1;
+    for (int d = 0; d < x->ndim - 2; d++) n *= x->shape[d];
+    return n;
+}
+
+/* Which matrix each index is of: those of x, then those of w, to `room`. */
+static int number(const struct run *r, const mx index[2], const mx of[2], uint32_t *room, const char *op, enum dtype t)
+{
+    static struct gpu_found found[DT_COUNT];
+    void *kernel = kernel_of(r, found, "matrices", -1, t);
+    bool now = outside_fails(), any;
+    struct matrices_args a = { .n = index[0]->size };
+    a.noting.about = (struct note_about){ .op = op, .use = OUTSIDE_READ, .count = a.n, .ndim = index[0]->ndim };
+    for (int d = 0; d < index[0]->ndim; d++) {
+        a.noting.about.shape[d] = index[0]->shape[d];
+        a.noting.about.shown |= (uint64_t)(index[0]->shape[d] > 1) << d;
+    }
+    for (int k = 0; k < 2; k++) {
+        a.noting.about.index[k].size = matrices(of[k]);
+        a.noting.about.index[k].room = matrices(of[k]) - 1;
+        a.noting.about.index[k].huge = index[k]->dtype == DT_uint64;
+    }
+    if (!kernel || gpu_noting(r, &a.noting, now ? NOTE_NOW : NOTE_LATER))
+        return 1;
+    for (int k = 0; k < 2; k++) {
+        a.y = room + k * a.n;
+        a.index = gpu_pointer(r, index[k]);
+        a.t = index[k]->dtype;
+        a.before = k * a.n;
+        a.matrices = matrices(of[k]);
+        if (launch(r, kernel, a.n, &a))
+            return 1;
+    }
+    gpu_launched_noting(r, &a.noting);
+    return now && gpu_noted(r, &any, true);
+}
+
+static int run_product(const struct run *r, bool gather)
 {
     const struct quant_args *q = r->args;
     bool affine = q->mode == MODE_AFFINE;
     int n = affine ? 4 : 3;
-    mx y = r->y[0], x[4] = { r->x[0], r->x[1], r->x[2], affine ? r->x[3] : NULL };
-    mx_own hold[4] = { 0 }, cast[2] = { 0 };
+    mx y = r->y[0], x[4] = { r->x[0], r->x[1], r->x[2], affine ? r->x[3] : NULL }, index[2];
+    mx_own hold[4] = { 0 }, cast[2] = { 0 }, hold_index[2] = { 0 };
+    struct buffer *room = NULL;
     if (gpu_out_new(r, 0))
         return 1;
     if (y->size == 0)
@@ -228,6 +278,13 @@ int gpu_run_quantized_matmul(const struct run *r)
     bool failed = false;
     for (int i = 2; i < n && !failed; i++) failed = is_nil(x[i] = as_type(r, x[i], t, &cast[i - 2]));
     failed = failed || !all_row_major(r, n, x, hold);
+    if (gather && !failed) {
+        index[0] = r->x[n];
+        index[1] = r->x[n + 1];
+        failed = !all_row_major(r, 2, index, hold_index) ||
+                 !(room = buffer_new_on(r->stream, (size_t)index[0]->size * 2 * sizeof(uint32_t))) ||
+                 number(r, index, x, buffer_on(room, r->stream), q->both ? "gather_qqmm" : "gather_qmm", t);
+    }
     if (!failed) {
         struct qmm_args a = { .y = gpu_pointer(r, y),
                               .x = gpu_pointer(r, x[0]),
@@ -241,10 +298,23 @@ int gpu_run_quantized_matmul(const struct run *r)
                               .words = (int64_t)dim(x[1], -2) * dim(x[1], -1),
                               .groups = (int64_t)dim(x[2], -2) * dim(x[2], -1) };
         a.aligned = (uint64_t)a.x % 16 == 0;
-        walk_batch(&a, y, x[0], x[1]);
+        if (gather) {
+            a.m = dim(x[0], -2);
+            a.batch = index[0]->size;
+            a.lhs = buffer_on(room, r->stream);
+            a.rhs = a.lhs + a.batch;
+        } else {
+            walk_batch(&a, y, x[0], x[1]);
+        }
         failed = multiply(r, &a, format_of(q), t);
     }
+    if (room)
+        buffer_release(room);
     drop_all(4, hold);
     drop_all(2, cast);
+    drop_all(2, hold_index);
     return failed;
 }
+
+int gpu_run_quantized_matmul(const struct run *r) { return run_product(r, false); }
+int gpu_run_gather_qmm(const struct run *r) { return run_product(r, true); }

@@ -123,6 +123,23 @@ def test_long_rows():
             close_sums(lambda x, *p: mx.quantized_matmul(x, *p, **settings(fmt)), x, *parts)  # noqa: B023
 
 
+@pytest.mark.parametrize("fmt", [("affine", 4, 64), ("affine", 6, 32), ("mxfp4", 4, 32)], ids=str)
+def test_matrices_by_index(fmt):
+    parts = packed(mx.float32, fmt, 5, 6, 128)
+    x = normal(mx.float32, 4, 3, 128, seed=1)
+    lhs, rhs = mx.array([[0, 3, 1], [2, -1, 0]]), mx.array([[4, 0, -2], [1, 1, 3]])
+
+    def product(x, lhs, rhs, *p, transpose=True):
+        return mx.gather_qmm(x, *p, lhs_indices=lhs, rhs_indices=rhs, transpose=transpose, **settings(fmt))
+
+    for dtype in (mx.int32, mx.int64, mx.int8):
+        close_sums(product, x, lhs.astype(dtype), rhs.astype(dtype), *parts)
+    close_sums(product, x[:, :1], lhs.T, rhs.T, *parts)
+    close_sums(product, x[:1], None, rhs.astype(mx.uint32) % 5, *parts)
+    close_sums(lambda x, *p: product(x[..., :6], *p, transpose=False), x, lhs, rhs, *parts)
+    close_sums(lambda x, *p: product(mx.repeat(x, 9, 1), *p), x, lhs, rhs, *parts)
+
+
 def test_derivatives():
     parts = packed(mx.float32, ("affine", 4, 32), 6, 64)
     x, v = normal(mx.float32, 3, 64), normal(mx.float32, 3, 6, seed=1)
