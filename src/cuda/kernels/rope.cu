@@ -66,8 +66,8 @@ FN void store(const struct rope_call *a, S *y, int64_t i, int n, const T u[2][EA
         COPY_LANES(y + i, v.v, sizeof v.v / 2);
         COPY_LANES(y + a->half + i, v.v + EACH, sizeof v.v / 2);
     } else {
-        for (int k = 0; k < n; k++)
-            for (int c = 0; c < 2; c++) y[place_of(a, i + k, c)] = OUT(u[c][k]);
+        for (int k = 0; k < EACH; k++)
+            for (int c = 0; c < 2 && k < n; c++) y[place_of(a, i + k, c)] = OUT(u[c][k]);
     }
 }
 
