@@ -316,5 +316,52 @@ static int run_product(const struct run *r, bool gather)
     return failed;
 }
 
-int gpu_run_quantized_matmul(const struct run *r) { return run_product(r, false); }
+/* Row-major in x's memory, but for these two dimensions, or what they are turned. */
+static mx as_matrix(mx x, int64_t rows, int64_t columns, bool turned)
+{
+    int shape[2] = { (int)(turned ? columns : rows), (int)(turned ? rows : columns) };
+    buffer_retain(x->buf);
+    mx y = array_of_buffer((enum dtype)x->dtype, 2, shape, x->buf);
+    if (is_nil(y))
+        return y;
+    y->offset = x->offset;
+    if (turned) {
+        y->strides[0] = 1;
+        y->strides[1] = columns;
+        y->row = false;
+    }
+    return y;
+}
+
+/* Many rows of x with one matrix: its numbers are written out, since products of matrices are worth that. */
+static int through_numbers(const struct run *r)
+{
+    const struct quant_args *q = r->args;
+    mx x = r->x[0], w = r->x[1], y = r->y[0];
+    mx_own hold = { 0 };
+    int64_t depth = dim(x, -1), lines = dim(w, -2), columns = (int64_t)dim(w, -1) * 32 / q->bits;
+    MX_SCOPE(NULL);
+    mx numbers = array_new((enum dtype)x->dtype, 2, (int[]){ (int)lines, (int)columns }), in[2];
+    mx product = array_new((enum dtype)x->dtype, 2, (int[]){ (int)(x->size / depth), dim(y, -1) });
+    struct run back = { r->stream, r->node, q, q->mode == MODE_AFFINE ? 3 : 2, 1, r->x + 1, &numbers, false };
+    struct run multiply = { r->stream, r->node, NULL, 2, 1, in, &product, false };
+    int failed = is_nil(numbers) || is_nil(product) || gpu_run_dequantize(&back) ||
+                 is_nil(x = gpu_row_major(r, x, &hold)) ||
+                 is_nil(in[0] = as_matrix(x, x->size / depth, depth, false)) ||
+                 is_nil(in[1] = as_matrix(numbers, lines, columns, q->transpose)) || gpu_run_matmul(&multiply);
+    if (!failed) {
+        buffer_retain(product->buf);
+        result_in(y, product->buf);
+    }
+    mx_drop(&hold);
+    return failed;
+}
+
+int gpu_run_quantized_matmul(const struct run *r)
+{
+    mx x = r->x[0], w = r->x[1];
+    bool one = w->size == (int64_t)dim(w, -1) * dim(w, -2);
+    bool many = one && r->y[0]->size > 0 && dim(x, -1) > 0 && x->size / dim(x, -1) > FEW;
+    return many ? through_numbers(r) : run_product(r, false);
+}
 int gpu_run_gather_qmm(const struct run *r) { return run_product(r, true); }
