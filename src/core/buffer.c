@@ -49,6 +49,78 @@ static void release_foreign(struct buffer *b)
         ;
 }
 
+/* ---- errors that are found late */
+
+static void outlook_release(struct outlook *o)
+{
+    if (!o || atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (int i = 0; i < o->n; i++) event_release(o->of[i]);
+    free(o);
+}
+
+static bool turned_out_well(struct event *e)
+{
+    return atomic_load_explicit(&e->done, memory_order_acquire) && e->error == MX_OK;
+}
+
+static bool expects(const struct outlook *o, const struct event *e)
+{
+    for (int i = 0; o && i < o->n; i++)
+        if (o->of[i] == e)
+            return true;
+    return false;
+}
+
+/* b's becomes what is left of its own and of these. */
+static int expect(struct buffer *b, int n, struct event *const more[])
+{
+    struct outlook *old = b->outlook, *o;
+    int kept = old ? old->n : 0;
+    if (!(o = mx_malloc(sizeof *o + (size_t)(kept + n) * sizeof *o->of)))
+        return 1;
+    *o = (struct outlook){ .refs = 1 };
+    for (int i = 0; i < kept + n; i++) {
+        struct event *e = i < kept ? old->of[i] : more[i - kept];
+        if (turned_out_well(e) || expects(o, e))
+            continue;
+        event_retain(e);
+        o->of[o->n++] = e;
+    }
+    outlook_release(old);
+    b->outlook = o;
+    return 0;
+}
+
+int buffer_may_fail(struct buffer *b, struct event *e) { return expect(b, 1, &e); }
+
+int buffer_made_of(struct buffer *b, const struct buffer *x)
+{
+    struct outlook *o = x->outlook;
+    bool news = false;
+    for (int i = 0; o && i < o->n; i++) news |= !turned_out_well(o->of[i]) && !expects(b->outlook, o->of[i]);
+    if (!news)
+        return 0;
+    if (b->outlook)
+        return expect(b, o->n, o->of);
+    atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
+    b->outlook = o;
+    return 0;
+}
+
+/* Once the work is done. */
+static int raise_late(const struct buffer *b)
+{
+    for (int i = 0; b->outlook && i < b->outlook->n; i++) {
+        const struct event *e = b->outlook->of[i];
+        if (!atomic_load_explicit(&e->done, memory_order_acquire) || e->error == MX_OK)
+            continue;
+        mx_fail_computing(e->error, e->message ? e->message : "out of memory");
+        return 1;
+    }
+    return 0;
+}
+
 static struct buffer *header_new(void)
 {
     struct buffer *b = mx_malloc(sizeof *b);
@@ -303,7 +375,7 @@ static const struct side *only_on_device(const struct buffer *b)
 int buffer_wait(struct buffer *b)
 {
     const struct side *d = only_on_device(b);
-    return d && d->stream->on->wait(d->stream, d->mark);
+    return d && (d->stream->on->wait(d->stream, d->mark) || raise_late(b));
 }
 
 bool buffer_is_there(struct buffer *b)
@@ -371,6 +443,7 @@ void buffer_release(struct buffer *b)
         return;
     if (atomic_load_explicit(&b->sides, memory_order_relaxed))
         buffer_leave_devices(b);
+    outlook_release(b->outlook);
     if (b->release) {
         release_foreign(b);
         return;

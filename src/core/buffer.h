@@ -12,6 +12,7 @@
 #include "core/memory.h"
 
 struct device;
+struct event;
 struct stream;
 
 enum where { ON_HOST = 1, ON_DEVICE = 2 };
@@ -26,6 +27,14 @@ struct side {
     uint64_t read;
 };
 
+/* What may still go wrong with bytes that are on their way: events that a device sets, with an error or none, before
+ * the marks of what they stand for pass.  Shared, never changed. */
+struct outlook {
+    atomic_int refs;
+    int n;
+    struct event *of[];
+};
+
 struct buffer {
     atomic_int refs;
     _Atomic uint8_t state;          /* set of enum where: where the current bytes are */
@@ -38,6 +47,7 @@ struct buffer {
     size_t capacity;                /* as got */
     void *host;                     /* may be NULL while only the device has it */
     struct side *_Atomic sides;     /* with ON_DEVICE, all of them have the current bytes */
+    struct outlook *outlook;        /* NULL: nothing; set by who makes the bytes, before others know of them */
     void (*release)(void *payload); /* foreign memory: called once, never on a worker or under a lock */
     void *payload;
 };
@@ -65,6 +75,11 @@ bool buffer_claim_on(struct buffer *b, struct stream *s);
  * host. */
 void buffer_made(struct buffer *b, struct stream *s);
 void buffer_was_read(struct buffer *b, struct stream *s);
+/* An error that is found while they are made, long after the work was queued, stays with the bytes and with all that is
+ * made of them, and is raised to who reads them on the host.  Before others know of b: e is of its own work, or it is
+ * made of what x has.  Non-zero after mx_fail. */
+int buffer_may_fail(struct buffer *b, struct event *e);
+int buffer_made_of(struct buffer *b, const struct buffer *x);
 /* The host's bytes are about to change: other sides go. */
 void buffer_leave_devices(struct buffer *b);
 /* Between the two somebody outside may write the host's bytes, which devices copy anew for every reader. */

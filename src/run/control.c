@@ -61,7 +61,7 @@ static int put_on_device(struct stream *s, mx y, int64_t at, mx x)
         return 1;
     buffer_was_read(x->buf, s);
     buffer_made(y->buf, s);
-    return 0;
+    return buffer_made_of(y->buf, x->buf);
 }
 
 static int put_row(struct stream *s, mx y, int t, mx x)

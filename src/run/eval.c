@@ -236,6 +236,17 @@ static bool raise_kept(mx x)
     return true;
 }
 
+/* One that is over; NULL where there is no memory for it, and the error in hand stays. */
+static struct event *event_made(enum mx_error kind, const char *message)
+{
+    struct event *e = malloc(sizeof *e);
+    if (!e)
+        return NULL;
+    *e = (struct event){ .refs = 1 };
+    event_set(e, kind, message);
+    return e;
+}
+
 /* The error in hand is reported by whoever asked now; to those who ask later it is one of computing. */
 void mx_lose(mx x)
 {
@@ -243,14 +254,10 @@ void mx_lose(mx x)
     enum mx_error kind = mx_error_kind();
     char words[1024];
     snprintf(words, sizeof words, "%.900s (it wrote over its operand, which is lost)", mx_error_message());
-    struct event *e = event_new(NULL);
-    if (e) {
-        event_set(e, kind == MX_USER || kind == MX_INTERRUPTED ? MX_RUNTIME : kind, words);
-        set_event(x, e);
+    struct event *e = event_made(kind == MX_USER || kind == MX_INTERRUPTED ? MX_RUNTIME : kind, words);
+    set_event(x, e ? e : &no_memory);
+    if (e)
         event_release(e);
-    } else {
-        set_event(x, &no_memory);
-    }
     buffer_release(x->buf);
     x->buf = NULL;
     atomic_store_explicit(&x->status, LAZY, memory_order_release);
@@ -334,10 +341,18 @@ static void restore(struct entry *e)
     }
 }
 
-/* While it runs: others may be looking at these arrays' nodes. */
-static void give_back(struct entry *e)
+/* While it runs: others may be looking at these arrays' nodes.  `why` is that of this entry, or NULL: an operand's,
+ * where that is known, else the batch's. */
+static void give_back(struct entry *e, struct event *why)
 {
+    const struct node *n = e->node;
     graph_lock();
+    for (int i = 0; i < n->nin && !why; i++) {
+        struct event *of = n->in[i]->status == READY ? NULL : n->in[i]->event;
+        if (of && of != running && atomic_load_explicit(&of->done, memory_order_acquire) && of->error != MX_OK)
+            why = of;
+    }
+    for (int k = 0; k < n->nout && why; k++) set_event(entry_out(e)[k], why);
     restore(e);
     graph_unlock();
 }
@@ -446,18 +461,27 @@ static inline int bring(struct buffer *b, struct stream *s)
     return buffer_bring(b, s);
 }
 
-/* For devices, once an entry's work is queued: whoever asks for its results or frees its operands goes by it. */
-static void note_queued(struct stream *s, struct entry *e, bool failed)
+/* For devices, once the work of entries that run as one is queued: whoever asks for their results or frees their
+ * operands goes by it. */
+static int note_queued(struct stream *s, int n, struct entry *const m[], int failed)
 {
-    const struct node *n = e->node;
     if (!s->on->alloc)
-        return;
-    for (int i = 0; i < n->nin; i++)
-        if (n->in[i]->buf)
-            buffer_was_read(n->in[i]->buf, s);
-    for (int k = 0; k < n->nout && !failed; k++)
-        if (entry_out(e)[k]->buf)
-            buffer_made(entry_out(e)[k]->buf, s);
+        return failed;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < m[i]->node->nin; k++)
+            if (m[i]->node->in[k]->buf)
+                buffer_was_read(m[i]->node->in[k]->buf, s);
+    for (int j = 0; j < n && !failed; j++)
+        for (int l = 0; l < m[j]->node->nout && !failed; l++) {
+            struct buffer *made = entry_out(m[j])[l]->buf, *x;
+            if (!made)
+                continue;
+            for (int i = 0; i < n; i++)
+                for (int k = 0; k < m[i]->node->nin && !failed; k++)
+                    failed = (x = m[i]->node->in[k]->buf) && buffer_made_of(made, x);
+            buffer_made(made, s);
+        }
+    return failed;
 }
 
 static enum outcome run_entry(struct stream *s, struct entry *e)
@@ -477,9 +501,7 @@ static enum outcome run_entry(struct stream *s, struct entry *e)
     for (int i = 0; i < n->nin; i++)
         if (bring(n->in[i]->buf, s))
             return FAILED;
-    int failed = backend_of(s)->run(s, e);
-    note_queued(s, e, failed);
-    return failed ? FAILED : RAN;
+    return note_queued(s, 1, &e, backend_of(s)->run(s, e)) ? FAILED : RAN;
 }
 
 int mx_run_entry(struct stream *s, struct entry *e) { return run_entry(s, e) != RAN; }
@@ -496,24 +518,31 @@ static void note(struct failure *f, enum mx_error kind, const char *message)
         *f = (struct failure){ kind, strdup(message ? message : "") };
 }
 
-/* What became of an entry; its outputs are READY or LAZY after this, unless nobody can look at them. */
-static void settle(struct entry *e, enum outcome how, bool wanted, struct failure *own, const struct failure *before)
+/* The error in hand, for the arrays that it concerns, and for the batch's. */
+static struct event *take_failure(struct failure *own)
 {
-    switch (how) {
-    case RAN:
-        for (int k = 0; wanted && k < e->node->nout; k++)
-            atomic_store_explicit(&entry_out(e)[k]->status, READY, memory_order_release);
-        break;
-    case FAILED:
-        note(own, mx_error_kind(), mx_error_message());
-        mx_error_clear();
-        give_back(e);
-        break;
-    case SPOILED:
+    struct event *why = event_made(mx_error_kind(), mx_error_message());
+    note(own, mx_error_kind(), mx_error_message());
+    mx_error_clear();
+    return why;
+}
+
+/* What became of entries that ran as one; their outputs are READY or LAZY after this, unless nobody can look at
+ * them (`wanted`; NULL: somebody may). */
+static void settle(int n, struct entry *const m[], const bool wanted[], enum outcome how, struct failure *own,
+                   const struct failure *before)
+{
+    struct event *why = how == FAILED ? take_failure(own) : NULL;
+    if (how == SPOILED)
         note(own, before->kind, before->message);
-        give_back(e);
-        break;
-    }
+    for (int i = 0; i < n; i++)
+        if (how != RAN)
+            give_back(m[i], why);
+        else
+            for (int k = 0; (!wanted || wanted[i]) && k < m[i]->node->nout; k++)
+                atomic_store_explicit(&entry_out(m[i])[k]->status, READY, memory_order_release);
+    if (why)
+        event_release(why);
 }
 
 /* ---- several entries as one */
@@ -533,9 +562,7 @@ int mx_run_fused(struct stream *s, int n, struct entry *const m[], const bool wa
         for (int k = 0; k < m[i]->node->nin; k++)
             if (m[i]->from[k] == OUTSIDE && bring(m[i]->node->in[k]->buf, s))
                 return 1;
-    int failed = backend_of(s)->run_fused(s, n, m, wanted);
-    for (int i = 0; i < n; i++) note_queued(s, m[i], failed);
-    return failed;
+    return note_queued(s, n, m, backend_of(s)->run_fused(s, n, m, wanted));
 }
 
 /* Also finds the outputs that are `wanted`: one that has no other references than its entry's and those
@@ -565,11 +592,10 @@ static void run_fused(struct batch *b, int i, bool stopped, struct failure *own,
     bool wanted[FUSE_MOST];
     int n = members(b, i, m);
     enum outcome how = stopped ? FAILED : run_members(b->stream, n, m, wanted);
-    for (int k = 0; k < n; k++)
-        if (how == SPOILED) /* not all of them, perhaps */
-            settle(m[k], run_entry(b->stream, m[k]), true, own, before);
-        else
-            settle(m[k], how, how == FAILED || wanted[k], own, before);
+    if (how != SPOILED)
+        settle(n, m, wanted, how, own, before);
+    for (int k = 0; k < n && how == SPOILED; k++) /* not all of them, perhaps */
+        settle(1, &m[k], NULL, run_entry(b->stream, m[k]), own, before);
     for (int k = 0; k < n; k++) entry_release(m[k]);
 }
 
@@ -600,7 +626,7 @@ void run_batch(struct batch *b)
         if (e->before >= 0) {
             run_fused(b, i, stopped, &own, &before);
         } else {
-            settle(e, stopped ? FAILED : run_entry(s, e), true, &own, &before);
+            settle(1, &e, NULL, stopped ? FAILED : run_entry(s, e), &own, &before);
             entry_release(e);
         }
     }

@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "support/loopback.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +27,7 @@ static size_t memory;
 static atomic_size_t in_use;
 static atomic_long copies;
 static const char *failing, *forgotten;
+static const char *failing_late;
 static int opens_left = -1;
 static struct stream *held;                       /* under the lock */
 static void (*before_queueing)(struct stream *s); /* by the thread that queues */
@@ -33,6 +36,7 @@ void loopback_set_delay(unsigned us) { atomic_store(&delay, us); }
 void loopback_set_memory(size_t bytes) { memory = bytes; }
 void loopback_fail_op(const char *name) { failing = name; }
 void loopback_forget_op(const char *name) { forgotten = name; }
+void loopback_fail_late(const char *name) { failing_late = name; }
 void loopback_fail_open(int after) { opens_left = after; }
 void loopback_before_queueing(void (*f)(struct stream *s)) { before_queueing = f; }
 size_t loopback_in_use(void) { return atomic_load(&in_use); }
@@ -108,6 +112,7 @@ struct task {
     struct node node;  /* RUN: what has been copied of an entry's */
     struct node *args; /* who holds its arguments */
     struct shadow *x, *y;
+    struct event *fails; /* instead; NULL: it does not */
 };
 
 struct loop {
@@ -117,6 +122,7 @@ struct loop {
     struct task *first, *last;
     int queued;
     uint64_t now, passed; /* the mark of what is queued; how many have passed */
+    uint64_t lost, back;  /* what was between these at a fork() is the parent's */
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -148,6 +154,17 @@ static void queue_task(struct loop *q, struct task *t)
     pthread_mutex_unlock(&lock);
 }
 
+static void task_free(struct task *t)
+{
+    if (t->fails)
+        event_release(t->fails);
+    free(t->node.specs);
+    if (t->args)
+        node_release(t->args);
+    free(t->x);
+    free(t->y);
+}
+
 /* The CPU's kernel, on the memory of the device. */
 static void run_late(struct task *t)
 {
@@ -171,15 +188,24 @@ static void run_late(struct task *t)
         move(t->y[k].buffer.host, true, made->host, false, t->y[k].buffer.bytes);
         buffer_release(made);
     }
-    free(node.specs);
-    node_release(t->args);
-    free(t->x);
-    free(t->y);
+    task_free(t);
+}
+
+static void fail_late(struct task *t)
+{
+    char words[100];
+    snprintf(words, sizeof words, "[%s] the device failed late", t->node.op->name);
+    event_set(t->fails, MX_RUNTIME, words);
+    task_free(t);
 }
 
 static void *work(void *arg)
 {
     struct loop *q = arg;
+    sigset_t all;
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV); /* of who touches what he cannot */
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
     is_device = true;
     for (;;) {
         pthread_mutex_lock(&lock);
@@ -189,7 +215,13 @@ static void *work(void *arg)
             while (t->other->passed <= t->mark) pthread_cond_wait(&changed, &lock);
         pthread_mutex_unlock(&lock);
         switch (t->what) {
-        case RUN: usleep(atomic_load(&delay)), run_late(t); break;
+        case RUN:
+            usleep(atomic_load(&delay));
+            if (t->fails)
+                fail_late(t);
+            else
+                run_late(t);
+            break;
         case COPY: move(t->to, true, t->from, t->from_device, t->bytes); break;
         case SPOIL: spoil(t->to, t->bytes); break;
         case FREE:
@@ -248,6 +280,10 @@ static int follow(struct stream *s, struct stream *other, uint64_t m)
 static int wait_for(struct stream *s, uint64_t m)
 {
     struct loop *q = loop_of(s);
+    if (m >= q->lost && m < q->back) {
+        mx_fail_as(MX_RUNTIME, "[loopback] this was being computed when the process forked");
+        return 1;
+    }
     reach(q, m);
     pthread_mutex_lock(&lock);
     while (q->passed <= m) pthread_cond_wait(&changed, &lock);
@@ -296,11 +332,14 @@ static void loop_forked(struct stream *s)
 {
     queue_forked(s);
     pthread_mutex_init(&lock, NULL);
+    pthread_mutex_init(&door, NULL);
     pthread_cond_init(&changed, NULL);
-    loop_of(s)->first = NULL;
-    loop_of(s)->queued = 0;
-    loop_of(s)->passed = loop_of(s)->now;
-    pthread_create(&loop_of(s)->worker, NULL, work, loop_of(s));
+    struct loop *q = loop_of(s);
+    q->first = NULL;
+    q->queued = 0;
+    q->lost = q->passed;
+    q->back = q->passed = ++q->now;
+    pthread_create(&q->worker, NULL, work, q);
 }
 
 static int synchronize(struct stream *s) { return queue_synchronize(s) || wait_for(s, mark(s)); }
@@ -438,9 +477,13 @@ static int queue_run(struct stream *s, struct entry *e)
             t->y[k].array.buf = NULL;
         }
     }
+    if (!failed && failing_late && !strcmp(failing_late, n->op->name)) {
+        t->fails = event_new(s);
+        for (int k = 0; k < n->nout && t->fails && !failed; k++)
+            failed = buffer_may_fail(entry_out(e)[k]->buf, t->fails);
+    }
     if (failed) {
-        free(t->x);
-        free(t->y);
+        task_free(t);
         free(t);
         return 1;
     }
@@ -516,8 +559,8 @@ static int count(void) { return DEVICES; }
 
 static void info(int device, void (*add)(void *, const char *, const char *, size_t), void *ctx)
 {
-    (void)device;
     add(ctx, "device_name", "loopback", 0);
+    add(ctx, "memory_size", NULL, room[device].most);
 }
 
 static const struct backend loopback = {
@@ -548,8 +591,10 @@ static const struct backend loopback = {
 
 void loopback_register(void)
 {
+    /* Of the machine: it may be too early to ask the library. */
+    size_t all = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     for (int i = 0; i < DEVICES; i++) {
-        room[i] = (struct memory){ .fresh = dev_fresh, .discard = dev_discard, .most = memory_limit() };
+        room[i] = (struct memory){ .fresh = dev_fresh, .discard = dev_discard, .most = all };
         memory_open(&room[i]);
     }
     devices_register(&loopback.devices);

@@ -15,6 +15,7 @@ void loopback_register(void);
 void loopback_set_delay(unsigned microseconds); /* before each operation */
 void loopback_set_memory(size_t bytes);         /* the device's size; 0: unlimited */
 void loopback_fail_op(const char *name);        /* running this op fails; NULL: none */
+void loopback_fail_late(const char *name);      /* the same, when the device comes to it */
 void loopback_forget_op(const char *name);      /* there is no kernel for this op; NULL: all are there */
 void loopback_fail_open(int after);             /* streams, after so many that open; -1: none fails */
 void loopback_hold(struct stream *s);           /* which does nothing until another is held, or NULL */

@@ -2,35 +2,9 @@
 #include "support/heard.h"
 #include "support/loopback.h"
 
+#include "support/loopback_axpby.h"
+
 #include "axpby/axpby.h"
-
-/* The source for CUDA devices, where C has one thread after the other. */
-static struct {
-    unsigned x;
-} threadIdx, blockIdx, blockDim;
-#define __CUDACC__
-#define __device__ static
-#define __global__ static
-#include "axpby/axpby.cu"
-
-static int launches;
-
-static bool run(const char *kernel, const int blocks[3], const int threads[3], const void *const *args)
-{
-    blockDim.x = (unsigned)threads[0];
-    launches++;
-#define RUN(name, T)                                                                                               \
-    if (!strcmp(kernel, "axpby_general_" #name)) {                                                                 \
-        for (blockIdx.x = 0; blockIdx.x < (unsigned)blocks[0]; blockIdx.x++)                                       \
-            for (threadIdx.x = 0; threadIdx.x < (unsigned)threads[0]; threadIdx.x++)                               \
-                axpby_general_##name(*(const T *const *)args[0], *(const T *const *)args[1], *(T *const *)args[2], \
-                                     *(const float *)args[3], *(const float *)args[4],                             \
-                                     *(const struct axpby_layout *)args[5]);                                       \
-        return true;                                                                                               \
-    }
-    EACH_DTYPE(RUN)
-    return false;
-}
 
 static const mlx_dtype dtypes[] = { MLX_FLOAT32, MLX_FLOAT64, MLX_FLOAT16, MLX_BFLOAT16, MLX_COMPLEX64, MLX_INT32 };
 
@@ -68,10 +42,10 @@ static void same_on_every_device(void **state)
     mlx_stream cpu = mlx_default_cpu_stream_new();
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) check(cpu, dtypes[i], expected);
     loopback_register();
-    loopback_set_kernels(run);
+    loopback_set_kernels(run_axpby);
     mlx_stream gpu = mlx_default_gpu_stream_new();
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) check(gpu, dtypes[i], expected);
-    assert_int_equal(launches, sizeof dtypes / sizeof *dtypes);
+    assert_int_equal(axpby_launches, sizeof dtypes / sizeof *dtypes);
     mlx_array_free(expected);
 }
 
@@ -107,7 +81,7 @@ static void a_kernel_that_is_not_there(void **state)
     loopback_set_kernels(NULL);
     OK(axpby(&z, x, x, 4, 2, gpu));
     FAILS(mlx_array_eval(z), "axpby_general_float32");
-    loopback_set_kernels(run);
+    loopback_set_kernels(run_axpby);
     mlx_array_free(x);
     mlx_array_free(z);
 }

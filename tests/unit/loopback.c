@@ -384,6 +384,99 @@ static void waiting_is_no_lock(void **state)
     mx_drop(&y);
 }
 
+/* What a device finds late stays with the arrays it spoiled and with all that came of them: on the device, on
+ * another one, on the CPU, fused or in place, whenever they are read.  The others are as they should be. */
+static void fails_with(mx x, const char *words)
+{
+    for (int i = 0; i < 2; i++) { /* and it is not forgotten */
+        assert_int_equal(mx_wait_host(x), 1);
+        assert_string_equal(mx_error_message(), words);
+        mx_error_clear();
+    }
+}
+
+static void errors_found_late(void **state)
+{
+    (void)state;
+    static const char words[] = "[exp] the device failed late";
+    struct stream *other = default_stream((struct device){ DEVICE_GPU, 1 }), *beside = new_stream();
+    struct stream *on[] = { gpu_stream, other, beside, gpu_stream };
+    mx_own bad = { 0 }, good = { 0 }, next = { 0 }, of[4] = { 0 }, here = { 0 };
+    loopback_fail_late("exp");
+    loopback_hold(gpu_stream);
+    queue_unary(gpu_stream, &bad, mx_exp, NULL);
+    queue_unary(gpu_stream, &good, mx_negative, NULL);
+    loopback_fail_late(NULL);
+    for (int i = 0; i < 4; i++) {
+        MX_SCOPE(on[i]);
+        mx_keep(&of[i], mx_add(mx_square(good.it), mx_transpose(mx_negative(i == 3 ? of[1].it : bad.it), NULL, 0)));
+        assert_int_equal(mx_async_eval(1, &of[i].it), 0);
+    }
+    queue_unary(gpu_stream, &next, mx_square, good.it);
+    queue_unary(cpu_stream, &here, mx_negative, bad.it);
+    loopback_hold(NULL);
+    assert_int_equal(mx_eval(1, &of[0].it), 1);
+    assert_string_equal(mx_error_message(), words);
+    mx_error_clear();
+    for (int i = 0; i < 4; i++) fails_with(of[i].it, words);
+    fails_with(bad.it, words);
+    assert_int_equal(mx_wait_host(here.it), 1);
+    assert_string_equal(mx_error_message(), words);
+    mx_error_clear();
+    assert_float_equal(at(good.it, 3), -3, 0);
+    assert_float_equal(at(next.it, 3), 9, 0);
+    queue_unary(cpu_stream, &here, mx_square, of[1].it); /* after the fact */
+    assert_int_equal(mx_wait_host(here.it), 1);
+    assert_string_equal(mx_error_message(), words);
+    mx_error_clear();
+    for (int i = 0; i < 4; i++) mx_drop(&of[i]);
+    mx_drop(&bad);
+    mx_drop(&good);
+    mx_drop(&next);
+    mx_drop(&here);
+    stream_synchronize(cpu_stream);
+    mx_error_clear();
+}
+
+/* Two things go wrong in one batch: each is told of what it spoiled. */
+static void errors_of_one_batch(void **state)
+{
+    (void)state;
+    mx_own a = { 0 }, b = { 0 }, c = { 0 };
+    loopback_fail_op("exp");
+    loopback_fail_late("sin");
+    {
+        MX_SCOPE(gpu_stream);
+        mx_keep(&a, mx_negative(mx_exp(ramp(4))));
+        mx_keep(&b, mx_negative(mx_sin(ramp(4))));
+        mx_keep(&c, mx_add(mx_negative(ramp(4)), mx_scalar_like(1, ramp(4))));
+    }
+    assert_int_equal(mx_async_eval(3, (mx[]){ a.it, b.it, c.it }), 0);
+    assert_int_equal(mx_wait_host(a.it), 1);
+    assert_string_equal(mx_error_message(), "[exp] the device failed");
+    mx_error_clear();
+    fails_with(b.it, "[sin] the device failed late");
+    assert_float_equal(at(c.it, 3), -2, 0);
+    loopback_fail_op("sin"); /* two that are found when they are queued */
+    {
+        MX_SCOPE(gpu_stream);
+        mx_keep(&b, mx_negative(mx_sin(ramp(4))));
+        mx_keep(&c, mx_negative(mx_negative(mx_reshape(a.it, 1, (int[]){ 4 }))));
+    }
+    assert_int_equal(mx_async_eval(2, (mx[]){ b.it, c.it }), 0);
+    assert_float_equal(at(c.it, 1), -2.7182817f, 1e-5);
+    assert_int_equal(mx_wait_host(b.it), 1);
+    assert_string_equal(mx_error_message(), "[sin] the device failed");
+    mx_error_clear();
+    loopback_fail_op(NULL);
+    loopback_fail_late(NULL);
+    mx_drop(&a);
+    mx_drop(&b);
+    mx_drop(&c);
+    stream_synchronize(gpu_stream);
+    mx_error_clear();
+}
+
 static void no_stream(void **state)
 {
     (void)state;
@@ -632,6 +725,8 @@ int main(void)
         cmocka_unit_test_teardown(several_readers, nothing_left),
         cmocka_unit_test_teardown(copied_anew_for_all, nothing_left),
         cmocka_unit_test_teardown(waiting_is_no_lock, nothing_left),
+        cmocka_unit_test_teardown(errors_found_late, nothing_left),
+        cmocka_unit_test_teardown(errors_of_one_batch, nothing_left),
         cmocka_unit_test_teardown(freed_while_read, nothing_left),
         cmocka_unit_test_teardown(out_of_memory, nothing_left),
         cmocka_unit_test_teardown(memory_of_devices, nothing_left),
