@@ -101,7 +101,10 @@ struct backend {
     /* Copies x, of any strides, into row-major y of its dtype from element `at` on.  NULL: run/control.c knows how,
      * for a device. */
     int (*put)(struct stream *s, mx y, int64_t at, mx x);
-    /* Around the entries of a batch, for devices that launch many at once; NULL: nothing to do. */
+    /* Around the entries of a batch, so that a device may start what they queue as one, by `end` at the latest, and
+     * find that the same has come before but for its addresses: a compiled function called again, a step of training.
+     * A mark that somebody waits for or follows earlier has all that was queued before it started at once.  NULL:
+     * nothing to do. */
     void (*begin)(struct stream *s);
     int (*end)(struct stream *s);
     /* Queues the kernel, copying its arguments.  NULL: a backend that has no kernels of others. */

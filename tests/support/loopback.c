@@ -25,7 +25,7 @@ enum { DEVICES = 2, POISON = 0xa5 };
 static atomic_uint delay;
 static size_t memory;
 static atomic_size_t in_use;
-static atomic_long copies;
+static atomic_long copies, recordings, replays;
 static const char *failing, *forgotten;
 static const char *failing_late;
 static int opens_left = -1;
@@ -41,6 +41,8 @@ void loopback_fail_open(int after) { opens_left = after; }
 void loopback_before_queueing(void (*f)(struct stream *s)) { before_queueing = f; }
 size_t loopback_in_use(void) { return atomic_load(&in_use); }
 long loopback_copies(void) { return atomic_load(&copies); }
+long loopback_recordings(void) { return atomic_load(&recordings); }
+long loopback_replays(void) { return atomic_load(&replays); }
 
 static bool (*run_kernel)(const char *kernel, const int blocks[3], const int threads[3], const void *const *args);
 void loopback_set_kernels(bool (*run)(const char *kernel, const int blocks[3], const int threads[3],
@@ -115,12 +117,26 @@ struct task {
     struct event *fails; /* instead; NULL: it does not */
 };
 
+struct tasks {
+    struct task *first, *last;
+    int n;
+};
+
+/* What a batch came to, kept as a driver keeps a graph: the same again is started with other addresses alone. */
+struct program {
+    struct program *next;
+    struct tasks tasks;
+};
+
 struct loop {
     struct batch_queue queue;
     struct stream *stream;
     pthread_t worker;
-    struct task *first, *last;
-    int queued;
+    struct tasks tasks;
+    bool collecting; /* within a batch: tasks wait in `later` */
+    struct tasks later;
+    struct program *programs; /* those started so far */
+    int n_programs;
     uint64_t now, passed; /* the mark of what is queued; how many have passed */
     uint64_t lost, back;  /* what was between these at a fork() is the parent's */
 };
@@ -140,17 +156,47 @@ static struct task *task_new(enum what what)
 enum { MOST_QUEUED = 1000 };
 static _Thread_local bool is_device;
 
+static void append(struct tasks *l, struct tasks more)
+{
+    if (!more.first)
+        return;
+    if (l->first)
+        l->last->next = more.first;
+    else
+        l->first = more.first;
+    l->last = more.last;
+    l->n += more.n;
+}
+
+/* Under the lock, before anything is taken in hand: who waits lets others in. */
+static void make_room(struct loop *q)
+{
+    while (q->tasks.n >= MOST_QUEUED && !is_device && !open_here) pthread_cond_wait(&changed, &lock);
+}
+
+static void start(struct loop *q, struct tasks more)
+{
+    append(&q->tasks, more);
+    pthread_cond_broadcast(&changed);
+}
+
+/* What a batch has queued so far, where somebody waits for it before the batch ends. */
+static void start_early(struct loop *q)
+{
+    struct tasks some = q->later;
+    q->later = (struct tasks){ 0 };
+    start(q, some);
+}
+
 static void queue_task(struct loop *q, struct task *t)
 {
+    struct tasks one = { t, t, 1 };
     pthread_mutex_lock(&lock);
-    while (q->queued >= MOST_QUEUED && !is_device && !open_here) pthread_cond_wait(&changed, &lock);
-    q->queued++;
-    if (q->first)
-        q->last->next = t;
+    make_room(q);
+    if (q->collecting)
+        append(&q->later, one);
     else
-        q->first = t;
-    q->last = t;
-    pthread_cond_broadcast(&changed);
+        start(q, one);
     pthread_mutex_unlock(&lock);
 }
 
@@ -209,8 +255,8 @@ static void *work(void *arg)
     is_device = true;
     for (;;) {
         pthread_mutex_lock(&lock);
-        while (!q->first || held == q->stream) pthread_cond_wait(&changed, &lock);
-        struct task *t = q->first;
+        while (!q->tasks.first || held == q->stream) pthread_cond_wait(&changed, &lock);
+        struct task *t = q->tasks.first;
         if (t->what == FOLLOW)
             while (t->other->passed <= t->mark) pthread_cond_wait(&changed, &lock);
         pthread_mutex_unlock(&lock);
@@ -233,8 +279,8 @@ static void *work(void *arg)
         if (t->what == COPY && !t->from_device)
             free(t->from);
         pthread_mutex_lock(&lock);
-        q->first = t->next;
-        q->queued--;
+        q->tasks.first = t->next;
+        q->tasks.n--;
         if (t->what == MARK)
             q->passed = t->mark + 1;
         pthread_cond_broadcast(&changed);
@@ -256,15 +302,14 @@ static uint64_t mark(struct stream *s)
 static void reach(struct loop *q, uint64_t m)
 {
     pthread_mutex_lock(&lock);
-    bool open = m >= q->now;
-    uint64_t now = q->now;
-    q->now += open;
+    make_room(q);
+    if (m >= q->now) {
+        struct task *t = task_new(MARK);
+        t->mark = q->now++;
+        append(&q->later, (struct tasks){ t, t, 1 });
+        start_early(q);
+    }
     pthread_mutex_unlock(&lock);
-    if (!open)
-        return;
-    struct task *t = task_new(MARK);
-    t->mark = now;
-    queue_task(q, t);
 }
 
 static int follow(struct stream *s, struct stream *other, uint64_t m)
@@ -309,9 +354,154 @@ void loopback_hold(struct stream *s)
     pthread_mutex_unlock(&lock);
 }
 
+/* ---- batches, started as one */
+
+static void begin_batch(struct stream *s)
+{
+    pthread_mutex_lock(&lock);
+    loop_of(s)->collecting = true;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool same_array(const struct shadow *a, const struct shadow *b)
+{
+    const struct mx_array *x = &a->array, *y = &b->array;
+    return x->dtype == y->dtype && x->row == y->row && x->ndim == y->ndim && x->size == y->size &&
+           x->offset == y->offset && !memcmp(a->numbers, b->numbers, sizeof a->numbers) &&
+           a->buffer.bytes == b->buffer.bytes;
+}
+
+static bool same_task(const struct task *a, const struct task *b)
+{
+    if (a->what != b->what || a->bytes != b->bytes || a->from_device != b->from_device || a->other != b->other)
+        return false;
+    if (a->what != RUN)
+        return true;
+    bool same = a->node.nin == b->node.nin && a->node.nout == b->node.nout && node_equivalent(a->args, b->args) &&
+                !a->fails == !b->fails;
+    for (int i = 0; i < a->node.nin && same; i++) same = same_array(&a->x[i], &b->x[i]);
+    for (int k = 0; k < a->node.nout && same; k++) same = same_array(&a->y[k], &b->y[k]);
+    return same;
+}
+
+static bool same_tasks(const struct tasks *a, const struct tasks *b)
+{
+    const struct task *x = a->first, *y = b->first;
+    bool same = a->n == b->n;
+    for (; x && same; x = x->next, y = y->next) same = same_task(x, y);
+    return same;
+}
+
+static struct shadow *shadows(int n, const struct shadow *of)
+{
+    struct shadow *copy = calloc((size_t)n + 1, sizeof *copy);
+    for (int i = 0; i < n; i++) {
+        copy[i] = of[i];
+        copy[i].array.shape = memcpy(copy[i].numbers, of[i].numbers, sizeof of[i].numbers);
+        copy[i].array.strides = copy[i].numbers + MX_MAX_NDIM;
+        copy[i].array.buf = of[i].array.buf ? &copy[i].buffer : NULL;
+    }
+    return copy;
+}
+
+/* What there is to know of a task, without the addresses it works on. */
+static struct task *task_like(const struct task *t)
+{
+    struct task *copy = task_new(t->what);
+    copy->bytes = t->bytes;
+    copy->from_device = t->from_device;
+    copy->other = t->other;
+    if (t->what != RUN)
+        return copy;
+    copy->node = t->node;
+    node_retain(copy->args = t->args);
+    copy->x = shadows(t->node.nin, t->x);
+    copy->y = shadows(t->node.nout, t->y);
+    if (t->node.specs)
+        copy->node.specs = memcpy(malloc((size_t)t->node.nout * sizeof *t->node.specs), t->node.specs,
+                                  (size_t)t->node.nout * sizeof *t->node.specs);
+    for (int i = 0; i < t->node.nin; i++) copy->x[i].buffer.host = NULL;
+    for (int k = 0; k < t->node.nout; k++) copy->y[k].buffer.host = NULL;
+    return copy;
+}
+
+/* The program's, with these addresses. */
+static struct task *task_again(const struct task *of, struct task *t)
+{
+    struct task *again = task_like(of);
+    again->to = t->to;
+    again->from = t->from;
+    again->mark = t->mark;
+    again->fails = t->fails;
+    t->fails = NULL;
+    for (int i = 0; i < t->node.nin; i++) again->x[i].buffer.host = t->x[i].buffer.host;
+    for (int k = 0; k < t->node.nout; k++) again->y[k].buffer.host = t->y[k].buffer.host;
+    task_free(t);
+    free(t);
+    return again;
+}
+
+static struct tasks like_program(const struct program *p, struct tasks given)
+{
+    struct tasks made = { 0 };
+    const struct task *of = p->tasks.first;
+    for (struct task *t = given.first, *next; t; t = next, of = of->next) {
+        next = t->next;
+        t = task_again(of, t);
+        append(&made, (struct tasks){ t, t, 1 });
+    }
+    return made;
+}
+
+static void forget_programs(struct loop *q)
+{
+    for (struct program *p = q->programs, *next; p; p = next) {
+        next = p->next;
+        for (struct task *t = p->tasks.first, *after; t; t = after) {
+            after = t->next;
+            task_free(t);
+            free(t);
+        }
+        free(p);
+    }
+    q->programs = NULL;
+    q->n_programs = 0;
+}
+
+static void keep_program(struct loop *q, struct tasks given)
+{
+    enum { MOST = 64 };
+    if (q->n_programs++ == MOST)
+        forget_programs(q);
+    struct program *p = calloc(1, sizeof *p);
+    for (const struct task *t = given.first; t; t = t->next) {
+        struct task *copy = task_like(t);
+        append(&p->tasks, (struct tasks){ copy, copy, 1 });
+    }
+    p->next = q->programs;
+    q->programs = p;
+}
+
 static int end_batch(struct stream *s)
 {
-    reach(loop_of(s), mark(s));
+    struct loop *q = loop_of(s);
+    pthread_mutex_lock(&lock);
+    make_room(q);
+    struct tasks all = q->later;
+    struct program *p = q->programs;
+    q->later = (struct tasks){ 0 };
+    q->collecting = false;
+    while (p && !same_tasks(&p->tasks, &all)) p = p->next;
+    if (p) {
+        all = like_program(p, all);
+        atomic_fetch_add(&replays, 1);
+    } else if (all.n) {
+        keep_program(q, all);
+        atomic_fetch_add(&recordings, 1);
+    }
+    start(q, all);
+    pthread_mutex_unlock(&lock);
+    reach(q, mark(s));
     return 0;
 }
 
@@ -335,8 +525,8 @@ static void loop_forked(struct stream *s)
     pthread_mutex_init(&door, NULL);
     pthread_cond_init(&changed, NULL);
     struct loop *q = loop_of(s);
-    q->first = NULL;
-    q->queued = 0;
+    q->tasks = q->later = (struct tasks){ 0 };
+    q->collecting = false;
     q->lost = q->passed;
     q->back = q->passed = ++q->now;
     pthread_create(&q->worker, NULL, work, q);
@@ -585,6 +775,7 @@ static const struct backend loopback = {
     .run_now = queue_run_now,
     .supports = supports,
     .run = run,
+    .begin = begin_batch,
     .end = end_batch,
     .launch = launch,
 };

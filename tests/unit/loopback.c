@@ -1,5 +1,6 @@
 /* A device with memory of its own: copies, events between streams, errors in flight, no memory left. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,6 +21,7 @@
 #include "run/eval.h"
 #include "support/effort.h"
 #include "support/loopback.h"
+#include "transform/compile.h"
 #include "transform/control.h"
 
 static struct stream *cpu_stream, *gpu_stream;
@@ -477,6 +479,69 @@ static void errors_of_one_batch(void **state)
     mx_error_clear();
 }
 
+/* ---- batches that come again */
+
+static int push(struct mx_list *out, mx x, mx y) { return list_push(out, x) || (y && list_push(out, y)); }
+
+/* (x, y) -> (exp(x y) + 2, the sum of it): the same tasks in every call, on other addresses. */
+static int of_two(struct closure *self, int n, const mx x[], struct mx_list *out)
+{
+    MX_SCOPE(gpu_stream);
+    (void)self, (void)n;
+    mx y = mx_add(mx_exp(mx_multiply(x[0], x[1])), mx_scalar_like(2, x[0]));
+    return push(out, y, mx_sum(y, NULL, 0, false));
+}
+
+static void call_of_two(struct compiled *c, struct closure *f, int n, float scale)
+{
+    mx_own x = { 0 }, y = { 0 };
+    struct mx_list out = { 0 };
+    int64_t trace;
+    {
+        MX_SCOPE(gpu_stream);
+        mx_keep(&x, mx_multiply(ramp(n), mx_scalar_like(scale, ramp(1))));
+        mx_keep(&y, mx_full(1, &n, mx_scalar_like(0.125, ramp(1)), DT_float32));
+        assert_int_equal(mx_eval(2, (mx[]){ x.it, y.it }), 0);
+        assert_int_equal(compiled_call(c, f, 0, NULL, 2, (mx[]){ x.it, y.it }, &out, &trace), 0);
+    }
+    assert_int_equal(mx_async_eval(2, (mx[]){ out.v[0].it, out.v[1].it }), 0);
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        double want = exp((double)(scale * (float)i) / 8) + 2;
+        sum += want;
+        assert_float_equal(at(out.v[0].it, i), want, 1e-5 * want);
+    }
+    assert_int_equal(mx_wait_host(out.v[1].it), 0);
+    assert_float_equal(*(float *)array_host(out.v[1].it), sum, 1e-5 * sum);
+    list_clear(&out);
+    mx_drop(&x);
+    mx_drop(&y);
+}
+
+static void batches_come_again(void **state)
+{
+    (void)state;
+    struct closure f = { { .refs = 1 }, of_two };
+    struct compiled *c = compiled_new("of_two", false);
+    assert_non_null(c);
+    for (int i = 0; i < 3; i++) call_of_two(c, &f, 40, (float)i / 16); /* until constants are where they are needed */
+    long recordings = loopback_recordings(), replays = loopback_replays();
+    for (int i = 0; i < 10; i++) call_of_two(c, &f, 40, (float)i / 4);
+    assert_int_equal(loopback_recordings(), recordings);
+    assert_int_equal(loopback_replays(), replays + 20);               /* the arguments, and the call */
+    for (int i = 0; i < 4; i++) call_of_two(c, &f, 41, (float)i / 4); /* other shapes */
+    assert_true(loopback_recordings() > recordings);
+    recordings = loopback_recordings();
+    replays = loopback_replays();
+    for (int i = 0; i < 4; i++) call_of_two(c, &f, 40 + i % 2, (float)i / 4);
+    assert_int_equal(loopback_recordings(), recordings);
+    assert_int_equal(loopback_replays(), replays + 8);
+    loopback_before_queueing(wait_now); /* what somebody waits for starts before the batch is whole */
+    for (int i = 0; i < 4; i++) call_of_two(c, &f, 40, (float)i / 4);
+    loopback_before_queueing(NULL);
+    compiled_release(c);
+}
+
 static void no_stream(void **state)
 {
     (void)state;
@@ -633,8 +698,6 @@ static void counted_apart(void **state)
 
 /* ---- loops */
 
-static int push(struct mx_list *out, mx x, mx y) { return list_push(out, x) || (y && list_push(out, y)); }
-
 /* (c, x) -> (c + x, c x) */
 static int adds(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
@@ -727,6 +790,7 @@ int main(void)
         cmocka_unit_test_teardown(waiting_is_no_lock, nothing_left),
         cmocka_unit_test_teardown(errors_found_late, nothing_left),
         cmocka_unit_test_teardown(errors_of_one_batch, nothing_left),
+        cmocka_unit_test_teardown(batches_come_again, nothing_left),
         cmocka_unit_test_teardown(freed_while_read, nothing_left),
         cmocka_unit_test_teardown(out_of_memory, nothing_left),
         cmocka_unit_test_teardown(memory_of_devices, nothing_left),
