@@ -310,24 +310,23 @@ static void marks_follow_the_work(void **state)
     mx_drop(&z);
 }
 
-/* Two streams that read at once both keep the memory. */
+/* Streams that read at once, one of another device among them, all keep the memory. */
 static void several_readers(void **state)
 {
     (void)state;
-    struct stream *one = new_stream(), *two = new_stream();
-    mx_own x = { 0 }, y = { 0 }, y2 = { 0 }, z = { 0 };
-    queue_unary(gpu_stream, &x, mx_square, NULL);
-    loopback_hold(one);
-    queue_unary(one, &y, mx_negative, x.it);
-    queue_unary(two, &y2, mx_negative, x.it);
-    mx_drop(&x);
-    queue_unary(gpu_stream, &z, mx_exp, NULL);
-    usleep(20000);
-    loopback_hold(NULL);
-    assert_float_equal(at(y.it, 3), -9, 0);
-    assert_float_equal(at(y2.it, 3), -9, 0);
-    mx_drop(&y);
-    mx_drop(&y2);
+    struct stream *on[] = { new_stream(), new_stream(), default_stream((struct device){ DEVICE_GPU, 1 }) };
+    mx_own x = { 0 }, y[3] = { 0 }, z = { 0 };
+    for (int held = 0; held < 3; held++) {
+        queue_unary(gpu_stream, &x, mx_square, NULL);
+        loopback_hold(on[held]);
+        for (int i = 0; i < 3; i++) queue_unary(on[(held + i) % 3], &y[i], mx_negative, x.it);
+        mx_drop(&x);
+        queue_unary(gpu_stream, &z, mx_exp, NULL);
+        usleep(20000);
+        loopback_hold(NULL);
+        for (int i = 0; i < 3; i++) assert_float_equal(at(y[i].it, 3), -9, 0);
+    }
+    for (int i = 0; i < 3; i++) mx_drop(&y[i]);
     mx_drop(&z);
 }
 
