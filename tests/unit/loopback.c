@@ -358,6 +358,53 @@ static void copied_anew_for_all(void **state)
     mx_drop(&y2);
 }
 
+/* Threads that compute with one array on streams of both devices, evaluate, read and let go when they like. */
+static struct stream *streams[5];
+static mx shared;
+static void *compute(void *seed)
+{
+    unsigned r = (unsigned)(uintptr_t)seed;
+    int wrong = 0;
+    for (int i = 0; i < 40; i++) {
+        mx_own y = { 0 }, last = { 0 };
+        mx_keep(&y, shared);
+        float want = 9;
+        for (int k = 0; k < 8; k++) {
+            r = r * 1664525 + 1013904223;
+            MX_SCOPE(streams[(r >> 16) % 5]);
+            mx_keep(&last, y.it);
+            mx_keep(&y, (r >> 20) % 3 ? mx_add(y.it, shared) : mx_negative(y.it));
+            want = (r >> 20) % 3 ? want + 9 : -want;
+            if ((r >> 24) % 3 == 0)
+                wrong += mx_async_eval(1, &y.it);
+        }
+        if (mx_wait_host(y.it) || ((float *)array_host(y.it))[3] != want)
+            wrong++;
+        mx_drop(&y);
+        mx_drop(&last);
+    }
+    return (void *)(uintptr_t)wrong;
+}
+static void from_many_threads(void **state)
+{
+    (void)state;
+    enum { THREADS = 3 };
+    pthread_t t[THREADS];
+    mx_own x = { 0 };
+    for (int i = 0; i < 5; i++) streams[i] = i == 4 ? cpu_stream : stream_new((struct device){ DEVICE_GPU, i % 2 });
+    queue_unary(gpu_stream, &x, mx_square, NULL);
+    shared = x.it;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, compute, (void *)(uintptr_t)(i + 1)), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *wrong;
+        pthread_join(t[i], &wrong);
+        assert_null(wrong);
+    }
+    mx_drop(&x);
+    for (int i = 0; i < 5; i++) assert_int_equal(stream_synchronize(streams[i]), 0);
+}
+
 /* Who waits for a device keeps nobody from queueing more. */
 static void *read_on_a_thread(void *x)
 {
@@ -786,6 +833,7 @@ int main(void)
         cmocka_unit_test_teardown(marks_follow_the_work, nothing_left),
         cmocka_unit_test_teardown(several_readers, nothing_left),
         cmocka_unit_test_teardown(copied_anew_for_all, nothing_left),
+        cmocka_unit_test_teardown(from_many_threads, nothing_left),
         cmocka_unit_test_teardown(waiting_is_no_lock, nothing_left),
         cmocka_unit_test_teardown(errors_found_late, nothing_left),
         cmocka_unit_test_teardown(errors_of_one_batch, nothing_left),
