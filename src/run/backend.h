@@ -12,7 +12,8 @@
  *   - an operand may be written over by who is its last reader on its own stream, behind readers on others
  *     (buffer_claim_on);
  *   - memory is free when the last reference goes, before the work is done: what its stream queues next may use it, and
- *     another stream follows its last use (core/memory.h, struct side). */
+ *     another stream follows its last use (core/memory.h, struct side);
+ *   - what the device finds wrong later stays with the bytes, and goes to all that comes of them (buffer_may_fail). */
 #ifndef MX_RUN_BACKEND_H
 #define MX_RUN_BACKEND_H
 

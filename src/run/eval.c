@@ -349,7 +349,7 @@ static void give_back(struct entry *e, struct event *why)
     graph_lock();
     for (int i = 0; i < n->nin && !why; i++) {
         struct event *of = n->in[i]->status == READY ? NULL : n->in[i]->event;
-        if (of && of != running && atomic_load_explicit(&of->done, memory_order_acquire) && of->error != MX_OK)
+        if (of && atomic_load_explicit(&of->done, memory_order_acquire) && of->error != MX_OK)
             why = of;
     }
     for (int k = 0; k < n->nout && why; k++) set_event(entry_out(e)[k], why);
