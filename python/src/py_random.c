@@ -1,4 +1,6 @@
 /* py_random.c: mlx.core.random.  Where no key is given, one is split off the library's state. */
+#include <math.h>
+
 #include "py.h"
 
 static PyTypeObject *state_type;
@@ -56,12 +58,36 @@ PyObject *fn_random_normal(struct call *c)
     return give(c, mlx_random_normal_broadcast(&c->res, INTS(0), t, ARRAY(2), ARRAY(3), ARRAY(4), STREAM));
 }
 
-/* Bounds of integers may be larger than what they bound: high is left out of the range. */
+/* Fails where the number that is argument i lies outside of the dtype. */
+static int bound_in(struct call *c, int i, mlx_dtype t)
+{
+    double v = PyFloat_AsDouble(c->v[i].o);
+    if (v == -1 && PyErr_Occurred())
+        return -1;
+    double size = t == MLX_BOOL ? 2 : ldexp(1, 8 * (int)mlx_dtype_size(t));
+    double least = t < MLX_INT8 ? 0 : -size / 2, most = least + size - 1 + i;
+    if (v >= least && v <= most)
+        return 0;
+    char text[200];
+    snprintf(text, sizeof text, "[randint] expected the %s bound to be from %.20g to %.20g for %s, got %.20g",
+             i ? "upper" : "lower", least, most, mlx_dtype_name(t), v);
+    PyErr_SetString(exc_value, text);
+    return -1;
+}
+
+/* Bounds of integers may be larger than what they bound: high is left out of the range.  Numbers are looked at here;
+ * arrays never, whose values may not be there yet. */
 PyObject *fn_random_randint(struct call *c)
 {
+    mlx_dtype t = DTYPE(3, MLX_INT32);
+    bool number[2] = { !ARRAY(0).ctx, !ARRAY(1).ctx };
     if (call_operands(c, 0, 2))
         return NULL;
-    return give(c, mlx_random_randint(&c->res, ARRAY(0), ARRAY(1), INTS(2), DTYPE(3, MLX_INT32), ARRAY(4), STREAM));
+    for (int i = 0; i < 2; i++) number[i] = number[i] && !mlx_array_ndim(ARRAY(i));
+    for (int i = 0; i < 2; i++)
+        if (number[i] && mlx_array_dtype(ARRAY(i)) != MLX_COMPLEX64 && t <= MLX_INT64 && bound_in(c, i, t))
+            return NULL;
+    return give(c, mlx_random_randint(&c->res, ARRAY(0), ARRAY(1), INTS(2), t, ARRAY(4), STREAM));
 }
 
 /* The shape given, or that of the operands 0 to n - 1 together. */

@@ -176,7 +176,8 @@ def test_whatever_has_an_index():
 def test_bounds_of_randint_fit_the_type():
     for low, high, dtype in [
         (0, 1000, mx.int8), (-129, 0, mx.int8), (0, 129, mx.int8), (-1, 5, mx.uint8), (0, 257, mx.uint8),
-        (0, 3, mx.bool_), (0, 2**31 + 1, mx.int32), (0, mx.array(1000), mx.int8), (0, np.int64(300), mx.uint8),
+        (0, 3, mx.bool_), (0, 2**31 + 1, mx.int32), (0, np.int64(300), mx.uint8),
+        (mx.array(0), 1000, mx.int8), (np.nan, mx.array(5), mx.int32),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=r"^\[randint\] .* bound"):
             mx.random.randint(low, high, (3,), dtype=dtype)

@@ -248,10 +248,25 @@ def test_multivariate_normal():
     "low, high", [(math.nan, 5), (0, math.nan), (-math.inf, 5), (0, math.inf), (0, 1e30), (-3e9, 0)]
 )
 def test_integers_between_limits_that_are_none(low, high):
-    for wrap in (lambda v: v, mx.array, lambda v: mx.array([v], mx.float64)):
+    for wrap in (lambda v: v, np.float64):
         with pytest.raises(mx.Error, match=r"\[randint\] expected the (lower|upper) bound to be from -2147483648 to"):
             r.randint(wrap(low), wrap(high), (4,))
     assert set(r.randint(0.0, mx.array([2.0]), (100,)).tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("dtype", [mx.bool_, mx.uint8, mx.int8, mx.uint32, mx.int32, mx.uint64, mx.int64], ids=str)
+@pytest.mark.parametrize(
+    "low, high",
+    [(-1, 310), (300, 310), (0, -5), (-5, -2), (-9, -9), (0, 2**40), (-0.5, 3), (math.nan, 5), (0, math.nan),
+     (-math.inf, 5), (0, math.inf), (0, 1e30), (-1e30, 0)],
+)  # fmt: skip
+def test_limits_in_arrays_give_the_same_whether_or_not_they_are_computed(low, high, dtype):
+    low, high, key = mx.array(low), mx.array(high), r.key(7)
+    lazy = r.randint(low + 0, high + 0, (20,), dtype, key).tolist()
+    there = [low + 0, high + 0]
+    mx.eval(there)
+    assert r.randint(*there, (20,), dtype, key).tolist() == lazy
+    assert mx.compile(lambda a, b: r.randint(a, b, (20,), dtype, key))(low, high).tolist() == lazy
 
 
 @pytest.mark.parametrize("logits", [[math.nan, 0, 1], [math.nan] * 3, [-math.inf] * 3, [math.inf, 0, math.inf]])

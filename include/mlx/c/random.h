@@ -47,7 +47,8 @@ MLX_API int mlx_random_uniform(mlx_array *res, const mlx_array low, const mlx_ar
                                size_t shape_num, mlx_dtype dtype, const mlx_array key, const mlx_stream s);
 
 /* Uniform integers of dtype in [low, high); the bounds broadcast to the shape.  Types of up to 32 bits come out of
- * float32: of a range wider than 2^24 they have only every other number, or fewer. */
+ * float32: of a range wider than 2^24 they have only every other number, or fewer.  Where a bound is NaN or beyond
+ * the dtype, the result is any number: bounds are not looked at, since they may not be computed yet. */
 MLX_API int mlx_random_randint(mlx_array *res, const mlx_array low, const mlx_array high, const int *shape,
                                size_t shape_num, mlx_dtype dtype, const mlx_array key, const mlx_stream s);
 
