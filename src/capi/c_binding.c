@@ -266,7 +266,5 @@ int mlx_einsum_path(mlx_vector_int *res_0, mlx_string *res_1, const char *subscr
     char *text = NULL;
     struct list *l = x ? path_list(subscripts, n, x, &text) : NULL;
     capi_arrays_free(n, x);
-    if (!l)
-        return capi_report();
-    return capi_publish_text(res_1, text) || capi_publish_list(res_0, l);
+    return l ? capi_publish_both(CAPI_HALF(vector_int, res_0, l), CAPI_HALF(string, res_1, text)) : capi_report();
 }

@@ -234,8 +234,8 @@ static bool call_open(struct direct_call *c, const char *func, void *cls, const 
     return capi_report(), false;
 }
 
-/* The function returned `status`: the content of `res` becomes what it left, or it failed. */
-static int call_end(const char *func, mlx_vector_array *res, struct direct_call *c, int status)
+/* The function returned `status`: what it left, or NULL after a failure. */
+static struct list *call_result(struct direct_call *c, int status)
 {
     struct mx_list y = { 0 };
     if (status)
@@ -243,7 +243,14 @@ static int call_end(const char *func, mlx_vector_array *res, struct direct_call 
     else
         capi_result_push(&c->res, &y);
     call_close(c);
-    return capi_results_end(func, res, &y, NULL, NULL);
+    return capi_list_of_results(&y);
+}
+
+/* The content of `res` becomes that, or a failure is reported. */
+static int call_end(const char *func, mlx_vector_array *res, struct direct_call *c, int status)
+{
+    struct list *l = call_result(c, status);
+    return l ? capi_list_end(func, &res->ctx, l) : capi_report();
 }
 
 /* mlx_closure: arrays in, arrays out */
@@ -495,9 +502,9 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
     struct capi_axes axes;
     bool opened = capi_axes_open(&axes);
     int status = opened ? CALL(custom_vmap, c.u, &c.res.vec, &axes.vec, c.in[0], input_1, input_1_num) : 1;
-    int failed = call_end(__func__, res_0, &c, status);
-    if (!failed)
-        failed = mlx_vector_int_set(res_1, axes.vec);
+    struct list *y = call_result(&c, status), *of = y ? capi_list_copy(__func__, "axes", axes.vec.ctx) : NULL;
+    int failed =
+        y ? capi_publish_both(CAPI_HALF(vector_array, res_0, y), CAPI_HALF(vector_int, res_1, of)) : capi_report();
     capi_axes_close(&axes);
     return failed;
 }

@@ -198,8 +198,6 @@ void capi_gone(enum handle_kind kind, void *ctx)
     lock_give(&lock);
 }
 
-/* ---- scopes */
-
 /* Frees what a handle of the kind points at, as mlx_<kind>_free does. */
 static void free_handle(enum handle_kind kind, void *ctx)
 {
@@ -210,6 +208,62 @@ static void free_handle(enum handle_kind kind, void *ctx)
     case HANDLE_COUNT: break;
     }
 }
+
+/* ---- two results */
+
+static int publish_half(const char *func, struct capi_half r)
+{
+    switch (r.kind) {
+    case HANDLE_array: return capi_publish_array(func, (mlx_array *)r.ctx, r.value);
+    case HANDLE_closure: return capi_closure_end(func, (mlx_closure *)r.ctx, r.value);
+    case HANDLE_string: return capi_text_end(func, (mlx_string *)r.ctx, r.value);
+    case HANDLE_map_string_to_array:
+    case HANDLE_map_string_to_string: return capi_map_end(func, r.ctx, r.value);
+    default: return capi_list_end(func, r.ctx, r.value);
+    }
+}
+
+static void drop_half(struct capi_half r)
+{
+    switch (r.kind) {
+    case HANDLE_array: break;
+    case HANDLE_closure:
+        if (r.value)
+            object_release(&((struct closure *)r.value)->object);
+        break;
+    case HANDLE_string: free(r.value); break;
+    case HANDLE_map_string_to_array:
+    case HANDLE_map_string_to_string: capi_map_free(r.value); break;
+    default: capi_list_free(r.value);
+    }
+}
+
+/* Only an empty handle can fail to take a value, and it may be emptied again: one that is not takes its value last. */
+int capi_both_end(const char *func, struct capi_half res_0, struct capi_half res_1)
+{
+    bool places = capi_need(func, "a place for the result", "res_0", res_0.ctx) &&
+                  capi_need(func, "a place for the result", "res_1", res_1.ctx);
+    if (!places || mx_failed() || !res_0.value || !res_1.value) {
+        drop_half(res_0);
+        drop_half(res_1);
+        return capi_report_call(func);
+    }
+    struct capi_half first = *res_0.ctx ? res_1 : res_0, last = *res_0.ctx ? res_0 : res_1;
+    bool empty = !*first.ctx;
+    if (publish_half(func, first)) {
+        drop_half(last);
+        return 1;
+    }
+    if (!publish_half(func, last))
+        return 0;
+    if (empty) {
+        free_handle(first.kind, *first.ctx);
+        *first.ctx = NULL;
+    }
+    return 1;
+}
+
+/* ---- scopes */
 
 int mlx_scope_begin(void)
 {

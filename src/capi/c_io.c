@@ -216,7 +216,8 @@ static int publish_archive(const char *func, mlx_map_string_to_array *res_0, mlx
         capi_map_free(texts);
         return capi_report();
     }
-    return capi_map_end(func, &res_0->ctx, arrays) || capi_map_end(func, &res_1->ctx, texts);
+    return capi_both_end(func, CAPI_HALF(map_string_to_array, res_0, arrays),
+                         CAPI_HALF(map_string_to_string, res_1, texts));
 }
 
 /* The arrays of a, which is freed, become the content of the map. */

@@ -17,15 +17,6 @@ static bool axes(const char *func, const int **axis, size_t n)
 }
 #define AXES axes(__func__, &axis, axis_num)
 
-/* Two results: both handles take theirs, or neither. */
-static int publish_two(const char *func, mlx_array *res_0, mlx_array *res_1, const mx y[2])
-{
-    if (!capi_need(func, "a place for the result", "res_0", res_0) ||
-        !capi_need(func, "a place for the result", "res_1", res_1))
-        return capi_report();
-    return capi_publish_array(func, res_0, y[0]) || capi_publish_array(func, res_1, y[1]);
-}
-
 int mlx_linalg_norm(mlx_array *res, const mlx_array a, double ord, const int *axis, size_t axis_num, bool keepdims,
                     const mlx_stream s)
 {
@@ -81,7 +72,7 @@ TRIANGLE(cholesky_inv)
         MX_SCOPE(capi_stream(s));                                                                    \
         mx y[2];                                                                                     \
         mx_##name(capi_in(a), y);                                                                    \
-        return publish_two(__func__, res_0, res_1, y);                                               \
+        return capi_publish_both(CAPI_HALF(array, res_0, y[0]), CAPI_HALF(array, res_1, y[1]));      \
     }
 TWO(slogdet)
 TWO(qr)
@@ -122,7 +113,7 @@ int mlx_linalg_eigh(mlx_array *res_0, mlx_array *res_1, const mlx_array a, const
     mx y[2] = { MX_NIL, MX_NIL };
     if (capi_given(UPLO, "\"L\" or \"U\""))
         mx_eigh(capi_in(a), UPLO, y);
-    return publish_two(__func__, res_0, res_1, y);
+    return capi_publish_both(CAPI_HALF(array, res_0, y[0]), CAPI_HALF(array, res_1, y[1]));
 }
 
 int mlx_linalg_eigvalsh(mlx_array *res, const mlx_array a, const char *UPLO, const mlx_stream s)

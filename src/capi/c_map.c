@@ -213,8 +213,9 @@ static size_t *start(const char *func, enum handle_kind kind, const struct map *
     return capi_made_or(kind, next, func, free);
 }
 
-/* 0, or what the function is to return. */
-static int step(const char *func, const char **key, const void *value, size_t *next, const struct map *m, union slot *s)
+/* The entry that is next: 0, or what the function is to return. */
+static int entry(const char *func, const char **key, const void *value, const size_t *next, const struct map *m,
+                 union slot *s)
 {
     if (!next || !m) {
         capi_refuse(func, "an iterator", "it", "an empty handle");
@@ -223,26 +224,30 @@ static int step(const char *func, const char **key, const void *value, size_t *n
     if (!capi_need(func, "a place for the result", "key", key) ||
         !capi_need(func, "a place for the result", "value", value))
         return capi_report();
-    if (!capi_map_entry(m, *next, key, s))
-        return ABSENT;
-    ++*next;
-    return 0;
+    return capi_map_entry(m, *next, key, s) ? 0 : ABSENT;
 }
 
 int mlx_map_string_to_array_iterator_next(const char **key, mlx_array *value, mlx_map_string_to_array_iterator it)
 {
     union slot s = { 0 };
-    int end = step(__func__, key, value, it.ctx, it.map_ctx, &s);
-    return end ? end : capi_publish(value, s.array.it);
+    const char *name = NULL;
+    int end = entry(__func__, key ? &name : NULL, value, it.ctx, it.map_ctx, &s);
+    if (end || capi_publish(value, s.array.it))
+        return end ? end : 1;
+    *key = name;
+    ++*(size_t *)it.ctx;
+    return 0;
 }
 
 int mlx_map_string_to_string_iterator_next(const char **key, const char **value, mlx_map_string_to_string_iterator it)
 {
     union slot s = { 0 };
-    int end = step(__func__, key, value, it.ctx, it.map_ctx, &s);
-    if (!end)
-        *value = s.text;
-    return end;
+    int end = entry(__func__, key, value, it.ctx, it.map_ctx, &s);
+    if (end)
+        return end;
+    *value = s.text;
+    ++*(size_t *)it.ctx;
+    return 0;
 }
 
 #define HANDLE(name, kind)                                     \

@@ -52,9 +52,7 @@ int mlx_random_split(mlx_array *res_0, mlx_array *res_1, const mlx_array key, co
     mx pair[2] = { k, k };
     if (!is_nil(k))
         mx_random_split_pair(k, pair);
-    if (!capi_out(res_0) || !capi_out(res_1))
-        return capi_report();
-    return capi_publish(res_0, pair[0]) || capi_publish(res_1, pair[1]);
+    return capi_publish_both(CAPI_HALF(array, res_0, pair[0]), CAPI_HALF(array, res_1, pair[1]));
 }
 
 int mlx_random_bits(mlx_array *res, const int *shape, size_t shape_num, int width, const mlx_array key,

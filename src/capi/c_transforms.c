@@ -160,12 +160,8 @@ static int derivative_at(const char *func, mlx_vector_array *res_0, mlx_closure 
         list_clear(&y);
         return capi_report();
     }
-    int failed = capi_results_end(func, res_0, &y, NULL, NULL);
-    if (failed) {
-        object_release(&derivative->object);
-        return failed;
-    }
-    return capi_closure_end(func, res_1, derivative);
+    struct list *l = capi_list_of_results(&y);
+    return capi_both_end(func, CAPI_HALF(vector_array, res_0, l), CAPI_HALF(closure, res_1, derivative));
 }
 
 int mlx_linearize(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun, const mlx_vector_array primals)

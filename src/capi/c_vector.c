@@ -190,8 +190,7 @@ static struct list *lent(struct list *l)
 struct list *capi_lend(int n, const mx x[]) { return lent(capi_list_of(n, x)); }
 struct list *capi_lend_empty(enum kind kind) { return lent(capi_list_new(kind)); }
 
-/* A list of the results, which is cleared. */
-static struct list *list_of_results(struct mx_list *y)
+struct list *capi_list_of_results(struct mx_list *y)
 {
     struct list *l = mx_failed() ? NULL : capi_list_new(ARRAYS);
     for (int i = 0; l && i < y->n; i++)
@@ -206,15 +205,14 @@ static struct list *list_of_results(struct mx_list *y)
 int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *y, mlx_vector_array *res_1,
                      struct mx_list *dy)
 {
-    struct list *l = list_of_results(y), *dl = dy ? list_of_results(dy) : NULL;
-    if (!l || (dy && !dl) || !capi_need(func, "a place for the result", "res", res_0) ||
-        (dy && !capi_need(func, "a place for the result", "res_1", res_1))) {
+    struct list *l = capi_list_of_results(y), *dl = dy ? capi_list_of_results(dy) : NULL;
+    if (!l || (dy && !dl)) {
         capi_list_free(l);
         capi_list_free(dl);
         return capi_report();
     }
-    capi_list_end(func, &res_0->ctx, l);
-    return dy ? capi_list_end(func, &res_1->ctx, dl) : 0;
+    return dy ? capi_both_end(func, CAPI_HALF(vector_array, res_0, l), CAPI_HALF(vector_array, res_1, dl))
+              : capi_list_end(func, res_0 ? &res_0->ctx : NULL, l);
 }
 
 /* A list of the n values at `data`, the argument `arg`. */
@@ -243,11 +241,11 @@ static int append(const char *func, struct list *l, const char *arg, enum kind k
     return !more || take_over(l, more) ? capi_report() : 0;
 }
 
-static struct list *copy_of(const char *func, const struct list *src)
+struct list *capi_list_copy(const char *func, const char *arg, const struct list *l)
 {
-    if (src)
-        return copy(src);
-    capi_refuse(func, "a vector", "src", "an empty handle");
+    if (l)
+        return copy(l);
+    capi_refuse(func, "a vector", arg, "an empty handle");
     return NULL;
 }
 
@@ -278,16 +276,19 @@ static const union slot *element(const char *func, const void *res, const struct
 /* The functions of one kind.  `data` is the type of the arrays of values that are passed in,
  * `value` that of one. */
 
-#define HANDLE(name, kind)                                                                                   \
-    name name##_new(void) { return publish_##name(__func__, capi_list_new(kind)); }                          \
-    int name##_set(name *vec, const name src) { return capi_publish_list(vec, copy_of(__func__, src.ctx)); } \
-    int name##_free(name vec)                                                                                \
-    {                                                                                                        \
-        if (vec.ctx && ((struct list *)vec.ctx)->lent)                                                       \
-            return 0;                                                                                        \
-        capi_gone(HANDLE_vector_array + kind, vec.ctx);                                                      \
-        return capi_list_free(vec.ctx), 0;                                                                   \
-    }                                                                                                        \
+#define HANDLE(name, kind)                                                          \
+    name name##_new(void) { return publish_##name(__func__, capi_list_new(kind)); } \
+    int name##_set(name *vec, const name src)                                       \
+    {                                                                               \
+        return capi_publish_list(vec, capi_list_copy(__func__, "src", src.ctx));    \
+    }                                                                               \
+    int name##_free(name vec)                                                       \
+    {                                                                               \
+        if (vec.ctx && ((struct list *)vec.ctx)->lent)                              \
+            return 0;                                                               \
+        capi_gone(HANDLE_vector_array + kind, vec.ctx);                             \
+        return capi_list_free(vec.ctx), 0;                                          \
+    }                                                                               \
     size_t name##_size(name vec) { return size_of(__func__, vec.ctx); }
 
 #define MAKE(name, kind, data_type, value_type)                                         \

@@ -134,7 +134,10 @@ int capi_list_end(const char *func, void **ctx, struct list *l);
 mx *capi_arrays(const char *func, const char *arg, mlx_vector_array vec, int *n);
 #define capi_in_arrays(vec, n) capi_arrays(__func__, #vec, vec, n)
 void capi_arrays_free(int n, mx *x);
-struct list *capi_list_of(int n, const mx x[]); /* NULL after a failure */
+/* NULL after a failure: of the arrays, of the results, which are cleared, and a copy. */
+struct list *capi_list_of(int n, const mx x[]);
+struct list *capi_list_of_results(struct mx_list *y);
+struct list *capi_list_copy(const char *func, const char *arg, const struct list *l);
 /* The same, and an empty list, for the handles that a callback is given. */
 struct list *capi_lend(int n, const mx x[]);
 struct list *capi_lend_empty(enum kind kind);
@@ -172,6 +175,18 @@ struct vmap_rule *capi_opt_vmap(mlx_closure_custom_vmap cls);
 /* The handle's content becomes f, whose reference is taken over, or a failure is reported. */
 int capi_closure_end(const char *func, mlx_closure *res, struct closure *f);
 #define capi_publish_closure(res, f) capi_closure_end(__func__, res, f)
+
+/* Of a function with two results (capi/c_handles.c): what goes into the handle at `ctx`, an array, or a list, map, text
+ * or closure, which is taken over. */
+struct capi_half {
+    enum handle_kind kind;
+    void **ctx;
+    void *value;
+};
+#define CAPI_HALF(kind, res, value) ((struct capi_half){ HANDLE_##kind, (res) ? &(res)->ctx : NULL, value })
+/* The content of both handles becomes the values, or a failure is reported and both are as they were. */
+int capi_both_end(const char *func, struct capi_half res_0, struct capi_half res_1);
+#define capi_publish_both(res_0, res_1) capi_both_end(__func__, res_0, res_1)
 
 /* What a callback leaves in a vector that it is given: it may fill that or replace the handle. */
 struct capi_result {

@@ -256,6 +256,101 @@ static int under_every_transform(mlx_closure f, mlx_vector_array in)
     return failed;
 }
 
+/* Functions with two results: those of arrays, and one of each other pair of types. */
+enum { ARRAYS = 6, JVP = ARRAYS, LINEARIZE, VMAP_RULE, PATH, MAPS, PAIRS };
+
+static struct {
+    mlx_array matrix, key;
+    mlx_vector_array in, two;
+    mlx_closure f;
+    mlx_closure_custom_vmap rule;
+} given;
+
+static int call(int pair, void **r0, void **r1)
+{
+    mlx_array *a = (mlx_array *)r0, *b = (mlx_array *)r1;
+    mlx_vector_array *v = (mlx_vector_array *)r0;
+    switch (pair) {
+    case 0: return mlx_random_split(a, b, given.key, s);
+    case 1: return mlx_linalg_qr(a, b, given.matrix, s);
+    case 2: return mlx_linalg_eigh(a, b, given.matrix, "L", s);
+    case 3: return mlx_linalg_lu_factor(a, b, given.matrix, s);
+    case 4: return mlx_linalg_slogdet(a, b, given.matrix, s);
+    case 5: return mlx_linalg_eig(a, b, given.matrix, s);
+    case JVP: return mlx_jvp(v, (mlx_vector_array *)r1, given.f, given.in, given.in);
+    case LINEARIZE: return mlx_linearize(v, (mlx_closure *)r1, given.f, given.in);
+    case VMAP_RULE:
+        return mlx_closure_custom_vmap_apply(v, (mlx_vector_int *)r1, given.rule, given.in, (int[]){ 0 }, 1);
+    case PATH: return mlx_einsum_path((mlx_vector_int *)r0, (mlx_string *)r1, "ij,jk->ik", given.two);
+    case MAPS:
+        return mlx_load_safetensors((mlx_map_string_to_array *)r0, (mlx_map_string_to_string *)r1,
+                                    "capi_alloc_two.safetensors", s);
+    }
+    return 1;
+}
+
+static void free_results(int pair, void *r0, void *r1)
+{
+    if (pair < ARRAYS)
+        mlx_array_free((mlx_array){ r0 }), mlx_array_free((mlx_array){ r1 });
+    else if (pair == JVP)
+        mlx_vector_array_free((mlx_vector_array){ r0 }), mlx_vector_array_free((mlx_vector_array){ r1 });
+    else if (pair == LINEARIZE)
+        mlx_vector_array_free((mlx_vector_array){ r0 }), mlx_closure_free((mlx_closure){ r1 });
+    else if (pair == VMAP_RULE)
+        mlx_vector_array_free((mlx_vector_array){ r0 }), mlx_vector_int_free((mlx_vector_int){ r1 });
+    else if (pair == PATH)
+        mlx_vector_int_free((mlx_vector_int){ r0 }), mlx_string_free((mlx_string){ r1 });
+    else
+        mlx_map_string_to_array_free((mlx_map_string_to_array){ r0 }),
+            mlx_map_string_to_string_free((mlx_map_string_to_string){ r1 });
+}
+
+static int pair;
+
+/* Both handles take their results or neither does: not the empty ones, nor one that has something. */
+static int both_or_neither(void)
+{
+    int failed = 0;
+    for (int full = 0; full <= (pair < ARRAYS ? 2 : 0) && !failed; full++) {
+        mlx_array old = mlx_array_new();
+        if (full && mlx_array_set(&old, given.matrix))
+            return 1;
+        void *r[2] = { full == 1 ? old.ctx : NULL, full == 2 ? old.ctx : NULL };
+        failed = call(pair, &r[0], &r[1]);
+        for (int i = 0; i < 2; i++) assert_true(failed ? r[i] == (full == i + 1 ? old.ctx : NULL) : r[i] != NULL);
+        if (failed && full)
+            assert_ptr_equal(mlx_array_data_float32(old), mlx_array_data_float32(given.matrix));
+        free_results(pair, r[0], r[1]);
+    }
+    return failed;
+}
+
+static void two_results(void **state)
+{
+    (void)state;
+    const char *file = "capi_alloc_two.safetensors";
+    const float v[] = { 2, 1, 1, 3 };
+    given.matrix = mlx_array_new_data(v, (int[]){ 2, 2 }, 2, MLX_FLOAT32);
+    OK(mlx_random_key(&given.key, 1));
+    given.in = mlx_vector_array_new_value(given.matrix);
+    given.two = mlx_vector_array_new_data((mlx_array[]){ given.matrix, given.matrix }, 2);
+    given.f = mlx_closure_new_func_payload(cube, NULL, NULL);
+    given.rule = mlx_closure_custom_vmap_new_func(vmap_rule);
+    mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
+    OK(mlx_map_string_to_array_insert(arrays, "x", given.matrix));
+    OK(mlx_save_safetensors(file, arrays, (mlx_map_string_to_string){ NULL }));
+    for (pair = 0; pair < PAIRS; pair++) sweep(both_or_neither, mx_test_fail_at, 1);
+    OK(unlink(file));
+    mlx_array_free(given.matrix);
+    mlx_array_free(given.key);
+    mlx_vector_array_free(given.in);
+    mlx_vector_array_free(given.two);
+    mlx_closure_free(given.f);
+    mlx_closure_custom_vmap_free(given.rule);
+    mlx_map_string_to_array_free(arrays);
+}
+
 static int rules(void)
 {
     const float v[] = { 1, 2, 3 };
@@ -358,6 +453,7 @@ static int make(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all), cmocka_unit_test(copies_of_texts) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all), cmocka_unit_test(two_results),
+                                        cmocka_unit_test(copies_of_texts) };
     return cmocka_run_group_tests_name("C API: allocations that fail", tests, make, all_gone);
 }
