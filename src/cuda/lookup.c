@@ -5,7 +5,9 @@
 
 #include "core/sizes.h"
 #include "cuda/gpu.h"
+#include "cuda/kernels/order.h"
 #include "ops/index.h"
+#include "ops/ops.h"
 #include "plan/lookup.h"
 
 static struct gpu *gpu_of(const struct run *r) { return gpu_stream(r->stream)->gpu; }
@@ -32,16 +34,16 @@ static void tell(struct note_about *a, const char *op, enum outside_use use, con
     }
 }
 
-static void share_out(struct lookup_call *c)
+static void share_out(struct lookup_call *c, int64_t slice)
 {
-    c->team = gpu_power_of_two(c->slice, LOOKUP_THREADS);
+    c->team = gpu_power_of_two(slice, LOOKUP_THREADS);
     c->width = LOOKUP_THREADS / c->team;
-    bool several = c->slice <= c->team;
+    bool several = slice <= c->team;
     c->next_lookup = several ? c->width : 0;
     c->next_element = several ? 0 : c->team;
     c->block_lookups = several ? LOOKUP_EACH * (int64_t)c->width : c->width;
     c->block_elements = several ? c->team : LOOKUP_EACH * (int64_t)c->team;
-    c->pieces = ceil_div(c->slice, c->block_elements);
+    c->pieces = ceil_div(slice, c->block_elements);
 }
 
 /* Elements are as wide as layout and addresses allow, if they may be: how wide is returned. */
@@ -88,26 +90,36 @@ static size_t describe(struct lookup_call *c, const struct run *r, const struct 
         c->index[k].room = o->room;
         c->index[k].step = others[2 * p->ndim + k];
     }
-    share_out(c);
+    share_out(c, c->slice);
     return slice.item;
 }
 
-/* gather and scatter: index arrays whose grid has more dimensions than kernels know become row-major. */
-static int plan_several(const struct run *r, struct lookup_plan *p, mx far, mx near, struct ints axes,
-                        mx_own hold[NOTE_INDICES])
+/* gather and scatter: arrays whose grid has more dimensions than kernels know become row-major. */
+struct arrays {
+    mx index[NOTE_INDICES], updates;
+    mx_own hold[NOTE_INDICES + 1];
+};
+
+static int simplify(const struct run *r, struct arrays *o, int n, mx updates)
 {
-    lookup_several(p, far, near, (int)axes.n, r->x + 1, axes);
-    if (p->ndim <= LOOKUP_DIMS)
+    int ndim = r->x[1]->ndim;
+    *o = (struct arrays){ .updates = updates };
+    for (int k = 0; k < n; k++) o->index[k] = r->x[1 + k];
+    if (ndim <= LOOKUP_DIMS)
         return 0;
-    mx index[NOTE_INDICES];
-    for (int k = 0; k < axes.n; k++)
-        if (is_nil(index[k] = gpu_row_major(r, r->x[1 + k], &hold[k])))
+    for (int k = 0; k < n; k++)
+        if (is_nil(o->index[k] = gpu_row_major(r, o->index[k], &o->hold[k])))
             return 1;
-    lookup_several(p, far, near, (int)axes.n, index, axes);
-    return 0;
+    return updates && is_nil(o->updates = gpu_row_major(r, updates, &o->hold[n]));
 }
 
-static int64_t blocks_of(const struct lookup_call *c) { return ceil_div(c->count, c->block_lookups) * c->pieces; }
+static void drop(struct arrays *o)
+{
+    for (int k = 0; k <= NOTE_INDICES; k++) mx_drop(&o->hold[k]);
+}
+
+/* For so many lookups. */
+static int64_t blocks_of(const struct lookup_call *c, int64_t n) { return ceil_div(n, c->block_lookups) * c->pieces; }
 
 /* ---- gather */
 
@@ -132,7 +144,7 @@ static int gather(const struct run *r, const struct lookup_plan *p, const char *
     size_t size = describe(&c, r, p, r->x[0], y, true);
     void *f = gpu_find_sized(gpu_of(r), found, "lookup", "gather", size);
     if (!f || gpu_noting(r, &c.noting, now ? NOTE_NOW : NOTE_LATER) ||
-        gpu_launch(r->stream, r->node->op->name, f, blocks_of(&c), LOOKUP_THREADS, (void *[]){ &c }))
+        gpu_launch(r->stream, r->node->op->name, f, blocks_of(&c, c.count), LOOKUP_THREADS, (void *[]){ &c }))
         return 1;
     gpu_launched_noting(r, &c.noting);
     if (now && gpu_noted(r, &any, !for_mask))
@@ -147,12 +159,15 @@ int gpu_run_gather(const struct run *r)
 {
     const struct gather_args *a = r->args;
     struct lookup_plan p;
-    mx_own hold[NOTE_INDICES] = { 0 };
-    int failed = gpu_out_new(r, 0);
-    if (!failed && r->y[0]->size)
-        failed = plan_several(r, &p, r->x[0], r->y[0], a->axes, hold) ||
-                 gather(r, &p, index_asker("gather", a->asker), a->outside);
-    for (int k = 0; k < NOTE_INDICES; k++) mx_drop(&hold[k]);
+    struct arrays o;
+    if (gpu_out_new(r, 0) || r->y[0]->size == 0)
+        return mx_failed();
+    int failed = simplify(r, &o, a->axes.n, NULL);
+    if (!failed) {
+        lookup_several(&p, r->x[0], r->y[0], a->axes.n, o.index, a->axes);
+        failed = gather(r, &p, index_asker("gather", a->asker), a->outside);
+    }
+    drop(&o);
     return failed;
 }
 
@@ -164,4 +179,191 @@ int gpu_run_gather_axis(const struct run *r)
         return mx_failed();
     lookup_axis(&p, r->x[0], r->y[0], r->x[1], a->axis);
     return gather(r, &p, index_asker("take_along_axis", a->asker), a->outside);
+}
+
+/* ---- scatter */
+
+_Static_assert((int)UPDATE_ADD == SCATTER_ADD && (int)UPDATE_PROD == SCATTER_PROD && (int)UPDATE_MAX == SCATTER_MAX &&
+                   (int)UPDATE_MIN == SCATTER_MIN,
+               "as builders have them");
+
+/* Places and updates are counted in 32 bits. */
+bool gpu_takes_scatter(const struct node *n)
+{
+    return gpu_takes_lookup(n) && n->in[0]->size <= UINT32_MAX && n->in[n->nin - 1]->size <= UINT32_MAX;
+}
+
+struct scatter {
+    const struct run *r;
+    const char *op;
+    unsigned fold, outside;
+    int axis; /* of scatter_axis; -1: those of `axes` */
+    struct ints axes;
+    struct arrays arrays;
+    struct lookup_plan p;
+};
+
+static void plan(struct scatter *s, mx far)
+{
+    if (s->axis < 0)
+        lookup_several(&s->p, far, s->arrays.updates, s->axes.n, s->arrays.index, s->axes);
+    else
+        lookup_axis(&s->p, far, s->arrays.updates, s->arrays.index[0], s->axis);
+}
+
+static int order_launch(const struct run *r, struct gpu_found *found, const char *name, int64_t blocks, int threads,
+                        void *args)
+{
+    void *f = gpu_find(gpu_of(r), found, "order", name, DT_COUNT);
+    return !f || gpu_launch(r->stream, r->node->op->name, f, blocks, threads, (void *[]){ args });
+}
+
+/* The lowest bits that are 0 in every place that a slice begins at. */
+static int free_bits(const struct lookup_plan *p)
+{
+    uint64_t any = (uint64_t)1 << 31;
+    for (int i = 0; i < p->ndim; i++) any |= (uint64_t)p->far[i];
+    for (int k = 0; k < p->n; k++) any |= (uint64_t)p->index[k].stride;
+    return __builtin_ctzll(any);
+}
+
+/* Looks at the indices, and if there is room for them notes the keys. */
+static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum gpu_note when)
+{
+    static struct gpu_found found;
+    bool reads = s->outside == OUTSIDE_NEAREST;
+    struct note_about *about = &c->lookup.noting.about;
+    describe(&c->lookup, s->r, &s->p, far, s->arrays.updates, false);
+    c->drops = !reads || nowhere(&s->p);
+    tell(about, s->op, reads ? OUTSIDE_READ : OUTSIDE_WRITTEN, &s->p, s->arrays.updates);
+    if (gpu_noting(s->r, &c->lookup.noting, when) ||
+        order_launch(s->r, &found, "keys", ceil_div(c->n, ORDER_THREADS), ORDER_THREADS, c))
+        return 1;
+    gpu_launched_noting(s->r, &c->lookup.noting);
+    return 0;
+}
+
+/* Puts n keys of so many bits in order: in one of the two pairs of arrays, whose number is returned, with their
+ * numbers.  Negative after mx_fail. */
+static int put_in_order(const struct run *r, uint32_t *key[2], uint32_t *number[2], uint32_t *counts, int64_t n,
+                        int bits)
+{
+    static struct gpu_found rank, count, scan, deal;
+    struct order_call c = { .key = key[0],
+                            .to_key = key[1],
+                            .to_number = number[1],
+                            .counts = counts,
+                            .n = n,
+                            .tiles = ceil_div(n, ORDER_TILE) };
+    int now = 0;
+    if (n <= ORDER_FEW)
+        return order_launch(r, &rank, "rank", ceil_div(n, ORDER_THREADS), ORDER_THREADS, &c) ? -1 : 1;
+    for (; c.bit < bits; c.bit += ORDER_BITS) {
+        if (order_launch(r, &count, "count", c.tiles, ORDER_THREADS, &c) ||
+            order_launch(r, &scan, "scan", 1, ORDER_SCAN, &c) ||
+            order_launch(r, &deal, "deal", c.tiles, ORDER_THREADS, &c))
+            return -1;
+        now = !now;
+        c.key = key[now];
+        c.number = number[now];
+        c.to_key = key[!now];
+        c.to_number = number[!now];
+    }
+    return now;
+}
+
+static int fold(const struct scatter *s, const struct keys_call *keys, mx y, const uint32_t *key,
+                const uint32_t *number)
+{
+    static struct gpu_found found[DT_COUNT];
+    static const enum dtype plain[] = { [1] = DT_uint8, [2] = DT_uint16, [4] = DT_uint32, [8] = DT_uint64 };
+    enum dtype t = s->fold == SCATTER_SET ? plain[itemsize(y)] : (enum dtype)y->dtype;
+    struct fold_call c = { .key = key,
+                           .number = number,
+                           .n = keys->n,
+                           .shift = keys->shift,
+                           .elements = keys->elements,
+                           .fold = (int32_t)s->fold,
+                           .lanes = 1 };
+    if (!c.elements && describe(&c.lookup, s->r, &s->p, y, s->arrays.updates, true) == 16)
+        c.lanes = (int32_t)(16 / itemsize(y));
+    else
+        describe(&c.lookup, s->r, &s->p, y, s->arrays.updates, false);
+    if (c.elements)
+        share_out(&c.lookup, 1);
+    void *f = gpu_find(gpu_of(s->r), &found[t], "scatter", "scatter", t);
+    return !f || gpu_launch(s->r->stream, s->r->node->op->name, f, blocks_of(&c.lookup, c.n), LOOKUP_THREADS,
+                            (void *[]){ &c });
+}
+
+/* Slices that may overlap without being the same are updated element by element. */
+static int update(struct scatter *s, mx y)
+{
+    const struct lookup_plan *p = &s->p;
+    struct keys_call c = { .elements = p->overlaps && p->count > 1 };
+    c.shift = c.elements ? 0 : free_bits(p);
+    c.n = c.elements ? p->count * p->slice : p->count;
+    int64_t most = (y->size - 1) >> c.shift, tiles = ceil_div(c.n, ORDER_TILE);
+    int bits = 0, now = 0;
+    while ((most + 1) >> bits) bits++;
+    size_t each = (size_t)ceil_div(c.n, 64) * 64, counts = (size_t)tiles * ORDER_DIGITS;
+    struct buffer *b = buffer_new_on(s->r->stream, (4 * each + counts) * sizeof(uint32_t));
+    if (!b)
+        return 1;
+    uint32_t *room = buffer_on(b, s->r->stream), *key[2] = { room, room + each };
+    uint32_t *number[2] = { room + 2 * each, room + 3 * each };
+    c.key = key[0];
+    int failed = find_keys(s, &c, y, NOTE_LATER);
+    if (!failed && c.n > 1)
+        now = put_in_order(s->r, key, number, room + 4 * each, c.n, bits);
+    failed = failed || now < 0 || fold(s, &c, y, key[now], c.n > 1 ? number[now] : NULL);
+    buffer_release(b);
+    return failed;
+}
+
+/* Where an index out of range is a failure, it is one before anything is written over the operand. */
+static int scatter(struct scatter *s)
+{
+    const struct run *r = s->r;
+    mx x = r->x[0], u = r->x[r->nin - 1], y = r->y[0];
+    struct keys_call look = { 0 };
+    bool any;
+    int failed = 0;
+    if (u->size && (outside_fails() || x->size == 0)) {
+        plan(s, x);
+        look.n = s->p.count;
+        failed = find_keys(s, &look, x, NOTE_NOW) || gpu_noted(r, &any, true);
+    }
+    if (failed || gpu_out_from(r, 0, 0))
+        return 1;
+    if (u->size == 0 || x->size == 0)
+        return 0;
+    plan(s, y);
+    return update(s, y);
+}
+
+int gpu_run_scatter(const struct run *r)
+{
+    const struct scatter_args *a = r->args;
+    struct scatter s = { .r = r,
+                         .op = index_asker("scatter", a->asker),
+                         .fold = a->fold,
+                         .outside = a->outside,
+                         .axis = -1,
+                         .axes = a->axes };
+    int failed = simplify(r, &s.arrays, a->axes.n, r->x[r->nin - 1]) || scatter(&s);
+    drop(&s.arrays);
+    return failed;
+}
+
+int gpu_run_scatter_axis(const struct run *r)
+{
+    const struct scatter_axis_args *a = r->args;
+    struct scatter s = { .r = r,
+                         .op = index_asker("put_along_axis", a->asker),
+                         .fold = a->fold,
+                         .outside = a->outside,
+                         .axis = a->axis,
+                         .arrays = { .index = { r->x[1] }, .updates = r->x[2] } };
+    return scatter(&s);
 }

@@ -83,6 +83,106 @@ def test_several_index_arrays(dtype):
     same(lambda x, i: x[i[:0]], x, i)
 
 
+def put(x, i, u, fold):
+    if fold != "set":
+        return getattr(x.at[i], fold)(u)
+    y = x * 1
+    y[i] = u
+    return y
+
+
+FOLDS = ["set", "add", "multiply", "maximum", "minimum"]
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_updates_that_meet(dtype, fold):
+    """They come one after the other, so sums of floats are those of the CPU."""
+    x, u = grid(dtype, 40, 16), grid(dtype, 300, 16)[::-1]
+    same(lambda x, u, i: put(x, i, u, fold), x, u, places(300, 40))
+    same(lambda x, u, i: put(x, i, u[:, 3:4], fold), x, u, places(300, 40, mx.uint8))
+    same(lambda x, u, i: put(x, i, u[:, 1], fold), x[:, 2], u, places(300, 40, mx.int64))
+    same(lambda x, u, i, j: put(x, (i, j), u[:, 0], fold), x, u, places(300, 40), places(300, 16))
+    same(lambda x, u, i: put(x, (slice(None, None, 3), i), u[:14, :9], fold), x, u, places(9, 16))
+    same(lambda x, u: put(x, mx.array([[3], [1], [3]]), u[:3, None], fold), x, u)
+    same(lambda x, u: put(x, mx.array([7]), u[:1], fold), x, u)
+
+
+@pytest.mark.parametrize("n", [1, 2, 255, 2048, 2049, 4096, 4097, 50_000])
+@pytest.mark.parametrize("places_of", [1, 2, 16, 17, 1000, 70_000])
+def test_many_updates_in_order(n, places_of):
+    r = np.random.default_rng(n)
+    i = mx.array(r.integers(0, places_of, n))
+    u = mx.array(r.standard_normal(n).astype(np.float32))
+    x = mx.array(np.zeros(places_of, np.float32))
+    same(lambda x, i, u: put(x, i, u, "set"), x, i, u)
+    same(lambda x, i, u: put(x, i, u, "add"), x, i, u)
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 8, 31, 64, 1000, 1024, 4097])
+@pytest.mark.parametrize("dtype", WIDTHS, ids=str)
+def test_rows_that_are_updated(dtype, width):
+    x, u, i = grid(dtype, 30, width), grid(dtype, 70, width), places(70, 30)
+    same(lambda x, i, u: put(x, i, u, "add"), x, i, u)
+    same(lambda x, i, u: put(x, i, u[::-1, ::-1], "set"), x, i, u)
+    same(lambda x, i, u: put(x[:, 1:], i, u[:, 1:], "add"), x, i, u)
+    same(lambda x, i, u: put(x.T, (slice(None), i), u.T, "add"), x, i, u)
+
+
+@pytest.mark.parametrize("index", INTEGERS, ids=str)
+@pytest.mark.parametrize("dtype", WIDTHS, ids=str)
+def test_put_along_axis(dtype, index):
+    x = grid(dtype, 5, 40, 70)
+    for axis in range(3):
+        i = places(tuple(19 if k == axis else n for k, n in enumerate(x.shape)), x.shape[axis], index)
+        same(lambda x, i: mx.put_along_axis(x, i, mx.take_along_axis(x, i, axis)[::-1], axis), x, i)  # noqa: B023
+        same(lambda x, i: mx.put_along_axis(x, i, x[1, 2, 3], axis), x, i)  # noqa: B023
+        same(lambda x, i: mx.put_along_axis(x[::-1], i[..., :1], x[1, 2, 3], axis), x, i)  # noqa: B023
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_that_are_updated(layout):
+    x, u = grid(mx.float32, 5, 40, 70), grid(mx.float32, 5, 40, 70)[::-1]
+    view = LAYOUTS[layout]
+    if 0 < view(x).ndim <= 8 and view(x).size:
+        i = places(11, view(x).shape[0])
+        same(lambda x, u: put(view(x), i, mx.repeat(view(u)[:1], 11, axis=0), "add"), x, u)
+        same(lambda x, u: put(view(x), i, view(u)[:1], "maximum"), x, u)
+    i = LAYOUTS[layout](places((5, 40, 70), 33))
+    same(lambda x, u: put(x[0, :33, 0], i, view(u), "add"), x, u)
+
+
+def test_slices_that_overlap():
+    """Of several places at a time, as windows are put together."""
+    x, i = grid(mx.float32, 50), places((30, 1), 44)
+    u = grid(mx.float32, 30, 7)
+    f = lambda x, i: mx.vmap(lambda k: mx.slice(x, k, (0,), (7,)))(i)  # noqa: E731
+    same(lambda x, i, u: mx.vjp(lambda x: f(x, i), [x], [u])[1][0], x, i, u)
+
+
+def test_an_update_leaves_what_others_hold():
+    x, u = grid(mx.float32, 64, 64), grid(mx.float32, 3, 64)
+    before = np.array(x)
+    with mx.stream(mx.gpu):
+        y = x * 1
+        z = y[:]
+        mx.eval(y, z)
+        y[mx.array([3, 5, 3])] = u
+        mx.eval(y)
+        for _ in range(4):  # a chain that nobody else holds
+            y = y.at[mx.array([1, 1, 2])].add(u)
+            mx.eval(y)
+        own = mx.array([2, 0, 1, 2])
+        assert own.at[own].add(own).tolist() == [2, 1, 5, 2]
+    assert np.array_equal(np.array(x), before) and np.array_equal(np.array(z), before)
+    want, u = before.copy(), np.array(u)
+    want[3], want[5] = u[2], u[1]
+    for _ in range(4):
+        want[1] = (want[1] + u[0]) + u[1]
+        want[2] += u[2]
+    assert np.array_equal(np.array(y), want)
+
+
 @pytest.fixture
 def said():
     """Takes what is said of indices out of range, and has the next one said again."""
@@ -108,13 +208,21 @@ BEYOND = {
     "whole": lambda x, i: mx.take_along_axis(x, mx.broadcast_to(i[:, None], (50, 20)), 0),
     "the second of two": lambda x, i: x[i % 7, i],
     "both of two": lambda x, i: x[i.reshape(5, 10), i[:10]],
+    "set": lambda x, i: put(x, i, x[:1], "set"),
+    "add": lambda x, i: put(x, i, x[:1], "add"),
+    "add at two": lambda x, i: put(x, (i, i), x[0, 0], "add"),
+    "put_along_axis": lambda x, i: mx.put_along_axis(x, i[:, None], x[:1], 0),
+    "gradient of reading": lambda x, i: mx.grad(lambda x: mx.take(x, i, 0).sum())(x),
+    "gradient of writing": lambda x, i: mx.grad(lambda u: put(x, i, u, "set").sum())(mx.repeat(x[:1], 50, axis=0)),
 }
 
 
 @pytest.mark.parametrize("name", BEYOND)
 @pytest.mark.parametrize("index", INTEGERS, ids=str)
-def test_indices_out_of_range(name, index, said):
+def test_indices_out_of_range(name, index, said, monkeypatch):
     f = BEYOND[name]
+    if name == "gradient of writing":
+        monkeypatch.delenv("MLX_LOG")  # asks for an arange
     x, i = grid(mx.float32, 9, 20), places(50, 9, index, 4, beyond=True)
 
     def on(device):
@@ -172,6 +280,26 @@ def test_nothing_is_near_in_an_empty_axis():
         told.append(str(caught.value))
     assert told[0] == told[1]
     same(lambda: mx.take(mx.zeros(0), mx.array([], mx.int32)))
+
+
+def test_nothing_is_written_to_an_empty_axis(said):
+    def on(device):
+        with mx.stream(device):
+            return mx.put_along_axis(mx.zeros((2, 0)), mx.array([[0], [1]]), mx.array(1.0), 1)
+
+    there, here = said(lambda: on(mx.cpu)), said(lambda: on(mx.gpu))
+    assert there == here and len(here) == 1
+
+
+def test_an_operand_stays_where_an_update_fails():
+    with mx.stream(mx.gpu):
+        mx.set_index_errors(True)
+        x = mx.array([1.0, 2.0, 3.0]) * 1
+        mx.eval(x)
+        with pytest.raises(IndexError):
+            mx.eval(x.at[mx.array([0, 5])].add(1))
+        mx.set_index_errors(False)
+        assert x.tolist() == [1, 2, 3]
 
 
 def test_values_for_a_mask(monkeypatch):

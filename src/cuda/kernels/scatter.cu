@@ -1,0 +1,83 @@
+/* scatter.cu: updates of one type folded into where they go: cu_scatter_f32.  The build compiles it as it does
+ * elementwise.cu.  Each place gets its updates one after the other in their order, as on the CPU: half types are rounded
+ * after each. */
+#include "cuda/kernels/gpu.h"
+
+#include "cuda/kernels/lanes.h"
+#include "cuda/kernels/lookup_at.h"
+#include "cuda/kernels/order.h"
+
+#define T(op) PASTE(op, SUFFIX)
+#ifdef HALF
+#define FOLD(op) PASTE(SUFFIX, from_f32)(PASTE(op, f32)(T(f32_from)(y), T(f32_from)(u)))
+#else
+#define FOLD(op) T(op)(y, u)
+#endif
+
+FN S folded(S y, S u, int fold)
+{
+    switch (fold) {
+    case UPDATE_ADD: return FOLD(add);
+    case UPDATE_PROD: return FOLD(multiply);
+    case UPDATE_MAX: return FOLD(maximum);
+    case UPDATE_MIN: return FOLD(minimum);
+    default: return u;
+    }
+}
+
+/* Where update number i begins in `near`. */
+FN int64_t update_at(const struct fold_call *a, int64_t i)
+{
+    int64_t element = 0;
+    if (a->elements) {
+        int64_t lookup = i / a->lookup.slice;
+        element = i - lookup * a->lookup.slice;
+        i = lookup;
+    }
+    const struct lookup_call *l = &a->lookup;
+    int64_t at = places_of(i, l->count, l->ndim, l->shape, 1, l->stride[LOOKUP_NEAR], LOOKUP_DIMS).at[0];
+    return a->elements ? at + lookup_in_slice(l, element).near : at;
+}
+
+KERNEL(PASTE(cu_scatter, SUFFIX), struct fold_call)
+{
+    union lanes v, u;
+    const struct lookup_call *l = &a.lookup;
+    int64_t group = blockIdx.x;
+    int64_t piece = l->pieces > 1 ? place_along(&group, (uint32_t)l->pieces, gridDim.x) : 0;
+    int64_t i = group * l->block_lookups + threadIdx.x / (unsigned)l->team;
+    int64_t element = piece * l->block_elements + (threadIdx.x & (unsigned)(l->team - 1));
+    int64_t slice = a.elements ? 1 : l->slice;
+    ROLLED
+    for (int k = 0; k < LOOKUP_EACH; k++, i += l->next_lookup, element += l->next_element) {
+        if (i >= a.n || element >= slice || a.key[i] == ORDER_NONE)
+            continue;
+        uint32_t key = a.key[i];
+        int64_t end = i + 1;
+        if (a.fold == UPDATE_SET ? end < a.n && a.key[end] == key : i > 0 && a.key[i - 1] == key)
+            continue; /* the last one is set, the first one folds all */
+        struct lookup_at here = { 0, 0, false };
+        if (!a.elements)
+            here = lookup_in_slice(l, element);
+        S *y = (S *)l->far + ((int64_t)key << a.shift) + here.far * a.lanes;
+        const S *from = (const S *)l->near + here.near * a.lanes;
+        if (a.lanes == 1)
+            v.v[0] = *y;
+        else
+            COPY_LANES(v.v, y, 16);
+        for (int64_t j = i; j < end; j++) {
+            const S *one = from + update_at(&a, a.number ? a.number[j] : j) * a.lanes;
+            if (a.lanes == 1) {
+                v.v[0] = folded(v.v[0], *one, a.fold);
+            } else {
+                COPY_LANES(u.v, one, 16);
+                for (int c = 0; c < (int)(16 / sizeof(S)); c++) v.v[c] = folded(v.v[c], u.v[c], a.fold);
+            }
+            end += a.fold != UPDATE_SET && end < a.n && a.key[end] == key;
+        }
+        if (a.lanes == 1)
+            *y = v.v[0];
+        else
+            COPY_LANES(y, v.v, 16);
+    }
+}
