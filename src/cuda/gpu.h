@@ -118,6 +118,9 @@ int gpu_notes_look(struct gpu_stream *q);
 int gpu_copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from);
 /* x into row-major memory. */
 int gpu_copy_to(const struct run *r, uint64_t to, mx x);
+/* Folds updates into the box of y, its strides in elements, that begins `offset` elements behind y's first (lookup.c);
+ * kind: an enum scatter_fold. */
+int gpu_fold_box(const struct run *r, unsigned kind, mx y, int64_t offset, const int64_t *strides, mx updates);
 /* x itself where it is row-major, else a copy in `hold`, to be dropped once what reads it is queued; MX_NIL after
  * mx_fail. */
 mx gpu_row_major(const struct run *r, mx x, mx_own *hold);

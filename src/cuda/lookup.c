@@ -8,6 +8,7 @@
 #include "cuda/kernels/order.h"
 #include "ops/index.h"
 #include "ops/ops.h"
+#include "ops/slice.h"
 #include "plan/lookup.h"
 
 static struct gpu *gpu_of(const struct run *r) { return gpu_stream(r->stream)->gpu; }
@@ -20,7 +21,8 @@ bool gpu_takes_lookup(const struct node *n) { return n->in[0]->ndim <= LOOKUP_DI
 /* What is said of an index out of range. */
 static void tell(struct note_about *a, const char *op, enum outside_use use, const struct lookup_plan *p, mx near)
 {
-    *a = (struct note_about){ .op = op, .use = (int32_t)use, .count = p->count, .ndim = p->index[0].array->ndim };
+    *a = (struct note_about){ .op = op, .use = (int32_t)use, .count = p->count, .corner = p->corner };
+    a->ndim = a->corner ? 0 : p->index[0].array->ndim;
     for (int i = 0; i < a->ndim; i++) {
         a->shape[i] = i < p->grid ? near->shape[i] : 1;
         a->shown |= (uint64_t)(p->index[0].array->shape[i] > 1) << i;
@@ -54,7 +56,7 @@ static size_t describe(struct lookup_call *c, const struct run *r, const struct 
     int64_t others[2 * MX_MAX_NDIM + NOTE_INDICES];
     size_t bytes = sizeof(int64_t);
     int n = 0;
-    c->far = gpu_pointer(r, far);
+    c->far = (void *)(gpu_address(r, far) + (uint64_t)p->begin * itemsize(far));
     c->near = gpu_pointer(r, near);
     memcpy(slice.shape, p->sshape, (size_t)p->sdim * sizeof *p->sshape);
     memcpy(slice.to, p->snear, (size_t)p->sdim * bytes);
@@ -84,7 +86,7 @@ static size_t describe(struct lookup_call *c, const struct run *r, const struct 
     }
     for (int k = 0; k < p->n; k++) {
         const struct lookup_index *o = &p->index[k];
-        c->index[k].data = gpu_pointer(r, o->array);
+        c->index[k].data = (void *)(gpu_address(r, o->array) + (uint64_t)o->begin * itemsize(o->array));
         c->index[k].type = o->array->dtype;
         c->index[k].size = o->size;
         c->index[k].room = o->room;
@@ -132,21 +134,30 @@ static bool nowhere(const struct lookup_plan *p)
     return false;
 }
 
-static int gather(const struct run *r, const struct lookup_plan *p, const char *op, unsigned outside)
+/* Moves what is looked up in one way or the other; what is NOTE_NOW is noted still. */
+static int move(const struct run *r, struct lookup_call *c, const struct lookup_plan *p, mx far, mx near,
+                enum gpu_note when)
 {
     static struct gpu_found found[5];
+    size_t size = describe(c, r, p, far, near, true);
+    void *f = gpu_find_sized(gpu_of(r), found, "lookup", "lookup", size);
+    if (!f || gpu_noting(r, &c->noting, when) ||
+        gpu_launch(r->stream, r->node->op->name, f, blocks_of(c, c->count), LOOKUP_THREADS, (void *[]){ c }))
+        return 1;
+    gpu_launched_noting(r, &c->noting);
+    return 0;
+}
+
+static int gather(const struct run *r, const struct lookup_plan *p, const char *op, unsigned outside)
+{
     mx y = r->y[0];
     struct lookup_call c = { .nothing = outside == OUTSIDE_NOTHING };
     bool empty = nowhere(p), for_mask = outside == OUTSIDE_FOR_MASK && !empty, any = false;
     bool fails = empty && !c.nothing, now = fails || for_mask || outside_fails();
     c.nothing |= empty;
     tell(&c.noting.about, op, fails ? OUTSIDE_NOWHERE : OUTSIDE_READ, p, y);
-    size_t size = describe(&c, r, p, r->x[0], y, true);
-    void *f = gpu_find_sized(gpu_of(r), found, "lookup", "gather", size);
-    if (!f || gpu_noting(r, &c.noting, now ? NOTE_NOW : NOTE_LATER) ||
-        gpu_launch(r->stream, r->node->op->name, f, blocks_of(&c, c.count), LOOKUP_THREADS, (void *[]){ &c }))
+    if (move(r, &c, p, r->x[0], y, now ? NOTE_NOW : NOTE_LATER))
         return 1;
-    gpu_launched_noting(r, &c.noting);
     if (now && gpu_noted(r, &any, !for_mask))
         return 1;
     if (any && for_mask)
@@ -227,20 +238,25 @@ static int free_bits(const struct lookup_plan *p)
     return __builtin_ctzll(any);
 }
 
-/* Looks at the indices, and if there is room for them notes the keys. */
-static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum gpu_note when)
+/* Looks at the indices, and if there is room for them finds the keys. */
+static int look(const struct run *r, struct keys_call *c, enum gpu_note when)
 {
     static struct gpu_found found;
+    if (gpu_noting(r, &c->lookup.noting, when) ||
+        order_launch(r, &found, "keys", ceil_div(c->n, ORDER_THREADS), ORDER_THREADS, c))
+        return 1;
+    gpu_launched_noting(r, &c->lookup.noting);
+    return 0;
+}
+
+static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum gpu_note when)
+{
     bool reads = s->outside == OUTSIDE_NEAREST;
     struct note_about *about = &c->lookup.noting.about;
     describe(&c->lookup, s->r, &s->p, far, s->arrays.updates, false);
     c->drops = !reads || nowhere(&s->p);
     tell(about, s->op, reads ? OUTSIDE_READ : OUTSIDE_WRITTEN, &s->p, s->arrays.updates);
-    if (gpu_noting(s->r, &c->lookup.noting, when) ||
-        order_launch(s->r, &found, "keys", ceil_div(c->n, ORDER_THREADS), ORDER_THREADS, c))
-        return 1;
-    gpu_launched_noting(s->r, &c->lookup.noting);
-    return 0;
+    return look(s->r, c, when);
 }
 
 /* Puts n keys of so many bits in order: in one of the two pairs of arrays, whose number is returned, with their
@@ -366,4 +382,52 @@ int gpu_run_scatter_axis(const struct run *r)
                          .axis = a->axis,
                          .arrays = { .index = { r->x[1] }, .updates = r->x[2] } };
     return scatter(&s);
+}
+
+/* ---- slices */
+
+/* Into a box of y that begins `offset` elements behind its first and has these strides. */
+int gpu_fold_box(const struct run *r, unsigned kind, mx y, int64_t offset, const int64_t *strides, mx updates)
+{
+    struct scatter s = { .r = r, .fold = kind, .arrays = { .updates = updates } };
+    if (updates->size == 0)
+        return 0;
+    lookup_box(&s.p, offset, strides, updates);
+    return fold(&s, &(struct keys_call){ .n = 1 }, y, NULL, NULL);
+}
+
+/* The part of far that near is, or becomes.  Where an index out of range is a failure or nothing is moved, the corner
+ * is looked at first. */
+static int move_slice(const struct run *r, const char *op, mx far, mx near, mx start, bool writes, bool look_only)
+{
+    const struct dynamic_args *a = r->args;
+    struct lookup_plan p;
+    struct keys_call c = { .n = 1 };
+    lookup_corner(&p, far, near, start, a->axes);
+    c.lookup.writes = writes;
+    c.lookup.nothing = a->outside == OUTSIDE_NOTHING;
+    tell(&c.lookup.noting.about, op, writes ? OUTSIDE_WRITTEN : OUTSIDE_READ, &p, near);
+    if (!look_only)
+        return move(r, &c.lookup, &p, far, near, NOTE_LATER);
+    bool any, now = outside_fails();
+    describe(&c.lookup, r, &p, far, near, false);
+    return look(r, &c, now ? NOTE_NOW : NOTE_LATER) || (now && gpu_noted(r, &any, true));
+}
+
+static bool looks_first(mx near) { return outside_fails() || near->size == 0; }
+
+int gpu_run_dynamic_slice(const struct run *r)
+{
+    mx x = r->x[0], y = r->y[0];
+    if (gpu_out_new(r, 0) || (looks_first(y) && move_slice(r, "slice", x, y, r->x[1], false, true)))
+        return 1;
+    return y->size && move_slice(r, "slice", x, y, r->x[1], false, false);
+}
+
+int gpu_run_dynamic_slice_update(const struct run *r)
+{
+    mx x = r->x[0], u = r->x[1], y = r->y[0];
+    if ((looks_first(u) && move_slice(r, "slice_update", x, u, r->x[2], true, true)) || gpu_out_from(r, 0, 0))
+        return 1;
+    return u->size && move_slice(r, "slice_update", y, u, r->x[2], true, false);
 }

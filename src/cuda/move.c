@@ -202,7 +202,11 @@ int gpu_run_pad(const struct run *r)
     return gpu_copy_box(r, &b, gpu_address(r, y), gpu_address(r, r->x[1])) || put(r, y, offset, y->strides, r->x[0]);
 }
 
-bool gpu_takes_set(const struct node *n) { return ((const struct slice_update_args *)n->args)->fold == SCATTER_SET; }
+/* Those that do more than set elements are for so many dimensions (lookup.c). */
+bool gpu_takes_slice_update(const struct node *n)
+{
+    return ((const struct slice_update_args *)n->args)->fold == SCATTER_SET || gpu_takes_lookup(n);
+}
 
 int gpu_run_slice_update(const struct run *r)
 {
@@ -216,7 +220,8 @@ int gpu_run_slice_update(const struct run *r)
         offset += s.first * y->strides[i];
         strides[i] = s.step * y->strides[i];
     }
-    return put(r, y, offset, strides, r->x[1]);
+    return a->fold == SCATTER_SET ? put(r, y, offset, strides, r->x[1])
+                                  : gpu_fold_box(r, a->fold, y, offset, strides, r->x[1]);
 }
 
 /* Of an operand that is not row-major; the others are views. */

@@ -32,7 +32,8 @@ void lookup_several(struct lookup_plan *p, mx far, mx near, int n, const mx indi
     p->n = n;
     p->ndim = p->grid = grid;
     p->sdim = far->ndim;
-    p->overlaps = false;
+    p->overlaps = p->corner = false;
+    p->begin = 0;
     memset(p->far, 0, sizeof p->far);
     for (int i = 0; i < grid; i++) {
         p->shape[i] = near->shape[i];
@@ -57,7 +58,8 @@ void lookup_axis(struct lookup_plan *p, mx far, mx near, mx index, int axis)
     int grid = near->ndim;
     while (grid > axis + 1 && (index->shape[grid - 1] == 1 || index->strides[grid - 1] == 0)) grid--;
     p->n = 1;
-    p->overlaps = false;
+    p->overlaps = p->corner = false;
+    p->begin = 0;
     p->ndim = p->grid = grid;
     p->sdim = near->ndim - grid;
     p->index[0] = lookup_index_of(index, axis, far, 1);
@@ -73,6 +75,31 @@ void lookup_axis(struct lookup_plan *p, mx far, mx near, mx index, int axis)
         p->sfar[i - grid] = far->strides[i];
     }
     finish(p);
+}
+
+void lookup_box(struct lookup_plan *p, int64_t begin, const int64_t *far, mx near)
+{
+    p->n = p->ndim = p->grid = 0;
+    p->overlaps = p->corner = false;
+    p->begin = begin;
+    p->sdim = near->ndim;
+    for (int i = 0; i < near->ndim; i++) {
+        p->sshape[i] = near->shape[i];
+        p->snear[i] = near->strides[i];
+        p->sfar[i] = far[i];
+    }
+    finish(p);
+}
+
+void lookup_corner(struct lookup_plan *p, mx far, mx near, mx start, struct ints axes)
+{
+    lookup_box(p, 0, far->strides, near);
+    p->n = axes.n;
+    p->corner = true;
+    for (int k = 0; k < axes.n; k++) {
+        p->index[k] = lookup_index_of(start, (int)axes.v[k], far, near->shape[axes.v[k]]);
+        p->index[k].begin = k * start->strides[0];
+    }
 }
 
 /* "(0, 2)"; where all axes but one are of size 1 they are left out, as who called take has not seen

@@ -17,6 +17,7 @@ struct lookup_index {
     int64_t size, room;         /* of the axis; a slice may begin at 0..room */
     int64_t stride;             /* of `far` along the axis */
     int64_t steps[MX_MAX_NDIM]; /* of the index array along the grid */
+    int64_t begin;              /* in the index array: where the grid begins */
 };
 
 struct lookup_plan {
@@ -25,10 +26,12 @@ struct lookup_plan {
     int grid;                     /* so many dimensions of `near`, its first, are the grid, */
     int ndim, shape[MX_MAX_NDIM]; /* which is so many where those that walk as one are one */
     int64_t far[MX_MAX_NDIM], near[MX_MAX_NDIM];
+    int64_t begin;                 /* in `far`: of the place from which the indices count */
     int sdim, sshape[MX_MAX_NDIM]; /* the slice */
     int64_t sfar[MX_MAX_NDIM], snear[MX_MAX_NDIM];
     int64_t count, slice; /* elements of grid and slice */
     bool overlaps;        /* slices may, without being the same */
+    bool corner;          /* of a slice: the index arrays are one, whose elements are for one axis each */
 };
 
 /* An index array whose slices are so long along the axis of `far`; its steps are left out. */
@@ -40,6 +43,10 @@ void lookup_several(struct lookup_plan *p, mx far, mx near, int n, const mx indi
 /* gather_axis and scatter_axis: the last axes along which the indices do not change are the slice, the others the grid;
  * along all but the indexed one far is walked too. */
 void lookup_axis(struct lookup_plan *p, mx far, mx near, mx index, int axis);
+/* One slice of far, as large as near, at the corner that the elements of `start` are, each along its axis. */
+void lookup_corner(struct lookup_plan *p, mx far, mx near, mx start, struct ints axes);
+/* The same, known: it begins `begin` elements behind far's first and has these strides. */
+void lookup_box(struct lookup_plan *p, int64_t begin, const int64_t *far, mx near);
 
 /* An index out of range, of an array of this type and shape: what is said of it, and of a corner of a slice.  Non-zero
  * if it is a failure (core/outside.h). */

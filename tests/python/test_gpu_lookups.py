@@ -152,6 +152,40 @@ def test_layouts_that_are_updated(layout):
     same(lambda x, u: put(x[0, :33, 0], i, view(u), "add"), x, u)
 
 
+@pytest.mark.parametrize("fold", FOLDS[1:])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_slices_that_are_updated(dtype, fold):
+    x, u = grid(dtype, 9, 10, 16), grid(dtype, 9, 10, 16)[::-1]
+    for place in (
+        np.s_[2:5],
+        np.s_[::-4],
+        np.s_[:3, 1::3],
+        np.s_[1:2, :, ::-5],
+        np.s_[0:0],
+        np.s_[:],
+        np.s_[:, :, 4:12],
+    ):
+        same(lambda x, u: put(x, place, u[tuple(slice(0, n) for n in x[place].shape)], fold), x, u)  # noqa: B023
+
+
+STARTS = [[0, 0], [3, 2], [-4, -12], [-9, 5], [8, 0], [1, 100], [-100, 3]]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("index", [mx.int8, mx.int32, mx.int64, mx.uint8, mx.uint64], ids=str)
+def test_slices_at_a_corner(dtype, index):
+    x = grid(dtype, 9, 10, 16)
+    for start in STARTS:
+        at = mx.array(np.array(start).astype(str(index).split(".")[-1]))
+        same(lambda x, k: mx.slice(x, k, (0, 2), (5, 10, 4)), x, at)
+        same(lambda x, k: mx.slice(x.T, k[::-1], (1, 2), (16, 3, 4)), x, at)
+        same(lambda x, k: mx.slice(x, k[:1], (0,), (9, 10, 16)), x, at)
+        same(lambda x, k: mx.slice(x, k, (2, 1), (9, 0, 16)), x, at)
+        same(lambda x, k: mx.slice_update(x, x[:5, ::-1, 3:7], k, (0, 2)), x, at)
+        same(lambda x, k: mx.slice_update(x[::-1], x[1, 2, 3], k[:1], (1,)), x, at)
+        same(lambda x, k: mx.slice_update(x[..., :8], x[:3, :, 8:], k[::-1], (2, 0)), x, at)
+
+
 def test_slices_that_overlap():
     """Of several places at a time, as windows are put together."""
     x, i = grid(mx.float32, 50), places((30, 1), 44)
@@ -212,6 +246,10 @@ BEYOND = {
     "add": lambda x, i: put(x, i, x[:1], "add"),
     "add at two": lambda x, i: put(x, (i, i), x[0, 0], "add"),
     "put_along_axis": lambda x, i: mx.put_along_axis(x, i[:, None], x[:1], 0),
+    "slice": lambda x, i: mx.slice(x, i[6:8], (0, 1), (3, 7)),
+    "slice_update": lambda x, i: mx.slice_update(x, x[:3, :7], i[6:8], (0, 1)),
+    "nothing of a slice": lambda x, i: mx.slice(x, i[6:8], (0, 1), (9, 0)),
+    "gradient of a slice": lambda x, i: mx.grad(lambda x: mx.slice(x, i[6:8], (0, 1), (9, 3)).sum())(x),
     "gradient of reading": lambda x, i: mx.grad(lambda x: mx.take(x, i, 0).sum())(x),
     "gradient of writing": lambda x, i: mx.grad(lambda u: put(x, i, u, "set").sum())(mx.repeat(x[:1], 50, axis=0)),
 }

@@ -1,4 +1,4 @@
-/* lookup.cu: elements read and written where arrays of indices say, by their size: cu_gather_4.  The build compiles it
+/* lookup.cu: elements read and written where arrays of indices say, by their size: cu_lookup_4.  The build compiles it
  * as it does move.cu.  Neighbouring threads move what lies side by side in a slice. */
 #include "cuda/kernels/gpu.h"
 #include "cuda/kernels/lanes.h"
@@ -7,30 +7,34 @@
 typedef struct words4 words;
 #define K(name) PASTE(name, SIZE)
 
-KERNEL(K(cu_gather), struct lookup_call)
+KERNEL(K(cu_lookup), struct lookup_call)
 {
-    UNIT *y = (UNIT *)a.near, v[LOOKUP_EACH];
-    const UNIT *x = (const UNIT *)a.far, zero = { 0 };
+    UNIT *y = (UNIT *)(a.writes ? a.far : a.near), v[LOOKUP_EACH];
+    const UNIT *x = (const UNIT *)(a.writes ? a.near : a.far), zero = { 0 };
+    bool moves[LOOKUP_EACH];
     int64_t to[LOOKUP_EACH], group = blockIdx.x;
     int64_t piece = a.pieces > 1 ? place_along(&group, (uint32_t)a.pieces, gridDim.x) : 0;
     int64_t i = group * a.block_lookups + threadIdx.x / (unsigned)a.team;
     int64_t element = piece * a.block_elements + (threadIdx.x & (unsigned)(a.team - 1));
     struct lookup_at at;
     for (int k = 0; k < LOOKUP_EACH; k++) {
-        to[k] = -1;
-        if (i < a.count && element < a.slice) {
+        moves[k] = i < a.count && element < a.slice;
+        if (moves[k]) {
             if (k == 0 || a.next_lookup)
                 at = lookup_at(&a, i);
             struct lookup_at here = lookup_in_slice(&a, element);
+            bool nothing = at.outside && a.nothing;
+            int64_t far = at.far + here.far, near = at.near + here.near;
+            moves[k] = !(nothing && a.writes);
+            to[k] = a.writes ? far : near;
             v[k] = zero;
-            if (!(at.outside && a.nothing))
-                v[k] = x[at.far + here.far];
-            to[k] = at.near + here.near;
+            if (!nothing)
+                v[k] = x[a.writes ? near : far];
         }
         i += a.next_lookup;
         element += a.next_element;
     }
     for (int k = 0; k < LOOKUP_EACH; k++)
-        if (to[k] >= 0)
+        if (moves[k])
             y[to[k]] = v[k];
 }

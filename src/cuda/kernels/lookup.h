@@ -21,6 +21,7 @@ struct lookup_call {
         int32_t type; /* enum dtype */
         int64_t size, room, step;
     } index[NOTE_INDICES];
+    int32_t writes;                        /* near is put into far, not far into near */
     int32_t nothing;                       /* what is out of range stands for nothing, not for the nearest */
     int32_t team, width;                   /* powers of two */
     int32_t next_lookup, next_element;     /* what a thread goes on to: one of them is 0 */

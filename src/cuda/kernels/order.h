@@ -35,7 +35,7 @@ enum update { UPDATE_SET, UPDATE_ADD, UPDATE_PROD, UPDATE_MAX, UPDATE_MIN };
  * first of these folds all of them. */
 struct fold_call {
     struct lookup_call lookup;
-    const uint32_t *key, *number;
+    const uint32_t *key, *number; /* NULL where there is one */
     int64_t n;
     int32_t shift, elements;
     int32_t fold;  /* enum update */

@@ -50,9 +50,11 @@ KERNEL(PASTE(cu_scatter, SUFFIX), struct fold_call)
     int64_t slice = a.elements ? 1 : l->slice;
     ROLLED
     for (int k = 0; k < LOOKUP_EACH; k++, i += l->next_lookup, element += l->next_element) {
-        if (i >= a.n || element >= slice || a.key[i] == ORDER_NONE)
+        if (i >= a.n || element >= slice)
             continue;
-        uint32_t key = a.key[i];
+        uint32_t key = a.key ? a.key[i] : 0;
+        if (key == ORDER_NONE)
+            continue;
         int64_t end = i + 1;
         if (a.fold == UPDATE_SET ? end < a.n && a.key[end] == key : i > 0 && a.key[i - 1] == key)
             continue; /* the last one is set, the first one folds all */
