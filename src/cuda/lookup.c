@@ -134,15 +134,30 @@ static bool nowhere(const struct lookup_plan *p)
     return false;
 }
 
-/* Moves what is looked up in one way or the other; what is NOTE_NOW is noted still. */
+/* Single elements by one index, in rows that are worth a block, without gaps in what is beside them? */
+static bool in_rows(const struct lookup_call *c)
+{
+    enum { SHORT = 256 };
+    int last = c->ndim - 1;
+    return c->n == 1 && c->slice == 1 && c->ndim <= 2 && c->shape[last] >= SHORT && c->stride[LOOKUP_NEAR][last] == 1 &&
+           c->stride[LOOKUP_INDEX][last] == 1;
+}
+
+/* Moves what is looked up in one way or the other. */
 static int move(const struct run *r, struct lookup_call *c, const struct lookup_plan *p, mx far, mx near,
                 enum gpu_note when)
 {
-    static struct gpu_found found[5];
+    static struct gpu_found lookup[5], take[5];
     size_t size = describe(c, r, p, far, near, true);
-    void *f = gpu_find_sized(gpu_of(r), found, "lookup", "lookup", size);
+    int64_t blocks = blocks_of(c, c->count);
+    bool rows = !c->writes && in_rows(c);
+    if (rows) {
+        c->pieces = ceil_div(c->shape[c->ndim - 1], LOOKUP_THREADS * LOOKUP_EACH);
+        blocks = c->count / c->shape[c->ndim - 1] * c->pieces;
+    }
+    void *f = gpu_find_sized(gpu_of(r), rows ? take : lookup, "lookup", rows ? "take" : "lookup", size);
     if (!f || gpu_noting(r, &c->noting, when) ||
-        gpu_launch(r->stream, r->node->op->name, f, blocks_of(c, c->count), LOOKUP_THREADS, (void *[]){ c }))
+        gpu_launch(r->stream, r->node->op->name, f, blocks, LOOKUP_THREADS, (void *[]){ c }))
         return 1;
     gpu_launched_noting(r, &c->noting);
     return 0;

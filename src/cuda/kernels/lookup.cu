@@ -38,3 +38,43 @@ KERNEL(K(cu_lookup), struct lookup_call)
         if (moves[k])
             y[to[k]] = v[k];
 }
+
+#define INDICES(T)                          \
+    for (int k = 0; k < LOOKUP_EACH; k++)   \
+        if (first + k * LOOKUP_THREADS < n) \
+            v[k] = ((const T *)index)[at + k * LOOKUP_THREADS];
+
+/* Single elements by one index along rows without gaps, whose numbers need no taking apart. */
+KERNEL(K(cu_take), struct lookup_call)
+{
+    UNIT *y = (UNIT *)a.near, u[LOOKUP_EACH];
+    const UNIT *x = (const UNIT *)a.far, zero = { 0 };
+    const void *index = a.index[0].data;
+    int64_t row = blockIdx.x, piece = place_along(&row, (uint32_t)a.pieces, gridDim.x), v[LOOKUP_EACH] = { 0 };
+    int last = a.ndim - 1;
+    int64_t n = a.shape[last], step = a.index[0].step, along = a.stride[LOOKUP_FAR][last];
+    int64_t first = piece * (LOOKUP_THREADS * LOOKUP_EACH) + threadIdx.x;
+    int64_t at = row * a.stride[LOOKUP_INDEX][0] + first;
+    switch (a.index[0].type) {
+    case DT_int32: INDICES(int32_t) break;
+    case DT_uint32: INDICES(uint32_t) break;
+    case DT_int64:
+    case DT_uint64: INDICES(int64_t) break;
+    default:
+        for (int k = 0; k < LOOKUP_EACH && first + k * LOOKUP_THREADS < n; k++)
+            v[k] = index_value(index, a.index[0].type, at + k * LOOKUP_THREADS);
+    }
+    x += row * a.stride[LOOKUP_FAR][0] + first * along;
+    for (int k = 0; k < LOOKUP_EACH; k++)
+        if (first + k * LOOKUP_THREADS < n) {
+            bool outside = false;
+            int64_t place = lookup_place(&a, 0, row * n + first + k * LOOKUP_THREADS, v[k], &outside);
+            u[k] = zero;
+            if (!(outside && a.nothing))
+                u[k] = x[place * step + k * LOOKUP_THREADS * along];
+        }
+    y += row * a.stride[LOOKUP_NEAR][0] + first;
+    for (int k = 0; k < LOOKUP_EACH; k++)
+        if (first + k * LOOKUP_THREADS < n)
+            y[k * LOOKUP_THREADS] = u[k];
+}

@@ -27,6 +27,20 @@ struct lookup_at {
     bool outside; /* an index is out of range, and far at the nearest place */
 };
 
+/* Where along its axis the index v of array k is, or the nearest place; one out of range at lookup i is noted. */
+FN int64_t lookup_place(const struct lookup_call *a, int k, int64_t i, int64_t v, bool *outside)
+{
+    int64_t room = a->index[k].room;
+    bool huge = v < 0 && a->index[k].type == DT_uint64;
+    int64_t place = v < 0 && !huge ? v + a->index[k].size : v;
+    if (place < 0 || place > room) {
+        note_outside(&a->noting, (uint64_t)(k * a->count + i), (uint64_t)v);
+        *outside = true;
+        place = place < 0 && !huge ? 0 : room;
+    }
+    return place;
+}
+
 FN struct lookup_at lookup_at(const struct lookup_call *a, int64_t i)
 {
     struct places p = places_of(i, a->count, a->ndim, a->shape, 3, a->stride[0], LOOKUP_DIMS);
@@ -36,15 +50,8 @@ FN struct lookup_at lookup_at(const struct lookup_call *a, int64_t i)
         int64_t at = p.at[LOOKUP_INDEX];
         if (k)
             at = places_of(i, a->count, a->ndim, a->shape, 1, a->stride[LOOKUP_INDEX + k], LOOKUP_DIMS).at[0];
-        int64_t v = index_value(a->index[k].data, a->index[k].type, at), room = a->index[k].room;
-        bool huge = v < 0 && a->index[k].type == DT_uint64;
-        int64_t place = v < 0 && !huge ? v + a->index[k].size : v;
-        if (place < 0 || place > room) {
-            note_outside(&a->noting, (uint64_t)(k * a->count + i), (uint64_t)v);
-            r.outside = true;
-            place = place < 0 && !huge ? 0 : room;
-        }
-        r.far += place * a->index[k].step;
+        int64_t v = index_value(a->index[k].data, a->index[k].type, at);
+        r.far += lookup_place(a, k, i, v, &r.outside) * a->index[k].step;
     }
     return r;
 }

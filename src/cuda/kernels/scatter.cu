@@ -1,6 +1,6 @@
 /* scatter.cu: updates of one type folded into where they go: cu_scatter_f32.  The build compiles it as it does
- * elementwise.cu.  Each place gets its updates one after the other in their order, as on the CPU: half types are rounded
- * after each. */
+ * elementwise.cu.  Each place gets its updates one after the other in their order, as on the CPU: half types are
+ * rounded after each. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/lanes.h"
