@@ -217,6 +217,20 @@ def test_an_update_leaves_what_others_hold():
     assert np.array_equal(np.array(y), want)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_searchsorted(dtype):
+    with mx.stream(mx.cpu):
+        x, v = mx.sort(grid(dtype, 1001)), grid(dtype, 70, 41)
+        rows = mx.sort(grid(dtype, 9, 30), axis=-1)
+        mx.eval(x, v, rows)
+    for side in ("left", "right"):
+        same(lambda x, v: mx.searchsorted(x, v, side=side), x, v)  # noqa: B023
+        same(lambda x, v: mx.searchsorted(x[::3], v.T, side=side), x, v)  # noqa: B023
+        same(lambda x, v: mx.searchsorted(x[:0], v, side=side), x, v)  # noqa: B023
+        same(lambda x, v: mx.searchsorted(x, v[:0], side=side), x, v)  # noqa: B023
+        same(lambda x, v: mx.vmap(lambda x, v: mx.searchsorted(x, v, side=side))(x, v[:9]), rows, v)  # noqa: B023
+
+
 @pytest.fixture
 def said():
     """Takes what is said of indices out of range, and has the next one said again."""

@@ -6,6 +6,9 @@
 #include "cpu/kernels/sort.h"
 
 #include "cpu/kernels/level.h"
+#include "shared/scalar.h"
+
+#include "shared/order.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -96,26 +99,14 @@ PLAIN(u32, uint32_t, int32_t, v ^ INT32_MIN, v ^ INT32_MIN)
 PLAIN(i64, int64_t, int64_t, v, v)
 PLAIN(u64, uint64_t, int64_t, v ^ INT64_MIN, v ^ INT64_MIN)
 
-/* The bits of a float as a signed integer order as floats do once those of negative ones, but for the
- * sign, are flipped. */
-#define FLOATING(name, bits, infinity)                                  \
-    TEMPLATE bits key_of_##name(bits b, bool ranks)                     \
-    {                                                                   \
-        const bits top = (bits)(UINT64_MAX >> (65 - sizeof(bits) * 8)); \
-        bits size = b & top;                                            \
-        b = ranks && size == 0 ? 0 : b;                                 \
-        b = b < 0 ? b ^ top : b;                                        \
-        return size > infinity ? top : b;                               \
-    }                                                                   \
-    TEMPLATE bits value_of_##name(bits b)                               \
-    {                                                                   \
-        const bits top = (bits)(UINT64_MAX >> (65 - sizeof(bits) * 8)); \
-        return b < 0 ? b ^ top : b;                                     \
-    }
-FLOATING(f16, int16_t, 0x7c00)
-FLOATING(bf16, int16_t, 0x7f80)
-FLOATING(f32, int32_t, 0x7f800000)
-FLOATING(f64, int64_t, 0x7ff0000000000000)
+/* By their order (shared/order.h), which turns their bits back as well. */
+#define FLOATING(name, bits)                                                           \
+    TEMPLATE bits key_of_##name(bits b, bool ranks) { return order_##name(b, ranks); } \
+    TEMPLATE bits value_of_##name(bits b) { return b < 0 ? b ^ (bits)(UINT64_MAX >> (65 - sizeof(bits) * 8)) : b; }
+FLOATING(f16, int16_t)
+FLOATING(bf16, int16_t)
+FLOATING(f32, int32_t)
+FLOATING(f64, int64_t)
 
 #define KEYS(name, type, key_type)                                          \
     static void keys_##name(void *key, const void *x, size_t n, bool ranks) \
@@ -146,24 +137,15 @@ KEYS(bf16, int16_t, int32_t)
 KEYS(f32, int32_t, int32_t)
 KEYS(f64, int64_t, int64_t)
 
-/* Real part, then imaginary.  Numbers with a NaN come after all others: first those where only the
- * imaginary part is, by the real part; then those where only the real part is; then the rest.  The
- * keys of numbers end at that of infinity, so there is room for the three kinds. */
 static void keys_c64(void *key, const void *x, size_t n, bool ranks)
 {
     (void)ranks;
     const int32_t *p = x;
     int64_t *k = key;
-    for (size_t i = 0; i < n; i++) {
-        int32_t re = key_of_f32(p[2 * i], true), im = key_of_f32(p[2 * i + 1], true);
-        int32_t high =
-            im != INT32_MAX ? (re != INT32_MAX ? re : 0x7fb00000) : (re != INT32_MAX ? 0x7fa00000 : 0x7fc00000);
-        int32_t low = im != INT32_MAX ? im : re;
-        k[i] = (int64_t)((uint64_t)(uint32_t)high << 32 | ((uint32_t)low ^ 0x80000000u));
-    }
+    for (size_t i = 0; i < n; i++) k[i] = order_c64(p[2 * i], p[2 * i + 1]);
 }
 
-static void pair(int64_t *p, const int32_t *key, size_t n, uint32_t first)
+static void make_pairs(int64_t *p, const int32_t *key, size_t n, uint32_t first)
 {
     IVDEP
     for (size_t i = 0; i < n; i++) p[i] = (int64_t)((uint64_t)(int64_t)key[i] << 32 | (uint32_t)(first + (uint32_t)i));
@@ -184,5 +166,5 @@ const struct sort_kernels LEVEL(sort_kernels) = {
 #define values_c64 NULL
     .values = { MX_DTYPES(X) },
 #undef X
-    .pair = pair,
+    .pair = make_pairs,
 };
