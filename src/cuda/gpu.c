@@ -145,9 +145,7 @@ static uint64_t mark(struct stream *s)
 /* Under the lock: what is queued so far gets an event. */
 static int record(struct gpu_stream *q)
 {
-    int e = gpu_notes_copy(q);
-    if (!e)
-        e = cu.event_record(q->event[q->now % RING], q->stream);
+    int e = cu.event_record(q->event[q->now % RING], q->stream);
     q->now++;
     return e;
 }

@@ -30,12 +30,12 @@ struct gpu {
     atomic_bool opened;
 };
 
-/* Notes of indices out of range (note.c). */
+/* Notes of indices out of range (note.c): one that is looked at when work ends, one that is looked at at once. */
+enum gpu_note { NOTE_LATER, NOTE_NOW };
 struct gpu_notes {
-    uint64_t on_device; /* two: one that is looked at when work ends, one that is looked at at once; 0: not yet there */
-    uint64_t *launch;   /* of the first, as it was when work last ended */
+    uint64_t on_device; /* 0: not yet there */
+    uint64_t *heard;    /* of each, which kernels write to as well: not 0 where there is one */
     uint64_t launches;
-    bool changed; /* kernels that may note something were launched since */
 };
 
 /* A stream's queue: batches, and the driver's stream that their kernels are put on. */
@@ -102,16 +102,13 @@ int gpu_out_from(const struct run *r, int k, int i);
 uint64_t gpu_address(const struct run *r, mx x);
 static inline void *gpu_pointer(const struct run *r, mx x) { return (void *)gpu_address(r, x); }
 
-/* Indices out of range.  Before its launch a kernel is told what it would note: when the host is to look, `about` is
- * filled by the caller.  NOTE_LATER: when the work ends, if it would be reported at all; NOTE_NOW: in gpu_noted, which
- * says whether there was one, and is 1 for one that was reported as a failure or where the device failed. */
-enum gpu_note { NOTE_LATER, NOTE_NOW };
+/* Indices out of range: what a kernel is told before its launch, beside `about`.  One that is noted NOTE_LATER, if it
+ * would be reported at all, is found by gpu_notes_look, after a wait for the stream's work; one that is noted NOTE_NOW
+ * by gpu_noted, which says whether there was one.  Both report it, gpu_noted if asked to, and are 1 where it is a
+ * failure, or where the device failed. */
 struct noting;
 int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when);
-void gpu_launched_noting(const struct run *r, const struct noting *t);
-int gpu_noted(const struct run *r, bool *any, bool report);
-/* Under the stream's lock, before an event is recorded; then, once that is waited for. */
-int gpu_notes_copy(struct gpu_stream *q);
+int gpu_noted(const struct run *r, bool *any, bool reported);
 int gpu_notes_look(struct gpu_stream *q);
 
 /* Copies elements from one address to another as the box says (move.c); overlapping memory is not expected. */

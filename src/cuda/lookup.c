@@ -156,11 +156,8 @@ static int move(const struct run *r, struct lookup_call *c, const struct lookup_
         blocks = c->count / c->shape[c->ndim - 1] * c->pieces;
     }
     void *f = gpu_find_sized(gpu_of(r), rows ? take : lookup, "lookup", rows ? "take" : "lookup", size);
-    if (!f || gpu_noting(r, &c->noting, when) ||
-        gpu_launch(r->stream, r->node->op->name, f, blocks, LOOKUP_THREADS, (void *[]){ c }))
-        return 1;
-    gpu_launched_noting(r, &c->noting);
-    return 0;
+    return !f || gpu_noting(r, &c->noting, when) ||
+           gpu_launch(r->stream, r->node->op->name, f, blocks, LOOKUP_THREADS, (void *[]){ c });
 }
 
 static int gather(const struct run *r, const struct lookup_plan *p, const char *op, unsigned outside)
@@ -257,11 +254,8 @@ static int free_bits(const struct lookup_plan *p)
 static int look(const struct run *r, struct keys_call *c, enum gpu_note when)
 {
     static struct gpu_found found;
-    if (gpu_noting(r, &c->lookup.noting, when) ||
-        order_launch(r, &found, "keys", ceil_div(c->n, ORDER_THREADS), ORDER_THREADS, c))
-        return 1;
-    gpu_launched_noting(r, &c->lookup.noting);
-    return 0;
+    return gpu_noting(r, &c->lookup.noting, when) ||
+           order_launch(r, &found, "keys", ceil_div(c->n, ORDER_THREADS), ORDER_THREADS, c);
 }
 
 static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum gpu_note when)

@@ -1,8 +1,8 @@
 /* note.c: indices out of range, which a device notes and the host finds when the work ends (core/outside.h).
  *
- * A stream has a note that kernels write to and that stays until it is read, and beside it on the host a copy of the
- * number which says whether there is one, made whenever an event is recorded.  Where an index out of range is a
- * failure, or what follows depends on it, the runner waits and looks at another one at once. */
+ * A stream has a note that kernels write to and that stays until it is read, and a word of the host's memory beside
+ * it, which they write to as well, so that looking costs nothing.  Where an index out of range is a failure, or what
+ * follows depends on it, the runner waits and looks at another one at once. */
 #include "cuda/kernels/note.h"
 
 #include <string.h>
@@ -24,16 +24,29 @@ static int clear(const struct gpu_stream *q, enum gpu_note when)
 
 static int open_notes(struct gpu_stream *q)
 {
-    int e = cu.host_alloc((void **)&q->notes.launch, sizeof *q->notes.launch);
-    if (!e)
-        *q->notes.launch = 0;
     uint64_t p = 0;
+    int e = cu.host_alloc((void **)&q->notes.heard, 2 * sizeof(uint64_t));
     if (!e)
         e = cu.memory_alloc(&p, 2 * sizeof empty);
+    if (e)
+        return e;
     q->notes.on_device = p;
-    if (!e)
-        e = clear(q, NOTE_LATER);
+    q->notes.heard[NOTE_LATER] = q->notes.heard[NOTE_NOW] = 0;
+    e = clear(q, NOTE_LATER);
     return e ? e : clear(q, NOTE_NOW);
+}
+
+/* Under the stream's lock, or where nobody else looks: takes the note away, if there is one. */
+static int read_note(struct gpu_stream *q, enum gpu_note when, struct note *n)
+{
+    n->launch = 0;
+    if (!q->notes.on_device || !*(volatile uint64_t *)&q->notes.heard[when])
+        return 0;
+    int e = cu.copy_to_host(n, note_at(q, when), sizeof *n, q->stream);
+    if (!e)
+        e = cu.stream_wait(q->stream); /* others may be noting still */
+    q->notes.heard[when] = 0;          /* before the note is cleared, until when nobody writes to either */
+    return e ? e : clear(q, when);
 }
 
 int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when)
@@ -48,18 +61,9 @@ int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when)
     if (gpu_check(q->gpu, r->node->op->name, e))
         return 1;
     t->note = (struct note *)note_at(q, when);
+    t->heard = &q->notes.heard[when];
     t->launch = ++q->notes.launches;
     return 0;
-}
-
-void gpu_launched_noting(const struct run *r, const struct noting *t)
-{
-    struct gpu_stream *q = gpu_stream(r->stream);
-    if (!t->note)
-        return;
-    lock_take(&q->lock);
-    q->notes.changed = true;
-    lock_give(&q->lock);
 }
 
 static int report(const struct note *n)
@@ -85,38 +89,19 @@ static int report(const struct note *n)
 int gpu_noted(const struct run *r, bool *any, bool reported)
 {
     struct gpu_stream *q = gpu_stream(r->stream);
-    struct note n;
-    int e = cu.copy_to_host(&n, note_at(q, NOTE_NOW), sizeof n, q->stream);
+    struct note n = { 0 };
+    int e = cu.stream_wait(q->stream);
     if (!e)
-        e = cu.stream_wait(q->stream);
+        e = read_note(q, NOTE_NOW, &n);
     *any = !e && n.launch;
-    if (*any)
-        e = clear(q, NOTE_NOW);
     return gpu_check(q->gpu, r->node->op->name, e) || (*any && reported && report(&n));
 }
 
-int gpu_notes_copy(struct gpu_stream *q)
-{
-    if (!q->notes.changed)
-        return 0;
-    q->notes.changed = false;
-    return cu.copy_to_host(q->notes.launch, note_at(q, NOTE_LATER), sizeof *q->notes.launch, q->stream);
-}
-
-/* Of the words of the note none changes any more once it is somebody's and his work has ended. */
 int gpu_notes_look(struct gpu_stream *q)
 {
-    struct note n = { 0 };
-    int e = 0;
+    struct note n;
     lock_take(&q->lock);
-    if (q->notes.launch && *(volatile uint64_t *)q->notes.launch) {
-        e = cu.copy_to_host(&n, note_at(q, NOTE_LATER), sizeof n, q->gpu->copies);
-        if (!e)
-            e = cu.stream_wait(q->gpu->copies);
-        if (!e && n.launch)
-            e = clear(q, NOTE_LATER);
-        *q->notes.launch = 0;
-    }
+    int e = read_note(q, NOTE_LATER, &n);
     lock_give(&q->lock);
     return gpu_check(q->gpu, "eval", e) || (n.launch && report(&n));
 }

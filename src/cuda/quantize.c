@@ -257,7 +257,6 @@ static int number(const struct run *r, const mx index[2], const mx of[2], uint32
         if (launch(r, kernel, a.n, &a))
             return 1;
     }
-    gpu_launched_noting(r, &a.noting);
     return now && gpu_noted(r, &any, true);
 }
 

@@ -32,6 +32,7 @@ struct note {
 /* What a kernel is given: its number, in the order of the stream. */
 struct noting {
     struct note *note; /* NULL: nobody wants to know */
+    uint64_t *heard;   /* in the host's memory: the launch, too, so that nobody need look elsewhere */
     uint64_t launch;
     struct note_about about;
 };
@@ -44,7 +45,7 @@ FN_APART void note_outside(const struct noting *t, uint64_t place, uint64_t inde
     struct note *n = t->note;
     if (!n || (n->launch && n->launch != t->launch) || n->first[0] >> NOTE_BITS < place)
         return;
-    n->launch = t->launch;
+    n->launch = *t->heard = t->launch;
     n->about = t->about;
     for (int i = 0; i < NOTE_WORDS; i++)
         ATOMIC_MIN(&n->first[i], place << NOTE_BITS | (index >> i * NOTE_BITS & ((1u << NOTE_BITS) - 1)));
