@@ -152,23 +152,26 @@ static void forget_workers(void)
 
 __attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_workers); }
 
-static void start_workers(int n)
+bool thread_start(pthread_t *t, void *(*f)(void *), void *arg)
 {
-    /* Signals go to the threads of the program, whose handlers expect them; faults stay where they
-     * happen. */
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
     sigset_t blocked, before;
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    while (started < n) {
-        pthread_t t;
-        if (pthread_create(&t, NULL, worker, (void *)(intptr_t)(started + 1)))
-            break; /* the work gets done by those there are */
+    bool started = !pthread_create(t, NULL, f, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+static void start_workers(int n)
+{
+    pthread_t t;
+    /* Where there are no more the work gets done by those there are. */
+    while (started < n && thread_start(&t, worker, (void *)(intptr_t)(started + 1))) {
         pthread_detach(t);
         started++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* The number of a small file, or `otherwise`. */

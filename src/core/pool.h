@@ -2,6 +2,8 @@
 #ifndef MX_CORE_POOL_H
 #define MX_CORE_POOL_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Calls fn(ctx, begin, end) over disjoint ranges that cover 0..n, on several threads where n is at
@@ -11,5 +13,9 @@
 void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int64_t end), void *ctx);
 int pool_threads(void);
 void pool_set_threads(int n); /* also MLX_NUM_THREADS; at least 1 */
+
+/* Starts a thread of the library: signals go to those of the program, whose handlers expect them; faults stay where
+ * they happen. */
+bool thread_start(pthread_t *t, void *(*f)(void *), void *arg);
 
 #endif

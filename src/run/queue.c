@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/pool.h"
 #include "run/eval.h"
 
 static void finish(struct batch_queue *q, struct event *done, bool now)
@@ -107,7 +108,7 @@ int queue_submit(struct stream *s, struct batch *b, bool here)
     b->turn = ++q->given;
     bool idle = q->done + 1 == b->turn;
     if (!q->started && !(here && idle))
-        q->started = !pthread_create(&q->worker, NULL, work, q);
+        q->started = thread_start(&q->worker, work, q);
     here = (here && idle) || !q->started; /* where no thread is to be had every thread runs what it submits */
     b->reserved = here && idle;
     if (b->reserved) {

@@ -263,6 +263,9 @@ import mlx.core as mx
 x = mx.eye(16) + mx.random.uniform(shape=(1 << 9, 16, 16))
 with mx.stream(mx.cpu):
     mx.eval(mx.linalg.inv(x), mx.sort(mx.random.normal((1 << 16,))))
+    y = mx.sort(x, axis=0)
+    mx.async_eval(y)  # by the stream's own thread
+    mx.eval(y)
 for task in os.listdir("/proc/self/task"):
     if int(task) != os.getpid():
         with open(f"/proc/self/task/{task}/status") as status:

@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "support/loopback.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/buffer.h"
+#include "core/pool.h"
 #include "core/scope.h"
 #include "cpu/run.h"
 #include "ops/plugin.h"
@@ -248,10 +248,6 @@ static void fail_late(struct task *t)
 static void *work(void *arg)
 {
     struct loop *q = arg;
-    sigset_t all;
-    sigfillset(&all);
-    sigdelset(&all, SIGSEGV); /* of who touches what he cannot */
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
     is_device = true;
     for (;;) {
         pthread_mutex_lock(&lock);
@@ -514,7 +510,7 @@ static void *loop_open(struct stream *s)
     struct loop *q = calloc(1, sizeof *q);
     queue_init(&q->queue);
     q->stream = s;
-    pthread_create(&q->worker, NULL, work, q);
+    thread_start(&q->worker, work, q);
     return q;
 }
 
@@ -529,7 +525,7 @@ static void loop_forked(struct stream *s)
     q->collecting = false;
     q->lost = q->passed;
     q->back = q->passed = ++q->now;
-    pthread_create(&q->worker, NULL, work, q);
+    thread_start(&q->worker, work, q);
 }
 
 static int synchronize(struct stream *s) { return queue_synchronize(s) || wait_for(s, mark(s)); }
