@@ -490,6 +490,82 @@ static void groups(void **unused)
     cu.launch = launch;
 }
 
+/* ---- arrays of indices, many of which are out of range */
+
+static mx take(const struct trial *t, const mx x[]) { return mx_take(x[0], x[1], t->n); }
+static mx take_along(const struct trial *t, const mx x[]) { return mx_take_along_axis(x[0], x[1], t->n); }
+static mx put_along(const struct trial *t, const mx x[])
+{
+    mx u = mx_take_along_axis(x[0], mx_negative(x[1]), t->n);
+    return t->fold ? mx_scatter_add_axis(x[0], x[1], u, t->n) : mx_put_along_axis(x[0], x[1], u, t->n);
+}
+/* Slices of two along an axis, which overlap, at places of two axes. */
+static mx gather_slices(const mx x[])
+{
+    return mx_gather(x[0], (mx[]){ x[1], x[2] }, (int[]){ 0, 1 }, 2, (int[]){ 1, 2, dim(x[0], 2) });
+}
+static mx slices(const struct trial *t, const mx x[]) { return (void)t, gather_slices(x); }
+static mx scatter_slices(const struct trial *t, const mx x[])
+{
+    return mx_scatter(x[0], (mx[]){ x[1], x[2] }, (int[]){ 0, 1 }, 2, gather_slices((mx[]){ x[0], x[2], x[1] }),
+                      (enum scatter_fold)t->fold);
+}
+static mx scatter_rows(const struct trial *t, const mx x[])
+{
+    mx u = mx_gather(x[0], (mx[]){ x[2] }, (int[]){ 0 }, 1, (int[]){ 1, dim(x[0], 1), dim(x[0], 2) });
+    return mx_scatter(x[0], (mx[]){ x[1] }, (int[]){ 0 }, 1, u, (enum scatter_fold)t->fold);
+}
+static mx corner(const struct trial *t, const mx x[])
+{
+    int axes[] = { 1, 0 };
+    mx part = mx_slice_dynamic(x[0], x[3], axes, 2, (int[]){ 40, 3, dim(x[0], 2) });
+    return t->n ? mx_slice_update_dynamic(x[0], part, mx_negative(x[3]), axes, 2) : part;
+}
+
+static void all_lookups(const char *what, const mx x[])
+{
+    for (int axis = 0; axis < 3; axis++) {
+        beside(&(struct trial){ "take", take, NULL, axis, 0 }, what, x, 0, 0);
+        mx along[] = { x[0], ready(mx_broadcast_to(
+                                 mx_reshape(x[1], 3, (int[]){ 1, 1, -1 }), 3,
+                                 (int[]){ axis ? dim(x[0], 0) : 7, axis == 1 ? 7 : dim(x[0], 1), dim(x[1], 0) })) };
+        if (axis == 2 || dim(x[0], 2) == dim(x[1], 0)) {
+            beside(&(struct trial){ "take_along_axis", take_along, NULL, axis, 0 }, what, along, 0, 0);
+            beside(&(struct trial){ "put_along_axis", put_along, NULL, axis, 0 }, what, along, 0, 0);
+            beside(&(struct trial){ "scatter_add_axis", put_along, NULL, axis, 1 }, what, along, 0, 0);
+        }
+    }
+    beside(&(struct trial){ .name = "slices", .build = slices }, what, x, 0, 0);
+    for (unsigned f = SCATTER_SET; f <= SCATTER_MIN; f++) {
+        beside(&(struct trial){ "scatter of slices", scatter_slices, NULL, 0, f }, what, x, 0, 0);
+        beside(&(struct trial){ "scatter of rows", scatter_rows, NULL, 0, f }, what, x, 0, 0);
+    }
+    beside(&(struct trial){ "slice", corner, NULL, 0, 0 }, what, x, 0, 0);
+    beside(&(struct trial){ "slice_update", corner, NULL, 1, 0 }, what, x, 0, 0);
+}
+
+static void lookups(void **unused)
+{
+    (void)unused;
+    static const enum dtype index[] = { DT_int8, DT_int32, DT_int64, DT_uint8, DT_uint16, DT_uint64 };
+    for (int k = 0; k < TYPES; k += SLOW ? 3 : 1) {
+        MX_SCOPE(on_cpu);
+        enum dtype of = index[k % 6];
+        for (int width = 1; width < 40; width = 3 * width + 1) {
+            mx x[] = { numbers(types[k], 3, (int[]){ 60, 9, width }, false), numbers(of, 1, (int[]){ 50 }, false),
+                       numbers(of, 1, (int[]){ 50 }, false), numbers(of, 1, (int[]){ 2 }, false) };
+            all_lookups("rows", x);
+            x[0] = ready(mx_slice_axis(mx_transpose(x[0], (int[]){ 0, 2, 1 }, 3), 1, -1, -width - 1, -1));
+            if (width >= 3)
+                all_lookups("turned", x);
+        }
+        mx many[] = { numbers(types[k], 3, (int[]){ 60, 9, 2 }, false), numbers(of, 1, (int[]){ 5000 }, false),
+                      numbers(of, 1, (int[]){ 5000 }, false) };
+        beside(&(struct trial){ "scatter of many", scatter_rows, NULL, 0, SCATTER_ADD }, "rows", many, 0, 0);
+        beside(&(struct trial){ "scatter of many", scatter_slices, NULL, 0, SCATTER_SET }, "rows", many, 0, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,6 +574,7 @@ int main(void)
         cmocka_unit_test(from_nothing),    cmocka_unit_test(rotations),
         cmocka_unit_test(packed_weights),  cmocka_unit_test(scans),
         cmocka_unit_test(orders),          cmocka_unit_test(groups),
+        cmocka_unit_test(lookups),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
