@@ -152,15 +152,23 @@ static void forget_workers(void)
 
 __attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_workers); }
 
-bool thread_start(pthread_t *t, void *(*f)(void *), void *arg)
+sigset_t signals_block(void)
 {
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
     sigset_t blocked, before;
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    return before;
+}
+
+void signals_restore(sigset_t before) { pthread_sigmask(SIG_SETMASK, &before, NULL); }
+
+bool thread_start(pthread_t *t, void *(*f)(void *), void *arg)
+{
+    sigset_t before = signals_block();
     bool started = !pthread_create(t, NULL, f, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    signals_restore(before);
     return started;
 }
 

@@ -3,6 +3,7 @@
 #define MX_CORE_POOL_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,8 +15,10 @@ void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int
 int pool_threads(void);
 void pool_set_threads(int n); /* also MLX_NUM_THREADS; at least 1 */
 
-/* Starts a thread of the library: signals go to those of the program, whose handlers expect them; faults stay where
- * they happen. */
+/* Signals go to the threads of the program, whose handlers expect them; faults stay where they happen.  So threads are
+ * started by thread_start, and other libraries that start some are opened between these two. */
+sigset_t signals_block(void);
+void signals_restore(sigset_t before);
 bool thread_start(pthread_t *t, void *(*f)(void *), void *arg);
 
 #endif

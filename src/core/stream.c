@@ -47,11 +47,24 @@ int device_count(enum device_type t)
     return count < MAX_DEVICES ? count : MAX_DEVICES;
 }
 
+/* MLX_DEFAULT_DEVICE=cpu or gpu; otherwise a GPU where there is one. */
+static enum device_type first_choice(void)
+{
+    const char *asked = getenv("MLX_DEFAULT_DEVICE");
+    if (asked && !strcmp(asked, "cpu"))
+        return DEVICE_CPU;
+    return (asked && !strcmp(asked, "gpu")) || device_count(DEVICE_GPU) > 0 ? DEVICE_GPU : DEVICE_CPU;
+}
+
 struct device default_device(void)
 {
     int t = atomic_load_explicit(&default_type, memory_order_relaxed);
-    if (t < 0)
-        t = device_count(DEVICE_GPU) > 0 ? DEVICE_GPU : DEVICE_CPU;
+    if (t < 0) {
+        static _Atomic int first = -1;
+        t = atomic_load_explicit(&first, memory_order_relaxed);
+        if (t < 0)
+            atomic_store_explicit(&first, t = (int)first_choice(), memory_order_relaxed);
+    }
     return (struct device){ (enum device_type)t, atomic_load_explicit(&default_index, memory_order_relaxed) };
 }
 

@@ -8,7 +8,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +42,9 @@ static void open_blas(void)
 {
     char path[PATH_MAX];
     beside_us(path, sizeof path);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before = signals_block();
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    signals_restore(before);
     if (!library) {
         snprintf(cannot_open, sizeof cannot_open, "%s", dlerror());
         return;

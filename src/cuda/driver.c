@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/pool.h"
 
 struct cuda_driver cu;
 static int count;
@@ -25,8 +26,10 @@ static void open_driver(void)
         return;
 #include "cuda/driver.def"
     int n = 0;
+    sigset_t before = signals_block();
     if (cu.init(0) == CUDA_SUCCESS && cu.device_count(&n) == CUDA_SUCCESS)
         count = n;
+    signals_restore(before);
 }
 
 int cuda_devices(void)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/pool.h"
 #include "core/shape.h"
 
 static struct gpu gpus[MAX_GPUS];
@@ -32,8 +33,10 @@ static int attribute(int device, int which)
 static int open_gpu(struct gpu *g, int number)
 {
     int e = cu.device_get(&g->device, number);
+    sigset_t before = signals_block();
     if (!e)
         e = cu.context_retain(&g->context, g->device);
+    signals_restore(before);
     if (!e)
         e = cu.context_use(g->context);
     if (!e)

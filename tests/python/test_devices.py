@@ -60,3 +60,15 @@ def test_an_index_without_a_device(device):
             use()
     with pytest.raises(ValueError, match="there is no Device"), mx.stream(device):
         pass
+
+
+@without_gpu
+@pytest.mark.parametrize("asked, device", [("cpu", "cpu"), ("gpu", "gpu"), ("", "cpu"), ("tpu", "cpu")])
+def test_the_environment_names_the_default_device(asked, device):
+    code = (
+        "import mlx.core as mx; print(mx.default_device()); mx.set_default_device(mx.cpu); print(mx.default_device())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"MLX_DEFAULT_DEVICE": asked}
+    )
+    assert done.stdout == f"Device({device}, 0)\nDevice(cpu, 0)\n", done.stderr

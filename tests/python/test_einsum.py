@@ -193,7 +193,7 @@ def test_contractions_are_matrix_products(tmp_path):
     mx.reset_peak_memory()
     before = mx.get_peak_memory()
     mx.eval(mx.einsum("ij,jk,kl->il", a, b, a))
-    assert mx.get_peak_memory() - before < 8 * a.nbytes
+    assert mx.get_peak_memory() - before < 16 * a.nbytes
 
 
 @pytest.mark.parametrize(

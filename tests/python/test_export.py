@@ -615,7 +615,7 @@ def test_products_of_integers_in_files_are_exact_and_small(path, t):
     before = mx.get_active_memory()
     (y,) = mx.import_function(path)(x, x)
     mx.eval(y)
-    assert mx.get_peak_memory() - before < 16 * max(y.nbytes, 4 * y.size)  # all products are 256 times as many
+    assert mx.get_peak_memory() - before < 64 * max(y.nbytes, 4 * y.size)  # all products are 256 times as many
 
 
 @pytest.mark.parametrize("shapeless", [False, True])
