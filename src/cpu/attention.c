@@ -10,12 +10,12 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/scope.h"
 #include "core/sizes.h"
+#include "cpu/crew.h"
 #include "cpu/kernels/attention.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/reduce.h"
@@ -48,28 +48,8 @@ struct job {
     int64_t unit_bytes;
     char *space;
     size_t bytes; /* of the space of one thread */
-    atomic_int_fast64_t next;
-    int64_t n;
-    void (*fn)(struct job *j, int64_t i, char *space);
 };
-
-/* ---- threads that need room to work in */
-
-static void take_turns(void *ctx, int64_t begin, int64_t end)
-{
-    struct job *j = ctx;
-    for (int64_t w = begin; w < end; w++)
-        for (int64_t i; (i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n;)
-            j->fn(j, i, j->space + (size_t)w * j->bytes);
-}
-
-static void share(struct job *j, int64_t n, void (*fn)(struct job *, int64_t, char *))
-{
-    j->n = n;
-    j->fn = fn;
-    atomic_store(&j->next, 0);
-    pool_for(pool_threads(), 1, take_turns, j);
-}
+typedef void job_fn(void *job, int64_t i, char *space);
 
 /* ---- operands */
 
@@ -287,8 +267,9 @@ static char *packed_of(const struct job *j, int64_t unit)
 
 static int64_t blocks(int64_t n) { return ceil_div(n, BLOCK); }
 
-static void pack_keys(struct job *j, int64_t i, char *space)
+static void pack_keys(void *job, int64_t i, char *space)
 {
+    struct job *j = job;
     int64_t unit = j->first + i / blocks(j->keys), block = i % blocks(j->keys);
     char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->keys, j->d) * j->wsize;
     int64_t b = unit / j->kv, h = unit % j->kv;
@@ -321,8 +302,9 @@ static size_t forward_bytes(const struct job *j)
 }
 
 /* One panel of queries, of the heads that one list of rows is made of. */
-static void forward_panel(struct job *j, int64_t i, char *space)
+static void forward_panel(void *job, int64_t i, char *space)
 {
+    struct job *j = job;
     const struct gemm_kernel *g = j->g;
     int64_t lists = j->heads / j->fold / j->kv, list = i / panels_of(j);
     int64_t unit = j->first + list / lists, b = unit / j->kv;
@@ -366,8 +348,7 @@ static void forward_panel(struct job *j, int64_t i, char *space)
 }
 
 /* Packs heads of keys, as many as there is room for, and works on them, until all are done. */
-static int over_units(struct job *j, int64_t pack_jobs, void (*packing)(struct job *, int64_t, char *), int64_t jobs[2],
-                      void (*working[2])(struct job *, int64_t, char *))
+static int over_units(struct job *j, int64_t pack_jobs, job_fn *packing, int64_t jobs[2], job_fn *working[2])
 {
     int64_t all = j->batch * j->kv, some = ROOM / j->unit_bytes;
     some = some < 1 ? 1 : least(some, all);
@@ -376,8 +357,9 @@ static int over_units(struct job *j, int64_t pack_jobs, void (*packing)(struct j
     bool failed = !j->space;
     for (j->first = 0; j->first < all && !failed; j->first += some) {
         j->units = least(some, all - j->first);
-        share(j, j->units * pack_jobs, packing);
-        for (int i = 0; i < 2 && working[i]; i++) share(j, j->units * jobs[i], working[i]);
+        crew_for(j->units * pack_jobs, pool_threads(), j->space, j->bytes, packing, j);
+        for (int i = 0; i < 2 && working[i]; i++)
+            crew_for(j->units * jobs[i], pool_threads(), j->space, j->bytes, working[i], j);
     }
     free(j->packed);
     free(j->space);
@@ -390,7 +372,7 @@ static int forward(struct job *j)
     j->unit_bytes = (panels(j, j->keys, j->d) + turned_panels(j, j->keys, j->e) + 32) * (int64_t)j->wsize;
     j->bytes = forward_bytes(j);
     return over_units(j, blocks(j->keys), pack_keys, (int64_t[]){ lists * panels_of(j), 0 },
-                      (void (*[])(struct job *, int64_t, char *)){ forward_panel, NULL });
+                      (job_fn *[]){ forward_panel, NULL });
 }
 
 /* ---- forward, few queries: K and V in place, by pieces whose results are merged */
@@ -405,8 +387,9 @@ static void ask_for(const char *x, int64_t stride, int64_t rows, int64_t width, 
         for (int64_t at = 0; at < width * (int64_t)size; at += 64) __builtin_prefetch(x + at);
 }
 
-static void forward_piece(struct job *j, int64_t i, char *space)
+static void forward_piece(void *job, int64_t i, char *space)
 {
+    struct job *j = job;
     int64_t unit = i / pieces(j), key = i % pieces(j) * PIECE, m = least(PIECE, j->keys - key);
     int64_t b = unit / j->kv, group = j->heads / j->kv, h = unit % j->kv * group;
     int64_t n = rows_of(j);
@@ -505,7 +488,7 @@ static int forward_few(struct job *j)
     j->space = j->packed ? mx_malloc((size_t)pool_threads() * j->bytes) : NULL;
     double *y = j->space ? mx_malloc((size_t)j->e * sizeof *y + 1) : NULL;
     if (y) {
-        share(j, count, forward_piece);
+        crew_for(count, pool_threads(), j->space, j->bytes, forward_piece, j);
         for (int64_t i = 0; i < units; i++)
             for (int64_t r = 0; r < rows_of(j); r++) merge_row(j, i, r, y);
     }
@@ -544,8 +527,9 @@ static struct places places(const struct job *j, int64_t unit)
     return p;
 }
 
-static void pack_all(struct job *j, int64_t i, char *space)
+static void pack_all(void *job, int64_t i, char *space)
 {
+    struct job *j = job;
     int64_t group = j->heads / j->kv, nk = blocks(j->keys), nq = blocks(j->length);
     int64_t each = nk + group * nq, unit = j->first + i / each, block = i % each;
     int64_t b = unit / j->kv, h = unit % j->kv;
@@ -569,8 +553,9 @@ static size_t backward_bytes(const struct job *j)
            2 * panel_bytes(j, BLOCK) + 3 * panel_bytes(j, 1);
 }
 
-static void query_panel(struct job *j, int64_t i, char *space)
+static void query_panel(void *job, int64_t i, char *space)
 {
+    struct job *j = job;
     const struct gemm_kernel *g = j->g;
     int64_t group = j->heads / j->kv, count = ceil_div(j->length, j->width);
     int64_t unit = j->first + i / count / group, b = unit / j->kv;
@@ -607,8 +592,9 @@ static void query_panel(struct job *j, int64_t i, char *space)
     put(j, j->dq + at * (size_t)j->d * j->size, dq, n, j->d, rows);
 }
 
-static void key_panel(struct job *j, int64_t i, char *space)
+static void key_panel(void *job, int64_t i, char *space)
 {
+    struct job *j = job;
     const struct gemm_kernel *g = j->g;
     int64_t group = j->heads / j->kv, count = ceil_div(j->keys, j->width);
     int64_t unit = j->first + i / count, b = unit / j->kv, kv = unit % j->kv;
@@ -671,7 +657,7 @@ static int backward(struct job *j)
     j->bytes = backward_bytes(j);
     int64_t jobs[] = { group * ceil_div(j->length, j->width), ceil_div(j->keys, j->width) };
     return over_units(j, blocks(j->keys) + group * blocks(j->length), pack_all, jobs,
-                      (void (*[])(struct job *, int64_t, char *)){ query_panel, key_panel });
+                      (job_fn *[]){ query_panel, key_panel });
 }
 
 /* ---- nodes */

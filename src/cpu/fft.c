@@ -8,12 +8,12 @@
  *
  * Factors are computed in double and rounded once. */
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/scope.h"
 #include "core/sizes.h"
+#include "cpu/crew.h"
 #include "cpu/kernels/fft.h"
 #include "cpu/run.h"
 #include "ops/fft.h"
@@ -258,26 +258,9 @@ static bool in_lanes(const struct plan *p) { return p->way == LANES || (p->way =
 
 /* ---- threads that need room to work in */
 
-struct crew {
-    int64_t n;
-    size_t bytes;
-    char *space;
-    atomic_int_fast64_t next;
-    void (*fn)(const void *ctx, int64_t i, float *space);
-    const void *ctx;
-};
-
-static void take_turns(void *ctx, int64_t begin, int64_t end)
-{
-    struct crew *c = ctx;
-    for (int64_t w = begin; w < end; w++)
-        for (int64_t i; (i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed)) < c->n;)
-            c->fn(c->ctx, i, (float *)(c->space + (size_t)w * c->bytes));
-}
-
 /* fn for 0..n, each thread with so many buffers for sequences of length `length`; a little work
  * stays here. */
-static int share(int64_t n, int64_t length, int buffers, void (*fn)(const void *, int64_t, float *), const void *ctx)
+static int share(int64_t n, int64_t length, int buffers, void (*fn)(void *, int64_t, char *), const void *ctx)
 {
     int threads = n * length * cpu->fft->lanes < 8192 ? 1 : pool_threads();
     threads = n < threads ? (int)n : threads;
@@ -285,12 +268,7 @@ static int share(int64_t n, int64_t length, int buffers, void (*fn)(const void *
     char *all = mx_malloc(bytes * (size_t)threads + 64);
     if (!all)
         return 1;
-    struct crew c = { .n = n, .bytes = bytes, .fn = fn, .ctx = ctx };
-    c.space = (char *)(((uintptr_t)all + 63) / 64 * 64);
-    if (threads > 1)
-        pool_for(threads, 1, take_turns, &c);
-    else
-        take_turns(&c, 0, 1);
+    crew_for(n, threads, (char *)(((uintptr_t)all + 63) / 64 * 64), bytes, fn, (void *)ctx);
     free(all);
     return 0;
 }
@@ -308,8 +286,9 @@ struct rows {
     float scale;
 };
 
-static void lanes_job(const void *ctx, int64_t i, float *buf)
+static void lanes_job(void *ctx, int64_t i, char *space)
 {
+    float *buf = (float *)space;
     const struct rows *r = ctx;
     const struct fft_kernels *f = cpu->fft;
     const struct plan *p = r->p;
@@ -362,8 +341,9 @@ static void powers(const struct plan *p, float *to, int64_t w, int64_t count, in
 }
 
 /* Columns from c on: element k of their transforms times e^(-2 pi i k c / n). */
-static void columns_job(const void *ctx, int64_t i, float *buf)
+static void columns_job(void *ctx, int64_t i, char *space)
 {
+    float *buf = (float *)space;
     const struct split *s = ctx;
     const struct plan *p = s->p;
     const struct fft_kernels *f = cpu->fft;
@@ -381,8 +361,9 @@ static void columns_job(const void *ctx, int64_t i, float *buf)
     f->store(s->between + 2 * c, n2, 1, buf, n1, lanes, false, 1);
 }
 
-static void rows_job(const void *ctx, int64_t i, float *buf)
+static void rows_job(void *ctx, int64_t i, char *space)
 {
+    float *buf = (float *)space;
     const struct split *s = ctx;
     const struct plan *p = s->p;
     const struct fft_kernels *f = cpu->fft;

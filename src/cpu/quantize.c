@@ -6,12 +6,12 @@
  * Rows of x are first laid out as the kernels read the codes, which spares them any shuffling. */
 #include "cpu/kernels/quantize.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/sizes.h"
+#include "cpu/crew.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/pairs.h"
 #include "cpu/run.h"
@@ -246,8 +246,6 @@ struct qmm {
     int64_t stretch;
     size_t space; /* floats, of each thread */
     float *room;
-    atomic_int_fast64_t next;
-    int64_t tasks;
 };
 
 static bool few(const struct qmm *q, int64_t rows) { return rows <= (q->transpose ? FEW : FEW_ACROSS); }
@@ -422,18 +420,15 @@ static void pack_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static void take_tasks(void *ctx, int64_t begin, int64_t end)
+static void multiply_strip(void *ctx, int64_t i, char *space)
 {
     struct qmm *q = ctx;
-    for (int64_t w = begin; w < end; w++)
-        for (int64_t i; (i = atomic_fetch_add_explicit(&q->next, 1, memory_order_relaxed)) < q->tasks;) {
-            int64_t g = i / q->strips, at = i % q->strips * q->strip;
-            int64_t n = least(q->strip, q->wide - at);
-            if (few(q, q->pairs->group[g].n * q->rows))
-                multiply_few(q, g, at, n);
-            else
-                multiply_many(q, g, at, n, q->room + (size_t)w * q->space);
-        }
+    int64_t g = i / q->strips, at = i % q->strips * q->strip;
+    int64_t n = least(q->strip, q->wide - at);
+    if (few(q, q->pairs->group[g].n * q->rows))
+        multiply_few(q, g, at, n);
+    else
+        multiply_many(q, g, at, n, (float *)space);
 }
 
 static int multiply(struct qmm *q)
@@ -451,7 +446,6 @@ static int multiply(struct qmm *q)
         q->strip = ceil_div(worth > share ? worth : share, unit) * unit;
     }
     q->strips = ceil_div(q->wide, q->strip);
-    q->tasks = q->strips * p->groups;
     q->stretch = least(q->g->kc, q->deep);
     q->space = many ? (size_t)(2 * ceil_div(q->strip, q->g->nr) * q->g->nr * q->stretch) : 0;
     size_t spread = (size_t)(total * q->deep), sums = q->transpose ? (size_t)(total * q->summed) : 0,
@@ -468,7 +462,7 @@ static int multiply(struct qmm *q)
     pool_for(total, 1 + GRAIN / 2 / q->deep, lay_out_rows, q);
     if (many)
         pool_for(p->groups, 1, pack_rows, q);
-    pool_for(threads, 1, take_tasks, q);
+    crew_for(q->strips * p->groups, threads, (char *)q->room, q->space * sizeof *q->room, multiply_strip, q);
     if (!q->direct)
         pool_for(total, 1 + GRAIN / 2 / q->wide, hand_out_rows, q);
     buffer_release(b);
