@@ -14,6 +14,7 @@
 #include "core/buffer.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "io/bytes.h"
 #include "io/ggml.h"
 
 enum { V_STRING = 8, V_ARRAY = 9, MOST_DIMS = 8 };
@@ -551,40 +552,9 @@ int gguf_load(struct source *s, bool packed, struct gguf *g)
 
 /* ---- writing */
 
-struct text_buffer {
-    char *v;
-    size_t n, cap;
-    bool failed;
-};
+static void put_string(struct bytes *b, const char *s) { put_text(b, s, strlen(s)); }
 
-static void put(struct text_buffer *b, const void *data, size_t n)
-{
-    if (b->failed)
-        return;
-    if (n > b->cap - b->n) {
-        size_t cap = (b->cap + n) * 2;
-        char *more = mx_test_should_fail() ? NULL : realloc(b->v, cap);
-        if (!more) {
-            mx_fail_memory(cap);
-            b->failed = true;
-            return;
-        }
-        b->v = more;
-        b->cap = cap;
-    }
-    memcpy(b->v + b->n, data, n);
-    b->n += n;
-}
-
-static void put_u32(struct text_buffer *b, uint32_t v) { put(b, &v, 4); }
-static void put_u64(struct text_buffer *b, uint64_t v) { put(b, &v, 8); }
-static void put_string(struct text_buffer *b, const char *s)
-{
-    put_u64(b, strlen(s));
-    put(b, s, strlen(s));
-}
-
-static bool put_value(struct text_buffer *b, const struct gguf_value *v)
+static bool put_value(struct bytes *b, const struct gguf_value *v)
 {
     put_string(b, v->key);
     if (v->kind != GGUF_ARRAY) {
@@ -613,7 +583,7 @@ static bool put_value(struct text_buffer *b, const struct gguf_value *v)
             put_u32(b, type);
             put_u64(b, (uint64_t)y->size);
         }
-        put(b, array_host(y), (size_t)nbytes(y));
+        put_bytes(b, array_host(y), (size_t)nbytes(y));
     }
     mx_drop(&hold);
     return !is_nil(y) && !b->failed;
@@ -621,7 +591,7 @@ static bool put_value(struct text_buffer *b, const struct gguf_value *v)
 
 static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
-static bool put_tensors(struct text_buffer *b, const struct gguf *g, uint64_t alignment)
+static bool put_tensors(struct bytes *b, const struct gguf *g, uint64_t alignment)
 {
     uint64_t at = 0;
     for (int i = 0; i < g->tensors.n; i++) {
@@ -677,10 +647,10 @@ static uint64_t alignment_to_write(const struct gguf *g)
 
 int gguf_save(struct writer *w, const struct gguf *g)
 {
-    struct text_buffer b = { 0 };
+    struct bytes b = { 0 };
     uint64_t alignment = alignment_to_write(g);
     bool ok = alignment != 0;
-    put(&b, "GGUF", 4);
+    put_bytes(&b, "GGUF", 4);
     put_u32(&b, 3);
     put_u64(&b, (uint64_t)g->tensors.n);
     put_u64(&b, (uint64_t)g->n);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "core/array.h"
+#include "io/bytes.h"
 #include "ops/op.h"
 
 /* ---- primitives */
@@ -106,16 +107,7 @@ bool wire_stated(const struct op *op);
 
 /* ---- bytes to write */
 
-struct bytes {
-    uint8_t *v;
-    size_t n, cap;
-    bool failed;
-};
-void put_bytes(struct bytes *b, const void *data, size_t n);
-void put_u8(struct bytes *b, unsigned v);
-void put_i32(struct bytes *b, int32_t v);
-void put_u64(struct bytes *b, uint64_t v);
-void put_text(struct bytes *b, const char *s, size_t n);
+static inline void put_i32(struct bytes *b, int32_t v) { put_u32(b, (uint32_t)v); }
 void put_shape(struct bytes *b, int ndim, const int *shape);
 void put_dtype(struct bytes *b, enum dtype t);
 void put_state(struct bytes *b, const char *format, const struct wire_state *s);
