@@ -52,6 +52,15 @@ static struct exported *export(mlx_array a)
     return NULL;
 }
 
+/* Can the elements be written to?  Then they are lent to whoever asked; non-zero with an exception set. */
+static int lend(mlx_array a, bool *writable, bool *lent)
+{
+    if (mlx_array_is_writable(writable, a))
+        return raise_last();
+    *lent = *writable && !mlx_array_lend(a);
+    return 0;
+}
+
 /* Does the layout suit the flags of a request? */
 static bool layout_suits(const struct exported *e, int flags)
 {
@@ -97,9 +106,9 @@ int buffer_get(PyObject *o, Py_buffer *view, int flags)
         warning_unheard(); /* NumPy then asks for __array__ */
         return -1;
     }
-    if (mlx_array_is_writable(&writable, e->it)) {
+    if (lend(e->it, &writable, &e->lent)) {
         exported_free(e);
-        return raise_last();
+        return -1;
     }
     const char *refusal = NULL;
     if ((flags & PyBUF_WRITABLE) && !writable)
@@ -112,7 +121,6 @@ int buffer_get(PyObject *o, Py_buffer *view, int flags)
         exported_free(e);
         return -1;
     }
-    e->lent = writable && !mlx_array_lend(e->it);
     view->buf = (void *)array_data(e->it);
     view->len = (Py_ssize_t)mlx_array_nbytes(e->it);
     view->itemsize = (Py_ssize_t)mlx_array_itemsize(e->it);
@@ -448,10 +456,8 @@ PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, 
         e->it = own;
         p = own.ctx ? array_data(own) : (raise_last(), NULL);
     }
-    if (!p)
+    if (!p || lend(e->it, &writable, &e->lent))
         return dl_free(e), NULL;
-    failed = mlx_array_is_writable(&writable, e->it);
-    e->lent = !failed && writable && !mlx_array_lend(e->it);
     writable |= mlx_array_size(e->it) == 0;
     size_t ndim = mlx_array_ndim(e->it);
     const int64_t *strides = array_strides(e->it);

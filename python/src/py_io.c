@@ -466,14 +466,14 @@ PyObject *fn_save(struct call *c)
 
 static const char *text_of(struct call *c, PyObject *o) { return text_from(c->sig->name, o); }
 
-/* Both maps out of dicts; -1 with an exception set. */
-static int array_map(struct call *c, PyObject *dict, mlx_map_string_to_array map)
+/* put(to, name, array) for each array of the dict, the second argument; -1 with an exception set. */
+static int each_array(struct call *c, int (*put)(void *to, const char *name, mlx_array x), void *to)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0;
-    if (!PyDict_Check(dict))
+    if (!PyDict_Check(c->v[1].o))
         return call_refuse(c, 1, "a dict of names to arrays"), -1;
-    while (PyDict_Next(dict, &at, &key, &value)) {
+    while (PyDict_Next(c->v[1].o, &at, &key, &value)) {
         const char *name = text_of(c, key);
         if (!name || !is_array(value)) {
             if (!PyErr_Occurred())
@@ -481,10 +481,15 @@ static int array_map(struct call *c, PyObject *dict, mlx_map_string_to_array map
                              type_name(key), type_name(value));
             return -1;
         }
-        if (mlx_map_string_to_array_insert(map, name, handle_of(value)))
+        if (put(to, name, handle_of(value)))
             return raise_last();
     }
     return 0;
+}
+
+static int put_in_map(void *map, const char *name, mlx_array x)
+{
+    return mlx_map_string_to_array_insert(*(mlx_map_string_to_array *)map, name, x);
 }
 
 /* Makes the elements of a dict's arrays readable; -1 with an exception set. */
@@ -530,7 +535,7 @@ PyObject *fn_save_safetensors(struct call *c)
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
     mlx_map_string_to_string meta = mlx_map_string_to_string_new();
     int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed;
-    if (is_path < 0 || array_map(c, c->v[1].o, arrays) || text_map(c, c->v[2].o, meta) || values_ready(c->v[1].o))
+    if (is_path < 0 || each_array(c, put_in_map, &arrays) || text_map(c, c->v[2].o, meta) || values_ready(c->v[1].o))
         goto done;
     if (is_path) {
         if (!(bytes = encoded(path, ".safetensors")))
@@ -581,29 +586,23 @@ static int gguf_set(struct call *c, mlx_io_gguf g, const char *key, PyObject *va
     return failed;
 }
 
+static int put_in_gguf(void *g, const char *name, mlx_array x)
+{
+    return mlx_io_gguf_set_array(*(mlx_io_gguf *)g, name, x);
+}
+
 /* What is to be written; -1 with an exception set. */
 static int gguf_fill(struct call *c, mlx_io_gguf g)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0;
-    if (!PyDict_Check(c->v[1].o))
-        return call_refuse(c, 1, "a dict of names to arrays"), -1;
-    while (PyDict_Next(c->v[1].o, &at, &key, &value)) {
-        const char *name = text_of(c, key);
-        if (!name || !is_array(value)) {
-            if (!PyErr_Occurred())
-                PyErr_Format(exc_conversion, "%s(): expected names and arrays, got %s and %s", c->sig->name,
-                             type_name(key), type_name(value));
-            return -1;
-        }
-        if (mlx_io_gguf_set_array(g, name, handle_of(value)))
-            return raise_last();
-    }
+    if (each_array(c, put_in_gguf, &g))
+        return -1;
     if (!GIVEN(2))
         return 0;
     if (!PyDict_Check(c->v[2].o))
         return call_refuse(c, 2, "a dict of names to arrays, str or lists of str"), -1;
-    for (at = 0; PyDict_Next(c->v[2].o, &at, &key, &value);) {
+    while (PyDict_Next(c->v[2].o, &at, &key, &value)) {
         const char *name = text_of(c, key);
         if (!name && !PyErr_Occurred())
             PyErr_Format(exc_conversion, "%s(): expected keys of type str, got %s", c->sig->name, type_name(key));
