@@ -3,11 +3,13 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import gc
 import os
 import signal
 import threading
 
+import compare
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
@@ -295,16 +297,7 @@ def test_captured_arrays():
 # ---------------------------------------------------------------- derivatives
 
 
-def differences(f, x, e=1e-6):
-    """The gradient of f(x), by central differences."""
-    x = np.array(x, dtype=np.float64)
-    g = np.zeros_like(x)
-    for i in np.ndindex(x.shape):
-        up, down = x.copy(), x.copy()
-        up[i] += e
-        down[i] -= e
-        g[i] = (f(mx.array(up, dtype=mx.float64)).item() - f(mx.array(down, dtype=mx.float64)).item()) / (2 * e)
-    return g
+differences = functools.partial(compare.differences, step=1e-6)
 
 
 def scalar_of(tree):

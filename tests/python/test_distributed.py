@@ -11,16 +11,13 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
+from compare import close
 from mlx.nn.layers.distributed import shard_inplace, shard_linear, sum_gradients
 from mlx.nn.utils import average_gradients, clip_grad_norm_sharded
 from mlx.optimizers import clip_grad_norm
 from mlx.utils import tree_flatten
 
 BACKENDS = ["any", "ring", "mpi", "nccl", "jaccl"]
-
-
-def close(got, want, rtol=1e-5, atol=1e-5):
-    np.testing.assert_allclose(np.array(got), np.array(want), rtol=rtol, atol=atol)
 
 
 # ------------------------------------------------------------------ the group of one

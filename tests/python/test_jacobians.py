@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 import pytest
+from compare import close, differences
 from mlx.utils import register_dataclass
 
 RNG = np.random.default_rng(1)
@@ -13,22 +14,6 @@ RNG = np.random.default_rng(1)
 
 def array(*shape):
     return mx.array(RNG.normal(size=shape).astype(np.float32))
-
-
-def close(a, b, tolerance=1e-5):
-    np.testing.assert_allclose(np.array(a), np.array(b), rtol=tolerance, atol=tolerance)
-
-
-def differences(f, x):
-    """The Jacobian by central differences, in float64."""
-    x = np.array(x, dtype=np.float64)
-    columns = []
-    for i in np.ndindex(*x.shape):
-        step = np.zeros_like(x)
-        step[i] = 1e-5
-        up, down = (np.array(f(mx.array(x + s * step, dtype=mx.float64))) for s in (1, -1))
-        columns.append((up - down) / 2e-5)
-    return np.moveaxis(np.array(columns), 0, -1).reshape(*np.shape(columns[0]), *x.shape)
 
 
 A = array(4, 3)

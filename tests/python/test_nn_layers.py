@@ -4,6 +4,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
+from compare import close
 from mlx.utils import tree_map
 
 
@@ -19,10 +20,6 @@ def array(rng, *shape, scale=1.0, shift=0.0):
 
 def wide(x):
     return np.array(x).astype(np.float64)
-
-
-def close(got, want, rtol=1e-5, atol=1e-5):
-    np.testing.assert_allclose(np.array(got), want, rtol=rtol, atol=atol)
 
 
 # ------------------------------------------------------------------ linear

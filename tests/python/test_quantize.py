@@ -5,6 +5,7 @@ import math
 import mlx.core as mx
 import numpy as np
 import pytest
+from compare import differences, of_argument
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -374,22 +375,6 @@ def scalar(f, weights):
     return lambda *a: (f(*a) * weights).sum()
 
 
-def differences(f, args, i, h=1e-2):
-    """Central differences; exact for what is linear in each argument."""
-    flat = np.array(args[i]).ravel()
-    out = np.empty(flat.size)
-    for k in range(flat.size):
-        v = []
-        for sign in (1, -1):
-            moved = flat.copy()
-            moved[k] += sign * h
-            changed = list(args)
-            changed[i] = mx.array(moved.reshape(args[i].shape))
-            v.append(f(*changed).item())
-        out[k] = (v[0] - v[1]) / (2 * h)
-    return out.reshape(args[i].shape)
-
-
 @pytest.mark.parametrize("transpose", [True, False])
 @pytest.mark.parametrize("batch_w", [(), (2,)])
 def test_gradients(transpose, batch_w):
@@ -399,7 +384,7 @@ def test_gradients(transpose, batch_w):
     f = scalar(lambda x, s, b: mx.quantized_matmul(x, q, s, b, transpose, 32, 3), weights)
     args = (x, s, b)
     for i, g in enumerate(mx.grad(f, argnums=(0, 1, 2))(*args)):
-        close(g, differences(f, args, i), 2e-3)
+        close(g, differences(of_argument(f, args, i), args[i], 1e-2, mx.float32), 2e-3)
     t = [mx.array(sample(*a.shape, seed=9)) for a in args]
     forward = mx.jvp(f, args, t)[1][0].item()
     backward = sum((g * v).sum().item() for g, v in zip(mx.grad(f, argnums=(0, 1, 2))(*args), t))
@@ -414,7 +399,7 @@ def test_gather_gradients():
         weights = mx.array(sample(4, 3, 4 if transpose else 64, seed=2))
         f = scalar(lambda x, s, b, t=transpose: mx.gather_qmm(x, q, s, b, lhs, rhs, t), weights)
         for i, g in enumerate(mx.grad(f, argnums=(0, 1, 2))(x, s, b)):
-            close(g, differences(f, (x, s, b), i), 2e-3)
+            close(g, differences(of_argument(f, (x, s, b), i), (x, s, b)[i], 1e-2, mx.float32), 2e-3)
 
 
 def test_dequantize_gradients():
@@ -422,7 +407,7 @@ def test_dequantize_gradients():
     weights = mx.array(sample(2, 64, seed=1))
     f = scalar(lambda s, b: mx.dequantize(q, s, b, 32, 4), weights)
     for i, g in enumerate(mx.grad(f, argnums=(0, 1))(s, b)):
-        close(g, differences(f, (s, b), i), 2e-3)
+        close(g, differences(of_argument(f, (s, b), i), (s, b)[i], 1e-2, mx.float32), 2e-3)
     assert mx.jvp(f, (s, b), (s, b))[1][0].item() == pytest.approx(f(s, b).item(), rel=1e-4)
 
 
@@ -435,7 +420,7 @@ def test_quantize_gradients(bits):
         _, s, b = mx.quantize(w, 32, bits)
         return (s * a + b * c).sum()
 
-    close(mx.grad(f)(w), differences(f, (w,), 0, 1e-3), 5e-3)
+    close(mx.grad(f)(w), differences(f, w, 1e-3, mx.float32), 5e-3)
     t = mx.array(sample(2, 64, seed=3))
     assert mx.jvp(f, (w,), (t,))[1][0].item() == pytest.approx((mx.grad(f)(w) * t).sum().item(), rel=1e-3)
 

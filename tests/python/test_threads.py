@@ -1,12 +1,12 @@
 """Several threads at once."""
 
-import os
 import subprocess
 import sys
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from process import SANITIZED
 
 # In a process of its own: what goes wrong here hangs or ends it.
 CLEARED = """
@@ -102,7 +102,7 @@ def test_a_fork_while_another_thread_differentiates():
 
 # Calls of one thread that end in the order they began in, on the same dict and list.
 switches = pytest.mark.skipif(
-    "asan" in os.environ.get("LD_PRELOAD", ""),
+    SANITIZED,
     reason="greenlet copies stacks, which the address sanitizer takes for a fault",
 )
 
