@@ -37,40 +37,12 @@ static int64_t number(int kind, size_t i, size_t n, int64_t least, int64_t most)
     }
 }
 
-#define FOR(T, S)                                                                                    \
-    static int compare_##S(const void *a, const void *b)                                             \
-    {                                                                                                \
-        T x = *(const T *)a, y = *(const T *)b;                                                      \
-        return (x > y) - (x < y);                                                                    \
-    }                                                                                                \
-    static void sorts_##S(const struct cpu_kernels *k, T least, T most)                              \
-    {                                                                                                \
-        static T room[GUARD + MOST + GUARD], want[MOST];                                             \
-        for (int round = 0; round < 3000; round++) {                                                 \
-            size_t n = round < 2400 ? (size_t)round / 4 : draw(MOST + 1);                            \
-            T *p = room + GUARD - draw(16);                                                          \
-            memset(room, 0x55, sizeof room);                                                         \
-            for (size_t i = 0; i < n; i++) want[i] = p[i] = (T)number(round % 8, i, n, least, most); \
-            qsort(want, n, sizeof *want, compare_##S);                                               \
-            size_t at = n ? draw(n) : 0, below = 0;                                                  \
-            if (round % 3 == 0 && n) {                                                               \
-                k->sort->select_##S(p, n, at);                                                       \
-                assert_true(p[at] == want[at]);                                                      \
-                for (size_t i = 0; i < n; i++) assert_true(i < at ? p[i] <= p[at] : p[i] >= p[at]);  \
-            } else if (round % 3 == 1 && n) {                                                        \
-                T v = p[at];                                                                         \
-                for (size_t i = 0; i < n; i++) below += want[i] < v;                                 \
-                assert_int_equal(k->sort->split_##S(p, n, v), below);                                \
-                for (size_t i = 0; i < n; i++) assert_true((p[i] < v) == (i < below));               \
-            }                                                                                        \
-            for (T *guard = room; guard < room + GUARD + MOST + GUARD; guard++)                      \
-                assert_true((guard >= p && guard < p + n) || *guard == (T)0x5555555555555555);       \
-            k->sort->sort_##S(p, n);                                                                 \
-            assert_memory_equal(p, want, n * sizeof *p);                                             \
-        }                                                                                            \
-    }
-FOR(int32_t, i32)
-FOR(int64_t, i64)
+#define T int32_t
+#define S i32
+#include "kernels/sort.inc"
+#define T int64_t
+#define S i64
+#include "kernels/sort.inc"
 
 /* Bits that are small, random, infinite and not numbers; the order of keys is that of the values. */
 static void keys(const struct cpu_kernels *k)

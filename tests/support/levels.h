@@ -16,4 +16,8 @@ static inline void on_every_level(void (*test)(const struct cpu_kernels *))
     }
 }
 
+/* Names with the suffix of a type. */
+#define PASTE_(a, b) a##_##b
+#define PASTE(a, b) PASTE_(a, b)
+
 #endif
