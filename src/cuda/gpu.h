@@ -82,7 +82,6 @@ static inline int32_t gpu_power_of_two(int64_t n, int32_t most)
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 
-#define gpu_run run /* its former name */
 /* Says whether a runner takes the node's operands, whose shapes and dtypes are known and nothing more. */
 typedef bool gpu_takes_fn(const struct node *n);
 #define RUNNER(op, run, takes) \
