@@ -8,7 +8,7 @@
 
 #include "mlx/c/python.h"
 
-static int refuse(PyObject *o, const char *what)
+static int refuse_capsule(PyObject *o, const char *what)
 {
     PyErr_Format(PyExc_TypeError, "expected %s, got %s", what, type_name(o));
     return -1;
@@ -17,7 +17,7 @@ static int refuse(PyObject *o, const char *what)
 static int get_array(PyObject *o, mlx_array *res)
 {
     if (!is_array(o))
-        return refuse(o, "an array");
+        return refuse_capsule(o, "an array");
     *res = handle_of(o);
     return 0;
 }
@@ -45,17 +45,17 @@ static int get_arrays(PyObject *o, mlx_vector_array *res)
 static int get_stream(PyObject *o, mlx_stream *res)
 {
     int failed = stream_from(o, res);
-    return failed == 1 ? refuse(o, "a Stream, a Device, a DeviceType or None") : failed;
+    return failed == 1 ? refuse_capsule(o, "a Stream, a Device, a DeviceType or None") : failed;
 }
 
-static int get_dtype(PyObject *o, mlx_dtype *res) { return dtype_from(o, res) ? 0 : refuse(o, "a Dtype"); }
+static int get_dtype(PyObject *o, mlx_dtype *res) { return dtype_from(o, res) ? 0 : refuse_capsule(o, "a Dtype"); }
 
 static int get_device(PyObject *o, mlx_device *res)
 {
     mlx_device d = mlx_device_new();
     int failed = device_from(o, &d);
     if (failed)
-        return failed == 1 ? refuse(o, "a Device or a DeviceType") : failed;
+        return failed == 1 ? refuse_capsule(o, "a Device or a DeviceType") : failed;
     if (mlx_device_set(res, d))
         failed = raise_last();
     mlx_device_free(d);

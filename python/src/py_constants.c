@@ -10,12 +10,12 @@
 static PyObject *nan_mark, *negative_zero_mark;
 static PyTypeObject *same_type;
 
-static int put(PyObject *key, PyObject *o) { return PyList_Append(key, o); }
+static int put_constant(PyObject *key, PyObject *o) { return PyList_Append(key, o); }
 
 int key_put_int(PyObject *key, Py_ssize_t n)
 {
     PyObject *o = PyLong_FromSsize_t(n);
-    int failed = o ? put(key, o) : -1;
+    int failed = o ? put_constant(key, o) : -1;
     Py_XDECREF(o);
     return failed;
 }
@@ -33,7 +33,7 @@ static int put_parts(PyObject *key, PyObject *o)
     int failed = PyErr_Occurred() ? -1 : 0;
     for (int i = 0; i < 2 && !failed; i++) {
         PyObject *part = PyFloat_FromDouble(v[i]);
-        failed = part ? put(key, mark_of(v[i], part)) : -1;
+        failed = part ? put_constant(key, mark_of(v[i], part)) : -1;
         Py_XDECREF(part);
     }
     return failed;
@@ -54,7 +54,7 @@ static int put_members(PyObject *key, PyObject *tuple)
 static int put_set(PyObject *key, PyObject *set)
 {
     if (!PySet_Size(set))
-        return put(key, Py_None);
+        return put_constant(key, Py_None);
     PyObject *members = PySequence_List(set), *keys = members ? PyList_New(0) : NULL;
     int failed = keys ? 0 : -1;
     for (Py_ssize_t i = 0; !failed && i < PyList_Size(members); i++) {
@@ -66,7 +66,7 @@ static int put_set(PyObject *key, PyObject *set)
         Py_XDECREF(parts);
     }
     PyObject *all = failed ? NULL : PyFrozenSet_New(keys);
-    failed = all ? put(key, all) : -1;
+    failed = all ? put_constant(key, all) : -1;
     Py_XDECREF(all);
     Py_XDECREF(keys);
     Py_XDECREF(members);
@@ -130,23 +130,23 @@ static bool is_plain(PyObject *o)
 int key_put_constant(PyObject *key, PyObject *o)
 {
     if (is_simple(o))
-        return put(key, (PyObject *)Py_TYPE(o)) || put(key, o) ? -1 : 0;
+        return put_constant(key, (PyObject *)Py_TYPE(o)) || put_constant(key, o) ? -1 : 0;
     if (PyFloat_Check(o))
         o = mark_of(PyFloat_AsDouble(o), o);
-    if (put(key, (PyObject *)Py_TYPE(o)))
+    if (put_constant(key, (PyObject *)Py_TYPE(o)))
         return -1;
     if (PyComplex_Check(o))
         return put_parts(key, o);
     if (Py_TYPE(o) == &PyFrozenSet_Type)
         return put_set(key, o);
-    if (put(key, o))
+    if (put_constant(key, o))
         return -1;
     if (is_plain(o))
         return 0;
     if (PyTuple_Check(o) && compares_as(o, &PyTuple_Type))
         return put_members(key, o);
     PyObject *fields = fields_of(o), *id = fields ? NULL : PyLong_FromVoidPtr(o);
-    int failed = fields ? put_members(key, fields) : id ? put(key, id) : -1;
+    int failed = fields ? put_members(key, fields) : id ? put_constant(key, id) : -1;
     Py_XDECREF(fields);
     Py_XDECREF(id);
     return failed;
@@ -206,7 +206,7 @@ static int put_same(PyObject *key, PyObject *o)
     s->o = held;
     s->id = is_array(held) ? mlx_array_id(handle_of(held)) : (uintptr_t)held;
     PyObject_GC_Track((PyObject *)s);
-    int failed = put(key, (PyObject *)s);
+    int failed = put_constant(key, (PyObject *)s);
     Py_DECREF((PyObject *)s);
     return failed;
 }
@@ -289,7 +289,7 @@ static int put_value(PyObject *key, PyObject *o)
         return put_same(key, o);
     bool list = type == &PyList_Type || type == &PyTuple_Type, set = type == &PySet_Type;
     if (list || set || type == &PyDict_Type) {
-        if (put(key, (PyObject *)type) || Py_EnterRecursiveCall(" in an attribute of a container"))
+        if (put_constant(key, (PyObject *)type) || Py_EnterRecursiveCall(" in an attribute of a container"))
             return -1;
         int failed = list ? put_items(key, o) : set ? put_set(key, o) : put_dict(key, o);
         Py_LeaveRecursiveCall();
@@ -300,7 +300,7 @@ static int put_value(PyObject *key, PyObject *o)
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
     PyErr_Clear();
-    return put(key, (PyObject *)type) ? -1 : put_unhashable(key, o);
+    return put_constant(key, (PyObject *)type) ? -1 : put_unhashable(key, o);
 }
 
 PyObject *value_key(PyObject *o)
@@ -314,12 +314,12 @@ int key_put_attributes(PyObject *key, PyObject *container)
 {
     PyObject *name, *value, *attributes = container_attributes(container);
     if (!attributes)
-        return PyErr_Occurred() ? -1 : put(key, Py_None);
+        return PyErr_Occurred() ? -1 : put_constant(key, Py_None);
     Py_ssize_t at = 0, size = PyDict_Size(attributes);
     int failed = key_put_int(key, size);
     while (!failed && PyDict_Size(attributes) == size && PyDict_Next(attributes, &at, &name, &value)) {
         Py_INCREF(value);
-        failed = put(key, name) || put_value(key, value);
+        failed = put_constant(key, name) || put_value(key, value);
         Py_DECREF(value);
     }
     Py_DECREF(attributes);

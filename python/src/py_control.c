@@ -48,14 +48,14 @@ struct match {
 };
 
 /* The way to a leaf. */
-struct place {
-    const struct place *up;
+struct leaf_path {
+    const struct leaf_path *up;
     PyObject *key; /* NULL: number i */
     Py_ssize_t i;
     bool attribute; /* called `key` */
 };
 
-static PyObject *place_text(const struct match *m, const struct place *at)
+static PyObject *place_text(const struct match *m, const struct leaf_path *at)
 {
     if (!at)
         return PyUnicode_FromString(m->root);
@@ -92,7 +92,7 @@ static PyObject *described(PyObject *o)
     return is_node(o) ? PyUnicode_FromFormat("an object of %s", type_name(o)) : PyUnicode_FromFormat("%R", o);
 }
 
-static PyObject *differs(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
+static PyObject *differs(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o)
 {
     PyObject *where = place_text(m, at), *was = where ? described(like) : NULL, *is = was ? described(o) : NULL;
     if (is)
@@ -110,7 +110,7 @@ static bool same_kind(mlx_array a, mlx_array b)
            (!n || !memcmp(mlx_array_shape(a), mlx_array_shape(b), n * sizeof(int)));
 }
 
-static PyObject *matched(const struct match *m, const struct place *at, PyObject *like, PyObject *o);
+static PyObject *matched(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o);
 
 /* May a number of this kind become one of dtype t? */
 static bool takes(mlx_dtype t, char kind)
@@ -120,7 +120,7 @@ static bool takes(mlx_dtype t, char kind)
     return at && strchr(order, kind) <= at;
 }
 
-static PyObject *matched_array(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
+static PyObject *matched_array(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o)
 {
     char kind = is_array(o) ? 0 : scalar_kind(o);
     PyObject *x = NULL;
@@ -141,7 +141,7 @@ static PyObject *matched_array(const struct match *m, const struct place *at, Py
 }
 
 /* One of them, in either; NULL: it is not there. */
-static int match_attribute(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
+static int match_attribute(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o)
 {
     PyObject *a = like ? value_key(like) : NULL, *b = o ? value_key(o) : NULL;
     int same = PyErr_Occurred() ? -1 : a && b ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
@@ -153,7 +153,7 @@ static int match_attribute(const struct match *m, const struct place *at, PyObje
 }
 
 /* What containers have beside their items is constant, and must be the same. */
-static int match_attributes(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
+static int match_attributes(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o)
 {
     PyObject *a = container_attributes(like), *b = container_attributes(o), *names = PyDict_New(), *name, *value;
     int failed = !names || PyErr_Occurred() || (a && PyDict_Update(names, a)) || (b && PyDict_Update(names, b));
@@ -161,7 +161,7 @@ static int match_attributes(const struct match *m, const struct place *at, PyObj
     while (!failed && PyDict_Next(names, &next, &name, &value)) {
         PyObject *was = a ? Py_XNewRef(PyDict_GetItemWithError(a, name)) : NULL;
         PyObject *is = b ? Py_XNewRef(PyDict_GetItemWithError(b, name)) : NULL;
-        failed = match_attribute(m, &(struct place){ at, name, 0, true }, was, is);
+        failed = match_attribute(m, &(struct leaf_path){ at, name, 0, true }, was, is);
         Py_XDECREF(was);
         Py_XDECREF(is);
     }
@@ -171,7 +171,7 @@ static int match_attributes(const struct match *m, const struct place *at, PyObj
     return failed ? -1 : 0;
 }
 
-static PyObject *matched_dict(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
+static PyObject *matched_dict(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o)
 {
     PyObject *pairs = dict_items(like), *result = pairs ? PyDict_New() : NULL;
     bool same = pairs && PyDict_Size(o) == PyList_Size(pairs);
@@ -180,7 +180,7 @@ static PyObject *matched_dict(const struct match *m, const struct place *at, PyO
         PyObject *value = Py_XNewRef(PyDict_GetItemWithError(o, key));
         if (!(same = value != NULL))
             break;
-        PyObject *item = matched(m, &(struct place){ at, key, 0, false }, PyTuple_GetItem(pair, 1), value);
+        PyObject *item = matched(m, &(struct leaf_path){ at, key, 0, false }, PyTuple_GetItem(pair, 1), value);
         if (!item || PyDict_SetItem(result, key, item))
             Py_CLEAR(result);
         Py_XDECREF(item);
@@ -197,7 +197,7 @@ static PyObject *matched_dict(const struct match *m, const struct place *at, PyO
     return typed;
 }
 
-static PyObject *matched_items(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
+static PyObject *matched_items(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o)
 {
     PyObject *a = items_now(like), *b = a ? items_now(o) : NULL, *items = NULL;
     Py_ssize_t n = b ? PyTuple_Size(a) : 0;
@@ -205,7 +205,7 @@ static PyObject *matched_items(const struct match *m, const struct place *at, Py
         items = n == PyTuple_Size(b) ? PyList_New(n) : differs(m, at, like, o);
     for (Py_ssize_t i = 0; items && i < n; i++) {
         PyObject *item =
-            matched(m, &(struct place){ at, NULL, i, false }, PyTuple_GetItem(a, i), PyTuple_GetItem(b, i));
+            matched(m, &(struct leaf_path){ at, NULL, i, false }, PyTuple_GetItem(a, i), PyTuple_GetItem(b, i));
         if (!item || PyList_SetItem(items, i, item))
             Py_CLEAR(items);
     }
@@ -216,7 +216,7 @@ static PyObject *matched_items(const struct match *m, const struct place *at, Py
     return result;
 }
 
-static PyObject *matched_object(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
+static PyObject *matched_object(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o)
 {
     PyObject *aux = NULL, *other = NULL, *result = NULL;
     PyObject *a = tree_open(like, &aux), *b = a ? tree_open(o, &other) : NULL;
@@ -235,9 +235,9 @@ static PyObject *matched_object(const struct match *m, const struct place *at, P
 }
 
 /* o in the form of `like`: the same containers, and arrays of the same shapes and dtypes. */
-static PyObject *matched(const struct match *m, const struct place *at, PyObject *like, PyObject *o)
+static PyObject *matched(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o)
 {
-    PyObject *(*inside)(const struct match *, const struct place *, PyObject *, PyObject *) =
+    PyObject *(*inside)(const struct match *, const struct leaf_path *, PyObject *, PyObject *) =
         is_array(like)       ? matched_array
         : is_node(like)      ? matched_object
         : PyDict_Check(like) ? matched_dict

@@ -91,7 +91,7 @@ static PyObject *set_vmap(PyObject *o, PyObject *rule)
 
 /* Rules */
 
-struct rule {
+struct rule_object {
     struct released released; /* first */
     PyObject *fun;
     struct python_call *call; /* the closure's, for the forms */
@@ -100,7 +100,7 @@ struct rule {
 
 static void rule_end(struct released *r)
 {
-    struct rule *rule = (struct rule *)r;
+    struct rule_object *rule = (struct rule_object *)r;
     Py_DECREF(rule->fun);
     mlx_closure_free(rule->closure);
     free(rule);
@@ -214,7 +214,7 @@ static PyObject *ordered(PyObject *tree, PyObject *like, const struct wanted *w)
     return result;
 }
 
-static PyObject *call_user(struct rule *rule, Py_ssize_t n, PyObject *const args[], PyObject *kwargs)
+static PyObject *call_user(struct rule_object *rule, Py_ssize_t n, PyObject *const args[], PyObject *kwargs)
 {
     PyObject *tuple = PyTuple_New(n), *value = NULL;
     for (Py_ssize_t i = 0; tuple && i < n; i++)
@@ -227,7 +227,7 @@ static PyObject *call_user(struct rule *rule, Py_ssize_t n, PyObject *const args
 }
 
 /* The arrays of what a rule returned. */
-static int take(PyObject *value, PyObject *like, const char *rule, mlx_vector_array out)
+static int take_result(PyObject *value, PyObject *like, const char *rule, mlx_vector_array out)
 {
     const struct wanted w = { rule, true };
     bool some = value && like && (value == Py_None || !check_not_leaf(&w, value));
@@ -265,7 +265,7 @@ static void refuse_none(const char *rule, const char *what, PyObject **value)
 static int call_vjp(mlx_vector_array *res, const mlx_vector_array in, const mlx_vector_array cotangents,
                     const mlx_vector_array outputs, void *payload)
 {
-    struct rule *rule = payload;
+    struct rule_object *rule = payload;
     struct python_call *p = rule->call;
     struct replacing r = { in, 0 }, ct = { cotangents, 0 }, y = { outputs, 0 };
     PyObject *args[3] = { one_or_all(new_args(p, &r, NULL)) };
@@ -276,7 +276,7 @@ static int call_vjp(mlx_vector_array *res, const mlx_vector_array in, const mlx_
     PyObject *value = args[2] ? call_user(rule, 3, args, kwargs) : NULL;
     if (positional)
         refuse_none("vjp", "cotangents", &value);
-    int failed = take(value, args[0], "vjp", *res) || fill_up(*res, in, positional);
+    int failed = take_result(value, args[0], "vjp", *res) || fill_up(*res, in, positional);
     for (int i = 0; i < 3; i++) Py_XDECREF(args[i]);
     Py_XDECREF(kwargs);
     Py_XDECREF(value);
@@ -316,7 +316,7 @@ static int refuse_keywords(const char *rule, const char *why)
 static int call_jvp(mlx_vector_array *res, const mlx_vector_array in, const mlx_vector_array tangents,
                     const int *numbers, size_t count, void *payload)
 {
-    struct rule *rule = payload;
+    struct rule_object *rule = payload;
     struct python_call *p = rule->call;
     struct replacing r = { in, 0 };
     struct companions t = { .tangents = tangents, .numbers = numbers, .count = count };
@@ -326,7 +326,7 @@ static int call_jvp(mlx_vector_array *res, const mlx_vector_array in, const mlx_
     bool all = !args[1] || t.next == count || refuse_keywords("jvp", "varies") == 0;
     PyObject *value = args[1] && all ? call_user(rule, 2, args, kwargs) : NULL;
     refuse_none("jvp", "tangents", &value);
-    int failed = take(value, p->value, "jvp", *res);
+    int failed = take_result(value, p->value, "jvp", *res);
     Py_XDECREF(args[0]);
     Py_XDECREF(args[1]);
     Py_XDECREF(kwargs);
@@ -360,7 +360,7 @@ static int take_batch(PyObject *value, PyObject *like, mlx_vector_array *res, ml
 static int call_vmap(mlx_vector_array *res, mlx_vector_int *res_axes, const mlx_vector_array in, const int *axes,
                      size_t count, void *payload)
 {
-    struct rule *rule = payload;
+    struct rule_object *rule = payload;
     struct python_call *p = rule->call;
     struct replacing r = { in, 0 };
     struct companions t = { .axes = axes, .count = count };
@@ -382,12 +382,12 @@ static int call_vmap(mlx_vector_array *res, mlx_vector_int *res_axes, const mlx_
 /* Calls */
 
 /* The payload of a rule's closure; NULL without a rule or with an exception set. */
-static struct rule *rule_new(PyObject *fun, struct python_call *p, mlx_closure f)
+static struct rule_object *rule_new(PyObject *fun, struct python_call *p, mlx_closure f)
 {
-    struct rule *rule = fun ? malloc(sizeof *rule) : NULL;
+    struct rule_object *rule = fun ? malloc(sizeof *rule) : NULL;
     if (!rule)
         return fun ? (PyErr_NoMemory(), NULL) : NULL;
-    *rule = (struct rule){ { NULL, rule_end }, Py_NewRef(fun), p, mlx_closure_new() };
+    *rule = (struct rule_object){ { NULL, rule_end }, Py_NewRef(fun), p, mlx_closure_new() };
     if (mlx_closure_set(&rule->closure, f)) {
         rule_end(&rule->released);
         raise_last();
@@ -399,7 +399,7 @@ static struct rule *rule_new(PyObject *fun, struct python_call *p, mlx_closure f
 #define RULE(type, name)                                                                         \
     static type closure_of_##name(PyObject *fun, struct python_call *p, mlx_closure f)           \
     {                                                                                            \
-        struct rule *rule = rule_new(fun, p, f);                                                 \
+        struct rule_object *rule = rule_new(fun, p, f);                                          \
         type closure = { NULL };                                                                 \
         if (rule && !(closure = type##_new_func_payload(call_##name, rule, rule_release)).ctx) { \
             rule_end(&rule->released);                                                           \

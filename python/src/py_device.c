@@ -7,20 +7,20 @@ static PyTypeObject *device_type, *stream_type, *local_type, *context_type;
 static PyObject *kinds[2]; /* DeviceType.cpu, DeviceType.gpu */
 static const char *const kind_names[] = { "cpu", "gpu" };
 
-struct device {
+struct device_object {
     PyObject ob_base;
     mlx_device_type type;
     int index;
 };
 
-struct stream {
+struct stream_object {
     PyObject ob_base;
     mlx_stream it;
 };
 
 struct local_stream {
     PyObject ob_base;
-    struct device device;
+    struct device_object device;
     long number;
 };
 
@@ -35,7 +35,7 @@ static void plain_dealloc(PyObject *o)
 
 static PyObject *device_new(mlx_device_type type, int index)
 {
-    struct device *self = PyObject_New(struct device, device_type);
+    struct device_object *self = PyObject_New(struct device_object, device_type);
     if (self) {
         self->type = type;
         self->index = index;
@@ -48,8 +48,8 @@ static bool device_parts(PyObject *o, mlx_device_type *type, int *index)
 {
     *index = 0;
     if (Py_TYPE(o) == device_type) {
-        *type = ((struct device *)o)->type;
-        *index = ((struct device *)o)->index;
+        *type = ((struct device_object *)o)->type;
+        *index = ((struct device_object *)o)->index;
         return true;
     }
     *type = o == kinds[MLX_GPU] ? MLX_GPU : MLX_CPU;
@@ -112,13 +112,13 @@ static PyObject *make_device(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 static PyObject *device_repr(PyObject *o)
 {
-    struct device *d = (struct device *)o;
+    struct device_object *d = (struct device_object *)o;
     return PyUnicode_FromFormat("Device(%s, %d)", kind_names[d->type], d->index);
 }
 
 static PyObject *device_compare(PyObject *a, PyObject *b, int op)
 {
-    struct device *d = (struct device *)a;
+    struct device_object *d = (struct device_object *)a;
     mlx_device_type type;
     int index;
     if ((op != Py_EQ && op != Py_NE) || !device_parts(b, &type, &index))
@@ -128,20 +128,20 @@ static PyObject *device_compare(PyObject *a, PyObject *b, int op)
 
 static Py_hash_t device_hash(PyObject *o)
 {
-    struct device *d = (struct device *)o;
+    struct device_object *d = (struct device_object *)o;
     return d->index == 0 ? PyObject_Hash(kinds[d->type]) : 1000003 * (d->type + 1) + d->index;
 }
 
 static PyObject *device_get_type(PyObject *o, void *unused)
 {
     (void)unused;
-    return Py_NewRef(kinds[((struct device *)o)->type]);
+    return Py_NewRef(kinds[((struct device_object *)o)->type]);
 }
 
 static PyObject *device_get_index(PyObject *o, void *unused)
 {
     (void)unused;
-    return PyLong_FromLong(((struct device *)o)->index);
+    return PyLong_FromLong(((struct device_object *)o)->index);
 }
 
 static PyGetSetDef device_properties[] = {
@@ -159,7 +159,8 @@ static PyType_Slot device_slots[] = {
     { Py_tp_doc, DOC("Device(type, index=0)\n--\n\nA processor that can compute.") },
     { 0, NULL },
 };
-static PyType_Spec device_spec = { "mlx.core.Device", sizeof(struct device), 0, Py_TPFLAGS_DEFAULT, device_slots };
+static PyType_Spec device_spec = { "mlx.core.Device", sizeof(struct device_object), 0, Py_TPFLAGS_DEFAULT,
+                                   device_slots };
 
 PyObject *fn_default_device(struct call *c)
 {
@@ -260,7 +261,7 @@ PyObject *stream_object(mlx_stream s)
 {
     if (!s.ctx)
         return raise_last(), NULL;
-    struct stream *self = PyObject_New(struct stream, stream_type);
+    struct stream_object *self = PyObject_New(struct stream_object, stream_type);
     if (self)
         self->it = s;
     return (PyObject *)self;
@@ -284,7 +285,7 @@ int stream_from(PyObject *o, mlx_stream *out)
     if (o == Py_None)
         return 0;
     if (Py_TYPE(o) == stream_type) {
-        *out = ((struct stream *)o)->it;
+        *out = ((struct stream_object *)o)->it;
         return 0;
     }
     if (Py_TYPE(o) == local_type)
@@ -296,7 +297,7 @@ static PyObject *stream_repr(PyObject *o)
 {
     mlx_string text = mlx_string_new();
     PyObject *result = NULL;
-    if (mlx_stream_tostring(&text, ((struct stream *)o)->it))
+    if (mlx_stream_tostring(&text, ((struct stream_object *)o)->it))
         raise_last();
     else
         result = PyUnicode_FromString(mlx_string_data(text));
@@ -308,17 +309,17 @@ static PyObject *stream_compare(PyObject *a, PyObject *b, int op)
 {
     if (Py_TYPE(b) != stream_type || (op != Py_EQ && op != Py_NE))
         Py_RETURN_NOTIMPLEMENTED;
-    bool equal = mlx_stream_equal(((struct stream *)a)->it, ((struct stream *)b)->it);
+    bool equal = mlx_stream_equal(((struct stream_object *)a)->it, ((struct stream_object *)b)->it);
     return PyBool_FromLong(equal == (op == Py_EQ));
 }
 
-static Py_hash_t stream_hash(PyObject *o) { return (Py_hash_t)((size_t)((struct stream *)o)->it.ctx >> 4); }
+static Py_hash_t stream_hash(PyObject *o) { return (Py_hash_t)((size_t)((struct stream_object *)o)->it.ctx >> 4); }
 
 static PyObject *stream_get_device(PyObject *o, void *unused)
 {
     (void)unused;
     mlx_device d = mlx_device_new();
-    if (mlx_stream_get_device(&d, ((struct stream *)o)->it))
+    if (mlx_stream_get_device(&d, ((struct stream_object *)o)->it))
         return raise_last(), NULL;
     return device_give(d);
 }
@@ -337,7 +338,8 @@ static PyType_Slot stream_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec stream_spec = {
-    "mlx.core.Stream", sizeof(struct stream), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, stream_slots,
+    "mlx.core.Stream", sizeof(struct stream_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    stream_slots,
 };
 
 /* A stream for each thread, kept in the dict that Python has for thread-local things. */
@@ -364,7 +366,7 @@ static int local_stream_here(PyObject *o, mlx_stream *out)
         Py_XDECREF(made);
         return failed;
     }
-    *out = ((struct stream *)mine)->it;
+    *out = ((struct stream_object *)mine)->it;
     return 0;
 }
 
@@ -421,7 +423,7 @@ PyObject *fn_new_thread_local_stream(struct call *c)
     PyObject *device = device_give(d);
     struct local_stream *self = device ? PyObject_New(struct local_stream, local_type) : NULL;
     if (self) {
-        self->device = *(struct device *)device;
+        self->device = *(struct device_object *)device;
         self->number = count++;
     }
     Py_XDECREF(device);
@@ -571,9 +573,10 @@ static PyObject *context_exit(PyObject *o, PyObject *args)
     struct context *self = (struct context *)o;
     if (!self->device)
         Py_RETURN_NONE;
-    struct device *before = (struct device *)self->device;
+    struct device_object *before = (struct device_object *)self->device;
     mlx_device d = mlx_device_new_type(before->type, before->index);
-    int failed = !d.ctx || mlx_set_default_stream(((struct stream *)self->stream)->it) || mlx_set_default_device(d);
+    int failed =
+        !d.ctx || mlx_set_default_stream(((struct stream_object *)self->stream)->it) || mlx_set_default_device(d);
     mlx_device_free(d);
     Py_CLEAR(self->device);
     Py_CLEAR(self->stream);

@@ -3,7 +3,7 @@
 
 /* Groups */
 
-struct group {
+struct group_object {
     PyObject ob_base;
     mlx_distributed_group it;
 };
@@ -11,7 +11,7 @@ static PyTypeObject *group_type;
 
 static PyObject *group_wrap(mlx_distributed_group it)
 {
-    struct group *self = PyObject_New(struct group, group_type);
+    struct group_object *self = PyObject_New(struct group_object, group_type);
     if (self)
         self->it = it;
     return (PyObject *)self;
@@ -20,7 +20,7 @@ static PyObject *group_wrap(mlx_distributed_group it)
 static void group_dealloc(PyObject *o)
 {
     PyTypeObject *type = Py_TYPE(o);
-    mlx_distributed_group_free(((struct group *)o)->it);
+    mlx_distributed_group_free(((struct group_object *)o)->it);
     PyObject_Free(o);
     Py_DECREF(type);
 }
@@ -33,25 +33,25 @@ static int group_argument(struct call *c, int i, mlx_distributed_group *out)
         return 0;
     if (Py_TYPE(c->v[i].o) != group_type)
         return call_refuse(c, i, "a Group"), -1;
-    *out = ((struct group *)c->v[i].o)->it;
+    *out = ((struct group_object *)c->v[i].o)->it;
     return 0;
 }
 
 static PyObject *group_rank(PyObject *o, PyObject *unused)
 {
     (void)unused;
-    return PyLong_FromLong(mlx_distributed_group_rank(((struct group *)o)->it));
+    return PyLong_FromLong(mlx_distributed_group_rank(((struct group_object *)o)->it));
 }
 
 static PyObject *group_size(PyObject *o, PyObject *unused)
 {
     (void)unused;
-    return PyLong_FromLong(mlx_distributed_group_size(((struct group *)o)->it));
+    return PyLong_FromLong(mlx_distributed_group_size(((struct group_object *)o)->it));
 }
 
 static PyObject *do_split(struct call *c)
 {
-    mlx_distributed_group made = mlx_distributed_group_new(), whole = ((struct group *)c->v[0].o)->it;
+    mlx_distributed_group made = mlx_distributed_group_new(), whole = ((struct group_object *)c->v[0].o)->it;
     if (mlx_distributed_group_split(&made, whole, INT(1), INT(2)))
         return raise_last(), NULL;
     return group_wrap(made);
@@ -65,7 +65,7 @@ static PyObject *group_split(PyObject *o, PyObject *const *args, Py_ssize_t n, P
 
 static PyObject *group_repr(PyObject *o)
 {
-    mlx_distributed_group it = ((struct group *)o)->it;
+    mlx_distributed_group it = ((struct group_object *)o)->it;
     return PyUnicode_FromFormat("Group(rank=%d, size=%d)", mlx_distributed_group_rank(it),
                                 mlx_distributed_group_size(it));
 }
@@ -88,7 +88,7 @@ static PyType_Slot group_slots[] = {
 };
 static PyType_Spec group_spec = {
     "mlx.core.distributed.Group",
-    sizeof(struct group),
+    sizeof(struct group_object),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     group_slots,

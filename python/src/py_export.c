@@ -13,7 +13,7 @@ struct inputs {
     mlx_map_string_to_array kwargs;
 };
 
-static int refuse(const char *who)
+static int refuse_export(const char *who)
 {
     PyErr_Format(exc_value,
                  "[%s] expected arrays by position and by keyword, or a list or tuple and/or a dict of arrays", who);
@@ -26,7 +26,9 @@ static int add_items(const char *who, PyObject *sequence, mlx_vector_array out)
     int failed = items ? 0 : -1;
     for (Py_ssize_t i = 0; !failed && i < PyTuple_Size(items); i++) {
         PyObject *item = PyTuple_GetItem(items, i);
-        failed = !is_array(item) ? refuse(who) : mlx_vector_array_append_value(out, handle_of(item)) ? raise_last() : 0;
+        failed = !is_array(item)                                       ? refuse_export(who)
+                 : mlx_vector_array_append_value(out, handle_of(item)) ? raise_last()
+                                                                       : 0;
     }
     Py_XDECREF(items);
     return failed;
@@ -41,7 +43,7 @@ static int add_named(const char *who, PyObject *dict, mlx_map_string_to_array ou
         const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, &n) : NULL;
         if (!name || !is_array(value) || strlen(name) != (size_t)n) {
             PyErr_Clear();
-            return refuse(who);
+            return refuse_export(who);
         }
         if (mlx_map_string_to_array_insert(out, name, handle_of(value)))
             return raise_last();
@@ -156,7 +158,7 @@ static int hear(const char *event, const mlx_vector_array constants, void *paylo
 
 /* ---- exporters */
 
-struct exporter {
+struct exporter_object {
     PyObject ob_base;
     mlx_function_exporter it;
     mlx_closure_kwargs f;
@@ -179,13 +181,14 @@ static PyObject *path_of(const char *who, PyObject *file)
     return path;
 }
 
-struct options {
+struct export_options {
     bool shapeless, portable;
     PyObject *metadata; /* str, or NULL */
 };
 
 /* An exporter to a path, or to a callable. */
-static struct exporter *exporter_made(const char *who, PyObject *file, PyObject *fun, const struct options *o)
+static struct exporter_object *exporter_made(const char *who, PyObject *file, PyObject *fun,
+                                             const struct export_options *o)
 {
     Py_ssize_t length = 0;
     const char *metadata = o->metadata ? PyUnicode_AsUTF8AndSize(o->metadata, &length) : "";
@@ -197,7 +200,7 @@ static struct exporter *exporter_made(const char *who, PyObject *file, PyObject 
         PyErr_Format(exc_value, "[%s] metadata belongs to files, not to callbacks", who);
         return NULL;
     }
-    struct exporter *e = PyObject_GC_New(struct exporter, exporter_type);
+    struct exporter_object *e = PyObject_GC_New(struct exporter_object, exporter_type);
     if (!e) {
         Py_XDECREF(path);
         return NULL;
@@ -231,7 +234,7 @@ static struct exporter *exporter_made(const char *who, PyObject *file, PyObject 
 
 static int exporter_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct exporter *e = (struct exporter *)self;
+    struct exporter_object *e = (struct exporter_object *)self;
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(e->p->fun);
     if (e->listener)
@@ -239,7 +242,7 @@ static int exporter_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-static void forget(struct python_call *p)
+static void forget_call(struct python_call *p)
 {
     PyObject *fun = p->fun;
     p->fun = Py_NewRef(Py_None);
@@ -248,16 +251,16 @@ static void forget(struct python_call *p)
 
 static int exporter_clear(PyObject *self)
 {
-    struct exporter *e = (struct exporter *)self;
-    forget(e->p);
+    struct exporter_object *e = (struct exporter_object *)self;
+    forget_call(e->p);
     if (e->listener)
-        forget(e->listener);
+        forget_call(e->listener);
     return 0;
 }
 
 static void exporter_dealloc(PyObject *self)
 {
-    struct exporter *e = (struct exporter *)self;
+    struct exporter_object *e = (struct exporter_object *)self;
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     if (e->it.ctx)
@@ -269,7 +272,7 @@ static void exporter_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static int apply(struct exporter *e, const char *who, PyObject *args, Py_ssize_t first, PyObject *kwargs)
+static int export_call(struct exporter_object *e, const char *who, PyObject *args, Py_ssize_t first, PyObject *kwargs)
 {
     struct inputs in = { { NULL }, { NULL } };
     int failed = inputs_of(who, args, first, kwargs, &in);
@@ -294,12 +297,12 @@ static int apply(struct exporter *e, const char *who, PyObject *args, Py_ssize_t
 
 static PyObject *exporter_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    if (apply((struct exporter *)self, "exporter", args, 0, kwargs))
+    if (export_call((struct exporter_object *)self, "exporter", args, 0, kwargs))
         return NULL;
     Py_RETURN_NONE;
 }
 
-static PyObject *close_keeping(struct exporter *e, bool keep)
+static PyObject *close_keeping(struct exporter_object *e, bool keep)
 {
     if (mlx_function_exporter_close(e->it, keep))
         return raise_last(), NULL;
@@ -309,7 +312,7 @@ static PyObject *close_keeping(struct exporter *e, bool keep)
 static PyObject *exporter_close(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return close_keeping((struct exporter *)self, true);
+    return close_keeping((struct exporter_object *)self, true);
 }
 
 static PyObject *exporter_enter(PyObject *self, PyObject *unused)
@@ -322,7 +325,7 @@ static PyObject *exporter_enter(PyObject *self, PyObject *unused)
 static PyObject *exporter_exit(PyObject *self, PyObject *args)
 {
     PyObject *type = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : Py_None;
-    return close_keeping((struct exporter *)self, type == Py_None);
+    return close_keeping((struct exporter_object *)self, type == Py_None);
 }
 
 static PyMethodDef exporter_methods[] = {
@@ -345,17 +348,17 @@ static PyType_Slot exporter_slots[] = {
 };
 static PyType_Spec exporter_spec = {
     "mlx.core.FunctionExporter",
-    sizeof(struct exporter),
+    sizeof(struct exporter_object),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     exporter_slots,
 };
 
 /* Takes the options out of kwargs, a copy of the caller's. */
-static int options_of(const char *who, PyObject *kwargs, struct options *o)
+static int options_of(const char *who, PyObject *kwargs, struct export_options *o)
 {
     static const char *const names[] = { "shapeless", "portable", "metadata" };
-    *o = (struct options){ .portable = true };
+    *o = (struct export_options){ .portable = true };
     for (size_t i = 0; i < LENGTH(names); i++) {
         PyObject *v = PyDict_GetItemString(kwargs, names[i]);
         if (!v)
@@ -395,9 +398,9 @@ static PyObject *export_function(PyObject *m, PyObject *args, PyObject *kwargs)
 {
     static const char who[] = "export_function";
     (void)m;
-    struct options o = { .metadata = NULL };
+    struct export_options o = { .metadata = NULL };
     PyObject *rest = kwargs ? PyDict_Copy(kwargs) : PyDict_New(), *file = NULL, *fun = NULL, *result = NULL;
-    struct exporter *e = NULL;
+    struct exporter_object *e = NULL;
     if (!rest || !(file = required(who, args, 0, rest, "file_or_callback")) ||
         !(fun = required(who, args, 1, rest, "fun")) || options_of(who, rest, &o))
         goto done;
@@ -409,7 +412,7 @@ static PyObject *export_function(PyObject *m, PyObject *args, PyObject *kwargs)
     Py_ssize_t first = PyTuple_Size(args) < 2 ? PyTuple_Size(args) : 2;
     if (!e)
         goto done;
-    if (apply(e, who, args, first, rest)) {
+    if (export_call(e, who, args, first, rest)) {
         PyObject *error = error_take();
         mlx_function_exporter_close(e->it, false);
         error_put(error);
@@ -429,9 +432,9 @@ static PyObject *exporter(PyObject *m, PyObject *args, PyObject *kwargs)
 {
     static const char who[] = "exporter";
     (void)m;
-    struct options o = { .metadata = NULL };
+    struct export_options o = { .metadata = NULL };
     PyObject *rest = kwargs ? PyDict_Copy(kwargs) : PyDict_New(), *file = NULL, *fun = NULL;
-    struct exporter *e = NULL;
+    struct exporter_object *e = NULL;
     if (rest && (file = required(who, args, 0, rest, "file")) && (fun = required(who, args, 1, rest, "fun")) &&
         !options_of(who, rest, &o)) {
         if (PyTuple_Size(args) > 2 || PyDict_Size(rest) > 0)
@@ -450,7 +453,7 @@ static PyObject *exporter(PyObject *m, PyObject *args, PyObject *kwargs)
 
 /* ---- imported functions */
 
-struct imported {
+struct imported_object {
     PyObject ob_base;
     mlx_imported_function it;
     PyObject *path, *weak;
@@ -460,19 +463,19 @@ static PyTypeObject *imported_type;
 static int imported_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(((struct imported *)self)->path);
+    Py_VISIT(((struct imported_object *)self)->path);
     return 0;
 }
 
 static int imported_clear(PyObject *self)
 {
-    Py_CLEAR(((struct imported *)self)->path);
+    Py_CLEAR(((struct imported_object *)self)->path);
     return 0;
 }
 
 static void imported_dealloc(PyObject *self)
 {
-    struct imported *f = (struct imported *)self;
+    struct imported_object *f = (struct imported_object *)self;
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     if (f->weak)
@@ -489,7 +492,7 @@ static PyObject *imported_call(PyObject *self, PyObject *args, PyObject *kwargs)
     mlx_vector_array y = mlx_vector_array_new();
     PyObject *result = NULL;
     if (!inputs_of("import_function::call", args, 0, kwargs, &in)) {
-        if (mlx_imported_function_apply_kwargs(&y, ((struct imported *)self)->it, in.args, in.kwargs))
+        if (mlx_imported_function_apply_kwargs(&y, ((struct imported_object *)self)->it, in.args, in.kwargs))
             raise_last();
         else
             result = vector_items(y);
@@ -501,11 +504,11 @@ static PyObject *imported_call(PyObject *self, PyObject *args, PyObject *kwargs)
 
 static PyObject *imported_repr(PyObject *self)
 {
-    return PyUnicode_FromFormat("<imported function of %R>", ((struct imported *)self)->path);
+    return PyUnicode_FromFormat("<imported function of %R>", ((struct imported_object *)self)->path);
 }
 
 static PyMemberDef imported_members[] = {
-    { "__weaklistoffset__", T_PYSSIZET, offsetof(struct imported, weak), READONLY, NULL },
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(struct imported_object, weak), READONLY, NULL },
     { NULL, 0, 0, 0, NULL },
 };
 static PyType_Slot imported_slots[] = {
@@ -520,7 +523,7 @@ static PyType_Slot imported_slots[] = {
 };
 static PyType_Spec imported_spec = {
     "mlx.core._ImportedFunction",
-    sizeof(struct imported),
+    sizeof(struct imported_object),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     imported_slots,
@@ -535,7 +538,7 @@ PyObject *fn_import_function(struct call *c)
     Py_DECREF(path);
     if (!it.ctx)
         return raise_last(), NULL;
-    struct imported *f = PyObject_GC_New(struct imported, imported_type);
+    struct imported_object *f = PyObject_GC_New(struct imported_object, imported_type);
     if (!f) {
         mlx_imported_function_free(it);
         return NULL;

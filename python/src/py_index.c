@@ -58,7 +58,7 @@ static int add_slice(mlx_index *it, PyObject *o)
     return 0;
 }
 
-static int refuse(PyObject *o)
+static int refuse_index(PyObject *o)
 {
     PyErr_Format(exc_index, "[index] expected an int, a slice, None, Ellipsis or an array of integers or bool, got %s",
                  type_name(o));
@@ -82,7 +82,7 @@ static int add_array(struct items *s, mlx_index *it, PyObject *o)
         return -1;
     }
     if (!a->ctx)
-        return refuse(o);
+        return refuse_index(o);
     *it = (mlx_index){ .kind = MLX_INDEX_ARRAY, .array = *a };
     return 0;
 }
@@ -126,7 +126,7 @@ static int add(struct items *s, PyObject *o)
         return 0;
     }
     if (PyFloat_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) || PyByteArray_Check(o) || PyTuple_Check(o))
-        return refuse(o);
+        return refuse_index(o);
     /* An integer of NumPy has __index__, and so have its arrays, which are told apart by their
      * length. */
     if (PyIndex_Check(o) && !PySequence_Check(o)) {

@@ -24,7 +24,7 @@ struct language {
     int (*apply)(mlx_vector_array *out, void *kernel, mlx_vector_array in, void *config, mlx_stream s);
 };
 
-struct kernel {
+struct kernel_object {
     PyObject ob_base;
     struct language *language;
     void *it;
@@ -224,7 +224,7 @@ static int templates(struct call *c, const struct language *l, void *config)
 }
 
 /* Grid and threadgroup, which are given. */
-static int places(struct call *c, int grid, int group, const struct language *l, void *config)
+static int kernel_grid(struct call *c, int grid, int group, const struct language *l, void *config)
 {
     int v[3], u[3];
     if (three(c, grid, v) || three(c, group, u))
@@ -232,12 +232,12 @@ static int places(struct call *c, int grid, int group, const struct language *l,
     return l->grid(config, v[0], v[1], v[2]) || l->group(config, u[0], u[1], u[2]) ? raise_last() : 0;
 }
 
-static int configure(struct call *c, const struct kernel *k, void *config)
+static int configure(struct call *c, const struct kernel_object *k, void *config)
 {
     const struct language *l = k->language;
     if (!config)
         return raise_last();
-    if (outputs(c, SHAPES, DTYPES, l, config) || places(c, GRID, GROUP, l, config) || templates(c, l, config))
+    if (outputs(c, SHAPES, DTYPES, l, config) || kernel_grid(c, GRID, GROUP, l, config) || templates(c, l, config))
         return -1;
     if ((GIVEN(INIT) && l->init(config, (float)DOUBLE(INIT))) || l->verbose(config, BOOL(VERBOSE)))
         return raise_last();
@@ -248,7 +248,7 @@ static int configure(struct call *c, const struct kernel *k, void *config)
 
 static PyObject *kernel_body(struct call *c)
 {
-    const struct kernel *k = (struct kernel *)c->v[KERNEL].o;
+    const struct kernel_object *k = (struct kernel_object *)c->v[KERNEL].o;
     mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
     void *config = k->language->config();
     int failed = configure(c, k, config) || inputs(c, INPUTS, in);
@@ -275,7 +275,7 @@ static PyObject *kernel_call(PyObject *self, PyObject *args, PyObject *kwargs)
             PyTuple_SetItem(names, i - n, Py_NewRef(key));
             all[i++] = value;
         }
-        result = call_function(&((struct kernel *)self)->language->call, kernel_body, self, all, n, names);
+        result = call_function(&((struct kernel_object *)self)->language->call, kernel_body, self, all, n, names);
     } else if (!PyErr_Occurred()) {
         PyErr_NoMemory();
     }
@@ -289,7 +289,7 @@ static PyObject *kernel_call(PyObject *self, PyObject *args, PyObject *kwargs)
 static void kernel_dealloc(PyObject *o)
 {
     PyTypeObject *type = Py_TYPE(o);
-    struct kernel *k = (struct kernel *)o;
+    struct kernel_object *k = (struct kernel_object *)o;
     k->language->free_kernel(k->it);
     PyObject_Free(o);
     Py_DECREF(type);
@@ -332,7 +332,7 @@ static PyObject *kernel_object(struct language *l, void *it, const char *math)
         l->free_kernel(it);
         return NULL;
     }
-    struct kernel *k = PyObject_New(struct kernel, kernel_type);
+    struct kernel_object *k = PyObject_New(struct kernel_object, kernel_type);
     if (!k) {
         l->free_kernel(it);
         return NULL;
@@ -380,7 +380,7 @@ PyObject *fn_fast_precompiled_cuda_kernel(struct call *c)
     if (!config)
         raise_last();
     else if (!inputs(c, IN, in) && !outputs(c, OUT_SHAPES, OUT_DTYPES, &language_cuda, config) &&
-             !places(c, POINTS, THREADS, &language_cuda, config))
+             !kernel_grid(c, POINTS, THREADS, &language_cuda, config))
         PyErr_Format(exc_value, "[precompiled_cuda_kernel] cannot run %s: kernels for CUDA are not run", TEXT(NAME));
     mlx_vector_array_free(in);
     if (config)
@@ -390,7 +390,7 @@ PyObject *fn_fast_precompiled_cuda_kernel(struct call *c)
 
 static PyObject *kernel_repr(PyObject *o)
 {
-    return PyUnicode_FromFormat("<%s at %p>", ((struct kernel *)o)->language->name, (void *)o);
+    return PyUnicode_FromFormat("<%s at %p>", ((struct kernel_object *)o)->language->name, (void *)o);
 }
 
 static PyType_Slot kernel_slots[] = {
@@ -401,7 +401,8 @@ static PyType_Slot kernel_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec kernel_spec = {
-    "mlx.core._Kernel", sizeof(struct kernel), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kernel_slots,
+    "mlx.core._Kernel", sizeof(struct kernel_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    kernel_slots,
 };
 
 int kernel_init(PyObject *module) { return (kernel_type = add_type(module, &kernel_spec)) ? 0 : -1; }

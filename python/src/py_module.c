@@ -221,7 +221,7 @@ static struct PyModuleDef definition = {
  * once in a process. */
 static PyObject *made;
 
-static void forget(void) { made = NULL; }
+static void forget_module(void) { made = NULL; }
 
 PyMODINIT_FUNC PyInit_core(void);
 PyMODINIT_FUNC PyInit_core(void)
@@ -246,7 +246,7 @@ PyMODINIT_FUNC PyInit_core(void)
         fast_init(module) || fft_init(module) || linalg_init(module) || distributed_init(module) ||
         add_constants(module) || add_devices(module) || capsule_init(module) || add_bool(module))
         Py_CLEAR(module);
-    else if (Py_AtExit(forget) == 0)
+    else if (Py_AtExit(forget_module) == 0)
         made = Py_NewRef(module);
     return module;
 }

@@ -71,12 +71,12 @@ static bool another_has(PyObject *container)
     return false;
 }
 
-static int put(PyObject *container, PyObject *key, Py_ssize_t i, PyObject *o)
+static int put_child(PyObject *container, PyObject *key, Py_ssize_t i, PyObject *o)
 {
     return PyDict_Check(container) ? PyDict_SetItem(container, key, o) : PyList_SetItem(container, i, Py_NewRef(o));
 }
 
-static PyObject *fill(struct places *p, PyObject *tree, struct replacing *r);
+static PyObject *fill_tree(struct places *p, PyObject *tree, struct replacing *r);
 
 /* The items of a list or a tuple, filled, in a new list; of a dict in a new dict.  `same`: nothing was replaced. */
 static PyObject *filled_items(struct places *p, PyObject *tree, struct replacing *r, bool *same)
@@ -87,9 +87,9 @@ static PyObject *filled_items(struct places *p, PyObject *tree, struct replacing
     *same = true;
     for (Py_ssize_t i = 0; content && i < PyList_Size(items); i++) {
         PyObject *pair = PyList_GetItem(items, i), *item = dict ? PyTuple_GetItem(pair, 1) : pair;
-        PyObject *now = fill(p, item, r);
+        PyObject *now = fill_tree(p, item, r);
         *same &= now == item;
-        if (!now || put(content, dict ? PyTuple_GetItem(pair, 0) : NULL, i, now))
+        if (!now || put_child(content, dict ? PyTuple_GetItem(pair, 0) : NULL, i, now))
             Py_CLEAR(content);
         Py_XDECREF(now);
     }
@@ -124,15 +124,15 @@ static PyObject *in_place(struct places *p, PyObject *tree, struct replacing *r)
     int failed = items ? 0 : -1;
     for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
         PyObject *pair = PyList_GetItem(items, i), *item = dict ? PyTuple_GetItem(pair, 1) : pair;
-        PyObject *key = dict ? PyTuple_GetItem(pair, 0) : NULL, *now = fill(p, item, r);
-        failed = !now || (now != item && (add(p, tree, key, i, item, now) || put(tree, key, i, now)));
+        PyObject *key = dict ? PyTuple_GetItem(pair, 0) : NULL, *now = fill_tree(p, item, r);
+        failed = !now || (now != item && (add(p, tree, key, i, item, now) || put_child(tree, key, i, now)));
         Py_XDECREF(now);
     }
     Py_XDECREF(items);
     return failed ? NULL : Py_NewRef(tree);
 }
 
-static PyObject *fill(struct places *p, PyObject *tree, struct replacing *r)
+static PyObject *fill_tree(struct places *p, PyObject *tree, struct replacing *r)
 {
     bool node = !is_array(tree) && is_node(tree);
     if (!node && !is_list(tree) && !PyDict_Check(tree))
@@ -155,7 +155,7 @@ struct places *places_new(void)
     return active = p;
 }
 
-PyObject *places_fill(struct places *p, PyObject *tree, struct replacing *r) { return fill(p, tree, r); }
+PyObject *places_fill(struct places *p, PyObject *tree, struct replacing *r) { return fill_tree(p, tree, r); }
 
 /* ---- putting back */
 
@@ -199,7 +199,7 @@ static int put_back(struct place *at)
         there = PyList_GetItem(at->container, at->i);
     PyErr_Clear(); /* a key whose hash or comparison raises is looked for below */
     at->moved = there != at->now;
-    return at->moved || id_of(there) != at->id ? 0 : put(at->container, at->key, at->i, at->before);
+    return at->moved || id_of(there) != at->id ? 0 : put_child(at->container, at->key, at->i, at->before);
 }
 
 /* Looks for what the function has moved, in the whole of the container. */
@@ -212,7 +212,7 @@ static int put_back_all(struct places *p, PyObject *container)
         PyObject *pair = PyList_GetItem(items, i), *item = dict ? PyTuple_GetItem(pair, 1) : pair;
         PyObject *before = original(p, item);
         if (before != item && (dict || i < PyList_Size(container)))
-            failed = put(container, dict ? PyTuple_GetItem(pair, 0) : NULL, i, before);
+            failed = put_child(container, dict ? PyTuple_GetItem(pair, 0) : NULL, i, before);
     }
     Py_XDECREF(items);
     for (size_t k = 0; k < p->n; k++) p->v[k].moved &= p->v[k].container != container;
@@ -304,7 +304,7 @@ static int survive_fork(void)
 
 /* ---- for mlx.nn: what a module's update is about to put into it */
 
-struct placed {
+struct placed_object {
     PyObject ob_base;
     struct places places; /* without containers */
 };
@@ -348,7 +348,7 @@ static int gives_back(struct places *p, PyObject *tree, PyObject *key, Py_ssize_
 {
     (void)now;
     PyObject *before = original(p, there);
-    return before == there ? 0 : put(tree, key, i, before);
+    return before == there ? 0 : put_child(tree, key, i, before);
 }
 
 static PyObject *placed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -357,7 +357,7 @@ static PyObject *placed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     (void)kwargs;
     if (!PyArg_ParseTuple(args, "OO:_Placed", &tree, &like))
         return NULL;
-    struct placed *self = PyObject_GC_New(struct placed, type);
+    struct placed_object *self = PyObject_GC_New(struct placed_object, type);
     if (!self)
         return NULL;
     self->places = (struct places){ NULL };
@@ -372,14 +372,14 @@ static PyObject *placed_put_back(PyObject *o, PyObject *args)
 {
     PyObject *tree, *like;
     if (!PyArg_ParseTuple(args, "OO:put_back", &tree, &like) ||
-        walk_like(&((struct placed *)o)->places, tree, like, gives_back))
+        walk_like(&((struct placed_object *)o)->places, tree, like, gives_back))
         return NULL;
     Py_RETURN_NONE;
 }
 
 static int placed_traverse(PyObject *o, visitproc visit, void *arg)
 {
-    const struct places *p = &((struct placed *)o)->places;
+    const struct places *p = &((struct placed_object *)o)->places;
     Py_VISIT(Py_TYPE(o));
     for (size_t k = 0; k < p->n; k++) {
         Py_VISIT(p->v[k].before);
@@ -392,7 +392,7 @@ static void placed_dealloc(PyObject *o)
 {
     PyTypeObject *type = Py_TYPE(o);
     PyObject_GC_UnTrack(o);
-    places_free(&((struct placed *)o)->places);
+    places_free(&((struct placed_object *)o)->places);
     PyObject_GC_Del(o);
     Py_DECREF(type);
 }
@@ -412,7 +412,7 @@ static PyType_Slot placed_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec placed_spec = {
-    "mlx.core._Placed", sizeof(struct placed), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, placed_slots,
+    "mlx.core._Placed", sizeof(struct placed_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, placed_slots,
 };
 
 int places_init(PyObject *module) { return add_type(module, &placed_spec) && !survive_fork() ? 0 : -1; }

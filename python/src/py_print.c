@@ -6,7 +6,7 @@ static PyTypeObject *options_type, *context_type;
 
 int print_precision(void) { return precision; }
 
-struct options {
+struct print_options {
     PyObject ob_base;
     int precision, before;
 };
@@ -21,7 +21,7 @@ static int check(int n)
 
 static PyObject *options_new(PyTypeObject *type, int n)
 {
-    struct options *self = check(n) ? NULL : PyObject_New(struct options, type);
+    struct print_options *self = check(n) ? NULL : PyObject_New(struct print_options, type);
     if (self)
         self->precision = n;
     return (PyObject *)self;
@@ -45,13 +45,13 @@ static void options_dealloc(PyObject *o)
 
 static PyObject *options_repr(PyObject *o)
 {
-    return PyUnicode_FromFormat("PrintOptions(precision=%d)", ((struct options *)o)->precision);
+    return PyUnicode_FromFormat("PrintOptions(precision=%d)", ((struct print_options *)o)->precision);
 }
 
 static PyObject *get_precision(PyObject *o, void *unused)
 {
     (void)unused;
-    return PyLong_FromLong(((struct options *)o)->precision);
+    return PyLong_FromLong(((struct print_options *)o)->precision);
 }
 
 static int set_precision(PyObject *o, PyObject *value, void *unused)
@@ -60,7 +60,7 @@ static int set_precision(PyObject *o, PyObject *value, void *unused)
     long n = value ? PyLong_AsLong(value) : -2;
     if ((n == -1 && PyErr_Occurred()) || check(n < -1 || n > 100 ? -2 : (int)n))
         return -1;
-    ((struct options *)o)->precision = (int)n;
+    ((struct print_options *)o)->precision = (int)n;
     return 0;
 }
 
@@ -77,13 +77,13 @@ static PyType_Slot options_slots[] = {
     { 0, NULL },
 };
 static PyType_Spec options_spec = {
-    "mlx.core.PrintOptions", sizeof(struct options), 0, Py_TPFLAGS_DEFAULT, options_slots,
+    "mlx.core.PrintOptions", sizeof(struct print_options), 0, Py_TPFLAGS_DEFAULT, options_slots,
 };
 
 static PyObject *context_enter(PyObject *o, PyObject *unused)
 {
     (void)unused;
-    struct options *self = (struct options *)o;
+    struct print_options *self = (struct print_options *)o;
     self->before = precision;
     precision = self->precision;
     return options_new(options_type, precision);
@@ -92,7 +92,7 @@ static PyObject *context_enter(PyObject *o, PyObject *unused)
 static PyObject *context_exit(PyObject *o, PyObject *args)
 {
     (void)args;
-    precision = ((struct options *)o)->before;
+    precision = ((struct print_options *)o)->before;
     Py_RETURN_NONE;
 }
 
@@ -109,7 +109,7 @@ static PyType_Slot context_slots[] = {
 };
 static PyType_Spec context_spec = {
     "mlx.core._PrintOptionsContext",
-    sizeof(struct options),
+    sizeof(struct print_options),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     context_slots,

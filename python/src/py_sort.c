@@ -130,7 +130,7 @@ PyObject *fn_cumulative_prod(struct call *c) { return with_initial(c, fn_cumprod
 
 /* ---- shapes that depend on elements */
 
-static int places(struct call *c, mlx_array *out)
+static int sort_places(struct call *c, mlx_array *out)
 {
     if (array_known(ARRAY(0)))
         return -1;
@@ -145,7 +145,7 @@ PyObject *fn_nonzero(struct call *c)
     size_t n = mlx_array_ndim(ARRAY(0));
     if (n == 0) {
         PyErr_SetString(exc_value, "[nonzero] expected at least one dimension, got a scalar");
-    } else if (!places(c, &all)) {
+    } else if (!sort_places(c, &all)) {
         int failed = 0;
         for (size_t i = 0; i < n && !failed; i++) {
             mlx_array row = mlx_array_new();
@@ -163,7 +163,7 @@ PyObject *fn_nonzero(struct call *c)
 PyObject *fn_argwhere(struct call *c)
 {
     mlx_array all = mlx_array_new();
-    PyObject *result = places(c, &all) ? NULL : give(c, mlx_transpose(&c->res, all, STREAM));
+    PyObject *result = sort_places(c, &all) ? NULL : give(c, mlx_transpose(&c->res, all, STREAM));
     mlx_array_free(all);
     return result;
 }

@@ -243,13 +243,13 @@ PyObject *container_like(PyObject *like, PyObject *content)
 
 /* Maps */
 
-struct map {
+struct tree_map {
     PyObject *(*leaf)(void *ctx, PyObject *leaf);
     void *ctx;
     bool plain;
 };
 
-static PyObject *map_tree(const struct map *m, PyObject *tree);
+static PyObject *map_tree(const struct tree_map *m, PyObject *tree);
 
 /* Is it a dict that has attributes of its own, as a module? */
 static bool has_attributes(PyObject *tree)
@@ -261,7 +261,7 @@ static bool has_attributes(PyObject *tree)
     return has;
 }
 
-static PyObject *map_children(const struct map *m, PyObject *tree)
+static PyObject *map_children(const struct tree_map *m, PyObject *tree)
 {
     bool dict = PyDict_Check(tree);
     PyObject *items = dict ? dict_items(tree) : items_list(tree);
@@ -281,7 +281,7 @@ static PyObject *map_children(const struct map *m, PyObject *tree)
     return result;
 }
 
-static PyObject *map_node(const struct map *m, PyObject *node)
+static PyObject *map_node(const struct tree_map *m, PyObject *node)
 {
     PyObject *aux = NULL, *children = tree_open(node, &aux);
     PyObject *others = children ? map_children(m, children) : NULL;
@@ -292,7 +292,7 @@ static PyObject *map_node(const struct map *m, PyObject *node)
     return result;
 }
 
-static PyObject *map_tree(const struct map *m, PyObject *tree)
+static PyObject *map_tree(const struct tree_map *m, PyObject *tree)
 {
     if (is_array(tree))
         return m->leaf(m->ctx, tree);
@@ -308,12 +308,12 @@ static PyObject *map_tree(const struct map *m, PyObject *tree)
 
 PyObject *tree_map(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx)
 {
-    return map_tree(&(struct map){ leaf, ctx, false }, tree);
+    return map_tree(&(struct tree_map){ leaf, ctx, false }, tree);
 }
 
 PyObject *tree_map_plain(PyObject *tree, PyObject *(*leaf)(void *ctx, PyObject *leaf), void *ctx)
 {
-    return map_tree(&(struct map){ leaf, ctx, true }, tree);
+    return map_tree(&(struct tree_map){ leaf, ctx, true }, tree);
 }
 
 int trees_init(PyObject *module)

@@ -37,7 +37,7 @@ static int call(struct closure *self, int n, const mx x[], struct mx_list *y)
     return failed;
 }
 
-static void destroy(struct object *o)
+static void compiled_destroy(struct object *o)
 {
     struct compiled_closure *f = (struct compiled_closure *)o;
     object_release(&f->f->object);
@@ -46,8 +46,8 @@ static void destroy(struct object *o)
 }
 
 /* Takes over the reference to c. */
-static int publish(const char *func, mlx_closure *res, struct closure *f, struct compiled *c, size_t n,
-                   const uint64_t *constants)
+static int publish_compiled(const char *func, mlx_closure *res, struct closure *f, struct compiled *c, size_t n,
+                            const uint64_t *constants)
 {
     struct compiled_closure *g = f && c && n < INT_MAX ? mx_malloc(sizeof *g + n * sizeof *constants) : NULL;
     if (!g) {
@@ -56,7 +56,7 @@ static int publish(const char *func, mlx_closure *res, struct closure *f, struct
     }
     object_retain(&f->object);
     *g = (struct compiled_closure){
-        .closure = { { .refs = 1, .destroy = destroy }, call }, .f = f, .c = c, .n = (int)n
+        .closure = { { .refs = 1, .destroy = compiled_destroy }, call }, .f = f, .c = c, .n = (int)n
     };
     if (n)
         memcpy(g->constants, constants, n * sizeof *constants);
@@ -66,7 +66,7 @@ static int publish(const char *func, mlx_closure *res, struct closure *f, struct
 int mlx_compile(mlx_closure *res, const mlx_closure fun, bool shapeless)
 {
     struct closure *f = capi_in_closure(fun);
-    return publish(__func__, res, f, f ? compiled_new(NULL, shapeless) : NULL, 0, NULL);
+    return publish_compiled(__func__, res, f, f ? compiled_new(NULL, shapeless) : NULL, 0, NULL);
 }
 
 /* ---- functions by number */
@@ -95,7 +95,7 @@ static struct compiled *known(uintptr_t id, bool shapeless)
     return c;
 }
 
-static void forget(bool all, uintptr_t id)
+static void forget_compiled(bool all, uintptr_t id)
 {
     struct known *gone = NULL;
     lock_take(&lock);
@@ -124,18 +124,18 @@ int mlx_detail_compile(mlx_closure *res, const mlx_closure fun, uintptr_t fun_id
     struct closure *f = capi_in_closure(fun);
     if (!f || (constants_num && !capi_given(constants, "numbers")))
         return capi_report();
-    return publish(__func__, res, f, known(fun_id, shapeless), constants_num, constants);
+    return publish_compiled(__func__, res, f, known(fun_id, shapeless), constants_num, constants);
 }
 
 int mlx_detail_compile_clear_cache(void)
 {
-    forget(true, 0);
+    forget_compiled(true, 0);
     return capi_end();
 }
 
 int mlx_detail_compile_erase(uintptr_t fun_id)
 {
-    forget(false, fun_id);
+    forget_compiled(false, fun_id);
     return capi_end();
 }
 

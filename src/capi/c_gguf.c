@@ -179,7 +179,7 @@ int mlx_io_gguf_set_metadata_vector_string(mlx_io_gguf io, const char *key, cons
 /* ---- files */
 
 /* The content of the handle becomes g, or what failed is reported. */
-static int publish(const char *func, mlx_io_gguf *gguf, struct gguf *g)
+static int publish_gguf(const char *func, mlx_io_gguf *gguf, struct gguf *g)
 {
     struct gguf *to = NULL;
     if (!mx_failed() && capi_need(func, "a place for the result", "gguf", gguf))
@@ -207,7 +207,7 @@ int mlx_load_gguf_as(mlx_io_gguf *gguf, const char *file, bool packed, const mlx
     struct gguf g = { 0 };
     if (capi_given(file, "the name of a file"))
         gguf_load_file(file, packed, &g);
-    return publish(__func__, gguf, &g);
+    return publish_gguf(__func__, gguf, &g);
 }
 
 int mlx_load_gguf(mlx_io_gguf *gguf, const char *file, const mlx_stream s)
@@ -216,7 +216,7 @@ int mlx_load_gguf(mlx_io_gguf *gguf, const char *file, const mlx_stream s)
     struct gguf g = { 0 };
     if (capi_given(file, "the name of a file"))
         gguf_load_file(file, false, &g);
-    return publish(__func__, gguf, &g);
+    return publish_gguf(__func__, gguf, &g);
 }
 
 int mlx_load_gguf_reader(mlx_io_gguf *gguf, mlx_io_reader in_stream, bool packed, const mlx_stream s)
@@ -226,7 +226,7 @@ int mlx_load_gguf_reader(mlx_io_gguf *gguf, mlx_io_reader in_stream, bool packed
     struct port_reader r;
     if (capi_open_reader(__func__, "in_stream", in_stream.ctx, &r))
         gguf_load(&r.base, packed, &g);
-    return publish(__func__, gguf, &g);
+    return publish_gguf(__func__, gguf, &g);
 }
 
 /* Of copies: the caller's functions that are called meanwhile may change the content of the handle. */

@@ -33,14 +33,14 @@ static void letters(size_t i, char out[NAME])
 }
 
 /* Where the array is or would be. */
-static struct named *place(const struct namer *m, mx x)
+static struct named *named_slot(const struct namer *m, mx x)
 {
     size_t mask = m->cap - 1, i = ((uintptr_t)x >> 4) * (size_t)0x9e3779b97f4a7c15u & mask;
     while (m->v[i].array.it && m->v[i].array.it != x) i = (i + 1) & mask;
     return &m->v[i];
 }
 
-static const char *name_in(const struct namer *m, mx x) { return m && m->cap ? place(m, x)->name : NULL; }
+static const char *name_in(const struct namer *m, mx x) { return m && m->cap ? named_slot(m, x)->name : NULL; }
 
 static int make_room(struct namer *m)
 {
@@ -52,7 +52,7 @@ static int make_room(struct namer *m)
     memset(g.v, 0, g.cap * sizeof *g.v);
     for (size_t i = 0; i < m->cap; i++)
         if (m->v[i].array.it)
-            *place(&g, m->v[i].array.it) = m->v[i];
+            *named_slot(&g, m->v[i].array.it) = m->v[i];
     free(m->v);
     *m = g;
     return 0;
@@ -65,7 +65,7 @@ static const char *call_it(struct namer *m, mx x, const char *name)
     if (!copy)
         return NULL;
     strcpy(copy, name);
-    struct named *at = place(m, x);
+    struct named *at = named_slot(m, x);
     if (!at->array.it) {
         mx_keep(&at->array, x);
         m->n++;

@@ -42,7 +42,7 @@ int mlx_hessian(mlx_closure *res, const mlx_closure fun, const int *argnums, siz
 
 /* ---- batches */
 
-struct mapped {
+struct mapped_closure {
     struct closure closure;
     struct closure *f;
     int n_in, n_out;
@@ -51,7 +51,7 @@ struct mapped {
 
 static int call_mapped(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
-    const struct mapped *m = (struct mapped *)self;
+    const struct mapped_closure *m = (struct mapped_closure *)self;
     if (n != m->n_in) {
         mx_fail("[vmap] expected %d inputs, as many as axes, got %d", m->n_in, n);
         return 1;
@@ -70,9 +70,9 @@ static int call_mapped(struct closure *self, int n, const mx x[], struct mx_list
     return failed;
 }
 
-static void destroy(struct object *o)
+static void jacobian_closure_destroy(struct object *o)
 {
-    object_release(&((struct mapped *)o)->f->object);
+    object_release(&((struct mapped_closure *)o)->f->object);
     free(o);
 }
 
@@ -86,10 +86,12 @@ int mlx_vmap(mlx_closure *res, const mlx_closure fun, const int *in_axes, size_t
         mx_fail("[vmap] expected axes of arrays, got %zu and %zu", in_axes_num, out_axes_num);
         return capi_report();
     }
-    struct mapped *m = mx_malloc(sizeof *m + (in_axes_num + out_axes_num) * sizeof *in_axes);
+    struct mapped_closure *m = mx_malloc(sizeof *m + (in_axes_num + out_axes_num) * sizeof *in_axes);
     if (!m)
         return capi_report();
-    *m = (struct mapped){ { { .refs = 1, .destroy = destroy }, call_mapped }, f, (int)in_axes_num, (int)out_axes_num };
+    *m = (struct mapped_closure){
+        { { .refs = 1, .destroy = jacobian_closure_destroy }, call_mapped }, f, (int)in_axes_num, (int)out_axes_num
+    };
     if (in_axes_num)
         memcpy(m->axes, in_axes, in_axes_num * sizeof *in_axes);
     if (out_axes_num)

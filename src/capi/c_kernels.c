@@ -124,8 +124,8 @@ static void kernel_free(enum handle_kind kind, void *ctx)
     object_release(ctx);
 }
 
-static int apply(const char *func, mlx_vector_array *outputs, struct kernel *k, mlx_vector_array inputs,
-                 const struct kernel_launch *l, mlx_stream stream)
+static int apply_kernel(const char *func, mlx_vector_array *outputs, struct kernel *k, mlx_vector_array inputs,
+                        const struct kernel_launch *l, mlx_stream stream)
 {
     MX_SCOPE(capi_stream(stream));
     struct list *results = NULL;
@@ -223,6 +223,6 @@ MAKE(metal, KERNEL_METAL, bool atomic_outputs, atomic, atomic_outputs)
     int mlx_fast_##word##_kernel_apply(mlx_vector_array *outputs, KERNEL(word) cls, const mlx_vector_array inputs, \
                                        const CONFIG(word) config, const mlx_stream stream)                         \
     {                                                                                                              \
-        return apply(__func__, outputs, cls.ctx, inputs, config.ctx, stream);                                      \
+        return apply_kernel(__func__, outputs, cls.ctx, inputs, config.ctx, stream);                               \
     }
 LANGUAGES(APPLY)

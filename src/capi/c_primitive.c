@@ -17,7 +17,7 @@
 #include "run/eval.h"
 #include "transform/graph.h"
 
-struct primitive {
+struct class_plugin {
     struct plugin plugin;
     struct mlx_primitive_class cls; /* of this library's size; what an older one did not have is NULL */
     char name[];
@@ -25,11 +25,11 @@ struct primitive {
 
 struct state {
     struct object object;
-    const struct primitive *p;
+    const struct class_plugin *p;
     void *it;
 };
 
-static const struct primitive *primitive_of(const struct op *op) { return (const struct primitive *)op; }
+static const struct class_plugin *primitive_of(const struct op *op) { return (const struct class_plugin *)op; }
 
 static void *state_of(const struct call *c)
 {
@@ -49,7 +49,7 @@ static void state_destroy(struct object *o)
 }
 
 /* Takes `it` over, also where it fails. */
-static struct object *state_new(const struct primitive *p, void *it)
+static struct object *state_new(const struct class_plugin *p, void *it)
 {
     struct state *s = mx_malloc(sizeof *s);
     if (s)
@@ -61,7 +61,7 @@ static struct object *state_new(const struct primitive *p, void *it)
 
 static bool equal_states(const struct op *op, const void *a, const void *b)
 {
-    const struct primitive *p = primitive_of(op);
+    const struct class_plugin *p = primitive_of(op);
     const struct state *u = (const struct state *)((const struct plugin_args *)a)->state;
     const struct state *v = (const struct state *)((const struct plugin_args *)b)->state;
     return u->it == v->it || (p->cls.is_equivalent && u->it && v->it && p->cls.is_equivalent(u->it, v->it));
@@ -69,7 +69,7 @@ static bool equal_states(const struct op *op, const void *a, const void *b)
 
 static int state_text(const struct op *op, const void *args, char *out, size_t size)
 {
-    const struct primitive *p = primitive_of(op);
+    const struct class_plugin *p = primitive_of(op);
     const struct state *s = (const struct state *)((const struct plugin_args *)args)->state;
     return p->cls.print ? p->cls.print(s->it, out, size) : 0;
 }
@@ -104,22 +104,22 @@ static bool good(const struct op *op, const char *rule, const struct mx_list *go
     return !mx_failed();
 }
 
-static mx lent(const struct mx_list *l, int i, mx like)
+static mx lent_result(const struct mx_list *l, int i, mx like)
 {
     mx_retain(l->v[i].it);
     return mx_astype(scope_lend(l->v[i].it), (enum dtype)like->dtype);
 }
 
 /* Some of the operands or their tangents, and which. */
-struct chosen {
+struct chosen_operands {
     int n, *number;
     mx *x;
 };
 
 /* Room for `most`, in one block at x; false after a failure. */
-static bool chosen_new(struct chosen *c, int most)
+static bool chosen_new(struct chosen_operands *c, int most)
 {
-    *c = (struct chosen){ .x = mx_malloc(((size_t)most + 1) * (sizeof *c->x + sizeof *c->number)) };
+    *c = (struct chosen_operands){ .x = mx_malloc(((size_t)most + 1) * (sizeof *c->x + sizeof *c->number)) };
     if (c->x)
         c->number = (int *)(c->x + most + 1);
     return c->x;
@@ -127,13 +127,13 @@ static bool chosen_new(struct chosen *c, int most)
 
 static void primitive_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
-    const struct primitive *p = primitive_of(c->op);
+    const struct class_plugin *p = primitive_of(c->op);
     if (!p->cls.vjp) {
         no_rule(c->op, "vjp");
         return;
     }
     struct mx_list cts = { 0 }, out = { 0 };
-    struct chosen w;
+    struct chosen_operands w;
     bool ok = chosen_new(&w, c->nin);
     for (int k = 0; k < c->nout && ok; k++) ok = !list_push(&cts, ct[k] ? ct[k] : mx_zeros_like(c->y[k]));
     for (int i = 0; i < c->nin && ok; i++)
@@ -153,7 +153,7 @@ static void primitive_vjp(const struct call *c, const mx ct[], const bool want[]
         else
             capi_result_push(&res, &out);
         if (good(c->op, "vjp", &out, w.n, w.x))
-            for (int i = 0; i < w.n; i++) dx[w.number[i]] = lent(&out, i, w.x[i]);
+            for (int i = 0; i < w.n; i++) dx[w.number[i]] = lent_result(&out, i, w.x[i]);
     }
     capi_result_close(&res);
     capi_list_free(in.ctx);
@@ -166,13 +166,13 @@ static void primitive_vjp(const struct call *c, const mx ct[], const bool want[]
 
 static void primitive_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    const struct primitive *p = primitive_of(c->op);
+    const struct class_plugin *p = primitive_of(c->op);
     if (!p->cls.jvp) {
         no_rule(c->op, "jvp");
         return;
     }
     struct mx_list out = { 0 };
-    struct chosen w;
+    struct chosen_operands w;
     bool ok = chosen_new(&w, c->nin);
     for (int i = 0; i < c->nin && ok; i++)
         if (t[i]) {
@@ -190,7 +190,7 @@ static void primitive_jvp(const struct call *c, const mx t[], mx dy[])
         else
             capi_result_push(&res, &out);
         if (good(c->op, "jvp", &out, c->nout, c->y))
-            for (int k = 0; k < c->nout; k++) dy[k] = lent(&out, k, c->y[k]);
+            for (int k = 0; k < c->nout; k++) dy[k] = lent_result(&out, k, c->y[k]);
     }
     capi_result_close(&res);
     capi_list_free(in.ctx);
@@ -211,7 +211,7 @@ static bool good_batch(const struct op *op, int k, mx y, int axis, int size)
 
 static void primitive_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    const struct primitive *p = primitive_of(c->op);
+    const struct class_plugin *p = primitive_of(c->op);
     for (int k = 0; k < c->nout; k++) {
         y[k] = MX_NIL;
         yaxis[k] = -1;
@@ -243,7 +243,7 @@ static void primitive_vmap(const struct call *c, const int axis[], mx y[], int y
                     out.n, l ? l->n : 0);
         for (int k = 0; k < c->nout && !mx_failed(); k++)
             if (good_batch(c->op, k, out.v[k].it, l->v[k].number, size)) {
-                y[k] = lent(&out, k, out.v[k].it);
+                y[k] = lent_result(&out, k, out.v[k].it);
                 yaxis[k] = l->v[k].number;
             }
     }
@@ -273,7 +273,7 @@ static bool good_output(const char *name, int k, const mlx_output *o, struct spe
 
 static int primitive_shapes(const struct call *c, struct spec out[])
 {
-    const struct primitive *p = primitive_of(c->op);
+    const struct class_plugin *p = primitive_of(c->op);
     if (!p->cls.output_shapes) {
         mx_fail("[%s] the class has no output_shapes rule: expected to be told what the results are", c->op->name);
         return 1;
@@ -300,13 +300,13 @@ static int primitive_shapes(const struct call *c, struct spec out[])
 
 static bool supports(const struct plugin *p, enum device_type on)
 {
-    const struct primitive *q = (const struct primitive *)p;
+    const struct class_plugin *q = (const struct class_plugin *)p;
     return on == DEVICE_CPU ? q->cls.eval_cpu != NULL : q->cls.eval_gpu != NULL;
 }
 
 static int compute(const struct plugin *p, const struct plugin_run *r)
 {
-    const struct primitive *q = (const struct primitive *)p;
+    const struct class_plugin *q = (const struct class_plugin *)p;
     const struct state *s = (const struct state *)r->args->state;
     struct mlx_run_ run;
     if (run_open(&run, p->op.name, r))
@@ -325,7 +325,7 @@ static int compute(const struct plugin *p, const struct plugin_run *r)
 
 static char *encode(const struct plugin *p, struct object *state, uint64_t *length)
 {
-    const struct primitive *q = (const struct primitive *)p;
+    const struct class_plugin *q = (const struct class_plugin *)p;
     void *it = ((struct state *)state)->it;
     *length = 0;
     if (!p->infers) {
@@ -358,7 +358,7 @@ static char *encode(const struct plugin *p, struct object *state, uint64_t *leng
 
 static struct object *decode(const struct plugin *p, const char *bytes, uint64_t length)
 {
-    const struct primitive *q = (const struct primitive *)p;
+    const struct class_plugin *q = (const struct class_plugin *)p;
     void *it = NULL;
     if (!p->infers)
         mx_fail_as(MX_RUNTIME, "[import_function] %s has no output_shapes rule, which checks what files say",
@@ -403,7 +403,7 @@ static bool same_class(const struct mlx_primitive_class *a, const struct mlx_pri
 }
 
 /* NULL after a failure. */
-static const struct primitive *registered(const char *func, const struct mlx_primitive_class *cls)
+static const struct class_plugin *registered(const char *func, const struct mlx_primitive_class *cls)
 {
     if (!good_class(func, cls))
         return NULL;
@@ -412,9 +412,9 @@ static const struct primitive *registered(const char *func, const struct mlx_pri
     memset(&whole, 0, sizeof whole);
     memcpy(&whole, cls, cls->struct_size < sizeof whole ? cls->struct_size : sizeof whole);
     whole.struct_size = sizeof whole;
-    const struct primitive *there = (const struct primitive *)plugin_named(cls->name, length);
+    const struct class_plugin *there = (const struct class_plugin *)plugin_named(cls->name, length);
     if (!there) {
-        struct primitive *p = mx_malloc(sizeof *p + length + 1);
+        struct class_plugin *p = mx_malloc(sizeof *p + length + 1);
         if (!p)
             return NULL;
         memset(p, 0, sizeof *p);
@@ -440,7 +440,7 @@ static const struct primitive *registered(const char *func, const struct mlx_pri
             .encode = encode,
             .decode = decode,
         };
-        there = (const struct primitive *)plugin_add(&p->plugin);
+        there = (const struct class_plugin *)plugin_add(&p->plugin);
         if (there != p)
             free(p);
     }
@@ -465,8 +465,8 @@ int mlx_primitive_is_registered(bool *res, const char *name)
 
 /* ---- use */
 
-static int apply(const struct primitive *p, struct object *state, int n, const mx x[], const mlx_output *outputs,
-                 int n_out, struct mx_list *out)
+static int apply_primitive(const struct class_plugin *p, struct object *state, int n, const mx x[],
+                           const mlx_output *outputs, int n_out, struct mx_list *out)
 {
     struct plugin_args args = { state };
     struct spec *specs = mx_malloc((size_t)n_out * (sizeof *specs + sizeof(mx)));
@@ -494,7 +494,7 @@ int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitive_class 
                         const mlx_vector_array inputs, const mlx_output *outputs, size_t outputs_num,
                         const mlx_stream s)
 {
-    const struct primitive *p = capi_out(res) ? registered(__func__, cls) : NULL;
+    const struct class_plugin *p = capi_out(res) ? registered(__func__, cls) : NULL;
     if (!p) {
         if (state && cls && cls->abi == MLX_PRIMITIVE_ABI &&
             cls->struct_size >= offsetof(struct mlx_primitive_class, destroy) + sizeof cls->destroy)
@@ -509,7 +509,7 @@ int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitive_class 
         mx_fail("[%s] expected 1 to %d results, got %zu", p->name, 1 << 20, outputs_num);
     } else if (x) {
         MX_SCOPE(capi_stream(s));
-        apply(p, it, n, x, outputs, (int)outputs_num, &y);
+        apply_primitive(p, it, n, x, outputs, (int)outputs_num, &y);
     }
     capi_arrays_free(n, x);
     object_release(it);

@@ -204,7 +204,7 @@ struct work {
     const char *rule; /* whose work it is: evaluating is an error on every thread that does a part of it */
 };
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void part_of_run(void *ctx, int64_t begin, int64_t end)
 {
     const struct work *w = ctx;
     const char *was = eval_forbid(w->rule);
@@ -225,7 +225,7 @@ void mlx_parallel_for(size_t n, size_t grain, void (*fn)(void *ctx, size_t begin
     }
     for (size_t most = INT64_MAX / grain * grain; w.first < n; w.first += most) {
         size_t left = n - w.first;
-        pool_for((int64_t)(left < most ? left : most), (int64_t)grain, part, &w);
+        pool_for((int64_t)(left < most ? left : most), (int64_t)grain, part_of_run, &w);
         if (left <= most)
             return;
     }

@@ -31,7 +31,7 @@ static mlx_stream made(struct stream *s)
     return (mlx_stream){ s };
 }
 
-static int publish(const char *func, mlx_stream *res, struct stream *s)
+static int publish_stream(const char *func, mlx_stream *res, struct stream *s)
 {
     if (!capi_need(func, "a place for the result", "stream", res) || !s)
         return capi_report();
@@ -49,7 +49,7 @@ mlx_stream mlx_stream_new_device(mlx_device dev)
 
 int mlx_stream_set(mlx_stream *stream, const mlx_stream src)
 {
-    return publish(__func__, stream, stream_in(__func__, "src", src));
+    return publish_stream(__func__, stream, stream_in(__func__, "src", src));
 }
 
 int mlx_stream_free(mlx_stream stream)
@@ -94,7 +94,7 @@ int mlx_synchronize(mlx_stream stream)
 int mlx_get_default_stream(mlx_stream *stream, mlx_device dev)
 {
     struct device d;
-    return publish(__func__, stream, capi_device(__func__, "dev", dev, &d) ? NULL : default_stream(d));
+    return publish_stream(__func__, stream, capi_device(__func__, "dev", dev, &d) ? NULL : default_stream(d));
 }
 
 int mlx_set_default_stream(mlx_stream stream)

@@ -84,7 +84,7 @@ enum mx_error mx_error_kind(void) { return failure.kind; }
 const char *mx_error_message(void) { return failure.kind == MX_OK ? "" : failure.message; }
 void mx_error_clear(void) { failure.kind = MX_OK; }
 
-static void copy(struct failure *to, const struct failure *from)
+static void copy_failure(struct failure *to, const struct failure *from)
 {
     to->kind = from->kind;
     to->computing = from->computing;
@@ -97,8 +97,8 @@ void mx_let_go(void (*dtor)(void *), void *payload)
     struct failure kept;
     if (!dtor)
         return;
-    copy(&kept, &failure);
+    copy_failure(&kept, &failure);
     mx_error_clear();
     dtor(payload);
-    copy(&failure, &kept);
+    copy_failure(&failure, &kept);
 }

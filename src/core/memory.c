@@ -247,7 +247,7 @@ static void chain(struct memory *m, int *list, int i)
 }
 
 /* The newest block that s used last; with `any`, the newest of all. */
-static bool take(struct memory *m, int bin, const struct stream *s, bool any, struct memory_block *b)
+static bool take_block(struct memory *m, int bin, const struct stream *s, bool any, struct memory_block *b)
 {
     int before = -1, i = m->bins[bin].first;
     while (i >= 0 && !any && m->blocks[i].last != s) {
@@ -263,7 +263,7 @@ static bool take(struct memory *m, int bin, const struct stream *s, bool any, st
     return true;
 }
 
-static bool put(struct memory *m, int bin, struct memory_block b)
+static bool put_block(struct memory *m, int bin, struct memory_block b)
 {
     int i = m->spare;
     if (i >= 0) {
@@ -342,7 +342,7 @@ static void trim(struct memory *m, size_t keep)
 static bool found(struct memory *m, int bin, const struct stream *s, bool any, struct memory_block *b)
 {
     lock_take(&m->lock);
-    bool is = take(m, bin, s, any, b);
+    bool is = take_block(m, bin, s, any, b);
     lock_give(&m->lock);
     return is;
 }
@@ -393,7 +393,7 @@ void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last)
     struct memory_block b = { .p = p, .bytes = memory_class(bytes, &bin), .last = last };
     count(m, -(int64_t)b.bytes);
     lock_take(&m->lock);
-    bool kept = put(m, bin, b);
+    bool kept = put_block(m, bin, b);
     m->traffic += b.bytes;
     bool turned = time_to_sweep(m);
     lock_give(&m->lock);

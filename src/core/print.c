@@ -89,7 +89,7 @@ static void put_axis(const struct printer *p, int axis, const char *at)
 }
 
 /* Many short axes make a text that no memory holds, of an array that takes none (broadcast, or empty). */
-static bool fits(mx x)
+static bool text_fits(mx x)
 {
     int64_t parts = 1;
     for (int i = 0; i < x->ndim && x->shape[i] && parts <= 1 << 24; i++)
@@ -127,7 +127,7 @@ char *array_text(mx x, int precision)
     locale_t before = uselocale(plain);
     struct printer p = { out, x, precision < MOST ? precision : MOST };
     fputs("array(", out);
-    if (fits(x))
+    if (text_fits(x))
         put_axis(&p, 0, array_host(x));
     else
         fputs(x->size ? "[...]" : "[]", out);

@@ -30,7 +30,7 @@ enum {
 static const int64_t ROOM = 256 << 20; /* bytes of packed operands at a time, if one head fits */
 
 /* The operands are those of the node, with rows without gaps. */
-struct job {
+struct attention_job {
     const struct attention_args *a;
     const struct gemm_kernel *g;
     enum dtype t, work;
@@ -65,7 +65,8 @@ static const char *head_of(mx x, int axes, int64_t b, int64_t h)
 static int64_t row_stride(mx x) { return x->strides[x->ndim - 2]; }
 
 /* Rows of x in the type computed in, without gaps. */
-static void load(const struct job *j, char *to, const char *x, int64_t stride, int64_t rows, int64_t width)
+static void load_straight(const struct attention_job *j, char *to, const char *x, int64_t stride, int64_t rows,
+                          int64_t width)
 {
     size_t row = (size_t)width * j->wsize;
     for (int64_t i = 0; i < rows; i++, to += row, x += stride * (int64_t)j->size)
@@ -77,24 +78,24 @@ static void load(const struct job *j, char *to, const char *x, int64_t stride, i
 
 /* Elements of the panels of `rows` vectors of length `width`; as one, or by blocks of rows whose
  * columns are the vectors. */
-static int64_t panels(const struct job *j, int64_t rows, int64_t width)
+static int64_t panels(const struct attention_job *j, int64_t rows, int64_t width)
 {
     return ceil_div(rows, j->g->mr) * j->g->mr * width;
 }
-static int64_t turned_panels(const struct job *j, int64_t rows, int64_t width)
+static int64_t turned_panels(const struct attention_job *j, int64_t rows, int64_t width)
 {
     return ceil_div(width, j->g->mr) * j->g->mr * rows;
 }
 
 /* Block b of the rows of x as panels of rows and, if asked for, as panels of columns. */
-static void pack(const struct job *j, char *straight, char *turned, const char *x, int64_t stride, int64_t rows,
-                 int64_t width, int64_t b, char *space)
+static void pack_block(const struct attention_job *j, char *straight, char *turned, const char *x, int64_t stride,
+                       int64_t rows, int64_t width, int64_t b, char *space)
 {
     const struct gemm_kernel *g = j->g;
     int64_t n = least(BLOCK, rows - b * BLOCK);
     x += b * BLOCK * stride * (int64_t)j->size;
     if (j->work != j->t) {
-        load(j, space, x, stride, n, width);
+        load_straight(j, space, x, stride, n, width);
         x = space;
         stride = width;
     }
@@ -106,22 +107,22 @@ static void pack(const struct job *j, char *straight, char *turned, const char *
 }
 
 /* A panel of up to `width` rows as the operand B of products of depth `depth`, times s. */
-static void pack_rows(const struct job *j, char *panel, mx x, int axes, int64_t b, int64_t h, int64_t r, int64_t n,
-                      int64_t depth, double s, char *space)
+static void pack_rows(const struct attention_job *j, char *panel, mx x, int axes, int64_t b, int64_t h, int64_t r,
+                      int64_t n, int64_t depth, double s, char *space)
 {
     int64_t length = x->shape[x->ndim - 2];
     for (int64_t i = 0; i < n; i++) {
         int64_t row = r + i;
         const char *p = head_of(x, axes, b, h + row / length);
-        load(j, space + (size_t)(i * depth) * j->wsize, p + row % length * row_stride(x) * (int64_t)j->size, 0, 1,
-             depth);
+        load_straight(j, space + (size_t)(i * depth) * j->wsize, p + row % length * row_stride(x) * (int64_t)j->size, 0,
+                      1, depth);
     }
     if (s != 1)
         j->g->axpby(space, space, s, NULL, 0, n * depth);
     j->g->pack(panel, j->width * depth, (int)j->width, space, depth, 1, n, depth);
 }
 
-static void fill(const struct job *j, void *to, double v, int64_t n)
+static void fill_lanes(const struct attention_job *j, void *to, double v, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (j->work == DT_float64)
@@ -130,7 +131,7 @@ static void fill(const struct job *j, void *to, double v, int64_t n)
             ((float *)to)[i] = (float)v;
 }
 
-static double lowest(const struct job *j) { return j->work == DT_float64 ? -DBL_MAX : (double)-FLT_MAX; }
+static double lowest(const struct attention_job *j) { return j->work == DT_float64 ? -DBL_MAX : (double)-FLT_MAX; }
 
 /* ---- masks */
 
@@ -148,27 +149,27 @@ static void mask_tile(char *to, int64_t width, const char *x, int64_t si, int64_
 }
 
 /* Keys past the last that query t sees, in one panel.  Rows are keys, from `key` on. */
-static void mask_causal(const struct job *j, char *s, int64_t rows, int64_t key, int64_t r, int64_t n)
+static void mask_causal(const struct attention_job *j, char *s, int64_t rows, int64_t key, int64_t r, int64_t n)
 {
     for (int64_t c = 0; c < n; c++) {
         int64_t seen = (r + c) % j->length + j->keys - j->length + 1 - key;
         for (int64_t i = seen < 0 ? 0 : seen; i < rows; i++)
-            fill(j, s + (size_t)(i * j->width + c) * j->wsize, lowest(j), 1);
+            fill_lanes(j, s + (size_t)(i * j->width + c) * j->wsize, lowest(j), 1);
     }
 }
 /* The same where rows are queries and columns keys. */
-static void mask_causal_rows(const struct job *j, char *s, int64_t rows, int64_t t, int64_t key, int64_t n)
+static void mask_causal_rows(const struct attention_job *j, char *s, int64_t rows, int64_t t, int64_t key, int64_t n)
 {
     for (int64_t i = 0; i < rows; i++) {
         int64_t seen = t + i + j->keys - j->length + 1 - key;
         seen = seen < 0 ? 0 : seen;
         if (seen < n)
-            fill(j, s + (size_t)(i * j->width + seen) * j->wsize, lowest(j), n - seen);
+            fill_lanes(j, s + (size_t)(i * j->width + seen) * j->wsize, lowest(j), n - seen);
     }
 }
 
 /* Scores with what `tile` has of the mask. */
-static void apply_mask(const struct job *j, char *s, char *tile, int64_t n)
+static void apply_mask(const struct attention_job *j, char *s, char *tile, int64_t n)
 {
     enum dtype t = j->mask->dtype;
     if (t == DT_bool_) {
@@ -187,8 +188,8 @@ static void apply_mask(const struct job *j, char *s, char *tile, int64_t n)
 }
 
 /* Rows are keys from `key` on, columns queries from row r of heads h on. */
-static void mask_panel(const struct job *j, char *s, char *tile, int64_t rows, int64_t key, int64_t b, int64_t h,
-                       int64_t r, int64_t n)
+static void mask_panel(const struct attention_job *j, char *s, char *tile, int64_t rows, int64_t key, int64_t b,
+                       int64_t h, int64_t r, int64_t n)
 {
     if (j->a->causal)
         mask_causal(j, s, rows, key, r, n);
@@ -207,7 +208,7 @@ static void mask_panel(const struct job *j, char *s, char *tile, int64_t rows, i
 }
 
 /* Rows are queries from t on of head h, columns keys from `key` on. */
-static void mask_rows(const struct job *j, char *s, char *tile, int64_t rows, int64_t t, int64_t b, int64_t h,
+static void mask_rows(const struct attention_job *j, char *s, char *tile, int64_t rows, int64_t t, int64_t b, int64_t h,
                       int64_t key, int64_t n)
 {
     if (j->a->causal)
@@ -223,7 +224,7 @@ static void mask_rows(const struct job *j, char *s, char *tile, int64_t rows, in
 }
 
 /* How many keys the queries t0 to t1 need: all, where one of them sees none. */
-static int64_t seen_by(const struct job *j, int64_t t0, int64_t t1)
+static int64_t seen_by(const struct attention_job *j, int64_t t0, int64_t t1)
 {
     int64_t off = j->keys - j->length;
     return !j->a->causal || t0 + off < 0 ? j->keys : least(j->keys, t1 + off + 1);
@@ -232,17 +233,17 @@ static int64_t seen_by(const struct job *j, int64_t t0, int64_t t1)
 /* ---- space of one thread */
 
 /* A panel of so many rows of the type computed in. */
-static size_t panel_bytes(const struct job *j, int64_t rows)
+static size_t panel_bytes(const struct attention_job *j, int64_t rows)
 {
     return (size_t)(ceil_div(rows, 16) * 16 * j->width) * j->wsize;
 }
-static int64_t widest(const struct job *j) { return j->d > j->e ? j->d : j->e; }
-static size_t mask_bytes(const struct job *j) { return (size_t)(BLOCK * j->width) * 16; }
-static size_t load_bytes(const struct job *j)
+static int64_t widest(const struct attention_job *j) { return j->d > j->e ? j->d : j->e; }
+static size_t mask_bytes(const struct attention_job *j) { return (size_t)(BLOCK * j->width) * 16; }
+static size_t load_bytes(const struct attention_job *j)
 {
     return (size_t)((BLOCK > j->width ? BLOCK : j->width) * widest(j)) * j->wsize;
 }
-static char *take(char **space, size_t bytes)
+static char *take_space(char **space, size_t bytes)
 {
     char *p = *space;
     *space += (bytes + 63) / 64 * 64;
@@ -250,7 +251,7 @@ static char *take(char **space, size_t bytes)
 }
 
 /* A panel (columns of it are rows of y) to n rows of y, in y's type. */
-static void put(const struct job *j, char *y, const char *panel, int64_t n, int64_t width, char *space)
+static void put_panel(const struct attention_job *j, char *y, const char *panel, int64_t n, int64_t width, char *space)
 {
     char *to = j->work == j->t ? y : space;
     cpu->transpose[j->wsize == 8 ? 3 : 2](to, width, panel, j->width, (size_t)n, (size_t)width);
@@ -260,7 +261,7 @@ static void put(const struct job *j, char *y, const char *panel, int64_t n, int6
 
 /* ---- forward, many queries */
 
-static char *packed_of(const struct job *j, int64_t unit)
+static char *packed_of(const struct attention_job *j, int64_t unit)
 {
     return j->packed + (size_t)(unit - j->first) * (size_t)j->unit_bytes;
 }
@@ -269,33 +270,33 @@ static int64_t blocks(int64_t n) { return ceil_div(n, BLOCK); }
 
 static void pack_keys(void *job, int64_t i, char *space)
 {
-    struct job *j = job;
+    struct attention_job *j = job;
     int64_t unit = j->first + i / blocks(j->keys), block = i % blocks(j->keys);
     char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->keys, j->d) * j->wsize;
     int64_t b = unit / j->kv, h = unit % j->kv;
-    pack(j, k, NULL, head_of(j->k, 3, b, h), row_stride(j->k), j->keys, j->d, block, space);
-    pack(j, NULL, v, head_of(j->v, 3, b, h), row_stride(j->v), j->keys, j->e, block, space);
+    pack_block(j, k, NULL, head_of(j->k, 3, b, h), row_stride(j->k), j->keys, j->d, block, space);
+    pack_block(j, NULL, v, head_of(j->v, 3, b, h), row_stride(j->v), j->keys, j->e, block, space);
 }
 
 /* Sinks begin a row's sum. */
-static void begin_rows(const struct job *j, char *top, char *sum, int64_t b, int64_t h, int64_t r, int64_t n)
+static void begin_rows(const struct attention_job *j, char *top, char *sum, int64_t b, int64_t h, int64_t r, int64_t n)
 {
-    fill(j, top, lowest(j), j->width);
-    fill(j, sum, 0, j->width);
+    fill_lanes(j, top, lowest(j), j->width);
+    fill_lanes(j, sum, 0, j->width);
     for (int64_t c = 0; j->sinks && c < n; c++) {
         const char *p = head_of(j->sinks, 1, b, h + (r + c) / j->length);
         double s, m;
         cpu->cast[j->t][DT_float64](&s, p, 1);
         m = s > lowest(j) ? s : lowest(j);
-        fill(j, top + (size_t)c * j->wsize, m, 1);
-        fill(j, sum + (size_t)c * j->wsize, exp(s - m), 1);
+        fill_lanes(j, top + (size_t)c * j->wsize, m, 1);
+        fill_lanes(j, sum + (size_t)c * j->wsize, exp(s - m), 1);
     }
 }
 
-static int64_t rows_of(const struct job *j) { return j->fold * j->length; }
-static int64_t panels_of(const struct job *j) { return ceil_div(rows_of(j), j->width); }
+static int64_t rows_of(const struct attention_job *j) { return j->fold * j->length; }
+static int64_t panels_of(const struct attention_job *j) { return ceil_div(rows_of(j), j->width); }
 
-static size_t forward_bytes(const struct job *j)
+static size_t forward_bytes(const struct attention_job *j)
 {
     return 4096 + load_bytes(j) + mask_bytes(j) + panel_bytes(j, j->d) + panel_bytes(j, BLOCK) + panel_bytes(j, j->e) +
            3 * panel_bytes(j, 1);
@@ -304,16 +305,16 @@ static size_t forward_bytes(const struct job *j)
 /* One panel of queries, of the heads that one list of rows is made of. */
 static void forward_panel(void *job, int64_t i, char *space)
 {
-    struct job *j = job;
+    struct attention_job *j = job;
     const struct gemm_kernel *g = j->g;
     int64_t lists = j->heads / j->fold / j->kv, list = i / panels_of(j);
     int64_t unit = j->first + list / lists, b = unit / j->kv;
     int64_t h = unit % j->kv * (j->heads / j->kv) + list % lists * j->fold;
     int64_t r = i % panels_of(j) * j->width, n = least(j->width, rows_of(j) - r);
-    char *rows = take(&space, load_bytes(j)), *tile = take(&space, mask_bytes(j));
-    char *q = take(&space, panel_bytes(j, j->d)), *s = take(&space, panel_bytes(j, BLOCK));
-    char *o = take(&space, panel_bytes(j, j->e)), *top = take(&space, panel_bytes(j, 1));
-    char *sum = take(&space, panel_bytes(j, 1)), *fade = take(&space, panel_bytes(j, 1));
+    char *rows = take_space(&space, load_bytes(j)), *tile = take_space(&space, mask_bytes(j));
+    char *q = take_space(&space, panel_bytes(j, j->d)), *s = take_space(&space, panel_bytes(j, BLOCK));
+    char *o = take_space(&space, panel_bytes(j, j->e)), *top = take_space(&space, panel_bytes(j, 1));
+    char *sum = take_space(&space, panel_bytes(j, 1)), *fade = take_space(&space, panel_bytes(j, 1));
     const char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->keys, j->d) * j->wsize;
     int64_t t0 = r % j->length, t1 = t0 + n - 1, off = j->keys - j->length;
     if (t1 >= j->length) {
@@ -342,13 +343,13 @@ static void forward_panel(void *job, int64_t i, char *space)
             ((float *)fade)[c] = 1 / ((float *)sum)[c];
     cpu->attention->scale[j->work](o, (size_t)j->e, fade);
     int64_t at = (b * j->heads + h) * j->length + r;
-    put(j, j->y + (size_t)(at * j->e) * j->size, o, n, j->e, rows);
+    put_panel(j, j->y + (size_t)(at * j->e) * j->size, o, n, j->e, rows);
     memcpy(j->top + (size_t)at * j->wsize, top, (size_t)n * j->wsize);
     memcpy(j->sum + (size_t)at * j->wsize, sum, (size_t)n * j->wsize);
 }
 
 /* Packs heads of keys, as many as there is room for, and works on them, until all are done. */
-static int over_units(struct job *j, int64_t pack_jobs, job_fn *packing, int64_t jobs[2], job_fn *working[2])
+static int over_units(struct attention_job *j, int64_t pack_jobs, job_fn *packing, int64_t jobs[2], job_fn *working[2])
 {
     int64_t all = j->batch * j->kv, some = ROOM / j->unit_bytes;
     some = some < 1 ? 1 : least(some, all);
@@ -366,7 +367,7 @@ static int over_units(struct job *j, int64_t pack_jobs, job_fn *packing, int64_t
     return failed;
 }
 
-static int forward(struct job *j)
+static int forward(struct attention_job *j)
 {
     int64_t lists = j->heads / j->fold / j->kv;
     j->unit_bytes = (panels(j, j->keys, j->d) + turned_panels(j, j->keys, j->e) + 32) * (int64_t)j->wsize;
@@ -378,8 +379,8 @@ static int forward(struct job *j)
 /* ---- forward, few queries: K and V in place, by pieces whose results are merged */
 
 /* Of a piece: FEW rows of outputs, then maxima, then sums. */
-static int64_t piece_size(const struct job *j) { return FEW * (j->e + 2); }
-static int64_t pieces(const struct job *j) { return ceil_div(j->keys, PIECE); }
+static int64_t piece_size(const struct attention_job *j) { return FEW * (j->e + 2); }
+static int64_t pieces(const struct attention_job *j) { return ceil_div(j->keys, PIECE); }
 
 static void ask_for(const char *x, int64_t stride, int64_t rows, int64_t width, size_t size)
 {
@@ -389,18 +390,19 @@ static void ask_for(const char *x, int64_t stride, int64_t rows, int64_t width, 
 
 static void forward_piece(void *job, int64_t i, char *space)
 {
-    struct job *j = job;
+    struct attention_job *j = job;
     int64_t unit = i / pieces(j), key = i % pieces(j) * PIECE, m = least(PIECE, j->keys - key);
     int64_t b = unit / j->kv, group = j->heads / j->kv, h = unit % j->kv * group;
     int64_t n = rows_of(j);
     size_t w = j->wsize;
-    char *q = take(&space, (size_t)(FEW * j->d) * w), *s = take(&space, FEW * PIECE * w);
-    char *tile = take(&space, FEW * PIECE * 8);
+    char *q = take_space(&space, (size_t)(FEW * j->d) * w), *s = take_space(&space, FEW * PIECE * w);
+    char *tile = take_space(&space, FEW * PIECE * 8);
     char *o = j->packed + (size_t)(i * piece_size(j)) * w, *top = o + (size_t)(FEW * j->e) * w, *sum = top + FEW * w;
     gemv_fn *gemv = cpu->gemm->gemv[j->t];
     for (int64_t r = 0; r < n; r++) {
         const char *p = head_of(j->q, 3, b, h + r / j->length);
-        load(j, q + (size_t)(r * j->d) * w, p + r % j->length * row_stride(j->q) * (int64_t)j->size, 0, 1, j->d);
+        load_straight(j, q + (size_t)(r * j->d) * w, p + r % j->length * row_stride(j->q) * (int64_t)j->size, 0, 1,
+                      j->d);
     }
     j->g->axpby(q, q, j->a->scale, NULL, 0, n * j->d);
     const char *k = head_of(j->k, 3, b, unit % j->kv) + key * row_stride(j->k) * (int64_t)j->size;
@@ -424,7 +426,7 @@ static void forward_piece(void *job, int64_t i, char *space)
         int64_t t = r % j->length, seen = t + j->keys - j->length + 1 - key;
         seen = seen < 0 ? 0 : seen;
         if (j->a->causal && seen < m)
-            fill(j, row + (size_t)seen * w, lowest(j), m - seen);
+            fill_lanes(j, row + (size_t)seen * w, lowest(j), m - seen);
         if (j->mask) {
             size_t size = itemsize(j->mask);
             int64_t sk = j->mask->strides[j->mask->ndim - 1];
@@ -435,31 +437,31 @@ static void forward_piece(void *job, int64_t i, char *space)
         }
         union fold_acc most = { .f = lowest(j) }, total = { .f = 0 };
         cpu->reduce->row[REDUCE_MAX][j->work](&most, row, (size_t)m);
-        fill(j, top + (size_t)r * w, most.f, 1);
+        fill_lanes(j, top + (size_t)r * w, most.f, 1);
         cpu->binary[BINARY_subtract][j->work](row, row, 1, top + (size_t)r * w, 0, (size_t)m);
         cpu->unary[UNARY_exp][j->work](row, row, (size_t)m);
         cpu->reduce->row[REDUCE_SUM][j->work](&total, row, (size_t)m);
-        fill(j, sum + (size_t)r * w, total.f, 1);
+        fill_lanes(j, sum + (size_t)r * w, total.f, 1);
     }
     for (int64_t r = 0; r < n; r += GEMV_VECTORS)
         gemv(o + (size_t)(r * j->e) * w, 1, j->e, v, 1, row_stride(j->v), s + (size_t)(r * PIECE) * w, PIECE,
              (int)least(GEMV_VECTORS, n - r), j->e, m, false);
 }
 
-static double number(const struct job *j, const char *p, int64_t i)
+static double number_at(const struct attention_job *j, const char *p, int64_t i)
 {
     return j->work == DT_float64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
 }
 
 /* Row r of a unit from its pieces, in double. */
-static void merge_row(struct job *j, int64_t unit, int64_t r, double *y)
+static void merge_row(struct attention_job *j, int64_t unit, int64_t r, double *y)
 {
     int64_t b = unit / j->kv, group = j->heads / j->kv, h = unit % j->kv * group + r / j->length;
     int64_t count = pieces(j), at = (b * j->heads + h) * j->length + r % j->length;
     const char *first = j->packed + (size_t)(unit * count * piece_size(j)) * j->wsize;
     double top = lowest(j), sum = 0, sink = 0;
     for (int64_t p = 0; p < count; p++) {
-        double m = number(j, first, p * piece_size(j) + FEW * j->e + r);
+        double m = number_at(j, first, p * piece_size(j) + FEW * j->e + r);
         top = m > top || m != m ? m : top;
     }
     if (j->sinks) {
@@ -470,17 +472,17 @@ static void merge_row(struct job *j, int64_t unit, int64_t r, double *y)
     for (int64_t c = 0; c < j->e; c++) y[c] = 0;
     for (int64_t p = 0; p < count; p++) {
         int64_t o = p * piece_size(j);
-        double fade = exp(number(j, first, o + FEW * j->e + r) - top);
-        sum += fade * number(j, first, o + FEW * j->e + FEW + r);
-        for (int64_t c = 0; c < j->e; c++) y[c] += fade * number(j, first, o + r * j->e + c);
+        double fade = exp(number_at(j, first, o + FEW * j->e + r) - top);
+        sum += fade * number_at(j, first, o + FEW * j->e + FEW + r);
+        for (int64_t c = 0; c < j->e; c++) y[c] += fade * number_at(j, first, o + r * j->e + c);
     }
     for (int64_t c = 0; c < j->e; c++) y[c] /= sum;
     cpu->cast[DT_float64][j->t](j->y + (size_t)(at * j->e) * j->size, y, (size_t)j->e);
-    fill(j, j->top + (size_t)at * j->wsize, top, 1);
-    fill(j, j->sum + (size_t)at * j->wsize, sum, 1);
+    fill_lanes(j, j->top + (size_t)at * j->wsize, top, 1);
+    fill_lanes(j, j->sum + (size_t)at * j->wsize, sum, 1);
 }
 
-static int forward_few(struct job *j)
+static int forward_few(struct attention_job *j)
 {
     int64_t units = j->batch * j->kv, count = units * pieces(j);
     j->bytes = (size_t)(FEW * j->d) * j->wsize + FEW * PIECE * 16 + 16 * PIECE * 8 + 4096;
@@ -506,14 +508,14 @@ static int forward_few(struct job *j)
  * keys dK and dV, each from scores of its own. */
 
 /* Packed for a unit: K, V and K turned; then Q, dY and both turned for each head of the group. */
-struct places {
+struct packed_unit {
     char *k, *v, *turned_k;
     char *q, *ct, *turned_q, *turned_ct; /* of head 0 of the group */
     size_t head;                         /* from head to head */
 };
-static struct places places(const struct job *j, int64_t unit)
+static struct packed_unit unit_at(const struct attention_job *j, int64_t unit)
 {
-    struct places p;
+    struct packed_unit p;
     size_t w = j->wsize;
     p.k = packed_of(j, unit);
     p.v = p.k + (size_t)panels(j, j->keys, j->d) * w;
@@ -529,25 +531,26 @@ static struct places places(const struct job *j, int64_t unit)
 
 static void pack_all(void *job, int64_t i, char *space)
 {
-    struct job *j = job;
+    struct attention_job *j = job;
     int64_t group = j->heads / j->kv, nk = blocks(j->keys), nq = blocks(j->length);
     int64_t each = nk + group * nq, unit = j->first + i / each, block = i % each;
     int64_t b = unit / j->kv, h = unit % j->kv;
-    struct places p = places(j, unit);
+    struct packed_unit p = unit_at(j, unit);
     if (block < nk) {
-        pack(j, p.k, p.turned_k, head_of(j->k, 3, b, h), row_stride(j->k), j->keys, j->d, block, space);
-        pack(j, p.v, NULL, head_of(j->v, 3, b, h), row_stride(j->v), j->keys, j->e, block, space);
+        pack_block(j, p.k, p.turned_k, head_of(j->k, 3, b, h), row_stride(j->k), j->keys, j->d, block, space);
+        pack_block(j, p.v, NULL, head_of(j->v, 3, b, h), row_stride(j->v), j->keys, j->e, block, space);
         return;
     }
     int64_t head = (block - nk) / nq;
     size_t at = (size_t)head * p.head;
     block = (block - nk) % nq;
     h = h * group + head;
-    pack(j, p.q + at, p.turned_q + at, head_of(j->q, 3, b, h), row_stride(j->q), j->length, j->d, block, space);
-    pack(j, p.ct + at, p.turned_ct + at, head_of(j->ct, 3, b, h), row_stride(j->ct), j->length, j->e, block, space);
+    pack_block(j, p.q + at, p.turned_q + at, head_of(j->q, 3, b, h), row_stride(j->q), j->length, j->d, block, space);
+    pack_block(j, p.ct + at, p.turned_ct + at, head_of(j->ct, 3, b, h), row_stride(j->ct), j->length, j->e, block,
+               space);
 }
 
-static size_t backward_bytes(const struct job *j)
+static size_t backward_bytes(const struct attention_job *j)
 {
     return 4096 + load_bytes(j) + mask_bytes(j) + 2 * panel_bytes(j, j->d) + 2 * panel_bytes(j, j->e) +
            2 * panel_bytes(j, BLOCK) + 3 * panel_bytes(j, 1);
@@ -555,22 +558,22 @@ static size_t backward_bytes(const struct job *j)
 
 static void query_panel(void *job, int64_t i, char *space)
 {
-    struct job *j = job;
+    struct attention_job *j = job;
     const struct gemm_kernel *g = j->g;
     int64_t group = j->heads / j->kv, count = ceil_div(j->length, j->width);
     int64_t unit = j->first + i / count / group, b = unit / j->kv;
     int64_t h = unit % j->kv * group + i / count % group;
     int64_t r = i % count * j->width, n = least(j->width, j->length - r);
-    struct places p = places(j, unit);
-    char *rows = take(&space, load_bytes(j)), *tile = take(&space, mask_bytes(j));
-    char *q = take(&space, panel_bytes(j, j->d)), *ct = take(&space, panel_bytes(j, j->e));
-    char *s = take(&space, panel_bytes(j, BLOCK)), *ds = take(&space, panel_bytes(j, BLOCK));
-    char *dq = take(&space, panel_bytes(j, j->d)), *top = take(&space, panel_bytes(j, 1));
-    char *sum = take(&space, panel_bytes(j, 1)), *delta = take(&space, panel_bytes(j, 1));
+    struct packed_unit p = unit_at(j, unit);
+    char *rows = take_space(&space, load_bytes(j)), *tile = take_space(&space, mask_bytes(j));
+    char *q = take_space(&space, panel_bytes(j, j->d)), *ct = take_space(&space, panel_bytes(j, j->e));
+    char *s = take_space(&space, panel_bytes(j, BLOCK)), *ds = take_space(&space, panel_bytes(j, BLOCK));
+    char *dq = take_space(&space, panel_bytes(j, j->d)), *top = take_space(&space, panel_bytes(j, 1));
+    char *sum = take_space(&space, panel_bytes(j, 1)), *delta = take_space(&space, panel_bytes(j, 1));
     size_t at = (size_t)((b * j->heads + h) * j->length + r), w = j->wsize;
-    fill(j, top, 0, j->width);
-    fill(j, sum, 1, j->width);
-    fill(j, delta, 0, j->width);
+    fill_lanes(j, top, 0, j->width);
+    fill_lanes(j, sum, 1, j->width);
+    fill_lanes(j, delta, 0, j->width);
     memcpy(top, j->top + at * w, (size_t)n * w);
     memcpy(sum, j->sum + at * w, (size_t)n * w);
     memcpy(delta, j->delta + at * w, (size_t)n * w);
@@ -589,21 +592,21 @@ static void query_panel(void *job, int64_t i, char *space)
                 j->width, m, true);
     }
     g->axpby(dq, dq, j->a->scale, NULL, 0, j->d * j->width);
-    put(j, j->dq + at * (size_t)j->d * j->size, dq, n, j->d, rows);
+    put_panel(j, j->dq + at * (size_t)j->d * j->size, dq, n, j->d, rows);
 }
 
 static void key_panel(void *job, int64_t i, char *space)
 {
-    struct job *j = job;
+    struct attention_job *j = job;
     const struct gemm_kernel *g = j->g;
     int64_t group = j->heads / j->kv, count = ceil_div(j->keys, j->width);
     int64_t unit = j->first + i / count, b = unit / j->kv, kv = unit % j->kv;
     int64_t key = i % count * j->width, n = least(j->width, j->keys - key);
-    struct places p = places(j, unit);
-    char *rows = take(&space, load_bytes(j)), *tile = take(&space, mask_bytes(j));
-    char *k = take(&space, panel_bytes(j, j->d)), *v = take(&space, panel_bytes(j, j->e));
-    char *s = take(&space, panel_bytes(j, BLOCK)), *ds = take(&space, panel_bytes(j, BLOCK));
-    char *dk = take(&space, panel_bytes(j, j->d)), *dv = take(&space, panel_bytes(j, j->e));
+    struct packed_unit p = unit_at(j, unit);
+    char *rows = take_space(&space, load_bytes(j)), *tile = take_space(&space, mask_bytes(j));
+    char *k = take_space(&space, panel_bytes(j, j->d)), *v = take_space(&space, panel_bytes(j, j->e));
+    char *s = take_space(&space, panel_bytes(j, BLOCK)), *ds = take_space(&space, panel_bytes(j, BLOCK));
+    char *dk = take_space(&space, panel_bytes(j, j->d)), *dv = take_space(&space, panel_bytes(j, j->e));
     size_t w = j->wsize;
     pack_rows(j, k, j->k, 3, b, kv, key, n, j->d, j->a->scale, rows);
     pack_rows(j, v, j->v, 3, b, kv, key, n, j->e, 1, rows);
@@ -631,23 +634,23 @@ static void key_panel(void *job, int64_t i, char *space)
     }
     g->axpby(dk, dk, j->a->scale, NULL, 0, j->d * j->width);
     size_t at = (size_t)((b * j->kv + kv) * j->keys + key);
-    put(j, j->dk + at * (size_t)j->d * j->size, dk, n, j->d, rows);
-    put(j, j->dv + at * (size_t)j->e * j->size, dv, n, j->e, rows);
+    put_panel(j, j->dk + at * (size_t)j->d * j->size, dk, n, j->d, rows);
+    put_panel(j, j->dv + at * (size_t)j->e * j->size, dv, n, j->e, rows);
 }
 
 /* A sink's weight is exp(sink - top) / sum, and nothing is behind it. */
-static void sink_slopes(const struct job *j, char *dsinks)
+static void sink_slopes(const struct attention_job *j, char *dsinks)
 {
     for (int64_t i = 0; i < j->batch * j->heads; i++) {
         double s, total = 0;
         cpu->cast[j->t][DT_float64](&s, head_of(j->sinks, 1, i / j->heads, i % j->heads), 1);
         for (int64_t t = i * j->length; t < (i + 1) * j->length; t++)
-            total -= exp(s - number(j, j->top, t)) / number(j, j->sum, t) * number(j, j->delta, t);
+            total -= exp(s - number_at(j, j->top, t)) / number_at(j, j->sum, t) * number_at(j, j->delta, t);
         cpu->cast[DT_float64][j->t](dsinks + (size_t)i * j->size, &total, 1);
     }
 }
 
-static int backward(struct job *j)
+static int backward(struct attention_job *j)
 {
     int64_t group = j->heads / j->kv, w = (int64_t)j->wsize;
     j->unit_bytes =
@@ -668,9 +671,9 @@ static mx gapless(mx x, mx_own *hold)
     return x->strides[x->ndim - 1] == 1 || dim(x, -1) == 1 ? x : row_major(x, hold);
 }
 
-static int prepare(struct job *j, const struct run *r, mx_own hold[3])
+static int prepare(struct attention_job *j, const struct run *r, mx_own hold[3])
 {
-    *j = (struct job){ .a = r->args };
+    *j = (struct attention_job){ .a = r->args };
     mx q = r->x[0], k = r->x[1], v = r->x[2];
     j->t = q->dtype;
     j->work = j->t == DT_float64 ? DT_float64 : DT_float32;
@@ -704,18 +707,18 @@ static void drop_all(mx_own *hold, int n)
 }
 
 /* Without keys there is nothing but sinks to look at: zeros, as the sum over none. */
-static void no_keys(const struct job *j, mx y)
+static void no_keys(const struct attention_job *j, mx y)
 {
     memset(host(y), 0, (size_t)nbytes(y));
-    fill(j, j->top, lowest(j), j->batch * j->heads * j->length);
-    fill(j, j->sum, 1, j->batch * j->heads * j->length);
+    fill_lanes(j, j->top, lowest(j), j->batch * j->heads * j->length);
+    fill_lanes(j, j->sum, 1, j->batch * j->heads * j->length);
 }
 
 int run_attention(const struct run *r)
 {
     MX_SCOPE(NULL);
     mx_own hold[3] = { { NULL } };
-    struct job j;
+    struct attention_job j;
     bool failed = prepare(&j, r, hold) || out_new(r, 0) || out_new(r, 1) || out_new(r, 2);
     if (!failed) {
         j.y = host(r->y[0]);
@@ -738,7 +741,7 @@ int run_attention_vjp(const struct run *r)
 {
     MX_SCOPE(NULL);
     mx_own hold[7] = { { NULL } };
-    struct job j;
+    struct attention_job j;
     bool failed = prepare(&j, r, hold);
     int n = 3 + j.a->mask + j.a->sinks;
     mx kept[3];

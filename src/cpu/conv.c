@@ -54,8 +54,8 @@ static void pack_weights(void *ctx, int64_t begin, int64_t end)
 }
 
 /* One panel of output channels, over one stretch of the taps, of every pixel of a strip. */
-static void multiply(const struct forward *f, const struct strip *s, int64_t panel, int64_t from, int64_t to,
-                     const char *weights, char *sums)
+static void multiply_panel(const struct forward *f, const struct strip *s, int64_t panel, int64_t from, int64_t to,
+                           const char *weights, char *sums)
 {
     const struct plain *p = f->p;
     const struct gemm_kernel *g = p->g;
@@ -90,7 +90,7 @@ static void one_piece(void *ctx, int64_t i, char *space)
         for (int64_t from = 0, to, depth; from < f->n_runs; from = to) {
             for (to = from, depth = 0; to < f->n_runs && (to == from || depth + f->runs[to].n <= STRETCH); to++)
                 depth += f->runs[to].n;
-            multiply(f, &s, panel, from, to, w, sums);
+            multiply_panel(f, &s, panel, from, to, w, sums);
             w += (size_t)(depth * p->g->nr) * p->size;
         }
     }

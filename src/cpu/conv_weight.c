@@ -122,7 +122,7 @@ static void one_job(void *ctx, int64_t i, char *space)
 }
 
 /* All sums of output channels begin to end, into the result. */
-static void finish(void *ctx, int64_t begin, int64_t end)
+static void finish_channels(void *ctx, int64_t begin, int64_t end)
 {
     const struct backward *f = ctx;
     const struct plain *p = f->p;
@@ -173,7 +173,7 @@ static int run_part(struct plain *p, void *ctx)
     if (f.own)
         finish_own(&f);
     else
-        pool_for(p->out * p->groups, 1 + 16 * 1024 / (f.blocks * p->depth), finish, &f);
+        pool_for(p->out * p->groups, 1 + 16 * 1024 / (f.blocks * p->depth), finish_channels, &f);
     buffer_release(b);
     return 0;
 }

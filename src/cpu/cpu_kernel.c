@@ -25,7 +25,7 @@ struct variant {
     char key[]; /* level, mode, types and template */
 };
 
-static void forget(struct variant *v)
+static void forget_variant(struct variant *v)
 {
     while (v) {
         struct variant *next = v->next;
@@ -77,7 +77,7 @@ static void remember(struct kernel *k, struct variant *v)
     lock_take(&variants);
     v->next = k->variants;
     k->variants = v;
-    k->forget = forget;
+    k->forget = forget_variant;
     lock_give(&variants);
 }
 
@@ -119,7 +119,7 @@ static kernel_fn *function_of(const struct run *r)
 
 /* ---- running */
 
-struct job {
+struct kernel_job {
     struct kernel_call call;
     kernel_fn *run;
     int64_t piece; /* between two looks at whether to go on */
@@ -128,7 +128,7 @@ struct job {
 
 static void run_points(void *ctx, int64_t begin, int64_t end)
 {
-    struct job *j = ctx;
+    struct kernel_job *j = ctx;
     int64_t asked = 0;
     while (begin < end && !atomic_load_explicit(&j->stop, memory_order_relaxed)) {
         int64_t next = end - begin > j->piece ? begin + j->piece : end;
@@ -139,7 +139,7 @@ static void run_points(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static int run_grid(struct job *j, const int64_t grid[6])
+static int run_grid(struct kernel_job *j, const int64_t grid[6])
 {
     enum { PIECE = 2048 }; /* points: smaller ones cost where bodies are short */
     int64_t points = 1, group = 1;
@@ -155,7 +155,7 @@ static int run_grid(struct job *j, const int64_t grid[6])
 }
 
 /* Every element becomes the value, made one of its type: copies of what is there twice as long each time. */
-static int fill(mx y, double value)
+static int fill_with(mx y, double value)
 {
     enum { MOST = 1 << 16 }; /* bytes that stay near */
     MX_SCOPE(NULL);
@@ -175,7 +175,7 @@ static int fill(mx y, double value)
 }
 
 /* Where operands and results are, in memory of the runner's. */
-struct places {
+struct kernel_places {
     const void **in;
     void **out;
     const int **shape;
@@ -208,7 +208,7 @@ static mx plain_bools(mx x, mx_own *hold)
     return hold->it;
 }
 
-static int place(const struct run *r, struct job *j, struct places *p)
+static int place_operands(const struct run *r, struct kernel_job *j, struct kernel_places *p)
 {
     const struct cpu_kernel_args *a = r->args;
     bool copies = ((struct kernel *)a->kernel)->row_major;
@@ -224,7 +224,7 @@ static int place(const struct run *r, struct job *j, struct places *p)
         p->ndim[i] = x->ndim;
     }
     for (int k = 0; k < r->nout; k++) {
-        if (out_new(r, k) || (a->init && fill(r->y[k], a->init_value)))
+        if (out_new(r, k) || (a->init && fill_with(r->y[k], a->init_value)))
             return 1;
         p->out[k] = host(r->y[k]);
     }
@@ -235,12 +235,12 @@ static int place(const struct run *r, struct job *j, struct places *p)
 int run_cpu_kernel(const struct run *r)
 {
     const struct cpu_kernel_args *a = r->args;
-    struct job j = { .run = function_of(r) };
+    struct kernel_job j = { .run = function_of(r) };
     size_t n = (size_t)r->nin, pointers = n * (3 * sizeof(void *) + sizeof(mx_own)) + (size_t)r->nout * sizeof(void *);
     char *memory = j.run ? mx_malloc(pointers + n * sizeof(int)) : NULL;
     if (!memory)
         return 1;
-    struct places p;
+    struct kernel_places p;
     p.in = (const void **)memory;
     p.shape = (const int **)(p.in + n);
     p.strides = (const int64_t **)(p.shape + n);
@@ -248,7 +248,7 @@ int run_cpu_kernel(const struct run *r)
     p.out = (void **)(p.hold + n);
     p.ndim = (int *)(p.out + r->nout);
     memset(p.hold, 0, n * sizeof *p.hold);
-    int failed = place(r, &j, &p) || run_grid(&j, a->grid.v);
+    int failed = place_operands(r, &j, &p) || run_grid(&j, a->grid.v);
     for (size_t i = 0; i < n; i++) mx_drop(&p.hold[i]);
     free(memory);
     return failed;

@@ -58,7 +58,7 @@ enum { LEVELS = sizeof levels / sizeof *levels };
 
 const struct cpu_kernels *cpu = &cpu_kernels_base;
 
-static const struct level *find(const char *isa)
+static const struct level *find_level(const char *isa)
 {
     for (int i = 0; i < LEVELS; i++)
         if (!strcmp(levels[i].kernels->isa, isa))
@@ -68,7 +68,7 @@ static const struct level *find(const char *isa)
 
 const struct cpu_kernels *cpu_kernels_named(const char *isa)
 {
-    const struct level *l = find(isa);
+    const struct level *l = find_level(isa);
     return l && l->usable() ? l->kernels : NULL;
 }
 
@@ -80,7 +80,7 @@ __attribute__((constructor)) static void choose(void)
     const struct level *most = &levels[LEVELS - 1];
     const char *asked = getenv("MLX_CPU");
     if (asked && *asked) {
-        const struct level *l = find(asked);
+        const struct level *l = find_level(asked);
         if (l)
             most = l;
         else

@@ -39,13 +39,13 @@ static void root(double *re, double *im, int64_t j, int64_t n)
 }
 
 /* e^(-2 pi i j / n) for any j < n, as the product of two: coarse[j >> bits] fine[the rest]. */
-struct table {
+struct root_table {
     int64_t n;
     double *coarse, *fine;
     int bits;
 };
 
-static int table_make(struct table *t, int64_t n)
+static int table_make(struct root_table *t, int64_t n)
 {
     t->n = n;
     while ((int64_t)1 << 2 * t->bits < n) t->bits++;
@@ -59,7 +59,7 @@ static int table_make(struct table *t, int64_t n)
     return 0;
 }
 
-static inline void table_get(const struct table *t, int64_t j, float *re, float *im)
+static inline void table_get(const struct root_table *t, int64_t j, float *re, float *im)
 {
     const double *u = t->coarse + 2 * (j >> t->bits), *v = t->fine + 2 * (j & (((int64_t)1 << t->bits) - 1));
     *re = (float)(u[0] * v[0] - u[1] * v[1]);
@@ -69,7 +69,7 @@ static inline void table_get(const struct table *t, int64_t j, float *re, float 
 /* Those of j, or of the squares of j, for all j below some number. */
 struct roots {
     float *w;
-    const struct table *t;
+    const struct root_table *t;
     bool squares;
 };
 static void some_roots(void *ctx, int64_t begin, int64_t end)
@@ -85,7 +85,7 @@ static void some_roots(void *ctx, int64_t begin, int64_t end)
 
 static int roots_make(float *w, int64_t count, int64_t n, bool squares)
 {
-    struct table t = { 0 };
+    struct root_table t = { 0 };
     int failed = table_make(&t, n);
     if (!failed)
         pool_for(count, 4096, some_roots, &(struct roots){ w, &t, squares });
@@ -93,12 +93,12 @@ static int roots_make(float *w, int64_t count, int64_t n, bool squares)
     return failed;
 }
 
-struct plan {
+struct fft_plan {
     int64_t n;
     enum way { LANES, SPLIT, CHIRP } way;
     struct fft_smooth a, b; /* LANES: a; SPLIT: columns of length a.n, rows of length b.n */
-    struct table t;         /* SPLIT */
-    struct plan *conv;      /* CHIRP: of the convolution */
+    struct root_table t;    /* SPLIT */
+    struct fft_plan *conv;  /* CHIRP: of the convolution */
     float *chirp;           /* c_j */
     float *filter;          /* transform of conj(c), over its length */
 };
@@ -109,7 +109,7 @@ static void smooth_free(struct fft_smooth *s)
     free(s->roots);
 }
 
-static void plan_free(struct plan *p)
+static void plan_free(struct fft_plan *p)
 {
     if (!p)
         return;
@@ -178,7 +178,7 @@ static int64_t middle(int64_t n)
     return best;
 }
 
-static int split_make(struct plan *p)
+static int split_make(struct fft_plan *p)
 {
     int64_t n2 = middle(p->n), n1 = p->n / n2;
     if (smooth_make(&p->a, n1) || smooth_make(&p->b, n2))
@@ -186,7 +186,7 @@ static int split_make(struct plan *p)
     return table_make(&p->t, p->n);
 }
 
-static int one(const struct plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale);
+static int one(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale);
 
 static int64_t smooth_above(int64_t n)
 {
@@ -202,9 +202,9 @@ static int64_t smooth_above(int64_t n)
     return best;
 }
 
-static struct plan *plan_make(int64_t n, bool many);
+static struct fft_plan *plan_make(int64_t n, bool many);
 
-static int chirp_make(struct plan *p, bool many)
+static int chirp_make(struct fft_plan *p, bool many)
 {
     int64_t n = p->n, m = smooth_above(2 * n - 1);
     p->conv = plan_make(m, many);
@@ -230,12 +230,12 @@ static int chirp_make(struct plan *p, bool many)
 }
 
 /* NULL after a failure. */
-static struct plan *plan_make(int64_t n, bool many)
+static struct fft_plan *plan_make(int64_t n, bool many)
 {
-    struct plan *p = mx_malloc(sizeof *p);
+    struct fft_plan *p = mx_malloc(sizeof *p);
     if (!p)
         return NULL;
-    *p = (struct plan){ .n = n };
+    *p = (struct fft_plan){ .n = n };
     int failed;
     if (!is_smooth(n)) {
         p->way = CHIRP;
@@ -254,7 +254,7 @@ static struct plan *plan_make(int64_t n, bool many)
 }
 
 /* Is everything done in lanes? */
-static bool in_lanes(const struct plan *p) { return p->way == LANES || (p->way == CHIRP && p->conv->way == LANES); }
+static bool in_lanes(const struct fft_plan *p) { return p->way == LANES || (p->way == CHIRP && p->conv->way == LANES); }
 
 /* ---- threads that need room to work in */
 
@@ -276,8 +276,8 @@ static int share(int64_t n, int64_t length, int buffers, void (*fn)(void *, int6
 /* ---- lanes */
 
 /* `rows` sequences: element j of row (o, i) at o * outer + j * step + i * inner. */
-struct rows {
-    const struct plan *p;
+struct fft_rows {
+    const struct fft_plan *p;
     const float *x;
     float *y;
     int64_t n_outer, n_inner;
@@ -289,9 +289,9 @@ struct rows {
 static void lanes_job(void *ctx, int64_t i, char *space)
 {
     float *buf = (float *)space;
-    const struct rows *r = ctx;
+    const struct fft_rows *r = ctx;
     const struct fft_kernels *f = cpu->fft;
-    const struct plan *p = r->p;
+    const struct fft_plan *p = r->p;
     int64_t groups = ceil_div(r->n_inner, f->lanes), first = i % groups * f->lanes;
     int64_t at = 2 * (i / groups * r->outer + first * r->inner);
     int lanes = (int)(r->n_inner - first < f->lanes ? r->n_inner - first : f->lanes);
@@ -312,7 +312,7 @@ static void lanes_job(void *ctx, int64_t i, char *space)
     f->store(r->y + at, r->step, r->inner, buf, n, lanes, r->swap, r->scale);
 }
 
-static int all_lanes(const struct rows *r)
+static int all_lanes(const struct fft_rows *r)
 {
     int64_t groups = ceil_div(r->n_inner, cpu->fft->lanes);
     int64_t m = r->p->way == CHIRP ? r->p->conv->n : r->p->n;
@@ -322,7 +322,7 @@ static int all_lanes(const struct rows *r)
 /* ---- one long sequence */
 
 struct split {
-    const struct plan *p;
+    const struct fft_plan *p;
     const float *x;
     float *y, *between; /* [a.n][b.n] */
     int64_t sx, sy;
@@ -331,7 +331,7 @@ struct split {
 };
 
 /* e^(-2 pi i j k / n) for k < count, w apart; the imaginary parts follow after half of that. */
-static void powers(const struct plan *p, float *to, int64_t w, int64_t count, int64_t j)
+static void powers(const struct fft_plan *p, float *to, int64_t w, int64_t count, int64_t j)
 {
     for (int64_t k = 0, at = 0; k < count; k++, to += w) {
         table_get(&p->t, at, to, to + w / 2);
@@ -345,7 +345,7 @@ static void columns_job(void *ctx, int64_t i, char *space)
 {
     float *buf = (float *)space;
     const struct split *s = ctx;
-    const struct plan *p = s->p;
+    const struct fft_plan *p = s->p;
     const struct fft_kernels *f = cpu->fft;
     int64_t n1 = p->a.n, n2 = p->b.n, c = i * f->lanes, w = 2 * f->lanes;
     int64_t blocks = ceil_div(n1, FFT_STEP);
@@ -365,7 +365,7 @@ static void rows_job(void *ctx, int64_t i, char *space)
 {
     float *buf = (float *)space;
     const struct split *s = ctx;
-    const struct plan *p = s->p;
+    const struct fft_plan *p = s->p;
     const struct fft_kernels *f = cpu->fft;
     int64_t n1 = p->a.n, n2 = p->b.n, r = i * f->lanes;
     int lanes = (int)(n1 - r < f->lanes ? n1 - r : f->lanes);
@@ -374,7 +374,7 @@ static void rows_job(void *ctx, int64_t i, char *space)
     f->store(s->y + 2 * r * s->sy, n1 * s->sy, s->sy, buf, n2, lanes, s->swap, s->scale);
 }
 
-static int one_split(const struct plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
+static int one_split(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
 {
     int64_t n1 = p->a.n, n2 = p->b.n, lanes = cpu->fft->lanes;
     struct buffer *between = buffer_new((size_t)(2 * p->n) * sizeof(float));
@@ -411,7 +411,7 @@ static void multiply_some(void *ctx, int64_t begin, int64_t end)
 }
 
 /* As lanes_job does it, in memory. */
-static int one_chirp(const struct plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
+static int one_chirp(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
 {
     int64_t m = p->conv->n, grain = 8192;
     size_t bytes = (size_t)(2 * m) * sizeof(float);
@@ -429,13 +429,13 @@ static int one_chirp(const struct plan *p, const float *x, int64_t sx, float *y,
     return failed;
 }
 
-static int one(const struct plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
+static int one(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale)
 {
     if (p->way == SPLIT)
         return one_split(p, x, sx, y, sy, swap, scale);
     if (!in_lanes(p))
         return one_chirp(p, x, sx, y, sy, swap, scale);
-    struct rows r = { p, x, y, 1, 1, 0, sx, 0, swap, scale };
+    struct fft_rows r = { p, x, y, 1, 1, 0, sx, 0, swap, scale };
     return all_lanes(&r);
 }
 
@@ -445,12 +445,12 @@ static int one(const struct plan *p, const float *x, int64_t sx, float *y, int64
 static int transform(const float *x, float *y, int64_t outer, int64_t n, int64_t inner, bool inverse, float scale)
 {
     int64_t rows = inner == 1 ? outer : inner;
-    struct plan *p = plan_make(n, rows > FEW);
+    struct fft_plan *p = plan_make(n, rows > FEW);
     int failed = !p;
     if (p && in_lanes(p)) {
-        struct rows r = { p, x, y, outer, inner, n * inner, inner, 1, inverse, scale };
+        struct fft_rows r = { p, x, y, outer, inner, n * inner, inner, 1, inverse, scale };
         if (inner == 1)
-            r = (struct rows){ p, x, y, 1, outer, 0, 1, n, inverse, scale };
+            r = (struct fft_rows){ p, x, y, 1, outer, 0, 1, n, inverse, scale };
         failed = all_lanes(&r);
     } else {
         for (int64_t i = 0; i < outer * inner && !failed; i++) {

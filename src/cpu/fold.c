@@ -155,7 +155,7 @@ void fold_run(const struct folder *f, void *y, int64_t sy, const void *x, int64_
 
 enum { SIDE = 64 /* of a square, in elements */ };
 
-struct box {
+struct fold_box {
     const struct folder *f;
     int ndim;
     const int *shape;
@@ -168,7 +168,7 @@ struct box {
 /* Pieces begin..end, numbered along the rows. */
 static void fold_pieces(void *ctx, int64_t begin, int64_t end)
 {
-    const struct box *b = ctx;
+    const struct fold_box *b = ctx;
     int last = b->ndim - 1;
     int64_t size = (int64_t)dtype_size(b->f->dtype), at[MX_MAX_NDIM], y = 0, x = 0, row = begin / b->pieces;
     for (int i = last; i-- > 0; row /= b->shape[i]) {
@@ -209,7 +209,7 @@ void fold_box_here(const struct folder *f, int ndim, const int *shape, void *y, 
         fold_run(f, y, sy[0], x, sx[0], shape[0]);
         return;
     }
-    struct box b = { f, ndim, shape, y, x, sy, sx, shape[ndim - 1], 1 };
+    struct fold_box b = { f, ndim, shape, y, x, sy, sx, shape[ndim - 1], 1 };
     if (b.piece)
         fold_pieces(&b, 0, rows_of(ndim, shape));
 }
@@ -248,7 +248,7 @@ static void shared_out(const struct folder *f, int ndim, const int *shape, char 
 {
     enum { PIECE = 1 << 14, GRAIN = 1 << 14 };
     int row = shape[ndim - 1], piece = row < PIECE ? row : PIECE;
-    struct box b = { f, ndim, shape, y, x, sy, sx, piece, piece ? ceil_div(row, piece) : 0 };
+    struct fold_box b = { f, ndim, shape, y, x, sy, sx, piece, piece ? ceil_div(row, piece) : 0 };
     if (row)
         pool_for(rows_of(ndim, shape) * b.pieces, ceil_div(GRAIN, b.piece), fold_pieces, &b);
 }

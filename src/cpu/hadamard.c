@@ -44,7 +44,7 @@ static int sign(int m, int i, int j)
     return row[first + shift] == '+' ? 1 : -1;
 }
 
-struct job {
+struct hadamard_job {
     enum dtype t, work;
     const char *x;
     char *y;
@@ -56,7 +56,7 @@ struct job {
 };
 
 /* to = the runs of x combined. */
-static void combine(const struct job *j, char *to, const char *x, size_t size)
+static void combine(const struct hadamard_job *j, char *to, const char *x, size_t size)
 {
     int64_t run = j->n / j->m;
     memset(to, 0, (size_t)j->n * size);
@@ -74,7 +74,7 @@ static void combine(const struct job *j, char *to, const char *x, size_t size)
 
 static void some_rows(void *ctx, int64_t begin, int64_t end)
 {
-    struct job *j = ctx;
+    struct hadamard_job *j = ctx;
     size_t size = dtype_size(j->work), in = dtype_size(j->t), n = (size_t)j->n;
     char *room = malloc(2 * n * size);
     if (!room) {
@@ -111,13 +111,13 @@ int run_hadamard(const struct run *r)
     if (is_nil(x))
         return 1;
     enum dtype t = x->dtype;
-    struct job j = { .t = t,
-                     .work = t == DT_float64 ? t : DT_float32,
-                     .x = host(x),
-                     .y = host(r->y[0]),
-                     .n = dim(x, -1),
-                     .scale = a->scale,
-                     .transposed = a->transposed };
+    struct hadamard_job j = { .t = t,
+                              .work = t == DT_float64 ? t : DT_float32,
+                              .x = host(x),
+                              .y = host(r->y[0]),
+                              .n = dim(x, -1),
+                              .scale = a->scale,
+                              .transposed = a->transposed };
     j.m = hadamard_odd(j.n);
     pool_for(x->size / j.n, 1 + GRAIN / j.n, some_rows, &j);
     mx_drop(&hold);

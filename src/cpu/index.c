@@ -129,14 +129,14 @@ static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
     }
 }
 
-struct part {
+struct lookup_part {
     struct lookup *l;
     int cut;
 };
 
 static void walk_part(void *ctx, int64_t begin, int64_t end)
 {
-    const struct part *p = ctx;
+    const struct lookup_part *p = ctx;
     walk(p->l, p->cut, begin, end);
 }
 
@@ -149,7 +149,7 @@ static int extent(const struct lookup *l, int i)
  * each goes through all indices. */
 static void walk_along(struct lookup *l, int cut)
 {
-    struct part p = { l, cut };
+    struct lookup_part p = { l, cut };
     int64_t n = extent(l, cut), work = l->grid.count * l->grid.slice / n, grain = ceil_div(GRAIN, work);
     int64_t share = (n + pool_threads() - 1) / pool_threads();
     pool_for(n, cut >= l->grid.ndim && grain < share ? share : grain, walk_part, &p);
@@ -490,7 +490,7 @@ static int nowhere(struct lookup *l, const char *op, unsigned outside, const str
     return outside_counts() && report_first(op, OUTSIDE_READ, o);
 }
 
-static int gather(struct lookup *l, const char *op, unsigned outside)
+static int gather_lookups(struct lookup *l, const char *op, unsigned outside)
 {
     int want = 2 * pool_threads(), cut = 0;
     l->fold = folder_of(SCATTER_SET, l->type);
@@ -574,7 +574,7 @@ int run_gather(const struct run *r)
         return 0;
     lookup_several(&l.grid, r->x[0], r->y[0], a->axes.n, r->x + 1, a->axes);
     locate(&l, r->x[0], r->y[0]);
-    return gather(&l, index_asker("gather", a->asker), a->outside);
+    return gather_lookups(&l, index_asker("gather", a->asker), a->outside);
 }
 
 int run_gather_axis(const struct run *r)
@@ -587,7 +587,7 @@ int run_gather_axis(const struct run *r)
         return 0;
     lookup_axis(&l.grid, r->x[0], r->y[0], r->x[1], a->axis);
     locate(&l, r->x[0], r->y[0]);
-    return gather(&l, index_asker("take_along_axis", a->asker), a->outside);
+    return gather_lookups(&l, index_asker("take_along_axis", a->asker), a->outside);
 }
 
 /* Which updates of a scatter are to be handled, known before it writes over its operand.  Non-zero after a failure. */

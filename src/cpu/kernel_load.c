@@ -118,7 +118,7 @@ struct trailer {
 };
 static const char trailer_word[8] = "mlxckrn1";
 
-static bool read_all(int fd, void *data, size_t n)
+static bool read_fd(int fd, void *data, size_t n)
 {
     for (char *p = data; n;) {
         ssize_t got = read(fd, p, n);
@@ -151,7 +151,7 @@ static uint8_t *bytes_of(int fd, size_t *n)
         return NULL;
     *n = (size_t)s.st_size;
     uint8_t *data = malloc(*n + 1);
-    if (data && read_all(fd, data, *n))
+    if (data && read_fd(fd, data, *n))
         return data;
     free(data);
     return NULL;
@@ -400,7 +400,7 @@ static struct program *program_new(const char *name, const char *key, size_t siz
     return p;
 }
 
-static struct program *find(const char *key, size_t size)
+static struct program *find_program(const char *key, size_t size)
 {
     for (struct program *p = programs; p; p = p->next)
         if (p->size == size && !memcmp(p->key, key, size))
@@ -461,7 +461,7 @@ kernel_fn *kernel_load(const char *name, const char *text, const char *flags, bo
         return NULL;
     snprintf(key, size, "%s\n%s\n%s", who, flags, text);
     lock_take(&lock);
-    struct program *p = find(key, size);
+    struct program *p = find_program(key, size);
     kernel_fn *run = NULL;
     if (p && p->state == COMPILING)
         run = wait_for(p);

@@ -154,7 +154,7 @@ static const char elements[] =
 
 /* ---- writing */
 
-struct writer {
+struct text_writer {
     FILE *f;
     const struct kernel *k;
     const enum dtype *types;
@@ -162,8 +162,8 @@ struct writer {
     bool failed;
 };
 
-static void put(struct writer *w, const char *fmt, ...) MX_PRINTF(2, 3);
-static void put(struct writer *w, const char *fmt, ...)
+static void put_line(struct text_writer *w, const char *fmt, ...) MX_PRINTF(2, 3);
+static void put_line(struct text_writer *w, const char *fmt, ...)
 {
     char *line;
     va_list args;
@@ -179,11 +179,11 @@ static void put(struct writer *w, const char *fmt, ...)
 }
 
 /* Text of the user's, whose lines are numbered as theirs.  Two ends of a line, lest the first is escaped. */
-static void put_theirs(struct writer *w, const char *what, const char *text)
+static void put_theirs(struct text_writer *w, const char *what, const char *text)
 {
-    put(w, "#line 1 \"<%s %s>\"\n", w->k->name, what);
-    put(w, "%s\n\n", text);
-    put(w, "#line %d \"<%s, generated>\"\n", w->lines + 2, w->k->name);
+    put_line(w, "#line 1 \"<%s %s>\"\n", w->k->name, what);
+    put_line(w, "%s\n\n", text);
+    put_line(w, "#line %d \"<%s, generated>\"\n", w->lines + 2, w->k->name);
 }
 
 static bool word_in(const char *text, const char *word, size_t n)
@@ -204,13 +204,13 @@ static bool uses(const struct kernel *k, const char *name, const char *suffix)
     return n >= sizeof word || word_in(k->source, word, n) || word_in(k->header, word, n);
 }
 
-static void check_free(struct writer *w, const char *name)
+static void check_free(struct text_writer *w, const char *name)
 {
-    put(w, "#ifdef %s\n#error the name %s of the kernel %s is that of a macro\n#endif\n", name, name, w->k->name);
+    put_line(w, "#ifdef %s\n#error the name %s of the kernel %s is that of a macro\n#endif\n", name, name, w->k->name);
 }
 
 /* For each parameter of the body: its declaration, or the value that is passed for it. */
-static void parameters(struct writer *w, bool declare)
+static void parameters(struct text_writer *w, bool declare)
 {
     static const struct {
         const char *suffix, *type, *value;
@@ -224,26 +224,26 @@ static void parameters(struct writer *w, bool declare)
         bool input = i < k->nin;
         const char *type = dtype_name(w->types[i]), *name = k->names[i];
         if (!declare)
-            put(w, ", %s", name);
+            put_line(w, ", %s", name);
         else if (input)
-            put(w, ",\n    const %s *restrict %s", type, name);
+            put_line(w, ",\n    const %s *restrict %s", type, name);
         else if (k->atomic)
-            put(w, ",\n    _Atomic %s *%s", type, name);
+            put_line(w, ",\n    _Atomic %s *%s", type, name);
         else
-            put(w, ",\n    %s *restrict %s", type, name);
+            put_line(w, ",\n    %s *restrict %s", type, name);
         for (size_t j = 0; input && j < sizeof facts / sizeof *facts; j++) {
             if (!uses(k, name, facts[j].suffix))
                 continue;
             if (declare)
-                put(w, ",\n    %s%s%s", facts[j].type, name, facts[j].suffix);
+                put_line(w, ",\n    %s%s%s", facts[j].type, name, facts[j].suffix);
             else
-                put(w, ", __mlx_c->%s[%d]", facts[j].value, i);
+                put_line(w, ", __mlx_c->%s[%d]", facts[j].value, i);
         }
     }
 }
 
 /* What the body knows of its place besides its parameters, where it asks. */
-static void places(struct writer *w)
+static void put_places(struct text_writer *w)
 {
     static const struct {
         const char *name, *declaration;
@@ -263,62 +263,63 @@ static void places(struct writer *w)
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (uses(w->k, all[i].name, ""))
-            put(w, "    %s;\n", all[i].declaration);
+            put_line(w, "    %s;\n", all[i].declaration);
 }
 
 /* That a counter is of the type of positions, and small enough for any, is what lets compilers see that
  * neighbouring points have neighbouring elements, however a body computes its index from x. */
-static void entry(struct writer *w)
+static void entry(struct text_writer *w)
 {
     const struct kernel *k = w->k;
-    put(w,
-        "__attribute__((visibility(\"default\")))\n"
-        "void " KERNEL_ENTRY "%s(const struct __mlx_call *__mlx_c, int64_t __mlx_begin, int64_t __mlx_end)\n{\n",
-        k->name);
+    put_line(w,
+             "__attribute__((visibility(\"default\")))\n"
+             "void " KERNEL_ENTRY "%s(const struct __mlx_call *__mlx_c, int64_t __mlx_begin, int64_t __mlx_end)\n{\n",
+             k->name);
     for (int i = 0; i < k->nin; i++)
-        put(w, "    const %s *restrict %s = __mlx_c->in[%d];\n", dtype_name(w->types[i]), k->names[i], i);
+        put_line(w, "    const %s *restrict %s = __mlx_c->in[%d];\n", dtype_name(w->types[i]), k->names[i], i);
     for (int i = 0; i < k->nout; i++)
-        put(w, "    %s%s *%s%s = __mlx_c->out[%d];\n", k->atomic ? "_Atomic " : "", dtype_name(w->types[k->nin + i]),
-            k->atomic ? "" : "restrict ", k->names[k->nin + i], i);
-    put(w, "    const uint3 __mlx_grid = { __mlx_c->grid[0], __mlx_c->grid[1], __mlx_c->grid[2] };\n"
-           "    const uint3 __mlx_group = { __mlx_c->group[0], __mlx_c->group[1], __mlx_c->group[2] };\n"
-           "    while (__mlx_begin < __mlx_end) {\n"
-           "        int64_t __mlx_row = __mlx_begin / __mlx_grid.x, __mlx_x = __mlx_begin %% __mlx_grid.x;\n"
-           "        int64_t __mlx_left = __mlx_grid.x - __mlx_x, __mlx_n = __mlx_end - __mlx_begin;\n"
-           "        if (__mlx_n > __mlx_left) __mlx_n = __mlx_left;\n"
-           "        uint __mlx_y = (uint)(__mlx_row %% __mlx_grid.y), __mlx_z = (uint)(__mlx_row / __mlx_grid.y);\n"
-           "        uint __mlx_stop = (uint)(__mlx_x + __mlx_n);\n"
-           "        if (__mlx_stop > INT32_MAX) __builtin_unreachable();\n"
-           "        for (uint __mlx_i = (uint)__mlx_x; __mlx_i < __mlx_stop; __mlx_i++)\n"
-           "            __mlx_body((uint3){ __mlx_i, __mlx_y, __mlx_z }, __mlx_grid, __mlx_group");
+        put_line(w, "    %s%s *%s%s = __mlx_c->out[%d];\n", k->atomic ? "_Atomic " : "",
+                 dtype_name(w->types[k->nin + i]), k->atomic ? "" : "restrict ", k->names[k->nin + i], i);
+    put_line(w,
+             "    const uint3 __mlx_grid = { __mlx_c->grid[0], __mlx_c->grid[1], __mlx_c->grid[2] };\n"
+             "    const uint3 __mlx_group = { __mlx_c->group[0], __mlx_c->group[1], __mlx_c->group[2] };\n"
+             "    while (__mlx_begin < __mlx_end) {\n"
+             "        int64_t __mlx_row = __mlx_begin / __mlx_grid.x, __mlx_x = __mlx_begin %% __mlx_grid.x;\n"
+             "        int64_t __mlx_left = __mlx_grid.x - __mlx_x, __mlx_n = __mlx_end - __mlx_begin;\n"
+             "        if (__mlx_n > __mlx_left) __mlx_n = __mlx_left;\n"
+             "        uint __mlx_y = (uint)(__mlx_row %% __mlx_grid.y), __mlx_z = (uint)(__mlx_row / __mlx_grid.y);\n"
+             "        uint __mlx_stop = (uint)(__mlx_x + __mlx_n);\n"
+             "        if (__mlx_stop > INT32_MAX) __builtin_unreachable();\n"
+             "        for (uint __mlx_i = (uint)__mlx_x; __mlx_i < __mlx_stop; __mlx_i++)\n"
+             "            __mlx_body((uint3){ __mlx_i, __mlx_y, __mlx_z }, __mlx_grid, __mlx_group");
     parameters(w, false);
-    put(w, ");\n        __mlx_begin += __mlx_n;\n    }\n}\n");
+    put_line(w, ");\n        __mlx_begin += __mlx_n;\n    }\n}\n");
 }
 
 char *kernel_text(const struct kernel *k, const char *template, const enum dtype types[])
 {
     char *text = NULL;
     size_t n = 0;
-    struct writer w = { open_memstream(&text, &n), k, types, 0, false };
+    struct text_writer w = { open_memstream(&text, &n), k, types, 0, false };
     if (!w.f)
         return mx_fail_memory(sizeof prelude + sizeof halves + sizeof elements), NULL;
-    put(&w, "%s%s%s", prelude, halves, elements);
+    put_line(&w, "%s%s%s", prelude, halves, elements);
     /* A template's macro is told from one of the library's before it is defined. */
     for (const char *line = template; *line; line = strchr(line, '\n') + 1) {
         char name[512];
         if (sscanf(line, "#define %511s", name) == 1)
             check_free(&w, name);
-        put(&w, "%.*s\n", (int)(strchr(line, '\n') - line), line);
+        put_line(&w, "%.*s\n", (int)(strchr(line, '\n') - line), line);
     }
     if (*k->header)
         put_theirs(&w, "header", k->header);
     for (int i = 0; i < k->nin + k->nout; i++) check_free(&w, k->names[i]);
-    put(&w, "__MLX_INLINE void __mlx_body(const uint3 __mlx_at, const uint3 __mlx_grid, const uint3 __mlx_group");
+    put_line(&w, "__MLX_INLINE void __mlx_body(const uint3 __mlx_at, const uint3 __mlx_grid, const uint3 __mlx_group");
     parameters(&w, true);
-    put(&w, ")\n{\n");
-    places(&w);
+    put_line(&w, ")\n{\n");
+    put_places(&w);
     put_theirs(&w, "source", k->source);
-    put(&w, "}\n\n");
+    put_line(&w, "}\n\n");
     entry(&w);
     bool bad = ferror(w.f) || w.failed;
     if (fclose(w.f) || bad) {

@@ -14,7 +14,7 @@
 #endif
 
 /* n bytes of scratch. */
-static void *take(struct scratch *s, int64_t n)
+static void *take_scratch(struct scratch *s, int64_t n)
 {
     void *at = s->p ? s->p + s->used : NULL;
     s->used += (size_t)(n + 63) / 64 * 64;

@@ -134,7 +134,7 @@ static void place_of(mx x, int64_t i, char *text, size_t size)
 
 static void some(void *ctx, int64_t begin, int64_t end)
 {
-    struct job *j = ctx;
+    struct linalg_job *j = ctx;
     struct scratch s = { .p = malloc(j->scratch + 1) };
     enum admission entry = s.p ? blas_enter() : REFUSED;
     if (entry == REFUSED) {
@@ -158,7 +158,7 @@ struct demand {
     const char *expected, *got;
 };
 
-static int run_all(struct job *j, mx x, int64_t count, const char *name, const struct demand *what)
+static int run_all(struct linalg_job *j, mx x, int64_t count, const char *name, const struct demand *what)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, open_blas);
@@ -200,7 +200,7 @@ static int64_t matrices(mx x)
 }
 
 /* Operands made row-major, results given memory, and the job done. */
-static int run_linalg(const struct run *r, struct job *j, const char *name, const struct demand *what)
+static int run_linalg(const struct run *r, struct linalg_job *j, const char *name, const struct demand *what)
 {
     MX_SCOPE(NULL);
     mx_own hold[2] = { { NULL }, { NULL } };
@@ -243,29 +243,29 @@ static const struct demand singular = { "an invertible matrix", "is singular" },
 int run_inverse(const struct run *r)
 {
     const struct part_args *g = r->args;
-    struct job j = { .one = lapack_for(r->x[0])->inverse, .mode = g->part };
+    struct linalg_job j = { .one = lapack_for(r->x[0])->inverse, .mode = g->part };
     return run_linalg(r, &j, g->factor ? "cholesky_inv" : g->part == PART_ALL ? "inv" : "tri_inv", &singular);
 }
 
 int run_solve(const struct run *r)
 {
     const struct part_args *g = r->args;
-    struct job j = { .one = lapack_for(r->x[0])->solve, .mode = g->part };
+    struct linalg_job j = { .one = lapack_for(r->x[0])->solve, .mode = g->part };
     return run_linalg(r, &j, g->part == PART_ALL ? "solve" : "solve_triangular", &singular);
 }
 
 int run_cholesky(const struct run *r)
 {
     const struct part_args *g = r->args;
-    struct job j = { .one = lapack_for(r->x[0])->cholesky, .mode = g->part };
+    struct linalg_job j = { .one = lapack_for(r->x[0])->cholesky, .mode = g->part };
     return run_linalg(r, &j, "cholesky", &indefinite);
 }
 
-#define PLAIN(name, asker, what)                             \
-    int run_##name(const struct run *r)                      \
-    {                                                        \
-        struct job j = { .one = lapack_for(r->x[0])->name }; \
-        return run_linalg(r, &j, #asker, &what);             \
+#define PLAIN(name, asker, what)                                    \
+    int run_##name(const struct run *r)                             \
+    {                                                               \
+        struct linalg_job j = { .one = lapack_for(r->x[0])->name }; \
+        return run_linalg(r, &j, #asker, &what);                    \
     }
 PLAIN(det, det, singular)
 PLAIN(slogdet, slogdet, singular)
@@ -276,19 +276,19 @@ PLAIN(lu, lu, singular)
 
 int run_svd(const struct run *r)
 {
-    struct job j = { .one = lapack_for(r->x[0])->svd, .mode = ((const struct svd_args *)r->args)->mode };
+    struct linalg_job j = { .one = lapack_for(r->x[0])->svd, .mode = ((const struct svd_args *)r->args)->mode };
     return run_linalg(r, &j, "svd", &slow);
 }
 
 int run_eigh(const struct run *r)
 {
     const struct eigh_args *g = r->args;
-    struct job j = { .one = lapack_for(r->x[0])->eigh, .mode = g->part, .vectors = g->vectors };
+    struct linalg_job j = { .one = lapack_for(r->x[0])->eigh, .mode = g->part, .vectors = g->vectors };
     return run_linalg(r, &j, g->vectors ? "eigh" : "eigvalsh", &slow);
 }
 
 int run_eig(const struct run *r)
 {
-    struct job j = { .one = lapack_for(r->x[0])->eig, .vectors = ((const struct eig_args *)r->args)->vectors };
+    struct linalg_job j = { .one = lapack_for(r->x[0])->eig, .vectors = ((const struct eig_args *)r->args)->vectors };
     return run_linalg(r, &j, j.vectors ? "eig" : "eigvals", &slow);
 }

@@ -16,12 +16,12 @@ struct scratch {
     size_t used;
 };
 
-struct job;
+struct linalg_job;
 /* Works on matrix i; non-zero where that cannot be done (it is singular, say).  Called first with
  * empty scratch, to find the sizes of workspaces (into the job) and of the scratch. */
-typedef int linalg_fn(struct job *j, int64_t i, struct scratch *s);
+typedef int linalg_fn(struct linalg_job *j, int64_t i, struct scratch *s);
 
-struct job {
+struct linalg_job {
     linalg_fn *one;
     int m, n, k;   /* rows, columns; the smaller of them, or the columns of the right side */
     unsigned mode; /* the op's argument: a part or an svd_mode */

@@ -33,7 +33,7 @@ static void read_pieces(void *ctx, int64_t begin, int64_t end)
     mx_error_clear();
 }
 
-static int read_all(struct source *from, void *to, uint64_t n, uint64_t offset)
+static int read_source(struct source *from, void *to, uint64_t n, uint64_t offset)
 {
     if (n == 0)
         return 0;
@@ -65,7 +65,7 @@ int run_load(const struct run *r)
         if (mx_failed())
             return 1;
     }
-    if (out_new(r, 0) || read_all(from, host(y), n, offset))
+    if (out_new(r, 0) || read_source(from, host(y), n, offset))
         return 1;
     load_finish(host(y), n, y->dtype, a->swap);
     return 0;

@@ -4,7 +4,7 @@
 #include "cpu/run.h"
 #include "plan/product.h"
 
-static struct matrix matrix_of(mx x, struct steps s) { return (struct matrix){ host(x), s.row, s.column }; }
+static struct matrix matrix_of(mx x, struct product_steps s) { return (struct matrix){ host(x), s.row, s.column }; }
 
 static int run_product(const struct run *r, double alpha, double beta)
 {

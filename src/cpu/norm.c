@@ -28,7 +28,8 @@ struct norm_job {
 };
 
 /* Part `at` of a row, m elements, in the type computed in; `tile` keeps what *kept says. */
-static const void *part(const struct norm_job *j, const char *row, int64_t at, size_t m, float *tile, const char **kept)
+static const void *row_part(const struct norm_job *j, const char *row, int64_t at, size_t m, float *tile,
+                            const char **kept)
 {
     const char *p = row + at * (int64_t)j->size;
     if (j->work == j->t)
@@ -46,7 +47,7 @@ static void norm_row(const struct norm_job *j, char *y, const char *x, const cha
     int64_t step = j->work == j->t ? j->n : TILE;
     double mean = 0, squares = 0, dots[2] = { 0, 0 };
 #define EACH_PART for (int64_t at = 0, m; m = j->n - at < step ? j->n - at : step, at < j->n; at += step)
-#define PART_OF_X part(j, x, at, (size_t)m, tile, &kept)
+#define PART_OF_X row_part(j, x, at, (size_t)m, tile, &kept)
     if (j->centered) {
         union fold_acc sum = { .f = 0 };
         EACH_PART cpu->reduce->row[REDUCE_SUM][j->work](&sum, PART_OF_X, (size_t)m);
@@ -55,7 +56,8 @@ static void norm_row(const struct norm_job *j, char *y, const char *x, const cha
     EACH_PART squares += cpu->norm->squares[j->work](PART_OF_X, mean, (size_t)m);
     double rstd = 1 / sqrt(squares / (double)j->n + j->eps);
     if (v)
-        EACH_PART cpu->norm->dots[j->work](dots, part(j, v, at, (size_t)m, other, &kept_v), PART_OF_X, mean, (size_t)m);
+        EACH_PART cpu->norm->dots[j->work](dots, row_part(j, v, at, (size_t)m, other, &kept_v), PART_OF_X, mean,
+                                           (size_t)m);
     EACH_PART
     {
         char *to = y + at * (int64_t)j->size;
@@ -63,7 +65,7 @@ static void norm_row(const struct norm_job *j, char *y, const char *x, const cha
         void *out = j->work == j->t ? (void *)to : v ? (void *)other : (void *)tile;
         int64_t off = at * (int64_t)dtype_size(j->work);
         if (v)
-            cpu->norm->project[j->work](out, part(j, v, at, (size_t)m, other, &kept_v), from, mean, rstd,
+            cpu->norm->project[j->work](out, row_part(j, v, at, (size_t)m, other, &kept_v), from, mean, rstd,
                                         j->centered ? dots[0] / (double)j->n : 0, dots[1] / (double)j->n * rstd * rstd,
                                         (size_t)m);
         else

@@ -32,7 +32,7 @@ static const int64_t WORTH_A_THREAD = 32 * 1024; /* multiplications */
 static const int64_t SMALL = 64 * 64 * 64;       /* likewise: below, operands stay in L1 and L2 as they are */
 
 /* What holds for every product of a batch. */
-struct plan {
+struct batch_plan {
     const struct product *q;
     const struct gemm_kernel *g;
     gemv_fn *gemv;
@@ -47,7 +47,7 @@ struct plan {
 
 /* One product. */
 struct one {
-    const struct plan *p;
+    const struct batch_plan *p;
     struct matrix a, b, c;
     char *y;
     char *space; /* workspace() bytes */
@@ -57,7 +57,7 @@ struct one {
 static size_t aligned(int64_t bytes) { return (size_t)(ceil_div(bytes, ALIGN) * ALIGN); }
 static struct matrix transposed(struct matrix x) { return (struct matrix){ x.p, x.cs, x.rs }; }
 
-static struct matrix at(const struct plan *p, struct matrix x, int64_t i, int64_t j)
+static struct matrix at(const struct batch_plan *p, struct matrix x, int64_t i, int64_t j)
 {
     x.p = (const char *)x.p + (i * x.rs + j * x.cs) * (int64_t)p->item;
     return x;
@@ -75,7 +75,7 @@ static void share(bool parallel, int64_t n, int64_t grain, void (*fn)(void *, in
 
 /* n <= RUN elements, `stride` apart, in the type computed in and without gaps: where they are, or
  * in `to`. */
-static const void *load(const struct plan *p, void *to, const void *x, int64_t stride, int64_t n)
+static const void *load_run(const struct batch_plan *p, void *to, const void *x, int64_t stride, int64_t n)
 {
     static const uint8_t log2[] = { [1] = 0, [2] = 1, [4] = 2, [8] = 3 };
     if (!p->convert && stride == 1)
@@ -91,19 +91,20 @@ static const void *load(const struct plan *p, void *to, const void *x, int64_t s
     return to;
 }
 
-static void load_into(const struct plan *p, void *to, const void *x, int64_t stride, int64_t n)
+static void load_into(const struct batch_plan *p, void *to, const void *x, int64_t stride, int64_t n)
 {
     for (int64_t i = 0; i < n; i += RUN) {
         int64_t some = least(n - i, RUN);
         char *part = (char *)to + (size_t)i * p->size;
-        const void *from = load(p, part, (const char *)x + i * stride * (int64_t)p->item, stride, some);
+        const void *from = load_run(p, part, (const char *)x + i * stride * (int64_t)p->item, stride, some);
         if (from != part)
             memcpy(part, from, (size_t)some * p->size);
     }
 }
 
 /* As gemm_kernel.pack, from rows of x that may need conversion. */
-static void pack(const struct plan *p, char *panels, int64_t stride, int width, struct matrix x, int64_t n, int64_t k)
+static void pack_converted(const struct batch_plan *p, char *panels, int64_t stride, int width, struct matrix x,
+                           int64_t n, int64_t k)
 {
     enum { STEPS = 16, LONG = STEPS * RUN / WIDEST };
     uint32_t part[STEPS * RUN]; /* types that need conversion are computed in 4 bytes */
@@ -135,9 +136,9 @@ static void pack(const struct plan *p, char *panels, int64_t stride, int width, 
 
 /* From sums to results, for the m by n part of y that begins at (i, j): alpha, c and beta, and the
  * type.  Without conversion the sums are in y already. */
-static void finish(const struct one *o, const char *sums, int64_t ld, int64_t i, int64_t j, int64_t m, int64_t n)
+static void finish_part(const struct one *o, const char *sums, int64_t ld, int64_t i, int64_t j, int64_t m, int64_t n)
 {
-    const struct plan *p = o->p;
+    const struct batch_plan *p = o->p;
     const struct product *q = p->q;
     bool scale = q->alpha != 1 || q->c.p;
     uint64_t c_here[RUN], y_here[RUN];
@@ -151,7 +152,7 @@ static void finish(const struct one *o, const char *sums, int64_t ld, int64_t i,
             if (scale) {
                 const void *c = NULL;
                 if (q->c.p)
-                    c = load(p, c_here, at(p, o->c, i + r, j + s).p, o->c.cs, some);
+                    c = load_run(p, c_here, at(p, o->c, i + r, j + s).p, o->c.cs, some);
                 void *to = p->convert ? y_here : y;
                 p->g->axpby(to, x, q->alpha, c, q->beta, some);
                 x = to;
@@ -179,22 +180,22 @@ struct block {
 static void pack_panels(void *ctx, int64_t begin, int64_t end)
 {
     const struct block *k = ctx;
-    const struct plan *p = k->o->p;
+    const struct batch_plan *p = k->o->p;
     int mr = p->g->mr, nr = p->g->nr;
     int64_t b0 = begin, b1 = least(end, k->pb);
     if (b0 < b1)
-        pack(p, k->b + (size_t)(b0 * nr * k->depth) * p->size, nr * k->depth, nr,
-             transposed(at(p, k->o->b, k->k, k->j + b0 * nr)), least(b1 * nr, k->n) - b0 * nr, k->depth);
+        pack_converted(p, k->b + (size_t)(b0 * nr * k->depth) * p->size, nr * k->depth, nr,
+                       transposed(at(p, k->o->b, k->k, k->j + b0 * nr)), least(b1 * nr, k->n) - b0 * nr, k->depth);
     int64_t a0 = begin > k->pb ? begin - k->pb : 0, a1 = end - k->pb;
     if (a0 < a1)
-        pack(p, k->a + (size_t)(a0 * mr * k->depth) * p->size, mr * k->depth, mr, at(p, k->o->a, k->i + a0 * mr, k->k),
-             least(a1 * mr, k->m) - a0 * mr, k->depth);
+        pack_converted(p, k->a + (size_t)(a0 * mr * k->depth) * p->size, mr * k->depth, mr,
+                       at(p, k->o->a, k->i + a0 * mr, k->k), least(a1 * mr, k->m) - a0 * mr, k->depth);
 }
 
 static void compute_tiles(void *ctx, int64_t begin, int64_t end)
 {
     const struct block *k = ctx;
-    const struct plan *p = k->o->p;
+    const struct batch_plan *p = k->o->p;
     const struct gemm_kernel *g = p->g;
     for (int64_t t = begin; t < end; t++) {
         int64_t i = t % k->across * k->tm, j = t / k->across * k->tn;
@@ -203,7 +204,7 @@ static void compute_tiles(void *ctx, int64_t begin, int64_t end)
         g->tile(sums, k->ld, k->a + (size_t)(i * k->depth) * p->size, g->mr * k->depth,
                 k->b + (size_t)(j * k->depth) * p->size, g->nr * k->depth, m, n, k->depth, k->k > 0);
         if (k->last)
-            finish(k->o, sums, k->ld, k->i + i, k->j + j, m, n);
+            finish_part(k->o, sums, k->ld, k->i + i, k->j + j, m, n);
     }
 }
 
@@ -224,12 +225,12 @@ static void choose_tiles(struct block *k, const struct gemm_kernel *g, int threa
 }
 
 /* Bytes of panels for `rows` rows or columns of an operand. */
-static size_t panel_bytes(const struct plan *p, int64_t rows, int width)
+static size_t panel_bytes(const struct batch_plan *p, int64_t rows, int width)
 {
     return aligned(ceil_div(least(rows, BLOCK + width), width) * width * p->stretch * (int64_t)p->size);
 }
 
-static size_t panels_space(const struct plan *p)
+static size_t panels_space(const struct batch_plan *p)
 {
     const struct product *q = p->q;
     size_t sums = p->convert ? aligned(least(q->m, BLOCK) * least(q->n, BLOCK) * (int64_t)p->size) : 0;
@@ -238,7 +239,7 @@ static size_t panels_space(const struct plan *p)
 
 static void by_panels(const struct one *o)
 {
-    const struct plan *p = o->p;
+    const struct batch_plan *p = o->p;
     const struct product *q = p->q;
     const struct gemm_kernel *g = p->g;
     struct block k = { .o = o, .a = o->space };
@@ -277,27 +278,27 @@ struct strips {
 
 static struct matrix small_part(const struct strips *w, int64_t k)
 {
-    const struct plan *p = w->o->p;
+    const struct batch_plan *p = w->o->p;
     return w->columns ? at(p, w->o->a, 0, k) : transposed(at(p, w->o->b, k, 0));
 }
 
 static void pack_small(void *ctx, int64_t begin, int64_t end)
 {
     const struct strips *w = ctx;
-    const struct plan *p = w->o->p;
+    const struct batch_plan *p = w->o->p;
     const struct product *q = p->q;
     int width = w->columns ? p->g->mr : p->g->nr;
     for (int64_t s = begin; s < end; s++) {
         int64_t k = s * p->stretch, depth = least(q->k - k, p->stretch);
-        pack(p, w->small + (size_t)(w->rows * k) * p->size, width * depth, width, small_part(w, k),
-             w->columns ? q->m : q->n, depth);
+        pack_converted(p, w->small + (size_t)(w->rows * k) * p->size, width * depth, width, small_part(w, k),
+                       w->columns ? q->m : q->n, depth);
     }
 }
 
 static void one_strip(void *ctx, int64_t part, char *space)
 {
     const struct strips *w = ctx;
-    const struct plan *p = w->o->p;
+    const struct batch_plan *p = w->o->p;
     const struct product *q = p->q;
     const struct gemm_kernel *g = p->g;
     int64_t i = w->columns ? 0 : part * w->wide, j = w->columns ? part * w->wide : 0;
@@ -313,17 +314,17 @@ static void one_strip(void *ctx, int64_t part, char *space)
         depth = least(q->k - k, p->stretch);
         const char *small = w->small + (size_t)(w->rows * k) * p->size;
         if (w->columns) {
-            pack(p, space, g->nr * depth, g->nr, transposed(at(p, w->o->b, k, j)), n, depth);
+            pack_converted(p, space, g->nr * depth, g->nr, transposed(at(p, w->o->b, k, j)), n, depth);
             g->tile(sums, ld, small, g->mr * depth, space, g->nr * depth, m, n, depth, k > 0);
         } else {
-            pack(p, space, g->mr * depth, g->mr, at(p, w->o->a, i, k), m, depth);
+            pack_converted(p, space, g->mr * depth, g->mr, at(p, w->o->a, i, k), m, depth);
             g->tile(sums, ld, space, g->mr * depth, small, g->nr * depth, m, n, depth, k > 0);
         }
     }
-    finish(w->o, sums, ld, i, j, m, n);
+    finish_part(w->o, sums, ld, i, j, m, n);
 }
 
-static struct strips plan_strips(const struct plan *p, int threads)
+static struct strips plan_strips(const struct batch_plan *p, int threads)
 {
     const struct product *q = p->q;
     struct strips w = { .columns = q->m <= q->n };
@@ -335,19 +336,19 @@ static struct strips plan_strips(const struct plan *p, int threads)
     return w;
 }
 
-static bool is_narrow(const struct plan *p)
+static bool is_narrow(const struct batch_plan *p)
 {
     const struct product *q = p->q;
     return least(q->m, q->n) <= TILE_M && least(q->m, q->n) * q->k * (int64_t)p->size <= 4 << 20;
 }
 
-static size_t strip_space(const struct plan *p, const struct strips *w)
+static size_t strip_space(const struct batch_plan *p, const struct strips *w)
 {
     int64_t sums = p->convert ? least(p->q->m, p->q->n) * w->wide : 0;
     return aligned(sums * (int64_t)p->size) + aligned(w->wide * p->stretch * (int64_t)p->size);
 }
 
-static size_t narrow_space(const struct plan *p, int threads)
+static size_t narrow_space(const struct batch_plan *p, int threads)
 {
     struct strips w = plan_strips(p, threads);
     return aligned(w.rows * p->q->k * (int64_t)p->size) + (size_t)threads * strip_space(p, &w);
@@ -355,7 +356,7 @@ static size_t narrow_space(const struct plan *p, int threads)
 
 static void by_strips(const struct one *o, int threads)
 {
-    const struct plan *p = o->p;
+    const struct batch_plan *p = o->p;
     struct strips w = plan_strips(p, threads);
     w.o = o;
     w.small = o->space;
@@ -377,7 +378,7 @@ struct deep {
 static void one_stretch(void *ctx, int64_t i, char *space)
 {
     const struct deep *d = ctx;
-    const struct plan *p = d->o->p;
+    const struct batch_plan *p = d->o->p;
     const struct product *q = p->q;
     struct one part = *d->o;
     struct block k = { .o = &part, .m = q->m, .n = q->n, .a = space, .ld = q->n };
@@ -399,26 +400,26 @@ static void one_stretch(void *ctx, int64_t i, char *space)
 static void add_stretches(void *ctx, int64_t begin, int64_t end)
 {
     const struct deep *d = ctx;
-    const struct plan *p = d->o->p;
+    const struct batch_plan *p = d->o->p;
     int64_t whole = p->q->m * p->q->n;
     for (int64_t i = 1; i < d->count; i++)
         p->g->add(d->sums + (size_t)begin * p->size, d->sums + (size_t)(i * whole + begin) * p->size, end - begin);
 }
 
-static bool is_deep(const struct plan *p, int threads)
+static bool is_deep(const struct batch_plan *p, int threads)
 {
     const struct product *q = p->q;
     return p->way == PANELS && threads > 1 && p->stretches > 1 && q->m <= BLOCK && q->n <= BLOCK &&
            q->m * q->n * p->stretch / threads < 32 * WORTH_A_THREAD;
 }
 
-static int64_t deep_round(const struct plan *p, int threads)
+static int64_t deep_round(const struct batch_plan *p, int threads)
 {
     int64_t most = (1 << 22) / (p->q->m * p->q->n); /* so many numbers are kept */
     return least(p->stretches, least(4 * threads, most < 2 ? 2 : most));
 }
 
-static size_t deep_space(const struct plan *p, int threads)
+static size_t deep_space(const struct batch_plan *p, int threads)
 {
     const struct product *q = p->q;
     return (size_t)threads * (panel_bytes(p, q->m, p->g->mr) + panel_bytes(p, q->n, p->g->nr)) +
@@ -427,7 +428,7 @@ static size_t deep_space(const struct plan *p, int threads)
 
 static void by_stretches(const struct one *o, int threads)
 {
-    const struct plan *p = o->p;
+    const struct batch_plan *p = o->p;
     const struct product *q = p->q;
     int64_t round = deep_round(p, threads), whole = q->m * q->n;
     size_t each = panel_bytes(p, q->m, p->g->mr) + panel_bytes(p, q->n, p->g->nr);
@@ -448,7 +449,7 @@ static void by_stretches(const struct one *o, int threads)
     }
     if (!p->convert)
         memcpy(o->y, total, (size_t)whole * p->size);
-    finish(o, p->convert ? total : o->y, q->n, 0, 0, q->m, q->n);
+    finish_part(o, p->convert ? total : o->y, q->n, 0, 0, q->m, q->n);
 }
 
 /* ---- few rows or columns: matrix times vectors ---- */
@@ -468,7 +469,7 @@ struct vectors {
 /* `rows` rows from row i on, `depth` of K from k on; row i's sum goes to `sums`. */
 static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_t rows, int64_t k, int64_t depth)
 {
-    const struct plan *p = w->o->p;
+    const struct batch_plan *p = w->o->p;
     p->gemv(sums, w->sy, w->next, at(p, w->x, i, k).p, w->x.rs, w->x.cs, w->v + (size_t)k * p->size, w->apart, w->count,
             rows, depth, false);
 }
@@ -476,35 +477,35 @@ static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_
 static void some_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct vectors *w = ctx;
-    const struct plan *p = w->o->p;
+    const struct batch_plan *p = w->o->p;
     char *sums = w->sums + (size_t)(begin * w->sy) * p->size;
     multiply_rows(w, sums, begin, end - begin, 0, p->q->k);
     if (p->turned)
-        finish(w->o, sums, p->q->n, 0, begin, w->count, end - begin);
+        finish_part(w->o, sums, p->q->n, 0, begin, w->count, end - begin);
     else
-        finish(w->o, sums, p->q->n, begin, 0, end - begin, w->count);
+        finish_part(w->o, sums, p->q->n, begin, 0, end - begin, w->count);
 }
 
 static void some_blocks(void *ctx, int64_t begin, int64_t end)
 {
     const struct vectors *w = ctx;
-    const struct plan *p = w->o->p;
+    const struct batch_plan *p = w->o->p;
     for (int64_t b = begin; b < end; b++)
         multiply_rows(w, w->partial + (size_t)(b * w->rows * w->count) * p->size, 0, w->rows, b * GEMV_BLOCK,
                       least(GEMV_BLOCK, p->q->k - b * GEMV_BLOCK));
 }
 
-static int64_t matrix_rows(const struct plan *p) { return p->turned ? p->q->n : p->q->m; }
-static int64_t vector_count(const struct plan *p) { return p->turned ? p->q->m : p->q->n; }
+static int64_t matrix_rows(const struct batch_plan *p) { return p->turned ? p->q->n : p->q->m; }
+static int64_t vector_count(const struct batch_plan *p) { return p->turned ? p->q->m : p->q->n; }
 
 /* Too few rows to share them out? */
-static bool cut_k(const struct plan *p, int threads)
+static bool cut_k(const struct batch_plan *p, int threads)
 {
     return threads > 1 && matrix_rows(p) < 16 * threads && ceil_div(p->q->k, GEMV_BLOCK) >= 4 * threads;
 }
 
 /* Vectors; sums where they are not the result; sums of blocks. */
-static size_t vectors_space(const struct plan *p, int threads)
+static size_t vectors_space(const struct batch_plan *p, int threads)
 {
     const struct product *q = p->q;
     return (size_t)vector_count(p) * aligned(q->k * (int64_t)p->size) +
@@ -514,7 +515,7 @@ static size_t vectors_space(const struct plan *p, int threads)
 
 static void by_vectors(const struct one *o, int threads)
 {
-    const struct plan *p = o->p;
+    const struct batch_plan *p = o->p;
     const struct product *q = p->q;
     struct vectors w = { .o = o, .rows = matrix_rows(p), .count = (int)vector_count(p) };
     w.x = p->turned ? transposed(o->b) : o->a;
@@ -541,7 +542,7 @@ static void by_vectors(const struct one *o, int threads)
         pool_for(blocks, 1 + WORTH_A_THREAD / (GEMV_BLOCK * w.rows * w.count), some_blocks, &w);
         memcpy(w.sums, w.partial, (size_t)whole * p->size);
         for (int64_t b = 1; b < blocks; b++) p->g->add(w.sums, w.partial + (size_t)(b * whole) * p->size, whole);
-        finish(o, w.sums, q->n, 0, 0, q->m, q->n);
+        finish_part(o, w.sums, q->n, 0, 0, q->m, q->n);
         return;
     }
     /* Whole groups of rows; a column-major matrix is read in longer runs. */
@@ -551,13 +552,13 @@ static void by_vectors(const struct one *o, int threads)
 
 /* ---- the whole ---- */
 
-static int threads_for(const struct plan *p)
+static int threads_for(const struct batch_plan *p)
 {
     const struct product *q = p->q;
     return q->m * q->n * q->k < 2 * WORTH_A_THREAD ? 1 : pool_threads();
 }
 
-static size_t workspace(const struct plan *p, int threads)
+static size_t workspace(const struct batch_plan *p, int threads)
 {
     switch (p->way) {
     case PANELS:
@@ -573,12 +574,12 @@ static void zero_plus(const struct one *o)
     const struct product *q = o->p->q;
     const uint64_t zeros[RUN] = { 0 };
     for (int64_t i = 0; i < q->m; i++)
-        for (int64_t j = 0; j < q->n; j += RUN) finish(o, (const char *)zeros, 0, i, j, 1, least(RUN, q->n - j));
+        for (int64_t j = 0; j < q->n; j += RUN) finish_part(o, (const char *)zeros, 0, i, j, 1, least(RUN, q->n - j));
 }
 
 static void run_one(const struct one *o, int threads)
 {
-    const struct plan *p = o->p;
+    const struct batch_plan *p = o->p;
     const struct product *q = p->q;
     switch (p->way) {
     case ZERO:
@@ -588,7 +589,7 @@ static void run_one(const struct one *o, int threads)
         break;
     case DIRECT:
         p->g->direct(o->y, q->n, o->a.p, o->a.rs, o->a.cs, o->b.p, o->b.rs, q->m, q->n, q->k);
-        finish(o, o->y, q->n, 0, 0, q->m, q->n);
+        finish_part(o, o->y, q->n, 0, 0, q->m, q->n);
         break;
     case VECTORS: by_vectors(o, threads); break;
     case PANELS:
@@ -602,9 +603,9 @@ static void run_one(const struct one *o, int threads)
     }
 }
 
-static struct plan make_plan(const struct product *q)
+static struct batch_plan make_plan(const struct product *q)
 {
-    struct plan p = { .q = q, .item = dtype_size(q->t) };
+    struct batch_plan p = { .q = q, .item = dtype_size(q->t) };
     enum gemm_type type;
     switch (q->t) {
     case DT_float16:
@@ -639,7 +640,7 @@ static struct plan make_plan(const struct product *q)
 }
 
 /* Product i of the batch. */
-static struct one nth(const struct plan *p, int64_t i)
+static struct one nth(const struct batch_plan *p, int64_t i)
 {
     const struct product *q = p->q;
     struct one o = { .p = p, .a = q->a, .b = q->b, .c = q->c };
@@ -660,7 +661,7 @@ static struct one nth(const struct plan *p, int64_t i)
 }
 
 struct batches {
-    const struct plan *p;
+    const struct batch_plan *p;
     int64_t count, grain;
 };
 
@@ -676,7 +677,7 @@ static void some_products(void *ctx, int64_t part, char *space)
 
 int product_run(const struct product *q)
 {
-    struct plan p = make_plan(q);
+    struct batch_plan p = make_plan(q);
     struct batches all = { .p = &p, .count = 1, .grain = 1 };
     for (int d = 0; d < q->ndim; d++) all.count *= q->shape[d];
     if (all.count == 0 || q->m == 0 || q->n == 0)

@@ -61,8 +61,8 @@ struct packing {
 
 enum { GROUPS = TILE / 16 };
 
-static void number(const struct packing *p, float *y, const uint32_t *w, const float *s, const float *b,
-                   const uint8_t *e, int64_t groups)
+static void make_numbers(const struct packing *p, float *y, const uint32_t *w, const float *s, const float *b,
+                         const uint8_t *e, int64_t groups)
 {
     const struct quant_args *a = p->a;
     const struct quant_kernel *k = &cpu->quant->format[format_of(a)];
@@ -103,7 +103,7 @@ static void pack_groups(void *ctx, int64_t begin, int64_t end)
             cpu->quant->floating(w, p->back ? e : (uint8_t *)p->scales + g, tile, some, a->group_size, a->bits,
                                  a->mode == MODE_NVFP4, p->factor);
         if (p->back) {
-            number(p, tile, w, s, b, e, some);
+            make_numbers(p, tile, w, s, b, e, some);
             for (int64_t i = 0; p->factor != 1 && i < some * a->group_size; i++) tile[i] *= p->factor;
             cpu->cast[DT_float32][p->in](p->w + g * a->group_size * size, tile, (size_t)(some * a->group_size));
         } else if (a->mode == MODE_AFFINE) {
@@ -113,7 +113,7 @@ static void pack_groups(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static int pack(const struct run *r, bool back)
+static int pack_or_unpack(const struct run *r, bool back)
 {
     const struct quant_args *a = r->args;
     mx_own hold = { NULL };
@@ -138,8 +138,8 @@ static int pack(const struct run *r, bool back)
     return 0;
 }
 
-int run_quantize(const struct run *r) { return pack(r, false); }
-int run_round_trip(const struct run *r) { return pack(r, true); }
+int run_quantize(const struct run *r) { return pack_or_unpack(r, false); }
+int run_round_trip(const struct run *r) { return pack_or_unpack(r, true); }
 
 /* ---- dequantize */
 
@@ -431,7 +431,7 @@ static void multiply_strip(void *ctx, int64_t i, char *space)
         multiply_many(q, g, at, n, (float *)space);
 }
 
-static int multiply(struct qmm *q)
+static int multiply_packed(struct qmm *q)
 {
     const struct pairs *p = q->pairs;
     int64_t total = p->n * q->rows, most = 0;
@@ -507,7 +507,7 @@ static int run_qmm(const struct run *r, bool gather)
             q.words = (int64_t)dim(x[1], -2) * dim(x[1], -1);
             q.groups = (int64_t)dim(x[2], -2) * dim(x[2], -1);
             q.direct = q.t == DT_float32 && q.transpose && pairs.in_order;
-            failed = multiply(&q);
+            failed = multiply_packed(&q);
         }
         drop_all(4, hold);
     }

@@ -16,7 +16,7 @@ struct draw {
     int64_t pairs, words;
 };
 
-static void put(const struct draw *d, int64_t word, const uint32_t *v, int64_t n)
+static void put_bits(const struct draw *d, int64_t word, const uint32_t *v, int64_t n)
 {
     int64_t at = word * 4, left = (int64_t)d->bytes - at;
     if (left > 0)
@@ -33,8 +33,8 @@ static void draw_range(void *ctx, int64_t begin, int64_t end)
         cpu->random->threefry(a, b, d->key[0], d->key[1], (uint32_t)at, (uint32_t)second, (size_t)n);
         if (second + n > d->words) /* the odd one out */
             cpu->random->threefry(a + n - 1, b + n - 1, d->key[0], d->key[1], (uint32_t)(at + n - 1), 0, 1);
-        put(d, at, a, n);
-        put(d, second, b, n);
+        put_bits(d, at, a, n);
+        put_bits(d, second, b, n);
     }
 }
 

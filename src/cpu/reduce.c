@@ -79,7 +79,7 @@ static void merge(enum fold f, enum dtype t, union fold_acc *a, const union fold
     }
 }
 
-struct job {
+struct reduce_job {
     enum fold fold;
     enum dtype in, out; /* of the arrays */
     enum dtype work;    /* of the kernels: float32 for half types */
@@ -101,7 +101,7 @@ struct job {
 };
 
 /* The fold of `times` elements that are *a each. */
-static void repeat(const struct job *j, union fold_acc *a)
+static void repeat(const struct reduce_job *j, union fold_acc *a)
 {
     if (j->fold == FOLD_SUM) {
         if (dtype_is_inexact(j->in))
@@ -120,7 +120,7 @@ static void repeat(const struct job *j, union fold_acc *a)
 }
 
 /* Puts result i where it belongs. */
-static void store(const struct job *j, int64_t i, union fold_acc *a)
+static void store(const struct reduce_job *j, int64_t i, union fold_acc *a)
 {
     enum dtype from = j->in, to = j->out;
     char *y = j->y + i * (int64_t)j->out_size;
@@ -141,7 +141,7 @@ static void store(const struct job *j, int64_t i, union fold_acc *a)
     }
 }
 
-static const char *outer_at(const struct job *j, int64_t i)
+static const char *outer_at(const struct reduce_job *j, int64_t i)
 {
     const char *p = j->x;
     for (int d = j->ndim; d-- > 1; i /= j->shape[d]) p += i % j->shape[d] * j->stride[d] * (int64_t)j->in_size;
@@ -149,7 +149,7 @@ static const char *outer_at(const struct job *j, int64_t i)
 }
 
 /* One contiguous run, half types through a tile of float32. */
-static void fold_run(const struct job *j, union fold_acc *acc, const char *x, int64_t n)
+static void fold_run(const struct reduce_job *j, union fold_acc *acc, const char *x, int64_t n)
 {
     if (j->work == j->in) {
         j->row(acc, x, (size_t)n);
@@ -164,7 +164,7 @@ static void fold_run(const struct job *j, union fold_acc *acc, const char *x, in
 }
 
 /* Elements that are made, as float32 where they are of a half type. */
-static const void *made_tile(const struct job *j, char *space, float *wide, int64_t at, int64_t n)
+static const void *made_tile(const struct reduce_job *j, char *space, float *wide, int64_t at, int64_t n)
 {
     const void *x = j->made->make(j->made->ctx, space, at, n);
     if (j->work == j->in)
@@ -174,7 +174,7 @@ static const void *made_tile(const struct job *j, char *space, float *wide, int6
 }
 
 /* n elements of row i, from `at` on. */
-static void fold_part(const struct job *j, union fold_acc *acc, int64_t i, int64_t at, int64_t n)
+static void fold_part(const struct reduce_job *j, union fold_acc *acc, int64_t i, int64_t at, int64_t n)
 {
     _Alignas(64) char space[TILE * 8];
     float wide[TILE];
@@ -191,7 +191,7 @@ static void fold_part(const struct job *j, union fold_acc *acc, int64_t i, int64
 /* Rows of which several are made at once. */
 static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
 {
-    const struct job *j = ctx;
+    const struct reduce_job *j = ctx;
     const union fold_acc none = identity_of(j->fold, j->in);
     _Alignas(64) char space[TILE * 8];
     float wide[TILE];
@@ -209,7 +209,7 @@ static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
 
 static void fold_rows(void *ctx, int64_t begin, int64_t end)
 {
-    const struct job *j = ctx;
+    const struct reduce_job *j = ctx;
     const union fold_acc none = identity_of(j->fold, j->in);
     bool plain = j->folded <= CHUNK && !j->made && j->work == j->in;
     for (int64_t i = begin; i < end; i++) {
@@ -233,7 +233,7 @@ static void fold_rows(void *ctx, int64_t begin, int64_t end)
 /* Pieces of long rows: piece p of row i is partial[i * pieces + p]. */
 static void fold_pieces(void *ctx, int64_t begin, int64_t end)
 {
-    const struct job *j = ctx;
+    const struct reduce_job *j = ctx;
     for (int64_t k = begin; k < end; k++) {
         int64_t i = k / j->pieces, at = k % j->pieces * CHUNK;
         int64_t m = j->folded - at < CHUNK ? j->folded - at : CHUNK;
@@ -242,7 +242,7 @@ static void fold_pieces(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static void col_tile(const struct job *j, union fold_acc *acc, const char *x, int64_t rows, size_t cols)
+static void col_tile(const struct reduce_job *j, union fold_acc *acc, const char *x, int64_t rows, size_t cols)
 {
     if (j->work == j->in) {
         j->col(acc, x, j->folded_stride, (size_t)rows, cols);
@@ -261,7 +261,7 @@ static void col_tile(const struct job *j, union fold_acc *acc, const char *x, in
 /* Work is (outer, tile of columns, piece of rows); partial results of the pieces are merged after. */
 static void fold_cols(void *ctx, int64_t begin, int64_t end)
 {
-    const struct job *j = ctx;
+    const struct reduce_job *j = ctx;
     int64_t tiles = ceil_div(j->inner, REDUCE_COLS), rows = ceil_div(j->folded, j->pieces);
     for (int64_t k = begin; k < end; k++) {
         int64_t piece = k % j->pieces, tile = k / j->pieces % tiles, i = k / j->pieces / tiles;
@@ -278,7 +278,7 @@ static void fold_cols(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static int run_rows(struct job *j)
+static int run_rows(struct reduce_job *j)
 {
     j->pieces = ceil_div(j->folded, CHUNK);
     if (j->pieces < 2 || j->outer >= 64) {
@@ -300,7 +300,7 @@ static int run_rows(struct job *j)
     return 0;
 }
 
-static int run_cols(struct job *j)
+static int run_cols(struct reduce_job *j)
 {
     int64_t tiles = ceil_div(j->inner, REDUCE_COLS), n = j->outer * tiles;
     /* Few tiles of many rows: split the rows, by shape alone. */
@@ -328,7 +328,7 @@ static int run_cols(struct job *j)
 
 /* Rows or columns that are folded where they are.  False if there is more than one folded group, or none where such
  * kernels look for it, or if the kept ones are not in the result's order. */
-static bool in_place(struct job *j, const struct fold_plan *p)
+static bool in_place(struct reduce_job *j, const struct fold_plan *p)
 {
     int at = -1;
     for (int i = 0; i < p->n; i++)
@@ -354,7 +354,7 @@ static bool in_place(struct job *j, const struct fold_plan *p)
     return true;
 }
 
-static int fill_empty(struct job *j, int64_t n)
+static int fill_empty(struct reduce_job *j, int64_t n)
 {
     union fold_acc none = identity_of(j->fold, j->in);
     for (int64_t i = 0; i < n; i++) store(j, i, &none);
@@ -370,14 +370,14 @@ int run_reduce(const struct run *r)
     if (out_new(r, 0))
         return 1;
     enum dtype t = x->dtype;
-    struct job j = { .fold = a->fold,
-                     .in = t,
-                     .out = y->dtype,
-                     .work = dtype_is_half(t) ? DT_float32 : t,
-                     .x = host(x),
-                     .y = host(y),
-                     .in_size = itemsize(x),
-                     .out_size = itemsize(y) };
+    struct reduce_job j = { .fold = a->fold,
+                            .in = t,
+                            .out = y->dtype,
+                            .work = dtype_is_half(t) ? DT_float32 : t,
+                            .x = host(x),
+                            .y = host(y),
+                            .in_size = itemsize(x),
+                            .out_size = itemsize(y) };
     j.row = cpu->reduce->row[j.fold][j.work];
     j.col = cpu->reduce->col[j.fold][j.work];
     if (x->size == 0)
@@ -432,18 +432,18 @@ int reduce_made(const struct run *r, const struct made *m)
     enum dtype t = x->dtype;
     if (out_new(r, 0))
         return 1;
-    struct job j = { .fold = a->fold,
-                     .in = t,
-                     .out = y->dtype,
-                     .work = dtype_is_half(t) ? DT_float32 : t,
-                     .y = host(y),
-                     .in_size = itemsize(x),
-                     .out_size = itemsize(y),
-                     .outer = y->size,
-                     .folded = x->size / y->size,
-                     .inner = 1,
-                     .times = 1,
-                     .made = m };
+    struct reduce_job j = { .fold = a->fold,
+                            .in = t,
+                            .out = y->dtype,
+                            .work = dtype_is_half(t) ? DT_float32 : t,
+                            .y = host(y),
+                            .in_size = itemsize(x),
+                            .out_size = itemsize(y),
+                            .outer = y->size,
+                            .folded = x->size / y->size,
+                            .inner = 1,
+                            .times = 1,
+                            .made = m };
     j.row = cpu->reduce->row[j.fold][j.work];
     if (j.folded > TILE / 2)
         return run_rows(&j);

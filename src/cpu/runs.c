@@ -55,14 +55,14 @@ static void cut(const struct runs *r, char *space, int count, char *tile[])
 /* ---- ranges */
 
 /* Where a range has got to. */
-struct place {
+struct progress {
     int64_t at[MX_MAX_NDIM];
     const char *x[RUN_OPERANDS];
 };
 
 static int64_t extent(const struct runs *r, int axis) { return axis == r->ndim - 1 ? r->row : r->shape[axis]; }
 
-static void go_to(const struct runs *r, struct place *p, int64_t number)
+static void go_to(const struct runs *r, struct progress *p, int64_t number)
 {
     for (int k = 0; k < r->n; k++) p->x[k] = r->x[k];
     for (int i = r->ndim; i-- > 0;) {
@@ -73,7 +73,7 @@ static void go_to(const struct runs *r, struct place *p, int64_t number)
 }
 
 /* On by `n` along axis i, which ends at the latest there; then to the next row. */
-static void advance(const struct runs *r, struct place *p, int i, int64_t n)
+static void advance(const struct runs *r, struct progress *p, int i, int64_t n)
 {
     for (;;) {
         for (int k = 0; k < r->n; k++) p->x[k] += n * bytes(r, k, i);
@@ -113,7 +113,7 @@ static void range(void *ctx, int64_t begin, int64_t end)
     _Alignas(64) char space[TILE * RUN_BYTES];
     char *tiles[RUN_OPERANDS];
     int last = r->ndim - 1;
-    struct place p;
+    struct progress p;
     int64_t repeated[RUN_OPERANDS] = { 0 }; /* elements of a tile that holds one short row over and over */
     cut(r, space, TILE, tiles);
     go_to(r, &p, begin);

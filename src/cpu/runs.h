@@ -20,7 +20,7 @@ struct runs {
         binary_fn *binary;
         cast_fn *cast;
         select_fn *select;
-        const struct tape *tape;
+        const struct tape_program *tape;
     } fn;
     cast_fn *widen, *narrow; /* half types: to and from float32; no narrow where fn gives bool */
     uint32_t repeats;        /* bit k: the kernel takes x[k] of stride 0 */

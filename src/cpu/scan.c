@@ -293,7 +293,7 @@ static void recurrences(void *ctx, int64_t begin, int64_t end)
 /* ---- runners */
 
 /* Elements are grouped about the axis; returns how many tiles of columns there are. */
-static int64_t lay_out(struct scan *s, mx x, int axis)
+static int64_t scan_layout(struct scan *s, mx x, int axis)
 {
     s->outer = s->inner = 1;
     s->n = x->shape[axis];
@@ -336,7 +336,7 @@ int run_scan(const struct run *r)
                       .y = host(r->y[0]),
                       .size = itemsize(x) };
     int failed = 0;
-    int64_t tiles = lay_out(&s, x, a->axis);
+    int64_t tiles = scan_layout(&s, x, a->axis);
     if (s.inner > 1 && x->size)
         pool_for(tiles, grain(s.n * (s.inner < SCAN_COLS ? s.inner : SCAN_COLS)), scan_cols, &s);
     else if (x->size && s.pieces > 1 && s.outer < 64 && (fold != SCAN_LOGSUMEXP || !dtype_is_complex(s.t)))
@@ -363,7 +363,7 @@ int run_recurrence(const struct run *r)
                           .more = host(z[1]),
                           .y = host(r->y[0]),
                           .size = itemsize(x) };
-        int64_t tiles = lay_out(&s, x, a->axis);
+        int64_t tiles = scan_layout(&s, x, a->axis);
         if (x->size)
             pool_for(tiles, grain(s.n * (s.inner < SCAN_COLS ? s.inner : SCAN_COLS)), recurrences, &s);
     }

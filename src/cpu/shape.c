@@ -15,7 +15,7 @@
 #include "plan/series.h"
 
 /* Folds all of x into y, from `offset` on and along strides in y that are given. */
-static void put(enum scatter_fold f, mx y, int64_t offset, const int64_t *strides, mx x)
+static void put_slice(enum scatter_fold f, mx y, int64_t offset, const int64_t *strides, mx x)
 {
     struct folder folder = folder_of(f, y->dtype);
     if (x->size)
@@ -42,7 +42,7 @@ int run_concatenate(const struct run *r)
     if (out_new(r, 0))
         return 1;
     for (int k = 0; k < r->nin; k++) {
-        put(SCATTER_SET, y, at * y->strides[a->axis], y->strides, r->x[k]);
+        put_slice(SCATTER_SET, y, at * y->strides[a->axis], y->strides, r->x[k]);
         at += r->x[k]->shape[a->axis];
     }
     return 0;
@@ -70,7 +70,7 @@ int run_pad(const struct run *r)
         shape[i] = x->shape[i];
         offset += sides[0] * y->strides[i];
     }
-    put(SCATTER_SET, y, offset, y->strides, x);
+    put_slice(SCATTER_SET, y, offset, y->strides, x);
     return 0;
 }
 
@@ -86,7 +86,7 @@ int run_slice_update(const struct run *r)
         offset += s.first * y->strides[i];
         strides[i] = s.step * y->strides[i];
     }
-    put(a->fold, y, offset, strides, r->x[1]);
+    put_slice(a->fold, y, offset, strides, r->x[1]);
     return 0;
 }
 
@@ -142,7 +142,7 @@ int run_dynamic_slice_update(const struct run *r)
         start_from_first(r))
         return 1;
     if (!nothing)
-        put(SCATTER_SET, y, offset, strides, u);
+        put_slice(SCATTER_SET, y, offset, strides, u);
     return 0;
 }
 

@@ -143,7 +143,7 @@ static int sort_long(char *to, char *from, size_t width, int64_t n)
 
 /* ---- rows */
 
-struct rows {
+struct sort_rows {
     enum dtype t;
     size_t size, width; /* of an element and of its key */
     const char *x;
@@ -155,7 +155,7 @@ struct rows {
 
 static size_t key_width(enum dtype t) { return dtype_size(t) == 8 ? 8 : 4; }
 
-static void order(const struct rows *r, void *p, size_t width)
+static void order(const struct sort_rows *r, void *p, size_t width)
 {
     if (r->kth < 0)
         sort_any(p, width, r->n);
@@ -166,7 +166,7 @@ static void order(const struct rows *r, void *p, size_t width)
 }
 
 /* One byte each: how many of each there are says it all.  Of a bool every byte but 0 is true. */
-static void count_sort(const struct rows *r, const uint8_t *x, uint8_t *y)
+static void count_sort(const struct sort_rows *r, const uint8_t *x, uint8_t *y)
 {
     uint32_t count[4][256] = { 0 };
     uint8_t flip = r->t == DT_int8 ? 128 : 0;
@@ -189,7 +189,7 @@ static void count_sort(const struct rows *r, const uint8_t *x, uint8_t *y)
 
 static void value_rows(void *ctx, int64_t begin, int64_t end)
 {
-    struct rows *r = ctx;
+    struct sort_rows *r = ctx;
     size_t n = (size_t)r->n;
     void *room = r->size < 4 && r->size > 1 ? malloc(n * 4) : NULL;
     if (r->size == 2 && !room) {
@@ -220,7 +220,7 @@ static int64_t upper(int64_t key) { return key >> 32; }
 static int64_t paired(int64_t key_half, uint32_t index) { return (int64_t)((uint64_t)key_half << 32 | index); }
 
 /* Runs of equal upper halves, sorted by the lower ones. */
-static void settle(int64_t *pair, const int64_t *key, int64_t begin, int64_t end)
+static void settle_ties(int64_t *pair, const int64_t *key, int64_t begin, int64_t end)
 {
     for (int64_t i = begin, k; i < end; i = k) {
         int64_t high = upper(pair[i]);
@@ -257,7 +257,7 @@ static void pair_wide(int64_t *pair, const int64_t *key, int64_t n, bool is_narr
 
 static void place_rows(void *ctx, int64_t begin, int64_t end)
 {
-    struct rows *r = ctx;
+    struct sort_rows *r = ctx;
     size_t n = (size_t)r->n;
     int64_t *pair = malloc(n * sizeof *pair * (r->width == 8 ? 2 : 1)), *wide = pair + n;
     int32_t key[1024];
@@ -281,7 +281,7 @@ static void place_rows(void *ctx, int64_t begin, int64_t end)
             pair_wide(pair, wide, r->n, is_narrow);
             sort_any(pair, 8, r->n);
             if (!is_narrow)
-                settle(pair, wide, 0, r->n);
+                settle_ties(pair, wide, 0, r->n);
         }
         indices_of((uint32_t *)r->y + (size_t)i * n, pair, r->n);
     }
@@ -291,7 +291,7 @@ static void place_rows(void *ctx, int64_t begin, int64_t end)
 /* ---- long rows */
 
 struct pieces {
-    const struct rows *r;
+    const struct sort_rows *r;
     const char *x;
     char *y;
     int64_t *pair;
@@ -303,7 +303,7 @@ struct pieces {
 static void key_pieces(void *ctx, int64_t begin, int64_t end)
 {
     const struct pieces *p = ctx;
-    const struct rows *r = p->r;
+    const struct sort_rows *r = p->r;
     size_t n = (size_t)(end - begin);
     const char *x = p->x + (size_t)begin * r->size;
     cpu->sort->keys[r->t](p->key + (size_t)begin * r->width, x, n, r->places);
@@ -312,7 +312,7 @@ static void key_pieces(void *ctx, int64_t begin, int64_t end)
 static void value_pieces(void *ctx, int64_t begin, int64_t end)
 {
     const struct pieces *p = ctx;
-    const struct rows *r = p->r;
+    const struct sort_rows *r = p->r;
     cpu->sort->values[r->t](p->y + (size_t)begin * r->size, (char *)p->pair + (size_t)begin * r->width,
                             (size_t)(end - begin));
 }
@@ -337,7 +337,7 @@ static void index_pieces(void *ctx, int64_t begin, int64_t end)
 static void settle_pieces(void *ctx, int64_t begin, int64_t end)
 {
     const struct pieces *p = ctx;
-    settle(p->pair, (const int64_t *)p->key, p->start[begin], p->start[end]);
+    settle_ties(p->pair, (const int64_t *)p->key, p->start[begin], p->start[end]);
 }
 
 /* In pieces that end where a run does. */
@@ -362,7 +362,7 @@ static int settle_long(struct pieces *p)
 /* Two rows of 64-bit pairs, of which the second is the one to sort from. */
 static int long_places(struct pieces *p)
 {
-    const struct rows *r = p->r;
+    const struct sort_rows *r = p->r;
     int64_t *from = p->pair + r->n;
     struct pieces source = *p;
     source.pair = from;
@@ -383,7 +383,7 @@ static int long_places(struct pieces *p)
 
 static int long_values(struct pieces *p)
 {
-    const struct rows *r = p->r;
+    const struct sort_rows *r = p->r;
     bool through = r->size == r->width; /* the result is large enough to sort in */
     p->pair = (int64_t *)(void *)(through ? p->y : p->key + (size_t)r->n * r->width);
     pool_for(r->n, PIECE, key_pieces, p);
@@ -393,7 +393,7 @@ static int long_values(struct pieces *p)
     return 0;
 }
 
-static int long_rows(struct rows *r)
+static int long_rows(struct sort_rows *r)
 {
     size_t words = r->places ? (r->width == 8 ? 3 : 2) : 2;
     struct buffer *b = buffer_new((size_t)r->n * 8 * words);
@@ -415,7 +415,7 @@ static int long_rows(struct rows *r)
     return failed;
 }
 
-static int run_rows(struct rows *r)
+static int run_rows(struct sort_rows *r)
 {
     if (r->n == 0 || r->rows == 0)
         return 0;
@@ -438,15 +438,15 @@ static int take_sorted(const struct run *r, mx z)
     if (!b)
         return 1;
     int64_t n = dim(z, -1);
-    struct rows rows = { .t = DT_complex64,
-                         .size = 8,
-                         .width = 8,
-                         .x = host(z),
-                         .y = b->host,
-                         .n = n,
-                         .rows = n ? z->size / n : 0,
-                         .kth = -1,
-                         .places = true };
+    struct sort_rows rows = { .t = DT_complex64,
+                              .size = 8,
+                              .width = 8,
+                              .x = host(z),
+                              .y = b->host,
+                              .n = n,
+                              .rows = n ? z->size / n : 0,
+                              .kth = -1,
+                              .places = true };
     int failed = run_rows(&rows);
     const uint32_t *place = b->host;
     const uint64_t *from = host(z);
@@ -467,15 +467,15 @@ static int run_order(const struct run *r, bool places, int64_t kth)
     if (is_nil(z))
         return 1;
     int64_t n = dim(z, -1);
-    struct rows rows = { .t = x->dtype,
-                         .size = itemsize(x),
-                         .width = key_width(x->dtype),
-                         .x = host(z),
-                         .y = host(r->y[0]),
-                         .n = n,
-                         .rows = n ? z->size / n : 0,
-                         .kth = kth,
-                         .places = places };
+    struct sort_rows rows = { .t = x->dtype,
+                              .size = itemsize(x),
+                              .width = key_width(x->dtype),
+                              .x = host(z),
+                              .y = host(r->y[0]),
+                              .n = n,
+                              .rows = n ? z->size / n : 0,
+                              .kth = kth,
+                              .places = places };
     if (places && rows.width == 8)
         rows.kth = -1; /* a whole order is a partition too */
     int failed = !places && dtype_is_complex(x->dtype) ? take_sorted(r, z) : run_rows(&rows);
@@ -565,7 +565,7 @@ int run_searchsorted(const struct run *r)
  * There are as many places as whoever made the node has counted.  Memory that others share may have changed
  * since: what is then too much is left out, what is missing is place 0. */
 
-struct places {
+struct nonzero_places {
     const uint8_t *x;
     int64_t n, count;
     int ndim;
@@ -576,7 +576,7 @@ struct places {
 
 static void count_pieces(void *ctx, int64_t begin, int64_t end)
 {
-    struct places *p = ctx;
+    struct nonzero_places *p = ctx;
     for (int64_t k = begin; k < end; k++) {
         int64_t stop = (k + 1) * PIECE < p->n ? (k + 1) * PIECE : p->n, m = 0;
         for (int64_t i = k * PIECE; i < stop; i++) m += p->x[i] != 0;
@@ -585,7 +585,7 @@ static void count_pieces(void *ctx, int64_t begin, int64_t end)
 }
 
 /* The indices of the elements that are not zero, of n from p on, the first of which is number first. */
-static int64_t gather(int32_t *at, const uint8_t *p, int64_t n, int64_t first)
+static int64_t gather_places(int32_t *at, const uint8_t *p, int64_t n, int64_t first)
 {
     int64_t m = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -596,7 +596,7 @@ static int64_t gather(int32_t *at, const uint8_t *p, int64_t n, int64_t first)
 }
 
 /* Rows are numbered by all axes but the last. */
-static void write_row(const struct places *p, int64_t at, int64_t row, const int32_t *last, int64_t m)
+static void write_row(const struct nonzero_places *p, int64_t at, int64_t row, const int32_t *last, int64_t m)
 {
     for (int d = p->ndim - 1; d-- > 0 && m > 0; row /= p->shape[d])
         for (int64_t i = 0; i < m; i++) p->y[d * p->count + at + i] = (int32_t)(row % p->shape[d]);
@@ -604,7 +604,7 @@ static void write_row(const struct places *p, int64_t at, int64_t row, const int
         memcpy(p->y + (p->ndim - 1) * p->count + at, last, (size_t)m * sizeof *last);
 }
 
-static void write_none(const struct places *p, int64_t at, int64_t m)
+static void write_none(const struct nonzero_places *p, int64_t at, int64_t m)
 {
     for (int d = 0; d < p->ndim && m > 0; d++) memset(p->y + d * p->count + at, 0, (size_t)m * sizeof *p->y);
 }
@@ -612,7 +612,7 @@ static void write_none(const struct places *p, int64_t at, int64_t m)
 static void write_pieces(void *ctx, int64_t begin, int64_t end)
 {
     enum { TILE = 1024 };
-    const struct places *p = ctx;
+    const struct nonzero_places *p = ctx;
     int64_t row = p->ndim ? p->shape[p->ndim - 1] : 1;
     int32_t last[TILE + 1];
     for (int64_t k = begin; k < end; k++) {
@@ -621,7 +621,7 @@ static void write_pieces(void *ctx, int64_t begin, int64_t end)
             int64_t in_row = i % row;
             n = row - in_row < stop - i ? row - in_row : stop - i;
             n = n < TILE ? n : TILE;
-            int64_t m = gather(last, p->x + i, n, in_row);
+            int64_t m = gather_places(last, p->x + i, n, in_row);
             m = m < room - at ? m : room - at;
             write_row(p, at, i / row, last, m);
             at += m;
@@ -641,13 +641,13 @@ int run_nonzero(const struct run *r)
     int64_t pieces = ceil_div(x->size, PIECE);
     int64_t *before = is_nil(z) ? NULL : mx_malloc((size_t)(pieces + 1) * sizeof *before);
     if (before) {
-        struct places p = { .x = host(z),
-                            .n = x->size,
-                            .count = dim(r->y[0], -1),
-                            .ndim = x->ndim,
-                            .shape = x->shape,
-                            .before = before,
-                            .y = host(r->y[0]) };
+        struct nonzero_places p = { .x = host(z),
+                                    .n = x->size,
+                                    .count = dim(r->y[0], -1),
+                                    .ndim = x->ndim,
+                                    .shape = x->shape,
+                                    .before = before,
+                                    .y = host(r->y[0]) };
         pool_for(pieces, 1, count_pieces, &p);
         int64_t sum = 0;
         for (int64_t k = 0; k < pieces; k++) {

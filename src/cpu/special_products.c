@@ -25,7 +25,7 @@ static struct matrix matrix_at(mx x, int64_t flat)
                             x->strides[x->ndim - 1] };
 }
 
-static int multiply(enum dtype t, struct matrix a, struct matrix b, void *y, int64_t m, int64_t n, int64_t k)
+static int multiply_pair(enum dtype t, struct matrix a, struct matrix b, void *y, int64_t m, int64_t n, int64_t k)
 {
     return product_run(&(struct product){ .t = t, .m = m, .n = n, .k = k, .a = a, .b = b, .y = y, .alpha = 1 });
 }
@@ -77,7 +77,7 @@ static int gather_group(const struct groups *g, const struct pair_group *p)
     char *y = host(g->y);
     int64_t whole = g->m * g->n * (int64_t)size;
     if (p->n == 1)
-        return multiply(t, matrix_at(g->a, g->pairs->a[order[0]]), b, y + order[0] * whole, g->m, g->n, g->k);
+        return multiply_pair(t, matrix_at(g->a, g->pairs->a[order[0]]), b, y + order[0] * whole, g->m, g->n, g->k);
     bool together = order[p->n - 1] - order[0] == p->n - 1; /* in y */
     size_t rows = (size_t)(p->n * g->m), in = rows * (size_t)g->k * size;
     struct buffer *room = buffer_new(in + (together ? 0 : rows * (size_t)g->n * size) + 1);
@@ -86,7 +86,7 @@ static int gather_group(const struct groups *g, const struct pair_group *p)
     char *to = room->host, *sums = together ? y + order[0] * whole : to + in;
     for (int64_t i = 0; i < p->n; i++)
         copy_matrix(to + (size_t)(i * g->m * g->k) * size, matrix_at(g->a, g->pairs->a[order[i]]), g->m, g->k, size);
-    int failed = multiply(t, (struct matrix){ to, g->k, 1 }, b, sums, (int64_t)rows, g->n, g->k);
+    int failed = multiply_pair(t, (struct matrix){ to, g->k, 1 }, b, sums, (int64_t)rows, g->n, g->k);
     for (int64_t i = 0; !together && i < p->n; i++) memcpy(y + order[i] * whole, sums + i * whole, (size_t)whole);
     buffer_release(room);
     return failed;
@@ -124,8 +124,8 @@ static int scatter_group(const struct groups *g, const struct pair_group *p)
         copy_matrix(a + (size_t)(i * g->k * g->m) * size, matrix_at(g->a, g->pairs->a[order[i]]), g->k, g->m, size);
         copy_matrix(c + (size_t)(i * g->k * g->n) * size, matrix_at(g->c, g->others->a[order[i]]), g->k, g->n, size);
     }
-    int failed = multiply(g->a->dtype, (struct matrix){ a, 1, g->m }, (struct matrix){ c, g->n, 1 }, y, g->m, g->n,
-                          (int64_t)rows);
+    int failed = multiply_pair(g->a->dtype, (struct matrix){ a, 1, g->m }, (struct matrix){ c, g->n, 1 }, y, g->m, g->n,
+                               (int64_t)rows);
     buffer_release(room);
     return failed;
 }
@@ -195,7 +195,7 @@ static const int64_t *segments_of(mx segments, int64_t k, struct buffer **room)
     return v;
 }
 
-static struct matrix part(mx x, int64_t i, int64_t j)
+static struct matrix matrix_from(mx x, int64_t i, int64_t j)
 {
     struct matrix m = matrix_at(x, 0);
     m.p = (const char *)m.p + (i * m.rs + j * m.cs) * (int64_t)itemsize(x);
@@ -212,8 +212,8 @@ int run_segmented_mm(const struct run *r)
     int failed = out_new(r, 0);
     int64_t m = dim(a, 0), n = dim(b, 1);
     for (int64_t i = 0; !failed && y->size > 0 && i < r->x[2]->size / 2; i++)
-        failed = multiply(a->dtype, part(a, 0, v[2 * i]), part(b, v[2 * i], 0),
-                          (char *)host(y) + (size_t)(i * m * n) * itemsize(y), m, n, v[2 * i + 1] - v[2 * i]);
+        failed = multiply_pair(a->dtype, matrix_from(a, 0, v[2 * i]), matrix_from(b, v[2 * i], 0),
+                               (char *)host(y) + (size_t)(i * m * n) * itemsize(y), m, n, v[2 * i + 1] - v[2 * i]);
     buffer_release(room);
     return failed;
 }
@@ -223,7 +223,7 @@ static int add_segment(mx a, mx c, char *y, int64_t i, int64_t begin, int64_t en
 {
     int64_t n = dim(c, -1);
     size_t bytes = (size_t)((end - begin) * n) * itemsize(a);
-    struct matrix left = part(a, 0, begin);
+    struct matrix left = matrix_from(a, 0, begin);
     struct product q = { .t = a->dtype,
                          .m = end - begin,
                          .n = n,

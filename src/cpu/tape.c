@@ -39,23 +39,23 @@ union kernel {
     select_fn *select;
     move_fn *spread;
 };
-struct step {
+struct tape_step {
     union kernel fn;
     int16_t kind, y, x[OPERANDS];
 };
 
 /* Element i is at base + i * step; the base of a register counts from the thread's frame. */
-struct slot {
+struct tape_slot {
     uintptr_t base;
     int32_t step;
     int16_t stride;
     bool frame;
 };
 
-struct tape {
+struct tape_program {
     int n_steps, n_slots, n_walked, n_moving, n_ahead;
-    struct step step[STEPS];
-    struct slot slot[SLOTS];
+    struct tape_step step[STEPS];
+    struct tape_slot slot[SLOTS];
     int walked[RUN_OPERANDS]; /* slots of the operands that come as runs */
     int moving[VALUES];       /* slots in memory that move on with the tile; the first are fetched ahead */
     int made;                 /* the slot of what a reduction reads and nobody else keeps; -1: none */
@@ -71,15 +71,15 @@ static _Thread_local struct {
 /* ---- running */
 
 /* Where a thread's slots are. */
-struct place {
+struct thread_slots {
     void *p[SLOTS];
     int stride[SLOTS];
 };
 
-static inline void go_to(const struct tape *t, struct place *w, char *frame, int64_t at)
+static inline void go_to(const struct tape_program *t, struct thread_slots *w, char *frame, int64_t at)
 {
     for (int i = 0; i < t->n_slots; i++) {
-        const struct slot *o = &t->slot[i];
+        const struct tape_slot *o = &t->slot[i];
         w->p[i] = (void *)(o->base + (uintptr_t)(at * o->step) + (o->frame ? (uintptr_t)frame : 0));
         w->stride[i] = o->stride;
     }
@@ -91,7 +91,8 @@ static inline void go_to(const struct tape *t, struct place *w, char *frame, int
  * short stretches; all at once would make the first step wait.  (Chain of 8 additions and products of
  * five operands: 1.7 times as fast as without; in cache it costs a quarter.)  Inlined, or GCC finds
  * that it does nothing. */
-static inline __attribute__((always_inline)) void fetch(const struct tape *t, int step, void *const p[], int64_t n)
+static inline __attribute__((always_inline)) void fetch(const struct tape_program *t, int step, void *const p[],
+                                                        int64_t n)
 {
     for (int k = 0; k < t->n_ahead; k++) {
         int64_t bytes = n * t->slot[t->moving[k]].step, each = bytes / t->n_steps + 63;
@@ -100,12 +101,12 @@ static inline __attribute__((always_inline)) void fetch(const struct tape *t, in
     }
 }
 
-static inline void run_steps(const struct tape *t, const struct place *w, int64_t n)
+static inline void run_steps(const struct tape_program *t, const struct thread_slots *w, int64_t n)
 {
     void *const *p = w->p;
     const int *stride = w->stride;
     for (int i = 0; i < t->n_steps; i++) {
-        const struct step *c = &t->step[i];
+        const struct tape_step *c = &t->step[i];
         int y = c->y, a = c->x[0], b = c->x[1], d = c->x[2];
         if (n >= AHEAD)
             fetch(t, i, p, n);
@@ -121,9 +122,9 @@ static inline void run_steps(const struct tape *t, const struct place *w, int64_
 /* Where some operands come as runs. */
 static void run_tile(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
-    const struct tape *t = r->fn.tape;
+    const struct tape_program *t = r->fn.tape;
     _Alignas(64) char frame[FRAME];
-    struct place w;
+    struct thread_slots w;
     go_to(t, &w, frame, at);
     for (int k = 0; k < t->n_walked; k++) {
         w.p[t->walked[k]] = (void *)x[k];
@@ -135,9 +136,9 @@ static void run_tile(const struct runs *r, int64_t at, const void *const x[], co
 static void run_range(void *ctx, int64_t begin, int64_t end)
 {
     const struct runs *r = ctx;
-    const struct tape *t = r->fn.tape;
+    const struct tape_program *t = r->fn.tape;
     _Alignas(64) char frame[FRAME];
-    struct place w;
+    struct thread_slots w;
     go_to(t, &w, frame, begin);
     for (int64_t n; begin < end; begin += n) {
         n = end - begin < r->most ? end - begin : r->most;
@@ -153,7 +154,7 @@ static void run_range(void *ctx, int64_t begin, int64_t end)
 
 /* ---- making the program */
 
-struct value {
+struct fused_value {
     mx array;
     int16_t slot, wide; /* -1: none; `wide` has a half type's values as float32 */
     int16_t walk;       /* which of the runs; -1: none */
@@ -164,9 +165,9 @@ struct value {
 };
 
 struct maker {
-    struct tape *t;
+    struct tape_program *t;
     int n_members, n_values;
-    struct value value[VALUES];
+    struct fused_value value[VALUES];
     uint8_t arg[FUSE_MOST][OPERANDS]; /* values */
     int n_free, free[SLOTS];          /* registers */
     int registers;
@@ -182,9 +183,9 @@ struct maker {
     mx_own held[VALUES]; /* copies of operands */
 };
 
-static void put(struct maker *k, union kernel fn, enum step_kind kind, int y, const int x[])
+static void put_step(struct maker *k, union kernel fn, enum step_kind kind, int y, const int x[])
 {
-    struct step *s = &k->t->step[k->t->n_steps++];
+    struct tape_step *s = &k->t->step[k->t->n_steps++];
     s->fn = fn;
     s->kind = (int16_t)kind;
     s->y = (int16_t)y;
@@ -193,12 +194,12 @@ static void put(struct maker *k, union kernel fn, enum step_kind kind, int y, co
 
 static void put_cast(struct maker *k, cast_fn *f, int y, int x)
 {
-    put(k, (union kernel){ .unary = f }, STEP_UNARY, y, (int[OPERANDS]){ x });
+    put_step(k, (union kernel){ .unary = f }, STEP_UNARY, y, (int[OPERANDS]){ x });
 }
 
 static int new_slot(struct maker *k, const void *base, size_t step, int stride)
 {
-    struct slot *s = &k->t->slot[k->t->n_slots];
+    struct tape_slot *s = &k->t->slot[k->t->n_slots];
     s->base = (uintptr_t)base;
     s->step = (int32_t)step;
     s->stride = (int16_t)stride;
@@ -222,7 +223,7 @@ static int new_constant(struct maker *k) { return new_slot(k, &k->constant[k->n_
 static void *address(struct maker *k, int slot) { return (void *)k->t->slot[slot].base; }
 
 /* The slot that has v's values as the kernels of its type take them. */
-static int operand_slot(struct maker *k, struct value *v, bool widened)
+static int operand_slot(struct maker *k, struct fused_value *v, bool widened)
 {
     enum dtype t = v->array->dtype;
     if (!widened || !dtype_is_half(t))
@@ -242,7 +243,7 @@ static int operand_slot(struct maker *k, struct value *v, bool widened)
     return v->wide;
 }
 
-static struct value *argument(struct maker *k, int i, int a) { return &k->value[k->arg[i][a]]; }
+static struct fused_value *argument(struct maker *k, int i, int a) { return &k->value[k->arg[i][a]]; }
 
 /* Registers that member i is the last to read: a result of elements of `size` bytes may be written
  * over one of them, which is returned (-1: there is none); the others are `gone` after the call. */
@@ -251,7 +252,7 @@ static int last_reads(struct maker *k, int i, int nin, size_t size, int gone[], 
     int over = -1;
     *n_gone = 0;
     for (int a = 0; a < nin; a++) {
-        struct value *v = argument(k, i, a);
+        struct fused_value *v = argument(k, i, a);
         if (v->last != i)
             continue;
         for (int wide = 0; wide < 2; wide++) {
@@ -308,7 +309,7 @@ static int compute_constant(struct maker *k, union kernel fn, enum step_kind kin
 /* Dividing by a power of two is multiplying by its inverse, which is exact too. */
 static void simplify(struct maker *k, const struct node *n, union kernel *fn, int x[])
 {
-    const struct slot *s = &k->t->slot[x[1]];
+    const struct tape_slot *s = &k->t->slot[x[1]];
     enum dtype t = n->in[0]->dtype;
     bool wide = t == DT_float64;
     if (n->op != &op_divide || s->stride || s->step || s->frame || !dtype_is_float(t))
@@ -328,7 +329,7 @@ static void simplify(struct maker *k, const struct node *n, union kernel *fn, in
 /* The steps of member i; `output` is the slot of its memory, -1 where it has none. */
 static int add_member(struct maker *k, int i, const struct node *n, int output)
 {
-    struct value *v = &k->value[i];
+    struct fused_value *v = &k->value[i];
     enum dtype t = v->array->dtype;
     enum step_kind kind;
     union kernel fn = kernel_of(n, t, &kind);
@@ -337,7 +338,7 @@ static int add_member(struct maker *k, int i, const struct node *n, int output)
         return 1;
     v->constant = true;
     for (int a = 0; a < n->nin; a++) {
-        struct value *from = argument(k, i, a);
+        struct fused_value *from = argument(k, i, a);
         v->constant &= from->constant;
         if (kind == STEP_UNARY && from->walk >= 0)
             k->repeats &= ~(1u << from->walk);
@@ -349,14 +350,14 @@ static int add_member(struct maker *k, int i, const struct node *n, int output)
         v->slot = (int16_t)compute_constant(k, fn, kind, x, narrow);
         fn.spread = cpu->move[__builtin_ctzl(size)];
         if (output >= 0)
-            put(k, fn, STEP_SPREAD, output, (int[OPERANDS]){ v->slot });
+            put_step(k, fn, STEP_SPREAD, output, (int[OPERANDS]){ v->slot });
         return 0;
     }
     simplify(k, n, &fn, x);
     k->cost += computes(n) ? kernel_cost(n->op) : 1;
     int gone[2 * OPERANDS], n_gone, over = last_reads(k, i, n->nin, narrow ? sizeof(float) : size, gone, &n_gone);
     int to = output >= 0 && !narrow ? output : over >= 0 ? over : take_register(k, narrow ? sizeof(float) : size);
-    put(k, fn, kind, to, x);
+    put_step(k, fn, kind, to, x);
     give_registers(k, n_gone, gone);
     if (over >= 0 && over != to)
         give_registers(k, 1, &over);
@@ -377,11 +378,11 @@ static int outside(struct maker *k, mx x)
     for (int i = k->n_members; i < k->n_values; i++)
         if (k->value[i].array == x)
             return i;
-    k->value[k->n_values] = (struct value){ .array = x, .slot = -1, .wide = -1, .walk = -1, .last = -1 };
+    k->value[k->n_values] = (struct fused_value){ .array = x, .slot = -1, .wide = -1, .walk = -1, .last = -1 };
     return k->n_values++;
 }
 
-static int place_operand(struct maker *k, struct value *v)
+static int place_operand(struct maker *k, struct fused_value *v)
 {
     mx x = v->array;
     int stride = run_stride(x);
@@ -410,7 +411,7 @@ static int place_operand(struct maker *k, struct value *v)
 }
 
 /* Nobody but the members will ever look at x again, the last of them being member i. */
-static bool dead_after(const struct value *v, int i, mx y)
+static bool dead_after(const struct fused_value *v, int i, mx y)
 {
     mx x = v->array;
     return v->last <= i && !v->taken && x->row && x->offset == 0 && itemsize(x) == itemsize(y) && x->buf->writable &&
@@ -423,7 +424,7 @@ static bool dead_after(const struct value *v, int i, mx y)
 static int place_output(struct maker *k, int i)
 {
     mx y = k->value[i].array;
-    struct value *over = NULL;
+    struct fused_value *over = NULL;
     for (int j = k->n_members; j < k->n_values && !over; j++)
         if (dead_after(&k->value[j], i, y))
             over = &k->value[j];
@@ -442,7 +443,7 @@ static int make(struct maker *k, int n, struct entry *const m[], const bool want
 {
     k->n_members = k->n_values = n;
     for (int i = 0; i < n; i++)
-        k->value[i] = (struct value){ .array = m[i]->one, .slot = -1, .wide = -1, .walk = -1, .last = -1 };
+        k->value[i] = (struct fused_value){ .array = m[i]->one, .slot = -1, .wide = -1, .walk = -1, .last = -1 };
     for (int i = 0; i < n; i++) {
         bool alone = atomic_load_explicit(&m[i]->node->refs, memory_order_acquire) == 1;
         for (int a = 0; a < m[i]->node->nin; a++) {
@@ -470,9 +471,9 @@ static int make(struct maker *k, int n, struct entry *const m[], const bool want
 }
 
 /* Chooses the tile of `size` elements in all, and gives registers their places. */
-static void lay_out(struct maker *k, struct runs *r, int64_t size)
+static void tape_layout(struct maker *k, struct runs *r, int64_t size)
 {
-    struct tape *t = k->t;
+    struct tape_program *t = k->t;
     bool far = size * (int64_t)k->stream > FAR;
     int64_t tile = L1 / (int64_t)((far ? 2 : 1) * k->stream + (size_t)k->registers * k->unit + 1);
     int64_t most = far ? MOST : TILE;
@@ -520,7 +521,7 @@ static int reduce_tape(struct runs *r, struct entry *e, mx read, bool kept)
 
 int run_tape(int n, struct entry *const m[], const bool wanted[])
 {
-    struct tape t;
+    struct tape_program t;
     struct maker k;
     struct runs r;
     struct entry *last = m[n - 1];
@@ -534,7 +535,7 @@ int run_tape(int n, struct entry *const m[], const bool wanted[])
     k.repeats = ~0u;
     int failed = make(&k, read < 0 ? n : n - 1, m, wanted, read);
     if (!failed) {
-        lay_out(&k, &r, m[0]->one->size);
+        tape_layout(&k, &r, m[0]->one->size);
         if (read >= 0 && t.n_walked)
             runs_prepare(&r, t.n_walked, k.walked, k.data);
         if (read >= 0)

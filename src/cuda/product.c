@@ -30,7 +30,7 @@ static size_t sum_size(enum dtype t) { return dtype_size(t) <= 4 ? 4 : 8; }
 /* One of the two operands: from line to line, and along k. */
 static struct product_operand operand(const struct run *r, const struct product_plan *p, mx x, int which)
 {
-    struct steps s = p->steps[which];
+    struct product_steps s = p->steps[which];
     int64_t lines = which ? p->n : p->m, lanes = gpu_lanes((enum dtype)x->dtype);
     /* A step along which there is but one says nothing. */
     struct product_operand o = { .p = gpu_pointer(r, x),

@@ -134,7 +134,7 @@ void gguf_free(struct gguf *g)
 
 /* ---- reading numbers and strings */
 
-struct cursor {
+struct gguf_cursor {
     struct source *s;
     uint64_t at;
     uint8_t *window; /* of WINDOW bytes: those from `from` on, n of them */
@@ -144,8 +144,8 @@ struct cursor {
 };
 enum { WINDOW = 1 << 16 };
 
-static bool bad(struct cursor *c, uint64_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static bool bad(struct cursor *c, uint64_t at, const char *fmt, ...)
+static bool bad(struct gguf_cursor *c, uint64_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static bool bad(struct gguf_cursor *c, uint64_t at, const char *fmt, ...)
 {
     char what[400];
     va_list args;
@@ -156,9 +156,9 @@ static bool bad(struct cursor *c, uint64_t at, const char *fmt, ...)
     return false;
 }
 
-static uint64_t left(const struct cursor *c) { return c->s->size - c->at; }
+static uint64_t left(const struct gguf_cursor *c) { return c->s->size - c->at; }
 
-static bool take(struct cursor *c, void *data, uint64_t n, const char *what)
+static bool take_bytes(struct gguf_cursor *c, void *data, uint64_t n, const char *what)
 {
     if (n > left(c))
         return bad(c, c->at, "%s needs %llu bytes, the file has %llu", what, (unsigned long long)n,
@@ -181,11 +181,11 @@ static bool take(struct cursor *c, void *data, uint64_t n, const char *what)
     return true;
 }
 
-static bool take_u32(struct cursor *c, uint32_t *v, const char *what) { return take(c, v, 4, what); }
-static bool take_u64(struct cursor *c, uint64_t *v, const char *what) { return take(c, v, 8, what); }
+static bool take_u32(struct gguf_cursor *c, uint32_t *v, const char *what) { return take_bytes(c, v, 4, what); }
+static bool take_u64(struct gguf_cursor *c, uint64_t *v, const char *what) { return take_bytes(c, v, 8, what); }
 
 /* Into c->text, for use as a string of C. */
-static bool take_string(struct cursor *c, const char *what, size_t *length)
+static bool take_string(struct gguf_cursor *c, const char *what, size_t *length)
 {
     uint64_t n = 0, at = c->at;
     if (!take_u64(c, &n, what))
@@ -201,7 +201,7 @@ static bool take_string(struct cursor *c, const char *what, size_t *length)
         c->text = more;
         c->text_cap = n + 64;
     }
-    if (!take(c, c->text, n, what))
+    if (!take_bytes(c, c->text, n, what))
         return false;
     c->text[n] = 0;
     *length = n;
@@ -210,7 +210,7 @@ static bool take_string(struct cursor *c, const char *what, size_t *length)
 
 /* ---- values */
 
-static bool take_numbers(struct cursor *c, struct gguf_value *v, uint32_t type, int ndim, uint64_t n)
+static bool take_numbers(struct gguf_cursor *c, struct gguf_value *v, uint32_t type, int ndim, uint64_t n)
 {
     enum dtype t = value_types[type];
     if (n > INT32_MAX || n > left(c) / dtype_size(t))
@@ -219,7 +219,7 @@ static bool take_numbers(struct cursor *c, struct gguf_value *v, uint32_t type, 
     struct buffer *b = buffer_new(n * dtype_size(t));
     if (!b)
         return false;
-    if (!take(c, b->host, b->bytes, v->key)) {
+    if (!take_bytes(c, b->host, b->bytes, v->key)) {
         buffer_release(b);
         return false;
     }
@@ -231,13 +231,13 @@ static bool take_numbers(struct cursor *c, struct gguf_value *v, uint32_t type, 
     return !is_nil(x);
 }
 
-static bool take_text(struct cursor *c, struct gguf_value *v)
+static bool take_text(struct gguf_cursor *c, struct gguf_value *v)
 {
     size_t n = 0;
     return take_string(c, v->key, &n) && !gguf_add_text(v, c->text, n);
 }
 
-static bool take_array(struct cursor *c, struct gguf_value *v)
+static bool take_array(struct gguf_cursor *c, struct gguf_value *v)
 {
     uint32_t type;
     uint64_t n, at = c->at;
@@ -259,7 +259,7 @@ static bool take_array(struct cursor *c, struct gguf_value *v)
     return true;
 }
 
-static bool take_value(struct cursor *c, struct gguf *g)
+static bool take_value(struct gguf_cursor *c, struct gguf *g)
 {
     uint32_t type;
     size_t n;
@@ -281,14 +281,14 @@ static bool take_value(struct cursor *c, struct gguf *g)
 
 /* ---- tensors */
 
-struct tensor {
+struct gguf_tensor {
     char *name;
     const struct ggml_type *type;
     int ndim, shape[MOST_DIMS];
     uint64_t at, items, bytes, offset; /* at: of its description */
 };
 
-static bool take_sizes(struct cursor *c, struct tensor *t)
+static bool take_sizes(struct gguf_cursor *c, struct gguf_tensor *t)
 {
     uint32_t ndim;
     if (!take_u32(c, &ndim, t->name))
@@ -308,7 +308,7 @@ static bool take_sizes(struct cursor *c, struct tensor *t)
     return true;
 }
 
-static bool take_tensor(struct cursor *c, struct tensor *t)
+static bool take_tensor(struct gguf_cursor *c, struct gguf_tensor *t)
 {
     uint32_t type;
     size_t n;
@@ -336,12 +336,12 @@ static bool take_tensor(struct cursor *c, struct tensor *t)
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp((*(const struct tensor *const *)a)->name, (*(const struct tensor *const *)b)->name);
+    return strcmp((*(const struct gguf_tensor *const *)a)->name, (*(const struct gguf_tensor *const *)b)->name);
 }
 
 static int by_offset(const void *a, const void *b)
 {
-    const struct tensor *s = *(const struct tensor *const *)a, *t = *(const struct tensor *const *)b;
+    const struct gguf_tensor *s = *(const struct gguf_tensor *const *)a, *t = *(const struct gguf_tensor *const *)b;
     return s->offset != t->offset ? (s->offset > t->offset) - (s->offset < t->offset)
                                   : (s->bytes > t->bytes) - (s->bytes < t->bytes);
 }
@@ -355,7 +355,7 @@ static size_t stem(const char *name)
 }
 
 /* No tensor has the name that unpacking another gives a part.  `sorted` by name. */
-static bool check_parts(struct cursor *c, const struct tensor *const sorted[], uint64_t n)
+static bool check_parts(struct gguf_cursor *c, const struct gguf_tensor *const sorted[], uint64_t n)
 {
     static const char *const parts[] = { ".scales", ".biases" }, *const wholes[] = { "", ".weight" };
     bool ok = true;
@@ -370,8 +370,8 @@ static bool check_parts(struct cursor *c, const struct tensor *const sorted[], u
         memcpy(whole, name, m);
         for (int k = 0; k < 2 && ok; k++) {
             strcpy(whole + m, wholes[k]);
-            const struct tensor key = { .name = whole },
-                                *wanted = &key, *const *found = bsearch(&wanted, sorted, n, sizeof *sorted, by_name);
+            const struct gguf_tensor key = { .name = whole }, *wanted = &key,
+                                     *const *found = bsearch(&wanted, sorted, n, sizeof *sorted, by_name);
             if (found && ((*found)->type->form == GGML_AFFINE || (*found)->type->form == GGML_MXFP4))
                 ok = bad(c, sorted[i]->at, "the name '%.80s' comes twice: '%.80s', which is packed, has such a part",
                          name, whole);
@@ -382,9 +382,10 @@ static bool check_parts(struct cursor *c, const struct tensor *const sorted[], u
 }
 
 /* Names are all different, and no byte belongs to two tensors. */
-static bool check_tensors(struct cursor *c, const struct tensor *t, uint64_t n, uint64_t base, uint64_t alignment)
+static bool check_tensors(struct gguf_cursor *c, const struct gguf_tensor *t, uint64_t n, uint64_t base,
+                          uint64_t alignment)
 {
-    const struct tensor **v = mx_malloc((n + 1) * sizeof *v);
+    const struct gguf_tensor **v = mx_malloc((n + 1) * sizeof *v);
     bool ok = v != NULL;
     for (uint64_t i = 0; i < n && ok; i++) {
         v[i] = &t[i];
@@ -411,7 +412,7 @@ static bool check_tensors(struct cursor *c, const struct tensor *t, uint64_t n, 
     return ok;
 }
 
-static bool add_part(struct source *s, const struct tensor *t, uint64_t at, enum ggml_part part, const char *name,
+static bool add_part(struct source *s, const struct gguf_tensor *t, uint64_t at, enum ggml_part part, const char *name,
                      int last, enum dtype dtype, struct gguf *g)
 {
     int shape[MOST_DIMS];
@@ -424,7 +425,7 @@ static bool add_part(struct source *s, const struct tensor *t, uint64_t at, enum
     return ok;
 }
 
-static bool add_packed(struct source *s, const struct tensor *t, uint64_t at, struct gguf *g)
+static bool add_packed(struct source *s, const struct gguf_tensor *t, uint64_t at, struct gguf *g)
 {
     size_t n = stem(t->name);
     char *name = mx_malloc(n + 16);
@@ -442,7 +443,7 @@ static bool add_packed(struct source *s, const struct tensor *t, uint64_t at, st
     return ok;
 }
 
-static bool add_tensor(struct source *s, const struct tensor *t, uint64_t at, bool packed, struct gguf *g)
+static bool add_tensor(struct source *s, const struct gguf_tensor *t, uint64_t at, bool packed, struct gguf *g)
 {
     MX_SCOPE(NULL);
     int shape[MOST_DIMS];
@@ -464,7 +465,7 @@ static bool add_tensor(struct source *s, const struct tensor *t, uint64_t at, bo
 
 /* ---- a file */
 
-static bool alignment_of(struct cursor *c, struct gguf *g, uint64_t *alignment)
+static bool alignment_of(struct gguf_cursor *c, struct gguf *g, uint64_t *alignment)
 {
     struct gguf_value *v = gguf_value(g, "general.alignment");
     *alignment = ALIGNMENT;
@@ -482,7 +483,7 @@ static bool alignment_of(struct cursor *c, struct gguf *g, uint64_t *alignment)
 
 static int by_key(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static bool check_keys(struct cursor *c, const struct gguf *g)
+static bool check_keys(struct gguf_cursor *c, const struct gguf *g)
 {
     char **v = mx_malloc(((size_t)g->n + 1) * sizeof *v);
     bool ok = v != NULL;
@@ -496,10 +497,10 @@ static bool check_keys(struct cursor *c, const struct gguf *g)
     return ok;
 }
 
-static bool load_tensors(struct cursor *c, uint64_t n, bool packed, struct gguf *g)
+static bool load_tensors(struct gguf_cursor *c, uint64_t n, bool packed, struct gguf *g)
 {
     uint64_t alignment, done = 0;
-    struct tensor *t = mx_malloc((n + 1) * sizeof *t);
+    struct gguf_tensor *t = mx_malloc((n + 1) * sizeof *t);
     bool ok = t && alignment_of(c, g, &alignment);
     if (t)
         memset(t, 0, (n + 1) * sizeof *t);
@@ -512,12 +513,12 @@ static bool load_tensors(struct cursor *c, uint64_t n, bool packed, struct gguf 
     return ok;
 }
 
-static bool load(struct cursor *c, bool packed, struct gguf *g)
+static bool load_parts(struct gguf_cursor *c, bool packed, struct gguf *g)
 {
     char magic[4];
     uint32_t version;
     uint64_t n_tensors, n_values;
-    if (c->s->size < 4 || !take(c, magic, 4, "the magic") || memcmp(magic, "GGUF", 4)) {
+    if (c->s->size < 4 || !take_bytes(c, magic, 4, "the magic") || memcmp(magic, "GGUF", 4)) {
         if (!mx_failed())
             mx_fail("[load] %s is not a gguf file: it does not begin with GGUF", c->s->label);
         return false;
@@ -541,8 +542,8 @@ static bool load(struct cursor *c, bool packed, struct gguf *g)
 
 int gguf_load(struct source *s, bool packed, struct gguf *g)
 {
-    struct cursor c = { .s = s, .window = mx_malloc(WINDOW) };
-    bool ok = c.window && load(&c, packed, g);
+    struct gguf_cursor c = { .s = s, .window = mx_malloc(WINDOW) };
+    bool ok = c.window && load_parts(&c, packed, g);
     free(c.window);
     free(c.text);
     if (!ok)

@@ -20,13 +20,13 @@ struct header {
 };
 
 /* The header's text, which begins at `start` of the file, on its way through the parser. */
-struct cursor {
+struct npy_cursor {
     struct source *r;
     const char *p, *text;
     size_t start;
 };
 
-static bool bad(struct cursor *t, const char *what)
+static bool bad(struct npy_cursor *t, const char *what)
 {
     mx_fail("[load] %s: bad npy header: offset %zu: %s, got '%.60s'", t->r->label, t->start + (size_t)(t->p - t->text),
             what, t->p);
@@ -34,7 +34,7 @@ static bool bad(struct cursor *t, const char *what)
 }
 
 /* Takes `token`, and the blanks around it, if it comes next. */
-static bool take(struct cursor *t, const char *token)
+static bool take_token(struct npy_cursor *t, const char *token)
 {
     t->p += strspn(t->p, " \t\n\r");
     if (strncmp(t->p, token, strlen(token)))
@@ -44,9 +44,9 @@ static bool take(struct cursor *t, const char *token)
     return true;
 }
 
-static bool take_string(struct cursor *t, char *value, size_t cap)
+static bool take_string(struct npy_cursor *t, char *value, size_t cap)
 {
-    take(t, "");
+    take_token(t, "");
     char quote = *t->p;
     const char *end = quote == '\'' || quote == '"' ? strchr(t->p + 1, quote) : NULL;
     if (!end || (size_t)(end - t->p) > cap)
@@ -65,7 +65,7 @@ static const struct { const char *code; enum dtype dtype; } codes[] = {
 };
 /* clang-format on */
 
-static bool parse_descr(struct cursor *t, struct header *h)
+static bool parse_descr(struct npy_cursor *t, struct header *h)
 {
     char code[8];
     if (!take_string(t, code, sizeof code))
@@ -81,26 +81,26 @@ static bool parse_descr(struct cursor *t, struct header *h)
     return bad(t, "expected the type code of bool, an integer, float16 to float64 or complex64");
 }
 
-static bool parse_shape(struct cursor *t, struct header *h)
+static bool parse_shape(struct npy_cursor *t, struct header *h)
 {
-    if (!take(t, "("))
+    if (!take_token(t, "("))
         return bad(t, "expected 'shape' to be a tuple");
-    for (bool more = true; !take(t, ")");) {
+    for (bool more = true; !take_token(t, ")");) {
         char *end;
         unsigned long long v = strtoull(t->p, &end, 10);
         if (!more || *t->p < '0' || *t->p > '9' || v > INT32_MAX || h->ndim == MX_MAX_NDIM)
             return bad(t, "expected sizes below 2^31, at most 64 of them");
         h->shape[h->ndim++] = (int)v;
         t->p = *end == 'L' ? end + 1 : end; /* Python 2 wrote long integers so */
-        more = take(t, ",");
+        more = take_token(t, ",");
     }
     return true;
 }
 
-static bool parse_order(struct cursor *t, struct header *h)
+static bool parse_order(struct npy_cursor *t, struct header *h)
 {
-    h->fortran = take(t, "True");
-    return h->fortran || take(t, "False") || bad(t, "expected 'fortran_order' to be True or False");
+    h->fortran = take_token(t, "True");
+    return h->fortran || take_token(t, "False") || bad(t, "expected 'fortran_order' to be True or False");
 }
 
 /* A dictionary with the three keys, each once, in any order. */
@@ -108,17 +108,17 @@ static bool parse(struct source *r, const char *text, size_t start, size_t lengt
 {
     static const struct {
         const char *key;
-        bool (*parse)(struct cursor *, struct header *);
+        bool (*parse)(struct npy_cursor *, struct header *);
     } fields[] = { { "descr", parse_descr }, { "fortran_order", parse_order }, { "shape", parse_shape } };
-    struct cursor t = { r, text, text, start };
+    struct npy_cursor t = { r, text, text, start };
     unsigned seen = 0;
-    if (!take(&t, "{"))
+    if (!take_token(&t, "{"))
         return bad(&t, "expected a dictionary");
-    for (bool more = true; !take(&t, "}"); more = take(&t, ",")) {
+    for (bool more = true; !take_token(&t, "}"); more = take_token(&t, ",")) {
         char key[16];
         unsigned k = 0;
-        struct cursor at = t;
-        if (!more || !take_string(&t, key, sizeof key) || !take(&t, ":"))
+        struct npy_cursor at = t;
+        if (!more || !take_string(&t, key, sizeof key) || !take_token(&t, ":"))
             return bad(&t, "expected 'key': value");
         while (k < 3 && strcmp(key, fields[k].key)) k++;
         if (k == 3 || seen & 1u << k)

@@ -31,7 +31,7 @@ static const struct { const char *code; enum dtype dtype; } codes[] = {
 /* Of an element, where several share a byte; else 0. */
 static int bits_of(const char *code) { return !strcmp(code, "F4") ? 4 : !strncmp(code, "F6_", 3) ? 6 : 0; }
 
-struct tensor {
+struct named_tensor {
     const char *name;
     uint64_t at; /* of the name in the file */
     enum dtype dtype;
@@ -49,12 +49,12 @@ static bool bad(struct source *r, uint64_t at, const char *name, const char *wha
 }
 
 /* Where a string of the header is in the file: it was parsed in place. */
-static uint64_t place(yyjson_val *v, const char *header) { return 8 + (uint64_t)(yyjson_get_str(v) - header); }
+static uint64_t offset_in(yyjson_val *v, const char *header) { return 8 + (uint64_t)(yyjson_get_str(v) - header); }
 
 /* Names go on as strings of C. */
 static bool has_null(yyjson_val *text) { return strlen(yyjson_get_str(text)) != yyjson_get_len(text); }
 
-static bool parse_dtype(struct source *r, yyjson_val *v, struct tensor *t)
+static bool parse_dtype(struct source *r, yyjson_val *v, struct named_tensor *t)
 {
     const char *code = yyjson_get_str(v);
     if (!code)
@@ -70,7 +70,7 @@ static bool parse_dtype(struct source *r, yyjson_val *v, struct tensor *t)
     return false;
 }
 
-static bool parse_shape(struct source *r, yyjson_val *v, struct tensor *t)
+static bool parse_shape(struct source *r, yyjson_val *v, struct named_tensor *t)
 {
     if (!yyjson_is_arr(v) || yyjson_arr_size(v) > MX_MAX_NDIM)
         return bad(r, t->at, t->name, "expected 'shape' to be a list of at most 64 sizes");
@@ -91,7 +91,7 @@ static bool parse_shape(struct source *r, yyjson_val *v, struct tensor *t)
     return true;
 }
 
-static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct tensor *t)
+static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct named_tensor *t)
 {
     yyjson_val *begin = yyjson_arr_get(v, 0), *end = yyjson_arr_get(v, 1);
     if (!yyjson_is_arr(v) || yyjson_arr_size(v) != 2 || !yyjson_is_uint(begin) || !yyjson_is_uint(end))
@@ -113,7 +113,7 @@ static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct
     return true;
 }
 
-static bool parse_tensor(struct source *r, yyjson_val *v, uint64_t room, struct tensor *t)
+static bool parse_tensor(struct source *r, yyjson_val *v, uint64_t room, struct named_tensor *t)
 {
     return (yyjson_is_obj(v) || bad(r, t->at, t->name, "expected an object")) &&
            parse_dtype(r, yyjson_obj_get(v, "dtype"), t) && parse_shape(r, yyjson_obj_get(v, "shape"), t) &&
@@ -139,9 +139,9 @@ static bool parse_metadata(struct source *r, yyjson_val *v, uint64_t at, const c
     yyjson_obj_foreach(v, i, n, key, text)
     {
         if (!yyjson_is_str(text))
-            return bad(r, place(key, header), yyjson_get_str(key), "expected metadata to be strings");
+            return bad(r, offset_in(key, header), yyjson_get_str(key), "expected metadata to be strings");
         if (has_null(key) || has_null(text))
-            return bad(r, place(key, header), yyjson_get_str(key), "expected metadata without null characters");
+            return bad(r, offset_in(key, header), yyjson_get_str(key), "expected metadata without null characters");
         if (archive_add_text(a, yyjson_get_str(key), yyjson_get_str(text)))
             return false;
     }
@@ -160,19 +160,19 @@ static bool parse_metadata(struct source *r, yyjson_val *v, uint64_t at, const c
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp((*(const struct tensor *const *)a)->name, (*(const struct tensor *const *)b)->name);
+    return strcmp((*(const struct named_tensor *const *)a)->name, (*(const struct named_tensor *const *)b)->name);
 }
 
 static int by_offset(const void *a, const void *b)
 {
-    const struct tensor *s = *(const struct tensor *const *)a, *t = *(const struct tensor *const *)b;
+    const struct named_tensor *s = *(const struct named_tensor *const *)a, *t = *(const struct named_tensor *const *)b;
     return s->begin != t->begin ? (s->begin > t->begin) - (s->begin < t->begin) : (s->end > t->end) - (s->end < t->end);
 }
 
 /* No name twice, no byte in two tensors. */
-static bool check_all(struct source *r, struct tensor *t, size_t n)
+static bool check_all(struct source *r, struct named_tensor *t, size_t n)
 {
-    struct tensor **p = mx_malloc((n + 1) * sizeof *p);
+    struct named_tensor **p = mx_malloc((n + 1) * sizeof *p);
     bool ok = p != NULL;
     for (size_t i = 0; i < n && ok; i++) p[i] = &t[i];
     if (ok) {
@@ -189,7 +189,7 @@ static bool check_all(struct source *r, struct tensor *t, size_t n)
     return ok;
 }
 
-static bool load_tensor(struct source *r, const struct tensor *t, uint64_t base, struct archive *a)
+static bool load_tensor(struct source *r, const struct named_tensor *t, uint64_t base, struct archive *a)
 {
     MX_SCOPE(NULL);
     return !archive_add(a, t->name, mx_load(r, base + t->begin, t->ndim, t->shape, t->dtype));
@@ -199,7 +199,7 @@ static bool load_all(struct source *r, yyjson_val *root, const char *header, uin
 {
     size_t i, count, n = 0;
     yyjson_val *key, *v;
-    struct tensor *t = mx_malloc((yyjson_obj_size(root) + 1) * sizeof *t);
+    struct named_tensor *t = mx_malloc((yyjson_obj_size(root) + 1) * sizeof *t);
     bool ok = t != NULL;
     yyjson_obj_foreach(root, i, count, key, v)
     {
@@ -207,14 +207,14 @@ static bool load_all(struct source *r, yyjson_val *root, const char *header, uin
         if (!ok)
             break;
         if (has_null(key)) {
-            ok = bad(r, place(key, header), name, "expected a name without null characters");
+            ok = bad(r, offset_in(key, header), name, "expected a name without null characters");
             break;
         }
         if (!strcmp(name, "__metadata__")) {
-            ok = parse_metadata(r, v, place(key, header), header, a);
+            ok = parse_metadata(r, v, offset_in(key, header), header, a);
             continue;
         }
-        t[n] = (struct tensor){ .name = name, .at = place(key, header) };
+        t[n] = (struct named_tensor){ .name = name, .at = offset_in(key, header) };
         ok = parse_tensor(r, v, r->size - base, &t[n++]);
     }
     ok = ok && check_all(r, t, n);
@@ -268,7 +268,7 @@ int safetensors_load(struct source *r, struct archive *a)
 
 /* ---- writing */
 
-struct item {
+struct header_item {
     const char *name;
     mx_own x;
 };
@@ -277,7 +277,7 @@ struct item {
  * arrays give the same file. */
 static int by_width(const void *a, const void *b)
 {
-    const struct item *s = a, *t = b;
+    const struct header_item *s = a, *t = b;
     size_t m = itemsize(s->x.it), n = itemsize(t->x.it);
     return m != n ? (m < n) - (m > n) : strcmp(s->name, t->name);
 }
@@ -290,7 +290,7 @@ static const char *code_of(enum dtype t)
     return "";
 }
 
-static char *header_text(const struct archive *a, struct item *v, size_t *length)
+static char *header_text(const struct archive *a, struct header_item *v, size_t *length)
 {
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
     yyjson_mut_val *root = yyjson_mut_obj(doc);
@@ -323,13 +323,13 @@ static char *header_text(const struct archive *a, struct item *v, size_t *length
 
 int safetensors_save(struct writer *w, const struct archive *a)
 {
-    struct item *v = mx_malloc(((size_t)a->n + 1) * sizeof *v);
+    struct header_item *v = mx_malloc(((size_t)a->n + 1) * sizeof *v);
     if (!v)
         return 1;
     bool ok = true;
     int n = 0;
     for (; n < a->n && ok; n++) {
-        v[n] = (struct item){ a->arrays[n].name, { NULL } };
+        v[n] = (struct header_item){ a->arrays[n].name, { NULL } };
         ok = !is_nil(io_ready(a->arrays[n].array.it, &v[n].x));
         if (ok && !strcmp(v[n].name, "__metadata__")) {
             mx_fail("[save_safetensors] the name __metadata__ is kept for metadata");

@@ -158,7 +158,7 @@ struct source *source_open(const char *path)
 
 /* ---- parts of other sources */
 
-struct part {
+struct source_part {
     struct source source;
     struct source *of;
     uint64_t from;
@@ -166,19 +166,19 @@ struct part {
 
 static bool part_read(struct source *self, void *data, uint64_t n, uint64_t offset)
 {
-    struct part *p = (struct part *)self;
+    struct source_part *p = (struct source_part *)self;
     return source_read(p->of, data, n, p->from + offset);
 }
 
 static struct buffer *part_map(struct source *self, uint64_t offset, uint64_t n)
 {
-    struct part *p = (struct part *)self;
+    struct source_part *p = (struct source_part *)self;
     return p->of->map(p->of, p->from + offset, n);
 }
 
 static void part_destroy(struct object *self)
 {
-    struct part *p = (struct part *)self;
+    struct source_part *p = (struct source_part *)self;
     source_release(p->of);
     free((char *)(uintptr_t)p->source.label);
     free(p);
@@ -197,21 +197,21 @@ char *source_label(const struct source *of, const char *name)
 struct source *source_part(struct source *of, const char *name, uint64_t from, uint64_t size)
 {
     char *label = source_label(of, name);
-    struct part *p = label ? mx_malloc(sizeof *p) : NULL;
+    struct source_part *p = label ? mx_malloc(sizeof *p) : NULL;
     if (!p) {
         free(label);
         return NULL;
     }
     object_retain(&of->object);
-    *p = (struct part){ { .object = { 1, part_destroy },
-                          .label = label,
-                          .size = size,
-                          .grain = of->grain,
-                          .eager = of->eager,
-                          .read = part_read,
-                          .map = of->map ? part_map : NULL,
-                          .base = of->base + from },
-                        of,
-                        from };
+    *p = (struct source_part){ { .object = { 1, part_destroy },
+                                 .label = label,
+                                 .size = size,
+                                 .grain = of->grain,
+                                 .eager = of->eager,
+                                 .read = part_read,
+                                 .map = of->map ? part_map : NULL,
+                                 .base = of->base + from },
+                               of,
+                               from };
     return &p->source;
 }

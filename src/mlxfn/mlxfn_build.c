@@ -23,7 +23,7 @@
 static const int last[] = { -1 };
 
 /* Field k of the state. */
-static int32_t number(const struct building *b, int k) { return b->s->v[k].i; }
+static int32_t number_field(const struct building *b, int k) { return b->s->v[k].i; }
 static bool flag(const struct building *b, int k) { return b->s->v[k].b; }
 static double real_of(const struct building *b, int k) { return b->s->v[k].f; }
 static bool absent(const struct building *b, int k) { return b->s->v[k].kind == '-'; }
@@ -59,7 +59,7 @@ static bool list_for(const struct building *b, int k, mx x, int out[])
 /* An enumeration, of which `names` are given; -1 after a failure. */
 static int choice(const struct building *b, int k, int n)
 {
-    int v = number(b, k);
+    int v = number_field(b, k);
     if (v >= 0 && v < n)
         return v;
     mx_fail("[%s] expected a number from 0 to %d, got %d", b->p->name, n - 1, v);
@@ -92,7 +92,7 @@ ONE(ArcSinh, mx_arcsinh(x[0]))
 ONE(ArcTan, mx_arctan(x[0]))
 ONE(ArcTan2, mx_arctan2(x[0], x[1]))
 ONE(ArcTanh, mx_arctanh(x[0]))
-ONE(AsType, mx_astype(x[0], (enum dtype)number(b, 0)))
+ONE(AsType, mx_astype(x[0], (enum dtype)number_field(b, 0)))
 ONE(Ceil, mx_ceil(x[0]))
 ONE(Conjugate, mx_conjugate(x[0]))
 ONE(Copy, mx_copy(x[0]))
@@ -136,7 +136,7 @@ ONE(StopGradient, mx_stop_gradient(x[0]))
 ONE(Subtract, mx_subtract(x[0], x[1]))
 ONE(Tan, mx_tan(x[0]))
 ONE(Tanh, mx_tanh(x[0]))
-ONE(View, mx_view(x[0], (enum dtype)number(b, 0)))
+ONE(View, mx_view(x[0], (enum dtype)number_field(b, 0)))
 
 BUILD(Log)
 {
@@ -198,14 +198,14 @@ BUILD(Arange)
 BUILD(NumberOfElements)
 {
     int axes[MX_MAX_NDIM], n = list(b, 0, axes);
-    y[0] = n < 0 ? MX_NIL : mx_number_of_elements(b->x[0], axes, n, flag(b, 1), (enum dtype)number(b, 2));
+    y[0] = n < 0 ? MX_NIL : mx_number_of_elements(b->x[0], axes, n, flag(b, 1), (enum dtype)number_field(b, 2));
 }
 
 /* The shape begins with the leading axes of the keys. */
 BUILD(RandomBits)
 {
     mx key = b->x[0];
-    int shape[MX_MAX_NDIM], n = list(b, 0, shape), width = number(b, 1), lead = key->ndim - 1;
+    int shape[MX_MAX_NDIM], n = list(b, 0, shape), width = number_field(b, 1), lead = key->ndim - 1;
     int64_t v[MX_MAX_NDIM];
     y[0] = MX_NIL;
     if (n < 0)
@@ -257,12 +257,12 @@ BUILD(BroadcastAxes)
         y[0] = alike ? mx_shape_checked(x[0], x[1]) : mx_broadcast_with(b->nin, x, axes, n);
 }
 
-ONE(Flatten, mx_flatten(x[0], number(b, 0), number(b, 1)))
-ONE(Concatenate, mx_concatenate(b->nin, x, number(b, 0)))
-ONE(Sort, mx_sort(x[0], number(b, 0)))
-ONE(ArgSort, mx_argsort(x[0], number(b, 0)))
-ONE(Partition, mx_partition(x[0], number(b, 0), number(b, 1)))
-ONE(ArgPartition, mx_argpartition(x[0], number(b, 0), number(b, 1)))
+ONE(Flatten, mx_flatten(x[0], number_field(b, 0), number_field(b, 1)))
+ONE(Concatenate, mx_concatenate(b->nin, x, number_field(b, 0)))
+ONE(Sort, mx_sort(x[0], number_field(b, 0)))
+ONE(ArgSort, mx_argsort(x[0], number_field(b, 0)))
+ONE(Partition, mx_partition(x[0], number_field(b, 0), number_field(b, 1)))
+ONE(ArgPartition, mx_argpartition(x[0], number_field(b, 0), number_field(b, 1)))
 ONE(SearchSorted, mx_searchsorted(x[0], x[1], flag(b, 0)))
 
 BUILD(Reshape)
@@ -279,7 +279,7 @@ BUILD(Reshape)
 BUILD(Unflatten)
 {
     int shape[MX_MAX_NDIM], n = list(b, 1, shape);
-    y[0] = n < 0 ? MX_NIL : mx_unflatten(b->x[0], number(b, 0), n, shape);
+    y[0] = n < 0 ? MX_NIL : mx_unflatten(b->x[0], number_field(b, 0), n, shape);
 }
 
 BUILD(ExpandDims)
@@ -334,7 +334,7 @@ BUILD(Split)
     if (!at)
         return;
     for (uint64_t i = 0; i < v->n; i++) at[i] = (int)v->v[i];
-    mx_split_at(b->x[0], at, (int)v->n, number(b, 1), y);
+    mx_split_at(b->x[0], at, (int)v->n, number_field(b, 1), y);
     free(at);
 }
 
@@ -419,7 +419,7 @@ BUILD(Scatter)
         y[0] = mx_scatter(b->x[0], b->x + 1, axes, n, b->x[n + 1], folds[mode]);
 }
 
-ONE(GatherAxis, mx_take_along_axis(x[0], x[1], number(b, 0)))
+ONE(GatherAxis, mx_take_along_axis(x[0], x[1], number_field(b, 0)))
 
 BUILD(ScatterAxis)
 {
@@ -427,9 +427,9 @@ BUILD(ScatterAxis)
     if (mode < 0)
         y[0] = MX_NIL;
     else if (mode == 0)
-        y[0] = mx_scatter_add_axis(b->x[0], b->x[1], b->x[2], number(b, 1));
+        y[0] = mx_scatter_add_axis(b->x[0], b->x[1], b->x[2], number_field(b, 1));
     else
-        y[0] = mx_put_along_axis(b->x[0], b->x[1], b->x[2], number(b, 1));
+        y[0] = mx_put_along_axis(b->x[0], b->x[1], b->x[2], number_field(b, 1));
 }
 
 /* ---- reductions and scans */
@@ -444,14 +444,14 @@ BUILD(Reduce)
 BUILD(ArgReduce)
 {
     int kind = choice(b, 0, 2);
-    y[0] = kind < 0 ? MX_NIL : mx_arg_reduce(b->x[0], kind ? ARG_MAX : ARG_MIN, number(b, 1), true);
+    y[0] = kind < 0 ? MX_NIL : mx_arg_reduce(b->x[0], kind ? ARG_MAX : ARG_MIN, number_field(b, 1), true);
 }
 
 BUILD(Scan)
 {
     static const enum scan_fold by_kind[] = { SCAN_MAX, SCAN_MIN, SCAN_SUM, SCAN_PROD, SCAN_LOGSUMEXP };
     int kind = choice(b, 0, 5);
-    y[0] = kind < 0 ? MX_NIL : mx_scan(b->x[0], by_kind[kind], number(b, 1), flag(b, 2), flag(b, 3));
+    y[0] = kind < 0 ? MX_NIL : mx_scan(b->x[0], by_kind[kind], number_field(b, 1), flag(b, 2), flag(b, 3));
 }
 
 ONE(LogSumExp, mx_logsumexp(x[0], last, 1, true))
@@ -477,7 +477,7 @@ BUILD(BlockMaskedMM)
     int n = b->nin;
     y[0] = MX_NIL;
     if (operands(b, 2, 5))
-        y[0] = mx_block_masked_mm(x[0], x[1], number(b, 0), n % 2 ? x[2] : NULL, n > 3 ? x[n - 2] : NULL,
+        y[0] = mx_block_masked_mm(x[0], x[1], number_field(b, 0), n % 2 ? x[2] : NULL, n > 3 ? x[n - 2] : NULL,
                                   n > 3 ? x[n - 1] : NULL);
 }
 
@@ -502,7 +502,7 @@ BUILD(Convolution)
                       .high = v[2],
                       .dilation = v[3],
                       .input_dilation = v[4],
-                      .groups = number(b, 5),
+                      .groups = number_field(b, 5),
                       .flip = flag(b, 6) };
     if (b->x[0]->ndim != n + 2)
         mx_fail("[Convolution] expected an input with %d spatial axes, got shape %s", n, shape_of(b->x[0]));
@@ -554,7 +554,7 @@ BUILD(Quantize)
     if (!mode)
         return;
     bool affine = mode[0] == 'a';
-    int parts = affine ? 3 : 2, size = number(b, 1), bits = number(b, 2);
+    int parts = affine ? 3 : 2, size = number_field(b, 1), bits = number_field(b, 2);
     if (flag(b, 4)) {
         if (!operands(b, parts, parts + !affine) || !results(b, 1))
             return;
@@ -576,8 +576,8 @@ BUILD(QuantizedMatmul)
     bool affine = mode && mode[0] == 'a';
     y[0] = MX_NIL;
     if (mode && operands(b, 3 + affine, 3 + affine))
-        y[0] =
-            mx_quantized_matmul(x[0], x[1], x[2], affine ? x[3] : NULL, flag(b, 3), number(b, 0), number(b, 1), mode);
+        y[0] = mx_quantized_matmul(x[0], x[1], x[2], affine ? x[3] : NULL, flag(b, 3), number_field(b, 0),
+                                   number_field(b, 1), mode);
 }
 
 BUILD(GatherQMM)
@@ -588,7 +588,7 @@ BUILD(GatherQMM)
     y[0] = MX_NIL;
     if (mode && operands(b, 5 + affine, 5 + affine))
         y[0] = mx_gather_qmm(x[0], x[1], x[2], affine ? x[3] : NULL, x[b->nin - 2], x[b->nin - 1], flag(b, 3),
-                             number(b, 0), number(b, 1), mode, NULL);
+                             number_field(b, 0), number_field(b, 1), mode, NULL);
 }
 
 /* ---- linear algebra */
@@ -683,7 +683,7 @@ BUILD(RoPE)
         return;
     mx freqs = b->nin > 2 ? b->x[2] : NULL;
     double base = real_of(b, 3), scale = real_of(b, 4);
-    y[0] = mx_rope(b->x[0], number(b, 1), flag(b, 2), freqs ? NULL : &base, scale, b->x[1], freqs);
+    y[0] = mx_rope(b->x[0], number_field(b, 1), flag(b, 2), freqs ? NULL : &base, scale, b->x[1], freqs);
     if (is_nil(y[0]) || flag(b, 5))
         return;
     struct rope_args a = *(const struct rope_args *)y[0]->node->args; /* and back */

@@ -94,7 +94,7 @@ struct fields {
     const uint8_t *at, *end;
 };
 
-static bool take(struct fields *s, size_t n, uint64_t *v)
+static bool take_number(struct fields *s, size_t n, uint64_t *v)
 {
     *v = 0;
     if ((size_t)(s->end - s->at) < n)
@@ -108,20 +108,20 @@ static bool take(struct fields *s, size_t n, uint64_t *v)
 static size_t bytes_of(uint64_t kind) { return kind == F_BOOL ? 1 : kind == F_INT || kind == F_ENUM ? 4 : 8; }
 
 /* The field of this name and kind: its bytes from the value on. */
-static bool find(const char *state, uint64_t length, const char *name, int kind, struct fields *out)
+static bool find_field(const char *state, uint64_t length, const char *name, int kind, struct fields *out)
 {
     struct fields s = { (const uint8_t *)state, (const uint8_t *)state + length };
     uint64_t n, k, v;
-    while (take(&s, 8, &n) && n <= (uint64_t)(s.end - s.at)) {
+    while (take_number(&s, 8, &n) && n <= (uint64_t)(s.end - s.at)) {
         const uint8_t *text = s.at;
         s.at += n;
-        if (!take(&s, 1, &k))
+        if (!take_number(&s, 1, &k))
             return false;
         if (n == strlen(name) && !memcmp(text, name, n) && (int)k == kind) {
             *out = s;
             return true;
         }
-        if (!take(&s, bytes_of(k), &v))
+        if (!take_number(&s, bytes_of(k), &v))
             return false;
         if (k == F_INTS || k == F_SIZES || k == F_TEXT || k == F_OBJECT) {
             uint64_t each = k == F_INTS || k == F_SIZES ? 8 : 1;
@@ -135,42 +135,42 @@ static bool find(const char *state, uint64_t length, const char *name, int kind,
 
 /* ---- graphs: files in the file, which become functions */
 
-struct body {
+struct extension_body {
     struct closure closure;
     struct imported *f;
 };
 
 static int call_body(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
-    return imported_call(((struct body *)self)->f, n, 0, NULL, x, out);
+    return imported_call(((struct extension_body *)self)->f, n, 0, NULL, x, out);
 }
 
 enum { BODIES = 2 }; /* at most, of one operation */
-struct arguments {
+struct extension_arguments {
     void *args;    /* the struct, and then what its fields point at; free it */
     int64_t *room; /* for lists and text */
-    struct body bodies[BODIES];
+    struct extension_body bodies[BODIES];
     int n_bodies;
 };
 
-static bool read_body(struct arguments *a, const char *name, const uint8_t *bytes, uint64_t n)
+static bool read_body(struct extension_arguments *a, const char *name, const uint8_t *bytes, uint64_t n)
 {
     if (a->n_bodies == BODIES || !enter("import_function"))
         return false;
-    struct body *b = &a->bodies[a->n_bodies++];
-    *b = (struct body){ { { .refs = 1 }, call_body }, imported_of_bytes(bytes, n, name) };
+    struct extension_body *b = &a->bodies[a->n_bodies++];
+    *b = (struct extension_body){ { { .refs = 1 }, call_body }, imported_of_bytes(bytes, n, name) };
     depth--;
     return b->f;
 }
 
 /* ---- arguments */
 
-static bool read_field(struct arguments *a, const struct field *f, const char *state, uint64_t length)
+static bool read_field(struct extension_arguments *a, const struct field *f, const char *state, uint64_t length)
 {
     struct fields s;
     uint64_t v, bits;
     bool numbers = f->kind == F_INTS || f->kind == F_SIZES;
-    if (!find(state, length, f->name, f->kind, &s) || !take(&s, bytes_of(f->kind), &v) ||
+    if (!find_field(state, length, f->name, f->kind, &s) || !take_number(&s, bytes_of(f->kind), &v) ||
         ((numbers || f->kind == F_TEXT || f->kind == F_OBJECT) &&
          (v > INT32_MAX || v > (uint64_t)(s.end - s.at) / (numbers ? 8 : 1)))) {
         mx_fail("[import_function] expected an argument '%s'", f->name);
@@ -189,7 +189,7 @@ static bool read_field(struct arguments *a, const struct field *f, const char *s
     case F_INTS:
     case F_SIZES:
         AT(struct ints, a->args, f) = (struct ints){ (int)v, a->room };
-        while (v-- && take(&s, 8, &bits)) *a->room++ = (int64_t)bits;
+        while (v-- && take_number(&s, 8, &bits)) *a->room++ = (int64_t)bits;
         break;
     case F_TEXT:
         AT(struct text, a->args, f).s = memcpy(a->room, s.at, v);
@@ -202,10 +202,11 @@ static bool read_field(struct arguments *a, const struct field *f, const char *s
 }
 
 /* Arguments as their description says.  False after a failure; arguments_free in any case. */
-static bool read_arguments(struct arguments *a, const struct op *op, const char *state, uint64_t length)
+static bool read_arguments(struct extension_arguments *a, const struct op *op, const char *state, uint64_t length)
 {
     size_t own = (op->args_size + 7) & ~(size_t)7;
-    *a = (struct arguments){ .args = mx_malloc(own + length + 8) }; /* in the state each list has 8 bytes more */
+    *a = (struct extension_arguments){ .args =
+                                           mx_malloc(own + length + 8) }; /* in the state each list has 8 bytes more */
     if (!a->args)
         return false;
     memset(a->args, 0, own);
@@ -215,7 +216,7 @@ static bool read_arguments(struct arguments *a, const struct op *op, const char 
     return !f || !f->kind;
 }
 
-static void arguments_free(struct arguments *a)
+static void arguments_free(struct extension_arguments *a)
 {
     for (int i = 0; i < a->n_bodies; i++) imported_release(a->bodies[i].f);
     free(a->args);
@@ -224,7 +225,7 @@ static void arguments_free(struct arguments *a)
 /* ---- calls */
 
 /* A loop or a branch: the results that its builder pushed, and those of its node beyond them. */
-static void rebuild(const struct call *c, struct arguments *a, mx y[])
+static void rebuild(const struct call *c, struct extension_arguments *a, mx y[])
 {
     struct closure *of[BODIES] = { &a->bodies[0].closure, &a->bodies[1].closure };
     struct mx_list out = { 0 };
@@ -257,7 +258,7 @@ static void registered(const struct plugin *p, const char *s, uint64_t n, int ni
 
 void extension_build(const struct op *op, const char *s, uint64_t n, int nin, const mx x[], int nout, mx y[])
 {
-    struct arguments a;
+    struct extension_arguments a;
     for (int k = 0; k < nout; k++) y[k] = MX_NIL;
     if (plugin_of(op)) {
         registered(plugin_of(op), s, n, nin, x, nout, y);

@@ -86,7 +86,7 @@ static mx counted(mx ones) { return plus(mx_cumsum(ones, 0, false, true), -1); }
 
 static mx numbered(struct size s) { return s.of ? counted(ones_along(s)) : mx_arange(0, s.now, 1, DT_int64); }
 
-static mx number(struct size s)
+static mx number_of_size(struct size s)
 {
     return s.of ? mx_number_of_elements(s.of, &s.axis, 1, false, DT_int64) : whole_number(s.now);
 }
@@ -95,7 +95,7 @@ static mx number(struct size s)
 static mx number_from(struct size s, int64_t least)
 {
     if (least < 1)
-        return number(s);
+        return number_of_size(s);
     mx ones = windows(s, least - 1, 1);
     return plus(mx_number_of_elements(ones, first, 1, false, DT_int64), least - 1);
 }
@@ -111,13 +111,13 @@ static mx along(mx x, int at, int n)
 }
 
 /* 0, 1, 2, ... in a shape. */
-static mx places(int n, const struct size sizes[])
+static mx place_numbers(int n, const struct size sizes[])
 {
     mx sum = NULL, stride = whole_number(1);
     for (int i = n; i-- > 0;) {
         mx term = mx_multiply(along(numbered(sizes[i]), i, n), stride);
         sum = sum ? mx_add(sum, term) : term;
-        stride = mx_multiply(stride, number(sizes[i]));
+        stride = mx_multiply(stride, number_of_size(sizes[i]));
     }
     return sum ? sum : whole_number(0);
 }
@@ -165,7 +165,7 @@ COMPOSE(reshape)
         sizes[i].now = c->y[0]->shape[i];
     }
     int axis = 0;
-    mx at = places(v.n, sizes);
+    mx at = place_numbers(v.n, sizes);
     y[0] = mx_squeeze(mx_gather(flat(x), &at, &axis, 1, (int[]){ 1 }), last, 1);
 }
 
@@ -206,7 +206,7 @@ COMPOSE(arange)
     const struct arange_args *a = c->args;
     struct size sizes[MX_MAX_NDIM];
     for (int i = 0; i < a->count.n; i++) sizes[i] = size_at(c, a->count.v[i]);
-    mx at = a->count.n == 1 ? numbered(sizes[0]) : flat(places(a->count.n, sizes));
+    mx at = a->count.n == 1 ? numbered(sizes[0]) : flat(place_numbers(a->count.n, sizes));
     y[0] = mx_astype(at, (enum dtype)a->dtype);
 }
 
@@ -228,7 +228,7 @@ static mx sliced(struct size s, int64_t start, int64_t stop, int64_t step)
         int64_t skip = !down ? start : start == TO_END ? 0 : -1 - start;
         int64_t rest = stop == TO_END || stop == TO_START ? 0 : down ? stop + 1 : -stop;
         at = plus(times(counted(fewer_ones(s, skip + rest, by)), by), skip);
-        return down ? mx_subtract(plus(number(s), -1), at) : at;
+        return down ? mx_subtract(plus(number_of_size(s), -1), at) : at;
     }
     at = mx_arange(0, (double)r.count, 1, DT_int64);
     if (r.count == 0 || (!(far_start && far_stop) && !(near_start && near_stop))) {
@@ -239,11 +239,11 @@ static mx sliced(struct size s, int64_t start, int64_t stop, int64_t step)
     int64_t end = r.first + (r.count - 1) * r.step, low = down ? end : r.first, high = down ? r.first : end;
     int64_t least = from_end ? n - low : 1 + high;
     mx size = number_from(s, least);
-    mx shift = from_end ? plus(size, r.first - n) : plus(mx_subtract(size, number(s)), r.first);
+    mx shift = from_end ? plus(size, r.first - n) : plus(mx_subtract(size, number_of_size(s)), r.first);
     return mx_add(times(at, r.step), shift);
 }
 
-static mx part(mx x, int axis, int64_t start, int64_t stop, int64_t step)
+static mx slice_of(mx x, int axis, int64_t start, int64_t stop, int64_t step)
 {
     bool all = start == 0 && stop == TO_END && step == 1;
     return is_nil(x) || all ? x : picked(x, axis, sliced(size_of(x, axis), start, stop, step));
@@ -253,7 +253,7 @@ COMPOSE(slice)
 {
     const struct slice_args *a = c->args;
     y[0] = c->x[0];
-    for (int i = 0; i < a->start.n; i++) y[0] = part(y[0], i, a->start.v[i], a->stop.v[i], a->step.v[i]);
+    for (int i = 0; i < a->start.n; i++) y[0] = slice_of(y[0], i, a->start.v[i], a->stop.v[i], a->step.v[i]);
 }
 
 COMPOSE(split)
@@ -264,9 +264,9 @@ COMPOSE(split)
         if (a->sizes.n) {
             struct size s = size_at(c, a->sizes.v[k]);
             y[k] = picked(x, a->axis, mx_add(numbered(s), from));
-            from = mx_add(from, number(s));
+            from = mx_add(from, number_of_size(s));
         } else {
-            y[k] = part(x, a->axis, k ? a->cuts.v[k - 1] : 0, k < a->cuts.n ? a->cuts.v[k] : TO_END, 1);
+            y[k] = slice_of(x, a->axis, k ? a->cuts.v[k - 1] : 0, k < a->cuts.n ? a->cuts.v[k] : TO_END, 1);
         }
     }
 }
@@ -285,9 +285,9 @@ static mx coordinate(mx start, int k) { return mx_squeeze(mx_slice_axis(start, 0
 /* Where a slice of `s` elements begins that is to do so at `start`: at the nearest place that leaves room for it. */
 static mx begin(mx start, struct size s, struct size axis)
 {
-    mx n = s.of ? number(axis) : number_from(axis, s.now), zero = whole_number(0);
+    mx n = s.of ? number_of_size(axis) : number_from(axis, s.now), zero = whole_number(0);
     start = mx_where(mx_less(start, zero), mx_add(start, n), start);
-    return mx_minimum(mx_maximum(start, zero), mx_subtract(n, number(s)));
+    return mx_minimum(mx_maximum(start, zero), mx_subtract(n, number_of_size(s)));
 }
 
 COMPOSE(dynamic_slice)
@@ -324,7 +324,7 @@ COMPOSE(slice_update)
         int64_t start = a->start.v[i], step = a->step.v[i];
         bool turned = step == -1 && start == TO_END && a->stop.v[i] == TO_START;
         if (turned)
-            u = part(u, i, TO_END, TO_START, -1);
+            u = slice_of(u, i, TO_END, TO_START, -1);
         else if (step != 1)
             shapes_matter("an update of a slice with steps");
         struct size s = size_of(x, i);
@@ -478,7 +478,7 @@ COMPOSE(scatter)
     if (is_nil(x) || is_nil(u))
         return;
     if (a->axes.n == 1 && !parts) {
-        index = along(flat(from_first(index, number(size_of(x, axis)), 1, a->outside)), axis, x->ndim);
+        index = along(flat(from_first(index, number_of_size(size_of(x, axis)), 1, a->outside)), axis, x->ndim);
         u = lead ? mx_flatten(u, 0, lead - 1) : mx_expand_dims(u, first, 1);
         u = mx_moveaxis(mx_squeeze(u, (int[]){ 1 + axis }, 1), 0, axis);
         y[0] = adds ? mx_scatter_add_axis(x, index, u, axis) : mx_put_along_axis(x, index, u, axis);
@@ -492,7 +492,7 @@ COMPOSE(scatter)
         int k = place_in(a->axes, i), size = u->shape[lead + i];
         bool part = size != (k >= 0 ? 1 : x->shape[i]);
         mx here = along(k >= 0 || part ? numbered(size_is(size)) : numbered(s), lead + i, lead + x->ndim);
-        mx n = part ? number_from(s, size) : number(s);
+        mx n = part ? number_from(s, size) : number_of_size(s);
         if (k >= 0) {
             mx start = mx_expand_dims(from_first(c->x[1 + k], n, size, a->outside), ones, x->ndim);
             mx fits = mx_less(start, plus(n, 1 - size));

@@ -127,7 +127,7 @@ static mx in_groups(mx x, int axis, int groups)
 }
 
 /* Weights with the channels of each group exchanged, and turned round in space. */
-static mx turned(mx w, int groups)
+static mx turned_weights(mx w, int groups)
 {
     w = flipped(w);
     if (groups == 1)
@@ -161,7 +161,7 @@ static mx input_of(const struct conv_args *a, mx y, mx w, mx x)
                            .size = { n, by_padding },
                            .high = { plain ? n : 0, high },
                            .groups = a->groups };
-    w = turned(w, a->groups);
+    w = turned_weights(w, a->groups);
     return plain && shapeless() ? node(&op_conv, &b, y, w) : node_like(&op_conv, &b, y, w, x);
 }
 

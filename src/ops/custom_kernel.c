@@ -75,7 +75,7 @@ static bool good_names(const struct kernel *k)
 
 /* ---- kernels */
 
-static void destroy(struct object *o)
+static void kernel_destroy(struct object *o)
 {
     struct kernel *k = (struct kernel *)o;
     if (k->variants)
@@ -113,7 +113,7 @@ struct kernel *kernel_new(const struct kernel *k)
     if (!new)
         return NULL;
     size_t n = (size_t)k->nin + (size_t)k->nout;
-    *new = (struct kernel){ { .refs = 1, .destroy = destroy },
+    *new = (struct kernel){ { .refs = 1, .destroy = kernel_destroy },
                             .language = k->language,
                             .row_major = k->row_major,
                             .atomic = k->atomic,
@@ -124,7 +124,7 @@ struct kernel *kernel_new(const struct kernel *k)
     for (size_t i = (size_t)k->nin; good && i < n; i++, new->nout += good) good = (new->names[i] = copied(k->names[i]));
     if (good)
         return new;
-    destroy(&new->object);
+    kernel_destroy(&new->object);
     return NULL;
 }
 
@@ -252,7 +252,7 @@ const struct op op_cpu_kernel = {
 };
 
 /* Does the launch fit the kernel, with n inputs? */
-static bool fits(const struct kernel *k, const struct kernel_launch *l, int n)
+static bool launch_fits(const struct kernel *k, const struct kernel_launch *l, int n)
 {
     const char *word = kernel_word(k->language);
     if (n != k->nin)
@@ -330,7 +330,7 @@ void mx_custom_kernel(struct kernel *k, const struct kernel_launch *l, int n, co
     for (int i = 0; i < n; i++)
         if (is_nil(x[i]))
             return;
-    if (!fits(k, l, n))
+    if (!launch_fits(k, l, n))
         return;
     if (k->language == KERNEL_METAL)
         mx_fail_as(MX_RUNTIME, "[metal_kernel] cannot run %s: there is no Metal in this build", k->name);

@@ -177,7 +177,7 @@ static bool read_output(struct einsum *e, const char *s, const char *whole)
     return true;
 }
 
-static bool read_all(struct einsum *e, const char *subscripts, int n, const mx x[])
+static bool read_subscripts(struct einsum *e, const char *subscripts, int n, const mx x[])
 {
     if (n < 1 || n > EINSUM_MOST) {
         mx_fail("[einsum] expected 1 to %d operands, got %d", EINSUM_MOST, n);
@@ -267,7 +267,7 @@ static void find_path(const struct einsum *e, struct einsum_path *p)
 bool mx_einsum_path(const char *subscripts, int n, const mx x[], struct einsum_path *path)
 {
     struct einsum e;
-    if (!read_all(&e, subscripts, n, x))
+    if (!read_subscripts(&e, subscripts, n, x))
         return false;
     find_path(&e, path);
     return true;
@@ -275,7 +275,7 @@ bool mx_einsum_path(const char *subscripts, int n, const mx x[], struct einsum_p
 
 /* ---- doing it */
 
-static int place(const struct term *t, int index)
+static int index_place(const struct term *t, int index)
 {
     for (int d = 0; d < t->n; d++)
         if (t->index[d] == index)
@@ -283,7 +283,7 @@ static int place(const struct term *t, int index)
     return -1;
 }
 
-static void forget(struct term *t, int d)
+static void forget_index(struct term *t, int d)
 {
     memmove(t->index + d, t->index + d + 1, (size_t)(--t->n - d) * sizeof *t->index);
 }
@@ -299,15 +299,15 @@ static void simplify(const struct einsum *e, struct term *t)
                 continue;
             }
             t->x = mx_diagonal(t->x, 0, d, c);
-            forget(t, c);
-            forget(t, d);
+            forget_index(t, c);
+            forget_index(t, d);
             t->index[t->n++] = index;
             c = d + 1;
         }
     for (int d = t->n; d-- > 0;)
         if (dim(t->x, d) == 1 && e->size[t->index[d]] != 1) {
             t->x = mx_squeeze(t->x, &d, 1);
-            forget(t, d);
+            forget_index(t, d);
         }
 }
 
@@ -334,7 +334,7 @@ static mx arranged(const struct term *t, int n, const int *order)
     int axes[MX_MAX_NDIM];
     bool same = n == t->n;
     for (int i = 0; i < n; i++) {
-        axes[i] = place(t, order[i]);
+        axes[i] = index_place(t, order[i]);
         same = same && axes[i] == i;
     }
     return same ? t->x : mx_transpose(t->x, axes, n);
@@ -443,7 +443,7 @@ mx mx_einsum(const char *subscripts, int n, const mx x[])
 {
     struct einsum e;
     struct einsum_path path;
-    if (!read_all(&e, subscripts, n, x))
+    if (!read_subscripts(&e, subscripts, n, x))
         return MX_NIL;
     enum dtype t = x[0]->dtype;
     for (int k = 1; k < n; k++) t = promote(t, x[k]->dtype);

@@ -26,7 +26,7 @@ static int shapes_like(const struct call *c, struct spec out[]) { return spec_li
 /* ---- norms */
 
 /* What stands at the operand `i` of a norm: 0 x, 1 weight, 2 bias; NULL where there is none. */
-static int place(const struct norm_args *a, int i) { return i == 1 && !a->weight ? 2 : i; }
+static int norm_place(const struct norm_args *a, int i) { return i == 1 && !a->weight ? 2 : i; }
 
 static mx norm_node(const struct op *op, mx x, mx weight, mx bias, double eps)
 {
@@ -58,7 +58,7 @@ static void norm_vjp(const struct call *c, const mx ct[], const bool want[], mx 
         dx[0] = norm_tangent(c, a->weight ? mx_multiply(ct[0], c->x[1]) : ct[0]);
     for (int i = 1; i < c->nin; i++)
         if (want[i])
-            dx[i] = mx_sum_to_like(place(a, i) == 1 ? mx_multiply(ct[0], normalized(c)) : ct[0], c->x[i]);
+            dx[i] = mx_sum_to_like(norm_place(a, i) == 1 ? mx_multiply(ct[0], normalized(c)) : ct[0], c->x[i]);
 }
 
 static void norm_jvp(const struct call *c, const mx t[], mx dy[])
@@ -72,7 +72,7 @@ static void norm_jvp(const struct call *c, const mx t[], mx dy[])
         if (i == 0) {
             d = norm_tangent(c, d);
             d = a->weight ? mx_multiply(d, c->x[1]) : d;
-        } else if (place(a, i) == 1) {
+        } else if (norm_place(a, i) == 1) {
             d = mx_multiply(normalized(c), d);
         }
         sum = sum ? mx_add(sum, d) : d;
@@ -103,7 +103,7 @@ static void norm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     y[0] = norm_node(c->op, x, NULL, NULL, a->eps);
     for (int i = 1; i < c->nin; i++) {
         mx w = per_example(c->x[i], axis[i], x->ndim);
-        y[0] = place(a, i) == 1 ? mx_multiply(y[0], w) : mx_add(y[0], w);
+        y[0] = norm_place(a, i) == 1 ? mx_multiply(y[0], w) : mx_add(y[0], w);
     }
 }
 

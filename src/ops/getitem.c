@@ -27,7 +27,7 @@ struct span {
     int from, to, by; /* the bounds as they were given, for an axis of any size */
 };
 
-struct plan {
+struct getitem_plan {
     int ndim;
     bool whole; /* every span is its dimension as it is */
     int narray;
@@ -44,7 +44,7 @@ struct plan {
     int gone[MX_MAX_NDIM];    /* axes of ints and arrays: not kept */
 };
 
-static void plan_start(struct plan *p) { memset(p, 0, offsetof(struct plan, span)); }
+static void plan_start(struct getitem_plan *p) { memset(p, 0, offsetof(struct getitem_plan, span)); }
 
 /* Python's rules for the bounds of a slice, over a dimension of size n. */
 static struct span slice_span(const struct item *it, int64_t n)
@@ -101,7 +101,7 @@ static bool check_array(const char *op, mx index)
 }
 
 /* One item that stands for a dimension of size n. */
-static bool place(const char *op, struct plan *p, mx x, const struct item *it)
+static bool place_item(const char *op, struct getitem_plan *p, mx x, const struct item *it)
 {
     int d = p->ndim++, n = x->shape[d];
     struct span *s = &p->span[d];
@@ -157,7 +157,7 @@ static int count(const char *op, mx x, int n, const struct item items[])
 }
 
 /* Index arrays have to broadcast against each other. */
-static bool check_together(const char *op, const struct plan *p)
+static bool check_together(const char *op, const struct getitem_plan *p)
 {
     for (int k = 1; k < p->narray; k++)
         for (int j = 0; j < k; j++) {
@@ -172,13 +172,13 @@ static bool check_together(const char *op, const struct plan *p)
     return true;
 }
 
-static void keep_dim(struct plan *p, bool advanced)
+static void keep_dim(struct getitem_plan *p, bool advanced)
 {
     p->final[p->nfinal++] = p->span[p->ndim - 1].length;
     p->at += !advanced;
 }
 
-static bool lay_out(const char *op, struct plan *p, mx x, int n, const struct item items[])
+static bool getitem_layout(const char *op, struct getitem_plan *p, mx x, int n, const struct item items[])
 {
     static const struct item all = { .kind = ITEM_SLICE, .step = 1 };
     int used = count(op, x, n, items);
@@ -207,7 +207,7 @@ static bool lay_out(const char *op, struct plan *p, mx x, int n, const struct it
         if (fill) {
             used = x->ndim;
             while (fill-- > 0) {
-                place(op, p, x, &all);
+                place_item(op, p, x, &all);
                 keep_dim(p, run != NONE);
             }
         }
@@ -218,7 +218,7 @@ static bool lay_out(const char *op, struct plan *p, mx x, int n, const struct it
             p->final[p->nfinal++] = 1;
             continue;
         }
-        if (!place(op, p, x, &items[i]))
+        if (!place_item(op, p, x, &items[i]))
             return false;
         if (items[i].kind == ITEM_SLICE)
             keep_dim(p, run != NONE);
@@ -243,7 +243,7 @@ static bool lay_out(const char *op, struct plan *p, mx x, int n, const struct it
 }
 
 /* Bounds for mx_slice, where a negative stop counts from the end: -n - 1 is "past the first". */
-static void bounds(const struct plan *p, mx x, int *start, int *stop, int *step)
+static void bounds(const struct getitem_plan *p, mx x, int *start, int *stop, int *step)
 {
     for (int d = 0; d < p->ndim; d++) {
         const struct span *s = &p->span[d];
@@ -262,7 +262,7 @@ static void bounds(const struct plan *p, mx x, int *start, int *stop, int *step)
     }
 }
 
-static mx slice_spans(const struct plan *p, mx x)
+static mx slice_spans(const struct getitem_plan *p, mx x)
 {
     if (p->whole)
         return x;
@@ -290,12 +290,12 @@ static mx move_block(mx x, int from, int n, int to)
 
 mx mx_getitem(mx x, int n, const struct item items[])
 {
-    struct plan p;
+    struct getitem_plan p;
     plan_start(&p);
     for (int i = 0; i < n; i++)
         if (items[i].kind == ITEM_ARRAY && is_nil(items[i].array))
             return MX_NIL;
-    if (is_nil(x) || !lay_out("getitem", &p, x, n, items))
+    if (is_nil(x) || !getitem_layout("getitem", &p, x, n, items))
         return MX_NIL;
     mx y = slice_spans(&p, x);
     if (p.narray == 1) {
@@ -325,7 +325,7 @@ mx mx_getitem(mx x, int n, const struct item items[])
 }
 
 /* The value with as many dimensions as the indexed part, each of its size or 1. */
-static mx align(const struct plan *p, mx v)
+static mx align(const struct getitem_plan *p, mx v)
 {
     if (v->ndim > p->nfinal) {
         int extra[MX_MAX_NDIM], k = 0; /* NumPy lets sizes of 1 in front pass */
@@ -389,12 +389,12 @@ mx mx_setitem(mx x, int n, const struct item items[], mx value, enum scatter_fol
     if (n == 1 && items[0].kind == ITEM_ARRAY && items[0].array->dtype == DT_bool_ && !is_nil(x) &&
         !is_nil(items[0].array) && !is_nil(value))
         return set_by_mask(x, items[0].array, value, f);
-    struct plan p;
+    struct getitem_plan p;
     plan_start(&p);
     for (int i = 0; i < n; i++)
         if (items[i].kind == ITEM_ARRAY && is_nil(items[i].array))
             return MX_NIL;
-    if (is_nil(x) || is_nil(value) || !lay_out("setitem", &p, x, n, items))
+    if (is_nil(x) || is_nil(value) || !getitem_layout("setitem", &p, x, n, items))
         return MX_NIL;
     mx v = align(&p, value);
     if (is_nil(v))

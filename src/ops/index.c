@@ -47,7 +47,7 @@ static bool bad_index_type(const char *op, mx index)
 
 /* ---- gather */
 
-static mx gather(const struct gather_args *a, mx x, const mx indices[])
+static mx gather_node(const struct gather_args *a, mx x, const mx indices[])
 {
     mx in[MX_MAX_NDIM + 1] = { x };
     memcpy(in + 1, indices, (size_t)a->axes.n * sizeof *in);
@@ -96,7 +96,7 @@ static void gather_vjp(const struct call *c, const mx ct[], const bool want[], m
 static void gather_jvp(const struct call *c, const mx t[], mx dy[])
 {
     if (t[0])
-        dy[0] = gather(c->args, t[0], c->x + 1);
+        dy[0] = gather_node(c->args, t[0], c->x + 1);
 }
 
 /* The n index operands of a vmapped gather or scatter, ready to broadcast against each other; where
@@ -199,7 +199,7 @@ mx mx_gather_as(struct asked q, mx x, const mx indices[], const int *axes, int n
     if (n == 0)
         return mx_slice(x, zeros, stop, NULL);
     struct gather_args a = { { n, v }, { x->ndim, w }, q.outside, q.asker };
-    return gather(&a, x, at);
+    return gather_node(&a, x, at);
 }
 
 static bool gather_fits(const struct call *c)
@@ -443,7 +443,7 @@ static mx read_through(const struct call *c, mx from)
     for (int i = 0; i < a.sizes.n && follows; i++)
         if (v[i] == from->shape[i] && !indexes(a.axes, i))
             v[i] = SIZE_OF(0, i);
-    mx y = gather(&a, from, c->x + 1);
+    mx y = gather_node(&a, from, c->x + 1);
     return follows ? mx_shape_checked(y, u) : y;
 }
 

@@ -88,7 +88,7 @@ mx linalg_diagonal(mx v)
     return linalg_columns(mx_eye_by(n, n, 0, v->dtype), v);
 }
 
-mx linalg_part(mx x, enum part part)
+mx linalg_part(mx x, enum matrix_part part)
 {
     return part == PART_LOWER ? mx_tril(x, 0) : part == PART_UPPER ? mx_triu(x, 0) : x;
 }
@@ -100,13 +100,13 @@ static mx real_diagonal(mx x)
     return linalg_diagonal(d);
 }
 
-mx linalg_hermitian(mx x, enum part part)
+mx linalg_hermitian(mx x, enum matrix_part part)
 {
     mx strict = part == PART_LOWER ? mx_tril(x, -1) : mx_triu(x, 1);
     return mx_add(mx_add(strict, linalg_adjoint(strict)), real_diagonal(x));
 }
 
-mx linalg_hermitian_adjoint(mx x, enum part part)
+mx linalg_hermitian_adjoint(mx x, enum matrix_part part)
 {
     mx both = mx_add(x, linalg_adjoint(x));
     mx strict = part == PART_LOWER ? mx_tril(both, -1) : mx_triu(both, 1);

@@ -8,11 +8,11 @@
 #include "ops/op.h"
 #include "ops/ops.h"
 
-enum part { PART_ALL, PART_LOWER, PART_UPPER };
+enum matrix_part { PART_ALL, PART_LOWER, PART_UPPER };
 
 /* Which triangle of the operand is read (inverse: or all of it) and, of a factor, made. */
 struct part_args {
-    unsigned part; /* enum part */
+    unsigned part; /* enum matrix_part */
     bool factor;   /* inverse: it was cholesky_inv that asked, for messages */
 };
 
@@ -21,7 +21,7 @@ struct svd_args {
 };
 
 struct eigh_args {
-    unsigned part; /* enum part */
+    unsigned part; /* enum matrix_part */
     bool vectors;
 };
 
@@ -57,10 +57,10 @@ mx linalg_rows(mx x, mx v);
 mx linalg_diagonal(mx v);
 /* The triangle of x that is read, and the diagonal, as a function of it: (x + x^H) / 2 from the
  * triangle alone, and the adjoint of that. */
-mx linalg_hermitian(mx x, enum part part);
-mx linalg_hermitian_adjoint(mx x, enum part part);
+mx linalg_hermitian(mx x, enum matrix_part part);
+mx linalg_hermitian_adjoint(mx x, enum matrix_part part);
 /* x in the triangle, zero elsewhere. */
-mx linalg_part(mx x, enum part part);
+mx linalg_part(mx x, enum matrix_part part);
 /* 1 / x, or 0 where x is 0. */
 mx linalg_reciprocal(mx x);
 /* 1 / (v_j - v_i), or 0 where they are equal. */

@@ -9,10 +9,10 @@
 
 static const struct field part_args_fields[] = { ENUM(part_args, part, PART_UPPER), { 0 } };
 
-static enum part part_of(const struct call *c) { return ((const struct part_args *)c->args)->part; }
+static enum matrix_part factor_triangle(const struct call *c) { return ((const struct part_args *)c->args)->part; }
 
 /* x in a triangle, half of its diagonal. */
-static mx halved(mx x, enum part part)
+static mx halved(mx x, enum matrix_part part)
 {
     mx half = mx_multiply(mx_diagonal(x, 0, -2, -1), mx_scalar_like(0.5, x));
     return mx_subtract(linalg_part(x, part), linalg_diagonal(half));
@@ -32,12 +32,12 @@ static int same_shapes(const struct call *c, struct spec out[])
     return !linalg_square_in(c, c->x[0]) || spec_like(out, c->x[0]);
 }
 
-static mx lower_factor(mx y, enum part part) { return part == PART_UPPER ? linalg_adjoint(y) : y; }
+static mx lower_factor(mx y, enum matrix_part part) { return part == PART_UPPER ? linalg_adjoint(y) : y; }
 
 static void cholesky_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
-    enum part part = part_of(c);
+    enum matrix_part part = factor_triangle(c);
     mx l = lower_factor(c->y[0], part), g = lower_factor(ct[0], part);
     mx inside = halved(mx_matmul(linalg_adjoint(l), linalg_part(g, PART_LOWER)), PART_LOWER);
     mx s = right_solve(left_solve(linalg_adjoint(l), inside, true), l, false);
@@ -47,7 +47,7 @@ static void cholesky_vjp(const struct call *c, const mx ct[], const bool want[],
 
 static void cholesky_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    enum part part = part_of(c);
+    enum matrix_part part = factor_triangle(c);
     mx l = lower_factor(c->y[0], part), d = linalg_hermitian(t[0], part);
     mx inside = right_solve(left_solve(l, d, false), linalg_adjoint(l), true);
     dy[0] = lower_factor(mx_matmul(l, halved(inside, PART_LOWER)), part);

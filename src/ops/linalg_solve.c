@@ -8,9 +8,12 @@
 
 static const struct field part_args_fields[] = { ENUM(part_args, part, PART_UPPER), FIELD(part_args, factor), { 0 } };
 
-static enum part part_of(const struct call *c) { return ((const struct part_args *)c->args)->part; }
+static enum matrix_part solve_triangle(const struct call *c) { return ((const struct part_args *)c->args)->part; }
 
-static enum part flipped(enum part p) { return p == PART_ALL ? p : p == PART_LOWER ? PART_UPPER : PART_LOWER; }
+static enum matrix_part flipped(enum matrix_part p)
+{
+    return p == PART_ALL ? p : p == PART_LOWER ? PART_UPPER : PART_LOWER;
+}
 
 static int same_shapes(const struct call *c, struct spec out[])
 {
@@ -24,12 +27,12 @@ static mx inverse_change(mx y, mx d) { return mx_negative(linalg_times(y, d, y))
 static void inverse_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
-    dx[0] = linalg_part(inverse_change(linalg_adjoint(c->y[0]), ct[0]), part_of(c));
+    dx[0] = linalg_part(inverse_change(linalg_adjoint(c->y[0]), ct[0]), solve_triangle(c));
 }
 
 static void inverse_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    dy[0] = inverse_change(c->y[0], linalg_part(t[0], part_of(c)));
+    dy[0] = inverse_change(c->y[0], linalg_part(t[0], solve_triangle(c)));
 }
 
 const struct op op_inverse = {
@@ -37,7 +40,7 @@ const struct op op_inverse = {
     .vjp = inverse_vjp, .jvp = inverse_jvp, .vmap = linalg_vmap,
 };
 
-static mx inverse(const char *name, mx x, enum part part, bool factor)
+static mx inverse(const char *name, mx x, enum matrix_part part, bool factor)
 {
     if (!linalg_square(name, &x))
         return MX_NIL;
@@ -57,7 +60,7 @@ mx mx_cholesky_inv(mx x, bool upper)
 
 /* ---- linear systems: a (..., n, n) of which a part is read, b (..., n, k) */
 
-static mx solve_part(mx a, mx b, enum part part)
+static mx solve_part(mx a, mx b, enum matrix_part part)
 {
     return part == PART_ALL ? mx_solve(a, b) : mx_solve_triangular(a, b, part == PART_UPPER);
 }
@@ -75,7 +78,7 @@ static int solve_shapes(const struct call *c, struct spec out[])
 
 static void solve_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
-    enum part part = part_of(c);
+    enum matrix_part part = solve_triangle(c);
     mx db = solve_part(linalg_adjoint(c->x[0]), ct[0], flipped(part));
     if (want[0])
         dx[0] = linalg_part(mx_negative(mx_matmul(db, linalg_adjoint(c->y[0]))), part);
@@ -85,7 +88,7 @@ static void solve_vjp(const struct call *c, const mx ct[], const bool want[], mx
 
 static void solve_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    enum part part = part_of(c);
+    enum matrix_part part = solve_triangle(c);
     mx da = t[0] ? mx_negative(mx_matmul(linalg_part(t[0], part), c->y[0])) : NULL;
     dy[0] = solve_part(c->x[0], linalg_sum(t[1], da), part);
 }
@@ -93,7 +96,7 @@ static void solve_jvp(const struct call *c, const mx t[], mx dy[])
 /* The builder broadcasts, and factors a matrix once that all of the batch share. */
 static void solve_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    y[0] = solve_part(batch_first(c->x[0], axis[0]), batch_first(c->x[1], axis[1]), part_of(c));
+    y[0] = solve_part(batch_first(c->x[0], axis[0]), batch_first(c->x[1], axis[1]), solve_triangle(c));
     yaxis[0] = 0;
 }
 
@@ -115,7 +118,7 @@ static mx solve_columns(mx a, mx b, const struct part_args *part)
     return mx_moveaxis(mx_reshape_like(y, front), 0, -2);
 }
 
-static mx solve(const char *name, mx a, mx b, enum part part)
+static mx solve(const char *name, mx a, mx b, enum matrix_part part)
 {
     if (is_nil(b) || !linalg_square(name, &a))
         return MX_NIL;

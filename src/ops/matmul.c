@@ -211,7 +211,7 @@ static mx product(const char *name, mx a, mx b, mx plus, const struct addmm_args
 }
 
 /* Everything that can be wrong with shapes but the batches. */
-static bool fits(const char *name, mx a, mx b)
+static bool matmul_fits(const char *name, mx a, mx b)
 {
     if (is_nil(a) || is_nil(b))
         return false;
@@ -267,7 +267,7 @@ static mx any_product(const char *name, mx a, mx b, mx plus, const struct addmm_
 
 mx mx_matmul(mx a, mx b)
 {
-    if (!fits("matmul", a, b))
+    if (!matmul_fits("matmul", a, b))
         return MX_NIL;
     enum dtype t = promote(a->dtype, b->dtype);
     return any_product("matmul", mx_astype(a, t), mx_astype(b, t), NULL, NULL);
@@ -276,7 +276,7 @@ mx mx_matmul(mx a, mx b)
 /* alpha and beta are fractions, so integers become floats, as they do beside a Python float. */
 mx mx_addmm(mx c, mx a, mx b, double alpha, double beta)
 {
-    if (is_nil(c) || !fits("addmm", a, b))
+    if (is_nil(c) || !matmul_fits("addmm", a, b))
         return MX_NIL;
     enum dtype t = promote_weak(promote(c->dtype, promote(a->dtype, b->dtype)), 'f');
     return any_product("addmm", mx_astype(a, t), mx_astype(b, t), mx_astype(c, t), &(struct addmm_args){ alpha, beta });

@@ -47,7 +47,7 @@ static bool mode_fits(const char *op, const struct quant_args *a)
     return true;
 }
 
-static bool settle(const char *op, int group_size, int bits, const char *mode, struct quant_args *a)
+static bool settle_mode(const char *op, int group_size, int bits, const char *mode, struct quant_args *a)
 {
     unsigned m = 0;
     while (m < MODES && strcmp(modes[m].name, mode) != 0) m++;
@@ -426,7 +426,7 @@ static mx with_operand(const struct call *c, const struct quant_args *a, int i, 
     return mx_infer(c->op, a, c->nin, x);
 }
 
-static struct quant_args turned(const struct call *c)
+static struct quant_args turned_args(const struct call *c)
 {
     struct quant_args a = *(const struct quant_args *)c->args;
     a.transpose = !a.transpose;
@@ -440,7 +440,7 @@ static void quantized_matmul_vjp(const struct call *c, const mx ct[], const bool
     const struct quant_args *a = c->args;
     mx x = c->x[0], w = c->x[1], d = ct[0];
     if (want[0]) {
-        struct quant_args back = turned(c);
+        struct quant_args back = turned_args(c);
         dx[0] = mx_sum_to_like(with_operand(c, &back, 0, d, NULL), x);
     }
     if (is_affine(c) && (want[2] || want[3])) {
@@ -528,7 +528,7 @@ static void gather_qmm_vjp(const struct call *c, const mx ct[], const bool want[
     const struct quant_args *a = c->args;
     mx lhs = c->x[c->nin - 2], rhs = c->x[c->nin - 1], x = c->x[0], w = c->x[1];
     if (want[0]) {
-        struct quant_args back = turned(c);
+        struct quant_args back = turned_args(c);
         mx v[6];
         memcpy(v, c->x, (size_t)c->nin * sizeof *v);
         v[0] = ct[0];
@@ -566,7 +566,7 @@ int mx_quantize(mx w, int group_size, int bits, const char *mode, mx global, mx 
 {
     struct quant_args a;
     const char *name = "quantize";
-    if (is_nil(w) || (global && is_nil(global)) || !settle(name, group_size, bits, mode, &a) ||
+    if (is_nil(w) || (global && is_nil(global)) || !settle_mode(name, group_size, bits, mode, &a) ||
         !is_real_float(name, "an array", w->dtype) || !global_fits(name, global, &a))
         return -1;
     if (w->ndim < 2 || dim(w, -1) % a.group_size) {
@@ -594,7 +594,7 @@ mx mx_dequantize(mx w, mx scales, mx biases, int group_size, int bits, const cha
 {
     struct quant_args a;
     const char *name = "dequantize";
-    if ((global && is_nil(global)) || !settle(name, group_size, bits, mode, &a) ||
+    if ((global && is_nil(global)) || !settle_mode(name, group_size, bits, mode, &a) ||
         !parts_fit(name, w, &scales, &biases, &a, 1) || !global_fits(name, global, &a))
         return MX_NIL;
     a.dtype = t ? *t : a.mode == MODE_AFFINE ? scales->dtype : DT_bfloat16;
@@ -631,7 +631,7 @@ mx mx_quantized_matmul(mx x, mx w, mx scales, mx biases, bool transpose, int gro
 {
     struct quant_args a;
     const char *name = "quantized_matmul";
-    if (is_nil(x) || !settle(name, group_size, bits, mode, &a) || !parts_fit(name, w, &scales, &biases, &a, 2))
+    if (is_nil(x) || !settle_mode(name, group_size, bits, mode, &a) || !parts_fit(name, w, &scales, &biases, &a, 2))
         return MX_NIL;
     a.transpose = transpose;
     x = as_operand(name, x, scales, &a);
@@ -671,7 +671,7 @@ static mx gather_qmm(bool both, mx x, mx w, mx scales, mx biases, mx lhs, mx rhs
 {
     struct quant_args a;
     const char *name = "gather_qmm";
-    if (is_nil(x) || !settle(name, group_size, bits, mode, &a) || !parts_fit(name, w, &scales, &biases, &a, 2))
+    if (is_nil(x) || !settle_mode(name, group_size, bits, mode, &a) || !parts_fit(name, w, &scales, &biases, &a, 2))
         return MX_NIL;
     a.transpose = transpose;
     a.both = both;
@@ -706,7 +706,7 @@ static bool both_quantized(const char *op, mx *x, mx *w, mx scales, int group_si
                            mx gw, struct quant_args *a)
 {
     if (is_nil(*x) || is_nil(*w) || (scales && is_nil(scales)) || (gx && is_nil(gx)) || (gw && is_nil(gw)) ||
-        !settle(op, group_size, bits, mode, a))
+        !settle_mode(op, group_size, bits, mode, a))
         return false;
     bool both = !gx == !gw;
     if (a->mode == MODE_AFFINE)

@@ -708,7 +708,7 @@ const struct field split_args_fields[] = {
     FIELD(split_args, cuts), FIELD(split_args, axis), SIZES(split_args, sizes), { 0 }
 };
 
-static struct range part_of(const struct call *c, int k)
+static struct range split_range(const struct call *c, int k)
 {
     const struct split_args *a = c->args;
     int size = dim(c->x[0], a->axis);
@@ -732,7 +732,7 @@ static int split_shapes(const struct call *c, struct spec out[])
     int64_t all = 0;
     for (int k = 0; k < c->nout; k++) {
         spec_like(&out[k], x);
-        all += out[k].shape[a->axis] = (int)part_of(c, k).count;
+        all += out[k].shape[a->axis] = (int)split_range(c, k).count;
     }
     if (all != size)
         return failed(mx_fail("[split] expected parts of %d elements together, got %lld", size, (long long)all));
@@ -744,7 +744,7 @@ static bool split_view(const struct call *c, mx y)
     const struct split_args *a = c->args;
     mx x = c->x[0];
     memcpy(y->strides, x->strides, (size_t)x->ndim * sizeof *x->strides);
-    y->offset = x->offset + (y->size ? part_of(c, y->out).first * x->strides[a->axis] : 0);
+    y->offset = x->offset + (y->size ? split_range(c, y->out).first * x->strides[a->axis] : 0);
     return true;
 }
 

@@ -13,8 +13,8 @@
 #include "ops/index.h"
 #include "ops/matmul.h"
 
-static mx turned(mx x) { return mx_swapaxes(x, -1, -2); }
-static mx adjoint(mx x) { return conjugated(turned(x)); }
+static mx turned_matrix(mx x) { return mx_swapaxes(x, -1, -2); }
+static mx adjoint(mx x) { return conjugated(turned_matrix(x)); }
 static mx sum_of(mx a, mx b) { return !a ? b : !b ? a : mx_add(a, b); }
 
 /* ---- indices of matrices ---- */
@@ -113,7 +113,7 @@ static mx gather_for(bool quantized, mx a, mx b, mx lhs, mx rhs)
     return mx_infer(&op_gather_mm, &(struct gather_mm_args){ quantized }, 4, (mx[]){ a, b, lhs, rhs });
 }
 
-static mx gather(mx a, mx b, mx lhs, mx rhs) { return gather_for(false, a, b, lhs, rhs); }
+static mx gather_mm_node(mx a, mx b, mx lhs, mx rhs) { return gather_for(false, a, b, lhs, rhs); }
 
 static void gather_mm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
@@ -122,7 +122,7 @@ static void gather_mm_vjp(const struct call *c, const mx ct[], const bool want[]
         return;
     mx places = mx_flat_places(lhs, lhs->ndim);
     if (want[0])
-        dx[0] = mx_add_matrices(gather(ct[0], adjoint(b), places, rhs), lhs, a);
+        dx[0] = mx_add_matrices(gather_mm_node(ct[0], adjoint(b), places, rhs), lhs, a);
     if (want[1])
         dx[1] = mx_scatter_mm(conjugated(a), ct[0], lhs, places, rhs, b);
 }
@@ -130,8 +130,8 @@ static void gather_mm_vjp(const struct call *c, const mx ct[], const bool want[]
 static void gather_mm_jvp(const struct call *c, const mx t[], mx dy[])
 {
     if (dtype_is_inexact(c->x[0]->dtype))
-        dy[0] = sum_of(t[0] ? gather(t[0], c->x[1], c->x[2], c->x[3]) : NULL,
-                       t[1] ? gather(c->x[0], t[1], c->x[2], c->x[3]) : NULL);
+        dy[0] = sum_of(t[0] ? gather_mm_node(t[0], c->x[1], c->x[2], c->x[3]) : NULL,
+                       t[1] ? gather_mm_node(c->x[0], t[1], c->x[2], c->x[3]) : NULL);
 }
 
 static void gather_mm_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
@@ -199,9 +199,9 @@ static void scatter_mm_vjp(const struct call *c, const mx ct[], const bool want[
 {
     mx a = c->x[0], d = c->x[1], la = c->x[2], lc = c->x[3], rhs = c->x[4];
     if (want[0])
-        dx[0] = mx_add_matrices(gather(conjugated(d), turned(ct[0]), lc, rhs), la, a);
+        dx[0] = mx_add_matrices(gather_mm_node(conjugated(d), turned_matrix(ct[0]), lc, rhs), la, a);
     if (want[1])
-        dx[1] = mx_add_matrices(gather(conjugated(a), ct[0], la, rhs), lc, d);
+        dx[1] = mx_add_matrices(gather_mm_node(conjugated(a), ct[0], la, rhs), lc, d);
 }
 
 static void scatter_mm_jvp(const struct call *c, const mx t[], mx dy[])
@@ -290,7 +290,7 @@ static void segmented_mm_vjp(const struct call *c, const mx ct[], const bool wan
     if (!dtype_is_inexact(c->x[0]->dtype))
         return;
     if (want[0])
-        dx[0] = turned(segmented(&op_segmented_outer, adjoint(c->x[1]), turned(ct[0]), c->x[2]));
+        dx[0] = turned_matrix(segmented(&op_segmented_outer, adjoint(c->x[1]), turned_matrix(ct[0]), c->x[2]));
     if (want[1])
         dx[1] = segmented(&op_segmented_outer, conjugated(c->x[0]), ct[0], c->x[2]);
 }
@@ -338,7 +338,7 @@ static int segmented_outer_shapes(const struct call *c, struct spec out[])
 static void segmented_outer_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     if (want[0])
-        dx[0] = turned(segmented(&op_segmented_outer, adjoint(ct[0]), adjoint(c->x[1]), c->x[2]));
+        dx[0] = turned_matrix(segmented(&op_segmented_outer, adjoint(ct[0]), adjoint(c->x[1]), c->x[2]));
     if (want[0] && dtype_is_complex(ct[0]->dtype))
         dx[0] = conjugated(dx[0]);
     if (want[1])

@@ -16,7 +16,7 @@ void product_plan_of(struct product_plan *p, int n, const mx x[])
     for (int i = 0; i < n; i++) {
         const int64_t *strides = x[i]->strides;
         memcpy(p->batch[i], strides, (size_t)p->ndim * sizeof *strides);
-        p->steps[i] = (struct steps){ strides[p->ndim], strides[p->ndim + 1] };
+        p->steps[i] = (struct product_steps){ strides[p->ndim], strides[p->ndim + 1] };
         each[i] = p->batch[i];
     }
     if (p->ndim > 0)

@@ -83,7 +83,7 @@ static int dims_of(const struct item *it)
 enum { MAX_ITEMS = 5 * MX_MAX_NDIM };
 
 /* An index in terms of arrays of places: x[item]. */
-struct placed {
+struct placed_masks {
     mx x; /* with a dimension of size 1 for each mask that has none: its places are [0] or [] */
     int n;
     struct item item[MAX_ITEMS];
@@ -91,11 +91,12 @@ struct placed {
 
 /* Each mask replaced by an index array for each of its dimensions; masks without dimensions are not looked at but
  * taken as true where assume_true.  False after a failure. */
-static bool without_masks(const char *op, mx x, int n, const struct item items[], bool assume_true, struct placed *p)
+static bool without_masks(const char *op, mx x, int n, const struct item items[], bool assume_true,
+                          struct placed_masks *p)
 {
     int used = 0, at = 0, made = 0;
     for (int i = 0; i < n; i++) used += dims_of(&items[i]);
-    *p = (struct placed){ .x = x };
+    *p = (struct placed_masks){ .x = x };
     for (int i = 0; i < n && !mx_failed(); i++) {
         if (!is_mask(&items[i])) {
             p->item[p->n++] = items[i];
@@ -148,7 +149,7 @@ mx mx_getitem_masked(mx x, int n, const struct item items[])
         return mx_getitem(x, n, items);
     if (n == 1)
         return masked(x, items[0].array);
-    struct placed p;
+    struct placed_masks p;
     return without_masks("getitem", x, n, items, false, &p) ? mx_getitem(p.x, p.n, p.item) : MX_NIL;
 }
 
@@ -188,7 +189,7 @@ static mx set_in_order(mx x, struct item item, mx v, enum scatter_fold f)
         return MX_NIL;
     if (mask->status == LAZY && v->size)
         return x->size ? mx_set_where(x, mask, in_places(x, mask, v), f) : x;
-    struct placed p;
+    struct placed_masks p;
     if (!without_masks("setitem", x, 1, &item, false, &p))
         return MX_NIL;
     int at = v->ndim - (x->ndim - mask->ndim) - 1;
@@ -221,7 +222,7 @@ mx mx_setitem_masked(mx x, int n, const struct item items[], mx value, enum scat
     hold(value);
     if (alone && items[0].array->ndim)
         return set_in_order(x, items[0], value, f);
-    struct placed p;
+    struct placed_masks p;
     mx written = value->size ? all_true(n, items) : MX_NIL;
     if (!without_masks("setitem", x, n, items, !is_nil(written), &p))
         return MX_NIL;

@@ -37,7 +37,7 @@ static _Atomic int64_t least = 4096; /* measured: chains of 2 to 100 operations,
 int64_t mx_fuse_least(int64_t elements) { return atomic_exchange(&least, elements); }
 
 /* An entry's place among the groups; the second line is of the root. */
-struct place {
+struct membership {
     int up; /* -1: cannot be fused */
     uint8_t number;
     uint8_t size, count;
@@ -47,7 +47,7 @@ struct place {
 
 enum { FEW = 64 };
 
-static int root_of(struct place *p, int i)
+static int root_of(struct membership *p, int i)
 {
     while (p[i].up != i) i = p[i].up = p[p[i].up].up;
     return i;
@@ -71,7 +71,7 @@ static bool can_fuse(const struct entry *e)
 }
 
 /* A group takes an entry of another kind as its last member, if the backend can do that. */
-static bool can_end(const struct entry *e, const struct place *p, struct marks m)
+static bool can_end(const struct entry *e, const struct membership *p, struct marks m)
 {
     const struct node *n = e->node;
     const struct backend *be = backend_of(n->stream);
@@ -81,12 +81,12 @@ static bool can_end(const struct entry *e, const struct place *p, struct marks m
     return from >= 0 && p[from].up >= 0 && n->in[0]->size > 0 && be->ends(n);
 }
 
-static void form_groups(int n, const struct entry *e, struct marks m, struct place *p)
+static void form_groups(int n, const struct entry *e, struct marks m, struct membership *p)
 {
     for (int i = 0; i < n; i++) {
         bool ends = can_end(&e[i], p, m);
         int mine = ends || can_fuse(&e[i]) ? i : -1;
-        p[i] = (struct place){ .up = mine, .size = 1, .last = -1 };
+        p[i] = (struct membership){ .up = mine, .size = 1, .last = -1 };
         for (int k = 0; k < e[i].node->nin; k++) {
             int from = maker(m, e[i].node->in[k]);
             if (from < 0 || p[from].up < 0)
@@ -107,7 +107,7 @@ static void form_groups(int n, const struct entry *e, struct marks m, struct pla
 }
 
 /* Chains the members of each group, and notes where their operands come from. */
-static void link_members(int n, struct entry *e, struct marks m, struct place *p)
+static void link_members(int n, struct entry *e, struct marks m, struct membership *p)
 {
     for (int i = 0; i < n; i++) {
         int root = p[i].up < 0 ? -1 : root_of(p, i);
@@ -128,7 +128,7 @@ static void link_members(int n, struct entry *e, struct marks m, struct place *p
 
 int fuse_plan(int n, struct entry *e, uint32_t walk, int first)
 {
-    struct place few[FEW], *p = n <= FEW ? few : mx_malloc((size_t)n * sizeof *p);
+    struct membership few[FEW], *p = n <= FEW ? few : mx_malloc((size_t)n * sizeof *p);
     if (!p)
         return 1;
     struct marks m = { walk, first };

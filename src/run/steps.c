@@ -23,7 +23,7 @@ struct step {
     int n;
     int n_counts, n_drops; /* of s->counts and s->drops, one step's behind the other's */
 };
-struct count {
+struct ref_count {
     mx x;
     int refs;
 };
@@ -192,7 +192,7 @@ static int fuse(struct steps *s)
 
 static void add_count(struct steps *s, struct step *e, struct layout *l, mx x, int refs)
 {
-    s->counts[l->n_counts++] = (struct count){ x, refs };
+    s->counts[l->n_counts++] = (struct ref_count){ x, refs };
     e->n_counts++;
 }
 
@@ -213,7 +213,7 @@ static int uses(const struct step *e, int from, mx x)
 }
 
 /* The counts that tell a step which operands it is the last to look at, and which results nobody will. */
-static void lay_out(struct steps *s, struct step *e, int at, struct layout *l)
+static void step_layout(struct steps *s, struct step *e, int at, struct layout *l)
 {
     for (int m = 0; m < e->n; m++) {
         const struct entry *member = e->members[m];
@@ -263,7 +263,7 @@ static int make_steps(struct steps *s, struct layout *l)
         for (int k = i; k >= 0; k = s->entries[k].before) members[--last] = &s->entries[k];
         members += e->n;
         wanted += e->n;
-        lay_out(s, e, i, l);
+        step_layout(s, e, i, l);
     }
     return 0;
 }
@@ -295,7 +295,7 @@ static void empty(mx x)
     x->buf = NULL;
 }
 
-static void place(mx x, struct buffer *buf, int64_t offset, bool row, const int64_t *strides)
+static void place_value(mx x, struct buffer *buf, int64_t offset, bool row, const int64_t *strides)
 {
     empty(x);
     x->buf = buf;
@@ -308,7 +308,7 @@ void steps_share(mx y, mx x)
 {
     if (x->buf)
         buffer_retain(x->buf);
-    place(y, x->buf, x->offset, x->row, x->strides);
+    place_value(y, x->buf, x->offset, x->row, x->strides);
 }
 
 void steps_forget(struct steps *s)
@@ -334,10 +334,10 @@ void steps_feed(struct steps *s, int n)
         const struct feed *f = &s->feeds[k];
         mx x = steps_result(s, k);
         if (f->how == SHARES)
-            place(s->v[k], f->buf, f->offset, f->row, f->strides);
+            place_value(s->v[k], f->buf, f->offset, f->row, f->strides);
         if (f->how != MOVES)
             continue;
-        place(s->v[k], x->buf, x->offset, x->row, x->strides);
+        place_value(s->v[k], x->buf, x->offset, x->row, x->strides);
         x->buf = NULL;
     }
     steps_forget(s);
@@ -400,7 +400,7 @@ void steps_put_slice(struct steps *s, int i, mx x, int t)
     mx y = s->v[i];
     if (!y->buf) {
         buffer_retain(x->buf);
-        place(y, x->buf, 0, false, x->strides + 1);
+        place_value(y, x->buf, 0, false, x->strides + 1);
         array_note_layout(y);
     }
     y->offset = x->offset + t * x->strides[0];
@@ -423,7 +423,7 @@ static int run_step(struct stream *on, const struct step *e)
 
 int steps_run(struct steps *s)
 {
-    const struct count *c = s->counts;
+    const struct ref_count *c = s->counts;
     mx *d = s->drops;
     for (const struct step *e = s->steps, *end = e + s->n; e < end; e++) {
         for (int k = e->n_counts; k-- > 0; c++) atomic_store_explicit(&c->x->refs, c->refs, memory_order_relaxed);

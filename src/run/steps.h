@@ -19,7 +19,7 @@ struct steps {
     int n;
     struct step *steps;
     struct entry *entries, **members;
-    struct count *counts;
+    struct ref_count *counts;
     mx *drops;
     struct feed *feeds;
     struct node *nodes;

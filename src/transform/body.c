@@ -112,7 +112,7 @@ void body_free(struct body *b)
 
 static int call_part(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
-    const struct part *p = (struct part *)self;
+    const struct graph_part *p = (struct graph_part *)self;
     struct mx_list y = { 0 };
     mx *all = mx_zeroed(p->g->n_in, sizeof *all);
     int failed = !all;
@@ -125,9 +125,9 @@ static int call_part(struct closure *self, int n, const mx x[], struct mx_list *
     return failed;
 }
 
-struct part graph_part(const struct graph *g, const mx x[], const int *in, int n_out, const int *out)
+struct graph_part graph_part(const struct graph *g, const mx x[], const int *in, int n_out, const int *out)
 {
-    return (struct part){ { { .refs = 1 }, call_part }, g, x, in, out, out ? n_out : g->n_out };
+    return (struct graph_part){ { { .refs = 1 }, call_part }, g, x, in, out, out ? n_out : g->n_out };
 }
 
 static int call_capturing(struct closure *self, int n, const mx x[], struct mx_list *out)
@@ -184,7 +184,7 @@ static int repeat(const struct graph *g, int n, const mx x[], const bool batched
 
 int graph_map(const struct graph *g, int n, const mx x[], const int axes[], const bool batched[], struct mx_list *y)
 {
-    struct part f = graph_part(g, NULL, NULL, 0, NULL);
+    struct graph_part f = graph_part(g, NULL, NULL, 0, NULL);
     struct mx_list in = { 0 }, out = { 0 };
     bool any = false;
     for (int i = 0; i < g->n_in; i++) any |= axes[i] >= 0;

@@ -20,14 +20,14 @@ void body_free(struct body *b);
 
 /* Parts of a graph as functions.  The inputs named are the arguments, the others have values of their
  * own; the results named are its results.  NULL: all of them, in order.  The lists are the caller's. */
-struct part {
+struct graph_part {
     struct closure closure;
     const struct graph *g;
     const mx *x; /* all inputs */
     const int *in, *out;
     int n_out;
 };
-struct part graph_part(const struct graph *g, const mx x[], const int *in, int n_out, const int *out);
+struct graph_part graph_part(const struct graph *g, const mx x[], const int *in, int n_out, const int *out);
 
 /* A function whose last n inputs are x: what it captured. */
 struct capturing {

@@ -20,7 +20,7 @@ struct again {
 static int call_again(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx ct[],
                       struct mx_list *dx)
 {
-    struct part f = graph_part(((struct again *)self)->graph, NULL, NULL, 0, NULL);
+    struct graph_part f = graph_part(((struct again *)self)->graph, NULL, NULL, 0, NULL);
     struct mx_list later = { 0 }, values = { 0 };
     mx *after = mx_zeroed((size_t)nx, sizeof *after);
     int failed = !after;

@@ -30,7 +30,7 @@ static int call_formula(struct closure *self, int n, const mx x[], struct mx_lis
 }
 
 /* Owned by the list, lent to the scope. */
-static mx lent(const struct mx_list *l, int i)
+static mx lent_of(const struct mx_list *l, int i)
 {
     mx x = l->v[i].it;
     mx_retain(x);
@@ -46,7 +46,7 @@ void composed_vjp(compose_fn *f, const struct call *c, const mx ct[], const bool
     if (!mx_vjp(&g.closure, c->nin, c->x, c->nout, all, &y, &d))
         for (int i = 0; i < c->nin; i++)
             if (want[i])
-                dx[i] = lent(&d, i);
+                dx[i] = lent_of(&d, i);
     list_clear(&y);
     list_clear(&d);
 }
@@ -58,7 +58,7 @@ void composed_jvp(compose_fn *f, const struct call *c, const mx t[], mx dy[])
     mx all[MOST];
     for (int i = 0; i < c->nin; i++) all[i] = or_zeros(t[i], c->x[i]);
     if (!mx_jvp(&g.closure, c->nin, c->x, c->nin, all, &y, &d))
-        for (int k = 0; k < c->nout; k++) dy[k] = lent(&d, k);
+        for (int k = 0; k < c->nout; k++) dy[k] = lent_of(&d, k);
     list_clear(&y);
     list_clear(&d);
 }

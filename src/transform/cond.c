@@ -116,7 +116,7 @@ static int cond_vjp_branch(struct closure *self, int n, const mx x[], struct mx_
     for (int k = 0; k < n_out; k++)
         if (r->ct[k])
             cts[n_d] = r->ct[k], d[n_d++] = k;
-    struct part f = graph_part(r->g, r->x, w, n_d, d);
+    struct graph_part f = graph_part(r->g, r->x, w, n_d, d);
     int bad = n_w && mx_vjp(&f.closure, n_w, by, n_d, cts, &y, &dx);
     MX_SCOPE(NULL);
     for (int i = 0; i < r->n_ops && !bad; i++) {
@@ -145,7 +145,7 @@ static int cond_jvp_branch(struct closure *self, int n, const mx x[], struct mx_
     for (int i = 0; i < n_in; i++)
         if (r->t[r->at[i]])
             by[n_w] = r->x[i], t[n_w] = r->t[r->at[i]], w[n_w++] = i;
-    struct part f = graph_part(r->g, r->x, w, 0, NULL);
+    struct graph_part f = graph_part(r->g, r->x, w, 0, NULL);
     int bad = mx_jvp(&f.closure, n_w, by, n_w, t, &y, &dy) || list_push_all(out, dy.n, (mx *)dy.v);
     list_clear(&dy);
     free(by);

@@ -132,7 +132,7 @@ static int scan_vjp_body(struct closure *self, int n, const mx x[], struct mx_li
     for (int i = 0; i < r->n_in; i++) all[i] = i < r->nc ? carries[i] : i < r->nc + r->nx ? xs[i - r->nc] : r->x[i];
     for (int i = 0; i < r->n_w; i++) by[i] = all[r->w[i]];
     for (int k = 0; k < r->n_d; k++) cts[k] = k < r->n_wc ? ct[k] : ys[k - r->n_wc];
-    struct part f = graph_part(r->g, all, r->w, r->n_d, r->d);
+    struct graph_part f = graph_part(r->g, all, r->w, r->n_d, r->d);
     int bad = mx_vjp(&f.closure, r->n_w, by, r->n_d, cts, &y, &dx);
     MX_SCOPE(NULL);
     for (int i = 0; i < r->n_wc && !bad; i++)
@@ -171,7 +171,7 @@ static const mx *scan_kept(const struct call *c, mx *fresh)
 
 /* Which carries vary, or are batched, if those of `in` do at first: on return every one that does so in
  * some step.  out: the body's results. */
-static int settle(const struct graph *g, int nc, bool in[], bool out[], bool derivatives)
+static int settle_carries(const struct graph *g, int nc, bool in[], bool out[], bool derivatives)
 {
     for (bool more = true; more;) {
         if (graph_spread(g, in, out, derivatives))
@@ -196,7 +196,7 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     mx *fresh = lists ? mx_zeroed(n_out + nc, sizeof *fresh) : NULL;
     bool *in = fresh ? mx_zeroed(c->nin + n_out, sizeof *in) : NULL, *varies = in ? in + c->nin : NULL;
     for (int i = 0; i < c->nin && in; i++) in[i] = want[i] && has_derivative(c->x[i]);
-    const mx *began = in && !settle(r.g, nc, in, varies, true) ? scan_kept(c, fresh) : NULL;
+    const mx *began = in && !settle_carries(r.g, nc, in, varies, true) ? scan_kept(c, fresh) : NULL;
     if (!began) {
         free(in);
         free(fresh);
@@ -263,7 +263,7 @@ static int scan_jvp_body(struct closure *self, int n, const mx x[], struct mx_li
         by[i] = all[r->w[i]];
         t[i] = i < r->n_wc ? tc[i] : i < r->n_wc + r->n_wx ? tx[i - r->n_wc] : r->t[r->w[i]];
     }
-    struct part f = graph_part(r->g, all, r->w, 0, NULL);
+    struct graph_part f = graph_part(r->g, all, r->w, 0, NULL);
     int bad = mx_jvp(&f.closure, r->n_w, by, r->n_w, t, &y, &dy) || list_push_all(out, r->nc, (mx *)y.v);
     for (int k = 0; k < r->n_d && !bad; k++) bad = list_push(out, dy.v[r->d[k]].it);
     list_clear(&y);
@@ -277,7 +277,7 @@ static int find_varying(struct rule *r, const mx t[], int *lists, bool *varies)
 {
     bool *in = varies, *out = varies + r->n_in;
     for (int i = 0; i < r->n_in; i++) in[i] = t[i] && has_derivative(r->x[i]);
-    if (settle(r->g, r->nc, in, out, true))
+    if (settle_carries(r->g, r->nc, in, out, true))
         return 1;
     r->w = lists;
     r->d = lists + r->n_in;
@@ -343,7 +343,7 @@ static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
     r.axes = batched ? mx_zeroed(c->nin, sizeof *r.axes) : NULL;
     int bad = !r.axes;
     for (int i = 0; i < c->nin && !bad; i++) batched[i] = axis[i] >= 0;
-    bad = bad || settle(r.g, nc, batched, batched + c->nin, false);
+    bad = bad || settle_carries(r.g, nc, batched, batched + c->nin, false);
     for (int i = 0; i < c->nin && !bad; i++) {
         bool slices = i >= nc && i < nc + r.nx;
         r.axes[i] = batched[i] ? 0 : -1;
@@ -582,7 +582,7 @@ static void while_vmap(const struct call *c, const int axis[], mx y[], int yaxis
     for (int pass = 0; pass < 2 && !bad; pass++) { /* a condition that differs makes all carries differ */
         for (int i = 0; i < w.body.n_in; i++)
             in[i] = axis[i < n ? i : i + a->n_test] >= 0 || (i < n && (in[i] || differs));
-        bad = settle(w.body.g, n, in, kept, false);
+        bad = settle_carries(w.body.g, n, in, kept, false);
         for (int i = 0; i < n_test; i++) test_in[i] = i < n ? kept[i] : axis[i] >= 0;
         bad = bad || graph_spread(w.test.g, test_in, &differs, false);
     }

@@ -78,7 +78,7 @@ static int call_jvp(struct object *rule, int nx, const mx x[], const mx t[], int
 }
 
 /* Owned by the list, lent to the scope, of the type of `like`. */
-static mx lent(const struct mx_list *l, int i, mx like)
+static mx lent_like(const struct mx_list *l, int i, mx like)
 {
     mx x = l->v[i].it;
     mx_retain(x);
@@ -112,7 +112,7 @@ static void custom_vjp(const struct call *c, const mx ct[], const bool want[], m
         if (!want[i])
             continue;
         if (i < out.n)
-            dx[i] = lent(&out, i, c->x[i]);
+            dx[i] = lent_like(&out, i, c->x[i]);
         else
             failed = wrong_count("vjp", "argument", nx, out.n);
     }
@@ -138,7 +138,7 @@ static void custom_jvp(const struct call *c, const mx t[], mx dy[])
         failed = t[i] && list_push(&in, t[i]);
     const mx *x = (mx *)in.v;
     if (!failed && !call_jvp(rule, nx, x, t, ny, x + nx, &out))
-        for (int k = 0; k < ny; k++) dy[k] = lent(&out, k, c->y[k]);
+        for (int k = 0; k < ny; k++) dy[k] = lent_like(&out, k, c->y[k]);
     list_clear(&in);
     list_clear(&out);
 }
@@ -148,7 +148,7 @@ static void custom_jvp(const struct call *c, const mx t[], mx dy[])
  * A derivative rule of a mapped function is the rule mapped, over what is batched of its operands,
  * results and directions.  An operand that is not gets the sum over the batch. */
 
-struct mapped {
+struct mapped_rule {
     union {
         struct object object;
         struct vjp_rule vjp;
@@ -161,14 +161,14 @@ struct mapped {
 
 struct inner {
     struct closure closure;
-    const struct mapped *m;
+    const struct mapped_rule *m;
     const mx *t; /* NULL where an argument does not vary */
 };
 
 /* On x, y and the cotangents. */
 static int inner_vjp(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
-    const struct mapped *m = ((struct inner *)self)->m;
+    const struct mapped_rule *m = ((struct inner *)self)->m;
     (void)n;
     return call_vjp(m->of, m->nx, x, m->ny, x + m->nx, x + m->nx + m->ny, out);
 }
@@ -177,7 +177,7 @@ static int inner_vjp(struct closure *self, int n, const mx x[], struct mx_list *
 static int inner_jvp(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     const struct inner *f = (struct inner *)self;
-    const struct mapped *m = f->m;
+    const struct mapped_rule *m = f->m;
     mx *t = mx_malloc((size_t)m->nx * sizeof *t);
     int given = m->nx + m->ny;
     (void)n;
@@ -188,8 +188,8 @@ static int inner_jvp(struct closure *self, int n, const mx x[], struct mx_list *
 }
 
 /* f, a rule, mapped over x, y and those of the n directions that are there. */
-static int map_rule(const struct mapped *m, struct closure *f, const mx x[], const mx y[], int n, const mx direction[],
-                    const int direction_axes[], struct mx_list *out)
+static int map_rule(const struct mapped_rule *m, struct closure *f, const mx x[], const mx y[], int n,
+                    const mx direction[], const int direction_axes[], struct mx_list *out)
 {
     int total = m->nx + m->ny;
     size_t most = (size_t)total + (size_t)n;
@@ -211,7 +211,7 @@ static int map_rule(const struct mapped *m, struct closure *f, const mx x[], con
 }
 
 /* The cotangent of a result that is the same for the whole batch, shared out among its n members. */
-static mx part_of(mx ct, int n)
+static mx share_of_batch(mx ct, int n)
 {
     shapes_matter("a custom rule, mapped");
     return mx_multiply(ct, array_of_double(1.0 / n, (enum dtype)ct->dtype));
@@ -220,13 +220,13 @@ static mx part_of(mx ct, int n)
 static int call_mapped_vjp(struct vjp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx ct[],
                            struct mx_list *dx)
 {
-    const struct mapped *m = (struct mapped *)self;
+    const struct mapped_rule *m = (struct mapped_rule *)self;
     struct inner f = { { { .refs = 1 }, inner_vjp }, m, NULL };
     struct mx_list parts = { 0 }, out = { 0 };
     int failed = 0;
     for (int k = 0; k < ny && !failed; k++) {
         MX_SCOPE(NULL);
-        failed = list_push(&parts, m->axes[nx + k] >= 0 ? ct[k] : part_of(ct[k], m->size));
+        failed = list_push(&parts, m->axes[nx + k] >= 0 ? ct[k] : share_of_batch(ct[k], m->size));
     }
     failed = failed || map_rule(m, &f.closure, x, y, ny, (mx *)parts.v, m->axes + nx, &out);
     for (int i = 0; i < out.n && !failed; i++) {
@@ -242,7 +242,7 @@ static int call_mapped_vjp(struct vjp_rule *self, int nx, const mx x[], int ny, 
 static int call_mapped_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, const mx y[], const mx t[],
                            struct mx_list *dy)
 {
-    const struct mapped *m = (struct mapped *)self;
+    const struct mapped_rule *m = (struct mapped_rule *)self;
     struct inner f = { { { .refs = 1 }, inner_jvp }, m, t };
     struct mx_list out = { 0 };
     int failed = map_rule(m, &f.closure, x, y, nx, t, m->axes, &out);
@@ -258,15 +258,15 @@ static int call_mapped_jvp(struct jvp_rule *self, int nx, const mx x[], int ny, 
 
 static void destroy_mapped(struct object *o)
 {
-    object_release(((struct mapped *)o)->of);
+    object_release(((struct mapped_rule *)o)->of);
     free(o);
 }
 
-static struct mapped *mapped_new(struct object *of, int size, int nx, const int axis[], int ny, const int yaxis[])
+static struct mapped_rule *mapped_new(struct object *of, int size, int nx, const int axis[], int ny, const int yaxis[])
 {
     if (!of)
         return NULL;
-    struct mapped *m = mx_malloc(sizeof *m + (size_t)(nx + ny) * sizeof(int));
+    struct mapped_rule *m = mx_malloc(sizeof *m + (size_t)(nx + ny) * sizeof(int));
     if (!m)
         return NULL;
     m->as.object = (struct object){ .refs = 1, .destroy = destroy_mapped };
@@ -298,7 +298,7 @@ void custom_exit(struct vjp_rule *vjp, int nx, const mx x[], int ny, const mx y[
 }
 
 /* Is y, with a batch along `axis`, of the shape of `like` with one along its own? */
-static bool fits(mx y, int axis, mx like, int like_axis, int size)
+static bool batch_fits(mx y, int axis, mx like, int like_axis, int size)
 {
     if (axis < -1 || axis >= y->ndim || y->ndim - (axis >= 0) != like->ndim - (like_axis >= 0) ||
         (axis >= 0 && y->shape[axis] != size))
@@ -324,8 +324,8 @@ static int by_rule(const struct call *c, int size, const int axis[], mx y[], int
         failed = wrong_count("vmap", "result", ny, out.n);
     for (int k = 0; k < ny && !failed; k++) {
         mx like = c->x[nx + k];
-        y[k] = lent(&out, k, like);
-        failed = !fits(y[k], yaxis[k], like, axis[nx + k], size);
+        y[k] = lent_like(&out, k, like);
+        failed = !batch_fits(y[k], yaxis[k], like, axis[nx + k], size);
         if (failed)
             mx_fail("[custom_function] result %d of the vmap rule: expected shape %s with a batch of %d, got %s with "
                     "it along axis %d",
@@ -353,8 +353,8 @@ static void custom_vmap(const struct call *c, const int axis[], mx y[], int yaxi
         memcpy(y, c->x + nx, (size_t)ny * sizeof *y);
         memcpy(yaxis, axis + nx, (size_t)ny * sizeof *yaxis);
     }
-    struct mapped *vjp = mapped_new(args->vjp, size, nx, axis, ny, yaxis);
-    struct mapped *jvp = mapped_new(args->jvp, size, nx, axis, ny, yaxis);
+    struct mapped_rule *vjp = mapped_new(args->vjp, size, nx, axis, ny, yaxis);
+    struct mapped_rule *jvp = mapped_new(args->jvp, size, nx, axis, ny, yaxis);
     if (vjp)
         vjp->as.vjp.call = call_mapped_vjp;
     if (jvp)

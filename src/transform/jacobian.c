@@ -24,7 +24,7 @@ struct jacobian {
 };
 
 /* f as a function of the operands that derivatives are asked for. */
-struct chosen {
+struct chosen_arguments {
     struct closure closure;
     const struct jacobian *j;
     int n;
@@ -33,7 +33,7 @@ struct chosen {
 
 static int call_chosen(struct closure *self, int n, const mx chosen[], struct mx_list *out)
 {
-    const struct chosen *c = (struct chosen *)self;
+    const struct chosen_arguments *c = (struct chosen_arguments *)self;
     mx *x = mx_malloc(((size_t)c->n + 1) * sizeof *x);
     if (!x)
         return 1;
@@ -81,7 +81,7 @@ static int push_basis(const struct mx_list *x, int total, struct mx_list *out)
 }
 
 /* Elements begin... of the batch in front of `all`, in the shape of y followed by that of x. */
-static mx part(mx all, int begin, bool columns, mx y, mx x)
+static mx jacobian_part(mx all, int begin, bool columns, mx y, mx x)
 {
     int shape[2 * MX_MAX_NDIM];
     int ndim = y->ndim + x->ndim;
@@ -106,7 +106,7 @@ static int push_parts(const struct jacobian *j, const struct mx_list *x, const s
         for (int i = 0, column = 0; i < x->n && !failed; column += (int)x->v[i++].it->size) {
             MX_SCOPE(NULL);
             mx all = batches->v[j->forward ? k : i].it;
-            failed = list_push(out, part(all, j->forward ? column : row, j->forward, y->v[k].it, x->v[i].it));
+            failed = list_push(out, jacobian_part(all, j->forward ? column : row, j->forward, y->v[k].it, x->v[i].it));
         }
     return failed;
 }
@@ -114,7 +114,7 @@ static int push_parts(const struct jacobian *j, const struct mx_list *x, const s
 static int call_jacobian(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     const struct jacobian *j = (struct jacobian *)self;
-    struct chosen f = { { .call = call_chosen }, j, n, x };
+    struct chosen_arguments f = { { .call = call_chosen }, j, n, x };
     struct mx_list by = { 0 }, y = { 0 }, basis = { 0 }, batches = { 0 };
     struct closure *derivative = NULL;
     int failed = 0, *axes = NULL;
@@ -141,7 +141,7 @@ static int call_jacobian(struct closure *self, int n, const mx x[], struct mx_li
     return failed;
 }
 
-static void destroy(struct object *o)
+static void jacobian_destroy(struct object *o)
 {
     object_release(&((struct jacobian *)o)->f->object);
     free(o);
@@ -162,7 +162,7 @@ static struct closure *jacobian_of(struct closure *f, bool forward, const int *a
     struct jacobian *j = mx_malloc(sizeof *j + (size_t)n * sizeof *argnums);
     if (!j)
         return NULL;
-    *j = (struct jacobian){ { { .refs = 1, .destroy = destroy }, call_jacobian }, f, forward, n };
+    *j = (struct jacobian){ { { .refs = 1, .destroy = jacobian_destroy }, call_jacobian }, f, forward, n };
     memcpy(j->argnums, argnums, (size_t)n * sizeof *argnums);
     object_retain(&f->object);
     return &j->closure;

@@ -27,16 +27,16 @@ static mx tracer_of(mx x)
     return y;
 }
 
-struct trace {
+struct vjp_trace {
     struct mx_list in; /* the tracers */
     struct recording graph;
     bool recorded;
     int n_out;
 };
 
-static int trace(struct trace *t, struct closure *f, int n, const mx x[], struct mx_list *y)
+static int trace(struct vjp_trace *t, struct closure *f, int n, const mx x[], struct mx_list *y)
 {
-    *t = (struct trace){ 0 };
+    *t = (struct vjp_trace){ 0 };
     trace_begin();
     int failed = 0;
     {
@@ -53,7 +53,7 @@ static int trace(struct trace *t, struct closure *f, int n, const mx x[], struct
     return failed;
 }
 
-static void trace_free(struct trace *t)
+static void trace_free(struct vjp_trace *t)
 {
     if (t->recorded)
         recording_free(&t->graph);
@@ -159,7 +159,7 @@ static int seed(const struct recording *g, mx_own ct[], int k, mx value)
     return mx_failed();
 }
 
-static int gradients(const struct trace *t, mx_own ct[], int n, const int *argnums, struct mx_list *dx)
+static int gradients(const struct vjp_trace *t, mx_own ct[], int n, const int *argnums, struct mx_list *dx)
 {
     if (pull_back(&t->graph, ct))
         return 1;
@@ -174,7 +174,7 @@ static int gradients(const struct trace *t, mx_own ct[], int n, const int *argnu
 }
 
 /* From cotangents of the results to those of the n arguments. */
-static int pull_all(const struct trace *t, int n, int n_ct, const mx ct[], struct mx_list *dx)
+static int pull_all(const struct vjp_trace *t, int n, int n_ct, const mx ct[], struct mx_list *dx)
 {
     if (t->n_out != n_ct) {
         mx_fail("[vjp] expected one cotangent for each of the %d results, got %d", t->n_out, n_ct);
@@ -193,7 +193,7 @@ static int pull_all(const struct trace *t, int n, int n_ct, const mx ct[], struc
 
 int mx_vjp(struct closure *f, int n, const mx x[], int n_ct, const mx ct[], struct mx_list *y, struct mx_list *dx)
 {
-    struct trace t;
+    struct vjp_trace t;
     int failed = trace(&t, f, n, x, y) || pull_all(&t, n, n_ct, ct, dx);
     trace_free(&t);
     return failed;
@@ -207,7 +207,7 @@ int mx_value_and_grad(struct closure *f, int n, const mx x[], const int *argnums
             mx_fail("[grad] argument number %d is out of range for a function of %d arrays", argnums[i], n);
             return 1;
         }
-    struct trace t;
+    struct vjp_trace t;
     int first = y->n, failed = trace(&t, f, n, x, y);
     mx_own *slots = NULL;
     if (!failed && y->n == first) {
@@ -279,7 +279,7 @@ static int check_tangents(int n, const mx x[], int n_t, const mx tangents[])
 }
 
 /* From tangents of the arguments to those of the results. */
-static int push_all(const struct trace *t, const mx tangents[], struct mx_list *dy)
+static int push_all(const struct vjp_trace *t, const mx tangents[], struct mx_list *dy)
 {
     const struct recording *g = &t->graph;
     struct slots s = { 0 };
@@ -307,7 +307,7 @@ int mx_jvp(struct closure *f, int n, const mx x[], int n_t, const mx tangents[],
 {
     if (check_tangents(n, x, n_t, tangents))
         return 1;
-    struct trace t;
+    struct vjp_trace t;
     int failed = trace(&t, f, n, x, y) || push_all(&t, tangents, dy);
     trace_free(&t);
     return failed;
@@ -317,18 +317,18 @@ int mx_jvp(struct closure *f, int n, const mx x[], int n_t, const mx tangents[],
 
 struct derivative {
     struct closure closure;
-    struct trace trace;
+    struct vjp_trace trace;
 };
 
 static int call_forward(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
-    const struct trace *t = &((struct derivative *)self)->trace;
+    const struct vjp_trace *t = &((struct derivative *)self)->trace;
     return check_tangents(t->in.n, (mx *)t->in.v, n, x) || push_all(t, x, out);
 }
 
 static int call_back(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
-    const struct trace *t = &((struct derivative *)self)->trace;
+    const struct vjp_trace *t = &((struct derivative *)self)->trace;
     return pull_all(t, t->in.n, n, x, out);
 }
 

@@ -189,7 +189,7 @@ static int replay_all(struct replaying *r, int n)
 }
 
 /* y with its batch, of `size`, at `axis` of the result. */
-static mx place(mx y, int from, int to, struct size size)
+static mx place_batch(mx y, int from, int to, struct size size)
 {
     int ndim = y->ndim + (from < 0);
     if (to < -ndim || to >= ndim)
@@ -273,7 +273,7 @@ int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_
             }
             continue;
         }
-        failed = list_push(y, place(b->x.it ? b->x.it : out[k], b->x.it ? b->axis : -1, out_axes[k], size));
+        failed = list_push(y, place_batch(b->x.it ? b->x.it : out[k], b->x.it ? b->axis : -1, out_axes[k], size));
     }
     for (int k = n_out; k < n_roots && !failed; k++) { /* checks of one example are now those of the batch */
         mx y = v[g.roots[k]].x.it;

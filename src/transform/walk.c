@@ -8,23 +8,23 @@
 #include "core/scope.h"
 #include "core/shape.h"
 
-struct frame {
+struct walk_frame {
     mx x;
     int next;
 };
-struct walk {
+struct graph_walk {
     struct recording *r;
     uint32_t epoch;
     bool only_dependent, since;
     uint32_t clock; /* with `since` */
-    struct frame *stack;
+    struct walk_frame *stack;
     int depth, cap;
     bool *dependent, *foreign; /* by value */
     int dependent_cap, foreign_cap;
 };
 
 /* Numbers x; its reference is the recording's. */
-static bool number(struct walk *w, mx x, bool dependent, bool foreign)
+static bool number_array(struct graph_walk *w, mx x, bool dependent, bool foreign)
 {
     struct recording *r = w->r;
     mx_own *v = mx_grown(r->values, r->n_values, &r->values_cap, sizeof *v);
@@ -48,15 +48,15 @@ static bool number(struct walk *w, mx x, bool dependent, bool foreign)
     return true;
 }
 
-static bool numbered(struct walk *w, mx x) { return x->mark == w->epoch; }
+static bool numbered(struct graph_walk *w, mx x) { return x->mark == w->epoch; }
 
-static bool push(struct walk *w, mx x)
+static bool push(struct graph_walk *w, mx x)
 {
-    struct frame *s = mx_grown(w->stack, w->depth, &w->cap, sizeof *s);
+    struct walk_frame *s = mx_grown(w->stack, w->depth, &w->cap, sizeof *s);
     if (!s)
         return false;
     w->stack = s;
-    s[w->depth++] = (struct frame){ x, 0 };
+    s[w->depth++] = (struct walk_frame){ x, 0 };
     return true;
 }
 
@@ -74,7 +74,7 @@ static bool makes_much(const struct node *n, mx x)
 }
 
 /* The graph ends at x, which has a node and is no leaf. */
-static bool ends_at(const struct walk *w, mx x)
+static bool ends_at(const struct graph_walk *w, mx x)
 {
     const struct node *n = x->node;
     bool old = w->since && !node_since(n, w->clock);
@@ -85,7 +85,7 @@ static bool ends_at(const struct walk *w, mx x)
 }
 
 /* All operands of x are numbered: record its node. */
-static bool append(struct walk *w, mx x)
+static bool append(struct graph_walk *w, mx x)
 {
     struct recording *r = w->r;
     struct node *n = x->node;
@@ -95,7 +95,7 @@ static bool append(struct walk *w, mx x)
         foreign |= w->foreign[n->in[i]->slot];
     }
     if (w->only_dependent && !dependent && x->tracer)
-        return number(w, x, false, foreign);
+        return number_array(w, x, false, foreign);
     struct recorded *all = mx_grown(r->entries, r->n, &r->cap, sizeof *all);
     if (!all)
         return false;
@@ -110,7 +110,7 @@ static bool append(struct walk *w, mx x)
         mx y = x;
         if (n->nout > 1 && is_nil(y = node_output(n, k)))
             return false;
-        bool ok = number(w, y, dependent, foreign);
+        bool ok = number_array(w, y, dependent, foreign);
         numbers[at + n->nin + k] = y->slot;
         if (n->nout > 1)
             mx_release(y);
@@ -123,12 +123,12 @@ static bool append(struct walk *w, mx x)
     return true;
 }
 
-static bool visit(struct walk *w, mx root)
+static bool visit(struct graph_walk *w, mx root)
 {
     if (!numbered(w, root) && !push(w, root))
         return false;
     while (w->depth) {
-        struct frame *f = &w->stack[w->depth - 1];
+        struct walk_frame *f = &w->stack[w->depth - 1];
         mx x = f->x;
         struct node *n = x->node;
         if (numbered(w, x)) {
@@ -136,7 +136,7 @@ static bool visit(struct walk *w, mx root)
             continue;
         }
         if (!n || ends_at(w, x)) {
-            if (!number(w, x, false, x->tracer && x->status == LAZY))
+            if (!number_array(w, x, false, x->tracer && x->status == LAZY))
                 return false;
             w->depth--;
             continue;
@@ -157,14 +157,14 @@ static bool visit(struct walk *w, mx root)
     return true;
 }
 
-static int record_walk(struct walk *w, int n_roots, const mx roots[], int n_leaves, const mx leaves[])
+static int record_walk(struct graph_walk *w, int n_roots, const mx roots[], int n_leaves, const mx leaves[])
 {
     struct recording *r = w->r;
     *r = (struct recording){ 0 };
     bool ok = true;
     graph_lock();
     w->epoch = walk_begin();
-    for (int i = 0; i < n_leaves && ok; i++) ok = number(w, leaves[i], true, false);
+    for (int i = 0; i < n_leaves && ok; i++) ok = number_array(w, leaves[i], true, false);
     for (int i = 0; i < n_roots && ok; i++) ok = visit(w, roots[i]);
     if (ok && n_roots) {
         r->roots = mx_malloc((size_t)n_roots * sizeof *r->roots);
@@ -182,19 +182,19 @@ static int record_walk(struct walk *w, int n_roots, const mx roots[], int n_leav
 
 int record(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], bool only_dependent)
 {
-    struct walk w = { .r = r, .only_dependent = only_dependent };
+    struct graph_walk w = { .r = r, .only_dependent = only_dependent };
     return record_walk(&w, n_roots, roots, n_leaves, leaves);
 }
 
 int record_anew(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], uint32_t clock)
 {
-    struct walk w = { .r = r, .only_dependent = true, .since = true, .clock = clock };
+    struct graph_walk w = { .r = r, .only_dependent = true, .since = true, .clock = clock };
     return record_walk(&w, n_roots, roots, n_leaves, leaves);
 }
 
 int record_since(struct recording *r, int n_roots, const mx roots[], int n_leaves, const mx leaves[], uint32_t clock)
 {
-    struct walk w = { .r = r, .since = true, .clock = clock };
+    struct graph_walk w = { .r = r, .since = true, .clock = clock };
     return record_walk(&w, n_roots, roots, n_leaves, leaves);
 }
 
