@@ -128,6 +128,9 @@ int double_from(PyObject *o, double *v);
 int int_beyond(PyObject *o, mlx_dtype like);
 /* Anything that can be made into an array; dtype NULL: what it has by itself. */
 int array_from(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
+/* The same in memory of its own where o is an array of ours.  What is there is copied at once: somebody may write to
+ * it later. */
+int array_copied(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
 /* What an object's method __mlx_array__ gives; leaves *out empty where there is none. */
 int array_from_method(mlx_array *out, PyObject *o);
 /* An array of somebody else's, such as NumPy's, met by one of dtype `like`: it takes the dtype

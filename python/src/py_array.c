@@ -76,7 +76,7 @@ static int made_of(mlx_array *it, PyObject *args, PyObject *kwargs)
         PyErr_Format(exc_conversion, "array(): argument 'dtype' must be a Dtype or None, not %s", type_name(dtype));
         return -1;
     }
-    return array_from(it, val, dtype == Py_None ? NULL : &t);
+    return array_copied(it, val, dtype == Py_None ? NULL : &t);
 }
 
 /* A class may have an __init__ of its own, of any arguments. */

@@ -613,6 +613,16 @@ static int array_inside(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int
 
 int array_from(mlx_array *out, PyObject *o, const mlx_dtype *dtype) { return array_inside(out, o, dtype, 0); }
 
+int array_copied(mlx_array *out, PyObject *o, const mlx_dtype *dtype)
+{
+    if (!is_array(o) || (dtype && *dtype != mlx_array_dtype(handle_of(o))))
+        return array_from(out, o, dtype);
+    bool there = false;
+    if (_mlx_array_is_available(&there, handle_of(o)) || mlx_array_duplicate(out, handle_of(o)))
+        return raise_last();
+    return there ? array_ready(*out) : 0;
+}
+
 /* Back */
 
 static double half_value(uint16_t h, mlx_dtype t)

@@ -134,8 +134,10 @@ PyObject *fn_asarray(struct call *c)
 {
     PyObject *o = c->v[0].o;
     const mlx_dtype *t = GIVEN(1) ? &c->v[1].t : NULL;
-    if (!GIVEN(2) || BOOL(2))
+    if (!GIVEN(2))
         return give_made(c, array_from(&c->res, o, t));
+    if (BOOL(2))
+        return give_made(c, array_copied(&c->res, o, t));
     if (is_array(o) && (!t || *t == mlx_array_dtype(handle_of(o))))
         return Py_NewRef(o);
     int failed = PyObject_CheckBuffer(o) && !is_array(o) ? array_from_buffer(&c->res, o, SHARE) : 0;

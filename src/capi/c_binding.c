@@ -98,6 +98,12 @@ int mlx_array_take_back(const mlx_array arr)
     return 0;
 }
 
+int mlx_array_duplicate(mlx_array *res, const mlx_array arr)
+{
+    MX_SCOPE(NULL);
+    return capi_publish(res, mx_duplicate(capi_in(arr)));
+}
+
 /* Indexing */
 
 /* The items as the core has them, in memory to be freed by the caller; NULL after a failure. */

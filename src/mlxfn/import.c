@@ -360,7 +360,7 @@ static int read_function(struct imported *f, struct cursor *c, struct function *
     trace_end();
     list_clear(&in);
     list_clear(&out);
-    return !fn->g;
+    return !fn->g || graph_hand_out(fn->g);
 }
 
 static int read_all(struct imported *f)
@@ -562,6 +562,29 @@ static bool as_traced(const struct mlxfn_trace *t, const struct arguments *a)
     return true;
 }
 
+/* Is it a constant of the file or a view of one, made at once or to be made? */
+static bool keeps(const struct imported *f, mx x)
+{
+    for (;; x = x->node->in[x->node->op->traits & FORWARDS ? x->node->nin - x->node->nout + x->out : 0]) {
+        for (int k = 0; k < f->constants.n; k++) {
+            mx constant = f->constants.v[k].it;
+            if (x == constant || (x->status == READY && x->buf == constant->buf))
+                return true;
+        }
+        if (x->status != LAZY || !x->node || !(x->node->op->traits & VIEW))
+            return false;
+    }
+}
+
+/* As graph_hand_out says. */
+static int hand_out(const struct imported *f, struct mx_list *y, int from)
+{
+    for (int i = from; i < y->n && !mx_failed(); i++)
+        if (keeps(f, y->v[i].it))
+            mx_keep(&y->v[i], mx_duplicate(y->v[i].it));
+    return mx_failed();
+}
+
 static int call(struct imported *f, const struct arguments *a, struct mx_list *y)
 {
     for (int i = 0; i < a->n_pos + a->n_keys; i++)
@@ -578,7 +601,8 @@ static int call(struct imported *f, const struct arguments *a, struct mx_list *y
         MX_SCOPE(NULL);
         struct running r = { .f = f, .t = &fn->t, .again = true };
         r.c = (struct cursor){ f->file->source.bytes, 0, f->file->source.size, f->label };
-        return run_trace(&r, a->x, y);
+        int from = y->n;
+        return run_trace(&r, a->x, y) || hand_out(f, y, from);
     }
     return no_match(f, a);
 }

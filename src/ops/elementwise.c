@@ -444,20 +444,24 @@ mx mx_stop_gradient(mx x) { return identity(&op_stop_gradient, x); }
 
 struct contiguous_args {
     bool allow_col_major;
+    bool anew; /* never shared */
 };
-static const struct field contiguous_args_fields[] = { FIELD(contiguous_args, allow_col_major), { 0 } };
+static const struct field contiguous_args_fields[] = { FIELD(contiguous_args, allow_col_major),
+                                                       FIELD(contiguous_args, anew),
+                                                       { 0 } };
 
 /* Data that already lies as asked for is shared. */
 static bool contiguous_view(const struct call *c, mx y)
 {
     mx x = c->x[0];
     int64_t s = 1;
-    bool column = ((const struct contiguous_args *)c->args)->allow_col_major;
+    const struct contiguous_args *a = c->args;
+    bool column = a->allow_col_major;
     for (int i = 0; i < x->ndim && column; i++) {
         column = x->shape[i] == 1 || x->strides[i] == s;
         s *= x->shape[i];
     }
-    return (x->row || column) && same_view(c, y);
+    return !a->anew && (x->row || column) && same_view(c, y);
 }
 
 const struct op op_contiguous = {
@@ -467,7 +471,16 @@ const struct op op_contiguous = {
 
 mx mx_contiguous(mx x, bool allow_col_major)
 {
-    return mx_node(&op_contiguous, &(struct contiguous_args){ allow_col_major }, 1, &x, x->ndim, x->shape, x->dtype);
+    return mx_node(&op_contiguous, &(struct contiguous_args){ .allow_col_major = allow_col_major }, 1, &x, x->ndim,
+                   x->shape, x->dtype);
+}
+
+mx mx_duplicate(mx x)
+{
+    enum { SMALL = 4096 }; /* bytes, which are copied sooner than a node is made */
+    if (x->row && !x->tracer && nbytes(x) <= SMALL && array_readable(x))
+        return array_of_data(x->dtype, x->ndim, x->shape, array_host(x));
+    return mx_node(&op_contiguous, &(struct contiguous_args){ .anew = true }, 1, &x, x->ndim, x->shape, x->dtype);
 }
 
 /* ---- compositions */

@@ -32,6 +32,7 @@ mx mx_array_equal(mx a, mx b, bool equal_nan);
 mx mx_stop_gradient(mx x);
 mx mx_copy(mx x);
 mx mx_contiguous(mx x, bool allow_col_major);
+mx mx_duplicate(mx x); /* row-major, in memory of its own whoever else has x */
 mx mx_nan_to_num(mx x, double nan, const double *posinf, const double *neginf);
 void mx_divmod(mx a, mx b, mx out[2]);
 /* 0-d constants of like's dtype */

@@ -509,13 +509,14 @@ static struct trace *trace_new(struct compiled *c, struct closure *f, const stru
 {
     double start = now_ms();
     struct graph *g = c->shapeless ? graph_trace_shapeless(f, n, x, c->name) : graph_trace(f, n, x, c->name);
-    struct trace *t = g ? mx_malloc(sizeof *t) : NULL;
+    if (!g)
+        return NULL;
+    int gone = compile_mode() == COMPILE_NO_SIMPLIFY ? 0 : graph_simplify(g);
+    struct trace *t = graph_hand_out(g) ? NULL : mx_malloc(sizeof *t);
     if (!t) {
-        if (g)
-            object_release(&g->object);
+        object_release(&g->object);
         return NULL;
     }
-    int gone = compile_mode() == COMPILE_NO_SIMPLIFY ? 0 : graph_simplify(g);
     *t = (struct trace){ .object = { .refs = 1, .destroy = trace_destroy }, .g = g };
     lock_take(&tables);
     t->number = c->traces++;

@@ -13,6 +13,7 @@ static void graph_destroy(struct object *o)
 {
     struct graph *g = (struct graph *)o;
     recording_free(&g->r);
+    free(g->copied);
     free(g);
 }
 
@@ -247,7 +248,10 @@ static int call(const struct graph *g, int n, const mx x[], struct mx_list *y, b
         }
         if (fits && *fits && !failed)
             *fits = as_read(g, v);
-        for (int k = 0; k < g->n_out && !failed && (!fits || *fits); k++) failed = list_push(y, v[g->r.roots[k]]);
+        for (int k = 0; k < g->n_out && !failed && (!fits || *fits); k++) {
+            mx out = v[g->r.roots[k]];
+            failed = list_push(y, g->copied && g->copied[k] && !out->tracer ? mx_duplicate(out) : out) || mx_failed();
+        }
     }
     if (v != few)
         free(v);
@@ -294,6 +298,28 @@ struct graph *graph_at(struct graph *g, const struct dims in[])
     list_clear(&x);
     list_clear(&y);
     return made;
+}
+
+int graph_hand_out(struct graph *g)
+{
+    bool *kept = mx_malloc((size_t)(g->r.n_values + g->n_out + 1) * sizeof *kept), *copied = kept + g->r.n_values;
+    if (!kept)
+        return 1;
+    for (int i = 0; i < g->r.n_values; i++) kept[i] = i >= g->n_in;
+    for (int i = 0; i < g->r.n; i++) {
+        const struct node *n = g->r.entries[i].node;
+        const int *of = graph_reads(g, i) + (n->op->traits & FORWARDS ? n->nin - n->nout : 0);
+        for (int k = 0; k < n->nout; k++)
+            kept[graph_makes(g, i)[k]] = n->op->traits & VIEW && kept[of[n->op->traits & FORWARDS ? k : 0]];
+    }
+    bool any = false;
+    for (int k = 0; k < g->n_out; k++) any |= copied[k] = kept[g->r.roots[k]];
+    free(g->copied);
+    g->copied = NULL;
+    if (any && (g->copied = mx_malloc((size_t)g->n_out * sizeof *copied)))
+        memcpy(g->copied, copied, (size_t)g->n_out * sizeof *copied);
+    free(kept);
+    return any && !g->copied;
 }
 
 /* ---- simplifying */

@@ -23,7 +23,8 @@ struct graph {
     int n_check;       /* what must be possible to make, needed or not (shapeless_check) */
     const char *fixed; /* why it serves the traced shapes only, or NULL */
     bool any_rank;
-    bool open; /* a constant is a placeholder of a transform around the trace: not to outlive it */
+    bool open;    /* a constant is a placeholder of a transform around the trace: not to outlive it */
+    bool *copied; /* by result: a copy is handed out (graph_hand_out); or NULL */
 };
 
 /* How many roots it has: values that stay in it. */
@@ -68,6 +69,10 @@ struct graph *graph_of_object(struct object *o);
 /* Merges equal scalar constants and equal entries on the same operands, drops copies and what no result
  * needs.  How many entries went. */
 int graph_simplify(struct graph *g);
+
+/* From now on a call gives a copy of what is a constant or a view of one, as a call of the function would make it anew:
+ * whoever gets it may write to it through the memory that an array shares with others.  Non-zero after mx_fail. */
+int graph_hand_out(struct graph *g);
 
 /* The values entry i reads and makes. */
 static inline const int *graph_reads(const struct graph *g, int i) { return g->r.numbers + g->r.entries[i].at; }

@@ -932,3 +932,45 @@ def test_one_array_updated_and_evaluated_by_threads():
 def test_dtypes_of_all_pairs_agree_with_result_type(data):
     a, b = (data.draw(st.sampled_from(list(NUMPY))) for _ in range(2))
     assert (mx.zeros(1, a) + mx.zeros(1, b)).dtype == mx.result_type(a, b)
+
+
+@pytest.mark.parametrize("copied", [mx.array, lambda x: mx.asarray(x, copy=True)])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bool_, mx.int64, mx.complex64])
+@pytest.mark.parametrize(
+    "made", [lambda x: x, lambda x: x[:, ::2], lambda x: x.T, lambda x: mx.broadcast_to(x[0], (2, 4))]
+)
+@pytest.mark.parametrize("rows", [2, 2000])
+def test_a_copy_has_memory_of_its_own(rows, made, dtype, copied):
+    base = mx.array(np.arange(4 * rows).reshape(rows, 4) % 7).astype(dtype)
+    mx.eval(base)
+    x = made(base)
+    mx.eval(x)
+    expected = np.array(x)
+    y = copied(x)
+    assert y.dtype == dtype
+    np.asarray(base)[...] = 1  # before anybody looks at the copy
+    np.testing.assert_array_equal(np.asarray(y), expected)
+    z = copied(y)
+    np.asarray(y)[...] = 1
+    np.testing.assert_array_equal(np.asarray(z), expected)
+
+
+def test_a_copy_of_what_is_computed_later_has_memory_of_its_own():
+    x = mx.arange(3.0) * 2
+    y = mx.array(x)
+    mx.eval(y, x)
+    np.asarray(y)[...] = 9
+    assert x.tolist() == [0, 2, 4]
+    twice = mx.compile(lambda x: (x, mx.array(x)))
+    a, b = twice(x)
+    np.asarray(b)[...] = 9
+    assert a.tolist() == x.tolist() == [0, 2, 4]
+
+
+def test_derivatives_and_batches_go_through_a_copy():
+    def copied(x):
+        return mx.array(mx.asarray(x, copy=True))
+
+    assert mx.grad(lambda x: (copied(x) ** 2).sum())(mx.array([1.0, 3.0])).tolist() == [2, 6]
+    assert mx.jvp(copied, [mx.array([1.0])], [mx.array([5.0])])[1][0].tolist() == [5]
+    assert mx.vmap(copied, in_axes=1, out_axes=1)(mx.array([[1, 2], [3, 4]])).tolist() == [[1, 2], [3, 4]]

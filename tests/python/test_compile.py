@@ -1086,3 +1086,70 @@ def test_classes_and_factories_of_containers_are_constants():
     )
     new = mx.compile(lambda d: d["new"])
     assert [new(collections.defaultdict(kind)) for kind in (list, dict)] == [[], {}]
+
+
+def seven_more(x):
+    """Writes to the memory of x, as NumPy does in place."""
+    np.asarray(x)[...] += 7
+
+
+captured = mx.array([[1.0, 2.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        lambda: mx.zeros(3),
+        lambda: mx.sin(mx.arange(3.0)),
+        lambda: mx.array(2.0),
+        lambda: mx.array([[1, 2], [3, 4]]).T,
+        lambda: mx.array(np.arange(3000)),
+        lambda: mx.array(np.arange(3000.0)).astype(mx.bfloat16).reshape(2, -1)[:, ::2].astype(mx.float32),
+        lambda: mx.array(np.arange(3000)).reshape(30, 100).T[1:],
+        lambda: mx.depends([mx.array([1, 2])], [mx.ones(1)])[0],
+        lambda: captured,
+        lambda: captured[1:],
+    ],
+)
+@pytest.mark.parametrize("way", ["compile", "shapeless", "nested", "file", "file for any shapes"])
+def test_who_writes_to_a_constant_result_changes_no_other_call(way, constant, tmp_path):
+    def f(x):
+        return x + 1, constant()
+
+    name = tmp_path / "f.mlxfn"
+    if way.startswith("file"):
+        mx.export_function(name, f, mx.ones(2), shapeless=way != "file")
+        call = mx.import_function(name)
+    else:
+        call = mx.compile(mx.compile(f) if way == "nested" else f, shapeless=way == "shapeless")
+    expected = np.array(constant())
+    for size in (2, 2, 3, 3) if way in ("shapeless", "file for any shapes") else (2, 2, 2):
+        result = call(mx.ones(size))[1]
+        np.testing.assert_array_equal(np.array(result), expected)
+        seven_more(result)
+        np.testing.assert_array_equal(np.array(result), expected + 7)
+    np.testing.assert_array_equal(np.array(constant()), expected)
+
+
+def test_who_scales_a_constant_gradient_in_place_changes_no_later_one():
+    params, x = {"w": mx.ones((2, 3)), "b": mx.zeros(3)}, mx.ones((4, 2))
+    gradient = mx.compile(mx.grad(lambda p, x: (x @ p["w"] + p["b"]).sum()))
+    for _ in range(3):
+        seven_more(found := gradient(params, x)["b"])
+        assert found.tolist() == [11, 11, 11]
+
+
+def test_constant_state_is_made_anew_in_each_call():
+    state = {}
+    step = mx.compile(lambda x: state.update(a=mx.ones(2)) or x + 1, outputs=state)
+    for _ in range(3):
+        step(mx.ones(1))
+        assert state["a"].tolist() == [1, 1]
+        seven_more(state["a"])
+
+
+def test_a_constant_result_of_a_graph_that_is_open_depends_on_its_operand():
+    def f(x):
+        return mx.compile(lambda y: (y, x))(mx.ones(2))[1] ** 2
+
+    assert mx.grad(lambda x: f(x).sum())(mx.array([1.0, 3.0])).tolist() == [2, 6]

@@ -159,6 +159,8 @@ MLX_API int mlx_array_is_writable(bool *res, const mlx_array arr);
  * operation that reads them.  Evaluates. */
 MLX_API int mlx_array_lend(const mlx_array arr);
 MLX_API int mlx_array_take_back(const mlx_array arr);
+/* A copy that shares memory with nobody, whoever writes where. */
+MLX_API int mlx_array_duplicate(mlx_array *res, const mlx_array arr);
 
 /* Indexing.  Between the brackets of a[i, 2:, None, ..., k] stands a list of items. */
 
