@@ -252,6 +252,38 @@ static void long_reductions(void **unused)
     }
 }
 
+/* ---- products: sizes around those of tiles and of what is read at once */
+
+static mx product(const struct trial *t, const mx x[]) { return (void)t, mx_matmul(x[0], x[1]); }
+static mx product_plus(const struct trial *t, const mx x[]) { return (void)t, mx_addmm(x[2], x[0], x[1], 0.5, 2); }
+
+static mx transposed(mx x) { return ready(mx_swapaxes(x, 0, 1)); }
+
+static void products(void **unused)
+{
+    (void)unused;
+    static const int sizes[][3] = { { 1, 1, 1 },   { 3, 5, 7 },      { 65, 66, 33 },  { 130, 72, 40 }, { 64, 64, 64 },
+                                    { 1, 9, 100 }, { 257, 1, 1025 }, { 1, 300, 300 }, { 9, 5, 600 },   { 2, 3, 0 } };
+    for (int k = 0; k < TYPES; k += SLOW ? 2 : 1)
+        for (size_t l = 0; l < sizeof sizes / sizeof *sizes; l++) {
+            MX_SCOPE(on_cpu);
+            enum dtype t = types[k];
+            const int *s = sizes[l];
+            double eps = ulp_at_one(t), sum = 4 * (s[2] + 1.0) * ulp_at_one(dtype_size(t) < 4 ? DT_float32 : t);
+            mx a = numbers(t, 2, (int[]){ s[0], s[2] }, false), b = numbers(t, 2, (int[]){ s[2], s[1] }, false);
+            mx at = numbers(t, 2, (int[]){ s[2], s[0] }, false), bt = numbers(t, 2, (int[]){ s[1], s[2] }, false);
+            mx c = numbers(t, 2, (int[]){ s[1], s[0] }, false);
+            struct trial plain = { .name = "matmul", .build = product },
+                         plus = { .name = "addmm", .build = product_plus };
+            beside(&plain, "rows", (mx[]){ a, b }, eps, sum);
+            beside(&plain, "turned left", (mx[]){ transposed(at), b }, eps, sum);
+            beside(&plain, "turned right", (mx[]){ a, transposed(bt) }, eps, sum);
+            beside(&plain, "turned", (mx[]){ transposed(at), transposed(bt) }, eps, sum);
+            if (dtype_is_inexact(t))
+                beside(&plus, "with a turned matrix", (mx[]){ a, b, transposed(c) }, eps, sum);
+        }
+}
+
 /* ---- rows: lengths around those that threads and teams take */
 
 static mx softmax(const struct trial *t, const mx x[]) { return (void)t, mx_softmax(x[0], (int[]){ -1 }, 1, false); }
@@ -574,7 +606,7 @@ int main(void)
         cmocka_unit_test(from_nothing),    cmocka_unit_test(rotations),
         cmocka_unit_test(packed_weights),  cmocka_unit_test(scans),
         cmocka_unit_test(orders),          cmocka_unit_test(groups),
-        cmocka_unit_test(lookups),
+        cmocka_unit_test(lookups),         cmocka_unit_test(products),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
