@@ -190,7 +190,7 @@ static int publish_gguf(const char *func, mlx_io_gguf *gguf, struct gguf *g)
     }
     if (!to) {
         gguf_free(g);
-        return capi_report();
+        return capi_report_call(func);
     }
     struct gguf old = { 0 };
     if (gguf->ctx)

@@ -214,7 +214,7 @@ static int publish_archive(const char *func, mlx_map_string_to_array *res_0, mlx
     if (failed || !texts) {
         capi_map_free(arrays);
         capi_map_free(texts);
-        return capi_report();
+        return capi_report_call(func);
     }
     return capi_both_end(func, CAPI_HALF(map_string_to_array, res_0, arrays),
                          CAPI_HALF(map_string_to_string, res_1, texts));
@@ -230,7 +230,7 @@ static int publish_arrays(const char *func, mlx_map_string_to_array *res, struct
     archive_free(a);
     if (failed || !arrays) {
         capi_map_free(arrays);
-        return capi_report();
+        return capi_report_call(func);
     }
     return capi_map_end(func, &res->ctx, arrays);
 }

@@ -282,9 +282,29 @@ mx mx_diff(mx x, int n, int axis)
 
 /* ---- windows: sums of cosines, and a triangle */
 
+/* What is small is there at once. */
+enum { WINDOW_AT_ONCE = 1 << 16 };
+
+static mx lazy_window(int n, double a0, double a1, double a2, bool triangle)
+{
+#define NUMBER(v) array_of_double(v, DT_float64)
+    mx t = mx_divide(mx_arange(0, n, 1, DT_float64), NUMBER(n - 1)), y;
+    if (triangle) {
+        y = mx_subtract(NUMBER(1), mx_abs(mx_subtract(mx_multiply(t, NUMBER(2)), NUMBER(1))));
+    } else {
+        y = mx_subtract(NUMBER(a0), mx_multiply(NUMBER(a1), mx_cos(mx_multiply(t, NUMBER(2 * M_PI)))));
+        if (a2 != 0)
+            y = mx_add(y, mx_multiply(NUMBER(a2), mx_cos(mx_multiply(t, NUMBER(4 * M_PI)))));
+    }
+    return mx_astype(y, DT_float32);
+#undef NUMBER
+}
+
 static mx window(int n, double a0, double a1, double a2, bool triangle)
 {
-    n = n < 0 ? 0 : n;                                        /* as NumPy */
+    n = n < 0 ? 0 : n; /* as NumPy */
+    if (n > WINDOW_AT_ONCE)
+        return lazy_window(n, a0, a1, a2, triangle);
     struct buffer *b = buffer_new((size_t)n * sizeof(float)); /* refused beyond the limit, before the work */
     if (!b)
         return MX_NIL;

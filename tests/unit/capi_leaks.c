@@ -54,14 +54,14 @@ static void save_and_load(mlx_array x)
     OK(mlx_map_string_to_string_insert(texts, "a", "b"));
     OK(mlx_save_safetensors(path[SAFETENSORS], arrays, texts));
     OK(mlx_load_safetensors(&arrays, &texts, path[SAFETENSORS], cpu));
-    FAILS(mlx_load_safetensors(&arrays, &texts, path[DAMAGED], cpu), "[load]");
+    FAILS(mlx_load_safetensors(&arrays, &texts, path[DAMAGED], cpu), "[load_safetensors]");
     mlx_io_gguf g = mlx_io_gguf_new();
     OK(mlx_io_gguf_set_array(g, "a", x));
     OK(mlx_save_gguf(path[GGUF], g));
     OK(mlx_load_gguf(&g, path[GGUF], cpu));
     OK(mlx_io_gguf_get_array(&y, g, "a"));
     OK(mlx_array_eval(y));
-    FAILS(mlx_load_gguf(&g, path[DAMAGED], cpu), "[load]");
+    FAILS(mlx_load_gguf(&g, path[DAMAGED], cpu), "[load_gguf]");
     mlx_io_gguf_free(g);
     mlx_map_string_to_array_free(arrays);
     mlx_map_string_to_string_free(texts);
