@@ -199,15 +199,6 @@ static mx permuted(mx x, mx rows)
     return mx_take_along_axis(x, mx_broadcast_like(i, x), -2);
 }
 
-/* The order of rows whose inverse this is: places of the numbers 0, 1, ... in it. */
-static mx inverse_order(mx rows)
-{
-    struct size m = size_of(rows, -1);
-    mx i = mx_arange_by(1, &m, DT_uint32);
-    mx hit = mx_equal(mx_expand_dims(rows, (int[]){ -2 }, 1), mx_expand_dims(i, (int[]){ -1 }, 1));
-    return mx_arg_reduce(hit, ARG_MAX, -1, false);
-}
-
 static void lu_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
@@ -226,7 +217,7 @@ static void lu_jvp(const struct call *c, const mx t[], mx dy[])
 {
     mx l, u;
     square_factors(c->y[0], &l, &u);
-    mx d = permuted(t[0], inverse_order(c->y[2]));
+    mx d = permuted(t[0], mx_argsort(c->y[2], -1)); /* the order of rows whose inverse that is */
     mx inside = right_solve(left_solve(l, d, false), u, true);
     dy[0] = mx_add(mx_matmul(l, mx_tril(inside, -1)), mx_matmul(mx_triu(inside, 0), u));
 }

@@ -244,6 +244,15 @@ def test_empty(shape):
     assert L.solve(x, mx.zeros((*shape[:-1], 2))).shape == (*shape[:-1], 2)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3), (3, 0), (0, 2, 2)])
+def test_derivatives_of_lu_without_elements(shape):
+    x = mx.zeros(shape)
+    y, dy = mx.jvp(lambda x: mx.linalg.lu_factor(x, stream=mx.cpu)[0], [x], [x])
+    assert dy[0].shape == y[0].shape == shape and dy[0].size == 0
+    dx = mx.vjp(lambda x: mx.linalg.lu_factor(x, stream=mx.cpu)[0], [x], [x])[1]
+    assert dx[0].shape == shape
+
+
 def test_empty_rectangles():
     assert [y.shape for y in L.qr(mx.zeros((3, 0)))] == [(3, 0), (0, 0)]
     u, s, vt = L.svd(mx.zeros((0, 3)))
