@@ -219,7 +219,7 @@ def _unflatten(pairs, place, room):
             raise Error(f"[tree_unflatten] {_named(place)} holds a leaf and something else")
         branches.setdefault(parts[0], []).append((parts[1:], leaf))
     children = {key: _unflatten(below, f"{place}.{key}" if place else key, room) for key, below in branches.items()}
-    if not all(key.isdecimal() for key in children):
+    if not all(key.isascii() and key.isdecimal() for key in children):
         return children
     by_number = {_number(key): child for key, child in children.items()}
     if len(by_number) < len(children):  # "0" and "00" are two names

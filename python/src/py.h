@@ -38,6 +38,10 @@ void warning_unheard(void);
 void raise_called(const char *name);
 /* Takes the exception away that is set, an instance with its traceback; NULL where none is.  Taken rather
  * than fetched, for what C code raises is no instance before it is looked at. */
+/* Has o this attribute?  -1 with the exception of code that looked, unless it is an AttributeError. */
+int has_attribute(PyObject *o, const char *name);
+/* Clears the exception if it is of this kind; else it stays: false. */
+bool error_clear_only(PyObject *kind);
 PyObject *error_take(void);
 /* Sets an exception that was taken, in place of any other; NULL: leaves things as they are. */
 void error_put(PyObject *error);

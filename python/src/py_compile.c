@@ -101,12 +101,13 @@ static int flatten(struct flat *f, PyObject *tree)
         return key_put_constant(f->key, tree);
     if (f->captured)
         return put(f, Py_None);
-    if (PyObject_HasAttrString(tree, "__array__"))
+    int has = has_attribute(tree, "__array__");
+    if (has > 0)
         PyErr_Format(exc_value,
                      "[compile] expected arrays of mlx in the arguments, got %s; mx.array(...) makes "
                      "one of it",
                      type_name(tree));
-    else
+    else if (has == 0)
         PyErr_Format(exc_value,
                      "[compile] expected arguments that are trees of arrays and of constants (numbers, strings, "
                      "functions, None), got %s; mlx.utils.register_tree_node makes a tree of it",

@@ -489,8 +489,9 @@ static int from_list(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int ou
 
 int array_from_method(mlx_array *out, PyObject *o)
 {
-    if (!PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__mlx_array__"))
-        return 0;
+    int has = has_attribute((PyObject *)Py_TYPE(o), "__mlx_array__");
+    if (has <= 0)
+        return has;
     PyObject *a = PyObject_CallMethod(o, "__mlx_array__", NULL);
     if (!a)
         return -1;
@@ -512,10 +513,11 @@ int array_from_foreign(mlx_array *out, PyObject *o)
     if (PyObject_CheckBuffer(o))
         return array_from_buffer(out, o, COPY);
     PyObject *type = (PyObject *)Py_TYPE(o);
-    if (PyObject_HasAttrString(type, "__dlpack__"))
-        return array_from_dlpack(out, o, COPY);
-    if (!PyObject_HasAttrString(type, "__array__"))
-        return 0;
+    int has = has_attribute(type, "__dlpack__");
+    if (has)
+        return has < 0 ? -1 : array_from_dlpack(out, o, COPY);
+    if ((has = has_attribute(type, "__array__")) <= 0)
+        return has;
     PyObject *a = PyObject_CallMethod(o, "__array__", NULL);
     if (!a)
         return -1;

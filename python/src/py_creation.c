@@ -141,8 +141,10 @@ PyObject *fn_asarray(struct call *c)
     if (is_array(o) && (!t || *t == mlx_array_dtype(handle_of(o))))
         return Py_NewRef(o);
     int failed = PyObject_CheckBuffer(o) && !is_array(o) ? array_from_buffer(&c->res, o, SHARE) : 0;
-    if (!failed && !c->res.ctx && !is_array(o) && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__"))
-        failed = array_from_dlpack(&c->res, o, SHARE);
+    if (!failed && !c->res.ctx && !is_array(o)) {
+        int has = has_attribute((PyObject *)Py_TYPE(o), "__dlpack__");
+        failed = has > 0 ? array_from_dlpack(&c->res, o, SHARE) : has;
+    }
     if (!failed && (!c->res.ctx || (t && *t != mlx_array_dtype(c->res)))) {
         PyErr_Format(exc_value, "[asarray] expected what can be shared without a copy, got %s", type_name(o));
         failed = -1;
@@ -154,8 +156,9 @@ PyObject *fn_from_dlpack(struct call *c)
 {
     PyObject *o = c->v[0].o;
     enum sharing sharing = GIVEN(1) && !BOOL(1) ? SHARE : COPY;
-    if (!PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__"))
-        return call_refuse(c, 0, "an object with __dlpack__");
+    int has = has_attribute((PyObject *)Py_TYPE(o), "__dlpack__");
+    if (has <= 0)
+        return has < 0 ? NULL : call_refuse(c, 0, "an object with __dlpack__");
     int failed = array_from_dlpack(&c->res, o, sharing);
     if (!failed && sharing == COPY && !is_array(o))
         failed = array_narrow(&c->res);

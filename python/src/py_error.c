@@ -117,6 +117,23 @@ int raise_last(void)
     return -1;
 }
 
+bool error_clear_only(PyObject *kind)
+{
+    bool is = PyErr_ExceptionMatches(kind);
+    if (is)
+        PyErr_Clear();
+    return is;
+}
+
+int has_attribute(PyObject *o, const char *name)
+{
+    PyObject *v = PyObject_GetAttrString(o, name);
+    if (!v)
+        return error_clear_only(PyExc_AttributeError) ? 0 : -1;
+    Py_DECREF(v);
+    return 1;
+}
+
 PyObject *error_take(void)
 {
     PyObject *type, *error, *trace;
@@ -155,7 +172,7 @@ void raise_called(const char *name)
     PyObject *text = !from_python && is_ours(type) ? PyObject_Str(error) : NULL, *renamed = NULL;
     const char *s = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL, *end = s && *s == '[' ? strchr(s, ']') : NULL;
     if (end && (mlx_last_error_of_call() || strcmp(s, last)))
-        renamed = PyUnicode_FromFormat("[%s%s", name, end);
+        renamed = PyUnicode_FromFormat("[%s%s", name + (*name == '_'), end); /* nn says log_softmax */
     PyErr_Clear();
     Py_XDECREF(text);
     Py_XDECREF(trace);

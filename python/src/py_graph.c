@@ -128,7 +128,10 @@ static PyObject *py_export_to_dot(PyObject *m, PyObject *args, PyObject *kwargs)
     free(drawing);
     if (!text)
         return NULL;
-    if (!PyObject_HasAttrString(file, "write")) {
+    int open = has_attribute(file, "write");
+    if (open < 0)
+        return Py_DECREF(text), NULL;
+    if (!open) {
         PyObject *io = PyImport_ImportModule("io");
         file = opened = io ? PyObject_CallMethod(io, "open", "Os", file, "w") : NULL;
         Py_XDECREF(io);

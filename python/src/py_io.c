@@ -17,18 +17,20 @@ enum access { READING, WRITING };
 static int path_or_file(struct call *c, PyObject *o, enum access access, PyObject **path)
 {
     *path = NULL;
-    if (!PyUnicode_Check(o) && PyObject_HasAttrString(o, access == READING ? "read" : "write"))
-        return 0;
+    int method = PyUnicode_Check(o) ? 0 : has_attribute(o, access == READING ? "read" : "write");
+    if (method)
+        return method < 0 ? -1 : 0;
+    int named = PyUnicode_Check(o) || PyBytes_Check(o) ? 1 : has_attribute((PyObject *)Py_TYPE(o), "__fspath__");
+    if (named <= 0)
+        return named < 0 ? -1 : (call_refuse(c, 0, "a path or an open binary file"), -1);
     PyObject *text = PyOS_FSPath(o);
     if (text && PyBytes_Check(text)) {
         PyObject *decoded = PyUnicode_DecodeFSDefault(PyBytes_AsString(text));
         Py_DECREF(text);
         text = decoded;
     }
-    if (!text) {
-        PyErr_Clear();
-        return call_refuse(c, 0, "a path or an open binary file"), -1;
-    }
+    if (!text)
+        return -1;
     if (PyUnicode_FindChar(text, 0, 0, PyUnicode_GetLength(text), 1) >= 0) {
         PyErr_Format(exc_value, "[%s] expected a path without a null character, got %R", c->sig->name, text);
         Py_DECREF(text);
@@ -38,20 +40,21 @@ static int path_or_file(struct call *c, PyObject *o, enum access access, PyObjec
     return 1;
 }
 
-static bool ends_with(PyObject *text, const char *end)
+/* 1, 0; -1 with an exception. */
+static int ends_with(PyObject *text, const char *end)
 {
     PyObject *tail = PyUnicode_FromString(end);
-    Py_ssize_t is = tail ? PyUnicode_Tailmatch(text, tail, 0, PyUnicode_GetLength(text), 1) : 0;
-    PyErr_Clear();
+    Py_ssize_t is = tail ? PyUnicode_Tailmatch(text, tail, 0, PyUnicode_GetLength(text), 1) : -1;
     Py_XDECREF(tail);
-    return is == 1;
+    return (int)is;
 }
 
 /* The path in the file system's encoding, with the extension it should have; new bytes. */
 static PyObject *encoded(PyObject *path, const char *extension)
 {
-    if (ends_with(path, extension))
-        return PyUnicode_EncodeFSDefault(path);
+    int whole = ends_with(path, extension);
+    if (whole)
+        return whole < 0 ? NULL : PyUnicode_EncodeFSDefault(path);
     PyObject *longer = PyUnicode_FromFormat("%U%s", path, extension);
     PyObject *bytes = longer ? PyUnicode_EncodeFSDefault(longer) : NULL;
     Py_XDECREF(longer);
@@ -389,14 +392,18 @@ static const char *format_of(struct call *c, PyObject *path)
     }
     PyObject *name = path ? Py_NewRef(path) : PyObject_GetAttrString(c->v[0].o, "name");
     const char *found = NULL;
-    PyErr_Clear();
-    for (size_t i = 0; i < LENGTH(known) && name && PyUnicode_Check(name); i++) {
+    if (!name && !error_clear_only(PyExc_AttributeError)) /* a file need not have one */
+        return NULL;
+    int is = 0;
+    for (size_t i = 0; i < LENGTH(known) && name && PyUnicode_Check(name) && is >= 0; i++) {
         char end[16];
         PyOS_snprintf(end, sizeof end, ".%s", known[i]);
-        if (ends_with(name, end))
+        if ((is = ends_with(name, end)) > 0)
             found = known[i];
     }
-    if (!found)
+    if (is < 0)
+        found = NULL;
+    else if (!found)
         PyErr_Format(exc_value,
                      "[load] expected a name that ends in .npy, .npz, .safetensors or .gguf, or format=, got %R",
                      name && PyUnicode_Check(name) ? name : c->v[0].o);

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 
@@ -252,6 +253,7 @@ FULL_DISK = """
 import os, resource, sys
 import numpy as np
 import mlx.core as mx
+import mlx.nn as nn
 path, way = sys.argv[1:]
 save = {
     "npy": mx.save,
@@ -285,6 +287,7 @@ def test_full_disks_leave_the_old_file(tmp_path, format):
 KILLED = """
 import resource, signal, sys
 import mlx.core as mx
+import mlx.nn as nn
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
 x = mx.ones((100000,))
@@ -444,3 +447,38 @@ def test_raw_streams_that_would_have_to_wait():
     f = Nothing()
     mx.save(f, mx.arange(1000))
     assert np.load(io.BytesIO(f.got)).tolist() == list(range(1000))
+
+
+class Unreadable:
+    """A path and a file whose own code raises."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __fspath__(self):
+        raise self.error
+
+
+class UnreadableFile(Unreadable):
+    read = write = property(Unreadable.__fspath__)
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt, MemoryError, SystemExit, TypeError])
+@pytest.mark.parametrize("file", [Unreadable, UnreadableFile])
+@pytest.mark.parametrize(
+    "use",
+    [
+        mx.load,
+        lambda f: mx.save(f, mx.ones(1)),
+        lambda f: mx.savez(f, a=mx.ones(1)),
+        lambda f: mx.save_safetensors(f, {"a": mx.ones(1)}),
+        lambda f: mx.save_gguf(f, {"a": mx.ones(1)}),
+        lambda f: mx.export_to_dot(f, mx.ones(1)),
+        lambda f: nn.Linear(1, 1).load_weights(f),
+    ],
+)
+def test_an_exception_of_a_path_or_file_is_handed_on(use, file, kind):
+    error = kind("mine")
+    with pytest.raises(kind) as raised:
+        use(file(error))
+    assert raised.value is error

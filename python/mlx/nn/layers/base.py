@@ -386,7 +386,7 @@ def _check_sizes(layer, **sizes):
 def _named_weights(source):
     """The dict of names and arrays that `load_weights` is given in one of several forms."""
     if isinstance(source, (str, PathLike)):
-        weights = mx.load(str(source))
+        weights = mx.load(source)
         if not isinstance(weights, dict):
             raise mx.Error(
                 f"[load_weights] expected a file of arrays with names (.npz, .safetensors, .gguf), got one array "

@@ -240,6 +240,8 @@ def quantize(
     `Embedding` have. `quantize_input` is for layers that can quantize their input too, in mode "nvfp4"
     or "mxfp8"; others need not have that argument, since it is left out where it is false.
     """
+    if not isinstance(model, Module):
+        raise mx.ConversionError(f"[quantize] expected a module, got {type(model).__name__}")
     how = {"group_size": group_size, "bits": bits, "mode": mode, "quantize_input": quantize_input}
 
     def replacement(path, layer):
