@@ -150,6 +150,15 @@ bool new_file_place(struct new_file *f)
     return f->placed;
 }
 
+/* Moved elsewhere it is still there for somebody. */
+bool new_file_lost(const struct new_file *f)
+{
+    struct stat own, there;
+    if (!f->placed || f->fd < 0 || f->folder < 0 || fstat(f->fd, &own) || own.st_nlink)
+        return false;
+    return fstatat(f->folder, f->name, &there, 0) || there.st_ino != own.st_ino || there.st_dev != own.st_dev;
+}
+
 bool new_file_close(struct new_file *f)
 {
     bool ok = f->fd < 0 || !close(f->fd);

@@ -198,6 +198,15 @@ static int write_at(const struct exporter *e, const void *data, size_t n, uint64
 
 int export_publish(struct exporter *e) { return new_file_place(&e->file) ? 0 : export_file_failed(e, "replace it"); }
 
+int exporter_lost(const struct exporter *e)
+{
+    if (!new_file_lost(&e->file))
+        return 0;
+    mx_fail_as(MX_RUNTIME, "[export_function] %s: expected the file that was begun, which has been replaced or removed",
+               e->name);
+    return 1;
+}
+
 static int write_count(const struct exporter *e, int n)
 {
     struct bytes b = { 0 };
@@ -241,7 +250,7 @@ int export_write(struct exporter *e, struct trace *t, int n_keys, const char *co
     struct writing w = { .e = e, .t = t, .base = e->end, .fresh = e->constants.n };
     w.made = export_made(t);
     w.done = w.made ? calloc((size_t)t->g.r.n_values + 1, sizeof *w.done) : NULL;
-    int failed = !w.done || put_trace(&w, n_keys, keys) || commit(e, &w);
+    int failed = !w.done || put_trace(&w, n_keys, keys) || exporter_lost(e) || commit(e, &w);
     if (failed)
         export_forget(e, w.fresh);
     for (int i = 0; i < w.n_holes; i++) mx_drop(&w.holes[i].x);

@@ -115,6 +115,41 @@ static void one_function(void **state)
     mlx_closure_free(f);
 }
 
+/* Of two exporters to a file the one whose file was replaced fails, and the other's stays. */
+static void replaced(void **state)
+{
+    (void)state;
+    mlx_closure_kwargs f = mlx_closure_kwargs_new_func(scaled);
+    mlx_vector_array one = vector(1, (float[]){ 3 }), two = vector(2, (float[]){ 3, 4 }), y = mlx_vector_array_new();
+    for (int more = 0; more < 2; more++) {
+        mlx_function_exporter a = mlx_function_exporter_new_kwargs(path, f, false, true, "", 0);
+        mlx_function_exporter b = mlx_function_exporter_new_kwargs(path, f, false, true, "", 0);
+        assert_int_equal(mlx_function_exporter_apply(a, one), 0);
+        assert_int_equal(mlx_function_exporter_apply(b, two), 0);
+        if (more) {
+            assert_int_equal(mlx_function_exporter_apply(a, two), 1);
+            assert_non_null(strstr(heard.last, "replaced"));
+        }
+        heard.last[0] = 0;
+        assert_int_equal(mlx_function_exporter_close(a, false), 1);
+        assert_non_null(strstr(heard.last, "replaced"));
+        assert_int_equal(mlx_function_exporter_close(a, false), 0);
+        assert_int_equal(mlx_function_exporter_apply(b, one), 0);
+        assert_int_equal(mlx_function_exporter_close(b, false), 0);
+        mlx_function_exporter_free(a);
+        mlx_function_exporter_free(b);
+        mlx_imported_function made = mlx_imported_function_new(path);
+        assert_int_equal(mlx_imported_function_apply(&y, made, one), 0);
+        assert_int_equal(mlx_imported_function_apply(&y, made, two), 0);
+        mlx_imported_function_free(made);
+    }
+    unlink(path);
+    mlx_vector_array_free(one);
+    mlx_vector_array_free(two);
+    mlx_vector_array_free(y);
+    mlx_closure_kwargs_free(f);
+}
+
 static void several_traces(void **state)
 {
     (void)state;
@@ -515,6 +550,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_function),
         cmocka_unit_test(several_traces),
+        cmocka_unit_test(replaced),
         cmocka_unit_test(listeners),
         cmocka_unit_test(constants_that_were_refused),
         cmocka_unit_test(closed_before_constants_are_told),
