@@ -32,14 +32,14 @@ FN T K(quotient)(T a, T b) { return (T)((Q)a / (Q)(K(is_odd_divisor)(b) ? 1 : b)
 FN T K(remainder)(T a, T b)
 {
     T r = (T)((W)a - (W)K(quotient)(a, b) * (W)b);
-    r = r != 0 && K(is_negative)((T)(r ^ b)) ? (T)(r + b) : r;
+    r = r != 0 && K(is_negative)((T)(r ^ b)) ? (T)((W)r + (W)b) : r;
     return K(is_odd_divisor)(b) ? (b == 0 ? a : 0) : r;
 }
 
 FN T K(floor_divide)(T a, T b)
 {
     T q = K(quotient)(a, b), r = (T)((W)a - (W)q * (W)b);
-    q = r != 0 && K(is_negative)((T)(r ^ b)) ? (T)(q - 1) : q;
+    q = r != 0 && K(is_negative)((T)(r ^ b)) ? (T)((W)q - 1) : q;
     return K(is_odd_divisor)(b) ? (b == 0 ? 0 : K(negative)(a)) : q;
 }
 

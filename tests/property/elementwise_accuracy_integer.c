@@ -100,11 +100,28 @@ static void next_to_whole(void **state)
     }
 }
 
+/* The ends of each type by each other, by 0 and by what is next to it. */
+static void ends(void **state)
+{
+    (void)state;
+    static const enum dtype types[] = { DT_int16, DT_uint16, DT_int32, DT_uint32 };
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        int64_t top = INT64_C(1) << (8 * dtype_size(types[k]) - 1);
+        int64_t values[] = { -top, 1 - top, -2, -1, 0, 1, 2, top - 1 };
+        for (size_t i = 0; i < COUNT; i++) {
+            store(types[k], a, i, values[i % 8]);
+            store(types[k], b, i, values[i / 8 % 8]);
+        }
+        check(types[k]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair),
         cmocka_unit_test(next_to_whole),
+        cmocka_unit_test(ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
