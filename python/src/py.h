@@ -295,7 +295,7 @@ struct signature {
         .name = n_, .text = t_ \
     }
 
-struct call {
+struct py_call {
     const struct signature *sig;
     struct value v[MAX_PARAMS];
     PyObject *const *rest; /* what a *parameter took */
@@ -309,33 +309,33 @@ struct call {
     int ints[4 * MAX_NDIM];
 };
 
-typedef PyObject *function_body(struct call *c);
+typedef PyObject *function_body(struct py_call *c);
 PyObject *call_function(struct signature *sig, function_body *body, PyObject *self, PyObject *const *args,
                         Py_ssize_t nargs, PyObject *kwnames);
 
-const char *name_of(const struct call *c, int i); /* of parameter i */
+const char *name_of(const struct py_call *c, int i); /* of parameter i */
 /* An int of 32 bits out of an int or what stands for one; 1 where o is neither, without an exception. */
-int call_int(struct call *c, int i, PyObject *o, int *v);
+int call_int(struct py_call *c, int i, PyObject *o, int *v);
 /* Reads sizes or axes out of one int or a sequence: how many, or -1 with an exception that names
  * the parameter, number i or by name. */
-int call_ints(struct call *c, int i, PyObject *o, const int **v);
-int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v);
+int call_ints(struct py_call *c, int i, PyObject *o, const int **v);
+int call_ints_named(struct py_call *c, const char *name, PyObject *o, const int **v);
 /* An array that lives as long as the call. */
-int call_keep(struct call *c, mlx_array a, mlx_array *out);
+int call_keep(struct py_call *c, mlx_array a, mlx_array *out);
 /* What a *parameter took, as arrays that live as long as the call; no ctx on failure. */
-mlx_vector_array call_rest_arrays(struct call *c);
+mlx_vector_array call_rest_arrays(struct py_call *c);
 /* TypeError for parameter i: it must be `what`. */
-PyObject *call_refuse(struct call *c, int i, const char *what);
+PyObject *call_refuse(struct py_call *c, int i, const char *what);
 /* Turns operands (parameters of type scalar|array) first to first + n - 1 into arrays: numbers take
  * the dtype that the arrays among them call for.  Those that are None stay empty. */
-int call_operands(struct call *c, int first, int n);
+int call_operands(struct py_call *c, int first, int n);
 /* The same with the dtype given by `like`. */
-int call_operand_like(struct call *c, int i, mlx_dtype like);
+int call_operand_like(struct py_call *c, int i, mlx_dtype like);
 /* Argument 0 in the dtype that argument i asks for, if it does. */
-int call_as_dtype(struct call *c, int i);
+int call_as_dtype(struct py_call *c, int i);
 /* The function of the call's name in mlx/_array_api.py, given the arguments: arrays as such, others as they are, None
  * for those left out. */
-PyObject *call_in_python(struct call *c);
+PyObject *call_in_python(struct py_call *c);
 /* A tuple, which is taken over, as the tuple with names that mlx/_array_api.py has under this one. */
 PyObject *with_names(const char *name, PyObject *tuple);
 
@@ -351,24 +351,24 @@ PyObject *with_names(const char *name, PyObject *tuple);
 #define STREAM (c->stream)
 
 /* The result of an operation that wrote to c->res: `return give(c, mlx_...(&c->res, ...));` */
-PyObject *give(struct call *c, int failed);
+PyObject *give(struct py_call *c, int failed);
 /* The same where a failure has set an exception already. */
-PyObject *give_made(struct call *c, int failed);
+PyObject *give_made(struct py_call *c, int failed);
 /* Results in a vector made by the caller, which is freed. */
 PyObject *give_list(int failed, mlx_vector_array vec);
 PyObject *raise_axis(const char *op, int axis, int ndim);
 
 /* The bodies, one for each row of the tables. */
-#define UNARY(name, ...) PyObject *fn_##name(struct call *c);
-#define BINARY(name, ...) PyObject *fn_##name(struct call *c);
+#define UNARY(name, ...) PyObject *fn_##name(struct py_call *c);
+#define BINARY(name, ...) PyObject *fn_##name(struct py_call *c);
 #include "ops/ops.def"
-#define FUNCTION(name, ...) PyObject *fn_##name(struct call *c);
-#define RANDOM(name, ...) PyObject *fn_random_##name(struct call *c);
-#define FFT(name, ...) PyObject *fn_fft_##name(struct call *c);
-#define DISTRIBUTED(name, ...) PyObject *fn_distributed_##name(struct call *c);
-#define FUSED(name, ...) PyObject *fn_fast_##name(struct call *c);
-#define LINALG(name, ...) PyObject *fn_linalg_##name(struct call *c);
-#define METHOD(name, body, ...) PyObject *fn_##body(struct call *c);
+#define FUNCTION(name, ...) PyObject *fn_##name(struct py_call *c);
+#define RANDOM(name, ...) PyObject *fn_random_##name(struct py_call *c);
+#define FFT(name, ...) PyObject *fn_fft_##name(struct py_call *c);
+#define DISTRIBUTED(name, ...) PyObject *fn_distributed_##name(struct py_call *c);
+#define FUSED(name, ...) PyObject *fn_fast_##name(struct py_call *c);
+#define LINALG(name, ...) PyObject *fn_linalg_##name(struct py_call *c);
+#define METHOD(name, body, ...) PyObject *fn_##body(struct py_call *c);
 #include "functions.def"
 
 /* The docstrings of rows of functions.def as Python shows them, the examples at their ends

@@ -255,7 +255,7 @@ static bool declined(binary_op *op, mlx_array other, mlx_array mine, bool reflec
     return reflected && bits && (is_inexact(other) || is_inexact(mine));
 }
 
-static PyObject *binary(PyObject *l, PyObject *r, binary_op *op)
+static PyObject *array_binary(PyObject *l, PyObject *r, binary_op *op)
 {
     mlx_array res = { NULL };
     if (is_array(l) && is_array(r))
@@ -278,7 +278,7 @@ static PyObject *binary(PyObject *l, PyObject *r, binary_op *op)
 }
 
 /* self becomes op(self, o), for everybody who refers to it. */
-static PyObject *in_place(PyObject *self, PyObject *o, binary_op *op)
+static PyObject *binary_in_place(PyObject *self, PyObject *o, binary_op *op)
 {
     mlx_array other = { NULL }, *mine = &((struct array *)self)->it;
     int status = is_array(o) ? 0 : other_operand(&other, o, mlx_array_dtype(*mine));
@@ -298,15 +298,15 @@ static PyObject *in_place(PyObject *self, PyObject *o, binary_op *op)
     return self;
 }
 
-static PyObject *unary(PyObject *o, unary_op *op)
+static PyObject *array_unary(PyObject *o, unary_op *op)
 {
     mlx_array res = { NULL };
     return array_result(op(&res, handle_of(o), anywhere), res);
 }
 
-#define BINARY_SLOT(name, op)                                                         \
-    static PyObject *nb_##name(PyObject *l, PyObject *r) { return binary(l, r, op); } \
-    static PyObject *nb_i##name(PyObject *l, PyObject *r) { return in_place(l, r, op); }
+#define BINARY_SLOT(name, op)                                                               \
+    static PyObject *nb_##name(PyObject *l, PyObject *r) { return array_binary(l, r, op); } \
+    static PyObject *nb_i##name(PyObject *l, PyObject *r) { return binary_in_place(l, r, op); }
 
 BINARY_SLOT(add, mlx_add)
 BINARY_SLOT(subtract, mlx_subtract)
@@ -320,7 +320,7 @@ BINARY_SLOT(lshift, mlx_left_shift)
 BINARY_SLOT(rshift, mlx_right_shift)
 BINARY_SLOT(matmul, mlx_matmul)
 
-static PyObject *nb_divide(PyObject *l, PyObject *r) { return binary(l, r, mlx_divide); }
+static PyObject *nb_divide(PyObject *l, PyObject *r) { return array_binary(l, r, mlx_divide); }
 
 static PyObject *nb_idivide(PyObject *l, PyObject *r)
 {
@@ -330,42 +330,42 @@ static PyObject *nb_idivide(PyObject *l, PyObject *r)
                      mlx_dtype_name(mlx_array_dtype(handle_of(l))));
         return NULL;
     }
-    return in_place(l, r, mlx_divide);
+    return binary_in_place(l, r, mlx_divide);
 }
 
 static PyObject *nb_power(PyObject *l, PyObject *r, PyObject *modulus)
 {
     if (modulus != Py_None)
         Py_RETURN_NOTIMPLEMENTED;
-    return binary(l, r, mlx_power);
+    return array_binary(l, r, mlx_power);
 }
 
 static PyObject *nb_ipower(PyObject *l, PyObject *r, PyObject *modulus)
 {
     if (modulus != Py_None)
         Py_RETURN_NOTIMPLEMENTED;
-    return in_place(l, r, mlx_power);
+    return binary_in_place(l, r, mlx_power);
 }
 
 static PyObject *nb_divmod(PyObject *l, PyObject *r)
 {
-    PyObject *q = binary(l, r, mlx_floor_divide);
+    PyObject *q = array_binary(l, r, mlx_floor_divide);
     if (!q)
         raise_called("divmod");
     if (!q || q == Py_NotImplemented)
         return q;
-    PyObject *rest = binary(l, r, mlx_remainder);
+    PyObject *rest = array_binary(l, r, mlx_remainder);
     PyObject *both = rest ? PyTuple_Pack(2, q, rest) : NULL;
     Py_XDECREF(rest);
     Py_DECREF(q);
     return both;
 }
 
-static PyObject *nb_negative(PyObject *o) { return unary(o, mlx_negative); }
-static PyObject *nb_absolute(PyObject *o) { return unary(o, mlx_abs); }
-static PyObject *nb_invert(PyObject *o) { return unary(o, mlx_bitwise_invert); }
+static PyObject *nb_negative(PyObject *o) { return array_unary(o, mlx_negative); }
+static PyObject *nb_absolute(PyObject *o) { return array_unary(o, mlx_abs); }
+static PyObject *nb_invert(PyObject *o) { return array_unary(o, mlx_bitwise_invert); }
 
-static PyObject *copied(PyObject *o)
+static PyObject *copied_array(PyObject *o)
 {
     mlx_array res = { NULL };
     return array_result(mlx_array_set(&res, handle_of(o)), res);
@@ -377,13 +377,13 @@ static PyObject *compare(PyObject *l, PyObject *r, int op)
         [Py_LT] = mlx_less,      [Py_LE] = mlx_less_equal, [Py_EQ] = mlx_equal,
         [Py_NE] = mlx_not_equal, [Py_GT] = mlx_greater,    [Py_GE] = mlx_greater_equal,
     };
-    PyObject *result = binary(l, r, ops[op]);
+    PyObject *result = array_binary(l, r, ops[op]);
     return result ? result : compared_beyond(ops[op], l, r, anywhere);
 }
 
 /* As Python numbers */
 
-static PyObject *number(PyObject *o, const char *what)
+static PyObject *array_number(PyObject *o, const char *what)
 {
     mlx_array a = handle_of(o);
     if (mlx_array_size(a) == 1)
@@ -397,7 +397,7 @@ static PyObject *number(PyObject *o, const char *what)
 
 static int nb_bool(PyObject *o)
 {
-    PyObject *v = number(o, "bool");
+    PyObject *v = array_number(o, "bool");
     int truth = v ? PyObject_IsTrue(v) : -1;
     Py_XDECREF(v);
     return truth;
@@ -410,13 +410,13 @@ static PyObject *through(PyObject *v, PyObject *(*convert)(PyObject *))
     return result;
 }
 
-static PyObject *nb_int(PyObject *o) { return through(number(o, "int"), PyNumber_Long); }
-static PyObject *nb_float(PyObject *o) { return through(number(o, "float"), PyNumber_Float); }
+static PyObject *nb_int(PyObject *o) { return through(array_number(o, "int"), PyNumber_Long); }
+static PyObject *nb_float(PyObject *o) { return through(array_number(o, "float"), PyNumber_Float); }
 
 static PyObject *to_complex(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    PyObject *v = number(self, "complex");
+    PyObject *v = array_number(self, "complex");
     PyObject *result = v ? PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, v, NULL) : NULL;
     Py_XDECREF(v);
     return result;
@@ -443,19 +443,19 @@ static PyObject *round_(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 
 /* Properties */
 
-static PyObject *get_shape(PyObject *o, void *unused)
+static PyObject *array_get_shape(PyObject *o, void *unused)
 {
     (void)unused;
     return ints_to_tuple(mlx_array_shape(handle_of(o)), mlx_array_ndim(handle_of(o)));
 }
 
-static PyObject *get_dtype(PyObject *o, void *unused)
+static PyObject *array_get_dtype(PyObject *o, void *unused)
 {
     (void)unused;
     return Py_NewRef(dtype_object(mlx_array_dtype(handle_of(o))));
 }
 
-static PyObject *get_device(PyObject *o, void *unused)
+static PyObject *array_get_device(PyObject *o, void *unused)
 {
     (void)o;
     (void)unused;
@@ -474,9 +474,9 @@ GETTER(ndim)
 GETTER(itemsize)
 GETTER(nbytes)
 
-static PyObject *get_real(PyObject *o, void *unused) { return (void)unused, unary(o, mlx_real); }
-static PyObject *get_imag(PyObject *o, void *unused) { return (void)unused, unary(o, mlx_imag); }
-static PyObject *get_transposed(PyObject *o, void *unused) { return (void)unused, unary(o, mlx_transpose); }
+static PyObject *get_real(PyObject *o, void *unused) { return (void)unused, array_unary(o, mlx_real); }
+static PyObject *get_imag(PyObject *o, void *unused) { return (void)unused, array_unary(o, mlx_imag); }
+static PyObject *get_transposed(PyObject *o, void *unused) { return (void)unused, array_unary(o, mlx_transpose); }
 
 static PyObject *get_matrix_transposed(PyObject *o, void *unused)
 {
@@ -495,10 +495,10 @@ static PyGetSetDef properties[] = {
     { "ndim", get_ndim, NULL, "Number of axes.", NULL },
     { "itemsize", get_itemsize, NULL, "Bytes of one element.", NULL },
     { "nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL },
-    { "shape", get_shape, NULL, "The sizes of the axes, a tuple.", NULL },
-    { "dtype", get_dtype, NULL, "The type of the elements.", NULL },
-    { "device", get_device, NULL, "Where operations on the array run, if nothing else is said: the default device.",
-      NULL },
+    { "shape", array_get_shape, NULL, "The sizes of the axes, a tuple.", NULL },
+    { "dtype", array_get_dtype, NULL, "The type of the elements.", NULL },
+    { "device", array_get_device, NULL,
+      "Where operations on the array run, if nothing else is said: the default device.", NULL },
     { "real", get_real, NULL, "Real part.", NULL },
     { "imag", get_imag, NULL, "Imaginary part.", NULL },
     { "T", get_transposed, NULL, "The array with its axes in reverse order.", NULL },
@@ -540,7 +540,7 @@ static PyObject *iterate(PyObject *o)
     return (PyObject *)it;
 }
 
-static PyObject *next(PyObject *o)
+static PyObject *rows_next(PyObject *o)
 {
     struct iterator *it = (struct iterator *)o;
     mlx_array a = handle_of(it->array), res = { NULL };
@@ -561,7 +561,7 @@ static void iterator_dealloc(PyObject *o)
 static PyType_Slot iterator_slots[] = {
     { Py_tp_dealloc, iterator_dealloc },
     { Py_tp_iter, PyObject_SelfIter },
-    { Py_tp_iternext, next },
+    { Py_tp_iternext, rows_next },
     { Py_tp_doc, DOC("The slices of an array along its first axis, one after the other.") },
     { 0, NULL },
 };
@@ -587,7 +587,7 @@ static PyObject *repr(PyObject *o)
     return result;
 }
 
-static Py_hash_t hash(PyObject *o) /* by identity, although == compares elements */
+static Py_hash_t array_hash(PyObject *o) /* by identity, although == compares elements */
 {
     size_t p = (size_t)o;
     p = p >> 4 | p << (8 * sizeof p - 4);
@@ -630,7 +630,7 @@ static PyType_Slot slots[] = {
     { Py_tp_members, members },
     { Py_tp_getset, properties },
     { Py_tp_richcompare, compare },
-    { Py_tp_hash, hash },
+    { Py_tp_hash, array_hash },
     { Py_tp_repr, repr },
     { Py_tp_iter, iterate },
     { Py_nb_add, nb_add },
@@ -661,7 +661,7 @@ static PyType_Slot slots[] = {
     { Py_nb_rshift, nb_rshift },
     { Py_nb_inplace_rshift, nb_irshift },
     { Py_nb_negative, nb_negative },
-    { Py_nb_positive, copied },
+    { Py_nb_positive, copied_array },
     { Py_nb_absolute, nb_absolute },
     { Py_nb_invert, nb_invert },
     { Py_nb_bool, nb_bool },

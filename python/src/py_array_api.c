@@ -10,7 +10,7 @@ static PyObject *in_module(const char *name)
     return f;
 }
 
-PyObject *call_in_python(struct call *c)
+PyObject *call_in_python(struct py_call *c)
 {
     int n = c->sig->n;
     const char *dot = strchr(c->sig->name, '.');
@@ -44,17 +44,17 @@ PyObject *with_names(const char *name, PyObject *tuple)
 }
 
 #define IN_PYTHON(name) \
-    PyObject *fn_##name(struct call *c) { return call_in_python(c); }
+    PyObject *fn_##name(struct py_call *c) { return call_in_python(c); }
 IN_PYTHON(signbit)
 IN_PYTHON(unique_all)
 IN_PYTHON(unique_counts)
 IN_PYTHON(unique_inverse)
 IN_PYTHON(unique_values)
 
-PyObject *fn_nextafter(struct call *c) { return call_operands(c, 0, 2) ? NULL : call_in_python(c); }
-PyObject *fn_isin(struct call *c) { return call_operands(c, 0, 2) ? NULL : call_in_python(c); }
+PyObject *fn_nextafter(struct py_call *c) { return call_operands(c, 0, 2) ? NULL : call_in_python(c); }
+PyObject *fn_isin(struct py_call *c) { return call_operands(c, 0, 2) ? NULL : call_in_python(c); }
 
-PyObject *fn___array_namespace_info__(struct call *c)
+PyObject *fn___array_namespace_info__(struct py_call *c)
 {
     (void)c;
     PyObject *type = in_module("ArrayNamespaceInfo"), *info = type ? PyObject_CallNoArgs(type) : NULL;

@@ -17,7 +17,7 @@ struct exported {
 };
 
 /* The struct module's code of a dtype; NULL for those that have none. */
-static const char *format_of(mlx_dtype t)
+static const char *buffer_format_of(mlx_dtype t)
 {
     static const char *const formats[] = { "?", "B", "H", "I", "Q", "b", "h", "i", "q", "e", "f", "d", NULL, "Zf" };
     return formats[t];
@@ -91,7 +91,7 @@ int buffer_get(PyObject *o, Py_buffer *view, int flags)
     view->obj = NULL;
     interrupted = NULL;
     mlx_array a = handle_of(o);
-    const char *format = format_of(mlx_array_dtype(a));
+    const char *format = buffer_format_of(mlx_array_dtype(a));
     if (!format && (flags & PyBUF_FORMAT)) { /* who asks for none wants bytes: a file, a hash */
         PyErr_Format(PyExc_BufferError,
                      "[buffer] %s has no counterpart in Python's buffer protocol; convert the "

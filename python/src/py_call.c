@@ -215,18 +215,18 @@ static int compile(struct signature *sig)
 
 /* Conversions */
 
-const char *name_of(const struct call *c, int i) { return PyUnicode_AsUTF8AndSize(c->sig->params[i].name, NULL); }
+const char *name_of(const struct py_call *c, int i) { return PyUnicode_AsUTF8AndSize(c->sig->params[i].name, NULL); }
 
-PyObject *call_refuse(struct call *c, int i, const char *what)
+PyObject *call_refuse(struct py_call *c, int i, const char *what)
 {
     PyErr_Format(exc_conversion, "%s(): argument '%s' must be %s%s, not %s", c->sig->name, name_of(c, i), what,
                  c->sig->params[i].none ? " or None" : "", type_name(c->v[i].o));
     return NULL;
 }
 
-static int refuse(struct call *c, int i) { return call_refuse(c, i, c->sig->params[i].what), -1; }
+static int refuse(struct py_call *c, int i) { return call_refuse(c, i, c->sig->params[i].what), -1; }
 
-int call_keep(struct call *c, mlx_array a, mlx_array *out)
+int call_keep(struct py_call *c, mlx_array a, mlx_array *out)
 {
     if (c->ntemporaries == MAX_TEMPORARIES) {
         mlx_array_free(a);
@@ -238,7 +238,7 @@ int call_keep(struct call *c, mlx_array a, mlx_array *out)
 }
 
 /* An int that C holds as int, from an int or what has __index__; 1 where it is neither. */
-static int int_from(struct call *c, const char *name, PyObject *o, int *out)
+static int int_from(struct py_call *c, const char *name, PyObject *o, int *out)
 {
     int overflow = 0;
     long v;
@@ -265,7 +265,7 @@ static int int_from(struct call *c, const char *name, PyObject *o, int *out)
     return 0;
 }
 
-int call_int(struct call *c, int i, PyObject *o, int *v) { return int_from(c, name_of(c, i), o, v); }
+int call_int(struct py_call *c, int i, PyObject *o, int *v) { return int_from(c, name_of(c, i), o, v); }
 
 /* May o hold ints?  Vectors of ours do, although they are no sequences to Python. */
 static bool may_hold_ints(PyObject *o)
@@ -275,7 +275,7 @@ static bool may_hold_ints(PyObject *o)
     return PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o);
 }
 
-int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v)
+int call_ints_named(struct py_call *c, const char *name, PyObject *o, const int **v)
 {
     int n = 0, room = (int)LENGTH(c->ints) - c->nints, *out = c->ints + c->nints;
     *v = out;
@@ -311,9 +311,9 @@ int call_ints_named(struct call *c, const char *name, PyObject *o, const int **v
     return status ? -1 : n;
 }
 
-int call_ints(struct call *c, int i, PyObject *o, const int **v) { return call_ints_named(c, name_of(c, i), o, v); }
+int call_ints(struct py_call *c, int i, PyObject *o, const int **v) { return call_ints_named(c, name_of(c, i), o, v); }
 
-static int to_ints(struct call *c, int i, bool one_is_enough)
+static int to_ints(struct py_call *c, int i, bool one_is_enough)
 {
     struct value *v = &c->v[i];
     if (!may_hold_ints(v->o) && !(one_is_enough && PyIndex_Check(v->o)))
@@ -322,7 +322,7 @@ static int to_ints(struct call *c, int i, bool one_is_enough)
     return v->ints.n < 0 ? -1 : 0;
 }
 
-static int to_array(struct call *c, int i, bool operand)
+static int to_array(struct py_call *c, int i, bool operand)
 {
     struct value *v = &c->v[i];
     v->a.ctx = NULL;
@@ -344,7 +344,7 @@ static int to_array(struct call *c, int i, bool operand)
     return a.ctx ? call_keep(c, a, &v->a) : refuse(c, i);
 }
 
-static int to_float(struct call *c, int i)
+static int to_float(struct py_call *c, int i)
 {
     struct value *v = &c->v[i];
     if (!PyFloat_Check(v->o) && !PyLong_Check(v->o) && (!PyNumber_Check(v->o) || PyComplex_Check(v->o)))
@@ -352,7 +352,7 @@ static int to_float(struct call *c, int i)
     return double_from(v->o, &v->d);
 }
 
-static int to_bool(struct call *c, int i)
+static int to_bool(struct py_call *c, int i)
 {
     struct value *v = &c->v[i];
     if (v->o == Py_True || v->o == Py_False) {
@@ -384,7 +384,7 @@ const char *text_from(const char *who, PyObject *o)
     return NULL;
 }
 
-static int to_str(struct call *c, int i)
+static int to_str(struct py_call *c, int i)
 {
     struct value *v = &c->v[i];
     if (!PyUnicode_Check(v->o))
@@ -400,7 +400,7 @@ static int to_str(struct call *c, int i)
 }
 
 /* A list or tuple of arrays into a vector that lives as long as the call. */
-static int to_arrays(struct call *c, int i)
+static int to_arrays(struct py_call *c, int i)
 {
     struct value *v = &c->v[i];
     if (is_array(v->o)) { /* stands for its slices */
@@ -439,7 +439,7 @@ static int to_arrays(struct call *c, int i)
     return failed;
 }
 
-static int convert(struct call *c, int i)
+static int convert(struct py_call *c, int i)
 {
     const struct param *p = &c->sig->params[i];
     struct value *v = &c->v[i];
@@ -477,7 +477,7 @@ static bool is_second_name(const struct param *p, PyObject *name)
     return p->also && PyUnicode_Compare(p->also, name) == 0;
 }
 
-static int find(const struct signature *sig, PyObject *name)
+static int find_param(const struct signature *sig, PyObject *name)
 {
     for (int i = 0; i < sig->n; i++)
         if (sig->params[i].name == name)
@@ -488,13 +488,13 @@ static int find(const struct signature *sig, PyObject *name)
     return -1;
 }
 
-static int take_keywords(struct call *c, PyObject *const *args, PyObject *kwnames, bool method)
+static int take_keywords(struct py_call *c, PyObject *const *args, PyObject *kwnames, bool method)
 {
     const struct signature *sig = c->sig;
     Py_ssize_t n = PyTuple_Size(kwnames);
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *name = PyTuple_GetItem(kwnames, k);
-        int i = find(sig, name);
+        int i = find_param(sig, name);
         if (i < 0 || (method && i == 0)) {
             PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", sig->name, name);
             return -1;
@@ -526,7 +526,7 @@ static int too_many(const struct signature *sig, Py_ssize_t got, bool method)
     return -1;
 }
 
-static int missing(const struct call *c)
+static int refuse_missing(const struct py_call *c)
 {
     const struct signature *sig = c->sig;
     int count[2] = { 0, 0 };
@@ -552,7 +552,7 @@ static int missing(const struct call *c)
     return -1;
 }
 
-static int begin(struct call *c, struct signature *sig, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+static int begin(struct py_call *c, struct signature *sig, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                  PyObject *kwnames)
 {
     c->sig = sig;
@@ -584,14 +584,14 @@ static int begin(struct call *c, struct signature *sig, PyObject *self, PyObject
                 return -1;
         } else {
             if (sig->params[i].required)
-                return missing(c);
+                return refuse_missing(c);
             c->v[i] = sig->params[i].otherwise;
         }
     }
     return 0;
 }
 
-static void end(struct call *c)
+static void end(struct py_call *c)
 {
     for (int i = 0; i < c->ntemporaries; i++) mlx_array_free(c->temporaries[i]);
     for (int i = 0; i < c->nvectors; i++) mlx_vector_array_free(c->vectors[i]);
@@ -600,7 +600,7 @@ static void end(struct call *c)
 PyObject *call_function(struct signature *sig, function_body *body, PyObject *self, PyObject *const *args,
                         Py_ssize_t nargs, PyObject *kwnames)
 {
-    struct call c;
+    struct py_call c;
     PyObject *result = begin(&c, sig, self, args, nargs, kwnames) ? NULL : body(&c);
     end(&c);
     if (!result && !strstr(sig->text, "Callable")) /* else it may be about what that called */
@@ -612,7 +612,7 @@ PyObject *call_function(struct signature *sig, function_body *body, PyObject *se
 
 /* Operand i, a number or something like an array, as an array for company of dtype `like` (NULL:
  * alone). */
-static int operand(struct call *c, int i, const mlx_dtype *like)
+static int convert_operand(struct py_call *c, int i, const mlx_dtype *like)
 {
     struct value *v = &c->v[i];
     mlx_array a = mlx_array_new();
@@ -640,7 +640,7 @@ static int operand(struct call *c, int i, const mlx_dtype *like)
     return scalar_to_array(&a, v->o, kind, t) ? -1 : call_keep(c, a, &v->a);
 }
 
-int call_operands(struct call *c, int first, int n)
+int call_operands(struct py_call *c, int first, int n)
 {
     const mlx_dtype *like = NULL;
     mlx_dtype t = MLX_BOOL;
@@ -651,17 +651,17 @@ int call_operands(struct call *c, int first, int n)
             like = &t;
         }
     for (int i = first; i < first + n; i++)
-        if (!ARRAY(i).ctx && c->v[i].o && GIVEN(i) && operand(c, i, like))
+        if (!ARRAY(i).ctx && c->v[i].o && GIVEN(i) && convert_operand(c, i, like))
             return -1;
     return 0;
 }
 
-int call_operand_like(struct call *c, int i, mlx_dtype like)
+int call_operand_like(struct py_call *c, int i, mlx_dtype like)
 {
-    return ARRAY(i).ctx || !c->v[i].o || !GIVEN(i) ? 0 : operand(c, i, &like);
+    return ARRAY(i).ctx || !c->v[i].o || !GIVEN(i) ? 0 : convert_operand(c, i, &like);
 }
 
-int call_as_dtype(struct call *c, int i)
+int call_as_dtype(struct py_call *c, int i)
 {
     mlx_array cast = mlx_array_new();
     if (!GIVEN(i))
@@ -673,14 +673,14 @@ int call_as_dtype(struct call *c, int i)
 
 /* Results */
 
-PyObject *give(struct call *c, int failed)
+PyObject *give(struct py_call *c, int failed)
 {
     mlx_array res = c->res;
     c->res.ctx = NULL;
     return array_result(failed, res);
 }
 
-PyObject *give_made(struct call *c, int failed)
+PyObject *give_made(struct py_call *c, int failed)
 {
     mlx_array res = c->res;
     c->res.ctx = NULL;

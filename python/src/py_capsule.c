@@ -48,9 +48,9 @@ static int get_stream(PyObject *o, mlx_stream *res)
     return failed == 1 ? refuse_capsule(o, "a Stream, a Device, a DeviceType or None") : failed;
 }
 
-static int get_dtype(PyObject *o, mlx_dtype *res) { return dtype_from(o, res) ? 0 : refuse_capsule(o, "a Dtype"); }
+static int dtype_argument(PyObject *o, mlx_dtype *res) { return dtype_from(o, res) ? 0 : refuse_capsule(o, "a Dtype"); }
 
-static int get_device(PyObject *o, mlx_device *res)
+static int device_argument(PyObject *o, mlx_device *res)
 {
     mlx_device d = mlx_device_new();
     int failed = device_from(o, &d);
@@ -91,9 +91,9 @@ static const struct mlx_python_api table = {
     .arrays_object = vector_to_list,
     .stream = get_stream,
     .stream_object = stream_of,
-    .device = get_device,
+    .device = device_argument,
     .device_object = device_object,
-    .dtype = get_dtype,
+    .dtype = dtype_argument,
     .dtype_object = dtype_of,
 };
 

@@ -24,7 +24,7 @@ static PyObject *attributes(PyObject *o)
 static int remember_inside(PyObject *tree, PyObject *saved);
 
 /* The content of every container of a tree, so that it can be put back: a list of pairs. */
-static int remember(PyObject *tree, PyObject *saved)
+static int remember_captured(PyObject *tree, PyObject *saved)
 {
     if (is_array(tree))
         return 0;
@@ -71,7 +71,7 @@ static int remember_inside(PyObject *tree, PyObject *saved)
 {
     if (Py_EnterRecursiveCall(" in a captured tree"))
         return -1;
-    int failed = remember(tree, saved);
+    int failed = remember_captured(tree, saved);
     Py_LeaveRecursiveCall();
     return failed;
 }

@@ -218,7 +218,7 @@ static PyObject *why(PyObject *old, PyObject *new)
 }
 
 /* Tells the library what it traces and why. */
-static void describe(const struct tracing *t)
+static void describe_change(const struct tracing *t)
 {
     struct compiled *c = t->self;
     PyObject *names = PyList_New(0), *last = Py_NewRef(c->last), *reason = why(last, t->key);
@@ -287,13 +287,13 @@ static void say_line(struct tracing *t)
 }
 
 /* The function on placeholders; its results and then those of the captured outputs. */
-static int trace(mlx_vector_array *res, const mlx_vector_array in, void *payload)
+static int trace_python(mlx_vector_array *res, const mlx_vector_array in, void *payload)
 {
     struct tracing *t = payload;
     struct compiled *c = t->self;
     struct replacing r = { in, 0 };
     PyObject *saved = PyList_New(0), *value = NULL, *kwargs = NULL, *form = NULL, *content = NULL;
-    describe(t);
+    describe_change(t);
     PyObject *args = saved ? replaced(t->args, &r) : NULL;
     if (args && t->kwargs)
         kwargs = replaced(t->kwargs, &r);
@@ -364,7 +364,7 @@ static int warn_often(struct compiled *c)
                             OFTEN);
 }
 
-static PyObject *finish(struct compiled *c, struct tracing *t, int64_t number, mlx_vector_array out)
+static PyObject *finish_tracing(struct compiled *c, struct tracing *t, int64_t number, mlx_vector_array out)
 {
     PyObject *form = Py_XNewRef(t->form);
     if (form) {
@@ -400,7 +400,7 @@ static PyObject *call_traced(struct compiled *c, PyObject *args, PyObject *kwarg
     uint64_t number;
     int64_t trace_number = -1;
     PyObject *result = NULL;
-    mlx_closure f = mlx_closure_new_func_payload(trace, t, tracing_release);
+    mlx_closure f = mlx_closure_new_func_payload(trace_python, t, tracing_release);
     mlx_vector_array out = mlx_vector_array_new();
     if (!f.ctx) {
         tracing_end(&t->released);
@@ -414,7 +414,7 @@ static PyObject *call_traced(struct compiled *c, PyObject *args, PyObject *kwarg
                 raise_last();
             }
         } else {
-            result = finish(c, t, trace_number, out);
+            result = finish_tracing(c, t, trace_number, out);
         }
     }
     mlx_vector_array_free(out);
@@ -549,7 +549,7 @@ static PyObject *full_name(PyObject *fun)
     return full;
 }
 
-PyObject *fn_compile(struct call *c)
+PyObject *fn_compile(struct py_call *c)
 {
     PyObject *fun = c->v[0].o, *inputs = GIVEN(1) ? c->v[1].o : NULL, *outputs = GIVEN(2) ? c->v[2].o : NULL;
     if (!PyCallable_Check(fun))
@@ -581,14 +581,14 @@ PyObject *fn_compile(struct call *c)
     return (PyObject *)self;
 }
 
-PyObject *fn_disable_compile(struct call *c)
+PyObject *fn_disable_compile(struct py_call *c)
 {
     (void)c;
     mlx_disable_compile();
     Py_RETURN_NONE;
 }
 
-PyObject *fn_enable_compile(struct call *c)
+PyObject *fn_enable_compile(struct py_call *c)
 {
     (void)c;
     mlx_enable_compile();

@@ -2,22 +2,22 @@
 #include "py.h"
 
 #define PAIR(name) \
-    PyObject *fn_##name(struct call *c) { return give(c, mlx_##name(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
+    PyObject *fn_##name(struct py_call *c) { return give(c, mlx_##name(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
 PAIR(inner)
 PAIR(outer)
 PAIR(kron)
 
 #define WINDOW(name) \
-    PyObject *fn_##name(struct call *c) { return give(c, mlx_##name(&c->res, INT(0), STREAM)); }
+    PyObject *fn_##name(struct py_call *c) { return give(c, mlx_##name(&c->res, INT(0), STREAM)); }
 WINDOW(bartlett)
 WINDOW(blackman)
 WINDOW(hamming)
 WINDOW(hanning)
 
-PyObject *fn_vecdot(struct call *c) { return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM)); }
+PyObject *fn_vecdot(struct py_call *c) { return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM)); }
 
 /* The array between those that are put before and after it. */
-static int extended(struct call *c)
+static int extended(struct py_call *c)
 {
     const int order[] = { 3, 0, 4 };
     mlx_vector_array parts = mlx_vector_array_new();
@@ -34,7 +34,7 @@ static int extended(struct call *c)
     return call_keep(c, whole, &ARRAY(0));
 }
 
-PyObject *fn_diff(struct call *c)
+PyObject *fn_diff(struct py_call *c)
 {
     if ((GIVEN(3) || GIVEN(4)) && INT(1) != 0 && extended(c))
         return NULL;
@@ -42,7 +42,7 @@ PyObject *fn_diff(struct call *c)
 }
 
 /* An int, or a pair of sequences of ints. */
-PyObject *fn_tensordot(struct call *c)
+PyObject *fn_tensordot(struct py_call *c)
 {
     PyObject *axes = c->v[2].o;
     const int *u, *v;
@@ -62,7 +62,7 @@ PyObject *fn_tensordot(struct call *c)
     return give(c, mlx_tensordot(&c->res, ARRAY(0), ARRAY(1), u, (size_t)n, v, (size_t)m, STREAM));
 }
 
-PyObject *fn_repeat(struct call *c)
+PyObject *fn_repeat(struct py_call *c)
 {
     int n;
     int many = call_int(c, 1, c->v[1].o, &n);
@@ -72,20 +72,20 @@ PyObject *fn_repeat(struct call *c)
                             : mlx_repeat(&c->res, ARRAY(0), n, STREAM));
 }
 
-PyObject *fn_tile(struct call *c) { return give(c, mlx_tile(&c->res, ARRAY(0), INTS(1), STREAM)); }
+PyObject *fn_tile(struct py_call *c) { return give(c, mlx_tile(&c->res, ARRAY(0), INTS(1), STREAM)); }
 
-PyObject *fn_roll(struct call *c)
+PyObject *fn_roll(struct py_call *c)
 {
     return give(c, GIVEN(2) ? mlx_roll_axes(&c->res, ARRAY(0), INTS(1), INTS(2), STREAM)
                             : mlx_roll(&c->res, ARRAY(0), INTS(1), STREAM));
 }
 
-PyObject *fn_diagonal(struct call *c)
+PyObject *fn_diagonal(struct py_call *c)
 {
     return give(c, mlx_diagonal(&c->res, ARRAY(0), INT(1), INT(2), INT(3), STREAM));
 }
 
-PyObject *fn_diag(struct call *c) { return give(c, mlx_diag(&c->res, ARRAY(0), INT(1), STREAM)); }
+PyObject *fn_diag(struct py_call *c) { return give(c, mlx_diag(&c->res, ARRAY(0), INT(1), STREAM)); }
 
 mlx_dtype dtype_of_sum(mlx_array a)
 {
@@ -95,12 +95,12 @@ mlx_dtype dtype_of_sum(mlx_array a)
     return narrow ? (kind == 'u' ? MLX_UINT32 : MLX_INT32) : t;
 }
 
-PyObject *fn_trace(struct call *c)
+PyObject *fn_trace(struct py_call *c)
 {
     return give(c, mlx_trace(&c->res, ARRAY(0), INT(1), INT(2), INT(3), DTYPE(4, dtype_of_sum(ARRAY(0))), STREAM));
 }
 
-PyObject *fn_meshgrid(struct call *c)
+PyObject *fn_meshgrid(struct py_call *c)
 {
     mlx_vector_array in = call_rest_arrays(c), out = mlx_vector_array_new();
     if (!in.ctx)

@@ -100,7 +100,7 @@ static bool compares_as(PyObject *o, PyTypeObject *type)
     return PyType_GetSlot(Py_TYPE(o), Py_tp_richcompare) == PyType_GetSlot(type, Py_tp_richcompare);
 }
 
-static bool is_ours(PyObject *o)
+static bool is_our_object(PyObject *o)
 {
     static const char *const types[] = { "Dtype", "Device", "Stream", "ThreadLocalStream", "DeviceType" };
     for (size_t i = 0; i < LENGTH(types); i++)
@@ -117,11 +117,11 @@ static bool is_simple(PyObject *o)
 }
 
 /* Are objects of its type that equal each other the same to every function? */
-static bool is_plain(PyObject *o)
+static bool is_plain_constant(PyObject *o)
 {
     bool attributes = PyType_GetFlags(Py_TYPE(o)) & Py_TPFLAGS_HEAPTYPE; /* a class may add some */
     bool number = PyUnicode_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyBytes_Check(o);
-    return compares_as(o, &PyBaseObject_Type) || (!attributes && (number || PyCallable_Check(o))) || is_ours(o);
+    return compares_as(o, &PyBaseObject_Type) || (!attributes && (number || PyCallable_Check(o))) || is_our_object(o);
 }
 
 /* Constants that equal each other but are not the same: 1, 1.0 and True; 0.0 and -0.0; NaN equals none; and whatever
@@ -141,7 +141,7 @@ int key_put_constant(PyObject *key, PyObject *o)
         return put_set(key, o);
     if (put_constant(key, o))
         return -1;
-    if (is_plain(o))
+    if (is_plain_constant(o))
         return 0;
     if (PyTuple_Check(o) && compares_as(o, &PyTuple_Type))
         return put_members(key, o);
@@ -157,7 +157,7 @@ bool is_constant(PyObject *o)
     if (o == Py_None || o == Py_Ellipsis || PyUnicode_Check(o) || PyLong_Check(o) || PyFloat_Check(o) ||
         PyBytes_Check(o) || PyComplex_Check(o) || PyCallable_Check(o) || PyObject_HasAttrString(o, "__enum_member__"))
         return PyObject_HasAttrString(o, "__hash__");
-    if (is_ours(o))
+    if (is_our_object(o))
         return true;
     PyObject *enumeration = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__members__");
     if (!enumeration)
@@ -250,13 +250,14 @@ static PyType_Spec same_spec = {
     same_slots,
 };
 
-static int put_value(PyObject *key, PyObject *o);
+static int put_constant_value(PyObject *key, PyObject *o);
 
 static int put_items(PyObject *key, PyObject *list)
 {
     PyObject *items = items_now(list);
     int failed = items ? key_put_int(key, PyTuple_Size(items)) : -1;
-    for (Py_ssize_t i = 0; !failed && i < PyTuple_Size(items); i++) failed = put_value(key, PyTuple_GetItem(items, i));
+    for (Py_ssize_t i = 0; !failed && i < PyTuple_Size(items); i++)
+        failed = put_constant_value(key, PyTuple_GetItem(items, i));
     Py_XDECREF(items);
     return failed;
 }
@@ -280,7 +281,7 @@ static int put_unhashable(PyObject *key, PyObject *o)
 
 /* The value of an attribute: a constant, Python's own containers of these, and objects of whatever kind.  A container
  * of a class of its own is an object: it may lead back to the one that has the attribute. */
-static int put_value(PyObject *key, PyObject *o)
+static int put_constant_value(PyObject *key, PyObject *o)
 {
     PyTypeObject *type = Py_TYPE(o);
     if (is_simple(o) || type == &PyFloat_Type)
@@ -305,7 +306,7 @@ static int put_value(PyObject *key, PyObject *o)
 
 PyObject *value_key(PyObject *o)
 {
-    PyObject *key = PyList_New(0), *all = key && !put_value(key, o) ? PyList_AsTuple(key) : NULL;
+    PyObject *key = PyList_New(0), *all = key && !put_constant_value(key, o) ? PyList_AsTuple(key) : NULL;
     Py_XDECREF(key);
     return all;
 }
@@ -319,7 +320,7 @@ int key_put_attributes(PyObject *key, PyObject *container)
     int failed = key_put_int(key, size);
     while (!failed && PyDict_Size(attributes) == size && PyDict_Next(attributes, &at, &name, &value)) {
         Py_INCREF(value);
-        failed = put_constant(key, name) || put_value(key, value);
+        failed = put_constant(key, name) || put_constant_value(key, value);
         Py_DECREF(value);
     }
     Py_DECREF(attributes);

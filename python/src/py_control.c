@@ -55,11 +55,11 @@ struct leaf_path {
     bool attribute; /* called `key` */
 };
 
-static PyObject *place_text(const struct match *m, const struct leaf_path *at)
+static PyObject *leaf_path_text(const struct match *m, const struct leaf_path *at)
 {
     if (!at)
         return PyUnicode_FromString(m->root);
-    PyObject *before = place_text(m, at->up);
+    PyObject *before = leaf_path_text(m, at->up);
     PyObject *text = !before         ? NULL
                      : at->attribute ? PyUnicode_FromFormat("%U.%S", before, at->key)
                      : at->key       ? PyUnicode_FromFormat("%U[%R]", before, at->key)
@@ -94,7 +94,7 @@ static PyObject *described(PyObject *o)
 
 static PyObject *differs(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o)
 {
-    PyObject *where = place_text(m, at), *was = where ? described(like) : NULL, *is = was ? described(o) : NULL;
+    PyObject *where = leaf_path_text(m, at), *was = where ? described(like) : NULL, *is = was ? described(o) : NULL;
     if (is)
         PyErr_Format(exc_value, "[%s] %s: %U %s %U, and %s %U", m->who, m->rule, where, m->was, was, m->is, is);
     Py_XDECREF(where);
@@ -113,7 +113,7 @@ static bool same_kind(mlx_array a, mlx_array b)
 static PyObject *matched(const struct match *m, const struct leaf_path *at, PyObject *like, PyObject *o);
 
 /* May a number of this kind become one of dtype t? */
-static bool takes(mlx_dtype t, char kind)
+static bool takes_kind(mlx_dtype t, char kind)
 {
     static const char order[] = "biufc";
     const char *at = strchr(order, dtype_kind(t));
@@ -124,7 +124,7 @@ static PyObject *matched_array(const struct match *m, const struct leaf_path *at
 {
     char kind = is_array(o) ? 0 : scalar_kind(o);
     PyObject *x = NULL;
-    if (kind && mlx_array_ndim(handle_of(like)) == 0 && takes(mlx_array_dtype(handle_of(like)), kind)) {
+    if (kind && mlx_array_ndim(handle_of(like)) == 0 && takes_kind(mlx_array_dtype(handle_of(like)), kind)) {
         mlx_array a = mlx_array_new();
         if (scalar_to_array(&a, o, kind, mlx_array_dtype(handle_of(like))) == 0)
             return array_wrap(a);
@@ -332,7 +332,7 @@ static mlx_closure closure_for(const char *who, PyObject *fun, PyObject *args,
 
 static void raise_either(struct python_call *a, struct python_call *b) { raise_from(a->error ? a : b); }
 
-PyObject *fn_scan(struct call *c)
+PyObject *fn_scan(struct py_call *c)
 {
     if (!PyCallable_Check(c->v[0].o))
         return call_refuse(c, 0, "callable");
@@ -366,7 +366,7 @@ PyObject *fn_scan(struct call *c)
     return result;
 }
 
-PyObject *fn_while_loop(struct call *c)
+PyObject *fn_while_loop(struct py_call *c)
 {
     for (int i = 0; i < 2; i++)
         if (!PyCallable_Check(c->v[i].o))
@@ -394,7 +394,7 @@ PyObject *fn_while_loop(struct call *c)
     return result;
 }
 
-PyObject *fn_cond(struct call *c)
+PyObject *fn_cond(struct py_call *c)
 {
     for (int i = 1; i < 3; i++)
         if (!PyCallable_Check(c->v[i].o))

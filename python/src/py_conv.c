@@ -3,7 +3,7 @@
 
 #include "py.h"
 
-PyObject *fn_convolve(struct call *c)
+PyObject *fn_convolve(struct py_call *c)
 {
     static const char *const names[] = { "full", "same", "valid" };
     for (int i = 0; i < 3; i++)
@@ -15,7 +15,7 @@ PyObject *fn_convolve(struct call *c)
 
 /* Numbers for each of n spatial axes from an object: one for all of them or a sequence of n; or `none`, where it is
  * not negative, for an empty one. */
-static int axes_or(struct call *c, int i, PyObject *o, int n, int none, const int **v)
+static int axes_or(struct py_call *c, int i, PyObject *o, int n, int none, const int **v)
 {
     int got = call_ints(c, i, o, v);
     if (got < 0 || got == n)
@@ -33,15 +33,15 @@ static int axes_or(struct call *c, int i, PyObject *o, int n, int none, const in
     return -1;
 }
 
-static int axes_from(struct call *c, int i, PyObject *o, int n, const int **v) { return axes_or(c, i, o, n, -1, v); }
+static int axes_from(struct py_call *c, int i, PyObject *o, int n, const int **v) { return axes_or(c, i, o, n, -1, v); }
 
-PyObject *fn_conv1d(struct call *c)
+PyObject *fn_conv1d(struct py_call *c)
 {
     return give(c, mlx_conv1d(&c->res, ARRAY(0), ARRAY(1), INT(2), INT(3), INT(4), INT(5), STREAM));
 }
 
 /* stride, padding, dilation and, for some, output padding. */
-static int parameters(struct call *c, int n, int count, const int *v[])
+static int conv_parameters(struct py_call *c, int n, int count, const int *v[])
 {
     for (int i = 0; i < count; i++)
         if (axes_from(c, 2 + i, c->v[2 + i].o, n, &v[i]))
@@ -49,49 +49,49 @@ static int parameters(struct call *c, int n, int count, const int *v[])
     return 0;
 }
 
-PyObject *fn_conv2d(struct call *c)
+PyObject *fn_conv2d(struct py_call *c)
 {
     const int *v[3];
-    if (parameters(c, 2, 3, v))
+    if (conv_parameters(c, 2, 3, v))
         return NULL;
     return give(c, mlx_conv2d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[1][0], v[1][1], v[2][0], v[2][1], INT(5),
                               STREAM));
 }
 
-PyObject *fn_conv3d(struct call *c)
+PyObject *fn_conv3d(struct py_call *c)
 {
     const int *v[3];
-    if (parameters(c, 3, 3, v))
+    if (conv_parameters(c, 3, 3, v))
         return NULL;
     return give(c, mlx_conv3d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[0][2], v[1][0], v[1][1], v[1][2],
                               v[2][0], v[2][1], v[2][2], INT(5), STREAM));
 }
 
-PyObject *fn_conv_transpose1d(struct call *c)
+PyObject *fn_conv_transpose1d(struct py_call *c)
 {
     return give(c, mlx_conv_transpose1d(&c->res, ARRAY(0), ARRAY(1), INT(2), INT(3), INT(4), INT(5), INT(6), STREAM));
 }
 
-PyObject *fn_conv_transpose2d(struct call *c)
+PyObject *fn_conv_transpose2d(struct py_call *c)
 {
     const int *v[4];
-    if (parameters(c, 2, 4, v))
+    if (conv_parameters(c, 2, 4, v))
         return NULL;
     return give(c, mlx_conv_transpose2d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[1][0], v[1][1], v[2][0],
                                         v[2][1], v[3][0], v[3][1], INT(6), STREAM));
 }
 
-PyObject *fn_conv_transpose3d(struct call *c)
+PyObject *fn_conv_transpose3d(struct py_call *c)
 {
     const int *v[4];
-    if (parameters(c, 3, 4, v))
+    if (conv_parameters(c, 3, 4, v))
         return NULL;
     return give(c, mlx_conv_transpose3d(&c->res, ARRAY(0), ARRAY(1), v[0][0], v[0][1], v[0][2], v[1][0], v[1][1],
                                         v[1][2], v[2][0], v[2][1], v[2][2], v[3][0], v[3][1], v[3][2], INT(6), STREAM));
 }
 
 /* One padding for both sides, or a pair of sequences: before and after. */
-static int both_sides(struct call *c, int n, const int **low, const int **high)
+static int both_sides(struct py_call *c, int n, const int **low, const int **high)
 {
     PyObject *o = c->v[3].o, *items = sequence_now(o);
     if (!items)
@@ -108,7 +108,7 @@ static int both_sides(struct call *c, int n, const int **low, const int **high)
     return failed ? -1 : 0;
 }
 
-PyObject *fn_conv_general(struct call *c)
+PyObject *fn_conv_general(struct py_call *c)
 {
     int n = (int)mlx_array_ndim(ARRAY(0)) - 2;
     const int *stride, *low, *high, *dilation, *input_dilation;

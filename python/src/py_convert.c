@@ -150,7 +150,7 @@ struct number {
 };
 
 /* A number to be held in type t, of which an integer takes the low bytes. */
-static int number_from(struct number *n, PyObject *o, char kind, mlx_dtype t)
+static int number_from_object(struct number *n, PyObject *o, char kind, mlx_dtype t)
 {
     *n = (struct number){ .kind = kind };
     switch (kind) {
@@ -181,7 +181,7 @@ int scalar_cast(mlx_array *out, PyObject *o, char kind, mlx_dtype t)
 {
     struct number n;
     mlx_dtype held = is_half(t) ? t : held_as(t, kind == 'i' || kind == 'b');
-    if (number_from(&n, o, kind, held))
+    if (number_from_object(&n, o, kind, held))
         return -1;
     int failed = n.kind == 'i'        ? mlx_scalar_int(out, n.i, t)
                  : t == MLX_BOOL      ? mlx_scalar_int(out, n.re != 0 || n.im != 0, t)
@@ -255,7 +255,7 @@ struct nest {
 };
 
 /* "[1, 0]" of the first n places. */
-static const char *place(const struct nest *s, int n)
+static const char *place_in_nest(const struct nest *s, int n)
 {
     static char text[16 * MAX_NDIM]; /* the GIL is held */
     size_t used = 0;
@@ -288,7 +288,7 @@ static int look_at_number(struct nest *s, PyObject *o, char kind)
 static int uneven(const struct nest *s, int depth, const char *expected, const char *found)
 {
     PyErr_Format(exc_value, "[array] expected lists of equal length, got %s at [%s] where %s stood before", found,
-                 place(s, depth), expected);
+                 place_in_nest(s, depth), expected);
     return -1;
 }
 
@@ -300,7 +300,7 @@ static int too_deep(void)
 }
 
 /* Looks at o, `depth` lists deep. */
-static int look(struct nest *s, PyObject *o, int depth, bool first)
+static int look_into_nest(struct nest *s, PyObject *o, int depth, bool first)
 {
     char kind = scalar_kind(o);
     if (kind) {
@@ -330,7 +330,7 @@ static int look(struct nest *s, PyObject *o, int depth, bool first)
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         s->at[depth] = (int)i;
-        if (look(s, list_item(o, i), depth + 1, first && i == 0))
+        if (look_into_nest(s, list_item(o, i), depth + 1, first && i == 0))
             return -1;
     }
     return 0;
@@ -354,7 +354,7 @@ static int own_dtype(const struct nest *s, mlx_dtype *t)
     return 0;
 }
 
-static void store(char **to, const struct number *n, mlx_dtype t)
+static void store_number(char **to, const struct number *n, mlx_dtype t)
 {
     double re = n->kind == 'i' ? (n->big ? (double)(uint64_t)n->i : (double)n->i) : n->re;
     float pair[2] = { (float)re, (float)n->im }, f = (float)re;
@@ -369,17 +369,17 @@ static void store(char **to, const struct number *n, mlx_dtype t)
 }
 
 /* Writes the numbers of o, `depth` lists deep in what s was found to be. */
-static int fill(char **to, const struct nest *s, PyObject *o, int depth, mlx_dtype t)
+static int fill_nest(char **to, const struct nest *s, PyObject *o, int depth, mlx_dtype t)
 {
     if (depth == s->ndim) {
         struct number n;
-        if (number_from(&n, o, scalar_kind(o), t))
+        if (number_from_object(&n, o, scalar_kind(o), t))
             return -1;
-        store(to, &n, t);
+        store_number(to, &n, t);
         return 0;
     }
     for (int i = 0; i < s->shape[depth]; i++)
-        if (fill(to, s, list_item(o, i), depth + 1, t))
+        if (fill_nest(to, s, list_item(o, i), depth + 1, t))
             return -1;
     return 0;
 }
@@ -392,7 +392,7 @@ static int from_numbers(mlx_array *out, PyObject *o, const struct nest *s, mlx_d
     char *memory = malloc(n * mlx_dtype_size(held) + 1), *to = memory;
     if (!memory)
         return PyErr_NoMemory(), -1;
-    int failed = fill(&to, s, o, 0, held);
+    int failed = fill_nest(&to, s, o, 0, held);
     if (!failed && (mlx_array_set_data(out, memory, s->shape, s->ndim, held) ||
                     (held != t && mlx_astype(out, *out, t, mlx_stream_new()))))
         failed = raise_last();
@@ -413,7 +413,7 @@ static int unequal(const struct nest *s, int depth, mlx_vector_array items, mlx_
         PyObject *got = ints_to_tuple(mlx_array_shape(a), mlx_array_ndim(a));
         if (want && got)
             PyErr_Format(exc_value, "[array] expected items of equal shape, got %R at [%s] where %R stood before", got,
-                         place(s, depth + 1), want);
+                         place_in_nest(s, depth + 1), want);
         Py_XDECREF(want);
         Py_XDECREF(got);
     }
@@ -474,7 +474,7 @@ static int from_list(mlx_array *out, PyObject *o, const mlx_dtype *dtype, int ou
 {
     struct nest s = { .outer = outer };
     mlx_dtype t;
-    if (look(&s, o, 0, true))
+    if (look_into_nest(&s, o, 0, true))
         return -1;
     if (s.has_arrays)
         return from_arrays(out, o, dtype, &s, 0);

@@ -2,7 +2,7 @@
  * arrays. */
 #include "py.h"
 
-static bool is_whole(PyObject *o)
+static bool is_whole_number(PyObject *o)
 {
     if (!is_array(o))
         return PyIndex_Check(o);
@@ -11,7 +11,7 @@ static bool is_whole(PyObject *o)
 }
 
 /* arange(start, stop, step) and arange(stop): which argument is which. */
-PyObject *fn_arange(struct call *c)
+PyObject *fn_arange(struct py_call *c)
 {
     PyObject *given[3] = { c->v[0].o, GIVEN(1) ? c->v[1].o : NULL, GIVEN(2) ? c->v[2].o : NULL };
     static const char *const names[] = { "start", "stop", "step" };
@@ -46,7 +46,7 @@ PyObject *fn_arange(struct call *c)
                          type_name(given[i]));
             return NULL;
         }
-        whole = whole && is_whole(given[i]);
+        whole = whole && is_whole_number(given[i]);
         if (double_from(given[i], &v[i]))
             return NULL;
     }
@@ -63,7 +63,7 @@ PyObject *fn_arange(struct call *c)
     return give(c, mlx_arange(&c->res, v[0], v[1], v[2], t, STREAM));
 }
 
-PyObject *fn_linspace(struct call *c)
+PyObject *fn_linspace(struct py_call *c)
 {
     double ends[2];
     for (int i = 0; i < 2; i++) {
@@ -79,7 +79,7 @@ PyObject *fn_linspace(struct call *c)
                                          DTYPE(4, MLX_FLOAT32), STREAM));
 }
 
-PyObject *fn_full(struct call *c)
+PyObject *fn_full(struct py_call *c)
 {
     if (GIVEN(2) ? call_operand_like(c, 1, c->v[2].t) : call_operands(c, 1, 1))
         return NULL;
@@ -87,7 +87,7 @@ PyObject *fn_full(struct call *c)
     return give(c, mlx_full(&c->res, INTS(0), ARRAY(1), t, STREAM));
 }
 
-PyObject *fn_full_like(struct call *c)
+PyObject *fn_full_like(struct py_call *c)
 {
     mlx_dtype t = DTYPE(2, mlx_array_dtype(ARRAY(0)));
     if (call_operand_like(c, 1, t))
@@ -95,13 +95,13 @@ PyObject *fn_full_like(struct call *c)
     return give(c, mlx_full_like(&c->res, ARRAY(0), ARRAY(1), t, STREAM));
 }
 
-PyObject *fn_zeros(struct call *c) { return give(c, mlx_zeros(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), STREAM)); }
+PyObject *fn_zeros(struct py_call *c) { return give(c, mlx_zeros(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), STREAM)); }
 
-PyObject *fn_ones(struct call *c) { return give(c, mlx_ones(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), STREAM)); }
+PyObject *fn_ones(struct py_call *c) { return give(c, mlx_ones(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), STREAM)); }
 
-PyObject *fn_empty(struct call *c) { return fn_zeros(c); }
+PyObject *fn_empty(struct py_call *c) { return fn_zeros(c); }
 
-static PyObject *filled_like(struct call *c, int value)
+static PyObject *filled_like(struct py_call *c, int value)
 {
     mlx_dtype t = DTYPE(1, mlx_array_dtype(ARRAY(0)));
     mlx_array v = mlx_array_new();
@@ -110,27 +110,30 @@ static PyObject *filled_like(struct call *c, int value)
     return call_keep(c, v, &v) ? NULL : give(c, mlx_full_like(&c->res, ARRAY(0), v, t, STREAM));
 }
 
-PyObject *fn_zeros_like(struct call *c) { return filled_like(c, 0); }
-PyObject *fn_ones_like(struct call *c) { return filled_like(c, 1); }
+PyObject *fn_zeros_like(struct py_call *c) { return filled_like(c, 0); }
+PyObject *fn_ones_like(struct py_call *c) { return filled_like(c, 1); }
 
-PyObject *fn_empty_like(struct call *c) { return fn_zeros_like(c); }
+PyObject *fn_empty_like(struct py_call *c) { return fn_zeros_like(c); }
 
-PyObject *fn_eye(struct call *c)
+PyObject *fn_eye(struct py_call *c)
 {
     return give(c, mlx_eye(&c->res, INT(0), GIVEN(1) ? INT(1) : INT(0), INT(2), DTYPE(3, MLX_FLOAT32), STREAM));
 }
 
-PyObject *fn_identity(struct call *c) { return give(c, mlx_identity(&c->res, INT(0), DTYPE(1, MLX_FLOAT32), STREAM)); }
+PyObject *fn_identity(struct py_call *c)
+{
+    return give(c, mlx_identity(&c->res, INT(0), DTYPE(1, MLX_FLOAT32), STREAM));
+}
 
-PyObject *fn_tri(struct call *c)
+PyObject *fn_tri(struct py_call *c)
 {
     return give(c, mlx_tri(&c->res, INT(0), GIVEN(1) ? INT(1) : INT(0), INT(2), DTYPE(3, MLX_FLOAT32), STREAM));
 }
 
-PyObject *fn_tril(struct call *c) { return give(c, mlx_tril(&c->res, ARRAY(0), INT(1), STREAM)); }
-PyObject *fn_triu(struct call *c) { return give(c, mlx_triu(&c->res, ARRAY(0), INT(1), STREAM)); }
+PyObject *fn_tril(struct py_call *c) { return give(c, mlx_tril(&c->res, ARRAY(0), INT(1), STREAM)); }
+PyObject *fn_triu(struct py_call *c) { return give(c, mlx_triu(&c->res, ARRAY(0), INT(1), STREAM)); }
 
-PyObject *fn_asarray(struct call *c)
+PyObject *fn_asarray(struct py_call *c)
 {
     PyObject *o = c->v[0].o;
     const mlx_dtype *t = GIVEN(1) ? &c->v[1].t : NULL;
@@ -152,7 +155,7 @@ PyObject *fn_asarray(struct call *c)
     return give_made(c, failed);
 }
 
-PyObject *fn_from_dlpack(struct call *c)
+PyObject *fn_from_dlpack(struct py_call *c)
 {
     PyObject *o = c->v[0].o;
     enum sharing sharing = GIVEN(1) && !BOOL(1) ? SHARE : COPY;

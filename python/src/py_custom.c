@@ -35,7 +35,7 @@ static PyObject *custom_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return NULL;
 }
 
-PyObject *fn_checkpoint(struct call *c)
+PyObject *fn_checkpoint(struct py_call *c)
 {
     return PyCallable_Check(c->v[0].o) ? wrap(checkpoint_type, c->v[0].o) : call_refuse(c, 0, "callable");
 }
@@ -412,7 +412,7 @@ RULE(mlx_closure_custom_jvp, jvp)
 RULE(mlx_closure_custom_vmap, vmap)
 
 /* The closure of the function with its rules, or of the checkpoint. */
-static int make_whole(struct custom *self, mlx_closure *whole, struct python_call *p, mlx_closure f)
+static int whole_function(struct custom *self, mlx_closure *whole, struct python_call *p, mlx_closure f)
 {
     if (Py_TYPE(&self->ob_base) == checkpoint_type)
         return mlx_checkpoint(whole, f) ? raise_last() : 0;
@@ -443,7 +443,7 @@ static int keep_forms(struct python_call *p, bool shapes)
     return failed;
 }
 
-static PyObject *custom_call(PyObject *o, PyObject *args, PyObject *kwargs)
+static PyObject *custom_object_call(PyObject *o, PyObject *args, PyObject *kwargs)
 {
     struct custom *self = (struct custom *)o;
     bool checkpoint = Py_TYPE(o) == checkpoint_type;
@@ -457,7 +457,7 @@ static PyObject *custom_call(PyObject *o, PyObject *args, PyObject *kwargs)
         p->returns = TREE;
         p->kwargs_too = true;
         if (!tree_arrays(args, in, NULL) && !(kwargs && tree_arrays(kwargs, in, NULL)) &&
-            !make_whole(self, &whole, p, f)) {
+            !whole_function(self, &whole, p, f)) {
             int failed = mlx_closure_apply(&out, whole, in);
             struct replacing r = { out, 0 };
             if (failed)
@@ -496,7 +496,7 @@ static PyType_Slot custom_slots[] = {
     { Py_tp_dealloc, custom_dealloc },
     { Py_tp_traverse, custom_traverse },
     { Py_tp_clear, custom_clear },
-    { Py_tp_call, custom_call },
+    { Py_tp_call, custom_object_call },
     { Py_tp_methods, custom_methods },
     { Py_tp_getattro, wrapper_getattro },
     { Py_tp_doc,
@@ -511,7 +511,7 @@ static PyType_Spec custom_spec = {
 };
 static PyMethodDef checkpoint_methods[] = { WRAPPER_METHODS, { NULL, NULL, 0, NULL } };
 static PyType_Slot checkpoint_slots[] = {
-    { Py_tp_dealloc, custom_dealloc },     { Py_tp_traverse, custom_traverse },  { Py_tp_call, custom_call },
+    { Py_tp_dealloc, custom_dealloc },     { Py_tp_traverse, custom_traverse },  { Py_tp_call, custom_object_call },
     { Py_tp_methods, checkpoint_methods }, { Py_tp_getattro, wrapper_getattro }, { 0, NULL },
 };
 static PyType_Spec checkpoint_spec = {

@@ -67,7 +67,7 @@ int device_from(PyObject *o, mlx_device *out)
 }
 
 /* The handle of device argument i, to be freed; an empty one with an exception set. */
-static mlx_device device_argument(struct call *c, int i)
+static mlx_device device_argument(struct py_call *c, int i)
 {
     mlx_device d = { NULL };
     if (device_from(c->v[i].o, &d) == 1)
@@ -162,7 +162,7 @@ static PyType_Slot device_slots[] = {
 static PyType_Spec device_spec = { "mlx.core.Device", sizeof(struct device_object), 0, Py_TPFLAGS_DEFAULT,
                                    device_slots };
 
-PyObject *fn_default_device(struct call *c)
+PyObject *fn_default_device(struct py_call *c)
 {
     (void)c;
     mlx_device d = mlx_device_new();
@@ -171,7 +171,7 @@ PyObject *fn_default_device(struct call *c)
     return device_give(d);
 }
 
-PyObject *fn_set_default_device(struct call *c)
+PyObject *fn_set_default_device(struct py_call *c)
 {
     mlx_device d = device_argument(c, 0);
     if (!d.ctx)
@@ -183,7 +183,7 @@ PyObject *fn_set_default_device(struct call *c)
     Py_RETURN_NONE;
 }
 
-PyObject *fn_is_available(struct call *c)
+PyObject *fn_is_available(struct py_call *c)
 {
     bool is = false;
     mlx_device d = device_argument(c, 0);
@@ -194,7 +194,7 @@ PyObject *fn_is_available(struct call *c)
     return failed ? (raise_last(), NULL) : PyBool_FromLong(is);
 }
 
-PyObject *fn_device_count(struct call *c)
+PyObject *fn_device_count(struct py_call *c)
 {
     mlx_device_type type;
     int index, n = 0;
@@ -206,7 +206,7 @@ PyObject *fn_device_count(struct call *c)
 }
 
 /* One fact into the dict. */
-static int add_fact(PyObject *facts, mlx_device_info info, const char *key)
+static int add_device_fact(PyObject *facts, mlx_device_info info, const char *key)
 {
     bool is_text;
     const char *text;
@@ -228,7 +228,7 @@ static int add_fact(PyObject *facts, mlx_device_info info, const char *key)
     return failed;
 }
 
-PyObject *fn_device_info(struct call *c)
+PyObject *fn_device_info(struct py_call *c)
 {
     mlx_device d = mlx_device_new();
     if (GIVEN(0))
@@ -245,7 +245,7 @@ PyObject *fn_device_info(struct call *c)
         failed = raise_last();
     for (size_t i = 0; !failed && i < mlx_vector_string_size(keys); i++) {
         char *key;
-        failed = mlx_vector_string_get(&key, keys, i) ? raise_last() : add_fact(facts, info, key);
+        failed = mlx_vector_string_get(&key, keys, i) ? raise_last() : add_device_fact(facts, info, key);
     }
     mlx_vector_string_free(keys);
     mlx_device_info_free(info);
@@ -414,7 +414,7 @@ static PyType_Spec local_spec = {
     local_slots,
 };
 
-PyObject *fn_new_thread_local_stream(struct call *c)
+PyObject *fn_new_thread_local_stream(struct py_call *c)
 {
     static long count;
     mlx_device d = device_argument(c, 0);
@@ -430,7 +430,7 @@ PyObject *fn_new_thread_local_stream(struct call *c)
     return (PyObject *)self;
 }
 
-PyObject *fn_new_stream(struct call *c)
+PyObject *fn_new_stream(struct py_call *c)
 {
     mlx_device d = device_argument(c, 0);
     if (!d.ctx)
@@ -440,9 +440,9 @@ PyObject *fn_new_stream(struct call *c)
     return stream_object(s);
 }
 
-PyObject *fn_new_thread_unsafe_stream(struct call *c) { return fn_new_stream(c); }
+PyObject *fn_new_thread_unsafe_stream(struct py_call *c) { return fn_new_stream(c); }
 
-PyObject *fn_default_stream(struct call *c)
+PyObject *fn_default_stream(struct py_call *c)
 {
     mlx_device_type type;
     int index;
@@ -452,7 +452,7 @@ PyObject *fn_default_stream(struct call *c)
     return default_stream_of(type, index, &s) ? NULL : stream_object(s);
 }
 
-PyObject *fn_set_default_stream(struct call *c)
+PyObject *fn_set_default_stream(struct py_call *c)
 {
     mlx_stream s;
     if (Py_TYPE(c->v[0].o) != stream_type && Py_TYPE(c->v[0].o) != local_type)
@@ -466,14 +466,14 @@ PyObject *fn_set_default_stream(struct call *c)
 
 static int synchronize(void *stream) { return mlx_synchronize(*(mlx_stream *)stream); }
 
-PyObject *fn_synchronize(struct call *c)
+PyObject *fn_synchronize(struct py_call *c)
 {
     if (evaluate_with(synchronize, &c->stream))
         return NULL;
     Py_RETURN_NONE;
 }
 
-PyObject *fn_clear_streams(struct call *c)
+PyObject *fn_clear_streams(struct py_call *c)
 {
     (void)c;
     int failed;
@@ -514,7 +514,7 @@ static PyObject *context_of(PyObject *target)
     return (PyObject *)self;
 }
 
-PyObject *fn_stream(struct call *c) { return context_of(c->v[0].o); }
+PyObject *fn_stream(struct py_call *c) { return context_of(c->v[0].o); }
 
 static PyObject *make_context(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -537,7 +537,7 @@ static void context_dealloc(PyObject *o)
 
 /* Makes a stream and its device the defaults; *device and *stream get those before, as new
  * references. */
-static int enter(mlx_stream s, PyObject **device, PyObject **stream)
+static int enter_stream(mlx_stream s, PyObject **device, PyObject **stream)
 {
     mlx_device d = mlx_device_new(), old = mlx_device_new();
     mlx_stream former = { NULL };
@@ -562,7 +562,7 @@ static PyObject *context_enter(PyObject *o, PyObject *unused)
         PyErr_SetString(exc_value, "this StreamContext is in use already");
         return NULL;
     }
-    if (stream_from(self->target, &s) || enter(s, &self->device, &self->stream))
+    if (stream_from(self->target, &s) || enter_stream(s, &self->device, &self->stream))
         return NULL;
     Py_RETURN_NONE;
 }

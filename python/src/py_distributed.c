@@ -26,7 +26,7 @@ static void group_dealloc(PyObject *o)
 }
 
 /* Parameter i as a group, empty where it is None; -1 with an exception set. */
-static int group_argument(struct call *c, int i, mlx_distributed_group *out)
+static int group_argument(struct py_call *c, int i, mlx_distributed_group *out)
 {
     *out = mlx_distributed_group_new();
     if (!GIVEN(i))
@@ -49,7 +49,7 @@ static PyObject *group_size(PyObject *o, PyObject *unused)
     return PyLong_FromLong(mlx_distributed_group_size(((struct group_object *)o)->it));
 }
 
-static PyObject *do_split(struct call *c)
+static PyObject *do_split(struct py_call *c)
 {
     mlx_distributed_group made = mlx_distributed_group_new(), whole = ((struct group_object *)c->v[0].o)->it;
     if (mlx_distributed_group_split(&made, whole, INT(1), INT(2)))
@@ -94,9 +94,12 @@ static PyType_Spec group_spec = {
     group_slots,
 };
 
-PyObject *fn_distributed_is_available(struct call *c) { return PyBool_FromLong(mlx_distributed_is_available(TEXT(0))); }
+PyObject *fn_distributed_is_available(struct py_call *c)
+{
+    return PyBool_FromLong(mlx_distributed_is_available(TEXT(0)));
+}
 
-PyObject *fn_distributed_init(struct call *c)
+PyObject *fn_distributed_init(struct py_call *c)
 {
     if (GIVEN(2)) {
         if (!PyCallable_Check(c->v[2].o))
@@ -114,7 +117,7 @@ PyObject *fn_distributed_init(struct call *c)
 /* Messages */
 
 #define COLLECTIVE(name)                                                      \
-    PyObject *fn_distributed_##name(struct call *c)                           \
+    PyObject *fn_distributed_##name(struct py_call *c)                        \
     {                                                                         \
         mlx_distributed_group g;                                              \
         if (group_argument(c, 1, &g) || call_operands(c, 0, 1))               \
@@ -128,7 +131,7 @@ COLLECTIVE(all_gather)
 COLLECTIVE(sum_scatter)
 
 #define TO_ONE(name)                                                                  \
-    PyObject *fn_distributed_##name(struct call *c)                                   \
+    PyObject *fn_distributed_##name(struct py_call *c)                                \
     {                                                                                 \
         mlx_distributed_group g;                                                      \
         if (group_argument(c, 2, &g) || call_operands(c, 0, 1))                       \
@@ -138,7 +141,7 @@ COLLECTIVE(sum_scatter)
 TO_ONE(send)
 TO_ONE(recv_like)
 
-PyObject *fn_distributed_recv(struct call *c)
+PyObject *fn_distributed_recv(struct py_call *c)
 {
     mlx_distributed_group g;
     if (group_argument(c, 3, &g))

@@ -69,7 +69,7 @@ static PyObject *dtype_compare(PyObject *a, PyObject *b, int op)
     return PyBool_FromLong((a == b) == (op == Py_EQ));
 }
 
-static PyObject *dtype_size(PyObject *o, void *unused)
+static PyObject *dtype_get_size(PyObject *o, void *unused)
 {
     (void)unused;
     return PyLong_FromSize_t(mlx_dtype_size(((struct dtype *)o)->t));
@@ -84,7 +84,7 @@ static PyObject *dtype_reduce(PyObject *o, PyObject *unused)
 }
 
 static PyGetSetDef dtype_properties[] = {
-    { "size", dtype_size, NULL, "Bytes of one element.", NULL },
+    { "size", dtype_get_size, NULL, "Bytes of one element.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 static PyMethodDef dtype_methods[] = {
@@ -134,7 +134,7 @@ static int category_of(PyObject *o)
     return -1;
 }
 
-PyObject *fn_issubdtype(struct call *c)
+PyObject *fn_issubdtype(struct py_call *c)
 {
     PyObject *a = c->v[0].o, *b = c->v[1].o;
     int i = category_of(a), j = category_of(b);
@@ -156,7 +156,7 @@ static bool dtype_or_array(PyObject *o, mlx_dtype *t)
     return true;
 }
 
-PyObject *fn_result_type(struct call *c)
+PyObject *fn_result_type(struct py_call *c)
 {
     mlx_dtype t = MLX_BOOL, other;
     if (!c->nrest) {
@@ -181,7 +181,7 @@ PyObject *fn_result_type(struct call *c)
     return Py_NewRef(dtype_object(t));
 }
 
-PyObject *fn_can_cast(struct call *c)
+PyObject *fn_can_cast(struct py_call *c)
 {
     mlx_dtype from, to;
     if (!dtype_or_array(c->v[0].o, &from))
@@ -206,7 +206,7 @@ static int is_kind(mlx_dtype t, const char *name)
     return -1;
 }
 
-static int matches(struct call *c, mlx_dtype t, PyObject *kind)
+static int is_subdtype(struct py_call *c, mlx_dtype t, PyObject *kind)
 {
     mlx_dtype other;
     if (dtype_from(kind, &other))
@@ -223,16 +223,16 @@ static int matches(struct call *c, mlx_dtype t, PyObject *kind)
         return -1;
     }
     int is = 0;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(kind) && is == 0; i++) is = matches(c, t, PyTuple_GetItem(kind, i));
+    for (Py_ssize_t i = 0; i < PyTuple_Size(kind) && is == 0; i++) is = is_subdtype(c, t, PyTuple_GetItem(kind, i));
     return is;
 }
 
-PyObject *fn_isdtype(struct call *c)
+PyObject *fn_isdtype(struct py_call *c)
 {
     mlx_dtype t;
     if (!dtype_from(c->v[0].o, &t))
         return call_refuse(c, 0, "a Dtype");
-    int is = matches(c, t, c->v[1].o);
+    int is = is_subdtype(c, t, c->v[1].o);
     return is < 0 ? NULL : PyBool_FromLong(is);
 }
 

@@ -1,7 +1,7 @@
 /* py_einsum.c: einsum and the order of its products. */
 #include "py.h"
 
-PyObject *fn_einsum(struct call *c)
+PyObject *fn_einsum(struct py_call *c)
 {
     mlx_vector_array in = call_rest_arrays(c);
     return in.ctx ? give(c, mlx_einsum(&c->res, TEXT(0), in, STREAM)) : NULL;
@@ -25,7 +25,7 @@ static PyObject *pairs(mlx_vector_int numbers)
     return list;
 }
 
-PyObject *fn_einsum_path(struct call *c)
+PyObject *fn_einsum_path(struct py_call *c)
 {
     mlx_vector_array in = call_rest_arrays(c);
     if (!in.ctx)

@@ -28,12 +28,12 @@ PyObject *compared_beyond(binary_op *op, PyObject *l, PyObject *r, mlx_stream s)
 /* The rows of ops.def are all of two forms. */
 
 #define UNARY(name, ...)                                                                       \
-    PyObject *fn_##name(struct call *c)                                                        \
+    PyObject *fn_##name(struct py_call *c)                                                     \
     {                                                                                          \
         return call_operands(c, 0, 1) ? NULL : give(c, mlx_##name(&c->res, ARRAY(0), STREAM)); \
     }
 #define BINARY(name, ...)                                                     \
-    PyObject *fn_##name(struct call *c)                                       \
+    PyObject *fn_##name(struct py_call *c)                                    \
     {                                                                         \
         if (call_operands(c, 0, 2))                                           \
             return compared_beyond(mlx_##name, c->v[0].o, c->v[1].o, STREAM); \
@@ -43,7 +43,7 @@ PyObject *compared_beyond(binary_op *op, PyObject *l, PyObject *r, mlx_stream s)
 
 /* Those made of others have the same forms. */
 #define UNARY(name, op)                                                                \
-    PyObject *fn_##name(struct call *c)                                                \
+    PyObject *fn_##name(struct py_call *c)                                             \
     {                                                                                  \
         return call_operands(c, 0, 1) ? NULL : give(c, op(&c->res, ARRAY(0), STREAM)); \
     }
@@ -59,7 +59,7 @@ UNARY(isfinite, mlx_isfinite)
 UNARY(isposinf, mlx_isposinf)
 UNARY(isneginf, mlx_isneginf)
 
-PyObject *fn__silu(struct call *c)
+PyObject *fn__silu(struct py_call *c)
 {
     if (mlx_array_dtype(ARRAY(0)) != MLX_COMPLEX64)
         return give(c, mlx_silu(&c->res, ARRAY(0), STREAM));
@@ -69,17 +69,17 @@ PyObject *fn__silu(struct call *c)
     return call_keep(c, gate, &gate) ? NULL : give(c, mlx_multiply(&c->res, ARRAY(0), gate, STREAM));
 }
 
-PyObject *fn_positive(struct call *c)
+PyObject *fn_positive(struct py_call *c)
 {
     return call_operands(c, 0, 1) ? NULL : give(c, mlx_array_set(&c->res, ARRAY(0)));
 }
 
-PyObject *fn_rdivide(struct call *c)
+PyObject *fn_rdivide(struct py_call *c)
 {
     return call_operands(c, 0, 2) ? NULL : give(c, mlx_divide(&c->res, ARRAY(1), ARRAY(0), STREAM));
 }
 
-PyObject *fn_divmod(struct call *c)
+PyObject *fn_divmod(struct py_call *c)
 {
     if (call_operands(c, 0, 2))
         return NULL;
@@ -87,12 +87,12 @@ PyObject *fn_divmod(struct call *c)
     return give_list(mlx_divmod(&both, ARRAY(0), ARRAY(1), STREAM), both);
 }
 
-PyObject *fn_round(struct call *c)
+PyObject *fn_round(struct py_call *c)
 {
     return call_operands(c, 0, 1) ? NULL : give(c, mlx_round(&c->res, ARRAY(0), INT(1), STREAM));
 }
 
-PyObject *fn_where(struct call *c)
+PyObject *fn_where(struct py_call *c)
 {
     if (!GIVEN(1) && !GIVEN(2))
         return call_operands(c, 0, 1) ? NULL : fn_nonzero(c);
@@ -105,14 +105,14 @@ PyObject *fn_where(struct call *c)
     return give(c, mlx_where(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), STREAM));
 }
 
-PyObject *fn_clip(struct call *c)
+PyObject *fn_clip(struct py_call *c)
 {
     if (!GIVEN(1) && !GIVEN(2))
         return fn_positive(c);
     return call_operands(c, 0, 3) ? NULL : give(c, mlx_clip(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), STREAM));
 }
 
-PyObject *fn_nan_to_num(struct call *c)
+PyObject *fn_nan_to_num(struct py_call *c)
 {
     if (call_operands(c, 0, 1))
         return NULL;
@@ -120,21 +120,21 @@ PyObject *fn_nan_to_num(struct call *c)
                                          GIVEN(3) ? &DOUBLE(3) : NULL, STREAM));
 }
 
-PyObject *fn_isclose(struct call *c)
+PyObject *fn_isclose(struct py_call *c)
 {
     if (call_operands(c, 0, 2))
         return NULL;
     return give(c, mlx_isclose(&c->res, ARRAY(0), ARRAY(1), DOUBLE(2), DOUBLE(3), BOOL(4), STREAM));
 }
 
-PyObject *fn_allclose(struct call *c)
+PyObject *fn_allclose(struct py_call *c)
 {
     if (call_operands(c, 0, 2))
         return NULL;
     return give(c, mlx_allclose(&c->res, ARRAY(0), ARRAY(1), DOUBLE(2), DOUBLE(3), BOOL(4), STREAM));
 }
 
-PyObject *fn_array_equal(struct call *c)
+PyObject *fn_array_equal(struct py_call *c)
 {
     if (call_operands(c, 0, 2)) {
         PyObject *none = compared_beyond(mlx_equal, c->v[0].o, c->v[1].o, STREAM);
@@ -144,18 +144,18 @@ PyObject *fn_array_equal(struct call *c)
     return give(c, mlx_array_equal(&c->res, ARRAY(0), ARRAY(1), BOOL(2), STREAM));
 }
 
-PyObject *fn_astype_method(struct call *c) { return give(c, mlx_astype(&c->res, ARRAY(0), c->v[1].t, STREAM)); }
+PyObject *fn_astype_method(struct py_call *c) { return give(c, mlx_astype(&c->res, ARRAY(0), c->v[1].t, STREAM)); }
 
-PyObject *fn_astype(struct call *c)
+PyObject *fn_astype(struct py_call *c)
 {
     if (!BOOL(2) && is_array(c->v[0].o) && mlx_array_dtype(ARRAY(0)) == c->v[1].t)
         return Py_NewRef(c->v[0].o);
     return fn_astype_method(c);
 }
 
-PyObject *fn_view(struct call *c)
+PyObject *fn_view(struct py_call *c)
 {
     return call_operands(c, 0, 1) ? NULL : give(c, mlx_view(&c->res, ARRAY(0), c->v[1].t, STREAM));
 }
 
-PyObject *fn_contiguous(struct call *c) { return give(c, mlx_contiguous(&c->res, ARRAY(0), BOOL(1), STREAM)); }
+PyObject *fn_contiguous(struct py_call *c) { return give(c, mlx_contiguous(&c->res, ARRAY(0), BOOL(1), STREAM)); }

@@ -85,7 +85,7 @@ void warning_unheard(void)
     error_put(error);
 }
 
-PyObject *fn_set_index_errors(struct call *c)
+PyObject *fn_set_index_errors(struct py_call *c)
 {
     bool was = false;
     return mlx_set_index_errors(&was, BOOL(0)) ? (raise_last(), NULL) : PyBool_FromLong(was);
@@ -153,7 +153,7 @@ void error_put(PyObject *error)
 }
 
 /* Whether exceptions of this type come from here: OSError, say, has messages of its own. */
-static bool is_ours(PyObject *type)
+static bool is_our_error(PyObject *type)
 {
     bool is = type == PyExc_TypeError; /* a wrong call */
     for (size_t i = 0; i < LENGTH(classes); i++) is |= type == *classes[i].class;
@@ -169,7 +169,7 @@ void raise_called(const char *name)
     mlx_last_error(&last);
     PyObject *type = (PyObject *)Py_TYPE(error), *trace = PyException_GetTraceback(error);
     bool from_python = trace && trace != Py_None; /* a function of the user's */
-    PyObject *text = !from_python && is_ours(type) ? PyObject_Str(error) : NULL, *renamed = NULL;
+    PyObject *text = !from_python && is_our_error(type) ? PyObject_Str(error) : NULL, *renamed = NULL;
     const char *s = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL, *end = s && *s == '[' ? strchr(s, ']') : NULL;
     if (end && (mlx_last_error_of_call() || strcmp(s, last)))
         renamed = PyUnicode_FromFormat("[%s%s", name + (*name == '_'), end); /* nn says log_softmax */

@@ -141,7 +141,7 @@ static PyObject *helper(const char *name)
     return f;
 }
 
-static int hear(const char *event, const mlx_vector_array constants, void *payload)
+static int hear_in_python(const char *event, const mlx_vector_array constants, void *payload)
 {
     struct python_call *p = payload;
     PyObject *arrays = vector_items(constants), *make = arrays ? helper("event") : NULL;
@@ -187,8 +187,8 @@ struct export_options {
 };
 
 /* An exporter to a path, or to a callable. */
-static struct exporter_object *exporter_made(const char *who, PyObject *file, PyObject *fun,
-                                             const struct export_options *o)
+static struct exporter_object *exporter_object_made(const char *who, PyObject *file, PyObject *fun,
+                                                    const struct export_options *o)
 {
     Py_ssize_t length = 0;
     const char *metadata = o->metadata ? PyUnicode_AsUTF8AndSize(o->metadata, &length) : "";
@@ -214,7 +214,8 @@ static struct exporter_object *exporter_made(const char *who, PyObject *file, Py
     if (e->f.ctx && to_listener) {
         e->listener = calling(who, file);
         if (e->listener)
-            e->it = mlx_function_exporter_new_callback(hear, e->listener, let_go, e->f, o->shapeless, o->portable);
+            e->it = mlx_function_exporter_new_callback(hear_in_python, e->listener, let_go, e->f, o->shapeless,
+                                                       o->portable);
         if (e->listener && !e->it.ctx)
             release_soon(&e->listener->released);
     } else if (e->f.ctx) {
@@ -408,7 +409,7 @@ static PyObject *export_function(PyObject *m, PyObject *args, PyObject *kwargs)
         PyErr_Format(PyExc_TypeError, "[%s] expected fun to be callable, got %s", who, type_name(fun));
         goto done;
     }
-    e = exporter_made(who, file, fun, &o);
+    e = exporter_object_made(who, file, fun, &o);
     Py_ssize_t first = PyTuple_Size(args) < 2 ? PyTuple_Size(args) : 2;
     if (!e)
         goto done;
@@ -442,7 +443,7 @@ static PyObject *exporter(PyObject *m, PyObject *args, PyObject *kwargs)
         else if (!PyCallable_Check(fun))
             PyErr_Format(PyExc_TypeError, "[%s] expected fun to be callable, got %s", who, type_name(fun));
         else
-            e = exporter_made(who, file, fun, &o);
+            e = exporter_object_made(who, file, fun, &o);
     }
     Py_XDECREF(rest);
     Py_XDECREF(file);
@@ -529,7 +530,7 @@ static PyType_Spec imported_spec = {
     imported_slots,
 };
 
-PyObject *fn_import_function(struct call *c)
+PyObject *fn_import_function(struct py_call *c)
 {
     PyObject *path = path_of("import_function", c->v[0].o);
     if (!path)
@@ -563,7 +564,7 @@ PyObject *fn_import_function(struct call *c)
     return both;
 }
 
-PyObject *fn_inspect_function(struct call *c)
+PyObject *fn_inspect_function(struct py_call *c)
 {
     PyObject *path = path_of("inspect_function", c->v[0].o), *make = path ? helper("inspected") : NULL, *result = NULL;
     mlx_string json = { NULL };

@@ -1,22 +1,22 @@
 /* py_fast.c: mlx.core.fast. */
 #include "py.h"
 
-PyObject *fn_fast_rms_norm(struct call *c)
+PyObject *fn_fast_rms_norm(struct py_call *c)
 {
     return give(c, mlx_fast_rms_norm_double(&c->res, ARRAY(0), ARRAY(1), DOUBLE(2), STREAM));
 }
 
-PyObject *fn_fast_layer_norm(struct call *c)
+PyObject *fn_fast_layer_norm(struct py_call *c)
 {
     return give(c, mlx_fast_layer_norm_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3), STREAM));
 }
 
-PyObject *fn_fast_cross_entropy(struct call *c)
+PyObject *fn_fast_cross_entropy(struct py_call *c)
 {
     return give(c, mlx_fast_cross_entropy(&c->res, ARRAY(0), ARRAY(1), STREAM));
 }
 
-PyObject *fn_fast_rope(struct call *c)
+PyObject *fn_fast_rope(struct py_call *c)
 {
     if (call_operands(c, 5, 1))
         return NULL;
@@ -25,7 +25,7 @@ PyObject *fn_fast_rope(struct call *c)
 }
 
 /* An array, or what looks like one, where a str might have been. */
-static int array_or_str(struct call *c, int i, mlx_array *out)
+static int array_or_str(struct py_call *c, int i, mlx_array *out)
 {
     PyObject *o = c->v[i].o;
     if (is_array(o)) {
@@ -41,7 +41,7 @@ static int array_or_str(struct call *c, int i, mlx_array *out)
 }
 
 /* The mask is None, a str or an array.  Every kernel here is fused, so nothing is to be forced. */
-PyObject *fn_fast_scaled_dot_product_attention(struct call *c)
+PyObject *fn_fast_scaled_dot_product_attention(struct py_call *c)
 {
     PyObject *mask = c->v[4].o;
     const char *mode = "";
@@ -58,7 +58,7 @@ PyObject *fn_fast_scaled_dot_product_attention(struct call *c)
                                                                 array, ARRAY(5), STREAM));
 }
 
-PyObject *fn_fast_gated_delta_update(struct call *c)
+PyObject *fn_fast_gated_delta_update(struct py_call *c)
 {
     mlx_vector_array out = mlx_vector_array_new();
     return give_list(

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Parameter i as a norm; -1 with an exception set. */
-static int norm_of(struct call *c, int i)
+static int norm_of(struct py_call *c, int i)
 {
     static const char *const names[] = { "backward", "ortho", "forward" };
     for (size_t k = 0; k < LENGTH(names); k++)
@@ -17,7 +17,7 @@ static int norm_of(struct call *c, int i)
 
 /* Of one axis: without n, its length is what the function for several takes by default. */
 #define ALONG(name)                                                                                   \
-    PyObject *fn_fft_##name(struct call *c)                                                           \
+    PyObject *fn_fft_##name(struct py_call *c)                                                        \
     {                                                                                                 \
         int norm = norm_of(c, 3);                                                                     \
         return norm < 0 ? NULL                                                                        \
@@ -32,7 +32,7 @@ ALONG(irfft)
 typedef int transform(mlx_array *, const mlx_array, const int *, size_t, const int *, size_t, mlx_fft_norm,
                       const mlx_stream);
 
-static PyObject *several(struct call *c, transform *f)
+static PyObject *several(struct py_call *c, transform *f)
 {
     static const int none;
     int norm = norm_of(c, 3);
@@ -50,7 +50,7 @@ static PyObject *several(struct call *c, transform *f)
 }
 
 #define SEVERAL(name) \
-    PyObject *fn_fft_##name(struct call *c) { return several(c, mlx_fft_##name); }
+    PyObject *fn_fft_##name(struct py_call *c) { return several(c, mlx_fft_##name); }
 SEVERAL(fft2)
 SEVERAL(ifft2)
 SEVERAL(rfft2)
@@ -60,21 +60,21 @@ SEVERAL(ifftn)
 SEVERAL(rfftn)
 SEVERAL(irfftn)
 
-PyObject *fn_fft_hfft(struct call *c) { return call_in_python(c); }
-PyObject *fn_fft_ihfft(struct call *c) { return call_in_python(c); }
+PyObject *fn_fft_hfft(struct py_call *c) { return call_in_python(c); }
+PyObject *fn_fft_ihfft(struct py_call *c) { return call_in_python(c); }
 
-PyObject *fn_fft_fftfreq(struct call *c)
+PyObject *fn_fft_fftfreq(struct py_call *c)
 {
     return give(c, mlx_fft_fftfreq_dtype(&c->res, INT(0), DOUBLE(1), DTYPE(3, MLX_FLOAT32), STREAM));
 }
 
-PyObject *fn_fft_rfftfreq(struct call *c)
+PyObject *fn_fft_rfftfreq(struct py_call *c)
 {
     return give(c, mlx_fft_rfftfreq_dtype(&c->res, INT(0), DOUBLE(1), DTYPE(3, MLX_FLOAT32), STREAM));
 }
 
 #define SHIFT(name)                                                                                             \
-    PyObject *fn_fft_##name(struct call *c)                                                                     \
+    PyObject *fn_fft_##name(struct py_call *c)                                                                  \
     {                                                                                                           \
         static const int none;                                                                                  \
         const int *axes = GIVEN(1) ? c->v[1].ints.n ? c->v[1].ints.v : &none : NULL;                            \
@@ -83,7 +83,7 @@ PyObject *fn_fft_rfftfreq(struct call *c)
 SHIFT(fftshift)
 SHIFT(ifftshift)
 
-PyObject *fn_fft_stft(struct call *c)
+PyObject *fn_fft_stft(struct py_call *c)
 {
     static const char *const modes[] = { "constant", "edge", "reflect" };
     int norm = norm_of(c, 7), n = INT(1), mode = -1;
@@ -100,7 +100,7 @@ PyObject *fn_fft_stft(struct call *c)
                                 BOOL(5), mode, (mlx_fft_norm)norm, GIVEN(8) ? BOOL(8) : -1, STREAM));
 }
 
-PyObject *fn_fft_istft(struct call *c)
+PyObject *fn_fft_istft(struct py_call *c)
 {
     bool onesided = GIVEN(7) ? BOOL(7) : true;
     size_t ndim = mlx_array_ndim(ARRAY(0));

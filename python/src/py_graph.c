@@ -4,7 +4,7 @@
 
 #include "py.h"
 
-static mlx_vector_array arrays_of(struct call *c, int i)
+static mlx_vector_array arrays_of_outputs(struct py_call *c, int i)
 {
     mlx_vector_array all = c->vectors[c->nvectors++] = mlx_vector_array_new();
     if (!all.ctx)
@@ -15,10 +15,10 @@ static mlx_vector_array arrays_of(struct call *c, int i)
 }
 
 /* One array for one, a list for several. */
-PyObject *fn_depends(struct call *c)
+PyObject *fn_depends(struct py_call *c)
 {
-    mlx_vector_array x = arrays_of(c, 0);
-    mlx_vector_array on = x.ctx ? arrays_of(c, 1) : x;
+    mlx_vector_array x = arrays_of_outputs(c, 0);
+    mlx_vector_array on = x.ctx ? arrays_of_outputs(c, 1) : x;
     if (!on.ctx)
         return NULL;
     mlx_vector_array y = mlx_vector_array_new();
@@ -30,7 +30,7 @@ PyObject *fn_depends(struct call *c)
     return give(c, failed);
 }
 
-PyObject *fn_as_strided(struct call *c)
+PyObject *fn_as_strided(struct py_call *c)
 {
     const int *shape = GIVEN(1) ? c->v[1].ints.v : mlx_array_shape(ARRAY(0));
     int n = GIVEN(1) ? c->v[1].ints.n : (int)mlx_array_ndim(ARRAY(0));
@@ -69,7 +69,7 @@ static int collect(void *ctx, PyObject *leaf)
     return mlx_vector_array_append_value(o->all, handle_of(leaf)) ? raise_last() : 0;
 }
 
-static int gather(struct outputs *o, PyObject *args, PyObject *kwargs)
+static int gather_outputs(struct outputs *o, PyObject *args, PyObject *kwargs)
 {
     PyObject *name, *value;
     for (Py_ssize_t i = 1; i < PyTuple_Size(args); i++)
@@ -97,7 +97,9 @@ static char *drawn(PyObject *args, PyObject *kwargs, size_t *size)
     char *text = NULL;
     struct outputs o = { mlx_vector_array_new(), mlx_node_namer_new() };
     FILE *os = open_memstream(&text, size);
-    int failed = !os ? (PyErr_NoMemory(), -1) : !o.all.ctx || !o.namer.ctx ? raise_last() : gather(&o, args, kwargs);
+    int failed = !os                          ? (PyErr_NoMemory(), -1)
+                 : !o.all.ctx || !o.namer.ctx ? raise_last()
+                                              : gather_outputs(&o, args, kwargs);
     if (!failed && mlx_export_to_dot(os, o.namer, o.all))
         failed = raise_last();
     if (os)

@@ -87,7 +87,7 @@ static int add_array(struct items *s, mlx_index *it, PyObject *o)
     return 0;
 }
 
-static int add(struct items *s, PyObject *o)
+static int add_item(struct items *s, PyObject *o)
 {
     if (s->n == MAX_ITEMS) {
         PyErr_SetString(exc_index, "[index] expected fewer indices, got too many");
@@ -133,7 +133,7 @@ static int add(struct items *s, PyObject *o)
         PyObject *index = PyNumber_Index(o);
         if (index) {
             s->n--;
-            int failed = add(s, index);
+            int failed = add_item(s, index);
             Py_DECREF(index);
             return failed;
         }
@@ -148,10 +148,10 @@ static int items_from(struct items *s, PyObject *index)
 {
     s->n = s->nmade = 0;
     if (!PyTuple_Check(index))
-        return add(s, index);
+        return add_item(s, index);
     Py_ssize_t n = PyTuple_Size(index);
     for (Py_ssize_t i = 0; i < n; i++)
-        if (add(s, PyTuple_GetItem(index, i)))
+        if (add_item(s, PyTuple_GetItem(index, i)))
             return -1;
     return 0;
 }
@@ -202,7 +202,7 @@ static int value_for(mlx_array *out, PyObject *value, mlx_array a)
 }
 
 /* *out (which may be the array's own handle) = a with value folded in. */
-static int update(mlx_array *out, mlx_array a, PyObject *index, mlx_array value, mlx_fold fold)
+static int update_at(mlx_array *out, mlx_array a, PyObject *index, mlx_array value, mlx_fold fold)
 {
     struct items s;
     bool known = !items_from(&s, index) && (written_through(&s, value) || !masks_known(&s));
@@ -222,7 +222,7 @@ int array_setitem(PyObject *self, PyObject *index, PyObject *value)
     mlx_array *mine = &((struct array *)self)->it, made = mlx_array_new();
     int failed = is_array(value) ? 0 : value_for(&made, value, *mine);
     if (!failed)
-        failed = update(mine, *mine, index, is_array(value) ? handle_of(value) : made, MLX_FOLD_SET);
+        failed = update_at(mine, *mine, index, is_array(value) ? handle_of(value) : made, MLX_FOLD_SET);
     mlx_array_free(made);
     if (failed)
         raise_called("setitem");
@@ -292,7 +292,7 @@ static PyObject *at_update(PyObject *o, PyObject *value, mlx_fold fold,
     if (!failed && change(&v, v, a))
         failed = raise_last();
     if (!failed)
-        failed = update(&res, a, self->index, v, fold);
+        failed = update_at(&res, a, self->index, v, fold);
     mlx_array_free(v);
     if (!failed)
         return array_wrap(res);

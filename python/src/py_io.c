@@ -14,7 +14,7 @@
 enum access { READING, WRITING };
 
 /* 1: a path, put into *path as a str; 0: an open binary file; -1: neither, TypeError. */
-static int path_or_file(struct call *c, PyObject *o, enum access access, PyObject **path)
+static int path_or_file(struct py_call *c, PyObject *o, enum access access, PyObject **path)
 {
     *path = NULL;
     int method = PyUnicode_Check(o) ? 0 : has_attribute(o, access == READING ? "read" : "write");
@@ -93,7 +93,7 @@ static void file_seek(void *o, int64_t off, int whence)
         Py_XDECREF(PyObject_CallMethod(o, "seek", "Li", (long long)off, whence));
 }
 
-static void file_read(void *o, char *data, size_t n)
+static void read_from_object(void *o, char *data, size_t n)
 {
     while (n && !PyErr_Occurred()) {
         PyObject *got = PyObject_CallMethod(o, "read", "n", (Py_ssize_t)n);
@@ -114,7 +114,7 @@ static void file_read(void *o, char *data, size_t n)
 static void file_read_at(void *o, char *data, size_t n, size_t off)
 {
     file_seek(o, (int64_t)off, SEEK_SET);
-    file_read(o, data, n);
+    read_from_object(o, data, n);
 }
 
 /* A raw stream that would have to wait says so with None; others return it who have no number to give. */
@@ -154,7 +154,7 @@ static size_t write_some(PyObject *o, PyObject *view, size_t at, size_t m)
 /* Who writes may keep what it is given: that is a copy, a piece at a time, not the memory of an array. */
 enum { PIECE = 1 << 20 };
 
-static void file_write(void *o, const char *data, size_t n)
+static void write_to_object(void *o, const char *data, size_t n)
 {
     while (n && !PyErr_Occurred()) {
         size_t m = n < PIECE ? n : PIECE;
@@ -185,7 +185,8 @@ static const char *file_label(void *o)
 static void file_forget(void *o) { (void)o; }
 
 static const mlx_io_vtable file_table = {
-    file_is_open, file_good, file_tell, file_seek, file_read, file_read_at, file_write, file_label, file_forget,
+    file_is_open, file_good,       file_tell,  file_seek,   read_from_object,
+    file_read_at, write_to_object, file_label, file_forget,
 };
 
 /* ---- loading */
@@ -225,7 +226,7 @@ static PyObject *text_dict(mlx_map_string_to_string map)
     return dict;
 }
 
-static PyObject *load_npy(struct call *c, PyObject *file, const char *path)
+static PyObject *load_npy(struct py_call *c, PyObject *file, const char *path)
 {
     int failed;
     if (path) {
@@ -239,7 +240,7 @@ static PyObject *load_npy(struct call *c, PyObject *file, const char *path)
     return give(c, failed);
 }
 
-static PyObject *load_npz(struct call *c, PyObject *file, const char *path)
+static PyObject *load_npz(struct py_call *c, PyObject *file, const char *path)
 {
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
     int failed;
@@ -254,7 +255,7 @@ static PyObject *load_npz(struct call *c, PyObject *file, const char *path)
     return array_dict(failed, arrays);
 }
 
-static PyObject *load_safetensors(struct call *c, PyObject *file, const char *path)
+static PyObject *load_safetensors(struct py_call *c, PyObject *file, const char *path)
 {
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
     mlx_map_string_to_string meta = mlx_map_string_to_string_new();
@@ -344,7 +345,7 @@ static PyObject *gguf_dict(mlx_io_gguf g, int (*keys)(mlx_vector_string *, mlx_i
     return dict;
 }
 
-static PyObject *load_gguf(struct call *c, PyObject *file, const char *path, bool packed)
+static PyObject *load_gguf(struct py_call *c, PyObject *file, const char *path, bool packed)
 {
     mlx_io_gguf g = { NULL };
     int failed;
@@ -380,7 +381,7 @@ static PyObject *call_npz(const char *function, PyObject *args)
 }
 
 /* The format by name, or by the extension of a path or of the file's own name. */
-static const char *format_of(struct call *c, PyObject *path)
+static const char *format_named(struct py_call *c, PyObject *path)
 {
     static const char *const known[] = { "npy", "npz", "safetensors", "gguf", "gguf-packed" };
     if (GIVEN(1)) {
@@ -411,11 +412,11 @@ static const char *format_of(struct call *c, PyObject *path)
     return found;
 }
 
-PyObject *fn_load(struct call *c)
+PyObject *fn_load(struct py_call *c)
 {
     PyObject *path, *result = NULL;
     int is_path = path_or_file(c, c->v[0].o, READING, &path);
-    const char *format = is_path < 0 ? NULL : format_of(c, path);
+    const char *format = is_path < 0 ? NULL : format_named(c, path);
     PyObject *bytes = format && path ? PyUnicode_EncodeFSDefault(path) : NULL;
     if (format && (bytes || !path)) {
         const char *name = bytes ? PyBytes_AsString(bytes) : NULL;
@@ -437,7 +438,7 @@ PyObject *fn_load(struct call *c)
 
 /* ---- saving */
 
-static PyObject *finish(int failed)
+static PyObject *finish_io(int failed)
 {
     if (PyErr_Occurred())
         return NULL;
@@ -448,7 +449,7 @@ static PyObject *finish(int failed)
     Py_RETURN_NONE;
 }
 
-PyObject *fn_save(struct call *c)
+PyObject *fn_save(struct py_call *c)
 {
     PyObject *path;
     int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed = 0;
@@ -468,13 +469,13 @@ PyObject *fn_save(struct call *c)
         failed = array_ready(ARRAY(1)) || mlx_save_writer(w, ARRAY(1));
         mlx_io_writer_free(w);
     }
-    return finish(failed);
+    return finish_io(failed);
 }
 
-static const char *text_of(struct call *c, PyObject *o) { return text_from(c->sig->name, o); }
+static const char *text_of(struct py_call *c, PyObject *o) { return text_from(c->sig->name, o); }
 
 /* put(to, name, array) for each array of the dict, the second argument; -1 with an exception set. */
-static int each_array(struct call *c, int (*put)(void *to, const char *name, mlx_array x), void *to)
+static int each_array(struct py_call *c, int (*put)(void *to, const char *name, mlx_array x), void *to)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0;
@@ -514,7 +515,7 @@ static int values_ready(PyObject *dict)
     return failed;
 }
 
-static int text_map(struct call *c, PyObject *dict, mlx_map_string_to_string map)
+static int text_map(struct py_call *c, PyObject *dict, mlx_map_string_to_string map)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0;
@@ -536,7 +537,7 @@ static int text_map(struct call *c, PyObject *dict, mlx_map_string_to_string map
     return 0;
 }
 
-PyObject *fn_save_safetensors(struct call *c)
+PyObject *fn_save_safetensors(struct py_call *c)
 {
     PyObject *path = NULL, *bytes = NULL, *result = NULL;
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
@@ -555,7 +556,7 @@ PyObject *fn_save_safetensors(struct call *c)
         failed = mlx_save_safetensors_writer(w, arrays, meta);
         mlx_io_writer_free(w);
     }
-    result = finish(failed);
+    result = finish_io(failed);
 done:
     Py_XDECREF(path);
     Py_XDECREF(bytes);
@@ -564,7 +565,7 @@ done:
     return result;
 }
 
-static int gguf_set(struct call *c, mlx_io_gguf g, const char *key, PyObject *value)
+static int gguf_set(struct py_call *c, mlx_io_gguf g, const char *key, PyObject *value)
 {
     if (is_array(value))
         return mlx_io_gguf_set_metadata_array(g, key, handle_of(value)) ? raise_last() : 0;
@@ -599,7 +600,7 @@ static int put_in_gguf(void *g, const char *name, mlx_array x)
 }
 
 /* What is to be written; -1 with an exception set. */
-static int gguf_fill(struct call *c, mlx_io_gguf g)
+static int gguf_fill(struct py_call *c, mlx_io_gguf g)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0;
@@ -619,7 +620,7 @@ static int gguf_fill(struct call *c, mlx_io_gguf g)
     return 0;
 }
 
-PyObject *fn_save_gguf(struct call *c)
+PyObject *fn_save_gguf(struct py_call *c)
 {
     PyObject *path = NULL, *bytes = NULL, *result = NULL;
     mlx_io_gguf g = mlx_io_gguf_new();
@@ -635,7 +636,7 @@ PyObject *fn_save_gguf(struct call *c)
         failed = mlx_save_gguf_writer(w, g);
         mlx_io_writer_free(w);
     }
-    result = finish(failed);
+    result = finish_io(failed);
 done:
     Py_XDECREF(path);
     Py_XDECREF(bytes);

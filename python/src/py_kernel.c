@@ -76,7 +76,7 @@ LANGUAGE(metal)
 /* ---- sequences */
 
 /* The items of a list or a tuple of such, in a tuple; refused as parameter i where it is none. */
-static PyObject *items_of(struct call *c, int i, const char *what)
+static PyObject *items_of_sequence(struct py_call *c, int i, const char *what)
 {
     PyObject *o = c->v[i].o;
     if (!PySequence_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) || is_array(o))
@@ -84,16 +84,16 @@ static PyObject *items_of(struct call *c, int i, const char *what)
     return PySequence_Tuple(o);
 }
 
-static PyObject *refuse_item(struct call *c, int i, const char *what, PyObject *item)
+static PyObject *refuse_item(struct py_call *c, int i, const char *what, PyObject *item)
 {
     PyErr_Format(exc_conversion, "%s(): argument '%s' must hold %s, not %s", c->sig->name, name_of(c, i), what,
                  type_name(item));
     return NULL;
 }
 
-static int texts(struct call *c, int i, mlx_vector_string out)
+static int texts(struct py_call *c, int i, mlx_vector_string out)
 {
-    PyObject *items = items_of(c, i, "a sequence of str");
+    PyObject *items = items_of_sequence(c, i, "a sequence of str");
     int failed = !items;
     for (Py_ssize_t k = 0; !failed && k < PyTuple_Size(items); k++) {
         PyObject *item = PyTuple_GetItem(items, k);
@@ -109,7 +109,7 @@ static int texts(struct call *c, int i, mlx_vector_string out)
 }
 
 /* Three sizes. */
-static int three(struct call *c, int i, int v[3])
+static int three(struct py_call *c, int i, int v[3])
 {
     const int *sizes;
     c->nints = 0;
@@ -127,9 +127,9 @@ static int three(struct call *c, int i, int v[3])
 }
 
 /* Appends arrays and numbers. */
-static int inputs(struct call *c, int i, mlx_vector_array out)
+static int inputs(struct py_call *c, int i, mlx_vector_array out)
 {
-    PyObject *items = items_of(c, i, "a list of arrays and numbers");
+    PyObject *items = items_of_sequence(c, i, "a list of arrays and numbers");
     int failed = !items;
     for (Py_ssize_t k = 0; !failed && k < PyTuple_Size(items); k++) {
         PyObject *item = PyTuple_GetItem(items, k);
@@ -150,9 +150,10 @@ static int inputs(struct call *c, int i, mlx_vector_array out)
     return failed ? -1 : 0;
 }
 
-static int outputs(struct call *c, int i, int j, const struct language *l, void *config)
+static int outputs(struct py_call *c, int i, int j, const struct language *l, void *config)
 {
-    PyObject *shapes = items_of(c, i, "a list of shapes"), *dtypes = shapes ? items_of(c, j, "a list of Dtypes") : NULL;
+    PyObject *shapes = items_of_sequence(c, i, "a list of shapes"),
+             *dtypes = shapes ? items_of_sequence(c, j, "a list of Dtypes") : NULL;
     int failed = !dtypes;
     if (dtypes && PyTuple_Size(shapes) != PyTuple_Size(dtypes)) {
         PyErr_Format(exc_value, "[%s] expected a dtype for each of %zd shapes, got %zd", c->sig->name,
@@ -182,7 +183,7 @@ static int outputs(struct call *c, int i, int j, const struct language *l, void 
 /* ---- calls */
 
 /* A name and an int, a bool or a Dtype. */
-static int template_value(struct call *c, const struct language *l, void *config, PyObject *pair)
+static int template_value(struct py_call *c, const struct language *l, void *config, PyObject *pair)
 {
     PyObject *items = PyTuple_Check(pair) || PyList_Check(pair) ? PySequence_Tuple(pair) : NULL;
     PyObject *name = items && PyTuple_Size(items) == 2 ? PyTuple_GetItem(items, 0) : NULL;
@@ -213,9 +214,10 @@ static int template_value(struct call *c, const struct language *l, void *config
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static int templates(struct call *c, const struct language *l, void *config)
+static int templates(struct py_call *c, const struct language *l, void *config)
 {
-    PyObject *items = GIVEN(TEMPLATES) ? items_of(c, TEMPLATES, "a list of pairs of a name and a value") : NULL;
+    PyObject *items =
+        GIVEN(TEMPLATES) ? items_of_sequence(c, TEMPLATES, "a list of pairs of a name and a value") : NULL;
     int failed = GIVEN(TEMPLATES) && !items;
     for (Py_ssize_t k = 0; items && !failed && k < PyTuple_Size(items); k++)
         failed = template_value(c, l, config, PyTuple_GetItem(items, k));
@@ -224,7 +226,7 @@ static int templates(struct call *c, const struct language *l, void *config)
 }
 
 /* Grid and threadgroup, which are given. */
-static int kernel_grid(struct call *c, int grid, int group, const struct language *l, void *config)
+static int kernel_grid(struct py_call *c, int grid, int group, const struct language *l, void *config)
 {
     int v[3], u[3];
     if (three(c, grid, v) || three(c, group, u))
@@ -232,7 +234,7 @@ static int kernel_grid(struct call *c, int grid, int group, const struct languag
     return l->grid(config, v[0], v[1], v[2]) || l->group(config, u[0], u[1], u[2]) ? raise_last() : 0;
 }
 
-static int configure(struct call *c, const struct kernel_object *k, void *config)
+static int configure(struct py_call *c, const struct kernel_object *k, void *config)
 {
     const struct language *l = k->language;
     if (!config)
@@ -246,7 +248,7 @@ static int configure(struct call *c, const struct kernel_object *k, void *config
     return 0;
 }
 
-static PyObject *kernel_body(struct call *c)
+static PyObject *kernel_body(struct py_call *c)
 {
     const struct kernel_object *k = (struct kernel_object *)c->v[KERNEL].o;
     mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
@@ -296,7 +298,7 @@ static void kernel_dealloc(PyObject *o)
 }
 
 /* The mode that the options ask for, NULL where they do not, in *mode; non-zero with an exception set. */
-static int options(struct call *c, int i, const char **mode)
+static int options(struct py_call *c, int i, const char **mode)
 {
     static const char *const modes[] = { "safe", "relaxed", "fast" };
     PyObject *o = c->v[i].o, *key, *value;
@@ -344,7 +346,7 @@ static PyObject *kernel_object(struct language *l, void *it, const char *math)
 }
 
 #define MAKE(word, last, mode)                                                                                     \
-    PyObject *fn_fast_##word##_kernel(struct call *c)                                                              \
+    PyObject *fn_fast_##word##_kernel(struct py_call *c)                                                           \
     {                                                                                                              \
         mlx_vector_string in = mlx_vector_string_new(), out = mlx_vector_string_new();                             \
         const char *math = NULL;                                                                                   \
@@ -361,12 +363,12 @@ MAKE(cpu, BOOL(6), true)
 MAKE(metal, BOOL(6), true)
 MAKE(cuda, INT(6), false)
 
-PyObject *fn_fast_precompiled_cuda_kernel(struct call *c)
+PyObject *fn_fast_precompiled_cuda_kernel(struct py_call *c)
 {
     enum { NAME, SOURCE, IN, OUT_SHAPES, OUT_DTYPES, SCALARS, POINTS, THREADS };
     if (!PyBytes_Check(c->v[SOURCE].o))
         return call_refuse(c, SOURCE, "bytes");
-    PyObject *scalars = items_of(c, SCALARS, "a list of numbers");
+    PyObject *scalars = items_of_sequence(c, SCALARS, "a list of numbers");
     for (Py_ssize_t i = 0; scalars && i < PyTuple_Size(scalars); i++)
         if (!scalar_kind(PyTuple_GetItem(scalars, i))) {
             refuse_item(c, SCALARS, "numbers", PyTuple_GetItem(scalars, i));

@@ -16,12 +16,12 @@ static PyObject *pair(int failed, mlx_array a, mlx_array b, const char *names)
 }
 
 #define ONE(name) \
-    PyObject *fn_linalg_##name(struct call *c) { return give(c, mlx_linalg_##name(&c->res, ARRAY(0), STREAM)); }
+    PyObject *fn_linalg_##name(struct py_call *c) { return give(c, mlx_linalg_##name(&c->res, ARRAY(0), STREAM)); }
 ONE(inv)
 ONE(det)
 ONE(eigvals)
 
-PyObject *fn_linalg_pinv(struct call *c)
+PyObject *fn_linalg_pinv(struct py_call *c)
 {
     if (GIVEN(1))
         return call_operand_like(c, 1, mlx_array_dtype(ARRAY(0))) ? NULL : call_in_python(c);
@@ -29,13 +29,13 @@ PyObject *fn_linalg_pinv(struct call *c)
 }
 
 #define IN_PYTHON(name) \
-    PyObject *fn_linalg_##name(struct call *c) { return call_in_python(c); }
+    PyObject *fn_linalg_##name(struct py_call *c) { return call_in_python(c); }
 IN_PYTHON(matrix_norm)
 IN_PYTHON(vector_norm)
 IN_PYTHON(matrix_power)
 IN_PYTHON(matrix_rank)
 
-PyObject *fn_linalg_svdvals(struct call *c)
+PyObject *fn_linalg_svdvals(struct py_call *c)
 {
     mlx_vector_array vec = mlx_vector_array_new();
     int failed = mlx_linalg_svd(&vec, ARRAY(0), false, STREAM) || mlx_vector_array_get(&c->res, vec, 0);
@@ -44,20 +44,23 @@ PyObject *fn_linalg_svdvals(struct call *c)
 }
 
 /* Of the last two axes. */
-PyObject *fn_linalg_diagonal(struct call *c)
+PyObject *fn_linalg_diagonal(struct py_call *c)
 {
     return give(c, mlx_diagonal(&c->res, ARRAY(0), INT(1), -2, -1, STREAM));
 }
 
-PyObject *fn_linalg_trace(struct call *c)
+PyObject *fn_linalg_trace(struct py_call *c)
 {
     return give(c, mlx_trace(&c->res, ARRAY(0), INT(1), -2, -1, DTYPE(2, dtype_of_sum(ARRAY(0))), STREAM));
 }
 
-PyObject *fn_linalg_vecdot(struct call *c) { return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM)); }
+PyObject *fn_linalg_vecdot(struct py_call *c)
+{
+    return give(c, mlx_vecdot(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM));
+}
 
 #define TRIANGLE(name)                                                         \
-    PyObject *fn_linalg_##name(struct call *c)                                 \
+    PyObject *fn_linalg_##name(struct py_call *c)                              \
     {                                                                          \
         return give(c, mlx_linalg_##name(&c->res, ARRAY(0), BOOL(1), STREAM)); \
     }
@@ -66,7 +69,7 @@ TRIANGLE(cholesky)
 TRIANGLE(cholesky_inv)
 
 #define TWO(name, names)                                          \
-    PyObject *fn_linalg_##name(struct call *c)                    \
+    PyObject *fn_linalg_##name(struct py_call *c)                 \
     {                                                             \
         mlx_array a = mlx_array_new(), b = mlx_array_new();       \
         int failed = mlx_linalg_##name(&a, &b, ARRAY(0), STREAM); \
@@ -76,7 +79,7 @@ TWO(eig, "Eig")
 TWO(lu_factor, NULL)
 TWO(slogdet, "SLogDet")
 
-PyObject *fn_linalg_qr(struct call *c)
+PyObject *fn_linalg_qr(struct py_call *c)
 {
     const char *mode = TEXT(1);
     if (!strcmp(mode, "complete"))
@@ -88,14 +91,14 @@ PyObject *fn_linalg_qr(struct call *c)
     return pair(failed, q, r, "QR");
 }
 
-PyObject *fn_linalg_eigh(struct call *c)
+PyObject *fn_linalg_eigh(struct py_call *c)
 {
     mlx_array w = mlx_array_new(), v = mlx_array_new();
     int failed = mlx_linalg_eigh(&w, &v, ARRAY(0), TEXT(1), STREAM);
     return pair(failed, w, v, "Eigh");
 }
 
-PyObject *fn_linalg_eigvalsh(struct call *c)
+PyObject *fn_linalg_eigvalsh(struct py_call *c)
 {
     return give(c, mlx_linalg_eigvalsh(&c->res, ARRAY(0), TEXT(1), STREAM));
 }
@@ -112,7 +115,7 @@ static PyObject *unlisted(int failed, mlx_vector_array vec)
     return result;
 }
 
-PyObject *fn_linalg_svd(struct call *c)
+PyObject *fn_linalg_svd(struct py_call *c)
 {
     mlx_vector_array vec = mlx_vector_array_new();
     int failed = BOOL(1) && !BOOL(2) ? mlx_linalg_svd_thin(&vec, ARRAY(0), STREAM)
@@ -121,27 +124,27 @@ PyObject *fn_linalg_svd(struct call *c)
     return BOOL(1) ? with_names("SVD", result) : result;
 }
 
-PyObject *fn_linalg_lu(struct call *c)
+PyObject *fn_linalg_lu(struct py_call *c)
 {
     mlx_vector_array vec = mlx_vector_array_new();
     int failed = mlx_linalg_lu(&vec, ARRAY(0), STREAM);
     return unlisted(failed, vec);
 }
 
-PyObject *fn_linalg_cross(struct call *c)
+PyObject *fn_linalg_cross(struct py_call *c)
 {
     return give(c, mlx_linalg_cross(&c->res, ARRAY(0), ARRAY(1), INT(2), STREAM));
 }
 
-PyObject *fn_linalg_solve(struct call *c) { return give(c, mlx_linalg_solve(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
+PyObject *fn_linalg_solve(struct py_call *c) { return give(c, mlx_linalg_solve(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
 
-PyObject *fn_linalg_solve_triangular(struct call *c)
+PyObject *fn_linalg_solve_triangular(struct py_call *c)
 {
     return give(c, mlx_linalg_solve_triangular(&c->res, ARRAY(0), ARRAY(1), BOOL(2), STREAM));
 }
 
 /* The order is a number or a name. */
-PyObject *fn_linalg_norm(struct call *c)
+PyObject *fn_linalg_norm(struct py_call *c)
 {
     const int *axis = GIVEN(2) ? c->v[2].ints.v : NULL;
     size_t n = GIVEN(2) ? (size_t)c->v[2].ints.n : 0;

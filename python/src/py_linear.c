@@ -15,7 +15,7 @@ static PyTypeObject *linear_type;
 static const char *who(const struct linear *l) { return l->back ? "pullback" : "linearize"; }
 
 /* The arguments as an array of each in the form: what is no array there, in a value, is not looked at. */
-static int flat(const struct linear *l, PyObject *args, mlx_vector_array in)
+static int flatten_arguments(const struct linear *l, PyObject *args, mlx_vector_array in)
 {
     PyObject *form = l->from, *tree = args;
     if (l->back) { /* one cotangent, of the value's form */
@@ -38,7 +38,7 @@ static PyObject *linear_call(PyObject *o, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
-    if (!flat(l, args, in)) {
+    if (!flatten_arguments(l, args, in)) {
         int failed = mlx_closure_apply(&out, l->f, in);
         struct replacing r = { out, 0 };
         if (failed)
@@ -90,9 +90,9 @@ static PyObject *linear_new(PyObject *args_form, PyObject *value, mlx_closure f,
     return (PyObject *)l;
 }
 
-static PyObject *derivative_at(struct call *c, bool back,
-                               int (*transform)(mlx_vector_array *, mlx_closure *, const mlx_closure,
-                                                const mlx_vector_array))
+static PyObject *linear_function_at(struct py_call *c, bool back,
+                                    int (*transform)(mlx_vector_array *, mlx_closure *, const mlx_closure,
+                                                     const mlx_vector_array))
 {
     if (!PyCallable_Check(c->v[0].o))
         return call_refuse(c, 0, "callable");
@@ -128,8 +128,8 @@ static PyObject *derivative_at(struct call *c, bool back,
     return result;
 }
 
-PyObject *fn_linearize(struct call *c) { return derivative_at(c, false, mlx_linearize); }
-PyObject *fn_pullback(struct call *c) { return derivative_at(c, true, mlx_pullback); }
+PyObject *fn_linearize(struct py_call *c) { return linear_function_at(c, false, mlx_linearize); }
+PyObject *fn_pullback(struct py_call *c) { return linear_function_at(c, true, mlx_pullback); }
 
 /* Without tp_clear, as a gradient. */
 static int linear_traverse(PyObject *o, visitproc visit, void *arg)
@@ -171,7 +171,7 @@ static PyType_Spec linear_spec = {
 int linear_init(PyObject *module) { return (linear_type = add_type(module, &linear_spec)) ? 0 : -1; }
 
 /* The function of this call's name in Python, given the arguments that are there. */
-static PyObject *in_python(struct call *c)
+static PyObject *in_python(struct py_call *c)
 {
     if (!PyCallable_Check(c->v[0].o))
         return call_refuse(c, 0, "callable");
@@ -185,6 +185,6 @@ static PyObject *in_python(struct call *c)
     return result;
 }
 
-PyObject *fn_jacfwd(struct call *c) { return in_python(c); }
-PyObject *fn_jacrev(struct call *c) { return in_python(c); }
-PyObject *fn_hessian(struct call *c) { return in_python(c); }
+PyObject *fn_jacfwd(struct py_call *c) { return in_python(c); }
+PyObject *fn_jacrev(struct py_call *c) { return in_python(c); }
+PyObject *fn_hessian(struct py_call *c) { return in_python(c); }

@@ -12,23 +12,23 @@ static PyObject *none(int failed)
     Py_RETURN_NONE;
 }
 
-#define GETTER(name)                    \
-    PyObject *fn_##name(struct call *c) \
-    {                                   \
-        (void)c;                        \
-        size_t n = 0;                   \
-        int failed = mlx_##name(&n);    \
-        return bytes(failed, n);        \
+#define GETTER(name)                       \
+    PyObject *fn_##name(struct py_call *c) \
+    {                                      \
+        (void)c;                           \
+        size_t n = 0;                      \
+        int failed = mlx_##name(&n);       \
+        return bytes(failed, n);           \
     }
 GETTER(get_active_memory)
 GETTER(get_peak_memory)
 GETTER(get_cache_memory)
 GETTER(get_memory_limit)
 
-PyObject *fn_reset_peak_memory(struct call *c) { return (void)c, none(mlx_reset_peak_memory()); }
-PyObject *fn_clear_cache(struct call *c) { return (void)c, none(mlx_clear_cache()); }
+PyObject *fn_reset_peak_memory(struct py_call *c) { return (void)c, none(mlx_reset_peak_memory()); }
+PyObject *fn_clear_cache(struct py_call *c) { return (void)c, none(mlx_clear_cache()); }
 
-static PyObject *set_limit(struct call *c, int (*set)(size_t *, size_t))
+static PyObject *set_limit(struct py_call *c, int (*set)(size_t *, size_t))
 {
     size_t before = 0;
     if (!PyIndex_Check(c->v[0].o) || PyBool_Check(c->v[0].o))
@@ -45,9 +45,9 @@ static PyObject *set_limit(struct call *c, int (*set)(size_t *, size_t))
     return bytes(failed, before);
 }
 
-PyObject *fn_set_memory_limit(struct call *c) { return set_limit(c, mlx_set_memory_limit); }
-PyObject *fn_set_cache_limit(struct call *c) { return set_limit(c, mlx_set_cache_limit); }
-PyObject *fn_set_wired_limit(struct call *c) { return set_limit(c, mlx_set_wired_limit); }
+PyObject *fn_set_memory_limit(struct py_call *c) { return set_limit(c, mlx_set_memory_limit); }
+PyObject *fn_set_cache_limit(struct py_call *c) { return set_limit(c, mlx_set_cache_limit); }
+PyObject *fn_set_wired_limit(struct py_call *c) { return set_limit(c, mlx_set_wired_limit); }
 
 /* Memory is told apart by where it starts. */
 static int by_address(const void *a, const void *b)
@@ -56,7 +56,7 @@ static int by_address(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-PyObject *fn_get_array_buffer_size(struct call *c)
+PyObject *fn_get_array_buffer_size(struct py_call *c)
 {
     mlx_vector_array all = mlx_vector_array_new();
     if (!all.ctx)

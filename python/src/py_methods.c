@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-PyObject *fn_item(struct call *c)
+PyObject *fn_item(struct py_call *c)
 {
     if (mlx_array_size(ARRAY(0)) == 1)
         return array_item(ARRAY(0));
@@ -12,8 +12,8 @@ PyObject *fn_item(struct call *c)
     return NULL;
 }
 
-PyObject *fn_tolist(struct call *c) { return array_tolist(ARRAY(0)); }
-PyObject *fn_bytes(struct call *c) { return array_bytes(ARRAY(0)); }
+PyObject *fn_tolist(struct py_call *c) { return array_tolist(ARRAY(0)); }
+PyObject *fn_bytes(struct py_call *c) { return array_bytes(ARRAY(0)); }
 /* The attributes of an object of a class made from array's, or NULL. */
 static PyObject *attributes_of(PyObject *o)
 {
@@ -32,7 +32,7 @@ static int set_attributes(PyObject *o, PyObject *attributes)
 }
 
 /* Its attributes copied too where there is a memo, as copy.deepcopy hands it. */
-static PyObject *copied(struct call *c, PyObject *memo)
+static PyObject *deep_copied(struct py_call *c, PyObject *memo)
 {
     PyObject *o = c->v[0].o;
     if (Py_TYPE(o) == array_type)
@@ -56,10 +56,10 @@ static PyObject *copied(struct call *c, PyObject *memo)
     return result;
 }
 
-PyObject *fn_copy(struct call *c) { return copied(c, NULL); }
-PyObject *fn_deepcopy(struct call *c) { return copied(c, c->v[1].o); }
+PyObject *fn_copy(struct py_call *c) { return deep_copied(c, NULL); }
+PyObject *fn_deepcopy(struct py_call *c) { return deep_copied(c, c->v[1].o); }
 
-PyObject *fn_array_namespace(struct call *c)
+PyObject *fn_array_namespace(struct py_call *c)
 {
     static const char *const versions[] = { "2021.12", "2022.12", "2023.12", "2024.12", "2025.12" };
     bool known = !GIVEN(1);
@@ -70,7 +70,7 @@ PyObject *fn_array_namespace(struct call *c)
     return PyImport_ImportModule("mlx.core");
 }
 
-PyObject *fn_to_device(struct call *c)
+PyObject *fn_to_device(struct py_call *c)
 {
     mlx_device d = mlx_device_new();
     int status = device_from(c->v[1].o, &d);
@@ -80,16 +80,16 @@ PyObject *fn_to_device(struct call *c)
     return Py_NewRef(c->v[0].o);
 }
 
-PyObject *fn_dlpack(struct call *c) { return array_dlpack(c->v[0].o, c->v[2].o, c->v[3].o, GIVEN(4) && BOOL(4)); }
+PyObject *fn_dlpack(struct py_call *c) { return array_dlpack(c->v[0].o, c->v[2].o, c->v[3].o, GIVEN(4) && BOOL(4)); }
 
-PyObject *fn_dlpack_device(struct call *c)
+PyObject *fn_dlpack_device(struct py_call *c)
 {
     (void)c;
     return Py_BuildValue("(ii)", 1, 0); /* the CPU */
 }
 
 /* The array's bits, as NumPy's array of ml_dtypes' bfloat16. */
-static PyObject *bfloat16_to_numpy(struct call *c, PyObject *numpy)
+static PyObject *bfloat16_to_numpy(struct py_call *c, PyObject *numpy)
 {
     PyObject *types = PyImport_ImportModule("ml_dtypes");
     if (!types) {
@@ -115,7 +115,7 @@ static PyObject *bfloat16_to_numpy(struct call *c, PyObject *numpy)
     return result;
 }
 
-PyObject *fn_as_numpy(struct call *c)
+PyObject *fn_as_numpy(struct py_call *c)
 {
     bool has_buffer = mlx_array_dtype(ARRAY(0)) != MLX_BFLOAT16;
     if (buffer_interrupted(c->v[0].o)) {
@@ -144,7 +144,7 @@ PyObject *fn_as_numpy(struct call *c)
 
 /* Pickle: (bytes, shape, name of the dtype), and for other classes the class and the attributes */
 
-PyObject *fn_getstate(struct call *c)
+PyObject *fn_getstate(struct py_call *c)
 {
     PyObject *bytes = array_bytes(ARRAY(0));
     PyObject *shape = bytes ? ints_to_tuple(mlx_array_shape(ARRAY(0)), mlx_array_ndim(ARRAY(0))) : NULL;
@@ -186,7 +186,7 @@ static int from_state(mlx_array *out, PyObject *state)
     return mlx_array_set_data(out, data, shape, (int)ndim, (mlx_dtype)t) ? raise_last() : 0;
 }
 
-PyObject *fn_setstate(struct call *c)
+PyObject *fn_setstate(struct py_call *c)
 {
     if (PyDict_Check(c->v[1].o)) {
         if (set_attributes(c->v[0].o, c->v[1].o))
@@ -196,7 +196,7 @@ PyObject *fn_setstate(struct call *c)
     Py_RETURN_NONE;
 }
 
-static PyObject *restore(PyObject *module, PyObject *args)
+static PyObject *restored_array(PyObject *module, PyObject *args)
 {
     PyObject *state, *type = (PyObject *)array_type;
     (void)module;
@@ -212,7 +212,7 @@ static PyObject *restore(PyObject *module, PyObject *args)
     mlx_array_free(a);
     return NULL;
 }
-static PyMethodDef restore_method = { "_array_from_state", restore, METH_VARARGS, "For pickle." };
+static PyMethodDef restore_method = { "_array_from_state", restored_array, METH_VARARGS, "For pickle." };
 
 /* What a class says of its objects by a __getstate__ of its own, or else their attributes. */
 static PyObject *state_of_class(PyObject *o)
@@ -226,7 +226,7 @@ static PyObject *state_of_class(PyObject *o)
     return state || PyErr_Occurred() ? state : Py_NewRef(Py_None);
 }
 
-PyObject *fn_reduce_to_state(struct call *c)
+PyObject *fn_reduce_to_state(struct py_call *c)
 {
     PyObject *o = c->v[0].o, *state = fn_getstate(c), *of_class = NULL, *result = NULL;
     PyObject *module = state ? PyImport_ImportModule("mlx.core") : NULL;
@@ -331,7 +331,7 @@ int methods_init(PyObject *module)
     return failed;
 }
 
-PyObject *fn_format(struct call *c)
+PyObject *fn_format(struct py_call *c)
 {
     PyObject *spec = c->v[1].o;
     if (!PyUnicode_Check(spec))

@@ -32,7 +32,8 @@ static struct places *active; /* those of all threads, the latest first; the GIL
 
 static uintptr_t id_of(PyObject *o) { return is_array(o) ? mlx_array_id(handle_of(o)) : 0; }
 
-static int add(struct places *p, PyObject *container, PyObject *key, Py_ssize_t i, PyObject *before, PyObject *now)
+static int add_place(struct places *p, PyObject *container, PyObject *key, Py_ssize_t i, PyObject *before,
+                     PyObject *now)
 {
     if (p->n == p->cap) {
         size_t cap = p->cap ? 2 * p->cap : 32;
@@ -117,7 +118,7 @@ static PyObject *node_anew(struct places *p, PyObject *node, struct replacing *r
     return result;
 }
 
-static PyObject *in_place(struct places *p, PyObject *tree, struct replacing *r)
+static PyObject *replace_in_place(struct places *p, PyObject *tree, struct replacing *r)
 {
     bool dict = PyDict_Check(tree);
     PyObject *items = dict ? dict_items(tree) : items_list(tree);
@@ -125,7 +126,7 @@ static PyObject *in_place(struct places *p, PyObject *tree, struct replacing *r)
     for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
         PyObject *pair = PyList_GetItem(items, i), *item = dict ? PyTuple_GetItem(pair, 1) : pair;
         PyObject *key = dict ? PyTuple_GetItem(pair, 0) : NULL, *now = fill_tree(p, item, r);
-        failed = !now || (now != item && (add(p, tree, key, i, item, now) || put_child(tree, key, i, now)));
+        failed = !now || (now != item && (add_place(p, tree, key, i, item, now) || put_child(tree, key, i, now)));
         Py_XDECREF(now);
     }
     Py_XDECREF(items);
@@ -141,7 +142,7 @@ static PyObject *fill_tree(struct places *p, PyObject *tree, struct replacing *r
         return NULL;
     PyObject *result = node                                       ? node_anew(p, tree, r)
                        : PyTuple_Check(tree) || another_has(tree) ? anew(p, tree, r)
-                                                                  : in_place(p, tree, r);
+                                                                  : replace_in_place(p, tree, r);
     Py_LeaveRecursiveCall();
     return result;
 }
@@ -190,7 +191,7 @@ static PyObject *original(const struct places *p, PyObject *o)
     return o;
 }
 
-static int put_back(struct place *at)
+static int put_before_back(struct place *at)
 {
     PyObject *there = NULL;
     if (PyDict_Check(at->container))
@@ -237,7 +238,7 @@ static int hand_down(struct places *p)
 }
 
 /* Keeps the first exception. */
-static void note(PyObject **error)
+static void note_error(PyObject **error)
 {
     if (*error)
         PyErr_Clear();
@@ -252,13 +253,13 @@ int places_put_back(struct places *p)
     PyObject *error = error_take();
     bool failed = false;
     for (size_t k = p->n; k-- > 0;)
-        if (put_back(&p->v[k]))
-            failed = true, note(&error);
+        if (put_before_back(&p->v[k]))
+            failed = true, note_error(&error);
     for (size_t k = 0; k < p->n; k++)
         if (p->v[k].moved && put_back_all(p, p->v[k].container))
-            failed = true, note(&error);
+            failed = true, note_error(&error);
     if (hand_down(p))
-        failed = true, note(&error);
+        failed = true, note_error(&error);
     struct places **link = &active;
     while (*link != p) link = &(*link)->others;
     *link = p->others;
@@ -341,7 +342,7 @@ static int walk_like(struct places *p, PyObject *tree, PyObject *like,
 static int will_take(struct places *p, PyObject *tree, PyObject *key, Py_ssize_t i, PyObject *there, PyObject *now)
 {
     (void)tree, (void)key, (void)i;
-    return add(p, NULL, NULL, 0, there, now);
+    return add_place(p, NULL, NULL, 0, there, now);
 }
 
 static int gives_back(struct places *p, PyObject *tree, PyObject *key, Py_ssize_t i, PyObject *there, PyObject *now)

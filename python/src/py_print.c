@@ -11,7 +11,7 @@ struct print_options {
     int precision, before;
 };
 
-static int check(int n)
+static int check_precision(int n)
 {
     if (n >= -1 && n <= 100)
         return 0;
@@ -21,7 +21,7 @@ static int check(int n)
 
 static PyObject *options_new(PyTypeObject *type, int n)
 {
-    struct print_options *self = check(n) ? NULL : PyObject_New(struct print_options, type);
+    struct print_options *self = check_precision(n) ? NULL : PyObject_New(struct print_options, type);
     if (self)
         self->precision = n;
     return (PyObject *)self;
@@ -58,7 +58,7 @@ static int set_precision(PyObject *o, PyObject *value, void *unused)
 {
     (void)unused;
     long n = value ? PyLong_AsLong(value) : -2;
-    if ((n == -1 && PyErr_Occurred()) || check(n < -1 || n > 100 ? -2 : (int)n))
+    if ((n == -1 && PyErr_Occurred()) || check_precision(n < -1 || n > 100 ? -2 : (int)n))
         return -1;
     ((struct print_options *)o)->precision = (int)n;
     return 0;
@@ -115,16 +115,16 @@ static PyType_Spec context_spec = {
     context_slots,
 };
 
-PyObject *fn_set_printoptions(struct call *c)
+PyObject *fn_set_printoptions(struct py_call *c)
 {
-    if (check(INT(0)))
+    if (check_precision(INT(0)))
         return NULL;
     precision = INT(0);
     Py_RETURN_NONE;
 }
 
-PyObject *fn_get_printoptions(struct call *c) { return (void)c, options_new(options_type, precision); }
-PyObject *fn_printoptions(struct call *c) { return options_new(context_type, INT(0)); }
+PyObject *fn_get_printoptions(struct py_call *c) { return (void)c, options_new(options_type, precision); }
+PyObject *fn_printoptions(struct py_call *c) { return options_new(context_type, INT(0)); }
 
 int printing_init(PyObject *module)
 {

@@ -1,15 +1,15 @@
 /* py_products.c: matrix products, and elements by index arrays. */
 #include "py.h"
 
-PyObject *fn_matmul(struct call *c) { return give(c, mlx_matmul(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
+PyObject *fn_matmul(struct py_call *c) { return give(c, mlx_matmul(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
 
-PyObject *fn_addmm(struct call *c)
+PyObject *fn_addmm(struct py_call *c)
 {
     return give(c, mlx_addmm_double(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), DOUBLE(3), DOUBLE(4), STREAM));
 }
 
 /* An int as the index of take, which is known now; a wrong axis is left for take to refuse. */
-static int int_inside(struct call *c)
+static int int_inside(struct py_call *c)
 {
     PyObject *o = c->v[1].o;
     int axis = GIVEN(2) ? INT(2) : 0, ndim = (int)mlx_array_ndim(ARRAY(0)), overflow;
@@ -24,7 +24,7 @@ static int int_inside(struct call *c)
     return -1;
 }
 
-PyObject *fn_take(struct call *c)
+PyObject *fn_take(struct py_call *c)
 {
     if (int_inside(c) || call_operands(c, 1, 1))
         return NULL;
@@ -33,7 +33,7 @@ PyObject *fn_take(struct call *c)
 }
 
 /* For axis=None: both flattened, and axis 0. */
-static int flatten_operands(struct call *c, int n)
+static int flatten_operands(struct py_call *c, int n)
 {
     for (int i = 0; i < n; i++) {
         mlx_array flat = mlx_array_new();
@@ -45,14 +45,14 @@ static int flatten_operands(struct call *c, int n)
     return 0;
 }
 
-PyObject *fn_take_along_axis(struct call *c)
+PyObject *fn_take_along_axis(struct py_call *c)
 {
     if (!GIVEN(2) && flatten_operands(c, 2))
         return NULL;
     return give(c, mlx_take_along_axis(&c->res, ARRAY(0), ARRAY(1), GIVEN(2) ? INT(2) : 0, STREAM));
 }
 
-PyObject *fn_put_along_axis(struct call *c)
+PyObject *fn_put_along_axis(struct py_call *c)
 {
     if (GIVEN(3))
         return give(c, mlx_put_along_axis(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), INT(3), STREAM));

@@ -6,7 +6,7 @@
 static PyTypeObject *state_type;
 
 /* A seed is any uint64. */
-static int seed_from(struct call *c, uint64_t *seed)
+static int seed_from(struct py_call *c, uint64_t *seed)
 {
     PyObject *o = c->v[0].o, *index = NULL;
     if (!PyFloat_Check(o) && PyIndex_Check(o))
@@ -24,7 +24,7 @@ static int seed_from(struct call *c, uint64_t *seed)
     return -1;
 }
 
-PyObject *fn_random_seed(struct call *c)
+PyObject *fn_random_seed(struct py_call *c)
 {
     uint64_t seed;
     if (seed_from(c, &seed))
@@ -34,15 +34,18 @@ PyObject *fn_random_seed(struct call *c)
     Py_RETURN_NONE;
 }
 
-PyObject *fn_random_key(struct call *c)
+PyObject *fn_random_key(struct py_call *c)
 {
     uint64_t seed;
     return seed_from(c, &seed) ? NULL : give(c, mlx_random_key(&c->res, seed));
 }
 
-PyObject *fn_random_split(struct call *c) { return give(c, mlx_random_split_num(&c->res, ARRAY(0), INT(1), STREAM)); }
+PyObject *fn_random_split(struct py_call *c)
+{
+    return give(c, mlx_random_split_num(&c->res, ARRAY(0), INT(1), STREAM));
+}
 
-PyObject *fn_random_uniform(struct call *c)
+PyObject *fn_random_uniform(struct py_call *c)
 {
     mlx_dtype t = DTYPE(3, MLX_FLOAT32);
     if (call_operand_like(c, 0, t) || call_operand_like(c, 1, t))
@@ -50,7 +53,7 @@ PyObject *fn_random_uniform(struct call *c)
     return give(c, mlx_random_uniform(&c->res, ARRAY(0), ARRAY(1), INTS(2), t, ARRAY(4), STREAM));
 }
 
-PyObject *fn_random_normal(struct call *c)
+PyObject *fn_random_normal(struct py_call *c)
 {
     mlx_dtype t = DTYPE(1, MLX_FLOAT32);
     if (call_operand_like(c, 2, t) || call_operand_like(c, 3, t))
@@ -59,7 +62,7 @@ PyObject *fn_random_normal(struct call *c)
 }
 
 /* Fails where the number that is argument i lies outside of the dtype. */
-static int bound_in(struct call *c, int i, mlx_dtype t)
+static int bound_in(struct py_call *c, int i, mlx_dtype t)
 {
     double v = PyFloat_AsDouble(c->v[i].o);
     if (v == -1 && PyErr_Occurred())
@@ -77,7 +80,7 @@ static int bound_in(struct call *c, int i, mlx_dtype t)
 
 /* Bounds of integers may be larger than what they bound: high is left out of the range.  Numbers are looked at here;
  * arrays never, whose values may not be there yet. */
-PyObject *fn_random_randint(struct call *c)
+PyObject *fn_random_randint(struct py_call *c)
 {
     mlx_dtype t = DTYPE(3, MLX_INT32);
     bool number[2] = { !ARRAY(0).ctx, !ARRAY(1).ctx };
@@ -91,7 +94,7 @@ PyObject *fn_random_randint(struct call *c)
 }
 
 /* The shape given, or that of the operands 0 to n - 1 together. */
-static int shape_or_operands(struct call *c, int i, int n, int *shape)
+static int shape_or_operands(struct py_call *c, int i, int n, int *shape)
 {
     if (GIVEN(i)) {
         for (int k = 0; k < c->v[i].ints.n; k++) shape[k] = c->v[i].ints.v[k];
@@ -110,7 +113,7 @@ static int shape_or_operands(struct call *c, int i, int n, int *shape)
     return ndim;
 }
 
-PyObject *fn_random_bernoulli(struct call *c)
+PyObject *fn_random_bernoulli(struct py_call *c)
 {
     int shape[MAX_NDIM];
     if (call_operand_like(c, 0, MLX_FLOAT32))
@@ -119,7 +122,7 @@ PyObject *fn_random_bernoulli(struct call *c)
     return give(c, mlx_random_bernoulli(&c->res, ARRAY(0), shape, n, ARRAY(2), STREAM));
 }
 
-PyObject *fn_random_truncated_normal(struct call *c)
+PyObject *fn_random_truncated_normal(struct py_call *c)
 {
     int shape[MAX_NDIM];
     mlx_dtype t = DTYPE(3, MLX_FLOAT32);
@@ -129,12 +132,12 @@ PyObject *fn_random_truncated_normal(struct call *c)
     return give(c, mlx_random_truncated_normal(&c->res, ARRAY(0), ARRAY(1), shape, n, t, ARRAY(4), STREAM));
 }
 
-PyObject *fn_random_gumbel(struct call *c)
+PyObject *fn_random_gumbel(struct py_call *c)
 {
     return give(c, mlx_random_gumbel(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), ARRAY(2), STREAM));
 }
 
-PyObject *fn_random_categorical(struct call *c)
+PyObject *fn_random_categorical(struct py_call *c)
 {
     if (GIVEN(2) && GIVEN(3)) {
         PyErr_SetString(exc_value, "[categorical] expected shape or num_samples, got both");
@@ -145,19 +148,19 @@ PyObject *fn_random_categorical(struct call *c)
                               : mlx_random_categorical(&c->res, ARRAY(0), INT(1), ARRAY(4), STREAM));
 }
 
-PyObject *fn_random_multivariate_normal(struct call *c)
+PyObject *fn_random_multivariate_normal(struct py_call *c)
 {
     return give(c, mlx_random_multivariate_normal(&c->res, ARRAY(0), ARRAY(1), INTS(2), DTYPE(3, MLX_FLOAT32), ARRAY(4),
                                                   STREAM));
 }
 
-PyObject *fn_random_laplace(struct call *c)
+PyObject *fn_random_laplace(struct py_call *c)
 {
     return give(c, mlx_random_laplace(&c->res, INTS(0), DTYPE(1, MLX_FLOAT32), (float)DOUBLE(2), (float)DOUBLE(3),
                                       ARRAY(4), STREAM));
 }
 
-PyObject *fn_random_permutation(struct call *c)
+PyObject *fn_random_permutation(struct py_call *c)
 {
     if (!is_array(c->v[0].o)) {
         const int *n;

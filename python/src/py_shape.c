@@ -1,15 +1,15 @@
 /* py_shape.c: functions that move elements about without changing them. */
 #include "py.h"
 
-PyObject *fn_reshape(struct call *c) { return give(c, mlx_reshape(&c->res, ARRAY(0), INTS(1), STREAM)); }
+PyObject *fn_reshape(struct py_call *c) { return give(c, mlx_reshape(&c->res, ARRAY(0), INTS(1), STREAM)); }
 
-PyObject *fn_flatten(struct call *c) { return give(c, mlx_flatten(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
+PyObject *fn_flatten(struct py_call *c) { return give(c, mlx_flatten(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
 
-PyObject *fn_unflatten(struct call *c) { return give(c, mlx_unflatten(&c->res, ARRAY(0), INT(1), INTS(2), STREAM)); }
+PyObject *fn_unflatten(struct py_call *c) { return give(c, mlx_unflatten(&c->res, ARRAY(0), INT(1), INTS(2), STREAM)); }
 
-PyObject *fn__alike(struct call *c) { return give(c, mlx_alike(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
+PyObject *fn__alike(struct py_call *c) { return give(c, mlx_alike(&c->res, ARRAY(0), ARRAY(1), STREAM)); }
 
-PyObject *fn__of_any_size(struct call *c)
+PyObject *fn__of_any_size(struct py_call *c)
 {
     bool any = mlx_of_any_size(ARRAY(0));
     if (any && *TEXT(1))
@@ -17,26 +17,29 @@ PyObject *fn__of_any_size(struct call *c)
     return PyBool_FromLong(any);
 }
 
-PyObject *fn__of_size(struct call *c) { return give(c, mlx_of_size(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
+PyObject *fn__of_size(struct py_call *c) { return give(c, mlx_of_size(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
 
-PyObject *fn_squeeze(struct call *c)
+PyObject *fn_squeeze(struct py_call *c)
 {
     return give(c, GIVEN(1) ? mlx_squeeze_axes(&c->res, ARRAY(0), INTS(1), STREAM)
                             : mlx_squeeze(&c->res, ARRAY(0), STREAM));
 }
 
-PyObject *fn_expand_dims(struct call *c) { return give(c, mlx_expand_dims_axes(&c->res, ARRAY(0), INTS(1), STREAM)); }
+PyObject *fn_expand_dims(struct py_call *c)
+{
+    return give(c, mlx_expand_dims_axes(&c->res, ARRAY(0), INTS(1), STREAM));
+}
 
-PyObject *fn_transpose(struct call *c)
+PyObject *fn_transpose(struct py_call *c)
 {
     return give(c, GIVEN(1) ? mlx_transpose_axes(&c->res, ARRAY(0), INTS(1), STREAM)
                             : mlx_transpose(&c->res, ARRAY(0), STREAM));
 }
 
-PyObject *fn_permute_dims(struct call *c) { return fn_transpose(c); }
+PyObject *fn_permute_dims(struct py_call *c) { return fn_transpose(c); }
 
 /* The ints of *args: several, or one sequence of them.  -1 with an exception set. */
-static int ints_of_rest(struct call *c, const char *what, const int **v)
+static int ints_of_rest(struct py_call *c, const char *what, const int **v)
 {
     PyObject *all;
     if (c->nrest == 1) {
@@ -53,14 +56,14 @@ static int ints_of_rest(struct call *c, const char *what, const int **v)
     return n;
 }
 
-PyObject *fn_reshape_dims(struct call *c)
+PyObject *fn_reshape_dims(struct py_call *c)
 {
     const int *shape;
     int n = ints_of_rest(c, "shape", &shape);
     return n < 0 ? NULL : give(c, mlx_reshape(&c->res, ARRAY(0), shape, (size_t)n, STREAM));
 }
 
-PyObject *fn_transpose_dims(struct call *c)
+PyObject *fn_transpose_dims(struct py_call *c)
 {
     const int *axes;
     if (c->nrest == 0 || (c->nrest == 1 && c->rest[0] == Py_None))
@@ -69,7 +72,7 @@ PyObject *fn_transpose_dims(struct call *c)
     return n < 0 ? NULL : give(c, mlx_transpose_axes(&c->res, ARRAY(0), axes, (size_t)n, STREAM));
 }
 
-PyObject *fn_matrix_transpose(struct call *c)
+PyObject *fn_matrix_transpose(struct py_call *c)
 {
     if (mlx_array_ndim(ARRAY(0)) < 2) {
         PyErr_Format(exc_value, "[matrix_transpose] expected an array of at least 2 dimensions, got %zu",
@@ -79,10 +82,10 @@ PyObject *fn_matrix_transpose(struct call *c)
     return give(c, mlx_swapaxes(&c->res, ARRAY(0), -1, -2, STREAM));
 }
 
-PyObject *fn_swapaxes(struct call *c) { return give(c, mlx_swapaxes(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
+PyObject *fn_swapaxes(struct py_call *c) { return give(c, mlx_swapaxes(&c->res, ARRAY(0), INT(1), INT(2), STREAM)); }
 
 /* Several axes: each goes to its place, and the others fill the rest in order. */
-static PyObject *move_axes(struct call *c, const int *from, const int *to, int n)
+static PyObject *move_axes(struct py_call *c, const int *from, const int *to, int n)
 {
     int ndim = (int)mlx_array_ndim(ARRAY(0)), order[MAX_NDIM], next = 0;
     bool taken[MAX_NDIM] = { false }, moved[MAX_NDIM] = { false };
@@ -107,7 +110,7 @@ static PyObject *move_axes(struct call *c, const int *from, const int *to, int n
     return give(c, mlx_transpose_axes(&c->res, ARRAY(0), order, (size_t)ndim, STREAM));
 }
 
-PyObject *fn_moveaxis(struct call *c)
+PyObject *fn_moveaxis(struct py_call *c)
 {
     int n = c->v[1].ints.n, m = c->v[2].ints.n;
     if (n != m)
@@ -117,7 +120,7 @@ PyObject *fn_moveaxis(struct call *c)
     return give(c, mlx_moveaxis(&c->res, ARRAY(0), c->v[1].ints.v[0], c->v[2].ints.v[0], STREAM));
 }
 
-PyObject *fn_flip(struct call *c)
+PyObject *fn_flip(struct py_call *c)
 {
     size_t ndim = mlx_array_ndim(ARRAY(0));
     mlx_index items[MAX_NDIM];
@@ -131,7 +134,7 @@ PyObject *fn_flip(struct call *c)
     return give(c, mlx_getitem(&c->res, ARRAY(0), items, ndim, STREAM));
 }
 
-PyObject *fn_broadcast_to(struct call *c)
+PyObject *fn_broadcast_to(struct py_call *c)
 {
     if (call_operands(c, 0, 1))
         return NULL;
@@ -140,7 +143,7 @@ PyObject *fn_broadcast_to(struct call *c)
 
 /* The arrays among *args in a vector that lives as long as the call; an empty one after a
  * failure. */
-mlx_vector_array call_rest_arrays(struct call *c)
+mlx_vector_array call_rest_arrays(struct py_call *c)
 {
     mlx_vector_array none = { NULL }, vec = c->vectors[c->nvectors++] = mlx_vector_array_new();
     if (!vec.ctx)
@@ -157,7 +160,7 @@ mlx_vector_array call_rest_arrays(struct call *c)
     return vec;
 }
 
-PyObject *fn_broadcast_arrays(struct call *c)
+PyObject *fn_broadcast_arrays(struct py_call *c)
 {
     mlx_vector_array in = call_rest_arrays(c), out = mlx_vector_array_new();
     if (!in.ctx)
@@ -165,7 +168,7 @@ PyObject *fn_broadcast_arrays(struct call *c)
     return give_list(mlx_broadcast_arrays(&out, in, STREAM), out);
 }
 
-PyObject *fn_broadcast_shapes(struct call *c)
+PyObject *fn_broadcast_shapes(struct py_call *c)
 {
     int shape[MAX_NDIM] = { 0 }, ndim = 0;
     for (Py_ssize_t k = 0; k < c->nrest; k++) {
@@ -192,7 +195,7 @@ PyObject *fn_broadcast_shapes(struct call *c)
 }
 
 /* Arrays flattened, for axis=None. */
-static int flattened(struct call *c, mlx_vector_array *out)
+static int flattened_arguments(struct py_call *c, mlx_vector_array *out)
 {
     *out = c->vectors[c->nvectors++] = mlx_vector_array_new();
     int failed = !out->ctx;
@@ -205,22 +208,22 @@ static int flattened(struct call *c, mlx_vector_array *out)
     return failed ? raise_last() : 0;
 }
 
-PyObject *fn_concatenate(struct call *c)
+PyObject *fn_concatenate(struct py_call *c)
 {
     mlx_vector_array all = c->v[0].vec;
-    if (!GIVEN(1) && flattened(c, &all))
+    if (!GIVEN(1) && flattened_arguments(c, &all))
         return NULL;
     return give(c, mlx_concatenate_axis(&c->res, all, GIVEN(1) ? INT(1) : 0, STREAM));
 }
 
-PyObject *fn_concat(struct call *c) { return fn_concatenate(c); }
+PyObject *fn_concat(struct py_call *c) { return fn_concatenate(c); }
 
-PyObject *fn_stack(struct call *c)
+PyObject *fn_stack(struct py_call *c)
 {
     return give(c, mlx_stack_axis(&c->res, c->v[0].vec, GIVEN(1) ? INT(1) : 0, STREAM));
 }
 
-PyObject *fn_unstack(struct call *c)
+PyObject *fn_unstack(struct py_call *c)
 {
     mlx_vector_array parts = mlx_vector_array_new();
     PyObject *list = give_list(mlx_unstack(&parts, ARRAY(0), INT(1), STREAM), parts);
@@ -229,7 +232,7 @@ PyObject *fn_unstack(struct call *c)
     return all;
 }
 
-PyObject *fn_split(struct call *c)
+PyObject *fn_split(struct py_call *c)
 {
     mlx_vector_array parts = mlx_vector_array_new();
     int sections;
@@ -240,7 +243,7 @@ PyObject *fn_split(struct call *c)
 }
 
 /* pad_width: one number, one pair, or a sequence with a pair (or one number) for each axis. */
-static int pad_widths(struct call *c, int ndim, int *low, int *high)
+static int pad_widths(struct py_call *c, int ndim, int *low, int *high)
 {
     PyObject *o = c->v[1].o, *items = sequence_now(o);
     const int *v;
@@ -269,7 +272,7 @@ static int pad_widths(struct call *c, int ndim, int *low, int *high)
     return failed;
 }
 
-PyObject *fn_pad(struct call *c)
+PyObject *fn_pad(struct py_call *c)
 {
     int axes[MAX_NDIM], low[MAX_NDIM], high[MAX_NDIM], ndim = (int)mlx_array_ndim(ARRAY(0));
     if (call_operand_like(c, 3, mlx_array_dtype(ARRAY(0))) || pad_widths(c, ndim, low, high))
@@ -279,7 +282,7 @@ PyObject *fn_pad(struct call *c)
     return give(c, mlx_pad(&c->res, ARRAY(0), axes, n, low, n, high, n, ARRAY(3), TEXT(2), STREAM));
 }
 
-static PyObject *atleast(struct call *c, int (*op)(mlx_array *, const mlx_array, const mlx_stream))
+static PyObject *atleast(struct py_call *c, int (*op)(mlx_array *, const mlx_array, const mlx_stream))
 {
     mlx_vector_array in = call_rest_arrays(c), out = mlx_vector_array_new();
     int failed = !in.ctx || !out.ctx;
@@ -295,16 +298,16 @@ static PyObject *atleast(struct call *c, int (*op)(mlx_array *, const mlx_array,
     return give(c, failed);
 }
 
-PyObject *fn_atleast_1d(struct call *c) { return atleast(c, mlx_atleast_1d); }
-PyObject *fn_atleast_2d(struct call *c) { return atleast(c, mlx_atleast_2d); }
-PyObject *fn_atleast_3d(struct call *c) { return atleast(c, mlx_atleast_3d); }
+PyObject *fn_atleast_1d(struct py_call *c) { return atleast(c, mlx_atleast_1d); }
+PyObject *fn_atleast_2d(struct py_call *c) { return atleast(c, mlx_atleast_2d); }
+PyObject *fn_atleast_3d(struct py_call *c) { return atleast(c, mlx_atleast_3d); }
 
-PyObject *fn_slice(struct call *c)
+PyObject *fn_slice(struct py_call *c)
 {
     return give(c, mlx_slice_dynamic(&c->res, ARRAY(0), ARRAY(1), INTS(2), INTS(3), STREAM));
 }
 
-PyObject *fn_slice_update(struct call *c)
+PyObject *fn_slice_update(struct py_call *c)
 {
     return give(c, mlx_slice_update_dynamic(&c->res, ARRAY(0), ARRAY(1), ARRAY(2), INTS(3), STREAM));
 }

@@ -4,8 +4,8 @@
 #include "py.h"
 
 /* axis None: of all elements, flattened; left out: the last. */
-static bool whole(const struct call *c, int i) { return c->v[i].o == Py_None; }
-static int axis_or_last(const struct call *c, int i) { return GIVEN(i) ? INT(i) : -1; }
+static bool whole(const struct py_call *c, int i) { return c->v[i].o == Py_None; }
+static int axis_or_last(const struct py_call *c, int i) { return GIVEN(i) ? INT(i) : -1; }
 
 #define ORDER(name)                                      \
     (whole(c, 1) ? mlx_##name(&c->res, ARRAY(0), STREAM) \
@@ -22,23 +22,23 @@ static int opposite(mlx_array *res, mlx_array a, mlx_stream s)
     }
 }
 
-static int descending(struct call *c)
+static int descending(struct py_call *c)
 {
     mlx_array key = mlx_array_new();
     return opposite(&key, ARRAY(0), STREAM) ? raise_last() : call_keep(c, key, &ARRAY(0));
 }
 
-PyObject *fn_sort(struct call *c)
+PyObject *fn_sort(struct py_call *c)
 {
     if (!BOOL(2))
         return give(c, ORDER(sort));
     return descending(c) ? NULL : give(c, ORDER(sort) || opposite(&c->res, c->res, STREAM));
 }
 
-PyObject *fn_argsort(struct call *c) { return BOOL(2) && descending(c) ? NULL : give(c, ORDER(argsort)); }
+PyObject *fn_argsort(struct py_call *c) { return BOOL(2) && descending(c) ? NULL : give(c, ORDER(argsort)); }
 
 #define PARTIAL_ORDER(name)                                                                                     \
-    PyObject *fn_##name(struct call *c)                                                                         \
+    PyObject *fn_##name(struct py_call *c)                                                                      \
     {                                                                                                           \
         return give(c, whole(c, 2) ? mlx_##name(&c->res, ARRAY(0), INT(1), STREAM)                              \
                                    : mlx_##name##_axis(&c->res, ARRAY(0), INT(1), axis_or_last(c, 2), STREAM)); \
@@ -47,7 +47,7 @@ PARTIAL_ORDER(partition)
 PARTIAL_ORDER(argpartition)
 PARTIAL_ORDER(topk)
 
-PyObject *fn_median(struct call *c)
+PyObject *fn_median(struct py_call *c)
 {
     int axes[MAX_NDIM], n = 0;
     if (GIVEN(1))
@@ -56,7 +56,7 @@ PyObject *fn_median(struct call *c)
     return give(c, mlx_median(&c->res, ARRAY(0), axes, (size_t)n, BOOL(2), STREAM));
 }
 
-PyObject *fn_searchsorted(struct call *c)
+PyObject *fn_searchsorted(struct py_call *c)
 {
     const char *side = TEXT(2);
     bool right = side && !strcmp(side, "right");
@@ -76,7 +76,7 @@ PyObject *fn_searchsorted(struct call *c)
 
 /* ---- running folds: axis None is all elements, flattened */
 
-static int flattened(struct call *c)
+static int flattened_operand(struct py_call *c)
 {
     mlx_array flat = mlx_array_new();
     if (GIVEN(1))
@@ -87,9 +87,9 @@ static int flattened(struct call *c)
 }
 
 #define SCAN(name)                                                                                      \
-    PyObject *fn_##name(struct call *c)                                                                 \
+    PyObject *fn_##name(struct py_call *c)                                                              \
     {                                                                                                   \
-        if (flattened(c))                                                                               \
+        if (flattened_operand(c))                                                                       \
             return NULL;                                                                                \
         return give(c, mlx_##name(&c->res, ARRAY(0), GIVEN(1) ? INT(1) : 0, BOOL(2), BOOL(3), STREAM)); \
     }
@@ -103,11 +103,11 @@ SCAN(logcumsumexp)
 SCAN_METHOD(cumsum)
 SCAN_METHOD(cumprod)
 
-PyObject *fn_cumsum(struct call *c) { return call_as_dtype(c, 4) ? NULL : fn_cumsum_method(c); }
-PyObject *fn_cumprod(struct call *c) { return call_as_dtype(c, 4) ? NULL : fn_cumprod_method(c); }
+PyObject *fn_cumsum(struct py_call *c) { return call_as_dtype(c, 4) ? NULL : fn_cumsum_method(c); }
+PyObject *fn_cumprod(struct py_call *c) { return call_as_dtype(c, 4) ? NULL : fn_cumprod_method(c); }
 
 /* With the sum or product of no element before the others: behind them where it goes backwards. */
-static PyObject *with_initial(struct call *c, function_body *fold, int initial)
+static PyObject *with_initial(struct py_call *c, function_body *fold, int initial)
 {
     int axis = GIVEN(1) ? INT(1) : 0, before = !BOOL(2), after = BOOL(2);
     if (GIVEN(5) && BOOL(5) && !BOOL(3))
@@ -125,19 +125,19 @@ static PyObject *with_initial(struct call *c, function_body *fold, int initial)
     return result;
 }
 
-PyObject *fn_cumulative_sum(struct call *c) { return with_initial(c, fn_cumsum, 0); }
-PyObject *fn_cumulative_prod(struct call *c) { return with_initial(c, fn_cumprod, 1); }
+PyObject *fn_cumulative_sum(struct py_call *c) { return with_initial(c, fn_cumsum, 0); }
+PyObject *fn_cumulative_prod(struct py_call *c) { return with_initial(c, fn_cumprod, 1); }
 
 /* ---- shapes that depend on elements */
 
-static int sort_places(struct call *c, mlx_array *out)
+static int sort_places(struct py_call *c, mlx_array *out)
 {
     if (array_known(ARRAY(0)))
         return -1;
     return mlx_nonzero(out, ARRAY(0), STREAM) ? raise_last() : 0;
 }
 
-PyObject *fn_nonzero(struct call *c)
+PyObject *fn_nonzero(struct py_call *c)
 {
     mlx_array all = mlx_array_new();
     mlx_vector_array rows = mlx_vector_array_new();
@@ -160,7 +160,7 @@ PyObject *fn_nonzero(struct call *c)
     return result;
 }
 
-PyObject *fn_argwhere(struct call *c)
+PyObject *fn_argwhere(struct py_call *c)
 {
     mlx_array all = mlx_array_new();
     PyObject *result = sort_places(c, &all) ? NULL : give(c, mlx_transpose(&c->res, all, STREAM));
@@ -168,7 +168,7 @@ PyObject *fn_argwhere(struct call *c)
     return result;
 }
 
-PyObject *fn_flatnonzero(struct call *c)
+PyObject *fn_flatnonzero(struct py_call *c)
 {
     mlx_array flat = mlx_array_new(), all = mlx_array_new();
     mlx_index first = { .kind = MLX_INDEX_INT };
@@ -198,7 +198,7 @@ static int find_distinct(void *ctx)
 }
 
 /* Without a size it evaluates, on a handle of its own for the time without the GIL. */
-static int distinct(struct call *c, mlx_vector_array *all, mlx_optional_int size)
+static int distinct(struct py_call *c, mlx_vector_array *all, mlx_optional_int size)
 {
     if (size.has_value)
         return mlx_unique(all, ARRAY(0), size, ARRAY(5), STREAM) ? raise_last() : 0;
@@ -208,7 +208,7 @@ static int distinct(struct call *c, mlx_vector_array *all, mlx_optional_int size
     return failed;
 }
 
-PyObject *fn_unique(struct call *c)
+PyObject *fn_unique(struct py_call *c)
 {
     mlx_optional_int size = { .has_value = GIVEN(1), .value = GIVEN(1) ? INT(1) : 0 };
     mlx_vector_array all = mlx_vector_array_new(), some = mlx_vector_array_new();

@@ -22,7 +22,7 @@ static int evaluate_all(void *evaluation)
     return e->eval(e->arrays);
 }
 
-static PyObject *evaluate(struct call *c, int (*eval)(const mlx_vector_array))
+static PyObject *evaluate_trees(struct py_call *c, int (*eval)(const mlx_vector_array))
 {
     if (c->nrest == 1 && is_array(c->rest[0]) && eval == mlx_eval) { /* the common case */
         if (array_ready(handle_of(c->rest[0])))
@@ -47,8 +47,8 @@ int arrays_ready(mlx_vector_array all)
     return evaluate_with(evaluate_all, &e);
 }
 
-PyObject *fn_eval(struct call *c) { return evaluate(c, mlx_eval); }
-PyObject *fn_async_eval(struct call *c) { return evaluate(c, mlx_async_eval); }
+PyObject *fn_eval(struct py_call *c) { return evaluate_trees(c, mlx_eval); }
+PyObject *fn_async_eval(struct py_call *c) { return evaluate_trees(c, mlx_async_eval); }
 
 /* Closures */
 
@@ -88,7 +88,7 @@ PyObject *hollowed(PyObject *tree) { return tree_map(tree, hole, NULL); }
 
 PyObject *hollowed_plain(PyObject *tree) { return tree_map_plain(tree, hole, NULL); }
 
-static PyObject *filled(PyObject *tree, struct replacing *r, struct places *where)
+static PyObject *refilled_tree(PyObject *tree, struct replacing *r, struct places *where)
 {
     return where ? places_fill(where, tree, r) : replaced(tree, r);
 }
@@ -100,13 +100,13 @@ PyObject *new_args(const struct python_call *p, struct replacing *r, struct plac
     bool all = !p->positions;
     for (Py_ssize_t i = 0; args && i < n; i++) {
         PyObject *item = PyTuple_GetItem(p->args, i);
-        item = all ? filled(item, r, where) : Py_NewRef(item);
+        item = all ? refilled_tree(item, r, where) : Py_NewRef(item);
         if (!item || PyTuple_SetItem(args, i, item))
             Py_CLEAR(args);
     }
     for (Py_ssize_t k = 0; args && !all && k < PyList_Size(p->positions); k++) {
         Py_ssize_t i = PyLong_AsSsize_t(PyList_GetItem(p->positions, k));
-        PyObject *item = filled(PyTuple_GetItem(p->args, i), r, where);
+        PyObject *item = refilled_tree(PyTuple_GetItem(p->args, i), r, where);
         if (!item || PyTuple_SetItem(args, i, item))
             Py_CLEAR(args);
     }
@@ -134,7 +134,7 @@ PyObject *new_kwargs(const struct python_call *p, struct replacing *r, struct pl
     }
     for (Py_ssize_t k = 0; kwargs && p->names && k < PyList_Size(p->names); k++) {
         PyObject *name = PyList_GetItem(p->names, k), *old = named_argument(kwargs, name);
-        PyObject *item = old ? filled(old, r, where) : NULL;
+        PyObject *item = old ? refilled_tree(old, r, where) : NULL;
         if (!item || PyDict_SetItem(kwargs, name, item))
             Py_CLEAR(kwargs);
         Py_XDECREF(item);
@@ -259,8 +259,9 @@ void raise_from(struct python_call *p)
 
 /* vjp and jvp */
 
-static PyObject *derivative(struct call *c, int (*transform)(mlx_vector_array *, mlx_vector_array *, const mlx_closure,
-                                                             const mlx_vector_array, const mlx_vector_array))
+static PyObject *derivative(struct py_call *c,
+                            int (*transform)(mlx_vector_array *, mlx_vector_array *, const mlx_closure,
+                                             const mlx_vector_array, const mlx_vector_array))
 {
     if (!PyCallable_Check(c->v[0].o))
         return call_refuse(c, 0, "callable");
@@ -288,8 +289,8 @@ static PyObject *derivative(struct call *c, int (*transform)(mlx_vector_array *,
     return result;
 }
 
-PyObject *fn_vjp(struct call *c) { return derivative(c, mlx_vjp); }
-PyObject *fn_jvp(struct call *c) { return derivative(c, mlx_jvp); }
+PyObject *fn_vjp(struct py_call *c) { return derivative(c, mlx_vjp); }
+PyObject *fn_jvp(struct py_call *c) { return derivative(c, mlx_jvp); }
 
 /* grad and value_and_grad make objects that are called later. */
 
@@ -436,7 +437,7 @@ static PyObject *gradient_call(PyObject *self, PyObject *args, PyObject *kwargs)
 }
 
 /* A list of non-negative ints, each once, out of an int, a sequence or None. */
-static PyObject *positions_from(struct call *c, bool has_names)
+static PyObject *positions_from(struct py_call *c, bool has_names)
 {
     struct value *v = &c->v[1];
     PyObject *list = PyList_New(0);
@@ -456,7 +457,7 @@ static PyObject *positions_from(struct call *c, bool has_names)
 }
 
 /* A list of str, of that very type: looking one up runs no code of a user's. */
-static PyObject *names_from(struct call *c)
+static PyObject *names_from(struct py_call *c)
 {
     PyObject *o = c->v[2].o, *list = NULL;
     if (!o || o == Py_None)
@@ -478,7 +479,7 @@ static PyObject *names_from(struct call *c)
     return list;
 }
 
-static PyObject *make_gradient(struct call *c, bool with_value)
+static PyObject *make_gradient(struct py_call *c, bool with_value)
 {
     if (!PyCallable_Check(c->v[0].o))
         return call_refuse(c, 0, "callable");
@@ -502,8 +503,8 @@ static PyObject *make_gradient(struct call *c, bool with_value)
     return (PyObject *)g;
 }
 
-PyObject *fn_grad(struct call *c) { return make_gradient(c, false); }
-PyObject *fn_value_and_grad(struct call *c) { return make_gradient(c, true); }
+PyObject *fn_grad(struct py_call *c) { return make_gradient(c, false); }
+PyObject *fn_value_and_grad(struct py_call *c) { return make_gradient(c, true); }
 
 /* Without tp_clear: a cycle through a gradient, whose members never change, also goes through
  * something that can be cleared. */

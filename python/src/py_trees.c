@@ -124,7 +124,7 @@ int tree_visit(PyObject *tree, int (*visit)(void *ctx, PyObject *leaf), void *ct
 /* Containers of a type of their own */
 
 /* A copy of a list or a dict as copy.copy makes it; NULL, perhaps without an exception, where there is none. */
-static PyObject *copied(PyObject *like)
+static PyObject *copied_container(PyObject *like)
 {
     static PyObject *copy;
     PyObject *module = copy ? NULL : PyImport_ImportModule("copy");
@@ -233,7 +233,7 @@ PyObject *container_like(PyObject *like, PyObject *content)
         return tuple_like(like, content);
     if (Py_TYPE(like) == Py_TYPE(content))
         return Py_NewRef(content);
-    PyObject *other = copied(like);
+    PyObject *other = copied_container(like);
     if (!other)
         return PyErr_Occurred() ? NULL : Py_NewRef(content);
     if (PyDict_Check(like) ? dict_assign(other, content) : PyList_SetSlice(other, 0, PyList_Size(other), content))
@@ -350,7 +350,7 @@ int tree_arrays(PyObject *tree, mlx_vector_array out, const char *strict)
 
 /* Trees in parallel */
 
-static int misfit(PyObject *tree, PyObject *like, const char *who)
+static int tree_misfit(PyObject *tree, PyObject *like, const char *who)
 {
     PyErr_Format(exc_value, "[%s] expected a tree of the form of the other side, with %s%s, got %s", who,
                  is_array(like) ? "an array" : type_name(like), is_array(like) ? "" : " of the same size",
@@ -374,7 +374,7 @@ static int children_like(PyObject *tree, PyObject *like, mlx_vector_array out, c
     bool dict = PyDict_Check(like);
     if (dict ? !PyDict_Check(tree) || PyDict_Size(tree) != PyDict_Size(like)
              : !is_list(tree) || items_size(tree) != items_size(like))
-        return misfit(tree, like, who);
+        return tree_misfit(tree, like, who);
     PyObject *items = dict ? dict_items(like) : items_list(like);
     int failed = items ? 0 : -1;
     for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
@@ -391,7 +391,7 @@ int tree_arrays_like(PyObject *tree, PyObject *like, mlx_vector_array out, const
 {
     if (is_array(like)) {
         if (!is_array(tree))
-            return misfit(tree, like, who);
+            return tree_misfit(tree, like, who);
         return mlx_vector_array_append_value(out, handle_of(tree)) ? raise_last() : 0;
     }
     bool node = is_node(like);
@@ -399,7 +399,7 @@ int tree_arrays_like(PyObject *tree, PyObject *like, mlx_vector_array out, const
         return 0;
     if (Py_EnterRecursiveCall(" in a tree of arrays"))
         return -1;
-    int failed = node && Py_TYPE(tree) != Py_TYPE(like) ? misfit(tree, like, who) : 0;
+    int failed = node && Py_TYPE(tree) != Py_TYPE(like) ? tree_misfit(tree, like, who) : 0;
     PyObject *a = failed ? NULL : node ? tree_open(tree, NULL) : Py_NewRef(tree);
     PyObject *b = !a ? NULL : node ? tree_open(like, NULL) : Py_NewRef(like);
     failed = !b || children_like(a, b, out, who);

@@ -12,14 +12,14 @@ struct mapped {
 };
 static PyTypeObject *mapped_type;
 
-static int misfit(struct axes *a, PyObject *tree, PyObject *axes)
+static int axes_misfit(struct axes *a, PyObject *tree, PyObject *axes)
 {
     a->misfit = true;
     PyErr_Format(exc_value, "[vmap] %s has %R where %s %s", a->which, axes, a->what, type_name(tree));
     return -1;
 }
 
-static int add(struct axes *a, PyObject *leaf, PyObject *axis)
+static int add_axis(struct axes *a, PyObject *leaf, PyObject *axis)
 {
     mlx_array x = handle_of(leaf);
     int ndim = (int)mlx_array_ndim(x), i = a->none;
@@ -52,7 +52,7 @@ static int walk_node(struct axes *a, PyObject *tree, PyObject *axes, bool ends)
     PyObject *children = tree_open(tree, NULL);
     bool same = Py_TYPE(axes) == Py_TYPE(tree);
     PyObject *inner = !children ? NULL : same ? tree_open(axes, NULL) : Py_NewRef(axes);
-    int failed = !inner ? -1 : ends || inner != axes ? axes_walk(a, children, inner) : misfit(a, tree, axes);
+    int failed = !inner ? -1 : ends || inner != axes ? axes_walk(a, children, inner) : axes_misfit(a, tree, axes);
     Py_XDECREF(children);
     Py_XDECREF(inner);
     return failed;
@@ -61,13 +61,15 @@ static int walk_node(struct axes *a, PyObject *tree, PyObject *axes, bool ends)
 static int walk_dict(struct axes *a, PyObject *tree, PyObject *axes, bool ends)
 {
     if (!ends && (!PyDict_Check(axes) || PyDict_Size(axes) != PyDict_Size(tree)))
-        return misfit(a, tree, axes);
+        return axes_misfit(a, tree, axes);
     PyObject *items = dict_items(tree);
     int failed = items ? 0 : -1;
     for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
         PyObject *pair = PyList_GetItem(items, i);
         PyObject *axis = Py_XNewRef(ends ? axes : PyDict_GetItemWithError(axes, PyTuple_GetItem(pair, 0)));
-        failed = axis ? axes_walk(a, PyTuple_GetItem(pair, 1), axis) : PyErr_Occurred() ? -1 : misfit(a, tree, axes);
+        failed = axis               ? axes_walk(a, PyTuple_GetItem(pair, 1), axis)
+                 : PyErr_Occurred() ? -1
+                                    : axes_misfit(a, tree, axes);
         Py_XDECREF(axis);
     }
     Py_XDECREF(items);
@@ -77,7 +79,7 @@ static int walk_dict(struct axes *a, PyObject *tree, PyObject *axes, bool ends)
 static int walk_items(struct axes *a, PyObject *tree, PyObject *axes, bool ends)
 {
     if (!ends && (!is_list(axes) || items_size(axes) != items_size(tree)))
-        return misfit(a, tree, axes);
+        return axes_misfit(a, tree, axes);
     int failed = 0;
     for (Py_ssize_t i = 0; !failed && i < items_size(tree); i++) {
         PyObject *item = item_at(tree, i), *axis = item ? ends ? Py_NewRef(axes) : item_at(axes, i) : NULL;
@@ -92,7 +94,7 @@ int axes_walk(struct axes *a, PyObject *tree, PyObject *axes)
 {
     bool ends = axes == Py_None || PyLong_Check(axes);
     if (is_array(tree))
-        return ends ? add(a, tree, axes) : misfit(a, tree, axes);
+        return ends ? add_axis(a, tree, axes) : axes_misfit(a, tree, axes);
     bool dict = PyDict_Check(tree), node = is_node(tree);
     if (!node && !dict && !is_list(tree))
         return 0;
@@ -181,7 +183,7 @@ done:
     return result;
 }
 
-PyObject *fn_vmap(struct call *c)
+PyObject *fn_vmap(struct py_call *c)
 {
     if (!PyCallable_Check(c->v[0].o))
         return call_refuse(c, 0, "callable");

@@ -19,7 +19,7 @@ mx capi_array(const char *func, const char *arg, mlx_array a)
         capi_refuse(func, "an array", arg, "an empty handle");
         return MX_NIL;
     }
-    mx x = ((struct box *)a.ctx)->own.it;
+    mx x = ((struct array_box *)a.ctx)->own.it;
     if (shapeless())
         capi_note(func, x);
     return x;
@@ -29,7 +29,7 @@ int capi_publish_array(const char *func, mlx_array *res, mx x)
 {
     if (!capi_need(func, "a place for the result", "res", res) || is_nil(x) || mx_failed())
         return capi_report_call(func);
-    struct box *b = res->ctx;
+    struct array_box *b = res->ctx;
     if (!b) {
         b = mx_malloc(sizeof *b);
         if (!b || capi_made(HANDLE_array, b, func))
@@ -63,7 +63,7 @@ mlx_array mlx_array_new(void) { return (mlx_array){ NULL }; }
 
 int mlx_array_free(mlx_array arr)
 {
-    struct box *b = arr.ctx;
+    struct array_box *b = arr.ctx;
     capi_gone(HANDLE_array, b);
     if (b)
         mx_drop(&b->own);
@@ -161,7 +161,7 @@ static void end_managed(void *payload)
 }
 
 /* The lowest and the highest place of an element, counted in elements from the first: false past 2^62. */
-static bool reach(int dim, const int *shape, const int64_t *strides, int64_t *low, int64_t *high)
+static bool strides_reach(int dim, const int *shape, const int64_t *strides, int64_t *low, int64_t *high)
 {
     *low = *high = 0;
     for (int i = 0; i < dim; i++) {
@@ -186,7 +186,7 @@ static mlx_array borrow(const char *func, const void *data, const int *shape, co
                 dtype_name((enum dtype)dtype), data);
         size = -1;
     }
-    if (size > 0 && strides && !reach(dim, shape, strides, &low, &high)) {
+    if (size > 0 && strides && !strides_reach(dim, shape, strides, &low, &high)) {
         mx_fail("[%s] expected strides that stay inside of memory, got some that leave it", func + 4);
         size = -1;
     }
@@ -287,7 +287,7 @@ const size_t *mlx_array_strides(const mlx_array arr)
     return strides;
 }
 
-static int evaluate(const char *func, mlx_array arr)
+static int evaluate_array(const char *func, mlx_array arr)
 {
     mx x = capi_array(func, "arr", arr);
     mx_own hold = { NULL };
@@ -297,7 +297,7 @@ static int evaluate(const char *func, mlx_array arr)
     return failed ? capi_report() : capi_end();
 }
 
-int mlx_array_eval(mlx_array arr) { return evaluate(__func__, arr); }
+int mlx_array_eval(mlx_array arr) { return evaluate_array(__func__, arr); }
 
 static int publish_text(const char *func, mlx_string *str, mlx_array arr, int precision)
 {
@@ -399,7 +399,7 @@ int _mlx_array_is_available(bool *res, const mlx_array arr)
     return 0;
 }
 
-int _mlx_array_wait(const mlx_array arr) { return evaluate(__func__, arr); }
+int _mlx_array_wait(const mlx_array arr) { return evaluate_array(__func__, arr); }
 
 /* Do the dimensions, taken in some order, each step over exactly what those before it fill? */
 static bool without_gaps(mx x)

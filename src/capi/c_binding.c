@@ -13,7 +13,7 @@
 #include "run/dynamic.h"
 #include "run/eval.h"
 
-static bool good_dtype(const char *op, mlx_dtype dtype)
+static bool binding_dtype(const char *op, mlx_dtype dtype)
 {
     if ((unsigned)dtype < DT_COUNT)
         return true;
@@ -23,19 +23,19 @@ static bool good_dtype(const char *op, mlx_dtype dtype)
 
 const char *mlx_dtype_name(mlx_dtype dtype)
 {
-    return good_dtype("dtype_name", dtype) ? dtype_name((enum dtype)dtype) : (capi_report(), "");
+    return binding_dtype("dtype_name", dtype) ? dtype_name((enum dtype)dtype) : (capi_report(), "");
 }
 
 mlx_dtype mlx_dtype_promote(mlx_dtype a, mlx_dtype b)
 {
-    if (!good_dtype("dtype_promote", a) || !good_dtype("dtype_promote", b))
+    if (!binding_dtype("dtype_promote", a) || !binding_dtype("dtype_promote", b))
         return capi_report(), MLX_FLOAT32;
     return (mlx_dtype)promote((enum dtype)a, (enum dtype)b);
 }
 
 mlx_dtype mlx_dtype_promote_scalar(mlx_dtype a, char kind)
 {
-    if (!good_dtype("dtype_promote_scalar", a))
+    if (!binding_dtype("dtype_promote_scalar", a))
         return capi_report(), MLX_FLOAT32;
     return (mlx_dtype)promote_weak((enum dtype)a, kind);
 }
@@ -44,7 +44,7 @@ mlx_dtype mlx_dtype_promote_scalar(mlx_dtype a, char kind)
     int mlx_scalar_##name(mlx_array *res, __VA_ARGS__, mlx_dtype dtype) \
     {                                                                   \
         MX_SCOPE(NULL);                                                 \
-        if (!good_dtype(op, dtype))                                     \
+        if (!binding_dtype(op, dtype))                                  \
             return capi_report();                                       \
         return capi_publish(res, value);                                \
     }
@@ -107,7 +107,7 @@ int mlx_array_duplicate(mlx_array *res, const mlx_array arr)
 /* Indexing */
 
 /* The items as the core has them, in memory to be freed by the caller; NULL after a failure. */
-static struct item *items_of(const char *func, const mlx_index *items, size_t n)
+static struct item *index_items(const char *func, const mlx_index *items, size_t n)
 {
     if (n > 0 && !capi_need(func, "a list of items", "items", items))
         return NULL;
@@ -142,7 +142,7 @@ int mlx_getitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(a);
-    struct item *it = items_of(__func__, items, items_num);
+    struct item *it = index_items(__func__, items, items_num);
     mx y = it ? mx_getitem_masked(x, (int)items_num, it) : MX_NIL;
     free(it);
     return capi_publish(res, y);
@@ -155,7 +155,7 @@ int mlx_setitem(mlx_array *res, const mlx_array a, const mlx_index *items, size_
     mx x = capi_in(a), v = capi_in(value);
     if ((unsigned)fold > MLX_FOLD_MIN)
         mx_fail_as(MX_TYPE, "[setitem] expected a fold, got %d", (int)fold);
-    struct item *it = items_of(__func__, items, items_num);
+    struct item *it = index_items(__func__, items, items_num);
     mx y = it ? mx_setitem_masked(x, (int)items_num, it, v, (enum scatter_fold)fold) : MX_NIL;
     free(it);
     return capi_publish(res, y);
@@ -167,7 +167,7 @@ int mlx_linspace_endpoint(mlx_array *res, double start, double stop, int num, bo
                           const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!good_dtype("linspace", dtype))
+    if (!binding_dtype("linspace", dtype))
         return capi_report();
     return capi_publish(res, mx_linspace(start, stop, num, endpoint, (enum dtype)dtype));
 }
@@ -200,7 +200,7 @@ SPREAD(var)
     int mlx_fft_##name##_dtype(mlx_array *res, int n, double d, mlx_dtype dtype, const mlx_stream s) \
     {                                                                                                \
         MX_SCOPE(capi_stream(s));                                                                    \
-        if (!good_dtype(#name, dtype))                                                               \
+        if (!binding_dtype(#name, dtype))                                                            \
             return capi_report();                                                                    \
         return capi_publish(res, mx_fftfreq(n, d, half, (enum dtype)dtype));                         \
     }

@@ -94,7 +94,7 @@ static void *object_of(const char *func, const char *arg, void *ctx)
     return NULL;
 }
 
-static int free_handle(enum handle_kind kind, struct handle *h)
+static int free_argument(enum handle_kind kind, struct handle *h)
 {
     capi_gone(kind, h);
     if (h && h->it)
@@ -255,7 +255,7 @@ static int call_end(const char *func, mlx_vector_array *res, struct direct_call 
 
 /* mlx_closure: arrays in, arrays out */
 
-static int call_plain(struct closure *self, int n, const mx x[], struct mx_list *out)
+static int call_program(struct closure *self, int n, const mx x[], struct mx_list *out)
 {
     struct user *u = (struct user *)self;
     struct capi_result res;
@@ -511,13 +511,13 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
 
 /* What every kind has.  `member` is what its transforms call. */
 
-#define HANDLE(name)                                                                      \
-    mlx_##name mlx_##name##_new(void) { return (mlx_##name){ NULL }; }                    \
-    int mlx_##name##_free(mlx_##name cls) { return free_handle(HANDLE_##name, cls.ctx); } \
-    int mlx_##name##_set(mlx_##name *cls, const mlx_##name src)                           \
-    {                                                                                     \
-        struct object *o = object_of(__func__, "src", src.ctx);                           \
-        return publish(__func__, "cls", HANDLE_##name, cls ? &cls->ctx : NULL, o);        \
+#define HANDLE(name)                                                                        \
+    mlx_##name mlx_##name##_new(void) { return (mlx_##name){ NULL }; }                      \
+    int mlx_##name##_free(mlx_##name cls) { return free_argument(HANDLE_##name, cls.ctx); } \
+    int mlx_##name##_set(mlx_##name *cls, const mlx_##name src)                             \
+    {                                                                                       \
+        struct object *o = object_of(__func__, "src", src.ctx);                             \
+        return publish(__func__, "cls", HANDLE_##name, cls ? &cls->ctx : NULL, o);          \
     }
 
 #define FUNC(name, type, member)                                                                        \
@@ -534,7 +534,7 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
         return (mlx_##name){ user_new(__func__, HANDLE_##name, u) };                                    \
     }
 
-FUNC(closure, plain, .as.closure.call = call_plain)
+FUNC(closure, plain, .as.closure.call = call_program)
 FUNC(closure_kwargs, kwargs, .as.closure.call = NULL)
 FUNC(closure_value_and_grad, grads, .as.value_and_grad.call = call_grads)
 FUNC(closure_custom, custom, .as.vjp.call = call_custom)

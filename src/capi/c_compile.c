@@ -23,7 +23,7 @@ struct compiled_closure {
 
 enum { MANY_TRACES = 33 };
 
-static int call(struct closure *self, int n, const mx x[], struct mx_list *y)
+static int call_compiled(struct closure *self, int n, const mx x[], struct mx_list *y)
 {
     struct compiled_closure *f = (struct compiled_closure *)self;
     int64_t trace, before = compiled_traces(f->c);
@@ -56,7 +56,7 @@ static int publish_compiled(const char *func, mlx_closure *res, struct closure *
     }
     object_retain(&f->object);
     *g = (struct compiled_closure){
-        .closure = { { .refs = 1, .destroy = compiled_destroy }, call }, .f = f, .c = c, .n = (int)n
+        .closure = { { .refs = 1, .destroy = compiled_destroy }, call_compiled }, .f = f, .c = c, .n = (int)n
     };
     if (n)
         memcpy(g->constants, constants, n * sizeof *constants);
@@ -79,7 +79,7 @@ static struct known {
     struct compiled *c;
 } * all_known;
 
-static struct compiled *known(uintptr_t id, bool shapeless)
+static struct compiled *known_compiled(uintptr_t id, bool shapeless)
 {
     lock_take(&lock);
     struct known *k = all_known;
@@ -124,7 +124,7 @@ int mlx_detail_compile(mlx_closure *res, const mlx_closure fun, uintptr_t fun_id
     struct closure *f = capi_in_closure(fun);
     if (!f || (constants_num && !capi_given(constants, "numbers")))
         return capi_report();
-    return publish_compiled(__func__, res, f, known(fun_id, shapeless), constants_num, constants);
+    return publish_compiled(__func__, res, f, known_compiled(fun_id, shapeless), constants_num, constants);
 }
 
 int mlx_detail_compile_clear_cache(void)

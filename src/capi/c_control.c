@@ -4,7 +4,7 @@
 #include "capi/capi.h"
 
 /* A closure kept for the length of a call; NULL after a failure. */
-static struct closure *kept(const char *func, const char *arg, mlx_closure cls)
+static struct closure *kept_closure(const char *func, const char *arg, mlx_closure cls)
 {
     struct closure *f = capi_closure(func, arg, cls);
     if (f)
@@ -12,7 +12,7 @@ static struct closure *kept(const char *func, const char *arg, mlx_closure cls)
     return f;
 }
 
-static void let_go(struct closure *f)
+static void release_closure(struct closure *f)
 {
     if (f)
         object_release(&f->object);
@@ -26,14 +26,14 @@ int mlx_cond(mlx_vector_array *res, const mlx_array pred, const mlx_closure true
     mx *x = capi_in_arrays(operands, &n);
     mx_own p = { 0 };
     mx_keep(&p, capi_in(pred));
-    struct closure *yes = kept(__func__, "true_fun", true_fun);
-    struct closure *no = yes ? kept(__func__, "false_fun", false_fun) : NULL;
+    struct closure *yes = kept_closure(__func__, "true_fun", true_fun);
+    struct closure *no = yes ? kept_closure(__func__, "false_fun", false_fun) : NULL;
     if (x && no) {
         MX_SCOPE(capi_stream(s));
         mx_cond(p.it, yes, no, n, x, &y);
     }
-    let_go(yes);
-    let_go(no);
+    release_closure(yes);
+    release_closure(no);
     mx_drop(&p);
     capi_arrays_free(n, x);
     return capi_results_end(__func__, res, &y, NULL, NULL);
@@ -46,13 +46,13 @@ int mlx_scan(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure
     int n = 0, n_xs = 0, failed = 0;
     mx *x = capi_in_arrays(init, &n);
     mx *slices = x ? capi_in_arrays(xs, &n_xs) : NULL;
-    struct closure *f = slices ? kept(__func__, "fun", fun) : NULL;
+    struct closure *f = slices ? kept_closure(__func__, "fun", fun) : NULL;
     if (f) {
         MX_SCOPE(capi_stream(s));
         failed = mx_scan_loop(f, n, x, n_xs, slices, length, reverse, &y);
     }
     for (int k = 0; k < y.n && !failed; k++) failed = list_push(k < n ? &carry : &ys, y.v[k].it);
-    let_go(f);
+    release_closure(f);
     list_clear(&y);
     capi_arrays_free(n, x);
     capi_arrays_free(n_xs, slices);
@@ -65,14 +65,14 @@ int mlx_while_loop(mlx_vector_array *res, const mlx_closure cond_fun, const mlx_
     struct mx_list y = { 0 };
     int n = 0;
     mx *x = capi_in_arrays(init, &n);
-    struct closure *test = x ? kept(__func__, "cond_fun", cond_fun) : NULL;
-    struct closure *body = test ? kept(__func__, "body_fun", body_fun) : NULL;
+    struct closure *test = x ? kept_closure(__func__, "cond_fun", cond_fun) : NULL;
+    struct closure *body = test ? kept_closure(__func__, "body_fun", body_fun) : NULL;
     if (body) {
         MX_SCOPE(capi_stream(s));
         mx_while_loop(test, body, n, x, &y);
     }
-    let_go(test);
-    let_go(body);
+    release_closure(test);
+    release_closure(body);
     capi_arrays_free(n, x);
     return capi_results_end(__func__, res, &y, NULL, NULL);
 }

@@ -24,7 +24,7 @@ int mlx_distributed_group_free(mlx_distributed_group group)
 
 static bool any(const char *bk) { return !bk || !strcmp(bk, "any"); }
 
-static bool known(const char *bk)
+static bool known_backend(const char *bk)
 {
     static const char *const names[] = { "any", "ring", "mpi", "nccl", "jaccl" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -52,7 +52,7 @@ int mlx_distributed_init(mlx_distributed_group *res, bool strict, const char *bk
 {
     if (!capi_out(res))
         return capi_report();
-    if (!known(bk))
+    if (!known_backend(bk))
         mx_fail("[distributed_init] expected the backend 'any', 'ring', 'mpi', 'nccl' or 'jaccl', got '%s'", bk);
     else if (strict)
         mx_fail_as(MX_RUNTIME, "[distributed_init] expected a backend that finds other processes, got %s%s%s",

@@ -62,7 +62,7 @@ static void hand_over(enum use use, const char *msg)
     release(h);
 }
 
-static void report(mlx_error_kind kind, bool of_call, const char *msg)
+static void report_error(mlx_error_kind kind, bool of_call, const char *msg)
 {
     last.kind = kind;
     last.of_call = of_call;
@@ -127,7 +127,7 @@ void _mlx_error(const char *file, const int line, const char *fmt, ...)
     va_end(args);
     if (n >= 0 && n < (int)sizeof msg)
         snprintf(msg + n, sizeof msg - (size_t)n, " at %s:%d", file, line);
-    report(MLX_ERROR_RUNTIME, false, msg);
+    report_error(MLX_ERROR_RUNTIME, false, msg);
 }
 
 /* A failure of kind MX_USER stands for one that a callback has reported already. */
@@ -144,7 +144,7 @@ int capi_report(void)
     char msg[4096];
     snprintf(msg, sizeof msg, "%s", mx_error_message());
     mx_error_clear();
-    report((mlx_error_kind)kind, of_call, msg);
+    report_error((mlx_error_kind)kind, of_call, msg);
     return 1;
 }
 

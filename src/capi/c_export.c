@@ -13,7 +13,7 @@ struct plain_function {
     struct closure *f;
 };
 
-static int call_plain(struct named_function *self, int n_pos, int n_keys, const char *const keys[], const mx x[],
+static int call_named(struct named_function *self, int n_pos, int n_keys, const char *const keys[], const mx x[],
                       struct mx_list *out)
 {
     struct closure *f = ((struct plain_function *)self)->f;
@@ -77,7 +77,7 @@ static struct named_function *named_of(struct closure *f)
     struct plain_function *p = f ? mx_malloc(sizeof *p) : NULL;
     if (!p)
         return NULL;
-    *p = (struct plain_function){ { { .refs = 1, .destroy = plain_destroy }, call_plain }, f };
+    *p = (struct plain_function){ { { .refs = 1, .destroy = plain_destroy }, call_named }, f };
     object_retain(&f->object);
     return &p->named;
 }
@@ -100,13 +100,13 @@ static struct named_function *named_of_kwargs(const char *func, mlx_closure_kwar
 
 /* ---- arguments */
 
-struct arguments {
+struct export_arguments {
     mx *x;       /* positional ones, then those of keys */
     char **keys; /* copies */
     int n_pos, n_keys;
 };
 
-static void arguments_free(struct arguments *a)
+static void export_arguments_free(struct export_arguments *a)
 {
     capi_arrays_free(a->n_pos + a->n_keys, a->x);
     for (int i = 0; i < a->n_keys && a->keys; i++) free(a->keys[i]);
@@ -114,11 +114,11 @@ static void arguments_free(struct arguments *a)
 }
 
 /* kwargs NULL: none. */
-static bool arguments_of(const char *func, mlx_vector_array args, const struct map *kwargs, struct arguments *a)
+static bool arguments_of(const char *func, mlx_vector_array args, const struct map *kwargs, struct export_arguments *a)
 {
     union slot value;
     const char *key;
-    *a = (struct arguments){ 0 };
+    *a = (struct export_arguments){ 0 };
     mx *x = capi_arrays(func, "args", args, &a->n_pos);
     while (kwargs && capi_map_entry(kwargs, (size_t)a->n_keys, &key, &value)) a->n_keys++;
     if (x && a->n_keys) {
@@ -142,8 +142,8 @@ static bool arguments_of(const char *func, mlx_vector_array args, const struct m
         x = all;
         if (mx_failed()) {
             a->x = x;
-            arguments_free(a);
-            *a = (struct arguments){ 0 };
+            export_arguments_free(a);
+            *a = (struct export_arguments){ 0 };
             return false;
         }
     } else if (!x) {
@@ -195,7 +195,7 @@ struct listener {
     void (*dtor)(void *);
 };
 
-static int hear(struct export_listener *self, const char *json, int n, const mx constants[])
+static int hear_in_c(struct export_listener *self, const char *json, int n, const mx constants[])
 {
     struct listener *l = (struct listener *)self;
     mlx_vector_array all = { capi_lend(n, constants) };
@@ -225,7 +225,7 @@ mlx_function_exporter mlx_function_exporter_new_callback(
         capi_need(__func__, "a function", "callback", (void *)callback) ? named_of_kwargs(__func__, fun) : NULL;
     struct listener *l = f ? mx_malloc(sizeof *l) : NULL;
     if (l) {
-        *l = (struct listener){ { { .refs = 1, .destroy = listener_destroy }, hear }, callback, payload, dtor };
+        *l = (struct listener){ { { .refs = 1, .destroy = listener_destroy }, hear_in_c }, callback, payload, dtor };
         e = exporter_new_listener(&l->of, f, shapeless, portable);
         if (!e)
             l->dtor = NULL; /* the payload stays the caller's */
@@ -256,32 +256,32 @@ int mlx_function_exporter_free(mlx_function_exporter xfunc)
     return capi_end();
 }
 
-static int apply(const char *func, void *exporter, mlx_vector_array args, const struct map *kwargs)
+static int export_apply(const char *func, void *exporter, mlx_vector_array args, const struct map *kwargs)
 {
-    struct arguments a;
+    struct export_arguments a;
     if (capi_need(func, "an exporter", "xfunc", exporter) && arguments_of(func, args, kwargs, &a)) {
         exporter_trace(exporter, a.n_pos, a.n_keys, (const char *const *)a.keys, a.x);
-        arguments_free(&a);
+        export_arguments_free(&a);
     }
     return capi_end();
 }
 
 int mlx_function_exporter_apply(const mlx_function_exporter xfunc, const mlx_vector_array args)
 {
-    return apply(__func__, xfunc.ctx, args, NULL);
+    return export_apply(__func__, xfunc.ctx, args, NULL);
 }
 
 int mlx_function_exporter_apply_kwargs(const mlx_function_exporter xfunc, const mlx_vector_array args,
                                        const mlx_map_string_to_array kwargs)
 {
     const struct map *m = capi_in_map(kwargs);
-    return m ? apply(__func__, xfunc.ctx, args, m) : capi_report();
+    return m ? export_apply(__func__, xfunc.ctx, args, m) : capi_report();
 }
 
 /* One trace; a file that has none is not put in place. */
 static int export_one(const char *func, struct exporter *e, mlx_vector_array args, const struct map *kwargs)
 {
-    int failed = !e || apply(func, e, args, kwargs);
+    int failed = !e || export_apply(func, e, args, kwargs);
     if (e && exporter_close(e, false) && !failed)
         failed = capi_report();
     exporter_free(e);
@@ -328,11 +328,11 @@ int mlx_imported_function_free(mlx_imported_function xfunc)
 static int call_imported(const char *func, mlx_vector_array *res, struct imported *f, mlx_vector_array args,
                          const struct map *kwargs)
 {
-    struct arguments a;
+    struct export_arguments a;
     struct mx_list y = { 0 };
     if (capi_need(func, "an imported function", "xfunc", f) && arguments_of(func, args, kwargs, &a)) {
         imported_call(f, a.n_pos, a.n_keys, (const char *const *)a.keys, a.x, &y);
-        arguments_free(&a);
+        export_arguments_free(&a);
     }
     return capi_results_end(func, res, &y, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include "ops/ops.h"
 
 /* Lists are there where they have a length, and have at most one number for each dimension. */
-static bool good(const char *func, mlx_fft_norm norm, const int *n, size_t n_num, const int *axes, size_t axes_num)
+static bool good_fft(const char *func, mlx_fft_norm norm, const int *n, size_t n_num, const int *axes, size_t axes_num)
 {
     if (n_num && !capi_need(func, "a list of numbers", "n", n))
         return false;
@@ -22,7 +22,7 @@ static bool good(const char *func, mlx_fft_norm norm, const int *n, size_t n_num
     int mlx_fft_##name(mlx_array *res, const mlx_array a, int n, int axis, mlx_fft_norm norm, const mlx_stream s)      \
     {                                                                                                                  \
         MX_SCOPE(capi_stream(s));                                                                                      \
-        bool fine = good(__func__, norm, &n, 1, &axis, 1);                                                             \
+        bool fine = good_fft(__func__, norm, &n, 1, &axis, 1);                                                         \
         return capi_publish(res,                                                                                       \
                             fine ? mx_fftn(capi_in(a), kind, inverse, &n, 1, &axis, 1, (enum fft_norm)norm) : MX_NIL); \
     }
@@ -36,7 +36,7 @@ ONE_AXIS(irfft, FFT_HERMITIAN, true)
                        size_t axes_num, mlx_fft_norm norm, const mlx_stream s)                                 \
     {                                                                                                          \
         MX_SCOPE(capi_stream(s));                                                                              \
-        bool fine = good(__func__, norm, n, n_num, axes, axes_num);                                            \
+        bool fine = good_fft(__func__, norm, n, n_num, axes, axes_num);                                        \
         return capi_publish(res, fine ? mx_fftn(capi_in(a), kind, inverse, n_num ? n : NULL, (int)n_num, axes, \
                                                 (int)axes_num, (enum fft_norm)norm)                            \
                                       : MX_NIL);                                                               \
@@ -66,7 +66,7 @@ int mlx_fft_rfftfreq(mlx_array *res, int n, double d, const mlx_stream s)
     int mlx_fft_##name(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, const mlx_stream s) \
     {                                                                                                           \
         MX_SCOPE(capi_stream(s));                                                                               \
-        bool fine = good(__func__, MLX_FFT_NORM_BACKWARD, NULL, 0, axes, axes_num);                             \
+        bool fine = good_fft(__func__, MLX_FFT_NORM_BACKWARD, NULL, 0, axes, axes_num);                         \
         return capi_publish(res, fine ? mx_fftshift(capi_in(a), axes, (int)axes_num, back) : MX_NIL);           \
     }
 SHIFT(fftshift, false)
@@ -78,7 +78,7 @@ int mlx_fft_stft(mlx_array *res, const mlx_array x, int n_fft, int hop_length, i
                  bool center, int pad_mode, mlx_fft_norm norm, int onesided, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    bool fine = good(__func__, norm, NULL, 0, NULL, 0);
+    bool fine = good_fft(__func__, norm, NULL, 0, NULL, 0);
     return capi_publish(res, fine ? mx_stft(capi_in(x), n_fft, hop_length, win_length, capi_opt(window), center,
                                             padding(pad_mode), (enum fft_norm)norm, onesided)
                                   : MX_NIL);
@@ -88,7 +88,7 @@ int mlx_fft_istft(mlx_array *res, const mlx_array stft_matrix, int n_fft, int ho
                   const mlx_array window, bool center, mlx_fft_norm norm, bool onesided, int length, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    bool fine = good(__func__, norm, NULL, 0, NULL, 0);
+    bool fine = good_fft(__func__, norm, NULL, 0, NULL, 0);
     return capi_publish(res, fine ? mx_istft(capi_in(stft_matrix), n_fft, hop_length, win_length, capi_opt(window),
                                              center, (enum fft_norm)norm, onesided, length)
                                   : MX_NIL);

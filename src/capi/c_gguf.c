@@ -30,7 +30,7 @@ int mlx_io_gguf_free(mlx_io_gguf io)
 #define KEY(key) capi_need(__func__, "a name", "key", key)
 
 /* Of an error that names what was asked for and not found. */
-static void missing(const char *func, const char *what, const char *key)
+static void report_missing(const char *func, const char *what, const char *key)
 {
     mx_fail("[%s] expected the name of %s, got '%s'", func + 4, what, key);
 }
@@ -63,7 +63,7 @@ int mlx_io_gguf_get_array(mlx_array *arr, mlx_io_gguf io, const char *key)
     struct gguf *g = HANDLE(io);
     mx x = g && KEY(key) ? gguf_array(g, key) : MX_NIL;
     if (!x)
-        missing(__func__, "an array", key);
+        report_missing(__func__, "an array", key);
     return capi_publish(arr, x ? x : MX_NIL);
 }
 
@@ -77,7 +77,7 @@ static struct gguf_value *value(const char *func, mlx_io_gguf io, const char *ke
     struct gguf_value *v = gguf_value(g, key);
     if (v && v->kind == kind)
         return v;
-    missing(func, names[kind], key);
+    report_missing(func, names[kind], key);
     return NULL;
 }
 
@@ -104,7 +104,7 @@ int mlx_io_gguf_get_metadata_vector_string(mlx_vector_string *vstr, mlx_io_gguf 
     return capi_publish_list(vstr, l);
 }
 
-static int has(const char *func, bool *flag, mlx_io_gguf io, const char *key, enum gguf_kind kind)
+static int gguf_has_kind(const char *func, bool *flag, mlx_io_gguf io, const char *key, enum gguf_kind kind)
 {
     struct gguf *g = capi_held(func, "the content of a gguf file", "io", io.ctx);
     if (!g || !capi_need(func, "a name", "key", key) || !capi_need(func, "a place for the result", "flag", flag))
@@ -116,15 +116,15 @@ static int has(const char *func, bool *flag, mlx_io_gguf io, const char *key, en
 
 int mlx_io_gguf_has_metadata_array(bool *flag, mlx_io_gguf io, const char *key)
 {
-    return has(__func__, flag, io, key, GGUF_ARRAY);
+    return gguf_has_kind(__func__, flag, io, key, GGUF_ARRAY);
 }
 int mlx_io_gguf_has_metadata_string(bool *flag, mlx_io_gguf io, const char *key)
 {
-    return has(__func__, flag, io, key, GGUF_TEXT);
+    return gguf_has_kind(__func__, flag, io, key, GGUF_TEXT);
 }
 int mlx_io_gguf_has_metadata_vector_string(bool *flag, mlx_io_gguf io, const char *key)
 {
-    return has(__func__, flag, io, key, GGUF_TEXTS);
+    return gguf_has_kind(__func__, flag, io, key, GGUF_TEXTS);
 }
 
 /* ---- filling */

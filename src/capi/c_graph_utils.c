@@ -42,7 +42,7 @@ static struct named *named_slot(const struct namer *m, mx x)
 
 static const char *name_in(const struct namer *m, mx x) { return m && m->cap ? named_slot(m, x)->name : NULL; }
 
-static int make_room(struct namer *m)
+static int namer_make_room(struct namer *m)
 {
     if (2 * (m->n + 1) <= m->cap)
         return 0;
@@ -61,7 +61,7 @@ static int make_room(struct namer *m)
 /* The name that the array has from now on, NULL after a failure. */
 static const char *call_it(struct namer *m, mx x, const char *name)
 {
-    char *copy = make_room(m) ? NULL : mx_malloc(strlen(name) + 1);
+    char *copy = namer_make_room(m) ? NULL : mx_malloc(strlen(name) + 1);
     if (!copy)
         return NULL;
     strcpy(copy, name);
@@ -146,7 +146,7 @@ struct drawing {
 };
 
 /* The name of a value, good until the next call. */
-static const char *name_of(struct drawing *d, int value, char room[NAME])
+static const char *name_of_value(struct drawing *d, int value, char room[NAME])
 {
     const char *known = name_in(d->namer, d->graph.values[value].it);
     if (known)
@@ -172,7 +172,7 @@ static void write_source(struct drawing *d, int value)
 {
     char room[NAME];
     fprintf(d->os, "{ rank=source; ");
-    quoted(d->os, name_of(d, value, room));
+    quoted(d->os, name_of_value(d, value, room));
     fprintf(d->os, "; }\n");
 }
 
@@ -194,14 +194,14 @@ static void write_dot(struct drawing *d, const bool is_sink[], const bool is_mad
             }
         fprintf(d->os, "{ %d [label =\"%s\", shape=rectangle]; }\n", i, n->op->label);
         for (int k = 0; k < n->nin; k++) {
-            quoted(d->os, name_of(d, numbers[k], room));
+            quoted(d->os, name_of_value(d, numbers[k], room));
             fprintf(d->os, " -> %d\n", i);
         }
         for (int k = n->nin; k < n->nin + n->nout; k++) {
             fprintf(d->os, is_sink[numbers[k]] ? "{ rank=sink; " : "{ ");
-            quoted(d->os, name_of(d, numbers[k], room));
+            quoted(d->os, name_of_value(d, numbers[k], room));
             fprintf(d->os, "; }\n%d -> ", i);
-            quoted(d->os, name_of(d, numbers[k], room));
+            quoted(d->os, name_of_value(d, numbers[k], room));
             fputc('\n', d->os);
         }
     }
@@ -212,11 +212,11 @@ static void write_dot(struct drawing *d, const bool is_sink[], const bool is_mad
     free(seen);
 }
 
-static void describe(struct drawing *d, int value)
+static void describe_value(struct drawing *d, int value)
 {
     char room[NAME];
     mx x = d->graph.values[value].it;
-    fprintf(d->os, "%s [%s, %s]", name_of(d, value, room), shape_of(x), dtype_name(x->dtype));
+    fprintf(d->os, "%s [%s, %s]", name_of_value(d, value, room), shape_of(x), dtype_name(x->dtype));
 }
 
 static void write_lines(struct drawing *d, const bool is_sink[], const bool is_made[])
@@ -227,7 +227,7 @@ static void write_lines(struct drawing *d, const bool is_sink[], const bool is_m
     for (int i = 0, first = 1; i < g->n_values; i++)
         if (!is_made[i]) {
             fprintf(d->os, first ? " " : ", ");
-            describe(d, i);
+            describe_value(d, i);
             first = 0;
         }
     fputc('\n', d->os);
@@ -239,18 +239,18 @@ static void write_lines(struct drawing *d, const bool is_sink[], const bool is_m
         fprintf(d->os, "%s", n->op->label);
         if (args[0])
             fprintf(d->os, "(%s)", args);
-        for (int k = 0; k < n->nin; k++) fprintf(d->os, "%s%s", k ? ", " : " ", name_of(d, numbers[k], room));
+        for (int k = 0; k < n->nin; k++) fprintf(d->os, "%s%s", k ? ", " : " ", name_of_value(d, numbers[k], room));
         fprintf(d->os, " ->");
         for (int k = n->nin; k < n->nin + n->nout; k++) {
             fprintf(d->os, k > n->nin ? ", " : " ");
-            describe(d, numbers[k]);
+            describe_value(d, numbers[k]);
         }
         fputc('\n', d->os);
     }
     fprintf(d->os, "Outputs:");
     for (int i = 0; i < d->n_outputs; i++) {
         char room[NAME];
-        fprintf(d->os, "%s%s", i ? ", " : " ", name_of(d, g->roots[i], room));
+        fprintf(d->os, "%s%s", i ? ", " : " ", name_of_value(d, g->roots[i], room));
     }
     fputc('\n', d->os);
 }

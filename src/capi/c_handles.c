@@ -60,7 +60,7 @@ static struct note **chain_of(const void *ctx)
     return &table[(size_t)(((uintptr_t)ctx >> 4) * 0x9E3779B97F4A7C15u >> 20) & (chains - 1)];
 }
 
-static int make_room(void)
+static int notes_make_room(void)
 {
     if (entered < chains)
         return 0;
@@ -82,7 +82,7 @@ static int make_room(void)
     return 0;
 }
 
-static struct note *find(const void *ctx)
+static struct note *find_note(const void *ctx)
 {
     struct note *e = chains ? *chain_of(ctx) : NULL;
     while (e && e->ctx != ctx) e = e->next;
@@ -100,7 +100,7 @@ static void put_into(struct note *e, struct handle_scope *s)
         s->last = e;
 }
 
-static void take_out(struct note *e)
+static void take_note_out(struct note *e)
 {
     if (!e->scope)
         return;
@@ -118,7 +118,7 @@ static void strike_off(const void *ctx)
     struct note **at = chain_of(ctx);
     while ((*at)->ctx != ctx) at = &(*at)->next;
     struct note *e = *at;
-    take_out(e);
+    take_note_out(e);
     *at = e->next;
     entered--;
     free(e);
@@ -143,7 +143,7 @@ static void *calling_place(void)
     return NULL;
 }
 
-static int enter(enum handle_kind kind, void *ctx, const char *func, bool watched)
+static int note_handle(enum handle_kind kind, void *ctx, const char *func, bool watched)
 {
     struct note *e = mx_malloc(sizeof *e);
     if (!e)
@@ -152,7 +152,7 @@ static int enter(enum handle_kind kind, void *ctx, const char *func, bool watche
         .ctx = ctx, .kind = kind, .func = func, .watched = watched, .caller = watched ? calling_place() : NULL
     };
     lock_take(&lock);
-    int failed = make_room();
+    int failed = notes_make_room();
     if (failed) {
         free(e);
     } else {
@@ -170,7 +170,7 @@ static int enter(enum handle_kind kind, void *ctx, const char *func, bool watche
 int capi_made(enum handle_kind kind, void *ctx, const char *func)
 {
     bool watched = atomic_load_explicit(&watching, memory_order_relaxed);
-    if ((inner || watched) && enter(kind, ctx, func, watched))
+    if ((inner || watched) && note_handle(kind, ctx, func, watched))
         return 1;
     atomic_fetch_add_explicit(&live[kind], 1, memory_order_relaxed);
     return 0;
@@ -193,13 +193,13 @@ void capi_gone(enum handle_kind kind, void *ctx)
     if (!atomic_load_explicit(&entered, memory_order_relaxed))
         return;
     lock_take(&lock);
-    if (find(ctx))
+    if (find_note(ctx))
         strike_off(ctx);
     lock_give(&lock);
 }
 
 /* Frees what a handle of the kind points at, as mlx_<kind>_free does. */
-static void free_handle(enum handle_kind kind, void *ctx)
+static void free_held(enum handle_kind kind, void *ctx)
 {
     switch (kind) {
 #define FREE(name) \
@@ -257,7 +257,7 @@ int capi_both_end(const char *func, struct capi_half res_0, struct capi_half res
     if (!publish_half(func, last))
         return 0;
     if (empty) {
-        free_handle(first.kind, *first.ctx);
+        free_held(first.kind, *first.ctx);
         *first.ctx = NULL;
     }
     return 1;
@@ -289,11 +289,11 @@ int mlx_scope_end(void)
         enum handle_kind kind = e ? e->kind : HANDLE_COUNT;
         void *ctx = e ? (void *)(uintptr_t)e->ctx : NULL;
         if (e)
-            take_out(e);
+            take_note_out(e);
         lock_give(&lock);
         if (!e)
             break;
-        free_handle(kind, ctx);
+        free_held(kind, ctx);
     }
     free(s);
     return 0;
@@ -303,10 +303,10 @@ int mlx_scope_end(void)
 static void leave(const void *ctx, bool all)
 {
     lock_take(&lock);
-    struct note *e = find(ctx);
+    struct note *e = find_note(ctx);
     struct handle_scope *outer = e && e->scope && !all ? e->scope->outer : NULL;
     if (e && (all || (e->scope && e->scope == inner))) {
-        take_out(e);
+        take_note_out(e);
         put_into(e, outer);
     }
     lock_give(&lock);

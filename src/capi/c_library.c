@@ -45,7 +45,7 @@ static void library_free(struct library *l)
 }
 
 /* Takes l over. */
-static void add(struct library *l)
+static void add_library(struct library *l)
 {
     lock_take(&lock);
     l->next = first;
@@ -152,7 +152,7 @@ static const struct { const char *suffix; mlx_library_kind kind; } kinds[] = {
 /* clang-format on */
 
 /* By the ending of the file's name, before a version (".so.1"). */
-static int kind_of(const char *path)
+static int kind_of_library(const char *path)
 {
     const char *file = strrchr(path, '/');
     file = file ? file + 1 : path;
@@ -190,7 +190,7 @@ static void register_library(const char *name, const char *path)
     snprintf(by_name, sizeof by_name, "lib%.300s.so", name);
     const char *file = full ? full : by_name;
     const struct library *there = named(name);
-    int kind = there ? -1 : kind_of(file);
+    int kind = there ? -1 : kind_of_library(file);
     if (there && strcmp(there->path, file))
         mx_fail("[register_library] expected one library of the name '%s', which is %s, got %s", name, there->path,
                 file);
@@ -205,7 +205,7 @@ static void register_library(const char *name, const char *path)
         if (mx_failed())
             library_free(l);
         else
-            add(l);
+            add_library(l);
     }
     free(full);
 }

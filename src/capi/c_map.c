@@ -22,7 +22,7 @@ struct map {
 };
 
 /* FNV-1a, 64 bits. */
-static size_t hash(const char *key)
+static size_t key_hash(const char *key)
 {
     uint64_t h = 14695981039346656037u;
     for (; *key; key++) h = (h ^ (unsigned char)*key) * 1099511628211u;
@@ -30,20 +30,20 @@ static size_t hash(const char *key)
 }
 
 /* Where the number of the key's entry is or would be. */
-static size_t *place(const struct map *m, const char *key)
+static size_t *map_place(const struct map *m, const char *key)
 {
-    size_t mask = 2 * m->cap - 1, i = hash(key) & mask;
+    size_t mask = 2 * m->cap - 1, i = key_hash(key) & mask;
     while (m->index[i] && strcmp(m->entries[m->index[i] - 1].key, key)) i = (i + 1) & mask;
     return &m->index[i];
 }
 
-static const union slot *find(const struct map *m, const char *key)
+static const union slot *map_find(const struct map *m, const char *key)
 {
-    size_t number = m->cap ? *place(m, key) : 0;
+    size_t number = m->cap ? *map_place(m, key) : 0;
     return number ? &m->entries[number - 1].value : NULL;
 }
 
-static int grow(struct map *m)
+static int map_grow(struct map *m)
 {
     struct map g = { m->kind, m->lent, m->n, m->cap ? 2 * m->cap : 8, NULL, NULL };
     g.entries = mx_malloc(g.cap * sizeof *g.entries);
@@ -55,7 +55,7 @@ static int grow(struct map *m)
     memset(g.index, 0, 2 * g.cap * sizeof *g.index);
     for (size_t i = 0; i < m->n; i++) {
         g.entries[i] = m->entries[i];
-        *place(&g, g.entries[i].key) = i + 1;
+        *map_place(&g, g.entries[i].key) = i + 1;
     }
     free(m->entries);
     free(m->index);
@@ -87,9 +87,9 @@ void capi_map_free(struct map *m)
 int capi_map_put(struct map *m, const char *key, union slot value)
 {
     union slot copy;
-    if ((m->n == m->cap && grow(m)) || slot_copy(m->kind, &copy, value))
+    if ((m->n == m->cap && map_grow(m)) || slot_copy(m->kind, &copy, value))
         return 1;
-    size_t *number = place(m, key);
+    size_t *number = map_place(m, key);
     if (*number) {
         union slot *at = &m->entries[*number - 1].value, old = *at;
         *at = copy;
@@ -115,7 +115,7 @@ bool capi_map_entry(const struct map *m, size_t i, const char **key, union slot 
     return true;
 }
 
-static struct map *copy(const struct map *m)
+static struct map *map_copy(const struct map *m)
 {
     struct map *c = capi_map_new(m->kind);
     for (size_t i = 0; c && i < m->n; i++)
@@ -128,7 +128,7 @@ static struct map *copy(const struct map *m)
 
 struct map *capi_map_lend(const struct map *m)
 {
-    struct map *c = copy(m);
+    struct map *c = map_copy(m);
     if (c)
         c->lent = true;
     return c;
@@ -183,7 +183,7 @@ static const union slot *get(const char *func, const void *res, const struct map
     if (!capi_need(func, "a place for the result", "value", res) || !capi_map(func, "map", m) ||
         !capi_need(func, "a string", "key", key))
         return NULL;
-    return find(m, key);
+    return map_find(m, key);
 }
 
 enum { ABSENT = 2 };
@@ -214,8 +214,8 @@ static size_t *start(const char *func, enum handle_kind kind, const struct map *
 }
 
 /* The entry that is next: 0, or what the function is to return. */
-static int entry(const char *func, const char **key, const void *value, const size_t *next, const struct map *m,
-                 union slot *s)
+static int map_next_entry(const char *func, const char **key, const void *value, const size_t *next,
+                          const struct map *m, union slot *s)
 {
     if (!next || !m) {
         capi_refuse(func, "an iterator", "it", "an empty handle");
@@ -231,7 +231,7 @@ int mlx_map_string_to_array_iterator_next(const char **key, mlx_array *value, ml
 {
     union slot s = { 0 };
     const char *name = NULL;
-    int end = entry(__func__, key ? &name : NULL, value, it.ctx, it.map_ctx, &s);
+    int end = map_next_entry(__func__, key ? &name : NULL, value, it.ctx, it.map_ctx, &s);
     if (end || capi_publish(value, s.array.it))
         return end ? end : 1;
     *key = name;
@@ -242,7 +242,7 @@ int mlx_map_string_to_array_iterator_next(const char **key, mlx_array *value, ml
 int mlx_map_string_to_string_iterator_next(const char **key, const char **value, mlx_map_string_to_string_iterator it)
 {
     union slot s = { 0 };
-    int end = entry(__func__, key, value, it.ctx, it.map_ctx, &s);
+    int end = map_next_entry(__func__, key, value, it.ctx, it.map_ctx, &s);
     if (end)
         return end;
     *value = s.text;
@@ -265,12 +265,12 @@ int mlx_map_string_to_string_iterator_next(const char **key, const char **value,
         return capi_map_free(map.ctx), 0;                      \
     }
 
-#define CHANGE(name, value_type)                                                   \
-    int name##_set(name *map, const name src)                                      \
-    {                                                                              \
-        const struct map *m = capi_map(__func__, "src", src.ctx);                  \
-        return capi_map_end(__func__, map ? &map->ctx : NULL, m ? copy(m) : NULL); \
-    }                                                                              \
+#define CHANGE(name, value_type)                                                       \
+    int name##_set(name *map, const name src)                                          \
+    {                                                                                  \
+        const struct map *m = capi_map(__func__, "src", src.ctx);                      \
+        return capi_map_end(__func__, map ? &map->ctx : NULL, m ? map_copy(m) : NULL); \
+    }                                                                                  \
     int name##_insert(name map, const char *key, value_type value) { return insert(__func__, map.ctx, key, &value); }
 
 #define ITERATOR(name, kind)                                                 \

@@ -412,7 +412,7 @@ int mlx_unflatten(mlx_array *res, const mlx_array a, int axis, const int *shape,
 
 typedef mx joiner(int n, const mx x[], int axis);
 
-static int join(const char *func, joiner *f, mlx_array *res, mlx_vector_array arrays, int axis, mlx_stream s)
+static int join_arrays(const char *func, joiner *f, mlx_array *res, mlx_vector_array arrays, int axis, mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     int n = 0;
@@ -434,22 +434,22 @@ static mx concatenate_flat(int n, const mx x[], int axis)
 
 int mlx_concatenate_axis(mlx_array *res, const mlx_vector_array arrays, int axis, const mlx_stream s)
 {
-    return join(__func__, mx_concatenate, res, arrays, axis, s);
+    return join_arrays(__func__, mx_concatenate, res, arrays, axis, s);
 }
 
 int mlx_concatenate(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s)
 {
-    return join(__func__, concatenate_flat, res, arrays, 0, s);
+    return join_arrays(__func__, concatenate_flat, res, arrays, 0, s);
 }
 
 int mlx_stack_axis(mlx_array *res, const mlx_vector_array arrays, int axis, const mlx_stream s)
 {
-    return join(__func__, mx_stack, res, arrays, axis, s);
+    return join_arrays(__func__, mx_stack, res, arrays, axis, s);
 }
 
 int mlx_stack(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s)
 {
-    return join(__func__, mx_stack, res, arrays, 0, s);
+    return join_arrays(__func__, mx_stack, res, arrays, 0, s);
 }
 
 int mlx_split(mlx_vector_array *res, const mlx_array a, int num_splits, int axis, const mlx_stream s)
@@ -496,8 +496,8 @@ static int pad_mode_of(const char *func, const char *mode)
     return -1;
 }
 
-static mx pad(const char *func, mx x, const int *axes, int n, const int *low, const int *high, mlx_array value,
-              const char *mode)
+static mx padded(const char *func, mx x, const int *axes, int n, const int *low, const int *high, mlx_array value,
+                 const char *mode)
 {
     int m = pad_mode_of(func, mode);
     if (m < 0 || is_nil(x))
@@ -519,7 +519,7 @@ int mlx_pad(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                 low_pad_size_num, high_pad_size_num);
         return capi_report();
     }
-    return capi_publish(res, pad(__func__, capi_in(a), at, (int)axes_num, low, high, pad_value, mode));
+    return capi_publish(res, padded(__func__, capi_in(a), at, (int)axes_num, low, high, pad_value, mode));
 }
 
 int mlx_pad_symmetric(mlx_array *res, const mlx_array a, int pad_width, const mlx_array pad_value, const char *mode,
@@ -532,7 +532,7 @@ int mlx_pad_symmetric(mlx_array *res, const mlx_array a, int pad_width, const ml
         axes[i] = i;
         width[i] = pad_width;
     }
-    return capi_publish(res, pad(__func__, x, axes, x->ndim, width, width, pad_value, mode));
+    return capi_publish(res, padded(__func__, x, axes, x->ndim, width, width, pad_value, mode));
 }
 
 /* Slices */
@@ -791,8 +791,8 @@ int mlx_gather(mlx_array *res, const mlx_array a, const mlx_vector_array indices
     return failed;
 }
 
-static int scatter(const char *func, mlx_array *res, mlx_array a, mlx_vector_array indices, mlx_array updates,
-                   const int *axes, size_t axes_num, enum scatter_fold fold, mlx_stream s)
+static int publish_scatter(const char *func, mlx_array *res, mlx_array a, mlx_vector_array indices, mlx_array updates,
+                           const int *axes, size_t axes_num, enum scatter_fold fold, mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_array(func, "a", a), update = capi_array(func, "updates", updates);
@@ -809,7 +809,7 @@ static int scatter(const char *func, mlx_array *res, mlx_array a, mlx_vector_arr
     int mlx_##name(mlx_array *res, const mlx_array a, const mlx_vector_array indices, const mlx_array updates,   \
                    const int *axes, size_t axes_num, const mlx_stream s)                                         \
     {                                                                                                            \
-        return scatter(__func__, res, a, indices, updates, axes, axes_num, fold, s);                             \
+        return publish_scatter(__func__, res, a, indices, updates, axes, axes_num, fold, s);                     \
     }                                                                                                            \
     int mlx_##name##_single(mlx_array *res, const mlx_array a, const mlx_array indices, const mlx_array updates, \
                             int axis, const mlx_stream s)                                                        \

@@ -91,7 +91,7 @@ static void rule_failed(const struct op *op, const char *rule, int status, unsig
 }
 
 /* Fails unless the rule gave n arrays, of the shapes of `like`. */
-static bool good(const struct op *op, const char *rule, const struct mx_list *got, int n, const mx like[])
+static bool good_results(const struct op *op, const char *rule, const struct mx_list *got, int n, const mx like[])
 {
     if (mx_failed())
         return false;
@@ -152,7 +152,7 @@ static void primitive_vjp(const struct call *c, const mx ct[], const bool want[]
             rule_failed(c->op, "vjp", status, before);
         else
             capi_result_push(&res, &out);
-        if (good(c->op, "vjp", &out, w.n, w.x))
+        if (good_results(c->op, "vjp", &out, w.n, w.x))
             for (int i = 0; i < w.n; i++) dx[w.number[i]] = lent_result(&out, i, w.x[i]);
     }
     capi_result_close(&res);
@@ -189,7 +189,7 @@ static void primitive_jvp(const struct call *c, const mx t[], mx dy[])
             rule_failed(c->op, "jvp", status, before);
         else
             capi_result_push(&res, &out);
-        if (good(c->op, "jvp", &out, c->nout, c->y))
+        if (good_results(c->op, "jvp", &out, c->nout, c->y))
             for (int k = 0; k < c->nout; k++) dy[k] = lent_result(&out, k, c->y[k]);
     }
     capi_result_close(&res);
@@ -403,7 +403,7 @@ static bool same_class(const struct mlx_primitive_class *a, const struct mlx_pri
 }
 
 /* NULL after a failure. */
-static const struct class_plugin *registered(const char *func, const struct mlx_primitive_class *cls)
+static const struct class_plugin *register_class(const char *func, const struct mlx_primitive_class *cls)
 {
     if (!good_class(func, cls))
         return NULL;
@@ -451,7 +451,7 @@ static const struct class_plugin *registered(const char *func, const struct mlx_
 
 int mlx_primitive_register(const struct mlx_primitive_class *cls)
 {
-    registered(__func__, cls);
+    register_class(__func__, cls);
     return capi_end();
 }
 
@@ -494,7 +494,7 @@ int mlx_primitive_apply(mlx_vector_array *res, const struct mlx_primitive_class 
                         const mlx_vector_array inputs, const mlx_output *outputs, size_t outputs_num,
                         const mlx_stream s)
 {
-    const struct class_plugin *p = capi_out(res) ? registered(__func__, cls) : NULL;
+    const struct class_plugin *p = capi_out(res) ? register_class(__func__, cls) : NULL;
     if (!p) {
         if (state && cls && cls->abi == MLX_PRIMITIVE_ABI &&
             cls->struct_size >= offsetof(struct mlx_primitive_class, destroy) + sizeof cls->destroy)

@@ -24,7 +24,7 @@ static bool column_major(mx x)
     return true;
 }
 
-static void look(mlx_run_array *a, mx x, const struct plugin_run *r)
+static void describe_array(mlx_run_array *a, mx x, const struct plugin_run *r)
 {
     char *there = x->buf && r->on == DEVICE_GPU ? buffer_on(x->buf, r->stream) : NULL;
     char *base = there ? there : x->buf ? x->buf->host : NULL;
@@ -46,7 +46,7 @@ int run_open(struct mlx_run_ *run, const char *name, const struct plugin_run *r)
     if (!a)
         return 1;
     *run = (struct mlx_run_){ name, r, a, a + r->nin };
-    for (int i = 0; i < r->nin; i++) look(&run->x[i], r->x[i], r);
+    for (int i = 0; i < r->nin; i++) describe_array(&run->x[i], r->x[i], r);
     for (int k = 0; k < r->nout; k++) {
         mx y = r->y[k];
         run->y[k] = (mlx_run_array){ .dtype = (mlx_dtype)y->dtype,
@@ -111,7 +111,7 @@ static mx result(mlx_run run, size_t k)
     return mx_failed() ? NULL : run->r->y[k];
 }
 
-static mx operand(mlx_run run, size_t i)
+static mx run_operand(mlx_run run, size_t i)
 {
     if (i < (size_t)run->r->nin)
         return run->r->x[i];
@@ -124,13 +124,13 @@ int mlx_run_alloc(mlx_run run, size_t k)
     mx y = result(run, k);
     if (!y || run->r->fresh(run->r, (int)k))
         return 1;
-    look(&run->y[k], y, run->r);
+    describe_array(&run->y[k], y, run->r);
     return 0;
 }
 
 int mlx_run_alloc_like(mlx_run run, size_t k, size_t i)
 {
-    mx y = result(run, k), x = y ? operand(run, i) : NULL;
+    mx y = result(run, k), x = y ? run_operand(run, i) : NULL;
     if (!x)
         return 1;
     if (!same_shape(x, y) || (!x->row && !column_major(x))) {
@@ -144,16 +144,16 @@ int mlx_run_alloc_like(mlx_run run, size_t k, size_t i)
         memcpy(y->strides, x->strides, (size_t)x->ndim * sizeof *x->strides);
         array_note_layout(y);
     }
-    look(&run->y[k], y, run->r);
+    describe_array(&run->y[k], y, run->r);
     return 0;
 }
 
 int mlx_run_alloc_over(mlx_run run, size_t k, size_t i)
 {
     mx y = result(run, k);
-    if (!y || !operand(run, i) || run->r->over(run->r, (int)k, (int)i))
+    if (!y || !run_operand(run, i) || run->r->over(run->r, (int)k, (int)i))
         return 1;
-    look(&run->y[k], y, run->r);
+    describe_array(&run->y[k], y, run->r);
     return 0;
 }
 

@@ -6,7 +6,7 @@
 #define USUAL(v) ((v).has_value ? (v).value : QUANT_USUAL)
 #define GROUP USUAL(group_size), USUAL(bits)
 
-static bool good_dtype(const char *op, mlx_dtype t)
+static bool quantize_dtype(const char *op, mlx_dtype t)
 {
     if ((unsigned)t <= MLX_COMPLEX64)
         return true;
@@ -31,7 +31,7 @@ int mlx_dequantize(mlx_array *res, const mlx_array w, const mlx_array scales, co
     MX_SCOPE(capi_stream(s));
     const char *m = MODE(mode);
     enum dtype t = (enum dtype)dtype.value;
-    if (!m || (dtype.has_value && !good_dtype("dequantize", dtype.value)))
+    if (!m || (dtype.has_value && !quantize_dtype("dequantize", dtype.value)))
         return capi_report();
     return capi_publish(res, mx_dequantize(capi_in(w), capi_in(scales), capi_opt(biases), GROUP, m,
                                            capi_opt(global_scale), dtype.has_value ? &t : NULL));
@@ -105,7 +105,7 @@ int mlx_to_fp8(mlx_array *res, const mlx_array x, const mlx_stream s)
 int mlx_from_fp8(mlx_array *res, const mlx_array x, mlx_dtype dtype, const mlx_stream s)
 {
     MX_SCOPE(capi_stream(s));
-    if (!good_dtype("from_fp8", dtype))
+    if (!quantize_dtype("from_fp8", dtype))
         return capi_report();
     return capi_publish(res, mx_from_fp8(capi_in(x), (enum dtype)dtype));
 }

@@ -16,14 +16,14 @@ static const int *sizes_of(const char *func, const int *shape, size_t n)
     return NULL;
 }
 
-static bool check(const char *func, const int **shape, size_t n, mlx_dtype t)
+static bool check_drawn(const char *func, const int **shape, size_t n, mlx_dtype t)
 {
     *shape = sizes_of(func, *shape, n);
     if (*shape && (unsigned)t >= DT_COUNT)
         mx_fail_as(MX_TYPE, "[%s] expected a dtype, got %d", func + 4, (int)t);
     return !mx_failed();
 }
-#define CHECK(dtype) check(__func__, &shape, shape_num, dtype)
+#define CHECK(dtype) check_drawn(__func__, &shape, shape_num, dtype)
 
 int mlx_random_key(mlx_array *res, uint64_t seed)
 {

@@ -44,8 +44,9 @@ int mlx_async_eval(const mlx_vector_array outputs)
 typedef int derivative(struct closure *f, int n, const mx x[], int n_t, const mx t[], struct mx_list *y,
                        struct mx_list *dy);
 
-static int derive(const char *func, derivative *transform, mlx_vector_array *res_0, mlx_vector_array *res_1,
-                  mlx_closure fun, mlx_vector_array primals, mlx_vector_array directions, const char *directions_name)
+static int publish_derivatives(const char *func, derivative *transform, mlx_vector_array *res_0,
+                               mlx_vector_array *res_1, mlx_closure fun, mlx_vector_array primals,
+                               mlx_vector_array directions, const char *directions_name)
 {
     struct mx_list y = { 0 }, dy = { 0 };
     int n = 0, n_t = 0;
@@ -65,13 +66,13 @@ static int derive(const char *func, derivative *transform, mlx_vector_array *res
 int mlx_vjp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun, const mlx_vector_array primals,
             const mlx_vector_array cotangents)
 {
-    return derive(__func__, mx_vjp, res_0, res_1, fun, primals, cotangents, "cotangents");
+    return publish_derivatives(__func__, mx_vjp, res_0, res_1, fun, primals, cotangents, "cotangents");
 }
 
 int mlx_jvp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun, const mlx_vector_array primals,
             const mlx_vector_array tangents)
 {
-    return derive(__func__, mx_jvp, res_0, res_1, fun, primals, tangents, "tangents");
+    return publish_derivatives(__func__, mx_jvp, res_0, res_1, fun, primals, tangents, "tangents");
 }
 
 /* What mlx_value_and_grad makes. */
@@ -139,9 +140,9 @@ int mlx_checkpoint(mlx_closure *res, const mlx_closure fun)
 }
 
 /* Results, and the derivative at the arguments as a closure. */
-static int derivative_at(const char *func, mlx_vector_array *res_0, mlx_closure *res_1, mlx_closure fun,
-                         mlx_vector_array primals,
-                         struct closure *transform(struct closure *, int, const mx[], struct mx_list *))
+static int publish_derivative_at(const char *func, mlx_vector_array *res_0, mlx_closure *res_1, mlx_closure fun,
+                                 mlx_vector_array primals,
+                                 struct closure *transform(struct closure *, int, const mx[], struct mx_list *))
 {
     struct mx_list y = { 0 };
     int n = 0;
@@ -166,12 +167,12 @@ static int derivative_at(const char *func, mlx_vector_array *res_0, mlx_closure 
 
 int mlx_linearize(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun, const mlx_vector_array primals)
 {
-    return derivative_at(__func__, res_0, res_1, fun, primals, mx_linearize);
+    return publish_derivative_at(__func__, res_0, res_1, fun, primals, mx_linearize);
 }
 
 int mlx_pullback(mlx_vector_array *res_0, mlx_closure *res_1, const mlx_closure fun, const mlx_vector_array primals)
 {
-    return derivative_at(__func__, res_0, res_1, fun, primals, mx_pullback);
+    return publish_derivative_at(__func__, res_0, res_1, fun, primals, mx_pullback);
 }
 
 int mlx_detail_vmap_trace(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,

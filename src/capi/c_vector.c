@@ -29,7 +29,7 @@ int slot_of(const char *func, const char *arg, enum kind kind, const void *value
     return 1;
 }
 
-static struct list *copy(const struct list *l)
+static struct list *list_copy(const struct list *l)
 {
     struct list *c = capi_list_new(l->kind);
     for (size_t i = 0; c && i < l->n; i++)
@@ -47,7 +47,7 @@ int slot_copy(enum kind kind, union slot *to, union slot from)
         to->array.it = NULL;
         mx_keep(&to->array, from.array.it);
         return 0;
-    case LISTS: return !(to->list = copy(from.list));
+    case LISTS: return !(to->list = list_copy(from.list));
     case NUMBERS: to->number = from.number; return 0;
     case TEXTS: return !(to->text = capi_text_copy(from.text));
     }
@@ -72,7 +72,7 @@ struct list *capi_list_new(enum kind kind)
     return l;
 }
 
-static void clear(struct list *l)
+static void list_drop_all(struct list *l)
 {
     while (l->n) slot_drop(l->kind, &l->v[--l->n]);
 }
@@ -81,7 +81,7 @@ void capi_list_free(struct list *l)
 {
     if (!l)
         return;
-    clear(l);
+    list_drop_all(l);
     free(l->v);
     free(l);
 }
@@ -231,7 +231,7 @@ static struct list *from_data(const char *func, const char *arg, enum kind kind,
     return l;
 }
 
-static int append(const char *func, struct list *l, const char *arg, enum kind kind, const void *data, size_t n)
+static int list_append(const char *func, struct list *l, const char *arg, enum kind kind, const void *data, size_t n)
 {
     if (!l) {
         capi_refuse(func, "a vector", "vec", "an empty handle");
@@ -244,7 +244,7 @@ static int append(const char *func, struct list *l, const char *arg, enum kind k
 struct list *capi_list_copy(const char *func, const char *arg, const struct list *l)
 {
     if (l)
-        return copy(l);
+        return list_copy(l);
     capi_refuse(func, "a vector", arg, "an empty handle");
     return NULL;
 }
@@ -311,12 +311,12 @@ static const union slot *element(const char *func, const void *res, const struct
         return capi_publish_list(vec, from_data(__func__, "val", kind, &val, 1));     \
     }
 
-#define APPEND(name, kind, data_type, value_type)                   \
-    int name##_append_data(name vec, data_type data, size_t size)   \
-    {                                                               \
-        return append(__func__, vec.ctx, "data", kind, data, size); \
-    }                                                               \
-    int name##_append_value(name vec, value_type val) { return append(__func__, vec.ctx, "val", kind, &val, 1); }
+#define APPEND(name, kind, data_type, value_type)                        \
+    int name##_append_data(name vec, data_type data, size_t size)        \
+    {                                                                    \
+        return list_append(__func__, vec.ctx, "data", kind, data, size); \
+    }                                                                    \
+    int name##_append_value(name vec, value_type val) { return list_append(__func__, vec.ctx, "val", kind, &val, 1); }
 
 #define VECTOR(name, kind, data_type, value_type)                \
     static name publish_##name(const char *func, struct list *l) \
@@ -344,7 +344,7 @@ int mlx_vector_array_get(mlx_array *res, const mlx_vector_array vec, size_t idx)
 int mlx_vector_vector_array_get(mlx_vector_array *res, const mlx_vector_vector_array vec, size_t idx)
 {
     const union slot *s = element(__func__, res, vec.ctx, idx);
-    return s ? capi_publish_list(res, copy(s->list)) : capi_report();
+    return s ? capi_publish_list(res, list_copy(s->list)) : capi_report();
 }
 
 int mlx_vector_int_get(int *res, const mlx_vector_int vec, size_t idx)

@@ -63,7 +63,7 @@ static inline void *capi_held(const char *func, const char *what, const char *ar
 }
 
 /* Arrays (capi/c_array.c) */
-struct box {
+struct array_box {
     mx_own own;
 };
 /* A public function gets x: while a graph for any shape is traced, that may tie it to these shapes
@@ -84,7 +84,7 @@ mx capi_elements_of(const char *func, mlx_array arr, mx_own *hold);
 /* The array of a handle; fails where the handle is empty. */
 #define capi_in(a) capi_array(__func__, #a, a)
 /* The same for an argument that may be left out: NULL for an empty handle. */
-static inline mx capi_opt(mlx_array a) { return a.ctx ? ((struct box *)a.ctx)->own.it : NULL; }
+static inline mx capi_opt(mlx_array a) { return a.ctx ? ((struct array_box *)a.ctx)->own.it : NULL; }
 /* The handle's content becomes x, or a failure is reported: 0 or 1. */
 int capi_publish_array(const char *func, mlx_array *res, mx x);
 #define capi_publish(res, x) capi_publish_array(__func__, res, x)

@@ -271,7 +271,7 @@ static int follow_side(struct side *d, struct stream *s)
 
 LOCK(moving, LOCK_MOVING);
 
-static int from_peer(struct buffer *b, struct side *d, struct stream *s)
+static int side_from_peer(struct buffer *b, struct side *d, struct stream *s)
 {
     struct side *from = atomic_load(&b->sides);
     while (from->stream->on != s->on) from = from->next;
@@ -280,12 +280,12 @@ static int from_peer(struct buffer *b, struct side *d, struct stream *s)
     return failed;
 }
 
-static int to_device(struct buffer *b, struct stream *s)
+static int side_to_device(struct buffer *b, struct stream *s)
 {
     struct side *d = side_new(b, s);
     if (!d)
         return 1;
-    if (atomic_load(&b->state) & ON_HOST ? s->on->to_device(s, d->p, b->host, b->bytes) : from_peer(b, d, s)) {
+    if (atomic_load(&b->state) & ON_HOST ? s->on->to_device(s, d->p, b->host, b->bytes) : side_from_peer(b, d, s)) {
         side_free(d, b->bytes);
         return 1;
     }
@@ -332,7 +332,7 @@ int buffer_bring(struct buffer *b, struct stream *s)
         return 0;
     lock_take(&moving);
     d = side_on(b, s);
-    int failed = !d ? to_device(b, s) : touched ? copy_again(b, d, s) : follow_side(d, s);
+    int failed = !d ? side_to_device(b, s) : touched ? copy_again(b, d, s) : follow_side(d, s);
     lock_give(&moving);
     return failed;
 }

@@ -118,7 +118,7 @@ static size_t physical_memory(void)
 static struct memory *_Atomic memories = &host_memory;
 #define FOR_EACH_MEMORY(m) for (struct memory *m = atomic_load(&memories); m; m = m->next)
 
-static void empty(struct memory *m)
+static void empty_memory(struct memory *m)
 {
     m->spare = -1;
     for (int i = 0; i < MEMORY_BINS; i++) m->bins[i].first = -1;
@@ -128,7 +128,7 @@ void memory_open(struct memory *m)
 {
     lock_open(&m->lock, LOCK_LEAF);
     m->device = true;
-    empty(m);
+    empty_memory(m);
     m->next = atomic_load(&memories);
     while (!atomic_compare_exchange_weak(&memories, &m->next, m))
         ;
@@ -140,7 +140,7 @@ __attribute__((constructor)) static void set_up(void)
     atomic_store(&default_limit, all - all / 20);
     atomic_store(&limit, all - all / 20);
     atomic_store(&cache_limit, all / 4 * 3);
-    empty(&host_memory);
+    empty_memory(&host_memory);
     lock_survives(&host_memory.lock, LOCK_LEAF);
 }
 
@@ -176,7 +176,7 @@ void memory_count(int64_t bytes)
         atomic_fetch_sub_explicit(&active, (size_t)-bytes, memory_order_relaxed);
 }
 
-static void count(struct memory *m, int64_t bytes)
+static void count_bytes(struct memory *m, int64_t bytes)
 {
     if (m->device) {
         atomic_fetch_add_explicit(&m->active, (size_t)bytes, memory_order_relaxed);
@@ -229,7 +229,7 @@ size_t memory_class(size_t bytes, int *bin)
 static size_t counted(const struct memory *m, size_t bytes) { return bytes < m->least ? 0 : bytes; }
 
 /* Takes a block out: the one after `before`, or the first where that is -1. */
-static int take_out(struct memory *m, struct memory_bin *bin, int before)
+static int take_from_bin(struct memory *m, struct memory_bin *bin, int before)
 {
     int *from = before < 0 ? &bin->first : &m->blocks[before].next, i = *from;
     *from = m->blocks[i].next;
@@ -256,7 +256,7 @@ static bool take_block(struct memory *m, int bin, const struct stream *s, bool a
     }
     if (i < 0)
         return false;
-    take_out(m, &m->bins[bin], before);
+    take_from_bin(m, &m->bins[bin], before);
     *b = m->blocks[i];
     chain(m, &m->spare, i);
     m->traffic += b->bytes;
@@ -298,7 +298,7 @@ static int sweep(struct memory *m)
 {
     int gone = -1;
     for (struct memory_bin *bin = m->bins; bin < m->bins + MEMORY_BINS; bin++) {
-        for (size_t k = may_go(m, bin) ? bin->idle : 0; k > 0; k--) chain(m, &gone, take_out(m, bin, -1));
+        for (size_t k = may_go(m, bin) ? bin->idle : 0; k > 0; k--) chain(m, &gone, take_from_bin(m, bin, -1));
         bin->idle = bin->n;
     }
     m->traffic = 0;
@@ -334,7 +334,7 @@ static void trim(struct memory *m, size_t keep)
     int gone = -1;
     lock_take(&m->lock);
     for (struct memory_bin *bin = m->bins + MEMORY_BINS; bin-- > m->bins && atomic_load(&m->cached) > keep;)
-        while (may_go(m, bin) && atomic_load(&m->cached) > keep) chain(m, &gone, take_out(m, bin, -1));
+        while (may_go(m, bin) && atomic_load(&m->cached) > keep) chain(m, &gone, take_from_bin(m, bin, -1));
     lock_give(&m->lock);
     discard_all(m, gone);
 }
@@ -371,7 +371,7 @@ void *memory_take(struct memory *m, size_t bytes, struct stream *s, size_t *capa
     if (!b.p)
         return NULL;
 taken:
-    count(m, (int64_t)size);
+    count_bytes(m, (int64_t)size);
     *last = b.last;
     return b.p;
 }
@@ -391,7 +391,7 @@ void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last)
 {
     int bin;
     struct memory_block b = { .p = p, .bytes = memory_class(bytes, &bin), .last = last };
-    count(m, -(int64_t)b.bytes);
+    count_bytes(m, -(int64_t)b.bytes);
     lock_take(&m->lock);
     bool kept = put_block(m, bin, b);
     m->traffic += b.bytes;

@@ -71,7 +71,7 @@ static inline void pause_briefly(void)
 }
 
 /* Works through share `me`, then helps with the others. */
-static void work(int me)
+static void pool_work(int me)
 {
     for (int i = 0; i < job.nshares; i++) {
         struct share *s = &job.share[(me + i) % job.nshares];
@@ -87,7 +87,7 @@ static void work(int me)
 }
 
 /* Takes part in the open job, if there is one. */
-static void join(int me)
+static void join_pool(int me)
 {
     if (me >= atomic_load(&wanted))
         return;
@@ -96,7 +96,7 @@ static void join(int me)
         if (!(c & OPEN))
             return;
     } while (!atomic_compare_exchange_weak(&crew, &c, c + 1));
-    work(me);
+    pool_work(me);
     c = atomic_fetch_sub(&crew, 1);
     if ((c & WAITING) && (c & COUNT) == 1)
         futex_wake(&crew, 1);
@@ -118,7 +118,7 @@ static void *worker(void *index)
             now = atomic_load(&epoch);
         }
         seen = now;
-        join(me);
+        join_pool(me);
     }
     return NULL;
 }
@@ -273,7 +273,7 @@ void pool_for(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int
     atomic_fetch_add(&epoch, 1);
     if (atomic_load(&sleepers) > 0) /* all of them where some are not to join */
         futex_wake(&epoch, started + 1 > threads ? INT_MAX : shares - 1);
-    work(0);
+    pool_work(0);
     atomic_fetch_and(&crew, ~OPEN);
     wait_for_crew();
     atomic_flag_clear_explicit(&owned, memory_order_release);

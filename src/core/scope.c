@@ -17,7 +17,7 @@ static _Thread_local struct {
     mx first[64];
 } here;
 
-static bool grow(void)
+static bool grow_scope(void)
 {
     size_t cap = here.cap ? here.cap * 2 : 64;
     mx *lent = here.cap ? malloc(cap * sizeof *lent) : here.first;
@@ -91,7 +91,7 @@ mx scope_lend(mx x)
 {
     if (is_nil(x))
         return x;
-    if (here.n == here.cap && !grow()) {
+    if (here.n == here.cap && !grow_scope()) {
         mx_release(x);
         return mx_fail_memory(here.cap * 2 * sizeof(mx));
     }

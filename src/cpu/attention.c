@@ -107,8 +107,8 @@ static void pack_block(const struct attention_job *j, char *straight, char *turn
 }
 
 /* A panel of up to `width` rows as the operand B of products of depth `depth`, times s. */
-static void pack_rows(const struct attention_job *j, char *panel, mx x, int axes, int64_t b, int64_t h, int64_t r,
-                      int64_t n, int64_t depth, double s, char *space)
+static void pack_panel(const struct attention_job *j, char *panel, mx x, int axes, int64_t b, int64_t h, int64_t r,
+                       int64_t n, int64_t depth, double s, char *space)
 {
     int64_t length = x->shape[x->ndim - 2];
     for (int64_t i = 0; i < n; i++) {
@@ -322,7 +322,7 @@ static void forward_panel(void *job, int64_t i, char *space)
         t1 = j->length - 1;
     }
     int64_t limit = seen_by(j, t0, t1);
-    pack_rows(j, q, j->q, 3, b, h, r, n, j->d, j->a->scale, rows);
+    pack_panel(j, q, j->q, 3, b, h, r, n, j->d, j->a->scale, rows);
     begin_rows(j, top, sum, b, h, r, n);
     memset(o, 0, panel_bytes(j, j->e));
     for (int64_t key = 0; key < limit; key += BLOCK) {
@@ -577,8 +577,8 @@ static void query_panel(void *job, int64_t i, char *space)
     memcpy(top, j->top + at * w, (size_t)n * w);
     memcpy(sum, j->sum + at * w, (size_t)n * w);
     memcpy(delta, j->delta + at * w, (size_t)n * w);
-    pack_rows(j, q, j->q, 3, b, h, r, n, j->d, j->a->scale, rows);
-    pack_rows(j, ct, j->ct, 3, b, h, r, n, j->e, 1, rows);
+    pack_panel(j, q, j->q, 3, b, h, r, n, j->d, j->a->scale, rows);
+    pack_panel(j, ct, j->ct, 3, b, h, r, n, j->e, 1, rows);
     memset(dq, 0, panel_bytes(j, j->d));
     int64_t limit = seen_by(j, r, r + n - 1), off = j->keys - j->length;
     for (int64_t key = 0; key < limit; key += BLOCK) {
@@ -608,8 +608,8 @@ static void key_panel(void *job, int64_t i, char *space)
     char *s = take_space(&space, panel_bytes(j, BLOCK)), *ds = take_space(&space, panel_bytes(j, BLOCK));
     char *dk = take_space(&space, panel_bytes(j, j->d)), *dv = take_space(&space, panel_bytes(j, j->e));
     size_t w = j->wsize;
-    pack_rows(j, k, j->k, 3, b, kv, key, n, j->d, j->a->scale, rows);
-    pack_rows(j, v, j->v, 3, b, kv, key, n, j->e, 1, rows);
+    pack_panel(j, k, j->k, 3, b, kv, key, n, j->d, j->a->scale, rows);
+    pack_panel(j, v, j->v, 3, b, kv, key, n, j->e, 1, rows);
     memset(dk, 0, panel_bytes(j, j->d));
     memset(dv, 0, panel_bytes(j, j->e));
     int64_t off = j->keys - j->length;

@@ -142,7 +142,7 @@ struct own {
     char *weights; /* taps by channels */
 };
 
-static void own_strip(void *ctx, int64_t i, char *space)
+static void plain_strip(void *ctx, int64_t i, char *space)
 {
     const struct own *o = ctx;
     const struct plain *p = o->p;
@@ -182,14 +182,14 @@ static int own_weights(struct plain *p)
     for (int64_t t = 0; t < taps; t++)
         cpu->move[log2_of(p->size)](o.weights + t * p->channels * (int64_t)p->size, 1,
                                     p->w.p + conv_tap(p, t) * (int64_t)p->size, p->w.s[0], (size_t)p->channels);
-    crew_for(p->strips, threads, (char *)b->host + weights, each, own_strip, &o);
+    crew_for(p->strips, threads, (char *)b->host + weights, each, plain_strip, &o);
     buffer_release(b);
     return 0;
 }
 
 /* ---- the whole */
 
-static int run_part(struct plain *p, void *ctx)
+static int run_plain_part(struct plain *p, void *ctx)
 {
     (void)ctx;
     return p->in == 1 && p->out == 1 && p->groups > 1 ? own_weights(p) : shared_weights(p);
@@ -244,7 +244,7 @@ int run_conv(const struct run *r)
     int status = is_nil(x) || is_nil(w) || conv_parts(a, x, w, y, NULL, NULL, &missed);
     if (!status && missed)
         memset(host(y), 0, (size_t)nbytes(y));
-    status = status || conv_parts(a, x, w, y, run_part, NULL, &missed);
+    status = status || conv_parts(a, x, w, y, run_plain_part, NULL, &missed);
     mx_drop(&hold[0]);
     mx_drop(&hold[1]);
     return status;

@@ -77,7 +77,7 @@ static int64_t span(const struct conv_axis *a, int64_t positions)
 }
 
 /* Can all be read where it lies, and as if copied? */
-static bool in_place(const struct plain *p)
+static bool strip_in_place(const struct plain *p)
 {
     if (p->t != p->ct || p->x.s[4] != 1)
         return false;
@@ -127,7 +127,7 @@ int conv_strips(struct plain *p, int64_t bytes, int64_t strips)
     }
     p->strips = ceil_div(p->images, p->some) * ceil_div(a[s].out, p->wide);
     for (int i = 0; i < 3; i++) p->seen[i] = span(&a[i], i == s ? p->wide : a[i].out);
-    p->direct = in_place(p);
+    p->direct = strip_in_place(p);
     int64_t strip = times(times(inner, p->seen[s]), p->some);
     if (!p->direct && strip >> MOST_BITS) {
         mx_fail_memory((unsigned long)strip);

@@ -39,8 +39,8 @@ struct stretch {
     } v[DEPTH];
 };
 
-static char *pack_rows(const struct backward *f, char *to, int width, const struct stretch *s, bool of_x,
-                       int64_t offset, int64_t n)
+static char *pack_stretch(const struct backward *f, char *to, int width, const struct stretch *s, bool of_x,
+                          int64_t offset, int64_t n)
 {
     const struct plain *p = f->p;
     int64_t step = of_x ? p->axis[2].stride * p->s[3] : p->axis[2].step * p->y.s[3], k = 0;
@@ -59,11 +59,11 @@ static void add_stretch(const struct backward *f, const struct stretch *s, int64
     char *b = space + to_lines((TILE_M + g->mr) * DEPTH * (int64_t)p->size);
     for (int64_t i = begin; i < end; i += TILE_M) {
         int64_t m = least(end - i, TILE_M), column = 0;
-        pack_rows(f, space, g->mr, s, false, group * p->out + i, m);
+        pack_stretch(f, space, g->mr, s, false, group * p->out + i, m);
         for (int64_t r = 0; r < p->n_runs; column += p->runs[r++].n)
             for (int64_t j = 0; j < p->runs[r].n; j += f->tile_n) {
                 int64_t n = least(p->runs[r].n - j, f->tile_n);
-                pack_rows(f, b, g->nr, s, true, p->runs[r].at + group * p->in + j, n);
+                pack_stretch(f, b, g->nr, s, true, p->runs[r].at + group * p->in + j, n);
                 g->tile(sums + (size_t)((group * p->out + i) * p->depth + column + j) * p->size, p->depth, space,
                         s->depth * g->mr, b, s->depth * g->nr, m, n, s->depth, true);
             }
@@ -94,7 +94,7 @@ static void shared_strip(const struct backward *f, const struct strip *s, int64_
     }
 }
 
-static void own_strip(const struct backward *f, const struct strip *s, char *sums)
+static void weight_strip(const struct backward *f, const struct strip *s, char *sums)
 {
     const struct plain *p = f->p;
     int64_t rows = s->images * s->count[0] * s->count[1];
@@ -115,7 +115,7 @@ static void one_job(void *ctx, int64_t i, char *space)
     for (int64_t k = block * p->strips / f->blocks; k < (block + 1) * p->strips / f->blocks; k++) {
         struct strip s = conv_strip(p, k, space);
         if (f->own)
-            own_strip(f, &s, sums);
+            weight_strip(f, &s, sums);
         else
             shared_strip(f, &s, i % f->parts, sums, space + p->strip_bytes);
     }
@@ -147,7 +147,7 @@ static void finish_own(const struct backward *f)
                                           f->sums + (t * p->channels + c) * size, 1);
 }
 
-static int run_part(struct plain *p, void *ctx)
+static int run_weight_part(struct plain *p, void *ctx)
 {
     struct backward f = { .p = p, .w = ctx, .own = p->in == 1 && p->out == 1 && p->groups > 1 };
     int mr = p->g->mr, nr = p->g->nr;
@@ -198,7 +198,7 @@ int run_conv_weight(const struct run *r)
     int status = is_nil(x) || is_nil(ct) || conv_parts(a, x, w, ct, NULL, NULL, &missed);
     if (!status && missed)
         memset(host(w), 0, (size_t)nbytes(w));
-    status = status || conv_parts(a, x, w, ct, run_part, w, &missed);
+    status = status || conv_parts(a, x, w, ct, run_weight_part, w, &missed);
     mx_drop(&hold[0]);
     mx_drop(&hold[1]);
     return status;

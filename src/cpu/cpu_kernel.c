@@ -72,7 +72,7 @@ static kernel_fn *compiled(const struct kernel *k, const struct cpu_kernel_args 
 
 LOCK(variants, LOCK_LEAF); /* of all kernels */
 
-static void remember(struct kernel *k, struct variant *v)
+static void remember_variant(struct kernel *k, struct variant *v)
 {
     lock_take(&variants);
     v->next = k->variants;
@@ -108,7 +108,7 @@ static kernel_fn *function_of(const struct run *r)
         if (!run || a->verbose)
             run = like->run = compiled(k, a, types);
         if (run && !found) {
-            remember(k, like);
+            remember_variant(k, like);
             like = NULL;
         }
     }

@@ -13,7 +13,7 @@ int kernel_cost(const struct op *op) { return op->dtypes == INEXACT || op->dtype
 
 static int64_t grain_of(const struct op *op) { return MOVE_GRAIN / kernel_cost(op); }
 
-static int row_of(const struct op *op)
+static int elementwise_row(const struct op *op)
 {
     static const uint8_t row[OP_COUNT] = {
 #define UNARY(name, ...) [OP_##name] = UNARY_##name,
@@ -32,7 +32,7 @@ static void no_kernel(const struct node *n)
 
 unary_fn *unary_kernel(const struct node *n)
 {
-    unary_fn *f = cpu->unary[row_of(n->op)][kernel_dtype(n->in[0]->dtype)];
+    unary_fn *f = cpu->unary[elementwise_row(n->op)][kernel_dtype(n->in[0]->dtype)];
     if (!f)
         no_kernel(n);
     return f;
@@ -40,7 +40,7 @@ unary_fn *unary_kernel(const struct node *n)
 
 binary_fn *binary_kernel(const struct node *n)
 {
-    binary_fn *f = cpu->binary[row_of(n->op)][kernel_dtype(n->in[0]->dtype)];
+    binary_fn *f = cpu->binary[elementwise_row(n->op)][kernel_dtype(n->in[0]->dtype)];
     if (!f)
         no_kernel(n);
     return f;
@@ -57,7 +57,7 @@ static void set_half(struct runs *runs, enum dtype from, enum dtype to)
 
 /* ---- unary */
 
-static void unary(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
+static void unary_run(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
     (void)s;
     r->fn.unary(runs_y(r, at), x[0], (size_t)n);
@@ -89,7 +89,7 @@ int run_unary(const struct run *r)
         return 0;
     }
     struct runs runs;
-    runs.kernel = half ? unary_half : unary;
+    runs.kernel = half ? unary_half : unary_run;
     runs.fn.unary = f;
     runs.repeats = 0;
     runs.most = 0;
@@ -102,7 +102,7 @@ int run_unary(const struct run *r)
 
 /* ---- binary */
 
-static void binary(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
+static void binary_run(const struct runs *r, int64_t at, const void *const x[], const int s[], int64_t n)
 {
     r->fn.binary(runs_y(r, at), x[0], s[0], x[1], s[1], (size_t)n);
 }
@@ -138,7 +138,7 @@ int run_binary(const struct run *r)
         }
     }
     struct runs runs;
-    runs.kernel = half ? binary_half : binary;
+    runs.kernel = half ? binary_half : binary_run;
     runs.fn.binary = f;
     runs.repeats = ~0u;
     runs.most = 0;

@@ -260,7 +260,7 @@ static bool in_lanes(const struct fft_plan *p) { return p->way == LANES || (p->w
 
 /* fn for 0..n, each thread with so many buffers for sequences of length `length`; a little work
  * stays here. */
-static int share(int64_t n, int64_t length, int buffers, void (*fn)(void *, int64_t, char *), const void *ctx)
+static int share_lines(int64_t n, int64_t length, int buffers, void (*fn)(void *, int64_t, char *), const void *ctx)
 {
     int threads = n * length * cpu->fft->lanes < 8192 ? 1 : pool_threads();
     threads = n < threads ? (int)n : threads;
@@ -316,7 +316,7 @@ static int all_lanes(const struct fft_rows *r)
 {
     int64_t groups = ceil_div(r->n_inner, cpu->fft->lanes);
     int64_t m = r->p->way == CHIRP ? r->p->conv->n : r->p->n;
-    return share(r->n_outer * groups, m, 2, lanes_job, r);
+    return share_lines(r->n_outer * groups, m, 2, lanes_job, r);
 }
 
 /* ---- one long sequence */
@@ -382,8 +382,8 @@ static int one_split(const struct fft_plan *p, const float *x, int64_t sx, float
         return 1;
     struct split s = { p, x, y, between->host, sx, sy, swap, scale };
     int64_t longest = n1 > n2 ? n1 : n2;
-    int failed = share(ceil_div(n2, lanes), longest + 2 * FFT_STEP, 3, columns_job, &s) ||
-                 share(ceil_div(n1, lanes), longest, 2, rows_job, &s);
+    int failed = share_lines(ceil_div(n2, lanes), longest + 2 * FFT_STEP, 3, columns_job, &s) ||
+                 share_lines(ceil_div(n1, lanes), longest, 2, rows_job, &s);
     buffer_release(between);
     return failed;
 }
@@ -470,7 +470,7 @@ struct whole {
     bool real;
 };
 
-static void make_whole(void *ctx, int64_t begin, int64_t end)
+static void fill_conjugates(void *ctx, int64_t begin, int64_t end)
 {
     const struct whole *w = ctx;
     for (int64_t r = begin; r < end; r++) {
@@ -592,7 +592,7 @@ int run_fft(const struct run *r)
             int64_t grain = 4096 / inner + 1;
             struct whole in = { host(z), wide->host, n, real ? n : half, inner, real };
             struct whole out = { wide->host, host(y), n, real ? half : n, inner, !real };
-            pool_for(outer * n, grain, make_whole, &in);
+            pool_for(outer * n, grain, fill_conjugates, &in);
             failed = transform(wide->host, wide->host, outer, n, inner, a->inverse, (float)a->scale);
             if (!failed)
                 pool_for(outer * out.m, grain, take_part, &out);

@@ -166,7 +166,7 @@ struct fold_box {
 };
 
 /* Pieces begin..end, numbered along the rows. */
-static void fold_pieces(void *ctx, int64_t begin, int64_t end)
+static void fold_by_pieces(void *ctx, int64_t begin, int64_t end)
 {
     const struct fold_box *b = ctx;
     int last = b->ndim - 1;
@@ -195,7 +195,7 @@ static void fold_pieces(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static int64_t rows_of(int ndim, const int *shape)
+static int64_t count_rows(int ndim, const int *shape)
 {
     int64_t rows = 1;
     for (int i = 0; i < ndim - 1; i++) rows *= shape[i];
@@ -211,7 +211,7 @@ void fold_box_here(const struct folder *f, int ndim, const int *shape, void *y, 
     }
     struct fold_box b = { f, ndim, shape, y, x, sy, sx, shape[ndim - 1], 1 };
     if (b.piece)
-        fold_pieces(&b, 0, rows_of(ndim, shape));
+        fold_by_pieces(&b, 0, count_rows(ndim, shape));
 }
 
 /* The order of the dimensions is free: y's smallest step goes last, so that it is written along. */
@@ -250,7 +250,7 @@ static void shared_out(const struct folder *f, int ndim, const int *shape, char 
     int row = shape[ndim - 1], piece = row < PIECE ? row : PIECE;
     struct fold_box b = { f, ndim, shape, y, x, sy, sx, piece, piece ? ceil_div(row, piece) : 0 };
     if (row)
-        pool_for(rows_of(ndim, shape) * b.pieces, ceil_div(GRAIN, b.piece), fold_pieces, &b);
+        pool_for(count_rows(ndim, shape) * b.pieces, ceil_div(GRAIN, b.piece), fold_by_pieces, &b);
 }
 
 /* Dimension i and the last one in squares, whose lines of cache on either side stay while they are

@@ -72,7 +72,7 @@ static void combine(const struct hadamard_job *j, char *to, const char *x, size_
         }
 }
 
-static void some_rows(void *ctx, int64_t begin, int64_t end)
+static void hadamard_rows(void *ctx, int64_t begin, int64_t end)
 {
     struct hadamard_job *j = ctx;
     size_t size = dtype_size(j->work), in = dtype_size(j->t), n = (size_t)j->n;
@@ -119,7 +119,7 @@ int run_hadamard(const struct run *r)
                               .scale = a->scale,
                               .transposed = a->transposed };
     j.m = hadamard_odd(j.n);
-    pool_for(x->size / j.n, 1 + GRAIN / j.n, some_rows, &j);
+    pool_for(x->size / j.n, 1 + GRAIN / j.n, hadamard_rows, &j);
     mx_drop(&hold);
     if (atomic_load(&j.failed))
         return mx_fail_memory((unsigned long)(2 * j.n * 8)), 1;

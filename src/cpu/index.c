@@ -97,7 +97,7 @@ static bool walk_row(const struct lookup *l, const int *sshape, int64_t far, int
 
 /* All lookups of a part of the work: dimension `cut`, of the grid or behind those of the slice, is
  * narrowed to begin..end. */
-static void walk(struct lookup *l, int cut, int64_t begin, int64_t end)
+static void walk_lookups(struct lookup *l, int cut, int64_t begin, int64_t end)
 {
     int shape[MX_MAX_NDIM], sshape[MX_MAX_NDIM], place[MX_MAX_NDIM] = { 0 }, last = l->grid.ndim - 1;
     int64_t at[MX_MAX_NDIM] = { 0 }, far = 0, near = 0, rows = 1;
@@ -137,7 +137,7 @@ struct lookup_part {
 static void walk_part(void *ctx, int64_t begin, int64_t end)
 {
     const struct lookup_part *p = ctx;
-    walk(p->l, p->cut, begin, end);
+    walk_lookups(p->l, p->cut, begin, end);
 }
 
 static int extent(const struct lookup *l, int i)
@@ -473,20 +473,20 @@ static index_take_fn *take_kernel(const struct lookup *l)
 }
 
 /* What is gathered becomes 0. */
-static void clear(struct lookup *l, enum which which)
+static void clear_gathered(struct lookup *l, enum which which)
 {
     l->block = clear_block;
     l->which = which;
     l->take = NULL;
-    walk(l, 0, 0, l->grid.shape[0]);
+    walk_lookups(l, 0, 0, l->grid.shape[0]);
 }
 
 /* Gathers along an axis that has no element, so that no index of it is in range and none is the nearest. */
-static int nowhere(struct lookup *l, const char *op, unsigned outside, const struct lookup_index *o)
+static int gather_nowhere(struct lookup *l, const char *op, unsigned outside, const struct lookup_index *o)
 {
     if (outside != OUTSIDE_NOTHING)
         return report_first(op, OUTSIDE_NOWHERE, o);
-    clear(l, EVERY);
+    clear_gathered(l, EVERY);
     return outside_counts() && report_first(op, OUTSIDE_READ, o);
 }
 
@@ -496,7 +496,7 @@ static int gather_lookups(struct lookup *l, const char *op, unsigned outside)
     l->fold = folder_of(SCATTER_SET, l->type);
     for (int k = 0; k < l->grid.n; k++)
         if (l->grid.index[k].room < 0)
-            return nowhere(l, op, outside, &l->grid.index[k]);
+            return gather_nowhere(l, op, outside, &l->grid.index[k]);
     l->block = gather_block;
     l->which = EVERY;
     atomic_init(&l->out_of_range, false);
@@ -516,7 +516,7 @@ static int gather_lookups(struct lookup *l, const char *op, unsigned outside)
         if (report_first(op, OUTSIDE_READ, &l->grid.index[k]))
             return 1;
     if (outside == OUTSIDE_NOTHING)
-        clear(l, OUT_OF_RANGE);
+        clear_gathered(l, OUT_OF_RANGE);
     return 0;
 }
 
@@ -543,7 +543,7 @@ static bool deals(const struct lookup *l, int64_t size)
            (threads >= FEW_THREADS || (threads > 1 && l->grid.slice * l->item >= LONG_ROW));
 }
 
-static int scatter(struct lookup *l, struct folder fold, int64_t size, enum which which)
+static int scatter_updates(struct lookup *l, struct folder fold, int64_t size, enum which which)
 {
     l->block = scatter_block;
     l->take = NULL;
@@ -560,7 +560,7 @@ static int scatter(struct lookup *l, struct folder fold, int64_t size, enum whic
     else if (which == EVERY && deals(l, size))
         return scatter_dealt(l, size);
     else
-        walk(l, 0, 0, l->grid.shape[0]);
+        walk_lookups(l, 0, 0, l->grid.shape[0]);
     return 0;
 }
 
@@ -591,8 +591,8 @@ int run_gather_axis(const struct run *r)
 }
 
 /* Which updates of a scatter are to be handled, known before it writes over its operand.  Non-zero after a failure. */
-static int check(const struct run *r, const char *op, unsigned outside, mx index, int axis, int slice,
-                 enum which *which)
+static int check_index(const struct run *r, const char *op, unsigned outside, mx index, int axis, int slice,
+                       enum which *which)
 {
     enum outside_use use = outside == OUTSIDE_NEAREST ? OUTSIDE_READ : OUTSIDE_WRITTEN;
     struct lookup_index o = lookup_index_of(index, axis, r->x[0], slice);
@@ -611,7 +611,8 @@ int run_scatter(const struct run *r)
     enum which which = EVERY;
     struct lookup l;
     for (int k = 0; k < a->axes.n && u->size; k++)
-        if (check(r, op, a->outside, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]], &which))
+        if (check_index(r, op, a->outside, r->x[1 + k], (int)a->axes.v[k], u->shape[r->x[1]->ndim + a->axes.v[k]],
+                        &which))
             return 1;
     if (start_from_first(r))
         return 1;
@@ -619,7 +620,7 @@ int run_scatter(const struct run *r)
         return 0;
     lookup_several(&l.grid, r->y[0], u, a->axes.n, r->x + 1, a->axes);
     locate(&l, r->y[0], u);
-    return scatter(&l, folder_of(a->fold, u->dtype), r->y[0]->size, which);
+    return scatter_updates(&l, folder_of(a->fold, u->dtype), r->y[0]->size, which);
 }
 
 int run_scatter_axis(const struct run *r)
@@ -628,12 +629,12 @@ int run_scatter_axis(const struct run *r)
     mx u = r->x[2];
     enum which which = EVERY;
     struct lookup l;
-    if ((u->size && check(r, index_asker("put_along_axis", a->asker), a->outside, r->x[1], a->axis, 1, &which)) ||
+    if ((u->size && check_index(r, index_asker("put_along_axis", a->asker), a->outside, r->x[1], a->axis, 1, &which)) ||
         start_from_first(r))
         return 1;
     if (u->size == 0)
         return 0;
     lookup_axis(&l.grid, r->y[0], u, r->x[1], a->axis);
     locate(&l, r->y[0], u);
-    return scatter(&l, folder_of(a->fold, u->dtype), r->y[0]->size, which);
+    return scatter_updates(&l, folder_of(a->fold, u->dtype), r->y[0]->size, which);
 }

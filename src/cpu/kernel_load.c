@@ -44,7 +44,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct program *programs;
 
 /* In a child nobody goes on compiling what its parent does: such programs are begun anew. */
-static void in_child(void)
+static void forget_compiling(void)
 {
     for (struct program **p = &programs; *p;)
         if ((*p)->state == COMPILING)
@@ -53,10 +53,10 @@ static void in_child(void)
             p = &(*p)->next;
     pthread_cond_init(&changed, NULL);
 }
-__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, in_child); }
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_compiling); }
 
 /* FNV-1a */
-static uint64_t sum_of(const void *data, size_t n, uint64_t h)
+static uint64_t hash_bytes(const void *data, size_t n, uint64_t h)
 {
     for (const uint8_t *p = data; n--; p++) h = (h ^ *p) * 0x100000001b3u;
     return h;
@@ -130,7 +130,7 @@ static bool read_fd(int fd, void *data, size_t n)
     return true;
 }
 
-static bool write_all(int fd, const void *data, size_t n)
+static bool write_to_cache(int fd, const void *data, size_t n)
 {
     for (const char *p = data; n;) {
         ssize_t put = write(fd, p, n);
@@ -169,7 +169,7 @@ static bool is_of(const struct program *p, const char *path)
         memcpy(&t, data + n - sizeof t, sizeof t);
         good = !memcmp(t.word, trailer_word, sizeof t.word) && t.key_size == p->size &&
                !memcmp(data + n - sizeof t - p->size, p->key, p->size) &&
-               t.sum == sum_of(data, n - sizeof t.sum, fnv_start);
+               t.sum == hash_bytes(data, n - sizeof t.sum, fnv_start);
     }
     free(data);
     if (fd >= 0)
@@ -186,11 +186,11 @@ static bool seal(const struct program *p, const char *path)
     struct trailer t = { .key_size = p->size };
     memcpy(t.word, trailer_word, sizeof t.word);
     if (data) {
-        uint64_t h = sum_of(data, n, fnv_start);
-        h = sum_of(p->key, p->size, h);
-        t.sum = sum_of(&t, offsetof(struct trailer, sum), h);
+        uint64_t h = hash_bytes(data, n, fnv_start);
+        h = hash_bytes(p->key, p->size, h);
+        t.sum = hash_bytes(&t, offsetof(struct trailer, sum), h);
     }
-    bool good = data && write_all(fd, p->key, p->size) && write_all(fd, &t, sizeof t) && fsync(fd) == 0;
+    bool good = data && write_to_cache(fd, p->key, p->size) && write_to_cache(fd, &t, sizeof t) && fsync(fd) == 0;
     free(data);
     if (fd >= 0)
         close(fd);
@@ -202,7 +202,7 @@ static bool seal(const struct program *p, const char *path)
 enum { WORDS = 64 };
 
 /* The words of a text, which is cut into pieces, from words[n] on; the new n. */
-static int split(char *text, char *words[], int n)
+static int split_words(char *text, char *words[], int n)
 {
     char *rest;
     for (char *w = strtok_r(text, " \t\n", &rest); w && n < WORDS; w = strtok_r(NULL, " \t\n", &rest)) words[n++] = w;
@@ -236,7 +236,7 @@ static void identify(const char *command, char *out, size_t size)
 }
 
 /* Runs a command whose output goes to a file; its exit status, -1 after mx_fail. */
-static int run(const char *name, char *const argv[], const char *log)
+static int run_compiler(const char *name, char *const argv[], const char *log)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
@@ -314,10 +314,10 @@ static bool compile(const char *name, const char *text, const char *flags, const
         return mx_fail_as(MX_RUNTIME, "[cpu_kernel] %s: cannot write %s: %s", name, source, strerror(errno)), false;
     char *argv[WORDS + 8], *command = strdup(compiler()), *usual = strdup(always), *more = strdup(flags);
     if (command && usual && more) {
-        int n = split(more, argv, split(usual, argv, split(command, argv, 0)));
+        int n = split_words(more, argv, split_words(usual, argv, split_words(command, argv, 0)));
         const char *const rest[] = { "-o", object, source, "-lm", NULL };
         memcpy(argv + n, rest, sizeof rest);
-        int status = run(name, argv, log);
+        int status = run_compiler(name, argv, log);
         if (status > 0 || (status == 0 && access(object, R_OK)))
             refused(name, argv[0], log, status);
     } else {
@@ -347,8 +347,9 @@ static bool build(struct program *p, const char *text, const char *flags, bool v
     char cache[PATH_MAX], work[PATH_MAX + 16], kept[PATH_MAX + 64], source[PATH_MAX + 64], object[PATH_MAX + 64],
         log[PATH_MAX + 64];
     bool keep = cache_folder(cache, sizeof cache);
-    snprintf(kept, sizeof kept, "%s/%016llx%016llx.so", cache, (unsigned long long)sum_of(p->key, p->size, fnv_start),
-             (unsigned long long)sum_of(p->key, p->size, another_start));
+    snprintf(kept, sizeof kept, "%s/%016llx%016llx.so", cache,
+             (unsigned long long)hash_bytes(p->key, p->size, fnv_start),
+             (unsigned long long)hash_bytes(p->key, p->size, another_start));
     if (keep && is_of(p, kept) && open_object(p, kept)) {
         if (verbose)
             printf("/* %s: loaded from %s */\n", p->name, kept);
@@ -409,7 +410,7 @@ static struct program *find_program(const char *key, size_t size)
 }
 
 /* Under the lock, which is let go of meanwhile: one that another thread compiles. */
-static kernel_fn *wait_for(struct program *p)
+static kernel_fn *wait_for_program(struct program *p)
 {
     int64_t asked = 0;
     bool stopped = false;
@@ -427,7 +428,7 @@ static kernel_fn *wait_for(struct program *p)
 
 /* Under the lock, as before: one that no thread compiles.  What failed is forgotten, for the next time may
  * end otherwise. */
-static kernel_fn *make(struct program *p, const char *text, const char *flags, bool verbose)
+static kernel_fn *program_made(struct program *p, const char *text, const char *flags, bool verbose)
 {
     p->next = programs;
     programs = p;
@@ -464,11 +465,11 @@ kernel_fn *kernel_load(const char *name, const char *text, const char *flags, bo
     struct program *p = find_program(key, size);
     kernel_fn *run = NULL;
     if (p && p->state == COMPILING)
-        run = wait_for(p);
+        run = wait_for_program(p);
     else if (p)
         run = p->run;
     else if ((p = program_new(name, key, size)))
-        run = make(p, text, flags, verbose);
+        run = program_made(p, text, flags, verbose);
     lock_give(&lock);
     free(key);
     return run;

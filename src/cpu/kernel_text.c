@@ -197,7 +197,7 @@ static bool word_in(const char *text, const char *word, size_t n)
 }
 
 /* Does the kernel look at this? */
-static bool uses(const struct kernel *k, const char *name, const char *suffix)
+static bool kernel_uses(const struct kernel *k, const char *name, const char *suffix)
 {
     char word[512];
     size_t n = (size_t)snprintf(word, sizeof word, "%s%s", name, suffix);
@@ -210,7 +210,7 @@ static void check_free(struct text_writer *w, const char *name)
 }
 
 /* For each parameter of the body: its declaration, or the value that is passed for it. */
-static void parameters(struct text_writer *w, bool declare)
+static void write_parameters(struct text_writer *w, bool declare)
 {
     static const struct {
         const char *suffix, *type, *value;
@@ -232,7 +232,7 @@ static void parameters(struct text_writer *w, bool declare)
         else
             put_line(w, ",\n    %s *restrict %s", type, name);
         for (size_t j = 0; input && j < sizeof facts / sizeof *facts; j++) {
-            if (!uses(k, name, facts[j].suffix))
+            if (!kernel_uses(k, name, facts[j].suffix))
                 continue;
             if (declare)
                 put_line(w, ",\n    %s%s%s", facts[j].type, name, facts[j].suffix);
@@ -262,13 +262,13 @@ static void put_places(struct text_writer *w)
         { "thread_position_in_grid", "const uint3 thread_position_in_grid = __mlx_at" },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (uses(w->k, all[i].name, ""))
+        if (kernel_uses(w->k, all[i].name, ""))
             put_line(w, "    %s;\n", all[i].declaration);
 }
 
 /* That a counter is of the type of positions, and small enough for any, is what lets compilers see that
  * neighbouring points have neighbouring elements, however a body computes its index from x. */
-static void entry(struct text_writer *w)
+static void write_entry(struct text_writer *w)
 {
     const struct kernel *k = w->k;
     put_line(w,
@@ -292,7 +292,7 @@ static void entry(struct text_writer *w)
              "        if (__mlx_stop > INT32_MAX) __builtin_unreachable();\n"
              "        for (uint __mlx_i = (uint)__mlx_x; __mlx_i < __mlx_stop; __mlx_i++)\n"
              "            __mlx_body((uint3){ __mlx_i, __mlx_y, __mlx_z }, __mlx_grid, __mlx_group");
-    parameters(w, false);
+    write_parameters(w, false);
     put_line(w, ");\n        __mlx_begin += __mlx_n;\n    }\n}\n");
 }
 
@@ -315,12 +315,12 @@ char *kernel_text(const struct kernel *k, const char *template, const enum dtype
         put_theirs(&w, "header", k->header);
     for (int i = 0; i < k->nin + k->nout; i++) check_free(&w, k->names[i]);
     put_line(&w, "__MLX_INLINE void __mlx_body(const uint3 __mlx_at, const uint3 __mlx_grid, const uint3 __mlx_group");
-    parameters(&w, true);
+    write_parameters(&w, true);
     put_line(&w, ")\n{\n");
     put_places(&w);
     put_theirs(&w, "source", k->source);
     put_line(&w, "}\n\n");
-    entry(&w);
+    write_entry(&w);
     bool bad = ferror(w.f) || w.failed;
     if (fclose(w.f) || bad) {
         free(text);

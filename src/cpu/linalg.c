@@ -110,18 +110,18 @@ static void blas_leave(enum admission how)
 }
 
 /* Who was in it in the parent is not in the child, and keeps a buffer there. */
-static void in_child(void)
+static void forget_lapack(void)
 {
     made -= inside - fresh;
     inside = fresh = 0;
     pthread_cond_init(&one_left, NULL);
 }
-__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, in_child); }
+__attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_lapack); }
 
 /* ---- batches */
 
 /* The index of a matrix in its batch, " (2, 0)", or nothing where there is but one. */
-static void place_of(mx x, int64_t i, char *text, size_t size)
+static void matrix_place(mx x, int64_t i, char *text, size_t size)
 {
     int index[MX_MAX_NDIM], n = x->ndim - 2;
     for (int d = n; d-- > 0; i /= x->shape[d]) index[d] = (int)(i % x->shape[d]);
@@ -182,7 +182,7 @@ static int run_all(struct linalg_job *j, mx x, int64_t count, const char *name, 
     if (failed == INT64_MAX)
         return 0;
     char place[160];
-    place_of(x, failed, place, sizeof place);
+    matrix_place(x, failed, place, sizeof place);
     mx_fail_as(MX_VALUE, "[linalg.%s] expected %s, got: matrix%s %s", name, what->expected, place, what->got);
     return 1;
 }
@@ -192,7 +192,7 @@ static const struct lapack *lapack_for(mx x)
     return x->dtype == DT_float64 ? &lapack_f64 : x->dtype == DT_complex64 ? &lapack_c64 : &lapack_f32;
 }
 
-static int64_t matrices(mx x)
+static int64_t matrix_count(mx x)
 {
     int64_t n = 1;
     for (int d = 0; d < x->ndim - 2; d++) n *= x->shape[d];
@@ -205,7 +205,7 @@ static int run_linalg(const struct run *r, struct linalg_job *j, const char *nam
     MX_SCOPE(NULL);
     mx_own hold[2] = { { NULL }, { NULL } };
     mx x[2] = { NULL };
-    int64_t count = matrices(r->x[0]);
+    int64_t count = matrix_count(r->x[0]);
     int failed = 0;
     bool empty = true; /* all results: then a matrix may have any size, and there may be any number of them */
     for (int k = 0; k < r->nout && !failed; k++) {

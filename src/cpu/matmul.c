@@ -6,7 +6,7 @@
 
 static struct matrix matrix_of(mx x, struct product_steps s) { return (struct matrix){ host(x), s.row, s.column }; }
 
-static int run_product(const struct run *r, double alpha, double beta)
+static int matmul_scaled(const struct run *r, double alpha, double beta)
 {
     struct product_plan p;
     if (out_new(r, 0))
@@ -31,10 +31,10 @@ static int run_product(const struct run *r, double alpha, double beta)
     return product_run(&q);
 }
 
-int run_matmul(const struct run *r) { return run_product(r, 1, 0); }
+int run_matmul(const struct run *r) { return matmul_scaled(r, 1, 0); }
 
 int run_addmm(const struct run *r)
 {
     const struct addmm_args *args = r->args;
-    return run_product(r, args->alpha, args->beta);
+    return matmul_scaled(r, args->alpha, args->beta);
 }

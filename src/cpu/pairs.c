@@ -9,7 +9,7 @@
 #include "core/shape.h"
 #include "cpu/run.h"
 
-static int64_t matrices(mx x)
+static int64_t pair_matrices(mx x)
 {
     int64_t n = 1;
     for (int i = 0; i < x->ndim - 2; i++) n *= x->shape[i];
@@ -58,7 +58,7 @@ static int group(struct pairs *p, int64_t count)
     return !p->group;
 }
 
-static int grouped(struct pairs *p, int failed, int64_t count)
+static int pairs_grouped(struct pairs *p, int failed, int64_t count)
 {
     if (!failed && !group(p, count))
         return 0;
@@ -92,7 +92,7 @@ int pairs_of_batch(struct pairs *p, mx a, mx b)
         return 1;
     broadcast_indices(p->a, n, ndim, shape, a);
     broadcast_indices(p->b, n, ndim, shape, b);
-    return grouped(p, 0, matrices(b));
+    return pairs_grouped(p, 0, pair_matrices(b));
 }
 
 /* out[i] = index i, of one of n matrices. */
@@ -129,7 +129,7 @@ int pairs_of_indices(struct pairs *p, const char *op, mx a, mx b, mx lhs, mx rhs
 {
     if (pairs_new(p, lhs->size))
         return 1;
-    int64_t na = matrices(a), nb = matrices(b);
+    int64_t na = pair_matrices(a), nb = pair_matrices(b);
     int failed = read_indices(p->a, op, "lhs", lhs, na) || read_indices(p->b, op, "rhs", rhs, nb);
-    return grouped(p, failed, nb);
+    return pairs_grouped(p, failed, nb);
 }

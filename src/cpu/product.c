@@ -63,7 +63,7 @@ static struct matrix at(const struct batch_plan *p, struct matrix x, int64_t i, 
     return x;
 }
 
-static void share(bool parallel, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t), void *ctx)
+static void share_product(bool parallel, int64_t n, int64_t grain, void (*fn)(void *, int64_t, int64_t), void *ctx)
 {
     if (parallel)
         pool_for(n, grain, fn, ctx);
@@ -259,8 +259,8 @@ static void by_panels(const struct one *o)
                 k.depth = least(q->k - k.k, p->stretch);
                 k.last = k.k + k.depth == q->k;
                 bool large = o->parallel && k.m * k.n * k.depth >= 2 * WORTH_A_THREAD;
-                share(large, k.pb + k.pa, 1 + WORTH_A_THREAD / 4 / (g->nr * k.depth), pack_panels, &k);
-                share(large, k.across * ceil_div(k.n, k.tn), 1, compute_tiles, &k);
+                share_product(large, k.pb + k.pa, 1 + WORTH_A_THREAD / 4 / (g->nr * k.depth), pack_panels, &k);
+                share_product(large, k.across * ceil_div(k.n, k.tn), 1, compute_tiles, &k);
             }
         }
 }
@@ -360,7 +360,7 @@ static void by_strips(const struct one *o, int threads)
     struct strips w = plan_strips(p, threads);
     w.o = o;
     w.small = o->space;
-    share(o->parallel, p->stretches, 1 + WORTH_A_THREAD / 4 / (w.rows * p->stretch), pack_small, &w);
+    share_product(o->parallel, p->stretches, 1 + WORTH_A_THREAD / 4 / (w.rows * p->stretch), pack_small, &w);
     int64_t parts = ceil_div(w.columns ? p->q->n : p->q->m, w.wide);
     crew_for(parts, (int)least(threads, parts), o->space + aligned(w.rows * p->q->k * (int64_t)p->size),
              strip_space(p, &w), one_strip, &w);
@@ -474,7 +474,7 @@ static void multiply_rows(const struct vectors *w, char *sums, int64_t i, int64_
             rows, depth, false);
 }
 
-static void some_rows(void *ctx, int64_t begin, int64_t end)
+static void product_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct vectors *w = ctx;
     const struct batch_plan *p = w->o->p;
@@ -547,7 +547,8 @@ static void by_vectors(const struct one *o, int threads)
     }
     /* Whole groups of rows; a column-major matrix is read in longer runs. */
     int64_t group = w.x.rs == 1 ? 256 / w.count : 4;
-    share(o->parallel, w.rows, ceil_div(1 + WORTH_A_THREAD / (q->k * w.count), group) * group, some_rows, &w);
+    share_product(o->parallel, w.rows, ceil_div(1 + WORTH_A_THREAD / (q->k * w.count), group) * group, product_rows,
+                  &w);
 }
 
 /* ---- the whole ---- */
@@ -577,7 +578,7 @@ static void zero_plus(const struct one *o)
         for (int64_t j = 0; j < q->n; j += RUN) finish_part(o, (const char *)zeros, 0, i, j, 1, least(RUN, q->n - j));
 }
 
-static void run_one(const struct one *o, int threads)
+static void run_one_product(const struct one *o, int threads)
 {
     const struct batch_plan *p = o->p;
     const struct product *q = p->q;
@@ -671,7 +672,7 @@ static void some_products(void *ctx, int64_t part, char *space)
     for (int64_t i = part * b->grain; i < (part + 1) * b->grain && i < b->count; i++) {
         struct one o = nth(b->p, i);
         o.space = space;
-        run_one(&o, 1);
+        run_one_product(&o, 1);
     }
 }
 
@@ -706,7 +707,7 @@ int product_run(const struct product *q)
             struct one o = nth(&p, i);
             o.space = room;
             o.parallel = within > 1;
-            run_one(&o, within);
+            run_one_product(&o, within);
         }
     }
     if (space)

@@ -25,7 +25,7 @@ enum {
     TILE = 1024,
 };
 
-static enum quant_format format_of(const struct quant_args *a)
+static enum quant_format cpu_format_of(const struct quant_args *a)
 {
     switch (a->mode) {
     case MODE_MXFP4:
@@ -35,7 +35,7 @@ static enum quant_format format_of(const struct quant_args *a)
     }
 }
 
-static enum quant_scale scale_of(const struct quant_args *a, mx scales)
+static enum quant_scale scales_of(const struct quant_args *a, mx scales)
 {
     switch (a->mode) {
     case MODE_MXFP4:
@@ -65,11 +65,11 @@ static void make_numbers(const struct packing *p, float *y, const uint32_t *w, c
                          const uint8_t *e, int64_t groups)
 {
     const struct quant_args *a = p->a;
-    const struct quant_kernel *k = &cpu->quant->format[format_of(a)];
+    const struct quant_kernel *k = &cpu->quant->format[cpu_format_of(a)];
     struct quant_matrix m = { .w = w,
                               .scales = a->mode ? (const void *)e : s,
                               .biases = b,
-                              .scale = scale_of(a, NULL),
+                              .scale = scales_of(a, NULL),
                               .group = a->group_size,
                               .columns = groups * a->group_size };
     int lanes = cpu->quant->lanes, block = lanes * k->elements;
@@ -175,7 +175,7 @@ static struct quant_matrix matrix_of(const struct quant_args *a, mx w, mx scales
     return (struct quant_matrix){ .w = host(w),
                                   .scales = host(scales),
                                   .biases = biases ? host(biases) : NULL,
-                                  .scale = scale_of(a, scales),
+                                  .scale = scales_of(a, scales),
                                   .group = a->group_size,
                                   .columns = (int64_t)dim(w, -1) * 32 / a->bits };
 }
@@ -189,7 +189,7 @@ static bool all_row_major(int n, mx x[], mx_own hold[])
     return true;
 }
 
-static void drop_all(int n, mx_own hold[])
+static void drop_unpacked(int n, mx_own hold[])
 {
     for (int i = 0; i < n; i++) mx_drop(&hold[i]);
 }
@@ -208,7 +208,7 @@ int run_dequantize(const struct run *r)
     bool fine = all_row_major(3, x, hold);
     if (fine) {
         struct numbering n = { .m = matrix_of(a, x[0], x[1], x[2]),
-                               .k = &cpu->quant->format[format_of(a)],
+                               .k = &cpu->quant->format[cpu_format_of(a)],
                                .out = r->y[0]->dtype,
                                .y = host(r->y[0]),
                                .factor = factor_of(r->nin > plain ? r->x[plain] : NULL) };
@@ -218,7 +218,7 @@ int run_dequantize(const struct run *r)
         int64_t grain = GRAIN / 2 / n.m.columns;
         pool_for(r->y[0]->size / n.m.columns * n.parts, grain ? grain : 1, number_parts, &n);
     }
-    drop_all(3, hold);
+    drop_unpacked(3, hold);
     return !fine;
 }
 
@@ -250,7 +250,7 @@ struct qmm {
 
 static bool few(const struct qmm *q, int64_t rows) { return rows <= (q->transpose ? FEW : FEW_ACROSS); }
 
-static struct quant_matrix matrix_at(const struct qmm *q, int64_t i)
+static struct quant_matrix packed_matrix_at(const struct qmm *q, int64_t i)
 {
     static const int size[] = {
         [SCALE_f32] = 4, [SCALE_f16] = 2, [SCALE_bf16] = 2, [SCALE_e8m0] = 1, [SCALE_e4m3] = 1
@@ -350,7 +350,7 @@ static void hand_out_rows(void *ctx, int64_t begin, int64_t end)
 static void multiply_few(const struct qmm *q, int64_t g, int64_t at, int64_t n)
 {
     enum { TOGETHER = 8 }; /* packed rows that stay in L1 for all of x */
-    struct quant_matrix m = matrix_at(q, q->pairs->group[g].b);
+    struct quant_matrix m = packed_matrix_at(q, q->pairs->group[g].b);
     int64_t first = q->pairs->group[g].first * q->rows, rows = q->pairs->group[g].n * q->rows, some;
     const float *x = q->spread + first * q->deep;
     float *y = q->out + first * q->wide + at;
@@ -390,7 +390,7 @@ static void unpack_panels(const struct qmm *q, const struct quant_matrix *m, flo
 
 static void multiply_many(const struct qmm *q, int64_t g, int64_t at, int64_t n, float *room)
 {
-    struct quant_matrix m = matrix_at(q, q->pairs->group[g].b);
+    struct quant_matrix m = packed_matrix_at(q, q->pairs->group[g].b);
     int64_t first = q->pairs->group[g].first * q->rows, rows = q->pairs->group[g].n * q->rows;
     int64_t mr = q->g->mr, padded = ceil_div(rows, mr) * mr, depth;
     const float *a = q->panels + (first + g * mr) * q->deep;
@@ -403,7 +403,7 @@ static void multiply_many(const struct qmm *q, int64_t g, int64_t at, int64_t n,
     }
 }
 
-static void pack_rows(void *ctx, int64_t begin, int64_t end)
+static void pack_quantized(void *ctx, int64_t begin, int64_t end)
 {
     const struct qmm *q = ctx;
     int mr = q->g->mr;
@@ -461,7 +461,7 @@ static int multiply_packed(struct qmm *q)
     q->out = q->direct ? (float *)q->y : q->room + (size_t)threads * q->space;
     pool_for(total, 1 + GRAIN / 2 / q->deep, lay_out_rows, q);
     if (many)
-        pool_for(p->groups, 1, pack_rows, q);
+        pool_for(p->groups, 1, pack_quantized, q);
     crew_for(q->strips * p->groups, threads, (char *)q->room, q->space * sizeof *q->room, multiply_strip, q);
     if (!q->direct)
         pool_for(total, 1 + GRAIN / 2 / q->wide, hand_out_rows, q);
@@ -489,7 +489,7 @@ static int run_qmm(const struct run *r, bool gather)
         failed = !all_row_major(4, x, hold);
         if (!failed) {
             struct qmm q = { .m = matrix_of(a, x[1], x[2], x[3]),
-                             .k = &cpu->quant->format[format_of(a)],
+                             .k = &cpu->quant->format[cpu_format_of(a)],
                              .g = &cpu->gemm->type[GEMM_f32],
                              .transpose = a->transpose,
                              .lanes = cpu->quant->lanes,
@@ -509,7 +509,7 @@ static int run_qmm(const struct run *r, bool gather)
             q.direct = q.t == DT_float32 && q.transpose && pairs.in_order;
             failed = multiply_packed(&q);
         }
-        drop_all(4, hold);
+        drop_unpacked(4, hold);
     }
     pairs_free(&pairs);
     return failed;

@@ -18,7 +18,7 @@
 
 enum { CHUNK = 1 << 16, TILE = MADE_MOST };
 
-static union fold_acc identity_of(enum fold f, enum dtype t)
+static union fold_acc reduce_identity(enum fold f, enum dtype t)
 {
     union fold_acc a = { .c = { 0, 0 } };
     bool real = dtype_is_float(t), integer = !dtype_is_inexact(t);
@@ -101,7 +101,7 @@ struct reduce_job {
 };
 
 /* The fold of `times` elements that are *a each. */
-static void repeat(const struct reduce_job *j, union fold_acc *a)
+static void repeat_fold(const struct reduce_job *j, union fold_acc *a)
 {
     if (j->fold == FOLD_SUM) {
         if (dtype_is_inexact(j->in))
@@ -110,7 +110,7 @@ static void repeat(const struct reduce_job *j, union fold_acc *a)
             a->u *= (uint64_t)j->times;
     } else if (j->fold == FOLD_PROD) {
         union fold_acc power = *a;
-        *a = identity_of(FOLD_PROD, j->in);
+        *a = reduce_identity(FOLD_PROD, j->in);
         for (int64_t n = j->times; n; n /= 2) {
             if (n % 2)
                 merge(FOLD_PROD, j->in, a, &power);
@@ -120,12 +120,12 @@ static void repeat(const struct reduce_job *j, union fold_acc *a)
 }
 
 /* Puts result i where it belongs. */
-static void store(const struct reduce_job *j, int64_t i, union fold_acc *a)
+static void store_result(const struct reduce_job *j, int64_t i, union fold_acc *a)
 {
     enum dtype from = j->in, to = j->out;
     char *y = j->y + i * (int64_t)j->out_size;
     if (j->times > 1)
-        repeat(j, a);
+        repeat_fold(j, a);
     if (dtype_is_complex(from)) {
         float v[2] = { (float)a->c[0], (float)a->c[1] };
         cpu->cast[DT_complex64][to](y, v, 1);
@@ -192,7 +192,7 @@ static void fold_part(const struct reduce_job *j, union fold_acc *acc, int64_t i
 static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct reduce_job *j = ctx;
-    const union fold_acc none = identity_of(j->fold, j->in);
+    const union fold_acc none = reduce_identity(j->fold, j->in);
     _Alignas(64) char space[TILE * 8];
     float wide[TILE];
     size_t size = dtype_size(j->work);
@@ -202,7 +202,7 @@ static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
         for (int64_t i = 0; i < rows; i++) {
             union fold_acc acc = none;
             j->row(&acc, x + (size_t)(i * j->folded) * size, (size_t)j->folded);
-            store(j, begin + i, &acc);
+            store_result(j, begin + i, &acc);
         }
     }
 }
@@ -210,13 +210,13 @@ static void fold_short_rows(void *ctx, int64_t begin, int64_t end)
 static void fold_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct reduce_job *j = ctx;
-    const union fold_acc none = identity_of(j->fold, j->in);
+    const union fold_acc none = reduce_identity(j->fold, j->in);
     bool plain = j->folded <= CHUNK && !j->made && j->work == j->in;
     for (int64_t i = begin; i < end; i++) {
         union fold_acc acc = none;
         if (plain) { /* of one piece, with which nothing is to be merged */
             j->row(&acc, outer_at(j, i), (size_t)j->folded);
-            store(j, i, &acc);
+            store_result(j, i, &acc);
             continue;
         }
         /* The same pieces as a row that is split over threads. */
@@ -226,18 +226,18 @@ static void fold_rows(void *ctx, int64_t begin, int64_t end)
             fold_part(j, &part, i, at, m);
             merge(j->fold, j->in, &acc, &part);
         }
-        store(j, i, &acc);
+        store_result(j, i, &acc);
     }
 }
 
 /* Pieces of long rows: piece p of row i is partial[i * pieces + p]. */
-static void fold_pieces(void *ctx, int64_t begin, int64_t end)
+static void reduce_pieces(void *ctx, int64_t begin, int64_t end)
 {
     const struct reduce_job *j = ctx;
     for (int64_t k = begin; k < end; k++) {
         int64_t i = k / j->pieces, at = k % j->pieces * CHUNK;
         int64_t m = j->folded - at < CHUNK ? j->folded - at : CHUNK;
-        j->partial[k] = identity_of(j->fold, j->in);
+        j->partial[k] = reduce_identity(j->fold, j->in);
         fold_part(j, &j->partial[k], i, at, m);
     }
 }
@@ -269,16 +269,16 @@ static void fold_cols(void *ctx, int64_t begin, int64_t end)
         size_t cols = (size_t)(j->inner - c0 < REDUCE_COLS ? j->inner - c0 : REDUCE_COLS);
         int64_t m = j->folded - r0 < rows ? j->folded - r0 : rows;
         union fold_acc local[REDUCE_COLS], *acc = j->partial ? j->partial + k * REDUCE_COLS : local;
-        union fold_acc first = identity_of(j->fold, j->in);
+        union fold_acc first = reduce_identity(j->fold, j->in);
         for (size_t c = 0; c < cols; c++) acc[c] = first;
         if (m > 0)
             col_tile(j, acc, outer_at(j, i) + (r0 * j->folded_stride + c0) * (int64_t)j->in_size, m, cols);
         if (!j->partial)
-            for (size_t c = 0; c < cols; c++) store(j, i * j->inner + c0 + (int64_t)c, &acc[c]);
+            for (size_t c = 0; c < cols; c++) store_result(j, i * j->inner + c0 + (int64_t)c, &acc[c]);
     }
 }
 
-static int run_rows(struct reduce_job *j)
+static int reduce_all_rows(struct reduce_job *j)
 {
     j->pieces = ceil_div(j->folded, CHUNK);
     if (j->pieces < 2 || j->outer >= 64) {
@@ -290,11 +290,11 @@ static int run_rows(struct reduce_job *j)
     j->partial = mx_malloc((size_t)n * sizeof *j->partial);
     if (!j->partial)
         return 1;
-    pool_for(n, 1, fold_pieces, j);
+    pool_for(n, 1, reduce_pieces, j);
     for (int64_t i = 0; i < j->outer; i++) {
-        union fold_acc acc = identity_of(j->fold, j->in);
+        union fold_acc acc = reduce_identity(j->fold, j->in);
         for (int64_t p = 0; p < j->pieces; p++) merge(j->fold, j->in, &acc, &j->partial[i * j->pieces + p]);
-        store(j, i, &acc);
+        store_result(j, i, &acc);
     }
     free(j->partial);
     return 0;
@@ -319,7 +319,7 @@ static int run_cols(struct reduce_job *j)
         union fold_acc *acc = j->partial + k * j->pieces * REDUCE_COLS;
         for (int64_t c = 0; c < cols; c++) {
             for (int64_t p = 1; p < j->pieces; p++) merge(j->fold, j->in, &acc[c], &acc[p * REDUCE_COLS + c]);
-            store(j, k / tiles * j->inner + c0 + c, &acc[c]);
+            store_result(j, k / tiles * j->inner + c0 + c, &acc[c]);
         }
     }
     free(j->partial);
@@ -328,7 +328,7 @@ static int run_cols(struct reduce_job *j)
 
 /* Rows or columns that are folded where they are.  False if there is more than one folded group, or none where such
  * kernels look for it, or if the kept ones are not in the result's order. */
-static bool in_place(struct reduce_job *j, const struct fold_plan *p)
+static bool reduce_in_place(struct reduce_job *j, const struct fold_plan *p)
 {
     int at = -1;
     for (int i = 0; i < p->n; i++)
@@ -356,8 +356,8 @@ static bool in_place(struct reduce_job *j, const struct fold_plan *p)
 
 static int fill_empty(struct reduce_job *j, int64_t n)
 {
-    union fold_acc none = identity_of(j->fold, j->in);
-    for (int64_t i = 0; i < n; i++) store(j, i, &none);
+    union fold_acc none = reduce_identity(j->fold, j->in);
+    for (int64_t i = 0; i < n; i++) store_result(j, i, &none);
     return 0;
 }
 
@@ -385,8 +385,8 @@ int run_reduce(const struct run *r)
     struct fold_plan p;
     fold_plan_of(&p, x, folds);
     j.times = p.times;
-    if (in_place(&j, &p))
-        return j.inner == 1 ? run_rows(&j) : run_cols(&j);
+    if (reduce_in_place(&j, &p))
+        return j.inner == 1 ? reduce_all_rows(&j) : run_cols(&j);
     MX_SCOPE(NULL);
     mx_own hold = { NULL };
     mx z = fold_last(x, folds);
@@ -398,7 +398,7 @@ int run_reduce(const struct run *r)
         j.folded_stride = j.inner = 1;
         j.stride[0] = j.folded;
         j.ndim = 1;
-        failed = run_rows(&j);
+        failed = reduce_all_rows(&j);
     }
     mx_drop(&hold);
     return failed;
@@ -446,7 +446,7 @@ int reduce_made(const struct run *r, const struct made *m)
                             .made = m };
     j.row = cpu->reduce->row[j.fold][j.work];
     if (j.folded > TILE / 2)
-        return run_rows(&j);
+        return reduce_all_rows(&j);
     pool_for(j.outer, CHUNK / 16 / j.folded, fold_short_rows, &j);
     return 0;
 }
@@ -469,7 +469,7 @@ struct arg_piece {
 
 static struct arg_piece arg_of(const struct arg_job *j, const char *x, size_t n)
 {
-    struct arg_piece r = { .most = identity_of(j->fold, j->in) };
+    struct arg_piece r = { .most = reduce_identity(j->fold, j->in) };
     if (j->work == j->in) {
         cpu->reduce->row[j->fold][j->work](&r.most, x, n);
         r.at = cpu->reduce->find[j->work](x, &r.most, n);
@@ -579,7 +579,7 @@ struct row_job {
 static double logsumexp_half(const struct row_job *j, const char *x, double *largest)
 {
     float tile[TILE];
-    union fold_acc most = identity_of(FOLD_MAX, DT_float32);
+    union fold_acc most = reduce_identity(FOLD_MAX, DT_float32);
     double sum = 0, here;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t at = 0; at < j->n; at += TILE) {
@@ -658,7 +658,7 @@ static void logsumexp_parts_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static int over_rows(const struct run *r, void (*fn)(void *, int64_t, int64_t), bool in_place)
+static int reduce_over_rows(const struct run *r, void (*fn)(void *, int64_t, int64_t), bool in_place)
 {
     mx x = r->x[0];
     mx_own hold = { NULL };
@@ -682,6 +682,6 @@ static int over_rows(const struct run *r, void (*fn)(void *, int64_t, int64_t), 
     return 0;
 }
 
-int run_softmax(const struct run *r) { return over_rows(r, softmax_rows, true); }
-int run_logsumexp(const struct run *r) { return over_rows(r, logsumexp_rows, false); }
-int run_logsumexp_parts(const struct run *r) { return over_rows(r, logsumexp_parts_rows, false); }
+int run_softmax(const struct run *r) { return reduce_over_rows(r, softmax_rows, true); }
+int run_logsumexp(const struct run *r) { return reduce_over_rows(r, logsumexp_rows, false); }
+int run_logsumexp_parts(const struct run *r) { return reduce_over_rows(r, logsumexp_parts_rows, false); }

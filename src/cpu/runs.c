@@ -33,7 +33,7 @@ int run_stride(mx x)
     return 0;
 }
 
-static void move(void *y, int64_t sy, const void *x, int64_t sx, int64_t n, size_t size)
+static void move_run(void *y, int64_t sy, const void *x, int64_t sx, int64_t n, size_t size)
 {
     cpu->move[__builtin_ctzl(size)](y, sy, x, sx, (size_t)n);
 }
@@ -62,7 +62,7 @@ struct progress {
 
 static int64_t extent(const struct runs *r, int axis) { return axis == r->ndim - 1 ? r->row : r->shape[axis]; }
 
-static void go_to(const struct runs *r, struct progress *p, int64_t number)
+static void runs_go_to(const struct runs *r, struct progress *p, int64_t number)
 {
     for (int k = 0; k < r->n; k++) p->x[k] = r->x[k];
     for (int i = r->ndim; i-- > 0;) {
@@ -97,17 +97,17 @@ static const void *fetch(const struct runs *r, int k, const char *x, int64_t row
     if (even && is_run(r, k, across))
         return x;
     if (even)
-        move(tile, 1, x, across, rows * cols, size);
+        move_run(tile, 1, x, across, rows * cols, size);
     else if (cols > rows)
         for (int64_t i = 0; i < rows; i++)
-            move(tile + (size_t)(i * cols) * size, 1, x + i * bytes(r, k, r->ndim - 2), across, cols, size);
+            move_run(tile + (size_t)(i * cols) * size, 1, x + i * bytes(r, k, r->ndim - 2), across, cols, size);
     else
         for (int64_t j = 0; j < cols; j++)
-            move(tile + (size_t)j * size, cols, x + j * bytes(r, k, r->ndim - 1), down, rows, size);
+            move_run(tile + (size_t)j * size, cols, x + j * bytes(r, k, r->ndim - 1), down, rows, size);
     return tile;
 }
 
-static void range(void *ctx, int64_t begin, int64_t end)
+static void run_range(void *ctx, int64_t begin, int64_t end)
 {
     const struct runs *r = ctx;
     _Alignas(64) char space[TILE * RUN_BYTES];
@@ -116,7 +116,7 @@ static void range(void *ctx, int64_t begin, int64_t end)
     struct progress p;
     int64_t repeated[RUN_OPERANDS] = { 0 }; /* elements of a tile that holds one short row over and over */
     cut(r, space, TILE, tiles);
-    go_to(r, &p, begin);
+    runs_go_to(r, &p, begin);
     while (begin < end) {
         int64_t rows = 1, cols = least(least(r->row - p.at[last], end - begin), r->most);
         if (r->row < SHORT_ROW && cols == r->row && last > 0) {
@@ -163,7 +163,7 @@ static void transpose(const struct runs *r, int k, char *tile, const char *x, in
         cpu->transpose[__builtin_ctzl(size)](tile, cols, x, across, (size_t)rows, (size_t)cols);
     else
         for (int64_t j = 0; j < cols; j++)
-            move(tile + (size_t)j * size, cols, x + j * bytes(r, k, r->ndim - 1), down, rows, size);
+            move_run(tile + (size_t)j * size, cols, x + j * bytes(r, k, r->ndim - 1), down, rows, size);
 }
 
 static void block(const struct runs *r, int64_t y, const char *const at[], int64_t rows, int64_t cols)
@@ -267,7 +267,7 @@ static bool gathers(const struct runs *r)
     return false;
 }
 
-void runs_range(const struct runs *r, int64_t begin, int64_t end) { range((void *)r, begin, end); }
+void runs_range(const struct runs *r, int64_t begin, int64_t end) { run_range((void *)r, begin, end); }
 
 void runs_prepare(struct runs *r, int n, const mx x[], const void *const data[])
 {
@@ -303,7 +303,7 @@ void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[], cons
     runs_prepare(r, n, x, data);
     int i = leaning(r);
     if (i < 0) {
-        pool_for(x[0]->size, r->grain, range, r);
+        pool_for(x[0]->size, r->grain, run_range, r);
     } else {
         int64_t count = into_blocks(r, i), each = (int64_t)r->block_rows * r->block_cols;
         pool_for(count, ceil_div(r->grain, each), blocks, r);

@@ -31,7 +31,7 @@ struct scan {
 /* Bools are scanned as the bytes 0 and 1. */
 static enum dtype integer_of(enum dtype t) { return t == DT_bool_ ? DT_uint8 : t; }
 
-static union fold_acc identity_of(const struct scan *s)
+static union fold_acc scan_identity(const struct scan *s)
 {
     union fold_acc a = { .c = { 0, 0 } };
     bool least = s->fold == SCAN_MIN;
@@ -103,7 +103,7 @@ static void scan_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct scan *s = ctx;
     for (int64_t i = begin; i < end; i++) {
-        union fold_acc acc = identity_of(s);
+        union fold_acc acc = scan_identity(s);
         scan_part(s, &acc, i, 0, s->n);
     }
 }
@@ -136,7 +136,7 @@ static union fold_acc sum_of_sums(union fold_acc a, union fold_acc b)
 
 static union fold_acc sum_of_piece(const struct scan *s, const char *x, int64_t n)
 {
-    union fold_acc acc = identity_of(s);
+    union fold_acc acc = scan_identity(s);
     float tile[TILE];
     double most, log;
     if (s->work == s->t) {
@@ -165,7 +165,7 @@ static reduce_row_fn *fold_kernel(const struct scan *s)
     return NULL;
 }
 
-static void fold_pieces(void *ctx, int64_t begin, int64_t end)
+static void scan_fold_pieces(void *ctx, int64_t begin, int64_t end)
 {
     const struct scan *s = ctx;
     reduce_row_fn *row = fold_kernel(s);
@@ -178,7 +178,7 @@ static void fold_pieces(void *ctx, int64_t begin, int64_t end)
             *acc = sum_of_piece(s, x, n);
             continue;
         }
-        *acc = identity_of(s);
+        *acc = scan_identity(s);
         float tile[TILE];
         for (int64_t at = 0; s->work != s->t && at < n; at += TILE) {
             size_t m = (size_t)(n - at < TILE ? n - at : TILE);
@@ -191,7 +191,7 @@ static void fold_pieces(void *ctx, int64_t begin, int64_t end)
 }
 
 /* a = fold of a and b. */
-static union fold_acc merged(const struct scan *s, union fold_acc a, const union fold_acc *b)
+static union fold_acc scan_merged(const struct scan *s, union fold_acc a, const union fold_acc *b)
 {
     if (s->fold == SCAN_LOGSUMEXP)
         return sum_of_sums(a, *b);
@@ -229,11 +229,11 @@ static int run_long(struct scan *s)
     s->before = mx_malloc((size_t)(s->outer * s->pieces) * sizeof *s->before);
     if (!s->before)
         return 1;
-    pool_for(s->outer * s->pieces, 1, fold_pieces, s);
+    pool_for(s->outer * s->pieces, 1, scan_fold_pieces, s);
     for (int64_t i = 0; i < s->outer; i++) {
-        union fold_acc sum = identity_of(s);
+        union fold_acc sum = scan_identity(s);
         for (int64_t p = 0; p < s->pieces; p++) {
-            union fold_acc next = merged(s, sum, &s->before[i * s->pieces + p]);
+            union fold_acc next = scan_merged(s, sum, &s->before[i * s->pieces + p]);
             s->before[i * s->pieces + p] = sum;
             sum = next;
         }
@@ -262,7 +262,7 @@ static void scan_cols(void *ctx, int64_t begin, int64_t end)
         size_t cols;
         int64_t at = tile_at(s, k, &cols), step = s->reverse ? -s->inner : s->inner;
         union fold_acc acc[SCAN_COLS];
-        for (size_t j = 0; j < cols; j++) acc[j] = identity_of(s);
+        for (size_t j = 0; j < cols; j++) acc[j] = scan_identity(s);
         scan_col_fn *kernel = cpu->scan->col[s->id][s->work];
         if (s->work == s->t) {
             kernel(acc, s->y + at * (int64_t)s->size, s->x + at * (int64_t)s->size, step, (size_t)s->n, cols);

@@ -229,7 +229,7 @@ static void tile_f64(const struct series *s, void *out, int from, int n)
         y[s->count - from] = s->last;
 }
 
-static int run_series(const struct run *r, struct series s)
+static int write_series(const struct run *r, struct series s)
 {
     static const struct {
         void (*tile)(const struct series *s, void *out, int from, int n);
@@ -246,8 +246,8 @@ static int run_series(const struct run *r, struct series s)
     return 0;
 }
 
-int run_arange(const struct run *r) { return run_series(r, series_of_arange(r->args, r->y[0]->dtype)); }
-int run_linspace(const struct run *r) { return run_series(r, series_of_linspace(r->args)); }
+int run_arange(const struct run *r) { return write_series(r, series_of_arange(r->args, r->y[0]->dtype)); }
+int run_linspace(const struct run *r) { return write_series(r, series_of_linspace(r->args)); }
 
 int run_eye(const struct run *r)
 {

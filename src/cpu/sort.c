@@ -38,7 +38,7 @@ struct long_sort {
     int64_t start[MAX_PARTS + 1];            /* of the parts in the result */
 };
 
-static size_t split(const struct long_sort *s, int64_t at, int64_t n, int part)
+static size_t pivot_split(const struct long_sort *s, int64_t at, int64_t n, int part)
 {
     return s->width == 4 ? cpu->sort->split_i32((int32_t *)s->from + at, (size_t)n, s->pivot.v32[part])
                          : cpu->sort->split_i64((int64_t *)s->from + at, (size_t)n, s->pivot.v64[part]);
@@ -50,7 +50,7 @@ static void split_parts(const struct long_sort *s, int64_t *bound, int a, int b)
     if (b - a < 2)
         return;
     int m = (a + b) / 2;
-    bound[m] = bound[a] + (int64_t)split(s, bound[a], bound[b] - bound[a], m);
+    bound[m] = bound[a] + (int64_t)pivot_split(s, bound[a], bound[b] - bound[a], m);
     split_parts(s, bound, a, m);
     split_parts(s, bound, m, b);
 }
@@ -117,7 +117,7 @@ static void choose(struct long_sort *s)
 }
 
 /* Sorts n keys at `from`, which are lost, to `to`. */
-static int sort_long(char *to, char *from, size_t width, int64_t n)
+static int sort_long_row(char *to, char *from, size_t width, int64_t n)
 {
     struct long_sort *s = mx_malloc(sizeof *s);
     if (!s)
@@ -155,7 +155,7 @@ struct sort_rows {
 
 static size_t key_width(enum dtype t) { return dtype_size(t) == 8 ? 8 : 4; }
 
-static void order(const struct sort_rows *r, void *p, size_t width)
+static void order_rows(const struct sort_rows *r, void *p, size_t width)
 {
     if (r->kth < 0)
         sort_any(p, width, r->n);
@@ -205,7 +205,7 @@ static void value_rows(void *ctx, int64_t begin, int64_t end)
         }
         void *key = room ? room : y;
         cpu->sort->keys[r->t](key, x, n, false);
-        order(r, key, r->width);
+        order_rows(r, key, r->width);
         cpu->sort->values[r->t](y, key, n);
     }
     free(room);
@@ -274,7 +274,7 @@ static void place_rows(void *ctx, int64_t begin, int64_t end)
                 cpu->sort->keys[r->t](key, x + at * r->size, m, true);
                 cpu->sort->pair(pair + at, key, m, (uint32_t)at);
             }
-            order(r, pair, 8);
+            order_rows(r, pair, 8);
         } else {
             cpu->sort->keys[r->t](wide, x, n, true);
             is_narrow = narrow(wide, r->n);
@@ -373,7 +373,7 @@ static int long_places(struct pieces *p)
         p->is_narrow = narrow((int64_t *)p->key, r->n);
         pair_wide(from, (int64_t *)p->key, r->n, p->is_narrow);
     }
-    if (sort_long((char *)p->pair, (char *)from, 8, r->n))
+    if (sort_long_row((char *)p->pair, (char *)from, 8, r->n))
         return 1;
     if (r->width == 8 && !p->is_narrow && settle_long(p))
         return 1;
@@ -387,7 +387,7 @@ static int long_values(struct pieces *p)
     bool through = r->size == r->width; /* the result is large enough to sort in */
     p->pair = (int64_t *)(void *)(through ? p->y : p->key + (size_t)r->n * r->width);
     pool_for(r->n, PIECE, key_pieces, p);
-    if (sort_long((char *)p->pair, p->key, r->width, r->n))
+    if (sort_long_row((char *)p->pair, p->key, r->width, r->n))
         return 1;
     pool_for(r->n, PIECE, value_pieces, p);
     return 0;
@@ -415,7 +415,7 @@ static int long_rows(struct sort_rows *r)
     return failed;
 }
 
-static int run_rows(struct sort_rows *r)
+static int sort_all_rows(struct sort_rows *r)
 {
     if (r->n == 0 || r->rows == 0)
         return 0;
@@ -447,7 +447,7 @@ static int take_sorted(const struct run *r, mx z)
                               .rows = n ? z->size / n : 0,
                               .kth = -1,
                               .places = true };
-    int failed = run_rows(&rows);
+    int failed = sort_all_rows(&rows);
     const uint32_t *place = b->host;
     const uint64_t *from = host(z);
     uint64_t *to = host(y);
@@ -478,7 +478,7 @@ static int run_order(const struct run *r, bool places, int64_t kth)
                               .places = places };
     if (places && rows.width == 8)
         rows.kth = -1; /* a whole order is a partition too */
-    int failed = !places && dtype_is_complex(x->dtype) ? take_sorted(r, z) : run_rows(&rows);
+    int failed = !places && dtype_is_complex(x->dtype) ? take_sorted(r, z) : sort_all_rows(&rows);
     mx_drop(&hold);
     return failed;
 }

@@ -17,7 +17,7 @@
 enum { GRAIN = 32 * 1024 };
 
 /* Matrix `flat` of x's batch. */
-static struct matrix matrix_at(mx x, int64_t flat)
+static struct matrix batch_matrix_at(mx x, int64_t flat)
 {
     int64_t at = 0;
     for (int i = x->ndim - 2; i-- > 0; flat /= x->shape[i]) at += flat % x->shape[i] * x->strides[i];
@@ -73,11 +73,12 @@ static int gather_group(const struct groups *g, const struct pair_group *p)
     const int64_t *order = g->pairs->order + p->first;
     enum dtype t = g->a->dtype;
     size_t size = itemsize(g->a);
-    struct matrix b = matrix_at(g->c, p->b);
+    struct matrix b = batch_matrix_at(g->c, p->b);
     char *y = host(g->y);
     int64_t whole = g->m * g->n * (int64_t)size;
     if (p->n == 1)
-        return multiply_pair(t, matrix_at(g->a, g->pairs->a[order[0]]), b, y + order[0] * whole, g->m, g->n, g->k);
+        return multiply_pair(t, batch_matrix_at(g->a, g->pairs->a[order[0]]), b, y + order[0] * whole, g->m, g->n,
+                             g->k);
     bool together = order[p->n - 1] - order[0] == p->n - 1; /* in y */
     size_t rows = (size_t)(p->n * g->m), in = rows * (size_t)g->k * size;
     struct buffer *room = buffer_new(in + (together ? 0 : rows * (size_t)g->n * size) + 1);
@@ -85,7 +86,8 @@ static int gather_group(const struct groups *g, const struct pair_group *p)
         return 1;
     char *to = room->host, *sums = together ? y + order[0] * whole : to + in;
     for (int64_t i = 0; i < p->n; i++)
-        copy_matrix(to + (size_t)(i * g->m * g->k) * size, matrix_at(g->a, g->pairs->a[order[i]]), g->m, g->k, size);
+        copy_matrix(to + (size_t)(i * g->m * g->k) * size, batch_matrix_at(g->a, g->pairs->a[order[i]]), g->m, g->k,
+                    size);
     int failed = multiply_pair(t, (struct matrix){ to, g->k, 1 }, b, sums, (int64_t)rows, g->n, g->k);
     for (int64_t i = 0; !together && i < p->n; i++) memcpy(y + order[i] * whole, sums + i * whole, (size_t)whole);
     buffer_release(room);
@@ -121,8 +123,10 @@ static int scatter_group(const struct groups *g, const struct pair_group *p)
         return 1;
     char *a = room->host, *c = a + rows * (size_t)g->m * size;
     for (int64_t i = 0; i < p->n; i++) {
-        copy_matrix(a + (size_t)(i * g->k * g->m) * size, matrix_at(g->a, g->pairs->a[order[i]]), g->k, g->m, size);
-        copy_matrix(c + (size_t)(i * g->k * g->n) * size, matrix_at(g->c, g->others->a[order[i]]), g->k, g->n, size);
+        copy_matrix(a + (size_t)(i * g->k * g->m) * size, batch_matrix_at(g->a, g->pairs->a[order[i]]), g->k, g->m,
+                    size);
+        copy_matrix(c + (size_t)(i * g->k * g->n) * size, batch_matrix_at(g->c, g->others->a[order[i]]), g->k, g->n,
+                    size);
     }
     int failed = multiply_pair(g->a->dtype, (struct matrix){ a, 1, g->m }, (struct matrix){ c, g->n, 1 }, y, g->m, g->n,
                                (int64_t)rows);
@@ -197,7 +201,7 @@ static const int64_t *segments_of(mx segments, int64_t k, struct buffer **room)
 
 static struct matrix matrix_from(mx x, int64_t i, int64_t j)
 {
-    struct matrix m = matrix_at(x, 0);
+    struct matrix m = batch_matrix_at(x, 0);
     m.p = (const char *)m.p + (i * m.rs + j * m.cs) * (int64_t)itemsize(x);
     return m;
 }
@@ -228,7 +232,7 @@ static int add_segment(mx a, mx c, char *y, int64_t i, int64_t begin, int64_t en
                          .m = end - begin,
                          .n = n,
                          .k = dim(a, 0),
-                         .b = matrix_at(c, i),
+                         .b = batch_matrix_at(c, i),
                          .a = { left.p, left.cs, left.rs },
                          .y = y,
                          .alpha = 1,

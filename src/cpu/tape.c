@@ -76,7 +76,7 @@ struct thread_slots {
     int stride[SLOTS];
 };
 
-static inline void go_to(const struct tape_program *t, struct thread_slots *w, char *frame, int64_t at)
+static inline void frame_go_to(const struct tape_program *t, struct thread_slots *w, char *frame, int64_t at)
 {
     for (int i = 0; i < t->n_slots; i++) {
         const struct tape_slot *o = &t->slot[i];
@@ -125,7 +125,7 @@ static void run_tile(const struct runs *r, int64_t at, const void *const x[], co
     const struct tape_program *t = r->fn.tape;
     _Alignas(64) char frame[FRAME];
     struct thread_slots w;
-    go_to(t, &w, frame, at);
+    frame_go_to(t, &w, frame, at);
     for (int k = 0; k < t->n_walked; k++) {
         w.p[t->walked[k]] = (void *)x[k];
         w.stride[t->walked[k]] = s[k];
@@ -139,7 +139,7 @@ static void run_range(void *ctx, int64_t begin, int64_t end)
     const struct tape_program *t = r->fn.tape;
     _Alignas(64) char frame[FRAME];
     struct thread_slots w;
-    go_to(t, &w, frame, begin);
+    frame_go_to(t, &w, frame, begin);
     for (int64_t n; begin < end; begin += n) {
         n = end - begin < r->most ? end - begin : r->most;
         run_steps(t, &w, n);
@@ -277,7 +277,7 @@ static void give_registers(struct maker *k, int n, const int s[])
 static bool computes(const struct node *n) { return n->op != &op_where && n->op != &op_astype; }
 
 /* The kernel of member i; NULL after mx_fail. */
-static union kernel kernel_of(const struct node *n, enum dtype to, enum step_kind *kind)
+static union kernel step_kernel(const struct node *n, enum dtype to, enum step_kind *kind)
 {
     *kind = n->op == &op_where ? STEP_SELECT : n->nin == 1 ? STEP_UNARY : STEP_BINARY;
     if (n->op == &op_where)
@@ -307,7 +307,7 @@ static int compute_constant(struct maker *k, union kernel fn, enum step_kind kin
 }
 
 /* Dividing by a power of two is multiplying by its inverse, which is exact too. */
-static void simplify(struct maker *k, const struct node *n, union kernel *fn, int x[])
+static void simplify_step(struct maker *k, const struct node *n, union kernel *fn, int x[])
 {
     const struct tape_slot *s = &k->t->slot[x[1]];
     enum dtype t = n->in[0]->dtype;
@@ -332,7 +332,7 @@ static int add_member(struct maker *k, int i, const struct node *n, int output)
     struct fused_value *v = &k->value[i];
     enum dtype t = v->array->dtype;
     enum step_kind kind;
-    union kernel fn = kernel_of(n, t, &kind);
+    union kernel fn = step_kernel(n, t, &kind);
     int x[OPERANDS] = { 0 };
     if (!fn.unary)
         return 1;
@@ -353,7 +353,7 @@ static int add_member(struct maker *k, int i, const struct node *n, int output)
             put_step(k, fn, STEP_SPREAD, output, (int[OPERANDS]){ v->slot });
         return 0;
     }
-    simplify(k, n, &fn, x);
+    simplify_step(k, n, &fn, x);
     k->cost += computes(n) ? kernel_cost(n->op) : 1;
     int gone[2 * OPERANDS], n_gone, over = last_reads(k, i, n->nin, narrow ? sizeof(float) : size, gone, &n_gone);
     int to = output >= 0 && !narrow ? output : over >= 0 ? over : take_register(k, narrow ? sizeof(float) : size);
@@ -439,7 +439,7 @@ static int place_output(struct maker *k, int i)
 }
 
 /* The program of n members; `read` is the one whose result a reduction reads, -1 without one. */
-static int make(struct maker *k, int n, struct entry *const m[], const bool wanted[], int read)
+static int make_program(struct maker *k, int n, struct entry *const m[], const bool wanted[], int read)
 {
     k->n_members = k->n_values = n;
     for (int i = 0; i < n; i++)
@@ -533,7 +533,7 @@ int run_tape(int n, struct entry *const m[], const bool wanted[])
     k.unit = k.stream = k.run_bytes = 0;
     k.cost = 0;
     k.repeats = ~0u;
-    int failed = make(&k, read < 0 ? n : n - 1, m, wanted, read);
+    int failed = make_program(&k, read < 0 ? n : n - 1, m, wanted, read);
     if (!failed) {
         tape_layout(&k, &r, m[0]->one->size);
         if (read >= 0 && t.n_walked)

@@ -5,7 +5,7 @@
 #include "plan/series.h"
 #include "shared/scalar.h"
 
-static int launch(const struct run *r, struct gpu_found *slot, const char *kernel, int64_t threads, void *args)
+static int launch_creation(const struct run *r, struct gpu_found *slot, const char *kernel, int64_t threads, void *args)
 {
     void *f = gpu_find(gpu_stream(r->stream)->gpu, slot, "create", kernel, DT_COUNT);
     return !f || gpu_launch(r->stream, r->node->op->name, f, ceil_div(threads, CREATE_THREADS), CREATE_THREADS,
@@ -14,7 +14,7 @@ static int launch(const struct run *r, struct gpu_found *slot, const char *kerne
 
 /* ---- series */
 
-static int run_series(const struct run *r, struct series s)
+static int launch_series(const struct run *r, struct series s)
 {
     static struct gpu_found found[3];
     static const char *const kernels[] = {
@@ -24,11 +24,14 @@ static int run_series(const struct run *r, struct series s)
     if (gpu_out_new(r, 0))
         return 1;
     struct series_args a = { .y = gpu_pointer(r, y), .n = y->size, .to = (int32_t)y->dtype, .s = s };
-    return launch(r, &found[s.in], kernels[s.in], ceil_div(a.n, CREATE_EACH), &a);
+    return launch_creation(r, &found[s.in], kernels[s.in], ceil_div(a.n, CREATE_EACH), &a);
 }
 
-int gpu_run_arange(const struct run *r) { return run_series(r, series_of_arange(r->args, (enum dtype)r->y[0]->dtype)); }
-int gpu_run_linspace(const struct run *r) { return run_series(r, series_of_linspace(r->args)); }
+int gpu_run_arange(const struct run *r)
+{
+    return launch_series(r, series_of_arange(r->args, (enum dtype)r->y[0]->dtype));
+}
+int gpu_run_linspace(const struct run *r) { return launch_series(r, series_of_linspace(r->args)); }
 
 /* ---- diagonals */
 
@@ -58,7 +61,7 @@ int gpu_run_eye(const struct run *r)
                                .k = e->k,
                                .one = one_of((enum dtype)y->dtype),
                                .size = (int32_t)itemsize(y) };
-    return launch(r, &found, "diagonal", ceil_div(a.n * a.size, 16), &a);
+    return launch_creation(r, &found, "diagonal", ceil_div(a.n * a.size, 16), &a);
 }
 
 /* ---- random bits */
@@ -79,7 +82,7 @@ int gpu_run_random_bits(const struct run *r)
     a.words = ceil_div(a.bytes, 4);
     a.pairs = ceil_div(a.words, 2);
     a.quads = ceil_div(a.pairs, 4);
-    int failed = launch(r, &found, "random_bits", a.n_keys * a.quads, &a);
+    int failed = launch_creation(r, &found, "random_bits", a.n_keys * a.quads, &a);
     mx_drop(&hold);
     return failed;
 }

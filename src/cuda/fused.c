@@ -79,7 +79,7 @@ struct maker {
 };
 
 /* Operand x from outside; negative: there are too many. */
-static int operand(struct maker *k, mx x)
+static int kernel_operand(struct maker *k, mx x)
 {
     for (int i = 0; i < k->n_x; i++)
         if (k->x[i] == x)
@@ -99,7 +99,7 @@ static int operand(struct maker *k, mx x)
 }
 
 /* The dimensions that operands of strides of their own are walked along; false: too many. */
-static bool walk(struct maker *k, mx y)
+static bool walk_fused(struct maker *k, mx y)
 {
     int shape[MX_MAX_NDIM], ndim;
     int64_t strides[FUSED_OPERANDS][MX_MAX_NDIM], *all[FUSED_OPERANDS];
@@ -133,7 +133,9 @@ static bool add_step(struct maker *k, int i, const struct entry *e)
     };
     memset(s->x, FUSED_NOTHING, sizeof s->x);
     for (int a = 0; a < n->nin; a++) {
-        int m = e->from[a], from = m == OUTSIDE ? operand(k, n->in[a]) : k->slot[m] >= 0 ? k->slot[m] : FUSED_LAST;
+        int m = e->from[a], from = m == OUTSIDE      ? kernel_operand(k, n->in[a])
+                                   : k->slot[m] >= 0 ? k->slot[m]
+                                                     : FUSED_LAST;
         if (from < 0)
             return false;
         s->x[a] = (uint8_t)from;
@@ -151,7 +153,7 @@ static bool add_step(struct maker *k, int i, const struct entry *e)
     return true;
 }
 
-static bool make(struct maker *k, struct entry *const m[], const bool wanted[])
+static bool make_kernel(struct maker *k, struct entry *const m[], const bool wanted[])
 {
     if (k->n > FUSED_STEPS)
         return false;
@@ -169,7 +171,7 @@ static bool make(struct maker *k, struct entry *const m[], const bool wanted[])
         if (wanted[i])
             k->a->step[i].out = (uint8_t)k->n_y++;
     }
-    return !k->n_strided || walk(k, m[0]->one);
+    return !k->n_strided || walk_fused(k, m[0]->one);
 }
 
 /* ---- running */
@@ -194,7 +196,7 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
     if (!g)
         return 1;
     struct maker k = { .r = &(struct run){ .stream = s, .node = m[0]->node }, .a = &a, .n = n };
-    if (!make(&k, m, wanted))
+    if (!make_kernel(&k, m, wanted))
         return one_by_one(s, n, m, wanted);
     void *kernel = gpu_find(g, &found, "fused", "fused", DT_COUNT);
     int failed = !kernel;

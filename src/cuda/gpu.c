@@ -174,7 +174,7 @@ static int end_batch(struct stream *s)
     return gpu_check(q->gpu, "eval", e);
 }
 
-static int follow(struct stream *s, struct stream *other, uint64_t m)
+static int gpu_follow(struct stream *s, struct stream *other, uint64_t m)
 {
     struct gpu_stream *q = gpu_stream(s), *o = gpu_stream(other);
     void *event;
@@ -202,7 +202,7 @@ static int wait_event(void *event)
     return e == CUDA_NOT_READY ? cu.event_wait(event) : e;
 }
 
-static int wait_for(struct stream *s, uint64_t m)
+static int gpu_wait_for(struct stream *s, uint64_t m)
 {
     struct gpu_stream *q = gpu_stream(s);
     void *event;
@@ -283,7 +283,7 @@ static int from_peer(struct stream *s, void *to, const struct stream *other, con
 
 static bool supports(const struct node *n) { return gpu_runner(n) != NULL; }
 
-static int run(struct stream *s, struct entry *e)
+static int gpu_run_entry(struct stream *s, struct entry *e)
 {
     if (!gpu_use(s->device.index))
         return 1;
@@ -344,8 +344,8 @@ const struct backend cuda_backend = {
                  .alloc = gpu_alloc,
                  .free = gpu_free,
                  .mark = mark,
-                 .follow = follow,
-                 .wait = wait_for,
+                 .follow = gpu_follow,
+                 .wait = gpu_wait_for,
                  .passed = passed,
                  .to_device = to_device,
                  .to_host = to_host,
@@ -353,7 +353,7 @@ const struct backend cuda_backend = {
     .submit = queue_submit_launches,
     .run_now = queue_run_now,
     .supports = supports,
-    .run = run,
+    .run = gpu_run_entry,
     .run_fused = gpu_run_fused,
     .fuses_small = true,
     .end = end_batch,

@@ -19,7 +19,8 @@ bool gpu_takes_lookup(const struct node *n) { return n->in[0]->ndim <= LOOKUP_DI
 /* ---- what kernels are told */
 
 /* What is said of an index out of range. */
-static void tell(struct note_about *a, const char *op, enum outside_use use, const struct lookup_plan *p, mx near)
+static void fill_note_about(struct note_about *a, const char *op, enum outside_use use, const struct lookup_plan *p,
+                            mx near)
 {
     *a = (struct note_about){ .op = op, .use = (int32_t)use, .count = p->count, .corner = p->corner };
     a->ndim = a->corner ? 0 : p->index[0].array->ndim;
@@ -49,8 +50,8 @@ static void share_out(struct lookup_call *c, int64_t slice)
 }
 
 /* Elements are as wide as layout and addresses allow, if they may be: how wide is returned. */
-static size_t describe(struct lookup_call *c, const struct run *r, const struct lookup_plan *p, mx far, mx near,
-                       bool wide)
+static size_t describe_lookup(struct lookup_call *c, const struct run *r, const struct lookup_plan *p, mx far, mx near,
+                              bool wide)
 {
     struct box slice = { .item = itemsize(far), .ndim = p->sdim };
     int64_t others[2 * MX_MAX_NDIM + NOTE_INDICES];
@@ -102,7 +103,7 @@ struct arrays {
     mx_own hold[NOTE_INDICES + 1];
 };
 
-static int simplify(const struct run *r, struct arrays *o, int n, mx updates)
+static int simplify_arrays(const struct run *r, struct arrays *o, int n, mx updates)
 {
     int ndim = r->x[1]->ndim;
     *o = (struct arrays){ .updates = updates };
@@ -126,7 +127,7 @@ static int64_t blocks_of(const struct lookup_call *c, int64_t n) { return ceil_d
 /* ---- gather */
 
 /* Along an axis without elements no index is in range and none is the nearest. */
-static bool nowhere(const struct lookup_plan *p)
+static bool indexes_nothing(const struct lookup_plan *p)
 {
     for (int k = 0; k < p->n; k++)
         if (p->index[k].room < 0)
@@ -144,11 +145,11 @@ static bool in_rows(const struct lookup_call *c)
 }
 
 /* Moves what is looked up in one way or the other. */
-static int move(const struct run *r, struct lookup_call *c, const struct lookup_plan *p, mx far, mx near,
-                enum gpu_note when)
+static int launch_move(const struct run *r, struct lookup_call *c, const struct lookup_plan *p, mx far, mx near,
+                       enum gpu_note when)
 {
     static struct gpu_found lookup[5], take[5];
-    size_t size = describe(c, r, p, far, near, true);
+    size_t size = describe_lookup(c, r, p, far, near, true);
     int64_t blocks = blocks_of(c, c->count);
     bool rows = !c->writes && in_rows(c);
     if (rows) {
@@ -160,15 +161,15 @@ static int move(const struct run *r, struct lookup_call *c, const struct lookup_
            gpu_launch(r->stream, r->node->op->name, f, blocks, LOOKUP_THREADS, (void *[]){ c });
 }
 
-static int gather(const struct run *r, const struct lookup_plan *p, const char *op, unsigned outside)
+static int launch_gather(const struct run *r, const struct lookup_plan *p, const char *op, unsigned outside)
 {
     mx y = r->y[0];
     struct lookup_call c = { .nothing = outside == OUTSIDE_NOTHING };
-    bool empty = nowhere(p), for_mask = outside == OUTSIDE_FOR_MASK && !empty, any = false;
+    bool empty = indexes_nothing(p), for_mask = outside == OUTSIDE_FOR_MASK && !empty, any = false;
     bool fails = empty && !c.nothing, now = fails || for_mask || outside_fails();
     c.nothing |= empty;
-    tell(&c.noting.about, op, fails ? OUTSIDE_NOWHERE : OUTSIDE_READ, p, y);
-    if (move(r, &c, p, r->x[0], y, now ? NOTE_NOW : NOTE_LATER))
+    fill_note_about(&c.noting.about, op, fails ? OUTSIDE_NOWHERE : OUTSIDE_READ, p, y);
+    if (launch_move(r, &c, p, r->x[0], y, now ? NOTE_NOW : NOTE_LATER))
         return 1;
     if (now && gpu_noted(r, &any, !for_mask))
         return 1;
@@ -185,10 +186,10 @@ int gpu_run_gather(const struct run *r)
     struct arrays o;
     if (gpu_out_new(r, 0) || r->y[0]->size == 0)
         return mx_failed();
-    int failed = simplify(r, &o, a->axes.n, NULL);
+    int failed = simplify_arrays(r, &o, a->axes.n, NULL);
     if (!failed) {
         lookup_several(&p, r->x[0], r->y[0], a->axes.n, o.index, a->axes);
-        failed = gather(r, &p, index_asker("gather", a->asker), a->outside);
+        failed = launch_gather(r, &p, index_asker("gather", a->asker), a->outside);
     }
     drop(&o);
     return failed;
@@ -201,7 +202,7 @@ int gpu_run_gather_axis(const struct run *r)
     if (gpu_out_new(r, 0) || r->y[0]->size == 0)
         return mx_failed();
     lookup_axis(&p, r->x[0], r->y[0], r->x[1], a->axis);
-    return gather(r, &p, index_asker("take_along_axis", a->asker), a->outside);
+    return launch_gather(r, &p, index_asker("take_along_axis", a->asker), a->outside);
 }
 
 /* ---- scatter */
@@ -251,7 +252,7 @@ static int free_bits(const struct lookup_plan *p)
 }
 
 /* Looks at the indices, and if there is room for them finds the keys. */
-static int look(const struct run *r, struct keys_call *c, enum gpu_note when)
+static int look_at_keys(const struct run *r, struct keys_call *c, enum gpu_note when)
 {
     static struct gpu_found found;
     return gpu_noting(r, &c->lookup.noting, when) ||
@@ -262,10 +263,10 @@ static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum 
 {
     bool reads = s->outside == OUTSIDE_NEAREST;
     struct note_about *about = &c->lookup.noting.about;
-    describe(&c->lookup, s->r, &s->p, far, s->arrays.updates, false);
-    c->drops = !reads || nowhere(&s->p);
-    tell(about, s->op, reads ? OUTSIDE_READ : OUTSIDE_WRITTEN, &s->p, s->arrays.updates);
-    return look(s->r, c, when);
+    describe_lookup(&c->lookup, s->r, &s->p, far, s->arrays.updates, false);
+    c->drops = !reads || indexes_nothing(&s->p);
+    fill_note_about(about, s->op, reads ? OUTSIDE_READ : OUTSIDE_WRITTEN, &s->p, s->arrays.updates);
+    return look_at_keys(s->r, c, when);
 }
 
 /* Puts n keys of so many bits in order: in one of the two pairs of arrays, whose number is returned, with their
@@ -310,10 +311,10 @@ static int fold(const struct scatter *s, const struct keys_call *keys, mx y, con
                            .elements = keys->elements,
                            .fold = (int32_t)s->fold,
                            .lanes = 1 };
-    if (!c.elements && describe(&c.lookup, s->r, &s->p, y, s->arrays.updates, true) == 16)
+    if (!c.elements && describe_lookup(&c.lookup, s->r, &s->p, y, s->arrays.updates, true) == 16)
         c.lanes = (int32_t)(16 / itemsize(y));
     else
-        describe(&c.lookup, s->r, &s->p, y, s->arrays.updates, false);
+        describe_lookup(&c.lookup, s->r, &s->p, y, s->arrays.updates, false);
     if (c.elements)
         share_out(&c.lookup, 1);
     void *f = gpu_find(gpu_of(s->r), &found[t], "scatter", "scatter", t);
@@ -322,7 +323,7 @@ static int fold(const struct scatter *s, const struct keys_call *keys, mx y, con
 }
 
 /* Slices that may overlap without being the same are updated element by element. */
-static int update(struct scatter *s, mx y)
+static int run_update(struct scatter *s, mx y)
 {
     const struct lookup_plan *p = &s->p;
     struct keys_call c = { .elements = p->overlaps && p->count > 1 };
@@ -347,7 +348,7 @@ static int update(struct scatter *s, mx y)
 }
 
 /* Where an index out of range is a failure, it is one before anything is written over the operand. */
-static int scatter(struct scatter *s)
+static int launch_scatter(struct scatter *s)
 {
     const struct run *r = s->r;
     mx x = r->x[0], u = r->x[r->nin - 1], y = r->y[0];
@@ -364,7 +365,7 @@ static int scatter(struct scatter *s)
     if (u->size == 0 || x->size == 0)
         return 0;
     plan(s, y);
-    return update(s, y);
+    return run_update(s, y);
 }
 
 int gpu_run_scatter(const struct run *r)
@@ -376,7 +377,7 @@ int gpu_run_scatter(const struct run *r)
                          .outside = a->outside,
                          .axis = -1,
                          .axes = a->axes };
-    int failed = simplify(r, &s.arrays, a->axes.n, r->x[r->nin - 1]) || scatter(&s);
+    int failed = simplify_arrays(r, &s.arrays, a->axes.n, r->x[r->nin - 1]) || launch_scatter(&s);
     drop(&s.arrays);
     return failed;
 }
@@ -390,7 +391,7 @@ int gpu_run_scatter_axis(const struct run *r)
                          .outside = a->outside,
                          .axis = a->axis,
                          .arrays = { .index = { r->x[1] }, .updates = r->x[2] } };
-    return scatter(&s);
+    return launch_scatter(&s);
 }
 
 /* ---- slices */
@@ -415,12 +416,12 @@ static int move_slice(const struct run *r, const char *op, mx far, mx near, mx s
     lookup_corner(&p, far, near, start, a->axes);
     c.lookup.writes = writes;
     c.lookup.nothing = a->outside == OUTSIDE_NOTHING;
-    tell(&c.lookup.noting.about, op, writes ? OUTSIDE_WRITTEN : OUTSIDE_READ, &p, near);
+    fill_note_about(&c.lookup.noting.about, op, writes ? OUTSIDE_WRITTEN : OUTSIDE_READ, &p, near);
     if (!look_only)
-        return move(r, &c.lookup, &p, far, near, NOTE_LATER);
+        return launch_move(r, &c.lookup, &p, far, near, NOTE_LATER);
     bool any, now = outside_fails();
-    describe(&c.lookup, r, &p, far, near, false);
-    return look(r, &c, now ? NOTE_NOW : NOTE_LATER) || (now && gpu_noted(r, &any, true));
+    describe_lookup(&c.lookup, r, &p, far, near, false);
+    return look_at_keys(r, &c, now ? NOTE_NOW : NOTE_LATER) || (now && gpu_noted(r, &any, true));
 }
 
 static bool looks_first(mx near) { return outside_fails() || near->size == 0; }

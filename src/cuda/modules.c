@@ -25,7 +25,7 @@ static int best_image(const struct gpu *g, const char *module)
     return best;
 }
 
-static void *load(int image)
+static void *load_image(int image)
 {
     const struct gpu_image *m = &gpu_images[image];
     void *module = NULL;
@@ -60,7 +60,7 @@ void *gpu_kernel(struct gpu *g, const char *module, const char *kernel)
     lock_take(&loading);
     void *m = atomic_load(&g->module[i]), *f = NULL;
     if (!m)
-        atomic_store(&g->module[i], m = load(i));
+        atomic_store(&g->module[i], m = load_image(i));
     lock_give(&loading);
     int e = m ? cu.module_function(&f, m, kernel) : 0;
     if (e)
@@ -68,7 +68,8 @@ void *gpu_kernel(struct gpu *g, const char *module, const char *kernel)
     return e ? NULL : f;
 }
 
-static void *find(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, const char *suffix)
+static void *find_kernel(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel,
+                         const char *suffix)
 {
     char of[64], name[64];
     snprintf(of, sizeof of, "%s%s", module, suffix);
@@ -87,7 +88,7 @@ void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const 
             [DT_COUNT] = "",
     };
     void *f = atomic_load_explicit(&slot->on[g->number], memory_order_acquire);
-    return f ? f : find(g, slot, module, kernel, suffix[t]);
+    return f ? f : find_kernel(g, slot, module, kernel, suffix[t]);
 }
 
 void *gpu_find_sized(struct gpu *g, struct gpu_found slots[5], const char *module, const char *kernel, size_t size)
@@ -95,5 +96,5 @@ void *gpu_find_sized(struct gpu *g, struct gpu_found slots[5], const char *modul
     static const char *const suffix[] = { "_1", "_2", "_4", "_8", "_16" };
     int k = __builtin_ctzl(size);
     void *f = atomic_load_explicit(&slots[k].on[g->number], memory_order_acquire);
-    return f ? f : find(g, &slots[k], module, kernel, suffix[k]);
+    return f ? f : find_kernel(g, &slots[k], module, kernel, suffix[k]);
 }

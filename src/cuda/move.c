@@ -29,7 +29,7 @@ static bool is_one(const struct box *b)
     return true;
 }
 
-static int fill(const struct run *r, const struct box *b, uint64_t to, uint64_t from)
+static int fill_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from)
 {
     static struct gpu_found found[5];
     void *f = gpu_find_sized(gpu_of(r), found, "move", "fill", b->item);
@@ -41,7 +41,7 @@ static int fill(const struct run *r, const struct box *b, uint64_t to, uint64_t 
 
 /* The dimension along which `from` steps by 1 while `to` steps along the last one: both long enough for squares.
  * -1: there is none. */
-static int turned(const struct box *b)
+static int turned_axis(const struct box *b)
 {
     int last = b->ndim - 1;
     if (last < 1 || b->item > 8 || b->to[last] != 1 || b->from[last] == 1 || b->from[last] == 0 ||
@@ -60,7 +60,7 @@ static void add_axis(struct move_walk *w, const struct box *b, int i)
     w->stride[1][w->ndim++] = b->from[i];
 }
 
-static int turn(const struct run *r, const struct box *b, uint64_t to, uint64_t from, int row)
+static int turn_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from, int row)
 {
     static struct gpu_found found[5];
     void *f = gpu_find_sized(gpu_of(r), found, "move", "turn", b->item);
@@ -83,7 +83,7 @@ static int turn(const struct run *r, const struct box *b, uint64_t to, uint64_t 
     return !f || gpu_launch(r->stream, name_of(r), f, blocks, TURN_SIDE * TURN_ROWS, args);
 }
 
-static int copy(const struct run *r, const struct box *b, uint64_t to, uint64_t from)
+static int copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from)
 {
     static struct gpu_found found[5];
     void *f = gpu_find_sized(gpu_of(r), found, "move", "copy", b->item);
@@ -119,14 +119,14 @@ int gpu_copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t
         return gpu_check(gpu_of(r), name_of(r),
                          cu.copy_on_device(to, from, (size_t)n * b->item, gpu_stream(r->stream)->stream));
     if (is_row(b, b->to) && is_one(b) && to % 16 == 0)
-        return fill(r, b, to, from);
+        return fill_box(r, b, to, from);
     if (b->ndim > MOVE_DIMS)
         return copy_parts(r, b, to, from);
-    int row = turned(b);
+    int row = turned_axis(b);
     if (row >= 0)
-        return turn(r, b, to, from, row);
+        return turn_box(r, b, to, from, row);
     box_widen(&wide, to | from, 0, NULL);
-    return copy(r, &wide, to, from);
+    return copy_box(r, &wide, to, from);
 }
 
 int gpu_copy_to(const struct run *r, uint64_t to, mx x)

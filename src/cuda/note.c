@@ -17,7 +17,7 @@ static uint64_t note_at(const struct gpu_stream *q, enum gpu_note when)
     return q->notes.on_device + (when == NOTE_NOW ? sizeof empty : 0);
 }
 
-static int clear(const struct gpu_stream *q, enum gpu_note when)
+static int clear_note(const struct gpu_stream *q, enum gpu_note when)
 {
     return cu.copy_to_device(note_at(q, when), &empty, sizeof empty, q->stream);
 }
@@ -32,8 +32,8 @@ static int open_notes(struct gpu_stream *q)
         return e;
     q->notes.on_device = p;
     q->notes.heard[NOTE_LATER] = q->notes.heard[NOTE_NOW] = 0;
-    e = clear(q, NOTE_LATER);
-    return e ? e : clear(q, NOTE_NOW);
+    e = clear_note(q, NOTE_LATER);
+    return e ? e : clear_note(q, NOTE_NOW);
 }
 
 /* Under the stream's lock, or where nobody else looks: takes the note away, if there is one. */
@@ -46,7 +46,7 @@ static int read_note(struct gpu_stream *q, enum gpu_note when, struct note *n)
     if (!e)
         e = cu.stream_wait(q->stream); /* others may be noting still */
     q->notes.heard[when] = 0;          /* before the note is cleared, until when nobody writes to either */
-    return e ? e : clear(q, when);
+    return e ? e : clear_note(q, when);
 }
 
 int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when)
@@ -66,7 +66,7 @@ int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when)
     return 0;
 }
 
-static int report(const struct note *n)
+static int report_note(const struct note *n)
 {
     const struct note_about *a = &n->about;
     int at[NOTE_DIMS] = { 0 }, shape[NOTE_DIMS];
@@ -94,7 +94,7 @@ int gpu_noted(const struct run *r, bool *any, bool reported)
     if (!e)
         e = read_note(q, NOTE_NOW, &n);
     *any = !e && n.launch;
-    return gpu_check(q->gpu, r->node->op->name, e) || (*any && reported && report(&n));
+    return gpu_check(q->gpu, r->node->op->name, e) || (*any && reported && report_note(&n));
 }
 
 int gpu_notes_look(struct gpu_stream *q)
@@ -103,5 +103,5 @@ int gpu_notes_look(struct gpu_stream *q)
     lock_take(&q->lock);
     int e = read_note(q, NOTE_LATER, &n);
     lock_give(&q->lock);
-    return gpu_check(q->gpu, "eval", e) || (n.launch && report(&n));
+    return gpu_check(q->gpu, "eval", e) || (n.launch && report_note(&n));
 }

@@ -28,7 +28,7 @@ static bool is_half(enum dtype t) { return t == DT_float16 || t == DT_bfloat16; 
 static size_t sum_size(enum dtype t) { return dtype_size(t) <= 4 ? 4 : 8; }
 
 /* One of the two operands: from line to line, and along k. */
-static struct product_operand operand(const struct run *r, const struct product_plan *p, mx x, int which)
+static struct product_operand product_operand_of(const struct run *r, const struct product_plan *p, mx x, int which)
 {
     struct product_steps s = p->steps[which];
     int64_t lines = which ? p->n : p->m, lanes = gpu_lanes((enum dtype)x->dtype);
@@ -73,7 +73,7 @@ static enum kernel cut_tiles(struct product_args *a, enum dtype t)
 }
 
 /* y, a row, is the column that b's transpose makes of a's. */
-static void turn(struct product_args *a)
+static void swap_operands(struct product_args *a)
 {
     struct product_operand o = a->a;
     a->a = a->b;
@@ -104,7 +104,7 @@ static enum kernel cut_vector(struct product_args *a, enum dtype t)
     return across ? ACROSS : ALONG;
 }
 
-static int launch(const struct run *r, enum dtype t, struct product_args *a)
+static int launch_product(const struct run *r, enum dtype t, struct product_args *a)
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
     static const char *const names[KERNELS] = { [SMALL] = "product_small",
@@ -116,7 +116,7 @@ static int launch(const struct run *r, enum dtype t, struct product_args *a)
     const char *op = r->node->op->name;
     bool is_vector = least(a->m, a->n) == 1;
     if (is_vector && a->n > 1)
-        turn(a);
+        swap_operands(a);
     enum kernel k = is_vector ? cut_vector(a, t) : cut_tiles(a, t);
     int threads = is_half(t) && !is_vector ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     int64_t sums = a->batches * a->m * a->n;
@@ -141,7 +141,7 @@ static int launch(const struct run *r, enum dtype t, struct product_args *a)
     return failed;
 }
 
-static int run(const struct run *r, double alpha, double beta)
+static int run_products(const struct run *r, double alpha, double beta)
 {
     struct product_plan p;
     mx x[3], y = r->y[0];
@@ -165,8 +165,8 @@ static int run(const struct run *r, double alpha, double beta)
                                   .ndim = p.ndim,
                                   .scaled = r->nin > 2 || alpha != 1,
                                   .fours = p.n % 4 == 0 };
-        a.a = operand(r, &p, x[0], 0);
-        a.b = operand(r, &p, x[1], 1);
+        a.a = product_operand_of(r, &p, x[0], 0);
+        a.b = product_operand_of(r, &p, x[1], 1);
         for (int d = 0; d < p.ndim; d++) a.shape[d] = (uint32_t)p.shape[d];
         for (int i = 0; i < r->nin; i++) memcpy(a.batch[i], p.batch[i], (size_t)p.ndim * sizeof *p.batch[i]);
         if (r->nin > 2) {
@@ -174,16 +174,16 @@ static int run(const struct run *r, double alpha, double beta)
             a.c_row = p.steps[2].row;
             a.c_column = p.steps[2].column;
         }
-        failed = launch(r, (enum dtype)y->dtype, &a);
+        failed = launch_product(r, (enum dtype)y->dtype, &a);
     }
     for (int i = 0; i < 3; i++) mx_drop(&hold[i]);
     return failed;
 }
 
-int gpu_run_matmul(const struct run *r) { return run(r, 1, 0); }
+int gpu_run_matmul(const struct run *r) { return run_products(r, 1, 0); }
 
 int gpu_run_addmm(const struct run *r)
 {
     const struct addmm_args *args = r->args;
-    return run(r, args->alpha, args->beta);
+    return run_products(r, args->alpha, args->beta);
 }

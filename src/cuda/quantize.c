@@ -9,7 +9,7 @@
 #include "cuda/gpu.h"
 #include "ops/quantize.h"
 
-static enum quant_format format_of(const struct quant_args *a)
+static enum quant_format gpu_format_of(const struct quant_args *a)
 {
     switch (a->mode) {
     case MODE_MXFP4: return FORMAT_mxfp4;
@@ -20,7 +20,7 @@ static enum quant_format format_of(const struct quant_args *a)
 }
 
 /* The kernel of a name, for elements of type t; of kernels for each format that of the format. */
-static void *kernel_of(const struct run *r, struct gpu_found *slots, const char *name, int format, enum dtype t)
+static void *quant_kernel(const struct run *r, struct gpu_found *slots, const char *name, int format, enum dtype t)
 {
     static const char *const names[] = {
 #define X(name, bits) #name,
@@ -33,13 +33,13 @@ static void *kernel_of(const struct run *r, struct gpu_found *slots, const char 
     return gpu_find(gpu_stream(r->stream)->gpu, &slots[t], "quantize", format < 0 ? name : text, t);
 }
 
-static int launch(const struct run *r, void *kernel, int64_t threads, void *args)
+static int launch_quantized(const struct run *r, void *kernel, int64_t threads, void *args)
 {
     return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(threads, QUANT_THREADS), QUANT_THREADS,
                       (void *[]){ args });
 }
 
-/* Row-major versions of n operands; false after a failure.  They are dropped by drop_all in any case. */
+/* Row-major versions of n operands; false after a failure.  They are dropped by drop_operands in any case. */
 static bool all_row_major(const struct run *r, int n, mx x[], mx_own hold[])
 {
     for (int i = 0; i < n; i++)
@@ -47,20 +47,20 @@ static bool all_row_major(const struct run *r, int n, mx x[], mx_own hold[])
             return false;
     return true;
 }
-static void drop_all(int n, mx_own hold[])
+static void drop_operands(int n, mx_own hold[])
 {
     for (int i = 0; i < n; i++) mx_drop(&hold[i]);
 }
 
 /* ---- making */
 
-static int pack(const struct run *r, bool back)
+static int pack_or_unpack(const struct run *r, bool back)
 {
     static struct gpu_found found[DT_COUNT];
     const struct quant_args *q = r->args;
     mx x = r->x[0];
     mx_own hold = { 0 };
-    void *kernel = kernel_of(r, found, "quantize", -1, (enum dtype)x->dtype);
+    void *kernel = quant_kernel(r, found, "quantize", -1, (enum dtype)x->dtype);
     int failed = !kernel;
     for (int k = 0; k < r->nout && !failed; k++) failed = gpu_out_new(r, k);
     if (failed || x->size == 0)
@@ -72,7 +72,7 @@ static int pack(const struct run *r, bool back)
                            .n = x->size,
                            .group = q->group_size,
                            .bits = q->bits,
-                           .format = format_of(q) };
+                           .format = gpu_format_of(q) };
     if (back) {
         a.y = gpu_pointer(r, r->y[0]);
     } else {
@@ -80,13 +80,13 @@ static int pack(const struct run *r, bool back)
         a.scales = gpu_pointer(r, r->y[1]);
         a.biases = r->nout > 2 ? gpu_pointer(r, r->y[2]) : NULL;
     }
-    failed = launch(r, kernel, a.n / QUANT_EACH, &a);
+    failed = launch_quantized(r, kernel, a.n / QUANT_EACH, &a);
     mx_drop(&hold);
     return failed;
 }
 
-int gpu_run_quantize(const struct run *r) { return pack(r, false); }
-int gpu_run_round_trip(const struct run *r) { return pack(r, true); }
+int gpu_run_quantize(const struct run *r) { return pack_or_unpack(r, false); }
+int gpu_run_round_trip(const struct run *r) { return pack_or_unpack(r, true); }
 
 /* ---- e4m3 by itself */
 
@@ -94,11 +94,11 @@ static int convert(const struct run *r, struct gpu_found *slots, const char *nam
 {
     mx x = r->x[0];
     mx_own hold = { 0 };
-    void *kernel = kernel_of(r, slots, name, -1, t);
+    void *kernel = quant_kernel(r, slots, name, -1, t);
     if (!kernel || gpu_out_new(r, 0) || !all_row_major(r, 1, &x, &hold))
         return 1;
     struct pack_args a = { .x = gpu_pointer(r, x), .y = gpu_pointer(r, r->y[0]), .n = x->size };
-    int failed = launch(r, kernel, a.n, &a);
+    int failed = launch_quantized(r, kernel, a.n, &a);
     mx_drop(&hold);
     return failed;
 }
@@ -121,10 +121,10 @@ int gpu_run_dequantize(const struct run *r)
     static struct gpu_found found[FORMATS][DT_COUNT];
     static const int elements[] = { 32, 16, 32, 8, 32, 16, 4, 8, 4, 8 }; /* of a chunk */
     const struct quant_args *q = r->args;
-    int plain = q->mode == MODE_AFFINE ? 3 : 2, f = format_of(q);
+    int plain = q->mode == MODE_AFFINE ? 3 : 2, f = gpu_format_of(q);
     mx x[3] = { r->x[0], r->x[1], plain == 3 ? r->x[2] : NULL }, y = r->y[0];
     mx_own hold[3] = { 0 };
-    void *kernel = kernel_of(r, found[f], "dequantize", f, (enum dtype)y->dtype);
+    void *kernel = quant_kernel(r, found[f], "dequantize", f, (enum dtype)y->dtype);
     int failed = !kernel || gpu_out_new(r, 0);
     if (failed || y->size == 0)
         return failed;
@@ -139,9 +139,9 @@ int gpu_run_dequantize(const struct run *r)
                                  .log_group = __builtin_ctz((unsigned)q->group_size),
                                  .format = f,
                                  .t = x[1]->dtype };
-        failed = launch(r, kernel, a.n / elements[f], &a);
+        failed = launch_quantized(r, kernel, a.n / elements[f], &a);
     }
-    drop_all(3, hold);
+    drop_operands(3, hold);
     return failed;
 }
 
@@ -194,14 +194,14 @@ static void walk_batch(struct qmm_args *a, mx y, mx x, mx w)
     }
 }
 
-static int multiply(const struct run *r, struct qmm_args *a, int f, enum dtype t)
+static int multiply_packed(const struct run *r, struct qmm_args *a, int f, enum dtype t)
 {
     static struct gpu_found one[FORMATS][DT_COUNT], four[FORMATS][DT_COUNT], many[FORMATS][DT_COUNT];
     struct gpu *g = gpu_stream(r->stream)->gpu;
     bool few = a->transpose && a->m <= FEW;
-    void *kernel = !few        ? kernel_of(r, many[f], "qmm", f, t)
-                   : a->m == 1 ? kernel_of(r, one[f], "qmv", f, t)
-                               : kernel_of(r, four[f], "qmv4", f, t);
+    void *kernel = !few        ? quant_kernel(r, many[f], "qmm", f, t)
+                   : a->m == 1 ? quant_kernel(r, one[f], "qmv", f, t)
+                               : quant_kernel(r, four[f], "qmv4", f, t);
     if (!kernel)
         return 1;
     a->tall = (uint32_t)ceil_div(a->m, !few ? QMM_SIDE : a->m == 1 ? 1 : QMV_VECTORS);
@@ -222,7 +222,7 @@ bool gpu_takes_gathered(const struct node *n)
     return some;
 }
 
-static int64_t matrices(mx x)
+static int64_t matrices_in(mx x)
 {
     int64_t n = 1;
     for (int d = 0; d < x->ndim - 2; d++) n *= x->shape[d];
@@ -230,10 +230,11 @@ static int64_t matrices(mx x)
 }
 
 /* Which matrix each index is of: those of x, then those of w, to `room`. */
-static int number(const struct run *r, const mx index[2], const mx of[2], uint32_t *room, const char *op, enum dtype t)
+static int number_matrices(const struct run *r, const mx index[2], const mx of[2], uint32_t *room, const char *op,
+                           enum dtype t)
 {
     static struct gpu_found found[DT_COUNT];
-    void *kernel = kernel_of(r, found, "matrices", -1, t);
+    void *kernel = quant_kernel(r, found, "matrices", -1, t);
     bool now = outside_fails(), any;
     struct matrices_args a = { .n = index[0]->size };
     a.noting.about = (struct note_about){ .op = op, .use = OUTSIDE_READ, .count = a.n, .ndim = index[0]->ndim };
@@ -242,8 +243,8 @@ static int number(const struct run *r, const mx index[2], const mx of[2], uint32
         a.noting.about.shown |= (uint64_t)(index[0]->shape[d] > 1) << d;
     }
     for (int k = 0; k < 2; k++) {
-        a.noting.about.index[k].size = matrices(of[k]);
-        a.noting.about.index[k].room = matrices(of[k]) - 1;
+        a.noting.about.index[k].size = matrices_in(of[k]);
+        a.noting.about.index[k].room = matrices_in(of[k]) - 1;
         a.noting.about.index[k].huge = index[k]->dtype == DT_uint64;
     }
     if (!kernel || gpu_noting(r, &a.noting, now ? NOTE_NOW : NOTE_LATER))
@@ -253,14 +254,14 @@ static int number(const struct run *r, const mx index[2], const mx of[2], uint32
         a.index = gpu_pointer(r, index[k]);
         a.t = index[k]->dtype;
         a.before = k * a.n;
-        a.matrices = matrices(of[k]);
-        if (launch(r, kernel, a.n, &a))
+        a.matrices = matrices_in(of[k]);
+        if (launch_quantized(r, kernel, a.n, &a))
             return 1;
     }
     return now && gpu_noted(r, &any, true);
 }
 
-static int run_product(const struct run *r, bool gather)
+static int run_packed_product(const struct run *r, bool gather)
 {
     const struct quant_args *q = r->args;
     bool affine = q->mode == MODE_AFFINE;
@@ -282,7 +283,7 @@ static int run_product(const struct run *r, bool gather)
         index[1] = r->x[n + 1];
         failed = !all_row_major(r, 2, index, hold_index) ||
                  !(room = buffer_new_on(r->stream, (size_t)index[0]->size * 2 * sizeof(uint32_t))) ||
-                 number(r, index, x, buffer_on(room, r->stream), q->both ? "gather_qqmm" : "gather_qmm", t);
+                 number_matrices(r, index, x, buffer_on(room, r->stream), q->both ? "gather_qqmm" : "gather_qmm", t);
     }
     if (!failed) {
         struct qmm_args a = { .y = gpu_pointer(r, y),
@@ -305,18 +306,18 @@ static int run_product(const struct run *r, bool gather)
         } else {
             walk_batch(&a, y, x[0], x[1]);
         }
-        failed = multiply(r, &a, format_of(q), t);
+        failed = multiply_packed(r, &a, gpu_format_of(q), t);
     }
     if (room)
         buffer_release(room);
-    drop_all(4, hold);
-    drop_all(2, cast);
-    drop_all(2, hold_index);
+    drop_operands(4, hold);
+    drop_operands(2, cast);
+    drop_operands(2, hold_index);
     return failed;
 }
 
 /* Row-major in x's memory, but for these two dimensions, or what they are turned. */
-static mx as_matrix(mx x, int64_t rows, int64_t columns, bool turned)
+static mx quant_matrix_view(mx x, int64_t rows, int64_t columns, bool turned)
 {
     int shape[2] = { (int)(turned ? columns : rows), (int)(turned ? rows : columns) };
     buffer_retain(x->buf);
@@ -346,8 +347,8 @@ static int through_numbers(const struct run *r)
     struct run multiply = { r->stream, r->node, NULL, 2, 1, in, &product, false };
     int failed = is_nil(numbers) || is_nil(product) || gpu_run_dequantize(&back) ||
                  is_nil(x = gpu_row_major(r, x, &hold)) ||
-                 is_nil(in[0] = as_matrix(x, x->size / depth, depth, false)) ||
-                 is_nil(in[1] = as_matrix(numbers, lines, columns, q->transpose)) || gpu_run_matmul(&multiply);
+                 is_nil(in[0] = quant_matrix_view(x, x->size / depth, depth, false)) ||
+                 is_nil(in[1] = quant_matrix_view(numbers, lines, columns, q->transpose)) || gpu_run_matmul(&multiply);
     if (!failed) {
         buffer_retain(product->buf);
         result_in(y, product->buf);
@@ -361,6 +362,6 @@ int gpu_run_quantized_matmul(const struct run *r)
     mx x = r->x[0], w = r->x[1];
     bool one = w->size == (int64_t)dim(w, -1) * dim(w, -2);
     bool many = one && r->y[0]->size > 0 && dim(x, -1) > 0 && x->size / dim(x, -1) > FEW;
-    return many ? through_numbers(r) : run_product(r, false);
+    return many ? through_numbers(r) : run_packed_product(r, false);
 }
-int gpu_run_gather_qmm(const struct run *r) { return run_product(r, true); }
+int gpu_run_gather_qmm(const struct run *r) { return run_packed_product(r, true); }

@@ -48,7 +48,7 @@ static void cut(struct reduce_call *c, int lanes, size_t size)
     c->pieces = c->folded.n ? ceil_div(c->folded.n, c->piece) : 1;
 }
 
-static int out_of(enum dtype t)
+static int out_code(enum dtype t)
 {
     static const int widths[] = { [1] = OUT_8, [2] = OUT_16, [4] = OUT_32, [8] = OUT_64 };
     switch (t) {
@@ -62,7 +62,7 @@ static int out_of(enum dtype t)
 }
 
 /* Several pieces: what each comes to is kept in `partial`, and merged by a second launch. */
-static int launch(const struct run *r, void *kernel, struct reduce_call *c, int lanes)
+static int launch_reduction(const struct run *r, void *kernel, struct reduce_call *c, int lanes)
 {
     const char *op = r->node->op->name;
     int64_t groups = c->columns ? ceil_div(c->kept.n, lanes) : c->kept.n;
@@ -111,7 +111,7 @@ static bool axes_of(struct reduce_axes *a, const struct fold_plan *p, bool folde
     return !large || a->ndim == 1;
 }
 
-static bool describe(struct reduce_call *c, mx x, const bool *folds)
+static bool describe_reduction(struct reduce_call *c, mx x, const bool *folds)
 {
     struct fold_plan p;
     fold_plan_of(&p, x, folds);
@@ -121,16 +121,16 @@ static bool describe(struct reduce_call *c, mx x, const bool *folds)
 }
 
 /* What kernels cannot be told is laid out with the folded axes last: as two of them, whatever they were. */
-static int run(const struct run *r, const bool *folds, struct gpu_found *slot, const char *name)
+static int run_reduction(const struct run *r, const bool *folds, struct gpu_found *slot, const char *name)
 {
     mx x = r->x[0], y = r->y[0];
     mx_own hold = { 0 };
     enum dtype t = (enum dtype)x->dtype;
-    struct reduce_call c = { .out = out_of((enum dtype)y->dtype) };
+    struct reduce_call c = { .out = out_code((enum dtype)y->dtype) };
     void *kernel = gpu_find(gpu_stream(r->stream)->gpu, slot, "reduce", name, t);
     int failed = !kernel || gpu_out_new(r, 0);
     MX_SCOPE(NULL);
-    if (!failed && !describe(&c, x, folds)) {
+    if (!failed && !describe_reduction(&c, x, folds)) {
         bool last[MX_MAX_NDIM];
         int64_t times = c.times;
         int kept = 0;
@@ -139,14 +139,14 @@ static int run(const struct run *r, const bool *folds, struct gpu_found *slot, c
         x = fold_last(x, folds);
         failed = is_nil(x) || is_nil(x = gpu_row_major(r, x, &hold));
         if (!failed)
-            describe(&c, x, last);
+            describe_reduction(&c, x, last);
         c.times = times;
     }
     if (!failed) {
         c.x = gpu_pointer(r, x);
         c.y = gpu_pointer(r, y);
         cut(&c, gpu_lanes(t), itemsize(x));
-        failed = launch(r, kernel, &c, gpu_lanes(t));
+        failed = launch_reduction(r, kernel, &c, gpu_lanes(t));
     }
     mx_drop(&hold);
     return failed;
@@ -172,7 +172,7 @@ int gpu_run_reduce(const struct run *r)
     const struct reduce_args *a = r->args;
     bool folds[MX_MAX_NDIM] = { 0 };
     for (int i = 0; i < a->axes.n; i++) folds[a->axes.v[i]] = true;
-    return run(r, folds, &found[a->fold][r->x[0]->dtype], names[a->fold]);
+    return run_reduction(r, folds, &found[a->fold][r->x[0]->dtype], names[a->fold]);
 }
 
 int gpu_run_arg_reduce(const struct run *r)
@@ -181,5 +181,6 @@ int gpu_run_arg_reduce(const struct run *r)
     const struct arg_reduce_args *a = r->args;
     bool folds[MX_MAX_NDIM] = { 0 };
     folds[a->axis] = true;
-    return run(r, folds, &found[a->fold == ARG_MIN][r->x[0]->dtype], a->fold == ARG_MIN ? "argmin" : "argmax");
+    return run_reduction(r, folds, &found[a->fold == ARG_MIN][r->x[0]->dtype],
+                         a->fold == ARG_MIN ? "argmin" : "argmax");
 }

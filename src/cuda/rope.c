@@ -29,7 +29,7 @@ static bool walk_rows(struct rope_call *c, mx x)
 }
 
 /* Are all vectors that a thread reads and writes aligned to 16 bytes, or half that between halves of a row? */
-static bool is_whole(const struct rope_call *c, size_t item)
+static bool whole_vectors(const struct rope_call *c, size_t item)
 {
     uint64_t low = (uint64_t)c->x | (uint64_t)c->y | (uint64_t)c->width * item | (uint64_t)c->position * item;
     for (int d = 0; d < c->ndim; d++) low |= (uint64_t)c->stride[d] * item;
@@ -37,7 +37,7 @@ static bool is_whole(const struct rope_call *c, size_t item)
 }
 
 /* Pairs `first` on, as many as a launch has. */
-static int launch(const struct run *r, void *kernel, struct rope_call *c, int64_t first)
+static int launch_rope(const struct run *r, void *kernel, struct rope_call *c, int64_t first)
 {
     const struct rope_args *a = r->args;
     int64_t left = c->half - first, rest = c->width - 2 * c->half;
@@ -81,12 +81,13 @@ int gpu_run_rope(const struct run *r)
         c.freqs = freqs ? gpu_pointer(r, freqs) : NULL;
         c.groups = offset->size;
         c.rows = x->size / (c.length * c.width) / c.groups;
-        c.whole = is_whole(&c, itemsize(x));
+        c.whole = whole_vectors(&c, itemsize(x));
         /* Several rows share sines where there are threads enough. */
         int64_t threads = x->size / (2 * ROPE_PAIRS), enough = (int64_t)g->multiprocessors * 1024;
         c.each = threads / enough < 1 ? 1 : threads / enough < c.rows ? threads / enough : c.rows;
         c.chunks = (uint32_t)ceil_div(c.rows, c.each);
-        for (int64_t first = 0; first < c.half && !failed; first += ROPE_TURNS) failed = launch(r, kernel, &c, first);
+        for (int64_t first = 0; first < c.half && !failed; first += ROPE_TURNS)
+            failed = launch_rope(r, kernel, &c, first);
     }
     for (int k = 0; k < 3; k++) mx_drop(&hold[k]);
     return failed;

@@ -5,8 +5,8 @@
 
 /* Queues a kernel over the rows of x, with what `a` has of arguments; the n arrays of `more`, of x's type, are what it
  * reads besides, and at[] where their addresses belong. */
-static int over_rows(const struct run *r, const char *name, struct gpu_found slots[DT_COUNT], struct rows_args *a,
-                     int n, const mx more[], const void **at[])
+static int launch_over_rows(const struct run *r, const char *name, struct gpu_found slots[DT_COUNT],
+                            struct rows_args *a, int n, const mx more[], const void **at[])
 {
     mx x = r->x[0];
     enum dtype t = (enum dtype)x->dtype;
@@ -43,7 +43,7 @@ int gpu_run_softmax(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     struct rows_args a = { 0 };
-    return over_rows(r, "softmax", found, &a, 0, NULL, NULL);
+    return launch_over_rows(r, "softmax", found, &a, 0, NULL, NULL);
 }
 
 /* With one result or two. */
@@ -51,7 +51,7 @@ int gpu_run_logsumexp(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     struct rows_args a = { 0 };
-    return over_rows(r, "logsumexp", found, &a, 0, NULL, NULL);
+    return launch_over_rows(r, "logsumexp", found, &a, 0, NULL, NULL);
 }
 
 int gpu_run_norm(const struct run *r)
@@ -60,7 +60,7 @@ int gpu_run_norm(const struct run *r)
     const struct norm_args *n = r->args;
     struct rows_args a = { .eps = n->eps, .centered = r->node->op->id == OP_layer_norm };
     const void **at[] = { n->weight ? &a.weight : &a.bias, &a.bias };
-    return over_rows(r, "norm", found, &a, r->nin - 1, r->x + 1, at);
+    return launch_over_rows(r, "norm", found, &a, r->nin - 1, r->x + 1, at);
 }
 
 int gpu_run_norm_tangent(const struct run *r)
@@ -68,5 +68,5 @@ int gpu_run_norm_tangent(const struct run *r)
     static struct gpu_found found[DT_COUNT];
     const struct norm_tangent_args *n = r->args;
     struct rows_args a = { .eps = n->eps, .centered = n->centered };
-    return over_rows(r, "norm_tangent", found, &a, 1, r->x + 1, (const void **[]){ &a.v });
+    return launch_over_rows(r, "norm_tangent", found, &a, 1, r->x + 1, (const void **[]){ &a.v });
 }

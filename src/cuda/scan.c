@@ -25,7 +25,7 @@ static void lay_out(struct scan_call *c, mx x, int axis, const struct gpu *g)
 }
 
 /* The three steps, or the last alone. */
-static int run(const struct run *r, struct scan_call *c, enum dtype t)
+static int run_scans(const struct run *r, struct scan_call *c, enum dtype t)
 {
     static struct gpu_found rows[DT_COUNT], columns[DT_COUNT], parts[DT_COUNT];
     struct gpu *g = gpu_stream(r->stream)->gpu;
@@ -70,7 +70,7 @@ int gpu_run_scan(const struct run *r)
         failed = !room;
         c.parts = room ? buffer_on(room, r->stream) : NULL;
     }
-    failed = failed || run(r, &c, t);
+    failed = failed || run_scans(r, &c, t);
     if (room)
         buffer_release(room);
     mx_drop(&hold);

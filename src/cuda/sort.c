@@ -5,7 +5,7 @@
 bool gpu_takes_sort(const struct node *n) { return n->in[0]->dtype != DT_complex64; }
 
 /* All steps of the network over rows of more than a tile. */
-static int sort_long(const struct run *r, struct sort_call *c, void *tiles, void *step)
+static int launch_long_sort(const struct run *r, struct sort_call *c, void *tiles, void *step)
 {
     const char *op = r->node->op->name;
     void *args[] = { c };
@@ -29,7 +29,7 @@ static int sort_long(const struct run *r, struct sort_call *c, void *tiles, void
     return failed;
 }
 
-static int order(const struct run *r, bool ranks)
+static int launch_order(const struct run *r, bool ranks)
 {
     static struct gpu_found found[2];
     struct gpu *g = gpu_stream(r->stream)->gpu;
@@ -55,12 +55,12 @@ static int order(const struct run *r, bool ranks)
         failed = gpu_launch(r->stream, r->node->op->name, tiles, c.rows,
                             (int)(c.tile / 2 < 32 ? 32 : gpu_power_of_two(c.tile / 2, SORT_THREADS)), (void *[]){ &c });
     } else {
-        failed = sort_long(r, &c, tiles, step);
+        failed = launch_long_sort(r, &c, tiles, step);
     }
     mx_drop(&hold);
     return failed;
 }
 
 /* A whole order is a partition, too. */
-int gpu_run_sort(const struct run *r) { return order(r, false); }
-int gpu_run_argsort(const struct run *r) { return order(r, true); }
+int gpu_run_sort(const struct run *r) { return launch_order(r, false); }
+int gpu_run_argsort(const struct run *r) { return launch_order(r, true); }

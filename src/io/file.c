@@ -124,7 +124,7 @@ struct file_writer {
 };
 enum { BUFFER = 1 << 16, LARGE = 1 << 20 };
 
-static bool write_all(int fd, const char *data, size_t n)
+static bool write_to_file(int fd, const char *data, size_t n)
 {
     while (n) {
         ssize_t put = write(fd, data, n > (1u << 30) ? 1u << 30 : n);
@@ -146,13 +146,13 @@ static bool file_write(struct writer *self, const void *data, size_t n)
         f->used += n;
         return true;
     }
-    if (!write_all(f->file.fd, f->buffer, f->used))
+    if (!write_to_file(f->file.fd, f->buffer, f->used))
         return false;
     f->used = 0;
     /* Blocks found at once cost less than one after the other; where they cannot be, writing says why. */
     if (n >= LARGE)
         (void)!fallocate(f->file.fd, FALLOC_FL_KEEP_SIZE, lseek(f->file.fd, 0, SEEK_CUR), (off_t)n);
-    return write_all(f->file.fd, data, n);
+    return write_to_file(f->file.fd, data, n);
 }
 
 static bool file_create(struct file_writer *f, const char *path)
@@ -172,7 +172,7 @@ static bool file_create(struct file_writer *f, const char *path)
 static int file_finish(struct file_writer *f, bool ok)
 {
     const char *label = f->writer.label;
-    if (ok && !write_all(f->file.fd, f->buffer, f->used)) {
+    if (ok && !write_to_file(f->file.fd, f->buffer, f->used)) {
         mx_fail_as(MX_RUNTIME, "[save] %s: could not write: %s", label, strerror(errno));
         ok = false;
     }

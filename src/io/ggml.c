@@ -78,7 +78,7 @@ static void decode_q3_k(const uint8_t *b, float *y)
 
 /* Scale and minimum k of eight, six bits each in twelve bytes: the first four of both in the low bits of
  * bytes 0..3 and 4..7, the last four in halves of bytes 8..11 and the top bits of the others. */
-static void scale_of(const uint8_t *s, int k, float *scale, float *least)
+static void k_scale_of(const uint8_t *s, int k, float *scale, float *least)
 {
     *scale = (float)(k < 4 ? s[k] & 63 : (s[k + 4] & 15) | (s[k - 4] >> 6) << 4);
     *least = (float)(k < 4 ? s[k + 4] & 63 : s[k + 4] >> 4 | (s[k] >> 6) << 4);
@@ -89,7 +89,7 @@ static void decode_q4_k(const uint8_t *b, float *y)
     float d = f16_at(b), m = f16_at(b + 2);
     for (int k = 0; k < 8; k++) {
         float scale, least;
-        scale_of(b + 4, k, &scale, &least);
+        k_scale_of(b + 4, k, &scale, &least);
         scale *= d;
         least *= m;
         for (int i = 0; i < 32; i++)
@@ -102,7 +102,7 @@ static void decode_q5_k(const uint8_t *b, float *y)
     float d = f16_at(b), m = f16_at(b + 2);
     for (int k = 0; k < 8; k++) {
         float scale, least;
-        scale_of(b + 4, k, &scale, &least);
+        k_scale_of(b + 4, k, &scale, &least);
         scale *= d;
         least *= m;
         for (int i = 0; i < 32; i++) {

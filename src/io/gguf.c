@@ -53,7 +53,7 @@ int gguf_set_array(struct gguf *g, const char *name, mx x)
     return archive_add(&g->tensors, name, x);
 }
 
-static void empty(struct gguf_value *v)
+static void empty_value(struct gguf_value *v)
 {
     mx_drop(&v->array);
     for (int i = 0; i < v->n; i++) free(v->texts[i]);
@@ -86,7 +86,7 @@ int gguf_set_value(struct gguf *g, const char *key, struct gguf_value *v)
         to->key = old.key;
     }
     *v = (struct gguf_value){ 0 };
-    empty(&old); /* whose array's owner may look at g, and change it */
+    empty_value(&old); /* whose array's owner may look at g, and change it */
     return !to;
 }
 
@@ -124,7 +124,7 @@ int gguf_copy(struct gguf *to, const struct gguf *from)
 void gguf_free(struct gguf *g)
 {
     for (int i = 0; i < g->n; i++) {
-        empty(&g->values[i]);
+        empty_value(&g->values[i]);
         free(g->values[i].key);
     }
     free(g->values);
@@ -144,8 +144,8 @@ struct gguf_cursor {
 };
 enum { WINDOW = 1 << 16 };
 
-static bool bad(struct gguf_cursor *c, uint64_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static bool bad(struct gguf_cursor *c, uint64_t at, const char *fmt, ...)
+static bool bad_gguf(struct gguf_cursor *c, uint64_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static bool bad_gguf(struct gguf_cursor *c, uint64_t at, const char *fmt, ...)
 {
     char what[400];
     va_list args;
@@ -161,8 +161,8 @@ static uint64_t left(const struct gguf_cursor *c) { return c->s->size - c->at; }
 static bool take_bytes(struct gguf_cursor *c, void *data, uint64_t n, const char *what)
 {
     if (n > left(c))
-        return bad(c, c->at, "%s needs %llu bytes, the file has %llu", what, (unsigned long long)n,
-                   (unsigned long long)c->s->size);
+        return bad_gguf(c, c->at, "%s needs %llu bytes, the file has %llu", what, (unsigned long long)n,
+                        (unsigned long long)c->s->size);
     for (uint8_t *to = data; n;) {
         if (c->at < c->from || c->at >= c->from + c->n) {
             c->from = c->at;
@@ -185,14 +185,14 @@ static bool take_u32(struct gguf_cursor *c, uint32_t *v, const char *what) { ret
 static bool take_u64(struct gguf_cursor *c, uint64_t *v, const char *what) { return take_bytes(c, v, 8, what); }
 
 /* Into c->text, for use as a string of C. */
-static bool take_string(struct gguf_cursor *c, const char *what, size_t *length)
+static bool take_gguf_string(struct gguf_cursor *c, const char *what, size_t *length)
 {
     uint64_t n = 0, at = c->at;
     if (!take_u64(c, &n, what))
         return false;
     if (n > left(c))
-        return bad(c, at, "%s would have %llu bytes, the file has %llu", what, (unsigned long long)n,
-                   (unsigned long long)c->s->size);
+        return bad_gguf(c, at, "%s would have %llu bytes, the file has %llu", what, (unsigned long long)n,
+                        (unsigned long long)c->s->size);
     if (n >= c->text_cap) {
         char *more = mx_malloc(n + 64);
         if (!more)
@@ -205,7 +205,7 @@ static bool take_string(struct gguf_cursor *c, const char *what, size_t *length)
         return false;
     c->text[n] = 0;
     *length = n;
-    return !memchr(c->text, 0, n) || bad(c, at, "%s has a null character", what);
+    return !memchr(c->text, 0, n) || bad_gguf(c, at, "%s has a null character", what);
 }
 
 /* ---- values */
@@ -214,8 +214,8 @@ static bool take_numbers(struct gguf_cursor *c, struct gguf_value *v, uint32_t t
 {
     enum dtype t = value_types[type];
     if (n > INT32_MAX || n > left(c) / dtype_size(t))
-        return bad(c, c->at, "'%.80s' would have %llu items of %s, the file has %llu bytes", v->key,
-                   (unsigned long long)n, dtype_name(t), (unsigned long long)c->s->size);
+        return bad_gguf(c, c->at, "'%.80s' would have %llu items of %s, the file has %llu bytes", v->key,
+                        (unsigned long long)n, dtype_name(t), (unsigned long long)c->s->size);
     struct buffer *b = buffer_new(n * dtype_size(t));
     if (!b)
         return false;
@@ -234,7 +234,7 @@ static bool take_numbers(struct gguf_cursor *c, struct gguf_value *v, uint32_t t
 static bool take_text(struct gguf_cursor *c, struct gguf_value *v)
 {
     size_t n = 0;
-    return take_string(c, v->key, &n) && !gguf_add_text(v, c->text, n);
+    return take_gguf_string(c, v->key, &n) && !gguf_add_text(v, c->text, n);
 }
 
 static bool take_array(struct gguf_cursor *c, struct gguf_value *v)
@@ -244,14 +244,14 @@ static bool take_array(struct gguf_cursor *c, struct gguf_value *v)
     if (!take_u32(c, &type, v->key) || !take_u64(c, &n, v->key))
         return false;
     if (type == V_ARRAY)
-        return bad(c, at, "'%.80s' is an array of arrays, which is not supported", v->key);
+        return bad_gguf(c, at, "'%.80s' is an array of arrays, which is not supported", v->key);
     if (type >= VALUE_TYPES)
-        return bad(c, at, "'%.80s' is an array of the unknown type %u", v->key, type);
+        return bad_gguf(c, at, "'%.80s' is an array of the unknown type %u", v->key, type);
     if (type != V_STRING)
         return take_numbers(c, v, type, 1, n);
     if (n > left(c) / 8)
-        return bad(c, at, "'%.80s' would have %llu strings, the file has %llu bytes", v->key, (unsigned long long)n,
-                   (unsigned long long)c->s->size);
+        return bad_gguf(c, at, "'%.80s' would have %llu strings, the file has %llu bytes", v->key,
+                        (unsigned long long)n, (unsigned long long)c->s->size);
     v->kind = GGUF_TEXTS;
     for (uint64_t i = 0; i < n; i++)
         if (!take_text(c, v))
@@ -263,14 +263,14 @@ static bool take_value(struct gguf_cursor *c, struct gguf *g)
 {
     uint32_t type;
     size_t n;
-    if (!take_string(c, "a key", &n))
+    if (!take_gguf_string(c, "a key", &n))
         return false;
     struct gguf_value *v = new_value(g, c->text, GGUF_ARRAY);
     uint64_t at = c->at;
     if (!v || !take_u32(c, &type, v->key))
         return false;
     if (type >= VALUE_TYPES)
-        return bad(c, at, "'%.80s' has the unknown type %u", v->key, type);
+        return bad_gguf(c, at, "'%.80s' has the unknown type %u", v->key, type);
     if (type == V_ARRAY)
         return take_array(c, v);
     if (type != V_STRING)
@@ -294,7 +294,7 @@ static bool take_sizes(struct gguf_cursor *c, struct gguf_tensor *t)
     if (!take_u32(c, &ndim, t->name))
         return false;
     if (ndim > MOST_DIMS)
-        return bad(c, t->at, "'%.80s' has %u dimensions, expected at most %d", t->name, ndim, MOST_DIMS);
+        return bad_gguf(c, t->at, "'%.80s' has %u dimensions, expected at most %d", t->name, ndim, MOST_DIMS);
     t->ndim = (int)ndim;
     t->items = 1;
     for (int i = t->ndim; i-- > 0;) {
@@ -302,7 +302,7 @@ static bool take_sizes(struct gguf_cursor *c, struct gguf_tensor *t)
         if (!take_u64(c, &size, t->name))
             return false;
         if (size > INT32_MAX || __builtin_mul_overflow(t->items, size, &t->items) || t->items > INT64_MAX / 8)
-            return bad(c, t->at, "'%.80s' has dimensions that are too large", t->name);
+            return bad_gguf(c, t->at, "'%.80s' has dimensions that are too large", t->name);
         t->shape[i] = (int)size;
     }
     return true;
@@ -313,7 +313,7 @@ static bool take_tensor(struct gguf_cursor *c, struct gguf_tensor *t)
     uint32_t type;
     size_t n;
     t->at = c->at;
-    if (!take_string(c, "the name of a tensor", &n))
+    if (!take_gguf_string(c, "the name of a tensor", &n))
         return false;
     if (!(t->name = strdup(c->text)))
         return mx_fail_memory(n), false;
@@ -322,19 +322,19 @@ static bool take_tensor(struct gguf_cursor *c, struct gguf_tensor *t)
     t->type = ggml_type(type);
     if (!t->type) {
         const char *name = ggml_name(type);
-        return bad(c, t->at, "'%.80s' has the type %s (%u), which is not supported", t->name, name ? name : "unknown",
-                   type);
+        return bad_gguf(c, t->at, "'%.80s' has the type %s (%u), which is not supported", t->name,
+                        name ? name : "unknown", type);
     }
     uint64_t last = t->ndim ? (uint64_t)t->shape[t->ndim - 1] : 1;
     if (last % (uint64_t)t->type->items)
-        return bad(c, t->at, "'%.80s' of type %s has rows of %llu items, which is no multiple of %d", t->name,
-                   t->type->name, (unsigned long long)last, t->type->items);
+        return bad_gguf(c, t->at, "'%.80s' of type %s has rows of %llu items, which is no multiple of %d", t->name,
+                        t->type->name, (unsigned long long)last, t->type->items);
     if (__builtin_mul_overflow(t->items / (uint64_t)t->type->items, (uint64_t)t->type->bytes, &t->bytes))
-        return bad(c, t->at, "'%.80s' has dimensions that are too large", t->name);
+        return bad_gguf(c, t->at, "'%.80s' has dimensions that are too large", t->name);
     return true;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_entry_name(const void *a, const void *b)
 {
     return strcmp((*(const struct gguf_tensor *const *)a)->name, (*(const struct gguf_tensor *const *)b)->name);
 }
@@ -371,10 +371,10 @@ static bool check_parts(struct gguf_cursor *c, const struct gguf_tensor *const s
         for (int k = 0; k < 2 && ok; k++) {
             strcpy(whole + m, wholes[k]);
             const struct gguf_tensor key = { .name = whole }, *wanted = &key,
-                                     *const *found = bsearch(&wanted, sorted, n, sizeof *sorted, by_name);
+                                     *const *found = bsearch(&wanted, sorted, n, sizeof *sorted, by_entry_name);
             if (found && ((*found)->type->form == GGML_AFFINE || (*found)->type->form == GGML_MXFP4))
-                ok = bad(c, sorted[i]->at, "the name '%.80s' comes twice: '%.80s', which is packed, has such a part",
-                         name, whole);
+                ok = bad_gguf(c, sorted[i]->at,
+                              "the name '%.80s' comes twice: '%.80s', which is packed, has such a part", name, whole);
         }
         free(whole);
     }
@@ -390,24 +390,25 @@ static bool check_tensors(struct gguf_cursor *c, const struct gguf_tensor *t, ui
     for (uint64_t i = 0; i < n && ok; i++) {
         v[i] = &t[i];
         if (t[i].offset % alignment)
-            ok = bad(c, t[i].at, "'%.80s' begins at %llu, which is no multiple of the alignment %llu", t[i].name,
-                     (unsigned long long)t[i].offset, (unsigned long long)alignment);
+            ok = bad_gguf(c, t[i].at, "'%.80s' begins at %llu, which is no multiple of the alignment %llu", t[i].name,
+                          (unsigned long long)t[i].offset, (unsigned long long)alignment);
         else if (base > c->s->size || t[i].offset > c->s->size - base || t[i].bytes > c->s->size - base - t[i].offset)
-            ok = bad(c, t[i].at, "'%.80s' of shape %s, type %s needs %llu bytes from %llu + %llu on, the file has %llu",
-                     t[i].name, shape_text(t[i].ndim, t[i].shape), t[i].type->name, (unsigned long long)t[i].bytes,
-                     (unsigned long long)base, (unsigned long long)t[i].offset, (unsigned long long)c->s->size);
+            ok = bad_gguf(c, t[i].at,
+                          "'%.80s' of shape %s, type %s needs %llu bytes from %llu + %llu on, the file has %llu",
+                          t[i].name, shape_text(t[i].ndim, t[i].shape), t[i].type->name, (unsigned long long)t[i].bytes,
+                          (unsigned long long)base, (unsigned long long)t[i].offset, (unsigned long long)c->s->size);
     }
     if (ok)
-        qsort(v, n, sizeof *v, by_name);
+        qsort(v, n, sizeof *v, by_entry_name);
     for (uint64_t i = 1; i < n && ok; i++)
         if (!strcmp(v[i - 1]->name, v[i]->name))
-            ok = bad(c, v[i]->at, "the name '%.80s' comes twice", v[i]->name);
+            ok = bad_gguf(c, v[i]->at, "the name '%.80s' comes twice", v[i]->name);
     ok = ok && check_parts(c, v, n);
     if (ok)
         qsort(v, n, sizeof *v, by_offset);
     for (uint64_t i = 1; i < n && ok; i++)
         if (v[i - 1]->offset + v[i - 1]->bytes > v[i]->offset)
-            ok = bad(c, v[i]->at, "'%.80s' and '%.80s' overlap", v[i - 1]->name, v[i]->name);
+            ok = bad_gguf(c, v[i]->at, "'%.80s' and '%.80s' overlap", v[i - 1]->name, v[i]->name);
     free(v);
     return ok;
 }
@@ -473,11 +474,11 @@ static bool alignment_of(struct gguf_cursor *c, struct gguf *g, uint64_t *alignm
         return true;
     mx x = v->array.it;
     if (v->kind != GGUF_ARRAY || x->ndim || x->dtype != DT_uint32)
-        return bad(c, c->at, "expected 'general.alignment' to be a number of type uint32");
+        return bad_gguf(c, c->at, "expected 'general.alignment' to be a number of type uint32");
     *alignment = *(const uint32_t *)array_host(x);
     if (*alignment < 8 || *alignment > MOST_ALIGNMENT || *alignment & (*alignment - 1))
-        return bad(c, c->at, "expected 'general.alignment' to be a power of two from 8 to %d, got %llu", MOST_ALIGNMENT,
-                   (unsigned long long)*alignment);
+        return bad_gguf(c, c->at, "expected 'general.alignment' to be a power of two from 8 to %d, got %llu",
+                        MOST_ALIGNMENT, (unsigned long long)*alignment);
     return true;
 }
 
@@ -492,7 +493,7 @@ static bool check_keys(struct gguf_cursor *c, const struct gguf *g)
         qsort(v, (size_t)g->n, sizeof *v, by_key);
     for (int i = 1; i < g->n && ok; i++)
         if (!strcmp(v[i - 1], v[i]))
-            ok = bad(c, c->at, "the key '%.80s' comes twice", v[i]);
+            ok = bad_gguf(c, c->at, "the key '%.80s' comes twice", v[i]);
     free(v);
     return ok;
 }
@@ -526,14 +527,14 @@ static bool load_parts(struct gguf_cursor *c, bool packed, struct gguf *g)
     if (!take_u32(c, &version, "the version"))
         return false;
     if (version != 2 && version != 3)
-        return bad(c, 4, "expected version 2 or 3, got %u%s", version,
-                   version & 0xffff ? "" : " (big-endian files are not supported)");
+        return bad_gguf(c, 4, "expected version 2 or 3, got %u%s", version,
+                        version & 0xffff ? "" : " (big-endian files are not supported)");
     if (!take_u64(c, &n_tensors, "the number of tensors") || !take_u64(c, &n_values, "the number of values"))
         return false;
     /* The least of each: an empty name, a type and a byte or an offset. */
     if (n_values > left(c) / 13 || n_tensors > left(c) / 24)
-        return bad(c, 8, "the file would have %llu tensors and %llu values, it has %llu bytes",
-                   (unsigned long long)n_tensors, (unsigned long long)n_values, (unsigned long long)c->s->size);
+        return bad_gguf(c, 8, "the file would have %llu tensors and %llu values, it has %llu bytes",
+                        (unsigned long long)n_tensors, (unsigned long long)n_values, (unsigned long long)c->s->size);
     for (uint64_t i = 0; i < n_values; i++)
         if (!take_value(c, g))
             return false;
@@ -555,7 +556,7 @@ int gguf_load(struct source *s, bool packed, struct gguf *g)
 
 static void put_string(struct bytes *b, const char *s) { put_text(b, s, strlen(s)); }
 
-static bool put_value(struct bytes *b, const struct gguf_value *v)
+static bool put_gguf_value(struct bytes *b, const struct gguf_value *v)
 {
     put_string(b, v->key);
     if (v->kind != GGUF_ARRAY) {
@@ -655,7 +656,7 @@ int gguf_save(struct writer *w, const struct gguf *g)
     put_u32(&b, 3);
     put_u64(&b, (uint64_t)g->tensors.n);
     put_u64(&b, (uint64_t)g->n);
-    for (int i = 0; i < g->n && ok; i++) ok = put_value(&b, &g->values[i]);
+    for (int i = 0; i < g->n && ok; i++) ok = put_gguf_value(&b, &g->values[i]);
     ok = ok && put_tensors(&b, g, alignment);
     char *zeros = ok ? mx_malloc(alignment) : NULL;
     if (zeros)

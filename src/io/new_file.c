@@ -71,7 +71,7 @@ static void open_named(struct new_file *f)
 }
 
 /* The folder as it is now, whatever the current one is and folders are called later; false: errno says why not. */
-static bool settle(struct new_file *f, const char *path)
+static bool settle_target(struct new_file *f, const char *path)
 {
     char *target = followed(path);
     char *slash = target ? strrchr(target, '/') : NULL;
@@ -94,7 +94,7 @@ const char *new_file_open(struct new_file *f, const char *path)
         return "the name is empty";
     }
     struct stat st;
-    bool settled = settle(f, path), there = settled && !fstatat(f->folder, *f->name ? f->name : ".", &st, 0);
+    bool settled = settle_target(f, path), there = settled && !fstatat(f->folder, *f->name ? f->name : ".", &st, 0);
     if (there && !S_ISREG(st.st_mode)) {
         new_file_close(f);
         errno = EINVAL;

@@ -26,7 +26,7 @@ struct npy_cursor {
     size_t start;
 };
 
-static bool bad(struct npy_cursor *t, const char *what)
+static bool bad_npy(struct npy_cursor *t, const char *what)
 {
     mx_fail("[load] %s: bad npy header: offset %zu: %s, got '%.60s'", t->r->label, t->start + (size_t)(t->p - t->text),
             what, t->p);
@@ -44,7 +44,7 @@ static bool take_token(struct npy_cursor *t, const char *token)
     return true;
 }
 
-static bool take_string(struct npy_cursor *t, char *value, size_t cap)
+static bool take_npy_string(struct npy_cursor *t, char *value, size_t cap)
 {
     take_token(t, "");
     char quote = *t->p;
@@ -68,8 +68,8 @@ static const struct { const char *code; enum dtype dtype; } codes[] = {
 static bool parse_descr(struct npy_cursor *t, struct header *h)
 {
     char code[8];
-    if (!take_string(t, code, sizeof code))
-        return bad(t, "expected 'descr' to be a type code (structured types are not supported)");
+    if (!take_npy_string(t, code, sizeof code))
+        return bad_npy(t, "expected 'descr' to be a type code (structured types are not supported)");
     const char *name = code + (strchr("<>|=", code[0]) && code[0]);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (!strcmp(name, codes[i].code)) {
@@ -78,18 +78,18 @@ static bool parse_descr(struct npy_cursor *t, struct header *h)
             return true;
         }
     t->p -= strlen(code) + 2;
-    return bad(t, "expected the type code of bool, an integer, float16 to float64 or complex64");
+    return bad_npy(t, "expected the type code of bool, an integer, float16 to float64 or complex64");
 }
 
-static bool parse_shape(struct npy_cursor *t, struct header *h)
+static bool parse_npy_shape(struct npy_cursor *t, struct header *h)
 {
     if (!take_token(t, "("))
-        return bad(t, "expected 'shape' to be a tuple");
+        return bad_npy(t, "expected 'shape' to be a tuple");
     for (bool more = true; !take_token(t, ")");) {
         char *end;
         unsigned long long v = strtoull(t->p, &end, 10);
         if (!more || *t->p < '0' || *t->p > '9' || v > INT32_MAX || h->ndim == MX_MAX_NDIM)
-            return bad(t, "expected sizes below 2^31, at most 64 of them");
+            return bad_npy(t, "expected sizes below 2^31, at most 64 of them");
         h->shape[h->ndim++] = (int)v;
         t->p = *end == 'L' ? end + 1 : end; /* Python 2 wrote long integers so */
         more = take_token(t, ",");
@@ -100,7 +100,7 @@ static bool parse_shape(struct npy_cursor *t, struct header *h)
 static bool parse_order(struct npy_cursor *t, struct header *h)
 {
     h->fortran = take_token(t, "True");
-    return h->fortran || take_token(t, "False") || bad(t, "expected 'fortran_order' to be True or False");
+    return h->fortran || take_token(t, "False") || bad_npy(t, "expected 'fortran_order' to be True or False");
 }
 
 /* A dictionary with the three keys, each once, in any order. */
@@ -109,27 +109,27 @@ static bool parse(struct source *r, const char *text, size_t start, size_t lengt
     static const struct {
         const char *key;
         bool (*parse)(struct npy_cursor *, struct header *);
-    } fields[] = { { "descr", parse_descr }, { "fortran_order", parse_order }, { "shape", parse_shape } };
+    } fields[] = { { "descr", parse_descr }, { "fortran_order", parse_order }, { "shape", parse_npy_shape } };
     struct npy_cursor t = { r, text, text, start };
     unsigned seen = 0;
     if (!take_token(&t, "{"))
-        return bad(&t, "expected a dictionary");
+        return bad_npy(&t, "expected a dictionary");
     for (bool more = true; !take_token(&t, "}"); more = take_token(&t, ",")) {
         char key[16];
         unsigned k = 0;
         struct npy_cursor at = t;
-        if (!more || !take_string(&t, key, sizeof key) || !take_token(&t, ":"))
-            return bad(&t, "expected 'key': value");
+        if (!more || !take_npy_string(&t, key, sizeof key) || !take_token(&t, ":"))
+            return bad_npy(&t, "expected 'key': value");
         while (k < 3 && strcmp(key, fields[k].key)) k++;
         if (k == 3 || seen & 1u << k)
-            return bad(&at, "expected the keys 'descr', 'fortran_order' and 'shape', each once");
+            return bad_npy(&at, "expected the keys 'descr', 'fortran_order' and 'shape', each once");
         seen |= 1u << k;
         if (!fields[k].parse(&t, h))
             return false;
     }
     if (seen != 7 || t.p != text + length)
-        return bad(&t, seen != 7 ? "expected the keys 'descr', 'fortran_order' and 'shape'"
-                                 : "expected nothing after the dictionary");
+        return bad_npy(&t, seen != 7 ? "expected the keys 'descr', 'fortran_order' and 'shape'"
+                                     : "expected nothing after the dictionary");
     return true;
 }
 

@@ -34,8 +34,8 @@ static uint16_t u16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
 static uint32_t u32(const uint8_t *p) { return u16(p) | (uint32_t)u16(p + 2) << 16; }
 static uint64_t u64(const uint8_t *p) { return u32(p) | (uint64_t)u32(p + 4) << 32; }
 
-static bool bad(struct source *s, uint64_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static bool bad(struct source *s, uint64_t at, const char *fmt, ...)
+static bool bad_npz(struct source *s, uint64_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static bool bad_npz(struct source *s, uint64_t at, const char *fmt, ...)
 {
     char what[300];
     va_list args;
@@ -178,11 +178,11 @@ static bool find_zip64(struct source *s, uint64_t end, struct directory *d)
         return true;
     uint64_t at = u64(b + 8);
     if (at > end - LOCATOR || end - LOCATOR - at < END64)
-        return bad(s, end - LOCATOR, "the 64-bit directory would be at %llu", (unsigned long long)at);
+        return bad_npz(s, end - LOCATOR, "the 64-bit directory would be at %llu", (unsigned long long)at);
     if (!source_read(s, b, END64, at))
         return false;
     if (memcmp(b, "PK\6\6", 4))
-        return bad(s, at, "expected the end of a 64-bit directory");
+        return bad_npz(s, at, "expected the end of a 64-bit directory");
     *d = (struct directory){ u64(b + 32), u64(b + 48), u64(b + 40) };
     return true;
 }
@@ -191,7 +191,7 @@ static bool find_directory(struct source *s, struct directory *d)
 {
     uint64_t most = s->size < END + MOST_COMMENT ? s->size : END + MOST_COMMENT;
     if (s->size < END)
-        return bad(s, 0, "it has %llu bytes", (unsigned long long)s->size);
+        return bad_npz(s, 0, "it has %llu bytes", (unsigned long long)s->size);
     uint8_t *tail = mx_malloc(most);
     if (!tail || !source_read(s, tail, most, s->size - most)) {
         free(tail);
@@ -206,13 +206,13 @@ static bool find_directory(struct source *s, struct directory *d)
         *d = (struct directory){ u16(tail + i + 10), u32(tail + i + 16), u32(tail + i + 12) };
     free(tail);
     if (!found)
-        return bad(s, s->size - most, "no directory is at its end");
+        return bad_npz(s, s->size - most, "no directory is at its end");
     uint64_t end = s->size - most + i;
     if (!find_zip64(s, end, d))
         return false;
     if (d->at > end || d->size > end - d->at || d->n > d->size / CENTRAL)
-        return bad(s, end, "the directory would have %llu entries in %llu bytes at %llu", (unsigned long long)d->n,
-                   (unsigned long long)d->size, (unsigned long long)d->at);
+        return bad_npz(s, end, "the directory would have %llu entries in %llu bytes at %llu", (unsigned long long)d->n,
+                       (unsigned long long)d->size, (unsigned long long)d->at);
     return true;
 }
 
@@ -229,7 +229,7 @@ static bool parse_extra(struct source *s, struct member *e, const uint8_t *p, si
             if (*wide[i] != UINT32_MAX)
                 continue;
             if (end - v < 8)
-                return bad(s, e->at, "'%.80s' has a short 64-bit record", e->name);
+                return bad_npz(s, e->at, "'%.80s' has a short 64-bit record", e->name);
             *wide[i] = u64(v);
             v += 8;
         }
@@ -244,34 +244,35 @@ static bool find_data(struct source *s, struct member *e, uint64_t limit)
 {
     uint8_t b[LOCAL];
     if (e->local > limit || limit - e->local < LOCAL)
-        return bad(s, e->at, "'%.80s' would be at %llu", e->name, (unsigned long long)e->local);
+        return bad_npz(s, e->at, "'%.80s' would be at %llu", e->name, (unsigned long long)e->local);
     if (!source_read(s, b, LOCAL, e->local))
         return false;
     if (memcmp(b, "PK\3\4", 4))
-        return bad(s, e->local, "expected the beginning of '%.80s'", e->name);
+        return bad_npz(s, e->local, "expected the beginning of '%.80s'", e->name);
     e->data = e->local + LOCAL + u16(b + 26) + u16(b + 28);
     if (e->data > limit || e->packed > limit - e->data)
-        return bad(s, e->at, "'%.80s' would have %llu bytes at %llu, the directory is at %llu", e->name,
-                   (unsigned long long)e->packed, (unsigned long long)e->data, (unsigned long long)limit);
+        return bad_npz(s, e->at, "'%.80s' would have %llu bytes at %llu, the directory is at %llu", e->name,
+                       (unsigned long long)e->packed, (unsigned long long)e->data, (unsigned long long)limit);
     return true;
 }
 
 static bool check_entry(struct source *s, const struct member *e, unsigned flags)
 {
     if (flags & 1)
-        return bad(s, e->at, "'%.80s' is encrypted", e->name);
+        return bad_npz(s, e->at, "'%.80s' is encrypted", e->name);
     if (e->method != STORED && e->method != DEFLATED)
-        return bad(s, e->at, "'%.80s' is packed by method %d, expected 0 (stored) or 8 (deflated)", e->name, e->method);
+        return bad_npz(s, e->at, "'%.80s' is packed by method %d, expected 0 (stored) or 8 (deflated)", e->name,
+                       e->method);
     if (e->method == STORED && e->size != e->packed)
-        return bad(s, e->at, "'%.80s' is stored in %llu bytes but would have %llu", e->name,
-                   (unsigned long long)e->packed, (unsigned long long)e->size);
+        return bad_npz(s, e->at, "'%.80s' is stored in %llu bytes but would have %llu", e->name,
+                       (unsigned long long)e->packed, (unsigned long long)e->size);
     if (e->size / MOST_RATIO > e->packed)
-        return bad(s, e->at, "'%.80s' would have %llu bytes, more than %llu deflated ones can hold", e->name,
-                   (unsigned long long)e->size, (unsigned long long)e->packed);
+        return bad_npz(s, e->at, "'%.80s' would have %llu bytes, more than %llu deflated ones can hold", e->name,
+                       (unsigned long long)e->size, (unsigned long long)e->packed);
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     if (e->method == DEFLATED && e->size > memory)
-        return bad(s, e->at, "'%.80s' would have %llu bytes, more than there is memory", e->name,
-                   (unsigned long long)e->size);
+        return bad_npz(s, e->at, "'%.80s' would have %llu bytes, more than there is memory", e->name,
+                       (unsigned long long)e->size);
     return true;
 }
 
@@ -279,21 +280,21 @@ static bool check_entry(struct source *s, const struct member *e, unsigned flags
 static size_t parse_entry(struct source *s, const uint8_t *p, uint64_t left, uint64_t limit, struct member *e)
 {
     if (left < CENTRAL || memcmp(p, "PK\1\2", 4))
-        return bad(s, e->at, "expected an entry of the directory"), 0;
+        return bad_npz(s, e->at, "expected an entry of the directory"), 0;
     size_t n = u16(p + 28), extra = u16(p + 30), whole = CENTRAL + n + extra + u16(p + 32);
     if (whole > left)
-        return bad(s, e->at, "an entry of the directory would have %zu bytes, %llu are left", whole,
-                   (unsigned long long)left),
+        return bad_npz(s, e->at, "an entry of the directory would have %zu bytes, %llu are left", whole,
+                       (unsigned long long)left),
                0;
     if (!(e->name = mx_malloc(n + 1)))
         return 0;
     memcpy(e->name, p + CENTRAL, n);
     e->name[n] = 0;
     if (strlen(e->name) != n)
-        return bad(s, e->at, "a name has a null character"), 0;
+        return bad_npz(s, e->at, "a name has a null character"), 0;
     for (size_t i = 0, length; i < n; i += length)
         if (!(length = io_utf8(e->name + i, n - i)))
-            return bad(s, e->at, "the name '%.80s' is not UTF-8", e->name), 0;
+            return bad_npz(s, e->at, "the name '%.80s' is not UTF-8", e->name), 0;
     bool slash = n && e->name[n - 1] == '/';
     if (n >= 4 && !strcmp(e->name + n - 4, ".npy"))
         e->name[n - 4] = 0;
@@ -307,7 +308,7 @@ static size_t parse_entry(struct source *s, const uint8_t *p, uint64_t left, uin
     return ok ? whole : 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_member_name(const void *a, const void *b)
 {
     return strcmp((*(const struct member *const *)a)->name, (*(const struct member *const *)b)->name);
 }
@@ -324,15 +325,15 @@ static bool check_all(struct source *s, const struct member *e, uint64_t n)
     bool ok = v != NULL;
     for (uint64_t i = 0; i < n && ok; i++) v[i] = &e[i];
     if (ok)
-        qsort(v, n, sizeof *v, by_name);
+        qsort(v, n, sizeof *v, by_member_name);
     for (uint64_t i = 1; i < n && ok; i++)
         if (!strcmp(v[i - 1]->name, v[i]->name))
-            ok = bad(s, v[i]->at, "the name '%.80s' comes twice", v[i]->name);
+            ok = bad_npz(s, v[i]->at, "the name '%.80s' comes twice", v[i]->name);
     if (ok)
         qsort(v, n, sizeof *v, by_place);
     for (uint64_t i = 1; i < n && ok; i++)
         if (v[i - 1]->data + v[i - 1]->packed > v[i]->local)
-            ok = bad(s, v[i]->at, "'%.80s' and '%.80s' overlap", v[i - 1]->name, v[i]->name);
+            ok = bad_npz(s, v[i]->at, "'%.80s' and '%.80s' overlap", v[i - 1]->name, v[i]->name);
     free(v);
     return ok;
 }

@@ -41,7 +41,7 @@ struct named_tensor {
     uint64_t begin, end; /* of its bytes, from the end of the header */
 };
 
-static bool bad(struct source *r, uint64_t at, const char *name, const char *what)
+static bool bad_safetensors(struct source *r, uint64_t at, const char *name, const char *what)
 {
     mx_fail("[load] %s: bad safetensors header: offset %llu: '%.80s': %s", r->label, (unsigned long long)at, name,
             what);
@@ -58,7 +58,7 @@ static bool parse_dtype(struct source *r, yyjson_val *v, struct named_tensor *t)
 {
     const char *code = yyjson_get_str(v);
     if (!code)
-        return bad(r, t->at, t->name, "expected 'dtype' to be a string");
+        return bad_safetensors(r, t->at, t->name, "expected 'dtype' to be a string");
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (!strcmp(code, codes[i].code)) {
             t->dtype = codes[i].dtype;
@@ -73,20 +73,20 @@ static bool parse_dtype(struct source *r, yyjson_val *v, struct named_tensor *t)
 static bool parse_shape(struct source *r, yyjson_val *v, struct named_tensor *t)
 {
     if (!yyjson_is_arr(v) || yyjson_arr_size(v) > MX_MAX_NDIM)
-        return bad(r, t->at, t->name, "expected 'shape' to be a list of at most 64 sizes");
+        return bad_safetensors(r, t->at, t->name, "expected 'shape' to be a list of at most 64 sizes");
     size_t i, n;
     yyjson_val *d;
     yyjson_arr_foreach(v, i, n, d)
     {
         if (!yyjson_is_uint(d) || yyjson_get_uint(d) > INT32_MAX)
-            return bad(r, t->at, t->name, "expected sizes from 0 to 2^31 - 1");
+            return bad_safetensors(r, t->at, t->name, "expected sizes from 0 to 2^31 - 1");
         t->shape[t->ndim++] = (int)yyjson_get_uint(d);
     }
     if (t->bits == 0)
         return true;
     int64_t row = t->ndim ? (int64_t)t->shape[t->ndim - 1] * t->bits : 1;
     if (row % 8)
-        return bad(r, t->at, t->name, "expected rows of its type to end with a byte");
+        return bad_safetensors(r, t->at, t->name, "expected rows of its type to end with a byte");
     t->shape[t->ndim - 1] = (int)(row / 8);
     return true;
 }
@@ -95,7 +95,7 @@ static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct
 {
     yyjson_val *begin = yyjson_arr_get(v, 0), *end = yyjson_arr_get(v, 1);
     if (!yyjson_is_arr(v) || yyjson_arr_size(v) != 2 || !yyjson_is_uint(begin) || !yyjson_is_uint(end))
-        return bad(r, t->at, t->name, "expected 'data_offsets' to be two numbers");
+        return bad_safetensors(r, t->at, t->name, "expected 'data_offsets' to be two numbers");
     t->begin = yyjson_get_uint(begin);
     t->end = yyjson_get_uint(end);
     int64_t size = load_bytes(r, t->at, t->ndim, t->shape, t->dtype);
@@ -115,7 +115,7 @@ static bool parse_offsets(struct source *r, yyjson_val *v, uint64_t room, struct
 
 static bool parse_tensor(struct source *r, yyjson_val *v, uint64_t room, struct named_tensor *t)
 {
-    return (yyjson_is_obj(v) || bad(r, t->at, t->name, "expected an object")) &&
+    return (yyjson_is_obj(v) || bad_safetensors(r, t->at, t->name, "expected an object")) &&
            parse_dtype(r, yyjson_obj_get(v, "dtype"), t) && parse_shape(r, yyjson_obj_get(v, "shape"), t) &&
            parse_offsets(r, yyjson_obj_get(v, "data_offsets"), room, t);
 }
@@ -133,15 +133,16 @@ static bool parse_metadata(struct source *r, yyjson_val *v, uint64_t at, const c
     if (yyjson_is_null(v)) /* some writers say so that there are none */
         return true;
     if (!yyjson_is_obj(v))
-        return bad(r, at, "__metadata__", "expected an object");
+        return bad_safetensors(r, at, "__metadata__", "expected an object");
     if (a->n_meta)
-        return bad(r, at, "__metadata__", "this name occurs twice");
+        return bad_safetensors(r, at, "__metadata__", "this name occurs twice");
     yyjson_obj_foreach(v, i, n, key, text)
     {
         if (!yyjson_is_str(text))
-            return bad(r, offset_in(key, header), yyjson_get_str(key), "expected metadata to be strings");
+            return bad_safetensors(r, offset_in(key, header), yyjson_get_str(key), "expected metadata to be strings");
         if (has_null(key) || has_null(text))
-            return bad(r, offset_in(key, header), yyjson_get_str(key), "expected metadata without null characters");
+            return bad_safetensors(r, offset_in(key, header), yyjson_get_str(key),
+                                   "expected metadata without null characters");
         if (archive_add_text(a, yyjson_get_str(key), yyjson_get_str(text)))
             return false;
     }
@@ -153,12 +154,12 @@ static bool parse_metadata(struct source *r, yyjson_val *v, uint64_t at, const c
     }
     for (int k = 1; k < a->n_meta && ok; k++)
         if (!strcmp(sorted[k - 1].name, sorted[k].name))
-            ok = bad(r, at, sorted[k].name, "this key of the metadata occurs twice");
+            ok = bad_safetensors(r, at, sorted[k].name, "this key of the metadata occurs twice");
     free(sorted);
     return ok;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_tensor_name(const void *a, const void *b)
 {
     return strcmp((*(const struct named_tensor *const *)a)->name, (*(const struct named_tensor *const *)b)->name);
 }
@@ -176,14 +177,14 @@ static bool check_all(struct source *r, struct named_tensor *t, size_t n)
     bool ok = p != NULL;
     for (size_t i = 0; i < n && ok; i++) p[i] = &t[i];
     if (ok) {
-        qsort(p, n, sizeof *p, by_name);
+        qsort(p, n, sizeof *p, by_tensor_name);
         for (size_t i = 1; i < n && ok; i++)
             if (!strcmp(p[i - 1]->name, p[i]->name))
-                ok = bad(r, p[i]->at, p[i]->name, "this name occurs twice");
+                ok = bad_safetensors(r, p[i]->at, p[i]->name, "this name occurs twice");
         qsort(p, n, sizeof *p, by_offset);
         for (size_t i = 1; i < n && ok; i++)
             if (p[i]->begin < p[i - 1]->end)
-                ok = bad(r, p[i]->at, p[i]->name, "its bytes overlap those of another array");
+                ok = bad_safetensors(r, p[i]->at, p[i]->name, "its bytes overlap those of another array");
     }
     free(p);
     return ok;
@@ -207,7 +208,7 @@ static bool load_all(struct source *r, yyjson_val *root, const char *header, uin
         if (!ok)
             break;
         if (has_null(key)) {
-            ok = bad(r, offset_in(key, header), name, "expected a name without null characters");
+            ok = bad_safetensors(r, offset_in(key, header), name, "expected a name without null characters");
             break;
         }
         if (!strcmp(name, "__metadata__")) {

@@ -44,7 +44,7 @@ static bool unchanged(struct file_source *f)
 
 /* ---- reading and mapping */
 
-static bool file_read(struct source *self, void *data, uint64_t n, uint64_t offset)
+static bool file_source_read(struct source *self, void *data, uint64_t n, uint64_t offset)
 {
     struct file_source *f = (struct file_source *)self;
     if (!unchanged(f))
@@ -105,7 +105,7 @@ static struct buffer *file_map(struct source *self, uint64_t offset, uint64_t n)
 
 /* ---- files */
 
-static void file_destroy(struct object *self)
+static void file_source_destroy(struct object *self)
 {
     struct file_source *f = (struct file_source *)self;
     close(f->fd);
@@ -144,11 +144,11 @@ struct source *source_open(const char *path)
         return NULL;
     }
     *f = (struct file_source){
-        .source = { .object = { 1, file_destroy },
+        .source = { .object = { 1, file_source_destroy },
                     .label = label,
                     .size = (uint64_t)st.st_size,
                     .grain = GRAIN,
-                    .read = file_read,
+                    .read = file_source_read,
                     .map = source_may_map() ? file_map : NULL },
         .fd = fd,
         .at_open = st,

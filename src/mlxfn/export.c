@@ -33,7 +33,7 @@ static int call_bound(struct closure *self, int n, const mx x[], struct mx_list 
     return b->f->call(b->f, b->n_pos, b->n_keys, b->keys, x, out);
 }
 
-static void trace_clear(struct trace *t)
+static void trace_clear(struct export_trace *t)
 {
     recording_free(&t->g.r);
     list_clear(&t->in);
@@ -43,7 +43,7 @@ static void trace_clear(struct trace *t)
 
 /* What was found among the values that must not be there: a placeholder of somebody else's, or an
  * example that the function knows without having been given it. */
-static int check_captured(const struct trace *t, const mx like[])
+static int check_captured(const struct export_trace *t, const mx like[])
 {
     const struct recording *r = &t->g.r;
     for (int i = t->g.n_in; i < r->n_values; i++) {
@@ -75,7 +75,7 @@ static int follows_none(const char *why, const char *how)
 }
 
 /* Records what makes the results and everything else that stays in the file, in roots, and the checks. */
-static int record_with(struct trace *t, struct mx_list *roots, const struct mx_list *checks)
+static int record_with(struct export_trace *t, struct mx_list *roots, const struct mx_list *checks)
 {
     if (list_push_all(roots, checks->n, checks->n ? (mx *)checks->v : NULL))
         return 1;
@@ -88,10 +88,10 @@ static int record_with(struct trace *t, struct mx_list *roots, const struct mx_l
     return follows_none(inside ? "a transform inside" : NULL, "");
 }
 
-static int trace_function(struct exporter *e, struct bound *b, int n, const mx like[], struct trace *t)
+static int trace_function(struct exporter *e, struct bound *b, int n, const mx like[], struct export_trace *t)
 {
     struct mx_list out = { 0 };
-    *t = (struct trace){ 0 };
+    *t = (struct export_trace){ 0 };
     struct shapeless_trace *said = shapeless_begin(e->shapeless);
     if (!said)
         return 1;
@@ -163,7 +163,7 @@ int export_widest(const struct graph *g)
 }
 
 /* New nodes for what is replaced and for what comes after it; *left: how many were replaced. */
-static int replace(const struct exporter *e, struct trace *t, int *left)
+static int replace(const struct exporter *e, struct export_trace *t, int *left)
 {
     struct graph *g = &t->g;
     int most = export_widest(g), failed = 0;
@@ -231,7 +231,7 @@ static int replace(const struct exporter *e, struct trace *t, int *left)
     return failed;
 }
 
-static int lower(const struct exporter *e, struct trace *t)
+static int lower(const struct exporter *e, struct export_trace *t)
 {
     enum { ROUNDS = 16 };
     for (int i = 0, left = 1; left; i++) {
@@ -249,7 +249,7 @@ static int lower(const struct exporter *e, struct trace *t)
 /* ---- what of a graph is where */
 
 /* made[v]: v is made by an entry that is written. */
-bool *export_made(const struct trace *t)
+bool *export_made(const struct export_trace *t)
 {
     const struct graph *g = &t->g;
     bool *made = calloc((size_t)g->r.n_values + 1, sizeof *made);
@@ -419,7 +419,7 @@ static int add_trace(struct exporter *e, int n_pos, int n_keys, const char *cons
                        i + 1);
             failed = 1;
         }
-    struct trace t = { 0 };
+    struct export_trace t = { 0 };
     struct bound b = { { { .refs = 1 }, call_bound }, e->f, n_pos, n_keys, keys };
     failed = failed || trace_function(e, &b, n_pos + n_keys, x, &t) || lower(e, &t);
     if (!failed && e->closed) {

@@ -29,7 +29,7 @@ struct hole {
 
 struct writing {
     struct exporter *e;
-    struct trace *t;
+    struct export_trace *t;
     struct bytes b;
     int n_holes, holes_cap;
     struct hole *holes;
@@ -55,7 +55,7 @@ static void put_spec(struct bytes *b, mx x)
 
 /* Large constants begin at a multiple of 64, so that they can be used where they are: an unused constant
  * of some bytes in front of them sees to it. */
-static void pad(struct writing *w, mx x)
+static void pad_to_array(struct writing *w, mx x)
 {
     enum { LARGE = 4096, ALIGN = 64, HEAD = 8 + 1 + 1 + 8 + 5 };
     if (nbytes(x) < LARGE)
@@ -81,7 +81,7 @@ static int put_leaf(struct writing *w, int v)
     w->done[v] = true;
     bool constant = v >= w->t->g.n_in, first = constant && export_known(w->e, x) < 0;
     if (first) {
-        pad(w, x);
+        pad_to_array(w, x);
         if (export_remember(w->e, x))
             return 1;
     }
@@ -245,7 +245,7 @@ static int commit(struct exporter *e, const struct writing *w)
     return 1;
 }
 
-int export_write(struct exporter *e, struct trace *t, int n_keys, const char *const keys[])
+int export_write(struct exporter *e, struct export_trace *t, int n_keys, const char *const keys[])
 {
     struct writing w = { .e = e, .t = t, .base = e->end, .fresh = e->constants.n };
     w.made = export_made(t);

@@ -18,11 +18,11 @@ static void put_name(struct bytes *b, int number)
 
 struct telling {
     struct exporter *e;
-    struct trace *t;
+    struct export_trace *t;
     int *names;
 };
 
-static int tell(struct telling *w, struct bytes *b, int n, const mx constants[])
+static int tell_listener(struct telling *w, struct bytes *b, int n, const mx constants[])
 {
     put_u8(b, 0);
     int failed = b->failed || w->e->listener->hear(w->e->listener, (char *)b->v, n, constants);
@@ -66,7 +66,7 @@ static int tell_constants(struct telling *w, struct bytes *b, const bool *made)
         failed = list_push(&all, x);
     }
     put_format(b, "]}");
-    failed = failed || tell(w, b, all.n, (mx *)all.v);
+    failed = failed || tell_listener(w, b, all.n, (mx *)all.v);
     /* Known are those that the listener has taken. */
     for (int v = w->t->g.n_in; v < r->n_values && !failed; v++) {
         mx x = r->values[v].it;
@@ -96,10 +96,10 @@ static int tell_entry(struct telling *w, struct bytes *b, int i, mx x[], struct 
         put_json_state(b, f->format, &f->s);
     put_format(b, "}");
     free(f->text);
-    return tell(w, b, 0, NULL);
+    return tell_listener(w, b, 0, NULL);
 }
 
-int export_tell(struct exporter *e, struct trace *t, int n_keys, const char *const keys[])
+int export_tell(struct exporter *e, struct export_trace *t, int n_keys, const char *const keys[])
 {
     const struct graph *g = &t->g;
     struct telling w = { e, t, mx_malloc(((size_t)g->r.n_values + 1) * sizeof(int)) };
@@ -113,7 +113,7 @@ int export_tell(struct exporter *e, struct trace *t, int n_keys, const char *con
         put_format(&b, "{\"type\":\"inputs\",\"inputs\":");
         put_values(&w, &b, g->n_in, NULL, 0);
         put_format(&b, "}");
-        failed = tell(&w, &b, 0, NULL);
+        failed = tell_listener(&w, &b, 0, NULL);
     }
     if (!failed) {
         put_format(&b, "{\"type\":\"keyword_inputs\",\"keywords\":[");
@@ -125,7 +125,7 @@ int export_tell(struct exporter *e, struct trace *t, int n_keys, const char *con
             put_format(&b, "]");
         }
         put_format(&b, "]}");
-        failed = tell(&w, &b, 0, NULL);
+        failed = tell_listener(&w, &b, 0, NULL);
     }
     for (int v = g->n_in; v < g->r.n_values && !failed; v++) /* constants keep their names */
         if (!made[v] && g->r.values[v].it)
@@ -134,7 +134,7 @@ int export_tell(struct exporter *e, struct trace *t, int n_keys, const char *con
         put_format(&b, "{\"type\":\"outputs\",\"outputs\":");
         put_values(&w, &b, g->n_out, g->r.roots, 0);
         put_format(&b, "}");
-        failed = tell(&w, &b, 0, NULL) || tell_constants(&w, &b, made);
+        failed = tell_listener(&w, &b, 0, NULL) || tell_constants(&w, &b, made);
     }
     for (int i = 0; i < g->r.n && !failed; i++) failed = !t->folded[i] && tell_entry(&w, &b, i, x, f);
     free(b.v);

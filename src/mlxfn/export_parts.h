@@ -30,7 +30,7 @@ struct exporter {
 };
 
 /* The values of the graph; `folded` marks entries whose results are constants. */
-struct trace {
+struct export_trace {
     struct graph g;
     struct mx_list in;
     bool *folded;
@@ -50,7 +50,7 @@ void export_refuse(const struct exporter *e, const struct op *op);
 /* The most operands and results of an entry. */
 int export_widest(const struct graph *g);
 /* made[v]: v is made by an entry that is written; free it.  NULL after mx_fail. */
-bool *export_made(const struct trace *t);
+bool *export_made(const struct export_trace *t);
 /* The number of a constant in the file or to the listener, -1 if it has not been there. */
 int export_known(const struct exporter *e, mx x);
 int export_remember(struct exporter *e, mx x);
@@ -61,13 +61,13 @@ int export_forget(struct exporter *e, int n);
 
 int export_create(struct exporter *e, const char *path);
 int export_header(struct exporter *e, const char *metadata, size_t length);
-int export_write(struct exporter *e, struct trace *t, int n_keys, const char *const keys[]);
+int export_write(struct exporter *e, struct export_trace *t, int n_keys, const char *const keys[]);
 /* Puts the file in its place, if it is not there. */
 int export_publish(struct exporter *e);
 int export_file_failed(const struct exporter *e, const char *what);
 
 /* ---- listeners (export_listen.c) */
 
-int export_tell(struct exporter *e, struct trace *t, int n_keys, const char *const keys[]);
+int export_tell(struct exporter *e, struct export_trace *t, int n_keys, const char *const keys[]);
 
 #endif

@@ -184,7 +184,7 @@ static int define(struct running *r, uint64_t id, mx x, mx narrow, const struct 
     return id_put(&r->at, id, r->n++);
 }
 
-static bool has_shape(mx x, const struct spec *s)
+static bool fits_spec(mx x, const struct spec *s)
 {
     return x->ndim == s->ndim && !memcmp(x->shape, s->shape, (size_t)x->ndim * sizeof(int));
 }
@@ -234,7 +234,7 @@ static int check_result(const struct running *r, const struct mlxfn_entry *e, in
     if (is_nil(*y))
         return mx_failed() ? entry_failed(r, e)
                            : bad_file(&r->c, e->at, "%.*s gave nothing", (int)e->name_length, e->name);
-    if (settled && !has_shape(*y, s))
+    if (settled && !fits_spec(*y, s))
         return bad_file(&r->c, e->at, "%.*s: the file declares the shape %s, and the operands give %s",
                         e->name_length < 60 ? (int)e->name_length : 60, e->name, shape_text(s->ndim, s->shape),
                         shape_of(*y));
@@ -262,7 +262,7 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
         x[i] = r->v[*k].x;
         narrow[i] = r->v[*k].narrow;
         r->v[*k].read = true;
-        settled = settled && (!r->again || has_shape(x[i], r->v[*k].declared));
+        settled = settled && (!r->again || fits_spec(x[i], r->v[*k].declared));
     }
     if (!failed && !e->p && !e->extension) {
         mx_fail("[import_function] %s: byte %llu: Unable to deserialize primitive %.*s: no library that is registered "
@@ -296,7 +296,7 @@ static int primitive(struct running *r, const struct mlxfn_entry *e)
     return failed;
 }
 
-static int run_entry(struct running *r)
+static int run_imported_entry(struct running *r)
 {
     struct mlxfn_entry e;
     r->entry = r->c.at;
@@ -319,7 +319,7 @@ static int run_trace(struct running *r, const mx in[], struct mx_list *out)
     int failed = 0;
     for (int i = 0; i < r->t->n_in && !failed; i++) failed = define(r, r->t->in_ids[i], in[i], in[i], &r->t->in[i]);
     r->c.at = r->t->tape;
-    for (uint64_t i = 0; i < r->t->entries && !failed; i++) failed = run_entry(r);
+    for (uint64_t i = 0; i < r->t->entries && !failed; i++) failed = run_imported_entry(r);
     for (int i = r->t->n_in; i < r->n && shapeless() && !failed; i++)
         failed = !r->v[i].read && r->v[i].x->tracer && is_nil(shapeless_check(r->v[i].x));
     for (int k = 0; k < r->t->n_out && !failed; k++) {
@@ -455,13 +455,13 @@ const char *imported_metadata(const struct imported *f, size_t *length)
 
 /* ---- calling */
 
-struct arguments {
+struct import_arguments {
     int n_pos, n_keys;
     const char *const *keys;
     const mx *x;
 };
 
-static bool takes(const struct imported *f, const struct mlxfn_trace *t, const struct arguments *a)
+static bool trace_takes(const struct imported *f, const struct mlxfn_trace *t, const struct import_arguments *a)
 {
     if (a->n_keys != t->n_keys || a->n_pos + a->n_keys != t->n_in)
         return false;
@@ -470,7 +470,7 @@ static bool takes(const struct imported *f, const struct mlxfn_trace *t, const s
             return false;
     for (int i = 0; i < t->n_in; i++)
         if (a->x[i]->dtype != t->in[i].dtype || a->x[i]->ndim != t->in[i].ndim ||
-            (!f->shapeless && !has_shape(a->x[i], &t->in[i])))
+            (!f->shapeless && !fits_spec(a->x[i], &t->in[i])))
             return false;
     return true;
 }
@@ -487,7 +487,7 @@ static void put_argument(struct bytes *b, const char *key, int i, int ndim, cons
 
 /* The first thing in which a trace differs from what was given. */
 static void put_difference(struct bytes *b, const struct imported *f, const struct mlxfn_trace *t,
-                           const struct arguments *a)
+                           const struct import_arguments *a)
 {
     int n_pos = t->n_in - t->n_keys;
     if (n_pos != a->n_pos) {
@@ -516,7 +516,7 @@ static void put_difference(struct bytes *b, const struct imported *f, const stru
             put_format(b, "\n    differs: %s is %s, got %s", name, dtype_name(s->dtype), dtype_name(x->dtype));
         else if (x->ndim != s->ndim)
             put_format(b, "\n    differs: %s has %d dimensions, got %d", name, s->ndim, x->ndim);
-        else if (!f->shapeless && !has_shape(x, s))
+        else if (!f->shapeless && !fits_spec(x, s))
             put_format(b, "\n    differs: %s has shape %s, got %s", name, shape_text(s->ndim, s->shape), shape_of(x));
         else
             continue;
@@ -524,7 +524,7 @@ static void put_difference(struct bytes *b, const struct imported *f, const stru
     }
 }
 
-static int no_match(const struct imported *f, const struct arguments *a)
+static int no_match(const struct imported *f, const struct import_arguments *a)
 {
     enum { LISTED = 24 };
     struct bytes b = { 0 };
@@ -554,10 +554,10 @@ static int no_match(const struct imported *f, const struct arguments *a)
     return 1;
 }
 
-static bool as_traced(const struct mlxfn_trace *t, const struct arguments *a)
+static bool as_traced(const struct mlxfn_trace *t, const struct import_arguments *a)
 {
     for (int i = 0; i < t->n_in; i++)
-        if (!has_shape(a->x[i], &t->in[i]))
+        if (!fits_spec(a->x[i], &t->in[i]))
             return false;
     return true;
 }
@@ -585,14 +585,14 @@ static int hand_out(const struct imported *f, struct mx_list *y, int from)
     return mx_failed();
 }
 
-static int call(struct imported *f, const struct arguments *a, struct mx_list *y)
+static int call_imported(struct imported *f, const struct import_arguments *a, struct mx_list *y)
 {
     for (int i = 0; i < a->n_pos + a->n_keys; i++)
         if (is_nil(a->x[i]))
             return 1;
     for (int i = 0; i < f->n; i++) {
         struct function *fn = &f->traces[i];
-        if (!takes(f, &fn->t, a))
+        if (!trace_takes(f, &fn->t, a))
             continue;
         if (!f->shapeless)
             shapes_matter("import_function");
@@ -624,7 +624,7 @@ int imported_call(struct imported *f, int n_pos, int n_keys, const char *const k
                 sorted[k] = sorted[k - 1], sorted[k - 1] = key;
                 in[n_pos + k] = in[n_pos + k - 1], in[n_pos + k - 1] = v;
             }
-        failed = call(f, &(struct arguments){ n_pos, n_keys, sorted, in }, y);
+        failed = call_imported(f, &(struct import_arguments){ n_pos, n_keys, sorted, in }, y);
     }
     free(sorted);
     free(in);

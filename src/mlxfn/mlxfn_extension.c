@@ -20,7 +20,7 @@
 enum { DEPTH = 100 };
 static _Thread_local int depth;
 
-static bool enter(const char *func)
+static bool enter_body(const char *func)
 {
     if (depth == DEPTH)
         return mx_fail("[%s] loops in loops more than %d deep", func, DEPTH), false;
@@ -35,7 +35,7 @@ static char *body_encode(struct object *body, const char *op, const char *field,
         mx_fail("[export_function] the argument %s of %s cannot be written", field, op);
         return NULL;
     }
-    if (!enter("export_function"))
+    if (!enter_body("export_function"))
         return NULL;
     char *bytes = export_graph(g, n);
     depth--;
@@ -155,7 +155,7 @@ struct extension_arguments {
 
 static bool read_body(struct extension_arguments *a, const char *name, const uint8_t *bytes, uint64_t n)
 {
-    if (a->n_bodies == BODIES || !enter("import_function"))
+    if (a->n_bodies == BODIES || !enter_body("import_function"))
         return false;
     struct extension_body *b = &a->bodies[a->n_bodies++];
     *b = (struct extension_body){ { { .refs = 1 }, call_body }, imported_of_bytes(bytes, n, name) };
@@ -246,7 +246,7 @@ static void rebuild(const struct call *c, struct extension_arguments *a, mx y[])
 }
 
 /* An operation registered at run time, whose rule of shapes checks its operands. */
-static void registered(const struct plugin *p, const char *s, uint64_t n, int nin, const mx x[], int nout, mx y[])
+static void infer_registered(const struct plugin *p, const char *s, uint64_t n, int nin, const mx x[], int nout, mx y[])
 {
     struct object *state = p->decode(p, s, n);
     struct plugin_args args = { state };
@@ -261,7 +261,7 @@ void extension_build(const struct op *op, const char *s, uint64_t n, int nin, co
     struct extension_arguments a;
     for (int k = 0; k < nout; k++) y[k] = MX_NIL;
     if (plugin_of(op)) {
-        registered(plugin_of(op), s, n, nin, x, nout, y);
+        infer_registered(plugin_of(op), s, n, nin, x, nout, y);
         return;
     }
     if (read_arguments(&a, op, s, n)) {

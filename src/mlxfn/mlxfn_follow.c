@@ -92,7 +92,7 @@ static mx number_of_size(struct size s)
 }
 
 /* The same; an error where it is less than `least`. */
-static mx number_from(struct size s, int64_t least)
+static mx number_at_least(struct size s, int64_t least)
 {
     if (least < 1)
         return number_of_size(s);
@@ -101,7 +101,7 @@ static mx number_from(struct size s, int64_t least)
 }
 
 /* x, of one dimension, along dimension `at` of n. */
-static mx along(mx x, int at, int n)
+static mx sliced_along(mx x, int at, int n)
 {
     int ones[MX_MAX_NDIM], m = 0;
     for (int i = 0; i < n; i++)
@@ -115,7 +115,7 @@ static mx place_numbers(int n, const struct size sizes[])
 {
     mx sum = NULL, stride = whole_number(1);
     for (int i = n; i-- > 0;) {
-        mx term = mx_multiply(along(numbered(sizes[i]), i, n), stride);
+        mx term = mx_multiply(sliced_along(numbered(sizes[i]), i, n), stride);
         sum = sum ? mx_add(sum, term) : term;
         stride = mx_multiply(stride, number_of_size(sizes[i]));
     }
@@ -127,7 +127,7 @@ static mx flat(mx x) { return x->ndim ? mx_flatten(x, 0, -1) : mx_expand_dims(x,
 /* The elements along one axis that have these numbers. */
 static mx picked(mx x, int axis, mx at)
 {
-    return is_nil(x) || is_nil(at) ? MX_NIL : mx_take_along_axis(x, along(at, axis, x->ndim), axis);
+    return is_nil(x) || is_nil(at) ? MX_NIL : mx_take_along_axis(x, sliced_along(at, axis, x->ndim), axis);
 }
 
 mx composed_first(mx x, int axis, struct size n)
@@ -179,7 +179,7 @@ static mx broadcast(mx x, int n, const struct size sizes[])
     for (int i = 0; i < n; i++) {
         int own = i - (n - x->ndim);
         bool has = own >= 0 && sizes[i].of == x && sizes[i].axis == own;
-        wanted[i] = along(ones_along(sizes[i]), i, n);
+        wanted[i] = sliced_along(ones_along(sizes[i]), i, n);
         checked |= own >= 0 && !has;
         if (!has && (own < 0 || sizes[i].of || sizes[i].now != 1))
             all[m++] = wanted[i];
@@ -238,7 +238,7 @@ static mx sliced(struct size s, int64_t start, int64_t stop, int64_t step)
     bool from_end = down == near_start; /* how far is the first from the end of the axis? */
     int64_t end = r.first + (r.count - 1) * r.step, low = down ? end : r.first, high = down ? r.first : end;
     int64_t least = from_end ? n - low : 1 + high;
-    mx size = number_from(s, least);
+    mx size = number_at_least(s, least);
     mx shift = from_end ? plus(size, r.first - n) : plus(mx_subtract(size, number_of_size(s)), r.first);
     return mx_add(times(at, r.step), shift);
 }
@@ -285,7 +285,7 @@ static mx coordinate(mx start, int k) { return mx_squeeze(mx_slice_axis(start, 0
 /* Where a slice of `s` elements begins that is to do so at `start`: at the nearest place that leaves room for it. */
 static mx begin(mx start, struct size s, struct size axis)
 {
-    mx n = s.of ? number_of_size(axis) : number_from(axis, s.now), zero = whole_number(0);
+    mx n = s.of ? number_of_size(axis) : number_at_least(axis, s.now), zero = whole_number(0);
     start = mx_where(mx_less(start, zero), mx_add(start, n), start);
     return mx_minimum(mx_maximum(start, zero), mx_subtract(n, number_of_size(s)));
 }
@@ -332,7 +332,7 @@ COMPOSE(slice_update)
             shapes_matter("an update of a slice that begins before the first element");
             start = 0;
         }
-        mx from = turned ? whole_number(0) : start < 0 ? plus(number_from(s, -start), start) : whole_number(start);
+        mx from = turned ? whole_number(0) : start < 0 ? plus(number_at_least(s, -start), start) : whole_number(start);
         corner[i] = mx_expand_dims(from, first, 1);
         axes[i] = i;
     }
@@ -368,7 +368,7 @@ COMPOSE(depends)
 /* ---- indices */
 
 /* The index array with x's shape but for the axis: what the primitives take. */
-static mx whole_index(mx x, mx index, int axis)
+static mx broadcast_index(mx x, mx index, int axis)
 {
     return mx_broadcast_with(2, (mx[]){ index, x }, (int[]){ axis - x->ndim }, 1);
 }
@@ -377,14 +377,14 @@ COMPOSE(gather_axis)
 {
     struct gather_axis_args a = *(const struct gather_axis_args *)c->args;
     a.whole = true;
-    y[0] = mx_infer(c->op, &a, 2, (mx[]){ c->x[0], whole_index(c->x[0], c->x[1], a.axis) });
+    y[0] = mx_infer(c->op, &a, 2, (mx[]){ c->x[0], broadcast_index(c->x[0], c->x[1], a.axis) });
 }
 
 /* Sums and assignments have a primitive; other folds index every axis. */
 COMPOSE(scatter_axis)
 {
     struct scatter_axis_args a = *(const struct scatter_axis_args *)c->args;
-    mx x = c->x[0], index = whole_index(x, c->x[1], a.axis), at[MX_MAX_NDIM];
+    mx x = c->x[0], index = broadcast_index(x, c->x[1], a.axis), at[MX_MAX_NDIM];
     int n = x->ndim, axes[MX_MAX_NDIM], ones[MX_MAX_NDIM];
     a.whole = true;
     if (a.fold == SCATTER_SET || a.fold == SCATTER_ADD) {
@@ -392,7 +392,7 @@ COMPOSE(scatter_axis)
         return;
     }
     for (int i = 0; i < n; i++) {
-        at[i] = i == a.axis ? mx_astype(index, DT_int64) : along(numbered(size_of(index, i)), i, n);
+        at[i] = i == a.axis ? mx_astype(index, DT_int64) : sliced_along(numbered(size_of(index, i)), i, n);
         axes[i] = i;
         ones[i] = n + i;
     }
@@ -431,7 +431,7 @@ COMPOSE(gather)
             ones[alone++] = lead + i;
             continue;
         }
-        mx here = along(numbered(sizes[i]), lead + seen++, lead + wide);
+        mx here = sliced_along(numbered(sizes[i]), lead + seen++, lead + wide);
         if (k < 0)
             axes[k = n++] = i;
         else
@@ -478,7 +478,7 @@ COMPOSE(scatter)
     if (is_nil(x) || is_nil(u))
         return;
     if (a->axes.n == 1 && !parts) {
-        index = along(flat(from_first(index, number_of_size(size_of(x, axis)), 1, a->outside)), axis, x->ndim);
+        index = sliced_along(flat(from_first(index, number_of_size(size_of(x, axis)), 1, a->outside)), axis, x->ndim);
         u = lead ? mx_flatten(u, 0, lead - 1) : mx_expand_dims(u, first, 1);
         u = mx_moveaxis(mx_squeeze(u, (int[]){ 1 + axis }, 1), 0, axis);
         y[0] = adds ? mx_scatter_add_axis(x, index, u, axis) : mx_put_along_axis(x, index, u, axis);
@@ -491,8 +491,8 @@ COMPOSE(scatter)
         struct size s = size_of(x, i);
         int k = place_in(a->axes, i), size = u->shape[lead + i];
         bool part = size != (k >= 0 ? 1 : x->shape[i]);
-        mx here = along(k >= 0 || part ? numbered(size_is(size)) : numbered(s), lead + i, lead + x->ndim);
-        mx n = part ? number_from(s, size) : number_of_size(s);
+        mx here = sliced_along(k >= 0 || part ? numbered(size_is(size)) : numbered(s), lead + i, lead + x->ndim);
+        mx n = part ? number_at_least(s, size) : number_of_size(s);
         if (k >= 0) {
             mx start = mx_expand_dims(from_first(c->x[1 + k], n, size, a->outside), ones, x->ndim);
             mx fits = mx_less(start, plus(n, 1 - size));
@@ -600,7 +600,7 @@ static mx conv_by_group(const struct conv *g, mx x, mx w, const struct size size
     return y;
 }
 
-static void numbers_of(struct ints v, int out[])
+static void numbers_in(struct ints v, int out[])
 {
     for (int i = 0; i < v.n; i++) out[i] = (int)v.v[i];
 }
@@ -610,10 +610,10 @@ COMPOSE(conv)
     const struct conv_args *a = c->args;
     int v[4][3];
     struct size sizes[3];
-    numbers_of(a->stride, v[0]);
-    numbers_of(a->low, v[1]);
-    numbers_of(a->dilation, v[2]);
-    numbers_of(a->input_dilation, v[3]);
+    numbers_in(a->stride, v[0]);
+    numbers_in(a->low, v[1]);
+    numbers_in(a->dilation, v[2]);
+    numbers_in(a->input_dilation, v[3]);
     for (int i = 0; i < a->size.n; i++) sizes[i] = size_at(c, a->size.v[i]);
     struct conv g = {
         .n = a->size.n, .stride = v[0], .low = v[1], .dilation = v[2], .input_dilation = v[3], .groups = a->groups
@@ -638,10 +638,10 @@ COMPOSE(conv_weight)
     x = by_group ? x : mx_flatten(x, -2, -1);
     if (is_nil(x) || is_nil(w))
         return;
-    numbers_of(a->dilation, v[0]);
-    numbers_of(a->low, v[1]);
-    numbers_of(a->stride, v[2]);
-    numbers_of(a->input_dilation, v[3]);
+    numbers_in(a->dilation, v[0]);
+    numbers_in(a->low, v[1]);
+    numbers_in(a->stride, v[2]);
+    numbers_in(a->input_dilation, v[3]);
     for (int i = 0; i < n; i++) sizes[i] = size_at(c, a->size.v[i]);
     struct conv geometry = {
         .n = n, .stride = v[0], .low = v[1], .dilation = v[2], .input_dilation = v[3], .groups = g
@@ -651,7 +651,7 @@ COMPOSE(conv_weight)
 }
 
 /* The matrices of a batch by their flat numbers. */
-static mx matrices(mx x, mx index)
+static mx matrices_by_number(mx x, mx index)
 {
     return mx_take(x->ndim == 2 ? mx_expand_dims(x, first, 1) : mx_flatten(x, 0, -3), index, 0);
 }
@@ -660,7 +660,7 @@ static mx matrices(mx x, mx index)
 COMPOSE(scatter_mm)
 {
     struct ints batch = ints_at(c, "batch");
-    mx a = matrices(c->x[0], c->x[2]), b = matrices(c->x[1], c->x[3]);
+    mx a = matrices_by_number(c->x[0], c->x[2]), b = matrices_by_number(c->x[1], c->x[3]);
     struct size sizes[MX_MAX_NDIM];
     for (int i = 0; i < batch.n; i++) sizes[i] = size_at(c, batch.v[i]);
     sizes[batch.n] = size_of(c->x[0], -1);

@@ -42,22 +42,22 @@ static double real_at(const struct call *c, const char *name) { return *(const d
 /* For any shapes in the mlx package too, where some primitives have one shape. */
 static bool elsewhere(const struct wire_form *f) { return f->shapeless && f->portable; }
 
-static struct wire_value *next(struct wire_form *f, char kind)
+static struct wire_value *next_value(struct wire_form *f, char kind)
 {
     struct wire_value *v = &f->s.v[f->s.n++];
     *v = (struct wire_value){ .kind = kind };
     return v;
 }
 
-static void add_bool(struct wire_form *f, bool b) { next(f, 'b')->b = b; }
-static void add_int(struct wire_form *f, int i) { next(f, 'i')->i = i; }
-static void add_float(struct wire_form *f, double d) { next(f, 'f')->f = (float)d; }
-static void add_double(struct wire_form *f, double d) { next(f, 'd')->d = d; }
-static void add_dtype(struct wire_form *f, enum dtype t) { next(f, 't')->i = (int32_t)t; }
+static void add_bool(struct wire_form *f, bool b) { next_value(f, 'b')->b = b; }
+static void add_int(struct wire_form *f, int i) { next_value(f, 'i')->i = i; }
+static void add_float(struct wire_form *f, double d) { next_value(f, 'f')->f = (float)d; }
+static void add_double(struct wire_form *f, double d) { next_value(f, 'd')->d = d; }
+static void add_dtype(struct wire_form *f, enum dtype t) { next_value(f, 't')->i = (int32_t)t; }
 
 static void add_list(struct wire_form *f, struct ints v)
 {
-    struct wire_value *w = next(f, 'I');
+    struct wire_value *w = next_value(f, 'I');
     w->n = (uint64_t)v.n;
     w->v = v.v;
 }
@@ -242,7 +242,7 @@ FORM(strided)
     f->name = "AsStrided";
     add_list(f, ints_at(c, "shape"));
     add_list(f, ints_at(c, "strides"));
-    next(f, 'u')->u = (uint64_t) * (const int64_t *)wire_field(c, "offset");
+    next_value(f, 'u')->u = (uint64_t) * (const int64_t *)wire_field(c, "offset");
     return c->x[0]->ndim == 1;
 }
 
@@ -369,7 +369,7 @@ FORM(scatter)
 }
 
 /* The index array may be 1 where it is the same everywhere; theirs is whole. */
-static bool whole_index(const struct call *c, const struct wire_form *f)
+static bool form_whole_index(const struct call *c, const struct wire_form *f)
 {
     int axis = int_at(c, "axis");
     if (f->shapeless || bool_at(c, "whole"))
@@ -380,7 +380,7 @@ static bool whole_index(const struct call *c, const struct wire_form *f)
     return true;
 }
 
-FORM(gather_axis) { return one_axis(c, f) && outside_is(c, f, OUTSIDE_NEAREST) && whole_index(c, f); }
+FORM(gather_axis) { return one_axis(c, f) && outside_is(c, f, OUTSIDE_NEAREST) && form_whole_index(c, f); }
 
 FORM(scatter_axis)
 {
@@ -388,7 +388,7 @@ FORM(scatter_axis)
     f->name = "ScatterAxis";
     add_int(f, fold == SCATTER_SET);
     add_int(f, int_at(c, "axis"));
-    return outside_is(c, f, OUTSIDE_NOTHING) && (fold == SCATTER_SET || fold == SCATTER_ADD) && whole_index(c, f);
+    return outside_is(c, f, OUTSIDE_NOTHING) && (fold == SCATTER_SET || fold == SCATTER_ADD) && form_whole_index(c, f);
 }
 
 FORM(dynamic_slice)
@@ -493,7 +493,7 @@ FORM(hadamard)
 FORM(quantize)
 {
     f->name = "Quantize";
-    next(f, 'n');
+    next_value(f, 'n');
     add_int(f, int_at(c, "group_size"));
     add_int(f, int_at(c, "bits"));
     add_int(f, (int)enum_at(c, "mode"));
@@ -567,7 +567,7 @@ FORM(singular_values)
 FORM(eigh)
 {
     f->name = "Eigh";
-    struct wire_value *v = next(f, 's');
+    struct wire_value *v = next_value(f, 's');
     v->s = enum_at(c, "part") == 2 ? "U" : "L";
     v->n = 1;
     add_bool(f, bool_at(c, "vectors"));
@@ -634,7 +634,7 @@ static const struct row {
 #include "mlxfn/forms.def"
 };
 
-static const struct row *row_of(const struct op *op)
+static const struct row *row_of_form(const struct op *op)
 {
     static const struct row none = { NULL, NULL, false, false }, by_itself = { NULL, NULL, true, true };
     const struct row *r = op->id < OP_COUNT ? &rows[op->id] : &none;
@@ -643,13 +643,13 @@ static const struct row *row_of(const struct op *op)
 
 bool wire_stated(const struct op *op)
 {
-    const struct row *r = row_of(op);
+    const struct row *r = row_of_form(op);
     return r->stated && (op->fits || !r->extension);
 }
 
 bool wire_form(const struct call *c, bool shapeless, bool portable, struct wire_form *f)
 {
-    const struct row *r = row_of(c->op);
+    const struct row *r = row_of_form(c->op);
     f->name = NULL;
     f->s.n = 0;
     f->rotate = 0;
@@ -664,11 +664,14 @@ bool wire_form(const struct call *c, bool shapeless, bool portable, struct wire_
     return true;
 }
 
-bool wire_composable(const struct op *op) { return row_of(op)->stated && (op->compose || row_of(op)->compose); }
+bool wire_composable(const struct op *op)
+{
+    return row_of_form(op)->stated && (op->compose || row_of_form(op)->compose);
+}
 
 void wire_compose(const struct call *c, mx y[])
 {
-    const struct row *r = row_of(c->op);
+    const struct row *r = row_of_form(c->op);
     for (int k = 0; k < c->nout; k++) y[k] = MX_NIL;
     if (r->compose)
         r->compose(c, y);
@@ -678,7 +681,7 @@ void wire_compose(const struct call *c, mx y[])
 
 /* ---- extensions: the fields of the arguments one after another, as their description says */
 
-bool wire_has_extension(const struct op *op) { return plugin_of(op) || row_of(op)->extension; }
+bool wire_has_extension(const struct op *op) { return plugin_of(op) || row_of_form(op)->extension; }
 
 bool wire_extension(const struct call *c, struct wire_form *f)
 {
@@ -688,7 +691,7 @@ bool wire_extension(const struct call *c, struct wire_form *f)
     f->format = "s";
     f->s.n = 0;
     f->rotate = 0;
-    struct wire_value *v = next(f, 's');
+    struct wire_value *v = next_value(f, 's');
     f->text =
         p ? p->encode(p, ((const struct plugin_args *)c->args)->state, &v->n) : extension_encode(c->op, c->args, &v->n);
     v->s = f->text;
@@ -704,7 +707,7 @@ const struct op *extension_named(const char *name, size_t length)
     }
     for (int id = 0; id < OP_COUNT; id++) {
         const struct op *op = op_table[id];
-        if (row_of(op)->extension && strlen(op->name) == length && !memcmp(op->name, name, length))
+        if (row_of_form(op)->extension && strlen(op->name) == length && !memcmp(op->name, name, length))
             return op;
     }
     return NULL;

@@ -121,7 +121,7 @@ static int get_text(struct cursor *c, const char *what, const char **s, uint64_t
     return 0;
 }
 
-static int get_shape(struct cursor *c, struct spec *s)
+static int read_spec(struct cursor *c, struct spec *s)
 {
     uint64_t n, at = c->at;
     if (get_count(c, 4, "a shape", &n))
@@ -145,7 +145,7 @@ static int get_shape(struct cursor *c, struct spec *s)
 }
 
 /* float64 came in between, in version 0.23.0. */
-static int get_dtype(struct cursor *c, int version, enum dtype *t)
+static int read_dtype(struct cursor *c, int version, enum dtype *t)
 {
     uint64_t at = c->at, size;
     int32_t code;
@@ -163,7 +163,7 @@ static int get_dtype(struct cursor *c, int version, enum dtype *t)
 static int get_spec(struct cursor *c, int version, struct spec *s)
 {
     enum dtype t = DT_bool_;
-    int failed = get_shape(c, s) || get_dtype(c, version, &t);
+    int failed = read_spec(c, s) || read_dtype(c, version, &t);
     s->dtype = t;
     return failed;
 }
@@ -402,7 +402,7 @@ static int get_value(struct cursor *c, int version, char kind, struct wire_value
     case 'f': failed = get_le(c, 4, "a state", &bits), memcpy(&v->f, &bits, 4); return failed;
     case 'd': failed = get_le(c, 8, "a state", &bits), memcpy(&v->d, &bits, 8); return failed;
     case 'u': return get_le(c, 8, "a state", &v->u);
-    case 't': failed = get_dtype(c, version, &t), v->i = (int32_t)t; return failed;
+    case 't': failed = read_dtype(c, version, &t), v->i = (int32_t)t; return failed;
     case 's': return get_text(c, "a state", &v->s, &v->n);
     case 'I':
     case 'H': return get_list(c, v, 4, 1, true);
@@ -490,7 +490,7 @@ static int get_outputs(struct cursor *c, int version, struct mlxfn_entry *e)
     if (get_count(c, 8, "the shapes of the results", &n))
         return 1;
     for (uint64_t k = 0; k < n && n == (uint64_t)e->nout; k++)
-        if (get_shape(c, &e->spec[k]))
+        if (read_spec(c, &e->spec[k]))
             return 1;
     if (get_count(c, 5, "the dtypes of the results", &m))
         return 1;
@@ -499,7 +499,7 @@ static int get_outputs(struct cursor *c, int version, struct mlxfn_entry *e)
                         (unsigned long long)m, e->nout);
     for (int k = 0; k < e->nout; k++) {
         enum dtype t = DT_bool_;
-        if (get_dtype(c, version, &t))
+        if (read_dtype(c, version, &t))
             return 1;
         e->spec[k].dtype = t;
     }
@@ -562,7 +562,7 @@ int read_entry(struct cursor *c, int version, bool (*known)(void *ctx, uint64_t 
 
 /* ---- numbers by id */
 
-static uint32_t place_of(const struct id_table *t, uint64_t id)
+static uint32_t id_position(const struct id_table *t, uint64_t id)
 {
     uint64_t h = id * 0x9e3779b97f4a7c15u;
     uint32_t at = (uint32_t)(h >> 32) & (t->size - 1);
@@ -572,7 +572,7 @@ static uint32_t place_of(const struct id_table *t, uint64_t id)
 
 int *id_find(const struct id_table *t, uint64_t id)
 {
-    uint32_t at = t->size ? place_of(t, id) : 0;
+    uint32_t at = t->size ? id_position(t, id) : 0;
     return t->size && t->value[at] >= 0 ? &t->value[at] : NULL;
 }
 
@@ -589,14 +589,14 @@ int id_put(struct id_table *t, uint64_t id, int value)
         for (uint32_t i = 0; i < g.size; i++) g.value[i] = -1;
         for (uint32_t i = 0; i < t->size; i++)
             if (t->value[i] >= 0) {
-                uint32_t at = place_of(&g, t->id[i]);
+                uint32_t at = id_position(&g, t->id[i]);
                 g.id[at] = t->id[i];
                 g.value[at] = t->value[i];
             }
         id_free(t);
         *t = g;
     }
-    uint32_t at = place_of(t, id);
+    uint32_t at = id_position(t, id);
     t->used += t->value[at] < 0;
     t->id[at] = id;
     t->value[at] = value;

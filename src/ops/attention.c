@@ -88,7 +88,7 @@ static int attention_vjp_shapes(const struct call *c, struct spec out[])
 /* ---- the formula */
 
 /* x (..., N, T, D) as (..., M, N / M, T, D), where a group of heads shares one of the M keys. */
-static mx grouped(mx x, mx k, int group)
+static mx grouped_heads(mx x, mx k, int group)
 {
     struct size of_keys = group ? size_is(-1) : size_is(dim(k, -3)); /* without heads nothing says how many */
     return mx_unflatten_by(x, -3, 2, (struct size[]){ of_keys, size_is(group) });
@@ -110,7 +110,7 @@ static mx by_heads(mx q, mx k, int group)
     check_batch(k, q, group == 1 ? 2 : 3);
     if (group == 1)
         return mx_matmul(q, k);
-    return mx_flatten(mx_matmul(grouped(q, k, group), mx_expand_dims(k, (int[]){ -3 }, 1)), -4, -3);
+    return mx_flatten(mx_matmul(grouped_heads(q, k, group), mx_expand_dims(k, (int[]){ -3 }, 1)), -4, -3);
 }
 
 /* May query i look at key j?  The last ones of both are at the same place. */

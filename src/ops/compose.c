@@ -12,13 +12,13 @@
 /* ---- products */
 
 /* Axes from..from + n - 1 of x as one. */
-static mx merged(mx x, int from, int n)
+static mx merged_axes(mx x, int from, int n)
 {
     return n == 0 ? mx_expand_dims(x, &from, 1) : mx_flatten(x, from, from + n - 1);
 }
 
 /* The axes of x that are not among `axes`, then those, or the other way round; as one matrix. */
-static mx as_matrix(mx x, const int *axes, int n, bool folded_last, int *kept, struct size *kept_sizes)
+static mx folded_to_matrix(mx x, const int *axes, int n, bool folded_last, int *kept, struct size *kept_sizes)
 {
     int perm[MX_MAX_NDIM], m = 0;
     bool folded[MX_MAX_NDIM] = { 0 };
@@ -35,7 +35,7 @@ static mx as_matrix(mx x, const int *axes, int n, bool folded_last, int *kept, s
         for (int i = 0; i < n; i++) perm[m++] = axes[i];
     int first = folded_last ? *kept : n;
     mx y = mx_transpose(x, perm, x->ndim);
-    y = merged(merged(y, first, x->ndim - first), 0, first);
+    y = merged_axes(merged_axes(y, first, x->ndim - first), 0, first);
     int64_t rows = 1, cols = 1;
     for (int i = 0; i < x->ndim; i++) *(folded[i] ? &cols : &rows) *= x->shape[i];
     if (rows > INT32_MAX || cols > INT32_MAX)
@@ -63,7 +63,7 @@ mx mx_tensordot(mx a, mx b, const int *axes_a, int n_a, const int *axes_b, int n
             if (fa[k] == fa[i] || fb[k] == fb[i])
                 return mx_fail("[tensordot] expected distinct axes, got %d and %d twice", axes_a[i], axes_b[i]);
     }
-    mx p = as_matrix(a, fa, n_a, true, &na, sizes), q = as_matrix(b, fb, n_b, false, &nb, sizes + na);
+    mx p = folded_to_matrix(a, fa, n_a, true, &na, sizes), q = folded_to_matrix(b, fb, n_b, false, &nb, sizes + na);
     if (na + nb > MX_MAX_NDIM)
         return mx_fail("[tensordot] expected at most %d dimensions of the result, got %d", MX_MAX_NDIM, na + nb);
     mx y = mx_matmul(p, q);
@@ -101,7 +101,7 @@ static mx flat(mx x) { return mx_reshape(x, 1, (int[]){ -1 }); }
 mx mx_outer(mx a, mx b) { return mx_multiply(mx_expand_dims(flat(a), (int[]){ 1 }, 1), flat(b)); }
 
 /* x with n axes and one of size 1 before or behind each of them. */
-static mx spread(mx x, int n, bool behind)
+static mx spread_axes(mx x, int n, bool behind)
 {
     int front[MX_MAX_NDIM] = { 0 }, ones[MX_MAX_NDIM] = { 0 };
     for (int i = 0; i < n; i++) {
@@ -132,7 +132,7 @@ mx mx_kron(mx a, mx b)
         if (__builtin_mul_overflow(x, y, &both))
             return mx_fail("[kron] axis %d of the result would have %d times %d elements, past 2^31", i, x, y);
     }
-    return by_twos(mx_multiply(spread(a, n, true), spread(b, n, false)), n);
+    return by_twos(mx_multiply(spread_axes(a, n, true), spread_axes(b, n, false)), n);
 }
 
 mx mx_vecdot(mx a, mx b, int axis)
@@ -184,7 +184,7 @@ mx mx_tile(mx x, const int *reps, int n)
         if (__builtin_mul_overflow(r, size.now, &all))
             return mx_fail("[tile] axis %d of the result would have %d times %d elements, past 2^31", i, r, size.now);
     }
-    return by_twos(mx_broadcast_by(spread(x, m, false), 2 * m, wide), m);
+    return by_twos(mx_broadcast_by(spread_axes(x, m, false), 2 * m, wide), m);
 }
 
 mx mx_roll(mx x, const int *shift, int n_shift, const int *axes, int n)

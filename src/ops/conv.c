@@ -22,7 +22,7 @@ static const struct field conv_args_fields[] = { FIELD(conv_args, stride),   FIE
 /* ---- nodes */
 
 /* How many positions there are along spatial axis i; -1 after a failure. */
-static int positions(const char *op, const struct conv_args *a, mx x, mx w, int i)
+static int window_positions(const char *op, const struct conv_args *a, mx x, mx w, int i)
 {
     int64_t in = dim(x, 1 + i), k = dim(w, 1 + i);
     int64_t whole = in ? 1 + (in - 1) * a->input_dilation.v[i] : 0;
@@ -42,7 +42,7 @@ static int sizes_to(const struct call *c, struct spec *out, int first, int last)
     int n = a->size.n, shape[MX_MAX_NDIM] = { first };
     for (int i = 0; i < n; i++) {
         int64_t size = size_in(c, a->size.v[i]);
-        shape[1 + i] = size < 0 ? positions(c->op->name, a, c->x[0], c->x[1], i) : (int)size;
+        shape[1 + i] = size < 0 ? window_positions(c->op->name, a, c->x[0], c->x[1], i) : (int)size;
         if (shape[1 + i] < 0)
             return 1;
     }
@@ -109,7 +109,7 @@ static mx node_like(const struct op *op, const struct conv_args *a, mx x, mx w, 
 /* ---- derivatives */
 
 /* Turned round in space. */
-static mx flipped(mx w)
+static mx flipped_weight(mx w)
 {
     int start[MX_MAX_NDIM], stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
     for (int i = 0; i < w->ndim; i++) {
@@ -129,7 +129,7 @@ static mx in_groups(mx x, int axis, int groups)
 /* Weights with the channels of each group exchanged, and turned round in space. */
 static mx turned_weights(mx w, int groups)
 {
-    w = flipped(w);
+    w = flipped_weight(w);
     if (groups == 1)
         return mx_swapaxes(w, 0, -1);
     return mx_flatten(mx_swapaxes(in_groups(w, 0, groups), 1, -1), 0, 1);
@@ -197,7 +197,7 @@ static mx into_channels(mx x, int groups) { return mx_flatten(mx_moveaxis(in_gro
 static mx into_rows(mx x, int groups) { return mx_flatten(mx_moveaxis(in_groups(x, 1, groups), 0, 1), 0, 2); }
 
 /* The reverse: an axis of G B F becomes B, in front, and G F, where F is `size`. */
-static mx out_of(mx y, int axis, int groups, struct size batch, int size)
+static mx batch_unfolded(mx y, int axis, int groups, struct size batch, int size)
 {
     y = mx_unflatten_by(y, axis, 3, (struct size[]){ size_is(groups), batch, size_is(batch.of ? -1 : size) });
     y = mx_moveaxis(y, axis < 0 ? axis - 1 : axis + 1, 0);
@@ -245,7 +245,7 @@ static void conv_vmap(const struct call *mapped, const int axis[], mx y[], int y
         x = into_channels(batch_first(x, axis[0]), 1);
         groups = 1;
     }
-    y[0] = out_of(node_of(c, &b, x, into_rows(w, groups)), -1, groups, batch, dim(w, 1) / groups);
+    y[0] = batch_unfolded(node_of(c, &b, x, into_rows(w, groups)), -1, groups, batch, dim(w, 1) / groups);
 }
 
 static void conv_weight_vmap(const struct call *mapped, const int axis[], mx y[], int yaxis[])
@@ -259,12 +259,12 @@ static void conv_weight_vmap(const struct call *mapped, const int axis[], mx y[]
     int in = dim(x, -1) / groups, out = dim(ct, -1);
     yaxis[0] = 0;
     if (axis[1] < 0) { /* further channels of each group: (F, ..., B C) */
-        y[0] = out_of(node_of(c, a, into_channels(x, groups), ct), -1, 1, batch, in);
+        y[0] = batch_unfolded(node_of(c, a, into_channels(x, groups), ct), -1, 1, batch, in);
     } else if (axis[0] < 0) {
-        y[0] = out_of(node_of(c, a, x, into_channels(ct, groups)), 0, groups, batch, out / groups);
+        y[0] = batch_unfolded(node_of(c, a, x, into_channels(ct, groups)), 0, groups, batch, out / groups);
     } else {
         struct conv_args b = grouped_by(a, batch, &ct);
-        y[0] = out_of(node_of(c, &b, into_channels(x, 1), into_channels(ct, 1)), 0, 1, batch, out);
+        y[0] = batch_unfolded(node_of(c, &b, into_channels(x, 1), into_channels(ct, 1)), 0, 1, batch, out);
     }
 }
 
@@ -305,7 +305,7 @@ static bool positive(const char *op, const char *what, int n, const int *v)
 }
 
 /* Shapes that go together? */
-static bool matches(const char *op, mx x, mx w, int n, int groups)
+static bool weight_matches(const char *op, mx x, mx w, int n, int groups)
 {
     if (x->ndim != n + 2 || w->ndim != n + 2) {
         mx_fail("[%s] expected an input (N, %d spatial axes, C) and weights (O, %d spatial axes, "
@@ -345,7 +345,7 @@ mx mx_conv(const char *op, mx x, mx w, const struct conv *g)
         return MX_NIL;
     if (n < 1 || n > 3)
         return mx_fail("[%s] expected an input with 1 to 3 spatial axes, got shape %s", op, shape_of(x));
-    if (!matches(op, x, w, n, g->groups) || !positive(op, "strides", n, g->stride) ||
+    if (!weight_matches(op, x, w, n, g->groups) || !positive(op, "strides", n, g->stride) ||
         !positive(op, "dilations", n, g->dilation) || !positive(op, "input dilations", n, g->input_dilation))
         return MX_NIL;
     enum dtype t = promote(x->dtype, w->dtype);
@@ -360,7 +360,7 @@ mx mx_conv(const char *op, mx x, mx w, const struct conv *g)
                            .high = ints_of(n, g->high, v[5]),
                            .groups = g->groups };
     for (int i = 0; i < n; i++) {
-        v[4][i] = positions(op, &a, x, w, i);
+        v[4][i] = window_positions(op, &a, x, w, i);
         if (v[4][i] < 0)
             return MX_NIL;
         if (shapeless() && (x->tracer || w->tracer))
@@ -369,7 +369,7 @@ mx mx_conv(const char *op, mx x, mx w, const struct conv *g)
     x = mx_astype(x, t);
     w = mx_astype(w, t);
     if (g->flip)
-        w = flipped(w);
+        w = flipped_weight(w);
     return dtype_is_complex(t) ? by_parts(&a, x, w) : node(&op_conv, &a, x, w);
 }
 
@@ -382,7 +382,7 @@ mx mx_conv_transpose(const char *op, mx x, mx w, const struct conv *g, const int
     if (is_nil(x) || is_nil(w))
         return MX_NIL;
     if (g->n < 1 || g->n > 3 || w->ndim != g->n + 2 || x->ndim != g->n + 2)
-        return matches(op, x, w, g->n, 1), MX_NIL;
+        return weight_matches(op, x, w, g->n, 1), MX_NIL;
     if (!positive(op, "strides", g->n, g->stride) || !positive(op, "dilations", g->n, g->dilation))
         return MX_NIL;
     for (int i = 0; i < g->n; i++) w = mx_size_checked(w, 1 + i);

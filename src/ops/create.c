@@ -9,7 +9,7 @@
 /* ---- one value everywhere */
 
 /* Every new array shows the shape it was asked for, and errors name what was called. */
-static mx filled(const char *op, int ndim, const int *shape, mx value, enum dtype t)
+static mx filled_array(const char *op, int ndim, const int *shape, mx value, enum dtype t)
 {
     if (shape_size(op, ndim, shape) < 0)
         return MX_NIL;
@@ -17,9 +17,15 @@ static mx filled(const char *op, int ndim, const int *shape, mx value, enum dtyp
     return mx_node(&op_full, NULL, 1, &x, ndim, shape, t);
 }
 
-mx mx_full(int ndim, const int *shape, mx value, enum dtype t) { return filled("full", ndim, shape, value, t); }
-mx mx_zeros(int ndim, const int *shape, enum dtype t) { return filled("zeros", ndim, shape, array_of_int(0, t), t); }
-mx mx_ones(int ndim, const int *shape, enum dtype t) { return filled("ones", ndim, shape, array_of_int(1, t), t); }
+mx mx_full(int ndim, const int *shape, mx value, enum dtype t) { return filled_array("full", ndim, shape, value, t); }
+mx mx_zeros(int ndim, const int *shape, enum dtype t)
+{
+    return filled_array("zeros", ndim, shape, array_of_int(0, t), t);
+}
+mx mx_ones(int ndim, const int *shape, enum dtype t)
+{
+    return filled_array("ones", ndim, shape, array_of_int(1, t), t);
+}
 
 mx mx_full_like(mx x, mx value, enum dtype t)
 {
@@ -154,7 +160,7 @@ mx mx_eye(int n, int m, int k, enum dtype t)
 const struct op op_eye = { OP_ROW(eye), ARGS(eye_args), .shapes = eye_shapes };
 
 /* The numbers of rows, as a column, plus k, and of columns. */
-static void numbered(struct size n, struct size m, int64_t k, mx *i, mx *j)
+static void number_diagonal(struct size n, struct size m, int64_t k, mx *i, mx *j)
 {
     *i = n.of ? mx_add(mx_arange_by(1, &n, DT_int64), array_of_int(k, DT_int64))
               : mx_arange((double)k, (double)k + n.now, 1, DT_int64);
@@ -167,7 +173,7 @@ mx mx_eye_by(struct size n, struct size m, int k, enum dtype t)
     mx i, j;
     if (!n.of && !m.of)
         return mx_eye(n.now, m.now, k, t);
-    numbered(n, m, k, &i, &j);
+    number_diagonal(n, m, k, &i, &j);
     return mx_astype(mx_equal(i, j), t);
 }
 
@@ -175,7 +181,7 @@ mx mx_eye_by(struct size n, struct size m, int k, enum dtype t)
 static mx triangle(struct size n, struct size m, int64_t k)
 {
     mx i, j;
-    numbered(n, m, k, &i, &j);
+    number_diagonal(n, m, k, &i, &j);
     return mx_less_equal(j, i);
 }
 

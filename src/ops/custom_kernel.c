@@ -88,7 +88,7 @@ static void kernel_destroy(struct object *o)
     free(k);
 }
 
-static char *copied(const char *s)
+static char *copied_text(const char *s)
 {
     size_t n = strlen(s) + 1;
     char *copy = mx_malloc(n);
@@ -118,10 +118,11 @@ struct kernel *kernel_new(const struct kernel *k)
                             .row_major = k->row_major,
                             .atomic = k->atomic,
                             .shared_memory = k->shared_memory };
-    bool good = (new->name = copied(k->name)) && (new->source = copied(k->source)) &&
-                (new->header = copied(k->header)) && (new->names = mx_malloc(n * sizeof *new->names));
-    for (; good && new->nin < k->nin; new->nin += good) good = (new->names[new->nin] = copied(k->names[new->nin]));
-    for (size_t i = (size_t)k->nin; good && i < n; i++, new->nout += good) good = (new->names[i] = copied(k->names[i]));
+    bool good = (new->name = copied_text(k->name)) && (new->source = copied_text(k->source)) &&
+                (new->header = copied_text(k->header)) && (new->names = mx_malloc(n * sizeof *new->names));
+    for (; good && new->nin < k->nin; new->nin += good) good = (new->names[new->nin] = copied_text(k->names[new->nin]));
+    for (size_t i = (size_t)k->nin; good && i < n; i++, new->nout += good)
+        good = (new->names[i] = copied_text(k->names[i]));
     if (good)
         return new;
     kernel_destroy(&new->object);
@@ -183,7 +184,7 @@ int launch_template(struct kernel_launch *l, const char *name, enum template_kin
     if (!v)
         return 1;
     l->template = v;
-    v[l->ntemplate] = (struct template_value){ copied(name), kind, value };
+    v[l->ntemplate] = (struct template_value){ copied_text(name), kind, value };
     l->ntemplate += v[l->ntemplate].name != NULL;
     return mx_failed();
 }

@@ -13,7 +13,7 @@ static const struct field gated_delta_args_fields[] = { FIELD(gated_delta_args, 
 enum { Q, K, V, GAMMA, BETA, STATE, MASK };
 
 /* x of this shape; fails otherwise. */
-static bool has_shape(const char *what, mx x, int n, const int *shape)
+static bool check_shape(const char *what, mx x, int n, const int *shape)
 {
     bool fits = x->ndim == n;
     for (int i = 0; fits && i < n; i++) fits = x->shape[i] == shape[i];
@@ -34,11 +34,11 @@ static bool delta_fits(const mx x[], int n, mx state, mx mask)
         return false;
     }
     int b = k->shape[0], t = k->shape[1], d = k->shape[3], heads = v->shape[2], e = v->shape[3];
-    return has_shape("q", x[Q], 4, k->shape) && has_shape("v", v, 4, (int[]){ b, t, heads, e }) &&
-           has_shape("gamma", x[GAMMA], n, (int[]){ b, t, heads, d }) &&
-           has_shape("beta", x[BETA], 3, (int[]){ b, t, heads }) &&
-           (!state || has_shape("initial_state", state, 4, (int[]){ b, heads, e, d })) &&
-           (!mask || has_shape("mask", mask, 2, (int[]){ b, t }));
+    return check_shape("q", x[Q], 4, k->shape) && check_shape("v", v, 4, (int[]){ b, t, heads, e }) &&
+           check_shape("gamma", x[GAMMA], n, (int[]){ b, t, heads, d }) &&
+           check_shape("beta", x[BETA], 3, (int[]){ b, t, heads }) &&
+           (!state || check_shape("initial_state", state, 4, (int[]){ b, heads, e, d })) &&
+           (!mask || check_shape("mask", mask, 2, (int[]){ b, t }));
 }
 
 static int delta_shapes(const struct call *c, struct spec out[])

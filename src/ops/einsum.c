@@ -289,7 +289,7 @@ static void forget_index(struct term *t, int d)
 }
 
 /* Diagonals for indices that occur twice, and no dimension where a size of 1 broadcasts. */
-static void simplify(const struct einsum *e, struct term *t)
+static void simplify_term(const struct einsum *e, struct term *t)
 {
     for (int d = 0; d < t->n; d++)
         for (int c = d + 1; c < t->n;) {
@@ -350,7 +350,7 @@ static int pick(const struct term *t, set some, int *index)
     return n;
 }
 
-static int append(int *to, int at, int n, const int *from)
+static int append_indices(int *to, int at, int n, const int *from)
 {
     for (int i = 0; i < n; i++) to[at + i] = from[i];
     return at + n;
@@ -400,10 +400,15 @@ static struct term contract(const struct einsum *e, struct term a, struct term b
         mx_fail("[einsum] expected at most %d dimensions of a product, got %d", MX_MAX_NDIM, nbatch + nleft + nright);
         return y;
     }
-    y.n = append(y.index, append(y.index, append(y.index, 0, nbatch, batch), nleft, left), nright, right);
-    mx p =
-        arranged(&a, append(order, append(order, append(order, 0, nbatch, batch), nleft, left), ninner, inner), order);
-    mx q = arranged(&b, append(order, append(order, append(order, 0, nbatch, batch), ninner, inner), nright, right),
+    y.n = append_indices(y.index, append_indices(y.index, append_indices(y.index, 0, nbatch, batch), nleft, left),
+                         nright, right);
+    mx p = arranged(&a,
+                    append_indices(order, append_indices(order, append_indices(order, 0, nbatch, batch), nleft, left),
+                                   ninner, inner),
+                    order);
+    mx q = arranged(&b,
+                    append_indices(order, append_indices(order, append_indices(order, 0, nbatch, batch), ninner, inner),
+                                   nright, right),
                     order);
     if (is_nil(p) || is_nil(q))
         return y;
@@ -449,7 +454,7 @@ mx mx_einsum(const char *subscripts, int n, const mx x[])
     for (int k = 1; k < n; k++) t = promote(t, x[k]->dtype);
     for (int k = 0; k < n; k++) {
         e.term[k].x = mx_astype(x[k], t == DT_bool_ ? DT_int32 : t); /* a sum of bool is whether any holds */
-        simplify(&e, &e.term[k]);
+        simplify_term(&e, &e.term[k]);
     }
     find_path(&e, &path);
     set wanted = set_of(e.rank, e.output);

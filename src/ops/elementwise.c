@@ -279,7 +279,7 @@ static void elementwise_vmap(const struct call *c, const int axis[], mx y[], int
 
 /* ---- builders */
 
-static mx unary(const struct op *op, mx a)
+static mx unary_node(const struct op *op, mx a)
 {
     if (is_nil(a))
         return a;
@@ -289,7 +289,7 @@ static mx unary(const struct op *op, mx a)
 }
 
 /* Every binary builder: agree on a dtype, broadcast, make one node. */
-static mx binary(const struct op *op, mx a, mx b)
+static mx binary_node(const struct op *op, mx a, mx b)
 {
     if (is_nil(a) || is_nil(b))
         return MX_NIL;
@@ -308,9 +308,9 @@ static mx binary(const struct op *op, mx a, mx b)
 }
 
 #define UNARY(name, ...) \
-    mx mx_##name(mx a) { return unary(&op_##name, a); }
+    mx mx_##name(mx a) { return unary_node(&op_##name, a); }
 #define BINARY(name, ...) \
-    mx mx_##name(mx a, mx b) { return binary(&op_##name, a, b); }
+    mx mx_##name(mx a, mx b) { return binary_node(&op_##name, a, b); }
 #include "ops/ops.def"
 
 /* ---- select */

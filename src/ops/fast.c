@@ -46,7 +46,7 @@ static mx norm_tangent(const struct call *c, mx v)
     return mx_infer(&op_norm_tangent, &(struct norm_tangent_args){ c->op == &op_layer_norm, a->eps }, 2, in);
 }
 
-static mx normalized(const struct call *c)
+static mx normalized_rows(const struct call *c)
 {
     return norm_node(c->op, c->x[0], NULL, NULL, ((const struct norm_args *)c->args)->eps);
 }
@@ -58,7 +58,7 @@ static void norm_vjp(const struct call *c, const mx ct[], const bool want[], mx 
         dx[0] = norm_tangent(c, a->weight ? mx_multiply(ct[0], c->x[1]) : ct[0]);
     for (int i = 1; i < c->nin; i++)
         if (want[i])
-            dx[i] = mx_sum_to_like(norm_place(a, i) == 1 ? mx_multiply(ct[0], normalized(c)) : ct[0], c->x[i]);
+            dx[i] = mx_sum_to_like(norm_place(a, i) == 1 ? mx_multiply(ct[0], normalized_rows(c)) : ct[0], c->x[i]);
 }
 
 static void norm_jvp(const struct call *c, const mx t[], mx dy[])
@@ -73,7 +73,7 @@ static void norm_jvp(const struct call *c, const mx t[], mx dy[])
             d = norm_tangent(c, d);
             d = a->weight ? mx_multiply(d, c->x[1]) : d;
         } else if (norm_place(a, i) == 1) {
-            d = mx_multiply(normalized(c), d);
+            d = mx_multiply(normalized_rows(c), d);
         }
         sum = sum ? mx_add(sum, d) : d;
     }
@@ -135,7 +135,7 @@ static int norm_shapes(const struct call *c, struct spec out[])
 }
 
 /* Rows of floating-point numbers, all operands of one type? */
-static bool rows_fit(const struct call *c)
+static bool norm_rows_fit(const struct call *c)
 {
     return c->nout == 1 && c->x[0]->ndim > 0 && dtype_is_float(c->x[0]->dtype) && one_dtype(c, c->nin);
 }
@@ -143,7 +143,7 @@ static bool rows_fit(const struct call *c)
 static bool norm_fits(const struct call *c)
 {
     const struct norm_args *a = c->args;
-    return c->nin == 1 + a->weight + a->bias && !(a->bias && c->op == &op_rms_norm) && rows_fit(c);
+    return c->nin == 1 + a->weight + a->bias && !(a->bias && c->op == &op_rms_norm) && norm_rows_fit(c);
 }
 
 const struct op op_rms_norm = {
@@ -189,7 +189,10 @@ static void tangent_vmap(const struct call *c, const int axis[], mx y[], int yax
     yaxis[0] = 0;
 }
 
-static bool tangent_fits(const struct call *c) { return c->nin == 2 && same_shape(c->x[0], c->x[1]) && rows_fit(c); }
+static bool tangent_fits(const struct call *c)
+{
+    return c->nin == 2 && same_shape(c->x[0], c->x[1]) && norm_rows_fit(c);
+}
 
 const struct op op_norm_tangent = {
     OP_ROW(norm_tangent), ARGS(norm_tangent_args), .shapes = shapes_like,      .vjp = tangent_vjp,
@@ -268,7 +271,7 @@ static mx coordinate(const struct rope_args *a, mx x, int i)
 }
 
 /* scale (offset + t), of shape (B or 1, 1..., T, 1), like x. */
-static mx positions(const struct call *c)
+static mx rope_positions(const struct call *c)
 {
     const struct rope_args *a = c->args;
     mx x = c->x[0], offset = mx_astype(c->x[1], wide_of(x));
@@ -283,7 +286,7 @@ static mx positions(const struct call *c)
 }
 
 /* How far y moves as its angles do: half a turn of a right angle, (-y2, y1). */
-static mx turn(const struct call *c, mx y, mx angle)
+static mx turned_by(const struct call *c, mx y, mx angle)
 {
     const struct rope_args *a = c->args;
     mx u = mx_multiply(mx_negative(coordinate(a, y, 1)), angle), v = mx_multiply(coordinate(a, y, 0), angle);
@@ -296,7 +299,7 @@ static mx turn(const struct call *c, mx y, mx angle)
 /* The angle is position / frequency; of the adjoint, its negative. */
 static mx angle_slope(const struct call *c)
 {
-    mx slope = mx_divide(positions(c), mx_square(mx_astype(c->x[2], wide_of(c->x[0]))));
+    mx slope = mx_divide(rope_positions(c), mx_square(mx_astype(c->x[2], wide_of(c->x[0]))));
     return ((const struct rope_args *)c->args)->inverse ? slope : mx_negative(slope);
 }
 
@@ -318,7 +321,7 @@ static void rope_jvp(const struct call *c, const mx t[], mx dy[])
     const struct rope_args *a = c->args;
     mx x = c->x[0], y = t[0] ? rotated(c, t[0], false) : zeros_of(x);
     if (c->nin > 2 && t[2]) {
-        mx d = turn(c, c->y[0], mx_multiply(angle_slope(c), t[2]));
+        mx d = turned_by(c, c->y[0], mx_multiply(angle_slope(c), t[2]));
         if (a->dims == dim(x, -1)) {
             y = mx_size_checked(y, -1);
         } else {
@@ -367,7 +370,7 @@ static void compose_rope(const struct call *c, mx y[])
     const struct rope_args *a = c->args;
     enum dtype wide = wide_of(c->x[0]);
     bool all = a->dims == dim(c->x[0], -1);
-    mx x = mx_astype(all ? mx_size_checked(c->x[0], -1) : c->x[0], wide), angle = positions(c);
+    mx x = mx_astype(all ? mx_size_checked(c->x[0], -1) : c->x[0], wide), angle = rope_positions(c);
     if (a->freqs) {
         angle = mx_divide(angle, mx_astype(c->x[2], wide));
     } else {

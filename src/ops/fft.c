@@ -78,7 +78,7 @@ const struct op op_fft = {
 
 /* ---- builders */
 
-static const char *name_of(enum fft_kind kind, bool inverse)
+static const char *name_of_fft(enum fft_kind kind, bool inverse)
 {
     return kind == FFT_REAL ? "rfft" : kind == FFT_HERMITIAN ? "irfft" : inverse ? "ifft" : "fft";
 }
@@ -92,7 +92,7 @@ static mx resized(mx x, int axis, int n)
     return have == n ? x : mx_slice_axis(x, axis, 0, n, 1);
 }
 
-static mx along(mx x, enum fft_kind kind, int axis, int n, bool inverse, double scale)
+static mx fft_along(mx x, enum fft_kind kind, int axis, int n, bool inverse, double scale)
 {
     x = resized(x, axis, kind == FFT_HERMITIAN ? n / 2 + 1 : n);
     return mx_infer(&op_fft, &(struct fft_args){ kind, axis, n, inverse, scale }, 1, &x);
@@ -124,7 +124,7 @@ static int fft_axes(const char *name, mx x, const int *axes, int n_axes, int n_s
 mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes, const int *axes, int n_axes,
            enum fft_norm norm)
 {
-    const char *name = name_of(kind, inverse);
+    const char *name = name_of_fft(kind, inverse);
     int axis[MX_MAX_NDIM], size[MX_MAX_NDIM];
     if (is_nil(x))
         return x;
@@ -154,11 +154,11 @@ mx mx_fftn(mx x, enum fft_kind kind, bool inverse, const int *sizes, int n_sizes
     double scale = norm == FFT_ORTHO ? 1 / sqrt(total) : scaled ? 1 / total : 1;
     x = mx_astype(x, kind == FFT_REAL ? DT_float32 : DT_complex64);
     if (kind == FFT_REAL) /* the last axis first, and for irfft last */
-        x = along(x, FFT_REAL, axis[n - 1], size[n - 1], false, n == 1 ? scale : 1);
+        x = fft_along(x, FFT_REAL, axis[n - 1], size[n - 1], false, n == 1 ? scale : 1);
     for (int i = 0, left = kind == FFT_COMPLEX ? n : n - 1; i < left; i++)
-        x = along(x, FFT_COMPLEX, axis[i], size[i], inverse, kind != FFT_HERMITIAN && i == left - 1 ? scale : 1);
+        x = fft_along(x, FFT_COMPLEX, axis[i], size[i], inverse, kind != FFT_HERMITIAN && i == left - 1 ? scale : 1);
     if (kind == FFT_HERMITIAN)
-        x = along(x, FFT_HERMITIAN, axis[n - 1], size[n - 1], true, scale);
+        x = fft_along(x, FFT_HERMITIAN, axis[n - 1], size[n - 1], true, scale);
     return x;
 }
 

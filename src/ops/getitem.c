@@ -138,7 +138,7 @@ static bool place_item(const char *op, struct getitem_plan *p, mx x, const struc
 }
 
 /* Dimensions that the items name, or -1 after a failure. */
-static int count(const char *op, mx x, int n, const struct item items[])
+static int count_items(const char *op, mx x, int n, const struct item items[])
 {
     int used = 0, ellipses = 0, extra = 0;
     for (int i = 0; i < n; i++) {
@@ -181,7 +181,7 @@ static void keep_dim(struct getitem_plan *p, bool advanced)
 static bool getitem_layout(const char *op, struct getitem_plan *p, mx x, int n, const struct item items[])
 {
     static const struct item all = { .kind = ITEM_SLICE, .step = 1 };
-    int used = count(op, x, n, items);
+    int used = count_items(op, x, n, items);
     if (used < 0)
         return false;
     bool has_arrays = false;

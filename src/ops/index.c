@@ -297,7 +297,7 @@ const struct op op_gather_axis = {
 };
 
 /* Rows of a table, by indices of any shape. */
-static mx rows_of(struct asked q, mx x, mx indices)
+static mx rows_asked(struct asked q, mx x, mx indices)
 {
     struct size sizes[MX_MAX_NDIM];
     int axis = 0, gone = indices->ndim;
@@ -320,7 +320,7 @@ mx mx_take_as(struct asked q, mx x, mx indices, int axis)
         return mx_fail("[take] expected at most %d dimensions in the result, got %d", MX_MAX_NDIM, n + m);
     for (int i = 0; i < n; i++) others[i] = i < a ? i : i + 1;
     if (shapeless() && indices->tracer && !x->tracer && a == 0) /* as exported files say it */
-        return rows_of(q, x, indices);
+        return rows_asked(q, x, indices);
     mx index = m ? mx_flatten(indices, 0, -1) : mx_expand_dims(indices, (const int[]){ 0 }, 1);
     mx y = gather_axis(q, x, mx_expand_dims(index, others, n), a);
     if (m == 1)

@@ -27,7 +27,7 @@ static mx right_solve(mx b, mx a, bool upper)
 
 /* ---- Cholesky: A = L L^H, or U^H U with U = L^H; one triangle of A is read */
 
-static int same_shapes(const struct call *c, struct spec out[])
+static int factor_shapes(const struct call *c, struct spec out[])
 {
     return !linalg_square_in(c, c->x[0]) || spec_like(out, c->x[0]);
 }
@@ -54,7 +54,7 @@ static void cholesky_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_cholesky = {
-    OP_ROW(cholesky),    ARGS(part_args),     .shapes = same_shapes,
+    OP_ROW(cholesky),    ARGS(part_args),     .shapes = factor_shapes,
     .vjp = cholesky_vjp, .jvp = cholesky_jvp, .vmap = linalg_vmap,
 };
 

@@ -10,12 +10,12 @@ static const struct field part_args_fields[] = { ENUM(part_args, part, PART_UPPE
 
 static enum matrix_part solve_triangle(const struct call *c) { return ((const struct part_args *)c->args)->part; }
 
-static enum matrix_part flipped(enum matrix_part p)
+static enum matrix_part flipped_part(enum matrix_part p)
 {
     return p == PART_ALL ? p : p == PART_LOWER ? PART_UPPER : PART_LOWER;
 }
 
-static int same_shapes(const struct call *c, struct spec out[])
+static int system_shapes(const struct call *c, struct spec out[])
 {
     return !linalg_square_in(c, c->x[0]) || spec_like(out, c->x[0]);
 }
@@ -36,7 +36,7 @@ static void inverse_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_inverse = {
-    OP_ROW(inverse),    ARGS(part_args),    .shapes = same_shapes,
+    OP_ROW(inverse),    ARGS(part_args),    .shapes = system_shapes,
     .vjp = inverse_vjp, .jvp = inverse_jvp, .vmap = linalg_vmap,
 };
 
@@ -79,7 +79,7 @@ static int solve_shapes(const struct call *c, struct spec out[])
 static void solve_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     enum matrix_part part = solve_triangle(c);
-    mx db = solve_part(linalg_adjoint(c->x[0]), ct[0], flipped(part));
+    mx db = solve_part(linalg_adjoint(c->x[0]), ct[0], flipped_part(part));
     if (want[0])
         dx[0] = linalg_part(mx_negative(mx_matmul(db, linalg_adjoint(c->y[0]))), part);
     if (want[1])
@@ -245,8 +245,8 @@ static void cofactor_jvp(const struct call *c, const mx t[], mx dy[])
 }
 
 const struct op op_cofactor = {
-    OP_ROW(cofactor),    .shapes = same_shapes, .vjp = cofactor_vjp,
-    .jvp = cofactor_jvp, .vmap = linalg_vmap,   .fits = one_fits,
+    OP_ROW(cofactor),    .shapes = system_shapes, .vjp = cofactor_vjp,
+    .jvp = cofactor_jvp, .vmap = linalg_vmap,     .fits = one_fits,
 };
 
 /* d log|det A| = Re tr(X dA), and the sign of a complex determinant turns by the imaginary part. */

@@ -282,7 +282,7 @@ static mx anchor(mx v)
     return mx_where(hit, linalg_reciprocal(mx_real(v)), array_of_double(0, DT_float32));
 }
 
-static mx normalized(mx v, mx w)
+static mx normalized_vectors(mx v, mx w)
 {
     mx along = column_sums(mx_real(mx_multiply(mx_conjugate(v), w)));
     mx turn = column_sums(mx_multiply(anchor(v), mx_imag(w)));
@@ -322,7 +322,7 @@ static void eig_jvp(const struct call *c, const mx t[], mx dy[])
     mx v = y[1], p = mx_solve(v, mx_matmul(mx_astype(t[0], DT_complex64), v));
     dy[0] = diagonal(p);
     if (c->nout > 1)
-        dy[1] = normalized(v, mx_matmul(v, mx_multiply(linalg_differences(y[0]), p)));
+        dy[1] = normalized_vectors(v, mx_matmul(v, mx_multiply(linalg_differences(y[0]), p)));
 }
 
 const struct op op_eig = {

@@ -57,7 +57,7 @@ static void product_vjp(const struct call *c, double alpha, mx ct, const bool wa
         dx[1] = scaled(alpha, product_lying_as(c->x[1], adjoint(c->x[0]), ct));
 }
 
-static mx product_jvp(const struct call *c, const mx t[])
+static mx product_tangent(const struct call *c, const mx t[])
 {
     return sum_of(t[0] ? mx_matmul(t[0], c->x[1]) : NULL, t[1] ? mx_matmul(c->x[0], t[1]) : NULL);
 }
@@ -70,7 +70,7 @@ static void matmul_vjp(const struct call *c, const mx ct[], const bool want[], m
 static void matmul_jvp(const struct call *c, const mx t[], mx dy[])
 {
     if (c->x[0]->dtype != DT_bool_)
-        dy[0] = product_jvp(c, t);
+        dy[0] = product_tangent(c, t);
 }
 
 static void addmm_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
@@ -84,7 +84,7 @@ static void addmm_vjp(const struct call *c, const mx ct[], const bool want[], mx
 static void addmm_jvp(const struct call *c, const mx t[], mx dy[])
 {
     const struct addmm_args *g = c->args;
-    mx product = product_jvp(c, t);
+    mx product = product_tangent(c, t);
     dy[0] = sum_of(product ? scaled(g->alpha, product) : NULL, t[2] ? scaled(g->beta, t[2]) : NULL);
 }
 
@@ -160,7 +160,7 @@ static mx stack_rows(mx x)
 }
 
 /* The number of rows of all matrices of x, if there is a number for them. */
-static bool rows_fit(mx x)
+static bool matmul_rows_fit(mx x)
 {
     int64_t rows = 1;
     for (int i = 0; i < x->ndim - 1; i++)
@@ -193,7 +193,7 @@ static mx product(const char *name, mx a, mx b, mx plus, const struct addmm_args
     shape[n + 1] = dim(b, -1);
     if (shapeless())
         return product_of_any_shape(a, b, plus, args);
-    bool stack = n > 0 && b->ndim == 2 && rows_fit(a) && (!plus || stacks_too(plus, n + 2, shape));
+    bool stack = n > 0 && b->ndim == 2 && matmul_rows_fit(a) && (!plus || stacks_too(plus, n + 2, shape));
     if (stack)
         a = stack_rows(a);
     else

@@ -454,7 +454,7 @@ static void quantized_matmul_vjp(const struct call *c, const mx ct[], const bool
 }
 
 /* Linear in x, and in scales and biases together. */
-static void product_jvp(const struct call *c, const mx t[], mx dy[])
+static void packed_product_jvp(const struct call *c, const mx t[], mx dy[])
 {
     mx sum = NULL;
     if (t[0])
@@ -499,8 +499,8 @@ static void quantized_matmul_vmap(const struct call *c, const int axis[], mx y[]
 }
 
 const struct op op_quantized_matmul = {
-    OP_ROW(quantized_matmul),    ARGS(quant_args),   .shapes = quantized_matmul_shapes,
-    .vjp = quantized_matmul_vjp, .jvp = product_jvp, .vmap = quantized_matmul_vmap,
+    OP_ROW(quantized_matmul),    ARGS(quant_args),          .shapes = quantized_matmul_shapes,
+    .vjp = quantized_matmul_vjp, .jvp = packed_product_jvp, .vmap = quantized_matmul_vmap,
 };
 
 /* ---- rules of gather_qmm: the two arrays of indices are last ---- */
@@ -556,8 +556,8 @@ static void gather_qmm_vmap(const struct call *c, const int axis[], mx y[], int 
 }
 
 const struct op op_gather_qmm = {
-    OP_ROW(gather_qmm),    ARGS(quant_args),   .shapes = gather_qmm_shapes,
-    .vjp = gather_qmm_vjp, .jvp = product_jvp, .vmap = gather_qmm_vmap,
+    OP_ROW(gather_qmm),    ARGS(quant_args),          .shapes = gather_qmm_shapes,
+    .vjp = gather_qmm_vjp, .jvp = packed_product_jvp, .vmap = gather_qmm_vmap,
 };
 
 /* ---- builders ---- */
@@ -773,7 +773,7 @@ static int from_fp8_shapes(const struct call *c, struct spec out[])
     return spec_set(out, (enum dtype)((const struct quant_args *)c->args)->dtype, c->x[0]->ndim, c->x[0]->shape);
 }
 
-static void elementwise_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+static void quantized_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     y[0] = mx_infer(c->op, c->args, 1, c->x);
     yaxis[0] = axis[0];
@@ -785,13 +785,11 @@ static bool to_fp8_fits(const struct call *c)
 }
 
 const struct op op_to_fp8 = {
-    OP_ROW(to_fp8), .shapes = to_fp8_shapes,  .vjp = no_vjp,
-    .jvp = no_jvp,  .vmap = elementwise_vmap, .fits = to_fp8_fits,
+    OP_ROW(to_fp8), .shapes = to_fp8_shapes, .vjp = no_vjp, .jvp = no_jvp, .vmap = quantized_vmap, .fits = to_fp8_fits,
 };
 
 const struct op op_from_fp8 = {
-    OP_ROW(from_fp8), ARGS(quant_args), .shapes = from_fp8_shapes,
-    .vjp = no_vjp,    .jvp = no_jvp,    .vmap = elementwise_vmap,
+    OP_ROW(from_fp8), ARGS(quant_args), .shapes = from_fp8_shapes, .vjp = no_vjp, .jvp = no_jvp, .vmap = quantized_vmap,
 };
 
 mx mx_to_fp8(mx x)

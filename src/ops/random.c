@@ -237,7 +237,7 @@ static bool fits(const char *name, mx p, int ndim, const int *shape)
 }
 
 /* The value, or real part, of a single number that is there already. */
-static bool known(mx x, double *v)
+static bool known_number(mx x, double *v)
 {
     if (!array_readable(x) || x->size != 1)
         return false;
@@ -256,7 +256,8 @@ static bool known(mx x, double *v)
 static bool too_wide(mx low, mx high, enum dtype t)
 {
     double a, b, most = t == DT_float16 ? 65504 : t == DT_float64 ? DBL_MAX : FLT_MAX;
-    return known(low, &a) && known(high, &b) && fabs(a) <= most && fabs(b) <= most && fabs(b / 2 - a / 2) > most / 2;
+    return known_number(low, &a) && known_number(high, &b) && fabs(a) <= most && fabs(b) <= most &&
+           fabs(b / 2 - a / 2) > most / 2;
 }
 
 static mx uniform(const char *op, mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
@@ -390,7 +391,7 @@ mx mx_random_randint(mx low, mx high, int ndim, const int *shape, enum dtype t, 
         return mx_fail("[randint] expected an integer type or bool, got %s", dtype_name(t));
     /* Which way it goes must not depend on whether the bounds are known. */
     double a, b;
-    bool exact = known(low, &a) && known(high, &b) && fabs(a) < 0x1p53 && fabs(b) < 0x1p53 &&
+    bool exact = known_number(low, &a) && known_number(high, &b) && fabs(a) < 0x1p53 && fabs(b) < 0x1p53 &&
                  (t == DT_int64 || (a >= 0 && b >= 0));
     if (dtype_size(t) < 8 || (exact && (b <= a || (fabs(a) < FEW + 1 && trunc(b) - trunc(a) <= FEW))))
         return randint_of_few(low, high, ndim, shape, t, key);

@@ -202,7 +202,7 @@ mx mx_max(mx x, const int *axes, int n, bool k) { return mx_reduce(x, FOLD_MAX, 
 mx mx_all(mx x, const int *axes, int n, bool k) { return mx_reduce(x, FOLD_ALL, axes, n, k); }
 mx mx_any(mx x, const int *axes, int n, bool k) { return mx_reduce(x, FOLD_ANY, axes, n, k); }
 
-static double count(const char *name, mx x, const int *axes, int n)
+static double count_along(const char *name, mx x, const int *axes, int n)
 {
     int a[MX_MAX_NDIM];
     if ((n = axes_of(name, axes, n, x->ndim, a)) < 0)
@@ -217,7 +217,7 @@ static mx count_of(const char *name, mx x, const int *axes, int n, double ddof, 
 {
     int a[MX_MAX_NDIM];
     if (!shapeless() || !x->tracer) {
-        double m = count(name, x, axes, n) - ddof;
+        double m = count_along(name, x, axes, n) - ddof;
         return array_of_double(m < 0 ? 0 : m, t);
     }
     if ((n = axes_of(name, axes, n, x->ndim, a)) < 0)
@@ -274,7 +274,7 @@ mx mx_sum_to_like(mx x, mx like)
 
 /* ---- the last axis: softmax and logsumexp */
 
-static int same_shapes(const struct call *c, struct spec out[])
+static int reduce_same_shapes(const struct call *c, struct spec out[])
 {
     out->dtype = c->x[0]->dtype;
     out->ndim = c->x[0]->ndim;
@@ -284,7 +284,7 @@ static int same_shapes(const struct call *c, struct spec out[])
 
 static int last_shapes(const struct call *c, struct spec out[])
 {
-    same_shapes(c, out);
+    reduce_same_shapes(c, out);
     out->shape[out->ndim - 1] = 1;
     return 0;
 }
@@ -311,7 +311,7 @@ static void softmax_vjp(const struct call *c, const mx ct[], const bool want[], 
 static void softmax_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = softmax_times(c->y[0], t[0]); }
 
 const struct op op_softmax = {
-    OP_ROW(softmax), .shapes = same_shapes, .vjp = softmax_vjp, .jvp = softmax_jvp, .vmap = last_vmap,
+    OP_ROW(softmax), .shapes = reduce_same_shapes, .vjp = softmax_vjp, .jvp = softmax_jvp, .vmap = last_vmap,
 };
 
 static void logsumexp_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
@@ -446,7 +446,7 @@ static const struct field arg_reduce_args_fields[] = { ENUM(arg_reduce_args, fol
 
 static int arg_shapes(const struct call *c, struct spec out[])
 {
-    same_shapes(c, out);
+    reduce_same_shapes(c, out);
     if (dim(c->x[0], ((const struct arg_reduce_args *)c->args)->axis) == 0)
         return mx_fail("[argmin] expected at least one element along axis %d, got shape %s",
                        ((const struct arg_reduce_args *)c->args)->axis, shape_of(c->x[0])),

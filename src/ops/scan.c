@@ -43,7 +43,7 @@ static mx recurrence(mx a, mx b, int axis, bool reverse)
 }
 
 /* x moved on by one in the direction of a scan, with `first` in the place that becomes free. */
-static mx moved_on(mx x, int axis, bool reverse, double first)
+static mx shifted(mx x, int axis, bool reverse, double first)
 {
     int low = !reverse, high = reverse;
     bool any = x->tracer && shapeless();
@@ -91,7 +91,7 @@ static mx wider(mx x)
     return dtype_is_complex(x->dtype) ? x : mx_astype(x, t);
 }
 
-static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+static void cumulative_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     (void)want;
     const struct scan_args *a = c->args;
@@ -102,22 +102,22 @@ static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx 
     case SCAN_SUM: dx[0] = scan(ct[0], SCAN_SUM, a->axis, !a->reverse); break;
     case SCAN_PROD: {
         /* What reaches y[i]: ct[i] and, through y[i+1] = x[i+1] y[i], what reaches y[i+1]. */
-        mx g = recurrence(conjugated(moved_on(x, a->axis, !a->reverse, 0)), ct[0], a->axis, !a->reverse);
-        dx[0] = mx_multiply(g, conjugated(moved_on(y, a->axis, a->reverse, 1)));
+        mx g = recurrence(conjugated(shifted(x, a->axis, !a->reverse, 0)), ct[0], a->axis, !a->reverse);
+        dx[0] = mx_multiply(g, conjugated(shifted(y, a->axis, a->reverse, 1)));
         break;
     }
     case SCAN_MIN:
     case SCAN_MAX: dx[0] = mx_scatter_add_axis(zeros_of(x), place_of_extreme(x, y, a), ct[0], a->axis); break;
     case SCAN_LOGSUMEXP: {
         mx w = wider(x), total = scan(w, SCAN_LOGSUMEXP, a->axis, a->reverse);
-        mx next = moved_on(total, a->axis, !a->reverse, INFINITY);
+        mx next = shifted(total, a->axis, !a->reverse, INFINITY);
         mx g = recurrence(conjugated(ratio(total, next)), mx_astype(ct[0], w->dtype), a->axis, !a->reverse);
         dx[0] = mx_astype(mx_multiply(g, conjugated(ratio(w, total))), x->dtype);
     }
     }
 }
 
-static void scan_jvp(const struct call *c, const mx t[], mx dy[])
+static void cumulative_jvp(const struct call *c, const mx t[], mx dy[])
 {
     const struct scan_args *a = c->args;
     mx x = c->x[0], y = c->y[0];
@@ -126,19 +126,19 @@ static void scan_jvp(const struct call *c, const mx t[], mx dy[])
     switch ((enum scan_fold)a->fold) {
     case SCAN_SUM: dy[0] = scan(t[0], SCAN_SUM, a->axis, a->reverse); break;
     case SCAN_PROD:
-        dy[0] = recurrence(x, mx_multiply(t[0], moved_on(y, a->axis, a->reverse, 1)), a->axis, a->reverse);
+        dy[0] = recurrence(x, mx_multiply(t[0], shifted(y, a->axis, a->reverse, 1)), a->axis, a->reverse);
         break;
     case SCAN_MIN:
     case SCAN_MAX: dy[0] = mx_take_along_axis(t[0], place_of_extreme(x, y, a), a->axis); break;
     case SCAN_LOGSUMEXP: {
         mx w = wider(x), total = scan(w, SCAN_LOGSUMEXP, a->axis, a->reverse);
-        mx kept = ratio(moved_on(total, a->axis, a->reverse, -INFINITY), total);
+        mx kept = ratio(shifted(total, a->axis, a->reverse, -INFINITY), total);
         dy[0] = mx_astype(recurrence(kept, mx_multiply(t[0], ratio(w, total)), a->axis, a->reverse), x->dtype);
     }
     }
 }
 
-static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+static void cumulative_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct scan_args *a = c->args;
     y[0] = scan(batch_first(c->x[0], axis[0]), (enum scan_fold)a->fold, a->axis + 1, a->reverse);
@@ -146,7 +146,8 @@ static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[
 }
 
 const struct op op_scan = {
-    OP_ROW(scan), ARGS(scan_args), .shapes = scan_shapes, .vjp = scan_vjp, .jvp = scan_jvp, .vmap = scan_vmap,
+    OP_ROW(scan),          ARGS(scan_args),       .shapes = scan_shapes,
+    .vjp = cumulative_vjp, .jvp = cumulative_jvp, .vmap = cumulative_vmap,
 };
 
 /* ---- the recurrence */
@@ -154,9 +155,9 @@ const struct op op_scan = {
 static void recurrence_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct recurrence_args *r = c->args;
-    mx g = recurrence(conjugated(moved_on(c->x[0], r->axis, !r->reverse, 0)), ct[0], r->axis, !r->reverse);
+    mx g = recurrence(conjugated(shifted(c->x[0], r->axis, !r->reverse, 0)), ct[0], r->axis, !r->reverse);
     if (want[0])
-        dx[0] = mx_multiply(g, conjugated(moved_on(c->y[0], r->axis, r->reverse, 0)));
+        dx[0] = mx_multiply(g, conjugated(shifted(c->y[0], r->axis, r->reverse, 0)));
     if (want[1])
         dx[1] = g;
 }
@@ -166,7 +167,7 @@ static void recurrence_jvp(const struct call *c, const mx t[], mx dy[])
     const struct recurrence_args *r = c->args;
     mx b = t[1];
     if (t[0]) {
-        mx v = mx_multiply(t[0], moved_on(c->y[0], r->axis, r->reverse, 0));
+        mx v = mx_multiply(t[0], shifted(c->y[0], r->axis, r->reverse, 0));
         b = b ? mx_add(b, v) : v;
     }
     dy[0] = recurrence(c->x[0], b, r->axis, r->reverse);
@@ -216,7 +217,7 @@ mx mx_scan(mx x, enum scan_fold f, int axis, bool reverse, bool inclusive)
     double first = identity(f);
     if (x->dtype == DT_bool_ && isinf(first))
         first = first > 0;
-    return scan(moved_on(x, axis, reverse, first), f, axis, reverse);
+    return scan(shifted(x, axis, reverse, first), f, axis, reverse);
 }
 
 mx mx_cumsum(mx x, int axis, bool reverse, bool inclusive) { return mx_scan(x, SCAN_SUM, axis, reverse, inclusive); }

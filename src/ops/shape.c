@@ -35,7 +35,7 @@ int sizes_like(mx x, struct size out[])
 }
 
 /* The sizes as numbers; do arrays lend some? */
-static bool numbers_of(int n, const struct size sizes[], int *out)
+static bool known_numbers(int n, const struct size sizes[], int *out)
 {
     bool lent = false;
     for (int i = 0; i < n; i++) {
@@ -242,7 +242,7 @@ mx mx_broadcast_by(mx x, int n, const struct size sizes[])
     mx in[1 + MX_MAX_NDIM] = { x };
     if (is_nil(x))
         return x;
-    if (!numbers_of(n, sizes, shape))
+    if (!known_numbers(n, sizes, shape))
         return mx_broadcast_to(x, n, shape);
     int m = size_operands(1, in, n, sizes, v);
     return mx_infer(&op_broadcast, &(struct broadcast_args){ .shape = { n, v } }, m, in);
@@ -269,7 +269,7 @@ mx mx_sizes_checked(mx x, int n, const struct size sizes[])
 }
 
 /* In a graph for any shape each operand follows all that may grow: what is 0-d and known never does. */
-static bool follow(int n, mx x[])
+static bool follow_dynamic(int n, mx x[])
 {
     mx *lending = mx_malloc((size_t)n * 2 * sizeof *lending), *y = lending + n;
     for (int i = 0; i < n && lending; i++) {
@@ -294,7 +294,7 @@ bool mx_broadcast(int n, mx x[])
         same &= same_shape(x[i], x[0]);
     }
     if (shapeless() && !nil)
-        return follow(n, x);
+        return follow_dynamic(n, x);
     if (same && !nil)
         return true;
     bool ok = !nil && broadcast_shape("broadcast", n, x, &ndim, shape);
@@ -525,7 +525,7 @@ mx mx_reshape_by(mx x, int n, const struct size sizes[])
         return x;
     if (n > MX_MAX_NDIM)
         return mx_fail("[reshape] expected at most %d dimensions, got %d", MX_MAX_NDIM, n);
-    if (!numbers_of(n, sizes, shape))
+    if (!known_numbers(n, sizes, shape))
         return reshape(x, n, shape, false);
     int m = size_operands(1, in, n, sizes, v);
     return mx_infer(&op_reshape, &(struct shape_args){ { n, v }, false }, m, in);
@@ -549,7 +549,7 @@ mx mx_unflatten_by(mx x, int axis, int n, const struct size sizes[])
     int numbers[MX_MAX_NDIM], m = 0, a = is_nil(x) ? -1 : axis_of("unflatten", axis, x->ndim);
     if (a < 0)
         return MX_NIL;
-    if (!numbers_of(n, sizes, numbers))
+    if (!known_numbers(n, sizes, numbers))
         return regroup(x, a, a, n, numbers, false);
     for (int i = 0; i < x->ndim; i++) {
         if (i != a)
@@ -900,7 +900,7 @@ static const struct field as_strided_args_fields[] = {
 };
 
 /* The first and the last element that the walk touches; false if a number overflows. */
-static bool reach(const struct as_strided_args *a, int64_t *low, int64_t *high)
+static bool as_strided_reach(const struct as_strided_args *a, int64_t *low, int64_t *high)
 {
     *low = *high = a->offset;
     for (int i = 0; i < a->shape.n; i++) {
@@ -922,7 +922,7 @@ static int as_strided_shapes(const struct call *c, struct spec out[])
     int64_t size = shape_size("as_strided", a->shape.n, shape);
     if (size < 0)
         return 1;
-    if (size > 0 && (!reach(a, &low, &high) || low < 0 || high >= x->size))
+    if (size > 0 && (!as_strided_reach(a, &low, &high) || low < 0 || high >= x->size))
         return failed(mx_fail_as(
             MX_INDEX,
             "[as_strided] expected to stay inside of %lld elements, got shape %s at offset %lld and strides that "

@@ -98,7 +98,7 @@ static bool slice_view(const struct call *c, mx y)
 }
 
 /* Writes `update` into that part of `x`. */
-static mx put_back(const struct slice_args *a, mx x, mx update, enum scatter_fold f)
+static mx put_slice_back(const struct slice_args *a, mx x, mx update, enum scatter_fold f)
 {
     struct slice_update_args to = { a->start, a->stop, a->step, f };
     mx in[2] = { x, update };
@@ -108,7 +108,7 @@ static mx put_back(const struct slice_args *a, mx x, mx update, enum scatter_fol
 static void slice_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     if (want[0])
-        dx[0] = put_back(c->args, zeros_of(c->x[0]), ct[0], SCATTER_SET);
+        dx[0] = put_slice_back(c->args, zeros_of(c->x[0]), ct[0], SCATTER_SET);
 }
 
 static void slice_jvp(const struct call *c, const mx t[], mx dy[]) { dy[0] = mx_infer(&op_slice, c->args, 1, t); }
@@ -330,7 +330,7 @@ static void slice_update_vjp(const struct call *c, const mx ct[], const bool wan
     mx x = c->x[0], u = c->x[1], g = mx_infer(&op_slice, &at, 1, ct), part;
     switch ((enum scatter_fold)a->fold) {
     case SCATTER_SET:
-        dx[0] = want[0] ? put_back(&at, ct[0], zeros_of(u), SCATTER_SET) : NULL;
+        dx[0] = want[0] ? put_slice_back(&at, ct[0], zeros_of(u), SCATTER_SET) : NULL;
         dx[1] = g;
         break;
     case SCATTER_ADD:
@@ -338,13 +338,13 @@ static void slice_update_vjp(const struct call *c, const mx ct[], const bool wan
         dx[1] = g;
         break;
     case SCATTER_PROD:
-        dx[0] = want[0] ? put_back(&at, ct[0], conjugated(u), SCATTER_PROD) : NULL;
+        dx[0] = want[0] ? put_slice_back(&at, ct[0], conjugated(u), SCATTER_PROD) : NULL;
         dx[1] = want[1] ? mx_multiply(g, conjugated(mx_infer(&op_slice, &at, 1, &x))) : NULL;
         break;
     case SCATTER_MAX:
     case SCATTER_MIN:
         part = fold_keeps(a->fold, mx_infer(&op_slice, &at, 1, &x), u);
-        dx[0] = want[0] ? put_back(&at, ct[0], mx_where(part, g, zeros_of(g)), SCATTER_SET) : NULL;
+        dx[0] = want[0] ? put_slice_back(&at, ct[0], mx_where(part, g, zeros_of(g)), SCATTER_SET) : NULL;
         dx[1] = mx_where(part, zeros_of(g), g);
         break;
     }
@@ -358,14 +358,14 @@ static void slice_update_jvp(const struct call *c, const mx t[], mx dy[])
     mx tx = or_zeros(t[0], x), tu = or_zeros(t[1], u);
     switch ((enum scatter_fold)a->fold) {
     case SCATTER_SET:
-    case SCATTER_ADD: dy[0] = put_back(&at, tx, tu, a->fold); break;
+    case SCATTER_ADD: dy[0] = put_slice_back(&at, tx, tu, a->fold); break;
     case SCATTER_PROD:
-        dy[0] = put_back(&at, put_back(&at, tx, u, SCATTER_PROD), mx_multiply(xs, tu), SCATTER_ADD);
+        dy[0] = put_slice_back(&at, put_slice_back(&at, tx, u, SCATTER_PROD), mx_multiply(xs, tu), SCATTER_ADD);
         break;
     case SCATTER_MAX:
     case SCATTER_MIN:
-        dy[0] =
-            put_back(&at, tx, mx_where(fold_keeps(a->fold, xs, u), mx_infer(&op_slice, &at, 1, &tx), tu), SCATTER_SET);
+        dy[0] = put_slice_back(&at, tx, mx_where(fold_keeps(a->fold, xs, u), mx_infer(&op_slice, &at, 1, &tx), tu),
+                               SCATTER_SET);
         break;
     }
 }
@@ -377,7 +377,7 @@ static void slice_update_vmap(const struct call *c, const int axis[], mx y[], in
     struct size n = batch_size(c, axis);
     mx x = batch_all(c->x[0], axis[0], n), u = batch_all(c->x[1], axis[1], n);
     struct slice_args at = bounds_batched(&b, a->start, a->stop, a->step);
-    y[0] = put_back(&at, x, u, a->fold);
+    y[0] = put_slice_back(&at, x, u, a->fold);
     yaxis[0] = 0;
 }
 
@@ -429,7 +429,7 @@ mx mx_slice_update_fold(mx x, mx update, const int *start, const int *stop, cons
     mx u = mx_broadcast_by(mx_astype(update, x->dtype), x->ndim, sizes);
     if (is_nil(u) || (u->size == 0 && !(u->tracer && shapeless())))
         return is_nil(u) ? u : x;
-    return f == SCATTER_SET && takes_all(x, &a) ? u : put_back(&a, x, u, f);
+    return f == SCATTER_SET && takes_all(x, &a) ? u : put_slice_back(&a, x, u, f);
 }
 
 mx mx_slice_update(mx x, mx update, const int *start, const int *stop, const int *step)
@@ -1060,7 +1060,7 @@ static void pad_vjp(const struct call *c, const mx ct[], const bool want[], mx d
     if (want[0])
         dx[0] = mx_infer(&op_slice, &at, 1, ct);
     if (want[1])
-        dx[1] = mx_sum(put_back(&at, ct[0], zeros_of(c->x[0]), SCATTER_SET), NULL, 0, false);
+        dx[1] = mx_sum(put_slice_back(&at, ct[0], zeros_of(c->x[0]), SCATTER_SET), NULL, 0, false);
 }
 
 static void pad_jvp(const struct call *c, const mx t[], mx dy[])
@@ -1092,7 +1092,7 @@ static void pad_vmap(const struct call *c, const int axis[], mx y[], int yaxis[]
     for (int i = 0; i < m; i++) ones[i] = 1 + i;
     struct slice_args at = inside(&b, &batched);
     mx whole = mx_infer(&op_pad, &batched, 2, (mx[]){ in[0], array_of_int(0, in[0]->dtype) });
-    y[0] = put_back(&at, mx_broadcast_like(mx_expand_dims(c->x[1], ones, m), whole), in[0], SCATTER_SET);
+    y[0] = put_slice_back(&at, mx_broadcast_like(mx_expand_dims(c->x[1], ones, m), whole), in[0], SCATTER_SET);
 }
 
 /* Which element of an axis of n stands at place i, before, inside or behind it. */

@@ -84,7 +84,7 @@ const struct op op_argpartition = {
 /* ---- builders */
 
 /* op along an axis of x. */
-static mx along(const struct op *op, const void *args, mx x, int axis)
+static mx sorted_along(const struct op *op, const void *args, mx x, int axis)
 {
     mx y = axis == x->ndim - 1 ? x : mx_moveaxis(x, axis, -1);
     y = mx_infer(op, args, 1, &y);
@@ -97,14 +97,14 @@ mx mx_sort(mx x, int axis)
 {
     if (is_nil(x) || (axis = axis_of("sort", axis, x->ndim)) < 0)
         return MX_NIL;
-    return along(&op_sort, NULL, x, axis);
+    return sorted_along(&op_sort, NULL, x, axis);
 }
 
 mx mx_argsort(mx x, int axis)
 {
     if (is_nil(x) || (axis = axis_of("argsort", axis, x->ndim)) < 0)
         return MX_NIL;
-    return along(&op_argsort, NULL, x, axis);
+    return sorted_along(&op_argsort, NULL, x, axis);
 }
 
 mx mx_sort_flat(mx x) { return mx_sort(flat(x), -1); }
@@ -118,7 +118,8 @@ static mx partition(const struct op *op, mx x, int kth, int axis)
     if (kth < -n || kth >= n)
         return mx_fail("[%s] expected kth from %d to %d for axis %d of an array of shape %s, got %d", op->name, -n,
                        n - 1, axis, shape_of(x), kth);
-    return along(op, &(struct partition_args){ kth < 0 && !(x->tracer && shapeless()) ? kth + n : kth }, x, axis);
+    return sorted_along(op, &(struct partition_args){ kth < 0 && !(x->tracer && shapeless()) ? kth + n : kth }, x,
+                        axis);
 }
 
 mx mx_partition(mx x, int kth, int axis) { return partition(&op_partition, x, kth, axis); }

@@ -377,7 +377,7 @@ mx mx_segmented_mm(mx a, mx b, mx segments)
 /* ---- block_masked_mm ---- */
 
 /* Elements of axis `axis` of a mask as one for each of `n` elements, `size` in a block. */
-static mx spread(mx mask, int axis, int n, int size)
+static mx spread_mask(mx mask, int axis, int n, int size)
 {
     int shape[MX_MAX_NDIM], blocks = dim(mask, axis), whole = dim_of("block_masked_mm", (int64_t)blocks * size);
     if (is_nil(mask) || whole < 0)
@@ -411,7 +411,7 @@ static bool mask_broadcasts(mx mask, int down, int across)
 }
 
 /* x with each of its blocks multiplied by an element of the mask, or kept where that is true. */
-static mx masked(const char *which, mx x, mx mask, int size)
+static mx masked_blocks(const char *which, mx x, mx mask, int size)
 {
     if (!mask || is_nil(x))
         return x;
@@ -436,7 +436,7 @@ static mx masked(const char *which, mx x, mx mask, int size)
                        which, down, across, size, shape_of(x), shape_of(mask));
     mx each = mask->ndim == 0 ? mask
               : follows       ? taken_mask(mask, x, size)
-                              : spread(spread(mask, -2, m, size < m ? size : m), -1, n, size < n ? size : n);
+                              : spread_mask(spread_mask(mask, -2, m, size < m ? size : m), -1, n, size < n ? size : n);
     if (mask->dtype == DT_bool_)
         return mx_where(each, x, mx_scalar_like(0, x));
     return mx_multiply(x, mx_astype(each, x->dtype));
@@ -458,8 +458,8 @@ mx mx_block_masked_mm(mx a, mx b, int size, mx out, mx lhs, mx rhs)
     bool row = a->ndim == 1, column = b->ndim == 1;
     a = mx_astype(row ? mx_expand_dims(a, (int[]){ 0 }, 1) : a, t);
     b = mx_astype(column ? mx_expand_dims(b, (int[]){ 1 }, 1) : b, t);
-    mx y = mx_matmul(masked("mask_lhs", a, lhs, size), masked("mask_rhs", b, rhs, size));
-    y = masked("mask_out", y, out, size);
+    mx y = mx_matmul(masked_blocks("mask_lhs", a, lhs, size), masked_blocks("mask_rhs", b, rhs, size));
+    y = masked_blocks("mask_out", y, out, size);
     int gone[2], n = vector_axes(row, column, gone);
     return n ? mx_squeeze(y, gone, n) : y;
 }

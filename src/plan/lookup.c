@@ -6,7 +6,7 @@
 
 #include "core/shape.h"
 
-static void finish(struct lookup_plan *p)
+static void finish_plan(struct lookup_plan *p)
 {
     int64_t *strides[MX_MAX_NDIM + 2] = { p->far, p->near }, *sstrides[2] = { p->sfar, p->snear };
     for (int k = 0; k < p->n; k++) strides[2 + k] = p->index[k].steps;
@@ -50,7 +50,7 @@ void lookup_several(struct lookup_plan *p, mx far, mx near, int n, const mx indi
         p->overlaps |= slice > 1;
         memcpy(p->index[k].steps, indices[k]->strides, (size_t)grid * sizeof(int64_t));
     }
-    finish(p);
+    finish_plan(p);
 }
 
 void lookup_axis(struct lookup_plan *p, mx far, mx near, mx index, int axis)
@@ -74,7 +74,7 @@ void lookup_axis(struct lookup_plan *p, mx far, mx near, mx index, int axis)
         p->snear[i - grid] = near->strides[i];
         p->sfar[i - grid] = far->strides[i];
     }
-    finish(p);
+    finish_plan(p);
 }
 
 void lookup_box(struct lookup_plan *p, int64_t begin, const int64_t *far, mx near)
@@ -88,7 +88,7 @@ void lookup_box(struct lookup_plan *p, int64_t begin, const int64_t *far, mx nea
         p->snear[i] = near->strides[i];
         p->sfar[i] = far[i];
     }
-    finish(p);
+    finish_plan(p);
 }
 
 void lookup_corner(struct lookup_plan *p, mx far, mx near, mx start, struct ints axes)
@@ -104,7 +104,7 @@ void lookup_corner(struct lookup_plan *p, mx far, mx near, mx start, struct ints
 
 /* "(0, 2)"; where all axes but one are of size 1 they are left out, as who called take has not seen
  * them. */
-static void place_text(int ndim, const int *shape, const int *at, char *out, size_t size)
+static void index_text(int ndim, const int *shape, const int *at, char *out, size_t size)
 {
     size_t n = (size_t)snprintf(out, size, "(");
     int wide = 0, shown = 0;
@@ -118,7 +118,7 @@ static void place_text(int ndim, const int *shape, const int *at, char *out, siz
 int lookup_report(const struct lookup_outside *o, int ndim, const int *shape, const int *at)
 {
     char place[256], value[24];
-    place_text(ndim, shape, at, place, sizeof place);
+    index_text(ndim, shape, at, place, sizeof place);
     snprintf(value, sizeof value, o->huge ? "%llu" : "%lld", (long long)o->value);
     if (o->room == o->size - 1)
         return outside_report(o->use, "[%s] index %s at position %s is out of range for axis %d of size %lld", o->op,

@@ -18,7 +18,7 @@ static void hold(mx x)
 }
 
 /* Evaluates x, made of `of`, for `op`; what a placeholder says of itself is put in terms of the operation. */
-static bool known(const char *op, mx x, mx of, const char *instead)
+static bool check_known(const char *op, mx x, mx of, const char *instead)
 {
     if (is_nil(x) || !mx_wait_host(x))
         return !is_nil(x);
@@ -35,7 +35,7 @@ mx mx_places(const char *op, mx x, const char *instead)
 {
     hold(x);
     mx truth = mx_contiguous(mx_astype(x, DT_bool_), false);
-    if (!known(op, truth, x, instead))
+    if (!check_known(op, truth, x, instead))
         return MX_NIL;
     const uint8_t *p = array_host(truth);
     int64_t count = 0;
@@ -48,7 +48,7 @@ void mx_unique_all(mx x, mx out[4])
     hold(x);
     mx count = mx_unique_count(x);
     out[0] = out[1] = out[2] = out[3] = MX_NIL;
-    if (known("unique", count, x, "the argument size, which settles the shape"))
+    if (check_known("unique", count, x, "the argument size, which settles the shape"))
         mx_unique(x, *(const int32_t *)array_host(count), NULL, out);
 }
 
@@ -120,7 +120,7 @@ static bool without_masks(const char *op, mx x, int n, const struct item items[]
 }
 
 /* x[mask]: rows of x with the mask's dimensions joined into one. */
-static mx masked(mx x, mx mask)
+static mx masked_out(mx x, mx mask)
 {
     if (!covers("getitem", x, 0, mask))
         return MX_NIL;
@@ -148,7 +148,7 @@ mx mx_getitem_masked(mx x, int n, const struct item items[])
     if (!any_mask(x, n, items))
         return mx_getitem(x, n, items);
     if (n == 1)
-        return masked(x, items[0].array);
+        return masked_out(x, items[0].array);
     struct placed_masks p;
     return without_masks("getitem", x, n, items, false, &p) ? mx_getitem(p.x, p.n, p.item) : MX_NIL;
 }

@@ -269,7 +269,7 @@ static bool was_interrupted(mx x)
     return e && atomic_load_explicit(&e->done, memory_order_acquire) && e->error == MX_INTERRUPTED;
 }
 
-static bool visit(struct tape *t, mx root)
+static bool tape_visit(struct tape *t, mx root)
 {
     if (!push_frame(t, root))
         return false;
@@ -324,7 +324,7 @@ static bool visit(struct tape *t, mx root)
 
 /* ---- running */
 
-static void restore(struct entry *e)
+static void restore_entry(struct entry *e)
 {
     struct node *n = e->node;
     for (int k = 0; k < n->nout; k++) {
@@ -353,7 +353,7 @@ static void give_back(struct entry *e, struct event *why)
             why = of;
     }
     for (int k = 0; k < n->nout && why; k++) set_event(entry_out(e)[k], why);
-    restore(e);
+    restore_entry(e);
     graph_unlock();
 }
 
@@ -381,7 +381,7 @@ static void roll_back(struct tape *t)
         next = b->next;
         for (int i = 0; i < b->n; i++) {
             for (int k = 0; k < b->entries[i].node->nout; k++) set_event(entry_out(&b->entries[i])[k], NULL);
-            restore(&b->entries[i]);
+            restore_entry(&b->entries[i]);
         }
     }
 }
@@ -484,7 +484,7 @@ static int note_queued(struct stream *s, int n, struct entry *const m[], int fai
     return failed;
 }
 
-static enum outcome run_entry(struct stream *s, struct entry *e)
+static enum outcome run_entry_on(struct stream *s, struct entry *e)
 {
     struct node *n = e->node;
     for (int i = 0; i < n->nin; i++)
@@ -504,7 +504,7 @@ static enum outcome run_entry(struct stream *s, struct entry *e)
     return note_queued(s, 1, &e, backend_of(s)->run(s, e)) ? FAILED : RAN;
 }
 
-int mx_run_entry(struct stream *s, struct entry *e) { return run_entry(s, e) != RAN; }
+int mx_run_entry(struct stream *s, struct entry *e) { return run_entry_on(s, e) != RAN; }
 
 /* The first failure of a batch, its own or of one it had to wait for. */
 struct failure {
@@ -512,7 +512,7 @@ struct failure {
     char *message;
 };
 
-static void note(struct failure *f, enum mx_error kind, const char *message)
+static void note_failure(struct failure *f, enum mx_error kind, const char *message)
 {
     if (f->kind == MX_OK && kind != MX_OK)
         *f = (struct failure){ kind, strdup(message ? message : "") };
@@ -522,19 +522,19 @@ static void note(struct failure *f, enum mx_error kind, const char *message)
 static struct event *take_failure(struct failure *own)
 {
     struct event *why = event_made(mx_error_kind(), mx_error_message());
-    note(own, mx_error_kind(), mx_error_message());
+    note_failure(own, mx_error_kind(), mx_error_message());
     mx_error_clear();
     return why;
 }
 
 /* What became of entries that ran as one; their outputs are READY or LAZY after this, unless nobody can look at
  * them (`wanted`; NULL: somebody may). */
-static void settle(int n, struct entry *const m[], const bool wanted[], enum outcome how, struct failure *own,
-                   const struct failure *before)
+static void settle_batch(int n, struct entry *const m[], const bool wanted[], enum outcome how, struct failure *own,
+                         const struct failure *before)
 {
     struct event *why = how == FAILED ? take_failure(own) : NULL;
     if (how == SPOILED)
-        note(own, before->kind, before->message);
+        note_failure(own, before->kind, before->message);
     for (int i = 0; i < n; i++)
         if (how != RAN)
             give_back(m[i], why);
@@ -593,9 +593,9 @@ static void run_fused(struct batch *b, int i, bool stopped, struct failure *own,
     int n = members(b, i, m);
     enum outcome how = stopped ? FAILED : run_members(b->stream, n, m, wanted);
     if (how != SPOILED)
-        settle(n, m, wanted, how, own, before);
+        settle_batch(n, m, wanted, how, own, before);
     for (int k = 0; k < n && how == SPOILED; k++) /* not all of them, perhaps */
-        settle(1, &m[k], NULL, run_entry(b->stream, m[k]), own, before);
+        settle_batch(1, &m[k], NULL, run_entry_on(b->stream, m[k]), own, before);
     for (int k = 0; k < n; k++) entry_release(m[k]);
 }
 
@@ -606,7 +606,7 @@ void run_batch(struct batch *b)
     buffer_defer_releases(true);
     for (int i = 0; i < b->nwait; i++) {
         event_wait(b->wait[i]);
-        note(&before, b->wait[i]->error, b->wait[i]->message);
+        note_failure(&before, b->wait[i]->error, b->wait[i]->message);
     }
     running = b->done;
     int64_t next = stop && b->n > 1 ? milliseconds() + ASK_MS : INT64_MAX;
@@ -626,13 +626,13 @@ void run_batch(struct batch *b)
         if (e->before >= 0) {
             run_fused(b, i, stopped, &own, &before);
         } else {
-            settle(1, &e, NULL, stopped ? FAILED : run_entry(s, e), &own, &before);
+            settle_batch(1, &e, NULL, stopped ? FAILED : run_entry_on(s, e), &own, &before);
             entry_release(e);
         }
     }
     running = NULL;
     if (backend_of(s)->end && backend_of(s)->end(s)) {
-        note(&own, mx_error_kind(), mx_error_message());
+        note_failure(&own, mx_error_kind(), mx_error_message());
         mx_error_clear();
     }
     event_set(b->done, own.kind, own.message);
@@ -644,7 +644,7 @@ void run_batch(struct batch *b)
 
 /* ---- the public ways in */
 
-static int evaluate(int n, const mx x[], bool now)
+static int evaluate_graph(int n, const mx x[], bool now)
 {
     struct tape t = { .now = now };
     struct node *detach_few[8], **detach = detach_few;
@@ -656,7 +656,7 @@ static int evaluate(int n, const mx x[], bool now)
     t.epoch = walk_begin();
     for (int i = 0; i < n && !t.failed; i++) {
         if (x[i]->status == LAZY)
-            t.failed = !visit(&t, x[i]);
+            t.failed = !tape_visit(&t, x[i]);
         else if (x[i]->status == READY && x[i]->node && !tracing() && n_detach < 8) {
             detach[n_detach++] = x[i]->node; /* kept for a trace that is over */
             x[i]->node = NULL;
@@ -740,7 +740,7 @@ int eval_refused(void)
 
 int mx_eval(int n, const mx x[])
 {
-    if (eval_refused() || evaluate(n, x, true))
+    if (eval_refused() || evaluate_graph(n, x, true))
         return 1;
     int failed = 0;
     for (int i = 0; i < n; i++) failed |= await(x[i]) || buffer_wait(x[i]->buf);
@@ -748,7 +748,7 @@ int mx_eval(int n, const mx x[])
     return failed;
 }
 
-int mx_async_eval(int n, const mx x[]) { return evaluate(n, x, false); }
+int mx_async_eval(int n, const mx x[]) { return evaluate_graph(n, x, false); }
 
 int mx_wait_host(mx x)
 {

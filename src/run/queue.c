@@ -8,7 +8,7 @@
 #include "core/pool.h"
 #include "run/eval.h"
 
-static void finish(struct batch_queue *q, struct event *done, bool now)
+static void finish_batch(struct batch_queue *q, struct event *done, bool now)
 {
     pthread_mutex_lock(&q->lock);
     /* Who gave up knows. */
@@ -22,20 +22,20 @@ static void finish(struct batch_queue *q, struct event *done, bool now)
     pthread_mutex_unlock(&q->lock);
 }
 
-static void run_one(struct batch_queue *q, struct batch *b)
+static void run_queued(struct batch_queue *q, struct batch *b)
 {
     struct event *done = b->done;
     bool now = b->now;
     event_retain(done);
     run_batch(b);
-    finish(q, done, now);
+    finish_batch(q, done, now);
     event_release(done);
 }
 
 /* A worker that was sent away finds another in its place, or none. */
 static bool employed(const struct batch_queue *q) { return q->started && pthread_equal(q->worker, pthread_self()); }
 
-static void *work(void *arg)
+static void *work_on_queue(void *arg)
 {
     struct batch_queue *q = arg;
     pthread_mutex_lock(&q->lock);
@@ -48,7 +48,7 @@ static void *work(void *arg)
         q->first = b->next;
         q->busy = true;
         pthread_mutex_unlock(&q->lock);
-        run_one(q, b);
+        run_queued(q, b);
         pthread_mutex_lock(&q->lock);
     }
     pthread_mutex_unlock(&q->lock);
@@ -108,7 +108,7 @@ int queue_submit(struct stream *s, struct batch *b, bool here)
     b->turn = ++q->given;
     bool idle = q->done + 1 == b->turn;
     if (!q->started && !(here && idle))
-        q->started = thread_start(&q->worker, work, q);
+        q->started = thread_start(&q->worker, work_on_queue, q);
     here = (here && idle) || !q->started; /* where no thread is to be had every thread runs what it submits */
     b->reserved = here && idle;
     if (b->reserved) {
@@ -153,7 +153,7 @@ void queue_run_now(struct stream *s, struct batch *b)
     while (!b->reserved && (q->busy || q->done + 1 != b->turn)) pthread_cond_wait(&q->changed, &q->lock);
     q->busy = true;
     pthread_mutex_unlock(&q->lock);
-    run_one(q, b);
+    run_queued(q, b);
 }
 
 int queue_synchronize(struct stream *s)

@@ -203,7 +203,7 @@ static void add_drop(struct steps *s, struct step *e, struct layout *l, mx x)
 }
 
 /* How often the members from number `from` on take x from outside. */
-static int uses(const struct step *e, int from, mx x)
+static int times_used(const struct step *e, int from, mx x)
 {
     int count = 0;
     for (int m = from; m < e->n; m++)
@@ -222,8 +222,8 @@ static void step_layout(struct steps *s, struct step *e, int at, struct layout *
         for (int k = 0; k < n->nin; k++) {
             if (occurrences(k, in, in[k]) || (e->n > 1 && member->from[k] != OUTSIDE))
                 continue;
-            int all = uses(e, 0, s->v[in[k]]);
-            if (uses(e, m, s->v[in[k]]) < all) /* met in an earlier member */
+            int all = times_used(e, 0, s->v[in[k]]);
+            if (times_used(e, m, s->v[in[k]]) < all) /* met in an earlier member */
                 continue;
             bool here = l->last[in[k]] == at;
             add_count(s, e, l, s->v[in[k]], all + !here);
@@ -289,7 +289,7 @@ static int make_feeds(struct steps *s, const bool *made)
     return 0;
 }
 
-static void empty(mx x)
+static void let_data_go(mx x)
 {
     buffer_release(x->buf);
     x->buf = NULL;
@@ -297,7 +297,7 @@ static void empty(mx x)
 
 static void place_value(mx x, struct buffer *buf, int64_t offset, bool row, const int64_t *strides)
 {
-    empty(x);
+    let_data_go(x);
     x->buf = buf;
     x->offset = offset;
     x->row = row;
@@ -315,7 +315,7 @@ void steps_forget(struct steps *s)
 {
     for (int k = 0; k < s->n_out; k++)
         if (s->feeds[k].made)
-            empty(steps_result(s, k));
+            let_data_go(steps_result(s, k));
 }
 
 void steps_feed(struct steps *s, int n)
@@ -393,7 +393,7 @@ void steps_close(struct steps *s)
 
 void steps_put(struct steps *s, int i, mx x) { steps_share(s->v[i], x); }
 
-void steps_take(struct steps *s, int i) { empty(s->v[i]); }
+void steps_take(struct steps *s, int i) { let_data_go(s->v[i]); }
 
 void steps_put_slice(struct steps *s, int i, mx x, int t)
 {
@@ -429,7 +429,7 @@ int steps_run(struct steps *s)
         for (int k = e->n_counts; k-- > 0; c++) atomic_store_explicit(&c->x->refs, c->refs, memory_order_relaxed);
         if (run_step(s->on, e))
             return 1;
-        for (int k = e->n_drops; k-- > 0; d++) empty(*d);
+        for (int k = e->n_drops; k-- > 0; d++) let_data_go(*d);
     }
     return 0;
 }

@@ -170,7 +170,7 @@ int graph_spread(const struct graph *g, const bool in[], bool out[], bool deriva
 /* ---- batches */
 
 /* Nothing is batched; some results are to be. */
-static int repeat(const struct graph *g, int n, const mx x[], const bool batched[], struct mx_list *y)
+static int repeat_graph(const struct graph *g, int n, const mx x[], const bool batched[], struct mx_list *y)
 {
     struct mx_list one = { 0 };
     int failed = graph_call(g, g->n_in, x, &one);
@@ -189,7 +189,7 @@ int graph_map(const struct graph *g, int n, const mx x[], const int axes[], cons
     bool any = false;
     for (int i = 0; i < g->n_in; i++) any |= axes[i] >= 0;
     if (!any)
-        return repeat(g, n, x, batched, y);
+        return repeat_graph(g, n, x, batched, y);
     int *to = mx_zeroed(g->n_out, sizeof *to);
     for (int k = 0; k < g->n_out && to; k++) to[k] = batched[k] ? 0 : VMAP_NONE;
     int failed = !to || mx_vmap_trace(&f.closure, g->n_in, x, axes, &in, &out) ||

@@ -45,7 +45,7 @@ struct attached {
     void (*drop)(void *);
 };
 
-struct trace {
+struct compiled_trace {
     struct object object;
     struct graph *g;
     int64_t number;
@@ -60,7 +60,7 @@ struct key {
 
 struct slot {
     struct key key; /* v is behind the slot */
-    struct trace *trace;
+    struct compiled_trace *trace;
     struct slot *next;          /* of the same bucket */
     struct slot *newer, *older; /* by last use */
 };
@@ -85,7 +85,7 @@ struct compiled {
 
 static void trace_destroy(struct object *o)
 {
-    struct trace *t = (struct trace *)o;
+    struct compiled_trace *t = (struct compiled_trace *)o;
     for (struct attached *a = t->attached, *older; a; a = older) {
         older = a->older;
         mx_let_go(a->drop, a->payload);
@@ -160,7 +160,7 @@ static void unlink_slot(struct compiled *c, struct slot *s)
     c->n--;
 }
 
-static struct slot *find(struct compiled *c, const struct key *k)
+static struct slot *find_slot(struct compiled *c, const struct key *k)
 {
     for (struct slot *s = *bucket_of(c, k); s; s = s->next)
         if (s->key.hash == k->hash && s->key.n == k->n && !memcmp(s->key.v, k->v, (size_t)k->n * sizeof *k->v))
@@ -224,7 +224,7 @@ int64_t compiled_traces(struct compiled *c)
 }
 
 /* Files t under the key; without memory it is simply not kept. */
-static void file_under(struct compiled *c, const struct key *k, struct trace *t)
+static void file_under(struct compiled *c, const struct key *k, struct compiled_trace *t)
 {
     struct slot *s = malloc(sizeof *s + (size_t)k->n * sizeof *k->v);
     if (!s)
@@ -234,7 +234,7 @@ static void file_under(struct compiled *c, const struct key *k, struct trace *t)
     *s = (struct slot){ .key = { k->hash, k->n, v }, .trace = t };
     object_retain(&t->object);
     lock_take(&tables);
-    struct slot *old = find(c, k), *gone;
+    struct slot *old = find_slot(c, k), *gone;
     if (old) {
         unlink_slot(c, old);
         old->next = NULL;
@@ -327,7 +327,7 @@ static void say_array(struct say *t, const int64_t *v)
     say_shape(t, (int)(v[0] % (MX_MAX_NDIM + 1)), v + 1);
 }
 
-static int arrays_of(const struct key *k)
+static int arrays_in_key(const struct key *k)
 {
     int n = 0;
     for (int at = 1 + (int)k->v[0]; at < k->n; at += 1 + (int)(k->v[at] % (MX_MAX_NDIM + 1))) n++;
@@ -343,7 +343,7 @@ static void say_difference(struct say *t, const struct compiled *c, const struct
         named++;
     } else if (c->why) { /* arrays may have moved: there is nothing to compare them by */
         say(t, "%s", c->why);
-        if (arrays_of(old) != arrays_of(new))
+        if (arrays_in_key(old) != arrays_in_key(new))
             return;
         named++;
     } else if (old->v[0] != new->v[0] || memcmp(old->v + 1, new->v + 1, (size_t)old->v[0] * sizeof *old->v)) {
@@ -386,7 +386,8 @@ static double now_ms(void)
 static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 
 /* Notes a new trace: why, and what came of it. */
-static void tell(struct compiled *c, const struct key *k, const struct trace *t, int gone, double ms)
+static void tell_recompiling(struct compiled *c, const struct key *k, const struct compiled_trace *t, int gone,
+                             double ms)
 {
     struct say s = { 0 };
     int kernels = -1, fused = 0;
@@ -469,7 +470,7 @@ int compiled_describe(struct compiled *c, int n, const char *const names[], cons
 
 /* ---- things attached */
 
-static struct trace *numbered(struct compiled *c, int64_t number)
+static struct compiled_trace *trace_numbered(struct compiled *c, int64_t number)
 {
     for (struct slot *s = c->newest; s; s = s->older)
         if (s->trace->number == number)
@@ -481,7 +482,7 @@ void compiled_attach(struct compiled *c, int64_t number, void *payload, void (*d
 {
     struct attached *a = malloc(sizeof *a); /* without memory it is simply not kept */
     lock_take(&tables);
-    struct trace *t = a ? numbered(c, number) : NULL;
+    struct compiled_trace *t = a ? trace_numbered(c, number) : NULL;
     if (t) {
         *a = (struct attached){ t->attached, payload, drop };
         t->attached = a;
@@ -496,7 +497,7 @@ void compiled_attach(struct compiled *c, int64_t number, void *payload, void (*d
 void *compiled_payload(struct compiled *c, int64_t number)
 {
     lock_take(&tables);
-    struct trace *t = numbered(c, number);
+    struct compiled_trace *t = trace_numbered(c, number);
     void *payload = t && t->attached ? t->attached->payload : NULL;
     lock_give(&tables);
     return payload;
@@ -505,33 +506,33 @@ void *compiled_payload(struct compiled *c, int64_t number)
 /* ---- calling */
 
 /* A new trace; NULL after mx_fail. */
-static struct trace *trace_new(struct compiled *c, struct closure *f, const struct key *k, int n, const mx x[])
+static struct compiled_trace *trace_new(struct compiled *c, struct closure *f, const struct key *k, int n, const mx x[])
 {
     double start = now_ms();
     struct graph *g = c->shapeless ? graph_trace_shapeless(f, n, x, c->name) : graph_trace(f, n, x, c->name);
     if (!g)
         return NULL;
     int gone = compile_mode() == COMPILE_NO_SIMPLIFY ? 0 : graph_simplify(g);
-    struct trace *t = graph_hand_out(g) ? NULL : mx_malloc(sizeof *t);
+    struct compiled_trace *t = graph_hand_out(g) ? NULL : mx_malloc(sizeof *t);
     if (!t) {
         object_release(&g->object);
         return NULL;
     }
-    *t = (struct trace){ .object = { .refs = 1, .destroy = trace_destroy }, .g = g };
+    *t = (struct compiled_trace){ .object = { .refs = 1, .destroy = trace_destroy }, .g = g };
     lock_take(&tables);
     t->number = c->traces++;
     lock_give(&tables);
-    tell(c, k, t, gone, now_ms() - start);
+    tell_recompiling(c, k, t, gone, now_ms() - start);
     if (!g->open)
         file_under(c, k, t);
     return t;
 }
 
-static struct trace *kept(struct compiled *c, const struct key *k)
+static struct compiled_trace *kept_trace(struct compiled *c, const struct key *k)
 {
     lock_take(&tables);
-    struct slot *s = find(c, k);
-    struct trace *t = s ? s->trace : NULL;
+    struct slot *s = find_slot(c, k);
+    struct compiled_trace *t = s ? s->trace : NULL;
     if (s && c->newest != s) {
         unlist(c, s);
         list_first(c, s);
@@ -543,11 +544,11 @@ static struct trace *kept(struct compiled *c, const struct key *k)
 }
 
 /* The traces that other shapes than k's left under the same constants, each once, the last used first. */
-static struct trace **candidates(struct compiled *c, const struct key *k, int *count)
+static struct compiled_trace **candidates(struct compiled *c, const struct key *k, int *count)
 {
     *count = 0;
     lock_take(&tables);
-    struct trace **all = malloc(((size_t)c->n + 1) * sizeof(struct trace *));
+    struct compiled_trace **all = malloc(((size_t)c->n + 1) * sizeof(struct compiled_trace *));
     for (struct slot *s = c->newest; s && all; s = s->older) {
         bool seen = s->key.v[0] != k->v[0] || memcmp(s->key.v + 1, k->v + 1, (size_t)k->v[0] * sizeof *k->v);
         for (int i = 0; i < *count && !seen; i++) seen = all[i] == s->trace;
@@ -563,11 +564,11 @@ static struct trace **candidates(struct compiled *c, const struct key *k, int *c
 /* A trace made for other shapes that suits these, its results pushed; NULL: none, or *failed.  One in
  * which an operation fails on these shapes (a number was computed from the traced ones) makes the call
  * fail, unless another one suits. */
-static struct trace *fitting(struct compiled *c, const struct key *k, int n, const mx x[], struct mx_list *y,
-                             int *failed)
+static struct compiled_trace *fitting(struct compiled *c, const struct key *k, int n, const mx x[], struct mx_list *y,
+                                      int *failed)
 {
     int count;
-    struct trace **all = candidates(c, k, &count), *found = NULL;
+    struct compiled_trace **all = candidates(c, k, &count), *found = NULL;
     enum mx_error kind = MX_OK;
     char *message = NULL;
     for (int i = 0; i < count; i++) {
@@ -612,7 +613,7 @@ int compiled_call(struct compiled *c, struct closure *f, int n_constants, const 
     struct key k;
     if (key_make(&k, &space, ROOM, n_constants, constants, n, x))
         return 1;
-    struct trace *t = kept(c, &k);
+    struct compiled_trace *t = kept_trace(c, &k);
     int failed = 0;
     if (t) {
         failed = graph_call(t->g, n, x, y);

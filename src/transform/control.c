@@ -19,7 +19,7 @@
 
 /* ---- scan */
 
-static int scan_shapes(const struct call *c, struct spec out[])
+static int loop_shapes(const struct call *c, struct spec out[])
 {
     const struct scan_loop_args *a = c->args;
     int nc = a->n_carry, length = a->n_xs ? dim(c->x[nc], 0) : a->length;
@@ -186,7 +186,7 @@ static int settle_carries(const struct graph *g, int nc, bool in[], bool out[], 
     return 0;
 }
 
-static void scan_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
+static void loop_vjp(const struct call *c, const mx ct[], const bool want[], mx dx[])
 {
     const struct scan_loop_args *a = c->args;
     struct rule r = scan_rule(c, scan_vjp_body);
@@ -294,7 +294,7 @@ static int find_varying(struct rule *r, const mx t[], int *lists, bool *varies)
     return 0;
 }
 
-static void scan_jvp(const struct call *c, const mx t[], mx dy[])
+static void loop_jvp(const struct call *c, const mx t[], mx dy[])
 {
     const struct scan_loop_args *a = c->args;
     struct rule r = scan_rule(c, scan_jvp_body);
@@ -332,7 +332,7 @@ static int map_body(struct closure *self, int n, const mx x[], struct mx_list *o
     return bad;
 }
 
-static void scan_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
+static void loop_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
     const struct scan_loop_args *a = c->args;
     struct rule r = scan_rule(c, map_body);
@@ -395,8 +395,8 @@ static int scan_rebuild(const struct call *c, struct closure *const of[], struct
 }
 
 const struct op op_scan_loop = {
-    OP_ROW(scan_loop), ARGS(scan_loop_args), .shapes = scan_shapes, .vjp = scan_vjp,
-    .jvp = scan_jvp,   .vmap = scan_vmap,    .fits = scan_fits,     .rebuild = scan_rebuild,
+    OP_ROW(scan_loop), ARGS(scan_loop_args), .shapes = loop_shapes, .vjp = loop_vjp,
+    .jvp = loop_jvp,   .vmap = loop_vmap,    .fits = scan_fits,     .rebuild = scan_rebuild,
 };
 
 /* ---- while_loop */

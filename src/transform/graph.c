@@ -122,7 +122,7 @@ static int more_roots(struct graph *g, int to, int from, int n)
     return kept;
 }
 
-static struct graph *trace(struct closure *f, int n, const mx like[], bool any_shape, const char *name)
+static struct graph *traced_graph(struct closure *f, int n, const mx like[], bool any_shape, const char *name)
 {
     struct mx_list in = { 0 }, out = { 0 };
     struct shapeless_trace *said = shapeless_begin(any_shape);
@@ -156,17 +156,17 @@ static struct graph *trace(struct closure *f, int n, const mx like[], bool any_s
 
 struct graph *graph_trace(struct closure *f, int n, const mx like[], const char *name)
 {
-    return trace(f, n, like, false, name);
+    return traced_graph(f, n, like, false, name);
 }
 
 struct graph *graph_trace_shapeless(struct closure *f, int n, const mx like[], const char *name)
 {
-    return trace(f, n, like, true, name);
+    return traced_graph(f, n, like, true, name);
 }
 
 /* ---- calling */
 
-static bool same_shapes(const struct graph *g, const mx x[])
+static bool fits_trace(const struct graph *g, const mx x[])
 {
     for (int i = 0; i < g->n_in; i++)
         if (!same_shape(x[i], g->r.values[i].it))
@@ -225,7 +225,7 @@ static bool as_read(const struct graph *g, mx v[])
     return true;
 }
 
-static int call(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits)
+static int call_graph(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits)
 {
     enum { FEW = 64 };
     mx few[FEW], *v = few;
@@ -234,7 +234,7 @@ static int call(const struct graph *g, int n, const mx x[], struct mx_list *y, b
         return 1;
     if (g->r.n_values + 2 * most > FEW && !(v = mx_malloc((size_t)(g->r.n_values + 2 * most) * sizeof *v)))
         return 1;
-    bool as_traced = same_shapes(g, x);
+    bool as_traced = fits_trace(g, x);
     {
         MX_SCOPE(NULL);
         for (int i = 0; i < g->r.n_values; i++) v[i] = i < n ? x[i] : g->r.values[i].it;
@@ -258,14 +258,14 @@ static int call(const struct graph *g, int n, const mx x[], struct mx_list *y, b
     return failed;
 }
 
-int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y) { return call(g, n, x, y, NULL); }
+int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y) { return call_graph(g, n, x, y, NULL); }
 
 int graph_call_fitting(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits)
 {
-    *fits = n == g->n_in && (!g->fixed || same_shapes(g, x));
+    *fits = n == g->n_in && (!g->fixed || fits_trace(g, x));
     for (int i = 0; i < n && *fits; i++)
         *fits = x[i]->dtype == g->r.values[i].it->dtype && (g->any_rank || x[i]->ndim == g->r.values[i].it->ndim);
-    return *fits ? call(g, n, x, y, fits) : 0;
+    return *fits ? call_graph(g, n, x, y, fits) : 0;
 }
 
 static bool has_dims(const struct graph *g, const struct dims in[])

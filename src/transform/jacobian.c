@@ -48,7 +48,7 @@ static int call_chosen(struct closure *self, int n, const mx chosen[], struct mx
 static const char *name_of(const struct jacobian *j) { return j->forward ? "jacfwd" : "jacrev"; }
 
 /* How many numbers there are; -1 after a failure. */
-static int count(const struct jacobian *j, const struct mx_list *x, const char *what)
+static int count_elements(const struct jacobian *j, const struct mx_list *x, const char *what)
 {
     int64_t total = 0;
     for (int i = 0; i < x->n; i++) {
@@ -127,7 +127,8 @@ static int call_jacobian(struct closure *self, int n, const mx x[], struct mx_li
     }
     if (!failed)
         derivative = (j->forward ? mx_linearize : mx_pullback)(&f.closure, by.n, (mx *)by.v, &y);
-    int of_x = derivative ? count(j, &by, "arguments") : -1, of_y = of_x < 0 ? -1 : count(j, &y, "results");
+    int of_x = derivative ? count_elements(j, &by, "arguments") : -1,
+        of_y = of_x < 0 ? -1 : count_elements(j, &y, "results");
     failed = of_y < 0 || (j->forward ? push_basis(&by, of_x, &basis) : push_basis(&y, of_y, &basis)) ||
              !(axes = mx_zeroed((size_t)basis.n + 1, sizeof *axes)) ||
              mx_vmap(derivative, basis.n, (mx *)basis.v, axes, &batches) || push_parts(j, &by, &y, &batches, out);

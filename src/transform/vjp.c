@@ -34,7 +34,7 @@ struct vjp_trace {
     int n_out;
 };
 
-static int trace(struct vjp_trace *t, struct closure *f, int n, const mx x[], struct mx_list *y)
+static int trace_pullback(struct vjp_trace *t, struct closure *f, int n, const mx x[], struct mx_list *y)
 {
     *t = (struct vjp_trace){ 0 };
     trace_begin();
@@ -194,7 +194,7 @@ static int pull_all(const struct vjp_trace *t, int n, int n_ct, const mx ct[], s
 int mx_vjp(struct closure *f, int n, const mx x[], int n_ct, const mx ct[], struct mx_list *y, struct mx_list *dx)
 {
     struct vjp_trace t;
-    int failed = trace(&t, f, n, x, y) || pull_all(&t, n, n_ct, ct, dx);
+    int failed = trace_pullback(&t, f, n, x, y) || pull_all(&t, n, n_ct, ct, dx);
     trace_free(&t);
     return failed;
 }
@@ -208,7 +208,7 @@ int mx_value_and_grad(struct closure *f, int n, const mx x[], const int *argnums
             return 1;
         }
     struct vjp_trace t;
-    int first = y->n, failed = trace(&t, f, n, x, y);
+    int first = y->n, failed = trace_pullback(&t, f, n, x, y);
     mx_own *slots = NULL;
     if (!failed && y->n == first) {
         mx_fail("[grad] the function returned nothing to differentiate");
@@ -308,7 +308,7 @@ int mx_jvp(struct closure *f, int n, const mx x[], int n_t, const mx tangents[],
     if (check_tangents(n, x, n_t, tangents))
         return 1;
     struct vjp_trace t;
-    int failed = trace(&t, f, n, x, y) || push_all(&t, tangents, dy);
+    int failed = trace_pullback(&t, f, n, x, y) || push_all(&t, tangents, dy);
     trace_free(&t);
     return failed;
 }
@@ -345,7 +345,7 @@ static struct closure *derivative_at(int (*call)(struct closure *, int, const mx
     if (!d)
         return NULL;
     d->closure = (struct closure){ { .refs = 1, .destroy = derivative_destroy }, call };
-    if (!trace(&d->trace, f, n, x, y))
+    if (!trace_pullback(&d->trace, f, n, x, y))
         return &d->closure;
     object_release(&d->closure.object);
     return NULL;

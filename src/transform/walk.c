@@ -85,7 +85,7 @@ static bool ends_at(const struct graph_walk *w, mx x)
 }
 
 /* All operands of x are numbered: record its node. */
-static bool append(struct graph_walk *w, mx x)
+static bool append_node(struct graph_walk *w, mx x)
 {
     struct recording *r = w->r;
     struct node *n = x->node;
@@ -123,7 +123,7 @@ static bool append(struct graph_walk *w, mx x)
     return true;
 }
 
-static bool visit(struct graph_walk *w, mx root)
+static bool visit_graph(struct graph_walk *w, mx root)
 {
     if (!numbered(w, root) && !push(w, root))
         return false;
@@ -150,7 +150,7 @@ static bool visit(struct graph_walk *w, mx root)
                 return false;
             continue;
         }
-        if (!append(w, x))
+        if (!append_node(w, x))
             return false;
         w->depth--;
     }
@@ -165,7 +165,7 @@ static int record_walk(struct graph_walk *w, int n_roots, const mx roots[], int 
     graph_lock();
     w->epoch = walk_begin();
     for (int i = 0; i < n_leaves && ok; i++) ok = number_array(w, leaves[i], true, false);
-    for (int i = 0; i < n_roots && ok; i++) ok = visit(w, roots[i]);
+    for (int i = 0; i < n_roots && ok; i++) ok = visit_graph(w, roots[i]);
     if (ok && n_roots) {
         r->roots = mx_malloc((size_t)n_roots * sizeof *r->roots);
         ok = r->roots != NULL;

@@ -137,7 +137,7 @@ static void stage_any(V *y, const V *x, int64_t m, int64_t s, const float *w, in
         }
 }
 
-static float *run(const struct fft_smooth *p, float *buf, float *other)
+static float *run_stages(const struct fft_smooth *p, float *buf, float *other)
 {
     const float *w = p->factors, *roots = p->roots;
     int64_t n = p->n, s = 1;
@@ -180,7 +180,7 @@ TEMPLATE void join(float *y, const V *buf, bool swap, float scale)
     *(U *)(y + L) = __builtin_shufflevector(re, im, HIGH);
 }
 
-static void load(float *to, const float *x, int64_t sj, int64_t sl, int64_t n, int lanes, bool swap)
+static void load_lanes(float *to, const float *x, int64_t sj, int64_t sl, int64_t n, int lanes, bool swap)
 {
     enum { CHUNK = 32 };
     V *buf = (V *)to;
@@ -201,7 +201,8 @@ static void load(float *to, const float *x, int64_t sj, int64_t sl, int64_t n, i
     }
 }
 
-static void store(float *y, int64_t sj, int64_t sl, const float *from, int64_t n, int lanes, bool swap, float scale)
+static void store_lanes(float *y, int64_t sj, int64_t sl, const float *from, int64_t n, int lanes, bool swap,
+                        float scale)
 {
     enum { CHUNK = 32 };
     const V *buf = (const V *)from;
@@ -235,7 +236,7 @@ static void twiddle(float *to, int64_t n, const float *coarse, const float *fine
     }
 }
 
-static void multiply(float *to, int64_t n, const float *c, bool swap_in, bool swap_out)
+static void multiply_twiddles(float *to, int64_t n, const float *c, bool swap_in, bool swap_out)
 {
     V *buf = (V *)to;
     for (int64_t e = 0; e < n; e++) {
@@ -249,9 +250,9 @@ static void multiply(float *to, int64_t n, const float *c, bool swap_in, bool sw
 extern const struct fft_kernels LEVEL(fft_kernels);
 const struct fft_kernels LEVEL(fft_kernels) = {
     .lanes = L,
-    .load = load,
-    .store = store,
-    .run = run,
+    .load = load_lanes,
+    .store = store_lanes,
+    .run = run_stages,
     .twiddle = twiddle,
-    .multiply = multiply,
+    .multiply = multiply_twiddles,
 };

@@ -18,7 +18,7 @@ TEMPLATE void pack_codes(const int bits, uint8_t *w, const uint8_t *codes, int n
     }
 }
 
-static void pack(int bits, void *w, const uint8_t *codes, int n)
+static void pack_words(int bits, void *w, const uint8_t *codes, int n)
 {
     switch (bits) {
     case 1: pack_codes(1, w, codes, n); break;
@@ -32,7 +32,7 @@ static void pack(int bits, void *w, const uint8_t *codes, int n)
 }
 
 /* Least and greatest of n numbers, n a multiple of 16; false if one of them is not finite. */
-static bool range(const float *x, int n, float *low, float *high)
+static bool range_of(const float *x, int n, float *low, float *high)
 {
     float least[LANES], most[LANES];
     uint32_t bad[LANES] = { 0 };
@@ -70,14 +70,14 @@ void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const flo
     for (int64_t g = 0; g < groups; g++, x += group, w += group * bits / 32) {
         uint8_t codes[LONGEST];
         float low, high, most = (float)((1 << bits) - 1), scale, bias;
-        if (!range(x, group, &low, &high)) {
+        if (!range_of(x, group, &low, &high)) {
             scales[g] = biases[g] = __builtin_nanf("");
             memset(w, 0, (size_t)(group * bits / 8));
             continue;
         }
         affine_scale(low, high, bits, &scale, &bias);
         EACH_CODE(affine_of(x[i + l], scale, bias, most))
-        pack(bits, w, codes, group);
+        pack_words(bits, w, codes, group);
         scales[g] = scale, biases[g] = bias;
     }
 }
@@ -97,7 +97,7 @@ void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int6
     for (int64_t g = 0; g < groups; g++, x += group, w += group * bits / 32) {
         uint8_t codes[LONGEST];
         float low, high, scale;
-        if (!range(x, group, &low, &high)) {
+        if (!range_of(x, group, &low, &high)) {
             scales[g] = nv ? 0x7f : 0xff; /* NaN */
             memset(w, 0, (size_t)(group * bits / 8));
             continue;
@@ -116,6 +116,6 @@ void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int6
             EACH_CODE(e2m1_of(x[i + l] / scale))
         else
             EACH_CODE(e4m3_of(x[i + l] / scale))
-        pack(bits, w, codes, group);
+        pack_words(bits, w, codes, group);
     }
 }
