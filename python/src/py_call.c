@@ -169,7 +169,7 @@ static PyObject *interned(const char *s, size_t n)
     return text;
 }
 
-static int compile(struct signature *sig)
+static int compile_signature(struct signature *sig)
 {
     struct param *all = calloc(MAX_PARAMS, sizeof *all);
     if (!all)
@@ -439,7 +439,7 @@ static int to_arrays(struct py_call *c, int i)
     return failed;
 }
 
-static int convert(struct py_call *c, int i)
+static int convert_param(struct py_call *c, int i)
 {
     const struct param *p = &c->sig->params[i];
     struct value *v = &c->v[i];
@@ -552,15 +552,15 @@ static int refuse_missing(const struct py_call *c)
     return -1;
 }
 
-static int begin(struct py_call *c, struct signature *sig, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
-                 PyObject *kwnames)
+static int begin_call(struct py_call *c, struct signature *sig, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                      PyObject *kwnames)
 {
     c->sig = sig;
     c->ntemporaries = c->nvectors = c->nkept = c->nints = 0;
     c->nrest = 0;
     c->npositional = nargs;
     c->res.ctx = c->stream.ctx = NULL;
-    if (!sig->params && compile(sig))
+    if (!sig->params && compile_signature(sig))
         return -1;
 
     int first = self != NULL, npos = sig->npos - first;
@@ -580,7 +580,7 @@ static int begin(struct py_call *c, struct signature *sig, PyObject *self, PyObj
 
     for (int i = 0; i < sig->n; i++) {
         if (c->v[i].o) {
-            if (convert(c, i))
+            if (convert_param(c, i))
                 return -1;
         } else {
             if (sig->params[i].required)
@@ -601,7 +601,7 @@ PyObject *call_function(struct signature *sig, function_body *body, PyObject *se
                         Py_ssize_t nargs, PyObject *kwnames)
 {
     struct py_call c;
-    PyObject *result = begin(&c, sig, self, args, nargs, kwnames) ? NULL : body(&c);
+    PyObject *result = begin_call(&c, sig, self, args, nargs, kwnames) ? NULL : body(&c);
     end(&c);
     if (!result && !strstr(sig->text, "Callable")) /* else it may be about what that called */
         raise_called(sig->name);

@@ -50,7 +50,7 @@ static int get_stream(PyObject *o, mlx_stream *res)
 
 static int dtype_argument(PyObject *o, mlx_dtype *res) { return dtype_from(o, res) ? 0 : refuse_capsule(o, "a Dtype"); }
 
-static int device_argument(PyObject *o, mlx_device *res)
+static int capsule_device(PyObject *o, mlx_device *res)
 {
     mlx_device d = mlx_device_new();
     int failed = device_from(o, &d);
@@ -91,7 +91,7 @@ static const struct mlx_python_api table = {
     .arrays_object = vector_to_list,
     .stream = get_stream,
     .stream_object = stream_of,
-    .device = device_argument,
+    .device = capsule_device,
     .device_object = device_object,
     .dtype = dtype_argument,
     .dtype_object = dtype_of,

@@ -75,7 +75,7 @@ static int put_set(PyObject *key, PyObject *set)
 
 /* The fields of a dataclass, whether it compares its instances by them or not; NULL where they do not tell what o is,
  * with an exception or without. */
-static PyObject *fields_of(PyObject *o)
+static PyObject *constant_fields(PyObject *o)
 {
     PyObject *own = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__dict__");
     PyObject *fields = own ? PyMapping_GetItemString(own, "__dataclass_fields__") : NULL;
@@ -145,7 +145,7 @@ int key_put_constant(PyObject *key, PyObject *o)
         return 0;
     if (PyTuple_Check(o) && compares_as(o, &PyTuple_Type))
         return put_members(key, o);
-    PyObject *fields = fields_of(o), *id = fields ? NULL : PyLong_FromVoidPtr(o);
+    PyObject *fields = constant_fields(o), *id = fields ? NULL : PyLong_FromVoidPtr(o);
     int failed = fields ? put_members(key, fields) : id ? put_constant(key, id) : -1;
     Py_XDECREF(fields);
     Py_XDECREF(id);
@@ -273,7 +273,7 @@ static int put_dict(PyObject *key, PyObject *dict)
 /* What cannot be hashed: a dataclass by its fields, all else by what object it is. */
 static int put_unhashable(PyObject *key, PyObject *o)
 {
-    PyObject *fields = fields_of(o);
+    PyObject *fields = constant_fields(o);
     int failed = fields ? put_members(key, fields) : put_same(key, o);
     Py_XDECREF(fields);
     return failed;

@@ -553,7 +553,7 @@ static int enter_stream(mlx_stream s, PyObject **device, PyObject **stream)
     return *device && *stream ? 0 : -1;
 }
 
-static PyObject *context_enter(PyObject *o, PyObject *unused)
+static PyObject *stream_context_enter(PyObject *o, PyObject *unused)
 {
     (void)unused;
     struct context *self = (struct context *)o;
@@ -567,7 +567,7 @@ static PyObject *context_enter(PyObject *o, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *context_exit(PyObject *o, PyObject *args)
+static PyObject *stream_context_exit(PyObject *o, PyObject *args)
 {
     (void)args;
     struct context *self = (struct context *)o;
@@ -586,8 +586,8 @@ static PyObject *context_exit(PyObject *o, PyObject *args)
 }
 
 static PyMethodDef context_methods[] = {
-    { "__enter__", context_enter, METH_NOARGS, "__enter__($self)\n--\n\nFrom here on operations run there." },
-    { "__exit__", context_exit, METH_VARARGS,
+    { "__enter__", stream_context_enter, METH_NOARGS, "__enter__($self)\n--\n\nFrom here on operations run there." },
+    { "__exit__", stream_context_exit, METH_VARARGS,
       "__exit__($self, exc_type=None, exc_value=None, traceback=None)\n--\n\nAs it was before." },
     { NULL, NULL, 0, NULL },
 };

@@ -59,7 +59,7 @@ struct outputs {
     mlx_node_namer namer;
 };
 
-static int collect(void *ctx, PyObject *leaf)
+static int collect_array(void *ctx, PyObject *leaf)
 {
     struct outputs *o = ctx;
     if (!is_array(leaf)) {
@@ -73,7 +73,7 @@ static int gather_outputs(struct outputs *o, PyObject *args, PyObject *kwargs)
 {
     PyObject *name, *value;
     for (Py_ssize_t i = 1; i < PyTuple_Size(args); i++)
-        if (tree_visit(PyTuple_GetItem(args, i), collect, o))
+        if (tree_visit(PyTuple_GetItem(args, i), collect_array, o))
             return -1;
     for (Py_ssize_t at = 0; kwargs && PyDict_Next(kwargs, &at, &name, &value);) {
         const char *text = text_from("export_to_dot", name);

@@ -41,7 +41,7 @@ static int path_or_file(struct py_call *c, PyObject *o, enum access access, PyOb
 }
 
 /* 1, 0; -1 with an exception. */
-static int ends_with(PyObject *text, const char *end)
+static int name_ends_with(PyObject *text, const char *end)
 {
     PyObject *tail = PyUnicode_FromString(end);
     Py_ssize_t is = tail ? PyUnicode_Tailmatch(text, tail, 0, PyUnicode_GetLength(text), 1) : -1;
@@ -52,7 +52,7 @@ static int ends_with(PyObject *text, const char *end)
 /* The path in the file system's encoding, with the extension it should have; new bytes. */
 static PyObject *encoded(PyObject *path, const char *extension)
 {
-    int whole = ends_with(path, extension);
+    int whole = name_ends_with(path, extension);
     if (whole)
         return whole < 0 ? NULL : PyUnicode_EncodeFSDefault(path);
     PyObject *longer = PyUnicode_FromFormat("%U%s", path, extension);
@@ -399,7 +399,7 @@ static const char *format_named(struct py_call *c, PyObject *path)
     for (size_t i = 0; i < LENGTH(known) && name && PyUnicode_Check(name) && is >= 0; i++) {
         char end[16];
         PyOS_snprintf(end, sizeof end, ".%s", known[i]);
-        if ((is = ends_with(name, end)) > 0)
+        if ((is = name_ends_with(name, end)) > 0)
             found = known[i];
     }
     if (is < 0)

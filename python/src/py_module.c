@@ -189,7 +189,7 @@ static int add_constants(PyObject *module)
 
 /* The name `bool`, which the array API standard asks for.  `from mlx.core import *` leaves it out, for it would take
  * Python's own away. */
-static int add_bool(PyObject *module)
+static int add_bool_constant(PyObject *module)
 {
     PyObject *names = PyObject_Dir(module), *all = names ? PyList_New(0) : NULL;
     int failed = all ? 0 : -1;
@@ -244,7 +244,7 @@ PyMODINIT_FUNC PyInit_core(void)
         linear_init(module) || constants_init(module) || compile_init(module) || graph_init(module) ||
         export_init(module) || printing_init(module) || random_init(module) || kernel_init(module) ||
         fast_init(module) || fft_init(module) || linalg_init(module) || distributed_init(module) ||
-        add_constants(module) || add_devices(module) || capsule_init(module) || add_bool(module))
+        add_constants(module) || add_devices(module) || capsule_init(module) || add_bool_constant(module))
         Py_CLEAR(module);
     else if (Py_AtExit(forget_module) == 0)
         made = Py_NewRef(module);

@@ -80,7 +80,7 @@ static PyType_Spec options_spec = {
     "mlx.core.PrintOptions", sizeof(struct print_options), 0, Py_TPFLAGS_DEFAULT, options_slots,
 };
 
-static PyObject *context_enter(PyObject *o, PyObject *unused)
+static PyObject *print_context_enter(PyObject *o, PyObject *unused)
 {
     (void)unused;
     struct print_options *self = (struct print_options *)o;
@@ -89,7 +89,7 @@ static PyObject *context_enter(PyObject *o, PyObject *unused)
     return options_new(options_type, precision);
 }
 
-static PyObject *context_exit(PyObject *o, PyObject *args)
+static PyObject *print_context_exit(PyObject *o, PyObject *args)
 {
     (void)args;
     precision = ((struct print_options *)o)->before;
@@ -97,8 +97,8 @@ static PyObject *context_exit(PyObject *o, PyObject *args)
 }
 
 static PyMethodDef context_methods[] = {
-    { "__enter__", context_enter, METH_NOARGS, NULL },
-    { "__exit__", context_exit, METH_VARARGS, NULL },
+    { "__enter__", print_context_enter, METH_NOARGS, NULL },
+    { "__exit__", print_context_exit, METH_VARARGS, NULL },
     { NULL, NULL, 0, NULL },
 };
 static PyType_Slot context_slots[] = {

@@ -198,7 +198,7 @@ static int find_distinct(void *ctx)
 }
 
 /* Without a size it evaluates, on a handle of its own for the time without the GIL. */
-static int distinct(struct py_call *c, mlx_vector_array *all, mlx_optional_int size)
+static int unique_of_size(struct py_call *c, mlx_vector_array *all, mlx_optional_int size)
 {
     if (size.has_value)
         return mlx_unique(all, ARRAY(0), size, ARRAY(5), STREAM) ? raise_last() : 0;
@@ -215,7 +215,7 @@ PyObject *fn_unique(struct py_call *c)
     PyObject *result = NULL;
     if (GIVEN(5) && call_operand_like(c, 5, mlx_array_dtype(ARRAY(0))))
         goto end;
-    if (distinct(c, &all, size))
+    if (unique_of_size(c, &all, size))
         goto end;
     for (int i = 0; i < 4; i++) {
         mlx_array one = mlx_array_new();

@@ -303,7 +303,7 @@ static PyTypeObject *gradient_type;
 
 static const char *who(const struct gradient *g) { return g->with_value ? "value_and_grad" : "grad"; }
 
-static int fail(const struct gradient *g, const char *what)
+static int fail_transform(const struct gradient *g, const char *what)
 {
     PyErr_Format(exc_value, "[%s] %s", who(g), what);
     return -1;
@@ -331,7 +331,7 @@ static int check_arguments(const struct gradient *g, PyObject *args, PyObject *k
     return 0;
 }
 
-static int collect(const struct gradient *g, PyObject *args, PyObject *kwargs, mlx_vector_array in)
+static int collect_differentiated(const struct gradient *g, PyObject *args, PyObject *kwargs, mlx_vector_array in)
 {
     for (Py_ssize_t k = 0; k < PyList_Size(g->positions); k++) {
         Py_ssize_t i = PyLong_AsSsize_t(PyList_GetItem(g->positions, k));
@@ -405,7 +405,7 @@ static PyObject *gradient_call(PyObject *self, PyObject *args, PyObject *kwargs)
     struct python_call *p = NULL;
     if (!in.ctx || !values.ctx || !grads.ctx) {
         raise_last();
-    } else if (!collect(g, args, kwargs, in) && (form = gradients_form(g, args, kwargs)) &&
+    } else if (!collect_differentiated(g, args, kwargs, in) && (form = gradients_form(g, args, kwargs)) &&
                (p = python_call_new(who(g), g->fun, args, kwargs))) {
         p->in_place = true;
         p->positions = Py_NewRef(g->positions);
@@ -497,7 +497,7 @@ static PyObject *make_gradient(struct py_call *c, bool with_value)
     g->with_value = with_value;
     PyObject_GC_Track((PyObject *)g);
     if (PyList_Size(names) + PyList_Size(positions) == 0) {
-        fail(g, "expected at least one argument to differentiate by");
+        fail_transform(g, "expected at least one argument to differentiate by");
         Py_CLEAR(g);
     }
     return (PyObject *)g;

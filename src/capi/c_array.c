@@ -287,7 +287,7 @@ const size_t *mlx_array_strides(const mlx_array arr)
     return strides;
 }
 
-static int evaluate_array(const char *func, mlx_array arr)
+static int array_eval(const char *func, mlx_array arr)
 {
     mx x = capi_array(func, "arr", arr);
     mx_own hold = { NULL };
@@ -297,7 +297,7 @@ static int evaluate_array(const char *func, mlx_array arr)
     return failed ? capi_report() : capi_end();
 }
 
-int mlx_array_eval(mlx_array arr) { return evaluate_array(__func__, arr); }
+int mlx_array_eval(mlx_array arr) { return array_eval(__func__, arr); }
 
 static int publish_text(const char *func, mlx_string *str, mlx_array arr, int precision)
 {
@@ -399,7 +399,7 @@ int _mlx_array_is_available(bool *res, const mlx_array arr)
     return 0;
 }
 
-int _mlx_array_wait(const mlx_array arr) { return evaluate_array(__func__, arr); }
+int _mlx_array_wait(const mlx_array arr) { return array_eval(__func__, arr); }
 
 /* Do the dimensions, taken in some order, each step over exactly what those before it fill? */
 static bool without_gaps(mx x)

@@ -43,7 +43,7 @@ static _Thread_local struct {
     char message[4096];
 } last;
 
-static void release(struct handler *h)
+static void release_handler(struct handler *h)
 {
     if (h == &printing[ERRORS] || h == &printing[WARNINGS] || atomic_fetch_sub(&h->refs, 1) != 1)
         return;
@@ -59,7 +59,7 @@ static void hand_over(enum use use, const char *msg)
         atomic_fetch_add(&h->refs, 1);
     lock_give(&lock);
     h->call(msg, h->data);
-    release(h);
+    release_handler(h);
 }
 
 static void report_error(mlx_error_kind kind, bool of_call, const char *msg)
@@ -95,7 +95,7 @@ static void set_handler(enum use use, mlx_error_handler_func handler, void *data
     struct handler *former = current[use];
     current[use] = h;
     lock_give(&lock);
-    release(former);
+    release_handler(former);
 }
 
 void mlx_set_error_handler(mlx_error_handler_func handler, void *data, void (*dtor)(void *))

@@ -170,7 +170,7 @@ static struct exporter *exporter_of(const char *func, const char *file, struct n
 
 static void drop_exporter(void *e) { exporter_free(e); }
 
-static mlx_function_exporter handle_of(const char *func, struct exporter *e)
+static mlx_function_exporter handle_of_imported(const char *func, struct exporter *e)
 {
     return (mlx_function_exporter){ capi_made_or(HANDLE_function_exporter, e, func, drop_exporter) };
 }
@@ -178,14 +178,14 @@ static mlx_function_exporter handle_of(const char *func, struct exporter *e)
 mlx_function_exporter mlx_function_exporter_new(const char *file, const mlx_closure fun, bool shapeless)
 {
     struct named_function *f = named_of(capi_in_closure(fun));
-    return handle_of(__func__, exporter_of(__func__, file, f, shapeless, true, "", 0));
+    return handle_of_imported(__func__, exporter_of(__func__, file, f, shapeless, true, "", 0));
 }
 
 mlx_function_exporter mlx_function_exporter_new_kwargs(const char *file, const mlx_closure_kwargs fun, bool shapeless,
                                                        bool portable, const char *metadata, size_t metadata_length)
 {
     struct named_function *f = named_of_kwargs(__func__, fun);
-    return handle_of(__func__, exporter_of(__func__, file, f, shapeless, portable, metadata, metadata_length));
+    return handle_of_imported(__func__, exporter_of(__func__, file, f, shapeless, portable, metadata, metadata_length));
 }
 
 struct listener {
@@ -235,7 +235,7 @@ mlx_function_exporter mlx_function_exporter_new_callback(
         object_release(&f->object);
     if (!e)
         capi_report();
-    return handle_of(__func__, e);
+    return handle_of_imported(__func__, e);
 }
 
 int mlx_function_exporter_close(const mlx_function_exporter xfunc, bool keep)
@@ -325,8 +325,8 @@ int mlx_imported_function_free(mlx_imported_function xfunc)
     return 0;
 }
 
-static int call_imported(const char *func, mlx_vector_array *res, struct imported *f, mlx_vector_array args,
-                         const struct map *kwargs)
+static int apply_imported(const char *func, mlx_vector_array *res, struct imported *f, mlx_vector_array args,
+                          const struct map *kwargs)
 {
     struct export_arguments a;
     struct mx_list y = { 0 };
@@ -339,14 +339,14 @@ static int call_imported(const char *func, mlx_vector_array *res, struct importe
 
 int mlx_imported_function_apply(mlx_vector_array *res, const mlx_imported_function xfunc, const mlx_vector_array args)
 {
-    return call_imported(__func__, res, xfunc.ctx, args, NULL);
+    return apply_imported(__func__, res, xfunc.ctx, args, NULL);
 }
 
 int mlx_imported_function_apply_kwargs(mlx_vector_array *res, const mlx_imported_function xfunc,
                                        const mlx_vector_array args, const mlx_map_string_to_array kwargs)
 {
     const struct map *m = capi_in_map(kwargs);
-    return m ? call_imported(__func__, res, xfunc.ctx, args, m) : capi_report();
+    return m ? apply_imported(__func__, res, xfunc.ctx, args, m) : capi_report();
 }
 
 int mlx_imported_function_metadata(const char **text, size_t *length, const mlx_imported_function xfunc)

@@ -255,8 +255,8 @@ static void write_lines(struct drawing *d, const bool is_sink[], const bool is_m
     fputc('\n', d->os);
 }
 
-static int draw(const char *func, FILE *os, mlx_node_namer namer, mlx_vector_array outputs,
-                void write(struct drawing *d, const bool is_sink[], const bool is_made[]))
+static int draw_graph(const char *func, FILE *os, mlx_node_namer namer, mlx_vector_array outputs,
+                      void write(struct drawing *d, const bool is_sink[], const bool is_made[]))
 {
     int n = 0;
     char *text = NULL; /* first here: the stream may be one of a caller's functions, which may change the namer */
@@ -296,10 +296,10 @@ static int draw(const char *func, FILE *os, mlx_node_namer namer, mlx_vector_arr
 
 int mlx_export_to_dot(FILE *os, const mlx_node_namer namer, const mlx_vector_array outputs)
 {
-    return draw(__func__, os, namer, outputs, write_dot);
+    return draw_graph(__func__, os, namer, outputs, write_dot);
 }
 
 int mlx_print_graph(FILE *os, const mlx_node_namer namer, const mlx_vector_array outputs)
 {
-    return draw(__func__, os, namer, outputs, write_lines);
+    return draw_graph(__func__, os, namer, outputs, write_lines);
 }

@@ -64,14 +64,14 @@ static const int *ints(const char *func, const char *arg, const int *v, size_t n
 #define INTS(v) ints(__func__, #v, v, v##_num)
 
 /* Does a list have one number for each dimension of x? */
-static bool covers(const char *func, const char *arg, size_t n, mx x)
+static bool number_per_dimension(const char *func, const char *arg, size_t n, mx x)
 {
     if (is_nil(x) || n == (size_t)x->ndim)
         return !is_nil(x);
     mx_fail("[%s] expected one number in `%s` for each of the %d dimensions, got %zu", func + 4, arg, x->ndim, n);
     return false;
 }
-#define COVERS(v, x) (INTS(v) && covers(__func__, #v, v##_num, x))
+#define COVERS(v, x) (INTS(v) && number_per_dimension(__func__, #v, v##_num, x))
 
 static bool is_dtype(const char *func, mlx_dtype t)
 {

@@ -298,7 +298,7 @@ static int primitive_shapes(const struct call *c, struct spec out[])
 
 /* ---- evaluation */
 
-static bool supports(const struct plugin *p, enum device_type on)
+static bool class_supports(const struct plugin *p, enum device_type on)
 {
     const struct class_plugin *q = (const struct class_plugin *)p;
     return on == DEVICE_CPU ? q->cls.eval_cpu != NULL : q->cls.eval_gpu != NULL;
@@ -435,7 +435,7 @@ static const struct class_plugin *register_class(const char *func, const struct 
                     .args_equal = equal_states,
                     .args_text = state_text },
             .infers = cls->output_shapes != NULL,
-            .supports = supports,
+            .supports = class_supports,
             .run = compute,
             .encode = encode,
             .decode = decode,

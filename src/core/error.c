@@ -18,7 +18,7 @@ struct failure {
 };
 static _Thread_local struct failure failure;
 
-static struct mx_array *fail(enum mx_error kind, const char *fmt, va_list args)
+static struct mx_array *fail_with(enum mx_error kind, const char *fmt, va_list args)
 {
     if (failure.kind == MX_OK) {
         failure.kind = kind;
@@ -32,7 +32,7 @@ struct mx_array *mx_fail(const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    fail(MX_VALUE, fmt, args);
+    fail_with(MX_VALUE, fmt, args);
     va_end(args);
     return MX_NIL;
 }
@@ -41,7 +41,7 @@ struct mx_array *mx_fail_as(enum mx_error kind, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    fail(kind, fmt, args);
+    fail_with(kind, fmt, args);
     va_end(args);
     return MX_NIL;
 }

@@ -51,7 +51,7 @@ void object_release(struct object *o)
 
 #define AT(type, args, f) (*(type *)((char *)(args) + (f)->offset))
 
-static const struct field *fields_of(const struct op *op)
+static const struct field *op_fields(const struct op *op)
 {
     static const struct field none[1];
     return op->fields ? op->fields : none;
@@ -63,7 +63,7 @@ static size_t round8(size_t n) { return (n + 7) & ~(size_t)7; }
 static size_t args_bytes(const struct op *op, const void *args)
 {
     size_t n = round8(op->args_size);
-    for (const struct field *f = fields_of(op); f->kind; f++) {
+    for (const struct field *f = op_fields(op); f->kind; f++) {
         if (f->kind == F_INTS || f->kind == F_SIZES)
             n += (size_t)AT(struct ints, args, f).n * sizeof(int64_t);
         else if (f->kind == F_TEXT && AT(struct text, args, f).s)
@@ -78,7 +78,7 @@ static void args_copy(const struct op *op, char *to, const void *args)
         return;
     memcpy(to, args, op->args_size);
     char *tail = to + round8(op->args_size);
-    for (const struct field *f = fields_of(op); f->kind; f++) {
+    for (const struct field *f = op_fields(op); f->kind; f++) {
         if (f->kind == F_INTS || f->kind == F_SIZES) {
             struct ints *v = &AT(struct ints, to, f);
             size_t n = (size_t)v->n * sizeof(int64_t);
@@ -100,7 +100,7 @@ static void args_copy(const struct op *op, char *to, const void *args)
 /* Lets go of what a copy owns. */
 static void args_release(const struct op *op, const void *args)
 {
-    for (const struct field *f = fields_of(op); f->kind; f++)
+    for (const struct field *f = op_fields(op); f->kind; f++)
         if (f->kind == F_OBJECT)
             object_release(AT(struct object *, args, f));
 }
@@ -109,7 +109,7 @@ static bool args_equal(const struct op *op, const void *a, const void *b)
 {
     if (op->args_equal)
         return op->args_equal(op, a, b);
-    for (const struct field *f = fields_of(op); f->kind; f++) {
+    for (const struct field *f = op_fields(op); f->kind; f++) {
         bool same = true;
         switch (f->kind) {
         case F_BOOL: same = AT(bool, a, f) == AT(bool, b, f); break;
@@ -148,7 +148,7 @@ uint64_t node_hash(const struct node *n)
     uint64_t h = mix(0xcbf29ce484222325u, &n->op, sizeof n->op);
     if (n->op->args_equal) /* what is equal is not known here */
         return h;
-    for (const struct field *f = fields_of(n->op); f->kind; f++) {
+    for (const struct field *f = op_fields(n->op); f->kind; f++) {
         switch (f->kind) {
         case F_BOOL: h = mix(h, &AT(bool, n->args, f), sizeof(bool)); break;
         case F_INT:
@@ -180,7 +180,7 @@ bool node_equivalent(const struct node *a, const struct node *b)
 bool node_has_lists(const struct node *n)
 {
     bool has = false;
-    for (const struct field *f = fields_of(n->op); f->kind; f++)
+    for (const struct field *f = op_fields(n->op); f->kind; f++)
         has |= (f->kind == F_INTS || f->kind == F_SIZES) && AT(struct ints, n->args, f).n;
     return has;
 }
@@ -201,7 +201,7 @@ void node_args_text(const struct node *n, char *out, size_t size)
         if (at < size)                                                \
             at += (size_t)snprintf(out + at, size - at, __VA_ARGS__); \
     } while (0)
-    for (const struct field *f = fields_of(n->op); f->kind; f++) {
+    for (const struct field *f = op_fields(n->op); f->kind; f++) {
         PUT("%s%s=", at ? ", " : "", f->name);
         switch (f->kind) {
         case F_BOOL: PUT("%s", AT(bool, n->args, f) ? "True" : "False"); break;
@@ -419,7 +419,7 @@ int64_t size_in(const struct call *c, int64_t v)
 /* Numbers for the sizes in a copy of arguments. */
 static void settle_sizes(const struct call *c, void *args)
 {
-    for (const struct field *f = fields_of(c->op); f->kind; f++) {
+    for (const struct field *f = op_fields(c->op); f->kind; f++) {
         if (f->kind != F_SIZES)
             continue;
         struct ints *v = &AT(struct ints, args, f);

@@ -233,7 +233,7 @@ static int64_t seen_by(const struct attention_job *j, int64_t t0, int64_t t1)
 /* ---- space of one thread */
 
 /* A panel of so many rows of the type computed in. */
-static size_t panel_bytes(const struct attention_job *j, int64_t rows)
+static size_t attention_panel_bytes(const struct attention_job *j, int64_t rows)
 {
     return (size_t)(ceil_div(rows, 16) * 16 * j->width) * j->wsize;
 }
@@ -298,8 +298,8 @@ static int64_t panels_of(const struct attention_job *j) { return ceil_div(rows_o
 
 static size_t forward_bytes(const struct attention_job *j)
 {
-    return 4096 + load_bytes(j) + mask_bytes(j) + panel_bytes(j, j->d) + panel_bytes(j, BLOCK) + panel_bytes(j, j->e) +
-           3 * panel_bytes(j, 1);
+    return 4096 + load_bytes(j) + mask_bytes(j) + attention_panel_bytes(j, j->d) + attention_panel_bytes(j, BLOCK) +
+           attention_panel_bytes(j, j->e) + 3 * attention_panel_bytes(j, 1);
 }
 
 /* One panel of queries, of the heads that one list of rows is made of. */
@@ -312,9 +312,12 @@ static void forward_panel(void *job, int64_t i, char *space)
     int64_t h = unit % j->kv * (j->heads / j->kv) + list % lists * j->fold;
     int64_t r = i % panels_of(j) * j->width, n = least(j->width, rows_of(j) - r);
     char *rows = take_space(&space, load_bytes(j)), *tile = take_space(&space, mask_bytes(j));
-    char *q = take_space(&space, panel_bytes(j, j->d)), *s = take_space(&space, panel_bytes(j, BLOCK));
-    char *o = take_space(&space, panel_bytes(j, j->e)), *top = take_space(&space, panel_bytes(j, 1));
-    char *sum = take_space(&space, panel_bytes(j, 1)), *fade = take_space(&space, panel_bytes(j, 1));
+    char *q = take_space(&space, attention_panel_bytes(j, j->d)),
+         *s = take_space(&space, attention_panel_bytes(j, BLOCK));
+    char *o = take_space(&space, attention_panel_bytes(j, j->e)),
+         *top = take_space(&space, attention_panel_bytes(j, 1));
+    char *sum = take_space(&space, attention_panel_bytes(j, 1)),
+         *fade = take_space(&space, attention_panel_bytes(j, 1));
     const char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->keys, j->d) * j->wsize;
     int64_t t0 = r % j->length, t1 = t0 + n - 1, off = j->keys - j->length;
     if (t1 >= j->length) {
@@ -324,7 +327,7 @@ static void forward_panel(void *job, int64_t i, char *space)
     int64_t limit = seen_by(j, t0, t1);
     pack_panel(j, q, j->q, 3, b, h, r, n, j->d, j->a->scale, rows);
     begin_rows(j, top, sum, b, h, r, n);
-    memset(o, 0, panel_bytes(j, j->e));
+    memset(o, 0, attention_panel_bytes(j, j->e));
     for (int64_t key = 0; key < limit; key += BLOCK) {
         int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->keys - key);
         g->tile(s, j->width, k + (size_t)(key * j->d) * j->wsize, g->mr * j->d, q, 0, m, j->width, j->d, false);
@@ -552,8 +555,8 @@ static void pack_all(void *job, int64_t i, char *space)
 
 static size_t backward_bytes(const struct attention_job *j)
 {
-    return 4096 + load_bytes(j) + mask_bytes(j) + 2 * panel_bytes(j, j->d) + 2 * panel_bytes(j, j->e) +
-           2 * panel_bytes(j, BLOCK) + 3 * panel_bytes(j, 1);
+    return 4096 + load_bytes(j) + mask_bytes(j) + 2 * attention_panel_bytes(j, j->d) +
+           2 * attention_panel_bytes(j, j->e) + 2 * attention_panel_bytes(j, BLOCK) + 3 * attention_panel_bytes(j, 1);
 }
 
 static void query_panel(void *job, int64_t i, char *space)
@@ -566,10 +569,14 @@ static void query_panel(void *job, int64_t i, char *space)
     int64_t r = i % count * j->width, n = least(j->width, j->length - r);
     struct packed_unit p = unit_at(j, unit);
     char *rows = take_space(&space, load_bytes(j)), *tile = take_space(&space, mask_bytes(j));
-    char *q = take_space(&space, panel_bytes(j, j->d)), *ct = take_space(&space, panel_bytes(j, j->e));
-    char *s = take_space(&space, panel_bytes(j, BLOCK)), *ds = take_space(&space, panel_bytes(j, BLOCK));
-    char *dq = take_space(&space, panel_bytes(j, j->d)), *top = take_space(&space, panel_bytes(j, 1));
-    char *sum = take_space(&space, panel_bytes(j, 1)), *delta = take_space(&space, panel_bytes(j, 1));
+    char *q = take_space(&space, attention_panel_bytes(j, j->d)),
+         *ct = take_space(&space, attention_panel_bytes(j, j->e));
+    char *s = take_space(&space, attention_panel_bytes(j, BLOCK)),
+         *ds = take_space(&space, attention_panel_bytes(j, BLOCK));
+    char *dq = take_space(&space, attention_panel_bytes(j, j->d)),
+         *top = take_space(&space, attention_panel_bytes(j, 1));
+    char *sum = take_space(&space, attention_panel_bytes(j, 1)),
+         *delta = take_space(&space, attention_panel_bytes(j, 1));
     size_t at = (size_t)((b * j->heads + h) * j->length + r), w = j->wsize;
     fill_lanes(j, top, 0, j->width);
     fill_lanes(j, sum, 1, j->width);
@@ -579,7 +586,7 @@ static void query_panel(void *job, int64_t i, char *space)
     memcpy(delta, j->delta + at * w, (size_t)n * w);
     pack_panel(j, q, j->q, 3, b, h, r, n, j->d, j->a->scale, rows);
     pack_panel(j, ct, j->ct, 3, b, h, r, n, j->e, 1, rows);
-    memset(dq, 0, panel_bytes(j, j->d));
+    memset(dq, 0, attention_panel_bytes(j, j->d));
     int64_t limit = seen_by(j, r, r + n - 1), off = j->keys - j->length;
     for (int64_t key = 0; key < limit; key += BLOCK) {
         int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->keys - key);
@@ -604,14 +611,17 @@ static void key_panel(void *job, int64_t i, char *space)
     int64_t key = i % count * j->width, n = least(j->width, j->keys - key);
     struct packed_unit p = unit_at(j, unit);
     char *rows = take_space(&space, load_bytes(j)), *tile = take_space(&space, mask_bytes(j));
-    char *k = take_space(&space, panel_bytes(j, j->d)), *v = take_space(&space, panel_bytes(j, j->e));
-    char *s = take_space(&space, panel_bytes(j, BLOCK)), *ds = take_space(&space, panel_bytes(j, BLOCK));
-    char *dk = take_space(&space, panel_bytes(j, j->d)), *dv = take_space(&space, panel_bytes(j, j->e));
+    char *k = take_space(&space, attention_panel_bytes(j, j->d)),
+         *v = take_space(&space, attention_panel_bytes(j, j->e));
+    char *s = take_space(&space, attention_panel_bytes(j, BLOCK)),
+         *ds = take_space(&space, attention_panel_bytes(j, BLOCK));
+    char *dk = take_space(&space, attention_panel_bytes(j, j->d)),
+         *dv = take_space(&space, attention_panel_bytes(j, j->e));
     size_t w = j->wsize;
     pack_panel(j, k, j->k, 3, b, kv, key, n, j->d, j->a->scale, rows);
     pack_panel(j, v, j->v, 3, b, kv, key, n, j->e, 1, rows);
-    memset(dk, 0, panel_bytes(j, j->d));
-    memset(dv, 0, panel_bytes(j, j->e));
+    memset(dk, 0, attention_panel_bytes(j, j->d));
+    memset(dv, 0, attention_panel_bytes(j, j->e));
     int64_t off = j->keys - j->length;
     for (int64_t head = 0; head < group; head++) {
         int64_t h = kv * group + head;

@@ -97,7 +97,7 @@ int conv_threads(const struct plain *p)
 }
 
 /* a b, or the most there is: strides and dilations of any size spread a strip over more than memory. */
-static int64_t times(int64_t a, int64_t b)
+static int64_t times_bounded(int64_t a, int64_t b)
 {
     int64_t c;
     return __builtin_mul_overflow(a, b, &c) ? INT64_MAX : c;
@@ -112,11 +112,11 @@ int conv_strips(struct plain *p, int64_t bytes, int64_t strips)
     int64_t inner = p->channels * (int64_t)p->size;
     for (int i = 0; i < 3; i++)
         if (i != s)
-            inner = times(inner, span(&a[i], a[i].out));
+            inner = times_bounded(inner, span(&a[i], a[i].out));
     int64_t total = p->images * a[s].out, wanted = greatest(1, total / strips);
     p->some = 1;
     p->wide = a[s].out;
-    if (times(inner, span(&a[s], p->wide)) > bytes || p->wide > wanted) {
+    if (times_bounded(inner, span(&a[s], p->wide)) > bytes || p->wide > wanted) {
         int64_t fit = (bytes / inner - span(&a[s], 1)) / a[s].stride + 1;
         int64_t unit = s == 2 ? 4 * p->g->mr : 1; /* whole tiles, where the cut is across them */
         p->wide = greatest(1, least(p->wide, least(fit, wanted)));
@@ -128,7 +128,7 @@ int conv_strips(struct plain *p, int64_t bytes, int64_t strips)
     p->strips = ceil_div(p->images, p->some) * ceil_div(a[s].out, p->wide);
     for (int i = 0; i < 3; i++) p->seen[i] = span(&a[i], i == s ? p->wide : a[i].out);
     p->direct = strip_in_place(p);
-    int64_t strip = times(times(inner, p->seen[s]), p->some);
+    int64_t strip = times_bounded(times_bounded(inner, p->seen[s]), p->some);
     if (!p->direct && strip >> MOST_BITS) {
         mx_fail_memory((unsigned long)strip);
         return 1;

@@ -140,7 +140,7 @@ static void walk_part(void *ctx, int64_t begin, int64_t end)
     walk_lookups(p->l, p->cut, begin, end);
 }
 
-static int extent(const struct lookup *l, int i)
+static int lookup_extent(const struct lookup *l, int i)
 {
     return i < l->grid.ndim ? l->grid.shape[i] : l->grid.sshape[i - l->grid.ndim];
 }
@@ -150,7 +150,7 @@ static int extent(const struct lookup *l, int i)
 static void walk_along(struct lookup *l, int cut)
 {
     struct lookup_part p = { l, cut };
-    int64_t n = extent(l, cut), work = l->grid.count * l->grid.slice / n, grain = ceil_div(GRAIN, work);
+    int64_t n = lookup_extent(l, cut), work = l->grid.count * l->grid.slice / n, grain = ceil_div(GRAIN, work);
     int64_t share = (n + pool_threads() - 1) / pool_threads();
     pool_for(n, cut >= l->grid.ndim && grain < share ? share : grain, walk_part, &p);
 }
@@ -501,8 +501,8 @@ static int gather_lookups(struct lookup *l, const char *op, unsigned outside)
     l->which = EVERY;
     atomic_init(&l->out_of_range, false);
     l->take = take_kernel(l);
-    for (int i = 1; i < l->grid.ndim + l->grid.sdim && extent(l, cut) < want; i++)
-        if (extent(l, i) > extent(l, cut))
+    for (int i = 1; i < l->grid.ndim + l->grid.sdim && lookup_extent(l, cut) < want; i++)
+        if (lookup_extent(l, i) > lookup_extent(l, cut))
             cut = i;
     walk_along(l, cut);
     if (!atomic_load(&l->out_of_range))
@@ -529,7 +529,7 @@ static int independent(const struct lookup *l)
         if (l->grid.far[i] && l->grid.shape[i] >= threads && (best < 0 || l->grid.shape[i] > l->grid.shape[best]))
             best = i;
     for (int i = l->grid.ndim; i < l->grid.ndim + l->grid.sdim && best < 0 && !l->grid.overlaps; i++)
-        if (extent(l, i) * l->item >= (int64_t)threads * RUN_BYTES)
+        if (lookup_extent(l, i) * l->item >= (int64_t)threads * RUN_BYTES)
             best = i;
     return best;
 }

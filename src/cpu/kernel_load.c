@@ -143,7 +143,7 @@ static bool write_to_cache(int fd, const void *data, size_t n)
 }
 
 /* The bytes of a file of the user's that nobody else could write to; NULL for any other. */
-static uint8_t *bytes_of(int fd, size_t *n)
+static uint8_t *file_bytes(int fd, size_t *n)
 {
     enum { MOST = 1 << 28 };
     struct stat s;
@@ -162,7 +162,7 @@ static bool is_of(const struct program *p, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe without a writer would keep us */
     size_t n = 0;
-    uint8_t *data = fd >= 0 ? bytes_of(fd, &n) : NULL;
+    uint8_t *data = fd >= 0 ? file_bytes(fd, &n) : NULL;
     struct trailer t;
     bool good = data && n > p->size + sizeof t;
     if (good) {
@@ -182,7 +182,7 @@ static bool seal(const struct program *p, const char *path)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     size_t n = 0;
-    uint8_t *data = fd >= 0 && fchmod(fd, 0700) == 0 ? bytes_of(fd, &n) : NULL;
+    uint8_t *data = fd >= 0 && fchmod(fd, 0700) == 0 ? file_bytes(fd, &n) : NULL;
     struct trailer t = { .key_size = p->size };
     memcpy(t.word, trailer_word, sizeof t.word);
     if (data) {
@@ -300,8 +300,8 @@ static void refused(const char *name, const char *command, const char *log, int 
 }
 
 /* Has the program compiled to `object`; false after mx_fail. */
-static bool compile(const char *name, const char *text, const char *flags, const char *source, const char *object,
-                    const char *log)
+static bool compile_text(const char *name, const char *text, const char *flags, const char *source, const char *object,
+                         const char *log)
 {
     static const char always[] =
         "-std=gnu17 -O3 -fPIC -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math -fno-strict-aliasing "
@@ -362,7 +362,7 @@ static bool build(struct program *p, const char *text, const char *flags, bool v
     snprintf(source, sizeof source, "%s/kernel.c", work);
     snprintf(object, sizeof object, "%s/kernel.so", work);
     snprintf(log, sizeof log, "%s/log", work);
-    if (compile(p->name, text, flags, source, object, log)) {
+    if (compile_text(p->name, text, flags, source, object, log)) {
         keep = keep && seal(p, object) && rename(object, kept) == 0;
         const char *path = keep ? kept : object;
         if (!open_object(p, path)) {
@@ -379,7 +379,7 @@ static bool build(struct program *p, const char *text, const char *flags, bool v
     return !mx_failed();
 }
 
-static void discard(struct program *p)
+static void discard_program(struct program *p)
 {
     free(p->key);
     free(p->message);
@@ -421,7 +421,7 @@ static kernel_fn *wait_for_program(struct program *p)
     if (p->state == FAILED) {
         mx_fail_as(MX_RUNTIME, "%s", p->message ? p->message : "[cpu_kernel] cannot compile the kernel");
         if (!p->waiting)
-            discard(p);
+            discard_program(p);
     }
     return run;
 }
@@ -446,7 +446,7 @@ static kernel_fn *program_made(struct program *p, const char *text, const char *
             p->message = strdup(mx_error_message());
         run = NULL;
         if (!p->waiting)
-            discard(p);
+            discard_program(p);
     }
     pthread_cond_broadcast(&changed);
     return run;

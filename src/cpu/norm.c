@@ -88,7 +88,7 @@ static void norm_rows(void *ctx, int64_t begin, int64_t end)
 }
 
 /* x without gaps and in the type computed in. */
-static mx widened(mx x, enum dtype work, mx_own *hold)
+static mx row_major_as(mx x, enum dtype work, mx_own *hold)
 {
     mx z = row_major(x, hold);
     if (is_nil(z) || z->dtype == work)
@@ -118,7 +118,7 @@ static int run_norm(const struct run *r, bool centered)
     mx_own hold[3] = { { NULL } };
     mx part[3] = { row_major(x, &hold[0]), NULL, NULL };
     bool failed = is_nil(part[0]);
-    for (int i = 1; i < r->nin && !failed; i++) failed = is_nil(part[i] = widened(r->x[i], work, &hold[i]));
+    for (int i = 1; i < r->nin && !failed; i++) failed = is_nil(part[i] = row_major_as(r->x[i], work, &hold[i]));
     failed = failed || (x->row ? out_over(r, 0, 0) : out_new(r, 0));
     if (!failed && x->size) {
         struct norm_job j = { .t = x->dtype,
@@ -212,7 +212,7 @@ static void rope_piece(const struct rope_job *j, char *y, const char *x, int64_t
         cpu->cast[DT_float32][j->t](y2, v, run);
 }
 
-static void rope_positions(void *ctx, int64_t begin, int64_t end)
+static void rope_rows(void *ctx, int64_t begin, int64_t end)
 {
     const struct rope_job *j = ctx;
     int64_t chunks = ceil_div(j->length, POSITIONS), half = j->a->dims / 2;
@@ -289,7 +289,7 @@ int run_rope(const struct run *r)
                               .turns = turns };
         j.rows = x->size / (j.length * j.width) / j.groups;
         int64_t each = j.rows * POSITIONS * j.width;
-        pool_for(j.groups * ceil_div(j.length, POSITIONS), WORK / each + 1, rope_positions, &j);
+        pool_for(j.groups * ceil_div(j.length, POSITIONS), WORK / each + 1, rope_rows, &j);
     }
     free(turns);
     mx_drop(&hold[0]);

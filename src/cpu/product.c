@@ -225,7 +225,7 @@ static void choose_tiles(struct block *k, const struct gemm_kernel *g, int threa
 }
 
 /* Bytes of panels for `rows` rows or columns of an operand. */
-static size_t panel_bytes(const struct batch_plan *p, int64_t rows, int width)
+static size_t product_panel_bytes(const struct batch_plan *p, int64_t rows, int width)
 {
     return aligned(ceil_div(least(rows, BLOCK + width), width) * width * p->stretch * (int64_t)p->size);
 }
@@ -234,7 +234,7 @@ static size_t panels_space(const struct batch_plan *p)
 {
     const struct product *q = p->q;
     size_t sums = p->convert ? aligned(least(q->m, BLOCK) * least(q->n, BLOCK) * (int64_t)p->size) : 0;
-    return panel_bytes(p, q->m, p->g->mr) + panel_bytes(p, q->n, p->g->nr) + sums;
+    return product_panel_bytes(p, q->m, p->g->mr) + product_panel_bytes(p, q->n, p->g->nr) + sums;
 }
 
 static void by_panels(const struct one *o)
@@ -243,8 +243,8 @@ static void by_panels(const struct one *o)
     const struct product *q = p->q;
     const struct gemm_kernel *g = p->g;
     struct block k = { .o = o, .a = o->space };
-    k.b = k.a + panel_bytes(p, q->m, g->mr);
-    char *sums = k.b + panel_bytes(p, q->n, g->nr);
+    k.b = k.a + product_panel_bytes(p, q->m, g->mr);
+    char *sums = k.b + product_panel_bytes(p, q->n, g->nr);
     int threads = o->parallel ? pool_threads() : 1;
     for (k.j = 0; k.j < q->n; k.j += BLOCK)
         for (k.i = 0; k.i < q->m; k.i += BLOCK) {
@@ -382,7 +382,7 @@ static void one_stretch(void *ctx, int64_t i, char *space)
     const struct product *q = p->q;
     struct one part = *d->o;
     struct block k = { .o = &part, .m = q->m, .n = q->n, .a = space, .ld = q->n };
-    k.b = k.a + panel_bytes(p, q->m, p->g->mr);
+    k.b = k.a + product_panel_bytes(p, q->m, p->g->mr);
     k.pa = ceil_div(k.m, p->g->mr);
     k.pb = ceil_div(k.n, p->g->nr);
     k.k = (d->first + i) * p->stretch;
@@ -422,7 +422,7 @@ static int64_t deep_round(const struct batch_plan *p, int threads)
 static size_t deep_space(const struct batch_plan *p, int threads)
 {
     const struct product *q = p->q;
-    return (size_t)threads * (panel_bytes(p, q->m, p->g->mr) + panel_bytes(p, q->n, p->g->nr)) +
+    return (size_t)threads * (product_panel_bytes(p, q->m, p->g->mr) + product_panel_bytes(p, q->n, p->g->nr)) +
            aligned((1 + deep_round(p, threads)) * q->m * q->n * (int64_t)p->size);
 }
 
@@ -431,7 +431,7 @@ static void by_stretches(const struct one *o, int threads)
     const struct batch_plan *p = o->p;
     const struct product *q = p->q;
     int64_t round = deep_round(p, threads), whole = q->m * q->n;
-    size_t each = panel_bytes(p, q->m, p->g->mr) + panel_bytes(p, q->n, p->g->nr);
+    size_t each = product_panel_bytes(p, q->m, p->g->mr) + product_panel_bytes(p, q->n, p->g->nr);
     struct deep d = { .o = o };
     char *total = o->space + (size_t)threads * each;
     for (; d.first < p->stretches; d.first += round) {

@@ -170,7 +170,7 @@ static void number_parts(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static struct quant_matrix matrix_of(const struct quant_args *a, mx w, mx scales, mx biases)
+static struct quant_matrix packed_matrix(const struct quant_args *a, mx w, mx scales, mx biases)
 {
     return (struct quant_matrix){ .w = host(w),
                                   .scales = host(scales),
@@ -181,7 +181,7 @@ static struct quant_matrix matrix_of(const struct quant_args *a, mx w, mx scales
 }
 
 /* Row-major versions of n operands, NULL where there is none; false after a failure. */
-static bool all_row_major(int n, mx x[], mx_own hold[])
+static bool pack_row_major(int n, mx x[], mx_own hold[])
 {
     for (int i = 0; i < n; i++)
         if (x[i] && is_nil(x[i] = row_major(x[i], &hold[i])))
@@ -205,9 +205,9 @@ int run_dequantize(const struct run *r)
     if (r->y[0]->size == 0)
         return 0;
     MX_SCOPE(NULL);
-    bool fine = all_row_major(3, x, hold);
+    bool fine = pack_row_major(3, x, hold);
     if (fine) {
-        struct numbering n = { .m = matrix_of(a, x[0], x[1], x[2]),
+        struct numbering n = { .m = packed_matrix(a, x[0], x[1], x[2]),
                                .k = &cpu->quant->format[cpu_format_of(a)],
                                .out = r->y[0]->dtype,
                                .y = host(r->y[0]),
@@ -486,9 +486,9 @@ static int run_qmm(const struct run *r, bool gather)
     if (!failed && y->size > 0 && dim(x[0], -1) == 0) {
         memset(host(y), 0, (size_t)nbytes(y));
     } else if (!failed && y->size > 0) {
-        failed = !all_row_major(4, x, hold);
+        failed = !pack_row_major(4, x, hold);
         if (!failed) {
-            struct qmm q = { .m = matrix_of(a, x[1], x[2], x[3]),
+            struct qmm q = { .m = packed_matrix(a, x[1], x[2], x[3]),
                              .k = &cpu->quant->format[cpu_format_of(a)],
                              .g = &cpu->gemm->type[GEMM_f32],
                              .transpose = a->transpose,

@@ -44,7 +44,7 @@ static int64_t bytes(const struct runs *r, int k, int axis) { return r->strides[
 static bool is_run(const struct runs *r, int k, int64_t s) { return s == 1 || (s == 0 && r->repeats >> k & 1); }
 
 /* Cuts room for `count` elements of each operand. */
-static void cut(const struct runs *r, char *space, int count, char *tile[])
+static void room_for_tiles(const struct runs *r, char *space, int count, char *tile[])
 {
     for (int k = 0; k < r->n; k++) {
         tile[k] = space;
@@ -115,7 +115,7 @@ static void run_range(void *ctx, int64_t begin, int64_t end)
     int last = r->ndim - 1;
     struct progress p;
     int64_t repeated[RUN_OPERANDS] = { 0 }; /* elements of a tile that holds one short row over and over */
-    cut(r, space, TILE, tiles);
+    room_for_tiles(r, space, TILE, tiles);
     runs_go_to(r, &p, begin);
     while (begin < end) {
         int64_t rows = 1, cols = least(least(r->row - p.at[last], end - begin), r->most);
@@ -173,7 +173,7 @@ static void block(const struct runs *r, int64_t y, const char *const at[], int64
     int last = r->ndim - 1;
     const char *from[RUN_OPERANDS];
     int64_t step[RUN_OPERANDS]; /* from one row to the next */
-    cut(r, space, BLOCK * BLOCK, tiles);
+    room_for_tiles(r, space, BLOCK * BLOCK, tiles);
     for (int k = 0; k < r->n; k++) {
         from[k] = at[k], step[k] = bytes(r, k, last - 1);
         if (leans(r, k)) {
@@ -196,7 +196,7 @@ static void block(const struct runs *r, int64_t y, const char *const at[], int64
     }
 }
 
-static void blocks(void *ctx, int64_t begin, int64_t end)
+static void run_blocks(void *ctx, int64_t begin, int64_t end)
 {
     const struct runs *r = ctx;
     int last = r->ndim - 1, down = last - 1;
@@ -306,6 +306,6 @@ void runs_over(struct runs *r, void *y, size_t y_size, int n, const mx x[], cons
         pool_for(x[0]->size, r->grain, run_range, r);
     } else {
         int64_t count = into_blocks(r, i), each = (int64_t)r->block_rows * r->block_cols;
-        pool_for(count, ceil_div(r->grain, each), blocks, r);
+        pool_for(count, ceil_div(r->grain, each), run_blocks, r);
     }
 }

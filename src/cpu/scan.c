@@ -110,7 +110,7 @@ static void scan_rows(void *ctx, int64_t begin, int64_t end)
 
 /* ---- long rows */
 
-static int64_t piece_size(const struct scan *s, int64_t p)
+static int64_t scan_piece_size(const struct scan *s, int64_t p)
 {
     return s->n - p * CHUNK < CHUNK ? s->n - p * CHUNK : CHUNK;
 }
@@ -170,7 +170,7 @@ static void scan_fold_pieces(void *ctx, int64_t begin, int64_t end)
     const struct scan *s = ctx;
     reduce_row_fn *row = fold_kernel(s);
     for (int64_t k = begin; k < end; k++) {
-        int64_t i = k / s->pieces, p = k % s->pieces, n = piece_size(s, p);
+        int64_t i = k / s->pieces, p = k % s->pieces, n = scan_piece_size(s, p);
         int64_t first = i * s->n + (s->reverse ? s->n - p * CHUNK - n : p * CHUNK);
         const char *x = s->x + first * (int64_t)s->size;
         union fold_acc *acc = &s->before[k];
@@ -220,7 +220,7 @@ static void scan_pieces(void *ctx, int64_t begin, int64_t end)
     const struct scan *s = ctx;
     for (int64_t k = begin; k < end; k++) {
         union fold_acc acc = s->before[k];
-        scan_part(s, &acc, k / s->pieces, k % s->pieces * CHUNK, piece_size(s, k % s->pieces));
+        scan_part(s, &acc, k / s->pieces, k % s->pieces * CHUNK, scan_piece_size(s, k % s->pieces));
     }
 }
 

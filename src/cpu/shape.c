@@ -92,8 +92,8 @@ int run_slice_update(const struct run *r)
 
 /* The corner's offset along `strides`, or that of the nearest corner which leaves room for a slice of these sizes;
  * `nothing` says that the slice stands for nothing.  Non-zero after a failure. */
-static int corner(const char *op, const struct dynamic_args *a, enum outside_use use, mx start, mx x, const int *sizes,
-                  const int64_t *strides, int64_t *offset, bool *nothing)
+static int slice_corner(const char *op, const struct dynamic_args *a, enum outside_use use, mx start, mx x,
+                        const int *sizes, const int64_t *strides, int64_t *offset, bool *nothing)
 {
     *offset = 0;
     *nothing = false;
@@ -122,7 +122,8 @@ int run_dynamic_slice(const struct run *r)
     struct folder set = folder_of(SCATTER_SET, y->dtype);
     int64_t offset;
     bool nothing;
-    if (corner("slice", r->args, OUTSIDE_READ, r->x[1], x, y->shape, x->strides, &offset, &nothing) || out_new(r, 0))
+    if (slice_corner("slice", r->args, OUTSIDE_READ, r->x[1], x, y->shape, x->strides, &offset, &nothing) ||
+        out_new(r, 0))
         return 1;
     if (nothing)
         memset(host(y), 0, (size_t)nbytes(y));
@@ -138,7 +139,8 @@ int run_dynamic_slice_update(const struct run *r)
     int64_t strides[MX_MAX_NDIM], offset;
     bool nothing;
     row_strides(y->ndim, y->shape, strides);
-    if (corner("slice_update", r->args, OUTSIDE_WRITTEN, r->x[2], r->x[0], u->shape, strides, &offset, &nothing) ||
+    if (slice_corner("slice_update", r->args, OUTSIDE_WRITTEN, r->x[2], r->x[0], u->shape, strides, &offset,
+                     &nothing) ||
         start_from_first(r))
         return 1;
     if (!nothing)

@@ -133,7 +133,7 @@ static void run_tile(const struct runs *r, int64_t at, const void *const x[], co
     run_steps(t, &w, n);
 }
 
-static void run_range(void *ctx, int64_t begin, int64_t end)
+static void run_tape_range(void *ctx, int64_t begin, int64_t end)
 {
     const struct runs *r = ctx;
     const struct tape_program *t = r->fn.tape;
@@ -411,7 +411,7 @@ static int place_operand(struct maker *k, struct fused_value *v)
 }
 
 /* Nobody but the members will ever look at x again, the last of them being member i. */
-static bool dead_after(const struct fused_value *v, int i, mx y)
+static bool last_read_after(const struct fused_value *v, int i, mx y)
 {
     mx x = v->array;
     return v->last <= i && !v->taken && x->row && x->offset == 0 && itemsize(x) == itemsize(y) && x->buf->writable &&
@@ -426,7 +426,7 @@ static int place_output(struct maker *k, int i)
     mx y = k->value[i].array;
     struct fused_value *over = NULL;
     for (int j = k->n_members; j < k->n_values && !over; j++)
-        if (dead_after(&k->value[j], i, y))
+        if (last_read_after(&k->value[j], i, y))
             over = &k->value[j];
     if (over) {
         over->taken = true;
@@ -506,7 +506,7 @@ static const void *make_elements(void *ctx, char *space, int64_t at, int64_t n)
     if (m->r->fn.tape->n_walked)
         runs_range(m->r, at, at + n);
     else
-        run_range(m->r, at, at + n);
+        run_tape_range(m->r, at, at + n);
     return m->kept ? m->kept + (size_t)at * m->size : space;
 }
 
@@ -543,7 +543,7 @@ int run_tape(int n, struct entry *const m[], const bool wanted[])
         else if (t.n_walked)
             runs_over(&r, NULL, 0, t.n_walked, k.walked, k.data);
         else
-            pool_for(m[0]->one->size, r.grain, run_range, &r);
+            pool_for(m[0]->one->size, r.grain, run_tape_range, &r);
     }
     for (int i = 0; i < k.n_held; i++) mx_drop(&k.held[i]);
     return failed;

@@ -214,7 +214,7 @@ static int gpu_wait_for(struct stream *s, uint64_t m)
     return gpu_check(q->gpu, "eval", e) || gpu_notes_look(q);
 }
 
-static bool passed(struct stream *s, uint64_t m)
+static bool gpu_passed(struct stream *s, uint64_t m)
 {
     struct gpu_stream *q = gpu_stream(s);
     void *event;
@@ -223,7 +223,7 @@ static bool passed(struct stream *s, uint64_t m)
     return is;
 }
 
-static int synchronize(struct stream *s)
+static int gpu_synchronize(struct stream *s)
 {
     struct gpu_stream *q = gpu_stream(s);
     if (queue_synchronize(s) || !gpu_use(q->gpu->number))
@@ -339,14 +339,14 @@ const struct backend cuda_backend = {
                  .open = open_stream,
                  .rest = rest,
                  .forked = forked,
-                 .synchronize = synchronize,
+                 .synchronize = gpu_synchronize,
                  .info = info,
                  .alloc = gpu_alloc,
                  .free = gpu_free,
                  .mark = mark,
                  .follow = gpu_follow,
                  .wait = gpu_wait_for,
-                 .passed = passed,
+                 .passed = gpu_passed,
                  .to_device = to_device,
                  .to_host = to_host,
                  .from_peer = from_peer },

@@ -12,7 +12,7 @@ static void *from_driver(size_t bytes)
     return cu.memory_alloc(&p, bytes) ? NULL : (void *)p;
 }
 
-static void *fresh(struct memory *m, size_t bytes, struct stream *s)
+static void *fresh_memory(struct memory *m, size_t bytes, struct stream *s)
 {
     (void)s;
     if (bytes >= CUT)
@@ -32,7 +32,7 @@ static void *fresh(struct memory *m, size_t bytes, struct stream *s)
     return p;
 }
 
-static void discard(struct memory *m, const struct memory_block *b)
+static void await_last_stream(struct memory *m, const struct memory_block *b)
 {
     if (!gpu_use(((struct gpu *)m)->number)) {
         mx_error_clear();
@@ -46,7 +46,7 @@ void gpu_memory_open(struct gpu *g)
 {
     size_t all = 0;
     cu.device_memory(&all, g->device);
-    g->memory = (struct memory){ .fresh = fresh, .discard = discard, .least = CUT, .most = all };
+    g->memory = (struct memory){ .fresh = fresh_memory, .discard = await_last_stream, .least = CUT, .most = all };
     lock_open(&g->cutting, LOCK_DEVICE);
     memory_open(&g->memory);
 }

@@ -53,7 +53,7 @@ static int turned_axis(const struct box *b)
     return -1;
 }
 
-static void add_axis(struct move_walk *w, const struct box *b, int i)
+static void box_add_axis(struct move_walk *w, const struct box *b, int i)
 {
     w->shape[w->ndim] = (uint32_t)b->shape[i];
     w->stride[0][w->ndim] = b->to[i];
@@ -76,7 +76,7 @@ static int turn_box(const struct run *r, const struct box *b, uint64_t to, uint6
     int64_t blocks = (int64_t)a.tall * a.wide;
     for (int i = 0; i < last; i++)
         if (i != row) {
-            add_axis(&a.w, b, i);
+            box_add_axis(&a.w, b, i);
             blocks *= b->shape[i];
         }
     void *args[] = { &a };
@@ -88,7 +88,7 @@ static int copy_box(const struct run *r, const struct box *b, uint64_t to, uint6
     static struct gpu_found found[5];
     void *f = gpu_find_sized(gpu_of(r), found, "move", "copy", b->item);
     struct move_args a = { .to = (void *)to, .from = (const void *)from, .n = box_size(b) };
-    for (int i = 0; i < b->ndim; i++) add_axis(&a.w, b, i);
+    for (int i = 0; i < b->ndim; i++) box_add_axis(&a.w, b, i);
     void *args[] = { &a };
     return !f || gpu_launch(r->stream, name_of(r), f, ceil_div(a.n, MOVE_THREADS * MOVE_EACH), MOVE_THREADS, args);
 }
@@ -170,7 +170,7 @@ int gpu_out_from(const struct run *r, int k, int i)
 int gpu_run_copy(const struct run *r) { return gpu_out_new(r, 0) || gpu_copy_to(r, gpu_address(r, r->y[0]), r->x[0]); }
 
 /* x into the place of y that begins `offset` elements behind its first and has these strides. */
-static int put(const struct run *r, mx y, int64_t offset, const int64_t *strides, mx x)
+static int gpu_put(const struct run *r, mx y, int64_t offset, const int64_t *strides, mx x)
 {
     struct box b = box_of(itemsize(x), x->ndim, x->shape, strides, x->strides);
     return gpu_copy_box(r, &b, gpu_address(r, y) + (uint64_t)offset * itemsize(y), gpu_address(r, x));
@@ -183,7 +183,7 @@ int gpu_run_concatenate(const struct run *r)
     int64_t at = 0;
     int failed = gpu_out_new(r, 0);
     for (int k = 0; k < r->nin && !failed; k++) {
-        failed = put(r, y, at * y->strides[a->axis], y->strides, r->x[k]);
+        failed = gpu_put(r, y, at * y->strides[a->axis], y->strides, r->x[k]);
         at += r->x[k]->shape[a->axis];
     }
     return failed;
@@ -199,7 +199,8 @@ int gpu_run_pad(const struct run *r)
         return 1;
     struct box b = box_of(itemsize(y), y->ndim, y->shape, y->strides, none);
     for (int i = 0; i < y->ndim; i++) offset += a->low.v[i] * y->strides[i];
-    return gpu_copy_box(r, &b, gpu_address(r, y), gpu_address(r, r->x[1])) || put(r, y, offset, y->strides, r->x[0]);
+    return gpu_copy_box(r, &b, gpu_address(r, y), gpu_address(r, r->x[1])) ||
+           gpu_put(r, y, offset, y->strides, r->x[0]);
 }
 
 /* Those that do more than set elements are for so many dimensions (lookup.c). */
@@ -220,7 +221,7 @@ int gpu_run_slice_update(const struct run *r)
         offset += s.first * y->strides[i];
         strides[i] = s.step * y->strides[i];
     }
-    return a->fold == SCATTER_SET ? put(r, y, offset, strides, r->x[1])
+    return a->fold == SCATTER_SET ? gpu_put(r, y, offset, strides, r->x[1])
                                   : gpu_fold_box(r, a->fold, y, offset, strides, r->x[1]);
 }
 

@@ -40,7 +40,7 @@ static int launch_quantized(const struct run *r, void *kernel, int64_t threads, 
 }
 
 /* Row-major versions of n operands; false after a failure.  They are dropped by drop_operands in any case. */
-static bool all_row_major(const struct run *r, int n, mx x[], mx_own hold[])
+static bool gpu_all_row_major(const struct run *r, int n, mx x[], mx_own hold[])
 {
     for (int i = 0; i < n; i++)
         if (is_nil(x[i] = gpu_row_major(r, x[i], &hold[i])))
@@ -54,7 +54,7 @@ static void drop_operands(int n, mx_own hold[])
 
 /* ---- making */
 
-static int pack_or_unpack(const struct run *r, bool back)
+static int launch_packing(const struct run *r, bool back)
 {
     static struct gpu_found found[DT_COUNT];
     const struct quant_args *q = r->args;
@@ -65,7 +65,7 @@ static int pack_or_unpack(const struct run *r, bool back)
     for (int k = 0; k < r->nout && !failed; k++) failed = gpu_out_new(r, k);
     if (failed || x->size == 0)
         return failed;
-    if (!all_row_major(r, 1, &x, &hold))
+    if (!gpu_all_row_major(r, 1, &x, &hold))
         return 1;
     struct pack_args a = { .x = gpu_pointer(r, x),
                            .global = r->nin > 1 ? gpu_pointer(r, r->x[1]) : NULL,
@@ -85,17 +85,17 @@ static int pack_or_unpack(const struct run *r, bool back)
     return failed;
 }
 
-int gpu_run_quantize(const struct run *r) { return pack_or_unpack(r, false); }
-int gpu_run_round_trip(const struct run *r) { return pack_or_unpack(r, true); }
+int gpu_run_quantize(const struct run *r) { return launch_packing(r, false); }
+int gpu_run_round_trip(const struct run *r) { return launch_packing(r, true); }
 
 /* ---- e4m3 by itself */
 
-static int convert(const struct run *r, struct gpu_found *slots, const char *name, enum dtype t)
+static int launch_conversion(const struct run *r, struct gpu_found *slots, const char *name, enum dtype t)
 {
     mx x = r->x[0];
     mx_own hold = { 0 };
     void *kernel = quant_kernel(r, slots, name, -1, t);
-    if (!kernel || gpu_out_new(r, 0) || !all_row_major(r, 1, &x, &hold))
+    if (!kernel || gpu_out_new(r, 0) || !gpu_all_row_major(r, 1, &x, &hold))
         return 1;
     struct pack_args a = { .x = gpu_pointer(r, x), .y = gpu_pointer(r, r->y[0]), .n = x->size };
     int failed = launch_quantized(r, kernel, a.n, &a);
@@ -106,12 +106,12 @@ static int convert(const struct run *r, struct gpu_found *slots, const char *nam
 int gpu_run_to_fp8(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
-    return convert(r, found, "to_fp8", (enum dtype)r->x[0]->dtype);
+    return launch_conversion(r, found, "to_fp8", (enum dtype)r->x[0]->dtype);
 }
 int gpu_run_from_fp8(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
-    return convert(r, found, "from_fp8", (enum dtype)r->y[0]->dtype);
+    return launch_conversion(r, found, "from_fp8", (enum dtype)r->y[0]->dtype);
 }
 
 /* ---- reading */
@@ -128,7 +128,7 @@ int gpu_run_dequantize(const struct run *r)
     int failed = !kernel || gpu_out_new(r, 0);
     if (failed || y->size == 0)
         return failed;
-    failed = !all_row_major(r, plain, x, hold);
+    failed = !gpu_all_row_major(r, plain, x, hold);
     if (!failed) {
         struct unpack_args a = { .y = gpu_pointer(r, y),
                                  .w = gpu_pointer(r, x[0]),
@@ -194,7 +194,7 @@ static void walk_batch(struct qmm_args *a, mx y, mx x, mx w)
     }
 }
 
-static int multiply_packed(const struct run *r, struct qmm_args *a, int f, enum dtype t)
+static int launch_qmm(const struct run *r, struct qmm_args *a, int f, enum dtype t)
 {
     static struct gpu_found one[FORMATS][DT_COUNT], four[FORMATS][DT_COUNT], many[FORMATS][DT_COUNT];
     struct gpu *g = gpu_stream(r->stream)->gpu;
@@ -277,11 +277,11 @@ static int run_packed_product(const struct run *r, bool gather)
     enum dtype t = (enum dtype)x[0]->dtype;
     bool failed = false;
     for (int i = 2; i < n && !failed; i++) failed = is_nil(x[i] = as_type(r, x[i], t, &cast[i - 2]));
-    failed = failed || !all_row_major(r, n, x, hold);
+    failed = failed || !gpu_all_row_major(r, n, x, hold);
     if (gather && !failed) {
         index[0] = r->x[n];
         index[1] = r->x[n + 1];
-        failed = !all_row_major(r, 2, index, hold_index) ||
+        failed = !gpu_all_row_major(r, 2, index, hold_index) ||
                  !(room = buffer_new_on(r->stream, (size_t)index[0]->size * 2 * sizeof(uint32_t))) ||
                  number_matrices(r, index, x, buffer_on(room, r->stream), q->both ? "gather_qqmm" : "gather_qmm", t);
     }
@@ -306,7 +306,7 @@ static int run_packed_product(const struct run *r, bool gather)
         } else {
             walk_batch(&a, y, x[0], x[1]);
         }
-        failed = multiply_packed(r, &a, gpu_format_of(q), t);
+        failed = launch_qmm(r, &a, gpu_format_of(q), t);
     }
     if (room)
         buffer_release(room);

@@ -21,7 +21,7 @@ static bool is_aligned(const struct reduce_axes *inner, const struct reduce_axes
 }
 
 /* The shape of the launch: which threads take what. */
-static void cut(struct reduce_call *c, int lanes, size_t size)
+static void cut_reduction(struct reduce_call *c, int lanes, size_t size)
 {
     const struct reduce_axes *kept = &c->kept, *fold = &c->folded;
     int64_t inner_kept = kept->ndim ? kept->stride[kept->ndim - 1] : INT64_MAX;
@@ -86,7 +86,7 @@ static int launch_reduction(const struct run *r, void *kernel, struct reduce_cal
 }
 
 /* The groups of one kind, in the result's order if they are kept.  False where there are too many or too large ones. */
-static bool axes_of(struct reduce_axes *a, const struct fold_plan *p, bool folded)
+static bool folded_axes(struct reduce_axes *a, const struct fold_plan *p, bool folded)
 {
     int axis[REDUCE_DIMS];
     bool large = false;
@@ -117,7 +117,7 @@ static bool describe_reduction(struct reduce_call *c, mx x, const bool *folds)
     fold_plan_of(&p, x, folds);
     c->times = p.times;
     c->kept.ndim = c->folded.ndim = 0;
-    return axes_of(&c->kept, &p, false) && axes_of(&c->folded, &p, true);
+    return folded_axes(&c->kept, &p, false) && folded_axes(&c->folded, &p, true);
 }
 
 /* What kernels cannot be told is laid out with the folded axes last: as two of them, whatever they were. */
@@ -145,7 +145,7 @@ static int run_reduction(const struct run *r, const bool *folds, struct gpu_foun
     if (!failed) {
         c.x = gpu_pointer(r, x);
         c.y = gpu_pointer(r, y);
-        cut(&c, gpu_lanes(t), itemsize(x));
+        cut_reduction(&c, gpu_lanes(t), itemsize(x));
         failed = launch_reduction(r, kernel, &c, gpu_lanes(t));
     }
     mx_drop(&hold);

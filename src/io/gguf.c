@@ -339,7 +339,7 @@ static int by_entry_name(const void *a, const void *b)
     return strcmp((*(const struct gguf_tensor *const *)a)->name, (*(const struct gguf_tensor *const *)b)->name);
 }
 
-static int by_offset(const void *a, const void *b)
+static int by_data_offset(const void *a, const void *b)
 {
     const struct gguf_tensor *s = *(const struct gguf_tensor *const *)a, *t = *(const struct gguf_tensor *const *)b;
     return s->offset != t->offset ? (s->offset > t->offset) - (s->offset < t->offset)
@@ -405,7 +405,7 @@ static bool check_tensors(struct gguf_cursor *c, const struct gguf_tensor *t, ui
             ok = bad_gguf(c, v[i]->at, "the name '%.80s' comes twice", v[i]->name);
     ok = ok && check_parts(c, v, n);
     if (ok)
-        qsort(v, n, sizeof *v, by_offset);
+        qsort(v, n, sizeof *v, by_data_offset);
     for (uint64_t i = 1; i < n && ok; i++)
         if (v[i - 1]->offset + v[i - 1]->bytes > v[i]->offset)
             ok = bad_gguf(c, v[i]->at, "'%.80s' and '%.80s' overlap", v[i - 1]->name, v[i]->name);

@@ -173,7 +173,7 @@ mx npy_load(struct source *r)
     return x;
 }
 
-static const char *code_of(enum dtype t)
+static const char *npy_code(enum dtype t)
 {
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (codes[i].dtype == t)
@@ -194,7 +194,7 @@ int npy_save(struct writer *w, mx x)
     dims[0] = 0;
     for (int i = 0; i < y->ndim; i++) n += (size_t)snprintf(dims + n, sizeof dims - n, i ? ", %d" : "%d", y->shape[i]);
     snprintf(text, sizeof text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (%s%s), }",
-             itemsize(y) == 1 ? '|' : '<', code_of(y->dtype), dims, y->ndim == 1 ? "," : "");
+             itemsize(y) == 1 ? '|' : '<', npy_code(y->dtype), dims, y->ndim == 1 ? "," : "");
     /* Spaces and a newline bring the data to a multiple of 64. */
     size_t length = strlen(text) + 1, pad = (64 - (10 + length) % 64) % 64;
     unsigned char head[10] = {

@@ -319,7 +319,7 @@ static int by_place(const void *a, const void *b)
     return (s->local > t->local) - (s->local < t->local);
 }
 
-static bool check_all(struct source *s, const struct member *e, uint64_t n)
+static bool check_members(struct source *s, const struct member *e, uint64_t n)
 {
     const struct member **v = mx_malloc((n + 1) * sizeof *v);
     bool ok = v != NULL;
@@ -363,7 +363,7 @@ int npz_load(struct source *s, struct archive *a)
         at += whole;
         ok = whole != 0;
     }
-    ok = ok && check_all(s, e, d.n);
+    ok = ok && check_members(s, e, d.n);
     for (uint64_t i = 0; i < d.n && ok; i++) ok = e[i].folder || load_entry(s, &e[i], a);
     for (uint64_t i = 0; e && i < d.n; i++) free(e[i].name);
     free(e);

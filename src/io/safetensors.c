@@ -164,14 +164,14 @@ static int by_tensor_name(const void *a, const void *b)
     return strcmp((*(const struct named_tensor *const *)a)->name, (*(const struct named_tensor *const *)b)->name);
 }
 
-static int by_offset(const void *a, const void *b)
+static int by_tensor_offset(const void *a, const void *b)
 {
     const struct named_tensor *s = *(const struct named_tensor *const *)a, *t = *(const struct named_tensor *const *)b;
     return s->begin != t->begin ? (s->begin > t->begin) - (s->begin < t->begin) : (s->end > t->end) - (s->end < t->end);
 }
 
 /* No name twice, no byte in two tensors. */
-static bool check_all(struct source *r, struct named_tensor *t, size_t n)
+static bool check_entries(struct source *r, struct named_tensor *t, size_t n)
 {
     struct named_tensor **p = mx_malloc((n + 1) * sizeof *p);
     bool ok = p != NULL;
@@ -181,7 +181,7 @@ static bool check_all(struct source *r, struct named_tensor *t, size_t n)
         for (size_t i = 1; i < n && ok; i++)
             if (!strcmp(p[i - 1]->name, p[i]->name))
                 ok = bad_safetensors(r, p[i]->at, p[i]->name, "this name occurs twice");
-        qsort(p, n, sizeof *p, by_offset);
+        qsort(p, n, sizeof *p, by_tensor_offset);
         for (size_t i = 1; i < n && ok; i++)
             if (p[i]->begin < p[i - 1]->end)
                 ok = bad_safetensors(r, p[i]->at, p[i]->name, "its bytes overlap those of another array");
@@ -218,7 +218,7 @@ static bool load_all(struct source *r, yyjson_val *root, const char *header, uin
         t[n] = (struct named_tensor){ .name = name, .at = offset_in(key, header) };
         ok = parse_tensor(r, v, r->size - base, &t[n++]);
     }
-    ok = ok && check_all(r, t, n);
+    ok = ok && check_entries(r, t, n);
     for (size_t k = 0; k < n && ok; k++) ok = load_tensor(r, &t[k], base, a);
     free(t);
     return ok;
@@ -283,7 +283,7 @@ static int by_width(const void *a, const void *b)
     return m != n ? (m < n) - (m > n) : strcmp(s->name, t->name);
 }
 
-static const char *code_of(enum dtype t)
+static const char *safetensors_code(enum dtype t)
 {
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (codes[i].dtype == t)
@@ -308,7 +308,7 @@ static char *header_text(const struct archive *a, struct header_item *v, size_t 
         for (int d = 0; d < x->ndim; d++) yyjson_mut_arr_add_uint(doc, shape, (uint64_t)x->shape[d]);
         yyjson_mut_arr_add_uint(doc, offsets, at);
         yyjson_mut_arr_add_uint(doc, offsets, at += (uint64_t)nbytes(x));
-        yyjson_mut_obj_add_str(doc, o, "dtype", code_of(x->dtype));
+        yyjson_mut_obj_add_str(doc, o, "dtype", safetensors_code(x->dtype));
         yyjson_mut_obj_add_val(doc, o, "shape", shape);
         yyjson_mut_obj_add_val(doc, o, "data_offsets", offsets);
         yyjson_mut_obj_add_val(doc, root, v[i].name, o);

@@ -39,7 +39,7 @@ struct writing {
     int fresh;         /* constants known before this trace */
 };
 
-static uint64_t id_of(struct writing *w, int v)
+static uint64_t id_in_file(struct writing *w, int v)
 {
     mx x = w->t->g.r.values[v].it;
     if (v < w->t->g.n_in || w->made[v])
@@ -85,7 +85,7 @@ static int put_leaf(struct writing *w, int v)
         if (export_remember(w->e, x))
             return 1;
     }
-    put_u64(&w->b, id_of(w, v));
+    put_u64(&w->b, id_in_file(w, v));
     put_u8(&w->b, false);
     put_u8(&w->b, constant);
     w->entries++;
@@ -119,10 +119,10 @@ static int put_entry(struct writing *w, int i, mx x[], struct wire_form *f)
     if (export_fate(w->e, g, i, &c, true, f) != WRITTEN)
         return export_refuse(w->e, n->op), 1;
     struct bytes *b = &w->b;
-    put_u64(b, id_of(w, out[0]));
+    put_u64(b, id_in_file(w, out[0]));
     put_u8(b, true);
     put_u64(b, (uint64_t)n->nin);
-    for (int k = 0; k < n->nin; k++) put_u64(b, id_of(w, in[(k + f->rotate) % n->nin]));
+    for (int k = 0; k < n->nin; k++) put_u64(b, id_in_file(w, in[(k + f->rotate) % n->nin]));
     for (int k = 0; k < 3; k++) /* the first stream of the first CPU */
         put_i32(b, 0);
     put_text(b, f->name, strlen(f->name));
@@ -133,7 +133,7 @@ static int put_entry(struct writing *w, int i, mx x[], struct wire_form *f)
         put_spec(b, c.y[0]);
     } else {
         put_u64(b, (uint64_t)n->nout);
-        for (int k = 0; k < n->nout; k++) put_u64(b, id_of(w, out[k]));
+        for (int k = 0; k < n->nout; k++) put_u64(b, id_in_file(w, out[k]));
         put_u64(b, (uint64_t)n->nout);
         for (int k = 0; k < n->nout; k++) put_shape(b, c.y[k]->ndim, c.y[k]->shape);
         put_u64(b, (uint64_t)n->nout);
@@ -167,7 +167,7 @@ static int put_trace(struct writing *w, int n_keys, const char *const keys[])
         return 1;
     size_t end = b->n;
     b->n = outputs;
-    for (int k = 0; k < g->n_out; k++) put_u64(b, id_of(w, g->r.roots[k]));
+    for (int k = 0; k < g->n_out; k++) put_u64(b, id_in_file(w, g->r.roots[k]));
     put_u64(b, w->entries);
     b->n = end;
     return 0;

@@ -189,7 +189,7 @@ static bool fits_spec(mx x, const struct spec *s)
     return x->ndim == s->ndim && !memcmp(x->shape, s->shape, (size_t)x->ndim * sizeof(int));
 }
 
-static int constant(struct running *r, const struct mlxfn_entry *e)
+static int imported_constant(struct running *r, const struct mlxfn_entry *e)
 {
     struct imported *f = r->f;
     int *k = id_find(&f->known, e->id);
@@ -302,7 +302,7 @@ static int run_imported_entry(struct running *r)
     r->entry = r->c.at;
     int failed = read_entry(&r->c, r->f->version, known_to_file, r, &e);
     if (!failed && e.kind == A_CONSTANT)
-        failed = constant(r, &e);
+        failed = imported_constant(r, &e);
     else if (!failed && e.kind == A_PRIMITIVE)
         failed = primitive(r, &e);
     else if (!failed && !id_find(&r->at, e.id)) {

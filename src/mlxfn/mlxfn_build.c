@@ -66,7 +66,7 @@ static int choice(const struct building *b, int k, int n)
     return -1;
 }
 
-static bool operands(const struct building *b, int least, int most)
+static bool build_operands(const struct building *b, int least, int most)
 {
     if (b->nin >= least && b->nin <= most)
         return true;
@@ -233,7 +233,7 @@ BUILD(Broadcast)
 {
     int shape[MX_MAX_NDIM], n = list(b, 0, shape);
     y[0] = MX_NIL;
-    if (n < 0 || !operands(b, 1, INT32_MAX))
+    if (n < 0 || !build_operands(b, 1, INT32_MAX))
         return;
     if (b->like)
         y[0] = mx_broadcast_to(b->x[0], b->like->ndim, b->like->shape);
@@ -249,7 +249,7 @@ BUILD(BroadcastAxes)
     int axes[MX_MAX_NDIM], n = list(b, 0, axes);
     const mx *x = b->x;
     bool alike = n == 0 && b->nin == 2 && !is_nil(x[0]) && !is_nil(x[1]);
-    if (n < 0 || !operands(b, 1, INT32_MAX))
+    if (n < 0 || !build_operands(b, 1, INT32_MAX))
         y[0] = MX_NIL;
     else if (alike && !same_shape(x[0], x[1]))
         y[0] = mx_fail("[BroadcastAxes] expected shape %s, got %s", shape_of(x[1]), shape_of(x[0]));
@@ -339,7 +339,7 @@ BUILD(Split)
 }
 
 /* Where a slice of x lies that has `count` elements along each axis. */
-static bool bounds(const struct building *b, int k, mx x, const int *count, int start[], int stop[], int step[])
+static bool slice_bounds(const struct building *b, int k, mx x, const int *count, int start[], int stop[], int step[])
 {
     if (is_nil(x) || !list_for(b, k, x, start) || !list_for(b, k + 1, x, stop) || !list_for(b, k + 2, x, step))
         return false;
@@ -370,7 +370,7 @@ BUILD(Slice)
     y[0] = MX_NIL;
     if (!b->like || b->like->ndim != x->ndim)
         mx_fail("[Slice] expected as many dimensions as the %d of the operand", x->ndim);
-    else if (bounds(b, 0, x, b->like->shape, start, stop, step))
+    else if (slice_bounds(b, 0, x, b->like->shape, start, stop, step))
         y[0] = mx_slice(x, start, stop, step);
 }
 
@@ -385,7 +385,7 @@ BUILD(SliceUpdate)
         return;
     if (u->ndim != x->ndim)
         mx_fail("[SliceUpdate] expected an update of %d dimensions, got shape %s", x->ndim, shape_of(u));
-    else if (bounds(b, 1, x, u->shape, start, stop, step))
+    else if (slice_bounds(b, 1, x, u->shape, start, stop, step))
         y[0] = mx_slice_update_fold(x, u, start, stop, step, folds[mode]);
 }
 
@@ -407,7 +407,7 @@ BUILD(Gather)
 {
     int axes[MX_MAX_NDIM], sizes[MX_MAX_NDIM], n = list(b, 0, axes);
     y[0] = MX_NIL;
-    if (n >= 0 && operands(b, n + 1, n + 1) && list_for(b, 1, b->x[0], sizes))
+    if (n >= 0 && build_operands(b, n + 1, n + 1) && list_for(b, 1, b->x[0], sizes))
         y[0] = mx_gather(b->x[0], b->x + 1, axes, n, sizes);
 }
 
@@ -415,7 +415,7 @@ BUILD(Scatter)
 {
     int axes[MX_MAX_NDIM], n = list(b, 1, axes), mode = choice(b, 0, 5);
     y[0] = MX_NIL;
-    if (n >= 0 && mode >= 0 && operands(b, n + 2, n + 2))
+    if (n >= 0 && mode >= 0 && build_operands(b, n + 2, n + 2))
         y[0] = mx_scatter(b->x[0], b->x + 1, axes, n, b->x[n + 1], folds[mode]);
 }
 
@@ -476,7 +476,7 @@ BUILD(BlockMaskedMM)
     const mx *x = b->x;
     int n = b->nin;
     y[0] = MX_NIL;
-    if (operands(b, 2, 5))
+    if (build_operands(b, 2, 5))
         y[0] = mx_block_masked_mm(x[0], x[1], number_field(b, 0), n % 2 ? x[2] : NULL, n > 3 ? x[n - 2] : NULL,
                                   n > 3 ? x[n - 1] : NULL);
 }
@@ -556,14 +556,14 @@ BUILD(Quantize)
     bool affine = mode[0] == 'a';
     int parts = affine ? 3 : 2, size = number_field(b, 1), bits = number_field(b, 2);
     if (flag(b, 4)) {
-        if (!operands(b, parts, parts + !affine) || !results(b, 1))
+        if (!build_operands(b, parts, parts + !affine) || !results(b, 1))
             return;
         enum dtype t = b->declared->dtype;
         y[0] = mx_dequantize(x[0], x[1], affine ? x[2] : NULL, size, bits, mode, b->nin > parts ? x[parts] : NULL, &t);
         return;
     }
     mx out[3];
-    if (!operands(b, 1, 2) || !results(b, parts))
+    if (!build_operands(b, 1, 2) || !results(b, parts))
         return;
     if (mx_quantize(x[0], size, bits, mode, b->nin > 1 ? x[1] : NULL, out) == parts)
         memcpy(y, out, (size_t)parts * sizeof *y);
@@ -575,7 +575,7 @@ BUILD(QuantizedMatmul)
     const char *mode = mode_of(b, 2);
     bool affine = mode && mode[0] == 'a';
     y[0] = MX_NIL;
-    if (mode && operands(b, 3 + affine, 3 + affine))
+    if (mode && build_operands(b, 3 + affine, 3 + affine))
         y[0] = mx_quantized_matmul(x[0], x[1], x[2], affine ? x[3] : NULL, flag(b, 3), number_field(b, 0),
                                    number_field(b, 1), mode);
 }
@@ -586,7 +586,7 @@ BUILD(GatherQMM)
     const char *mode = mode_of(b, 2);
     bool affine = mode && mode[0] == 'a';
     y[0] = MX_NIL;
-    if (mode && operands(b, 5 + affine, 5 + affine))
+    if (mode && build_operands(b, 5 + affine, 5 + affine))
         y[0] = mx_gather_qmm(x[0], x[1], x[2], affine ? x[3] : NULL, x[b->nin - 2], x[b->nin - 1], flag(b, 3),
                              number_field(b, 0), number_field(b, 1), mode, NULL);
 }
@@ -679,7 +679,7 @@ BUILD(LayerNormVJP)
 BUILD(RoPE)
 {
     y[0] = MX_NIL;
-    if (!operands(b, 2, 3))
+    if (!build_operands(b, 2, 3))
         return;
     mx freqs = b->nin > 2 ? b->x[2] : NULL;
     double base = real_of(b, 3), scale = real_of(b, 4);
@@ -697,7 +697,7 @@ BUILD(ScaledDotProductAttention)
     const mx *x = b->x;
     bool sinks = flag(b, 3), sum = flag(b, 4);
     for (int k = 0; k < b->nout; k++) y[k] = MX_NIL;
-    if (!operands(b, 3 + sinks, 4 + sinks) || !results(b, 1 + sum))
+    if (!build_operands(b, 3 + sinks, 4 + sinks) || !results(b, 1 + sum))
         return;
     y[0] = mx_attention(x[0], x[1], x[2], real_of(b, 1), flag(b, 2), b->nin > 3 + sinks ? x[3] : NULL,
                         sinks ? x[b->nin - 1] : NULL);

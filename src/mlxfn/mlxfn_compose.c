@@ -262,7 +262,7 @@ static mx plain_places(mx index, mx of)
 }
 
 /* The matrices of a batch by their flat numbers. */
-static mx picked(mx x, mx index)
+static mx matrices_picked(mx x, mx index)
 {
     return mx_take(x->ndim == 2 ? mx_expand_dims(x, (int[]){ 0 }, 1) : mx_flatten(x, 0, -3), index, 0);
 }
@@ -275,7 +275,7 @@ COMPOSE(gather_mm)
         return;
     }
     if (x[0]->dtype != DT_float32) { /* pick, then multiply */
-        y[0] = mx_matmul(picked(x[0], x[2]), picked(x[1], x[3]));
+        y[0] = mx_matmul(matrices_picked(x[0], x[2]), matrices_picked(x[1], x[3]));
         return;
     }
     y[0] = with_operands(c, x);
@@ -359,7 +359,7 @@ static float e8m0(int code) { return code == 255 ? (float)NAN : (float)ldexp(1, 
 COMPOSE(from_fp8) { y[0] = mx_astype(looked_up(c->x[0], 256, e4m3), c->y[0]->dtype); }
 
 /* The codes of packed words (..., n), of so many bits each, as uint32: (..., 32 n / bits). */
-static mx codes_of(mx w, int bits)
+static mx unpacked_codes(mx w, int bits)
 {
     bool whole = 32 % bits == 0;
     int wide_bits = whole ? bits : 1, each = 32 / wide_bits;
@@ -378,7 +378,7 @@ COMPOSE(dequantize)
 {
     const struct quant_args *a = c->args;
     bool affine = a->mode == MODE_AFFINE;
-    mx codes = codes_of(c->x[0], a->bits), scales = c->x[1];
+    mx codes = unpacked_codes(c->x[0], a->bits), scales = c->x[1];
     mx v, global = c->nin > 2 + affine ? c->x[2 + affine] : NULL;
     if (affine) {
         scales = mx_astype(scales, DT_float32);

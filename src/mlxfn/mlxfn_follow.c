@@ -283,7 +283,7 @@ static int place_in(struct ints axes, int axis)
 static mx coordinate(mx start, int k) { return mx_squeeze(mx_slice_axis(start, 0, k, k + 1, 1), first, 1); }
 
 /* Where a slice of `s` elements begins that is to do so at `start`: at the nearest place that leaves room for it. */
-static mx begin(mx start, struct size s, struct size axis)
+static mx clamped_start(mx start, struct size s, struct size axis)
 {
     mx n = s.of ? number_of_size(axis) : number_at_least(axis, s.now), zero = whole_number(0);
     start = mx_where(mx_less(start, zero), mx_add(start, n), start);
@@ -300,7 +300,7 @@ COMPOSE(dynamic_slice)
         if (k < 0 && s.of == c->x[0] && s.axis == i)
             continue;
         mx start = k < 0 ? whole_number(0) : mx_astype(coordinate(c->x[1], k), DT_int64);
-        x = picked(x, i, mx_add(numbered(s), begin(start, s, size_of(x, i))));
+        x = picked(x, i, mx_add(numbered(s), clamped_start(start, s, size_of(x, i))));
     }
     y[0] = x;
 }

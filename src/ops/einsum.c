@@ -369,7 +369,7 @@ static mx joined(mx x, int at, int n) { return n ? mx_flatten(x, at, at + n - 1)
 static mx as_matrix(mx x, int kept, int m, int n) { return joined(joined(x, kept + m, n), kept, m); }
 
 /* Are the last n dimensions of t these? */
-static bool ends_with(const struct term *t, int n, const int *index)
+static bool letters_end_with(const struct term *t, int n, const int *index)
 {
     for (int i = 0; i < n; i++)
         if (t->index[t->n - n + i] != index[i])
@@ -420,7 +420,7 @@ static struct term contract(const struct einsum *e, struct term a, struct term b
     int64_t depth = 1;
     for (int i = 0; i < ninner; i++) depth *= e->size[inner[i]];
     if (nbatch && nleft + nright == 0 &&
-        (depth <= SHORT || !ends_with(&a, ninner, inner) || !ends_with(&b, ninner, inner))) {
+        (depth <= SHORT || !letters_end_with(&a, ninner, inner) || !letters_end_with(&b, ninner, inner))) {
         y.x = dots(a, &b, wanted);
         return y;
     }

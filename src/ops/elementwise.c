@@ -526,34 +526,34 @@ mx mx_round(mx x, int decimals)
 }
 
 /* A bool array of x's shape for types that are never NaN or infinite. */
-static mx always(mx x, bool v)
+static mx bool_like(mx x, bool v)
 {
     if (shapeless())
         return v ? mx_equal(x, x) : mx_not_equal(x, x);
     return mx_full(x->ndim, x->shape, array_of_int(v, DT_bool_), DT_bool_);
 }
 
-mx mx_isnan(mx x) { return dtype_is_inexact(x->dtype) ? mx_not_equal(x, x) : always(x, false); }
+mx mx_isnan(mx x) { return dtype_is_inexact(x->dtype) ? mx_not_equal(x, x) : bool_like(x, false); }
 
 static mx infinity(mx like, double sign) { return mx_scalar_like(sign * INFINITY, like); }
 
 /* Of complex numbers: infinite, with an imaginary part of 0. */
-mx mx_isposinf(mx x) { return dtype_is_inexact(x->dtype) ? mx_equal(x, infinity(x, 1)) : always(x, false); }
+mx mx_isposinf(mx x) { return dtype_is_inexact(x->dtype) ? mx_equal(x, infinity(x, 1)) : bool_like(x, false); }
 
-mx mx_isneginf(mx x) { return dtype_is_inexact(x->dtype) ? mx_equal(x, infinity(x, -1)) : always(x, false); }
+mx mx_isneginf(mx x) { return dtype_is_inexact(x->dtype) ? mx_equal(x, infinity(x, -1)) : bool_like(x, false); }
 
 mx mx_isinf(mx x)
 {
     if (dtype_is_complex(x->dtype))
         return mx_logical_or(mx_isinf(mx_real(x)), mx_isinf(mx_imag(x)));
-    return dtype_is_float(x->dtype) ? mx_equal(mx_abs(x), infinity(x, 1)) : always(x, false);
+    return dtype_is_float(x->dtype) ? mx_equal(mx_abs(x), infinity(x, 1)) : bool_like(x, false);
 }
 
 mx mx_isfinite(mx x)
 {
     if (dtype_is_complex(x->dtype))
         return mx_logical_and(mx_isfinite(mx_real(x)), mx_isfinite(mx_imag(x)));
-    return dtype_is_float(x->dtype) ? mx_less(mx_abs(x), infinity(x, 1)) : always(x, true);
+    return dtype_is_float(x->dtype) ? mx_less(mx_abs(x), infinity(x, 1)) : bool_like(x, true);
 }
 
 mx mx_root(mx x)
@@ -568,14 +568,14 @@ mx mx_reciprocal(mx x)
     return mx_divide(array_of_double(1, t), x);
 }
 
-static mx scaled(mx x, double by)
+static mx angle_scaled(mx x, double by)
 {
     enum dtype t = dtype_is_inexact(x->dtype) ? x->dtype : DT_float32;
     return mx_multiply(mx_astype(x, t), array_of_double(by, t));
 }
 
-mx mx_degrees(mx x) { return scaled(x, 180 / M_PI); }
-mx mx_radians(mx x) { return scaled(x, M_PI / 180); }
+mx mx_degrees(mx x) { return angle_scaled(x, 180 / M_PI); }
+mx mx_radians(mx x) { return angle_scaled(x, M_PI / 180); }
 
 /* |a - b| <= atol + rtol |b|, equal infinities close, unequal ones not. */
 static mx is_close(const char *op, mx a, mx b, double rtol, double atol, bool equal_nan)

@@ -264,7 +264,7 @@ static mx rotated(const struct call *c, mx x, bool back)
 }
 
 /* The two coordinates of every rotated point. */
-static mx coordinate(const struct rope_args *a, mx x, int i)
+static mx rope_coordinate(const struct rope_args *a, mx x, int i)
 {
     int half = a->dims / 2;
     return a->traditional ? mx_slice_axis(x, -1, i, a->dims, 2) : mx_slice_axis(x, -1, i * half, (i + 1) * half, 1);
@@ -289,7 +289,7 @@ static mx rope_positions(const struct call *c)
 static mx turned_by(const struct call *c, mx y, mx angle)
 {
     const struct rope_args *a = c->args;
-    mx u = mx_multiply(mx_negative(coordinate(a, y, 1)), angle), v = mx_multiply(coordinate(a, y, 0), angle);
+    mx u = mx_multiply(mx_negative(rope_coordinate(a, y, 1)), angle), v = mx_multiply(rope_coordinate(a, y, 0), angle);
     if (!a->traditional)
         return mx_concatenate(2, (mx[]){ u, v }, -1);
     mx both = mx_stack(2, (mx[]){ u, v }, u->ndim);
@@ -310,8 +310,8 @@ static void rope_vjp(const struct call *c, const mx ct[], const bool want[], mx 
         dx[0] = rotated(c, ct[0], true);
     if (c->nin > 2 && want[2]) {
         mx y = c->y[0], g = ct[0];
-        mx angle = mx_subtract(mx_multiply(coordinate(a, g, 1), coordinate(a, y, 0)),
-                               mx_multiply(coordinate(a, g, 0), coordinate(a, y, 1)));
+        mx angle = mx_subtract(mx_multiply(rope_coordinate(a, g, 1), rope_coordinate(a, y, 0)),
+                               mx_multiply(rope_coordinate(a, g, 0), rope_coordinate(a, y, 1)));
         dx[2] = mx_astype(mx_sum_to_like(mx_multiply(angle, angle_slope(c)), c->x[2]), c->x[2]->dtype);
     }
 }
@@ -379,7 +379,7 @@ static void compose_rope(const struct call *c, mx y[])
         angle = mx_multiply(angle, mx_astype(turns, wide));
     }
     mx cosine = mx_cos(angle), sine = mx_sin(a->inverse ? mx_negative(angle) : angle);
-    mx x0 = coordinate(a, x, 0), x1 = coordinate(a, x, 1);
+    mx x0 = rope_coordinate(a, x, 0), x1 = rope_coordinate(a, x, 1);
     mx parts[2] = { mx_subtract(mx_multiply(x0, cosine), mx_multiply(x1, sine)),
                     mx_add(mx_multiply(x0, sine), mx_multiply(x1, cosine)) };
     mx turned = MX_NIL;

@@ -243,7 +243,7 @@ static bool getitem_layout(const char *op, struct getitem_plan *p, mx x, int n, 
 }
 
 /* Bounds for mx_slice, where a negative stop counts from the end: -n - 1 is "past the first". */
-static void bounds(const struct getitem_plan *p, mx x, int *start, int *stop, int *step)
+static void item_bounds(const struct getitem_plan *p, mx x, int *start, int *stop, int *step)
 {
     for (int d = 0; d < p->ndim; d++) {
         const struct span *s = &p->span[d];
@@ -267,7 +267,7 @@ static mx slice_spans(const struct getitem_plan *p, mx x)
     if (p->whole)
         return x;
     int start[MX_MAX_NDIM], stop[MX_MAX_NDIM], step[MX_MAX_NDIM];
-    bounds(p, x, start, stop, step);
+    item_bounds(p, x, start, stop, step);
     return mx_slice(x, start, stop, step);
 }
 
@@ -413,7 +413,7 @@ mx mx_setitem(mx x, int n, const struct item items[], mx value, enum scatter_fol
     for (int i = 0; i < p.ngone; i++) axes[i] = p.nb + p.gone[i];
     if (p.ngone)
         v = mx_expand_dims(v, axes, p.ngone);
-    bounds(&p, x, start, stop, step);
+    item_bounds(&p, x, start, stop, step);
     if ((p.narray && !mx_broadcast(p.narray, p.array)) || !mx_slice_sizes(x, start, stop, step, sizes + p.nb))
         return MX_NIL;
     for (int i = 0; i < p.nb; i++) sizes[i] = size_of(p.array[0], i);

@@ -167,7 +167,7 @@ static int lu_shapes(const struct call *c, struct spec out[])
 }
 
 /* The corner of an identity that a factor of size k lacks of size n, with zeros before it. */
-static mx corner(mx like, int k, int n)
+static mx block_corner(mx like, int k, int n)
 {
     mx d = mx_astype(mx_greater_equal(mx_arange(0, n, 1, DT_int32), array_of_int(k, DT_int32)), like->dtype);
     return linalg_diagonal(d);
@@ -187,7 +187,7 @@ static void square_factors(mx lu, mx *l, mx *u)
     int m = dim(lu, -2), n = dim(lu, -1), k = m < n ? m : n;
     lu = linalg_sized(lu);
     *l = mx_add(mx_tril(squared(linalg_block(lu, 0, m, 0, k), m), -1), mx_eye(m, m, 0, lu->dtype));
-    *u = mx_add(mx_triu(squared(linalg_block(lu, 0, k, 0, n), n), 0), corner(lu, k, n));
+    *u = mx_add(mx_triu(squared(linalg_block(lu, 0, k, 0, n), n), 0), block_corner(lu, k, n));
 }
 
 /* Rows of x by an array of row numbers for each matrix. */

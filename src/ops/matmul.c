@@ -181,7 +181,7 @@ static mx product_of_any_shape(mx a, mx b, mx plus, const struct addmm_args *arg
 }
 
 /* Operands of one dtype and at least two dimensions; plus NULL: no sum. */
-static mx product(const char *name, mx a, mx b, mx plus, const struct addmm_args *args)
+static mx product_node(const char *name, mx a, mx b, mx plus, const struct addmm_args *args)
 {
     int shape[MX_MAX_NDIM];
     if (is_nil(a) || is_nil(b) || (plus && is_nil(plus)))
@@ -261,7 +261,7 @@ static mx any_product(const char *name, mx a, mx b, mx plus, const struct addmm_
         if (vectors)
             plus = mx_expand_dims(mx_broadcast_to(plus, n, shape), gone, vectors);
     }
-    mx y = product(name, a, b, plus, args);
+    mx y = product_node(name, a, b, plus, args);
     return vectors ? mx_squeeze(y, gone, vectors) : y;
 }
 

@@ -301,7 +301,7 @@ static int dequantize_shapes(const struct call *c, struct spec out[])
 }
 
 /* The codes of a packed matrix as numbers. */
-static mx codes_of(const struct quant_args *a, mx w, mx scales, enum dtype t)
+static mx codes_as_numbers(const struct quant_args *a, mx w, mx scales, enum dtype t)
 {
     struct quant_args as = *a;
     as.dtype = t;
@@ -313,9 +313,9 @@ static mx codes_of(const struct quant_args *a, mx w, mx scales, enum dtype t)
 static void affine_gradients(const struct quant_args *a, mx d, mx w, mx scales, const bool want[2], mx out[2])
 {
     if (want[0])
-        out[0] =
-            mx_astype(mx_sum(by_group(mx_multiply(d, codes_of(a, w, scales, d->dtype)), a->group_size), last, 1, false),
-                      scales->dtype);
+        out[0] = mx_astype(
+            mx_sum(by_group(mx_multiply(d, codes_as_numbers(a, w, scales, d->dtype)), a->group_size), last, 1, false),
+            scales->dtype);
     if (want[1])
         out[1] = mx_astype(mx_sum(by_group(d, a->group_size), last, 1, false), scales->dtype);
 }
@@ -601,7 +601,7 @@ mx mx_dequantize(mx w, mx scales, mx biases, int group_size, int bits, const cha
     if (!is_real_float(name, "a result", (enum dtype)a.dtype))
         return MX_NIL;
     if (scales->dtype == DT_float64) { /* which kernels do not read */
-        mx code = by_group(codes_of(&a, w, mx_astype(scales, DT_float32), DT_float64), a.group_size);
+        mx code = by_group(codes_as_numbers(&a, w, mx_astype(scales, DT_float32), DT_float64), a.group_size);
         mx y = mx_add(mx_multiply(code, mx_expand_dims(scales, last, 1)), mx_expand_dims(biases, last, 1));
         return mx_astype(mx_flatten(y, -2, -1), (enum dtype)a.dtype);
     }
@@ -615,7 +615,7 @@ mx mx_dequantize(mx w, mx scales, mx biases, int group_size, int bits, const cha
 }
 
 /* The type that x is multiplied in: float32 or a half type. */
-static mx as_operand(const char *op, mx x, mx scales, const struct quant_args *a)
+static mx quantized_operand(const char *op, mx x, mx scales, const struct quant_args *a)
 {
     enum dtype t = a->mode == MODE_AFFINE ? promote(x->dtype, scales->dtype) : (enum dtype)x->dtype;
     if (!is_real_float(op, "a first operand", t))
@@ -634,7 +634,7 @@ mx mx_quantized_matmul(mx x, mx w, mx scales, mx biases, bool transpose, int gro
     if (is_nil(x) || !settle_mode(name, group_size, bits, mode, &a) || !parts_fit(name, w, &scales, &biases, &a, 2))
         return MX_NIL;
     a.transpose = transpose;
-    x = as_operand(name, x, scales, &a);
+    x = quantized_operand(name, x, scales, &a);
     if (x->ndim == 0)
         return is_nil(x) ? x : mx_fail("[%s] expected a first operand of at least one dimension, got a scalar", name);
     if (is_nil(x) || !inner_fits(name, x, w, &a))
@@ -675,7 +675,7 @@ static mx gather_qmm(bool both, mx x, mx w, mx scales, mx biases, mx lhs, mx rhs
         return MX_NIL;
     a.transpose = transpose;
     a.both = both;
-    x = as_operand(name, x, scales, &a);
+    x = quantized_operand(name, x, scales, &a);
     if (is_nil(x))
         return x;
     bool row = x->ndim == 1;

@@ -474,7 +474,7 @@ static mx draw_of_one(mx logits, int ndim, const int *shape, mx key)
     return mx_minimum(at, array_of_int(n - 1, DT_uint32));
 }
 
-static mx draw(mx logits, int ndim, const int *shape, int axis, mx key)
+static mx draw_node(mx logits, int ndim, const int *shape, int axis, mx key)
 {
     logits = settled(logits);
     if (is_nil(logits))
@@ -494,7 +494,7 @@ mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key
     if (a < 0)
         return MX_NIL;
     if (ndim < 0)
-        return draw(logits, logits->ndim, logits->shape, a, key);
+        return draw_node(logits, logits->ndim, logits->shape, a, key);
     for (int i = 0; i < logits->ndim; i++)
         if (i != a)
             left[rest++] = logits->shape[i];
@@ -509,7 +509,7 @@ mx mx_random_categorical(mx logits, int axis, int ndim, const int *shape, mx key
     memcpy(full, shape, (size_t)at * sizeof(int));
     full[at] = logits->shape[a];
     memcpy(full + at + 1, shape + at, (size_t)(ndim - at) * sizeof(int));
-    return draw(logits, ndim + 1, full, at, key);
+    return draw_node(logits, ndim + 1, full, at, key);
 }
 
 mx mx_random_categorical_n(mx logits, int axis, int num_samples, mx key)
@@ -521,7 +521,7 @@ mx mx_random_categorical_n(mx logits, int axis, int num_samples, mx key)
         return mx_fail("[categorical] expected a number of samples that is not negative, got %d", num_samples);
     memcpy(shape, logits->shape, (size_t)logits->ndim * sizeof(int));
     shape[logits->ndim] = num_samples;
-    return draw(mx_expand_dims(logits, (int[]){ -1 }, 1), logits->ndim + 1, shape, a, key);
+    return draw_node(mx_expand_dims(logits, (int[]){ -1 }, 1), logits->ndim + 1, shape, a, key);
 }
 
 /* An array of x's shape less its last n axes, for its shape alone. */

@@ -21,7 +21,7 @@ static const struct field recurrence_args_fields[] = { FIELD(recurrence_args, ax
                                                        FIELD(recurrence_args, reverse),
                                                        { 0 } };
 
-static const char *fold_name(enum scan_fold f)
+static const char *scan_fold_name(enum scan_fold f)
 {
     return (const char *[]){ "cumsum", "cumprod", "cummin", "cummax", "logcumsumexp" }[f];
 }
@@ -200,7 +200,7 @@ static double identity(enum scan_fold f) { return (double[]){ 0, 1, INFINITY, -I
 
 mx mx_scan(mx x, enum scan_fold f, int axis, bool reverse, bool inclusive)
 {
-    if (is_nil(x) || (axis = axis_of(fold_name(f), axis, x->ndim)) < 0)
+    if (is_nil(x) || (axis = axis_of(scan_fold_name(f), axis, x->ndim)) < 0)
         return MX_NIL;
     if (f == SCAN_SUM && x->dtype == DT_bool_)
         x = mx_astype(x, DT_int32);

@@ -953,7 +953,7 @@ static void concatenate_vjp(const struct call *c, const mx ct[], const bool want
 }
 
 /* The operands, each through f, joined along `axis`. */
-static mx joined(const struct call *c, const mx t[], const int axis[], int along)
+static mx joined_operands(const struct call *c, const mx t[], const int axis[], int along)
 {
     mx *parts = mx_malloc((size_t)c->nin * sizeof *parts);
     if (!parts)
@@ -967,12 +967,12 @@ static mx joined(const struct call *c, const mx t[], const int axis[], int along
 
 static void concatenate_jvp(const struct call *c, const mx t[], mx dy[])
 {
-    dy[0] = joined(c, t, NULL, ((const struct axis_args *)c->args)->axis);
+    dy[0] = joined_operands(c, t, NULL, ((const struct axis_args *)c->args)->axis);
 }
 
 static void concatenate_vmap(const struct call *c, const int axis[], mx y[], int yaxis[])
 {
-    y[0] = joined(c, NULL, axis, 1 + ((const struct axis_args *)c->args)->axis);
+    y[0] = joined_operands(c, NULL, axis, 1 + ((const struct axis_args *)c->args)->axis);
     yaxis[0] = 0;
 }
 

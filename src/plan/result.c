@@ -26,7 +26,7 @@ int result_new(struct stream *s, mx y)
 }
 
 /* This entry is the only one who will ever look at x again: all its references are this node's. */
-static bool dead_after(const struct node *n, bool keep, mx x)
+static bool dies_after(const struct node *n, bool keep, mx x)
 {
     int mine = 0;
     for (int i = 0; i < n->nin; i++) mine += n->in[i] == x;
@@ -38,5 +38,5 @@ static bool dead_after(const struct node *n, bool keep, mx x)
 bool result_fits_operand(const struct node *n, bool keep, mx y, mx x)
 {
     return x->row && x->size == y->size && itemsize(x) == itemsize(y) && x->offset == 0 &&
-           x->buf->bytes == (size_t)nbytes(y) && dead_after(n, keep, x);
+           x->buf->bytes == (size_t)nbytes(y) && dies_after(n, keep, x);
 }

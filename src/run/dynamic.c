@@ -62,7 +62,7 @@ static bool is_mask(const struct item *it)
 }
 
 /* Does a mask have the dimensions of x from `at` on? */
-static bool covers(const char *op, mx x, int at, mx mask)
+static bool mask_covers(const char *op, mx x, int at, mx mask)
 {
     bool fits = at + mask->ndim <= x->ndim;
     for (int i = 0; fits && i < mask->ndim; i++) fits = mask->shape[i] == x->shape[at + i];
@@ -109,7 +109,7 @@ static bool without_masks(const char *op, mx x, int n, const struct item items[]
                                    : row_of(mx_places(op, mx_reshape(mask, 1, (int[]){ 1 }), where), 0);
             p->item[p->n++] = (struct item){ .kind = ITEM_ARRAY, .array = place };
             p->x = mx_expand_dims(p->x, (int[]){ at + made++ }, 1);
-        } else if (covers(op, x, at, mask)) {
+        } else if (mask_covers(op, x, at, mask)) {
             mx places = mx_places(op, mask, where);
             for (int d = 0; d < mask->ndim; d++)
                 p->item[p->n++] = (struct item){ .kind = ITEM_ARRAY, .array = row_of(places, d) };
@@ -122,7 +122,7 @@ static bool without_masks(const char *op, mx x, int n, const struct item items[]
 /* x[mask]: rows of x with the mask's dimensions joined into one. */
 static mx masked_out(mx x, mx mask)
 {
-    if (!covers("getitem", x, 0, mask))
+    if (!mask_covers("getitem", x, 0, mask))
         return MX_NIL;
     mx places = mx_places("getitem", mask->ndim == 1 ? mask : mx_reshape(mask, 1, (int[]){ -1 }), where);
     if (mask->ndim == 0)
@@ -185,7 +185,7 @@ static mx in_places(mx x, mx mask, mx v)
 static mx set_in_order(mx x, struct item item, mx v, enum scatter_fold f)
 {
     mx mask = item.array;
-    if (!covers("setitem", x, 0, mask))
+    if (!mask_covers("setitem", x, 0, mask))
         return MX_NIL;
     if (mask->status == LAZY && v->size)
         return x->size ? mx_set_where(x, mask, in_places(x, mask, v), f) : x;

@@ -438,7 +438,7 @@ static bool fallback_is_error(void)
 }
 
 /* The stream of the CPU that runs n instead; the first time for each operation the log says so. */
-static struct stream *elsewhere(struct stream *s, const struct node *n)
+static struct stream *stream_instead(struct stream *s, const struct node *n)
 {
     static _Atomic bool told[OP_COUNT + 1];
     struct stream *cpu = default_stream((struct device){ DEVICE_CPU, 0 });
@@ -495,7 +495,7 @@ static enum outcome run_entry_on(struct stream *s, struct entry *e)
     if (!backend_of(s)->supports(n)) {
         if (control_is(n->op))
             return control_run(s, e) ? FAILED : RAN;
-        if (!(s = elsewhere(s, n)))
+        if (!(s = stream_instead(s, n)))
             return FAILED;
     }
     for (int i = 0; i < n->nin; i++)

@@ -426,7 +426,7 @@ static void tell_recompiling(struct compiled *c, const struct key *k, const stru
 }
 
 /* How many traces there are under all the keys. */
-static int distinct(const struct compiled *c)
+static int count_traces(const struct compiled *c)
 {
     int n = 0;
     for (const struct slot *s = c->newest; s; s = s->older) {
@@ -442,7 +442,7 @@ char *compiled_text(struct compiled *c)
     struct say s = { 0 };
     lock_take(&tables);
     int64_t first = c->traces > REMEMBERED ? c->traces - REMEMBERED : 0;
-    say(&s, "%s: %lld trace%s, %d kept (at most %d)", c->name, (long long)c->traces, plural(c->traces), distinct(c),
+    say(&s, "%s: %lld trace%s, %d kept (at most %d)", c->name, (long long)c->traces, plural(c->traces), count_traces(c),
         c->limit);
     for (int64_t i = first; i < c->traces; i++)
         if (c->said[i % REMEMBERED])

@@ -63,14 +63,16 @@ static int wrong_count(const char *rule, const char *which, int n, int got)
 }
 
 /* May give fewer than nx: what is behind is not asked for. */
-static int call_vjp(struct object *rule, int nx, const mx x[], int ny, const mx y[], const mx ct[], struct mx_list *dx)
+static int custom_rule_vjp(struct object *rule, int nx, const mx x[], int ny, const mx y[], const mx ct[],
+                           struct mx_list *dx)
 {
     struct vjp_rule *r = (struct vjp_rule *)rule;
     return r->call(r, nx, x, ny, y, ct, dx) || (dx->n > nx && wrong_count("vjp", "argument", nx, dx->n)) ||
            check_shapes("vjp", dx, dx->n, x);
 }
 
-static int call_jvp(struct object *rule, int nx, const mx x[], const mx t[], int ny, const mx y[], struct mx_list *dy)
+static int custom_rule_jvp(struct object *rule, int nx, const mx x[], const mx t[], int ny, const mx y[],
+                           struct mx_list *dy)
 {
     struct jvp_rule *r = (struct jvp_rule *)rule;
     return r->call(r, nx, x, ny, y, t, dy) || (dy->n != ny && wrong_count("jvp", "result", ny, dy->n)) ||
@@ -107,7 +109,7 @@ static void custom_vjp(const struct call *c, const mx ct[], const bool want[], m
     int failed = own(&in, nx, c->x) || own(&in, ny, c->y);
     for (int k = 0; k < ny && !failed; k++) failed = list_push(&in, ct[k] ? ct[k] : mx_zeros_like(c->y[k]));
     const mx *x = (mx *)in.v;
-    failed = failed || call_vjp(rule, nx, x, ny, x + nx, x + nx + ny, &out);
+    failed = failed || custom_rule_vjp(rule, nx, x, ny, x + nx, x + nx + ny, &out);
     for (int i = 0; i < nx && !failed; i++) {
         if (!want[i])
             continue;
@@ -137,7 +139,7 @@ static void custom_jvp(const struct call *c, const mx t[], mx dy[])
     for (int i = 0; i < nx && !failed; i++) /* own the tangents as well */
         failed = t[i] && list_push(&in, t[i]);
     const mx *x = (mx *)in.v;
-    if (!failed && !call_jvp(rule, nx, x, t, ny, x + nx, &out))
+    if (!failed && !custom_rule_jvp(rule, nx, x, t, ny, x + nx, &out))
         for (int k = 0; k < ny; k++) dy[k] = lent_like(&out, k, c->y[k]);
     list_clear(&in);
     list_clear(&out);
@@ -170,7 +172,7 @@ static int inner_vjp(struct closure *self, int n, const mx x[], struct mx_list *
 {
     const struct mapped_rule *m = ((struct inner *)self)->m;
     (void)n;
-    return call_vjp(m->of, m->nx, x, m->ny, x + m->nx, x + m->nx + m->ny, out);
+    return custom_rule_vjp(m->of, m->nx, x, m->ny, x + m->nx, x + m->nx + m->ny, out);
 }
 
 /* On x, y and a tangent for each x that varies. */
@@ -182,7 +184,7 @@ static int inner_jvp(struct closure *self, int n, const mx x[], struct mx_list *
     int given = m->nx + m->ny;
     (void)n;
     for (int i = 0; t && i < m->nx; i++) t[i] = f->t[i] ? x[given++] : NULL;
-    int failed = !t || call_jvp(m->of, m->nx, x, t, m->ny, x + m->nx, out);
+    int failed = !t || custom_rule_jvp(m->of, m->nx, x, t, m->ny, x + m->nx, out);
     free(t);
     return failed;
 }

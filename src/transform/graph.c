@@ -225,7 +225,7 @@ static bool as_read(const struct graph *g, mx v[])
     return true;
 }
 
-static int call_graph(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits)
+static int call_fitting(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits)
 {
     enum { FEW = 64 };
     mx few[FEW], *v = few;
@@ -258,14 +258,14 @@ static int call_graph(const struct graph *g, int n, const mx x[], struct mx_list
     return failed;
 }
 
-int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y) { return call_graph(g, n, x, y, NULL); }
+int graph_call(const struct graph *g, int n, const mx x[], struct mx_list *y) { return call_fitting(g, n, x, y, NULL); }
 
 int graph_call_fitting(const struct graph *g, int n, const mx x[], struct mx_list *y, bool *fits)
 {
     *fits = n == g->n_in && (!g->fixed || fits_trace(g, x));
     for (int i = 0; i < n && *fits; i++)
         *fits = x[i]->dtype == g->r.values[i].it->dtype && (g->any_rank || x[i]->ndim == g->r.values[i].it->ndim);
-    return *fits ? call_graph(g, n, x, y, fits) : 0;
+    return *fits ? call_fitting(g, n, x, y, fits) : 0;
 }
 
 static bool has_dims(const struct graph *g, const struct dims in[])
