@@ -15,33 +15,18 @@ static mlx_vector_string names(const char *one, const char *two)
     return v;
 }
 
-/* What there is for each language: a kernel k of x and n to y and z, and a config that fits it. */
-#define MAKE(word, last)                                                                                    \
-    static mlx_fast_##word##_kernel word##_made(const char *name, const char *source)                       \
-    {                                                                                                       \
-        mlx_vector_string in = names("x", "n"), out = names("y", "z");                                      \
-        mlx_fast_##word##_kernel k = mlx_fast_##word##_kernel_new(name, in, out, source, NULL, true, last); \
-        mlx_vector_string_free(in);                                                                         \
-        mlx_vector_string_free(out);                                                                        \
-        return k;                                                                                           \
-    }                                                                                                       \
-    static mlx_fast_##word##_kernel_config word##_config(void)                                              \
-    {                                                                                                       \
-        mlx_fast_##word##_kernel_config c = mlx_fast_##word##_kernel_config_new();                          \
-        OK(mlx_fast_##word##_kernel_config_add_output_arg(c, (int[]){ 3 }, 1, MLX_FLOAT32));                \
-        OK(mlx_fast_##word##_kernel_config_add_output_arg(c, NULL, 0, MLX_INT32));                          \
-        OK(mlx_fast_##word##_kernel_config_set_grid(c, 3, 1, 1));                                           \
-        OK(mlx_fast_##word##_kernel_config_set_thread_group(c, 1, 1, 1));                                   \
-        OK(mlx_fast_##word##_kernel_config_set_init_value(c, 7));                                           \
-        OK(mlx_fast_##word##_kernel_config_set_verbose(c, false));                                          \
-        OK(mlx_fast_##word##_kernel_config_add_template_arg_dtype(c, "T", MLX_FLOAT32));                    \
-        OK(mlx_fast_##word##_kernel_config_add_template_arg_int(c, "N", -4));                               \
-        OK(mlx_fast_##word##_kernel_config_add_template_arg_bool(c, "B", true));                            \
-        return c;                                                                                           \
-    }
-MAKE(cpu, false)
-MAKE(cuda, 0)
-MAKE(metal, false)
+#define GLUE_(a, b) a##b
+#define GLUE(a, b) GLUE_(a, b)
+
+#define WORD cpu
+#define LAST false
+#include "unit/capi_kernels.inc"
+#define WORD cuda
+#define LAST 0
+#include "unit/capi_kernels.inc"
+#define WORD metal
+#define LAST false
+#include "unit/capi_kernels.inc"
 
 static mlx_vector_array operands(void)
 {

@@ -254,106 +254,17 @@ FN int64_t place_of(const struct reduce_axes *w, int64_t i)
     return w->ndim > 1 ? place_in_several(w, i) : i * w->stride[0];
 }
 
-#define FOLD_KERNEL(fold)                                                                                             \
-    /* LANES results of which each thread takes every team-th element. */                                             \
-    FN void fold##_columns(fold##_acc *a, const struct reduce_call *c, int64_t group, int64_t i, int64_t end)         \
-    {                                                                                                                 \
-        const S *x = (const S *)c->x, *base[LANES];                                                                   \
-        int64_t first = group * LANES, last = c->kept.n - 1;                                                          \
-        if (first > last)                                                                                             \
-            return;                                                                                                   \
-        for (int k = 0; k < LANES; k++) base[k] = x + place_of(&c->kept, first + k < last ? first + k : last);        \
-        int whole = c->aligned && first + LANES - 1 <= last;                                                          \
-        while (i < end) {                                                                                             \
-            ROLLED                                                                                                    \
-            for (int u = 0; u < BLOCK && i < end; u++, i += c->team) {                                                \
-                union lanes v;                                                                                        \
-                int64_t at = place_of(&c->folded, i);                                                                 \
-                if (whole) {                                                                                          \
-                    COPY_LANES(v.v, base[0] + at, sizeof v.v);                                                        \
-                } else {                                                                                              \
-                    for (int k = 0; k < LANES; k++) v.v[k] = base[k][at];                                             \
-                }                                                                                                     \
-                for (int k = 0; k < LANES; k++) fold##_take(&a[k], in_of(v.v[k]), i);                                 \
-            }                                                                                                         \
-            for (int k = 0; k < LANES; k++) fold##_settle(&a[k]);                                                     \
-        }                                                                                                             \
-    }                                                                                                                 \
-    /* One result, LANES elements at a time. */                                                                       \
-    FN void fold##_row(fold##_acc *a, const struct reduce_call *c, int64_t row, int64_t first, int64_t end, int lane) \
-    {                                                                                                                 \
-        if (row >= c->kept.n)                                                                                         \
-            return;                                                                                                   \
-        const S *x = (const S *)c->x + place_of(&c->kept, row);                                                       \
-        int64_t i = first, step = (int64_t)c->team * LANES;                                                           \
-        if (c->aligned) {                                                                                             \
-            i += lane * LANES;                                                                                        \
-            while (i + LANES <= end) {                                                                                \
-                FOURS                                                                                                 \
-                for (int u = 0; u < BLOCK && i + LANES <= end; u++, i += step) {                                      \
-                    union lanes v;                                                                                    \
-                    COPY_LANES(v.v, x + i, sizeof v.v);                                                               \
-                    for (int k = 0; k < LANES; k++) fold##_take(&a[k], in_of(v.v[k]), i + k);                         \
-                }                                                                                                     \
-                for (int k = 0; k < LANES; k++) fold##_settle(&a[k]);                                                 \
-            }                                                                                                         \
-            for (int k = 0; k < LANES; k++)                                                                           \
-                if (i + k < end)                                                                                      \
-                    fold##_take(&a[k], in_of(x[i + k]), i + k);                                                       \
-        } else {                                                                                                      \
-            i += lane;                                                                                                \
-            while (i < end) {                                                                                         \
-                FOURS                                                                                                 \
-                for (int u = 0; u < BLOCK && i < end; u++, i += c->team)                                              \
-                    fold##_take(&a[0], in_of(x[place_of(&c->folded, i)]), i);                                         \
-                fold##_settle(&a[0]);                                                                                 \
-            }                                                                                                         \
-        }                                                                                                             \
-        for (int k = 0; k < LANES; k++) fold##_settle(&a[k]);                                                         \
-        for (int k = 1; k < LANES; k++) fold##_merge(&a[0], &a[k]);                                                   \
-    }                                                                                                                 \
-    KERNEL(K(cu_##fold), struct reduce_call)                                                                          \
-    {                                                                                                                 \
-        SHARED fold##_acc tile[REDUCE_THREADS];                                                                       \
-        int t = (int)threadIdx.x, lane = a.columns ? t / a.width : t % a.team;                                        \
-        int side = a.columns ? t % a.width : t / a.team, apart = a.columns ? a.width : 1;                             \
-        int64_t pieces = a.from ? 1 : a.pieces, piece = blockIdx.x % pieces;                                          \
-        int64_t group = blockIdx.x / pieces * a.width + side, first = piece * a.piece;                                \
-        int64_t end = first + a.piece < a.folded.n ? first + a.piece : a.folded.n;                                    \
-        fold##_acc acc[LANES];                                                                                        \
-        for (int k = 0; k < LANES; k++) fold##_begin(&acc[k]);                                                        \
-        if (a.from) {                                                                                                 \
-            const fold##_acc *from = (const fold##_acc *)a.from + group * a.pieces;                                   \
-            ROLLED                                                                                                    \
-            for (int64_t i = lane; i < a.pieces && group < a.kept.n; i += a.team) fold##_merge(&acc[0], &from[i]);    \
-        } else if (a.columns) {                                                                                       \
-            fold##_columns(acc, &a, group, first + lane, end);                                                        \
-        } else {                                                                                                      \
-            fold##_row(acc, &a, group, first, end, lane);                                                             \
-        }                                                                                                             \
-        ROLLED                                                                                                        \
-        for (int k = 0; k < (a.columns ? LANES : 1); k++) {                                                           \
-            tile[t] = acc[0];                                                                                         \
-            for (int next = 1; next < LANES; next++) acc[next - 1] = acc[next];                                       \
-            BARRIER();                                                                                                \
-            ROLLED                                                                                                    \
-            for (int half = a.team / 2; half > 0; half /= 2) {                                                        \
-                if (lane < half)                                                                                      \
-                    fold##_merge(&tile[t], &tile[t + half * apart]);                                                  \
-                BARRIER();                                                                                            \
-            }                                                                                                         \
-            int64_t result = a.columns ? group * LANES + k : group;                                                   \
-            if (lane == 0 && result < a.kept.n) {                                                                     \
-                if (a.partial)                                                                                        \
-                    ((fold##_acc *)a.partial)[result * a.pieces + piece] = tile[t];                                   \
-                else                                                                                                  \
-                    fold##_put(&a, result, &tile[t]);                                                                 \
-            }                                                                                                         \
-            BARRIER();                                                                                                \
-        }                                                                                                             \
-    }
+#define N(name) PASTE(FOLD, name)
 
-#define FITS(fold) sizeof(fold##_acc) <= REDUCE_PART &&
-#define FOLDS(X) X(sum) X(prod) X(min) X(max) X(argmin) X(argmax)
-FOLDS(FOLD_KERNEL)
-typedef char parts_fit[FOLDS(FITS) 1 ? 1 : -1];
+#define FOLD sum
+#include "cuda/kernels/reduce_fold.inc"
+#define FOLD prod
+#include "cuda/kernels/reduce_fold.inc"
+#define FOLD min
+#include "cuda/kernels/reduce_fold.inc"
+#define FOLD max
+#include "cuda/kernels/reduce_fold.inc"
+#define FOLD argmin
+#include "cuda/kernels/reduce_fold.inc"
+#define FOLD argmax
+#include "cuda/kernels/reduce_fold.inc"
