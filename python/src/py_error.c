@@ -171,8 +171,9 @@ void raise_called(const char *name)
     bool from_python = trace && trace != Py_None; /* a function of the user's */
     PyObject *text = !from_python && is_our_error(type) ? PyObject_Str(error) : NULL, *renamed = NULL;
     const char *s = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL, *end = s && *s == '[' ? strchr(s, ']') : NULL;
+    name += name[0] == '_' && name[1] != '_'; /* log_softmax, for those who call it by nn */
     if (end && (mlx_last_error_of_call() || strcmp(s, last)))
-        renamed = PyUnicode_FromFormat("[%s%s", name + (*name == '_'), end); /* nn says log_softmax */
+        renamed = PyUnicode_FromFormat("[%s%s", name, end);
     PyErr_Clear();
     Py_XDECREF(text);
     Py_XDECREF(trace);

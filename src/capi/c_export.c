@@ -240,10 +240,8 @@ mlx_function_exporter mlx_function_exporter_new_callback(
 
 int mlx_function_exporter_close(const mlx_function_exporter xfunc, bool keep)
 {
-    if (capi_need(__func__, "an exporter", "xfunc", xfunc.ctx)) {
-        exporter_lost(xfunc.ctx);
+    if (capi_need(__func__, "an exporter", "xfunc", xfunc.ctx))
         exporter_close(xfunc.ctx, keep);
-    }
     return capi_end();
 }
 

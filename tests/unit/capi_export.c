@@ -115,7 +115,7 @@ static void one_function(void **state)
     mlx_closure_free(f);
 }
 
-/* Of two exporters to a file the one whose file was replaced fails, and the other's stays. */
+/* Of two exporters to a file the one whose file was replaced writes no more, and the other's stays. */
 static void replaced(void **state)
 {
     (void)state;
@@ -130,9 +130,6 @@ static void replaced(void **state)
             assert_int_equal(mlx_function_exporter_apply(a, two), 1);
             assert_non_null(strstr(heard.last, "replaced"));
         }
-        heard.last[0] = 0;
-        assert_int_equal(mlx_function_exporter_close(a, false), 1);
-        assert_non_null(strstr(heard.last, "replaced"));
         assert_int_equal(mlx_function_exporter_close(a, false), 0);
         assert_int_equal(mlx_function_exporter_apply(b, one), 0);
         assert_int_equal(mlx_function_exporter_close(b, false), 0);

@@ -37,7 +37,7 @@ typedef struct mlx_function_exporter_ {
 } mlx_function_exporter;
 
 /* An exporter to a file.  Every trace is in the file when it has been applied.  The first replaces an older file;
- * where another file does that to this one, further traces and closing it are errors. */
+ * where another file does that to this one, further traces are errors. */
 MLX_API mlx_function_exporter mlx_function_exporter_new(const char *file, const mlx_closure fun, bool shapeless);
 
 /* Closes and releases the exporter.  Where it has written no trace, an older file stays. */

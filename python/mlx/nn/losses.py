@@ -197,8 +197,6 @@ def smooth_l1_loss(
 
 def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0, reduction: Reduction = "none") -> mx.array:
     """d^2 / 2 where d = |inputs - targets| <= delta, else delta (d - delta / 2) (Huber, 1964)"""
-    if getattr(delta, "ndim", 0) == 0 and delta < 0:
-        raise mx.Error(f"[huber_loss] expected delta >= 0, got {delta}")
     d = mx.abs(inputs - targets)
     loss = mx.where(d <= delta, 0.5 * mx.square(d), delta * (d - 0.5 * delta))
     return _reduce(loss, reduction, "huber_loss")
@@ -251,7 +249,7 @@ def triplet_loss(
     """
 
     _check_axis("triplet_loss", axis, anchors, positives, negatives)
-    if getattr(p, "ndim", 0) == 0 and p == 0:
+    if isinstance(p, (int, float)) and p == 0:
         raise mx.Error("[triplet_loss] expected p other than 0, got 0")
 
     def distance(x, y):
