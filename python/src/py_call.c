@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind {
+enum param_kind {
     K_OBJECT,
     K_ARRAY,
     K_OPERAND,
@@ -34,7 +34,7 @@ enum kind {
 
 static const struct {
     const char *annotation, *what;
-    enum kind kind;
+    enum param_kind kind;
 } kinds[] = {
     { "array", "an array", K_ARRAY },
     { "scalar|array", "a number or an array", K_OPERAND },
@@ -55,7 +55,7 @@ static const struct {
 struct param {
     PyObject *name, *also; /* interned; also: the second name, or NULL */
     const char *what;
-    enum kind kind;
+    enum param_kind kind;
     bool required, none; /* none: may be None */
     struct value otherwise;
 };

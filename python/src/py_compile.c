@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct compiled {
+struct compiled_object {
     PyObject ob_base;
     PyObject *fun, *inputs, *outputs; /* the trees are NULL where not given */
     mlx_compiled traces;
@@ -120,7 +120,7 @@ static int flatten(struct flat *f, PyObject *tree)
 /* One call: what the closure that may be traced needs. */
 struct tracing {
     struct released released; /* first */
-    struct compiled *self;
+    struct compiled_object *self;
     PyObject *args, *kwargs, *key;
     PyObject *form; /* (value, content of outputs) once traced, without their arrays */
     PyObject *error;
@@ -220,7 +220,7 @@ static PyObject *why(PyObject *old, PyObject *new)
 /* Tells the library what it traces and why. */
 static void describe_change(const struct tracing *t)
 {
-    struct compiled *c = t->self;
+    struct compiled_object *c = t->self;
     PyObject *names = PyList_New(0), *last = Py_NewRef(c->last), *reason = why(last, t->key);
     int failed = !names;
     for (Py_ssize_t i = 0; !failed && i < PyTuple_Size(t->args); i++) {
@@ -290,7 +290,7 @@ static void say_line(struct tracing *t)
 static int trace_python(mlx_vector_array *res, const mlx_vector_array in, void *payload)
 {
     struct tracing *t = payload;
-    struct compiled *c = t->self;
+    struct compiled_object *c = t->self;
     struct replacing r = { in, 0 };
     PyObject *saved = PyList_New(0), *value = NULL, *kwargs = NULL, *form = NULL, *content = NULL;
     describe_change(t);
@@ -335,7 +335,7 @@ static void drop_form(void *payload)
 }
 
 /* The number that stands for a key. */
-static int number_of(struct compiled *c, PyObject *key, uint64_t *number)
+static int number_of(struct compiled_object *c, PyObject *key, uint64_t *number)
 {
     PyObject *n = PyDict_GetItemWithError(c->keys, key);
     if (!n && PyErr_Occurred())
@@ -353,7 +353,7 @@ static int number_of(struct compiled *c, PyObject *key, uint64_t *number)
     return failed ? -1 : 0;
 }
 
-static int warn_often(struct compiled *c)
+static int warn_often(struct compiled_object *c)
 {
     enum { OFTEN = 32 };
     if (c->warned || mlx_compiled_count(c->traces) <= OFTEN)
@@ -364,7 +364,7 @@ static int warn_often(struct compiled *c)
                             OFTEN);
 }
 
-static PyObject *finish_tracing(struct compiled *c, struct tracing *t, int64_t number, mlx_vector_array out)
+static PyObject *finish_tracing(struct compiled_object *c, struct tracing *t, int64_t number, mlx_vector_array out)
 {
     PyObject *form = Py_XNewRef(t->form);
     if (form) {
@@ -387,13 +387,14 @@ static PyObject *finish_tracing(struct compiled *c, struct tracing *t, int64_t n
     return result;
 }
 
-static PyObject *call_traced(struct compiled *c, PyObject *args, PyObject *kwargs, PyObject *key, mlx_vector_array in)
+static PyObject *call_traced(struct compiled_object *c, PyObject *args, PyObject *kwargs, PyObject *key,
+                             mlx_vector_array in)
 {
     struct tracing *t = calloc(1, sizeof *t);
     if (!t)
         return PyErr_NoMemory();
     t->released.end = tracing_end;
-    t->self = (struct compiled *)Py_NewRef((PyObject *)c);
+    t->self = (struct compiled_object *)Py_NewRef((PyObject *)c);
     t->args = Py_NewRef(args);
     t->kwargs = Py_XNewRef(kwargs);
     t->key = Py_NewRef(key);
@@ -425,7 +426,7 @@ static PyObject *call_traced(struct compiled *c, PyObject *args, PyObject *kwarg
 
 static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
 {
-    struct compiled *c = (struct compiled *)o;
+    struct compiled_object *c = (struct compiled_object *)o;
     if (!mlx_compile_is_enabled())
         return PyObject_Call(c->fun, args, kwargs);
     struct flat f = { mlx_vector_array_new(), PyList_New(0), false };
@@ -454,8 +455,9 @@ static PyObject *compiled_explain(PyObject *o, PyObject *unused)
 {
     (void)unused;
     mlx_string s = mlx_string_new();
-    PyObject *text = mlx_compiled_text(&s, ((struct compiled *)o)->traces) ? (raise_last(), NULL)
-                                                                           : PyUnicode_FromString(mlx_string_data(s));
+    PyObject *text = mlx_compiled_text(&s, ((struct compiled_object *)o)->traces)
+                         ? (raise_last(), NULL)
+                         : PyUnicode_FromString(mlx_string_data(s));
     mlx_string_free(s);
     return text;
 }
@@ -463,7 +465,7 @@ static PyObject *compiled_explain(PyObject *o, PyObject *unused)
 static PyObject *get_cache_size(PyObject *o, void *unused)
 {
     (void)unused;
-    return PyLong_FromLong(mlx_compiled_limit(((struct compiled *)o)->traces));
+    return PyLong_FromLong(mlx_compiled_limit(((struct compiled_object *)o)->traces));
 }
 
 static int set_cache_size(PyObject *o, PyObject *value, void *unused)
@@ -474,23 +476,23 @@ static int set_cache_size(PyObject *o, PyObject *value, void *unused)
         return -1;
     if (n > 1 << 20)
         n = 1 << 20;
-    return mlx_compiled_set_limit(((struct compiled *)o)->traces, (int)n) ? raise_last() : 0;
+    return mlx_compiled_set_limit(((struct compiled_object *)o)->traces, (int)n) ? raise_last() : 0;
 }
 
 static PyObject *get_traces(PyObject *o, void *unused)
 {
     (void)unused;
-    return PyLong_FromLongLong(mlx_compiled_count(((struct compiled *)o)->traces));
+    return PyLong_FromLongLong(mlx_compiled_count(((struct compiled_object *)o)->traces));
 }
 
 static PyObject *compiled_repr(PyObject *o)
 {
-    return PyUnicode_FromFormat("<compiled %R>", ((struct compiled *)o)->fun);
+    return PyUnicode_FromFormat("<compiled %R>", ((struct compiled_object *)o)->fun);
 }
 
 static int compiled_traverse(PyObject *o, visitproc visit, void *arg)
 {
-    struct compiled *c = (struct compiled *)o;
+    struct compiled_object *c = (struct compiled_object *)o;
     Py_VISIT(Py_TYPE(o));
     Py_VISIT(c->fun);
     Py_VISIT(c->inputs);
@@ -503,7 +505,7 @@ static int compiled_traverse(PyObject *o, visitproc visit, void *arg)
 /* A cycle through anything else also goes through something that can be cleared. */
 static int compiled_clear(PyObject *o)
 {
-    struct compiled *c = (struct compiled *)o;
+    struct compiled_object *c = (struct compiled_object *)o;
     PyObject *last = c->last;
     c->last = Py_NewRef(Py_None);
     Py_XDECREF(last);
@@ -513,7 +515,7 @@ static int compiled_clear(PyObject *o)
 
 static void compiled_dealloc(PyObject *o)
 {
-    struct compiled *c = (struct compiled *)o;
+    struct compiled_object *c = (struct compiled_object *)o;
     PyTypeObject *type = Py_TYPE(o);
     PyObject_GC_UnTrack(o);
     if (c->weak)
@@ -560,7 +562,7 @@ PyObject *fn_compile(struct py_call *c)
             return call_refuse(c, i, "a list, dict or tuple, or mx.random.state");
     PyObject *name = full_name(fun);
     const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    struct compiled *self = text ? PyObject_GC_New(struct compiled, compiled_type) : NULL;
+    struct compiled_object *self = text ? PyObject_GC_New(struct compiled_object, compiled_type) : NULL;
     if (self) {
         self->fun = Py_NewRef(fun);
         self->inputs = Py_XNewRef(inputs);
@@ -609,7 +611,7 @@ static PyGetSetDef compiled_properties[] = {
     { NULL, NULL, NULL, NULL, NULL },
 };
 static PyMemberDef compiled_members[] = {
-    { "__weaklistoffset__", T_PYSSIZET, offsetof(struct compiled, weak), READONLY, NULL },
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(struct compiled_object, weak), READONLY, NULL },
     { NULL, 0, 0, 0, NULL },
 };
 static PyType_Slot compiled_slots[] = {
@@ -627,7 +629,7 @@ static PyType_Slot compiled_slots[] = {
 };
 static PyType_Spec compiled_spec = {
     "mlx.core._Compiled",
-    sizeof(struct compiled),
+    sizeof(struct compiled_object),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     compiled_slots,

@@ -57,15 +57,15 @@ PyObject *hollowed_plain(PyObject *tree);
 
 /* The same in the lists and dicts that the tree has (py_places.c): what was replaced is put back by
  * places_put_back, which must be called, also after a failure and while an exception is set, and frees p. */
-struct places;
-struct places *places_new(void); /* NULL with an exception set */
-PyObject *places_fill(struct places *p, PyObject *tree, struct replacing *r);
-int places_put_back(struct places *p); /* p may be NULL */
+struct py_places;
+struct py_places *places_new(void); /* NULL with an exception set */
+PyObject *places_fill(struct py_places *p, PyObject *tree, struct replacing *r);
+int places_put_back(struct py_places *p); /* p may be NULL */
 
 /* The arguments of the call with arrays replaced: in place if `where` is given, else in copies. */
-PyObject *new_args(const struct python_call *p, struct replacing *r, struct places *where);
+PyObject *new_args(const struct python_call *p, struct replacing *r, struct py_places *where);
 /* NULL where there are none, too. */
-PyObject *new_kwargs(const struct python_call *p, struct replacing *r, struct places *where);
+PyObject *new_kwargs(const struct python_call *p, struct replacing *r, struct py_places *where);
 
 /* The arrays of a tree and the axis of each, out of a tree of axes that may end early: an int or None
  * stands for every array below it (py_vmap.c). */

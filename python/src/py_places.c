@@ -21,18 +21,18 @@ struct place {
     bool moved;   /* it was not where it had been put */
 };
 
-struct places {
+struct py_places {
     struct place *v, **sorted;
     size_t n, cap;
     unsigned long thread;
-    struct places *others;
+    struct py_places *others;
 };
 
-static struct places *active; /* those of all threads, the latest first; the GIL guards it */
+static struct py_places *active; /* those of all threads, the latest first; the GIL guards it */
 
 static uintptr_t id_of(PyObject *o) { return is_array(o) ? mlx_array_id(handle_of(o)) : 0; }
 
-static int add_place(struct places *p, PyObject *container, PyObject *key, Py_ssize_t i, PyObject *before,
+static int add_place(struct py_places *p, PyObject *container, PyObject *key, Py_ssize_t i, PyObject *before,
                      PyObject *now)
 {
     if (p->n == p->cap) {
@@ -48,7 +48,7 @@ static int add_place(struct places *p, PyObject *container, PyObject *key, Py_ss
     return 0;
 }
 
-static void places_free(struct places *p)
+static void places_free(struct py_places *p)
 {
     for (size_t k = 0; k < p->n; k++) {
         Py_XDECREF(p->v[k].container);
@@ -65,7 +65,7 @@ static void places_free(struct places *p)
 static bool another_has(PyObject *container)
 {
     unsigned long thread = active ? PyThread_get_thread_ident() : 0;
-    for (const struct places *p = active; p; p = p->others)
+    for (const struct py_places *p = active; p; p = p->others)
         for (size_t i = 0; p->thread != thread && i < p->n; i++)
             if (p->v[i].container == container)
                 return true;
@@ -77,10 +77,10 @@ static int put_child(PyObject *container, PyObject *key, Py_ssize_t i, PyObject 
     return PyDict_Check(container) ? PyDict_SetItem(container, key, o) : PyList_SetItem(container, i, Py_NewRef(o));
 }
 
-static PyObject *fill_tree(struct places *p, PyObject *tree, struct replacing *r);
+static PyObject *fill_tree(struct py_places *p, PyObject *tree, struct replacing *r);
 
 /* The items of a list or a tuple, filled, in a new list; of a dict in a new dict.  `same`: nothing was replaced. */
-static PyObject *filled_items(struct places *p, PyObject *tree, struct replacing *r, bool *same)
+static PyObject *filled_items(struct py_places *p, PyObject *tree, struct replacing *r, bool *same)
 {
     bool dict = PyDict_Check(tree);
     PyObject *items = dict ? dict_items(tree) : items_list(tree);
@@ -98,7 +98,7 @@ static PyObject *filled_items(struct places *p, PyObject *tree, struct replacing
     return content;
 }
 
-static PyObject *anew(struct places *p, PyObject *tree, struct replacing *r)
+static PyObject *anew(struct py_places *p, PyObject *tree, struct replacing *r)
 {
     bool same;
     PyObject *content = filled_items(p, tree, r, &same), *result = NULL;
@@ -108,7 +108,7 @@ static PyObject *anew(struct places *p, PyObject *tree, struct replacing *r)
     return result;
 }
 
-static PyObject *node_anew(struct places *p, PyObject *node, struct replacing *r)
+static PyObject *node_anew(struct py_places *p, PyObject *node, struct replacing *r)
 {
     PyObject *aux = NULL, *children = tree_open(node, &aux), *others = children ? anew(p, children, r) : NULL;
     PyObject *result = others ? tree_close(node, aux, others) : NULL;
@@ -118,7 +118,7 @@ static PyObject *node_anew(struct places *p, PyObject *node, struct replacing *r
     return result;
 }
 
-static PyObject *replace_in_place(struct places *p, PyObject *tree, struct replacing *r)
+static PyObject *replace_in_place(struct py_places *p, PyObject *tree, struct replacing *r)
 {
     bool dict = PyDict_Check(tree);
     PyObject *items = dict ? dict_items(tree) : items_list(tree);
@@ -133,7 +133,7 @@ static PyObject *replace_in_place(struct places *p, PyObject *tree, struct repla
     return failed ? NULL : Py_NewRef(tree);
 }
 
-static PyObject *fill_tree(struct places *p, PyObject *tree, struct replacing *r)
+static PyObject *fill_tree(struct py_places *p, PyObject *tree, struct replacing *r)
 {
     bool node = !is_array(tree) && is_node(tree);
     if (!node && !is_list(tree) && !PyDict_Check(tree))
@@ -147,16 +147,16 @@ static PyObject *fill_tree(struct places *p, PyObject *tree, struct replacing *r
     return result;
 }
 
-struct places *places_new(void)
+struct py_places *places_new(void)
 {
-    struct places *p = malloc(sizeof *p);
+    struct py_places *p = malloc(sizeof *p);
     if (!p)
         return PyErr_NoMemory(), NULL;
-    *p = (struct places){ .thread = PyThread_get_thread_ident(), .others = active };
+    *p = (struct py_places){ .thread = PyThread_get_thread_ident(), .others = active };
     return active = p;
 }
 
-PyObject *places_fill(struct places *p, PyObject *tree, struct replacing *r) { return fill_tree(p, tree, r); }
+PyObject *places_fill(struct py_places *p, PyObject *tree, struct replacing *r) { return fill_tree(p, tree, r); }
 
 /* ---- putting back */
 
@@ -166,7 +166,7 @@ static int by_now(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int sort(struct places *p)
+static int sort(struct py_places *p)
 {
     if (p->sorted)
         return 0;
@@ -179,7 +179,7 @@ static int sort(struct places *p)
 }
 
 /* What an object stood for before any replacement; itself if for nothing.  After `sort`. */
-static PyObject *original(const struct places *p, PyObject *o)
+static PyObject *original(const struct py_places *p, PyObject *o)
 {
     for (size_t steps = 0; steps < p->n; steps++) {
         struct place key = { .now = o }, *at = &key;
@@ -204,7 +204,7 @@ static int put_before_back(struct place *at)
 }
 
 /* Looks for what the function has moved, in the whole of the container. */
-static int put_back_all(struct places *p, PyObject *container)
+static int put_back_all(struct py_places *p, PyObject *container)
 {
     bool dict = PyDict_Check(container);
     PyObject *items = dict ? dict_items(container) : items_list(container);
@@ -221,9 +221,9 @@ static int put_back_all(struct places *p, PyObject *container)
 }
 
 /* Later calls of this thread that are not over yet put back what p put there: now it is what stood there before p. */
-static int hand_down(struct places *p)
+static int hand_down(struct py_places *p)
 {
-    for (struct places *q = active; q != p; q = q->others) {
+    for (struct py_places *q = active; q != p; q = q->others) {
         if (q->thread != p->thread)
             continue;
         if (sort(p))
@@ -246,7 +246,7 @@ static void note_error(PyObject **error)
         *error = error_take();
 }
 
-int places_put_back(struct places *p)
+int places_put_back(struct py_places *p)
 {
     if (!p)
         return 0;
@@ -260,7 +260,7 @@ int places_put_back(struct places *p)
             failed = true, note_error(&error);
     if (hand_down(p))
         failed = true, note_error(&error);
-    struct places **link = &active;
+    struct py_places **link = &active;
     while (*link != p) link = &(*link)->others;
     *link = p->others;
     places_free(p);
@@ -275,7 +275,7 @@ static PyObject *after_fork(PyObject *self, PyObject *unused)
 {
     unsigned long thread = PyThread_get_thread_ident();
     (void)self, (void)unused;
-    for (struct places *p = active; p;) {
+    for (struct py_places *p = active; p;) {
         if (p->thread == thread) {
             p = p->others;
             continue;
@@ -307,13 +307,13 @@ static int survive_fork(void)
 
 struct placed_object {
     PyObject ob_base;
-    struct places places; /* without containers */
+    struct py_places places; /* without containers */
 };
 
 /* Walks over a tree and one that has places of it, and calls visit for every array of the latter: `there` is what
  * the tree has at its place, NULL for nothing. */
-static int walk_like(struct places *p, PyObject *tree, PyObject *like,
-                     int (*visit)(struct places *p, PyObject *tree, PyObject *key, Py_ssize_t i, PyObject *there,
+static int walk_like(struct py_places *p, PyObject *tree, PyObject *like,
+                     int (*visit)(struct py_places *p, PyObject *tree, PyObject *key, Py_ssize_t i, PyObject *there,
                                   PyObject *like))
 {
     bool dict = PyDict_Check(tree) && PyDict_Check(like);
@@ -339,13 +339,13 @@ static int walk_like(struct places *p, PyObject *tree, PyObject *like,
     return failed;
 }
 
-static int will_take(struct places *p, PyObject *tree, PyObject *key, Py_ssize_t i, PyObject *there, PyObject *now)
+static int will_take(struct py_places *p, PyObject *tree, PyObject *key, Py_ssize_t i, PyObject *there, PyObject *now)
 {
     (void)tree, (void)key, (void)i;
     return add_place(p, NULL, NULL, 0, there, now);
 }
 
-static int gives_back(struct places *p, PyObject *tree, PyObject *key, Py_ssize_t i, PyObject *there, PyObject *now)
+static int gives_back(struct py_places *p, PyObject *tree, PyObject *key, Py_ssize_t i, PyObject *there, PyObject *now)
 {
     (void)now;
     PyObject *before = original(p, there);
@@ -361,7 +361,7 @@ static PyObject *placed_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     struct placed_object *self = PyObject_GC_New(struct placed_object, type);
     if (!self)
         return NULL;
-    self->places = (struct places){ NULL };
+    self->places = (struct py_places){ NULL };
     int failed = walk_like(&self->places, tree, like, will_take) || sort(&self->places);
     PyObject_GC_Track((PyObject *)self);
     if (failed)
@@ -380,7 +380,7 @@ static PyObject *placed_put_back(PyObject *o, PyObject *args)
 
 static int placed_traverse(PyObject *o, visitproc visit, void *arg)
 {
-    const struct places *p = &((struct placed_object *)o)->places;
+    const struct py_places *p = &((struct placed_object *)o)->places;
     Py_VISIT(Py_TYPE(o));
     for (size_t k = 0; k < p->n; k++) {
         Py_VISIT(p->v[k].before);

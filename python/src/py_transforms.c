@@ -88,12 +88,12 @@ PyObject *hollowed(PyObject *tree) { return tree_map(tree, hole, NULL); }
 
 PyObject *hollowed_plain(PyObject *tree) { return tree_map_plain(tree, hole, NULL); }
 
-static PyObject *refilled_tree(PyObject *tree, struct replacing *r, struct places *where)
+static PyObject *refilled_tree(PyObject *tree, struct replacing *r, struct py_places *where)
 {
     return where ? places_fill(where, tree, r) : replaced(tree, r);
 }
 
-PyObject *new_args(const struct python_call *p, struct replacing *r, struct places *where)
+PyObject *new_args(const struct python_call *p, struct replacing *r, struct py_places *where)
 {
     Py_ssize_t n = PyTuple_Size(p->args);
     PyObject *args = PyTuple_New(n);
@@ -122,7 +122,7 @@ static PyObject *named_argument(PyObject *kwargs, PyObject *name)
     return arg;
 }
 
-PyObject *new_kwargs(const struct python_call *p, struct replacing *r, struct places *where)
+PyObject *new_kwargs(const struct python_call *p, struct replacing *r, struct py_places *where)
 {
     if (!p->kwargs)
         return NULL;
@@ -191,7 +191,7 @@ static int call_python(mlx_vector_array *res, const mlx_vector_array in, void *p
 {
     struct python_call *p = payload;
     struct replacing r = { in, 0 };
-    struct places *where = p->in_place ? places_new() : NULL;
+    struct py_places *where = p->in_place ? places_new() : NULL;
     PyObject *args = where || !p->in_place ? new_args(p, &r, where) : NULL;
     PyObject *kwargs = args ? new_kwargs(p, &r, where) : NULL;
     PyObject *value = NULL;

@@ -23,20 +23,20 @@
 #include "core/lock.h"
 
 struct handle_scope;
-struct note {
+struct handle_note {
     const void *ctx;
     enum handle_kind kind;
     const char *func;
     void *caller; /* where the program called func, if watched and known */
     bool watched;
     unsigned long number;
-    struct note *next; /* in its chain of the table */
+    struct handle_note *next; /* in its chain of the table */
     struct handle_scope *scope;
-    struct note *older, *newer; /* in the scope */
+    struct handle_note *older, *newer; /* in the scope */
 };
 struct handle_scope {
     struct handle_scope *outer;
-    struct note *last;
+    struct handle_note *last;
 };
 
 static const char *const names[] = {
@@ -48,14 +48,14 @@ static atomic_long live[HANDLE_COUNT];
 static atomic_bool watching;
 static atomic_ulong entered;
 LOCK(lock, LOCK_LEAF);
-static struct note **table; /* chains */
-static size_t chains;       /* 0 or a power of two, at least `entered` */
+static struct handle_note **table; /* chains */
+static size_t chains;              /* 0 or a power of two, at least `entered` */
 static unsigned long numbers;
 static _Thread_local struct handle_scope *inner;
 
 /* ---- the table; the caller holds the lock */
 
-static struct note **chain_of(const void *ctx)
+static struct handle_note **chain_of(const void *ctx)
 {
     return &table[(size_t)(((uintptr_t)ctx >> 4) * 0x9E3779B97F4A7C15u >> 20) & (chains - 1)];
 }
@@ -65,15 +65,15 @@ static int notes_make_room(void)
     if (entered < chains)
         return 0;
     size_t n = chains ? 2 * chains : 256, before = chains;
-    struct note **old = table, **larger = mx_malloc(n * sizeof *larger);
+    struct handle_note **old = table, **larger = mx_malloc(n * sizeof *larger);
     if (!larger)
         return 1;
     memset(larger, 0, n * sizeof *larger);
     table = larger;
     chains = n;
     for (size_t i = 0; i < before; i++)
-        for (struct note *e = old[i], *next; e; e = next) {
-            struct note **chain = chain_of(e->ctx);
+        for (struct handle_note *e = old[i], *next; e; e = next) {
+            struct handle_note **chain = chain_of(e->ctx);
             next = e->next;
             e->next = *chain;
             *chain = e;
@@ -82,14 +82,14 @@ static int notes_make_room(void)
     return 0;
 }
 
-static struct note *find_note(const void *ctx)
+static struct handle_note *find_note(const void *ctx)
 {
-    struct note *e = chains ? *chain_of(ctx) : NULL;
+    struct handle_note *e = chains ? *chain_of(ctx) : NULL;
     while (e && e->ctx != ctx) e = e->next;
     return e;
 }
 
-static void put_into(struct note *e, struct handle_scope *s)
+static void put_into(struct handle_note *e, struct handle_scope *s)
 {
     e->scope = s;
     e->newer = NULL;
@@ -100,7 +100,7 @@ static void put_into(struct note *e, struct handle_scope *s)
         s->last = e;
 }
 
-static void take_note_out(struct note *e)
+static void take_note_out(struct handle_note *e)
 {
     if (!e->scope)
         return;
@@ -115,9 +115,9 @@ static void take_note_out(struct note *e)
 
 static void strike_off(const void *ctx)
 {
-    struct note **at = chain_of(ctx);
+    struct handle_note **at = chain_of(ctx);
     while ((*at)->ctx != ctx) at = &(*at)->next;
-    struct note *e = *at;
+    struct handle_note *e = *at;
     take_note_out(e);
     *at = e->next;
     entered--;
@@ -145,10 +145,10 @@ static void *calling_place(void)
 
 static int note_handle(enum handle_kind kind, void *ctx, const char *func, bool watched)
 {
-    struct note *e = mx_malloc(sizeof *e);
+    struct handle_note *e = mx_malloc(sizeof *e);
     if (!e)
         return 1;
-    *e = (struct note){
+    *e = (struct handle_note){
         .ctx = ctx, .kind = kind, .func = func, .watched = watched, .caller = watched ? calling_place() : NULL
     };
     lock_take(&lock);
@@ -156,7 +156,7 @@ static int note_handle(enum handle_kind kind, void *ctx, const char *func, bool 
     if (failed) {
         free(e);
     } else {
-        struct note **chain = chain_of(ctx);
+        struct handle_note **chain = chain_of(ctx);
         e->number = ++numbers;
         e->next = *chain;
         *chain = e;
@@ -285,7 +285,7 @@ int mlx_scope_end(void)
     inner = s->outer; /* what freeing calls back makes is not of this scope */
     for (;;) {
         lock_take(&lock);
-        struct note *e = s->last;
+        struct handle_note *e = s->last;
         enum handle_kind kind = e ? e->kind : HANDLE_COUNT;
         void *ctx = e ? (void *)(uintptr_t)e->ctx : NULL;
         if (e)
@@ -303,7 +303,7 @@ int mlx_scope_end(void)
 static void leave(const void *ctx, bool all)
 {
     lock_take(&lock);
-    struct note *e = find_note(ctx);
+    struct handle_note *e = find_note(ctx);
     struct handle_scope *outer = e && e->scope && !all ? e->scope->outer : NULL;
     if (e && (all || (e->scope && e->scope == inner))) {
         take_note_out(e);
@@ -351,11 +351,11 @@ int mlx_handles_watch(bool on)
 
 static int by_number(const void *a, const void *b)
 {
-    unsigned long x = ((const struct note *)a)->number, y = ((const struct note *)b)->number;
+    unsigned long x = ((const struct handle_note *)a)->number, y = ((const struct handle_note *)b)->number;
     return (x > y) - (x < y);
 }
 
-static void print_place(FILE *out, const struct note *e)
+static void print_place(FILE *out, const struct handle_note *e)
 {
     fprintf(out, "%s made by %s, handle %lu", names[e->kind], e->func, e->number);
 #ifdef HAS_BACKTRACE
@@ -371,13 +371,13 @@ static void print_place(FILE *out, const struct note *e)
 }
 
 /* Copies of the watched entries, in order; NULL after a failure. */
-static struct note *watched_entries(size_t *n)
+static struct handle_note *watched_entries(size_t *n)
 {
     lock_take(&lock);
-    struct note *all = mx_malloc((entered + 1) * sizeof *all);
+    struct handle_note *all = mx_malloc((entered + 1) * sizeof *all);
     *n = 0;
     for (size_t i = 0; all && i < chains; i++)
-        for (const struct note *e = table[i]; e; e = e->next)
+        for (const struct handle_note *e = table[i]; e; e = e->next)
             if (e->watched)
                 all[(*n)++] = *e;
     lock_give(&lock);
@@ -389,7 +389,7 @@ static struct note *watched_entries(size_t *n)
 static int print_report(FILE *out)
 {
     size_t n, total = 0;
-    struct note *all = watched_entries(&n);
+    struct handle_note *all = watched_entries(&n);
     if (!all)
         return 1;
     mlx_handles_count(&total, NULL);

@@ -14,7 +14,7 @@ struct pair {
 };
 
 struct map {
-    enum kind kind;
+    enum list_kind kind;
     bool lent; /* to a callback: as a list (capi.h) */
     size_t n, cap;
     struct pair *entries; /* cap */
@@ -63,7 +63,7 @@ static int map_grow(struct map *m)
     return 0;
 }
 
-struct map *capi_map_new(enum kind kind)
+struct map *capi_map_new(enum list_kind kind)
 {
     struct map *m = mx_malloc(sizeof *m);
     if (m)
@@ -134,7 +134,7 @@ struct map *capi_map_lend(const struct map *m)
     return c;
 }
 
-static enum handle_kind handle_kind(enum kind kind)
+static enum handle_kind handle_kind(enum list_kind kind)
 {
     return kind == ARRAYS ? HANDLE_map_string_to_array : HANDLE_map_string_to_string;
 }

@@ -10,7 +10,7 @@
 #include "capi/capi.h"
 #include "core/buffer.h"
 
-int slot_of(const char *func, const char *arg, enum kind kind, const void *value, union slot *out)
+int slot_of(const char *func, const char *arg, enum list_kind kind, const void *value, union slot *out)
 {
     switch (kind) {
     case ARRAYS: out->array.it = capi_array(func, arg, *(const mlx_array *)value); return is_nil(out->array.it);
@@ -40,7 +40,7 @@ static struct list *list_copy(const struct list *l)
     return c;
 }
 
-int slot_copy(enum kind kind, union slot *to, union slot from)
+int slot_copy(enum list_kind kind, union slot *to, union slot from)
 {
     switch (kind) {
     case ARRAYS:
@@ -54,7 +54,7 @@ int slot_copy(enum kind kind, union slot *to, union slot from)
     return 1;
 }
 
-void slot_drop(enum kind kind, union slot *s)
+void slot_drop(enum list_kind kind, union slot *s)
 {
     switch (kind) {
     case ARRAYS: mx_drop(&s->array); break;
@@ -64,7 +64,7 @@ void slot_drop(enum kind kind, union slot *s)
     }
 }
 
-struct list *capi_list_new(enum kind kind)
+struct list *capi_list_new(enum list_kind kind)
 {
     struct list *l = mx_malloc(sizeof *l);
     if (l)
@@ -188,7 +188,7 @@ static struct list *lent(struct list *l)
 }
 
 struct list *capi_lend(int n, const mx x[]) { return lent(capi_list_of(n, x)); }
-struct list *capi_lend_empty(enum kind kind) { return lent(capi_list_new(kind)); }
+struct list *capi_lend_empty(enum list_kind kind) { return lent(capi_list_new(kind)); }
 
 struct list *capi_list_of_results(struct mx_list *y)
 {
@@ -216,7 +216,7 @@ int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *
 }
 
 /* A list of the n values at `data`, the argument `arg`. */
-static struct list *from_data(const char *func, const char *arg, enum kind kind, const void *data, size_t n)
+static struct list *from_data(const char *func, const char *arg, enum list_kind kind, const void *data, size_t n)
 {
     static const size_t size[] = { sizeof(mlx_array), sizeof(mlx_vector_array), sizeof(int), sizeof(char *) };
     if (n && !capi_need(func, "elements", arg, data))
@@ -231,7 +231,8 @@ static struct list *from_data(const char *func, const char *arg, enum kind kind,
     return l;
 }
 
-static int list_append(const char *func, struct list *l, const char *arg, enum kind kind, const void *data, size_t n)
+static int list_append(const char *func, struct list *l, const char *arg, enum list_kind kind, const void *data,
+                       size_t n)
 {
     if (!l) {
         capi_refuse(func, "a vector", "vec", "an empty handle");

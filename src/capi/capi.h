@@ -104,7 +104,7 @@ int capi_device_end(const char *func, mlx_device *res, struct device d);
 #define capi_publish_device(res, d) capi_device_end(__func__, res, d)
 
 /* Lists (capi/c_vector.c): what the ctx of the vectors points at. */
-enum kind { ARRAYS, LISTS, NUMBERS, TEXTS };
+enum list_kind { ARRAYS, LISTS, NUMBERS, TEXTS };
 struct list;
 union slot {
     mx_own array;
@@ -113,18 +113,18 @@ union slot {
     char *text;
 };
 struct list {
-    enum kind kind;
+    enum list_kind kind;
     bool lent; /* to a callback: freeing the handle does nothing, whoever lent it frees it */
     size_t n, cap;
     union slot *v;
 };
 /* What the handle, number or string at `value` stands for, borrowed; fails where it is empty. */
-int slot_of(const char *func, const char *arg, enum kind kind, const void *value, union slot *out);
+int slot_of(const char *func, const char *arg, enum list_kind kind, const void *value, union slot *out);
 /* A copy to be dropped: arrays are kept, lists and texts copied.  Non-zero after a failure. */
-int slot_copy(enum kind kind, union slot *to, union slot from);
-void slot_drop(enum kind kind, union slot *s);
+int slot_copy(enum list_kind kind, union slot *to, union slot from);
+void slot_drop(enum list_kind kind, union slot *s);
 
-struct list *capi_list_new(enum kind kind); /* NULL after a failure */
+struct list *capi_list_new(enum list_kind kind); /* NULL after a failure */
 void capi_list_free(struct list *l);
 int capi_list_add(struct list *l, union slot value); /* a copy of it */
 /* The content of the handle becomes the list, which is taken over, or a failure is reported. */
@@ -140,14 +140,14 @@ struct list *capi_list_of_results(struct mx_list *y);
 struct list *capi_list_copy(const char *func, const char *arg, const struct list *l);
 /* The same, and an empty list, for the handles that a callback is given. */
 struct list *capi_lend(int n, const mx x[]);
-struct list *capi_lend_empty(enum kind kind);
+struct list *capi_lend_empty(enum list_kind kind);
 /* The content of the results becomes the lists, which are cleared; dy may be NULL. */
 int capi_results_end(const char *func, mlx_vector_array *res_0, struct mx_list *y, mlx_vector_array *res_1,
                      struct mx_list *dy);
 
 /* Maps (capi/c_map.c) */
 struct map;
-struct map *capi_map_new(enum kind kind);
+struct map *capi_map_new(enum list_kind kind);
 void capi_map_free(struct map *m);
 struct map *capi_map_lend(
     const struct map *m); /* a copy for the handle that a callback is given; NULL after a failure */

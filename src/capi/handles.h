@@ -6,7 +6,7 @@
 #define MX_CAPI_HANDLES_H
 
 /* The types of handles, mlx_<name>, that own something.  Vectors and maps stand in the order of their
- * enum kind. */
+ * enum list_kind. */
 #define HANDLE_KINDS(KIND)              \
     KIND(array)                         \
     KIND(vector_array)                  \

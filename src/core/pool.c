@@ -33,7 +33,7 @@ enum {
 };
 
 /* A thread's part of the range; on a cache line of its own, for others help themselves from it. */
-struct share {
+struct pool_share {
     _Alignas(64) _Atomic int64_t next;
     int64_t end;
 };
@@ -43,7 +43,7 @@ static struct {
     void *ctx;
     int64_t piece;
     int nshares;
-    struct share share[MAX_THREADS];
+    struct pool_share share[MAX_THREADS];
 } job;
 
 static _Alignas(64) atomic_int crew;
@@ -74,7 +74,7 @@ static inline void pause_briefly(void)
 static void pool_work(int me)
 {
     for (int i = 0; i < job.nshares; i++) {
-        struct share *s = &job.share[(me + i) % job.nshares];
+        struct pool_share *s = &job.share[(me + i) % job.nshares];
         if (atomic_load_explicit(&s->next, memory_order_relaxed) >= s->end)
             continue;
         for (;;) {

@@ -164,7 +164,7 @@ struct fused_value {
     bool taken;         /* its memory is an output's now */
 };
 
-struct maker {
+struct tape_maker {
     struct tape_program *t;
     int n_members, n_values;
     struct fused_value value[VALUES];
@@ -183,7 +183,7 @@ struct maker {
     mx_own held[VALUES]; /* copies of operands */
 };
 
-static void put_step(struct maker *k, union kernel fn, enum step_kind kind, int y, const int x[])
+static void put_step(struct tape_maker *k, union kernel fn, enum step_kind kind, int y, const int x[])
 {
     struct tape_step *s = &k->t->step[k->t->n_steps++];
     s->fn = fn;
@@ -192,12 +192,12 @@ static void put_step(struct maker *k, union kernel fn, enum step_kind kind, int 
     for (int a = 0; a < OPERANDS; a++) s->x[a] = (int16_t)x[a];
 }
 
-static void put_cast(struct maker *k, cast_fn *f, int y, int x)
+static void put_cast(struct tape_maker *k, cast_fn *f, int y, int x)
 {
     put_step(k, (union kernel){ .unary = f }, STEP_UNARY, y, (int[OPERANDS]){ x });
 }
 
-static int new_slot(struct maker *k, const void *base, size_t step, int stride)
+static int new_slot(struct tape_maker *k, const void *base, size_t step, int stride)
 {
     struct tape_slot *s = &k->t->slot[k->t->n_slots];
     s->base = (uintptr_t)base;
@@ -207,7 +207,7 @@ static int new_slot(struct maker *k, const void *base, size_t step, int stride)
     return k->t->n_slots++;
 }
 
-static int take_register(struct maker *k, size_t size)
+static int take_register(struct tape_maker *k, size_t size)
 {
     k->unit = k->unit > size ? k->unit : size;
     if (k->n_free)
@@ -218,12 +218,12 @@ static int take_register(struct maker *k, size_t size)
     return s;
 }
 
-static int new_constant(struct maker *k) { return new_slot(k, &k->constant[k->n_constants++], 0, 0); }
+static int new_constant(struct tape_maker *k) { return new_slot(k, &k->constant[k->n_constants++], 0, 0); }
 
-static void *address(struct maker *k, int slot) { return (void *)k->t->slot[slot].base; }
+static void *address(struct tape_maker *k, int slot) { return (void *)k->t->slot[slot].base; }
 
 /* The slot that has v's values as the kernels of its type take them. */
-static int operand_slot(struct maker *k, struct fused_value *v, bool widened)
+static int operand_slot(struct tape_maker *k, struct fused_value *v, bool widened)
 {
     enum dtype t = v->array->dtype;
     if (!widened || !dtype_is_half(t))
@@ -243,11 +243,11 @@ static int operand_slot(struct maker *k, struct fused_value *v, bool widened)
     return v->wide;
 }
 
-static struct fused_value *argument(struct maker *k, int i, int a) { return &k->value[k->arg[i][a]]; }
+static struct fused_value *argument(struct tape_maker *k, int i, int a) { return &k->value[k->arg[i][a]]; }
 
 /* Registers that member i is the last to read: a result of elements of `size` bytes may be written
  * over one of them, which is returned (-1: there is none); the others are `gone` after the call. */
-static int last_reads(struct maker *k, int i, int nin, size_t size, int gone[], int *n_gone)
+static int last_reads(struct tape_maker *k, int i, int nin, size_t size, int gone[], int *n_gone)
 {
     int over = -1;
     *n_gone = 0;
@@ -269,7 +269,7 @@ static int last_reads(struct maker *k, int i, int nin, size_t size, int gone[], 
     return over;
 }
 
-static void give_registers(struct maker *k, int n, const int s[])
+static void give_registers(struct tape_maker *k, int n, const int s[])
 {
     for (int i = 0; i < n; i++) k->free[k->n_free++] = s[i];
 }
@@ -290,7 +290,8 @@ static union kernel step_kernel(const struct node *n, enum dtype to, enum step_k
 }
 
 /* A call on constants, made at once; returns the slot of its value. */
-static int compute_constant(struct maker *k, union kernel fn, enum step_kind kind, const int from[], cast_fn *narrow)
+static int compute_constant(struct tape_maker *k, union kernel fn, enum step_kind kind, const int from[],
+                            cast_fn *narrow)
 {
     int s = new_constant(k);
     float rounded;
@@ -307,7 +308,7 @@ static int compute_constant(struct maker *k, union kernel fn, enum step_kind kin
 }
 
 /* Dividing by a power of two is multiplying by its inverse, which is exact too. */
-static void simplify_step(struct maker *k, const struct node *n, union kernel *fn, int x[])
+static void simplify_step(struct tape_maker *k, const struct node *n, union kernel *fn, int x[])
 {
     const struct tape_slot *s = &k->t->slot[x[1]];
     enum dtype t = n->in[0]->dtype;
@@ -327,7 +328,7 @@ static void simplify_step(struct maker *k, const struct node *n, union kernel *f
 }
 
 /* The steps of member i; `output` is the slot of its memory, -1 where it has none. */
-static int add_member(struct maker *k, int i, const struct node *n, int output)
+static int add_member(struct tape_maker *k, int i, const struct node *n, int output)
 {
     struct fused_value *v = &k->value[i];
     enum dtype t = v->array->dtype;
@@ -373,7 +374,7 @@ static int add_member(struct maker *k, int i, const struct node *n, int output)
 /* ---- operands and outputs */
 
 /* The value that operand x from outside is, a new one where it was not met before. */
-static int outside(struct maker *k, mx x)
+static int outside(struct tape_maker *k, mx x)
 {
     for (int i = k->n_members; i < k->n_values; i++)
         if (k->value[i].array == x)
@@ -382,7 +383,7 @@ static int outside(struct maker *k, mx x)
     return k->n_values++;
 }
 
-static int place_operand(struct maker *k, struct fused_value *v)
+static int place_operand(struct tape_maker *k, struct fused_value *v)
 {
     mx x = v->array;
     int stride = run_stride(x);
@@ -421,7 +422,7 @@ static bool last_read_after(const struct fused_value *v, int i, mx y)
 }
 
 /* Memory for member i's output; returns its slot, or -1 after mx_fail. */
-static int place_output(struct maker *k, int i)
+static int place_output(struct tape_maker *k, int i)
 {
     mx y = k->value[i].array;
     struct fused_value *over = NULL;
@@ -439,7 +440,7 @@ static int place_output(struct maker *k, int i)
 }
 
 /* The program of n members; `read` is the one whose result a reduction reads, -1 without one. */
-static int make_program(struct maker *k, int n, struct entry *const m[], const bool wanted[], int read)
+static int make_program(struct tape_maker *k, int n, struct entry *const m[], const bool wanted[], int read)
 {
     k->n_members = k->n_values = n;
     for (int i = 0; i < n; i++)
@@ -471,7 +472,7 @@ static int make_program(struct maker *k, int n, struct entry *const m[], const b
 }
 
 /* Chooses the tile of `size` elements in all, and gives registers their places. */
-static void tape_layout(struct maker *k, struct runs *r, int64_t size)
+static void tape_layout(struct tape_maker *k, struct runs *r, int64_t size)
 {
     struct tape_program *t = k->t;
     bool far = size * (int64_t)k->stream > FAR;
@@ -522,7 +523,7 @@ static int reduce_tape(struct runs *r, struct entry *e, mx read, bool kept)
 int run_tape(int n, struct entry *const m[], const bool wanted[])
 {
     struct tape_program t;
-    struct maker k;
+    struct tape_maker k;
     struct runs r;
     struct entry *last = m[n - 1];
     int read = last->node->op->traits & FUSE ? -1 : last->from[0];

@@ -55,12 +55,12 @@ int gpu_run_eye(const struct run *r)
     mx y = r->y[0];
     if (gpu_out_new(r, 0))
         return 1;
-    struct diagonal_args a = { .y = gpu_pointer(r, y),
-                               .n = y->size,
-                               .m = e->m,
-                               .k = e->k,
-                               .one = one_of((enum dtype)y->dtype),
-                               .size = (int32_t)itemsize(y) };
+    struct gpu_diagonal_args a = { .y = gpu_pointer(r, y),
+                                   .n = y->size,
+                                   .m = e->m,
+                                   .k = e->k,
+                                   .one = one_of((enum dtype)y->dtype),
+                                   .size = (int32_t)itemsize(y) };
     return launch_creation(r, &found, "diagonal", ceil_div(a.n * a.size, 16), &a);
 }
 

@@ -68,7 +68,7 @@ static int operation_of(const struct node *n, enum dtype to)
 
 /* ---- the program */
 
-struct maker {
+struct fused_maker {
     const struct run *r;
     struct fused_args *a;
     int n, n_x, n_y, n_strided;
@@ -79,7 +79,7 @@ struct maker {
 };
 
 /* Operand x from outside; negative: there are too many. */
-static int kernel_operand(struct maker *k, mx x)
+static int kernel_operand(struct fused_maker *k, mx x)
 {
     for (int i = 0; i < k->n_x; i++)
         if (k->x[i] == x)
@@ -99,7 +99,7 @@ static int kernel_operand(struct maker *k, mx x)
 }
 
 /* The dimensions that operands of strides of their own are walked along; false: too many. */
-static bool walk_fused(struct maker *k, mx y)
+static bool walk_fused(struct fused_maker *k, mx y)
 {
     int shape[MX_MAX_NDIM], ndim;
     int64_t strides[FUSED_OPERANDS][MX_MAX_NDIM], *all[FUSED_OPERANDS];
@@ -121,7 +121,7 @@ static bool walk_fused(struct maker *k, mx y)
 }
 
 /* Member i as a step. */
-static bool add_step(struct maker *k, int i, const struct entry *e)
+static bool add_step(struct fused_maker *k, int i, const struct entry *e)
 {
     const struct node *n = e->node;
     struct fused_step *s = &k->a->step[i];
@@ -153,7 +153,7 @@ static bool add_step(struct maker *k, int i, const struct entry *e)
     return true;
 }
 
-static bool make_kernel(struct maker *k, struct entry *const m[], const bool wanted[])
+static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bool wanted[])
 {
     if (k->n > FUSED_STEPS)
         return false;
@@ -195,7 +195,7 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
     struct fused_args a = { .n = m[0]->one->size, .steps = n };
     if (!g)
         return 1;
-    struct maker k = { .r = &(struct run){ .stream = s, .node = m[0]->node }, .a = &a, .n = n };
+    struct fused_maker k = { .r = &(struct run){ .stream = s, .node = m[0]->node }, .a = &a, .n = n };
     if (!make_kernel(&k, m, wanted))
         return one_by_one(s, n, m, wanted);
     void *kernel = gpu_find(g, &found, "fused", "fused", DT_COUNT);

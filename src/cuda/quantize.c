@@ -9,13 +9,13 @@
 #include "cuda/gpu.h"
 #include "ops/quantize.h"
 
-static enum quant_format gpu_format_of(const struct quant_args *a)
+static enum gpu_quant_format gpu_format_of(const struct quant_args *a)
 {
     switch (a->mode) {
     case MODE_MXFP4: return FORMAT_mxfp4;
     case MODE_MXFP8: return FORMAT_mxfp8;
     case MODE_NVFP4: return FORMAT_nvfp4;
-    default: return a->bits == 8 ? FORMAT_u8 : (enum quant_format)(FORMAT_u1 + a->bits - 1);
+    default: return a->bits == 8 ? FORMAT_u8 : (enum gpu_quant_format)(FORMAT_u1 + a->bits - 1);
     }
 }
 

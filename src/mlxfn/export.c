@@ -340,7 +340,7 @@ int exporter_close(struct exporter *e, bool keep)
     return failed;
 }
 
-static void signature_free(struct signature *s)
+static void signature_free(struct export_signature *s)
 {
     for (int i = 0; s->keys && i < s->n_keys; i++) free(s->keys[i]);
     free(s->keys);
@@ -365,10 +365,10 @@ void exporter_free(struct exporter *e)
     free(e);
 }
 
-static bool signature_of(struct signature *s, int n_pos, int n_keys, const char *const keys[], const mx x[])
+static bool signature_of(struct export_signature *s, int n_pos, int n_keys, const char *const keys[], const mx x[])
 {
     int n = n_pos + n_keys;
-    *s = (struct signature){ .n_pos = n_pos };
+    *s = (struct export_signature){ .n_pos = n_pos };
     s->keys = mx_malloc(((size_t)n_keys + 1) * sizeof *s->keys);
     s->in = s->keys ? mx_malloc(((size_t)n + 1) * sizeof *s->in) : NULL;
     for (int i = 0; s->in && i < n_keys; i++, s->n_keys++)
@@ -381,7 +381,7 @@ static bool signature_of(struct signature *s, int n_pos, int n_keys, const char 
     return s->in;
 }
 
-static bool same_signature(const struct exporter *e, const struct signature *a, const struct signature *b)
+static bool same_signature(const struct exporter *e, const struct export_signature *a, const struct export_signature *b)
 {
     bool same = a->n_pos == b->n_pos && a->n_keys == b->n_keys;
     for (int i = 0; same && i < a->n_keys; i++) same = !strcmp(a->keys[i], b->keys[i]);
@@ -405,9 +405,9 @@ static void sort_keys(int n, const char **keys, mx x[])
 
 static int add_trace(struct exporter *e, int n_pos, int n_keys, const char *const keys[], const mx x[])
 {
-    struct signature s;
+    struct export_signature s;
     int failed = !signature_of(&s, n_pos, n_keys, keys, x);
-    struct signature *all = failed ? NULL : mx_grown(e->traces, e->n, &e->cap, sizeof *all);
+    struct export_signature *all = failed ? NULL : mx_grown(e->traces, e->n, &e->cap, sizeof *all);
     failed = !all;
     if (all)
         e->traces = all;

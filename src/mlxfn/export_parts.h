@@ -7,7 +7,7 @@
 #include "mlxfn/mlxfn.h"
 #include "transform/graph.h"
 
-struct signature {
+struct export_signature {
     int n_pos, n_keys;
     char **keys;
     struct spec *in;
@@ -23,7 +23,7 @@ struct exporter {
     bool sizes_read;     /* by the function while it was traced for any shape */
     uint64_t count_at, end;
     int n, cap;
-    struct signature *traces;
+    struct export_signature *traces;
     struct mx_list constants; /* those in the file, which must stay what they are */
     struct id_table known;    /* by address: their numbers */
     int names;                /* given to listeners */

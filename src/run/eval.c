@@ -507,19 +507,19 @@ static enum outcome run_entry_on(struct stream *s, struct entry *e)
 int mx_run_entry(struct stream *s, struct entry *e) { return run_entry_on(s, e) != RAN; }
 
 /* The first failure of a batch, its own or of one it had to wait for. */
-struct failure {
+struct run_failure {
     enum mx_error kind;
     char *message;
 };
 
-static void note_failure(struct failure *f, enum mx_error kind, const char *message)
+static void note_failure(struct run_failure *f, enum mx_error kind, const char *message)
 {
     if (f->kind == MX_OK && kind != MX_OK)
-        *f = (struct failure){ kind, strdup(message ? message : "") };
+        *f = (struct run_failure){ kind, strdup(message ? message : "") };
 }
 
 /* The error in hand, for the arrays that it concerns, and for the batch's. */
-static struct event *take_failure(struct failure *own)
+static struct event *take_failure(struct run_failure *own)
 {
     struct event *why = event_made(mx_error_kind(), mx_error_message());
     note_failure(own, mx_error_kind(), mx_error_message());
@@ -529,8 +529,8 @@ static struct event *take_failure(struct failure *own)
 
 /* What became of entries that ran as one; their outputs are READY or LAZY after this, unless nobody can look at
  * them (`wanted`; NULL: somebody may). */
-static void settle_batch(int n, struct entry *const m[], const bool wanted[], enum outcome how, struct failure *own,
-                         const struct failure *before)
+static void settle_batch(int n, struct entry *const m[], const bool wanted[], enum outcome how, struct run_failure *own,
+                         const struct run_failure *before)
 {
     struct event *why = how == FAILED ? take_failure(own) : NULL;
     if (how == SPOILED)
@@ -586,7 +586,7 @@ static enum outcome run_members(struct stream *s, int n, struct entry *const m[]
     return mx_run_fused(s, n, m, wanted) ? FAILED : RAN;
 }
 
-static void run_fused(struct batch *b, int i, bool stopped, struct failure *own, const struct failure *before)
+static void run_fused(struct batch *b, int i, bool stopped, struct run_failure *own, const struct run_failure *before)
 {
     struct entry *m[FUSE_MOST];
     bool wanted[FUSE_MOST];
@@ -602,7 +602,7 @@ static void run_fused(struct batch *b, int i, bool stopped, struct failure *own,
 void run_batch(struct batch *b)
 {
     struct stream *s = b->stream;
-    struct failure own = { 0 }, before = { 0 };
+    struct run_failure own = { 0 }, before = { 0 };
     buffer_defer_releases(true);
     for (int i = 0; i < b->nwait; i++) {
         event_wait(b->wait[i]);

@@ -52,38 +52,17 @@ SERIES(f64, double)
 
 /* ---- diagonals */
 
-#define DIAGONAL(T)                                                                           \
-    {                                                                                         \
-        union {                                                                               \
-            T v[16 / sizeof(T)];                                                              \
-            struct words4 all;                                                                \
-        } u;                                                                                  \
-        const int each = 16 / (int)sizeof(T);                                                 \
-        int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * each, row = first; \
-        if (first >= a.n)                                                                     \
-            return;                                                                           \
-        int64_t column = place_along(&row, (uint32_t)a.m, a.n);                               \
-        for (int k = 0; k < each; k++) {                                                      \
-            u.v[k] = column == row + a.k ? (T)a.one : (T)0;                                   \
-            if (++column == a.m) {                                                            \
-                column = 0;                                                                   \
-                row++;                                                                        \
-            }                                                                                 \
-        }                                                                                     \
-        if (first + each <= a.n)                                                              \
-            *(struct words4 *)((T *)a.y + first) = u.all;                                     \
-        else                                                                                  \
-            for (int64_t k = 0; first + k < a.n; k++) ((T *)a.y)[first + k] = u.v[k];         \
-        break;                                                                                \
-    }
-
-KERNEL(cu_diagonal, struct diagonal_args)
+KERNEL(cu_diagonal, struct gpu_diagonal_args)
 {
     switch (a.size) {
-    case 1: DIAGONAL(uint8_t)
-    case 2: DIAGONAL(uint16_t)
-    case 4: DIAGONAL(uint32_t)
-    case 8: DIAGONAL(uint64_t)
+#define T uint8_t
+#include "cuda/kernels/create_diagonal.inc"
+#define T uint16_t
+#include "cuda/kernels/create_diagonal.inc"
+#define T uint32_t
+#include "cuda/kernels/create_diagonal.inc"
+#define T uint64_t
+#include "cuda/kernels/create_diagonal.inc"
     }
 }
 

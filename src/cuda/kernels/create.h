@@ -16,7 +16,7 @@ struct series_args {
 };
 
 /* n elements of `size` bytes in rows of m: `one` where the column is the row + k, else 0. */
-struct diagonal_args {
+struct gpu_diagonal_args {
     void *y;
     int64_t n, m, k;
     uint64_t one;

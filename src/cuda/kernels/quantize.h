@@ -17,7 +17,7 @@
     X(mxfp8, 8)          \
     X(nvfp4, 4)
 #define X(name, bits) FORMAT_##name,
-enum quant_format { QUANT_FORMATS(X) FORMATS };
+enum gpu_quant_format { QUANT_FORMATS(X) FORMATS };
 #undef X
 
 /* A thread has QUANT_EACH numbers of a group when it packs; QMV_ROWS, QMV_VECTORS: rows of the matrix and of x that a

@@ -20,33 +20,36 @@ enum { FOLD_SUM, FOLD_PROD, FOLD_MIN, FOLD_MAX, FOLD_LOGSUMEXP }; /* as enum sca
 #define CODE PASTE(CODE, KIND)
 
 #if CODE >= CODE_f /* two numbers: a complex one; the largest, and the sum of exponentials about it; or one alone */
-struct fold {
+struct scan_fold {
     double a, b;
 };
-FN struct fold fold_of(double a, double b)
+FN struct scan_fold fold_of(double a, double b)
 {
-    struct fold f;
+    struct scan_fold f;
     f.a = a;
     f.b = b;
     return f;
 }
-FN struct fold shuffled(struct fold f, int bits) { return fold_of(SHUFFLE_XOR(f.a, bits), SHUFFLE_XOR(f.b, bits)); }
+FN struct scan_fold shuffled(struct scan_fold f, int bits)
+{
+    return fold_of(SHUFFLE_XOR(f.a, bits), SHUFFLE_XOR(f.b, bits));
+}
 #else
-struct fold {
+struct scan_fold {
     int64_t a;
 };
-FN struct fold fold_of(int64_t a)
+FN struct scan_fold fold_of(int64_t a)
 {
-    struct fold f;
+    struct scan_fold f;
     f.a = a;
     return f;
 }
-FN struct fold shuffled(struct fold f, int bits) { return fold_of(SHUFFLE_XOR(f.a, bits)); }
+FN struct scan_fold shuffled(struct scan_fold f, int bits) { return fold_of(SHUFFLE_XOR(f.a, bits)); }
 #endif
 
 #if CODE == CODE_c
-FN struct fold lift(int kind, S x) { return (void)kind, fold_of((double)x.re, (double)x.im); }
-FN S lower(int kind, struct fold f)
+FN struct scan_fold lift(int kind, S x) { return (void)kind, fold_of((double)x.re, (double)x.im); }
+FN S lower(int kind, struct scan_fold f)
 {
     S x;
     (void)kind;
@@ -54,13 +57,13 @@ FN S lower(int kind, struct fold f)
     x.im = (float)f.b;
     return x;
 }
-FN struct fold identity(int kind)
+FN struct scan_fold identity(int kind)
 {
     double edge = kind == FOLD_MIN ? INFINITY : -INFINITY;
     return kind == FOLD_SUM ? fold_of(0, 0) : kind == FOLD_PROD ? fold_of(1, 0) : fold_of(edge, edge);
 }
 /* By real part, then by imaginary; NaN wins and stays. */
-FN struct fold merge(int kind, struct fold p, struct fold q)
+FN struct scan_fold merge(int kind, struct scan_fold p, struct scan_fold q)
 {
     if (kind == FOLD_SUM)
         return fold_of(p.a + q.a, p.b + q.b);
@@ -80,18 +83,18 @@ FN struct fold merge(int kind, struct fold p, struct fold q)
 #define IN(x) ((double)(x))
 #define OUT(x) ((S)(x))
 #endif
-FN struct fold lift(int kind, S x)
+FN struct scan_fold lift(int kind, S x)
 {
     double v = IN(x);
     return kind == FOLD_LOGSUMEXP ? fold_of(v, v - v == 0 ? 1 : v == -INFINITY ? 0 : v) : fold_of(v, 0);
 }
-FN_APART double log_of(struct fold f) { return (f.a - f.a == 0 ? f.a : 0) + log_f64(f.b); }
-FN S lower(int kind, struct fold f) { return OUT(kind == FOLD_LOGSUMEXP ? log_of(f) : f.a); }
-FN struct fold identity(int kind)
+FN_APART double log_of(struct scan_fold f) { return (f.a - f.a == 0 ? f.a : 0) + log_f64(f.b); }
+FN S lower(int kind, struct scan_fold f) { return OUT(kind == FOLD_LOGSUMEXP ? log_of(f) : f.a); }
+FN struct scan_fold identity(int kind)
 {
     return fold_of(kind == FOLD_SUM ? 0 : kind == FOLD_PROD ? 1 : kind == FOLD_MIN ? INFINITY : -INFINITY, 0);
 }
-FN_APART struct fold sum_of_powers(struct fold p, struct fold q)
+FN_APART struct scan_fold sum_of_powers(struct scan_fold p, struct scan_fold q)
 {
     if (q.a != q.a || p.a == -INFINITY)
         return q;
@@ -102,7 +105,7 @@ FN_APART struct fold sum_of_powers(struct fold p, struct fold q)
         return q;
     return fold_of(most, p.b * exp_f64(p.a - most) + q.b * exp_f64(q.a - most));
 }
-FN struct fold merge(int kind, struct fold p, struct fold q)
+FN struct scan_fold merge(int kind, struct scan_fold p, struct scan_fold q)
 {
     switch (kind) {
     case FOLD_SUM: return fold_of(p.a + q.a, 0);
@@ -115,15 +118,15 @@ FN struct fold merge(int kind, struct fold p, struct fold q)
 #else
 /* Unsigned numbers of 64 bits are compared as such. */
 FN int less(int64_t p, int64_t q) { return sizeof(S) == 8 && (S)-1 > (S)0 ? (uint64_t)p < (uint64_t)q : p < q; }
-FN struct fold lift(int kind, S x) { return (void)kind, fold_of(CODE == CODE_b ? x != 0 : (int64_t)x); }
-FN S lower(int kind, struct fold f) { return (void)kind, (S)f.a; }
-FN struct fold identity(int kind)
+FN struct scan_fold lift(int kind, S x) { return (void)kind, fold_of(CODE == CODE_b ? x != 0 : (int64_t)x); }
+FN S lower(int kind, struct scan_fold f) { return (void)kind, (S)f.a; }
+FN struct scan_fold identity(int kind)
 {
     const int is_signed = !((S)-1 > (S)1), bits = 8 * (int)sizeof(S);
     int64_t high = (int64_t)(~(uint64_t)0 >> (64 - bits + is_signed)), low = is_signed ? -high - 1 : 0;
     return fold_of(kind == FOLD_SUM ? 0 : kind == FOLD_PROD ? 1 : kind == FOLD_MIN ? high : low);
 }
-FN struct fold merge(int kind, struct fold p, struct fold q)
+FN struct scan_fold merge(int kind, struct scan_fold p, struct scan_fold q)
 {
     switch (kind) {
     case FOLD_SUM: return fold_of((int64_t)((uint64_t)p.a + (uint64_t)q.a));
@@ -138,17 +141,17 @@ FN struct fold merge(int kind, struct fold p, struct fold q)
 
 /* What the threads before this one have, and what all of them have. */
 struct around {
-    struct fold before, all;
+    struct scan_fold before, all;
 };
-FN struct around around_thread(int kind, struct fold mine)
+FN struct around around_thread(int kind, struct scan_fold mine)
 {
     enum { WARPS = SCAN_THREADS / 32 };
-    SHARED struct fold of_warp[WARPS];
+    SHARED struct scan_fold of_warp[WARPS];
     struct around r;
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    struct fold all = mine, before = identity(kind);
+    struct scan_fold all = mine, before = identity(kind);
     for (int bits = 1; bits < 32; bits *= 2) {
-        struct fold other = shuffled(all, bits);
+        struct scan_fold other = shuffled(all, bits);
         if (lane & bits)
             before = merge(kind, other, before);
         all = lane & bits ? merge(kind, other, all) : merge(kind, all, other);
@@ -157,7 +160,7 @@ FN struct around around_thread(int kind, struct fold mine)
     if (lane == 0)
         of_warp[warp] = all;
     BARRIER();
-    struct fold warps = identity(kind);
+    struct scan_fold warps = identity(kind);
     for (int w = 0; w < WARPS; w++) {
         if (w == warp)
             before = merge(kind, warps, before);
@@ -177,22 +180,22 @@ KERNEL(K(cu_scan_rows), struct scan_call)
     int64_t end = first + a.piece < a.n ? first + a.piece : a.n;
     const S *x = (const S *)a.x + row * a.n;
     S *y = (S *)a.y + row * a.n;
-    struct fold *part = (struct fold *)a.parts + blockIdx.x;
-    struct fold carry = a.parts && !a.folding ? *part : identity(a.fold);
+    struct scan_fold *part = (struct scan_fold *)a.parts + blockIdx.x;
+    struct scan_fold carry = a.parts && !a.folding ? *part : identity(a.fold);
     for (int64_t at = first; at < end; at += SCAN_THREADS * LANES) {
         int64_t i = at + (int64_t)threadIdx.x * LANES;
-        struct fold f[LANES];
+        struct scan_fold f[LANES];
         union lanes u;
         if (a.whole && i < end) {
             COPY_LANES(u.v, x + (a.reverse ? a.n - i - LANES : i), sizeof u.v);
         }
         for (int k = 0; k < LANES; k++) {
             S v = i + k >= end ? x[0] : a.whole ? a.reverse ? u.v[LANES - 1 - k] : u.v[k] : x[place(&a, i + k)];
-            struct fold mine = i + k < end ? lift(a.fold, v) : identity(a.fold);
+            struct scan_fold mine = i + k < end ? lift(a.fold, v) : identity(a.fold);
             f[k] = k ? merge(a.fold, f[k - 1], mine) : mine;
         }
         struct around r = around_thread(a.fold, f[LANES - 1]);
-        struct fold before = merge(a.fold, carry, r.before);
+        struct scan_fold before = merge(a.fold, carry, r.before);
         carry = merge(a.fold, carry, r.all);
         if (a.folding)
             continue;
@@ -220,8 +223,8 @@ KERNEL(K(cu_scan_columns), struct scan_call)
         return;
     int64_t column = i % a.inner, piece = i / a.inner % a.pieces, o = i / a.inner / a.pieces;
     int64_t first = piece * a.piece, end = first + a.piece < a.n ? first + a.piece : a.n;
-    struct fold *part = (struct fold *)a.parts + ((o * a.inner + column) * a.pieces + piece);
-    struct fold f = a.parts && !a.folding ? *part : identity(a.fold);
+    struct scan_fold *part = (struct scan_fold *)a.parts + ((o * a.inner + column) * a.pieces + piece);
+    struct scan_fold f = a.parts && !a.folding ? *part : identity(a.fold);
     for (int64_t k = first; k < end; k++) {
         int64_t at = (o * a.n + place(&a, k)) * a.inner + column;
         f = merge(a.fold, f, lift(a.fold, ((const S *)a.x)[at]));
@@ -238,9 +241,9 @@ KERNEL(K(cu_scan_parts), struct scan_call)
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.outer * a.inner)
         return;
-    struct fold *part = (struct fold *)a.parts + i * a.pieces, f = identity(a.fold);
+    struct scan_fold *part = (struct scan_fold *)a.parts + i * a.pieces, f = identity(a.fold);
     for (int64_t k = 0; k < a.pieces; k++) {
-        struct fold next = merge(a.fold, f, part[k]);
+        struct scan_fold next = merge(a.fold, f, part[k]);
         part[k] = f;
         f = next;
     }
