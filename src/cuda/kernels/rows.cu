@@ -70,30 +70,16 @@ FN void put(const struct rows_args *a, void *to, int64_t i, const T v[LANES])
     }
 }
 
-/* What a team's threads have as one: each of them gets the same.  All threads of the block take part. */
-#define TEAM(name, type, merged)                                                  \
-    FN type name(type mine, const struct rows_args *a)                            \
-    {                                                                             \
-        SHARED type of_warp[ROWS_THREADS / 32];                                   \
-        int warp = (int)threadIdx.x / 32, warps = a->team / 32;                   \
-        for (int bits = (a->team < 32 ? a->team : 32) / 2; bits > 0; bits /= 2) { \
-            type other = SHUFFLE_XOR(mine, bits);                                 \
-            mine = merged;                                                        \
-        }                                                                         \
-        if (warps < 2)                                                            \
-            return mine;                                                          \
-        BARRIER(); /* what was there before has been read */                      \
-        of_warp[warp] = mine;                                                     \
-        BARRIER();                                                                \
-        mine = of_warp[warp / warps * warps];                                     \
-        for (int k = 1; k < warps; k++) {                                         \
-            type other = of_warp[warp / warps * warps + k];                       \
-            mine = merged;                                                        \
-        }                                                                         \
-        return mine;                                                              \
-    }
-TEAM(team_sum, double, mine + other)
-TEAM(team_most, T, other > mine || other != other ? other : mine) /* a NaN wins */
+#define TEAM team_sum
+#define TYPE double
+#define MERGED mine + other
+#include "cuda/kernels/rows_team.inc"
+
+/* A NaN wins. */
+#define TEAM team_most
+#define TYPE T
+#define MERGED other > mine || other != other ? other : mine
+#include "cuda/kernels/rows_team.inc"
 
 /* ---- softmax and logsumexp */
 

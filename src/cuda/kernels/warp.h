@@ -70,21 +70,20 @@ FN void load_matrices(uint32_t r[4], const void *row, const int turned)
     }
 }
 
-#define WARP_PRODUCT(suffix)                                                                                         \
-    FN void warp_product_##suffix(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)                         \
-    {                                                                                                                \
-        struct {                                                                                                     \
-            uint32_t a[4], b[2];                                                                                     \
-        } all[32], mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };                                                \
-        emulated_gather(&mine, sizeof mine, all, __FILE__, __LINE__);                                                \
-        int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;                                                 \
-        for (int e = 0; e < 4; e++)                                                                                  \
-            for (int k = 0; k < 16; k++) {                                                                           \
-                uint32_t x = all[4 * g + k % 8 / 2].a[k / 8 * 2 + e / 2];                                            \
-                uint32_t y = all[4 * (2 * t + e % 2) + k % 8 / 2].b[k / 8];                                          \
-                c[e] +=                                                                                              \
-                    f32_from_##suffix((uint16_t)(x >> k % 2 * 16)) * f32_from_##suffix((uint16_t)(y >> k % 2 * 16)); \
-            }                                                                                                        \
+#define WARP_PRODUCT(suffix)                                                                 \
+    FN void warp_product_##suffix(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) \
+    {                                                                                        \
+        struct {                                                                             \
+            uint32_t a[4], b[2];                                                             \
+        } all[32], mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };                        \
+        emulated_gather(&mine, sizeof mine, all, __FILE__, __LINE__);                        \
+        int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;                         \
+        for (int e = 0; e < 4; e++)                                                          \
+            for (int k = 0; k < 16; k++) {                                                   \
+                uint32_t x = all[4 * g + k % 8 / 2].a[k / 8 * 2 + e / 2] >> k % 2 * 16;      \
+                uint32_t y = all[4 * (2 * t + e % 2) + k % 8 / 2].b[k / 8] >> k % 2 * 16;    \
+                c[e] += f32_from_##suffix((uint16_t)x) * f32_from_##suffix((uint16_t)y);     \
+            }                                                                                \
     }
 WARP_PRODUCT(f16)
 WARP_PRODUCT(bf16)
