@@ -15,7 +15,7 @@
 #include "transform/walk.h"
 
 /* The size of the batch; -1 after a failure. */
-static int batch_size(int n, const mx x[], const int axes[])
+static int mapped_size(int n, const mx x[], const int axes[])
 {
     int size = -1;
     for (int i = 0; i < n; i++) {
@@ -53,7 +53,7 @@ static mx placeholder(mx x, int axis)
 
 int mx_vmap_trace(struct closure *f, int n, const mx x[], const int axes[], struct mx_list *in, struct mx_list *out)
 {
-    if (batch_size(n, x, axes) < 0)
+    if (mapped_size(n, x, axes) < 0)
         return 1;
     int failed = 0, first = in->n;
     {
@@ -232,7 +232,7 @@ static bool unlike(int i, mx x, int axis, mx traced)
 int mx_vmap_replace(int n, const mx x[], const mx in[], const int axes[], int n_out, const mx out[],
                     const int out_axes[], struct mx_list *y)
 {
-    int failed = batch_size(n, x, axes) < 0;
+    int failed = mapped_size(n, x, axes) < 0;
     struct size size = size_is(0);
     struct recording g;
     struct mx_list *checks = shapeless_checks(), roots = { 0 };
