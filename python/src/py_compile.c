@@ -424,7 +424,7 @@ static PyObject *call_traced(struct compiled_object *c, PyObject *args, PyObject
     return result;
 }
 
-static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
+static PyObject *compiled_object_call(PyObject *o, PyObject *args, PyObject *kwargs)
 {
     struct compiled_object *c = (struct compiled_object *)o;
     if (!mlx_compile_is_enabled())
@@ -503,7 +503,7 @@ static int compiled_traverse(PyObject *o, visitproc visit, void *arg)
 }
 
 /* A cycle through anything else also goes through something that can be cleared. */
-static int compiled_clear(PyObject *o)
+static int compiled_object_clear(PyObject *o)
 {
     struct compiled_object *c = (struct compiled_object *)o;
     PyObject *last = c->last;
@@ -617,8 +617,8 @@ static PyMemberDef compiled_members[] = {
 static PyType_Slot compiled_slots[] = {
     { Py_tp_dealloc, compiled_dealloc },
     { Py_tp_traverse, compiled_traverse },
-    { Py_tp_call, compiled_call },
-    { Py_tp_clear, compiled_clear },
+    { Py_tp_call, compiled_object_call },
+    { Py_tp_clear, compiled_object_clear },
     { Py_tp_getattro, wrapper_getattro },
     { Py_tp_repr, compiled_repr },
     { Py_tp_methods, compiled_methods },

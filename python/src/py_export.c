@@ -310,7 +310,7 @@ static PyObject *close_keeping(struct exporter_object *e, bool keep)
     Py_RETURN_NONE;
 }
 
-static PyObject *exporter_close(PyObject *self, PyObject *unused)
+static PyObject *exporter_object_close(PyObject *self, PyObject *unused)
 {
     (void)unused;
     return close_keeping((struct exporter_object *)self, true);
@@ -330,7 +330,8 @@ static PyObject *exporter_exit(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef exporter_methods[] = {
-    { "close", exporter_close, METH_NOARGS, "close($self)\n--\n\nClose the file; nothing more can be exported to it." },
+    { "close", exporter_object_close, METH_NOARGS,
+      "close($self)\n--\n\nClose the file; nothing more can be exported to it." },
     { "__enter__", exporter_enter, METH_NOARGS, "__enter__($self)\n--\n\nThe exporter itself." },
     { "__exit__", exporter_exit, METH_VARARGS,
       "__exit__($self, exc_type=None, exc_value=None, traceback=None)\n--\n\nClose the file." },
@@ -487,7 +488,7 @@ static void imported_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *imported_call(PyObject *self, PyObject *args, PyObject *kwargs)
+static PyObject *imported_object_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct inputs in = { { NULL }, { NULL } };
     mlx_vector_array y = mlx_vector_array_new();
@@ -516,7 +517,7 @@ static PyType_Slot imported_slots[] = {
     { Py_tp_dealloc, imported_dealloc },
     { Py_tp_traverse, imported_traverse },
     { Py_tp_clear, imported_clear },
-    { Py_tp_call, imported_call },
+    { Py_tp_call, imported_object_call },
     { Py_tp_repr, imported_repr },
     { Py_tp_members, imported_members },
     { Py_tp_doc, DOC("What import_function gives: called with arrays, it returns a tuple of arrays.") },

@@ -281,7 +281,7 @@ static PyObject *load_safetensors(struct py_call *c, PyObject *file, const char 
 }
 
 /* get(&a, gguf, name) as a Python object. */
-static PyObject *gguf_array(mlx_io_gguf g, const char *name, int (*get)(mlx_array *, mlx_io_gguf, const char *))
+static PyObject *gguf_array_object(mlx_io_gguf g, const char *name, int (*get)(mlx_array *, mlx_io_gguf, const char *))
 {
     mlx_array a = mlx_array_new();
     if (get(&a, g, name)) {
@@ -309,13 +309,13 @@ static PyObject *gguf_texts(mlx_io_gguf g, const char *name)
     return list;
 }
 
-static PyObject *gguf_value(mlx_io_gguf g, const char *name)
+static PyObject *gguf_value_object(mlx_io_gguf g, const char *name)
 {
     bool is_array = false, is_text = false;
     if (mlx_io_gguf_has_metadata_array(&is_array, g, name) || mlx_io_gguf_has_metadata_string(&is_text, g, name))
         return raise_last(), NULL;
     if (is_array)
-        return gguf_array(g, name, mlx_io_gguf_get_metadata_array);
+        return gguf_array_object(g, name, mlx_io_gguf_get_metadata_array);
     if (!is_text)
         return gguf_texts(g, name);
     mlx_string s = mlx_string_new();
@@ -325,7 +325,10 @@ static PyObject *gguf_value(mlx_io_gguf g, const char *name)
     return text;
 }
 
-static PyObject *gguf_tensor(mlx_io_gguf g, const char *name) { return gguf_array(g, name, mlx_io_gguf_get_array); }
+static PyObject *gguf_tensor(mlx_io_gguf g, const char *name)
+{
+    return gguf_array_object(g, name, mlx_io_gguf_get_array);
+}
 
 static PyObject *gguf_dict(mlx_io_gguf g, int (*keys)(mlx_vector_string *, mlx_io_gguf),
                            PyObject *(*item)(mlx_io_gguf, const char *))
@@ -360,7 +363,7 @@ static PyObject *load_gguf(struct py_call *c, PyObject *file, const char *path, 
     PyObject *arrays = failed ? (raise_last(), NULL) : gguf_dict(g, mlx_io_gguf_get_keys, gguf_tensor);
     PyObject *result = arrays;
     if (arrays && BOOL(2)) {
-        PyObject *values = gguf_dict(g, mlx_io_gguf_get_metadata_keys, gguf_value);
+        PyObject *values = gguf_dict(g, mlx_io_gguf_get_metadata_keys, gguf_value_object);
         result = values ? PyTuple_Pack(2, arrays, values) : NULL;
         Py_XDECREF(values);
         Py_DECREF(arrays);

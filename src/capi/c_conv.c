@@ -7,7 +7,7 @@ static const int zeros[3], ones[3] = { 1, 1, 1 };
 /* A number of a function for one spatial axis is for every axis, should the input have more. */
 #define EVERY(v) ((const int[]){ v, v, v })
 
-static int axes_of(mx x) { return x->ndim > 5 || x->ndim < 3 ? 1 : x->ndim - 2; }
+static int spatial_axes(mx x) { return x->ndim > 5 || x->ndim < 3 ? 1 : x->ndim - 2; }
 
 /* Padded alike on both sides. */
 static struct conv alike(int n, const int *stride, const int *padding, const int *dilation, int groups)
@@ -26,7 +26,7 @@ int mlx_conv1d(mlx_array *res, const mlx_array input, const mlx_array weight, in
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(input);
-    struct conv g = alike(axes_of(x), EVERY(stride), EVERY(padding), EVERY(dilation), groups);
+    struct conv g = alike(spatial_axes(x), EVERY(stride), EVERY(padding), EVERY(dilation), groups);
     return capi_publish(res, mx_conv("conv1d", x, capi_in(weight), &g));
 }
 
@@ -54,7 +54,7 @@ int mlx_conv_transpose1d(mlx_array *res, const mlx_array input, const mlx_array 
 {
     MX_SCOPE(capi_stream(s));
     mx x = capi_in(input);
-    struct conv g = alike(axes_of(x), EVERY(stride), EVERY(padding), EVERY(dilation), groups);
+    struct conv g = alike(spatial_axes(x), EVERY(stride), EVERY(padding), EVERY(dilation), groups);
     return capi_publish(res, mx_conv_transpose("conv_transpose1d", x, capi_in(weight), &g, EVERY(output_padding)));
 }
 

@@ -250,7 +250,7 @@ struct list *capi_list_copy(const char *func, const char *arg, const struct list
     return NULL;
 }
 
-static size_t size_of(const char *func, const struct list *l)
+static size_t list_length(const char *func, const struct list *l)
 {
     if (l)
         return l->n;
@@ -290,7 +290,7 @@ static const union slot *element(const char *func, const void *res, const struct
         capi_gone(HANDLE_vector_array + kind, vec.ctx);                             \
         return capi_list_free(vec.ctx), 0;                                          \
     }                                                                               \
-    size_t name##_size(name vec) { return size_of(__func__, vec.ctx); }
+    size_t name##_size(name vec) { return list_length(__func__, vec.ctx); }
 
 #define MAKE(name, kind, data_type, value_type)                                         \
     name name##_new_data(data_type data, size_t size)                                   \

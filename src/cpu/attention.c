@@ -239,7 +239,7 @@ static size_t attention_panel_bytes(const struct attention_job *j, int64_t rows)
 }
 static int64_t widest(const struct attention_job *j) { return j->d > j->e ? j->d : j->e; }
 static size_t mask_bytes(const struct attention_job *j) { return (size_t)(BLOCK * j->width) * 16; }
-static size_t load_bytes(const struct attention_job *j)
+static size_t loaded_bytes(const struct attention_job *j)
 {
     return (size_t)((BLOCK > j->width ? BLOCK : j->width) * widest(j)) * j->wsize;
 }
@@ -298,7 +298,7 @@ static int64_t panels_of(const struct attention_job *j) { return ceil_div(rows_o
 
 static size_t forward_bytes(const struct attention_job *j)
 {
-    return 4096 + load_bytes(j) + mask_bytes(j) + attention_panel_bytes(j, j->d) + attention_panel_bytes(j, BLOCK) +
+    return 4096 + loaded_bytes(j) + mask_bytes(j) + attention_panel_bytes(j, j->d) + attention_panel_bytes(j, BLOCK) +
            attention_panel_bytes(j, j->e) + 3 * attention_panel_bytes(j, 1);
 }
 
@@ -311,7 +311,7 @@ static void forward_panel(void *job, int64_t i, char *space)
     int64_t unit = j->first + list / lists, b = unit / j->kv;
     int64_t h = unit % j->kv * (j->heads / j->kv) + list % lists * j->fold;
     int64_t r = i % panels_of(j) * j->width, n = least(j->width, rows_of(j) - r);
-    char *rows = take_space(&space, load_bytes(j)), *tile = take_space(&space, mask_bytes(j));
+    char *rows = take_space(&space, loaded_bytes(j)), *tile = take_space(&space, mask_bytes(j));
     char *q = take_space(&space, attention_panel_bytes(j, j->d)),
          *s = take_space(&space, attention_panel_bytes(j, BLOCK));
     char *o = take_space(&space, attention_panel_bytes(j, j->e)),
@@ -555,7 +555,7 @@ static void pack_all(void *job, int64_t i, char *space)
 
 static size_t backward_bytes(const struct attention_job *j)
 {
-    return 4096 + load_bytes(j) + mask_bytes(j) + 2 * attention_panel_bytes(j, j->d) +
+    return 4096 + loaded_bytes(j) + mask_bytes(j) + 2 * attention_panel_bytes(j, j->d) +
            2 * attention_panel_bytes(j, j->e) + 2 * attention_panel_bytes(j, BLOCK) + 3 * attention_panel_bytes(j, 1);
 }
 
@@ -568,7 +568,7 @@ static void query_panel(void *job, int64_t i, char *space)
     int64_t h = unit % j->kv * group + i / count % group;
     int64_t r = i % count * j->width, n = least(j->width, j->length - r);
     struct packed_unit p = unit_at(j, unit);
-    char *rows = take_space(&space, load_bytes(j)), *tile = take_space(&space, mask_bytes(j));
+    char *rows = take_space(&space, loaded_bytes(j)), *tile = take_space(&space, mask_bytes(j));
     char *q = take_space(&space, attention_panel_bytes(j, j->d)),
          *ct = take_space(&space, attention_panel_bytes(j, j->e));
     char *s = take_space(&space, attention_panel_bytes(j, BLOCK)),
@@ -610,7 +610,7 @@ static void key_panel(void *job, int64_t i, char *space)
     int64_t unit = j->first + i / count, b = unit / j->kv, kv = unit % j->kv;
     int64_t key = i % count * j->width, n = least(j->width, j->keys - key);
     struct packed_unit p = unit_at(j, unit);
-    char *rows = take_space(&space, load_bytes(j)), *tile = take_space(&space, mask_bytes(j));
+    char *rows = take_space(&space, loaded_bytes(j)), *tile = take_space(&space, mask_bytes(j));
     char *k = take_space(&space, attention_panel_bytes(j, j->d)),
          *v = take_space(&space, attention_panel_bytes(j, j->e));
     char *s = take_space(&space, attention_panel_bytes(j, BLOCK)),

@@ -252,7 +252,7 @@ static bool in_range(const struct lookup_index *o)
 /* ---- what is done at a block of lookups */
 
 /* Asks for the slice that is jumped to a few lookups from here, as no processor can guess it. */
-static inline void fetch_ahead(const struct lookup *l, const int64_t *far, int64_t i, int64_t n)
+static inline void fetch_rows_ahead(const struct lookup *l, const int64_t *far, int64_t i, int64_t n)
 {
     enum { AHEAD = 4, LINE = 64, MOST = 512 };
     const char *p = l->far_data + far[i + AHEAD < n ? i + AHEAD : n - 1] * l->item;
@@ -269,7 +269,7 @@ static void gather_block(const struct lookup *l, const int *sshape, const int64_
         cpu->index->pick[__builtin_ctzl((size_t)l->item)](y, step, x, far, n);
     } else if (l->grid.sdim == 1 && l->grid.sfar[0] == 1 && l->grid.snear[0] == 1) {
         for (int64_t i = 0; i < n; i++) {
-            fetch_ahead(l, far, i, n);
+            fetch_rows_ahead(l, far, i, n);
             memcpy(y + i * step * l->item, x + far[i] * l->item, (size_t)(sshape[0] * l->item));
         }
     } else {
@@ -297,7 +297,7 @@ static void scatter_block(const struct lookup *l, const int *sshape, const int64
         l->fold.at(l->far_data, far, u, step, n);
     else
         for (int64_t i = 0; i < n; i++) {
-            fetch_ahead(l, far, i, n);
+            fetch_rows_ahead(l, far, i, n);
             fold_box_here(&l->fold, l->grid.sdim, sshape, l->far_data + far[i] * l->item, l->grid.sfar,
                           u + i * step * l->item, l->grid.snear);
         }
@@ -435,7 +435,7 @@ static void fold_owned(void *ctx, int64_t first, int64_t end)
             mine += f >= low && f < high;
         }
         for (int64_t j = 0; j < mine; j++) {
-            fetch_ahead(l, far, j, mine);
+            fetch_rows_ahead(l, far, j, mine);
             fold_box_here(&l->fold, l->grid.sdim, l->grid.sshape, l->far_data + far[j] * l->item, l->grid.sfar,
                           l->near_data + near[j] * l->item, l->grid.snear);
         }

@@ -35,7 +35,7 @@ static enum quant_format cpu_format_of(const struct quant_args *a)
     }
 }
 
-static enum quant_scale scales_of(const struct quant_args *a, mx scales)
+static enum quant_scale scale_kind_of(const struct quant_args *a, mx scales)
 {
     switch (a->mode) {
     case MODE_MXFP4:
@@ -69,7 +69,7 @@ static void make_numbers(const struct packing *p, float *y, const uint32_t *w, c
     struct quant_matrix m = { .w = w,
                               .scales = a->mode ? (const void *)e : s,
                               .biases = b,
-                              .scale = scales_of(a, NULL),
+                              .scale = scale_kind_of(a, NULL),
                               .group = a->group_size,
                               .columns = groups * a->group_size };
     int lanes = cpu->quant->lanes, block = lanes * k->elements;
@@ -175,7 +175,7 @@ static struct quant_matrix packed_matrix(const struct quant_args *a, mx w, mx sc
     return (struct quant_matrix){ .w = host(w),
                                   .scales = host(scales),
                                   .biases = biases ? host(biases) : NULL,
-                                  .scale = scales_of(a, scales),
+                                  .scale = scale_kind_of(a, scales),
                                   .group = a->group_size,
                                   .columns = (int64_t)dim(w, -1) * 32 / a->bits };
 }

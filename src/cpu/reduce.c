@@ -149,7 +149,7 @@ static const char *outer_at(const struct reduce_job *j, int64_t i)
 }
 
 /* One contiguous run, half types through a tile of float32. */
-static void fold_run(const struct reduce_job *j, union fold_acc *acc, const char *x, int64_t n)
+static void fold_contiguous(const struct reduce_job *j, union fold_acc *acc, const char *x, int64_t n)
 {
     if (j->work == j->in) {
         j->row(acc, x, (size_t)n);
@@ -179,7 +179,7 @@ static void fold_part(const struct reduce_job *j, union fold_acc *acc, int64_t i
     _Alignas(64) char space[TILE * 8];
     float wide[TILE];
     if (!j->made) {
-        fold_run(j, acc, outer_at(j, i) + at * (int64_t)j->in_size, n);
+        fold_contiguous(j, acc, outer_at(j, i) + at * (int64_t)j->in_size, n);
         return;
     }
     for (int64_t k = 0; k < n; k += TILE) {

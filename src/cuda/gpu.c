@@ -146,7 +146,7 @@ static uint64_t mark(struct stream *s)
 }
 
 /* Under the lock: what is queued so far gets an event. */
-static int record(struct gpu_stream *q)
+static int gpu_record_event(struct gpu_stream *q)
 {
     int e = cu.event_record(q->event[q->now % RING], q->stream);
     q->now++;
@@ -157,7 +157,7 @@ static int record(struct gpu_stream *q)
 static int event_at(struct gpu_stream *q, uint64_t m, void **event)
 {
     lock_take(&q->lock);
-    int e = m >= q->now ? record(q) : 0;
+    int e = m >= q->now ? gpu_record_event(q) : 0;
     *event = q->event[(m + RING < q->now ? q->now : m) % RING];
     lock_give(&q->lock);
     return e;
@@ -169,7 +169,7 @@ static int end_batch(struct stream *s)
     if (!gpu_use(q->gpu->number))
         return 1;
     lock_take(&q->lock);
-    int e = record(q);
+    int e = gpu_record_event(q);
     lock_give(&q->lock);
     return gpu_check(q->gpu, "eval", e);
 }

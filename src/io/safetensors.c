@@ -29,7 +29,7 @@ static const struct { const char *code; enum dtype dtype; } codes[] = {
 /* clang-format on */
 
 /* Of an element, where several share a byte; else 0. */
-static int bits_of(const char *code) { return !strcmp(code, "F4") ? 4 : !strncmp(code, "F6_", 3) ? 6 : 0; }
+static int safetensors_bits(const char *code) { return !strcmp(code, "F4") ? 4 : !strncmp(code, "F6_", 3) ? 6 : 0; }
 
 struct named_tensor {
     const char *name;
@@ -62,7 +62,7 @@ static bool parse_dtype(struct source *r, yyjson_val *v, struct named_tensor *t)
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (!strcmp(code, codes[i].code)) {
             t->dtype = codes[i].dtype;
-            t->bits = bits_of(code);
+            t->bits = safetensors_bits(code);
             return true;
         }
     mx_fail("[load] %s: offset %llu: '%.80s' has the unknown dtype '%.40s'", r->label, (unsigned long long)t->at,

@@ -53,7 +53,7 @@ static int trace_pullback(struct vjp_trace *t, struct closure *f, int n, const m
     return failed;
 }
 
-static void trace_free(struct vjp_trace *t)
+static void vjp_trace_free(struct vjp_trace *t)
 {
     if (t->recorded)
         recording_free(&t->graph);
@@ -195,7 +195,7 @@ int mx_vjp(struct closure *f, int n, const mx x[], int n_ct, const mx ct[], stru
 {
     struct vjp_trace t;
     int failed = trace_pullback(&t, f, n, x, y) || pull_all(&t, n, n_ct, ct, dx);
-    trace_free(&t);
+    vjp_trace_free(&t);
     return failed;
 }
 
@@ -226,7 +226,7 @@ int mx_value_and_grad(struct closure *f, int n, const mx x[], const int *argnums
     }
     failed = failed || gradients(&t, slots, n_arg, argnums, dx);
     owned_free(slots, t.graph.n_values);
-    trace_free(&t);
+    vjp_trace_free(&t);
     return failed;
 }
 
@@ -309,7 +309,7 @@ int mx_jvp(struct closure *f, int n, const mx x[], int n_t, const mx tangents[],
         return 1;
     struct vjp_trace t;
     int failed = trace_pullback(&t, f, n, x, y) || push_all(&t, tangents, dy);
-    trace_free(&t);
+    vjp_trace_free(&t);
     return failed;
 }
 
@@ -334,7 +334,7 @@ static int call_back(struct closure *self, int n, const mx x[], struct mx_list *
 
 static void derivative_destroy(struct object *o)
 {
-    trace_free(&((struct derivative *)o)->trace);
+    vjp_trace_free(&((struct derivative *)o)->trace);
     free(o);
 }
 

@@ -32,7 +32,7 @@ static void pack_words(int bits, void *w, const uint8_t *codes, int n)
 }
 
 /* Least and greatest of n numbers, n a multiple of 16; false if one of them is not finite. */
-static bool range_of(const float *x, int n, float *low, float *high)
+static bool least_and_most(const float *x, int n, float *low, float *high)
 {
     float least[LANES], most[LANES];
     uint32_t bad[LANES] = { 0 };
@@ -70,7 +70,7 @@ void LEVEL(quantize_affine)(uint32_t *w, float *scales, float *biases, const flo
     for (int64_t g = 0; g < groups; g++, x += group, w += group * bits / 32) {
         uint8_t codes[LONGEST];
         float low, high, most = (float)((1 << bits) - 1), scale, bias;
-        if (!range_of(x, group, &low, &high)) {
+        if (!least_and_most(x, group, &low, &high)) {
             scales[g] = biases[g] = __builtin_nanf("");
             memset(w, 0, (size_t)(group * bits / 8));
             continue;
@@ -97,7 +97,7 @@ void LEVEL(quantize_floating)(uint32_t *w, uint8_t *scales, const float *x, int6
     for (int64_t g = 0; g < groups; g++, x += group, w += group * bits / 32) {
         uint8_t codes[LONGEST];
         float low, high, scale;
-        if (!range_of(x, group, &low, &high)) {
+        if (!least_and_most(x, group, &low, &high)) {
             scales[g] = nv ? 0x7f : 0xff; /* NaN */
             memset(w, 0, (size_t)(group * bits / 8));
             continue;
