@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md adds an operation in four places; this does exactly that, to a copy of the tree."""
+"""CONTRIBUTING.md adds an operation in six places; this does exactly that, to a copy of the tree."""
 
 import re
 import shutil
@@ -64,8 +64,8 @@ def tree(tmp_path_factory):
     return tree
 
 
-def test_four_places_make_an_operation(tree):
-    assert len(PLACES) == 4
+def test_six_places_make_an_operation(tree, tmp_path):
+    assert len(PLACES) == 6
     for place in PLACES:
         add(tree, *place)
     built = build(tree)
@@ -78,13 +78,23 @@ def test_four_places_make_an_operation(tree):
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == PRINTED
+    export = (
+        f"import mlx.core as mx; x = mx.array([-1.0, 3]); mx.export_function({str(tmp_path / 'f')!r}, mx.softsign, x)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", f"{export}; print(mx.import_function({str(tmp_path / 'f')!r})(x)[0])"],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(tree / "build" / "python"), "PATH": "/usr/bin:/bin"},
+    )
+    assert run.stdout == "array([-0.5, 0.75], dtype=float32)\n", run.stderr
     # The property tests take the row up by themselves, and say what they cannot check.
     run = subprocess.run([tree / "build" / "tests" / "property" / "elementwise"], capture_output=True, text=True)
     assert run.returncode == 0 and "softsign of float32 has no reference" in run.stdout + run.stderr
 
 
 def test_leaving_one_place_out_does_not_build(tree):
-    """Needs the tree of the test above, where all four are in place."""
+    """Needs the tree of the test above, where all six are in place."""
     for file, _, text in PLACES[1:]:
         path = tree / file
         whole = path.read_text()
