@@ -17,7 +17,7 @@
 
 enum { MAX_DEVICES = 16 }; /* of a type; more are not used */
 static const struct device_class *classes[2];
-static _Atomic int default_type = -1; /* -1: gpu where there is one */
+static _Atomic int default_type = -1; /* -1: nobody has asked for it or set it */
 static _Atomic int default_index;
 
 void devices_register(const struct device_class *c) { classes[c->type] = c; }
@@ -60,10 +60,9 @@ struct device default_device(void)
 {
     int t = atomic_load_explicit(&default_type, memory_order_relaxed);
     if (t < 0) {
-        static _Atomic int first = -1;
-        t = atomic_load_explicit(&first, memory_order_relaxed);
-        if (t < 0)
-            atomic_store_explicit(&first, t = (int)first_choice(), memory_order_relaxed);
+        int first = (int)first_choice();
+        if (atomic_compare_exchange_strong(&default_type, &t, first))
+            t = first;
     }
     return (struct device){ (enum device_type)t, atomic_load_explicit(&default_index, memory_order_relaxed) };
 }

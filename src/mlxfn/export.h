@@ -29,8 +29,6 @@ struct exporter *exporter_new_listener(struct export_listener *l, struct named_f
 bool exporter_sizes_read(const struct exporter *e);
 /* Traces f on arrays like these and writes that.  Non-zero after mx_fail, with file and exporter as before. */
 int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const keys[], const mx x[]);
-/* Non-zero after mx_fail where another file has taken the place of this one, or none is there. */
-int exporter_lost(const struct exporter *e);
 /* Closes the file.  `keep` false: a file without a trace is not put in place. */
 int exporter_close(struct exporter *e, bool keep);
 void exporter_free(struct exporter *e); /* closes it without looking back */

@@ -198,7 +198,8 @@ static int write_at(const struct exporter *e, const void *data, size_t n, uint64
 
 int export_publish(struct exporter *e) { return new_file_place(&e->file) ? 0 : export_file_failed(e, "replace it"); }
 
-int exporter_lost(const struct exporter *e)
+/* Non-zero after mx_fail where another file has taken the place of this one, or none is there. */
+static int exporter_lost(const struct exporter *e)
 {
     if (!new_file_lost(&e->file))
         return 0;
