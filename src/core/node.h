@@ -150,6 +150,12 @@ struct node {
     struct spec *specs; /* of all outputs where nout > 1, else NULL */
 };
 
+/* Of a VIEW: the number of the operand whose buffer output k has. */
+static inline int node_viewed(const struct node *n, int k)
+{
+    return n->op->traits & FORWARDS ? n->nin - n->nout + k : 0;
+}
+
 /* New node with one output or several; args is copied as its fields say.  Returns borrowed arrays.
  * If any operand is MX_NIL the result is. */
 mx mx_node(const struct op *op, const void *args, int nin, const mx x[], int ndim, const int *shape, enum dtype t);

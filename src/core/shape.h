@@ -13,6 +13,13 @@ int axes_of(const char *op, const int *axes, int n, int ndim, int *out);
  * shape without its zeros: so the product of any axes of an array fits, and its strides do. */
 int64_t shape_size(const char *op, int ndim, const int *shape);
 bool shape_is(mx x, int ndim, const int *shape);
+/* How many matrices its last two axes are. */
+static inline int64_t matrix_count(mx x)
+{
+    int64_t n = 1;
+    for (int i = 0; i < x->ndim - 2; i++) n *= x->shape[i];
+    return n;
+}
 static inline bool same_shape(mx a, mx b) { return shape_is(a, b->ndim, b->shape); }
 /* The shape that n arrays broadcast to; fails and returns false where they do not. */
 bool broadcast_shape(const char *op, int n, const mx x[], int *ndim, int *shape);

@@ -192,13 +192,6 @@ static const struct lapack *lapack_for(mx x)
     return x->dtype == DT_float64 ? &lapack_f64 : x->dtype == DT_complex64 ? &lapack_c64 : &lapack_f32;
 }
 
-static int64_t matrix_count(mx x)
-{
-    int64_t n = 1;
-    for (int d = 0; d < x->ndim - 2; d++) n *= x->shape[d];
-    return n;
-}
-
 /* Operands made row-major, results given memory, and the job done. */
 static int run_linalg(const struct run *r, struct linalg_job *j, const char *name, const struct demand *what)
 {

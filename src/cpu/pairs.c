@@ -9,13 +9,6 @@
 #include "core/shape.h"
 #include "cpu/run.h"
 
-static int64_t pair_matrices(mx x)
-{
-    int64_t n = 1;
-    for (int i = 0; i < x->ndim - 2; i++) n *= x->shape[i];
-    return n;
-}
-
 static int pairs_new(struct pairs *p, int64_t n)
 {
     *p = (struct pairs){ .n = n, .in_order = true };
@@ -92,7 +85,7 @@ int pairs_of_batch(struct pairs *p, mx a, mx b)
         return 1;
     broadcast_indices(p->a, n, ndim, shape, a);
     broadcast_indices(p->b, n, ndim, shape, b);
-    return pairs_grouped(p, 0, pair_matrices(b));
+    return pairs_grouped(p, 0, matrix_count(b));
 }
 
 /* out[i] = index i, of one of n matrices. */
@@ -129,7 +122,7 @@ int pairs_of_indices(struct pairs *p, const char *op, mx a, mx b, mx lhs, mx rhs
 {
     if (pairs_new(p, lhs->size))
         return 1;
-    int64_t na = pair_matrices(a), nb = pair_matrices(b);
+    int64_t na = matrix_count(a), nb = matrix_count(b);
     int failed = read_indices(p->a, op, "lhs", lhs, na) || read_indices(p->b, op, "rhs", rhs, nb);
     return pairs_grouped(p, failed, nb);
 }

@@ -565,7 +565,7 @@ static bool as_traced(const struct mlxfn_trace *t, const struct import_arguments
 /* Is it a constant of the file or a view of one, made at once or to be made? */
 static bool keeps(const struct imported *f, mx x)
 {
-    for (;; x = x->node->in[x->node->op->traits & FORWARDS ? x->node->nin - x->node->nout + x->out : 0]) {
+    for (;; x = x->node->in[node_viewed(x->node, x->out)]) {
         for (int k = 0; k < f->constants.n; k++) {
             mx constant = f->constants.v[k].it;
             if (x == constant || (x->status == READY && x->buf == constant->buf))

@@ -653,8 +653,7 @@ static mx scaled_by(const char *op, mx y, mx w, mx global, mx rhs, const struct 
     if (a->mode != MODE_NVFP4 || global->dtype != DT_float32)
         return mx_fail("[%s] expected a global scale of float32 and mode nvfp4, got %s and %s", op,
                        dtype_name(global->dtype), modes[a->mode].name);
-    int64_t matrices = 1;
-    for (int i = 0; i < w->ndim - 2; i++) matrices *= w->shape[i];
+    int64_t matrices = matrix_count(w);
     if (global->tracer)
         shapes_matter(op);
     if (global->size != 1 && (!rhs || global->size != matrices))

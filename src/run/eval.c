@@ -397,7 +397,7 @@ static void tape_discard(struct tape *t)
 
 static bool make_view(struct node *n, mx y)
 {
-    mx x = n->in[n->op->traits & FORWARDS ? n->nin - n->nout + y->out : 0];
+    mx x = n->in[node_viewed(n, y->out)];
     struct call c = { .op = n->op, .args = n->args, .nin = n->nin, .nout = n->nout, .x = n->in };
     if (!n->op->view || !n->op->view(&c, y))
         return false;

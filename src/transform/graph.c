@@ -308,9 +308,8 @@ int graph_hand_out(struct graph *g)
     for (int i = 0; i < g->r.n_values; i++) kept[i] = i >= g->n_in;
     for (int i = 0; i < g->r.n; i++) {
         const struct node *n = g->r.entries[i].node;
-        const int *of = graph_reads(g, i) + (n->op->traits & FORWARDS ? n->nin - n->nout : 0);
         for (int k = 0; k < n->nout; k++)
-            kept[graph_makes(g, i)[k]] = n->op->traits & VIEW && kept[of[n->op->traits & FORWARDS ? k : 0]];
+            kept[graph_makes(g, i)[k]] = n->op->traits & VIEW && kept[graph_reads(g, i)[node_viewed(n, k)]];
     }
     bool any = false;
     for (int k = 0; k < g->n_out; k++) any |= copied[k] = kept[g->r.roots[k]];
