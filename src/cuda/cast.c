@@ -9,7 +9,7 @@ int gpu_run_astype(const struct run *r)
     mx x = r->x[0], y = r->y[0];
     mx_own hold = { 0 };
     struct cast_args a = { .to = (int32_t)y->dtype };
-    void *f = gpu_find(gpu_stream(r->stream)->gpu, &found[x->dtype], "cast", "cast", (enum dtype)x->dtype);
+    void *f = gpu_find(gpu_of(r), &found[x->dtype], "cast", "cast", (enum dtype)x->dtype);
     int failed = !f || gpu_out_new(r, 0);
     if (!failed && !layout_walk(&a.w, y, 1, &x)) {
         failed = is_nil(x = gpu_row_major(r, x, &hold));

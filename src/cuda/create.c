@@ -7,7 +7,7 @@
 
 static int launch_creation(const struct run *r, struct gpu_found *slot, const char *kernel, int64_t threads, void *args)
 {
-    void *f = gpu_find(gpu_stream(r->stream)->gpu, slot, "create", kernel, DT_COUNT);
+    void *f = gpu_find(gpu_of(r), slot, "create", kernel, DT_COUNT);
     return !f || gpu_launch(r->stream, r->node->op->name, f, ceil_div(threads, CREATE_THREADS), CREATE_THREADS,
                             (void *[]){ args });
 }

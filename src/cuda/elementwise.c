@@ -9,14 +9,14 @@ int gpu_run_elementwise(const struct run *r)
     mx y = r->y[0], x[2] = { r->x[0], r->x[r->nin - 1] };
     mx_own hold[2] = { 0 };
     enum dtype t = (enum dtype)x[0]->dtype;
-    struct gpu *g = gpu_stream(r->stream)->gpu;
+    struct gpu *g = gpu_of(r);
     static struct gpu_found found[OP_COUNT][DT_COUNT];
     const struct op *op = r->node->op;
     struct walk w;
     void *f = gpu_find(g, &found[op->id][t], "elementwise", op->name, t);
     int failed = !f || gpu_out_new(r, 0);
     if (!failed && !layout_walk(&w, y, r->nin, x)) { /* more dimensions than a kernel knows */
-        for (int i = 0; i < r->nin; i++) failed |= is_nil(x[i] = gpu_row_major(r, x[i], &hold[i]));
+        failed = !gpu_all_row_major(r, r->nin, x, hold);
         layout_walk(&w, y, r->nin, x);
     }
     if (!failed) {
@@ -30,6 +30,6 @@ int gpu_run_elementwise(const struct run *r)
         failed = gpu_launch(r->stream, op->name, f, ceil_div(w.n, (int64_t)THREADS * gpu_lanes(t)), THREADS,
                             r->nin == 1 ? unary : binary);
     }
-    for (int i = 0; i < r->nin; i++) mx_drop(&hold[i]);
+    gpu_drop(r->nin, hold);
     return failed;
 }

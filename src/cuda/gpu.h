@@ -50,6 +50,7 @@ struct gpu_stream {
 };
 
 static inline struct gpu_stream *gpu_stream(const struct stream *s) { return s->queue; }
+static inline struct gpu *gpu_of(const struct run *r) { return gpu_stream(r->stream)->gpu; }
 
 /* Opened, with its context current on this thread; NULL after mx_fail. */
 struct gpu *gpu_use(int number);
@@ -120,5 +121,11 @@ int gpu_fold_box(const struct run *r, unsigned kind, mx y, int64_t offset, const
 /* x itself where it is row-major, else a copy in `hold`, to be dropped once what reads it is queued; MX_NIL after
  * mx_fail. */
 mx gpu_row_major(const struct run *r, mx x, mx_own *hold);
+/* Each of n operands so; false after mx_fail.  In either case gpu_drop drops them. */
+bool gpu_all_row_major(const struct run *r, int n, mx x[], mx_own hold[]);
+static inline void gpu_drop(int n, mx_own hold[])
+{
+    for (int i = 0; i < n; i++) mx_drop(&hold[i]);
+}
 
 #endif

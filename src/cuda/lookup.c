@@ -11,8 +11,6 @@
 #include "ops/slice.h"
 #include "plan/lookup.h"
 
-static struct gpu *gpu_of(const struct run *r) { return gpu_stream(r->stream)->gpu; }
-
 /* Index arrays and dimensions that kernels know. */
 bool gpu_takes_lookup(const struct node *n) { return n->in[0]->ndim <= LOOKUP_DIMS && n->nin - 1 <= NOTE_INDICES; }
 
@@ -110,16 +108,11 @@ static int simplify_arrays(const struct run *r, struct arrays *o, int n, mx upda
     for (int k = 0; k < n; k++) o->index[k] = r->x[1 + k];
     if (ndim <= LOOKUP_DIMS)
         return 0;
-    for (int k = 0; k < n; k++)
-        if (is_nil(o->index[k] = gpu_row_major(r, o->index[k], &o->hold[k])))
-            return 1;
-    return updates && is_nil(o->updates = gpu_row_major(r, updates, &o->hold[n]));
+    return !gpu_all_row_major(r, n, o->index, o->hold) ||
+           (updates && is_nil(o->updates = gpu_row_major(r, updates, &o->hold[n])));
 }
 
-static void drop(struct arrays *o)
-{
-    for (int k = 0; k <= NOTE_INDICES; k++) mx_drop(&o->hold[k]);
-}
+static void drop(struct arrays *o) { gpu_drop(NOTE_INDICES + 1, o->hold); }
 
 /* For so many lookups. */
 static int64_t blocks_of(const struct lookup_call *c, int64_t n) { return ceil_div(n, c->block_lookups) * c->pieces; }

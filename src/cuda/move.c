@@ -7,7 +7,6 @@
 #include "ops/slice.h"
 #include "plan/layout.h"
 
-static struct gpu *gpu_of(const struct run *r) { return gpu_stream(r->stream)->gpu; }
 static const char *name_of(const struct run *r) { return r->node->op->name; }
 
 /* ---- boxes */
@@ -151,6 +150,14 @@ mx gpu_row_major(const struct run *r, mx x, mx_own *hold)
     return hold->it;
 }
 
+bool gpu_all_row_major(const struct run *r, int n, mx x[], mx_own hold[])
+{
+    for (int i = 0; i < n; i++)
+        if (is_nil(x[i] = gpu_row_major(r, x[i], &hold[i])))
+            return false;
+    return true;
+}
+
 int gpu_out_from(const struct run *r, int k, int i)
 {
     mx x = r->x[i], y = r->y[k];
@@ -258,7 +265,7 @@ int gpu_run_where(const struct run *r)
     void *f = gpu_find_sized(gpu_of(r), found, "move", "select", itemsize(y));
     int failed = !f || gpu_out_new(r, 0);
     if (!failed && !layout_walk(&a.w, y, 3, x)) {
-        for (int i = 0; i < 3; i++) failed |= is_nil(x[i] = gpu_row_major(r, x[i], &hold[i]));
+        failed = !gpu_all_row_major(r, 3, x, hold);
         layout_walk(&a.w, y, 3, x);
     }
     if (!failed) {
@@ -269,6 +276,6 @@ int gpu_run_where(const struct run *r)
         void *args[] = { &a };
         failed = gpu_launch(r->stream, name_of(r), f, ceil_div(a.w.n, MOVE_THREADS * MOVE_EACH), MOVE_THREADS, args);
     }
-    for (int i = 0; i < 3; i++) mx_drop(&hold[i]);
+    gpu_drop(3, hold);
     return failed;
 }

@@ -112,7 +112,7 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
                                                 [ALONG] = "product_along",
                                                 [ACROSS] = "product_across",
                                                 [MERGE] = "product_merge" };
-    struct gpu *g = gpu_stream(r->stream)->gpu;
+    struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
     bool is_vector = least(a->m, a->n) == 1;
     if (is_vector && a->n > 1)
@@ -150,7 +150,7 @@ static int run_products(const struct run *r, double alpha, double beta)
     for (int i = 0; i < r->nin; i++) x[i] = r->x[i];
     product_plan_of(&p, r->nin, x);
     if (!failed && p.ndim > PRODUCT_DIMS) { /* more than kernels know: as one, if the matrices follow one another */
-        for (int i = 0; i < r->nin; i++) failed |= is_nil(x[i] = gpu_row_major(r, x[i], &hold[i]));
+        failed = !gpu_all_row_major(r, r->nin, x, hold);
         if (!failed)
             product_plan_of(&p, r->nin, x);
     }
@@ -176,7 +176,7 @@ static int run_products(const struct run *r, double alpha, double beta)
         }
         failed = launch_product(r, (enum dtype)y->dtype, &a);
     }
-    for (int i = 0; i < 3; i++) mx_drop(&hold[i]);
+    gpu_drop(3, hold);
     return failed;
 }
 

@@ -30,26 +30,13 @@ static void *quant_kernel(const struct run *r, struct gpu_found *slots, const ch
     char text[32];
     if (format >= 0)
         snprintf(text, sizeof text, "%s_%s", name, names[format]);
-    return gpu_find(gpu_stream(r->stream)->gpu, &slots[t], "quantize", format < 0 ? name : text, t);
+    return gpu_find(gpu_of(r), &slots[t], "quantize", format < 0 ? name : text, t);
 }
 
 static int launch_quantized(const struct run *r, void *kernel, int64_t threads, void *args)
 {
     return gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(threads, QUANT_THREADS), QUANT_THREADS,
                       (void *[]){ args });
-}
-
-/* Row-major versions of n operands; false after a failure.  They are dropped by drop_operands in any case. */
-static bool gpu_all_row_major(const struct run *r, int n, mx x[], mx_own hold[])
-{
-    for (int i = 0; i < n; i++)
-        if (is_nil(x[i] = gpu_row_major(r, x[i], &hold[i])))
-            return false;
-    return true;
-}
-static void drop_operands(int n, mx_own hold[])
-{
-    for (int i = 0; i < n; i++) mx_drop(&hold[i]);
 }
 
 /* ---- making */
@@ -141,7 +128,7 @@ int gpu_run_dequantize(const struct run *r)
                                  .t = x[1]->dtype };
         failed = launch_quantized(r, kernel, a.n / elements[f], &a);
     }
-    drop_operands(3, hold);
+    gpu_drop(3, hold);
     return failed;
 }
 
@@ -197,7 +184,7 @@ static void walk_batch(struct qmm_args *a, mx y, mx x, mx w)
 static int launch_qmm(const struct run *r, struct qmm_args *a, int f, enum dtype t)
 {
     static struct gpu_found one[FORMATS][DT_COUNT], four[FORMATS][DT_COUNT], many[FORMATS][DT_COUNT];
-    struct gpu *g = gpu_stream(r->stream)->gpu;
+    struct gpu *g = gpu_of(r);
     bool few = a->transpose && a->m <= FEW;
     void *kernel = !few        ? quant_kernel(r, many[f], "qmm", f, t)
                    : a->m == 1 ? quant_kernel(r, one[f], "qmv", f, t)
@@ -222,13 +209,6 @@ bool gpu_takes_gathered(const struct node *n)
     return some;
 }
 
-static int64_t matrices_in(mx x)
-{
-    int64_t n = 1;
-    for (int d = 0; d < x->ndim - 2; d++) n *= x->shape[d];
-    return n;
-}
-
 /* Which matrix each index is of: those of x, then those of w, to `room`. */
 static int number_matrices(const struct run *r, const mx index[2], const mx of[2], uint32_t *room, const char *op,
                            enum dtype t)
@@ -243,8 +223,8 @@ static int number_matrices(const struct run *r, const mx index[2], const mx of[2
         a.noting.about.shown |= (uint64_t)(index[0]->shape[d] > 1) << d;
     }
     for (int k = 0; k < 2; k++) {
-        a.noting.about.index[k].size = matrices_in(of[k]);
-        a.noting.about.index[k].room = matrices_in(of[k]) - 1;
+        a.noting.about.index[k].size = matrix_count(of[k]);
+        a.noting.about.index[k].room = matrix_count(of[k]) - 1;
         a.noting.about.index[k].huge = index[k]->dtype == DT_uint64;
     }
     if (!kernel || gpu_noting(r, &a.noting, now ? NOTE_NOW : NOTE_LATER))
@@ -254,7 +234,7 @@ static int number_matrices(const struct run *r, const mx index[2], const mx of[2
         a.index = gpu_pointer(r, index[k]);
         a.t = index[k]->dtype;
         a.before = k * a.n;
-        a.matrices = matrices_in(of[k]);
+        a.matrices = matrix_count(of[k]);
         if (launch_quantized(r, kernel, a.n, &a))
             return 1;
     }
@@ -310,9 +290,9 @@ static int run_packed_product(const struct run *r, bool gather)
     }
     if (room)
         buffer_release(room);
-    drop_operands(4, hold);
-    drop_operands(2, cast);
-    drop_operands(2, hold_index);
+    gpu_drop(4, hold);
+    gpu_drop(2, cast);
+    gpu_drop(2, hold_index);
     return failed;
 }
 

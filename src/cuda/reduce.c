@@ -127,7 +127,7 @@ static int run_reduction(const struct run *r, const bool *folds, struct gpu_foun
     mx_own hold = { 0 };
     enum dtype t = (enum dtype)x->dtype;
     struct reduce_call c = { .out = out_code((enum dtype)y->dtype) };
-    void *kernel = gpu_find(gpu_stream(r->stream)->gpu, slot, "reduce", name, t);
+    void *kernel = gpu_find(gpu_of(r), slot, "reduce", name, t);
     int failed = !kernel || gpu_out_new(r, 0);
     MX_SCOPE(NULL);
     if (!failed && !describe_reduction(&c, x, folds)) {

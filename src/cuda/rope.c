@@ -55,7 +55,7 @@ int gpu_run_rope(const struct run *r)
 {
     static struct gpu_found found[DT_COUNT];
     const struct rope_args *a = r->args;
-    struct gpu *g = gpu_stream(r->stream)->gpu;
+    struct gpu *g = gpu_of(r);
     mx x = r->x[0], offset, freqs = NULL, y = r->y[0];
     mx_own hold[3] = { 0 };
     void *kernel = gpu_find(g, &found[x->dtype], "rope", "rope", (enum dtype)x->dtype);
@@ -89,6 +89,6 @@ int gpu_run_rope(const struct run *r)
         for (int64_t first = 0; first < c.half && !failed; first += ROPE_TURNS)
             failed = launch_rope(r, kernel, &c, first);
     }
-    for (int k = 0; k < 3; k++) mx_drop(&hold[k]);
+    gpu_drop(3, hold);
     return failed;
 }

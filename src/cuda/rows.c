@@ -11,7 +11,7 @@ static int launch_over_rows(const struct run *r, const char *name, struct gpu_fo
     mx x = r->x[0];
     enum dtype t = (enum dtype)x->dtype;
     mx_own hold[3] = { 0 };
-    void *kernel = gpu_find(gpu_stream(r->stream)->gpu, &slots[t], "rows", name, t);
+    void *kernel = gpu_find(gpu_of(r), &slots[t], "rows", name, t);
     bool failed = !kernel;
     for (int k = 0; k < r->nout && !failed; k++) failed = gpu_out_new(r, k);
     a->n = dim(x, -1);
@@ -35,7 +35,7 @@ static int launch_over_rows(const struct run *r, const char *name, struct gpu_fo
         void *args[] = { a };
         failed = gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(a->rows, a->width), ROWS_THREADS, args);
     }
-    for (int k = 0; k < 3; k++) mx_drop(&hold[k]);
+    gpu_drop(3, hold);
     return failed;
 }
 

@@ -28,7 +28,7 @@ static void lay_out(struct scan_call *c, mx x, int axis, const struct gpu *g)
 static int run_scans(const struct run *r, struct scan_call *c, enum dtype t)
 {
     static struct gpu_found rows[DT_COUNT], columns[DT_COUNT], parts[DT_COUNT];
-    struct gpu *g = gpu_stream(r->stream)->gpu;
+    struct gpu *g = gpu_of(r);
     bool by_rows = c->inner == 1;
     void *kernel =
         by_rows ? gpu_find(g, &rows[t], "scan", "scan_rows", t) : gpu_find(g, &columns[t], "scan", "scan_columns", t);
@@ -57,7 +57,7 @@ int gpu_run_scan(const struct run *r)
         return 0;
     if (is_nil(x = gpu_row_major(r, x, &hold)))
         return 1;
-    lay_out(&c, x, a->axis, gpu_stream(r->stream)->gpu);
+    lay_out(&c, x, a->axis, gpu_of(r));
     if (t == DT_bool_ && c.fold == SCAN_PROD)
         c.fold = SCAN_MIN;
     c.x = gpu_pointer(r, x);

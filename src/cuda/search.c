@@ -9,9 +9,11 @@ int gpu_run_searchsorted(const struct run *r)
 {
     static struct gpu_found found;
     mx_own hold[2] = { 0 };
-    mx x = gpu_row_major(r, r->x[0], &hold[0]), v = gpu_row_major(r, r->x[1], &hold[1]);
-    void *f = gpu_find(gpu_stream(r->stream)->gpu, &found, "search", "search", DT_COUNT);
-    int failed = is_nil(x) || is_nil(v) || !f || gpu_out_new(r, 0);
+    mx in[2] = { r->x[0], r->x[1] };
+    bool failed = !gpu_all_row_major(r, 2, in, hold);
+    mx x = in[0], v = in[1];
+    void *f = gpu_find(gpu_of(r), &found, "search", "search", DT_COUNT);
+    failed = failed || !f || gpu_out_new(r, 0);
     if (!failed && v->size) {
         int64_t sequences = 1;
         for (int i = 0; i < x->ndim - 1; i++) sequences *= x->shape[i];
@@ -26,6 +28,6 @@ int gpu_run_searchsorted(const struct run *r)
         failed = gpu_launch(r->stream, r->node->op->name, f, ceil_div(c.count, SEARCH_THREADS), SEARCH_THREADS,
                             (void *[]){ &c });
     }
-    for (int k = 0; k < 2; k++) mx_drop(&hold[k]);
+    gpu_drop(2, hold);
     return failed;
 }

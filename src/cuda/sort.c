@@ -32,7 +32,7 @@ static int launch_long_sort(const struct run *r, struct sort_call *c, void *tile
 static int launch_order(const struct run *r, bool ranks)
 {
     static struct gpu_found found[2];
-    struct gpu *g = gpu_stream(r->stream)->gpu;
+    struct gpu *g = gpu_of(r);
     mx x = r->x[0];
     mx_own hold = { 0 };
     void *tiles = gpu_find(g, &found[0], "sort", "sort_tiles", DT_COUNT);

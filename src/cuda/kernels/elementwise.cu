@@ -4,6 +4,7 @@
  *
  * A thread makes LANES results: neighbours, read and written 16 bytes at a time, where operands are
  * contiguous; else one in every blockDim.x, so that the threads of a warp write side by side. */
+#include "cuda/kernels/formulas.h"
 #include "cuda/kernels/gpu.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
@@ -34,17 +35,6 @@ FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
     else
         for (int k = 0; k < LANES; k++) u->v[k] = *x;
 }
-
-/* A formula of some length is a function of its own, called for each element; the others are part of the
- * kernel. */
-#define FN_ANY FN
-#define FN_NUMERIC FN
-#define FN_REAL FN
-#define FN_INTEGER FN
-#define FN_SHIFTED FN
-#define FN_BOOL FN
-#define FN_INEXACT FN_APART
-#define FN_FLOAT FN_APART
 
 /* The elements of this thread, where they lie side by side, and in any case; r, u and v are lanes. */
 #define EACH_ELEMENT(count, load, one, any)                                \

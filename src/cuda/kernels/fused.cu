@@ -5,6 +5,7 @@
  * operations, and half types are rounded after each of them, so results are the same bits. */
 #include "cuda/kernels/gpu.h"
 
+#include "cuda/kernels/formulas.h"
 #include "cuda/kernels/fused.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
@@ -182,16 +183,6 @@ FN uint32_t as_bits(uint8_t x) { return x; }
 FN uint32_t whole_bits(uint32_t x) { return x; }
 #define as_bits(x) _Generic((x), float : bits_f32, default : whole_bits)(x)
 #endif
-
-/* A formula of some length is a function of its own, as in elementwise.cu. */
-#define FN_ANY FN
-#define FN_NUMERIC FN
-#define FN_REAL FN
-#define FN_INTEGER FN
-#define FN_SHIFTED FN
-#define FN_BOOL FN
-#define FN_INEXACT FN_APART
-#define FN_FLOAT FN_APART
 
 #define ONE(name, set, suffix, class) \
     FN_##set uint32_t one_##name##_##suffix(uint32_t x) { return as_bits(name##_##suffix(OF_##class(x))); }
