@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "core/buffer.h"
-#include "core/outside.h"
 #include "core/shape.h"
 #include "cpu/run.h"
+#include "plan/lookup.h"
 
 static int pairs_new(struct pairs *p, int64_t n)
 {
@@ -88,9 +88,11 @@ int pairs_of_batch(struct pairs *p, mx a, mx b)
     return pairs_grouped(p, 0, matrix_count(b));
 }
 
-/* out[i] = index i, of one of n matrices. */
-static int read_indices(int64_t *out, const char *op, const char *which, mx index, int64_t n)
+/* out[i] = index i, of one of x's matrices. */
+static int read_indices(int64_t *out, const char *op, int operand, mx index, mx of)
 {
+    struct lookup_index what = lookup_matrix_of(index, operand, of);
+    int64_t n = what.size;
     mx_own hold = { NULL };
     mx x = row_major(index, &hold);
     if (is_nil(x))
@@ -108,21 +110,14 @@ static int read_indices(int64_t *out, const char *op, const char *which, mx inde
         out[i] = v < 0 ? v + n : v;
     }
     mx_drop(&hold);
-    if (bad >= 0 && n == 0)
-        return outside_report(OUTSIDE_NOWHERE,
-                              "[%s] expected no %s_indices as there are no matrices, got %lld at position %lld", op,
-                              which, (long long)first, (long long)bad);
-    return bad >= 0 && outside_counts() &&
-           outside_report(OUTSIDE_READ,
-                          "[%s] expected %s_indices from %lld to %lld for %lld matrices, got %lld at position %lld", op,
-                          which, (long long)-n, (long long)n - 1, (long long)n, (long long)first, (long long)bad);
+    struct lookup_outside o = { op, OUTSIDE_READ, operand, n, what.room, first, whole };
+    return bad >= 0 && (n == 0 || outside_counts()) && lookup_report_matrix(&o, bad);
 }
 
 int pairs_of_indices(struct pairs *p, const char *op, mx a, mx b, mx lhs, mx rhs)
 {
     if (pairs_new(p, lhs->size))
         return 1;
-    int64_t na = matrix_count(a), nb = matrix_count(b);
-    int failed = read_indices(p->a, op, "lhs", lhs, na) || read_indices(p->b, op, "rhs", rhs, nb);
-    return pairs_grouped(p, failed, nb);
+    int failed = read_indices(p->a, op, 0, lhs, a) || read_indices(p->b, op, 1, rhs, b);
+    return pairs_grouped(p, failed, matrix_count(b));
 }

@@ -7,12 +7,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "core/outside.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "cpu/pairs.h"
 #include "cpu/product.h"
 #include "cpu/run.h"
+#include "plan/lookup.h"
 
 enum { GRAIN = 32 * 1024 };
 
@@ -189,10 +189,10 @@ static const int64_t *segments_of(mx segments, int64_t k, struct buffer **room)
         }
     }
     mx_drop(&hold);
-    if (bad >= 0 && outside_counts() &&
-        outside_report(OUTSIDE_READ,
-                       "[segmented_mm] expected segments 0 <= begin <= end <= %lld, got (%lld, %lld) at position %lld",
-                       (long long)k, (long long)first[0], (long long)first[1], (long long)bad)) {
+    struct lookup_outside o = {
+        .op = "segmented_mm", .use = OUTSIDE_READ, .size = k, .value = first[0], .huge = x->dtype == DT_uint64
+    };
+    if (bad >= 0 && outside_counts() && lookup_report_segment(&o, first[1], bad)) {
         buffer_release(*room);
         v = NULL;
     }

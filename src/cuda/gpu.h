@@ -6,6 +6,7 @@
 
 #include "core/buffer.h"
 #include "core/lock.h"
+#include "core/outside.h"
 #include "core/sizes.h"
 #include "cuda/driver.h"
 #include "ops/op.h"
@@ -107,9 +108,14 @@ static inline void *gpu_pointer(const struct run *r, mx x) { return (void *)gpu_
  * by gpu_noted, which says whether there was one.  Both report it, gpu_noted if asked to, and are 1 where it is a
  * failure, or where the device failed. */
 struct noting;
+struct note_about;
+struct lookup_index;
 int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when);
 int gpu_noted(const struct run *r, bool *any, bool reported);
 int gpu_notes_look(struct gpu_stream *q);
+/* What is said of n index arrays of `count` places, but for their shape; kind: an enum note_kind. */
+void gpu_note_about(struct note_about *a, const char *op, int kind, enum outside_use use, int64_t count, int n,
+                    const struct lookup_index *index);
 
 /* Copies elements from one address to another as the box says (move.c); overlapping memory is not expected. */
 int gpu_copy_box(const struct run *r, const struct box *b, uint64_t to, uint64_t from);
@@ -118,6 +124,28 @@ int gpu_copy_to(const struct run *r, uint64_t to, mx x);
 /* Folds updates into the box of y, its strides in elements, that begins `offset` elements behind y's first (lookup.c);
  * kind: an enum scatter_fold. */
 int gpu_fold_box(const struct run *r, unsigned kind, mx y, int64_t offset, const int64_t *strides, mx updates);
+/* y[i] = x[index[i]], of the indices that there are: y has the shape of the index, 1, and that of x but for its first
+ * axis. */
+int gpu_take(const struct run *r, mx y, mx x, mx index);
+/* n keys, which are put in order with their numbers; those of one value keep theirs (lookup.c). */
+struct gpu_keys {
+    uint32_t *key[2], *number[2], *counts;
+    int64_t n;
+};
+size_t gpu_keys_room(int64_t n); /* in words of 32 bits, as they lie at `room` */
+struct gpu_keys gpu_keys_at(uint32_t *room, int64_t n);
+/* Those of key[0], of values up to `most`: in one of the pairs of arrays, whose number is returned.  Negative after
+ * mx_fail. */
+int gpu_keys_sort(const struct run *r, const struct gpu_keys *k, uint64_t most);
+
+/* The products that a plan says of its first operands, n of them, into y (product.c); what else there is to be said is
+ * in `a`. */
+struct product_args;
+struct product_plan;
+int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a);
+/* Which matrices n index arrays of one shape, row-major, pick: what each is of, and where the numbers go (pick.c). */
+int gpu_pick(const struct run *r, const char *op, int n, const struct lookup_index *what, uint32_t *const to[]);
+
 /* x itself where it is row-major, else a copy in `hold`, to be dropped once what reads it is queued; MX_NIL after
  * mx_fail. */
 mx gpu_row_major(const struct run *r, mx x, mx_own *hold);

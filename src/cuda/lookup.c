@@ -20,18 +20,11 @@ bool gpu_takes_lookup(const struct node *n) { return n->in[0]->ndim <= LOOKUP_DI
 static void fill_note_about(struct note_about *a, const char *op, enum outside_use use, const struct lookup_plan *p,
                             mx near)
 {
-    *a = (struct note_about){ .op = op, .use = (int32_t)use, .count = p->count, .corner = p->corner };
-    a->ndim = a->corner ? 0 : p->index[0].array->ndim;
+    gpu_note_about(a, op, p->corner ? NOTE_CORNER : NOTE_PLACE, use, p->count, p->n, p->index);
+    a->ndim = p->corner ? 0 : p->index[0].array->ndim;
     for (int i = 0; i < a->ndim; i++) {
         a->shape[i] = i < p->grid ? near->shape[i] : 1;
         a->shown |= (uint64_t)(p->index[0].array->shape[i] > 1) << i;
-    }
-    for (int k = 0; k < p->n; k++) {
-        const struct lookup_index *o = &p->index[k];
-        a->index[k].axis = o->axis;
-        a->index[k].huge = o->array->dtype == DT_uint64;
-        a->index[k].size = o->size;
-        a->index[k].room = o->room;
     }
 }
 
@@ -198,6 +191,14 @@ int gpu_run_gather_axis(const struct run *r)
     return launch_gather(r, &p, index_asker("take_along_axis", a->asker), a->outside);
 }
 
+int gpu_take(const struct run *r, mx y, mx x, mx index)
+{
+    struct lookup_plan p;
+    struct lookup_call c = { 0 };
+    lookup_several(&p, x, y, 1, &index, (struct ints){ 1, (int64_t[]){ 0 } });
+    return launch_move(r, &c, &p, x, y, NOTE_LATER);
+}
+
 /* ---- scatter */
 
 _Static_assert((int)UPDATE_ADD == SCATTER_ADD && (int)UPDATE_PROD == SCATTER_PROD && (int)UPDATE_MAX == SCATTER_MAX &&
@@ -262,22 +263,30 @@ static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum 
     return look_at_keys(s->r, c, when);
 }
 
-/* Puts n keys of so many bits in order: in one of the two pairs of arrays, whose number is returned, with their
- * numbers.  Negative after mx_fail. */
-static int put_in_order(const struct run *r, uint32_t *key[2], uint32_t *number[2], uint32_t *counts, int64_t n,
-                        int bits)
+static int64_t keys_each(int64_t n) { return ceil_div(n, 64) * 64; }
+
+size_t gpu_keys_room(int64_t n) { return (size_t)(4 * keys_each(n) + ceil_div(n, ORDER_TILE) * ORDER_DIGITS); }
+
+struct gpu_keys gpu_keys_at(uint32_t *room, int64_t n)
+{
+    int64_t each = keys_each(n);
+    return (struct gpu_keys){ { room, room + each }, { room + 2 * each, room + 3 * each }, room + 4 * each, n };
+}
+
+int gpu_keys_sort(const struct run *r, const struct gpu_keys *k, uint64_t most)
 {
     static struct gpu_found rank, count, scan, deal;
+    uint32_t *const *key = k->key, *const *number = k->number;
     struct order_call c = { .key = key[0],
                             .to_key = key[1],
                             .to_number = number[1],
-                            .counts = counts,
-                            .n = n,
-                            .tiles = ceil_div(n, ORDER_TILE) };
+                            .counts = k->counts,
+                            .n = k->n,
+                            .tiles = ceil_div(k->n, ORDER_TILE) };
     int now = 0;
-    if (n <= ORDER_FEW)
-        return order_launch(r, &rank, "rank", ceil_div(n, ORDER_THREADS), ORDER_THREADS, &c) ? -1 : 1;
-    for (; c.bit < bits; c.bit += ORDER_BITS) {
+    if (k->n <= ORDER_FEW)
+        return order_launch(r, &rank, "rank", ceil_div(k->n, ORDER_THREADS), ORDER_THREADS, &c) ? -1 : 1;
+    for (; most >> c.bit; c.bit += ORDER_BITS) {
         if (order_launch(r, &count, "count", c.tiles, ORDER_THREADS, &c) ||
             order_launch(r, &scan, "scan", 1, ORDER_SCAN, &c) ||
             order_launch(r, &deal, "deal", c.tiles, ORDER_THREADS, &c))
@@ -322,20 +331,16 @@ static int run_update(struct scatter *s, mx y)
     struct keys_call c = { .elements = p->overlaps && p->count > 1 };
     c.shift = c.elements ? 0 : free_bits(p);
     c.n = c.elements ? p->count * p->slice : p->count;
-    int64_t most = (y->size - 1) >> c.shift, tiles = ceil_div(c.n, ORDER_TILE);
-    int bits = 0, now = 0;
-    while ((most + 1) >> bits) bits++;
-    size_t each = (size_t)ceil_div(c.n, 64) * 64, counts = (size_t)tiles * ORDER_DIGITS;
-    struct buffer *b = buffer_new_on(s->r->stream, (4 * each + counts) * sizeof(uint32_t));
+    int now = 0;
+    struct buffer *b = buffer_new_on(s->r->stream, gpu_keys_room(c.n) * sizeof(uint32_t));
     if (!b)
         return 1;
-    uint32_t *room = buffer_on(b, s->r->stream), *key[2] = { room, room + each };
-    uint32_t *number[2] = { room + 2 * each, room + 3 * each };
-    c.key = key[0];
+    struct gpu_keys keys = gpu_keys_at(buffer_on(b, s->r->stream), c.n);
+    c.key = keys.key[0];
     int failed = find_keys(s, &c, y, NOTE_LATER);
-    if (!failed && c.n > 1)
-        now = put_in_order(s->r, key, number, room + 4 * each, c.n, bits);
-    failed = failed || now < 0 || fold(s, &c, y, key[now], c.n > 1 ? number[now] : NULL);
+    if (!failed && c.n > 1) /* and one more than the last place, for those that are left out */
+        now = gpu_keys_sort(s->r, &keys, (uint64_t)((y->size - 1) >> c.shift) + 1);
+    failed = failed || now < 0 || fold(s, &c, y, keys.key[now], c.n > 1 ? keys.number[now] : NULL);
     buffer_release(b);
     return failed;
 }

@@ -10,7 +10,8 @@
 #include "cuda/gpu.h"
 #include "plan/lookup.h"
 
-static const struct note empty = { .first = { UINT64_MAX, UINT64_MAX, UINT64_MAX } };
+static const struct note empty = { .first = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+                                              UINT64_MAX } };
 
 static uint64_t note_at(const struct gpu_stream *q, enum gpu_note when)
 {
@@ -66,24 +67,49 @@ int gpu_noting(const struct run *r, struct noting *t, enum gpu_note when)
     return 0;
 }
 
+void gpu_note_about(struct note_about *a, const char *op, int kind, enum outside_use use, int64_t count, int n,
+                    const struct lookup_index *index)
+{
+    *a = (struct note_about){ .op = op, .kind = kind, .use = (int32_t)use, .count = count };
+    for (int k = 0; k < n; k++) {
+        const struct lookup_index *o = &index[k];
+        a->index[k].axis = o->axis;
+        a->index[k].huge = o->array->dtype == DT_uint64;
+        a->index[k].size = o->size;
+        a->index[k].room = o->room;
+    }
+}
+
+static int64_t noted_value(const uint64_t words[NOTE_WORDS])
+{
+    uint64_t value = 0;
+    for (int i = NOTE_WORDS; i-- > 0;) value = value << NOTE_BITS | (words[i] & ((1u << NOTE_BITS) - 1));
+    return (int64_t)value;
+}
+
 static int report_note(const struct note *n)
 {
     const struct note_about *a = &n->about;
     int at[NOTE_DIMS] = { 0 }, shape[NOTE_DIMS];
     int64_t place = (int64_t)(n->first[0] >> NOTE_BITS), k = place / a->count;
-    uint64_t value = 0;
-    for (int i = NOTE_WORDS; i-- > 0;) value = value << NOTE_BITS | (n->first[i] & ((1u << NOTE_BITS) - 1));
     place -= k * a->count;
+    struct lookup_outside o = { a->op,
+                                (enum outside_use)a->use,
+                                a->index[k].axis,
+                                a->index[k].size,
+                                a->index[k].room,
+                                noted_value(n->first),
+                                a->index[k].huge };
+    if (a->kind == NOTE_SEGMENT)
+        return lookup_report_segment(&o, noted_value(n->first + NOTE_WORDS), place);
+    if (a->kind == NOTE_MATRIX)
+        return lookup_report_matrix(&o, place);
     for (int i = a->ndim; i-- > 0; place /= a->shape[i]) {
         bool shown = a->shown >> i & 1;
         shape[i] = shown ? 2 : 1;
         at[i] = shown ? (int)(place % a->shape[i]) : 0;
     }
-    struct lookup_outside o = {
-        a->op,          (enum outside_use)a->use, a->index[k].axis, a->index[k].size, a->index[k].room,
-        (int64_t)value, a->index[k].huge
-    };
-    return a->corner ? lookup_report_corner(&o) : lookup_report(&o, a->ndim, shape, at);
+    return a->kind == NOTE_CORNER ? lookup_report_corner(&o) : lookup_report(&o, a->ndim, shape, at);
 }
 
 int gpu_noted(const struct run *r, bool *any, bool reported)

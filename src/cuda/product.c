@@ -8,7 +8,7 @@
 #include "cuda/kernels/product.h"
 #include "ops/matmul.h"
 
-enum kernel { SMALL, LARGE, ALONG, ACROSS, MERGE, KERNELS };
+enum kernel { SMALL, LARGE, ALONG, ACROSS, MERGE, OUTER, KERNELS };
 
 /* Integers wrap, and so do without their sign. */
 static enum dtype kernels_of(enum dtype t)
@@ -58,13 +58,29 @@ static void cut_depth(struct product_args *a, int64_t least_piece, int64_t enoug
     a->pieces = a->k ? ceil_div(a->k, a->piece) : 1;
 }
 
+static bool has_large_tiles(enum dtype t) { return t == DT_float32 || is_half(t); }
+
+/* Of rows in groups: tiles that most groups fill. */
+static enum kernel cut_groups(struct product_args *a, enum dtype t)
+{
+    bool is_large = has_large_tiles(t) && a->n > PRODUCT_SMALL && a->m / a->groups >= PRODUCT_LARGE;
+    int tile = is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
+    a->down = a->m / tile + a->groups;
+    a->across = ceil_div(a->n, tile);
+    a->piece = a->k;
+    a->pieces = 1;
+    return is_large ? LARGE : SMALL;
+}
+
 /* Tiles as large as there are enough of. */
 static enum kernel cut_tiles(struct product_args *a, enum dtype t)
 {
     enum { MANY = 128, LEAST_PIECE = 256 };
+    if (a->order)
+        return cut_groups(a, t);
     int64_t large = ceil_div(a->m, PRODUCT_LARGE) * ceil_div(a->n, PRODUCT_LARGE) * a->batches;
-    bool is_large = (t == DT_float32 || is_half(t)) && least(a->m, a->n) > PRODUCT_SMALL &&
-                    large * greatest(a->k / LEAST_PIECE, 1) >= MANY;
+    bool is_large =
+        has_large_tiles(t) && least(a->m, a->n) > PRODUCT_SMALL && large * greatest(a->k / LEAST_PIECE, 1) >= MANY;
     int tile = is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
     a->down = ceil_div(a->m, tile);
     a->across = ceil_div(a->n, tile);
@@ -82,7 +98,10 @@ static void swap_operands(struct product_args *a)
     a->n = 1;
     a->c_row = a->c_column;
     int64_t batch[PRODUCT_DIMS];
+    const uint32_t *number = a->number[0];
     memcpy(batch, a->batch[0], sizeof batch);
+    a->number[0] = a->number[1];
+    a->number[1] = number;
     memcpy(a->batch[0], a->batch[1], sizeof batch);
     memcpy(a->batch[1], batch, sizeof batch);
 }
@@ -104,21 +123,27 @@ static enum kernel cut_vector(struct product_args *a, enum dtype t)
     return across ? ACROSS : ALONG;
 }
 
+static enum kernel cut_elements(struct product_args *a)
+{
+    a->down = ceil_div(a->m * a->n, PRODUCT_THREADS);
+    a->across = a->pieces = 1;
+    return OUTER;
+}
+
 static int launch_product(const struct run *r, enum dtype t, struct product_args *a)
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
-    static const char *const names[KERNELS] = { [SMALL] = "product_small",
-                                                [LARGE] = "product_large",
-                                                [ALONG] = "product_along",
-                                                [ACROSS] = "product_across",
-                                                [MERGE] = "product_merge" };
+    static const char *const names[KERNELS] = {
+        [SMALL] = "product_small",   [LARGE] = "product_large", [ALONG] = "product_along",
+        [ACROSS] = "product_across", [MERGE] = "product_merge", [OUTER] = "product_outer"
+    };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
-    bool is_vector = least(a->m, a->n) == 1;
+    bool is_vector = least(a->m, a->n) == 1 && !a->order && !a->outer;
     if (is_vector && a->n > 1)
         swap_operands(a);
-    enum kernel k = is_vector ? cut_vector(a, t) : cut_tiles(a, t);
-    int threads = is_half(t) && !is_vector ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
+    enum kernel k = is_vector ? cut_vector(a, t) : a->outer ? cut_elements(a) : cut_tiles(a, t);
+    int threads = is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     int64_t sums = a->batches * a->m * a->n;
     t = kernels_of(t);
     void *kernel = gpu_find(g, &found[k][t], "product", names[k], t);
@@ -141,10 +166,38 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     return failed;
 }
 
+int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a)
+{
+    if (y->size == 0)
+        return 0;
+    a->y = gpu_pointer(r, y);
+    a->m = p->m;
+    a->n = p->n;
+    a->k = p->k;
+    a->batches = y->size / (p->m * p->n);
+    a->ndim = p->ndim;
+    a->fours = p->n % 4 == 0;
+    a->a = product_operand_of(r, p, x[0], 0);
+    a->b = product_operand_of(r, p, x[1], 1);
+    if (a->bounds && !a->order) { /* at which no vector need begin */
+        a->a.vectors &= a->a.across;
+        a->b.vectors &= a->b.across;
+    }
+    for (int d = 0; d < p->ndim; d++) a->shape[d] = (uint32_t)p->shape[d];
+    for (int i = 0; i < n; i++) memcpy(a->batch[i], p->batch[i], (size_t)p->ndim * sizeof *p->batch[i]);
+    if (n > 2) {
+        a->c = gpu_pointer(r, x[2]);
+        a->c_row = p->steps[2].row;
+        a->c_column = p->steps[2].column;
+    }
+    return launch_product(r, (enum dtype)y->dtype, a);
+}
+
 static int run_products(const struct run *r, double alpha, double beta)
 {
     struct product_plan p;
-    mx x[3], y = r->y[0];
+    struct product_args a = { .alpha = alpha, .beta = beta, .scaled = r->nin > 2 || alpha != 1 };
+    mx x[3];
     mx_own hold[3] = { 0 };
     int failed = gpu_out_new(r, 0);
     for (int i = 0; i < r->nin; i++) x[i] = r->x[i];
@@ -154,28 +207,7 @@ static int run_products(const struct run *r, double alpha, double beta)
         if (!failed)
             product_plan_of(&p, r->nin, x);
     }
-    if (!failed && y->size) {
-        struct product_args a = { .y = gpu_pointer(r, y),
-                                  .alpha = alpha,
-                                  .beta = beta,
-                                  .m = p.m,
-                                  .n = p.n,
-                                  .k = p.k,
-                                  .batches = y->size / (p.m * p.n),
-                                  .ndim = p.ndim,
-                                  .scaled = r->nin > 2 || alpha != 1,
-                                  .fours = p.n % 4 == 0 };
-        a.a = product_operand_of(r, &p, x[0], 0);
-        a.b = product_operand_of(r, &p, x[1], 1);
-        for (int d = 0; d < p.ndim; d++) a.shape[d] = (uint32_t)p.shape[d];
-        for (int i = 0; i < r->nin; i++) memcpy(a.batch[i], p.batch[i], (size_t)p.ndim * sizeof *p.batch[i]);
-        if (r->nin > 2) {
-            a.c = gpu_pointer(r, x[2]);
-            a.c_row = p.steps[2].row;
-            a.c_column = p.steps[2].column;
-        }
-        failed = launch_product(r, (enum dtype)y->dtype, &a);
-    }
+    failed = failed || gpu_multiply(r, &p, r->nin, x, r->y[0], &a);
     gpu_drop(3, hold);
     return failed;
 }

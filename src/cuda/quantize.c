@@ -3,11 +3,11 @@
 
 #include <stdio.h>
 
-#include "core/outside.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "cuda/gpu.h"
 #include "ops/quantize.h"
+#include "plan/lookup.h"
 
 static enum gpu_quant_format gpu_format_of(const struct quant_args *a)
 {
@@ -200,46 +200,7 @@ static int launch_qmm(const struct run *r, struct qmm_args *a, int f, enum dtype
                       few ? QMV_THREADS : QMM_THREADS, (void *[]){ a });
 }
 
-/* With one matrix of each operand at least, so that there is a nearest one. */
-bool gpu_takes_gathered(const struct node *n)
-{
-    bool some = n->in[0]->dtype != DT_float64 && n->in[3]->ndim <= NOTE_DIMS;
-    for (int o = 0; o < 2; o++)
-        for (int d = 0; d < n->in[o]->ndim - 2; d++) some &= n->in[o]->shape[d] > 0;
-    return some;
-}
-
-/* Which matrix each index is of: those of x, then those of w, to `room`. */
-static int number_matrices(const struct run *r, const mx index[2], const mx of[2], uint32_t *room, const char *op,
-                           enum dtype t)
-{
-    static struct gpu_found found[DT_COUNT];
-    void *kernel = quant_kernel(r, found, "matrices", -1, t);
-    bool now = outside_fails(), any;
-    struct matrices_args a = { .n = index[0]->size };
-    a.noting.about = (struct note_about){ .op = op, .use = OUTSIDE_READ, .count = a.n, .ndim = index[0]->ndim };
-    for (int d = 0; d < index[0]->ndim; d++) {
-        a.noting.about.shape[d] = index[0]->shape[d];
-        a.noting.about.shown |= (uint64_t)(index[0]->shape[d] > 1) << d;
-    }
-    for (int k = 0; k < 2; k++) {
-        a.noting.about.index[k].size = matrix_count(of[k]);
-        a.noting.about.index[k].room = matrix_count(of[k]) - 1;
-        a.noting.about.index[k].huge = index[k]->dtype == DT_uint64;
-    }
-    if (!kernel || gpu_noting(r, &a.noting, now ? NOTE_NOW : NOTE_LATER))
-        return 1;
-    for (int k = 0; k < 2; k++) {
-        a.y = room + k * a.n;
-        a.index = gpu_pointer(r, index[k]);
-        a.t = index[k]->dtype;
-        a.before = k * a.n;
-        a.matrices = matrix_count(of[k]);
-        if (launch_quantized(r, kernel, a.n, &a))
-            return 1;
-    }
-    return now && gpu_noted(r, &any, true);
-}
+bool gpu_takes_gathered(const struct node *n) { return n->in[0]->dtype != DT_float64; }
 
 static int run_packed_product(const struct run *r, bool gather)
 {
@@ -251,7 +212,7 @@ static int run_packed_product(const struct run *r, bool gather)
     struct buffer *room = NULL;
     if (gpu_out_new(r, 0))
         return 1;
-    if (y->size == 0)
+    if (gather ? r->x[n]->size == 0 : y->size == 0)
         return 0;
     MX_SCOPE(NULL);
     enum dtype t = (enum dtype)x[0]->dtype;
@@ -262,10 +223,13 @@ static int run_packed_product(const struct run *r, bool gather)
         index[0] = r->x[n];
         index[1] = r->x[n + 1];
         failed = !gpu_all_row_major(r, 2, index, hold_index) ||
-                 !(room = buffer_new_on(r->stream, (size_t)index[0]->size * 2 * sizeof(uint32_t))) ||
-                 number_matrices(r, index, x, buffer_on(room, r->stream), q->both ? "gather_qqmm" : "gather_qmm", t);
+                 !(room = buffer_new_on(r->stream, (size_t)index[0]->size * 2 * sizeof(uint32_t)));
+        uint32_t *to = room ? buffer_on(room, r->stream) : NULL;
+        const struct lookup_index what[] = { lookup_matrix_of(index[0], 0, x[0]), lookup_matrix_of(index[1], 1, x[1]) };
+        failed = failed || gpu_pick(r, q->both ? "gather_qqmm" : "gather_qmm", 2, what,
+                                    (uint32_t *[]){ to, to + index[0]->size });
     }
-    if (!failed) {
+    if (!failed && y->size) {
         struct qmm_args a = { .y = gpu_pointer(r, y),
                               .x = gpu_pointer(r, x[0]),
                               .w = gpu_pointer(r, x[1]),

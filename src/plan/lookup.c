@@ -26,6 +26,12 @@ struct lookup_index lookup_index_of(mx array, int axis, mx far, int slice)
                                   .stride = far->strides[axis] };
 }
 
+struct lookup_index lookup_matrix_of(mx array, int operand, mx x)
+{
+    int64_t n = matrix_count(x);
+    return (struct lookup_index){ .array = array, .axis = operand, .size = n, .room = n - 1 };
+}
+
 void lookup_several(struct lookup_plan *p, mx far, mx near, int n, const mx indices[], struct ints axes)
 {
     int grid = indices[0]->ndim;
@@ -115,11 +121,16 @@ static void index_text(int ndim, const int *shape, const int *at, char *out, siz
     snprintf(out + n, size - n, shown == 1 ? ",)" : ")");
 }
 
+static void value_text(const struct lookup_outside *o, int64_t v, char value[24])
+{
+    snprintf(value, 24, o->huge ? "%llu" : "%lld", (long long)v);
+}
+
 int lookup_report(const struct lookup_outside *o, int ndim, const int *shape, const int *at)
 {
     char place[256], value[24];
     index_text(ndim, shape, at, place, sizeof place);
-    snprintf(value, sizeof value, o->huge ? "%llu" : "%lld", (long long)o->value);
+    value_text(o, o->value, value);
     if (o->room == o->size - 1)
         return outside_report(o->use, "[%s] index %s at position %s is out of range for axis %d of size %lld", o->op,
                               value, place, o->axis, (long long)o->size);
@@ -132,4 +143,27 @@ int lookup_report_corner(const struct lookup_outside *o)
 {
     return outside_report(o->use, "[%s] start %lld is out of range for a slice of %lld along axis %d of size %lld",
                           o->op, (long long)o->value, (long long)(o->size - o->room), o->axis, (long long)o->size);
+}
+
+int lookup_report_matrix(const struct lookup_outside *o, int64_t at)
+{
+    const char *which = o->axis ? "rhs" : "lhs";
+    char value[24];
+    value_text(o, o->value, value);
+    if (o->size == 0)
+        return outside_report(OUTSIDE_NOWHERE,
+                              "[%s] expected no %s_indices as there are no matrices, got %s at position %lld", o->op,
+                              which, value, (long long)at);
+    return outside_report(
+        o->use, "[%s] expected %s_indices from %lld to %lld for %lld matrices, got %s at position %lld", o->op, which,
+        (long long)-o->size, (long long)o->size - 1, (long long)o->size, value, (long long)at);
+}
+
+int lookup_report_segment(const struct lookup_outside *o, int64_t end, int64_t at)
+{
+    char from[24], to[24];
+    value_text(o, o->value, from);
+    value_text(o, end, to);
+    return outside_report(o->use, "[%s] expected segments 0 <= begin <= end <= %lld, got (%s, %s) at position %lld",
+                          o->op, (long long)o->size, from, to, (long long)at);
 }

@@ -48,16 +48,23 @@ void lookup_corner(struct lookup_plan *p, mx far, mx near, mx start, struct ints
 /* The same, known: it begins `begin` elements behind far's first and has these strides. */
 void lookup_box(struct lookup_plan *p, int64_t begin, const int64_t *far, mx near);
 
-/* An index out of range, of an array of this type and shape: what is said of it, and of a corner of a slice.  Non-zero
- * if it is a failure (core/outside.h). */
+/* The same where an index is the number of a matrix, of those that the last two axes of x are: of products' operand 0,
+ * the left one, or 1. */
+struct lookup_index lookup_matrix_of(mx array, int operand, mx x);
+
+/* An index out of range, of an array of this type and shape: what is said of it, of a corner of a slice, and of the
+ * number of a matrix in element `at` of an index array; of segment `at`, from the value to `end`.  Non-zero if it is a
+ * failure (core/outside.h). */
 struct lookup_outside {
     const char *op;
     enum outside_use use;
-    int axis;
+    int axis; /* of a matrix: the operand */
     int64_t size, room, value;
     bool huge; /* the value is a uint64 */
 };
 int lookup_report(const struct lookup_outside *o, int ndim, const int *shape, const int *at);
 int lookup_report_corner(const struct lookup_outside *o);
+int lookup_report_matrix(const struct lookup_outside *o, int64_t at);
+int lookup_report_segment(const struct lookup_outside *o, int64_t end, int64_t at);
 
 #endif

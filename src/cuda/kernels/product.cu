@@ -84,10 +84,25 @@ FN T finished(const struct product_args *a, T sum, const S *c)
 
 /* Where a block works: the tile's first row and column, its piece of k, its product. */
 struct spot {
-    int64_t row, column, from, end, piece, batch;
-    struct places at; /* in a, b and c */
+    int64_t row, bottom, column, from, end, piece, batch; /* bottom: behind the last row that there is */
+    struct places at;                                     /* in a, b and c */
 };
 enum { TILES_DOWN = 8 }; /* neighbours in time are squares of tiles, whose operands are in the cache */
+
+/* Tile `number` of all that groups of rows have: those of group g begin with number g + bounds[g] / tile, so a few are
+ * nobody's. */
+FN void find_group(const struct product_args *a, struct spot *s, int64_t number, int tile)
+{
+    int64_t g = 0;
+    for (int64_t above = a->groups; above - g > 1;) {
+        int64_t middle = (g + above) / 2, first = middle + a->bounds[middle] / tile;
+        *(first <= number ? &g : &above) = middle;
+    }
+    s->row = a->bounds[g] + (number - g - a->bounds[g] / tile) * tile;
+    s->bottom = a->bounds[g + 1];
+    s->end = s->row < s->bottom ? s->end : s->from;
+    s->at.at[1] = g * a->batch[1][0];
+}
 
 FN struct spot spot_of(const struct product_args *a, int tile)
 {
@@ -95,20 +110,38 @@ FN struct spot spot_of(const struct product_args *a, int tile)
     int64_t tiles = a->down * a->across, t = blockIdx.x % tiles, rest = blockIdx.x / tiles;
     int64_t group = t / (TILES_DOWN * a->across), first = group * TILES_DOWN, within = t % (TILES_DOWN * a->across);
     int64_t tall = a->down - first < TILES_DOWN ? a->down - first : TILES_DOWN;
-    s.row = (first + within % tall) * tile;
+    int64_t number = first + within % tall;
+    s.row = number * tile;
+    s.bottom = a->m;
     s.column = within / tall * tile;
     s.piece = rest % a->pieces;
     s.batch = rest / a->pieces;
     s.from = s.piece * a->piece;
     s.end = a->k - s.from < a->piece ? a->k : s.from + a->piece;
     s.at = places_of(s.batch, a->batches, a->ndim, a->shape, 3, a->batch[0], PRODUCT_DIMS);
+    if (a->number[0])
+        for (int o = 0; o < 2; o++) s.at.at[o] = a->number[o][s.batch] * a->batch[o][0];
+    if (a->order) {
+        find_group(a, &s, number, tile);
+    } else if (a->bounds) {
+        const int64_t *bounds = a->bounds + s.batch * a->bound_step;
+        s.from = s.from < bounds[0] ? bounds[0] : s.from;
+        s.end = s.end > bounds[1] ? bounds[1] : s.end;
+        s.end = s.end < s.from ? s.from : s.end;
+    }
     return s;
+}
+
+/* Where row i of groups belongs in y. */
+FN_APART int64_t line_in_order(const struct product_args *a, int64_t i)
+{
+    int64_t pair = i / a->each;
+    return a->order[pair] * a->each + (i - pair * a->each);
 }
 
 /* Four sums that are neighbours in row i, from column j on, or as many of them as there are columns. */
 FN void put_four(const struct product_args *a, const struct spot *s, int64_t i, int64_t j, const T sum[4])
 {
-    int64_t place = (s->batch * a->m + i) * a->n + j;
     union {
         T v[4];
         struct words4 align;
@@ -117,8 +150,9 @@ FN void put_four(const struct product_args *a, const struct spot *s, int64_t i, 
         S v[4];
         struct words4 align;
     } u;
-    if (i >= a->m || j >= a->n)
+    if (i >= s->bottom || j >= a->n)
         return;
+    int64_t place = (s->batch * a->m + (a->order ? line_in_order(a, i) : i)) * a->n + j;
     int n = a->n - j < 4 ? (int)(a->n - j) : 4;
     if (a->pieces > 1) {
         T *to = (T *)a->partial + s->piece * a->batches * a->m * a->n + place;
@@ -294,4 +328,23 @@ KERNEL(K(cu_product_across), struct product_args)
         if (s.row + i < a.m)
             put_one(&a, &s, s.row + i, all);
     }
+}
+
+/* ---- y[begin:end] += a[:, begin:end] c for each segment: a thread for each element of y */
+
+KERNEL(K(cu_product_outer), struct product_args)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = i / a.n, column = i % a.n;
+    if (i >= a.m * a.n)
+        return;
+    T sum = zero_sum();
+    for (int64_t g = 0; g < a.groups; g++) {
+        struct places at = places_of(g, a.groups, a.ndim, a.shape, 2, a.batch[0], PRODUCT_DIMS);
+        const S *x = (const S *)a.a.p + row * a.a.line, *y = (const S *)a.b.p + at.at[1] + column * a.b.line;
+        if (row < a.bounds[g * a.bound_step] || row >= a.bounds[g * a.bound_step + 1])
+            continue;
+        FOURS
+        for (int64_t k = 0; k < a.k; k++) sum = plus_product(sum, IN(x[k * a.a.depth]), IN(y[k * a.b.depth]));
+    }
+    ((S *)a.y)[i] = OUT(sum);
 }

@@ -33,6 +33,15 @@ struct product_args {
     int64_t batch[3][PRODUCT_DIMS]; /* strides of a, b and c along the batch, in elements */
     uint32_t shape[PRODUCT_DIMS];   /* of the batch, the outermost first */
     int32_t ndim;
+    const uint32_t *number[2]; /* of a's and b's matrices, for each place of the batch; NULL: they are walked */
+    /* From bounds[i bound_step] to the next k is summed up at place i of the batch; NULL: all of it.  Or, where there
+     * is `order`, so many groups of rows begin there, of a and of y, each of which meets a matrix of b of its own, and
+     * each `each` of them are a matrix, number order[i] of the result. */
+    const int64_t *bounds;
+    int32_t bound_step;
+    const uint32_t *order;
+    int64_t groups, each;
+    int32_t outer;  /* y's rows are those of a's turned, and the groups, which bounds cut, are summed up */
     int32_t scaled; /* alpha is not 1, or there is c */
     int32_t fours;  /* rows of y are multiples of four elements */
     /* A matrix times a vector: how many threads share a line, or have lines side by side, and how many such teams a

@@ -7,7 +7,6 @@
 
 #include "core/dtype.h"
 #include "cuda/kernels/lanes.h"
-#include "cuda/kernels/lookup_at.h"
 #include "cuda/kernels/places.h"
 #include "cuda/kernels/quantize.h"
 #include "shared/quantize.h"
@@ -232,22 +231,6 @@ QUANT_FORMATS(DEQUANTIZE)
 
 #ifndef WIDE
 /* ---- products */
-
-/* Those out of range stand for the nearest. */
-KERNEL(K(cu_matrices), struct matrices_args)
-{
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= a.n)
-        return;
-    int64_t v = index_value(a.index, a.t, i), last = a.matrices - 1;
-    bool huge = v < 0 && a.t == DT_uint64;
-    int64_t at = v < 0 && !huge ? v + a.matrices : v;
-    if (at < 0 || at > last) {
-        note_outside(&a.noting, (uint64_t)(a.before + i), (uint64_t)v);
-        at = at < 0 && !huge ? 0 : last;
-    }
-    a.y[i] = (uint32_t)at;
-}
 
 /* Where a place of the batch has its matrices. */
 struct matrices {

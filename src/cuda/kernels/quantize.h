@@ -2,7 +2,9 @@
 #ifndef MX_CUDA_KERNELS_QUANTIZE_H
 #define MX_CUDA_KERNELS_QUANTIZE_H
 
-#include "cuda/kernels/note.h"
+#ifndef __CUDACC__
+#include <stdint.h>
+#endif
 
 /* X(name, bits): integers of so many bits, e2m1 with scales in e8m0, e4m3, e2m1 with scales in e4m3. */
 #define QUANT_FORMATS(X) \
@@ -51,15 +53,6 @@ struct unpack_args {
     const float *global;
     int64_t n;
     int32_t log_group, format, t;
-};
-
-/* y[i] = which matrix index i of type t says; place `before` + i where it is out of range. */
-struct matrices_args {
-    uint32_t *y;
-    const void *index;
-    int64_t n, before, matrices;
-    int32_t t;
-    struct noting noting;
 };
 
 /* y (m x n) = x (m x k) W, or its transpose, for each place of a batch; scales and biases are of x's type. */
