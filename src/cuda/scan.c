@@ -5,12 +5,6 @@
 
 enum { PIECE = 1 << 14, COLUMN_PIECE = 256 };
 
-bool gpu_takes_scan(const struct node *n)
-{
-    const struct scan_args *a = n->args;
-    return a->fold != SCAN_LOGSUMEXP || n->in[0]->dtype != DT_complex64;
-}
-
 /* (outer, n, inner) about the axis, and in how many pieces: more where rows or columns are few. */
 static void lay_out(struct scan_call *c, mx x, int axis, const struct gpu *g)
 {
@@ -44,23 +38,26 @@ static int run_scans(const struct run *r, struct scan_call *c, enum dtype t)
     return failed;
 }
 
-int gpu_run_scan(const struct run *r)
+/* Of one operand or two. */
+static int scan_operands(const struct run *r, int fold, int axis, bool reverse)
 {
-    const struct scan_args *a = r->args;
-    mx x = r->x[0];
-    mx_own hold = { 0 };
-    enum dtype t = (enum dtype)x->dtype;
-    struct scan_call c = { .fold = (int32_t)a->fold, .reverse = a->reverse };
+    mx x[2] = { r->x[0], r->x[r->nin - 1] };
+    mx_own hold[2] = { 0 };
+    enum dtype t = (enum dtype)x[0]->dtype;
+    struct scan_call c = { .fold = fold, .reverse = reverse };
     if (gpu_out_new(r, 0))
         return 1;
-    if (x->size == 0)
+    if (x[0]->size == 0)
         return 0;
-    if (is_nil(x = gpu_row_major(r, x, &hold)))
+    if (!gpu_all_row_major(r, r->nin, x, hold)) {
+        gpu_drop(2, hold);
         return 1;
-    lay_out(&c, x, a->axis, gpu_of(r));
+    }
+    lay_out(&c, x[0], axis, gpu_of(r));
     if (t == DT_bool_ && c.fold == SCAN_PROD)
         c.fold = SCAN_MIN;
-    c.x = gpu_pointer(r, x);
+    c.x = gpu_pointer(r, x[0]);
+    c.more = r->nin > 1 ? gpu_pointer(r, x[1]) : NULL;
     c.y = gpu_pointer(r, r->y[0]);
     c.whole = c.n % gpu_lanes(t) == 0 && ((uint64_t)c.x | (uint64_t)c.y) % 16 == 0;
     struct buffer *room = NULL;
@@ -73,6 +70,18 @@ int gpu_run_scan(const struct run *r)
     failed = failed || run_scans(r, &c, t);
     if (room)
         buffer_release(room);
-    mx_drop(&hold);
+    gpu_drop(2, hold);
     return failed;
+}
+
+int gpu_run_scan(const struct run *r)
+{
+    const struct scan_args *a = r->args;
+    return scan_operands(r, (int)a->fold, a->axis, a->reverse);
+}
+
+int gpu_run_recurrence(const struct run *r)
+{
+    const struct recurrence_args *a = r->args;
+    return scan_operands(r, SCAN_RECURRENCE, a->axis, a->reverse);
 }

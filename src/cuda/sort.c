@@ -2,8 +2,6 @@
 #include "cuda/kernels/sort.h"
 #include "cuda/gpu.h"
 
-bool gpu_takes_sort(const struct node *n) { return n->in[0]->dtype != DT_complex64; }
-
 /* All steps of the network over rows of more than a tile. */
 static int launch_long_sort(const struct run *r, struct sort_call *c, void *tiles, void *step)
 {

@@ -33,7 +33,7 @@ FOLDS = [mx.cumsum, mx.cumprod, mx.cummax, mx.cummin, mx.logcumsumexp]
 
 def folds_of(x, axis, folds=FOLDS):
     for i, fold in enumerate(folds):
-        if fold is mx.logcumsumexp and x.dtype not in FLOATS:
+        if fold is mx.logcumsumexp and x.dtype not in (*FLOATS, mx.complex64):
             continue
         if fold is mx.cumprod and x.dtype == mx.complex64 and x.shape[axis] > 100:
             continue  # what is past the largest number depends on the order
@@ -88,3 +88,18 @@ def test_against_float64():
     with mx.stream(mx.gpu):
         got = np.array(mx.cumsum(mx.array(x), axis=1))
     assert np.allclose(got, np.cumsum(x.astype(np.float64), 1), rtol=2**-23)
+
+
+@pytest.mark.parametrize("shape", [(7,), (2, 2049), (40, 3), (700, 3), (2, 5, 3)], ids=str)
+@pytest.mark.parametrize("dtype", [*FLOATS, mx.complex64], ids=str)
+def test_derivatives(dtype, shape):
+    """Those of products and of logsumexp are recurrences."""
+    with mx.stream(mx.cpu):
+        x = small(dtype, *shape)
+        x = 1 + (x - 1) / 512 if dtype != mx.complex64 else mx.exp(1j * x.real / 8).astype(dtype)
+        mx.eval(x)
+    for axis in range(len(shape)):
+        for fold in (mx.cumprod, mx.logcumsumexp):
+            for reverse in (False, True):
+                one = lambda x: mx.abs(fold(x, axis=axis, reverse=reverse)).sum()  # noqa: B023, E731
+                close(lambda x: mx.grad(one)(x), x)  # noqa: B023

@@ -9,7 +9,7 @@ pytestmark = [
     pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
     pytest.mark.usefixtures("no_fallback"),
 ]
-DTYPES = [*FLOATS, *INTEGERS, mx.bool_]
+DTYPES = [*FLOATS, *INTEGERS, mx.bool_, mx.complex64]
 
 
 def some(dtype, *shape):

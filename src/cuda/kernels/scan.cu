@@ -9,7 +9,7 @@
 
 #define K(name) PASTE(name, SUFFIX)
 
-enum { FOLD_SUM, FOLD_PROD, FOLD_MIN, FOLD_MAX, FOLD_LOGSUMEXP }; /* as enum scan_fold */
+enum { FOLD_SUM, FOLD_PROD, FOLD_MIN, FOLD_MAX, FOLD_LOGSUMEXP, FOLD_RECURRENCE }; /* as enum scan_fold */
 
 /* ---- folds: what is known of some elements */
 
@@ -19,7 +19,27 @@ enum { FOLD_SUM, FOLD_PROD, FOLD_MIN, FOLD_MAX, FOLD_LOGSUMEXP }; /* as enum sca
 #define CODE_c 3
 #define CODE PASTE(CODE, KIND)
 
-#if CODE >= CODE_f /* two numbers: a complex one; the largest, and the sum of exponentials about it; or one alone */
+#if CODE == CODE_c /* a number; or a sum of exponentials about the largest real part; or z -> more z + it */
+struct scan_fold {
+    double a, b, most, last;
+};
+FN struct scan_fold fold_of(double a, double b)
+{
+    struct scan_fold f;
+    f.a = a;
+    f.b = b;
+    f.most = -INFINITY;
+    f.last = 0;
+    return f;
+}
+FN struct scan_fold shuffled(struct scan_fold f, int bits)
+{
+    struct scan_fold r = fold_of(SHUFFLE_XOR(f.a, bits), SHUFFLE_XOR(f.b, bits));
+    r.most = SHUFFLE_XOR(f.most, bits);
+    r.last = SHUFFLE_XOR(f.last, bits);
+    return r;
+}
+#elif CODE == CODE_f /* two numbers: the largest, and the sum of exponentials about it; z -> b z + a; or one alone */
 struct scan_fold {
     double a, b;
 };
@@ -48,11 +68,35 @@ FN struct scan_fold shuffled(struct scan_fold f, int bits) { return fold_of(SHUF
 #endif
 
 #if CODE == CODE_c
-FN struct scan_fold lift(int kind, S x) { return (void)kind, fold_of((double)x.re, (double)x.im); }
+FN double middle(double most) { return most - most == 0 ? most : 0; }
+FN_APART struct scan_fold power_of(S x)
+{
+    double re = (double)x.re, most = re != re ? -INFINITY : re;
+    pair p = pair_exp_c64(pair_make(re - middle(most), (double)x.im));
+    struct scan_fold f = re == -INFINITY ? fold_of(0, 0) : fold_of(p.re, p.im);
+    f.most = most;
+    return f;
+}
+FN_APART struct scan_fold log_of(struct scan_fold f)
+{
+    pair p = pair_log(pair_make(f.a, f.b));
+    return f.a == 0 && f.b == 0 ? fold_of(-INFINITY, 0) : fold_of(middle(f.most) + p.re, p.im);
+}
+FN struct scan_fold lift(int kind, S x)
+{
+    return kind == FOLD_LOGSUMEXP ? power_of(x) : fold_of((double)x.re, (double)x.im);
+}
+FN struct scan_fold lift_two(S x, S more)
+{
+    struct scan_fold f = fold_of((double)more.re, (double)more.im);
+    f.most = (double)x.re;
+    f.last = (double)x.im;
+    return f;
+}
 FN S lower(int kind, struct scan_fold f)
 {
     S x;
-    (void)kind;
+    f = kind == FOLD_LOGSUMEXP ? log_of(f) : f;
     x.re = (float)f.a;
     x.im = (float)f.b;
     return x;
@@ -60,7 +104,30 @@ FN S lower(int kind, struct scan_fold f)
 FN struct scan_fold identity(int kind)
 {
     double edge = kind == FOLD_MIN ? INFINITY : -INFINITY;
-    return kind == FOLD_SUM ? fold_of(0, 0) : kind == FOLD_PROD ? fold_of(1, 0) : fold_of(edge, edge);
+    if (kind == FOLD_RECURRENCE) {
+        struct scan_fold f = fold_of(0, 0);
+        f.most = 1;
+        return f;
+    }
+    return kind == FOLD_SUM || kind == FOLD_LOGSUMEXP ? fold_of(0, 0)
+           : kind == FOLD_PROD                        ? fold_of(1, 0)
+                                                      : fold_of(edge, edge);
+}
+FN_APART struct scan_fold sum_of_powers(struct scan_fold p, struct scan_fold q)
+{
+    double most = p.most > q.most ? p.most : q.most, about = middle(most);
+    double s = p.most == -INFINITY ? 0 : exp_f64(middle(p.most) - about);
+    double t = q.most == -INFINITY ? 0 : exp_f64(middle(q.most) - about);
+    struct scan_fold f = fold_of(p.a * s + q.a * t, p.b * s + q.b * t);
+    f.most = most;
+    return f;
+}
+FN struct scan_fold one_after_the_other(struct scan_fold p, struct scan_fold q)
+{
+    struct scan_fold f = fold_of(q.most * p.a - q.last * p.b + q.a, q.most * p.b + q.last * p.a + q.b);
+    f.most = q.most * p.most - q.last * p.last;
+    f.last = q.most * p.last + q.last * p.most;
+    return f;
 }
 /* By real part, then by imaginary; NaN wins and stays. */
 FN struct scan_fold merge(int kind, struct scan_fold p, struct scan_fold q)
@@ -69,6 +136,10 @@ FN struct scan_fold merge(int kind, struct scan_fold p, struct scan_fold q)
         return fold_of(p.a + q.a, p.b + q.b);
     if (kind == FOLD_PROD)
         return fold_of(p.a * q.a - p.b * q.b, p.a * q.b + p.b * q.a);
+    if (kind == FOLD_LOGSUMEXP)
+        return sum_of_powers(p, q);
+    if (kind == FOLD_RECURRENCE)
+        return one_after_the_other(p, q);
     double sign = kind == FOLD_MIN ? -1 : 1;
     if (p.a != p.a || p.b != p.b)
         return p;
@@ -88,10 +159,13 @@ FN struct scan_fold lift(int kind, S x)
     double v = IN(x);
     return kind == FOLD_LOGSUMEXP ? fold_of(v, v - v == 0 ? 1 : v == -INFINITY ? 0 : v) : fold_of(v, 0);
 }
+FN struct scan_fold lift_two(S x, S more) { return fold_of(IN(more), IN(x)); }
 FN_APART double log_of(struct scan_fold f) { return (f.a - f.a == 0 ? f.a : 0) + log_f64(f.b); }
 FN S lower(int kind, struct scan_fold f) { return OUT(kind == FOLD_LOGSUMEXP ? log_of(f) : f.a); }
 FN struct scan_fold identity(int kind)
 {
+    if (kind == FOLD_RECURRENCE)
+        return fold_of(0, 1);
     return fold_of(kind == FOLD_SUM ? 0 : kind == FOLD_PROD ? 1 : kind == FOLD_MIN ? INFINITY : -INFINITY, 0);
 }
 FN_APART struct scan_fold sum_of_powers(struct scan_fold p, struct scan_fold q)
@@ -112,6 +186,7 @@ FN struct scan_fold merge(int kind, struct scan_fold p, struct scan_fold q)
     case FOLD_PROD: return fold_of(p.a * q.a, 0);
     case FOLD_MIN: return p.a != p.a || !(q.a < p.a || q.a != q.a) ? p : q;
     case FOLD_MAX: return p.a != p.a || !(q.a > p.a || q.a != q.a) ? p : q;
+    case FOLD_RECURRENCE: return fold_of(q.b * p.a + q.a, q.b * p.b);
     }
     return sum_of_powers(p, q);
 }
@@ -119,6 +194,7 @@ FN struct scan_fold merge(int kind, struct scan_fold p, struct scan_fold q)
 /* Unsigned numbers of 64 bits are compared as such. */
 FN int less(int64_t p, int64_t q) { return sizeof(S) == 8 && (S)-1 > (S)0 ? (uint64_t)p < (uint64_t)q : p < q; }
 FN struct scan_fold lift(int kind, S x) { return (void)kind, fold_of(CODE == CODE_b ? x != 0 : (int64_t)x); }
+FN struct scan_fold lift_two(S x, S more) { return (void)more, lift(FOLD_SUM, x); }
 FN S lower(int kind, struct scan_fold f) { return (void)kind, (S)f.a; }
 FN struct scan_fold identity(int kind)
 {
@@ -136,6 +212,12 @@ FN struct scan_fold merge(int kind, struct scan_fold p, struct scan_fold q)
     return less(p.a, q.a) ? q : p;
 }
 #endif
+
+/* What element i is to the fold. */
+FN struct scan_fold lift_at(const struct scan_call *a, S x, int64_t i)
+{
+    return a->more ? lift_two(x, ((const S *)a->more)[i]) : lift(a->fold, x);
+}
 
 /* ---- rows: all of a block's threads have a stretch of LANES elements each, again and again */
 
@@ -190,8 +272,9 @@ KERNEL(K(cu_scan_rows), struct scan_call)
             COPY_LANES(u.v, x + (a.reverse ? a.n - i - LANES : i), sizeof u.v);
         }
         for (int k = 0; k < LANES; k++) {
-            S v = i + k >= end ? x[0] : a.whole ? a.reverse ? u.v[LANES - 1 - k] : u.v[k] : x[place(&a, i + k)];
-            struct scan_fold mine = i + k < end ? lift(a.fold, v) : identity(a.fold);
+            int64_t here = i + k < end ? place(&a, i + k) : 0;
+            S v = a.whole && i + k < end ? u.v[a.reverse ? LANES - 1 - k : k] : x[here];
+            struct scan_fold mine = i + k < end ? lift_at(&a, v, row * a.n + here) : identity(a.fold);
             f[k] = k ? merge(a.fold, f[k - 1], mine) : mine;
         }
         struct around r = around_thread(a.fold, f[LANES - 1]);
@@ -227,7 +310,7 @@ KERNEL(K(cu_scan_columns), struct scan_call)
     struct scan_fold f = a.parts && !a.folding ? *part : identity(a.fold);
     for (int64_t k = first; k < end; k++) {
         int64_t at = (o * a.n + place(&a, k)) * a.inner + column;
-        f = merge(a.fold, f, lift(a.fold, ((const S *)a.x)[at]));
+        f = merge(a.fold, f, lift_at(&a, ((const S *)a.x)[at], at));
         if (!a.folding)
             ((S *)a.y)[at] = lower(a.fold, f);
     }

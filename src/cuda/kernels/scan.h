@@ -7,7 +7,7 @@
 #endif
 
 /* SCAN_PART: bytes of the fold of a piece, at most. */
-enum { SCAN_THREADS = 256, SCAN_PART = 16 };
+enum { SCAN_RECURRENCE = 5, SCAN_THREADS = 256, SCAN_PART = 32 };
 
 /* (outer, n, inner), along n.  Rows, where inner is 1, are scanned by blocks, columns by threads; long ones in pieces,
  * each of which a block or a thread has.  Folds of pieces are made first, then made those of all before them, and then
@@ -15,10 +15,11 @@ enum { SCAN_THREADS = 256, SCAN_PART = 16 };
 struct scan_call {
     void *y;
     const void *x;
-    void *parts; /* of each piece of each row or column; NULL: there is one piece */
+    const void *more; /* the recurrence's b, beside x, its a */
+    void *parts;      /* of each piece of each row or column; NULL: there is one piece */
     int64_t outer, n, inner;
     int64_t piece, pieces;
-    int32_t fold; /* enum scan_fold */
+    int32_t fold; /* enum scan_fold, or SCAN_RECURRENCE */
     int32_t reverse;
     int32_t folding; /* no results but the folds of pieces */
     int32_t whole;   /* rows and pieces are vectors of LANES elements, aligned */

@@ -4,34 +4,13 @@
  * depends on timing.  Steps of a bitonic network whose partners lie in one tile are made in shared memory. */
 #include "cuda/kernels/gpu.h"
 
-#include "core/dtype.h"
+#include "cuda/kernels/order_at.h"
 #include "cuda/kernels/sort.h"
-
-FN uint64_t key_of_double(double x, int ranks)
-{
-    uint64_t u = bits_f64(ranks && x == 0 ? 0.0 : x), sign = (uint64_t)1 << 63;
-    return x != x ? ~(uint64_t)0 : u & sign ? ~u : u | sign;
-}
 
 /* Every NaN has the largest key. */
 FN uint64_t key_at(const struct sort_call *a, int64_t i)
 {
-    const uint64_t sign = (uint64_t)1 << 63;
-    switch (a->type) {
-    case DT_bool_: return ((const uint8_t *)a->x)[i] != 0;
-    case DT_uint8: return ((const uint8_t *)a->x)[i];
-    case DT_uint16: return ((const uint16_t *)a->x)[i];
-    case DT_uint32: return ((const uint32_t *)a->x)[i];
-    case DT_uint64: return ((const uint64_t *)a->x)[i];
-    case DT_int8: return (uint64_t)(int64_t)((const int8_t *)a->x)[i] ^ sign;
-    case DT_int16: return (uint64_t)(int64_t)((const int16_t *)a->x)[i] ^ sign;
-    case DT_int32: return (uint64_t)(int64_t)((const int32_t *)a->x)[i] ^ sign;
-    case DT_int64: return (uint64_t)((const int64_t *)a->x)[i] ^ sign;
-    case DT_float16: return key_of_double((double)f32_from_f16(((const uint16_t *)a->x)[i]), a->ranks);
-    case DT_bfloat16: return key_of_double((double)f32_from_bf16(((const uint16_t *)a->x)[i]), a->ranks);
-    case DT_float32: return key_of_double((double)((const float *)a->x)[i], a->ranks);
-    }
-    return key_of_double(((const double *)a->x)[i], a->ranks);
+    return (uint64_t)order_at(a->x, a->type, i, a->ranks) ^ (uint64_t)1 << 63;
 }
 
 /* Result i of a row is its element `place`. */
