@@ -298,6 +298,13 @@ uint64_t gpu_address(const struct run *r, mx x)
 
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[])
 {
+    return gpu_launch_shared(s, op, kernel, blocks, threads, 0, args);
+}
+
+int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
+                      void *args[])
+{
+    enum { WITHOUT_ASKING = 48 << 10 };
     struct gpu_stream *q = gpu_stream(s);
     if (blocks <= 0)
         return 0;
@@ -306,8 +313,10 @@ int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, i
                    (long long)blocks);
         return 1;
     }
-    return gpu_check(q->gpu, op,
-                     cu.launch(kernel, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, 0, q->stream, args, NULL));
+    int e = bytes > WITHOUT_ASKING ? cu.function_set(kernel, CUDA_FUNCTION_SHARED_BYTES, (int)bytes) : 0;
+    if (!e)
+        e = cu.launch(kernel, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, (unsigned)bytes, q->stream, args, NULL);
+    return gpu_check(q->gpu, op, e);
 }
 
 /* ---- facts */

@@ -81,8 +81,14 @@ static inline int32_t gpu_power_of_two(int64_t n, int32_t most)
     while (p < n && p < most) p *= 2;
     return p;
 }
+/* Is there such a kernel among those of a type?  What needs instructions that came later is not in text for earlier
+ * devices, which is what a later one may have to run. */
+bool gpu_has(struct gpu *g, const char *module, const char *kernel, enum dtype t);
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
+/* The same for a kernel that has SHARED_BYTES. */
+int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
+                      void *args[]);
 
 /* Says whether a runner takes the node's operands, whose shapes and dtypes are known and nothing more. */
 typedef bool gpu_takes_fn(const struct node *n);

@@ -49,7 +49,8 @@ static void *load_image(int image)
 
 LOCK(loading, LOCK_DEVICE);
 
-void *gpu_kernel(struct gpu *g, const char *module, const char *kernel)
+/* A module, loaded; NULL after mx_fail. */
+static void *module_of(struct gpu *g, const char *module)
 {
     int i = best_image(g, module);
     if (i < 0 || i >= MODULES) {
@@ -58,43 +59,65 @@ void *gpu_kernel(struct gpu *g, const char *module, const char *kernel)
         return NULL;
     }
     lock_take(&loading);
-    void *m = atomic_load(&g->module[i]), *f = NULL;
+    void *m = atomic_load(&g->module[i]);
     if (!m)
         atomic_store(&g->module[i], m = load_image(i));
     lock_give(&loading);
+    return m;
+}
+
+void *gpu_kernel(struct gpu *g, const char *module, const char *kernel)
+{
+    void *m = module_of(g, module), *f = NULL;
     int e = m ? cu.module_function(&f, m, kernel) : 0;
     if (e)
         mx_fail_as(MX_RUNTIME, "[cuda] kernel %s of %s: %s", kernel, module, cuda_error_text(e));
     return e ? NULL : f;
 }
 
-static void *find_kernel(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel,
-                         const char *suffix)
+static const char *const suffix[DT_COUNT + 1] = {
+#define X(name, suffix, type, size, kind) [DT_##name] = "_" #suffix,
+    MX_DTYPES(X)
+#undef X
+        [DT_COUNT] = "",
+};
+
+struct kernel_name {
+    char module[64], kernel[64];
+};
+static struct kernel_name kernel_name(const char *module, const char *kernel, const char *end)
 {
-    char of[64], name[64];
-    snprintf(of, sizeof of, "%s%s", module, suffix);
-    snprintf(name, sizeof name, "cu_%s%s", kernel, suffix);
-    void *f = gpu_kernel(g, of, name);
+    struct kernel_name n;
+    snprintf(n.module, sizeof n.module, "%s%s", module, end);
+    snprintf(n.kernel, sizeof n.kernel, "cu_%s%s", kernel, end);
+    return n;
+}
+
+bool gpu_has(struct gpu *g, const char *module, const char *kernel, enum dtype t)
+{
+    struct kernel_name n = kernel_name(module, kernel, suffix[t]);
+    void *m = module_of(g, n.module), *f = NULL;
+    return m && !cu.module_function(&f, m, n.kernel);
+}
+
+static void *find_kernel(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, const char *end)
+{
+    struct kernel_name n = kernel_name(module, kernel, end);
+    void *f = gpu_kernel(g, n.module, n.kernel);
     atomic_store_explicit(&slot->on[g->number], f, memory_order_release);
     return f;
 }
 
 void *gpu_find(struct gpu *g, struct gpu_found *slot, const char *module, const char *kernel, enum dtype t)
 {
-    static const char *const suffix[DT_COUNT + 1] = {
-#define X(name, suffix, type, size, kind) [DT_##name] = "_" #suffix,
-        MX_DTYPES(X)
-#undef X
-            [DT_COUNT] = "",
-    };
     void *f = atomic_load_explicit(&slot->on[g->number], memory_order_acquire);
     return f ? f : find_kernel(g, slot, module, kernel, suffix[t]);
 }
 
 void *gpu_find_sized(struct gpu *g, struct gpu_found slots[5], const char *module, const char *kernel, size_t size)
 {
-    static const char *const suffix[] = { "_1", "_2", "_4", "_8", "_16" };
+    static const char *const sizes[] = { "_1", "_2", "_4", "_8", "_16" };
     int k = __builtin_ctzl(size);
     void *f = atomic_load_explicit(&slots[k].on[g->number], memory_order_acquire);
-    return f ? f : find_kernel(g, &slots[k], module, kernel, suffix[k]);
+    return f ? f : find_kernel(g, &slots[k], module, kernel, sizes[k]);
 }

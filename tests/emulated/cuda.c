@@ -85,12 +85,16 @@ int module_function(void **function, void *module, const char *name)
     memcpy(function, &f, sizeof f);
     return module && f ? SUCCESS : NOT_FOUND;
 }
+int function_set(void *function, int attribute, int value)
+{
+    return function && attribute == 8 && value > 0 ? SUCCESS : INVALID_VALUE;
+}
 int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
            unsigned shared, void *stream, void **args, void **extra)
 {
     emulated_fn *f;
     memcpy(&f, &function, sizeof f);
-    if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || shared || !stream || extra)
+    if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || shared > 99u << 10 || !stream || extra)
         return INVALID_VALUE;
     emulated_launch(f, args, (struct emulated_place){ gx, gy, gz }, (struct emulated_place){ bx, by, bz });
     return SUCCESS;

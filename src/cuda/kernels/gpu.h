@@ -4,7 +4,8 @@
  * A kernel is KERNEL(name, struct its_arguments) { ... a.field ... }, where the struct, which the runner fills, is
  * of a header that both include, BOUNDED_KERNEL where a multiprocessor should have registers for so many blocks of so
  * many threads, or GPU_KERNEL name(arguments) { ... }.  Inside are threadIdx, blockIdx, blockDim and gridDim;
- * functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; BARRIER() has them wait for
+ * functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; more than 48 KiB of it are one
+ * SHARED_BYTES of a kernel, of as many bytes as it is launched with (gpu_launch_shared); BARRIER() has them wait for
  * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
  * part, whose lane differs in these bits; ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v. */
 #ifndef MX_CUDA_KERNELS_GPU_H
@@ -27,6 +28,7 @@
 #define FN_APART static __device__ __noinline__
 #define TYPE_OF(x) decltype(x)
 #define SHARED __shared__
+#define SHARED_BYTES(name, bytes) extern __shared__ __align__(16) unsigned char name[]
 #define BARRIER() __syncthreads()
 #define SHUFFLE_XOR(x, bits) __shfl_xor_sync(0xffffffffu, x, bits)
 #define ATOMIC_MIN(p, v) atomicMin(p, v)
@@ -43,6 +45,7 @@
 #define FN_APART static
 #define TYPE_OF(x) __typeof__(x)
 #define SHARED static
+#define SHARED_BYTES(name, bytes) static ALIGNED(16) unsigned char name[bytes]
 #define BARRIER() emulated_barrier(__FILE__, __LINE__)
 #define ATOMIC_MIN(p, v) (*(p) = (v) < *(p) ? (v) : *(p)) /* threads go on by turns */
 #define SHUFFLE_XOR(x, bits)                                            \

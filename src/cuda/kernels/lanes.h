@@ -12,12 +12,13 @@ struct ALIGNED(8) words2 {
     uint32_t w[2];
 };
 
-#define COPY_LANES(to, from, size)                                                                                  \
-    if ((size) % 16 == 0)                                                                                           \
-        for (int c = 0; c < (int)(size) / 16; c++) ((struct words4 *)(to))[c] = ((const struct words4 *)(from))[c]; \
-    else if ((size) == 8)                                                                                           \
-        *(struct words2 *)(to) = *(const struct words2 *)(from);                                                    \
-    else                                                                                                            \
+#define COPY_LANES(to, from, size)                                             \
+    if ((size) % 16 == 0)                                                      \
+        for (int c_ = 0; c_ < (int)(size) / 16; c_++)                          \
+            ((struct words4 *)(to))[c_] = ((const struct words4 *)(from))[c_]; \
+    else if ((size) == 8)                                                      \
+        *(struct words2 *)(to) = *(const struct words2 *)(from);               \
+    else                                                                       \
         *(uint32_t *)(to) = *(const uint32_t *)(from)
 
 #ifdef S

@@ -47,6 +47,28 @@ FN void load_matrices(uint32_t r[4], const void *row, const int turned)
 WARP_PRODUCT(f16, "f16")
 WARP_PRODUCT(bf16, "bf16")
 
+/* Two numbers as the neighbours that they are in a matrix. */
+FN uint32_t pair_f16(float x, float y)
+{
+    uint32_t r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x));
+    return r;
+}
+FN uint32_t pair_bf16(float x, float y)
+{
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x));
+    return r;
+}
+
+/* e^x, some 2^-21 of it away and more for large x, 0 below the normal numbers: for what is rounded to half types. */
+FN float near_exp(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504088896340736f));
+    return y;
+}
+
 /* 16 bytes into shared memory, zeros where there are none to be read. */
 FN void copy_later(void *to, const void *from, int there)
 {
@@ -87,6 +109,11 @@ FN void load_matrices(uint32_t r[4], const void *row, const int turned)
     }
 WARP_PRODUCT(f16)
 WARP_PRODUCT(bf16)
+
+FN uint32_t pair_f16(float x, float y) { return f16_from_f32(x) | (uint32_t)f16_from_f32(y) << 16; }
+FN uint32_t pair_bf16(float x, float y) { return bf16_from_f32(x) | (uint32_t)bf16_from_f32(y) << 16; }
+
+FN float near_exp(float x) { return exp_f32(x); }
 
 FN void copy_later(void *to, const void *from, int there)
 {

@@ -1,0 +1,49 @@
+"""Attention on a GPU, beside PyTorch in the same run where it can be imported."""
+
+from functools import partial
+
+import mlx.core as mx
+from beside import begin, ours, theirs, torch
+
+# name: dtype, batch, heads of queries and of keys, queries, keys, size of a head, causal
+SHAPES = {
+    "decode, 4096 keys": ("bfloat16", 1, 32, 32, 1, 4096, 128, False),
+    "decode, 4096 keys, 8 heads of keys": ("bfloat16", 1, 32, 8, 1, 4096, 128, False),
+    "decode, 65536 keys, 8 heads of keys": ("bfloat16", 1, 32, 8, 1, 65536, 128, False),
+    "decode, 4096 keys, 32 texts": ("float16", 32, 32, 8, 1, 4096, 128, False),
+    "decode, 4096 keys, float32": ("float32", 1, 32, 32, 1, 4096, 128, False),
+    "prefill, causal": ("bfloat16", 4, 32, 32, 2048, 2048, 128, True),
+    "prefill": ("bfloat16", 4, 32, 32, 2048, 2048, 128, False),
+    "prefill, float16, heads of 64": ("float16", 4, 32, 32, 2048, 2048, 64, True),
+    "prefill, heads of 80": ("bfloat16", 4, 32, 32, 2048, 2048, 80, True),
+    "prefill, heads of 256": ("bfloat16", 4, 16, 16, 2048, 2048, 256, True),
+    "prefill, 8 heads of keys": ("bfloat16", 1, 32, 8, 4096, 4096, 128, True),
+    "prefill, float32": ("float32", 4, 32, 32, 2048, 2048, 128, True),
+}
+
+
+def main():
+    begin()
+    if torch:
+        torch.backends.cuda.matmul.allow_tf32 = False
+    for name, (dtype, batch, heads, kv, length, keys, d, causal) in SHAPES.items():
+        shapes = [(batch, heads, length, d), (batch, kv, keys, d), (batch, kv, keys, d)]
+        q, k, v = (mx.random.normal(s).astype(getattr(mx, dtype)) for s in shapes)
+        mx.eval(q, k, v)
+        mask = "causal" if causal else None
+        t = ours(lambda q=q, k=k, v=v, m=mask: mx.fast.scaled_dot_product_attention(q, k, v, scale=0.1, mask=m))
+        operations = 4 * q.size * keys / (2 if causal else 1)
+        line = f"{name:<36} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
+        line += f" {(k.nbytes + v.nbytes) / t / 1e9:.0f} GB/s"
+        if torch:
+            q, k, v = (torch.randn(s, device="cuda").to(getattr(torch, dtype)) for s in shapes)
+            options = {"is_causal": causal, "scale": 0.1, "enable_gqa": heads != kv}
+            attend = partial(torch.nn.functional.scaled_dot_product_attention, q, k, v, **options)
+            u = theirs(attend)
+            line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x)"
+            del attend
+        print(line, flush=True)
+        del q, k, v
+
+
+main()

@@ -1,0 +1,195 @@
+/* attention.c: attention on a GPU: how it is cut into what blocks do. */
+#include "plan/attention.h"
+
+#include "core/shape.h"
+#include "cuda/gpu.h"
+#include "cuda/kernels/attention.h"
+
+enum { OPERANDS = 5 }; /* queries, keys, values, a mask, sinks */
+
+static bool is_half(enum dtype t) { return t == DT_float16 || t == DT_bfloat16; }
+
+/* What the call knows of operand x, whose last `axes` axes are the heads and what is in them. */
+static void describe_operand(const struct run *r, struct attention_operand *o, mx x, int axes)
+{
+    int64_t lanes = gpu_lanes((enum dtype)x->dtype), any;
+    o->p = gpu_pointer(r, x);
+    o->head = dim(x, -axes) > 1 ? x->strides[x->ndim - axes] : 0;
+    o->row = axes > 1 && dim(x, 1 - axes) > 1 ? x->strides[x->ndim + 1 - axes] : 0;
+    any = dim(x, -1) | o->head | o->row;
+    for (int d = 0; d < ATTENTION_DIMS; d++) any |= o->batch[d];
+    o->vectors = any % lanes == 0 && (uintptr_t)o->p % 16 == 0;
+}
+
+/* False: the batch has more dimensions than kernels know. */
+static bool describe_attention(const struct run *r, const struct attention_plan *p, struct attention_call *c)
+{
+    mx x[OPERANDS] = { p->q, p->k, p->v, p->mask, p->sinks };
+    struct attention_operand *o[OPERANDS] = { &c->q, &c->k, &c->v, &c->mask, &c->sinks };
+    int64_t strides[OPERANDS][MX_MAX_NDIM], *each[OPERANDS];
+    int shape[MX_MAX_NDIM], ndim = p->q->ndim - 3;
+    for (int d = 0; d < ndim; d++) shape[d] = p->q->shape[d];
+    for (int i = 0; i < OPERANDS; i++) {
+        each[i] = strides[i];
+        for (int d = 0; d < ndim; d++) strides[i][d] = x[i] ? x[i]->strides[d] : 0;
+    }
+    c->ndim = p->batch > 1 ? collapse(ndim, shape, OPERANDS, each) : 0;
+    if (c->ndim > ATTENTION_DIMS)
+        return false;
+    for (int d = 0; d < c->ndim; d++) {
+        c->shape[d] = (uint32_t)shape[d];
+        for (int i = 0; i < OPERANDS; i++) o[i]->batch[d] = strides[i][d];
+    }
+    for (int i = 0; i < OPERANDS; i++)
+        if (x[i])
+            describe_operand(r, o[i], x[i], i < 4 ? 3 : 1);
+    c->mask_key = p->mask ? p->mask->strides[p->mask->ndim - 1] : 0;
+    c->mask_is_bool = p->mask && p->mask->dtype == DT_bool_;
+    c->causal = p->a->causal;
+    c->scale = p->a->scale;
+    c->units = p->batch * p->kv;
+    c->kv = p->kv;
+    c->group = p->group;
+    c->length = p->length;
+    c->keys = p->keys;
+    c->rows = p->group * p->length;
+    c->d = p->d;
+    c->e = p->e;
+    c->fours = p->e % 4 == 0;
+    return true;
+}
+
+/* ---- what blocks do */
+
+struct cut {
+    const char *name;
+    struct gpu_found *found;
+    int threads;
+    size_t bytes;
+};
+
+/* Rows of K and V are read by teams; pieces are so many that all of the device has some. */
+static struct cut cut_few(struct attention_call *c, enum dtype t)
+{
+    static struct gpu_found found[4][DT_COUNT];
+    static const char *const names[] = { "attention_few_1", "attention_few_2", "attention_few_4", "attention_few_8" };
+    enum { BLOCKS = 1024, LEAST_PIECE = 64 };
+    int64_t lanes = gpu_lanes(t);
+    int k = __builtin_ctz((unsigned)gpu_power_of_two(c->rows, ATTENTION_FEW));
+    c->key_team = gpu_power_of_two(ceil_div(c->d, lanes), 32);
+    c->value_team = gpu_power_of_two(ceil_div(c->e, lanes), 32);
+    c->tiles = c->chunks = 1;
+    c->piece = ceil_div(ceil_div(c->keys * c->units, BLOCKS), 32) * 32;
+    c->piece = least(greatest(c->piece, LEAST_PIECE), ATTENTION_PIECE);
+    return (struct cut){ names[k], &found[k][t], ATTENTION_FEW_THREADS, 0 };
+}
+
+/* Tiles of so many rows and columns; keys in pieces where tiles are few. */
+static void cut_tiles(struct attention_call *c, int rows, int64_t columns)
+{
+    enum { BLOCKS = 256, LEAST_PIECE = 256 };
+    c->tiles = ceil_div(c->rows, rows);
+    c->chunks = greatest(ceil_div(c->e, columns), 1);
+    int64_t blocks = c->units * c->tiles * c->chunks, pieces = blocks < BLOCKS ? ceil_div(BLOCKS, blocks) : 1;
+    pieces = least(pieces, greatest(c->keys / LEAST_PIECE, 1));
+    c->piece = ceil_div(ceil_div(c->keys, pieces), ATTENTION_KEYS) * ATTENTION_KEYS;
+}
+
+static struct cut cut_numbers(struct attention_call *c, enum dtype t)
+{
+    static struct gpu_found found[2][DT_COUNT];
+    bool large = t != DT_float64 && c->e > 64;
+    cut_tiles(c, t == DT_float64 ? 32 : 64, large ? 128 : 64);
+    return (struct cut){ large ? "attention_tile_128" : "attention_tile_64", &found[large][t], ATTENTION_THREADS, 0 };
+}
+
+/* Of the smallest of those kernels that hold a head; no name: none does. */
+static struct cut cut_warps(struct attention_call *c, enum dtype t)
+{
+#define X(width, tall, keys) { "attention_warps_" #width, width, tall, ATTENTION_WARPS_BYTES(width, tall, keys) },
+    static const struct {
+        const char *name;
+        int width, tall;
+        size_t bytes;
+    } kernels[] = { ATTENTION_WARPS(X) };
+#undef X
+    static struct gpu_found found[sizeof kernels / sizeof *kernels][DT_COUNT];
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+        if (greatest(c->d, c->e) <= kernels[k].width) {
+            cut_tiles(c, 64 * kernels[k].tall, kernels[k].width);
+            return (struct cut){ kernels[k].name, &found[k][t], ATTENTION_WARP_THREADS, kernels[k].bytes };
+        }
+    return (struct cut){ NULL };
+}
+
+static struct cut cut_attention(struct gpu *g, struct attention_call *c, enum dtype t)
+{
+    if (c->rows <= ATTENTION_FEW && c->keys)
+        return cut_few(c, t);
+    struct cut cut = { NULL };
+    if (is_half(t) && gpu_has(g, "attention", "attention_warps_64", t))
+        cut = cut_warps(c, t);
+    return cut.name ? cut : cut_numbers(c, t);
+}
+
+static int launch_attention(const struct run *r, enum dtype t, struct attention_call *c)
+{
+    static struct gpu_found merges[DT_COUNT];
+    enum { MERGE_THREADS = 128 };
+    struct gpu *g = gpu_of(r);
+    const char *op = r->node->op->name;
+    struct cut cut = cut_attention(g, c, t);
+    c->pieces = c->keys ? ceil_div(c->keys, c->piece) : 1;
+    void *kernel = gpu_find(g, cut.found, "attention", cut.name, t);
+    int64_t rows = c->units * c->rows, blocks = c->units * c->tiles * c->chunks * c->pieces;
+    struct buffer *b = NULL;
+    int failed = !kernel;
+    if (!failed && c->pieces > 1) {
+        size_t size = t == DT_float64 ? 8 : 4;
+        failed = !(b = buffer_new_on(r->stream, (size_t)(rows * c->pieces * (c->e + 2)) * size));
+        c->partial = failed ? NULL : buffer_on(b, r->stream);
+    }
+    if (!failed)
+        failed = gpu_launch_shared(r->stream, op, kernel, blocks, cut.threads, cut.bytes, (void *[]){ c });
+    if (!failed && c->pieces > 1) {
+        kernel = gpu_find(g, &merges[t], "attention", "attention_merge", t);
+        blocks = ceil_div(rows * greatest(c->e, 1), MERGE_THREADS);
+        failed = !kernel || gpu_launch(r->stream, op, kernel, blocks, MERGE_THREADS, (void *[]){ c });
+    }
+    if (b)
+        buffer_release(b);
+    return failed;
+}
+
+/* Operands as they are where their rows have no gaps; all of them row by row where their batches are too odd. */
+static int prepare_attention(const struct run *r, struct attention_plan *p, struct attention_call *c, mx_own hold[])
+{
+    mx *x[OPERANDS] = { &p->q, &p->k, &p->v, &p->mask, &p->sinks };
+    bool failed = false;
+    for (int i = 0; i < 3 && !failed; i++)
+        if (!attention_gapless(*x[i]))
+            failed = is_nil(*x[i] = gpu_row_major(r, *x[i], &hold[i]));
+    if (failed || describe_attention(r, p, c))
+        return failed;
+    for (int i = 0; i < OPERANDS && !failed; i++)
+        if (*x[i] && !hold[i].it)
+            failed = is_nil(*x[i] = gpu_row_major(r, *x[i], &hold[i]));
+    return failed || !describe_attention(r, p, c);
+}
+
+int gpu_run_attention(const struct run *r)
+{
+    struct attention_plan p;
+    struct attention_call c = { 0 };
+    mx_own hold[OPERANDS] = { 0 };
+    attention_plan_of(&p, r->args, r->x);
+    int failed = gpu_out_new(r, 0) || gpu_out_new(r, 1) || gpu_out_new(r, 2);
+    if (!failed && r->y[1]->size && !(failed = prepare_attention(r, &p, &c, hold))) {
+        c.y = gpu_pointer(r, r->y[0]);
+        c.top = gpu_pointer(r, r->y[1]);
+        c.sum = gpu_pointer(r, r->y[2]);
+        failed = launch_attention(r, (enum dtype)p.q->dtype, &c);
+    }
+    gpu_drop(OPERANDS, hold);
+    return failed;
+}

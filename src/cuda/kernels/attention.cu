@@ -1,0 +1,271 @@
+/* attention.cu: attention by tiles of queries and keys: cu_attention_tile_128_f32.  The build compiles it for each
+ * line of modules.def, with SUFFIX and S, the type as stored, defined, and HALF for half types.
+ *
+ * Scores are never in the device's memory.  A row keeps the largest so far and the sum of exp(score - largest), and
+ * what is added up of V fades when the largest changes.  Sums run along the keys in order, in pieces that follow from
+ * the sizes alone and are merged by another launch. */
+#include "cuda/kernels/gpu.h"
+
+#include "cuda/kernels/attention.h"
+#include "cuda/kernels/lanes.h"
+#include "cuda/kernels/places.h"
+#include "cuda/kernels/warp.h"
+
+#define K(name) PASTE(name, SUFFIX)
+#ifdef HALF /* computes as float32 */
+typedef float T;
+#define IN(x) PASTE(f32_from, SUFFIX)(x)
+#define OUT(x) PASTE(SUFFIX, from_f32)(x)
+#define F(name) name##_f32
+#else
+typedef S T;
+#define IN(x) (x)
+#define OUT(x) (x)
+#define F(name) K(name)
+#endif
+#define LOWEST_f32 (-3.40282346638528859812e+38f)
+#define LOWEST_f64 (-1.79769313486231570815e+308)
+/* The score of a key that is not to be seen. */
+#define LOWEST F(LOWEST)
+
+FN S zero_element(void)
+{
+    S z = { 0 };
+    return z;
+}
+FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; }
+
+/* ---- where things are */
+
+FN int64_t batch_place(const struct attention_call *a, const int64_t *stride, int64_t b)
+{
+    int64_t at = 0;
+    for (int d = a->ndim; d-- > 0;) at += place_along(&b, a->shape[d], a->units) * stride[d];
+    return at;
+}
+
+/* What a block works on: rows from `row` on of a unit, columns of V from `column` on, keys from `from` to `end`. */
+struct spot {
+    int64_t unit, row, column, piece, from, end, first; /* first: that row among those of all units */
+    const S *q, *k, *v, *sinks;                         /* of the unit */
+    const void *mask;
+    int64_t mask_at; /* of the unit, in elements */
+};
+
+/* How many keys query t sees. */
+FN int64_t seen_by(const struct attention_call *a, int64_t t)
+{
+    int64_t n = t + a->keys - a->length + 1;
+    return !a->causal || n > a->keys ? a->keys : n < 0 ? 0 : n;
+}
+
+/* `tile`: rows of a block; `width`: its columns. */
+FN struct spot spot_of(const struct attention_call *a, int tile, int width)
+{
+    struct spot s;
+    int64_t t = blockIdx.x % a->tiles, rest = blockIdx.x / a->tiles;
+    s.row = (a->causal ? a->tiles - 1 - t : t) * tile; /* those that see more begin first */
+    s.column = rest % a->chunks * width;
+    rest /= a->chunks;
+    s.piece = rest % a->pieces;
+    s.unit = rest / a->pieces;
+    int64_t b = s.unit / a->kv, h = s.unit % a->kv;
+    s.first = s.unit * a->rows + s.row;
+    s.q = (const S *)a->q.p + batch_place(a, a->q.batch, b) + h * a->group * a->q.head;
+    s.k = (const S *)a->k.p + batch_place(a, a->k.batch, b) + h * a->k.head;
+    s.v = (const S *)a->v.p + batch_place(a, a->v.batch, b) + h * a->v.head;
+    s.sinks = a->sinks.p ? (const S *)a->sinks.p + batch_place(a, a->sinks.batch, b) + h * a->group * a->sinks.head : 0;
+    s.mask_at = a->mask.p ? batch_place(a, a->mask.batch, b) + h * a->group * a->mask.head : 0;
+    /* Rows that see nothing weigh all keys alike. */
+    int64_t t0 = s.row % a->length, t1 = t0 + at_most(a->rows - s.row, tile) - 1;
+    if (t1 >= a->length) {
+        t0 = 0;
+        t1 = a->length - 1;
+    }
+    int64_t limit = a->mask.p || !seen_by(a, t0) ? a->keys : seen_by(a, t1);
+    s.from = s.piece * a->piece;
+    s.end = a->keys - s.from < a->piece ? a->keys : s.from + a->piece;
+    s.end = limit < s.end ? limit : s.end;
+    return s;
+}
+
+/* How many keys all rows of the block see. */
+FN int64_t seen_by_all(const struct attention_call *a, const struct spot *s, int tile)
+{
+    int64_t t0 = s->row % a->length;
+    return seen_by(a, t0 + at_most(a->rows - s->row, tile) > a->length ? 0 : t0);
+}
+
+/* Row r of the unit in an operand. */
+FN int64_t row_place(const struct attention_call *a, const struct attention_operand *o, int64_t r)
+{
+    return r / a->length * o->head + r % a->length * o->row;
+}
+
+/* A score with what the mask says of a key; at: of the row, in the mask. */
+FN T masked(const struct attention_call *a, int64_t at, int64_t key, T score)
+{
+    at += key * a->mask_key;
+    if (a->mask_is_bool)
+        return ((const uint8_t *)a->mask.p)[at] ? score : LOWEST;
+    return score + IN(((const S *)a->mask.p)[at]);
+}
+
+/* ---- results */
+
+/* A row has been added up: with its sink, if this is all there is; what the sums of V are to be multiplied with. */
+FN T finish_row(const struct attention_call *a, const struct spot *s, int64_t r, T *top, T *sum)
+{
+    T by = 1;
+    if (a->pieces > 1)
+        return by;
+    if (s->sinks && a->keys) {
+        T sink = IN(s->sinks[r / a->length * a->sinks.head]), most = sink > *top ? sink : *top;
+        by = F(exp)(*top - most);
+        *sum = *sum * by + F(exp)(sink - most);
+        *top = most;
+    }
+    *sum = a->keys ? *sum : (T)1;
+    return by / *sum;
+}
+
+FN int64_t rows_of_all(const struct attention_call *a) { return a->units * a->rows; }
+
+/* `row` is among those of all units. */
+FN void put_row(const struct attention_call *a, int64_t piece, int64_t row, T top, T sum)
+{
+    T *tops = (T *)a->top, *sums = (T *)a->sum;
+    if (a->pieces > 1) {
+        int64_t n = rows_of_all(a);
+        tops = (T *)a->partial + a->pieces * n * a->e + piece * n;
+        sums = tops + a->pieces * n;
+    }
+    tops[row] = top;
+    sums[row] = sum;
+}
+
+FN void put_element(const struct attention_call *a, int64_t piece, int64_t row, int64_t column, T v)
+{
+    if (a->pieces > 1)
+        ((T *)a->partial)[(piece * rows_of_all(a) + row) * a->e + column] = v;
+    else
+        ((S *)a->y)[row * a->e + column] = OUT(v);
+}
+
+/* Four neighbours, or as many of them as there are columns. */
+FN void put_four(const struct attention_call *a, int64_t piece, int64_t row, int64_t column, const T v[4])
+{
+    if (a->fours && column < a->e) {
+        union {
+            T v[4];
+            struct words4 align;
+        } t;
+        union {
+            S v[4];
+            struct words4 align;
+        } u;
+        for (int k = 0; k < 4; k++) {
+            t.v[k] = v[k];
+            u.v[k] = OUT(v[k]);
+        }
+        if (a->pieces > 1) {
+            COPY_LANES((T *)a->partial + (piece * rows_of_all(a) + row) * a->e + column, t.v, sizeof t.v);
+        } else {
+            COPY_LANES((S *)a->y + row * a->e + column, u.v, sizeof u.v);
+        }
+        return;
+    }
+    for (int k = 0; k < 4; k++)
+        if (column + k < a->e)
+            put_element(a, piece, row, column + k, v[k]);
+}
+
+/* The pieces as one. */
+KERNEL(K(cu_attention_merge), struct attention_call)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, n = rows_of_all(&a), wide = a.e ? a.e : 1;
+    if (i >= n * wide)
+        return;
+    int64_t row = i / wide, column = i % wide;
+    const T *from = (const T *)a.partial + row * a.e + column;
+    const T *tops = (const T *)a.partial + a.pieces * n * a.e + row, *sums = tops + a.pieces * n;
+    T top = LOWEST, sum = 0, y = 0;
+    for (int64_t p = 0; p < a.pieces; p++) top = tops[p * n] > top ? tops[p * n] : top;
+    if (a.sinks.p) {
+        int64_t unit = row / a.rows, head = unit % a.kv * a.group + row % a.rows / a.length;
+        T sink = IN(((const S *)a.sinks.p)[batch_place(&a, a.sinks.batch, unit / a.kv) + head * a.sinks.head]);
+        top = sink > top ? sink : top;
+        sum = F(exp)(sink - top);
+    }
+    for (int64_t p = 0; p < a.pieces; p++) {
+        T by = F(exp)(tops[p * n] - top);
+        sum += by * sums[p * n];
+        y += a.e ? by * from[p * n * a.e] : (T)0;
+    }
+    if (a.e)
+        ((S *)a.y)[i] = OUT(y / sum);
+    if (column == 0) {
+        ((T *)a.top)[row] = top;
+        ((T *)a.sum)[row] = sum;
+    }
+}
+
+/* ---- few queries */
+
+/* The first n of LANES elements, zeros behind. */
+FN_APART union lanes some_lanes(const S *x, int n)
+{
+    union lanes u;
+    for (int k = 0; k < LANES; k++) u.v[k] = k < n ? x[k] : zero_element();
+    return u;
+}
+
+#define ROWS 1
+#define N(name) name##_few_1
+#include "cuda/kernels/attention_few.inc"
+#define ROWS 2
+#define N(name) name##_few_2
+#include "cuda/kernels/attention_few.inc"
+#define ROWS 4
+#define N(name) name##_few_4
+#include "cuda/kernels/attention_few.inc"
+#define ROWS 8
+#define N(name) name##_few_8
+#include "cuda/kernels/attention_few.inc"
+
+/* ---- tiles */
+
+#ifdef WIDE
+#define EACH 2
+#else
+#define EACH 4
+#define WIDTH 128
+#define N(name) name##_tile_128
+#include "cuda/kernels/attention_tile.inc"
+#endif
+#define WIDTH 64
+#define N(name) name##_tile_64
+#include "cuda/kernels/attention_tile.inc"
+
+#if defined HALF && HAS_WARP_PRODUCTS
+#define WIDTH 64
+#define TALL 2
+#define KEYS 64
+#define N(name) name##_warps_64
+#include "cuda/kernels/attention_warps.inc"
+#define WIDTH 96
+#define TALL 2
+#define KEYS 64
+#define N(name) name##_warps_96
+#include "cuda/kernels/attention_warps.inc"
+#define WIDTH 128
+#define TALL 2
+#define KEYS 64
+#define N(name) name##_warps_128
+#include "cuda/kernels/attention_warps.inc"
+#define WIDTH 256
+#define TALL 1
+#define KEYS 32
+#define N(name) name##_warps_256
+#include "cuda/kernels/attention_warps.inc"
+#endif

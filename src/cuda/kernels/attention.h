@@ -1,0 +1,49 @@
+/* attention.h: the arguments of attention.cu. */
+#ifndef MX_CUDA_KERNELS_ATTENTION_H
+#define MX_CUDA_KERNELS_ATTENTION_H
+
+#ifndef __CUDACC__
+#include <stdint.h>
+#endif
+
+enum { ATTENTION_DIMS = 4 };
+/* A block of attention_few: threads, rows of queries, keys at most; of attention_tile: threads, keys at a time. */
+enum { ATTENTION_FEW_THREADS = 128, ATTENTION_FEW = 8, ATTENTION_PIECE = 512, ATTENTION_THREADS = 256 };
+enum { ATTENTION_KEYS = 64, ATTENTION_WARP_THREADS = 128 };
+
+/* The kernels whose warps multiply matrices: for heads of up to so many elements, rows of 16 for each of four warps,
+ * keys at a time. */
+#define ATTENTION_WARPS(X) \
+    X(64, 2, 64)           \
+    X(96, 2, 64)           \
+    X(128, 2, 64)          \
+    X(256, 1, 32)
+/* Shared memory of one: the queries, keys and values, in rows that end with eight elements more, for eight of them to
+ * begin in different banks. */
+#define ATTENTION_WARPS_BYTES(width, tall, keys) ((64 * (tall) + 2 * (keys)) * ((width) + 8) * 2)
+
+/* Where rows are: from head to head, from row to row, and along the batch, in elements. */
+struct attention_operand {
+    const void *p;
+    int64_t head, row, batch[ATTENTION_DIMS];
+    int32_t vectors; /* LANES neighbours are read at once: sizes, steps and the address allow it */
+};
+
+/* A head of keys of one place of the batch is a unit, whose `rows` of queries are those of `group` heads, one after
+ * another.  Blocks take a tile of rows, some columns of the result and a piece of the keys. */
+struct attention_call {
+    void *y, *top, *sum;
+    void *partial; /* of several pieces: of each all rows, not yet divided by their sums; then the tops and the sums */
+    struct attention_operand q, k, v, mask, sinks;
+    int64_t mask_key; /* from key to key */
+    uint32_t shape[ATTENTION_DIMS];
+    int32_t ndim; /* of the batch */
+    int32_t causal, mask_is_bool;
+    int32_t fours; /* rows of y are multiples of four elements */
+    int64_t units, kv, group, length, keys, rows, d, e;
+    int64_t tiles, chunks, pieces, piece;
+    double scale;
+    int32_t key_team, value_team; /* attention_few: threads that have a row of K and of V, powers of two */
+};
+
+#endif

@@ -1,0 +1,256 @@
+"""Attention on a GPU, beside the formula in float64 and the same on the CPU; skipped where there is none."""
+
+import itertools
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from test_gpu import FLOATS
+
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
+# What a weight or a result of the type is rounded to, relative to it.
+UNIT = {mx.float16: 2.0**-11, mx.bfloat16: 2.0**-8, mx.float32: 2.0**-24, mx.float64: 2.0**-53}
+attention = mx.fast.scaled_dot_product_attention
+
+
+def normal(dtype, *shape, seed=0):
+    r = np.random.default_rng([seed, *shape])
+    with mx.stream(mx.cpu):
+        x = mx.array(r.standard_normal(shape), mx.float64).astype(dtype)
+        mx.eval(x)
+    return x
+
+
+def operands(dtype, batch=1, heads=2, kv=2, length=5, keys=9, d=16, e=None):
+    e = d if e is None else e
+    return [
+        normal(dtype, batch, heads, length, d),
+        normal(dtype, batch, kv, keys, d, seed=1),
+        normal(dtype, batch, kv, keys, e, seed=2),
+    ]
+
+
+def wide(x):
+    with mx.stream(mx.cpu):
+        return np.array(x.astype(mx.float64))
+
+
+def formula(q, k, v, scale, mask=None, sinks=None):
+    """The result, and the sum of what its terms amount to."""
+    q, k, v = wide(q), wide(k), wide(v)
+    group = q.shape[1] // k.shape[1]
+    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    s = scale * q @ k.swapaxes(-1, -2)
+    lowest = -np.finfo(np.float32).max
+    if isinstance(mask, str):
+        t = np.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
+        s = np.where(np.arange(k.shape[2]) <= t, s, lowest)
+    elif mask is not None and mask.dtype == mx.bool_:
+        s = np.where(np.array(mask), s, lowest)
+    elif mask is not None:
+        s = s + wide(mask)
+    if sinks is not None:
+        first = np.broadcast_to(wide(sinks)[:, None, None], (*s.shape[:3], 1))
+        s = np.concatenate([first, s], -1)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    p = (p / p.sum(-1, keepdims=True))[..., s.shape[-1] - k.shape[2] :]
+    return p @ v, p @ np.abs(v)
+
+
+def close(q, k, v, views=lambda *x: x, **more):
+    """Within the rounding of weights and of the result, and that of the exponents of weights, of the formula; and as
+    near to the CPU."""
+    scale = max(q.shape[-1], 1) ** -0.5
+    with mx.stream(mx.cpu):
+        there = attention(*views(q, k, v), scale=scale, **more)
+        x = views(q, k, v)
+        mx.eval(there, x)
+    with mx.stream(mx.gpu):
+        here = attention(*views(q, k, v), scale=scale, **more)
+        mx.eval(here)
+    assert here.dtype == q.dtype and here.shape == there.shape
+    want, terms = formula(*x, scale, **more)
+    unit = UNIT[q.dtype]
+    bound = (3 * unit + 32 * min(unit, 2.0**-24)) * terms + 1e-300
+    for got in (wide(here), wide(there)):
+        assert np.all(np.abs(got - want) <= bound), np.max(np.abs(got - want) / bound)
+
+
+# rows of queries few and many, keys about the edges of tiles, one piece and several
+LENGTHS = [(1, 1), (1, 9), (2, 70), (3, 600), (5, 9), (17, 17), (64, 64), (65, 63), (130, 200), (20, 600), (4, 2)]
+
+
+@pytest.mark.parametrize("length, keys", LENGTHS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_lengths(dtype, length, keys):
+    close(*operands(dtype, length=length, keys=keys))
+    if length <= keys:
+        close(*operands(dtype, length=length, keys=keys), mask="causal")
+
+
+@pytest.mark.parametrize("d, e", [(64, 64), (80, 80), (96, 96), (128, 128), (256, 256)], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_heads(dtype, d, e):
+    for length in (1, 20):
+        close(*operands(dtype, length=length, keys=70, d=d, e=e))
+
+
+@pytest.mark.parametrize(
+    "d, e", [(1, 1), (3, 7), (20, 12), (8, 130), (72, 64), (100, 260), (300, 40), (520, 513)], ids=str
+)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.float64], ids=str)
+def test_odd_heads(dtype, d, e):
+    for length in (2, 20):
+        close(*operands(dtype, length=length, keys=70, d=d, e=e))
+
+
+@pytest.mark.parametrize("length", [1, 3, 40], ids=str)
+@pytest.mark.parametrize("heads, kv", [(4, 1), (8, 2), (6, 3), (9, 1)], ids=str)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16], ids=str)
+def test_groups(dtype, heads, kv, length):
+    x = operands(dtype, batch=2, heads=heads, kv=kv, length=length, keys=70, d=64)
+    close(*x)
+    close(*x, mask="causal")
+    close(*x, sinks=normal(dtype, heads, seed=3))
+
+
+def masks(dtype, batch, heads, length, keys):
+    """Of each kind and layout."""
+    r = np.random.default_rng(7)
+    for shape in [(keys,), (length, 1), (length, keys), (batch, 1, 1, keys), (1, heads, length, keys)]:
+        yes = r.random(shape) < 0.6
+        yield mx.array(yes)
+        yield normal(dtype, *shape, seed=5)
+    yield mx.array(r.random((keys, length)) < 0.6).T
+    yield mx.repeat(normal(dtype, length, keys, seed=6), 2, 1)[:, ::2]
+    yield mx.array(r.integers(0, 256, (length, keys)).astype(np.uint8) & 6).view(mx.bool_)
+
+
+@pytest.mark.parametrize("length, keys", [(1, 70), (3, 600), (20, 70), (130, 65), (40, 600)], ids=str)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+def test_masks(dtype, length, keys):
+    with mx.stream(mx.cpu):
+        all_masks = list(masks(dtype, 2, 4, length, keys))
+        mx.eval(all_masks)
+    x = operands(dtype, batch=2, heads=4, length=length, keys=keys, d=32)
+    for mask in all_masks:
+        if mask.dtype == mx.bool_ and not np.array(mask).any():
+            continue
+        close(*x, mask=mask)
+    close(*x, mask=all_masks[4], sinks=normal(dtype, 4, seed=3))
+    close(*x, sinks=normal(dtype, 4, seed=3))
+
+
+VIEWS = {
+    "length before heads": lambda *x: [mx.contiguous(v.swapaxes(1, 2)).swapaxes(1, 2) for v in x],
+    "one of three": lambda *x: [mx.concatenate([v] * 3, -1)[..., : v.shape[-1]] for v in x],
+    "odd offset": lambda *x: [mx.concatenate([v] * 2, -1)[..., 1 : v.shape[-1] + 1] for v in x],
+    "every other row": lambda *x: [mx.repeat(v, 2, 2)[:, :, ::2] for v in x],
+    "backwards": lambda *x: [v[:, ::-1, ::-1] for v in x],
+    "turned": lambda *x: [mx.contiguous(v.swapaxes(2, 3)).swapaxes(2, 3) for v in x],
+    "every other element": lambda *x: [mx.repeat(v, 2, 3)[..., ::2] for v in x],
+    "one head": lambda *x: [mx.broadcast_to(v[:, :1], v.shape) for v in x],
+    "one row": lambda *x: [mx.broadcast_to(v[:, :, :1], v.shape) for v in x],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("length", [2, 20], ids=str)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.float64], ids=str)
+def test_layouts(dtype, length, view):
+    close(*operands(dtype, batch=2, length=length, keys=70, d=32), views=VIEWS[view])
+
+
+def test_batches_of_batches():
+    """As mapped functions have them, their axes anywhere and some operands in all."""
+    q, k, v = (
+        normal(mx.float32, 2, 3, 1, 4, 5, 8),
+        normal(mx.float32, 3, 1, 2, 70, 8),
+        normal(mx.float32, 2, 1, 2, 70, 8),
+    )
+
+    def f(q, k, v):
+        return attention(q, k, v, scale=0.5, mask="causal")
+
+    mapped = mx.vmap(mx.vmap(f, (0, 0, None)), (0, None, 0))
+    with mx.stream(mx.gpu):
+        here = mapped(q, k, v)
+        mx.eval(here)
+    for i, j in itertools.product(range(2), range(3)):
+        with mx.stream(mx.cpu):
+            there = f(q[i, j], k[j], v[i])
+        assert np.allclose(wide(here)[i, j], wide(there), rtol=1e-5, atol=1e-5)
+    deep = f
+    for axis in (0, 1, 2, 0, 1, 0):  # the innermost first
+        deep = mx.vmap(deep, (axis, None, axis))
+    r = np.random.default_rng(4)
+    x = [
+        r.standard_normal((*(2,) * 6, 1, 4, 5, 8)),
+        r.standard_normal((1, 2, 9, 8)),
+        r.standard_normal((*(2,) * 6, 1, 2, 9, 8)),
+    ]
+    results = []
+    for s in (mx.cpu, mx.gpu):
+        with mx.stream(s):
+            results.append(wide(deep(*(mx.array(v.astype(np.float32)) for v in x))))
+    assert np.allclose(*results, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1, 2, 20], ids=str)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.float64], ids=str)
+def test_rows_that_see_nothing(dtype, length):
+    """Those weigh all keys alike, and those after which -inf was added are no number, as on the CPU."""
+    q, k, v = operands(dtype, length=length, keys=70)
+    nothing = np.arange(length) == length - 1
+    for mask in (mx.array(~nothing[:, None]), mx.array(np.where(nothing, -np.inf, 0)[:, None]).astype(dtype)):
+        here, there = (wide(attention(q, k, v, scale=0.25, mask=mask, stream=s)) for s in (mx.gpu, mx.cpu))
+        assert np.allclose(here, there, rtol=4 * UNIT[dtype], atol=4 * UNIT[dtype], equal_nan=True)
+        assert np.isnan(here[:, :, -1]).all() == (mask.dtype != mx.bool_)
+        if mask.dtype == mx.bool_:
+            assert np.allclose(here[:, :, -1], wide(v).mean(2), rtol=0, atol=4 * UNIT[dtype])
+    if length > 2:
+        q, k, v = operands(dtype, length=length, keys=7)  # the first 13 queries are before all keys
+        here, there = (wide(attention(q, k, v, scale=0.25, mask="causal", stream=s)) for s in (mx.gpu, mx.cpu))
+        assert np.allclose(here, there, rtol=4 * UNIT[dtype], atol=4 * UNIT[dtype])
+        assert np.allclose(here[:, :, 0], wide(v).mean(2), rtol=0, atol=4 * UNIT[dtype])
+
+
+@pytest.mark.parametrize("length", [1, 20], ids=str)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_special_numbers(dtype, length):
+    """An infinity or a NaN in K or V or Q spoils what it spoils on the CPU."""
+    for which, value in itertools.product(range(3), (np.inf, -np.inf, np.nan)):
+        x = [wide(v) for v in operands(dtype, length=length, keys=70)]
+        x[which][0, 0, 0, 3] = value
+        with mx.stream(mx.cpu):
+            x = [mx.array(v, mx.float64).astype(dtype) for v in x]
+            mx.eval(x)
+        here, there = (wide(attention(*x, scale=0.25, stream=s)) for s in (mx.gpu, mx.cpu))
+        assert np.array_equal(np.isnan(here), np.isnan(there))
+        assert np.array_equal(here[np.isinf(there)], there[np.isinf(there)])
+    q, k, v = operands(dtype, length=length, keys=70)
+    for value in (-np.inf, np.inf, np.nan):
+        with mx.stream(mx.cpu):
+            sinks = mx.array([value, 0.5]).astype(dtype)
+            mx.eval(sinks)
+        here, there = (wide(attention(q, k, v, scale=0.25, sinks=sinks, stream=s)) for s in (mx.gpu, mx.cpu))
+        assert np.allclose(here, there, rtol=4 * UNIT[dtype], atol=4 * UNIT[dtype], equal_nan=True)
+
+
+def test_nothing():
+    for sizes in [{"keys": 0}, {"length": 0}, {"batch": 0}, {"e": 0}, {"d": 0}, {"keys": 0, "length": 1}]:
+        x = operands(mx.float32, **sizes)
+        here, there = (wide(attention(*x, scale=0.25, stream=s)) for s in (mx.gpu, mx.cpu))
+        assert here.shape == there.shape and np.allclose(here, there, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [1, 40], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_again(dtype, length):
+    x = operands(dtype, length=length, keys=700, d=64)
+    with mx.stream(mx.gpu):
+        y = attention(*x, scale=0.25)
+        assert all(mx.array_equal(attention(*x, scale=0.25), y).item() for _ in range(3))
