@@ -3,26 +3,41 @@
 #include "cuda/gpu.h"
 #include "ops/fast.h"
 
+/* How many threads share a row: as many as it takes them to hold it, but enough to read neighbours together; or one
+ * for each LANES elements. */
+static int32_t row_team(int64_t n, int64_t lanes, bool held)
+{
+    enum { NEIGHBOURS = 8 };
+    int32_t each = gpu_power_of_two(ceil_div(n, lanes), ROWS_THREADS);
+    int32_t few = gpu_power_of_two(ceil_div(n, ROWS_HELD), ROWS_THREADS);
+    return !held || each < NEIGHBOURS ? each : (int32_t)greatest(few, NEIGHBOURS);
+}
+
 /* Queues a kernel over the rows of x, with what `a` has of arguments; the n arrays of `more`, of x's type, are what it
- * reads besides, and at[] where their addresses belong. */
-static int launch_over_rows(const struct run *r, const char *name, struct gpu_found slots[DT_COUNT],
-                            struct rows_args *a, int n, const mx more[], const void **at[])
+ * reads besides, and at[] where their addresses belong.  held: that for rows which threads hold, where there is one. */
+struct rows_kernel {
+    const char *name, *held;
+    struct gpu_found found[2][DT_COUNT];
+};
+static int launch_over_rows(const struct run *r, struct rows_kernel *k, struct rows_args *a, int n, const mx more[],
+                            const void **at[])
 {
     mx x = r->x[0];
     enum dtype t = (enum dtype)x->dtype;
     mx_own hold[3] = { 0 };
-    void *kernel = gpu_find(gpu_of(r), &slots[t], "rows", name, t);
-    bool failed = !kernel;
-    for (int k = 0; k < r->nout && !failed; k++) failed = gpu_out_new(r, k);
     a->n = dim(x, -1);
+    bool held = k->held && a->n <= ROWS_HELD * ROWS_THREADS;
+    void *kernel = gpu_find(gpu_of(r), &k->found[held][t], "rows", held ? k->held : k->name, t);
+    bool failed = !kernel;
+    for (int i = 0; i < r->nout && !failed; i++) failed = gpu_out_new(r, i);
     a->rows = a->n ? x->size / a->n : r->y[0]->size;
     failed = failed || is_nil(x = gpu_row_major(r, x, &hold[0]));
     uint64_t low = 0;
-    for (int k = 0; k < n && !failed; k++) {
-        mx z = gpu_row_major(r, more[k], &hold[1 + k]);
+    for (int i = 0; i < n && !failed; i++) {
+        mx z = gpu_row_major(r, more[i], &hold[1 + i]);
         failed = is_nil(z);
         if (!failed)
-            low |= (uint64_t)(*at[k] = gpu_pointer(r, z));
+            low |= (uint64_t)(*at[i] = gpu_pointer(r, z));
     }
     if (!failed) {
         int64_t lanes = gpu_lanes(t);
@@ -30,7 +45,7 @@ static int launch_over_rows(const struct run *r, const char *name, struct gpu_fo
         a->y = gpu_pointer(r, r->y[0]);
         a->more = r->nout > 1 ? gpu_pointer(r, r->y[1]) : NULL;
         a->whole = a->n % lanes == 0 && (low | (uint64_t)a->x | (uint64_t)a->y) % 16 == 0;
-        a->team = gpu_power_of_two(ceil_div(a->n, lanes), ROWS_THREADS);
+        a->team = row_team(a->n, lanes, held);
         a->width = ROWS_THREADS / a->team;
         void *args[] = { a };
         failed = gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(a->rows, a->width), ROWS_THREADS, args);
@@ -41,32 +56,32 @@ static int launch_over_rows(const struct run *r, const char *name, struct gpu_fo
 
 int gpu_run_softmax(const struct run *r)
 {
-    static struct gpu_found found[DT_COUNT];
+    static struct rows_kernel kernel = { .name = "softmax", .held = "softmax_held" };
     struct rows_args a = { 0 };
-    return launch_over_rows(r, "softmax", found, &a, 0, NULL, NULL);
+    return launch_over_rows(r, &kernel, &a, 0, NULL, NULL);
 }
 
 /* With one result or two. */
 int gpu_run_logsumexp(const struct run *r)
 {
-    static struct gpu_found found[DT_COUNT];
+    static struct rows_kernel kernel = { .name = "logsumexp" };
     struct rows_args a = { 0 };
-    return launch_over_rows(r, "logsumexp", found, &a, 0, NULL, NULL);
+    return launch_over_rows(r, &kernel, &a, 0, NULL, NULL);
 }
 
 int gpu_run_norm(const struct run *r)
 {
-    static struct gpu_found found[DT_COUNT];
+    static struct rows_kernel kernel = { .name = "norm", .held = "norm_held" };
     const struct norm_args *n = r->args;
     struct rows_args a = { .eps = n->eps, .centered = r->node->op->id == OP_layer_norm };
     const void **at[] = { n->weight ? &a.weight : &a.bias, &a.bias };
-    return launch_over_rows(r, "norm", found, &a, r->nin - 1, r->x + 1, at);
+    return launch_over_rows(r, &kernel, &a, r->nin - 1, r->x + 1, at);
 }
 
 int gpu_run_norm_tangent(const struct run *r)
 {
-    static struct gpu_found found[DT_COUNT];
+    static struct rows_kernel kernel = { .name = "norm_tangent" };
     const struct norm_tangent_args *n = r->args;
     struct rows_args a = { .eps = n->eps, .centered = n->centered };
-    return launch_over_rows(r, "norm_tangent", found, &a, 1, r->x + 1, (const void **[]){ &a.v });
+    return launch_over_rows(r, &kernel, &a, 1, r->x + 1, (const void **[]){ &a.v });
 }

@@ -11,7 +11,20 @@ pytestmark = [
     pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
     pytest.mark.usefixtures("no_fallback"),
 ]
-SHAPES = [(1,), (7, 1), (5, 3), (3, 2, 31), (9, 64), (2, 4, 129), (3, 1024), (2, 4097), (2, 0), (0, 5), (300, 8)]
+SHAPES = [
+    (1,),
+    (7, 1),
+    (5, 3),
+    (3, 2, 31),
+    (9, 64),
+    (2, 4, 129),
+    (3, 1024),
+    (2, 4097),
+    (2, 8200),
+    (2, 0),
+    (0, 5),
+    (300, 8),
+]
 VIEWS = {
     "row": lambda x: x,
     "transposed": lambda x: x.T,

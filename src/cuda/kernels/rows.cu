@@ -1,8 +1,9 @@
 /* rows.cu: the last axis, row by row: cu_softmax_f32, cu_norm_bf16.  The build compiles it as it does
  * elementwise.cu.
  *
- * A row is read again for each of its passes, from a cache where it is short.  Threads add LANES elements in the type
- * that is computed in, and those sums in double; who adds what follows from the length of the row. */
+ * For softmax and norms a row is read once, and kept in registers, unless it is too long; else it is read again for
+ * each pass, from a cache where it is short.  Threads add LANES elements in the type that is computed in, and those
+ * sums in double; who adds what follows from the length of the row. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/lanes.h"
@@ -70,6 +71,18 @@ FN void put(const struct rows_args *a, void *to, int64_t i, const T v[LANES])
     }
 }
 
+/* All that a thread has of a row of n <= ROWS_HELD team, `rest` behind the end. */
+enum { HELD = ROWS_HELD / LANES };
+FN void hold(T v[HELD][LANES], const struct rows_args *a, const struct part *p, const S *x, T rest)
+{
+    UNROLLED
+    for (int h = 0; h < HELD; h++) {
+        int64_t i = p->first + h * p->step;
+        int n = p->here && i < a->n ? get(v[h], a, x, i) : 0;
+        for (int k = 0; k < LANES; k++) v[h][k] = k < n ? v[h][k] : rest;
+    }
+}
+
 #define TEAM team_sum
 #define TYPE double
 #define MERGED mine + other
@@ -118,6 +131,32 @@ KERNEL(K(cu_softmax), struct rows_args)
     }
 }
 
+KERNEL(K(cu_softmax_held), struct rows_args)
+{
+    struct part p = part_of(&a);
+    T v[HELD][LANES], most = (T)-INFINITY;
+    double sum = 0;
+    hold(v, &a, &p, (const S *)a.x + p.row * a.n, most);
+    UNROLLED
+    for (int h = 0; h < HELD; h++)
+        for (int k = 0; k < LANES; k++) most = v[h][k] > most || v[h][k] != v[h][k] ? v[h][k] : most;
+    most = team_most(most, &a);
+    UNROLLED
+    for (int h = 0; h < HELD; h++) {
+        T some = 0;
+        for (int k = 0; k < LANES; k++) some += v[h][k] = F(exp)(v[h][k] - most);
+        sum += (double)some;
+    }
+    T scale = (T)(1 / team_sum(sum, &a));
+    UNROLLED
+    for (int h = 0; h < HELD; h++) {
+        int64_t i = p.first + h * p.step;
+        for (int k = 0; k < LANES; k++) v[h][k] *= scale;
+        if (p.here && i < a.n)
+            put(&a, (S *)a.y + p.row * a.n, i, v[h]);
+    }
+}
+
 /* The largest, and the logsumexp above it: as one number, or as two. */
 KERNEL(K(cu_logsumexp), struct rows_args)
 {
@@ -163,24 +202,65 @@ FN struct moments moments_of(const struct rows_args *a, const struct part *p, co
     return m;
 }
 
+/* Elements i, ... less the mean become those of the norm. */
+FN void put_normed(const struct rows_args *a, int64_t row, int64_t i, T v[LANES], T scale)
+{
+    T by[LANES];
+    for (int k = 0; k < LANES; k++) v[k] *= scale;
+    if (a->weight) {
+        get(by, a, a->weight, i);
+        for (int k = 0; k < LANES; k++) v[k] *= by[k];
+    }
+    if (a->bias) {
+        get(by, a, a->bias, i);
+        for (int k = 0; k < LANES; k++) v[k] += by[k];
+    }
+    put(a, (S *)a->y + row * a->n, i, v);
+}
+
 KERNEL(K(cu_norm), struct rows_args)
 {
     struct part p = part_of(&a);
     const S *x = (const S *)a.x + p.row * a.n;
     struct moments m = moments_of(&a, &p, x);
     for (int64_t i = p.first; i < a.n && p.here; i += p.step) {
-        T v[LANES], by[LANES];
+        T v[LANES];
         get(v, &a, x, i);
-        for (int k = 0; k < LANES; k++) v[k] = (v[k] - m.mean) * m.scale;
-        if (a.weight) {
-            get(by, &a, a.weight, i);
-            for (int k = 0; k < LANES; k++) v[k] *= by[k];
+        for (int k = 0; k < LANES; k++) v[k] -= m.mean;
+        put_normed(&a, p.row, i, v, m.scale);
+    }
+}
+
+KERNEL(K(cu_norm_held), struct rows_args)
+{
+    struct part p = part_of(&a);
+    T v[HELD][LANES];
+    double sum = 0, squares = 0, n = (double)a.n;
+    hold(v, &a, &p, (const S *)a.x + p.row * a.n, 0);
+    if (a.centered) {
+        UNROLLED
+        for (int h = 0; h < HELD; h++) {
+            T some = 0;
+            for (int k = 0; k < LANES; k++) some += v[h][k];
+            sum += (double)some;
         }
-        if (a.bias) {
-            get(by, &a, a.bias, i);
-            for (int k = 0; k < LANES; k++) v[k] += by[k];
-        }
-        put(&a, (S *)a.y + p.row * a.n, i, v);
+        T mean = (T)(team_sum(sum, &a) / n);
+        UNROLLED
+        for (int h = 0; h < HELD; h++)
+            for (int k = 0; k < LANES; k++) v[h][k] = p.first + h * p.step + k < a.n ? v[h][k] - mean : (T)0;
+    }
+    UNROLLED
+    for (int h = 0; h < HELD; h++) {
+        T some = 0;
+        for (int k = 0; k < LANES; k++) some += v[h][k] * v[h][k];
+        squares += (double)some;
+    }
+    T scale = (T)(1 / sqrt_f64(team_sum(squares, &a) / n + a.eps));
+    UNROLLED
+    for (int h = 0; h < HELD; h++) {
+        int64_t i = p.first + h * p.step;
+        if (p.here && i < a.n)
+            put_normed(&a, p.row, i, v[h], scale);
     }
 }
 

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #endif
 
-enum { ROWS_THREADS = 256 };
+/* ROWS_HELD: elements that a thread keeps, of rows that a block can keep so. */
+enum { ROWS_THREADS = 256, ROWS_HELD = 32 };
 
 /* Rows of n elements without gaps.  A block's threads are `width` teams of `team`, a power of two, each of which has
  * one row. */
