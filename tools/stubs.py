@@ -517,7 +517,7 @@ def stubs(compiler):
         "distributed.pyi": "\n".join([DISTRIBUTED, *sent]) + "\n",
         "linalg.pyi": "\n".join([LINALG, *matrices]) + "\n",
         "metal.pyi": METAL,
-        "cuda.pyi": AVAILABLE,
+        "cuda.pyi": AVAILABLE + "def libraries() -> dict[str, dict[str, str | None] | None]: ...\n",
     }
 
 

@@ -1,4 +1,4 @@
-"""`python -m mlx`: where the C library that comes with this package lies, for build systems."""
+"""`python -m mlx`: where the C library that comes with this package lies, for build systems; what it runs on."""
 
 import argparse
 import os
@@ -7,6 +7,25 @@ import mlx
 
 # Not realpath: beside a package that is linked into place lie the libraries it was built with.
 HERE = os.path.dirname(os.path.abspath(mlx.__file__))
+
+
+def info():
+    """Lines about the release, its devices, and the libraries it looked for."""
+    import mlx.core as mx
+
+    yield f"mlx {mx._release}"
+    for kind in (mx.cpu, mx.gpu):
+        for i in range(mx.device_count(kind)):
+            facts = mx.device_info(mx.Device(kind, i))
+            yield f"{kind.name} {i}: {facts['device_name']}, {facts['architecture']}"
+    if not mx.device_count(mx.gpu):
+        yield "gpu: none"
+    for name, facts in mx.cuda.libraries().items():
+        if facts is None:
+            yield f"{name}: not found"
+        else:
+            used_for = facts["used_for"] or "nothing so far"
+            yield f"{name}: {facts['version']}, {facts['path']}; used for {used_for}"
 
 
 def main(argv=None):
@@ -20,12 +39,16 @@ def main(argv=None):
     for option, (path, text) in places.items():
         group.add_argument(option, action="store_const", dest="answer", const=os.path.join(HERE, *path), help=text)
     group.add_argument("--version", action="store_const", dest="answer", const=None, help="version of the package")
-    answer = parser.parse_args(argv).answer
-    if answer is None:
+    group.add_argument("--info", action="store_true", help="devices, and the libraries that were found for them")
+    given = parser.parse_args(argv)
+    if given.info:
+        print(*info(), sep="\n")
+    elif given.answer is None:
         import mlx.core
 
-        answer = mlx.core._release
-    print(answer)
+        print(mlx.core._release)
+    else:
+        print(given.answer)
 
 
 if __name__ == "__main__":

@@ -135,9 +135,48 @@ static PyObject *cuda_is_available(PyObject *module, PyObject *unused)
     bool is;
     return mlx_cuda_is_available(&is) ? (raise_last(), NULL) : PyBool_FromLong(is);
 }
+/* The facts about a library in a dict, or None. */
+static PyObject *library_facts(const char *name)
+{
+    static const char *const keys[] = { "path", "version", "used_for" };
+    mlx_string told[] = { mlx_string_new(), mlx_string_new(), mlx_string_new() };
+    PyObject *facts = NULL;
+    int failed = mlx_cuda_library(&told[0], &told[1], &told[2], name) ? raise_last() : 0;
+    if (!failed && !*mlx_string_data(told[0]))
+        facts = Py_NewRef(Py_None);
+    else if (!failed)
+        facts = PyDict_New();
+    for (size_t i = 0; i < LENGTH(keys) && facts && facts != Py_None; i++) {
+        const char *text = mlx_string_data(told[i]);
+        PyObject *value = *text ? PyUnicode_DecodeFSDefault(text) : Py_NewRef(Py_None);
+        if (!value || PyDict_SetItemString(facts, keys[i], value))
+            Py_CLEAR(facts);
+        Py_XDECREF(value);
+    }
+    for (size_t i = 0; i < LENGTH(told); i++) mlx_string_free(told[i]);
+    return facts;
+}
+static PyObject *cuda_libraries(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    mlx_vector_string names = mlx_vector_string_new();
+    PyObject *all = mlx_cuda_libraries(&names) ? (raise_last(), NULL) : PyDict_New();
+    for (size_t i = 0; all && i < mlx_vector_string_size(names); i++) {
+        char *name;
+        PyObject *facts = mlx_vector_string_get(&name, names, i) ? (raise_last(), NULL) : library_facts(name);
+        if (!facts || PyDict_SetItemString(all, name, facts))
+            Py_CLEAR(all);
+        Py_XDECREF(facts);
+    }
+    mlx_vector_string_free(names);
+    return all;
+}
 static PyMethodDef cuda[] = {
     { "is_available", cuda_is_available, METH_NOARGS,
       "is_available()\n--\n\nWhether there is a GPU that CUDA drives." },
+    { "libraries", cuda_libraries, METH_NOARGS,
+      "libraries()\n--\n\nNVIDIA's libraries that are looked for, by name: where each was found, its version and "
+      "what it is used for; None for one that was not found. None is needed." },
     { NULL, NULL, 0, NULL },
 };
 

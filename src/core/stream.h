@@ -41,6 +41,9 @@ struct device_class {
     int (*synchronize)(struct stream *s); /* waits for what was submitted before; non-zero after mx_fail */
     /* Facts for device_info: calls add(ctx, key, text or NULL, number). */
     void (*info)(int device, void (*add)(void *, const char *, const char *, size_t), void *ctx);
+    /* Libraries of others that are looked for: calls add(ctx, name, path, version, used for); no path: not found, no
+     * use: nothing.  NULL: there are none. */
+    void (*libraries)(void (*add)(void *, const char *, const char *, const char *, const char *), void *ctx);
 
     /* The rest is of devices with memory of their own; alloc is NULL for one that computes in the host's.
      * Work on such a device is queued, on a stream in order, and done later.  A mark is a point on a stream:

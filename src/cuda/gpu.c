@@ -12,6 +12,7 @@
 
 #include "core/pool.h"
 #include "core/shape.h"
+#include "cuda/libraries.h"
 
 static struct gpu gpus[MAX_GPUS];
 
@@ -350,6 +351,7 @@ const struct backend cuda_backend = {
                  .forked = forked,
                  .synchronize = gpu_synchronize,
                  .info = info,
+                 .libraries = cuda_tell_libraries,
                  .alloc = gpu_alloc,
                  .free = gpu_free,
                  .mark = mark,

@@ -84,6 +84,8 @@ static inline int32_t gpu_power_of_two(int64_t n, int32_t most)
 /* Is there such a kernel among those of a type?  What needs instructions that came later is not in text for earlier
  * devices, which is what a later one may have to run. */
 bool gpu_has(struct gpu *g, const char *module, const char *kernel, enum dtype t);
+/* May products of float32 leave out bits (MLX_ENABLE_TF32=1)? */
+bool gpu_tf32(void);
 /* Queues blocks x threads of it; args points at the arguments. */
 int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, void *args[]);
 /* The same for a kernel that has SHARED_BYTES. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/gpu.h"
+#include "cuda/blas.h"
 #include "cuda/kernels/product.h"
 #include "ops/matmul.h"
 
@@ -20,6 +20,17 @@ static enum dtype kernels_of(enum dtype t)
     case DT_int64: return DT_uint64;
     default: return t;
     }
+}
+
+bool gpu_tf32(void)
+{
+    static atomic_int asked = -1;
+    int is = atomic_load_explicit(&asked, memory_order_relaxed);
+    if (is < 0) {
+        const char *e = getenv("MLX_ENABLE_TF32");
+        atomic_store(&asked, is = e && !strcmp(e, "1"));
+    }
+    return is;
 }
 
 static bool is_half(enum dtype t) { return t == DT_float16 || t == DT_bfloat16; }
@@ -207,7 +218,11 @@ static int run_products(const struct run *r, double alpha, double beta)
         if (!failed)
             product_plan_of(&p, r->nin, x);
     }
-    failed = failed || gpu_multiply(r, &p, r->nin, x, r->y[0], &a);
+    enum blas_outcome by_blas = BLAS_DECLINED;
+    if (!failed && r->y[0]->size)
+        by_blas = gpu_blas_product(r, &p, x, alpha, beta);
+    failed =
+        failed || by_blas == BLAS_FAILED || (by_blas == BLAS_DECLINED && gpu_multiply(r, &p, r->nin, x, r->y[0], &a));
     gpu_drop(3, hold);
     return failed;
 }

@@ -93,6 +93,13 @@ def test_the_version_is_that_of_the_interface_and_the_release_counts_on():
     assert mx._release.startswith(mx.__version__ + ".") and tell("--version") == mx._release
 
 
+def test_what_it_runs_on():
+    told = tell("--info").splitlines()
+    assert told[0] == f"mlx {mx._release}"
+    assert len([line for line in told if line.startswith("cpu 0: ")]) == 1
+    assert [line.split(":")[0] for line in told if " not found" in line or "used for" in line] == [*mx.cuda.libraries()]
+
+
 def test_an_unknown_question_is_refused():
     done = subprocess.run([sys.executable, "-m", "mlx", "--no-such"], capture_output=True)
     assert done.returncode == 2

@@ -21,6 +21,7 @@
 #include "mlx/c/compile.h"
 #include "mlx/c/control.h"
 #include "mlx/c/cuda.h"
+#include "mlx/c/cuda_libraries.h"
 #include "mlx/c/device.h"
 #include "mlx/c/distributed.h"
 #include "mlx/c/distributed_group.h"

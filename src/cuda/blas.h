@@ -1,0 +1,19 @@
+/* blas.h: products of matrices by cuBLASLt, where it is found and works. */
+#ifndef MX_CUDA_BLAS_H
+#define MX_CUDA_BLAS_H
+
+#include <stdbool.h>
+
+#include "cuda/gpu.h"
+#include "plan/product.h"
+
+enum blas_outcome { BLAS_DONE, BLAS_FAILED, BLAS_DECLINED };
+
+/* Queues y = alpha a b, plus beta c where there are three operands, whose y has memory.  Declined: it is not there, or
+ * not for such types, sizes or layouts; nothing is queued then. */
+enum blas_outcome gpu_blas_product(const struct run *r, const struct product_plan *p, const mx x[], double alpha,
+                                   double beta);
+/* Is it used on the first GPU? */
+bool gpu_blas_works(void);
+
+#endif

@@ -1,0 +1,181 @@
+/* libraries.c: where NVIDIA's libraries are looked for.
+ *
+ * One that the program has loaded already comes first, so that there are not two of it.  Else a library for the newest
+ * CUDA that the driver knows, then the one before: in the folders that MLX_CUDA_LIBRARIES names, as the loader finds
+ * it, in packages beside this one (site-packages/nvidia), in CUDA toolkits. */
+#define _GNU_SOURCE /* dladdr, dlinfo */
+#include "cuda/libraries.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <limits.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lock.h"
+#include "core/pool.h"
+#include "cuda/blas.h"
+
+enum how { VERSION_RETURNED, VERSION_STORED, VERSION_IN_PARTS };
+enum { GENERATIONS = 2 };
+static const int cuda_of[GENERATIONS] = { 13, 12 };
+static const struct row {
+    const char *name;
+    int number[GENERATIONS];
+    const char *version;
+    enum how how;
+    int major;
+    const char *used_for;
+} rows[] = {
+#define LIBRARY(name, for_13, for_12, ...) { #name, { for_13, for_12 }, __VA_ARGS__ },
+#include "cuda/libraries.def"
+};
+
+/* ---- looking */
+
+static void *open_path(const char *path, int flags)
+{
+    sigset_t before = signals_block();
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL | flags);
+    signals_restore(before);
+    return handle;
+}
+
+/* The first file that matches which can be opened. */
+static void *open_pattern(const char *pattern)
+{
+    glob_t found;
+    void *handle = NULL;
+    if (!glob(pattern, 0, NULL, &found))
+        for (size_t i = 0; i < found.gl_pathc && !handle; i++) handle = open_path(found.gl_pathv[i], 0);
+    globfree(&found);
+    return handle;
+}
+
+/* In each folder of a list with colons. */
+static void *open_listed(const char *folders, const char *file)
+{
+    char path[PATH_MAX];
+    void *handle = NULL;
+    while (*folders && !handle) {
+        size_t n = strcspn(folders, ":");
+        snprintf(path, sizeof path, "%.*s/%s", (int)n, folders, file);
+        handle = n ? open_path(path, 0) : NULL;
+        folders += n + (folders[n] == ':');
+    }
+    return handle;
+}
+
+/* libmlx is in site-packages/mlx/lib, the packages are in site-packages/nvidia. */
+static void *open_beside_us(const char *file)
+{
+    char path[PATH_MAX];
+    Dl_info us;
+    const char *name = dladdr(rows, &us) ? us.dli_fname : "";
+    size_t n = strlen(name);
+    for (int up = 0; up < 3 && n; up++)
+        while (n && name[--n] != '/') continue;
+    if (!n)
+        return NULL;
+    snprintf(path, sizeof path, "%.*s/nvidia/*/lib/%s", (int)n, name, file);
+    return open_pattern(path);
+}
+
+static void *open_of_toolkit(const char *file)
+{
+    char path[PATH_MAX];
+    const char *home = secure_getenv("CUDA_HOME");
+    void *handle = NULL;
+    if (home && snprintf(path, sizeof path, "%s/lib64/%s", home, file) < PATH_MAX)
+        handle = open_path(path, 0);
+    snprintf(path, sizeof path, "/usr/local/cuda*/lib64/%s", file);
+    return handle ? handle : open_pattern(path);
+}
+
+static void *look_for(const struct row *row)
+{
+    const char *folders = secure_getenv("MLX_CUDA_LIBRARIES");
+    int driver = INT_MAX;
+    void *handle = NULL;
+    if (folders && !strcmp(folders, "0"))
+        return NULL;
+    if (cuda_devices() > 0)
+        cu.driver_version(&driver);
+    for (int loaded = 1; loaded >= 0; loaded--)
+        for (int g = 0; g < GENERATIONS && !handle; g++) {
+            char file[64];
+            snprintf(file, sizeof file, "lib%s.so.%d", row->name, row->number[g]);
+            if (cuda_of[g] > driver / 1000)
+                continue;
+            if (loaded) {
+                handle = open_path(file, RTLD_NOLOAD);
+                continue;
+            }
+            if (folders)
+                handle = open_listed(folders, file);
+            if (!handle)
+                handle = open_path(file, 0);
+            if (!handle)
+                handle = open_beside_us(file);
+            if (!handle)
+                handle = open_of_toolkit(file);
+        }
+    return handle;
+}
+
+/* ---- what was found */
+
+static void read_version(const struct row *row, struct cuda_library *l)
+{
+    union {
+        void *symbol;
+        size_t (*returns)(void);
+        int (*stores)(int *);
+        int (*in_parts)(int *, int *);
+    } f = { dlsym(l->handle, row->version) };
+    int v = 0, minor = 0;
+    strcpy(l->version, "unknown");
+    if (!f.symbol)
+        return;
+    if (row->how == VERSION_RETURNED)
+        v = (int)f.returns();
+    else if (row->how == VERSION_STORED ? f.stores(&v) : f.in_parts(&v, &minor))
+        return;
+    if (row->how == VERSION_IN_PARTS)
+        snprintf(l->version, sizeof l->version, "%d.%d", v, minor);
+    else
+        snprintf(l->version, sizeof l->version, "%d.%d.%d", v / row->major, v % row->major / 100, v % 100);
+}
+
+LOCK(looking, LOCK_DEVICE);
+
+const struct cuda_library *cuda_library(enum cuda_library_name which)
+{
+    static struct cuda_library libraries[CUDA_LIBRARIES];
+    static bool looked[CUDA_LIBRARIES];
+    struct cuda_library *l = &libraries[which];
+    struct link_map *file = NULL;
+    lock_take(&looking);
+    if (!looked[which]) {
+        looked[which] = true;
+        l->handle = look_for(&rows[which]);
+        if (l->handle) {
+            l->path = !dlinfo(l->handle, RTLD_DI_LINKMAP, &file) && file ? file->l_name : rows[which].name;
+            read_version(&rows[which], l);
+        }
+    }
+    lock_give(&looking);
+    return l->handle ? l : NULL;
+}
+
+void cuda_tell_libraries(void (*add)(void *, const char *, const char *, const char *, const char *), void *ctx)
+{
+    for (int i = 0; i < CUDA_LIBRARIES; i++) {
+        const struct cuda_library *l = cuda_library((enum cuda_library_name)i);
+        bool used = l && rows[i].used_for && (i != CUDA_cublasLt || gpu_blas_works());
+        add(ctx, rows[i].name, l ? l->path : NULL, l ? l->version : NULL, used ? rows[i].used_for : NULL);
+    }
+}

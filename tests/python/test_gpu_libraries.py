@@ -1,0 +1,225 @@
+"""NVIDIA's libraries beside the driver: where they are looked for, and products of matrices by cuBLASLt; skipped where
+there is no GPU. On the emulated driver a library of the tests stands for all of them (tests/emulated/libraries.c)."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import mlx
+import mlx.core as mx
+import pytest
+
+pytestmark = pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU")
+HERE = Path(__file__).parent
+EMULATED = mx.is_available(mx.gpu) and mx.device_info(mx.gpu)["device_name"] == "emulated"
+BESIDE = Path(os.environ.get("LD_LIBRARY_PATH", "").split(":")[0]).resolve()
+FOLDER = BESIDE / "libraries"
+OURS = Path(os.path.dirname(mlx.__file__), "lib").resolve()
+FILE = "libcublasLt.so.12"
+NAMES = ["cublasLt", "cudnn", "cufft", "cusolver", "nvrtc", "nccl"]
+pretended = pytest.mark.skipif(not EMULATED, reason="the library is that of the emulated driver")
+
+
+def run(code, **around):
+    """What a program prints, as JSON; MLX_CUDA_LIBRARIES and the like are as said."""
+    env = {k: v for k, v in os.environ.items() if k not in ("MLX_CUDA_LIBRARIES", "CUDA_HOME", "PRETEND")}
+    env |= {"LD_LIBRARY_PATH": str(BESIDE)} if EMULATED else {}
+    done = subprocess.run([sys.executable, "-c", code], env=env | around, capture_output=True, text=True, cwd=HERE)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+LIBRARIES = "import json, mlx.core as mx; print(json.dumps(mx.cuda.libraries()))"
+
+
+def test_none_is_needed():
+    found, said = run(LIBRARIES, MLX_CUDA_LIBRARIES="0")
+    assert found == dict.fromkeys(NAMES) and not said
+
+
+@pretended
+def test_what_is_told_of_those_that_are_found(tmp_path):
+    versions = {
+        "libcublasLt.so.12": "12.8.5",
+        "libcudnn.so.9": "9.10.2",
+        "libcufft.so.11": "11.3.3",
+        "libcusolver.so.11": "11.7.3",
+        "libnvrtc.so.12": "12.8",
+        "libnccl.so.2": "2.27.3",
+    }
+    for file in versions:
+        shutil.copy(FOLDER / FILE, tmp_path / file)
+    found, said = run(LIBRARIES, MLX_CUDA_LIBRARIES=f"{tmp_path / 'nowhere'}:{tmp_path}")
+    assert {facts["path"]: facts["version"] for facts in found.values()} == {
+        str(tmp_path / file): version for file, version in versions.items()
+    }
+    used = {name: facts["used_for"] for name, facts in found.items()}
+    assert used == dict.fromkeys(NAMES) | {"cublasLt": "matmul and addmm of float32, float16 and bfloat16"}
+    assert not said
+    told = run("import json, mlx.__main__ as m; print(json.dumps([*m.info()]))", MLX_CUDA_LIBRARIES=str(FOLDER))[0]
+    assert "gpu 0: emulated, sm_90" in told and len(told) >= 3 + len(NAMES)
+    assert f"cublasLt: 12.8.5, {FOLDER / FILE}; used for matmul and addmm of float32, float16 and bfloat16" in told
+
+
+@pretended
+@pytest.mark.parametrize("place", ["loader", "packages", "packages of 13", "toolkit"])
+def test_where_it_is_looked_for(tmp_path, place):
+    site = tmp_path / "site-packages"
+    folder = {
+        "loader": tmp_path,
+        "packages": site / "nvidia" / "cublas" / "lib",
+        "packages of 13": site / "nvidia" / "cu13" / "lib",
+        "toolkit": tmp_path / "lib64",
+    }[place]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE).symlink_to(FOLDER / FILE)
+    ours = site / "mlx" / "lib"  # as in a wheel
+    ours.mkdir(parents=True)
+    for file in (BESIDE / "libmlx.so.0", BESIDE / "libcuda.so.1", *OURS.glob("libscipy_openblas.so")):
+        (ours / file.name).symlink_to(file)
+    path = f"{ours}:{folder}" if place == "loader" else str(ours)
+    found, _ = run(LIBRARIES, LD_LIBRARY_PATH=path, **({"CUDA_HOME": str(tmp_path)} if place == "toolkit" else {}))
+    assert os.path.realpath(found["cublasLt"]["path"]) == os.path.realpath(FOLDER / FILE)
+    assert found["cublasLt"]["path"] == str(folder / FILE)
+    assert found["cublasLt"]["used_for"]
+
+
+@pretended
+def test_one_that_is_loaded_already_comes_first(tmp_path):
+    (tmp_path / FILE).symlink_to("/dev/null")
+    code = f"import ctypes; ctypes.CDLL({str(FOLDER / FILE)!r}); " + LIBRARIES
+    found, _ = run(code, MLX_CUDA_LIBRARIES=str(tmp_path))
+    assert found["cublasLt"]["path"] == str(FOLDER / FILE)
+
+
+@pretended
+def test_one_for_a_newer_driver_is_left(tmp_path):
+    """The emulated driver is of CUDA 12."""
+    (tmp_path / "libcublasLt.so.13").symlink_to(FOLDER / FILE)
+    found, _ = run(LIBRARIES, MLX_CUDA_LIBRARIES=str(tmp_path))
+    assert found["cublasLt"] is None or not found["cublasLt"]["path"].startswith(str(tmp_path))
+
+
+# Products, each as text; whether cuBLASLt makes it, how many times it is called, and whether it adds a bias.
+PRODUCTS = {
+    "x(f32, 50, 60) @ x(f32, 60, 70)": (1, 0),
+    "x(f16, 50, 60) @ x(f16, 60, 70)": (1, 0),
+    "x(bf16, 50, 60) @ x(bf16, 60, 70)": (1, 0),
+    "x(f64, 50, 60) @ x(f64, 60, 70)": (0, 0),
+    "x(i32, 50, 60) @ x(i32, 60, 70)": (0, 0),
+    "x(c64, 50, 60) @ x(c64, 60, 70)": (0, 0),
+    "x(f32, 30, 40) @ x(f32, 40, 50)": (0, 0),  # small
+    "x(f32, 500, 600) @ x(f32, 600)": (0, 0),
+    "x(f32, 500) @ x(f32, 500, 600)": (0, 0),
+    "x(f32, 60, 50).T @ x(f32, 70, 60).T": (1, 0),
+    "x(f32, 50, 61)[:, 1:] @ x(f32, 61, 71)[1:, 1:]": (1, 0),
+    "x(f32, 50, 120)[:, ::2] @ x(f32, 60, 70)": (0, 0),
+    "x(f32, 50, 60)[::-1] @ x(f32, 60, 70)": (0, 0),
+    "mx.broadcast_to(x(f32, 60), (50, 60)) @ x(f32, 60, 70)": (0, 0),
+    "x(f32, 4, 50, 60) @ x(f32, 4, 60, 70)": (1, 0),
+    "x(f32, 50, 60) @ x(f32, 4, 60, 70)": (1, 0),
+    "x(f32, 4, 50, 60) @ x(f32, 60, 70)": (1, 0),
+    "x(f16, 2, 20, 3, 32).swapaxes(1, 2) @ x(f16, 2, 24, 3, 32).swapaxes(1, 2).swapaxes(2, 3)": (2, 0),
+    "x(f32, 2, 1, 30, 40) @ x(f32, 1, 3, 40, 50)": (2, 0),
+    "x(f32, 4, 50, 60)[::-1] @ x(f32, 4, 60, 70)": (0, 0),
+    "mx.addmm(x(f32, 70), x(f32, 50, 60), x(f32, 60, 70))": (1, 1),
+    "mx.addmm(x(bf16, 70), x(bf16, 50, 60), x(bf16, 60, 70), 0.5)": (1, 1),
+    "mx.addmm(x(f16, 70), x(f16, 4, 50, 60), x(f16, 60, 70))": (1, 1),
+    "mx.addmm(x(f16, 70), x(f16, 50, 60), x(f16, 4, 60, 70))": (1, 1),
+    "mx.addmm(x(f32, 71)[1:], x(f32, 50, 60), x(f32, 60, 70))": (1, 1),
+    "mx.addmm(x(f32, 70), x(f32, 50, 60), x(f32, 60, 70), 1, 2)": (0, 0),
+    "mx.addmm(x(f32, 50, 1), x(f32, 50, 60), x(f32, 60, 70))": (0, 0),
+    "mx.addmm(x(f32, 50, 70), x(f32, 50, 60), x(f32, 60, 70), -1, 2)": (1, 0),
+    "mx.addmm(x(f32, 50, 70), x(f32, 50, 60), x(f32, 60, 70), 1, 0)": (0, 0),
+    "mx.addmm(x(bf16, 3, 50, 70), x(bf16, 1, 50, 60), x(bf16, 3, 60, 70), 2, 0.5)": (1, 0),
+    "mx.addmm(x(f32, 50, 70), x(f32, 2, 1, 50, 60), x(f32, 3, 60, 70), 1, 3)": (2, 0),
+}
+CODE = """
+import ctypes, json
+import mlx.core as mx
+import numpy as np
+
+f16, bf16, f32, f64, i32, c64 = mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.int32, mx.complex64
+def x(dtype, *shape):
+    n = 0
+    for s in shape:
+        n = n * 31 + s
+    y = np.random.default_rng(n).integers(-8, 9, shape)
+    return mx.array(y.tolist(), mx.float32 if dtype == f64 else dtype).astype(dtype, stream=mx.cpu)
+def count():
+    return [*(ctypes.c_int * 4).in_dll(ctypes.CDLL(FILE), "emulated_products")] if FILE else [0] * 4
+def made(text):
+    before = count()
+    try:
+        with mx.stream(mx.gpu):
+            here = eval(text)
+            mx.eval(here)
+        with mx.stream(mx.cpu):
+            equal = mx.array_equal(here, eval(text)).item()
+    except Exception as e:
+        equal = str(e)
+    return equal, [b - a for a, b in zip(before, count())]
+"""
+
+
+def products(texts, file=FOLDER / FILE, **around):
+    """Of each: whether it is the CPU's to the bit, as sums of small integers are, or what was raised; the library's
+    counts."""
+    code = f"FILE = {str(file) if file else None!r}\n{CODE}\nprint(json.dumps([made(t) for t in {texts!r}]))"
+    return run(code, **around)
+
+
+@pretended
+def test_which_products_it_makes():
+    results, said = products([*PRODUCTS], MLX_CUDA_LIBRARIES=str(FOLDER))
+    assert not said
+    for text, (equal, n) in zip(PRODUCTS, results):
+        first = text == next(iter(PRODUCTS))  # and a trial
+        assert (text, equal, n[0] - first, n[1]) == (text, True, *PRODUCTS[text])
+
+
+@pretended
+def test_an_algorithm_is_asked_for_once():
+    text = next(iter(PRODUCTS))
+    other = "x(f32, 60, 50).T @ x(f32, 60, 70)"
+    results, _ = products([text, text, other, text, other], MLX_CUDA_LIBRARIES=str(FOLDER))
+    assert [n[3] for _, n in results] == [2, 0, 1, 0, 0]  # one of them for the trial
+
+
+@pretended
+@pytest.mark.parametrize("how", ["no_handle", "wrong", "no_algorithm", "unsupported"])
+def test_what_it_cannot_do_our_kernels_do(how):
+    texts = [t for t, n in PRODUCTS.items() if n[0]] * 2
+    results, said = products(texts, MLX_CUDA_LIBRARIES=str(FOLDER), PRETEND=how, MLX_LOG="libraries")
+    tries = {"no_handle": 0, "wrong": 1, "no_algorithm": 1, "unsupported": 1}[how]  # the trial
+    assert [equal for equal, _ in results] == [True] * len(texts) and sum(n[0] for _, n in results) == tries
+    assert said.strip() == {
+        "no_handle": "mlx: cublasLt is not used on GPU 0, where it gave CUBLAS_STATUS_NOT_INITIALIZED",
+        "wrong": "mlx: cublasLt is not used on GPU 0, where it gave a wrong product",
+    }.get(how, "mlx: cublasLt is used on GPU 0")
+    if how in ("no_handle", "wrong"):
+        found, _ = run(LIBRARIES, MLX_CUDA_LIBRARIES=str(FOLDER), PRETEND=how)
+        assert found["cublasLt"]["version"] == "12.8.5" and found["cublasLt"]["used_for"] is None
+
+
+@pretended
+def test_its_errors_are_named():
+    texts = [t for t, n in PRODUCTS.items() if n[0]]
+    results, _ = products(texts, MLX_CUDA_LIBRARIES=str(FOLDER), PRETEND="fails")
+    for text, (error, _) in zip(texts, results):
+        name = "addmm" if "addmm" in text else "matmul"
+        assert error == f"[{name}] cuBLASLt failed with CUBLAS_STATUS_EXECUTION_FAILED; " + (
+            "MLX_CUDA_LIBRARIES=0 in the environment does without it"
+        )
+
+
+def test_all_products():
+    """The tests of our kernels, with the library that is found."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_gpu_products.py"]
+    here = {"LD_LIBRARY_PATH": str(BESIDE), "MLX_CUDA_LIBRARIES": str(FOLDER)}
+    env = os.environ | (here if EMULATED else {})
+    done = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
