@@ -95,7 +95,7 @@ static enum kernel cut_tiles(struct product_args *a, enum dtype t)
     int tile = is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
     a->down = ceil_div(a->m, tile);
     a->across = ceil_div(a->n, tile);
-    cut_depth(a, LEAST_PIECE, a->down * a->across * a->batches < MANY ? 2 * MANY : 1);
+    cut_depth(a, LEAST_PIECE, a->down * a->across * a->batches <= MANY ? 2 * MANY : 1);
     return is_large ? LARGE : SMALL;
 }
 
@@ -156,6 +156,7 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     enum kernel k = is_vector ? cut_vector(a, t) : a->outer ? cut_elements(a) : cut_tiles(a, t);
     int threads = is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     int64_t sums = a->batches * a->m * a->n;
+    a->plain = a->fours && !a->scaled && a->pieces == 1 && !a->order;
     t = kernels_of(t);
     void *kernel = gpu_find(g, &found[k][t], "product", names[k], t);
     struct buffer *b = NULL;

@@ -140,7 +140,7 @@ FN_APART int64_t line_in_order(const struct product_args *a, int64_t i)
 }
 
 /* Four sums that are neighbours in row i, from column j on, or as many of them as there are columns. */
-FN void put_four(const struct product_args *a, const struct spot *s, int64_t i, int64_t j, const T sum[4])
+FN_APART void put_some(const struct product_args *a, const struct spot *s, int64_t i, int64_t j, const T sum[4])
 {
     union {
         T v[4];
@@ -175,6 +175,21 @@ FN void put_four(const struct product_args *a, const struct spot *s, int64_t i, 
         for (int k = 0; k < 4; k++)
             if (k < n)
                 y[k] = u.v[k];
+    }
+}
+
+/* The same; most often all of them are the result as they are. */
+FN void put_four(const struct product_args *a, const struct spot *s, int64_t i, int64_t j, const T sum[4])
+{
+    if (!a->plain) {
+        put_some(a, s, i, j, sum);
+    } else if (i < a->m && j < a->n) {
+        union {
+            S v[4];
+            struct words4 align;
+        } u;
+        for (int k = 0; k < 4; k++) u.v[k] = OUT(sum[k]);
+        COPY_LANES((S *)a->y + (s->batch * a->m + i) * a->n + j, u.v, sizeof u.v);
     }
 }
 

@@ -44,6 +44,7 @@ struct product_args {
     int32_t outer;  /* y's rows are those of a's turned, and the groups, which bounds cut, are summed up */
     int32_t scaled; /* alpha is not 1, or there is c */
     int32_t fours;  /* rows of y are multiples of four elements */
+    int32_t plain;  /* that too, and sums are results, where they are */
     /* A matrix times a vector: how many threads share a line, or have lines side by side, and how many such teams a
      * block has. */
     int32_t team, width;
