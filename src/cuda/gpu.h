@@ -151,7 +151,9 @@ int gpu_keys_sort(const struct run *r, const struct gpu_keys *k, uint64_t most);
 struct product_args;
 struct product_plan;
 int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a);
-/* Which matrices n index arrays of one shape, row-major, pick: what each is of, and where the numbers go (pick.c). */
+/* gather_mm of these operands (pick.c). */
+int gpu_gather_products(const struct run *r, const char *op, const mx x[4]);
+/* Which matrices n index arrays of one shape, row-major, pick: what each is of, and where the numbers go. */
 int gpu_pick(const struct run *r, const char *op, int n, const struct lookup_index *what, uint32_t *const to[]);
 
 /* x itself where it is row-major, else a copy in `hold`, to be dropped once what reads it is queued; MX_NIL after

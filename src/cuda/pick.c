@@ -197,17 +197,16 @@ static int multiply_one_by_one(const struct run *r, const struct pairs_in_order 
     return gpu_multiply(r, &plan, 2, (mx[]){ a, b }, r->y[0], &args);
 }
 
-int gpu_run_gather_mm(const struct run *r)
+int gpu_gather_products(const struct run *r, const char *op, const mx x[4])
 {
-    mx a = r->x[0], b = r->x[1], index[2] = { r->x[2], r->x[3] };
+    mx a = x[0], b = x[1], index[2] = { x[2], x[3] };
     mx_own hold[2] = { 0 }, hold_index[2] = { 0 };
-    bool quantized = ((const struct gather_mm_args *)r->args)->quantized;
     struct pairs_in_order p;
     MX_SCOPE(NULL);
     int failed = gpu_out_new(r, 0) || !gpu_all_row_major(r, 2, index, hold_index);
     if (!failed && index[0]->size) {
         const struct lookup_index what[] = { lookup_matrix_of(index[0], 0, a), lookup_matrix_of(index[1], 1, b) };
-        failed = pick_pairs(r, &p, quantized ? "gather_qqmm" : "gather_mm", 2, what);
+        failed = pick_pairs(r, &p, op, 2, what);
         if (!failed && r->y[0]->size)
             failed =
                 is_nil(a = pick_matrices(r, a, &hold[0])) || is_nil(b = pick_matrices(r, b, &hold[1])) ||
@@ -216,6 +215,12 @@ int gpu_run_gather_mm(const struct run *r)
     gpu_drop(2, hold);
     gpu_drop(2, hold_index);
     return failed;
+}
+
+int gpu_run_gather_mm(const struct run *r)
+{
+    bool quantized = ((const struct gather_mm_args *)r->args)->quantized;
+    return gpu_gather_products(r, quantized ? "gather_qqmm" : "gather_mm", r->x);
 }
 
 /* ---- scatter_mm: y[i] = the sum of all a[la]^T c[lc] whose rhs is i */

@@ -260,39 +260,48 @@ static int run_packed_product(const struct run *r, bool gather)
     return failed;
 }
 
-/* Row-major in x's memory, but for these two dimensions, or what they are turned. */
-static mx quant_matrix_view(mx x, int64_t rows, int64_t columns, bool turned)
+/* x's memory as row-major matrices, or as those turned. */
+static mx quant_matrices(mx x, int64_t matrices, int64_t rows, int64_t columns, bool turned)
 {
-    int shape[2] = { (int)(turned ? columns : rows), (int)(turned ? rows : columns) };
+    int shape[3] = { (int)matrices, (int)(turned ? columns : rows), (int)(turned ? rows : columns) };
     buffer_retain(x->buf);
-    mx y = array_of_buffer((enum dtype)x->dtype, 2, shape, x->buf);
+    mx y = array_of_buffer((enum dtype)x->dtype, 3, shape, x->buf);
     if (is_nil(y))
         return y;
     y->offset = x->offset;
     if (turned) {
-        y->strides[0] = 1;
-        y->strides[1] = columns;
-        y->row = false;
+        y->strides[1] = 1;
+        y->strides[2] = columns;
+        array_note_layout(y);
     }
     return y;
+}
+
+/* The numbers of packed matrices, written out; MX_NIL after mx_fail. */
+static mx written_out(const struct run *r, const mx packed[], enum dtype t)
+{
+    const struct quant_args *q = r->args;
+    mx w = packed[0];
+    int64_t lines = dim(w, -2), columns = (int64_t)dim(w, -1) * 32 / q->bits, matrices = matrix_count(w);
+    mx numbers = array_new(t, 3, (int[]){ (int)matrices, (int)lines, (int)columns });
+    struct run back = { r->stream, r->node, q, q->mode == MODE_AFFINE ? 3 : 2, 1, packed, &numbers, false };
+    return is_nil(numbers) || gpu_run_dequantize(&back)
+               ? MX_NIL
+               : quant_matrices(numbers, matrices, lines, columns, q->transpose);
 }
 
 /* Many rows of x with one matrix: its numbers are written out, since products of matrices are worth that. */
 static int through_numbers(const struct run *r)
 {
-    const struct quant_args *q = r->args;
-    mx x = r->x[0], w = r->x[1], y = r->y[0];
+    mx x = r->x[0], y = r->y[0];
     mx_own hold = { 0 };
-    int64_t depth = dim(x, -1), lines = dim(w, -2), columns = (int64_t)dim(w, -1) * 32 / q->bits;
+    int64_t depth = dim(x, -1);
     MX_SCOPE(NULL);
-    mx numbers = array_new((enum dtype)x->dtype, 2, (int[]){ (int)lines, (int)columns }), in[2];
-    mx product = array_new((enum dtype)x->dtype, 2, (int[]){ (int)(x->size / depth), dim(y, -1) });
-    struct run back = { r->stream, r->node, q, q->mode == MODE_AFFINE ? 3 : 2, 1, r->x + 1, &numbers, false };
+    mx in[2], product = array_new((enum dtype)x->dtype, 3, (int[]){ 1, (int)(x->size / depth), dim(y, -1) });
     struct run multiply = { r->stream, r->node, NULL, 2, 1, in, &product, false };
-    int failed = is_nil(numbers) || is_nil(product) || gpu_run_dequantize(&back) ||
+    int failed = is_nil(product) || is_nil(in[1] = written_out(r, r->x + 1, (enum dtype)x->dtype)) ||
                  is_nil(x = gpu_row_major(r, x, &hold)) ||
-                 is_nil(in[0] = quant_matrix_view(x, x->size / depth, depth, false)) ||
-                 is_nil(in[1] = quant_matrix_view(numbers, lines, columns, q->transpose)) || gpu_run_matmul(&multiply);
+                 is_nil(in[0] = quant_matrices(x, 1, x->size / depth, depth, false)) || gpu_run_matmul(&multiply);
     if (!failed) {
         buffer_retain(product->buf);
         result_in(y, product->buf);
@@ -304,8 +313,30 @@ static int through_numbers(const struct run *r)
 int gpu_run_quantized_matmul(const struct run *r)
 {
     mx x = r->x[0], w = r->x[1];
-    bool one = w->size == (int64_t)dim(w, -1) * dim(w, -2);
+    bool one = matrix_count(w) == 1;
     bool many = one && r->y[0]->size > 0 && dim(x, -1) > 0 && x->size / dim(x, -1) > FEW;
     return many ? through_numbers(r) : run_packed_product(r, false);
 }
-int gpu_run_gather_qmm(const struct run *r) { return run_packed_product(r, true); }
+
+/* So many rows meet each matrix that it is worth its numbers, and those are not too many. */
+static bool is_worth_numbers(const struct run *r, mx index)
+{
+    const struct quant_args *q = r->args;
+    mx x = r->x[0], w = r->x[1];
+    int64_t matrices = matrix_count(w), most = (int64_t)1 << 32;
+    return index->size * dim(x, -2) > FEW * matrices && w->size * 32 / q->bits * (int64_t)itemsize(x) <= most &&
+           matrices > 0 && matrix_count(x) > 0;
+}
+
+int gpu_run_gather_qmm(const struct run *r)
+{
+    const struct quant_args *q = r->args;
+    int n = q->mode == MODE_AFFINE ? 4 : 3;
+    mx x = r->x[0];
+    if (!is_worth_numbers(r, r->x[n]))
+        return run_packed_product(r, true);
+    MX_SCOPE(NULL);
+    mx numbers = written_out(r, r->x + 1, (enum dtype)x->dtype);
+    return is_nil(numbers) ||
+           gpu_gather_products(r, q->both ? "gather_qqmm" : "gather_qmm", (mx[]){ x, numbers, r->x[n], r->x[n + 1] });
+}

@@ -141,6 +141,21 @@ def test_matrices_by_index(fmt):
     close_sums(lambda x, *p: product(mx.repeat(x, 9, 1), *p), x, lhs, rhs, *parts)
 
 
+@pytest.mark.parametrize("transpose", [True, False])
+@pytest.mark.parametrize("dtype", SINGLES, ids=str)
+@pytest.mark.parametrize("fmt", [("affine", 4, 64), ("affine", 3, 32), ("mxfp8", 8, 32)], ids=str)
+def test_many_rows_by_index(fmt, dtype, transpose):
+    """More of them than codes are read again for: in any order and in that of the matrices, one or none at all."""
+    parts = packed(dtype, fmt, 3, 2, 64, 128)
+    r = np.random.default_rng(1)
+    x = normal(dtype, 130, 1, 128 if transpose else 64, seed=1)
+    for rhs in (r.integers(0, 5, 130), np.sort(r.integers(0, 5, 130)), np.full(130, -3)):
+        close_sums(
+            lambda x, i, *p: mx.gather_qmm(x, *p, rhs_indices=i, transpose=transpose, **settings(fmt)),
+            x, mx.array(rhs), *parts,
+        )  # fmt: skip
+
+
 def test_derivatives():
     parts = packed(mx.float32, ("affine", 4, 32), 6, 64)
     x, v = normal(mx.float32, 3, 64), normal(mx.float32, 3, 6, seed=1)
