@@ -25,6 +25,8 @@ def save(file, args, kwargs, compressed):
     path = os.fsdecode(file)
     if "\0" in path:
         raise mx.Error(f"[savez] expected a path without a null character, got {path!r}")
+    if not os.path.basename(path):
+        raise mx.Error(f"[savez] expected the name of a file, got {path!r}")
     path = os.path.realpath(path if path.endswith(".npz") else path + ".npz")
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"[savez] {path} is not a regular file")

@@ -601,9 +601,10 @@ PyObject *call_function(struct signature *sig, function_body *body, PyObject *se
                         Py_ssize_t nargs, PyObject *kwnames)
 {
     struct py_call c;
-    PyObject *result = begin_call(&c, sig, self, args, nargs, kwnames) ? NULL : body(&c);
+    bool begun = !begin_call(&c, sig, self, args, nargs, kwnames);
+    PyObject *result = begun ? body(&c) : NULL;
     end(&c);
-    if (!result && !strstr(sig->text, "Callable")) /* else it may be about what that called */
+    if (!result && !(begun && strstr(sig->text, "Callable"))) /* else it may be about what that called */
         raise_called(sig->name);
     return result;
 }

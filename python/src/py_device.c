@@ -563,7 +563,7 @@ static PyObject *stream_context_enter(PyObject *o, PyObject *unused)
         return NULL;
     }
     if (stream_from(self->target, &s) || enter_stream(s, &self->device, &self->stream))
-        return NULL;
+        return raise_called("stream"), NULL;
     Py_RETURN_NONE;
 }
 

@@ -163,7 +163,6 @@ struct exporter_object {
     mlx_function_exporter it;
     mlx_closure_kwargs f;
     struct python_call *p, *listener; /* owned by what they are payload of */
-    bool traced;
 };
 static PyTypeObject *exporter_type;
 
@@ -207,7 +206,6 @@ static struct exporter_object *exporter_object_made(const char *who, PyObject *f
     }
     e->it.ctx = e->f.ctx = NULL;
     e->p = e->listener = NULL;
-    e->traced = false;
     e->p = calling(who, fun);
     if (e->p && !(e->f = mlx_closure_kwargs_new_func_payload(call_function_of, e->p, let_go)).ctx)
         release_soon(&e->p->released);
@@ -290,7 +288,6 @@ static int export_call(struct exporter_object *e, const char *who, PyObject *arg
                                   "stay what they were in calls with other shapes; -1, flatten, unflatten and mean "
                                   "follow them",
                                   who);
-    e->traced |= !failed;
     inputs_free(&in);
     release_now();
     return failed;
@@ -322,7 +319,7 @@ static PyObject *exporter_enter(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-/* After an exception a file without a trace is not put in place. */
+/* After an exception an older file stays, and one without a trace is not put in place. */
 static PyObject *exporter_exit(PyObject *self, PyObject *args)
 {
     PyObject *type = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : Py_None;
@@ -597,7 +594,8 @@ static PyMethodDef functions[] = {
     { "exporter", (PyCFunction)(void (*)(void))exporter, METH_VARARGS | METH_KEYWORDS,
       "exporter(file, fun, *, shapeless=False, metadata=None)\n--\n\n"
       "An exporter of several traces of one function: call it with the example arguments of each. The file\n"
-      "keeps constants that traces share once, and holds every trace as soon as the call has returned. The\n"
+      "keeps constants that traces share once, and holds every trace as soon as the call has returned. An\n"
+      "older file stays until the exporter is closed, and after an exception in its ``with`` statement. The\n"
       "keyword argument ``portable`` is that of ``export_function``." },
     { NULL, NULL, 0, NULL },
 };

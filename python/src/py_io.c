@@ -55,6 +55,11 @@ static PyObject *encoded(PyObject *path, const char *extension)
     int whole = name_ends_with(path, extension);
     if (whole)
         return whole < 0 ? NULL : PyUnicode_EncodeFSDefault(path);
+    Py_ssize_t n = PyUnicode_GetLength(path);
+    if (n == 0 || PyUnicode_ReadChar(path, n - 1) == '/') {
+        PyErr_Format(exc_value, "[save] expected the name of a file, got '%U'", path);
+        return NULL;
+    }
     PyObject *longer = PyUnicode_FromFormat("%U%s", path, extension);
     PyObject *bytes = longer ? PyUnicode_EncodeFSDefault(longer) : NULL;
     Py_XDECREF(longer);

@@ -73,7 +73,10 @@ PyObject *fn_array_namespace(struct py_call *c)
 PyObject *fn_to_device(struct py_call *c)
 {
     mlx_device d = mlx_device_new();
+    mlx_stream there = { NULL };
     int status = device_from(c->v[1].o, &d);
+    if (!status && mlx_get_default_stream(&there, d))
+        status = raise_last();
     mlx_device_free(d);
     if (status)
         return status < 0 ? NULL : call_refuse(c, 1, "a Device or a DeviceType");

@@ -249,7 +249,7 @@ int mlx_function_exporter_free(mlx_function_exporter xfunc)
 {
     capi_gone(HANDLE_function_exporter, xfunc.ctx);
     if (xfunc.ctx)
-        exporter_close(xfunc.ctx, false);
+        exporter_close(xfunc.ctx, exporter_whole(xfunc.ctx));
     exporter_free(xfunc.ctx);
     return capi_end();
 }
@@ -280,7 +280,7 @@ int mlx_function_exporter_apply_kwargs(const mlx_function_exporter xfunc, const 
 static int export_one(const char *func, struct exporter *e, mlx_vector_array args, const struct map *kwargs)
 {
     int failed = !e || export_apply(func, e, args, kwargs);
-    if (e && exporter_close(e, false) && !failed)
+    if (e && exporter_close(e, !failed) && !failed)
         failed = capi_report();
     exporter_free(e);
     return failed;

@@ -177,6 +177,10 @@ char *capi_with_suffix(const char *func, const char *file, const char *suffix)
     if (!capi_need(func, "the name of a file", "file", file))
         return NULL;
     size_t n = strlen(file), m = strlen(suffix);
+    if (!n || file[n - 1] == '/') {
+        mx_fail("[%s] expected the name of a file, got '%s'", func + strlen("mlx_"), file);
+        return NULL;
+    }
     char *name = mx_malloc(n + m + 1);
     if (name) {
         memcpy(name, file, n + 1);

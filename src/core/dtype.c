@@ -12,6 +12,15 @@ static const struct {
 };
 
 char dtype_kind(enum dtype t) { return info[t].kind; }
+
+double dtype_largest(enum dtype t)
+{
+    return t == DT_float16    ? 65504
+           : t == DT_bfloat16 ? 0x1.fep127
+           : t == DT_float64  ? 0x1.fffffffffffffp1023
+                              : 0x1.fffffep127;
+}
+
 const char *dtype_name(enum dtype t) { return t == DT_bool_ ? "bool" : info[t].name; }
 
 /* Signed type of twice the bits of an unsigned one; none holds uint64, which goes to float32. */

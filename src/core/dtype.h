@@ -49,6 +49,8 @@ static inline size_t dtype_size(enum dtype t)
 #undef X
 }
 char dtype_kind(enum dtype t);
+/* The largest finite number of a floating type. */
+double dtype_largest(enum dtype t);
 const char *dtype_name(enum dtype t); /* "float32"; bool is "bool" */
 enum dtype promote(enum dtype a, enum dtype b);
 /* The type an array of type `array` and a Python-like scalar of kind 'b', 'i', 'f' or 'c' meet in. */

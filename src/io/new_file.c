@@ -114,6 +114,15 @@ const char *new_file_open(struct new_file *f, const char *path)
     return NULL;
 }
 
+enum { SELF = 40 };
+
+/* The path of a file that has no name. */
+static const char *path_of_open(const struct new_file *f, char path[SELF])
+{
+    snprintf(path, SELF, "/proc/self/fd/%d", f->fd);
+    return path;
+}
+
 /* Gives it a name beside the target. */
 static bool name_it(struct new_file *f, const char *self)
 {
@@ -133,20 +142,28 @@ static bool name_it(struct new_file *f, const char *self)
     return false;
 }
 
-bool new_file_place(struct new_file *f)
+void new_file_offer(struct new_file *f)
 {
     if (f->placed)
-        return true;
-    if (!f->temporary) {
-        char self[40];
-        snprintf(self, sizeof self, "/proc/self/fd/%d", f->fd);
-        f->placed = !linkat(AT_FDCWD, self, f->folder, f->name, AT_SYMLINK_FOLLOW);
+        return;
+    if (f->temporary) {
+        f->placed = !linkat(f->folder, f->temporary, f->folder, f->name, 0);
         if (f->placed)
-            return true;
-        if (errno != EEXIST || !name_it(f, self))
-            return false;
+            unlinkat(f->folder, f->temporary, 0);
+        return;
     }
-    f->placed = !renameat(f->folder, f->temporary, f->folder, f->name);
+    char self[SELF];
+    f->placed = !linkat(AT_FDCWD, path_of_open(f, self), f->folder, f->name, AT_SYMLINK_FOLLOW);
+}
+
+bool new_file_place(struct new_file *f)
+{
+    new_file_offer(f);
+    char self[SELF];
+    if (!f->placed && !f->temporary && (errno != EEXIST || !name_it(f, path_of_open(f, self))))
+        return false;
+    if (!f->placed)
+        f->placed = !renameat(f->folder, f->temporary, f->folder, f->name);
     return f->placed;
 }
 

@@ -22,6 +22,8 @@ static inline struct new_file new_file_closed(void) { return (struct new_file){ 
 const char *new_file_open(struct new_file *f, const char *path);
 /* Puts it where the target is; once is enough.  false: errno says why not. */
 bool new_file_place(struct new_file *f);
+/* The same where nothing is in the way: what is there stays until new_file_place. */
+void new_file_offer(struct new_file *f);
 /* Has it lost its place since, to another file or to none? */
 bool new_file_lost(const struct new_file *f);
 /* Closes it, and takes it away unless it was placed; may be called again.  false: errno says why not. */

@@ -340,6 +340,8 @@ int exporter_close(struct exporter *e, bool keep)
     return failed;
 }
 
+bool exporter_whole(const struct exporter *e) { return e->n && !e->tracing && !e->failed; }
+
 static void signature_free(struct export_signature *s)
 {
     for (int i = 0; s->keys && i < s->n_keys; i++) free(s->keys[i]);
@@ -351,7 +353,7 @@ void exporter_free(struct exporter *e)
 {
     if (!e)
         return;
-    exporter_close(e, false);
+    exporter_close(e, exporter_whole(e));
     if (e->tracing) {
         e->freed = true;
         return;
@@ -457,6 +459,7 @@ int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const 
         sort_keys(n_keys, sorted, in + n_pos);
         e->tracing = true;
         failed = add_trace(e, n_pos, n_keys, sorted, in);
+        e->failed = failed != 0;
         e->tracing = false;
         if (e->closed) /* by who was told of the trace, which went on */
             forget_constants(e);

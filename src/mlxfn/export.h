@@ -18,9 +18,9 @@ struct export_listener {
 };
 
 struct exporter;
-/* Keeps f.  The file comes into being beside `path` and takes its place with the first trace, or when the
- * exporter is closed; each trace is there as soon as exporter_trace is back.  With `portable`, only what
- * other readers of the format understand is written.  NULL after mx_fail. */
+/* Keeps f.  The file comes into being beside `path` and takes its place with the first trace, from then on holding
+ * each as soon as exporter_trace is back; an older file is replaced when the exporter is closed.  With `portable`,
+ * only what other readers of the format understand is written.  NULL after mx_fail. */
 struct exporter *exporter_new(const char *path, struct named_function *f, bool shapeless, bool portable,
                               const char *metadata, size_t length);
 struct exporter *exporter_new_listener(struct export_listener *l, struct named_function *f, bool shapeless,
@@ -29,9 +29,12 @@ struct exporter *exporter_new_listener(struct export_listener *l, struct named_f
 bool exporter_sizes_read(const struct exporter *e);
 /* Traces f on arrays like these and writes that.  Non-zero after mx_fail, with file and exporter as before. */
 int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const keys[], const mx x[]);
-/* Closes the file.  `keep` false: a file without a trace is not put in place. */
+/* Has it traces, the last of which did not fail? */
+bool exporter_whole(const struct exporter *e);
+/* Closes the file.  `keep` false: an older file stays, and one without a trace is not put in place. */
 int exporter_close(struct exporter *e, bool keep);
-void exporter_free(struct exporter *e); /* closes it without looking back */
+/* Closes it, keeping what has traces unless the last one failed; what that says is not told. */
+void exporter_free(struct exporter *e);
 
 struct graph;
 /* A graph as a file of its own, not portable; free it.  NULL after mx_fail. */

@@ -234,8 +234,9 @@ static int commit(struct exporter *e, const struct writing *w)
             at += (uint64_t)nbytes(x);
         }
     }
-    failed = failed || write_count(e, e->n + 1) || export_publish(e);
+    failed = failed || write_count(e, e->n + 1);
     if (!failed) {
+        new_file_offer(&e->file);
         e->end = at;
         return 0;
     }

@@ -19,6 +19,7 @@ struct exporter {
     char *name;                       /* of the file, for messages */
     struct new_file file;
     bool shapeless, portable, closed;
+    bool failed;         /* the last trace */
     bool tracing, freed; /* at work; by what it calls meanwhile */
     bool sizes_read;     /* by the function while it was traced for any shape */
     uint64_t count_at, end;

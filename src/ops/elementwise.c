@@ -621,14 +621,6 @@ mx mx_array_equal(mx a, mx b, bool equal_nan)
     return mx_all(same, NULL, 0, false);
 }
 
-static double largest(enum dtype t)
-{
-    return t == DT_float16    ? 65504
-           : t == DT_bfloat16 ? 0x1.fep127
-           : t == DT_float64  ? 0x1.fffffffffffffp1023
-                              : 0x1.fffffep127;
-}
-
 mx mx_nan_to_num(mx x, double nan, const double *posinf, const double *neginf)
 {
     if (is_nil(x) || !dtype_is_inexact(x->dtype))
@@ -637,7 +629,7 @@ mx mx_nan_to_num(mx x, double nan, const double *posinf, const double *neginf)
         mx re = mx_nan_to_num(mx_real(x), nan, posinf, neginf), im = mx_nan_to_num(mx_imag(x), nan, posinf, neginf);
         return mx_add(mx_astype(re, DT_complex64), mx_multiply(im, array_of_complex(0, 1, DT_complex64)));
     }
-    double most = largest(x->dtype);
+    double most = dtype_largest(x->dtype);
     x = mx_where(mx_isnan(x), mx_scalar_like(nan, x), x);
     x = mx_where(mx_isposinf(x), mx_scalar_like(posinf ? *posinf : most, x), x);
     return mx_where(mx_isneginf(x), mx_scalar_like(neginf ? *neginf : -most, x), x);

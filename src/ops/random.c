@@ -5,7 +5,6 @@
  * whatever the thread count or device.  Everything else is composed of bits and element-wise
  * operations.  Without a key the thread's process-wide state is split: its first half goes on as
  * the state, the second is used. */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -252,23 +251,25 @@ static bool known_number(mx x, double *v)
     return true;
 }
 
-/* Is the difference of two numbers infinite, which they are not themselves? */
-static bool too_wide(mx low, mx high, enum dtype t)
+/* 2 where the difference of bounds of type t is infinite and half of it is not, 1 elsewhere; nil: 1 for sure. */
+static mx narrowing(mx low, mx high, enum dtype t)
 {
-    double a, b, most = t == DT_float16 ? 65504 : t == DT_float64 ? DBL_MAX : FLT_MAX;
-    return known_number(low, &a) && known_number(high, &b) && fabs(a) <= most && fabs(b) <= most &&
-           fabs(b / 2 - a / 2) > most / 2;
+    double a, b, most = dtype_largest(t) / 2;
+    if (known_number(low, &a) && known_number(high, &b))
+        return fabs(b / 2 - a / 2) > most ? constant(2, t) : MX_NIL;
+    mx half = constant(0.5, t), range = mx_subtract(mx_multiply(half, high), mx_multiply(half, low));
+    return mx_where(mx_greater(mx_abs(range), constant(most, t)), constant(2, t), constant(1, t));
 }
 
 static mx uniform(const char *op, mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)
 {
     if (!real_type(op, t) || !fits(op, low, ndim, shape) || !fits(op, high, ndim, shape))
         return MX_NIL;
-    mx u = unit(op, ndim, shape, t, key), lo = mx_astype(low, t), hi = mx_astype(high, t);
-    if (!too_wide(low, high, t))
+    mx u = unit(op, ndim, shape, t, key), lo = mx_astype(low, t), hi = mx_astype(high, t), by = narrowing(lo, hi, t);
+    if (mx_failed() || is_nil(by))
         return mx_add(mx_multiply(mx_subtract(hi, lo), u), lo);
-    mx half = constant(0.5, t), range = mx_subtract(mx_multiply(half, hi), mx_multiply(half, lo));
-    return mx_multiply(mx_add(mx_multiply(range, u), mx_multiply(half, lo)), constant(2, t));
+    lo = mx_divide(lo, by), hi = mx_divide(hi, by);
+    return mx_multiply(mx_add(mx_multiply(mx_subtract(hi, lo), u), lo), by);
 }
 
 mx mx_random_uniform(mx low, mx high, int ndim, const int *shape, enum dtype t, mx key)

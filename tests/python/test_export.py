@@ -131,10 +131,9 @@ def test_what_fails_leaves_file_and_exporter_as_they_were(path, tmp_path):
     assert os.listdir(tmp_path) == ["f.mlxfn"]
     with mx.exporter(path, lambda x: mx.linalg.lu(x) if x.ndim == 2 else -x) as export:
         export(mx.ones(3))
-        good = pathlib.Path(path).read_bytes()
         with pytest.raises(ValueError, match="Unable to serialize primitive LUF"):
             export(mx.eye(2))
-        assert pathlib.Path(path).read_bytes() == good
+        assert pathlib.Path(path).read_bytes() == before  # until it is closed
         export(mx.ones(4))
     assert mx.import_function(path)(mx.ones(4))[0].tolist() == [-1] * 4
     with pytest.raises(RuntimeError, match="Failed to open"):
@@ -433,6 +432,29 @@ def test_branches_in_branches(path, depth):
     f = mx.import_function(path)
     for x in (mx.array([-1.0, 0, 0]), mx.array([20.0, 1, 1]), mx.array([90.0, 0, 1])):
         close(f(x)[0], cases(x))
+
+
+def test_an_exception_among_traces_leaves_the_older_file(path, tmp_path):
+    mx.export_function(path, mx.abs, mx.zeros(2))
+    before = pathlib.Path(path).read_bytes()
+    with pytest.raises(KeyError), mx.exporter(path, mx.sin) as export:
+        export(mx.zeros(2))
+        raise KeyError
+    assert pathlib.Path(path).read_bytes() == before
+    export = mx.exporter(path, mx.sin)
+    export(mx.zeros(2))
+    with pytest.raises(ValueError):
+        export(mx.zeros(3), "no array")
+    with pytest.raises(RuntimeError, match="same signature"):
+        export(mx.zeros(2))
+    del export
+    assert pathlib.Path(path).read_bytes() == before
+    export = mx.exporter(path, mx.sin)
+    export(mx.zeros(3))
+    assert pathlib.Path(path).read_bytes() == before
+    del export  # as the file of a program that closes none
+    assert [t["inputs"][0]["shape"] for t in mx.inspect_function(path)["traces"]] == [(3,)]
+    assert os.listdir(tmp_path) == ["f.mlxfn"]
 
 
 def test_an_exporter_without_a_trace(path):

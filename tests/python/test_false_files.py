@@ -196,7 +196,7 @@ def test_gguf_files_that_lie(gguf):
 
 @pytest.mark.slow
 def test_many_functions_that_lie(functions):
-    attack(functions, 2, 40000)
+    attack(functions, 2, 20000)
 
 
 @pytest.mark.slow

@@ -728,3 +728,38 @@ def test_every_function_is_here():
     covered |= {name for kind in ("UNARY", "BINARY") for name, _ in elementwise(kind)}
     covered |= set(ONLY_KINDS.split())
     assert set(rows(functions=False)) - covered == set()
+
+
+ABSENT = mx.Device(mx.gpu, 7)
+
+
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda x: mx.scan(lambda c, r: (c + r, c), x[0], x, stream=ABSENT), "scan"),
+        (lambda x: mx.while_loop(lambda c: c < 3, lambda c: c + 1, x[0, 0], stream=ABSENT), "while_loop"),
+        (lambda x: mx.cond(x[0, 0] > 1, mx.sin, mx.cos, x, stream=ABSENT), "cond"),
+        (lambda x: mx.stream(ABSENT).__enter__(), "stream"),
+        (lambda x: x.to_device(ABSENT), "to_device"),
+        (lambda x: mx.sin(x, stream=ABSENT), "sin"),
+    ],
+)
+def test_a_device_that_is_not_there(call, name):
+    with pytest.raises(mx.Error, match=rf"^\[{name}\] there is no Device\(gpu, 7\)"):
+        call(mx.ones((2, 2)))
+
+
+@pytest.mark.parametrize("name", ["", "/", "folder/"])
+def test_names_that_are_none(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    x = mx.ones(2)
+    for call, who in (
+        (lambda: mx.save(name, x), "save"),
+        (lambda: mx.savez(name, x), "savez"),
+        (lambda: mx.save_safetensors(name, {"x": x}), "save_safetensors"),
+        (lambda: mx.save_gguf(name, {"x": x}), "save_gguf"),
+    ):
+        with pytest.raises(mx.Error, match=rf"^\[{who}\] expected the name of a file, got '{name}'"):
+            call()
+    assert [p.name for p in tmp_path.rglob("*")] == ["folder"]

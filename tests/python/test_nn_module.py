@@ -259,6 +259,27 @@ def test_strict_update_names_what_does_not_fit(tree, message):
     assert all(a is b for (_, a), (_, b) in zip(before, tree_flatten(model.parameters())))
 
 
+def test_an_update_that_fails_changes_nothing():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    before = dict(tree_flatten(model.parameters()))
+    layers, seen = list(model.layers), []
+
+    def third_time(x):
+        seen.append(x)
+        return mx.zeros_like(x) if len(seen) < 3 else "no array"
+
+    for change in (
+        lambda: model.update({"layers": [{"weight": mx.zeros((2, 2))}, {"none": mx.zeros(2)}]}),
+        lambda: model.update({"layers": [{"weight": mx.zeros((2, 2))}, {"bias": 3}]}),
+        lambda: model.apply(third_time),
+        lambda: model.update_modules({"layers": [nn.Linear(3, 3), {"none": nn.Linear(3, 3)}]}),
+    ):
+        with pytest.raises((mx.Error, mx.ConversionError)):
+            change()
+        assert all(x is before[name] for name, x in tree_flatten(model.parameters()))
+        assert all(a is b for a, b in zip(model.layers, layers))
+
+
 def test_update_modules():
     model = Model()
     new = nn.Linear(9, 9)

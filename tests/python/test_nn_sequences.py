@@ -97,6 +97,10 @@ def test_alibi(rng, heads, offset):
     slopes = np.array(SLOPES[heads])[:, None, None]
     np.testing.assert_array_equal(np.array(nn.ALiBi.create_alibi_slope(heads)), slopes)
     bias = -slopes * np.abs(offset + np.arange(3)[:, None] - np.arange(7))
+    with pytest.raises(mx.Error, match=r"\[ALiBi\] expected scores of shape \(batch, heads, queries, keys\), got"):
+        nn.ALiBi()(scores[0])
+    with pytest.raises(mx.Error, match=r"\[ALiBi\] expected one head or more, got 0"):
+        nn.ALiBi.create_alibi_slope(0)
     close(nn.ALiBi()(scores, offset), wide(scores) + bias)
     close(nn.ALiBi()(scores, offset, mask), wide(scores) + bias + wide(mask))
     close(nn.ALiBi.create_alibi_matrix(offset + 3, 7, heads, offset), bias[None])

@@ -83,3 +83,11 @@ def test_eps_is_positive(new, eps):
 def test_eps_of_adafactor_is_not_negative():
     with pytest.raises(ValueError, match=r"\[Adafactor\] expected eps\[1\] in \[0, inf\), got -1"):
         optim.Adafactor(eps=(0.0, -1))
+    for wrong, said in (
+        ({"clip_threshold": 0}, r"clip_threshold > 0, got 0"),
+        ({"clip_threshold": "1"}, r"a number for clip_threshold, got '1'"),
+        ({"decay_rate": "x"}, r"a number for decay_rate, got 'x'"),
+        ({"beta_1": 2}, r"beta_1 in \[0, 1\), got 2"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=rf"\[Adafactor\] expected {said}"):
+            optim.Adafactor(**wrong)

@@ -341,6 +341,27 @@ def test_integers_of_64_bits_have_them_all(dtype, low, high):
     assert r.randint(*lazy, (50,), dtype=dtype, key=key).tolist() == expected
 
 
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16, mx.float32, mx.float64])
+def test_wide_bounds_are_the_same_whoever_knows_them(dtype):
+    key, most, cpu = r.key(4), mx.finfo(dtype).max, mx.cpu
+    with mx.stream(cpu):
+        for low, high in ((-most, most), (-most, most / 512), (0.0, most), (-1.5, 2.25), (0.0, mx.inf)):
+            bounds = mx.array(low, dtype), mx.array(high, dtype)
+            mx.eval(bounds)
+            there = r.uniform(*bounds, (40,), dtype, key)
+            lazy = [mx.maximum(b, b) for b in bounds]
+            compiled = mx.compile(lambda a, b: r.uniform(a, b, (40,), dtype, key))
+            for other in (r.uniform(*lazy, (40,), dtype, key), compiled(*bounds)):
+                assert mx.array_equal(there, other, equal_nan=True)
+            if high < mx.inf:
+                u = np.array(r.uniform(0.0, 1.0, (40,), dtype, key).astype(mx.float64))
+                low, high = (float(b.astype(mx.float64).item()) for b in bounds)
+                expected = (low / 2 + (high / 2 - low / 2) * u) * 2
+                np.testing.assert_allclose(np.array(there.astype(mx.float64)), expected, rtol=0.02, atol=abs(low) / 64)
+            columns = r.uniform(mx.stack([bounds[0], bounds[0]]), bounds[1], (20, 2), dtype, key)
+            assert mx.array_equal(columns.flatten(), there, equal_nan=True)
+
+
 def test_low_bits_of_wide_integers_are_uniform():
     n = 60_000
     for high, dtype in ((2**40, mx.int64), (3 * 2**62, mx.uint64), (2**31 - 1, mx.int64)):

@@ -177,8 +177,13 @@ class Optimizer:
     def _check(self, **conditions):
         """Raise an error for a hyper-parameter out of range: name=(value, lower, upper)."""
         for name, (value, lower, upper) in conditions.items():
+            self._check_number(name, value)
             if not lower <= value < upper:
                 raise mx.Error(f"[{type(self).__name__}] expected {name} in [{lower}, {upper}), got {value}")
+
+    def _check_number(self, name, value):
+        if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+            raise mx.ConversionError(f"[{type(self).__name__}] expected a number for {name}, got {value!r}")
 
     def _pair(self, name, values):
         try:
@@ -191,6 +196,7 @@ class Optimizer:
 
     def _check_positive(self, **values):
         for name, value in values.items():
+            self._check_number(name, value)
             if not value > 0:
                 raise mx.Error(f"[{type(self).__name__}] expected {name} > 0, got {value}")
 
@@ -611,6 +617,10 @@ class Adafactor(Optimizer):
         elif not relative_step:
             raise mx.Error("[Adafactor] without relative_step a learning_rate is needed")
         self._check(**{f"eps[{i}]": (e, 0, _INF) for i, e in enumerate(self._pair("eps", eps))})
+        self._check(decay_rate=(decay_rate, -_INF, _INF), weight_decay=(weight_decay, -_INF, _INF))
+        self._check_positive(clip_threshold=clip_threshold)
+        if beta_1 is not None:
+            self._check(beta_1=(beta_1, 0, 1))
         self.eps = eps
         self.clip_threshold = clip_threshold
         self.decay_rate = decay_rate

@@ -198,14 +198,14 @@ class Module(dict):
 
         With `strict`, a name that the module does not have, or something other than an array for a
         parameter, is an error. Shapes are not compared: a model may be given weights of another
-        size. A failed update may have replaced some parameters already.
+        size. A failed update has replaced none.
         """
-        _replace(self, parameters, mx.array, strict, "update", "")
+        _replace(self, parameters, mx.array, strict, "update")
         return self
 
     def update_modules(self, modules: dict, strict: bool = True) -> "Module":
-        """Replace the modules named in a tree, such as `children` and `leaf_modules` give."""
-        _replace(self, modules, Module, strict, "update_modules", "")
+        """Replace the modules named in a tree, such as `children` and `leaf_modules` give: all or none."""
+        _replace(self, modules, Module, strict, "update_modules")
         return self
 
     def apply(
@@ -442,8 +442,16 @@ def _no_container(module, key, value):
     return not isinstance(value, (dict, list))
 
 
-def _replace(target, source, kind, strict, caller, path):
-    """Put the arrays, or the modules (`kind` says which), of `source` at their places in `target`.
+def _replace(target, source, kind, strict, caller):
+    """Put the arrays, or the modules (`kind` says which), of `source` at their places in `target`: all or none."""
+    places = []
+    _find_places(target, source, kind, strict, caller, "", places)
+    for container, key, new in places:
+        container[key] = new
+
+
+def _find_places(target, source, kind, strict, caller, path, places):
+    """Append (container, key, new) for what is to be replaced in `target`.
 
     Both are trees of dicts and lists. Empty containers in `source` stand for "nothing here".
     """
@@ -467,11 +475,11 @@ def _replace(target, source, kind, strict, caller, path):
                 what = "parameter" if kind is mx.array else "module"
                 raise mx.Error(f"[{caller}] the model has no {what} named {name}")
         elif isinstance(new, kind) and isinstance(target[key], kind):
-            target[key] = new
+            places.append((target, key, new))
         else:
             if _compiled_module(target[key]) is not target[key] and len(new):
                 raise mx.ConversionError(
                     f"[{caller}] expected a module for {name}, got a compiled one, whose traces hold the values "
                     "that it had: compile it anew afterwards"
                 )
-            _replace(target[key], new, kind, strict, caller, name)
+            _find_places(target[key], new, kind, strict, caller, name, places)

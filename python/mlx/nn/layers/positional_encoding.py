@@ -110,12 +110,18 @@ class ALiBi(Module):
         def slopes(n):
             return [2 ** (-8 * (i + 1) / n) for i in range(n)]
 
+        if not isinstance(num_heads, int) or num_heads < 1:
+            raise mx.Error(f"[ALiBi] expected one head or more, got {num_heads!r}")
         power = 2 ** (num_heads.bit_length() - 1)
         all_heads = slopes(power) + slopes(2 * power)[::2][: num_heads - power]
         return mx.array(all_heads, dtype)[:, None, None]
 
     def __call__(self, attention_scores: mx.array, offset: int = 0, mask: mx.array | None = None) -> mx.array:
         mx._of_any_size(attention_scores, "ALiBi, whose biases are one for each number of queries and keys")
+        if attention_scores.ndim != 4:
+            raise mx.Error(
+                f"[ALiBi] expected scores of shape (batch, heads, queries, keys), got {attention_scores.shape}"
+            )
         _, heads, queries, keys = attention_scores.shape
         bias = self.create_alibi_matrix(queries + offset, keys, heads, offset, attention_scores.dtype)
         return attention_scores + (bias if mask is None else bias + mask)
