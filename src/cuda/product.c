@@ -8,7 +8,7 @@
 #include "cuda/kernels/product.h"
 #include "ops/matmul.h"
 
-enum kernel { SMALL, LARGE, ALONG, ACROSS, MERGE, OUTER, KERNELS };
+enum kernel { SMALL, LARGE, SMALL_TF32, LARGE_TF32, ALONG, ACROSS, MERGE, OUTER, KERNELS };
 
 /* Integers wrap, and so do without their sign. */
 static enum dtype kernels_of(enum dtype t)
@@ -141,12 +141,22 @@ static enum kernel cut_elements(struct product_args *a)
     return OUTER;
 }
 
+static bool has_tf32(struct gpu *g)
+{
+    static _Atomic signed char has[MAX_GPUS]; /* 1: yes, -1: no */
+    signed char known = atomic_load_explicit(&has[g->number], memory_order_relaxed);
+    if (!known)
+        atomic_store(&has[g->number], known = gpu_has(g, "product", "product_large_tf32", DT_float32) ? 1 : -1);
+    return known > 0;
+}
+
 static int launch_product(const struct run *r, enum dtype t, struct product_args *a)
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
     static const char *const names[KERNELS] = {
-        [SMALL] = "product_small",   [LARGE] = "product_large", [ALONG] = "product_along",
-        [ACROSS] = "product_across", [MERGE] = "product_merge", [OUTER] = "product_outer"
+        [SMALL] = "product_small",           [LARGE] = "product_large", [SMALL_TF32] = "product_small_tf32",
+        [LARGE_TF32] = "product_large_tf32", [ALONG] = "product_along", [ACROSS] = "product_across",
+        [MERGE] = "product_merge",           [OUTER] = "product_outer"
     };
     struct gpu *g = gpu_of(r);
     const char *op = r->node->op->name;
@@ -157,6 +167,8 @@ static int launch_product(const struct run *r, enum dtype t, struct product_args
     int threads = is_half(t) && k <= LARGE ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     int64_t sums = a->batches * a->m * a->n;
     a->plain = a->fours && !a->scaled && a->pieces == 1 && !a->order;
+    if (t == DT_float32 && k <= LARGE && gpu_tf32() && has_tf32(g))
+        k = k == LARGE ? LARGE_TF32 : SMALL_TF32;
     t = kernels_of(t);
     void *kernel = gpu_find(g, &found[k][t], "product", names[k], t);
     struct buffer *b = NULL;

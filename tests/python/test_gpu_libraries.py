@@ -216,6 +216,17 @@ def test_its_errors_are_named():
         )
 
 
+@pretended
+@pytest.mark.parametrize("tf32", [0, 1])
+def test_tf32(tf32):
+    texts = [t for t, n in PRODUCTS.items() if n[0]]
+    results, _ = products(texts, MLX_CUDA_LIBRARIES=str(FOLDER), MLX_ENABLE_TF32=str(tf32))
+    first = 1  # the trial
+    for text, (equal, n) in zip(texts, results):
+        assert (text, equal, n[2]) == (text, True, (n[0] - first) * tf32 * ("f32" in text))
+        first = 0
+
+
 def test_all_products():
     """The tests of our kernels, with the library that is found."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_gpu_products.py"]

@@ -1,5 +1,9 @@
 """Products of matrices on a GPU, each beside the same on the CPU; skipped where there is none."""
 
+import os
+import subprocess
+import sys
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -188,6 +192,41 @@ def test_against_float64_and_again(dtype):
         assert all(mx.array_equal(a @ b, z).item() for _ in range(3))
     bound = np.abs(x) @ np.abs(y)
     assert np.all(np.abs(wide(z) - x @ y) <= 2.0 ** -DIGITS[dtype] * np.abs(x @ y) + 2.0**-21 * bound)
+
+
+ROUNDED = """
+import mlx.core as mx
+import numpy as np
+
+def short(x):
+    bits = np.array(x, np.float32).view(np.uint32)
+    return ((bits + 0x1000) & 0xFFFFE000).view(np.float32).astype(float)
+
+r = np.random.default_rng(0)
+sizes = [((), 65, 70, 33), ((), 200, 130, 72), ((), 40, 24, 3000), ((40,), 130, 140, 20), ((), 64, 1, 90)]
+for batch, m, n, k in sizes:
+    for turned in (0, 1, 2, 3):
+        a, b = r.standard_normal((*batch, m, k), np.float32), r.standard_normal((*batch, k, n), np.float32)
+        c = r.standard_normal(n, np.float32)
+        x, y = mx.array(a), mx.array(b)
+        x = mx.contiguous(x.swapaxes(-1, -2)).swapaxes(-1, -2) if turned & 1 else x
+        y = mx.contiguous(y.swapaxes(-1, -2)).swapaxes(-1, -2) if turned & 2 else y
+        bound = np.abs(a).astype(float) @ np.abs(b) + np.abs(c)
+        whole = a.astype(float) @ b + c
+        got = np.array(mx.addmm(mx.array(c), x, y))
+        close = lambda want: bool(np.all(np.abs(got - want) <= 2.0**-19 * bound))
+        print(close(short(a) @ short(b) + c), close(whole), n == 1)
+"""
+
+
+@pytest.mark.parametrize("tf32", ["1", "0", ""])
+def test_tf32_is_for_who_asks(tf32):
+    """Operands with ten bits behind the point, summed in float32; products with vectors keep all bits."""
+    env = os.environ | {"MLX_ENABLE_TF32": tf32}
+    command = [sys.executable, "-c", ROUNDED]
+    told = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
+    there = tf32 == "1" and mx.device_info(mx.gpu)["compute_capability_major"] >= 8
+    assert told == [f"{there} {not there} False"] * 16 + ["False True True"] * 4
 
 
 def test_special_numbers():

@@ -193,6 +193,18 @@ FN void put_four(const struct product_args *a, const struct spot *s, int64_t i, 
     }
 }
 
+#if HAS_WARP_PRODUCTS && (defined HALF || defined LARGE)
+/* The sums of a warp product, from this row and column on: two threads exchange halves of their two rows, so that each
+ * has four elements of one. */
+FN void put_of_warp(const struct product_args *a, const struct spot *s, int64_t row, int64_t column, const float c[4])
+{
+    int g = (int)threadIdx.x % 32 / 4, odd = (int)threadIdx.x % 2;
+    float p = SHUFFLE_XOR(odd ? c[0] : c[2], 1), q = SHUFFLE_XOR(odd ? c[1] : c[3], 1);
+    float four[4] = { odd ? p : c[0], odd ? q : c[1], odd ? c[2] : p, odd ? c[3] : q };
+    put_four(a, s, row + g + 8 * odd, column + (int)threadIdx.x % 4 / 2 * 4, four);
+}
+#endif
+
 /* The pieces' sums, in order. */
 KERNEL(K(cu_product_merge), struct product_args)
 {
@@ -249,6 +261,23 @@ FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; 
 #define ROWS 4
 #define COLUMNS 4
 #define N(name) name##_small
+#include "cuda/kernels/product_tile.inc"
+#endif
+
+/* Where float32 may leave out bits (MLX_ENABLE_TF32=1). */
+#if defined LARGE && HAS_WARP_PRODUCTS
+#define TF32
+#define TILE PRODUCT_LARGE
+#define DEPTH 16
+#define ROWS 8
+#define COLUMNS 8
+#define N(name) name##_large_tf32
+#include "cuda/kernels/product_tile.inc"
+#define TILE PRODUCT_SMALL
+#define DEPTH 16
+#define ROWS 4
+#define COLUMNS 4
+#define N(name) name##_small_tf32
 #include "cuda/kernels/product_tile.inc"
 #endif
 

@@ -69,6 +69,24 @@ FN float near_exp(float x)
     return y;
 }
 
+/* The nearest number that has ten bits behind the point. */
+FN float f32_as_tf32(float x)
+{
+    uint32_t u;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(u) : "f"(x));
+    return f32_bits(u);
+}
+/* c += a b of 16 by 8 and 8 by 8 of those: a thread has of a rows g and g + 8 of column t, then of t + 4; of b rows t
+ * and t + 4 of column g; of c as above. */
+FN void warp_product_tf32(float c[4], const float a[4], const float b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(bits_f32(a[0])), "r"(bits_f32(a[1])), "r"(bits_f32(a[2])), "r"(bits_f32(a[3])),
+                   "r"(bits_f32(b[0])), "r"(bits_f32(b[1])));
+}
+
 /* 16 bytes into shared memory, zeros where there are none to be read. */
 FN void copy_later(void *to, const void *from, int there)
 {
@@ -114,6 +132,23 @@ FN uint32_t pair_f16(float x, float y) { return f16_from_f32(x) | (uint32_t)f16_
 FN uint32_t pair_bf16(float x, float y) { return bf16_from_f32(x) | (uint32_t)bf16_from_f32(y) << 16; }
 
 FN float near_exp(float x) { return exp_f32(x); }
+
+FN float f32_as_tf32(float x)
+{
+    uint32_t u = bits_f32(x);
+    return (u & 0x7f800000) == 0x7f800000 ? x : f32_bits((u + 0x1000) & ~0x1fffu);
+}
+FN void warp_product_tf32(float c[4], const float a[4], const float b[2])
+{
+    struct {
+        float a[4], b[2];
+    } all[32], mine = { { a[0], a[1], a[2], a[3] }, { b[0], b[1] } };
+    emulated_gather(&mine, sizeof mine, all, __FILE__, __LINE__);
+    int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    for (int e = 0; e < 4; e++)
+        for (int k = 0; k < 8; k++)
+            c[e] += all[4 * g + k % 4].a[k / 4 * 2 + e / 2] * all[4 * (2 * t + e % 2) + k % 4].b[k / 4];
+}
 
 FN void copy_later(void *to, const void *from, int there)
 {
