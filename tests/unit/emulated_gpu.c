@@ -378,6 +378,45 @@ static void rotations(void **unused)
         }
 }
 
+/* ---- attention: causal, a mask of bools or one that is added, sinks */
+
+enum { CAUSAL = 1, MASKED = 2, ADDED = 4, SINKS = 8 };
+
+static mx attended(const struct trial *t, const mx x[])
+{
+    mx mask = t->fold & MASKED ? x[3] : t->fold & ADDED ? x[4] : NULL;
+    return mx_attention(x[0], x[1], x[2], 0.1, t->fold & CAUSAL, mask, t->fold & SINKS ? x[5] : NULL);
+}
+
+static void attentions(void **unused)
+{
+    (void)unused;
+    static const enum dtype floats[] = { DT_float32, DT_float16, DT_bfloat16, DT_float64 };
+    static const unsigned kinds[] = { 0, CAUSAL, MASKED, ADDED | SINKS };
+    static const struct {
+        int length, keys, d, e;
+    } sizes[] = { { 1, 7, 8, 8 },    { 1, 130, 64, 64 },  { 3, 600, 20, 12 }, { 5, 9, 3, 5 },
+                  { 66, 130, 8, 8 }, { 20, 70, 80, 130 }, { 9, 33, 128, 24 }, { 17, 40, 260, 257 } };
+    for (size_t k = 0; k < 4; k++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (size_t j = SLOW ? (i + k) % 4 : 0; j < 4; j += SLOW ? 4 : 1) {
+                MX_SCOPE(on_cpu);
+                int length = sizes[i].length, keys = sizes[i].keys;
+                enum dtype t = floats[k];
+                mx x[] = { numbers(t, 4, (int[]){ 2, 4, length, sizes[i].d }, false),
+                           numbers(t, 4, (int[]){ 2, 2, keys, sizes[i].d }, false),
+                           numbers(t, 4, (int[]){ 2, 2, keys, sizes[i].e }, false),
+                           numbers(DT_bool_, 2, (int[]){ length, keys }, false),
+                           numbers(t, 4, (int[]){ 2, 1, 1, keys }, false),
+                           numbers(t, 1, (int[]){ 4 }, false) };
+                double eps = (t == DT_float16 || t == DT_bfloat16 ? 4 : 64) * ulp_at_one(t);
+                char what[64];
+                snprintf(what, sizeof what, "%d by %d of %d and %d, kind %u", length, keys, sizes[i].d, sizes[i].e,
+                         kinds[j]);
+                beside(&(struct trial){ "attention", attended, NULL, 0, kinds[j] }, what, x, eps, eps);
+            }
+}
+
 /* ---- packed weights: the parts in turn, and products */
 
 static const struct {
@@ -607,6 +646,7 @@ int main(void)
         cmocka_unit_test(packed_weights),  cmocka_unit_test(scans),
         cmocka_unit_test(orders),          cmocka_unit_test(groups),
         cmocka_unit_test(lookups),         cmocka_unit_test(products),
+        cmocka_unit_test(attentions),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

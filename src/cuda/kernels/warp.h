@@ -18,20 +18,23 @@
 #if !HAS_WARP_PRODUCTS
 #elif defined __CUDACC__
 
+/* A place in shared memory, to which bytes are added: of several that are so far apart, an instruction knows one. */
+typedef uint32_t shared_at;
+FN shared_at place_in_shared(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+
 /* Four 8 by 8 matrices of 16-bit elements in shared memory, whose row r of the q-th is where thread 8 q + r says, at a
  * multiple of 16 bytes.  A thread gets elements 2 t and 2 t + 1 of row g of each, where t is its number's remainder by
  * four and g the quotient; `turned`: of column g. */
-FN void load_matrices(uint32_t r[4], const void *row, const int turned)
+FN void load_matrices_at(uint32_t r[4], shared_at row, const int turned)
 {
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
     if (turned)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                     : "r"(at));
+                     : "r"(row));
     else
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                     : "r"(at));
+                     : "r"(row));
 }
 
 /* c += a b of 16 by 16 and 16 by 8 elements: a is four matrices as loaded, (0, 0), (8, 0), (0, 8), (8, 8); b the two
@@ -88,10 +91,10 @@ FN void warp_product_tf32(float c[4], const float a[4], const float b[2])
 }
 
 /* 16 bytes into shared memory, zeros where there are none to be read. */
-FN void copy_later(void *to, const void *from, int there)
+FN void copy_later_at(shared_at to, const void *from, int there)
 {
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(to), bytes = there ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
+    uint32_t bytes = there ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 /* Those so far are one group; waits until no more than the last n groups are under way. */
 FN void close_group(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -99,7 +102,10 @@ FN void close_group(void) { asm volatile("cp.async.commit_group;" ::: "memory");
 
 #else
 
-FN void load_matrices(uint32_t r[4], const void *row, const int turned)
+typedef char *shared_at;
+FN shared_at place_in_shared(void *p) { return p; }
+
+FN void load_matrices_at(uint32_t r[4], shared_at row, const int turned)
 {
     const uint16_t *rows[32];
     emulated_gather(&row, sizeof row, rows, __FILE__, __LINE__);
@@ -150,7 +156,7 @@ FN void warp_product_tf32(float c[4], const float a[4], const float b[2])
             c[e] += all[4 * g + k % 4].a[k / 4 * 2 + e / 2] * all[4 * (2 * t + e % 2) + k % 4].b[k / 4];
 }
 
-FN void copy_later(void *to, const void *from, int there)
+FN void copy_later_at(shared_at to, const void *from, int there)
 {
     struct words4 zeros = { { 0 } };
     *(struct words4 *)to = there ? *(const struct words4 *)from : zeros;
@@ -158,5 +164,13 @@ FN void copy_later(void *to, const void *from, int there)
 FN void close_group(void) {}
 #define WAIT_GROUPS(n) ((void)(n))
 
+#endif
+
+#if HAS_WARP_PRODUCTS
+FN void load_matrices(uint32_t r[4], const void *row, const int turned)
+{
+    load_matrices_at(r, place_in_shared((void *)row), turned);
+}
+FN void copy_later(void *to, const void *from, int there) { copy_later_at(place_in_shared(to), from, there); }
 #endif
 #endif
