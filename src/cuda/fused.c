@@ -50,10 +50,23 @@ static int cast_of(enum dtype from, enum dtype to)
 /* What a step for the node does; negative: nothing that it could. */
 static int operation_of(const struct node *n, enum dtype to)
 {
-    static const int rows[OP_COUNT] = {
-#define UNARY(name, ...) [OP_##name] = 1 + FUSED_##name,
-#define BINARY(name, ...) [OP_##name] = 1 + FUSED_##name,
+    static const uint16_t rows[OP_COUNT][CLASSES] = {
+#define KIND f
+#define UNARY(name, label, set, ...) ROW(set, [OP_##name][CLASS_F] = FUSED_##name##_F, )
+#define BINARY(name, label, set, ...) ROW(set, [OP_##name][CLASS_F] = FUSED_##name##_F, )
 #include "ops/ops.def"
+#undef KIND
+#define KIND i
+#define PAIR(name) [OP_##name][CLASS_I] = FUSED_##name##_I, [OP_##name][CLASS_U] = FUSED_##name##_U
+#define UNARY(name, label, set, ...) ROW(set, PAIR(name), )
+#define BINARY(name, label, set, ...) ROW(set, PAIR(name), )
+#include "ops/ops.def"
+#undef KIND
+#define KIND b
+#define UNARY(name, label, set, ...) ROW(set, [OP_##name][CLASS_B] = FUSED_##name##_B, )
+#define BINARY(name, label, set, ...) ROW(set, [OP_##name][CLASS_B] = FUSED_##name##_B, )
+#include "ops/ops.def"
+#undef KIND
     };
     enum dtype t = (enum dtype)n->in[0]->dtype;
     if (class_of(t) < 0 || class_of(to) < 0)
@@ -62,8 +75,8 @@ static int operation_of(const struct node *n, enum dtype to)
         return FUSED_SELECT;
     if (n->op->id == OP_astype)
         return cast_of(t, to);
-    bool computes = n->op->id < OP_COUNT && rows[n->op->id] && (is_wide(t) || class_of(t) == CLASS_F || t == DT_bool_);
-    return computes ? (rows[n->op->id] - 1) * CLASSES + class_of(t) : -1;
+    int op = n->op->id < OP_COUNT ? rows[n->op->id][class_of(t)] : 0;
+    return op && (is_wide(t) || class_of(t) == CLASS_F || t == DT_bool_) ? op : -1;
 }
 
 /* ---- the program */
@@ -73,8 +86,10 @@ struct fused_maker {
     struct fused_args *a;
     int n, n_x, n_y, n_strided;
     mx x[FUSED_OPERANDS];
+    int x_last[FUSED_OPERANDS], x_slot[FUSED_OPERANDS]; /* of each operand, as of members */
     int last[VALUES], slot[VALUES]; /* of each member: who reads it last; where it is kept, negative: nowhere */
-    uint32_t taken;                 /* slots */
+    int step[VALUES];
+    uint32_t taken; /* slots */
     int strided[FUSED_OPERANDS];
 };
 
@@ -83,7 +98,7 @@ static int kernel_operand(struct fused_maker *k, mx x)
 {
     for (int i = 0; i < k->n_x; i++)
         if (k->x[i] == x)
-            return FUSED_OPERAND + i;
+            return i;
     if (k->n_x == FUSED_OPERANDS || class_of((enum dtype)x->dtype) < 0)
         return -1;
     bool one = true;
@@ -95,7 +110,27 @@ static int kernel_operand(struct fused_maker *k, mx x)
     if (o->lies == FUSED_STRIDED)
         k->strided[k->n_strided++] = k->n_x;
     k->x[k->n_x] = x;
-    return FUSED_OPERAND + k->n_x++;
+    k->x_slot[k->n_x] = -1;
+    return k->n_x++;
+}
+
+static int take_slot(struct fused_maker *k)
+{
+    int slot = __builtin_ctz(~k->taken);
+    if (slot >= FUSED_SLOTS)
+        return -1;
+    k->taken |= 1u << slot;
+    return slot;
+}
+
+/* Where an operand is: it is read where it is first asked for.  Negative: there is no room. */
+static int slot_of_operand(struct fused_maker *k, int x)
+{
+    if (k->x_slot[x] < 0 && (k->x_slot[x] = take_slot(k)) >= 0)
+        k->a->step[k->a->steps++] = (struct fused_step){
+            .op = FUSED_READ, .x = { (uint8_t)x }, .to = (uint8_t)k->x_slot[x], .out = FUSED_NOTHING
+        };
+    return k->x_slot[x];
 }
 
 /* The dimensions that operands of strides of their own are walked along; false: too many. */
@@ -124,44 +159,49 @@ static bool walk_fused(struct fused_maker *k, mx y)
 static bool add_step(struct fused_maker *k, int i, const struct entry *e)
 {
     const struct node *n = e->node;
-    struct fused_step *s = &k->a->step[i];
     int op = operation_of(n, (enum dtype)e->one->dtype);
-    if (op < 0)
-        return false;
-    *s = (struct fused_step){
+    struct fused_step s = {
         .op = (uint16_t)op, .to = FUSED_NOTHING, .out = FUSED_NOTHING, .as = (uint8_t)e->one->dtype
     };
-    memset(s->x, FUSED_NOTHING, sizeof s->x);
+    if (op < 0)
+        return false;
+    memset(s.x, FUSED_NOTHING, sizeof s.x);
     for (int a = 0; a < n->nin; a++) {
-        int m = e->from[a], from = m == OUTSIDE      ? kernel_operand(k, n->in[a])
+        int m = e->from[a], from = m == OUTSIDE      ? slot_of_operand(k, kernel_operand(k, n->in[a]))
                                    : k->slot[m] >= 0 ? k->slot[m]
                                                      : FUSED_LAST;
         if (from < 0)
             return false;
-        s->x[a] = (uint8_t)from;
+        s.x[a] = (uint8_t)from;
     }
-    for (int a = 0; a < n->nin; a++)
-        if (e->from[a] != OUTSIDE && k->last[e->from[a]] == i && k->slot[e->from[a]] >= 0)
-            k->taken &= ~(1u << k->slot[e->from[a]]);
+    for (int a = 0; a < n->nin; a++) {
+        int m = e->from[a], x = m == OUTSIDE ? kernel_operand(k, n->in[a]) : 0;
+        int last = m == OUTSIDE ? k->x_last[x] : k->last[m], slot = m == OUTSIDE ? k->x_slot[x] : k->slot[m];
+        if (last == i && slot >= 0)
+            k->taken &= ~(1u << slot);
+    }
     if (k->last[i] > i + 1) {
-        int slot = __builtin_ctz(~k->taken);
-        if (slot >= FUSED_SLOTS)
+        if ((k->slot[i] = take_slot(k)) < 0)
             return false;
-        k->taken |= 1u << slot;
-        s->to = (uint8_t)(k->slot[i] = slot);
+        s.to = (uint8_t)k->slot[i];
     }
+    k->step[i] = k->a->steps++;
+    k->a->step[k->step[i]] = s;
     return true;
 }
 
 static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bool wanted[])
 {
-    if (k->n > FUSED_STEPS)
+    if (k->n > FUSED_MEMBERS)
         return false;
     for (int i = 0; i < k->n; i++) {
         k->last[i] = k->slot[i] = -1;
-        for (int a = 0; a < m[i]->node->nin; a++)
-            if (m[i]->from[a] != OUTSIDE)
-                k->last[m[i]->from[a]] = i;
+        for (int a = 0; a < m[i]->node->nin; a++) {
+            int from = m[i]->from[a], x = from == OUTSIDE ? kernel_operand(k, m[i]->node->in[a]) : 0;
+            if (x < 0)
+                return false;
+            *(from == OUTSIDE ? &k->x_last[x] : &k->last[from]) = i;
+        }
     }
     for (int i = 0; i < k->n; i++) {
         if (!add_step(k, i, m[i]))
@@ -169,7 +209,7 @@ static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bo
         if (wanted[i] && k->n_y == FUSED_OUTPUTS)
             return false;
         if (wanted[i])
-            k->a->step[i].out = (uint8_t)k->n_y++;
+            k->a->step[k->step[i]].out = (uint8_t)k->n_y++;
     }
     return !k->n_strided || walk_fused(k, m[0]->one);
 }
@@ -192,7 +232,7 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
 {
     static struct gpu_found found;
     struct gpu *g = gpu_use(s->device.index);
-    struct fused_args a = { .n = m[0]->one->size, .steps = n };
+    struct fused_args a = { .n = m[0]->one->size };
     if (!g)
         return 1;
     struct fused_maker k = { .r = &(struct run){ .stream = s, .node = m[0]->node }, .a = &a, .n = n };
@@ -205,7 +245,7 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
             struct run r = run_of(s, m[i]);
             failed = gpu_out_new(&r, 0);
             if (!failed)
-                a.y[a.step[i].out] = gpu_pointer(&r, m[i]->one);
+                a.y[a.step[k.step[i]].out] = gpu_pointer(&r, m[i]->one);
         }
     int64_t each = FUSED_THREADS * FUSED_EACH;
     return failed || gpu_launch(s, "fused", kernel, ceil_div(a.n, each), FUSED_THREADS, (void *[]){ &a });

@@ -1,8 +1,8 @@
 /* fused.cu: element-wise operations run as one: a program that every thread goes through with a few elements.
  *
  * Its steps are the same for all threads, so that no branch divides a warp.  What the last step made stays in
- * registers; what is needed later is in local memory, which the nearest cache holds.  The formulas are those of single
- * operations, and half types are rounded after each of them, so results are the same bits. */
+ * registers; operands, and what is needed later, are in local memory, which the nearest cache holds.  The formulas are
+ * those of single operations, and half types are rounded after each of them, so results are the same bits. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/formulas.h"
@@ -119,20 +119,13 @@ FN void narrow(uint32_t v[FUSED_EACH], int type)
     }
 }
 
-/* What is read goes to v; nothing of it where that is not asked for. */
-FN void fetch(uint32_t v[FUSED_EACH], const struct fused_args *a, uint32_t (*slot)[FUSED_EACH],
-              const uint32_t last[FUSED_EACH], int from, bool full)
+/* What a step reads goes to v; nothing of it where that is not asked for. */
+FN void fetch(uint32_t v[FUSED_EACH], uint32_t (*slot)[FUSED_EACH], const uint32_t last[FUSED_EACH], int from)
 {
-    if (from == FUSED_NOTHING)
-        return;
-    if (from == FUSED_LAST) {
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = last[k];
-    } else if (from < FUSED_OPERAND) {
+    if (from < FUSED_SLOTS) {
         for (int k = 0; k < FUSED_EACH; k++) v[k] = slot[from][k];
-    } else {
-        const struct fused_operand *o = &a->x[from - FUSED_OPERAND];
-        read(v, a, o, full);
-        widen(v, o->type);
+    } else if (from == FUSED_LAST) {
+        for (int k = 0; k < FUSED_EACH; k++) v[k] = last[k];
     }
 }
 
@@ -192,11 +185,11 @@ FN uint32_t whole_bits(uint32_t x) { return x; }
         return as_bits(name##_##suffix(OF_##class(x), OF_##class(y))); \
     }
 #define CASE_ONE(name, suffix, class)                                               \
-    case FUSED_##name *CLASSES + CLASS_##class:                                     \
+    case FUSED_##name##_##class:                                                    \
         for (int k = 0; k < FUSED_EACH; k++) last[k] = one_##name##_##suffix(u[k]); \
         break;
 #define CASE_TWO(name, suffix, class)                                                     \
-    case FUSED_##name *CLASSES + CLASS_##class:                                           \
+    case FUSED_##name##_##class:                                                          \
         for (int k = 0; k < FUSED_EACH; k++) last[k] = two_##name##_##suffix(u[k], v[k]); \
         break;
 
@@ -221,19 +214,38 @@ FN uint32_t whole_bits(uint32_t x) { return x; }
         for (int k = 0; k < FUSED_EACH; k++) last[k] = value; \
         break;
 
-KERNEL(cu_fused, struct fused_args)
+/* Loaded as one. */
+FN struct fused_step step_at(const struct fused_args *a, int i)
 {
-    uint32_t last[FUSED_EACH], u[FUSED_EACH], v[FUSED_EACH], slot[FUSED_SLOTS][FUSED_EACH];
+    union {
+        uint64_t all;
+        struct fused_step s;
+    } u;
+    u.all = ((const uint64_t *)a->step)[i];
+    return u.s;
+}
+
+BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 4)
+{
+    uint32_t last[FUSED_EACH], u[FUSED_EACH], v[FUSED_EACH];
+    ALIGNED(16) uint32_t slot[FUSED_SLOTS][FUSED_EACH];
     bool full = ((int64_t)blockIdx.x + 1) * FUSED_THREADS * FUSED_EACH <= a.n;
     for (int k = 0; k < FUSED_EACH; k++) last[k] = u[k] = v[k] = 0;
     ROLLED
     for (int i = 0; i < a.steps; i++) {
-        const struct fused_step *s = &a.step[i];
-        fetch(u, &a, slot, last, s->x[0], full);
-        fetch(v, &a, slot, last, s->x[1], full);
-        if (s->x[2] != FUSED_LAST)
-            fetch(last, &a, slot, last, s->x[2], full);
-        switch (s->op) {
+        const struct fused_step s = step_at(&a, i);
+        if (s.op == FUSED_READ) {
+            const struct fused_operand *o = &a.x[s.x[0]];
+            read(u, &a, o, full);
+            widen(u, o->type);
+            for (int k = 0; k < FUSED_EACH; k++) slot[s.to][k] = u[k];
+            continue;
+        }
+        fetch(u, slot, last, s.x[0]);
+        fetch(v, slot, last, s.x[1]);
+        if (s.x[2] < FUSED_SLOTS)
+            fetch(last, slot, last, s.x[2]);
+        switch ((int)s.op) {
 #define KIND f
 #define UNARY(name, label, set, ...) ROW(set, CASE_ONE(name, f32, F))
 #define BINARY(name, label, set, ...) ROW(set, CASE_TWO(name, f32, F))
@@ -261,17 +273,17 @@ KERNEL(cu_fused, struct fused_args)
             CASE_MOVE(ODD_OF_I, bits_f32(f32_odd_from_f64((double)(int32_t)u[k])))
             CASE_MOVE(ODD_OF_U, bits_f32(f32_odd_from_f64((double)u[k])))
         }
-        int type = s->as;
+        int type = s.as;
         if (type != DT_float32 && type != DT_int32 && type != DT_uint32)
             narrow(last, type);
-        if (s->out != FUSED_NOTHING) {
+        if (s.out != FUSED_NOTHING) {
             int size = type == DT_float32 || type == DT_int32 || type == DT_uint32 ? 4
                        : type == DT_bool_ || type == DT_uint8 || type == DT_int8   ? 1
                                                                                    : 2;
-            write(a.y[s->out], &a, last, size, full);
+            write(a.y[s.out], &a, last, size, full);
         }
         widen(last, type);
-        if (s->to != FUSED_NOTHING)
-            for (int k = 0; k < FUSED_EACH; k++) slot[s->to][k] = last[k];
+        if (s.to != FUSED_NOTHING)
+            for (int k = 0; k < FUSED_EACH; k++) slot[s.to][k] = last[k];
     }
 }

@@ -7,20 +7,17 @@
 #endif
 
 #include "core/dtype.h"
+#include "shared/rows.h"
 
 /* A value is 32 bits: a float (half types too, rounded after each operation), an integer, 0 or 1 or what byte a bool
  * is. */
 enum fused_class { CLASS_F, CLASS_I, CLASS_U, CLASS_B, CLASSES };
 
-/* Rows of ops.def on values of a class are row * CLASSES + class; these come behind them. */
-enum fused_row {
-#define UNARY(name, ...) FUSED_##name,
-#define BINARY(name, ...) FUSED_##name,
-#include "ops/ops.def"
-    FUSED_ROWS
-};
-enum fused_move {
-    FUSED_COPY = FUSED_ROWS * CLASSES,
+/* What steps do, numbered without gaps so that a kernel finds each quickly: rows of ops.def on values of a class come
+ * behind the others. */
+enum fused_op {
+    FUSED_READ, /* an operand, of which only this reads */
+    FUSED_COPY,
     FUSED_SELECT,
     FUSED_I_OF_F,
     FUSED_U_OF_F,
@@ -31,6 +28,21 @@ enum fused_move {
     FUSED_F_OF_B,
     FUSED_ODD_OF_I, /* to be rounded to a half type as if it were not between (shared/scalar_cast.h) */
     FUSED_ODD_OF_U,
+#define KIND f
+#define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
+#define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
+#include "ops/ops.def"
+#undef KIND
+#define KIND i
+#define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_I, FUSED_##name##_U, )
+#define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_I, FUSED_##name##_U, )
+#include "ops/ops.def"
+#undef KIND
+#define KIND b
+#define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_B, )
+#define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_B, )
+#include "ops/ops.def"
+#undef KIND
 };
 
 enum {
@@ -38,12 +50,12 @@ enum {
     FUSED_LANES = 4, /* neighbours of a thread */
     FUSED_EACH = 8,  /* all elements of a thread, in stretches of lanes */
     FUSED_DIMS = 8,
-    FUSED_STEPS = 32,
+    FUSED_MEMBERS = 32,
     FUSED_OPERANDS = 24,
+    FUSED_STEPS = FUSED_MEMBERS + FUSED_OPERANDS,
     FUSED_OUTPUTS = 16,
-    FUSED_SLOTS = 16,
-    /* What a step reads: a slot, an operand, what the last step made, or nothing. */
-    FUSED_OPERAND = 64,
+    FUSED_SLOTS = 24,
+    /* What a step reads: a slot, what the last one made that was no FUSED_READ, or nothing. */
     FUSED_LAST = 254,
     FUSED_NOTHING = 255,
 };
@@ -57,7 +69,8 @@ struct fused_operand {
     int64_t stride[FUSED_DIMS];
 };
 
-/* Makes a value of three, kept as an element of type `as`, in a slot or in an output or for the next step alone. */
+/* Makes a value of three, kept as an element of type `as`, in a slot or in an output or for the next step alone; or
+ * puts operand x[0] into a slot. */
 struct fused_step {
     uint16_t op;
     uint8_t x[3], to, out, as;
