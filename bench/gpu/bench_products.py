@@ -37,6 +37,34 @@ def linear():
     print(line, flush=True)
 
 
+# rows, each with one of so many matrices, their shape
+PICKED = [(4096, 8, (4096, 4096)), (512, 64, (2048, 1408)), (8, 64, (2048, 1408))]
+
+
+def picked(rows, matrices, shape):
+    """Rows that are multiplied with matrices of their own, as they lie and in the order of those, with 16 bits and with
+    4; PyTorch's rows are in order, one product for each matrix."""
+    x = mx.random.normal((rows, 1, shape[0])).astype(mx.bfloat16)
+    w = mx.random.normal((matrices, shape[1], shape[0])).astype(mx.bfloat16)
+    i = mx.random.randint(0, matrices, (rows,))
+    packed = mx.quantize(w, bits=4)
+    mx.eval(x, w, i, packed)
+    line = f"{rows} rows, {matrices} of {shape[0]} x {shape[1]}:"
+    for name, index in (("any order", i), ("in order", mx.sort(i))):
+        mx.eval(index)
+        t = ours(lambda index=index: mx.gather_mm(x, w.swapaxes(1, 2), rhs_indices=index))
+        u = ours(lambda index=index: mx.gather_qmm(x, *packed, rhs_indices=index, bits=4))
+        line += f" {name} {t * 1e3:.3f} ms, 4 bits {u * 1e3:.3f} ms;"
+    if torch:
+        ends = torch.tensor([int((i <= k).sum()) for k in range(matrices)]).tolist()
+        a = torch.randn(rows, shape[0], device="cuda", dtype=torch.bfloat16)
+        b = torch.randn(matrices, shape[0], shape[1], device="cuda", dtype=torch.bfloat16)
+        parts = list(enumerate(zip([0, *ends], ends)))
+        t = theirs(lambda: [a[begin:end] @ b[k] for k, (begin, end) in parts if begin < end])
+        line += f"   PyTorch {t * 1e3:.3f} ms"
+    print(line, flush=True)
+
+
 def main():
     begin()
     library = mx.cuda.libraries()["cublasLt"]
@@ -63,6 +91,8 @@ def main():
                 del x, y
             print(line, flush=True)
             del a, b
+    for shape in [] if TF32 else PICKED:
+        picked(*shape)
     if not TF32:
         linear()
 

@@ -265,7 +265,11 @@ static int find_keys(const struct scatter *s, struct keys_call *c, mx far, enum 
 
 static int64_t keys_each(int64_t n) { return ceil_div(n, 64) * 64; }
 
-size_t gpu_keys_room(int64_t n) { return (size_t)(4 * keys_each(n) + ceil_div(n, ORDER_TILE) * ORDER_DIGITS); }
+size_t gpu_keys_room(int64_t n)
+{
+    int64_t tiles = ceil_div(n, ORDER_TILE);
+    return (size_t)(4 * keys_each(n) + (tiles + ceil_div(tiles, ORDER_CHUNK)) * ORDER_DIGITS);
+}
 
 struct gpu_keys gpu_keys_at(uint32_t *room, int64_t n)
 {
@@ -275,7 +279,7 @@ struct gpu_keys gpu_keys_at(uint32_t *room, int64_t n)
 
 int gpu_keys_sort(const struct run *r, const struct gpu_keys *k, uint64_t most)
 {
-    static struct gpu_found rank, count, scan, deal;
+    static struct gpu_found rank, count, sums, scan, deal;
     uint32_t *const *key = k->key, *const *number = k->number;
     struct order_call c = { .key = key[0],
                             .to_key = key[1],
@@ -284,11 +288,13 @@ int gpu_keys_sort(const struct run *r, const struct gpu_keys *k, uint64_t most)
                             .n = k->n,
                             .tiles = ceil_div(k->n, ORDER_TILE) };
     int now = 0;
+    c.sums = c.counts + c.tiles * ORDER_DIGITS;
     if (k->n <= ORDER_FEW)
         return order_launch(r, &rank, "rank", ceil_div(k->n, ORDER_THREADS), ORDER_THREADS, &c) ? -1 : 1;
     for (; most >> c.bit; c.bit += ORDER_BITS) {
         if (order_launch(r, &count, "count", c.tiles, ORDER_THREADS, &c) ||
-            order_launch(r, &scan, "scan", 1, ORDER_SCAN, &c) ||
+            order_launch(r, &sums, "sums", ceil_div(c.tiles, ORDER_CHUNK), ORDER_THREADS, &c) ||
+            order_launch(r, &scan, "scan", 1, ORDER_THREADS, &c) ||
             order_launch(r, &deal, "deal", c.tiles, ORDER_THREADS, &c))
             return -1;
         now = !now;
@@ -303,7 +309,7 @@ int gpu_keys_sort(const struct run *r, const struct gpu_keys *k, uint64_t most)
 static int fold(const struct scatter *s, const struct keys_call *keys, mx y, const uint32_t *key,
                 const uint32_t *number)
 {
-    static struct gpu_found found[DT_COUNT];
+    static struct gpu_found found[DT_COUNT], singles[DT_COUNT];
     static const enum dtype plain[] = { [1] = DT_uint8, [2] = DT_uint16, [4] = DT_uint32, [8] = DT_uint64 };
     enum dtype t = s->fold == SCATTER_SET ? plain[itemsize(y)] : (enum dtype)y->dtype;
     struct fold_call c = { .key = key,
@@ -317,6 +323,11 @@ static int fold(const struct scatter *s, const struct keys_call *keys, mx y, con
         c.lanes = (int32_t)(16 / itemsize(y));
     else
         describe_lookup(&c.lookup, s->r, &s->p, y, s->arrays.updates, false);
+    if (number && c.lanes == 1 && (c.elements || c.lookup.slice == 1)) {
+        void *one = gpu_find(gpu_of(s->r), &singles[t], "scatter", "scatter_singles", t);
+        return !one || gpu_launch(s->r->stream, s->r->node->op->name, one, ceil_div(c.n, LOOKUP_THREADS * LOOKUP_EACH),
+                                  LOOKUP_THREADS, (void *[]){ &c });
+    }
     if (c.elements)
         share_out(&c.lookup, 1);
     void *f = gpu_find(gpu_of(s->r), &found[t], "scatter", "scatter", t);

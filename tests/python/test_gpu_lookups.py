@@ -231,6 +231,24 @@ def test_searchsorted(dtype):
         same(lambda x, v: mx.vmap(lambda x, v: mx.searchsorted(x, v, side=side))(x, v[:9]), rows, v)  # noqa: B023
 
 
+@pytest.mark.parametrize("n, size", [(300_000, 70_000), (9000, 3), (5000, 300), (4097, 1)])
+def test_many_updates_of_single_elements(n, size):
+    """More than one block puts in order, some in runs that are longer than what a block has."""
+    r = np.random.default_rng(n)
+    i, u = r.integers(0, size, n), r.integers(-9, 9, n)
+    x = r.integers(-9, 9, size)
+    want = {"add": x.astype(np.int64), "set": x.copy(), "maximum": x.copy()}
+    np.add.at(want["add"], i, u)
+    np.maximum.at(want["maximum"], i, u)
+    want["set"][i] = u  # the last one stays
+    for dtype in (mx.int32, mx.float32, mx.float64):
+        with mx.stream(mx.gpu):
+            for name, expected in want.items():
+                got = put(mx.array(x).astype(dtype), mx.array(i), mx.array(u).astype(dtype), name)
+                with mx.stream(mx.cpu):
+                    assert np.array_equal(np.array(got.astype(mx.float64)), expected)
+
+
 @pytest.fixture
 def said():
     """Takes what is said of indices out of range, and has the next one said again."""

@@ -7,7 +7,8 @@
  * functions are FN (shared/scalar.h).  SHARED memory is one for all threads of a block; more than 48 KiB of it are one
  * SHARED_BYTES of a kernel, of as many bytes as it is launched with (gpu_launch_shared); BARRIER() has them wait for
  * each other; SHUFFLE_XOR(x, bits) is the x of the thread of the warp, all of whose threads take
- * part, whose lane differs in these bits; ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v. */
+ * part, whose lane differs in these bits; ATOMIC_MIN(p, v) makes *p, a uint64_t, the lesser of itself and v,
+ * ATOMIC_ADD(p, v) adds to an uint32_t. */
 #ifndef MX_CUDA_KERNELS_GPU_H
 #define MX_CUDA_KERNELS_GPU_H
 
@@ -32,6 +33,7 @@
 #define BARRIER() __syncthreads()
 #define SHUFFLE_XOR(x, bits) __shfl_xor_sync(0xffffffffu, x, bits)
 #define ATOMIC_MIN(p, v) atomicMin(p, v)
+#define ATOMIC_ADD(p, v) atomicAdd(p, v)
 #else
 #include "support/emulator.h"
 #define GPU_KERNEL static void
@@ -48,6 +50,7 @@
 #define SHARED_BYTES(name, bytes) static ALIGNED(16) unsigned char name[bytes]
 #define BARRIER() emulated_barrier(__FILE__, __LINE__)
 #define ATOMIC_MIN(p, v) (*(p) = (v) < *(p) ? (v) : *(p)) /* threads go on by turns */
+#define ATOMIC_ADD(p, v) (*(p) += (v))
 #define SHUFFLE_XOR(x, bits)                                            \
     __extension__({                                                     \
         __typeof__(x) v_ = (x);                                         \

@@ -1,6 +1,6 @@
-/* order.cu: updates in the order of where they go, those for one place in their own: a radix sort, four bits at a time.
- * A tile's keys are counted, digit by digit; the counts of all tiles become places; the tile is put in order, and each
- * digit's keys go there. */
+/* order.cu: updates in the order of where they go, those for one place in their own: a radix sort, eight bits at a
+ * time.  A tile's keys are counted, digit by digit; the counts of all tiles become places; the tile is put in order, by
+ * halves of the digit, and each digit's keys go there. */
 #include "cuda/kernels/gpu.h"
 #include "cuda/kernels/lookup_at.h"
 #include "cuda/kernels/order.h"
@@ -36,7 +36,61 @@ KERNEL(cu_rank, struct order_call)
     a.to_number[before] = (uint32_t)i;
 }
 
-/* A number for each digit, sixteen bits of it. */
+FN uint32_t digit_at(uint32_t key, int32_t bit) { return key >> bit & (ORDER_DIGITS - 1); }
+
+/* A thread of the block has a digit. */
+KERNEL(cu_count, struct order_call)
+{
+    SHARED uint32_t counts[ORDER_DIGITS];
+    int64_t first = (int64_t)blockIdx.x * ORDER_TILE + threadIdx.x;
+    counts[threadIdx.x] = 0;
+    BARRIER();
+    for (int k = 0; k < ORDER_EACH; k++) {
+        int64_t i = first + k * ORDER_THREADS;
+        if (i < a.n)
+            ATOMIC_ADD(&counts[digit_at(a.key[i], a.bit)], 1u);
+    }
+    BARRIER();
+    a.counts[(int64_t)blockIdx.x * ORDER_DIGITS + threadIdx.x] = counts[threadIdx.x];
+}
+
+/* How many there are of the thread's digit in tiles first, first + 1, ... below end. */
+FN uint32_t counted(const struct order_call *a, int64_t first, int64_t end)
+{
+    uint32_t sum = 0;
+    FOURS
+    for (int64_t t = first; t < end; t++) sum += a->counts[t * ORDER_DIGITS + threadIdx.x];
+    return sum;
+}
+
+KERNEL(cu_sums, struct order_call)
+{
+    int64_t first = (int64_t)blockIdx.x * ORDER_CHUNK;
+    int64_t end = first + ORDER_CHUNK < a.tiles ? first + ORDER_CHUNK : a.tiles;
+    a.sums[(int64_t)blockIdx.x * ORDER_DIGITS + threadIdx.x] = counted(&a, first, end);
+}
+
+/* One block: sums become those of all keys before. */
+KERNEL(cu_scan, struct order_call)
+{
+    SHARED uint32_t totals[ORDER_DIGITS];
+    int64_t chunks = (a.tiles + ORDER_CHUNK - 1) / ORDER_CHUNK;
+    uint32_t sum = 0, at = 0;
+    FOURS
+    for (int64_t c = 0; c < chunks; c++) sum += a.sums[c * ORDER_DIGITS + threadIdx.x];
+    totals[threadIdx.x] = sum;
+    BARRIER();
+    for (unsigned d = 0; d < threadIdx.x; d++) at += totals[d];
+    FOURS
+    for (int64_t c = 0; c < chunks; c++) {
+        uint32_t *sums = a.sums + c * ORDER_DIGITS + threadIdx.x, n = *sums;
+        *sums = at;
+        at += n;
+    }
+}
+
+/* A number for each half digit, sixteen bits of it. */
+enum { HALF_BITS = ORDER_BITS / 2, HALF_DIGITS = 1 << HALF_BITS };
 struct digits {
     uint64_t w[4];
 };
@@ -53,78 +107,27 @@ FN uint32_t digits_of(const struct digits *c, uint32_t digit)
     return (uint32_t)((digit & 8 ? high : low) >> (digit & 3) * 16) & 0xffff;
 }
 
-FN uint32_t digit_at(uint32_t key, int32_t bit) { return key >> bit & (ORDER_DIGITS - 1); }
-
-KERNEL(cu_count, struct order_call)
-{
-    enum { WARPS = ORDER_THREADS / 32 };
-    SHARED struct digits part[WARPS];
-    struct digits mine = { { 0 } };
-    int64_t first = (int64_t)blockIdx.x * ORDER_TILE + threadIdx.x;
-    for (int k = 0; k < ORDER_EACH; k++) {
-        int64_t i = first + k * ORDER_THREADS;
-        if (i < a.n)
-            digits_count(&mine, digit_at(a.key[i], a.bit));
-    }
-    for (unsigned bits = 16; bits; bits /= 2)
-        for (int k = 0; k < 4; k++) mine.w[k] += SHUFFLE_XOR(mine.w[k], bits);
-    if (threadIdx.x % 32 == 0)
-        part[threadIdx.x / 32] = mine;
-    BARRIER();
-    if (threadIdx.x < ORDER_DIGITS) {
-        uint32_t sum = 0;
-        for (int w = 0; w < WARPS; w++) sum += digits_of(&part[w], threadIdx.x);
-        a.counts[threadIdx.x * a.tiles + blockIdx.x] = sum;
-    }
-}
-
-/* One block: counts become the sums of those before. */
-KERNEL(cu_scan, struct order_call)
-{
-    SHARED uint32_t sums[ORDER_SCAN];
-    int64_t all = ORDER_DIGITS * a.tiles, each = (all + ORDER_SCAN - 1) / ORDER_SCAN;
-    int64_t first = threadIdx.x * each, end = first + each < all ? first + each : all;
-    uint32_t sum = 0;
-    for (int64_t i = first; i < end; i++) sum += a.counts[i];
-    sums[threadIdx.x] = sum;
-    for (unsigned apart = 1; apart < ORDER_SCAN; apart *= 2) {
-        BARRIER();
-        uint32_t more = threadIdx.x >= apart ? sums[threadIdx.x - apart] : 0;
-        BARRIER();
-        sums[threadIdx.x] += more;
-    }
-    uint32_t at = sums[threadIdx.x] - sum;
-    for (int64_t i = first; i < end; i++) {
-        uint32_t n = a.counts[i];
-        a.counts[i] = at;
-        at += n;
-    }
-}
+FN uint32_t half_at(uint32_t key, int32_t bit) { return key >> bit & (HALF_DIGITS - 1); }
 
 /* Threads have neighbours each, which lie apart in memory so that they are not read from one bank. */
 FN int spread(int i) { return i + i / ORDER_EACH; }
 
-KERNEL(cu_deal, struct order_call)
+/* Puts a tile of n in order by the half digit at a bit; equal ones keep theirs. */
+FN void sort_tile(uint32_t *keys, uint32_t *numbers, int n, int32_t bit)
 {
-    SHARED uint32_t keys[ORDER_TILE + ORDER_THREADS], numbers[ORDER_TILE + ORDER_THREADS];
     SHARED struct digits before[ORDER_THREADS];
-    SHARED uint32_t begin[ORDER_DIGITS], to[ORDER_DIGITS];
-    uint32_t key[ORDER_EACH], number[ORDER_EACH], place[ORDER_EACH];
-    int64_t first = (int64_t)blockIdx.x * ORDER_TILE;
-    int n = (int)(a.n - first < ORDER_TILE ? a.n - first : ORDER_TILE), me = (int)threadIdx.x;
-    for (int i = me; i < n; i += ORDER_THREADS) {
-        keys[spread(i)] = a.key[first + i];
-        numbers[spread(i)] = a.number ? a.number[first + i] : (uint32_t)(first + i);
-    }
-    BARRIER();
+    SHARED uint32_t begin[HALF_DIGITS];
+    uint32_t key[ORDER_EACH], number[ORDER_EACH];
     struct digits mine = { { 0 } };
+    int me = (int)threadIdx.x;
+    BARRIER();
     for (int k = 0; k < ORDER_EACH; k++) {
         int i = me * ORDER_EACH + k;
         key[k] = number[k] = 0;
         if (i < n) {
             key[k] = keys[spread(i)];
             number[k] = numbers[spread(i)];
-            digits_count(&mine, digit_at(key[k], a.bit));
+            digits_count(&mine, half_at(key[k], bit));
         }
     }
     before[me] = mine;
@@ -137,28 +140,47 @@ KERNEL(cu_deal, struct order_call)
         for (int k = 0; k < 4; k++) before[me].w[k] += more.w[k];
     }
     BARRIER();
-    if (me < ORDER_DIGITS) {
+    if (me < HALF_DIGITS) {
         uint32_t sum = 0;
         for (uint32_t d = 0; d < (uint32_t)me; d++) sum += digits_of(&before[ORDER_THREADS - 1], d);
         begin[me] = sum;
-        to[me] = a.counts[me * a.tiles + blockIdx.x];
     }
     BARRIER();
     struct digits next = { { 0 } };
     if (me)
         next = before[me - 1];
-    for (int k = 0; k < ORDER_EACH; k++) {
-        uint32_t d = digit_at(key[k], a.bit);
-        place[k] = begin[d] + digits_of(&next, d);
-        digits_count(&next, d);
-    }
     for (int k = 0; k < ORDER_EACH && me * ORDER_EACH + k < n; k++) {
-        keys[spread((int)place[k])] = key[k];
-        numbers[spread((int)place[k])] = number[k];
+        uint32_t d = half_at(key[k], bit);
+        int place = spread((int)(begin[d] + digits_of(&next, d)));
+        digits_count(&next, d);
+        keys[place] = key[k];
+        numbers[place] = number[k];
+    }
+    BARRIER();
+}
+
+KERNEL(cu_deal, struct order_call)
+{
+    SHARED uint32_t keys[ORDER_TILE + ORDER_THREADS], numbers[ORDER_TILE + ORDER_THREADS];
+    SHARED uint32_t to[ORDER_DIGITS];
+    int64_t first = (int64_t)blockIdx.x * ORDER_TILE, chunk = blockIdx.x / ORDER_CHUNK;
+    int n = (int)(a.n - first < ORDER_TILE ? a.n - first : ORDER_TILE), me = (int)threadIdx.x;
+    for (int i = me; i < n; i += ORDER_THREADS) {
+        keys[spread(i)] = a.key[first + i];
+        numbers[spread(i)] = a.number ? a.number[first + i] : (uint32_t)(first + i);
+    }
+    to[me] = a.sums[chunk * ORDER_DIGITS + me] + counted(&a, chunk * ORDER_CHUNK, blockIdx.x);
+    sort_tile(keys, numbers, n, a.bit);
+    sort_tile(keys, numbers, n, a.bit + HALF_BITS);
+    /* Where the first of a digit goes, less where it is. */
+    for (int i = me; i < n; i += ORDER_THREADS) {
+        uint32_t d = digit_at(keys[spread(i)], a.bit);
+        if (i == 0 || digit_at(keys[spread(i - 1)], a.bit) != d)
+            to[d] -= (uint32_t)i;
     }
     BARRIER();
     for (int i = me; i < n; i += ORDER_THREADS) {
-        uint32_t one = keys[spread(i)], d = digit_at(one, a.bit), at = to[d] + ((uint32_t)i - begin[d]);
+        uint32_t one = keys[spread(i)], at = to[digit_at(one, a.bit)] + (uint32_t)i;
         a.to_key[at] = one;
         a.to_number[at] = numbers[spread(i)];
     }

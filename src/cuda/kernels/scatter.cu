@@ -39,6 +39,57 @@ FN int64_t update_at(const struct fold_call *a, int64_t i)
     return a->elements ? at + lookup_in_slice(l, element).near : at;
 }
 
+/* All updates of one place from number i on, eight of which are on their way at once. */
+FN_APART S fold_on(const struct fold_call *a, int64_t i, uint32_t key, S v)
+{
+    enum { AHEAD = 8 };
+    for (int n = AHEAD; n == AHEAD; i += AHEAD) {
+        S some[AHEAD];
+        n = 0;
+        for (int k = 0; k < AHEAD; k++) {
+            bool here = i + k < a->n && a->key[i + k] == key;
+            some[k] = here ? ((const S *)a->lookup.near)[update_at(a, a->number[i + k])] : v;
+            n += here;
+        }
+        for (int k = 0; k < n; k++) v = folded(v, some[k], a->fold);
+    }
+    return v;
+}
+
+/* Single elements: a block reads its updates at once; then the first of each place folds those that follow. */
+KERNEL(PASTE(cu_scatter_singles, SUFFIX), struct fold_call)
+{
+    enum { N = LOOKUP_THREADS * LOOKUP_EACH };
+    SHARED uint32_t key[N + 1]; /* behind the one before */
+    SHARED S value[N];
+    int64_t first = (int64_t)blockIdx.x * N;
+    for (int k = (int)threadIdx.x; k < N; k += LOOKUP_THREADS) {
+        uint32_t mine = first + k < a.n ? a.key[first + k] : ORDER_NONE;
+        key[k + 1] = mine;
+        if (mine != ORDER_NONE)
+            value[k] = ((const S *)a.lookup.near)[update_at(&a, a.number[first + k])];
+    }
+    if (threadIdx.x == 0)
+        key[0] = first ? a.key[first - 1] : ORDER_NONE;
+    BARRIER();
+    for (int k = (int)threadIdx.x; k < N; k += LOOKUP_THREADS) {
+        uint32_t mine = key[k + 1];
+        S *y = (S *)a.lookup.far + ((int64_t)mine << a.shift);
+        if (mine == ORDER_NONE)
+            continue;
+        if (a.fold == UPDATE_SET) { /* the last one is */
+            uint32_t next = k + 1 < N ? key[k + 2] : first + N < a.n ? a.key[first + N] : ORDER_NONE;
+            if (next != mine)
+                *y = value[k];
+        } else if (key[k] != mine) {
+            S v = *y;
+            int e = k;
+            for (; e < N && key[e + 1] == mine; e++) v = folded(v, value[e], a.fold);
+            *y = e < N ? v : fold_on(&a, first + N, mine, v);
+        }
+    }
+}
+
 KERNEL(PASTE(cu_scatter, SUFFIX), struct fold_call)
 {
     union lanes v, u;
