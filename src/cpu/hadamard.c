@@ -15,35 +15,6 @@
 
 enum { GRAIN = 1 << 14 };
 
-/* Paley's of size 12. */
-static const char *const twelve[] = {
-    "+-++++++++++", "--+-+-+-+-+-", "+++-++----++", "+---+--+-++-", "+++++-++----", "+-+---+--+-+",
-    "++--+++-++--", "+--++---+--+", "++----+++-++", "+--+-++---+-", "++++----+++-", "+-+--+-++---",
-};
-/* Williamson's: four by four blocks, in each of which a row is the one above moved on by one place.
- * These are the first rows of the blocks. */
-static const char *const twenty[] = {
-    "+----+----++--++-++-",
-    "-+++++-----+--+++--+",
-    "--++-+-++-+-----++++",
-    "-+--+--++-+----+----",
-};
-static const char *const twenty_eight[] = {
-    "+------++----++-+--+-+--++--",
-    "--++++-+-------++--+++-+--+-",
-    "-+-++-++--++--+--------++++-",
-    "-++--++-+-++-+++----++------",
-};
-
-static int sign(int m, int i, int j)
-{
-    if (m == 1)
-        return 1;
-    int size = m == 12 ? 1 : m / 4, first = j / size * size, shift = (j - first - i % size + size) % size;
-    const char *row = m == 12 ? twelve[i] : (m == 20 ? twenty : twenty_eight)[i / size];
-    return row[first + shift] == '+' ? 1 : -1;
-}
-
 struct hadamard_job {
     enum dtype t, work;
     const char *x;
@@ -62,7 +33,7 @@ static void combine(const struct hadamard_job *j, char *to, const char *x, size_
     memset(to, 0, (size_t)j->n * size);
     for (int a = 0; a < j->m; a++)
         for (int b = 0; b < j->m; b++) {
-            int s = j->transposed ? sign(j->m, b, a) : sign(j->m, a, b);
+            int s = j->transposed ? hadamard_sign(j->m, b, a) : hadamard_sign(j->m, a, b);
             char *y = to + (size_t)(a * run) * size;
             const char *v = x + (size_t)(b * run) * size;
             if (j->work == DT_float64)

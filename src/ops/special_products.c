@@ -479,6 +479,35 @@ int hadamard_odd(int64_t n)
     return (odd == 3 || odd == 5 || odd == 7) && n % 4 == 0 ? (int)odd * 4 : 0;
 }
 
+/* Paley's of size 12. */
+static const char *const twelve[] = {
+    "+-++++++++++", "--+-+-+-+-+-", "+++-++----++", "+---+--+-++-", "+++++-++----", "+-+---+--+-+",
+    "++--+++-++--", "+--++---+--+", "++----+++-++", "+--+-++---+-", "++++----+++-", "+-+--+-++---",
+};
+/* Williamson's: four by four blocks, in each of which a row is the one above moved on by one place.
+ * These are the first rows of the blocks. */
+static const char *const twenty[] = {
+    "+----+----++--++-++-",
+    "-+++++-----+--+++--+",
+    "--++-+-++-+-----++++",
+    "-+--+--++-+----+----",
+};
+static const char *const twenty_eight[] = {
+    "+------++----++-+--+-+--++--",
+    "--++++-+-------++--+++-+--+-",
+    "-+-++-++--++--+--------++++-",
+    "-++--++-+-++-+++----++------",
+};
+
+int hadamard_sign(int m, int i, int j)
+{
+    if (m == 1)
+        return 1;
+    int size = m == 12 ? 1 : m / 4, first = j / size * size, shift = (j - first - i % size + size) % size;
+    const char *row = m == 12 ? twelve[i] : (m == 20 ? twenty : twenty_eight)[i / size];
+    return row[first + shift] == '+' ? 1 : -1;
+}
+
 static int hadamard_shapes(const struct call *c, struct spec out[])
 {
     int n = dim(c->x[0], -1);

@@ -21,5 +21,7 @@ struct hadamard_args {
 /* The part of the Hadamard matrix of this size that is not a power of two: 1, 12, 20 or 28; 0 where
  * there is no such matrix. */
 int hadamard_odd(int64_t n);
+/* Its element (i, j), 1 or -1; m is what hadamard_odd gives. */
+int hadamard_sign(int m, int i, int j);
 
 #endif

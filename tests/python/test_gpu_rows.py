@@ -116,3 +116,18 @@ def test_against_float64():
     ]
     for a, b in zip(got, want):
         assert np.allclose(a, b, rtol=3e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 64, 12, 24, 20, 80, 28, 448, 2048, 12 * 256])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_hadamard(dtype, n):
+    x = normal(dtype, 3, n)
+    close(mx.hadamard_transform, x)
+    close(lambda x: mx.hadamard_transform(x[::-1], scale=0.25), x)
+    close(lambda x: mx.grad(lambda x: (mx.hadamard_transform(x) * x[::-1]).sum())(x), x)
+    with mx.stream(mx.gpu):
+        both = mx.vjp(mx.hadamard_transform, [x], [mx.hadamard_transform(x)])[1][0]
+        mx.eval(both)
+    with mx.stream(mx.cpu):  # a rotation: what undoes it is its transpose
+        error = mx.abs(both.astype(mx.float64) - x.astype(mx.float64)).max().item()
+    assert error <= 64 * 2.0 ** -{mx.float32: 23, mx.float16: 10, mx.bfloat16: 7, mx.float64: 52}[dtype]
