@@ -6,6 +6,8 @@
  * Rows of x are first laid out as the kernels read the codes, which spares them any shuffling. */
 #include "cpu/kernels/quantize.h"
 
+#include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/scope.h"
@@ -242,13 +244,15 @@ struct qmm {
     float *panels;         /* of the same, for groups of many rows */
     float *out;            /* rows of y in that order */
     bool direct;           /* y is out */
+    bool unpacked;         /* codes are made numbers for few rows too */
+    atomic_bool beyond;    /* few rows have numbers whose sums over codes and for biases may both be infinite */
     int64_t strips, strip; /* of a group, and columns of one */
     int64_t stretch;
     size_t space; /* floats, of each thread */
     float *room;
 };
 
-static bool few(const struct qmm *q, int64_t rows) { return rows <= (q->transpose ? FEW : FEW_ACROSS); }
+static bool few(const struct qmm *q, int64_t rows) { return !q->unpacked && rows <= (q->transpose ? FEW : FEW_ACROSS); }
 
 static struct quant_matrix packed_matrix_at(const struct qmm *q, int64_t i)
 {
@@ -302,7 +306,8 @@ static void turn_block(const struct qmm *q, float *to, float *chunk, const float
 
 static void lay_out_rows(void *ctx, int64_t begin, int64_t end)
 {
-    const struct qmm *q = ctx;
+    static const float large = 0x1p100f;
+    struct qmm *q = ctx;
     int n = q->k->elements;
     int64_t size = (int64_t)dtype_size(q->t);
     for (int64_t i = begin; i < end; i++) {
@@ -312,7 +317,7 @@ static void lay_out_rows(void *ctx, int64_t begin, int64_t end)
             cpu->cast[q->t][DT_float32](to, x, (size_t)q->depth);
             continue;
         }
-        bool shifted = q->k->shift && row_of_few(q, i);
+        bool of_few = row_of_few(q, i), shifted = q->k->shift && of_few;
         float *sums = q->sums + i * q->summed;
         memset(sums, 0, (size_t)q->summed * sizeof *sums);
         for (int64_t k = 0; k < q->depth; k += q->block, to += q->block) {
@@ -323,6 +328,9 @@ static void lay_out_rows(void *ctx, int64_t begin, int64_t end)
             turn_block(q, to, chunk, tile, shifted);
             for (int64_t l = 0; l < some / n; l++) sums[(k + l * n) / q->m.group] += chunk[l];
         }
+        for (int64_t l = 0; l < q->summed && of_few; l++)
+            if (!(fabsf(sums[l]) < large))
+                atomic_store_explicit(&q->beyond, true, memory_order_relaxed);
     }
 }
 
@@ -460,6 +468,11 @@ static int multiply_packed(struct qmm *q)
     q->room = q->panels + panels;
     q->out = q->direct ? (float *)q->y : q->room + (size_t)threads * q->space;
     pool_for(total, 1 + GRAIN / 2 / q->deep, lay_out_rows, q);
+    if (atomic_load_explicit(&q->beyond, memory_order_relaxed) && !q->unpacked) {
+        buffer_release(b);
+        q->unpacked = true;
+        return multiply_packed(q);
+    }
     if (many)
         pool_for(p->groups, 1, pack_quantized, q);
     crew_for(q->strips * p->groups, threads, (char *)q->room, q->space * sizeof *q->room, multiply_strip, q);

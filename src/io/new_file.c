@@ -162,8 +162,11 @@ bool new_file_place(struct new_file *f)
     char self[SELF];
     if (!f->placed && !f->temporary && (errno != EEXIST || !name_it(f, path_of_open(f, self))))
         return false;
-    if (!f->placed)
+    if (!f->placed) {
         f->placed = !renameat(f->folder, f->temporary, f->folder, f->name);
+        if (f->placed) /* which does nothing where both names are of this file already */
+            unlinkat(f->folder, f->temporary, 0);
+    }
     return f->placed;
 }
 

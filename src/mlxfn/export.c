@@ -294,7 +294,9 @@ static struct exporter *exporter_made(struct named_function *f, bool shapeless, 
     if (!e)
         return NULL;
     object_retain(&f->object);
-    *e = (struct exporter){ .f = f, .file = new_file_closed(), .shapeless = shapeless, .portable = portable };
+    *e = (struct exporter){
+        .f = f, .file = new_file_closed(), .shapeless = shapeless, .portable = portable, .owner = getpid()
+    };
     return e;
 }
 
@@ -340,7 +342,7 @@ int exporter_close(struct exporter *e, bool keep)
     return failed;
 }
 
-bool exporter_whole(const struct exporter *e) { return e->n && !e->tracing && !e->failed; }
+bool exporter_whole(const struct exporter *e) { return e->n && !e->tracing && !e->failed && e->owner == getpid(); }
 
 static void signature_free(struct export_signature *s)
 {

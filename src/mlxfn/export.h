@@ -29,7 +29,7 @@ struct exporter *exporter_new_listener(struct export_listener *l, struct named_f
 bool exporter_sizes_read(const struct exporter *e);
 /* Traces f on arrays like these and writes that.  Non-zero after mx_fail, with file and exporter as before. */
 int exporter_trace(struct exporter *e, int n_pos, int n_keys, const char *const keys[], const mx x[]);
-/* Has it traces, the last of which did not fail? */
+/* Has it traces, the last of which did not fail, and is this the process that made it? */
 bool exporter_whole(const struct exporter *e);
 /* Closes the file.  `keep` false: an older file stays, and one without a trace is not put in place. */
 int exporter_close(struct exporter *e, bool keep);

@@ -20,6 +20,7 @@ struct exporter {
     struct new_file file;
     bool shapeless, portable, closed;
     bool failed;         /* the last trace */
+    pid_t owner;         /* a child made by fork has no part in the file */
     bool tracing, freed; /* at work; by what it calls meanwhile */
     bool sizes_read;     /* by the function while it was traced for any shape */
     uint64_t count_at, end;

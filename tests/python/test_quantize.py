@@ -274,6 +274,22 @@ def test_batches(which, data):
           (x.reshape(-1, k)[0] @ np.swapaxes(w, -1, -2)))  # fmt: skip
 
 
+@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize("bits", [2, 4, 5, 8])
+def test_infinite_and_huge_numbers(bits, rows):
+    """Sums over codes and those for biases that are both infinite would differ by NaN."""
+    w = mx.random.normal((64, 128), key=mx.random.key(1))
+    packed = mx.quantize(w, 64, bits)
+    for value in (-mx.inf, 3e38):
+        x = mx.random.normal((rows, 128), key=mx.random.key(2))
+        x[0, 3] = value
+        y = mx.quantized_matmul(x, *packed, True, 64, bits)
+        with np.errstate(all="ignore"):
+            expected = np.array(x, np.float64) @ np.array(mx.dequantize(*packed, 64, bits), np.float64).T
+            np.testing.assert_allclose(np.array(y)[1:], expected[1:], rtol=1e-4, atol=1e-3)
+            np.testing.assert_allclose(np.array(y)[0], expected[0].astype(np.float32), rtol=1e-4)
+
+
 def test_layouts_and_threads():
     parts, w, how = packed((64, 256), "affine", 4, 64)
     x = sample(256, 5)

@@ -93,9 +93,10 @@ MLX_API mlx_function_exporter mlx_function_exporter_new_callback(
     int (*callback)(const char *event, const mlx_vector_array constants, void *payload), void *payload,
     void (*dtor)(void *), const mlx_closure_kwargs fun, bool shapeless, bool portable);
 
-/* Closes the file; nothing can be applied any more.  An older file, which stays in its place until now, is
- * replaced; unless `keep`: then it stays, and a file without a trace is dropped.  Freeing an exporter closes
- * it, with `keep` where something was applied and the last application did not fail. */
+/* Closes the file; nothing can be applied any more.  With `keep` it takes the place of an older file, which has
+ * stayed until now, also where nothing was applied.  Without, an older file stays, and one that has been begun
+ * is dropped unless it has its place already.  Freeing an exporter closes it, with `keep` where something was
+ * applied and the last application did not fail, but for a child made by fork: what it frees it drops. */
 MLX_API int mlx_function_exporter_close(const mlx_function_exporter xfunc, bool keep);
 
 /* The metadata of the file, which stays the function's. */
