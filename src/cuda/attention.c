@@ -1,11 +1,18 @@
-/* attention.c: attention on a GPU: how it is cut into what blocks do. */
+/* attention.c: attention and its derivative on a GPU: how they are cut into what blocks do. */
 #include "plan/attention.h"
 
 #include "core/shape.h"
 #include "cuda/gpu.h"
 #include "cuda/kernels/attention.h"
 
-enum { OPERANDS = 5 }; /* queries, keys, values, a mask, sinks */
+enum { OPERANDS = 6 }; /* queries, keys, values, the result's cotangent, a mask, sinks */
+
+/* The plan's operands, `ct` among them, and what the kernels know of them; NULL: none. */
+struct operands {
+    mx *x[OPERANDS];
+    struct attention_operand *as[OPERANDS];
+    mx_own hold[OPERANDS];
+};
 
 static bool is_half(enum dtype t) { return t == DT_float16 || t == DT_bfloat16; }
 
@@ -22,27 +29,26 @@ static void describe_operand(const struct run *r, struct attention_operand *o, m
 }
 
 /* False: the batch has more dimensions than kernels know. */
-static bool describe_attention(const struct run *r, const struct attention_plan *p, struct attention_call *c)
+static bool describe_attention(const struct run *r, const struct attention_plan *p, const struct operands *o,
+                               struct attention_call *c)
 {
-    mx x[OPERANDS] = { p->q, p->k, p->v, p->mask, p->sinks };
-    struct attention_operand *o[OPERANDS] = { &c->q, &c->k, &c->v, &c->mask, &c->sinks };
     int64_t strides[OPERANDS][MX_MAX_NDIM], *each[OPERANDS];
     int shape[MX_MAX_NDIM], ndim = p->q->ndim - 3;
     for (int d = 0; d < ndim; d++) shape[d] = p->q->shape[d];
     for (int i = 0; i < OPERANDS; i++) {
         each[i] = strides[i];
-        for (int d = 0; d < ndim; d++) strides[i][d] = x[i] ? x[i]->strides[d] : 0;
+        for (int d = 0; d < ndim; d++) strides[i][d] = *o->x[i] ? (*o->x[i])->strides[d] : 0;
     }
     c->ndim = p->batch > 1 ? collapse(ndim, shape, OPERANDS, each) : 0;
     if (c->ndim > ATTENTION_DIMS)
         return false;
     for (int d = 0; d < c->ndim; d++) {
         c->shape[d] = (uint32_t)shape[d];
-        for (int i = 0; i < OPERANDS; i++) o[i]->batch[d] = strides[i][d];
+        for (int i = 0; i < OPERANDS; i++) o->as[i]->batch[d] = strides[i][d];
     }
     for (int i = 0; i < OPERANDS; i++)
-        if (x[i])
-            describe_operand(r, o[i], x[i], i < 4 ? 3 : 1);
+        if (*o->x[i])
+            describe_operand(r, o->as[i], *o->x[i], i < OPERANDS - 1 ? 3 : 1);
     c->mask_key = p->mask ? p->mask->strides[p->mask->ndim - 1] : 0;
     c->mask_is_bool = p->mask && p->mask->dtype == DT_bool_;
     c->causal = p->a->causal;
@@ -162,34 +168,99 @@ static int launch_attention(const struct run *r, enum dtype t, struct attention_
 }
 
 /* Operands as they are where their rows have no gaps; all of them row by row where their batches are too odd. */
-static int prepare_attention(const struct run *r, struct attention_plan *p, struct attention_call *c, mx_own hold[])
+static int prepare_attention(const struct run *r, struct attention_plan *p, struct operands *o,
+                             struct attention_call *c)
 {
-    mx *x[OPERANDS] = { &p->q, &p->k, &p->v, &p->mask, &p->sinks };
     bool failed = false;
-    for (int i = 0; i < 3 && !failed; i++)
-        if (!attention_gapless(*x[i]))
-            failed = is_nil(*x[i] = gpu_row_major(r, *x[i], &hold[i]));
-    if (failed || describe_attention(r, p, c))
+    for (int i = 0; i < 4 && !failed; i++)
+        if (*o->x[i] && !attention_gapless(*o->x[i]))
+            failed = is_nil(*o->x[i] = gpu_row_major(r, *o->x[i], &o->hold[i]));
+    if (failed || describe_attention(r, p, o, c))
         return failed;
     for (int i = 0; i < OPERANDS && !failed; i++)
-        if (*x[i] && !hold[i].it)
-            failed = is_nil(*x[i] = gpu_row_major(r, *x[i], &hold[i]));
-    return failed || !describe_attention(r, p, c);
+        if (*o->x[i] && !o->hold[i].it)
+            failed = is_nil(*o->x[i] = gpu_row_major(r, *o->x[i], &o->hold[i]));
+    return failed || !describe_attention(r, p, o, c);
 }
 
 int gpu_run_attention(const struct run *r)
 {
     struct attention_plan p;
     struct attention_call c = { 0 };
-    mx_own hold[OPERANDS] = { 0 };
+    struct attention_operand none = { 0 };
+    mx ct = NULL;
+    struct operands o = { { &p.q, &p.k, &p.v, &ct, &p.mask, &p.sinks },
+                          { &c.q, &c.k, &c.v, &none, &c.mask, &c.sinks },
+                          { { NULL } } };
     attention_plan_of(&p, r->args, r->x);
     int failed = gpu_out_new(r, 0) || gpu_out_new(r, 1) || gpu_out_new(r, 2);
-    if (!failed && r->y[1]->size && !(failed = prepare_attention(r, &p, &c, hold))) {
+    if (!failed && r->y[1]->size && !(failed = prepare_attention(r, &p, &o, &c))) {
         c.y = gpu_pointer(r, r->y[0]);
         c.top = gpu_pointer(r, r->y[1]);
         c.sum = gpu_pointer(r, r->y[2]);
         failed = launch_attention(r, (enum dtype)p.q->dtype, &c);
     }
-    gpu_drop(OPERANDS, hold);
+    gpu_drop(OPERANDS, o.hold);
+    return failed;
+}
+
+/* ---- the derivative */
+
+static int launch_slopes(const struct run *r, enum dtype t, struct attention_vjp_call *a)
+{
+    enum { TO_QUERIES, TO_KEYS, SIZES, TO_SINKS = 2 * SIZES, KERNELS };
+    static const char *const names[KERNELS] = { "attention_to_queries_64", "attention_to_keys_64",
+                                                "attention_to_queries_128", "attention_to_keys_128",
+                                                "attention_to_sinks" };
+    static struct gpu_found found[KERNELS][DT_COUNT];
+    struct attention_call *c = &a->c;
+    struct gpu *g = gpu_of(r);
+    int failed = 0;
+    for (int i = 0; i < SIZES && !failed; i++) {
+        int64_t widest = i == TO_KEYS ? greatest(c->d, c->e) : c->d, tile = t == DT_float64 ? 32 : 64;
+        bool large = t != DT_float64 && widest > 64;
+        int k = i + (large ? SIZES : 0);
+        void *kernel = gpu_find(g, &found[k][t], "attention_vjp", names[k], t);
+        c->tiles = ceil_div(i == TO_KEYS ? c->keys : c->rows, tile);
+        c->chunks = ceil_div(widest, large ? 128 : 64);
+        failed = !kernel || gpu_launch(r->stream, "attention_vjp", kernel, c->units * c->tiles * c->chunks,
+                                       ATTENTION_THREADS, (void *[]){ a });
+    }
+    if (a->dsinks && !failed) {
+        void *kernel = gpu_find(g, &found[TO_SINKS][t], "attention_vjp", names[TO_SINKS], t);
+        failed = !kernel || gpu_launch(r->stream, "attention_vjp", kernel, c->units * c->group, 32, (void *[]){ a });
+    }
+    return failed;
+}
+
+int gpu_run_attention_vjp(const struct run *r)
+{
+    struct attention_plan p;
+    struct attention_vjp_call a = { 0 };
+    struct attention_call *c = &a.c;
+    attention_plan_of(&p, r->args, r->x);
+    const mx *more = r->x + 3 + p.a->mask + p.a->sinks;
+    mx ct = more[0], kept[3];
+    struct operands o = { { &p.q, &p.k, &p.v, &ct, &p.mask, &p.sinks },
+                          { &c->q, &c->k, &c->v, &a.ct, &c->mask, &c->sinks },
+                          { { NULL } } };
+    mx_own hold[3] = { 0 };
+    int failed = 0;
+    for (int i = 0; i < r->nout && !failed; i++) failed = gpu_out_new(r, i);
+    for (int i = 0; i < 3 && !failed; i++) failed = is_nil(kept[i] = gpu_row_major(r, more[1 + i], &hold[i]));
+    if (!failed && !(failed = prepare_attention(r, &p, &o, c))) {
+        c->y = gpu_pointer(r, r->y[0]);
+        c->top = gpu_pointer(r, kept[0]);
+        c->sum = gpu_pointer(r, kept[1]);
+        a.delta = gpu_pointer(r, kept[2]);
+        a.dk = gpu_pointer(r, r->y[1]);
+        a.dv = gpu_pointer(r, r->y[2]);
+        a.dsinks = p.sinks ? gpu_pointer(r, r->y[3]) : NULL;
+        c->pieces = 1;
+        c->piece = c->keys;
+        failed = launch_slopes(r, (enum dtype)p.q->dtype, &a);
+    }
+    gpu_drop(OPERANDS, o.hold);
+    gpu_drop(3, hold);
     return failed;
 }

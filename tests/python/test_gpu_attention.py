@@ -254,3 +254,109 @@ def test_again(dtype, length):
     with mx.stream(mx.gpu):
         y = attention(*x, scale=0.25)
         assert all(mx.array_equal(attention(*x, scale=0.25), y).item() for _ in range(3))
+
+
+def back(x, ct, scale, mask, sinks):
+    """Cotangents by the formula, in float64."""
+    q, k, v, ct = (wide(a) for a in (*x, ct))
+    group = q.shape[1] // k.shape[1]
+    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    s = scale * q @ k.swapaxes(-1, -2)
+    seen = np.ones(s.shape, bool)
+    if isinstance(mask, str):
+        seen &= np.arange(k.shape[2]) <= np.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
+    elif mask is not None and mask.dtype == mx.bool_:
+        seen &= np.array(mask)
+    elif mask is not None:
+        s = s + wide(mask)
+    s = np.where(seen, s, -np.inf)
+    first = np.broadcast_to(wide(sinks)[:, None, None] if sinks is not None else -np.inf, (*s.shape[:3], 1))
+    s = np.concatenate([first, s], -1)
+    p = np.exp(s - np.maximum(s.max(-1, keepdims=True), -1e300))
+    p = p / np.maximum(p.sum(-1, keepdims=True), 1e-300)
+    dp = np.concatenate([np.zeros(first.shape), ct @ v.swapaxes(-1, -2)], -1)
+    ds = p * (dp - (p * dp).sum(-1, keepdims=True))
+    dsinks, ds, p = ds[..., 0].sum((0, 2)), ds[..., 1:], p[..., 1:]
+    heads = (q.shape[0], q.shape[1] // group, group, k.shape[2])
+    dk = (scale * ds.swapaxes(-1, -2) @ q).reshape(*heads, q.shape[3]).sum(2)
+    dv = (p.swapaxes(-1, -2) @ ct).reshape(*heads, v.shape[3]).sum(2)
+    return [scale * ds @ k, dk, dv, *([dsinks] if sinks is not None else [])]
+
+
+def close_back(x, mask=None, sinks=None):
+    ct = normal(x[0].dtype, *x[0].shape[:3], x[2].shape[3], seed=9)
+    scale = max(x[0].shape[-1], 1) ** -0.5
+    more = [] if sinks is None else [sinks]
+
+    def f(q, k, v, *s):
+        return attention(q, k, v, scale=scale, mask=mask, sinks=s[0] if s else None)
+
+    with mx.stream(mx.gpu):
+        results = mx.vjp(f, [*x, *more], [ct])[1]
+        mx.eval(results)
+    unit = max(UNIT[x[0].dtype], 2.0**-24 if x[0].dtype != mx.float64 else 0)
+    for got, want in zip(results, back(x, ct, scale, mask, sinks)):
+        largest = np.max(np.abs(want), initial=0)
+        assert np.allclose(wide(got), want, rtol=4 * unit, atol=(8 if unit > 2.0**-20 else 64) * unit * max(largest, 1))
+
+
+@pytest.mark.parametrize("length, keys", [(1, 9), (20, 70), (65, 63), (130, 200), (4, 2)], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_derivatives(dtype, length, keys):
+    x = operands(dtype, batch=2, heads=4, length=length, keys=keys, d=32, e=24)
+    close_back(x)
+    if length <= keys:
+        close_back(x, mask="causal")
+    close_back(x, sinks=normal(dtype, 4, seed=3))
+    with mx.stream(mx.cpu):
+        mask = mx.array(np.random.default_rng(1).random((2, 1, 1, keys)) < 0.7)
+        mask = mx.logical_or(mask, mx.arange(keys) == 1)
+        mx.eval(mask)
+    close_back(x, mask=mask)
+    close_back(x, mask=normal(dtype, length, keys, seed=5), sinks=normal(dtype, 4, seed=3))
+
+
+@pytest.mark.parametrize("d, e", [(64, 64), (128, 128), (1, 1), (3, 7), (20, 12), (8, 130), (260, 72)], ids=str)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.float64], ids=str)
+def test_derivatives_of_heads(dtype, d, e):
+    close_back(operands(dtype, length=20, keys=70, d=d, e=e))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16], ids=str)
+def test_derivatives_of_layouts(dtype, view):
+    x = operands(dtype, batch=2, length=20, keys=70, d=32)
+    with mx.stream(mx.cpu):
+        x = VIEWS[view](*x)
+        mx.eval(x)
+    close_back(x)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.float64], ids=str)
+def test_derivatives_of_rows_that_see_nothing(dtype):
+    q, k, v = operands(dtype, length=20, keys=70)
+    ct = normal(dtype, 1, 2, 20, 16, seed=9)
+    nothing = np.arange(20) == 3
+    for mask in (mx.array(~nothing[:, None]), mx.array(np.where(nothing, -np.inf, 0)[:, None]).astype(dtype), "causal"):
+        keys = 7 if isinstance(mask, str) else 70
+        results = []
+        for s in (mx.gpu, mx.cpu):
+            with mx.stream(s):
+                f = lambda *x: attention(*x, scale=0.25, mask=mask)  # noqa: B023, E731
+                results.append([wide(g) for g in mx.vjp(f, [q, k[:, :, :keys], v[:, :, :keys]], [ct])[1]])
+        for here, there in zip(*results):
+            assert np.allclose(here, there, rtol=4 * UNIT[dtype], atol=32 * UNIT[dtype], equal_nan=True)
+
+
+def test_derivatives_of_nothing():
+    for sizes in [{"keys": 0}, {"length": 0}, {"batch": 0}, {"e": 0}, {"d": 0}]:
+        close_back(operands(mx.float32, **sizes))
+
+
+def test_derivatives_again():
+    x = operands(mx.bfloat16, length=70, keys=130, d=64)
+    ct = normal(mx.bfloat16, 1, 2, 70, 64, seed=9)
+    with mx.stream(mx.gpu):
+        results = [mx.vjp(lambda *x: attention(*x, scale=0.25, mask="causal"), x, [ct])[1] for _ in range(3)]
+        for other in results[1:]:
+            assert all(mx.array_equal(a, b).item() for a, b in zip(results[0], other))

@@ -13,6 +13,7 @@
 #include "core/scope.h"
 #include "core/stream.h"
 #include "cuda/driver.h"
+#include "ops/attention.h"
 #include "ops/fast.h"
 #include "ops/op.h"
 #include "ops/ops.h"
@@ -388,6 +389,26 @@ static mx attended(const struct trial *t, const mx x[])
     return mx_attention(x[0], x[1], x[2], 0.1, t->fold & CAUSAL, mask, t->fold & SINKS ? x[5] : NULL);
 }
 
+/* Cotangent n of what attention gives for x[6], its operands all of their shapes. */
+static mx attended_back(const struct trial *t, const mx x[])
+{
+    struct attention_args a = { 0.1, t->fold & CAUSAL, t->fold & (MASKED | ADDED), t->fold & SINKS };
+    mx in[9] = { x[0], x[1], x[2] }, y[3] = { NULL }, dx[4] = { NULL };
+    int n = 3, scores[] = { x[0]->shape[0], x[0]->shape[1], x[0]->shape[2], x[1]->shape[2] };
+    if (a.mask)
+        in[n++] = mx_broadcast_to(x[t->fold & MASKED ? 3 : 4], 4, scores);
+    if (a.sinks)
+        in[n++] = mx_broadcast_to(x[5], 2, scores);
+    mx_infer_n(&op_attention, &a, n, in, 3, y);
+    mx each = mx_multiply(mx_astype(y[0], y[1]->dtype), mx_astype(x[6], y[1]->dtype));
+    in[n] = x[6];
+    in[n + 1] = y[1];
+    in[n + 2] = y[2];
+    in[n + 3] = mx_sum(each, (int[]){ -1 }, 1, false);
+    mx_infer_n(&op_attention_vjp, &a, n + 4, in, 3 + a.sinks, dx);
+    return dx[t->n];
+}
+
 static void attentions(void **unused)
 {
     (void)unused;
@@ -408,12 +429,15 @@ static void attentions(void **unused)
                            numbers(t, 4, (int[]){ 2, 2, keys, sizes[i].e }, false),
                            numbers(DT_bool_, 2, (int[]){ length, keys }, false),
                            numbers(t, 4, (int[]){ 2, 1, 1, keys }, false),
-                           numbers(t, 1, (int[]){ 4 }, false) };
+                           numbers(t, 1, (int[]){ 4 }, false),
+                           numbers(t, 4, (int[]){ 2, 4, length, sizes[i].e }, false) };
                 double eps = (t == DT_float16 || t == DT_bfloat16 ? 4 : 64) * ulp_at_one(t);
                 char what[64];
                 snprintf(what, sizeof what, "%d by %d of %d and %d, kind %u", length, keys, sizes[i].d, sizes[i].e,
                          kinds[j]);
                 beside(&(struct trial){ "attention", attended, NULL, 0, kinds[j] }, what, x, eps, eps);
+                int n = (int)(i + j + k) % (kinds[j] & SINKS ? 4 : 3);
+                beside(&(struct trial){ "attention_vjp", attended_back, NULL, n, kinds[j] }, what, x, 8 * eps, 8 * eps);
             }
 }
 

@@ -46,4 +46,12 @@ struct attention_call {
     int32_t key_team, value_team; /* attention_few: threads that have a row of K and of V, powers of two */
 };
 
+/* What the derivative is given, which makes y of c for the queries. */
+struct attention_vjp_call {
+    struct attention_call c;
+    struct attention_operand ct;
+    const void *delta; /* of each row of queries */
+    void *dk, *dv, *dsinks;
+};
+
 #endif

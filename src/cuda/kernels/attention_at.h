@@ -1,0 +1,116 @@
+/* attention_at.h: what a block of attention works on, and where that is.
+ *
+ * Include cuda/kernels/gpu.h before, with SUFFIX and S, the type as stored, defined, and HALF for half types. */
+#ifndef MX_CUDA_KERNELS_ATTENTION_AT_H
+#define MX_CUDA_KERNELS_ATTENTION_AT_H
+
+#include "cuda/kernels/attention.h"
+#include "cuda/kernels/lanes.h"
+#include "cuda/kernels/places.h"
+
+#define K(name) PASTE(name, SUFFIX)
+#ifdef HALF /* computes as float32 */
+typedef float T;
+#define IN(x) PASTE(f32_from, SUFFIX)(x)
+#define OUT(x) PASTE(SUFFIX, from_f32)(x)
+#define F(name) name##_f32
+#else
+typedef S T;
+#define IN(x) (x)
+#define OUT(x) (x)
+#define F(name) K(name)
+#endif
+#define LOWEST_f32 (-3.40282346638528859812e+38f)
+#define LOWEST_f64 (-1.79769313486231570815e+308)
+/* The score of a key that is not to be seen. */
+#define LOWEST F(LOWEST)
+
+FN S zero_element(void)
+{
+    S z = { 0 };
+    return z;
+}
+FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; }
+
+/* ---- where things are */
+
+FN int64_t batch_place(const struct attention_call *a, const int64_t *stride, int64_t b)
+{
+    int64_t at = 0;
+    for (int d = a->ndim; d-- > 0;) at += place_along(&b, a->shape[d], a->units) * stride[d];
+    return at;
+}
+
+/* What a block works on: rows from `row` on of a unit, columns of V from `column` on, keys from `from` to `end`. */
+struct spot {
+    int64_t unit, row, column, piece, from, end, first; /* first: that row among those of all units */
+    const S *q, *k, *v, *sinks;                         /* of the unit */
+    const void *mask;
+    int64_t mask_at; /* of the unit, in elements */
+};
+
+/* How many keys query t sees. */
+FN int64_t seen_by(const struct attention_call *a, int64_t t)
+{
+    int64_t n = t + a->keys - a->length + 1;
+    return !a->causal || n > a->keys ? a->keys : n < 0 ? 0 : n;
+}
+
+/* How many keys a tile of rows looks at, those that see nothing at all of them: what is behind has no weight. */
+FN int64_t looked_at(const struct attention_call *a, int64_t row, int tile)
+{
+    int64_t t0 = row % a->length, t1 = t0 + at_most(a->rows - row, tile) - 1;
+    if (t1 >= a->length) { /* of several heads */
+        t0 = 0;
+        t1 = a->length - 1;
+    }
+    return a->mask.p || !seen_by(a, t0) ? a->keys : seen_by(a, t1);
+}
+
+/* `tile`: rows of a block; `width`: its columns. */
+FN struct spot spot_of(const struct attention_call *a, int tile, int width)
+{
+    struct spot s;
+    int64_t t = blockIdx.x % a->tiles, rest = blockIdx.x / a->tiles;
+    s.row = (a->causal ? a->tiles - 1 - t : t) * tile; /* those that see more begin first */
+    s.column = rest % a->chunks * width;
+    rest /= a->chunks;
+    s.piece = rest % a->pieces;
+    s.unit = rest / a->pieces;
+    int64_t b = s.unit / a->kv, h = s.unit % a->kv;
+    s.first = s.unit * a->rows + s.row;
+    s.q = (const S *)a->q.p + batch_place(a, a->q.batch, b) + h * a->group * a->q.head;
+    s.k = (const S *)a->k.p + batch_place(a, a->k.batch, b) + h * a->k.head;
+    s.v = (const S *)a->v.p + batch_place(a, a->v.batch, b) + h * a->v.head;
+    s.sinks = a->sinks.p ? (const S *)a->sinks.p + batch_place(a, a->sinks.batch, b) + h * a->group * a->sinks.head : 0;
+    s.mask_at = a->mask.p ? batch_place(a, a->mask.batch, b) + h * a->group * a->mask.head : 0;
+    int64_t limit = looked_at(a, s.row, tile);
+    s.from = s.piece * a->piece;
+    s.end = a->keys - s.from < a->piece ? a->keys : s.from + a->piece;
+    s.end = limit < s.end ? limit : s.end;
+    return s;
+}
+
+/* How many keys all rows of the block see. */
+FN int64_t seen_by_all(const struct attention_call *a, const struct spot *s, int tile)
+{
+    int64_t t0 = s->row % a->length;
+    return seen_by(a, t0 + at_most(a->rows - s->row, tile) > a->length ? 0 : t0);
+}
+
+/* Row r of the unit in an operand. */
+FN int64_t row_place(const struct attention_call *a, const struct attention_operand *o, int64_t r)
+{
+    return r / a->length * o->head + r % a->length * o->row;
+}
+
+/* A score with what the mask says of a key; at: of the row, in the mask. */
+FN T masked(const struct attention_call *a, int64_t at, int64_t key, T score)
+{
+    at += key * a->mask_key;
+    if (a->mask_is_bool)
+        return ((const uint8_t *)a->mask.p)[at] ? score : LOWEST;
+    return score + IN(((const S *)a->mask.p)[at]);
+}
+
+#endif

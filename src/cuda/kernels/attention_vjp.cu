@@ -1,0 +1,77 @@
+/* attention_vjp.cu: the derivative of attention: cu_attention_to_queries_128_f32.  The build compiles it as it does
+ * attention.cu.
+ *
+ * With S the scores, P the weights and dP = dY V^T:  dS = P (dP - delta),  dQ = scale dS K,  dK = scale dS^T Q,
+ * dV = P^T dY.  Blocks of queries make dQ, blocks of keys dK and dV, each from scores of its own. */
+#include "cuda/kernels/gpu.h"
+
+#include "cuda/kernels/attention_at.h"
+
+/* What a weight is made of, for each query of a tile. */
+struct weighing {
+    int64_t mask_at[ATTENTION_KEYS], seen[ATTENTION_KEYS];
+    T top[ATTENTION_KEYS], by[ATTENTION_KEYS], delta[ATTENTION_KEYS];
+};
+
+/* For query i of a tile, row r of a unit. */
+FN void weigh_query(struct weighing *w, const struct attention_vjp_call *a, int64_t unit, int64_t mask_at, int i,
+                    int64_t r)
+{
+    const struct attention_call *c = &a->c;
+    int64_t at = unit * c->rows + r;
+    w->mask_at[i] = mask_at + row_place(c, &c->mask, r);
+    w->seen[i] = seen_by(c, r % c->length);
+    w->top[i] = ((const T *)c->top)[at];
+    w->by[i] = 1 / ((const T *)c->sum)[at];
+    w->delta[i] = ((const T *)a->delta)[at];
+}
+
+/* The weight that a product of query i and a key is, and its cotangent, of which it is given that of the weight. */
+FN T weight_of(const struct attention_call *c, const struct weighing *w, int i, int64_t key, T score, T *slope)
+{
+    score *= (T)c->scale;
+    if (key >= w->seen[i])
+        score = LOWEST;
+    if (c->mask.p)
+        score = masked(c, w->mask_at[i], key, score);
+    T p = F(exp)(score - w->top[i]) * w->by[i];
+    *slope = w->top[i] > LOWEST ? p * (*slope - w->delta[i]) : (T)0;
+    return p;
+}
+
+/* Four neighbours, or as many of them as there are columns, of a row of a result. */
+FN void put_slopes(void *to, int64_t row, int64_t column, int64_t columns, const T v[4], T scale)
+{
+    S *y = (S *)to + row * columns;
+    for (int k = 0; k < 4; k++)
+        if (column + k < columns)
+            y[column + k] = OUT(v[k] * scale);
+}
+
+/* A sink's weight is exp(sink - top) / sum, and nothing is behind it: a warp for each. */
+KERNEL(K(cu_attention_to_sinks), struct attention_vjp_call)
+{
+    const struct attention_call *c = &a.c;
+    int64_t heads = c->kv * c->group, b = blockIdx.x / heads, h = blockIdx.x % heads;
+    double sink = (double)IN(((const S *)c->sinks.p)[batch_place(c, c->sinks.batch, b) + h * c->sinks.head]), sum = 0;
+    for (int64_t t = threadIdx.x; t < c->length; t += 32) {
+        int64_t at = (int64_t)blockIdx.x * c->length + t;
+        double top = (double)((const T *)c->top)[at], by = 1 / (double)((const T *)c->sum)[at];
+        sum -= exp_f64(sink - top) * by * (double)((const T *)a.delta)[at];
+    }
+    for (int bits = 16; bits > 0; bits /= 2) sum += SHUFFLE_XOR(sum, bits);
+    if (threadIdx.x == 0)
+        ((S *)a.dsinks)[blockIdx.x] = OUT((T)sum);
+}
+
+#ifdef WIDE
+#define EACH 2
+#else
+#define EACH 4
+#define WIDTH 128
+#define N(name) name##_128
+#include "cuda/kernels/attention_vjp.inc"
+#endif
+#define WIDTH 64
+#define N(name) name##_64
+#include "cuda/kernels/attention_vjp.inc"
