@@ -1,10 +1,15 @@
 # The GPU kernels: text of src/cuda/kernels, compiled by NVRTC of the PyPI package nvidia-cuda-nvrtc-cu12, which
 # needs no GPU.  Sets MLX_CUDA_IMAGES, the source that holds them.
-option(MLX_CUDA "Build the CUDA backend; it opens the driver at run time and needs none to build" OFF)
-# Machine code of one architecture takes a minute on one core; a wheel has them all.
+# A wheel is for machines with and without a GPU; whoever works on something else need not wait for its kernels.
+set(MLX_CUDA_DEFAULT OFF)
+if(SKBUILD)
+  set(MLX_CUDA_DEFAULT ON)
+endif()
+option(MLX_CUDA "Build the CUDA backend; it opens the driver at run time and needs none to build" ${MLX_CUDA_DEFAULT})
+# Machine code of one architecture takes five minutes of one core, and 2.4 MB of a wheel (docs/cuda.md).
 set(MLX_CUDA_TARGETS_DEFAULT ptx75)
 if(SKBUILD)
-  set(MLX_CUDA_TARGETS_DEFAULT 80,90,100,120,ptx75)
+  set(MLX_CUDA_TARGETS_DEFAULT 80,90,ptx75,ptx80)
 endif()
 set(MLX_CUDA_TARGETS ${MLX_CUDA_TARGETS_DEFAULT} CACHE STRING
   "Architectures that kernels are compiled for: 90 is machine code of sm_90, ptx75 is for 7.5 and all later ones")

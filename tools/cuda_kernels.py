@@ -11,15 +11,17 @@ import ctypes
 import ctypes.util
 import hashlib
 import importlib.util
+import lzma
 import os
 import re
 import sys
-import zlib
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 EMULATED = "ptx0"  # as a target: nothing is compiled, tests/emulated/cuda.c has the kernels
+# What src/cuda/unpack.c takes.
+PACKED = [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 3, "lp": 0, "pb": 2, "dict_size": 1 << 24}]
 # One rounding: fused multiply-add only where it is written.
 OPTIONS = ["-fmad=false", "--device-int128", "-default-device", "-std=c++17"]
 
@@ -37,7 +39,8 @@ def find_nvrtc():
     if ctypes.util.find_library("nvrtc"):
         return ctypes.util.find_library("nvrtc")
     sys.exit(
-        "cuda_kernels: no nvidia.cuda_nvrtc: pip install nvidia-cuda-nvrtc-cu12, or give --nvrtc (CMake: MLX_NVRTC)"
+        "cuda_kernels: no nvidia.cuda_nvrtc: pip install nvidia-cuda-nvrtc-cu12, or give --nvrtc (CMake: MLX_NVRTC);"
+        " CMake's MLX_CUDA=OFF does without GPUs"
     )
 
 
@@ -88,15 +91,24 @@ def compile_image(nvrtc, name, file, defined, target):
     return get("PTX" if ptx else "CUBIN")
 
 
+def wanted(target, targets, file):
+    """Is there an image of this file for the target? Text for later devices only where it is another one than that for
+    earlier ones, where it asks what a device has."""
+    first = min((t for t in targets if t.startswith("ptx")), key=lambda t: int(t[3:]), default=None)
+    asks = any("HAS_WARP_PRODUCTS" in text for text in included(SRC / "cuda/kernels" / file, set()))
+    return not target.startswith("ptx") or target == first or asks
+
+
 def make(nvrtc, out, name, file, defined, target):
     """One image in the folder, from its cache where nothing changed; returns what the list says of it."""
     parts = [Path(nvrtc).name, name, target, *OPTIONS, *defined, *included(SRC / "cuda/kernels" / file, set())]
     content = "\0".join(parts)
-    path = out / f"{name}-{target}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.z"
+    path = out / f"{name}-{target}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.lzma"
     if not path.exists():
         code = compile_image(nvrtc, name, file, defined, target)
         part = path.with_suffix(f".{os.getpid()}")
-        part.write_bytes(len(code).to_bytes(8, "little") + zlib.compress(code, 9))
+        packed = lzma.compress(code, format=lzma.FORMAT_RAW, filters=PACKED)
+        part.write_bytes(len(code).to_bytes(8, "little") + packed)
         part.rename(path)
     data = path.read_bytes()
     return name, target, path, int.from_bytes(data[:8], "little"), len(data) - 8
@@ -112,7 +124,8 @@ def main():
     nvrtc = EMULATED if given.targets == EMULATED else given.nvrtc or find_nvrtc()
     given.out = given.out.resolve()
     given.out.mkdir(parents=True, exist_ok=True)
-    asked = [(name, file, defined, target) for target in given.targets.split(",") for name, file, defined in modules()]
+    targets = given.targets.split(",")
+    asked = [(n, file, d, t) for t in targets for n, file, d in modules() if wanted(t, targets, file)]
     with ProcessPoolExecutor(given.jobs) as pool:
         images = list(pool.map(make, *zip(*[(nvrtc, given.out, *a) for a in asked])))
     lines = ['#include "cuda/modules.h"', ""]
@@ -128,7 +141,7 @@ def main():
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
     kept = {image[2] for image in images}
-    for old in given.out.glob("*.z"):
+    for old in given.out.glob("*.lzma"):
         if old not in kept:
             old.unlink()
     print(f"{len(images)} images of kernels, {sum(image[4] for image in images)} bytes")

@@ -14,7 +14,7 @@
 #include "plan/result.h"
 #include "run/queue.h"
 
-enum { MAX_GPUS = 16, MODULES = 512, RING = 64 };
+enum { MAX_GPUS = 16, MODULES = 1024, RING = 64 };
 
 struct gpu {
     struct memory memory; /* the first member */

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "core/lock.h"
 #include "cuda/gpu.h"
+#include "cuda/unpack.h"
 
 /* Of a module: machine code runs on devices of its major version whose minor is no less; PTX on any later one. */
 static int best_image(const struct gpu *g, const char *module)
@@ -29,11 +29,10 @@ static void *load_image(int image)
 {
     const struct gpu_image *m = &gpu_images[image];
     void *module = NULL;
-    uLongf size = m->size;
-    char *code = mx_malloc(m->size + 1);
+    unsigned char *code = mx_malloc(m->size + 1);
     if (!code)
         return NULL;
-    if (uncompress((Bytef *)code, &size, m->packed, m->packed_size) != Z_OK) {
+    if (!unpack(code, m->size, m->packed, m->packed_size)) {
         mx_fail_as(MX_RUNTIME, "[cuda] the kernels %s of this library are damaged", m->module);
     } else {
         code[m->size] = 0;

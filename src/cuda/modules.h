@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* One module for one target, compressed by zlib: machine code of sm_<target>, or PTX for that and later. */
+/* One module for one target, compressed (unpack.h): machine code of sm_<target>, or PTX for that and later. */
 struct gpu_image {
     const char *module;
     int target, ptx;

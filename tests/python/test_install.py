@@ -2,10 +2,12 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import mlx
+import mlx.core as mx
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -132,9 +134,32 @@ def test_a_prefix_carries_the_manual_pages_that_were_made(prefix):
     assert (prefix / "share" / "man" / "man3" / "mlx_add.3").exists() == made.exists()
 
 
+def libraries_opened(python, folder, **around):
+    """What a program that computes looks for of NVIDIA's; it says nothing."""
+    code = "import mlx.core as mx; x = mx.ones((99, 99)); mx.eval(x @ x); assert not mx.cuda.is_available()"
+    env = {**os.environ, "LD_DEBUG": "libs,files", "LD_DEBUG_OUTPUT": str(folder / "opened"), **around}
+    done = subprocess.run([python, "-c", code], env=env, cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    text = "".join(file.read_text() for file in folder.glob("opened.*"))
+    assert "core.abi3.so" in text
+    found = dict.fromkeys(re.findall(r"(?:find library|file)=(?:\S*/)?(\S+)", text))
+    return [name for name in found if re.match(r"lib(cu|nv|nccl)", name)]
+
+
+@pytest.mark.skipif(mx.is_available(mx.gpu), reason="has a driver")
+def test_without_a_driver_one_library_is_looked_for(tmp_path):
+    """The CUDA backend, with the emulated driver out of reach."""
+    emulated = TREE / "tests" / "emulated" / "libmlx.so.0"
+    for file in (emulated, *(TREE / "lib").glob("libscipy_openblas.so")):
+        (tmp_path / file.name).symlink_to(file)
+    path = {"LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": str(TREE / "python")}
+    assert libraries_opened(sys.executable, tmp_path, **path) == ["libcuda.so.1"]
+
+
 @pytest.mark.slow
 def test_a_wheel_stands_alone(tmp_path):
-    wheel = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT]
+    kernels = ["-C", "cmake.define.MLX_CUDA_TARGETS=ptx0"]  # their names alone: the driver is the emulated one, if any
+    wheel = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", *kernels, "-w", tmp_path, ROOT]
     run(sys.executable, "-m", "pip", *wheel)
     (file,) = tmp_path.glob("*.whl")
     assert file.name.startswith(f"cmlx-{version()}-cp311-abi3-linux_")
@@ -144,5 +169,7 @@ def test_a_wheel_stands_alone(tmp_path):
     run(python, "-m", "pip", "install", "--quiet", "--no-index", file)
     code = "import mlx.core as mx; print(mx._release, (mx.array([1, 2]) + 1).tolist())"
     assert run(python, "-c", code, cwd=tmp_path).split(maxsplit=1) == [version(), "[2, 3]\n"]
+    assert "cublasLt" in run(python, "-m", "mlx", "--info")
+    assert libraries_opened(python, tmp_path) == ["libcuda.so.1"]
     root = run(python, "-m", "mlx", "--cmake-dir").strip()
     assert cmake_user(tmp_path / "user", root, ["mlx", "mlxc"]) == {version()}
