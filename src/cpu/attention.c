@@ -6,7 +6,7 @@
  * as when a text is being written, read K and V as they are instead.
  *
  * Work is cut by shape alone, and sums are taken in the order of keys. */
-#include "ops/attention.h"
+#include "plan/attention.h"
 
 #include <float.h>
 #include <math.h>
@@ -31,19 +31,17 @@ static const int64_t ROOM = 256 << 20; /* bytes of packed operands at a time, if
 
 /* The operands are those of the node, with rows without gaps. */
 struct attention_job {
-    const struct attention_args *a;
+    struct attention_plan p;
     const struct gemm_kernel *g;
     enum dtype t, work;
     size_t size, wsize;
-    mx q, k, v, mask, sinks, ct;
-    char *y, *top, *sum;        /* row-major */
-    const char *delta;          /* of the derivative */
-    char *dq, *dk, *dv;         /* likewise */
-    int64_t batch, heads, kv;   /* all before the heads; heads of queries and of keys */
-    int64_t length, keys, d, e; /* queries; columns of K and of V */
-    int64_t width;              /* of panels */
-    int64_t fold;               /* heads whose queries make one list of rows */
-    int64_t first, units;       /* heads of keys that are packed now, of batch * kv */
+    mx ct;
+    char *y, *top, *sum;  /* row-major */
+    const char *delta;    /* of the derivative */
+    char *dq, *dk, *dv;   /* likewise */
+    int64_t width;        /* of panels */
+    int64_t fold;         /* heads whose queries make one list of rows */
+    int64_t first, units; /* heads of keys that are packed now, of batch * kv */
     char *packed;
     int64_t unit_bytes;
     char *space;
@@ -152,7 +150,7 @@ static void mask_tile(char *to, int64_t width, const char *x, int64_t si, int64_
 static void mask_causal(const struct attention_job *j, char *s, int64_t rows, int64_t key, int64_t r, int64_t n)
 {
     for (int64_t c = 0; c < n; c++) {
-        int64_t seen = (r + c) % j->length + j->keys - j->length + 1 - key;
+        int64_t seen = (r + c) % j->p.length + j->p.keys - j->p.length + 1 - key;
         for (int64_t i = seen < 0 ? 0 : seen; i < rows; i++)
             fill_lanes(j, s + (size_t)(i * j->width + c) * j->wsize, lowest(j), 1);
     }
@@ -161,7 +159,7 @@ static void mask_causal(const struct attention_job *j, char *s, int64_t rows, in
 static void mask_causal_rows(const struct attention_job *j, char *s, int64_t rows, int64_t t, int64_t key, int64_t n)
 {
     for (int64_t i = 0; i < rows; i++) {
-        int64_t seen = t + i + j->keys - j->length + 1 - key;
+        int64_t seen = t + i + j->p.keys - j->p.length + 1 - key;
         seen = seen < 0 ? 0 : seen;
         if (seen < n)
             fill_lanes(j, s + (size_t)(i * j->width + seen) * j->wsize, lowest(j), n - seen);
@@ -171,7 +169,7 @@ static void mask_causal_rows(const struct attention_job *j, char *s, int64_t row
 /* Scores with what `tile` has of the mask. */
 static void apply_mask(const struct attention_job *j, char *s, char *tile, int64_t n)
 {
-    enum dtype t = j->mask->dtype;
+    enum dtype t = j->p.mask->dtype;
     if (t == DT_bool_) {
         double low = lowest(j);
         float low_f32 = (float)low;
@@ -191,17 +189,17 @@ static void apply_mask(const struct attention_job *j, char *s, char *tile, int64
 static void mask_panel(const struct attention_job *j, char *s, char *tile, int64_t rows, int64_t key, int64_t b,
                        int64_t h, int64_t r, int64_t n)
 {
-    if (j->a->causal)
+    if (j->p.a->causal)
         mask_causal(j, s, rows, key, r, n);
-    if (!j->mask)
+    if (!j->p.mask)
         return;
-    size_t size = itemsize(j->mask);
-    int64_t sk = j->mask->strides[j->mask->ndim - 1], st = row_stride(j->mask);
+    size_t size = itemsize(j->p.mask);
+    int64_t sk = j->p.mask->strides[j->p.mask->ndim - 1], st = row_stride(j->p.mask);
     memset(tile, 0, (size_t)(rows * j->width) * size);
     for (int64_t c = 0, some; c < n; c += some) {
-        int64_t t = (r + c) % j->length;
-        some = least(n - c, j->length - t);
-        const char *p = head_of(j->mask, 3, b, h + (r + c) / j->length);
+        int64_t t = (r + c) % j->p.length;
+        some = least(n - c, j->p.length - t);
+        const char *p = head_of(j->p.mask, 3, b, h + (r + c) / j->p.length);
         mask_tile(tile + (size_t)c * size, j->width, p + (t * st + key * sk) * (int64_t)size, sk, st, rows, some, size);
     }
     apply_mask(j, s, tile, rows * j->width);
@@ -211,13 +209,13 @@ static void mask_panel(const struct attention_job *j, char *s, char *tile, int64
 static void mask_rows(const struct attention_job *j, char *s, char *tile, int64_t rows, int64_t t, int64_t b, int64_t h,
                       int64_t key, int64_t n)
 {
-    if (j->a->causal)
+    if (j->p.a->causal)
         mask_causal_rows(j, s, rows, t, key, n);
-    if (!j->mask)
+    if (!j->p.mask)
         return;
-    size_t size = itemsize(j->mask);
-    int64_t sk = j->mask->strides[j->mask->ndim - 1], st = row_stride(j->mask);
-    const char *p = head_of(j->mask, 3, b, h) + (t * st + key * sk) * (int64_t)size;
+    size_t size = itemsize(j->p.mask);
+    int64_t sk = j->p.mask->strides[j->p.mask->ndim - 1], st = row_stride(j->p.mask);
+    const char *p = head_of(j->p.mask, 3, b, h) + (t * st + key * sk) * (int64_t)size;
     memset(tile, 0, (size_t)(rows * j->width) * size);
     mask_tile(tile, j->width, p, st, sk, rows, n, size);
     apply_mask(j, s, tile, rows * j->width);
@@ -226,8 +224,8 @@ static void mask_rows(const struct attention_job *j, char *s, char *tile, int64_
 /* How many keys the queries t0 to t1 need: all, where one of them sees none. */
 static int64_t seen_by(const struct attention_job *j, int64_t t0, int64_t t1)
 {
-    int64_t off = j->keys - j->length;
-    return !j->a->causal || t0 + off < 0 ? j->keys : least(j->keys, t1 + off + 1);
+    int64_t off = j->p.keys - j->p.length;
+    return !j->p.a->causal || t0 + off < 0 ? j->p.keys : least(j->p.keys, t1 + off + 1);
 }
 
 /* ---- space of one thread */
@@ -237,7 +235,7 @@ static size_t attention_panel_bytes(const struct attention_job *j, int64_t rows)
 {
     return (size_t)(ceil_div(rows, 16) * 16 * j->width) * j->wsize;
 }
-static int64_t widest(const struct attention_job *j) { return j->d > j->e ? j->d : j->e; }
+static int64_t widest(const struct attention_job *j) { return j->p.d > j->p.e ? j->p.d : j->p.e; }
 static size_t mask_bytes(const struct attention_job *j) { return (size_t)(BLOCK * j->width) * 16; }
 static size_t loaded_bytes(const struct attention_job *j)
 {
@@ -271,11 +269,11 @@ static int64_t blocks(int64_t n) { return ceil_div(n, BLOCK); }
 static void pack_keys(void *job, int64_t i, char *space)
 {
     struct attention_job *j = job;
-    int64_t unit = j->first + i / blocks(j->keys), block = i % blocks(j->keys);
-    char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->keys, j->d) * j->wsize;
-    int64_t b = unit / j->kv, h = unit % j->kv;
-    pack_block(j, k, NULL, head_of(j->k, 3, b, h), row_stride(j->k), j->keys, j->d, block, space);
-    pack_block(j, NULL, v, head_of(j->v, 3, b, h), row_stride(j->v), j->keys, j->e, block, space);
+    int64_t unit = j->first + i / blocks(j->p.keys), block = i % blocks(j->p.keys);
+    char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->p.keys, j->p.d) * j->wsize;
+    int64_t b = unit / j->p.kv, h = unit % j->p.kv;
+    pack_block(j, k, NULL, head_of(j->p.k, 3, b, h), row_stride(j->p.k), j->p.keys, j->p.d, block, space);
+    pack_block(j, NULL, v, head_of(j->p.v, 3, b, h), row_stride(j->p.v), j->p.keys, j->p.e, block, space);
 }
 
 /* Sinks begin a row's sum. */
@@ -283,8 +281,8 @@ static void begin_rows(const struct attention_job *j, char *top, char *sum, int6
 {
     fill_lanes(j, top, lowest(j), j->width);
     fill_lanes(j, sum, 0, j->width);
-    for (int64_t c = 0; j->sinks && c < n; c++) {
-        const char *p = head_of(j->sinks, 1, b, h + (r + c) / j->length);
+    for (int64_t c = 0; j->p.sinks && c < n; c++) {
+        const char *p = head_of(j->p.sinks, 1, b, h + (r + c) / j->p.length);
         double s, m;
         cpu->cast[j->t][DT_float64](&s, p, 1);
         m = s > lowest(j) ? s : lowest(j);
@@ -293,13 +291,13 @@ static void begin_rows(const struct attention_job *j, char *top, char *sum, int6
     }
 }
 
-static int64_t rows_of(const struct attention_job *j) { return j->fold * j->length; }
+static int64_t rows_of(const struct attention_job *j) { return j->fold * j->p.length; }
 static int64_t panels_of(const struct attention_job *j) { return ceil_div(rows_of(j), j->width); }
 
 static size_t forward_bytes(const struct attention_job *j)
 {
-    return 4096 + loaded_bytes(j) + mask_bytes(j) + attention_panel_bytes(j, j->d) + attention_panel_bytes(j, BLOCK) +
-           attention_panel_bytes(j, j->e) + 3 * attention_panel_bytes(j, 1);
+    return 4096 + loaded_bytes(j) + mask_bytes(j) + attention_panel_bytes(j, j->p.d) + attention_panel_bytes(j, BLOCK) +
+           attention_panel_bytes(j, j->p.e) + 3 * attention_panel_bytes(j, 1);
 }
 
 /* One panel of queries, of the heads that one list of rows is made of. */
@@ -307,46 +305,46 @@ static void forward_panel(void *job, int64_t i, char *space)
 {
     struct attention_job *j = job;
     const struct gemm_kernel *g = j->g;
-    int64_t lists = j->heads / j->fold / j->kv, list = i / panels_of(j);
-    int64_t unit = j->first + list / lists, b = unit / j->kv;
-    int64_t h = unit % j->kv * (j->heads / j->kv) + list % lists * j->fold;
+    int64_t lists = j->p.heads / j->fold / j->p.kv, list = i / panels_of(j);
+    int64_t unit = j->first + list / lists, b = unit / j->p.kv;
+    int64_t h = unit % j->p.kv * j->p.group + list % lists * j->fold;
     int64_t r = i % panels_of(j) * j->width, n = least(j->width, rows_of(j) - r);
     char *rows = take_space(&space, loaded_bytes(j)), *tile = take_space(&space, mask_bytes(j));
-    char *q = take_space(&space, attention_panel_bytes(j, j->d)),
+    char *q = take_space(&space, attention_panel_bytes(j, j->p.d)),
          *s = take_space(&space, attention_panel_bytes(j, BLOCK));
-    char *o = take_space(&space, attention_panel_bytes(j, j->e)),
+    char *o = take_space(&space, attention_panel_bytes(j, j->p.e)),
          *top = take_space(&space, attention_panel_bytes(j, 1));
     char *sum = take_space(&space, attention_panel_bytes(j, 1)),
          *fade = take_space(&space, attention_panel_bytes(j, 1));
-    const char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->keys, j->d) * j->wsize;
-    int64_t t0 = r % j->length, t1 = t0 + n - 1, off = j->keys - j->length;
-    if (t1 >= j->length) {
+    const char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->p.keys, j->p.d) * j->wsize;
+    int64_t t0 = r % j->p.length, t1 = t0 + n - 1, off = j->p.keys - j->p.length;
+    if (t1 >= j->p.length) {
         t0 = 0;
-        t1 = j->length - 1;
+        t1 = j->p.length - 1;
     }
     int64_t limit = seen_by(j, t0, t1);
-    pack_panel(j, q, j->q, 3, b, h, r, n, j->d, j->a->scale, rows);
+    pack_panel(j, q, j->p.q, 3, b, h, r, n, j->p.d, j->p.a->scale, rows);
     begin_rows(j, top, sum, b, h, r, n);
-    memset(o, 0, attention_panel_bytes(j, j->e));
+    memset(o, 0, attention_panel_bytes(j, j->p.e));
     for (int64_t key = 0; key < limit; key += BLOCK) {
-        int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->keys - key);
-        g->tile(s, j->width, k + (size_t)(key * j->d) * j->wsize, g->mr * j->d, q, 0, m, j->width, j->d, false);
-        if (j->mask || (j->a->causal && key + m > t0 + off + 1))
+        int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->p.keys - key);
+        g->tile(s, j->width, k + (size_t)(key * j->p.d) * j->wsize, g->mr * j->p.d, q, 0, m, j->width, j->p.d, false);
+        if (j->p.mask || (j->p.a->causal && key + m > t0 + off + 1))
             mask_panel(j, s, tile, m, key, b, h, r, n);
         cpu->attention->attend[j->work](s, (size_t)m, top, sum, fade);
         if (key)
-            cpu->attention->scale[j->work](o, (size_t)j->e, fade);
-        g->tile(o, j->width, v + (size_t)turned_panels(j, key, j->e) * j->wsize, g->mr * whole, s, 0, j->e, j->width, m,
-                true);
+            cpu->attention->scale[j->work](o, (size_t)j->p.e, fade);
+        g->tile(o, j->width, v + (size_t)turned_panels(j, key, j->p.e) * j->wsize, g->mr * whole, s, 0, j->p.e,
+                j->width, m, true);
     }
     for (int64_t c = 0; c < j->width; c++) /* the reciprocals */
         if (j->work == DT_float64)
             ((double *)fade)[c] = 1 / ((double *)sum)[c];
         else
             ((float *)fade)[c] = 1 / ((float *)sum)[c];
-    cpu->attention->scale[j->work](o, (size_t)j->e, fade);
-    int64_t at = (b * j->heads + h) * j->length + r;
-    put_panel(j, j->y + (size_t)(at * j->e) * j->size, o, n, j->e, rows);
+    cpu->attention->scale[j->work](o, (size_t)j->p.e, fade);
+    int64_t at = (b * j->p.heads + h) * j->p.length + r;
+    put_panel(j, j->y + (size_t)(at * j->p.e) * j->size, o, n, j->p.e, rows);
     memcpy(j->top + (size_t)at * j->wsize, top, (size_t)n * j->wsize);
     memcpy(j->sum + (size_t)at * j->wsize, sum, (size_t)n * j->wsize);
 }
@@ -354,7 +352,7 @@ static void forward_panel(void *job, int64_t i, char *space)
 /* Packs heads of keys, as many as there is room for, and works on them, until all are done. */
 static int over_units(struct attention_job *j, int64_t pack_jobs, job_fn *packing, int64_t jobs[2], job_fn *working[2])
 {
-    int64_t all = j->batch * j->kv, some = ROOM / j->unit_bytes;
+    int64_t all = j->p.batch * j->p.kv, some = ROOM / j->unit_bytes;
     some = some < 1 ? 1 : least(some, all);
     j->packed = mx_malloc((size_t)(some * j->unit_bytes + 64));
     j->space = j->packed ? mx_malloc((size_t)pool_threads() * j->bytes) : NULL;
@@ -372,18 +370,18 @@ static int over_units(struct attention_job *j, int64_t pack_jobs, job_fn *packin
 
 static int forward(struct attention_job *j)
 {
-    int64_t lists = j->heads / j->fold / j->kv;
-    j->unit_bytes = (panels(j, j->keys, j->d) + turned_panels(j, j->keys, j->e) + 32) * (int64_t)j->wsize;
+    int64_t lists = j->p.heads / j->fold / j->p.kv;
+    j->unit_bytes = (panels(j, j->p.keys, j->p.d) + turned_panels(j, j->p.keys, j->p.e) + 32) * (int64_t)j->wsize;
     j->bytes = forward_bytes(j);
-    return over_units(j, blocks(j->keys), pack_keys, (int64_t[]){ lists * panels_of(j), 0 },
+    return over_units(j, blocks(j->p.keys), pack_keys, (int64_t[]){ lists * panels_of(j), 0 },
                       (job_fn *[]){ forward_panel, NULL });
 }
 
 /* ---- forward, few queries: K and V in place, by pieces whose results are merged */
 
 /* Of a piece: FEW rows of outputs, then maxima, then sums. */
-static int64_t piece_size(const struct attention_job *j) { return FEW * (j->e + 2); }
-static int64_t pieces(const struct attention_job *j) { return ceil_div(j->keys, PIECE); }
+static int64_t piece_size(const struct attention_job *j) { return FEW * (j->p.e + 2); }
+static int64_t pieces(const struct attention_job *j) { return ceil_div(j->p.keys, PIECE); }
 
 static void ask_for(const char *x, int64_t stride, int64_t rows, int64_t width, size_t size)
 {
@@ -394,47 +392,47 @@ static void ask_for(const char *x, int64_t stride, int64_t rows, int64_t width, 
 static void forward_piece(void *job, int64_t i, char *space)
 {
     struct attention_job *j = job;
-    int64_t unit = i / pieces(j), key = i % pieces(j) * PIECE, m = least(PIECE, j->keys - key);
-    int64_t b = unit / j->kv, group = j->heads / j->kv, h = unit % j->kv * group;
+    int64_t unit = i / pieces(j), key = i % pieces(j) * PIECE, m = least(PIECE, j->p.keys - key);
+    int64_t b = unit / j->p.kv, group = j->p.group, h = unit % j->p.kv * group;
     int64_t n = rows_of(j);
     size_t w = j->wsize;
-    char *q = take_space(&space, (size_t)(FEW * j->d) * w), *s = take_space(&space, FEW * PIECE * w);
+    char *q = take_space(&space, (size_t)(FEW * j->p.d) * w), *s = take_space(&space, FEW * PIECE * w);
     char *tile = take_space(&space, FEW * PIECE * 8);
-    char *o = j->packed + (size_t)(i * piece_size(j)) * w, *top = o + (size_t)(FEW * j->e) * w, *sum = top + FEW * w;
+    char *o = j->packed + (size_t)(i * piece_size(j)) * w, *top = o + (size_t)(FEW * j->p.e) * w, *sum = top + FEW * w;
     gemv_fn *gemv = cpu->gemm->gemv[j->t];
     for (int64_t r = 0; r < n; r++) {
-        const char *p = head_of(j->q, 3, b, h + r / j->length);
-        load_straight(j, q + (size_t)(r * j->d) * w, p + r % j->length * row_stride(j->q) * (int64_t)j->size, 0, 1,
-                      j->d);
+        const char *p = head_of(j->p.q, 3, b, h + r / j->p.length);
+        load_straight(j, q + (size_t)(r * j->p.d) * w, p + r % j->p.length * row_stride(j->p.q) * (int64_t)j->size, 0,
+                      1, j->p.d);
     }
-    j->g->axpby(q, q, j->a->scale, NULL, 0, n * j->d);
-    const char *k = head_of(j->k, 3, b, unit % j->kv) + key * row_stride(j->k) * (int64_t)j->size;
-    const char *v = head_of(j->v, 3, b, unit % j->kv) + key * row_stride(j->v) * (int64_t)j->size;
+    j->g->axpby(q, q, j->p.a->scale, NULL, 0, n * j->p.d);
+    const char *k = head_of(j->p.k, 3, b, unit % j->p.kv) + key * row_stride(j->p.k) * (int64_t)j->size;
+    const char *v = head_of(j->p.v, 3, b, unit % j->p.kv) + key * row_stride(j->p.v) * (int64_t)j->size;
     /* Rows are short, which the processor does not foresee: K is asked for a little ahead, and V
      * meanwhile, for it to be in the L2 cache when its turn comes. */
-    ask_for(k, row_stride(j->k), least(AHEAD, m), j->d, j->size);
+    ask_for(k, row_stride(j->p.k), least(AHEAD, m), j->p.d, j->size);
     for (int64_t i0 = 0; i0 < m; i0 += AHEAD) {
         int64_t some = least(AHEAD, m - i0), next = i0 + AHEAD;
         if (next < m)
-            ask_for(k + next * row_stride(j->k) * (int64_t)j->size, row_stride(j->k), least(AHEAD, m - next), j->d,
-                    j->size);
-        ask_for(v + i0 * row_stride(j->v) * (int64_t)j->size, row_stride(j->v), some, j->e, j->size);
+            ask_for(k + next * row_stride(j->p.k) * (int64_t)j->size, row_stride(j->p.k), least(AHEAD, m - next),
+                    j->p.d, j->size);
+        ask_for(v + i0 * row_stride(j->p.v) * (int64_t)j->size, row_stride(j->p.v), some, j->p.e, j->size);
         for (int64_t r = 0; r < n; r += GEMV_VECTORS)
-            gemv(s + (size_t)(r * PIECE + i0) * w, 1, PIECE, k + i0 * row_stride(j->k) * (int64_t)j->size,
-                 row_stride(j->k), 1, q + (size_t)(r * j->d) * w, j->d, (int)least(GEMV_VECTORS, n - r), some, j->d,
-                 false);
+            gemv(s + (size_t)(r * PIECE + i0) * w, 1, PIECE, k + i0 * row_stride(j->p.k) * (int64_t)j->size,
+                 row_stride(j->p.k), 1, q + (size_t)(r * j->p.d) * w, j->p.d, (int)least(GEMV_VECTORS, n - r), some,
+                 j->p.d, false);
     }
     for (int64_t r = 0; r < n; r++) {
         char *row = s + (size_t)(r * PIECE) * w;
-        int64_t t = r % j->length, seen = t + j->keys - j->length + 1 - key;
+        int64_t t = r % j->p.length, seen = t + j->p.keys - j->p.length + 1 - key;
         seen = seen < 0 ? 0 : seen;
-        if (j->a->causal && seen < m)
+        if (j->p.a->causal && seen < m)
             fill_lanes(j, row + (size_t)seen * w, lowest(j), m - seen);
-        if (j->mask) {
-            size_t size = itemsize(j->mask);
-            int64_t sk = j->mask->strides[j->mask->ndim - 1];
+        if (j->p.mask) {
+            size_t size = itemsize(j->p.mask);
+            int64_t sk = j->p.mask->strides[j->p.mask->ndim - 1];
             const char *p =
-                head_of(j->mask, 3, b, h + r / j->length) + (t * row_stride(j->mask) + key * sk) * (int64_t)size;
+                head_of(j->p.mask, 3, b, h + r / j->p.length) + (t * row_stride(j->p.mask) + key * sk) * (int64_t)size;
             mask_tile(tile, m, p, 1, sk, 1, m, size);
             apply_mask(j, row, tile, m);
         }
@@ -447,8 +445,8 @@ static void forward_piece(void *job, int64_t i, char *space)
         fill_lanes(j, sum + (size_t)r * w, total.f, 1);
     }
     for (int64_t r = 0; r < n; r += GEMV_VECTORS)
-        gemv(o + (size_t)(r * j->e) * w, 1, j->e, v, 1, row_stride(j->v), s + (size_t)(r * PIECE) * w, PIECE,
-             (int)least(GEMV_VECTORS, n - r), j->e, m, false);
+        gemv(o + (size_t)(r * j->p.e) * w, 1, j->p.e, v, 1, row_stride(j->p.v), s + (size_t)(r * PIECE) * w, PIECE,
+             (int)least(GEMV_VECTORS, n - r), j->p.e, m, false);
 }
 
 static double number_at(const struct attention_job *j, const char *p, int64_t i)
@@ -459,39 +457,39 @@ static double number_at(const struct attention_job *j, const char *p, int64_t i)
 /* Row r of a unit from its pieces, in double. */
 static void merge_row(struct attention_job *j, int64_t unit, int64_t r, double *y)
 {
-    int64_t b = unit / j->kv, group = j->heads / j->kv, h = unit % j->kv * group + r / j->length;
-    int64_t count = pieces(j), at = (b * j->heads + h) * j->length + r % j->length;
+    int64_t b = unit / j->p.kv, group = j->p.group, h = unit % j->p.kv * group + r / j->p.length;
+    int64_t count = pieces(j), at = (b * j->p.heads + h) * j->p.length + r % j->p.length;
     const char *first = j->packed + (size_t)(unit * count * piece_size(j)) * j->wsize;
     double top = lowest(j), sum = 0, sink = 0;
     for (int64_t p = 0; p < count; p++) {
-        double m = number_at(j, first, p * piece_size(j) + FEW * j->e + r);
+        double m = number_at(j, first, p * piece_size(j) + FEW * j->p.e + r);
         top = m > top || m != m ? m : top;
     }
-    if (j->sinks) {
-        cpu->cast[j->t][DT_float64](&sink, head_of(j->sinks, 1, b, h), 1);
+    if (j->p.sinks) {
+        cpu->cast[j->t][DT_float64](&sink, head_of(j->p.sinks, 1, b, h), 1);
         top = sink > top ? sink : top;
         sum = exp(sink - top);
     }
-    for (int64_t c = 0; c < j->e; c++) y[c] = 0;
+    for (int64_t c = 0; c < j->p.e; c++) y[c] = 0;
     for (int64_t p = 0; p < count; p++) {
         int64_t o = p * piece_size(j);
-        double fade = exp(number_at(j, first, o + FEW * j->e + r) - top);
-        sum += fade * number_at(j, first, o + FEW * j->e + FEW + r);
-        for (int64_t c = 0; c < j->e; c++) y[c] += fade * number_at(j, first, o + r * j->e + c);
+        double fade = exp(number_at(j, first, o + FEW * j->p.e + r) - top);
+        sum += fade * number_at(j, first, o + FEW * j->p.e + FEW + r);
+        for (int64_t c = 0; c < j->p.e; c++) y[c] += fade * number_at(j, first, o + r * j->p.e + c);
     }
-    for (int64_t c = 0; c < j->e; c++) y[c] /= sum;
-    cpu->cast[DT_float64][j->t](j->y + (size_t)(at * j->e) * j->size, y, (size_t)j->e);
+    for (int64_t c = 0; c < j->p.e; c++) y[c] /= sum;
+    cpu->cast[DT_float64][j->t](j->y + (size_t)(at * j->p.e) * j->size, y, (size_t)j->p.e);
     fill_lanes(j, j->top + (size_t)at * j->wsize, top, 1);
     fill_lanes(j, j->sum + (size_t)at * j->wsize, sum, 1);
 }
 
 static int forward_few(struct attention_job *j)
 {
-    int64_t units = j->batch * j->kv, count = units * pieces(j);
-    j->bytes = (size_t)(FEW * j->d) * j->wsize + FEW * PIECE * 16 + 16 * PIECE * 8 + 4096;
+    int64_t units = j->p.batch * j->p.kv, count = units * pieces(j);
+    j->bytes = (size_t)(FEW * j->p.d) * j->wsize + FEW * PIECE * 16 + 16 * PIECE * 8 + 4096;
     j->packed = mx_malloc((size_t)(count * piece_size(j)) * j->wsize + 64);
     j->space = j->packed ? mx_malloc((size_t)pool_threads() * j->bytes) : NULL;
-    double *y = j->space ? mx_malloc((size_t)j->e * sizeof *y + 1) : NULL;
+    double *y = j->space ? mx_malloc((size_t)j->p.e * sizeof *y + 1) : NULL;
     if (y) {
         crew_for(count, pool_threads(), j->space, j->bytes, forward_piece, j);
         for (int64_t i = 0; i < units; i++)
@@ -521,13 +519,13 @@ static struct packed_unit unit_at(const struct attention_job *j, int64_t unit)
     struct packed_unit p;
     size_t w = j->wsize;
     p.k = packed_of(j, unit);
-    p.v = p.k + (size_t)panels(j, j->keys, j->d) * w;
-    p.turned_k = p.v + (size_t)panels(j, j->keys, j->e) * w;
-    p.q = p.turned_k + (size_t)turned_panels(j, j->keys, j->d) * w;
-    p.ct = p.q + (size_t)panels(j, j->length, j->d) * w;
-    p.turned_q = p.ct + (size_t)panels(j, j->length, j->e) * w;
-    p.turned_ct = p.turned_q + (size_t)turned_panels(j, j->length, j->d) * w;
-    char *end = p.turned_ct + (size_t)turned_panels(j, j->length, j->e) * w;
+    p.v = p.k + (size_t)panels(j, j->p.keys, j->p.d) * w;
+    p.turned_k = p.v + (size_t)panels(j, j->p.keys, j->p.e) * w;
+    p.q = p.turned_k + (size_t)turned_panels(j, j->p.keys, j->p.d) * w;
+    p.ct = p.q + (size_t)panels(j, j->p.length, j->p.d) * w;
+    p.turned_q = p.ct + (size_t)panels(j, j->p.length, j->p.e) * w;
+    p.turned_ct = p.turned_q + (size_t)turned_panels(j, j->p.length, j->p.d) * w;
+    char *end = p.turned_ct + (size_t)turned_panels(j, j->p.length, j->p.e) * w;
     p.head = (size_t)(end - p.q);
     return p;
 }
@@ -535,126 +533,128 @@ static struct packed_unit unit_at(const struct attention_job *j, int64_t unit)
 static void pack_all(void *job, int64_t i, char *space)
 {
     struct attention_job *j = job;
-    int64_t group = j->heads / j->kv, nk = blocks(j->keys), nq = blocks(j->length);
+    int64_t group = j->p.group, nk = blocks(j->p.keys), nq = blocks(j->p.length);
     int64_t each = nk + group * nq, unit = j->first + i / each, block = i % each;
-    int64_t b = unit / j->kv, h = unit % j->kv;
+    int64_t b = unit / j->p.kv, h = unit % j->p.kv;
     struct packed_unit p = unit_at(j, unit);
     if (block < nk) {
-        pack_block(j, p.k, p.turned_k, head_of(j->k, 3, b, h), row_stride(j->k), j->keys, j->d, block, space);
-        pack_block(j, p.v, NULL, head_of(j->v, 3, b, h), row_stride(j->v), j->keys, j->e, block, space);
+        pack_block(j, p.k, p.turned_k, head_of(j->p.k, 3, b, h), row_stride(j->p.k), j->p.keys, j->p.d, block, space);
+        pack_block(j, p.v, NULL, head_of(j->p.v, 3, b, h), row_stride(j->p.v), j->p.keys, j->p.e, block, space);
         return;
     }
     int64_t head = (block - nk) / nq;
     size_t at = (size_t)head * p.head;
     block = (block - nk) % nq;
     h = h * group + head;
-    pack_block(j, p.q + at, p.turned_q + at, head_of(j->q, 3, b, h), row_stride(j->q), j->length, j->d, block, space);
-    pack_block(j, p.ct + at, p.turned_ct + at, head_of(j->ct, 3, b, h), row_stride(j->ct), j->length, j->e, block,
+    pack_block(j, p.q + at, p.turned_q + at, head_of(j->p.q, 3, b, h), row_stride(j->p.q), j->p.length, j->p.d, block,
+               space);
+    pack_block(j, p.ct + at, p.turned_ct + at, head_of(j->ct, 3, b, h), row_stride(j->ct), j->p.length, j->p.e, block,
                space);
 }
 
 static size_t backward_bytes(const struct attention_job *j)
 {
-    return 4096 + loaded_bytes(j) + mask_bytes(j) + 2 * attention_panel_bytes(j, j->d) +
-           2 * attention_panel_bytes(j, j->e) + 2 * attention_panel_bytes(j, BLOCK) + 3 * attention_panel_bytes(j, 1);
+    return 4096 + loaded_bytes(j) + mask_bytes(j) + 2 * attention_panel_bytes(j, j->p.d) +
+           2 * attention_panel_bytes(j, j->p.e) + 2 * attention_panel_bytes(j, BLOCK) + 3 * attention_panel_bytes(j, 1);
 }
 
 static void query_panel(void *job, int64_t i, char *space)
 {
     struct attention_job *j = job;
     const struct gemm_kernel *g = j->g;
-    int64_t group = j->heads / j->kv, count = ceil_div(j->length, j->width);
-    int64_t unit = j->first + i / count / group, b = unit / j->kv;
-    int64_t h = unit % j->kv * group + i / count % group;
-    int64_t r = i % count * j->width, n = least(j->width, j->length - r);
+    int64_t group = j->p.group, count = ceil_div(j->p.length, j->width);
+    int64_t unit = j->first + i / count / group, b = unit / j->p.kv;
+    int64_t h = unit % j->p.kv * group + i / count % group;
+    int64_t r = i % count * j->width, n = least(j->width, j->p.length - r);
     struct packed_unit p = unit_at(j, unit);
     char *rows = take_space(&space, loaded_bytes(j)), *tile = take_space(&space, mask_bytes(j));
-    char *q = take_space(&space, attention_panel_bytes(j, j->d)),
-         *ct = take_space(&space, attention_panel_bytes(j, j->e));
+    char *q = take_space(&space, attention_panel_bytes(j, j->p.d)),
+         *ct = take_space(&space, attention_panel_bytes(j, j->p.e));
     char *s = take_space(&space, attention_panel_bytes(j, BLOCK)),
          *ds = take_space(&space, attention_panel_bytes(j, BLOCK));
-    char *dq = take_space(&space, attention_panel_bytes(j, j->d)),
+    char *dq = take_space(&space, attention_panel_bytes(j, j->p.d)),
          *top = take_space(&space, attention_panel_bytes(j, 1));
     char *sum = take_space(&space, attention_panel_bytes(j, 1)),
          *delta = take_space(&space, attention_panel_bytes(j, 1));
-    size_t at = (size_t)((b * j->heads + h) * j->length + r), w = j->wsize;
+    size_t at = (size_t)((b * j->p.heads + h) * j->p.length + r), w = j->wsize;
     fill_lanes(j, top, 0, j->width);
     fill_lanes(j, sum, 1, j->width);
     fill_lanes(j, delta, 0, j->width);
     memcpy(top, j->top + at * w, (size_t)n * w);
     memcpy(sum, j->sum + at * w, (size_t)n * w);
     memcpy(delta, j->delta + at * w, (size_t)n * w);
-    pack_panel(j, q, j->q, 3, b, h, r, n, j->d, j->a->scale, rows);
-    pack_panel(j, ct, j->ct, 3, b, h, r, n, j->e, 1, rows);
-    memset(dq, 0, attention_panel_bytes(j, j->d));
-    int64_t limit = seen_by(j, r, r + n - 1), off = j->keys - j->length;
+    pack_panel(j, q, j->p.q, 3, b, h, r, n, j->p.d, j->p.a->scale, rows);
+    pack_panel(j, ct, j->ct, 3, b, h, r, n, j->p.e, 1, rows);
+    memset(dq, 0, attention_panel_bytes(j, j->p.d));
+    int64_t limit = seen_by(j, r, r + n - 1), off = j->p.keys - j->p.length;
     for (int64_t key = 0; key < limit; key += BLOCK) {
-        int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->keys - key);
-        g->tile(s, j->width, p.k + (size_t)(key * j->d) * w, g->mr * j->d, q, 0, m, j->width, j->d, false);
-        if (j->mask || (j->a->causal && key + m > r + off + 1))
+        int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->p.keys - key);
+        g->tile(s, j->width, p.k + (size_t)(key * j->p.d) * w, g->mr * j->p.d, q, 0, m, j->width, j->p.d, false);
+        if (j->p.mask || (j->p.a->causal && key + m > r + off + 1))
             mask_panel(j, s, tile, m, key, b, h, r, n);
-        g->tile(ds, j->width, p.v + (size_t)(key * j->e) * w, g->mr * j->e, ct, 0, m, j->width, j->e, false);
+        g->tile(ds, j->width, p.v + (size_t)(key * j->p.e) * w, g->mr * j->p.e, ct, 0, m, j->width, j->p.e, false);
         cpu->attention->slope[j->work](s, ds, (size_t)m, top, sum, delta, false);
-        g->tile(dq, j->width, p.turned_k + (size_t)turned_panels(j, key, j->d) * w, g->mr * whole, ds, 0, j->d,
+        g->tile(dq, j->width, p.turned_k + (size_t)turned_panels(j, key, j->p.d) * w, g->mr * whole, ds, 0, j->p.d,
                 j->width, m, true);
     }
-    g->axpby(dq, dq, j->a->scale, NULL, 0, j->d * j->width);
-    put_panel(j, j->dq + at * (size_t)j->d * j->size, dq, n, j->d, rows);
+    g->axpby(dq, dq, j->p.a->scale, NULL, 0, j->p.d * j->width);
+    put_panel(j, j->dq + at * (size_t)j->p.d * j->size, dq, n, j->p.d, rows);
 }
 
 static void key_panel(void *job, int64_t i, char *space)
 {
     struct attention_job *j = job;
     const struct gemm_kernel *g = j->g;
-    int64_t group = j->heads / j->kv, count = ceil_div(j->keys, j->width);
-    int64_t unit = j->first + i / count, b = unit / j->kv, kv = unit % j->kv;
-    int64_t key = i % count * j->width, n = least(j->width, j->keys - key);
+    int64_t group = j->p.group, count = ceil_div(j->p.keys, j->width);
+    int64_t unit = j->first + i / count, b = unit / j->p.kv, kv = unit % j->p.kv;
+    int64_t key = i % count * j->width, n = least(j->width, j->p.keys - key);
     struct packed_unit p = unit_at(j, unit);
     char *rows = take_space(&space, loaded_bytes(j)), *tile = take_space(&space, mask_bytes(j));
-    char *k = take_space(&space, attention_panel_bytes(j, j->d)),
-         *v = take_space(&space, attention_panel_bytes(j, j->e));
+    char *k = take_space(&space, attention_panel_bytes(j, j->p.d)),
+         *v = take_space(&space, attention_panel_bytes(j, j->p.e));
     char *s = take_space(&space, attention_panel_bytes(j, BLOCK)),
          *ds = take_space(&space, attention_panel_bytes(j, BLOCK));
-    char *dk = take_space(&space, attention_panel_bytes(j, j->d)),
-         *dv = take_space(&space, attention_panel_bytes(j, j->e));
+    char *dk = take_space(&space, attention_panel_bytes(j, j->p.d)),
+         *dv = take_space(&space, attention_panel_bytes(j, j->p.e));
     size_t w = j->wsize;
-    pack_panel(j, k, j->k, 3, b, kv, key, n, j->d, j->a->scale, rows);
-    pack_panel(j, v, j->v, 3, b, kv, key, n, j->e, 1, rows);
-    memset(dk, 0, attention_panel_bytes(j, j->d));
-    memset(dv, 0, attention_panel_bytes(j, j->e));
-    int64_t off = j->keys - j->length;
+    pack_panel(j, k, j->p.k, 3, b, kv, key, n, j->p.d, j->p.a->scale, rows);
+    pack_panel(j, v, j->p.v, 3, b, kv, key, n, j->p.e, 1, rows);
+    memset(dk, 0, attention_panel_bytes(j, j->p.d));
+    memset(dv, 0, attention_panel_bytes(j, j->p.e));
+    int64_t off = j->p.keys - j->p.length;
     for (int64_t head = 0; head < group; head++) {
         int64_t h = kv * group + head;
-        size_t at = (size_t)((b * j->heads + h) * j->length), in = (size_t)head * p.head;
-        for (int64_t t = 0; t < j->length; t += BLOCK) {
-            int64_t m = least(BLOCK, j->length - t);
-            if (j->a->causal && t + off >= 0 && t + m - 1 + off < key)
+        size_t at = (size_t)((b * j->p.heads + h) * j->p.length), in = (size_t)head * p.head;
+        for (int64_t t = 0; t < j->p.length; t += BLOCK) {
+            int64_t m = least(BLOCK, j->p.length - t);
+            if (j->p.a->causal && t + off >= 0 && t + m - 1 + off < key)
                 continue;
-            g->tile(s, j->width, p.q + in + (size_t)(t * j->d) * w, g->mr * j->d, k, 0, m, j->width, j->d, false);
-            if (j->mask || (j->a->causal && key + n > t + off + 1))
+            g->tile(s, j->width, p.q + in + (size_t)(t * j->p.d) * w, g->mr * j->p.d, k, 0, m, j->width, j->p.d, false);
+            if (j->p.mask || (j->p.a->causal && key + n > t + off + 1))
                 mask_rows(j, s, tile, m, t, b, h, key, n);
-            g->tile(ds, j->width, p.ct + in + (size_t)(t * j->e) * w, g->mr * j->e, v, 0, m, j->width, j->e, false);
+            g->tile(ds, j->width, p.ct + in + (size_t)(t * j->p.e) * w, g->mr * j->p.e, v, 0, m, j->width, j->p.e,
+                    false);
             size_t first = (at + (size_t)t) * w;
             cpu->attention->slope[j->work](s, ds, (size_t)m, j->top + first, j->sum + first, j->delta + first, true);
-            g->tile(dv, j->width, p.turned_ct + in + (size_t)turned_panels(j, t, j->e) * w, g->mr * m, s, 0, j->e,
+            g->tile(dv, j->width, p.turned_ct + in + (size_t)turned_panels(j, t, j->p.e) * w, g->mr * m, s, 0, j->p.e,
                     j->width, m, true);
-            g->tile(dk, j->width, p.turned_q + in + (size_t)turned_panels(j, t, j->d) * w, g->mr * m, ds, 0, j->d,
+            g->tile(dk, j->width, p.turned_q + in + (size_t)turned_panels(j, t, j->p.d) * w, g->mr * m, ds, 0, j->p.d,
                     j->width, m, true);
         }
     }
-    g->axpby(dk, dk, j->a->scale, NULL, 0, j->d * j->width);
-    size_t at = (size_t)((b * j->kv + kv) * j->keys + key);
-    put_panel(j, j->dk + at * (size_t)j->d * j->size, dk, n, j->d, rows);
-    put_panel(j, j->dv + at * (size_t)j->e * j->size, dv, n, j->e, rows);
+    g->axpby(dk, dk, j->p.a->scale, NULL, 0, j->p.d * j->width);
+    size_t at = (size_t)((b * j->p.kv + kv) * j->p.keys + key);
+    put_panel(j, j->dk + at * (size_t)j->p.d * j->size, dk, n, j->p.d, rows);
+    put_panel(j, j->dv + at * (size_t)j->p.e * j->size, dv, n, j->p.e, rows);
 }
 
 /* A sink's weight is exp(sink - top) / sum, and nothing is behind it. */
 static void sink_slopes(const struct attention_job *j, char *dsinks)
 {
-    for (int64_t i = 0; i < j->batch * j->heads; i++) {
+    for (int64_t i = 0; i < j->p.batch * j->p.heads; i++) {
         double s, total = 0;
-        cpu->cast[j->t][DT_float64](&s, head_of(j->sinks, 1, i / j->heads, i % j->heads), 1);
-        for (int64_t t = i * j->length; t < (i + 1) * j->length; t++)
+        cpu->cast[j->t][DT_float64](&s, head_of(j->p.sinks, 1, i / j->p.heads, i % j->p.heads), 1);
+        for (int64_t t = i * j->p.length; t < (i + 1) * j->p.length; t++)
             total -= exp(s - number_at(j, j->top, t)) / number_at(j, j->sum, t) * number_at(j, j->delta, t);
         cpu->cast[DT_float64][j->t](dsinks + (size_t)i * j->size, &total, 1);
     }
@@ -662,53 +662,40 @@ static void sink_slopes(const struct attention_job *j, char *dsinks)
 
 static int backward(struct attention_job *j)
 {
-    int64_t group = j->heads / j->kv, w = (int64_t)j->wsize;
-    j->unit_bytes =
-        w * (2 * panels(j, j->keys, j->d) + panels(j, j->keys, j->e) + 64 + turned_panels(j, j->keys, j->d) +
-             group * (panels(j, j->length, j->d) + panels(j, j->length, j->e) + turned_panels(j, j->length, j->d) +
-                      turned_panels(j, j->length, j->e)));
+    int64_t group = j->p.group, w = (int64_t)j->wsize;
+    j->unit_bytes = w * (2 * panels(j, j->p.keys, j->p.d) + panels(j, j->p.keys, j->p.e) + 64 +
+                         turned_panels(j, j->p.keys, j->p.d) +
+                         group * (panels(j, j->p.length, j->p.d) + panels(j, j->p.length, j->p.e) +
+                                  turned_panels(j, j->p.length, j->p.d) + turned_panels(j, j->p.length, j->p.e)));
     j->bytes = backward_bytes(j);
-    int64_t jobs[] = { group * ceil_div(j->length, j->width), ceil_div(j->keys, j->width) };
-    return over_units(j, blocks(j->keys) + group * blocks(j->length), pack_all, jobs,
+    int64_t jobs[] = { group * ceil_div(j->p.length, j->width), ceil_div(j->p.keys, j->width) };
+    return over_units(j, blocks(j->p.keys) + group * blocks(j->p.length), pack_all, jobs,
                       (job_fn *[]){ query_panel, key_panel });
 }
 
 /* ---- nodes */
 
 /* x where its rows have no gaps, else a copy. */
-static mx gapless(mx x, mx_own *hold)
-{
-    return x->strides[x->ndim - 1] == 1 || dim(x, -1) == 1 ? x : row_major(x, hold);
-}
+static mx gapless(mx x, mx_own *hold) { return attention_gapless(x) ? x : row_major(x, hold); }
 
 static int prepare(struct attention_job *j, const struct run *r, mx_own hold[3])
 {
-    *j = (struct attention_job){ .a = r->args };
-    mx q = r->x[0], k = r->x[1], v = r->x[2];
-    j->t = q->dtype;
+    *j = (struct attention_job){ 0 };
+    attention_plan_of(&j->p, r->args, r->x);
+    j->t = j->p.q->dtype;
     j->work = j->t == DT_float64 ? DT_float64 : DT_float32;
-    j->size = itemsize(q);
+    j->size = itemsize(j->p.q);
     j->wsize = dtype_size(j->work);
     j->g = &cpu->gemm->type[j->work == DT_float64 ? GEMM_f64 : GEMM_f32];
     j->width = cpu->attention->width[j->work];
-    j->mask = j->a->mask ? r->x[3] : NULL;
-    j->sinks = j->a->sinks ? r->x[3 + j->a->mask] : NULL;
-    j->heads = dim(q, -3);
-    j->kv = dim(k, -3);
-    j->length = dim(q, -2);
-    j->keys = dim(k, -2);
-    j->d = dim(q, -1);
-    j->e = dim(v, -1);
-    j->batch = 1;
-    for (int i = 0; i < q->ndim - 3; i++) j->batch *= q->shape[i];
-    j->q = gapless(q, &hold[0]);
-    j->k = gapless(k, &hold[1]);
-    j->v = gapless(v, &hold[2]);
+    j->p.q = gapless(j->p.q, &hold[0]);
+    j->p.k = gapless(j->p.k, &hold[1]);
+    j->p.v = gapless(j->p.v, &hold[2]);
     if (j->width != j->g->nr) {
         mx_fail_as(MX_RUNTIME, "[attention] panels of %d and %d elements do not meet", (int)j->width, j->g->nr);
         return 1;
     }
-    return is_nil(j->q) || is_nil(j->k) || is_nil(j->v);
+    return is_nil(j->p.q) || is_nil(j->p.k) || is_nil(j->p.v);
 }
 
 static void drop_all(mx_own *hold, int n)
@@ -720,8 +707,8 @@ static void drop_all(mx_own *hold, int n)
 static void no_keys(const struct attention_job *j, mx y)
 {
     memset(host(y), 0, (size_t)nbytes(y));
-    fill_lanes(j, j->top, lowest(j), j->batch * j->heads * j->length);
-    fill_lanes(j, j->sum, 1, j->batch * j->heads * j->length);
+    fill_lanes(j, j->top, lowest(j), j->p.batch * j->p.heads * j->p.length);
+    fill_lanes(j, j->sum, 1, j->p.batch * j->p.heads * j->p.length);
 }
 
 int run_attention(const struct run *r)
@@ -734,11 +721,11 @@ int run_attention(const struct run *r)
         j.y = host(r->y[0]);
         j.top = host(r->y[1]);
         j.sum = host(r->y[2]);
-        int64_t group = j.heads / j.kv;
-        bool few = group * j.length <= FEW && j.d && cpu->gemm->gemv[j.t]; /* no sum of nothing is written */
-        j.fold = j.length < j.width ? group : 1;
+        int64_t group = j.p.group;
+        bool few = group * j.p.length <= FEW && j.p.d && cpu->gemm->gemv[j.t]; /* no sum of nothing is written */
+        j.fold = j.p.length < j.width ? group : 1;
         j.fold = few ? group : j.fold;
-        if (!j.keys)
+        if (!j.p.keys)
             no_keys(&j, r->y[0]);
         else if (r->y[1]->size)
             failed = few ? forward_few(&j) : forward(&j);
@@ -753,7 +740,7 @@ int run_attention_vjp(const struct run *r)
     mx_own hold[7] = { { NULL } };
     struct attention_job j;
     bool failed = prepare(&j, r, hold);
-    int n = 3 + j.a->mask + j.a->sinks;
+    int n = 3 + j.p.a->mask + j.p.a->sinks;
     mx kept[3];
     if (!failed) {
         j.ct = gapless(r->x[n], &hold[3]);
@@ -768,11 +755,11 @@ int run_attention_vjp(const struct run *r)
         j.dq = host(r->y[0]);
         j.dk = host(r->y[1]);
         j.dv = host(r->y[2]);
-        if (j.keys && kept[0]->size)
+        if (j.p.keys && kept[0]->size)
             failed = backward(&j);
         else
             for (int i = 0; i < 3; i++) memset(host(r->y[i]), 0, (size_t)nbytes(r->y[i]));
-        if (j.sinks && !failed)
+        if (j.p.sinks && !failed)
             sink_slopes(&j, host(r->y[3]));
     }
     drop_all(hold, 7);
