@@ -459,6 +459,12 @@ static PyObject *finish_io(int failed)
 
 PyObject *fn_save(struct py_call *c)
 {
+    /* A handle of our own: another thread, or the file's write, may put something else into that of the array. */
+    mlx_array own = mlx_array_new();
+    if (mlx_array_set(&own, ARRAY(1)))
+        return raise_last(), NULL;
+    if (call_keep(c, own, &own))
+        return NULL;
     PyObject *path;
     int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed = 0;
     if (is_path < 0)
@@ -469,12 +475,12 @@ PyObject *fn_save(struct py_call *c)
         if (!bytes)
             return NULL;
         const char *name = PyBytes_AsString(bytes);
-        failed = array_ready(ARRAY(1));
-        Py_BEGIN_ALLOW_THREADS failed = failed || mlx_save(name, ARRAY(1));
+        failed = array_ready(own);
+        Py_BEGIN_ALLOW_THREADS failed = failed || mlx_save(name, own);
         Py_END_ALLOW_THREADS Py_DECREF(bytes);
     } else {
         mlx_io_writer w = mlx_io_writer_new(c->v[0].o, file_table);
-        failed = array_ready(ARRAY(1)) || mlx_save_writer(w, ARRAY(1));
+        failed = array_ready(own) || mlx_save_writer(w, own);
         mlx_io_writer_free(w);
     }
     return finish_io(failed);

@@ -482,3 +482,19 @@ def test_an_exception_of_a_path_or_file_is_handed_on(use, file, kind):
     with pytest.raises(kind) as raised:
         use(file(error))
     assert raised.value is error
+
+
+def test_an_array_changed_by_the_file_it_is_saved_to():
+    x = mx.arange(1 << 20) + 0
+
+    class File(io.BytesIO):
+        def write(self, data):
+            x[:] = mx.full(x.shape, 7)
+            mx.eval(x)
+            others.append(mx.eval(mx.full(x.shape, 9)))
+            return super().write(data)
+
+    others, file = [], File()
+    mx.save(file, x)
+    file.seek(0)
+    assert mx.array_equal(mx.load(file, format="npy"), mx.arange(1 << 20)) and x[5].item() == 7
