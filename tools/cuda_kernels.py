@@ -21,7 +21,7 @@ from pathlib import Path
 SRC = Path(__file__).parents[1] / "src"
 EMULATED = "ptx0"  # as a target: nothing is compiled, tests/emulated/cuda.c has the kernels
 # What src/cuda/unpack.c takes.
-PACKED = [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 3, "lp": 0, "pb": 2, "dict_size": 1 << 24}]
+PACKED = [{"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 3, "lp": 0, "pb": 2, "dict_size": 1 << 22}]
 # One rounding: fused multiply-add only where it is written.
 OPTIONS = ["-fmad=false", "--device-int128", "-default-device", "-std=c++17"]
 
