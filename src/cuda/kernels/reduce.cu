@@ -16,7 +16,7 @@
 #define IS_c 4
 #define IS PASTE(IS, KIND)
 
-enum { BLOCK = 16 };
+enum { BLOCK = 16, REDUCE_AHEAD = 4 };
 
 /* ---- W: the type that elements are compared in; WIDE: the one that they are added in */
 
