@@ -61,3 +61,16 @@ def test_partitions(n):
 
 def test_permutations():
     same(lambda: mx.random.permutation(1000, key=mx.random.key(2)))
+
+
+@pytest.mark.parametrize("density", [0, 0.3, 1])
+@pytest.mark.parametrize("shape", [(1,), (5000,), (3, 5, 7), (0, 3), (300, 41), (1, 9000)], ids=str)
+def test_nonzero(shape, density):
+    x = np.random.default_rng(1).random(shape) < density
+    for view in (lambda x: x, lambda x: x.T, lambda x: x[::-1]):
+        with mx.stream(mx.gpu):
+            got = mx.nonzero(view(mx.array(x)))
+        want = np.nonzero(view(x))
+        assert len(got) == len(want)
+        for a, b in zip(got, want):
+            assert np.array_equal(np.array(a), b)
