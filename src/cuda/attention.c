@@ -183,6 +183,15 @@ static int prepare_attention(const struct run *r, struct attention_plan *p, stru
     return failed || !describe_attention(r, p, o, c);
 }
 
+/* Rows of queries are counted in 32 bits. */
+bool gpu_takes_attention(const struct node *n)
+{
+    mx q = n->in[ATTENTION_Q];
+    int64_t rows = 1;
+    for (int d = 0; d < q->ndim - 1; d++) rows = least(rows * q->shape[d], (int64_t)1 << 32);
+    return rows <= INT32_MAX;
+}
+
 int gpu_run_attention(const struct run *r)
 {
     struct attention_plan p;

@@ -18,7 +18,7 @@ FN T finish_row(const struct attention_call *a, const struct spot *s, int64_t r,
     if (a->pieces > 1)
         return by;
     if (s->sinks && a->keys) {
-        T sink = IN(s->sinks[r / a->length * a->sinks.head]), most = sink > *top ? sink : *top;
+        T sink = IN(s->sinks[over(r, a->length) * a->sinks.head]), most = sink > *top ? sink : *top;
         by = F(exp)(*top - most);
         *sum = *sum * by + F(exp)(sink - most);
         *top = most;
@@ -84,14 +84,14 @@ KERNEL(K(cu_attention_merge), struct attention_call)
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, n = rows_of_all(&a), wide = a.e ? a.e : 1;
     if (i >= n * wide)
         return;
-    int64_t row = i / wide, column = i % wide;
+    int64_t row = i, column = place_along(&row, (uint32_t)wide, n * wide);
     const T *from = (const T *)a.partial + row * a.e + column;
     const T *tops = (const T *)a.partial + a.pieces * n * a.e + row, *sums = tops + a.pieces * n;
     T top = LOWEST, sum = 0, y = 0;
     for (int64_t p = 0; p < a.pieces; p++) top = tops[p * n] > top ? tops[p * n] : top;
     if (a.sinks.p) {
-        int64_t unit = row / a.rows, head = unit % a.kv * a.group + row % a.rows / a.length;
-        T sink = IN(((const S *)a.sinks.p)[batch_place(&a, a.sinks.batch, unit / a.kv) + head * a.sinks.head]);
+        int64_t unit = over(row, a.rows), head = rest_of(unit, a.kv) * a.group + over(rest_of(row, a.rows), a.length);
+        T sink = IN(((const S *)a.sinks.p)[batch_place(&a, a.sinks.batch, over(unit, a.kv)) + head * a.sinks.head]);
         top = sink > top ? sink : top;
         sum = F(exp)(sink - top);
     }

@@ -34,10 +34,15 @@ FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; 
 
 /* ---- where things are */
 
+/* Quotients and remainders of what is below 2^32, as rows, heads and blocks are: those of 64 bits are long. */
+FN int64_t over(int64_t x, int64_t by) { return (int64_t)((uint32_t)x / (uint32_t)by); }
+FN int64_t rest_of(int64_t x, int64_t by) { return (int64_t)((uint32_t)x % (uint32_t)by); }
+
 FN int64_t batch_place(const struct attention_call *a, const int64_t *stride, int64_t b)
 {
     int64_t at = 0;
-    for (int d = a->ndim; d-- > 0;) at += place_along(&b, a->shape[d], a->units) * stride[d];
+    ROLLED
+    for (int d = a->ndim; d-- > 0; b = over(b, a->shape[d])) at += rest_of(b, a->shape[d]) * stride[d];
     return at;
 }
 
@@ -59,7 +64,7 @@ FN int64_t seen_by(const struct attention_call *a, int64_t t)
 /* How many keys a tile of rows looks at, those that see nothing at all of them: what is behind has no weight. */
 FN int64_t looked_at(const struct attention_call *a, int64_t row, int tile)
 {
-    int64_t t0 = row % a->length, t1 = t0 + at_most(a->rows - row, tile) - 1;
+    int64_t t0 = rest_of(row, a->length), t1 = t0 + at_most(a->rows - row, tile) - 1;
     if (t1 >= a->length) { /* of several heads */
         t0 = 0;
         t1 = a->length - 1;
@@ -71,13 +76,13 @@ FN int64_t looked_at(const struct attention_call *a, int64_t row, int tile)
 FN struct spot spot_of(const struct attention_call *a, int tile, int width)
 {
     struct spot s;
-    int64_t t = blockIdx.x % a->tiles, rest = blockIdx.x / a->tiles;
+    int64_t t = rest_of(blockIdx.x, a->tiles), rest = over(blockIdx.x, a->tiles);
     s.row = (a->causal ? a->tiles - 1 - t : t) * tile; /* those that see more begin first */
-    s.column = rest % a->chunks * width;
-    rest /= a->chunks;
-    s.piece = rest % a->pieces;
-    s.unit = rest / a->pieces;
-    int64_t b = s.unit / a->kv, h = s.unit % a->kv;
+    s.column = rest_of(rest, a->chunks) * width;
+    rest = over(rest, a->chunks);
+    s.piece = rest_of(rest, a->pieces);
+    s.unit = over(rest, a->pieces);
+    int64_t b = over(s.unit, a->kv), h = rest_of(s.unit, a->kv);
     s.first = s.unit * a->rows + s.row;
     s.q = (const S *)a->q.p + batch_place(a, a->q.batch, b) + h * a->group * a->q.head;
     s.k = (const S *)a->k.p + batch_place(a, a->k.batch, b) + h * a->k.head;
@@ -94,14 +99,14 @@ FN struct spot spot_of(const struct attention_call *a, int tile, int width)
 /* How many keys all rows of the block see. */
 FN int64_t seen_by_all(const struct attention_call *a, const struct spot *s, int tile)
 {
-    int64_t t0 = s->row % a->length;
+    int64_t t0 = rest_of(s->row, a->length);
     return seen_by(a, t0 + at_most(a->rows - s->row, tile) > a->length ? 0 : t0);
 }
 
 /* Row r of the unit in an operand. */
 FN int64_t row_place(const struct attention_call *a, const struct attention_operand *o, int64_t r)
 {
-    return r / a->length * o->head + r % a->length * o->row;
+    return over(r, a->length) * o->head + rest_of(r, a->length) * o->row;
 }
 
 /* A score with what the mask says of a key; at: of the row, in the mask. */

@@ -20,7 +20,7 @@ FN void weigh_query(struct weighing *w, const struct attention_vjp_call *a, int6
     const struct attention_call *c = &a->c;
     int64_t at = unit * c->rows + r;
     w->mask_at[i] = mask_at + row_place(c, &c->mask, r);
-    w->seen[i] = seen_by(c, r % c->length);
+    w->seen[i] = seen_by(c, rest_of(r, c->length));
     w->top[i] = ((const T *)c->top)[at];
     w->by[i] = 1 / ((const T *)c->sum)[at];
     w->delta[i] = ((const T *)a->delta)[at];
@@ -52,7 +52,7 @@ FN void put_slopes(void *to, int64_t row, int64_t column, int64_t columns, const
 KERNEL(K(cu_attention_to_sinks), struct attention_vjp_call)
 {
     const struct attention_call *c = &a.c;
-    int64_t heads = c->kv * c->group, b = blockIdx.x / heads, h = blockIdx.x % heads;
+    int64_t heads = c->kv * c->group, b = over(blockIdx.x, heads), h = rest_of(blockIdx.x, heads);
     double sink = (double)IN(((const S *)c->sinks.p)[batch_place(c, c->sinks.batch, b) + h * c->sinks.head]), sum = 0;
     for (int64_t t = threadIdx.x; t < c->length; t += 32) {
         int64_t at = (int64_t)blockIdx.x * c->length + t;
