@@ -163,7 +163,7 @@ FN_APART union lanes some_lanes(const S *x, int n)
 #include "cuda/kernels/attention_warps.inc"
 #define WIDTH 256
 #define TALL 1
-#define KEYS 64
+#define KEYS 32
 #define N(name) name##_warps_256
 #include "cuda/kernels/attention_warps.inc"
 #endif
