@@ -24,7 +24,7 @@ def info():
         if facts is None:
             yield f"{name}: not found"
         else:
-            used_for = facts["used_for"] or "nothing so far"
+            used_for = facts["used_for"] or "nothing here"
             yield f"{name}: {facts['version']}, {facts['path']}; used for {used_for}"
 
 
