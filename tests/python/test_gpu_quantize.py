@@ -175,3 +175,20 @@ def test_against_float64():
         got = np.array(mx.quantized_matmul(mx.array(x.astype(np.float32)), *parts, group_size=64, bits=8))
     assert np.allclose(back, w, atol=np.abs(w).max() / 127)
     assert np.allclose(got, x.astype(np.float32) @ back.T, atol=2e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_infinite_and_huge_numbers(bits, rows):
+    """Sums over codes and those for biases that are both infinite would differ by NaN."""
+    r = np.random.default_rng(bits)
+    for value in (-np.inf, 3e38):
+        x = r.standard_normal((rows, 256)).astype(np.float32)
+        x[0, 3] = value
+        with mx.stream(mx.gpu):
+            packed = mx.quantize(mx.array(r.standard_normal((70, 256)).astype(np.float32)), 64, bits)
+            y = np.array(mx.quantized_matmul(mx.array(x), *packed, True, 64, bits))
+            w = np.array(mx.dequantize(*packed, 64, bits)).astype(np.float64)
+        with np.errstate(all="ignore"):
+            want = (x.astype(np.float64) @ w.T).astype(np.float32)
+        assert np.allclose(y, want, rtol=1e-4, atol=1e-3, equal_nan=True)

@@ -314,6 +314,23 @@ FN void add_chunk(const int f, const int nv, const struct qmm_args *a, const S *
     }
 }
 
+/* A thread's chunks c, c + step, ... of a row of the matrix with a row of x, number by number: for where the sum over
+ * codes and that for biases are not finite, which may be NaN together. */
+FN_APART float row_by_numbers(int f, const struct qmm_args *a, const S *x, const uint32_t *w, int64_t group, int64_t c,
+                              int64_t step, int64_t chunks)
+{
+    const int words = words_of(f), n = elements_of(f);
+    float sum = 0;
+    for (; c < chunks; c += step) {
+        uint32_t d[MOST_WORDS];
+        float s, b;
+        for (int i = 0; i < words; i++) d[i] = w[c * words + i];
+        scale_of(f, a, group + (c * n >> a->log_group), &s, &b);
+        for (int j = 0; j < n; j++) sum = __builtin_fmaf(__builtin_fmaf(number(f, d, j), s, b), IN(x[c * n + j]), sum);
+    }
+    return sum;
+}
+
 /* Rows of the matrix with rows of x: a warp has QMV_ROWS of the former and nv of the latter, or with others of its team
  * some of their chunks. */
 FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
@@ -347,6 +364,13 @@ FN void multiply_rows(const int f, const int nv, const struct qmm_args *a)
             if (chunk < chunks)
                 add_chunk(f, nv, a, p.x + v0 * a->k + chunk * n, vectors, d[u], s[u], b[u], total);
         }
+    }
+    UNROLLED
+    for (int v = 0; v < nv && is_affine(f); v++) UNROLLED
+    for (int r = 0; r < R; r++) {
+        if (v < vectors && r < rows && total[v][r] - total[v][r] != 0)
+            total[v][r] = row_by_numbers(f, a, p.x + (v0 + v) * a->k, p.w + (row + r) * chunks * words,
+                                         p.group + (row + r) * row_groups, in_team * 32 + lane, 32 * a->team, mine);
     }
     for (int v = 0; v < nv; v++)
         for (int r = 0; r < R; r++)
