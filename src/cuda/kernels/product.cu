@@ -182,7 +182,8 @@ FN_APART void put_some(const struct product_args *a, const struct spot *s, int64
 FN void put_four(const struct product_args *a, const struct spot *s, int64_t i, int64_t j, const T sum[4])
 {
     if (!a->plain) {
-        put_some(a, s, i, j, sum);
+        T four[4] = { sum[0], sum[1], sum[2], sum[3] }; /* what has an address is not in registers */
+        put_some(a, s, i, j, four);
     } else if (i < a->m && j < a->n) {
         union {
             S v[4];
