@@ -34,6 +34,22 @@ struct vjp_trace {
     int n_out;
 };
 
+/* Outside of all traces no placeholder is still waiting for a value: what is made of one is of a function that was
+ * traced inside and stored it, and what it depends on is not known any more. */
+static int check_stored(const struct vjp_trace *t, int n, const mx y[])
+{
+    for (int k = 0; k < n && !tracing(); k++)
+        if (t->graph.foreign[t->graph.roots[k]]) {
+            mx_fail_as(MX_RUNTIME,
+                       "[vjp] result %d, of shape %s, is made of a placeholder of a function inside that was compiled "
+                       "or transformed; what such a function stores elsewhere is not there: return it, or name it in "
+                       "outputs= of compile",
+                       k, shape_of(y[k]));
+            return 1;
+        }
+    return 0;
+}
+
 static int trace_pullback(struct vjp_trace *t, struct closure *f, int n, const mx x[], struct mx_list *y)
 {
     *t = (struct vjp_trace){ 0 };
@@ -50,7 +66,7 @@ static int trace_pullback(struct vjp_trace *t, struct closure *f, int n, const m
     trace_end();
     t->recorded = !failed;
     t->n_out = y->n - first;
-    return failed;
+    return failed || check_stored(t, t->n_out, (mx *)y->v + first);
 }
 
 static void vjp_trace_free(struct vjp_trace *t)

@@ -569,6 +569,29 @@ print("went on", seen)
     assert out == "went on [10.0]\n"
 
 
+@pytest.mark.parametrize(
+    "inside",
+    [
+        lambda f, x: mx.compile(f)(x),
+        lambda f, x: mx.vmap(f)(x),
+        lambda f, x: mx.scan(lambda c, v: (c, f(v)), x[0], x)[1],
+    ],
+    ids=["compile", "vmap", "scan"],
+)
+def test_what_a_function_inside_stores_has_no_gradient(inside):
+    kept = []
+
+    def loss(x):
+        y = inside(lambda v: (kept.append((v * v).sum()), v * 3)[1], x)
+        return y.sum() + kept[-1]
+
+    for transform in (mx.grad, mx.value_and_grad):
+        with pytest.raises(RuntimeError, match="placeholder .* return it"):
+            transform(loss)(mx.array([1.0, 2.0]))
+    with pytest.raises(RuntimeError, match="placeholder .* return it"):
+        mx.jvp(loss, [mx.array([1.0, 2.0])], [mx.ones(2)])
+
+
 def test_a_child_after_fork_computes():
     """On the CPU: a GPU's driver does not work in a child."""
     if mx.default_device() != mx.cpu and mx.cuda.is_available():
