@@ -190,7 +190,7 @@ static const int64_t *segments_of(mx segments, int64_t k, struct buffer **room)
     }
     mx_drop(&hold);
     struct lookup_outside o = {
-        .op = "segmented_mm", .use = OUTSIDE_READ, .size = k, .value = first[0], .huge = x->dtype == DT_uint64
+        .op = "segmented_mm", .use = OUTSIDE_READ, .size = k, .value = first[0], .huge = segments->dtype == DT_uint64
     };
     if (bad >= 0 && outside_counts() && lookup_report_segment(&o, first[1], bad)) {
         buffer_release(*room);
