@@ -24,14 +24,14 @@ static int add_axis(struct axes *a, PyObject *leaf, PyObject *axis)
     mlx_array x = handle_of(leaf);
     int ndim = (int)mlx_array_ndim(x), i = a->none;
     if (axis != Py_None) {
-        long v = PyLong_AsLong(axis);
-        if (v == -1 && PyErr_Occurred())
+        int beyond = 0;
+        long v = PyLong_AsLongAndOverflow(axis, &beyond);
+        if (v == -1 && !beyond && PyErr_Occurred())
             return -1;
-        if (a->normal && (v < -ndim || v >= ndim)) {
-            raise_axis("vmap", (int)v, ndim);
+        if (beyond || v > INT_MAX || v <= MLX_VMAP_NONE || (a->normal && (v < -ndim || v >= ndim))) {
+            PyErr_Format(exc_axis, "[vmap] axis %R is out of bounds for an array of %d dimensions", axis, ndim);
             return -1;
         }
-        v = v > INT_MAX ? INT_MAX : v <= MLX_VMAP_NONE ? MLX_VMAP_NONE + 1 : v; /* no axis anyway */
         i = (int)(a->normal && v < 0 ? v + ndim : v);
     }
     if (a->n == a->cap) {

@@ -372,7 +372,8 @@ mx mx_softmax(mx x, const int *axes, int n, bool precise)
     struct moved m;
     x = as_inexact(x);
     if (dtype_is_complex(x->dtype)) {
-        mx e = mx_exp(mx_subtract(x, mx_astype(mx_max(mx_real(x), axes, n, true), DT_complex64)));
+        mx re = mx_real(x), largest = x->size ? mx_max(re, axes, n, true) : mx_sum(re, axes, n, true);
+        mx e = mx_exp(mx_subtract(x, mx_astype(largest, DT_complex64)));
         return mx_divide(e, mx_sum(e, axes, n, true));
     }
     mx z = axes_last("softmax", x, axes, n, &m);

@@ -763,3 +763,21 @@ def test_names_that_are_none(name, tmp_path, monkeypatch):
         with pytest.raises(mx.Error, match=rf"^\[{who}\] expected the name of a file, got '{name}'"):
             call()
     assert [p.name for p in tmp_path.rglob("*")] == ["folder"]
+
+
+@pytest.mark.parametrize("axis", [2**31, 2**32 + 1, -(2**32), 2**64, -(2**70)])
+def test_axes_beyond_all_arrays(axis):
+    x = mx.ones((2, 6))
+    for call in (
+        lambda: mx.vmap(lambda v: v, in_axes=axis)(x),
+        lambda: mx.vmap(lambda v: v, out_axes=axis)(x),
+        lambda: mx.vmap(lambda v: v, in_axes=(axis,))(x),
+    ):
+        with pytest.raises(ValueError, match=rf"^\[vmap\] axis {axis} is out of bounds for an array of"):
+            call()
+
+
+def test_softmax_of_nothing():
+    for dtype in (mx.float32, mx.complex64):
+        y = mx.softmax(mx.zeros((3, 0), dtype), axis=-1)
+        assert y.shape == (3, 0) and y.dtype == dtype and y.tolist() == [[], [], []]
