@@ -49,28 +49,16 @@ static int name_ends_with(PyObject *text, const char *end)
     return (int)is;
 }
 
-/* The path in the file system's encoding, with the extension it should have; new bytes. */
-static PyObject *encoded(PyObject *path, const char *extension)
-{
-    int whole = name_ends_with(path, extension);
-    if (whole)
-        return whole < 0 ? NULL : PyUnicode_EncodeFSDefault(path);
-    Py_ssize_t n = PyUnicode_GetLength(path);
-    if (n == 0 || PyUnicode_ReadChar(path, n - 1) == '/') {
-        PyErr_Format(exc_value, "[save] expected the name of a file, got '%U'", path);
-        return NULL;
-    }
-    PyObject *longer = PyUnicode_FromFormat("%U%s", path, extension);
-    PyObject *bytes = longer ? PyUnicode_EncodeFSDefault(longer) : NULL;
-    Py_XDECREF(longer);
-    return bytes;
-}
-
 /* ---- open files as readers and writers; an exception of theirs is left as it is */
 
-static bool file_is_open(void *o)
+struct opened {
+    PyObject *file;
+    const char *who; /* the function that was called with it */
+};
+
+static bool file_is_open(void *desc)
 {
-    PyObject *closed = PyObject_GetAttrString(o, "closed");
+    PyObject *closed = PyObject_GetAttrString(((struct opened *)desc)->file, "closed");
     int is = closed ? PyObject_IsTrue(closed) : 0;
     Py_XDECREF(closed);
     if (PyErr_Occurred())
@@ -78,35 +66,37 @@ static bool file_is_open(void *o)
     return is == 0;
 }
 
-static bool file_good(void *o) { return (void)o, !PyErr_Occurred(); }
+static bool file_good(void *desc) { return (void)desc, !PyErr_Occurred(); }
 
-static size_t file_tell(void *o)
+static size_t file_tell(void *desc)
 {
-    PyObject *at = PyErr_Occurred() ? NULL : PyObject_CallMethod(o, "tell", NULL);
+    const struct opened *f = desc;
+    PyObject *at = PyErr_Occurred() ? NULL : PyObject_CallMethod(f->file, "tell", NULL);
     int beyond = 0;
     long long n = at && PyLong_Check(at) ? PyLong_AsLongLongAndOverflow(at, &beyond) : -1;
     if (at && n < 0)
-        PyErr_Format(PyExc_OSError, "[load] expected tell() of the file to give a position, got %s",
+        PyErr_Format(PyExc_OSError, "[%s] expected tell() of the file to give a position, got %s", f->who,
                      PyLong_Check(at) ? int_text(at) : type_name(at));
     Py_XDECREF(at);
     return n < 0 ? 0 : (size_t)n;
 }
 
-static void file_seek(void *o, int64_t off, int whence)
+static void file_seek(void *desc, int64_t off, int whence)
 {
     if (!PyErr_Occurred())
-        Py_XDECREF(PyObject_CallMethod(o, "seek", "Li", (long long)off, whence));
+        Py_XDECREF(PyObject_CallMethod(((struct opened *)desc)->file, "seek", "Li", (long long)off, whence));
 }
 
-static void read_from_object(void *o, char *data, size_t n)
+static void read_from_object(void *desc, char *data, size_t n)
 {
+    const struct opened *f = desc;
     while (n && !PyErr_Occurred()) {
-        PyObject *got = PyObject_CallMethod(o, "read", "n", (Py_ssize_t)n);
+        PyObject *got = PyObject_CallMethod(f->file, "read", "n", (Py_ssize_t)n);
         char *bytes = NULL;
         Py_ssize_t m = 0;
         if (got && PyBytes_AsStringAndSize(got, &bytes, &m) == 0) {
             if (m == 0 || (size_t)m > n)
-                PyErr_SetString(exc_value, "[load] the file ended before its contents did");
+                PyErr_Format(exc_value, "[%s] the file ended before its contents did", f->who);
             else
                 memcpy(data, bytes, (size_t)m);
             data += m;
@@ -116,10 +106,10 @@ static void read_from_object(void *o, char *data, size_t n)
     }
 }
 
-static void file_read_at(void *o, char *data, size_t n, size_t off)
+static void file_read_at(void *desc, char *data, size_t n, size_t off)
 {
-    file_seek(o, (int64_t)off, SEEK_SET);
-    read_from_object(o, data, n);
+    file_seek(desc, (int64_t)off, SEEK_SET);
+    read_from_object(desc, data, n);
 }
 
 /* A raw stream that would have to wait says so with None; others return it who have no number to give. */
@@ -133,22 +123,23 @@ static bool is_raw(PyObject *o)
 }
 
 /* Writes what is from `at` on of the m bytes of a view; how many were, or 0 with an exception. */
-static size_t write_some(PyObject *o, PyObject *view, size_t at, size_t m)
+static size_t write_some(const struct opened *f, PyObject *view, size_t at, size_t m)
 {
     PyObject *rest = PySequence_GetSlice(view, (Py_ssize_t)at, (Py_ssize_t)m);
-    PyObject *put = rest ? PyObject_CallMethod(o, "write", "O", rest) : NULL;
+    PyObject *put = rest ? PyObject_CallMethod(f->file, "write", "O", rest) : NULL;
     size_t left = m - at, done = 0;
-    if (put == Py_None && is_raw(o))
+    if (put == Py_None && is_raw(f->file))
         PyErr_Format(PyExc_OSError,
-                     "[save] the file object's write gave None: it is not blocking and took none of %zu bytes", left);
+                     "[%s] the file object's write gave None: it is not blocking and took none of %zu bytes", f->who,
+                     left);
     else if (put == Py_None)
         done = left;
     else if (put) {
         done = PyLong_Check(put) ? PyLong_AsSize_t(put) : 0;
         if (done == 0 || done > left) {
             PyErr_Clear();
-            PyErr_Format(PyExc_OSError,
-                         "[save] write() of the file got %zu bytes and returned %R, not how many it wrote", left, put);
+            PyErr_Format(PyExc_OSError, "[%s] write() of the file got %zu bytes and returned %R, not how many it wrote",
+                         f->who, left, put);
         }
     }
     Py_XDECREF(put);
@@ -159,13 +150,13 @@ static size_t write_some(PyObject *o, PyObject *view, size_t at, size_t m)
 /* Who writes may keep what it is given: that is a copy, a piece at a time, not the memory of an array. */
 enum { PIECE = 1 << 20 };
 
-static void write_to_object(void *o, const char *data, size_t n)
+static void write_to_object(void *desc, const char *data, size_t n)
 {
     while (n && !PyErr_Occurred()) {
         size_t m = n < PIECE ? n : PIECE;
         PyObject *piece = PyBytes_FromStringAndSize(data, (Py_ssize_t)m);
         PyObject *view = piece ? PyMemoryView_FromObject(piece) : NULL;
-        for (size_t at = 0; at < m && view && !PyErr_Occurred();) at += write_some(o, view, at, m);
+        for (size_t at = 0; at < m && view && !PyErr_Occurred();) at += write_some(desc, view, at, m);
         Py_XDECREF(view);
         Py_XDECREF(piece);
         data += m;
@@ -174,11 +165,11 @@ static void write_to_object(void *o, const char *data, size_t n)
 }
 
 /* Its name, where it has one. */
-static const char *file_label(void *o)
+static const char *file_label(void *desc)
 {
     static char text[256]; /* the GIL is held */
     PyObject *error = error_take();
-    PyObject *name = PyObject_GetAttrString(o, "name");
+    PyObject *name = PyObject_GetAttrString(((struct opened *)desc)->file, "name");
     const char *s = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     PyOS_snprintf(text, sizeof text, "%s", s ? s : "the open file");
     Py_XDECREF(name);
@@ -187,12 +178,14 @@ static const char *file_label(void *o)
     return text;
 }
 
-static void file_forget(void *o) { (void)o; }
+static void file_forget(void *desc) { (void)desc; }
 
 static const mlx_io_vtable file_table = {
     file_is_open, file_good,       file_tell,  file_seek,   read_from_object,
     file_read_at, write_to_object, file_label, file_forget,
 };
+
+static struct opened opened(const struct py_call *c) { return (struct opened){ c->v[0].o, c->sig->name }; }
 
 /* ---- loading */
 
@@ -231,21 +224,22 @@ static PyObject *text_dict(mlx_map_string_to_string map)
     return dict;
 }
 
-static PyObject *load_npy(struct py_call *c, PyObject *file, const char *path)
+static PyObject *load_npy(struct py_call *c, const char *path)
 {
     int failed;
     if (path) {
         Py_BEGIN_ALLOW_THREADS failed = mlx_load(&c->res, path, c->stream);
         Py_END_ALLOW_THREADS
     } else {
-        mlx_io_reader r = mlx_io_reader_new(file, file_table);
+        struct opened f = opened(c);
+        mlx_io_reader r = mlx_io_reader_new(&f, file_table);
         failed = mlx_load_reader(&c->res, r, c->stream);
         mlx_io_reader_free(r);
     }
     return give(c, failed);
 }
 
-static PyObject *load_npz(struct py_call *c, PyObject *file, const char *path)
+static PyObject *load_npz(struct py_call *c, const char *path)
 {
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
     int failed;
@@ -253,14 +247,15 @@ static PyObject *load_npz(struct py_call *c, PyObject *file, const char *path)
         Py_BEGIN_ALLOW_THREADS failed = mlx_load_npz(&arrays, path, c->stream);
         Py_END_ALLOW_THREADS
     } else {
-        mlx_io_reader r = mlx_io_reader_new(file, file_table);
+        struct opened f = opened(c);
+        mlx_io_reader r = mlx_io_reader_new(&f, file_table);
         failed = mlx_load_npz_reader(&arrays, r, c->stream);
         mlx_io_reader_free(r);
     }
     return array_dict(failed, arrays);
 }
 
-static PyObject *load_safetensors(struct py_call *c, PyObject *file, const char *path)
+static PyObject *load_safetensors(struct py_call *c, const char *path)
 {
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
     mlx_map_string_to_string meta = mlx_map_string_to_string_new();
@@ -269,7 +264,8 @@ static PyObject *load_safetensors(struct py_call *c, PyObject *file, const char 
         Py_BEGIN_ALLOW_THREADS failed = mlx_load_safetensors(&arrays, &meta, path, c->stream);
         Py_END_ALLOW_THREADS
     } else {
-        mlx_io_reader r = mlx_io_reader_new(file, file_table);
+        struct opened f = opened(c);
+        mlx_io_reader r = mlx_io_reader_new(&f, file_table);
         failed = mlx_load_safetensors_reader(&arrays, &meta, r, c->stream);
         mlx_io_reader_free(r);
     }
@@ -353,7 +349,7 @@ static PyObject *gguf_dict(mlx_io_gguf g, int (*keys)(mlx_vector_string *, mlx_i
     return dict;
 }
 
-static PyObject *load_gguf(struct py_call *c, PyObject *file, const char *path, bool packed)
+static PyObject *load_gguf(struct py_call *c, const char *path, bool packed)
 {
     mlx_io_gguf g = { NULL };
     int failed;
@@ -361,7 +357,8 @@ static PyObject *load_gguf(struct py_call *c, PyObject *file, const char *path, 
         Py_BEGIN_ALLOW_THREADS failed = mlx_load_gguf_as(&g, path, packed, c->stream);
         Py_END_ALLOW_THREADS
     } else {
-        mlx_io_reader r = mlx_io_reader_new(file, file_table);
+        struct opened f = opened(c);
+        mlx_io_reader r = mlx_io_reader_new(&f, file_table);
         failed = mlx_load_gguf_reader(&g, r, packed, c->stream);
         mlx_io_reader_free(r);
     }
@@ -431,13 +428,13 @@ PyObject *fn_load(struct py_call *c)
         if (BOOL(2) && (!strcmp(format, "npy") || !strcmp(format, "npz")))
             PyErr_Format(exc_value, "[load] %s files have no metadata to return", format);
         else if (!strcmp(format, "npy"))
-            result = load_npy(c, c->v[0].o, name);
+            result = load_npy(c, name);
         else if (!strcmp(format, "npz"))
-            result = load_npz(c, c->v[0].o, name);
+            result = load_npz(c, name);
         else if (!strcmp(format, "safetensors"))
-            result = load_safetensors(c, c->v[0].o, name);
+            result = load_safetensors(c, name);
         else
-            result = load_gguf(c, c->v[0].o, name, !strcmp(format, "gguf-packed"));
+            result = load_gguf(c, name, !strcmp(format, "gguf-packed"));
     }
     Py_XDECREF(bytes);
     Py_XDECREF(path);
@@ -470,7 +467,7 @@ PyObject *fn_save(struct py_call *c)
     if (is_path < 0)
         return NULL;
     if (is_path) {
-        PyObject *bytes = encoded(path, ".npy");
+        PyObject *bytes = PyUnicode_EncodeFSDefault(path);
         Py_DECREF(path);
         if (!bytes)
             return NULL;
@@ -479,7 +476,8 @@ PyObject *fn_save(struct py_call *c)
         Py_BEGIN_ALLOW_THREADS failed = failed || mlx_save(name, own);
         Py_END_ALLOW_THREADS Py_DECREF(bytes);
     } else {
-        mlx_io_writer w = mlx_io_writer_new(c->v[0].o, file_table);
+        struct opened f = opened(c);
+        mlx_io_writer w = mlx_io_writer_new(&f, file_table);
         failed = array_ready(own) || mlx_save_writer(w, own);
         mlx_io_writer_free(w);
     }
@@ -560,13 +558,14 @@ PyObject *fn_save_safetensors(struct py_call *c)
     if (is_path < 0 || each_array(c, put_in_map, &arrays) || text_map(c, c->v[2].o, meta) || values_ready(c->v[1].o))
         goto done;
     if (is_path) {
-        if (!(bytes = encoded(path, ".safetensors")))
+        if (!(bytes = PyUnicode_EncodeFSDefault(path)))
             goto done;
         const char *name = PyBytes_AsString(bytes);
         Py_BEGIN_ALLOW_THREADS failed = mlx_save_safetensors(name, arrays, meta);
         Py_END_ALLOW_THREADS
     } else {
-        mlx_io_writer w = mlx_io_writer_new(c->v[0].o, file_table);
+        struct opened f = opened(c);
+        mlx_io_writer w = mlx_io_writer_new(&f, file_table);
         failed = mlx_save_safetensors_writer(w, arrays, meta);
         mlx_io_writer_free(w);
     }
@@ -639,14 +638,16 @@ PyObject *fn_save_gguf(struct py_call *c)
     PyObject *path = NULL, *bytes = NULL, *result = NULL;
     mlx_io_gguf g = mlx_io_gguf_new();
     int is_path = path_or_file(c, c->v[0].o, WRITING, &path), failed;
-    if (is_path < 0 || gguf_fill(c, g) || values_ready(c->v[1].o) || (is_path && !(bytes = encoded(path, ".gguf"))))
+    if (is_path < 0 || gguf_fill(c, g) || values_ready(c->v[1].o) ||
+        (is_path && !(bytes = PyUnicode_EncodeFSDefault(path))))
         goto done;
     if (is_path) {
         const char *name = PyBytes_AsString(bytes);
         Py_BEGIN_ALLOW_THREADS failed = mlx_save_gguf(name, g);
         Py_END_ALLOW_THREADS
     } else {
-        mlx_io_writer w = mlx_io_writer_new(c->v[0].o, file_table);
+        struct opened f = opened(c);
+        mlx_io_writer w = mlx_io_writer_new(&f, file_table);
         failed = mlx_save_gguf_writer(w, g);
         mlx_io_writer_free(w);
     }

@@ -182,6 +182,12 @@ int capi_end(void)
     return mx_failed() ? capi_report() : 0;
 }
 
+int capi_end_call(const char *func)
+{
+    capi_waited();
+    return mx_failed() ? capi_report_call(func) : 0;
+}
+
 unsigned long capi_reports(void) { return reports; }
 
 void capi_refuse(const char *func, const char *what, const char *arg, const char *found)

@@ -239,7 +239,7 @@ int mlx_save_gguf(const char *file, mlx_io_gguf gguf)
         gguf_save_file(name, &copy);
     gguf_free(&copy);
     free(name);
-    return capi_end();
+    return capi_end_call(__func__);
 }
 
 int mlx_save_gguf_writer(mlx_io_writer out_stream, mlx_io_gguf gguf)
@@ -249,5 +249,5 @@ int mlx_save_gguf_writer(mlx_io_writer out_stream, mlx_io_gguf gguf)
     if (g && !gguf_copy(&copy, g) && capi_open_writer(__func__, "out_stream", out_stream.ctx, &w))
         gguf_save(&w.base, &copy);
     gguf_free(&copy);
-    return capi_end();
+    return capi_end_call(__func__);
 }

@@ -169,7 +169,7 @@ int mlx_save_writer(mlx_io_writer out_stream, const mlx_array a)
             npy_save(&w.base, x);
         mx_release(x);
     }
-    return capi_end();
+    return capi_end_call(__func__);
 }
 
 char *capi_with_suffix(const char *func, const char *file, const char *suffix)
@@ -197,7 +197,7 @@ int mlx_save(const char *file, const mlx_array a)
     if (name)
         npy_save_file(name, x);
     free(name);
-    return capi_end();
+    return capi_end_call(__func__);
 }
 
 /* safetensors */
@@ -304,7 +304,7 @@ int mlx_save_safetensors_writer(mlx_io_writer in_stream, const mlx_map_string_to
     if (!archive_of(__func__, param, metadata, &a) && capi_open_writer(__func__, "in_stream", in_stream.ctx, &w))
         safetensors_save(&w.base, &a);
     archive_free(&a);
-    return capi_end();
+    return capi_end_call(__func__);
 }
 
 int mlx_save_safetensors(const char *file, const mlx_map_string_to_array param, const mlx_map_string_to_string metadata)
@@ -315,5 +315,5 @@ int mlx_save_safetensors(const char *file, const mlx_map_string_to_array param, 
         safetensors_save_file(name, &a);
     free(name);
     archive_free(&a);
-    return capi_end();
+    return capi_end_call(__func__);
 }

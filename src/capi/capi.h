@@ -24,6 +24,8 @@ int capi_report(void);
 int capi_report_call(const char *func);
 /* 0 if nothing failed; what is kept about indices out of range is told. */
 int capi_end(void);
+/* The same, of a call of the public function `func`. */
+int capi_end_call(const char *func);
 /* Fails with "[op] expected <what> for <argument>, got <found>"; func is the public function's
  * name. */
 void capi_refuse(const char *func, const char *what, const char *arg, const char *found);

@@ -449,6 +449,30 @@ def test_raw_streams_that_would_have_to_wait():
     assert np.load(io.BytesIO(f.got)).tolist() == list(range(1000))
 
 
+@pytest.mark.parametrize("name", ["save", "savez", "save_safetensors", "save_gguf"])
+def test_errors_of_a_write_name_what_was_called(name):
+    def save(file):
+        if name == "savez":
+            return mx.savez(file, x=mx.ones(2))
+        return getattr(mx, name)(file, mx.ones(2) if name == "save" else {"x": mx.ones(2)})
+
+    class TooMany:
+        def write(self, data):
+            return len(data) + 1
+
+    with pytest.raises(OSError, match=rf"^\[{name}\] write\(\) of the file got \d+ bytes and returned \d+, not"):
+        save(TooMany())
+    with pytest.raises(OSError, match=rf"^\[{name}\] the file object's write gave None: .*none of \d+ bytes"):
+        save(Raw(5))
+    with pytest.raises(OSError, match=r"^\[Errno 28\] no room"):
+
+        class Full:
+            def write(self, data):
+                raise OSError(28, "no room")
+
+        save(Full())
+
+
 class Unreadable:
     """A path and a file whose own code raises."""
 

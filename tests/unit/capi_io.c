@@ -116,6 +116,7 @@ static void safetensors(void **state)
     FAILS(mlx_load_safetensors(&back, NULL, in_folder("model.safetensors"), s), "`res_1`");
     FAILS(mlx_load_safetensors(&back, &back_texts, in_folder("bad.npy"), s), "bad.npy");
     FAILS(mlx_save_safetensors(in_folder("x"), (mlx_map_string_to_array){ NULL }, texts), "`param`");
+    FAILS(mlx_save_safetensors(in_folder("no/such"), arrays, texts), "[save_safetensors] could not create");
     OK(mlx_map_string_to_array_get(&r, back, "weight"));
     mlx_map_string_to_array_free(arrays);
     mlx_map_string_to_array_free(back);
@@ -236,6 +237,8 @@ static void streams(void **state)
     expect_matrix(b);
     m.bytes[0]++;
     FAILS(mlx_load_safetensors_reader(&arrays, &texts, r, s), "<memory>");
+    m.limit = m.at = 0;
+    FAILS(mlx_save_safetensors_writer(w, arrays, texts), "[save_safetensors_writer] <memory>: could not write");
 
     mlx_io_vtable nothing = { 0 };
     mlx_io_reader n = mlx_io_reader_new(&m, nothing);
