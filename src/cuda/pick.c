@@ -276,18 +276,24 @@ static mx bounds_of_segments(const struct run *r, mx segments, int64_t k)
     return failed ? MX_NIL : y;
 }
 
+/* A node of segments of k elements, its result allocated; 1: `bounds` are to be multiplied with, 0: nothing is,
+ * -1: it failed. */
+static int begin_segmented(const struct run *r, int64_t k, mx *bounds)
+{
+    *bounds = bounds_of_segments(r, r->x[2], k);
+    return is_nil(*bounds) || gpu_out_new(r, 0) ? -1 : r->y[0]->size != 0;
+}
+
 /* y[s] = a[:, begin:end] b[begin:end] */
 int gpu_run_segmented_mm(const struct run *r)
 {
-    mx a = r->x[0], b = r->x[1], s = r->x[2];
+    mx a = r->x[0], b = r->x[1], bounds;
     MX_SCOPE(NULL);
-    mx bounds = bounds_of_segments(r, s, dim(a, 1));
-    if (is_nil(bounds) || gpu_out_new(r, 0))
-        return 1;
-    if (r->y[0]->size == 0)
-        return 0;
+    int begun = begin_segmented(r, dim(a, 1), &bounds);
+    if (begun <= 0)
+        return begun;
     struct product_plan plan = plan_of(dim(a, 0), dim(b, 1), dim(a, 1), steps_of(a, false), steps_of(b, false));
-    add_batch(&plan, s->size / 2, 0, 0);
+    add_batch(&plan, bounds->size / 2, 0, 0);
     struct product_args args = { .alpha = 1, .bounds = gpu_pointer(r, bounds), .bound_step = 2 };
     return gpu_multiply(r, &plan, 2, (mx[]){ a, b }, r->y[0], &args);
 }
@@ -295,20 +301,19 @@ int gpu_run_segmented_mm(const struct run *r)
 /* y[begin:end] += a[:, begin:end]^T c[s] */
 int gpu_run_segmented_outer(const struct run *r)
 {
-    mx a = r->x[0], c = r->x[1], s = r->x[2];
+    mx a = r->x[0], c = r->x[1], bounds;
     mx_own hold = { 0 };
     MX_SCOPE(NULL);
-    mx bounds = bounds_of_segments(r, s, dim(a, 1));
-    if (is_nil(bounds) || gpu_out_new(r, 0))
-        return 1;
-    if (r->y[0]->size == 0)
-        return 0;
+    int begun = begin_segmented(r, dim(a, 1), &bounds);
+    if (begun <= 0)
+        return begun;
     int failed = is_nil(c = pick_matrices(r, c, &hold));
     if (!failed) {
+        int64_t n = bounds->size / 2;
         struct product_plan plan = plan_of(dim(a, 1), dim(c, 2), dim(a, 0), steps_of(a, true), steps_of(c, false));
-        add_batch(&plan, s->size / 2, 0, c->strides[0]);
+        add_batch(&plan, n, 0, c->strides[0]);
         struct product_args args = {
-            .alpha = 1, .bounds = gpu_pointer(r, bounds), .bound_step = 2, .groups = s->size / 2, .outer = true
+            .alpha = 1, .bounds = gpu_pointer(r, bounds), .bound_step = 2, .groups = n, .outer = true
         };
         failed = gpu_multiply(r, &plan, 2, (mx[]){ a, c }, r->y[0], &args);
     }
