@@ -514,12 +514,22 @@ static void *loop_open(struct stream *s)
     return q;
 }
 
-static void loop_forked(struct stream *s)
+/* What all streams share is begun anew once: the worker of the first waits on it already when the next one comes. */
+static void share_anew(void)
 {
-    queue_forked(s);
+    static pid_t begun;
+    if (begun == getpid())
+        return;
+    begun = getpid();
     pthread_mutex_init(&lock, NULL);
     pthread_mutex_init(&door, NULL);
     pthread_cond_init(&changed, NULL);
+}
+
+static void loop_forked(struct stream *s)
+{
+    queue_forked(s);
+    share_anew();
     struct loop *q = loop_of(s);
     q->tasks = q->later = (struct tasks){ 0 };
     q->collecting = false;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -809,6 +810,46 @@ static void loops_run_there(void **state)
     for (int i = 0; i < 4; i++) mx_drop(&kept[i]);
 }
 
+enum { STREAMS = 4 };
+static int compute_on_each(struct stream *const s[STREAMS])
+{
+    int failed = 0;
+    for (int i = 0; i < STREAMS; i++) {
+        mx_own y = { 0 };
+        {
+            MX_SCOPE(s[i]);
+            mx x = ramp(10);
+            mx_keep(&y, mx_multiply(x, x));
+        }
+        failed |= mx_eval(1, &y.it) || mx_wait_host(y.it) || ((float *)array_host(y.it))[9] != 81;
+        mx_drop(&y);
+    }
+    return failed;
+}
+
+static void a_child_computes_on_each_stream(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* their own locks may be taken in the child */
+#endif
+    struct stream *s[STREAMS];
+    for (int i = 0; i < STREAMS; i++) assert_non_null(s[i] = stream_new((struct device){ DEVICE_GPU, 0 }));
+    assert_int_equal(compute_on_each(s), 0);
+    for (int i = 0; i < 20; i++) {
+        int status;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            alarm(20); /* it hangs */
+            _exit(compute_on_each(s));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(compute_on_each(s), 0);
+}
+
 static int nothing_left(void **state)
 {
     (void)state;
@@ -844,6 +885,7 @@ int main(void)
         cmocka_unit_test_teardown(written_from_outside, nothing_left),
         cmocka_unit_test_teardown(counted_apart, nothing_left),
         cmocka_unit_test_teardown(loops_run_there, nothing_left),
+        cmocka_unit_test_teardown(a_child_computes_on_each_stream, nothing_left),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
