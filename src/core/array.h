@@ -39,7 +39,7 @@ struct mx_array {
     bool tracer; /* depends on an argument of a transform; looked at only while tracing */
     bool row;    /* READY: elements lie row-major without gaps */
     int ndim;
-    int out;       /* which output of `node` this is */
+    int out;       /* which output of `node` this is; of a placeholder, whether its trace is over */
     uint32_t mark; /* visited by the walk of this number; under the graph lock */
     int slot;      /* what that walk noted */
     int64_t size;

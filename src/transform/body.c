@@ -96,6 +96,7 @@ int body_trace(struct body *b, struct closure *f, int n, const mx like[], bool w
         graph_placeholders(n, like, &in) || f->call(f, n, (mx *)in.v, &out) || body_of(b, whole, clock, &in, &out);
     trace_end();
     shapeless_free(said);
+    for (int i = 0; i < n && i < in.n; i++) graph_forget(in.v[i].it); /* behind them is what it captured */
     list_clear(&in);
     list_clear(&out);
     return failed;

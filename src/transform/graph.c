@@ -92,6 +92,8 @@ int graph_placeholders(int n, const mx like[], struct mx_list *in)
     return failed;
 }
 
+void graph_forget(mx placeholder) { placeholder->out = 1; }
+
 /* ---- traces for any shape */
 
 /* Nothing in the graph depends on how many dimensions its operands have. */
@@ -149,6 +151,7 @@ static struct graph *traced_graph(struct closure *f, int n, const mx like[], boo
         g->any_rank = any_shape && !said->ranks && suits_any_rank(g);
     }
     shapeless_free(said);
+    for (int i = 0; i < in.n; i++) graph_forget(in.v[i].it);
     list_clear(&in);
     list_clear(&out);
     return g;

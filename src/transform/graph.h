@@ -45,6 +45,8 @@ struct graph *graph_since(uint32_t clock, int n, const mx in[], int n_out, const
 mx graph_placeholder(enum dtype t, int ndim, const int *shape);
 /* Pushes one like each of n arrays; 0, or non-zero after mx_fail. */
 int graph_placeholders(int n, const mx like[], struct mx_list *in);
+/* The trace whose placeholder it is is over: what the function has stored of it elsewhere stands for nothing. */
+void graph_forget(mx placeholder);
 
 /* What the function would give for x: new nodes, on the streams of the traced ones.  Where the shapes
  * are not those of the placeholders, each shape is inferred anew.  Pushes n_out arrays; 0, or non-zero

@@ -34,12 +34,12 @@ struct vjp_trace {
     int n_out;
 };
 
-/* Outside of all traces no placeholder is still waiting for a value: what is made of one is of a function that was
- * traced inside and stored it, and what it depends on is not known any more. */
+/* A placeholder whose trace is over is of a function that was traced inside and stored it: what it depends on is not
+ * known any more.  Outside of all traces none is still waiting for a value. */
 static int check_stored(const struct vjp_trace *t, int n, const mx y[])
 {
-    for (int k = 0; k < n && !tracing(); k++)
-        if (t->graph.foreign[t->graph.roots[k]]) {
+    for (int k = 0; k < n; k++)
+        if (t->graph.foreign[t->graph.roots[k]] & (tracing() ? FORGOTTEN : FOREIGN | FORGOTTEN)) {
             mx_fail_as(MX_RUNTIME,
                        "[vjp] result %d, of shape %s, is made of a placeholder of a function inside that was compiled "
                        "or transformed; what such a function stores elsewhere is not there: return it, or name it in "

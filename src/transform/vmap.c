@@ -12,6 +12,7 @@
 #include "core/shape.h"
 #include "ops/ops.h"
 #include "transform/custom.h"
+#include "transform/graph.h"
 #include "transform/walk.h"
 
 /* The size of the batch; -1 after a failure. */
@@ -45,10 +46,7 @@ static mx placeholder(mx x, int axis)
     for (int i = 0; i < x->ndim; i++)
         if (i != axis)
             shape[n++] = x->shape[i];
-    mx y = array_new(x->dtype, n, shape);
-    if (!is_nil(y))
-        y->tracer = true;
-    return y;
+    return graph_placeholder((enum dtype)x->dtype, n, shape);
 }
 
 int mx_vmap_trace(struct closure *f, int n, const mx x[], const int axes[], struct mx_list *in, struct mx_list *out)
@@ -65,6 +63,9 @@ int mx_vmap_trace(struct closure *f, int n, const mx x[], const int axes[], stru
     trace_begin();
     failed = f->call(f, n, (mx *)in->v + first, out);
     trace_end();
+    for (int i = 0; i < n; i++)
+        if (axes[i] >= 0)
+            graph_forget(in->v[first + i].it);
     return failed;
 }
 

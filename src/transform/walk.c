@@ -19,12 +19,13 @@ struct graph_walk {
     uint32_t clock; /* with `since` */
     struct walk_frame *stack;
     int depth, cap;
-    bool *dependent, *foreign; /* by value */
+    bool *dependent; /* by value */
+    uint8_t *foreign;
     int dependent_cap, foreign_cap;
 };
 
 /* Numbers x; its reference is the recording's. */
-static bool number_array(struct graph_walk *w, mx x, bool dependent, bool foreign)
+static bool number_array(struct graph_walk *w, mx x, bool dependent, uint8_t foreign)
 {
     struct recording *r = w->r;
     mx_own *v = mx_grown(r->values, r->n_values, &r->values_cap, sizeof *v);
@@ -36,7 +37,7 @@ static bool number_array(struct graph_walk *w, mx x, bool dependent, bool foreig
         return false;
     w->dependent = d;
     d[r->n_values] = dependent;
-    bool *f = mx_grown(w->foreign, r->n_values, &w->foreign_cap, sizeof *f);
+    uint8_t *f = mx_grown(w->foreign, r->n_values, &w->foreign_cap, sizeof *f);
     if (!f)
         return false;
     w->foreign = f;
@@ -89,7 +90,8 @@ static bool append_node(struct graph_walk *w, mx x)
 {
     struct recording *r = w->r;
     struct node *n = x->node;
-    bool dependent = false, foreign = false;
+    bool dependent = false;
+    uint8_t foreign = 0;
     for (int i = 0; i < n->nin; i++) {
         dependent |= w->dependent[n->in[i]->slot];
         foreign |= w->foreign[n->in[i]->slot];
@@ -123,6 +125,13 @@ static bool append_node(struct graph_walk *w, mx x)
     return true;
 }
 
+/* x, at which the graph ends. */
+static uint8_t foreign_of(mx x)
+{
+    bool of_trace = x->tracer && x->status == LAZY;
+    return !of_trace ? 0 : !x->node && x->out ? FORGOTTEN : FOREIGN;
+}
+
 static bool visit_graph(struct graph_walk *w, mx root)
 {
     if (!numbered(w, root) && !push(w, root))
@@ -136,7 +145,7 @@ static bool visit_graph(struct graph_walk *w, mx root)
             continue;
         }
         if (!n || ends_at(w, x)) {
-            if (!number_array(w, x, false, x->tracer && x->status == LAZY))
+            if (!number_array(w, x, false, foreign_of(x)))
                 return false;
             w->depth--;
             continue;
@@ -164,7 +173,7 @@ static int record_walk(struct graph_walk *w, int n_roots, const mx roots[], int 
     bool ok = true;
     graph_lock();
     w->epoch = walk_begin();
-    for (int i = 0; i < n_leaves && ok; i++) ok = number_array(w, leaves[i], true, false);
+    for (int i = 0; i < n_leaves && ok; i++) ok = number_array(w, leaves[i], true, 0);
     for (int i = 0; i < n_roots && ok; i++) ok = visit_graph(w, roots[i]);
     if (ok && n_roots) {
         r->roots = mx_malloc((size_t)n_roots * sizeof *r->roots);

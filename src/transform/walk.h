@@ -11,6 +11,9 @@ struct recorded {
     struct node *node; /* owned */
     int at;            /* numbers[at ...]: the operands, then the results */
 };
+/* What is made of a placeholder that is none of the leaves: of one that stands for something in a trace around, or of
+ * one whose trace is over, which stands for nothing any more. */
+enum { FOREIGN = 1, FORGOTTEN = 2 };
 struct recording {
     int n, cap;
     struct recorded *entries;
@@ -18,9 +21,9 @@ struct recording {
     int *numbers;
     int n_values, values_cap;
     mx_own *values;
-    bool *dependent; /* by value: does it depend on a leaf? */
-    bool *foreign;   /* by value: on a placeholder that is none? */
-    int *roots;      /* the roots' values */
+    bool *dependent;  /* by value: does it depend on a leaf? */
+    uint8_t *foreign; /* by value: FOREIGN, FORGOTTEN; 0: neither */
+    int *roots;       /* the roots' values */
 };
 
 /* Records what `roots` are made of, down to `leaves` and to arrays without a node; with

@@ -592,6 +592,43 @@ def test_what_a_function_inside_stores_has_no_gradient(inside):
         mx.jvp(loss, [mx.array([1.0, 2.0])], [mx.ones(2)])
 
 
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda f: mx.vmap(f)(mx.ones((3, 2))),
+        lambda f: mx.compile(f)(mx.ones(2)),
+        lambda f: mx.scan(lambda c, v: (c, f(v)), mx.zeros(1), mx.ones((3, 2)))[1],
+        lambda f: mx.grad(lambda x: (f(x) * x).sum())(mx.ones(2)),
+        lambda f: mx.grad(lambda x: mx.vmap(mx.compile(f))(x).sum())(mx.ones((3, 2))),
+    ],
+    ids=["vmap", "compile", "scan", "grad", "all"],
+)
+@pytest.mark.parametrize("inside", [mx.compile, mx.vmap], ids=["compile", "vmap"])
+def test_nor_has_it_inside_of_another_transform(inside, around):
+    kept = []
+
+    def loss(x):
+        y = inside(lambda v: (kept.append((v * v).sum()), v * 3)[1])(x)
+        return y.sum() + kept[-1]
+
+    for gradient in (mx.grad(loss), lambda x: mx.jvp(loss, [x], [x])[1][0] * x):
+        with pytest.raises(RuntimeError, match="is made of a placeholder .* return it"):
+            mx.eval(around(gradient))
+
+
+def test_placeholders_of_transforms_around_have_gradients():
+    """Arrays of a trace that is not over are as any others."""
+
+    def twice(x):
+        return mx.compile(lambda y: mx.grad(lambda z: (z * z * y * x).sum())(y))(x)
+
+    x = mx.array([1.0, 2.0])
+    assert mx.vmap(twice)(x).tolist() == [2.0, 16.0]
+    assert mx.compile(twice)(x).tolist() == [2.0, 16.0]
+    assert mx.scan(lambda c, v: (c, twice(v)), mx.zeros(1), x)[1].tolist() == [2.0, 16.0]
+    assert mx.grad(lambda x: mx.vmap(twice)(x).sum())(x).tolist() == [6.0, 24.0]
+
+
 def test_a_child_after_fork_computes():
     """On the CPU: a GPU's driver does not work in a child."""
     if mx.default_device() != mx.cpu and mx.cuda.is_available():
