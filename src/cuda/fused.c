@@ -1,10 +1,11 @@
 /* fused.c: element-wise entries that run as one (run/fuse.h) become a program for one kernel.
  *
- * Each member is a step.  What the next step alone reads stays where it is; other results are kept in slots, which are
- * few and used again.  A group that holds types of 64 bits or arithmetic of narrow integers, or is too large, runs
- * member by member. */
+ * Each member is a step.  What the next step alone reads stays where it is; other results, and operands, are kept in
+ * slots, which are few and used again.  A group that is too large, or holds types of 64 bits or arithmetic of narrow
+ * integers, is divided, until members run by themselves. */
 #include "cuda/kernels/fused.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/shape.h"
@@ -31,6 +32,8 @@ static int class_of(enum dtype t)
 }
 
 static bool is_wide(enum dtype t) { return dtype_size(t) == 4; }
+/* Is what a step reads one value? */
+static bool is_one(int from) { return from >= FUSED_ONES && from < FUSED_LAST; }
 
 static int cast_of(enum dtype from, enum dtype to)
 {
@@ -79,18 +82,34 @@ static int operation_of(const struct node *n, enum dtype to)
     return op && (is_wide(t) || class_of(t) == CLASS_F || t == DT_bool_) ? op : -1;
 }
 
+/* The same where the second operand is one value; 0: there is none. */
+static int operation_with_one(int op)
+{
+    static const uint16_t with_one[FUSED_OPS] = {
+#define X(name) [FUSED_##name##_F] = FUSED_##name##_ONE,
+        FUSED_WITH_ONE(X)
+#undef X
+    };
+    return with_one[op];
+}
+
 /* ---- the program */
+
+/* Operands are read before the first step as long as they take no more of the slots than this, which blocks that are
+ * under way at once can have; earlier devices have less shared memory in all. */
+enum { AHEAD = 24, UNITS_BEFORE_8 = 30 };
 
 struct fused_maker {
     const struct run *r;
     struct fused_args *a;
-    int n, n_x, n_y, n_strided;
+    int n, n_x, n_y;
     mx x[FUSED_OPERANDS];
     int x_last[FUSED_OPERANDS], x_slot[FUSED_OPERANDS]; /* of each operand, as of members */
     int last[VALUES], slot[VALUES]; /* of each member: who reads it last; where it is kept, negative: nowhere */
+    bool third[VALUES];             /* is it the third operand of a step? */
     int step[VALUES];
-    uint32_t taken; /* slots */
-    int strided[FUSED_OPERANDS];
+    uint64_t taken; /* units of slots */
+    int units, most;
 };
 
 /* Operand x from outside; negative: there are too many. */
@@ -107,93 +126,179 @@ static int kernel_operand(struct fused_maker *k, mx x)
     o->x = gpu_pointer(k->r, x);
     o->type = x->dtype;
     o->lies = one ? FUSED_ONE : x->row && (uint64_t)o->x % 16 == 0 ? FUSED_ROW : FUSED_STRIDED;
-    if (o->lies == FUSED_STRIDED)
-        k->strided[k->n_strided++] = k->n_x;
     k->x[k->n_x] = x;
     k->x_slot[k->n_x] = -1;
     return k->n_x++;
 }
 
-static int take_slot(struct fused_maker *k)
+/* ---- how operands lie */
+
+/* i / shape is i * factor >> shift, rounded down, for i below 2^31. */
+static void divide_by_factor(uint32_t shape, uint32_t *factor, uint32_t *shift)
 {
-    int slot = __builtin_ctz(~k->taken);
-    if (slot >= FUSED_SLOTS)
-        return -1;
-    k->taken |= 1u << slot;
-    return slot;
+    uint32_t bits = 0;
+    while ((uint64_t)1 << bits < shape) bits++;
+    *shift = 31 + bits;
+    *factor = (uint32_t)((((uint64_t)1 << *shift) + shape - 1) / shape);
 }
 
-/* Where an operand is: it is read where it is first asked for.  Negative: there is no room. */
-static int slot_of_operand(struct fused_maker *k, int x)
+/* Do lanes of the operand lie side by side, at multiples of their size? */
+static bool has_rows(const struct fused_args *a, const struct fused_operand *o)
 {
-    if (k->x_slot[x] < 0 && (k->x_slot[x] = take_slot(k)) >= 0)
-        k->a->step[k->a->steps++] = (struct fused_step){
-            .op = FUSED_READ, .x = { (uint8_t)x }, .to = (uint8_t)k->x_slot[x], .out = FUSED_NOTHING
-        };
-    return k->x_slot[x];
+    bool is = a->whole && o->stride[a->ndim - 1] == 1 &&
+              (uint64_t)o->x % ((size_t)a->lanes * dtype_size((enum dtype)o->type)) == 0;
+    for (int d = 0; d < a->ndim - 1; d++) is &= o->stride[d] % a->lanes == 0;
+    return is;
 }
 
 /* The dimensions that operands of strides of their own are walked along; false: too many. */
 static bool walk_fused(struct fused_maker *k, mx y)
 {
-    int shape[MX_MAX_NDIM], ndim;
+    struct fused_args *a = k->a;
+    int shape[MX_MAX_NDIM], n = 0, which[FUSED_OPERANDS];
     int64_t strides[FUSED_OPERANDS][MX_MAX_NDIM], *all[FUSED_OPERANDS];
     memcpy(shape, y->shape, (size_t)y->ndim * sizeof *shape);
-    for (int i = 0; i < k->n_strided; i++) {
-        mx x = k->x[k->strided[i]];
-        memcpy(all[i] = strides[i], x->strides, (size_t)y->ndim * sizeof **strides);
-    }
-    ndim = collapse(y->ndim, shape, k->n_strided, all);
-    if (ndim > FUSED_DIMS)
+    for (int i = 0; i < k->n_x; i++)
+        if (a->x[i].lies == FUSED_STRIDED) {
+            which[n] = i;
+            memcpy(all[n] = strides[n], k->x[i]->strides, (size_t)y->ndim * sizeof **strides);
+            n++;
+        }
+    if (!n)
+        return true;
+    a->ndim = collapse(y->ndim, shape, n, all);
+    if (a->ndim > FUSED_DIMS)
         return false;
-    k->a->ndim = ndim;
-    k->a->whole = shape[ndim - 1] % FUSED_LANES == 0;
-    for (int d = 0; d < ndim; d++) {
-        k->a->shape[d] = (uint32_t)shape[d];
-        for (int i = 0; i < k->n_strided; i++) k->a->x[k->strided[i]].stride[d] = strides[i][d];
+    a->whole = shape[a->ndim - 1] % a->lanes == 0;
+    a->near = a->n <= INT32_MAX;
+    for (int d = 0; d < a->ndim; d++) {
+        a->shape[d] = (uint32_t)shape[d];
+        divide_by_factor(a->shape[d], &a->factor[d], &a->shift[d]);
+    }
+    for (int i = 0; i < n; i++) {
+        struct fused_operand *o = &a->x[which[i]];
+        int64_t far = 0;
+        for (int d = 0; d < a->ndim; d++) {
+            o->stride[d] = strides[i][d];
+            far += llabs(o->stride[d]) * (shape[d] - 1);
+        }
+        a->near &= far <= INT32_MAX;
+        if (has_rows(a, o))
+            o->lies = FUSED_ROWS;
     }
     return true;
+}
+
+/* ---- slots and steps */
+
+/* One for a value of this type, by its name; negative: there is no room. */
+static int take_slot(struct fused_maker *k, enum dtype t)
+{
+    int size = dtype_is_half(t) ? 2 : 4;
+    uint64_t mask = (1u << size) - 1;
+    for (int at = 0; at + size <= k->most; at += size)
+        if (!(k->taken >> at & mask)) {
+            k->taken |= mask << at;
+            k->units = at + size > k->units ? at + size : k->units;
+            return at / 2 | (t == DT_bfloat16 ? FUSED_KEPT_BF16 : t == DT_float16 ? FUSED_KEPT_F16 : 0);
+        }
+    return -1;
+}
+
+static void leave_slot(struct fused_maker *k, int slot)
+{
+    uint64_t mask = slot > FUSED_SLOT ? 3 : 15;
+    k->taken &= ~(mask << 2 * (slot & FUSED_SLOT));
+}
+
+static struct fused_step *next_step(struct fused_maker *k, int op)
+{
+    struct fused_step *s = &k->a->step[k->a->steps++];
+    *s = (struct fused_step){ .op = (uint16_t)op, .to = FUSED_NOTHING, .out = FUSED_NOTHING };
+    memset(s->x, FUSED_NOTHING, sizeof s->x);
+    return s;
+}
+
+/* Has operand x read, if it has to be and is not yet; false: there is no room. */
+static bool read_operand(struct fused_maker *k, int x, bool *reads)
+{
+    if (k->a->x[x].lies == FUSED_ONE || k->x_slot[x] >= 0)
+        return true;
+    if ((k->x_slot[x] = take_slot(k, (enum dtype)k->x[x]->dtype)) < 0)
+        return false;
+    struct fused_step *s = next_step(k, FUSED_READ);
+    s->x[0] = (uint8_t)x;
+    s->to = (uint8_t)k->x_slot[x];
+    *reads = true;
+    return true;
+}
+
+/* The operands that there is room for, and single values. */
+static void read_ahead(struct fused_maker *k)
+{
+    bool reads, room = true;
+    for (int x = 0; x < k->n_x && room; x++) {
+        int size = dtype_is_half((enum dtype)k->x[x]->dtype) ? 2 : 4;
+        room = k->units + size <= AHEAD && read_operand(k, x, &reads);
+    }
+    next_step(k, FUSED_WAIT);
 }
 
 /* Member i as a step. */
 static bool add_step(struct fused_maker *k, int i, const struct entry *e)
 {
     const struct node *n = e->node;
-    int op = operation_of(n, (enum dtype)e->one->dtype);
-    struct fused_step s = {
-        .op = (uint16_t)op, .to = FUSED_NOTHING, .out = FUSED_NOTHING, .as = (uint8_t)e->one->dtype
-    };
+    int op = operation_of(n, (enum dtype)e->one->dtype), x[3], with_one;
+    bool reads = false;
     if (op < 0)
         return false;
-    memset(s.x, FUSED_NOTHING, sizeof s.x);
     for (int a = 0; a < n->nin; a++) {
-        int m = e->from[a], from = m == OUTSIDE      ? slot_of_operand(k, kernel_operand(k, n->in[a]))
-                                   : k->slot[m] >= 0 ? k->slot[m]
-                                                     : FUSED_LAST;
-        if (from < 0)
+        int m = e->from[a];
+        x[a] = m == OUTSIDE ? kernel_operand(k, n->in[a]) : -1;
+        if (x[a] >= 0 && !read_operand(k, x[a], &reads))
             return false;
-        s.x[a] = (uint8_t)from;
+    }
+    if (reads)
+        next_step(k, FUSED_WAIT);
+    k->step[i] = k->a->steps;
+    struct fused_step *s = next_step(k, op);
+    s->as = e->one->dtype;
+    for (int a = 0; a < n->nin; a++) {
+        int m = e->from[a];
+        s->x[a] = (uint8_t)(m != OUTSIDE                      ? k->slot[m] >= 0 ? k->slot[m] : FUSED_LAST
+                            : k->a->x[x[a]].lies == FUSED_ONE ? FUSED_ONES + x[a]
+                                                              : k->x_slot[x[a]]);
+    }
+    if ((op == FUSED_add_F || op == FUSED_multiply_F) && is_one(s->x[0])) {
+        uint8_t one = s->x[0];
+        s->x[0] = s->x[1];
+        s->x[1] = one;
+    }
+    with_one = operation_with_one(op);
+    if (with_one && is_one(s->x[1])) {
+        s->op = (uint16_t)with_one;
+        s->x[2] = s->x[1];
+        s->x[1] = FUSED_NOTHING;
     }
     for (int a = 0; a < n->nin; a++) {
-        int m = e->from[a], x = m == OUTSIDE ? kernel_operand(k, n->in[a]) : 0;
-        int last = m == OUTSIDE ? k->x_last[x] : k->last[m], slot = m == OUTSIDE ? k->x_slot[x] : k->slot[m];
+        int m = e->from[a], last = m == OUTSIDE ? k->x_last[x[a]] : k->last[m];
+        int slot = m == OUTSIDE ? k->x_slot[x[a]] : k->slot[m];
         if (last == i && slot >= 0)
-            k->taken &= ~(1u << slot);
+            leave_slot(k, slot);
     }
-    if (k->last[i] > i + 1) {
-        if ((k->slot[i] = take_slot(k)) < 0)
+    if (k->last[i] > i + 1 || k->third[i]) {
+        if ((k->slot[i] = take_slot(k, (enum dtype)e->one->dtype)) < 0)
             return false;
-        s.to = (uint8_t)k->slot[i];
+        s->to = (uint8_t)k->slot[i];
     }
-    k->step[i] = k->a->steps++;
-    k->a->step[k->step[i]] = s;
     return true;
 }
 
-static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bool wanted[])
+/* Are all results and operands there is room for, of types that there are?  Fills who reads them last. */
+static bool look_at_members(struct fused_maker *k, struct entry *const m[], const bool wanted[])
 {
-    if (k->n > FUSED_MEMBERS)
-        return false;
+    int n_y = 0;
+    k->a->lanes = 2 * FUSED_LANES;
     for (int i = 0; i < k->n; i++) {
         k->last[i] = k->slot[i] = -1;
         for (int a = 0; a < m[i]->node->nin; a++) {
@@ -201,26 +306,50 @@ static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bo
             if (x < 0)
                 return false;
             *(from == OUTSIDE ? &k->x_last[x] : &k->last[from]) = i;
+            if (from != OUTSIDE && a == 2)
+                k->third[from] = true;
         }
+        if (wanted[i] && (++n_y > FUSED_OUTPUTS || is_wide((enum dtype)m[i]->one->dtype)))
+            k->a->lanes = FUSED_LANES;
     }
+    for (int x = 0; x < k->n_x; x++)
+        if (k->a->x[x].lies != FUSED_ONE && is_wide((enum dtype)k->x[x]->dtype))
+            k->a->lanes = FUSED_LANES;
+    k->a->operands = k->n_x;
+    return n_y <= FUSED_OUTPUTS;
+}
+
+static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bool wanted[])
+{
+    if (k->n > FUSED_MEMBERS || !look_at_members(k, m, wanted) || !walk_fused(k, m[0]->one))
+        return false;
+    read_ahead(k);
     for (int i = 0; i < k->n; i++) {
         if (!add_step(k, i, m[i]))
-            return false;
-        if (wanted[i] && k->n_y == FUSED_OUTPUTS)
             return false;
         if (wanted[i])
             k->a->step[k->step[i]].out = (uint8_t)k->n_y++;
     }
-    return !k->n_strided || walk_fused(k, m[0]->one);
+    return true;
 }
 
 /* ---- running */
 
-static int one_by_one(struct stream *s, int n, struct entry *const m[], const bool wanted[])
+/* Both halves of a group, each by itself. */
+static int run_in_two(struct stream *s, int n, struct entry *const m[], const bool wanted[])
 {
-    int failed = 0;
-    for (int i = 0; i < n && !failed; i++) failed = cuda_backend.run(s, m[i]);
-    for (int i = 0; i < n; i++)
+    int half = n / 2, failed = 0;
+    bool first[FUSE_MOST];
+    memcpy(first, wanted, (size_t)half * sizeof *first);
+    for (int i = half; i < n; i++)
+        for (int a = 0; a < m[i]->node->nin; a++) {
+            uint8_t *from = &m[i]->from[a];
+            if (*from != OUTSIDE && *from < half)
+                first[*from] = true;
+            *from = *from == OUTSIDE || *from < half ? OUTSIDE : (uint8_t)(*from - half);
+        }
+    failed = gpu_run_fused(s, half, m, first) || gpu_run_fused(s, n - half, m + half, wanted + half);
+    for (int i = 0; i < half; i++)
         if (!wanted[i] && m[i]->one->buf) {
             buffer_release(m[i]->one->buf);
             m[i]->one->buf = NULL;
@@ -236,8 +365,11 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
     if (!g)
         return 1;
     struct fused_maker k = { .r = &(struct run){ .stream = s, .node = m[0]->node }, .a = &a, .n = n };
+    k.most = g->major < 8 ? UNITS_BEFORE_8 : FUSED_UNITS;
+    if (n == 1)
+        return cuda_backend.run(s, m[0]);
     if (!make_kernel(&k, m, wanted))
-        return one_by_one(s, n, m, wanted);
+        return run_in_two(s, n, m, wanted);
     void *kernel = gpu_find(g, &found, "fused", "fused", DT_COUNT);
     int failed = !kernel;
     for (int i = 0; i < n && !failed; i++)
@@ -248,5 +380,6 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
                 a.y[a.step[k.step[i]].out] = gpu_pointer(&r, m[i]->one);
         }
     int64_t each = FUSED_THREADS * FUSED_EACH;
-    return failed || gpu_launch(s, "fused", kernel, ceil_div(a.n, each), FUSED_THREADS, (void *[]){ &a });
+    return failed || gpu_launch_shared(s, "fused", kernel, ceil_div(a.n, each), FUSED_THREADS,
+                                       (size_t)k.units * 16 * FUSED_THREADS, (void *[]){ &a });
 }

@@ -69,7 +69,7 @@ GELU = {
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
 @pytest.mark.parametrize("name", GELU)
 def test_activations(name, dtype):
-    for n in (1, 5, 2038, 2039, 6134):
+    for n in (1, 5, 2038, 2039, 4096, 6134):
         x = bound(operands(dtype, n, 2)[:n])
         same(mx.compile(GELU[name]), x)
         same(mx.grad(lambda x: GELU[name](x).astype(mx.float32).sum()), bound(mx.clip(mx.nan_to_num(x), -9, 9)))
@@ -86,13 +86,20 @@ def test_layouts(layout, dtype):
     same(lambda a, b: mx.minimum(mx.maximum(view(a), b.reshape(-1)[:1]), view(b)), x, y)
 
 
-def test_rows_and_columns():
-    x, row, column = (bound(operands(mx.float32, n - 10, n)) for n in (37 * 52, 52, 37))
-    x = x.reshape(37, 52)
-    for width in (52, 51, 48):
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.uint8, mx.bool_], ids=str)
+def test_rows_and_columns(dtype):
+    """Of sizes that are multiples of what threads have side by side or not, beside float32 and alone."""
+    x, row, column = (bound(operands(mx.float32, n - 10, n).astype(dtype)) for n in (137 * 56, 56, 137))
+    x = x.reshape(137, 56)
+    for width in (56, 52, 51):
         a, b, c = x[:, :width], row[:width], column[:, None]
-        same(lambda a, b, c: (a * b + c) * b - mx.exp(c), a, b, c)
-        same(lambda a, b, c: (a.T + c.T) * b[:, None] - c.T, a, b, c)
+        same(lambda a, b, c: mx.maximum(mx.where(a > b, a, c), b) == c, a, b, c)
+        same(lambda a, b, c: mx.minimum(mx.where(b[:, None] != a.T, c.T, a.T), b[:, None]), a, b, c)
+        if dtype != mx.bool_:
+            same(lambda a, b, c: (a * b + c) * b - mx.square(c), a, b, c)
+            same(lambda a, b, c: (a.T + c.T) * b[:, None] - c.T, a, b, c)
+            same(lambda a, b, c: a * b + c.astype(mx.float32), a, b, c)
+            same(lambda a, b: a[1:, :-4] + b[4:] - b[4:] * a[:-1, 4:], a, b)
 
 
 def test_what_is_held_comes_out():

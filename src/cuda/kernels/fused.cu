@@ -1,24 +1,135 @@
 /* fused.cu: element-wise operations run as one: a program that every thread goes through with a few elements.
  *
- * Its steps are the same for all threads, so that no branch divides a warp.  What the last step made stays in
- * registers; operands, and what is needed later, are in local memory, which the nearest cache holds.  The formulas are
- * those of single operations, and half types are rounded after each of them, so results are the same bits. */
+ * Its steps are the same for all threads, so that no branch divides a warp, and cost what it takes to find out what
+ * they are, which many elements share.  What the last step made stays in registers; operands, all asked for before
+ * the first is used, and what is needed later are in shared memory, where each thread reads what it has put there.
+ * The formulas are those of single operations, and half types are rounded after each of them, so results are the same
+ * bits. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/formulas.h"
 #include "cuda/kernels/fused.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
+#include "cuda/kernels/warp.h"
 
-enum { STRETCHES = FUSED_EACH / FUSED_LANES };
+enum {
+    QUADS = FUSED_EACH / FUSED_LANES,
+    UNIT = 16 * FUSED_THREADS, /* bytes from a thread's unit to the next */
+    SLOT = 2 * UNIT,
+};
 
-/* Element k of a thread. */
-FN int64_t element_of(int k)
+/* How far the first element of quad q is behind the first of the thread. */
+FN int quad_at(int lanes, int q)
 {
-    int64_t stretch = (int64_t)blockIdx.x * STRETCHES + k / FUSED_LANES;
-    return (stretch * FUSED_THREADS + threadIdx.x) * FUSED_LANES + k % FUSED_LANES;
+    return lanes == FUSED_LANES ? q * FUSED_LANES * FUSED_THREADS
+                                : q / 2 * 2 * FUSED_LANES * FUSED_THREADS + q % 2 * FUSED_LANES;
 }
 
+FN int size_of(int type)
+{
+    return type == DT_float32 || type == DT_int32 || type == DT_uint32 ? 4
+           : type == DT_bool_ || type == DT_uint8 || type == DT_int8   ? 1
+                                                                       : 2;
+}
+
+FN int kept_as(int type) { return type == DT_bfloat16 ? FUSED_KEPT_BF16 : type == DT_float16 ? FUSED_KEPT_F16 : 0; }
+
+/* ---- halves, packed: element k is in word k / 2 */
+
+FN void pack(uint32_t p[FUSED_EACH / 2], const uint32_t v[FUSED_EACH], int kept)
+{
+    if (kept == FUSED_KEPT_BF16)
+        UNROLLED
+    for (int k = 0; k < FUSED_EACH / 2; k++) p[k] = pair_bf16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
+    else UNROLLED for (int k = 0; k < FUSED_EACH / 2; k++) p[k] = pair_f16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
+}
+
+FN void unpack_pair(uint32_t v[2], uint32_t p, int kept)
+{
+    if (kept == FUSED_KEPT_BF16) {
+        v[0] = p << 16;
+        v[1] = p & 0xffff0000u;
+    } else {
+        v[0] = bits_f32(f32_from_f16((uint16_t)p));
+        v[1] = bits_f32(f32_from_f16((uint16_t)(p >> 16)));
+    }
+}
+
+FN void unpack(uint32_t v[FUSED_EACH], const uint32_t p[FUSED_EACH / 2], int kept)
+{
+    if (kept == FUSED_KEPT_BF16)
+        UNROLLED
+    for (int k = 0; k < FUSED_EACH / 2; k++) unpack_pair(v + 2 * k, p[k], FUSED_KEPT_BF16);
+    else UNROLLED for (int k = 0; k < FUSED_EACH / 2; k++) unpack_pair(v + 2 * k, p[k], FUSED_KEPT_F16);
+}
+
+/* ---- slots */
+
+FN void keep_words(char *slot, const uint32_t v[FUSED_EACH])
+{
+    UNROLLED
+    for (int q = 0; q < QUADS; q++) {
+        struct words4 w = { { v[4 * q], v[4 * q + 1], v[4 * q + 2], v[4 * q + 3] } };
+        *(struct words4 *)(slot + q * UNIT) = w;
+    }
+}
+
+FN void keep_halves(char *slot, const uint32_t p[FUSED_EACH / 2])
+{
+    UNROLLED
+    for (int j = 0; j < QUADS / 2; j++) {
+        struct words4 w = { { p[4 * j], p[4 * j + 1], p[4 * j + 2], p[4 * j + 3] } };
+        *(struct words4 *)(slot + j * UNIT) = w;
+    }
+}
+
+/* What a step reads, but for what the last one made. */
+FN void fetch(uint32_t v[FUSED_EACH], const char *kept, const uint32_t *ones, int from)
+{
+    const char *slot = kept + (from & FUSED_SLOT) * SLOT;
+    if (from >= FUSED_ONES) {
+        uint32_t one = ones[from - FUSED_ONES];
+        UNROLLED
+        for (int k = 0; k < FUSED_EACH; k++) v[k] = one;
+    } else if (from <= FUSED_SLOT) {
+        UNROLLED
+        for (int q = 0; q < QUADS; q++) {
+            struct words4 w = *(const struct words4 *)(slot + q * UNIT);
+            UNROLLED
+            for (int k = 0; k < FUSED_LANES; k++) v[FUSED_LANES * q + k] = w.w[k];
+        }
+    } else {
+        uint32_t p[FUSED_EACH / 2];
+        UNROLLED
+        for (int j = 0; j < QUADS / 2; j++) {
+            struct words4 w = *(const struct words4 *)(slot + j * UNIT);
+            UNROLLED
+            for (int k = 0; k < 4; k++) p[4 * j + k] = w.w[k];
+        }
+        unpack(v, p, from & ~FUSED_SLOT);
+    }
+}
+
+/* Its quad q alone. */
+FN void fetch_quad(uint32_t v[FUSED_LANES], const char *kept, const uint32_t *ones, int from, int q)
+{
+    const char *slot = kept + (from & FUSED_SLOT) * SLOT;
+    if (from >= FUSED_ONES) {
+        for (int k = 0; k < FUSED_LANES; k++) v[k] = ones[from - FUSED_ONES];
+    } else if (from <= FUSED_SLOT) {
+        struct words4 w = *(const struct words4 *)(slot + q * UNIT);
+        for (int k = 0; k < FUSED_LANES; k++) v[k] = w.w[k];
+    } else {
+        struct words2 w = *(const struct words2 *)(slot + q / 2 * UNIT + q % 2 * 8);
+        unpack_pair(v, w.w[0], from & ~FUSED_SLOT);
+        unpack_pair(v + 2, w.w[1], from & ~FUSED_SLOT);
+    }
+}
+
+/* ---- operands */
+
+/* Where a quad begins in an operand with strides. */
 FN int64_t place_in(const struct fused_args *a, const struct fused_operand *o, int64_t i)
 {
     int64_t at = 0;
@@ -27,138 +138,205 @@ FN int64_t place_in(const struct fused_args *a, const struct fused_operand *o, i
     return at;
 }
 
-/* Lanes of an element's size, at once. */
-union stretch {
-    uint8_t b[FUSED_LANES];
-    uint16_t h[FUSED_LANES];
-    uint32_t w[FUSED_LANES];
-    struct words4 align;
-};
+/* The same of all quads of a thread whose first element is `mine`. */
+FN void places_in_rows(int64_t at[QUADS], const struct fused_args *a, const struct fused_operand *o, int64_t mine)
+{
+    uint32_t i[QUADS], here[QUADS];
+    if (!a->near) {
+        UNROLLED
+        for (int q = 0; q < QUADS; q++) at[q] = place_in(a, o, mine + quad_at(a->lanes, q));
+        return;
+    }
+    UNROLLED
+    for (int q = 0; q < QUADS; q++) {
+        i[q] = (uint32_t)mine + (uint32_t)quad_at(a->lanes, q);
+        here[q] = 0;
+    }
+    ROLLED
+    for (int d = a->ndim; --d > 0;) {
+        uint32_t shape = a->shape[d], factor = a->factor[d], shift = a->shift[d], stride = (uint32_t)o->stride[d];
+        UNROLLED
+        for (int q = 0; q < QUADS; q++) {
+            uint32_t up = (uint32_t)((uint64_t)i[q] * factor >> shift);
+            here[q] += (i[q] - up * shape) * stride;
+            i[q] = up;
+        }
+    }
+    UNROLLED
+    for (int q = 0; q < QUADS; q++) at[q] = (int32_t)(here[q] + i[q] * (uint32_t)o->stride[0]);
+}
 
 FN uint32_t raw_at(const void *x, int size, int64_t i)
 {
     return size == 4 ? ((const uint32_t *)x)[i] : size == 2 ? ((const uint16_t *)x)[i] : ((const uint8_t *)x)[i];
 }
 
-/* The bits of an operand's elements. */
-FN void read(uint32_t v[FUSED_EACH], const struct fused_args *a, const struct fused_operand *o, bool full)
+/* Bits as a value. */
+FN uint32_t widened(uint32_t v, int type)
 {
-    int size = o->type == DT_float32 || o->type == DT_int32 || o->type == DT_uint32 ? 4
-               : o->type == DT_bool_ || o->type == DT_uint8 || o->type == DT_int8   ? 1
-                                                                                    : 2;
-    if (o->lies == FUSED_ONE) {
-        uint32_t one = raw_at(o->x, size, 0);
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = one;
-        return;
+    switch (type) {
+    case DT_float16: return bits_f32(f32_from_f16((uint16_t)v));
+    case DT_bfloat16: return v << 16;
+    case DT_int8: return (uint32_t)(int32_t)(int8_t)v;
+    case DT_int16: return (uint32_t)(int32_t)(int16_t)v;
     }
-    for (int s = 0; s < STRETCHES; s++) {
-        int64_t first = element_of(s * FUSED_LANES);
-        uint32_t *to = v + s * FUSED_LANES;
-        if (o->lies == FUSED_ROW && full) {
-            union stretch u;
-            if (size == 4) {
-                u.align = ((const struct words4 *)o->x)[first / FUSED_LANES];
-                for (int k = 0; k < FUSED_LANES; k++) to[k] = u.w[k];
-            } else if (size == 2) {
-                *(struct words2 *)u.h = ((const struct words2 *)o->x)[first / FUSED_LANES];
-                for (int k = 0; k < FUSED_LANES; k++) to[k] = u.h[k];
-            } else {
-                *(uint32_t *)u.b = ((const uint32_t *)o->x)[first / FUSED_LANES];
-                for (int k = 0; k < FUSED_LANES; k++) to[k] = u.b[k];
-            }
-        } else if (o->lies == FUSED_STRIDED && a->whole && full) {
-            int64_t at = place_in(a, o, first), step = o->stride[a->ndim - 1];
-            for (int k = 0; k < FUSED_LANES; k++) to[k] = raw_at(o->x, size, at + k * step);
-        } else {
-            for (int k = 0; k < FUSED_LANES; k++) {
-                int64_t i = first + k;
-                to[k] = i < a->n ? raw_at(o->x, size, o->lies == FUSED_ROW ? i : place_in(a, o, i)) : 0;
-            }
+    return v;
+}
+
+/* The bits of elements, one by one where there is no other way. */
+FN void read_lanes(uint32_t v[FUSED_EACH], const struct fused_args *a, const struct fused_operand *o, int64_t mine,
+                   bool full)
+{
+    int size = size_of(o->type), rows = o->lies == FUSED_ROW || o->lies == FUSED_ROWS;
+    if (full && a->whole && !rows) {
+        int64_t at[QUADS], step = o->stride[a->ndim - 1];
+        places_in_rows(at, a, o, mine);
+        UNROLLED
+        for (int k = 0; k < FUSED_EACH; k++) v[k] = raw_at(o->x, size, at[k / FUSED_LANES] + k % FUSED_LANES * step);
+    } else {
+        UNROLLED
+        for (int k = 0; k < FUSED_EACH; k++) {
+            int64_t i = mine + quad_at(a->lanes, k / FUSED_LANES) + k % FUSED_LANES;
+            v[k] = i < a->n ? raw_at(o->x, size, o->lies == FUSED_ROW ? i : place_in(a, o, i)) : 0;
         }
     }
 }
 
-/* Bits as values. */
-FN void widen(uint32_t v[FUSED_EACH], int type)
+/* An operand's elements, on their way to a slot. */
+FN void read(char *slot, const struct fused_args *a, const struct fused_operand *o, int64_t mine, bool full)
 {
-    switch (type) {
-    case DT_float16:
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = bits_f32(f32_from_f16((uint16_t)v[k]));
-        break;
-    case DT_bfloat16:
-        for (int k = 0; k < FUSED_EACH; k++) v[k] <<= 16;
-        break;
-    case DT_int8:
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = (uint32_t)(int32_t)(int8_t)v[k];
-        break;
-    case DT_int16:
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = (uint32_t)(int32_t)(int16_t)v[k];
-        break;
+    int size = size_of(o->type), kept = kept_as(o->type);
+    if (full && (o->lies == FUSED_ROW || o->lies == FUSED_ROWS)) {
+        int64_t at[QUADS];
+        if (o->lies == FUSED_ROWS)
+            places_in_rows(at, a, o, mine);
+        else
+            UNROLLED
+        for (int q = 0; q < QUADS; q++) at[q] = mine + quad_at(a->lanes, q);
+        if (size == 4) {
+            UNROLLED
+            for (int q = 0; q < QUADS; q++) copy_later(slot + q * UNIT, (const uint32_t *)o->x + at[q], 1);
+            return;
+        } else if (kept && a->lanes == FUSED_LANES) {
+            UNROLLED
+            for (int q = 0; q < QUADS; q++)
+                copy_few_later(slot + q / 2 * UNIT + q % 2 * 8, (const uint16_t *)o->x + at[q]);
+            return;
+        } else if (kept) {
+            UNROLLED
+            for (int q = 0; q < QUADS; q += 2) copy_later(slot + q / 2 * UNIT, (const uint16_t *)o->x + at[q], 1);
+            return;
+        }
+    }
+    uint32_t v[FUSED_EACH];
+    read_lanes(v, a, o, mine, full);
+    if (kept) {
+        UNROLLED
+        for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = v[2 * k] | v[2 * k + 1] << 16;
+        keep_halves(slot, v);
+    } else {
+        UNROLLED
+        for (int k = 0; k < FUSED_EACH; k++) v[k] = widened(v[k], o->type);
+        keep_words(slot, v);
     }
 }
 
-/* Values as elements of a type would have them. */
+/* ---- results */
+
+/* Values as elements of a type would have them; none of those that need no change. */
 FN void narrow(uint32_t v[FUSED_EACH], int type)
 {
-    switch (type) {
-    case DT_float16:
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = f16_from_f32(f32_bits(v[k]));
-        break;
-    case DT_bfloat16:
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = bf16_from_f32(f32_bits(v[k]));
-        break;
-    case DT_bool_:
-    case DT_uint8:
-    case DT_int8:
-        for (int k = 0; k < FUSED_EACH; k++) v[k] &= 0xff;
-        break;
-    case DT_uint16:
-    case DT_int16:
-        for (int k = 0; k < FUSED_EACH; k++) v[k] &= 0xffff;
-        break;
+    uint32_t bits = size_of(type) == 1 ? 0xff : size_of(type) == 2 ? 0xffff : 0xffffffff;
+    UNROLLED
+    for (int k = 0; k < FUSED_EACH; k++) v[k] &= bits;
+}
+
+FN void write_words(uint32_t *to, int64_t mine, const uint32_t v[FUSED_EACH])
+{
+    UNROLLED
+    for (int q = 0; q < QUADS; q++) {
+        struct words4 w = { { v[4 * q], v[4 * q + 1], v[4 * q + 2], v[4 * q + 3] } };
+        *(struct words4 *)(to + mine + quad_at(FUSED_LANES, q)) = w;
     }
 }
 
-/* What a step reads goes to v; nothing of it where that is not asked for. */
-FN void fetch(uint32_t v[FUSED_EACH], uint32_t (*slot)[FUSED_EACH], const uint32_t last[FUSED_EACH], int from)
+/* p: halves, packed. */
+FN void write_halves(uint16_t *to, int64_t mine, const uint32_t p[FUSED_EACH / 2], int lanes)
 {
-    if (from < FUSED_SLOTS) {
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = slot[from][k];
-    } else if (from == FUSED_LAST) {
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = last[k];
+    if (lanes == FUSED_LANES)
+        UNROLLED
+    for (int q = 0; q < QUADS; q++) {
+        struct words2 w = { { p[2 * q], p[2 * q + 1] } };
+        *(struct words2 *)(to + mine + quad_at(FUSED_LANES, q)) = w;
+    }
+    else UNROLLED for (int j = 0; j < QUADS / 2; j++)
+    {
+        struct words4 w = { { p[4 * j], p[4 * j + 1], p[4 * j + 2], p[4 * j + 3] } };
+        *(struct words4 *)(to + mine + quad_at(2 * FUSED_LANES, 2 * j)) = w;
     }
 }
 
-/* Narrowed values of a type. */
-FN void write(void *to, const struct fused_args *a, const uint32_t v[FUSED_EACH], int size, bool full)
+FN void write_bytes(uint8_t *to, int64_t mine, const uint32_t v[FUSED_EACH], int lanes)
 {
-    for (int s = 0; s < STRETCHES; s++) {
-        int64_t first = element_of(s * FUSED_LANES);
-        const uint32_t *from = v + s * FUSED_LANES;
-        union stretch u;
-        if (size == 4) {
-            for (int k = 0; k < FUSED_LANES; k++) u.w[k] = from[k];
-            if (full)
-                ((struct words4 *)to)[first / FUSED_LANES] = u.align;
-            for (int k = 0; k < FUSED_LANES && !full; k++)
-                if (first + k < a->n)
-                    ((uint32_t *)to)[first + k] = u.w[k];
-        } else if (size == 2) {
-            for (int k = 0; k < FUSED_LANES; k++) u.h[k] = (uint16_t)from[k];
-            if (full)
-                ((struct words2 *)to)[first / FUSED_LANES] = *(struct words2 *)u.h;
-            for (int k = 0; k < FUSED_LANES && !full; k++)
-                if (first + k < a->n)
-                    ((uint16_t *)to)[first + k] = u.h[k];
-        } else {
-            for (int k = 0; k < FUSED_LANES; k++) u.b[k] = (uint8_t)from[k];
-            if (full)
-                ((uint32_t *)to)[first / FUSED_LANES] = *(uint32_t *)u.b;
-            for (int k = 0; k < FUSED_LANES && !full; k++)
-                if (first + k < a->n)
-                    ((uint8_t *)to)[first + k] = u.b[k];
-        }
+    UNROLLED
+    for (int q = 0; q < QUADS; q++)
+        *(uint32_t *)(to + mine + quad_at(lanes, q)) =
+            v[4 * q] | v[4 * q + 1] << 8 | v[4 * q + 2] << 16 | v[4 * q + 3] << 24;
+}
+
+/* Elements one by one, as far as there are any. */
+FN void write_some(void *to, const struct fused_args *a, int64_t mine, const uint32_t v[FUSED_EACH], int size)
+{
+    UNROLLED
+    for (int k = 0; k < FUSED_EACH; k++) {
+        int64_t i = mine + quad_at(a->lanes, k / FUSED_LANES) + k % FUSED_LANES;
+        if (i >= a->n)
+            continue;
+        if (size == 4)
+            ((uint32_t *)to)[i] = v[k];
+        else if (size == 2)
+            ((uint16_t *)to)[i] = (uint16_t)v[k];
+        else
+            ((uint8_t *)to)[i] = (uint8_t)v[k];
     }
+}
+
+/* Rounds v to a half type, and puts it where it is to be kept or written. */
+FN void finish_halves(uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, char *kept, int64_t mine,
+                      bool full, int half)
+{
+    uint32_t p[FUSED_EACH / 2];
+    pack(p, v, half);
+    if (s.to != FUSED_NOTHING)
+        keep_halves(kept + (s.to & FUSED_SLOT) * SLOT, p);
+    if (s.out != FUSED_NOTHING && full) {
+        write_halves((uint16_t *)a->y[s.out], mine, p, a->lanes);
+    } else if (s.out != FUSED_NOTHING) {
+        UNROLLED
+        for (int k = 0; k < FUSED_EACH; k++) v[k] = p[k / 2] >> k % 2 * 16;
+        write_some(a->y[s.out], a, mine, v, 2);
+    }
+    unpack(v, p, half);
+}
+
+/* The same of other types: makes of v what elements of them are. */
+FN void finish_words(uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, char *kept, int64_t mine,
+                     bool full)
+{
+    int size = size_of(s.as);
+    if (size < 4)
+        narrow(v, s.as);
+    if (s.out != FUSED_NOTHING && full && size == 4)
+        write_words((uint32_t *)a->y[s.out], mine, v);
+    else if (s.out != FUSED_NOTHING && full && size == 1)
+        write_bytes((uint8_t *)a->y[s.out], mine, v, a->lanes);
+    else if (s.out != FUSED_NOTHING)
+        write_some(a->y[s.out], a, mine, v, size);
+    if (size < 4)
+        UNROLLED
+    for (int k = 0; k < FUSED_EACH; k++) v[k] = widened(v[k], s.as);
+    if (s.to != FUSED_NOTHING)
+        keep_words(kept + (s.to & FUSED_SLOT) * SLOT, v);
 }
 
 /* ---- operations */
@@ -177,21 +355,54 @@ FN uint32_t whole_bits(uint32_t x) { return x; }
 #define as_bits(x) _Generic((x), float : bits_f32, default : whole_bits)(x)
 #endif
 
+/* How many elements' formulas are in the kernel side by side, through which the others go in turn: all of short ones,
+ * some of those that neural networks are made of, few of others, which may be functions apart (formulas.h). */
+#define SHORT ~, 16, FN
+#define LONGER ~, 8, FN
+#define SIZE_abs SHORT
+#define SIZE_negative SHORT
+#define SIZE_square SHORT
+#define SIZE_floor SHORT
+#define SIZE_add SHORT
+#define SIZE_subtract SHORT
+#define SIZE_multiply SHORT
+#define SIZE_maximum SHORT
+#define SIZE_minimum SHORT
+#define SIZE_equal SHORT
+#define SIZE_not_equal SHORT
+#define SIZE_less SHORT
+#define SIZE_less_equal SHORT
+#define SIZE_greater SHORT
+#define SIZE_greater_equal SHORT
+#define SIZE_logical_not SHORT
+#define SIZE_logical_and SHORT
+#define SIZE_logical_or SHORT
+#define SIZE_divide LONGER
+#define SIZE_sqrt LONGER
+#define SIZE_rsqrt LONGER
+#define SIZE_exp LONGER
+#define SIZE_log LONGER
+#define SIZE_log1p LONGER
+#define SIZE_tanh LONGER
+#define SIZE_erf LONGER
+#define SIZE_sigmoid LONGER
+#define SIZE_sigmoid_slope LONGER
+#define SIZE_silu LONGER
+#define SIZE_silu_slope LONGER
+#define SECOND_(x, second, ...) second
+#define THIRD_(x, y, third, ...) third
+#define SECOND(...) SECOND_(__VA_ARGS__)
+#define THIRD(...) THIRD_(__VA_ARGS__)
+#define SIDE_BY_SIDE(name) SECOND(SIZE_##name, 4, )
+#define DECLARED(name, set) THIRD(SIZE_##name, 4, FN_##set, )
+
 #define ONE(name, set, suffix, class) \
-    FN_##set uint32_t one_##name##_##suffix(uint32_t x) { return as_bits(name##_##suffix(OF_##class(x))); }
-#define TWO(name, set, suffix, class)                                  \
-    FN_##set uint32_t two_##name##_##suffix(uint32_t x, uint32_t y)    \
-    {                                                                  \
-        return as_bits(name##_##suffix(OF_##class(x), OF_##class(y))); \
+    DECLARED(name, set) uint32_t one_##name##_##suffix(uint32_t x) { return as_bits(name##_##suffix(OF_##class(x))); }
+#define TWO(name, set, suffix, class)                                          \
+    DECLARED(name, set) uint32_t two_##name##_##suffix(uint32_t x, uint32_t y) \
+    {                                                                          \
+        return as_bits(name##_##suffix(OF_##class(x), OF_##class(y)));         \
     }
-#define CASE_ONE(name, suffix, class)                                               \
-    case FUSED_##name##_##class:                                                    \
-        for (int k = 0; k < FUSED_EACH; k++) last[k] = one_##name##_##suffix(u[k]); \
-        break;
-#define CASE_TWO(name, suffix, class)                                                     \
-    case FUSED_##name##_##class:                                                          \
-        for (int k = 0; k < FUSED_EACH; k++) last[k] = two_##name##_##suffix(u[k], v[k]); \
-        break;
 
 #define KIND f
 #define UNARY(name, label, set, ...) ROW(set, ONE(name, set, f32, F))
@@ -209,81 +420,149 @@ FN uint32_t whole_bits(uint32_t x) { return x; }
 #include "ops/ops.def"
 #undef KIND
 
-#define CASE_MOVE(name, value)                                \
-    case FUSED_##name:                                        \
-        for (int k = 0; k < FUSED_EACH; k++) last[k] = value; \
+/* Every element of u becomes `value`, of element k of u and of others: `side` at a time, while those behind move up,
+ * since registers have no numbers. */
+#define EACH(side, value, move_up)                                                   \
+    ROLLED                                                                           \
+    for (int done = 0; done < FUSED_EACH; done += (side)) {                          \
+        uint32_t r[side];                                                            \
+        UNROLLED for (int k = 0; k < (side); k++) r[k] = value;                      \
+        UNROLLED for (int k = 0; k < FUSED_EACH - (side); k++) move_up(side);        \
+        UNROLLED for (int k = 0; k < (side); k++) u[FUSED_EACH - (side) + k] = r[k]; \
+    }
+#define MOVE_ONE(side) u[k] = u[k + (side)]
+#define MOVE_TWO(side) u[k] = u[k + (side)], v[k] = v[k + (side)]
+#define CASE_ONE(name, suffix, class)                                   \
+    case FUSED_##name##_##class:                                        \
+        EACH(SIDE_BY_SIDE(name), one_##name##_##suffix(u[k]), MOVE_ONE) \
         break;
+#define CASE_WITH_ONE(name)                                             \
+    case FUSED_##name##_ONE: {                                          \
+        const uint32_t one = ones[s.x[2] - FUSED_ONES];                 \
+        EACH(SIDE_BY_SIDE(name), two_##name##_f32(u[k], one), MOVE_ONE) \
+        break;                                                          \
+    }
+#define CASE_TWO(name, suffix, class)                                         \
+    case FUSED_##name##_##class:                                              \
+        EACH(SIDE_BY_SIDE(name), two_##name##_##suffix(u[k], v[k]), MOVE_TWO) \
+        break;
+#define CASE_MOVE(name, value) \
+    case FUSED_##name: EACH(4, value, MOVE_ONE) break;
 
-/* Loaded as one. */
-FN struct fused_step step_at(const struct fused_args *a, int i)
+/* A step, loaded as one; where neither is anything to be done with its value but by the next, nor to the value, that
+ * is told by one comparison. */
+FN uint64_t step_at(const struct fused_args *a, int i) { return ((const uint64_t *)a->step)[i]; }
+FN struct fused_step step_of(uint64_t all)
 {
-    union {
-        uint64_t all;
-        struct fused_step s;
-    } u;
-    u.all = ((const uint64_t *)a->step)[i];
-    return u.s;
+    uint32_t low = (uint32_t)all, high = (uint32_t)(all >> 32);
+    struct fused_step s = { (uint16_t)low,
+                            { (uint8_t)(low >> 16), (uint8_t)(low >> 24), (uint8_t)high },
+                            (uint8_t)(high >> 8),
+                            (uint8_t)(high >> 16),
+                            (uint8_t)(high >> 24) };
+    return s;
 }
+#define PASSED_ON (FUSED_NOTHING | FUSED_NOTHING << 8 | DT_float32 << 16)
 
-BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 4)
+BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 8)
 {
-    uint32_t last[FUSED_EACH], u[FUSED_EACH], v[FUSED_EACH];
-    ALIGNED(16) uint32_t slot[FUSED_SLOTS][FUSED_EACH];
-    bool full = ((int64_t)blockIdx.x + 1) * FUSED_THREADS * FUSED_EACH <= a.n;
-    for (int k = 0; k < FUSED_EACH; k++) last[k] = u[k] = v[k] = 0;
+    SHARED uint32_t ones[FUSED_OPERANDS];
+    SHARED_BYTES(all_kept, FUSED_UNITS * UNIT);
+    char *kept = (char *)all_kept + 16 * threadIdx.x;
+    int64_t first = (int64_t)blockIdx.x * FUSED_THREADS * FUSED_EACH, mine = first + (int64_t)threadIdx.x * a.lanes;
+    bool full = first + FUSED_THREADS * FUSED_EACH <= a.n;
+    if ((int)threadIdx.x < a.operands && a.x[threadIdx.x].lies == FUSED_ONE) {
+        const struct fused_operand *o = &a.x[threadIdx.x];
+        ones[threadIdx.x] = widened(raw_at(o->x, size_of(o->type), 0), o->type);
+    }
+    uint32_t u[FUSED_EACH];
+    for (int k = 0; k < FUSED_EACH; k++) u[k] = 0;
+    uint64_t next = step_at(&a, 0);
     ROLLED
-    for (int i = 0; i < a.steps; i++) {
-        const struct fused_step s = step_at(&a, i);
+    for (int i = 1; i <= a.steps; i++) {
+        const uint64_t now = next;
+        const struct fused_step s = step_of(now);
+        next = step_at(&a, i);
         if (s.op == FUSED_READ) {
-            const struct fused_operand *o = &a.x[s.x[0]];
-            read(u, &a, o, full);
-            widen(u, o->type);
-            for (int k = 0; k < FUSED_EACH; k++) slot[s.to][k] = u[k];
+            read(kept + (s.to & FUSED_SLOT) * SLOT, &a, &a.x[s.x[0]], mine, full);
             continue;
         }
-        fetch(u, slot, last, s.x[0]);
-        fetch(v, slot, last, s.x[1]);
-        if (s.x[2] < FUSED_SLOTS)
-            fetch(last, slot, last, s.x[2]);
-        switch ((int)s.op) {
+        if (s.op == FUSED_WAIT) {
+            close_group();
+            WAIT_GROUPS(0);
+            BARRIER();
+            continue;
+        }
+        if (s.op < FUSED_WITH_SECOND) {
+            if (s.x[0] != FUSED_LAST)
+                fetch(u, kept, ones, s.x[0]);
+            switch ((int)s.op) {
+#define X(name) CASE_WITH_ONE(name)
+                FUSED_WITH_ONE(X)
+#undef X
 #define KIND f
 #define UNARY(name, label, set, ...) ROW(set, CASE_ONE(name, f32, F))
-#define BINARY(name, label, set, ...) ROW(set, CASE_TWO(name, f32, F))
 #include "ops/ops.def"
 #undef KIND
 #define KIND i
 #define UNARY(name, label, set, ...) ROW(set, CASE_ONE(name, i32, I) CASE_ONE(name, u32, U))
-#define BINARY(name, label, set, ...) ROW(set, CASE_TWO(name, i32, I) CASE_TWO(name, u32, U))
 #include "ops/ops.def"
 #undef KIND
 #define KIND b
 #define UNARY(name, label, set, ...) ROW(set, CASE_ONE(name, b8, B))
+#include "ops/ops.def"
+#undef KIND
+                CASE_MOVE(I_OF_F, (uint32_t)i32_from_f32(f32_bits(u[k])))
+                CASE_MOVE(U_OF_F, u32_from_f32(f32_bits(u[k])))
+                CASE_MOVE(B_OF_F, (uint32_t)(f32_bits(u[k]) != 0))
+                CASE_MOVE(B_OF_I, (uint32_t)(u[k] != 0))
+                CASE_MOVE(F_OF_I, bits_f32((float)(int32_t)u[k]))
+                CASE_MOVE(F_OF_U, bits_f32((float)u[k]))
+                CASE_MOVE(F_OF_B, bits_f32((float)(u[k] != 0)))
+                CASE_MOVE(ODD_OF_I, bits_f32(f32_odd_from_f64((double)(int32_t)u[k])))
+                CASE_MOVE(ODD_OF_U, bits_f32(f32_odd_from_f64((double)u[k])))
+            }
+        } else {
+            uint32_t v[FUSED_EACH];
+            if (s.x[1] == FUSED_LAST)
+                for (int k = 0; k < FUSED_EACH; k++) v[k] = u[k];
+            else
+                fetch(v, kept, ones, s.x[1]);
+            if (s.x[0] != FUSED_LAST)
+                fetch(u, kept, ones, s.x[0]);
+            switch ((int)s.op) {
+#define KIND f
+#define BINARY(name, label, set, ...) ROW(set, CASE_TWO(name, f32, F))
+#include "ops/ops.def"
+#undef KIND
+#define KIND i
+#define BINARY(name, label, set, ...) ROW(set, CASE_TWO(name, i32, I) CASE_TWO(name, u32, U))
+#include "ops/ops.def"
+#undef KIND
+#define KIND b
 #define BINARY(name, label, set, ...) ROW(set, CASE_TWO(name, b8, B))
 #include "ops/ops.def"
 #undef KIND
-            CASE_MOVE(COPY, u[k])
-            CASE_MOVE(SELECT, u[k] ? v[k] : last[k])
-            CASE_MOVE(I_OF_F, (uint32_t)i32_from_f32(f32_bits(u[k])))
-            CASE_MOVE(U_OF_F, u32_from_f32(f32_bits(u[k])))
-            CASE_MOVE(B_OF_F, (uint32_t)(f32_bits(u[k]) != 0))
-            CASE_MOVE(B_OF_I, (uint32_t)(u[k] != 0))
-            CASE_MOVE(F_OF_I, bits_f32((float)(int32_t)u[k]))
-            CASE_MOVE(F_OF_U, bits_f32((float)u[k]))
-            CASE_MOVE(F_OF_B, bits_f32((float)(u[k] != 0)))
-            CASE_MOVE(ODD_OF_I, bits_f32(f32_odd_from_f64((double)(int32_t)u[k])))
-            CASE_MOVE(ODD_OF_U, bits_f32(f32_odd_from_f64((double)u[k])))
+            case FUSED_SELECT:
+                UNROLLED
+                for (int q = 0; q < QUADS; q++) {
+                    uint32_t w[FUSED_LANES];
+                    fetch_quad(w, kept, ones, s.x[2], q);
+                    for (int k = 0; k < FUSED_LANES; k++) {
+                        int e = FUSED_LANES * q + k;
+                        u[e] = u[e] ? v[e] : w[k];
+                    }
+                }
+                break;
+            }
         }
-        int type = s.as;
-        if (type != DT_float32 && type != DT_int32 && type != DT_uint32)
-            narrow(last, type);
-        if (s.out != FUSED_NOTHING) {
-            int size = type == DT_float32 || type == DT_int32 || type == DT_uint32 ? 4
-                       : type == DT_bool_ || type == DT_uint8 || type == DT_int8   ? 1
-                                                                                   : 2;
-            write(a.y[s.out], &a, last, size, full);
-        }
-        widen(last, type);
-        if (s.to != FUSED_NOTHING)
-            for (int k = 0; k < FUSED_EACH; k++) slot[s.to][k] = last[k];
+        if ((uint32_t)(now >> 40) == PASSED_ON)
+            continue;
+        if (s.as == DT_bfloat16)
+            finish_halves(u, &a, s, kept, mine, full, FUSED_KEPT_BF16);
+        else if (s.as == DT_float16)
+            finish_halves(u, &a, s, kept, mine, full, FUSED_KEPT_F16);
+        else
+            finish_words(u, &a, s, kept, mine, full);
     }
 }

@@ -13,12 +13,27 @@
  * is. */
 enum fused_class { CLASS_F, CLASS_I, CLASS_U, CLASS_B, CLASSES };
 
-/* What steps do, numbered without gaps so that a kernel finds each quickly: rows of ops.def on values of a class come
- * behind the others. */
+/* Operations whose second operand may be one value for all elements. */
+#define FUSED_WITH_ONE(X) \
+    X(add)                \
+    X(subtract)           \
+    X(multiply)           \
+    X(divide)             \
+    X(maximum)            \
+    X(minimum)            \
+    X(equal)              \
+    X(not_equal)          \
+    X(less)               \
+    X(less_equal)         \
+    X(greater)            \
+    X(greater_equal)
+
+/* What steps do, numbered without gaps so that a kernel finds each quickly: first what has one operand beside single
+ * values, then what has more; rows of ops.def by the class of their operands. */
 enum fused_op {
-    FUSED_READ, /* an operand, of which only this reads */
+    FUSED_READ, /* an operand is on its way to a slot */
+    FUSED_WAIT, /* until all of these are there */
     FUSED_COPY,
-    FUSED_SELECT,
     FUSED_I_OF_F,
     FUSED_U_OF_F,
     FUSED_B_OF_F,
@@ -28,40 +43,61 @@ enum fused_op {
     FUSED_F_OF_B,
     FUSED_ODD_OF_I, /* to be rounded to a half type as if it were not between (shared/scalar_cast.h) */
     FUSED_ODD_OF_U,
+#define X(name) FUSED_##name##_ONE,
+    FUSED_WITH_ONE(X)
+#undef X
 #define KIND f
 #define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
-#define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
 #include "ops/ops.def"
 #undef KIND
 #define KIND i
 #define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_I, FUSED_##name##_U, )
-#define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_I, FUSED_##name##_U, )
 #include "ops/ops.def"
 #undef KIND
 #define KIND b
 #define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_B, )
+#include "ops/ops.def"
+#undef KIND
+#define KIND f
+#define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
+#include "ops/ops.def"
+#undef KIND
+#define KIND i
+#define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_I, FUSED_##name##_U, )
+#include "ops/ops.def"
+#undef KIND
+#define KIND b
 #define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_B, )
 #include "ops/ops.def"
 #undef KIND
+        FUSED_SELECT,
+    FUSED_OPS,
+    FUSED_WITH_SECOND = FUSED_add_F, /* the first of what reads more than one operand that is no single value */
 };
 
 enum {
-    FUSED_THREADS = 256,
-    FUSED_LANES = 4, /* neighbours of a thread */
-    FUSED_EACH = 8,  /* all elements of a thread, in stretches of lanes */
+    FUSED_THREADS = 128,
+    FUSED_LANES = 4, /* neighbours that a thread has at least */
+    FUSED_EACH = 16, /* all elements of a thread */
     FUSED_DIMS = 8,
     FUSED_MEMBERS = 32,
     FUSED_OPERANDS = 24,
-    FUSED_STEPS = FUSED_MEMBERS + FUSED_OPERANDS,
+    FUSED_STEPS = FUSED_MEMBERS + 2 * FUSED_OPERANDS + 2, /* one more is looked at, and not done */
     FUSED_OUTPUTS = 16,
-    FUSED_SLOTS = 24,
-    /* What a step reads: a slot, what the last one made that was no FUSED_READ, or nothing. */
+    /* Slots are in shared memory, in units of 16 bytes of a thread: two hold a half type, packed, four what else there
+     * is, as words.  A slot's name is half the number of its first unit, and how it is kept. */
+    FUSED_UNITS = 48,
+    FUSED_SLOT = 31,
+    FUSED_KEPT_BF16 = 32,
+    FUSED_KEPT_F16 = 64,
+    /* What else a step reads: one value, the operand added; what the last one made; nothing. */
+    FUSED_ONES = 128,
     FUSED_LAST = 254,
     FUSED_NOTHING = 255,
 };
 
-/* FUSED_ROW: contiguous and aligned to 16 bytes. */
-enum fused_lies { FUSED_ONE, FUSED_ROW, FUSED_STRIDED };
+/* Rows are contiguous, or all that is along the last dimension is, and lanes are aligned to their size. */
+enum fused_lies { FUSED_ONE, FUSED_ROW, FUSED_ROWS, FUSED_STRIDED };
 
 struct fused_operand {
     const void *x;
@@ -70,7 +106,7 @@ struct fused_operand {
 };
 
 /* Makes a value of three, kept as an element of type `as`, in a slot or in an output or for the next step alone; or
- * puts operand x[0] into a slot. */
+ * puts operand x[0] into a slot.  The third is never what the last step made. */
 struct fused_step {
     uint16_t op;
     uint8_t x[3], to, out, as;
@@ -78,9 +114,12 @@ struct fused_step {
 
 struct fused_args {
     int64_t n;
-    int32_t steps, ndim;
+    int32_t steps, operands;
+    int32_t lanes; /* neighbours that a thread has: 8 where only smaller types are read and written, else 4 */
+    int32_t ndim;
     int32_t whole; /* lanes lie in one row of the innermost dimension */
-    uint32_t shape[FUSED_DIMS];
+    int32_t near;  /* numbers of elements and places are less than 2^31: shapes divide by factors */
+    uint32_t shape[FUSED_DIMS], factor[FUSED_DIMS], shift[FUSED_DIMS];
     void *y[FUSED_OUTPUTS];
     struct fused_step step[FUSED_STEPS];
     struct fused_operand x[FUSED_OPERANDS];

@@ -1,7 +1,8 @@
-/* warp.h: what a warp does with matrices, and copies into shared memory that nobody waits for: sm_80 and later, and the
- * emulator.  All threads of the warp take part.
+/* warp.h: what a warp does with matrices, all threads of it taking part, on sm_80 and later and the emulator, which
+ * HAS_WARP_PRODUCTS says; and what these have instructions for and others can do as well: pairs of halves, and copies
+ * into shared memory that nobody waits for.
  *
- * Include cuda/kernels/gpu.h before.  HAS_WARP_PRODUCTS says whether it is there. */
+ * Include cuda/kernels/gpu.h and lanes.h before. */
 #ifndef MX_CUDA_KERNELS_WARP_H
 #define MX_CUDA_KERNELS_WARP_H
 
@@ -16,6 +17,18 @@
 #endif
 
 #if !HAS_WARP_PRODUCTS
+
+FN uint32_t pair_f16(float x, float y) { return f16_from_f32(x) | (uint32_t)f16_from_f32(y) << 16; }
+FN uint32_t pair_bf16(float x, float y) { return bf16_from_f32(x) | (uint32_t)bf16_from_f32(y) << 16; }
+FN void copy_later(void *to, const void *from, int there)
+{
+    struct words4 zeros = { { 0 } };
+    *(struct words4 *)to = there ? *(const struct words4 *)from : zeros;
+}
+FN void copy_few_later(void *to, const void *from) { *(struct words2 *)to = *(const struct words2 *)from; }
+FN void close_group(void) {}
+#define WAIT_GROUPS(n) ((void)(n))
+
 #elif defined __CUDACC__
 
 /* A place in shared memory, to which bytes are added: of several that are so far apart, an instruction knows one. */
@@ -96,6 +109,11 @@ FN void copy_later_at(shared_at to, const void *from, int there)
     uint32_t bytes = there ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
+/* The same of 8 bytes, which are there. */
+FN void copy_few_later(void *to, const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(place_in_shared(to)), "l"(from) : "memory");
+}
 /* Those so far are one group; waits until no more than the last n groups are under way. */
 FN void close_group(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 #define WAIT_GROUPS(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
@@ -161,6 +179,7 @@ FN void copy_later_at(shared_at to, const void *from, int there)
     struct words4 zeros = { { 0 } };
     *(struct words4 *)to = there ? *(const struct words4 *)from : zeros;
 }
+FN void copy_few_later(void *to, const void *from) { *(struct words2 *)to = *(const struct words2 *)from; }
 FN void close_group(void) {}
 #define WAIT_GROUPS(n) ((void)(n))
 
