@@ -67,9 +67,9 @@ FN void put_four(const struct attention_call *a, int64_t piece, int64_t row, int
             u.v[k] = OUT(v[k]);
         }
         if (a->pieces > 1) {
-            COPY_LANES((T *)a->partial + (piece * rows_of_all(a) + row) * a->e + column, t.v, sizeof t.v);
+            PUT_LANES((T *)a->partial + (piece * rows_of_all(a) + row) * a->e + column, t.v, sizeof t.v);
         } else {
-            COPY_LANES((S *)a->y + row * a->e + column, u.v, sizeof u.v);
+            PUT_LANES((S *)a->y + row * a->e + column, u.v, sizeof u.v);
         }
         return;
     }

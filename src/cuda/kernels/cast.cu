@@ -18,7 +18,7 @@
         T *y = (T *)a.y;                                                                  \
         if (side_by_side) {                                                               \
             for (int k = 0; k < CAST_EACH; k++) r.v[k] = CONVERT(suffix, SUFFIX, u.v[k]); \
-            COPY_LANES(y + first, r.v, sizeof r.v);                                       \
+            PUT_LANES(y + first, r.v, sizeof r.v);                                        \
         } else {                                                                          \
             for (int k = 0; k < CAST_EACH; k++) {                                         \
                 int64_t i = block + (int64_t)k * blockDim.x + threadIdx.x;                \

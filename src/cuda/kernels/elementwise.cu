@@ -43,7 +43,7 @@ FN void load_lanes(union lanes *u, const S *x, int64_t first, int step)
         int64_t first = block + (int64_t)threadIdx.x * LANES;              \
         load;                                                              \
         for (int k = 0; k < LANES; k++) r.v[k] = one;                      \
-        COPY_LANES(y + first, r.v, sizeof r.v);                            \
+        PUT_LANES(y + first, r.v, sizeof r.v);                             \
         return;                                                            \
     }                                                                      \
     ROLLED                                                                 \

@@ -21,6 +21,31 @@ struct ALIGNED(8) words2 {
     else                                                                       \
         *(uint32_t *)(to) = *(const uint32_t *)(from)
 
+/* The same to global memory that this kernel does not read: of an assignment compilers make four stores, or eight. */
+#ifdef __CUDACC__
+FN void put16(void *to, const void *from)
+{
+    struct words4 v = *(const struct words4 *)from;
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(v.w[0]),
+                 "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3]));
+}
+FN void put8(void *to, const void *from)
+{
+    struct words2 v = *(const struct words2 *)from;
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(v.w[0]), "r"(v.w[1]));
+}
+#else
+FN void put16(void *to, const void *from) { *(struct words4 *)to = *(const struct words4 *)from; }
+FN void put8(void *to, const void *from) { *(struct words2 *)to = *(const struct words2 *)from; }
+#endif
+#define PUT_LANES(to, from, size)                                                                                    \
+    if ((size) % 16 == 0)                                                                                            \
+        for (int c_ = 0; c_ < (int)(size) / 16; c_++) put16((char *)(to) + 16 * c_, (const char *)(from) + 16 * c_); \
+    else if ((size) == 8)                                                                                            \
+        put8(to, from);                                                                                              \
+    else                                                                                                             \
+        *(uint32_t *)(to) = *(const uint32_t *)(from)
+
 #ifdef S
 /* How many a thread takes at once; gpu_lanes (cuda/gpu.h) says the same to who launches. */
 enum { LANES = sizeof(S) <= 2 ? 8 : 4 };

@@ -43,7 +43,7 @@ KERNEL(K(cu_fill), struct fill_args)
     int64_t mine = (int64_t)blockDim.x * (16 / SIZE), block = blockIdx.x * mine;
     int64_t first = block + (int64_t)threadIdx.x * (16 / SIZE);
     if (first + 16 / SIZE <= a.n)
-        *(words *)(y + first) = u.all;
+        put16(y + first, &u.all);
     else
         for (int64_t i = first; i < a.n; i++) y[i] = u.v[0];
 }

@@ -225,7 +225,7 @@ FN float stored(const struct unpack_args *a, const void *s, int64_t i)
             float v = is_affine(F) ? __builtin_fmaf(number(F, d, j), s, b) : number(F, d, j) * s;      \
             u.v[j] = OUT(a.global ? v * factor : v);                                                   \
         }                                                                                              \
-        COPY_LANES((S *)a.y + first, u.v, sizeof u.v);                                                 \
+        PUT_LANES((S *)a.y + first, u.v, sizeof u.v);                                                  \
     }
 QUANT_FORMATS(DEQUANTIZE)
 

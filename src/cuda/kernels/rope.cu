@@ -60,11 +60,11 @@ FN void store(const struct rope_call *a, S *y, int64_t i, int n, const T u[2][EA
     union vector v;
     if (a->whole && a->pairwise) {
         for (int k = 0; k < 2 * EACH; k++) v.v[k] = OUT(u[k % 2][k / 2]);
-        COPY_LANES(y + 2 * i, v.v, sizeof v.v);
+        PUT_LANES(y + 2 * i, v.v, sizeof v.v);
     } else if (a->whole) {
         for (int k = 0; k < 2 * EACH; k++) v.v[k] = OUT(u[k / EACH][k % EACH]);
-        COPY_LANES(y + i, v.v, sizeof v.v / 2);
-        COPY_LANES(y + a->half + i, v.v + EACH, sizeof v.v / 2);
+        PUT_LANES(y + i, v.v, sizeof v.v / 2);
+        PUT_LANES(y + a->half + i, v.v + EACH, sizeof v.v / 2);
     } else {
         for (int k = 0; k < EACH; k++)
             for (int c = 0; c < 2 && k < n; c++) y[place_of(a, i + k, c)] = OUT(u[c][k]);

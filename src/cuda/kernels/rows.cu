@@ -63,7 +63,7 @@ FN void put(const struct rows_args *a, void *to, int64_t i, const T v[LANES])
     union lanes u;
     for (int k = 0; k < LANES; k++) u.v[k] = OUT(v[k]);
     if (a->whole) {
-        COPY_LANES(y, u.v, sizeof u.v);
+        PUT_LANES(y, u.v, sizeof u.v);
     } else {
         for (int k = 0; k < LANES; k++)
             if (i + k < a->n)

@@ -290,7 +290,7 @@ KERNEL(K(cu_scan_rows), struct scan_call)
                 y[place(&a, i + k)] = v[k];
         }
         if (a.whole && i < end) {
-            COPY_LANES(y + (a.reverse ? a.n - i - LANES : i), u.v, sizeof u.v);
+            PUT_LANES(y + (a.reverse ? a.n - i - LANES : i), u.v, sizeof u.v);
         }
     }
     if (a.folding && threadIdx.x == 0)
