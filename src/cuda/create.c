@@ -63,26 +63,3 @@ int gpu_run_eye(const struct run *r)
                                    .size = (int32_t)itemsize(y) };
     return launch_creation(r, &found, "diagonal", ceil_div(a.n * a.size, 16), &a);
 }
-
-/* ---- random bits */
-
-int gpu_run_random_bits(const struct run *r)
-{
-    static struct gpu_found found;
-    mx y = r->y[0], key;
-    mx_own hold = { 0 };
-    if (gpu_out_new(r, 0))
-        return 1;
-    if (y->size == 0)
-        return 0;
-    if (is_nil(key = gpu_row_major(r, r->x[0], &hold)))
-        return 1;
-    struct bits_args a = { .y = gpu_pointer(r, y), .keys = gpu_pointer(r, key), .n_keys = key->size / 2 };
-    a.bytes = nbytes(y) / a.n_keys;
-    a.words = ceil_div(a.bytes, 4);
-    a.pairs = ceil_div(a.words, 2);
-    a.quads = ceil_div(a.pairs, 4);
-    int failed = launch_creation(r, &found, "random_bits", a.n_keys * a.quads, &a);
-    mx_drop(&hold);
-    return failed;
-}

@@ -367,5 +367,6 @@ const struct backend cuda_backend = {
     .run = gpu_run_entry,
     .run_fused = gpu_run_fused,
     .fuses_small = true,
+    .begins = gpu_draws,
     .end = end_batch,
 };

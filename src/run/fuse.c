@@ -2,7 +2,8 @@
  *
  * One pass in the order of the tape.  An element-wise entry joins the groups of its operands' makers,
  * which become one group; operands of an element-wise operation have the shape of its result, so a
- * group has one shape.  A reduction may be its last member.  A group is closed as soon as an entry
+ * group has one shape.  A reduction may be its last member, and what comes from nothing one that joins
+ * nobody but is joined.  A group is closed as soon as an entry
  * outside of it reads what one of its members makes: the group has to run before that entry, and so
  * takes no later member.
  *
@@ -81,11 +82,18 @@ static bool can_end(const struct entry *e, const struct membership *p, struct ma
     return from >= 0 && p[from].up >= 0 && n->in[0]->size > 0 && be->ends(n);
 }
 
+/* An entry of another kind begins a group, if the backend can do that. */
+static bool can_begin(const struct entry *e)
+{
+    const struct backend *be = backend_of(e->node->stream);
+    return be->begins && e->node->nout == 1 && !e->keep && e->one->size > 0 && be->begins(e->node);
+}
+
 static void form_groups(int n, const struct entry *e, struct marks m, struct membership *p)
 {
     for (int i = 0; i < n; i++) {
-        bool ends = can_end(&e[i], p, m);
-        int mine = ends || can_fuse(&e[i]) ? i : -1;
+        bool ends = can_end(&e[i], p, m), begins = can_begin(&e[i]);
+        int mine = ends || begins || can_fuse(&e[i]) ? i : -1;
         p[i] = (struct membership){ .up = mine, .size = 1, .last = -1 };
         for (int k = 0; k < e[i].node->nin; k++) {
             int from = maker(m, e[i].node->in[k]);
@@ -94,7 +102,7 @@ static void form_groups(int n, const struct entry *e, struct marks m, struct mem
             int other = root_of(p, from);
             if (other == mine)
                 continue;
-            if (mine < 0 || p[other].closed || p[other].size + p[mine].size > FUSE_MOST) {
+            if (mine < 0 || begins || p[other].closed || p[other].size + p[mine].size > FUSE_MOST) {
                 p[other].closed = true;
                 continue;
             }

@@ -299,17 +299,34 @@ FN float m_erf_f32(float x)
 }
 
 /* x g(w) with w = -log(1 - x^2); beyond w = 5 a polynomial in sqrt(w). */
+FN float erfinv_near_f32(float x, float w)
+{
+    float p = poly9_f32(w, -3.15809956e-8f, 2.320138216e-1f, 1.15486281e-2f, -2.334232908e-3f, -1.275561081e-4f,
+                        4.461335266e-5f, 3.965216365e-6f, -1.97256918e-6f, 2.205808016e-7f, -8.769504234e-9f);
+    return MA(x, 0.886226952f, x * p);
+}
+FN float erfinv_far_f32(float x, float w)
+{
+    float far = m_sqrt_f32(w) - 3;
+    float q = poly9_f32(far, 2.832976818e+00f, 1.001675129e+00f, 9.445165284e-03f, -7.638867479e-03f, 5.687218159e-03f,
+                        -3.592690686e-03f, 1.484725159e-03f, -6.207905244e-05f, -3.091575927e-04f, 1.175089637e-04f);
+    return x * q;
+}
 FN float m_erfinv_f32(float x)
 {
     float a = m_fabs_f32(x);
-    struct log_f32 l = log_split_f32((1 - a) * (1 + a));
-    float w = -MA(l.e, 0.693147182f, l.f + log_tail_f32(l.f));
-    float far = m_sqrt_f32(w) - 3;
-    float p = poly9_f32(w, -3.15809956e-8f, 2.320138216e-1f, 1.15486281e-2f, -2.334232908e-3f, -1.275561081e-4f,
-                        4.461335266e-5f, 3.965216365e-6f, -1.97256918e-6f, 2.205808016e-7f, -8.769504234e-9f);
-    float q = poly9_f32(far, 2.832976818e+00f, 1.001675129e+00f, 9.445165284e-03f, -7.638867479e-03f, 5.687218159e-03f,
-                        -3.592690686e-03f, 1.484725159e-03f, -6.207905244e-05f, -3.091575927e-04f, 1.175089637e-04f);
-    float y = w < 5 ? MA(x, 0.886226952f, x * p) : x * q;
+    uint32_t u = bits_f32((1 - a) * (1 + a)) - 0x3f3504f3u; /* 2^-24 at least, if a < 1 */
+    float f = f32_bits((u & 0x007fffffu) + 0x3f3504f3u) - 1, e = (float)((int32_t)u >> 23);
+    float w = -MA(e, 0.693147182f, f + log_tail_f32(f)), y;
+#ifdef __CUDACC__ /* one in 300 of the numbers that random ones are made of is far */
+    if (w < 5)
+        y = erfinv_near_f32(x, w);
+    else
+        y = erfinv_far_f32(x, w);
+#else
+    float near = erfinv_near_f32(x, w), far = erfinv_far_f32(x, w);
+    y = w < 5 ? near : far;
+#endif
     float out = a == 1 ? x * INFINITY : NAN;
     return a < 1 ? (x == 0 ? x : y) : out;
 }

@@ -81,3 +81,76 @@ def test_the_state_goes_on_as_on_the_cpu():
     with mx.stream(mx.cpu):
         there = np.array([x.tolist() for x in three()])
     assert np.array_equal(here, there)
+
+
+def composed(dtype, shape, key):
+    """Normal numbers, made a step at a time: what random.normal is composed of."""
+    u = mx.random.uniform(-np.nextafter(np.float32(1), np.float32(0)), 1, shape, key=key)
+    mx.eval(u)
+    y = mx.erfinv(u)
+    mx.eval(y)
+    y = y.astype(dtype)
+    mx.eval(y)
+    return mx.array(2**0.5, dtype) * y
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16], ids=str)
+def test_numbers_drawn_by_one_kernel(dtype):
+    """Bits and what makes numbers of them run as one: the same numbers as in steps, of any count, for several keys."""
+    k = mx.random.key(9)
+    with mx.stream(mx.gpu):
+        for n in [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 1001, 5000]:
+            assert mx.array_equal(mx.random.normal((n,), dtype, key=k), composed(dtype, (n,), k))
+        keys = mx.random.split(k, 5)
+        many = mx.vmap(lambda k: mx.random.normal((3, 7), dtype, key=k))(keys)
+        assert mx.array_equal(many, mx.stack([composed(dtype, (3, 7), q) for q in keys]))
+        moved = mx.random.normal((999,), dtype, 2, 3, key=k)
+        factor = mx.array(2**0.5, dtype) * mx.array(3, dtype)
+        plain = mx.random.uniform(-np.nextafter(np.float32(1), np.float32(0)), 1, (999,), key=k)
+        mx.eval(plain, factor)
+        assert mx.array_equal(moved, 2 + factor * mx.erfinv(plain).astype(dtype))
+    for n in [1, 4, 7, 1000]:
+        same(lambda: mx.random.uniform(-1, 3, (n,), dtype, key=k))  # noqa: B023
+        same(lambda: mx.random.uniform(shape=(n, 3), dtype=dtype, key=k))  # noqa: B023
+
+
+def test_draws_in_larger_groups():
+    k, q = mx.random.key(3), mx.random.key(4)
+    x = mx.arange(1001, dtype=mx.float32)
+    low = mx.arange(1001) / 7
+
+    def twice(k):
+        u = mx.random.uniform(shape=(1001,), key=k)
+        return u * u + u
+
+    def both(k):
+        u = mx.random.uniform(shape=(1001,), key=k)
+        return u + 1, u * 2
+
+    same(twice, k)
+    same(lambda k: both(k)[0] - both(k)[1], k)
+    same(lambda k: mx.stack(both(k)), k)
+    same(lambda x: mx.where(mx.random.bernoulli(0.4, (1001,), key=k), x * 2, 0), x)
+    same(lambda k: mx.random.uniform(shape=(1001,), key=k) * 0.5 - mx.random.uniform(2, 3, (1001,), key=q), k)
+    same(lambda low: mx.random.uniform(low, low + 1, (1001,), key=k), low)
+    same(lambda k: mx.random.bernoulli(low / 200, key=k), k)
+    same(lambda k: mx.random.split(k, 500).astype(mx.float32) / 3, k)
+    same(mx.compile(lambda k: mx.random.uniform(shape=(5000,), key=k) + 1), k)
+    close(lambda k: mx.random.normal((40, 25), mx.complex64, key=k), k)
+    close(lambda k: mx.exp(mx.random.normal((1001,), key=k) * 0.5 + 1), k)
+    close(lambda k: mx.random.normal((1001,), loc=x, scale=x, key=k), k)
+
+
+def test_draws_whose_parts_are_kept():
+    """What somebody holds is computed, whatever it is a part of."""
+    with mx.stream(mx.gpu):
+        k = mx.random.key(1)
+        u = mx.random.uniform(-1, 1, (1000,), key=k)
+        y = mx.erfinv(u) * 2
+        mx.eval(y)
+        again = mx.random.uniform(-1, 1, (1000,), key=k)
+        assert mx.array_equal(u, again) and mx.array_equal(y, mx.erfinv(again) * 2)
+        small = mx.random.bernoulli(0.5, (1000,), key=k)
+        both = small.astype(mx.int32) + 1
+        mx.eval(both)
+        assert mx.array_equal(both, small.astype(mx.int32) + 1) and 400 < both.sum().item() - 1000 < 600

@@ -1,4 +1,4 @@
-/* create.cu: arrays made from nothing: evenly spaced numbers, diagonals, random bits. */
+/* create.cu: arrays made from nothing: evenly spaced numbers, diagonals. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/convert.h"
@@ -6,7 +6,6 @@
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
 #include "cuda/kernels/types.h"
-#include "shared/threefry.h"
 
 /* ---- series */
 
@@ -26,7 +25,7 @@ FN double number_f64(const struct series *s, int64_t i)
         T *y = (T *)a.y + first;                                                    \
         for (int k = 0; k < CREATE_EACH; k++) r.v[k] = CONVERT(suffix, from, v[k]); \
         if (first + CREATE_EACH <= a.n) {                                           \
-            COPY_LANES(y, r.v, sizeof r.v);                                         \
+            PUT_LANES(y, r.v, sizeof r.v);                                          \
         } else {                                                                    \
             for (int64_t k = 0; first + k < a.n; k++) y[k] = r.v[k];                \
         }                                                                           \
@@ -64,39 +63,4 @@ KERNEL(cu_diagonal, struct gpu_diagonal_args)
 #define T uint64_t
 #include "cuda/kernels/create_diagonal.inc"
     }
-}
-
-/* ---- random bits */
-
-/* The n words from number `word` on, as far as there are bytes for them. */
-FN void put_words(uint8_t *y, int64_t bytes, int64_t word, const struct words4 *v, int64_t n)
-{
-    int64_t left = bytes - 4 * word;
-    y += 4 * word;
-    left = left < 4 * n ? left : 4 * n;
-    if (left == 16 && (uint64_t)y % 16 == 0)
-        *(struct words4 *)y = *v;
-    else if (left > 0 && left % 4 == 0 && (uint64_t)y % 4 == 0)
-        for (int k = 0; 4 * k < left; k++) ((uint32_t *)y)[k] = v->w[k];
-    else
-        for (int k = 0; k < left; k++) y[k] = (uint8_t)(v->w[k / 4] >> k % 4 * 8);
-}
-
-KERNEL(cu_random_bits, struct bits_args)
-{
-    int64_t key = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (key >= a.n_keys * a.quads)
-        return;
-    int64_t first = key % a.quads * 4;
-    key /= a.quads;
-    uint32_t k0 = a.keys[2 * key], k1 = a.keys[2 * key + 1];
-    uint8_t *y = (uint8_t *)a.y + key * a.bytes;
-    struct words4 u, v;
-    for (int k = 0; k < 4; k++) {
-        int64_t i = first + k, second = i + a.pairs;
-        threefry(&u.w[k], &v.w[k], (uint32_t)i, second < a.words ? (uint32_t)second : 0, k0, k1);
-    }
-    int64_t n = a.pairs - first < 4 ? a.pairs - first : 4;
-    put_words(y, a.bytes, first, &u, n);
-    put_words(y, a.bytes, first + a.pairs, &v, n);
 }

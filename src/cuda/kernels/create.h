@@ -23,13 +23,4 @@ struct gpu_diagonal_args {
     int32_t size;
 };
 
-/* `bytes` random ones for each of the keys: the words of the cipher of the counters 0 to `words` in pairs
- * (i, i + pairs), first all first halves; a missing counter is 0. */
-struct bits_args {
-    void *y;
-    const uint32_t *keys;
-    int64_t n_keys, bytes, words, pairs;
-    int64_t quads; /* of pairs: a thread has one */
-};
-
 #endif

@@ -1,0 +1,137 @@
+/* random.cu: random bits, and numbers made of them without a way through memory.  The steps are those of the
+ * element-wise operations that ops/random.c composes, each rounded to its type, so results are the same bits. */
+#include "cuda/kernels/gpu.h"
+
+#include "cuda/kernels/lanes.h"
+#include "cuda/kernels/random.h"
+#include "shared/threefry.h"
+
+/* The words of a thread: four from number `first` of a key on, and four from `pairs` behind; how many of them there
+ * are. */
+struct drawn {
+    int64_t key, at[2], n[2];
+    uint32_t w[2][4];
+};
+
+/* False: there are none for this thread. */
+FN int draw(struct drawn *d, const struct bits_args *a)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, n = a->n_keys * a->quads;
+    if (i >= n)
+        return 0;
+    d->key = a->n_keys == 1 ? 0 : n <= 0xffffffffLL ? (uint32_t)i / (uint32_t)a->quads : i / a->quads;
+    d->at[0] = (i - d->key * a->quads) * 4;
+    d->at[1] = d->at[0] + a->pairs;
+    d->n[0] = a->pairs - d->at[0];
+    d->n[1] = a->words - d->at[1];
+    uint32_t k0 = a->keys[2 * d->key], k1 = a->keys[2 * d->key + 1];
+    UNROLLED
+    for (int k = 0; k < 4; k++)
+        threefry(&d->w[0][k], &d->w[1][k], (uint32_t)d->at[0] + k, k < d->n[1] ? (uint32_t)d->at[1] + k : 0, k0, k1);
+    return 1;
+}
+
+/* Four words as the bytes that they are, as far as there are some left for them. */
+FN void put_words(uint8_t *y, const uint32_t w[4], int64_t left)
+{
+    if (left >= 16 && (uint64_t)y % 16 == 0) {
+        struct words4 v = { { w[0], w[1], w[2], w[3] } };
+        put16(y, &v);
+    } else if (left % 4 == 0 && (uint64_t)y % 4 == 0) {
+        UNROLLED
+        for (int k = 0; k < 4; k++)
+            if (4 * k < left)
+                ((uint32_t *)y)[k] = w[k];
+    } else {
+        UNROLLED
+        for (int k = 0; k < 16; k++)
+            if (k < left)
+                y[k] = (uint8_t)(w[k / 4] >> k % 4 * 8);
+    }
+}
+
+KERNEL(cu_random_bits, struct bits_args)
+{
+    struct drawn d;
+    if (!draw(&d, &a))
+        return;
+    UNROLLED
+    for (int h = 0; h < 2; h++) {
+        int64_t left = a.bytes - 4 * d.at[h];
+        put_words((uint8_t *)a.y + d.key * a.bytes + 4 * d.at[h], d.w[h], left < 4 * d.n[h] ? left : 4 * d.n[h]);
+    }
+}
+
+/* ---- distributions */
+
+#define STORED_f32(x) (x)
+#define STORED_f16(x) f16_from_f32(x)
+#define STORED_bf16(x) bf16_from_f32(x)
+#define LOADED_f32(x) (x)
+#define LOADED_f16(x) f32_from_f16(x)
+#define LOADED_bf16(x) f32_from_bf16(x)
+#define ROUNDED(suffix, x) LOADED_##suffix(STORED_##suffix(x))
+/* The number at p, which nobody gave where that is NULL. */
+#define NUMBER(suffix, S, p, none) ((p) ? LOADED_##suffix(*(const S *)(p)) : (none))
+
+/* r / 2^32, below 1 */
+FN float unit(uint32_t r, float most) { return fminf((float)r * 0x1p-32f, most); }
+
+/* Four elements, or the first n of them. */
+#define PUT_FOUR(S, y, v, n)                                \
+    if ((n) >= 4 && (uint64_t)(y) % (4 * sizeof(S)) == 0) { \
+        PUT_LANES(y, v, 4 * sizeof(S));                     \
+    } else {                                                \
+        UNROLLED                                            \
+        for (int k_ = 0; k_ < 4; k_++)                      \
+            if (k_ < (n))                                   \
+                (y)[k_] = (v)[k_];                          \
+    }
+
+/* The kernel cu_<name> that makes `each` of r, a word; what is `given` is the same for all of them. */
+#define DRAW(name, S, given, each)                                 \
+    KERNEL(cu_##name, struct draw_args)                            \
+    {                                                              \
+        struct drawn d;                                            \
+        if (!draw(&d, &a.bits))                                    \
+            return;                                                \
+        given;                                                     \
+        UNROLLED                                                   \
+        for (int h = 0; h < 2; h++) {                              \
+            union {                                                \
+                S v[4];                                            \
+                struct words4 align;                               \
+            } u;                                                   \
+            UNROLLED                                               \
+            for (int k = 0; k < 4; k++) {                          \
+                uint32_t r = d.w[h][k];                            \
+                u.v[k] = each;                                     \
+            }                                                      \
+            S *y = (S *)a.bits.y + d.key * a.bits.words + d.at[h]; \
+            PUT_FOUR(S, y, u.v, d.n[h])                            \
+        }                                                          \
+    }
+
+#define ONE_OF(suffix, S, name, none) float name = NUMBER(suffix, S, a.name, none)
+#define UNIFORM(suffix, S)                                                                     \
+    FN S uniform_##suffix(uint32_t r, float most, float range, float low)                      \
+    {                                                                                          \
+        return STORED_##suffix(ROUNDED(suffix, range * ROUNDED(suffix, unit(r, most))) + low); \
+    }                                                                                          \
+    DRAW(uniform_##suffix, S, ONE_OF(f32, float, most, 1); ONE_OF(suffix, S, range, 1);        \
+         ONE_OF(suffix, S, low, -0.0f), uniform_##suffix(r, most, range, low))
+#define NORMAL(suffix, S)                                                                       \
+    FN S normal_##suffix(float u, float factor, float loc)                                      \
+    {                                                                                           \
+        return STORED_##suffix(ROUNDED(suffix, factor * ROUNDED(suffix, erfinv_f32(u))) + loc); \
+    }                                                                                           \
+    DRAW(normal_##suffix, S, ONE_OF(f32, float, most, 1); ONE_OF(f32, float, range, 1);         \
+         ONE_OF(f32, float, low, -0.0f); ONE_OF(suffix, S, factor, 1);                          \
+         ONE_OF(suffix, S, loc, -0.0f), normal_##suffix(uniform_f32(r, most, range, low), factor, loc))
+UNIFORM(f32, float)
+UNIFORM(f16, uint16_t)
+UNIFORM(bf16, uint16_t)
+NORMAL(f32, float)
+NORMAL(f16, uint16_t)
+NORMAL(bf16, uint16_t)
+DRAW(bernoulli, uint8_t, ONE_OF(f32, float, bound, 0), (uint8_t)((float)r < bound))
