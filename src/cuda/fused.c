@@ -82,15 +82,16 @@ static int operation_of(const struct node *n, enum dtype to)
     return op && (is_wide(t) || class_of(t) == CLASS_F || t == DT_bool_) ? op : -1;
 }
 
-/* The same where the second operand is one value; 0: there is none. */
+/* The same where the second operand is one value; negative: there is none. */
 static int operation_with_one(int op)
 {
-    static const uint16_t with_one[FUSED_OPS] = {
-#define X(name) [FUSED_##name##_F] = FUSED_##name##_ONE,
+    switch (op) {
+#define X(name) \
+    case FUSED_##name##_F: return FUSED_##name##_ONE;
         FUSED_WITH_ONE(X)
 #undef X
-    };
-    return with_one[op];
+    }
+    return -1;
 }
 
 /* ---- the program */
@@ -214,8 +215,9 @@ static void leave_slot(struct fused_maker *k, int slot)
 static struct fused_step *next_step(struct fused_maker *k, int op)
 {
     struct fused_step *s = &k->a->step[k->a->steps++];
-    *s = (struct fused_step){ .op = (uint16_t)op, .to = FUSED_NOTHING, .out = FUSED_NOTHING };
-    memset(s->x, FUSED_NOTHING, sizeof s->x);
+    *s = (struct fused_step){
+        .op = (uint8_t)op, .x = { FUSED_LAST, FUSED_NOTHING, FUSED_NOTHING }, .to = FUSED_NOTHING, .out = FUSED_NOTHING
+    };
     return s;
 }
 
@@ -227,7 +229,7 @@ static bool read_operand(struct fused_maker *k, int x, bool *reads)
     if ((k->x_slot[x] = take_slot(k, (enum dtype)k->x[x]->dtype)) < 0)
         return false;
     struct fused_step *s = next_step(k, FUSED_READ);
-    s->x[0] = (uint8_t)x;
+    s->x[1] = (uint8_t)x;
     s->to = (uint8_t)k->x_slot[x];
     *reads = true;
     return true;
@@ -275,8 +277,8 @@ static bool add_step(struct fused_maker *k, int i, const struct entry *e)
         s->x[1] = one;
     }
     with_one = operation_with_one(op);
-    if (with_one && is_one(s->x[1])) {
-        s->op = (uint16_t)with_one;
+    if (with_one >= 0 && is_one(s->x[1])) {
+        s->op = (uint8_t)with_one;
         s->x[2] = s->x[1];
         s->x[1] = FUSED_NOTHING;
     }
@@ -327,8 +329,13 @@ static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bo
     for (int i = 0; i < k->n; i++) {
         if (!add_step(k, i, m[i]))
             return false;
+        struct fused_step *s = &k->a->step[k->step[i]];
         if (wanted[i])
-            k->a->step[k->step[i]].out = (uint8_t)k->n_y++;
+            s->out = (uint8_t)k->n_y++;
+        if (s->x[0] != FUSED_LAST || s->x[1] != FUSED_NOTHING)
+            s->needs |= FUSED_OPERAND;
+        if (s->out != FUSED_NOTHING || s->to != FUSED_NOTHING || s->as != DT_float32)
+            s->needs |= FUSED_END;
     }
     return true;
 }

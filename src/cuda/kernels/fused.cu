@@ -66,36 +66,30 @@ FN void unpack(uint32_t v[FUSED_EACH], const uint32_t p[FUSED_EACH / 2], int kep
 
 /* ---- slots */
 
-FN void keep_words(char *slot, const uint32_t v[FUSED_EACH])
+FN void keep_words(shared_at slot, const uint32_t v[FUSED_EACH])
 {
     UNROLLED
-    for (int q = 0; q < QUADS; q++) {
-        struct words4 w = { { v[4 * q], v[4 * q + 1], v[4 * q + 2], v[4 * q + 3] } };
-        *(struct words4 *)(slot + q * UNIT) = w;
-    }
+    for (int q = 0; q < QUADS; q++) put_words4(slot + q * UNIT, v[4 * q], v[4 * q + 1], v[4 * q + 2], v[4 * q + 3]);
 }
 
-FN void keep_halves(char *slot, const uint32_t p[FUSED_EACH / 2])
+FN void keep_halves(shared_at slot, const uint32_t p[FUSED_EACH / 2])
 {
     UNROLLED
-    for (int j = 0; j < QUADS / 2; j++) {
-        struct words4 w = { { p[4 * j], p[4 * j + 1], p[4 * j + 2], p[4 * j + 3] } };
-        *(struct words4 *)(slot + j * UNIT) = w;
-    }
+    for (int j = 0; j < QUADS / 2; j++) put_words4(slot + j * UNIT, p[4 * j], p[4 * j + 1], p[4 * j + 2], p[4 * j + 3]);
 }
 
 /* What a step reads, but for what the last one made. */
-FN void fetch(uint32_t v[FUSED_EACH], const char *kept, const uint32_t *ones, int from)
+FN void fetch(uint32_t v[FUSED_EACH], shared_at kept, shared_at ones, int from)
 {
-    const char *slot = kept + (from & FUSED_SLOT) * SLOT;
+    shared_at slot = kept + (from & FUSED_SLOT) * SLOT;
     if (from >= FUSED_ONES) {
-        uint32_t one = ones[from - FUSED_ONES];
+        uint32_t one = word_at(ones + 4 * (from - FUSED_ONES));
         UNROLLED
         for (int k = 0; k < FUSED_EACH; k++) v[k] = one;
     } else if (from <= FUSED_SLOT) {
         UNROLLED
         for (int q = 0; q < QUADS; q++) {
-            struct words4 w = *(const struct words4 *)(slot + q * UNIT);
+            struct words4 w = words4_at(slot + q * UNIT);
             UNROLLED
             for (int k = 0; k < FUSED_LANES; k++) v[FUSED_LANES * q + k] = w.w[k];
         }
@@ -103,7 +97,7 @@ FN void fetch(uint32_t v[FUSED_EACH], const char *kept, const uint32_t *ones, in
         uint32_t p[FUSED_EACH / 2];
         UNROLLED
         for (int j = 0; j < QUADS / 2; j++) {
-            struct words4 w = *(const struct words4 *)(slot + j * UNIT);
+            struct words4 w = words4_at(slot + j * UNIT);
             UNROLLED
             for (int k = 0; k < 4; k++) p[4 * j + k] = w.w[k];
         }
@@ -112,16 +106,16 @@ FN void fetch(uint32_t v[FUSED_EACH], const char *kept, const uint32_t *ones, in
 }
 
 /* Its quad q alone. */
-FN void fetch_quad(uint32_t v[FUSED_LANES], const char *kept, const uint32_t *ones, int from, int q)
+FN void fetch_quad(uint32_t v[FUSED_LANES], shared_at kept, shared_at ones, int from, int q)
 {
-    const char *slot = kept + (from & FUSED_SLOT) * SLOT;
+    shared_at slot = kept + (from & FUSED_SLOT) * SLOT;
     if (from >= FUSED_ONES) {
-        for (int k = 0; k < FUSED_LANES; k++) v[k] = ones[from - FUSED_ONES];
+        for (int k = 0; k < FUSED_LANES; k++) v[k] = word_at(ones + 4 * (from - FUSED_ONES));
     } else if (from <= FUSED_SLOT) {
-        struct words4 w = *(const struct words4 *)(slot + q * UNIT);
+        struct words4 w = words4_at(slot + q * UNIT);
         for (int k = 0; k < FUSED_LANES; k++) v[k] = w.w[k];
     } else {
-        struct words2 w = *(const struct words2 *)(slot + q / 2 * UNIT + q % 2 * 8);
+        struct words2 w = words2_at(slot + q / 2 * UNIT + q % 2 * 8);
         unpack_pair(v, w.w[0], from & ~FUSED_SLOT);
         unpack_pair(v + 2, w.w[1], from & ~FUSED_SLOT);
     }
@@ -194,16 +188,17 @@ FN void read_lanes(uint32_t v[FUSED_EACH], const struct fused_args *a, const str
         UNROLLED
         for (int k = 0; k < FUSED_EACH; k++) v[k] = raw_at(o->x, size, at[k / FUSED_LANES] + k % FUSED_LANES * step);
     } else {
+        int64_t left = a->n - mine;
         UNROLLED
         for (int k = 0; k < FUSED_EACH; k++) {
-            int64_t i = mine + quad_at(a->lanes, k / FUSED_LANES) + k % FUSED_LANES;
-            v[k] = i < a->n ? raw_at(o->x, size, o->lies == FUSED_ROW ? i : place_in(a, o, i)) : 0;
+            int e = quad_at(a->lanes, k / FUSED_LANES) + k % FUSED_LANES;
+            v[k] = e < left ? raw_at(o->x, size, o->lies == FUSED_ROW ? mine + e : place_in(a, o, mine + e)) : 0;
         }
     }
 }
 
 /* An operand's elements, on their way to a slot. */
-FN void read(char *slot, const struct fused_args *a, const struct fused_operand *o, int64_t mine, bool full)
+FN void read(shared_at slot, const struct fused_args *a, const struct fused_operand *o, int64_t mine, bool full)
 {
     int size = size_of(o->type), kept = kept_as(o->type);
     if (full && (o->lies == FUSED_ROW || o->lies == FUSED_ROWS)) {
@@ -215,16 +210,16 @@ FN void read(char *slot, const struct fused_args *a, const struct fused_operand 
         for (int q = 0; q < QUADS; q++) at[q] = mine + quad_at(a->lanes, q);
         if (size == 4) {
             UNROLLED
-            for (int q = 0; q < QUADS; q++) copy_later(slot + q * UNIT, (const uint32_t *)o->x + at[q], 1);
+            for (int q = 0; q < QUADS; q++) copy_later_at(slot + q * UNIT, (const uint32_t *)o->x + at[q], 1);
             return;
         } else if (kept && a->lanes == FUSED_LANES) {
             UNROLLED
             for (int q = 0; q < QUADS; q++)
-                copy_few_later(slot + q / 2 * UNIT + q % 2 * 8, (const uint16_t *)o->x + at[q]);
+                copy_few_later_at(slot + q / 2 * UNIT + q % 2 * 8, (const uint16_t *)o->x + at[q]);
             return;
         } else if (kept) {
             UNROLLED
-            for (int q = 0; q < QUADS; q += 2) copy_later(slot + q / 2 * UNIT, (const uint16_t *)o->x + at[q], 1);
+            for (int q = 0; q < QUADS; q += 2) copy_later_at(slot + q / 2 * UNIT, (const uint16_t *)o->x + at[q], 1);
             return;
         }
     }
@@ -287,23 +282,25 @@ FN void write_bytes(uint8_t *to, int64_t mine, const uint32_t v[FUSED_EACH], int
 /* Elements one by one, as far as there are any. */
 FN void write_some(void *to, const struct fused_args *a, int64_t mine, const uint32_t v[FUSED_EACH], int size)
 {
+    int64_t left = a->n - mine;
+    char *first = (char *)to + mine * size;
     UNROLLED
     for (int k = 0; k < FUSED_EACH; k++) {
-        int64_t i = mine + quad_at(a->lanes, k / FUSED_LANES) + k % FUSED_LANES;
-        if (i >= a->n)
+        int e = quad_at(a->lanes, k / FUSED_LANES) + k % FUSED_LANES;
+        if (e >= left)
             continue;
         if (size == 4)
-            ((uint32_t *)to)[i] = v[k];
+            ((uint32_t *)first)[e] = v[k];
         else if (size == 2)
-            ((uint16_t *)to)[i] = (uint16_t)v[k];
+            ((uint16_t *)first)[e] = (uint16_t)v[k];
         else
-            ((uint8_t *)to)[i] = (uint8_t)v[k];
+            ((uint8_t *)first)[e] = (uint8_t)v[k];
     }
 }
 
 /* Rounds v to a half type, and puts it where it is to be kept or written. */
-FN void finish_halves(uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, char *kept, int64_t mine,
-                      bool full, int half)
+FN void finish_halves(uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, shared_at kept,
+                      int64_t mine, bool full, int half)
 {
     uint32_t p[FUSED_EACH / 2];
     pack(p, v, half);
@@ -320,8 +317,8 @@ FN void finish_halves(uint32_t v[FUSED_EACH], const struct fused_args *a, struct
 }
 
 /* The same of other types: makes of v what elements of them are. */
-FN void finish_words(uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, char *kept, int64_t mine,
-                     bool full)
+FN void finish_words(uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, shared_at kept,
+                     int64_t mine, bool full)
 {
     int size = size_of(s.as);
     if (size < 4)
@@ -438,7 +435,7 @@ FN uint32_t whole_bits(uint32_t x) { return x; }
         break;
 #define CASE_WITH_ONE(name)                                             \
     case FUSED_##name##_ONE: {                                          \
-        const uint32_t one = ones[s.x[2] - FUSED_ONES];                 \
+        const uint32_t one = word_at(ones + 4 * (s.x[2] - FUSED_ONES)); \
         EACH(SIDE_BY_SIDE(name), two_##name##_f32(u[k], one), MOVE_ONE) \
         break;                                                          \
     }
@@ -449,57 +446,75 @@ FN uint32_t whole_bits(uint32_t x) { return x; }
 #define CASE_MOVE(name, value) \
     case FUSED_##name: EACH(4, value, MOVE_ONE) break;
 
-/* A step, loaded as one; where neither is anything to be done with its value but by the next, nor to the value, that
- * is told by one comparison. */
+/* Loaded as one. */
 FN uint64_t step_at(const struct fused_args *a, int i) { return ((const uint64_t *)a->step)[i]; }
 FN struct fused_step step_of(uint64_t all)
 {
     uint32_t low = (uint32_t)all, high = (uint32_t)(all >> 32);
-    struct fused_step s = { (uint16_t)low,
-                            { (uint8_t)(low >> 16), (uint8_t)(low >> 24), (uint8_t)high },
-                            (uint8_t)(high >> 8),
-                            (uint8_t)(high >> 16),
-                            (uint8_t)(high >> 24) };
+    struct fused_step s = {
+        (uint8_t)low,         (uint8_t)(low >> 8),   { (uint8_t)(low >> 16), (uint8_t)(low >> 24), (uint8_t)high },
+        (uint8_t)(high >> 8), (uint8_t)(high >> 16), (uint8_t)(high >> 24)
+    };
     return s;
 }
-#define PASSED_ON (FUSED_NOTHING | FUSED_NOTHING << 8 | DT_float32 << 16)
 
-BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 8)
+/* A place that stays in a register, rather than be found out at each use, which takes longer.  Its own is what a thread
+ * asks another for. */
+#ifdef __CUDACC__
+#define KNOWN(place) __shfl_sync(0xffffffffu, place, (int)(threadIdx.x % 32))
+#else
+#define KNOWN(place) (place)
+#endif
+
+/* A register of which nobody needs the value, so that no earlier one is kept for it, and a copy made where it is said,
+ * not before a branch to elsewhere. */
+#ifdef __CUDACC__
+#define ANYTHING(x) asm("" : "=r"(x))
+#define COPIED(to, from) asm volatile("mov.b32 %0, %1;" : "=r"(to) : "r"(from))
+#else
+#define ANYTHING(x) (x) = 0
+#define COPIED(to, from) (to) = (from)
+#endif
+
+BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
 {
-    SHARED uint32_t ones[FUSED_OPERANDS];
+    SHARED uint32_t all_ones[FUSED_OPERANDS];
     SHARED_BYTES(all_kept, FUSED_UNITS * UNIT);
-    char *kept = (char *)all_kept + 16 * threadIdx.x;
+    shared_at kept = KNOWN(place_in_shared(all_kept) + 16 * threadIdx.x), ones = KNOWN(place_in_shared(all_ones));
     int64_t first = (int64_t)blockIdx.x * FUSED_THREADS * FUSED_EACH, mine = first + (int64_t)threadIdx.x * a.lanes;
     bool full = first + FUSED_THREADS * FUSED_EACH <= a.n;
     if ((int)threadIdx.x < a.operands && a.x[threadIdx.x].lies == FUSED_ONE) {
         const struct fused_operand *o = &a.x[threadIdx.x];
-        ones[threadIdx.x] = widened(raw_at(o->x, size_of(o->type), 0), o->type);
+        all_ones[threadIdx.x] = widened(raw_at(o->x, size_of(o->type), 0), o->type);
     }
     uint32_t u[FUSED_EACH];
     for (int k = 0; k < FUSED_EACH; k++) u[k] = 0;
     uint64_t next = step_at(&a, 0);
     ROLLED
     for (int i = 1; i <= a.steps; i++) {
-        const uint64_t now = next;
-        const struct fused_step s = step_of(now);
+        const struct fused_step s = step_of(next);
+        uint32_t v[FUSED_EACH];
         next = step_at(&a, i);
-        if (s.op == FUSED_READ) {
-            read(kept + (s.to & FUSED_SLOT) * SLOT, &a, &a.x[s.x[0]], mine, full);
-            continue;
-        }
-        if (s.op == FUSED_WAIT) {
-            close_group();
-            WAIT_GROUPS(0);
-            BARRIER();
-            continue;
-        }
-        if (s.op < FUSED_WITH_SECOND) {
+        UNROLLED
+        for (int k = 0; k < FUSED_EACH; k++) ANYTHING(v[k]);
+        if (s.needs & FUSED_OPERAND) {
+            if (s.x[1] == FUSED_LAST) {
+                UNROLLED
+                for (int k = 0; k < FUSED_EACH; k++) COPIED(v[k], u[k]);
+            } else if (s.x[1] != FUSED_NOTHING) {
+                fetch(v, kept, ones, s.x[1]);
+            }
             if (s.x[0] != FUSED_LAST)
                 fetch(u, kept, ones, s.x[0]);
+        }
+        if (s.op < FUSED_UNARY)
             switch ((int)s.op) {
 #define X(name) CASE_WITH_ONE(name)
                 FUSED_WITH_ONE(X)
 #undef X
+            }
+        else if (s.op < FUSED_BINARY)
+            switch ((int)s.op) {
 #define KIND f
 #define UNARY(name, label, set, ...) ROW(set, CASE_ONE(name, f32, F))
 #include "ops/ops.def"
@@ -521,15 +536,14 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 8)
                 CASE_MOVE(F_OF_B, bits_f32((float)(u[k] != 0)))
                 CASE_MOVE(ODD_OF_I, bits_f32(f32_odd_from_f64((double)(int32_t)u[k])))
                 CASE_MOVE(ODD_OF_U, bits_f32(f32_odd_from_f64((double)u[k])))
+            case FUSED_READ: read(kept + (s.to & FUSED_SLOT) * SLOT, &a, &a.x[s.x[1]], mine, full); break;
+            case FUSED_WAIT:
+                close_group();
+                WAIT_GROUPS(0);
+                BARRIER();
+                break;
             }
-        } else {
-            uint32_t v[FUSED_EACH];
-            if (s.x[1] == FUSED_LAST)
-                for (int k = 0; k < FUSED_EACH; k++) v[k] = u[k];
-            else
-                fetch(v, kept, ones, s.x[1]);
-            if (s.x[0] != FUSED_LAST)
-                fetch(u, kept, ones, s.x[0]);
+        else
             switch ((int)s.op) {
 #define KIND f
 #define BINARY(name, label, set, ...) ROW(set, CASE_TWO(name, f32, F))
@@ -555,8 +569,7 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 8)
                 }
                 break;
             }
-        }
-        if ((uint32_t)(now >> 40) == PASSED_ON)
+        if (!(s.needs & FUSED_END))
             continue;
         if (s.as == DT_bfloat16)
             finish_halves(u, &a, s, kept, mine, full, FUSED_KEPT_BF16);

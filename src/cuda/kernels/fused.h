@@ -31,18 +31,6 @@ enum fused_class { CLASS_F, CLASS_I, CLASS_U, CLASS_B, CLASSES };
 /* What steps do, numbered without gaps so that a kernel finds each quickly: first what has one operand beside single
  * values, then what has more; rows of ops.def by the class of their operands. */
 enum fused_op {
-    FUSED_READ, /* an operand is on its way to a slot */
-    FUSED_WAIT, /* until all of these are there */
-    FUSED_COPY,
-    FUSED_I_OF_F,
-    FUSED_U_OF_F,
-    FUSED_B_OF_F,
-    FUSED_B_OF_I,
-    FUSED_F_OF_I,
-    FUSED_F_OF_U,
-    FUSED_F_OF_B,
-    FUSED_ODD_OF_I, /* to be rounded to a half type as if it were not between (shared/scalar_cast.h) */
-    FUSED_ODD_OF_U,
 #define X(name) FUSED_##name##_ONE,
     FUSED_WITH_ONE(X)
 #undef X
@@ -58,6 +46,18 @@ enum fused_op {
 #define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_B, )
 #include "ops/ops.def"
 #undef KIND
+        FUSED_COPY,
+    FUSED_I_OF_F,
+    FUSED_U_OF_F,
+    FUSED_B_OF_F,
+    FUSED_B_OF_I,
+    FUSED_F_OF_I,
+    FUSED_F_OF_U,
+    FUSED_F_OF_B,
+    FUSED_ODD_OF_I, /* to be rounded to a half type as if it were not between (shared/scalar_cast.h) */
+    FUSED_ODD_OF_U,
+    FUSED_READ, /* an operand is on its way to a slot */
+    FUSED_WAIT, /* until all of these are there */
 #define KIND f
 #define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
 #include "ops/ops.def"
@@ -70,9 +70,11 @@ enum fused_op {
 #define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_B, )
 #include "ops/ops.def"
 #undef KIND
-        FUSED_SELECT,
+    FUSED_SELECT,
     FUSED_OPS,
-    FUSED_WITH_SECOND = FUSED_add_F, /* the first of what reads more than one operand that is no single value */
+    /* The first with one operand, and the first with more that are not single values. */
+    FUSED_UNARY = FUSED_abs_F,
+    FUSED_BINARY = FUSED_add_F,
 };
 
 enum {
@@ -94,6 +96,9 @@ enum {
     FUSED_ONES = 128,
     FUSED_LAST = 254,
     FUSED_NOTHING = 255,
+    /* What there is to be done besides, as bits. */
+    FUSED_OPERAND = 1,
+    FUSED_END = 2,
 };
 
 /* Rows are contiguous, or all that is along the last dimension is, and lanes are aligned to their size. */
@@ -106,9 +111,11 @@ struct fused_operand {
 };
 
 /* Makes a value of three, kept as an element of type `as`, in a slot or in an output or for the next step alone; or
- * puts operand x[0] into a slot.  The third is never what the last step made. */
+ * puts operand x[1] into a slot.  The third is never what the last step made. */
 struct fused_step {
-    uint16_t op;
+    uint8_t op;
+    uint8_t needs; /* FUSED_OPERAND: reads more than what the last step made; FUSED_END: more to do than to be
+                    * read by the next as a float32 */
     uint8_t x[3], to, out, as;
 };
 

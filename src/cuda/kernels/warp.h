@@ -16,24 +16,66 @@
 #define HAS_WARP_PRODUCTS 1
 #endif
 
+#ifdef __CUDACC__
+/* A place in shared memory, to which bytes are added: of several that are so far apart, an instruction knows one.  What
+ * is put and read by these alone is not known to the compiler to be memory. */
+typedef uint32_t shared_at;
+FN shared_at place_in_shared(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+FN uint32_t word_at(shared_at p)
+{
+    uint32_t x;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(p));
+    return x;
+}
+FN struct words4 words4_at(shared_at p)
+{
+    struct words4 x;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.w[0]), "=r"(x.w[1]), "=r"(x.w[2]), "=r"(x.w[3])
+                 : "r"(p));
+    return x;
+}
+FN struct words2 words2_at(shared_at p)
+{
+    struct words2 x;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(x.w[0]), "=r"(x.w[1]) : "r"(p));
+    return x;
+}
+FN void put_words4(shared_at p, uint32_t x, uint32_t y, uint32_t z, uint32_t w)
+{
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(p), "r"(x), "r"(y), "r"(z), "r"(w));
+}
+#else
+typedef char *shared_at;
+FN shared_at place_in_shared(void *p) { return p; }
+FN uint32_t word_at(shared_at p) { return *(const uint32_t *)p; }
+FN struct words4 words4_at(shared_at p) { return *(const struct words4 *)p; }
+FN struct words2 words2_at(shared_at p) { return *(const struct words2 *)p; }
+FN void put_words4(shared_at p, uint32_t x, uint32_t y, uint32_t z, uint32_t w)
+{
+    struct words4 all = { { x, y, z, w } };
+    *(struct words4 *)p = all;
+}
+#endif
+
 #if !HAS_WARP_PRODUCTS
 
 FN uint32_t pair_f16(float x, float y) { return f16_from_f32(x) | (uint32_t)f16_from_f32(y) << 16; }
 FN uint32_t pair_bf16(float x, float y) { return bf16_from_f32(x) | (uint32_t)bf16_from_f32(y) << 16; }
-FN void copy_later(void *to, const void *from, int there)
+FN void copy_later_at(shared_at to, const void *from, int there)
 {
-    struct words4 zeros = { { 0 } };
-    *(struct words4 *)to = there ? *(const struct words4 *)from : zeros;
+    struct words4 zeros = { { 0 } }, x = there ? *(const struct words4 *)from : zeros;
+    put_words4(to, x.w[0], x.w[1], x.w[2], x.w[3]);
 }
-FN void copy_few_later(void *to, const void *from) { *(struct words2 *)to = *(const struct words2 *)from; }
+FN void copy_few_later_at(shared_at to, const void *from)
+{
+    struct words2 x = *(const struct words2 *)from;
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(to), "r"(x.w[0]), "r"(x.w[1]));
+}
 FN void close_group(void) {}
 #define WAIT_GROUPS(n) ((void)(n))
 
 #elif defined __CUDACC__
-
-/* A place in shared memory, to which bytes are added: of several that are so far apart, an instruction knows one. */
-typedef uint32_t shared_at;
-FN shared_at place_in_shared(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
 /* Four 8 by 8 matrices of 16-bit elements in shared memory, whose row r of the q-th is where thread 8 q + r says, at a
  * multiple of 16 bytes.  A thread gets elements 2 t and 2 t + 1 of row g of each, where t is its number's remainder by
@@ -110,18 +152,15 @@ FN void copy_later_at(shared_at to, const void *from, int there)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 /* The same of 8 bytes, which are there. */
-FN void copy_few_later(void *to, const void *from)
+FN void copy_few_later_at(shared_at to, const void *from)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(place_in_shared(to)), "l"(from) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
 }
 /* Those so far are one group; waits until no more than the last n groups are under way. */
 FN void close_group(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 #define WAIT_GROUPS(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 
 #else
-
-typedef char *shared_at;
-FN shared_at place_in_shared(void *p) { return p; }
 
 FN void load_matrices_at(uint32_t r[4], shared_at row, const int turned)
 {
@@ -179,7 +218,7 @@ FN void copy_later_at(shared_at to, const void *from, int there)
     struct words4 zeros = { { 0 } };
     *(struct words4 *)to = there ? *(const struct words4 *)from : zeros;
 }
-FN void copy_few_later(void *to, const void *from) { *(struct words2 *)to = *(const struct words2 *)from; }
+FN void copy_few_later_at(shared_at to, const void *from) { *(struct words2 *)to = *(const struct words2 *)from; }
 FN void close_group(void) {}
 #define WAIT_GROUPS(n) ((void)(n))
 
@@ -190,6 +229,6 @@ FN void load_matrices(uint32_t r[4], const void *row, const int turned)
 {
     load_matrices_at(r, place_in_shared((void *)row), turned);
 }
-FN void copy_later(void *to, const void *from, int there) { copy_later_at(place_in_shared(to), from, there); }
 #endif
+FN void copy_later(void *to, const void *from, int there) { copy_later_at(place_in_shared(to), from, there); }
 #endif
