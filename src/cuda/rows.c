@@ -5,19 +5,21 @@
 
 /* How many threads share a row: as many as it takes them to hold it, but enough to read neighbours together; or one
  * for each LANES elements. */
-static int32_t row_team(int64_t n, int64_t lanes, bool held)
+static int32_t row_team(int64_t n, int64_t lanes, int held)
 {
     enum { NEIGHBOURS = 8 };
     int32_t each = gpu_power_of_two(ceil_div(n, lanes), ROWS_THREADS);
-    int32_t few = gpu_power_of_two(ceil_div(n, ROWS_HELD), ROWS_THREADS);
-    return !held || each < NEIGHBOURS ? each : (int32_t)greatest(few, NEIGHBOURS);
+    return !held || each < NEIGHBOURS
+               ? each
+               : (int32_t)greatest(gpu_power_of_two(ceil_div(n, held), ROWS_THREADS), NEIGHBOURS);
 }
 
 /* Queues a kernel over the rows of x, with what `a` has of arguments; the n arrays of `more`, of x's type, are what it
- * reads besides, and at[] where their addresses belong.  held: that for rows which threads hold, where there is one. */
+ * reads besides, and at[] where their addresses belong.  held, few: those for rows which threads hold, where there are
+ * some. */
 struct rows_kernel {
-    const char *name, *held;
-    struct gpu_found found[2][DT_COUNT];
+    const char *name, *held, *few;
+    struct gpu_found found[3][DT_COUNT];
 };
 static int launch_over_rows(const struct run *r, struct rows_kernel *k, struct rows_args *a, int n, const mx more[],
                             const void **at[])
@@ -26,8 +28,9 @@ static int launch_over_rows(const struct run *r, struct rows_kernel *k, struct r
     enum dtype t = (enum dtype)x->dtype;
     mx_own hold[3] = { 0 };
     a->n = dim(x, -1);
-    bool held = k->held && a->n <= ROWS_HELD * ROWS_THREADS;
-    void *kernel = gpu_find(gpu_of(r), &k->found[held][t], "rows", held ? k->held : k->name, t);
+    int held = !k->held || a->n > ROWS_HELD * ROWS_THREADS ? 0 : a->n > ROWS_FEW * 32 ? ROWS_HELD : ROWS_FEW;
+    const char *name = held == 0 ? k->name : held == ROWS_FEW ? k->few : k->held;
+    void *kernel = gpu_find(gpu_of(r), &k->found[held == 0 ? 0 : held == ROWS_FEW ? 1 : 2][t], "rows", name, t);
     bool failed = !kernel;
     for (int i = 0; i < r->nout && !failed; i++) failed = gpu_out_new(r, i);
     a->rows = a->n ? x->size / a->n : r->y[0]->size;
@@ -56,7 +59,7 @@ static int launch_over_rows(const struct run *r, struct rows_kernel *k, struct r
 
 int gpu_run_softmax(const struct run *r)
 {
-    static struct rows_kernel kernel = { .name = "softmax", .held = "softmax_held" };
+    static struct rows_kernel kernel = { .name = "softmax", .held = "softmax_held", .few = "softmax_few" };
     struct rows_args a = { 0 };
     return launch_over_rows(r, &kernel, &a, 0, NULL, NULL);
 }
@@ -71,7 +74,7 @@ int gpu_run_logsumexp(const struct run *r)
 
 int gpu_run_norm(const struct run *r)
 {
-    static struct rows_kernel kernel = { .name = "norm", .held = "norm_held" };
+    static struct rows_kernel kernel = { .name = "norm", .held = "norm_held", .few = "norm_few" };
     const struct norm_args *n = r->args;
     struct rows_args a = { .eps = n->eps, .centered = r->node->op->id == OP_layer_norm };
     const void **at[] = { n->weight ? &a.weight : &a.bias, &a.bias };

@@ -8,6 +8,7 @@
 
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/rows.h"
+#include "cuda/kernels/warp.h"
 
 #define K(name) PASTE(name, SUFFIX)
 #ifdef HALF /* computes as float32 */
@@ -71,27 +72,26 @@ FN void put(const struct rows_args *a, void *to, int64_t i, const T v[LANES])
     }
 }
 
-/* All that a thread has of a row of n <= ROWS_HELD team, `rest` behind the end. */
-enum { HELD = ROWS_HELD / LANES };
-FN void hold(T v[HELD][LANES], const struct rows_args *a, const struct part *p, const S *x, T rest)
-{
-    UNROLLED
-    for (int h = 0; h < HELD; h++) {
-        int64_t i = p->first + h * p->step;
-        int n = p->here && i < a->n ? get(v[h], a, x, i) : 0;
-        for (int k = 0; k < LANES; k++) v[h][k] = k < n ? v[h][k] : rest;
-    }
-}
-
 #define TEAM team_sum
 #define TYPE double
 #define MERGED mine + other
 #include "cuda/kernels/rows_team.inc"
 
 /* A NaN wins. */
+#if defined __CUDACC__ && __CUDA_ARCH__ >= 800
+FN float greater_of(float x, float y)
+{
+    float z;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+    return z;
+}
+FN double greater_of(double x, double y) { return x > y || x != x ? x : y; }
+#else
+FN T greater_of(T x, T y) { return x > y || x != x ? x : y; }
+#endif
 #define TEAM team_most
 #define TYPE T
-#define MERGED other > mine || other != other ? other : mine
+#define MERGED greater_of(other, mine)
 #include "cuda/kernels/rows_team.inc"
 
 /* ---- softmax and logsumexp */
@@ -101,7 +101,7 @@ FN T largest(const struct rows_args *a, const struct part *p, const S *x)
     T most = (T)-INFINITY, v[LANES];
     for (int64_t i = p->first; i < a->n && p->here; i += p->step) {
         int n = get(v, a, x, i);
-        for (int k = 0; k < LANES; k++) most = k < n && (v[k] > most || v[k] != v[k]) ? v[k] : most;
+        for (int k = 0; k < LANES; k++) most = k < n ? greater_of(v[k], most) : most;
     }
     return team_most(most, a);
 }
@@ -128,32 +128,6 @@ KERNEL(K(cu_softmax), struct rows_args)
         get(v, &a, x, i);
         for (int k = 0; k < LANES; k++) v[k] = F(exp)(v[k] - most) * scale;
         put(&a, (S *)a.y + p.row * a.n, i, v);
-    }
-}
-
-KERNEL(K(cu_softmax_held), struct rows_args)
-{
-    struct part p = part_of(&a);
-    T v[HELD][LANES], most = (T)-INFINITY;
-    double sum = 0;
-    hold(v, &a, &p, (const S *)a.x + p.row * a.n, most);
-    UNROLLED
-    for (int h = 0; h < HELD; h++)
-        for (int k = 0; k < LANES; k++) most = v[h][k] > most || v[h][k] != v[h][k] ? v[h][k] : most;
-    most = team_most(most, &a);
-    UNROLLED
-    for (int h = 0; h < HELD; h++) {
-        T some = 0;
-        for (int k = 0; k < LANES; k++) some += v[h][k] = F(exp)(v[h][k] - most);
-        sum += (double)some;
-    }
-    T scale = (T)(1 / team_sum(sum, &a));
-    UNROLLED
-    for (int h = 0; h < HELD; h++) {
-        int64_t i = p.first + h * p.step;
-        for (int k = 0; k < LANES; k++) v[h][k] *= scale;
-        if (p.here && i < a.n)
-            put(&a, (S *)a.y + p.row * a.n, i, v[h]);
     }
 }
 
@@ -231,39 +205,6 @@ KERNEL(K(cu_norm), struct rows_args)
     }
 }
 
-KERNEL(K(cu_norm_held), struct rows_args)
-{
-    struct part p = part_of(&a);
-    T v[HELD][LANES];
-    double sum = 0, squares = 0, n = (double)a.n;
-    hold(v, &a, &p, (const S *)a.x + p.row * a.n, 0);
-    if (a.centered) {
-        UNROLLED
-        for (int h = 0; h < HELD; h++) {
-            T some = 0;
-            for (int k = 0; k < LANES; k++) some += v[h][k];
-            sum += (double)some;
-        }
-        T mean = (T)(team_sum(sum, &a) / n);
-        UNROLLED
-        for (int h = 0; h < HELD; h++)
-            for (int k = 0; k < LANES; k++) v[h][k] = p.first + h * p.step + k < a.n ? v[h][k] - mean : (T)0;
-    }
-    UNROLLED
-    for (int h = 0; h < HELD; h++) {
-        T some = 0;
-        for (int k = 0; k < LANES; k++) some += v[h][k] * v[h][k];
-        squares += (double)some;
-    }
-    T scale = (T)(1 / sqrt_f64(team_sum(squares, &a) / n + a.eps));
-    UNROLLED
-    for (int h = 0; h < HELD; h++) {
-        int64_t i = p.first + h * p.step;
-        if (p.here && i < a.n)
-            put_normed(&a, p.row, i, v[h], scale);
-    }
-}
-
 KERNEL(K(cu_norm_tangent), struct rows_args)
 {
     struct part p = part_of(&a);
@@ -292,3 +233,19 @@ KERNEL(K(cu_norm_tangent), struct rows_args)
         put(&a, (S *)a.y + p.row * a.n, i, s);
     }
 }
+
+/* ---- rows that are held */
+
+/* e^x of x that is not positive, or NaN. */
+#if defined HALF && HAS_WARP_PRODUCTS
+#define POWER(x) near_exp(x)
+#else
+#define POWER(x) F(exp)(x)
+#endif
+
+#define HELD_NAME held
+#define HELD (ROWS_HELD / LANES)
+#include "cuda/kernels/rows_held.inc"
+#define HELD_NAME few
+#define HELD (ROWS_FEW / LANES)
+#include "cuda/kernels/rows_held.inc"

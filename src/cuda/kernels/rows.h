@@ -6,8 +6,9 @@
 #include <stdint.h>
 #endif
 
-/* ROWS_HELD: elements that a thread keeps, of rows that a block can keep so. */
-enum { ROWS_THREADS = 256, ROWS_HELD = 32 };
+/* ROWS_HELD: elements that a thread keeps, of rows that a block can keep so; ROWS_FEW: of those that a warp can keep
+ * with so few. */
+enum { ROWS_THREADS = 256, ROWS_HELD = 32, ROWS_FEW = 8 };
 
 /* Rows of n elements without gaps.  A block's threads are `width` teams of `team`, a power of two, each of which has
  * one row. */
