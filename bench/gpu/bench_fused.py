@@ -1,5 +1,7 @@
 """Element-wise operations that run as one on a GPU, beside PyTorch in the same run where it can be imported."""
 
+import math
+
 import mlx.core as mx
 import mlx.nn as nn
 from beside import N, bandwidth, begin, compare, torch
@@ -7,6 +9,22 @@ from beside import N, bandwidth, begin, compare, torch
 
 def gelu(m, x):
     return x * (1 + m.erf(x * 0.5**0.5)) * 0.5
+
+
+def gelu_by_tanh(m, x):
+    return 0.5 * x * (1 + m.tanh((2 / math.pi) ** 0.5 * (x + 0.044715 * x * x * x)))
+
+
+def gated(m, x):
+    """Half of the elements gated by the other half."""
+    a, b = x.reshape(2, -1)
+    return a * m.sigmoid(a) * b
+
+
+def relu(m, x):
+    """A bias for each column before."""
+    x = x.reshape(-1, 1024)
+    return nn.relu(x + x[0]) if m is mx else torch.relu(x + x[0])
 
 
 def chain(m, x):
@@ -24,6 +42,9 @@ def rows(m, x):
 OPERATIONS = {
     "gelu": (lambda m, x: nn.gelu(x) if m is mx else torch.nn.functional.gelu(x), 2),
     "gelu of its parts": (gelu, 2),
+    "gelu by tanh": (gelu_by_tanh, 2),
+    "gated by its sigmoid": (gated, 1.5),
+    "bias and relu": (relu, 2),
     "16 additions and products": (chain, 2),
     "with rows broadcast": (rows, 2),
 }

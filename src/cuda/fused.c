@@ -391,5 +391,5 @@ int gpu_run_fused(struct stream *s, int n, struct entry *const m[], const bool w
         }
     int64_t each = FUSED_THREADS * FUSED_EACH;
     return failed || gpu_launch_shared(s, "fused", kernel, ceil_div(a.n, each), FUSED_THREADS,
-                                       (size_t)k.units * 16 * FUSED_THREADS, (void *[]){ &a });
+                                       FUSED_BEFORE + (size_t)k.units * 16 * FUSED_THREADS, (void *[]){ &a });
 }

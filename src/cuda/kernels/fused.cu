@@ -478,14 +478,13 @@ FN struct fused_step step_of(uint64_t all)
 
 BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
 {
-    SHARED uint32_t all_ones[FUSED_OPERANDS];
-    SHARED_BYTES(all_kept, FUSED_UNITS * UNIT);
-    shared_at kept = KNOWN(place_in_shared(all_kept) + 16 * threadIdx.x), ones = KNOWN(place_in_shared(all_ones));
+    SHARED_BYTES(shared, FUSED_BEFORE + FUSED_UNITS * UNIT);
+    shared_at ones = KNOWN(place_in_shared(shared)), kept = KNOWN(ones + FUSED_BEFORE + 16 * threadIdx.x);
     int64_t first = (int64_t)blockIdx.x * FUSED_THREADS * FUSED_EACH, mine = first + (int64_t)threadIdx.x * a.lanes;
     bool full = first + FUSED_THREADS * FUSED_EACH <= a.n;
     if ((int)threadIdx.x < a.operands && a.x[threadIdx.x].lies == FUSED_ONE) {
         const struct fused_operand *o = &a.x[threadIdx.x];
-        all_ones[threadIdx.x] = widened(raw_at(o->x, size_of(o->type), 0), o->type);
+        ((uint32_t *)shared)[threadIdx.x] = widened(raw_at(o->x, size_of(o->type), 0), o->type);
     }
     uint32_t u[FUSED_EACH];
     for (int k = 0; k < FUSED_EACH; k++) u[k] = 0;

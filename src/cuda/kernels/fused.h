@@ -89,6 +89,7 @@ enum {
     /* Slots are in shared memory, in units of 16 bytes of a thread: two hold a half type, packed, four what else there
      * is, as words.  A slot's name is half the number of its first unit, and how it is kept. */
     FUSED_UNITS = 48,
+    FUSED_BEFORE = 128, /* bytes before them, of single values */
     FUSED_SLOT = 31,
     FUSED_KEPT_BF16 = 32,
     FUSED_KEPT_F16 = 64,
