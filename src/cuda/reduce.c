@@ -7,7 +7,7 @@
 #include "ops/reduce.h"
 #include "plan/fold.h"
 
-enum { MIN_BLOCKS = 1024, THREAD_LEAST = 64 }; /* blocks worth having; elements that a thread is worth */
+enum { MIN_BLOCKS = 4096, THREAD_LEAST = 64 }; /* blocks worth having; elements that a thread is worth */
 
 /* Are LANES neighbours of the innermost dimension one read wherever they are? */
 static bool is_aligned(const struct reduce_axes *inner, const struct reduce_axes *others, int lanes, size_t size,
@@ -48,6 +48,24 @@ static void cut_reduction(struct reduce_call *c, int lanes, size_t size)
     c->pieces = c->folded.n ? ceil_div(c->folded.n, c->piece) : 1;
 }
 
+/* The same of rows that teams within warps fold, where those keep the device busy or each has its row at once. */
+static bool cut_rows(struct reduce_call *c, int lanes)
+{
+    enum { WARP = 32, MANY = 1 << 17 };
+    int64_t reads = c->folded.n / lanes;
+    if (c->columns || !c->aligned || c->kept.ndim > 1 || reads == 0 || reads * lanes != c->folded.n ||
+        reads > INT32_MAX / 2)
+        return false;
+    int32_t team = gpu_power_of_two(reads, WARP), at_once = gpu_power_of_two(ceil_div(reads, team), REDUCE_READS);
+    if (reads > WARP * REDUCE_READS && c->kept.n * team < MANY)
+        return false;
+    c->team = team;
+    c->width = REDUCE_THREADS / team;
+    c->doubled = __builtin_ctz((unsigned)at_once);
+    c->pieces = 1;
+    return true;
+}
+
 static int out_code(enum dtype t)
 {
     static const int widths[] = { [1] = OUT_8, [2] = OUT_16, [4] = OUT_32, [8] = OUT_64 };
@@ -59,6 +77,12 @@ static int out_code(enum dtype t)
     case DT_complex64: return OUT_C64;
     default: return widths[dtype_size(t)];
     }
+}
+
+static int launch_rows(const struct run *r, void *kernel, struct reduce_call *c)
+{
+    int64_t blocks = ceil_div(c->kept.n, c->width * REDUCE_READS >> c->doubled);
+    return gpu_launch(r->stream, r->node->op->name, kernel, blocks, REDUCE_THREADS, (void *[]){ c });
 }
 
 /* Several pieces: what each comes to is kept in `partial`, and merged by a second launch. */
@@ -121,14 +145,13 @@ static bool describe_reduction(struct reduce_call *c, mx x, const bool *folds)
 }
 
 /* What kernels cannot be told is laid out with the folded axes last: as two of them, whatever they were. */
-static int run_reduction(const struct run *r, const bool *folds, struct gpu_found *slot, const char *name)
+static int run_reduction(const struct run *r, const bool *folds, struct gpu_found slot[2], const char *const name[2])
 {
     mx x = r->x[0], y = r->y[0];
     mx_own hold = { 0 };
     enum dtype t = (enum dtype)x->dtype;
     struct reduce_call c = { .out = out_code((enum dtype)y->dtype) };
-    void *kernel = gpu_find(gpu_of(r), slot, "reduce", name, t);
-    int failed = !kernel || gpu_out_new(r, 0);
+    int failed = gpu_out_new(r, 0);
     MX_SCOPE(NULL);
     if (!failed && !describe_reduction(&c, x, folds)) {
         bool last[MX_MAX_NDIM];
@@ -146,7 +169,9 @@ static int run_reduction(const struct run *r, const bool *folds, struct gpu_foun
         c.x = gpu_pointer(r, x);
         c.y = gpu_pointer(r, y);
         cut_reduction(&c, gpu_lanes(t), itemsize(x));
-        failed = launch_reduction(r, kernel, &c, gpu_lanes(t));
+        bool rows = cut_rows(&c, gpu_lanes(t));
+        void *kernel = gpu_find(gpu_of(r), &slot[rows], "reduce", name[rows], t);
+        failed = !kernel || (rows ? launch_rows(r, kernel, &c) : launch_reduction(r, kernel, &c, gpu_lanes(t)));
     }
     mx_drop(&hold);
     return failed;
@@ -166,21 +191,24 @@ bool gpu_takes_reduce(const struct node *n)
 
 int gpu_run_reduce(const struct run *r)
 {
-    static const char *const names[] = { [FOLD_SUM] = "sum", [FOLD_PROD] = "prod", [FOLD_MIN] = "min",
-                                         [FOLD_MAX] = "max", [FOLD_ALL] = "min",   [FOLD_ANY] = "max" };
-    static struct gpu_found found[FOLD_ANY + 1][DT_COUNT];
+    static const char *const names[][2] = {
+        [FOLD_SUM] = { "sum", "sum_rows" }, [FOLD_PROD] = { "prod", "prod_rows" }, [FOLD_MIN] = { "min", "min_rows" },
+        [FOLD_MAX] = { "max", "max_rows" }, [FOLD_ALL] = { "min", "min_rows" },    [FOLD_ANY] = { "max", "max_rows" }
+    };
+    static struct gpu_found found[FOLD_ANY + 1][DT_COUNT][2];
     const struct reduce_args *a = r->args;
     bool folds[MX_MAX_NDIM] = { 0 };
     for (int i = 0; i < a->axes.n; i++) folds[a->axes.v[i]] = true;
-    return run_reduction(r, folds, &found[a->fold][r->x[0]->dtype], names[a->fold]);
+    return run_reduction(r, folds, found[a->fold][r->x[0]->dtype], names[a->fold]);
 }
 
 int gpu_run_arg_reduce(const struct run *r)
 {
-    static struct gpu_found found[2][DT_COUNT];
+    static const char *const names[][2] = { { "argmax", "argmax_rows" }, { "argmin", "argmin_rows" } };
+    static struct gpu_found found[2][DT_COUNT][2];
     const struct arg_reduce_args *a = r->args;
+    int least = a->fold == ARG_MIN;
     bool folds[MX_MAX_NDIM] = { 0 };
     folds[a->axis] = true;
-    return run_reduction(r, folds, &found[a->fold == ARG_MIN][r->x[0]->dtype],
-                         a->fold == ARG_MIN ? "argmin" : "argmax");
+    return run_reduction(r, folds, found[least][r->x[0]->dtype], names[least]);
 }

@@ -125,3 +125,19 @@ def test_large_sums_are_as_accurate():
         with mx.stream(mx.gpu):
             got = np.array(mx.array(x.reshape(shape)).sum(axis))
         assert np.allclose(got, x.reshape(shape).astype(np.float64).sum(axis), rtol=2**-23)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.uint8, mx.int64, mx.complex64], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1001, 8), (77, 32), (77, 64), (40, 264), (33, 1024), (9, 2048), (4100, 1032)], ids=str
+)
+def test_rows_folded_by_teams(shape, dtype):
+    """Rows whose lengths are multiples of what is read at once: short ones, several to a thread, and long ones."""
+    x = mx.random.randint(0, 5, shape, key=mx.random.key(2)).astype(dtype)
+    for f in [lambda x: x.sum(1), lambda x: x.max(1), lambda x: mx.argmin(x, 1), lambda x: mx.argmax(x, 1)]:
+        close(f, x)
+    close(lambda x: x[:, : shape[1] // 2].sum(1), x)
+    if mx.issubdtype(dtype, mx.floating):
+        y = mx.where(mx.arange(shape[0]).reshape(-1, 1) % 7 == 3, mx.nan, x).astype(dtype)
+        for f in [lambda x: x.min(1), lambda x: mx.argmax(x, 1)]:
+            close(f, y)

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #endif
 
-/* REDUCE_PART: bytes of a partial result, at most. */
-enum { REDUCE_THREADS = 256, REDUCE_DIMS = 8, REDUCE_PART = 32 };
+/* REDUCE_PART: bytes of a partial result, at most; REDUCE_READS: what a thread of one of many rows reads at once. */
+enum { REDUCE_THREADS = 256, REDUCE_DIMS = 8, REDUCE_PART = 32, REDUCE_READS = 8 };
 
 /* What results are stored as. */
 enum reduce_out { OUT_8, OUT_16, OUT_32, OUT_64, OUT_F16, OUT_BF16, OUT_F32, OUT_F64, OUT_C64 };
@@ -34,7 +34,8 @@ struct reduce_call {
     int64_t piece, pieces;    /* elements of each; how many there are of a result */
     int32_t columns, aligned; /* aligned: LANES neighbours of the innermost dimension are one read */
     int32_t width, team;
-    int32_t out; /* enum reduce_out */
+    int32_t doubled; /* a thread reads a row 2^doubled times at once */
+    int32_t out;     /* enum reduce_out */
 };
 
 #endif
