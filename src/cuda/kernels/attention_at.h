@@ -5,21 +5,12 @@
 #define MX_CUDA_KERNELS_ATTENTION_AT_H
 
 #include "cuda/kernels/attention.h"
+#include "cuda/kernels/computed.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
 
 #define K(name) PASTE(name, SUFFIX)
-#ifdef HALF /* computes as float32 */
-typedef float T;
-#define IN(x) PASTE(f32_from, SUFFIX)(x)
-#define OUT(x) PASTE(SUFFIX, from_f32)(x)
-#define F(name) name##_f32
-#else
-typedef S T;
-#define IN(x) (x)
-#define OUT(x) (x)
-#define F(name) K(name)
-#endif
+
 #define LOWEST_f32 (-3.40282346638528859812e+38f)
 #define LOWEST_f64 (-1.79769313486231570815e+308)
 /* The score of a key that is not to be seen. */

@@ -3,18 +3,10 @@
  * A block has a row in shared memory: its m runs are combined, then each is transformed. */
 #include "cuda/kernels/gpu.h"
 
+#include "cuda/kernels/computed.h"
 #include "cuda/kernels/hadamard.h"
 
 #define K(name) PASTE(name, SUFFIX)
-#ifdef HALF /* computes as float32 */
-typedef float T;
-#define IN(x) PASTE(f32_from, SUFFIX)(x)
-#define OUT(x) PASTE(SUFFIX, from_f32)(x)
-#else
-typedef S T;
-#define IN(x) (x)
-#define OUT(x) (x)
-#endif
 
 KERNEL(K(cu_hadamard), struct hadamard_call)
 {

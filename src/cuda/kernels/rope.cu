@@ -2,19 +2,10 @@
  * elementwise.cu.  Sines are made in double, as on the CPU, and serve all rows that a thread has. */
 #include "cuda/kernels/gpu.h"
 
+#include "cuda/kernels/computed.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
 #include "cuda/kernels/rope.h"
-
-#ifdef HALF /* computes as float32 */
-typedef float T;
-#define IN(x) PASTE(f32_from, SUFFIX)(x)
-#define OUT(x) PASTE(SUFFIX, from_f32)(x)
-#else
-typedef S T;
-#define IN(x) (x)
-#define OUT(x) (x)
-#endif
 
 enum { EACH = ROPE_PAIRS };
 

@@ -6,25 +6,19 @@
  * sums in double; who adds what follows from the length of the row. */
 #include "cuda/kernels/gpu.h"
 
+#include "cuda/kernels/computed.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/rows.h"
 #include "cuda/kernels/warp.h"
 
 #define K(name) PASTE(name, SUFFIX)
-#ifdef HALF /* computes as float32 */
-typedef float T;
-#define IN(x) PASTE(f32_from, SUFFIX)(x)
-#define OUT(x) PASTE(SUFFIX, from_f32)(x)
+
+#ifdef HALF
 #define OUT_OF_DOUBLE(x) PASTE(SUFFIX, from_f64)(x)
 typedef float WIDE;
-#define F(name) name##_f32
 #else
-typedef S T;
-#define IN(x) (x)
-#define OUT(x) (x)
 #define OUT_OF_DOUBLE(x) ((S)(x))
 typedef S WIDE;
-#define F(name) K(name)
 #endif
 
 /* Which row a thread works on, and as which of its team. */
