@@ -74,9 +74,11 @@ enum mx_error mx_error_of_system(int why) { return why == ENOENT ? MX_NO_FILE : 
 
 struct mx_array *mx_fail_memory(unsigned long bytes)
 {
+    char largest[MEMORY_LARGEST];
+    memory_largest(&host_memory, largest);
     return mx_fail_as(MX_MEMORY,
-                      "[malloc] could not allocate %lu bytes: %zu bytes are active, the memory limit is %zu bytes",
-                      bytes, memory_active(), memory_limit());
+                      "[malloc] could not allocate %lu bytes: %zu bytes are active, the memory limit is %zu bytes%s",
+                      bytes, memory_active(), memory_limit(), largest);
 }
 
 bool mx_failed(void) { return failure.kind != MX_OK; }

@@ -224,6 +224,26 @@ size_t memory_class(size_t bytes, int *bin)
     return ((size_t)1 << e) + k * quarter;
 }
 
+static void count_taken(struct memory *m, int bin, size_t bytes, int by)
+{
+    if (bytes >= 1u << 20)
+        atomic_fetch_add_explicit(&m->taken[bin], by, memory_order_relaxed);
+}
+
+void memory_largest(const struct memory *m, char text[MEMORY_LARGEST])
+{
+    int used = 0, named = 0;
+    text[0] = 0;
+    for (int bin = MEMORY_BINS; bin-- > 0 && named < 3;) {
+        long n = atomic_load_explicit(&m->taken[bin], memory_order_relaxed);
+        if (n > 0)
+            used += snprintf(text + used, MEMORY_LARGEST - (size_t)used, "%s%ld of %zu",
+                             named++ ? ", " : "; the largest are ", n, (size_t)(bin % 4 + 5) << (bin / 4 - 2));
+    }
+    if (named)
+        snprintf(text + used, MEMORY_LARGEST - (size_t)used, " bytes");
+}
+
 /* The rest of this part is called with the lock held. */
 
 static size_t counted(const struct memory *m, size_t bytes) { return bytes < m->least ? 0 : bytes; }
@@ -372,6 +392,7 @@ void *memory_take(struct memory *m, size_t bytes, struct stream *s, size_t *capa
         return NULL;
 taken:
     count_bytes(m, (int64_t)size);
+    count_taken(m, bin, size, 1);
     *last = b.last;
     return b.p;
 }
@@ -392,6 +413,7 @@ void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last)
     int bin;
     struct memory_block b = { .p = p, .bytes = memory_class(bytes, &bin), .last = last };
     count_bytes(m, -(int64_t)b.bytes);
+    count_taken(m, bin, b.bytes, -1);
     lock_take(&m->lock);
     bool kept = put_block(m, bin, b);
     m->traffic += b.bytes;

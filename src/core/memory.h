@@ -44,7 +44,8 @@ struct memory {
     struct memory_block *blocks; /* those in bins, and spare ones in a list of their own */
     int spare, n_blocks, blocks_cap;
     atomic_size_t active, cached;
-    size_t traffic, most_cached; /* bytes since the last sweep: taken and put, cached at most */
+    atomic_long taken[MEMORY_BINS]; /* blocks in use of a megabyte and more, by class */
+    size_t traffic, most_cached;    /* bytes since the last sweep: taken and put, cached at most */
 };
 
 extern struct memory host_memory;
@@ -56,6 +57,9 @@ void memory_open(struct memory *m);
 void *memory_take(struct memory *m, size_t bytes, struct stream *s, size_t *capacity, struct stream **last);
 /* Takes it back, of the bytes asked for or the capacity got. */
 void memory_give(struct memory *m, void *p, size_t bytes, struct stream *last);
+/* Writes which blocks in use are the largest, "; the largest are 3 of 1073741824 and 1 of 2097152 bytes" or nothing. */
+enum { MEMORY_LARGEST = 160 };
+void memory_largest(const struct memory *m, char text[MEMORY_LARGEST]);
 /* The size that a request is rounded up to, and the number of its class: 4, 5, 6 and 7 times powers of two. */
 size_t memory_class(size_t bytes, int *bin);
 

@@ -57,14 +57,16 @@ void *gpu_alloc(struct stream *s, size_t bytes)
     if (!g || gpu_check(g, "memory", 0))
         return NULL;
     size_t size, available = 0, total = 0;
+    char largest[MEMORY_LARGEST];
     struct stream *last;
     void *p = memory_take(&g->memory, bytes, s, &size, &last);
     if (!p) {
         cu.memory_info(&available, &total);
+        memory_largest(&g->memory, largest);
         mx_fail_as(MX_MEMORY,
                    "[memory] could not allocate %zu bytes on GPU %d: %zu of %zu bytes are free, %zu are "
-                   "used here",
-                   bytes, g->number, available, total, atomic_load(&g->memory.active));
+                   "used here%s",
+                   bytes, g->number, available, total, atomic_load(&g->memory.active), largest);
         return NULL;
     }
     if (last != s && s->on->follow(s, last, s->on->mark(last))) {

@@ -205,3 +205,21 @@ def test_matrices_without_elements_are_not_counted():
     mx.eval(mx.linalg.lu(mx.zeros((MOST, 0, 9)), stream=mx.cpu))
     mx.eval(mx.linalg.pinv(mx.zeros((MOST, 0, 9)), stream=mx.cpu))
     mx.eval(mx.linalg.solve(mx.zeros((MOST, 0, 0)), mx.zeros((MOST, 0, 9)), stream=mx.cpu))
+
+
+@pytest.mark.parametrize("device", [mx.cpu, mx.gpu])
+def test_what_is_largest_is_named_where_memory_runs_out(device):
+    if not mx.is_available(device):
+        pytest.skip("needs a GPU")
+    with mx.stream(device):
+        held = [mx.arange(1 << 22) + 1, mx.arange(1 << 22) + 1, mx.arange(1 << 21) + 1]
+        mx.eval(held)
+        most = mx.get_active_memory() + (1 << 24)
+        limit = mx.set_memory_limit(most)
+        try:
+            with pytest.raises(
+                MemoryError, match=r"could not allocate \d+ bytes.*; the largest are \d+ of \d{8,}.* bytes"
+            ):
+                mx.eval(mx.arange(most // 4 + 1) + 1)
+        finally:
+            mx.set_memory_limit(limit)

@@ -571,10 +571,12 @@ static struct memory room[DEVICES];
 static void *dev_alloc(struct stream *s, size_t bytes)
 {
     size_t size;
+    char largest[MEMORY_LARGEST];
     struct stream *last;
     void *p = memory_take(&room[s->device.index], bytes, s, &size, &last);
     if (!p) {
-        mx_fail_as(MX_MEMORY, "[loopback] could not allocate %zu bytes of device memory", bytes);
+        memory_largest(&room[s->device.index], largest);
+        mx_fail_as(MX_MEMORY, "[loopback] could not allocate %zu bytes of device memory%s", bytes, largest);
         return NULL;
     }
     if (last != s)
