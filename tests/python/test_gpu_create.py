@@ -34,7 +34,7 @@ def test_diagonals(dtype):
 
 
 def test_bits():
-    """The CPU's, for every length around those that a thread takes, aligned or not; unit/emulated_gpu.c has bytes."""
+    """The CPU's, for every length around those that a thread takes, aligned or not; bytes: kernels/emulated_gpu.c."""
     for n in [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 500, 2500]:
         same(lambda: mx.random.split(mx.random.key(n), n))  # noqa: B023
 
