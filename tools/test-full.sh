@@ -26,11 +26,11 @@ thread_sanitized() {
 # keeps until it ends is no leak of ours.  Memory that is not there is NULL, as anywhere.  Reports go to
 # files, so that one in a child fails the step as well, however its test takes the end of the child.
 # Left out: what builds a library of its own or runs another, which is not sanitized, what looks at types and texts,
-# and training and models that take minutes over operations that others call as well.
+# and training, models and differences for every derivative, which take minutes over what others call as well.
 sanitized_python() {
     local runtimes reports=$results/report status=0 file ignored=()
     for file in contributing install typing stubs readme train_examples nn_demo mlx_lm chat_c c_tutorial \
-        gpu_emulated; do
+        extension gpu_emulated derivatives; do
         ignored+=(--ignore "tests/python/test_$file.py")
     done
     runtimes="$(cc -print-file-name=libasan.so):$(cc -print-file-name=libubsan.so)"
