@@ -17,38 +17,6 @@ enum {
 
 _Static_assert(sizeof(struct buffer) <= HEADER, "the header holds the struct");
 
-/* ---- foreign memory: its owner is told on a thread of the user's, never on a worker or under a lock */
-
-static struct buffer *_Atomic pending;
-static _Thread_local bool deferring;
-
-void buffer_defer_releases(bool on) { deferring = on; }
-
-void buffer_run_releases(void)
-{
-    if (!atomic_load_explicit(&pending, memory_order_relaxed))
-        return;
-    struct buffer *b = atomic_exchange(&pending, NULL);
-    while (b) {
-        struct buffer *next = b->host;
-        b->release(b->payload);
-        free(b);
-        b = next;
-    }
-}
-
-static void release_foreign(struct buffer *b)
-{
-    if (!deferring) {
-        b->release(b->payload);
-        free(b);
-        return;
-    }
-    b->host = atomic_load(&pending);
-    while (!atomic_compare_exchange_weak(&pending, (struct buffer **)&b->host, b))
-        ;
-}
-
 /* ---- errors that are found late */
 
 static void outlook_release(struct outlook *o)
@@ -445,7 +413,8 @@ void buffer_release(struct buffer *b)
         buffer_leave_devices(b);
     outlook_release(b->outlook);
     if (b->release) {
-        release_foreign(b);
+        mx_let_go(b->release, b->payload);
+        free(b);
         return;
     }
     if (b->inside) {

@@ -89,9 +89,6 @@ void buffer_take_back(struct buffer *b);
 struct buffer *buffer_wrap(void *host, size_t bytes, bool writable, void (*release)(void *), void *payload);
 void buffer_retain(struct buffer *b);
 void buffer_release(struct buffer *b);
-/* While on, this thread puts releases of foreign memory off until somebody runs them. */
-void buffer_defer_releases(bool on);
-void buffer_run_releases(void);
 /* Makes sure that the host side exists (allocates it, contents undefined). */
 int buffer_need_host(struct buffer *b);
 

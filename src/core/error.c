@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
@@ -94,13 +96,47 @@ static void copy_failure(struct failure *to, const struct failure *from)
         memcpy(to->message, from->message, strlen(from->message) + 1);
 }
 
+/* Owners are told on a thread of the user's and between batches: an evaluation of theirs would wait for that which is
+ * running. */
+struct owner {
+    void (*dtor)(void *);
+    void *payload;
+    struct owner *next;
+};
+static struct owner *_Atomic pending;
+static _Thread_local bool deferring;
+
+void mx_defer_releases(bool on) { deferring = on; }
+
+static bool deferred(void (*dtor)(void *), void *payload)
+{
+    struct owner *o = deferring ? malloc(sizeof *o) : NULL;
+    if (!o)
+        return false;
+    *o = (struct owner){ dtor, payload, atomic_load(&pending) };
+    while (!atomic_compare_exchange_weak(&pending, &o->next, o))
+        ;
+    return true;
+}
+
 void mx_let_go(void (*dtor)(void *), void *payload)
 {
     struct failure kept;
-    if (!dtor)
+    if (!dtor || deferred(dtor, payload))
         return;
     copy_failure(&kept, &failure);
     mx_error_clear();
     dtor(payload);
     copy_failure(&failure, &kept);
+}
+
+void mx_run_releases(void)
+{
+    if (!atomic_load_explicit(&pending, memory_order_relaxed))
+        return;
+    for (struct owner *o = atomic_exchange(&pending, NULL), *next; o; o = next) {
+        next = o->next;
+        mx_let_go(o->dtor, o->payload);
+        free(o);
+    }
 }

@@ -46,5 +46,8 @@ void mx_error_clear(void);
 /* Calls what the program gave to let go of `payload`, if anything: it may call the library, also while a failure is
  * on its way. */
 void mx_let_go(void (*dtor)(void *), void *payload);
+/* While on, this thread puts that off until somebody runs what is put off. */
+void mx_defer_releases(bool on);
+void mx_run_releases(void);
 
 #endif

@@ -153,7 +153,7 @@ void set_default_stream(struct stream *s)
 int stream_synchronize(struct stream *s)
 {
     int failed = s->on->synchronize(s);
-    buffer_run_releases();
+    mx_run_releases();
     return failed;
 }
 
@@ -167,7 +167,7 @@ int streams_synchronize_all(void)
 void streams_clear(void)
 {
     FOR_EACH_STREAM(s) s->on->rest(s);
-    buffer_run_releases();
+    mx_run_releases();
     atomic_fetch_add(&generation, 1);
 }
 

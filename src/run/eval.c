@@ -603,7 +603,7 @@ void run_batch(struct batch *b)
 {
     struct stream *s = b->stream;
     struct run_failure own = { 0 }, before = { 0 };
-    buffer_defer_releases(true);
+    mx_defer_releases(true);
     for (int i = 0; i < b->nwait; i++) {
         event_wait(b->wait[i]);
         note_failure(&before, b->wait[i]->error, b->wait[i]->message);
@@ -638,7 +638,7 @@ void run_batch(struct batch *b)
     event_set(b->done, own.kind, own.message);
     free(own.message);
     free(before.message);
-    buffer_defer_releases(false);
+    mx_defer_releases(false);
     batch_free(b);
 }
 
@@ -651,7 +651,7 @@ static int evaluate_graph(int n, const mx x[], bool now)
     int n_detach = 0;
     if (mx_failed())
         return 1;
-    buffer_run_releases();
+    mx_run_releases();
     graph_lock();
     t.epoch = walk_begin();
     for (int i = 0; i < n && !t.failed; i++) {
@@ -744,7 +744,7 @@ int mx_eval(int n, const mx x[])
         return 1;
     int failed = 0;
     for (int i = 0; i < n; i++) failed |= await(x[i]) || buffer_wait(x[i]->buf);
-    buffer_run_releases();
+    mx_run_releases();
     return failed;
 }
 

@@ -710,11 +710,51 @@ static void evaluates_in_no_thread_of_a_rule(void **state)
     mlx_array_free(z);
 }
 
+/* Where an evaluation lets go of the last that owns it, while a stream is busy with that. */
+static float found;
+static void destroy_and_evaluate(void *state)
+{
+    mlx_array x = mlx_array_new_float(2);
+    free(state);
+    OK(mlx_square(&x, x, cpu()));
+    OK(mlx_array_item_float32(&found, x));
+    mlx_array_free(x);
+}
+
+static void evaluates_in_destroy(void **state)
+{
+    (void)state;
+    struct mlx_primitive_class cls = bare_class;
+    mlx_array x = of(3, ramp), z = mlx_array_new();
+    mlx_output out = { .dtype = MLX_FLOAT32, .ndim = 1, .shape = { 3 } };
+    cls.name = "BareAndBusy";
+    cls.destroy = destroy_and_evaluate;
+    for (int async = 0; async < 2; async++) {
+        found = 0;
+        OK(apply(&z, &cls, &out, x, x, 1, 1, cpu()));
+        OK(mlx_square(&z, z, cpu()));
+        if (async) {
+            mlx_vector_array all = mlx_vector_array_new_value(z);
+            OK(mlx_async_eval(all));
+            mlx_vector_array_free(all);
+            OK(mlx_synchronize(cpu()));
+        } else {
+            OK(mlx_array_eval(z));
+        }
+        assert_true(found == 4);
+        expect_heard(0, "");
+        assert_true(mlx_array_data_float32(z)[2] == 36);
+    }
+    mlx_array_free(x);
+    mlx_array_free(z);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluates_in_no_thread_of_a_rule),
         cmocka_unit_test(computes),
+        cmocka_unit_test(evaluates_in_destroy),
         cmocka_unit_test(derives),
         cmocka_unit_test(maps),
         cmocka_unit_test(compiles),
