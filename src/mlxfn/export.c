@@ -128,6 +128,8 @@ enum fate export_fate(const struct exporter *e, const struct graph *g, int i, co
     bool ours = (!e->portable || plugin_of(c->op)) && wire_has_extension(c->op), composable = wire_composable(c->op);
     bool dependent = g->r.dependent[graph_makes(g, i)[0]];
     bool settled_there = e->shapeless && e->portable && !dependent;
+    if (!dependent && c->op == &op_reshape && c->nin > 1) /* to a shape of constants, which files have no word for */
+        return FOLDED;
     if (wire_form(c, e->shapeless && dependent, e->portable, f)) /* the package infers the shapes of constants too */
         return settled_there && !f->follows_there ? FOLDED : WRITTEN;
     if (composable && !ours)

@@ -165,8 +165,10 @@ static void schedule(mx y, struct batch *b, uint32_t epoch, bool keep)
     y->mark = epoch;
     y->slot = b->first + b->n;
     atomic_store_explicit(&y->status, SCHEDULED, memory_order_relaxed);
-    if (!keep)
+    if (!keep) { /* no trace of this thread will follow it back */
         y->node = NULL;
+        y->tracer = false;
+    }
 }
 
 /* All operands of x are in the tape: now x and its siblings are. */
@@ -660,6 +662,7 @@ static int evaluate_graph(int n, const mx x[], bool now)
         else if (x[i]->status == READY && x[i]->node && !tracing() && n_detach < 8) {
             detach[n_detach++] = x[i]->node; /* kept for a trace that is over */
             x[i]->node = NULL;
+            x[i]->tracer = false;
         }
     }
     for (struct batch *b = t.first; b && !t.failed && mx_fuse_enabled(); b = b->next)

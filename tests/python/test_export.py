@@ -543,6 +543,35 @@ def test_convolutions_without_negative_padding(tmp_path, case, derivative):
     np.testing.assert_allclose(mx.import_function(path)(x, w)[0], f(x, w), rtol=1e-4, atol=1e-4)
 
 
+def trained():
+    w = mx.grad(lambda w: (w * w).sum())(mx.ones((3, 2)))
+    mx.eval(w)
+    return w
+
+
+@pytest.mark.parametrize("portable", [True, False])
+@pytest.mark.parametrize(
+    "constant",
+    [
+        lambda w: mx.softmax(w)[0, 0],
+        lambda w: mx.squeeze(w[None])[0, 0],
+        lambda w: mx.unique(w, size=3)[0],
+        lambda w: mx.grad(lambda q: mx.softmax(q).max())(w * 1).sum(),
+    ],
+)
+def test_constants_out_of_a_gradient_for_any_shape(tmp_path, constant, portable):
+    """What a transform has given counts as one, and so does what a function inside differentiates of one."""
+    w, x = trained(), mx.ones((2, 5))
+    for v in w, mx.ones((3, 2)):
+
+        def f(x, v=v):
+            return x + constant(v)
+
+        mx.export_function(tmp_path / "f", f, mx.zeros((1, 1)), shapeless=True, portable=portable)
+        (y,) = mx.import_function(tmp_path / "f")(x)
+        assert mx.allclose(y, f(x)).item()
+
+
 def test_folds_of_axes_of_size_1_are_no_reductions(path):
     """Which end the process of the `mlx` package where the shape stays."""
     x = mx.ones((1, 5, 1))
