@@ -305,7 +305,7 @@ int gpu_launch(struct stream *s, const char *op, void *kernel, int64_t blocks, i
 int gpu_launch_shared(struct stream *s, const char *op, void *kernel, int64_t blocks, int threads, size_t bytes,
                       void *args[])
 {
-    enum { WITHOUT_ASKING = 48 << 10 };
+    enum { WITHOUT_ASKING = 32 << 10 }; /* 48 KiB less what a kernel has besides */
     struct gpu_stream *q = gpu_stream(s);
     if (blocks <= 0)
         return 0;

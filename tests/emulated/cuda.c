@@ -1,5 +1,6 @@
 /* cuda.c: libcuda.so.1 as src/cuda knows it, for a machine without a GPU: one device, whose memory is the host's and
  * whose kernels run under the emulator, at once, when they are launched.  An image is the name of its module. */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,16 +86,35 @@ int module_function(void **function, void *module, const char *name)
     memcpy(function, &f, sizeof f);
     return module && f ? SUCCESS : NOT_FOUND;
 }
+/* A kernel that is launched with more shared memory must have been set to that.  GPUs allow 48 KiB of it together with
+ * what the kernel has of its own, which is not known here. */
+enum { SHARED_UNASKED = 40 << 10 };
+static _Thread_local struct {
+    void *function;
+    unsigned bytes;
+} set_last;
+
 int function_set(void *function, int attribute, int value)
 {
-    return function && attribute == 8 && value > 0 ? SUCCESS : INVALID_VALUE;
+    if (!function || attribute != 8 || value <= 0)
+        return INVALID_VALUE;
+    set_last.function = function;
+    set_last.bytes = (unsigned)value;
+    return SUCCESS;
 }
+
+static bool may_share(void *function, unsigned bytes)
+{
+    return bytes <= SHARED_UNASKED || (set_last.function == function && bytes <= set_last.bytes && bytes <= 99u << 10);
+}
+
 int launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
            unsigned shared, void *stream, void **args, void **extra)
 {
     emulated_fn *f;
     memcpy(&f, &function, sizeof f);
-    if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || shared > 99u << 10 || !stream || extra)
+    if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || !may_share(function, shared) ||
+        !stream || extra)
         return INVALID_VALUE;
     emulated_launch(f, args, (struct emulated_place){ gx, gy, gz }, (struct emulated_place){ bx, by, bz });
     return SUCCESS;
