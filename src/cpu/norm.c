@@ -40,6 +40,18 @@ static const void *row_part(const struct norm_job *j, const char *row, int64_t a
     return tile;
 }
 
+/* The sum of (v - l) (x - m); of v - l where x is NULL. */
+static double add_in_double(enum dtype t, const void *v, double l, const void *x, double m, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        if (t == DT_float64)
+            sum += (((const double *)v)[i] - l) * (x ? ((const double *)x)[i] - m : 1);
+        else
+            sum += (double)(((const float *)v)[i] - (float)l) * (x ? (double)(((const float *)x)[i] - (float)m) : 1);
+    return sum;
+}
+
 static void norm_row(const struct norm_job *j, char *y, const char *x, const char *v)
 {
     float tile[TILE], other[TILE];
@@ -48,16 +60,27 @@ static void norm_row(const struct norm_job *j, char *y, const char *x, const cha
     double mean = 0, squares = 0, dots[2] = { 0, 0 };
 #define EACH_PART for (int64_t at = 0, m; m = j->n - at < step ? j->n - at : step, at < j->n; at += step)
 #define PART_OF_X row_part(j, x, at, (size_t)m, tile, &kept)
+#define PART_OF_V row_part(j, v, at, (size_t)m, other, &kept_v)
+/* Floats that overflow when they are added together, or multiplied, do not in double. */
+#define ONCE_MORE(sum, v, l, x, mean)                                      \
+    if (sum - sum != 0) {                                                  \
+        sum = 0;                                                           \
+        EACH_PART sum += add_in_double(j->work, v, l, x, mean, (size_t)m); \
+    }
     if (j->centered) {
         union fold_acc sum = { .f = 0 };
         EACH_PART cpu->reduce->row[REDUCE_SUM][j->work](&sum, PART_OF_X, (size_t)m);
+        ONCE_MORE(sum.f, PART_OF_X, 0, NULL, 0);
         mean = sum.f / (double)j->n;
     }
     EACH_PART squares += cpu->norm->squares[j->work](PART_OF_X, mean, (size_t)m);
+    ONCE_MORE(squares, PART_OF_X, mean, PART_OF_X, mean);
     double rstd = 1 / sqrt(squares / (double)j->n + j->eps);
-    if (v)
-        EACH_PART cpu->norm->dots[j->work](dots, row_part(j, v, at, (size_t)m, other, &kept_v), PART_OF_X, mean,
-                                           (size_t)m);
+    if (v) {
+        EACH_PART cpu->norm->dots[j->work](dots, PART_OF_V, PART_OF_X, mean, (size_t)m);
+        ONCE_MORE(dots[0], PART_OF_V, 0, NULL, 0);
+        ONCE_MORE(dots[1], PART_OF_V, 0, PART_OF_X, mean);
+    }
     EACH_PART
     {
         char *to = y + at * (int64_t)j->size;
@@ -65,9 +88,8 @@ static void norm_row(const struct norm_job *j, char *y, const char *x, const cha
         void *out = j->work == j->t ? (void *)to : v ? (void *)other : (void *)tile;
         int64_t off = at * (int64_t)dtype_size(j->work);
         if (v)
-            cpu->norm->project[j->work](out, row_part(j, v, at, (size_t)m, other, &kept_v), from, mean, rstd,
-                                        j->centered ? dots[0] / (double)j->n : 0, dots[1] / (double)j->n * rstd * rstd,
-                                        (size_t)m);
+            cpu->norm->project[j->work](out, PART_OF_V, from, mean, rstd, j->centered ? dots[0] / (double)j->n : 0,
+                                        dots[1] / (double)j->n * rstd * rstd, (size_t)m);
         else
             cpu->norm->normalize[j->work](out, from, mean, rstd, j->w ? (const char *)j->w + off : NULL,
                                           j->b ? (const char *)j->b + off : NULL, (size_t)m);
@@ -76,6 +98,8 @@ static void norm_row(const struct norm_job *j, char *y, const char *x, const cha
     }
 #undef EACH_PART
 #undef PART_OF_X
+#undef PART_OF_V
+#undef ONCE_MORE
 }
 
 static void norm_rows(void *ctx, int64_t begin, int64_t end)

@@ -116,6 +116,25 @@ def test_a_large_mean_does_not_spoil_the_variance():
     )
 
 
+@pytest.mark.parametrize("n", [3, 16, 17, 33, 64, 100, 1023, 1025, 9001])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+def test_norms_of_numbers_whose_squares_overflow(dtype, n):
+    """Some of them, and all; the sum of a row need not be a float either."""
+    for scale, part in ((1e30, slice(None)), (1e30, slice(0, 1)), (1e25, slice(n - 1, n)), (1e37, slice(None))):
+        x, ct = random(2, n, dtype=dtype), random(2, n, dtype=dtype)
+        x[:, part] = (exact(x)[:, part] + 1) * scale
+        for f, centered in (
+            (lambda x: mx.fast.rms_norm(x, None, EPSILON), False),
+            (lambda x: mx.fast.layer_norm(x, None, None, EPSILON), True),
+        ):
+            close(f(x), norm(exact(x), None, None, EPSILON, centered), factor=8)
+            for v, wide in ((ct, exact(ct)), (x, exact(x))):
+                got = exact(mx.vjp(f, [x], [v])[1][0])
+                want = exact(mx.vjp(f, [mx.array(exact(x), mx.float64)], [mx.array(wide, mx.float64)])[1][0])
+                largest = np.abs(wide).max() / np.sqrt((exact(x) ** 2).mean(-1)).min()
+                np.testing.assert_allclose(got, want, rtol=20 * EPS[dtype], atol=20 * EPS[dtype] * largest)
+
+
 def test_derivatives_of_norms():
     x, w, b = random(2, 3, 5), random(5), random(5)
     check_derivatives(lambda x, w: mx.fast.rms_norm(x, w, 1e-3), x, w)

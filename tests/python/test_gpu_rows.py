@@ -92,6 +92,19 @@ def test_special_numbers(dtype):
     close(lambda x: mx.fast.layer_norm(x, None, None, 1e-5), x)
 
 
+@pytest.mark.parametrize("n", [3, 16, 100, 1025, 9001])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+def test_norms_of_numbers_whose_squares_overflow(dtype, n):
+    with mx.stream(mx.cpu):
+        x = normal(dtype, 2, n) * 1e30
+        v = normal(dtype, 2, n, seed=3)
+        mx.eval(x, v)
+    for f in (lambda x: mx.fast.rms_norm(x, None, 1e-5), lambda x: mx.fast.layer_norm(x, None, None, 1e-5)):
+        close(f, x)
+        close(lambda x, v: mx.vjp(f, [x], [v])[1][0] * 1e30, x, v)  # noqa: B023
+        close(lambda x, v: mx.vjp(f, [x], [v * 1e10])[1][0] * 1e20, x, v)  # noqa: B023
+
+
 @pytest.mark.parametrize("shape", [(4, 40), (3, 257)], ids=str)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_derivatives(dtype, shape):

@@ -144,6 +144,30 @@ KERNEL(K(cu_logsumexp), struct rows_args)
 
 /* ---- norms */
 
+/* Sums of LANES elements and of their products, in double where one in T has overflowed. */
+FN double sum_of(const T v[LANES])
+{
+    T some = 0;
+    for (int k = 0; k < LANES; k++) some += v[k];
+    double sum = (double)some;
+    if (some - some != 0) {
+        sum = 0;
+        for (int k = 0; k < LANES; k++) sum += (double)v[k];
+    }
+    return sum;
+}
+FN double dot_of(const T u[LANES], const T v[LANES])
+{
+    T some = 0;
+    for (int k = 0; k < LANES; k++) some += u[k] * v[k];
+    double sum = (double)some;
+    if (some - some != 0) {
+        sum = 0;
+        for (int k = 0; k < LANES; k++) sum += (double)u[k] * (double)v[k];
+    }
+    return sum;
+}
+
 struct moments {
     T mean, scale;
     double rstd;
@@ -153,17 +177,16 @@ FN struct moments moments_of(const struct rows_args *a, const struct part *p, co
     struct moments m;
     double sum = 0, squares = 0, n = (double)a->n;
     for (int64_t i = p->first; i < a->n && p->here && a->centered; i += p->step) {
-        T v[LANES], some = 0;
+        T v[LANES];
         get(v, a, x, i); /* zeros behind the end */
-        for (int k = 0; k < LANES; k++) some += v[k];
-        sum += (double)some;
+        sum += sum_of(v);
     }
     m.mean = a->centered ? (T)(team_sum(sum, a) / n) : (T)0;
     for (int64_t i = p->first; i < a->n && p->here; i += p->step) {
-        T v[LANES], some = 0;
+        T v[LANES];
         int here = get(v, a, x, i);
-        for (int k = 0; k < LANES; k++) some += k < here ? (v[k] - m.mean) * (v[k] - m.mean) : (T)0;
-        squares += (double)some;
+        for (int k = 0; k < LANES; k++) v[k] = k < here ? v[k] - m.mean : (T)0;
+        squares += dot_of(v, v);
     }
     m.rstd = 1 / sqrt_f64(team_sum(squares, a) / n + a->eps);
     m.scale = (T)m.rstd;
@@ -207,15 +230,11 @@ KERNEL(K(cu_norm_tangent), struct rows_args)
     double sum = 0, dot = 0, n = (double)a.n;
     T s[LANES], t[LANES];
     for (int64_t i = p.first; i < a.n && p.here; i += p.step) {
-        T some = 0, product = 0;
         get(s, &a, x, i);
         get(t, &a, v, i); /* zeros behind the end */
-        for (int k = 0; k < LANES; k++) {
-            some += t[k];
-            product += t[k] * (s[k] - m.mean);
-        }
-        sum += (double)some;
-        dot += (double)product;
+        for (int k = 0; k < LANES; k++) s[k] -= m.mean;
+        sum += sum_of(t);
+        dot += dot_of(t, s);
     }
     sum = team_sum(sum, &a);
     dot = team_sum(dot, &a);
