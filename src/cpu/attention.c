@@ -228,13 +228,80 @@ static int64_t seen_by(const struct attention_job *j, int64_t t0, int64_t t1)
     return !j->p.a->causal || t0 + off < 0 ? j->p.keys : least(j->p.keys, t1 + off + 1);
 }
 
-/* ---- space of one thread */
-
 /* A panel of so many rows of the type computed in. */
 static size_t attention_panel_bytes(const struct attention_job *j, int64_t rows)
 {
     return (size_t)(ceil_div(rows, 16) * 16 * j->width) * j->wsize;
 }
+
+/* ---- values that are not finite
+ *
+ * A query's weight of a key that it does not see is 0, which times infinity is no number: where keys that some queries
+ * see and others do not have such values, each query is multiplied with the keys it sees alone. */
+
+/* The exponent of what is not finite is all ones: one more is a carry into the sign. */
+static bool is_finite(enum dtype t, const char *x, int64_t n)
+{
+#define LOOK(T, exponent, one)                                                                      \
+    {                                                                                               \
+        T any = 0;                                                                                  \
+        for (int64_t i = 0; i < n; i++) any |= (T)((((const T *)x)[i] & (T)(exponent)) + (T)(one)); \
+        return !(any & ((T)1 << (sizeof(T) * 8 - 1)));                                              \
+    }
+    switch (t) {
+    case DT_float16: LOOK(uint16_t, 0x7c00, 0x0400)
+    case DT_bfloat16: LOOK(uint16_t, 0x7f80, 0x0080)
+    case DT_float32: LOOK(uint32_t, 0x7f800000, 0x00800000)
+    default: LOOK(uint64_t, (uint64_t)0x7ff << 52, (uint64_t)1 << 52)
+    }
+#undef LOOK
+}
+
+/* The first key that is not seen by all queries from t on that see any. */
+static int64_t first_unseen(const struct attention_job *j, int64_t t)
+{
+    int64_t seen = t + j->p.keys - j->p.length + 1;
+    return !j->p.a->causal ? j->p.keys : seen < 1 ? 1 : seen;
+}
+
+/* Are there such values among keys `from` to `end`, in rows of `width` elements? */
+static bool has_wild(const struct attention_job *j, mx x, int64_t b, int64_t h, int64_t from, int64_t end,
+                     int64_t width)
+{
+    const char *p = head_of(x, 3, b, h);
+    bool finite = true;
+    for (int64_t i = from; i < end && finite; i++)
+        finite = is_finite(j->t, p + i * row_stride(x) * (int64_t)j->size, width);
+    return !finite;
+}
+
+/* How many of m keys from `key` on query t is multiplied with: all, where it sees none at all. */
+static int64_t seen_of(const struct attention_job *j, int64_t t, int64_t key, int64_t m)
+{
+    int64_t seen = t + j->p.keys - j->p.length + 1;
+    return seen < 1 ? m : least(seen > key ? seen - key : 0, m);
+}
+
+/* y += A times a panel of the weights of queries from r on, each query with what it sees of m keys; `spare`: space for
+ * two panels like y. */
+static void add_seen(const struct attention_job *j, char *y, int64_t rows, const char *a, int64_t step,
+                     const char *weights, int64_t r, int64_t n, int64_t key, int64_t m, char *spare)
+{
+    size_t bytes = attention_panel_bytes(j, rows), w = j->wsize;
+    char *before = spare + bytes;
+    memcpy(before, y, bytes);
+    for (int64_t c = 0; c < n; c++) {
+        int64_t depth = seen_of(j, (r + c) % j->p.length, key, m);
+        memcpy(spare, before, bytes);
+        if (depth)
+            j->g->tile(spare, j->width, a, step, weights, 0, rows, j->width, depth, true);
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(y + (size_t)(i * j->width + c) * w, spare + (size_t)(i * j->width + c) * w, w);
+    }
+}
+
+/* ---- space of one thread */
+
 static int64_t widest(const struct attention_job *j) { return j->p.d > j->p.e ? j->p.d : j->p.e; }
 static size_t mask_bytes(const struct attention_job *j) { return (size_t)(BLOCK * j->width) * 16; }
 static size_t loaded_bytes(const struct attention_job *j)
@@ -297,7 +364,7 @@ static int64_t panels_of(const struct attention_job *j) { return ceil_div(rows_o
 static size_t forward_bytes(const struct attention_job *j)
 {
     return 4096 + loaded_bytes(j) + mask_bytes(j) + attention_panel_bytes(j, j->p.d) + attention_panel_bytes(j, BLOCK) +
-           attention_panel_bytes(j, j->p.e) + 3 * attention_panel_bytes(j, 1);
+           3 * attention_panel_bytes(j, j->p.e) + 3 * attention_panel_bytes(j, 1);
 }
 
 /* One panel of queries, of the heads that one list of rows is made of. */
@@ -316,13 +383,15 @@ static void forward_panel(void *job, int64_t i, char *space)
          *top = take_space(&space, attention_panel_bytes(j, 1));
     char *sum = take_space(&space, attention_panel_bytes(j, 1)),
          *fade = take_space(&space, attention_panel_bytes(j, 1));
+    char *spare = take_space(&space, 2 * attention_panel_bytes(j, j->p.e));
     const char *k = packed_of(j, unit), *v = k + (size_t)panels(j, j->p.keys, j->p.d) * j->wsize;
     int64_t t0 = r % j->p.length, t1 = t0 + n - 1, off = j->p.keys - j->p.length;
     if (t1 >= j->p.length) {
         t0 = 0;
         t1 = j->p.length - 1;
     }
-    int64_t limit = seen_by(j, t0, t1);
+    int64_t limit = seen_by(j, t0, t1), unseen = first_unseen(j, t0);
+    bool wild = has_wild(j, j->p.v, b, unit % j->p.kv, unseen, limit, j->p.e);
     pack_panel(j, q, j->p.q, 3, b, h, r, n, j->p.d, j->p.a->scale, rows);
     begin_rows(j, top, sum, b, h, r, n);
     memset(o, 0, attention_panel_bytes(j, j->p.e));
@@ -334,8 +403,11 @@ static void forward_panel(void *job, int64_t i, char *space)
         cpu->attention->attend[j->work](s, (size_t)m, top, sum, fade);
         if (key)
             cpu->attention->scale[j->work](o, (size_t)j->p.e, fade);
-        g->tile(o, j->width, v + (size_t)turned_panels(j, key, j->p.e) * j->wsize, g->mr * whole, s, 0, j->p.e,
-                j->width, m, true);
+        const char *values = v + (size_t)turned_panels(j, key, j->p.e) * j->wsize;
+        if (wild && key + m > unseen)
+            add_seen(j, o, j->p.e, values, g->mr * whole, s, r, n, key, m, spare);
+        else
+            g->tile(o, j->width, values, g->mr * whole, s, 0, j->p.e, j->width, m, true);
     }
     for (int64_t c = 0; c < j->width; c++) /* the reciprocals */
         if (j->work == DT_float64)
@@ -444,9 +516,17 @@ static void forward_piece(void *job, int64_t i, char *space)
         cpu->reduce->row[REDUCE_SUM][j->work](&total, row, (size_t)m);
         fill_lanes(j, sum + (size_t)r * w, total.f, 1);
     }
-    for (int64_t r = 0; r < n; r += GEMV_VECTORS)
-        gemv(o + (size_t)(r * j->p.e) * w, 1, j->p.e, v, 1, row_stride(j->p.v), s + (size_t)(r * PIECE) * w, PIECE,
-             (int)least(GEMV_VECTORS, n - r), j->p.e, m, false);
+    int64_t unseen = first_unseen(j, 0);
+    bool wild = has_wild(j, j->p.v, b, unit % j->p.kv, greatest(unseen, key), key + m, j->p.e);
+    for (int64_t r = 0, some; r < n; r += some) {
+        some = wild ? 1 : least(GEMV_VECTORS, n - r);
+        int64_t seen = wild ? seen_of(j, r % j->p.length, key, m) : m;
+        if (seen)
+            gemv(o + (size_t)(r * j->p.e) * w, 1, j->p.e, v, 1, row_stride(j->p.v), s + (size_t)(r * PIECE) * w, PIECE,
+                 (int)some, j->p.e, seen, false);
+        else
+            memset(o + (size_t)(r * j->p.e) * w, 0, (size_t)j->p.e * w);
+    }
 }
 
 static double number_at(const struct attention_job *j, const char *p, int64_t i)
@@ -555,7 +635,8 @@ static void pack_all(void *job, int64_t i, char *space)
 static size_t backward_bytes(const struct attention_job *j)
 {
     return 4096 + loaded_bytes(j) + mask_bytes(j) + 2 * attention_panel_bytes(j, j->p.d) +
-           2 * attention_panel_bytes(j, j->p.e) + 2 * attention_panel_bytes(j, BLOCK) + 3 * attention_panel_bytes(j, 1);
+           2 * attention_panel_bytes(j, j->p.e) + 2 * attention_panel_bytes(j, BLOCK) +
+           3 * attention_panel_bytes(j, 1) + 2 * attention_panel_bytes(j, j->p.d);
 }
 
 static void query_panel(void *job, int64_t i, char *space)
@@ -576,6 +657,7 @@ static void query_panel(void *job, int64_t i, char *space)
          *top = take_space(&space, attention_panel_bytes(j, 1));
     char *sum = take_space(&space, attention_panel_bytes(j, 1)),
          *delta = take_space(&space, attention_panel_bytes(j, 1));
+    char *spare = take_space(&space, 2 * attention_panel_bytes(j, j->p.d));
     size_t at = (size_t)((b * j->p.heads + h) * j->p.length + r), w = j->wsize;
     fill_lanes(j, top, 0, j->width);
     fill_lanes(j, sum, 1, j->width);
@@ -586,7 +668,8 @@ static void query_panel(void *job, int64_t i, char *space)
     pack_panel(j, q, j->p.q, 3, b, h, r, n, j->p.d, j->p.a->scale, rows);
     pack_panel(j, ct, j->ct, 3, b, h, r, n, j->p.e, 1, rows);
     memset(dq, 0, attention_panel_bytes(j, j->p.d));
-    int64_t limit = seen_by(j, r, r + n - 1), off = j->p.keys - j->p.length;
+    int64_t limit = seen_by(j, r, r + n - 1), off = j->p.keys - j->p.length, unseen = first_unseen(j, r);
+    bool wild = has_wild(j, j->p.k, b, unit % j->p.kv, unseen, limit, j->p.d);
     for (int64_t key = 0; key < limit; key += BLOCK) {
         int64_t m = least(BLOCK, limit - key), whole = least(BLOCK, j->p.keys - key);
         g->tile(s, j->width, p.k + (size_t)(key * j->p.d) * w, g->mr * j->p.d, q, 0, m, j->width, j->p.d, false);
@@ -594,8 +677,11 @@ static void query_panel(void *job, int64_t i, char *space)
             mask_panel(j, s, tile, m, key, b, h, r, n);
         g->tile(ds, j->width, p.v + (size_t)(key * j->p.e) * w, g->mr * j->p.e, ct, 0, m, j->width, j->p.e, false);
         cpu->attention->slope[j->work](s, ds, (size_t)m, top, sum, delta, false);
-        g->tile(dq, j->width, p.turned_k + (size_t)turned_panels(j, key, j->p.d) * w, g->mr * whole, ds, 0, j->p.d,
-                j->width, m, true);
+        const char *turned = p.turned_k + (size_t)turned_panels(j, key, j->p.d) * w;
+        if (wild && key + m > unseen)
+            add_seen(j, dq, j->p.d, turned, g->mr * whole, ds, r, n, key, m, spare);
+        else
+            g->tile(dq, j->width, turned, g->mr * whole, ds, 0, j->p.d, j->width, m, true);
     }
     g->axpby(dq, dq, j->p.a->scale, NULL, 0, j->p.d * j->width);
     put_panel(j, j->dq + at * (size_t)j->p.d * j->size, dq, n, j->p.d, rows);

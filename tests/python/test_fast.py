@@ -491,6 +491,38 @@ def test_slopes_of_attention(shape, mask, dtype):
         np.testing.assert_allclose(exact(g), w, rtol=8 * EPS[dtype], atol=8 * EPS[dtype] * np.abs(w).max())
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("sizes", [(2, 70), (8, 600), (20, 70), (64, 64), (300, 310), (33, 20)], ids=str)
+def test_keys_that_are_not_seen_do_not_count(sizes, dtype):
+    """Nor do infinities in their K and V; queries before all keys see all of them."""
+    (length, keys), rng = sizes, np.random.default_rng(5)
+    q, k, v, ct = (rng.normal(size=(1, *s)) for s in ((2, length, 8), (1, keys, 8), (1, keys, 5), (2, length, 5)))
+    last = np.arange(length) + keys - length
+
+    def results(k, v):
+        x, y = ([mx.array(u, mx.float64).astype(dtype) for u in part] for part in ((q, k, v), (ct,)))
+        f = lambda q, k, v: mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask="causal")  # noqa: E731
+        y, dx = mx.vjp(f, x, y)
+        return exact(y[0]), exact(dx[0])
+
+    clean, clean_slope = results(k, v)
+    for key in {max(keys - length, 0) + 1, keys // 2, keys - 2, keys - 1}:
+        sees = (last >= key) | (last < 0)
+        for value in (np.inf, -np.inf, np.nan):
+            wild = v.copy()
+            wild[0, 0, key, 3] = value
+            y, slope = results(k, wild)
+            want = clean.copy()
+            want[:, :, sees, 3] = value
+            close(mx.array(y, mx.float64), want, dtype)
+            close(mx.array(slope[:, :, ~sees], mx.float64), clean_slope[:, :, ~sees], dtype, 4)
+            wild = k.copy()
+            wild[0, 0, key, 3] = value
+            y, slope = results(wild, v)
+            close(mx.array(y[:, :, ~sees], mx.float64), clean[:, :, ~sees], dtype)
+            close(mx.array(slope[:, :, ~sees], mx.float64), clean_slope[:, :, ~sees], dtype, 4)
+
+
 def test_vmap_of_attention():
     q, k, v = (mx.stack(x) for x in zip(*(heads(2, 4, 2, 5, 6, 3, dtype=mx.float64) for _ in range(3))))
     check_vmap(sdpa, [q, k, v], [0, 0, 0])

@@ -16,8 +16,8 @@
 typedef void attend_fn(void *s, size_t rows, void *top, void *sum, void *fade);
 /* y *= by, by column. */
 typedef void attend_scale_fn(void *y, size_t rows, const void *by);
-/* s = exp(s - top) / sum and d = s (d - delta), by column or by row; d = 0 where top is the lowest
- * number there is: then every key is masked. */
+/* s = exp(s - top) / sum and d = s (d - delta), by column or by row; d = 0 where s is, whatever d was, and where top is
+ * the lowest number there is: then every key is masked. */
 typedef void attend_slope_fn(void *s, void *d, size_t rows, const void *top, const void *sum, const void *delta,
                              bool by_row);
 
