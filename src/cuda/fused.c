@@ -94,6 +94,21 @@ static int operation_with_one(int op)
     return -1;
 }
 
+/* The same of halves that are packed; negative: there is none. */
+static int operation_on_pairs(int op, enum dtype t, bool with_one)
+{
+    int of_type = t == DT_bfloat16 ? 0 : t == DT_float16 ? 1 : -1;
+    if (of_type < 0)
+        return -1;
+    switch (op) {
+#define X(name) \
+    case FUSED_##name##_F: return (with_one ? FUSED_##name##_BF16_ONE : FUSED_##name##_BF16) + of_type;
+        FUSED_ON_PAIRS(X)
+#undef X
+    }
+    return -1;
+}
+
 /* ---- the program */
 
 /* Operands are read before the first step as long as they take no more of the slots than this, which blocks that are
@@ -250,8 +265,9 @@ static void read_ahead(struct fused_maker *k)
 static bool add_step(struct fused_maker *k, int i, const struct entry *e)
 {
     const struct node *n = e->node;
-    int op = operation_of(n, (enum dtype)e->one->dtype), x[3], with_one;
-    bool reads = false;
+    enum dtype to = (enum dtype)e->one->dtype;
+    int op = operation_of(n, to), x[3], better;
+    bool reads = false, with_one;
     if (op < 0)
         return false;
     for (int a = 0; a < n->nin; a++) {
@@ -264,11 +280,11 @@ static bool add_step(struct fused_maker *k, int i, const struct entry *e)
         next_step(k, FUSED_WAIT);
     k->step[i] = k->a->steps;
     struct fused_step *s = next_step(k, op);
-    s->as = e->one->dtype;
+    s->as = (uint8_t)to;
     for (int a = 0; a < n->nin; a++) {
-        int m = e->from[a];
-        s->x[a] = (uint8_t)(m != OUTSIDE                      ? k->slot[m] >= 0 ? k->slot[m] : FUSED_LAST
-                            : k->a->x[x[a]].lies == FUSED_ONE ? FUSED_ONES + x[a]
+        int m = e->from[a], at_hand = a < 2 && m == i - 1;
+        s->x[a] = (uint8_t)(m != OUTSIDE                      ? at_hand ? FUSED_LAST : k->slot[m]
+                                                 : k->a->x[x[a]].lies == FUSED_ONE ? FUSED_ONES + x[a]
                                                               : k->x_slot[x[a]]);
     }
     if ((op == FUSED_add_F || op == FUSED_multiply_F) && is_one(s->x[0])) {
@@ -276,11 +292,16 @@ static bool add_step(struct fused_maker *k, int i, const struct entry *e)
         s->x[0] = s->x[1];
         s->x[1] = one;
     }
-    with_one = operation_with_one(op);
-    if (with_one >= 0 && is_one(s->x[1])) {
-        s->op = (uint8_t)with_one;
+    with_one = is_one(s->x[1]) && operation_with_one(op) >= 0;
+    if (with_one) {
+        s->op = (uint8_t)operation_with_one(op);
         s->x[2] = s->x[1];
         s->x[1] = FUSED_NOTHING;
+    }
+    better = operation_on_pairs(op, to, with_one);
+    if (better >= 0) {
+        s->op = (uint8_t)better;
+        s->needs |= FUSED_PAIRS;
     }
     for (int a = 0; a < n->nin; a++) {
         int m = e->from[a], last = m == OUTSIDE ? k->x_last[x[a]] : k->last[m];
@@ -321,6 +342,25 @@ static bool look_at_members(struct fused_maker *k, struct entry *const m[], cons
     return n_y <= FUSED_OUTPUTS;
 }
 
+/* What there is to be done at each step.  A result of halves stays packed if the next step wants it so, or does not read
+ * it. */
+static void note_needs(struct fused_maker *k)
+{
+    for (int i = 0; i < k->n; i++) {
+        struct fused_step *s = &k->a->step[k->step[i]], *next = i + 1 < k->n ? &k->a->step[k->step[i + 1]] : NULL;
+        bool is_read = next && (next->x[0] == FUSED_LAST || next->x[1] == FUSED_LAST);
+        bool as_it_is = s->as == DT_float32;
+        if (dtype_is_half((enum dtype)s->as)) {
+            s->needs |= !is_read || next->needs & FUSED_PAIRS ? FUSED_AS_PAIRS : 0;
+            as_it_is = s->needs & FUSED_PAIRS && s->needs & FUSED_AS_PAIRS;
+        }
+        if (s->x[0] != FUSED_LAST || s->x[1] != FUSED_NOTHING)
+            s->needs |= FUSED_OPERAND;
+        if (s->out != FUSED_NOTHING || s->to != FUSED_NOTHING || !as_it_is)
+            s->needs |= FUSED_END;
+    }
+}
+
 static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bool wanted[])
 {
     if (k->n > FUSED_MEMBERS || !look_at_members(k, m, wanted) || !walk_fused(k, m[0]->one))
@@ -329,14 +369,10 @@ static bool make_kernel(struct fused_maker *k, struct entry *const m[], const bo
     for (int i = 0; i < k->n; i++) {
         if (!add_step(k, i, m[i]))
             return false;
-        struct fused_step *s = &k->a->step[k->step[i]];
         if (wanted[i])
-            s->out = (uint8_t)k->n_y++;
-        if (s->x[0] != FUSED_LAST || s->x[1] != FUSED_NOTHING)
-            s->needs |= FUSED_OPERAND;
-        if (s->out != FUSED_NOTHING || s->to != FUSED_NOTHING || s->as != DT_float32)
-            s->needs |= FUSED_END;
+            k->a->step[k->step[i]].out = (uint8_t)k->n_y++;
     }
+    note_needs(k);
     return true;
 }
 

@@ -56,6 +56,19 @@ def test_casts(dtype):
         same(lambda x: mx.where(x.astype(to) != 0, x.astype(to), x[0].astype(to)), x)  # noqa: B023
 
 
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
+def test_all_numbers_of_half_types(dtype):
+    """Sums, differences and products of two at once, between and beside what is computed as float32."""
+    r = np.random.default_rng(1)
+    x, y = (bound(mx.view(mx.array(r.permutation(2**16).astype(np.uint16)), dtype)) for _ in range(2))
+    for f in (mx.add, mx.subtract, mx.multiply):
+        same(lambda x, y: f(f(x, y), x), x, y)  # noqa: B023
+        same(lambda x, y: f(f(x[3], f(x, y[5])), f(y, x)), x, y)  # noqa: B023
+        same(lambda x, y: mx.abs(f(mx.maximum(x, y), y)) * f(x, x), x, y)  # noqa: B023
+        same(lambda x, y: f(y, mx.where(x > y, f(x, x[1]), f(y[2], y))).astype(mx.float32) + x, x, y)  # noqa: B023
+        same(lambda x, y: f(x[:9], f(y[:9], x[:9])), x, y)  # noqa: B023
+
+
 GELU = {
     "gelu": nn.gelu,
     "gelu_approx": nn.gelu_approx,

@@ -37,12 +37,13 @@ FN int kept_as(int type) { return type == DT_bfloat16 ? FUSED_KEPT_BF16 : type =
 
 /* ---- halves, packed: element k is in word k / 2 */
 
-FN void pack(uint32_t p[FUSED_EACH / 2], const uint32_t v[FUSED_EACH], int kept)
+/* In place. */
+FN void pack(uint32_t v[FUSED_EACH], int kept)
 {
     if (kept == FUSED_KEPT_BF16)
         UNROLLED
-    for (int k = 0; k < FUSED_EACH / 2; k++) p[k] = pair_bf16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
-    else UNROLLED for (int k = 0; k < FUSED_EACH / 2; k++) p[k] = pair_f16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
+    for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = pair_bf16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
+    else UNROLLED for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = pair_f16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
 }
 
 FN void unpack_pair(uint32_t v[2], uint32_t p, int kept)
@@ -56,12 +57,13 @@ FN void unpack_pair(uint32_t v[2], uint32_t p, int kept)
     }
 }
 
-FN void unpack(uint32_t v[FUSED_EACH], const uint32_t p[FUSED_EACH / 2], int kept)
+/* In place. */
+FN void unpack(uint32_t v[FUSED_EACH], int kept)
 {
     if (kept == FUSED_KEPT_BF16)
         UNROLLED
-    for (int k = 0; k < FUSED_EACH / 2; k++) unpack_pair(v + 2 * k, p[k], FUSED_KEPT_BF16);
-    else UNROLLED for (int k = 0; k < FUSED_EACH / 2; k++) unpack_pair(v + 2 * k, p[k], FUSED_KEPT_F16);
+    for (int k = FUSED_EACH / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_BF16);
+    else UNROLLED for (int k = FUSED_EACH / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_F16);
 }
 
 /* ---- slots */
@@ -76,6 +78,22 @@ FN void keep_halves(shared_at slot, const uint32_t p[FUSED_EACH / 2])
 {
     UNROLLED
     for (int j = 0; j < QUADS / 2; j++) put_words4(slot + j * UNIT, p[4 * j], p[4 * j + 1], p[4 * j + 2], p[4 * j + 3]);
+}
+
+FN void fetch_packed(uint32_t v[FUSED_EACH], shared_at slot)
+{
+    UNROLLED
+    for (int j = 0; j < QUADS / 2; j++) {
+        struct words4 w = words4_at(slot + j * UNIT);
+        UNROLLED
+        for (int k = 0; k < 4; k++) v[4 * j + k] = w.w[k];
+    }
+}
+
+FN uint32_t pair_of_one(shared_at ones, int from, int half)
+{
+    float one = f32_bits(word_at(ones + 4 * (from - FUSED_ONES)));
+    return half == FUSED_KEPT_BF16 ? pair_bf16(one, one) : pair_f16(one, one);
 }
 
 /* What a step reads, but for what the last one made. */
@@ -94,14 +112,20 @@ FN void fetch(uint32_t v[FUSED_EACH], shared_at kept, shared_at ones, int from)
             for (int k = 0; k < FUSED_LANES; k++) v[FUSED_LANES * q + k] = w.w[k];
         }
     } else {
-        uint32_t p[FUSED_EACH / 2];
+        fetch_packed(v, slot);
+        unpack(v, from & ~FUSED_SLOT);
+    }
+}
+
+/* The same of halves, as pairs. */
+FN void fetch_pairs(uint32_t v[FUSED_EACH], shared_at kept, shared_at ones, int from, int half)
+{
+    if (from >= FUSED_ONES) {
+        uint32_t one = pair_of_one(ones, from, half);
         UNROLLED
-        for (int j = 0; j < QUADS / 2; j++) {
-            struct words4 w = words4_at(slot + j * UNIT);
-            UNROLLED
-            for (int k = 0; k < 4; k++) p[4 * j + k] = w.w[k];
-        }
-        unpack(v, p, from & ~FUSED_SLOT);
+        for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = one;
+    } else {
+        fetch_packed(v, kept + (from & FUSED_SLOT) * SLOT);
     }
 }
 
@@ -298,22 +322,30 @@ FN void write_some(void *to, const struct fused_args *a, int64_t mine, const uin
     }
 }
 
-/* Rounds v to a half type, and puts it where it is to be kept or written. */
+FN void write_some_halves(uint16_t *to, const struct fused_args *a, int64_t mine, const uint32_t p[FUSED_EACH / 2])
+{
+    uint32_t v[FUSED_EACH];
+    UNROLLED
+    for (int k = 0; k < FUSED_EACH; k++) v[k] = p[k / 2] >> k % 2 * 16;
+    write_some(to, a, mine, v, 2);
+}
+
+/* Rounds v to a half type, if it is not yet, and puts it where it is to be kept or written. */
 FN void finish_halves(uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, shared_at kept,
                       int64_t mine, bool full, int half)
 {
-    uint32_t p[FUSED_EACH / 2];
-    pack(p, v, half);
+    if (!(s.needs & FUSED_PAIRS))
+        pack(v, half);
     if (s.to != FUSED_NOTHING)
-        keep_halves(kept + (s.to & FUSED_SLOT) * SLOT, p);
-    if (s.out != FUSED_NOTHING && full) {
-        write_halves((uint16_t *)a->y[s.out], mine, p, a->lanes);
-    } else if (s.out != FUSED_NOTHING) {
-        UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = p[k / 2] >> k % 2 * 16;
-        write_some(a->y[s.out], a, mine, v, 2);
+        keep_halves(kept + (s.to & FUSED_SLOT) * SLOT, v);
+    if (s.out != FUSED_NOTHING) {
+        if (full)
+            write_halves((uint16_t *)a->y[s.out], mine, v, a->lanes);
+        else
+            write_some_halves((uint16_t *)a->y[s.out], a, mine, v);
     }
-    unpack(v, p, half);
+    if (!(s.needs & FUSED_AS_PAIRS))
+        unpack(v, half);
 }
 
 /* The same of other types: makes of v what elements of them are. */
@@ -439,6 +471,15 @@ FN uint32_t whole_bits(uint32_t x) { return x; }
         EACH(SIDE_BY_SIDE(name), two_##name##_f32(u[k], one), MOVE_ONE) \
         break;                                                          \
     }
+#define CASE_PAIRS(name, suffix, type)                                                             \
+    case FUSED_##name##_##type:                                                                    \
+        UNROLLED for (int k = 0; k < FUSED_EACH / 2; k++) u[k] = name##_pair_##suffix(u[k], v[k]); \
+        break;                                                                                     \
+    case FUSED_##name##_##type##_ONE: {                                                            \
+        const uint32_t one = pair_of_one(ones, s.x[2], FUSED_KEPT_##type);                         \
+        UNROLLED for (int k = 0; k < FUSED_EACH / 2; k++) u[k] = name##_pair_##suffix(u[k], one);  \
+        break;                                                                                     \
+    }
 #define CASE_TWO(name, suffix, class)                                         \
     case FUSED_##name##_##class:                                              \
         EACH(SIDE_BY_SIDE(name), two_##name##_##suffix(u[k], v[k]), MOVE_TWO) \
@@ -497,19 +538,30 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
         UNROLLED
         for (int k = 0; k < FUSED_EACH; k++) ANYTHING(v[k]);
         if (s.needs & FUSED_OPERAND) {
+            int pairs = s.needs & FUSED_PAIRS, half = kept_as(s.as);
             if (s.x[1] == FUSED_LAST) {
                 UNROLLED
                 for (int k = 0; k < FUSED_EACH; k++) COPIED(v[k], u[k]);
             } else if (s.x[1] != FUSED_NOTHING) {
-                fetch(v, kept, ones, s.x[1]);
+                if (pairs)
+                    fetch_pairs(v, kept, ones, s.x[1], half);
+                else
+                    fetch(v, kept, ones, s.x[1]);
             }
-            if (s.x[0] != FUSED_LAST)
-                fetch(u, kept, ones, s.x[0]);
+            if (s.x[0] != FUSED_LAST) {
+                if (pairs)
+                    fetch_pairs(u, kept, ones, s.x[0], half);
+                else
+                    fetch(u, kept, ones, s.x[0]);
+            }
         }
         if (s.op < FUSED_UNARY)
             switch ((int)s.op) {
 #define X(name) CASE_WITH_ONE(name)
                 FUSED_WITH_ONE(X)
+#undef X
+#define X(name) CASE_PAIRS(name, bf16, BF16) CASE_PAIRS(name, f16, F16)
+                FUSED_ON_PAIRS(X)
 #undef X
             }
         else if (s.op < FUSED_BINARY)

@@ -28,11 +28,20 @@ enum fused_class { CLASS_F, CLASS_I, CLASS_U, CLASS_B, CLASSES };
     X(greater)            \
     X(greater_equal)
 
+/* Those of two halves at once. */
+#define FUSED_ON_PAIRS(X) \
+    X(add)                \
+    X(subtract)           \
+    X(multiply)
+
 /* What steps do, numbered without gaps so that a kernel finds each quickly: first what has one operand beside single
  * values, then what has more; rows of ops.def by the class of their operands. */
 enum fused_op {
 #define X(name) FUSED_##name##_ONE,
     FUSED_WITH_ONE(X)
+#undef X
+#define X(name) FUSED_##name##_BF16, FUSED_##name##_F16, FUSED_##name##_BF16_ONE, FUSED_##name##_F16_ONE,
+        FUSED_ON_PAIRS(X)
 #undef X
 #define KIND f
 #define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
@@ -46,7 +55,7 @@ enum fused_op {
 #define UNARY(name, label, set, ...) ROW(set, FUSED_##name##_B, )
 #include "ops/ops.def"
 #undef KIND
-        FUSED_COPY,
+            FUSED_COPY,
     FUSED_I_OF_F,
     FUSED_U_OF_F,
     FUSED_B_OF_F,
@@ -100,6 +109,8 @@ enum {
     /* What there is to be done besides, as bits. */
     FUSED_OPERAND = 1,
     FUSED_END = 2,
+    FUSED_PAIRS = 4,    /* what is read and made are halves, packed */
+    FUSED_AS_PAIRS = 8, /* what is made stays so */
 };
 
 /* Rows are contiguous, or all that is along the last dimension is, and lanes are aligned to their size. */
