@@ -250,7 +250,7 @@ static bool read_operand(struct fused_maker *k, int x, bool *reads)
     return true;
 }
 
-/* The operands that there is room for, and single values. */
+/* The operands that there is room for. */
 static void read_ahead(struct fused_maker *k)
 {
     bool reads, room = true;
@@ -258,7 +258,6 @@ static void read_ahead(struct fused_maker *k)
         int size = dtype_is_half((enum dtype)k->x[x]->dtype) ? 2 : 4;
         room = k->units + size <= AHEAD && read_operand(k, x, &reads);
     }
-    next_step(k, FUSED_WAIT);
 }
 
 /* Member i as a step. */
@@ -267,7 +266,7 @@ static bool add_step(struct fused_maker *k, int i, const struct entry *e)
     const struct node *n = e->node;
     enum dtype to = (enum dtype)e->one->dtype;
     int op = operation_of(n, to), x[3], better;
-    bool reads = false, with_one;
+    bool reads = i == 0, with_one;
     if (op < 0)
         return false;
     for (int a = 0; a < n->nin; a++) {
@@ -276,16 +275,16 @@ static bool add_step(struct fused_maker *k, int i, const struct entry *e)
         if (x[a] >= 0 && !read_operand(k, x[a], &reads))
             return false;
     }
-    if (reads)
-        next_step(k, FUSED_WAIT);
     k->step[i] = k->a->steps;
     struct fused_step *s = next_step(k, op);
+    s->needs = reads ? FUSED_AWAIT : 0;
     s->as = (uint8_t)to;
     for (int a = 0; a < n->nin; a++) {
-        int m = e->from[a], at_hand = a < 2 && m == i - 1;
-        s->x[a] = (uint8_t)(m != OUTSIDE                      ? at_hand ? FUSED_LAST : k->slot[m]
-                                                 : k->a->x[x[a]].lies == FUSED_ONE ? FUSED_ONES + x[a]
-                                                              : k->x_slot[x[a]]);
+        int m = e->from[a];
+        if (m == OUTSIDE)
+            s->x[a] = (uint8_t)(k->a->x[x[a]].lies == FUSED_ONE ? FUSED_ONES + x[a] : k->x_slot[x[a]]);
+        else
+            s->x[a] = (uint8_t)(a < 2 && m == i - 1 ? FUSED_LAST : k->slot[m]);
     }
     if ((op == FUSED_add_F || op == FUSED_multiply_F) && is_one(s->x[0])) {
         uint8_t one = s->x[0];
@@ -342,8 +341,8 @@ static bool look_at_members(struct fused_maker *k, struct entry *const m[], cons
     return n_y <= FUSED_OUTPUTS;
 }
 
-/* What there is to be done at each step.  A result of halves stays packed if the next step wants it so, or does not read
- * it. */
+/* What there is to be done at each step.  A result of halves stays packed if the next step wants it so, or does not
+ * read it. */
 static void note_needs(struct fused_maker *k)
 {
     for (int i = 0; i < k->n; i++) {

@@ -528,7 +528,8 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
         ((uint32_t *)shared)[threadIdx.x] = widened(raw_at(o->x, size_of(o->type), 0), o->type);
     }
     uint32_t u[FUSED_EACH];
-    for (int k = 0; k < FUSED_EACH; k++) u[k] = 0;
+    UNROLLED
+    for (int k = 0; k < FUSED_EACH; k++) ANYTHING(u[k]);
     uint64_t next = step_at(&a, 0);
     ROLLED
     for (int i = 1; i <= a.steps; i++) {
@@ -539,6 +540,11 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
         for (int k = 0; k < FUSED_EACH; k++) ANYTHING(v[k]);
         if (s.needs & FUSED_OPERAND) {
             int pairs = s.needs & FUSED_PAIRS, half = kept_as(s.as);
+            if (s.needs & FUSED_AWAIT) {
+                close_group();
+                WAIT_GROUPS(0);
+                BARRIER();
+            }
             if (s.x[1] == FUSED_LAST) {
                 UNROLLED
                 for (int k = 0; k < FUSED_EACH; k++) COPIED(v[k], u[k]);
@@ -588,11 +594,6 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
                 CASE_MOVE(ODD_OF_I, bits_f32(f32_odd_from_f64((double)(int32_t)u[k])))
                 CASE_MOVE(ODD_OF_U, bits_f32(f32_odd_from_f64((double)u[k])))
             case FUSED_READ: read(kept + (s.to & FUSED_SLOT) * SLOT, &a, &a.x[s.x[1]], mine, full); break;
-            case FUSED_WAIT:
-                close_group();
-                WAIT_GROUPS(0);
-                BARRIER();
-                break;
             }
         else
             switch ((int)s.op) {

@@ -66,7 +66,6 @@ enum fused_op {
     FUSED_ODD_OF_I, /* to be rounded to a half type as if it were not between (shared/scalar_cast.h) */
     FUSED_ODD_OF_U,
     FUSED_READ, /* an operand is on its way to a slot */
-    FUSED_WAIT, /* until all of these are there */
 #define KIND f
 #define BINARY(name, label, set, ...) ROW(set, FUSED_##name##_F, )
 #include "ops/ops.def"
@@ -93,7 +92,7 @@ enum {
     FUSED_DIMS = 8,
     FUSED_MEMBERS = 32,
     FUSED_OPERANDS = 24,
-    FUSED_STEPS = FUSED_MEMBERS + 2 * FUSED_OPERANDS + 2, /* one more is looked at, and not done */
+    FUSED_STEPS = FUSED_MEMBERS + FUSED_OPERANDS + 1, /* one more is looked at, and not done */
     FUSED_OUTPUTS = 16,
     /* Slots are in shared memory, in units of 16 bytes of a thread: two hold a half type, packed, four what else there
      * is, as words.  A slot's name is half the number of its first unit, and how it is kept. */
@@ -111,6 +110,7 @@ enum {
     FUSED_END = 2,
     FUSED_PAIRS = 4,    /* what is read and made are halves, packed */
     FUSED_AS_PAIRS = 8, /* what is made stays so */
+    FUSED_AWAIT = 16,   /* before, beside FUSED_OPERAND: operands on their way, and single values */
 };
 
 /* Rows are contiguous, or all that is along the last dimension is, and lanes are aligned to their size. */
