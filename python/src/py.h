@@ -162,6 +162,7 @@ void buffer_put(PyObject *array, Py_buffer *view);
 enum sharing { COPY, SHARE };
 /* An array of what an exporter of buffers, or of DLPack capsules, holds. */
 int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing);
+int gives_dlpack(PyObject *o); /* has __dlpack__, or is a capsule */
 int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing);
 PyObject *array_dlpack(PyObject *self, PyObject *max_version, PyObject *device, bool copy);
 PyObject *array_bytes(mlx_array a);

@@ -579,9 +579,11 @@ static int from_tensor(mlx_array *out, const dl_tensor *d, struct dl_owner *owne
 }
 
 /* A capsule of version 1, which alone can say that memory is read-only, or of before it where the exporter knows
- * of no versions. */
+ * of no versions; or the capsule that it is. */
 static PyObject *capsule_of(PyObject *o)
 {
+    if (PyCapsule_CheckExact(o))
+        return Py_NewRef(o);
     PyObject *method = PyObject_GetAttrString(o, "__dlpack__"), *none = method ? PyTuple_New(0) : NULL;
     PyObject *version = none ? Py_BuildValue("{s(ii)}", "max_version", 1, 0) : NULL;
     PyObject *capsule = version ? PyObject_Call(method, none, version) : NULL;
@@ -593,6 +595,11 @@ static PyObject *capsule_of(PyObject *o)
     Py_XDECREF(none);
     Py_XDECREF(version);
     return capsule;
+}
+
+int gives_dlpack(PyObject *o)
+{
+    return PyCapsule_CheckExact(o) ? 1 : has_attribute((PyObject *)Py_TYPE(o), "__dlpack__");
 }
 
 int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing)
@@ -615,7 +622,7 @@ int array_from_dlpack(mlx_array *out, PyObject *o, enum sharing sharing)
         PyCapsule_SetName(capsule, "used_dltensor_versioned");
         failed = 0;
     } else {
-        PyErr_SetString(PyExc_TypeError, "[from_dlpack] expected __dlpack__ to give a capsule named dltensor");
+        PyErr_SetString(PyExc_TypeError, "[from_dlpack] expected a capsule named dltensor, which is used once");
     }
     Py_DECREF(capsule);
     if (failed)

@@ -512,11 +512,10 @@ int array_from_foreign(mlx_array *out, PyObject *o)
         return 0;
     if (PyObject_CheckBuffer(o))
         return array_from_buffer(out, o, COPY);
-    PyObject *type = (PyObject *)Py_TYPE(o);
-    int has = has_attribute(type, "__dlpack__");
+    int has = gives_dlpack(o);
     if (has)
         return has < 0 ? -1 : array_from_dlpack(out, o, COPY);
-    if ((has = has_attribute(type, "__array__")) <= 0)
+    if ((has = has_attribute((PyObject *)Py_TYPE(o), "__array__")) <= 0)
         return has;
     PyObject *a = PyObject_CallMethod(o, "__array__", NULL);
     if (!a)

@@ -145,7 +145,7 @@ PyObject *fn_asarray(struct py_call *c)
         return Py_NewRef(o);
     int failed = PyObject_CheckBuffer(o) && !is_array(o) ? array_from_buffer(&c->res, o, SHARE) : 0;
     if (!failed && !c->res.ctx && !is_array(o)) {
-        int has = has_attribute((PyObject *)Py_TYPE(o), "__dlpack__");
+        int has = gives_dlpack(o);
         failed = has > 0 ? array_from_dlpack(&c->res, o, SHARE) : has;
     }
     if (!failed && (!c->res.ctx || (t && *t != mlx_array_dtype(c->res)))) {
@@ -159,7 +159,7 @@ PyObject *fn_from_dlpack(struct py_call *c)
 {
     PyObject *o = c->v[0].o;
     enum sharing sharing = GIVEN(1) && !BOOL(1) ? SHARE : COPY;
-    int has = has_attribute((PyObject *)Py_TYPE(o), "__dlpack__");
+    int has = gives_dlpack(o);
     if (has <= 0)
         return has < 0 ? NULL : call_refuse(c, 0, "an object with __dlpack__");
     int failed = array_from_dlpack(&c->res, o, sharing);

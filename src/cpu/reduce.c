@@ -55,13 +55,10 @@ static void merge(enum fold f, enum dtype t, union fold_acc *a, const union fold
             a->c[1] += b->c[1];
     } else if (dtype_is_complex(t)) {
         float v[2] = { (float)b->c[0], (float)b->c[1] };
-        if (f == FOLD_PROD) {
-            double re = a->c[0] * b->c[0] - a->c[1] * b->c[1];
-            a->c[1] = a->c[0] * b->c[1] + a->c[1] * b->c[0];
-            a->c[0] = re;
-        } else {
+        if (f == FOLD_PROD)
+            fold_times(a, b->c[0], b->c[1]);
+        else
             cpu->reduce->row[f][t](a, v, 1);
-        }
     } else if (f == FOLD_PROD && dtype_is_float(t)) {
         a->f *= b->f;
     } else if (dtype_is_float(t)) {

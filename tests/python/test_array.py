@@ -3,6 +3,7 @@
 import array
 import copy
 import ctypes
+import datetime
 import gc
 import hashlib
 import math
@@ -506,6 +507,16 @@ def test_exporters_without_versions():
 
     with pytest.raises(ZeroDivisionError, match="own"):
         mx.from_dlpack(Fails())
+
+
+def test_capsules_are_taken_once():
+    for make in mx.from_dlpack, mx.array, mx.asarray:
+        capsule = np.arange(3, dtype=np.float32).__dlpack__()
+        assert make(capsule).tolist() == [0, 1, 2]
+        with pytest.raises(TypeError, match="expected a capsule named dltensor, which is used once"):
+            make(capsule)
+    with pytest.raises(TypeError, match="expected a capsule named dltensor"):
+        mx.array(datetime.datetime_CAPI)
 
 
 def test_bytes_of_bfloat16(tmp_path):

@@ -213,6 +213,11 @@ def test_norm_of_another_size():
             layer(mx.ones((2, 3)))
 
 
+def test_instances_without_places():
+    with pytest.raises(ValueError, match=r"\[InstanceNorm\] expected 3 or more dimensions.*\(2, 4\)"):
+        nn.InstanceNorm(4)(mx.ones((2, 4)))
+
+
 @pytest.mark.parametrize("affine", [False, True])
 @pytest.mark.parametrize("shape", [(2, 7, 4), (2, 3, 5, 4)])
 def test_instance_norm(rng, affine, shape):

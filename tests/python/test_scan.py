@@ -228,3 +228,16 @@ def test_logcumsumexp_of_a_long_row(dtype, tolerance, case):
             want = np.logaddexp.accumulate(x[::-1] if reverse else x)
         got = np.array(mx.logcumsumexp(a, axis=0, reverse=reverse).astype(mx.float64))
         np.testing.assert_allclose(got, want[::-1] if reverse else want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("device", [mx.cpu, mx.gpu])
+def test_products_that_begin_with_an_infinite_complex_number(device):
+    """No factor of 1 + 0i comes before it, which would make NaN of its other part."""
+    if not mx.is_available(device):
+        pytest.skip("needs a GPU")
+    z = complex(float("inf"), 88)
+    with mx.stream(device):
+        for shape in (1,), (1, 3), (3, 1):
+            x = mx.full(shape, mx.array(z))
+            assert mx.cumprod(x, -1 if shape[-1] == 1 else 0).flatten().tolist() == [z] * x.size
+            assert mx.prod(x, -1 if shape[-1] == 1 else 0).flatten().tolist() == [z] * x.size

@@ -147,13 +147,6 @@ static void sum_c64(union fold_acc *acc, const void *x, size_t n)
     }
 }
 
-static void fold_times(union fold_acc *acc, double re, double im)
-{
-    double r = acc->c[0] * re - acc->c[1] * im;
-    acc->c[1] = acc->c[0] * im + acc->c[1] * re;
-    acc->c[0] = r;
-}
-
 static void prod_c64(union fold_acc *acc, const void *x, size_t n)
 {
     const float *p = x;

@@ -17,6 +17,21 @@ union fold_acc {
     uint64_t u;
 };
 
+/* 1 leaves all as they are, infinite ones too, so that a fold may begin with it. */
+static inline void fold_times(union fold_acc *acc, double re, double im)
+{
+    if (re == 1 && im == 0)
+        return;
+    if (acc->c[0] == 1 && acc->c[1] == 0) {
+        acc->c[0] = re;
+        acc->c[1] = im;
+        return;
+    }
+    double r = acc->c[0] * re - acc->c[1] * im;
+    acc->c[1] = acc->c[0] * im + acc->c[1] * re;
+    acc->c[0] = r;
+}
+
 /* *acc = fold of *acc and x[0..n). */
 typedef void reduce_row_fn(union fold_acc *acc, const void *x, size_t n);
 /* acc[j] = fold of acc[j] and x[i * stride + j] over `rows` rows; stride in elements, cols <= REDUCE_COLS. */

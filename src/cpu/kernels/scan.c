@@ -102,13 +102,6 @@ TEMPLATE void next_sum(union fold_acc *a, double re, double im)
     a->c[1] += im;
 }
 
-TEMPLATE void next_prod(union fold_acc *a, double re, double im)
-{
-    double r = a->c[0] * re - a->c[1] * im;
-    a->c[1] = a->c[0] * im + a->c[1] * re;
-    a->c[0] = r;
-}
-
 /* By real part, then by imaginary; NaN wins and stays. */
 TEMPLATE void next_extreme(union fold_acc *a, double re, double im, int sign)
 {
@@ -123,7 +116,7 @@ TEMPLATE void next(union fold_acc *a, double re, double im, const enum scan_id i
 {
     switch (id) {
     case SCAN_ID_SUM: next_sum(a, re, im); break;
-    case SCAN_ID_PROD: next_prod(a, re, im); break;
+    case SCAN_ID_PROD: fold_times(a, re, im); break;
     default: next_extreme(a, re, im, id == SCAN_ID_MIN ? -1 : 1);
     }
 }
@@ -160,7 +153,7 @@ static void recurrence_c64(union fold_acc *acc, void *z, const void *a, const vo
         for (size_t j = 0; j < cols; j++) {
             int64_t at = 2 * ((int64_t)i * stride + (int64_t)j);
             const float *p = (const float *)a + at, *q = (const float *)b + at;
-            next_prod(&acc[j], (double)p[0], (double)p[1]);
+            fold_times(&acc[j], (double)p[0], (double)p[1]);
             next_sum(&acc[j], (double)q[0], (double)q[1]);
             ((float *)z)[at] = (float)acc[j].c[0];
             ((float *)z)[at + 1] = (float)acc[j].c[1];

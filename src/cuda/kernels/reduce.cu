@@ -49,8 +49,13 @@ FN WIDE total(WIDE a, WIDE b)
     WIDE w = { a.re + b.re, a.im + b.im };
     return w;
 }
+/* 1 leaves all as they are, infinite ones too. */
 FN WIDE product(WIDE a, WIDE b)
 {
+    if (a.re == 1 && a.im == 0)
+        return b;
+    if (b.re == 1 && b.im == 0)
+        return a;
     WIDE w = { a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re };
     return w;
 }

@@ -134,6 +134,10 @@ FN struct scan_fold merge(int kind, struct scan_fold p, struct scan_fold q)
 {
     if (kind == FOLD_SUM)
         return fold_of(p.a + q.a, p.b + q.b);
+    if (kind == FOLD_PROD && (p.a == 1 && p.b == 0)) /* leaves all as they are, infinite ones too */
+        return q;
+    if (kind == FOLD_PROD && (q.a == 1 && q.b == 0))
+        return p;
     if (kind == FOLD_PROD)
         return fold_of(p.a * q.a - p.b * q.b, p.a * q.b + p.b * q.a);
     if (kind == FOLD_LOGSUMEXP)

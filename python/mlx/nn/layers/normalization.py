@@ -110,6 +110,8 @@ class InstanceNorm(_Affine):
     def __call__(self, x: mx.array) -> mx.array:
         if "weight" in self:  # without, any number of channels will do
             x = self._with_last_axis(x, self.dims)
+        if x.ndim < 3:
+            raise mx.Error(f"[InstanceNorm] expected 3 or more dimensions (N, ..., dims), got shape {x.shape}")
         places = tuple(range(1, x.ndim - 1))
         return self._scale_and_shift(_normalize(x, partial(mx.mean, axis=places, keepdims=True), self.eps))
 
