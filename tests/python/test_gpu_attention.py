@@ -240,6 +240,41 @@ def test_special_numbers(dtype, length):
         assert np.allclose(here, there, rtol=4 * UNIT[dtype], atol=4 * UNIT[dtype], equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("d", [16, 100], ids=str)
+@pytest.mark.parametrize("sizes", [(3, 70), (1, 300), (20, 70), (70, 70), (150, 600), (33, 20)], ids=str)
+def test_infinities_in_what_is_not_seen(dtype, d, sizes):
+    """They spoil the results and the queries' gradients of those that see them, as on the CPU, and no others."""
+    length, keys = sizes
+    q, k, v = operands(dtype, length=length, keys=keys, heads=4, d=d)
+    ct = normal(dtype, *q.shape[:3], d, seed=3)
+    last = np.arange(length) + keys - length
+
+    def results(k, v, stream):
+        with mx.stream(stream):
+            y, dx = mx.vjp(lambda q, k, v: attention(q, k, v, scale=0.25, mask="causal"), [q, k, v], [ct])
+            return wide(y[0]), wide(dx[0])
+
+    for key, value in ((min(max(keys - length, 0) + 1, keys - 1), np.inf), (keys // 2, -np.inf), (keys - 1, np.nan)):
+        sees = (last >= key) | (last < 0)
+        for which in (0, 1):
+            x = [wide(k), wide(v)]
+            x[which][0, 1, key, 3] = value
+            with mx.stream(mx.cpu):
+                x = [mx.array(u, mx.float64).astype(dtype) for u in x]
+                mx.eval(x)
+            here, there = results(*x, mx.gpu), results(*x, mx.cpu)
+            for a, b in zip(here, there):
+                assert np.isfinite(a[:, :, ~sees]).all() and np.isfinite(a[:, :2]).all()
+                np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+                np.testing.assert_array_equal(a[np.isinf(b)], b[np.isinf(b)])
+                near = 64 * UNIT[dtype]
+                finite = np.isfinite(b)
+                np.testing.assert_allclose(
+                    a[finite], b[finite], rtol=near, atol=near * np.abs(b[finite]).max(initial=1)
+                )
+
+
 def test_nothing():
     for sizes in [{"keys": 0}, {"length": 0}, {"batch": 0}, {"e": 0}, {"d": 0}, {"keys": 0, "length": 1}]:
         x = operands(mx.float32, **sizes)

@@ -108,6 +108,46 @@ KERNEL(K(cu_attention_merge), struct attention_call)
     }
 }
 
+/* The weight that row r, which sees so many keys, gives to one, but for the sum of its weights. */
+FN T raw_weight(const struct attention_call *a, const struct spot *s, int64_t r, int64_t seen, int64_t key, T top)
+{
+    const S *q = s->q + row_place(a, &a->q, r), *k = s->k + key * a->k.row;
+    T score = 0;
+    for (int64_t d = 0; d < a->d; d++) score += IN(q[d]) * IN(k[d]);
+    score = seen ? score * (T)a->scale : LOWEST;
+    if (a->mask.p)
+        score = masked(a, s->mask_at + row_place(a, &a->mask, r), key, score);
+    return F(exp)(score - top);
+}
+
+/* Of V what has been left out, for the rows of a block that see it, which have all been written; tops are theirs.  What
+ * the block works on is found once more: it stays in registers where nothing asks for its address. */
+FN_APART void add_left_out(const struct attention_call *a, int rows, int width, const T *tops)
+{
+    struct spot s = spot_of(a, rows, width);
+    int64_t all = seen_by_all(a, &s, rows), first = all > s.from ? all : s.from, columns = width ? width : a->e;
+    for (int64_t i = threadIdx.x; i < rows * columns; i += blockDim.x) {
+        int64_t at = over(i, columns), column = s.column + rest_of(i, columns), r = s.row + at;
+        if (r >= a->rows || column >= a->e)
+            continue;
+        int64_t seen = seen_by(a, rest_of(r, a->length)), end = seen && seen < s.end ? seen : s.end;
+        T y = 0;
+        for (int64_t key = first; key < end && y == y; key++) {
+            T v = IN(s.v[key * a->v.row + column]);
+            if (is_wild(v))
+                y += v * raw_weight(a, &s, r, seen, key, tops[at]);
+        }
+        if (y == 0)
+            continue;
+        int64_t row = s.first + at;
+        if (a->pieces > 1)
+            y += ((const T *)a->partial)[(s.piece * rows_of_all(a) + row) * a->e + column];
+        else
+            y += IN(((const S *)a->y)[row * a->e + column]);
+        put_element(a, s.piece, row, column, y);
+    }
+}
+
 /* ---- few queries */
 
 /* The first n of LANES elements, zeros behind. */
@@ -146,6 +186,11 @@ FN_APART union lanes some_lanes(const S *x, int n)
 #include "cuda/kernels/attention_tile.inc"
 
 #if defined HALF && HAS_WARP_PRODUCTS
+/* Of two elements. */
+#define EXPONENTS_f16 0x7c007c00u
+#define ONES_f16 0x04000400u
+#define EXPONENTS_bf16 0x7f807f80u
+#define ONES_bf16 0x00800080u
 #define WIDTH 64
 #define TALL 2
 #define KEYS 64

@@ -23,6 +23,13 @@ FN S zero_element(void)
 }
 FN int at_most(int64_t left, int most) { return left < most ? (int)left : most; }
 
+/* ---- values that are not finite
+ *
+ * A weight of 0 times infinity is no number: of keys that some rows of a block see and others do not, elements that are
+ * not finite are left out when tiles are multiplied, and come to the rows that see them afterwards. */
+
+FN int is_wild(T v) { return v - v != 0; }
+
 /* ---- where things are */
 
 /* Quotients and remainders of what is below 2^32, as rows, heads and blocks are: those of 64 bits are long. */

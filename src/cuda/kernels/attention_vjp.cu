@@ -35,7 +35,7 @@ FN T weight_of(const struct attention_call *c, const struct weighing *w, int i, 
     if (c->mask.p)
         score = masked(c, w->mask_at[i], key, score);
     T p = F(exp)(score - w->top[i]) * w->by[i];
-    *slope = w->top[i] > LOWEST ? p * (*slope - w->delta[i]) : (T)0;
+    *slope = w->top[i] <= LOWEST || p == 0 ? (T)0 : p * (*slope - w->delta[i]);
     return p;
 }
 
@@ -46,6 +46,25 @@ FN void put_slopes(void *to, int64_t row, int64_t column, int64_t columns, const
     for (int k = 0; k < 4; k++)
         if (column + k < columns)
             y[column + k] = OUT(v[k] * scale);
+}
+
+/* Of K what has been left out, for the rows of a block that see it: whatever their slopes are, the sums are no
+ * numbers. */
+FN_APART void spoil_left_out(const struct attention_call *c, int rows, int width)
+{
+    struct spot s = spot_of(c, rows, width);
+    int64_t all = seen_by_all(c, &s, rows);
+    for (int i = (int)threadIdx.x; i < rows * width; i += (int)blockDim.x) {
+        int64_t r = s.row + i / width, column = s.column + i % width;
+        if (r >= c->rows || column >= c->d)
+            continue;
+        int64_t seen = seen_by(c, rest_of(r, c->length)), end = seen && seen < s.end ? seen : s.end;
+        for (int64_t key = all; key < end; key++) {
+            T k = IN(s.k[key * c->k.row + column]);
+            if (is_wild(k))
+                ((S *)c->y)[(s.first + i / width) * c->d + column] = OUT(k - k);
+        }
+    }
 }
 
 /* A sink's weight is exp(sink - top) / sum, and nothing is behind it: a warp for each. */
