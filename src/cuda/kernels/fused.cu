@@ -201,54 +201,68 @@ FN uint32_t widened(uint32_t v, int type)
     return v;
 }
 
-/* The bits of elements, one by one where there is no other way. */
-FN void read_lanes(uint32_t v[FUSED_EACH], const struct fused_args *a, const struct fused_operand *o, int64_t mine,
-                   bool full)
+/* The bits of elements, where quads begin at these places and elements are `step` apart. */
+FN void read_quads(uint32_t v[FUSED_EACH], const void *x, int size, const int64_t at[QUADS], int64_t step)
 {
-    int size = size_of(o->type), rows = o->lies == FUSED_ROW || o->lies == FUSED_ROWS;
-    if (full && a->whole && !rows) {
-        int64_t at[QUADS], step = o->stride[a->ndim - 1];
-        places_in_rows(at, a, o, mine);
+    if (size == 1 && step == 1) {
         UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = raw_at(o->x, size, at[k / FUSED_LANES] + k % FUSED_LANES * step);
+        for (int q = 0; q < QUADS; q++) v[FUSED_LANES * q] = *(const uint32_t *)((const uint8_t *)x + at[q]);
+        UNROLLED
+        for (int k = FUSED_EACH; k-- > 0;) v[k] = v[k / FUSED_LANES * FUSED_LANES] >> k % FUSED_LANES * 8 & 0xff;
+    } else if (step == 0) {
+        UNROLLED
+        for (int q = 0; q < QUADS; q++) v[FUSED_LANES * q] = raw_at(x, size, at[q]);
+        UNROLLED
+        for (int k = 0; k < FUSED_EACH; k++) v[k] = v[k / FUSED_LANES * FUSED_LANES];
     } else {
-        int64_t left = a->n - mine;
         UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) {
-            int e = quad_at(a->lanes, k / FUSED_LANES) + k % FUSED_LANES;
-            v[k] = e < left ? raw_at(o->x, size, o->lies == FUSED_ROW ? mine + e : place_in(a, o, mine + e)) : 0;
-        }
+        for (int k = 0; k < FUSED_EACH; k++) v[k] = raw_at(x, size, at[k / FUSED_LANES] + k % FUSED_LANES * step);
+    }
+}
+
+/* One by one, as far as there are any. */
+FN void read_some(uint32_t v[FUSED_EACH], const struct fused_args *a, const struct fused_operand *o, int64_t mine)
+{
+    int64_t left = a->n - mine;
+    int size = size_of(o->type);
+    UNROLLED
+    for (int k = 0; k < FUSED_EACH; k++) {
+        int e = quad_at(a->lanes, k / FUSED_LANES) + k % FUSED_LANES;
+        v[k] = e < left ? raw_at(o->x, size, o->lies == FUSED_ROW ? mine + e : place_in(a, o, mine + e)) : 0;
     }
 }
 
 /* An operand's elements, on their way to a slot. */
 FN void read(shared_at slot, const struct fused_args *a, const struct fused_operand *o, int64_t mine, bool full)
 {
-    int size = size_of(o->type), kept = kept_as(o->type);
-    if (full && (o->lies == FUSED_ROW || o->lies == FUSED_ROWS)) {
+    int size = size_of(o->type), kept = kept_as(o->type), rows = o->lies == FUSED_ROW || o->lies == FUSED_ROWS;
+    uint32_t v[FUSED_EACH];
+    if (full && (rows || a->whole)) {
         int64_t at[QUADS];
-        if (o->lies == FUSED_ROWS)
-            places_in_rows(at, a, o, mine);
-        else
+        if (o->lies == FUSED_ROW)
             UNROLLED
         for (int q = 0; q < QUADS; q++) at[q] = mine + quad_at(a->lanes, q);
-        if (size == 4) {
+        else places_in_rows(at, a, o, mine);
+        if (rows && size == 4) {
             UNROLLED
             for (int q = 0; q < QUADS; q++) copy_later_at(slot + q * UNIT, (const uint32_t *)o->x + at[q], 1);
             return;
-        } else if (kept && a->lanes == FUSED_LANES) {
+        }
+        if (rows && kept && a->lanes == FUSED_LANES) {
             UNROLLED
             for (int q = 0; q < QUADS; q++)
                 copy_few_later_at(slot + q / 2 * UNIT + q % 2 * 8, (const uint16_t *)o->x + at[q]);
             return;
-        } else if (kept) {
+        }
+        if (rows && kept) {
             UNROLLED
             for (int q = 0; q < QUADS; q += 2) copy_later_at(slot + q / 2 * UNIT, (const uint16_t *)o->x + at[q], 1);
             return;
         }
+        read_quads(v, o->x, size, at, rows ? 1 : o->stride[a->ndim - 1]);
+    } else {
+        read_some(v, a, o, mine);
     }
-    uint32_t v[FUSED_EACH];
-    read_lanes(v, a, o, mine, full);
     if (kept) {
         UNROLLED
         for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = v[2 * k] | v[2 * k + 1] << 16;
