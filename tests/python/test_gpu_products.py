@@ -203,7 +203,7 @@ def short(x):
     bits = np.array(x, np.float32).view(np.uint32)
     return ((bits + 0x1000) & 0xFFFFE000).view(np.float32).astype(float)
 
-# Libraries may cut the operands' bits off instead, and sum as they do.
+# Libraries may cut the operands' bits off instead, and sum as they do, or keep them all.
 bits = 9 if (mx.cuda.libraries() or {}).get("cublasLt") else 19
 r = np.random.default_rng(0)
 sizes = [((), 65, 70, 33), ((), 200, 130, 72), ((), 40, 24, 3000), ((40,), 130, 140, 20), ((), 64, 1, 90)]
@@ -232,7 +232,10 @@ def test_tf32_is_for_who_asks(tf32):
     told = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
     told, errors = zip(*(line.split(": ") for line in told))
     there = tf32 == "1" and mx.device_info(mx.gpu)["compute_capability_major"] >= 8
-    assert told == (f"{there} {not there} False",) * 16 + ("False True True",) * 4, errors
+    may = {f"{there} {not there} False"}
+    if (mx.cuda.libraries() or {}).get("cublasLt"):
+        may.add("False True False")  # where rows are not aligned as its units want them
+    assert set(told[:16]) <= may and told[16:] == ("False True True",) * 4, [*zip(told, errors)]
 
 
 def test_special_numbers():
