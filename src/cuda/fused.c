@@ -236,6 +236,16 @@ static struct fused_step *next_step(struct fused_maker *k, int op)
     return s;
 }
 
+/* An enum fused_copies. */
+static int copies_of(const struct fused_args *a, const struct fused_operand *o)
+{
+    if (o->lies != FUSED_ROW && o->lies != FUSED_ROWS)
+        return FUSED_UNCOPIED;
+    if (dtype_is_half((enum dtype)o->type))
+        return a->lanes == FUSED_LANES ? FUSED_FOURS : FUSED_EIGHTS;
+    return is_wide((enum dtype)o->type) ? FUSED_WORDS : FUSED_UNCOPIED;
+}
+
 /* Has operand x read, if it has to be and is not yet; false: there is no room. */
 static bool read_operand(struct fused_maker *k, int x, bool *reads)
 {
@@ -245,6 +255,7 @@ static bool read_operand(struct fused_maker *k, int x, bool *reads)
         return false;
     struct fused_step *s = next_step(k, FUSED_READ);
     s->x[1] = (uint8_t)x;
+    s->x[2] = (uint8_t)copies_of(k->a, &k->a->x[x]);
     s->to = (uint8_t)k->x_slot[x];
     *reads = true;
     return true;
@@ -286,7 +297,7 @@ static bool add_step(struct fused_maker *k, int i, const struct entry *e)
         else
             s->x[a] = (uint8_t)(a < 2 && m == i - 1 ? FUSED_LAST : k->slot[m]);
     }
-    if ((op == FUSED_add_F || op == FUSED_multiply_F) && is_one(s->x[0])) {
+    if ((op == FUSED_add_F || op == FUSED_multiply_F) && (is_one(s->x[0]) || s->x[1] == FUSED_LAST)) {
         uint8_t one = s->x[0];
         s->x[0] = s->x[1];
         s->x[1] = one;

@@ -232,10 +232,29 @@ FN void read_some(uint32_t v[FUSED_EACH], const struct fused_args *a, const stru
     }
 }
 
-/* An operand's elements, on their way to a slot. */
-FN void read(shared_at slot, const struct fused_args *a, const struct fused_operand *o, int64_t mine, bool full)
+/* Rows on their way to a slot: quads that begin at these places, or follow each other from `mine` on. */
+FN int64_t quad_of(const int64_t *at, int64_t mine, int lanes, int q) { return at ? at[q] : mine + quad_at(lanes, q); }
+FN void copy_rows(shared_at slot, const void *x, const int64_t *at, int64_t mine, int copies)
 {
-    int size = size_of(o->type), kept = kept_as(o->type), rows = o->lies == FUSED_ROW || o->lies == FUSED_ROWS;
+    if (copies == FUSED_WORDS)
+        UNROLLED
+    for (int q = 0; q < QUADS; q++)
+        copy_later_at(slot + q * UNIT, (const uint32_t *)x + quad_of(at, mine, FUSED_LANES, q), 1);
+    else if (copies == FUSED_EIGHTS) UNROLLED for (int q = 0; q < QUADS; q += 2)
+        copy_later_at(slot + q / 2 * UNIT, (const uint16_t *)x + quad_of(at, mine, 2 * FUSED_LANES, q), 1);
+    else UNROLLED for (int q = 0; q < QUADS; q++)
+        copy_few_later_at(slot + q / 2 * UNIT + q % 2 * 8, (const uint16_t *)x + quad_of(at, mine, FUSED_LANES, q));
+}
+
+/* An operand's elements, there or on their way to a slot. */
+FN void read(shared_at slot, const struct fused_args *a, const struct fused_operand *o, int64_t mine, bool full,
+             int copies)
+{
+    if (full && copies && o->lies == FUSED_ROW) {
+        copy_rows(slot, o->x, 0, mine, copies);
+        return;
+    }
+    int size = size_of(o->type), rows = o->lies == FUSED_ROW || o->lies == FUSED_ROWS;
     uint32_t v[FUSED_EACH];
     if (full && (rows || a->whole)) {
         int64_t at[QUADS];
@@ -243,27 +262,15 @@ FN void read(shared_at slot, const struct fused_args *a, const struct fused_oper
             UNROLLED
         for (int q = 0; q < QUADS; q++) at[q] = mine + quad_at(a->lanes, q);
         else places_in_rows(at, a, o, mine);
-        if (rows && size == 4) {
-            UNROLLED
-            for (int q = 0; q < QUADS; q++) copy_later_at(slot + q * UNIT, (const uint32_t *)o->x + at[q], 1);
-            return;
-        }
-        if (rows && kept && a->lanes == FUSED_LANES) {
-            UNROLLED
-            for (int q = 0; q < QUADS; q++)
-                copy_few_later_at(slot + q / 2 * UNIT + q % 2 * 8, (const uint16_t *)o->x + at[q]);
-            return;
-        }
-        if (rows && kept) {
-            UNROLLED
-            for (int q = 0; q < QUADS; q += 2) copy_later_at(slot + q / 2 * UNIT, (const uint16_t *)o->x + at[q], 1);
+        if (copies) {
+            copy_rows(slot, o->x, at, mine, copies);
             return;
         }
         read_quads(v, o->x, size, at, rows ? 1 : o->stride[a->ndim - 1]);
     } else {
         read_some(v, a, o, mine);
     }
-    if (kept) {
+    if (kept_as(o->type)) {
         UNROLLED
         for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = v[2 * k] | v[2 * k + 1] << 16;
         keep_halves(slot, v);
@@ -360,6 +367,16 @@ FN void finish_halves(uint32_t v[FUSED_EACH], const struct fused_args *a, struct
     }
     if (!(s.needs & FUSED_AS_PAIRS))
         unpack(v, half);
+}
+
+/* The same of float32 in a whole block. */
+FN void finish_floats(const uint32_t v[FUSED_EACH], const struct fused_args *a, struct fused_step s, shared_at kept,
+                      int64_t mine)
+{
+    if (s.out != FUSED_NOTHING)
+        write_words((uint32_t *)a->y[s.out], mine, v);
+    if (s.to != FUSED_NOTHING)
+        keep_words(kept + (s.to & FUSED_SLOT) * SLOT, v);
 }
 
 /* The same of other types: makes of v what elements of them are. */
@@ -607,7 +624,7 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
                 CASE_MOVE(F_OF_B, bits_f32((float)(u[k] != 0)))
                 CASE_MOVE(ODD_OF_I, bits_f32(f32_odd_from_f64((double)(int32_t)u[k])))
                 CASE_MOVE(ODD_OF_U, bits_f32(f32_odd_from_f64((double)u[k])))
-            case FUSED_READ: read(kept + (s.to & FUSED_SLOT) * SLOT, &a, &a.x[s.x[1]], mine, full); break;
+            case FUSED_READ: read(kept + (s.to & FUSED_SLOT) * SLOT, &a, &a.x[s.x[1]], mine, full, s.x[2]); break;
             }
         else
             switch ((int)s.op) {
@@ -641,6 +658,8 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
             finish_halves(u, &a, s, kept, mine, full, FUSED_KEPT_BF16);
         else if (s.as == DT_float16)
             finish_halves(u, &a, s, kept, mine, full, FUSED_KEPT_F16);
+        else if (s.as == DT_float32 && full)
+            finish_floats(u, &a, s, kept, mine);
         else
             finish_words(u, &a, s, kept, mine, full);
     }

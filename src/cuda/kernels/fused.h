@@ -116,6 +116,9 @@ enum {
 /* Rows are contiguous, or all that is along the last dimension is, and lanes are aligned to their size. */
 enum fused_lies { FUSED_ONE, FUSED_ROW, FUSED_ROWS, FUSED_STRIDED };
 
+/* How rows are copied: words, or halves where 4 or 8 of them are neighbours; not at all what has another size. */
+enum fused_copies { FUSED_UNCOPIED, FUSED_WORDS, FUSED_FOURS, FUSED_EIGHTS };
+
 struct fused_operand {
     const void *x;
     int32_t type, lies; /* enum dtype, enum fused_lies */
@@ -123,7 +126,7 @@ struct fused_operand {
 };
 
 /* Makes a value of three, kept as an element of type `as`, in a slot or in an output or for the next step alone; or
- * puts operand x[1] into a slot.  The third is never what the last step made. */
+ * puts operand x[1], which is copied as x[2] says, into a slot.  The third is never what the last step made. */
 struct fused_step {
     uint8_t op;
     uint8_t needs; /* FUSED_OPERAND: reads more than what the last step made; FUSED_END: more to do than to be
