@@ -3,7 +3,8 @@
 #include "cuda/gpu.h"
 #include "ops/scan.h"
 
-enum { PIECE = 1 << 14, COLUMN_PIECE = 256 };
+/* A piece of a row is so long at least, and pieces of all no more than enough to keep a device busy. */
+enum { PIECE = 1 << 12, PIECES = 1 << 12, COLUMN_PIECE = 256 };
 
 /* (outer, n, inner) about the axis, and in how many pieces: more where rows or columns are few. */
 static void lay_out(struct scan_call *c, mx x, int axis, const struct gpu *g)
@@ -11,29 +12,49 @@ static void lay_out(struct scan_call *c, mx x, int axis, const struct gpu *g)
     c->outer = c->inner = 1;
     c->n = x->shape[axis];
     for (int d = 0; d < x->ndim; d++) *(d < axis ? &c->outer : &c->inner) *= d == axis ? 1 : x->shape[d];
-    int64_t all = c->outer * c->inner, each = c->inner > 1 ? COLUMN_PIECE : PIECE;
+    int64_t all = c->outer * c->inner, each = COLUMN_PIECE;
+    if (c->inner == 1)
+        each = ceil_div(greatest(PIECE, ceil_div(x->size, PIECES)), PIECE) * PIECE;
     int64_t enough = c->inner > 1 ? (int64_t)g->multiprocessors * 1024 : (int64_t)g->multiprocessors * 2;
     bool cut = c->n >= 2 * each && all < enough;
     c->piece = cut ? each : c->n;
     c->pieces = ceil_div(c->n, c->piece);
 }
 
+/* Which kernel scans, what puts the folds of pieces together, and how many rows a block has. */
+enum how { BY_COLUMNS, BY_ROWS, BY_PIECES, BY_WARPS };
+static enum how way_of(const struct scan_call *c, const struct gpu *g)
+{
+    if (c->inner > 1)
+        return BY_COLUMNS;
+    if (!c->whole || c->more || c->fold == SCAN_LOGSUMEXP)
+        return BY_ROWS;
+    return c->pieces == 1 && c->outer >= (int64_t)g->multiprocessors * 16 ? BY_WARPS : BY_PIECES;
+}
+
 /* The three steps, or the last alone. */
 static int run_scans(const struct run *r, struct scan_call *c, enum dtype t)
 {
-    static struct gpu_found rows[DT_COUNT], columns[DT_COUNT], parts[DT_COUNT];
+    static const char *const names[] = {
+        [BY_COLUMNS] = "scan_columns", [BY_ROWS] = "scan_rows", [BY_PIECES] = "scan_pieces", [BY_WARPS] = "scan_warps"
+    };
+    static struct gpu_found found[4][DT_COUNT], parts[2][DT_COUNT];
     struct gpu *g = gpu_of(r);
-    bool by_rows = c->inner == 1;
-    void *kernel =
-        by_rows ? gpu_find(g, &rows[t], "scan", "scan_rows", t) : gpu_find(g, &columns[t], "scan", "scan_columns", t);
-    void *before = gpu_find(g, &parts[t], "scan", "scan_parts", t), *args[] = { c };
-    int64_t all = c->outer * c->inner, blocks = by_rows ? all * c->pieces : ceil_div(all * c->pieces, SCAN_THREADS);
+    enum how how = way_of(c, g);
+    bool rows = how != BY_COLUMNS;
+    void *kernel = gpu_find(g, &found[how][t], "scan", names[how], t);
+    void *before = gpu_find(g, &parts[rows][t], "scan", rows ? "scan_parts_of_rows" : "scan_parts", t), *args[] = { c };
+    int64_t all = c->outer * c->inner, blocks = all * c->pieces;
+    if (!rows)
+        blocks = ceil_div(blocks, SCAN_THREADS);
+    else if (how == BY_WARPS)
+        blocks = ceil_div(blocks, SCAN_THREADS / 32);
     int failed = !kernel || !before;
     for (c->folding = c->pieces > 1; !failed; c->folding = 0) {
         failed = gpu_launch(r->stream, "scan", kernel, blocks, SCAN_THREADS, args);
         if (!c->folding || failed)
             break;
-        failed = gpu_launch(r->stream, "scan", before, ceil_div(all, SCAN_THREADS), SCAN_THREADS, args);
+        failed = gpu_launch(r->stream, "scan", before, rows ? all : ceil_div(all, SCAN_THREADS), SCAN_THREADS, args);
     }
     return failed;
 }

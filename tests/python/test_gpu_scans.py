@@ -103,3 +103,15 @@ def test_derivatives(dtype, shape):
             for reverse in (False, True):
                 one = lambda x: mx.abs(fold(x, axis=axis, reverse=reverse)).sum()  # noqa: B023, E731
                 close(lambda x: mx.grad(one)(x), x)  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.int8, mx.uint64, mx.complex64], ids=str)
+@pytest.mark.parametrize("shape", [(150, 8), (150, 1032), (3, 2056), (1, 40000), (2, 12304)], ids=str)
+def test_rows_of_whole_stretches(shape, dtype):
+    """Rows that warps have, those that blocks have, and those in pieces, both ways."""
+    x = mx.random.randint(-1, 2, shape, key=mx.random.key(6)).astype(dtype)
+    one = mx.where(x == 0, mx.array(1, dtype), x)
+    for reverse in (False, True):
+        for fold, y in [(mx.cumsum, x), (mx.cumprod, one), (mx.cummin, x), (mx.cummax, x)]:
+            close(lambda y: fold(y, 1, reverse=reverse), y)  # noqa: B023
+        close(lambda y: mx.cumsum(y, 1, reverse=reverse, inclusive=False), x)  # noqa: B023

@@ -32,11 +32,13 @@ FN struct scan_fold fold_of(double a, double b)
     f.last = 0;
     return f;
 }
-FN struct scan_fold shuffled(struct scan_fold f, int bits)
+FN struct scan_fold shuffled(int kind, struct scan_fold f, int bits)
 {
     struct scan_fold r = fold_of(SHUFFLE_XOR(f.a, bits), SHUFFLE_XOR(f.b, bits));
-    r.most = SHUFFLE_XOR(f.most, bits);
-    r.last = SHUFFLE_XOR(f.last, bits);
+    if (kind >= FOLD_LOGSUMEXP) {
+        r.most = SHUFFLE_XOR(f.most, bits);
+        r.last = SHUFFLE_XOR(f.last, bits);
+    }
     return r;
 }
 #elif CODE == CODE_f /* two numbers: the largest, and the sum of exponentials about it; z -> b z + a; or one alone */
@@ -50,9 +52,9 @@ FN struct scan_fold fold_of(double a, double b)
     f.b = b;
     return f;
 }
-FN struct scan_fold shuffled(struct scan_fold f, int bits)
+FN struct scan_fold shuffled(int kind, struct scan_fold f, int bits)
 {
-    return fold_of(SHUFFLE_XOR(f.a, bits), SHUFFLE_XOR(f.b, bits));
+    return fold_of(SHUFFLE_XOR(f.a, bits), kind >= FOLD_LOGSUMEXP ? SHUFFLE_XOR(f.b, bits) : 0);
 }
 #else
 struct scan_fold {
@@ -64,7 +66,10 @@ FN struct scan_fold fold_of(int64_t a)
     f.a = a;
     return f;
 }
-FN struct scan_fold shuffled(struct scan_fold f, int bits) { return fold_of(SHUFFLE_XOR(f.a, bits)); }
+FN struct scan_fold shuffled(int kind, struct scan_fold f, int bits)
+{
+    return (void)kind, fold_of(SHUFFLE_XOR(f.a, bits));
+}
 #endif
 
 #if CODE == CODE_c
@@ -229,37 +234,142 @@ FN struct scan_fold lift_at(const struct scan_call *a, S x, int64_t i)
 struct around {
     struct scan_fold before, all;
 };
+FN struct around around_in_warp(int kind, struct scan_fold mine)
+{
+    struct around r = { identity(kind), mine };
+    UNROLLED
+    for (int bits = 1; bits < 32; bits *= 2) {
+        struct scan_fold other = shuffled(kind, r.all, bits);
+        int behind = (int)threadIdx.x & bits;
+        if (behind)
+            r.before = merge(kind, other, r.before);
+        r.all = behind ? merge(kind, other, r.all) : merge(kind, r.all, other);
+    }
+    return r;
+}
 FN struct around around_thread(int kind, struct scan_fold mine)
 {
     enum { WARPS = SCAN_THREADS / 32 };
     SHARED struct scan_fold of_warp[WARPS];
-    struct around r;
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    struct scan_fold all = mine, before = identity(kind);
-    for (int bits = 1; bits < 32; bits *= 2) {
-        struct scan_fold other = shuffled(all, bits);
-        if (lane & bits)
-            before = merge(kind, other, before);
-        all = lane & bits ? merge(kind, other, all) : merge(kind, all, other);
-    }
+    struct around r = around_in_warp(kind, mine);
+    int warp = (int)threadIdx.x / 32;
     BARRIER(); /* what was there before has been read */
-    if (lane == 0)
-        of_warp[warp] = all;
+    if (threadIdx.x % 32 == 0)
+        of_warp[warp] = r.all;
     BARRIER();
     struct scan_fold warps = identity(kind);
     for (int w = 0; w < WARPS; w++) {
         if (w == warp)
-            before = merge(kind, warps, before);
+            r.before = merge(kind, warps, r.before);
         warps = merge(kind, warps, of_warp[w]);
     }
-    r.before = before;
     r.all = warps;
     return r;
 }
 
-/* Where element i in the direction of the scan is. */
+/* Where element i in the direction of the scan is, and LANES of them from there on. */
 FN int64_t place(const struct scan_call *a, int64_t i) { return a->reverse ? a->n - 1 - i : i; }
+FN int64_t lanes_at(const struct scan_call *a, int64_t i) { return a->reverse ? a->n - i - LANES : i; }
 
+/* The folds of a stretch's elements up to each. */
+FN void fold_lanes(struct scan_fold f[LANES], const struct scan_call *a, int kind, const union lanes *u)
+{
+    for (int k = 0; k < LANES; k++) {
+        struct scan_fold mine = lift(kind, a->reverse ? u->v[LANES - 1 - k] : u->v[k]);
+        f[k] = k ? merge(kind, f[k - 1], mine) : mine;
+    }
+}
+FN void put_folds(const struct scan_call *a, int kind, S *y, struct scan_fold before, const struct scan_fold f[LANES])
+{
+    S v[LANES];
+    union lanes u;
+    for (int k = 0; k < LANES; k++) v[k] = lower(kind, merge(kind, before, f[k]));
+    for (int k = 0; k < LANES; k++) u.v[k] = a->reverse ? v[LANES - 1 - k] : v[k];
+    PUT_LANES(y, u.v, sizeof u.v);
+}
+
+/* A block scans a piece, or folds it, of stretches alone: the next ones are on their way while these are folded. */
+FN void scan_piece(const struct scan_call *a, int kind)
+{
+    enum { ALL = SCAN_THREADS * LANES };
+    int64_t row = a->pieces == 1 ? blockIdx.x : blockIdx.x / a->pieces,
+            first = (blockIdx.x - row * a->pieces) * a->piece;
+    int64_t end = first + a->piece < a->n ? first + a->piece : a->n, i = first + (int64_t)threadIdx.x * LANES;
+    const S *x = (const S *)a->x + row * a->n;
+    S *y = (S *)a->y + row * a->n;
+    struct scan_fold *part = (struct scan_fold *)a->parts + blockIdx.x, f[LANES], none = identity(kind);
+    struct scan_fold carry = a->parts && !a->folding ? *part : none;
+    union lanes u, next;
+    if (a->folding) { /* in which order does not matter */
+        FOURS
+        for (; i < end; i += ALL) {
+            COPY_LANES(u.v, x + lanes_at(a, i), sizeof u.v);
+            fold_lanes(f, a, kind, &u);
+            carry = merge(kind, carry, f[LANES - 1]);
+        }
+        carry = around_thread(kind, carry).all;
+        if (threadIdx.x == 0)
+            *part = carry;
+        return;
+    }
+    COPY_LANES(next.v, x + lanes_at(a, i < end ? i : first), sizeof next.v);
+    ROLLED
+    for (int64_t at = first; at < end; at += ALL, i += ALL) {
+        u = next;
+        COPY_LANES(next.v, x + lanes_at(a, i + ALL < end ? i + ALL : first), sizeof next.v);
+        fold_lanes(f, a, kind, &u);
+        struct around r = around_thread(kind, i < end ? f[LANES - 1] : none);
+        if (i < end)
+            put_folds(a, kind, y + lanes_at(a, i), merge(kind, carry, r.before), f);
+        carry = merge(kind, carry, r.all);
+    }
+}
+
+/* A warp scans a row of stretches alone, SCAN_AHEAD of each thread at a time. */
+FN void scan_row(const struct scan_call *a, int kind)
+{
+    int64_t row = (int64_t)blockIdx.x * (SCAN_THREADS / 32) + threadIdx.x / 32, i = (int64_t)(threadIdx.x % 32) * LANES;
+    if (row >= a->outer)
+        return;
+    const S *x = (const S *)a->x + row * a->n;
+    S *y = (S *)a->y + row * a->n;
+    struct scan_fold none = identity(kind), carry = none;
+    ROLLED
+    for (int64_t at = 0; at < a->n; at += SCAN_AHEAD * 32 * LANES) {
+        union lanes u[SCAN_AHEAD];
+        UNROLLED
+        for (int h = 0; h < SCAN_AHEAD; h++) {
+            int64_t here = at + h * 32 * LANES + i;
+            COPY_LANES(u[h].v, x + lanes_at(a, here < a->n ? here : 0), sizeof u->v);
+        }
+        UNROLLED
+        for (int h = 0; h < SCAN_AHEAD; h++) {
+            int64_t here = at + h * 32 * LANES + i;
+            struct scan_fold f[LANES];
+            fold_lanes(f, a, kind, &u[h]);
+            struct around r = around_in_warp(kind, here < a->n ? f[LANES - 1] : none);
+            if (here < a->n)
+                put_folds(a, kind, y + lanes_at(a, here), merge(kind, carry, r.before), f);
+            carry = merge(kind, carry, r.all);
+        }
+    }
+}
+
+/* Those of whole stretches, for the folds that are short, each by its own code. */
+#define BY_KIND(name, each)                         \
+    KERNEL(K(cu_##name), struct scan_call)          \
+    {                                               \
+        switch (a.fold) {                           \
+        case FOLD_SUM: each(&a, FOLD_SUM); break;   \
+        case FOLD_PROD: each(&a, FOLD_PROD); break; \
+        case FOLD_MIN: each(&a, FOLD_MIN); break;   \
+        default: each(&a, FOLD_MAX); break;         \
+        }                                           \
+    }
+BY_KIND(scan_pieces, scan_piece)
+BY_KIND(scan_warps, scan_row)
+
+/* Any others. */
 KERNEL(K(cu_scan_rows), struct scan_call)
 {
     int64_t row = blockIdx.x / a.pieces, first = blockIdx.x % a.pieces * a.piece;
@@ -271,31 +381,17 @@ KERNEL(K(cu_scan_rows), struct scan_call)
     for (int64_t at = first; at < end; at += SCAN_THREADS * LANES) {
         int64_t i = at + (int64_t)threadIdx.x * LANES;
         struct scan_fold f[LANES];
-        union lanes u;
-        if (a.whole && i < end) {
-            COPY_LANES(u.v, x + (a.reverse ? a.n - i - LANES : i), sizeof u.v);
-        }
         for (int k = 0; k < LANES; k++) {
             int64_t here = i + k < end ? place(&a, i + k) : 0;
-            S v = a.whole && i + k < end ? u.v[a.reverse ? LANES - 1 - k : k] : x[here];
-            struct scan_fold mine = i + k < end ? lift_at(&a, v, row * a.n + here) : identity(a.fold);
+            struct scan_fold mine = i + k < end ? lift_at(&a, x[here], row * a.n + here) : identity(a.fold);
             f[k] = k ? merge(a.fold, f[k - 1], mine) : mine;
         }
         struct around r = around_thread(a.fold, f[LANES - 1]);
         struct scan_fold before = merge(a.fold, carry, r.before);
         carry = merge(a.fold, carry, r.all);
-        if (a.folding)
-            continue;
-        S v[LANES];
-        for (int k = 0; k < LANES; k++) v[k] = lower(a.fold, merge(a.fold, before, f[k]));
-        for (int k = 0; k < LANES; k++) {
-            u.v[k] = a.reverse ? v[LANES - 1 - k] : v[k];
-            if (!a.whole && i + k < end)
-                y[place(&a, i + k)] = v[k];
-        }
-        if (a.whole && i < end) {
-            PUT_LANES(y + (a.reverse ? a.n - i - LANES : i), u.v, sizeof u.v);
-        }
+        for (int k = 0; k < LANES && !a.folding; k++)
+            if (i + k < end)
+                y[place(&a, i + k)] = lower(a.fold, merge(a.fold, before, f[k]));
     }
     if (a.folding && threadIdx.x == 0)
         *part = carry;
@@ -322,7 +418,7 @@ KERNEL(K(cu_scan_columns), struct scan_call)
         *part = f;
 }
 
-/* The folds of pieces become those of all before. */
+/* The folds of pieces become those of all before: of columns, by a thread for each; of rows, by a block. */
 KERNEL(K(cu_scan_parts), struct scan_call)
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -333,5 +429,17 @@ KERNEL(K(cu_scan_parts), struct scan_call)
         struct scan_fold next = merge(a.fold, f, part[k]);
         part[k] = f;
         f = next;
+    }
+}
+KERNEL(K(cu_scan_parts_of_rows), struct scan_call)
+{
+    struct scan_fold *part = (struct scan_fold *)a.parts + blockIdx.x * a.pieces, carry = identity(a.fold);
+    ROLLED
+    for (int64_t at = 0; at < a.pieces; at += SCAN_THREADS) {
+        int64_t i = at + threadIdx.x;
+        struct around r = around_thread(a.fold, i < a.pieces ? part[i] : identity(a.fold));
+        if (i < a.pieces)
+            part[i] = merge(a.fold, carry, r.before);
+        carry = merge(a.fold, carry, r.all);
     }
 }

@@ -6,10 +6,11 @@
 #include <stdint.h>
 #endif
 
-/* SCAN_PART: bytes of the fold of a piece, at most. */
-enum { SCAN_RECURRENCE = 5, SCAN_THREADS = 256, SCAN_PART = 32 };
+/* SCAN_PART: bytes of the fold of a piece, at most; SCAN_AHEAD: reads of a thread at once, of a row that a warp has. */
+enum { SCAN_RECURRENCE = 5, SCAN_THREADS = 256, SCAN_PART = 32, SCAN_AHEAD = 4 };
 
-/* (outer, n, inner), along n.  Rows, where inner is 1, are scanned by blocks, columns by threads; long ones in pieces,
+/* (outer, n, inner), along n.  Rows, where inner is 1, are scanned by blocks or warps, columns by threads; long ones in
+ * pieces,
  * each of which a block or a thread has.  Folds of pieces are made first, then made those of all before them, and then
  * pieces are scanned. */
 struct scan_call {
