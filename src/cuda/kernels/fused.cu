@@ -201,6 +201,15 @@ FN uint32_t widened(uint32_t v, int type)
     return v;
 }
 
+/* The same of integers and bools. */
+FN void widen(uint32_t v[FUSED_EACH], int type)
+{
+    if (type == DT_int8)
+        UNROLLED
+    for (int k = 0; k < FUSED_EACH; k++) v[k] = (uint32_t)(int32_t)(int8_t)v[k];
+    else if (type == DT_int16) UNROLLED for (int k = 0; k < FUSED_EACH; k++) v[k] = (uint32_t)(int32_t)(int16_t)v[k];
+}
+
 /* The bits of elements, where quads begin at these places and elements are `step` apart. */
 FN void read_quads(uint32_t v[FUSED_EACH], const void *x, int size, const int64_t at[QUADS], int64_t step)
 {
@@ -275,8 +284,7 @@ FN void read(shared_at slot, const struct fused_args *a, const struct fused_oper
         for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = v[2 * k] | v[2 * k + 1] << 16;
         keep_halves(slot, v);
     } else {
-        UNROLLED
-        for (int k = 0; k < FUSED_EACH; k++) v[k] = widened(v[k], o->type);
+        widen(v, o->type);
         keep_words(slot, v);
     }
 }
@@ -529,6 +537,8 @@ FN struct fused_step step_of(uint64_t all)
     };
     return s;
 }
+/* Asks for a bit of s.needs. */
+FN bool needs(uint64_t all, uint32_t what) { return (uint32_t)all & what << 8; }
 
 /* A place that stays in a register, rather than be found out at each use, which takes longer.  Its own is what a thread
  * asks another for. */
@@ -564,14 +574,16 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
     uint64_t next = step_at(&a, 0);
     ROLLED
     for (int i = 1; i <= a.steps; i++) {
-        const struct fused_step s = step_of(next);
+        const uint64_t now = next;
+        const struct fused_step s = step_of(now);
         uint32_t v[FUSED_EACH];
         next = step_at(&a, i);
         UNROLLED
         for (int k = 0; k < FUSED_EACH; k++) ANYTHING(v[k]);
-        if (s.needs & FUSED_OPERAND) {
-            int pairs = s.needs & FUSED_PAIRS, half = kept_as(s.as);
-            if (s.needs & FUSED_AWAIT) {
+        if (needs(now, FUSED_OPERAND)) {
+            bool pairs = needs(now, FUSED_PAIRS);
+            int half = kept_as(s.as);
+            if (needs(now, FUSED_AWAIT)) {
                 close_group();
                 WAIT_GROUPS(0);
                 BARRIER();
@@ -652,7 +664,7 @@ BOUNDED_KERNEL(cu_fused, struct fused_args, FUSED_THREADS, 7)
                 }
                 break;
             }
-        if (!(s.needs & FUSED_END))
+        if (!needs(now, FUSED_END))
             continue;
         if (s.as == DT_bfloat16)
             finish_halves(u, &a, s, kept, mine, full, FUSED_KEPT_BF16);
