@@ -22,12 +22,13 @@ static void lay_out(struct scan_call *c, mx x, int axis, const struct gpu *g)
 }
 
 /* Which kernel scans, what puts the folds of pieces together, and how many rows a block has. */
-enum how { BY_COLUMNS, BY_ROWS, BY_PIECES, BY_WARPS };
+enum how { BY_ANY_COLUMNS, BY_COLUMNS, BY_ROWS, BY_PIECES, BY_WARPS };
 static enum how way_of(const struct scan_call *c, const struct gpu *g)
 {
+    bool is_short = !c->more && c->fold != SCAN_LOGSUMEXP;
     if (c->inner > 1)
-        return BY_COLUMNS;
-    if (!c->whole || c->more || c->fold == SCAN_LOGSUMEXP)
+        return is_short ? BY_COLUMNS : BY_ANY_COLUMNS;
+    if (!c->whole || !is_short)
         return BY_ROWS;
     return c->pieces == 1 && c->outer >= (int64_t)g->multiprocessors * 16 ? BY_WARPS : BY_PIECES;
 }
@@ -35,13 +36,15 @@ static enum how way_of(const struct scan_call *c, const struct gpu *g)
 /* The three steps, or the last alone. */
 static int run_scans(const struct run *r, struct scan_call *c, enum dtype t)
 {
-    static const char *const names[] = {
-        [BY_COLUMNS] = "scan_columns", [BY_ROWS] = "scan_rows", [BY_PIECES] = "scan_pieces", [BY_WARPS] = "scan_warps"
-    };
-    static struct gpu_found found[4][DT_COUNT], parts[2][DT_COUNT];
+    static const char *const names[] = { [BY_ANY_COLUMNS] = "scan_any_columns",
+                                         [BY_COLUMNS] = "scan_columns",
+                                         [BY_ROWS] = "scan_rows",
+                                         [BY_PIECES] = "scan_pieces",
+                                         [BY_WARPS] = "scan_warps" };
+    static struct gpu_found found[BY_WARPS + 1][DT_COUNT], parts[2][DT_COUNT];
     struct gpu *g = gpu_of(r);
     enum how how = way_of(c, g);
-    bool rows = how != BY_COLUMNS;
+    bool rows = how > BY_COLUMNS;
     void *kernel = gpu_find(g, &found[how][t], "scan", names[how], t);
     void *before = gpu_find(g, &parts[rows][t], "scan", rows ? "scan_parts_of_rows" : "scan_parts", t), *args[] = { c };
     int64_t all = c->outer * c->inner, blocks = all * c->pieces;

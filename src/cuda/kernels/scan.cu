@@ -355,7 +355,7 @@ FN void scan_row(const struct scan_call *a, int kind)
     }
 }
 
-/* Those of whole stretches, for the folds that are short, each by its own code. */
+/* Folds that are short, each by its own code; rows are of whole stretches. */
 #define BY_KIND(name, each)                         \
     KERNEL(K(cu_##name), struct scan_call)          \
     {                                               \
@@ -399,7 +399,38 @@ KERNEL(K(cu_scan_rows), struct scan_call)
 
 /* ---- columns */
 
-KERNEL(K(cu_scan_columns), struct scan_call)
+/* A thread has a piece of one, and several elements of it on their way at once. */
+FN void scan_column(const struct scan_call *a, int kind)
+{
+    enum { AHEAD = 8 };
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= a->outer * a->pieces * a->inner)
+        return;
+    int64_t column = i % a->inner, piece = i / a->inner % a->pieces, o = i / a->inner / a->pieces;
+    int64_t first = piece * a->piece, end = first + a->piece < a->n ? first + a->piece : a->n;
+    int64_t at = (o * a->n + place(a, first)) * a->inner + column, step = a->reverse ? -a->inner : a->inner;
+    struct scan_fold *part = (struct scan_fold *)a->parts + ((o * a->inner + column) * a->pieces + piece);
+    struct scan_fold f = a->parts && !a->folding ? *part : identity(kind);
+    ROLLED
+    for (int64_t k = first; k < end; k += AHEAD, at += AHEAD * step) {
+        S v[AHEAD];
+        UNROLLED
+        for (int j = 0; j < AHEAD; j++) v[j] = ((const S *)a->x)[k + j < end ? at + j * step : at];
+        UNROLLED
+        for (int j = 0; j < AHEAD; j++)
+            if (k + j < end) {
+                f = merge(kind, f, lift(kind, v[j]));
+                if (!a->folding)
+                    ((S *)a->y)[at + j * step] = lower(kind, f);
+            }
+    }
+    if (a->folding)
+        *part = f;
+}
+BY_KIND(scan_columns, scan_column)
+
+/* Of any fold. */
+KERNEL(K(cu_scan_any_columns), struct scan_call)
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.outer * a.pieces * a.inner)
