@@ -2,9 +2,13 @@
  *
  * Blocks of less than a megabyte are cut from larger ones, of all sizes one after the other, since the driver takes
  * long for each and waits for the device. */
+#include "core/sizes.h"
 #include "cuda/gpu.h"
 
 static const size_t SLAB = 8u << 20, CUT = 1u << 20;
+/* Where blocks begin, as the driver's do: by how operands are aligned libraries choose algorithms, and so the order of
+ * sums, which should not depend on what else a program has allocated. */
+static const size_t ALIGNMENT = 256;
 
 static void *from_driver(size_t bytes)
 {
@@ -18,6 +22,7 @@ static void *fresh_memory(struct memory *m, size_t bytes, struct stream *s)
     if (bytes >= CUT)
         return from_driver(bytes);
     struct gpu *g = (struct gpu *)m;
+    bytes = ceil_div((int64_t)bytes, ALIGNMENT) * ALIGNMENT;
     lock_take(&g->cutting);
     if (g->slab_left < bytes) {
         g->slab = from_driver(SLAB);

@@ -661,6 +661,18 @@ static void lookups(void **unused)
     }
 }
 
+/* Libraries choose algorithms by it. */
+static void alignment(void **state)
+{
+    (void)state;
+    for (size_t bytes = 1; bytes < 5000; bytes += 61) {
+        void *p = cuda_backend.devices.alloc(on_gpu, bytes);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 256, 0);
+        cuda_backend.devices.free(on_gpu, p, bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -670,7 +682,7 @@ int main(void)
         cmocka_unit_test(packed_weights),  cmocka_unit_test(scans),
         cmocka_unit_test(orders),          cmocka_unit_test(groups),
         cmocka_unit_test(lookups),         cmocka_unit_test(products),
-        cmocka_unit_test(attentions),
+        cmocka_unit_test(attentions),      cmocka_unit_test(alignment),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

@@ -134,8 +134,8 @@ def test_round_of_numbers_without_decimals():
 
 @pytest.mark.parametrize("shape", [(0, 4), (0, 3, 4), (2, 0, 4), (0, 0, 4), (0, 2, 3, 4)])
 def test_norms_of_nothing(shape):
-    layers = [nn.GroupNorm(2, 4), nn.GroupNorm(2, 4, pytorch_compatible=True), nn.InstanceNorm(4, affine=True)]
-    for layer in [*layers, nn.LayerNorm(4), nn.RMSNorm(4)]:
+    layers = [nn.GroupNorm(2, 4), nn.GroupNorm(2, 4, pytorch_compatible=True), nn.LayerNorm(4), nn.RMSNorm(4)]
+    for layer in layers + [nn.InstanceNorm(4, affine=True)] * (len(shape) > 2):
         x = mx.zeros(shape)
         assert layer(x).shape == shape
         assert mx.grad(lambda x, f=layer: f(x).sum())(x).shape == shape
