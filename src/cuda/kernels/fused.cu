@@ -40,10 +40,13 @@ FN int kept_as(int type) { return type == DT_bfloat16 ? FUSED_KEPT_BF16 : type =
 /* In place. */
 FN void pack(uint32_t v[FUSED_EACH], int kept)
 {
-    if (kept == FUSED_KEPT_BF16)
+    if (kept == FUSED_KEPT_BF16) {
         UNROLLED
-    for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = pair_bf16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
-    else UNROLLED for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = pair_f16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
+        for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = pair_bf16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
+    } else {
+        UNROLLED
+        for (int k = 0; k < FUSED_EACH / 2; k++) v[k] = pair_f16(f32_bits(v[2 * k]), f32_bits(v[2 * k + 1]));
+    }
 }
 
 FN void unpack_pair(uint32_t v[2], uint32_t p, int kept)
@@ -60,10 +63,13 @@ FN void unpack_pair(uint32_t v[2], uint32_t p, int kept)
 /* In place. */
 FN void unpack(uint32_t v[FUSED_EACH], int kept)
 {
-    if (kept == FUSED_KEPT_BF16)
+    if (kept == FUSED_KEPT_BF16) {
         UNROLLED
-    for (int k = FUSED_EACH / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_BF16);
-    else UNROLLED for (int k = FUSED_EACH / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_F16);
+        for (int k = FUSED_EACH / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_BF16);
+    } else {
+        UNROLLED
+        for (int k = FUSED_EACH / 2; k-- > 0;) unpack_pair(v + 2 * k, v[k], FUSED_KEPT_F16);
+    }
 }
 
 /* ---- slots */
@@ -204,10 +210,13 @@ FN uint32_t widened(uint32_t v, int type)
 /* The same of integers and bools. */
 FN void widen(uint32_t v[FUSED_EACH], int type)
 {
-    if (type == DT_int8)
+    if (type == DT_int8) {
         UNROLLED
-    for (int k = 0; k < FUSED_EACH; k++) v[k] = (uint32_t)(int32_t)(int8_t)v[k];
-    else if (type == DT_int16) UNROLLED for (int k = 0; k < FUSED_EACH; k++) v[k] = (uint32_t)(int32_t)(int16_t)v[k];
+        for (int k = 0; k < FUSED_EACH; k++) v[k] = (uint32_t)(int32_t)(int8_t)v[k];
+    } else if (type == DT_int16) {
+        UNROLLED
+        for (int k = 0; k < FUSED_EACH; k++) v[k] = (uint32_t)(int32_t)(int16_t)v[k];
+    }
 }
 
 /* The bits of elements, where quads begin at these places and elements are `step` apart. */
@@ -245,14 +254,19 @@ FN void read_some(uint32_t v[FUSED_EACH], const struct fused_args *a, const stru
 FN int64_t quad_of(const int64_t *at, int64_t mine, int lanes, int q) { return at ? at[q] : mine + quad_at(lanes, q); }
 FN void copy_rows(shared_at slot, const void *x, const int64_t *at, int64_t mine, int copies)
 {
-    if (copies == FUSED_WORDS)
+    if (copies == FUSED_WORDS) {
         UNROLLED
-    for (int q = 0; q < QUADS; q++)
-        copy_later_at(slot + q * UNIT, (const uint32_t *)x + quad_of(at, mine, FUSED_LANES, q), 1);
-    else if (copies == FUSED_EIGHTS) UNROLLED for (int q = 0; q < QUADS; q += 2)
-        copy_later_at(slot + q / 2 * UNIT, (const uint16_t *)x + quad_of(at, mine, 2 * FUSED_LANES, q), 1);
-    else UNROLLED for (int q = 0; q < QUADS; q++)
-        copy_few_later_at(slot + q / 2 * UNIT + q % 2 * 8, (const uint16_t *)x + quad_of(at, mine, FUSED_LANES, q));
+        for (int q = 0; q < QUADS; q++)
+            copy_later_at(slot + q * UNIT, (const uint32_t *)x + quad_of(at, mine, FUSED_LANES, q), 1);
+    } else if (copies == FUSED_EIGHTS) {
+        UNROLLED
+        for (int q = 0; q < QUADS; q += 2)
+            copy_later_at(slot + q / 2 * UNIT, (const uint16_t *)x + quad_of(at, mine, 2 * FUSED_LANES, q), 1);
+    } else {
+        UNROLLED
+        for (int q = 0; q < QUADS; q++)
+            copy_few_later_at(slot + q / 2 * UNIT + q % 2 * 8, (const uint16_t *)x + quad_of(at, mine, FUSED_LANES, q));
+    }
 }
 
 /* An operand's elements, there or on their way to a slot. */
@@ -267,10 +281,12 @@ FN void read(shared_at slot, const struct fused_args *a, const struct fused_oper
     uint32_t v[FUSED_EACH];
     if (full && (rows || a->whole)) {
         int64_t at[QUADS];
-        if (o->lies == FUSED_ROW)
+        if (o->lies == FUSED_ROW) {
             UNROLLED
-        for (int q = 0; q < QUADS; q++) at[q] = mine + quad_at(a->lanes, q);
-        else places_in_rows(at, a, o, mine);
+            for (int q = 0; q < QUADS; q++) at[q] = mine + quad_at(a->lanes, q);
+        } else {
+            places_in_rows(at, a, o, mine);
+        }
         if (copies) {
             copy_rows(slot, o->x, at, mine, copies);
             return;
@@ -311,16 +327,18 @@ FN void write_words(uint32_t *to, int64_t mine, const uint32_t v[FUSED_EACH])
 /* p: halves, packed. */
 FN void write_halves(uint16_t *to, int64_t mine, const uint32_t p[FUSED_EACH / 2], int lanes)
 {
-    if (lanes == FUSED_LANES)
+    if (lanes == FUSED_LANES) {
         UNROLLED
-    for (int q = 0; q < QUADS; q++) {
-        struct words2 w = { { p[2 * q], p[2 * q + 1] } };
-        *(struct words2 *)(to + mine + quad_at(FUSED_LANES, q)) = w;
-    }
-    else UNROLLED for (int j = 0; j < QUADS / 2; j++)
-    {
-        struct words4 w = { { p[4 * j], p[4 * j + 1], p[4 * j + 2], p[4 * j + 3] } };
-        *(struct words4 *)(to + mine + quad_at(2 * FUSED_LANES, 2 * j)) = w;
+        for (int q = 0; q < QUADS; q++) {
+            struct words2 w = { { p[2 * q], p[2 * q + 1] } };
+            *(struct words2 *)(to + mine + quad_at(FUSED_LANES, q)) = w;
+        }
+    } else {
+        UNROLLED
+        for (int j = 0; j < QUADS / 2; j++) {
+            struct words4 w = { { p[4 * j], p[4 * j + 1], p[4 * j + 2], p[4 * j + 3] } };
+            *(struct words4 *)(to + mine + quad_at(2 * FUSED_LANES, 2 * j)) = w;
+        }
     }
 }
 
@@ -400,9 +418,10 @@ FN void finish_words(uint32_t v[FUSED_EACH], const struct fused_args *a, struct 
         write_bytes((uint8_t *)a->y[s.out], mine, v, a->lanes);
     else if (s.out != FUSED_NOTHING)
         write_some(a->y[s.out], a, mine, v, size);
-    if (size < 4)
+    if (size < 4) {
         UNROLLED
-    for (int k = 0; k < FUSED_EACH; k++) v[k] = widened(v[k], s.as);
+        for (int k = 0; k < FUSED_EACH; k++) v[k] = widened(v[k], s.as);
+    }
     if (s.to != FUSED_NOTHING)
         keep_words(kept + (s.to & FUSED_SLOT) * SLOT, v);
 }
