@@ -14,11 +14,11 @@ EMULATED = HERE.parents[1] / "build" / "release" / "tests" / "emulated"
 
 @pytest.mark.skipif(mx.is_available(mx.gpu), reason="runs them on the GPU that is there")
 @pytest.mark.skipif(not (EMULATED / "libmlx.so").exists(), reason="no build with the emulated driver")
-def test_on_the_emulated_driver():
+@pytest.mark.parametrize("name", sorted(p.name for p in HERE.glob("test_gpu_*.py") if p != Path(__file__)))
+def test_on_the_emulated_driver(name):
     env = {**os.environ, "LD_LIBRARY_PATH": str(EMULATED), "MLX_CPU": "base"}  # no fused multiply-add either
-    tests = sorted(p.name for p in HERE.glob("test_gpu_*.py") if p != Path(__file__))
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", name],
         cwd=HERE,
         env=env,
         capture_output=True,
