@@ -36,8 +36,8 @@ struct mx_array {
     atomic_int refs;
     _Atomic uint8_t status;
     uint8_t dtype;
-    bool tracer; /* depends on an argument of a transform; looked at only while tracing */
-    bool row;    /* READY: elements lie row-major without gaps */
+    atomic_bool tracer; /* depends on an argument of a transform, and was not computed outside of all since */
+    bool row;           /* READY: elements lie row-major without gaps */
     int ndim;
     int out;       /* which output of `node` this is; of a placeholder, whether its trace is over */
     uint32_t mark; /* visited by the walk of this number; under the graph lock */

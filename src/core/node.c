@@ -295,7 +295,7 @@ static void bind(struct node *n, int k, mx y, bool tracer)
 {
     y->node = n;
     y->out = k;
-    y->tracer = tracer;
+    atomic_store_explicit(&y->tracer, tracer, memory_order_relaxed);
     n->out[k] = y;
 }
 
@@ -313,7 +313,7 @@ mx node_output(struct node *n, int k)
     if (is_nil(y))
         return y;
     bool tracer = false;
-    for (int i = 0; i < n->nin; i++) tracer |= n->in[i]->tracer;
+    for (int i = 0; i < n->nin; i++) tracer |= atomic_load_explicit(&n->in[i]->tracer, memory_order_relaxed);
     mx_retain(y);
     node_retain(n);
     lock_take(&siblings);
@@ -328,7 +328,7 @@ static bool any_nil(int n, const mx x[], bool *tracer)
     for (int i = 0; i < n; i++) {
         if (is_nil(x[i]))
             return true;
-        *tracer |= x[i]->tracer;
+        *tracer |= atomic_load_explicit(&x[i]->tracer, memory_order_relaxed);
     }
     return false;
 }

@@ -167,7 +167,7 @@ static void schedule(mx y, struct batch *b, uint32_t epoch, bool keep)
     atomic_store_explicit(&y->status, SCHEDULED, memory_order_relaxed);
     if (!keep) { /* no trace of this thread will follow it back */
         y->node = NULL;
-        y->tracer = false;
+        atomic_store_explicit(&y->tracer, false, memory_order_relaxed);
     }
 }
 
@@ -662,7 +662,7 @@ static int evaluate_graph(int n, const mx x[], bool now)
         else if (x[i]->status == READY && x[i]->node && !tracing() && n_detach < 8) {
             detach[n_detach++] = x[i]->node; /* kept for a trace that is over */
             x[i]->node = NULL;
-            x[i]->tracer = false;
+            atomic_store_explicit(&x[i]->tracer, false, memory_order_relaxed);
         }
     }
     for (struct batch *b = t.first; b && !t.failed && mx_fuse_enabled(); b = b->next)
