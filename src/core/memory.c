@@ -213,6 +213,8 @@ bool memory_allows(size_t bytes)
 
 /* ---- bins */
 
+static size_t bytes_of_class(int bin) { return (size_t)(bin % 4 + 5) << (bin / 4 - 2); }
+
 size_t memory_class(size_t bytes, int *bin)
 {
     if (bytes < 256)
@@ -221,7 +223,7 @@ size_t memory_class(size_t bytes, int *bin)
     size_t quarter = (size_t)1 << (e - 2);
     size_t k = (bytes - ((size_t)1 << e) + quarter - 1) / quarter; /* 1..4 */
     *bin = e * 4 + (int)k - 1;
-    return ((size_t)1 << e) + k * quarter;
+    return bytes_of_class(*bin);
 }
 
 static void count_taken(struct memory *m, int bin, size_t bytes, int by)
@@ -238,7 +240,7 @@ void memory_largest(const struct memory *m, char text[MEMORY_LARGEST])
         long n = atomic_load_explicit(&m->taken[bin], memory_order_relaxed);
         if (n > 0)
             used += snprintf(text + used, MEMORY_LARGEST - (size_t)used, "%s%ld of %zu",
-                             named++ ? ", " : "; the largest are ", n, (size_t)(bin % 4 + 5) << (bin / 4 - 2));
+                             named++ ? ", " : "; the largest are ", n, bytes_of_class(bin));
     }
     if (named)
         snprintf(text + used, MEMORY_LARGEST - (size_t)used, " bytes");
