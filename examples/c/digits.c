@@ -15,7 +15,18 @@ static void must(int status)
         exit(2);
 }
 
-static mlx_stream cpu;
+static mlx_stream stream;
+
+/* The default stream of the default device: of a GPU where there is one. */
+static mlx_stream default_stream(void)
+{
+    mlx_device device = mlx_device_new();
+    mlx_stream s = mlx_stream_new();
+    must(mlx_get_default_device(&device));
+    must(mlx_get_default_stream(&s, device));
+    mlx_device_free(device);
+    return s;
+}
 
 static mlx_map_string_to_array load(const char *folder, const char *name)
 {
@@ -27,7 +38,7 @@ static mlx_map_string_to_array load(const char *folder, const char *name)
     }
     mlx_map_string_to_array arrays = mlx_map_string_to_array_new();
     mlx_map_string_to_string metadata = mlx_map_string_to_string_new();
-    must(mlx_load_safetensors(&arrays, &metadata, file, cpu));
+    must(mlx_load_safetensors(&arrays, &metadata, file, stream));
     mlx_map_string_to_string_free(metadata);
     return arrays;
 }
@@ -47,7 +58,7 @@ static mlx_array get(mlx_map_string_to_array map, const char *name)
 static void relu(mlx_array *x)
 {
     mlx_array zero = mlx_array_new_float(0);
-    must(mlx_maximum(x, *x, zero, cpu));
+    must(mlx_maximum(x, *x, zero, stream));
     mlx_array_free(zero);
 }
 
@@ -60,9 +71,9 @@ static void linear(mlx_array *x, mlx_map_string_to_array weights, int i)
     snprintf(name, sizeof name, "layers.%d.bias", i);
     mlx_array bias = get(weights, name);
 
-    must(mlx_transpose(&weight, weight, cpu));
-    must(mlx_matmul(x, *x, weight, cpu));
-    must(mlx_add(x, *x, bias, cpu));
+    must(mlx_transpose(&weight, weight, stream));
+    must(mlx_matmul(x, *x, weight, stream));
+    must(mlx_add(x, *x, bias, stream));
     mlx_array_free(weight);
     mlx_array_free(bias);
 }
@@ -72,8 +83,8 @@ static int agreements(mlx_array a, mlx_array b)
 {
     int count = 0;
     mlx_array same = mlx_array_new();
-    must(mlx_equal(&same, a, b, cpu));
-    must(mlx_sum(&same, same, false, cpu));
+    must(mlx_equal(&same, a, b, stream));
+    must(mlx_sum(&same, same, false, stream));
     must(mlx_array_item_int32(&count, same));
     mlx_array_free(same);
     return count;
@@ -85,7 +96,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s folder-with-the-files-of-digits.py\n", argv[0]);
         return 2;
     }
-    cpu = mlx_default_cpu_stream_new();
+    stream = default_stream();
     mlx_map_string_to_array weights = load(argv[1], "digits-weights.safetensors");
     mlx_map_string_to_array test = load(argv[1], "digits-test.safetensors");
     mlx_array labels = get(test, "labels"), answers = get(test, "answers");
@@ -96,7 +107,7 @@ int main(int argc, char **argv)
         relu(&x);
         linear(&x, weights, i);
     }
-    must(mlx_argmax_axis(&x, x, -1, false, cpu)); /* the most likely digit of each image */
+    must(mlx_argmax_axis(&x, x, -1, false, stream)); /* the most likely digit of each image */
 
     int count = (int)mlx_array_size(labels);
     int agree = agreements(x, answers), right = agreements(x, labels);
@@ -108,6 +119,6 @@ int main(int argc, char **argv)
     mlx_array_free(answers);
     mlx_map_string_to_array_free(test);
     mlx_map_string_to_array_free(weights);
-    mlx_stream_free(cpu);
+    mlx_stream_free(stream);
     return count > 0 && agree == count ? 0 : 1;
 }

@@ -37,8 +37,9 @@ static const float LEARNING_RATE = 1;
  * the points and their labels. */
 enum { W1, B1, W2, B2, PARAMETERS, X = PARAMETERS, LABELS, INPUTS };
 
-/* Operations run on a stream.  One is enough here: the default one of the CPU. */
-static mlx_stream cpu;
+/* Operations run on a stream.  One is enough here: the default one of the default device, which is a GPU where
+ * there is one. */
+static mlx_stream stream;
 
 /* The points, as an array of shape (POINTS, 2), and 1 or -1 for each, of shape (POINTS, 1). */
 static int make_spirals(mlx_array *points, mlx_array *labels)
@@ -64,7 +65,7 @@ static int add_parameter(mlx_vector_array parameters, int rows, int columns, flo
     const int shape[] = { rows, columns };
     mlx_array p = mlx_array_new();
     /* mlx_array_empty in place of a key: draw from the global state, which mlx_random_seed sets. */
-    int failed = mlx_random_normal(&p, shape, 2, MLX_FLOAT32, 0, spread, mlx_array_empty, cpu) ||
+    int failed = mlx_random_normal(&p, shape, 2, MLX_FLOAT32, 0, spread, mlx_array_empty, stream) ||
                  mlx_vector_array_append_value(parameters, p);
     mlx_array_free(p);
     return failed;
@@ -87,8 +88,8 @@ static int network(mlx_array *z, const mlx_vector_array in)
         a[i] = mlx_array_new();
         failed = failed || mlx_vector_array_get(&a[i], in, (size_t)i);
     }
-    failed = failed || mlx_matmul(&h, a[X], a[W1], cpu) || mlx_add(&h, h, a[B1], cpu) || mlx_tanh(&h, h, cpu) ||
-             mlx_matmul(&h, h, a[W2], cpu) || mlx_add(z, h, a[B2], cpu);
+    failed = failed || mlx_matmul(&h, a[X], a[W1], stream) || mlx_add(&h, h, a[B1], stream) ||
+             mlx_tanh(&h, h, stream) || mlx_matmul(&h, h, a[W2], stream) || mlx_add(z, h, a[B2], stream);
     for (int i = 0; i <= X; i++) mlx_array_free(a[i]);
     mlx_array_free(h);
     return failed;
@@ -103,10 +104,10 @@ static int loss_function(mlx_vector_array *res, const mlx_vector_array in)
     mlx_array z = mlx_array_new(), label = mlx_array_new(), zero = mlx_array_new_float(0);
     mlx_array loss = mlx_array_new(), right = mlx_array_new();
     int failed = network(&z, in) || mlx_vector_array_get(&label, in, LABELS) ||
-                 mlx_multiply(&z, z, label, cpu) || /* positive on the right side */
-                 mlx_negative(&loss, z, cpu) || mlx_logaddexp(&loss, zero, loss, cpu) ||
-                 mlx_mean(&loss, loss, false, cpu) || mlx_greater(&right, z, zero, cpu) ||
-                 mlx_mean(&right, right, false, cpu) || mlx_vector_array_append_value(*res, loss) ||
+                 mlx_multiply(&z, z, label, stream) || /* positive on the right side */
+                 mlx_negative(&loss, z, stream) || mlx_logaddexp(&loss, zero, loss, stream) ||
+                 mlx_mean(&loss, loss, false, stream) || mlx_greater(&right, z, zero, stream) ||
+                 mlx_mean(&right, right, false, stream) || mlx_vector_array_append_value(*res, loss) ||
                  mlx_vector_array_append_value(*res, right);
     mlx_array_free(z);
     mlx_array_free(label);
@@ -124,7 +125,7 @@ static int descend(mlx_vector_array *parameters, const mlx_vector_array gradient
     int failed = 0;
     for (size_t i = 0; i < PARAMETERS && !failed; i++)
         failed = mlx_vector_array_get(&p, *parameters, i) || mlx_vector_array_get(&g, gradients, i) ||
-                 mlx_multiply(&g, g, rate, cpu) || mlx_subtract(&p, p, g, cpu) ||
+                 mlx_multiply(&g, g, rate, stream) || mlx_subtract(&p, p, g, stream) ||
                  mlx_vector_array_append_value(updated, p);
     failed = failed || mlx_vector_array_set(parameters, updated);
     mlx_vector_array_free(updated);
@@ -188,9 +189,11 @@ static int train(float *accuracy)
 int main(void)
 {
     float accuracy = 0;
-    cpu = mlx_default_cpu_stream_new();
-    int failed = train(&accuracy);
-    mlx_stream_free(cpu);
+    mlx_device device = mlx_device_new();
+    stream = mlx_stream_new();
+    int failed = mlx_get_default_device(&device) || mlx_get_default_stream(&stream, device) || train(&accuracy);
+    mlx_stream_free(stream);
+    mlx_device_free(device);
     if (failed)
         return 2;
     puts(accuracy > 0.98f ? "The network tells the spirals apart." : "The spirals were not learnt.");

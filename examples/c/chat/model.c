@@ -21,7 +21,7 @@ struct layer {
 };
 
 struct model {
-    mlx_stream cpu;
+    mlx_stream stream;
     int dims, layer_count, heads, shared, size, context;
     float base, eps;
     struct layer *layers;
@@ -90,13 +90,24 @@ static int size(mlx_io_gguf file, const char *key)
     return (int)n;
 }
 
+/* The default stream of the default device: of a GPU where there is one. */
+static mlx_stream default_stream(void)
+{
+    mlx_device device = mlx_device_new();
+    mlx_stream s = mlx_stream_new();
+    must(mlx_get_default_device(&device));
+    must(mlx_get_default_stream(&s, device));
+    mlx_device_free(device);
+    return s;
+}
+
 struct model *model_new(mlx_io_gguf file, int tokens)
 {
     if (!is(file, "general.architecture", "llama") || has(file, "output.weight"))
         die("expected a model of the kind 'llama' whose embedding is its last layer too");
     struct model *m = grow(NULL, sizeof *m);
     *m = (struct model){
-        .cpu = mlx_default_cpu_stream_new(),
+        .stream = default_stream(),
         .dims = size(file, "llama.embedding_length"),
         .layer_count = size(file, "llama.block_count"),
         .heads = size(file, "llama.attention.head_count"),
@@ -140,7 +151,7 @@ void model_free(struct model *m)
     free(m->layers);
     matrix_free(m->embedding);
     mlx_array_free(m->output_norm);
-    mlx_stream_free(m->cpu);
+    mlx_stream_free(m->stream);
     free(m);
 }
 
@@ -170,31 +181,31 @@ static void linear(mlx_array *y, mlx_array x, struct matrix w, mlx_stream s)
 static void embed(mlx_array *x, mlx_array tokens, const struct model *m)
 {
     struct matrix e = m->embedding;
-    must(mlx_take_axis(x, e.weight, tokens, 0, m->cpu));
+    must(mlx_take_axis(x, e.weight, tokens, 0, m->stream));
     if (e.scales.ctx) {
         mlx_array scales = mlx_array_new(), biases = mlx_array_new();
-        must(mlx_take_axis(&scales, e.scales, tokens, 0, m->cpu));
-        must(mlx_take_axis(&biases, e.biases, tokens, 0, m->cpu));
+        must(mlx_take_axis(&scales, e.scales, tokens, 0, m->stream));
+        must(mlx_take_axis(&biases, e.biases, tokens, 0, m->stream));
         must(mlx_dequantize(x, *x, scales, biases, group, bits(e), "affine", mlx_array_empty,
-                            (mlx_optional_dtype){ MLX_FLOAT32, true }, m->cpu));
+                            (mlx_optional_dtype){ MLX_FLOAT32, true }, m->stream));
     }
-    must(mlx_astype(x, *x, MLX_FLOAT32, m->cpu));
-    must(mlx_expand_dims(x, *x, 0, m->cpu));
+    must(mlx_astype(x, *x, MLX_FLOAT32, m->stream));
+    must(mlx_expand_dims(x, *x, 0, m->stream));
 }
 
 /* y = x @ w.T as (1, heads, tokens, size) */
 static void project(mlx_array *y, mlx_array x, struct matrix w, int heads, const struct model *m)
 {
-    linear(y, x, w, m->cpu);
-    must(mlx_reshape(y, *y, (int[]){ 1, mlx_array_dim(x, 1), heads, m->size }, 4, m->cpu));
-    must(mlx_swapaxes(y, *y, 1, 2, m->cpu));
+    linear(y, x, w, m->stream);
+    must(mlx_reshape(y, *y, (int[]){ 1, mlx_array_dim(x, 1), heads, m->size }, 4, m->stream));
+    must(mlx_swapaxes(y, *y, 1, 2, m->stream));
 }
 
 /* Positions are rotations; gguf files have the rows of q and k in the order for rotating neighbours. */
 static void rotate(mlx_array *x, mlx_array at, const struct model *m)
 {
     mlx_optional_float base = { m->base, true };
-    must(mlx_fast_rope_dynamic(x, *x, m->size, true, base, 1, at, mlx_array_empty, m->cpu));
+    must(mlx_fast_rope_dynamic(x, *x, m->size, true, base, 1, at, mlx_array_empty, m->stream));
 }
 
 /* x += attention over the text so far, of which keys and values go to the cache.  Heads of queries share heads
@@ -205,45 +216,45 @@ static void attend(mlx_array *x, const struct layer *l, mlx_array at, mlx_array 
     const int axis = 2;
     float scale = (float)pow(m->size, -0.5);
     mlx_array y = mlx_array_new(), q = mlx_array_new(), k = mlx_array_new(), v = mlx_array_new();
-    must(mlx_fast_rms_norm(&y, *x, l->attn_norm, m->eps, m->cpu));
+    must(mlx_fast_rms_norm(&y, *x, l->attn_norm, m->eps, m->stream));
     project(&q, y, l->q, m->heads, m);
     project(&k, y, l->k, m->shared, m);
     project(&v, y, l->v, m->shared, m);
     rotate(&q, at, m);
     rotate(&k, at, m);
-    must(mlx_slice_update_dynamic(&cache[0], cache[0], k, at, &axis, 1, m->cpu));
-    must(mlx_slice_update_dynamic(&cache[1], cache[1], v, at, &axis, 1, m->cpu));
+    must(mlx_slice_update_dynamic(&cache[0], cache[0], k, at, &axis, 1, m->stream));
+    must(mlx_slice_update_dynamic(&cache[1], cache[1], v, at, &axis, 1, m->stream));
     must(mlx_fast_scaled_dot_product_attention(&y, q, cache[0], cache[1], scale, "array", mask, mlx_array_empty,
-                                               m->cpu));
-    must(mlx_swapaxes(&y, y, 1, 2, m->cpu));
-    must(mlx_flatten(&y, y, 2, -1, m->cpu));
-    linear(&y, y, l->output, m->cpu);
-    must(mlx_add(x, *x, y, m->cpu));
+                                               m->stream));
+    must(mlx_swapaxes(&y, y, 1, 2, m->stream));
+    must(mlx_flatten(&y, y, 2, -1, m->stream));
+    linear(&y, y, l->output, m->stream);
+    must(mlx_add(x, *x, y, m->stream));
 }
 
 /* x += a feed-forward layer with a gate: down(silu(gate) * up) */
 static void feed_forward(mlx_array *x, const struct layer *l, const struct model *m)
 {
     mlx_array y = mlx_array_new(), gate = mlx_array_new(), open = mlx_array_new();
-    must(mlx_fast_rms_norm(&y, *x, l->ffn_norm, m->eps, m->cpu));
-    linear(&gate, y, l->gate, m->cpu);
-    linear(&y, y, l->up, m->cpu);
-    must(mlx_sigmoid(&open, gate, m->cpu));
-    must(mlx_multiply(&gate, gate, open, m->cpu));
-    must(mlx_multiply(&y, gate, y, m->cpu));
-    linear(&y, y, l->down, m->cpu);
-    must(mlx_add(x, *x, y, m->cpu));
+    must(mlx_fast_rms_norm(&y, *x, l->ffn_norm, m->eps, m->stream));
+    linear(&gate, y, l->gate, m->stream);
+    linear(&y, y, l->up, m->stream);
+    must(mlx_sigmoid(&open, gate, m->stream));
+    must(mlx_multiply(&gate, gate, open, m->stream));
+    must(mlx_multiply(&y, gate, y, m->stream));
+    linear(&y, y, l->down, m->stream);
+    must(mlx_add(x, *x, y, m->stream));
 }
 
 /* Which of `room` places each of n tokens sees, the first of which is token `at` of the text: (n, room). */
 static void sees(mlx_array *mask, int n, int room, mlx_array at, const struct model *m)
 {
     mlx_array place = mlx_array_new();
-    must(mlx_arange(&place, 0, n, 1, MLX_INT32, m->cpu));
-    must(mlx_add(&place, at, place, m->cpu));
-    must(mlx_expand_dims(&place, place, 1, m->cpu));
-    must(mlx_arange(mask, 0, room, 1, MLX_INT32, m->cpu));
-    must(mlx_less_equal(mask, *mask, place, m->cpu));
+    must(mlx_arange(&place, 0, n, 1, MLX_INT32, m->stream));
+    must(mlx_add(&place, at, place, m->stream));
+    must(mlx_expand_dims(&place, place, 1, m->stream));
+    must(mlx_arange(mask, 0, room, 1, MLX_INT32, m->stream));
+    must(mlx_less_equal(mask, *mask, place, m->stream));
 }
 
 /* tokens, place of the first, cache -> logits of what may follow the last, cache with all of them */
@@ -267,10 +278,10 @@ static int step(mlx_vector_array *outputs, const mlx_vector_array inputs, void *
         attend(&x, m->layers + i, at, mask, cache + 2 * i, m);
         feed_forward(&x, m->layers + i, m);
     }
-    must(mlx_slice(&x, x, (int[]){ 0, n - 1, 0 }, 3, (int[]){ 1, n, m->dims }, 3, (int[]){ 1, 1, 1 }, 3, m->cpu));
-    must(mlx_flatten(&x, x, 0, -1, m->cpu));
-    must(mlx_fast_rms_norm(&x, x, m->output_norm, m->eps, m->cpu));
-    linear(&x, x, m->embedding, m->cpu);
+    must(mlx_slice(&x, x, (int[]){ 0, n - 1, 0 }, 3, (int[]){ 1, n, m->dims }, 3, (int[]){ 1, 1, 1 }, 3, m->stream));
+    must(mlx_flatten(&x, x, 0, -1, m->stream));
+    must(mlx_fast_rms_norm(&x, x, m->output_norm, m->eps, m->stream));
+    linear(&x, x, m->embedding, m->stream);
 
     must(mlx_vector_array_append_value(*outputs, x));
     must(mlx_vector_array_append_data(*outputs, cache, 2 * m->layer_count));
@@ -287,7 +298,7 @@ struct session *session_new(const struct model *m)
     s->step = mlx_closure_new_func_payload(step, (void *)m, NULL);
     must(mlx_compile(&s->compiled, s->step, false));
     mlx_array empty = mlx_array_new();
-    must(mlx_zeros(&empty, (int[]){ 1, m->shared, 0, m->size }, 4, MLX_FLOAT32, m->cpu));
+    must(mlx_zeros(&empty, (int[]){ 1, m->shared, 0, m->size }, 4, MLX_FLOAT32, m->stream));
     for (int i = 0; i < 1 + 2 * m->layer_count; i++) must(mlx_vector_array_append_value(s->state, empty));
     mlx_array_free(empty);
     return s;
@@ -322,7 +333,7 @@ static mlx_vector_array arguments(struct session *s, const int *tokens, int coun
     for (int i = 0; i < 2 * m->layer_count; i++) {
         must(mlx_vector_array_get(&a, s->state, i + 1));
         if (more)
-            must(mlx_pad(&a, a, &axis, 1, &none, 1, &more, 1, zero, "constant", m->cpu));
+            must(mlx_pad(&a, a, &axis, 1, &none, 1, &more, 1, zero, "constant", m->stream));
         must(mlx_vector_array_append_value(all, a));
     }
     mlx_array_free(a);
@@ -376,7 +387,7 @@ int session_next(const struct session *s, double temperature, double top_p)
     must(mlx_scope_begin());
     mlx_array logits = mlx_array_new(), token = mlx_array_new();
     must(mlx_vector_array_get(&logits, s->state, 0));
-    choose(&token, logits, temperature, top_p, s->model->cpu);
+    choose(&token, logits, temperature, top_p, s->model->stream);
     must(mlx_array_item_int32(&number, token));
     must(mlx_scope_end());
     return number;
