@@ -195,16 +195,6 @@ static int run_plain_part(struct plain *p, void *ctx)
     return p->in == 1 && p->out == 1 && p->groups > 1 ? own_weights(p) : shared_weights(p);
 }
 
-/* One tap that every position sees for itself: a matrix product. */
-static bool is_product(const struct conv_args *a, mx x, mx w, mx y)
-{
-    bool yes = a->groups == 1;
-    for (int i = 0; i < a->size.n; i++)
-        yes = yes && dim(w, 1 + i) == 1 && a->low.v[i] == 0 && dim(x, 1 + i) == dim(y, 1 + i) &&
-              (a->stride.v[i] == a->input_dilation.v[i] || dim(x, 1 + i) == 1);
-    return yes;
-}
-
 static int as_product(mx x, mx w, mx y)
 {
     mx_own hold = { NULL };
@@ -235,7 +225,7 @@ int run_conv(const struct run *r)
         memset(host(y), 0, (size_t)nbytes(y));
         return 0;
     }
-    if (is_product(a, x, w, y))
+    if (conv_is_product(a, x, w, y))
         return as_product(x, w, y);
     mx_own hold[2] = { { NULL }, { NULL } };
     bool missed = false;

@@ -155,6 +155,8 @@ int gpu_keys_sort(const struct run *r, const struct gpu_keys *k, uint64_t most);
 struct product_args;
 struct product_plan;
 int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const mx x[], mx y, struct product_args *a);
+/* One of them that is y[0] of the call, which has memory and elements; by a library where there is one that does it. */
+int gpu_product(const struct run *r, const struct product_plan *p, const mx x[2]);
 /* gather_mm of these operands (pick.c). */
 int gpu_gather_products(const struct run *r, const char *op, const mx x[4]);
 /* Which matrices n index arrays of one shape, row-major, pick: what each is of, and where the numbers go. */

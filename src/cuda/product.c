@@ -217,6 +217,20 @@ int gpu_multiply(const struct run *r, const struct product_plan *p, int n, const
     return launch_product(r, (enum dtype)y->dtype, a);
 }
 
+/* By a library, if there is one that does it, else by our kernels. */
+static int multiply_or_have_multiplied(const struct run *r, const struct product_plan *p, int n, const mx x[],
+                                       double alpha, double beta, struct product_args *a)
+{
+    enum blas_outcome by_blas = n == r->nin ? gpu_blas_product(r, p, x, alpha, beta) : BLAS_DECLINED;
+    return by_blas == BLAS_FAILED || (by_blas == BLAS_DECLINED && gpu_multiply(r, p, n, x, r->y[0], a));
+}
+
+int gpu_product(const struct run *r, const struct product_plan *p, const mx x[2])
+{
+    struct product_args a = { .alpha = 1 };
+    return multiply_or_have_multiplied(r, p, 2, x, 1, 0, &a);
+}
+
 static int run_products(const struct run *r, double alpha, double beta)
 {
     struct product_plan p;
@@ -231,11 +245,7 @@ static int run_products(const struct run *r, double alpha, double beta)
         if (!failed)
             product_plan_of(&p, r->nin, x);
     }
-    enum blas_outcome by_blas = BLAS_DECLINED;
-    if (!failed && r->y[0]->size)
-        by_blas = gpu_blas_product(r, &p, x, alpha, beta);
-    failed =
-        failed || by_blas == BLAS_FAILED || (by_blas == BLAS_DECLINED && gpu_multiply(r, &p, r->nin, x, r->y[0], &a));
+    failed = failed || (r->y[0]->size && multiply_or_have_multiplied(r, &p, r->nin, x, alpha, beta, &a));
     gpu_drop(3, hold);
     return failed;
 }

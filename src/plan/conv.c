@@ -17,7 +17,7 @@ static int64_t gcd(int64_t a, int64_t b)
 
 /* Positions phase, phase + period, ...: the taps k with (phase stride - low + k dilation) divisible
  * by the spread of the input. */
-static struct conv_axis phase_part(const struct conv_whole *w, int64_t phase)
+struct conv_axis conv_phase(const struct conv_whole *w, int64_t phase)
 {
     int64_t t = w->spread, apart = t / gcd(w->dilation, t), k = 0, from = 0;
     for (; k < apart && k < w->taps; k++)
@@ -71,11 +71,20 @@ int64_t conv_part(const struct conv_plan *p, int64_t i, struct conv_axis axis[3]
     int64_t taps = 1;
     for (int d = 2; d >= 0; d--) {
         int64_t here = least(p->axis[d].period, p->axis[d].out);
-        axis[d] = phase_part(&p->axis[d], i % here);
+        axis[d] = conv_phase(&p->axis[d], i % here);
         i /= here;
         taps *= axis[d].taps;
     }
     return taps;
+}
+
+bool conv_is_product(const struct conv_args *a, mx x, mx w, mx y)
+{
+    bool yes = a->groups == 1;
+    for (int i = 0; i < a->size.n; i++)
+        yes = yes && dim(w, 1 + i) == 1 && a->low.v[i] == 0 && dim(x, 1 + i) == dim(y, 1 + i) &&
+              (a->stride.v[i] == a->input_dilation.v[i] || dim(x, 1 + i) == 1);
+    return yes;
 }
 
 void conv_strides(mx x, int64_t strides[5])

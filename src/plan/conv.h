@@ -31,6 +31,10 @@ struct conv_plan {
 void conv_plan_of(struct conv_plan *p, const struct conv_args *a, mx x, mx w, mx y);
 /* The axes of part i; returns how many taps it sees: 0 where its positions lie between the elements of the input. */
 int64_t conv_part(const struct conv_plan *p, int64_t i, struct conv_axis axis[3]);
+/* That of positions phase, phase + period, ... of one axis; taps 0 where they see none. */
+struct conv_axis conv_phase(const struct conv_whole *w, int64_t phase);
+/* One tap that every position sees for itself: a matrix product. */
+bool conv_is_product(const struct conv_args *a, mx x, mx w, mx y);
 /* Strides of (first, three axes, last), those of axes that are not there 0. */
 void conv_strides(mx x, int64_t strides[5]);
 

@@ -195,14 +195,11 @@ FN void put_four(const struct product_args *a, const struct spot *s, int64_t i, 
 }
 
 #if HAS_WARP_PRODUCTS && (defined HALF || defined LARGE)
-/* The sums of a warp product, from this row and column on: two threads exchange halves of their two rows, so that each
- * has four elements of one. */
+/* The sums of a warp product, from this row and column on. */
 FN void put_of_warp(const struct product_args *a, const struct spot *s, int64_t row, int64_t column, const float c[4])
 {
-    int g = (int)threadIdx.x % 32 / 4, odd = (int)threadIdx.x % 2;
-    float p = SHUFFLE_XOR(odd ? c[0] : c[2], 1), q = SHUFFLE_XOR(odd ? c[1] : c[3], 1);
-    float four[4] = { odd ? p : c[0], odd ? q : c[1], odd ? c[2] : p, odd ? c[3] : q };
-    put_four(a, s, row + g + 8 * odd, column + (int)threadIdx.x % 4 / 2 * 4, four);
+    float four[4];
+    put_four(a, s, row + four_of_warp(four, c), column + (int)threadIdx.x % 4 / 2 * 4, four);
 }
 #endif
 

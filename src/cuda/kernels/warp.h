@@ -262,6 +262,18 @@ FN void load_matrices(uint32_t r[4], const void *row, const int turned)
 {
     load_matrices_at(r, place_in_shared((void *)row), turned);
 }
+/* Of the sums of a warp product two threads exchange halves of their two rows, so that each has four elements of one,
+ * whose number is returned, from element t / 2 * 4 on. */
+FN int four_of_warp(float four[4], const float c[4])
+{
+    int odd = (int)threadIdx.x % 2;
+    float p = SHUFFLE_XOR(odd ? c[0] : c[2], 1), q = SHUFFLE_XOR(odd ? c[1] : c[3], 1);
+    four[0] = odd ? p : c[0];
+    four[1] = odd ? q : c[1];
+    four[2] = odd ? c[2] : p;
+    four[3] = odd ? c[3] : q;
+    return (int)threadIdx.x % 32 / 4 + 8 * odd;
+}
 #endif
 FN void copy_later(void *to, const void *from, int there) { copy_later_at(place_in_shared(to), from, there); }
 #endif

@@ -1,0 +1,47 @@
+"""Convolutions on a GPU, beside PyTorch in the same run where it can be imported (channels last, as ours; its choice of
+an algorithm after trying; float32 with all bits)."""
+
+import mlx.core as mx
+from beside import begin, ours, theirs, torch
+
+# name: input, weights, what both are told
+LAYERS = {
+    "7x7, stride 2, 3 to 64": ((32, 224, 224, 3), (64, 7, 7, 3), {"stride": 2, "padding": 3}),
+    "3x3, 64 to 64": ((32, 56, 56, 64), (64, 3, 3, 64), {"padding": 1}),
+    "3x3, 256 to 256": ((32, 28, 28, 256), (256, 3, 3, 256), {"padding": 1}),
+    "3x3, 512 to 512": ((32, 7, 7, 512), (512, 3, 3, 512), {"padding": 1}),
+    "3x3, 512 to 512, one image": ((1, 14, 14, 512), (512, 3, 3, 512), {"padding": 1}),
+    "1x1, 256 to 1024": ((32, 14, 14, 256), (1024, 1, 1, 256), {}),
+    "3x3, stride 2, 256 to 256": ((32, 28, 28, 256), (256, 3, 3, 256), {"stride": 2, "padding": 1}),
+    "9, 1 axis, 256 to 256": ((16, 4096, 256), (256, 9, 256), {"padding": 4}),
+    "3x3x3, 64 to 64": ((4, 32, 32, 32, 64), (64, 3, 3, 3, 64), {"padding": 1}),
+    "7x7, each channel, 384": ((32, 28, 28, 384), (384, 7, 7, 1), {"padding": 3, "groups": 384}),
+    "3x3, 32 groups, 256": ((32, 28, 28, 256), (256, 3, 3, 8), {"padding": 1, "groups": 32}),
+}
+
+
+def torchs(x, w, stride=1, padding=0, groups=1):
+    f = [torch.nn.functional.conv1d, torch.nn.functional.conv2d, torch.nn.functional.conv3d][x.ndim - 3]
+    return f(x.movedim(-1, 1), w.movedim(-1, 1), stride=stride, padding=padding, groups=groups)
+
+
+def main():
+    begin()
+    if torch:
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.allow_tf32 = False
+    for name, (x_shape, w_shape, how) in LAYERS.items():
+        for dtype in ("float32", "bfloat16"):
+            x, w = (mx.random.normal(s).astype(getattr(mx, dtype)) for s in (x_shape, w_shape))
+            mx.eval(x, w)
+            t = ours(lambda x=x, w=w, how=how: mx.conv_general(x, w, **how))
+            operations = 2 * mx.conv_general(x, w, **how).size * w.size // w.shape[0]
+            line = f"{name:<30} {dtype:<9} ours {t * 1e3:.3f} ms {operations / t / 1e12:.1f} TFLOP/s"
+            if torch:
+                a, b = (torch.randn(s, device="cuda").to(getattr(torch, dtype)) for s in (x_shape, w_shape))
+                u = theirs(lambda a=a, b=b, how=how: torchs(a, b, **how))
+                line += f"   PyTorch {u * 1e3:.3f} ms ({u / t:.2f}x)"
+            print(line, flush=True)
+
+
+main()

@@ -1,0 +1,245 @@
+/* conv.c: convolutions on a GPU: how they are cut into what blocks do. */
+#include "plan/conv.h"
+
+#include "core/shape.h"
+#include "cuda/gpu.h"
+#include "cuda/kernels/conv.h"
+#include "plan/product.h"
+
+/* ---- geometry */
+
+/* Places along an axis, of x and of those that positions and taps would have outside of it, are numbers of 32 bits. */
+static bool is_within(const struct conv_plan *p)
+{
+    enum { MOST = 1 << 30 };
+    for (int i = 0; i < 3; i++) {
+        const struct conv_whole *w = &p->axis[i];
+        int64_t first = w->stride * w->out, last = w->dilation * w->taps;
+        if (w->low > MOST || w->low < -MOST || w->spread > MOST || first > MOST || last > MOST)
+            return false;
+    }
+    return true;
+}
+
+/* The plan of a node; for conv_weight y is an operand, and w the result. */
+static void plan_of(struct conv_plan *p, const struct conv_args *a, const mx x[], mx y, bool of_weights)
+{
+    conv_plan_of(p, a, x[0], of_weights ? y : x[1], of_weights ? x[1] : y);
+}
+
+bool gpu_takes_conv(const struct node *n)
+{
+    struct conv_plan p;
+    if (!n->out[0])
+        return true;
+    plan_of(&p, n->args, n->in, n->out[0], n->op->id == OP_conv_weight);
+    return is_within(&p);
+}
+
+/* All but what the kernels' blocks do, and the phases of the axes. */
+static void describe_call(struct conv_call *c, const struct conv_plan *p)
+{
+    int64_t x = p->channels, y = p->out * p->groups, w = p->in;
+    for (int i = 2; i >= 0; i--) {
+        struct conv_along *a = &c->axis[i];
+        struct conv_axis any = conv_phase(&p->axis[i], 0);
+        *a = (struct conv_along){ .in = (int32_t)p->axis[i].in,
+                                  .stride = (int32_t)any.stride,
+                                  .dilation = (int32_t)any.dilation,
+                                  .step = (int32_t)any.step,
+                                  .apart = (int32_t)any.apart,
+                                  .x = x,
+                                  .y = y,
+                                  .w = w };
+        x *= p->axis[i].in;
+        y *= p->axis[i].out;
+        w *= p->axis[i].taps;
+    }
+    c->x_image = x;
+    c->y_image = y;
+    c->w_line = w;
+    c->images = (int32_t)p->images;
+    c->in = (int32_t)p->in;
+    c->out = (int32_t)p->out;
+    c->groups = (int32_t)p->groups;
+}
+
+/* How many phases of an axis there are positions for. */
+static int64_t phases_of(const struct conv_whole *w) { return least(w->period, w->out); }
+
+/* As many phases of each axis as a launch takes, from these on; `first` becomes those of the next launch, false: this
+ * is the last. */
+static bool take_phases(struct conv_call *c, const struct conv_plan *p, int64_t first[3])
+{
+    for (int i = 0; i < 3; i++) {
+        struct conv_along *a = &c->axis[i];
+        a->phases = (int32_t)least(CONV_PHASES, phases_of(&p->axis[i]) - first[i]);
+        for (int k = 0; k < a->phases; k++) {
+            struct conv_axis q = conv_phase(&p->axis[i], first[i] + k);
+            a->phase[k] =
+                (struct conv_phase){ (int32_t)q.out, (int32_t)q.first, (int32_t)q.taps, (int32_t)q.tap, (int32_t)q.at };
+        }
+    }
+    for (int i = 2; i >= 0; i--) {
+        first[i] += CONV_PHASES;
+        if (first[i] < phases_of(&p->axis[i]))
+            return true;
+        first[i] = 0;
+    }
+    return false;
+}
+
+/* ---- what blocks do */
+
+enum kernel { SMALL, LARGE, MERGE, KERNELS };
+
+/* What partial sums take. */
+static size_t sum_size(enum dtype t) { return t == DT_float64 ? sizeof(double) : sizeof(float); }
+
+/* `count` products of so many rows and columns: tiles as large as there are enough of, and of what is summed up,
+ * `depth`, pieces where there are too few, if there may be any. */
+static enum kernel cut_tiles(struct conv_call *c, enum dtype t, int64_t rows, int64_t columns, int64_t depth,
+                             int64_t count, bool may_cut)
+{
+    enum { MANY = 128, LEAST_PIECE = 256, ROOM = 256 << 20 };
+    int64_t large = ceil_div(rows, CONV_LARGE) * ceil_div(columns, CONV_LARGE) * count;
+    int64_t most = may_cut ? greatest(depth / LEAST_PIECE, 1) : 1;
+    most = least(most, greatest(ROOM / (c->size * (int64_t)sum_size(t)), 1));
+    bool is_large = t != DT_float64 && least(rows, columns) > CONV_SMALL && large * most >= MANY;
+    int tile = is_large ? CONV_LARGE : CONV_SMALL;
+    c->down = ceil_div(rows, tile);
+    c->across = ceil_div(columns, tile);
+    int64_t blocks = c->down * c->across * count;
+    c->pieces = blocks <= MANY ? least(most, ceil_div(2 * MANY, blocks)) : 1;
+    c->piece = ceil_div(ceil_div(depth, c->pieces), CONV_STEP) * CONV_STEP;
+    c->pieces = depth ? ceil_div(depth, c->piece) : 1;
+    return is_large ? LARGE : SMALL;
+}
+
+static void *kernel_of(const struct run *r, enum kernel k)
+{
+    static struct gpu_found found[KERNELS][DT_COUNT];
+    static const char *const names[KERNELS] = {
+        [SMALL] = "conv_small", [LARGE] = "conv_large", [MERGE] = "conv_merge"
+    };
+    enum dtype t = (enum dtype)r->y[0]->dtype;
+    return gpu_find(gpu_of(r), &found[k][t], "conv", names[k], t);
+}
+
+/* The pieces' sums, in order; zeros where there are no pieces. */
+static int merge_pieces(const struct run *r, struct conv_call *c)
+{
+    void *kernel = kernel_of(r, MERGE);
+    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->size, CONV_THREADS), CONV_THREADS,
+                                 (void *[]){ c });
+}
+
+static int make_zeros(const struct run *r)
+{
+    struct conv_call c = { .result = gpu_pointer(r, r->y[0]), .size = r->y[0]->size };
+    return merge_pieces(r, &c);
+}
+
+/* The positions of the largest phases, and their taps. */
+static void count_phases(const struct conv_call *c, int64_t *positions, int64_t *taps)
+{
+    *positions = c->images;
+    *taps = 1;
+    for (int i = 0; i < 3; i++) {
+        int64_t most_out = 0, most_taps = 0;
+        for (int k = 0; k < c->axis[i].phases; k++) {
+            most_out = greatest(most_out, c->axis[i].phase[k].out);
+            most_taps = greatest(most_taps, c->axis[i].phase[k].taps);
+        }
+        *positions *= most_out;
+        *taps *= most_taps;
+    }
+}
+
+/* One launch, of those phases that the call has: all, unless there are too many. */
+static int launch_phases(const struct run *r, struct conv_call *c, bool all)
+{
+    enum dtype t = (enum dtype)r->y[0]->dtype;
+    int64_t positions, taps, count = c->groups;
+    count_phases(c, &positions, &taps);
+    for (int i = 0; i < 3; i++) count *= c->axis[i].phases;
+    enum kernel k = cut_tiles(c, t, positions, c->out, taps * c->in, count, all);
+    void *kernel = kernel_of(r, k);
+    struct buffer *b = NULL;
+    int failed = !kernel;
+    if (!failed && c->pieces > 1) {
+        failed = !(b = buffer_new_on(r->stream, (size_t)(c->size * c->pieces) * sum_size(t)));
+        c->partial = failed ? NULL : buffer_on(b, r->stream);
+    }
+    failed = failed || gpu_launch(r->stream, r->node->op->name, kernel, c->down * c->across * c->pieces * count,
+                                  CONV_THREADS, (void *[]){ c });
+    failed = failed || (c->pieces > 1 && merge_pieces(r, c));
+    if (b)
+        buffer_release(b);
+    return failed;
+}
+
+static int launch_all(const struct run *r, const struct conv_plan *p, struct conv_call *c)
+{
+    int64_t first[3] = { 0 };
+    bool more = take_phases(c, p, first), all = !more;
+    int failed = launch_phases(r, c, all);
+    while (more && !failed) {
+        more = take_phases(c, p, first);
+        failed = launch_phases(r, c, all);
+    }
+    return failed;
+}
+
+static int too_wide(const struct run *r)
+{
+    mx_fail_as(MX_RUNTIME, "[%s] expected at most 2^30 places along each axis on a GPU, got an input of shape %s",
+               r->node->op->name, shape_of(r->x[0]));
+    return 1;
+}
+
+static int run_windows(const struct run *r, const struct conv_args *args, mx x, mx w)
+{
+    struct conv_plan p;
+    struct conv_call c = { 0 };
+    mx y = r->y[0];
+    conv_plan_of(&p, args, x, w, y);
+    if (!is_within(&p))
+        return too_wide(r);
+    describe_call(&c, &p);
+    int64_t lanes = gpu_lanes((enum dtype)x->dtype);
+    c.x = gpu_pointer(r, x);
+    c.other = gpu_pointer(r, w);
+    c.result = gpu_pointer(r, y);
+    c.size = y->size;
+    c.vectors[0] = c.vectors[1] = p.in % lanes == 0 && ((uintptr_t)c.x | (uintptr_t)c.other) % 16 == 0;
+    c.fours = p.out % 4 == 0;
+    return launch_all(r, &p, &c);
+}
+
+static int run_as_product(const struct run *r, mx x, mx w)
+{
+    int n = w->ndim;
+    struct product_plan p = { .m = r->y[0]->size / dim(w, 0),
+                              .n = dim(w, 0),
+                              .k = dim(x, -1),
+                              .steps = { { dim(x, -1), 1 }, { w->strides[n - 1], w->strides[0] } } };
+    return gpu_product(r, &p, (mx[]){ x, w });
+}
+
+int gpu_run_conv(const struct run *r)
+{
+    mx x[2] = { r->x[0], r->x[1] };
+    mx_own hold[2] = { 0 };
+    if (gpu_out_new(r, 0))
+        return 1;
+    if (r->y[0]->size == 0)
+        return 0;
+    if (x[0]->size == 0 || x[1]->size == 0)
+        return make_zeros(r);
+    bool product = conv_is_product(r->args, x[0], x[1], r->y[0]);
+    int failed = !gpu_all_row_major(r, product ? 1 : 2, x, hold) ||
+                 (product ? run_as_product(r, x[0], x[1]) : run_windows(r, r->args, x[0], x[1]));
+    gpu_drop(2, hold);
+    return failed;
+}

@@ -1,0 +1,233 @@
+/* conv.cu: convolutions of one to three axes, any strides, dilations and groups: cu_conv_large_f32.  The build compiles
+ * it for each line of modules.def, with SUFFIX, S, the type as stored, SUM, that of sums, and for half types HALF
+ * defined.
+ *
+ * A convolution is a product of matrices, one of which is not in memory: its rows are positions of the result, and it
+ * has a column for each channel of each tap.  Whoever fetches an element counts through positions and taps in digits
+ * (image and place along each axis; tap along each axis and channel), which need no division from one to the next. */
+#include "cuda/kernels/gpu.h"
+
+#include "cuda/kernels/conv.h"
+#include "cuda/kernels/lanes.h"
+#include "cuda/kernels/places.h"
+#include "cuda/kernels/warp.h"
+
+#define K(name) PASTE(name, SUFFIX)
+typedef SUM T;
+#ifdef HALF
+#define IN(x) PASTE(f32_from, SUFFIX)(x)
+#define OUT(x) PASTE(SUFFIX, from_f32)(x)
+#define FUSED m_fma_f32
+#else
+#define IN(x) (x)
+#define OUT(x) (x)
+#define FUSED PASTE(m_fma, SUFFIX)
+#endif
+
+FN S zero_element(void) { return 0; }
+FN T plus_product(T sum, T x, T y) { return FUSED(x, y, sum); }
+
+/* ---- where things are */
+
+/* A number by its digits, of which each has so many values; of the first there may be more. */
+struct digits {
+    int v[4];
+};
+FN struct digits digits_of(int64_t n, const struct digits *size)
+{
+    struct digits d;
+    UNROLLED
+    for (int i = 3; i > 0; i--) d.v[i] = (int)place_along(&n, (uint32_t)size->v[i], n);
+    d.v[0] = (int)n;
+    return d;
+}
+FN void add_digits(struct digits *d, const struct digits *by, const struct digits *size)
+{
+    int carry = 0;
+    UNROLLED
+    for (int i = 3; i > 0; i--) {
+        d->v[i] += by->v[i] + carry;
+        carry = d->v[i] >= size->v[i];
+        d->v[i] -= carry ? size->v[i] : 0;
+    }
+    d->v[0] += by->v[0] + carry;
+}
+
+/* Where a block works: the tile's first row and column, from where to where it sums up, which phase of each axis; and
+ * how many positions and columns there are in that phase. */
+struct spot {
+    int64_t row, column, from, end, piece;
+    int group;
+    struct conv_phase phase[3];
+    int64_t n_positions, n_columns;
+    struct digits positions, columns;
+};
+enum { TILES_DOWN = 8 }; /* neighbours in time are squares of tiles, whose operands are in the cache */
+
+FN struct spot spot_of(const struct conv_call *a, int tile, const int of_weights)
+{
+    struct spot s;
+    int64_t tiles = a->down * a->across, t = blockIdx.x % tiles, rest = blockIdx.x / tiles;
+    int64_t square = t / (TILES_DOWN * a->across), first = square * TILES_DOWN, within = t % (TILES_DOWN * a->across);
+    int64_t tall = a->down - first < TILES_DOWN ? a->down - first : TILES_DOWN;
+    s.row = (first + within % tall) * tile;
+    s.column = within / tall * tile;
+    s.piece = rest % a->pieces;
+    rest /= a->pieces;
+    s.group = (int)(rest % a->groups);
+    rest /= a->groups;
+    s.positions.v[0] = a->images;
+    s.n_positions = a->images;
+    s.n_columns = a->in;
+    UNROLLED
+    for (int i = 2; i >= 0; i--) {
+        s.phase[i] = a->axis[i].phase[rest % a->axis[i].phases];
+        rest /= a->axis[i].phases;
+        s.n_positions *= s.phase[i].out;
+        s.n_columns *= s.phase[i].taps;
+        s.positions.v[i + 1] = s.phase[i].out;
+        s.columns.v[i] = s.phase[i].taps > 0 ? s.phase[i].taps : 1; /* none at all: nobody counts through them */
+    }
+    s.columns.v[3] = a->in;
+    s.from = s.piece * a->piece;
+    s.end = of_weights ? s.n_positions : s.n_columns;
+    s.end = s.end - s.from < a->piece ? s.end : s.from + a->piece;
+    return s;
+}
+
+/* A position: where what it meets first is in x, along each axis and in memory, and where it is itself in y. */
+struct line {
+    int64_t x, y;
+    int at[3], unused;
+};
+FN struct line line_of(const struct conv_call *a, const struct spot *s, const struct digits *d)
+{
+    struct line l;
+    l.x = d->v[0] * a->x_image;
+    l.y = d->v[0] * a->y_image;
+    UNROLLED
+    for (int i = 0; i < 3; i++) {
+        l.at[i] = s->phase[i].at + d->v[i + 1] * a->axis[i].stride;
+        l.x += l.at[i] * a->axis[i].x;
+        l.y += (s->phase[i].first + d->v[i + 1] * a->axis[i].step) * a->axis[i].y;
+    }
+    return l;
+}
+
+/* A channel of a tap: how far behind the first tap it is along each axis, in x and in the weights. */
+struct tap {
+    int64_t x, w;
+    int behind[3];
+};
+FN struct tap tap_of(const struct conv_call *a, const struct digits *d)
+{
+    struct tap t;
+    t.x = t.w = d->v[3];
+    UNROLLED
+    for (int i = 0; i < 3; i++) {
+        t.behind[i] = d->v[i] * a->axis[i].dilation;
+        t.x += t.behind[i] * a->axis[i].x;
+        t.w += d->v[i] * a->axis[i].apart * a->axis[i].w;
+    }
+    return t;
+}
+/* The first tap of a phase, in the weights of a line. */
+FN int64_t first_tap(const struct conv_call *a, const struct spot *s)
+{
+    int64_t w = 0;
+    for (int i = 0; i < 3; i++) w += s->phase[i].tap * a->axis[i].w;
+    return w;
+}
+
+/* Do they meet inside of x? */
+FN int is_inside(const struct conv_call *a, const int at[3], const int behind[3])
+{
+    int is = 1;
+    UNROLLED
+    for (int i = 0; i < 3; i++) is &= (unsigned)(at[i] + behind[i]) < (unsigned)a->axis[i].in;
+    return is;
+}
+
+/* The positions of a tile; those that are not there meet nothing, and are nowhere. */
+FN void find_lines(struct line *lines, const struct conv_call *a, const struct spot *s, int tile)
+{
+    for (int i = (int)threadIdx.x; i < tile; i += (int)blockDim.x) {
+        struct digits d = digits_of(s->row + i, &s->positions);
+        lines[i] = line_of(a, s, &d);
+        if (s->row + i >= s->n_positions) {
+            lines[i].at[0] = INT32_MIN;
+            lines[i].y = -1;
+        }
+    }
+}
+
+/* ---- results */
+
+/* Four sums that are neighbours in the result, or as many of them as there are. */
+FN void put_four(const struct conv_call *a, int64_t piece, int64_t place, int n, const T sum[4])
+{
+    union {
+        T v[4];
+        struct words4 align;
+    } t;
+    union {
+        S v[4];
+        struct words4 align;
+    } u;
+    if (a->pieces > 1) {
+        T *to = (T *)a->partial + piece * a->size + place;
+        for (int k = 0; k < 4; k++) t.v[k] = sum[k];
+        if (a->fours) {
+            COPY_LANES(to, t.v, sizeof t.v);
+        } else {
+            for (int k = 0; k < 4; k++)
+                if (k < n)
+                    to[k] = t.v[k];
+        }
+    } else {
+        S *to = (S *)a->result + place;
+        for (int k = 0; k < 4; k++) u.v[k] = OUT(sum[k]);
+        if (a->fours) {
+            COPY_LANES(to, u.v, sizeof u.v);
+        } else {
+            for (int k = 0; k < 4; k++)
+                if (k < n)
+                    to[k] = u.v[k];
+        }
+    }
+}
+
+/* Of a convolution's tile: of one of its positions, from this channel of the group on. */
+FN void put_channels(const struct conv_call *a, const struct spot *s, const struct line *l, int64_t channel,
+                     const T sum[4])
+{
+    if (l->y >= 0 && channel < a->out)
+        put_four(a, s->piece, l->y + (int64_t)s->group * a->out + channel,
+                 a->out - channel < 4 ? (int)(a->out - channel) : 4, sum);
+}
+
+/* The pieces' sums, in order; zeros where there are none. */
+KERNEL(K(cu_conv_merge), struct conv_call)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= a.size)
+        return;
+    T sum = 0;
+    for (int64_t p = 0; p < a.pieces; p++) sum += ((const T *)a.partial)[p * a.size + i];
+    ((S *)a.result)[i] = OUT(sum);
+}
+
+/* ---- tiles */
+
+#define TILE 128
+#define DEPTH 8
+#define ROWS 8
+#define COLUMNS 8
+#define N(name) name##_large
+#include "cuda/kernels/conv_tile.inc"
+#define TILE 64
+#define DEPTH 16
+#define ROWS 4
+#define COLUMNS 4
+#define N(name) name##_small
+#include "cuda/kernels/conv_tile.inc"

@@ -1,0 +1,43 @@
+/* conv.h: the arguments of conv.cu. */
+#ifndef MX_CUDA_KERNELS_CONV_H
+#define MX_CUDA_KERNELS_CONV_H
+
+#ifndef __CUDACC__
+#include <stdint.h>
+#endif
+
+/* A block makes a tile of that many positions and channels; of what is summed up it takes CONV_STEP at once, or a
+ * part of it. */
+enum { CONV_LARGE = 128, CONV_SMALL = 64, CONV_STEP = 32, CONV_PHASES = 16 };
+enum { CONV_THREADS = 256, CONV_THREADS_HALF = 128 }; /* of tiles of half types */
+
+/* Positions of an axis that see the same taps (struct conv_axis of plan/conv.h): `out` of them, from `first` on, which
+ * meet `taps` of the weights, from `tap` on; the first meets with the first what is at `at`. */
+struct conv_phase {
+    int32_t out, first, taps, tap, at;
+};
+
+struct conv_along {
+    int32_t in, stride, dilation; /* of the input */
+    int32_t step, apart;          /* from a position to the next of a phase, and from a tap */
+    int32_t phases;
+    int64_t x, y, w; /* strides: of the input, of the result, of the weights */
+    struct conv_phase phase[CONV_PHASES];
+};
+
+/* Of a convolution, or of what makes weights of its input and of what it gives (`of_weights`).  Channels have stride 1
+ * everywhere. */
+struct conv_call {
+    const void *x;
+    const void *other; /* weights; or what a convolution gives */
+    void *result, *partial;
+    int64_t x_image, y_image, w_line;
+    struct conv_along axis[3];
+    int32_t images, in, out, groups; /* in, out: channels of a group */
+    int32_t vectors[2];              /* LANES neighbours of x, and of `other`, are read at once */
+    int32_t fours;                   /* results are written four at once */
+    int64_t down, across, pieces;    /* tiles of a group and phase, and pieces of what is summed up, of `piece` each */
+    int64_t piece, size;             /* size: of the result */
+};
+
+#endif

@@ -1,0 +1,83 @@
+"""Convolutions on a GPU, each beside the same on the CPU; skipped where there is none."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from test_gpu import FLOATS
+from test_gpu_products import close, matrix
+
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
+
+# input, weights, and what conv_general is told
+PLAIN = [
+    ((1, 7, 8), (5, 3, 8), {}),
+    ((2, 9, 11, 4), (3, 3, 3, 4), {"padding": 1}),
+    ((2, 9, 11, 3), (70, 3, 2, 3), {"stride": (2, 3), "padding": ([0, 2], [1, -1])}),
+    ((1, 12, 13, 16), (72, 3, 3, 16), {"padding": 2, "kernel_dilation": (2, 1)}),
+    ((2, 5, 6, 7, 8), (9, 2, 3, 2, 8), {"stride": (1, 2, 1), "padding": (0, 1, 1)}),
+    ((3, 6, 5, 10), (6, 3, 3, 5), {"groups": 2, "flip": True}),
+    ((1, 9, 9, 64), (8, 7, 7, 64), {}),  # what is summed up is cut
+    ((2, 30, 31, 8), (130, 2, 2, 8), {}),
+]
+DILATED = [
+    ((2, 5, 8), (6, 3, 8), {"input_dilation": 2, "padding": 2}),
+    ((2, 5, 4, 8), (6, 4, 4, 8), {"input_dilation": 2, "padding": ([2, 2], [3, 1])}),
+    ((1, 4, 5, 3), (5, 2, 3, 3), {"input_dilation": (3, 2), "stride": (2, 2), "kernel_dilation": (1, 2), "padding": 3}),
+    ((1, 3, 2, 4, 4), (6, 2, 3, 2, 2), {"input_dilation": (2, 3, 4), "padding": 2, "groups": 2}),
+    ((1, 3, 3), (4, 2, 3), {"input_dilation": 20, "padding": 1}),  # more phases than a launch takes
+    ((1, 3, 3), (4, 1, 3), {"input_dilation": 4, "stride": 6, "padding": ([1], [5])}),  # some see no taps
+]
+
+
+def both(dtype, x, w, **how):
+    """The sums are as long as the weights of a channel are."""
+    close(lambda x, w: mx.conv_general(x, w, **how), matrix(dtype, *x), matrix(dtype, *w, seed=1), depth=np.prod(w[1:]))
+
+
+@pytest.mark.parametrize("case", PLAIN + DILATED, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_shapes(dtype, case):
+    x, w, how = case
+    both(dtype, x, w, **how)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_products(dtype):
+    """One tap without padding."""
+    both(dtype, (3, 5, 7, 24), (40, 1, 1, 24))
+    both(dtype, (3, 9, 24), (40, 1, 24), stride=2)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+def test_layouts(dtype):
+    x, w = matrix(dtype, 6, 9, 8, 10), matrix(dtype, 10, 3, 3, 6, seed=1)
+    close(lambda x, w: mx.conv2d(x.T, w.T, padding=1), x, matrix(dtype, 6, 3, 3, 10), depth=54)
+    close(lambda x, w: mx.conv2d(x[1:, ::2, ::-1, :6], w[:, :, ::2]), x, w, depth=54)
+    close(lambda x, w: mx.conv2d(x[..., 3:9], w[1:, :, ::-1]), x, w, depth=54)
+    close(lambda x, w: mx.conv2d(x[..., 1:7], w[:, 1:2, ::3]), x, w, depth=6)
+
+
+def test_nothing():
+    for x, w, padding in [
+        ((0, 5, 5, 3), (4, 3, 3, 3), 0),
+        ((2, 5, 5, 0), (4, 3, 3, 0), 1),
+        ((2, 0, 5, 3), (4, 3, 3, 3), 2),
+        ((2, 5, 5, 3), (0, 3, 3, 3), 0),
+    ]:
+        both(mx.float32, x, w, padding=padding)
+
+
+def test_complex():
+    both(mx.complex64, (2, 7, 6, 3), (4, 3, 2, 3), padding=1)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16], ids=str)
+def test_again(dtype):
+    """The same bits each time, also where sums are cut."""
+    x, w = matrix(dtype, 1, 9, 9, 64), matrix(dtype, 8, 5, 5, 64, seed=1)
+    with mx.stream(mx.gpu):
+        y = mx.conv2d(x, w)
+        assert all(mx.array_equal(mx.conv2d(x, w), y).item() for _ in range(3))
