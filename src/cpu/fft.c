@@ -17,6 +17,10 @@
 #include "cpu/kernels/fft.h"
 #include "cpu/run.h"
 #include "ops/fft.h"
+#include "plan/fourier.h"
+#include "shared/scalar.h"
+
+#include "shared/fourier.h"
 
 enum {
     WHOLE = 4096, /* longest sequence that lanes hold as a whole, for its buffers to stay in L2 */
@@ -24,18 +28,11 @@ enum {
     SHORT = 64,   /* but for short ones */
 };
 
-/* e^(-2 pi i j / n); j in 0..n */
 static void root(double *re, double *im, int64_t j, int64_t n)
 {
-    /* Within an eighth of a turn, where cos and sin are as good as their argument. */
-    double t = 2 * M_PI * ((double)(8 * j % n) / (double)n) / 8;
-    static const double h = 0.70710678118654752440;
-    static const double eighth[8][2] = { { 1, 0 },  { h, -h }, { 0, -1 }, { -h, -h },
-                                         { -1, 0 }, { -h, h }, { 0, 1 },  { h, h } };
-    const double *e = eighth[8 * j / n % 8];
-    double c = cos(t), s = -sin(t);
-    *re = e[0] * c - e[1] * s;
-    *im = e[0] * s + e[1] * c;
+    struct root w = root_of_one(j, n);
+    *re = w.re;
+    *im = w.im;
 }
 
 /* e^(-2 pi i j / n) for any j < n, as the product of two: coarse[j >> bits] fine[the rest]. */
@@ -122,26 +119,15 @@ static void plan_free(struct fft_plan *p)
     free(p);
 }
 
-static bool is_smooth(int64_t n)
-{
-    for (int r = 2; r <= FFT_RADIX; r++)
-        while (n % r == 0) n /= r;
-    return n == 1;
-}
-
 static int smooth_make(struct fft_smooth *s, int64_t n)
 {
     int64_t left = n, numbers = 0, roots = 0;
     s->n = n;
-    static const int first[] = { 8, 4, 2, 3, 5 };
-    for (int i = 0, r = 0; left > 1; i++) {
-        r = i < 5 ? first[i] : r + 1;
-        while (left % r == 0 && !(r == 8 && left == 16)) { /* 16 = 4 4 */
-            s->radix[s->stages++] = r;
-            left /= r;
-            numbers += left * (r - 1);
-            roots += r;
-        }
+    s->stages = fourier_radices(n, FFT_RADIX, s->radix);
+    for (int i = 0; i < s->stages; i++) {
+        left /= s->radix[i];
+        numbers += left * (s->radix[i] - 1);
+        roots += s->radix[i];
     }
     s->factors = mx_malloc((size_t)(numbers * 2 + 1) * sizeof(float));
     s->roots = mx_malloc((size_t)(roots * 2 + 1) * sizeof(float));
@@ -168,19 +154,9 @@ static int smooth_make(struct fft_smooth *s, int64_t n)
     return 0;
 }
 
-/* The largest divisor not above the root. */
-static int64_t middle(int64_t n)
-{
-    int64_t best = 1;
-    for (int64_t d = 1; d * d <= n; d++)
-        if (n % d == 0)
-            best = d;
-    return best;
-}
-
 static int split_make(struct fft_plan *p)
 {
-    int64_t n2 = middle(p->n), n1 = p->n / n2;
+    int64_t n2 = fourier_divisor(p->n, p->n), n1 = p->n / n2;
     if (smooth_make(&p->a, n1) || smooth_make(&p->b, n2))
         return 1;
     return table_make(&p->t, p->n);
@@ -188,25 +164,11 @@ static int split_make(struct fft_plan *p)
 
 static int one(const struct fft_plan *p, const float *x, int64_t sx, float *y, int64_t sy, bool swap, float scale);
 
-static int64_t smooth_above(int64_t n)
-{
-    int64_t best = 1;
-    while (best < n) best *= 2;
-    for (int64_t odd = 3; odd <= 15; odd += 2) {
-        int64_t m = odd;
-        if (odd == 7 || odd == 11 || odd == 13)
-            continue;
-        while (m < n) m *= 2;
-        best = m < best ? m : best;
-    }
-    return best;
-}
-
 static struct fft_plan *plan_make(int64_t n, bool many);
 
 static int chirp_make(struct fft_plan *p, bool many)
 {
-    int64_t n = p->n, m = smooth_above(2 * n - 1);
+    int64_t n = p->n, m = fourier_length_above(2 * n - 1);
     p->conv = plan_make(m, many);
     p->chirp = mx_malloc((size_t)(2 * n) * sizeof(float));
     p->filter = mx_malloc((size_t)(2 * m) * sizeof(float));
@@ -236,8 +198,8 @@ static struct fft_plan *plan_make(int64_t n, bool many)
     if (!p)
         return NULL;
     *p = (struct fft_plan){ .n = n };
-    int failed;
-    if (!is_smooth(n)) {
+    int failed, radix[FOURIER_STAGES];
+    if (fourier_radices(n, FFT_RADIX, radix) < 0) {
         p->way = CHIRP;
         failed = chirp_make(p, many);
     } else if (n <= SHORT || (many && n <= WHOLE)) {
@@ -498,16 +460,20 @@ static void take_part(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* Real sequences of even length n = 2 m, whose rows lie without gaps: taken as m complex numbers
- * z_j = x_2j + i x_(2j + 1), with a transform Z. With w = e^(-2 pi i / n),
- *     2 X_k = (Z_k + conj Z_(m-k)) - i w^k (Z_k - conj Z_(m-k)),
- *     Z_k = (X_k + conj X_(m-k)) + i w^-k (X_k - conj X_(m-k)),   Z_m = Z_0. */
+/* Real sequences of even length n = 2 m, whose rows lie without gaps: taken as m complex numbers (shared/fourier.h). */
 struct even {
     const float *x, *w;
     float *y;
     int64_t m;
 };
 enum { PART = 1024 };
+
+static complex64 number(const float *x, int64_t k) { return (complex64){ x[2 * k], x[2 * k + 1] }; }
+static void put_number(float *y, int64_t k, complex64 v)
+{
+    y[2 * k] = v.re;
+    y[2 * k + 1] = v.im;
+}
 
 static void fold_real(void *ctx, int64_t begin, int64_t end)
 {
@@ -518,10 +484,8 @@ static void fold_real(void *ctx, int64_t begin, int64_t end)
         float *y = f->y + r / parts * (m + 1) * 2;
         int64_t first = r % parts * PART, last = first + PART < m + 1 ? first + PART : m + 1;
         for (int64_t k = first; k < last; k++) {
-            const float *a = x + 2 * (k < m ? k : 0), *b = x + 2 * (k ? m - k : 0), *w = f->w + 2 * k;
-            float er = a[0] + b[0], ei = a[1] - b[1], dr = a[0] - b[0], di = a[1] + b[1];
-            y[2 * k] = 0.5f * (er + (dr * w[1] + di * w[0]));
-            y[2 * k + 1] = 0.5f * (ei - (dr * w[0] - di * w[1]));
+            complex64 a = number(x, k < m ? k : 0), b = number(x, k ? m - k : 0);
+            put_number(y, k, fourier_fold(a, b, number(f->w, k)));
         }
     }
 }
@@ -535,11 +499,10 @@ static void unfold_real(void *ctx, int64_t begin, int64_t end)
         float *y = f->y + r / parts * m * 2;
         int64_t first = r % parts * PART, last = first + PART < m ? first + PART : m;
         for (int64_t k = first; k < last; k++) {
-            const float *a = x + 2 * k, *b = x + 2 * (m - k), *w = f->w + 2 * k;
-            float ai = k ? a[1] : 0, bi = k ? b[1] : 0; /* the ends are real */
-            float er = a[0] + b[0], ei = ai - bi, dr = a[0] - b[0], di = ai + bi;
-            y[2 * k] = er - (di * w[0] - dr * w[1]);
-            y[2 * k + 1] = ei + (dr * w[0] + di * w[1]);
+            complex64 a = number(x, k), b = number(x, m - k);
+            a.im = k ? a.im : 0; /* the ends are real */
+            b.im = k ? b.im : 0;
+            put_number(y, k, fourier_unfold(a, b, number(f->w, k)));
         }
     }
 }

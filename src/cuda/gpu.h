@@ -14,7 +14,7 @@
 #include "plan/result.h"
 #include "run/queue.h"
 
-enum { MAX_GPUS = 16, MODULES = 1024, RING = 64 };
+enum { MAX_GPUS = 16, MODULES = 1024, RING = 64, GPU_TABLES = 32 };
 
 struct gpu {
     struct memory memory; /* the first member */
@@ -39,6 +39,13 @@ struct gpu_notes {
     uint64_t launches;
 };
 
+/* Numbers that kernels of a stream read, kept for the next ones (fourier.c). */
+struct gpu_table {
+    int64_t key[4];
+    struct buffer *of; /* NULL: none */
+    uint64_t used;     /* when it was last */
+};
+
 /* A stream's queue: batches, and the driver's stream that their kernels are put on. */
 struct gpu_stream {
     struct batch_queue queue;
@@ -48,6 +55,8 @@ struct gpu_stream {
     uint64_t now; /* the mark of what is being queued; marks below are in events[mark % RING] */
     void *event[RING];
     struct gpu_notes notes;
+    struct gpu_table table[GPU_TABLES];
+    uint64_t tables_used;
 };
 
 static inline struct gpu_stream *gpu_stream(const struct stream *s) { return s->queue; }

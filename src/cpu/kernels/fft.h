@@ -9,10 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/fourier.h"
+
 enum {
     FFT_STEP = 32,  /* elements of fft_twiddle's fine table */
     FFT_RADIX = 31, /* the largest prime factor that a transform of this kind takes */
-    FFT_STAGES = 64,
 };
 
 /* A length whose prime factors are small, as a product of radices, and the factors e^(-2 pi i p j /
@@ -20,7 +21,7 @@ enum {
 struct fft_smooth {
     int64_t n;
     int stages;
-    int radix[FFT_STAGES];
+    int radix[FOURIER_STAGES];
     float *factors;
     float *roots; /* for every stage, its radix's roots of unity */
 };
