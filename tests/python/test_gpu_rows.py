@@ -21,6 +21,8 @@ SHAPES = [
     (3, 1024),
     (2, 4097),
     (2, 8200),
+    (3, 3 * 8192 + 5),
+    (1, 70000),
     (2, 0),
     (0, 5),
     (300, 8),
@@ -90,6 +92,15 @@ def test_special_numbers(dtype):
     close(lambda x: mx.logsumexp(x, axis=-1), x)
     close(nn.log_softmax, x)
     close(lambda x: mx.fast.layer_norm(x, None, None, 1e-5), x)
+    long = np.random.default_rng(1).standard_normal((6, 20000))  # pieces: without numbers, with what is none
+    long[0, :9000], long[1, 9000:], long[2] = -np.inf, -np.inf, -np.inf
+    long[3, 19999], long[4, 100], long[5, ::2] = np.nan, np.inf, -np.inf
+    with mx.stream(mx.cpu):
+        x = mx.array(long).astype(dtype)
+        mx.eval(x)
+    close(lambda x: mx.softmax(x, axis=-1), x)
+    close(lambda x: mx.logsumexp(x, axis=-1), x)
+    close(nn.log_softmax, x)
 
 
 @pytest.mark.parametrize("n", [3, 16, 100, 1025, 9001])

@@ -1,9 +1,9 @@
 /* rows.cu: the last axis, row by row: cu_softmax_f32, cu_norm_bf16.  The build compiles it as it does
  * elementwise.cu.
  *
- * For softmax and norms a row is read once, and kept in registers, unless it is too long; else it is read again for
- * each pass, from a cache where it is short.  Threads add LANES elements in the type that is computed in, and those
- * sums in double; who adds what follows from the length of the row. */
+ * A row is read once, and kept in registers, unless it is too long: then softmax and logsumexp cut it into pieces,
+ * and norms read it again for each pass, as their derivatives do.  Threads add LANES elements in the type that is
+ * computed in, and those sums in double; who adds what follows from the length of the row. */
 #include "cuda/kernels/gpu.h"
 
 #include "cuda/kernels/computed.h"
@@ -87,60 +87,6 @@ FN T greater_of(T x, T y) { return x > y || x != x ? x : y; }
 #define TYPE T
 #define MERGED greater_of(other, mine)
 #include "cuda/kernels/rows_team.inc"
-
-/* ---- softmax and logsumexp */
-
-FN T largest(const struct rows_args *a, const struct part *p, const S *x)
-{
-    T most = (T)-INFINITY, v[LANES];
-    for (int64_t i = p->first; i < a->n && p->here; i += p->step) {
-        int n = get(v, a, x, i);
-        for (int k = 0; k < LANES; k++) most = k < n ? greater_of(v[k], most) : most;
-    }
-    return team_most(most, a);
-}
-
-/* The sum of exp(x - most). */
-FN double sum_of_powers(const struct rows_args *a, const struct part *p, const S *x, T most)
-{
-    double sum = 0;
-    for (int64_t i = p->first; i < a->n && p->here; i += p->step) {
-        T v[LANES], some = 0;
-        int n = get(v, a, x, i);
-        for (int k = 0; k < LANES; k++) some += k < n ? F(exp)(v[k] - most) : (T)0;
-        sum += (double)some;
-    }
-    return team_sum(sum, a);
-}
-
-KERNEL(K(cu_softmax), struct rows_args)
-{
-    struct part p = part_of(&a);
-    const S *x = (const S *)a.x + p.row * a.n;
-    T most = largest(&a, &p, x), scale = (T)(1 / sum_of_powers(&a, &p, x, most)), v[LANES];
-    for (int64_t i = p.first; i < a.n && p.here; i += p.step) {
-        get(v, &a, x, i);
-        for (int k = 0; k < LANES; k++) v[k] = F(exp)(v[k] - most) * scale;
-        put(&a, (S *)a.y + p.row * a.n, i, v);
-    }
-}
-
-/* The largest, and the logsumexp above it: as one number, or as two. */
-KERNEL(K(cu_logsumexp), struct rows_args)
-{
-    struct part p = part_of(&a);
-    const S *x = (const S *)a.x + p.row * a.n;
-    T most = largest(&a, &p, x);
-    double sum = sum_of_powers(&a, &p, x, most), log = most - most != 0 ? 0 : log_f64(sum);
-    if (!p.here || p.first)
-        return;
-    if (a.more) {
-        ((WIDE *)a.y)[p.row] = most;
-        ((WIDE *)a.more)[p.row] = (WIDE)(log + (double)(most - most)); /* NaN as exp(inf - inf) is */
-    } else {
-        ((S *)a.y)[p.row] = OUT_OF_DOUBLE((double)most + log);
-    }
-}
 
 /* ---- norms */
 
@@ -247,7 +193,19 @@ KERNEL(K(cu_norm_tangent), struct rows_args)
     }
 }
 
-/* ---- rows that are held */
+/* ---- softmax and logsumexp, and norms of rows that are held */
+
+/* The logsumexp of a row: as one number, or as the largest and what it is above that. */
+FN void put_logsumexp(const struct rows_args *a, int64_t row, T most, double sum)
+{
+    double log = most - most != 0 ? 0 : log_f64(sum);
+    if (a->more) {
+        ((WIDE *)a->y)[row] = most;
+        ((WIDE *)a->more)[row] = (WIDE)(log + (double)(most - most)); /* NaN as exp(inf - inf) is */
+    } else {
+        ((S *)a->y)[row] = OUT_OF_DOUBLE((double)most + log);
+    }
+}
 
 /* e^x of x that is not positive, or NaN. */
 #if defined HALF && HAS_WARP_PRODUCTS
@@ -262,3 +220,72 @@ KERNEL(K(cu_norm_tangent), struct rows_args)
 #define HELD_NAME few
 #define HELD (ROWS_FEW / LANES)
 #include "cuda/kernels/rows_held.inc"
+
+/* ---- softmax and logsumexp of rows that are cut into pieces, which blocks hold */
+
+enum { PIECE = ROWS_HELD * ROWS_THREADS, PIECE_READS = ROWS_HELD / LANES };
+
+/* The arguments and the part of a thread as if the block's piece were all there is. */
+FN struct rows_args piece_of(const struct rows_args *a, struct part *p)
+{
+    struct rows_args piece = *a;
+    int64_t from = blockIdx.x % a->pieces * PIECE, at = blockIdx.x / a->pieces * a->n + from;
+    piece.n = a->n - from < PIECE ? a->n - from : PIECE;
+    piece.x = (const S *)a->x + at;
+    piece.y = (S *)a->y + at;
+    p->row = 0;
+    p->here = 1;
+    p->first = (int64_t)threadIdx.x * LANES;
+    p->step = (int64_t)ROWS_THREADS * LANES;
+    return piece;
+}
+
+/* The largest of each piece, and the sum of e to the power of how much each element is below it. */
+BOUNDED_KERNEL(K(cu_powers_parts), struct rows_args, ROWS_THREADS, 3)
+{
+    struct part p;
+    struct rows_args piece = piece_of(&a, &p);
+    T v[PIECE_READS][LANES], most = (T)-INFINITY;
+    hold_held(v, &piece, &p, piece.x, most);
+    double sum;
+    most = powers_held(v, &a, &sum);
+    if (threadIdx.x == 0) {
+        a.parts[blockIdx.x].most = (double)most;
+        a.parts[blockIdx.x].sum = most == (T)-INFINITY ? 0 : sum;
+    }
+}
+
+/* The same of a row, of its pieces: all of the block get them. */
+FN T merged(const struct rows_args *a, int64_t row, double *sum)
+{
+    const struct rows_part *part = a->parts + row * a->pieces;
+    T most = (T)-INFINITY;
+    for (int64_t k = threadIdx.x; k < a->pieces; k += ROWS_THREADS) most = greater_of((T)part[k].most, most);
+    most = team_most(most, a);
+    *sum = 0;
+    for (int64_t k = threadIdx.x; k < a->pieces; k += ROWS_THREADS)
+        *sum += part[k].sum * (double)F(exp)((T)part[k].most - most);
+    *sum = team_sum(*sum, a);
+    return most;
+}
+
+KERNEL(K(cu_softmax), struct rows_args)
+{
+    struct part p;
+    struct rows_args piece = piece_of(&a, &p);
+    double sum;
+    T most = merged(&a, blockIdx.x / a.pieces, &sum), scale = (T)(1 / sum), v[LANES];
+    for (int64_t i = p.first; i < piece.n; i += p.step) {
+        get(v, &piece, piece.x, i);
+        for (int k = 0; k < LANES; k++) v[k] = POWER(v[k] - most) * scale;
+        put(&piece, piece.y, i, v);
+    }
+}
+
+KERNEL(K(cu_logsumexp), struct rows_args)
+{
+    double sum;
+    T most = merged(&a, blockIdx.x, &sum);
+    if (threadIdx.x == 0)
+        put_logsumexp(&a, blockIdx.x, most, sum);
+}

@@ -10,6 +10,11 @@
  * with so few. */
 enum { ROWS_THREADS = 256, ROWS_HELD = 32, ROWS_FEW = 8 };
 
+/* Of a piece of a row: its largest element, and the sum of e to the power of how much each is below that. */
+struct rows_part {
+    double most, sum;
+};
+
 /* Rows of n elements without gaps.  A block's threads are `width` teams of `team`, a power of two, each of which has
  * one row. */
 struct rows_args {
@@ -20,6 +25,8 @@ struct rows_args {
     int64_t rows, n;
     double eps;
     int32_t team, width;
+    struct rows_part *parts; /* of long rows: of each row's `pieces` of ROWS_HELD * ROWS_THREADS elements */
+    int64_t pieces;
     int32_t centered; /* layer_norm; else rms_norm */
     int32_t whole;    /* n is a multiple of LANES, and all is aligned to 16 bytes */
 };
