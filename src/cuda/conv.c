@@ -4,6 +4,7 @@
 #include "core/shape.h"
 #include "cuda/gpu.h"
 #include "cuda/kernels/conv.h"
+#include "cuda/kernels/product.h"
 #include "plan/product.h"
 
 /* ---- geometry */
@@ -91,27 +92,41 @@ static bool take_phases(struct conv_call *c, const struct conv_plan *p, int64_t 
 
 /* ---- what blocks do */
 
-enum kernel { SMALL, LARGE, MERGE, KERNELS };
+enum kernel { SMALL, LARGE, WEIGHT_SMALL, WEIGHT_LARGE, MERGE, KERNELS };
+
+static bool is_half(enum dtype t) { return t == DT_float16 || t == DT_bfloat16; }
 
 /* What partial sums take. */
 static size_t sum_size(enum dtype t) { return t == DT_float64 ? sizeof(double) : sizeof(float); }
 
+/* Those of half types only where warps multiply matrices. */
+static bool has_large_tiles(struct gpu *g, enum dtype t)
+{
+    static _Atomic signed char has[MAX_GPUS]; /* 1: yes, -1: no */
+    if (!is_half(t))
+        return t == DT_float32;
+    signed char known = atomic_load_explicit(&has[g->number], memory_order_relaxed);
+    if (!known)
+        atomic_store(&has[g->number], known = gpu_has(g, "conv", "conv_large", t) ? 1 : -1);
+    return known > 0;
+}
+
 /* `count` products of so many rows and columns: tiles as large as there are enough of, and of what is summed up,
  * `depth`, pieces where there are too few, if there may be any. */
-static enum kernel cut_tiles(struct conv_call *c, enum dtype t, int64_t rows, int64_t columns, int64_t depth,
-                             int64_t count, bool may_cut)
+static enum kernel cut_tiles(struct conv_call *c, struct gpu *g, enum dtype t, int64_t rows, int64_t columns,
+                             int64_t depth, int64_t count, bool may_cut)
 {
     enum { MANY = 128, LEAST_PIECE = 256, ROOM = 256 << 20 };
-    int64_t large = ceil_div(rows, CONV_LARGE) * ceil_div(columns, CONV_LARGE) * count;
+    int64_t large = ceil_div(rows, PRODUCT_LARGE) * ceil_div(columns, PRODUCT_LARGE) * count;
     int64_t most = may_cut ? greatest(depth / LEAST_PIECE, 1) : 1;
     most = least(most, greatest(ROOM / (c->size * (int64_t)sum_size(t)), 1));
-    bool is_large = t != DT_float64 && least(rows, columns) > CONV_SMALL && large * most >= MANY;
-    int tile = is_large ? CONV_LARGE : CONV_SMALL;
+    bool is_large = has_large_tiles(g, t) && least(rows, columns) > PRODUCT_SMALL && large * most >= MANY;
+    int tile = is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
     c->down = ceil_div(rows, tile);
     c->across = ceil_div(columns, tile);
     int64_t blocks = c->down * c->across * count;
     c->pieces = blocks <= MANY ? least(most, ceil_div(2 * MANY, blocks)) : 1;
-    c->piece = ceil_div(ceil_div(depth, c->pieces), CONV_STEP) * CONV_STEP;
+    c->piece = ceil_div(ceil_div(depth, c->pieces), PRODUCT_STEP) * PRODUCT_STEP;
     c->pieces = depth ? ceil_div(depth, c->piece) : 1;
     return is_large ? LARGE : SMALL;
 }
@@ -120,7 +135,11 @@ static void *kernel_of(const struct run *r, enum kernel k)
 {
     static struct gpu_found found[KERNELS][DT_COUNT];
     static const char *const names[KERNELS] = {
-        [SMALL] = "conv_small", [LARGE] = "conv_large", [MERGE] = "conv_merge"
+        [SMALL] = "conv_small",
+        [LARGE] = "conv_large",
+        [WEIGHT_SMALL] = "conv_weight_small",
+        [WEIGHT_LARGE] = "conv_weight_large",
+        [MERGE] = "conv_merge",
     };
     enum dtype t = (enum dtype)r->y[0]->dtype;
     return gpu_find(gpu_of(r), &found[k][t], "conv", names[k], t);
@@ -130,8 +149,8 @@ static void *kernel_of(const struct run *r, enum kernel k)
 static int merge_pieces(const struct run *r, struct conv_call *c)
 {
     void *kernel = kernel_of(r, MERGE);
-    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->size, CONV_THREADS), CONV_THREADS,
-                                 (void *[]){ c });
+    return !kernel || gpu_launch(r->stream, r->node->op->name, kernel, ceil_div(c->size, PRODUCT_THREADS),
+                                 PRODUCT_THREADS, (void *[]){ c });
 }
 
 static int make_zeros(const struct run *r)
@@ -156,15 +175,19 @@ static void count_phases(const struct conv_call *c, int64_t *positions, int64_t 
     }
 }
 
-/* One launch, of those phases that the call has: all, unless there are too many. */
-static int launch_phases(const struct run *r, struct conv_call *c, bool all)
+/* One launch, of those phases that the call has; whole: all of the result is made of them. */
+static int launch_phases(const struct run *r, struct conv_call *c, bool of_weights, bool whole)
 {
     enum dtype t = (enum dtype)r->y[0]->dtype;
     int64_t positions, taps, count = c->groups;
     count_phases(c, &positions, &taps);
     for (int i = 0; i < 3; i++) count *= c->axis[i].phases;
-    enum kernel k = cut_tiles(c, t, positions, c->out, taps * c->in, count, all);
-    void *kernel = kernel_of(r, k);
+    if (of_weights && taps == 0)
+        return 0; /* the zeros that were made */
+    enum kernel k = of_weights ? cut_tiles(c, gpu_of(r), t, c->out, taps * c->in, positions, count, whole)
+                               : cut_tiles(c, gpu_of(r), t, positions, c->out, taps * c->in, count, whole);
+    void *kernel = kernel_of(r, of_weights ? k + WEIGHT_SMALL : k);
+    int threads = is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
     struct buffer *b = NULL;
     int failed = !kernel;
     if (!failed && c->pieces > 1) {
@@ -172,21 +195,33 @@ static int launch_phases(const struct run *r, struct conv_call *c, bool all)
         c->partial = failed ? NULL : buffer_on(b, r->stream);
     }
     failed = failed || gpu_launch(r->stream, r->node->op->name, kernel, c->down * c->across * c->pieces * count,
-                                  CONV_THREADS, (void *[]){ c });
+                                  threads, (void *[]){ c });
     failed = failed || (c->pieces > 1 && merge_pieces(r, c));
     if (b)
         buffer_release(b);
     return failed;
 }
 
-static int launch_all(const struct run *r, const struct conv_plan *p, struct conv_call *c)
+/* Are there taps of an axis that no position sees? */
+static bool misses_taps(const struct conv_plan *p)
+{
+    for (int i = 0; i < 3; i++) {
+        int64_t taps = 0;
+        for (int64_t k = 0; k < phases_of(&p->axis[i]); k++) taps += conv_phase(&p->axis[i], k).taps;
+        if (taps < p->axis[i].taps)
+            return true;
+    }
+    return false;
+}
+
+static int launch_all(const struct run *r, const struct conv_plan *p, struct conv_call *c, bool of_weights)
 {
     int64_t first[3] = { 0 };
-    bool more = take_phases(c, p, first), all = !more;
-    int failed = launch_phases(r, c, all);
+    bool misses = of_weights && misses_taps(p), more = take_phases(c, p, first), whole = !more && !misses;
+    int failed = (misses && make_zeros(r)) || launch_phases(r, c, of_weights, whole);
     while (more && !failed) {
         more = take_phases(c, p, first);
-        failed = launch_phases(r, c, all);
+        failed = launch_phases(r, c, of_weights, whole);
     }
     return failed;
 }
@@ -198,36 +233,39 @@ static int too_wide(const struct run *r)
     return 1;
 }
 
-static int run_windows(const struct run *r, const struct conv_args *args, mx x, mx w)
+/* Of what a convolution gives: what is computed, or, for its weights, the operand y. */
+static int run_windows(const struct run *r, mx x, mx w, mx y, bool of_weights)
 {
     struct conv_plan p;
     struct conv_call c = { 0 };
-    mx y = r->y[0];
-    conv_plan_of(&p, args, x, w, y);
+    conv_plan_of(&p, r->args, x, w, y);
     if (!is_within(&p))
         return too_wide(r);
     describe_call(&c, &p);
     int64_t lanes = gpu_lanes((enum dtype)x->dtype);
     c.x = gpu_pointer(r, x);
-    c.other = gpu_pointer(r, w);
-    c.result = gpu_pointer(r, y);
-    c.size = y->size;
-    c.vectors[0] = c.vectors[1] = p.in % lanes == 0 && ((uintptr_t)c.x | (uintptr_t)c.other) % 16 == 0;
-    c.fours = p.out % 4 == 0;
-    return launch_all(r, &p, &c);
+    c.other = gpu_pointer(r, of_weights ? y : w);
+    c.result = gpu_pointer(r, r->y[0]);
+    c.size = r->y[0]->size;
+    c.vectors = (p.in | (of_weights ? p.out : 0)) % lanes == 0 && ((uintptr_t)c.x | (uintptr_t)c.other) % 16 == 0;
+    c.fours = (of_weights ? p.in : p.out) % 4 == 0;
+    return launch_all(r, &p, &c, of_weights);
 }
 
-static int run_as_product(const struct run *r, mx x, mx w)
+/* One tap: of each position, or the sum over all of them. */
+static int run_as_product(const struct run *r, mx x, mx other, bool of_weights)
 {
-    int n = w->ndim;
-    struct product_plan p = { .m = r->y[0]->size / dim(w, 0),
-                              .n = dim(w, 0),
-                              .k = dim(x, -1),
-                              .steps = { { dim(x, -1), 1 }, { w->strides[n - 1], w->strides[0] } } };
-    return gpu_product(r, &p, (mx[]){ x, w });
+    int n = other->ndim, in = dim(x, -1), out = of_weights ? dim(other, -1) : dim(other, 0);
+    int64_t positions = x->size / in;
+    struct product_plan p = { .n = in, .m = out, .k = positions, .steps = { { 1, out }, { in, 1 } } };
+    if (!of_weights)
+        p = (struct product_plan){
+            .m = positions, .n = out, .k = in, .steps = { { in, 1 }, { other->strides[n - 1], other->strides[0] } }
+        };
+    return gpu_product(r, &p, of_weights ? (mx[]){ other, x } : (mx[]){ x, other });
 }
 
-int gpu_run_conv(const struct run *r)
+static int run_any(const struct run *r, bool of_weights)
 {
     mx x[2] = { r->x[0], r->x[1] };
     mx_own hold[2] = { 0 };
@@ -237,9 +275,16 @@ int gpu_run_conv(const struct run *r)
         return 0;
     if (x[0]->size == 0 || x[1]->size == 0)
         return make_zeros(r);
-    bool product = conv_is_product(r->args, x[0], x[1], r->y[0]);
-    int failed = !gpu_all_row_major(r, product ? 1 : 2, x, hold) ||
-                 (product ? run_as_product(r, x[0], x[1]) : run_windows(r, r->args, x[0], x[1]));
+    mx w = of_weights ? r->y[0] : x[1], y = of_weights ? x[1] : r->y[0];
+    bool product = conv_is_product(r->args, x[0], w, y);
+    int failed = !gpu_all_row_major(r, product && !of_weights ? 1 : 2, x, hold);
+    if (!failed && product)
+        failed = run_as_product(r, x[0], x[1], of_weights);
+    else if (!failed)
+        failed = run_windows(r, x[0], of_weights ? w : x[1], of_weights ? x[1] : y, of_weights);
     gpu_drop(2, hold);
     return failed;
 }
+
+int gpu_run_conv(const struct run *r) { return run_any(r, false); }
+int gpu_run_conv_weight(const struct run *r) { return run_any(r, true); }

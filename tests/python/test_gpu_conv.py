@@ -44,11 +44,35 @@ def test_shapes(dtype, case):
     both(dtype, x, w, **how)
 
 
+def both_gradients(dtype, x, w, **how):
+    """By the input and by the weights, whose sums go over all positions."""
+    x, w = matrix(dtype, *x), matrix(dtype, *w, seed=1)
+    y = matrix(dtype, *mx.conv_general(x, w, **how).shape, seed=2)
+    conv = lambda x, w: mx.conv_general(x, w, **how)  # noqa: E731
+    close(lambda x, w, y: mx.vjp(lambda x: conv(x, w), [x], [y])[1][0], x, w, y, depth=y.shape[-1] * w.size)
+    close(lambda x, w, y: mx.vjp(lambda w: conv(x, w), [w], [y])[1][0], x, w, y, depth=y.size // max(y.shape[-1], 1))
+
+
+@pytest.mark.parametrize("case", PLAIN + DILATED, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_gradients(dtype, case):
+    x, w, how = case
+    both_gradients(dtype, x, w, **how)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_gradients_of_large_ones(dtype):
+    """Tiles of the larger kind, in pieces; and few weights of many positions."""
+    both_gradients(dtype, (2, 40, 41, 72), (80, 3, 3, 72), padding=1)
+    both_gradients(dtype, (4, 60, 20, 3), (5, 2, 2, 3))
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_products(dtype):
     """One tap without padding."""
     both(dtype, (3, 5, 7, 24), (40, 1, 1, 24))
     both(dtype, (3, 9, 24), (40, 1, 24), stride=2)
+    both_gradients(dtype, (3, 5, 7, 24), (40, 1, 1, 24))
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
@@ -68,6 +92,7 @@ def test_nothing():
         ((2, 5, 5, 3), (0, 3, 3, 3), 0),
     ]:
         both(mx.float32, x, w, padding=padding)
+        both_gradients(mx.float32, x, w, padding=padding)
 
 
 def test_complex():

@@ -1,6 +1,6 @@
 /* conv.cu: convolutions of one to three axes, any strides, dilations and groups: cu_conv_large_f32.  The build compiles
- * it for each line of modules.def, with SUFFIX, S, the type as stored, SUM, that of sums, and for half types HALF
- * defined.
+ * it for each line of modules.def, with SUFFIX, S, the type as stored, SUM, that of sums, for half types HALF,
+ * and LARGE where there are large tiles of others.
  *
  * A convolution is a product of matrices, one of which is not in memory: its rows are positions of the result, and it
  * has a column for each channel of each tap.  Whoever fetches an element counts through positions and taps in digits
@@ -10,6 +10,7 @@
 #include "cuda/kernels/conv.h"
 #include "cuda/kernels/lanes.h"
 #include "cuda/kernels/places.h"
+#include "cuda/kernels/product.h"
 #include "cuda/kernels/warp.h"
 
 #define K(name) PASTE(name, SUFFIX)
@@ -161,39 +162,46 @@ FN void find_lines(struct line *lines, const struct conv_call *a, const struct s
     }
 }
 
+/* Where the columns of a tile are among the weights of an output channel; below 0 those that are not there. */
+FN void find_columns(int64_t *places, const struct conv_call *a, const struct spot *s, int tile)
+{
+    for (int i = (int)threadIdx.x; i < tile; i += (int)blockDim.x) {
+        struct digits d = digits_of(s->column + i, &s->columns);
+        struct tap t = tap_of(a, &d);
+        places[i] = s->column + i < s->n_columns ? first_tap(a, s) + t.w : INT64_MIN;
+    }
+}
+
 /* ---- results */
 
-/* Four sums that are neighbours in the result, or as many of them as there are. */
-FN void put_four(const struct conv_call *a, int64_t piece, int64_t place, int n, const T sum[4])
+/* Four sums, or partial ones, at their places, of those that are not below 0. */
+FN_APART void put_some(const struct conv_call *a, int64_t piece, int64_t p0, int64_t p1, int64_t p2, int64_t p3, T s0,
+                       T s1, T s2, T s3)
 {
-    union {
-        T v[4];
-        struct words4 align;
-    } t;
-    union {
-        S v[4];
-        struct words4 align;
-    } u;
-    if (a->pieces > 1) {
-        T *to = (T *)a->partial + piece * a->size + place;
-        for (int k = 0; k < 4; k++) t.v[k] = sum[k];
-        if (a->fours) {
-            COPY_LANES(to, t.v, sizeof t.v);
-        } else {
-            for (int k = 0; k < 4; k++)
-                if (k < n)
-                    to[k] = t.v[k];
-        }
-    } else {
-        S *to = (S *)a->result + place;
+    int64_t place[4] = { p0, p1, p2, p3 };
+    T sum[4] = { s0, s1, s2, s3 };
+    T *part = (T *)a->partial + piece * a->size;
+    S *y = (S *)a->result;
+    UNROLLED
+    for (int k = 0; k < 4; k++)
+        if (place[k] >= 0 && a->pieces > 1)
+            part[place[k]] = sum[k];
+        else if (place[k] >= 0)
+            y[place[k]] = OUT(sum[k]);
+}
+
+/* The same; where `fours`, they are all there, next to each other. */
+FN void put_four(const struct conv_call *a, int64_t piece, const int64_t place[4], const T sum[4])
+{
+    if (!a->fours || a->pieces > 1) {
+        put_some(a, piece, place[0], place[1], place[2], place[3], sum[0], sum[1], sum[2], sum[3]);
+    } else if (place[0] >= 0) {
+        union {
+            S v[4];
+            struct words4 align;
+        } u;
         for (int k = 0; k < 4; k++) u.v[k] = OUT(sum[k]);
-        if (a->fours) {
-            COPY_LANES(to, u.v, sizeof u.v);
-        } else {
-            for (int k = 0; k < 4; k++)
-                if (k < n)
-                    to[k] = u.v[k];
-        }
+        COPY_LANES((S *)a->result + place[0], u.v, sizeof u.v);
     }
 }
 
@@ -201,9 +209,18 @@ FN void put_four(const struct conv_call *a, int64_t piece, int64_t place, int n,
 FN void put_channels(const struct conv_call *a, const struct spot *s, const struct line *l, int64_t channel,
                      const T sum[4])
 {
-    if (l->y >= 0 && channel < a->out)
-        put_four(a, s->piece, l->y + (int64_t)s->group * a->out + channel,
-                 a->out - channel < 4 ? (int)(a->out - channel) : 4, sum);
+    int64_t first = l->y + (int64_t)s->group * a->out + channel, place[4];
+    for (int k = 0; k < 4; k++) place[k] = l->y >= 0 && channel + k < a->out ? first + k : -1;
+    put_four(a, s->piece, place, sum);
+}
+
+/* Of a tile of weights: of one output channel, for these columns. */
+FN void put_columns(const struct conv_call *a, const struct spot *s, int64_t channel, const int64_t *columns,
+                    const T sum[4])
+{
+    int64_t first = channel < a->out ? ((int64_t)s->group * a->out + channel) * a->w_line : INT64_MIN, place[4];
+    for (int k = 0; k < 4; k++) place[k] = first < 0 ? -1 : first + columns[k];
+    put_four(a, s->piece, place, sum);
 }
 
 /* The pieces' sums, in order; zeros where there are none. */
@@ -219,15 +236,33 @@ KERNEL(K(cu_conv_merge), struct conv_call)
 
 /* ---- tiles */
 
-#define TILE 128
+#if defined HALF && HAS_WARP_PRODUCTS
+#define TILE PRODUCT_LARGE
+#define N(name) name##_large
+#include "cuda/kernels/conv_warps.inc"
+#define TILE PRODUCT_SMALL
+#define N(name) name##_small
+#include "cuda/kernels/conv_warps.inc"
+#elif defined HALF
+#define TILE PRODUCT_SMALL
+#define DEPTH 16
+#define ROWS 8
+#define COLUMNS 4
+#define N(name) name##_small
+#include "cuda/kernels/conv_tile.inc"
+#else
+#ifdef LARGE
+#define TILE PRODUCT_LARGE
 #define DEPTH 8
 #define ROWS 8
 #define COLUMNS 8
 #define N(name) name##_large
 #include "cuda/kernels/conv_tile.inc"
-#define TILE 64
+#endif
+#define TILE PRODUCT_SMALL
 #define DEPTH 16
 #define ROWS 4
 #define COLUMNS 4
 #define N(name) name##_small
 #include "cuda/kernels/conv_tile.inc"
+#endif

@@ -6,10 +6,7 @@
 #include <stdint.h>
 #endif
 
-/* A block makes a tile of that many positions and channels; of what is summed up it takes CONV_STEP at once, or a
- * part of it. */
-enum { CONV_LARGE = 128, CONV_SMALL = 64, CONV_STEP = 32, CONV_PHASES = 16 };
-enum { CONV_THREADS = 256, CONV_THREADS_HALF = 128 }; /* of tiles of half types */
+enum { CONV_PHASES = 16 };
 
 /* Positions of an axis that see the same taps (struct conv_axis of plan/conv.h): `out` of them, from `first` on, which
  * meet `taps` of the weights, from `tap` on; the first meets with the first what is at `at`. */
@@ -34,7 +31,7 @@ struct conv_call {
     int64_t x_image, y_image, w_line;
     struct conv_along axis[3];
     int32_t images, in, out, groups; /* in, out: channels of a group */
-    int32_t vectors[2];              /* LANES neighbours of x, and of `other`, are read at once */
+    int32_t vectors;                 /* LANES neighbours are read at once, of both */
     int32_t fours;                   /* results are written four at once */
     int64_t down, across, pieces;    /* tiles of a group and phase, and pieces of what is summed up, of `piece` each */
     int64_t piece, size;             /* size: of the result */
