@@ -19,6 +19,7 @@
 #include "core/shape.h"
 #include "cpu/run.h"
 #include "ops/linalg.h"
+#include "plan/factor.h"
 
 /* ---- OpenBLAS, opened when it is first needed
  *
@@ -120,18 +121,6 @@ __attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NUL
 
 /* ---- batches */
 
-/* The index of a matrix in its batch, " (2, 0)", or nothing where there is but one. */
-static void matrix_place(mx x, int64_t i, char *text, size_t size)
-{
-    int index[MX_MAX_NDIM], n = x->ndim - 2;
-    for (int d = n; d-- > 0; i /= x->shape[d]) index[d] = (int)(i % x->shape[d]);
-    text[0] = 0;
-    if (n == 1)
-        snprintf(text, size, " %d of the batch", index[0]);
-    else if (n > 1)
-        snprintf(text, size, " %s of the batch", shape_text(n, index));
-}
-
 static void some(void *ctx, int64_t begin, int64_t end)
 {
     struct linalg_job *j = ctx;
@@ -153,12 +142,7 @@ static void some(void *ctx, int64_t begin, int64_t end)
     free(s.p);
 }
 
-/* Why a matrix may fail. */
-struct demand {
-    const char *expected, *got;
-};
-
-static int run_all(struct linalg_job *j, mx x, int64_t count, const char *name, const struct demand *what)
+static int run_all(struct linalg_job *j, mx x, int64_t count, const char *name, enum factor_fault fault)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, open_blas);
@@ -181,10 +165,7 @@ static int run_all(struct linalg_job *j, mx x, int64_t count, const char *name, 
     long long failed = atomic_load(&j->failed);
     if (failed == INT64_MAX)
         return 0;
-    char place[160];
-    matrix_place(x, failed, place, sizeof place);
-    mx_fail_as(MX_VALUE, "[linalg.%s] expected %s, got: matrix%s %s", name, what->expected, place, what->got);
-    return 1;
+    return factor_report(name, fault, x->ndim - 2, x->shape, failed);
 }
 
 static const struct lapack *lapack_for(mx x)
@@ -193,7 +174,7 @@ static const struct lapack *lapack_for(mx x)
 }
 
 /* Operands made row-major, results given memory, and the job done. */
-static int run_linalg(const struct run *r, struct linalg_job *j, const char *name, const struct demand *what)
+static int run_linalg(const struct run *r, struct linalg_job *j, const char *name, enum factor_fault fault)
 {
     MX_SCOPE(NULL);
     mx_own hold[2] = { { NULL }, { NULL } };
@@ -223,65 +204,61 @@ static int run_linalg(const struct run *r, struct linalg_job *j, const char *nam
             j->b = host(x[1]);
             j->b_size = count ? (size_t)(nbytes(x[1]) / count) : 0;
         }
-        failed = run_all(j, r->x[0], count, name, what);
+        failed = run_all(j, r->x[0], count, name, fault);
     }
     for (int i = 0; i < 2; i++) mx_drop(&hold[i]);
     return failed;
 }
 
-static const struct demand singular = { "an invertible matrix", "is singular" },
-                           slow = { "a matrix whose factors can be found by iteration", "does not converge" },
-                           indefinite = { "a positive definite matrix", "is not positive definite" };
-
 int run_inverse(const struct run *r)
 {
     const struct part_args *g = r->args;
     struct linalg_job j = { .one = lapack_for(r->x[0])->inverse, .mode = g->part };
-    return run_linalg(r, &j, g->factor ? "cholesky_inv" : g->part == PART_ALL ? "inv" : "tri_inv", &singular);
+    return run_linalg(r, &j, factor_asker(r->node), FACTOR_SINGULAR);
 }
 
 int run_solve(const struct run *r)
 {
     const struct part_args *g = r->args;
     struct linalg_job j = { .one = lapack_for(r->x[0])->solve, .mode = g->part };
-    return run_linalg(r, &j, g->part == PART_ALL ? "solve" : "solve_triangular", &singular);
+    return run_linalg(r, &j, factor_asker(r->node), FACTOR_SINGULAR);
 }
 
 int run_cholesky(const struct run *r)
 {
     const struct part_args *g = r->args;
     struct linalg_job j = { .one = lapack_for(r->x[0])->cholesky, .mode = g->part };
-    return run_linalg(r, &j, "cholesky", &indefinite);
+    return run_linalg(r, &j, "cholesky", FACTOR_INDEFINITE);
 }
 
-#define PLAIN(name, asker, what)                                    \
+#define PLAIN(name, asker, fault)                                   \
     int run_##name(const struct run *r)                             \
     {                                                               \
         struct linalg_job j = { .one = lapack_for(r->x[0])->name }; \
-        return run_linalg(r, &j, #asker, &what);                    \
+        return run_linalg(r, &j, #asker, fault);                    \
     }
-PLAIN(det, det, singular)
-PLAIN(slogdet, slogdet, singular)
-PLAIN(cofactor, det, slow)
-PLAIN(pinv, pinv, slow)
-PLAIN(qr, qr, slow)
-PLAIN(lu, lu, singular)
+PLAIN(det, det, FACTOR_SINGULAR)
+PLAIN(slogdet, slogdet, FACTOR_SINGULAR)
+PLAIN(cofactor, det, FACTOR_SLOW)
+PLAIN(pinv, pinv, FACTOR_SLOW)
+PLAIN(qr, qr, FACTOR_SLOW)
+PLAIN(lu, lu, FACTOR_SINGULAR)
 
 int run_svd(const struct run *r)
 {
     struct linalg_job j = { .one = lapack_for(r->x[0])->svd, .mode = ((const struct svd_args *)r->args)->mode };
-    return run_linalg(r, &j, "svd", &slow);
+    return run_linalg(r, &j, "svd", FACTOR_SLOW);
 }
 
 int run_eigh(const struct run *r)
 {
     const struct eigh_args *g = r->args;
     struct linalg_job j = { .one = lapack_for(r->x[0])->eigh, .mode = g->part, .vectors = g->vectors };
-    return run_linalg(r, &j, g->vectors ? "eigh" : "eigvalsh", &slow);
+    return run_linalg(r, &j, g->vectors ? "eigh" : "eigvalsh", FACTOR_SLOW);
 }
 
 int run_eig(const struct run *r)
 {
     struct linalg_job j = { .one = lapack_for(r->x[0])->eig, .vectors = ((const struct eig_args *)r->args)->vectors };
-    return run_linalg(r, &j, j.vectors ? "eig" : "eigvals", &slow);
+    return run_linalg(r, &j, j.vectors ? "eig" : "eigvals", FACTOR_SLOW);
 }

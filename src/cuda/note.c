@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cuda/gpu.h"
+#include "plan/factor.h"
 #include "plan/lookup.h"
 
 static const struct note empty = { .first = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
@@ -100,6 +101,8 @@ static int report_note(const struct note *n)
                                 a->index[k].room,
                                 noted_value(n->first),
                                 a->index[k].huge };
+    if (a->kind == NOTE_FACTOR)
+        return factor_report(a->op, (enum factor_fault)a->use, a->ndim, a->shape, place);
     if (a->kind == NOTE_SEGMENT)
         return lookup_report_segment(&o, noted_value(n->first + NOTE_WORDS), place);
     if (a->kind == NOTE_MATRIX)

@@ -9,13 +9,14 @@
 
 enum { NOTE_INDICES = 8, NOTE_DIMS = 64, NOTE_WORDS = 3, NOTE_BITS = 24, NOTE_VALUES = 2 };
 
-/* Of what: an axis, at a place of a grid; the corner of a slice; a matrix; the beginning of a segment, and its end. */
-enum note_kind { NOTE_PLACE, NOTE_CORNER, NOTE_MATRIX, NOTE_SEGMENT };
+/* Of what: an axis, at a place of a grid; the corner of a slice; a matrix; the beginning of a segment, and its end;
+ * or of a matrix of a batch, that it cannot be factored. */
+enum note_kind { NOTE_PLACE, NOTE_CORNER, NOTE_MATRIX, NOTE_SEGMENT, NOTE_FACTOR };
 
 /* What the host says of it, which kernels only hand on. */
 struct note_about {
     const char *op;
-    int32_t use;                    /* enum outside_use */
+    int32_t use;                    /* enum outside_use, factor_fault */
     int32_t kind;                   /* enum note_kind */
     int64_t count;                  /* places of each index array */
     uint64_t shown;                 /* the dimensions of the arrays that are not 1, as bits */

@@ -1,0 +1,32 @@
+"""Factors of small matrices on a GPU, beside PyTorch in the same run where it can be imported."""
+
+import mlx.core as mx
+from beside import bandwidth, begin, compare, torch
+
+# name: the operation here and there, how many matrices are moved
+OPERATIONS = {
+    "inverse": (mx.linalg.inv, lambda x: torch.linalg.inv(x), 2),
+    "solve": (lambda x: mx.linalg.solve(x, x[..., :1]), lambda x: torch.linalg.solve(x, x[..., :1]), 1),
+    "cholesky": (mx.linalg.cholesky, lambda x: torch.linalg.cholesky(x), 2),
+    "lu_factor": (mx.linalg.lu_factor, lambda x: torch.linalg.lu_factor(x), 2),
+    "det": (mx.linalg.det, lambda x: torch.linalg.det(x), 1),
+}
+
+
+def main():
+    begin()
+    limit = bandwidth() if torch else None
+    for count, n in ((2**20, 4), (2**16, 16), (2**14, 32), (2**12, 64), (1, 64)):
+        x = mx.random.normal((count, n, n))
+        x = x @ x.swapaxes(-1, -2) + n * mx.eye(n)
+        mx.eval(x)
+        a = None
+        if torch:
+            a = torch.randn(count, n, n, device="cuda")
+            a = a @ a.mT + n * torch.eye(n, device="cuda")
+        for name, (ours, theirs, moves) in OPERATIONS.items():
+            what = f"{name} of {count} x {n} x {n}"
+            compare(what, "float32", lambda f=ours, x=x: f(x), lambda f=theirs, a=a: f(a), moves * x.nbytes, limit)
+
+
+main()

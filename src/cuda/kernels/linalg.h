@@ -1,0 +1,28 @@
+/* linalg.h: the arguments of linalg.cu. */
+#ifndef MX_CUDA_KERNELS_LINALG_H
+#define MX_CUDA_KERNELS_LINALG_H
+
+#include "cuda/kernels/note.h"
+
+/* LINALG_SIZE: rows and columns of matrices at most; a block has LINALG_BYTES of shared memory for its matrices, of
+ * which it has LINALG_MATRICES at most, and LINALG_ROWS of all of them. */
+enum { LINALG_SIZE = 64, LINALG_BYTES = 56 << 10, LINALG_MATRICES = 64, LINALG_ROWS = 256 };
+enum { LINALG_THREADS = 256, LINALG_LEAST = 64 };
+
+enum linalg_part { LINALG_ALL, LINALG_LOWER, LINALG_UPPER }; /* enum matrix_part of ops/linalg.h */
+enum linalg_makes { LINALG_FACTORS, LINALG_DET, LINALG_SLOGDET };
+
+struct linalg_call {
+    void *y[3];
+    const void *a, *b; /* row-major; b NULL: the identity */
+    int64_t count;     /* matrices */
+    int32_t m, n, k;   /* rows and columns of a, columns of b */
+    int32_t part, makes;
+    int32_t tile, tiles;  /* columns of b that a block has of each matrix, and how many such there are */
+    int32_t pitch;        /* from row to row in shared memory */
+    int32_t team, width;  /* threads of a matrix, a power of two; matrices of a block */
+    int32_t across;       /* of the team: threads along a row, a power of two */
+    struct noting noting; /* of the first matrix that fails */
+};
+
+#endif

@@ -1,0 +1,175 @@
+"""Factors of small matrices on a GPU, beside NumPy in float64; skipped where there is none."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+pytestmark = [
+    pytest.mark.skipif(not mx.is_available(mx.gpu), reason="needs an NVIDIA GPU"),
+    pytest.mark.usefixtures("no_fallback"),
+]
+RNG = np.random.default_rng(0)
+DTYPES = ["float32", "float64", "complex64"]
+# batch, size
+SHAPES = [((), 1), ((70,), 2), ((33,), 3), ((5, 3), 5), ((9,), 8), ((3,), 17), ((2,), 32), ((2,), 33), ((2,), 64)]
+linalg = mx.linalg
+
+
+def random(dtype, *shape):
+    x = RNG.normal(size=shape)
+    return (x + 1j * RNG.normal(size=shape) if dtype == "complex64" else x).astype(dtype)
+
+
+def on_gpu(f, *x):
+    """f of NumPy arrays, as a list of such."""
+    with mx.stream(mx.gpu):
+        y = f(*[mx.array(v, getattr(mx, str(v.dtype))) for v in x])
+        y = list(y) if isinstance(y, (tuple, list)) else [y]
+        mx.eval(y)
+    with mx.stream(mx.cpu):
+        return [np.array(v) for v in y]
+
+
+def wide(x):
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def close(got, want, condition=1.0):
+    """Within some units in the last place of the largest number, times what errors grow by."""
+    last = 2.0**-52 if got.dtype == np.float64 else 2.0**-23
+    assert got.shape == want.shape
+    assert np.abs(got - want).max(initial=0) <= 16 * last * condition * max(np.abs(want).max(initial=0), 1e-30)
+
+
+def worst(x):
+    return np.linalg.cond(wide(x)).max()
+
+
+def definite(dtype, batch, n):
+    x = random(dtype, *batch, n, n)
+    return (x @ np.conj(np.swapaxes(x, -1, -2)) + n * np.eye(n)).astype(dtype)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_inverses_and_systems(dtype, shape):
+    batch, n = shape
+    x = random(dtype, *batch, n, n)
+    close(on_gpu(linalg.inv, x)[0], np.linalg.inv(wide(x)), worst(x))
+    for k in (1, 3, n, 100):
+        b = random(dtype, *batch, n, k)
+        close(on_gpu(linalg.solve, x, b)[0], np.linalg.solve(wide(x), wide(b)), worst(x))
+    for upper in (False, True):
+        t = (np.triu(x) if upper else np.tril(x)) + n * np.eye(n, dtype=dtype)
+        beside = t + (np.tril(x, -1) if upper else np.triu(x, 1))  # what is not read
+        b = random(dtype, *batch, n, 4)
+        got = on_gpu(lambda a, b, u=upper: linalg.solve_triangular(a, b, upper=u), beside, b)[0]
+        close(got, np.linalg.solve(wide(t), wide(b)), worst(t))
+        got = on_gpu(lambda a, u=upper: linalg.tri_inv(a, upper=u), beside)[0]
+        close(got, np.linalg.inv(wide(t)), worst(t))
+        assert not (np.tril(got, -1) if upper else np.triu(got, 1)).any()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cholesky(dtype, shape):
+    x = definite(dtype, *shape)
+    lower = np.linalg.cholesky(wide(x))
+    other = np.triu(np.full_like(x, np.nan), 1)  # what is not read
+    close(on_gpu(linalg.cholesky, np.tril(x) + other)[0], lower, worst(x))
+    upper = on_gpu(lambda x: linalg.cholesky(x, upper=True), np.triu(x) + np.swapaxes(other, -1, -2))[0]
+    close(upper, np.conj(np.swapaxes(lower, -1, -2)), worst(x))
+    close(on_gpu(linalg.cholesky_inv, lower.astype(dtype))[0], np.linalg.inv(wide(x)), worst(x) ** 2)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (8, 5), (5, 8), (33, 33), (64, 20), (20, 64), (64, 64)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lu(dtype, sizes):
+    x = random(dtype, 5, *sizes)
+    places, lower, upper = on_gpu(linalg.lu, x)
+    got = wide(lower) @ wide(upper)
+    close(np.take_along_axis(got, places.astype(int)[..., None], -2).astype(dtype), wide(x), max(sizes))
+    assert np.abs(lower).max() <= (1 if dtype != "complex64" else 2**0.5) + 1e-6
+    with mx.stream(mx.cpu):  # the same exchanges
+        there = [np.array(v) for v in linalg.lu_factor(mx.array(x, getattr(mx, dtype)))]
+    factors, pivots = on_gpu(linalg.lu_factor, x)
+    assert np.array_equal(pivots, there[1])
+    close(factors, there[0], max(sizes))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_determinants(dtype, shape):
+    batch, n = shape
+    x = random(dtype, *batch, n, n)
+    sign, size = np.linalg.slogdet(wide(x))
+    got_sign, got_size = on_gpu(linalg.slogdet, x)
+    assert np.abs(got_sign - sign).max() <= 1e-4 and np.abs(got_size - size).max() <= 1e-4 * max(np.abs(size).max(), 1)
+    if dtype != "complex64":
+        assert np.array_equal(np.abs(got_sign), np.ones_like(got_size))
+    if n <= 33:
+        close(on_gpu(linalg.det, x)[0], np.linalg.det(wide(x)), 10 * n)
+
+
+def test_layouts():
+    x = random("float32", 6, 4, 4)
+    close(on_gpu(lambda x: linalg.inv(x.swapaxes(-1, -2)), x)[0], np.linalg.inv(wide(x).swapaxes(-1, -2)), worst(x))
+    close(
+        on_gpu(lambda x: linalg.inv(x[::2, 1:, :3]), x)[0], np.linalg.inv(wide(x[::2, 1:, :3])), worst(x[::2, 1:, :3])
+    )
+    b = random("float32", 4, 5)
+    want = np.linalg.solve(wide(x), np.broadcast_to(wide(b), (6, 4, 5)))
+    close(on_gpu(linalg.solve, x, b)[0], want, worst(x))
+    close(on_gpu(linalg.solve, x, b[:, 0])[0], want[..., 0], worst(x))
+    assert on_gpu(linalg.inv, x[:0])[0].shape == (0, 4, 4)
+
+
+CALLS = {
+    "inv": (linalg.inv, "an invertible matrix", "is singular"),
+    "tri_inv": (linalg.tri_inv, "an invertible matrix", "is singular"),
+    "solve": (lambda x: linalg.solve(x, x), "an invertible matrix", "is singular"),
+    "solve_triangular": (lambda x: linalg.solve_triangular(x, x, upper=True), "an invertible matrix", "is singular"),
+    "cholesky": (linalg.cholesky, "a positive definite matrix", "is not positive definite"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("n", [2, 40])
+def test_what_cannot_be_done(name, n):
+    f, expected, got = CALLS[name]
+    x = np.broadcast_to(np.eye(n, dtype=np.float32), (4, 7, n, n)).copy()
+    f_of = on_gpu(f, x)[0]
+    x[2, 5, 1] = x[3, 1, 0] = 0
+    with pytest.raises(ValueError) as e:
+        on_gpu(f, x)
+    assert str(e.value) == f"[linalg.{name}] expected {expected}, got: matrix (2,5) of the batch {got}"
+    with pytest.raises(ValueError, match=rf"matrix 5 of the batch {got}"):
+        on_gpu(f, x[2])
+    x[2, 5, 1, 1] = x[3, 1, 0, 0] = np.nan  # nothing can be said of it
+    x[2, 5, 0, 0] = x[3, 1, 1, 1] = 0
+    y = on_gpu(f, x)[0]
+    assert np.isnan(y[2, 5]).any() and np.isnan(y[3, 1]).any() and np.array_equal(y[:2], f_of[:2])
+
+
+def test_singular_determinants_and_factors():
+    x = np.zeros((3, 4, 4), np.float32)
+    x[1] = np.arange(16).reshape(4, 4)
+    x[2] = np.eye(4)
+    det = on_gpu(linalg.det, x)[0]
+    assert det[0] == 0 and abs(det[1]) < 1e-3 and det[2] == 1
+    sign, size = on_gpu(linalg.slogdet, x)
+    assert sign[0] == 0 and size[0] == -np.inf and sign[2] == 1 and size[2] == 0
+    places, lower, upper = on_gpu(linalg.lu, x)
+    close(np.take_along_axis(lower @ upper, places.astype(int)[..., None], -2), x, 4)
+
+
+def test_derivatives():
+    x, v = definite("float32", (3,), 4), random("float32", 3, 4, 4)
+    for f in (linalg.inv, linalg.cholesky, lambda x: linalg.solve(x, x * x)):
+
+        def pulled(x, v, f=f):
+            return mx.vjp(f, [x], [v])[1][0]
+
+        with mx.stream(mx.cpu):
+            want = np.array(pulled(mx.array(x), mx.array(v)))
+        close(on_gpu(pulled, x, v)[0], want, 10 * worst(x))
