@@ -532,11 +532,12 @@ static PyObject *iterate(PyObject *o)
         PyErr_SetString(PyExc_TypeError, "iteration over an array without dimensions");
         return NULL;
     }
-    struct iterator *it = PyObject_New(struct iterator, iterator_type);
+    struct iterator *it = PyObject_GC_New(struct iterator, iterator_type);
     if (!it)
         return NULL;
     it->array = Py_NewRef(o);
     it->i = 0;
+    PyObject_GC_Track((PyObject *)it);
     return (PyObject *)it;
 }
 
@@ -550,23 +551,36 @@ static PyObject *rows_next(PyObject *o)
     return array_result(mlx_getitem(&res, a, &item, 1, anywhere), res);
 }
 
+/* A cycle through this also goes through the attributes of a subclass. */
+static int iterator_traverse(PyObject *o, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(o));
+    Py_VISIT(((struct iterator *)o)->array);
+    return 0;
+}
+
 static void iterator_dealloc(PyObject *o)
 {
     PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
     Py_DECREF(((struct iterator *)o)->array);
-    PyObject_Free(o);
+    PyObject_GC_Del(o);
     Py_DECREF(type);
 }
 
 static PyType_Slot iterator_slots[] = {
     { Py_tp_dealloc, iterator_dealloc },
+    { Py_tp_traverse, iterator_traverse },
     { Py_tp_iter, PyObject_SelfIter },
     { Py_tp_iternext, rows_next },
     { Py_tp_doc, DOC("The slices of an array along its first axis, one after the other.") },
     { 0, NULL },
 };
 static PyType_Spec iterator_spec = {
-    "mlx.core.ArrayIterator", sizeof(struct iterator), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    "mlx.core.ArrayIterator",
+    sizeof(struct iterator),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     iterator_slots,
 };
 

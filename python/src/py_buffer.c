@@ -278,6 +278,24 @@ static int array_from_bfloat16(mlx_array *out, PyObject *o, enum sharing sharing
     return failed ? -1 : 1;
 }
 
+/* NumPy's scalars that are dates or bytes give their memory as bytes, where its arrays of such are refused.  Returns
+ * 0, or -1 with an exception. */
+static int check_elements(PyObject *o, const Py_buffer *view)
+{
+    if (view->itemsize != 1 || (view->format && strcmp(view->format, "B")) || has_attribute(o, "dtype") <= 0)
+        return PyErr_Occurred() ? -1 : 0;
+    PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+    PyObject *size = dtype ? PyObject_GetAttrString(dtype, "itemsize") : NULL;
+    bool other = size && PyLong_Check(size) && PyLong_AsLong(size) != 1;
+    if (other)
+        PyErr_Format(exc_conversion, "[array] expected numbers, got %R of dtype %R", Py_TYPE(o), dtype);
+    else
+        PyErr_Clear(); /* whatever has another kind of dtype */
+    Py_XDECREF(size);
+    Py_XDECREF(dtype);
+    return other ? -1 : 0;
+}
+
 int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing)
 {
     Py_buffer view;
@@ -289,8 +307,10 @@ int array_from_buffer(mlx_array *out, PyObject *o, enum sharing sharing)
     }
     mlx_dtype t;
     bool wide_complex;
-    int shape[MAX_NDIM], failed = 0;
-    if (!dtype_of_format(view.format, view.itemsize, &t, &wide_complex)) {
+    int shape[MAX_NDIM], failed = check_elements(o, &view);
+    if (failed) {
+        /* said */
+    } else if (!dtype_of_format(view.format, view.itemsize, &t, &wide_complex)) {
         PyErr_Format(exc_conversion,
                      "[array] cannot convert elements of format '%s' (as the struct module "
                      "names types)",

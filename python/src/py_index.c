@@ -239,11 +239,12 @@ static PyTypeObject *at_type;
 
 static PyObject *at_new(PyObject *array, PyObject *index)
 {
-    struct at *self = PyObject_New(struct at, at_type);
+    struct at *self = PyObject_GC_New(struct at, at_type);
     if (!self)
         return NULL;
     self->array = Py_NewRef(array);
     self->index = Py_XNewRef(index);
+    PyObject_GC_Track((PyObject *)self);
     return (PyObject *)self;
 }
 
@@ -251,13 +252,24 @@ PyObject *array_at(PyObject *self, void *unused) { return (void)unused, at_new(s
 
 static PyObject *at_getitem(PyObject *o, PyObject *index) { return at_new(((struct at *)o)->array, index); }
 
+/* A cycle through this also goes through something that can be cleared: the attributes of a subclass, say. */
+static int at_traverse(PyObject *o, visitproc visit, void *arg)
+{
+    struct at *self = (struct at *)o;
+    Py_VISIT(Py_TYPE(o));
+    Py_VISIT(self->array);
+    Py_VISIT(self->index);
+    return 0;
+}
+
 static void at_dealloc(PyObject *o)
 {
     struct at *self = (struct at *)o;
     PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
     Py_DECREF(self->array);
     Py_XDECREF(self->index);
-    PyObject_Free(o);
+    PyObject_GC_Del(o);
     Py_DECREF(type);
 }
 
@@ -357,13 +369,18 @@ AT(subtract) AT(multiply) AT(divide) AT(maximum) AT(minimum)
 
 static PyType_Slot slots[] = {
     { Py_tp_dealloc, at_dealloc },
+    { Py_tp_traverse, at_traverse },
     { Py_mp_subscript, at_getitem },
     { Py_tp_methods, at_methods },
     { Py_tp_doc, DOC("Where an array is to be updated: see array.at.") },
     { 0, NULL },
 };
 static PyType_Spec spec = {
-    "mlx.core.ArrayAt", sizeof(struct at), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots,
+    "mlx.core.ArrayAt",
+    sizeof(struct at),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    slots,
 };
 
 int index_init(PyObject *module)

@@ -199,6 +199,8 @@ static int as_product(mx x, mx w, mx y)
 {
     mx_own hold = { NULL };
     x = row_major(x, &hold);
+    if (is_nil(x))
+        return 1;
     int n = w->ndim;
     struct product q = { .t = (enum dtype)x->dtype,
                          .m = y->size / dim(y, -1),
@@ -208,7 +210,7 @@ static int as_product(mx x, mx w, mx y)
                          .b = { host(w), w->strides[n - 1], w->strides[0] },
                          .y = host(y),
                          .alpha = 1 };
-    int status = is_nil(x) || product_run(&q);
+    int status = product_run(&q);
     mx_drop(&hold);
     return status;
 }

@@ -453,15 +453,15 @@ static mx from_first(mx given, mx n, int size, unsigned outside)
                                       : mx_minimum(mx_where(mx_less(i, zero), n, i), n);
 }
 
-/* Index arrays of one type; for any shape, as a scatter along one axis: of x as it is where one axis is
- * indexed, else of all its elements. */
+/* Index arrays of one type; for any shape, assignments and sums as a scatter along one axis: of x as it is where one
+ * axis is indexed, else of all its elements. */
 COMPOSE(scatter)
 {
     const struct scatter_args *a = c->args;
     mx x = c->x[0], index = c->x[1], u = c->x[c->nin - 1], at[MX_MAX_NDIM];
     int lead = index->ndim, axis = (int)a->axes.v[0], axes[MX_MAX_NDIM];
     bool adds = a->fold == SCATTER_ADD, parts = false; /* of sizes of their own */
-    if (!shapeless()) {
+    if (!shapeless() || (!adds && a->fold != SCATTER_SET)) {
         for (int k = 0; k < a->axes.n; k++) {
             at[k] = mx_astype(c->x[1 + k], DT_int64);
             axes[k] = (int)a->axes.v[k];
@@ -473,7 +473,9 @@ COMPOSE(scatter)
     for (int i = 0; i < x->ndim; i++)
         if (u->shape[lead + i] != (place_in(a->axes, i) >= 0 ? 1 : x->shape[i]))
             parts = true, u = mx_size_checked(u, lead + i);
-        else if (place_in(a->axes, i) < 0 && x->shape[i] == 1) /* all of it, or the first of it */
+        else if (place_in(a->axes, i) >= 0)
+            u = mx_size_checked(u, lead + i);
+        else if (x->shape[i] == 1) /* all of it, or the first of it */
             x = mx_size_checked(x, i);
     if (is_nil(x) || is_nil(u))
         return;

@@ -457,8 +457,9 @@ FORM(convolution)
         int64_t whole = 1 + (dim(x, 1 + i) - (int64_t)1) * input.v[i];
         int64_t seen = 1 + (dim(w, 1 + i) - (int64_t)1) * dilation.v[i];
         int64_t read = (dim(c->y[0], 1 + i) - (int64_t)1) * stride.v[i] + seen;
-        high[i] = size.v[i] == -1 ? behind.v[i] : read - whole - low.v[i];
-        if (high[i] < 0 && high[i] + stride.v[i] > 0) /* What a stride leaves out need not be cut off. */
+        bool any = size.v[i] == -1;
+        high[i] = any ? behind.v[i] : read - whole - low.v[i];
+        if (!any && high[i] < 0 && high[i] + stride.v[i] > 0) /* What a stride leaves out need not be cut off. */
             high[i] = 0;
         cuts |= low.v[i] < 0 || high[i] < 0;
     }

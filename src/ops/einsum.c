@@ -424,6 +424,12 @@ static struct term contract(const struct einsum *e, struct term a, struct term b
         y.x = dots(a, &b, wanted);
         return y;
     }
+    if (ninner > 1) { /* as one they would hide, in a graph for any shape, a size of 1 that broadcasts */
+        struct size alike[MX_MAX_NDIM];
+        for (int i = 0; i < nbatch + nleft; i++) alike[i] = size_of(p, i);
+        for (int i = 0; i < ninner; i++) alike[nbatch + nleft + i] = size_of(q, nbatch + i);
+        p = mx_sizes_checked(p, nbatch + nleft + ninner, alike);
+    }
     y.x = mx_matmul(as_matrix(p, nbatch, nleft, ninner), as_matrix(q, nbatch, ninner, nright));
     if (is_nil(y.x))
         return y;

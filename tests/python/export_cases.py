@@ -142,6 +142,21 @@ def any_shape(mx):
         [ramp(2, 3, 4, 3, 4), ramp(6, 2, 2, 2, 2)],
         [ramp(3, 2, 5, 6, 4), ramp(6, 2, 2, 2, 2)],
     )
+    for after in (-1, -2):
+        yield (
+            f"conv whose input is cut by {-after}",
+            lambda x, w, after=after: mx.conv_general(x, w, stride=3, padding=([0], [after])),
+            [ramp(1, 7, 1), ramp(1, 2, 1)],
+            [ramp(1, 9, 1), ramp(1, 2, 1)],
+        )
+    i, j = mx.array([0, 1]), mx.array([0, 1], mx.int64)
+    for fold in ("multiply", "maximum", "minimum", "add"):
+        yield (
+            f"{fold} at indices of two types",
+            lambda x, u, fold=fold: getattr(x.at[i, j], fold)(u),
+            [ramp(2, 3), ramp(2)],
+            [ramp(4, 5), ramp(2)],
+        )
     table = ramp(10, 3)
     yield "lookup", lambda i: table[i] * 2, [mx.array([1, 2])], [mx.array([4, 9, 0])]
     yield (

@@ -519,6 +519,27 @@ def test_capsules_are_taken_once():
         mx.array(datetime.datetime_CAPI)
 
 
+@pytest.mark.parametrize("x", [np.datetime64("2020-01-01"), np.timedelta64(3, "s"), np.bytes_(b"abc")], ids=repr)
+def test_scalars_that_are_no_numbers(x):
+    for make in mx.array, mx.asarray, lambda x: mx.array([x]), lambda x: mx.ones(1) * x:
+        with pytest.raises((TypeError, ValueError)):
+            make(x)
+
+
+class Marked(mx.array):
+    """An array with attributes."""
+
+
+@pytest.mark.parametrize("hold", [lambda x: x.at, lambda x: x.at[0], iter], ids=["at", "at[0]", "iter"])
+def test_cycles_through_an_array_are_freed(hold):
+    x = Marked([1.0, 2.0])
+    x.held = hold(x)
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    assert gone() is None
+
+
 def test_bytes_of_bfloat16(tmp_path):
     """Who asks for no format gets them."""
     x = mx.array([1.5, 2], mx.bfloat16)

@@ -212,3 +212,23 @@ def test_subscripts_of_size_one_stay(subscripts, shapes):
     want = np.einsum(subscripts, *arrays)
     assert got.shape == want.shape
     np.testing.assert_allclose(np.array(got), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "subscripts, traced, called",
+    [
+        ("ij,ij->", [(5, 5), (5, 5)], [(5, 1), (1, 5)]),
+        ("ijk,jk->i", [(3, 2, 1), (2, 1)], [(4, 4, 1), (1, 4)]),
+        ("ijk,jkl->il", [(3, 2, 2), (2, 2, 3)], [(3, 1, 4), (4, 1, 3)]),
+    ],
+)
+def test_any_shape_with_sizes_that_broadcast(subscripts, traced, called, tmp_path):
+    f = mx.compile(lambda *x: mx.einsum(subscripts, *x), shapeless=True)
+    f(*[mx.ones(shape) for shape in traced])
+    x = [RNG.standard_normal(shape) for shape in called]
+    want = mx.einsum(subscripts, *map(mx.array, x))
+    assert mx.allclose(f(*map(mx.array, x)), want)
+    path = str(tmp_path / "f.mlxfn")
+    mx.export_function(path, lambda *x: mx.einsum(subscripts, *x), *[mx.ones(s) for s in traced], shapeless=True)
+    with pytest.raises(ValueError, match="expected shape"):
+        mx.eval(mx.import_function(path)(*map(mx.array, x)))

@@ -120,6 +120,8 @@ def test_layouts_and_empty_arrays():
     close(fft.fft(y.T, axis=1), np.fft.fft(x.T, axis=1))
     close(fft.fft(y[::-2, :, 1:], axis=0), np.fft.fft(x[::-2, :, 1:], axis=0))
     close(fft.rfft(mx.broadcast_to(mx.array(3.0), (4, 6))), np.fft.rfft(np.full((4, 6), 3.0)))
+    z = random(1 + 8).real.astype(np.float32)
+    close(fft.rfft(mx.array(z)[1:]), np.fft.rfft(z[1:]))  # which begins at no complex number
     assert fft.fft(mx.zeros((0, 4))).shape == (0, 4)
     assert fft.rfft(mx.zeros((4, 0, 6))).shape == (4, 0, 4)
 
