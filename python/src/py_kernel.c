@@ -329,8 +329,10 @@ static PyObject *kernel_object(struct language *l, void *it, const char *math)
 {
     if (!it)
         return raise_last(), NULL;
-    if (l == &language_cuda) {
-        PyErr_Format(exc_value, "[%s] expected a kernel in C, those for CUDA are not run", l->name);
+    bool runs = true;
+    if (l == &language_cuda && !mlx_cuda_is_available(&runs) && !runs) {
+        PyErr_Format(exc_value, "[%s] expected a kernel in C, those for CUDA are not run without an NVIDIA GPU",
+                     l->name);
         l->free_kernel(it);
         return NULL;
     }
@@ -363,30 +365,73 @@ MAKE(cpu, BOOL(6), true)
 MAKE(metal, BOOL(6), true)
 MAKE(cuda, INT(6), false)
 
+/* Appends one argument behind inputs and outputs. */
+static int scalar_argument(struct py_call *c, int i, PyObject *item, mlx_fast_cuda_kernel_config config)
+{
+    char kind = scalar_kind(item);
+    int overflow = 0, failed = 0;
+    if (kind != 'b' && kind != 'i' && kind != 'f')
+        return refuse_item(c, i, "ints, floats and bools", item), -1;
+    PyObject *whole = kind == 'i' ? PyNumber_Index(item) : NULL;
+    long number = whole ? PyLong_AsLongAndOverflow(whole, &overflow) : 0;
+    double real = kind == 'f' ? PyFloat_AsDouble(item) : 0;
+    int truth = kind == 'b' ? PyObject_IsTrue(item) : 0;
+    Py_XDECREF(whole);
+    if (PyErr_Occurred())
+        return -1;
+    if (overflow || number != (int)number) {
+        PyErr_Format(exc_value, "[%s] expected ints of 32 bits for '%s', got %R", c->sig->name, name_of(c, i), item);
+        return -1;
+    }
+    if (kind == 'b')
+        failed = mlx_fast_cuda_kernel_config_add_scalar_bool(config, truth);
+    else if (kind == 'i')
+        failed = mlx_fast_cuda_kernel_config_add_scalar_int(config, (int)number);
+    else
+        failed = mlx_fast_cuda_kernel_config_add_scalar_float(config, (float)real);
+    return failed ? raise_last() : 0;
+}
+
+static int scalar_arguments(struct py_call *c, int i, mlx_fast_cuda_kernel_config config)
+{
+    PyObject *items = items_of_sequence(c, i, "a list of numbers");
+    int failed = !items;
+    for (Py_ssize_t k = 0; !failed && k < PyTuple_Size(items); k++)
+        failed = scalar_argument(c, i, PyTuple_GetItem(items, k), config);
+    Py_XDECREF(items);
+    return failed ? -1 : 0;
+}
+
 PyObject *fn_fast_precompiled_cuda_kernel(struct py_call *c)
 {
-    enum { NAME, SOURCE, IN, OUT_SHAPES, OUT_DTYPES, SCALARS, POINTS, THREADS };
+    enum { NAME, SOURCE, IN, OUT_SHAPES, OUT_DTYPES, SCALARS, POINTS, THREADS, SHARED, FIRST, ROWS };
+    char *image;
+    Py_ssize_t size;
     if (!PyBytes_Check(c->v[SOURCE].o))
         return call_refuse(c, SOURCE, "bytes");
-    PyObject *scalars = items_of_sequence(c, SCALARS, "a list of numbers");
-    for (Py_ssize_t i = 0; scalars && i < PyTuple_Size(scalars); i++)
-        if (!scalar_kind(PyTuple_GetItem(scalars, i))) {
-            refuse_item(c, SCALARS, "numbers", PyTuple_GetItem(scalars, i));
-            break;
-        }
-    Py_XDECREF(scalars);
-    if (PyErr_Occurred())
+    if (PyBytes_AsStringAndSize(c->v[SOURCE].o, &image, &size))
         return NULL;
-    mlx_vector_array in = mlx_vector_array_new();
-    void *config = cuda_config();
-    if (!config)
-        raise_last();
-    else if (!inputs(c, IN, in) && !outputs(c, OUT_SHAPES, OUT_DTYPES, &language_cuda, config) &&
-             !kernel_grid(c, POINTS, THREADS, &language_cuda, config))
-        PyErr_Format(exc_value, "[precompiled_cuda_kernel] cannot run %s: kernels for CUDA are not run", TEXT(NAME));
+    mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
+    mlx_fast_cuda_kernel_config config = mlx_fast_cuda_kernel_config_new();
+    mlx_fast_cuda_kernel k = { NULL };
+    int failed = config.ctx ? scalar_arguments(c, SCALARS, config) : raise_last();
+    failed = failed || inputs(c, IN, in) || outputs(c, OUT_SHAPES, OUT_DTYPES, &language_cuda, config.ctx) ||
+             kernel_grid(c, POINTS, THREADS, &language_cuda, config.ctx);
+    if (!failed && GIVEN(FIRST) && mlx_fast_cuda_kernel_config_set_init_value(config, (float)DOUBLE(FIRST)))
+        failed = raise_last();
+    if (!failed) {
+        k = mlx_fast_cuda_kernel_new_precompiled(TEXT(NAME), mlx_vector_array_size(in),
+                                                 (size_t)PySequence_Size(c->v[OUT_SHAPES].o), image, (size_t)size,
+                                                 BOOL(ROWS), INT(SHARED));
+        if (!k.ctx || mlx_fast_cuda_kernel_apply(&out, k, in, config, STREAM))
+            failed = raise_last();
+    }
+    mlx_fast_cuda_kernel_free(k);
+    mlx_fast_cuda_kernel_config_free(config);
     mlx_vector_array_free(in);
-    if (config)
-        cuda_free_config(config);
+    if (!failed)
+        return vector_to_list(out);
+    mlx_vector_array_free(out);
     return NULL;
 }
 

@@ -1,5 +1,7 @@
 /* c_kernels.c: kernels given as text (fast.h), in three languages that differ in name. */
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "capi/capi.h"
 #include "core/buffer.h"
@@ -83,6 +85,30 @@ int mlx_fast_cpu_kernel_config_set_math_mode(mlx_fast_cpu_kernel_config cls, con
     if (config(__func__, cls.ctx) && capi_given(mode, "the name of a mode"))
         launch_math(cls.ctx, mode);
     return capi_end();
+}
+
+static int add_scalar(const char *func, void *ctx, enum scalar_kind kind, int64_t bits)
+{
+    if (config(func, ctx))
+        launch_scalar(ctx, kind, bits);
+    return capi_end();
+}
+
+int mlx_fast_cuda_kernel_config_add_scalar_int(mlx_fast_cuda_kernel_config cls, int value)
+{
+    return add_scalar(__func__, cls.ctx, SCALAR_INT, value);
+}
+
+int mlx_fast_cuda_kernel_config_add_scalar_float(mlx_fast_cuda_kernel_config cls, float value)
+{
+    int32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return add_scalar(__func__, cls.ctx, SCALAR_FLOAT, bits);
+}
+
+int mlx_fast_cuda_kernel_config_add_scalar_bool(mlx_fast_cuda_kernel_config cls, bool value)
+{
+    return add_scalar(__func__, cls.ctx, SCALAR_BOOL, value);
 }
 
 /* ---- kernels */
@@ -218,6 +244,28 @@ LANGUAGES(TEMPLATES)
 MAKE(cpu, KERNEL_C, bool atomic_outputs, atomic, atomic_outputs)
 MAKE(cuda, KERNEL_CUDA, int shared_memory, shared_memory, shared_memory)
 MAKE(metal, KERNEL_METAL, bool atomic_outputs, atomic, atomic_outputs)
+
+mlx_fast_cuda_kernel mlx_fast_cuda_kernel_new_precompiled(const char *name, size_t num_inputs, size_t num_outputs,
+                                                          const void *image, size_t size, bool ensure_row_contiguous,
+                                                          int shared_memory)
+{
+    struct kernel *k = NULL;
+    struct kernel like = { .language = KERNEL_IMAGE,
+                           .name = name,
+                           .source = "",
+                           .header = "",
+                           .nin = num_inputs > INT_MAX / 4 ? INT_MAX / 4 : (int)num_inputs,
+                           .nout = num_outputs > INT_MAX / 4 ? INT_MAX / 4 : (int)num_outputs,
+                           .row_major = ensure_row_contiguous,
+                           .shared_memory = shared_memory,
+                           .image = image,
+                           .image_size = size };
+    if (capi_need(__func__, "a name", "name", name) && capi_need(__func__, "an image", "image", image))
+        k = kernel_new(&like);
+    if (!k)
+        capi_report();
+    return (mlx_fast_cuda_kernel){ capi_made_or(HANDLE_fast_cuda_kernel, k, __func__, free_kernel) };
+}
 
 #define APPLY(word, language)                                                                                      \
     int mlx_fast_##word##_kernel_apply(mlx_vector_array *outputs, KERNEL(word) cls, const mlx_vector_array inputs, \

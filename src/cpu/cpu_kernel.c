@@ -1,7 +1,6 @@
 /* cpu_kernel.c: runs a kernel given as text over its grid.
  *
- * The points are split over the threads, a threadgroup's number of them at least at a time.  What was
- * compiled for operands of certain types stays with the kernel. */
+ * The points are split over the threads, a threadgroup's number of them at least at a time. */
 #include "cpu/cpu_kernel.h"
 
 #include <stdatomic.h>
@@ -16,23 +15,7 @@
 #include "cpu/run.h"
 #include "run/eval.h"
 
-/* ---- variants */
-
-struct variant {
-    struct variant *next;
-    kernel_fn *run;
-    size_t size;
-    char key[]; /* level, mode, types and template */
-};
-
-static void forget_variant(struct variant *v)
-{
-    while (v) {
-        struct variant *next = v->next;
-        free(v);
-        v = next;
-    }
-}
+/* ---- compiling */
 
 /* The flags for the level of instructions that all kernels here use, and for the mode.  The fast one is not
  * -ffast-math, with which a library changes how its whole process takes denormal numbers. */
@@ -55,7 +38,7 @@ static const char *flags_of(enum kernel_math math)
     return flags;
 }
 
-static kernel_fn *compiled(const struct kernel *k, const struct cpu_kernel_args *a, const enum dtype types[])
+static kernel_fn *compiled(const struct kernel *k, const struct custom_kernel_args *a, const enum dtype types[])
 {
     char *text = kernel_text(k, a->template.s, types);
     if (!text)
@@ -70,49 +53,34 @@ static kernel_fn *compiled(const struct kernel *k, const struct cpu_kernel_args 
     return run;
 }
 
-LOCK(variants, LOCK_LEAF); /* of all kernels */
-
-static void remember_variant(struct kernel *k, struct variant *v)
-{
-    lock_take(&variants);
-    v->next = k->variants;
-    k->variants = v;
-    k->forget = forget_variant;
-    lock_give(&variants);
-}
-
 /* The kernel compiled for the types of this call; NULL after mx_fail. */
 static kernel_fn *function_of(const struct run *r)
 {
-    const struct cpu_kernel_args *a = r->args;
+    const struct custom_kernel_args *a = r->args;
     struct kernel *k = (struct kernel *)a->kernel;
     size_t n = (size_t)r->nin + (size_t)r->nout, text = strlen(a->template.s) + 1, level = strlen(cpu->isa) + 1;
+    size_t size = 1 + n + level + text; /* mode, types, level, template */
     enum dtype *types = mx_malloc(n * sizeof *types);
-    struct variant *like = types ? mx_malloc(sizeof *like + 1 + n + level + text) : NULL, *found = NULL;
+    char *key = types ? mx_malloc(size) : NULL;
+    void *symbol = NULL;
     kernel_fn *run = NULL;
-    if (like) {
-        like->size = 1 + n + level + text;
+    if (key) {
         for (size_t i = 0; i < n; i++) {
             types[i] = (enum dtype)(i < (size_t)r->nin ? r->x[i] : r->y[i - (size_t)r->nin])->dtype;
-            like->key[1 + i] = (char)types[i];
+            key[1 + i] = (char)types[i];
         }
-        like->key[0] = (char)a->math;
-        memcpy(like->key + 1 + n, cpu->isa, level);
-        memcpy(like->key + 1 + n + level, a->template.s, text);
-        lock_take(&variants);
-        for (struct variant *v = k->variants; v && !found; v = v->next)
-            if (v->size == like->size && !memcmp(v->key, like->key, like->size))
-                found = v;
-        run = found ? found->run : NULL;
-        lock_give(&variants);
-        if (!run || a->verbose)
-            run = like->run = compiled(k, a, types);
-        if (run && !found) {
-            remember_variant(k, like);
-            like = NULL;
+        key[0] = (char)a->math;
+        memcpy(key + 1 + n, cpu->isa, level);
+        memcpy(key + 1 + n + level, a->template.s, text);
+        symbol = kernel_variant(k, key, size);
+        if (!symbol || a->verbose) {
+            run = compiled(k, a, types);
+            memcpy(&symbol, &run, sizeof symbol);
+            symbol = run ? kernel_remember(k, key, size, symbol) : NULL;
         }
+        memcpy(&run, &symbol, sizeof run);
     }
-    free(like);
+    free(key);
     free(types);
     return run;
 }
@@ -210,7 +178,7 @@ static mx plain_bools(mx x, mx_own *hold)
 
 static int place_operands(const struct run *r, struct kernel_job *j, struct kernel_places *p)
 {
-    const struct cpu_kernel_args *a = r->args;
+    const struct custom_kernel_args *a = r->args;
     bool copies = ((struct kernel *)a->kernel)->row_major;
     for (int i = 0; i < r->nin; i++) {
         mx x = copies ? row_major(r->x[i], &p->hold[i]) : r->x[i];
@@ -234,7 +202,7 @@ static int place_operands(const struct run *r, struct kernel_job *j, struct kern
 
 int run_cpu_kernel(const struct run *r)
 {
-    const struct cpu_kernel_args *a = r->args;
+    const struct custom_kernel_args *a = r->args;
     struct kernel_job j = { .run = function_of(r) };
     size_t n = (size_t)r->nin, pointers = n * (3 * sizeof(void *) + sizeof(mx_own)) + (size_t)r->nout * sizeof(void *);
     char *memory = j.run ? mx_malloc(pointers + n * sizeof(int)) : NULL;
@@ -252,4 +220,12 @@ int run_cpu_kernel(const struct run *r)
     for (size_t i = 0; i < n; i++) mx_drop(&p.hold[i]);
     free(memory);
     return failed;
+}
+
+/* One whose stream is of a GPU that the CPU stands for. */
+int run_cuda_kernel(const struct run *r)
+{
+    const struct kernel *k = (struct kernel *)((const struct custom_kernel_args *)r->args)->kernel;
+    mx_fail_as(MX_RUNTIME, "[%s] cannot run %s on the CPU", kernel_word(k->language), k->name);
+    return 1;
 }

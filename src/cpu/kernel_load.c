@@ -1,17 +1,14 @@
 /* kernel_load.c: programs compiled by the system's compiler, and kept.
  *
- * What was compiled is kept in memory for good and in a folder of the user's own, under a name made of all
- * that it depends on: compiler, flags, program.  A file is made beside the others and put in its place by
- * one rename, so that nobody meets half of one; it ends with the key that it was made for and a sum over
- * all of it, which are looked at before it is loaded.  Where there is no such folder, or others than the
- * user could write to it, a program is compiled in a temporary folder and kept in memory alone. */
+ * What was compiled is kept in memory for good and in a folder of the user's own (core/kept.h), under all that it
+ * depends on: compiler, flags, program.  Where there is no such folder a program is compiled in a temporary one and
+ * kept in memory alone. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <pwd.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -22,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/buffer.h"
+#include "core/kept.h"
 #include "core/lock.h"
 #include "cpu/cpu_kernel.h"
 #include "run/eval.h"
@@ -55,49 +53,7 @@ static void forget_compiling(void)
 }
 __attribute__((constructor)) static void survive_fork(void) { pthread_atfork(NULL, NULL, forget_compiling); }
 
-/* FNV-1a */
-static uint64_t hash_bytes(const void *data, size_t n, uint64_t h)
-{
-    for (const uint8_t *p = data; n--; p++) h = (h ^ *p) * 0x100000001b3u;
-    return h;
-}
-static const uint64_t fnv_start = 0xcbf29ce484222325u, another_start = 0x9ae16a3b2f90404fu;
-
 /* ---- folders */
-
-static bool is_private(const char *folder)
-{
-    struct stat s;
-    return lstat(folder, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() && (s.st_mode & 077) == 0 &&
-           access(folder, W_OK | X_OK) == 0;
-}
-
-/* The folder of compiled kernels, made if need be; false: there is none that can be used. */
-static bool cache_folder(char *path, size_t size)
-{
-    const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
-    struct passwd entry, *user = NULL;
-    char buf[4096];
-    if (!home || *home != '/') {
-        getpwuid_r(geteuid(), &entry, buf, sizeof buf, &user);
-        home = user ? user->pw_dir : NULL;
-    }
-    int n = cache && *cache == '/' ? snprintf(path, size, "%s/mlx/cpu_kernels", cache)
-            : home && *home == '/' ? snprintf(path, size, "%s/.cache/mlx/cpu_kernels", home)
-                                   : -1;
-    if (n < 0 || (size_t)n >= size)
-        return false;
-    for (char *end = path;;) {
-        end = strchr(end + 1, '/');
-        if (end)
-            *end = 0;
-        bool there = mkdir(path, 0700) == 0 || errno == EEXIST;
-        if (!end || !there)
-            break;
-        *end = '/';
-    }
-    return is_private(path);
-}
 
 /* A new folder for one program, inside of `cache` or, where there is none, of that for temporary files. */
 static bool work_folder(const char *cache, char *path, size_t size)
@@ -107,94 +63,6 @@ static bool work_folder(const char *cache, char *path, size_t size)
         return true;
     tmp = tmp && *tmp == '/' ? tmp : "/tmp";
     return snprintf(path, size, "%s/mlx-kernel-XXXXXX", tmp) < (int)size && mkdtemp(path);
-}
-
-/* ---- files */
-
-/* What is behind the shared object in a file: the key, and this. */
-struct trailer {
-    char word[8];
-    uint64_t key_size, sum; /* of all before the sum */
-};
-static const char trailer_word[8] = "mlxckrn1";
-
-static bool read_fd(int fd, void *data, size_t n)
-{
-    for (char *p = data; n;) {
-        ssize_t got = read(fd, p, n);
-        if (got <= 0 && !(got < 0 && errno == EINTR))
-            return false;
-        p += got > 0 ? got : 0;
-        n -= got > 0 ? (size_t)got : 0;
-    }
-    return true;
-}
-
-static bool write_to_cache(int fd, const void *data, size_t n)
-{
-    for (const char *p = data; n;) {
-        ssize_t put = write(fd, p, n);
-        if (put < 0 && errno != EINTR)
-            return false;
-        p += put > 0 ? put : 0;
-        n -= put > 0 ? (size_t)put : 0;
-    }
-    return true;
-}
-
-/* The bytes of a file of the user's that nobody else could write to; NULL for any other. */
-static uint8_t *file_bytes(int fd, size_t *n)
-{
-    enum { MOST = 1 << 28 };
-    struct stat s;
-    if (fstat(fd, &s) || !S_ISREG(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & 022) || s.st_size > MOST)
-        return NULL;
-    *n = (size_t)s.st_size;
-    uint8_t *data = malloc(*n + 1);
-    if (data && read_fd(fd, data, *n))
-        return data;
-    free(data);
-    return NULL;
-}
-
-/* Is this whole, and of this program? */
-static bool is_of(const struct program *p, const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe without a writer would keep us */
-    size_t n = 0;
-    uint8_t *data = fd >= 0 ? file_bytes(fd, &n) : NULL;
-    struct trailer t;
-    bool good = data && n > p->size + sizeof t;
-    if (good) {
-        memcpy(&t, data + n - sizeof t, sizeof t);
-        good = !memcmp(t.word, trailer_word, sizeof t.word) && t.key_size == p->size &&
-               !memcmp(data + n - sizeof t - p->size, p->key, p->size) &&
-               t.sum == hash_bytes(data, n - sizeof t.sum, fnv_start);
-    }
-    free(data);
-    if (fd >= 0)
-        close(fd);
-    return good;
-}
-
-/* Puts the key and the sum behind a shared object. */
-static bool seal(const struct program *p, const char *path)
-{
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    size_t n = 0;
-    uint8_t *data = fd >= 0 && fchmod(fd, 0700) == 0 ? file_bytes(fd, &n) : NULL;
-    struct trailer t = { .key_size = p->size };
-    memcpy(t.word, trailer_word, sizeof t.word);
-    if (data) {
-        uint64_t h = hash_bytes(data, n, fnv_start);
-        h = hash_bytes(p->key, p->size, h);
-        t.sum = hash_bytes(&t, offsetof(struct trailer, sum), h);
-    }
-    bool good = data && write_to_cache(fd, p->key, p->size) && write_to_cache(fd, &t, sizeof t) && fsync(fd) == 0;
-    free(data);
-    if (fd >= 0)
-        close(fd);
-    return good;
 }
 
 /* ---- the compiler */
@@ -346,11 +214,13 @@ static bool build(struct program *p, const char *text, const char *flags, bool v
 {
     char cache[PATH_MAX], work[PATH_MAX + 16], kept[PATH_MAX + 64], source[PATH_MAX + 64], object[PATH_MAX + 64],
         log[PATH_MAX + 64];
-    bool keep = cache_folder(cache, sizeof cache);
-    snprintf(kept, sizeof kept, "%s/%016llx%016llx.so", cache,
-             (unsigned long long)hash_bytes(p->key, p->size, fnv_start),
-             (unsigned long long)hash_bytes(p->key, p->size, another_start));
-    if (keep && is_of(p, kept) && open_object(p, kept)) {
+    struct kept_key key = { p->key, p->size };
+    bool keep = kept_folder("cpu_kernels", cache, sizeof cache) && kept_path(cache, key, ".so", kept, sizeof kept);
+    size_t n;
+    uint8_t *whole = keep ? kept_read(kept, key, &n) : NULL;
+    bool found = whole != NULL;
+    free(whole);
+    if (found && open_object(p, kept)) {
         if (verbose)
             printf("/* %s: loaded from %s */\n", p->name, kept);
         return true;
@@ -363,7 +233,7 @@ static bool build(struct program *p, const char *text, const char *flags, bool v
     snprintf(object, sizeof object, "%s/kernel.so", work);
     snprintf(log, sizeof log, "%s/log", work);
     if (compile_text(p->name, text, flags, source, object, log)) {
-        keep = keep && seal(p, object) && rename(object, kept) == 0;
+        keep = keep && kept_seal(object, key) && rename(object, kept) == 0;
         const char *path = keep ? kept : object;
         if (!open_object(p, path)) {
             const char *why = dlerror();
@@ -372,6 +242,8 @@ static bool build(struct program *p, const char *text, const char *flags, bool v
             printf("/* %s: compiled%s%s */\n", p->name, keep ? ", kept in " : "", keep ? kept : "");
         }
     }
+    if (keep)
+        kept_trim(cache);
     unlink(source);
     unlink(object);
     unlink(log);

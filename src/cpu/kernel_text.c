@@ -4,7 +4,6 @@
  * return in it ends a point and the compiler can make vectors of neighbouring points.  What the program
  * adds is named __mlx_*, which a kernel cannot use. */
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,24 +185,6 @@ static void put_theirs(struct text_writer *w, const char *what, const char *text
     put_line(w, "#line %d \"<%s, generated>\"\n", w->lines + 2, w->k->name);
 }
 
-static bool word_in(const char *text, const char *word, size_t n)
-{
-    for (const char *s = text; (s = strstr(s, word)); s += n) {
-        bool before = s > text && (isalnum((unsigned char)s[-1]) || s[-1] == '_');
-        if (!before && !isalnum((unsigned char)s[n]) && s[n] != '_')
-            return true;
-    }
-    return false;
-}
-
-/* Does the kernel look at this? */
-static bool kernel_uses(const struct kernel *k, const char *name, const char *suffix)
-{
-    char word[512];
-    size_t n = (size_t)snprintf(word, sizeof word, "%s%s", name, suffix);
-    return n >= sizeof word || word_in(k->source, word, n) || word_in(k->header, word, n);
-}
-
 static void check_free(struct text_writer *w, const char *name)
 {
     put_line(w, "#ifdef %s\n#error the name %s of the kernel %s is that of a macro\n#endif\n", name, name, w->k->name);
@@ -232,7 +213,7 @@ static void write_parameters(struct text_writer *w, bool declare)
         else
             put_line(w, ",\n    %s *restrict %s", type, name);
         for (size_t j = 0; input && j < sizeof facts / sizeof *facts; j++) {
-            if (!kernel_uses(k, name, facts[j].suffix))
+            if (!kernel_says(k, name, facts[j].suffix, true))
                 continue;
             if (declare)
                 put_line(w, ",\n    %s%s%s", facts[j].type, name, facts[j].suffix);
@@ -262,7 +243,7 @@ static void put_places(struct text_writer *w)
         { "thread_position_in_grid", "const uint3 thread_position_in_grid = __mlx_at" },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (kernel_uses(w->k, all[i].name, ""))
+        if (kernel_says(w->k, all[i].name, "", true))
             put_line(w, "    %s;\n", all[i].declaration);
 }
 

@@ -1,9 +1,16 @@
 /* cuda.c: libcuda.so.1 as src/cuda knows it, for a machine without a GPU: one device, whose memory is the host's and
- * whose kernels run under the emulator, at once, when they are launched.  An image is the name of its module. */
+ * whose kernels run under the emulator, at once, when they are launched.  An image is the name of its module, or a
+ * shared object that emulated/nvrtc.c made of a kernel given as text. */
+#define _GNU_SOURCE /* memfd_create */
+#include <dlfcn.h>
+#include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "support/emulator.h"
 
@@ -11,13 +18,21 @@
 #define CU(name, symbol, args) EXPORTED int name args __asm__(symbol);
 #include "cuda/driver.def"
 
-enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_FOUND = 500 };
+enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_IMAGE = 200, NOT_FOUND = 500 };
 static const size_t MEMORY = (size_t)4 << 30;
 
 int init(unsigned flags) { return (int)flags; }
 int error_name(int error, const char **text) { return *text = error == NOT_FOUND ? "NOT_FOUND" : "FAILED", SUCCESS; }
 int error_text(int error, const char **text) { return *text = "of the emulated driver", (void)error, SUCCESS; }
-int driver_version(int *version) { return *version = 12000, SUCCESS; }
+/* NVRTC asks the driver for a cache of its own. */
+EXPORTED int cuGetExportTable(const void **table, const void *id);
+int cuGetExportTable(const void **table, const void *id) { return *table = NULL, id ? NOT_FOUND : INVALID_VALUE; }
+
+int driver_version(int *version)
+{
+    const char *pretended = getenv("PRETEND_DRIVER");
+    return *version = pretended ? atoi(pretended) : 12000, SUCCESS;
+}
 int device_count(int *count) { return *count = 1, SUCCESS; }
 int device_get(int *device, int number) { return *device = number, SUCCESS; }
 int device_name(char *name, int size, int device)
@@ -79,12 +94,46 @@ int event_destroy(void *event) { return event ? SUCCESS : INVALID_VALUE; }
 int event_record(void *event, void *stream) { return event && stream ? SUCCESS : INVALID_VALUE; }
 int event_wait(void *event) { return event ? SUCCESS : INVALID_VALUE; }
 int event_query(void *event) { return event ? SUCCESS : INVALID_VALUE; }
-int module_load(void **module, const void *image) { return *module = (void *)&MEMORY, image ? SUCCESS : INVALID_VALUE; }
+/* A shared object is loaded through a file in memory, which stays open: dlopen takes those of one name for the same.
+ * Sections are the last thing in it, which says its size. */
+static void *load_object(const char *image)
+{
+    Elf64_Ehdr head;
+    char path[64];
+    memcpy(&head, image, sizeof head);
+    size_t size = head.e_shoff + (size_t)head.e_shentsize * head.e_shnum;
+    int fd = head.e_machine == EM_CUDA ? -1 : memfd_create("kernel", MFD_CLOEXEC);
+    bool good = fd >= 0 && write(fd, image, size) == (ssize_t)size;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    void *object = good ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    struct emulated_place **places = object ? dlsym(object, "emulated_places") : NULL;
+    void (**barrier)(const char *, int) = object ? dlsym(object, "emulated_barrier") : NULL;
+    if (!places || !barrier)
+        return NULL;
+    places[0] = &threadIdx;
+    places[1] = &blockIdx;
+    places[2] = &blockDim;
+    places[3] = &gridDim;
+    *barrier = emulated_barrier;
+    return object;
+}
+
+int module_load(void **module, const void *image)
+{
+    if (!image || !*(const char *)image)
+        return INVALID_IMAGE;
+    *module = memcmp(image, ELFMAG, SELFMAG) ? (void *)&MEMORY : load_object(image);
+    return *module ? SUCCESS : INVALID_IMAGE;
+}
 int module_function(void **function, void *module, const char *name)
 {
+    char launched[600];
     emulated_fn *f = emulated_find(name);
+    snprintf(launched, sizeof launched, "launched_%s", name);
     memcpy(function, &f, sizeof f);
-    return module && f ? SUCCESS : NOT_FOUND;
+    if (module != (void *)&MEMORY)
+        *function = dlsym(module, launched);
+    return module && *function ? SUCCESS : NOT_FOUND;
 }
 /* A kernel that is launched with more shared memory must have been set to that.  GPUs allow 48 KiB of it together with
  * what the kernel has of its own, which is not known here. */

@@ -57,7 +57,10 @@ def test_what_is_told_of_those_that_are_found(tmp_path):
         str(tmp_path / file): version for file, version in versions.items()
     }
     used = {name: facts["used_for"] for name, facts in found.items()}
-    assert used == dict.fromkeys(NAMES) | {"cublasLt": "matmul and addmm of float32, float16 and bfloat16"}
+    assert used == dict.fromkeys(NAMES) | {
+        "cublasLt": "matmul and addmm of float32, float16 and bfloat16",
+        "nvrtc": "kernels given as text",
+    }
     assert not said
     told = run("import json, mlx.__main__ as m; print(json.dumps([*m.info()]))", MLX_CUDA_LIBRARIES=str(FOLDER))[0]
     assert "gpu 0: emulated, sm_90" in told and len(told) >= 3 + len(NAMES)

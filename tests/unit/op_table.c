@@ -27,7 +27,8 @@ static bool takes_operands(const struct op *op)
 /* "yes", "none" by nature, or NULL: a blank. */
 static const char *rule(const struct op *op, int i)
 {
-    if (i > 0 && (!takes_operands(op) || op->id == OP_cpu_kernel)) /* whose text nobody differentiates */
+    if (i > 0 && (!takes_operands(op) || op->id == OP_cpu_kernel ||
+                  op->id == OP_cuda_kernel)) /* whose text nobody differentiates */
         return "none";
     bool elementwise = op->id < OP_where; /* whose rules come from the partial */
     switch (i) {

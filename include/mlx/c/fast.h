@@ -123,7 +123,8 @@ MLX_API void mlx_fast_cpu_kernel_free(mlx_fast_cpu_kernel cls);
 MLX_API int mlx_fast_cpu_kernel_apply(mlx_vector_array *outputs, mlx_fast_cpu_kernel cls, const mlx_vector_array inputs,
                                       const mlx_fast_cpu_kernel_config config, const mlx_stream stream);
 
-/* Kernels in CUDA C++, which are kept and checked; to call one is an error, for they are not run. */
+/* Kernels in CUDA C++, which run on an NVIDIA GPU where there is one; else to call one is an error.  NVRTC compiles a
+ * source when the kernel is first needed.  docs/custom_kernels.md tells what a body sees. */
 
 /* How a kernel in CUDA is called. */
 typedef struct mlx_fast_cuda_kernel_config_ {
@@ -165,6 +166,15 @@ MLX_API int mlx_fast_cuda_kernel_config_add_template_arg_int(mlx_fast_cuda_kerne
 MLX_API int mlx_fast_cuda_kernel_config_add_template_arg_bool(mlx_fast_cuda_kernel_config cls, const char *name,
                                                               bool value);
 
+/* One more argument behind inputs and outputs, for a precompiled kernel: an int of 32 bits. */
+MLX_API int mlx_fast_cuda_kernel_config_add_scalar_int(mlx_fast_cuda_kernel_config cls, int value);
+
+/* One more argument behind inputs and outputs, for a precompiled kernel: a float. */
+MLX_API int mlx_fast_cuda_kernel_config_add_scalar_float(mlx_fast_cuda_kernel_config cls, float value);
+
+/* One more argument behind inputs and outputs, for a precompiled kernel: a bool. */
+MLX_API int mlx_fast_cuda_kernel_config_add_scalar_bool(mlx_fast_cuda_kernel_config cls, bool value);
+
 /* A kernel in CUDA. */
 typedef struct mlx_fast_cuda_kernel_ {
     void *ctx;
@@ -177,6 +187,12 @@ MLX_API mlx_fast_cuda_kernel mlx_fast_cuda_kernel_new(const char *name, const ml
                                                       const mlx_vector_string output_names, const char *source,
                                                       const char *header, bool ensure_row_contiguous,
                                                       int shared_memory);
+
+/* The kernel `name` of the image of `size` bytes, which is copied: PTX, or a cubin or fatbin.  It is called with the
+ * addresses of inputs and outputs and then the scalars.  An empty handle after an error. */
+MLX_API mlx_fast_cuda_kernel mlx_fast_cuda_kernel_new_precompiled(const char *name, size_t num_inputs,
+                                                                  size_t num_outputs, const void *image, size_t size,
+                                                                  bool ensure_row_contiguous, int shared_memory);
 
 /* Releases the handle; calls that are not evaluated yet keep what they need. */
 MLX_API void mlx_fast_cuda_kernel_free(mlx_fast_cuda_kernel cls);

@@ -1,0 +1,202 @@
+/* custom_kernel.c: kernels given as text or compiled, launched on a GPU.
+ *
+ * What was compiled for operands of certain types stays with the kernel, its module loaded while the process lives. */
+#include "cuda/custom_kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/sizes.h"
+
+/* ---- functions */
+
+/* The function of this name in an image; NULL after mx_fail. */
+static void *load_custom(const struct kernel *k, const void *image, const char *function)
+{
+    const char *word = kernel_word(k->language);
+    void *module = NULL, *f = NULL;
+    int e = cu.module_load(&module, image);
+    if (e)
+        mx_fail_as(MX_RUNTIME, "[%s] the driver cannot load %s: %s", word, k->name, cuda_error_text(e));
+    else if ((e = cu.module_function(&f, module, function)))
+        mx_fail_as(MX_RUNTIME, "[%s] expected an image with the kernel %s: %s", word, function, cuda_error_text(e));
+    return e ? NULL : f;
+}
+
+/* Stands for arrays of few dimensions, or any. */
+static int dims_of(const struct run *r, const struct kernel *k)
+{
+    enum { FEW = 8 };
+    int most = 0;
+    for (int i = 0; i < k->nin; i++) most = r->x[i]->ndim > most ? r->x[i]->ndim : most;
+    return most <= FEW ? FEW : MX_MAX_NDIM;
+}
+
+static void *compile_custom(const struct run *r, const struct kernel *k, const enum dtype types[], int dims)
+{
+    const struct custom_kernel_args *a = r->args;
+    char *text = custom_text(k, a->template.s, types, dims), entry[512];
+    if (!text)
+        return NULL;
+    if (a->verbose)
+        printf("%s", text);
+    size_t size;
+    bool includes = strstr(k->source, "#include") || strstr(k->header, "#include");
+    char *image = custom_image(gpu_of(r), k->name, text, includes, a->verbose, &size);
+    if (a->verbose)
+        fflush(stdout);
+    snprintf(entry, sizeof entry, CUSTOM_ENTRY "%s", k->name);
+    void *f = image ? load_custom(k, image, entry) : NULL;
+    free(image);
+    free(text);
+    return f;
+}
+
+/* The function for the types of this call, on its device; NULL after mx_fail. */
+static void *function_of_custom(const struct run *r, struct kernel *k)
+{
+    const struct custom_kernel_args *a = r->args;
+    size_t n = (size_t)k->nin + (size_t)k->nout, text = strlen(a->template.s) + 1, size = 2 + n + text;
+    int dims = dims_of(r, k);
+    enum dtype *types = mx_malloc(n * sizeof *types);
+    char *key = types ? mx_malloc(size) : NULL;
+    void *f = NULL;
+    if (key) {
+        for (int i = 0; i < k->nin + k->nout; i++) {
+            types[i] = (enum dtype)(i < k->nin ? r->x[i] : r->y[i - k->nin])->dtype;
+            key[2 + i] = (char)types[i];
+        }
+        key[0] = (char)gpu_of(r)->number;
+        key[1] = (char)dims;
+        memcpy(key + 2 + n, a->template.s, text);
+        f = kernel_variant(k, key, size);
+        if (!f || (a->verbose && !k->image)) {
+            f = k->image ? load_custom(k, k->image, k->name) : compile_custom(r, k, types, dims);
+            f = f ? kernel_remember(k, key, size, f) : NULL;
+        }
+    }
+    free(key);
+    free(types);
+    return f;
+}
+
+/* ---- arguments */
+
+/* Arguments of a launch: where each is, in memory of their own. */
+struct arguments {
+    void **at;
+    char *next;
+    int n;
+};
+
+static void add_argument(struct arguments *a, const void *v, size_t size)
+{
+    memcpy(a->next, v, size);
+    a->at[a->n++] = a->next;
+    a->next += (size + 7) / 8 * 8;
+}
+
+static void add_facts(struct arguments *a, const struct kernel *k, int input, mx x, size_t dims)
+{
+    int shape[MX_MAX_NDIM] = { 0 };
+    int64_t strides[MX_MAX_NDIM] = { 0 };
+    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
+    memcpy(strides, x->strides, (size_t)x->ndim * sizeof *strides);
+    if (custom_asks(k, input, FACT_SHAPE))
+        add_argument(a, shape, dims * sizeof *shape);
+    if (custom_asks(k, input, FACT_STRIDES))
+        add_argument(a, strides, dims * sizeof *strides);
+    if (custom_asks(k, input, FACT_NDIM))
+        add_argument(a, &(int){ x->ndim }, sizeof(int));
+}
+
+static void add_scalars(struct arguments *a, const struct ints *s)
+{
+    for (int i = 0; i < s->n; i += 2) switch (s->v[i]) {
+        case SCALAR_INT: add_argument(a, &(int32_t){ (int32_t)s->v[i + 1] }, sizeof(int32_t)); break;
+        case SCALAR_FLOAT: add_argument(a, &(int32_t){ (int32_t)s->v[i + 1] }, sizeof(float)); break;
+        case SCALAR_BOOL: add_argument(a, &(bool){ s->v[i + 1] }, sizeof(bool)); break;
+        }
+}
+
+/* Every element of y becomes the one of x. */
+static int fill_with_one(const struct run *r, mx y, mx x)
+{
+    const int64_t none[MX_MAX_NDIM] = { 0 };
+    struct box b = box_of(itemsize(y), y->ndim, y->shape, y->strides, none);
+    return gpu_copy_box(r, &b, gpu_address(r, y), gpu_address(r, x));
+}
+
+/* Behind the inputs there is an operand for each output where those are made of one value first. */
+static int place_arguments(const struct run *r, const struct kernel *k, struct arguments *a, mx_own hold[])
+{
+    const struct custom_kernel_args *c = r->args;
+    size_t dims = (size_t)dims_of(r, k);
+    for (int i = 0; i < k->nin; i++) {
+        mx x = k->row_major ? gpu_row_major(r, r->x[i], &hold[i]) : r->x[i];
+        if (is_nil(x))
+            return 1;
+        add_argument(a, &(uint64_t){ gpu_address(r, x) }, sizeof(uint64_t));
+        if (!k->image)
+            add_facts(a, k, i, x, dims);
+    }
+    for (int i = 0; i < k->nout; i++) {
+        if (gpu_out_new(r, i) || (c->init && fill_with_one(r, r->y[i], r->x[k->nin + i])))
+            return 1;
+        add_argument(a, &(uint64_t){ gpu_address(r, r->y[i]) }, sizeof(uint64_t));
+    }
+    add_scalars(a, &c->scalars);
+    return 0;
+}
+
+/* ---- launches */
+
+/* A launch that the driver refuses is no reason to give the device up. */
+static int launch_custom(const struct run *r, const struct kernel *k, void *f, void *args[])
+{
+    enum { REFUSED = 1, TOO_MANY_RESOURCES = 701, WITHOUT_ASKING = 48 << 10 };
+    const struct custom_kernel_args *a = r->args;
+    const char *word = kernel_word(k->language);
+    unsigned blocks[3], threads[3];
+    for (int i = 0; i < 3; i++) {
+        int64_t points = a->grid.v[i], group = a->grid.v[3 + i];
+        if (!points)
+            return 0;
+        threads[i] = (unsigned)(group < points ? group : points);
+        blocks[i] = (unsigned)ceil_div(points, threads[i]);
+    }
+    int e = k->shared_memory > WITHOUT_ASKING ? cu.function_set(f, CUDA_FUNCTION_SHARED_BYTES, k->shared_memory) : 0;
+    if (!e)
+        e = cu.launch(f, blocks[0], blocks[1], blocks[2], threads[0], threads[1], threads[2],
+                      (unsigned)k->shared_memory, gpu_stream(r->stream)->stream, args, NULL);
+    if (e != REFUSED && e != TOO_MANY_RESOURCES)
+        return gpu_check(gpu_of(r), word, e);
+    mx_fail_as(
+        MX_RUNTIME,
+        "[%s] the GPU cannot run %s in blocks of (%u,%u,%u) threads, (%u,%u,%u) of them, with %d bytes of shared "
+        "memory: %s",
+        word, k->name, threads[0], threads[1], threads[2], blocks[0], blocks[1], blocks[2], k->shared_memory,
+        cuda_error_text(e));
+    return 1;
+}
+
+int gpu_run_cuda_kernel(const struct run *r)
+{
+    const struct custom_kernel_args *c = r->args;
+    struct kernel *k = (struct kernel *)c->kernel;
+    size_t n = (size_t)k->nin, all = n * (FACTS + 1) + (size_t)k->nout + (size_t)c->scalars.n;
+    size_t facts = MX_MAX_NDIM * (sizeof(int) + sizeof(int64_t));
+    void *f = function_of_custom(r, k);
+    char *memory = f ? mx_malloc(all * (sizeof(void *) + 8) + n * (facts + sizeof(mx_own))) : NULL;
+    if (!memory)
+        return 1;
+    mx_own *hold = (mx_own *)memory;
+    struct arguments a = { .at = (void **)(hold + n) };
+    a.next = (char *)(a.at + all);
+    memset(hold, 0, n * sizeof *hold);
+    int failed = place_arguments(r, k, &a, hold) || launch_custom(r, k, f, a.at);
+    gpu_drop(k->nin, hold);
+    free(memory);
+    return failed;
+}

@@ -1,0 +1,205 @@
+/* nvrtc.c: programs compiled by NVIDIA's compiler, and kept.
+ *
+ * The library is opened when the first program is to be compiled.  An image is kept in a folder of the user's own
+ * (core/kept.h), under all that it depends on: the compiler's version, target and options, program and headers. */
+#define _GNU_SOURCE /* secure_getenv */
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/kept.h"
+#include "core/pool.h"
+#include "cuda/custom_kernel.h"
+#include "cuda/libraries.h"
+
+static struct {
+    const struct cuda_library *library;
+#define NVRTC(name, symbol, args) int(*name) args;
+#include "cuda/nvrtc.def"
+} nvrtc;
+
+static void open_nvrtc(void)
+{
+    const struct cuda_library *l = cuda_library(CUDA_nvrtc);
+    if (!l)
+        return;
+#define NVRTC(name, symbol, args)                            \
+    if (!(*(void **)&nvrtc.name = dlsym(l->handle, symbol))) \
+        return;
+#include "cuda/nvrtc.def"
+    nvrtc.library = l;
+}
+
+/* Is there a compiler?  False after mx_fail. */
+static bool has_nvrtc(const char *name)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_nvrtc);
+    if (!nvrtc.library)
+        mx_fail_as(MX_RUNTIME,
+                   "[cuda_kernel] cannot compile %s without NVRTC, NVIDIA's compiler: pip install "
+                   "nvidia-cuda-nvrtc-cu12, or name the folder of libnvrtc.so in MLX_CUDA_LIBRARIES",
+                   name);
+    return nvrtc.library;
+}
+
+/* ---- what for */
+
+/* The latest target that the compiler knows and the device runs: machine code where it is of the device's own major
+ * version, text for the driver to compile else. */
+static bool find_target(const struct gpu *g, const char *name, char *option, size_t size, bool *ptx)
+{
+    int n = 0, best = -1, have = g->major * 10 + g->minor;
+    int *all = nvrtc.target_count(&n) ? NULL : mx_malloc((size_t)n * sizeof *all);
+    for (int i = 0; all && !nvrtc.targets(all) && i < n; i++)
+        if (all[i] <= have && all[i] > best)
+            best = all[i];
+    free(all);
+    *ptx = best / 10 != g->major;
+    snprintf(option, size, "-arch=%s_%d", *ptx ? "compute" : "sm", best);
+    if (best < 0)
+        mx_fail_as(MX_RUNTIME, "[cuda_kernel] cannot compile %s: NVRTC %s (%s) knows no target that sm_%d runs", name,
+                   nvrtc.library->version, nvrtc.library->path, have);
+    return best >= 0;
+}
+
+/* ---- CUDA's headers */
+
+/* Are there headers in the folder, of the compiler's own generation?  cuda.h tells theirs. */
+static bool has_headers(const char *folder)
+{
+    char file[PATH_MAX], line[256];
+    int version = 0;
+    if (snprintf(file, sizeof file, "%s/cuda_fp16.h", folder) >= (int)sizeof file || access(file, R_OK))
+        return false;
+    snprintf(file, sizeof file, "%s/cuda.h", folder);
+    FILE *f = fopen(file, "re");
+    while (f && !version && fgets(line, sizeof line, f)) sscanf(line, "#define CUDA_VERSION %d", &version);
+    if (f)
+        fclose(f);
+    return version / 1000 == atoi(nvrtc.library->version);
+}
+
+/* The folder of CUDA's headers: of the toolkit that CUDA_HOME names, beside the compiler, of the package beside the
+ * compiler's, of a toolkit in its usual place. */
+static bool find_headers(char *folder, size_t size)
+{
+    const char *home = secure_getenv("CUDA_HOME"), *lib = nvrtc.library->path;
+    int n = (int)(strrchr(lib, '/') ? strrchr(lib, '/') - lib : 0);
+    if (home && *home && snprintf(folder, size, "%s/include", home) < (int)size && has_headers(folder))
+        return true;
+    if (n && snprintf(folder, size, "%.*s/../include", n, lib) < (int)size && has_headers(folder))
+        return true;
+    if (n && snprintf(folder, size, "%.*s/../../cuda_runtime/include", n, lib) < (int)size && has_headers(folder))
+        return true;
+    return snprintf(folder, size, "/usr/local/cuda/include") < (int)size && has_headers(folder);
+}
+
+/* ---- compiling */
+
+enum { OPTIONS = 8 };
+struct request {
+    const char *name, *text, *options[OPTIONS];
+    int n;
+    bool ptx, ours; /* our headers stand for CUDA's */
+};
+
+/* What the compiler says, without the name of the file in front of numbers of lines: those of the source have one. */
+static void refused_by_nvrtc(void *program, const struct request *q)
+{
+    enum { MOST = 3000 };
+    size_t n = 0;
+    char *log = nvrtc.log_size(program, &n) || !n ? NULL : mx_malloc(n + 1);
+    if (log && !nvrtc.log(program, log)) {
+        log[n] = 0;
+        for (n = strlen(log); n && log[n - 1] == '\n'; n--) log[n - 1] = 0;
+    }
+    mx_fail_as(MX_RUNTIME, "[cuda_kernel] %s: NVRTC %s refused the kernel:\n%.*s", q->name, nvrtc.library->version,
+               MOST, log && *log ? log : "it said nothing");
+    free(log);
+}
+
+static char *compile_program(const struct request *q, size_t *size)
+{
+    char file[300], *image = NULL;
+    void *program = NULL;
+    snprintf(file, sizeof file, "<%s, generated>", q->name);
+    sigset_t before = signals_block();
+    int e = nvrtc.create(&program, q->text, file, q->ours ? custom_n_headers : 0, custom_headers, custom_header_names);
+    bool good = !e && !nvrtc.compile(program, q->n, q->options);
+    signals_restore(before);
+    if (!e && !good)
+        refused_by_nvrtc(program, q);
+    else if (!e && !(q->ptx ? nvrtc.ptx_size : nvrtc.code_size)(program, size) && (image = mx_malloc(*size + 1)) &&
+             (q->ptx ? nvrtc.ptx : nvrtc.code)(program, image)) {
+        free(image);
+        image = NULL;
+    }
+    if (image)
+        image[*size] = 0;
+    else if (!mx_failed())
+        mx_fail_as(MX_RUNTIME, "[cuda_kernel] %s: NVRTC %s (%s) failed", q->name, nvrtc.library->version,
+                   nvrtc.library->path);
+    if (program)
+        nvrtc.destroy(&program);
+    return image;
+}
+
+/* All that an image depends on, as one text; NULL after mx_fail. */
+static char *key_of(const struct request *q, size_t *size)
+{
+    char *key = NULL;
+    FILE *f = open_memstream(&key, size);
+    if (!f)
+        return mx_fail_memory(strlen(q->text)), NULL;
+    fprintf(f, "nvrtc %s\n", nvrtc.library->version);
+    for (int i = 0; i < q->n; i++) fprintf(f, "%s\n", q->options[i]);
+    for (int i = 0; q->ours && i < custom_n_headers; i++) fputs(custom_headers[i], f);
+    fprintf(f, "\n%s", q->text);
+    if (fclose(f)) {
+        free(key);
+        return mx_fail_memory(*size), NULL;
+    }
+    return key;
+}
+
+char *custom_image(const struct gpu *g, const char *name, const char *text, bool cuda_headers, bool verbose,
+                   size_t *size)
+{
+    char target[32], folder[PATH_MAX], include[PATH_MAX + 16], more[PATH_MAX + 32], cache[PATH_MAX],
+        kept[PATH_MAX + 64];
+    struct request q = { .name = name, .text = text };
+    if (!has_nvrtc(name) || !find_target(g, name, target, sizeof target, &q.ptx))
+        return NULL;
+    q.options[q.n++] = target;
+    q.options[q.n++] = "-std=c++17";
+    q.options[q.n++] = "-default-device"; /* functions of a header need not say what they are for */
+    q.ours = !cuda_headers || !find_headers(folder, sizeof folder);
+    if (!q.ours) {
+        snprintf(include, sizeof include, "-I%s", folder);
+        snprintf(more, sizeof more, "-I%s/cccl", folder);
+        q.options[q.n++] = include;
+        q.options[q.n++] = more;
+    }
+    struct kept_key key = { .size = 0 };
+    char *bytes = key_of(&q, &key.size), *image = NULL;
+    if (!bytes)
+        return NULL;
+    key.bytes = bytes;
+    bool keeps = kept_folder("cuda_kernels", cache, sizeof cache) && kept_path(cache, key, ".image", kept, sizeof kept);
+    image = keeps ? (char *)kept_read(kept, key, size) : NULL;
+    bool found = image;
+    if (found)
+        image[*size] = 0; /* the key was behind it */
+    else if ((image = compile_program(&q, size)))
+        keeps = keeps && kept_write(cache, kept, key, image, *size);
+    if (image && verbose)
+        printf("/* %s: %s%s%s */\n", name, found ? "loaded from" : "compiled", !found && keeps ? ", kept in " : " ",
+               keeps ? kept : "");
+    free(bytes);
+    return image;
+}

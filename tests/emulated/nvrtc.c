@@ -1,0 +1,150 @@
+/* nvrtc.c: NVIDIA's compiler as src/cuda knows it, for the emulated driver: the text behind the prelude, C where a test
+ * keeps to what both languages have, goes to the system's compiler, and the image is a shared object.  What it is asked
+ * for is counted. */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+#define NVRTC(name, symbol, args) EXPORTED int name args __asm__(symbol);
+#include "cuda/nvrtc.def"
+EXPORTED int nvrtcVersion(int *major, int *minor);
+int nvrtcVersion(int *major, int *minor) { return *major = 12, *minor = 8, 0; }
+
+/* Programs so far; for tests. */
+extern EXPORTED int emulated_compiled;
+int emulated_compiled;
+
+struct program {
+    char *text, *log, *code;
+    size_t log_size, code_size;
+};
+
+static const char prelude[] =
+    "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
+    "#define __global__\n#define __device__\n#define __shared__ static\n"
+    "#define constexpr const\n"
+    "typedef uint8_t uint8; typedef uint16_t uint16; typedef uint32_t uint32; typedef uint64_t uint64;\n"
+    "typedef int8_t int8; typedef int16_t int16; typedef int32_t int32; typedef int64_t int64;\n"
+    "typedef uint16_t float16, bfloat16; typedef float float32; typedef double float64;\n"
+    "typedef float _Complex complex64;\n"
+    "struct __mlx_shape8 { int v[8]; }; struct __mlx_strides8 { int64_t v[8]; };\n"
+    "struct __mlx_shape64 { int v[64]; }; struct __mlx_strides64 { int64_t v[64]; };\n"
+    "#define __MLX_SHAPE(n) const struct __mlx_shape##n\n"
+    "#define __MLX_STRIDES(n) const struct __mlx_strides##n\n"
+    "#define __MLX_VIEW(T, name) const T *const name = __mlx_##name.v\n"
+    "static int64_t elem_to_loc(int64_t i, const int *shape, const int64_t *strides, int ndim)\n"
+    "{\n"
+    "    int64_t at = 0;\n"
+    "    for (int d = ndim; d-- > 0; i /= shape[d]) at += i % shape[d] * strides[d];\n"
+    "    return at;\n"
+    "}\n"
+    "struct place { unsigned x, y, z; };\n"
+    "struct place *emulated_places[4];\n"
+    "void (*emulated_barrier)(const char *, int);\n"
+    "#define threadIdx (*emulated_places[0])\n#define blockIdx (*emulated_places[1])\n"
+    "#define blockDim (*emulated_places[2])\n#define gridDim (*emulated_places[3])\n"
+    "#define __syncthreads() emulated_barrier(__FILE__, __LINE__)\n";
+
+static const char entry[] = "extern \"C\" __global__ void ";
+
+int create(void **program, const char *text, const char *name, int n, const char *const *headers,
+           const char *const *names)
+{
+    struct program *p = *program = calloc(1, sizeof *p);
+    (void)name;
+    for (int i = 0; i < n; i++)
+        if (!headers[i] || !names[i])
+            return 1;
+    p->text = strdup(text);
+    return 0;
+}
+
+int destroy(void **program)
+{
+    struct program *p = *program;
+    free(p->text);
+    free(p->log);
+    free(p->code);
+    free(p);
+    return *program = NULL, 0;
+}
+
+/* The bytes of a file and one more. */
+static char *contents(const char *path, size_t *n)
+{
+    char *data = NULL;
+    FILE *in = fopen(path, "rb"), *out = open_memstream(&data, n);
+    for (int c; in && (c = getc(in)) != EOF;) putc(c, out);
+    if (in)
+        fclose(in);
+    fclose(out);
+    return data;
+}
+
+/* A function `launched_<kernel>` of the addresses of its arguments, each of which is on a line of its own. */
+static void write_launched(FILE *f, const char *function)
+{
+    size_t n = strcspn(function, "(");
+    fprintf(f, "void launched_%.*s(void **a) { %.*s(", (int)n, function, (int)n, function);
+    const char *line = function + n + 1;
+    for (int i = 0; *(line += strspn(line, "\n ")) && *line != ')' && *line != '{'; i++) {
+        size_t length = strcspn(line, "\n"), end = length;
+        if (line[end - 1] == ',' || line[end - 1] == ')')
+            end--;
+        bool last = line[length - 1] != ',';
+        while (end && (line[end - 1] == '_' || isalnum((unsigned char)line[end - 1]))) end--;
+        fprintf(f, "%s*(__typeof__(%.*s) *)a[%d]", i ? ", " : "", (int)end, line, i);
+        line += length;
+        if (last)
+            break;
+    }
+    fprintf(f, "); }\n");
+}
+
+int compile(void *program, int n, const char *const *options)
+{
+    struct program *p = program;
+    char folder[] = "/tmp/mlx-emulated-XXXXXX", command[300], path[100];
+    const char *ours = strstr(p->text, "/* ---- the kernel */"), *function = ours ? strstr(ours, entry) : NULL;
+    if (!function || n < 1 || strcmp(options[0], "-arch=sm_90") || !mkdtemp(folder))
+        return 1;
+    __atomic_fetch_add(&emulated_compiled, 1, __ATOMIC_RELAXED);
+    snprintf(path, sizeof path, "%s/kernel.c", folder);
+    FILE *f = fopen(path, "w");
+    fprintf(f, "%s%.*svoid %s", prelude, (int)(function - ours), ours, function + strlen(entry));
+    write_launched(f, function + strlen(entry));
+    fclose(f);
+    snprintf(command, sizeof command,
+             "cd %s && ${CC:-cc} -std=gnu17 -O1 -w -fPIC -shared -fno-strict-aliasing kernel.c -o kernel.so -lm "
+             ">kernel.log 2>&1",
+             folder);
+    int failed = system(command) != 0;
+    snprintf(path, sizeof path, "%s/kernel.log", folder);
+    p->log = contents(path, &p->log_size);
+    snprintf(path, sizeof path, "%s/kernel.so", folder);
+    p->code = contents(path, &p->code_size);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command) || failed;
+}
+
+int log_size(void *program, size_t *bytes) { return *bytes = ((struct program *)program)->log_size + 1, 0; }
+int log(void *program, char *to)
+{
+    const struct program *p = program;
+    return memcpy(to, p->log, p->log_size + 1), 0;
+}
+int code_size(void *program, size_t *bytes) { return *bytes = ((struct program *)program)->code_size, 0; }
+int code(void *program, char *to)
+{
+    const struct program *p = program;
+    return memcpy(to, p->code, p->code_size), 0;
+}
+int ptx_size(void *program, size_t *bytes) { return *bytes = 0, !program; }
+int ptx(void *program, char *to) { return *to = 0, !program; }
+int target_count(int *n) { return *n = 3, 0; }
+int targets(int *all) { return all[0] = 75, all[1] = 90, all[2] = 120, 0; }
