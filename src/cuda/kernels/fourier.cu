@@ -58,91 +58,118 @@ FN struct place place_of(const struct fourier_call *a, const struct fourier_side
     return p;
 }
 
-/* Element j of the row, made into a number as `how` says. */
-FN z fetch(const struct fourier_call *a, struct place p, int j, int how)
+/* Numbers of a row, `count` of them `team` apart from number `first` on, below `end`.  All loads are on their way
+ * before the first is waited for: nothing branches for a single one. */
+#define EACH UNROLLED for (int e = 0; e < count; e++)
+#define NUMBER(s, e) (p.number + (first + (e)*a->team) * (s)->number_step)
+
+FN void fetch(const struct fourier_call *a, struct place p, int first, int count, z *v)
 {
     const struct fourier_side *s = &a->in;
-    int64_t i = p.number + j * s->number_step, at = p.base + i * s->step;
     const z *x = (const z *)s->at;
     const float *real = (const float *)s->at;
-    z v = z_of(0, 0);
-    if (!p.there || i >= s->limit)
-        return v;
-    if (how == FOURIER_COMPLEX) {
-        v = x[at];
-    } else if (how == FOURIER_REAL) {
-        v.re = real[at];
-    } else if (how == FOURIER_PAIRS) {
-        at += i * s->step;
-        v = z_of(real[at], real[at + s->step]);
-    } else if (how == FOURIER_HALF) {
-        int rest = 2 * i > s->length;
-        v = x[rest ? p.base + (s->length - i) * s->step : at];
-        v.im = i == 0 || 2 * i == s->length ? 0 : rest ? -v.im : v.im;
-    } else {
-        z b = x[p.base + (s->length - i) * s->step];
-        v = x[at];
-        v.im = i ? v.im : 0; /* the ends are real */
-        b.im = i ? b.im : 0;
-        v = z_from(fourier_unfold(complex_of(v), complex_of(b), complex_of(((const z *)a->roots)[i])));
+    int64_t at[FOURIER_EIGHT];
+    int there[FOURIER_EIGHT];
+    EACH
+    {
+        int64_t i = NUMBER(s, e);
+        there[e] = p.there && first + e * a->team < a->n && i < s->limit;
+        at[e] = there[e] ? p.base + i * s->step : 0;
     }
+    switch (s->how) {
+    case FOURIER_REAL:
+        EACH { v[e] = z_of(real[at[e]], 0); }
+        break;
+    case FOURIER_PAIRS:
+        EACH
+        {
+            int64_t i = there[e] ? NUMBER(s, e) * s->step : 0;
+            v[e] = z_of(real[at[e] + i], real[at[e] + i + (there[e] ? s->step : 0)]);
+        }
+        break;
+    case FOURIER_HALF:
+        EACH
+        {
+            int64_t i = NUMBER(s, e), other = s->length - i;
+            int rest = other < i;
+            z u = x[there[e] && rest ? p.base + other * s->step : at[e]];
+            v[e] = z_of(u.re, i == 0 || other == i ? 0 : rest ? -u.im : u.im);
+        }
+        break;
+    case FOURIER_UNFOLDED:
+        EACH
+        {
+            int64_t i = there[e] ? NUMBER(s, e) : 0;
+            z u = x[at[e]], w = x[there[e] ? p.base + (s->length - i) * s->step : 0];
+            u.im = i ? u.im : 0; /* the ends are real */
+            w.im = i ? w.im : 0;
+            v[e] = z_from(fourier_unfold(complex_of(u), complex_of(w), complex_of(((const z *)a->roots)[i])));
+        }
+        break;
+    default:
+        EACH { v[e] = x[at[e]]; }
+    }
+    EACH { v[e] = there[e] ? v[e] : z_of(0, 0); }
     if (s->before)
-        v = swapped(v);
+        EACH { v[e] = swapped(v[e]); }
     if (s->factor)
-        v = z_times(v, ((const z *)s->factor)[i]);
-    return v;
+        EACH { v[e] = z_times(v[e], ((const z *)s->factor)[there[e] ? NUMBER(s, e) : 0]); }
 }
 
-FN void put(const struct fourier_call *a, struct place p, int k, z v, int how)
+FN void put(const struct fourier_call *a, struct place p, int first, int count, int end, z *v)
 {
     const struct fourier_side *s = &a->out;
-    int64_t i = p.number + k * s->number_step, at = p.base + i * s->step;
     float *real = (float *)s->at;
-    if (!p.there || i >= s->limit)
-        return;
+    int there[FOURIER_EIGHT];
+    EACH { there[e] = p.there && first + e * a->team < end && NUMBER(s, e) < s->limit; }
     if (a->coarse) {
-        uint32_t e = (uint32_t)k * p.turn;
-        v = z_times(v, z_times(((const z *)a->coarse)[e >> a->fine_bits],
-                               ((const z *)a->fine)[e & ((1u << a->fine_bits) - 1)]));
+        const z *coarse = (const z *)a->coarse, *fine = (const z *)a->fine;
+        EACH
+        {
+            uint32_t t = there[e] ? (uint32_t)(first + e * a->team) * p.turn : 0;
+            v[e] = z_times(v[e], z_times(coarse[t >> a->fine_bits], fine[t & ((1u << a->fine_bits) - 1)]));
+        }
     }
     if (s->before)
-        v = swapped(v);
+        EACH { v[e] = swapped(v[e]); }
     if (s->factor)
-        v = z_times(v, ((const z *)s->factor)[i]);
+        EACH { v[e] = z_times(v[e], ((const z *)s->factor)[there[e] ? NUMBER(s, e) : 0]); }
     if (s->after)
-        v = swapped(v);
-    v = by(v, a->scale);
-    if (how == FOURIER_REAL) {
-        real[at] = v.re;
-    } else if (how == FOURIER_PAIRS) {
-        at += i * s->step;
-        real[at] = v.re;
-        real[at + s->step] = v.im;
-    } else {
-        ((z *)s->at)[at] = v;
+        EACH { v[e] = swapped(v[e]); }
+    EACH
+    {
+        int64_t i = NUMBER(s, e), at = p.base + i * s->step;
+        z y = by(v[e], a->scale);
+        if (!there[e])
+            continue;
+        if (s->how == FOURIER_REAL) {
+            real[at] = y.re;
+        } else if (s->how == FOURIER_PAIRS) {
+            real[at + i * s->step] = y.re;
+            real[at + (i + 1) * s->step] = y.im;
+        } else {
+            ((z *)s->at)[at] = y;
+        }
     }
 }
 
-/* A row whose transform is in shared memory, as that of a real one twice as
- * long. */
+/* A row whose transform is in shared memory, as that of a real one twice as long. */
 FN void put_folded(const struct fourier_call *a, struct place p, const z *row)
 {
-    for (int k = p.me; k <= a->n; k += a->team) {
-        z u = row[padded(k < a->n ? k : 0)], v = row[padded(k ? a->n - k : 0)];
-        put(a, p, k, z_from(fourier_fold(complex_of(u), complex_of(v), complex_of(((const z *)a->roots)[k]))),
-            FOURIER_COMPLEX);
+    enum { FOUR = 4 };
+    for (int first = p.me; first <= a->n; first += FOUR * a->team) {
+        z v[FOUR];
+        UNROLLED
+        for (int e = 0; e < FOUR; e++) {
+            int k = first + e * a->team <= a->n ? first + e * a->team : 0;
+            z u = row[padded(k < a->n ? k : 0)], w = row[padded(k ? a->n - k : 0)];
+            v[e] = z_from(fourier_fold(complex_of(u), complex_of(w), complex_of(((const z *)a->roots)[k])));
+        }
+        put(a, p, first, FOUR, a->n + 1, v);
     }
 }
 
 #define EIGHT UNROLLED for (int e = 0; e < FOURIER_EIGHT; e++)
-#define FETCH(how)                                             \
-    case how:                                                  \
-        EIGHT { v[e] = fetch(&a, p, p.me + e * a.team, how); } \
-        break;
-#define PUT(how)                                            \
-    case how:                                               \
-        EIGHT { put(&a, p, p.me + e * a.team, v[e], how); } \
-        break;
 /* What a thread does of a stage, up to where its elements go. */
 #define STAGE(R)                                                             \
     {                                                                        \
@@ -161,20 +188,13 @@ FN void put_folded(const struct fourier_call *a, struct place p, const z *row)
         bits += R == 8 ? 3 : R == 4 ? 2 : 1;                                 \
     }
 
-/* Rows of a power of two of at least 8 elements; a thread has those n / 8
- * apart. */
+/* Rows of a power of two of at least 8 elements; a thread has those n / 8 apart. */
 BOUNDED_KERNEL(cu_fourier_power, struct fourier_call, FOURIER_POWER_THREADS, 1)
 {
     SHARED_BYTES(bytes, FOURIER_BYTES);
     struct place p = place_of(&a, &a.in, a.in.across);
     z v[FOURIER_EIGHT], *row = (z *)bytes + p.row * a.pitch;
-    switch (a.in.how) {
-        FETCH(FOURIER_COMPLEX)
-        FETCH(FOURIER_REAL)
-        FETCH(FOURIER_PAIRS)
-        FETCH(FOURIER_HALF)
-        FETCH(FOURIER_UNFOLDED)
-    }
+    fetch(&a, p, p.me, FOURIER_EIGHT, v);
     for (int stage = 0, bits = 0, left = a.n;; stage++) {
         int at[FOURIER_EIGHT];
         const z *w = (const z *)a.factors + a.start[stage];
@@ -196,56 +216,66 @@ BOUNDED_KERNEL(cu_fourier_power, struct fourier_call, FOURIER_POWER_THREADS, 1)
     }
     if (a.stages == 1)
         p = place_of(&a, &a.out, a.in.across);
-    switch (a.out.how) {
-        PUT(FOURIER_COMPLEX)
-        PUT(FOURIER_REAL)
-        PUT(FOURIER_PAIRS)
-    default:
-        BARRIER();
-        EIGHT { row[padded(p.me + e * a.team)] = v[e]; }
-        BARRIER();
-        put_folded(&a, p, row);
+    if (a.out.how != FOURIER_FOLDED) {
+        put(&a, p, p.me, FOURIER_EIGHT, a.n, v);
+        return;
     }
+    BARRIER();
+    EIGHT { row[padded(p.me + e * a.team)] = v[e]; }
+    BARRIER();
+    put_folded(&a, p, row);
 }
 #undef STAGE
 
-/* A thread takes up to `most` transforms of R elements, which are read before
- * others are written over them. */
-#define STAGE(R, most)                                                                                     \
-    case R: {                                                                                              \
-        z v[most][R];                                                                                      \
-        left /= R;                                                                                         \
-        int each = left * s; /* not known to be the same each time: no address is  \
-                            worth a register */                       \
-        UNROLLED                                                                                           \
-        for (int i = 0; i < most; i++) {                                                                   \
-            int b = p.me + i * a.team, from = b < each ? b : 0; /* what is beyond is not put back */       \
-            UNROLLED                                                                                       \
-            for (int j = 0; j < R; j++) v[i][j] = row[padded(from + j * each)];                            \
-            radix_##R(v[i], 1);                                                                            \
-        }                                                                                                  \
-        BARRIER();                                                                                         \
-        UNROLLED                                                                                           \
-        for (int i = 0; i < most; i++) {                                                                   \
-            int b = p.me + i * a.team, q = s == 1 ? b : (int)((uint64_t)b * inverse >> 32);                \
-            if (b < each) {                                                                                \
-                b += q * s * (R - 1);                                                                      \
-                row[padded(b)] = v[i][0];                                                                  \
-                UNROLLED                                                                                   \
-                for (int k = 1; k < R; k++)                                                                \
-                    row[padded(b + k * s)] = left > 1 ? z_times(v[i][k], w[(k - 1) * left + q]) : v[i][k]; \
-            }                                                                                              \
-        }                                                                                                  \
-        break;                                                                                             \
+/* A thread takes up to `most` transforms of R elements, which are read before others are written over them; what it
+ * reads beyond the last is not put back. */
+#define STAGE(R, most)                                                                            \
+    case R: {                                                                                     \
+        z v[most][R];                                                                             \
+        int each = a.n / R, q[most];                                                              \
+        left /= R;                                                                                \
+        UNROLLED                                                                                  \
+        for (int i = 0; i < most; i++) {                                                          \
+            int b = p.me + i * a.team < each ? p.me + i * a.team : 0;                             \
+            q[i] = s == 1 ? b : (int)((uint64_t)b * inverse >> 32);                               \
+            UNROLLED                                                                              \
+            for (int j = 0; j < R; j++) v[i][j] = row[padded(b + j * each)];                      \
+            radix_##R(v[i], 1);                                                                   \
+        }                                                                                         \
+        if (left > 1) {                                                                           \
+            UNROLLED                                                                              \
+            for (int i = 0; i < most; i++) {                                                      \
+                UNROLLED                                                                          \
+                for (int k = 1; k < R; k++) v[i][k] = z_times(v[i][k], w[(k - 1) * left + q[i]]); \
+            }                                                                                     \
+        }                                                                                         \
+        BARRIER();                                                                                \
+        UNROLLED                                                                                  \
+        for (int i = 0; i < most; i++) {                                                          \
+            int b = p.me + i * a.team, to = b + q[i] * s * (R - 1);                               \
+            if (b < each) {                                                                       \
+                UNROLLED                                                                          \
+                for (int k = 0; k < R; k++) row[padded(to + k * s)] = v[i][k];                    \
+            }                                                                                     \
+        }                                                                                         \
+        break;                                                                                    \
     }
 
 /* Rows of other lengths. */
 BOUNDED_KERNEL(cu_fourier_mixed, struct fourier_call, FOURIER_THREADS, 1)
 {
     SHARED_BYTES(bytes, FOURIER_BYTES);
+    enum { FOUR = 4 };
     struct place p = place_of(&a, &a.in, a.in.across);
     z *row = (z *)bytes + p.row * a.pitch;
-    for (int j = p.me; j < a.n; j += a.team) row[padded(j)] = fetch(&a, p, j, a.in.how);
+    for (int first = p.me; first < a.n; first += FOUR * a.team) {
+        z v[FOUR];
+        fetch(&a, p, first, FOUR, v);
+        UNROLLED
+        for (int e = 0; e < FOUR; e++)
+            if (first + e * a.team < a.n)
+                row[padded(first + e * a.team)] = v[e];
+    }
     p = place_of(&a, &a.out, a.out.across);
     row = (z *)bytes + p.row * a.pitch;
     for (int stage = 0, s = 1, left = a.n; stage < a.stages; stage++) {
@@ -265,10 +295,16 @@ BOUNDED_KERNEL(cu_fourier_mixed, struct fourier_call, FOURIER_THREADS, 1)
         s *= a.radix[stage];
     }
     BARRIER();
-    if (a.out.how == FOURIER_FOLDED)
+    if (a.out.how == FOURIER_FOLDED) {
         put_folded(&a, p, row);
-    else
-        for (int k = p.me; k < a.n; k += a.team) put(&a, p, k, row[padded(k)], a.out.how);
+        return;
+    }
+    for (int first = p.me; first < a.n; first += FOUR * a.team) {
+        z v[FOUR];
+        UNROLLED
+        for (int e = 0; e < FOUR; e++) v[e] = row[padded(first + e * a.team < a.n ? first + e * a.team : 0)];
+        put(&a, p, first, FOUR, a.n, v);
+    }
 }
 
 /* ---- what goes with them */
