@@ -99,17 +99,18 @@ static int two_tables(const struct run *r, struct two_tables *t, int64_t n)
 
 /* ---- launches */
 
-/* Is a thread's next row nearer than its next element? */
-static void set_across(struct fourier_side *s, const uint32_t shape[])
+/* What follows of rows of n elements: is a thread's next row nearer than its next element, are there numbers beyond the
+ * limit? */
+static void set_row(struct fourier_side *s, const struct fourier_call *c, int64_t n)
 {
-    int64_t next = s->number_step * s->step;
-    s->across = 0;
-    for (int d = FOURIER_DIMS - 1; d >= 0; d--)
-        if (shape[d] > 1) {
-            int64_t row = s->stride[d] + s->number[d] * s->step;
-            s->across = (row < 0 ? -row : row) < (next < 0 ? -next : next);
-            return;
-        }
+    int64_t next = s->number_step * s->step, last = (n - 1) * s->number_step, nearest = 0;
+    for (int d = 0; d < FOURIER_DIMS; d++) {
+        last += (c->shape[d] - 1) * s->number[d];
+        if (c->shape[d] > 1)
+            nearest = s->stride[d] + s->number[d] * s->step;
+    }
+    s->across = c->rows > 1 && (nearest < 0 ? -nearest : nearest) < (next < 0 ? -next : next);
+    s->limited = last >= s->limit;
 }
 
 static size_t shared_bytes(const struct run *r) { return gpu_of(r)->major < 8 ? 64 << 10 : FOURIER_BYTES; }
@@ -143,8 +144,8 @@ static int launch_rows(const struct run *r, struct fourier_call *c)
     c->factors = c->stages > 1 ? table_of(r, &t) : NULL;
     if (c->stages > 1 && !c->factors)
         return 1;
-    set_across(&c->in, c->shape);
-    set_across(&c->out, c->shape);
+    set_row(&c->in, c, c->n);
+    set_row(&c->out, c, c->out.how == FOURIER_FOLDED ? c->n + 1 : c->n);
     /* Rows of a block: enough to be read together where they are neighbours, or for a block of some size. */
     int threads = power ? FOURIER_POWER_THREADS : FOURIER_THREADS;
     c->pitch = (c->n + c->n / 16) | 1;

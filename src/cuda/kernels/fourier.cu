@@ -58,62 +58,85 @@ FN struct place place_of(const struct fourier_call *a, const struct fourier_side
     return p;
 }
 
-/* Numbers of a row, `count` of them `team` apart from number `first` on, below `end`.  All loads are on their way
- * before the first is waited for: nothing branches for a single one. */
+/* Numbers of a row, `count` of them `team` apart from element `first` on, below `end`; 0: all of them are.  All loads
+ * are on their way before the first is waited for: nothing branches for a single one. */
 #define EACH UNROLLED for (int e = 0; e < count; e++)
-#define NUMBER(s, e) (p.number + (first + (e)*a->team) * (s)->number_step)
 
-FN void fetch(const struct fourier_call *a, struct place p, int first, int count, z *v)
+/* Number e of them is i + e i_step, at at + e at_step. */
+struct some {
+    int64_t i, i_step, at, at_step;
+};
+FN struct some some_of(const struct fourier_call *a, const struct fourier_side *s, struct place p, int first)
 {
-    const struct fourier_side *s = &a->in;
-    const z *x = (const z *)s->at;
-    const float *real = (const float *)s->at;
-    int64_t at[FOURIER_EIGHT];
-    int there[FOURIER_EIGHT];
-    EACH
-    {
-        int64_t i = NUMBER(s, e);
-        there[e] = p.there && first + e * a->team < a->n && i < s->limit;
-        at[e] = there[e] ? p.base + i * s->step : 0;
-    }
-    switch (s->how) {
-    case FOURIER_REAL:
-        EACH { v[e] = z_of(real[at[e]], 0); }
-        break;
-    case FOURIER_PAIRS:
-        EACH
-        {
-            int64_t i = there[e] ? NUMBER(s, e) * s->step : 0;
-            v[e] = z_of(real[at[e] + i], real[at[e] + i + (there[e] ? s->step : 0)]);
-        }
-        break;
-    case FOURIER_HALF:
-        EACH
-        {
-            int64_t i = NUMBER(s, e), other = s->length - i;
-            int rest = other < i;
-            z u = x[there[e] && rest ? p.base + other * s->step : at[e]];
-            v[e] = z_of(u.re, i == 0 || other == i ? 0 : rest ? -u.im : u.im);
-        }
-        break;
-    case FOURIER_UNFOLDED:
-        EACH
-        {
-            int64_t i = there[e] ? NUMBER(s, e) : 0;
-            z u = x[at[e]], w = x[there[e] ? p.base + (s->length - i) * s->step : 0];
-            u.im = i ? u.im : 0; /* the ends are real */
-            w.im = i ? w.im : 0;
-            v[e] = z_from(fourier_unfold(complex_of(u), complex_of(w), complex_of(((const z *)a->roots)[i])));
-        }
-        break;
-    default:
-        EACH { v[e] = x[at[e]]; }
-    }
+    struct some n = { p.number + first * s->number_step, a->team * s->number_step, 0, 0 };
+    n.at = p.base + n.i * s->step;
+    n.at_step = n.i_step * s->step;
+    return n;
+}
+FN int is_there(const struct fourier_call *a, const struct fourier_side *s, struct place p, struct some n, int first,
+                int e, int end)
+{
+    return p.there && (end == 0 || first + e * a->team < end) && (!s->limited || n.i + e * n.i_step < s->limit);
+}
+
+/* What becomes of numbers that are read. */
+FN void finish(const struct fourier_side *s, struct some n, int count, const int *there, z *v)
+{
     EACH { v[e] = there[e] ? v[e] : z_of(0, 0); }
     if (s->before)
         EACH { v[e] = swapped(v[e]); }
     if (s->factor)
-        EACH { v[e] = z_times(v[e], ((const z *)s->factor)[there[e] ? NUMBER(s, e) : 0]); }
+        EACH { v[e] = z_times(v[e], ((const z *)s->factor)[there[e] ? n.i + e * n.i_step : 0]); }
+}
+
+/* Those that are COMPLEX or REAL. */
+FN void fetch_plain(const struct fourier_call *a, struct place p, int first, int count, int end, z *v)
+{
+    const struct fourier_side *s = &a->in;
+    struct some n = some_of(a, s, p, first);
+    int there[FOURIER_EIGHT];
+    EACH { there[e] = is_there(a, s, p, n, first, e, end); }
+    if (s->how == FOURIER_REAL)
+        EACH { v[e] = z_of(((const float *)s->at)[there[e] ? n.at + e * n.at_step : 0], 0); }
+    else
+        EACH { v[e] = ((const z *)s->at)[there[e] ? n.at + e * n.at_step : 0]; }
+    finish(s, n, count, there, v);
+}
+
+/* And the others. */
+FN void fetch_made(const struct fourier_call *a, struct place p, int first, int count, int end, z *v)
+{
+    const struct fourier_side *s = &a->in;
+    const z *x = (const z *)s->at;
+    const float *real = (const float *)s->at;
+    struct some n = some_of(a, s, p, first);
+    int there[FOURIER_EIGHT];
+    EACH { there[e] = is_there(a, s, p, n, first, e, end); }
+    if (s->how == FOURIER_PAIRS) {
+        EACH
+        {
+            int64_t at = there[e] ? n.at + e * n.at_step + (n.i + e * n.i_step) * s->step : 0;
+            v[e] = z_of(real[at], real[there[e] ? at + s->step : 0]);
+        }
+    } else if (s->how == FOURIER_HALF) {
+        EACH
+        {
+            int64_t i = n.i + e * n.i_step, other = s->length - i;
+            int rest = other < i;
+            z u = x[!there[e] ? 0 : p.base + (rest ? other : i) * s->step];
+            v[e] = z_of(u.re, i == 0 || other == i ? 0 : rest ? -u.im : u.im);
+        }
+    } else {
+        EACH
+        {
+            int64_t i = there[e] ? n.i + e * n.i_step : 0;
+            z u = x[p.base + i * s->step], w = x[p.base + (s->length - i) * s->step];
+            u.im = i ? u.im : 0; /* the ends are real */
+            w.im = i ? w.im : 0;
+            v[e] = z_from(fourier_unfold(complex_of(u), complex_of(w), complex_of(((const z *)a->roots)[i])));
+        }
+    }
+    finish(s, n, count, there, v);
 }
 
 FN void put(const struct fourier_call *a, struct place p, int first, int count, int end, z *v)
@@ -121,7 +144,8 @@ FN void put(const struct fourier_call *a, struct place p, int first, int count, 
     const struct fourier_side *s = &a->out;
     float *real = (float *)s->at;
     int there[FOURIER_EIGHT];
-    EACH { there[e] = p.there && first + e * a->team < end && NUMBER(s, e) < s->limit; }
+    struct some n = some_of(a, s, p, first);
+    EACH { there[e] = is_there(a, s, p, n, first, e, end); }
     if (a->coarse) {
         const z *coarse = (const z *)a->coarse, *fine = (const z *)a->fine;
         EACH
@@ -133,20 +157,21 @@ FN void put(const struct fourier_call *a, struct place p, int first, int count, 
     if (s->before)
         EACH { v[e] = swapped(v[e]); }
     if (s->factor)
-        EACH { v[e] = z_times(v[e], ((const z *)s->factor)[there[e] ? NUMBER(s, e) : 0]); }
+        EACH { v[e] = z_times(v[e], ((const z *)s->factor)[there[e] ? n.i + e * n.i_step : 0]); }
     if (s->after)
         EACH { v[e] = swapped(v[e]); }
     EACH
     {
-        int64_t i = NUMBER(s, e), at = p.base + i * s->step;
+        int64_t at = n.at + e * n.at_step;
         z y = by(v[e], a->scale);
         if (!there[e])
             continue;
         if (s->how == FOURIER_REAL) {
             real[at] = y.re;
         } else if (s->how == FOURIER_PAIRS) {
-            real[at + i * s->step] = y.re;
-            real[at + (i + 1) * s->step] = y.im;
+            at += (n.i + e * n.i_step) * s->step;
+            real[at] = y.re;
+            real[at + s->step] = y.im;
         } else {
             ((z *)s->at)[at] = y;
         }
@@ -194,7 +219,12 @@ BOUNDED_KERNEL(cu_fourier_power, struct fourier_call, FOURIER_POWER_THREADS, 1)
     SHARED_BYTES(bytes, FOURIER_BYTES);
     struct place p = place_of(&a, &a.in, a.in.across);
     z v[FOURIER_EIGHT], *row = (z *)bytes + p.row * a.pitch;
-    fetch(&a, p, p.me, FOURIER_EIGHT, v);
+    if (a.in.how <= FOURIER_REAL) {
+        fetch_plain(&a, p, p.me, FOURIER_EIGHT, 0, v);
+    } else { /* fewer at once, of which each needs more */
+        fetch_made(&a, p, p.me, FOURIER_EIGHT / 2, 0, v);
+        fetch_made(&a, p, p.me + FOURIER_EIGHT / 2 * a.team, FOURIER_EIGHT / 2, 0, v + FOURIER_EIGHT / 2);
+    }
     for (int stage = 0, bits = 0, left = a.n;; stage++) {
         int at[FOURIER_EIGHT];
         const z *w = (const z *)a.factors + a.start[stage];
@@ -217,7 +247,8 @@ BOUNDED_KERNEL(cu_fourier_power, struct fourier_call, FOURIER_POWER_THREADS, 1)
     if (a.stages == 1)
         p = place_of(&a, &a.out, a.in.across);
     if (a.out.how != FOURIER_FOLDED) {
-        put(&a, p, p.me, FOURIER_EIGHT, a.n, v);
+        put(&a, p, p.me, FOURIER_EIGHT / 2, 0, v);
+        put(&a, p, p.me + FOURIER_EIGHT / 2 * a.team, FOURIER_EIGHT / 2, 0, v + FOURIER_EIGHT / 2);
         return;
     }
     BARRIER();
@@ -270,7 +301,10 @@ BOUNDED_KERNEL(cu_fourier_mixed, struct fourier_call, FOURIER_THREADS, 1)
     z *row = (z *)bytes + p.row * a.pitch;
     for (int first = p.me; first < a.n; first += FOUR * a.team) {
         z v[FOUR];
-        fetch(&a, p, first, FOUR, v);
+        if (a.in.how <= FOURIER_REAL)
+            fetch_plain(&a, p, first, FOUR, a.n, v);
+        else
+            fetch_made(&a, p, first, FOUR, a.n, v);
         UNROLLED
         for (int e = 0; e < FOUR; e++)
             if (first + e * a.team < a.n)

@@ -20,8 +20,9 @@ struct fourier_side {
     const void *factor; /* by i: complex64; or NULL */
     int64_t stride[FOURIER_DIMS], step;
     int64_t number[FOURIER_DIMS], number_step;
-    int64_t limit;  /* numbers from that on are 0, or not written */
-    int64_t length; /* of the sequence, which HALF and UNFOLDED need */
+    int64_t limit;   /* numbers from that on are 0, or not written, */
+    int32_t limited; /* where there are such */
+    int64_t length;  /* of the sequence, which HALF and UNFOLDED need */
     int32_t how;
     int32_t across;        /* threads of neighbouring rows are neighbours */
     int32_t before, after; /* the parts of the number are swapped before the factor, or behind it */
