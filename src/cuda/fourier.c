@@ -83,7 +83,7 @@ static void *roots_table(const struct run *r, int64_t n, int64_t each, int64_t c
     return table_of(r, &(struct fourier_table_call){ .kind = FOURIER_ROOTS, .n = n, .each = each, .count = count });
 }
 
-/* e^(-2 pi i e / n) for e < count as the product of two, coarse[e >> bits] fine[the rest]. */
+/* e^(-2 pi i e / n) for e < n as the product of two, coarse[e >> bits] fine[the rest]. */
 struct two_tables {
     void *coarse, *fine;
     int bits;
@@ -119,9 +119,9 @@ static size_t shared_bytes(const struct run *r) { return gpu_of(r)->major < 8 ? 
 static int launch_rows(const struct run *r, struct fourier_call *c)
 {
     enum { NEIGHBOURS = 16, ENOUGH = 256 };
-    static const int most[FOURIER_RADIX + 1] = {
-        [2] = 8, [3] = 5, [4] = 4, [5] = 3, [7] = 2, [8] = 2, [11] = 1, [13] = 1
-    };
+#define MOST(radix, many) [radix] = (many),
+    static const int most[FOURIER_RADIX + 1] = { FOURIER_RADICES(MOST) };
+#undef MOST
     static struct gpu_found found[2];
     int radix[FOURIER_STAGES];
     bool power = c->n >= FOURIER_EIGHT && !(c->n & (c->n - 1));

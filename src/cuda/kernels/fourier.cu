@@ -293,7 +293,7 @@ BOUNDED_KERNEL(cu_fourier_power, struct fourier_call, FOURIER_POWER_THREADS, 1)
     }
 
 /* Rows of other lengths. */
-BOUNDED_KERNEL(cu_fourier_mixed, struct fourier_call, FOURIER_THREADS, 1)
+BOUNDED_KERNEL(cu_fourier_mixed, struct fourier_call, FOURIER_THREADS, 2)
 {
     SHARED_BYTES(bytes, FOURIER_BYTES);
     enum { FOUR = 4 };
@@ -317,14 +317,7 @@ BOUNDED_KERNEL(cu_fourier_mixed, struct fourier_call, FOURIER_THREADS, 1)
         uint32_t inverse = a.inverse[stage];
         BARRIER();
         switch (a.radix[stage]) {
-            STAGE(2, 8)
-            STAGE(3, 5)
-            STAGE(4, 4)
-            STAGE(5, 3)
-            STAGE(7, 2)
-            STAGE(8, 2)
-            STAGE(11, 1)
-            STAGE(13, 1)
+            FOURIER_RADICES(STAGE)
         }
         s *= a.radix[stage];
     }

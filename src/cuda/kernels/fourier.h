@@ -6,8 +6,11 @@
 
 /* A power of two is transformed by threads that have FOURIER_EIGHT of its elements, other lengths by FOURIER_THREADS
  * of a block at most, with radices up to FOURIER_RADIX; FOURIER_BYTES is the shared memory of all rows of a block. */
-enum { FOURIER_EIGHT = 8, FOURIER_POWER_THREADS = 1024, FOURIER_THREADS = 512, FOURIER_RADIX = 13 };
+enum { FOURIER_EIGHT = 8, FOURIER_POWER_THREADS = 1024, FOURIER_THREADS = 384, FOURIER_RADIX = 13 };
 enum { FOURIER_BYTES = 96 << 10, FOURIER_DIMS = 4, FOURIER_LEVELS = 14, FOURIER_TABLE_THREADS = 256 };
+
+/* X(radix, how many transforms of it a thread takes at most), whose numbers are in registers. */
+#define FOURIER_RADICES(X) X(2, 8) X(3, 5) X(4, 4) X(5, 3) X(7, 2) X(8, 2) X(11, 1) X(13, 1)
 
 /* What elements are made of, and become.  PAIRS: a number is two real ones; HALF: a sequence is known by its first
  * half, the rest are conjugates; UNFOLDED: by that of one twice as long, which is real; FOLDED: the other way. */
