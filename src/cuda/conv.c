@@ -9,17 +9,24 @@
 
 /* ---- geometry */
 
-/* Places along an axis, of x and of those that positions and taps would have outside of it, are numbers of 32 bits. */
-static bool is_within(const struct conv_plan *p)
+/* Places along an axis, of x and of those that positions and taps would have outside of it, are numbers of 32 bits, and
+ * so are those of the positions of an image, or of all that are summed up, and of the weights of a channel. */
+enum { MOST = 1 << 30 };
+
+static int64_t times(int64_t a, int64_t b) { return a == 0 || b <= MOST / a ? a * b : (int64_t)MOST + 1; }
+
+static bool is_within(const struct conv_plan *p, bool of_weights)
 {
-    enum { MOST = 1 << 30 };
+    int64_t positions = of_weights ? p->images : 1, weights = p->in;
     for (int i = 0; i < 3; i++) {
         const struct conv_whole *w = &p->axis[i];
-        int64_t first = w->stride * w->out, last = w->dilation * w->taps;
-        if (w->low > MOST || w->low < -MOST || w->spread > MOST || first > MOST || last > MOST)
+        if (w->low > MOST || w->low < -MOST || w->spread > MOST || times(w->stride, w->out) > MOST ||
+            times(w->dilation, w->taps) > MOST)
             return false;
+        positions = times(positions, w->out);
+        weights = times(weights, w->taps);
     }
-    return true;
+    return positions <= MOST && weights <= MOST;
 }
 
 /* The plan of a node; for conv_weight y is an operand, and w the result. */
@@ -33,8 +40,9 @@ bool gpu_takes_conv(const struct node *n)
     struct conv_plan p;
     if (!n->out[0])
         return true;
-    plan_of(&p, n->args, n->in, n->out[0], n->op->id == OP_conv_weight);
-    return is_within(&p);
+    bool of_weights = n->op->id == OP_conv_weight;
+    plan_of(&p, n->args, n->in, n->out[0], of_weights);
+    return is_within(&p, of_weights);
 }
 
 /* All but what the kernels' blocks do, and the phases of the axes. */
@@ -62,7 +70,9 @@ static void describe_call(struct conv_call *c, const struct conv_plan *p)
     c->images = (int32_t)p->images;
     c->in = (int32_t)p->in;
     c->out = (int32_t)p->out;
-    c->groups = (int32_t)p->groups;
+    c->groups = (int32_t)(c->direct ? 1 : p->groups);
+    c->channels = (int32_t)(p->out * p->groups);
+    c->slides = c->axis[2].stride == 1 && c->axis[2].dilation == 1;
 }
 
 /* How many phases of an axis there are positions for. */
@@ -92,7 +102,7 @@ static bool take_phases(struct conv_call *c, const struct conv_plan *p, int64_t 
 
 /* ---- what blocks do */
 
-enum kernel { SMALL, LARGE, WEIGHT_SMALL, WEIGHT_LARGE, MERGE, KERNELS };
+enum kernel { SMALL, LARGE, DIRECT, WEIGHT_SMALL, WEIGHT_LARGE, WEIGHT_DIRECT, MERGE, KERNELS };
 
 static bool is_half(enum dtype t) { return t == DT_float16 || t == DT_bfloat16; }
 
@@ -122,12 +132,12 @@ static enum kernel cut_tiles(struct conv_call *c, struct gpu *g, enum dtype t, i
     most = least(most, greatest(ROOM / (c->size * (int64_t)sum_size(t)), 1));
     bool is_large = has_large_tiles(g, t) && least(rows, columns) > PRODUCT_SMALL && large * most >= MANY;
     int tile = is_large ? PRODUCT_LARGE : PRODUCT_SMALL;
-    c->down = ceil_div(rows, tile);
-    c->across = ceil_div(columns, tile);
-    int64_t blocks = c->down * c->across * count;
-    c->pieces = blocks <= MANY ? least(most, ceil_div(2 * MANY, blocks)) : 1;
-    c->piece = ceil_div(ceil_div(depth, c->pieces), PRODUCT_STEP) * PRODUCT_STEP;
-    c->pieces = depth ? ceil_div(depth, c->piece) : 1;
+    c->down = (int32_t)ceil_div(rows, tile);
+    c->across = (int32_t)ceil_div(columns, tile);
+    int64_t blocks = (int64_t)c->down * c->across * count;
+    int64_t pieces = blocks <= MANY ? least(most, ceil_div(2 * MANY, blocks)) : 1;
+    c->piece = (int32_t)(ceil_div(ceil_div(depth, pieces), PRODUCT_STEP) * PRODUCT_STEP);
+    c->pieces = (int32_t)(depth ? ceil_div(depth, c->piece) : 1);
     return is_large ? LARGE : SMALL;
 }
 
@@ -137,8 +147,10 @@ static void *kernel_of(const struct run *r, enum kernel k)
     static const char *const names[KERNELS] = {
         [SMALL] = "conv_small",
         [LARGE] = "conv_large",
+        [DIRECT] = "conv_direct",
         [WEIGHT_SMALL] = "conv_weight_small",
         [WEIGHT_LARGE] = "conv_weight_large",
+        [WEIGHT_DIRECT] = "conv_weight_direct",
         [MERGE] = "conv_merge",
     };
     enum dtype t = (enum dtype)r->y[0]->dtype;
@@ -159,43 +171,75 @@ static int make_zeros(const struct run *r)
     return merge_pieces(r, &c);
 }
 
-/* The positions of the largest phases, and their taps. */
-static void count_phases(const struct conv_call *c, int64_t *positions, int64_t *taps)
+/* The largest phases: positions and taps along each axis. */
+struct largest {
+    int64_t out[3], taps[3], count; /* count: of phases */
+};
+static struct largest largest_of(const struct conv_call *c)
 {
-    *positions = c->images;
-    *taps = 1;
+    struct largest l = { .count = 1 };
     for (int i = 0; i < 3; i++) {
-        int64_t most_out = 0, most_taps = 0;
+        l.count *= c->axis[i].phases;
         for (int k = 0; k < c->axis[i].phases; k++) {
-            most_out = greatest(most_out, c->axis[i].phase[k].out);
-            most_taps = greatest(most_taps, c->axis[i].phase[k].taps);
+            l.out[i] = greatest(l.out[i], c->axis[i].phase[k].out);
+            l.taps[i] = greatest(l.taps[i], c->axis[i].phase[k].taps);
         }
-        *positions *= most_out;
-        *taps *= most_taps;
     }
+    return l;
+}
+
+static int64_t product3(const int64_t v[3]) { return v[0] * v[1] * v[2]; }
+
+/* Without tiles: a thread for each few positions of a channel; or for each few weights, with rows of positions in
+ * pieces, if there may be any. */
+static void cut_directly(struct conv_call *c, const struct largest *l, bool of_weights, bool may_cut)
+{
+    enum { BLOCKS = 1024, LEAST_PIECE = 8, ROOM = 256 << 20 };
+    int64_t rows = c->images * l->out[0] * l->out[1];
+    int64_t n = of_weights ? l->taps[0] * l->taps[1] * ceil_div(l->taps[2], c->slides ? CONV_TAPS : 1) * c->in
+                           : rows * ceil_div(l->out[2], CONV_SOME);
+    int64_t most = of_weights && may_cut ? greatest(rows / LEAST_PIECE, 1) : 1;
+    most = least(most, greatest(ROOM / (c->size * (int64_t)sizeof(float)), 1));
+    c->down = (int32_t)ceil_div(n * c->channels, CONV_THREADS);
+    c->across = 1;
+    int64_t pieces = least(most, ceil_div(BLOCKS, c->down * l->count));
+    c->piece = (int32_t)ceil_div(rows, pieces);
+    c->pieces = (int32_t)(of_weights ? ceil_div(rows, c->piece) : 1);
+}
+
+static enum kernel cut(const struct run *r, struct conv_call *c, const struct largest *l, bool of_weights, bool whole)
+{
+    enum dtype t = (enum dtype)r->y[0]->dtype;
+    int64_t positions = c->images * product3(l->out), columns = product3(l->taps) * c->in, count = l->count * c->groups;
+    enum kernel k = DIRECT;
+    if (c->direct)
+        cut_directly(c, l, of_weights, whole);
+    else if (of_weights)
+        k = cut_tiles(c, gpu_of(r), t, c->out, columns, positions, count, whole);
+    else
+        k = cut_tiles(c, gpu_of(r), t, positions, c->out, columns, count, whole);
+    c->plain = (of_weights ? c->in : c->out) % 4 == 0 && c->pieces == 1;
+    return of_weights ? k + WEIGHT_SMALL : k;
 }
 
 /* One launch, of those phases that the call has; whole: all of the result is made of them. */
 static int launch_phases(const struct run *r, struct conv_call *c, bool of_weights, bool whole)
 {
     enum dtype t = (enum dtype)r->y[0]->dtype;
-    int64_t positions, taps, count = c->groups;
-    count_phases(c, &positions, &taps);
-    for (int i = 0; i < 3; i++) count *= c->axis[i].phases;
-    if (of_weights && taps == 0)
+    struct largest l = largest_of(c);
+    if (of_weights && product3(l.taps) == 0)
         return 0; /* the zeros that were made */
-    enum kernel k = of_weights ? cut_tiles(c, gpu_of(r), t, c->out, taps * c->in, positions, count, whole)
-                               : cut_tiles(c, gpu_of(r), t, positions, c->out, taps * c->in, count, whole);
-    void *kernel = kernel_of(r, of_weights ? k + WEIGHT_SMALL : k);
-    int threads = is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
+    enum kernel k = cut(r, c, &l, of_weights, whole);
+    int threads = c->direct ? CONV_THREADS : is_half(t) ? PRODUCT_THREADS_HALF : PRODUCT_THREADS;
+    void *kernel = kernel_of(r, k);
     struct buffer *b = NULL;
     int failed = !kernel;
     if (!failed && c->pieces > 1) {
         failed = !(b = buffer_new_on(r->stream, (size_t)(c->size * c->pieces) * sum_size(t)));
         c->partial = failed ? NULL : buffer_on(b, r->stream);
     }
-    failed = failed || gpu_launch(r->stream, r->node->op->name, kernel, c->down * c->across * c->pieces * count,
-                                  threads, (void *[]){ c });
+    int64_t blocks = (int64_t)c->down * c->across * c->pieces * c->groups * l.count;
+    failed = failed || gpu_launch(r->stream, r->node->op->name, kernel, blocks, threads, (void *[]){ c });
     failed = failed || (c->pieces > 1 && merge_pieces(r, c));
     if (b)
         buffer_release(b);
@@ -226,11 +270,54 @@ static int launch_all(const struct run *r, const struct conv_plan *p, struct con
     return failed;
 }
 
+/* As many images at once as have numbers for their positions. */
+static int launch_images(const struct run *r, const struct conv_plan *p, struct conv_call *c)
+{
+    int64_t positions = p->axis[0].out * p->axis[1].out * p->axis[2].out, some = MOST / positions;
+    int64_t item = (int64_t)itemsize(r->y[0]);
+    const char *x = c->x;
+    char *y = c->result;
+    int failed = 0;
+    for (int64_t i = 0; i < p->images && !failed; i += some) {
+        c->images = (int32_t)least(some, p->images - i);
+        c->size = c->images * c->y_image;
+        c->x = x + i * c->x_image * item;
+        c->result = y + i * c->y_image * item;
+        failed = launch_all(r, p, c, false);
+    }
+    return failed;
+}
+
 static int too_wide(const struct run *r)
 {
-    mx_fail_as(MX_RUNTIME, "[%s] expected at most 2^30 places along each axis on a GPU, got an input of shape %s",
+    mx_fail_as(MX_RUNTIME,
+               "[%s] expected less than 2^30 positions and weights of a channel on a GPU, got an input of shape %s",
                r->node->op->name, shape_of(r->x[0]));
     return 1;
+}
+
+/* Groups of so few channels that tiles would be all but empty. */
+static bool is_direct(const struct conv_plan *p, enum dtype t)
+{
+    return p->groups > 1 && p->in * p->out <= (is_half(t) ? 16 : 256);
+}
+
+/* The weights with output channels side by side: taps, input channels, those. */
+static struct buffer *turned_weights(const struct run *r, struct conv_call *c, mx w)
+{
+    int64_t to[MX_MAX_NDIM], step = c->channels;
+    struct buffer *b = buffer_new_on(r->stream, (size_t)nbytes(w));
+    for (int i = w->ndim - 1; i > 0; step *= w->shape[i--]) to[i] = step;
+    to[0] = 1;
+    struct box box = box_of(itemsize(w), w->ndim, w->shape, to, w->strides);
+    if (!b || gpu_copy_box(r, &box, (uint64_t)buffer_on(b, r->stream), gpu_address(r, w))) {
+        if (b)
+            buffer_release(b);
+        return NULL;
+    }
+    for (int i = 0; i < 3; i++) c->axis[i].w *= c->channels;
+    c->other = buffer_on(b, r->stream);
+    return b;
 }
 
 /* Of what a convolution gives: what is computed, or, for its weights, the operand y. */
@@ -238,18 +325,25 @@ static int run_windows(const struct run *r, mx x, mx w, mx y, bool of_weights)
 {
     struct conv_plan p;
     struct conv_call c = { 0 };
+    struct buffer *turned = NULL;
+    enum dtype t = (enum dtype)x->dtype;
     conv_plan_of(&p, r->args, x, w, y);
-    if (!is_within(&p))
+    if (!is_within(&p, of_weights))
         return too_wide(r);
+    int64_t lanes = gpu_lanes(t);
+    c.direct = is_direct(&p, t);
     describe_call(&c, &p);
-    int64_t lanes = gpu_lanes((enum dtype)x->dtype);
     c.x = gpu_pointer(r, x);
     c.other = gpu_pointer(r, of_weights ? y : w);
     c.result = gpu_pointer(r, r->y[0]);
     c.size = r->y[0]->size;
     c.vectors = (p.in | (of_weights ? p.out : 0)) % lanes == 0 && ((uintptr_t)c.x | (uintptr_t)c.other) % 16 == 0;
-    c.fours = (of_weights ? p.in : p.out) % 4 == 0;
-    return launch_all(r, &p, &c, of_weights);
+    if (c.direct && !of_weights && !(turned = turned_weights(r, &c, w)))
+        return 1;
+    int failed = of_weights ? launch_all(r, &p, &c, true) : launch_images(r, &p, &c);
+    if (turned)
+        buffer_release(turned);
+    return failed;
 }
 
 /* One tap: of each position, or the sum over all of them. */

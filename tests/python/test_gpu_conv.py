@@ -32,12 +32,24 @@ DILATED = [
 ]
 
 
+GROUPED = [
+    ((2, 9, 11, 24), (24, 3, 3, 1), {"padding": 1, "groups": 24}),
+    ((2, 9, 20, 5), (5, 7, 6, 1), {"padding": 3, "groups": 5, "flip": True}),
+    ((2, 11, 17, 6), (12, 3, 5, 1), {"stride": 2, "padding": ([1, 2], [0, 3]), "groups": 6}),
+    ((2, 9, 10, 12), (9, 3, 2, 4), {"kernel_dilation": (1, 2), "groups": 3}),
+    ((1, 4, 5, 6, 8), (8, 2, 3, 3, 2), {"padding": 1, "groups": 4}),
+    ((2, 5, 4, 6), (6, 4, 4, 1), {"input_dilation": 2, "padding": 2, "groups": 6}),
+    ((2, 3, 10), (10, 2, 1), {"input_dilation": 40, "stride": 3, "padding": 1, "groups": 10}),
+    ((3, 33, 40), (40, 9, 20), {"padding": 4, "groups": 2}),  # too many channels of a group to do without tiles
+]
+
+
 def both(dtype, x, w, **how):
     """The sums are as long as the weights of a channel are."""
     close(lambda x, w: mx.conv_general(x, w, **how), matrix(dtype, *x), matrix(dtype, *w, seed=1), depth=np.prod(w[1:]))
 
 
-@pytest.mark.parametrize("case", PLAIN + DILATED, ids=str)
+@pytest.mark.parametrize("case", PLAIN + DILATED + GROUPED, ids=str)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_shapes(dtype, case):
     x, w, how = case
@@ -53,7 +65,7 @@ def both_gradients(dtype, x, w, **how):
     close(lambda x, w, y: mx.vjp(lambda w: conv(x, w), [w], [y])[1][0], x, w, y, depth=y.size // max(y.shape[-1], 1))
 
 
-@pytest.mark.parametrize("case", PLAIN + DILATED, ids=str)
+@pytest.mark.parametrize("case", PLAIN + DILATED + GROUPED, ids=str)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_gradients(dtype, case):
     x, w, how = case
@@ -65,6 +77,7 @@ def test_gradients_of_large_ones(dtype):
     """Tiles of the larger kind, in pieces; and few weights of many positions."""
     both_gradients(dtype, (2, 40, 41, 72), (80, 3, 3, 72), padding=1)
     both_gradients(dtype, (4, 60, 20, 3), (5, 2, 2, 3))
+    both_gradients(dtype, (4, 60, 20, 6), (6, 3, 3, 1), groups=6)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

@@ -9,7 +9,6 @@
 
 #include "cuda/kernels/conv.h"
 #include "cuda/kernels/lanes.h"
-#include "cuda/kernels/places.h"
 #include "cuda/kernels/product.h"
 #include "cuda/kernels/warp.h"
 
@@ -30,16 +29,22 @@ FN T plus_product(T sum, T x, T y) { return FUSED(x, y, sum); }
 
 /* ---- where things are */
 
-/* A number by its digits, of which each has so many values; of the first there may be more. */
+/* A number by its digits, of which each has so many values; of the first there may be more.  Positions, columns and
+ * blocks are less than 2^31. */
 struct digits {
     int v[4];
 };
-FN struct digits digits_of(int64_t n, const struct digits *size)
+FN struct digits digits_of(int n, const struct digits *size)
 {
     struct digits d;
+    unsigned rest = (unsigned)n;
     UNROLLED
-    for (int i = 3; i > 0; i--) d.v[i] = (int)place_along(&n, (uint32_t)size->v[i], n);
-    d.v[0] = (int)n;
+    for (int i = 3; i > 0; i--) {
+        unsigned up = rest / (unsigned)size->v[i];
+        d.v[i] = (int)(rest - up * (unsigned)size->v[i]);
+        rest = up;
+    }
+    d.v[0] = (int)rest;
     return d;
 }
 FN void add_digits(struct digits *d, const struct digits *by, const struct digits *size)
@@ -57,33 +62,37 @@ FN void add_digits(struct digits *d, const struct digits *by, const struct digit
 /* Where a block works: the tile's first row and column, from where to where it sums up, which phase of each axis; and
  * how many positions and columns there are in that phase. */
 struct spot {
-    int64_t row, column, from, end, piece;
-    int group;
+    int row, column, from, end, piece, group;
     struct conv_phase phase[3];
-    int64_t n_positions, n_columns;
+    int n_positions, n_columns;
     struct digits positions, columns;
+    struct digits step; /* what kernels count by */
 };
 enum { TILES_DOWN = 8 }; /* neighbours in time are squares of tiles, whose operands are in the cache */
+
+FN unsigned remainder_of(unsigned *n, int by)
+{
+    unsigned up = *n / (unsigned)by, rest = *n - up * (unsigned)by;
+    *n = up;
+    return rest;
+}
 
 FN struct spot spot_of(const struct conv_call *a, int tile, const int of_weights)
 {
     struct spot s;
-    int64_t tiles = a->down * a->across, t = blockIdx.x % tiles, rest = blockIdx.x / tiles;
-    int64_t square = t / (TILES_DOWN * a->across), first = square * TILES_DOWN, within = t % (TILES_DOWN * a->across);
-    int64_t tall = a->down - first < TILES_DOWN ? a->down - first : TILES_DOWN;
-    s.row = (first + within % tall) * tile;
-    s.column = within / tall * tile;
-    s.piece = rest % a->pieces;
-    rest /= a->pieces;
-    s.group = (int)(rest % a->groups);
-    rest /= a->groups;
+    unsigned rest = blockIdx.x, t = remainder_of(&rest, a->down * a->across);
+    unsigned within = remainder_of(&t, TILES_DOWN * a->across), first = t * TILES_DOWN;
+    int tall = a->down - (int)first < TILES_DOWN ? a->down - (int)first : TILES_DOWN;
+    s.row = (int)(first + remainder_of(&within, tall)) * tile;
+    s.column = (int)within * tile;
+    s.piece = (int)remainder_of(&rest, a->pieces);
+    s.group = (int)remainder_of(&rest, a->groups);
     s.positions.v[0] = a->images;
     s.n_positions = a->images;
     s.n_columns = a->in;
     UNROLLED
     for (int i = 2; i >= 0; i--) {
-        s.phase[i] = a->axis[i].phase[rest % a->axis[i].phases];
-        rest /= a->axis[i].phases;
+        s.phase[i] = a->axis[i].phase[remainder_of(&rest, a->axis[i].phases)];
         s.n_positions *= s.phase[i].out;
         s.n_columns *= s.phase[i].taps;
         s.positions.v[i + 1] = s.phase[i].out;
@@ -174,53 +183,58 @@ FN void find_columns(int64_t *places, const struct conv_call *a, const struct sp
 
 /* ---- results */
 
-/* Four sums, or partial ones, at their places, of those that are not below 0. */
-FN_APART void put_some(const struct conv_call *a, int64_t piece, int64_t p0, int64_t p1, int64_t p2, int64_t p3, T s0,
+/* Sums, or partial ones, from element `first` of the result on, or from there at the columns' places, if these are not
+ * below 0: n of four. */
+FN_APART void put_some(const struct conv_call *a, int64_t piece, int64_t first, const int64_t *columns, int n, T s0,
                        T s1, T s2, T s3)
 {
-    int64_t place[4] = { p0, p1, p2, p3 };
     T sum[4] = { s0, s1, s2, s3 };
-    T *part = (T *)a->partial + piece * a->size;
-    S *y = (S *)a->result;
     UNROLLED
-    for (int k = 0; k < 4; k++)
-        if (place[k] >= 0 && a->pieces > 1)
-            part[place[k]] = sum[k];
-        else if (place[k] >= 0)
-            y[place[k]] = OUT(sum[k]);
-}
-
-/* The same; where `fours`, they are all there, next to each other. */
-FN void put_four(const struct conv_call *a, int64_t piece, const int64_t place[4], const T sum[4])
-{
-    if (!a->fours || a->pieces > 1) {
-        put_some(a, piece, place[0], place[1], place[2], place[3], sum[0], sum[1], sum[2], sum[3]);
-    } else if (place[0] >= 0) {
-        union {
-            S v[4];
-            struct words4 align;
-        } u;
-        for (int k = 0; k < 4; k++) u.v[k] = OUT(sum[k]);
-        COPY_LANES((S *)a->result + place[0], u.v, sizeof u.v);
+    for (int k = 0; k < 4; k++) {
+        int64_t place = columns ? first + columns[k] : first + k;
+        if (k >= n || place < 0)
+            continue;
+        if (a->pieces > 1)
+            ((T *)a->partial)[piece * a->size + place] = sum[k];
+        else
+            ((S *)a->result)[place] = OUT(sum[k]);
     }
 }
 
-/* Of a convolution's tile: of one of its positions, from this channel of the group on. */
-FN void put_channels(const struct conv_call *a, const struct spot *s, const struct line *l, int64_t channel,
-                     const T sum[4])
+/* Four that are results, next to each other. */
+FN void put_four(const struct conv_call *a, int64_t place, const T sum[4])
 {
-    int64_t first = l->y + (int64_t)s->group * a->out + channel, place[4];
-    for (int k = 0; k < 4; k++) place[k] = l->y >= 0 && channel + k < a->out ? first + k : -1;
-    put_four(a, s->piece, place, sum);
+    union {
+        S v[4];
+        struct words4 align;
+    } u;
+    for (int k = 0; k < 4; k++) u.v[k] = OUT(sum[k]);
+    COPY_LANES((S *)a->result + place, u.v, sizeof u.v);
+}
+
+/* Of a convolution's tile: of one of its positions, from this channel of the group on. */
+FN void put_channels(const struct conv_call *a, const struct spot *s, const struct line *l, int channel, const T sum[4])
+{
+    int64_t first = l->y + (int64_t)s->group * a->out + channel;
+    if (l->y < 0 || channel >= a->out)
+        return;
+    if (a->plain)
+        put_four(a, first, sum);
+    else
+        put_some(a, s->piece, first, 0, a->out - channel, sum[0], sum[1], sum[2], sum[3]);
 }
 
 /* Of a tile of weights: of one output channel, for these columns. */
-FN void put_columns(const struct conv_call *a, const struct spot *s, int64_t channel, const int64_t *columns,
+FN void put_columns(const struct conv_call *a, const struct spot *s, int channel, const int64_t *columns,
                     const T sum[4])
 {
-    int64_t first = channel < a->out ? ((int64_t)s->group * a->out + channel) * a->w_line : INT64_MIN, place[4];
-    for (int k = 0; k < 4; k++) place[k] = first < 0 ? -1 : first + columns[k];
-    put_four(a, s->piece, place, sum);
+    int64_t first = ((int64_t)s->group * a->out + channel) * a->w_line;
+    if (channel >= a->out || columns[0] < 0)
+        return;
+    if (a->plain)
+        put_four(a, first + columns[0], sum);
+    else
+        put_some(a, s->piece, first, columns, 4, sum[0], sum[1], sum[2], sum[3]);
 }
 
 /* The pieces' sums, in order; zeros where there are none. */
@@ -266,3 +280,5 @@ KERNEL(K(cu_conv_merge), struct conv_call)
 #define N(name) name##_small
 #include "cuda/kernels/conv_tile.inc"
 #endif
+
+#include "cuda/kernels/conv_direct.inc"

@@ -7,6 +7,8 @@
 #endif
 
 enum { CONV_PHASES = 16 };
+/* Without tiles a thread makes so many neighbours, from so many taps at once. */
+enum { CONV_SOME = 8, CONV_TAPS = 4, CONV_THREADS = 256 };
 
 /* Positions of an axis that see the same taps (struct conv_axis of plan/conv.h): `out` of them, from `first` on, which
  * meet `taps` of the weights, from `tap` on; the first meets with the first what is at `at`. */
@@ -32,9 +34,13 @@ struct conv_call {
     struct conv_along axis[3];
     int32_t images, in, out, groups; /* in, out: channels of a group */
     int32_t vectors;                 /* LANES neighbours are read at once, of both */
-    int32_t fours;                   /* results are written four at once */
-    int64_t down, across, pieces;    /* tiles of a group and phase, and pieces of what is summed up, of `piece` each */
-    int64_t piece, size;             /* size: of the result */
+    int32_t plain;                   /* sums are results, four of them next to each other */
+    int32_t direct;                  /* without tiles; groups are one then */
+    int32_t slides;                  /* then: neighbours see neighbours, and so do neighbouring taps */
+    int32_t channels;                /* of the result, in all groups */
+    int32_t down, across, pieces;    /* tiles of a group and phase, and pieces of what is summed up, of `piece` each */
+    int32_t piece;
+    int64_t size; /* size: of the result */
 };
 
 #endif
